@@ -1,0 +1,165 @@
+package events
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Kind is the kind of lock that a contender's name stands for. Its zero value
+// is no contender.
+type Kind uint8
+
+// The eight forms of names found in lock directories. %010d is the number that
+// the server appends; it is wider when negative.
+const (
+	// KindLock is `lock-%010d`: ours, Curator's mutex, go-zookeeper's Lock, the recipe.
+	KindLock Kind = iota + 1
+	// KindKazooLock is `__lock__%010d`: kazoo's Lock and WriteLock.
+	KindKazooLock
+	// KindKazooRead is `__rlock__%010d`: kazoo's ReadLock.
+	KindKazooRead
+	// KindRead is `__READ__%010d`: the read side of ours and Curator's read/write lock.
+	KindRead
+	// KindWrite is `__WRIT__%010d`: the write side of the same.
+	KindWrite
+	// KindRecipeRead is `read-%010d`: the read side of ZooKeeper's recipe.
+	KindRecipeRead
+	// KindRecipeWrite is `write-%010d`: the write side of ZooKeeper's recipe.
+	KindRecipeWrite
+	// KindWriteLock is `x-<session>-%010d`: ZooKeeper's own WriteLock.
+	KindWriteLock
+)
+
+// forms lists the markers that stand right before the number. Longer markers
+// come before those that they end with, so that `__rlock__` is not read as
+// anything shorter.
+var forms = [...]struct {
+	marker string
+	kind   Kind
+	name   string
+}{
+	{"__rlock__", KindKazooRead, "kazoo read lock"},
+	{"__lock__", KindKazooLock, "kazoo lock"},
+	{"__READ__", KindRead, "read lock"},
+	{"__WRIT__", KindWrite, "write lock"},
+	{"lock-", KindLock, "lock"},
+	{"read-", KindRecipeRead, "recipe read lock"},
+	{"write-", KindRecipeWrite, "recipe write lock"},
+}
+
+// String names the kind in lower case.
+func (k Kind) String() string {
+	for _, f := range forms {
+		if f.kind == k {
+			return f.name
+		}
+	}
+	if k == KindWriteLock {
+		return "WriteLock"
+	}
+	return "kind " + strconv.Itoa(int(k))
+}
+
+// Name is a contender's name, taken apart.
+type Name struct {
+	Text string // the whole name, the last component of the node's path
+	Kind Kind
+	Seq  int64 // the number that the server appended
+}
+
+// SeqEnd is the first sequence number that is refused. The servers' counter has
+// 32 bits; at its end real servers hand out one number several times, or
+// negative ones that sort before the holder. A directory is done with a margin
+// of 2^20 creates before that.
+const SeqEnd = 1<<31 - 1<<20
+
+// ErrSequenceEnd says that a directory's sequence numbers are used up, or that
+// two contenders bear the same one, so that nobody can tell who is first. The
+// cure is to delete the directory while nobody uses it.
+var ErrSequenceEnd = errors.New("zkgrant: the sequence numbers of the lock directory are used up")
+
+// ParseName takes the name of a child of a lock directory apart. It reports
+// false for whatever is not one of the eight forms, anchored at the end of the
+// name; such a child is no contender. A number beyond the usable range is
+// parsed all the same: see [Name.Check].
+func ParseName(text string) (Name, bool) {
+	// The server appends "%010d": ten digits, or a minus sign and nine or ten.
+	for _, width := range [...]int{10, 9} {
+		if len(text) < width {
+			continue
+		}
+		head := text[:len(text)-width]
+		seq, err := strconv.ParseUint(text[len(head):], 10, 63)
+		if err != nil {
+			continue // a sign among the digits is an error, too
+		}
+		// `lock--000000005` is a marker and a negative number; the minus sign of
+		// `lock-0000000005` belongs to the marker.
+		if head, ok := strings.CutSuffix(head, "-"); ok && seq > 0 {
+			if kind := kindOf(head); kind != 0 {
+				return Name{Text: text, Kind: kind, Seq: -int64(seq)}, true
+			}
+		}
+		if kind := kindOf(head); kind != 0 && width == 10 {
+			return Name{Text: text, Kind: kind, Seq: int64(seq)}, true
+		}
+	}
+	return Name{}, false
+}
+
+// kindOf tells by what stands before the number; 0 if it is no contender's.
+func kindOf(head string) Kind {
+	for _, f := range forms {
+		if strings.HasSuffix(head, f.marker) {
+			return f.kind
+		}
+	}
+	if session, ok := strings.CutSuffix(head, "-"); ok && isWriteLockSession(session) {
+		return KindWriteLock
+	}
+	return 0
+}
+
+// isWriteLockSession recognises `x-<session id in decimal, may be negative>`.
+func isWriteLockSession(s string) bool {
+	id, ok := strings.CutPrefix(s, "x-")
+	if !ok {
+		return false
+	}
+	id = strings.TrimPrefix(id, "-")
+	if id == "" {
+		return false
+	}
+	for i := range len(id) {
+		if id[i] < '0' || id[i] > '9' {
+			return false
+		}
+	}
+	return true
+}
+
+// Check returns an error that is [ErrSequenceEnd] if the number is outside the
+// range that servers hand out once and in order.
+func (n Name) Check() error {
+	if n.Seq < 0 || n.Seq >= SeqEnd {
+		return fmt.Errorf("%w: %q", ErrSequenceEnd, n.Text)
+	}
+	return nil
+}
+
+// Read tells whether the kind shares its lock with others of its sort.
+func (k Kind) Read() bool {
+	return k == KindRead || k == KindKazooRead || k == KindRecipeRead
+}
+
+// CompareNames orders names by sequence number, and names that share one by
+// their text, so that sorting is deterministic.
+func CompareNames(a, b Name) int {
+	if c := cmp.Compare(a.Seq, b.Seq); c != 0 {
+		return c
+	}
+	return strings.Compare(a.Text, b.Text)
+}

@@ -1,0 +1,154 @@
+package events_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zkgrant/zkgrant/events"
+)
+
+const uuid = "4f1c0a52-7c39-4a0e-9a3c-d2b1c5a7e9f0"
+
+func TestParseNameRecognisesTheEightForms(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		kind events.Kind
+		seq  int64
+	}{
+		{"_c_" + uuid + "-lock-0000000007", events.KindLock, 7},                          // ours, Curator
+		{"_c_4f1c0a527c394a0e9a3cd2b1c5a7e9f0-lock-0000000008", events.KindLock, 8},      // go-zookeeper
+		{"4f1c0a52-lock-0000000009", events.KindLock, 9},                                 // recipe
+		{"lock-0000000000", events.KindLock, 0},                                          // recipe without id
+		{"4f1c0a527c394a0e9a3cd2b1c5a7e9f0__lock__0000000010", events.KindKazooLock, 10}, // kazoo
+		{"4f1c0a527c394a0e9a3cd2b1c5a7e9f0__rlock__0000000011", events.KindKazooRead, 11},
+		{"_c_" + uuid + "-__READ__0000000012", events.KindRead, 12},
+		{"_c_" + uuid + "-__WRIT__0000000013", events.KindWrite, 13},
+		{"g-read-0000000014", events.KindRecipeRead, 14},
+		{"g-write-0000000015", events.KindRecipeWrite, 15},
+		{"x-72057594037927936-0000000016", events.KindWriteLock, 16},
+		{"x--72057594037927936-0000000017", events.KindWriteLock, 17},
+		{"lock-2147483647", events.KindLock, math.MaxInt32},
+		{"lock--2147483648", events.KindLock, math.MinInt32},
+		{"lock--000000005", events.KindLock, -5},
+		{"a__lock__-000000005", events.KindKazooLock, -5},
+		{"x-1--000000005", events.KindWriteLock, -5},
+	} {
+		got, ok := events.ParseName(c.name)
+		if want := (events.Name{Text: c.name, Kind: c.kind, Seq: c.seq}); !ok || got != want {
+			t.Errorf("ParseName(%q) = %+v, %v; want %+v", c.name, got, ok, want)
+		}
+	}
+}
+
+func TestParseNameIgnoresEverythingElse(t *testing.T) {
+	for _, name := range []string{
+		"", "-", "_", "_c_", "_c_x", "lock", "lock-", "lock-7", "lock-000000007", "lock-00000000007", "lock-000000000x",
+		"lock-0000000007x", "lock-0000000007 ", "lock-+000000007", "lock--000000000", "lock--0000000000", "LOCK-0000000007",
+		"config", "!note", "0", "0000000007", "-0000000007", "x-0000000007", "x--0000000007", "x-1a-0000000007",
+		"xx-1-0000000007", "_c_" + uuid + "-lease-0000000007", "__lock__", "__READ__000000001", "read0000000001",
+		"lock-٠٠٠٠٠٠٠٠٠٠", "lock-\x000000000001", strings.Repeat("9", 300),
+	} {
+		if got, ok := events.ParseName(name); ok {
+			t.Errorf("ParseName(%q) = %+v, want no contender", name, got)
+		}
+	}
+	for i := range 1000 {
+		if name := fmt.Sprintf("garbage-%d", i); parses(name) {
+			t.Errorf("ParseName(%q) found a contender", name)
+		}
+	}
+}
+
+func parses(name string) bool {
+	_, ok := events.ParseName(name)
+	return ok
+}
+
+func TestCheckFailsClosedAtTheEndOfTheSequence(t *testing.T) {
+	for seq, usable := range map[int64]bool{
+		0: true, 1: true, 1<<31 - 1<<20 - 1: true,
+		1<<31 - 1<<20: false, math.MaxInt32: false, -1: false, math.MinInt32: false,
+	} {
+		name, ok := events.ParseName(fmt.Sprintf("lock-%010d", seq))
+		if !ok {
+			t.Fatalf("%d was not parsed", seq)
+		}
+		if err := name.Check(); (err == nil) != usable || err != nil && !errors.Is(err, events.ErrSequenceEnd) {
+			t.Errorf("Check of %d = %v, want usable %v", seq, err, usable)
+		}
+	}
+}
+
+func TestNamesSortByNumberThenText(t *testing.T) {
+	names := []events.Name{{Text: "b", Seq: 2}, {Text: "a", Seq: 2}, {Text: "z", Seq: -1}, {Text: "c", Seq: 1}}
+	slices.SortFunc(names, events.CompareNames)
+	var got []string
+	for _, n := range names {
+		got = append(got, n.Text)
+	}
+	if want := []string{"z", "c", "a", "b"}; !slices.Equal(got, want) {
+		t.Errorf("sorted to %v, want %v", got, want)
+	}
+}
+
+func TestKindsHaveNamesAndSides(t *testing.T) {
+	readers := []events.Kind{events.KindKazooRead, events.KindRead, events.KindRecipeRead}
+	for k := events.KindLock; k <= events.KindWriteLock; k++ {
+		if k.String() == "" || strings.HasPrefix(k.String(), "kind ") {
+			t.Errorf("kind %d has no name", k)
+		}
+		if k.Read() != slices.Contains(readers, k) {
+			t.Errorf("%v.Read() = %v", k, k.Read())
+		}
+	}
+	if got := events.Kind(99).String(); got != "kind 99" {
+		t.Errorf("unknown kind is called %q", got)
+	}
+}
+
+func TestReasonsHaveNames(t *testing.T) {
+	seen := map[string]bool{}
+	for r := events.ReasonSessionExpired; r <= events.ReasonRevoked; r++ {
+		if s := r.String(); seen[s] || strings.HasPrefix(s, "reason ") {
+			t.Errorf("reason %d is called %q", r, s)
+		} else {
+			seen[s] = true
+		}
+	}
+	if got := events.Reason(0).String(); got != "reason 0" {
+		t.Errorf("no reason is called %q", got)
+	}
+}
+
+// FuzzParseName: whatever a server or a foreign client writes, a name is either
+// taken apart so that it can be put together again, or it is no contender.
+func FuzzParseName(f *testing.F) {
+	for _, s := range []string{"", "lock-0000000001", "x--1--000000005", "a__rlock__2147483647", "lock--2147483648", "_c_x", "-__WRIT__0000000001"} {
+		f.Add(s)
+	}
+	markers := []string{"lock-", "__lock__", "__rlock__", "__READ__", "__WRIT__", "read-", "write-", "-"}
+	f.Fuzz(func(t *testing.T, text string) {
+		name, ok := events.ParseName(text)
+		if !ok {
+			if name != (events.Name{}) {
+				t.Fatalf("%q: not a contender, but %+v", text, name)
+			}
+			return
+		}
+		if name.Text != text || name.Kind == 0 || name.Seq > math.MaxInt32*5 || name.Seq < -math.MaxInt32*5 {
+			t.Fatalf("%q was parsed to %+v", text, name)
+		}
+		head, found := strings.CutSuffix(text, fmt.Sprintf("%010d", name.Seq))
+		if !found {
+			// Ten digits behind a minus sign are accepted though no server pads so far.
+			head, found = strings.CutSuffix(text, fmt.Sprintf("%011d", name.Seq))
+		}
+		if !found || !slices.ContainsFunc(markers, func(m string) bool { return strings.HasSuffix(head, m) }) {
+			t.Fatalf("%q cannot be put together again from %+v", text, name)
+		}
+	})
+}
