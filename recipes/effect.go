@@ -1,0 +1,163 @@
+package recipes
+
+import "github.com/zkgrant/zkgrant/events"
+
+// Effect is something to be done. The types of this file are all there are, and
+// [Perform] is the one switch over them.
+type Effect interface{ isEffect() }
+
+// Requests to ZooKeeper. They are meant for one epoch and for no other.
+type (
+	// Create makes an ephemeral sequential node that bears the attempt's GUID,
+	// and the directory if there is none.
+	Create struct {
+		Epoch   Epoch
+		Attempt Attempt
+	}
+
+	// List reads the directory and looks for the attempt's GUID in it. With
+	// Barrier, a write that goes through the quorum comes before the reading, so
+	// that whatever an earlier request did is seen. Attempt 0 looks for nothing.
+	List struct {
+		Epoch   Epoch
+		Attempt Attempt
+		Barrier bool
+	}
+
+	// Watch asks for a Gone as soon as the node does not exist, which may be at
+	// once. A watch does not outlive the connection for certain.
+	Watch struct {
+		Epoch Epoch
+		Node  string
+	}
+
+	// Claim sends a write that succeeds only if the own node exists.
+	Claim struct {
+		Epoch Epoch
+		Node  string
+	}
+
+	// Delete removes the own node. No such node is success.
+	Delete struct {
+		Epoch Epoch
+		Node  string
+	}
+
+	// Discard removes a node that a request of a past epoch left behind. It is
+	// not answered; whoever carries it out keeps at it until the node is gone.
+	Discard struct{ Node string }
+)
+
+// Things to tell the caller.
+type (
+	// Grant hands the lock over.
+	Grant struct {
+		Node  string
+		Token int64
+	}
+
+	// Lose takes it away.
+	Lose struct{ Reason events.Reason }
+
+	// Queue tells how many stand ahead.
+	Queue struct{ Ahead int }
+
+	// Requeue tells that the place in the queue is lost.
+	Requeue struct{}
+
+	// Finish tells that it is over and nothing is held. It comes once. The
+	// machine may still have a node to remove after it.
+	Finish struct{ Why Why }
+)
+
+// Why tells for what reason an acquisition ended.
+type Why uint8
+
+// The reasons for an end.
+const (
+	// WhyReleased: the caller released it.
+	WhyReleased Why = iota + 1
+	// WhyContext: the context that bounded the wait ended.
+	WhyContext
+	// WhyTimeout: the longest wait that was asked for ran out.
+	WhyTimeout
+	// WhyClosed: the coordinator was closed.
+	WhyClosed
+	// WhyBusy: it was only to be tried, and somebody stood ahead.
+	WhyBusy
+	// WhyLost: it was lost.
+	WhyLost
+	// WhyRefused: the server turned a request down.
+	WhyRefused
+	// WhySequenceEnd: the directory's numbers are used up.
+	WhySequenceEnd
+)
+
+// String names the reason in lower case.
+func (w Why) String() string {
+	names := [...]string{
+		WhyReleased: "released", WhyContext: "context ended", WhyTimeout: "waited too long", WhyClosed: "closed", WhyBusy: "busy",
+		WhyLost: "lost", WhyRefused: "refused", WhySequenceEnd: "end of sequence",
+	}
+	if int(w) < len(names) && names[w] != "" {
+		return names[w]
+	}
+	return "none"
+}
+
+// Performer carries effects out. None of its methods may block.
+type Performer interface {
+	Create(Create)
+	List(List)
+	Watch(Watch)
+	Claim(Claim)
+	Delete(Delete)
+	Discard(Discard)
+	Grant(Grant)
+	Lose(Lose)
+	Queue(Queue)
+	Requeue(Requeue)
+	Finish(Finish)
+}
+
+// Perform has p carry out the effects in order.
+func Perform(effects []Effect, p Performer) {
+	for _, e := range effects {
+		switch e := e.(type) {
+		case Create:
+			p.Create(e)
+		case List:
+			p.List(e)
+		case Watch:
+			p.Watch(e)
+		case Claim:
+			p.Claim(e)
+		case Delete:
+			p.Delete(e)
+		case Discard:
+			p.Discard(e)
+		case Grant:
+			p.Grant(e)
+		case Lose:
+			p.Lose(e)
+		case Queue:
+			p.Queue(e)
+		case Requeue:
+			p.Requeue(e)
+		case Finish:
+			p.Finish(e)
+		}
+	}
+}
+
+func (Create) isEffect()  {}
+func (List) isEffect()    {}
+func (Watch) isEffect()   {}
+func (Claim) isEffect()   {}
+func (Delete) isEffect()  {}
+func (Discard) isEffect() {}
+func (Grant) isEffect()   {}
+func (Lose) isEffect()    {}
+func (Queue) isEffect()   {}
+func (Requeue) isEffect() {}
+func (Finish) isEffect()  {}

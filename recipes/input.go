@@ -1,0 +1,158 @@
+package recipes
+
+import "github.com/zkgrant/zkgrant/events"
+
+// Epoch numbers the sessions of one coordinator from 1 on. Zero is no session.
+type Epoch uint32
+
+// Attempt numbers the nodes that one acquisition has tried to create, from 1 on.
+// Each has a GUID of its own in its name, so that a create whose reply was lost
+// can be found again and is never mistaken for another.
+type Attempt uint32
+
+// Input is something that has happened. The types of this file are all there are.
+type Input interface{ isInput() }
+
+// Wishes of the caller.
+type (
+	// Started asks for the lock. It is the first input, or comes after Opened.
+	Started struct {
+		// Try gives up rather than queue behind anybody.
+		Try bool
+		// Keep keeps the node after a loss until Withdrawn: a function is still
+		// running under the lock, and nobody should be let in by us before it ends.
+		Keep bool
+	}
+
+	// Withdrawn ends the acquisition in whatever state it is, for the reason
+	// given. Only the first one counts.
+	Withdrawn struct{ Why Why }
+)
+
+// News of the session. Opened comes first in each epoch and Expired last; in
+// between Suspended and Reconnected alternate.
+type (
+	// Opened says that there is a session.
+	Opened struct {
+		Epoch   Epoch
+		Session int64
+	}
+
+	// Suspended says that the connection is gone. Requests that are under way
+	// will be answered Unknown; later ones wait for a connection.
+	Suspended struct{}
+
+	// Reconnected says that the same session has a connection again. Watches
+	// may have been missed.
+	Reconnected struct{}
+
+	// LeaseRanOut says that the session can no longer be believed alive.
+	LeaseRanOut struct{}
+
+	// Expired says that the session is over and all its nodes with it.
+	Expired struct{}
+
+	// Gone says that a node which was watched does not exist any more. It may
+	// come before the answer to the request that armed the watch.
+	Gone struct {
+		Epoch Epoch
+		Node  string
+	}
+)
+
+// Answers. Each request is answered exactly once (a Watch only if it was not
+// armed for certain), and bears the epoch in which it was made.
+type (
+	// Created answers Create.
+	Created struct {
+		Epoch Epoch
+		Node  events.Name
+	}
+
+	// Listed answers List: the contenders in the directory in any order, and
+	// what was found under the attempt's GUID.
+	Listed struct {
+		Epoch Epoch
+		Queue []events.Name
+		Own   Own
+	}
+
+	// Claimed answers Claim: the node was there and the session alive when the
+	// quorum took the write. Fresh says that the lease that it renewed is still
+	// good at the time of the answer.
+	Claimed struct {
+		Epoch Epoch
+		Fresh bool
+	}
+
+	// Deleted answers Delete: the node does not exist any more.
+	Deleted struct{ Epoch Epoch }
+
+	// Refused answers any request that the server turned down for good, and
+	// that had no effect.
+	Refused struct {
+		Epoch   Epoch
+		Op      Op
+		Node    string // for Watch, what was to be watched
+		Missing bool   // the node that the request was about does not exist
+	}
+
+	// Unknown answers any request of which nobody can tell whether it had an
+	// effect.
+	Unknown struct {
+		Epoch Epoch
+		Op    Op
+	}
+)
+
+// Own is an acquisition's node as a listing found it. The zero value: not found.
+type Own struct {
+	Name  events.Name
+	Owner int64 // the session that owns the node
+	Token int64 // the zxid that created it
+}
+
+// Op is a kind of request.
+type Op uint8
+
+// The kinds of requests, as the effects of the same names.
+const (
+	OpCreate Op = iota + 1
+	OpList
+	OpWatch
+	OpClaim
+	OpDelete
+)
+
+// String names the request as its effect is named.
+func (o Op) String() string {
+	switch o {
+	case OpCreate:
+		return "Create"
+	case OpList:
+		return "List"
+	case OpWatch:
+		return "Watch"
+	case OpClaim:
+		return "Claim"
+	case OpDelete:
+		return "Delete"
+	default:
+		return "no request"
+	}
+}
+
+func (Started) isInput()     {}
+func (Withdrawn) isInput()   {}
+func (Opened) isInput()      {}
+func (Suspended) isInput()   {}
+func (Reconnected) isInput() {}
+func (LeaseRanOut) isInput() {}
+func (Expired) isInput()     {}
+func (Gone) isInput()        {}
+func (Created) isInput()     {}
+func (Listed) isInput()      {}
+func (Claimed) isInput()     {}
+func (Deleted) isInput()     {}
+func (Refused) isInput()     {}
+func (Unknown) isInput()     {}
