@@ -1,0 +1,111 @@
+package actors
+
+import "sync"
+
+// Group owns the goroutines of a set of actors. The zero value is ready to use.
+type Group struct {
+	mu      sync.Mutex
+	running int
+	closed  bool
+	idle    chan struct{} // closed when running drops to 0; made by Close
+}
+
+// Go runs f in a goroutine of the group. It reports false, and runs nothing, if
+// the group is closed.
+func (g *Group) Go(f func()) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return false
+	}
+	g.running++
+	go func() {
+		defer g.exit()
+		f()
+	}()
+	return true
+}
+
+func (g *Group) exit() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.running--
+	if g.running == 0 && g.idle != nil {
+		close(g.idle)
+		g.idle = nil
+	}
+}
+
+// Close refuses new goroutines and returns when the last one has ended. It must
+// not be called from a goroutine of the group. Closing twice is harmless.
+func (g *Group) Close() {
+	g.mu.Lock()
+	g.closed = true
+	if g.running == 0 {
+		g.mu.Unlock()
+		return
+	}
+	if g.idle == nil {
+		g.idle = make(chan struct{})
+	}
+	idle := g.idle
+	g.mu.Unlock()
+	<-idle
+}
+
+// Actor handles messages of type M one at a time, in the order of posting.
+type Actor[M any] struct {
+	group  *Group
+	handle func(M)
+
+	mu       sync.Mutex
+	queue    []M
+	draining bool
+}
+
+// NewActor returns an idle actor whose goroutines belong to the group. The
+// function is never run by two goroutines at once, and sees what earlier runs of
+// it wrote.
+func NewActor[M any](group *Group, handle func(M)) *Actor[M] {
+	return &Actor[M]{group: group, handle: handle}
+}
+
+// Post appends a message and returns at once. Any goroutine may call it, the
+// actor's own included. It reports false if the group is closed; the message is
+// then never handled.
+func (a *Actor[M]) Post(m M) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.draining {
+		if !a.group.Go(a.drain) {
+			return false
+		}
+		a.draining = true
+	}
+	a.queue = append(a.queue, m)
+	return true
+}
+
+// drain handles batches until the mailbox is empty. A message posted while it is
+// about to leave is not stranded: 1. drain finds the queue empty, with mu held;
+// 2. it clears draining before it lets go of mu; 3. whoever posts next sees that
+// and starts a new drain, which is alone because this one touches nothing more.
+func (a *Actor[M]) drain() {
+	var batch []M
+	for {
+		a.mu.Lock()
+		if len(a.queue) == 0 {
+			a.queue = nil // an idle actor keeps no memory of a busy hour
+			a.draining = false
+			a.mu.Unlock()
+			return
+		}
+		batch, a.queue = a.queue, batch[:0]
+		a.mu.Unlock()
+		for i, m := range batch {
+			a.handle(m)
+			var handled M
+			batch[i] = handled
+		}
+	}
+}

@@ -1,0 +1,32 @@
+// Package actors runs what package recipes decides. It is public for readers
+// and may change without notice.
+//
+// # The runtime
+//
+// An [Actor] is a mailbox and a function. Posting appends and never blocks; it
+// starts a goroutine if none is draining the mailbox, and that goroutine ends
+// when the mailbox is empty. So messages of one actor are handled one at a time,
+// in the order in which they were posted, and an idle actor costs no goroutine.
+// Mailboxes are unbounded on purpose: a ZooKeeper callback must not block, and a
+// dropped message would be a lost lock. The protocol bounds them, with a few
+// requests under way per lock.
+//
+// A [Group] owns the goroutines of its actors. [Group.Close] returns when the
+// last of them has ended.
+//
+// # The lock actor
+//
+// A [Lock] is one acquisition: a [recipes.Machine], the [Port] through which its
+// requests reach ZooKeeper, and the caller's channels. Only its own drain steps
+// the machine. What the caller's goroutines may touch directly (taking back a
+// grant on Release, reading Valid) is guarded by a mutex that is never held
+// across anything that blocks.
+//
+// # The stream
+//
+// A [Stream] is every event of every lock in one order, for any number of
+// subscribers, none of which can hold up anybody else.
+//
+// This package does not know ZooKeeper. It declares the Port that it needs, and
+// package session satisfies it.
+package actors

@@ -1,0 +1,39 @@
+package actors
+
+import (
+	"time"
+
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// Port is what one acquisition needs of a session. None of its methods blocks.
+//
+// The session answers, and tells its news, by calling the post function that it
+// was opened with, from any goroutine; answers and news of one acquisition come
+// in the order in which the session took note of them. Each request is answered
+// exactly once with its epoch, except Watch, of which nothing is heard as long as
+// it is armed and the node exists, and Discard, which is not answered. A request for an epoch that is
+// over is answered Unknown.
+type Port interface {
+	// Open starts the news: first Opened if there is a session, then Suspended
+	// if it has no connection at the moment.
+	Open(post Post)
+	// Close ends the news. Answers still come.
+	Close()
+
+	Create(recipes.Create)
+	List(recipes.List)
+	Watch(recipes.Watch)
+	Claim(recipes.Claim)
+	Delete(recipes.Delete)
+	Discard(recipes.Discard)
+
+	// Deadline returns until when the session of the epoch can be believed
+	// alive without further contact; the zero time if it is over.
+	Deadline(recipes.Epoch) time.Time
+	// Session returns the ZooKeeper session id of the epoch, or 0.
+	Session(recipes.Epoch) int64
+}
+
+// Post takes one input for the machine. The error explains a Refused.
+type Post func(in recipes.Input, err error)
