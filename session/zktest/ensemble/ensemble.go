@@ -1,0 +1,271 @@
+package ensemble
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	startAttempts = 3                     // a start fails when somebody else took one of the ports
+	startTimeout  = 30 * time.Second      // of one attempt; three servers on one slow core stay well below
+	pollInterval  = 10 * time.Millisecond // between questions to a server that is not ready
+)
+
+// Ensemble is a set of running servers, numbered from 0. Its methods may be called by several goroutines.
+type Ensemble struct {
+	servers   []*server
+	config    *config
+	java      string
+	classpath string
+}
+
+// Start runs n servers, a standalone one if n is 1, waits until all of them serve, and ends them with the test; if that has
+// failed it shows the end of their logs. Without a ZooKeeper on the machine (see [Find]) it skips the test, saying how
+// to get one, or fails it if the environment has ZKGRANT_REAL=1. It must be called from the test's goroutine.
+func Start(tb testing.TB, n int, settings ...Setting) *Ensemble {
+	tb.Helper()
+	installation := installed(tb)
+	ctx, cancel := context.WithTimeout(context.Background(), startAttempts*startTimeout)
+	defer cancel()
+	begin := time.Now()
+	e, err := Launch(ctx, installation, tb.TempDir(), n, settings...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Logf("ensemble of %d started in %v, from %s", n, time.Since(begin).Round(time.Millisecond), installation.Origin)
+	tb.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			tb.Error(err)
+		}
+		if tb.Failed() {
+			for _, s := range e.servers {
+				tb.Logf("server %d (%s), end of its log:\n%s", s.index, s.addr(), s.tail(40))
+			}
+		}
+	})
+	return e
+}
+
+// installed is [Find] for a test, which does not go on without one.
+func installed(tb testing.TB) Installation {
+	tb.Helper()
+	installation, err := Find()
+	if err != nil {
+		if errors.Is(err, ErrNotFound) && os.Getenv("ZKGRANT_REAL") != "1" {
+			tb.Skip(err)
+		}
+		tb.Fatal(err)
+	}
+	return installation
+}
+
+// Launch is [Start] for programs that are no tests: it runs n servers of the installation, with everything they write
+// below folder, which must exist, and returns when all of them serve. The caller must Close the ensemble. On an error
+// no process is left; what the servers wrote is.
+func Launch(ctx context.Context, installation Installation, folder string, n int, settings ...Setting) (*Ensemble, error) {
+	if n < 1 {
+		return nil, fmt.Errorf("ensemble: %d servers asked for", n)
+	}
+	var failures []error
+	for attempt := range startAttempts {
+		e := &Ensemble{
+			config:    newConfig(settings),
+			java:      installation.Java,
+			classpath: strings.Join(installation.Classpath, string(filepath.ListSeparator)),
+		}
+		err := e.launch(ctx, filepath.Join(folder, fmt.Sprintf("attempt%d", attempt)), n)
+		if err == nil {
+			return e, nil
+		}
+		failures = append(failures, err, e.Close())
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, errors.Join(failures...)
+}
+
+// launch is one attempt of Launch. After an error some servers may be running.
+func (e *Ensemble) launch(ctx context.Context, folder string, n int) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	picked, err := pickPorts(n)
+	if err != nil {
+		return err
+	}
+	for i, p := range picked {
+		e.servers = append(e.servers, &server{index: i, ports: p, folder: filepath.Join(folder, fmt.Sprintf("server%d", i))})
+	}
+	for i, s := range e.servers {
+		if err := s.prepare(e.config.file(e.servers, i)); err != nil {
+			return err
+		}
+	}
+	for i := range e.servers {
+		if err := e.Restart(i); err != nil {
+			return err
+		}
+	}
+	// Without its client port a server ends by itself, but without one of the others it tries again and again. The log
+	// is new and holds nothing of an earlier process.
+	return e.wait(ctx, (*server).portTaken)
+}
+
+// Close kills every server and returns when the processes are gone. It may be called more than once.
+func (e *Ensemble) Close() error {
+	var errs []error
+	for _, s := range e.servers {
+		errs = append(errs, s.kill())
+	}
+	return errors.Join(errs...)
+}
+
+// Size is the number of servers, running or not.
+func (e *Ensemble) Size() int { return len(e.servers) }
+
+// Addr is where server i takes clients, as host:port. It stays the same over a restart.
+func (e *Ensemble) Addr(i int) string { return e.servers[i].addr() }
+
+// Connect is the connect string of the whole ensemble: the addresses of all servers, running or not, separated by commas.
+func (e *Ensemble) Connect() string {
+	addrs := make([]string, len(e.servers))
+	for i := range e.servers {
+		addrs[i] = e.Addr(i)
+	}
+	return strings.Join(addrs, ",")
+}
+
+// Kill ends server i as a power cut would (SIGKILL) and returns when its process is gone, and with it its connections.
+// A server that does not run is left alone.
+func (e *Ensemble) Kill(i int) error { return e.servers[i].kill() }
+
+// Stop halts server i (SIGSTOP): its connections stay open and, once Stop has returned, nothing is answered (on systems
+// other than Linux a moment later). Cont ends that, and so does Kill.
+func (e *Ensemble) Stop(i int) error { return e.servers[i].hold(true) }
+
+// Cont lets server i go on after Stop.
+func (e *Ensemble) Cont(i int) error { return e.servers[i].hold(false) }
+
+// Restart runs server i again after Kill, with the same ports and data. It returns before the server serves; see
+// [Ensemble.Wait].
+func (e *Ensemble) Restart(i int) error {
+	s := e.servers[i]
+	return s.start(e.java, e.config.arguments(e.classpath, s.cfgPath()))
+}
+
+// Wait returns nil as soon as every server serves that is neither killed nor stopped; before that an error if ctx ends or one of
+// them ends by itself.
+func (e *Ensemble) Wait(ctx context.Context) error {
+	return e.wait(ctx, func(*server) error { return nil })
+}
+
+// wait is Wait, and ends with the error that hopeless has about any of the servers.
+func (e *Ensemble) wait(ctx context.Context, hopeless func(*server) error) error {
+	for _, s := range e.servers {
+		err := poll(ctx, func() (bool, error) {
+			if active, err := s.active(); err != nil || !active {
+				return true, err
+			}
+			for _, other := range e.servers { // the one waited for may be held up by another
+				if err := hopeless(other); err != nil {
+					return false, err
+				}
+			}
+			now, err := e.status(ctx, s.index)
+			return err == nil && now.serves(), nil
+		})
+		if err != nil {
+			return fmt.Errorf("ensemble: waiting for server %d: %w", s.index, err)
+		}
+	}
+	return nil
+}
+
+// Leader waits until there is a leader among the servers that answer, and returns its number. The standalone server is its
+// own leader. Two may claim it for a moment, when a stopped leader goes on in an ensemble that has a new one; then it is the
+// one of the later epoch.
+func (e *Ensemble) Leader(ctx context.Context) (int, error) {
+	leader := -1
+	err := poll(ctx, func() (bool, error) {
+		epoch := int64(-1)
+		for i, s := range e.servers {
+			active, err := s.active()
+			if err != nil {
+				return false, err
+			}
+			if !active {
+				continue
+			}
+			// No answer is what a server gives that is not up, and those do not lead.
+			if now, err := e.status(ctx, i); err == nil && now.leads() && now.epoch > epoch {
+				leader, epoch = i, now.epoch
+			}
+		}
+		return leader >= 0, nil
+	})
+	if err != nil {
+		return -1, fmt.Errorf("ensemble: waiting for a leader: %w", err)
+	}
+	return leader, nil
+}
+
+// Followers waits like Leader and returns the numbers of the other servers that serve.
+func (e *Ensemble) Followers(ctx context.Context) ([]int, error) {
+	leader, err := e.Leader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var followers []int
+	for i := range e.servers {
+		if now, err := e.status(ctx, i); err == nil && now.serves() && i != leader {
+			followers = append(followers, i)
+		}
+	}
+	return slices.Clip(followers), nil
+}
+
+// Version is what server i says it is, for instance 3.8.0.
+func (e *Ensemble) Version(ctx context.Context, i int) (string, error) {
+	now, err := e.status(ctx, i)
+	return now.version, err
+}
+
+// Counters are the numbers server i answers to mntr, by name, such as zk_packets_received or zk_watch_count.
+func (e *Ensemble) Counters(ctx context.Context, i int) (map[string]float64, error) {
+	answer, err := ask(ctx, e.Addr(i), "mntr")
+	if err != nil {
+		return nil, err
+	}
+	return parseCounters(answer), nil
+}
+
+func (e *Ensemble) status(ctx context.Context, i int) (status, error) {
+	answer, err := ask(ctx, e.Addr(i), "srvr")
+	if err != nil {
+		return status{}, err
+	}
+	return parseStatus(answer), nil
+}
+
+// poll calls done until it reports true or an error, or ctx ends.
+func poll(ctx context.Context, done func() (bool, error)) error {
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for {
+		if ok, err := done(); ok || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-ticker.C:
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package ensemble
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// ErrNotFound is what [Find] returns, wrapped with what is missing, on a machine without ZooKeeper or Java.
+var ErrNotFound = errors.New("ensemble: no ZooKeeper to run")
+
+// howToGet is the end of every message about something missing.
+const howToGet = "run `make deps` in the project's folder, or set ZOOKEEPER_HOME to an unpacked release of Apache ZooKeeper and have java on PATH"
+
+const (
+	systemJars = "/usr/share/java" // where Debian installs them
+	depsFolder = ".deps"           // where `make deps` unpacks them, beside go.mod
+)
+
+// Installation is a ZooKeeper that can be run.
+type Installation struct {
+	Java      string   // the java program
+	Classpath []string // jars and folders, in java's order; an element may be a folder followed by /*
+	Origin    string   // the file or folder where ZooKeeper was found, for messages
+}
+
+// Find looks for a ZooKeeper and a Java to run it with, in the order in which `make deps` looks: ZooKeeper in
+// ZOOKEEPER_HOME, which must then hold one; as Debian's packages install it; in .deps of the project the working
+// directory belongs to. Java in JAVA_HOME, in the same .deps, on PATH. The error wraps [ErrNotFound] and says how to get
+// what is missing.
+func Find() (Installation, error) {
+	deps, err := findDeps()
+	if err != nil {
+		return Installation{}, err
+	}
+	classpath, origin, err := findZooKeeper(deps)
+	if err != nil {
+		return Installation{}, err
+	}
+	java, err := findJava(deps)
+	if err != nil {
+		return Installation{}, err
+	}
+	return Installation{Java: java, Classpath: classpath, Origin: origin}, nil
+}
+
+// findDeps walks up from the working directory to the nearest folder with a .deps beside a go.mod; the answer is
+// empty if there is none. It does not stop at the first go.mod, because a module may be nested in the project's.
+func findDeps() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("ensemble: where to look for %s: %w", depsFolder, err)
+	}
+	for {
+		deps := filepath.Join(dir, depsFolder)
+		if isFile(filepath.Join(dir, "go.mod")) && isFolder(deps) {
+			return deps, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", nil
+		}
+		dir = parent
+	}
+}
+
+func findZooKeeper(deps string) (classpath []string, origin string, err error) {
+	if home := os.Getenv("ZOOKEEPER_HOME"); home != "" {
+		classpath = homeClasspath(home)
+		if classpath == nil {
+			return nil, "", fmt.Errorf("%w: ZOOKEEPER_HOME is %s, and neither it nor its lib folder holds a zookeeper*.jar; %s", ErrNotFound, home, howToGet)
+		}
+		return classpath, home, nil
+	}
+	if jar := filepath.Join(systemJars, "zookeeper.jar"); isFile(jar) {
+		// The jar's manifest names everything else by absolute path, except a logger, which is optional.
+		return []string{jar, filepath.Join(systemJars, "slf4j-simple.jar")}, jar, nil
+	}
+	if deps != "" {
+		if folder := filepath.Join(deps, "zookeeper"); isFile(filepath.Join(folder, "zookeeper.jar")) {
+			return []string{filepath.Join(folder, "*")}, folder, nil
+		}
+	}
+	return nil, "", fmt.Errorf("%w; %s", ErrNotFound, howToGet)
+}
+
+// homeClasspath is nil if home holds no ZooKeeper. From 3.5 on a release has all jars in lib; before that zookeeper's
+// own lay beside it; a folder made from Debian's packages has everything in one place.
+func homeClasspath(home string) []string {
+	lib := filepath.Join(home, "lib")
+	if !holds(home, "zookeeper*.jar") && !holds(lib, "zookeeper*.jar") {
+		return nil
+	}
+	// The conf folder comes first: it holds the logging set-up, without which a release logs nothing.
+	return []string{filepath.Join(home, "conf"), filepath.Join(home, "*"), filepath.Join(lib, "*")}
+}
+
+func findJava(deps string) (string, error) {
+	program := filepath.Join("bin", "java")
+	if home := os.Getenv("JAVA_HOME"); home != "" {
+		if java := filepath.Join(home, program); isFile(java) {
+			return java, nil
+		}
+	}
+	if deps != "" {
+		if java := filepath.Join(deps, "jre", program); isFile(java) {
+			return java, nil
+		}
+	}
+	java, err := exec.LookPath("java")
+	if err != nil {
+		return "", fmt.Errorf("%w: ZooKeeper is there, Java is not (%w); %s", ErrNotFound, err, howToGet)
+	}
+	return java, nil
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// holds reports whether folder has a file whose name matches pattern, which must be well-formed. The folder's own name
+// is no pattern, so this does not use filepath.Glob.
+func holds(folder, pattern string) bool {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return false // no such folder: it holds nothing
+	}
+	for _, entry := range entries {
+		if ok, err := filepath.Match(pattern, entry.Name()); err == nil && ok {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,56 @@
+package ensemble
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+)
+
+// ports are where one server listens. They stay the same when it is restarted.
+type ports struct {
+	client, quorum, election int
+}
+
+// The ports are taken from below the range from which operating systems number outgoing connections. A server that is
+// killed leaves its port free for a while, and in that range a connection of anybody could take it meanwhile: even that
+// of a client who tries to reach the dead server, which then finds itself connected to itself.
+const (
+	lowestPort  = 10000
+	highestPort = 32000
+)
+
+// pickPorts finds free ports for n servers. They are free when it returns; another process may be quicker in taking one,
+// and then the start of that server fails and is repeated with other ports.
+func pickPorts(n int) (picked []ports, err error) {
+	var listeners []net.Listener // held until all are found, so that none is found twice
+	defer func() {
+		for _, l := range listeners {
+			err = errors.Join(err, l.Close())
+		}
+	}()
+	pick := func() (int, error) {
+		var last error
+		for range 1000 {
+			port := lowestPort + rand.IntN(highestPort-lowestPort)
+			l, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+			if err == nil {
+				listeners = append(listeners, l)
+				return port, nil
+			}
+			last = err
+		}
+		return 0, fmt.Errorf("ensemble: no free port: %w", last)
+	}
+	for range n {
+		var p ports
+		for _, to := range []*int{&p.client, &p.quorum, &p.election} {
+			if *to, err = pick(); err != nil {
+				return nil, err
+			}
+		}
+		picked = append(picked, p)
+	}
+	return picked, nil
+}

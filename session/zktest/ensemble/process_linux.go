@@ -1,0 +1,35 @@
+package ensemble
+
+import (
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// dieWithParent has the kernel kill the server when this process ends, however it ends: a test binary that runs into its time
+// limit or is killed runs no clean-up.
+//
+// The kernel means the thread that started the server. Go ends a thread only if a goroutine was locked to it and
+// returned without unlocking it, so servers must not be started from such a goroutine.
+func dieWithParent(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+}
+
+// awaitStopped returns when no thread of the child runs any more. The signal alone does not see to that: the kernel
+// stops each thread when it next looks at it, and until then, on another core, the server may still answer.
+//
+// The kernel tells the parent when the last thread has stopped. It is asked for nothing else, so that the end of the
+// process, should that come first, stays for cmd.Wait to collect; then there is no such child and the answer an error.
+func awaitStopped(child *os.Process) error {
+	const byPid = 1 // P_PID
+	for {
+		_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, byPid, uintptr(child.Pid), 0, syscall.WSTOPPED, 0, 0)
+		switch errno {
+		case 0:
+			return nil
+		case syscall.EINTR:
+		default:
+			return errno
+		}
+	}
+}

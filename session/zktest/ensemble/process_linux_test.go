@@ -1,0 +1,92 @@
+package ensemble
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// childVariable tells the test below, run by itself in another process, to be the one that is killed; it holds the
+// folder to use.
+const childVariable = "ENSEMBLE_TEST_CHILD"
+
+// A test process that is killed runs no clean-up. Its servers must die all the same.
+func TestServersDieWithTheirParent(t *testing.T) {
+	installation := installed(t)
+	if folder := os.Getenv(childVariable); folder != "" {
+		e, err := Launch(context.Background(), installation, folder, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Printf("\nserver %d\n", e.servers[0].process.cmd.Process.Pid)
+		_, err = io.Copy(io.Discard, os.Stdin) // for ever: the parent has the other end
+		t.Fatal("the parent went away: ", err, e.Close())
+	}
+
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := within(t)
+	child := exec.CommandContext(ctx, self, "-test.run=^"+t.Name()+"$")
+	child.Env = append(os.Environ(), childVariable+"="+t.TempDir())
+	child.Stderr = os.Stderr
+	stdin, err := child.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	stdout, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := 0
+	lines := bufio.NewScanner(stdout)
+	for pid == 0 && lines.Scan() {
+		if number, ok := strings.CutPrefix(lines.Text(), "server "); ok {
+			if pid, err = strconv.Atoi(number); err != nil {
+				t.Error(err)
+				break
+			}
+		}
+	}
+	if pid != 0 && !running(pid) {
+		t.Error("the server is not running before its parent is killed")
+	}
+	if err := child.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	if err := child.Wait(); err == nil {
+		t.Error("the killed process ended well")
+	}
+	if pid == 0 {
+		t.Fatal("the other process has started no server")
+	}
+	if err := poll(ctx, func() (bool, error) { return !running(pid), nil }); err != nil {
+		t.Errorf("server %d outlives its parent (%v); killing it: %v", pid, err, syscall.Kill(pid, syscall.SIGKILL))
+	}
+}
+
+// running reports whether the process is neither gone nor waiting for somebody to ask how it ended. An orphan's new
+// parent is whoever runs as number 1, who may never ask.
+func running(pid int) bool {
+	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return false
+	}
+	// The state follows the program's name, which is in parentheses and may contain anything.
+	_, state, _ := bytes.Cut(stat[bytes.LastIndexByte(stat, ')'):], []byte(" "))
+	return !bytes.HasPrefix(state, []byte("Z")) && !bytes.HasPrefix(state, []byte("X"))
+}

@@ -1,0 +1,15 @@
+//go:build !linux
+
+package ensemble
+
+import (
+	"os"
+	"os/exec"
+)
+
+// dieWithParent does nothing: this system cannot do it. A server is still killed when its test ends, and by an
+// interrupt from the terminal, which it gets as well since it shares the process group of the test.
+func dieWithParent(*exec.Cmd) {}
+
+// awaitStopped does not wait: there is no portable way to ask for this alone. The child stops in a moment.
+func awaitStopped(*os.Process) error { return nil }

@@ -1,0 +1,132 @@
+package ensemble
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Setting changes how the servers of an ensemble are configured; see [Start].
+type Setting func(*config)
+
+// config is what all servers of an ensemble have in common.
+type config struct {
+	lines      map[string]string // of zoo.cfg
+	properties map[string]string // java's -D
+	heap       string
+	via        func(from, to, port int) int
+}
+
+// newConfig holds the defaults that doc.go promises, and applies the settings to them.
+func newConfig(settings []Setting) *config {
+	c := &config{
+		lines: map[string]string{
+			"tickTime":               "500",
+			"initLimit":              "20",
+			"syncLimit":              "10",
+			"maxClientCnxns":         "0",     // the default of 60 per address is soon reached on loopback
+			"admin.enableServer":     "false", // else every server opens port 8080
+			"4lw.commands.whitelist": "*",
+			"clientPortAddress":      "127.0.0.1",
+			"forceSync":              "no",
+			"preAllocSize":           "1024", // kB of each log file; by default 64 MB are written for each
+		},
+		properties: map[string]string{
+			"znode.container.checkIntervalMs": "200", // by default containers are reaped once a minute
+			// Without a bound the servers ask each other ever more rarely, up to once a minute, while a vote is open.
+			"zookeeper.fastleader.maxNotificationInterval": "500",
+			"org.slf4j.simpleLogger.showDateTime":          "true",
+			"org.slf4j.simpleLogger.dateTimeFormat":        "HH:mm:ss.SSS",
+			"org.slf4j.simpleLogger.showShortLogName":      "true",
+			"java.net.preferIPv4Stack":                     "true",
+		},
+		heap: "96m",
+		via:  func(_, _, port int) int { return port },
+	}
+	for _, set := range settings {
+		set(c)
+	}
+	return c
+}
+
+// Tick sets the servers' tickTime, in whole milliseconds; the default is 500 ms. A session's timeout is kept between 2
+// and 20 of them.
+func Tick(d time.Duration) Setting {
+	return Line("tickTime", fmt.Sprint(d.Milliseconds()))
+}
+
+// SyncLimit sets after how many ticks without news from each other a leader drops a follower and a follower leaves its
+// leader; the default is 10.
+func SyncLimit(ticks int) Setting {
+	return Line("syncLimit", fmt.Sprint(ticks))
+}
+
+// InitLimit sets within how many ticks a follower must have caught up with its leader; the default is 20.
+func InitLimit(ticks int) Setting {
+	return Line("initLimit", fmt.Sprint(ticks))
+}
+
+// Fsync makes the servers wait for the disk before they acknowledge a write, as they do in production. For
+// measurements.
+func Fsync() Setting {
+	return Line("forceSync", "yes")
+}
+
+// Heap sets the heap of each server in java's notation; the default is 96m.
+func Heap(size string) Setting {
+	return func(c *config) { c.heap = size }
+}
+
+// Line sets a line of zoo.cfg, for what has no setting of its own. Ports, folders and server lines are the ensemble's.
+func Line(key, value string) Setting {
+	return func(c *config) { c.lines[key] = value }
+}
+
+// Property sets a system property of the servers' virtual machines.
+func Property(key, value string) Setting {
+	return func(c *config) { c.properties[key] = value }
+}
+
+// QuorumVia lets a test put a proxy on 127.0.0.1 between the servers: f is asked on which port server from shall look
+// for the quorum port of server to, and answers with port, where it really is, or with that of the proxy. It is called
+// while the ensemble starts, once for each ordered pair, and again with other ports if a start has to be repeated. Elections
+// take another port and do not go through the proxy.
+func QuorumVia(f func(from, to, port int) int) Setting {
+	return func(c *config) { c.via = f }
+}
+
+// file writes the zoo.cfg of server i.
+func (c *config) file(servers []*server, i int) string {
+	var b strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(c.lines)) {
+		fmt.Fprintf(&b, "%s=%s\n", key, c.lines[key])
+	}
+	me := servers[i]
+	fmt.Fprintf(&b, "dataDir=%s\nclientPort=%d\n", me.dataDir(), me.ports.client)
+	if len(servers) == 1 {
+		return b.String()
+	}
+	for j, s := range servers {
+		quorum := s.ports.quorum
+		if j != i {
+			quorum = c.via(i, j, quorum)
+		}
+		fmt.Fprintf(&b, "server.%d=127.0.0.1:%d:%d\n", s.id(), quorum, s.ports.election)
+	}
+	return b.String()
+}
+
+// arguments are what java is called with to run the server whose zoo.cfg is at path.
+func (c *config) arguments(classpath, path string) []string {
+	args := []string{
+		"-Xms16m", "-Xmx" + c.heap, "-XX:+UseSerialGC",
+		"-XX:TieredStopAtLevel=1", "-Xshare:auto", // a server lives for seconds: start quickly rather than run fast
+		"-XX:-UsePerfData", // else every server leaves a file in the system's temporary folder when it is killed
+	}
+	for _, key := range slices.Sorted(maps.Keys(c.properties)) {
+		args = append(args, "-D"+key+"="+c.properties[key])
+	}
+	return append(args, "-cp", classpath, "org.apache.zookeeper.server.quorum.QuorumPeerMain", path)
+}
