@@ -1,0 +1,113 @@
+package coordinator
+
+import (
+	"context"
+	"time"
+
+	"github.com/zkgrant/zkgrant/actors"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// Acquisition is one attempt to hold a lock, from Acquire to Done. It is used
+// once. Its methods may be called from any goroutine and, except Wait, return at
+// once.
+type Acquisition struct {
+	id    uint64
+	lock  *Lock
+	actor *actors.Lock
+}
+
+// ID returns what ties the acquisition's events together. It is unique within the
+// coordinator.
+func (a *Acquisition) ID() uint64 { return a.id }
+
+// Granted delivers the Grant, if there is one. The channel has room for it, and is
+// never closed. A Grant that nobody has taken is taken back when the acquisition
+// ends.
+func (a *Acquisition) Granted() <-chan events.Grant { return a.actor.Granted() }
+
+// Lost delivers the loss of a Grant that was taken, before anybody else can hold
+// the lock. The channel has room for it, and is never closed.
+func (a *Acquisition) Lost() <-chan events.Lost { return a.actor.Lost() }
+
+// Done is closed when the acquisition is over: nothing is held any more. It is the
+// last thing to happen. After a Release the node is gone then, unless the servers
+// could not be reached; then it is removed as soon as they can be, or dies with
+// its session.
+func (a *Acquisition) Done() <-chan struct{} { return a.actor.Done() }
+
+// Err returns nil before Done. After it: nil if the lock was held and released;
+// [ErrNotAcquired] if it was withdrawn before the Grant was taken; the context's
+// cause if the wait ended; a [*LostError] after a loss; else what went wrong.
+func (a *Acquisition) Err() error { return a.actor.Err() }
+
+// Release gives the lock back, or withdraws from the queue. It is legal in every
+// state, returns at once, and may be called any number of times. No Grant can be
+// read after it has returned.
+func (a *Acquisition) Release() { a.actor.Withdraw(recipes.WhyReleased) }
+
+// Valid tells whether the lock is held and its lease has not run out, right now.
+func (a *Acquisition) Valid() bool { return a.actor.Valid() }
+
+// Deadline returns until when the lock can be relied on without further contact
+// with the ensemble; the zero time if it is not held. It moves on with each
+// contact.
+func (a *Acquisition) Deadline() time.Time { return a.actor.Deadline() }
+
+// Wait waits for the Grant and takes it. It returns what Err does if the
+// acquisition ends without one, and the cause of ctx if that ends first; the
+// acquisition then goes on.
+func (a *Acquisition) Wait(ctx context.Context) (events.Grant, error) {
+	select {
+	case grant := <-a.Granted():
+		return grant, nil
+	case <-a.Done():
+		if err := a.Err(); err != nil {
+			return events.Grant{}, err
+		}
+		return events.Grant{}, ErrReleased
+	case <-ctx.Done():
+		return events.Grant{}, context.Cause(ctx)
+	}
+}
+
+// Context returns a child of parent that is cancelled when the lock is lost, with
+// a [*LostError] as its cause, or released, with [ErrReleased]. It is freed with
+// its parent. While the lock is held it carries the ownership: asking for the same
+// lock with it ends in [ErrDeadlock]. Before the Grant it is not cancelled and
+// owns nothing.
+func (a *Acquisition) Context(parent context.Context) context.Context {
+	ctx, cancel := context.WithCancelCause(parent)
+	forget := a.actor.OnEnd(func(err error) {
+		if err == nil {
+			err = ErrReleased
+		}
+		cancel(err)
+	})
+	context.AfterFunc(parent, forget)
+	return context.WithValue(ctx, ownerKey{}, &owner{a, ownerOf(parent)})
+}
+
+// owner is the chain of acquisitions that a context carries.
+type owner struct {
+	acquisition *Acquisition
+	next        *owner
+}
+
+type ownerKey struct{}
+
+func ownerOf(ctx context.Context) *owner {
+	o, _ := ctx.Value(ownerKey{}).(*owner)
+	return o
+}
+
+// owns tells whether the context carries an acquisition that holds the lock.
+func owns(ctx context.Context, l *Lock) bool {
+	for o := ownerOf(ctx); o != nil; o = o.next {
+		if held := o.acquisition; held.lock.c == l.c && held.lock.path == l.path && held.actor.Holding() {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,158 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/zkgrant/zkgrant/actors"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session"
+)
+
+// State is where the coordinator's session stands.
+type State = session.State
+
+// The states of a session.
+const (
+	// StateConnecting means that there is no session yet, or not any more.
+	StateConnecting = session.Connecting
+	// StateConnected means that there is a session and a connection.
+	StateConnected = session.Connected
+	// StateSuspended means that there is a session and no connection at the moment.
+	StateSuspended = session.Suspended
+	// StateClosed means that the coordinator was closed.
+	StateClosed = session.Closed
+)
+
+// Coordinator shares one ZooKeeper session among any number of locks. Its
+// methods may be called from any goroutine.
+type Coordinator struct {
+	cfg     session.Config
+	session *session.Session
+	group   *actors.Group
+	stream  *actors.Stream
+	lastID  atomic.Uint64
+
+	mu     sync.Mutex
+	live   map[uint64]*actors.Lock
+	empty  chan struct{} // closed when live is empty, once closing
+	closed bool
+	ended  chan struct{} // closed when Close is done
+}
+
+// Connect makes a session with one of the servers, named in ZooKeeper's own form
+// (`host:port,host:port/chroot`), and waits for it until ctx ends. Names are
+// resolved at each dial. After that ctx is of no importance: the session is kept,
+// and made anew after an expiry, until Close.
+func Connect(ctx context.Context, servers string, options ...Option) (*Coordinator, error) {
+	parsed, err := session.ParseConnectString(servers)
+	if err != nil {
+		return nil, err
+	}
+	cfg := session.NewConfig(options...)
+	if err := cfg.Check(); err != nil {
+		return nil, err
+	}
+	group := &actors.Group{}
+	stream := actors.NewStream(group)
+	s, err := session.Open(ctx, parsed, cfg, group, stream.Publish)
+	if err != nil {
+		group.Close()
+		return nil, err
+	}
+	return &Coordinator{
+		cfg: cfg, session: s, group: group, stream: stream,
+		live: map[uint64]*actors.Lock{}, ended: make(chan struct{}),
+	}, nil
+}
+
+// Close withdraws every acquisition, which ends with [ErrClosed], gives their
+// nodes back, ends the session and waits for every goroutine. It takes no longer
+// than the session timeout, however dead the network is; if the servers could not
+// be told, it returns an error, and what nodes there are go with the session.
+// Closing twice is harmless.
+func (c *Coordinator) Close() error {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		<-c.ended
+		return nil
+	}
+	c.closed = true
+	c.empty = make(chan struct{})
+	locks := make([]*actors.Lock, 0, len(c.live))
+	for _, l := range c.live {
+		locks = append(locks, l)
+	}
+	if len(locks) == 0 {
+		close(c.empty)
+	}
+	c.mu.Unlock()
+	defer close(c.ended)
+
+	bound := c.session.Timeout()
+	for _, l := range locks {
+		l.Withdraw(recipes.WhyClosed)
+	}
+	var err error
+	timer := time.NewTimer(bound / 2)
+	defer timer.Stop()
+	select {
+	case <-c.empty:
+	case <-timer.C:
+		c.mu.Lock()
+		err = fmt.Errorf("zkgrant: closed without the servers knowing: %d nodes are left until the session expires", len(c.live))
+		c.mu.Unlock()
+	}
+	c.session.Close(bound / 8)
+	<-c.empty // the end of the session ends what is left
+	c.stream.Close()
+	c.group.Close()
+	return err
+}
+
+// Events returns every event of every lock of this coordinator from now on, in
+// order. The channel is closed when ctx ends, or with the coordinator once it has
+// delivered what is left, if somebody reads it.
+//
+// Grant, Lost and Ended are never dropped; each Grant is followed by exactly one
+// Lost or Ended of the same ID. A Grant seen here counts as taken. For a slow
+// reader the other events are coalesced, and a Lost may be late: [Acquisition.Valid]
+// is the word at the moment of use.
+func (c *Coordinator) Events(ctx context.Context) <-chan events.Event {
+	return c.stream.Subscribe(ctx)
+}
+
+// State returns where the session stands.
+func (c *Coordinator) State() State { return c.session.State() }
+
+// SessionID returns the ZooKeeper id of the current session, or 0 if there is none.
+func (c *Coordinator) SessionID() int64 { return c.session.ID() }
+
+// enter notes a new acquisition, unless the coordinator is closed.
+func (c *Coordinator) enter(id uint64, l *actors.Lock) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return false
+	}
+	c.live[id] = l
+	return true
+}
+
+// leave forgets an acquisition of which nothing is left.
+func (c *Coordinator) leave(id uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.live[id]; !ok {
+		return
+	}
+	delete(c.live, id)
+	if c.closed && len(c.live) == 0 {
+		close(c.empty)
+	}
+}

@@ -1,0 +1,40 @@
+// Package coordinator is the front door of zkgrant: distributed locks on
+// ZooKeeper for programs that live in a select.
+//
+// [Connect] makes a [Coordinator], which keeps one ZooKeeper session for any
+// number of locks. A handle such as [Coordinator.Mutex] is cheap and reusable;
+// its Acquire asks for the lock and returns an [Acquisition] at once:
+//
+//	lock := c.Mutex("/locks/reindex").Acquire(ctx)
+//	defer lock.Release()
+//	for {
+//		select {
+//		case grant := <-lock.Granted():
+//			job.Start(grant.Token)
+//		case lost := <-lock.Lost():
+//			job.Stop()
+//			log.Println("lost:", lost.Reason)
+//		case <-lock.Done():
+//			job.Stop()
+//			return lock.Err()
+//		}
+//	}
+//
+// [Lock.Do] runs a function under the lock; [Coordinator.Events] is one stream
+// of everything, for a service with one loop and any number of locks.
+//
+// # Order
+//
+// For one acquisition there is at most one Grant, then at most one Lost, then
+// Done. A Lost never comes for a Grant that was not taken: such a Grant is taken
+// back first. State changes come first, then the event stream, then the channel;
+// so whoever hears of a loss finds Valid false already.
+//
+// # What a loss means
+//
+// Suspended is not lost: while the connection is away the lock stays held until
+// the lease runs out, which is before the ensemble can end the session and let
+// somebody else in. After a pause of the process, ask [Acquisition.Valid], which
+// is right at the moment it is asked. For effects on other systems use the
+// fencing token of the [events.Grant].
+package coordinator

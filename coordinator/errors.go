@@ -1,0 +1,108 @@
+package coordinator
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/zkgrant/zkgrant/actors"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session"
+)
+
+// Why a lock was lost; a [LostError] is one of them for errors.Is.
+var (
+	ErrSessionExpired = errors.New("zkgrant: session expired")
+	ErrLeaseRanOut    = errors.New("zkgrant: lease ran out")
+	ErrNodeRemoved    = errors.New("zkgrant: node removed")
+	ErrSuspended      = errors.New("zkgrant: connection suspended")
+	ErrRevoked        = errors.New("zkgrant: revoked")
+)
+
+// How an acquisition ends otherwise.
+var (
+	// ErrReleased is the cause with which a lock's context is cancelled on Release.
+	ErrReleased = errors.New("zkgrant: released")
+	// ErrNotAcquired says that the acquisition was withdrawn before its Grant was
+	// taken, or that it was only a try and somebody stood ahead.
+	ErrNotAcquired = errors.New("zkgrant: not acquired")
+	// ErrTimeout says that WithMaxWait's time ran out.
+	ErrTimeout = errors.New("zkgrant: waited too long")
+	// ErrDeadlock says that the context already holds the lock that was asked for,
+	// and that it would wait for itself.
+	ErrDeadlock = errors.New("zkgrant: the context already holds this lock")
+	// ErrClosed says that the coordinator was closed.
+	ErrClosed = errors.New("zkgrant: coordinator closed")
+)
+
+// What is wrong with a request.
+var (
+	// ErrConnectString says that the list of servers is malformed.
+	ErrConnectString = session.ErrConnectString
+	// ErrPath says that a path is none by ZooKeeper's rules.
+	ErrPath = session.ErrPath
+	// ErrTooLarge says that a request is beyond what servers accept.
+	ErrTooLarge = session.ErrTooLarge
+	// ErrNoAuth says that the server denies a permission, or an identity.
+	ErrNoAuth = session.ErrNoAuth
+	// ErrQuota says that a quota on the path is used up.
+	ErrQuota = session.ErrQuota
+	// ErrSequenceEnd says that the numbers of the lock's directory are used up.
+	ErrSequenceEnd = events.ErrSequenceEnd
+	// ErrSizeMismatch says that others have another opinion of a semaphore's size.
+	ErrSizeMismatch = errors.New("zkgrant: semaphore size mismatch")
+)
+
+// LostError says that a lock was lost, and why.
+type LostError struct {
+	Path   string
+	Reason events.Reason
+}
+
+// Error says it in a line.
+func (e *LostError) Error() string {
+	return fmt.Sprintf("zkgrant: lock %s lost: %v", e.Path, e.Reason)
+}
+
+// Unwrap returns the sentinel of the reason.
+func (e *LostError) Unwrap() error {
+	switch e.Reason {
+	case events.ReasonSessionExpired:
+		return ErrSessionExpired
+	case events.ReasonLeaseRanOut:
+		return ErrLeaseRanOut
+	case events.ReasonNodeRemoved:
+		return ErrNodeRemoved
+	case events.ReasonSuspended:
+		return ErrSuspended
+	case events.ReasonRevoked:
+		return ErrRevoked
+	default:
+		return nil
+	}
+}
+
+// explain turns the end of an acquisition into what Err returns.
+func explain(path string, end actors.End) error {
+	switch end.Why {
+	case recipes.WhyReleased:
+		if end.Granted {
+			return nil
+		}
+		return ErrNotAcquired
+	case recipes.WhyBusy:
+		return ErrNotAcquired
+	case recipes.WhyContext:
+		return end.Cause
+	case recipes.WhyTimeout:
+		return ErrTimeout
+	case recipes.WhyClosed:
+		return ErrClosed
+	case recipes.WhyLost:
+		return &LostError{Path: path, Reason: end.Reason}
+	case recipes.WhySequenceEnd:
+		return fmt.Errorf("%w: %s", ErrSequenceEnd, path)
+	default:
+		return fmt.Errorf("zkgrant: lock %s: %w", path, end.Cause)
+	}
+}

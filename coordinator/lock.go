@@ -1,0 +1,126 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/zkgrant/zkgrant/actors"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session"
+)
+
+// maxRequest is what a server accepts in one request by default (jute.maxbuffer),
+// and overhead is more than a create needs beside the path and the data.
+const (
+	maxRequest = 0xfffff
+	overhead   = 1 << 10
+)
+
+// Lock is a handle: the name of a lock and how to take it. It holds nothing, may
+// be used any number of times, and from any goroutine.
+type Lock struct {
+	c    *Coordinator
+	path string
+	rule recipes.Rule
+	cfg  lockConfig
+}
+
+// Mutex returns a handle for the fair mutex at the path: one holder at a time, in
+// the order in which ZooKeeper accepted the contenders.
+func (c *Coordinator) Mutex(path string, options ...LockOption) *Lock {
+	l := &Lock{c: c, path: path, rule: recipes.Mutex{}}
+	for _, o := range options {
+		o.applyLock(&l.cfg)
+	}
+	return l
+}
+
+// Path returns the path that the handle was made with.
+func (l *Lock) Path() string { return l.path }
+
+// Acquire asks for the lock and returns at once. Every outcome arrives on a
+// channel of the acquisition, bad arguments included. ctx bounds the wait until
+// the Grant is taken; afterwards only Release or a loss ends it.
+func (l *Lock) Acquire(ctx context.Context, options ...AcquireOption) *Acquisition {
+	var cfg acquireConfig
+	for _, o := range options {
+		o.applyAcquire(&cfg)
+	}
+	return l.acquire(ctx, cfg)
+}
+
+func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
+	c := l.c
+	id := c.lastID.Add(1)
+	a := &Acquisition{id: id, lock: l}
+	a.actor = actors.NewLock(actors.Config{
+		ID: id, Path: l.path, Rule: l.rule,
+		Port:    c.session.Seat(session.Place{Dir: l.path, Data: cfg.data, ACL: l.cfg.acl}),
+		Group:   c.group,
+		Stream:  c.stream,
+		Explain: func(end actors.End) error { return explain(l.path, end) },
+		Gone:    func() { c.leave(id) },
+		Logger:  c.cfg.Logger,
+	})
+	err := l.check(ctx, cfg)
+	if err == nil && !c.enter(id, a.actor) {
+		err = ErrClosed
+	}
+	if err != nil {
+		a.actor.Fail(err)
+		return a
+	}
+	a.actor.Start(ctx, cfg.maxWait, recipes.Started{Try: cfg.try, Keep: cfg.keep})
+	return a
+}
+
+// check finds what is wrong before anything is sent.
+func (l *Lock) check(ctx context.Context, cfg acquireConfig) error {
+	if err := session.ValidatePath(l.path); err != nil {
+		return err
+	}
+	if size := len(l.path) + len(cfg.data) + overhead; size > maxRequest {
+		return fmt.Errorf("%w: %d bytes of data for %s", ErrTooLarge, len(cfg.data), l.path)
+	}
+	if cfg.bounded && cfg.maxWait <= 0 {
+		return ErrTimeout
+	}
+	if owns(ctx, l) {
+		return fmt.Errorf("%w: %s", ErrDeadlock, l.path)
+	}
+	return nil
+}
+
+// Do runs f while holding the lock. It returns f's error, or why the lock could
+// not be had; ctx bounds the wait, and f's context is a child of it that is
+// cancelled on a loss. After a loss the result is errors.Join of a [*LostError]
+// and f's error.
+//
+// The node is given up when f has returned, not before: f is the only one to know
+// when its work has stopped. If f panics, the node is given up and the panic goes
+// on.
+func (l *Lock) Do(ctx context.Context, f func(context.Context, events.Grant) error, options ...AcquireOption) error {
+	cfg := acquireConfig{}
+	for _, o := range options {
+		o.applyAcquire(&cfg)
+	}
+	cfg.keep = true
+	a := l.acquire(ctx, cfg)
+	defer a.Release()
+	// The wait is bounded by the acquisition itself; waiting for ctx here as well
+	// could leave with an error while the Grant is on its way.
+	grant, err := a.Wait(context.WithoutCancel(ctx))
+	if err != nil {
+		return err
+	}
+	err = f(a.Context(ctx), grant)
+	a.Release()
+	select {
+	case lost := <-a.Lost():
+		return errors.Join(lost.Err, err)
+	default:
+		return err
+	}
+}

@@ -1,0 +1,138 @@
+package coordinator
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"go.uber.org/zap"
+
+	"github.com/zkgrant/zkgrant/session"
+)
+
+// Option changes how [Connect] connects.
+type Option = session.Option
+
+// LockOption changes what a handle stands for.
+type LockOption interface{ applyLock(*lockConfig) }
+
+// AcquireOption changes one acquisition.
+type AcquireOption interface{ applyAcquire(*acquireConfig) }
+
+type lockConfig struct {
+	acl []zk.ACL // nil: the coordinator's
+}
+
+type acquireConfig struct {
+	try     bool
+	keep    bool
+	bounded bool
+	maxWait time.Duration
+	data    []byte
+}
+
+type acquireOption func(*acquireConfig)
+
+func (f acquireOption) applyAcquire(c *acquireConfig) { f(c) }
+
+// WithSessionTimeout asks for a session timeout; the default is 10 s. The server
+// clamps it, by default to between 2 and 20 of its ticks.
+func WithSessionTimeout(d time.Duration) Option {
+	return session.OptionFunc(func(c *session.Config) { c.Timeout = d })
+}
+
+// WithLogger has the coordinator log; by default it does not.
+func WithLogger(logger *zap.Logger) Option {
+	return session.OptionFunc(func(c *session.Config) { c.Logger = logger })
+}
+
+// WithAuth adds an identity to each session, such as "digest" and "user:password".
+// It may be given several times.
+func WithAuth(scheme string, auth []byte) Option {
+	auth = slices.Clone(auth)
+	return session.OptionFunc(func(c *session.Config) {
+		c.Auth = append(c.Auth, session.Auth{Scheme: scheme, Auth: auth})
+	})
+}
+
+// WithTLS connects by TLS. An empty ServerName becomes the name of the host.
+func WithTLS(cfg *tls.Config) Option {
+	return session.OptionFunc(func(c *session.Config) { c.TLS = cfg })
+}
+
+// Dialer is a function that connects to an address: in the form of net.Dialer's
+// DialContext, or in that of the ZooKeeper client.
+type Dialer interface {
+	func(ctx context.Context, network, address string) (net.Conn, error) |
+		func(network, address string, timeout time.Duration) (net.Conn, error) |
+		zk.Dialer
+}
+
+// WithDialer connects through the function. It is called with each server's name
+// as it stands in the connect string; TLS, if asked for, goes on top.
+func WithDialer[D Dialer](dial D) Option {
+	return session.OptionFunc(func(c *session.Config) {
+		switch dial := any(dial).(type) {
+		case func(context.Context, string, string) (net.Conn, error):
+			c.Dial = dial
+		case func(string, string, time.Duration) (net.Conn, error):
+			c.Dial = timed(dial)
+		case zk.Dialer:
+			c.Dial = timed(dial)
+		}
+	})
+}
+
+// timed hands what is left of the context's time to a function that knows only
+// timeouts.
+func timed(dial zk.Dialer) session.DialFunc {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		timeout := time.Duration(0)
+		if deadline, ok := ctx.Deadline(); ok {
+			timeout = time.Until(deadline)
+		}
+		return dial(network, address, timeout)
+	}
+}
+
+// WithACL sets the access control list of the nodes that are created, parents
+// included: for a coordinator the default, for a handle its own. Contenders need
+// READ for each other's nodes, or they cannot see them go. The default is open to
+// everybody.
+func WithACL(acl []zk.ACL) ACLOption {
+	acl = slices.Clone(acl)
+	return ACLOption{
+		Option: session.OptionFunc(func(c *session.Config) { c.ACL = acl }),
+		acl:    acl,
+	}
+}
+
+// ACLOption is an [Option] and a [LockOption].
+type ACLOption struct {
+	Option
+	acl []zk.ACL
+}
+
+func (o ACLOption) applyLock(c *lockConfig) { c.acl = o.acl }
+
+// Try ends the acquisition with [ErrNotAcquired] unless the lock can be had
+// without queueing.
+func Try() AcquireOption {
+	return acquireOption(func(c *acquireConfig) { c.try = true })
+}
+
+// WithMaxWait ends the acquisition with [ErrTimeout] if its Grant has not been
+// taken within the duration.
+func WithMaxWait(d time.Duration) AcquireOption {
+	return acquireOption(func(c *acquireConfig) { c.bounded, c.maxWait = true, d })
+}
+
+// WithData stores the data in the node, for others to see who holds or waits. The
+// slice is copied.
+func WithData(data []byte) AcquireOption {
+	data = slices.Clone(data)
+	return acquireOption(func(c *acquireConfig) { c.data = data })
+}

@@ -1,0 +1,138 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"go.uber.org/zap"
+
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+const (
+	opSetWatches int32 = 101
+
+	// settleMax bounds how long requests are held back after a reconnect for the
+	// client to restore its watches.
+	settleMax = 100 * time.Millisecond
+	// farewell is how long a client may take to end its session and its goroutines
+	// before its socket is closed.
+	farewell = time.Second
+)
+
+// client is one zk.Conn and everything that belongs to it: one session, one
+// epoch, from the dial to the end of the last goroutine.
+type client struct {
+	epoch   recipes.Epoch
+	conn    *zk.Conn
+	link    *link
+	hosts   *hosts
+	dialer  *dialer
+	lease   *lease
+	watches *watches
+	logger  *zap.Logger
+	ended   chan struct{} // closed when the client's own goroutines are gone
+
+	// Only the session actor touches these.
+	opened   bool // the session was announced
+	greeting bool // identities are being added
+	up       bool // requests may be made
+	leaseOut bool // LeaseRanOut was sent, and nothing has renewed the lease since
+	over     bool // no more requests: expired, replaced, or closing
+	inflight int
+	closing  bool
+}
+
+// newClient starts a client. It posts to the session actor, which does not look
+// at the messages before newClient has returned, because it is the caller.
+func (s *Session) newClient(epoch recipes.Epoch) (*client, error) {
+	c := &client{
+		epoch: epoch, lease: &lease{}, watches: newWatches(), ended: make(chan struct{}),
+		logger: s.cfg.Logger.With(zap.Uint32("epoch", uint32(epoch))),
+	}
+	c.link = newLink(linkEvents{
+		onAnswered: func(sent, _ time.Time, op, _ int32) {
+			c.lease.answered(sent, c.link.timeout())
+			if op == opSetWatches {
+				s.actor.Post(settled{c})
+			}
+		},
+		onReplaced: func(err error) { s.actor.Post(replaced{c, err}) },
+	})
+	rng := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	c.hosts = newHosts(s.servers.Hosts, rng)
+	c.dialer = newDialer(context.Background(), c.link, dialing{dial: s.cfg.Dial, tls: s.cfg.TLS, asked: s.cfg.Timeout, rng: rng})
+	conn, events, err := zk.Connect(s.servers.Hosts, s.cfg.Timeout,
+		zk.WithDialer(c.dialer.Dial),
+		zk.WithHostProvider(c.hosts),
+		zk.WithEventCallback(func(ev zk.Event) { s.actor.Post(happened{c, ev}) }),
+		zk.WithLogger(clientLogger{c.logger}),
+		zk.WithLogInfo(false),
+	)
+	if err != nil {
+		c.dialer.stop()
+		return nil, err
+	}
+	c.conn = conn
+	s.group.Go(func() {
+		// The channel drops events when it is full; the callback has them all.
+		// Its end is the only sign that the client's goroutines have ended.
+		for range events {
+		}
+		close(c.ended)
+	})
+	return c, nil
+}
+
+// addAuth adds the identities. The client sends them again on each connection.
+func (c *client) addAuth(auth []Auth) error {
+	for _, a := range auth {
+		if err := c.conn.AddAuth(a.Scheme, a.Auth); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stop keeps the client from connecting again and answers what waits in its
+// queue.
+func (c *client) stop() {
+	c.hosts.stop()
+	c.dialer.stop()
+}
+
+// close ends the session if the server can be reached, and the client's
+// goroutines in any case. It returns when they have ended. No request may be
+// under way or made: the client would wait for ever on its way out when a
+// request is queued, the quit seen, and a write failing at the same moment.
+func (c *client) close() {
+	c.stop()
+	timer := time.AfterFunc(farewell, c.hangUp)
+	defer timer.Stop()
+	c.conn.Close()
+	<-c.ended
+	c.hangUp()
+}
+
+// hangUp closes the socket without a word.
+func (c *client) hangUp() {
+	if err := c.dialer.hardClose(); err != nil {
+		c.logger.Debug("closing the socket failed", zap.Error(err))
+	}
+}
+
+// clientLogger gives the client's log lines to ours.
+type clientLogger struct{ *zap.Logger }
+
+// Printf logs on the debug level: whatever matters reaches us as an event.
+func (l clientLogger) Printf(format string, args ...any) {
+	l.Sugar().Debugf("client: "+format, args...)
+}
+
+// rejected tells whether the error of an identity is final.
+func rejected(err error) bool {
+	return errors.Is(err, zk.ErrAuthFailed)
+}

@@ -1,0 +1,194 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// ErrConnectString is wrapped by every error of [ParseConnectString].
+var ErrConnectString = errors.New("zkgrant: malformed connect string")
+
+// ErrPath is wrapped by every error of [ValidatePath].
+var ErrPath = errors.New("zkgrant: malformed path")
+
+// Servers is a parsed connect string: where the ensemble is, and which part of its tree is ours.
+type Servers struct {
+	// Hosts holds the addresses as "host:port", IPv6 literals in brackets, in the order given and
+	// without duplicates. It has at least one entry.
+	Hosts []string
+	// Chroot is the path every other path is relative to, without a trailing slash; it is empty when
+	// that is the root.
+	Chroot string
+}
+
+// String writes s as a connect string. Parsing it gives s again.
+func (s Servers) String() string {
+	return strings.Join(s.Hosts, ",") + s.Chroot
+}
+
+// ParseConnectString reads ZooKeeper's own form, "host1:2181,host2,[::1]:2181/chroot/path".
+//
+// The port defaults to 2181; IPv6 literals stand in brackets; white space around commas and at both
+// ends is ignored; an address that comes twice counts once. The chroot comes once, behind the last
+// host, and obeys [ValidatePath]; "/" alone is the same as none, and a comma in it is refused because
+// "h1/app,h2/app" would otherwise silently mean one host.
+//
+// Every error wraps [ErrConnectString] (and [ErrPath] if the chroot is at fault) and says which entry is
+// wrong and why. Names are not resolved.
+func ParseConnectString(s string) (Servers, error) {
+	list, chroot := strings.TrimSpace(s), ""
+	if i := strings.IndexByte(list, '/'); i >= 0 {
+		list, chroot = list[:i], list[i:]
+	}
+	if strings.TrimSpace(list) == "" {
+		return Servers{}, fmt.Errorf("%w: no host in %q", ErrConnectString, s)
+	}
+	if strings.Contains(chroot, ",") {
+		return Servers{}, fmt.Errorf("%w: chroot %q: it comes once, behind the last host", ErrConnectString, chroot)
+	}
+	switch chroot {
+	case "", "/":
+		chroot = ""
+	default:
+		if err := ValidatePath(chroot); err != nil {
+			return Servers{}, fmt.Errorf("%w: chroot: %w", ErrConnectString, err)
+		}
+	}
+	var hosts []string
+	for i, entry := range strings.Split(list, ",") {
+		host, err := parseHost(strings.TrimSpace(entry))
+		if err != nil {
+			return Servers{}, fmt.Errorf("%w: host %d %q: %w", ErrConnectString, i+1, entry, err)
+		}
+		if !slices.ContainsFunc(hosts, func(h string) bool { return strings.EqualFold(h, host) }) {
+			hosts = append(hosts, host)
+		}
+	}
+	return Servers{Hosts: hosts, Chroot: chroot}, nil
+}
+
+// parseHost brings one entry of the host list into the form "host:port".
+func parseHost(entry string) (string, error) {
+	var host, port string
+	var hasPort bool
+	if rest, bracketed := strings.CutPrefix(entry, "["); bracketed {
+		literal, tail, closed := strings.Cut(rest, "]")
+		if !closed {
+			return "", errors.New("bracket not closed")
+		}
+		addr, err := netip.ParseAddr(literal)
+		if err != nil || !addr.Is6() || !isZone(addr.Zone()) {
+			return "", fmt.Errorf("%q is no IPv6 address", literal)
+		}
+		host = addr.String()
+		if tail != "" {
+			if port, hasPort = strings.CutPrefix(tail, ":"); !hasPort {
+				return "", fmt.Errorf("unexpected %q behind the bracket", tail)
+			}
+		}
+	} else {
+		if strings.Count(entry, ":") > 1 {
+			return "", errors.New("more than one colon: an IPv6 address stands in brackets")
+		}
+		host, port, hasPort = strings.Cut(entry, ":")
+		if err := checkHostName(host); err != nil {
+			return "", err
+		}
+	}
+	number := zk.DefaultPort
+	if hasPort {
+		var err error
+		if number, err = parsePort(port); err != nil {
+			return "", err
+		}
+	}
+	return net.JoinHostPort(host, strconv.Itoa(number)), nil
+}
+
+// parsePort reads a decimal TCP port. strconv alone would take a sign, too.
+func parsePort(port string) (int, error) {
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || n == 0 {
+		return 0, fmt.Errorf("port %q is not in 1..65535", port)
+	}
+	return int(n), nil
+}
+
+// isZone reports whether an IPv6 zone is made of what interface names are made of.
+func isZone(zone string) bool {
+	return strings.IndexFunc(zone, func(r rune) bool {
+		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.", r)
+	}) < 0
+}
+
+// checkHostName accepts DNS names and IPv4 literals. Underscores are not legal in host names but are common in
+// container networks, and the resolvers take them.
+func checkHostName(name string) error {
+	if name == "" {
+		return errors.New("empty host name")
+	}
+	if len(name) > 253 {
+		return fmt.Errorf("host name has %d characters, more than 253", len(name))
+	}
+	for label := range strings.SplitSeq(strings.TrimSuffix(name, "."), ".") {
+		if label == "" || len(label) > 63 {
+			return errors.New("a part of the host name is empty or longer than 63 characters")
+		}
+	}
+	for _, r := range name {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_', r == '.':
+		default:
+			return fmt.Errorf("character %q in a host name", r)
+		}
+	}
+	return nil
+}
+
+// ValidatePath checks a path by ZooKeeper's rules: absolute, no trailing slash except for "/" itself, no
+// empty, "." or ".." component, none of the characters the server refuses (NUL, control characters, surrogates
+// and private use U+D800 to U+F8FF, U+FFF0 to U+FFFF). The server counts in UTF-16, where everything beyond
+// U+FFFF is a pair of surrogates, so that is refused as well, and so is invalid UTF-8.
+// The error wraps [ErrPath] and says what is wrong and where.
+func ValidatePath(path string) error {
+	switch {
+	case path == "":
+		return fmt.Errorf("%w: empty", ErrPath)
+	case path[0] != '/':
+		return fmt.Errorf("%w: %q does not start with a slash", ErrPath, path)
+	case path == "/":
+		return nil
+	case path[len(path)-1] == '/':
+		return fmt.Errorf("%w: %q ends with a slash", ErrPath, path)
+	}
+	at := 1
+	for component := range strings.SplitSeq(path[1:], "/") {
+		switch component {
+		case "":
+			return fmt.Errorf("%w: %q: empty component at byte %d", ErrPath, path, at)
+		case ".", "..":
+			return fmt.Errorf("%w: %q: relative component %q at byte %d", ErrPath, path, component, at)
+		}
+		at += len(component) + 1
+	}
+	for i, r := range path {
+		if isForbidden(r) {
+			return fmt.Errorf("%w: %q: character %U at byte %d", ErrPath, path, r, i)
+		}
+	}
+	return nil
+}
+
+// isForbidden reports whether ZooKeeper refuses r in a path. Ranging over a string turns invalid UTF-8 into U+FFFD,
+// which is in the last range.
+func isForbidden(r rune) bool {
+	return r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0
+}

@@ -1,0 +1,232 @@
+package session
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// DialFunc connects to one address, given by name. It must give up when ctx ends.
+type DialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// errStopped is the answer of a dialer after stop.
+var errStopped = errors.New("dialer stopped")
+
+const (
+	backoffMin = 25 * time.Millisecond
+	backoffMax = time.Second
+	// lifeMax bounds how long a connection must carry the session to count as a good one.
+	lifeMax = time.Second
+)
+
+var _ zk.Dialer = (*dialer)(nil).Dial
+
+// dialer makes the connections of one client, one at a time, each wrapped in a wire.
+//
+// It is also where the client waits between attempts, because the client itself does not: servers that grant a
+// session and drop the connection at once would be dialled thousands of times a second. The attempt after a connection
+// that has carried the session for a while is made at once; the n-th after that waits for a random time between a half and all of
+// 25 ms * 2^(n-1), at most 1 s. A connection counts only if it lived for a tenth of the session timeout or 1 s, whichever is less.
+//
+// From the start of an attempt to the complete answer to the handshake (name lookup, TCP, TLS and ZooKeeper) it takes no more
+// than a third of the session timeout: the client notices a dead connection after two.
+type dialer struct {
+	link  *link
+	dial  DialFunc
+	tls   *tls.Config   // nil: no TLS
+	asked time.Duration // session timeout to go by until one is negotiated
+	rng   *rand.Rand    // used by Dial only, which the client calls from one goroutine
+
+	ctx    context.Context // ends with stop; held here because the client's call has no room for one
+	cancel context.CancelFunc
+
+	mu       sync.Mutex
+	current  *wire
+	failures int
+	err      error
+}
+
+// dialing is what a dialer is made of. Only asked and rng have no default.
+type dialing struct {
+	dial  DialFunc      // nil: net.Dialer
+	tls   *tls.Config   // nil: no TLS; an empty ServerName becomes the name of the host
+	asked time.Duration // session timeout the client asks for
+	rng   *rand.Rand
+}
+
+// newDialer returns a dialer for one client. It stops when ctx ends, or when stop is called.
+func newDialer(ctx context.Context, l *link, cfg dialing) *dialer {
+	d := &dialer{link: l, dial: cfg.dial, tls: cfg.tls, asked: cfg.asked, rng: cfg.rng}
+	if d.dial == nil {
+		d.dial = new(net.Dialer).DialContext
+	}
+	d.ctx, d.cancel = context.WithCancel(ctx)
+	return d
+}
+
+// Dial connects to addr. It has the form the client wants; the timeout the client asks for (always 1 s) is ignored.
+// It closes the connection it made before, which the client forgets to do after a session has expired.
+func (d *dialer) Dial(network, addr string, _ time.Duration) (net.Conn, error) {
+	d.retire()
+	if err := d.wait(); err != nil {
+		return nil, err
+	}
+	w, err := d.connect(network, addr)
+	if err != nil {
+		if d.stopped() {
+			return nil, errStopped
+		}
+		d.note(addr, err)
+		d.mu.Lock()
+		d.failures++
+		d.mu.Unlock()
+		return nil, err
+	}
+	d.mu.Lock()
+	d.current = w
+	d.mu.Unlock()
+	// stop may have come while the connection was made. Whoever calls stop and then hardClose expects that
+	// nothing is open afterwards: either hardClose sees current, or it came before and we see stop here.
+	if d.stopped() {
+		return nil, errors.Join(errStopped, w.Close())
+	}
+	return w, nil
+}
+
+// connect makes one connection, up to but without the ZooKeeper handshake.
+func (d *dialer) connect(network, addr string) (*wire, error) {
+	deadline := time.Now().Add(d.timeout() / 3)
+	ctx, cancel := context.WithDeadline(d.ctx, deadline)
+	defer cancel()
+	socket, err := d.dial(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	conn := socket
+	if d.tls != nil {
+		if conn, err = secure(ctx, socket, addr, d.tls); err != nil {
+			// The socket may be closed already: that is how a TLS handshake is interrupted.
+			_ = socket.Close()
+			return nil, err
+		}
+	}
+	w, err := newWire(conn, socket, d.link, deadline, func(err error) { d.note(addr, err) })
+	if err != nil {
+		return nil, errors.Join(err, socket.Close())
+	}
+	return w, nil
+}
+
+// secure does the TLS handshake with the host named in addr.
+func secure(ctx context.Context, socket net.Conn, addr string, cfg *tls.Config) (net.Conn, error) {
+	if cfg.ServerName == "" {
+		host, _, err := net.SplitHostPort(addr)
+		if err != nil {
+			return nil, fmt.Errorf("tls: %w", err)
+		}
+		cfg = cfg.Clone()
+		cfg.ServerName = host
+	}
+	conn := tls.Client(socket, cfg)
+	if err := conn.HandshakeContext(ctx); err != nil {
+		return nil, fmt.Errorf("tls: %w", err)
+	}
+	return conn, nil
+}
+
+// timeout returns the session timeout to go by.
+func (d *dialer) timeout() time.Duration {
+	if t := d.link.timeout(); t > 0 {
+		return t
+	}
+	return d.asked
+}
+
+// retire closes the previous connection and judges it.
+func (d *dialer) retire() {
+	d.mu.Lock()
+	w := d.current
+	d.current = nil
+	d.mu.Unlock()
+	if w == nil {
+		return
+	}
+	// Nobody can do anything about a socket that does not close.
+	_ = w.Close()
+	life := w.lifetime()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if life > 0 && life >= min(d.timeout()/10, lifeMax) {
+		d.failures = 0
+	} else {
+		d.failures++
+	}
+}
+
+// wait sits out the back-off.
+func (d *dialer) wait() error {
+	d.mu.Lock()
+	failures := d.failures
+	d.mu.Unlock()
+	if failures > 0 && !d.stopped() {
+		timer := time.NewTimer(backoff(failures, d.rng))
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-d.ctx.Done():
+		}
+	}
+	if d.stopped() {
+		return errStopped
+	}
+	return nil
+}
+
+// backoff returns how long to wait before the next attempt after so many failed ones.
+func backoff(failures int, rng *rand.Rand) time.Duration {
+	const doublings = 6 // 25 ms * 2^6 is beyond the maximum, and shifting further would overflow one day
+	full := min(backoffMin<<min(failures-1, doublings), backoffMax)
+	return full/2 + time.Duration(rng.Int64N(int64(full/2)+1))
+}
+
+// note remembers why a connection failed; nil clears it.
+func (d *dialer) note(addr string, err error) {
+	if err != nil {
+		err = fmt.Errorf("%s: %w", addr, err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.err = err
+}
+
+// lastError returns why the latest connection could not be made or ended, nil while one is up. It is safe for concurrent use,
+// as are stop and hardClose.
+func (d *dialer) lastError() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.err
+}
+
+// stop makes a Dial under way, and every later one, return at once. It leaves the current connection alone, so that the
+// client can still say goodbye on it. Call [hosts.stop] first.
+func (d *dialer) stop() { d.cancel() }
+
+func (d *dialer) stopped() bool { return d.ctx.Err() != nil }
+
+// hardClose closes the socket of the current connection. Without stop the client dials the next server.
+func (d *dialer) hardClose() error {
+	d.mu.Lock()
+	w := d.current
+	d.mu.Unlock()
+	if w == nil {
+		return nil
+	}
+	return w.Close()
+}

@@ -1,0 +1,332 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+func TestGrantThenDropIsNoStorm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeServer{serve: func(_ int, c fakeConn) {
+			c.handshake()
+			c.grant(testTimeout, 7)
+		}}
+		r := newRig(t, f.dial, testTimeout, linkEvents{}, "a:1", "b:1", "c:1")
+		start := time.Now()
+		time.Sleep(time.Minute)
+		r.end(t)
+		f.wg.Wait()
+		perSecond := map[int]int{}
+		for _, at := range f.dialled() {
+			perSecond[int(at.Sub(start)/time.Second)]++
+		}
+		for second, n := range perSecond {
+			if limit := 3; second > 1 && n > limit || n > 10 {
+				t.Errorf("second %d: %d dials", second, n)
+			}
+		}
+		if n := len(f.dialled()); n < 60 {
+			t.Errorf("%d dials in a minute: it has nearly given up", n)
+		}
+	})
+}
+
+func TestBackoffIsForgottenAfterALiveConnection(t *testing.T) {
+	const life = testTimeout / 10
+	synctest.Test(t, func(t *testing.T) {
+		down := errors.New("down")
+		var attempts []time.Duration
+		var at time.Time // of the last drop
+		f := &fakeServer{}
+		f.serve = func(n int, c fakeConn) {
+			c.handshake()
+			c.grant(testTimeout, 7)
+			if n == 1 {
+				time.Sleep(life)
+			} else {
+				time.Sleep(life - time.Millisecond)
+			}
+			at = time.Now()
+		}
+		var dials int
+		r := newRig(t, func(ctx context.Context, network, addr string) (net.Conn, error) {
+			dials++
+			if dials > 1 {
+				attempts = append(attempts, time.Since(at))
+			}
+			// 1 live; 2 to 5 down; 6 short-lived; 7 down.
+			if dials > 1 && dials != 6 {
+				return nil, down
+			}
+			return f.dial(ctx, network, addr)
+		}, testTimeout, linkEvents{}, "a:1", "b:1")
+		time.Sleep(3 * time.Second)
+		if err := r.dialer.lastError(); !errors.Is(err, down) {
+			t.Error(err)
+		}
+		r.end(t)
+		f.wg.Wait()
+		if attempts[0] != 0 {
+			t.Errorf("first attempt after a live connection came after %v", attempts[0])
+		}
+		for i := 1; i < 4; i++ {
+			gap, full := attempts[i]-attempts[i-1], backoffMin<<(i-1)
+			if gap < full/2 || gap > full {
+				t.Errorf("attempt %d after another %v, want %v to %v", i, gap, full/2, full)
+			}
+		}
+		// The connection of attempt 6 was too short to wipe out the four failures before it.
+		if attempts[5] < 200*time.Millisecond {
+			t.Errorf("attempt after a short connection came after %v", attempts[5])
+		}
+	})
+}
+
+func TestBackoffBounds(t *testing.T) {
+	rng := testRand()
+	for failures := 1; failures < 200; failures++ {
+		full := backoffMax
+		if failures <= 6 {
+			full = min(backoffMax, backoffMin<<(failures-1))
+		}
+		for range 100 {
+			if d := backoff(failures, rng); d < full/2 || d > full {
+				t.Fatalf("after %d failures: %v, want %v to %v", failures, d, full/2, full)
+			}
+		}
+	}
+}
+
+func TestStopEndsAClientWhoseServersAreDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down := errors.New("down")
+		var addrs []string
+		r := newRig(t, func(_ context.Context, _, addr string) (net.Conn, error) {
+			addrs = append(addrs, addr)
+			return nil, down
+		}, testTimeout, linkEvents{}, "a:1", "b:1", "c:1")
+		time.Sleep(time.Minute)
+		if took := r.end(t); took > 2*time.Second {
+			t.Errorf("took %v", took)
+		}
+		if !errors.Is(r.dialer.lastError(), down) {
+			t.Error(r.dialer.lastError())
+		}
+		if n := len(addrs); n < 60 || n > 150 {
+			t.Errorf("%d dials in a minute", n)
+		}
+		for i := 3; i < len(addrs); i++ {
+			if addrs[i] != addrs[i-3] {
+				t.Fatalf("not in turn: %v", addrs[:i+1])
+			}
+		}
+	})
+}
+
+func TestStopInterruptsADial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(ctx context.Context, _, _ string) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}, testTimeout, linkEvents{}, "a:1")
+		synctest.Wait()
+		if took := r.end(t); took > 2*time.Second {
+			t.Errorf("took %v", took)
+		}
+		if err := r.dialer.lastError(); err != nil {
+			t.Errorf("stopping is no failure: %v", err)
+		}
+	})
+}
+
+func TestStopInterruptsTheBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down := errors.New("down")
+		d := newDialer(t.Context(), newLink(linkEvents{}), dialing{
+			asked: testTimeout, rng: testRand(),
+			dial: func(context.Context, string, string) (net.Conn, error) { return nil, down },
+		})
+		for range 10 {
+			if _, err := d.Dial("tcp", "a:1", 0); !errors.Is(err, down) {
+				t.Error(err)
+			}
+		}
+		start := time.Now()
+		time.AfterFunc(time.Millisecond, d.stop)
+		if _, err := d.Dial("tcp", "a:1", 0); !errors.Is(err, errStopped) || time.Since(start) != time.Millisecond {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+	})
+}
+
+func TestADialTakesAThirdOfTheTimeoutAtMost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDialer(t.Context(), newLink(linkEvents{}), dialing{
+			asked: testTimeout, rng: testRand(),
+			dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			},
+		})
+		start := time.Now()
+		if _, err := d.Dial("tcp", "a:1", time.Second); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != testTimeout/3 {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+		d.stop()
+		if _, err := d.Dial("tcp", "a:1", time.Second); !errors.Is(err, errStopped) {
+			t.Error(err)
+		}
+	})
+}
+
+// A slow TCP connection leaves that much less for the handshake.
+func TestConnectAndHandshakeShareOneDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeServer{serve: func(_ int, c fakeConn) {
+			for c.recv() != nil {
+			}
+		}}
+		var start time.Time
+		r := newRig(t, func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if start.IsZero() {
+				start = time.Now()
+			}
+			time.Sleep(2 * time.Second)
+			return f.dial(ctx, network, addr)
+		}, testTimeout, linkEvents{}, "a:1")
+		r.await(t, zk.StateDisconnected)
+		if took := time.Since(start); took != testTimeout/3 {
+			t.Errorf("took %v", took)
+		}
+		r.end(t)
+		f.wg.Wait()
+	})
+}
+
+func TestHardCloseMakesTheClientReconnect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeServer{serve: func(_ int, c fakeConn) {
+			c.handshake()
+			c.grant(testTimeout, 7)
+			c.echo()
+		}}
+		r := newRig(t, f.dial, testTimeout, linkEvents{}, "a:1", "b:1")
+		r.await(t, zk.StateHasSession)
+		time.Sleep(time.Minute) // on pings alone
+		if n := len(f.dialled()); n != 1 {
+			t.Errorf("%d dials in a quiet minute", n)
+		}
+		if err := r.dialer.hardClose(); err != nil {
+			t.Error(err)
+		}
+		start := time.Now()
+		r.await(t, zk.StateHasSession)
+		if took := time.Since(start); took != 0 {
+			t.Errorf("back after %v", took)
+		}
+		if f.addrs[0] == f.addrs[1] {
+			t.Errorf("went back to %s", f.addrs[0])
+		}
+		if took := r.end(t); took != 0 {
+			t.Errorf("end took %v", took)
+		}
+		f.wg.Wait()
+		for i := range f.socks {
+			if !f.socks[i].isClosed() {
+				t.Errorf("socket %d is open", i+1)
+			}
+		}
+	})
+}
+
+// The dialer may be stopped while a connection is being made; that connection must not stay open.
+func TestStopDuringADialLeavesNothingOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeServer{serve: func(_ int, c fakeConn) {
+			for c.recv() != nil {
+			}
+		}}
+		var d *dialer
+		d = newDialer(t.Context(), newLink(linkEvents{}), dialing{
+			asked: testTimeout, rng: testRand(),
+			dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				conn, err := f.dial(ctx, network, addr)
+				d.stop()
+				if err := d.hardClose(); err != nil {
+					t.Error(err)
+				}
+				return conn, err
+			},
+		})
+		if _, err := d.Dial("tcp", "a:1", 0); !errors.Is(err, errStopped) {
+			t.Error(err)
+		}
+		if !f.sock(1).isClosed() {
+			t.Error("socket still open")
+		}
+		f.wg.Wait()
+	})
+}
+
+func TestNetDialerIsTheDefault(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDialer(t.Context(), newLink(linkEvents{}), dialing{asked: testTimeout, rng: testRand()})
+	conn, err := d.Dial("tcp", listener.Addr().String(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if conn.RemoteAddr().String() != listener.Addr().String() || conn.LocalAddr().Network() != "tcp" {
+		t.Errorf("%v to %v", conn.LocalAddr(), conn.RemoteAddr())
+	}
+	if err := errors.Join(conn.Close(), listener.Close()); err != nil {
+		t.Error(err)
+	}
+	if _, err := d.Dial("tcp", listener.Addr().String(), 0); err == nil {
+		t.Error("connected to a closed port")
+	}
+	if err := d.lastError(); err == nil {
+		t.Error("no last error")
+	}
+}
+
+func TestDialerMayBeWatchedFromOtherGoroutines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeServer{serve: func(_ int, c fakeConn) {
+			c.handshake()
+			c.grant(testTimeout, 7)
+			c.echo()
+		}}
+		var answers atomic.Int64
+		r := newRig(t, f.dial, testTimeout, linkEvents{onAnswered: func(_, _ time.Time, _, _ int32) { answers.Add(1) }}, "a:1", "b:1")
+		var watchers sync.WaitGroup
+		for range 4 {
+			watchers.Go(func() {
+				for range 50 {
+					time.Sleep(200 * time.Millisecond)
+					_, _, _ = r.dialer.lastError(), r.link.session(), r.link.timeout()
+					if err := r.dialer.hardClose(); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		watchers.Wait()
+		r.end(t)
+		f.wg.Wait()
+		if answers.Load() < 10 || !slices.Contains(f.addrs, "b:1") {
+			t.Errorf("%d answers, dialled %v", answers.Load(), f.addrs)
+		}
+	})
+}

@@ -1,0 +1,33 @@
+// Package session owns the connection to ZooKeeper. It is public for readers
+// and may change without notice.
+//
+// A [Session] is an actor that keeps one ZooKeeper session at a time, and the
+// only owner of a *zk.Conn. Everything reaches it as a message: the client's
+// events (the callback only appends to the mailbox), requests of the lock actors
+// and their answers, timers. Package recipes decides about locks; this package
+// decides nothing about them.
+//
+// # What ZooKeeper and its client promise, and what is added here
+//
+// One client is one session. The client would silently go on with a new session
+// after an expiry, and with it the requests it had queued. The [wire] under it
+// refuses that; a fresh client with a fresh [recipes.Epoch] takes its place.
+//
+// Requests block in the client, have no context, and their errors say little.
+// Here each runs in a goroutine of its own, a bounded number at a time, only
+// while there is a connection, and is classified as done, refused or unknown,
+// unknown being the default ([Classify]).
+//
+// Watches are noted before the request that arms them is made, because the event
+// can overtake the reply. A [Seat] is told Gone once the node is known not to
+// exist; changes of data arm the watch again unseen.
+//
+// The client never says that a session has expired before a server does. The
+// [lease] says when it might have, and holders are told before that.
+//
+// # Goroutines
+//
+// Each belongs to the group that the session was opened with: the drain of the
+// session's mailbox; one per request under way; per client one that waits for
+// the client's own goroutines to end, and one that closes it.
+package session

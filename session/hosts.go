@@ -1,0 +1,76 @@
+package session
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+
+	"github.com/go-zookeeper/zk"
+)
+
+var _ zk.HostProvider = (*hosts)(nil)
+
+// errNoHosts is the answer of [hosts.Init] to an empty list.
+var errNoHosts = errors.New("no servers")
+
+// hosts tells the client which server to try next. It keeps names: whoever dials resolves them, every time,
+// so a changed DNS answer is followed without a new client.
+//
+// The client sleeps a fixed second, which nothing but its own Close interrupts, whenever Next reports that a round
+// is complete. Waiting is the dialer's business, so Next never reports it, with one exception: that sleep is also the only place
+// in its dial loop where the client looks whether it has been closed. After stop Next always reports
+// it, and the loop of a closed client ends there.
+//
+// All methods are safe for concurrent use.
+type hosts struct {
+	mu      sync.Mutex
+	names   []string
+	next    int
+	stopped bool
+}
+
+// newHosts shuffles names once, so that many clients with the same connect string spread over the ensemble.
+// It keeps no reference to names and does not use rng after it has returned.
+func newHosts(names []string, rng *rand.Rand) *hosts {
+	names = slices.Clone(names)
+	rng.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	return &hosts{names: names}
+}
+
+// Init is called by the client before anything else. The list it hands over is the one it was created with, but
+// shuffled by its own random source; ours is kept instead.
+func (h *hosts) Init([]string) error {
+	if h.Len() == 0 {
+		return errNoHosts
+	}
+	return nil
+}
+
+// Len returns the number of servers.
+func (h *hosts) Len() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.names)
+}
+
+// Next returns the servers in turn, for ever. Its second result is false until stop has been called, and true from then on.
+func (h *hosts) Next() (server string, retryStart bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	server = h.names[h.next]
+	h.next = (h.next + 1) % len(h.names)
+	return server, h.stopped
+}
+
+// Connected does nothing: after a connection has been lost its server is the last one to try again, and the
+// ring is in that order already.
+func (h *hosts) Connected() {}
+
+// stop lets the client's dial loop see that the client has been closed. Call it before [dialer.stop]: the other way
+// round the loop spins between the two calls.
+func (h *hosts) stop() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.stopped = true
+}

@@ -1,0 +1,147 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// ErrNoAuth says that the ensemble's access control refused the operation.
+var ErrNoAuth = errors.New("zkgrant: not authorized")
+
+// ErrQuota says that a quota set on the ensemble refused the operation.
+var ErrQuota = errors.New("zkgrant: quota exceeded")
+
+// ErrTooLarge says that a request is larger than the client can send.
+var ErrTooLarge = errors.New("zkgrant: request too large")
+
+// errThrottled says that an overloaded server turned the request away without executing it; it may be tried again.
+var errThrottled = errors.New("zkgrant: throttled by the server")
+
+// Outcome says what is known about one request after the client has returned.
+type Outcome uint8
+
+const (
+	// Done means that the request was executed.
+	Done Outcome = iota + 1
+	// Refused means that the request was not executed and never will be.
+	Refused
+	// Unknown means that the request may have been executed, may be executed still, or may never be.
+	Unknown
+)
+
+// String returns the name of o.
+func (o Outcome) String() string {
+	switch o {
+	case Done:
+		return "Done"
+	case Refused:
+		return "Refused"
+	case Unknown:
+		return "Unknown"
+	}
+	return "Outcome(" + strconv.Itoa(int(o)) + ")"
+}
+
+// Error codes of the server for which the client has no value; it makes a text of them. codeRuntimeInconsistency is what the operations
+// of a Multi behind the one that failed carry.
+const (
+	codeRuntimeInconsistency       = -2
+	codeUnimplemented              = -6
+	codeNotReadOnly                = -119
+	codeEphemeralOnLocal           = -120
+	codeNoWatcher                  = -121
+	codeSASLRequired               = -124
+	codeQuotaExceeded              = -125
+	codeThrottled                  = -127
+	unknownCodePrefix              = "unknown error: "
+	codeNone                 int32 = 0
+)
+
+// Classify says what an error of the client means for the one request it was returned for. The error it returns is nil exactly
+// if the outcome is Done; it is the client's own, or wraps that together with [ErrNoAuth], [ErrQuota] or [ErrTooLarge], so
+// errors.Is finds either.
+//
+// Whatever is not known for certain to mean "not executed" is Unknown. That includes every network error: the client hands out the
+// raw error of a failed write, not ErrConnectionClosed.
+func Classify(err error) (Outcome, error) {
+	switch {
+	case err == nil:
+		return Done, nil
+	case errors.Is(err, zk.ErrNoAuth):
+		return Refused, fmt.Errorf("%w: %w", ErrNoAuth, err)
+	case errors.Is(err, zk.ErrShortBuffer):
+		// The client has this one for a reply it cannot decode as well. No server sends such a reply, and a
+		// request that does not fit will never fit: if this were Unknown it would be tried for ever.
+		return Refused, fmt.Errorf("%w: %w", ErrTooLarge, err)
+	case isRefusal(err):
+		return Refused, err
+	}
+	switch unnamedCode(err) {
+	case codeUnimplemented, codeNotReadOnly, codeEphemeralOnLocal, codeNoWatcher, codeSASLRequired:
+		return Refused, err
+	case codeQuotaExceeded:
+		return Refused, fmt.Errorf("%w: %w", ErrQuota, err)
+	case codeThrottled:
+		return Refused, fmt.Errorf("%w: %w", errThrottled, err)
+	}
+	return Unknown, err
+}
+
+// ClassifyMulti is [Classify] for a Multi. It looks at the results of the single operations first: one of them says why the
+// transaction failed, the others were rolled back or not looked at. A transaction that failed was executed in none of its parts.
+func ClassifyMulti(res []zk.MultiResponse, err error) (Outcome, error) {
+	if i := FailedOp(res); i >= 0 {
+		return Classify(res[i].Error)
+	}
+	return Classify(err)
+}
+
+// FailedOp returns the index of the operation that made a Multi fail, or -1 if none of the results says so.
+func FailedOp(res []zk.MultiResponse) int {
+	for i, r := range res {
+		if r.Error != nil && unnamedCode(r.Error) != codeRuntimeInconsistency {
+			return i
+		}
+	}
+	return -1
+}
+
+// isRefusal reports whether err is one of the client's values that mean "not executed".
+//
+// Absent on purpose: ErrConnectionClosed and ErrClosing (the request may be at the server), ErrAPIError (the client has it
+// for a Multi reply it does not understand), ErrUnknown, ErrNothing.
+func isRefusal(err error) bool {
+	for _, refusal := range [...]error{
+		// From the server, before anything was changed.
+		zk.ErrNoNode, zk.ErrBadVersion, zk.ErrNoChildrenForEphemerals, zk.ErrNodeExists, zk.ErrNotEmpty,
+		zk.ErrInvalidACL, zk.ErrAuthFailed, zk.ErrBadArguments, zk.ErrReconfigDisabled,
+		// From the server: the session is over or lives on another connection.
+		zk.ErrSessionExpired, zk.ErrSessionMoved,
+		// From the client: only requests that were never written get this.
+		zk.ErrNoServer,
+		// From the client's own checks of the arguments.
+		zk.ErrInvalidPath, zk.ErrInvalidFlags, zk.ErrUnhandledFieldType, zk.ErrPtrExpected,
+	} {
+		if errors.Is(err, refusal) {
+			return true
+		}
+	}
+	return false
+}
+
+// unnamedCode finds the server's code in an error the client made of a code it has no value for, and codeNone in any other.
+func unnamedCode(err error) int32 {
+	text, found := strings.CutPrefix(err.Error(), unknownCodePrefix)
+	if !found {
+		return codeNone
+	}
+	code, parseErr := strconv.ParseInt(text, 10, 32)
+	if parseErr != nil {
+		return codeNone
+	}
+	return int32(code)
+}

@@ -1,0 +1,222 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"path"
+
+	"github.com/go-zookeeper/zk"
+	"go.uber.org/zap"
+
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// The requests, each in terms of the client's blocking calls. They run in
+// goroutines of their own and return the answer for the machine; nil is none.
+
+// anyVersion makes the server not compare versions.
+const anyVersion = -1
+
+// reaped bounds how often parents are made for one create. A container is
+// removed by the server when it is empty, and that can hit right after it was
+// made; to be hit again and again takes somebody who deletes on purpose.
+const reaped = 10
+
+// create makes the node, and the directory if there is none.
+func (c *client) create(t *Seat, epoch recipes.Epoch, id string) (recipes.Input, error) {
+	prefix := path.Join(t.dir, guidMark+id+lockMarker)
+	for range reaped {
+		made, err := c.conn.Create(prefix, t.data, zk.FlagEphemeral|zk.FlagSequence, t.acl)
+		if errors.Is(err, zk.ErrNoNode) {
+			if err := c.makeParents(t.dir, t.acl); err != nil {
+				return unanswered(epoch, recipes.OpCreate, err)
+			}
+			continue
+		}
+		if err != nil {
+			return unanswered(epoch, recipes.OpCreate, err)
+		}
+		name, ok := events.ParseName(path.Base(made))
+		if !ok {
+			err := fmt.Errorf("server made %q of %q", made, prefix)
+			return recipes.Unknown{Epoch: epoch, Op: recipes.OpCreate}, err
+		}
+		return recipes.Created{Epoch: epoch, Node: name}, nil
+	}
+	return recipes.Refused{Epoch: epoch, Op: recipes.OpCreate}, fmt.Errorf("%s is deleted as often as it is made: %w", t.dir, zk.ErrNoNode)
+}
+
+// makeParents makes the directory and whatever is missing above it, as
+// containers, which the server removes when they are empty; as plain nodes where
+// the server has no containers.
+func (c *client) makeParents(dir string, acl []zk.ACL) error {
+	_, err := c.conn.CreateContainer(dir, nil, zk.FlagContainer, acl)
+	if err != nil && unnamedCode(err) == codeUnimplemented {
+		_, err = c.conn.Create(dir, nil, zk.FlagPersistent, acl)
+	}
+	switch {
+	case errors.Is(err, zk.ErrNoNode) && dir != "/":
+		if err := c.makeParents(path.Dir(dir), acl); err != nil {
+			return err
+		}
+		return c.makeParents(dir, acl)
+	case errors.Is(err, zk.ErrNodeExists):
+		return nil
+	default:
+		return err
+	}
+}
+
+// list reads the directory and finds the own node by its GUID. The own node is
+// read and watched, too: its Stat has the owner and the token.
+func (c *client) list(t *Seat, e recipes.List, id string) (recipes.Input, error) {
+	if e.Barrier {
+		// A write through the quorum: whatever this session sent before has been
+		// executed or never will be, and the reading below sees it. Sync would
+		// not do, a deposed leader answers that.
+		res, err := c.conn.Multi(&zk.CheckVersionRequest{Path: t.dir, Version: anyVersion})
+		if outcome, err := ClassifyMulti(res, err); outcome != Done && !errors.Is(err, zk.ErrNoNode) {
+			return classified(e.Epoch, recipes.OpList, outcome, err)
+		}
+	}
+	children, _, err := c.conn.Children(t.dir)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return unanswered(e.Epoch, recipes.OpList, err)
+	}
+	listed := recipes.Listed{Epoch: e.Epoch}
+	for _, child := range children {
+		name, ok := events.ParseName(child)
+		if !ok {
+			continue
+		}
+		listed.Queue = append(listed.Queue, name)
+		if bears(child, id) {
+			listed.Own.Name = name
+		}
+	}
+	if listed.Own.Name == (events.Name{}) {
+		return listed, nil
+	}
+	own := path.Join(t.dir, listed.Own.Name.Text)
+	if before := t.settle(own); before != "" && before != own {
+		c.watches.forget(before, t)
+	}
+	stat, err := c.observe(own, t)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		listed.Own = recipes.Own{}
+	case err != nil:
+		return unanswered(e.Epoch, recipes.OpList, err)
+	default:
+		listed.Own.Owner, listed.Own.Token = stat.EphemeralOwner, stat.Czxid
+	}
+	return listed, nil
+}
+
+// watch arms a watch, or looks whether the node is still there if the watch is
+// armed already.
+func (c *client) watch(t *Seat, e recipes.Watch) (recipes.Input, error) {
+	node := path.Join(t.dir, e.Node)
+	if before := t.follow(node); before != "" && before != node {
+		c.watches.forget(before, t)
+	}
+	_, err := c.observe(node, t)
+	if err == nil {
+		return nil, nil
+	}
+	if errors.Is(err, zk.ErrNoNode) {
+		return recipes.Gone(e), nil // the node that was to be watched, in the same epoch
+	}
+	in, err := unanswered(e.Epoch, recipes.OpWatch, err)
+	if refused, ok := in.(recipes.Refused); ok {
+		refused.Node = e.Node
+		in = refused
+	}
+	return in, err
+}
+
+// observe reads the node with a watch on it, or without if it is watched.
+func (c *client) observe(node string, t *Seat) (*zk.Stat, error) {
+	if !c.watches.note(node, t) {
+		exists, stat, err := c.conn.Exists(node)
+		if err == nil && !exists {
+			err = zk.ErrNoNode
+		}
+		return stat, err
+	}
+	_, stat, _, err := c.conn.GetW(node)
+	if err != nil {
+		c.watches.failed(node)
+	}
+	return stat, err
+}
+
+// claim writes through the quorum on condition that the own node exists.
+func (c *client) claim(t *Seat, e recipes.Claim) (recipes.Input, error) {
+	res, err := c.conn.Multi(&zk.CheckVersionRequest{Path: path.Join(t.dir, e.Node), Version: anyVersion})
+	outcome, err := ClassifyMulti(res, err)
+	if outcome == Done {
+		return recipes.Claimed{Epoch: e.Epoch}, nil // the session actor judges the lease
+	}
+	return classified(e.Epoch, recipes.OpClaim, outcome, err)
+}
+
+// remove deletes the own node.
+func (c *client) remove(t *Seat, e recipes.Delete) (recipes.Input, error) {
+	err := c.conn.Delete(path.Join(t.dir, e.Node), anyVersion)
+	if err == nil || errors.Is(err, zk.ErrNoNode) {
+		return recipes.Deleted{Epoch: e.Epoch}, nil
+	}
+	return unanswered(e.Epoch, recipes.OpDelete, err)
+}
+
+// discard deletes a node and reports whether to try again.
+func (c *client) discard(node string) (again bool) {
+	outcome, err := Classify(c.conn.Delete(node, anyVersion))
+	switch {
+	case outcome == Done || errors.Is(err, zk.ErrNoNode):
+		return false
+	case outcome == Unknown || unsettled(err):
+		return true
+	default:
+		c.logger.Error("could not remove a node that a past session left behind", zap.String("node", node), zap.Error(err))
+		return false
+	}
+}
+
+// rearm watches a node again whose data have changed. The answer is Gone or
+// Unknown, or nil if there is nothing left to do.
+func (c *client) rearm(node string) recipes.Input {
+	_, err := c.observe(node, nil)
+	outcome, err := Classify(err)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return recipes.Gone{}
+	case outcome == Unknown || outcome == Refused && unsettled(err):
+		return recipes.Unknown{}
+	default:
+		return nil
+	}
+}
+
+// unanswered is the answer to a single request that ended with an error.
+func unanswered(epoch recipes.Epoch, op recipes.Op, err error) (recipes.Input, error) {
+	outcome, err := Classify(err)
+	return classified(epoch, op, outcome, err)
+}
+
+// classified is the answer to a request that was not done.
+func classified(epoch recipes.Epoch, op recipes.Op, outcome Outcome, err error) (recipes.Input, error) {
+	if outcome == Unknown || unsettled(err) {
+		return recipes.Unknown{Epoch: epoch, Op: op}, err
+	}
+	return recipes.Refused{Epoch: epoch, Op: op, Missing: errors.Is(err, zk.ErrNoNode)}, err
+}
+
+// unsettled tells whether a refusal is about the connection, the session or the
+// moment, and says nothing about the request: it may be made again.
+func unsettled(err error) bool {
+	return errors.Is(err, zk.ErrNoServer) || errors.Is(err, zk.ErrSessionMoved) ||
+		errors.Is(err, zk.ErrSessionExpired) || errors.Is(err, errThrottled)
+}

@@ -1,0 +1,168 @@
+package session
+
+import (
+	"path"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/actors"
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+var _ actors.Port = (*Seat)(nil)
+
+// Place says where and as what an acquisition queues up.
+type Place struct {
+	Dir  string   // the lock's directory, without the chroot
+	Data []byte   // stored in the node
+	ACL  []zk.ACL // nil: that of the session's config
+}
+
+// Seat is one acquisition's way to ZooKeeper. It satisfies [actors.Port]; its
+// methods may be called from any goroutine and do not block.
+type Seat struct {
+	session *Session
+	dir     string // with the chroot
+	data    []byte
+	acl     []zk.ACL
+	post    actors.Post
+
+	mu   sync.Mutex
+	guid guid // of the latest attempt
+	own  string
+	pred string // what is watched beside the own node
+}
+
+// guid marks the node of one attempt.
+type guid struct {
+	attempt recipes.Attempt
+	text    string
+}
+
+// Seat returns a seat for the place. Nothing happens before its Open.
+func (s *Session) Seat(p Place) *Seat {
+	t := &Seat{session: s, dir: join(s.chroot, p.Dir), data: p.Data, acl: p.ACL}
+	if t.acl == nil {
+		t.acl = s.cfg.ACL
+	}
+	return t
+}
+
+// Open starts the news of the session.
+func (t *Seat) Open(post actors.Post) {
+	t.post = post
+	t.session.actor.Post(entered{t})
+}
+
+// Close ends them, and the interest in any node.
+func (t *Seat) Close() { t.session.actor.Post(left{t}) }
+
+// Create makes the node of a new attempt.
+func (t *Seat) Create(e recipes.Create) {
+	id := t.newGUID(e.Attempt)
+	t.request(e.Epoch, recipes.OpCreate, func(c *client) (recipes.Input, error) {
+		return c.create(t, e.Epoch, id)
+	})
+}
+
+// List reads the directory.
+func (t *Seat) List(e recipes.List) {
+	t.mu.Lock()
+	id := guid{}
+	if t.guid.attempt == e.Attempt {
+		id = t.guid
+	}
+	t.mu.Unlock()
+	t.request(e.Epoch, recipes.OpList, func(c *client) (recipes.Input, error) {
+		return c.list(t, e, id.text)
+	})
+}
+
+// Watch asks to be told when a node of the directory is gone. It takes the place
+// of the one asked for before.
+func (t *Seat) Watch(e recipes.Watch) {
+	t.request(e.Epoch, recipes.OpWatch, func(c *client) (recipes.Input, error) {
+		return c.watch(t, e)
+	})
+}
+
+// Claim proves that the own node exists and the session lives.
+func (t *Seat) Claim(e recipes.Claim) {
+	t.request(e.Epoch, recipes.OpClaim, func(c *client) (recipes.Input, error) {
+		return c.claim(t, e)
+	})
+}
+
+// Delete removes the own node.
+func (t *Seat) Delete(e recipes.Delete) {
+	t.request(e.Epoch, recipes.OpDelete, func(c *client) (recipes.Input, error) {
+		return c.remove(t, e)
+	})
+}
+
+// Discard removes a node in whatever session comes next, and tries until it is
+// known to be gone or a server refuses.
+func (t *Seat) Discard(e recipes.Discard) {
+	t.session.actor.Post(&request{seat: t, discard: path.Join(t.dir, e.Node)})
+}
+
+// Deadline returns until when the epoch's session can be believed alive.
+func (t *Seat) Deadline(epoch recipes.Epoch) time.Time { return t.session.deadline(epoch) }
+
+// Session returns the id of the epoch's session.
+func (t *Seat) Session(epoch recipes.Epoch) int64 { return t.session.sessionID(epoch) }
+
+func (t *Seat) request(epoch recipes.Epoch, op recipes.Op, run func(*client) (recipes.Input, error)) {
+	t.session.actor.Post(&request{seat: t, epoch: epoch, op: op, run: run})
+}
+
+func (t *Seat) newGUID(attempt recipes.Attempt) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.guid = guid{attempt, newGUID()}
+	return t.guid.text
+}
+
+// follow notes which node is watched beside the own one, and returns the one
+// before it.
+func (t *Seat) follow(pred string) (before string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before, t.pred = t.pred, pred
+	return before
+}
+
+// settle notes which node is the own one, and returns the one before it.
+func (t *Seat) settle(own string) (before string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before, t.own = t.own, own
+	return before
+}
+
+// leave ends the interest in any node of the client's.
+func (t *Seat) leave(c *client) {
+	if own := t.settle(""); own != "" {
+		c.watches.forget(own, t)
+	}
+	if pred := t.follow(""); pred != "" {
+		c.watches.forget(pred, t)
+	}
+}
+
+// name returns the name of a node of the directory.
+func (t *Seat) name(node string) string { return path.Base(node) }
+
+// join puts a path behind the chroot. Both are valid paths, or empty.
+func join(chroot, p string) string {
+	switch {
+	case chroot == "":
+		return p
+	case p == "/":
+		return chroot
+	default:
+		return chroot + p
+	}
+}

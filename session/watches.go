@@ -1,0 +1,119 @@
+package session
+
+import "sync"
+
+// watches is what one client watches, by path, and for whom. It is safe for
+// concurrent use: requests note their interest from their own goroutines, before
+// the call that arms the watch, because the event can overtake the reply:
+// 1. the request registers the seat; 2. the server answers, and the node goes;
+// 3. reply and event arrive in one segment; 4. the client runs the callback with
+// the event before the goroutine that made the call gets to run; 5. the event
+// finds the seat.
+//
+// The client has one channel per call that armed a watch and cannot drop any, so
+// a path that is armed is not armed again, and is remembered until it fires even
+// if nobody is interested any more.
+type watches struct {
+	mu    sync.Mutex
+	paths map[string]*watched
+	armed int
+}
+
+// watched is one path.
+type watched struct {
+	armed bool // at the server, or about to be
+	seats map[*Seat]struct{}
+}
+
+func newWatches() *watches { return &watches{paths: map[string]*watched{}} }
+
+// note registers the seat's interest in the path and reports whether the caller
+// has to arm the watch.
+func (w *watches) note(path string, seat *Seat) (arm bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := w.paths[path]
+	if p == nil {
+		p = &watched{seats: map[*Seat]struct{}{}}
+		w.paths[path] = p
+	}
+	if seat != nil {
+		p.seats[seat] = struct{}{}
+	}
+	arm = !p.armed
+	if arm {
+		p.armed = true
+		w.armed++
+	}
+	return arm
+}
+
+// failed says that the watch on the path was not armed after all.
+func (w *watches) failed(path string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if p := w.paths[path]; p != nil {
+		w.disarm(path, p)
+	}
+}
+
+// changed says that the watch has fired and the node still exists. It reports
+// whether somebody wants the watch armed again.
+func (w *watches) changed(path string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := w.paths[path]
+	if p == nil {
+		return false
+	}
+	w.disarm(path, p)
+	return len(p.seats) > 0
+}
+
+// gone forgets the path, whose node does not exist, and returns who has to hear
+// of it.
+func (w *watches) gone(path string) []*Seat {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := w.paths[path]
+	if p == nil {
+		return nil
+	}
+	seats := make([]*Seat, 0, len(p.seats))
+	for seat := range p.seats {
+		seats = append(seats, seat)
+	}
+	p.seats = nil
+	w.disarm(path, p)
+	return seats
+}
+
+// forget drops the seat's interest in the path.
+func (w *watches) forget(path string, seat *Seat) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if p := w.paths[path]; p != nil {
+		delete(p.seats, seat)
+		if !p.armed && len(p.seats) == 0 {
+			delete(w.paths, path)
+		}
+	}
+}
+
+// disarm is called with mu held.
+func (w *watches) disarm(path string, p *watched) {
+	if p.armed {
+		p.armed = false
+		w.armed--
+	}
+	if len(p.seats) == 0 {
+		delete(w.paths, path)
+	}
+}
+
+// any tells whether the client has watches to send again after a reconnect.
+func (w *watches) any() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.armed > 0
+}

@@ -1,0 +1,374 @@
+package session
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"sync"
+	"time"
+)
+
+// What a wire closes its connection for. The client only logs them; [dialer.lastError] has the latest.
+var (
+	// errSecondSession: the client asked for a new session although it has had one.
+	errSecondSession = errors.New("a second session on one client")
+	// errSessionReplaced: the client asked for its session and the server gave it another one.
+	errSessionReplaced = errors.New("server replaced the session")
+	// errHandshakeTimeout: no complete answer to the handshake in time.
+	errHandshakeTimeout = errors.New("handshake timed out")
+	// errHandshakeRefused: the server closed the connection instead of answering the handshake.
+	errHandshakeRefused = errors.New("server closed the connection during the handshake")
+	// errHandshakeMalformed: the handshake cannot be what it looks like.
+	errHandshakeMalformed = errors.New("malformed handshake")
+)
+
+const (
+	xidEvent int32 = -1 // a watch event: answers nothing
+	xidPing  int32 = -2
+	opPing   int32 = 11
+
+	// opConnect is the operation under which an answered handshake is reported. It is not an operation of the protocol.
+	opConnect int32 = 0
+
+	readBuffer = 64 << 10
+)
+
+// sent is a request under way.
+type sent struct {
+	at time.Time
+	op int32
+}
+
+// wire is one connection of a client to a server. It passes bytes through unchanged and watches the frames they form: it holds
+// the client to one session and the server to a deadline for the handshake and to sane frames, and it takes the times of
+// every request. A connection that breaks the rules is closed, and the call that noticed it returns why.
+//
+// Read is for one goroutine at a time, and so is Write; the other methods are safe for concurrent use.
+type wire struct {
+	conn   net.Conn // what the bytes go through: socket, or TLS on top of it
+	socket net.Conn
+	link   *link
+	report func(error)   // told why the connection ended, or nil once the handshake is answered
+	in     *bufio.Reader // many small frames come with one system call
+
+	out     splitter // writer's
+	outAt   time.Time
+	greeted bool // the first frame out is complete; writer's
+
+	back splitter // reader's
+
+	mu          sync.Mutex
+	handshaking bool
+	deadline    time.Time // for the handshake
+	readBy      time.Time // what the client asked for, in force once the handshake is over
+	writeBy     time.Time
+	requested   bool  // the handshake request went out
+	asked       int64 // session id in it
+	askedAt     time.Time
+	established time.Time // session granted on this connection
+	ended       time.Time
+	closed      bool
+	pending     map[int32]sent
+	pings       []time.Time // all pings have the same xid, and are answered in order
+}
+
+// newWire wraps a fresh connection. The handshake must be complete by the deadline. Close closes socket, not conn: a TLS connection
+// would first try to say goodbye, for up to five seconds if the peer is dead. report is called from Read and Write.
+func newWire(conn, socket net.Conn, l *link, deadline time.Time, report func(error)) (*wire, error) {
+	w := &wire{
+		conn: conn, socket: socket, link: l, report: report, in: bufio.NewReaderSize(conn, readBuffer),
+		out:         splitter{min: minHandshakeRequest, max: maxHandshake},
+		back:        splitter{min: minHandshakeReply, max: maxHandshake},
+		handshaking: true, deadline: deadline,
+		pending: make(map[int32]sent),
+	}
+	if err := conn.SetDeadline(deadline); err != nil {
+		return nil, fmt.Errorf("set handshake deadline: %w", err)
+	}
+	return w, nil
+}
+
+// Write sends p. It refuses the request for a new session if the link has had one.
+func (w *wire) Write(p []byte) (int, error) {
+	// The clock is read before the first byte leaves: a session lives for its timeout from the moment the server
+	// hears of us, so a time that is too early is safe and one that is too late is not.
+	if err := w.noteSent(p, w.link.events.now()); err != nil {
+		return 0, w.fail(err)
+	}
+	n, err := w.conn.Write(p)
+	if err != nil {
+		err = w.lose(err)
+	}
+	return n, err
+}
+
+// Read receives into p. Bytes that break the rules are not handed out.
+func (w *wire) Read(p []byte) (int, error) {
+	n, err := w.in.Read(p)
+	if n > 0 {
+		if bad := w.noteReceived(p[:n]); bad != nil {
+			return 0, w.fail(bad)
+		}
+	}
+	if err != nil {
+		err = w.lose(err)
+	}
+	return n, err
+}
+
+// noteSent follows the frames in p, which is about to be written.
+func (w *wire) noteSent(p []byte, now time.Time) error {
+	for {
+		starts := w.out.between()
+		n, m, err := w.out.next(p)
+		if err != nil {
+			return fmt.Errorf("request: %w", err)
+		}
+		if starts && n > 0 {
+			w.outAt = now
+		}
+		p = p[n:]
+		switch m {
+		case markMore:
+			return nil
+		case markHeaded:
+			if err := w.noteRequest(); err != nil {
+				return err
+			}
+		case markEnded:
+			if !w.greeted {
+				w.greeted = true
+				w.out.min, w.out.max = minRequest, math.MaxInt32
+			}
+		}
+	}
+}
+
+// noteRequest looks at the head of a frame on its way out. The rest of the frame has not been written yet, so a server
+// cannot act on what is refused here.
+func (w *wire) noteRequest() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.greeted {
+		w.asked, w.askedAt, w.requested = w.out.int64At(16), w.outAt, true
+		if id := w.link.session(); w.asked == 0 && id != 0 {
+			return fmt.Errorf("%w: had 0x%x", errSecondSession, id)
+		}
+		return nil
+	}
+	xid, op := w.out.int32At(0), w.out.int32At(4)
+	if xid == xidPing {
+		w.pings = append(w.pings, w.outAt)
+	} else {
+		w.pending[xid] = sent{at: w.outAt, op: op}
+	}
+	return nil
+}
+
+// noteReceived follows the frames in p, which is about to be handed to the client.
+func (w *wire) noteReceived(p []byte) error {
+	for {
+		n, m, err := w.back.next(p)
+		if err != nil {
+			return fmt.Errorf("reply: %w", err)
+		}
+		p = p[n:]
+		switch m {
+		case markMore:
+			return nil
+		case markHeaded:
+		case markEnded:
+			if w.inHandshake() {
+				if err := w.noteHandshake(); err != nil {
+					return err
+				}
+				continue
+			}
+			if s, found := w.match(w.back.int32At(0)); found {
+				w.link.answered(s.at, s.op, w.back.int32At(12))
+			}
+		}
+	}
+}
+
+// match takes the request with this xid off the list of those under way.
+func (w *wire) match(xid int32) (sent, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch xid {
+	case xidEvent:
+		return sent{}, false
+	case xidPing:
+		if len(w.pings) == 0 {
+			return sent{}, false
+		}
+		at := w.pings[0]
+		w.pings = w.pings[1:]
+		return sent{at: at, op: opPing}, true
+	}
+	s, found := w.pending[xid]
+	delete(w.pending, xid)
+	return s, found
+}
+
+// noteHandshake judges the complete answer to the handshake. Session 0 is the server's word that the session has expired: the
+// client must hear it.
+func (w *wire) noteHandshake() error {
+	timeout, id := time.Duration(w.back.int32At(4))*time.Millisecond, w.back.int64At(8)
+	w.mu.Lock()
+	requested, asked, askedAt := w.requested, w.asked, w.askedAt
+	w.mu.Unlock()
+	switch {
+	case !requested:
+		return fmt.Errorf("%w: answered before it was asked", errHandshakeMalformed)
+	case id != 0 && asked != 0 && id != asked:
+		return fmt.Errorf("%w: asked for 0x%x, got 0x%x", errSessionReplaced, asked, id)
+	case id != 0 && timeout <= 0:
+		// The client would panic on a ticker without an interval.
+		return fmt.Errorf("%w: session timeout %v", errHandshakeMalformed, timeout)
+	}
+	w.endHandshake(id != 0)
+	w.back.min, w.back.max = minReply, maxFrame
+	w.report(nil)
+	if id != 0 {
+		// Nothing between here and the client can fail any more. If it could, the client might not know of a session
+		// that the link knows of, ask for a new one, and be refused for ever.
+		w.link.establish(id, timeout)
+		w.link.answered(askedAt, opConnect, 0)
+	}
+	return nil
+}
+
+func (w *wire) inHandshake() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.handshaking
+}
+
+// endHandshake puts the client's own deadlines into force.
+func (w *wire) endHandshake(granted bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.handshaking = false
+	if granted {
+		w.established = time.Now()
+	}
+	// This fails only on a connection that has been closed, here or (a pipe) at the other end. The next Read or Write
+	// says so, and the client should hear of its session nevertheless.
+	_ = w.conn.SetReadDeadline(w.readBy)
+	_ = w.conn.SetWriteDeadline(w.writeBy)
+}
+
+// SetDeadline sets both deadlines. During the handshake none of the three setters can move one beyond that of the handshake;
+// what was asked for takes effect when it is over.
+func (w *wire) SetDeadline(t time.Time) error {
+	return errors.Join(w.SetReadDeadline(t), w.SetWriteDeadline(t))
+}
+
+// SetReadDeadline sets the deadline for Read; see [wire.SetDeadline].
+func (w *wire) SetReadDeadline(t time.Time) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.readBy = t
+	return w.conn.SetReadDeadline(w.clamp(t))
+}
+
+// SetWriteDeadline sets the deadline for Write; see [wire.SetDeadline].
+func (w *wire) SetWriteDeadline(t time.Time) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.writeBy = t
+	return w.conn.SetWriteDeadline(w.clamp(t))
+}
+
+func (w *wire) clamp(t time.Time) time.Time {
+	if w.handshaking && (t.IsZero() || t.After(w.deadline)) {
+		return w.deadline
+	}
+	return t
+}
+
+// fail closes the connection because of err, tells who wants to know, and returns err.
+func (w *wire) fail(err error) error {
+	if w.end() {
+		w.report(err)
+	}
+	// The error is about a connection that is given up for a worse one.
+	_ = w.Close()
+	if errors.Is(err, errSecondSession) || errors.Is(err, errSessionReplaced) {
+		w.link.replace(err)
+	}
+	return err
+}
+
+// lose notes that the connection failed under a Read or Write and returns the error with what it means. The client closes the connection.
+func (w *wire) lose(err error) error {
+	w.mu.Lock()
+	handshaking, asked, ours := w.handshaking, w.asked, w.closed
+	w.mu.Unlock()
+	if ours {
+		return err
+	}
+	refused := false
+	if handshaking {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			err = fmt.Errorf("%w: %w", errHandshakeTimeout, err)
+		} else {
+			err, refused = fmt.Errorf("%w: %w", errHandshakeRefused, err), true
+		}
+	}
+	if w.end() {
+		w.report(err)
+		if refused {
+			w.link.refused(asked, err)
+		}
+	}
+	return err
+}
+
+// end records when the connection ended. Only the first call counts, and returns true; an error that follows from our own Close is
+// not the reason for anything.
+func (w *wire) end() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.ended.IsZero() {
+		return false
+	}
+	w.ended = time.Now()
+	return true
+}
+
+// lifetime returns for how long the connection carried a session: 0 if it never did.
+func (w *wire) lifetime() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.established.IsZero():
+		return 0
+	case w.ended.IsZero():
+		return time.Since(w.established)
+	}
+	return w.ended.Sub(w.established)
+}
+
+// Close closes the socket at once, with no farewell. It is idempotent and unblocks Read and Write.
+func (w *wire) Close() error {
+	w.end()
+	w.mu.Lock()
+	first := !w.closed
+	w.closed = true
+	w.mu.Unlock()
+	if !first {
+		return nil
+	}
+	return w.socket.Close()
+}
+
+// LocalAddr returns the address of our end.
+func (w *wire) LocalAddr() net.Addr { return w.conn.LocalAddr() }
+
+// RemoteAddr returns the address of the server's end.
+func (w *wire) RemoteAddr() net.Addr { return w.conn.RemoteAddr() }

@@ -1,0 +1,495 @@
+package session
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+const testTimeout = 9 * time.Second
+
+func TestMuteServerIsGivenUpAfterAThirdOfTheTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeServer{serve: func(n int, c fakeConn) {
+			switch n {
+			case 1: // accepts and says nothing
+			case 2: // answers, but not to the end
+				c.handshake()
+				_, _ = c.Write(frameOf(grantBody(testTimeout, 7))[:20])
+			case 3: // grants less than was asked for, then goes
+				c.handshake()
+				c.grant(testTimeout/3, 7)
+				time.Sleep(time.Second)
+				return
+			}
+			for c.recv() != nil {
+			}
+		}}
+		r := newRig(t, f.dial, testTimeout, linkEvents{}, "a:1")
+		start := time.Now()
+		r.await(t, zk.StateDisconnected)
+		if took := time.Since(start); took != testTimeout/3 {
+			t.Errorf("mute: %v", took)
+		}
+		if err := r.dialer.lastError(); !errors.Is(err, errHandshakeTimeout) || !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("mute: %v", err)
+		}
+		r.await(t, zk.StateConnected)
+		start = time.Now()
+		r.await(t, zk.StateDisconnected)
+		if took := time.Since(start); took != testTimeout/3 {
+			t.Errorf("half an answer: %v", took)
+		}
+		r.await(t, zk.StateHasSession)
+		if got := r.link.timeout(); got != testTimeout/3 {
+			t.Errorf("negotiated %v", got)
+		}
+		if err := r.dialer.lastError(); err != nil {
+			t.Errorf("after a handshake: %v", err)
+		}
+		r.await(t, zk.StateConnected)
+		start = time.Now()
+		r.await(t, zk.StateDisconnected)
+		if took := time.Since(start); took != testTimeout/9 {
+			t.Errorf("mute after a timeout was negotiated: %v", took)
+		}
+		r.end(t)
+		f.wg.Wait()
+	})
+}
+
+func TestSecondSessionIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var asked []int64
+		f := &fakeServer{serve: func(n int, c fakeConn) {
+			id, ok := c.handshake()
+			if !ok {
+				return
+			}
+			mu.Lock()
+			asked = append(asked, id)
+			mu.Unlock()
+			switch n {
+			case 1:
+				c.grant(testTimeout, 7) // and goes
+			case 2:
+				c.grant(0, 0) // expired, and leaves the socket open
+				c.echo()
+			default:
+				c.grant(testTimeout, 8)
+				c.echo()
+			}
+		}}
+		var replaced []error
+		r := newRig(t, f.dial, testTimeout, linkEvents{
+			onReplaced: func(err error) { mu.Lock(); replaced = append(replaced, err); mu.Unlock() },
+		}, "a:1", "b:1")
+		r.await(t, zk.StateExpired)
+		r.await(t, zk.StateConnected)
+		r.await(t, zk.StateDisconnected)
+		r.await(t, zk.StateDisconnected) // it goes on trying, and is told only once
+		if err := r.dialer.lastError(); !errors.Is(err, errSecondSession) {
+			t.Error(err)
+		}
+		if !f.sock(2).isClosed() {
+			t.Error("the socket of the expired handshake is still open")
+		}
+		r.end(t)
+		f.wg.Wait()
+		if want := []int64{0, 7}; !slices.Equal(asked, want) {
+			t.Errorf("servers were asked for sessions %d, want %d", asked, want)
+		}
+		if len(replaced) != 1 || !errors.Is(replaced[0], errSecondSession) {
+			t.Errorf("told %v", replaced)
+		}
+		if r.link.session() != 7 {
+			t.Errorf("session %d", r.link.session())
+		}
+	})
+}
+
+func TestReplacedSessionIsNoticed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeServer{serve: func(n int, c fakeConn) {
+			c.handshake()
+			c.grant(testTimeout, int64(6+n))
+			if n > 1 {
+				c.echo()
+			}
+		}}
+		replaced := make(chan error, 10)
+		r := newRig(t, f.dial, testTimeout, linkEvents{onReplaced: func(err error) { replaced <- err }}, "a:1")
+		r.await(t, zk.StateHasSession)
+		r.await(t, zk.StateConnected)
+		r.await(t, zk.StateDisconnected)
+		r.await(t, zk.StateDisconnected)
+		r.end(t)
+		f.wg.Wait()
+		if len(replaced) != 1 {
+			t.Fatalf("told %d times", len(replaced))
+		}
+		if err := <-replaced; !errors.Is(err, errSessionReplaced) {
+			t.Error(err)
+		}
+		close(r.states)
+		for s := range r.states {
+			if s == zk.StateHasSession {
+				t.Error("the client took the other session")
+			}
+		}
+		if r.link.session() != 7 || r.conn.SessionID() != 7 {
+			t.Errorf("session %d, client's %d", r.link.session(), r.conn.SessionID())
+		}
+	})
+}
+
+// answer is what onAnswered got, in time since the start.
+type answer struct {
+	sent, answered time.Duration
+	op, zkErr      int32
+}
+
+func TestAnswersAreTimed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		f := &fakeServer{serve: func(n int, c fakeConn) {
+			c.handshake()
+			time.Sleep(100 * time.Millisecond)
+			c.grant(testTimeout, 7)
+			if n == 2 {
+				c.echo()
+				return
+			}
+			request := c.recv()
+			time.Sleep(200 * time.Millisecond)
+			c.send(append(bytes.Repeat([]byte{0xff}, 12), make([]byte, 16)...)) // an event; answers nothing
+			c.reply(request, -101)
+			// Two pings come, 3 s apart, then a request. All are answered in one go, just before the client gives up.
+			ping1, ping2, request := c.recv(), c.recv(), c.recv()
+			time.Sleep(100 * time.Millisecond)
+			c.reply(request, 0)
+			c.reply(ping1, 0)
+			c.reply(ping2, 0)
+			c.recv() // never answered: dies with the connection
+		}}
+		var got []answer
+		var seen int
+		var mu sync.Mutex
+		r := newRig(t, f.dial, testTimeout, linkEvents{onAnswered: func(sent, answered time.Time, op, zkErr int32) {
+			mu.Lock()
+			defer mu.Unlock()
+			got = append(got, answer{sent.Sub(start), answered.Sub(start), op, zkErr})
+		}}, "a:1")
+		r.await(t, zk.StateHasSession)
+		mu.Lock()
+		seen = len(got)
+		mu.Unlock()
+		if seen != 1 {
+			t.Errorf("%d answers when the client has its session, want 1", seen)
+		}
+		if _, err := r.conn.Set("/x", nil, -1); !errors.Is(err, zk.ErrNoNode) {
+			t.Error(err)
+		}
+		time.Sleep(6150*time.Millisecond - time.Since(start))
+		if err := r.conn.Delete("/x", -1); err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		seen = len(got)
+		mu.Unlock()
+		if seen < 3 {
+			t.Errorf("%d answers when the client has its reply, want 3 or more", seen)
+		}
+		r.await(t, zk.StateHasSession) // the second connection
+		ms := time.Millisecond
+		r.end(t)
+		f.wg.Wait()
+		want := []answer{
+			{0, 100 * ms, opConnect, 0},
+			{100 * ms, 300 * ms, 5, -101},
+			{6150 * ms, 6250 * ms, 2, 0},
+			{3100 * ms, 6250 * ms, opPing, 0},
+			{6100 * ms, 6250 * ms, opPing, 0},
+		}
+		if len(got) < len(want)+1 || !slices.Equal(got[:len(want)], want) {
+			t.Errorf("got  %v\nwant %v and one more", got, want)
+		} else if next := got[len(want)]; next.op != opConnect || next.answered-next.sent != 100*ms {
+			t.Errorf("second connection begins with %v", next)
+		}
+	})
+}
+
+func TestBadFramesCloseTheConnection(t *testing.T) {
+	for name, length := range map[string]uint32{"negative": math.MaxUint32, "huge": 64<<20 + 1, "short": 15, "empty": 0} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := &fakeServer{serve: func(_ int, c fakeConn) {
+					c.handshake()
+					c.grant(testTimeout, 7)
+					_, _ = c.Write(binary.BigEndian.AppendUint32(nil, length))
+					c.echo()
+				}}
+				r := newRig(t, f.dial, testTimeout, linkEvents{}, "a:1")
+				r.await(t, zk.StateHasSession)
+				r.await(t, zk.StateDisconnected)
+				if err := r.dialer.lastError(); !errors.Is(err, errFrameLength) {
+					t.Error(err)
+				}
+				if !f.sock(1).isClosed() {
+					t.Error("socket still open")
+				}
+				r.end(t)
+				f.wg.Wait()
+			})
+		})
+	}
+}
+
+func TestBadHandshakesCloseTheConnection(t *testing.T) {
+	for name, c := range map[string]struct {
+		serve func(c fakeConn)
+		want  error
+	}{
+		"no timeout":       {func(c fakeConn) { c.handshake(); c.grant(0, 7); c.echo() }, errHandshakeMalformed},
+		"negative timeout": {func(c fakeConn) { c.handshake(); c.grant(-time.Second, 7); c.echo() }, errHandshakeMalformed},
+		"short":            {func(c fakeConn) { c.handshake(); c.send(make([]byte, 15)); c.echo() }, errFrameLength},
+		"other protocol":   {func(c fakeConn) { c.handshake(); _, _ = c.Write([]byte("HTTP/1.1 400\r\n")); c.echo() }, errFrameLength},
+		"closed":           {func(c fakeConn) { c.handshake() }, errHandshakeRefused},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := &fakeServer{serve: func(_ int, conn fakeConn) { c.serve(conn) }}
+				refused := make(chan int64, 1000)
+				r := newRig(t, f.dial, testTimeout, linkEvents{onRefused: func(asked int64, err error) {
+					if !errors.Is(err, errHandshakeRefused) || !errors.Is(err, io.EOF) {
+						t.Error(err)
+					}
+					refused <- asked
+				}}, "a:1")
+				r.await(t, zk.StateDisconnected)
+				if err := r.dialer.lastError(); !errors.Is(err, c.want) {
+					t.Errorf("%v, want %v", err, c.want)
+				}
+				if told := len(refused) > 0; told != errors.Is(c.want, errHandshakeRefused) {
+					t.Errorf("told of a refusal: %v", told)
+				}
+				r.end(t)
+				f.wg.Wait()
+			})
+		})
+	}
+}
+
+// wirePair returns a wire and the server's end of it, outside of any client.
+func wirePair(t *testing.T, events linkEvents) (*wire, fakeConn, *link) {
+	t.Helper()
+	near, far := net.Pipe()
+	l := newLink(events)
+	w, err := newWire(near, near, l, time.Now().Add(3*time.Second), func(error) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, fakeConn{far}, l
+}
+
+func handshakeFrame(id int64) []byte {
+	body := make([]byte, 44)
+	binary.BigEndian.PutUint64(body[16:], uint64(id))
+	return frameOf(body)
+}
+
+func TestBytesPassUnchangedInAnyPieces(t *testing.T) {
+	for _, size := range []int{1, 2, 3, 5, 7, 30, 1000} {
+		synctest.Test(t, func(t *testing.T) {
+			answers := 0
+			w, far, l := wirePair(t, linkEvents{onAnswered: func(_, _ time.Time, op, zkErr int32) {
+				want := []answer{{op: opConnect}, {op: 4}, {op: opPing}, {op: 14, zkErr: -5}}[answers]
+				if op != want.op || zkErr != want.zkErr {
+					t.Errorf("answer %d: op %d, error %d", answers, op, zkErr)
+				}
+				answers++
+			}})
+			request := func(xid, op int32, tail int) []byte {
+				body := binary.BigEndian.AppendUint32(nil, uint32(xid))
+				body = binary.BigEndian.AppendUint32(body, uint32(op))
+				return frameOf(append(body, bytes.Repeat([]byte{0xee}, tail)...))
+			}
+			reply := func(xid, code int32, tail int) []byte {
+				body := binary.BigEndian.AppendUint32(nil, uint32(xid))
+				body = binary.BigEndian.AppendUint64(body, 99)
+				body = binary.BigEndian.AppendUint32(body, uint32(code))
+				return frameOf(append(body, bytes.Repeat([]byte{0xdd}, tail)...))
+			}
+			out := slices.Concat(handshakeFrame(0), request(1, 4, 100), request(xidPing, opPing, 0), request(2, 14, 0))
+			back := slices.Concat(frameOf(grantBody(testTimeout, 7)), reply(1, 0, 200), reply(xidEvent, 0, 20),
+				reply(xidPing, 0, 0), reply(77, 0, 3), reply(2, -5, 0))
+			var arrived []byte
+			var server sync.WaitGroup
+			server.Go(func() {
+				arrived = make([]byte, len(out))
+				if _, err := io.ReadFull(far, arrived); err != nil {
+					t.Error(err)
+				}
+				for rest := back; len(rest) > 0; {
+					n, err := far.Write(rest[:min(13, len(rest))])
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					rest = rest[n:]
+				}
+			})
+			for rest := out; len(rest) > 0; {
+				n, err := w.Write(rest[:min(size, len(rest))])
+				if err != nil {
+					t.Fatal(err)
+				}
+				rest = rest[n:]
+			}
+			var got []byte
+			buf := make([]byte, size)
+			for len(got) < len(back) {
+				n, err := w.Read(buf)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, buf[:n]...)
+			}
+			server.Wait()
+			if !bytes.Equal(arrived, out) {
+				t.Error("request bytes changed")
+			}
+			if !bytes.Equal(got, back) {
+				t.Error("reply bytes changed")
+			}
+			if answers != 4 || l.session() != 7 || l.timeout() != testTimeout {
+				t.Errorf("%d answers, session %d, timeout %v", answers, l.session(), l.timeout())
+			}
+			if err := errors.Join(w.Close(), far.Close()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestASplitSecondSessionRequestNeverReachesTheServerWhole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, far, l := wirePair(t, linkEvents{})
+		l.establish(7, testTimeout)
+		var arrived []byte
+		var server sync.WaitGroup
+		server.Go(func() { arrived, _ = io.ReadAll(far) })
+		var err error
+		for _, b := range handshakeFrame(0) {
+			if _, err = w.Write([]byte{b}); err != nil {
+				break
+			}
+		}
+		server.Wait()
+		if !errors.Is(err, errSecondSession) || len(arrived) >= 28 {
+			t.Errorf("%v after %d bytes", err, len(arrived))
+		}
+		if err := far.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestDeadlinesBelongToTheClientAfterTheHandshake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, far, _ := wirePair(t, linkEvents{})
+		start := time.Now()
+		if err := errors.Join(w.SetReadDeadline(start.Add(20*time.Second)), w.SetWriteDeadline(start.Add(10*time.Second))); err != nil {
+			t.Fatal(err)
+		}
+		var server sync.WaitGroup
+		server.Go(func() {
+			far.handshake()
+			far.grant(testTimeout, 7)
+		})
+		if _, err := w.Write(handshakeFrame(0)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(w, make([]byte, 40)); err != nil {
+			t.Fatal(err)
+		}
+		server.Wait()
+		if _, err := w.Write(make([]byte, 4)); err == nil {
+			t.Error("an empty request went out")
+		}
+		w2, far2, _ := wirePair(t, linkEvents{})
+		server.Go(func() { far2.handshake(); far2.grant(testTimeout, 7) })
+		start = time.Now()
+		if err := errors.Join(w2.SetReadDeadline(start.Add(20*time.Second)), w2.SetWriteDeadline(start.Add(10*time.Second))); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w2.Write(handshakeFrame(0)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(w2, make([]byte, 40)); err != nil {
+			t.Fatal(err)
+		}
+		server.Wait()
+		if _, err := w2.Write(make([]byte, 2)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != 10*time.Second {
+			t.Errorf("write: %v after %v", err, time.Since(start))
+		}
+		if _, err := w2.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != 20*time.Second {
+			t.Errorf("read: %v after %v", err, time.Since(start))
+		}
+		if err := w2.SetDeadline(time.Now().Add(time.Second)); err != nil {
+			t.Error(err)
+		}
+		if _, err := w2.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != 21*time.Second {
+			t.Errorf("second read: %v after %v", err, time.Since(start))
+		}
+		for _, c := range []io.Closer{w, w, w2, far, far2} {
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestAnsweredBeforeAskedIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, far, _ := wirePair(t, linkEvents{})
+		var server sync.WaitGroup
+		server.Go(func() { far.grant(testTimeout, 7) })
+		if _, err := io.ReadFull(w, make([]byte, 40)); !errors.Is(err, errHandshakeMalformed) {
+			t.Error(err)
+		}
+		server.Wait()
+		if err := far.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestOurOwnCloseIsNotBlamedOnTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, far, _ := wirePair(t, linkEvents{onRefused: func(_ int64, err error) { t.Error(err) }})
+		time.AfterFunc(time.Second, func() {
+			if err := w.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		if _, err := w.Read(make([]byte, 4)); err == nil || errors.Is(err, errHandshakeRefused) {
+			t.Error(err)
+		}
+		if err := far.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,205 @@
+package session
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// fakeServer plays the servers of an ensemble over in-memory pipes, one goroutine a connection. What it does on each is up to serve,
+// which gets the number of the connection, from 1.
+type fakeServer struct {
+	serve func(n int, c fakeConn)
+
+	mu    sync.Mutex
+	dials []time.Time
+	addrs []string
+	socks []*countingConn
+	wg    sync.WaitGroup
+}
+
+// countingConn is the client's end; it knows whether it has been closed.
+type countingConn struct {
+	net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (c *countingConn) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return c.Conn.Close()
+}
+
+func (c *countingConn) isClosed() bool {
+	select {
+	case <-c.closed:
+		return true
+	default:
+		return false
+	}
+}
+
+func (f *fakeServer) dial(_ context.Context, _, addr string) (net.Conn, error) {
+	near, far := net.Pipe()
+	sock := &countingConn{Conn: near, closed: make(chan struct{})}
+	f.mu.Lock()
+	f.dials = append(f.dials, time.Now())
+	f.addrs = append(f.addrs, addr)
+	f.socks = append(f.socks, sock)
+	n := len(f.dials)
+	f.mu.Unlock()
+	f.wg.Go(func() {
+		defer far.Close()
+		f.serve(n, fakeConn{far})
+	})
+	return sock, nil
+}
+
+func (f *fakeServer) dialled() []time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]time.Time(nil), f.dials...)
+}
+
+func (f *fakeServer) sock(n int) *countingConn {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.socks[n-1]
+}
+
+// fakeConn is the server's end of a connection.
+type fakeConn struct{ net.Conn }
+
+// recv returns the body of the next frame, nil if the connection has ended.
+func (c fakeConn) recv() []byte {
+	var prefix [4]byte
+	if _, err := io.ReadFull(c, prefix[:]); err != nil {
+		return nil
+	}
+	body := make([]byte, binary.BigEndian.Uint32(prefix[:]))
+	if _, err := io.ReadFull(c, body); err != nil {
+		return nil
+	}
+	return body
+}
+
+// send sends a frame; that the client has gone shows at the next recv.
+func (c fakeConn) send(body []byte) { _, _ = c.Write(frameOf(body)) }
+
+// handshake reads the request and returns the session id in it.
+func (c fakeConn) handshake() (asked int64, ok bool) {
+	body := c.recv()
+	if body == nil {
+		return 0, false
+	}
+	return int64(binary.BigEndian.Uint64(body[16:])), true
+}
+
+func (c fakeConn) grant(timeout time.Duration, id int64) { c.send(grantBody(timeout, id)) }
+
+func grantBody(timeout time.Duration, id int64) []byte {
+	body := binary.BigEndian.AppendUint32(nil, 0)
+	body = binary.BigEndian.AppendUint32(body, uint32(timeout/time.Millisecond))
+	body = binary.BigEndian.AppendUint64(body, uint64(id))
+	body = binary.BigEndian.AppendUint32(body, 16)
+	return append(body, make([]byte, 16)...)
+}
+
+// reply answers a request with a header and nothing else. There is no answer to a request that never came.
+func (c fakeConn) reply(request []byte, code int32) {
+	if request == nil {
+		return
+	}
+	body := append([]byte(nil), request[:4]...)
+	body = binary.BigEndian.AppendUint64(body, 1)
+	c.send(binary.BigEndian.AppendUint32(body, uint32(code)))
+}
+
+// echo answers every request with success until the client goes.
+func (c fakeConn) echo() {
+	for {
+		request := c.recv()
+		if request == nil {
+			return
+		}
+		c.reply(request, 0)
+	}
+}
+
+// silentLog keeps the client's log out of the tests.
+type silentLog struct{}
+
+func (silentLog) Printf(string, ...any) {}
+
+// rig is the real client on our hosts, dialer and wire.
+type rig struct {
+	hosts  *hosts
+	dialer *dialer
+	link   *link
+	conn   *zk.Conn
+	done   <-chan zk.Event
+	states chan zk.State
+}
+
+// newRig connects a client; call end before the bubble does.
+func newRig(t *testing.T, dial DialFunc, timeout time.Duration, events linkEvents, names ...string) *rig {
+	t.Helper()
+	r := &rig{link: newLink(events), states: make(chan zk.State, 10_000)}
+	r.hosts = newHosts(names, testRand())
+	r.dialer = newDialer(t.Context(), r.link, dialing{dial: dial, asked: timeout, rng: testRand()})
+	conn, done, err := zk.Connect(names, timeout,
+		zk.WithHostProvider(r.hosts), zk.WithDialer(r.dialer.Dial), zk.WithLogger(silentLog{}), zk.WithLogInfo(false),
+		zk.WithEventCallback(func(e zk.Event) {
+			if e.Type == zk.EventSession {
+				select {
+				case r.states <- e.State:
+				default: // the test has seen enough
+				}
+			}
+		}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.conn, r.done = conn, done
+	return r
+}
+
+// await waits for a state.
+func (r *rig) await(t *testing.T, want zk.State) {
+	t.Helper()
+	timeout := time.NewTimer(5 * time.Minute)
+	defer timeout.Stop()
+	for {
+		select {
+		case s := <-r.states:
+			if s == want {
+				return
+			}
+		case <-timeout.C:
+			err := r.dialer.lastError()
+			r.end(t)
+			t.Fatalf("no %v; last error: %v", want, err)
+		}
+	}
+}
+
+// end closes the client and waits until its goroutines have ended. It returns how long that took.
+func (r *rig) end(t *testing.T) time.Duration {
+	t.Helper()
+	start := time.Now()
+	r.hosts.stop()
+	r.dialer.stop()
+	r.conn.Close()
+	if err := r.dialer.hardClose(); err != nil {
+		t.Error(err)
+	}
+	for range r.done {
+	}
+	return time.Since(start)
+}
