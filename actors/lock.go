@@ -46,12 +46,14 @@ type Lock struct {
 	// Only the drain touches these.
 	machine recipes.Machine
 	refusal error
+	opened  bool
 	gone    bool
 
 	mu        sync.Mutex
 	state     tenure
 	withdrawn recipes.Why // the caller wants no Grant any more, or no longer, or has been told the loss
 	cause     error       // of the withdrawal
+	failed    bool        // the drain has nothing to do, now or later
 	grant     events.Grant
 	epoch     recipes.Epoch
 	since     time.Time // of the grant
@@ -78,6 +80,7 @@ const (
 type message struct {
 	input recipes.Input
 	cause error
+	open  bool        // open the port first
 	bound recipes.Why // WhyContext or WhyTimeout: the wait is over, unless the Grant was taken
 }
 
@@ -93,7 +96,8 @@ func NewLock(cfg Config) *Lock {
 }
 
 // Start asks for the lock. The wait ends with ctx, and after maxWait unless that
-// is 0; both stop counting when the Grant is taken. It is called once.
+// is 0; both stop counting when the Grant is taken. It is called once. It does
+// nothing if the acquisition was withdrawn before.
 func (l *Lock) Start(ctx context.Context, maxWait time.Duration, want recipes.Started) {
 	l.mu.Lock()
 	if l.state == over { // withdrawn already; there is nothing to bound
@@ -108,36 +112,43 @@ func (l *Lock) Start(ctx context.Context, maxWait time.Duration, want recipes.St
 		l.stops = append(l.stops, timer.Stop)
 	}
 	l.mu.Unlock()
-	if ctx.Err() == nil {
-		l.cfg.Port.Open(l.post)
-	}
-	l.post(want, nil)
+	l.actor.Post(message{input: want, open: ctx.Err() == nil})
 }
 
 func (l *Lock) post(in recipes.Input, err error) { l.actor.Post(message{input: in, cause: err}) }
 
-// Fail ends an acquisition that was never started.
+// Fail ends an acquisition that was never started, and is over when it returns.
+// It does nothing if the acquisition was withdrawn before.
 func (l *Lock) Fail(err error) {
 	l.mu.Lock()
-	l.withdrawn = recipes.WhyRefused
+	if l.state == over {
+		l.mu.Unlock()
+		return
+	}
+	l.failed = true
 	tell := l.leave(err)
 	l.mu.Unlock()
-	l.cfg.Stream.Publish(events.Ended{ID: l.cfg.ID, Path: l.cfg.Path, Err: err})
 	tell()
+	l.cfg.Stream.Publish(events.Ended{ID: l.cfg.ID, Path: l.cfg.Path, Err: err})
 	close(l.done)
 	l.cfg.Gone()
 }
 
-// Withdraw ends the acquisition. No Grant can be read after it has returned.
-// After a loss it says that the caller has finished what it did under the lock.
+// Withdraw ends the acquisition. No Grant can be read after it has returned,
+// unless the Grant was taken before: then a subscriber that lags behind still
+// gets it, and the end behind it. After a loss it says that the caller has
+// finished what it did under the lock.
 func (l *Lock) Withdraw(why recipes.Why) {
 	l.mu.Lock()
+	if l.failed {
+		l.mu.Unlock()
+		return
+	}
 	tell := func() {}
 	if l.withdrawn == 0 && l.state != over {
 		l.withdrawn = why
 		if l.state == holding {
-			l.took = !l.takeBack()
-			l.held = time.Since(l.since)
+			l.settle()
 		}
 		tell = l.leave(l.cfg.Explain(End{Why: why, Granted: true}))
 	}
@@ -146,15 +157,27 @@ func (l *Lock) Withdraw(why recipes.Why) {
 	l.post(recipes.Withdrawn{Why: why}, nil)
 }
 
-// takeBack removes the Grant from the channel and the stream, unless it was
-// taken from one of them. It is called with mu held.
-func (l *Lock) takeBack() bool {
+// settle takes the Grant back and notes whether it had been taken, and for how
+// long the lock was held if so. It is called with mu held, when the state is
+// about to leave holding.
+func (l *Lock) settle() (read bool) {
+	read, l.took = l.takeBack()
+	if l.took {
+		l.held = time.Since(l.since)
+	}
+	return read
+}
+
+// takeBack removes the Grant from the channel, and from the stream if it was
+// still there. The Grant was read if it was not in the channel any more, and
+// taken if it was read or seen on the stream. It is called with mu held.
+func (l *Lock) takeBack() (read, taken bool) {
 	select {
 	case <-l.granted:
 		// Whoever lives on the stream need not read the channel.
-		return !l.cfg.Stream.Retract(l.cfg.ID)
+		return false, l.cfg.Stream.Retract(l.cfg.ID)
 	default:
-		return false
+		return true, true
 	}
 }
 
@@ -178,6 +201,10 @@ func (l *Lock) handle(m message) {
 		}
 		m.input = recipes.Withdrawn{Why: m.bound}
 	}
+	if m.open && l.machine.State() != recipes.Over {
+		l.opened = true
+		l.cfg.Port.Open(l.post)
+	}
 	if _, refused := m.input.(recipes.Refused); refused && m.cause != nil {
 		l.refusal = m.cause
 	}
@@ -191,16 +218,19 @@ func (l *Lock) handle(m message) {
 	recipes.Perform(effects, performer{l.cfg.Port, l})
 	if l.machine.State() == recipes.Over && !l.gone {
 		l.gone = true
-		l.cfg.Port.Close()
+		if l.opened {
+			l.cfg.Port.Close()
+		}
 		l.cfg.Gone()
 	}
 }
 
 // boundReached tells whether the end of what bounds the wait ends the
-// acquisition: not if the caller has the Grant, or has withdrawn already.
+// acquisition: not if the caller has the Grant, or has withdrawn already, or has
+// been told another end.
 func (l *Lock) boundReached(m message) bool {
 	l.mu.Lock()
-	if l.withdrawn != 0 || l.state == holding && !l.takeBack() {
+	if l.withdrawn != 0 || l.state == over || l.state == holding && l.keptGrant() {
 		l.mu.Unlock()
 		return false
 	}
@@ -209,6 +239,17 @@ func (l *Lock) boundReached(m message) bool {
 	l.mu.Unlock()
 	tell()
 	return true
+}
+
+// keptGrant takes the Grant back unless it was taken; it reports whether it was.
+// A Grant that was seen on the stream only stays in the channel, too: the caller
+// may be somebody else than the subscriber. It is called with mu held.
+func (l *Lock) keptGrant() bool {
+	read, taken := l.takeBack()
+	if taken && !read {
+		l.granted <- l.grant // there is room: it came from there, and mu is held
+	}
+	return taken
 }
 
 // performer sends the requests among the effects to the port and the rest to the
@@ -256,8 +297,9 @@ func (l *Lock) onGrant(e recipes.Grant) {
 	l.granted <- l.grant // size 1, and there is one Grant
 }
 
-// onLose reports the loss to whoever took the Grant. The state flips first; a
-// Grant that nobody took is taken back and no loss is reported.
+// onLose reports the loss to whoever took the Grant. The state flips first, and
+// those who asked with OnEnd hear of it before anybody else; a Grant that nobody
+// took is taken back and no loss is reported.
 func (l *Lock) onLose(e recipes.Lose) {
 	l.mu.Lock()
 	if l.withdrawn != 0 {
@@ -265,18 +307,21 @@ func (l *Lock) onLose(e recipes.Lose) {
 		return // released in the meantime: not the caller's any more
 	}
 	l.withdrawn, l.reason = recipes.WhyLost, e.Reason
-	l.held = time.Since(l.since)
-	l.took = !l.takeBack()
+	read := l.settle()
 	err := l.cfg.Explain(End{Why: recipes.WhyLost, Granted: true, Reason: e.Reason})
 	tell := l.leave(err)
 	lost := events.Lost{ID: l.cfg.ID, Path: l.cfg.Path, Token: l.grant.Token, Reason: e.Reason, Err: err, Held: l.held}
-	if l.took {
-		l.cfg.Stream.Publish(lost)
-	}
+	took := l.took
 	l.mu.Unlock()
 	tell()
-	if l.took {
+	if took {
+		l.cfg.Stream.Publish(lost)
 		l.lost <- lost // size 1, and there is one loss
+	}
+	if !read {
+		// No function runs under a Grant that nobody read, so nobody would come
+		// and say that it has ended.
+		l.post(recipes.Withdrawn{Why: recipes.WhyLost}, nil)
 	}
 }
 
@@ -291,14 +336,17 @@ func (l *Lock) onFinish(e recipes.Finish) {
 	}
 	tell := l.leave(l.cfg.Explain(end))
 	stops := l.stops
-	if l.reason == 0 || !l.took { // else the stream has seen Lost, which is the last word
-		l.cfg.Stream.Publish(events.Ended{ID: l.cfg.ID, Path: l.cfg.Path, Err: l.err, Held: l.held})
-	}
+	l.stops = nil // they hold on to the caller's context
+	lost := l.reason != 0 && l.took
+	ended := events.Ended{ID: l.cfg.ID, Path: l.cfg.Path, Err: l.err, Held: l.held}
 	l.mu.Unlock()
 	for _, stop := range stops {
 		stop()
 	}
 	tell()
+	if !lost { // else the stream has seen Lost, which is the last word
+		l.cfg.Stream.Publish(ended)
+	}
 	close(l.done)
 }
 

@@ -16,21 +16,22 @@ const lastWords = 100 * time.Millisecond
 // publication. Publishing never blocks.
 //
 // Grant, Lost and Ended reach each subscriber in any case. Of the others a slow
-// subscriber sees the latest: at most one Queued or Requeued per acquisition and
-// one of each kind of session event are kept for it.
+// subscriber sees the latest: at most one Requeued and, until the Grant or the end
+// outdates it, one Queued per acquisition, and one of each kind of session event
+// are kept for it. So no more than three events of a live acquisition ever wait.
 type Stream struct {
 	group *Group
 
 	mu     sync.Mutex
 	subs   map[*subscriber]struct{}
-	seen   map[uint64]struct{} // acquisitions whose Grant a subscriber has received
+	seen   map[uint64]bool // of each live acquisition whose Grant was published: whether a subscriber has it
 	closed bool
 }
 
 // NewStream returns an open stream without subscribers, whose goroutines (one
 // per subscriber) belong to the group.
 func NewStream(group *Group) *Stream {
-	return &Stream{group: group, subs: map[*subscriber]struct{}{}, seen: map[uint64]struct{}{}}
+	return &Stream{group: group, subs: map[*subscriber]struct{}{}, seen: map[uint64]bool{}}
 }
 
 // subscriber is one reader's share of the stream. The stream's mutex guards it.
@@ -38,14 +39,17 @@ type subscriber struct {
 	out  chan events.Event // size 0; written and closed by run
 	poke chan struct{}     // size 1; only a wake-up: look at the queue again
 
-	queue   []*entry        // the head is what is being offered
-	pending map[slot]*entry // what may be replaced or retracted
-	recall  chan<- bool     // a retraction waits to hear whether the head was taken
+	queue   []*entry          // the head is what is being offered
+	struck  int               // how many of the queue were struck
+	pending map[slot]*entry   // what may be replaced or retracted
+	recalls []chan<- struct{} // closed by run when it has stopped offering the head
 }
 
-// entry is an event on its way to one subscriber; nil when it was struck, being
-// retracted or replaced.
-type entry struct{ event events.Event }
+// entry is an event on its way to one subscriber.
+type entry struct {
+	event  events.Event // nil when it was struck, being retracted or replaced
+	frozen bool         // not to be offered: a retraction is under way
+}
 
 // slot is where an event waits that can still be changed.
 type slot struct {
@@ -57,7 +61,8 @@ type kind uint8
 
 const (
 	isGrant kind = iota + 1
-	isProgress
+	isQueued
+	isRequeued
 	isConnected
 	isSuspended
 	isResumed
@@ -70,9 +75,9 @@ func slotOf(ev events.Event) slot {
 	case events.Grant:
 		return slot{ev.ID, isGrant}
 	case events.Queued:
-		return slot{ev.ID, isProgress}
+		return slot{ev.ID, isQueued}
 	case events.Requeued:
-		return slot{ev.ID, isProgress}
+		return slot{ev.ID, isRequeued}
 	case events.Connected:
 		return slot{0, isConnected}
 	case events.Suspended:
@@ -106,6 +111,10 @@ func (s *Stream) Publish(ev events.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch ev := ev.(type) {
+	case events.Grant:
+		if len(s.subs) > 0 {
+			s.seen[ev.ID] = false
+		}
 	case events.Lost:
 		delete(s.seen, ev.ID)
 	case events.Ended:
@@ -117,16 +126,27 @@ func (s *Stream) Publish(ev events.Event) {
 }
 
 func (sub *subscriber) push(ev events.Event) {
+	switch ev := ev.(type) {
+	case events.Grant:
+		sub.outdate(slot{ev.ID, isQueued})
+	case events.Ended:
+		sub.outdate(slot{ev.ID, isQueued})
+	}
 	at := slotOf(ev)
-	e := &entry{ev}
+	e := &entry{event: ev}
 	sub.queue = append(sub.queue, e)
 	if at.kind != isFinal {
-		if old := sub.pending[at]; old != nil {
-			sub.strike(old)
-		}
+		sub.outdate(at)
 		sub.pending[at] = e
 	}
 	sub.wake()
+}
+
+// outdate strikes what waits in the slot, if anything does.
+func (sub *subscriber) outdate(at slot) {
+	if old := sub.pending[at]; old != nil {
+		sub.strike(old)
+	}
 }
 
 func (sub *subscriber) wake() {
@@ -137,55 +157,97 @@ func (sub *subscriber) wake() {
 }
 
 // Retract takes the acquisition's Grant back from every subscriber, unless one
-// of them has received it; it reports whether one has. It waits for nobody but
-// the stream's own goroutines.
+// of them has received it; it reports whether one has. Then the others get it,
+// too, in its place. Retract waits for nobody but the stream's own goroutines.
 //
 // The race with delivery: 1. a subscriber's goroutine is inside the send of the
-// Grant; 2. Retract leaves a recall and pokes; 3. the goroutine comes out of its
-// select either by the send (taken) or by the poke; 4. in the second case it
-// strikes the Grant off its queue before it lets go of the mutex, so that it
-// cannot offer it again, and answers the recall with which of the two it was.
+// Grant; 2. Retract freezes the Grant everywhere, so that nobody starts to offer
+// it, leaves a recall and pokes; 3. the goroutine comes out of its select either
+// by the send, and notes that the Grant was seen, or by the poke; 4. it closes
+// the recall, and does not offer a frozen Grant again; 5. Retract, having heard
+// from each goroutine that was offering it, strikes or thaws.
 func (s *Stream) Retract(id uint64) (taken bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var retracted []*subscriber
-	var grant events.Event
+	if s.seen[id] {
+		return true
+	}
+	at := slot{id, isGrant}
+	frozen := map[*subscriber]*entry{}
+	var answers []<-chan struct{}
 	for sub := range s.subs {
-		e := sub.pending[slot{id, isGrant}]
+		e := sub.pending[at]
 		if e == nil {
 			continue
 		}
-		grant = e.event
-		if sub.queue[0] != e {
-			sub.strike(e)
-		} else if s.recallHead(sub) {
-			break
+		e.frozen = true
+		frozen[sub] = e
+		if sub.queue[0] == e {
+			answers = append(answers, sub.recall())
 		}
-		retracted = append(retracted, sub)
 	}
-	if _, taken = s.seen[id]; taken {
-		for _, sub := range retracted { // somebody has it, so everybody gets it
-			sub.push(grant)
+	s.mu.Unlock() // for those who answer
+	for _, answer := range answers {
+		<-answer
+	}
+	s.mu.Lock()
+	taken = s.seen[id]
+	for sub, e := range frozen {
+		switch {
+		case sub.pending[at] != e: // delivered
+		case taken:
+			e.frozen = false
+		default:
+			sub.strike(e)
 		}
+		sub.wake()
 	}
 	return taken
 }
 
-// recallHead waits, without the mutex, for the subscriber's goroutine to tell
-// what became of the event that it is offering.
-func (s *Stream) recallHead(sub *subscriber) (taken bool) {
-	answer := make(chan bool, 1)
-	sub.recall = answer
+// recall asks the subscriber's goroutine to stop offering the head. The channel
+// is closed as soon as it has.
+func (sub *subscriber) recall() <-chan struct{} {
+	answer := make(chan struct{}) // size 0; closed by run, nothing is sent
+	sub.recalls = append(sub.recalls, answer)
 	sub.wake()
-	s.mu.Unlock()
-	defer s.mu.Lock()
-	return <-answer
+	return answer
 }
 
-// strike makes the entry one that will not be delivered.
+// strike makes the entry one that will not be delivered. Struck entries never
+// are more than half of the queue, so that replacing events costs a reader that
+// does not read no memory, and whoever publishes no time worth mentioning.
 func (sub *subscriber) strike(e *entry) {
 	delete(sub.pending, slotOf(e.event))
 	e.event = nil
+	sub.struck++
+	if 2*sub.struck <= len(sub.queue) {
+		return
+	}
+	kept := sub.queue[:1] // stays in any case: it may be inside the send
+	sub.struck = 0
+	if kept[0].event == nil {
+		sub.struck = 1
+	}
+	for _, e := range sub.queue[1:] {
+		if e.event != nil {
+			kept = append(kept, e)
+		}
+	}
+	clear(sub.queue[len(kept):])
+	sub.queue = kept
+}
+
+// shift takes the head off the queue.
+func (sub *subscriber) shift() {
+	if sub.queue[0].event == nil {
+		sub.struck--
+	}
+	sub.queue[0] = nil
+	sub.queue = sub.queue[1:]
+	if len(sub.queue) == 0 {
+		sub.queue = nil
+	}
 }
 
 // Close lets the subscribers have what is queued, as long as they keep taking
@@ -206,8 +268,8 @@ func (s *Stream) run(ctx context.Context, sub *subscriber) {
 	patience := time.NewTimer(lastWords)
 	defer patience.Stop()
 	for {
-		ev, closed := s.head(sub)
-		if ev == nil && closed {
+		ev, left, closed := s.head(sub)
+		if closed && !left {
 			return
 		}
 		var out chan<- events.Event // nil, and its case off, while there is nothing to offer
@@ -223,7 +285,7 @@ func (s *Stream) run(ctx context.Context, sub *subscriber) {
 		case out <- ev:
 			s.delivered(sub, ev)
 		case <-sub.poke:
-			s.answer(sub)
+			s.stopped(sub)
 		case <-impatient:
 			return
 		case <-ctx.Done():
@@ -232,56 +294,59 @@ func (s *Stream) run(ctx context.Context, sub *subscriber) {
 	}
 }
 
-// head drops what was retracted and returns what is to be offered next.
-func (s *Stream) head(sub *subscriber) (ev events.Event, closed bool) {
+// head drops what was struck and returns what is to be offered next: nil while
+// nothing is left, or while the head is frozen.
+func (s *Stream) head(sub *subscriber) (ev events.Event, left, closed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(sub.queue) > 0 && sub.queue[0].event == nil {
-		sub.queue = sub.queue[1:]
+		sub.shift()
 	}
 	if len(sub.queue) == 0 {
-		sub.queue = nil
-		return nil, s.closed
+		return nil, false, s.closed
 	}
-	return sub.queue[0].event, s.closed
+	if head := sub.queue[0]; !head.frozen {
+		ev = head.event
+	}
+	return ev, true, s.closed
 }
 
 func (s *Stream) delivered(sub *subscriber, ev events.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if grant, ok := ev.(events.Grant); ok {
-		s.seen[grant.ID] = struct{}{}
+		// A slow reader gets it when the acquisition is long over; then nobody
+		// will ask, nor ever forget it again.
+		if _, live := s.seen[grant.ID]; live {
+			s.seen[grant.ID] = true
+		}
 	}
 	// Between the send and here a newer event of its kind may have struck the
 	// head; it still is the head, but the slot is the newer one's.
 	if at := slotOf(ev); sub.pending[at] == sub.queue[0] {
 		delete(sub.pending, at)
 	}
-	sub.queue = sub.queue[1:]
-	sub.reply(true)
+	sub.shift()
+	sub.answer()
 }
 
-// answer strikes the head if it is recalled. A recall names no event: it is made
-// while its event is the head, and only a delivery moves the head on.
-func (s *Stream) answer(sub *subscriber) {
+// stopped answers the recalls of a head that was not delivered.
+func (s *Stream) stopped(sub *subscriber) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if sub.recall != nil {
-		sub.strike(sub.queue[0])
-		sub.reply(false)
-	}
+	sub.answer()
 }
 
-func (sub *subscriber) reply(taken bool) {
-	if sub.recall != nil {
-		sub.recall <- taken // size 1, one answer
-		sub.recall = nil
+func (sub *subscriber) answer() {
+	for _, answer := range sub.recalls {
+		close(answer)
 	}
+	sub.recalls = nil
 }
 
 func (s *Stream) leave(sub *subscriber) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.subs, sub)
-	sub.reply(false)
+	sub.answer()
 }

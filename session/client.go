@@ -13,8 +13,6 @@ import (
 )
 
 const (
-	opSetWatches int32 = 101
-
 	// settleMax bounds how long requests are held back after a reconnect for the
 	// client to restore its watches.
 	settleMax = 100 * time.Millisecond

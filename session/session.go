@@ -243,8 +243,7 @@ func (s *Session) handle(m message) {
 	case overdue:
 		if !m.c.closing {
 			m.c.logger.Warn("requests are not answered; hanging up", zap.Int("requests", m.c.inflight))
-			m.c.hangUp()
-			s.endClient(m.c)
+			m.c.hangUp() // which answers them, and the last answer ends the client
 		}
 	case ended:
 		s.living--
@@ -320,10 +319,9 @@ func (s *Session) onConnection(c *client, server string) {
 	c.logger.Debug("connected", zap.String("server", server), zap.Duration("timeout", c.link.timeout()))
 	switch {
 	case c.opened && c.watches.any():
-		// Requests have to wait for the watches: the client restores them by a
-		// request that others can overtake, so new data could be read before the
-		// event that should precede it; and it reads its last zxid for that
-		// without a lock, while replies write it.
+		// Requests wait for the watches: the client restores them by a request
+		// that others can overtake, so what a missed event should have announced
+		// could be read before the event.
 		time.AfterFunc(min(settleMax, c.link.timeout()/10), func() { s.actor.Post(settled{c}) })
 	case c.opened:
 		s.resume(c)
@@ -422,7 +420,10 @@ func (s *Session) expire(c *client) {
 	s.pump() // answers what was meant for the past epoch
 }
 
-// retire lets the requests under way be answered, and then ends the client.
+// retire lets the requests under way be answered, by hanging up when the grace is
+// over, and then ends the client. Not before: no request may be under way then
+// (see [client.close]), and an answer that came later could find no session to
+// take it.
 func (s *Session) retire(c *client, grace time.Duration) {
 	c.over, c.up = true, false
 	if c.inflight == 0 {

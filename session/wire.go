@@ -60,6 +60,8 @@ type wire struct {
 
 	back splitter // reader's
 
+	restoration *restoration
+
 	mu          sync.Mutex
 	handshaking bool
 	deadline    time.Time // for the handshake
@@ -82,6 +84,7 @@ func newWire(conn, socket net.Conn, l *link, deadline time.Time, report func(err
 		conn: conn, socket: socket, link: l, report: report, in: bufio.NewReaderSize(conn, readBuffer),
 		out:         splitter{min: minHandshakeRequest, max: maxHandshake},
 		back:        splitter{min: minHandshakeReply, max: maxHandshake},
+		restoration: newRestoration(),
 		handshaking: true, deadline: deadline,
 		pending: make(map[int32]sent),
 	}
@@ -107,7 +110,11 @@ func (w *wire) Write(p []byte) (int, error) {
 
 // Read receives into p. Bytes that break the rules are not handed out.
 func (w *wire) Read(p []byte) (int, error) {
+	resumed := w.restoration.due // as of before: the answer to the handshake itself must not wait
 	n, err := w.in.Read(p)
+	if resumed && n > 0 {
+		w.restoration.await()
+	}
 	if n > 0 {
 		if bad := w.noteReceived(p[:n]); bad != nil {
 			return 0, w.fail(bad)
@@ -160,6 +167,7 @@ func (w *wire) noteRequest() error {
 		return nil
 	}
 	xid, op := w.out.int32At(0), w.out.int32At(4)
+	w.restoration.note(op)
 	if xid == xidPing {
 		w.pings = append(w.pings, w.outAt)
 	} else {
@@ -231,6 +239,7 @@ func (w *wire) noteHandshake() error {
 		return fmt.Errorf("%w: session timeout %v", errHandshakeMalformed, timeout)
 	}
 	w.endHandshake(id != 0)
+	w.restoration.due = asked != 0
 	w.back.min, w.back.max = minReply, maxFrame
 	w.report(nil)
 	if id != 0 {
