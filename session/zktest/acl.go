@@ -1,0 +1,154 @@
+package zktest
+
+import (
+	"crypto/sha1"
+	"encoding/base64"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// The permission bits of an access list.
+const (
+	permRead int32 = 1 << iota
+	permWrite
+	permCreate
+	permDelete
+	permAdmin
+	permAll = permRead | permWrite | permCreate | permDelete | permAdmin
+)
+
+// identity is somebody an access list can name.
+type identity struct {
+	scheme, id string
+}
+
+// acl is one entry of an access list.
+type acl struct {
+	perms int32
+	identity
+}
+
+func openACL() []acl {
+	return []acl{{perms: permAll, identity: identity{"world", "anyone"}}}
+}
+
+// caller is who asks: the session that will own what it creates, and the
+// identities it has proven. A trusted caller, the test itself, passes every
+// access list.
+type caller struct {
+	session int64
+	ids     []identity
+	trusted bool
+}
+
+// may tells whether list grants the caller one of the permissions.
+func (c caller) may(list []acl, perm int32) bool {
+	if c.trusted || len(list) == 0 {
+		return true
+	}
+	for _, a := range list {
+		if a.perms&perm == 0 {
+			continue
+		}
+		if a.identity == (identity{"world", "anyone"}) {
+			return true
+		}
+		if slices.ContainsFunc(c.ids, a.matches) {
+			return true
+		}
+	}
+	return false
+}
+
+// matches tells whether the entry speaks of who.
+func (a acl) matches(who identity) bool {
+	if a.scheme != who.scheme {
+		return false
+	}
+	if a.scheme != "ip" {
+		return a.id == who.id
+	}
+	prefix, valid := parseIP(a.id)
+	if !valid {
+		return false
+	}
+	addr, err := netip.ParseAddr(who.id)
+	return err == nil && prefix.Contains(addr.Unmap())
+}
+
+// parseIP reads the id of the ip scheme: an address with an optional number of
+// leading bits.
+func parseIP(id string) (netip.Prefix, bool) {
+	if prefix, err := netip.ParsePrefix(id); err == nil {
+		return prefix.Masked(), true
+	}
+	addr, err := netip.ParseAddr(id)
+	if err != nil {
+		return netip.Prefix{}, false
+	}
+	return netip.PrefixFrom(addr, addr.BitLen()), true
+}
+
+// resolve checks an access list that a client sent and replaces its "auth"
+// entries by the identities the client has proven. An ip address is known
+// without a proof and does not count as one.
+func (c caller) resolve(list []acl) ([]acl, Code) {
+	var out []acl
+	for i, a := range list {
+		if slices.Contains(list[:i], a) {
+			continue
+		}
+		switch {
+		case a.identity == (identity{"world", "anyone"}):
+			out = append(out, a)
+		case a.scheme == "auth":
+			before := len(out)
+			for _, id := range c.ids {
+				if id.scheme == "digest" {
+					out = append(out, acl{a.perms, id})
+				}
+			}
+			if len(out) == before {
+				return nil, InvalidACL
+			}
+		case a.scheme == "digest":
+			if user, hash, found := strings.Cut(a.id, ":"); !found || user == "" || hash == "" || strings.Contains(hash, ":") {
+				return nil, InvalidACL
+			}
+			out = append(out, a)
+		case a.scheme == "ip":
+			if _, valid := parseIP(a.id); !valid {
+				return nil, InvalidACL
+			}
+			out = append(out, a)
+		default:
+			return nil, InvalidACL
+		}
+	}
+	if len(out) == 0 {
+		return nil, InvalidACL
+	}
+	return out, ok
+}
+
+// digest is the identity that the credentials "user:password" prove. The hash is
+// the one ZooKeeper has defined.
+func digest(credentials []byte) identity {
+	user, _, _ := strings.Cut(string(credentials), ":")
+	sum := sha1.Sum(credentials)
+	return identity{"digest", user + ":" + base64.StdEncoding.EncodeToString(sum[:])}
+}
+
+// masked hides the password hashes of list, as it is shown to somebody who may
+// read the node but not administer it.
+func masked(list []acl) []acl {
+	out := slices.Clone(list)
+	for i, a := range out {
+		if a.scheme == "digest" {
+			user, _, _ := strings.Cut(a.id, ":")
+			out[i].id = user + ":x"
+		}
+	}
+	return out
+}

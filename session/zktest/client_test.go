@@ -1,0 +1,151 @@
+package zktest_test
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// patience bounds every wait of these tests. In a bubble it is virtual.
+const patience = 30 * time.Second
+
+// client is the real client library with everything its event callback saw.
+type client struct {
+	*zk.Conn
+	t *testing.T
+
+	mu   sync.Mutex
+	seen []zk.Event
+	more chan struct{} // closed and replaced with each event
+}
+
+type quiet struct{}
+
+func (quiet) Printf(string, ...any) {}
+
+// connect opens a client and waits for its session. It is closed, and its
+// goroutines have ended, when the test is over.
+func connect(t *testing.T, addr string, timeout time.Duration, dial zk.Dialer) *client {
+	t.Helper()
+	c := dialClient(t, addr, timeout, dial)
+	c.state(zk.StateHasSession)
+	return c
+}
+
+func dialClient(t *testing.T, addr string, timeout time.Duration, dial zk.Dialer) *client {
+	t.Helper()
+	c := &client{t: t, more: make(chan struct{})}
+	conn, events, err := zk.Connect([]string{addr}, timeout,
+		zk.WithDialer(dial), zk.WithLogger(quiet{}), zk.WithEventCallback(c.record))
+	if err != nil {
+		t.Fatalf("connect: %v", err)
+	}
+	c.Conn = conn
+	t.Cleanup(func() {
+		conn.Close()
+		for range events { // closed when the client's goroutines are done
+		}
+	})
+	return c
+}
+
+func (c *client) record(e zk.Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seen = append(c.seen, e)
+	close(c.more)
+	c.more = make(chan struct{})
+}
+
+// await returns the first event from index on that fits, and the index after it.
+func (c *client) await(from int, what string, fits func(zk.Event) bool) (zk.Event, int) {
+	c.t.Helper()
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	for {
+		c.mu.Lock()
+		seen, more := c.seen, c.more
+		c.mu.Unlock()
+		for i := from; i < len(seen); i++ {
+			if fits(seen[i]) {
+				return seen[i], i + 1
+			}
+		}
+		select {
+		case <-more:
+		case <-limit.C:
+			c.t.Fatalf("no %s event; seen %v", what, seen)
+		}
+	}
+}
+
+// mark is where the events that are still to come begin.
+func (c *client) mark() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.seen)
+}
+
+// state waits for a session event, counted from the beginning.
+func (c *client) state(want zk.State) { c.t.Helper(); c.stateFrom(0, want) }
+
+func (c *client) stateFrom(from int, want zk.State) int {
+	c.t.Helper()
+	_, next := c.await(from, want.String(), func(e zk.Event) bool {
+		return e.Type == zk.EventSession && e.State == want
+	})
+	return next
+}
+
+// watched returns what watches reported so far, in order.
+func (c *client) watched() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var list []string
+	for _, e := range c.seen {
+		if e.Type > 0 {
+			list = append(list, e.Type.String()+" "+e.Path)
+		}
+	}
+	return list
+}
+
+// settle makes one round trip: what the server sent before is there afterwards.
+func (c *client) settle() {
+	c.t.Helper()
+	if _, err := c.Sync("/"); err != nil {
+		c.t.Fatalf("sync: %v", err)
+	}
+}
+
+// make creates a node and returns its path.
+func (c *client) make(path string, flags int32) string {
+	c.t.Helper()
+	created, err := c.Create(path, nil, flags, zk.WorldACL(zk.PermAll))
+	if err != nil {
+		c.t.Fatalf("create %s: %v", path, err)
+	}
+	return created
+}
+
+func overTCP(network, address string, timeout time.Duration) (net.Conn, error) {
+	return net.DialTimeout(network, address, timeout)
+}
+
+// inMemory dials the way a test in a bubble does.
+func inMemory(s *zktest.Server) zk.Dialer {
+	return func(network, address string, _ time.Duration) (net.Conn, error) {
+		return s.DialContext(context.Background(), network, address)
+	}
+}
+
+func memoryClient(t *testing.T, s *zktest.Server, timeout time.Duration) *client {
+	t.Helper()
+	return connect(t, s.Addr(), timeout, inMemory(s))
+}

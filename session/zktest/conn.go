@@ -1,0 +1,295 @@
+package zktest
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"time"
+)
+
+// conn is one client connection: a reader that executes requests in order and a
+// writer that sends what is queued. The queue has no bound, so that whoever holds
+// the server's lock can always put an event into it.
+type conn struct {
+	server *Server
+	nc     net.Conn
+	number int64  // counts connections, for a stable order
+	host   string // the peer's address, without the port
+
+	// Guarded by the server's lock.
+	claimed int64 // the session the client asked for, then the one it got
+	session *session
+	timeout time.Duration
+	ids     []identity
+	gone    bool // takes part in nothing any more
+	// What the connection sees instead of the present, if anything.
+	replica           *replica
+	lagging, stranded bool
+
+	// The outgoing side. This lock may be taken with the server's lock held,
+	// never the other way round.
+	mu      sync.Mutex
+	changed sync.Cond
+	queue   []outgoing
+	muted   bool
+	held    bool // requests that need the leader wait
+	closed  bool
+	alarm   *time.Timer
+}
+
+// outgoing is one frame of the queue, or its end.
+type outgoing struct {
+	frame []byte
+	due   time.Time // not before; later frames wait behind it
+	last  bool
+}
+
+func newConn(s *Server, nc net.Conn, number int64, muted bool) *conn {
+	c := &conn{server: s, nc: nc, number: number, muted: muted}
+	c.changed.L = &c.mu
+	if host, _, err := net.SplitHostPort(nc.RemoteAddr().String()); err == nil {
+		c.host = host
+	}
+	c.ids = []identity{{"ip", c.host}}
+	return c
+}
+
+func (c *conn) caller() caller {
+	return caller{session: c.session.id, ids: c.ids}
+}
+
+func (c *conn) addIdentity(id identity) {
+	if !slices.Contains(c.ids, id) {
+		c.ids = append(c.ids, id)
+	}
+}
+
+// send queues a frame. It never blocks.
+func (c *conn) send(frame []byte) { c.push(outgoing{frame: frame}) }
+
+func (c *conn) push(o outgoing) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := len(c.queue); c.closed || n > 0 && c.queue[n-1].last {
+		return
+	}
+	c.queue = append(c.queue, o)
+	c.changed.Broadcast()
+}
+
+// hangUp closes the connection behind what is queued already.
+func (c *conn) hangUp() { c.push(outgoing{last: true}) }
+
+// kill closes the connection now, whatever is queued.
+func (c *conn) kill() {
+	c.mu.Lock()
+	c.closed = true
+	c.queue = nil
+	if c.alarm != nil {
+		c.alarm.Stop()
+	}
+	c.changed.Broadcast()
+	c.mu.Unlock()
+	// The only possible complaint is that it is closed already.
+	_ = c.nc.Close()
+}
+
+// fade closes the connection as the peer may notice it: now, or when the server
+// speaks to it again. A mute server stands for a broken network, and through that
+// no news of the closing would come either.
+func (c *conn) fade() {
+	c.mu.Lock()
+	muted := c.muted
+	if muted {
+		c.queue = []outgoing{{last: true}}
+	}
+	c.mu.Unlock()
+	if !muted {
+		c.kill()
+	}
+}
+
+// finish is fade for a connection nobody reads any more. One that is hanging up
+// may still send what precedes the end.
+func (c *conn) finish() {
+	c.mu.Lock()
+	n := len(c.queue)
+	ending := n > 0 && c.queue[n-1].last
+	c.mu.Unlock()
+	if !ending {
+		c.fade()
+	}
+}
+
+func (c *conn) mute(on bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.muted = on
+	c.changed.Broadcast()
+}
+
+// hold makes requests that need the leader wait, or proceed.
+func (c *conn) hold(on bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held = on
+	c.changed.Broadcast()
+}
+
+// released waits while such requests are held and returns false when the
+// connection was closed meanwhile.
+func (c *conn) released() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.held && !c.closed {
+		c.changed.Wait()
+	}
+	return !c.closed
+}
+
+// audible waits while the connection is muted and returns false when it was
+// closed meanwhile.
+func (c *conn) audible() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.muted && !c.closed {
+		c.changed.Wait()
+	}
+	return !c.closed
+}
+
+// writeLoop sends what is queued until the connection is closed, and closes it.
+func (c *conn) writeLoop() {
+	for {
+		batch, last := c.next()
+		if len(batch) > 0 {
+			if _, err := c.nc.Write(batch); err != nil {
+				break // the peer is gone; the reader finds out, too
+			}
+		}
+		if last {
+			break
+		}
+	}
+	c.kill()
+}
+
+// next waits for frames that may be sent now and returns them in one piece. The
+// second result says that nothing will follow.
+func (c *conn) next() ([]byte, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for {
+		if c.closed {
+			return nil, true
+		}
+		if !c.muted && len(c.queue) > 0 {
+			wait := time.Until(c.queue[0].due)
+			if c.queue[0].due.IsZero() || wait <= 0 {
+				break
+			}
+			c.wakeIn(wait)
+		}
+		c.changed.Wait()
+	}
+	var batch []byte
+	for len(c.queue) > 0 {
+		o := c.queue[0]
+		if !o.due.IsZero() && time.Until(o.due) > 0 {
+			break
+		}
+		c.queue[0] = outgoing{}
+		c.queue = c.queue[1:]
+		if o.last {
+			return batch, true
+		}
+		batch = append(batch, o.frame...)
+	}
+	return batch, false
+}
+
+func (c *conn) wakeIn(d time.Duration) {
+	if c.alarm != nil {
+		c.alarm.Reset(d)
+		return
+	}
+	c.alarm = time.AfterFunc(d, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.changed.Broadcast()
+	})
+}
+
+var errFrameLength = errors.New("zktest: frame length out of range")
+
+// readLoop executes what the client sends until one of the two has had enough.
+func (c *conn) readLoop() {
+	in := &frameReader{r: bufio.NewReader(c.nc)}
+	if c.server.handshake(c, in) {
+		c.serve(in)
+	}
+	c.server.forget(c)
+	c.finish()
+}
+
+// serve executes requests one after the other.
+func (c *conn) serve(in *frameReader) {
+	for {
+		body, err := in.next()
+		if err != nil || !c.audible() {
+			return
+		}
+		d := &decoder{buf: body}
+		xid, op := d.int32(), Op(d.int32())
+		if d.err != nil {
+			return
+		}
+		q, err := decodeCall(op, d)
+		if needsLeader(op) && !c.released() {
+			return
+		}
+		act := c.server.consult(c, q)
+		if !c.server.run(c, xid, q, err, act) {
+			return
+		}
+	}
+}
+
+// frameReader cuts a byte stream into frames. What next returns is valid until
+// it is called again.
+type frameReader struct {
+	r   *bufio.Reader
+	buf []byte
+}
+
+func (f *frameReader) length() (int, error) {
+	var b [4]byte
+	if _, err := io.ReadFull(f.r, b[:]); err != nil {
+		return 0, err
+	}
+	return int(int32(binary.BigEndian.Uint32(b[:]))), nil
+}
+
+func (f *frameReader) body(n int) ([]byte, error) {
+	if n < 0 || n > maxFrame {
+		return nil, errFrameLength
+	}
+	if cap(f.buf) < n {
+		f.buf = make([]byte, n)
+	}
+	f.buf = f.buf[:n]
+	_, err := io.ReadFull(f.r, f.buf)
+	return f.buf, err
+}
+
+func (f *frameReader) next() ([]byte, error) {
+	n, err := f.length()
+	if err != nil {
+		return nil, err
+	}
+	return f.body(n)
+}

@@ -1,0 +1,100 @@
+package zktest_test
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// expired waits until a session is gone and returns how long that took in virtual
+// time.
+func expired(t *testing.T, s *zktest.Server, id int64) time.Duration {
+	t.Helper()
+	start := time.Now()
+	for slices.Contains(s.Sessions(), id) {
+		if time.Since(start) > 10*time.Minute {
+			t.Fatalf("session %#x never expires", id)
+		}
+		time.Sleep(time.Millisecond)
+		synctest.Wait() // what is due at this moment has happened
+	}
+	return time.Since(start)
+}
+
+func TestAnHourOfPings(t *testing.T) {
+	began := time.Now()
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.Start(t)
+		c := memoryClient(t, s, 10*time.Second)
+		id, p := c.SessionID(), c.make("/e", zk.FlagEphemeral)
+		time.Sleep(time.Hour)
+		if c.SessionID() != id || !s.Exists(p) || s.Owner(p) != id {
+			t.Errorf("session %#x became %#x", id, c.SessionID())
+		}
+		if n := s.Requests(zktest.OpPing); n < 1000 || n > 1100 {
+			t.Errorf("%d pings in an hour, want about 1080", n)
+		}
+	})
+	if d := time.Since(began); d > 5*time.Second {
+		t.Errorf("a virtual hour took %v", d)
+	}
+}
+
+func TestExpiryAfterSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.Start(t)
+		other := memoryClient(t, s, 10*time.Second)
+		c := memoryClient(t, s, 9*time.Second)
+		id, p := c.SessionID(), c.make("/e", zk.FlagEphemeral)
+		if _, _, _, err := other.GetW(p); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(500 * time.Millisecond)
+		s.Mute(id, true)
+		// The last frame came 0.5 s ago at 0 s: 9 s later lies in the tick that ends at 10 s.
+		if d := expired(t, s, id); d != 9500*time.Millisecond {
+			t.Errorf("expired %v after the last frame, want the first tick boundary after 9 s", d+500*time.Millisecond)
+		}
+		other.await(0, "deletion", func(e zk.Event) bool { return e.Type == zk.EventNodeDeleted && e.Path == p })
+		from := c.mark()
+		s.Mute(id, false)
+		c.stateFrom(c.stateFrom(from, zk.StateExpired), zk.StateHasSession)
+		if c.SessionID() == id {
+			t.Error("an expired session was resumed")
+		}
+	})
+}
+
+func TestExpiryRoundsUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.Start(t)
+		c := memoryClient(t, s, 8*time.Second)
+		// 8 s after the last frame is a tick boundary, and the next one counts.
+		s.Mute(c.SessionID(), true)
+		if d := expired(t, s, c.SessionID()); d != 10*time.Second {
+			t.Errorf("expired after %v, want 10s", d)
+		}
+		s.Mute(c.SessionID(), false)
+	})
+}
+
+func TestTick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.Start(t, zktest.Tick(100*time.Millisecond))
+		c := memoryClient(t, s, time.Hour) // held down to 2 s
+		id := c.SessionID()
+		s.Mute(id, true)
+		if d := expired(t, s, id); d != 2100*time.Millisecond {
+			t.Errorf("expired after %v, want 2.1s", d)
+		}
+		s.Mute(id, false)
+	})
+	if _, err := zktest.New(zktest.Tick(0)); err == nil {
+		t.Error("a tick of zero was accepted")
+	}
+}

@@ -1,0 +1,216 @@
+package zktest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Request is a client request that is about to be executed.
+type Request struct {
+	// Session is who asks. For OpConnect it is the session to resume, or 0.
+	Session int64
+	Op      Op
+	// Path is the node asked about, of a multi that of its first part.
+	Path string
+	// Count says how many requests with this Op the server has got, this one
+	// included.
+	Count int
+	// Parts is what a multi consists of.
+	Parts []Part
+}
+
+// Part is one operation of a multi.
+type Part struct {
+	Op   Op
+	Path string
+}
+
+// Action is what happens to a request. The zero Action lets it pass.
+type Action struct {
+	kind  actionKind
+	delay time.Duration
+	code  Code
+}
+
+type actionKind uint8
+
+const (
+	pass actionKind = iota // the zero Action
+	cutBefore
+	cutAfter
+	swallow
+	fail
+)
+
+// Pass executes the request and answers it.
+func Pass() Action { return Action{} }
+
+// CutBefore closes the connection and does not execute the request. Answers to
+// earlier requests are sent before.
+func CutBefore() Action { return Action{kind: cutBefore} }
+
+// CutAfter executes the request and closes the connection instead of answering.
+// Answers to earlier requests are sent before.
+func CutAfter() Action { return Action{kind: cutAfter} }
+
+// Swallow executes the request and never answers it; the connection goes on.
+func Swallow() Action { return Action{kind: swallow} }
+
+// Fail answers the request with an error and does not execute it. A handshake
+// has no way to say so; its connection is closed.
+func Fail(code Code) Action { return Action{kind: fail, code: code} }
+
+// Delay executes the request at once and holds its answer back for d. Everything
+// later on the same connection waits behind the answer, watch events as well;
+// requests are executed meanwhile.
+func Delay(d time.Duration) Action { return Action{delay: d} }
+
+// due is when the answer may be sent.
+func (a Action) due() time.Time {
+	if a.delay <= 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(a.delay)
+}
+
+// Intercept has f decide about every client request from now on, handshakes and
+// pings included; nil lets all of them pass again. f is called in the order of
+// the requests of one connection and concurrently for different ones. It may call
+// the methods of the server except Close, and as long as it does not return its
+// connection executes nothing else.
+func (s *Server) Intercept(f func(Request) Action) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hook = f
+}
+
+// consult counts a request and asks the hook about it, without the lock.
+func (s *Server) consult(c *conn, q call) Action {
+	s.mu.Lock()
+	s.requests[q.op]++
+	r := Request{Session: c.claimed, Op: q.op, Path: q.path, Count: s.requests[q.op]}
+	hook := s.hook
+	s.mu.Unlock()
+	if hook == nil {
+		return Pass()
+	}
+	for _, part := range q.parts {
+		r.Parts = append(r.Parts, Part{part.op, part.path})
+	}
+	if len(r.Parts) > 0 {
+		r.Path = r.Parts[0].Path
+	}
+	return hook(r)
+}
+
+// Expire ends a session now. Its ephemerals are deleted in one transaction, its
+// connection is closed, and its client learns of it from the next handshake. Whoever
+// watches is told before he gets an answer to anything he asks after Expire has
+// returned.
+func (s *Server) Expire(session int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ses := s.sessions[session]
+	if ses == nil {
+		return fmt.Errorf("zktest: expire: no session %#x", session)
+	}
+	s.expireSession(ses)
+	return nil
+}
+
+// Cut closes the connection of a session, whose clock runs on. It does nothing
+// while there is no connection.
+func (s *Server) Cut(session int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ses := s.sessions[session]; ses != nil && ses.conn != nil {
+		s.cut(ses.conn)
+	}
+}
+
+// CutAll closes every connection.
+func (s *Server) CutAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cutAll()
+}
+
+func (s *Server) cutAll() {
+	for _, c := range s.connections() {
+		s.cut(c)
+	}
+}
+
+func (s *Server) cut(c *conn) {
+	s.leave(c)
+	c.kill()
+}
+
+// connections returns all connections, the oldest first.
+func (s *Server) connections() []*conn {
+	list := make([]*conn, 0, len(s.conns))
+	for c := range s.conns {
+		list = append(list, c)
+	}
+	slices.SortFunc(list, func(a, b *conn) int { return cmp.Compare(a.number, b.number) })
+	return list
+}
+
+// Down makes the server unreachable, or reachable again: it closes all
+// connections and takes no new ones. In memory those are refused; over TCP they
+// are closed as soon as they are made, so that nobody else gets the port. The
+// clocks of the sessions run on.
+func (s *Server) Down(down bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.down = down
+	if down {
+		s.cutAll()
+	}
+}
+
+// Mute makes the server ignore a session, or heed it again: its connection stays
+// open, but nothing is read from it and nothing written to it, the handshakes by
+// which it tries to come back included. The clock of the session runs on; when it
+// expires, the client is not told. What was kept back is executed and sent when
+// the session is heard again, if it lives then.
+func (s *Server) Mute(session int64, mute bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if mute {
+		s.muted[session] = true
+	} else {
+		delete(s.muted, session)
+	}
+	s.applyMute()
+}
+
+// MuteAll is Mute for all sessions and every new connection: the server accepts
+// and says nothing, as a machine does that hangs.
+func (s *Server) MuteAll(mute bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.muteAll = mute
+	s.applyMute()
+}
+
+func (s *Server) applyMute() {
+	for c := range s.conns {
+		c.mute(s.muteAll || s.muted[c.claimed])
+	}
+}
+
+// Wipe makes the server lose all data: nodes, sessions and the transaction count.
+// A client that has seen a transaction is from then on refused without a word,
+// for it knows more than the server does; that is what real servers do to it.
+func (s *Server) Wipe() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cutAll()
+	s.tree = newTree()
+	s.sessions = make(map[int64]*session)
+	s.zxid = 0
+	s.nextReap = time.Time{}
+}

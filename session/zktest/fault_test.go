@@ -1,0 +1,283 @@
+package zktest_test
+
+import (
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+func TestExpireByHand(t *testing.T) {
+	t.Run("bubble", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.Start(t)
+			checkExpire(t, s, inMemory(s))
+		})
+	})
+	t.Run("tcp", func(t *testing.T) {
+		checkExpire(t, zktest.Start(t), overTCP)
+	})
+}
+
+func checkExpire(t *testing.T, s *zktest.Server, dial zk.Dialer) {
+	t.Helper()
+	c := connect(t, s.Addr(), 10*time.Second, dial)
+	other := connect(t, s.Addr(), 10*time.Second, dial)
+	id := c.SessionID()
+	c.make("/a", 0)
+	c.make("/a/e1", zk.FlagEphemeral)
+	c.make("/a/e2", zk.FlagEphemeral)
+	if _, _, _, err := other.GetW("/a/e2"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Expire(id); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Tree(); !slices.Equal(got, []string{"/a"}) {
+		t.Errorf("left %v", got)
+	}
+	other.settle()
+	if got := other.watched(); !slices.Equal(got, []string{"EventNodeDeleted /a/e2"}) {
+		t.Errorf("the watcher was told %v", got)
+	}
+	c.stateFrom(c.stateFrom(0, zk.StateExpired), zk.StateHasSession)
+	if c.SessionID() == id {
+		t.Error("an expired session was resumed")
+	}
+	if err := s.Expire(id); err == nil {
+		t.Error("a session expired twice")
+	}
+}
+
+func TestCutAndResume(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.Start(t)
+		c, other := memoryClient(t, s, 10*time.Second), memoryClient(t, s, 10*time.Second)
+		id := c.SessionID()
+		for _, p := range []string{"/gone", "/changed", "/same", "/parent"} {
+			c.make(p, 0)
+			if _, _, _, err := c.GetW(p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, _, _, err := c.ExistsW("/later"); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, _, err := c.ChildrenW("/parent"); err != nil {
+			t.Fatal(err)
+		}
+		if n := s.Watches(); n != 6 {
+			t.Errorf("%d watches, want 6", n)
+		}
+		from := c.mark()
+		s.Cut(id)
+		if n := s.Watches(); n != 0 {
+			t.Errorf("%d watches outlived their connection", n)
+		}
+		// While the client is away (it waits a second before it dials again).
+		if err := other.Delete("/gone", -1); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := other.Set("/changed", nil, -1); err != nil {
+			t.Fatal(err)
+		}
+		other.make("/later", 0)
+		other.make("/parent/child", 0)
+		c.stateFrom(c.stateFrom(from, zk.StateDisconnected), zk.StateHasSession)
+		time.Sleep(time.Second)
+		if c.SessionID() != id {
+			t.Fatalf("session %#x became %#x", id, c.SessionID())
+		}
+		got := c.watched()
+		slices.Sort(got)
+		want := []string{
+			"EventNodeChildrenChanged /parent", "EventNodeCreated /later",
+			"EventNodeDataChanged /changed", "EventNodeDeleted /gone",
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("told %v, want %v", got, want)
+		}
+		if n := s.Watches(); n != 2 {
+			t.Errorf("%d watches armed again, want those on /same and /parent", n)
+		}
+	})
+}
+
+func TestDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.Start(t)
+		c := memoryClient(t, s, 10*time.Second)
+		id := c.SessionID()
+		from := c.mark()
+		s.Down(true)
+		from = c.stateFrom(from, zk.StateDisconnected)
+		if _, err := s.DialContext(t.Context(), "tcp", s.Addr()); !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("dial: %v", err)
+		}
+		time.Sleep(5 * time.Second)
+		s.Down(false)
+		from = c.stateFrom(from, zk.StateHasSession)
+		if c.SessionID() != id {
+			t.Error("the session did not survive 5 s of 10")
+		}
+		s.Down(false) // says nothing new
+		synctest.Wait()
+		if n := s.Connections(); n != 1 {
+			t.Errorf("%d connections are left", n)
+		}
+		s.Down(true)
+		if d := expired(t, s, id); d <= 10*time.Second || d > 12*time.Second {
+			t.Errorf("expired after %v", d)
+		}
+		s.Down(false)
+		c.stateFrom(from, zk.StateExpired)
+	})
+}
+
+func TestDownOverTCP(t *testing.T) {
+	s := zktest.Start(t)
+	c := connect(t, s.Addr(), 10*time.Second, overTCP)
+	id, from := c.SessionID(), c.mark()
+	s.Down(true)
+	from = c.stateFrom(from, zk.StateDisconnected)
+	nc, err := net.Dial("tcp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = nc.Close() }()
+	if b, _ := io.ReadAll(nc); len(b) != 0 {
+		t.Errorf("a server that is down said %q", b)
+	}
+	s.Down(false)
+	c.stateFrom(from, zk.StateHasSession)
+	if c.SessionID() != id {
+		t.Errorf("session %#x became %#x", id, c.SessionID())
+	}
+}
+
+func TestMuteExecutesLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.Start(t)
+		c := memoryClient(t, s, 30*time.Second)
+		id := c.SessionID()
+		s.Mute(id, true)
+		var work sync.WaitGroup
+		work.Go(func() { c.make("/x", 0) })
+		synctest.Wait()
+		if s.Exists("/x") {
+			t.Error("a mute server executed a request")
+		}
+		time.Sleep(3 * time.Second)
+		s.Mute(id, false)
+		work.Wait()
+		if !s.Exists("/x") || c.SessionID() != id {
+			t.Error("the request was lost")
+		}
+	})
+}
+
+func TestMuteAllLeavesHandshakesUnanswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.Start(t)
+		s.MuteAll(true)
+		c := dialClient(t, s.Addr(), 10*time.Second, inMemory(s))
+		c.state(zk.StateConnected)
+		time.Sleep(20 * time.Second)
+		if n := len(s.Sessions()); n != 0 {
+			t.Errorf("%d sessions", n)
+		}
+		s.MuteAll(false)
+		c.state(zk.StateHasSession)
+	})
+}
+
+func TestWipe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.Start(t)
+		c := memoryClient(t, s, 10*time.Second)
+		c.make("/x", 0)
+		from := c.mark()
+		s.Wipe()
+		time.Sleep(time.Minute)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, e := range c.seen[from:] {
+			if e.State == zk.StateHasSession || e.State == zk.StateExpired {
+				t.Errorf("a client that knows more than the server got %v", e)
+			}
+		}
+		if len(s.Sessions()) != 0 || s.Exists("/x") {
+			t.Error("something is left")
+		}
+	})
+}
+
+// TestStalledPeer has a client that never reads: it may hold up itself, but
+// neither the server nor another client.
+func TestStalledPeer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.Start(t)
+		if err := s.Create("/big", make([]byte, 500<<10)); err != nil {
+			t.Fatal(err)
+		}
+		stalled := &stallable{}
+		c := connect(t, s.Addr(), 30*time.Second, func(network, address string, _ time.Duration) (net.Conn, error) {
+			nc, err := s.DialContext(t.Context(), network, address)
+			stalled.Conn = nc
+			return stalled, err
+		})
+		other := memoryClient(t, s, 30*time.Second)
+		stalled.stop()
+		var work sync.WaitGroup
+		for range 5 {
+			work.Go(func() {
+				if _, _, err := c.Get("/big"); err != nil {
+					t.Errorf("get: %v", err)
+				}
+			})
+		}
+		synctest.Wait()
+		other.make("/x", 0)
+		stalled.resume()
+		work.Wait()
+	})
+}
+
+// stallable is a connection whose reads can be stopped.
+type stallable struct {
+	net.Conn
+	mu   sync.Mutex
+	gate chan struct{}
+}
+
+func (c *stallable) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.gate = make(chan struct{})
+}
+
+func (c *stallable) resume() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(c.gate)
+	c.gate = nil
+}
+
+func (c *stallable) Read(b []byte) (int, error) {
+	c.mu.Lock()
+	gate := c.gate
+	c.mu.Unlock()
+	if gate != nil {
+		<-gate
+	}
+	return c.Conn.Read(b)
+}

@@ -1,0 +1,108 @@
+package zktest
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"testing"
+	"time"
+)
+
+// FuzzFrames sends arbitrary bytes to a server, as they are and as requests of
+// an established session. The server must neither panic nor hang, and has to go
+// on serving others.
+func FuzzFrames(f *testing.F) {
+	hello := frame(appendBytes(appendInt64(appendInt32(appendInt64(appendInt32(nil, 0), 0), 10000), 0), make([]byte, 16)))
+	request := func(op Op, body []byte) []byte {
+		return append(appendInt32(appendInt32(nil, 1), int32(op)), body...)
+	}
+	f.Add(false, hello)
+	f.Add(false, []byte("ruok"))
+	f.Add(false, []byte{0xff, 0xff, 0xff, 0xff})
+	f.Add(true, request(OpPing, nil))
+	f.Add(true, request(OpCreate, createBody("/a", 3)))
+	f.Add(true, request(OpMulti, multiBody(part(OpCreate, createBody("/a", 0)), part(OpCheck, appendInt32(appendString(nil, "/a"), 0)))))
+	f.Add(true, request(OpSetWatches, appendStrings(appendStrings(appendStrings(appendInt64(nil, 0), []string{"/a"}), nil), nil)))
+	f.Add(true, request(OpAuth, appendBytes(appendString(appendInt32(nil, 0), "digest"), []byte("a:b"))))
+	f.Add(true, request(OpSetACL, appendInt32(appendACLs(appendString(nil, "/"), openACL()), -1)))
+	f.Add(true, request(OpGetChildren2, appendBool(appendString(nil, "/"), true)))
+	f.Add(true, request(OpClose, nil))
+	f.Fuzz(func(t *testing.T, established bool, data []byte) {
+		s, err := New(InMemory())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		nc, err := s.DialContext(t.Context(), "tcp", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := nc.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if established {
+			// The bytes become one frame, then are taken as frames themselves.
+			data = append(append(hello[:len(hello):len(hello)], frame(data)...), data...)
+		}
+		_, _ = nc.Write(data) // the server may have hung up by now
+		_ = nc.Close()
+		other := rawMemory(t, s)
+		if k := other.hello(0, 10000, 0, make([]byte, 16)); k.session == 0 {
+			t.Fatal("no session for a decent client")
+		}
+		if a := other.call(OpSync, appendString(nil, "/")); a.code != ok {
+			t.Fatal(a.code)
+		}
+	})
+}
+
+// FuzzDecoder holds the decoder to its bounds: it reads no more than there is and
+// allocates nothing that the input could not fill.
+func FuzzDecoder(f *testing.F) {
+	f.Add(int32(OpCreate), createBody("/a", 0))
+	f.Add(int32(OpMulti), multiBody(part(OpCreate, createBody("/a", 0))))
+	f.Add(int32(OpSetWatches), []byte{0, 0, 0, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff})
+	f.Fuzz(func(t *testing.T, op int32, data []byte) {
+		q, err := decodeCall(Op(op), &decoder{buf: data})
+		if err != nil {
+			return
+		}
+		size := len(q.path) + len(q.data) + len(q.parts) + len(q.acls) + len(q.dataWatches)
+		if size > len(data) {
+			t.Errorf("%d bytes became %d", len(data), size)
+		}
+	})
+}
+
+func TestDecoderIsBounded(t *testing.T) {
+	huge := binary.BigEndian.AppendUint32(nil, 1<<31-1)
+	for name, read := range map[string]func(*decoder){
+		"bytes":   func(d *decoder) { d.bytes() },
+		"string":  func(d *decoder) { _ = d.string() },
+		"strings": func(d *decoder) { d.strings() },
+		"acls":    func(d *decoder) { d.acls() },
+		"int64":   func(d *decoder) { d.int64() },
+	} {
+		d := &decoder{buf: huge}
+		read(d)
+		if d.err == nil {
+			t.Errorf("%s: read what is not there", name)
+		}
+		if read(d); d.err == nil {
+			t.Errorf("%s: the error went away", name)
+		}
+	}
+}
+
+func TestFrameReader(t *testing.T) {
+	r := &frameReader{r: newBufferedReader(append(frame([]byte("one")), frame(nil)...))}
+	if b, err := r.next(); err != nil || string(b) != "one" {
+		t.Errorf("%q, %v", b, err)
+	}
+	if b, err := r.next(); err != nil || len(b) != 0 {
+		t.Errorf("%q, %v", b, err)
+	}
+	if _, err := r.next(); !errors.Is(err, io.EOF) {
+		t.Errorf("at the end: %v", err)
+	}
+}

@@ -1,0 +1,187 @@
+package zktest
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Sessions returns the ids of the live sessions in the order of their creation.
+func (s *Server) Sessions() []int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]int64, 0, len(s.sessions))
+	for id := range s.sessions {
+		list = append(list, id)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Connections returns how many client connections are open.
+func (s *Server) Connections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
+}
+
+// Requests returns how many requests of a kind the server has got, those that
+// failed or were intercepted included.
+func (s *Server) Requests(op Op) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.requests[op]
+}
+
+// Watches returns how many watches are armed. One connection's data and exist
+// watches on one path count once, as they fire once.
+func (s *Server) Watches() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.dataWatches.size() + s.childWatches.size()
+	for c := range s.replicas {
+		n += c.replica.dataWatches.size() + c.replica.childWatches.size()
+	}
+	return n
+}
+
+// Tree returns the paths of all nodes in alphabetical order, without the root
+// and what the server itself keeps under /zookeeper.
+func (s *Server) Tree() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []string
+	for p := range s.tree.nodes {
+		if p != "/" && p != "/zookeeper" && !strings.HasPrefix(p, "/zookeeper/") {
+			list = append(list, p)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Children returns the names below a node in alphabetical order, and nil when
+// there is no such node.
+func (s *Server) Children(path string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := s.tree.nodes[path]; n != nil {
+		return n.names()
+	}
+	return nil
+}
+
+// Exists tells whether there is a node.
+func (s *Server) Exists(path string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tree.nodes[path] != nil
+}
+
+// Data returns a copy of what a node holds, and false when there is no such
+// node.
+func (s *Server) Data(path string) ([]byte, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.tree.nodes[path]
+	if n == nil {
+		return nil, false
+	}
+	return slices.Clone(n.data), true
+}
+
+// Owner returns the session a node dies with, 0 for a node that is not ephemeral
+// or does not exist.
+func (s *Server) Owner(path string) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := s.tree.nodes[path]; n != nil && n.ephemeral() {
+		return n.owner
+	}
+	return 0
+}
+
+// Create adds a persistent node that everybody may use, and the parents it
+// lacks. Watches fire as if a client had done it. The error wraps a [Code].
+func (s *Server) Create(p string, data []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !validPath(p) {
+		return fmt.Errorf("create %s: %w", p, BadArguments)
+	}
+	if dir := path.Dir(p); dir != "/" {
+		if err := s.createParents(dir); err != nil {
+			return err
+		}
+	}
+	return s.createNode(p, slices.Clone(data))
+}
+
+func (s *Server) createParents(dir string) error {
+	for i := 1; i <= len(dir); i++ {
+		if i < len(dir) && dir[i] != '/' || s.tree.nodes[dir[:i]] != nil {
+			continue
+		}
+		if err := s.createNode(dir[:i], nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Server) createNode(p string, data []byte) error {
+	t := s.begin(caller{trusted: true})
+	if _, code := t.create(p, data, openACL(), 0, false); code != ok {
+		return fmt.Errorf("create %s: %w", p, code)
+	}
+	s.notify(t.events)
+	return nil
+}
+
+// SetData replaces what a node holds, as a client would. The error wraps a
+// [Code].
+func (s *Server) SetData(path string, data []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.begin(caller{trusted: true})
+	if _, code := t.setData(path, slices.Clone(data), -1); code != ok {
+		return fmt.Errorf("set %s: %w", path, code)
+	}
+	s.notify(t.events)
+	return nil
+}
+
+// Delete removes a node without children, whatever its access list and whoever
+// owns it. Watches fire as if a client had done it. The error wraps a [Code].
+func (s *Server) Delete(path string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.begin(caller{trusted: true})
+	if code := t.delete(path, -1); code != ok {
+		return fmt.Errorf("delete %s: %w", path, code)
+	}
+	s.notify(t.events)
+	return nil
+}
+
+// SetSequence makes next the number of the next sequential child of a node. The
+// error wraps a [Code].
+func (s *Server) SetSequence(path string, next int32) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.tree.nodes[path]
+	if n == nil {
+		return fmt.Errorf("set sequence of %s: %w", path, NoNode)
+	}
+	n.created = next
+	return nil
+}
+
+// Reap deletes the container nodes that had children once and have none now, as
+// the server does by itself every minute, and returns how many there were.
+func (s *Server) Reap() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.reap()
+}

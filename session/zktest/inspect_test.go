@@ -1,0 +1,151 @@
+package zktest_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+func TestSequenceEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.Start(t)
+		c := memoryClient(t, s, 10*time.Second)
+		dir := c.make("/dir", 0)
+		if err := s.SetSequence(dir, 1<<31-2); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, prefix := range []string{"a-", "b-", "c-"} {
+			got = append(got, c.make(dir+"/"+prefix, zk.FlagSequence))
+		}
+		want := []string{"/dir/a-2147483646", "/dir/b-2147483647", "/dir/c-2147483647"}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+		if _, err := c.Create(dir+"/c-", nil, zk.FlagSequence, zk.WorldACL(zk.PermAll)); !errors.Is(err, zk.ErrNodeExists) {
+			t.Errorf("the same name again: %v", err)
+		}
+		if err := s.SetSequence("/none", 1); !errors.Is(err, zktest.NoNode) {
+			t.Errorf("a missing node: %v", err)
+		}
+	})
+}
+
+func TestContainersAreReaped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.Start(t)
+		c := memoryClient(t, s, 10*time.Second)
+		box := func(p string) {
+			t.Helper()
+			if _, err := c.CreateContainer(p, nil, zk.FlagContainer, zk.WorldACL(zk.PermAll)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		box("/used")
+		box("/fresh")
+		box("/busy")
+		c.make("/busy/e", 0)
+		c.make("/used/e", 0)
+		if err := c.Delete("/used/e", -1); err != nil {
+			t.Fatal(err)
+		}
+		if n := s.Reap(); n != 1 {
+			t.Errorf("reaped %d", n)
+		}
+		if got := s.Tree(); !slices.Equal(got, []string{"/busy", "/busy/e", "/fresh"}) {
+			t.Errorf("left %v", got)
+		}
+		if err := c.Delete("/busy/e", -1); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, _, err := c.GetW("/busy"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(45 * time.Second) // the rest of the minute takes less than patience
+		e, _ := c.await(0, "deletion", func(e zk.Event) bool { return e.Type == zk.EventNodeDeleted })
+		if e.Path != "/busy" || time.Now().Second() != 0 {
+			t.Errorf("%v at %v, want the full minute", e, time.Now())
+		}
+	})
+}
+
+func TestInspection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.Start(t)
+		c := memoryClient(t, s, 10*time.Second)
+		if _, _, _, err := c.ExistsW("/a/b"); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Create("/a/b/c", []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Create("/a/b/c", nil); !errors.Is(err, zktest.NodeExists) {
+			t.Errorf("again: %v", err)
+		}
+		if err := s.Create("a", nil); !errors.Is(err, zktest.BadArguments) {
+			t.Errorf("relative: %v", err)
+		}
+		if data, found := s.Data("/a/b/c"); !found || string(data) != "x" {
+			t.Errorf("data %q", data)
+		}
+		if _, found := s.Data("/none"); found {
+			t.Error("data of a missing node")
+		}
+		if err := s.SetData("/a/b/c", []byte("y")); err != nil {
+			t.Fatal(err)
+		}
+		if data, _, err := c.Get("/a/b/c"); err != nil || string(data) != "y" {
+			t.Errorf("data %q, %v", data, err)
+		}
+		if err := s.Delete("/a/b"); !errors.Is(err, zktest.NotEmpty) {
+			t.Errorf("delete: %v", err)
+		}
+		if err := s.Delete("/a/b/c"); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Children("/a"); !slices.Equal(got, []string{"b"}) {
+			t.Errorf("children %v", got)
+		}
+		if got := c.watched(); !slices.Equal(got, []string{"EventNodeCreated /a/b"}) {
+			t.Errorf("told %v", got)
+		}
+		if s.Connections() != 1 || len(s.Sessions()) != 1 || s.Owner("/a") != 0 {
+			t.Error("connections, sessions or owner wrong")
+		}
+	})
+}
+
+func TestCloseIsIdempotent(t *testing.T) {
+	s, err := zktest.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc, err := net.Dial("tcp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = nc.Close() }()
+	var work sync.WaitGroup
+	for range 3 {
+		work.Go(s.Close)
+	}
+	work.Wait()
+	if _, err := s.DialContext(t.Context(), "tcp", s.Addr()); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("dial after Close: %v", err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.DialContext(gone, "tcp", s.Addr()); !errors.Is(err, context.Canceled) {
+		t.Errorf("dial with a dead context: %v", err)
+	}
+}

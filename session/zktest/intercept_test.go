@@ -1,0 +1,180 @@
+package zktest_test
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// once acts on the first request of a kind only.
+func once(op zktest.Op, act zktest.Action) func(zktest.Request) zktest.Action {
+	var used sync.Once
+	return func(r zktest.Request) zktest.Action {
+		got := zktest.Pass()
+		if r.Op == op {
+			used.Do(func() { got = act })
+		}
+		return got
+	}
+}
+
+func TestInterceptCuts(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		act     zktest.Action
+		applied bool
+	}{
+		{"before", zktest.CutBefore(), false},
+		{"after", zktest.CutAfter(), true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.Start(t)
+				c := memoryClient(t, s, 10*time.Second)
+				id, from := c.SessionID(), c.mark()
+				s.Intercept(once(zktest.OpCreate, test.act))
+				if _, err := c.Create("/x", nil, 0, zk.WorldACL(zk.PermAll)); !errors.Is(err, zk.ErrConnectionClosed) {
+					t.Errorf("create: %v", err)
+				}
+				if got := s.Exists("/x"); got != test.applied {
+					t.Errorf("applied: %v, want %v", got, test.applied)
+				}
+				c.stateFrom(from, zk.StateHasSession)
+				if c.SessionID() != id {
+					t.Error("the session did not survive")
+				}
+			})
+		})
+	}
+}
+
+func TestInterceptSees(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.Start(t)
+		var mu sync.Mutex
+		var seen []zktest.Request
+		s.Intercept(func(r zktest.Request) zktest.Action {
+			mu.Lock()
+			defer mu.Unlock()
+			seen = append(seen, r)
+			return zktest.Pass()
+		})
+		c := memoryClient(t, s, 10*time.Second)
+		c.make("/x", 0)
+		c.make("/y", 0)
+		if _, err := c.Multi(&zk.CheckVersionRequest{Path: "/x", Version: -1}, &zk.DeleteRequest{Path: "/y", Version: -1}); err != nil {
+			t.Fatal(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if len(seen) != 4 {
+			t.Fatalf("saw %v", seen)
+		}
+		if r := seen[0]; r.Op != zktest.OpConnect || r.Session != 0 {
+			t.Errorf("handshake %+v", r)
+		}
+		if r := seen[2]; r.Op != zktest.OpCreate || r.Path != "/y" || r.Count != 2 || r.Session != c.SessionID() {
+			t.Errorf("create %+v", r)
+		}
+		want := []zktest.Part{{Op: zktest.OpCheck, Path: "/x"}, {Op: zktest.OpDelete, Path: "/y"}}
+		if r := seen[3]; r.Op != zktest.OpMulti || r.Path != "/x" || !slices.Equal(r.Parts, want) {
+			t.Errorf("multi %+v", r)
+		}
+	})
+}
+
+func TestInterceptDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.Start(t)
+		c := memoryClient(t, s, 10*time.Second)
+		s.Intercept(once(zktest.OpCreate, zktest.Delay(3*time.Second)))
+		start := time.Now()
+		c.make("/x", 0)
+		if d := time.Since(start); d != 3*time.Second {
+			t.Errorf("answered after %v, want 3s", d)
+		}
+		start = time.Now()
+		c.make("/y", 0)
+		if d := time.Since(start); d != 0 {
+			t.Errorf("the next answer took %v", d)
+		}
+	})
+}
+
+func TestInterceptDelaysTheAnswerOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.Start(t)
+		c := memoryClient(t, s, 10*time.Second)
+		s.Intercept(once(zktest.OpCreate, zktest.Delay(3*time.Second)))
+		var work sync.WaitGroup
+		work.Go(func() {
+			if _, err := c.Create("/x", nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+				t.Errorf("create: %v", err)
+			}
+		})
+		synctest.Wait()
+		if !s.Exists("/x") {
+			t.Error("the request waits with its answer")
+		}
+		start := time.Now()
+		c.settle() // on the same connection, so behind the answer held back
+		if d := time.Since(start); d != 3*time.Second {
+			t.Errorf("a later answer came after %v, want 3s", d)
+		}
+		work.Wait()
+	})
+}
+
+func TestInterceptFailAndSwallow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.Start(t)
+		c := memoryClient(t, s, 10*time.Second)
+		s.Intercept(once(zktest.OpCreate, zktest.Fail(zktest.NoAuth)))
+		if _, err := c.Create("/x", nil, 0, zk.WorldACL(zk.PermAll)); !errors.Is(err, zk.ErrNoAuth) || s.Exists("/x") {
+			t.Errorf("create: %v", err)
+		}
+		s.Intercept(once(zktest.OpCreate, zktest.Swallow()))
+		var work sync.WaitGroup
+		work.Go(func() {
+			if _, err := c.Create("/y", nil, 0, zk.WorldACL(zk.PermAll)); !errors.Is(err, zk.ErrConnectionClosed) {
+				t.Errorf("create without an answer: %v", err)
+			}
+		})
+		synctest.Wait()
+		if !s.Exists("/y") {
+			t.Error("the request was not executed")
+		}
+		c.settle() // the connection lives
+		s.Cut(c.SessionID())
+		work.Wait()
+	})
+}
+
+func TestInterceptMayUseTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.Start(t)
+		c := memoryClient(t, s, 10*time.Second)
+		id := c.SessionID()
+		s.Intercept(func(r zktest.Request) zktest.Action {
+			if r.Op == zktest.OpCreate && r.Session == id {
+				if err := s.Expire(id); err != nil {
+					t.Errorf("expire: %v", err)
+				}
+			}
+			return zktest.Pass()
+		})
+		if _, err := c.Create("/x", nil, 0, zk.WorldACL(zk.PermAll)); !errors.Is(err, zk.ErrConnectionClosed) {
+			t.Errorf("create: %v", err)
+		}
+		if s.Exists("/x") {
+			t.Error("a request of an expired session was executed")
+		}
+	})
+}

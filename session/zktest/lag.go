@@ -1,0 +1,146 @@
+package zktest
+
+// replica is what one connection sees of a server that has fallen behind: the
+// tree as it was, and the changes it has not heard of. The watches of the
+// connection are kept here meanwhile, for they fire when the change is heard of.
+type replica struct {
+	tree         *tree
+	zxid         int64
+	dataWatches  *watchTable
+	childWatches *watchTable
+	unheard      []event
+}
+
+// Lag makes the present connection of a session, if any, talk to a follower that
+// has fallen behind, or lets that follower catch up. While it lags, reads are
+// answered from the tree as it was and watch events do not come; then they come in
+// order. A write or a sync of the session itself brings the follower up to date
+// for a moment, as the answer has to. A new connection does not lag.
+func (s *Server) Lag(session int64, lag bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.connectionsOf(session) {
+		if lag && c.replica == nil {
+			s.freeze(c)
+		}
+		if !lag && !c.stranded {
+			s.thaw(c)
+		}
+		c.lagging = lag
+	}
+}
+
+// Strand makes the present connection of a session, if any, talk to a follower
+// that has lost its leader, or finds it again. Such a follower does not know that
+// it is alone: it answers pings, and reads from the tree as it was, but no sign of
+// life gets through to the leader, and a write or a sync waits, with everything
+// behind it. Should the session expire, the client is not told before the follower
+// has found its leader. A new connection is not stranded.
+func (s *Server) Strand(session int64, strand bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.connectionsOf(session) {
+		if strand && c.replica == nil {
+			s.freeze(c)
+		}
+		c.stranded = strand
+		if !strand && !c.lagging {
+			s.thaw(c)
+		}
+		c.hold(strand)
+		if !strand && s.sessions[session] != c.session {
+			s.thaw(c)
+			s.leave(c)
+			c.hangUp()
+		}
+	}
+}
+
+// connectionsOf finds the connection of a session by itself, as a stranded one
+// may outlive it.
+func (s *Server) connectionsOf(session int64) []*conn {
+	var list []*conn
+	for _, c := range s.connections() {
+		if c.session != nil && c.session.id == session && !c.gone {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// freeze keeps the present state for a connection.
+func (s *Server) freeze(c *conn) {
+	c.replica = &replica{
+		tree: s.tree.snapshot(), zxid: s.zxid,
+		dataWatches: newWatchTable(), childWatches: newWatchTable(),
+	}
+	s.replicas[c] = struct{}{}
+	s.dataWatches.move(c, c.replica.dataWatches)
+	s.childWatches.move(c, c.replica.childWatches)
+}
+
+// thaw lets a connection hear what it has missed and see the present again.
+func (s *Server) thaw(c *conn) {
+	r := c.replica
+	if r == nil {
+		return
+	}
+	fire(r.unheard, r.dataWatches, r.childWatches)
+	r.dataWatches.move(c, s.dataWatches)
+	r.childWatches.move(c, s.childWatches)
+	c.replica = nil
+	delete(s.replicas, c)
+}
+
+// freezeAgain is freeze for a connection that was up to date for one request.
+func (s *Server) freezeAgain(c *conn) {
+	if !c.gone {
+		s.freeze(c)
+	}
+}
+
+// view is what a connection reads from: the present, or its replica.
+func (s *Server) view(c *conn) replica {
+	if c.replica != nil {
+		return *c.replica
+	}
+	return replica{tree: s.tree, zxid: s.zxid, dataWatches: s.dataWatches, childWatches: s.childWatches}
+}
+
+// needsLeader tells which requests a follower cannot answer by itself.
+func needsLeader(op Op) bool {
+	switch op {
+	case OpExists, OpGetData, OpGetChildren, OpGetChildren2, OpGetACL, OpSetWatches, OpPing, OpAuth:
+		return false
+	}
+	return true
+}
+
+// snapshot copies the nodes. What they hold is replaced and never changed, so it
+// is shared. The indexes by owner are left out: nobody writes to a snapshot.
+func (t *tree) snapshot() *tree {
+	copied := &tree{nodes: make(map[string]*node, len(t.nodes))}
+	for p, n := range t.nodes {
+		twin := *n
+		copied.nodes[p] = &twin
+	}
+	for _, n := range copied.nodes {
+		children := make(map[string]*node, len(n.children))
+		for name, child := range n.children {
+			children[name] = copied.nodes[child.path]
+		}
+		n.children = children
+		if n.parent != nil {
+			n.parent = copied.nodes[n.parent.path]
+		}
+	}
+	return copied
+}
+
+// move transfers what a connection has armed.
+func (w *watchTable) move(c *conn, to *watchTable) {
+	for path := range w.byConn[c] {
+		to.add(path, c)
+	}
+	w.drop(c)
+}

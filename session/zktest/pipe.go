@@ -1,0 +1,201 @@
+package zktest
+
+import (
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// pipeBuffer is how much may be under way in one direction before a writer
+// waits, about what the socket buffers of a loopback connection hold.
+const pipeBuffer = 256 << 10
+
+// newPipe returns the two ends of an in-memory connection. Unlike net.Pipe it is
+// buffered, so that a peer which does not read stops nobody until the buffer is
+// full, and what was written before Close can still be read after it.
+func newPipe(client, server net.Addr) (net.Conn, net.Conn) {
+	up, down := newStream(), newStream()
+	return &pipeConn{in: down, out: up, local: client, remote: server},
+		&pipeConn{in: up, out: down, local: server, remote: client}
+}
+
+// stream is one direction of a pipe. Waiting is done on a condition variable
+// only: inside a synctest bubble that counts as durably blocked.
+type stream struct {
+	mu          sync.Mutex
+	changed     sync.Cond
+	buf         []byte
+	readClosed  bool
+	writeClosed bool
+	read, write deadline
+}
+
+func newStream() *stream {
+	st := &stream{}
+	st.changed.L = &st.mu
+	return st
+}
+
+// deadline wakes the waiters of a stream when it passes.
+type deadline struct {
+	at    time.Time
+	timer *time.Timer
+}
+
+func (d *deadline) passed() bool {
+	return !d.at.IsZero() && !time.Now().Before(d.at)
+}
+
+// set changes a deadline of st, which the caller has locked.
+func (d *deadline) set(st *stream, at time.Time) {
+	d.at = at
+	switch {
+	case at.IsZero():
+		if d.timer != nil {
+			d.timer.Stop()
+		}
+	case d.timer != nil:
+		d.timer.Reset(time.Until(at))
+	default:
+		d.timer = time.AfterFunc(time.Until(at), func() {
+			st.mu.Lock()
+			defer st.mu.Unlock()
+			// The timer runs on the monotonic clock and the deadline may be on
+			// the wall clock: when they disagree, wait for the rest.
+			if !d.at.IsZero() && !d.passed() {
+				d.timer.Reset(time.Until(d.at))
+			}
+			st.changed.Broadcast()
+		})
+	}
+	st.changed.Broadcast()
+}
+
+func (d *deadline) stop() {
+	d.at = time.Time{}
+	if d.timer != nil {
+		d.timer.Stop()
+	}
+}
+
+// pipeConn is one end of a pipe.
+type pipeConn struct {
+	in, out       *stream
+	local, remote net.Addr
+}
+
+// Read reports the end of the stream only when everything the peer wrote before
+// it closed has been read.
+func (p *pipeConn) Read(b []byte) (int, error) {
+	st := p.in
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	for {
+		switch {
+		case st.readClosed:
+			return 0, p.fail("read", net.ErrClosed)
+		case st.read.passed():
+			return 0, p.fail("read", os.ErrDeadlineExceeded)
+		case len(b) == 0:
+			return 0, nil
+		case len(st.buf) > 0:
+			n := copy(b, st.buf)
+			if st.buf = st.buf[n:]; len(st.buf) == 0 {
+				st.buf = nil
+			}
+			st.changed.Broadcast()
+			return n, nil
+		case st.writeClosed:
+			return 0, io.EOF
+		}
+		st.changed.Wait()
+	}
+}
+
+// Write waits while the buffer is full.
+func (p *pipeConn) Write(b []byte) (int, error) {
+	st := p.out
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	written := 0
+	for {
+		switch {
+		case st.writeClosed:
+			return written, p.fail("write", net.ErrClosed)
+		case st.write.passed():
+			return written, p.fail("write", os.ErrDeadlineExceeded)
+		case st.readClosed:
+			return written, p.fail("write", syscall.EPIPE)
+		}
+		if n := min(pipeBuffer-len(st.buf), len(b)-written); n > 0 {
+			st.buf = append(st.buf, b[written:written+n]...)
+			written += n
+			st.changed.Broadcast()
+		}
+		if written == len(b) {
+			return written, nil
+		}
+		st.changed.Wait()
+	}
+}
+
+// Close ends both directions. It may be called more than once.
+func (p *pipeConn) Close() error {
+	p.in.mu.Lock()
+	p.in.readClosed = true
+	p.in.buf = nil
+	p.in.read.stop()
+	p.in.changed.Broadcast()
+	p.in.mu.Unlock()
+
+	p.out.mu.Lock()
+	p.out.writeClosed = true
+	p.out.write.stop()
+	p.out.changed.Broadcast()
+	p.out.mu.Unlock()
+	return nil
+}
+
+func (p *pipeConn) fail(op string, err error) error {
+	return &net.OpError{Op: op, Net: "pipe", Source: p.local, Addr: p.remote, Err: err}
+}
+
+// LocalAddr returns the address this end was given.
+func (p *pipeConn) LocalAddr() net.Addr { return p.local }
+
+// RemoteAddr returns the address the other end was given.
+func (p *pipeConn) RemoteAddr() net.Addr { return p.remote }
+
+// SetDeadline sets both deadlines.
+func (p *pipeConn) SetDeadline(t time.Time) error {
+	if err := p.SetReadDeadline(t); err != nil {
+		return err
+	}
+	return p.SetWriteDeadline(t)
+}
+
+// SetReadDeadline makes reads fail with os.ErrDeadlineExceeded from t on; the
+// zero time lifts it. It applies to a read that is already waiting.
+func (p *pipeConn) SetReadDeadline(t time.Time) error {
+	p.in.mu.Lock()
+	defer p.in.mu.Unlock()
+	if p.in.readClosed {
+		return p.fail("set", net.ErrClosed)
+	}
+	p.in.read.set(p.in, t)
+	return nil
+}
+
+// SetWriteDeadline is SetReadDeadline for writes.
+func (p *pipeConn) SetWriteDeadline(t time.Time) error {
+	p.out.mu.Lock()
+	defer p.out.mu.Unlock()
+	if p.out.writeClosed {
+		return p.fail("set", net.ErrClosed)
+	}
+	p.out.write.set(p.out, t)
+	return nil
+}

@@ -1,0 +1,180 @@
+package zktest
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func newBufferedReader(b []byte) *bufio.Reader { return bufio.NewReader(bytes.NewReader(b)) }
+
+func pipe(t *testing.T) (net.Conn, net.Conn) {
+	t.Helper()
+	a, b := newPipe(&net.TCPAddr{Port: 1}, &net.TCPAddr{Port: 2})
+	t.Cleanup(func() {
+		_ = a.Close()
+		_ = b.Close()
+	})
+	return a, b
+}
+
+func TestPipeCarriesBothWays(t *testing.T) {
+	a, b := pipe(t)
+	for _, end := range []struct{ from, to net.Conn }{{a, b}, {b, a}} {
+		if _, err := end.from.Write([]byte("hello")); err != nil {
+			t.Fatal(err)
+		}
+		buf := make([]byte, 3)
+		for _, want := range []string{"hel", "lo"} {
+			if n, err := end.to.Read(buf); err != nil || string(buf[:n]) != want {
+				t.Errorf("read %q, %v; want %q", buf[:n], err, want)
+			}
+		}
+	}
+	if a.LocalAddr().String() != b.RemoteAddr().String() || a.RemoteAddr().String() != b.LocalAddr().String() {
+		t.Error("the ends disagree on their addresses")
+	}
+}
+
+func TestPipeWriterWaitsWhenFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := pipe(t)
+		data := bytes.Repeat([]byte("0123456789"), pipeBuffer/4) // two and a half buffers
+		written := make(chan error, 1)                           // size 1: the writer ends by itself
+		go func() {
+			_, err := a.Write(data)
+			written <- err
+		}()
+		synctest.Wait()
+		select {
+		case err := <-written:
+			t.Fatalf("an unread pipe took %d bytes (%v)", len(data), err)
+		default:
+		}
+		got := make([]byte, len(data))
+		if _, err := io.ReadFull(b, got); err != nil || !bytes.Equal(got, data) {
+			t.Errorf("the bytes came out differently (%v)", err)
+		}
+		if err := <-written; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestPipeClose(t *testing.T) {
+	a, b := pipe(t)
+	if _, err := a.Write([]byte("last words")); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if got, err := io.ReadAll(b); err != nil || string(got) != "last words" {
+		t.Errorf("read %q, %v", got, err)
+	}
+	if _, err := b.Write([]byte("x")); !errors.Is(err, syscall.EPIPE) {
+		t.Errorf("write to a closed peer: %v", err)
+	}
+	buf := make([]byte, 1)
+	if _, err := a.Read(buf); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("read: %v", err)
+	}
+	if _, err := a.Write(buf); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("write: %v", err)
+	}
+	if err := a.SetDeadline(time.Now()); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("set a deadline: %v", err)
+	}
+}
+
+func TestPipeCloseWakesTheWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, local := range []bool{true, false} {
+			a, b := pipe(t)
+			var work sync.WaitGroup
+			work.Go(func() {
+				if _, err := a.Read(make([]byte, 1)); err == nil {
+					t.Error("read something")
+				}
+			})
+			work.Go(func() {
+				if _, err := a.Write(make([]byte, 2*pipeBuffer)); err == nil {
+					t.Error("wrote everything")
+				}
+			})
+			synctest.Wait()
+			if local {
+				_ = a.Close()
+			} else {
+				_ = b.Close()
+			}
+			work.Wait()
+		}
+	})
+}
+
+func TestPipeDeadlines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := pipe(t)
+		start := time.Now()
+		check := func(what string, after time.Duration, err error) {
+			t.Helper()
+			var ne net.Error
+			if !errors.Is(err, os.ErrDeadlineExceeded) || !errors.As(err, &ne) || !ne.Timeout() {
+				t.Errorf("%s: %v", what, err)
+			}
+			if d := time.Since(start); d != after {
+				t.Errorf("%s ended after %v, want %v", what, d, after)
+			}
+		}
+		set := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		buf := make([]byte, 4)
+		set(a.SetReadDeadline(start.Add(2 * time.Second)))
+		_, err := a.Read(buf)
+		check("read", 2*time.Second, err)
+
+		// Passed is passed, even when there is something to read.
+		_, err = b.Write([]byte("data"))
+		set(err)
+		_, err = a.Read(buf)
+		check("second read", 2*time.Second, err)
+
+		// Lifted, it reads; set again, the same timer serves.
+		set(a.SetReadDeadline(time.Time{}))
+		if n, err := a.Read(buf); err != nil || n != 4 {
+			t.Errorf("read %d, %v", n, err)
+		}
+		set(a.SetDeadline(start.Add(5 * time.Second)))
+		_, err = a.Read(buf)
+		check("third read", 5*time.Second, err)
+
+		// A write that can be done in part says how much.
+		set(a.SetWriteDeadline(start.Add(7 * time.Second)))
+		n, err := a.Write(make([]byte, pipeBuffer+1))
+		check("write", 7*time.Second, err)
+		if n != pipeBuffer {
+			t.Errorf("wrote %d, want %d", n, pipeBuffer)
+		}
+
+		// A deadline applies to a read that is waiting already.
+		set(a.SetReadDeadline(time.Time{}))
+		time.AfterFunc(time.Second, func() { set(a.SetReadDeadline(time.Now())) })
+		_, err = a.Read(buf)
+		check("fourth read", 8*time.Second, err)
+	})
+}

@@ -1,0 +1,201 @@
+package zktest
+
+import (
+	"bufio"
+	"errors"
+	"net"
+	"os"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// rawClient speaks the protocol by hand, for what the client library hides.
+type rawClient struct {
+	t *testing.T
+	net.Conn
+	in  *frameReader
+	xid int32
+}
+
+// wire opens connections to the server a raw behaviour is tried on.
+type wire struct {
+	t    *testing.T
+	dial func() *rawClient
+}
+
+func newRaw(t *testing.T, nc net.Conn) *rawClient {
+	t.Helper()
+	t.Cleanup(func() { _ = nc.Close() })
+	if err := nc.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	return &rawClient{t: t, Conn: nc, in: &frameReader{r: bufio.NewReader(nc)}}
+}
+
+// ticket is what a handshake gave.
+type ticket struct {
+	timeout  int32
+	session  int64
+	password []byte
+	rest     int
+}
+
+func (r *rawClient) hello(lastZxid int64, timeout int32, session int64, password []byte, extra ...byte) ticket {
+	r.t.Helper()
+	r.sendHello(lastZxid, timeout, session, password, extra...)
+	body, err := r.in.next()
+	if err != nil {
+		r.t.Fatalf("handshake: %v", err)
+	}
+	d := &decoder{buf: body}
+	d.int32()
+	k := ticket{timeout: d.int32(), session: d.int64(), password: d.bytes(), rest: len(d.buf)}
+	if d.err != nil {
+		r.t.Fatal(d.err)
+	}
+	return k
+}
+
+func (r *rawClient) sendHello(lastZxid int64, timeout int32, session int64, password []byte, extra ...byte) {
+	r.t.Helper()
+	b := appendInt64(appendInt32(nil, 0), lastZxid)
+	b = appendBytes(appendInt64(appendInt32(b, timeout), session), password)
+	r.write(frame(append(b, extra...)))
+}
+
+func (r *rawClient) write(b []byte) {
+	r.t.Helper()
+	if _, err := r.Write(b); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rawClient) request(op Op, body []byte) {
+	r.t.Helper()
+	r.xid++
+	r.write(frame(append(appendInt32(appendInt32(nil, r.xid), int32(op)), body...)))
+}
+
+// reply is one frame from the server.
+type reply struct {
+	xid  int32
+	zxid int64
+	code Code
+	body *decoder
+}
+
+func (r *rawClient) next() reply {
+	r.t.Helper()
+	body, err := r.in.next()
+	if err != nil {
+		r.t.Fatalf("next frame: %v", err)
+	}
+	d := &decoder{buf: slices.Clone(body)}
+	return reply{d.int32(), d.int64(), Code(d.int32()), d}
+}
+
+// ended fails the test unless the server closes the connection now.
+func (r *rawClient) ended(what string) {
+	r.t.Helper()
+	if b, err := r.in.next(); err == nil {
+		r.t.Errorf("%s: the connection goes on with %v", what, b)
+	} else if errors.Is(err, os.ErrDeadlineExceeded) {
+		r.t.Errorf("%s: the connection stays open", what)
+	}
+}
+
+func (r *rawClient) call(op Op, body []byte) reply {
+	r.t.Helper()
+	r.request(op, body)
+	a := r.next()
+	if a.xid != r.xid {
+		r.t.Fatalf("%v: answer to %d, want %d", op, a.xid, r.xid)
+	}
+	return a
+}
+
+func createBody(p string, flags int32) []byte {
+	return appendInt32(appendACLs(appendBytes(appendString(nil, p), nil), openACL()), flags)
+}
+
+func (r *rawClient) create(p string, flags int32) string {
+	r.t.Helper()
+	a := r.call(OpCreate, createBody(p, flags))
+	if a.code != ok {
+		r.t.Fatalf("create %s: %v", p, a.code)
+	}
+	return a.body.string()
+}
+
+var rawBehaviours = []struct {
+	name string
+	try  func(wire)
+}{
+	{"handshake", tryHandshake},
+	{"resume", tryResume},
+	{"client from the future", tryFuture},
+	{"unknown request", tryUnknownRequest},
+	{"malformed request", tryMalformed},
+	{"bad frame length", tryBadLength},
+	{"create2", tryCreate2},
+	{"container answers", tryContainerAnswer},
+	{"multi answers", tryMultiAnswer},
+	{"event before answer", tryEventFirst},
+	{"set watches", trySetWatches},
+	{"are you ok", tryFourLetters},
+	{"close answers", tryClose},
+	{"names", tryNames},
+	{"flags", tryFlags},
+}
+
+func TestWireOverTCP(t *testing.T) {
+	for _, b := range rawBehaviours {
+		t.Run(b.name, func(t *testing.T) {
+			s := Start(t)
+			b.try(wire{t, func() *rawClient { return rawTCP(t, s.Addr()) }})
+		})
+	}
+}
+
+func TestWireInBubble(t *testing.T) {
+	for _, b := range rawBehaviours {
+		t.Run(b.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := Start(t)
+				b.try(wire{t, func() *rawClient { return rawMemory(t, s) }})
+			})
+		})
+	}
+}
+
+func TestWireOfRealServer(t *testing.T) {
+	addr := os.Getenv("ZKTEST_SERVER")
+	if addr == "" {
+		t.Skip("set ZKTEST_SERVER=host:port to a running ZooKeeper 3.8 with tickTime=2000 and 4lw.commands.whitelist=ruok")
+	}
+	for _, b := range rawBehaviours {
+		t.Run(b.name, func(t *testing.T) {
+			b.try(wire{t, func() *rawClient { return rawTCP(t, addr) }})
+		})
+	}
+}
+
+func rawTCP(t *testing.T, addr string) *rawClient {
+	t.Helper()
+	nc, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newRaw(t, nc)
+}
+
+func rawMemory(t *testing.T, s *Server) *rawClient {
+	t.Helper()
+	nc, err := s.DialContext(t.Context(), "tcp", "anywhere:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newRaw(t, nc)
+}

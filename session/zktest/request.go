@@ -1,0 +1,274 @@
+package zktest
+
+// call is a decoded request. Which fields mean something depends on op.
+type call struct {
+	op      Op
+	path    string
+	data    []byte
+	acls    []acl
+	flags   int32
+	version int32
+	watch   bool
+	parts   []call // of a multi
+
+	since                                   int64 // setWatches: the newest zxid the client has seen
+	dataWatches, existWatches, childWatches []string
+
+	scheme string // auth, with the credentials in data
+}
+
+// decodeCall reads the body of a request. Bytes left over at the end are
+// ignored, as newer clients append fields.
+func decodeCall(op Op, d *decoder) (call, error) {
+	q := call{op: op}
+	switch op {
+	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL:
+		q.path = d.string()
+		q.data = d.bytes()
+		q.acls = d.acls()
+		q.flags = d.int32()
+	case OpDelete, OpCheck:
+		q.path = d.string()
+		q.version = d.int32()
+	case OpExists, OpGetData, OpGetChildren, OpGetChildren2:
+		q.path = d.string()
+		q.watch = d.bool()
+	case OpSetData:
+		q.path = d.string()
+		q.data = d.bytes()
+		q.version = d.int32()
+	case OpGetACL, OpSync:
+		q.path = d.string()
+	case OpSetACL:
+		q.path = d.string()
+		q.acls = d.acls()
+		q.version = d.int32()
+	case OpSetWatches:
+		q.since = d.int64()
+		q.dataWatches = d.strings()
+		q.existWatches = d.strings()
+		q.childWatches = d.strings()
+	case OpAuth:
+		d.int32() // a type that nobody uses
+		q.scheme = d.string()
+		q.data = d.bytes()
+	case OpMulti:
+		q.parts = d.parts()
+	}
+	return q, d.err
+}
+
+// parts reads the operations of a multi: each has a header, and a header that
+// says so ends the list.
+func (d *decoder) parts() []call {
+	var list []call
+	for d.err == nil {
+		op, done := Op(d.int32()), d.bool()
+		d.int32() // the error code has a meaning in answers only
+		if done {
+			break
+		}
+		switch op {
+		case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL, OpDelete, OpSetData, OpCheck:
+		default:
+			d.err = errMalformed
+			return nil
+		}
+		part, err := decodeCall(op, d)
+		if err == nil && op == OpCreateTTL {
+			d.int64()
+		}
+		list = append(list, part)
+	}
+	return list
+}
+
+// answer is what a request leads to.
+type answer struct {
+	code   Code
+	body   []byte
+	hangUp bool // close the connection behind the answer
+	noZxid bool // answered outside the order of transactions
+}
+
+// execute carries out one request of a connection that has a session. The
+// caller holds the server's lock.
+func (s *Server) execute(c *conn, q call) answer {
+	if q.op != OpAuth {
+		s.touch(c)
+	}
+	if needsLeader(q.op) && c.replica != nil {
+		s.thaw(c)
+		defer s.freezeAgain(c)
+	}
+	switch q.op {
+	case OpPing:
+		return answer{}
+	case OpAuth:
+		return s.authenticate(c, q)
+	case OpClose:
+		s.endSession(c.session)
+		return answer{hangUp: true}
+	case OpSync:
+		return answer{body: appendString(nil, q.path)}
+	case OpSetWatches:
+		s.rearm(c, q)
+		return answer{}
+	case OpExists, OpGetData, OpGetChildren, OpGetChildren2, OpGetACL:
+		return s.read(c, q)
+	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL, OpDelete, OpSetData, OpSetACL, OpCheck:
+		return s.write(c, q)
+	case OpMulti:
+		return s.multi(c, q)
+	}
+	return answer{code: Unimplemented, hangUp: !knownElsewhere(q.op)}
+}
+
+func (s *Server) read(c *conn, q call) answer {
+	v := s.view(c)
+	n := v.tree.nodes[q.path]
+	if n == nil {
+		// Only exists arms a watch on what is not there.
+		if q.op == OpExists && q.watch {
+			v.dataWatches.add(q.path, c)
+		}
+		return answer{code: NoNode}
+	}
+	who := c.caller()
+	perm := permRead
+	if q.op == OpGetACL {
+		perm |= permAdmin
+	}
+	if q.op != OpExists && !who.may(n.acl, perm) {
+		return answer{code: NoAuth}
+	}
+	if q.watch {
+		if q.op == OpGetChildren || q.op == OpGetChildren2 {
+			v.childWatches.add(q.path, c)
+		} else {
+			v.dataWatches.add(q.path, c)
+		}
+	}
+	switch q.op {
+	case OpGetData:
+		return answer{body: appendStat(appendBytes(nil, n.data), n.stat())}
+	case OpGetChildren:
+		return answer{body: appendStrings(nil, n.names())}
+	case OpGetChildren2:
+		return answer{body: appendStat(appendStrings(nil, n.names()), n.stat())}
+	case OpGetACL:
+		list := n.acl
+		if !who.may(list, permAdmin) {
+			list = masked(list)
+		}
+		return answer{body: appendStat(appendACLs(nil, list), n.stat())}
+	}
+	return answer{body: appendStat(nil, n.stat())}
+}
+
+// begin starts a transaction under the next zxid, which is used up even when
+// the transaction fails: real servers log failures too.
+func (s *Server) begin(by caller) *txn {
+	s.zxid++
+	return &txn{tree: s.tree, zxid: s.zxid, now: s.now().UnixMilli(), by: by}
+}
+
+// write carries out a single request that changes something.
+func (s *Server) write(c *conn, q call) answer {
+	t := s.begin(c.caller())
+	body, _, code := t.apply(q)
+	if code == ok {
+		s.notify(t.events)
+	}
+	return answer{code: code, body: body}
+}
+
+// apply carries out one operation and returns the body of its answer, and the
+// kind under which a multi reports it.
+func (t *txn) apply(q call) ([]byte, Op, Code) {
+	switch q.op {
+	case OpCreate, OpCreate2, OpCreateContainer:
+		n, code := t.create(q.path, q.data, q.acls, q.flags, q.op == OpCreateContainer)
+		if code != ok {
+			return nil, opError, code
+		}
+		if q.op == OpCreate {
+			return appendString(nil, n.path), OpCreate, ok
+		}
+		return appendStat(appendString(nil, n.path), n.stat()), OpCreate2, ok
+	case OpCreateTTL:
+		return nil, opError, Unimplemented
+	case OpDelete:
+		return nil, OpDelete, t.delete(q.path, q.version)
+	case OpCheck:
+		return nil, OpCheck, t.check(q.path, q.version)
+	case OpSetData:
+		n, code := t.setData(q.path, q.data, q.version)
+		if code != ok {
+			return nil, opError, code
+		}
+		return appendStat(nil, n.stat()), OpSetData, ok
+	case OpSetACL:
+		n, code := t.setACL(q.path, q.acls, q.version)
+		if code != ok {
+			return nil, opError, code
+		}
+		return appendStat(nil, n.stat()), OpSetACL, ok
+	}
+	return nil, opError, Unimplemented
+}
+
+// multi carries out all parts or none. After a failure every part is answered
+// with an error record: zero for those before the one that failed, whose code
+// follows, and RuntimeInconsistency for those after it. The request as such
+// succeeds either way.
+func (s *Server) multi(c *conn, q call) answer {
+	t := s.begin(c.caller())
+	var body []byte
+	failed, why := -1, ok
+	for i, part := range q.parts {
+		if part.op == OpCreate2 {
+			part.op = OpCreate // real servers forget the Stat inside a multi
+		}
+		result, kind, code := t.apply(part)
+		if code != ok {
+			failed, why = i, code
+			break
+		}
+		body = append(appendPart(body, kind, false, 0), result...)
+	}
+	if failed >= 0 {
+		t.rollback()
+		body = nil
+		for i := range q.parts {
+			code := ok
+			switch {
+			case i == failed:
+				code = why
+			case i > failed:
+				code = RuntimeInconsistency
+			}
+			body = appendInt32(appendPart(body, opError, false, code), int32(code))
+		}
+	}
+	s.notify(t.events)
+	return answer{body: appendPart(body, opError, true, -1)}
+}
+
+func appendPart(b []byte, kind Op, done bool, code Code) []byte {
+	return appendInt32(appendBool(appendInt32(b, int32(kind)), done), int32(code))
+}
+
+// authenticate adds a proven identity to the connection. A scheme this server
+// does not have costs the client its connection.
+func (s *Server) authenticate(c *conn, q call) answer {
+	switch q.scheme {
+	case "digest":
+		c.addIdentity(digest(q.data))
+	case "ip":
+		c.addIdentity(identity{"ip", c.host})
+	default:
+		return answer{code: AuthFailed, hangUp: true, noZxid: true}
+	}
+	return answer{noZxid: true}
+}

@@ -1,0 +1,329 @@
+package zktest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// defaultTick is ZooKeeper's own default tickTime.
+	defaultTick = 2 * time.Second
+	// reapInterval is how often a real server looks for empty containers.
+	reapInterval = time.Minute
+	// firstZxid begins epoch 1, as if a leader had been elected, so that a zxid
+	// cut down to 32 bits is noticed.
+	firstZxid = 1 << 32
+	// memoryAddress is what Addr returns when there is no listener.
+	memoryAddress = "127.0.0.1:2181"
+)
+
+// Setting adjusts a server before it starts.
+type Setting interface{ apply(*Server) }
+
+type settingFunc func(*Server)
+
+func (f settingFunc) apply(s *Server) { f(s) }
+
+// Tick sets the tick, 2 s by default. Session timeouts are held between 2 and
+// 20 ticks, and sessions end at multiples of it.
+func Tick(d time.Duration) Setting {
+	return settingFunc(func(s *Server) { s.tick = d })
+}
+
+// InMemory makes a server that only [Server.DialContext] reaches. It is implied
+// inside a testing/synctest bubble.
+func InMemory() Setting {
+	return settingFunc(func(s *Server) { s.inMemory = true })
+}
+
+// Server is a running in-process ZooKeeper. All its methods may be called from
+// any goroutine.
+type Server struct {
+	tick     time.Duration
+	inMemory bool
+	started  time.Time
+	listener net.Listener // nil in memory
+	address  string
+	done     chan struct{}  // closed by Close
+	wake     chan struct{}  // size 1, never closed; wakes the clock
+	running  sync.WaitGroup // every goroutine of the server
+
+	mu           sync.Mutex // guards everything below; never held across a wait
+	closed       bool
+	down         bool
+	muteAll      bool
+	muted        map[int64]bool
+	hook         func(Request) Action
+	tree         *tree
+	zxid         int64
+	sessions     map[int64]*session
+	lastSession  int64
+	conns        map[*conn]struct{}
+	connected    int64 // connections ever made
+	dataWatches  *watchTable
+	childWatches *watchTable
+	replicas     map[*conn]struct{} // the connections that do not see the present
+	requests     map[Op]int
+	nextWake     time.Time // when the clock looks again; zero for never
+	nextReap     time.Time // zero while there is no container
+}
+
+// New starts a server with an empty tree. The caller must Close it.
+//
+// It listens on a free TCP port of 127.0.0.1, unless the clock shows a year
+// before 2010: then this is a testing/synctest bubble, whose fake clock starts in
+// the year 2000 and would be stopped by a listener, and the server is reached
+// through [Server.DialContext] only.
+func New(settings ...Setting) (*Server, error) {
+	s := &Server{
+		tick:         defaultTick,
+		address:      memoryAddress,
+		started:      time.Now(),
+		done:         make(chan struct{}),
+		wake:         make(chan struct{}, 1),
+		muted:        make(map[int64]bool),
+		tree:         newTree(),
+		zxid:         firstZxid,
+		sessions:     make(map[int64]*session),
+		conns:        make(map[*conn]struct{}),
+		dataWatches:  newWatchTable(),
+		childWatches: newWatchTable(),
+		replicas:     make(map[*conn]struct{}),
+		requests:     make(map[Op]int),
+	}
+	s.inMemory = s.started.UTC().Year() < 2010
+	for _, set := range settings {
+		set.apply(s)
+	}
+	if s.tick < time.Millisecond {
+		return nil, fmt.Errorf("zktest: tick %v is shorter than a millisecond", s.tick)
+	}
+	// Like a real server with id 1: unique across restarts, for the time is in it.
+	s.lastSession = 1<<56 | int64(uint64(s.started.UnixMilli())<<24>>8)
+	if !s.inMemory {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, fmt.Errorf("zktest: listen: %w", err)
+		}
+		s.listener, s.address = listener, listener.Addr().String()
+		s.running.Go(s.acceptLoop)
+	}
+	s.running.Go(s.clockLoop)
+	return s, nil
+}
+
+// Addr returns the address to connect to, "127.0.0.1:port". For a server in
+// memory it is a fixed literal that means something to DialContext only.
+func (s *Server) Addr() string { return s.address }
+
+// Close stops the server and waits for its goroutines. It is idempotent. It must
+// not be called from an Intercept function, which one of them is running.
+func (s *Server) Close() {
+	s.mu.Lock()
+	if !s.closed {
+		s.closed = true
+		close(s.done)
+		if s.listener != nil {
+			// The accept loop ends whether or not closing complains.
+			_ = s.listener.Close()
+		}
+		for c := range s.conns {
+			c.kill()
+		}
+	}
+	s.mu.Unlock()
+	s.running.Wait()
+}
+
+// DialContext returns a new in-memory connection to the server, whatever the
+// address. It never waits. While the server is down or closed the connection is
+// refused.
+func (s *Server) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, &net.OpError{Op: "dial", Net: network, Err: err}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	here := net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 2181}
+	there := net.TCPAddr{IP: here.IP, Port: 49152 + int(s.connected%16384)}
+	client, server := newPipe(&there, &here)
+	if !s.start(server) {
+		return nil, &net.OpError{Op: "dial", Net: network, Addr: &here, Err: syscall.ECONNREFUSED}
+	}
+	return client, nil
+}
+
+// start serves a new connection, unless the server is not to be reached. The
+// caller holds the lock.
+func (s *Server) start(nc net.Conn) bool {
+	if s.closed || s.down {
+		return false
+	}
+	s.connected++
+	c := newConn(s, nc, s.connected, s.muteAll)
+	s.conns[c] = struct{}{}
+	s.running.Go(c.readLoop)
+	s.running.Go(func() {
+		c.writeLoop()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.conns, c)
+	})
+	return true
+}
+
+func (s *Server) acceptLoop() {
+	for {
+		nc, err := s.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			continue // a client that gave up early, or too many open files
+		}
+		s.mu.Lock()
+		started := s.start(nc)
+		s.mu.Unlock()
+		if !started {
+			// Nothing was said on it, so nothing can be lost.
+			_ = nc.Close()
+		}
+	}
+}
+
+func (s *Server) now() time.Time { return time.Now() }
+
+// clockLoop is the one goroutine that acts on the passing of time. It sleeps
+// until the earliest deadline it knows of. Signs of life only move deadlines
+// away, so it need not hear of them: waking too early it finds nothing to do and
+// looks up the next one.
+func (s *Server) clockLoop() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		select {
+		case <-s.done:
+			return
+		case <-s.wake:
+		case <-timer.C:
+		}
+		if next := s.advance(); next.IsZero() {
+			timer.Stop()
+		} else {
+			timer.Reset(time.Until(next))
+		}
+	}
+}
+
+// advance does what is due and returns when there is something to do again.
+func (s *Server) advance() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	s.expireDue(now)
+	if !s.nextReap.IsZero() && !now.Before(s.nextReap) {
+		s.reap()
+		s.nextReap = time.Time{}
+		s.scheduleReap()
+	}
+	next := s.nextReap
+	for _, ses := range s.sessions {
+		if next.IsZero() || ses.deadline.Before(next) {
+			next = ses.deadline
+		}
+	}
+	s.nextWake = next
+	return next
+}
+
+// wakeClock makes the clock look at the given time or earlier.
+func (s *Server) wakeClock(at time.Time) {
+	if !s.nextWake.IsZero() && !at.Before(s.nextWake) {
+		return
+	}
+	s.nextWake = at
+	select {
+	case s.wake <- struct{}{}:
+	default: // it has been woken and has not looked yet
+	}
+}
+
+// scheduleReap sets the time of the next look at the containers, if there are
+// any and it is not set.
+func (s *Server) scheduleReap() {
+	if len(s.tree.containers) == 0 || !s.nextReap.IsZero() {
+		return
+	}
+	s.nextReap = s.started.Add((s.now().Sub(s.started)/reapInterval + 1) * reapInterval)
+	s.wakeClock(s.nextReap)
+}
+
+// reap deletes the containers that have become empty, each in a transaction of
+// its own, and returns how many.
+func (s *Server) reap() int {
+	list := s.tree.reapable()
+	for _, p := range list {
+		t := s.begin(caller{trusted: true})
+		t.remove(s.tree.nodes[p])
+		s.notify(t.events)
+	}
+	return len(list)
+}
+
+// run executes one request as act wants it and queues the answer. It returns
+// false when the connection takes no more requests.
+func (s *Server) run(c *conn, xid int32, q call, malformed error, act Action) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.gone {
+		return false // expired or replaced while the request was on its way
+	}
+	if act.kind == cutBefore {
+		s.leave(c)
+		c.hangUp()
+		return false
+	}
+	var a answer
+	switch {
+	case act.kind == fail:
+		s.touch(c)
+		a.code = act.code
+	case malformed != nil:
+		s.touch(c)
+		a.code = MarshallingError
+	default:
+		a = s.execute(c, q)
+		s.scheduleReap()
+	}
+	switch act.kind {
+	case cutAfter:
+		s.leave(c)
+		c.hangUp()
+		return false
+	case swallow:
+	default:
+		zxid := s.view(c).zxid
+		if a.noZxid {
+			zxid = 0
+		}
+		c.push(outgoing{frame: replyFrame(xid, zxid, a.code, a.body), due: act.due()})
+	}
+	if a.hangUp {
+		s.leave(c)
+		c.hangUp()
+		return false
+	}
+	return true
+}
+
+// forget is leave for a connection whose reader has ended.
+func (s *Server) forget(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leave(c)
+}

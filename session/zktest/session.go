@@ -1,0 +1,232 @@
+package zktest
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/rand"
+	"slices"
+	"time"
+)
+
+// passwordLength is fixed by the protocol.
+const passwordLength = 16
+
+// session is a client's session. It lives apart from the connection: without one
+// it waits for its deadline.
+type session struct {
+	id       int64
+	password []byte
+	conn     *conn // nil while the client is away
+	deadline time.Time
+}
+
+// hello is the first frame of a connection.
+type hello struct {
+	lastZxid    int64
+	timeout     time.Duration
+	session     int64
+	password    []byte
+	hasReadOnly bool // newer clients send one more byte and expect one back
+	readOnly    bool
+}
+
+func decodeHello(d *decoder) (hello, error) {
+	var h hello
+	d.int32() // protocol version, always 0
+	h.lastZxid = d.int64()
+	h.timeout = time.Duration(d.int32()) * time.Millisecond
+	h.session = d.int64()
+	h.password = d.bytes()
+	if d.err == nil && len(d.buf) > 0 {
+		h.hasReadOnly = true
+		h.readOnly = d.bool()
+	}
+	return h, d.err
+}
+
+// imAlive is the one four-letter word this server answers, read as a length.
+const imAlive = 'r'<<24 | 'u'<<16 | 'o'<<8 | 'k'
+
+// handshake gives the connection a session and tells whether requests may
+// follow.
+func (s *Server) handshake(c *conn, in *frameReader) bool {
+	n, err := in.length()
+	if err != nil {
+		return false
+	}
+	if n == imAlive {
+		c.send([]byte("imok"))
+		c.hangUp()
+		return false
+	}
+	body, err := in.body(n)
+	if err != nil {
+		return false
+	}
+	h, err := decodeHello(&decoder{buf: body})
+	if err != nil {
+		return false
+	}
+	s.claim(c, h.session)
+	if !c.audible() {
+		return false
+	}
+	act := s.consult(c, call{op: OpConnect})
+	return s.admit(c, h, act)
+}
+
+// claim notes which session a connection is about, so that Mute finds it before
+// it has been admitted.
+func (s *Server) claim(c *conn, id int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.claimed = id
+	c.mute(s.muteAll || s.muted[id])
+}
+
+// admit creates or resumes the session a client asks for.
+func (s *Server) admit(c *conn, h hello, act Action) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.gone || act.kind == cutBefore || act.kind == fail {
+		return false
+	}
+	if h.lastZxid > s.zxid {
+		return false // the client has seen more than this server knows: not a word
+	}
+	c.timeout = min(max(h.timeout, 2*s.tick), 20*s.tick)
+	var ses *session
+	if h.session == 0 {
+		ses = s.newSession()
+	} else {
+		ses = s.sessions[h.session]
+		// A real server drops the old connection before it looks at the password.
+		if ses != nil && ses.conn != nil {
+			old := ses.conn
+			s.leave(old)
+			old.fade()
+		}
+		if ses != nil && !bytes.Equal(ses.password, h.password) {
+			ses = nil
+		}
+	}
+	if ses != nil {
+		ses.conn, c.session, c.claimed = c, ses, ses.id
+		if s.muted[ses.id] {
+			c.mute(true)
+		}
+		s.touch(c)
+	}
+	switch act.kind {
+	case cutAfter:
+		return false
+	case swallow:
+	default:
+		c.push(outgoing{frame: helloFrame(ses, c.timeout, h.hasReadOnly), due: act.due()})
+	}
+	if ses == nil {
+		c.hangUp()
+		return false
+	}
+	return true
+}
+
+// helloFrame answers a handshake; no session says that there is none to resume.
+func helloFrame(ses *session, timeout time.Duration, readOnly bool) []byte {
+	b := appendInt32(nil, 0)
+	if ses == nil {
+		b = appendInt32(b, 0)
+		b = appendInt64(b, 0)
+		b = appendBytes(b, make([]byte, passwordLength))
+	} else {
+		b = appendInt32(b, int32(timeout/time.Millisecond))
+		b = appendInt64(b, ses.id)
+		b = appendBytes(b, ses.password)
+	}
+	if readOnly {
+		b = appendBool(b, false)
+	}
+	return frame(b)
+}
+
+// newSession makes a session, which is a transaction like any other.
+func (s *Server) newSession() *session {
+	s.zxid++
+	s.lastSession++
+	ses := &session{id: s.lastSession, password: make([]byte, passwordLength)}
+	// Read never returns an error and always fills the slice.
+	_, _ = rand.Read(ses.password)
+	s.sessions[ses.id] = ses
+	return ses
+}
+
+// touch moves the deadline of a session after a sign of life: to the first tick
+// boundary that is more than the timeout away.
+func (s *Server) touch(c *conn) {
+	if c.stranded {
+		return
+	}
+	since := s.now().Add(c.timeout).Sub(s.started)
+	deadline := s.started.Add((since/s.tick + 1) * s.tick)
+	c.session.deadline = deadline
+	s.wakeClock(deadline)
+}
+
+// endSession deletes everything a session owns in one transaction and tells the
+// watchers. Its connection, if any, takes part in nothing any more, but is not
+// closed yet.
+func (s *Server) endSession(ses *session) {
+	t := s.begin(caller{session: ses.id, trusted: true})
+	for _, p := range s.tree.ownedBy(ses.id) {
+		t.remove(s.tree.nodes[p])
+	}
+	s.notify(t.events)
+	delete(s.sessions, ses.id)
+	if c := ses.conn; c != nil && !c.stranded {
+		s.leave(c)
+	}
+}
+
+// expireSession is endSession for a client that did not ask for it. One that is
+// stranded stays as it is: nobody can tell its follower. Any other is cut off
+// first and hears of no deletion, as with a real server when a session ends
+// because another connection has taken it over to close it; when it ends because
+// of silence, nobody is there to hear.
+func (s *Server) expireSession(ses *session) {
+	c := ses.conn
+	if c != nil && !c.stranded {
+		s.leave(c)
+		c.fade()
+	}
+	s.endSession(ses)
+}
+
+// leave takes a connection out of everything: its watches are dropped and its
+// session, if it lives, waits for another connection.
+func (s *Server) leave(c *conn) {
+	c.gone = true
+	c.replica = nil
+	delete(s.replicas, c)
+	s.dataWatches.drop(c)
+	s.childWatches.drop(c)
+	if c.session != nil && c.session.conn == c {
+		c.session.conn = nil
+	}
+}
+
+// expireDue ends the sessions whose deadline has passed, the longest overdue
+// first.
+func (s *Server) expireDue(now time.Time) {
+	var due []*session
+	for _, ses := range s.sessions {
+		if !ses.deadline.After(now) {
+			due = append(due, ses)
+		}
+	}
+	slices.SortFunc(due, func(a, b *session) int {
+		return cmp.Or(a.deadline.Compare(b.deadline), cmp.Compare(a.id, b.id))
+	})
+	for _, ses := range due {
+		s.expireSession(ses)
+	}
+}

@@ -1,0 +1,243 @@
+package zktest
+
+import (
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// quiet fails the test if the server says anything within d.
+func (r *rawClient) quiet(d time.Duration) {
+	r.t.Helper()
+	if err := r.SetReadDeadline(time.Now().Add(d)); err != nil {
+		r.t.Fatal(err)
+	}
+	if b, err := r.in.next(); !errors.Is(err, os.ErrDeadlineExceeded) {
+		r.t.Errorf("a mute server sent %v, %v", b, err)
+	}
+	if err := r.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func TestMuteHoldsEventsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Start(t)
+		r := rawMemory(t, s)
+		k := r.hello(0, 30000, 0, make([]byte, passwordLength))
+		p := r.create("/x", 0)
+		r.call(OpGetData, appendBool(appendString(nil, p), true))
+		s.Mute(k.session, true)
+		if err := s.Delete(p); err != nil {
+			t.Fatal(err)
+		}
+		r.quiet(5 * time.Second)
+		s.Mute(k.session, false)
+		if e := r.next(); e.xid != -1 {
+			t.Errorf("got %+v, want the event", e)
+		}
+	})
+}
+
+func TestMuteHidesExpiry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Start(t)
+		r := rawMemory(t, s)
+		k := r.hello(0, 4000, 0, make([]byte, passwordLength))
+		r.create("/x", flagEphemeral)
+		s.Mute(k.session, true)
+		r.quiet(20 * time.Second)
+		if s.Exists("/x") || len(s.Sessions()) != 0 {
+			t.Error("the session did not expire")
+		}
+		again := rawMemory(t, s)
+		again.sendHello(0, 4000, k.session, k.password)
+		again.quiet(20 * time.Second)
+		s.Mute(k.session, false)
+		r.ended("an expired session that is heard again")
+		if body, err := again.in.next(); err != nil || len(body) != 36 {
+			t.Errorf("the handshake: %v, %v", body, err)
+		}
+		again.ended("a refused handshake")
+	})
+}
+
+func TestMuteHoldsRequestsOfTheDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Start(t)
+		r := rawMemory(t, s)
+		k := r.hello(0, 4000, 0, make([]byte, passwordLength))
+		s.Mute(k.session, true)
+		r.request(OpCreate, createBody("/late", 0))
+		time.Sleep(20 * time.Second)
+		s.Mute(k.session, false)
+		r.ended("an expired session")
+		if s.Exists("/late") {
+			t.Error("a request was executed after its session had expired")
+		}
+	})
+}
+
+func TestLaggingZxid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Start(t)
+		r := rawMemory(t, s)
+		k := r.hello(0, 10000, 0, make([]byte, passwordLength))
+		before := r.call(OpPing, nil).zxid
+		s.Lag(k.session, true)
+		if err := s.Create("/x", nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.call(OpPing, nil).zxid; got != before {
+			t.Errorf("a follower that lags answers with zxid %d, want %d", got, before)
+		}
+		if got := r.call(OpSync, appendString(nil, "/")).zxid; got != before+1 {
+			t.Errorf("zxid %d after a sync, want %d", got, before+1)
+		}
+	})
+}
+
+// TestCutsLeaveEarlierAnswers sends three requests at once and loses the third:
+// the answers to the other two must come out all the same.
+func TestCutsLeaveEarlierAnswers(t *testing.T) {
+	for name, act := range map[string]Action{"before": CutBefore(), "after": CutAfter()} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := Start(t)
+				r := rawMemory(t, s)
+				k := r.hello(0, 10000, 0, make([]byte, passwordLength))
+				s.Intercept(func(q Request) Action {
+					if q.Op == OpCreate && q.Count == 3 {
+						return act
+					}
+					return Pass()
+				})
+				for _, p := range []string{"/1", "/2", "/3", "/4"} {
+					r.request(OpCreate, createBody(p, 0))
+				}
+				for xid := int32(1); xid <= 2; xid++ {
+					if a := r.next(); a.xid != xid || a.code != ok {
+						t.Errorf("answer %+v, want %d", a, xid)
+					}
+				}
+				r.ended("cut")
+				if s.Exists("/3") != (name == "after") || s.Exists("/4") {
+					t.Errorf("left %v", s.Tree())
+				}
+				if got := rawMemory(t, s).hello(0, 10000, k.session, k.password); got.session != k.session {
+					t.Error("the session did not survive")
+				}
+			})
+		})
+	}
+}
+
+func TestInterceptedHandshake(t *testing.T) {
+	for name, test := range map[string]struct {
+		act      Action
+		sessions int
+	}{
+		"cut before": {CutBefore(), 0}, "cut after": {CutAfter(), 1}, "fail": {Fail(Throttled), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := Start(t)
+				s.Intercept(func(Request) Action { return test.act })
+				r := rawMemory(t, s)
+				r.sendHello(0, 10000, 0, make([]byte, passwordLength))
+				r.ended(name)
+				if n := len(s.Sessions()); n != test.sessions {
+					t.Errorf("%d sessions, want %d", n, test.sessions)
+				}
+				// A session whose client never heard of it expires like any other.
+				time.Sleep(20 * time.Second)
+				synctest.Wait()
+				if n := len(s.Sessions()); n != 0 {
+					t.Errorf("%d sessions are left", n)
+				}
+			})
+		})
+	}
+}
+
+// TestUnreadyClients has connections that never become sessions.
+func TestUnreadyClients(t *testing.T) {
+	s := Start(t)
+	for _, bytes := range []string{"", "abc", "\x00\x00\x00\x04abcd", "\x7f\xff\xff\xff"} {
+		r := rawTCP(t, s.Addr())
+		r.write([]byte(bytes))
+		if bytes == "" || bytes == "abc" {
+			if err := r.Close(); err != nil {
+				t.Error(err)
+			}
+			continue
+		}
+		r.ended(bytes)
+	}
+	if n := len(s.Sessions()); n != 0 {
+		t.Errorf("%d sessions", n)
+	}
+}
+
+func TestNames(t *testing.T) {
+	for op := OpClose; op <= OpSetWatches; op++ {
+		known := !strings.HasPrefix(op.String(), "op ")
+		_, err := decodeCall(op, &decoder{})
+		// Those that have a body fail without one, and those are named.
+		if err != nil && !known {
+			t.Errorf("%d has no name", op)
+		}
+	}
+	if got := Op(77).String(); got != "op 77" {
+		t.Error(got)
+	}
+	for _, c := range []Code{ok, NoNode, Throttled, Code(-999)} {
+		if !strings.HasPrefix(c.Error(), "zktest: ") {
+			t.Errorf("code %d is called %q", int32(c), c.Error())
+		}
+	}
+}
+
+// failing records what Start tells a test.
+type failing struct {
+	cleanups []func()
+	fatal    bool
+}
+
+func (*failing) Helper()                 {}
+func (f *failing) Fatalf(string, ...any) { f.fatal = true }
+func (f *failing) Cleanup(fn func())     { f.cleanups = append(f.cleanups, fn) }
+
+func TestStart(t *testing.T) {
+	tb := &failing{}
+	if s := Start(tb, Tick(-1)); s != nil || !tb.fatal {
+		t.Error("a server with an impossible tick was started")
+	}
+	tb = &failing{}
+	s := Start(tb)
+	r := rawTCP(t, s.Addr())
+	for _, fn := range tb.cleanups {
+		fn()
+	}
+	if _, err := io.ReadAll(r); tb.fatal || len(tb.cleanups) != 1 || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the server was not closed: %v", err)
+	}
+}
+
+func TestBubbleIsRecognised(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		if s := Start(t); s.listener != nil || s.Addr() != memoryAddress {
+			t.Errorf("a server in a bubble listens on %s", s.Addr())
+		}
+	})
+	if s := Start(t); s.listener == nil || s.Addr() == memoryAddress {
+		t.Errorf("a server outside a bubble does not listen")
+	}
+	if s := Start(t, InMemory()); s.listener != nil {
+		t.Errorf("a server in memory listens")
+	}
+}

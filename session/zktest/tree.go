@@ -1,0 +1,181 @@
+package zktest
+
+import (
+	"math"
+	"path"
+	"slices"
+	"strings"
+)
+
+// containerOwner marks a container node, as it does in a real server's storage. No
+// client gets to see it.
+const containerOwner = math.MinInt64
+
+// stat is what a client sees of a node besides its data.
+type stat struct {
+	czxid, mzxid, pzxid         int64
+	ctime, mtime                int64 // milliseconds since 1970
+	version, cversion, aversion int32
+	owner                       int64
+	dataLength, children        int32
+}
+
+// node is one entry of the tree.
+type node struct {
+	path                string
+	parent              *node
+	children            map[string]*node // by last path element
+	data                []byte           // nil and empty are different, as on the wire
+	acl                 []acl
+	czxid, mzxid, pzxid int64
+	ctime, mtime        int64
+	version, aversion   int32
+	owner               int64 // session of an ephemeral, containerOwner, or 0
+	created             int32 // children ever created: the next sequence number
+}
+
+// stat computes the client's view. Deletions are not counted anywhere: every
+// creation has one, but for the children still there.
+func (n *node) stat() stat {
+	children := int32(len(n.children))
+	owner := n.owner
+	if owner == containerOwner {
+		owner = 0
+	}
+	return stat{
+		czxid: n.czxid, mzxid: n.mzxid, pzxid: n.pzxid,
+		ctime: n.ctime, mtime: n.mtime,
+		version: n.version, cversion: n.created*2 - children, aversion: n.aversion,
+		owner: owner, dataLength: int32(len(n.data)), children: children,
+	}
+}
+
+func (n *node) ephemeral() bool { return n.owner != 0 && n.owner != containerOwner }
+
+// names returns the children in alphabetical order. A real server gives them in
+// no order at all; this one is a test double and repeats itself.
+func (n *node) names() []string {
+	list := make([]string, 0, len(n.children))
+	for name := range n.children {
+		list = append(list, name)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// tree is all nodes with two indexes.
+type tree struct {
+	nodes      map[string]*node
+	ephemerals map[int64]map[*node]struct{} // by owner
+	containers map[*node]struct{}
+}
+
+// newTree returns the tree of a server that was never written to. The nodes
+// below /zookeeper were not created by anybody and are not counted in their
+// parents, which is why the cversion of a fresh root is -1.
+func newTree() *tree {
+	t := &tree{
+		nodes:      make(map[string]*node),
+		ephemerals: make(map[int64]map[*node]struct{}),
+		containers: make(map[*node]struct{}),
+	}
+	root := &node{path: "/", children: make(map[string]*node), acl: openACL(), data: []byte{}}
+	t.nodes["/"] = root
+	for _, p := range []string{"/zookeeper", "/zookeeper/config", "/zookeeper/quota"} {
+		t.attach(&node{path: p, parent: t.nodes[path.Dir(p)], acl: openACL(), data: []byte{}})
+	}
+	t.nodes["/zookeeper/config"].acl[0].perms = permRead
+	return t
+}
+
+// reserved tells the nodes that cannot be deleted.
+func reserved(p string) bool {
+	return p == "/" || p == "/zookeeper" || p == "/zookeeper/config" || p == "/zookeeper/quota"
+}
+
+// attach puts n into the tree and its indexes.
+func (t *tree) attach(n *node) {
+	t.nodes[n.path] = n
+	if n.parent.children == nil {
+		n.parent.children = make(map[string]*node)
+	}
+	n.parent.children[path.Base(n.path)] = n
+	switch {
+	case n.owner == containerOwner:
+		t.containers[n] = struct{}{}
+	case n.owner != 0:
+		if t.ephemerals[n.owner] == nil {
+			t.ephemerals[n.owner] = make(map[*node]struct{})
+		}
+		t.ephemerals[n.owner][n] = struct{}{}
+	}
+}
+
+// detach takes n out of the tree and its indexes.
+func (t *tree) detach(n *node) {
+	delete(t.nodes, n.path)
+	delete(n.parent.children, path.Base(n.path))
+	delete(t.containers, n)
+	if owned := t.ephemerals[n.owner]; owned != nil {
+		delete(owned, n)
+		if len(owned) == 0 {
+			delete(t.ephemerals, n.owner)
+		}
+	}
+}
+
+// ownedBy returns the paths of the ephemerals of a session, sorted.
+func (t *tree) ownedBy(session int64) []string {
+	return sortedPaths(t.ephemerals[session])
+}
+
+// reapable returns the containers that had children once and have none now.
+func (t *tree) reapable() []string {
+	empty := make(map[*node]struct{})
+	for n := range t.containers {
+		if len(n.children) == 0 && n.created > 0 {
+			empty[n] = struct{}{}
+		}
+	}
+	return sortedPaths(empty)
+}
+
+func sortedPaths(set map[*node]struct{}) []string {
+	list := make([]string, 0, len(set))
+	for n := range set {
+		list = append(list, n.path)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// parentPath is everything before the last slash, "/" at the top. The second
+// result is false for a path without one or with a zero byte in it.
+func parentPath(p string) (string, bool) {
+	i := strings.LastIndexByte(p, '/')
+	if i < 0 || strings.IndexByte(p, 0) >= 0 {
+		return "", false
+	}
+	return max(p[:i], "/"), true
+}
+
+// validPath applies ZooKeeper's rules for the name of a node.
+func validPath(p string) bool {
+	if p == "/" {
+		return true
+	}
+	if !strings.HasPrefix(p, "/") {
+		return false
+	}
+	for element := range strings.SplitSeq(p[1:], "/") {
+		if element == "" || element == "." || element == ".." {
+			return false
+		}
+	}
+	for _, r := range p {
+		if r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0 && r <= 0xffff {
+			return false
+		}
+	}
+	return true
+}

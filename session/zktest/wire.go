@@ -1,0 +1,199 @@
+package zktest
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// maxFrame is the largest frame a client may send, the server default of
+// jute.maxbuffer. A longer one costs the client its connection.
+const maxFrame = 0xfffff
+
+// errMalformed reports a request body that does not decode.
+var errMalformed = errors.New("zktest: malformed request")
+
+// decoder reads the big-endian encoding of ZooKeeper from a frame. The first
+// read beyond the end makes it fail for good: every later read gives the zero
+// value, so that callers check err once, after the last field.
+type decoder struct {
+	buf []byte
+	err error
+}
+
+// take returns the next n bytes, or nil when they are not there.
+func (d *decoder) take(n int) []byte {
+	if d.err != nil || n < 0 || n > len(d.buf) {
+		d.err = errMalformed
+		return nil
+	}
+	b := d.buf[:n]
+	d.buf = d.buf[n:]
+	return b
+}
+
+func (d *decoder) int32() int32 {
+	if b := d.take(4); b != nil {
+		return int32(binary.BigEndian.Uint32(b))
+	}
+	return 0
+}
+
+func (d *decoder) int64() int64 {
+	if b := d.take(8); b != nil {
+		return int64(binary.BigEndian.Uint64(b))
+	}
+	return 0
+}
+
+func (d *decoder) bool() bool {
+	b := d.take(1)
+	return b != nil && b[0] != 0
+}
+
+// bytes reads a buffer and copies it, for the frame is reused. A length of -1
+// stands for no buffer at all, which is not the same as an empty one.
+func (d *decoder) bytes() []byte {
+	n := d.int32()
+	if d.err != nil || n == -1 {
+		return nil
+	}
+	b := d.take(int(n))
+	if b == nil {
+		return nil
+	}
+	return append([]byte{}, b...)
+}
+
+func (d *decoder) string() string {
+	n := d.int32()
+	if d.err != nil || n == -1 {
+		return ""
+	}
+	return string(d.take(int(n)))
+}
+
+// count reads the length of a vector whose elements take at least size bytes
+// each. A count the frame cannot hold is refused before anything is allocated.
+func (d *decoder) count(size int) int {
+	n := int(d.int32())
+	if d.err != nil || n == -1 {
+		return 0
+	}
+	if n < 0 || n > len(d.buf)/size {
+		d.err = errMalformed
+		return 0
+	}
+	return n
+}
+
+func (d *decoder) strings() []string {
+	n := d.count(4)
+	list := make([]string, 0, n)
+	for range n {
+		list = append(list, d.string())
+	}
+	return list
+}
+
+func (d *decoder) acls() []acl {
+	n := d.count(12)
+	list := make([]acl, 0, n)
+	for range n {
+		perms := d.int32()
+		scheme := d.string()
+		list = append(list, acl{perms: perms, identity: identity{scheme: scheme, id: d.string()}})
+	}
+	return list
+}
+
+func appendInt32(b []byte, v int32) []byte {
+	return binary.BigEndian.AppendUint32(b, uint32(v))
+}
+
+func appendInt64(b []byte, v int64) []byte {
+	return binary.BigEndian.AppendUint64(b, uint64(v))
+}
+
+func appendBool(b []byte, v bool) []byte {
+	if v {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}
+
+func appendBytes(b, v []byte) []byte {
+	if v == nil {
+		return appendInt32(b, -1)
+	}
+	return append(appendInt32(b, int32(len(v))), v...)
+}
+
+func appendString(b []byte, v string) []byte {
+	return append(appendInt32(b, int32(len(v))), v...)
+}
+
+func appendStrings(b []byte, list []string) []byte {
+	b = appendInt32(b, int32(len(list)))
+	for _, v := range list {
+		b = appendString(b, v)
+	}
+	return b
+}
+
+func appendACLs(b []byte, list []acl) []byte {
+	b = appendInt32(b, int32(len(list)))
+	for _, a := range list {
+		b = appendInt32(b, a.perms)
+		b = appendString(b, a.scheme)
+		b = appendString(b, a.id)
+	}
+	return b
+}
+
+func appendStat(b []byte, st stat) []byte {
+	b = appendInt64(b, st.czxid)
+	b = appendInt64(b, st.mzxid)
+	b = appendInt64(b, st.ctime)
+	b = appendInt64(b, st.mtime)
+	b = appendInt32(b, st.version)
+	b = appendInt32(b, st.cversion)
+	b = appendInt32(b, st.aversion)
+	b = appendInt64(b, st.owner)
+	b = appendInt32(b, st.dataLength)
+	b = appendInt32(b, st.children)
+	return appendInt64(b, st.pzxid)
+}
+
+// frame puts the four length bytes in front of body.
+func frame(body []byte) []byte {
+	return append(appendInt32(make([]byte, 0, 4+len(body)), int32(len(body))), body...)
+}
+
+// replyFrame is the answer to the request xid. Only a success carries a body.
+func replyFrame(xid int32, zxid int64, code Code, body []byte) []byte {
+	if code != ok {
+		body = nil
+	}
+	b := make([]byte, 0, 20+len(body))
+	b = appendInt32(b, int32(16+len(body)))
+	b = appendInt32(b, xid)
+	b = appendInt64(b, zxid)
+	b = appendInt32(b, int32(code))
+	return append(b, body...)
+}
+
+// eventFrame is the notification of a watch. Its zxid is -1: servers before 3.9
+// do not tell the transaction behind an event.
+func eventFrame(e event) []byte {
+	b := make([]byte, 0, 32+len(e.path))
+	b = appendInt32(b, int32(28+len(e.path)))
+	b = appendInt32(b, -1)
+	b = appendInt64(b, -1)
+	b = appendInt32(b, 0)
+	b = appendInt32(b, int32(e.kind))
+	b = appendInt32(b, stateConnected)
+	return appendString(b, e.path)
+}
+
+// stateConnected is the only connection state an event of this server carries.
+const stateConnected = 3
