@@ -2,7 +2,6 @@ package zktest_test
 
 import (
 	"errors"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
 // world is a server the behaviours are tried on.
@@ -68,13 +68,10 @@ func TestBehaviourInBubble(t *testing.T) {
 	}
 }
 
-// TestBehaviourOfRealServer holds the same behaviours against a server of the
-// reader's choice, to show that the double has not drifted.
+// TestBehaviourOfRealServer holds the same behaviours against Apache ZooKeeper, so
+// that the double cannot drift.
 func TestBehaviourOfRealServer(t *testing.T) {
-	addr := os.Getenv("ZKTEST_SERVER")
-	if addr == "" {
-		t.Skip("set ZKTEST_SERVER=host:port to a running ZooKeeper to compare with it")
-	}
+	addr := ensemble.Start(t, 1, ensemble.Tick(2*time.Second)).Addr(0)
 	for _, b := range behaviours {
 		t.Run(b.name, func(t *testing.T) { b.try(newWorld(t, addr, overTCP)) })
 	}

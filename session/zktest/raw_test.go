@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
 // rawClient speaks the protocol by hand, for what the client library hides.
@@ -171,10 +173,7 @@ func TestWireInBubble(t *testing.T) {
 }
 
 func TestWireOfRealServer(t *testing.T) {
-	addr := os.Getenv("ZKTEST_SERVER")
-	if addr == "" {
-		t.Skip("set ZKTEST_SERVER=host:port to a running ZooKeeper 3.8 with tickTime=2000 and 4lw.commands.whitelist=ruok")
-	}
+	addr := ensemble.Start(t, 1, ensemble.Tick(2*time.Second)).Addr(0)
 	for _, b := range rawBehaviours {
 		t.Run(b.name, func(t *testing.T) {
 			b.try(wire{t, func() *rawClient { return rawTCP(t, addr) }})
