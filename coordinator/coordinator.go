@@ -105,7 +105,7 @@ func (c *Coordinator) Close() error {
 	case <-c.empty:
 	case <-timer.C:
 		c.mu.Lock()
-		err = fmt.Errorf("zkgrant: closed without the servers knowing: %d nodes are left until the session expires", len(c.live))
+		err = fmt.Errorf("zkgrant: closed without the servers knowing; nodes left until the session expires: %d", len(c.live))
 		c.mu.Unlock()
 	}
 	c.session.Close(bound / 8)

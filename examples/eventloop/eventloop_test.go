@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+)
+
+func TestEventLoop(t *testing.T) {
+	screen := &screen{}
+	if err := run(t.Context(), screen, options{locks: 500, hold: 20 * time.Millisecond, timeout: 6 * time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	t.Log(screen)
+	screen.must(t, "left   granted 500, lost 0", "right  granted 500, lost 0", "1000 grants in", "100%")
+}
+
+func TestEventLoopOnRealServer(t *testing.T) {
+	servers := ensemble.Start(t, 1).Connect()
+	screen := &screen{}
+	opt := options{servers: servers, locks: 500, hold: 20 * time.Millisecond, timeout: 6 * time.Second, terminal: true}
+	if err := run(t.Context(), screen, opt); err != nil {
+		t.Fatal(err)
+	}
+	t.Log(screen)
+	screen.must(t, "left   granted 500, lost 0", "right  granted 500, lost 0")
+	if left := nodes(t, servers); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// A side whose session is over asks again for what it has lost, and does not give
+// back before its time what it then gets.
+func TestLoopLosesASession(t *testing.T) {
+	server := zktest.Start(t)
+	l := newLoop(connect(t, server.Addr()), connect(t, server.Addr()), io.Discard, options{hold: time.Hour})
+	left, right := l.sides[0], l.sides[1]
+	left.news = left.c.Events(t.Context())
+	handle := func(until func() bool) {
+		t.Helper()
+		for !until() {
+			if err := l.handle(t.Context(), left, right, <-left.news); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	left.ask(t.Context(), lockRoot+"/lock")
+	handle(func() bool { return left.grants == 1 })
+	if err := server.Expire(left.c.SessionID()); err != nil {
+		t.Fatal(err)
+	}
+	handle(func() bool { return left.losses == 1 })
+	if len(left.held) != 0 || len(left.under) != 1 {
+		t.Errorf("%d locks held and %d asked for; want none and the one that was lost", len(left.held), len(left.under))
+	}
+	handle(func() bool { return left.grants == 2 })
+
+	l.giveBack(l.dues[0].at) // of the first Grant
+	if len(left.held) != 1 {
+		t.Error("the second Grant was given back at the time of the first")
+	}
+	l.giveBack(l.dues[0].at)
+	handle(func() bool { return left.finished == 1 })
+	if len(left.held)+len(left.under)+len(l.dues) != 0 {
+		t.Error("something is left in the loop's books")
+	}
+}
+
+// A second holder must not go unnoticed.
+func TestLoopNoticesTwoHolders(t *testing.T) {
+	server := zktest.Start(t)
+	// The two sides are on two servers, so that neither sees the other's nodes.
+	other := zktest.Start(t)
+	left, right := connect(t, server.Addr()), connect(t, other.Addr())
+	l := newLoop(left, right, io.Discard, options{locks: 3, hold: time.Second})
+	if err := l.run(t.Context()); err == nil || !strings.Contains(err.Error(), " held it") {
+		t.Errorf("%v, want who was granted what while the other held it", err)
+	}
+}
+
+// A lock that cannot be had ends the program with the reason.
+func TestLoopReportsARefusal(t *testing.T) {
+	refused := errors.New("refused")
+	l := newLoop(nil, nil, io.Discard, options{})
+	err := l.handle(t.Context(), l.sides[0], l.sides[1], events.Ended{Path: "/path", Err: refused})
+	if !errors.Is(err, refused) || !strings.Contains(err.Error(), "left: /path") {
+		t.Errorf("%v, want %v with side and path", err, refused)
+	}
+}
+
+func TestInterruptedRun(t *testing.T) {
+	for _, at := range []struct {
+		name  string
+		locks int
+		hold  time.Duration
+	}{{"among grants and releases", 2000, time.Millisecond}, {"waiting", 200, time.Hour}} {
+		t.Run(at.name, func(t *testing.T) {
+			server := zktest.Start(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			screen := &screen{text: "[", count: 1, then: cancel}
+			err := run(ctx, screen, options{servers: server.Addr(), locks: at.locks, hold: at.hold, timeout: 6 * time.Second, terminal: true})
+			t.Log(screen)
+			if !errors.Is(err, errInterrupted) {
+				t.Errorf("%v, want %v", err, errInterrupted)
+			}
+			if left := nodes(t, server.Addr()); len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+		})
+	}
+}
+
+func TestControlC(t *testing.T) {
+	t.Run("double", func(t *testing.T) { testControlC(t, zktest.Start(t).Addr()) })
+	t.Run("real", func(t *testing.T) { testControlC(t, ensemble.Start(t, 1).Connect()) })
+}
+
+// testControlC runs the program as a process and sends it SIGINT while all locks
+// are held or waited for.
+func testControlC(t *testing.T, servers string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	program := exec.CommandContext(ctx, os.Args[0], "-zk", servers, "-locks", "100", "-hold", "1h")
+	program.Env = append(os.Environ(), asProgram+"=1")
+	var stderr bytes.Buffer
+	screen := &screen{text: "two sides", count: 1}
+	program.Stdout, program.Stderr = screen, &stderr
+	interrupt := make(chan struct{})
+	screen.then = func() { close(interrupt) }
+	if err := program.Start(); err != nil {
+		t.Fatal(err)
+	}
+	<-interrupt
+	until(t, servers, 200) // both sides stand in every queue
+	if err := program.Process.Signal(syscall.SIGINT); err != nil {
+		t.Error(err)
+	}
+	err := program.Wait()
+	t.Log(screen, &stderr)
+	if code := program.ProcessState.ExitCode(); code != 130 {
+		t.Errorf("exit code %d (%v), want 130", code, err)
+	}
+	if left := nodes(t, servers); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestUsage(t *testing.T) {
+	for _, args := range [][]string{{"-nosuchflag"}, {"argument"}, {"-hold", "0s"}, {"-locks", "0"}} {
+		var stderr bytes.Buffer
+		if code := command(args, os.Stdout, &stderr); code != 2 || stderr.Len() == 0 {
+			t.Errorf("%v: exit code %d, %q; want 2 and a word why", args, code, &stderr)
+		}
+	}
+}
