@@ -85,8 +85,7 @@ func (m Machine) Step(in Input) (Machine, []Effect) {
 	case Opened:
 		return m.onOpened(in)
 	case Suspended:
-		m.up = false
-		return m, nil
+		return m.onSuspended()
 	case Reconnected:
 		return m.onReconnected()
 	case LeaseRanOut:
@@ -174,6 +173,18 @@ func (m Machine) onOpened(in Opened) (Machine, []Effect) {
 	m.epoch, m.session, m.up = in.Epoch, in.Session, true
 	if m.state == Idle && m.started {
 		return m.begin()
+	}
+	return m, nil
+}
+
+// onSuspended lets a caller go who only waits for the node to be removed. Of a
+// lease that has run out already nothing more will be heard:
+// 1. a waiter's lease runs out, which is no matter; 2. it is withdrawn, and the
+// delete is under way; 3. the connection goes, perhaps for hours.
+func (m Machine) onSuspended() (Machine, []Effect) {
+	m.up = false
+	if m.why != 0 && m.state != Lapsed {
+		return m.finish(nil)
 	}
 	return m, nil
 }

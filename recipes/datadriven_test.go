@@ -1,0 +1,218 @@
+package recipes
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+)
+
+// TestTranscripts plays the scripts in testdata. After a change of behaviour run
+// it with -rewrite and read the difference: commit it only if you understand
+// what caused it.
+//
+// Each command is carried out, and then the servers and the connections do what
+// is left to do, unless the command says hold. What the machines hear, where
+// they go and what they ask for and tell is printed, and then where all stand.
+//
+//	queue a b c        all ask for the lock, one after the other (try=(a) keep=(b) first=7)
+//	world a b          as queue, but nobody has asked yet
+//	start a            a asks
+//	execute a          a server executes a's oldest request, and no more
+//	answer a           the oldest answer reaches a, and no more
+//	deliver            nothing; whatever is left is done
+//	release a          a's caller is done
+//	withdraw a         a's caller gives up
+//	cut a              a's connection breaks; reply-lost: after its request was executed
+//	reconnect a        the same session has a connection again
+//	lapse a            a's lease runs out
+//	expire a           a's session ends, and a new one begins (hold: at the leader only; silent: none begins)
+//	hear a             a hears that its session has ended, and begins a new one
+//	remove #0          somebody deletes a node
+//	foreign joins      another library's contender queues up (or leaves)
+//	refuse a           a server turns a's oldest request down
+func TestTranscripts(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		t.Helper()
+		var p play
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			t.Helper()
+			return p.run(t, d)
+		})
+	})
+}
+
+type play struct {
+	env     environment
+	w       world
+	clients int
+	lines   []string
+}
+
+func (p *play) run(t *testing.T, d *datadriven.TestData) string {
+	t.Helper()
+	p.lines = nil
+	switch d.Cmd {
+	case "world", "queue":
+		p.begin(t, d)
+	case "deliver":
+	default:
+		p.command(t, d)
+	}
+	if !has(d, "hold") && d.Cmd != "execute" && d.Cmd != "answer" {
+		p.settle()
+	}
+	return strings.Join(append(p.lines, p.standing()), "\n") + "\n"
+}
+
+func has(d *datadriven.TestData, key string) bool {
+	return slices.ContainsFunc(d.CmdArgs, func(a datadriven.CmdArg) bool { return a.Key == key && len(a.Vals) == 0 })
+}
+
+func (p *play) begin(t *testing.T, d *datadriven.TestData) {
+	t.Helper()
+	var first int64
+	p.clients = 0
+	flags := make([]uint8, maxClients)
+	for _, a := range d.CmdArgs {
+		switch a.Key {
+		case "a", "b", "c":
+			p.clients++
+		case "first":
+			d.ScanArgs(t, "first", &first)
+		case "try", "keep":
+			for _, v := range a.Vals {
+				flags[v[0]-'a'] |= map[string]uint8{"try": flagTry, "keep": flagKeep}[a.Key]
+			}
+		case "hold":
+		default:
+			d.Fatalf(t, "no argument %s", a.Key)
+		}
+	}
+	p.env = environment{interpreter: newInterpreter(Machine.Step, first), options: options{keepOrder: true}}
+	p.w = newWorld(p.clients, budget{}, flags...)
+	p.env.open(&p.w)
+	p.env.log = func(c int, text string) {
+		if !strings.HasSuffix(text, ": Over") { // to which nothing matters any more
+			p.lines = append(p.lines, fmt.Sprintf("%c: %s", 'a'+c, text))
+		}
+	}
+	if d.Cmd == "world" {
+		return
+	}
+	for c := range p.clients {
+		p.take(stepStart, uint8(c))
+		if !has(d, "hold") {
+			p.settle()
+		}
+	}
+}
+
+// take carries out one step, for which the budget is always sufficient.
+func (p *play) take(kind stepKind, c uint8) { p.takeStep(step{kind: kind, client: c}) }
+
+func (p *play) takeStep(s step) {
+	p.w.left = budget{cut: 9, lapse: 9, expire: 9, kill: 9, remove: 9, withdraw: 9, foreign: 9, refuse: 9}
+	if bad := p.env.take(&p.w, s); bad != "" {
+		p.lines = append(p.lines, "VIOLATION: "+string(bad))
+	}
+}
+
+// settle lets everything happen that needs no decision.
+func (p *play) settle() {
+	by := []stepKind{stepAnswer, stepFail, stepGone, stepDiscard, stepExecute, stepCatchUp}
+	for {
+		steps := p.env.enabled(&p.w, nil)
+		steps = slices.DeleteFunc(steps, func(s step) bool { return !slices.Contains(by, s.kind) })
+		if len(steps) == 0 {
+			return
+		}
+		p.takeStep(slices.MinFunc(steps, func(a, b step) int {
+			return slices.Index(by, a.kind) - slices.Index(by, b.kind)
+		}))
+	}
+}
+
+func (p *play) command(t *testing.T, d *datadriven.TestData) {
+	t.Helper()
+	if len(d.CmdArgs) == 0 {
+		d.Fatalf(t, "%s whom?", d.Cmd)
+	}
+	whom := d.CmdArgs[0].Key
+	c := whom[0] - 'a'
+	one := map[string]stepKind{
+		"start": stepStart, "execute": stepExecute, "answer": stepAnswer, "release": stepRelease, "withdraw": stepWithdraw,
+		"reconnect": stepReconnect, "lapse": stepLapse, "refuse": stepRefuse,
+	}
+	if kind, ok := one[d.Cmd]; ok {
+		p.take(kind, c)
+		return
+	}
+	switch d.Cmd {
+	case "cut":
+		if has(d, "reply-lost") {
+			p.take(stepExecute, c)
+		}
+		p.take(stepCut, c)
+	case "expire":
+		p.take(stepExpire, c)
+		if !has(d, "hold") {
+			p.hear(c, !has(d, "silent"))
+		}
+	case "hear":
+		p.hear(c, true)
+	case "remove":
+		seq, err := strconv.ParseInt(strings.TrimPrefix(whom, "#"), 10, 64)
+		if err != nil {
+			d.Fatalf(t, "remove which node? %v", err)
+		}
+		p.takeStep(step{kind: stepRemove, node: uint8(seq - p.env.first)})
+	case "foreign":
+		p.take(map[string]stepKind{"joins": stepForeignJoins, "leaves": stepForeignLeaves}[whom], 0)
+	default:
+		d.Fatalf(t, "no command %s", d.Cmd)
+	}
+}
+
+// hear ends a session for the client, as the server has done before.
+func (p *play) hear(c uint8, again bool) {
+	if p.w.clients[c].conn == connUp {
+		p.w.raise(int(c))
+		p.take(stepDropDead, c)
+	}
+	p.take(stepExpired, c)
+	if again {
+		p.take(stepOpen, c)
+	}
+}
+
+// standing says where everybody stands, and which nodes exist at the leader.
+func (p *play) standing() string {
+	var parts []string
+	for c := range p.clients {
+		cl := &p.w.clients[c]
+		m := p.env.machines[cl.machine]
+		text := fmt.Sprintf("%c %v", 'a'+c, m.state)
+		if own := m.own.Name.Text; own != "" && m.state != Over {
+			text += " " + short(own)
+		}
+		switch cl.conn {
+		case connUp:
+		case connDown:
+			text += " (no connection)"
+		case connNone:
+			text += " (no session)"
+		}
+		parts = append(parts, text)
+	}
+	var nodes []string
+	for i := range maxNodes {
+		if p.w.past[0]&(1<<i) != 0 {
+			nodes = append(nodes, short(p.env.names[i].Text))
+		}
+	}
+	return "== " + strings.Join(parts, ", ") + "; nodes [" + strings.Join(nodes, " ") + "]"
+}

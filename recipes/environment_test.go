@@ -1,0 +1,254 @@
+package recipes
+
+import "math/bits"
+
+// A step is something that may happen next in a world.
+type step struct {
+	kind   stepKind
+	client uint8
+	node   uint8
+}
+
+type stepKind uint8
+
+const (
+	// Progress: it happens sooner or later by itself.
+	stepStart stepKind = iota + 1
+	stepExecute
+	stepAnswer
+	stepFail
+	stepGone
+	stepCatchUp
+	stepReconnect
+	stepDropDead
+	stepExpired
+	stepOpen
+	stepDiscard
+	stepRelease
+	stepForeignLeaves
+	// The rest need not happen at all.
+	stepForeignGivesUp
+	stepForeignJoins
+	stepWithdraw
+	stepCut
+	stepLapse
+	stepExpire
+	stepKill
+	stepRemove
+	stepRefuse
+	stepGhost
+	stepRenew
+)
+
+func (s step) progress() bool { return s.kind <= stepForeignLeaves }
+
+// An environment carries steps out and checks what must hold in every world.
+type environment struct {
+	*interpreter
+	options
+
+	perm  permutation           // how the latest step sorted the clients
+	log   func(c int, s string) // if set, hears what the machines do
+	proof uint8                 // 1 + the node that the answer being delivered proves to be first
+	bad   violation             // what the latest step broke
+}
+
+type options struct {
+	eager     bool // all have asked for the lock when it begins
+	ghost     bool // a create of a dead session may be executed in the next one
+	loose     bool // requests of one machine overtake each other
+	rearm     bool // watches are set again after a reconnect; otherwise they are lost
+	ownWatch  bool // the own node is watched from its creation on
+	clings    bool // a holder does not release if its node was deleted while it had no connection: it waits to be told
+	plain     bool // do not ask for the proof of a grant, only for what follows from it
+	keepOrder bool // keep the clients in order, for transcripts
+}
+
+// newWorld returns a world in which nothing has happened yet.
+func newWorld(clients int, left budget, flags ...uint8) world {
+	var w world
+	w.left = left
+	for c := range w.clients {
+		if c >= clients {
+			w.clients[c] = client{machine: machineOver, told: toldFinish, lease: true}
+			continue
+		}
+		w.clients[c] = client{machine: machineNew, lease: true, conn: connNone}
+		if c < len(flags) {
+			w.clients[c].flags = flags[c]
+		}
+	}
+	return w
+}
+
+// open establishes every client's session before the first step.
+func (e *environment) open(w *world) {
+	for c := range w.clients {
+		if w.clients[c].conn == connNone {
+			e.do(w, step{kind: stepOpen, client: uint8(c)})
+			if e.eager {
+				e.do(w, step{kind: stepStart, client: uint8(c)})
+			}
+		}
+	}
+	e.finish(w)
+}
+
+// enabled appends every step that may come next.
+func (e *environment) enabled(w *world, steps []step) []step {
+	for c := range w.clients {
+		cl := &w.clients[c]
+		if cl.machine == machineOver && cl.requests[0].op == 0 && cl.discard == 0 {
+			continue
+		}
+		steps = e.enabledFor(w, uint8(c), steps)
+	}
+	ours := w.past[0]
+	if f := w.foreigners(); f != 0 {
+		ours &^= f
+		if w.past[0]&-w.past[0]&f != 0 {
+			steps = append(steps, step{kind: stepForeignLeaves})
+		} else {
+			steps = append(steps, step{kind: stepForeignGivesUp})
+		}
+	}
+	if w.left.foreign > 0 {
+		steps = append(steps, step{kind: stepForeignJoins})
+	}
+	if w.left.remove > 0 {
+		for m := ours; m != 0; m &= m - 1 {
+			steps = append(steps, step{kind: stepRemove, node: uint8(bits.TrailingZeros8(m))})
+		}
+	}
+	return steps
+}
+
+func (e *environment) enabledFor(w *world, c uint8, steps []step) []step {
+	cl := &w.clients[c]
+	add := func(may bool, kind stepKind) {
+		if may {
+			steps = append(steps, step{kind: kind, client: c})
+		}
+	}
+	up, down := cl.conn == connUp, cl.conn == connDown
+	add(cl.told&toldStart == 0, stepStart)
+	for i, r := range cl.requests {
+		// A step names the request if it is not the oldest.
+		first := i == e.executes(cl)
+		if first || e.loose && r.status == sent && (up && cl.closed == 0) {
+			steps = append(steps, step{kind: stepExecute, client: c, node: pick(i, first)})
+		}
+		first = i == cl.find(executed)
+		if up && (first || e.loose && r.status == executed) {
+			steps = append(steps, step{kind: stepAnswer, client: c, node: pick(i, first)})
+		}
+	}
+	add(cl.find(lost) >= 0 || down && cl.find(sent) >= 0, stepFail)
+	for m := cl.fired; m != 0; m &= m - 1 {
+		steps = append(steps, step{kind: stepGone, client: c, node: uint8(bits.TrailingZeros8(m))})
+	}
+	add(up && cl.lag > 0, stepCatchUp)
+	add(down && cl.closed == 0, stepReconnect)
+	add(up && cl.knowsEnd(), stepDropDead)
+	add(down && cl.closed != 0, stepExpired)
+	add(cl.conn == connNone, stepOpen)
+	add(up && cl.closed == 0 && cl.discard != 0, stepDiscard)
+	clinging := e.clings && cl.owed && cl.holds()
+	add(cl.told&(toldGrant|toldWithdrawn|toldFinish) == toldGrant && !clinging, stepRelease)
+	add(cl.told&(toldStart|toldGrant|toldWithdrawn|toldFinish) == toldStart && w.left.withdraw > 0, stepWithdraw)
+	add(up && w.left.cut > 0, stepCut)
+	add(w.left.lapse > 0 && cl.conn != connNone && (cl.lease || cl.mayGoStale()), stepLapse)
+	add(up && cl.closed == 0 && !cl.lease, stepRenew)
+	add(w.left.expire > 0 && cl.conn != connNone && cl.closed == 0, stepExpire)
+	add(w.left.kill > 0 && cl.conn != connNone && cl.closed == 0, stepKill)
+	add(up && cl.closed == 0 && w.left.refuse > 0 && e.refusable(cl), stepRefuse)
+	add(e.ghost && up && cl.closed == 0 && e.ghosts(cl) >= 0, stepGhost)
+	return steps
+}
+
+// pick is what a step says about the i-th request.
+func pick(i int, first bool) uint8 {
+	if first {
+		return 0
+	}
+	return uint8(i) + 1
+}
+
+// executes returns the request that a server may execute next, or -1. Without a
+// connection the rest of what was sent may still arrive, but nobody will hear.
+func (e *environment) executes(cl *client) int {
+	i := cl.find(sent)
+	if i < 0 || cl.conn == connUp && cl.closed == 0 {
+		return i
+	}
+	if cl.conn == connUp {
+		// The leader has ended the session. A replica that does not know yet
+		// answers reads.
+		if cl.knowsEnd() || cl.requests[i].write() {
+			return -1
+		}
+		return i
+	}
+	if cl.closed != 0 {
+		return -1
+	}
+	for i, r := range cl.requests {
+		if r.status == sent && r.write() {
+			return i
+		}
+	}
+	return -1
+}
+
+// refusable tells whether a server may turn the next request down.
+func (e *environment) refusable(cl *client) bool {
+	i := cl.find(sent)
+	if i < 0 {
+		return false
+	}
+	// A delete that is refused leaves a node, and so does the look-up for a
+	// create of unknown outcome: there is nothing a client can do about it.
+	r := cl.requests[i]
+	return Op(r.op) != OpDelete && (Op(r.op) != OpList || r.flags&reqBarrier == 0)
+}
+
+// ghosts returns a create of an earlier session that the client library would
+// send again in this one, or -1.
+func (e *environment) ghosts(cl *client) int {
+	for i, r := range cl.requests {
+		if Op(r.op) == OpCreate && r.epoch < cl.epoch && r.status == lost {
+			return i
+		}
+	}
+	return -1
+}
+
+// mayGoStale tells whether an answer under way would still renew the lease.
+func (cl *client) mayGoStale() bool {
+	for _, r := range cl.requests {
+		if r.op != 0 && r.write() && (r.status == sent || r.status == executed) && r.flags&reqStale == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// take carries a step out and brings the world into its normal form.
+func (e *environment) take(w *world, s step) violation {
+	e.bad = ""
+	e.do(w, s)
+	if e.bad == "" {
+		e.check(w)
+	}
+	e.finish(w)
+	return e.bad
+}
+
+// finish brings a world into its normal form.
+func (e *environment) finish(w *world) {
+	w.normalise(e.interpreter)
+	e.perm = identity
+	if !e.keepOrder {
+		e.perm = w.sort()
+	}
+}

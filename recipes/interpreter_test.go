@@ -1,0 +1,324 @@
+package recipes
+
+import (
+	"fmt"
+	"math/bits"
+	"strings"
+
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// A stepFunc is Machine.Step, or a seeded bug around it.
+type stepFunc func(Machine, Input) (Machine, []Effect)
+
+// An input is an Input in numbers, so that it can be part of a key. A node is
+// its index in the order of creation, which is its sequence number as well.
+type input struct {
+	kind  inputKind
+	epoch uint8
+	arg   uint8 // a node, a reason, or an Op
+	mask  uint8 // Listed: the queue
+	own   uint8 // Listed: index + 1 of the node found, and its owner's epoch << 4; Refused: the node
+	flag  uint8 // Started: flagTry, flagKeep; Claimed: fresh; Refused: missing
+}
+
+type inputKind uint8
+
+const (
+	inStarted inputKind = iota + 1
+	inWithdrawn
+	inOpened
+	inSuspended
+	inReconnected
+	inLeaseRanOut
+	inExpired
+	inGone
+	inCreated
+	inListed
+	inClaimed
+	inDeleted
+	inRefused
+	inUnknown
+)
+
+const (
+	flagTry uint8 = 1 << iota
+	flagKeep
+)
+
+// An effect is an Effect in numbers.
+type effect struct {
+	kind  effectKind
+	epoch uint8
+	arg   uint8 // a node or an attempt
+	flag  uint8 // List: barrier; Grant: the node that the token belongs to
+}
+
+type effectKind uint8
+
+const (
+	efCreate effectKind = iota + 1
+	efList
+	efWatch
+	efClaim
+	efDelete
+	efDiscard
+	efGrant
+	efLose
+	efQueue
+	efRequeue
+	efFinish
+)
+
+const (
+	noNode    = 0xff
+	tokenBase = 100
+)
+
+// An interpreter runs machines by number. A machine is interned and each of its
+// steps computed once, so that a world is small and its successors are quick.
+type interpreter struct {
+	step     stepFunc
+	first    int64 // the sequence number of node 0
+	machines []Machine
+	index    map[Machine]uint32
+	own      []uint8 // per machine: the index of its node, or noNode
+	memo     map[uint64]int32
+	results  []result
+	names    [maxNodes]events.Name
+	nodes    map[string]uint8
+}
+
+type result struct {
+	next    uint32
+	effects []effect
+	texts   []string // the same, for people
+}
+
+func newInterpreter(step stepFunc, first int64) *interpreter {
+	it := &interpreter{step: step, first: first, index: map[Machine]uint32{}, memo: map[uint64]int32{}, nodes: map[string]uint8{}}
+	for i := range it.names {
+		it.names[i] = contender(first + int64(i))
+		it.nodes[it.names[i].Text] = uint8(i)
+	}
+	over := NewMachine(Mutex{})
+	over.state, over.finished = Over, true
+	it.intern(over)                // machineOver
+	it.intern(NewMachine(Mutex{})) // machineNew
+	return it
+}
+
+const (
+	machineOver uint32 = iota
+	machineNew
+)
+
+func (it *interpreter) intern(m Machine) uint32 {
+	if id, ok := it.index[m]; ok {
+		return id
+	}
+	id := uint32(len(it.machines))
+	it.index[m] = id
+	it.machines = append(it.machines, m)
+	it.own = append(it.own, it.node(m.own.Name.Text))
+	return id
+}
+
+func (it *interpreter) node(text string) uint8 {
+	if id, ok := it.nodes[text]; ok {
+		return id
+	}
+	return noNode
+}
+
+func (it *interpreter) run(machine uint32, in input) *result {
+	key := uint64(machine)<<44 | uint64(in.kind)<<40 | uint64(in.epoch)<<36 | uint64(in.flag)<<32 |
+		uint64(in.arg)<<24 | uint64(in.mask)<<16 | uint64(in.own)<<8
+	if machine >= 1<<20 || in.epoch > 15 || in.flag > 15 {
+		panic("the key is too small for this world")
+	}
+	if i, ok := it.memo[key]; ok {
+		return &it.results[i]
+	}
+	next, effects := it.step(it.machines[machine], it.input(in))
+	r := result{next: it.intern(next)}
+	for _, e := range effects {
+		r.effects = append(r.effects, it.effect(e))
+		r.texts = append(r.texts, effectText(e))
+	}
+	it.memo[key] = int32(len(it.results))
+	it.results = append(it.results, r)
+	return &it.results[len(it.results)-1]
+}
+
+// input turns numbers into what a machine takes.
+func (it *interpreter) input(in input) Input {
+	epoch := Epoch(in.epoch)
+	switch in.kind {
+	case inStarted:
+		return Started{Try: in.flag&flagTry != 0, Keep: in.flag&flagKeep != 0}
+	case inWithdrawn:
+		return Withdrawn{Why: Why(in.arg)}
+	case inOpened:
+		return Opened{Epoch: epoch, Session: sessionID(in.epoch)}
+	case inSuspended:
+		return Suspended{}
+	case inReconnected:
+		return Reconnected{}
+	case inLeaseRanOut:
+		return LeaseRanOut{}
+	case inExpired:
+		return Expired{}
+	case inGone:
+		return Gone{Epoch: epoch, Node: it.names[in.arg].Text}
+	case inCreated:
+		return Created{Epoch: epoch, Node: it.names[in.arg]}
+	case inListed:
+		l := Listed{Epoch: epoch}
+		for m := in.mask; m != 0; {
+			i := 7 - bits.LeadingZeros8(m)
+			m &^= 1 << i
+			l.Queue = append(l.Queue, it.names[i])
+		}
+		if id := in.own & 0xf; id != 0 {
+			l.Own = Own{Name: it.names[id-1], Owner: sessionID(in.own >> 4), Token: tokenBase + int64(id-1)}
+		}
+		return l
+	case inClaimed:
+		return Claimed{Epoch: epoch, Fresh: in.flag != 0}
+	case inDeleted:
+		return Deleted{Epoch: epoch}
+	case inRefused:
+		r := Refused{Epoch: epoch, Op: Op(in.arg), Missing: in.flag != 0}
+		if in.own < maxNodes {
+			r.Node = it.names[in.own].Text
+		}
+		return r
+	case inUnknown:
+		return Unknown{Epoch: epoch, Op: Op(in.arg)}
+	default:
+		panic("no such input")
+	}
+}
+
+func sessionID(epoch uint8) int64 { return 0x1000 + int64(epoch) }
+
+// effect turns what a machine asks for into numbers.
+func (it *interpreter) effect(e Effect) effect {
+	switch e := e.(type) {
+	case Create:
+		return effect{kind: efCreate, epoch: uint8(e.Epoch), arg: uint8(e.Attempt)}
+	case List:
+		f := effect{kind: efList, epoch: uint8(e.Epoch), arg: uint8(e.Attempt)}
+		if e.Barrier {
+			f.flag = 1
+		}
+		return f
+	case Watch:
+		return effect{kind: efWatch, epoch: uint8(e.Epoch), arg: it.node(e.Node)}
+	case Claim:
+		return effect{kind: efClaim, epoch: uint8(e.Epoch), arg: it.node(e.Node)}
+	case Delete:
+		return effect{kind: efDelete, epoch: uint8(e.Epoch), arg: it.node(e.Node)}
+	case Discard:
+		return effect{kind: efDiscard, arg: it.node(e.Node)}
+	case Grant:
+		return effect{kind: efGrant, arg: it.node(e.Node), flag: uint8(e.Token - tokenBase)}
+	case Lose:
+		return effect{kind: efLose, arg: uint8(e.Reason)}
+	case Queue:
+		return effect{kind: efQueue, arg: uint8(e.Ahead)}
+	case Requeue:
+		return effect{kind: efRequeue}
+	case Finish:
+		return effect{kind: efFinish, arg: uint8(e.Why)}
+	default:
+		panic("no such effect")
+	}
+}
+
+// short leaves the leading zeros of a node's number out.
+func short(node string) string {
+	if name, ok := events.ParseName(node); ok {
+		return fmt.Sprintf("#%d", name.Seq)
+	}
+	return fmt.Sprintf("%q", node)
+}
+
+func effectText(e Effect) string {
+	switch e := e.(type) {
+	case Create:
+		return fmt.Sprintf("create attempt %d", e.Attempt)
+	case List:
+		if e.Barrier {
+			return "barrier, list"
+		}
+		return "list"
+	case Watch:
+		return "watch " + short(e.Node)
+	case Claim:
+		return "claim " + short(e.Node)
+	case Delete:
+		return "delete " + short(e.Node)
+	case Discard:
+		return "discard " + short(e.Node)
+	case Grant:
+		return fmt.Sprintf("GRANT %s token %d", short(e.Node), e.Token)
+	case Lose:
+		return fmt.Sprintf("LOST %q", e.Reason.String())
+	case Queue:
+		return fmt.Sprintf("QUEUED behind %d", e.Ahead)
+	case Requeue:
+		return "REQUEUED"
+	case Finish:
+		return fmt.Sprintf("END %q", e.Why.String())
+	default:
+		return fmt.Sprintf("%T", e)
+	}
+}
+
+func inputText(in Input) string {
+	switch in := in.(type) {
+	case Started:
+		text := "Started"
+		if in.Try {
+			text += " try"
+		}
+		if in.Keep {
+			text += " keep"
+		}
+		return text
+	case Withdrawn:
+		return fmt.Sprintf("Withdrawn %q", in.Why.String())
+	case Opened:
+		return fmt.Sprintf("Opened epoch %d", in.Epoch)
+	case Gone:
+		return "Gone " + short(in.Node)
+	case Created:
+		return "Created " + short(in.Node.Text)
+	case Listed:
+		var queue []string
+		for _, n := range in.Queue {
+			queue = append([]string{short(n.Text)}, queue...)
+		}
+		text := "Listed [" + strings.Join(queue, " ") + "]"
+		if in.Own == (Own{}) {
+			return text + " own not found"
+		}
+		return text + " own " + short(in.Own.Name.Text)
+	case Claimed:
+		if in.Fresh {
+			return "Claimed"
+		}
+		return "Claimed, too late"
+	case Refused:
+		if in.Missing {
+			return fmt.Sprintf("Refused %v: no node", in.Op)
+		}
+		return fmt.Sprintf("Refused %v", in.Op)
+	case Unknown:
+		return fmt.Sprintf("Unknown %v", in.Op)
+	default:
+		return strings.TrimPrefix(fmt.Sprintf("%T", in), "recipes.")
+	}
+}

@@ -1,0 +1,352 @@
+package recipes
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/zkgrant/zkgrant/events"
+)
+
+func contender(seq int64) events.Name {
+	return events.Name{Text: fmt.Sprintf("lock-%010d", seq), Kind: events.KindLock, Seq: seq}
+}
+
+// The cast of the tables: #5 is ours and #3 stands ahead; #4 came between.
+var (
+	ours     = contender(5)
+	ahead3   = contender(3)
+	ahead4   = contender(4)
+	later    = contender(6)
+	ownNode  = Own{Name: ours, Owner: 77, Token: 500}
+	first    = Listed{Epoch: 1, Queue: []events.Name{ours}, Own: ownNode}
+	second   = Listed{Epoch: 1, Queue: []events.Name{ours, ahead3}, Own: ownNode}
+	opened   = Opened{Epoch: 1, Session: 77}
+	reopened = Opened{Epoch: 2, Session: 78}
+)
+
+// situations are machines in every state, each with the inputs that led there.
+func situations() map[string][]Input {
+	s := map[string][]Input{
+		"nothing yet": {},
+		"no session":  {Started{}},
+		"idle":        {opened},
+		"looking":     {opened, Started{Try: true}},
+		"creating":    {opened, Started{}},
+	}
+	from := func(name, base string, more ...Input) {
+		s[name] = append(append([]Input(nil), s[base]...), more...)
+	}
+	from("recovering", "creating", Unknown{1, OpCreate})
+	from("listing", "creating", Created{1, ours})
+	from("waiting", "listing", second)
+	from("claiming", "listing", first)
+	from("held", "claiming", Claimed{1, true})
+	from("verifying", "held", Suspended{}, Reconnected{})
+	from("verified", "verifying", Claimed{1, true}, Suspended{})
+	from("verified in vain", "verifying", Refused{Epoch: 1, Op: OpClaim}, Suspended{})
+	from("releasing", "held", Withdrawn{WhyReleased})
+	from("over", "releasing", Deleted{1})
+
+	from("creating, withdrawn", "creating", Withdrawn{WhyContext})
+	from("recovering, withdrawn", "recovering", Withdrawn{WhyTimeout})
+	from("listing, own gone", "listing", Gone{1, ours.Text})
+	from("queued again", "listing, own gone", first, Created{1, later})
+	from("claiming, own gone", "claiming", Gone{1, ours.Text})
+	from("waiting, no connection", "waiting", Suspended{})
+	from("held, no connection", "held", Suspended{})
+	from("releasing, expired", "releasing", Expired{})
+	from("waiting, expired", "waiting", Expired{})
+
+	s["trying"] = []Input{opened, Started{Try: true}, Listed{Epoch: 1}, Created{1, ours}}
+	s["kept"] = []Input{opened, Started{Keep: true}, Created{1, ours}, first, Claimed{1, true}}
+	from("lapsed", "kept", LeaseRanOut{})
+	from("lapsed, own gone", "kept", Gone{1, ours.Text})
+	from("lapsed, then own gone", "lapsed", Gone{1, ours.Text})
+	from("lapsed, expired", "lapsed", Expired{})
+	return s
+}
+
+func machineAfter(inputs []Input) Machine {
+	m := NewMachine(Mutex{})
+	for _, in := range inputs {
+		m, _ = m.Step(in)
+	}
+	return m
+}
+
+func TestMachineTransitions(t *testing.T) {
+	stranger := ownNode
+	stranger.Owner = 76
+	twin := events.Name{Text: "twin-lock-0000000005", Kind: events.KindLock, Seq: 5}
+	for _, c := range []struct {
+		when string
+		in   Input
+		next State
+		want string // the effects
+	}{
+		{"nothing yet", Started{}, Idle, ""},
+		{"nothing yet", opened, Idle, ""},
+		{"nothing yet", Withdrawn{WhyContext}, Over, `END "context ended"`},
+		{"no session", opened, Creating, "create attempt 1"},
+		{"no session", Withdrawn{WhyReleased}, Over, `END "released"`},
+		{"idle", Started{}, Creating, "create attempt 1"},
+		{"idle", Started{Try: true}, Looking, "list"},
+
+		{"looking", Listed{Epoch: 1}, Creating, "create attempt 1"},
+		{"looking", Listed{Epoch: 1, Queue: []events.Name{ahead3}}, Over, `END "busy"`},
+		{"looking", Unknown{1, OpList}, Looking, "list"},
+		{"looking", Refused{Epoch: 1, Op: OpList}, Over, `END "refused"`},
+		{"looking", Withdrawn{WhyContext}, Over, `END "context ended"`},
+		{"looking", Expired{}, Idle, ""},
+
+		{"creating", Created{1, ours}, Listing, "list"},
+		{"creating", Created{1, contender(events.SeqEnd)}, Releasing, "delete #2146435072"},
+		{"creating", Unknown{1, OpCreate}, Recovering, "barrier, list"},
+		{"creating", Refused{Epoch: 1, Op: OpCreate}, Over, `END "refused"`},
+		{"creating", Withdrawn{WhyContext}, Creating, ""},
+		{"creating", Suspended{}, Creating, ""},
+		{"creating", Expired{}, Idle, ""},
+		{"creating, withdrawn", Created{1, ours}, Releasing, "delete #5"},
+		{"creating, withdrawn", Unknown{1, OpCreate}, Recovering, "barrier, list"},
+		{"creating, withdrawn", Refused{Epoch: 1, Op: OpCreate}, Over, `END "context ended"`},
+		{"creating, withdrawn", Expired{}, Over, `END "context ended"`},
+		{"creating, withdrawn", Suspended{}, Creating, `END "context ended"`},
+		{"creating, withdrawn", LeaseRanOut{}, Creating, `END "context ended"`},
+
+		{"recovering", first, Claiming, "claim #5"},
+		{"recovering", second, Waiting, "QUEUED behind 1, watch #3"},
+		{"recovering", Listed{Epoch: 1}, Creating, "create attempt 2"},
+		{"recovering", Listed{Epoch: 1, Own: stranger}, Creating, "create attempt 2, discard #5"},
+		{"recovering", Unknown{1, OpList}, Recovering, "barrier, list"},
+		{"recovering", Withdrawn{WhyContext}, Recovering, ""},
+		{"recovering", Expired{}, Idle, ""},
+		{"recovering, withdrawn", first, Releasing, "delete #5"},
+		{"recovering, withdrawn", Listed{Epoch: 1}, Over, `END "waited too long"`},
+		{"recovering, withdrawn", Listed{Epoch: 1, Own: stranger}, Over, `END "waited too long", discard #5`},
+
+		{"listing", first, Claiming, "claim #5"},
+		{"listing", second, Waiting, "QUEUED behind 1, watch #3"},
+		{"listing", Listed{Epoch: 1, Queue: []events.Name{ahead3, ours, ahead4}, Own: ownNode}, Waiting, "QUEUED behind 2, watch #4"},
+		{"listing", Listed{Epoch: 1, Queue: []events.Name{ahead3}}, Creating, "create attempt 2, REQUEUED"},
+		{"listing", Listed{Epoch: 1, Queue: []events.Name{ours, twin}, Own: ownNode}, Releasing, "delete #5"},
+		{"listing", Unknown{1, OpList}, Listing, "list"},
+		{"listing", Refused{Epoch: 1, Op: OpList}, Releasing, "delete #5"},
+		{"listing", Withdrawn{WhyContext}, Releasing, "delete #5"},
+		{"listing", Reconnected{}, Listing, ""},
+		{"listing", Gone{1, ours.Text}, Listing, ""},
+		{"listing, own gone", first, Creating, "create attempt 2, REQUEUED"},
+		{"queued again", Listed{Epoch: 1, Queue: []events.Name{later}, Own: Own{Name: later, Owner: 77}}, Claiming, "claim #6"},
+		{"listing, own gone", Withdrawn{WhyContext}, Over, `END "context ended"`},
+		{"trying", second, Releasing, "delete #5"},
+		{"trying", first, Claiming, "claim #5"},
+
+		{"waiting", Gone{1, ahead3.Text}, Listing, "list"},
+		{"waiting", Gone{1, ahead4.Text}, Waiting, ""},
+		{"waiting", Gone{1, ours.Text}, Creating, "create attempt 2, REQUEUED"},
+		{"waiting", Refused{Epoch: 1, Op: OpWatch, Node: ahead3.Text}, Releasing, "delete #5"},
+		{"waiting", Refused{Epoch: 1, Op: OpWatch, Node: ahead4.Text}, Waiting, ""},
+		{"waiting", Withdrawn{WhyTimeout}, Releasing, "delete #5"},
+		{"waiting", LeaseRanOut{}, Waiting, ""},
+		{"waiting", Suspended{}, Waiting, ""},
+		{"waiting", Expired{}, Idle, "REQUEUED"},
+		{"waiting, no connection", Reconnected{}, Listing, "list"},
+		{"waiting, no connection", Withdrawn{WhyContext}, Releasing, `delete #5, END "context ended"`},
+		{"waiting, expired", reopened, Creating, "create attempt 2"},
+
+		{"claiming", Claimed{1, true}, Held, "GRANT #5 token 500"},
+		{"claiming", Claimed{1, false}, Claiming, "claim #5"},
+		{"claiming", Unknown{1, OpClaim}, Claiming, "claim #5"},
+		{"claiming", Refused{Epoch: 1, Op: OpClaim, Missing: true}, Creating, "create attempt 2, REQUEUED"},
+		{"claiming", Refused{Epoch: 1, Op: OpClaim}, Releasing, "delete #5"},
+		{"claiming", Withdrawn{WhyContext}, Releasing, "delete #5"},
+		{"claiming", Expired{}, Idle, "REQUEUED"},
+		{"claiming, own gone", Claimed{1, true}, Creating, "create attempt 2, REQUEUED"},
+
+		{"held", Withdrawn{WhyReleased}, Releasing, "delete #5"},
+		{"held", Suspended{}, Held, ""},
+		{"held", LeaseRanOut{}, Releasing, `LOST "lease ran out", delete #5, END "lost"`},
+		{"held", Expired{}, Over, `LOST "session expired", END "lost"`},
+		{"held", Gone{1, ours.Text}, Over, `LOST "node removed", END "lost"`},
+		{"held", Gone{1, ahead3.Text}, Held, ""},
+		{"held, no connection", Reconnected{}, Held, "claim #5"},
+		{"held, no connection", Withdrawn{WhyReleased}, Releasing, `delete #5, END "released"`},
+		{"verifying", Claimed{1, false}, Held, ""},
+		{"verifying", Unknown{1, OpClaim}, Held, "claim #5"},
+		{"verifying", Refused{Epoch: 1, Op: OpClaim}, Held, ""},
+		{"verifying", Refused{Epoch: 1, Op: OpClaim, Missing: true}, Over, `LOST "node removed", END "lost"`},
+		{"verifying", Reconnected{}, Held, ""},
+		{"verified", Reconnected{}, Held, "claim #5"},
+		{"verified in vain", Reconnected{}, Held, "claim #5"},
+
+		{"kept", LeaseRanOut{}, Lapsed, `LOST "lease ran out"`},
+		{"kept", Expired{}, Lapsed, `LOST "session expired"`},
+		{"lapsed", Withdrawn{WhyReleased}, Releasing, "delete #5"},
+		{"lapsed", LeaseRanOut{}, Lapsed, ""},
+		{"lapsed", Suspended{}, Lapsed, ""},
+		{"lapsed", Gone{1, ours.Text}, Lapsed, ""},
+		{"lapsed, own gone", Withdrawn{WhyReleased}, Over, `END "lost"`},
+		{"lapsed, then own gone", Withdrawn{WhyReleased}, Over, `END "lost"`},
+		{"lapsed, expired", Withdrawn{WhyReleased}, Over, `END "lost"`},
+		{"lapsed, expired", reopened, Lapsed, ""},
+
+		{"releasing", Deleted{1}, Over, `END "released"`},
+		{"releasing", Unknown{1, OpDelete}, Releasing, "delete #5"},
+		{"releasing", Refused{Epoch: 1, Op: OpDelete}, Over, `END "refused"`},
+		{"releasing", Withdrawn{WhyContext}, Releasing, ""},
+		{"releasing", Suspended{}, Releasing, `END "released"`},
+		{"releasing", LeaseRanOut{}, Releasing, `END "released"`},
+		{"releasing", Expired{}, Over, `END "released"`},
+		{"over", Created{1, ours}, Over, "discard #5"},
+	} {
+		before := machineAfter(situations()[c.when])
+		m, effects := before.Step(c.in)
+		var got []string
+		for _, e := range effects {
+			got = append(got, effectText(e))
+		}
+		if text := strings.Join(got, ", "); m.State() != c.next || text != c.want {
+			t.Errorf("%s, then %s:\n got %v; %s\nwant %v; %s", c.when, inputText(c.in), m.State(), text, c.next, c.want)
+		}
+	}
+}
+
+// everyInput has each kind of input, in the current epoch and in others.
+func everyInput() []Input {
+	all := []Input{
+		Started{}, Started{Try: true}, Started{Keep: true}, Withdrawn{WhyReleased}, Withdrawn{WhyContext},
+		opened, reopened, Suspended{}, Reconnected{}, LeaseRanOut{}, Expired{}, nil,
+	}
+	for epoch := range Epoch(4) {
+		found, behind := first, second
+		found.Epoch, behind.Epoch = epoch, epoch
+		all = append(all, found, behind, Listed{Epoch: epoch}, Created{epoch, ours}, Created{epoch, contender(9)},
+			Claimed{epoch, true}, Claimed{epoch, false}, Deleted{epoch},
+			Gone{epoch, ours.Text}, Gone{epoch, ahead3.Text}, Gone{epoch, ""}, Gone{epoch, "no-such-node"})
+		for op := OpCreate; op <= OpDelete+1; op++ {
+			all = append(all, Unknown{epoch, op}, Refused{Epoch: epoch, Op: op}, Refused{Epoch: epoch, Op: op, Node: ahead3.Text, Missing: true})
+		}
+	}
+	return all
+}
+
+// past tells whether an input is an answer of an epoch that is not the machine's.
+func past(in Input, epoch Epoch) bool {
+	switch in := in.(type) {
+	case Created:
+		return in.Epoch != epoch
+	case Listed:
+		return in.Epoch != epoch
+	case Claimed:
+		return in.Epoch != epoch
+	case Deleted:
+		return in.Epoch != epoch
+	case Refused:
+		return in.Epoch != epoch
+	case Unknown:
+		return in.Epoch != epoch
+	case Gone:
+		return in.Epoch != epoch
+	default:
+		return false
+	}
+}
+
+// TestAnyInputInAnyState feeds every input, expected or not, to every situation
+// and to whatever comes out of it, three deep.
+func TestAnyInputInAnyState(t *testing.T) {
+	type seen struct {
+		Machine
+		told uint8
+	}
+	var level []seen
+	visited := map[seen]bool{}
+	for name, inputs := range situations() {
+		m, told := NewMachine(Mutex{}), uint8(0)
+		for _, in := range inputs {
+			var effects []Effect
+			m, effects = m.Step(in)
+			told = hear(t, name, told, effects)
+		}
+		level = append(level, seen{m, told})
+	}
+	inputs := everyInput()
+	for range 3 {
+		var deeper []seen
+		for _, s := range level {
+			for _, in := range inputs {
+				before := s.Machine
+				next, effects := s.Step(in)
+				again, _ := s.Step(in)
+				where := s.State().String() + ", " + inputText(in)
+				if s.Machine != before || next != again {
+					t.Fatalf("%s: Step is not pure", where)
+				}
+				for _, e := range effects {
+					if _, ok := e.(Discard); !ok && (s.State() == Over || past(in, s.Epoch())) {
+						t.Fatalf("%s: %s", where, effectText(e))
+					}
+				}
+				if next != before && (s.State() == Over && next.State() != Over || past(in, s.Epoch())) {
+					t.Fatalf("%s: went to %v", where, next.State())
+				}
+				if next.State() == Over && !next.Finished() {
+					t.Fatalf("%s: over, and the caller was not told", where)
+				}
+				n := seen{next, hear(t, where, s.told, effects)}
+				if !visited[n] {
+					visited[n] = true
+					deeper = append(deeper, n)
+				}
+			}
+		}
+		level = deeper
+	}
+	t.Logf("%d machines", len(visited))
+}
+
+// hear keeps account of what a caller is told: a grant, then a loss, then the
+// end, each at most once.
+func hear(t *testing.T, where string, told uint8, effects []Effect) uint8 {
+	t.Helper()
+	for _, e := range effects {
+		var bit, excluded uint8
+		switch e.(type) {
+		case Grant:
+			bit, excluded = toldGrant, toldGrant|toldLost|toldFinish
+		case Lose:
+			bit, excluded = toldLost, toldLost|toldFinish
+			if told&toldGrant == 0 {
+				t.Fatalf("%s: lost what was never granted", where)
+			}
+		case Finish:
+			bit, excluded = toldFinish, toldFinish
+		case Queue, Requeue:
+			excluded = toldGrant | toldFinish
+		}
+		if told&excluded != 0 {
+			t.Fatalf("%s: %s, out of order", where, effectText(e))
+		}
+		told |= bit
+	}
+	return told
+}
+
+func TestStatesOpsAndReasonsHaveNames(t *testing.T) {
+	names := map[string]bool{}
+	for s := Idle; s <= Over; s++ {
+		names[s.String()] = true
+	}
+	for o := OpCreate; o <= OpDelete; o++ {
+		names["op "+o.String()] = true
+	}
+	for w := WhyReleased; w <= WhySequenceEnd; w++ {
+		names["why "+w.String()] = true
+	}
+	if want := int(Over) + 1 + int(OpDelete) + int(WhySequenceEnd); len(names) != want || names[""] {
+		t.Errorf("%d names for %d values", len(names), want)
+	}
+	if Op(0).String() != "no request" || Why(0).String() != "none" || Why(99).String() != "none" {
+		t.Error("a value that is none has the name of one")
+	}
+}

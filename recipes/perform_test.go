@@ -1,0 +1,35 @@
+package recipes
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// A recorder is a Performer that notes what it is asked for.
+type recorder []Effect
+
+func (r *recorder) Create(e Create)   { *r = append(*r, e) }
+func (r *recorder) List(e List)       { *r = append(*r, e) }
+func (r *recorder) Watch(e Watch)     { *r = append(*r, e) }
+func (r *recorder) Claim(e Claim)     { *r = append(*r, e) }
+func (r *recorder) Delete(e Delete)   { *r = append(*r, e) }
+func (r *recorder) Discard(e Discard) { *r = append(*r, e) }
+func (r *recorder) Grant(e Grant)     { *r = append(*r, e) }
+func (r *recorder) Lose(e Lose)       { *r = append(*r, e) }
+func (r *recorder) Queue(e Queue)     { *r = append(*r, e) }
+func (r *recorder) Requeue(e Requeue) { *r = append(*r, e) }
+func (r *recorder) Finish(e Finish)   { *r = append(*r, e) }
+
+func TestPerformCarriesOutEveryEffectInOrder(t *testing.T) {
+	effects := []Effect{
+		Finish{WhyReleased}, Create{1, 2}, List{1, 2, true}, Requeue{}, Watch{1, "a"}, Claim{1, "b"}, Delete{1, "c"},
+		Discard{"d"}, Grant{"e", 5}, Lose{events.ReasonRevoked}, Queue{3}, Create{2, 3},
+	}
+	var got recorder
+	Perform(effects, &got)
+	if !slices.Equal(got, effects) {
+		t.Errorf("performed %v, want %v", got, effects)
+	}
+}

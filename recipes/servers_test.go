@@ -1,0 +1,284 @@
+package recipes
+
+// do carries a step out: what servers, connections, callers and others do.
+func (e *environment) do(w *world, s step) {
+	c := int(s.client)
+	cl := &w.clients[c]
+	switch s.kind {
+	case stepStart:
+		cl.told |= toldStart
+		e.feed(w, c, input{kind: inStarted, flag: cl.flags})
+	case stepExecute:
+		i := e.executes(cl)
+		if s.node > 0 {
+			i = int(s.node) - 1
+		}
+		e.execute(w, c, i)
+	case stepAnswer:
+		i := cl.find(executed)
+		if s.node > 0 {
+			i = int(s.node) - 1
+		}
+		e.answer(w, c, i)
+	case stepFail:
+		e.fail(w, c)
+	case stepGone:
+		cl.fired &^= 1 << s.node
+		e.feed(w, c, input{kind: inGone, epoch: cl.epoch, arg: s.node})
+	case stepCatchUp:
+		w.catchUp(c)
+	case stepReconnect:
+		e.reconnect(w, c)
+	case stepDropDead:
+		e.cut(w, c)
+	case stepExpired:
+		e.expired(w, c)
+	case stepOpen:
+		cl.epoch++
+		cl.conn, cl.closed, cl.lag, cl.seen, cl.lease = connUp, 0, 0, 0, true
+		e.feed(w, c, input{kind: inOpened, epoch: cl.epoch})
+	case stepDiscard:
+		w.raise(c)
+		bit := cl.discard & -cl.discard
+		cl.discard &^= bit
+		w.commit(w.past[0] &^ bit)
+		w.raise(c)
+	case stepRelease:
+		cl.told |= toldWithdrawn
+		e.feed(w, c, input{kind: inWithdrawn, arg: uint8(WhyReleased)})
+	case stepWithdraw:
+		w.left.withdraw--
+		cl.told |= toldWithdrawn
+		e.feed(w, c, input{kind: inWithdrawn, arg: uint8(WhyContext)})
+	case stepForeignLeaves, stepForeignGivesUp:
+		f := w.foreigners()
+		w.commit(w.past[0] &^ (f & -f))
+	case stepForeignJoins:
+		w.left.foreign--
+		w.create(node{owner: foreign})
+	case stepCut:
+		w.left.cut--
+		e.cut(w, c)
+	case stepLapse:
+		w.left.lapse--
+		e.lapse(w, c)
+	case stepExpire:
+		w.left.expire--
+		e.lapse(w, c) // the leader waits for as long
+		w.end(c)
+	case stepKill:
+		w.left.kill--
+		w.byHand |= w.mine(c, cl.epoch)
+		w.end(c)
+	case stepRemove:
+		w.left.remove--
+		w.byHand |= 1 << s.node
+		w.commit(w.past[0] &^ (1 << s.node))
+		for c := range w.clients {
+			if cl := &w.clients[c]; e.clings && cl.conn == connDown && cl.holds() && e.own[cl.machine] == s.node {
+				cl.owed = true
+			}
+		}
+	case stepRefuse:
+		w.left.refuse--
+		r := &cl.requests[cl.find(sent)]
+		r.status, r.flags, r.age = executed, r.flags|reqRefused, cl.lag
+	case stepRenew:
+		cl.lease = true // by a ping, or by what others send in the same session
+	case stepGhost:
+		r := &cl.requests[e.ghosts(cl)]
+		id := w.create(node{owner: s.client + 1, epoch: cl.epoch, attempt: r.arg})
+		r.status, r.own = executed, id+1
+		w.raise(c)
+	}
+}
+
+// end is the leader's end of a session: one transaction for all of its nodes.
+func (w *world) end(c int) {
+	w.commit(w.past[0] &^ w.mine(c, w.clients[c].epoch))
+	w.clients[c].closed = 1
+}
+
+// raise brings the replica of a client up to the leader, as its writes do.
+func (w *world) raise(c int) {
+	for w.clients[c].lag > 0 {
+		w.catchUp(c)
+	}
+}
+
+// execute lets a server execute a request. Reads see the client's replica.
+func (e *environment) execute(w *world, c, i int) {
+	cl := &w.clients[c]
+	zombie := cl.conn != connUp
+	r := &cl.requests[i]
+	bit := uint8(1) << (r.arg & 7)
+	switch Op(r.op) {
+	case OpCreate:
+		r.own = 1 + w.create(node{owner: uint8(c) + 1, epoch: cl.epoch, attempt: r.arg})
+	case OpClaim:
+		switch {
+		case w.past[0]&bit == 0:
+			r.flags |= reqMissing
+		case w.past[0]&(bit-1) == 0:
+			r.flags |= reqFirst
+		}
+	case OpDelete:
+		if w.past[0]&bit != 0 {
+			w.commit(w.past[0] &^ bit)
+		}
+	default: // a read, for which see below
+	}
+	if zombie {
+		*r = request{op: r.op, status: lost, epoch: r.epoch, arg: r.arg}
+		return
+	}
+	if r.write() {
+		w.raise(c)
+	}
+	r.status, r.age = executed, cl.lag
+	view := w.past[cl.lag]
+	switch Op(r.op) {
+	case OpList:
+		r.mask = view
+		for id, n := range w.nodes {
+			if r.arg != 0 && n.owner == uint8(c)+1 && n.attempt == r.arg && view&(1<<id) != 0 {
+				r.own = uint8(id) + 1 | n.epoch<<4
+			}
+		}
+	case OpWatch:
+		if view&bit != 0 {
+			cl.armed |= bit
+		} else {
+			cl.fired |= bit
+		}
+		cl.drop(i)
+	default: // a write
+	}
+}
+
+// answer delivers an answer. Whether it is fresh was noted on the way.
+func (e *environment) answer(w *world, c, i int) {
+	cl := &w.clients[c]
+	r := cl.requests[i]
+	cl.drop(i)
+	cl.seen = min(cl.seen, r.age)
+	if r.write() && r.flags&(reqStale|reqRefused) == 0 && r.epoch == cl.epoch {
+		cl.lease = true
+	}
+	in := input{epoch: r.epoch, arg: r.op, own: noNode}
+	e.proof = 0
+	switch {
+	case r.flags&reqRefused != 0:
+		in.kind = inRefused
+		if Op(r.op) == OpWatch {
+			in.own = r.arg
+		}
+	case Op(r.op) == OpCreate:
+		in = input{kind: inCreated, epoch: r.epoch, arg: r.own - 1}
+	case Op(r.op) == OpList:
+		in = input{kind: inListed, epoch: r.epoch, mask: r.mask, own: r.own}
+	case Op(r.op) == OpClaim && r.flags&reqMissing != 0:
+		in.kind, in.flag = inRefused, 1
+	case Op(r.op) == OpClaim:
+		in = input{kind: inClaimed, epoch: r.epoch}
+		if cl.lease {
+			in.flag = 1
+		}
+		if r.flags&reqFirst != 0 {
+			e.proof = r.arg + 1
+		}
+	case Op(r.op) == OpDelete:
+		in = input{kind: inDeleted, epoch: r.epoch}
+	}
+	e.feed(w, c, in)
+	e.proof = 0
+}
+
+// fail delivers Unknown for a request that nobody will answer.
+func (e *environment) fail(w *world, c int) {
+	cl := &w.clients[c]
+	i := cl.find(lost)
+	if i < 0 {
+		i = cl.find(sent)
+	}
+	r := cl.requests[i]
+	cl.drop(i)
+	e.feed(w, c, input{kind: inUnknown, epoch: r.epoch, arg: r.op})
+}
+
+// lose gives up the requests of a status. Watches are not answered.
+func (cl *client) lose(s status) {
+	for i := 0; i < maxRequests && cl.requests[i].op != 0; {
+		r := &cl.requests[i]
+		switch {
+		case r.status != s:
+			i++
+		case Op(r.op) == OpWatch:
+			cl.drop(i)
+		default:
+			*r = request{op: r.op, status: lost, epoch: r.epoch, arg: r.arg}
+			i++
+		}
+	}
+}
+
+// cut breaks a connection: answers on their way are lost, watches perhaps.
+func (e *environment) cut(w *world, c int) {
+	cl := &w.clients[c]
+	cl.conn, cl.lag = connDown, 0
+	cl.lose(executed)
+	for i := 0; i < maxRequests && cl.requests[i].op != 0; {
+		if Op(cl.requests[i].op) == OpWatch {
+			cl.drop(i)
+		} else {
+			i++
+		}
+	}
+	if e.rearm {
+		cl.armed |= cl.fired
+	} else {
+		cl.armed = 0
+	}
+	cl.fired = 0
+	e.feed(w, c, input{kind: inSuspended})
+}
+
+// reconnect finds a replica that has at least what the client has seen. What was
+// sent on the old connection is executed no more.
+func (e *environment) reconnect(w *world, c int) {
+	cl := &w.clients[c]
+	cl.lose(sent)
+	for i := range cl.requests {
+		if cl.requests[i].status == parked {
+			cl.requests[i].status = sent
+		}
+	}
+	cl.conn, cl.lag, cl.lease = connUp, cl.seen, true
+	cl.fired = cl.armed &^ w.past[cl.lag]
+	cl.armed &^= cl.fired
+	e.feed(w, c, input{kind: inReconnected})
+}
+
+// expired tells a client the end of its session.
+func (e *environment) expired(w *world, c int) {
+	cl := &w.clients[c]
+	cl.lose(sent)
+	cl.lose(parked)
+	cl.armed, cl.fired, cl.conn, cl.seen = 0, 0, connNone, 0
+	e.feed(w, c, input{kind: inExpired})
+}
+
+// lapse lets T pass for one client: what it has sent so far proves nothing any
+// more, and a lease that was good runs out.
+func (e *environment) lapse(w *world, c int) {
+	cl := &w.clients[c]
+	for i := range cl.requests {
+		if r := &cl.requests[i]; r.op != 0 && r.write() && (r.status == sent || r.status == executed) {
+			r.flags |= reqStale
+		}
+	}
+	if cl.lease {
+		cl.lease = false
+		e.feed(w, c, input{kind: inLeaseRanOut})
+	}
+}

@@ -1,0 +1,69 @@
+package recipes
+
+import "fmt"
+
+// stepText tells in words what a step will do to a world.
+func (e *environment) stepText(w *world, s step, name rune) string {
+	cl := &w.clients[s.client]
+	switch s.kind {
+	case stepStart:
+		return fmt.Sprintf("%c asks for the lock", name)
+	case stepExecute:
+		i := e.executes(cl)
+		if s.node > 0 {
+			i = int(s.node) - 1
+		}
+		r := cl.requests[i]
+		where := ""
+		if cl.conn == connUp && !r.write() {
+			where = fmt.Sprintf(" %d behind", cl.lag)
+		}
+		return fmt.Sprintf("a server executes %v of %c%s", Op(r.op), name, where)
+	case stepAnswer:
+		return fmt.Sprintf("the answer reaches %c", name)
+	case stepFail:
+		return fmt.Sprintf("%c gives an answer up", name)
+	case stepGone:
+		return fmt.Sprintf("the watch of %c on #%d fires", name, s.node)
+	case stepCatchUp:
+		return fmt.Sprintf("the replica of %c catches up by one", name)
+	case stepReconnect:
+		return fmt.Sprintf("%c reconnects, %d behind", name, cl.seen)
+	case stepDropDead:
+		return fmt.Sprintf("the server closes the connection of %c, whose session is over", name)
+	case stepExpired:
+		return fmt.Sprintf("%c hears that its session is over", name)
+	case stepOpen:
+		return fmt.Sprintf("%c opens session %d", name, cl.epoch+1)
+	case stepDiscard:
+		return fmt.Sprintf("a node that %c left behind is deleted", name)
+	case stepRelease:
+		return fmt.Sprintf("%c releases", name)
+	case stepForeignLeaves:
+		return "the foreign holder leaves"
+	case stepForeignGivesUp:
+		return "the foreign contender gives up"
+	case stepForeignJoins:
+		return fmt.Sprintf("a foreign contender joins as #%d", w.next)
+	case stepWithdraw:
+		return fmt.Sprintf("%c gives up", name)
+	case stepCut:
+		return fmt.Sprintf("the connection of %c breaks", name)
+	case stepLapse:
+		return fmt.Sprintf("T passes for %c", name)
+	case stepRenew:
+		return fmt.Sprintf("a ping renews the lease of %c", name)
+	case stepExpire:
+		return fmt.Sprintf("the leader ends the session of %c", name)
+	case stepKill:
+		return fmt.Sprintf("somebody kills the session of %c", name)
+	case stepRemove:
+		return fmt.Sprintf("somebody deletes #%d", s.node)
+	case stepRefuse:
+		return fmt.Sprintf("a server refuses %v of %c", Op(cl.requests[cl.find(sent)].op), name)
+	case stepGhost:
+		return fmt.Sprintf("a create of a dead session of %c is executed in the next one", name)
+	default:
+		return "?"
+	}
+}

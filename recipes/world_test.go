@@ -1,0 +1,318 @@
+package recipes
+
+import (
+	"bytes"
+	"unsafe"
+)
+
+// The world that machines live in, for the explorer and for the transcripts: an
+// ensemble whose leader has the truth, one replica per client that lags behind,
+// a connection per client that can be cut, sessions that can end, and callers.
+// It is a flat comparable value.
+//
+// It is untimed. That the lease of a session ran out is a step of its own, and
+// the leader may end a session only after that: this is what the lease promises.
+
+const (
+	maxClients  = 3
+	maxNodes    = 8
+	maxRequests = 5
+	maxLag      = 2
+)
+
+type world struct {
+	clients [maxClients]client
+	nodes   [maxNodes]node // in the order of creation; zeroed when no replica has it any more
+	past    [maxLag + 1]uint8
+	next    uint8 // the index of the next node
+	byHand  uint8 // nodes that somebody took away by hand
+	token   uint8 // 1 + the node of the newest grant
+	left    budget
+	fill    [2]uint8
+}
+
+// A node belongs to a client's session, or to a foreign contender.
+type node struct{ owner, epoch, attempt uint8 }
+
+const foreign = 0xf // as an owner; others are client + 1
+
+// A budget says how many faults of each kind may still happen.
+type budget struct {
+	cut      uint8 // a connection breaks
+	lapse    uint8 // so much time passes that a lease runs out
+	expire   uint8 // the leader ends a session whose lease has run out
+	kill     uint8 // somebody ends a session by hand
+	remove   uint8 // somebody deletes a node by hand
+	withdraw uint8 // a caller gives up before the grant
+	foreign  uint8 // another library's contender joins
+	refuse   uint8 // the server turns a request down
+}
+
+type client struct {
+	machine  uint32
+	requests [maxRequests]request // in the order sent; op 0 ends the list
+	flags    uint8                // flagTry, flagKeep
+	conn     conn
+	epoch    uint8
+	closed   uint8 // 0: the leader has the session; else 1 + transactions since it ended, at most 1+maxLag
+	lag      uint8 // transactions that the replica is behind the leader
+	seen     uint8 // transactions that the newest answer seen is behind the leader
+	lease    bool
+	told     uint8 // what caller and machine have told each other
+	armed    uint8 // watches at the replica
+	fired    uint8 // watches that have fired and are not delivered
+	discard  uint8 // nodes left behind that are still to be removed
+	owed     bool  // the node it holds was deleted while it had no connection
+}
+
+type conn uint8
+
+const (
+	connUp conn = iota
+	connDown
+	connNone // between two sessions
+)
+
+const (
+	toldStart uint8 = 1 << iota
+	toldWithdrawn
+	toldGrant
+	toldLost
+	toldFinish
+)
+
+// A request is under way from the machine's effect to the answer's delivery.
+type request struct {
+	op     uint8 // an Op; 0 is no request
+	status status
+	epoch  uint8
+	arg    uint8 // attempt or node
+	mask   uint8 // List: the answer
+	own    uint8 // List: the answer, as input.own; Create: index + 1
+	age    uint8 // transactions that the answer is behind the leader, at most maxLag
+	flags  uint8
+}
+
+type status uint8
+
+const (
+	parked   status = iota + 1 // waits for a connection
+	sent                       // on its way; or, without a connection, perhaps still so
+	executed                   // the answer is on its way
+	lost                       // the answer will never come: Unknown is due
+)
+
+const (
+	reqBarrier uint8 = 1 << iota
+	reqStale         // T passed since it was sent
+	reqFirst         // Claim: nobody older existed at the leader
+	reqMissing       // Claim: the own node did not
+	reqRefused
+)
+
+func (r request) write() bool {
+	return Op(r.op) == OpCreate || Op(r.op) == OpClaim || Op(r.op) == OpDelete || r.flags&reqBarrier != 0
+}
+
+// push appends a request; false if there is no room.
+func (cl *client) push(r request) bool {
+	for i := range cl.requests {
+		if cl.requests[i].op == 0 {
+			cl.requests[i] = r
+			return true
+		}
+	}
+	return false
+}
+
+func (cl *client) drop(i int) {
+	copy(cl.requests[i:], cl.requests[i+1:])
+	cl.requests[maxRequests-1] = request{}
+}
+
+// find returns the index of the oldest request of a status, or -1.
+func (cl *client) find(s status) int {
+	for i := range cl.requests {
+		if cl.requests[i].op == 0 {
+			return -1
+		}
+		if cl.requests[i].status == s {
+			return i
+		}
+	}
+	return -1
+}
+
+// stale tells whether T has passed since some request under way was sent.
+func (cl *client) stale() bool {
+	for _, r := range cl.requests {
+		if r.flags&reqStale != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// holds tells whether the caller may believe that it holds the lock.
+func (cl *client) holds() bool {
+	return cl.told&toldGrant != 0 && cl.told&(toldLost|toldWithdrawn|toldFinish) == 0
+}
+
+// knowsEnd tells whether the replica has applied the end of the session.
+func (cl *client) knowsEnd() bool { return cl.closed != 0 && cl.lag <= cl.closed-1 }
+
+// mine returns the nodes of a client that exist at the leader: of one epoch, or
+// of any for epoch 0.
+func (w *world) mine(c int, epoch uint8) uint8 {
+	var mask uint8
+	for i, n := range w.nodes {
+		if n.owner == uint8(c)+1 && (epoch == 0 || n.epoch == epoch) {
+			mask |= 1 << i
+		}
+	}
+	return mask & w.past[0]
+}
+
+// foreigners returns the foreign contenders that exist at the leader.
+func (w *world) foreigners() uint8 {
+	var mask uint8
+	for i, n := range w.nodes {
+		if n.owner == foreign {
+			mask |= 1 << i
+		}
+	}
+	return mask & w.past[0]
+}
+
+// commit is one transaction at the leader.
+func (w *world) commit(alive uint8) {
+	for c := range w.clients {
+		if w.clients[c].lag == maxLag {
+			w.catchUp(c)
+		}
+	}
+	copy(w.past[1:], w.past[:])
+	w.past[0] = alive
+	for c := range w.clients {
+		cl := &w.clients[c]
+		if cl.conn == connUp {
+			cl.lag++
+		}
+		cl.seen = min(cl.seen+1, maxLag)
+		if cl.closed != 0 {
+			cl.closed = min(cl.closed+1, 1+maxLag)
+		}
+		for i := range cl.requests {
+			if cl.requests[i].status == executed {
+				cl.requests[i].age = min(cl.requests[i].age+1, maxLag)
+			}
+		}
+	}
+}
+
+// catchUp applies one more transaction at a client's replica; its watches fire.
+func (w *world) catchUp(c int) {
+	cl := &w.clients[c]
+	cl.lag--
+	gone := w.past[cl.lag+1] &^ w.past[cl.lag] & cl.armed
+	cl.armed &^= gone
+	cl.fired |= gone
+}
+
+// create makes a node. It panics when the world is too small for its budget.
+func (w *world) create(n node) uint8 {
+	if w.next == maxNodes {
+		panic("more nodes than this world has room for")
+	}
+	id := w.next
+	w.next++
+	w.nodes[id] = n
+	w.commit(w.past[0] | 1<<id)
+	return id
+}
+
+// A permutation says which client of the world before each client was.
+type permutation [maxClients]uint8
+
+var identity = permutation{0, 1, 2}
+
+// normalise forgets what can have no influence any more.
+func (w *world) normalise(it *interpreter) {
+	var owns uint8
+	need := uint8(0)
+	for c := range w.clients {
+		cl := &w.clients[c]
+		cl.discard &= w.past[0]
+		if it.machines[cl.machine].state == Over && cl.requests[0].op == 0 && cl.discard == 0 {
+			*cl = client{machine: machineOver, flags: cl.flags, told: cl.told & toldFinish, lease: true}
+			continue
+		}
+		if own := it.own[cl.machine]; own != noNode {
+			owns |= 1 << own
+		}
+		if cl.conn != connUp {
+			cl.lag = 0
+		}
+		if cl.conn == connNone || cl.conn == connUp && w.left.cut == 0 {
+			cl.seen = 0 // only a new connection asks for it
+		}
+		if w.left.lapse == 0 && w.left.expire == 0 && !cl.stale() {
+			cl.lease = true // nobody will ask any more
+		}
+		need = max(need, cl.lag, cl.seen)
+	}
+	w.byHand &= owns
+	exist := w.past[0]
+	for i := range w.past {
+		if uint8(i) > need {
+			w.past[i] = 0
+		}
+		exist |= w.past[i]
+	}
+	for i := range w.nodes {
+		if exist&(1<<i) == 0 {
+			w.nodes[i] = node{}
+		}
+	}
+}
+
+// sort brings clients that differ by name only into one order.
+func (w *world) sort() permutation {
+	p := identity
+	for i := 1; i < maxClients; i++ {
+		for j := i; j > 0 && w.clients[j].less(&w.clients[j-1]); j-- {
+			w.clients[j], w.clients[j-1] = w.clients[j-1], w.clients[j]
+			p[j], p[j-1] = p[j-1], p[j]
+		}
+	}
+	if p == identity {
+		return p
+	}
+	var inverse permutation
+	for i, c := range p {
+		inverse[c] = uint8(i)
+	}
+	for i := range w.nodes {
+		if o := w.nodes[i].owner; o != 0 && o != foreign {
+			w.nodes[i].owner = inverse[o-1] + 1
+		}
+	}
+	return p
+}
+
+func (cl *client) less(other *client) bool {
+	if cl.machine != other.machine {
+		return cl.machine < other.machine
+	}
+	return bytes.Compare(cl.bytes(), other.bytes()) < 0
+}
+
+// bytes and world.bytes show the value as it lies in memory. No field has
+// padding around it, which TestWorldHasNoPadding holds.
+func (cl *client) bytes() []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(cl)), unsafe.Sizeof(*cl))
+}
+
+func (w *world) bytes() []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(w)), unsafe.Sizeof(*w))
+}
