@@ -61,7 +61,7 @@ race: deps ## the tests under the race detector, on real servers too
 
 .PHONY: explore
 explore: ## every interleaving of a few clients, which the race detector would make too slow
-	$(GO) test -count=1 -run Explore ./recipes/...
+	$(GO) test -count=1 -v -run Explore ./recipes/
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (30s)
