@@ -71,8 +71,9 @@ func NewActor[M any](group *Group, handle func(M)) *Actor[M] {
 }
 
 // Post appends a message and returns at once. Any goroutine may call it, the
-// actor's own included. It reports false if the group is closed; the message is
-// then never handled.
+// actor's own included. A message for which it reports true is handled. It
+// reports false, and the message is never handled, if the group is closed and the
+// actor has nothing left to do.
 func (a *Actor[M]) Post(m M) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
@@ -12,11 +13,15 @@ import (
 )
 
 // maxRequest is what a server accepts in one request by default (jute.maxbuffer),
-// and overhead is more than a create needs beside the path and the data.
+// and overhead is more than a create needs beside the path, the data and the
+// access control list.
 const (
 	maxRequest = 0xfffff
 	overhead   = 1 << 10
 )
+
+// systemTree is where a server keeps its own configuration and quotas.
+const systemTree = "/zookeeper"
 
 // Lock is a handle: the name of a lock and how to take it. It holds nothing, may
 // be used any number of times, and from any goroutine.
@@ -78,11 +83,18 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 
 // check finds what is wrong before anything is sent.
 func (l *Lock) check(ctx context.Context, cfg acquireConfig) error {
+	path := len(l.c.chroot) + len(l.path)
+	if path+overhead > maxRequest { // comes first: the other errors repeat the path
+		return fmt.Errorf("%w: %w: a path of %d bytes", ErrPath, ErrTooLarge, path)
+	}
 	if err := session.ValidatePath(l.path); err != nil {
 		return err
 	}
-	if size := len(l.path) + len(cfg.data) + overhead; size > maxRequest {
-		return fmt.Errorf("%w: %d bytes of data for %s", ErrTooLarge, len(cfg.data), l.path)
+	if full := l.c.chroot + l.path; full == systemTree || strings.HasPrefix(full, systemTree+"/") {
+		return fmt.Errorf("%w: %s is the servers' own", ErrPath, full)
+	}
+	if acl := l.sizeOfACL(); path+len(cfg.data)+acl+overhead > maxRequest {
+		return fmt.Errorf("%w: %d bytes of data and %d of access control for %s", ErrTooLarge, len(cfg.data), acl, l.path)
 	}
 	if cfg.bounded && cfg.maxWait <= 0 {
 		return ErrTimeout
@@ -91,6 +103,20 @@ func (l *Lock) check(ctx context.Context, cfg acquireConfig) error {
 		return fmt.Errorf("%w: %s", ErrDeadlock, l.path)
 	}
 	return nil
+}
+
+// sizeOfACL returns how many bytes of a create the access control list takes.
+func (l *Lock) sizeOfACL() int {
+	acl := l.cfg.acl
+	if acl == nil {
+		acl = l.c.cfg.ACL
+	}
+	const fixed = 12 // the permissions and the lengths of the two texts
+	size := 0
+	for _, a := range acl {
+		size += fixed + len(a.Scheme) + len(a.ID)
+	}
+	return size
 }
 
 // Do runs f while holding the lock. It returns f's error, or why the lock could
@@ -117,10 +143,12 @@ func (l *Lock) Do(ctx context.Context, f func(context.Context, events.Grant) err
 	}
 	err = f(a.Context(ctx), grant)
 	a.Release()
-	select {
-	case lost := <-a.Lost():
-		return errors.Join(lost.Err, err)
-	default:
-		return err
+	// Released or lost by now, whichever came first, it is known; the event of the
+	// loss may still be on its way to the channel.
+	var lost *LostError
+	a.actor.OnEnd(func(end error) { _ = errors.As(end, &lost) })
+	if lost != nil {
+		err = errors.Join(lost, err)
 	}
+	return err
 }

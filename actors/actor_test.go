@@ -1,0 +1,193 @@
+package actors_test
+
+import (
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/zkgrant/zkgrant/actors"
+)
+
+// TestActorLosesNothing has many post at once. What the handler touches is not
+// guarded on purpose: the race detector sees two of its runs overlap, or one that
+// does not see what an earlier one wrote.
+func TestActorLosesNothing(t *testing.T) {
+	const posters, each = 100, 1000
+	type message struct{ poster, number int }
+	var (
+		group   actors.Group
+		next    [posters]int
+		handled int
+		inside  atomic.Int32
+	)
+	actor := actors.NewActor(&group, func(m message) {
+		if inside.Add(1) != 1 {
+			t.Error("two messages were handled at once")
+		}
+		if next[m.poster] != m.number {
+			t.Errorf("poster %d: message %d came when %d was next", m.poster, m.number, next[m.poster])
+		}
+		next[m.poster] = m.number + 1
+		handled++
+		inside.Add(-1)
+	})
+	var posting sync.WaitGroup
+	for p := range posters {
+		posting.Go(func() {
+			for i := range each {
+				if !actor.Post(message{p, i}) {
+					t.Error("a message was refused by an open group")
+				}
+			}
+		})
+	}
+	posting.Wait()
+	group.Close()
+	if handled != posters*each {
+		t.Errorf("%d messages were handled, want %d", handled, posters*each)
+	}
+}
+
+func TestIdleActorsCostNoGoroutine(t *testing.T) {
+	const n = 10_000
+	var (
+		group   actors.Group
+		handled atomic.Int32
+	)
+	before := runtime.NumGoroutine()
+	all := make([]*actors.Actor[int], n)
+	for i := range all {
+		all[i] = actors.NewActor(&group, func(int) { handled.Add(1) })
+		all[i].Post(i)
+	}
+	eventually(t, "10,000 messages handled", func() bool { return handled.Load() == n })
+	eventually(t, "no goroutine more than before", func() bool { return runtime.NumGoroutine() <= before })
+	if !all[0].Post(0) {
+		t.Error("an idle actor does not wake up")
+	}
+	group.Close()
+	if handled.Load() != n+1 {
+		t.Error("an idle actor did not handle what woke it up")
+	}
+}
+
+func TestActorPostsToItself(t *testing.T) {
+	var (
+		group actors.Group
+		actor *actors.Actor[int]
+		got   []int
+	)
+	started := make(chan struct{})
+	actor = actors.NewActor(&group, func(m int) {
+		got = append(got, m)
+		if m == 1 {
+			<-started // 2 is queued by now
+		}
+		if m < 5 {
+			actor.Post(m + 10)
+			actor.Post(m + 20)
+		}
+	})
+	actor.Post(1)
+	actor.Post(2)
+	close(started)
+	group.Close()
+	// What a handler posts comes behind what was there, in order, and is handled
+	// even though the group was closed in the meantime.
+	if want := []int{1, 2, 11, 21, 12, 22}; !slices.Equal(got, want) {
+		t.Errorf("handled %v, want %v", got, want)
+	}
+}
+
+func TestGroupCloseWaitsAndRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var group actors.Group
+		hold := make(chan struct{})
+		handled := 0
+		busy := actors.NewActor(&group, func(int) { <-hold; handled++ })
+		idle := actors.NewActor(&group, func(int) { t.Error("a refused message was handled") })
+		busy.Post(1)
+		var closed atomic.Int32
+		for range 3 {
+			go func() { group.Close(); closed.Add(1) }()
+		}
+		synctest.Wait()
+		if closed.Load() != 0 {
+			t.Error("Close returned while a message was being handled")
+		}
+		if idle.Post(1) || group.Go(func() { t.Error("a refused function was run") }) {
+			t.Error("a closed group starts goroutines")
+		}
+		accepted := 1
+		if busy.Post(2) { // the one that runs may still take it
+			accepted++
+		}
+		close(hold)
+		synctest.Wait()
+		if closed.Load() != 3 {
+			t.Errorf("%d of 3 calls of Close returned after the last goroutine had ended", closed.Load())
+		}
+		if handled != accepted {
+			t.Errorf("%d messages were handled, and %d accepted", handled, accepted)
+		}
+		if busy.Post(3) {
+			t.Error("an idle actor of a closed group took a message")
+		}
+		group.Close()
+	})
+}
+
+func TestClosingAGroupThatNeverRan(*testing.T) {
+	var group actors.Group
+	group.Close()
+	group.Close()
+}
+
+// TestPostRacesWithTheEndOfADrain posts each message as soon as the one before
+// was handled, which is when the drain is about to leave.
+func TestPostRacesWithTheEndOfADrain(t *testing.T) {
+	var (
+		group   actors.Group
+		handled atomic.Int32
+	)
+	actor := actors.NewActor(&group, func(int) { handled.Add(1) })
+	for n := range int32(100_000) {
+		actor.Post(0)
+		eventually(t, "handled", func() bool { return handled.Load() == n+1 })
+	}
+	group.Close()
+}
+
+func TestPostRacesWithClose(t *testing.T) {
+	const rounds, posters = 2000, 4
+	for range rounds {
+		var (
+			group    actors.Group
+			handled  int
+			accepted atomic.Int32
+			posting  sync.WaitGroup
+		)
+		actor := actors.NewActor(&group, func(int) { handled++ })
+		for range posters {
+			posting.Go(func() {
+				for i := range 100 {
+					if !actor.Post(i) {
+						return
+					}
+					accepted.Add(1)
+				}
+			})
+		}
+		runtime.Gosched()
+		group.Close()
+		// The group is closed and its last goroutine has ended, so no drain can
+		// have begun since, and handled stands still.
+		posting.Wait()
+		if int(accepted.Load()) != handled {
+			t.Fatalf("%d messages were accepted and %d handled", accepted.Load(), handled)
+		}
+	}
+}

@@ -1,0 +1,40 @@
+package actors
+
+import "github.com/zkgrant/zkgrant/events"
+
+// Backlog tells how many events the stream keeps for the subscriber that lags
+// behind most, and how many entries they take up.
+func (s *Stream) Backlog() (kept, entries int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for sub := range s.subs {
+		n := 0
+		for _, e := range sub.queue {
+			if e.event != nil {
+				n++
+			}
+		}
+		kept, entries = max(kept, n), max(entries, len(sub.queue))
+	}
+	return kept, entries
+}
+
+// Remembered tells of how many acquisitions the stream knows whether their Grant
+// was seen.
+func (s *Stream) Remembered() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.seen)
+}
+
+// Hold runs f while the stream stands still: nothing is published meanwhile
+// except by the function that f is given, and what is received is not noted.
+func (s *Stream) Hold(f func(publish func(events.Event))) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f(func(ev events.Event) {
+		for sub := range s.subs {
+			sub.push(ev)
+		}
+	})
+}

@@ -1,0 +1,338 @@
+package actors_test
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// readily makes the port open a session and answer every request by itself:
+// at once, from inside of the request, or from a goroutine of its own.
+func readily(p *fakePort, apart bool) {
+	say := func(in recipes.Input) {
+		if apart {
+			go p.say(in)
+		} else {
+			p.say(in)
+		}
+	}
+	p.onOpen = func() { p.say(recipes.Opened{Epoch: epoch, Session: session}) }
+	p.answer = func(e recipes.Effect) {
+		switch e := e.(type) {
+		case recipes.Create:
+			say(recipes.Created{Epoch: e.Epoch, Node: own})
+		case recipes.List:
+			say(recipes.Listed{Epoch: e.Epoch, Queue: []events.Name{own}, Own: recipes.Own{Name: own, Owner: session, Token: token}})
+		case recipes.Claim:
+			say(recipes.Claimed{Epoch: e.Epoch, Fresh: true})
+		case recipes.Delete:
+			say(recipes.Deleted{Epoch: e.Epoch})
+		}
+	}
+}
+
+// history is what one acquisition's events on the stream came to.
+type history struct{ grant, lost, ended int }
+
+// race plays many acquisitions, with a subscriber to the stream or without.
+// Whatever the round does, the acquisition has to be over when it returns.
+func race(t *testing.T, round func(n int, r *rig, last func() history)) {
+	t.Helper()
+	const rounds = 4000
+	for _, subscribed := range []bool{false, true} {
+		r := newRig(t)
+		histories := make(chan history, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		var reading sync.WaitGroup
+		if subscribed {
+			stream := r.stream.Subscribe(ctx)
+			reading.Go(func() {
+				var h history
+				for ev := range stream {
+					switch ev := ev.(type) {
+					case events.Grant:
+						h.grant++
+						if h != (history{grant: 1}) {
+							t.Errorf("%+v with this Grant", h)
+						}
+						continue
+					case events.Lost:
+						h.lost++
+						if r.Valid() || r.Holding() {
+							t.Errorf("%+v came while the lock was held", ev)
+						}
+					case events.Ended:
+						h.ended++
+					}
+					histories <- h
+					h = history{}
+				}
+			})
+		}
+		for n := range rounds {
+			r.port = &fakePort{deadline: r.port.deadline} // answers that are late go to the old one
+			readily(r.port, n%2 == 0)
+			r.renew()
+			before := r.gone.Load()
+			round(n, r, func() history {
+				if !subscribed {
+					return history{}
+				}
+				return within(t, "last event", histories)
+			})
+			if !isDone(r.Lock) || r.Holding() || r.Valid() {
+				t.Fatalf("round %d: done: %v, held: %v, valid: %v", n, isDone(r.Lock), r.Holding(), r.Valid())
+			}
+			eventually(t, "nothing left", func() bool { return r.gone.Load() == before+1 })
+			if opened, closed := r.port.counts(); opened != closed || r.port.isOpen() {
+				t.Fatalf("round %d: the port was opened %d times and closed %d times", n, opened, closed)
+			}
+			if t.Failed() {
+				t.Fatalf("in round %d", n)
+			}
+		}
+		r.stream.Close()
+		reading.Wait()
+		cancel()
+		r.group.Close()
+	}
+}
+
+// spin lets others run for a while that differs from round to round.
+func spin(n int) {
+	for range n % 23 {
+		runtime.Gosched()
+	}
+}
+
+// TestWithdrawRacesWithTaking has the caller's goroutines take the Grant and
+// withdraw at the same moment.
+func TestWithdrawRacesWithTaking(t *testing.T) {
+	var outcomes [2]int
+	race(t, func(n int, r *rig, last func() history) {
+		var (
+			returned, stop atomic.Bool
+			took           atomic.Int32
+			reading        sync.WaitGroup
+		)
+		for range 2 {
+			reading.Go(func() {
+				for !stop.Load() {
+					late := returned.Load()
+					if _, ok := take(r.Granted()); ok {
+						took.Add(1)
+						if late {
+							t.Error("a Grant was read after Withdraw had returned")
+						}
+					}
+					runtime.Gosched()
+				}
+			})
+		}
+		var leaving sync.WaitGroup
+		leaving.Go(func() {
+			spin(n)
+			r.Withdraw(recipes.WhyReleased)
+			returned.Store(true)
+		})
+		r.Start(t.Context(), 0, recipes.Started{})
+		leaving.Wait()
+		if r.Holding() || r.Valid() {
+			t.Error("it is held after Withdraw")
+		}
+		within(t, "end", r.Done())
+		stop.Store(true)
+		reading.Wait()
+		h := last()
+		checkReleased(t, r, int(took.Load()), h)
+		if r.Err() == nil {
+			outcomes[1]++
+		} else {
+			outcomes[0]++
+		}
+	})
+	t.Logf("%d withdrawn, %d released", outcomes[0], outcomes[1])
+	if outcomes[0] == 0 || outcomes[1] == 0 {
+		t.Errorf("%v: there was no race", outcomes)
+	}
+}
+
+// checkReleased checks the end of an acquisition that nothing but Withdraw ended.
+func checkReleased(t *testing.T, r *rig, took int, h history) {
+	t.Helper()
+	if _, ok := take(r.Granted()); ok {
+		t.Error("a Grant can be read after Done")
+	}
+	if _, ok := take(r.Lost()); ok {
+		t.Error("a Lost without a loss")
+	}
+	if took > 1 || h.lost != 0 || h != (history{}) && h.ended != 1 {
+		t.Errorf("%d Grants were taken, the stream has %+v", took, h)
+	}
+	want := ends(recipes.WhyReleased, false, 0, nil)
+	if took+h.grant > 0 {
+		want = nil
+	}
+	if err := r.Err(); err != want { //nolint:errorlint // the very error is meant
+		t.Errorf("%d Grants were taken, the stream has %+v, and Err is %v", took, h, err)
+	}
+	if took > 0 && h.ended > 0 && h.grant == 0 {
+		t.Error("the Grant was taken, and is not on the stream")
+	}
+}
+
+// TestStreamReaderReleases has a subscriber live on the stream alone: it gives
+// back what it sees granted, while another goroutine withdraws.
+func TestStreamReaderReleases(t *testing.T) {
+	race(t, func(n int, r *rig, last func() history) {
+		ctx, cancel := context.WithCancel(t.Context())
+		stream := r.stream.Subscribe(ctx)
+		var (
+			returned atomic.Bool
+			saw      int
+			going    sync.WaitGroup
+		)
+		going.Go(func() {
+			for {
+				late := returned.Load()
+				select {
+				case ev := <-stream:
+					switch ev.(type) {
+					case events.Grant:
+						saw++
+						if late && r.Err() != nil {
+							t.Error("a Grant that was taken back was read after Withdraw had returned")
+						}
+						r.Withdraw(recipes.WhyReleased)
+					case events.Ended:
+						return
+					}
+				default:
+					runtime.Gosched()
+				}
+			}
+		})
+		going.Go(func() {
+			spin(n)
+			r.Withdraw(recipes.WhyReleased)
+			returned.Store(true)
+		})
+		r.Start(t.Context(), 0, recipes.Started{})
+		within(t, "end", r.Done())
+		going.Wait()
+		cancel()
+		h := last()
+		if h.ended == 1 && h.grant != saw {
+			t.Errorf("one subscriber saw %d Grants, the other %d", saw, h.grant)
+		}
+		checkReleased(t, r, saw, h)
+	})
+}
+
+// TestLossRacesWithTaking has the lease run out when the Grant is being taken:
+// either both the Grant and the loss reach the caller, or neither.
+func TestLossRacesWithTaking(t *testing.T) {
+	var outcomes [2]int
+	race(t, func(n int, r *rig, last func() history) {
+		r.Start(t.Context(), 0, recipes.Started{Keep: n%3 == 0})
+		eventually(t, "granted", r.Holding)
+		var taking sync.WaitGroup
+		took := 0
+		taking.Go(func() {
+			spin(n)
+			if _, ok := take(r.Granted()); ok {
+				took++
+			}
+		})
+		spin(n / 23)
+		r.port.say(recipes.LeaseRanOut{})
+		taking.Wait()
+		if n%3 == 0 {
+			r.Withdraw(recipes.WhyReleased)
+		}
+		within(t, "end", r.Done())
+		_, lost := take(r.Lost())
+		h := last()
+		err := r.Err()
+		if n%3 == 0 && !lost { // Withdraw may have been quicker than the loss
+			if e, ok := err.(endError); err == nil || ok && e.Why == recipes.WhyReleased { //nolint:errorlint // the very error is meant
+				checkReleased(t, r, took, h)
+				return
+			}
+		}
+		if want := ends(recipes.WhyLost, lost, events.ReasonLeaseRanOut, nil); err != want { //nolint:errorlint // the very error is meant
+			t.Errorf("Err is %v, want %v", err, want)
+		}
+		if lost != (took+h.grant > 0) {
+			t.Errorf("the Grant was taken %d times from the channel and %d times from the stream; lost: %v", took, h.grant, lost)
+		}
+		if h != (history{}) && h != (history{grant: 1, lost: 1}) && h != (history{ended: 1}) {
+			t.Errorf("the stream has %+v", h)
+		}
+		if _, ok := take(r.Granted()); ok {
+			t.Error("the Grant can be read after the loss")
+		}
+		if lost {
+			outcomes[1]++
+		} else {
+			outcomes[0]++
+		}
+	})
+	t.Logf("%d taken back, %d lost", outcomes[0], outcomes[1])
+	if outcomes[0] == 0 || outcomes[1] == 0 {
+		t.Errorf("%v: there was no race", outcomes)
+	}
+}
+
+// TestContextRacesWithTaking ends the context when the Grant is being taken:
+// either the caller has it and keeps it, or the wait has ended.
+func TestContextRacesWithTaking(t *testing.T) {
+	var outcomes [2]int
+	race(t, func(n int, r *rig, last func() history) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		var going sync.WaitGroup
+		going.Go(func() { spin(n); cancel(errCause) })
+		r.Start(ctx, 0, recipes.Started{})
+		spin(n / 23)
+		took := 0
+		timer := time.NewTimer(patience)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			t.Fatalf("after %v neither a Grant nor the end", patience)
+		case <-r.Granted():
+			took++
+			going.Wait()
+			if !r.Holding() || isDone(r.Lock) {
+				t.Error("the end of the context took a Grant away that the caller has")
+			}
+			r.Withdraw(recipes.WhyReleased)
+		case <-r.Done():
+		}
+		going.Wait()
+		within(t, "end", r.Done())
+		h := last()
+		if took > 0 {
+			checkReleased(t, r, took, h)
+			outcomes[1]++
+			return
+		}
+		outcomes[0]++
+		if err := r.Err(); err != ends(recipes.WhyContext, false, 0, errCause) { //nolint:errorlint // the very error is meant
+			t.Errorf("Err is %v", err)
+		}
+		if h != (history{}) && h != (history{ended: 1}) {
+			t.Errorf("the wait has ended, and the stream has %+v", h)
+		}
+	})
+	t.Logf("%d waits ended, %d granted", outcomes[0], outcomes[1])
+	if outcomes[0] == 0 || outcomes[1] == 0 {
+		t.Errorf("%v: there was no race", outcomes)
+	}
+}

@@ -1,0 +1,350 @@
+package actors_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// deed is something that the session, the caller or time does to a lock.
+type deed uint8
+
+const (
+	answers deed = iota + 1
+	answersUnknown
+	refuses
+	suspends
+	reconnects
+	leaseRunsOut
+	expires
+	opens
+	removesNode
+	withdraws
+	cancels
+	waitsTooLong
+	takesGrant
+	takesLost
+	readsStream
+	lastDeed = readsStream
+)
+
+// step is a deed, and whether the lock has come to rest before the next one.
+type step struct {
+	do     deed
+	settle bool
+}
+
+// TestPromiseOfOneAcquisition plays any sequence of deeds and checks what is
+// promised of one acquisition: at most one Grant, then at most one Lost, then
+// Done; no Lost for a Grant that was not taken; no Grant after Withdraw; not held
+// when done; and on the stream one Lost or Ended, last.
+func TestPromiseOfOneAcquisition(t *testing.T) {
+	const batches = 30 // of as many scripts as rapid takes for a check
+	one := rapid.Custom(func(rt *rapid.T) step {
+		return step{deed(rapid.IntRange(1, int(lastDeed)).Draw(rt, "deed")), rapid.Bool().Draw(rt, "settle")}
+	})
+	stories := map[string]int{}
+	for range batches {
+		rapid.Check(t, func(rt *rapid.T) {
+			keep := rapid.Bool().Draw(rt, "keep")
+			// Three answers lead to the Grant; by chance alone few would get there.
+			script := slices.Repeat([]step{{answers, true}}, rapid.IntRange(0, 3).Draw(rt, "progress"))
+			script = append(script, rapid.SliceOfN(one, 1, 40).Draw(rt, "script")...)
+			var s *stage
+			synctest.Test(t, func(t *testing.T) { s = play(t, keep, script) })
+			if len(s.broken) > 0 {
+				rt.Fatal(strings.Join(s.broken, "\n"))
+			}
+			stories[strings.Join(s.said, " ")]++
+		})
+	}
+	t.Logf("%v", stories)
+	if len(stories) != 3 {
+		t.Errorf("%v: the scripts do not lead to every end", stories)
+	}
+}
+
+// stage is a lock, its port and all that its caller has seen.
+type stage struct {
+	*rig
+	stream <-chan events.Event
+	cancel context.CancelCauseFunc
+
+	epoch   recipes.Epoch // 0: no session
+	last    recipes.Epoch
+	up      bool
+	pending []recipes.Effect // not answered yet
+
+	told           bool // by OnEnd
+	grants, losses int  // from the channels
+	said           []string
+	withdrawn      bool
+	takenBefore    bool // the Grant was taken before Withdraw was called
+	broken         []string
+}
+
+func (s *stage) breaks(format string, args ...any) {
+	s.broken = append(s.broken, fmt.Sprintf(format, args...))
+}
+
+// play plays the script and whatever is needed to come to an end. It runs in a
+// bubble.
+func play(t *testing.T, keep bool, script []step) *stage {
+	t.Helper()
+	s := &stage{rig: newRig(t)}
+	requests := make(chan recipes.Effect, 1000)
+	s.port.answer = func(e recipes.Effect) { requests <- e }
+	s.OnEnd(func(error) { s.told = true })
+	s.stream = s.rig.stream.Subscribe(t.Context())
+	ctx, cancel := context.WithCancelCause(t.Context())
+	s.cancel = cancel
+	s.Start(ctx, time.Minute, recipes.Started{Keep: keep})
+	synctest.Wait()
+	s.open()
+	rest := func() {
+		synctest.Wait()
+		for {
+			e, ok := take(requests)
+			if !ok {
+				return
+			}
+			s.pending = append(s.pending, e)
+		}
+	}
+	rest()
+	for _, step := range script {
+		s.do(step.do)
+		if step.settle {
+			rest()
+		}
+		s.check()
+	}
+	s.finish(rest)
+	s.cancel(nil)
+	s.close()
+	return s
+}
+
+func (s *stage) open() {
+	if opened, _ := s.port.counts(); s.epoch != 0 || opened == 0 {
+		return
+	}
+	s.last++
+	s.epoch, s.up = s.last, true
+	s.port.setEpoch(s.epoch)
+	s.port.say(recipes.Opened{Epoch: s.epoch, Session: session})
+}
+
+func (s *stage) do(d deed) {
+	switch d {
+	case answers, answersUnknown, refuses:
+		s.answer(d)
+	case suspends:
+		if s.up {
+			s.up = false
+			s.port.say(recipes.Suspended{})
+		}
+	case reconnects:
+		if s.epoch != 0 && !s.up {
+			s.up = true
+			s.port.say(recipes.Reconnected{})
+		}
+	case leaseRunsOut:
+		if s.epoch != 0 {
+			s.port.say(recipes.LeaseRanOut{})
+		}
+	case expires:
+		if s.epoch != 0 {
+			s.epoch, s.up = 0, false
+			s.port.say(recipes.Expired{})
+		}
+	case opens:
+		s.open()
+	case removesNode:
+		if s.epoch != 0 {
+			s.port.say(recipes.Gone{Epoch: s.epoch, Node: own.Text})
+		}
+	case withdraws:
+		s.takenBefore = s.takenBefore || !s.withdrawn && s.taken()
+		s.withdrawn = true
+		s.Withdraw(recipes.WhyReleased)
+		if s.Holding() || s.Valid() {
+			s.breaks("held after Withdraw")
+		}
+		if _, ok := take(s.Granted()); ok {
+			s.breaks("a Grant was readable after Withdraw")
+		}
+	case cancels:
+		s.cancel(errCause)
+	case waitsTooLong:
+		time.Sleep(time.Minute)
+	case takesGrant:
+		if _, ok := take(s.Granted()); ok {
+			s.grants++
+		}
+	case takesLost:
+		if _, ok := take(s.Lost()); ok {
+			if !s.taken() {
+				s.breaks("a Lost for a Grant that was not taken")
+			}
+			s.losses++
+		}
+	case readsStream:
+		s.read()
+	}
+}
+
+// taken tells whether the caller has the Grant, from the channel or the stream.
+func (s *stage) taken() bool { return s.grants > 0 || slices.Contains(s.said, "grant") }
+
+// answer answers the oldest request; one of a past epoch was never heard of
+// again, or not for certain.
+func (s *stage) answer(d deed) {
+	if len(s.pending) == 0 {
+		return
+	}
+	e := s.pending[0]
+	s.pending = s.pending[1:]
+	var (
+		of recipes.Epoch
+		op recipes.Op
+		in recipes.Input
+	)
+	switch e := e.(type) {
+	case recipes.Create:
+		of, op, in = e.Epoch, recipes.OpCreate, recipes.Created{Epoch: e.Epoch, Node: own}
+	case recipes.List:
+		found := recipes.Own{Name: own, Owner: session, Token: token}
+		of, op, in = e.Epoch, recipes.OpList, recipes.Listed{Epoch: e.Epoch, Queue: []events.Name{own}, Own: found}
+	case recipes.Claim:
+		of, op, in = e.Epoch, recipes.OpClaim, recipes.Claimed{Epoch: e.Epoch, Fresh: true}
+	case recipes.Delete:
+		of, op, in = e.Epoch, recipes.OpDelete, recipes.Deleted{Epoch: e.Epoch}
+	default:
+		return
+	}
+	switch {
+	case d == answersUnknown || d == answers && of != s.epoch && op != recipes.OpCreate:
+		in = recipes.Unknown{Epoch: of, Op: op}
+	case d == refuses:
+		in = recipes.Refused{Epoch: of, Op: op}
+	}
+	s.port.say(in)
+}
+
+// read takes the next event off the stream, if there is one.
+func (s *stage) read() bool {
+	synctest.Wait()
+	ev, ok := take(s.stream)
+	if !ok {
+		return false
+	}
+	switch ev.(type) {
+	case events.Grant:
+		if s.withdrawn && !s.takenBefore {
+			s.breaks("a Grant was on the stream after Withdraw")
+		}
+		s.said = append(s.said, "grant")
+	case events.Lost:
+		s.said = append(s.said, "lost")
+		if s.Holding() || s.Valid() {
+			s.breaks("held when the Lost was read")
+		}
+	case events.Ended:
+		s.said = append(s.said, "ended")
+		if s.Holding() || s.Valid() {
+			s.breaks("held when the Ended was read")
+		}
+	}
+	return true
+}
+
+// check looks at what has to hold at any moment.
+func (s *stage) check() {
+	if !isDone(s.Lock) {
+		if err := s.Err(); err != nil && !isDone(s.Lock) {
+			s.breaks("Err is %v before Done", err)
+		}
+		return
+	}
+	if s.Holding() || s.Valid() {
+		s.breaks("held when done")
+	}
+	if _, ok := take(s.Granted()); ok {
+		s.breaks("a Grant was readable when done")
+	}
+}
+
+// finish ends the acquisition for good and looks at the whole story.
+func (s *stage) finish(rest func()) {
+	rest()
+	if s.Holding() { // then the Grant was taken, or is there to be taken
+		s.do(takesGrant)
+		if s.grants == 0 {
+			s.breaks("held, and whoever reads the channel cannot know")
+		}
+	}
+	// Once it is over, only somebody who was given the Grant can be asked to
+	// say that he has finished.
+	if !s.told || s.grants > 0 {
+		s.do(withdraws)
+		rest()
+	}
+	s.do(expires)
+	rest()
+	for len(s.pending) > 0 {
+		s.answer(answersUnknown)
+		rest()
+	}
+	for s.read() {
+	}
+	if !isDone(s.Lock) {
+		s.breaks("not done at the end")
+		return
+	}
+	s.check()
+	if _, ok := take(s.Lost()); ok {
+		s.losses++
+	}
+	s.tally()
+	if opened, closed := s.port.counts(); s.gone.Load() != 1 || closed != opened {
+		s.breaks("Gone was called %d times, the port opened %d times and closed %d times", s.gone.Load(), opened, closed)
+	}
+}
+
+func (s *stage) tally() {
+	story := strings.Join(s.said, " ")
+	switch story {
+	case "ended", "grant lost", "grant ended":
+	default:
+		s.breaks("the stream said %q", story)
+	}
+	if s.grants > 1 || s.losses > 1 {
+		s.breaks("%d Grants and %d losses were read", s.grants, s.losses)
+	}
+	if s.grants == 1 && story == "ended" {
+		s.breaks("a Grant was read of which the stream says nothing")
+	}
+	if (s.losses == 1) != (story == "grant lost") {
+		s.breaks("%d losses were read, and the stream said %q", s.losses, story)
+	}
+	err, _ := s.Err().(endError) //nolint:errorlint // made by Explain
+	if s.Err() == nil && story != "grant ended" {
+		s.breaks("Err is nil, and the stream said %q", story)
+	}
+	if story == "grant lost" && err.Why != recipes.WhyLost {
+		s.breaks("Err is %v after a loss", s.Err())
+	}
+	if (err.Why == recipes.WhyContext || err.Why == recipes.WhyTimeout) && story != "ended" {
+		s.breaks("Err is %v, and the stream said %q", s.Err(), story)
+	}
+}

@@ -1,0 +1,242 @@
+package actors_test
+
+import (
+	"context"
+	"reflect"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/zkgrant/zkgrant/actors"
+	"github.com/zkgrant/zkgrant/events"
+)
+
+func TestRetractBeforeTheGrantIsOffered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStream(t)
+		c := s.Subscribe(t.Context())
+		s.Publish(events.Ended{ID: 1})
+		s.Publish(events.Grant{ID: 2})
+		s.Publish(events.Grant{ID: 3})
+		synctest.Wait()
+		if s.Retract(2) {
+			t.Error("a Grant that was not offered was taken")
+		}
+		expect(t, c, events.Ended{ID: 1}, events.Grant{ID: 3})
+	})
+}
+
+func TestRetractWhileTheGrantIsOffered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStream(t)
+		c := s.Subscribe(t.Context())
+		s.Publish(events.Grant{ID: 2})
+		s.Publish(events.Ended{ID: 1})
+		synctest.Wait()
+		if s.Retract(2) {
+			t.Error("a Grant that nobody read was taken")
+		}
+		expect(t, c, events.Ended{ID: 1})
+		if s.Retract(2) {
+			t.Error("a Grant that was taken back was taken")
+		}
+	})
+}
+
+func TestRetractAfterTheGrantWasTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStream(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		c := s.Subscribe(ctx)
+		s.Publish(events.Grant{ID: 2})
+		expect(t, c, events.Grant{ID: 2})
+		for range 2 {
+			if !s.Retract(2) {
+				t.Error("a Grant that was read was not taken")
+			}
+		}
+		cancel()
+		synctest.Wait()
+		if !s.Retract(2) {
+			t.Error("a Grant counts as taken only as long as its reader is there")
+		}
+		s.Publish(events.Ended{ID: 2})
+		if s.Retract(2) || s.Remembered() != 0 {
+			t.Error("the stream remembers an acquisition that is over")
+		}
+	})
+}
+
+func TestRetractWithoutSubscribers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStream(t)
+		s.Publish(events.Grant{ID: 1})
+		if s.Retract(1) {
+			t.Error("a Grant without readers was taken")
+		}
+		expect(t, s.Subscribe(t.Context()))
+	})
+}
+
+// TestRetractOfWhatOneHasTaken has several subscribers, each at another point of
+// the queue. Those who do not have the Grant yet get it where it was.
+func TestRetractOfWhatOneHasTaken(t *testing.T) {
+	for range 50 { // the subscribers are visited in random order
+		synctest.Test(t, func(t *testing.T) {
+			s := newStream(t)
+			want := []events.Event{events.Ended{ID: 1}, events.Grant{ID: 2}, events.Ended{ID: 3}, events.Lost{ID: 2}}
+			early, middle, late := s.Subscribe(t.Context()), s.Subscribe(t.Context()), s.Subscribe(t.Context())
+			for _, ev := range want[:3] {
+				s.Publish(ev)
+			}
+			expect(t, early, want[:3]...)
+			if !reflect.DeepEqual(next(middle), want[0]) {
+				t.Error("the first event is not the first")
+			}
+			synctest.Wait() // middle is being offered the Grant, late is not
+			if !s.Retract(2) {
+				t.Error("a Grant that one of three has read was not taken")
+			}
+			s.Publish(want[3])
+			expect(t, early, want[3])
+			expect(t, middle, want[1:]...)
+			expect(t, late, want...)
+		})
+	}
+}
+
+// TestRetractFromASubscriberThatLeaves ends the reader's context and takes the
+// Grant back at the same moment.
+func TestRetractFromASubscriberThatLeaves(t *testing.T) {
+	for range 1000 {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStream(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			s.Subscribe(ctx)
+			s.Publish(events.Grant{ID: 1})
+			synctest.Wait()
+			go cancel()
+			if s.Retract(1) {
+				t.Error("a Grant that nobody read was taken")
+			}
+		})
+	}
+}
+
+// TestRetractRacesWithReaders takes each Grant back while one or two readers may
+// be receiving it, next to other acquisitions' events. The answer has to be what
+// the readers say: either all of them have the Grant, or none.
+func TestRetractRacesWithReaders(t *testing.T) {
+	const rounds = 10_000
+	for _, readers := range []int{1, 2} {
+		var (
+			group   actors.Group
+			reading sync.WaitGroup
+		)
+		s := actors.NewStream(&group)
+		got := make([]chan bool, readers) // one answer a round
+		for r := range got {
+			got[r] = make(chan bool, 1)
+			c := s.Subscribe(t.Context())
+			reading.Go(func() {
+				seen := map[uint64]bool{}
+				for ev := range c {
+					switch ev := ev.(type) {
+					case events.Grant:
+						seen[ev.ID] = true
+					case events.Ended:
+						if ev.ID%2 == 0 {
+							got[r] <- seen[ev.ID]
+						}
+					}
+				}
+			})
+		}
+		var outcomes [2]int
+		for round := range uint64(rounds) {
+			id := 2 * round
+			s.Publish(events.Grant{ID: id})
+			go s.Publish(events.Grant{ID: id + 1})
+			for range round % 8 {
+				runtime.Gosched()
+			}
+			taken := s.Retract(id)
+			s.Publish(events.Ended{ID: id})
+			s.Publish(events.Ended{ID: id + 1})
+			for r := range got {
+				if has := within(t, "end of a round", got[r]); has != taken {
+					t.Fatalf("round %d: Retract said %v, and reader %d of %d %v", round, taken, r, readers, has)
+				}
+			}
+			if taken {
+				outcomes[1]++
+			} else {
+				outcomes[0]++
+			}
+		}
+		s.Close()
+		reading.Wait()
+		group.Close()
+		t.Logf("%d readers: %d taken back, %d taken", readers, outcomes[0], outcomes[1])
+		if outcomes[0] == 0 || outcomes[1] == 0 {
+			t.Errorf("%d readers: %v: there was no race", readers, outcomes)
+		}
+	}
+}
+
+// TestRetractionsAtOnce takes back the Grants of many acquisitions from many
+// goroutines, each Grant from two.
+func TestRetractionsAtOnce(t *testing.T) {
+	const n = 200
+	for range 20 {
+		var group actors.Group
+		s := actors.NewStream(&group)
+		c := s.Subscribe(t.Context())
+		for id := uint64(1); id <= n; id++ {
+			s.Publish(events.Grant{ID: id})
+		}
+		var (
+			taking sync.WaitGroup
+			mu     sync.Mutex
+			taken  = map[uint64]int{}
+		)
+		for id := uint64(1); id <= n; id++ {
+			for range 2 {
+				taking.Go(func() {
+					if s.Retract(id) {
+						mu.Lock()
+						defer mu.Unlock()
+						taken[id]++
+					}
+				})
+			}
+		}
+		var read []uint64
+		for range n / 10 {
+			select {
+			case ev := <-c:
+				read = append(read, ev.(events.Grant).ID)
+			default:
+				runtime.Gosched()
+			}
+		}
+		done := make(chan struct{})
+		go func() { taking.Wait(); close(done) }()
+		within(t, "end of the retractions", done)
+		s.Close()
+		for ev := range c {
+			read = append(read, ev.(events.Grant).ID)
+		}
+		group.Close()
+		seen := map[uint64]bool{}
+		for _, id := range read {
+			seen[id] = true
+		}
+		for id := uint64(1); id <= n; id++ {
+			if (taken[id] > 0) != seen[id] {
+				t.Fatalf("%d: %d retractions said taken, read: %v", id, taken[id], seen[id])
+			}
+		}
+	}
+}

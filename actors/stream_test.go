@@ -1,0 +1,299 @@
+package actors_test
+
+import (
+	"context"
+	"reflect"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkgrant/zkgrant/actors"
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// newStream returns an open stream that is closed at the end of the test.
+func newStream(t *testing.T) *actors.Stream {
+	t.Helper()
+	group := &actors.Group{}
+	s := actors.NewStream(group)
+	t.Cleanup(func() {
+		s.Close()
+		group.Close()
+	})
+	return s
+}
+
+// next returns what the channel offers now; nil if that is nothing, or if it is
+// closed.
+func next(c <-chan events.Event) events.Event {
+	synctest.Wait()
+	select {
+	case ev := <-c:
+		return ev
+	default:
+		return nil
+	}
+}
+
+// expect reads the events, and then nothing.
+func expect(t *testing.T, c <-chan events.Event, want ...events.Event) {
+	t.Helper()
+	for i, w := range want {
+		if got := next(c); !reflect.DeepEqual(got, w) {
+			t.Fatalf("event %d is %#v, want %#v", i, got, w)
+		}
+	}
+	if got := next(c); got != nil {
+		t.Fatalf("%#v came after the last event", got)
+	}
+}
+
+func isClosed(c <-chan events.Event) bool {
+	synctest.Wait()
+	select {
+	case _, open := <-c:
+		return !open
+	default:
+		return false
+	}
+}
+
+func TestStreamKeepsTheOrderForEverySubscriber(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStream(t)
+		const n = 500
+		done := make(chan struct{})
+		pauses := []time.Duration{0, time.Millisecond, time.Second}
+		for _, pause := range pauses {
+			c := s.Subscribe(t.Context())
+			go func() {
+				defer func() { done <- struct{}{} }()
+				for id := uint64(1); id <= n; id++ {
+					for _, want := range []events.Event{events.Grant{ID: id}, events.Lost{ID: id}, events.Ended{ID: id}} {
+						if got := <-c; !reflect.DeepEqual(got, want) {
+							t.Errorf("with a pause of %v: got %#v, want %#v", pause, got, want)
+							return
+						}
+					}
+					time.Sleep(pause)
+				}
+			}()
+		}
+		began := time.Now()
+		for id := uint64(1); id <= n; id++ {
+			s.Publish(events.Grant{ID: id})
+			s.Publish(events.Lost{ID: id})
+			s.Publish(events.Ended{ID: id})
+		}
+		if !time.Now().Equal(began) {
+			t.Error("Publish waited for a reader")
+		}
+		for range pauses {
+			<-done
+		}
+	})
+}
+
+func TestStreamCoalescesForASlowReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStream(t)
+		c := s.Subscribe(t.Context())
+		for _, ev := range []events.Event{
+			events.Ended{ID: 9}, // is being offered; what comes now waits
+			events.Queued{ID: 1, Ahead: 5}, events.Connected{Session: 1}, events.Queued{ID: 2, Ahead: 7}, events.Suspended{},
+			events.Resumed{}, events.Queued{ID: 1, Ahead: 4}, events.SessionExpired{Session: 1}, events.Requeued{ID: 1},
+			events.Connected{Session: 2}, events.Queued{ID: 1, Ahead: 3}, events.Requeued{ID: 1}, events.Grant{ID: 1},
+			events.Suspended{Deadline: time.Unix(1, 0)}, events.Resumed{}, events.SessionExpired{Session: 2}, events.Lost{ID: 1},
+			events.Requeued{ID: 2}, events.Connected{Session: 3}, events.Revoked{ID: 3}, events.Revoked{ID: 3},
+			events.Queued{ID: 3}, events.Ended{ID: 3}, events.Queued{ID: 2, Ahead: 6},
+		} {
+			s.Publish(ev)
+			synctest.Wait()
+		}
+		expect(t, c, events.Ended{ID: 9},
+			events.Requeued{ID: 1}, events.Grant{ID: 1}, // which outdates any Queued
+			events.Suspended{Deadline: time.Unix(1, 0)}, events.Resumed{}, events.SessionExpired{Session: 2}, events.Lost{ID: 1},
+			events.Requeued{ID: 2}, events.Connected{Session: 3}, events.Revoked{ID: 3}, events.Revoked{ID: 3},
+			events.Ended{ID: 3}, // and so does the end
+			events.Queued{ID: 2, Ahead: 6})
+	})
+}
+
+// TestStreamReplacesWhatIsBeingOffered has the newer event arrive while the older
+// one, of the same kind, is inside the send.
+func TestStreamReplacesWhatIsBeingOffered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStream(t)
+		c := s.Subscribe(t.Context())
+		for i := range 1000 {
+			s.Publish(events.Queued{ID: 1, Ahead: i})
+			synctest.Wait()
+		}
+		expect(t, c, events.Queued{ID: 1, Ahead: 999})
+		s.Publish(events.Queued{ID: 1, Ahead: 1})
+		expect(t, c, events.Queued{ID: 1, Ahead: 1})
+	})
+}
+
+// TestStreamReplacesWhatIsBeingRead has a newer event arrive when the older one,
+// of the same kind, was received and the stream has not taken note of it yet.
+func TestStreamReplacesWhatIsBeingRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStream(t)
+		c := s.Subscribe(t.Context())
+		s.Publish(events.Queued{ID: 1, Ahead: 3})
+		synctest.Wait() // until it is inside the send
+		s.Hold(func(publish func(events.Event)) {
+			if got := <-c; got != (events.Queued{ID: 1, Ahead: 3}) {
+				t.Errorf("got %+v", got)
+			}
+			publish(events.Queued{ID: 1, Ahead: 2})
+		})
+		synctest.Wait()
+		s.Publish(events.Queued{ID: 1, Ahead: 1})
+		if kept, _ := s.Backlog(); kept != 1 {
+			t.Errorf("%d events of one kind are kept", kept)
+		}
+		expect(t, c, events.Queued{ID: 1, Ahead: 1})
+	})
+}
+
+func TestStreamDropsNothingThatMatters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStream(t)
+		const n = 1000
+		c := s.Subscribe(t.Context())
+		var want []events.Event
+		for id := uint64(1); id <= n; id++ {
+			s.Publish(events.Queued{ID: id, Ahead: 1})
+			s.Publish(events.Requeued{ID: id})
+			s.Publish(events.Grant{ID: id})
+			want = append(want, events.Requeued{ID: id}, events.Grant{ID: id})
+			if id%2 == 0 {
+				s.Publish(events.Lost{ID: id})
+				want = append(want, events.Lost{ID: id})
+			} else {
+				s.Publish(events.Ended{ID: id})
+				want = append(want, events.Ended{ID: id})
+			}
+		}
+		expect(t, c, want...)
+		if n := s.Remembered(); n != 0 {
+			t.Errorf("the stream remembers %d acquisitions that are over", n)
+		}
+	})
+}
+
+// TestStreamBoundsItsMemory counts what is kept for a reader that does not read.
+func TestStreamBoundsItsMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStream(t)
+		const live, rounds = 100, 500
+		s.Subscribe(t.Context())
+		check := func(bound int) {
+			t.Helper()
+			kept, entries := s.Backlog()
+			if kept > bound || entries > 2*bound {
+				t.Fatalf("%d events in %d entries are kept, want at most %d and twice as many", kept, entries, bound)
+			}
+		}
+		for round := range rounds {
+			s.Publish(events.Connected{Session: int64(round)})
+			s.Publish(events.Suspended{})
+			s.Publish(events.Resumed{})
+			s.Publish(events.SessionExpired{Session: int64(round)})
+			for id := uint64(1); id <= live; id++ {
+				s.Publish(events.Queued{ID: id, Ahead: round})
+				s.Publish(events.Requeued{ID: id})
+			}
+			check(2*live + 4)
+		}
+		for id := uint64(1); id <= live; id++ {
+			s.Publish(events.Grant{ID: id})
+		}
+		for range rounds {
+			s.Publish(events.Suspended{})
+			s.Publish(events.Resumed{})
+		}
+		check(2*live + 4)
+		for id := uint64(1); id <= live; id++ {
+			s.Publish(events.Lost{ID: id})
+		}
+		check(3*live + 4)
+	})
+}
+
+func TestSubscriptionEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStream(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		idle, busy, other := s.Subscribe(ctx), s.Subscribe(ctx), s.Subscribe(t.Context())
+		s.Publish(events.Ended{ID: 1})
+		s.Publish(events.Ended{ID: 2})
+		expect(t, idle, events.Ended{ID: 1}, events.Ended{ID: 2})
+		cancel()
+		if !isClosed(idle) || !isClosed(busy) {
+			t.Error("a channel is open after its context has ended")
+		}
+		if !isClosed(s.Subscribe(ctx)) {
+			t.Error("a subscription with an ended context is open")
+		}
+		expect(t, other, events.Ended{ID: 1}, events.Ended{ID: 2})
+	})
+}
+
+func TestStreamCloseDeliversWhatIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var group actors.Group
+		s := actors.NewStream(&group)
+		slow, deaf, idle := s.Subscribe(t.Context()), s.Subscribe(t.Context()), s.Subscribe(t.Context())
+		const n = 20
+		for id := uint64(1); id <= n; id++ {
+			s.Publish(events.Ended{ID: id})
+		}
+		for id := uint64(1); id <= n; id++ {
+			<-idle
+		}
+		time.Sleep(time.Hour) // an old stream is as patient as a new one
+		began := time.Now()
+		s.Close()
+		s.Close()
+		if !time.Now().Equal(began) {
+			t.Error("Close waited")
+		}
+		if !isClosed(idle) || !isClosed(s.Subscribe(t.Context())) {
+			t.Error("a channel with nothing left is open after Close")
+		}
+		for id := uint64(1); id <= n; id++ {
+			time.Sleep(50 * time.Millisecond)
+			if ev := <-slow; ev != (events.Ended{ID: id}) {
+				t.Fatalf("got %#v after Close, want the end of %d", ev, id)
+			}
+		}
+		if !isClosed(slow) {
+			t.Error("the channel is open after the last event")
+		}
+		group.Close()
+		if waited := time.Since(began); waited > n*50*time.Millisecond+100*time.Millisecond {
+			t.Errorf("a reader that does not read held Close up for %v", waited)
+		}
+		if !isClosed(deaf) {
+			t.Error("the channel of a reader that does not read is open")
+		}
+	})
+}
+
+func TestDeafReaderIsGivenUpSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var group actors.Group
+		s := actors.NewStream(&group)
+		s.Subscribe(t.Context())
+		s.Publish(events.Ended{ID: 1})
+		began := time.Now()
+		s.Close()
+		group.Close()
+		if waited := time.Since(began); waited != 100*time.Millisecond {
+			t.Errorf("a reader that does not read was given %v", waited)
+		}
+	})
+}
