@@ -32,6 +32,7 @@ const (
 // methods may be called from any goroutine.
 type Coordinator struct {
 	cfg     session.Config
+	chroot  string // what every path is relative to; empty: the root
 	session *session.Session
 	group   *actors.Group
 	stream  *actors.Stream
@@ -65,7 +66,7 @@ func Connect(ctx context.Context, servers string, options ...Option) (*Coordinat
 		return nil, err
 	}
 	return &Coordinator{
-		cfg: cfg, session: s, group: group, stream: stream,
+		cfg: cfg, chroot: parsed.Chroot, session: s, group: group, stream: stream,
 		live: map[uint64]*actors.Lock{}, ended: make(chan struct{}),
 	}, nil
 }

@@ -39,7 +39,8 @@ var (
 var (
 	// ErrConnectString says that the list of servers is malformed.
 	ErrConnectString = session.ErrConnectString
-	// ErrPath says that a path is none by ZooKeeper's rules.
+	// ErrPath says that a path is none by ZooKeeper's rules, is longer than servers
+	// accept, or belongs to the servers themselves (/zookeeper).
 	ErrPath = session.ErrPath
 	// ErrTooLarge says that a request is beyond what servers accept.
 	ErrTooLarge = session.ErrTooLarge
