@@ -1,0 +1,187 @@
+package actors
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// This file is the drain's side of a Lock: it steps the machine and carries out
+// what the machine asks for.
+
+// message is what the mailbox takes: an input for the machine, or the end of
+// what bounds the wait.
+type message struct {
+	input recipes.Input
+	cause error
+	open  bool        // open the port first
+	bound recipes.Why // WhyContext or WhyTimeout: the wait is over, unless the Grant was taken
+}
+
+// handle is the drain's.
+func (l *Lock) handle(m message) {
+	if m.bound != 0 {
+		if !l.boundReached(m) {
+			return
+		}
+		m.input = recipes.Withdrawn{Why: m.bound}
+	}
+	if m.open && l.machine.State() != recipes.Over {
+		l.opened = true
+		l.cfg.Port.Open(l.post)
+	}
+	if _, refused := m.input.(recipes.Refused); refused && m.cause != nil {
+		l.refusal = m.cause
+	}
+	from := l.machine.State()
+	var effects []recipes.Effect
+	l.machine, effects = l.machine.Step(m.input)
+	if ce := l.cfg.Logger.Check(zap.DebugLevel, "step"); ce != nil {
+		ce.Write(zap.Uint64("id", l.cfg.ID), zap.String("path", l.cfg.Path), zap.Stringer("from", from),
+			zap.Stringer("to", l.machine.State()), zap.Any("input", m.input), zap.Any("effects", effects))
+	}
+	recipes.Perform(effects, performer{l.cfg.Port, l})
+	if l.machine.State() == recipes.Over && !l.gone {
+		l.gone = true
+		if l.opened {
+			l.cfg.Port.Close()
+		}
+		l.cfg.Gone()
+	}
+}
+
+// boundReached tells whether the end of what bounds the wait ends the
+// acquisition: not if the caller has the Grant, or has withdrawn already, or has
+// been told another end.
+func (l *Lock) boundReached(m message) bool {
+	l.mu.Lock()
+	if l.withdrawn != 0 || l.state == over || l.state == holding && l.keptGrant() {
+		l.mu.Unlock()
+		return false
+	}
+	l.withdrawn, l.cause = m.bound, m.cause
+	tell := l.leave(l.cfg.Explain(End{Why: m.bound, Cause: m.cause}))
+	l.mu.Unlock()
+	tell()
+	return true
+}
+
+// keptGrant takes the Grant back unless it was taken; it reports whether it was.
+// A Grant that was seen on the stream only stays in the channel, too: the caller
+// may be somebody else than the subscriber. It is called with mu held.
+func (l *Lock) keptGrant() bool {
+	read, taken := l.takeBack()
+	if taken && !read {
+		l.granted <- l.grant // there is room: it came from there, and mu is held
+	}
+	return taken
+}
+
+// performer sends the requests among the effects to the port and the rest to the
+// caller.
+type performer struct {
+	Port
+	lock *Lock
+}
+
+func (p performer) Grant(e recipes.Grant)   { p.lock.onGrant(e) }
+func (p performer) Lose(e recipes.Lose)     { p.lock.onLose(e) }
+func (p performer) Finish(e recipes.Finish) { p.lock.onFinish(e) }
+func (p performer) Queue(e recipes.Queue) {
+	p.lock.tell(events.Queued{ID: p.lock.cfg.ID, Path: p.lock.cfg.Path, Ahead: e.Ahead})
+}
+func (p performer) Requeue(_ recipes.Requeue) {
+	p.lock.tell(events.Requeued{ID: p.lock.cfg.ID, Path: p.lock.cfg.Path})
+}
+
+func (l *Lock) tell(ev events.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.withdrawn == 0 {
+		l.cfg.Stream.Publish(ev)
+	}
+}
+
+// onGrant flips the state first, so that whoever hears of the grant finds it
+// valid; then it tells the stream and then the channel. All of it happens under
+// the mutex: a Release that comes in between either prevents the Grant or takes
+// it back.
+func (l *Lock) onGrant(e recipes.Grant) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.withdrawn != 0 {
+		return // the machine is about to hear of it
+	}
+	l.since = time.Now()
+	l.state, l.epoch = holding, l.machine.Epoch()
+	l.grant = events.Grant{
+		ID: l.cfg.ID, Path: l.cfg.Path, Node: join(l.cfg.Path, e.Node), Token: e.Token,
+		Session: l.cfg.Port.Session(l.epoch), Waited: l.since.Sub(l.born),
+	}
+	l.cfg.Stream.Publish(l.grant)
+	l.granted <- l.grant // size 1, and there is one Grant
+}
+
+// onLose reports the loss to whoever took the Grant. The state flips first, and
+// those who asked with OnEnd hear of it before anybody else; a Grant that nobody
+// took is taken back and no loss is reported.
+func (l *Lock) onLose(e recipes.Lose) {
+	l.mu.Lock()
+	if l.withdrawn != 0 {
+		l.mu.Unlock()
+		return // released in the meantime: not the caller's any more
+	}
+	l.withdrawn, l.reason = recipes.WhyLost, e.Reason
+	read := l.settle()
+	err := l.cfg.Explain(End{Why: recipes.WhyLost, Granted: true, Reason: e.Reason})
+	tell := l.leave(err)
+	lost := events.Lost{ID: l.cfg.ID, Path: l.cfg.Path, Token: l.grant.Token, Reason: e.Reason, Err: err, Held: l.held}
+	took := l.took
+	l.mu.Unlock()
+	tell()
+	if took {
+		l.cfg.Stream.Publish(lost)
+		l.lost <- lost // size 1, and there is one loss
+	}
+	if !read {
+		// No function runs under a Grant that nobody read, so nobody would come
+		// and say that it has ended.
+		l.post(recipes.Withdrawn{Why: recipes.WhyLost}, nil)
+	}
+}
+
+func (l *Lock) onFinish(e recipes.Finish) {
+	l.mu.Lock()
+	end := End{Why: e.Why, Granted: l.took, Reason: l.reason, Cause: l.cause}
+	if e.Why == recipes.WhyLost && l.reason == 0 {
+		end.Why = l.withdrawn // the caller was quicker than the loss
+	}
+	if e.Why == recipes.WhyRefused {
+		end.Cause = l.refusal
+	}
+	tell := l.leave(l.cfg.Explain(end))
+	stops := l.stops
+	l.stops = nil // they hold on to the caller's context
+	lost := l.reason != 0 && l.took
+	ended := events.Ended{ID: l.cfg.ID, Path: l.cfg.Path, Err: l.err, Held: l.held}
+	l.mu.Unlock()
+	for _, stop := range stops {
+		stop()
+	}
+	tell()
+	if !lost { // else the stream has seen Lost, which is the last word
+		l.cfg.Stream.Publish(ended)
+	}
+	close(l.done)
+}
+
+// join puts a node's name behind its directory.
+func join(dir, node string) string {
+	if dir == "/" {
+		return dir + node
+	}
+	return dir + "/" + node
+}
