@@ -33,6 +33,7 @@ type client struct {
 	watches *watches
 	logger  *zap.Logger
 	ended   chan struct{} // closed when the client's own goroutines are gone
+	rewatch func(string)  // has a path watched again; does not block
 
 	// Only the session actor touches these.
 	opened   bool // the session was announced
@@ -51,6 +52,7 @@ func (s *Session) newClient(epoch recipes.Epoch) (*client, error) {
 		epoch: epoch, lease: &lease{}, watches: newWatches(), ended: make(chan struct{}),
 		logger: s.cfg.Logger.With(zap.Uint32("epoch", uint32(epoch))),
 	}
+	c.rewatch = func(path string) { s.actor.Post(&request{epoch: epoch, rearm: path}) }
 	c.link = newLink(linkEvents{
 		onAnswered: func(sent, _ time.Time, op, _ int32) {
 			c.lease.answered(sent, c.link.timeout())
@@ -59,6 +61,7 @@ func (s *Session) newClient(epoch recipes.Epoch) (*client, error) {
 			}
 		},
 		onReplaced: func(err error) { s.actor.Post(replaced{c, err}) },
+		onRefused:  func(_ int64, err error) { s.actor.Post(turnedAway{c, err}) },
 	})
 	rng := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	c.hosts = newHosts(s.servers.Hosts, rng)

@@ -99,9 +99,7 @@ func (c *client) list(t *Seat, e recipes.List, id string) (recipes.Input, error)
 		return listed, nil
 	}
 	own := path.Join(t.dir, listed.Own.Name.Text)
-	if before := t.settle(own); before != "" && before != own {
-		c.watches.forget(before, t)
-	}
+	t.drop(c, t.settle(e.Epoch, own))
 	stat, err := c.observe(own, t)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
@@ -118,9 +116,6 @@ func (c *client) list(t *Seat, e recipes.List, id string) (recipes.Input, error)
 // armed already.
 func (c *client) watch(t *Seat, e recipes.Watch) (recipes.Input, error) {
 	node := path.Join(t.dir, e.Node)
-	if before := t.follow(node); before != "" && before != node {
-		c.watches.forget(before, t)
-	}
 	_, err := c.observe(node, t)
 	if err == nil {
 		return nil, nil
@@ -136,9 +131,22 @@ func (c *client) watch(t *Seat, e recipes.Watch) (recipes.Input, error) {
 	return in, err
 }
 
-// observe reads the node with a watch on it, or without if it is watched.
+// observe reads the node with a watch on it, or without if it is watched. It is
+// done for the seat, or without one for those who are interested already.
+//
+// When arming fails, others may rely on it: 1. this seat is about to arm the
+// watch; 2. another finds it taken care of, asks whether the node exists, and is
+// told that it does; 3. the node goes; 4. this seat's request finds no node, and
+// has armed nothing. So the watch is armed again for them, which tells them what
+// has happened.
 func (c *client) observe(node string, t *Seat) (*zk.Stat, error) {
-	if !c.watches.note(node, t) {
+	var arm bool
+	if t != nil {
+		arm = t.note(c, node)
+	} else {
+		arm = c.watches.note(node, nil)
+	}
+	if !arm {
 		exists, stat, err := c.conn.Exists(node)
 		if err == nil && !exists {
 			err = zk.ErrNoNode
@@ -146,8 +154,8 @@ func (c *client) observe(node string, t *Seat) (*zk.Stat, error) {
 		return stat, err
 	}
 	_, stat, _, err := c.conn.GetW(node)
-	if err != nil {
-		c.watches.failed(node)
+	if err != nil && c.watches.failed(node, t) && t != nil {
+		c.rewatch(node)
 	}
 	return stat, err
 }
@@ -185,18 +193,21 @@ func (c *client) discard(node string) (again bool) {
 	}
 }
 
-// rearm watches a node again whose data have changed. The answer is Gone or
-// Unknown, or nil if there is nothing left to do.
+// rearm watches a node, for whoever is interested, whose watch has gone because
+// the data changed or because arming it failed. The answer is Gone or Unknown, or
+// Refused, or nil if there is nothing left to do.
 func (c *client) rearm(node string) recipes.Input {
 	_, err := c.observe(node, nil)
 	outcome, err := Classify(err)
 	switch {
+	case outcome == Done:
+		return nil
 	case errors.Is(err, zk.ErrNoNode):
 		return recipes.Gone{}
-	case outcome == Unknown || outcome == Refused && unsettled(err):
+	case outcome == Unknown || unsettled(err):
 		return recipes.Unknown{}
 	default:
-		return nil
+		return recipes.Refused{}
 	}
 }
 

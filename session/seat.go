@@ -29,10 +29,12 @@ type Seat struct {
 	acl     []zk.ACL
 	post    actors.Post
 
-	mu   sync.Mutex
-	guid guid // of the latest attempt
-	own  string
-	pred string // what is watched beside the own node
+	mu    sync.Mutex
+	guid  guid          // of the latest attempt
+	epoch recipes.Epoch // of own
+	own   string        // the own node, once a listing has found it
+	pred  string        // what is to be watched beside it
+	left  bool          // closed: interested in nothing any more
 }
 
 // guid marks the node of one attempt.
@@ -83,7 +85,10 @@ func (t *Seat) List(e recipes.List) {
 // Watch asks to be told when a node of the directory is gone. It takes the place
 // of the one asked for before.
 func (t *Seat) Watch(e recipes.Watch) {
+	// Noted here and not when the request is carried out: of two, the later counts.
+	before := t.follow(path.Join(t.dir, e.Node))
 	t.request(e.Epoch, recipes.OpWatch, func(c *client) (recipes.Input, error) {
+		t.drop(c, before)
 		return c.watch(t, e)
 	})
 }
@@ -125,31 +130,63 @@ func (t *Seat) newGUID(attempt recipes.Attempt) string {
 	return t.guid.text
 }
 
-// follow notes which node is watched beside the own one, and returns the one
-// before it.
+// follow notes which node is to be watched beside the own one, and returns the
+// one before it.
 func (t *Seat) follow(pred string) (before string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.left {
+		return ""
+	}
 	before, t.pred = t.pred, pred
 	return before
 }
 
-// settle notes which node is the own one, and returns the one before it.
-func (t *Seat) settle(own string) (before string) {
+// settle notes which node is the own one, and returns the one before it. A request
+// of a past epoch, which may be answered late, has nothing to say.
+func (t *Seat) settle(epoch recipes.Epoch, own string) (before string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	before, t.own = t.own, own
+	if t.left || epoch < t.epoch {
+		return ""
+	}
+	before, t.epoch, t.own = t.own, epoch, own
 	return before
+}
+
+// note registers the seat's interest in the node, and reports whether the caller
+// has to arm the watch. Requests run in goroutines of their own and may overtake
+// each other: what the seat is not interested in any more is not registered.
+func (t *Seat) note(c *client, node string) (arm bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	arm = c.watches.note(node, t)
+	t.forget(c, node)
+	return arm
+}
+
+// drop ends the interest in a node, unless the seat is interested in it again.
+func (t *Seat) drop(c *client, node string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.forget(c, node)
+}
+
+// forget is called with mu held.
+func (t *Seat) forget(c *client, node string) {
+	if node != t.own && node != t.pred {
+		c.watches.forget(node, t)
+	}
 }
 
 // leave ends the interest in any node of the client's.
 func (t *Seat) leave(c *client) {
-	if own := t.settle(""); own != "" {
-		c.watches.forget(own, t)
-	}
-	if pred := t.follow(""); pred != "" {
-		c.watches.forget(pred, t)
-	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	own, pred := t.own, t.pred
+	t.own, t.pred, t.left = "", "", true
+	t.forget(c, own)
+	t.forget(c, pred)
 }
 
 // name returns the name of a node of the directory.

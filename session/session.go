@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -184,6 +185,10 @@ type (
 		c   *client
 		err error
 	} // the wire has ended the session
+	turnedAway struct {
+		c   *client
+		err error
+	} // by a server that did not answer the handshake
 	greeted struct {
 		c   *client
 		err error
@@ -223,6 +228,8 @@ func (s *Session) handle(m message) {
 	case replaced:
 		m.c.logger.Info("the session is over", zap.Error(m.err))
 		s.expire(m.c)
+	case turnedAway:
+		s.onTurnedAway(m.c, m.err)
 	case greeted:
 		s.onGreeted(m.c, m.err)
 	case settled:
@@ -281,7 +288,7 @@ func (s *Session) onEvent(c *client, ev zk.Event) {
 		s.tellGone(c, ev.Path)
 	case zk.EventNodeDataChanged:
 		if c.watches.changed(ev.Path) {
-			s.onRequest(&request{epoch: c.epoch, rearm: ev.Path})
+			c.rewatch(ev.Path)
 		}
 	case zk.EventSession:
 		s.onState(c, ev)
@@ -417,7 +424,21 @@ func (s *Session) expire(c *client) {
 	}
 	s.retire(c, farewell)
 	s.connect(c.epoch + 1)
-	s.pump() // answers what was meant for the past epoch
+	s.sweep()
+}
+
+// onTurnedAway gives the session up that no server takes back. A server does not
+// answer a client that has seen more than itself: for a moment if it lags behind,
+// for ever if the ensemble has lost its data, and then nobody will say that the
+// session is over. A new leader gives every session its full time once more, so
+// it takes one timeout beyond the lease until nothing can be left of it.
+func (s *Session) onTurnedAway(c *client, err error) {
+	end := c.lease.deadline()
+	if c != s.client || c.over || end.IsZero() || time.Since(end) < c.link.timeout() {
+		return
+	}
+	c.logger.Warn("no server takes the session back; giving it up", zap.Error(err))
+	s.expire(c)
 }
 
 // retire lets the requests under way be answered, by hanging up when the grace is
@@ -464,6 +485,14 @@ func (s *Session) tellGone(c *client, path string) {
 	}
 }
 
+// tellUnwatched has whoever is interested look again, and hear from the server
+// itself why the node cannot be watched.
+func (s *Session) tellUnwatched(c *client, path string) {
+	for _, seat := range c.watches.gone(path) {
+		seat.post(recipes.Unknown{Epoch: c.epoch, Op: recipes.OpWatch}, nil)
+	}
+}
+
 func (s *Session) onEntered(seat *Seat) {
 	s.seats[seat] = struct{}{}
 	if c := s.client; c.opened && !c.over {
@@ -505,21 +534,41 @@ func (s *Session) believable(c *client) bool {
 }
 
 func (s *Session) onRequest(r *request) {
+	if s.late(r) {
+		s.refuse(r) // those before it may wait for a connection, and it need not
+		return
+	}
 	s.parked = append(s.parked, r)
 	s.pump()
 }
 
-// pump starts what can be started, in order, and answers what is too late.
+// late tells whether it is too late for the request.
+func (s *Session) late(r *request) bool {
+	c := s.client
+	return s.closing || r.epoch != 0 && (c == nil || c.over || r.epoch != c.epoch)
+}
+
+// sweep answers every request that is too late.
+func (s *Session) sweep() {
+	s.parked = slices.DeleteFunc(s.parked, func(r *request) bool {
+		late := s.late(r)
+		if late {
+			s.refuse(r)
+		}
+		return late
+	})
+}
+
+// pump starts what can be started, in order.
 func (s *Session) pump() {
 	c := s.client
 	for len(s.parked) > 0 {
-		r := s.parked[0]
-		late := s.closing || r.epoch != 0 && (c == nil || c.over || r.epoch != c.epoch)
-		if !late && (!c.up || s.running >= parallel) {
+		if !c.up || s.running >= parallel {
 			return
 		}
+		r := s.parked[0]
 		s.parked = s.parked[1:]
-		if late {
+		if s.late(r) { // one that was to be made again
 			s.refuse(r)
 			continue
 		}
@@ -561,8 +610,9 @@ func (s *Session) onAnswered(a answered) {
 			s.tellGone(a.c, a.rearm)
 		case recipes.Unknown:
 			s.parked = append(s.parked, a.request)
-		default:
-			// armed, or refused: the watch is lost, and the next listing says why
+		case recipes.Refused:
+			s.tellUnwatched(a.c, a.rearm)
+		default: // it is armed
 		}
 	case a.in != nil:
 		if a.err != nil {
@@ -587,7 +637,7 @@ func (s *Session) onShut(grace time.Duration) {
 	if s.client != nil {
 		s.retire(s.client, grace)
 	}
-	s.pump()
+	s.sweep()
 	s.checkClosed()
 }
 

@@ -48,13 +48,19 @@ func (w *watches) note(path string, seat *Seat) (arm bool) {
 	return arm
 }
 
-// failed says that the watch on the path was not armed after all.
-func (w *watches) failed(path string) {
+// failed says that the watch on the path was not armed after all. The seat, if it
+// is not nil, will be told and not be interested any more; the result is whether
+// others are, who take the watch for armed.
+func (w *watches) failed(path string, seat *Seat) (others bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if p := w.paths[path]; p != nil {
-		w.disarm(path, p)
+	p := w.paths[path]
+	if p == nil {
+		return false
 	}
+	delete(p.seats, seat)
+	w.disarm(path, p)
+	return len(p.seats) > 0
 }
 
 // changed says that the watch has fired and the node still exists. It reports

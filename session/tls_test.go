@@ -1,0 +1,129 @@
+package session_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zkgrant/zkgrant/actors"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// tlsFront takes TLS connections and passes what is in them on to the server. Its result is its address.
+func tlsFront(t *testing.T, server string, cert tls.Certificate) string {
+	t.Helper()
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			front, err := listener.Accept()
+			if err != nil {
+				return // closed
+			}
+			running.Go(func() {
+				defer front.Close()
+				back, err := net.Dial("tcp", server)
+				if err != nil {
+					return // the client sees a connection that ends
+				}
+				running.Go(func() {
+					defer back.Close()
+					// That either end hangs up is how this ends.
+					_, _ = io.Copy(back, front)
+				})
+				_, _ = io.Copy(front, back)
+			})
+		}
+	})
+	t.Cleanup(func() {
+		if err := listener.Close(); err != nil {
+			t.Error(err)
+		}
+		running.Wait()
+	})
+	return listener.Addr().String()
+}
+
+// A whole session over TLS and TCP, with a certificate of an authority that only this test knows.
+func TestSessionOverTLS(t *testing.T) {
+	const host = "zk.example.com"
+	authority, cert := session.TLSFixture(t, host)
+	srv := zktest.Start(t)
+	front := tlsFront(t, srv.Addr(), cert)
+	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, front)
+	}
+	servers := session.Servers{Hosts: []string{host + ":2281"}}
+	config := func(roots *tls.Config) session.Config {
+		return session.NewConfig(session.OptionFunc(func(c *session.Config) { c.Dial, c.TLS = dial, roots }))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+
+	group := &actors.Group{}
+	defer group.Close()
+	connected := make(chan events.Event, 100)
+	s, err := session.Open(ctx, servers, config(&tls.Config{RootCAs: authority}), group, func(ev events.Event) { connected <- ev })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(time.Second)
+	if got := (<-connected).(events.Connected); got.Server != host+":2281" || got.Session != srv.Sessions()[0] {
+		t.Errorf("%+v", got)
+	}
+	inputs := make(chan recipes.Input, 100)
+	seat := s.Seat(session.Place{Dir: "/locks/a"})
+	seat.Open(func(in recipes.Input, _ error) { inputs <- in })
+	next := func() recipes.Input {
+		t.Helper()
+		select {
+		case in := <-inputs:
+			return in
+		case <-ctx.Done():
+			t.Fatal(ctx.Err())
+			return nil
+		}
+	}
+	next() // Opened
+	seat.Create(recipes.Create{Epoch: 1, Attempt: 1})
+	made, ok := next().(recipes.Created)
+	if !ok || !srv.Exists("/locks/a/"+made.Node.Text) {
+		t.Errorf("%+v", made)
+	}
+	srv.CutAll()
+	if got := typesOf([]recipes.Input{next(), next()}); got != "Suspended Reconnected" {
+		t.Errorf("told %s", got)
+	}
+	seat.List(recipes.List{Epoch: 1, Attempt: 1})
+	if in, ok := next().(recipes.Listed); !ok || in.Own.Name != made.Node {
+		t.Errorf("%+v", in)
+	}
+
+	// Without the authority there is no session, and the error says why.
+	hopeless, giveUp := context.WithCancel(context.Background())
+	defer giveUp()
+	cfg := config(&tls.Config{})
+	dials := 0
+	cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if dials++; dials == 3 {
+			giveUp()
+		}
+		return dial(ctx, network, addr)
+	}
+	_, err = session.Open(hopeless, servers, cfg, group, func(events.Event) {})
+	var unverified *tls.CertificateVerificationError
+	if !errors.Is(err, context.Canceled) || !errors.As(err, &unverified) {
+		t.Error(err)
+	}
+}
