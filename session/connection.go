@@ -1,0 +1,226 @@
+package session
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"go.uber.org/zap"
+
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// This file is the life of a client: connected, suspended, resumed, expired,
+// closed.
+
+// connect makes the client of an epoch.
+func (s *Session) connect(epoch recipes.Epoch) {
+	c, err := s.newClient(epoch)
+	if err != nil { // only a list without servers does that, and the parser refuses it
+		s.cfg.Logger.Error("could not start a client", zap.Error(err))
+		s.tellFirst(err)
+		return
+	}
+	s.client = c
+	s.living++
+	s.mu.Lock()
+	s.view.dialer = c.dialer
+	s.mu.Unlock()
+}
+
+func (s *Session) tellFirst(err error) {
+	select {
+	case s.first <- err:
+	default:
+	}
+}
+
+func (s *Session) onEvent(c *client, ev zk.Event) {
+	if c != s.client || c.over {
+		return
+	}
+	switch ev.Type {
+	case zk.EventNodeDeleted:
+		s.tellGone(c, ev.Path)
+	case zk.EventNodeDataChanged:
+		if c.watches.changed(ev.Path) {
+			c.rewatch(ev.Path)
+		}
+	case zk.EventSession:
+		s.onState(c, ev)
+	default:
+		// Children are not watched, and what is not watched any more is told by
+		// the expiry that caused it.
+	}
+}
+
+func (s *Session) onState(c *client, ev zk.Event) {
+	switch ev.State {
+	case zk.StateHasSession:
+		s.onConnection(c, ev.Server)
+	case zk.StateDisconnected:
+		s.suspend(c)
+	case zk.StateExpired:
+		s.expire(c)
+	default: // on its way to one of these
+	}
+}
+
+// onConnection: the handshake of a connection is done.
+func (s *Session) onConnection(c *client, server string) {
+	c.logger.Debug("connected", zap.String("server", server))
+	switch {
+	case c.opened && c.watches.any():
+		// Requests wait for the watches: the client restores them by a request
+		// that others can overtake, so what a missed event should have announced
+		// could be read before the event.
+		time.AfterFunc(min(settleMax, c.link.timeout()/10), func() { s.actor.Post(settled{c}) })
+	case c.opened:
+		s.resume(c)
+	case !c.greeting:
+		c.greeting = true
+		s.begin(c, func() message { return greeted{c, c.addAuth(s.cfg.Auth)} })
+	}
+}
+
+// onGreeted announces the session.
+func (s *Session) onGreeted(c *client, err error) {
+	defer s.finish(c)
+	c.greeting = false
+	if c != s.client || c.over {
+		return
+	}
+	if err != nil {
+		c.logger.Warn("the identities were not accepted", zap.Error(err))
+		if rejected(err) {
+			s.tellFirst(fmt.Errorf("%w: %w", ErrNoAuth, err))
+		}
+		if c.conn.State() == zk.StateHasSession && !rejected(err) {
+			c.greeting = true
+			s.begin(c, func() message { return greeted{c, c.addAuth(s.cfg.Auth)} })
+		}
+		return // else with the next connection
+	}
+	c.opened, c.up = true, true
+	s.show(c, Connected)
+	c.logger.Info("session established", zapSession(c), zap.Duration("timeout", c.link.timeout()), zap.String("server", c.conn.Server()))
+	s.news(events.Connected{Session: c.link.session(), Timeout: c.link.timeout(), Server: c.conn.Server()})
+	s.broadcast(recipes.Opened{Epoch: c.epoch, Session: c.link.session()})
+	s.schedule(c)
+	s.tellFirst(nil)
+	if c.conn.State() != zk.StateHasSession {
+		s.suspend(c) // its event came while the identities were being added
+	}
+}
+
+// suspend: the connection is gone.
+func (s *Session) suspend(c *client) {
+	if !c.opened {
+		return
+	}
+	was := s.State()
+	c.up = false
+	if was != Connected {
+		return
+	}
+	s.show(c, Suspended)
+	c.logger.Warn("connection lost; the session may live on", zapSession(c), zap.Time("deadline", c.lease.deadline()), zap.Error(c.dialer.lastError()))
+	s.news(events.Suspended{Deadline: c.lease.deadline()})
+	s.broadcast(recipes.Suspended{})
+}
+
+// resume: the same session has a connection again.
+func (s *Session) resume(c *client) {
+	c.up = true
+	if s.State() == Suspended {
+		s.show(c, Connected)
+		c.logger.Info("session resumed", zapSession(c), zap.String("server", c.conn.Server()))
+		s.news(events.Resumed{})
+		s.broadcast(recipes.Reconnected{})
+	}
+	s.believable(c)
+	s.pump()
+}
+
+// expire: the session is over, by a server's word or because the wire would not
+// let the client go on.
+func (s *Session) expire(c *client) {
+	if c != s.client || c.over {
+		return
+	}
+	s.show(nil, Connecting)
+	if c.opened {
+		c.logger.Warn("session expired", zapSession(c))
+		s.news(events.SessionExpired{Session: c.link.session()})
+		s.broadcast(recipes.Expired{})
+	}
+	s.retire(c, farewell)
+	s.connect(c.epoch + 1)
+	s.sweep()
+}
+
+// onTurnedAway gives the session up that no server takes back. A server does not
+// answer a client that has seen more than itself: for a moment if it lags behind,
+// for ever if the ensemble has lost its data, and then nobody will say that the
+// session is over. A new leader gives every session its full time once more, so
+// it takes one timeout beyond the lease until nothing can be left of it.
+func (s *Session) onTurnedAway(c *client, err error) {
+	end := c.lease.deadline()
+	if c != s.client || c.over || end.IsZero() || time.Since(end) < c.link.timeout() {
+		return
+	}
+	c.logger.Warn("no server takes the session back; giving it up", zap.Error(err))
+	s.expire(c)
+}
+
+// retire lets the requests under way be answered, by hanging up when the grace is
+// over, and then ends the client. Not before: no request may be under way then
+// (see [client.close]), and an answer that came later could find no session to
+// take it.
+func (s *Session) retire(c *client, grace time.Duration) {
+	c.over, c.up = true, false
+	if c.inflight == 0 {
+		s.endClient(c)
+		return
+	}
+	c.stop()
+	time.AfterFunc(grace, func() { s.actor.Post(overdue{c}) })
+}
+
+func (s *Session) endClient(c *client) {
+	if c.closing {
+		return
+	}
+	c.closing = true
+	s.group.Go(func() {
+		c.close()
+		s.actor.Post(ended{c})
+	})
+}
+
+func (s *Session) onShut(grace time.Duration) {
+	if s.closing {
+		return
+	}
+	s.closing = true
+	s.show(nil, Closed)
+	s.broadcast(recipes.Expired{}) // or they would make their requests again and again
+	clear(s.seats)
+	if s.client != nil {
+		s.retire(s.client, grace)
+	}
+	s.sweep()
+	s.checkClosed()
+}
+
+func (s *Session) checkClosed() {
+	if s.closing && s.living == 0 {
+		close(s.closed)
+	}
+}
+
+// zapSession logs the session's id as ZooKeeper's own logs have it.
+func zapSession(c *client) zap.Field {
+	return zap.String("session", fmt.Sprintf("0x%x", c.link.session()))
+}

@@ -1,0 +1,102 @@
+package session
+
+import (
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"go.uber.org/zap"
+
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// message is what the session actor's mailbox takes: a *[request], or one of the
+// types below.
+type message interface{}
+
+type (
+	// begin: make the first client.
+	begin struct{}
+	// happened: the client's callback was called.
+	happened struct {
+		c  *client
+		ev zk.Event
+	}
+	// replaced: the wire has ended the session.
+	replaced struct {
+		c   *client
+		err error
+	}
+	// turnedAway: a server did not answer the handshake.
+	turnedAway struct {
+		c   *client
+		err error
+	}
+	// greeted: the identities were added, or not.
+	greeted struct {
+		c   *client
+		err error
+	}
+	// settled: the watches were restored, or have had their time.
+	settled struct{ c *client }
+	// ticked: the lease may have run out.
+	ticked struct{ c *client }
+	// entered: a seat wants the news.
+	entered struct{ seat *Seat }
+	// left: a seat wants nothing more.
+	left struct{ seat *Seat }
+	// answered: a request was made.
+	answered struct {
+		*request
+		c   *client
+		in  recipes.Input
+		err error
+	}
+	// overdue: the grace for requests under way is over.
+	overdue struct{ c *client }
+	// ended: the client is gone.
+	ended struct{ c *client }
+	// shut: end everything.
+	shut struct{ grace time.Duration }
+)
+
+// handle is the drain's.
+func (s *Session) handle(m message) {
+	switch m := m.(type) {
+	case begin:
+		s.connect(1)
+	case happened:
+		s.onEvent(m.c, m.ev)
+	case replaced:
+		m.c.logger.Info("the session is over", zap.Error(m.err))
+		s.expire(m.c)
+	case turnedAway:
+		s.onTurnedAway(m.c, m.err)
+	case greeted:
+		s.onGreeted(m.c, m.err)
+	case settled:
+		if m.c == s.client && !m.c.up && m.c.opened && m.c.conn.State() == zk.StateHasSession {
+			s.resume(m.c)
+		}
+	case ticked:
+		s.onTick(m.c)
+	case entered:
+		s.onEntered(m.seat)
+	case left:
+		delete(s.seats, m.seat)
+		m.seat.leave(s.client)
+	case *request:
+		s.onRequest(m)
+	case answered:
+		s.onAnswered(m)
+	case overdue:
+		if !m.c.closing {
+			m.c.logger.Warn("requests are not answered; hanging up", zap.Int("requests", m.c.inflight))
+			m.c.hangUp() // which answers them, and the last answer ends the client
+		}
+	case ended:
+		s.living--
+		s.checkClosed()
+	case shut:
+		s.onShut(m.grace)
+	}
+}
