@@ -35,6 +35,7 @@ type conn struct {
 	mu      sync.Mutex
 	changed sync.Cond
 	queue   []outgoing
+	waiting int // bytes in the queue
 	muted   bool
 	held    bool // requests that need the leader wait
 	closed  bool
@@ -78,6 +79,7 @@ func (c *conn) push(o outgoing) {
 		return
 	}
 	c.queue = append(c.queue, o)
+	c.waiting += len(o.frame)
 	c.changed.Broadcast()
 }
 
@@ -88,7 +90,7 @@ func (c *conn) hangUp() { c.push(outgoing{last: true}) }
 func (c *conn) kill() {
 	c.mu.Lock()
 	c.closed = true
-	c.queue = nil
+	c.queue, c.waiting = nil, 0
 	if c.alarm != nil {
 		c.alarm.Stop()
 	}
@@ -105,7 +107,8 @@ func (c *conn) fade() {
 	c.mu.Lock()
 	muted := c.muted
 	if muted {
-		c.queue = []outgoing{{last: true}}
+		c.queue, c.waiting = []outgoing{{last: true}}, 0
+		c.changed.Broadcast()
 	}
 	c.mu.Unlock()
 	if !muted {
@@ -162,23 +165,39 @@ func (c *conn) audible() bool {
 	return !c.closed
 }
 
-// writeLoop sends what is queued until the connection is closed, and closes it.
+// enoughWaiting is how many bytes may be waiting for a client before nothing more
+// is read from it: somebody who asks and does not listen shall not fill the memory.
+// Events are queued all the same, and their number is that of the watches the client
+// has armed.
+const enoughWaiting = 4 * maxFrame
+
+// heard waits while too much is waiting to be sent and returns false when the
+// connection was closed meanwhile.
+func (c *conn) heard() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.waiting > enoughWaiting && !c.closed {
+		c.changed.Wait()
+	}
+	return !c.closed
+}
+
+// writeLoop sends what is queued until the connection is closed or to be closed.
 func (c *conn) writeLoop() {
 	for {
 		batch, last := c.next()
 		if len(batch) > 0 {
 			if _, err := c.nc.Write(batch); err != nil {
-				break // the peer is gone; the reader finds out, too
+				return // the peer is gone; the reader finds out, too
 			}
 		}
 		if last {
-			break
+			return
 		}
 	}
-	c.kill()
 }
 
-// next waits for frames that may be sent now and returns them in one piece. The
+// next waits for frames that may be sent now and returns some in one piece. The
 // second result says that nothing will follow.
 func (c *conn) next() ([]byte, bool) {
 	c.mu.Lock()
@@ -197,7 +216,7 @@ func (c *conn) next() ([]byte, bool) {
 		c.changed.Wait()
 	}
 	var batch []byte
-	for len(c.queue) > 0 {
+	for len(c.queue) > 0 && len(batch) < pipeBuffer {
 		o := c.queue[0]
 		if !o.due.IsZero() && time.Until(o.due) > 0 {
 			break
@@ -208,6 +227,9 @@ func (c *conn) next() ([]byte, bool) {
 			return batch, true
 		}
 		batch = append(batch, o.frame...)
+		c.waiting -= len(o.frame)
+		c.server.sent.Add(1)
+		c.changed.Broadcast()
 	}
 	return batch, false
 }
@@ -240,7 +262,7 @@ func (c *conn) readLoop() {
 func (c *conn) serve(in *frameReader) {
 	for {
 		body, err := in.next()
-		if err != nil || !c.audible() {
+		if err != nil || !c.audible() || !c.heard() {
 			return
 		}
 		d := &decoder{buf: body}
@@ -278,13 +300,22 @@ func (f *frameReader) body(n int) ([]byte, error) {
 	if n < 0 || n > maxFrame {
 		return nil, errFrameLength
 	}
-	if cap(f.buf) < n {
-		f.buf = make([]byte, n)
+	// The buffer grows with what comes in: announcing a long frame costs nothing yet.
+	f.buf = f.buf[:0]
+	for len(f.buf) < n {
+		have := len(f.buf)
+		more := min(n-have, max(have, firstRead))
+		f.buf = slices.Grow(f.buf, more)[:have+more]
+		if _, err := io.ReadFull(f.r, f.buf[have:]); err != nil {
+			return nil, err
+		}
 	}
-	f.buf = f.buf[:n]
-	_, err := io.ReadFull(f.r, f.buf)
-	return f.buf, err
+	return f.buf, nil
 }
+
+// firstRead is how much of a long frame is waited for before there is room for
+// more.
+const firstRead = 4 << 10
 
 func (f *frameReader) next() ([]byte, error) {
 	n, err := f.length()

@@ -88,6 +88,7 @@ func (s *Server) Intercept(f func(Request) Action) {
 
 // consult counts a request and asks the hook about it, without the lock.
 func (s *Server) consult(c *conn, q call) Action {
+	s.received.Add(1)
 	s.mu.Lock()
 	s.requests[q.op]++
 	r := Request{Session: c.claimed, Op: q.op, Path: q.path, Count: s.requests[q.op]}

@@ -4,13 +4,15 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 )
 
 // FuzzFrames sends arbitrary bytes to a server, as they are and as requests of
-// an established session. The server must neither panic nor hang, and has to go
-// on serving others.
+// an established session. The server must neither panic nor hang, and another
+// client goes on working meanwhile and afterwards.
 func FuzzFrames(f *testing.F) {
 	hello := frame(appendBytes(appendInt64(appendInt32(appendInt64(appendInt32(nil, 0), 0), 10000), 0), make([]byte, 16)))
 	request := func(op Op, body []byte) []byte {
@@ -27,12 +29,17 @@ func FuzzFrames(f *testing.F) {
 	f.Add(true, request(OpSetACL, appendInt32(appendACLs(appendString(nil, "/"), openACL()), -1)))
 	f.Add(true, request(OpGetChildren2, appendBool(appendString(nil, "/"), true)))
 	f.Add(true, request(OpClose, nil))
+	f.Add(true, request(OpCreateTTL, appendInt64(createBody("/a", flagTTL), 1000)))
+	f.Add(true, request(OpRemoveWatches, appendInt32(appendString(nil, "/a"), kindAny)))
+	f.Add(false, []byte("mntr"))
+	f.Add(true, request(OpCreate, createBody(quotaRoot+"/a", 0)))
 	f.Fuzz(func(t *testing.T, established bool, data []byte) {
-		s, err := New(InMemory())
+		s, err := New(InMemory(), ExtendedTypes(), EnforceQuotas())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer s.Close()
+		decent := newNeighbour(t, s)
 		nc, err := s.DialContext(t.Context(), "tcp", "")
 		if err != nil {
 			t.Fatal(err)
@@ -44,16 +51,61 @@ func FuzzFrames(f *testing.F) {
 			// The bytes become one frame, then are taken as frames themselves.
 			data = append(append(hello[:len(hello):len(hello)], frame(data)...), data...)
 		}
-		_, _ = nc.Write(data) // the server may have hung up by now
-		_ = nc.Close()
-		other := rawMemory(t, s)
-		if k := other.hello(0, 10000, 0, make([]byte, 16)); k.session == 0 {
-			t.Fatal("no session for a decent client")
-		}
-		if a := other.call(OpSync, appendString(nil, "/")); a.code != ok {
-			t.Fatal(a.code)
+		var sending sync.WaitGroup
+		sending.Go(func() {
+			_, _ = nc.Write(data) // the server may have hung up by now
+			_ = nc.Close()
+		})
+		decent.works()
+		sending.Wait()
+		decent.works()
+		if k := rawMemory(t, s).hello(0, 10000, 0, make([]byte, 16)); k.session == 0 {
+			t.Fatal("no session for one who comes later")
 		}
 	})
+}
+
+// neighbour is a client that shares a server with a bad one. What it works with
+// nobody else may touch.
+type neighbour struct {
+	*rawClient
+	dir string
+}
+
+func newNeighbour(t *testing.T, s *Server) *neighbour {
+	t.Helper()
+	n := &neighbour{rawMemory(t, s), "/neighbour"}
+	n.hello(0, 10000, 0, make([]byte, 16))
+	own := []acl{{permAll, digest([]byte("neighbour:secret"))}}
+	n.call(OpAuth, appendBytes(appendString(appendInt32(nil, 0), "digest"), []byte("neighbour:secret")))
+	for _, p := range []string{n.dir, n.dir + "/node"} {
+		body := appendInt32(appendACLs(appendBytes(appendString(nil, p), nil), own), 0)
+		if a := n.call(OpCreate, body); a.code != ok {
+			t.Fatalf("create %s: %v", p, a.code)
+		}
+	}
+	return n
+}
+
+// works fails the test unless a watch, a write with its event, and a read are
+// answered as they should.
+func (n *neighbour) works() {
+	n.t.Helper()
+	node := n.dir + "/node"
+	if a := n.call(OpGetData, appendBool(appendString(nil, node), true)); a.code != ok {
+		n.t.Fatalf("get: %v", a.code)
+	}
+	n.request(OpSetData, appendInt32(appendBytes(appendString(nil, node), []byte("x")), -1))
+	if e := n.next(); e.xid != -1 {
+		n.t.Fatalf("the event does not come first, but %+v", e)
+	}
+	if a := n.next(); a.code != ok {
+		n.t.Fatalf("set: %v", a.code)
+	}
+	a := n.call(OpGetChildren, appendBool(appendString(nil, n.dir), false))
+	if list := a.body.strings(); a.code != ok || !slices.Equal(list, []string{"node"}) {
+		n.t.Fatalf("children: %v, %v", a.code, list)
+	}
 }
 
 // FuzzDecoder holds the decoder to its bounds: it reads no more than there is and

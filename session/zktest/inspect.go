@@ -39,6 +39,10 @@ func (s *Server) Requests(op Op) int {
 func (s *Server) Watches() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.watches()
+}
+
+func (s *Server) watches() int {
 	n := s.dataWatches.size() + s.childWatches.size()
 	for c := range s.replicas {
 		n += c.replica.dataWatches.size() + c.replica.childWatches.size()
@@ -132,10 +136,10 @@ func (s *Server) createParents(dir string) error {
 
 func (s *Server) createNode(p string, data []byte) error {
 	t := s.begin(caller{trusted: true})
-	if _, code := t.create(p, data, openACL(), 0, false); code != ok {
+	if _, code := t.create(creation{path: p, data: data, acls: openACL()}); code != ok {
 		return fmt.Errorf("create %s: %w", p, code)
 	}
-	s.notify(t.events)
+	s.notify(t.changes)
 	return nil
 }
 
@@ -144,11 +148,15 @@ func (s *Server) createNode(p string, data []byte) error {
 func (s *Server) SetData(path string, data []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.replaceData(path, slices.Clone(data))
+}
+
+func (s *Server) replaceData(path string, data []byte) error {
 	t := s.begin(caller{trusted: true})
-	if _, code := t.setData(path, slices.Clone(data), -1); code != ok {
+	if _, code := t.setData(path, data, -1); code != ok {
 		return fmt.Errorf("set %s: %w", path, code)
 	}
-	s.notify(t.events)
+	s.notify(t.changes)
 	return nil
 }
 
@@ -161,7 +169,7 @@ func (s *Server) Delete(path string) error {
 	if code := t.delete(path, -1); code != ok {
 		return fmt.Errorf("delete %s: %w", path, code)
 	}
-	s.notify(t.events)
+	s.notify(t.changes)
 	return nil
 }
 
@@ -178,8 +186,9 @@ func (s *Server) SetSequence(path string, next int32) error {
 	return nil
 }
 
-// Reap deletes the container nodes that had children once and have none now, as
-// the server does by itself every minute, and returns how many there were.
+// Reap deletes the container nodes that had children once and have none now, and
+// the nodes that have outlived their time, as the server does by itself every
+// minute (see [CheckInterval]), and returns how many there were.
 func (s *Server) Reap() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

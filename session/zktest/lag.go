@@ -8,7 +8,7 @@ type replica struct {
 	zxid         int64
 	dataWatches  *watchTable
 	childWatches *watchTable
-	unheard      []event
+	unheard      []change
 }
 
 // Lag makes the present connection of a session, if any, talk to a follower that
@@ -110,7 +110,7 @@ func (s *Server) view(c *conn) replica {
 // needsLeader tells which requests a follower cannot answer by itself.
 func needsLeader(op Op) bool {
 	switch op {
-	case OpExists, OpGetData, OpGetChildren, OpGetChildren2, OpGetACL, OpSetWatches, OpPing, OpAuth:
+	case OpExists, OpGetData, OpGetChildren, OpGetChildren2, OpGetACL, OpSetWatches, OpCheckWatches, OpRemoveWatches, OpPing, OpAuth:
 		return false
 	}
 	return true

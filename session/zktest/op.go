@@ -24,6 +24,8 @@ const (
 	OpCheck           Op = 13
 	OpMulti           Op = 14
 	OpCreate2         Op = 15
+	OpCheckWatches    Op = 17
+	OpRemoveWatches   Op = 18
 	OpCreateContainer Op = 19
 	OpCreateTTL       Op = 21
 	OpAuth            Op = 100
@@ -68,6 +70,10 @@ func (op Op) String() string {
 		return "multi"
 	case OpCreate2:
 		return "create2"
+	case OpCheckWatches:
+		return "checkWatches"
+	case OpRemoveWatches:
+		return "removeWatches"
 	case OpCreateContainer:
 		return "createContainer"
 	case OpCreateTTL:
@@ -85,7 +91,7 @@ func (op Op) String() string {
 // knows costs the client its connection as well.
 func knownElsewhere(op Op) bool {
 	switch op {
-	case 16, 17, 18, 20, 22, 102, 103, 104, 105, 106, 107:
+	case 16, 20, 22, 102, 103, 104, 105, 106, 107:
 		return true
 	}
 	return false
@@ -112,6 +118,7 @@ const (
 	InvalidACL              Code = -114
 	AuthFailed              Code = -115
 	SessionMoved            Code = -118
+	NoWatcher               Code = -121
 	QuotaExceeded           Code = -125
 	Throttled               Code = -127
 )
@@ -149,6 +156,8 @@ func (c Code) Error() string {
 		return "zktest: authentication failed"
 	case SessionMoved:
 		return "zktest: session moved"
+	case NoWatcher:
+		return "zktest: no watcher"
 	case QuotaExceeded:
 		return "zktest: quota exceeded"
 	case Throttled:

@@ -7,7 +7,9 @@ type call struct {
 	data    []byte
 	acls    []acl
 	flags   int32
+	ttl     int64 // milliseconds
 	version int32
+	kind    int32 // of a watch
 	watch   bool
 	parts   []call // of a multi
 
@@ -27,6 +29,9 @@ func decodeCall(op Op, d *decoder) (call, error) {
 		q.data = d.bytes()
 		q.acls = d.acls()
 		q.flags = d.int32()
+		if op == OpCreateTTL {
+			q.ttl = d.int64()
+		}
 	case OpDelete, OpCheck:
 		q.path = d.string()
 		q.version = d.int32()
@@ -39,6 +44,9 @@ func decodeCall(op Op, d *decoder) (call, error) {
 		q.version = d.int32()
 	case OpGetACL, OpSync:
 		q.path = d.string()
+	case OpCheckWatches, OpRemoveWatches:
+		q.path = d.string()
+		q.kind = d.int32()
 	case OpSetACL:
 		q.path = d.string()
 		q.acls = d.acls()
@@ -74,10 +82,8 @@ func (d *decoder) parts() []call {
 			d.err = errMalformed
 			return nil
 		}
-		part, err := decodeCall(op, d)
-		if err == nil && op == OpCreateTTL {
-			d.int64()
-		}
+		// An error stays in d and ends the loop.
+		part, _ := decodeCall(op, d)
 		list = append(list, part)
 	}
 	return list
@@ -88,8 +94,17 @@ type answer struct {
 	code   Code
 	body   []byte
 	hangUp bool // close the connection behind the answer
-	noZxid bool // answered outside the order of transactions
+	stamp  stamp
 }
+
+// stamp is the zxid of an answer.
+type stamp uint8
+
+const (
+	stampLast stamp = iota // the zero stamp: the last transaction the client can see
+	stampZero              // 0, outside the order of transactions
+	stampNone              // -1, the request came to nothing
+)
 
 // execute carries out one request of a connection that has a session. The
 // caller holds the server's lock.
@@ -114,6 +129,8 @@ func (s *Server) execute(c *conn, q call) answer {
 	case OpSetWatches:
 		s.rearm(c, q)
 		return answer{}
+	case OpCheckWatches, OpRemoveWatches:
+		return s.unwatch(c, q)
 	case OpExists, OpGetData, OpGetChildren, OpGetChildren2, OpGetACL:
 		return s.read(c, q)
 	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL, OpDelete, OpSetData, OpSetACL, OpCheck:
@@ -121,12 +138,27 @@ func (s *Server) execute(c *conn, q call) answer {
 	case OpMulti:
 		return s.multi(c, q)
 	}
-	return answer{code: Unimplemented, hangUp: !knownElsewhere(q.op)}
+	if knownElsewhere(q.op) {
+		return answer{code: Unimplemented}
+	}
+	return answer{code: Unimplemented, hangUp: true, stamp: stampNone}
+}
+
+// changes tells the requests that are a transaction.
+func changes(op Op) bool {
+	switch op {
+	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL, OpDelete, OpSetData, OpSetACL, OpCheck, OpMulti:
+		return true
+	}
+	return false
 }
 
 func (s *Server) read(c *conn, q call) answer {
 	v := s.view(c)
 	n := v.tree.nodes[q.path]
+	if q.path == "" {
+		n = v.tree.nodes["/"] // a real server keeps the root under both names
+	}
 	if n == nil {
 		// Only exists arms a watch on what is not there.
 		if q.op == OpExists && q.watch {
@@ -170,7 +202,10 @@ func (s *Server) read(c *conn, q call) answer {
 // the transaction fails: real servers log failures too.
 func (s *Server) begin(by caller) *txn {
 	s.zxid++
-	return &txn{tree: s.tree, zxid: s.zxid, now: s.now().UnixMilli(), by: by}
+	return &txn{
+		tree: s.tree, zxid: s.zxid, now: s.now().UnixMilli(), by: by,
+		quotas: s.quotas && !by.trusted, long: s.extendedTypes,
+	}
 }
 
 // write carries out a single request that changes something.
@@ -178,7 +213,7 @@ func (s *Server) write(c *conn, q call) answer {
 	t := s.begin(c.caller())
 	body, _, code := t.apply(q)
 	if code == ok {
-		s.notify(t.events)
+		s.notify(t.changes)
 	}
 	return answer{code: code, body: body}
 }
@@ -187,8 +222,11 @@ func (s *Server) write(c *conn, q call) answer {
 // kind under which a multi reports it.
 func (t *txn) apply(q call) ([]byte, Op, Code) {
 	switch q.op {
-	case OpCreate, OpCreate2, OpCreateContainer:
-		n, code := t.create(q.path, q.data, q.acls, q.flags, q.op == OpCreateContainer)
+	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL:
+		n, code := t.create(creation{
+			path: q.path, data: q.data, acls: q.acls, flags: q.flags,
+			ttl: q.ttl, container: q.op == OpCreateContainer,
+		})
 		if code != ok {
 			return nil, opError, code
 		}
@@ -196,8 +234,6 @@ func (t *txn) apply(q call) ([]byte, Op, Code) {
 			return appendString(nil, n.path), OpCreate, ok
 		}
 		return appendStat(appendString(nil, n.path), n.stat()), OpCreate2, ok
-	case OpCreateTTL:
-		return nil, opError, Unimplemented
 	case OpDelete:
 		return nil, OpDelete, t.delete(q.path, q.version)
 	case OpCheck:
@@ -251,7 +287,7 @@ func (s *Server) multi(c *conn, q call) answer {
 			body = appendInt32(appendPart(body, opError, false, code), int32(code))
 		}
 	}
-	s.notify(t.events)
+	s.notify(t.changes)
 	return answer{body: appendPart(body, opError, true, -1)}
 }
 
@@ -268,7 +304,7 @@ func (s *Server) authenticate(c *conn, q call) answer {
 	case "ip":
 		c.addIdentity(identity{"ip", c.host})
 	default:
-		return answer{code: AuthFailed, hangUp: true, noZxid: true}
+		return answer{code: AuthFailed, hangUp: true, stamp: stampZero}
 	}
-	return answer{noZxid: true}
+	return answer{stamp: stampZero}
 }

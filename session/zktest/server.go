@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -13,8 +14,9 @@ import (
 const (
 	// defaultTick is ZooKeeper's own default tickTime.
 	defaultTick = 2 * time.Second
-	// reapInterval is how often a real server looks for empty containers.
-	reapInterval = time.Minute
+	// defaultCheckInterval is how often a real server looks for containers and
+	// nodes with a time to live.
+	defaultCheckInterval = time.Minute
 	// firstZxid begins epoch 1, as if a leader had been elected, so that a zxid
 	// cut down to 32 bits is noticed.
 	firstZxid = 1 << 32
@@ -22,36 +24,21 @@ const (
 	memoryAddress = "127.0.0.1:2181"
 )
 
-// Setting adjusts a server before it starts.
-type Setting interface{ apply(*Server) }
-
-type settingFunc func(*Server)
-
-func (f settingFunc) apply(s *Server) { f(s) }
-
-// Tick sets the tick, 2 s by default. Session timeouts are held between 2 and
-// 20 ticks, and sessions end at multiples of it.
-func Tick(d time.Duration) Setting {
-	return settingFunc(func(s *Server) { s.tick = d })
-}
-
-// InMemory makes a server that only [Server.DialContext] reaches. It is implied
-// inside a testing/synctest bubble.
-func InMemory() Setting {
-	return settingFunc(func(s *Server) { s.inMemory = true })
-}
-
 // Server is a running in-process ZooKeeper. All its methods may be called from
 // any goroutine.
 type Server struct {
-	tick     time.Duration
-	inMemory bool
-	started  time.Time
-	listener net.Listener // nil in memory
-	address  string
-	done     chan struct{}  // closed by Close
-	wake     chan struct{}  // size 1, never closed; wakes the clock
-	running  sync.WaitGroup // every goroutine of the server
+	tick          time.Duration
+	checkInterval time.Duration
+	extendedTypes bool
+	inMemory      bool
+	started       time.Time
+	listener      net.Listener // nil in memory
+	address       string
+	done          chan struct{}  // closed by Close
+	wake          chan struct{}  // size 1, never closed; wakes the clock
+	running       sync.WaitGroup // every goroutine of the server
+	received      atomic.Int64   // frames from clients
+	sent          atomic.Int64   // frames to clients
 
 	mu           sync.Mutex // guards everything below; never held across a wait
 	closed       bool
@@ -69,8 +56,9 @@ type Server struct {
 	childWatches *watchTable
 	replicas     map[*conn]struct{} // the connections that do not see the present
 	requests     map[Op]int
+	quotas       bool      // whether they are enforced
 	nextWake     time.Time // when the clock looks again; zero for never
-	nextReap     time.Time // zero while there is no container
+	nextReap     time.Time // zero while there is nothing that could be due
 }
 
 // New starts a server with an empty tree. The caller must Close it.
@@ -81,20 +69,21 @@ type Server struct {
 // through [Server.DialContext] only.
 func New(settings ...Setting) (*Server, error) {
 	s := &Server{
-		tick:         defaultTick,
-		address:      memoryAddress,
-		started:      time.Now(),
-		done:         make(chan struct{}),
-		wake:         make(chan struct{}, 1),
-		muted:        make(map[int64]bool),
-		tree:         newTree(),
-		zxid:         firstZxid,
-		sessions:     make(map[int64]*session),
-		conns:        make(map[*conn]struct{}),
-		dataWatches:  newWatchTable(),
-		childWatches: newWatchTable(),
-		replicas:     make(map[*conn]struct{}),
-		requests:     make(map[Op]int),
+		tick:          defaultTick,
+		checkInterval: defaultCheckInterval,
+		address:       memoryAddress,
+		started:       time.Now(),
+		done:          make(chan struct{}),
+		wake:          make(chan struct{}, 1),
+		muted:         make(map[int64]bool),
+		tree:          newTree(),
+		zxid:          firstZxid,
+		sessions:      make(map[int64]*session),
+		conns:         make(map[*conn]struct{}),
+		dataWatches:   newWatchTable(),
+		childWatches:  newWatchTable(),
+		replicas:      make(map[*conn]struct{}),
+		requests:      make(map[Op]int),
 	}
 	s.inMemory = s.started.UTC().Year() < 2010
 	for _, set := range settings {
@@ -102,6 +91,9 @@ func New(settings ...Setting) (*Server, error) {
 	}
 	if s.tick < time.Millisecond {
 		return nil, fmt.Errorf("zktest: tick %v is shorter than a millisecond", s.tick)
+	}
+	if s.checkInterval < time.Millisecond {
+		return nil, fmt.Errorf("zktest: check interval %v is shorter than a millisecond", s.checkInterval)
 	}
 	// Like a real server with id 1: unique across restarts, for the time is in it.
 	s.lastSession = 1<<56 | int64(uint64(s.started.UnixMilli())<<24>>8)
@@ -170,9 +162,11 @@ func (s *Server) start(nc net.Conn) bool {
 	s.running.Go(c.readLoop)
 	s.running.Go(func() {
 		c.writeLoop()
+		// Whoever sees the end of the connection finds it counted no more.
 		s.mu.Lock()
-		defer s.mu.Unlock()
 		delete(s.conns, c)
+		s.mu.Unlock()
+		c.kill()
 	})
 	return true
 }
@@ -253,28 +247,6 @@ func (s *Server) wakeClock(at time.Time) {
 	}
 }
 
-// scheduleReap sets the time of the next look at the containers, if there are
-// any and it is not set.
-func (s *Server) scheduleReap() {
-	if len(s.tree.containers) == 0 || !s.nextReap.IsZero() {
-		return
-	}
-	s.nextReap = s.started.Add((s.now().Sub(s.started)/reapInterval + 1) * reapInterval)
-	s.wakeClock(s.nextReap)
-}
-
-// reap deletes the containers that have become empty, each in a transaction of
-// its own, and returns how many.
-func (s *Server) reap() int {
-	list := s.tree.reapable()
-	for _, p := range list {
-		t := s.begin(caller{trusted: true})
-		t.remove(s.tree.nodes[p])
-		s.notify(t.events)
-	}
-	return len(list)
-}
-
 // run executes one request as act wants it and queues the answer. It returns
 // false when the connection takes no more requests.
 func (s *Server) run(c *conn, xid int32, q call, malformed error, act Action) bool {
@@ -295,6 +267,9 @@ func (s *Server) run(c *conn, xid int32, q call, malformed error, act Action) bo
 		a.code = act.code
 	case malformed != nil:
 		s.touch(c)
+		if changes(q.op) {
+			s.zxid++ // a real server counts what it cannot read, too
+		}
 		a.code = MarshallingError
 	default:
 		a = s.execute(c, q)
@@ -308,8 +283,11 @@ func (s *Server) run(c *conn, xid int32, q call, malformed error, act Action) bo
 	case swallow:
 	default:
 		zxid := s.view(c).zxid
-		if a.noZxid {
+		switch a.stamp {
+		case stampZero:
 			zxid = 0
+		case stampNone:
+			zxid = -1
 		}
 		c.push(outgoing{frame: replyFrame(xid, zxid, a.code, a.body), due: act.due()})
 	}

@@ -44,9 +44,6 @@ func decodeHello(d *decoder) (hello, error) {
 	return h, d.err
 }
 
-// imAlive is the one four-letter word this server answers, read as a length.
-const imAlive = 'r'<<24 | 'u'<<16 | 'o'<<8 | 'k'
-
 // handshake gives the connection a session and tells whether requests may
 // follow.
 func (s *Server) handshake(c *conn, in *frameReader) bool {
@@ -54,8 +51,8 @@ func (s *Server) handshake(c *conn, in *frameReader) bool {
 	if err != nil {
 		return false
 	}
-	if n == imAlive {
-		c.send([]byte("imok"))
+	if text, known := s.answerWord(n); known {
+		c.push(outgoing{frame: text})
 		c.hangUp()
 		return false
 	}
@@ -180,7 +177,7 @@ func (s *Server) endSession(ses *session) {
 	for _, p := range s.tree.ownedBy(ses.id) {
 		t.remove(s.tree.nodes[p])
 	}
-	s.notify(t.events)
+	s.notify(t.changes)
 	delete(s.sessions, ses.id)
 	if c := ses.conn; c != nil && !c.stranded {
 		s.leave(c)

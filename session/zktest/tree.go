@@ -31,6 +31,7 @@ type node struct {
 	ctime, mtime        int64
 	version, aversion   int32
 	owner               int64 // session of an ephemeral, containerOwner, or 0
+	ttl                 int64 // milliseconds without a change or a child that it outlives, or 0
 	created             int32 // children ever created: the next sequence number
 }
 
@@ -63,11 +64,12 @@ func (n *node) names() []string {
 	return list
 }
 
-// tree is all nodes with two indexes.
+// tree is all nodes with three indexes.
 type tree struct {
 	nodes      map[string]*node
 	ephemerals map[int64]map[*node]struct{} // by owner
 	containers map[*node]struct{}
+	mortals    map[*node]struct{} // those with a time to live
 }
 
 // newTree returns the tree of a server that was never written to. The nodes
@@ -78,13 +80,15 @@ func newTree() *tree {
 		nodes:      make(map[string]*node),
 		ephemerals: make(map[int64]map[*node]struct{}),
 		containers: make(map[*node]struct{}),
+		mortals:    make(map[*node]struct{}),
 	}
 	root := &node{path: "/", children: make(map[string]*node), acl: openACL(), data: []byte{}}
 	t.nodes["/"] = root
 	for _, p := range []string{"/zookeeper", "/zookeeper/config", "/zookeeper/quota"} {
 		t.attach(&node{path: p, parent: t.nodes[path.Dir(p)], acl: openACL(), data: []byte{}})
 	}
-	t.nodes["/zookeeper/config"].acl[0].perms = permRead
+	config := t.nodes["/zookeeper/config"]
+	config.acl[0].perms, config.aversion = permRead, -1
 	return t
 }
 
@@ -101,6 +105,8 @@ func (t *tree) attach(n *node) {
 	}
 	n.parent.children[path.Base(n.path)] = n
 	switch {
+	case n.ttl > 0:
+		t.mortals[n] = struct{}{}
 	case n.owner == containerOwner:
 		t.containers[n] = struct{}{}
 	case n.owner != 0:
@@ -116,6 +122,7 @@ func (t *tree) detach(n *node) {
 	delete(t.nodes, n.path)
 	delete(n.parent.children, path.Base(n.path))
 	delete(t.containers, n)
+	delete(t.mortals, n)
 	if owned := t.ephemerals[n.owner]; owned != nil {
 		delete(owned, n)
 		if len(owned) == 0 {
@@ -129,15 +136,21 @@ func (t *tree) ownedBy(session int64) []string {
 	return sortedPaths(t.ephemerals[session])
 }
 
-// reapable returns the containers that had children once and have none now.
-func (t *tree) reapable() []string {
-	empty := make(map[*node]struct{})
+// reapable returns the containers that had children once and have none now, and
+// the nodes without children that were last changed longer ago than they may live.
+func (t *tree) reapable(now int64) []string {
+	due := make(map[*node]struct{})
 	for n := range t.containers {
 		if len(n.children) == 0 && n.created > 0 {
-			empty[n] = struct{}{}
+			due[n] = struct{}{}
 		}
 	}
-	return sortedPaths(empty)
+	for n := range t.mortals {
+		if len(n.children) == 0 && now-n.mtime > n.ttl {
+			due[n] = struct{}{}
+		}
+	}
+	return sortedPaths(due)
 }
 
 func sortedPaths(set map[*node]struct{}) []string {

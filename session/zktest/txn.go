@@ -7,43 +7,76 @@ const (
 	flagEphemeral  = 1
 	flagSequential = 2
 	flagContainer  = 4
-	flagLast       = 6 // 5 and 6 are the two forms with a time to live
+	// The two with a time to live are numbers of their own and not made of bits.
+	flagTTL           = 5
+	flagSequentialTTL = 6
 )
 
+// maxTTL is the longest time to live in milliseconds: a real server has 40 bits
+// for it.
+const maxTTL = 1<<40 - 1
+
 // txn applies writes to a tree under one zxid. Each step is applied at once, so
-// the next one sees it; rollback undoes them all. The events are held back until
-// the caller knows that the transaction stands.
+// the next one sees it; rollback undoes them all. The changes are held back
+// until the caller knows that the transaction stands.
 type txn struct {
-	tree   *tree
-	zxid   int64
-	now    int64 // milliseconds since 1970
-	by     caller
-	undo   []func()
-	events []event
+	tree    *tree
+	zxid    int64
+	now     int64 // milliseconds since 1970
+	by      caller
+	quotas  bool // whether they are heeded
+	long    bool // whether nodes may have a time to live
+	undo    []func()
+	changes []change
 }
 
 func (t *txn) rollback() {
 	for i := len(t.undo) - 1; i >= 0; i-- {
 		t.undo[i]()
 	}
-	t.undo, t.events = nil, nil
+	t.undo, t.changes = nil, nil
 }
 
-// create adds a node and returns it under the name it got. container makes it
-// one whatever the flags say, as the request of that name does.
-func (t *txn) create(p string, data []byte, list []acl, flags int32, container bool) (*node, Code) {
-	if flags < 0 || flags > flagLast {
-		return nil, BadArguments
+// creation is what create is asked for.
+type creation struct {
+	path      string
+	data      []byte
+	acls      []acl
+	flags     int32
+	ttl       int64 // milliseconds
+	container bool  // make it one whatever the flags say
+}
+
+// validate checks the flags and the time to live, and tells whether the name is
+// to be completed by a number.
+func (t *txn) validate(q creation) (sequential bool, code Code) {
+	if q.flags < 0 || q.flags > flagSequentialTTL {
+		return false, BadArguments
 	}
-	if flags > flagContainer {
-		return nil, Unimplemented // like a real server without extended types
+	if q.flags <= flagContainer {
+		return q.flags&flagSequential != 0, ok
 	}
-	sequential := flags&flagSequential != 0
+	if !t.long {
+		return false, Unimplemented
+	}
+	if q.ttl <= 0 || q.ttl > maxTTL {
+		return false, BadArguments
+	}
+	return q.flags == flagSequentialTTL, ok
+}
+
+// create adds a node and returns it under the name it got.
+func (t *txn) create(q creation) (*node, Code) {
+	sequential, code := t.validate(q)
+	if code != ok {
+		return nil, code
+	}
+	p := q.path
 	dir, valid := parentPath(p)
 	if !valid {
 		return nil, BadArguments
 	}
-	list, code := t.by.resolve(list)
+	list, code := t.by.resolve(q.acls)
 	if code != ok {
 		return nil, code
 	}
@@ -66,14 +99,19 @@ func (t *txn) create(p string, data []byte, list []acl, flags int32, container b
 	if parent.ephemeral() {
 		return nil, NoChildrenForEphemerals
 	}
+	if t.quotas && !t.hasRoom(p) {
+		return nil, QuotaExceeded
+	}
 	n := &node{
-		path: p, parent: parent, data: data, acl: list,
+		path: p, parent: parent, data: q.data, acl: list,
 		czxid: t.zxid, mzxid: t.zxid, pzxid: t.zxid, ctime: t.now, mtime: t.now,
 	}
 	switch {
-	case container:
+	case q.container:
 		n.owner = containerOwner
-	case flags&flagEphemeral != 0:
+	case q.flags >= flagTTL:
+		n.ttl = q.ttl
+	case q.flags&flagEphemeral != 0:
 		n.owner = t.by.session
 	}
 	created, pzxid := parent.created, parent.pzxid
@@ -87,8 +125,14 @@ func (t *txn) create(p string, data []byte, list []acl, flags int32, container b
 		t.tree.detach(n)
 		parent.created, parent.pzxid = created, pzxid
 	})
-	t.events = append(t.events, event{nodeCreated, p}, event{childrenChanged, dir})
+	t.changed(nodeCreated, n)
+	t.changed(childrenChanged, parent)
 	return n, ok
+}
+
+// changed notes what watchers are to hear of.
+func (t *txn) changed(kind eventKind, n *node) {
+	t.changes = append(t.changes, change{event{kind, n.path}, n.acl})
 }
 
 func (t *txn) delete(p string, version int32) Code {
@@ -125,7 +169,8 @@ func (t *txn) remove(n *node) {
 		t.tree.attach(n)
 		parent.pzxid = pzxid
 	})
-	t.events = append(t.events, event{nodeDeleted, n.path}, event{childrenChanged, parent.path})
+	t.changed(nodeDeleted, n)
+	t.changed(childrenChanged, parent)
 }
 
 func (t *txn) setData(p string, data []byte, version int32) (*node, Code) {
@@ -142,7 +187,7 @@ func (t *txn) setData(p string, data []byte, version int32) (*node, Code) {
 	t.undo = append(t.undo, func() {
 		n.data, n.mzxid, n.mtime, n.version = before.data, before.mzxid, before.mtime, before.version
 	})
-	t.events = append(t.events, event{dataChanged, p})
+	t.changed(dataChanged, n)
 	return n, ok
 }
 

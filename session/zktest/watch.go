@@ -21,6 +21,13 @@ type event struct {
 	path string
 }
 
+// change is an event before it is sent, with the access list of its node at that
+// moment: who may not read the node does not hear of it.
+type change struct {
+	event
+	readers []acl
+}
+
 // watchTable is the armed watches of one sort. Being armed twice is the same as
 // being armed once, as on a real server.
 type watchTable struct {
@@ -44,6 +51,24 @@ func (w *watchTable) add(path string, c *conn) {
 		w.byConn[c] = make(map[string]struct{})
 	}
 	w.byConn[c][path] = struct{}{}
+}
+
+// has tells whether a connection watches path.
+func (w *watchTable) has(path string, c *conn) bool {
+	_, armed := w.byPath[path][c]
+	return armed
+}
+
+// remove disarms one watch.
+func (w *watchTable) remove(path string, c *conn) {
+	delete(w.byPath[path], c)
+	if len(w.byPath[path]) == 0 {
+		delete(w.byPath, path)
+	}
+	delete(w.byConn[c], path)
+	if len(w.byConn[c]) == 0 {
+		delete(w.byConn, c)
+	}
 }
 
 // fire disarms the watches on path and returns who had them, oldest connection
@@ -91,37 +116,38 @@ func (w *watchTable) size() int {
 // hears of them later.
 //
 // A deletion goes once to a connection that watches both data and children.
-func (s *Server) notify(events []event) {
-	fire(events, s.dataWatches, s.childWatches)
+func (s *Server) notify(changes []change) {
+	fire(changes, s.dataWatches, s.childWatches)
 	for c := range s.replicas {
-		c.replica.unheard = append(c.replica.unheard, events...)
+		c.replica.unheard = append(c.replica.unheard, changes...)
 	}
 }
 
-// fire sends events to those who have armed a watch in one of the tables.
-func fire(events []event, data, children *watchTable) {
-	for _, e := range events {
+// fire tells those of changes who have armed a watch in one of the tables.
+func fire(changes []change, data, children *watchTable) {
+	for _, e := range changes {
 		if e.kind == childrenChanged {
-			children.send(e)
+			children.send(e, nil)
 			continue
 		}
-		told := data.send(e)
+		told := data.send(e, nil)
 		if e.kind == nodeDeleted {
-			for _, c := range children.fire(e.path) {
-				if !slices.Contains(told, c) {
-					c.send(eventFrame(e))
-				}
-			}
+			children.send(e, told)
 		}
 	}
 }
 
-// send fires the watches an event is about and returns who was told.
-func (w *watchTable) send(e event) []*conn {
+// send disarms the watches a change is about and tells those who had them, but
+// for who was told already, and for those who may not read the node: their watch
+// is gone without a word. It returns who had one.
+func (w *watchTable) send(e change, told []*conn) []*conn {
 	list := w.fire(e.path)
-	if len(list) > 0 {
-		f := eventFrame(e)
-		for _, c := range list {
+	if len(list) == 0 {
+		return nil
+	}
+	f := eventFrame(e.event)
+	for _, c := range list {
+		if c.caller().may(e.readers, permRead) && !slices.Contains(told, c) {
 			c.send(f)
 		}
 	}
@@ -160,4 +186,38 @@ func (s *Server) rearm(c *conn, q call) {
 			v.childWatches.add(p, c)
 		}
 	}
+}
+
+// The kinds of watches, as a request about them has them.
+const (
+	kindChildren = iota + 1
+	kindData
+	kindAny
+)
+
+// unwatch answers checkWatches, which asks whether a watch is armed, and
+// removeWatches, which disarms it as well. Nothing is sent for a watch that goes.
+func (s *Server) unwatch(c *conn, q call) answer {
+	v := s.view(c)
+	var tables []*watchTable
+	switch q.kind {
+	case kindChildren:
+		tables = []*watchTable{v.childWatches}
+	case kindData:
+		tables = []*watchTable{v.dataWatches}
+	case kindAny:
+		tables = []*watchTable{v.dataWatches, v.childWatches}
+	default:
+		return answer{code: MarshallingError}
+	}
+	code := NoWatcher
+	for _, w := range tables {
+		if w.has(q.path, c) {
+			code = ok
+			if q.op == OpRemoveWatches {
+				w.remove(q.path, c)
+			}
+		}
+	}
+	return answer{code: code}
 }

@@ -1,0 +1,267 @@
+package coordinator_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// must ends the example if there is an error.
+func must(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// held returns a granted acquisition.
+func held(l *coordinator.Lock, options ...coordinator.AcquireOption) (*coordinator.Acquisition, events.Grant) {
+	a := l.Acquire(context.Background(), options...)
+	grant, err := a.Wait(context.Background())
+	must(err)
+	return a, grant
+}
+
+func ExampleConnect() {
+	srv, err := zktest.New()
+	must(err)
+	defer srv.Close()
+
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel() // bounds connecting, and nothing after it
+	c, err := coordinator.Connect(ctx, srv.Addr()+"/app", coordinator.WithSessionTimeout(10*time.Second))
+	must(err)
+	defer func() { must(c.Close()) }()
+	fmt.Println(c.State(), c.SessionID() != 0)
+
+	_, err = coordinator.Connect(ctx, "zk1:2181,zk2:port")
+	fmt.Println(errors.Is(err, coordinator.ErrConnectString))
+	// Output:
+	// connected true
+	// true
+}
+
+func ExampleCoordinator_Close() {
+	c, srv, stop := exampleServer()
+	defer stop()
+
+	lock, grant := held(c.Mutex("/locks/a"))
+	must(c.Close()) // gives the node back and ends the session
+	<-lock.Done()
+	fmt.Println(lock.Err(), srv.Exists(grant.Node), c.State())
+	// Output: zkgrant: coordinator closed false closed
+}
+
+func ExampleCoordinator_Mutex() {
+	c, _, stop := exampleServer()
+	defer stop()
+
+	mutex := c.Mutex("/locks/a") // a handle: holds nothing, used any number of times
+	for range 2 {
+		lock, grant := held(mutex)
+		fmt.Println(mutex.Path() == grant.Path, lock.ID() == grant.ID)
+		lock.Release()
+	}
+	// Output:
+	// true true
+	// true true
+}
+
+func ExampleLock_Acquire() {
+	c, _, stop := exampleServer()
+	defer stop()
+
+	first, _ := held(c.Mutex("/locks/a"))
+	second := c.Mutex("/locks/a").Acquire(context.Background()) // returns at once
+	select {
+	case <-second.Granted():
+		fmt.Println("too early")
+	default:
+		fmt.Println("other work is done meanwhile")
+	}
+	first.Release()
+	grant := <-second.Granted()
+	fmt.Println("granted", grant.Path)
+	second.Release()
+	// Output:
+	// other work is done meanwhile
+	// granted /locks/a
+}
+
+func ExampleAcquisition_Release() {
+	c, _, stop := exampleServer()
+	defer stop()
+
+	lock, _ := held(c.Mutex("/locks/a"))
+	waiting := c.Mutex("/locks/a").Acquire(context.Background())
+	waiting.Release() // withdraws
+	lock.Release()    // gives back
+	lock.Release()    // is harmless
+	<-waiting.Done()
+	<-lock.Done()
+	fmt.Println(waiting.Err())
+	fmt.Println(lock.Err())
+	// Output:
+	// zkgrant: not acquired
+	// <nil>
+}
+
+func ExampleAcquisition_Valid() {
+	c, _, stop := exampleServer()
+	defer stop()
+
+	lock, _ := held(c.Mutex("/locks/a"))
+	// Ask right before an effect on another system, and give it no more time than
+	// the lease has left.
+	if lock.Valid() {
+		ctx, cancel := context.WithDeadline(context.Background(), lock.Deadline())
+		left, _ := ctx.Deadline()
+		fmt.Println("writes within the lease:", time.Until(left) > 0)
+		cancel()
+	}
+	lock.Release()
+	fmt.Println(lock.Valid(), lock.Deadline().IsZero())
+	// Output:
+	// writes within the lease: true
+	// false true
+}
+
+func ExampleAcquisition_Lost() {
+	c, srv, stop := exampleServer()
+	defer stop()
+
+	lock, grant := held(c.Mutex("/locks/a"))
+	must(srv.Delete(grant.Node)) // somebody deletes the node by hand
+	lost := <-lock.Lost()
+	fmt.Println(lost.Reason, lost.Token == grant.Token, errors.Is(lost.Err, coordinator.ErrNodeRemoved))
+	// Output: node removed true true
+}
+
+func ExampleAcquisition_Context() {
+	c, srv, stop := exampleServer()
+	defer stop()
+
+	lock, _ := held(c.Mutex("/locks/a"))
+	ctx := lock.Context(context.Background()) // for whatever takes a context
+	must(srv.Expire(c.SessionID()))
+	<-ctx.Done()
+	var lost *coordinator.LostError
+	fmt.Println(errors.As(context.Cause(ctx), &lost), lost.Path)
+	// Output: true /locks/a
+}
+
+func ExampleAcquisition_Context_deadlock() {
+	c, _, stop := exampleServer()
+	defer stop()
+
+	lock, _ := held(c.Mutex("/locks/a"))
+	again := c.Mutex("/locks/a").Acquire(lock.Context(context.Background()))
+	<-again.Done() // it would wait for itself
+	fmt.Println(errors.Is(again.Err(), coordinator.ErrDeadlock))
+	// Output: true
+}
+
+func ExampleWithMaxWait() {
+	c, _, stop := exampleServer()
+	defer stop()
+
+	held(c.Mutex("/locks/a"))
+	late := c.Mutex("/locks/a").Acquire(context.Background(), coordinator.WithMaxWait(50*time.Millisecond))
+	<-late.Done()
+	fmt.Println(late.Err())
+	// Output: zkgrant: waited too long
+}
+
+func ExampleWithData() {
+	c, srv, stop := exampleServer()
+	defer stop()
+
+	_, grant := held(c.Mutex("/locks/a"), coordinator.WithData([]byte("host-7, pid 4711")))
+	data, _ := srv.Data(grant.Node)
+	fmt.Println(string(data))
+	// Output: host-7, pid 4711
+}
+
+func ExampleWithAuth() {
+	srv, err := zktest.New()
+	must(err)
+	defer srv.Close()
+	connect := func(options ...coordinator.Option) *coordinator.Coordinator {
+		c, err := coordinator.Connect(context.Background(), srv.Addr(), options...)
+		must(err)
+		return c
+	}
+
+	// Nodes that only the identity's owner may touch, READ included: contenders
+	// have to see each other's nodes.
+	mine := connect(coordinator.WithAuth("digest", []byte("app:secret")), coordinator.WithACL(zk.AuthACL(zk.PermAll)))
+	lock, _ := held(mine.Mutex("/app/locks/a"))
+	stranger := connect()
+	denied := stranger.Mutex("/app/locks/a").Acquire(context.Background())
+	<-denied.Done()
+	fmt.Println(lock.Valid(), errors.Is(denied.Err(), coordinator.ErrNoAuth))
+	must(mine.Close())
+	must(stranger.Close())
+	// Output: true true
+}
+
+func ExampleWithACL() {
+	c, _, stop := exampleServer()
+	defer stop()
+
+	// For one lock instead of the whole coordinator.
+	_, grant := held(c.Mutex("/locks/a", coordinator.WithACL(zk.WorldACL(zk.PermRead|zk.PermCreate|zk.PermDelete))))
+	fmt.Println(grant.Path)
+	// Output: /locks/a
+}
+
+func ExampleWithDialer() {
+	srv, err := zktest.New()
+	must(err)
+	defer srv.Close()
+
+	through := func(ctx context.Context, network, address string) (net.Conn, error) {
+		fmt.Println("dials", address == "zk.example:2181")
+		return new(net.Dialer).DialContext(ctx, network, srv.Addr()) // a proxy, say
+	}
+	c, err := coordinator.Connect(context.Background(), "zk.example", coordinator.WithDialer(through))
+	must(err)
+	must(c.Close())
+	// Output: dials true
+}
+
+func ExampleWithLogger() {
+	srv, err := zktest.New()
+	must(err)
+	defer srv.Close()
+
+	var lines bytes.Buffer
+	encoder := zapcore.NewConsoleEncoder(zapcore.EncoderConfig{MessageKey: "m"})
+	logger := zap.New(zapcore.NewCore(encoder, zapcore.AddSync(&lines), zapcore.InfoLevel))
+	c, err := coordinator.Connect(context.Background(), srv.Addr(), coordinator.WithLogger(logger))
+	must(err)
+	must(c.Close())
+	fmt.Println(strings.Contains(lines.String(), "session established"))
+	// Output: true
+}
+
+func ExampleLostError() {
+	err := error(&coordinator.LostError{Path: "/locks/a", Reason: events.ReasonLeaseRanOut})
+	fmt.Println(err)
+	fmt.Println(errors.Is(err, coordinator.ErrLeaseRanOut))
+	// Output:
+	// zkgrant: lock /locks/a lost: lease ran out
+	// true
+}

@@ -1,0 +1,262 @@
+package zktest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// names gives what differs from one server to the next a name that does not, and
+// writes answers down with them.
+//
+// A zxid is named after its distance from the first one seen in the file, which
+// is zxid1; so order and distance stay visible, and a transaction too many shows.
+// A session is named in the order of appearance. A time is not written at all: it
+// is checked to be that of the transaction it belongs to, and no earlier than those
+// of the transactions before.
+type names struct {
+	base     int64 // the zxid before zxid1; -1 before the first is seen
+	sessions []int64
+	times    map[int64]int64 // milliseconds by zxid
+	received int             // packets, when first asked
+}
+
+func newNames() names { return names{base: -1, times: make(map[int64]int64)} }
+
+func (n *names) zxid(z int64) string {
+	switch {
+	case z == -1:
+		return "none"
+	case z == 0:
+		return "zero"
+	}
+	if n.base < 0 {
+		n.base = z - 1
+	}
+	return "zxid" + strconv.FormatInt(z-n.base, 10)
+}
+
+// parseZxid is the inverse of zxid.
+func (n *names) parseZxid(name string) (int64, error) {
+	if name == "zero" {
+		return 0, nil
+	}
+	distance, err := strconv.ParseInt(strings.TrimPrefix(name, "zxid"), 10, 64)
+	return n.base + distance, err
+}
+
+func (n *names) session(id int64) string {
+	if id == 0 {
+		return "nobody"
+	}
+	i := slices.Index(n.sessions, id)
+	if i < 0 {
+		i = len(n.sessions)
+		n.sessions = append(n.sessions, id)
+	}
+	return "session" + strconv.Itoa(i+1)
+}
+
+// event writes down a notification.
+func (n *names) event(r reply) string {
+	kind, state, path := eventKind(r.body.int32()), r.body.int32(), r.body.string()
+	what := map[eventKind]string{
+		nodeCreated: "created", nodeDeleted: "deleted", dataChanged: "data changed", childrenChanged: "children changed",
+	}[kind]
+	s := fmt.Sprintf("event %s %s", cmp.Or(what, fmt.Sprint("kind ", kind)), path)
+	if r.zxid != -1 || state != stateConnected || r.code != ok {
+		s += fmt.Sprintf(" (zxid %s, state %d, code %d)", n.zxid(r.zxid), state, r.code)
+	}
+	return s + n.rest(r.body)
+}
+
+// answer writes down the answer to q, in one line and one more for a Stat. One of
+// several says what it is the answer to.
+func (n *names) answer(r reply, q scriptRequest, several bool) string {
+	s := n.zxid(r.zxid) + " " + codeName(r.code)
+	if several {
+		s = q.verb + ": " + s
+	}
+	if r.code == ok {
+		s += n.result(q.op, r.body)
+	}
+	return s + n.rest(r.body) + "\n"
+}
+
+func codeName(c Code) string { return strings.TrimPrefix(c.Error(), "zktest: ") }
+
+// rest is what should not be there.
+func (n *names) rest(d *decoder) string {
+	switch {
+	case d.err != nil:
+		return " (cut short)"
+	case len(d.buf) > 0:
+		return fmt.Sprintf(" (and %d bytes more)", len(d.buf))
+	}
+	return ""
+}
+
+// result writes down the body of an answer.
+func (n *names) result(op Op, d *decoder) string {
+	switch op {
+	case OpCreate, OpSync:
+		return " " + d.string()
+	case OpCreate2, OpCreateContainer, OpCreateTTL:
+		return " " + d.string() + n.stat(d)
+	case OpExists, OpSetData, OpSetACL:
+		return n.stat(d)
+	case OpGetData:
+		data := d.bytes()
+		switch {
+		case data == nil:
+			return " nothing" + n.stat(d)
+		case len(data) > 100:
+			return fmt.Sprintf(" %d bytes", len(data)) + n.stat(d)
+		}
+		return fmt.Sprintf(" %q", data) + n.stat(d)
+	case OpGetChildren:
+		return " " + children(d)
+	case OpGetChildren2:
+		return " " + children(d) + n.stat(d)
+	case OpGetACL:
+		return n.acls(d) + n.stat(d)
+	case OpMulti:
+		return n.parts(d)
+	}
+	return ""
+}
+
+// children sorts the names, which come in no particular order.
+func children(d *decoder) string {
+	list := d.strings()
+	slices.Sort(list)
+	return "[" + strings.Join(list, " ") + "]"
+}
+
+func (n *names) acls(d *decoder) string {
+	var s strings.Builder
+	for _, a := range d.acls() {
+		var perms strings.Builder
+		for i, letter := range permLetters {
+			if a.perms&(1<<i) != 0 {
+				perms.WriteRune(letter)
+			}
+		}
+		fmt.Fprintf(&s, " %s:%s:%s", a.scheme, a.id, perms.String())
+	}
+	return s.String()
+}
+
+// parts writes down the answer to a multi, one line for each part.
+func (n *names) parts(d *decoder) string {
+	var s strings.Builder
+	for d.err == nil {
+		kind, done, code := Op(d.int32()), d.bool(), Code(d.int32())
+		if done {
+			if kind != opError || code != -1 {
+				fmt.Fprintf(&s, "\n  the end is %v, %d", kind, code)
+			}
+			break
+		}
+		if kind == opError {
+			fmt.Fprintf(&s, "\n  failed %s", codeName(code))
+			if again := Code(d.int32()); again != code {
+				fmt.Fprintf(&s, ", and %s", codeName(again))
+			}
+			continue
+		}
+		fmt.Fprintf(&s, "\n  %v %s", kind, codeName(code))
+		s.WriteString(strings.ReplaceAll(n.result(kind, d), "\n  ", "\n    "))
+	}
+	return s.String()
+}
+
+func (n *names) stat(d *decoder) string {
+	st := stat{
+		czxid: d.int64(), mzxid: d.int64(), ctime: d.int64(), mtime: d.int64(),
+		version: d.int32(), cversion: d.int32(), aversion: d.int32(),
+		owner: d.int64(), dataLength: d.int32(), children: d.int32(), pzxid: d.int64(),
+	}
+	if d.err != nil {
+		return ""
+	}
+	owner := n.session(st.owner)
+	s := fmt.Sprintf("\n  czxid=%s mzxid=%s pzxid=%s version=%d cversion=%d aversion=%d owner=%s length=%d children=%d",
+		n.zxid(st.czxid), n.zxid(st.mzxid), n.zxid(st.pzxid), st.version, st.cversion, st.aversion, owner, st.dataLength, st.children)
+	return s + n.time("ctime", st.czxid, st.ctime) + n.time("mtime", st.mzxid, st.mtime)
+}
+
+// time checks a time against what is known of the transactions.
+func (n *names) time(field string, zxid, ms int64) string {
+	if known, seen := n.times[zxid]; seen && known != ms {
+		return fmt.Sprintf(" %s-is-another-time", field)
+	}
+	n.times[zxid] = ms
+	for z, other := range n.times {
+		if z < zxid && other > ms || z > zxid && other < ms {
+			return fmt.Sprintf(" %s-is-out-of-order", field)
+		}
+	}
+	return ""
+}
+
+// counted are the counters of mntr that are worth comparing. What is sent is not:
+// a real server counts the lines of its answers to words.
+var counted = []string{
+	"zk_server_state", "zk_num_alive_connections", "zk_outstanding_requests",
+	"zk_znode_count", "zk_watch_count", "zk_ephemerals_count", "zk_packets_received",
+}
+
+// status writes down the answer to a four-letter word.
+func (n *names) status(word, answer string) string {
+	if word == "mntr" {
+		return n.counters(answer)
+	}
+	var s strings.Builder
+	for l := range strings.Lines(answer) {
+		l = strings.TrimRight(l, "\r\n")
+		switch key, value, _ := strings.Cut(l, ": "); {
+		case key == "Zookeeper version", key == "Sent", strings.HasPrefix(key, "Latency"):
+			l = key + ": different"
+		case key == "Received":
+			l = key + ": " + n.count(value)
+		case key == "Zxid":
+			z, err := strconv.ParseInt(strings.TrimPrefix(value, "0x"), 16, 64)
+			if err != nil {
+				return err.Error()
+			}
+			l = key + ": " + n.zxid(z)
+		}
+		fmt.Fprintln(&s, l)
+	}
+	return s.String()
+}
+
+func (n *names) counters(answer string) string {
+	values := make(map[string]string)
+	for l := range strings.Lines(answer) {
+		name, value, _ := strings.Cut(strings.TrimSpace(l), "\t")
+		values[name] = value
+	}
+	values["zk_packets_received"] = n.count(values["zk_packets_received"])
+	var s strings.Builder
+	for _, name := range counted {
+		fmt.Fprintf(&s, "%s %s\n", name, strings.TrimSuffix(values[name], ".0"))
+	}
+	return s.String()
+}
+
+// count writes a number of packets as the distance from the first one seen, for
+// a server may have been asked things before the script began.
+func (n *names) count(value string) string {
+	packets, err := strconv.Atoi(value)
+	if err != nil {
+		return err.Error()
+	}
+	if n.received == 0 {
+		n.received = packets
+	}
+	return "first+" + strconv.Itoa(packets-n.received)
+}

@@ -1,0 +1,357 @@
+package zktest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+)
+
+// player plays a file of the script: each directive is a step that one client
+// takes, and its result is what this client is sent up to the answer.
+type player struct {
+	host    host
+	started bool
+	clients map[string]*scriptClient
+	names   names
+	steps   int
+}
+
+// scriptClient is one of the script's clients, with what it needs to come back.
+type scriptClient struct {
+	line     *line // nil before connect and after drop
+	session  int64
+	password []byte
+	newest   int64 // the newest zxid it has seen
+	xid      int32
+}
+
+func newPlayer(h host) *player {
+	return &player{host: h, clients: make(map[string]*scriptClient), names: newNames()}
+}
+
+// hangUp closes every connection.
+func (p *player) hangUp() {
+	for _, c := range p.clients {
+		c.drop()
+	}
+}
+
+func (c *scriptClient) drop() {
+	if c.line != nil {
+		_ = c.line.Close() // the server may have been first
+		c.line = nil
+	}
+}
+
+// step plays one directive.
+func (p *player) step(t *testing.T, d *datadriven.TestData) string {
+	t.Helper()
+	if d.Cmd == "server" {
+		var features []string
+		for _, a := range d.CmdArgs {
+			features = append(features, a.Key)
+		}
+		p.host.start(t, features)
+		p.started = true
+		return ""
+	}
+	if !p.started {
+		d.Fatalf(t, "the first directive has to be server")
+	}
+	p.steps++
+	var out strings.Builder
+	if err := p.take(d, &out); err != nil {
+		d.Fatalf(t, "%v\nso far:\n%s", err, out.String())
+	}
+	return out.String()
+}
+
+func (p *player) take(d *datadriven.TestData, out *strings.Builder) error {
+	if d.Cmd == "word" {
+		return p.word(d.CmdArgs[0].Key, out)
+	}
+	if len(d.CmdArgs) == 0 {
+		return errors.New("a client and what it does, please")
+	}
+	c := p.clients[d.Cmd]
+	if c == nil {
+		c = &scriptClient{}
+		p.clients[d.Cmd] = c
+	}
+	verb, a := d.CmdArgs[0].Key, arguments(d.CmdArgs[1:])
+	switch verb {
+	case "connect", "resume":
+		return p.connect(c, verb, a, out)
+	}
+	if c.line == nil {
+		return fmt.Errorf("%s is not connected", d.Cmd)
+	}
+	switch verb {
+	case "drop":
+		c.drop()
+		return nil
+	case "await":
+		return p.await(c, a, out)
+	case "length":
+		n, err := a.number("n", 0)
+		if err != nil {
+			return err
+		}
+		if _, err := c.line.Write(appendInt32(nil, int32(n))); err != nil {
+			return err
+		}
+		return p.await(c, a, out)
+	case "pipeline":
+		lines := strings.Split(strings.TrimSpace(d.Input), "\n")
+		p.steps += len(lines) - 1
+		return p.requests(c, lines, out)
+	}
+	q, err := p.request(verb, a, d.Input)
+	if err != nil {
+		return err
+	}
+	return p.exchange(c, []scriptRequest{q}, out)
+}
+
+// connect makes a connection for c and shakes hands: for a new session, or to
+// resume the one it had, or that of another client.
+func (p *player) connect(c *scriptClient, verb string, a arguments, out *strings.Builder) error {
+	timeout, err := a.number("timeout", 10000)
+	if err != nil {
+		return err
+	}
+	session, password, newest := int64(0), make([]byte, passwordLength), int64(0)
+	if verb == "resume" {
+		from := c
+		if other, given := a.text("of"); given {
+			from = p.clients[other]
+		}
+		session, password, newest = from.session, from.password, from.newest
+	}
+	if v, given := a.text("password"); given {
+		password = append([]byte(v), make([]byte, passwordLength)...)[:passwordLength]
+	}
+	if _, given := a.text("future"); given {
+		newest = 1 << 62
+	}
+	c.drop()
+	nc, err := p.host.dial()
+	if err != nil {
+		return err
+	}
+	c.line = newLine(nc)
+	b := appendInt64(appendInt32(nil, 0), newest)
+	b = appendBytes(appendInt64(appendInt32(b, int32(timeout)), session), password)
+	if _, given := a.text("readonly"); given {
+		b = appendBool(b, false)
+	}
+	if _, err := nc.Write(frame(b)); err != nil {
+		return err
+	}
+	body, err := c.line.next()
+	if ended(err) {
+		c.drop()
+		fmt.Fprintln(out, "connection closed")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	d := &decoder{buf: body}
+	version, granted, id := d.int32(), d.int32(), d.int64()
+	given := d.bytes()
+	if d.err != nil {
+		return d.err
+	}
+	fmt.Fprintf(out, "protocol %d, %d ms, ", version, granted)
+	if id == 0 {
+		fmt.Fprintf(out, "no session")
+	} else {
+		fmt.Fprintf(out, "%s", p.names.session(id))
+		c.session = id
+	}
+	fmt.Fprintf(out, ", %d bytes of password", len(given))
+	if id != 0 && id == session && !slices.Equal(given, password) {
+		fmt.Fprintf(out, " that are new")
+	}
+	c.password = given
+	if len(d.buf) > 0 {
+		fmt.Fprintf(out, ", read-only %v", d.bool())
+	}
+	fmt.Fprintln(out)
+	return nil
+}
+
+// await shows frames that come unasked, or the end of the connection. Sorted is for
+// what a server does in no particular order.
+func (p *player) await(c *scriptClient, a arguments, out *strings.Builder) error {
+	n, err := a.number("frames", 1)
+	if err != nil {
+		return err
+	}
+	var events []string
+	for range n {
+		body, err := c.line.next()
+		if ended(err) {
+			c.drop()
+			events = append(events, "connection closed")
+			break
+		}
+		if err != nil {
+			return err
+		}
+		r, err := decodeReply(body)
+		if err != nil {
+			return err
+		}
+		if r.xid != eventXid {
+			return fmt.Errorf("an answer to %d that nobody waits for", r.xid)
+		}
+		events = append(events, p.names.event(r))
+	}
+	if _, given := a.text("sorted"); given {
+		slices.Sort(events)
+	}
+	for _, e := range events {
+		fmt.Fprintln(out, e)
+	}
+	return nil
+}
+
+// requests sends several requests in one piece.
+func (p *player) requests(c *scriptClient, lines []string, out *strings.Builder) error {
+	var list []scriptRequest
+	for _, l := range lines {
+		verb, args, err := datadriven.ParseLine(l)
+		if err != nil {
+			return err
+		}
+		q, err := p.request(verb, args, "")
+		if err != nil {
+			return err
+		}
+		list = append(list, q)
+	}
+	return p.exchange(c, list, out)
+}
+
+// exchange sends requests and shows what comes until all are answered, in the
+// order in which it comes.
+func (p *player) exchange(c *scriptClient, list []scriptRequest, out *strings.Builder) error {
+	var piece []byte
+	waiting := make(map[int32]scriptRequest)
+	for _, q := range list {
+		xid := q.xid
+		if xid == 0 {
+			c.xid++
+			xid = c.xid
+		}
+		waiting[xid] = q
+		piece = append(piece, frame(append(appendInt32(appendInt32(nil, xid), int32(q.op)), q.body...))...)
+	}
+	if _, err := c.line.Write(piece); err != nil {
+		return err
+	}
+	for len(waiting) > 0 {
+		body, err := c.line.next()
+		if ended(err) {
+			c.drop()
+			fmt.Fprintln(out, "connection closed")
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		r, err := decodeReply(body)
+		if err != nil {
+			return err
+		}
+		if r.xid == eventXid {
+			fmt.Fprintln(out, p.names.event(r))
+			continue
+		}
+		q, asked := waiting[r.xid]
+		if !asked {
+			return fmt.Errorf("an answer to %d that nobody waits for", r.xid)
+		}
+		delete(waiting, r.xid)
+		c.newest = max(c.newest, r.zxid)
+		fmt.Fprint(out, p.names.answer(r, q, len(list) > 1))
+	}
+	return nil
+}
+
+// word asks a four-letter word on a connection of its own.
+func (p *player) word(word string, out *strings.Builder) error {
+	nc, err := p.host.dial()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = nc.Close() }() // read to its end
+	if _, err := io.WriteString(nc, word); err != nil {
+		return err
+	}
+	b, err := io.ReadAll(nc)
+	if err != nil {
+		return err
+	}
+	out.WriteString(p.names.status(word, string(b)))
+	return nil
+}
+
+// eventXid is what the server writes in place of a request's number when it
+// speaks unasked.
+const eventXid = -1
+
+func decodeReply(body []byte) (reply, error) {
+	d := &decoder{buf: slices.Clone(body)}
+	r := reply{d.int32(), d.int64(), Code(d.int32()), d}
+	return r, d.err
+}
+
+// ended tells a connection that is over from one that is silent.
+func ended(err error) bool { return err != nil && !errors.Is(err, os.ErrDeadlineExceeded) }
+
+// arguments are those of one request in the script.
+type arguments []datadriven.CmdArg
+
+// text returns the value of an argument, and whether it is there.
+func (a arguments) text(key string) (string, bool) {
+	list, given := a.list(key)
+	return strings.Join(list, ","), given
+}
+
+func (a arguments) list(key string) ([]string, bool) {
+	for _, arg := range a {
+		if arg.Key == key {
+			return arg.Vals, true
+		}
+	}
+	return nil, false
+}
+
+func (a arguments) number(key string, otherwise int) (int, error) {
+	v, given := a.text(key)
+	if !given {
+		return otherwise, nil
+	}
+	return strconv.Atoi(v)
+}
+
+// path is the first argument, or the one of that name in quotes.
+func (a arguments) path() (string, error) {
+	if v, given := a.text("path"); given {
+		return strconv.Unquote(v)
+	}
+	if len(a) == 0 {
+		return "", errors.New("a path, please")
+	}
+	return a[0].Key, nil
+}

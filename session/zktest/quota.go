@@ -1,0 +1,98 @@
+package zktest
+
+import (
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// quotaRoot is where quotas are kept: the one of /a in /zookeeper/quota/a, as a
+// node with the limits and another, which this server leaves alone, with what is
+// used.
+const (
+	quotaRoot   = "/zookeeper/quota"
+	quotaLimits = "zookeeper_limits"
+	quotaStats  = "zookeeper_stats"
+)
+
+// LimitNodes sets how many nodes there may be from path downwards, itself
+// included: a client that creates one more is answered [QuotaExceeded]. A negative
+// number lifts the limit. It leaves the same nodes as the command setquota -N does,
+// parents included, and turns on [EnforceQuotas]. What the test itself creates is
+// not limited. The error wraps a [Code].
+func (s *Server) LimitNodes(path string, nodes int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !validPath(path) || path == "/" {
+		return fmt.Errorf("limit nodes of %s: %w", path, BadArguments)
+	}
+	s.quotas = true
+	dir := quotaRoot + path
+	if err := s.createParents(dir); err != nil {
+		return err
+	}
+	limits := fmt.Appendf(nil, "count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=%d", max(nodes, -1))
+	if s.tree.nodes[dir+"/"+quotaLimits] == nil {
+		if err := s.createNode(dir+"/"+quotaLimits, limits); err != nil {
+			return err
+		}
+		return s.createNode(dir+"/"+quotaStats, []byte("count=0,bytes=0"))
+	}
+	return s.replaceData(dir+"/"+quotaLimits, limits)
+}
+
+// hasRoom tells whether the nearest quota above p leaves room for one more node. A
+// real server counts what there was before the transaction, so within a multi no
+// creation takes room from another one, and no deletion makes any.
+func (t *txn) hasRoom(p string) bool {
+	for dir := p; dir != "/"; dir = path.Dir(dir) {
+		limits := t.tree.nodes[quotaRoot+dir+"/"+quotaLimits]
+		if limits == nil {
+			continue
+		}
+		limit, limited := hardLimit(string(limits.data))
+		return !limited || t.tree.nodes[dir].size()-t.grown(dir) < limit
+	}
+	return true
+}
+
+// grown is by how many nodes the transaction has made a subtree larger.
+func (t *txn) grown(dir string) int {
+	n := 0
+	for _, e := range t.changes {
+		if e.path != dir && !strings.HasPrefix(e.path, dir+"/") {
+			continue
+		}
+		switch e.kind {
+		case nodeCreated:
+			n++
+		case nodeDeleted:
+			n--
+		}
+	}
+	return n
+}
+
+// hardLimit finds the limit on the number of nodes among the others.
+func hardLimit(limits string) (int, bool) {
+	for field := range strings.FieldsFuncSeq(limits, func(r rune) bool { return r == ',' || r == ';' }) {
+		if v, found := strings.CutPrefix(field, "countHardLimit="); found {
+			n, err := strconv.Atoi(v)
+			return n, err == nil && n >= 0
+		}
+	}
+	return 0, false
+}
+
+// size counts a node and everything below it, of a missing one nothing.
+func (n *node) size() int {
+	if n == nil {
+		return 0
+	}
+	total := 1
+	for _, child := range n.children {
+		total += child.size()
+	}
+	return total
+}

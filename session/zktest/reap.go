@@ -1,0 +1,24 @@
+package zktest
+
+// scheduleReap sets the time of the next look at the containers and the nodes
+// with a time to live, if there are any and it is not set. The looks are multiples
+// of the interval since the start.
+func (s *Server) scheduleReap() {
+	if len(s.tree.containers)+len(s.tree.mortals) == 0 || !s.nextReap.IsZero() {
+		return
+	}
+	s.nextReap = s.started.Add((s.now().Sub(s.started)/s.checkInterval + 1) * s.checkInterval)
+	s.wakeClock(s.nextReap)
+}
+
+// reap deletes the containers that have become empty and the childless nodes that
+// have outlived their time, each in a transaction of its own, and returns how many.
+func (s *Server) reap() int {
+	list := s.tree.reapable(s.now().UnixMilli())
+	for _, p := range list {
+		t := s.begin(caller{trusted: true})
+		t.remove(s.tree.nodes[p])
+		s.notify(t.changes)
+	}
+	return len(list)
+}

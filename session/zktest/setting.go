@@ -1,0 +1,43 @@
+package zktest
+
+import "time"
+
+// Setting adjusts a server before it starts.
+type Setting interface{ apply(*Server) }
+
+type settingFunc func(*Server)
+
+func (f settingFunc) apply(s *Server) { f(s) }
+
+// Tick sets the tick, 2 s by default. Session timeouts are held between 2 and
+// 20 ticks, and sessions end at multiples of it.
+func Tick(d time.Duration) Setting {
+	return settingFunc(func(s *Server) { s.tick = d })
+}
+
+// InMemory makes a server that only [Server.DialContext] reaches. It is implied
+// inside a testing/synctest bubble.
+func InMemory() Setting {
+	return settingFunc(func(s *Server) { s.inMemory = true })
+}
+
+// CheckInterval sets how often the server looks for containers and nodes with a
+// time to live that are to be deleted; by default every minute. It is what
+// znode.container.checkIntervalMs is to a real server.
+func CheckInterval(d time.Duration) Setting {
+	return settingFunc(func(s *Server) { s.checkInterval = d })
+}
+
+// ExtendedTypes makes the server take nodes with a time to live. Without it they
+// are answered with [Unimplemented], as by a real server that does not have
+// extendedTypesEnabled set.
+func ExtendedTypes() Setting {
+	return settingFunc(func(s *Server) { s.extendedTypes = true })
+}
+
+// EnforceQuotas makes the server heed the quotas that clients leave under
+// /zookeeper/quota, which a real server does with enforceQuota only. Of those it
+// knows the hard limit on the number of nodes. [Server.LimitNodes] implies it.
+func EnforceQuotas() Setting {
+	return settingFunc(func(s *Server) { s.quotas = true })
+}
