@@ -163,28 +163,37 @@ func ValidatePath(path string) error {
 	case path == "":
 		return fmt.Errorf("%w: empty", ErrPath)
 	case path[0] != '/':
-		return fmt.Errorf("%w: %q does not start with a slash", ErrPath, path)
+		return fmt.Errorf("%w: %q does not start with a slash", ErrPath, clip(path))
 	case path == "/":
 		return nil
 	case path[len(path)-1] == '/':
-		return fmt.Errorf("%w: %q ends with a slash", ErrPath, path)
+		return fmt.Errorf("%w: %q ends with a slash", ErrPath, clip(path))
 	}
 	at := 1
 	for component := range strings.SplitSeq(path[1:], "/") {
 		switch component {
 		case "":
-			return fmt.Errorf("%w: %q: empty component at byte %d", ErrPath, path, at)
+			return fmt.Errorf("%w: %q: empty component at byte %d", ErrPath, clip(path), at)
 		case ".", "..":
-			return fmt.Errorf("%w: %q: relative component %q at byte %d", ErrPath, path, component, at)
+			return fmt.Errorf("%w: %q: relative component %q at byte %d", ErrPath, clip(path), clip(component), at)
 		}
 		at += len(component) + 1
 	}
 	for i, r := range path {
 		if isForbidden(r) {
-			return fmt.Errorf("%w: %q: character %U at byte %d", ErrPath, path, r, i)
+			return fmt.Errorf("%w: %q: character %U at byte %d", ErrPath, clip(path), r, i)
 		}
 	}
 	return nil
+}
+
+// clip shortens what an error repeats: a path may be as long as a request.
+func clip(path string) string {
+	const most = 200
+	if len(path) <= most {
+		return path
+	}
+	return path[:most] + "..."
 }
 
 // isForbidden reports whether ZooKeeper refuses r in a path. Ranging over a string turns invalid UTF-8 into U+FFFD,

@@ -2,6 +2,7 @@ package session
 
 import (
 	"bufio"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math"
@@ -327,6 +328,9 @@ func (w *wire) lose(err error) error {
 			err = fmt.Errorf("%w: %w", errHandshakeTimeout, err)
 		} else {
 			err, refused = fmt.Errorf("%w: %w", errHandshakeRefused, err), true
+			if _, secured := w.conn.(*tls.Conn); asked == 0 && !secured {
+				err = fmt.Errorf("%w (is it a port for TLS?)", err)
+			}
 		}
 	}
 	if w.end() {

@@ -1,0 +1,139 @@
+package coordinator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// steps is how many requests a free lock takes in a directory that exists: create,
+// list, watch the own node, claim.
+const steps = 4
+
+// TestContextCancelledAtEachStep ends the context at each request of an acquisition,
+// right before the server executes it, and again between its execution and its
+// answer; at each request of a waiter that is let in meanwhile as well.
+func TestContextCancelledAtEachStep(t *testing.T) {
+	for _, queued := range []bool{false, true} {
+		for _, late := range []bool{false, true} {
+			for nth := 1; nth <= steps+4; nth++ {
+				name := fmt.Sprintf("queued %v, answered late %v, request %d", queued, late, nth)
+				t.Run(name, func(t *testing.T) {
+					bubble(t, func(t *testing.T, srv *zktest.Server) { cancelAt(t, srv, queued, late, nth) })
+				})
+			}
+		}
+	}
+}
+
+func cancelAt(t *testing.T, srv *zktest.Server, queued, late bool, nth int) {
+	t.Helper()
+	if err := srv.Create(lockPath, nil); err != nil {
+		t.Fatal(err)
+	}
+	c, other := connect(t, srv), connect(t, srv)
+	var holder *coordinator.Acquisition
+	if queued {
+		holder, _ = hold(t, other.Mutex(lockPath))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	count, victim := 0, c.SessionID()
+	srv.Intercept(func(r zktest.Request) zktest.Action {
+		if r.Session != victim || r.Op == zktest.OpPing {
+			return zktest.Pass()
+		}
+		if count++; count != nth {
+			return zktest.Pass()
+		}
+		if !late {
+			cancel()
+			return zktest.Pass()
+		}
+		time.AfterFunc(time.Second, cancel)
+		return zktest.Delay(2 * time.Second)
+	})
+	a := c.Mutex(lockPath).Acquire(ctx)
+	if queued {
+		time.Sleep(5 * time.Second)
+		holder.Release()
+	}
+	patience, stop := context.WithTimeout(context.Background(), time.Hour)
+	defer stop()
+	_, err := a.Wait(patience)
+	switch {
+	case errors.Is(err, context.Canceled):
+		if ctx.Err() == nil {
+			t.Error("nobody had cancelled it")
+		}
+	case err != nil:
+		t.Errorf("Err = %v", err)
+	case late && nth <= steps:
+		t.Error("granted, with the context cancelled for a second")
+	default:
+		cancel() // the wait is over
+		synctest.Wait()
+		if !a.Valid() {
+			t.Error("taken, and then not valid")
+		}
+		a.Release()
+	}
+	<-a.Done()
+	time.Sleep(3 * time.Second)
+	if got := srv.Children(lockPath); len(got) != 0 {
+		t.Errorf("left behind: %v", got)
+	}
+	if n := srv.Watches(); n != 0 {
+		t.Errorf("%d watches are left", n)
+	}
+	hold(t, c.Mutex(lockPath))
+}
+
+// TestDoWithAContextCancelledAtEachStep is the same for Do: the function runs with a
+// cancelled context or not at all.
+func TestDoWithAContextCancelledAtEachStep(t *testing.T) {
+	for nth := 1; nth <= steps+2; nth++ {
+		t.Run(fmt.Sprintf("request %d", nth), func(t *testing.T) {
+			bubble(t, func(t *testing.T, srv *zktest.Server) {
+				if err := srv.Create(lockPath, nil); err != nil {
+					t.Fatal(err)
+				}
+				c := connect(t, srv)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				count := 0
+				srv.Intercept(func(r zktest.Request) zktest.Action {
+					if r.Op == zktest.OpPing {
+						return zktest.Pass()
+					}
+					if count++; count == nth {
+						cancel()
+					}
+					return zktest.Pass()
+				})
+				ran := false
+				err := c.Mutex(lockPath).Do(ctx, func(inner context.Context, _ events.Grant) error {
+					ran = true
+					if nth <= steps {
+						<-inner.Done()
+					}
+					return inner.Err()
+				})
+				if nth <= steps && !errors.Is(err, context.Canceled) || nth > steps && (err != nil || !ran) {
+					t.Errorf("Do = %v, ran %v", err, ran)
+				}
+				time.Sleep(time.Second)
+				if got := srv.Children(lockPath); len(got) != 0 {
+					t.Errorf("left behind: %v", got)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,267 @@
+package coordinator_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// Directories that others fill, and that others remove.
+
+func TestForeignChildrenAreNoContenders(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		names := []string{"lock", "lock-", "lock-1", "lock-00000000001x", "_c_", "_c_x", "_c_short-lock", "0000000000", "-lock-000000000", "readme.txt", "ü"}
+		for i := range 1000 {
+			names = append(names, fmt.Sprintf("config-%04d", i))
+		}
+		for _, name := range names {
+			if err := srv.Create(lockPath+"/"+name, []byte("mine")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c := connect(t, srv)
+		sent := traffic(srv)
+		a, grant := hold(t, c.Mutex(lockPath), coordinator.Try())
+		if n := sent.Load(); n > steps+1 { // Try looks first
+			t.Errorf("%d requests", n)
+		}
+		w := queue(c.Mutex(lockPath))
+		a.Release()
+		next, err := w.Wait(t.Context())
+		if err != nil || next.Token <= grant.Token {
+			t.Errorf("%+v, %v", next, err)
+		}
+		w.Release()
+		<-w.Done()
+		if got := srv.Children(lockPath); len(got) != len(names) {
+			t.Errorf("%d children are left of %d", len(got), len(names))
+		}
+	})
+}
+
+// TestQueueOf25000 stands behind 25,000 contenders. It costs one listing to join; who
+// leaves far ahead costs nothing, the last ones to leave one round each.
+func TestQueueOf25000(t *testing.T) {
+	const ahead = 25_000
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		node := func(i int) string { return fmt.Sprintf("%s/_c_%032x-lock-%010d", lockPath, i, i) }
+		for i := range ahead {
+			if err := srv.Create(node(i), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := srv.SetSequence(lockPath, ahead); err != nil {
+			t.Fatal(err)
+		}
+		c := connect(t, srv)
+		stream := c.Events(t.Context())
+		sent := traffic(srv)
+		a := queue(c.Mutex(lockPath))
+		if ev, ok := (<-stream).(events.Queued); !ok || ev.Ahead != ahead {
+			t.Errorf("%+v", ev)
+		}
+		joined := sent.Load()
+		if joined > steps || srv.Watches() != 2 {
+			t.Errorf("%d requests and %d watches to join", joined, srv.Watches())
+		}
+		for i := range ahead - 2 {
+			if err := srv.Delete(node(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if n := sent.Load() - joined; n != 0 {
+			t.Errorf("%d requests because others left who stood far ahead", n)
+		}
+		if err := srv.Delete(node(ahead - 1)); err != nil { // gives up, out of turn
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if a.Valid() {
+			t.Fatal("granted with somebody ahead")
+		}
+		if err := srv.Delete(node(ahead - 2)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := sent.Load() - joined; n > 8 { // two listings with the own node, a watch, a claim
+			t.Errorf("%d requests for the last two ahead", n)
+		}
+	})
+}
+
+// TestAContenderWakesNobodyButItsSuccessor has a queue of many sessions' own waiters
+// drained: each hand-over takes the same few requests, however long the queue is.
+func TestAContenderWakesNobodyButItsSuccessor(t *testing.T) {
+	const waiters = 200
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs := []*coordinator.Coordinator{connect(t, srv), connect(t, srv), connect(t, srv)}
+		all := make([]*coordinator.Acquisition, waiters)
+		for i := range all {
+			all[i] = queue(cs[i%len(cs)].Mutex(lockPath))
+		}
+		sent := traffic(srv)
+		for i, a := range all {
+			before := sent.Load()
+			if _, err := a.Wait(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			a.Release()
+			synctest.Wait()
+			if n := sent.Load() - before; n > 5 { // delete, and the next one's list, look at itself and claim
+				t.Fatalf("hand-over %d took %d requests", i, n)
+			}
+		}
+	})
+}
+
+// TestDirectoryDeletedUnderEverybody: who held is told, who waited queues up again.
+func TestDirectoryDeletedUnderEverybody(t *testing.T) {
+	const waiters = 30
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs := []*coordinator.Coordinator{connect(t, srv), connect(t, srv), connect(t, srv)}
+		stream := cs[1].Events(t.Context())
+		holder, first := hold(t, cs[0].Mutex(lockPath))
+		var all []*coordinator.Acquisition
+		for i := range waiters {
+			all = append(all, queue(cs[i%len(cs)].Mutex(lockPath)))
+		}
+		srv.MuteAll(true) // or they would be back before the directory is empty
+		for _, child := range srv.Children(lockPath) {
+			if err := srv.Delete(lockPath + "/" + child); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, dir := range []string{lockPath, "/locks"} {
+			if err := srv.Delete(dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+		srv.MuteAll(false)
+		if lost := <-holder.Lost(); lost.Reason != events.ReasonNodeRemoved {
+			t.Errorf("%+v", lost)
+		}
+		synctest.Wait()
+		requeued := 0
+		for requeued < waiters/len(cs) {
+			if _, ok := (<-stream).(events.Requeued); ok {
+				requeued++
+			}
+		}
+		last := first.Token
+		for range all {
+			var now *coordinator.Acquisition
+			for _, a := range all {
+				if a.Valid() {
+					if now != nil {
+						t.Fatal("two hold it")
+					}
+					now = a
+				}
+			}
+			if now == nil {
+				t.Fatal("nobody holds it")
+			}
+			grant, err := now.Wait(t.Context())
+			if err != nil || grant.Token <= last {
+				t.Fatalf("%+v, %v", grant, err)
+			}
+			last = grant.Token
+			now.Release()
+			synctest.Wait()
+		}
+		if got := srv.Children(lockPath); len(got) != 0 {
+			t.Errorf("left behind: %v", got)
+		}
+	})
+}
+
+// TestAWaitersNodeDeletedUnderIt: it queues up again at the end, at once and not when
+// the one ahead leaves.
+func TestAWaitersNodeDeletedUnderIt(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, other := connect(t, srv), connect(t, srv)
+		holder, _ := hold(t, other.Mutex(lockPath))
+		stream := c.Events(t.Context())
+		first, second := queue(c.Mutex(lockPath)), queue(other.Mutex(lockPath))
+		if ev, ok := (<-stream).(events.Queued); !ok || ev.Ahead != 1 {
+			t.Fatalf("%+v", ev)
+		}
+		for _, child := range srv.Children(lockPath) {
+			if node := lockPath + "/" + child; srv.Owner(node) == c.SessionID() {
+				if err := srv.Delete(node); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		synctest.Wait()
+		if _, ok := (<-stream).(events.Requeued); !ok {
+			t.Error("no Requeued")
+		}
+		if ev, ok := (<-stream).(events.Queued); !ok || ev.Ahead != 2 {
+			t.Errorf("%+v", ev)
+		}
+		holder.Release()
+		if _, err := second.Wait(t.Context()); err != nil || first.Valid() {
+			t.Errorf("%v, who had lost its place holds: %v", err, first.Valid())
+		}
+		second.Release()
+		if _, err := first.Wait(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestContainerReapedBetweenEnsureAndCreate has the directory removed each time it
+// was made, right before the node is created in it.
+func TestContainerReapedBetweenEnsureAndCreate(t *testing.T) {
+	for name, tt := range map[string]struct {
+		times int
+		ends  bool
+	}{
+		"once": {1, false}, "five times": {5, false}, "always": {1 << 30, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := connect(t, srv)
+				reaped, requests := 0, 0
+				srv.Intercept(func(r zktest.Request) zktest.Action {
+					if r.Op != zktest.OpPing {
+						requests++
+					}
+					if r.Op == zktest.OpCreate && srv.Exists(lockPath) && reaped < tt.times {
+						reaped++
+						if err := srv.Delete(lockPath); err != nil {
+							t.Error(err)
+						}
+					}
+					return zktest.Pass()
+				})
+				a := c.Mutex(lockPath).Acquire(t.Context())
+				_, err := a.Wait(t.Context())
+				if !tt.ends && (err != nil || reaped != tt.times) {
+					t.Errorf("%v after %d times", err, reaped)
+				}
+				if tt.ends && !errors.Is(err, zk.ErrNoNode) {
+					t.Errorf("Err = %v", err)
+				}
+				a.Release()
+				<-a.Done()
+				time.Sleep(time.Hour)
+				if requests > 40 {
+					t.Errorf("%d requests", requests)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,180 @@
+package coordinator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// These tests count goroutines and descriptors, so they use sockets and real time,
+// and do not run beside others.
+
+// descriptors counts the open descriptors of the process, where the system tells.
+func descriptors() int {
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return 0
+	}
+	return len(open)
+}
+
+// noLeak fails the test if there are more goroutines or descriptors, once they had
+// time to end, than when it was called.
+func noLeak(t *testing.T) (check func()) {
+	t.Helper()
+	// The first socket of a process makes the runtime open a few for itself, and a
+	// client starts its last goroutines after it has told of the session: a round
+	// trip later all of them are there to be counted.
+	srv := zktest.Start(t)
+	a, _ := hold(t, connect(t, srv).Mutex("/locks/counted"))
+	a.Release()
+	<-a.Done()
+	goroutines, files := runtime.NumGoroutine(), descriptors()
+	return func() {
+		t.Helper()
+		eventually(t, "goroutines and descriptors end", func() bool {
+			return runtime.NumGoroutine() <= goroutines && descriptors() <= files
+		})
+	}
+}
+
+func TestConnectAndClose500TimesLeavesNothing(t *testing.T) {
+	check := noLeak(t)
+	srv := zktest.Start(t)
+	ctx := t.Context()
+	for i := range 500 {
+		c, err := coordinator.Connect(ctx, srv.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i%10 == 0 {
+			hold(t, c.Mutex(lockPath))
+			c.Events(ctx)
+		}
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(srv.Sessions()); n != 0 {
+			t.Fatalf("%d sessions after Close %d", n, i)
+		}
+	}
+	if got := srv.Children(lockPath); len(got) != 0 {
+		t.Errorf("left behind: %v", got)
+	}
+	srv.Close()
+	check()
+}
+
+func TestConnectInVain50TimesLeavesNothing(t *testing.T) {
+	check := noLeak(t)
+	srv := zktest.Start(t)
+	srv.Down(true)
+	for range 50 {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+		if _, err := coordinator.Connect(ctx, srv.Addr()); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Connect = %v", err)
+		}
+		cancel()
+	}
+	srv.Close()
+	check()
+}
+
+func TestCloseWith1000WaitingAnd100HeldLeavesNothing(t *testing.T) {
+	const waiting, held = 1000, 100
+	check := noLeak(t)
+	srv := zktest.Start(t)
+	c, err := coordinator.Connect(t.Context(), srv.Addr(), coordinator.WithSessionTimeout(10*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Events(t.Context()) // which nobody reads
+	dir := func(i int) string { return fmt.Sprintf("/locks/%d", i) }
+	all := make([]*coordinator.Acquisition, 0, held+waiting)
+	for i := range held {
+		a, _ := hold(t, c.Mutex(dir(i)))
+		all = append(all, a)
+	}
+	// Half of the waiters stand in one queue.
+	for i := range waiting {
+		all = append(all, c.Mutex(dir(max(0, i-waiting/2)%held)).Acquire(t.Context()))
+	}
+	nodes := func() (n int) {
+		for i := range held {
+			n += len(srv.Children(dir(i)))
+		}
+		return n
+	}
+	eventually(t, "all queue up", func() bool { return nodes() == held+waiting })
+	start := time.Now()
+	if err := c.Close(); err != nil {
+		t.Errorf("Close = %v", err)
+	}
+	took := time.Since(start)
+	t.Logf("Close took %v", took)
+	if took > 10*time.Second {
+		t.Errorf("Close took %v, longer than the session timeout", took)
+	}
+	for _, a := range all {
+		if !isClosed(a.Done()) || !errors.Is(a.Err(), coordinator.ErrClosed) || a.Valid() {
+			t.Fatalf("over %v, valid %v, Err = %v", isClosed(a.Done()), a.Valid(), a.Err())
+		}
+	}
+	if n := nodes(); n != 0 || len(srv.Sessions()) != 0 {
+		t.Errorf("%d nodes and %d sessions are left", n, len(srv.Sessions()))
+	}
+	srv.Close()
+	check()
+}
+
+// The same with a server that is away: Close is over within the session timeout, and
+// the nodes go when the server ends the session.
+func TestCloseWith1000WaitingAnd100HeldWhileTheServerIsAway(t *testing.T) {
+	const waiting, held, timeout = 1000, 100, 10 * time.Second
+	for name, fault := range map[string]func(*zktest.Server){
+		"down": func(srv *zktest.Server) { srv.Down(true) },
+		"mute": func(srv *zktest.Server) { srv.MuteAll(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := connect(t, srv, coordinator.WithSessionTimeout(timeout))
+				for i := range held {
+					hold(t, c.Mutex(fmt.Sprintf("/locks/%d", i)))
+				}
+				all := make([]*coordinator.Acquisition, waiting)
+				for i := range all {
+					all[i] = c.Mutex(fmt.Sprintf("/locks/%d", i%held)).Acquire(t.Context())
+				}
+				queue(c.Mutex("/locks/0"))
+				fault(srv)
+				start := time.Now()
+				if err := c.Close(); err == nil {
+					t.Error("Close did not say that nodes are left")
+				}
+				if took := time.Since(start); took > timeout {
+					t.Errorf("Close took %v", took)
+				}
+				for _, a := range all {
+					if !isClosed(a.Done()) || !errors.Is(a.Err(), coordinator.ErrClosed) {
+						t.Fatalf("over %v, Err = %v", isClosed(a.Done()), a.Err())
+					}
+				}
+				srv.MuteAll(false)
+				srv.Down(false)
+				time.Sleep(timeout + 4*time.Second)
+				for i := range held {
+					if got := srv.Children(fmt.Sprintf("/locks/%d", i)); len(got) != 0 {
+						t.Fatalf("left behind: %v", got)
+					}
+				}
+			})
+		})
+	}
+}

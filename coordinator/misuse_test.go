@@ -1,0 +1,312 @@
+package coordinator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// What callers do wrong harms nobody else.
+
+func TestReleaseIsHarmlessInEveryState(t *testing.T) {
+	type act func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition
+	for name, tt := range map[string]struct {
+		act  act
+		want error // nil: it was held and released
+	}{
+		"twice": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
+			a, _ := hold(t, c.Mutex(lockPath))
+			a.Release()
+			a.Release()
+			return a
+		}, nil},
+		"again when it is over": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
+			a, _ := hold(t, c.Mutex(lockPath))
+			a.Release()
+			<-a.Done()
+			return a
+		}, nil},
+		"before anything was sent": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
+			return c.Mutex(lockPath).Acquire(t.Context())
+		}, coordinator.ErrNotAcquired},
+		"while waiting": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
+			holder, _ := hold(t, c.Mutex(lockPath))
+			a := queue(c.Mutex(lockPath))
+			a.Release()
+			<-a.Done()
+			holder.Release()
+			return a
+		}, coordinator.ErrNotAcquired},
+		"with the Grant unread": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
+			return queue(c.Mutex(lockPath))
+		}, coordinator.ErrNotAcquired},
+		"after the loss": {func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
+			a, _ := hold(t, c.Mutex(lockPath))
+			if err := srv.Expire(c.SessionID()); err != nil {
+				t.Fatal(err)
+			}
+			<-a.Lost()
+			return a
+		}, coordinator.ErrSessionExpired},
+		"when the node is gone and nobody knows": {func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
+			a, grant := hold(t, c.Mutex(lockPath))
+			srv.Lag(c.SessionID(), true) // the event does not come
+			if err := srv.Delete(grant.Node); err != nil {
+				t.Fatal(err)
+			}
+			return a
+		}, nil},
+		"after Close": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
+			a, _ := hold(t, c.Mutex(lockPath))
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+			return a
+		}, coordinator.ErrClosed},
+		"of a bad path": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
+			return c.Mutex("/a//b").Acquire(t.Context())
+		}, coordinator.ErrPath},
+		"from inside Do, of another": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
+			a, _ := hold(t, c.Mutex(lockPath))
+			err := c.Mutex("/locks/other").Do(a.Context(t.Context()), func(ctx context.Context, _ events.Grant) error {
+				a.Release()
+				<-a.Done()
+				return context.Cause(ctx) // of which a's is the parent
+			})
+			if !errors.Is(err, coordinator.ErrReleased) {
+				t.Errorf("Do = %v", err)
+			}
+			return a
+		}, nil},
+		"from inside Do, of who waits for it": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
+			var a *coordinator.Acquisition
+			err := c.Mutex(lockPath).Do(t.Context(), func(context.Context, events.Grant) error {
+				a = queue(c.Mutex(lockPath))
+				a.Release()
+				<-a.Done()
+				return nil
+			})
+			if err != nil {
+				t.Errorf("Do = %v", err)
+			}
+			return a
+		}, coordinator.ErrNotAcquired},
+		"from 100 goroutines, held": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
+			a, _ := hold(t, c.Mutex(lockPath))
+			releaseTogether(a)
+			return a
+		}, nil},
+		"from 100 goroutines, waiting": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
+			holder, _ := hold(t, c.Mutex(lockPath))
+			a := queue(c.Mutex(lockPath))
+			go holder.Release() // a Grant may be on its way
+			releaseTogether(a)
+			return a
+		}, coordinator.ErrNotAcquired},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := connect(t, srv)
+				a := tt.act(t, srv, c)
+				start := time.Now()
+				a.Release()
+				if took := time.Since(start); took != 0 {
+					t.Errorf("Release took %v", took)
+				}
+				if a.Valid() {
+					t.Error("valid after Release")
+				}
+				<-a.Done()
+				select {
+				case grant := <-a.Granted():
+					t.Errorf("after Release somebody could read %+v", grant)
+				default:
+				}
+				if err := a.Err(); !errors.Is(err, tt.want) {
+					t.Errorf("Err = %v, want %v", err, tt.want)
+				}
+				a.Release()
+				time.Sleep(time.Second)
+				if got := srv.Children(lockPath); len(got) != 0 {
+					t.Errorf("left behind: %v", got)
+				}
+				next, _ := hold(t, connect(t, srv).Mutex(lockPath))
+				a.Release() // nor is it anything to others
+				synctest.Wait()
+				if !next.Valid() {
+					t.Error("the next holder lost it")
+				}
+			})
+		})
+	}
+}
+
+// releaseTogether calls Release from 100 goroutines at once.
+func releaseTogether(a *coordinator.Acquisition) {
+	var all sync.WaitGroup
+	gate := make(chan struct{})
+	for range 100 {
+		all.Go(func() {
+			<-gate
+			a.Release()
+		})
+	}
+	close(gate)
+	all.Wait()
+}
+
+// A caller that reads none of its channels holds up nobody: not the other locks of
+// its coordinator, not those who read the same stream, not who waits behind it any
+// longer than it asked for.
+func TestACallerThatNeverReadsDelaysNobody(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		const others, wait = 100, time.Minute
+		c := connect(t, srv)
+		deaf := c.Events(t.Context())
+		stream := c.Events(t.Context())
+		start := time.Now()
+		deafOne := connect(t, srv)
+		_ = deafOne.Events(t.Context()) // a Grant that a subscriber has seen would count as taken
+		unread := queue(deafOne.Mutex("/locks/unread"), coordinator.WithMaxWait(wait))
+		behind := queue(c.Mutex("/locks/unread"))
+		unreadLoss := c.Mutex("/locks/loss").Acquire(t.Context())
+		if _, err := unreadLoss.Wait(t.Context()); err != nil { // the Lost will be what nobody reads
+			t.Fatal(err)
+		}
+		finals := make(chan int)
+		go func() {
+			n := 0
+			for ev := range stream {
+				switch ev.(type) {
+				case events.Ended, events.Lost:
+					n++
+				}
+				if n == others {
+					break
+				}
+			}
+			finals <- n
+		}()
+		for i := range others {
+			a, _ := hold(t, c.Mutex(fmt.Sprintf("/locks/%d", i%10)))
+			a.Release()
+			<-a.Done()
+		}
+		if n := <-finals; n != others || time.Since(start) != 0 {
+			t.Errorf("%d ends after %v", n, time.Since(start))
+		}
+
+		if _, err := behind.Wait(t.Context()); err != nil || time.Since(start) != wait {
+			t.Errorf("who stood behind got it after %v: %v", time.Since(start), err)
+		}
+		if !errors.Is(unread.Err(), coordinator.ErrTimeout) {
+			t.Errorf("Err = %v", unread.Err())
+		}
+
+		start = time.Now()
+		if err := srv.Expire(c.SessionID()); err != nil {
+			t.Fatal(err)
+		}
+		<-behind.Lost()
+		<-unreadLoss.Done()
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("told of the loss after %v", took)
+		}
+		if _, ok := (<-deaf).(events.Grant); !ok {
+			t.Error("the first that the deaf subscriber finds is no Grant")
+		}
+	})
+}
+
+func TestWhatHappensInsideDo(t *testing.T) {
+	for name, tt := range map[string]struct {
+		inside func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator)
+		want   error
+		closed bool
+	}{
+		"panic": {
+			inside: func(*testing.T, *zktest.Server, *coordinator.Coordinator) { panic("boom") },
+		},
+		"panic after the loss": {
+			inside: func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) {
+				if err := srv.Expire(c.SessionID()); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(time.Minute)
+				panic("boom")
+			},
+		},
+		"panic with an error": {
+			inside: func(*testing.T, *zktest.Server, *coordinator.Coordinator) { panic(io.ErrUnexpectedEOF) },
+		},
+		"the goroutine ends": {
+			inside: func(*testing.T, *zktest.Server, *coordinator.Coordinator) { runtime.Goexit() },
+		},
+		"Close": {
+			inside: func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
+				if err := c.Close(); err != nil {
+					t.Errorf("Close = %v", err)
+				}
+			},
+			closed: true,
+		},
+		"Do on the same lock": {
+			inside: func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				err := c.Mutex(lockPath).Do(ctx, func(context.Context, events.Grant) error { return nil })
+				if !errors.Is(err, context.DeadlineExceeded) { // without the context nobody can know
+					t.Errorf("Do = %v", err)
+				}
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, srv *zktest.Server) {
+				c, other := connect(t, srv), connect(t, srv)
+				started := make(chan struct{})
+				over := make(chan struct{})
+				go func() {
+					defer close(over)
+					defer func() { _ = recover() }()
+					err := c.Mutex(lockPath).Do(t.Context(), func(ctx context.Context, _ events.Grant) error {
+						close(started)
+						synctest.Wait() // until the other waits
+						tt.inside(t, srv, c)
+						if tt.closed && !errors.Is(context.Cause(ctx), coordinator.ErrClosed) {
+							t.Errorf("cause = %v", context.Cause(ctx))
+						}
+						return tt.want
+					})
+					if !errors.Is(err, tt.want) {
+						t.Errorf("Do = %v", err)
+					}
+				}()
+				<-started
+				next := other.Mutex(lockPath).Acquire(t.Context(), coordinator.WithMaxWait(time.Hour))
+				<-over
+				start := time.Now()
+				if _, err := next.Wait(t.Context()); err != nil || time.Since(start) > time.Second {
+					t.Errorf("the next one: %v after %v", err, time.Since(start))
+				}
+				if got := srv.Children(lockPath); len(got) != 1 {
+					t.Errorf("left: %v", got)
+				}
+				if !tt.closed { // and whoever panicked can go on
+					next.Release()
+					hold(t, c.Mutex(lockPath))
+				}
+			})
+		})
+	}
+}
