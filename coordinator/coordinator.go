@@ -58,6 +58,7 @@ func Connect(ctx context.Context, servers string, options ...Option) (*Coordinat
 	if err := cfg.Check(); err != nil {
 		return nil, err
 	}
+	cfg.Logger = limited(cfg.Logger)
 	group := &actors.Group{}
 	stream := actors.NewStream(group)
 	s, err := session.Open(ctx, parsed, cfg, group, stream.Publish)

@@ -44,7 +44,10 @@ func WithSessionTimeout(d time.Duration) Option {
 	return session.OptionFunc(func(c *session.Config) { c.Timeout = d })
 }
 
-// WithLogger has the coordinator log; by default it does not.
+// WithLogger has the coordinator log; by default it does not. Losses and lost
+// connections are warnings, sessions that come are information, and on the debug
+// level every step of every acquisition is told. Above that level a message is
+// logged ten times a second at most, and every thousandth time beyond that.
 func WithLogger(logger *zap.Logger) Option {
 	return session.OptionFunc(func(c *session.Config) { c.Logger = logger })
 }

@@ -1,0 +1,51 @@
+package coordinator
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// What is logged, by level:
+//
+//   - Error: a node that nobody owns could not be removed.
+//   - Warn: a connection or a session was lost, the lease ran out, a lock was lost,
+//     a server refused an identity or did not answer.
+//   - Info: a session was established or resumed.
+//   - Debug: every step of every acquisition, failed requests, the client's own words.
+//
+// Above Debug each message is limited to so many lines a second, and every so-manyth
+// beyond that: a session that takes ten thousand locks with it is one event.
+const (
+	linesPerSecond = 10
+	oneInSoMany    = 1000
+)
+
+// limited returns the logger with the limit on it.
+func limited(logger *zap.Logger) *zap.Logger {
+	return logger.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
+		above, err := zapcore.NewIncreaseLevelCore(core, zapcore.InfoLevel)
+		if err != nil { // the core's own level is higher than that already
+			above = core
+		}
+		return zapcore.NewTee(debugOnly{core}, zapcore.NewSamplerWithOptions(above, time.Second, linesPerSecond, oneInSoMany))
+	}))
+}
+
+// debugOnly is a core without its higher levels.
+type debugOnly struct{ zapcore.Core }
+
+// Enabled tells whether the core takes the level.
+func (c debugOnly) Enabled(l zapcore.Level) bool { return l < zapcore.InfoLevel && c.Core.Enabled(l) }
+
+// Check adds the core to those that write the entry.
+func (c debugOnly) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if !c.Enabled(e.Level) {
+		return ce
+	}
+	return c.Core.Check(e, ce)
+}
+
+// With returns the core with the fields added.
+func (c debugOnly) With(fields []zapcore.Field) zapcore.Core { return debugOnly{c.Core.With(fields)} }
