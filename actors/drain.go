@@ -119,7 +119,7 @@ func (l *Lock) onGrant(e recipes.Grant) {
 	l.state, l.epoch = holding, l.machine.Epoch()
 	l.grant = events.Grant{
 		ID: l.cfg.ID, Path: l.cfg.Path, Node: join(l.cfg.Path, e.Node), Token: e.Token,
-		Session: l.cfg.Port.Session(l.epoch), Waited: l.since.Sub(l.born),
+		Session: e.Session, Waited: l.since.Sub(l.born),
 	}
 	l.cfg.Stream.Publish(l.grant)
 	l.granted <- l.grant // size 1, and there is one Grant
@@ -135,7 +135,7 @@ func (l *Lock) onLose(e recipes.Lose) {
 		return // released in the meantime: not the caller's any more
 	}
 	l.withdrawn, l.reason = recipes.WhyLost, e.Reason
-	read := l.settle()
+	read := l.reclaim()
 	err := l.cfg.Explain(End{Why: recipes.WhyLost, Granted: true, Reason: e.Reason})
 	tell := l.leave(err)
 	lost := events.Lost{ID: l.cfg.ID, Path: l.cfg.Path, Token: l.grant.Token, Reason: e.Reason, Err: err, Held: l.held}
@@ -158,8 +158,8 @@ func (l *Lock) onLose(e recipes.Lose) {
 func (l *Lock) onFinish(e recipes.Finish) {
 	l.mu.Lock()
 	end := End{Why: e.Why, Granted: l.took, Reason: l.reason, Cause: l.cause}
-	if e.Why == recipes.WhyLost && l.reason == 0 {
-		end.Why = l.withdrawn // the caller was quicker than the loss
+	if e.Why == recipes.WhyLost && l.reason == 0 || e.Why == recipes.WhyReleased {
+		end.Why = l.withdrawn // the caller was quicker than the loss, or Close than a function's end
 	}
 	if e.Why == recipes.WhyRefused {
 		end.Cause = l.refusal

@@ -185,7 +185,7 @@ func explain(end actors.End) error {
 }
 
 func (r *rig) close() {
-	r.stream.Close()
+	r.stream.Close(10 * time.Second)
 	r.group.Close()
 }
 

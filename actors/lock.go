@@ -14,7 +14,7 @@ import (
 // End is how an acquisition ended, for [Config.Explain] to put into an error.
 type End struct {
 	Why     recipes.Why
-	Granted bool          // the caller had taken the Grant
+	Granted bool          // the caller had taken the Grant, or it is not known yet
 	Reason  events.Reason // of the loss, if Why is WhyLost
 	Cause   error         // what the context, or the server that refused, had to say
 }
@@ -54,6 +54,8 @@ type Lock struct {
 	withdrawn recipes.Why // the caller wants no Grant any more, or no longer, or has been told the loss
 	cause     error       // of the withdrawal
 	failed    bool        // the drain has nothing to do, now or later
+	keep      bool        // the node stays while the caller's function runs
+	running   bool        // the Grant was read under keep: a function may be running
 	grant     events.Grant
 	epoch     recipes.Epoch
 	since     time.Time // of the grant
@@ -95,6 +97,7 @@ func (l *Lock) Start(ctx context.Context, maxWait time.Duration, want recipes.St
 		l.mu.Unlock()
 		return
 	}
+	l.keep = want.Keep
 	l.stops = append(l.stops, context.AfterFunc(ctx, func() {
 		l.actor.Post(message{bound: recipes.WhyContext, cause: context.Cause(ctx)})
 	}))
@@ -139,23 +142,33 @@ func (l *Lock) Withdraw(why recipes.Why) {
 	if l.withdrawn == 0 && l.state != over {
 		l.withdrawn = why
 		if l.state == holding {
-			l.settle()
+			l.reclaim()
 		}
 		tell = l.leave(l.cfg.Explain(End{Why: why, Granted: true}))
 	}
+	// The node has to stay while a function runs under the lock, and only its own
+	// caller knows when it has ended.
+	stay := why == recipes.WhyClosed && l.running
 	l.mu.Unlock()
 	tell()
-	l.post(recipes.Withdrawn{Why: why}, nil)
+	if !stay {
+		l.post(recipes.Withdrawn{Why: why}, nil)
+	}
 }
 
-// settle takes the Grant back and notes whether it had been taken, and for how
+// Force gives the node up though a function may still be running under the lock.
+// It comes after Withdraw, when there is no more time to wait for it.
+func (l *Lock) Force() { l.post(recipes.Withdrawn{Why: recipes.WhyClosed}, nil) }
+
+// reclaim takes the Grant back and notes whether it had been taken, and for how
 // long the lock was held if so. It is called with mu held, when the state is
 // about to leave holding.
-func (l *Lock) settle() (read bool) {
+func (l *Lock) reclaim() (read bool) {
 	read, l.took = l.takeBack()
 	if l.took {
 		l.held = time.Since(l.since)
 	}
+	l.running = l.keep && read
 	return read
 }
 
@@ -224,6 +237,17 @@ func (l *Lock) Holding() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.state == holding
+}
+
+// Ending returns why the lock is not held any more and will not be again: what
+// OnEnd's function gets; nil while it may be held, and after a Release.
+func (l *Lock) Ending() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state != over {
+		return nil
+	}
+	return l.err
 }
 
 // OnEnd has f called once, as soon as the lock is not held any more and will not

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -116,7 +117,7 @@ func TestManyLocksAtOnce(t *testing.T) {
 	if n := stream.Remembered(); n != 0 {
 		t.Errorf("the stream remembers %d acquisitions that are over", n)
 	}
-	stream.Close()
+	stream.Close(10 * time.Second)
 	reading.Wait()
 	group.Close()
 }

@@ -97,7 +97,7 @@ func race(t *testing.T, round func(n int, r *rig, last func() history)) {
 				t.Fatalf("in round %d", n)
 			}
 		}
-		r.stream.Close()
+		r.stream.Close(10 * time.Second)
 		reading.Wait()
 		cancel()
 		r.group.Close()

@@ -31,8 +31,6 @@ type Port interface {
 	// Deadline returns until when the session of the epoch can be believed
 	// alive without further contact; the zero time if it is over.
 	Deadline(recipes.Epoch) time.Time
-	// Session returns the ZooKeeper session id of the epoch, or 0.
-	Session(recipes.Epoch) int64
 }
 
 // Post takes one input for the machine. The error explains a Refused.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
@@ -175,7 +176,7 @@ func TestRetractRacesWithReaders(t *testing.T) {
 				outcomes[0]++
 			}
 		}
-		s.Close()
+		s.Close(10 * time.Second)
 		reading.Wait()
 		group.Close()
 		t.Logf("%d readers: %d taken back, %d taken", readers, outcomes[0], outcomes[1])
@@ -224,7 +225,7 @@ func TestRetractionsAtOnce(t *testing.T) {
 		done := make(chan struct{})
 		go func() { taking.Wait(); close(done) }()
 		within(t, "end of the retractions", done)
-		s.Close()
+		s.Close(10 * time.Second)
 		for ev := range c {
 			read = append(read, ev.(events.Grant).ID)
 		}

@@ -18,7 +18,8 @@ const lastWords = 100 * time.Millisecond
 // Grant, Lost and Ended reach each subscriber in any case. Of the others a slow
 // subscriber sees the latest: at most one Requeued and, until the Grant or the end
 // outdates it, one Queued per acquisition, and one of each kind of session event
-// are kept for it. So no more than three events of a live acquisition ever wait.
+// are kept for it. So no more than three events of a live acquisition ever wait;
+// what a reader who never reads is owed of finished ones adds up.
 type Stream struct {
 	group *Group
 
@@ -26,6 +27,7 @@ type Stream struct {
 	subs   map[*subscriber]struct{}
 	seen   map[uint64]bool // of each live acquisition whose Grant was published: whether a subscriber has it
 	closed bool
+	end    time.Time // when closed: what is not taken by then is dropped
 }
 
 // NewStream returns an open stream without subscribers, whose goroutines (one
@@ -250,15 +252,23 @@ func (sub *subscriber) shift() {
 	}
 }
 
-// Close lets the subscribers have what is queued, as long as they keep taking
-// it, and then closes their channels. It returns at once.
-func (s *Stream) Close() {
+// Close lets the subscribers have what is queued, as long as they keep taking it
+// and for no longer than the bound, and then closes their channels. It returns at
+// once.
+func (s *Stream) Close(bound time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.closed = true
+	s.closed, s.end = true, time.Now().Add(bound)
 	for sub := range s.subs {
 		sub.wake()
 	}
+}
+
+// remaining returns how much of the bound is left.
+func (s *Stream) remaining() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Until(s.end)
 }
 
 // run delivers to one subscriber until its time is over.
@@ -278,7 +288,7 @@ func (s *Stream) run(ctx context.Context, sub *subscriber) {
 		}
 		var impatient <-chan time.Time
 		if closed {
-			patience.Reset(lastWords)
+			patience.Reset(min(lastWords, s.remaining()))
 			impatient = patience.C
 		}
 		select {

@@ -17,7 +17,7 @@ func newStream(t *testing.T) *actors.Stream {
 	group := &actors.Group{}
 	s := actors.NewStream(group)
 	t.Cleanup(func() {
-		s.Close()
+		s.Close(10 * time.Second)
 		group.Close()
 	})
 	return s
@@ -256,8 +256,8 @@ func TestStreamCloseDeliversWhatIsLeft(t *testing.T) {
 		}
 		time.Sleep(time.Hour) // an old stream is as patient as a new one
 		began := time.Now()
-		s.Close()
-		s.Close()
+		s.Close(10 * time.Second)
+		s.Close(10 * time.Second)
 		if !time.Now().Equal(began) {
 			t.Error("Close waited")
 		}
@@ -290,7 +290,7 @@ func TestDeafReaderIsGivenUpSoon(t *testing.T) {
 		s.Subscribe(t.Context())
 		s.Publish(events.Ended{ID: 1})
 		began := time.Now()
-		s.Close()
+		s.Close(10 * time.Second)
 		group.Close()
 		if waited := time.Since(began); waited != 100*time.Millisecond {
 			t.Errorf("a reader that does not read was given %v", waited)

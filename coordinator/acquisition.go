@@ -85,7 +85,7 @@ func (a *Acquisition) Context(parent context.Context) context.Context {
 		}
 		cancel(err)
 	})
-	context.AfterFunc(parent, forget)
+	context.AfterFunc(ctx, forget) // and not of parent: that may outlive any number of locks
 	return context.WithValue(ctx, ownerKey{}, &owner{a, ownerOf(parent)})
 }
 

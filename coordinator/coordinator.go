@@ -75,8 +75,10 @@ func Connect(ctx context.Context, servers string, options ...Option) (*Coordinat
 // Close withdraws every acquisition, which ends with [ErrClosed], gives their
 // nodes back, ends the session and waits for every goroutine. It takes no longer
 // than the session timeout, however dead the network is; if the servers could not
-// be told, it returns an error, and what nodes there are go with the session.
-// Closing twice is harmless.
+// be told, it returns an error, and what nodes there are go with the session. A
+// function that runs in [Lock.Do] is waited for, for half the session timeout at
+// most: to call Close from inside one is to wait in vain. Closing twice is
+// harmless.
 func (c *Coordinator) Close() error {
 	c.mu.Lock()
 	if c.closed {
@@ -101,20 +103,33 @@ func (c *Coordinator) Close() error {
 		l.Withdraw(recipes.WhyClosed)
 	}
 	var err error
-	timer := time.NewTimer(bound / 2)
-	defer timer.Stop()
-	select {
-	case <-c.empty:
-	case <-timer.C:
-		c.mu.Lock()
-		err = fmt.Errorf("zkgrant: closed without the servers knowing; nodes left until the session expires: %d", len(c.live))
-		c.mu.Unlock()
+	if !c.emptied(bound / 2) {
+		for _, l := range locks {
+			l.Force() // functions have had their time
+		}
+		if !c.emptied(bound / 8) {
+			c.mu.Lock()
+			err = fmt.Errorf("zkgrant: closed without the servers knowing; nodes left until the session expires: %d", len(c.live))
+			c.mu.Unlock()
+		}
 	}
 	c.session.Close(bound / 8)
 	<-c.empty // the end of the session ends what is left
-	c.stream.Close()
+	c.stream.Close(bound / 4)
 	c.group.Close()
 	return err
+}
+
+// emptied waits until nothing of any acquisition is left, for so long at most.
+func (c *Coordinator) emptied(wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-c.empty:
+		return true
+	case <-timer.C:
+		return false
+	}
 }
 
 // Events returns every event of every lock of this coordinator from now on, in

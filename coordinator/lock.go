@@ -37,7 +37,9 @@ type Lock struct {
 func (c *Coordinator) Mutex(path string, options ...LockOption) *Lock {
 	l := &Lock{c: c, path: path, rule: recipes.Mutex{}}
 	for _, o := range options {
-		o.applyLock(&l.cfg)
+		if o != nil {
+			o.applyLock(&l.cfg)
+		}
 	}
 	return l
 }
@@ -51,7 +53,9 @@ func (l *Lock) Path() string { return l.path }
 func (l *Lock) Acquire(ctx context.Context, options ...AcquireOption) *Acquisition {
 	var cfg acquireConfig
 	for _, o := range options {
-		o.applyAcquire(&cfg)
+		if o != nil {
+			o.applyAcquire(&cfg)
+		}
 	}
 	return l.acquire(ctx, cfg)
 }
@@ -125,30 +129,38 @@ func (l *Lock) sizeOfACL() int {
 // and f's error.
 //
 // The node is given up when f has returned, not before: f is the only one to know
-// when its work has stopped. If f panics, the node is given up and the panic goes
+// when its work has stopped. Close cancels f's context and waits for f, but for no
+// longer than half the session timeout; the result is then errors.Join of
+// [ErrClosed] and f's error. If f panics, the node is given up and the panic goes
 // on.
 func (l *Lock) Do(ctx context.Context, f func(context.Context, events.Grant) error, options ...AcquireOption) error {
 	cfg := acquireConfig{}
 	for _, o := range options {
-		o.applyAcquire(&cfg)
+		if o != nil {
+			o.applyAcquire(&cfg)
+		}
 	}
 	cfg.keep = true
 	a := l.acquire(ctx, cfg)
 	defer a.Release()
-	// The wait is bounded by the acquisition itself; waiting for ctx here as well
-	// could leave with an error while the Grant is on its way.
-	grant, err := a.Wait(context.WithoutCancel(ctx))
-	if err != nil {
+	// The acquisition itself is bounded by ctx; waiting for ctx here as well could
+	// leave with an error while the Grant is on its way. Nor is Done waited for,
+	// which comes when the servers have answered.
+	ended := make(chan error, 1)
+	forget := a.actor.OnEnd(func(end error) { ended <- end })
+	var grant events.Grant
+	select {
+	case grant = <-a.Granted():
+		forget()
+	case err := <-ended:
 		return err
 	}
-	err = f(a.Context(ctx), grant)
+	err := f(a.Context(ctx), grant)
 	a.Release()
-	// Released or lost by now, whichever came first, it is known; the event of the
-	// loss may still be on its way to the channel.
-	var lost *LostError
-	a.actor.OnEnd(func(end error) { _ = errors.As(end, &lost) })
-	if lost != nil {
-		err = errors.Join(lost, err)
+	// Released, lost or closed, whichever came first, it is known by now; the event
+	// of a loss may still be on its way to the channel.
+	if end := a.actor.Ending(); end != nil {
+		err = errors.Join(end, err)
 	}
 	return err
 }

@@ -174,8 +174,8 @@ func TestACallerThatNeverReadsDelaysNobody(t *testing.T) {
 		c := connect(t, srv)
 		deaf := c.Events(t.Context())
 		stream := c.Events(t.Context())
-		start := time.Now()
 		deafOne := connect(t, srv)
+		start := time.Now()
 		_ = deafOne.Events(t.Context()) // a Grant that a subscriber has seen would count as taken
 		unread := queue(deafOne.Mutex("/locks/unread"), coordinator.WithMaxWait(wait))
 		behind := queue(c.Mutex("/locks/unread"))
@@ -209,6 +209,7 @@ func TestACallerThatNeverReadsDelaysNobody(t *testing.T) {
 		if _, err := behind.Wait(t.Context()); err != nil || time.Since(start) != wait {
 			t.Errorf("who stood behind got it after %v: %v", time.Since(start), err)
 		}
+		<-unread.Done() // the successor's grant can overtake the answer to the delete
 		if !errors.Is(unread.Err(), coordinator.ErrTimeout) {
 			t.Errorf("Err = %v", unread.Err())
 		}
@@ -254,8 +255,9 @@ func TestWhatHappensInsideDo(t *testing.T) {
 		},
 		"Close": {
 			inside: func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
-				if err := c.Close(); err != nil {
-					t.Errorf("Close = %v", err)
+				start := time.Now()
+				if err := c.Close(); err != nil || time.Since(start) != 5*time.Second { // it waits for itself, and not for ever
+					t.Errorf("Close = %v after %v", err, time.Since(start))
 				}
 			},
 			closed: true,
@@ -288,7 +290,11 @@ func TestWhatHappensInsideDo(t *testing.T) {
 						}
 						return tt.want
 					})
-					if !errors.Is(err, tt.want) {
+					want := tt.want
+					if tt.closed {
+						want = coordinator.ErrClosed
+					}
+					if !errors.Is(err, want) {
 						t.Errorf("Do = %v", err)
 					}
 				}()

@@ -61,8 +61,12 @@ func WithAuth(scheme string, auth []byte) Option {
 	})
 }
 
-// WithTLS connects by TLS. An empty ServerName becomes the name of the host.
+// WithTLS connects by TLS. An empty ServerName becomes the name of the host; nil
+// stands for an empty config.
 func WithTLS(cfg *tls.Config) Option {
+	if cfg == nil {
+		cfg = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
 	return session.OptionFunc(func(c *session.Config) { c.TLS = cfg })
 }
 
@@ -75,16 +79,23 @@ type Dialer interface {
 }
 
 // WithDialer connects through the function. It is called with each server's name
-// as it stands in the connect string; TLS, if asked for, goes on top.
+// as it stands in the connect string; TLS, if asked for, goes on top. A nil
+// function is no change.
 func WithDialer[D Dialer](dial D) Option {
 	return session.OptionFunc(func(c *session.Config) {
 		switch dial := any(dial).(type) {
 		case func(context.Context, string, string) (net.Conn, error):
-			c.Dial = dial
+			if dial != nil {
+				c.Dial = dial
+			}
 		case func(string, string, time.Duration) (net.Conn, error):
-			c.Dial = timed(dial)
+			if dial != nil {
+				c.Dial = timed(dial)
+			}
 		case zk.Dialer:
-			c.Dial = timed(dial)
+			if dial != nil {
+				c.Dial = timed(dial)
+			}
 		}
 	})
 }

@@ -152,11 +152,6 @@ func (n Name) Check() error {
 	return nil
 }
 
-// Read tells whether the kind shares its lock with others of its sort.
-func (k Kind) Read() bool {
-	return k == KindRead || k == KindKazooRead || k == KindRecipeRead
-}
-
 // CompareNames orders names by sequence number, and names that share one by
 // their text, so that sorting is deterministic.
 func CompareNames(a, b Name) int {

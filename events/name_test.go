@@ -95,14 +95,10 @@ func TestNamesSortByNumberThenText(t *testing.T) {
 	}
 }
 
-func TestKindsHaveNamesAndSides(t *testing.T) {
-	readers := []events.Kind{events.KindKazooRead, events.KindRead, events.KindRecipeRead}
+func TestKindsHaveNames(t *testing.T) {
 	for k := events.KindLock; k <= events.KindWriteLock; k++ {
 		if k.String() == "" || strings.HasPrefix(k.String(), "kind ") {
 			t.Errorf("kind %d has no name", k)
-		}
-		if k.Read() != slices.Contains(readers, k) {
-			t.Errorf("%v.Read() = %v", k, k.Read())
 		}
 	}
 	if got := events.Kind(99).String(); got != "kind 99" {

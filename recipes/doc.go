@@ -14,12 +14,26 @@
 //
 // # States
 //
-//	Idle ----> Creating ----> Listing <---> Waiting
-//	  |           |  ^           |             |
-//	  v           v  |           v             v
-//	Looking    Recovering     Claiming --> Held --> Lapsed
-//	                             |           |        |
-//	                             +-----> Releasing <--+ ----> Over
+//	       Idle
+//	      /    \
+//	Looking --> Creating <---------- requeue -----------+
+//	            |      \                                |
+//	            |       Recovering                      |
+//	            v      /                                |
+//	          Listing <---------> Waiting --------------+
+//	            |                                       |
+//	            v                                       |
+//	          Claiming ---------------------------------+
+//	            |
+//	            v
+//	          Held --> Lapsed
+//	            |        |
+//	            v        v
+//	          Releasing ---> Over
+//
+// From every state that may have a node there is a way to Releasing, and from
+// every other one to Over: a withdrawal, a refusal, the end of the session. An
+// expired session sends those who still wait back to Idle.
 //
 // Looking is what Try does first. Recovering is a create whose reply was lost.
 // Lapsed is a lock that was lost while a function still runs under it.

@@ -52,8 +52,9 @@ type (
 type (
 	// Grant hands the lock over.
 	Grant struct {
-		Node  string
-		Token int64
+		Node    string
+		Token   int64
+		Session int64 // that owns the node
 	}
 
 	// Lose takes it away.

@@ -72,9 +72,6 @@ func (m Machine) State() State { return m.state }
 // Epoch returns the epoch of the session that the machine lives in, or 0.
 func (m Machine) Epoch() Epoch { return m.epoch }
 
-// Finished tells whether the caller was told the end.
-func (m Machine) Finished() bool { return m.finished }
-
 // Step takes one input. The effects are to be carried out in order.
 func (m Machine) Step(in Input) (Machine, []Effect) {
 	switch in := in.(type) {
@@ -351,7 +348,7 @@ func (m Machine) onClaimed(in Claimed) (Machine, []Effect) {
 		return m, []Effect{Claim{Epoch: m.epoch, Node: m.own.Name.Text}}
 	default:
 		m.state = Held
-		return m, []Effect{Grant{Node: m.own.Name.Text, Token: m.own.Token}}
+		return m, []Effect{Grant{Node: m.own.Name.Text, Token: m.own.Token, Session: m.session}}
 	}
 }
 

@@ -290,7 +290,7 @@ func TestAnyInputInAnyState(t *testing.T) {
 				if next != before && (s.State() == Over && next.State() != Over || past(in, s.Epoch())) {
 					t.Fatalf("%s: went to %v", where, next.State())
 				}
-				if next.State() == Over && !next.Finished() {
+				if next.State() == Over && !next.finished {
 					t.Fatalf("%s: over, and the caller was not told", where)
 				}
 				n := seen{next, hear(t, where, s.told, effects)}

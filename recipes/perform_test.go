@@ -25,7 +25,7 @@ func (r *recorder) Finish(e Finish)   { *r = append(*r, e) }
 func TestPerformCarriesOutEveryEffectInOrder(t *testing.T) {
 	effects := []Effect{
 		Finish{WhyReleased}, Create{1, 2}, List{1, 2, true}, Requeue{}, Watch{1, "a"}, Claim{1, "b"}, Delete{1, "c"},
-		Discard{"d"}, Grant{"e", 5}, Lose{events.ReasonRevoked}, Queue{3}, Create{2, 3},
+		Discard{"d"}, Grant{"e", 5, 7}, Lose{events.ReasonRevoked}, Queue{3}, Create{2, 3},
 	}
 	var got recorder
 	Perform(effects, &got)

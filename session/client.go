@@ -36,27 +36,33 @@ type client struct {
 	rewatch func(string)  // has a path watched again; does not block
 
 	// Only the session actor touches these.
-	opened   bool // the session was announced
-	greeting bool // identities are being added
-	up       bool // requests may be made
-	leaseOut bool // LeaseRanOut was sent, and nothing has renewed the lease since
-	over     bool // no more requests: expired, replaced, or closing
+	opened   bool        // the session was announced
+	greeting bool        // identities are being added
+	up       bool        // requests may be made
+	leaseOut bool        // LeaseRanOut was sent, and nothing has renewed the lease since
+	watchdog *time.Timer // looks at the lease when it may have run out
+	over     bool        // no more requests: expired, replaced, or closing
 	inflight int
 	closing  bool
 }
 
 // newClient starts a client. It posts to the session actor, which does not look
 // at the messages before newClient has returned, because it is the caller.
-func (s *Session) newClient(epoch recipes.Epoch) (*client, error) {
+func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) {
 	c := &client{
 		epoch: epoch, lease: &lease{}, watches: newWatches(), ended: make(chan struct{}),
 		logger: s.cfg.Logger.With(zap.Uint32("epoch", uint32(epoch))),
 	}
 	c.rewatch = func(path string) { s.actor.Post(&request{epoch: epoch, rearm: path}) }
 	c.link = newLink(linkEvents{
-		onAnswered: func(sent, _ time.Time, op, _ int32) {
-			c.lease.answered(sent, c.link.timeout())
+		onAnswered: func(sent, _ time.Time, op, code int32) {
+			if code != codeSessionExpired && code != codeSessionMoved {
+				c.lease.answered(sent, c.link.timeout())
+			}
 			if op == opSetWatches {
+				if code != codeNone {
+					s.actor.Post(unwatched{c}) // the client only logs it
+				}
 				s.actor.Post(settled{c})
 			}
 		},
@@ -65,7 +71,7 @@ func (s *Session) newClient(epoch recipes.Epoch) (*client, error) {
 	})
 	rng := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	c.hosts = newHosts(s.servers.Hosts, rng)
-	c.dialer = newDialer(context.Background(), c.link, dialing{dial: s.cfg.Dial, tls: s.cfg.TLS, asked: s.cfg.Timeout, rng: rng})
+	c.dialer = newDialer(context.Background(), c.link, dialing{dial: s.cfg.Dial, tls: s.cfg.TLS, asked: s.cfg.Timeout, rng: rng, failures: failures})
 	conn, events, err := zk.Connect(s.servers.Hosts, s.cfg.Timeout,
 		zk.WithDialer(c.dialer.Dial),
 		zk.WithHostProvider(c.hosts),
@@ -106,9 +112,9 @@ func (c *client) stop() {
 }
 
 // close ends the session if the server can be reached, and the client's
-// goroutines in any case. It returns when they have ended. No request may be
-// under way or made: the client would wait for ever on its way out when a
-// request is queued, the quit seen, and a write failing at the same moment.
+// goroutines in any case. It returns when they have ended. No request may be under
+// way or made: the client answers one twice when it is queued while the client
+// quits, and has not always room for both answers.
 func (c *client) close() {
 	c.stop()
 	timer := time.AfterFunc(farewell, c.hangUp)

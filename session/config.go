@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -41,7 +42,9 @@ func (f option) apply(c *Config) { f(c) }
 func NewConfig(options ...Option) Config {
 	cfg := Config{Timeout: 10 * time.Second, Logger: zap.NewNop(), ACL: zk.WorldACL(zk.PermAll)}
 	for _, o := range options {
-		o.apply(&cfg)
+		if o != nil {
+			o.apply(&cfg)
+		}
 	}
 	return cfg
 }
@@ -49,7 +52,7 @@ func NewConfig(options ...Option) Config {
 // Check finds what cannot work.
 func (c Config) Check() error {
 	switch {
-	case c.Timeout < time.Millisecond:
+	case c.Timeout < time.Millisecond || c.Timeout > math.MaxInt32*time.Millisecond:
 		return fmt.Errorf("zkgrant: session timeout of %v", c.Timeout)
 	case c.Logger == nil:
 		return errors.New("zkgrant: no logger")

@@ -16,7 +16,11 @@ import (
 
 // connect makes the client of an epoch.
 func (s *Session) connect(epoch recipes.Epoch) {
-	c, err := s.newClient(epoch)
+	failures := 0
+	if s.client != nil {
+		failures = s.client.dialer.failed()
+	}
+	c, err := s.newClient(epoch, failures)
 	if err != nil { // only a list without servers does that, and the parser refuses it
 		s.cfg.Logger.Error("could not start a client", zap.Error(err))
 		s.tellFirst(err)
@@ -80,7 +84,10 @@ func (s *Session) onConnection(c *client, server string) {
 		s.resume(c)
 	case !c.greeting:
 		c.greeting = true
-		s.begin(c, func() message { return greeted{c, c.addAuth(s.cfg.Auth)} })
+		s.begin(c, func() message {
+			<-time.After(firstRequest)
+			return greeted{c, c.addAuth(s.cfg.Auth)}
+		})
 	}
 }
 
@@ -140,6 +147,7 @@ func (s *Session) resume(c *client) {
 		s.broadcast(recipes.Reconnected{})
 	}
 	s.believable(c)
+	s.schedule(c) // the timeout may have become shorter
 	s.pump()
 }
 

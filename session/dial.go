@@ -59,11 +59,13 @@ type dialing struct {
 	tls   *tls.Config   // nil: no TLS; an empty ServerName becomes the name of the host
 	asked time.Duration // session timeout the client asks for
 	rng   *rand.Rand
+
+	failures int // of the client before this one: a session that ends as soon as it is made is a failure, too
 }
 
 // newDialer returns a dialer for one client. It stops when ctx ends, or when stop is called.
 func newDialer(ctx context.Context, l *link, cfg dialing) *dialer {
-	d := &dialer{link: l, dial: cfg.dial, tls: cfg.tls, asked: cfg.asked, rng: cfg.rng}
+	d := &dialer{link: l, dial: cfg.dial, tls: cfg.tls, asked: cfg.asked, rng: cfg.rng, failures: cfg.failures}
 	if d.dial == nil {
 		d.dial = new(net.Dialer).DialContext
 	}
@@ -194,6 +196,18 @@ func backoff(failures int, rng *rand.Rand) time.Duration {
 	const doublings = 6 // 25 ms * 2^6 is beyond the maximum, and shifting further would overflow one day
 	full := min(backoffMin<<min(failures-1, doublings), backoffMax)
 	return full/2 + time.Duration(rng.Int64N(int64(full/2)+1))
+}
+
+// failed returns how many attempts in a row were in vain.
+func (d *dialer) failed() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.current != nil {
+		if life := d.current.lifetime(); life > 0 && life < min(d.timeout()/10, lifeMax) {
+			return d.failures + 1
+		}
+	}
+	return d.failures
 }
 
 // note remembers why a connection failed; nil clears it.

@@ -4,10 +4,20 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"testing"
+
+	"github.com/zkgrant/zkgrant/recipes"
 )
 
 // TLSFixture is tlsFixture for the tests outside the package.
 func TLSFixture(t *testing.T, name string) (*x509.CertPool, tls.Certificate) {
 	t.Helper()
 	return tlsFixture(t, name)
+}
+
+// Session returns the id of the epoch's session, or 0.
+func (t *Seat) Session(epoch recipes.Epoch) int64 {
+	if c := t.session.inEpoch(epoch); c != nil {
+		return c.link.session()
+	}
+	return 0
 }

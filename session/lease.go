@@ -8,7 +8,8 @@ import (
 // lease tells until when the session of one client can be believed alive.
 //
 // The server counts the timeout from the moment when it last heard of the
-// session. A request that was answered was heard of no earlier than it was sent,
+// session. A request that was answered, unless it was told that the session is
+// over or elsewhere, was heard of no earlier than it was sent,
 // so the send time of the newest answered request, plus the timeout, is a lower
 // bound for the expiry; a twentieth is held back for clocks that do not run at
 // the same rate. This is exact for a single server. A follower passes what it

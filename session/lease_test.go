@@ -28,16 +28,19 @@ func (r *rig) noPings() {
 	})
 }
 
+// greeting is how long a session is kept quiet after its handshake.
+const greeting = 5 * time.Millisecond
+
 func TestTheLeaseCountsFromTheSendingOfTheNewestAnsweredRequest(t *testing.T) {
 	inSession(t, func(r *rig) {
 		r.plant("n")
 		s := r.seat()
 		s.want("Opened")
-		if got := s.until(); got != lease {
-			t.Errorf("%v after the handshake, want %v", got, lease)
+		if got := s.until(); got != lease-greeting {
+			t.Errorf("%v after the handshake, want %v", got, lease-greeting)
 		}
 		r.noPings()
-		time.Sleep(5 * time.Second)
+		time.Sleep(5*time.Second - greeting)
 		if got := s.until(); got != lease-5*time.Second {
 			t.Errorf("%v after 5 s of silence, want %v", got, lease-5*time.Second)
 		}
@@ -104,7 +107,7 @@ func TestSuspendedHasTheDeadline(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		r.srv.Down(true)
 		synctest.Wait()
-		if got := r.heard[1]; got != (events.Suspended{Deadline: s.Deadline(1)}) || s.until() != lease-3*time.Second {
+		if got := r.heard[1]; got != (events.Suspended{Deadline: s.Deadline(1)}) || s.until() != lease-3*time.Second-greeting {
 			t.Errorf("%+v, and the lease is good for %v", got, s.until())
 		}
 	})
@@ -217,7 +220,7 @@ func TestTimeoutIsTheServersWord(t *testing.T) {
 		if got := r.s.Timeout(); got != most {
 			t.Errorf("timeout %v, want %v", got, most)
 		}
-		if got, want := s.until(), most-most/20; got != want {
+		if got, want := s.until(), most-most/20-greeting; got != want {
 			t.Errorf("lease of %v, want %v", got, want)
 		}
 	})

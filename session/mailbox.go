@@ -38,6 +38,8 @@ type (
 	}
 	// settled: the watches were restored, or have had their time.
 	settled struct{ c *client }
+	// unwatched: the server did not restore the watches.
+	unwatched struct{ c *client }
 	// ticked: the lease may have run out.
 	ticked struct{ c *client }
 	// entered: a seat wants the news.
@@ -76,6 +78,10 @@ func (s *Session) handle(m message) {
 	case settled:
 		if m.c == s.client && !m.c.up && m.c.opened && m.c.conn.State() == zk.StateHasSession {
 			s.resume(m.c)
+		}
+	case unwatched:
+		for _, path := range m.c.watches.lost() {
+			m.c.rewatch(path)
 		}
 	case ticked:
 		s.onTick(m.c)

@@ -47,7 +47,10 @@ func (s *Session) onEntered(seat *Seat) {
 
 // schedule has the lease looked at when it may have run out.
 func (s *Session) schedule(c *client) {
-	time.AfterFunc(time.Until(c.lease.deadline()), func() { s.actor.Post(ticked{c}) })
+	if c.watchdog != nil {
+		c.watchdog.Stop()
+	}
+	c.watchdog = time.AfterFunc(time.Until(c.lease.deadline()), func() { s.actor.Post(ticked{c}) })
 }
 
 func (s *Session) onTick(c *client) {

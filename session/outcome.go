@@ -51,6 +51,8 @@ func (o Outcome) String() string {
 const (
 	codeRuntimeInconsistency       = -2
 	codeUnimplemented              = -6
+	codeSessionExpired       int32 = -112
+	codeSessionMoved         int32 = -118
 	codeNotReadOnly                = -119
 	codeEphemeralOnLocal           = -120
 	codeNoWatcher                  = -121

@@ -1,8 +1,12 @@
 package session
 
 import (
+	"errors"
+	"math/rand/v2"
 	"slices"
+	"time"
 
+	"github.com/go-zookeeper/zk"
 	"go.uber.org/zap"
 
 	"github.com/zkgrant/zkgrant/recipes"
@@ -14,6 +18,10 @@ import (
 // parallel bounds the requests that are under way at a time. Each takes a
 // goroutine; the server executes those of one session one after the other.
 const parallel = 256
+
+// pause is how long a request waits that a server has turned away for the moment. What a broken connection
+// left unknown waits for the next connection instead.
+const pause = 100 * time.Millisecond
 
 // request is work for one of the client's blocking calls.
 type request struct {
@@ -108,29 +116,61 @@ func (s *Session) refuse(r *request) {
 
 func (s *Session) onAnswered(a answered) {
 	defer s.finish(a.c)
+	_, unknown := a.in.(recipes.Unknown)
+	if errors.Is(a.err, zk.ErrSessionExpired) {
+		s.expire(a.c) // a server's word, as good as in a handshake
+	}
 	switch {
 	case a.discard != "":
 		if a.in != nil {
-			s.parked = append(s.parked, a.request)
+			s.again(a)
 		}
 	case a.rearm != "":
 		switch a.in.(type) {
 		case recipes.Gone:
 			s.tellGone(a.c, a.rearm)
 		case recipes.Unknown:
-			s.parked = append(s.parked, a.request)
+			s.again(a)
 		case recipes.Refused:
 			s.tellUnwatched(a.c, a.rearm)
 		default: // it is armed
 		}
 	case a.in != nil:
-		if a.err != nil {
-			a.c.logger.Debug("request failed", zap.Stringer("request", a.op), zap.String("dir", a.seat.dir), zap.Error(a.err))
-		}
+		logAnswer(a)
 		if claimed, ok := a.in.(recipes.Claimed); ok {
 			claimed.Fresh = s.believable(a.c)
 			a.in = claimed
 		}
+		if unknown && a.c.up {
+			// Whoever is told makes the request again at once.
+			time.AfterFunc(pause/2+rand.N(pause/2), func() { a.seat.post(a.in, a.err) })
+			return
+		}
 		a.seat.post(a.in, a.err)
 	}
+}
+
+// logAnswer says what nobody else may hear: a refused delete leaves a node that
+// blocks others until the session ends.
+func logAnswer(a answered) {
+	level, what := zap.DebugLevel, "request failed"
+	if _, refused := a.in.(recipes.Refused); refused {
+		level, what = zap.WarnLevel, "request refused"
+		if a.op == recipes.OpDelete {
+			level, what = zap.ErrorLevel, "could not remove a node; it stays until the session ends"
+		}
+	}
+	if a.err != nil {
+		a.c.logger.Log(level, what, zap.Stringer("request", a.op), zap.String("dir", a.seat.dir), zap.Error(a.err))
+	}
+}
+
+// again parks a request that has to be made again: at once if its connection is gone, so that it is made on the
+// next one, and after a pause if a server has turned it away.
+func (s *Session) again(a answered) {
+	if !a.c.up {
+		s.parked = append(s.parked, a.request)
+		return
+	}
+	time.AfterFunc(pause/2+rand.N(pause/2), func() { s.actor.Post(a.request) })
 }

@@ -88,8 +88,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 			{zktest.NoAuth, func() { s.Claim(recipes.Claim{Epoch: 1, Node: node}) }, recipes.Refused{Epoch: 1, Op: recipes.OpClaim}, session.ErrNoAuth},
 			{zktest.NoAuth, func() { s.Delete(recipes.Delete{Epoch: 1, Node: node}) }, recipes.Refused{Epoch: 1, Op: recipes.OpDelete}, session.ErrNoAuth},
 			{zktest.QuotaExceeded, func() { s.Create(recipes.Create{Epoch: 1, Attempt: 2}) }, recipes.Refused{Epoch: 1, Op: recipes.OpCreate}, session.ErrQuota},
-			// The session is over and nobody has told us yet, or the server has too much to do: that says nothing about the request.
-			{zktest.SessionExpired, func() { s.Claim(recipes.Claim{Epoch: 1, Node: node}) }, recipes.Unknown{Epoch: 1, Op: recipes.OpClaim}, nil},
+			// The session is on another connection, or the server has too much to do: that says nothing about the request.
 			{zktest.SessionMoved, func() { s.Create(recipes.Create{Epoch: 1, Attempt: 2}) }, recipes.Unknown{Epoch: 1, Op: recipes.OpCreate}, nil},
 			{zktest.Throttled, func() { s.Delete(recipes.Delete{Epoch: 1, Node: node}) }, recipes.Unknown{Epoch: 1, Op: recipes.OpDelete}, nil},
 			{zktest.NoNode, func() { s.Watch(recipes.Watch{Epoch: 1, Node: node}) }, recipes.Gone{Epoch: 1, Node: node}, nil},

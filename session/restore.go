@@ -9,6 +9,14 @@ const opSetWatches int32 = 101
 // ask for its watches. It asks at once, if it has any.
 const restoreMax = 20 * time.Millisecond
 
+// firstRequest is how old a new session has to be before requests are made in it.
+//
+// The client looks for watches to restore then, too, though it can have none: 1. it
+// announces the session; 2. a create, a listing and a getData that arms a watch are
+// made before it gets to look; 3. it finds the watch, and reads its last zxid while
+// replies write it. By then the client has long passed that point.
+const firstRequest = 5 * time.Millisecond
+
 // restoration holds back what the server sends on a resumed connection until the
 // client has asked for its watches again.
 //

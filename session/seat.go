@@ -116,9 +116,6 @@ func (t *Seat) Discard(e recipes.Discard) {
 // Deadline returns until when the epoch's session can be believed alive.
 func (t *Seat) Deadline(epoch recipes.Epoch) time.Time { return t.session.deadline(epoch) }
 
-// Session returns the id of the epoch's session.
-func (t *Seat) Session(epoch recipes.Epoch) int64 { return t.session.sessionID(epoch) }
-
 func (t *Seat) request(epoch recipes.Epoch, op recipes.Op, run func(*client) (recipes.Input, error)) {
 	t.session.actor.Post(&request{seat: t, epoch: epoch, op: op, run: run})
 }

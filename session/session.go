@@ -160,10 +160,3 @@ func (s *Session) deadline(epoch recipes.Epoch) time.Time {
 	}
 	return time.Time{}
 }
-
-func (s *Session) sessionID(epoch recipes.Epoch) int64 {
-	if c := s.inEpoch(epoch); c != nil {
-		return c.link.session()
-	}
-	return 0
-}

@@ -94,6 +94,20 @@ func (w *watches) gone(path string) []*Seat {
 	return seats
 }
 
+// lost says that no watch is armed any more. It returns the paths that somebody wants armed again.
+func (w *watches) lost() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var wanted []string
+	for path, p := range w.paths {
+		w.disarm(path, p)
+		if len(p.seats) > 0 {
+			wanted = append(wanted, path)
+		}
+	}
+	return wanted
+}
+
 // forget drops the seat's interest in the path.
 func (w *watches) forget(path string, seat *Seat) {
 	w.mu.Lock()

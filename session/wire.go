@@ -27,9 +27,10 @@ var (
 )
 
 const (
-	xidEvent int32 = -1 // a watch event: answers nothing
-	xidPing  int32 = -2
-	opPing   int32 = 11
+	xidEvent  int32 = -1 // a watch event: answers nothing
+	xidPing   int32 = -2
+	opPing    int32 = 11
+	opSetAuth int32 = 100
 
 	// opConnect is the operation under which an answered handshake is reported. It is not an operation of the protocol.
 	opConnect int32 = 0
@@ -105,6 +106,15 @@ func (w *wire) Write(p []byte) (int, error) {
 	n, err := w.conn.Write(p)
 	if err != nil {
 		err = w.lose(err)
+		if w.greeted {
+			// The client must not hear of it. It answers a request whose write failed at once and again when the
+			// connection has ended, and for the second answer there is not always room: 1. it sends an identity on a
+			// new connection, a request with room for one answer; 2. the write fails, and the error takes the room;
+			// 3. its loop answers all requests of the connection, and waits for ever for somebody to make room, with
+			// its mutex held. So this connection swallows what it is given, and its end is told by Read alone.
+			_ = w.Close()
+			return len(p), nil
+		}
 	}
 	return n, err
 }
@@ -113,7 +123,7 @@ func (w *wire) Write(p []byte) (int, error) {
 func (w *wire) Read(p []byte) (int, error) {
 	resumed := w.restoration.due // as of before: the answer to the handshake itself must not wait
 	n, err := w.in.Read(p)
-	if resumed && n > 0 {
+	if resumed && n > 0 && !w.identifying() {
 		w.restoration.await()
 	}
 	if n > 0 {
@@ -201,6 +211,19 @@ func (w *wire) noteReceived(p []byte) error {
 			}
 		}
 	}
+}
+
+// identifying tells whether nothing is under way but identities, which the client sends, and wants answered, before it
+// sends anything else.
+func (w *wire) identifying() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range w.pending {
+		if s.op != opSetAuth {
+			return false
+		}
+	}
+	return len(w.pending) > 0
 }
 
 // match takes the request with this xid off the list of those under way.

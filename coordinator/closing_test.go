@@ -1,0 +1,102 @@
+package coordinator_test
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// A function that runs under a lock is brought to an end before the next holder is
+// let in.
+func TestCloseWaitsForFunctionsUnderALock(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, other := connect(t, srv), connect(t, srv)
+		started, over := make(chan struct{}), make(chan time.Time, 1)
+		var doErr error
+		go func() {
+			doErr = c.Mutex(lockPath).Do(t.Context(), func(ctx context.Context, _ events.Grant) error {
+				close(started)
+				<-ctx.Done()
+				time.Sleep(time.Second) // the work has to be brought to an end
+				return nil
+			})
+			over <- time.Now()
+		}()
+		<-started
+		next := queue(other.Mutex(lockPath))
+		go func() { _ = c.Close() }()
+		if _, err := next.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		granted := time.Now()
+		if end := <-over; end.After(granted) {
+			t.Errorf("the next holder was granted %v before the function had returned", end.Sub(granted))
+		}
+		if !errors.Is(doErr, coordinator.ErrClosed) {
+			t.Errorf("Do = %v", doErr)
+		}
+	})
+}
+
+func TestCloseIsBoundedWithASlowReader(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, err := coordinator.Connect(t.Context(), srv.Addr(), srv.Option())
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream := c.Events(t.Context())
+		for range 10_000 {
+			c.Mutex("bad").Acquire(t.Context())
+		}
+		go func() {
+			for range stream {
+				time.Sleep(50 * time.Millisecond)
+			}
+		}()
+		start := time.Now()
+		_ = c.Close()
+		if took := time.Since(start); took > 10*time.Second {
+			t.Errorf("Close took %v, the session timeout is 10 s", took)
+		}
+		time.Sleep(time.Second) // for the reader
+	})
+}
+
+func TestDoReturnsWhenItsContextEndsThoughTheServerHangs(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := connect(t, srv)
+		srv.MuteAll(true)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		err := c.Mutex(lockPath).Do(ctx, func(context.Context, events.Grant) error { return nil })
+		if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took != 100*time.Millisecond {
+			t.Errorf("Do = %v after %v", err, took)
+		}
+		srv.MuteAll(false)
+	})
+}
+
+func TestDoLeavesNothingOnAParentThatLivesForLong(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := connect(t, srv)
+		parent, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for range 100 {
+			if err := c.Mutex(lockPath).Do(parent, func(context.Context, events.Grant) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if n := reflect.ValueOf(parent).Elem().FieldByName("children").Len(); n > 10 {
+			t.Errorf("%d children hang on the parent after 100 calls that are over", n)
+		}
+	})
+}
