@@ -100,3 +100,39 @@ func TestDoLeavesNothingOnAParentThatLivesForLong(t *testing.T) {
 		}
 	})
 }
+
+// However early the context of Connect ends, the server is not left with a session
+// that nobody owns.
+func TestConnectThatIsGivenUpLeavesNoSession(t *testing.T) {
+	for name, options := range map[string][]coordinator.Option{
+		"without identity": nil,
+		"with identity":    {coordinator.WithAuth("digest", []byte("u:p"))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, srv *zktest.Server) {
+				srv.Intercept(func(zktest.Request) zktest.Action { return zktest.Delay(2 * time.Millisecond) })
+				vain := 0
+				for wait := range 15 {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(wait)*time.Millisecond)
+					c, err := coordinator.Connect(ctx, srv.Addr(), append(options, srv.Option())...)
+					cancel()
+					if err == nil {
+						err = c.Close()
+					} else {
+						vain++
+						if errors.Is(err, context.DeadlineExceeded) {
+							err = nil
+						}
+					}
+					synctest.Wait()
+					if left := srv.Sessions(); err != nil || len(left) > 0 {
+						t.Errorf("after %d ms: %v, sessions left: %x", wait, err, left)
+					}
+				}
+				if vain == 0 || vain == 15 {
+					t.Errorf("%d in vain", vain)
+				}
+			})
+		})
+	}
+}

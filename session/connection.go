@@ -84,10 +84,18 @@ func (s *Session) onConnection(c *client, server string) {
 		s.resume(c)
 	case !c.greeting:
 		c.greeting = true
-		s.begin(c, func() message {
-			<-time.After(firstRequest)
-			return greeted{c, c.addAuth(s.cfg.Auth)}
-		})
+		time.AfterFunc(firstRequest, func() { s.actor.Post(rested{c}) })
+	}
+}
+
+// greet adds the identities, once the session is old enough for requests.
+func (s *Session) greet(c *client) {
+	switch {
+	case c != s.client || c.over:
+	case c.conn.State() != zk.StateHasSession:
+		c.greeting = false // it begins again with the next connection
+	default:
+		s.begin(c, func() message { return greeted{c, c.addAuth(s.cfg.Auth)} })
 	}
 }
 

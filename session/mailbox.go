@@ -31,6 +31,8 @@ type (
 		c   *client
 		err error
 	}
+	// rested: a new session is old enough for requests.
+	rested struct{ c *client }
 	// greeted: the identities were added, or not.
 	greeted struct {
 		c   *client
@@ -73,6 +75,8 @@ func (s *Session) handle(m message) {
 		s.expire(m.c)
 	case turnedAway:
 		s.onTurnedAway(m.c, m.err)
+	case rested:
+		s.greet(m.c)
 	case greeted:
 		s.onGreeted(m.c, m.err)
 	case settled:
