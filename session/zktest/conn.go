@@ -26,6 +26,8 @@ type conn struct {
 	timeout time.Duration
 	ids     []identity
 	gone    bool // takes part in nothing any more
+	// unreported: it has given a sign of life that the leader does not know of.
+	unreported bool
 	// What the connection sees instead of the present, if anything.
 	replica           *replica
 	lagging, stranded bool

@@ -52,7 +52,8 @@
 //
 // All timing is taken from package time, hence virtual inside a bubble. As with
 // the real server a session ends at the first tick boundary that lies more than
-// its timeout after the last frame the server read from its client. What is to be
+// its timeout after the last frame the server read from its client, or with
+// [Followers] after the leader heard of it. What is to be
 // deleted for other reasons, an emptied container or a node that has outlived its
 // time, goes at the next check; see [CheckInterval].
 //

@@ -59,6 +59,8 @@ type Server struct {
 	quotas       bool      // whether they are enforced
 	nextWake     time.Time // when the clock looks again; zero for never
 	nextReap     time.Time // zero while there is nothing that could be due
+	followers    bool
+	nextAsk      time.Time // zero while no follower has anything to tell
 }
 
 // New starts a server with an empty tree. The caller must Close it.
@@ -219,6 +221,7 @@ func (s *Server) advance() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
+	s.ask(now)
 	s.expireDue(now)
 	if !s.nextReap.IsZero() && !now.Before(s.nextReap) {
 		s.reap()
@@ -226,6 +229,9 @@ func (s *Server) advance() time.Time {
 		s.scheduleReap()
 	}
 	next := s.nextReap
+	if next.IsZero() || !s.nextAsk.IsZero() && s.nextAsk.Before(next) {
+		next = s.nextAsk
+	}
 	for _, ses := range s.sessions {
 		if next.IsZero() || ses.deadline.Before(next) {
 			next = ses.deadline

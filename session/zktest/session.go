@@ -112,7 +112,7 @@ func (s *Server) admit(c *conn, h hello, act Action) bool {
 		if s.muted[ses.id] {
 			c.mute(true)
 		}
-		s.touch(c)
+		s.renew(c)
 	}
 	switch act.kind {
 	case cutAfter:
@@ -157,9 +157,9 @@ func (s *Server) newSession() *session {
 	return ses
 }
 
-// touch moves the deadline of a session after a sign of life: to the first tick
-// boundary that is more than the timeout away.
-func (s *Server) touch(c *conn) {
+// renew moves the deadline of a session after the leader has got a sign of life: to
+// the first tick boundary that is more than the timeout away.
+func (s *Server) renew(c *conn) {
 	if c.stranded {
 		return
 	}

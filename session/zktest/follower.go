@@ -1,0 +1,40 @@
+package zktest
+
+import "time"
+
+// Followers makes clients talk to followers. A follower answers reads and pings
+// itself and passes writes on, and keeps to itself that it has heard of a session
+// until the leader asks, every half tick since the start; only a handshake goes to
+// the leader at once. What a follower has not passed on when [Server.Strand] begins
+// is lost. Without this setting the one server is its own leader.
+func Followers() Setting {
+	return settingFunc(func(s *Server) { s.followers = true })
+}
+
+// touch takes a request for a sign of life.
+func (s *Server) touch(c *conn) {
+	if !s.followers {
+		s.renew(c)
+		return
+	}
+	c.unreported = true
+	if s.nextAsk.IsZero() {
+		half := s.tick / 2
+		s.nextAsk = s.started.Add((s.now().Sub(s.started)/half + 1) * half)
+		s.wakeClock(s.nextAsk)
+	}
+}
+
+// ask is the leader's, who wants to know from its followers who is alive.
+func (s *Server) ask(now time.Time) {
+	if s.nextAsk.IsZero() || now.Before(s.nextAsk) {
+		return
+	}
+	s.nextAsk = time.Time{}
+	for c := range s.conns {
+		if c.unreported && !c.gone {
+			c.unreported = false
+			s.renew(c)
+		}
+	}
+}
