@@ -18,7 +18,7 @@ import (
 // is left to do, unless the command says hold. What the machines hear, where
 // they go and what they ask for and tell is printed, and then where all stand.
 //
-//	queue a b c        all ask for the lock, one after the other (try=(a) keep=(b) first=7)
+//	queue a b c        all ask for the lock, one after the other (try=(a) keep=(b) strict=(c) first=7)
 //	world a b          as queue, but nobody has asked yet
 //	start a            a asks
 //	execute a          a server executes a's oldest request, and no more
@@ -83,9 +83,9 @@ func (p *play) begin(t *testing.T, d *datadriven.TestData) {
 			p.clients++
 		case "first":
 			d.ScanArgs(t, "first", &first)
-		case "try", "keep":
+		case "try", "keep", "strict":
 			for _, v := range a.Vals {
-				flags[v[0]-'a'] |= map[string]uint8{"try": flagTry, "keep": flagKeep}[a.Key]
+				flags[v[0]-'a'] |= map[string]uint8{"try": flagTry, "keep": flagKeep, "strict": flagStrict}[a.Key]
 			}
 		case "hold":
 		default:

@@ -76,6 +76,8 @@ func pairs(big bool) []config {
 func more() []config {
 	keep := []uint8{flagKeep, flagKeep, flagKeep}
 	try := []uint8{flagTry, flagTry}
+	strict := []uint8{flagStrict, flagStrict, flagStrict}
+	strictKeep := []uint8{flagStrict | flagKeep, flagStrict | flagKeep}
 	return []config{
 		{name: "no fault", clients: 3},
 		{name: "expire, from the start", clients: 3, left: budget{expire: 1}},
@@ -87,6 +89,10 @@ func more() []config {
 		{name: "keep: expire", clients: 3, left: budget{expire: 1}, flags: keep},
 		{name: "keep: lapse + cut", clients: 3, left: budget{lapse: 1, cut: 1}, flags: keep},
 		{name: "keep: remove, own node watched", clients: 3, left: budget{remove: 1}, flags: keep, options: options{ownWatch: true}},
+		{name: "strict: cut + withdraw", clients: 3, left: budget{cut: 1, withdraw: 1}, flags: strict, options: options{eager: true}},
+		{name: "strict: two cuts + lapse", clients: 2, left: budget{cut: 2, lapse: 1}, flags: strict},
+		{name: "strict: cut + remove, own node watched", clients: 2, left: budget{cut: 1, remove: 1}, flags: strict, options: options{ownWatch: true}},
+		{name: "strict, keep: cut + expire", clients: 2, left: budget{cut: 1, expire: 1}, flags: strictKeep},
 		{name: "try: cut", clients: 3, left: budget{cut: 1}, flags: try, options: options{eager: true}},
 		{name: "try: expire", clients: 3, left: budget{expire: 1}, flags: try, options: options{eager: true}},
 		{name: "ghost creates: expire", clients: 3, left: budget{expire: 1}, options: options{ghost: true, eager: true}},

@@ -22,6 +22,8 @@ type (
 		// Keep keeps the node after a loss until Withdrawn: a function is still
 		// running under the lock, and nobody should be let in by us before it ends.
 		Keep bool
+		// Strict takes a lost connection for a loss.
+		Strict bool
 	}
 
 	// Withdrawn ends the acquisition in whatever state it is, for the reason
@@ -46,7 +48,8 @@ type (
 	// may have been missed.
 	Reconnected struct{}
 
-	// LeaseRanOut says that the session can no longer be believed alive.
+	// LeaseRanOut says that the session can no longer be believed alive. Only
+	// those need hear it who were told that a claim is fresh.
 	LeaseRanOut struct{}
 
 	// Expired says that the session is over and all its nodes with it.

@@ -19,7 +19,7 @@ type input struct {
 	arg   uint8 // a node, a reason, or an Op
 	mask  uint8 // Listed: the queue
 	own   uint8 // Listed: index + 1 of the node found, and its owner's epoch << 4; Refused: the node
-	flag  uint8 // Started: flagTry, flagKeep; Claimed: fresh; Refused: missing
+	flag  uint8 // Started: flagTry, flagKeep, flagStrict; Claimed: fresh; Refused: missing
 }
 
 type inputKind uint8
@@ -44,6 +44,7 @@ const (
 const (
 	flagTry uint8 = 1 << iota
 	flagKeep
+	flagStrict
 )
 
 // An effect is an Effect in numbers.
@@ -156,7 +157,7 @@ func (it *interpreter) input(in input) Input {
 	epoch := Epoch(in.epoch)
 	switch in.kind {
 	case inStarted:
-		return Started{Try: in.flag&flagTry != 0, Keep: in.flag&flagKeep != 0}
+		return Started{Try: in.flag&flagTry != 0, Keep: in.flag&flagKeep != 0, Strict: in.flag&flagStrict != 0}
 	case inWithdrawn:
 		return Withdrawn{Why: Why(in.arg)}
 	case inOpened:
@@ -286,6 +287,9 @@ func inputText(in Input) string {
 		}
 		if in.Keep {
 			text += " keep"
+		}
+		if in.Strict {
+			text += " strict"
 		}
 		return text
 	case Withdrawn:

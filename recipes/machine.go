@@ -48,6 +48,7 @@ type Machine struct {
 	started bool
 	try     bool
 	keep    bool
+	strict  bool
 
 	epoch   Epoch // the current session's; 0 between two sessions
 	session int64
@@ -115,7 +116,7 @@ func (m Machine) onStarted(in Started) (Machine, []Effect) {
 	if m.started || m.state == Over {
 		return m, nil
 	}
-	m.started, m.try, m.keep = true, in.Try, in.Keep
+	m.started, m.try, m.keep, m.strict = true, in.Try, in.Keep, in.Strict
 	return m.begin()
 }
 
@@ -174,16 +175,21 @@ func (m Machine) onOpened(in Opened) (Machine, []Effect) {
 	return m, nil
 }
 
-// onSuspended lets a caller go who only waits for the node to be removed. Of a
+// onSuspended is the loss of a lock that is held strictly. Otherwise it lets a
+// caller go who only waits for the node to be removed. Of a
 // lease that has run out already nothing more will be heard:
 // 1. a waiter's lease runs out, which is no matter; 2. it is withdrawn, and the
 // delete is under way; 3. the connection goes, perhaps for hours.
 func (m Machine) onSuspended() (Machine, []Effect) {
 	m.up = false
-	if m.why != 0 && m.state != Lapsed {
+	switch {
+	case m.state == Held && m.strict:
+		return m.lose(events.ReasonSuspended)
+	case m.why != 0 && m.state != Lapsed:
 		return m.finish(nil)
+	default:
+		return m, nil
 	}
-	return m, nil
 }
 
 // onReconnected verifies what watches should have told: their events are
@@ -343,8 +349,9 @@ func (m Machine) onClaimed(in Claimed) (Machine, []Effect) {
 		return m, nil
 	case m.removed:
 		return m.requeue()
-	case !in.Fresh:
-		// The answer took so long that what it proves has run out.
+	case !in.Fresh, m.strict && !m.up:
+		// The answer took so long that what it proves has run out; or it was
+		// overtaken by the news that would have been a loss.
 		return m, []Effect{Claim{Epoch: m.epoch, Node: m.own.Name.Text}}
 	default:
 		m.state = Held

@@ -61,6 +61,9 @@ func situations() map[string][]Input {
 	s["trying"] = []Input{opened, Started{Try: true}, Listed{Epoch: 1}, Created{1, ours}}
 	s["kept"] = []Input{opened, Started{Keep: true}, Created{1, ours}, first, Claimed{1, true}}
 	from("lapsed", "kept", LeaseRanOut{})
+	s["strict"] = []Input{opened, Started{Strict: true}, Created{1, ours}, first, Claimed{1, true}}
+	s["strict, claiming, no connection"] = []Input{opened, Started{Strict: true}, Created{1, ours}, first, Suspended{}}
+	s["strict and kept"] = []Input{opened, Started{Strict: true, Keep: true}, Created{1, ours}, first, Claimed{1, true}}
 	from("lapsed, own gone", "kept", Gone{1, ours.Text})
 	from("lapsed, then own gone", "lapsed", Gone{1, ours.Text})
 	from("lapsed, expired", "lapsed", Expired{})
@@ -165,6 +168,10 @@ func TestMachineTransitions(t *testing.T) {
 
 		{"held", Withdrawn{WhyReleased}, Releasing, "delete #5"},
 		{"held", Suspended{}, Held, ""},
+		{"strict", Suspended{}, Releasing, `LOST "connection suspended", delete #5, END "lost"`},
+		{"strict", LeaseRanOut{}, Releasing, `LOST "lease ran out", delete #5, END "lost"`},
+		{"strict, claiming, no connection", Claimed{1, true}, Claiming, "claim #5"},
+		{"strict and kept", Suspended{}, Lapsed, `LOST "connection suspended"`},
 		{"held", LeaseRanOut{}, Releasing, `LOST "lease ran out", delete #5, END "lost"`},
 		{"held", Expired{}, Over, `LOST "session expired", END "lost"`},
 		{"held", Gone{1, ours.Text}, Over, `LOST "node removed", END "lost"`},

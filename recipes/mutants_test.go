@@ -264,6 +264,13 @@ func mutants() []mutant {
 			}
 			return m, nil, ok
 		}), config{clients: 2, left: budget{lapse: 2, withdraw: 1, cut: 1}}, keptOn},
+		{"holds on when the connection goes though it is strict", instead(func(m Machine, in Input) (Machine, []Effect, bool) {
+			_, ok := in.(Suspended)
+			if ok = ok && m.state == Held; ok {
+				m.up = false
+			}
+			return m, nil, ok
+		}), config{clients: 2, left: budget{cut: 1}, flags: []uint8{flagStrict, flagStrict}}, stillHeld},
 		{"gives its node up while the function still runs", alter(func(_ Machine, in Input) Input {
 			if s, ok := in.(Started); ok {
 				s.Keep = false

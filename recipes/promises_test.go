@@ -16,6 +16,7 @@ const (
 	unproven   violation = "a grant that no claim proves"
 	tokenOrder violation = "a token that is not greater"
 	outOfOrder violation = "a caller told out of order"
+	stillHeld  violation = "a holder who asked to lose the lock with the connection, and has none"
 	keptOn     violation = "a caller who gave up and is kept waiting for a connection that may never come"
 	leftBehind violation = "a node left behind"
 	overflow   violation = "more requests under way than one machine should have"
@@ -197,6 +198,10 @@ func (e *environment) check(w *world) {
 		}
 		if !cl.holds() {
 			continue
+		}
+		if cl.flags&flagStrict != 0 && cl.conn == connDown {
+			e.bad = stillHeld
+			return
 		}
 		own := e.own[cl.machine]
 		if own == noNode {

@@ -51,7 +51,7 @@ type budget struct {
 type client struct {
 	machine  uint32
 	requests [maxRequests]request // in the order sent; op 0 ends the list
-	flags    uint8                // flagTry, flagKeep
+	flags    uint8                // flagTry, flagKeep, flagStrict
 	conn     conn
 	epoch    uint8
 	closed   uint8 // 0: the leader has the session; else 1 + transactions since it ended, at most 1+maxLag
