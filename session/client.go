@@ -29,6 +29,7 @@ type client struct {
 	link    *link
 	hosts   *hosts
 	dialer  *dialer
+	clock   clock
 	lease   *lease
 	watches *watches
 	logger  *zap.Logger
@@ -39,8 +40,9 @@ type client struct {
 	opened   bool        // the session was announced
 	greeting bool        // identities are being added
 	up       bool        // requests may be made
-	leaseOut bool        // LeaseRanOut was sent, and nothing has renewed the lease since
 	watchdog *time.Timer // looks at the lease when it may have run out
+	paced    bool        // a paced is due
+	probing  bool        // a probe is under way
 	over     bool        // no more requests: expired, replaced, or closing
 	inflight int
 	closing  bool
@@ -50,17 +52,18 @@ type client struct {
 // at the messages before newClient has returned, because it is the caller.
 func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) {
 	c := &client{
-		epoch: epoch, lease: &lease{}, watches: newWatches(), ended: make(chan struct{}),
+		epoch: epoch, clock: s.clock, lease: newLease(s.cfg.Tick), watches: newWatches(), ended: make(chan struct{}),
 		logger: s.cfg.Logger.With(zap.Uint32("epoch", uint32(epoch))),
 	}
 	c.rewatch = func(path string) { s.actor.Post(&request{epoch: epoch, rearm: path}) }
 	c.link = newLink(linkEvents{
-		onAnswered: func(sent, _ time.Time, op, code int32) {
-			if code != codeSessionExpired && code != codeSessionMoved {
-				c.lease.answered(sent, c.link.timeout())
+		now: s.clock.now,
+		onAnswered: func(sent, answered time.Time, op, zkErr int32) {
+			if c.lease.answered(frame{sent, answered}, op, zkErr, c.link.timeout()) {
+				s.actor.Post(lapsed{c})
 			}
 			if op == opSetWatches {
-				if code != codeNone {
+				if zkErr != codeNone {
 					s.actor.Post(unwatched{c}) // the client only logs it
 				}
 				s.actor.Post(settled{c})
@@ -103,6 +106,10 @@ func (c *client) addAuth(auth []Auth) error {
 	}
 	return nil
 }
+
+// deadline returns until when the session can be believed alive, in ordinary time;
+// the zero time if that was never so.
+func (c *client) deadline() time.Time { return c.clock.ordinary(c.lease.deadline()) }
 
 // stop keeps the client from connecting again and answers what waits in its
 // queue.

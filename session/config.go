@@ -19,6 +19,14 @@ type Config struct {
 	ACL     []zk.ACL    // for the nodes that are created, parents included
 	Dial    DialFunc    // nil: net.Dialer
 	TLS     *tls.Config // nil: no TLS
+
+	Tick          time.Duration // the servers' tick, or more; 0: the smaller of 2 s and half the timeout
+	ProbeInterval time.Duration // between the writes of a holder at the least; 0: a tenth of the timeout
+	LossOnSuspend bool          // for whoever starts the machines; the session does nothing about it
+
+	// Asleep tells for how long the machine has been suspended since some moment,
+	// without ever going back; nil: ask the system. For tests.
+	Asleep func() time.Duration
 }
 
 // Auth is one identity of the session.
@@ -58,6 +66,11 @@ func (c Config) Check() error {
 		return errors.New("zkgrant: no logger")
 	case len(c.ACL) == 0:
 		return errors.New("zkgrant: empty access control list")
+	case c.Tick < 0 || c.Tick > c.Timeout/2:
+		// Servers refuse timeouts below two ticks, unless they are told otherwise.
+		return fmt.Errorf("zkgrant: a tick of %v, with a session timeout of %v: at most half of it", c.Tick, c.Timeout)
+	case c.ProbeInterval < 0 || c.ProbeInterval > c.Timeout/probeMin:
+		return fmt.Errorf("zkgrant: a probe each %v, with a session timeout of %v: at most a quarter of it", c.ProbeInterval, c.Timeout)
 	default:
 		return nil
 	}

@@ -122,7 +122,6 @@ func (s *Session) onGreeted(c *client, err error) {
 	c.logger.Info("session established", zapSession(c), zap.Duration("timeout", c.link.timeout()), zap.String("server", c.conn.Server()))
 	s.news(events.Connected{Session: c.link.session(), Timeout: c.link.timeout(), Server: c.conn.Server()})
 	s.broadcast(recipes.Opened{Epoch: c.epoch, Session: c.link.session()})
-	s.schedule(c)
 	s.tellFirst(nil)
 	if c.conn.State() != zk.StateHasSession {
 		s.suspend(c) // its event came while the identities were being added
@@ -140,8 +139,8 @@ func (s *Session) suspend(c *client) {
 		return
 	}
 	s.show(c, Suspended)
-	c.logger.Warn("connection lost; the session may live on", zapSession(c), zap.Time("deadline", c.lease.deadline()), zap.Error(c.dialer.lastError()))
-	s.news(events.Suspended{Deadline: c.lease.deadline()})
+	c.logger.Warn("connection lost; the session may live on", zapSession(c), zap.Time("deadline", c.deadline()), zap.Error(c.dialer.lastError()))
+	s.news(events.Suspended{Deadline: c.deadline()})
 	s.broadcast(recipes.Suspended{})
 }
 
@@ -154,8 +153,9 @@ func (s *Session) resume(c *client) {
 		s.news(events.Resumed{})
 		s.broadcast(recipes.Reconnected{})
 	}
-	s.believable(c)
-	s.schedule(c) // the timeout may have become shorter
+	if c.watchdog != nil {
+		s.schedule(c) // the timeout may have become shorter
+	}
 	s.pump()
 }
 
@@ -169,6 +169,7 @@ func (s *Session) expire(c *client) {
 	if c.opened {
 		c.logger.Warn("session expired", zapSession(c))
 		s.news(events.SessionExpired{Session: c.link.session()})
+		s.nobodyHolds()
 		s.broadcast(recipes.Expired{})
 	}
 	s.retire(c, farewell)
@@ -180,10 +181,10 @@ func (s *Session) expire(c *client) {
 // answer a client that has seen more than itself: for a moment if it lags behind,
 // for ever if the ensemble has lost its data, and then nobody will say that the
 // session is over. A new leader gives every session its full time once more, so
-// it takes one timeout beyond the lease until nothing can be left of it.
+// it takes two timeouts from the last answer until nothing can be left of it.
 func (s *Session) onTurnedAway(c *client, err error) {
-	end := c.lease.deadline()
-	if c != s.client || c.over || end.IsZero() || time.Since(end) < c.link.timeout() {
+	end := c.lease.optimistic()
+	if c != s.client || c.over || end.IsZero() || s.clock.now().Sub(end) < c.link.timeout() {
 		return
 	}
 	c.logger.Warn("no server takes the session back; giving it up", zap.Error(err))
@@ -221,6 +222,7 @@ func (s *Session) onShut(grace time.Duration) {
 	}
 	s.closing = true
 	s.show(nil, Closed)
+	s.nobodyHolds()
 	s.broadcast(recipes.Expired{}) // or they would make their requests again and again
 	clear(s.seats)
 	if s.client != nil {

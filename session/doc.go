@@ -23,7 +23,8 @@
 // exist; changes of data arm the watch again unseen.
 //
 // The client never says that a session has expired before a server does. The
-// [lease] says when it might have, and holders are told before that.
+// [lease] says when it might have, and holders are told before that. It is renewed by
+// writes only, so the session writes while any seat holds; see holders.go.
 //
 // # Goroutines
 //

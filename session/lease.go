@@ -1,42 +1,180 @@
 package session
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
 
-// lease tells until when the session of one client can be believed alive.
+const (
+	// tickMax is what servers are taken to use as their tick if nobody says.
+	tickMax = 2 * time.Second
+	// grains is into how many parts a timeout is divided to thin out what a lease
+	// remembers.
+	grains = 128
+)
+
+// frame is when a request was sent and when it was answered.
+type frame struct{ sent, answered time.Time }
+
+// proof is what the answers on one connection prove about the session's life.
 //
-// The server counts the timeout from the moment when it last heard of the
-// session. A request that was answered, unless it was told that the session is
-// over or elsewhere, was heard of no earlier than it was sent,
-// so the send time of the newest answered request, plus the timeout, is a lower
-// bound for the expiry; a twentieth is held back for clocks that do not run at
-// the same rate. This is exact for a single server. A follower passes what it
-// hears on to the leader with a delay of up to half a tick, which this does not
-// know of.
-type lease struct {
-	mu      sync.Mutex
+// The leader expires the session, and it counts from when it last heard of it. A
+// client that is connected to a follower is heard of in two ways. When a
+// connection is made the follower asks the leader about the session, so the answer
+// to a handshake proves that the leader heard of the session after the handshake
+// was sent. Everything else the follower keeps to itself until the leader asks who
+// is alive, every half tick; not even a write renews the session. But a write is
+// answered by a quorum, and what passes between a follower and its leader stays in
+// order:
+//
+//  1. request f is sent, and answered: the follower has noted it;
+//  2. at least half a tick passes, so the leader asks, and the follower tells it;
+//  3. write w is sent, and the follower passes it on, behind what it told;
+//  4. w is answered: the leader has got it, and all that came before.
+//
+// So the leader heard of the session no earlier than f was sent. base is the time
+// of the newest such f. A single server, and a leader, hear sooner.
+//
+// The methods take times in any order; a time that is too early for what it says
+// makes base earlier, and never later.
+type proof struct {
+	tick    time.Duration // as told; 0 if nobody did
+	timeout time.Duration // of this connection; another server may have clamped it
 	base    time.Time
-	timeout time.Duration
+	written time.Time // when the newest of the answered writes was sent
+	heard   time.Time // when the newest of all answered requests was sent
+	later   []frame   // newer than base and not proven yet; each later than the one before it in both times
 }
 
-// answered takes note of an answered request and when it was sent. On a new
-// connection, whose handshake is the first request, the timeout may differ.
-func (l *lease) answered(sent time.Time, timeout time.Duration) {
+// connected starts over with a new connection.
+func (p *proof) connected(sent time.Time, timeout time.Duration) {
+	*p = proof{tick: p.tick, timeout: timeout, base: sent, written: sent, heard: sent, later: p.later[:0]}
+}
+
+// noted takes an answered request that the server has noted as a sign of life.
+//
+// Of many it remembers some. Leaving one out can only make base earlier. A frame is
+// replaced by the next one if that was answered within a grain of the frame before
+// it, so of any three neighbours the first and the last are a grain apart, and what
+// has been replaced would have been of use for less than a grain.
+func (p *proof) noted(f frame) {
+	expired := 0
+	for expired < len(p.later) && !p.trusted(p.later[expired].sent).After(f.answered) {
+		expired++ // even if it is proven, the lease is over
+	}
+	p.later = slices.Delete(p.later, 0, expired)
+	newest := p.base
+	n := len(p.later)
+	if n > 0 {
+		newest = p.later[n-1].sent
+	}
+	if f.sent.After(p.heard) {
+		p.heard = f.sent
+	}
+	switch {
+	case !f.sent.After(newest): // proves nothing that the newest does not prove as soon
+	case n > 1 && f.answered.Sub(p.later[n-2].answered) < p.timeout/grains:
+		p.later[n-1] = f
+	default:
+		p.later = append(p.later, f)
+	}
+}
+
+// answeredByQuorum takes a write that was sent at the given time.
+func (p *proof) answeredByQuorum(sent time.Time) {
+	if !sent.After(p.written) {
+		return
+	}
+	p.written = sent
+	told := sent.Add(-p.window()) // until then the leader has asked
+	for i := len(p.later) - 1; i >= 0; i-- {
+		if !p.later[i].answered.After(told) {
+			p.base = p.later[i].sent
+			p.later = slices.Delete(p.later, 0, i+1)
+			return
+		}
+	}
+}
+
+// window is how long it takes until the leader has asked for certain: half a tick,
+// and an eighth because it may be a little late.
+func (p *proof) window() time.Duration {
+	tick := p.tick
+	if tick == 0 {
+		tick = min(tickMax, p.timeout/2) // servers allow no timeout below two ticks by default
+	}
+	return tick/2 + tick/8
+}
+
+// trusted is until when the session can be believed alive if the leader heard of
+// it at the given time. A twentieth of the timeout is held back for clocks that do
+// not run at the same rate.
+func (p *proof) trusted(heard time.Time) time.Time {
+	return heard.Add(p.timeout - p.timeout/20)
+}
+
+// lease is the proof of one client's present connection. Its times are those of a
+// [clock]. It is safe for concurrent use.
+type lease struct {
+	mu    sync.Mutex
+	proof proof
+}
+
+// newLease returns the lease of a client that has not been connected yet. The tick
+// is 0 if it is not known.
+func newLease(tick time.Duration) *lease { return &lease{proof: proof{tick: tick}} }
+
+// answered takes note of an answered request. It reports whether the lease had run
+// out by then; the request may have renewed it.
+func (l *lease) answered(f frame, op, zkErr int32, timeout time.Duration) (out bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if sent.After(l.base) {
-		l.base, l.timeout = sent, timeout
+	out = !l.proof.base.IsZero() && !f.answered.Before(l.proof.trusted(l.proof.base))
+	switch {
+	case op == opConnect:
+		l.proof.connected(f.sent, timeout)
+	case isNoted(op, zkErr):
+		l.proof.noted(f)
+		if isQuorumAnswer(op, zkErr) {
+			l.proof.answeredByQuorum(f.sent)
+		}
 	}
+	return out
 }
 
 // deadline returns the zero time if nothing was answered yet.
 func (l *lease) deadline() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.base.IsZero() {
+	if l.proof.base.IsZero() {
 		return time.Time{}
 	}
-	return l.base.Add(l.timeout - l.timeout/20)
+	return l.proof.trusted(l.proof.base)
+}
+
+// written returns when the newest of the writes that a quorum has answered was
+// sent, or the handshake.
+func (l *lease) written() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.proof.written
+}
+
+// optimistic returns until when the session would be believed alive by somebody who
+// takes every answer for a proof; the zero time if nothing was answered yet.
+func (l *lease) optimistic() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.proof.heard.IsZero() {
+		return time.Time{}
+	}
+	return l.proof.trusted(l.proof.heard)
+}
+
+// window returns after what time a write proves what was answered before.
+func (l *lease) window() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.proof.window()
 }

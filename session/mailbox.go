@@ -44,6 +44,17 @@ type (
 	unwatched struct{ c *client }
 	// ticked: the lease may have run out.
 	ticked struct{ c *client }
+	// lapsed: the lease had run out when it was renewed.
+	lapsed struct{ c *client }
+	// paced: a probe may be due.
+	paced struct{ c *client }
+	// probed: a probe was answered, or never will be.
+	probed struct {
+		c    *client
+		seat *Seat
+		node string
+		err  error
+	}
 	// entered: a seat wants the news.
 	entered struct{ seat *Seat }
 	// left: a seat wants nothing more.
@@ -89,10 +100,17 @@ func (s *Session) handle(m message) {
 		}
 	case ticked:
 		s.onTick(m.c)
+	case lapsed:
+		s.onLapsed(m.c)
+	case paced:
+		s.onPace(m.c)
+	case probed:
+		s.onProbed(m)
 	case entered:
 		s.onEntered(m.seat)
 	case left:
 		delete(s.seats, m.seat)
+		s.gaveUp(m.seat)
 		m.seat.leave(s.client)
 	case *request:
 		s.onRequest(m)

@@ -1,8 +1,6 @@
 package session
 
 import (
-	"time"
-
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
@@ -43,38 +41,4 @@ func (s *Session) onEntered(seat *Seat) {
 			seat.post(recipes.Suspended{}, nil)
 		}
 	}
-}
-
-// schedule has the lease looked at when it may have run out.
-func (s *Session) schedule(c *client) {
-	if c.watchdog != nil {
-		c.watchdog.Stop()
-	}
-	c.watchdog = time.AfterFunc(time.Until(c.lease.deadline()), func() { s.actor.Post(ticked{c}) })
-}
-
-func (s *Session) onTick(c *client) {
-	switch {
-	case c != s.client || c.over || c.leaseOut:
-	case time.Now().Before(c.lease.deadline()):
-		s.schedule(c)
-	default:
-		c.leaseOut = true
-		c.logger.Warn("lease ran out; whatever is held counts as lost", zapSession(c))
-		s.broadcast(recipes.LeaseRanOut{})
-	}
-}
-
-// believable tells whether the lease is good, and has it watched again if it had
-// run out. It is asked in the order in which LeaseRanOut is sent, so whoever is
-// told that a claim is fresh will hear of the end of that lease.
-func (s *Session) believable(c *client) bool {
-	if c != s.client || c.over || !time.Now().Before(c.lease.deadline()) {
-		return false
-	}
-	if c.leaseOut {
-		c.leaseOut = false
-		s.schedule(c)
-	}
-	return true
 }

@@ -29,6 +29,7 @@ type request struct {
 	epoch   recipes.Epoch // 0: whatever comes next
 	op      recipes.Op
 	run     func(*client) (recipes.Input, error)
+	node    string // for OpClaim: the node that is claimed
 	discard string // a node to remove, in any epoch
 	rearm   string // a path to watch again
 }
@@ -55,6 +56,7 @@ func (s *Session) onRequest(r *request) {
 		s.refuse(r) // those before it may wait for a connection, and it need not
 		return
 	}
+	s.noteTenure(r)
 	s.parked = append(s.parked, r)
 	s.pump()
 }
@@ -138,8 +140,8 @@ func (s *Session) onAnswered(a answered) {
 	case a.in != nil:
 		logAnswer(a)
 		if claimed, ok := a.in.(recipes.Claimed); ok {
-			claimed.Fresh = s.believable(a.c)
-			a.in = claimed
+			s.onClaimed(a, claimed)
+			return
 		}
 		if unknown && a.c.up {
 			// Whoever is told makes the request again at once.

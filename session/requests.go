@@ -170,6 +170,12 @@ func (c *client) claim(t *Seat, e recipes.Claim) (recipes.Input, error) {
 	return classified(e.Epoch, recipes.OpClaim, outcome, err)
 }
 
+// check is claim for the session's own purposes. It returns nil if the node exists.
+func (c *client) check(node string) error {
+	_, err := ClassifyMulti(c.conn.Multi(&zk.CheckVersionRequest{Path: node, Version: anyVersion}))
+	return err
+}
+
 // remove deletes the own node.
 func (c *client) remove(t *Seat, e recipes.Delete) (recipes.Input, error) {
 	err := c.conn.Delete(path.Join(t.dir, e.Node), anyVersion)

@@ -231,6 +231,22 @@ func (s *seat) create(epoch recipes.Epoch) events.Name {
 	return made.Node
 }
 
+// claim makes the seat a holder of the node.
+func (s *seat) claim(epoch recipes.Epoch, node string) {
+	s.r.Helper()
+	s.Claim(recipes.Claim{Epoch: epoch, Node: node})
+	if in := s.answer(); in != (recipes.Claimed{Epoch: epoch, Fresh: true}) {
+		s.r.Fatalf("claim answered %+v", in)
+	}
+}
+
+// write goes through the quorum and changes nothing.
+func (s *seat) write() {
+	s.r.Helper()
+	s.Delete(recipes.Delete{Epoch: 1, Node: "none"})
+	s.want("Deleted")
+}
+
 // list lists, and finds the first attempt's node.
 func (s *seat) list(epoch recipes.Epoch) recipes.Listed {
 	s.r.Helper()

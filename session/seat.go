@@ -95,9 +95,10 @@ func (t *Seat) Watch(e recipes.Watch) {
 
 // Claim proves that the own node exists and the session lives.
 func (t *Seat) Claim(e recipes.Claim) {
-	t.request(e.Epoch, recipes.OpClaim, func(c *client) (recipes.Input, error) {
+	node := path.Join(t.dir, e.Node)
+	t.session.actor.Post(&request{seat: t, epoch: e.Epoch, op: recipes.OpClaim, node: node, run: func(c *client) (recipes.Input, error) {
 		return c.claim(t, e)
-	})
+	}})
 }
 
 // Delete removes the own node.
@@ -113,7 +114,9 @@ func (t *Seat) Discard(e recipes.Discard) {
 	t.session.actor.Post(&request{seat: t, discard: path.Join(t.dir, e.Node)})
 }
 
-// Deadline returns until when the epoch's session can be believed alive.
+// Deadline returns until when the epoch's session can be believed alive, in the
+// terms of time.Now. It is the answer of the moment: should the machine be
+// suspended, time.Now stands still and a later answer is earlier.
 func (t *Seat) Deadline(epoch recipes.Epoch) time.Time { return t.session.deadline(epoch) }
 
 func (t *Seat) request(epoch recipes.Epoch, op recipes.Op, run func(*client) (recipes.Input, error)) {

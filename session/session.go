@@ -49,6 +49,7 @@ type Session struct {
 	cfg     Config
 	group   *actors.Group
 	news    func(events.Event)
+	clock   clock
 	actor   *actors.Actor[message]
 	first   chan error    // size 1: the first session is there, or never will be
 	closed  chan struct{} // closed when the last client has ended
@@ -57,7 +58,9 @@ type Session struct {
 	client  *client
 	living  int // clients that have not ended
 	seats   map[*Seat]struct{}
-	parked  []*request // waiting for a connection or for room
+	claims  map[*Seat]string // the node that a seat has last claimed and not given up
+	holders map[*Seat]string // those of them that were told that the claim is fresh
+	parked  []*request       // waiting for a connection or for room
 	running int
 	closing bool
 
@@ -78,8 +81,12 @@ type view struct {
 func Open(ctx context.Context, servers Servers, cfg Config, group *actors.Group, news func(events.Event)) (*Session, error) {
 	s := &Session{
 		servers: servers, chroot: servers.Chroot, cfg: cfg, group: group, news: news,
-		first: make(chan error, 1), closed: make(chan struct{}), seats: map[*Seat]struct{}{},
+		first: make(chan error, 1), closed: make(chan struct{}), clock: clock{cfg.Asleep},
+		seats: map[*Seat]struct{}{}, claims: map[*Seat]string{}, holders: map[*Seat]string{},
 		view: view{state: Connecting},
+	}
+	if s.clock.asleep == nil {
+		s.clock.asleep = asleep()
 	}
 	s.actor = actors.NewActor(group, s.handle)
 	s.actor.Post(begin{})
@@ -156,7 +163,7 @@ func (s *Session) inEpoch(epoch recipes.Epoch) *client {
 
 func (s *Session) deadline(epoch recipes.Epoch) time.Time {
 	if c := s.inEpoch(epoch); c != nil {
-		return c.lease.deadline()
+		return c.deadline()
 	}
 	return time.Time{}
 }

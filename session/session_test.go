@@ -121,7 +121,7 @@ func TestASessionThatNoServerTakesBack(t *testing.T) {
 	inSession(t, func(r *rig) {
 		s := r.seat()
 		s.want("Opened")
-		s.create(1)
+		s.claim(1, s.create(1).Text)
 		start := time.Now()
 		r.srv.Wipe()
 		r.until("there is another session", func() bool { return s.Session(2) != 0 })
@@ -136,8 +136,10 @@ func TestASessionThatNoServerTakesBack(t *testing.T) {
 // A server that is behind for a while is no reason to give a session up.
 func TestASessionThatIsTakenBackLate(t *testing.T) {
 	inSession(t, func(r *rig) {
+		r.plant("n")
 		s := r.seat()
 		s.want("Opened")
+		s.claim(1, "n")
 		r.srv.Intercept(func(q zktest.Request) zktest.Action {
 			if q.Op == zktest.OpConnect {
 				return zktest.CutBefore()

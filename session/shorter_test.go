@@ -57,6 +57,8 @@ func TestTheLeaseIsWatchedWhenTheTimeoutGetsShorter(t *testing.T) {
 		}
 		s.Open(s.note)
 		s.want("Opened")
+		r.plant("n")
+		s.claim(1, "n")
 		id := r.only()
 		r.srv.Cut(id)
 		r.settle()

@@ -1,0 +1,16 @@
+package session
+
+import "testing"
+
+func TestTheKernelHasTheClocks(t *testing.T) {
+	for _, id := range []uintptr{clockMonotonic, clockBoottime} {
+		before, ok := nanoseconds(id)
+		after, also := nanoseconds(id)
+		if !ok || !also || before <= 0 || after < before {
+			t.Errorf("clock %d: %d (%v), then %d (%v)", id, before, ok, after, also)
+		}
+	}
+	if _, ok := nanoseconds(99); ok {
+		t.Error("a clock that does not exist was read")
+	}
+}

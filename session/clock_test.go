@@ -1,0 +1,56 @@
+package session
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestTheClockGoesOnWhileTheMachineIsSuspended(t *testing.T) {
+	slept := time.Duration(0)
+	c := clock{func() time.Duration { return slept }}
+	before := c.now()
+	deadline := before.Add(time.Hour)
+	if got := c.ordinary(deadline).Sub(deadline); got != 0 {
+		t.Errorf("before any suspend the clocks differ by %v", got)
+	}
+	slept = 30 * time.Minute
+	if passed := c.now().Sub(before); passed < slept || passed > slept+time.Minute {
+		t.Errorf("%v have passed in a suspend of %v", passed, slept)
+	}
+	if left := time.Until(c.ordinary(deadline)); left > 30*time.Minute || left < 29*time.Minute {
+		t.Errorf("%v are left of an hour", left)
+	}
+	if !c.ordinary(time.Time{}).IsZero() {
+		t.Error("no time has become one")
+	}
+}
+
+// In a bubble time is virtual and the kernel's clocks are not.
+func TestTheSystemsClockIsExactInABubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := clock{asleep()}
+		start := c.now()
+		for range 1000 {
+			time.Sleep(time.Minute)
+		}
+		if got := c.now().Sub(start); got != 1000*time.Minute || !c.now().Equal(time.Now()) {
+			t.Errorf("%v instead of 1000 min; this fails if the machine was suspended meanwhile", got)
+		}
+	})
+}
+
+func TestReadingTheClockAllocatesNothing(t *testing.T) {
+	c := clock{asleep()}
+	if n := testing.AllocsPerRun(1000, func() { _ = c.now() }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// BenchmarkClock is what each request costs twice.
+func BenchmarkClock(b *testing.B) {
+	c := clock{asleep()}
+	for b.Loop() {
+		_ = c.now()
+	}
+}

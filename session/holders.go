@@ -1,0 +1,170 @@
+package session
+
+import (
+	"errors"
+	"path"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"go.uber.org/zap"
+
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// This file is about seats that hold: who they are, what keeps their lease alive,
+// and how they hear that it has run out. As long as nobody holds, no lease is
+// watched and none is renewed.
+
+const (
+	// probePart is which part of the timeout lies between two probes, unless the
+	// config says something else, and probeMin which part at the most. With less
+	// than two probes in half the timeout a lease would run out of itself.
+	probePart = 10
+	probeMin  = 4
+)
+
+// noteTenure takes a request for what it says about its seat. Whoever creates a
+// node or deletes one does not hold any.
+func (s *Session) noteTenure(r *request) {
+	switch r.op {
+	case recipes.OpClaim:
+		s.claims[r.seat] = r.node
+	case recipes.OpCreate, recipes.OpDelete:
+		s.gaveUp(r.seat)
+	case recipes.OpList, recipes.OpWatch:
+	}
+}
+
+// gaveUp: the seat has no node, or will soon have none.
+func (s *Session) gaveUp(seat *Seat) {
+	delete(s.claims, seat)
+	delete(s.holders, seat)
+}
+
+// nobodyHolds: there is no session.
+func (s *Session) nobodyHolds() {
+	clear(s.claims)
+	clear(s.holders)
+}
+
+// onClaimed judges a claim that was executed: it is fresh if the lease is good.
+// LeaseRanOut is sent by the same goroutine, so whoever is told that his claim is
+// fresh will hear of the end of that lease.
+func (s *Session) onClaimed(a answered, claimed recipes.Claimed) {
+	claimed.Fresh = a.c == s.client && !a.c.over && s.clock.now().Before(a.c.lease.deadline())
+	_, held := s.holders[a.seat]
+	switch {
+	case claimed.Fresh:
+		// A seat that has given up meanwhile stays out.
+		if node, ok := s.claims[a.seat]; ok && node == a.node {
+			s.holders[a.seat] = node
+			s.guard(a.c)
+		}
+	case a.c == s.client && !a.c.over && !held:
+		// It will be tried again. This claim proves the life of the session to one
+		// that is sent so much later; to one that is sent at once it does not.
+		time.AfterFunc(a.c.lease.window(), func() { a.seat.post(claimed, a.err) })
+		return
+	}
+	a.seat.post(claimed, a.err)
+}
+
+// guard sees to it that the lease is watched and renewed.
+func (s *Session) guard(c *client) {
+	if c.watchdog == nil {
+		s.schedule(c)
+	}
+	if !c.paced {
+		s.pace(c, s.interval(c))
+	}
+}
+
+// schedule has the lease looked at when it may have run out.
+func (s *Session) schedule(c *client) {
+	if c.watchdog != nil {
+		c.watchdog.Stop()
+	}
+	c.watchdog = time.AfterFunc(c.lease.deadline().Sub(s.clock.now()), func() { s.actor.Post(ticked{c}) })
+}
+
+func (s *Session) onTick(c *client) {
+	c.watchdog = nil
+	switch {
+	case c != s.client || c.over || len(s.holders) == 0:
+	case s.clock.now().Before(c.lease.deadline()):
+		s.schedule(c)
+	default:
+		s.ranOut(c)
+	}
+}
+
+// onLapsed: what was renewed in the last moment was invalid for a moment, and that
+// may have been seen.
+func (s *Session) onLapsed(c *client) {
+	if c == s.client && !c.over && len(s.holders) > 0 {
+		s.ranOut(c)
+	}
+}
+
+// ranOut tells the holders, who hold nothing from then on.
+func (s *Session) ranOut(c *client) {
+	c.logger.Warn("lease ran out; whatever is held counts as lost", zapSession(c), zap.Int("holders", len(s.holders)))
+	for seat := range s.holders {
+		s.gaveUp(seat)
+		seat.post(recipes.LeaseRanOut{}, nil)
+	}
+}
+
+// interval returns how long after a write the next one is due.
+func (s *Session) interval(c *client) time.Duration {
+	timeout := c.link.timeout()
+	if s.cfg.ProbeInterval == 0 {
+		return timeout / probePart
+	}
+	return min(s.cfg.ProbeInterval, timeout/probeMin)
+}
+
+func (s *Session) pace(c *client, wait time.Duration) {
+	c.paced = true
+	time.AfterFunc(wait, func() { s.actor.Post(paced{c}) })
+}
+
+// onPace probes, unless something else was written within the interval. One probe
+// does for all that is held: it is the session that must live.
+func (s *Session) onPace(c *client) {
+	c.paced = false
+	if c != s.client || c.over || len(s.holders) == 0 {
+		return
+	}
+	now := s.clock.now()
+	if !now.Before(c.lease.deadline()) {
+		s.ranOut(c) // the machine was suspended, and timers are late
+		return
+	}
+	if wait := c.lease.written().Add(s.interval(c)).Sub(now); wait > 0 {
+		s.pace(c, wait)
+		return
+	}
+	s.pace(c, s.interval(c))
+	if !c.up || c.probing {
+		return
+	}
+	for seat, node := range s.holders { // a different one each time
+		c.probing = true
+		s.begin(c, func() message { return probed{c, seat, node, c.check(node)} })
+		return
+	}
+}
+
+func (s *Session) onProbed(p probed) {
+	defer s.finish(p.c)
+	p.c.probing = false
+	if p.err == nil {
+		return
+	}
+	p.c.logger.Debug("probe failed", zap.String("node", p.node), zap.Error(p.err))
+	if errors.Is(p.err, zk.ErrNoNode) && p.c == s.client && s.holders[p.seat] == p.node {
+		s.gaveUp(p.seat)
+		p.seat.post(recipes.Gone{Epoch: p.c.epoch, Node: path.Base(p.node)}, nil)
+	}
+}

@@ -1,0 +1,274 @@
+package session
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// exchange is a request that was answered.
+type exchange struct {
+	frame
+	op, err int32
+}
+
+// naive is the rule of [proof] with all frames kept.
+type naive struct {
+	tick, timeout time.Duration
+	handshake     time.Time
+	all           []exchange
+}
+
+func (n *naive) window() time.Duration { return (&proof{tick: n.tick, timeout: n.timeout}).window() }
+
+// base is what is proven, if whatever was answered less than slack before it would
+// be of use is left out.
+func (n *naive) base(slack time.Duration) time.Time {
+	newest := n.handshake
+	for _, w := range n.all {
+		if isNoted(w.op, w.err) && isQuorumAnswer(w.op, w.err) && w.sent.After(newest) {
+			newest = w.sent
+		}
+	}
+	base := n.handshake
+	for _, f := range n.all {
+		if isNoted(f.op, f.err) && !f.answered.After(newest.Add(-n.window()-slack)) && f.sent.After(base) {
+			base = f.sent
+		}
+	}
+	return base
+}
+
+func TestWhatAnswersProve(t *testing.T) {
+	const T, tick = 10 * time.Second, 800 * time.Millisecond // so the window is 500 ms
+	type step struct {
+		sent, answered time.Duration
+		op, err        int32
+		base           time.Duration // after it
+	}
+	const ms = time.Millisecond
+	for name, steps := range map[string][]step{
+		"a write does not prove itself": {
+			{1000 * ms, 1010 * ms, opMulti, 0, 0},
+			{1509 * ms, 1520 * ms, opMulti, 0, 0},
+			{1510 * ms, 1520 * ms, opMulti, 0, 1000 * ms},
+		},
+		"pings and reads prove nothing": {
+			{1000 * ms, 1010 * ms, opPing, 0, 0},
+			{5000 * ms, 5010 * ms, opPing, 0, 0},
+			{6000 * ms, 6010 * ms, 4, 0, 0},
+			{6400 * ms, 6410 * ms, 9, 0, 0}, // sync
+			{6500 * ms, 6510 * ms, opSetWatches, 0, 0},
+			{6600 * ms, 6610 * ms, opMulti, 0, 6000 * ms},
+		},
+		"but they are what is proven": {
+			{3300 * ms, 3310 * ms, opPing, 0, 0},
+			{5000 * ms, 5010 * ms, opDelete, 0, 3300 * ms},
+		},
+		"from the sending, and from the answer": {
+			{1000 * ms, 4000 * ms, opMulti, 0, 0}, // perhaps the follower has got it at 3999
+			{4499 * ms, 4501 * ms, opMulti, 0, 0},
+			{4500 * ms, 9000 * ms, opMulti, 0, 1000 * ms},
+		},
+		"a write that fails is a write": {
+			{1000 * ms, 1010 * ms, opMulti, codeNoNode, 0},
+			{2000 * ms, 2010 * ms, opCreate, codeNodeExists, 1000 * ms},
+			{3000 * ms, 3010 * ms, opDelete, codeBadVersion, 2000 * ms},
+			{4000 * ms, 4010 * ms, opSetData, codeNoAuth, 3000 * ms},
+			{5000 * ms, 5010 * ms, opCreateContainer, codeQuotaExceeded, 4000 * ms},
+		},
+		"unless nobody passed it on": {
+			{1000 * ms, 1010 * ms, opPing, 0, 0},
+			{2000 * ms, 2010 * ms, opMulti, codeSessionExpired, 0},
+			{2100 * ms, 2110 * ms, opMulti, codeSessionMoved, 0},
+			{2200 * ms, 2210 * ms, opMulti, codeThrottled, 0},
+			{2300 * ms, 2310 * ms, opCreateContainer, codeUnimplemented, 0},
+			{2400 * ms, 2410 * ms, opMulti, codeNotReadOnly, 0},
+			{2500 * ms, 2510 * ms, opMulti, -4, 0},
+			// Of these, only the last three were taken for signs of life.
+			{2850 * ms, 2860 * ms, opMulti, 0, 2300 * ms},
+		},
+		"identities are no signs of life": {
+			{1000 * ms, 1010 * ms, opAuth, 0, 0},
+			{2000 * ms, 2010 * ms, opMulti, 0, 0},
+		},
+		"answers out of order": {
+			{3000 * ms, 3010 * ms, opMulti, 0, 0},
+			{1000 * ms, 3500 * ms, opMulti, 0, 0},
+			{2000 * ms, 3900 * ms, opMulti, 0, 0},
+			{4500 * ms, 4510 * ms, opMulti, 0, 3000 * ms},
+		},
+		"a handshake counts at once, and for itself": {
+			{1000 * ms, 1010 * ms, opMulti, 0, 0},
+			{2000 * ms, 2010 * ms, opMulti, 0, 1000 * ms},
+			{5000 * ms, 5010 * ms, opConnect, 0, 5000 * ms},
+			{5400 * ms, 5410 * ms, opMulti, 0, 5000 * ms},
+			{5950 * ms, 5960 * ms, opMulti, 0, 5400 * ms},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			start := time.Unix(1000, 0)
+			l := newLease(tick)
+			if !l.deadline().IsZero() || !l.optimistic().IsZero() {
+				t.Error("a lease without a connection")
+			}
+			l.answered(frame{start, start}, opConnect, 0, T)
+			for _, s := range steps {
+				l.answered(frame{start.Add(s.sent), start.Add(s.answered)}, s.op, s.err, T)
+				if got := l.deadline().Sub(start) - T*95/100; got != s.base {
+					t.Errorf("after what was sent at %v: proven for %v, want %v", s.sent, got, s.base)
+				}
+			}
+		})
+	}
+}
+
+func TestTheTimeoutOfThePresentConnectionCounts(t *testing.T) {
+	start := time.Unix(1000, 0)
+	l := newLease(0)
+	for i, timeout := range []time.Duration{40 * time.Second, 4 * time.Second, 20 * time.Second} {
+		sent := start.Add(time.Duration(i) * time.Second)
+		l.answered(frame{sent, sent}, opConnect, 0, timeout)
+		if got, want := l.deadline().Sub(sent), timeout*95/100; got != want {
+			t.Errorf("lease of %v with a timeout of %v", got, timeout)
+		}
+	}
+}
+
+func TestTheTickUnlessSomebodyKnows(t *testing.T) {
+	for _, c := range []struct{ tick, timeout, window time.Duration }{
+		{0, 40 * time.Second, 1250 * time.Millisecond},
+		{0, 4 * time.Second, 1250 * time.Millisecond},
+		{0, time.Second, 312500 * time.Microsecond},
+		{500 * time.Millisecond, 40 * time.Second, 312500 * time.Microsecond},
+		{8 * time.Second, 40 * time.Second, 5 * time.Second},
+	} {
+		if got := (&proof{tick: c.tick, timeout: c.timeout}).window(); got != c.window {
+			t.Errorf("tick %v, timeout %v: window %v, want %v", c.tick, c.timeout, got, c.window)
+		}
+	}
+}
+
+func TestALeaseTellsThatItHadRunOut(t *testing.T) {
+	const T = 10 * time.Second
+	start := time.Unix(1000, 0)
+	l := newLease(0)
+	for _, c := range []struct {
+		sent, answered time.Duration
+		op             int32
+		out            bool
+	}{
+		{0, time.Millisecond, opConnect, false}, // there was none
+		{9 * time.Second, 9499 * time.Millisecond, opPing, false},
+		{9 * time.Second, 9500 * time.Millisecond, opMulti, true},
+		{12 * time.Second, 12 * time.Second, opMulti, true}, // and renewed
+		{13 * time.Second, 13 * time.Second, opMulti, false},
+		{60 * time.Second, 60 * time.Second, opConnect, true},
+		{61 * time.Second, 61 * time.Second, opPing, false},
+	} {
+		if out := l.answered(frame{start.Add(c.sent), start.Add(c.answered)}, c.op, 0, T); out != c.out {
+			t.Errorf("answered at %v: had run out is %v", c.answered, out)
+		}
+	}
+}
+
+// Whatever is left out to save memory, the result is never later than that of all
+// frames, and not much earlier; and the memory has a bound.
+func TestWhatIsLeftOutIsSafe(t *testing.T) {
+	ops := []int32{opPing, opMulti, opMulti, 4, opDelete, opAuth, 9}
+	rapid.Check(t, func(t *rapid.T) {
+		T := time.Duration(rapid.IntRange(10, 40_000).Draw(t, "timeout ms")) * time.Millisecond
+		tick := time.Duration(rapid.Int64Range(0, int64(T/2)).Draw(t, "tick"))
+		// From a stream of requests with many in a grain to one every few timeouts.
+		pause := rapid.SampledFrom([]time.Duration{T / 2000, T / 300, T / 100, T / 10, T}).Draw(t, "pause")
+		latency := rapid.SampledFrom([]time.Duration{T / 1000, T / 50, T / 2}).Draw(t, "latency")
+		start := time.Unix(1000, 0)
+		n := &naive{tick: tick, timeout: T, handshake: start}
+		p := &proof{tick: tick}
+		p.connected(start, T)
+		now := start
+		for i := range rapid.IntRange(1, 400).Draw(t, "requests") {
+			now = now.Add(time.Duration(rapid.Int64Range(0, int64(pause)).Draw(t, fmt.Sprint("pause ", i))))
+			sent := now.Add(-time.Duration(rapid.Int64Range(0, int64(latency)).Draw(t, "latency")))
+			if sent.Before(start) {
+				sent = start
+			}
+			x := exchange{frame{sent, now}, rapid.SampledFrom(ops).Draw(t, "op"), 0}
+			n.all = append(n.all, x)
+			if isNoted(x.op, x.err) {
+				p.noted(x.frame)
+				if isQuorumAnswer(x.op, x.err) {
+					p.answeredByQuorum(x.sent)
+				}
+			}
+			if exact := n.base(0); p.base.After(exact) {
+				t.Fatalf("base %v after the start, exact is %v", p.base.Sub(start), exact.Sub(start))
+			}
+			least := n.base(T / grains)
+			if p.base.Before(least) && p.trusted(least).After(now) {
+				t.Fatalf("base %v after the start, want %v at least", p.base.Sub(start), least.Sub(start))
+			}
+			if most := 2*grains + 2; len(p.later) > most {
+				t.Fatalf("%d frames are remembered, more than %d", len(p.later), most)
+			}
+			if !slices.IsSortedFunc(p.later, func(a, b frame) int { return a.sent.Compare(b.sent) }) {
+				t.Fatal("not in order")
+			}
+		}
+	})
+}
+
+// With requests no closer than a grain nothing is left out.
+func TestWhatIsRemembered(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const T = 10 * time.Second
+		start := time.Unix(1000, 0)
+		n := &naive{timeout: T, handshake: start}
+		p := &proof{}
+		p.connected(start, T)
+		now := start
+		for range rapid.IntRange(1, 200).Draw(t, "requests") {
+			now = now.Add(time.Duration(rapid.Int64Range(int64(T/grains), int64(T/3)).Draw(t, "pause")))
+			x := exchange{frame{now.Add(-time.Millisecond), now}, rapid.SampledFrom([]int32{opPing, opPing, opMulti}).Draw(t, "op"), 0}
+			n.all = append(n.all, x)
+			p.noted(x.frame)
+			if isQuorumAnswer(x.op, x.err) {
+				p.answeredByQuorum(x.sent)
+			}
+			if exact := n.base(0); !p.base.Equal(exact) && p.trusted(exact).After(now) {
+				t.Fatalf("base %v after the start, exact is %v", p.base.Sub(start), exact.Sub(start))
+			}
+		}
+	})
+}
+
+func TestAThousandRequestsASecondForAnHourTakeNoMemory(t *testing.T) {
+	const T = 10 * time.Second
+	start := time.Unix(1000, 0)
+	p := &proof{}
+	p.connected(start, T)
+	most := 0
+	for i := range 3_600_000 {
+		sent := start.Add(time.Duration(i) * time.Millisecond)
+		p.noted(frame{sent, sent.Add(300 * time.Microsecond)})
+		most = max(most, len(p.later))
+		if i%1_800_000 == 1_799_999 {
+			p.answeredByQuorum(sent)
+			if back := sent.Sub(p.base); back < p.window() || back > p.window()+T/grains {
+				t.Errorf("base is %v back, window is %v", back, p.window())
+			}
+		}
+	}
+	if most > 2*grains+2 {
+		t.Errorf("%d frames", most)
+	}
+	if n := testing.AllocsPerRun(10_000, func() {
+		start = start.Add(time.Millisecond)
+		p.noted(frame{start.Add(time.Hour), start.Add(time.Hour)})
+	}); n > 0 {
+		t.Errorf("%v allocations a request", n)
+	}
+}
