@@ -51,8 +51,9 @@ func (a *Acquisition) Release() { a.actor.Withdraw(recipes.WhyReleased) }
 func (a *Acquisition) Valid() bool { return a.actor.Valid() }
 
 // Deadline returns until when the lock can be relied on without further contact
-// with the ensemble; the zero time if it is not held. It moves on with each
-// contact.
+// with the ensemble; the zero time if it is not held. It moves on with what the
+// session writes. It is in the terms of time.Now, which stands still while the
+// machine is suspended: a timer set to it may be late then, and Valid is not.
 func (a *Acquisition) Deadline() time.Time { return a.actor.Deadline() }
 
 // Wait waits for the Grant and takes it. It returns what Err does if the

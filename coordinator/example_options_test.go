@@ -242,6 +242,23 @@ func ExampleWithDialer() {
 	// Output: dials true
 }
 
+func ExampleWithLossOnSuspend() {
+	srv, err := zktest.New()
+	must(err)
+	defer srv.Close()
+	c, err := coordinator.Connect(context.Background(), srv.Addr(),
+		coordinator.WithTickTime(2*time.Second),    // as in the servers' zoo.cfg
+		coordinator.WithProbeInterval(time.Second), // one write a second while anything is held
+		coordinator.WithLossOnSuspend())
+	must(err)
+	defer func() { must(c.Close()) }()
+
+	lock, _ := held(c.Mutex("/locks/a"))
+	srv.Cut(c.SessionID()) // an accident
+	fmt.Println((<-lock.Lost()).Reason)
+	// Output: connection suspended
+}
+
 func ExampleWithLogger() {
 	srv, err := zktest.New()
 	must(err)

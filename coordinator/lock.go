@@ -81,7 +81,7 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 		a.actor.Fail(err)
 		return a
 	}
-	a.actor.Start(ctx, cfg.maxWait, recipes.Started{Try: cfg.try, Keep: cfg.keep})
+	a.actor.Start(ctx, cfg.maxWait, recipes.Started{Try: cfg.try, Keep: cfg.keep, Strict: c.cfg.LossOnSuspend})
 	return a
 }
 

@@ -44,6 +44,32 @@ func WithSessionTimeout(d time.Duration) Option {
 	return session.OptionFunc(func(c *session.Config) { c.Timeout = d })
 }
 
+// WithTickTime says what the servers' tickTime is, or that it is no longer than
+// this; 0 stands for the default, the smaller of 2 s and half the session timeout.
+// How long a follower keeps signs of life to itself depends on it: a tick that is
+// longer than was said breaks the promise that a loss is told in time, one that is
+// shorter costs some of the time for which a lock outlives an outage. It is at most
+// half the session timeout.
+func WithTickTime(d time.Duration) Option {
+	return session.OptionFunc(func(c *session.Config) { c.Tick = d })
+}
+
+// WithProbeInterval sets how often the session writes to the ensemble while any of
+// its locks is held: one write in each interval, however many locks there are, and
+// none if something else was written. 0 stands for the default, a tenth of the
+// session timeout; a quarter is the most. A shorter interval lets locks outlive
+// longer outages, for more writes; what is promised does not depend on it.
+func WithProbeInterval(d time.Duration) Option {
+	return session.OptionFunc(func(c *session.Config) { c.ProbeInterval = d })
+}
+
+// WithLossOnSuspend takes a lost connection for a loss: every lock that is held is
+// lost at once, with [events.ReasonSuspended] and [ErrSuspended], instead of when
+// its lease runs out. A restart of a server costs its clients their locks then.
+func WithLossOnSuspend() Option {
+	return session.OptionFunc(func(c *session.Config) { c.LossOnSuspend = true })
+}
+
 // WithLogger has the coordinator log; by default it does not. Losses and lost
 // connections are warnings, sessions that come are information, and on the debug
 // level every step of every acquisition is told. Above that level a message is

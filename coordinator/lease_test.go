@@ -1,0 +1,320 @@
+package coordinator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/session"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// Promise 2, behind followers that keep signs of life to themselves until the leader
+// asks. The faults come in all phases of the asking and of the client's pings and
+// probes, on locks that were just granted and on locks that have been held for long.
+
+// fault keeps a session from being heard of.
+type fault struct {
+	name  string
+	begin func(srv *zktest.Server, id int64)
+	end   func(srv *zktest.Server, id int64)
+}
+
+// silences are faults from which the session does not come back before it expires.
+func silences() []fault {
+	stay := func(zktest.Request) zktest.Action { return zktest.Pass() }
+	away := func(id int64) func(zktest.Request) zktest.Action {
+		return func(r zktest.Request) zktest.Action {
+			if r.Op == zktest.OpConnect && r.Session == id {
+				return zktest.CutBefore()
+			}
+			return zktest.Pass()
+		}
+	}
+	return []fault{
+		{"follower without a leader", func(srv *zktest.Server, id int64) {
+			srv.Intercept(away(id))
+			srv.Strand(id, true)
+		}, func(srv *zktest.Server, id int64) {
+			srv.Strand(id, false)
+			srv.Intercept(stay)
+		}},
+		{"mute", func(srv *zktest.Server, id int64) {
+			srv.Mute(id, true)
+			srv.Strand(id, true) // what the follower has heard of goes no further either
+		}, func(srv *zktest.Server, id int64) {
+			srv.Strand(id, false)
+			srv.Mute(id, false)
+		}},
+		{"unreachable", func(srv *zktest.Server, id int64) {
+			srv.Intercept(away(id))
+			srv.Cut(id)
+		}, func(srv *zktest.Server, _ int64) { srv.Intercept(stay) }},
+		{"slow, then without a leader", func(srv *zktest.Server, id int64) {
+			srv.Intercept(func(r zktest.Request) zktest.Action {
+				if r.Session != id {
+					return zktest.Pass()
+				}
+				if r.Op == zktest.OpConnect {
+					return zktest.CutBefore()
+				}
+				return zktest.Delay(300 * time.Millisecond)
+			})
+			time.AfterFunc(1500*time.Millisecond, func() { srv.Strand(id, true) })
+		}, func(srv *zktest.Server, id int64) {
+			srv.Strand(id, false)
+			srv.Intercept(stay)
+		}},
+	}
+}
+
+func TestLostComesBeforeTheExpiryBehindAFollower(t *testing.T) {
+	const tick = time.Second
+	for _, ticks := range []time.Duration{3, 12} {
+		timeout := ticks * tick
+		for _, f := range silences() {
+			t.Run(fmt.Sprintf("%d ticks, %s", ticks, f.name), func(t *testing.T) {
+				least, latest := time.Hour, time.Duration(0)
+				for _, idle := range []time.Duration{0, time.Minute} {
+					for _, held := range []time.Duration{0, timeout / 20, 3 * timeout / 10, timeout, time.Minute} {
+						for phase := range 10 {
+							// Of the phase 37 ms are a fraction of the tick that no period here is a multiple of.
+							wait := idle + time.Duration(phase)*tick/10 + 37*time.Millisecond
+							lead, told := leadOfLost(t, f, tick, timeout, wait, held)
+							least, latest = min(least, lead), max(latest, told)
+						}
+					}
+				}
+				t.Logf("lost at least %v before the session expired, and at most %v after the fault began", least, latest)
+			})
+		}
+	}
+}
+
+// leadOfLost returns how long before the end of its session a holder was told, and how
+// long after the beginning of the fault.
+func leadOfLost(t *testing.T, f fault, tick, timeout, wait, held time.Duration) (lead, told time.Duration) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t, zktest.Tick(tick), zktest.Followers())
+		options := []coordinator.Option{coordinator.WithSessionTimeout(timeout), coordinator.WithTickTime(tick)}
+		victim, next := connect(t, srv, options...), connect(t, srv, options...)
+		time.Sleep(wait)
+		a, grant := hold(t, victim.Mutex(lockPath))
+		w := queue(next.Mutex(lockPath))
+		time.Sleep(held)
+		if !a.Valid() {
+			t.Fatalf("waited %v, held %v: not valid", wait, held)
+		}
+		start := time.Now()
+		f.begin(srv, grant.Session)
+		lost := <-a.Lost()
+		told = time.Since(start)
+		if lost.Reason != events.ReasonLeaseRanOut || a.Valid() {
+			t.Errorf("%+v, valid %v", lost, a.Valid())
+		}
+		if !slices.Contains(srv.Sessions(), grant.Session) {
+			t.Errorf("waited %v, held %v: told %v after the fault, and the session is over already", wait, held, told)
+		}
+		if _, err := w.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		lead = time.Since(start) - told
+		if lead < timeout/25 {
+			t.Errorf("waited %v, held %v: told %v after the fault, %v before the next grant", wait, held, told, lead)
+		}
+		f.end(srv, grant.Session)
+	})
+	return lead, told
+}
+
+// A lock is not lost on a healthy follower, whatever the phase of its grant.
+func TestNothingIsLostOnAHealthyFollower(t *testing.T) {
+	const tick = time.Second
+	for _, ticks := range []time.Duration{2, 3, 12} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := zktest.Start(t, zktest.Tick(tick), zktest.Followers())
+			c := connect(t, srv, coordinator.WithSessionTimeout(ticks*tick), coordinator.WithTickTime(tick))
+			for range 50 {
+				time.Sleep(7*time.Minute + 137*time.Millisecond)
+				a, _ := hold(t, c.Mutex(lockPath))
+				for range 500 {
+					if !a.Valid() {
+						t.Fatalf("with a timeout of %d ticks: not valid", ticks)
+					}
+					time.Sleep(ticks * tick / 50)
+				}
+				a.Release()
+				<-a.Done()
+				if a.Err() != nil {
+					t.Fatal(a.Err())
+				}
+			}
+		})
+	}
+}
+
+func TestAThousandLocksCostOneProbeASecond(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := connect(t, srv) // the default timeout of 10 s
+		var held []*coordinator.Acquisition
+		for i := range 1000 {
+			a, _ := hold(t, c.Mutex(fmt.Sprint("/locks/", i)))
+			held = append(held, a)
+		}
+		before := srv.Requests(zktest.OpMulti)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if n := srv.Requests(zktest.OpMulti) - before; n != 3600 {
+			t.Errorf("%d probes in an hour, want 3600", n)
+		}
+		for _, a := range held {
+			if !a.Valid() {
+				t.Fatal("not valid")
+			}
+			a.Release()
+			<-a.Done()
+		}
+		waiting, _ := hold(t, connect(t, srv).Mutex(lockPath))
+		queue(c.Mutex(lockPath))
+		before = srv.Requests(zktest.OpMulti)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if n := srv.Requests(zktest.OpMulti) - before; n != 3600 {
+			t.Errorf("%d probes in an hour of another session's, want 3600: one who waits needs none", n)
+		}
+		waiting.Release()
+	})
+}
+
+// After a suspend of the machine Valid is right at the moment it is asked, and the loss
+// is told by the next probe's time, with a connection or without.
+func TestASuspendOfTheMachineEndsTheLease(t *testing.T) {
+	for name, down := range map[string]bool{"connected": false, "no connection": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, srv *zktest.Server) {
+				var asleep atomic.Int64
+				c := connect(t, srv, session.OptionFunc(func(cfg *session.Config) {
+					cfg.Asleep = func() time.Duration { return time.Duration(asleep.Load()) }
+				}))
+				a, _ := hold(t, c.Mutex(lockPath))
+				time.Sleep(time.Minute)
+				srv.Down(down)
+				synctest.Wait()
+				left := time.Until(a.Deadline())
+				asleep.Add(int64(left) - 1)
+				if !a.Valid() || time.Until(a.Deadline()) != 1 {
+					t.Errorf("valid %v, deadline in %v", a.Valid(), time.Until(a.Deadline()))
+				}
+				asleep.Add(1)
+				if a.Valid() || time.Until(a.Deadline()) != 0 {
+					t.Errorf("valid %v, deadline in %v", a.Valid(), time.Until(a.Deadline()))
+				}
+				asleep.Add(int64(time.Hour))
+				if a.Valid() || time.Until(a.Deadline()) != -time.Hour {
+					t.Errorf("after an hour: valid %v, deadline in %v", a.Valid(), time.Until(a.Deadline()))
+				}
+				start := time.Now()
+				if lost := <-a.Lost(); lost.Reason != events.ReasonLeaseRanOut || time.Since(start) > time.Second {
+					t.Errorf("%+v after %v", lost, time.Since(start))
+				}
+				srv.Down(false)
+				if b, _ := hold(t, c.Mutex(lockPath)); !b.Valid() {
+					t.Error("not valid in a session that lives, for all the server knows")
+				}
+			})
+		})
+	}
+}
+
+func TestLossOnSuspend(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, other := connect(t, srv, coordinator.WithLossOnSuspend()), connect(t, srv)
+		a, grant := hold(t, c.Mutex(lockPath))
+		w := queue(other.Mutex(lockPath))
+		mine := queue(c.Mutex(lockPath))
+		start := time.Now()
+		srv.Cut(grant.Session)
+		lost := <-a.Lost()
+		if lost.Reason != events.ReasonSuspended || !errors.Is(lost.Err, coordinator.ErrSuspended) || time.Since(start) != 0 || a.Valid() {
+			t.Errorf("%+v after %v, valid %v", lost, time.Since(start), a.Valid())
+		}
+		<-a.Done()
+		if !errors.Is(a.Err(), coordinator.ErrSuspended) {
+			t.Error(a.Err())
+		}
+		if next, err := w.Wait(t.Context()); err != nil || time.Since(start) > time.Second {
+			t.Errorf("%+v, %v after %v: the node is given up at once", next, err, time.Since(start))
+		}
+		w.Release()
+		if next, err := mine.Wait(t.Context()); err != nil || next.Session != grant.Session {
+			t.Errorf("%+v, %v: a waiter keeps its place", next, err)
+		}
+		mine.Release()
+	})
+}
+
+func TestLossOnSuspendInsideDo(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := connect(t, srv, coordinator.WithLossOnSuspend())
+		failed := errors.New("half done")
+		err := c.Mutex(lockPath).Do(t.Context(), func(ctx context.Context, grant events.Grant) error {
+			srv.Cut(grant.Session)
+			<-ctx.Done()
+			if !errors.Is(context.Cause(ctx), coordinator.ErrSuspended) {
+				t.Error(context.Cause(ctx))
+			}
+			time.Sleep(time.Minute)
+			if !srv.Exists(grant.Node) {
+				t.Error("the node went while the function ran")
+			}
+			return failed
+		})
+		var lost *coordinator.LostError
+		if !errors.As(err, &lost) || !errors.Is(err, coordinator.ErrSuspended) || !errors.Is(err, failed) {
+			t.Error(err)
+		}
+		time.Sleep(time.Second)
+		if left := srv.Children(lockPath); len(left) != 0 {
+			t.Errorf("left %v", left)
+		}
+	})
+}
+
+func TestTicksAndProbesThatCannotBe(t *testing.T) {
+	const timeout = 10 * time.Second
+	for name, c := range map[string]struct {
+		option coordinator.Option
+		ok     bool
+	}{
+		"default tick":            {coordinator.WithTickTime(0), true},
+		"longest tick":            {coordinator.WithTickTime(timeout / 2), true},
+		"tick too long":           {coordinator.WithTickTime(timeout/2 + 1), false},
+		"negative tick":           {coordinator.WithTickTime(-1), false},
+		"default probe interval":  {coordinator.WithProbeInterval(0), true},
+		"longest probe interval":  {coordinator.WithProbeInterval(timeout / 4), true},
+		"probe interval too long": {coordinator.WithProbeInterval(timeout/4 + 1), false},
+		"negative probe interval": {coordinator.WithProbeInterval(-1), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, srv *zktest.Server) {
+				got, err := coordinator.Connect(t.Context(), srv.Addr(), srv.Option(), coordinator.WithSessionTimeout(timeout), c.option)
+				if (err == nil) != c.ok {
+					t.Errorf("Connect: %v", err)
+				}
+				if err == nil {
+					if err := got.Close(); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		})
+	}
+}
