@@ -221,9 +221,13 @@ func TestASuspendOfTheMachineEndsTheLease(t *testing.T) {
 				if a.Valid() || time.Until(a.Deadline()) != -time.Hour {
 					t.Errorf("after an hour: valid %v, deadline in %v", a.Valid(), time.Until(a.Deadline()))
 				}
-				start := time.Now()
-				if lost := <-a.Lost(); lost.Reason != events.ReasonLeaseRanOut || time.Since(start) > time.Second {
-					t.Errorf("%+v after %v", lost, time.Since(start))
+				select {
+				case lost := <-a.Lost():
+					if lost.Reason != events.ReasonLeaseRanOut {
+						t.Errorf("%+v", lost)
+					}
+				case <-time.After(time.Second + time.Millisecond):
+					t.Fatal("no loss by the next probe's time")
 				}
 				srv.Down(false)
 				if b, _ := hold(t, c.Mutex(lockPath)); !b.Valid() {
