@@ -155,6 +155,26 @@ func TestASessionThatIsTakenBackLate(t *testing.T) {
 	})
 }
 
+// The lease of a session in which nothing is held ran out long ago. That says nothing
+// about the session.
+func TestAnIdleSessionThatIsTakenBackLate(t *testing.T) {
+	inSession(t, func(r *rig) {
+		s := r.seat()
+		time.Sleep(time.Hour)
+		r.srv.Intercept(func(q zktest.Request) zktest.Action {
+			if q.Op == zktest.OpConnect {
+				return zktest.CutBefore()
+			}
+			return zktest.Pass()
+		})
+		r.srv.Cut(r.only())
+		time.Sleep(10 * time.Second)
+		r.srv.Intercept(nil)
+		r.settle()
+		s.want("Opened Suspended Reconnected")
+	})
+}
+
 func TestOpenWaitsForAServer(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.srv.Down(true)
