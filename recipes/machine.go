@@ -176,10 +176,10 @@ func (m Machine) onOpened(in Opened) (Machine, []Effect) {
 }
 
 // onSuspended is the loss of a lock that is held strictly. Otherwise it lets a
-// caller go who only waits for the node to be removed. Of a
-// lease that has run out already nothing more will be heard:
-// 1. a waiter's lease runs out, which is no matter; 2. it is withdrawn, and the
-// delete is under way; 3. the connection goes, perhaps for hours.
+// caller go who only waits for the node to be removed. Of a lease that has run out
+// already nothing more will be heard: 1. a waiter's lease runs out, which is no
+// matter; 2. it is withdrawn, and the delete is under way; 3. the connection goes,
+// perhaps for hours.
 func (m Machine) onSuspended() (Machine, []Effect) {
 	m.up = false
 	switch {
