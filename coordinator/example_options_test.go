@@ -3,6 +3,7 @@ package coordinator_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log"
@@ -281,4 +282,16 @@ func ExampleLostError() {
 	// Output:
 	// zkgrant: lock /locks/a lost: lease ran out
 	// true
+}
+
+func ExampleWithTLS() {
+	srv, err := zktest.New() // which speaks plain text
+	must(err)
+	defer srv.Close()
+
+	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	defer cancel()
+	_, err = coordinator.Connect(ctx, srv.Addr(), coordinator.WithTLS(&tls.Config{MinVersion: tls.VersionTLS13}))
+	fmt.Println(strings.Contains(err.Error(), "tls")) // the cause is in the error
+	// Output: true
 }

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// settleMax bounds how long requests are held back after a reconnect for the
+	// restoreWait bounds how long requests are held back after a reconnect for the
 	// client to restore its watches.
-	settleMax = 100 * time.Millisecond
+	restoreWait = 100 * time.Millisecond
 	// farewell is how long a client may take to end its session and its goroutines
 	// before its socket is closed.
 	farewell = time.Second
@@ -66,7 +66,7 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 				if zkErr != codeNone {
 					s.actor.Post(unwatched{c}) // the client only logs it
 				}
-				s.actor.Post(settled{c})
+				s.actor.Post(restored{c})
 			}
 		},
 		onReplaced: func(err error) { s.actor.Post(replaced{c, err}) },

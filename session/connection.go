@@ -79,7 +79,7 @@ func (s *Session) onConnection(c *client, server string) {
 		// Requests wait for the watches: the client restores them by a request
 		// that others can overtake, so what a missed event should have announced
 		// could be read before the event.
-		time.AfterFunc(min(settleMax, c.link.timeout()/10), func() { s.actor.Post(settled{c}) })
+		time.AfterFunc(min(restoreWait, c.link.timeout()/10), func() { s.actor.Post(restored{c}) })
 	case c.opened:
 		s.resume(c)
 	case !c.greeting:

@@ -38,8 +38,8 @@ type (
 		c   *client
 		err error
 	}
-	// settled: the watches were restored, or have had their time.
-	settled struct{ c *client }
+	// restored: the watches were restored, or have had their time.
+	restored struct{ c *client }
 	// unwatched: the server did not restore the watches.
 	unwatched struct{ c *client }
 	// ticked: the lease may have run out.
@@ -90,7 +90,7 @@ func (s *Session) handle(m message) {
 		s.greet(m.c)
 	case greeted:
 		s.onGreeted(m.c, m.err)
-	case settled:
+	case restored:
 		if m.c == s.client && !m.c.up && m.c.opened && m.c.conn.State() == zk.StateHasSession {
 			s.resume(m.c)
 		}

@@ -99,7 +99,7 @@ func (c *client) list(t *Seat, e recipes.List, id string) (recipes.Input, error)
 		return listed, nil
 	}
 	own := path.Join(t.dir, listed.Own.Name.Text)
-	t.drop(c, t.settle(e.Epoch, own))
+	t.drop(c, t.nameOwn(e.Epoch, own))
 	stat, err := c.observe(own, t)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):

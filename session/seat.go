@@ -142,9 +142,9 @@ func (t *Seat) follow(pred string) (before string) {
 	return before
 }
 
-// settle notes which node is the own one, and returns the one before it. A request
+// nameOwn notes which node is the own one, and returns the one before it. A request
 // of a past epoch, which may be answered late, has nothing to say.
-func (t *Seat) settle(epoch recipes.Epoch, own string) (before string) {
+func (t *Seat) nameOwn(epoch recipes.Epoch, own string) (before string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.left || epoch < t.epoch {

@@ -100,7 +100,7 @@ func Open(ctx context.Context, servers Servers, cfg Config, group *actors.Group,
 		}
 	}
 	if err != nil {
-		s.Close(settleMax) // a session that is just being made wants to be ended, not forgotten
+		s.Close(restoreWait) // a session that is just being made wants to be ended, not forgotten
 		return nil, fmt.Errorf("zkgrant: no session with %v: %w", servers, err)
 	}
 	return s, nil

@@ -1,0 +1,158 @@
+package recipes
+
+import "github.com/zkgrant/zkgrant/events"
+
+// What the machine does about answers to its requests.
+
+func (m Machine) onCreated(in Created) (Machine, []Effect) {
+	if in.Epoch != m.epoch || m.state != Creating {
+		// An answer of a past epoch is not believed. If the node exists all the
+		// same, nobody else will ever remove it.
+		return m, []Effect{Discard{Node: in.Node.Text}}
+	}
+	m.own = Own{Name: in.Node}
+	switch {
+	case m.why != 0:
+		return m.release()
+	case in.Node.Check() != nil:
+		return m.fail(WhySequenceEnd)
+	default:
+		return m.list()
+	}
+}
+
+func (m Machine) onListed(in Listed) (Machine, []Effect) {
+	if in.Epoch != m.epoch {
+		return m, nil
+	}
+	switch m.state {
+	case Looking:
+		if len(in.Queue) > 0 {
+			m.why = WhyBusy
+			return m.over()
+		}
+		m.state = Creating
+		m.attempt++
+		return m, []Effect{Create{Epoch: m.epoch, Attempt: m.attempt}}
+	case Recovering:
+		if in.Own == (Own{}) {
+			if m.why != 0 {
+				return m.over()
+			}
+			return m.begin() // the barrier proves that it was never created
+		}
+	case Listing:
+		if in.Own == (Own{}) || m.removed {
+			return m.requeue()
+		}
+	default:
+		return m, nil
+	}
+	return m.onFound(in)
+}
+
+// onFound acts on a listing that has our node in it.
+func (m Machine) onFound(in Listed) (Machine, []Effect) {
+	if in.Own.Owner != m.session {
+		// It bears our GUID, but another session of ours made it. That session's
+		// end would take it away from under us.
+		m, effects := m.restart()
+		return m, append(effects, Discard{Node: in.Own.Name.Text})
+	}
+	m.own = in.Own
+	if m.why != 0 {
+		return m.release()
+	}
+	if !usable(in.Queue, m.own.Name) {
+		return m.fail(WhySequenceEnd)
+	}
+	blockers := m.rule.Blockers(in.Queue, m.own.Name)
+	switch {
+	case len(blockers) == 0:
+		m.state = Claiming
+		return m, []Effect{Claim{Epoch: m.epoch, Node: m.own.Name.Text}}
+	case m.try:
+		return m.fail(WhyBusy)
+	default:
+		m.state, m.blocker = Waiting, blockers[0].Text
+		return m, []Effect{Queue{Ahead: ahead(in.Queue, m.own.Name)}, Watch{Epoch: m.epoch, Node: m.blocker}}
+	}
+}
+
+func (m Machine) onClaimed(in Claimed) (Machine, []Effect) {
+	switch {
+	case in.Epoch != m.epoch:
+		return m, nil
+	case m.state == Held:
+		m.verifying = false
+		return m, nil
+	case m.state != Claiming:
+		return m, nil
+	case m.removed:
+		return m.requeue()
+	case !in.Fresh, m.strict && !m.up:
+		// The answer took so long that what it proves has run out; or it was
+		// overtaken by the news that would have been a loss.
+		return m, []Effect{Claim{Epoch: m.epoch, Node: m.own.Name.Text}}
+	default:
+		m.state = Held
+		return m, []Effect{Grant{Node: m.own.Name.Text, Token: m.own.Token, Session: m.session}}
+	}
+}
+
+func (m Machine) onRefused(in Refused) (Machine, []Effect) {
+	if in.Epoch != m.epoch {
+		return m, nil
+	}
+	switch {
+	case in.Op == OpCreate && m.state == Creating,
+		in.Op == OpList && (m.state == Looking || m.state == Recovering):
+		if m.why == 0 {
+			m.why = WhyRefused
+		}
+		return m.over()
+	case in.Op == OpClaim && in.Missing && m.state == Claiming:
+		return m.requeue()
+	case in.Op == OpClaim && in.Missing && m.state == Held:
+		m.removed = true
+		return m.lose(events.ReasonNodeRemoved)
+	case in.Op == OpClaim && m.state == Held:
+		m.verifying = false
+		return m, nil
+	case in.Op == OpClaim && m.state == Claiming,
+		in.Op == OpList && m.state == Listing,
+		in.Op == OpWatch && m.state == Waiting && in.Node == m.blocker:
+		return m.fail(WhyRefused)
+	case in.Op == OpDelete && m.state == Releasing:
+		if m.why == WhyReleased {
+			m.why = WhyRefused // the caller should hear that the node is still there
+		}
+		return m.over()
+	default:
+		return m, nil
+	}
+}
+
+func (m Machine) onUnknown(in Unknown) (Machine, []Effect) {
+	if in.Epoch != m.epoch {
+		return m, nil
+	}
+	switch {
+	case in.Op == OpCreate && m.state == Creating,
+		in.Op == OpList && m.state == Recovering:
+		m.state = Recovering
+		return m, []Effect{List{Epoch: m.epoch, Attempt: m.attempt, Barrier: true}}
+	case in.Op == OpList && m.state == Looking:
+		return m, []Effect{List{Epoch: m.epoch}}
+	case in.Op == OpList && m.state == Listing:
+		return m.list()
+	case in.Op == OpClaim && (m.state == Claiming || m.state == Held && m.verifying):
+		return m, []Effect{Claim{Epoch: m.epoch, Node: m.own.Name.Text}}
+	case in.Op == OpDelete && m.state == Releasing:
+		return m, []Effect{Delete{Epoch: m.epoch, Node: m.own.Name.Text}}
+	case in.Op == OpWatch && m.state == Waiting:
+		return m.list() // whatever was or was not armed, the next listing tells what to watch
+	default:
+		return m, nil
+	}
+}
