@@ -1,7 +1,6 @@
 package coordinator_test
 
 import (
-	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -388,12 +387,8 @@ func TestSourcesAreFound(t *testing.T) {
 // TestQuickstartLinksNoTestCode: a program built on this library, or on the in-process server, does not carry package
 // testing and its flags.
 func TestQuickstartLinksNoTestCode(t *testing.T) {
-	root := moduleFolder(t)
-	if _, err := os.Stat(filepath.Join(root, "examples", "quickstart")); errors.Is(err, fs.ErrNotExist) {
-		t.Skip("there is no examples/quickstart; it is part of the module, so get the whole of it")
-	}
 	command := exec.CommandContext(t.Context(), "go", "list", "-deps", "./examples/quickstart")
-	command.Dir = root
+	command.Dir = moduleFolder(t)
 	var complaint strings.Builder
 	command.Stderr = &complaint
 	list, err := command.Output()
