@@ -1,0 +1,61 @@
+package reliability
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"testing"
+)
+
+// The environment of `make reliability`.
+const (
+	// FullVariable asks for the full number of trials if it is 1.
+	FullVariable = "ZKGRANT_RELIABILITY"
+	// FileVariable names the file that figures are appended to, a line of JSON for each.
+	FileVariable = "ZKGRANT_FIGURES"
+)
+
+// Figure is something that was measured.
+type Figure struct {
+	Row  Row    `json:"row"`
+	Test string `json:"test"`
+	Text string `json:"text"`
+}
+
+// Report logs a figure with the test and, under `make reliability`, hands it on to the table. Nothing is handed on for a
+// test that has failed: what it has measured is not the promise.
+func Report(tb testing.TB, row Row, format string, args ...any) {
+	tb.Helper()
+	figure := Figure{Row: row, Test: tb.Name(), Text: fmt.Sprintf(format, args...)}
+	tb.Logf("%s: %s", row, figure.Text)
+	if name := os.Getenv(FileVariable); name != "" && !tb.Failed() {
+		if err := appendTo(name, figure); err != nil {
+			tb.Errorf("handing a figure on: %v", err)
+		}
+	}
+}
+
+// appendTo writes the figure with one call, so that the lines of several test processes do not mix.
+func appendTo(name string, figure Figure) error {
+	line, err := json.Marshal(figure)
+	if err != nil {
+		return err
+	}
+	file, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	if _, err := file.Write(append(line, '\n')); err != nil {
+		_ = file.Close() // the figure is missing whatever this says
+		return err
+	}
+	return file.Close()
+}
+
+// Trials returns how often to try: full under `make reliability`, and short otherwise.
+func Trials(short, full int) int {
+	if os.Getenv(FullVariable) == "1" {
+		return full
+	}
+	return short
+}
