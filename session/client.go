@@ -55,7 +55,7 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 		epoch: epoch, clock: s.clock, lease: newLease(s.cfg.Tick), watches: newWatches(), ended: make(chan struct{}),
 		logger: s.cfg.Logger.With(zap.Uint32("epoch", uint32(epoch))),
 	}
-	c.rewatch = func(path string) { s.actor.Post(&request{epoch: epoch, rearm: path}) }
+	c.rewatch = func(path string) { s.actor.Post(&rearming{epoch, path}) }
 	c.link = newLink(linkEvents{
 		now: s.clock.now,
 		onAnswered: func(sent, answered time.Time, op, zkErr int32) {

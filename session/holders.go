@@ -25,7 +25,7 @@ const (
 
 // noteTenure takes a request for what it says about its seat. Whoever creates a
 // node or deletes one does not hold any.
-func (s *Session) noteTenure(r *request) {
+func (s *Session) noteTenure(r *asked) {
 	switch r.op {
 	case recipes.OpClaim:
 		s.claims[r.seat] = r.node
@@ -50,23 +50,24 @@ func (s *Session) nobodyHolds() {
 // onClaimed judges a claim that was executed: it is fresh if the lease is good.
 // LeaseRanOut is sent by the same goroutine, so whoever is told that his claim is
 // fresh will hear of the end of that lease.
-func (s *Session) onClaimed(a answered, claimed recipes.Claimed) {
-	claimed.Fresh = a.c == s.client && !a.c.over && s.clock.now().Before(a.c.lease.deadline())
-	_, held := s.holders[a.seat]
+func (s *Session) onClaimed(c *client, r *asked, claimed recipes.Claimed) {
+	current := c == s.client && !c.over
+	claimed.Fresh = current && s.clock.now().Before(c.lease.deadline())
+	_, held := s.holders[r.seat]
 	switch {
 	case claimed.Fresh:
 		// A seat that has given up meanwhile stays out.
-		if node, ok := s.claims[a.seat]; ok && node == a.node {
-			s.holders[a.seat] = node
-			s.guard(a.c)
+		if node, ok := s.claims[r.seat]; ok && node == r.node {
+			s.holders[r.seat] = node
+			s.guard(c)
 		}
-	case a.c == s.client && !a.c.over && !held:
+	case current && !held:
 		// It will be tried again. This claim proves the life of the session to one
 		// that is sent so much later; to one that is sent at once it does not.
-		time.AfterFunc(a.c.lease.window(), func() { a.seat.post(claimed, a.err) })
+		time.AfterFunc(c.lease.window(), func() { r.seat.post(claimed, nil) })
 		return
 	}
-	a.seat.post(claimed, a.err)
+	r.seat.post(claimed, nil)
 }
 
 // guard sees to it that the lease is watched and renewed.

@@ -5,12 +5,10 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"go.uber.org/zap"
-
-	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// message is what the session actor's mailbox takes: a *[request], or one of the
-// types below.
+// message is what the session actor's mailbox takes: a [request], or one of the types
+// below.
 type message interface{}
 
 type (
@@ -61,10 +59,9 @@ type (
 	left struct{ seat *Seat }
 	// answered: a request was made.
 	answered struct {
-		*request
-		c   *client
-		in  recipes.Input
-		err error
+		c      *client
+		settle func(*Session)
+		err    error
 	}
 	// overdue: the grace for requests under way is over.
 	overdue struct{ c *client }
@@ -112,7 +109,7 @@ func (s *Session) handle(m message) {
 		delete(s.seats, m.seat)
 		s.gaveUp(m.seat)
 		m.seat.leave(s.client)
-	case *request:
+	case request:
 		s.onRequest(m)
 	case answered:
 		s.onAnswered(m)

@@ -96,7 +96,7 @@ func (t *Seat) Watch(e recipes.Watch) {
 // Claim proves that the own node exists and the session lives.
 func (t *Seat) Claim(e recipes.Claim) {
 	node := path.Join(t.dir, e.Node)
-	t.session.actor.Post(&request{seat: t, epoch: e.Epoch, op: recipes.OpClaim, node: node, run: func(c *client) (recipes.Input, error) {
+	t.session.actor.Post(&asked{seat: t, epoch: e.Epoch, op: recipes.OpClaim, node: node, run: func(c *client) (recipes.Input, error) {
 		return c.claim(t, e)
 	}})
 }
@@ -111,7 +111,7 @@ func (t *Seat) Delete(e recipes.Delete) {
 // Discard removes a node in whatever session comes next, and tries until it is
 // known to be gone or a server refuses.
 func (t *Seat) Discard(e recipes.Discard) {
-	t.session.actor.Post(&request{seat: t, discard: path.Join(t.dir, e.Node)})
+	t.session.actor.Post(&removal{path.Join(t.dir, e.Node)})
 }
 
 // Deadline returns until when the epoch's session can be believed alive, in the
@@ -120,7 +120,7 @@ func (t *Seat) Discard(e recipes.Discard) {
 func (t *Seat) Deadline(epoch recipes.Epoch) time.Time { return t.session.deadline(epoch) }
 
 func (t *Seat) request(epoch recipes.Epoch, op recipes.Op, run func(*client) (recipes.Input, error)) {
-	t.session.actor.Post(&request{seat: t, epoch: epoch, op: op, run: run})
+	t.session.actor.Post(&asked{seat: t, epoch: epoch, op: op, run: run})
 }
 
 func (t *Seat) newGUID(attempt recipes.Attempt) string {

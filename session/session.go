@@ -60,7 +60,7 @@ type Session struct {
 	seats   map[*Seat]struct{}
 	claims  map[*Seat]string // the node that a seat has last claimed and not given up
 	holders map[*Seat]string // those of them that were told that the claim is fresh
-	parked  []*request       // waiting for a connection or for room
+	parked  []request        // waiting for a connection or for room
 	running int
 	closing bool
 

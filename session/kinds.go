@@ -1,0 +1,102 @@
+package session
+
+import (
+	"go.uber.org/zap"
+
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// The kinds of requests: what a seat's machine asks for, nodes to be removed, and
+// watches to be armed again. For transactions see transaction.go.
+var _, _, _ request = (*asked)(nil), (*removal)(nil), (*rearming)(nil)
+
+// asked is a request of a seat's machine. It is answered exactly once.
+type asked struct {
+	seat  *Seat
+	epoch recipes.Epoch
+	op    recipes.Op
+	node  string // for OpClaim: the node that is claimed
+	run   func(*client) (recipes.Input, error)
+}
+
+func (r *asked) meantFor() recipes.Epoch { return r.epoch }
+
+func (r *asked) refuse() { r.seat.post(recipes.Unknown{Epoch: r.epoch, Op: r.op}, nil) }
+
+func (r *asked) do(c *client) (func(*Session), error) {
+	in, err := r.run(c)
+	return func(s *Session) {
+		if in == nil {
+			return
+		}
+		r.log(c, in, err)
+		_, unknown := in.(recipes.Unknown)
+		claimed, ok := in.(recipes.Claimed)
+		switch {
+		case ok:
+			s.onClaimed(c, r, claimed)
+		case unknown && c.up:
+			// Whoever is told makes the request again at once.
+			afterPause(func() { r.seat.post(in, err) })
+		default:
+			r.seat.post(in, err)
+		}
+	}, err
+}
+
+// log says what nobody else may hear: a refused delete leaves a node that blocks
+// others until the session ends.
+func (r *asked) log(c *client, in recipes.Input, err error) {
+	if err == nil {
+		return
+	}
+	level, what := zap.DebugLevel, "request failed"
+	if _, refused := in.(recipes.Refused); refused {
+		level, what = zap.WarnLevel, "request refused"
+		if r.op == recipes.OpDelete {
+			level, what = zap.ErrorLevel, "could not remove a node; it stays until the session ends"
+		}
+	}
+	c.logger.Log(level, what, zap.Stringer("request", r.op), zap.String("dir", r.seat.dir), zap.Error(err))
+}
+
+// removal removes a node, in any epoch, and is made until that is settled.
+type removal struct{ node string }
+
+func (r *removal) meantFor() recipes.Epoch { return 0 }
+
+func (r *removal) refuse() {} // the session is closed, and its nodes go with it
+
+func (r *removal) do(c *client) (func(*Session), error) {
+	again := c.discard(r.node)
+	return func(s *Session) {
+		if again {
+			s.again(c, r)
+		}
+	}, nil
+}
+
+// rearming arms a watch again, for whoever is interested in the node by then.
+type rearming struct {
+	epoch recipes.Epoch
+	node  string
+}
+
+func (r *rearming) meantFor() recipes.Epoch { return r.epoch }
+
+func (r *rearming) refuse() {} // the watches of an epoch end with it
+
+func (r *rearming) do(c *client) (func(*Session), error) {
+	in := c.rearm(r.node)
+	return func(s *Session) {
+		switch in.(type) {
+		case recipes.Gone:
+			s.tellGone(c, r.node)
+		case recipes.Unknown:
+			s.again(c, r)
+		case recipes.Refused:
+			s.tellUnwatched(c, r.node)
+		default: // it is armed
+		}
+	}, nil
+}
