@@ -232,6 +232,14 @@ func (l *Lock) Deadline() time.Time {
 	return l.cfg.Port.Deadline(l.epoch)
 }
 
+// Tenure returns the Grant and the epoch it belongs to, whether or not it is
+// still held; the zero Grant before there is one.
+func (l *Lock) Tenure() (events.Grant, recipes.Epoch) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.grant, l.epoch
+}
+
 // Holding tells whether the lock is granted, and neither released nor lost.
 func (l *Lock) Holding() bool {
 	l.mu.Lock()

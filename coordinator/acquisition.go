@@ -90,6 +90,17 @@ func (a *Acquisition) Context(parent context.Context) context.Context {
 	return context.WithValue(ctx, ownerKey{}, &owner{a, ownerOf(parent)})
 }
 
+// FromContext returns the acquisition whose [Acquisition.Context] ctx is or
+// descends from, the latest if there are several. It is how a function in [Lock.Do]
+// gets at [Acquisition.Txn].
+func FromContext(ctx context.Context) (*Acquisition, bool) {
+	o := ownerOf(ctx)
+	if o == nil {
+		return nil, false
+	}
+	return o.acquisition, true
+}
+
 // owner is the chain of acquisitions that a context carries.
 type owner struct {
 	acquisition *Acquisition

@@ -35,6 +35,14 @@ var (
 	ErrClosed = errors.New("zkgrant: coordinator closed")
 )
 
+// What can become of a transaction; see [Acquisition.Txn].
+var (
+	// ErrOutcomeUnknown says that nobody can tell whether a transaction was executed.
+	ErrOutcomeUnknown = session.ErrOutcomeUnknown
+	// ErrOperation says that an operation is none that a transaction can have.
+	ErrOperation = session.ErrOperation
+)
+
 // What is wrong with a request.
 var (
 	// ErrConnectString says that the list of servers is malformed.

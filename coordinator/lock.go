@@ -12,13 +12,9 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// maxRequest is what a server accepts in one request by default (jute.maxbuffer),
-// and overhead is more than a create needs beside the path, the data and the
-// access control list.
-const (
-	maxRequest = 0xfffff
-	overhead   = 1 << 10
-)
+// overhead is more than a create needs beside the path, the data and the access
+// control list.
+const overhead = 1 << 10
 
 // systemTree is where a server keeps its own configuration and quotas.
 const systemTree = "/zookeeper"
@@ -88,7 +84,7 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 // check finds what is wrong before anything is sent.
 func (l *Lock) check(ctx context.Context, cfg acquireConfig) error {
 	path := len(l.c.chroot) + len(l.path)
-	if path+overhead > maxRequest { // comes first: the other errors repeat the path
+	if path+overhead > session.MaxRequest { // comes first: the other errors repeat the path
 		return fmt.Errorf("%w: %w: a path of %d bytes", ErrPath, ErrTooLarge, path)
 	}
 	if err := session.ValidatePath(l.path); err != nil {
@@ -97,7 +93,7 @@ func (l *Lock) check(ctx context.Context, cfg acquireConfig) error {
 	if full := l.c.chroot + l.path; full == systemTree || strings.HasPrefix(full, systemTree+"/") {
 		return fmt.Errorf("%w: %s is the servers' own", ErrPath, full)
 	}
-	if acl := l.sizeOfACL(); path+len(cfg.data)+acl+overhead > maxRequest {
+	if acl := l.sizeOfACL(); path+len(cfg.data)+acl+overhead > session.MaxRequest {
 		return fmt.Errorf("%w: %d bytes of data and %d of access control for %s", ErrTooLarge, len(cfg.data), acl, l.path)
 	}
 	if cfg.bounded && cfg.maxWait <= 0 {

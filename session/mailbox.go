@@ -63,6 +63,8 @@ type (
 		settle func(*Session)
 		err    error
 	}
+	// dropped: nobody waits for a transaction any more.
+	dropped struct{ t *transaction }
 	// overdue: the grace for requests under way is over.
 	overdue struct{ c *client }
 	// ended: the client is gone.
@@ -113,6 +115,8 @@ func (s *Session) handle(m message) {
 		s.onRequest(m)
 	case answered:
 		s.onAnswered(m)
+	case dropped:
+		s.drop(m.t)
 	case overdue:
 		if !m.c.closing {
 			m.c.logger.Warn("requests are not answered; hanging up", zap.Int("requests", m.c.inflight))

@@ -1,0 +1,93 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/session"
+)
+
+// This file is for state that is kept in ZooKeeper: what is written in one
+// transaction with a check of the lock's node is written by the holder, or not at
+// all. No clock has a say in it.
+
+// nobody is the name of a node that is not made.
+const nobody = "_not_held_"
+
+// Guard returns a check that succeeds only while the lock's node exists, to be put
+// first into a Multi of a connection of your own. While it exists nobody else can
+// hold the lock, whatever Valid says and however late the transaction arrives. Its
+// path is the one on the server, the chroot included. Before the Grant it names a
+// node that does not exist.
+//
+// Most programs want [Acquisition.Txn], which needs no second connection.
+func (a *Acquisition) Guard() *zk.CheckVersionRequest {
+	grant, _ := a.actor.Tenure()
+	node := grant.Node
+	if node == "" {
+		node = a.lock.path + "/" + nobody
+		if a.lock.path == "/" {
+			node = "/" + nobody
+		}
+	}
+	return a.lock.c.session.Guard(node)
+}
+
+// Txn executes the operations in one transaction, all or none, and only if the
+// lock's node still exists when the servers come to it. They may be
+// *zk.CreateRequest, *zk.SetDataRequest, *zk.DeleteRequest and
+// *zk.CheckVersionRequest, with paths like those of locks: relative to the chroot.
+// The guard is added, and must not be given. The responses are those of the
+// operations, in their order, also when one of them was refused; the error is then
+// that one's.
+//
+// While there is no connection Txn waits for one, until ctx ends. Nothing was
+// executed if the error is one of
+//
+//   - [ErrNotAcquired]: there is no Grant yet
+//   - [ErrReleased], a [*LostError], [ErrClosed]: not held any more; a [*LostError] for [ErrNodeRemoved] is
+//     zk.ErrNoNode as well if it was the guard that failed
+//   - [ErrOperation], [ErrPath], [ErrTooLarge]: bad input, which nothing was sent of
+//   - an error of package zk, [ErrNoAuth], [ErrQuota]: a server refused an operation
+//   - the cause of ctx, unless it is [ErrOutcomeUnknown] as well
+//
+// With [ErrOutcomeUnknown] it may have been executed, or be executed yet: the
+// connection or ctx ended while it was under way.
+func (a *Acquisition) Txn(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
+	grant, epoch := a.actor.Tenure()
+	if err := a.notHeld(grant); err != nil {
+		return nil, err
+	}
+	s := a.lock.c.session
+	responses, err := s.Transact(ctx, epoch, s.Guard(grant.Node), ops)
+	switch {
+	case errors.Is(err, session.ErrGuard):
+		lost := &LostError{Path: a.lock.path, Reason: events.ReasonNodeRemoved}
+		return responses, fmt.Errorf("%w (%w)", lost, err)
+	case errors.Is(err, session.ErrEpochOver):
+		if ended := a.notHeld(grant); ended != nil {
+			return nil, ended
+		}
+		return nil, &LostError{Path: a.lock.path, Reason: events.ReasonSessionExpired}
+	default:
+		return responses, err
+	}
+}
+
+// notHeld says why the lock is not held; nil if it is.
+func (a *Acquisition) notHeld(grant events.Grant) error {
+	if a.actor.Holding() {
+		return nil
+	}
+	if err := a.actor.Ending(); err != nil {
+		return err
+	}
+	if grant.Node == "" {
+		return ErrNotAcquired
+	}
+	return ErrReleased
+}

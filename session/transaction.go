@@ -1,0 +1,201 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+var (
+	// ErrOutcomeUnknown says that nobody can tell whether a transaction was executed:
+	// the connection was lost, or nobody waited any more, while it was under way.
+	ErrOutcomeUnknown = errors.New("zkgrant: outcome unknown")
+	// ErrOperation says that an operation is none that a transaction can have.
+	ErrOperation = errors.New("zkgrant: no such operation")
+	// ErrEpochOver says that the session in which a transaction was to be made is over.
+	// It was not made.
+	ErrEpochOver = errors.New("zkgrant: session is over")
+	// ErrGuard says that a transaction was not executed because its guard's node does not exist.
+	ErrGuard = errors.New("zkgrant: guarding node is gone")
+)
+
+// MaxRequest is how many bytes a server accepts in one request by default (jute.maxbuffer).
+const MaxRequest = 0xfffff
+
+// Guard returns an operation that succeeds while the node exists. The node's path is without the chroot, the
+// operation's with it.
+func (s *Session) Guard(node string) *zk.CheckVersionRequest {
+	return &zk.CheckVersionRequest{Path: join(s.chroot, node), Version: anyVersion}
+}
+
+// Transact makes one transaction of the guard and the operations behind it, in the session of the epoch. Paths of the
+// operations are without the chroot. It waits for a connection, if there is none, and for the answer, until ctx ends.
+//
+// The responses are those of the operations. Nothing was executed if the error is ErrOperation, [ErrPath],
+// [ErrTooLarge], ErrEpochOver, ErrGuard, a server's refusal (the responses say of which operation), or the cause of
+// ctx without ErrOutcomeUnknown.
+func (s *Session) Transact(ctx context.Context, epoch recipes.Epoch, guard *zk.CheckVersionRequest, ops []any) ([]zk.MultiResponse, error) {
+	all, err := s.assemble(guard, ops)
+	if err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	t := &transaction{epoch: epoch, ops: all, outcome: make(chan transacted, 1)}
+	s.actor.Post(t)
+	select {
+	case out := <-t.outcome:
+		return out.responses, out.err
+	case <-ctx.Done():
+	}
+	was := t.stage.Swap(stageLeft)
+	select {
+	case out := <-t.outcome: // it came together with the end of ctx
+		return out.responses, out.err
+	default:
+	}
+	if was == stageUnderWay {
+		return nil, fmt.Errorf("%w: %w", ErrOutcomeUnknown, context.Cause(ctx))
+	}
+	s.actor.Post(dropped{t})
+	return nil, context.Cause(ctx)
+}
+
+// assemble checks the operations, and puts them behind the guard and the chroot before their paths. What the caller
+// gave is not changed.
+func (s *Session) assemble(guard *zk.CheckVersionRequest, ops []any) ([]any, error) {
+	const each = 64 // more than what an operation needs beside its texts
+	size := each + len(guard.Path)
+	all := []any{guard}
+	for i, op := range ops {
+		moved, extent, err := rooted(s.chroot, op)
+		if err != nil {
+			return nil, fmt.Errorf("operation %d: %w", i, err)
+		}
+		size += each + extent
+		all = append(all, moved)
+	}
+	if size > MaxRequest {
+		return nil, fmt.Errorf("%w: a transaction of %d bytes", ErrTooLarge, size)
+	}
+	return all, nil
+}
+
+// rooted returns the operation with the chroot before its path, and the length of its texts.
+func rooted(chroot string, op any) (_ any, extent int, _ error) {
+	var to *string
+	switch o := op.(type) {
+	case *zk.CreateRequest:
+		if o == nil {
+			break
+		}
+		c := *o
+		for _, acl := range c.Acl {
+			extent += len(acl.Scheme) + len(acl.ID) + aclOverhead
+		}
+		op, to, extent = &c, &c.Path, extent+len(c.Data)
+	case *zk.SetDataRequest:
+		if o == nil {
+			break
+		}
+		c := *o
+		op, to, extent = &c, &c.Path, len(c.Data)
+	case *zk.DeleteRequest:
+		if o == nil {
+			break
+		}
+		c := *o
+		op, to = &c, &c.Path
+	case *zk.CheckVersionRequest:
+		if o == nil {
+			break
+		}
+		c := *o
+		op, to = &c, &c.Path
+	}
+	if to == nil {
+		return nil, 0, fmt.Errorf("%w: %T", ErrOperation, op)
+	}
+	path := *to
+	if c, ok := op.(*zk.CreateRequest); ok && c.Flags&zk.FlagSequence != 0 {
+		path += "1" // as the server checks it: the number is yet to come
+	}
+	if err := ValidatePath(path); err != nil {
+		return nil, 0, err
+	}
+	*to = join(chroot, *to)
+	return op, extent + len(*to), nil
+}
+
+// aclOverhead is what an entry of an access control list takes beside its texts: the permissions and two lengths.
+const aclOverhead = 12
+
+// How far a transaction has come. The client's goroutine and whoever waits change it, and the first decides: what was
+// left while parked is not made, and what is under way by then is not made again.
+const (
+	stageParked int32 = iota
+	stageUnderWay
+	stageLeft
+)
+
+// transaction is a request of somebody who waits for it.
+type transaction struct {
+	epoch   recipes.Epoch
+	ops     []any // the guard first
+	stage   atomic.Int32
+	outcome chan transacted // size 1
+}
+
+// transacted is the outcome of a transaction.
+type transacted struct {
+	responses []zk.MultiResponse
+	err       error
+}
+
+var _ request = (*transaction)(nil)
+
+func (t *transaction) meantFor() recipes.Epoch { return t.epoch }
+
+func (t *transaction) refuse() { t.outcome <- transacted{err: ErrEpochOver} }
+
+func (t *transaction) do(c *client) (func(*Session), error) {
+	if !t.stage.CompareAndSwap(stageParked, stageUnderWay) {
+		return func(*Session) {}, nil
+	}
+	responses, err := c.conn.Multi(t.ops...)
+	outcome, err := ClassifyMulti(responses, err)
+	return func(s *Session) {
+		switch {
+		case unsettled(err) && !errors.Is(err, zk.ErrSessionExpired):
+			// Not executed, and that says nothing about the transaction.
+			if t.stage.CompareAndSwap(stageUnderWay, stageParked) {
+				s.again(c, t)
+			}
+		case outcome == Unknown:
+			t.outcome <- transacted{err: fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)}
+		case errors.Is(err, zk.ErrSessionExpired):
+			t.outcome <- transacted{err: fmt.Errorf("%w: %w", ErrEpochOver, err)}
+		case outcome == Refused && FailedOp(responses) == 0:
+			if errors.Is(err, zk.ErrNoNode) {
+				err = fmt.Errorf("%w: %w", ErrGuard, err)
+			}
+			t.outcome <- transacted{responses[1:], err}
+		case len(responses) == 0:
+			t.outcome <- transacted{err: err}
+		default:
+			t.outcome <- transacted{responses[1:], err}
+		}
+	}, err
+}
+
+// drop forgets a parked transaction that nobody waits for.
+func (s *Session) drop(t *transaction) {
+	s.parked = slices.DeleteFunc(s.parked, func(r request) bool { return r == request(t) })
+}
