@@ -37,10 +37,24 @@ type (
 		Node  string
 	}
 
-	// Delete removes the own node. No such node is success.
+	// Advance asks what it means that a blocker is gone when there was more than
+	// that one ahead. In one flight it reads the directory's floor, watches the
+	// next older one that was remembered, of which Gone will tell as with Watch,
+	// and claims the own node.
+	Advance struct {
+		Epoch Epoch
+		Node  string // the own one
+		Past  string // the blocker that is gone
+		Next  string // the nearest older one that may still stand
+	}
+
+	// Delete removes the own node. No such node is success. With Floor it leaves
+	// word in the directory, in the same transaction, that nobody older than this
+	// node is left, if the directory is one of ours.
 	Delete struct {
 		Epoch Epoch
 		Node  string
+		Floor bool
 	}
 
 	// Discard removes a node that a request of a past epoch left behind. It is
@@ -112,6 +126,7 @@ type Performer interface {
 	List(List)
 	Watch(Watch)
 	Claim(Claim)
+	Advance(Advance)
 	Delete(Delete)
 	Discard(Discard)
 	Grant(Grant)
@@ -133,6 +148,8 @@ func Perform(effects []Effect, p Performer) {
 			p.Watch(e)
 		case Claim:
 			p.Claim(e)
+		case Advance:
+			p.Advance(e)
 		case Delete:
 			p.Delete(e)
 		case Discard:
@@ -155,6 +172,7 @@ func (Create) isEffect()  {}
 func (List) isEffect()    {}
 func (Watch) isEffect()   {}
 func (Claim) isEffect()   {}
+func (Advance) isEffect() {}
 func (Delete) isEffect()  {}
 func (Discard) isEffect() {}
 func (Grant) isEffect()   {}

@@ -66,10 +66,16 @@ type (
 // Answers. Each request is answered exactly once (a Watch only if it was not
 // armed for certain), and bears the epoch in which it was made.
 type (
-	// Created answers Create.
+	// Created answers Create. Alone says that it was proven, by the transaction
+	// that created the node, that nobody else was in the queue, foreign contenders
+	// included; then Token is the zxid that created it, and Fresh is meant as in
+	// Claimed.
 	Created struct {
 		Epoch Epoch
 		Node  events.Name
+		Alone bool
+		Fresh bool
+		Token int64
 	}
 
 	// Listed answers List: the contenders in the directory in any order, and
@@ -86,6 +92,17 @@ type (
 	Claimed struct {
 		Epoch Epoch
 		Fresh bool
+	}
+
+	// Advanced answers Advance: the own node was there and the session alive when
+	// the quorum took the claim. Floor says that the blocker which is gone left as a
+	// holder, so that nobody older than it is left. Stands says that the next
+	// older one exists and is watched. Fresh is meant as in Claimed.
+	Advanced struct {
+		Epoch  Epoch
+		Floor  bool
+		Stands bool
+		Fresh  bool
 	}
 
 	// Deleted answers Delete: the node does not exist any more.
@@ -125,6 +142,7 @@ const (
 	OpWatch
 	OpClaim
 	OpDelete
+	OpAdvance
 )
 
 // String names the request as its effect is named.
@@ -140,6 +158,8 @@ func (o Op) String() string {
 		return "Claim"
 	case OpDelete:
 		return "Delete"
+	case OpAdvance:
+		return "Advance"
 	default:
 		return "no request"
 	}
@@ -156,6 +176,7 @@ func (Gone) isInput()        {}
 func (Created) isInput()     {}
 func (Listed) isInput()      {}
 func (Claimed) isInput()     {}
+func (Advanced) isInput()    {}
 func (Deleted) isInput()     {}
 func (Refused) isInput()     {}
 func (Unknown) isInput()     {}
