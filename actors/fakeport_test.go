@@ -85,6 +85,7 @@ func (p *fakePort) Create(e recipes.Create)   { p.request(e) }
 func (p *fakePort) List(e recipes.List)       { p.request(e) }
 func (p *fakePort) Watch(e recipes.Watch)     { p.request(e) }
 func (p *fakePort) Claim(e recipes.Claim)     { p.request(e) }
+func (p *fakePort) Advance(e recipes.Advance) { p.request(e) }
 func (p *fakePort) Delete(e recipes.Delete)   { p.request(e) }
 func (p *fakePort) Discard(e recipes.Discard) { p.request(e) }
 

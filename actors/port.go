@@ -25,6 +25,7 @@ type Port interface {
 	List(recipes.List)
 	Watch(recipes.Watch)
 	Claim(recipes.Claim)
+	Advance(recipes.Advance)
 	Delete(recipes.Delete)
 	Discard(recipes.Discard)
 

@@ -32,6 +32,7 @@ type client struct {
 	clock   clock
 	lease   *lease
 	watches *watches
+	dirs    *directories
 	logger  *zap.Logger
 	ended   chan struct{} // closed when the client's own goroutines are gone
 	rewatch func(string)  // has a path watched again; does not block
@@ -52,7 +53,7 @@ type client struct {
 // at the messages before newClient has returned, because it is the caller.
 func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) {
 	c := &client{
-		epoch: epoch, clock: s.clock, lease: newLease(s.cfg.Tick), watches: newWatches(), ended: make(chan struct{}),
+		epoch: epoch, clock: s.clock, lease: newLease(s.cfg.Tick), watches: newWatches(), dirs: newDirectories(), ended: make(chan struct{}),
 		logger: s.cfg.Logger.With(zap.Uint32("epoch", uint32(epoch))),
 	}
 	c.rewatch = func(path string) { s.actor.Post(&rearming{epoch, path}) }

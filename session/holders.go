@@ -24,12 +24,15 @@ const (
 )
 
 // noteTenure takes a request for what it says about its seat. Whoever creates a
-// node or deletes one does not hold any.
+// node or deletes one does not hold any; whoever creates or claims one may soon.
 func (s *Session) noteTenure(r *asked) {
 	switch r.op {
-	case recipes.OpClaim:
-		s.claims[r.seat] = r.node
-	case recipes.OpCreate, recipes.OpDelete:
+	case recipes.OpCreate:
+		s.gaveUp(r.seat)
+		s.claims[r.seat] = r
+	case recipes.OpClaim, recipes.OpAdvance:
+		s.claims[r.seat] = r
+	case recipes.OpDelete:
 		s.gaveUp(r.seat)
 	case recipes.OpList, recipes.OpWatch:
 	}
@@ -39,35 +42,74 @@ func (s *Session) noteTenure(r *asked) {
 func (s *Session) gaveUp(seat *Seat) {
 	delete(s.claims, seat)
 	delete(s.holders, seat)
+	delete(s.bare, seat)
 }
 
 // nobodyHolds: there is no session.
 func (s *Session) nobodyHolds() {
 	clear(s.claims)
 	clear(s.holders)
+	clear(s.bare)
 }
 
-// onClaimed judges a claim that was executed: it is fresh if the lease is good.
-// LeaseRanOut is sent by the same goroutine, so whoever is told that his claim is
-// fresh will hear of the end of that lease.
+// judge tells whether the lease is good, for an answer that proves all the rest, and
+// takes the seat for a holder if it is. LeaseRanOut is sent by the same goroutine, so
+// whoever is told that his proof is fresh will hear of the end of that lease.
+func (s *Session) judge(c *client, r *asked) (fresh bool) {
+	if c != s.client || c.over || !s.clock.now().Before(c.lease.deadline()) {
+		return false
+	}
+	if s.claims[r.seat] == r { // else it has given up meanwhile, and stays out
+		s.holders[r.seat] = r.node
+		s.guard(c)
+	}
+	return true
+}
+
+// onClaimed passes the answer to a claim on. It may renew the life of a session that
+// nothing was known of for so long that this claim proves nothing yet; but it does
+// to one that is sent so much later. To one that is sent at once it does not, and
+// so the seat hears of it when trying again makes sense.
 func (s *Session) onClaimed(c *client, r *asked, claimed recipes.Claimed) {
-	current := c == s.client && !c.over
-	claimed.Fresh = current && s.clock.now().Before(c.lease.deadline())
+	claimed.Fresh = s.judge(c, r)
 	_, held := s.holders[r.seat]
-	switch {
-	case claimed.Fresh:
-		// A seat that has given up meanwhile stays out.
-		if node, ok := s.claims[r.seat]; ok && node == r.node {
-			s.holders[r.seat] = node
-			s.guard(c)
-		}
-	case current && !held:
-		// It will be tried again. This claim proves the life of the session to one
-		// that is sent so much later; to one that is sent at once it does not.
+	if !claimed.Fresh && !held && c == s.client && !c.over {
 		time.AfterFunc(c.lease.window(), func() { r.seat.post(claimed, nil) })
 		return
 	}
 	r.seat.post(claimed, nil)
+}
+
+// onCreated passes the answer to a create on. One that proves to be alone is granted
+// without another request, and its node is watched when it has been held for a while.
+func (s *Session) onCreated(c *client, r *asked, created recipes.Created) {
+	if created.Alone {
+		r.node = path.Join(r.seat.dir, created.Node.Text)
+		created.Fresh = s.judge(c, r)
+		if _, held := s.holders[r.seat]; held {
+			s.bare[r.seat] = struct{}{}
+		}
+	}
+	r.seat.post(created, nil)
+}
+
+// onAdvanced passes the answer to an advance on.
+func (s *Session) onAdvanced(c *client, r *asked, advanced recipes.Advanced) {
+	if advanced.Floor {
+		advanced.Fresh = s.judge(c, r)
+	}
+	r.seat.post(advanced, nil)
+}
+
+// cover has the nodes watched of those who have held for a while. A short cycle is
+// over before, and costs no request for it.
+func (s *Session) cover(c *client) {
+	for seat := range s.bare {
+		node := s.holders[seat]
+		seat.want(c, node)
+		s.onRequest(&rearming{c.epoch, node})
+	}
+	clear(s.bare)
 }
 
 // guard sees to it that the lease is watched and renewed.
@@ -142,6 +184,7 @@ func (s *Session) onPace(c *client) {
 		s.ranOut(c) // the machine was suspended, and timers are late
 		return
 	}
+	s.cover(c)
 	if wait := c.lease.written().Add(s.interval(c)).Sub(now); wait > 0 {
 		s.pace(c, wait)
 		return

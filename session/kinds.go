@@ -15,7 +15,7 @@ type asked struct {
 	seat  *Seat
 	epoch recipes.Epoch
 	op    recipes.Op
-	node  string // for OpClaim: the node that is claimed
+	node  string // the own one's path, of what may end in a grant
 	run   func(*client) (recipes.Input, error)
 }
 
@@ -30,12 +30,18 @@ func (r *asked) do(c *client) (func(*Session), error) {
 			return
 		}
 		r.log(c, in, err)
-		_, unknown := in.(recipes.Unknown)
-		claimed, ok := in.(recipes.Claimed)
-		switch {
-		case ok:
-			s.onClaimed(c, r, claimed)
-		case unknown && c.up:
+		switch in := in.(type) {
+		case recipes.Claimed:
+			s.onClaimed(c, r, in)
+		case recipes.Created:
+			s.onCreated(c, r, in)
+		case recipes.Advanced:
+			s.onAdvanced(c, r, in)
+		case recipes.Unknown:
+			if !c.up {
+				r.seat.post(in, err)
+				return
+			}
 			// Whoever is told makes the request again at once.
 			afterPause(func() { r.seat.post(in, err) })
 		default:

@@ -23,13 +23,21 @@ const anyVersion = -1
 // made; to be hit again and again takes somebody who deletes on purpose.
 const reaped = 10
 
-// create makes the node, and the directory if there is none.
+// create makes the node, and the directory if there is none. In a directory of
+// ours that was empty the last time it says so in the directory's data, and learns
+// whether it is alone.
 func (c *client) create(t *Seat, epoch recipes.Epoch, id string) (recipes.Input, error) {
 	prefix := path.Join(t.dir, guidMark+id+lockMarker)
 	for range reaped {
+		if czxid := c.dirs.writable(t.dir); czxid != 0 && c.dirs.quiet(t.dir) {
+			if done, in, err := c.createMarked(t, epoch, prefix, czxid); done {
+				return in, err
+			}
+		}
 		made, err := c.conn.Create(prefix, t.data, zk.FlagEphemeral|zk.FlagSequence, t.acl)
 		if errors.Is(err, zk.ErrNoNode) {
-			if err := c.makeParents(t.dir, t.acl); err != nil {
+			c.dirs.forget(t.dir)
+			if err := c.makeParents(t.dir, marker(), t.acl); err != nil {
 				return unanswered(epoch, recipes.OpCreate, err)
 			}
 			continue
@@ -37,30 +45,29 @@ func (c *client) create(t *Seat, epoch recipes.Epoch, id string) (recipes.Input,
 		if err != nil {
 			return unanswered(epoch, recipes.OpCreate, err)
 		}
-		name, ok := events.ParseName(path.Base(made))
-		if !ok {
-			err := fmt.Errorf("server made %q of %q", made, prefix)
+		created, err := named(epoch, made)
+		if err != nil {
 			return recipes.Unknown{Epoch: epoch, Op: recipes.OpCreate}, err
 		}
-		return recipes.Created{Epoch: epoch, Node: name}, nil
+		return created, nil
 	}
 	return recipes.Refused{Epoch: epoch, Op: recipes.OpCreate}, fmt.Errorf("%s is deleted as often as it is made: %w", t.dir, zk.ErrNoNode)
 }
 
-// makeParents makes the directory and whatever is missing above it, as
+// makeParents makes the directory, with the data, and whatever is missing above it, as
 // containers, which the server removes when they are empty; as plain nodes where
 // the server has no containers.
-func (c *client) makeParents(dir string, acl []zk.ACL) error {
-	_, err := c.conn.CreateContainer(dir, nil, zk.FlagContainer, acl)
+func (c *client) makeParents(dir string, data []byte, acl []zk.ACL) error {
+	_, err := c.conn.CreateContainer(dir, data, zk.FlagContainer, acl)
 	if err != nil && unnamedCode(err) == codeUnimplemented {
-		_, err = c.conn.Create(dir, nil, zk.FlagPersistent, acl)
+		_, err = c.conn.Create(dir, data, zk.FlagPersistent, acl)
 	}
 	switch {
 	case errors.Is(err, zk.ErrNoNode) && dir != "/":
-		if err := c.makeParents(path.Dir(dir), acl); err != nil {
+		if err := c.makeParents(path.Dir(dir), nil, acl); err != nil {
 			return err
 		}
-		return c.makeParents(dir, acl)
+		return c.makeParents(dir, data, acl)
 	case errors.Is(err, zk.ErrNodeExists):
 		return nil
 	default:
@@ -80,9 +87,16 @@ func (c *client) list(t *Seat, e recipes.List, id string) (recipes.Input, error)
 			return classified(e.Epoch, recipes.OpList, outcome, err)
 		}
 	}
-	children, _, err := c.conn.Children(t.dir)
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+	children, stat, err := c.conn.Children(t.dir)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		c.dirs.forget(t.dir)
+	case err != nil:
 		return unanswered(e.Epoch, recipes.OpList, err)
+	case c.dirs.saw(t.dir, stat):
+		if data, stat, err := c.conn.Get(t.dir); err == nil { // if it fails the next listing learns it
+			c.dirs.read(t.dir, data, stat)
+		}
 	}
 	listed := recipes.Listed{Epoch: e.Epoch}
 	for _, child := range children {
@@ -99,8 +113,8 @@ func (c *client) list(t *Seat, e recipes.List, id string) (recipes.Input, error)
 		return listed, nil
 	}
 	own := path.Join(t.dir, listed.Own.Name.Text)
-	t.drop(c, t.nameOwn(e.Epoch, own))
-	stat, err := c.observe(own, t)
+	t.drop(c, t.nameOwn(e.Epoch, own, 0))
+	stat, err = c.observe(own, t)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		listed.Own = recipes.Own{}
@@ -108,6 +122,7 @@ func (c *client) list(t *Seat, e recipes.List, id string) (recipes.Input, error)
 		return unanswered(e.Epoch, recipes.OpList, err)
 	default:
 		listed.Own.Owner, listed.Own.Token = stat.EphemeralOwner, stat.Czxid
+		t.nameOwn(e.Epoch, own, stat.Czxid)
 	}
 	return listed, nil
 }
@@ -116,8 +131,9 @@ func (c *client) list(t *Seat, e recipes.List, id string) (recipes.Input, error)
 // armed already.
 func (c *client) watch(t *Seat, e recipes.Watch) (recipes.Input, error) {
 	node := path.Join(t.dir, e.Node)
-	_, err := c.observe(node, t)
+	stat, err := c.observe(node, t)
 	if err == nil {
+		t.sawPred(node, stat.Czxid)
 		return nil, nil
 	}
 	if errors.Is(err, zk.ErrNoNode) {
@@ -178,7 +194,13 @@ func (c *client) check(node string) error {
 
 // remove deletes the own node.
 func (c *client) remove(t *Seat, e recipes.Delete) (recipes.Input, error) {
-	err := c.conn.Delete(path.Join(t.dir, e.Node), anyVersion)
+	node := path.Join(t.dir, e.Node)
+	if e.Floor {
+		if done, in, err := c.removeWithFloor(t, e, node); done {
+			return in, err
+		}
+	}
+	err := c.conn.Delete(node, anyVersion)
 	if err == nil || errors.Is(err, zk.ErrNoNode) {
 		return recipes.Deleted{Epoch: e.Epoch}, nil
 	}

@@ -32,8 +32,10 @@ type Seat struct {
 	mu    sync.Mutex
 	guid  guid          // of the latest attempt
 	epoch recipes.Epoch // of own
-	own   string        // the own node, once a listing has found it
+	own   string        // the own node, once a listing or its creation has named it
+	born  int64         // the zxid that created it, or 0
 	pred  string        // what is to be watched beside it
+	ahead int64         // the zxid that created pred, or 0
 	left  bool          // closed: interested in nothing any more
 }
 
@@ -93,12 +95,27 @@ func (t *Seat) Watch(e recipes.Watch) {
 	})
 }
 
+// Advance asks whether the seat's turn has come, now that the node it waited for is
+// gone, and asks to be told when the next one is.
+func (t *Seat) Advance(e recipes.Advance) {
+	t.mu.Lock()
+	var past int64
+	if t.pred == path.Join(t.dir, e.Past) {
+		past = t.ahead
+	}
+	t.mu.Unlock()
+	before := t.follow(path.Join(t.dir, e.Next))
+	t.requestFor(e.Node, e.Epoch, recipes.OpAdvance, func(c *client) (recipes.Input, error) {
+		t.drop(c, before)
+		return c.advance(t, e, past)
+	})
+}
+
 // Claim proves that the own node exists and the session lives.
 func (t *Seat) Claim(e recipes.Claim) {
-	node := path.Join(t.dir, e.Node)
-	t.session.actor.Post(&asked{seat: t, epoch: e.Epoch, op: recipes.OpClaim, node: node, run: func(c *client) (recipes.Input, error) {
+	t.requestFor(e.Node, e.Epoch, recipes.OpClaim, func(c *client) (recipes.Input, error) {
 		return c.claim(t, e)
-	}})
+	})
 }
 
 // Delete removes the own node.
@@ -123,6 +140,11 @@ func (t *Seat) request(epoch recipes.Epoch, op recipes.Op, run func(*client) (re
 	t.session.actor.Post(&asked{seat: t, epoch: epoch, op: op, run: run})
 }
 
+// requestFor is request for what may end in a grant of the own node.
+func (t *Seat) requestFor(own string, epoch recipes.Epoch, op recipes.Op, run func(*client) (recipes.Input, error)) {
+	t.session.actor.Post(&asked{seat: t, epoch: epoch, op: op, node: path.Join(t.dir, own), run: run})
+}
+
 func (t *Seat) newGUID(attempt recipes.Attempt) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -138,19 +160,51 @@ func (t *Seat) follow(pred string) (before string) {
 	if t.left {
 		return ""
 	}
-	before, t.pred = t.pred, pred
+	if before = t.pred; before != pred {
+		t.pred, t.ahead = pred, 0
+	}
 	return before
 }
 
-// nameOwn notes which node is the own one, and returns the one before it. A request
-// of a past epoch, which may be answered late, has nothing to say.
-func (t *Seat) nameOwn(epoch recipes.Epoch, own string) (before string) {
+// sawPred notes which zxid created the node that is watched.
+func (t *Seat) sawPred(pred string, czxid int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.pred == pred {
+		t.ahead = czxid
+	}
+}
+
+// token returns the zxid that created the own node, or 0.
+func (t *Seat) token(own string) int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.own != own {
+		return 0
+	}
+	return t.born
+}
+
+// want registers the seat's interest in the own node, unless it has another one or
+// none by now. The watch is still to be armed.
+func (t *Seat) want(c *client, own string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.own == own && own != "" {
+		c.watches.want(own, t)
+	}
+}
+
+// nameOwn notes which node is the own one and which zxid created it, 0 if that is
+// not known, and returns the one before it. A request of a past epoch, which may be
+// answered late, has nothing to say.
+func (t *Seat) nameOwn(epoch recipes.Epoch, own string, born int64) (before string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.left || epoch < t.epoch {
 		return ""
 	}
-	before, t.epoch, t.own = t.own, epoch, own
+	before, t.epoch, t.own, t.born = t.own, epoch, own, born
 	return before
 }
 
@@ -184,7 +238,7 @@ func (t *Seat) leave(c *client) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	own, pred := t.own, t.pred
-	t.own, t.pred, t.left = "", "", true
+	t.own, t.born, t.pred, t.ahead, t.left = "", 0, "", 0, true
 	t.forget(c, own)
 	t.forget(c, pred)
 }

@@ -10,8 +10,8 @@ import (
 func TestALateListingDoesNotTakeTheInterestAway(t *testing.T) {
 	c := &client{watches: newWatches()}
 	s := &Seat{}
-	s.nameOwn(recipes.Epoch(2), "/dir/new")
-	if before := s.nameOwn(recipes.Epoch(1), "/dir/old"); before != "" {
+	s.nameOwn(recipes.Epoch(2), "/dir/new", 0)
+	if before := s.nameOwn(recipes.Epoch(1), "/dir/old", 0); before != "" {
 		t.Errorf("the past epoch took the place of %q", before)
 	}
 	s.note(c, "/dir/new")

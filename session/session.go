@@ -58,9 +58,10 @@ type Session struct {
 	client  *client
 	living  int // clients that have not ended
 	seats   map[*Seat]struct{}
-	claims  map[*Seat]string // the node that a seat has last claimed and not given up
-	holders map[*Seat]string // those of them that were told that the claim is fresh
-	parked  []request        // waiting for a connection or for room
+	claims  map[*Seat]*asked   // the latest request of a seat that may end in a grant
+	holders map[*Seat]string   // the nodes of those that were told that an answer of that kind is fresh
+	bare    map[*Seat]struct{} // the holders whose nodes nobody watches yet
+	parked  []request          // waiting for a connection or for room
 	running int
 	closing bool
 
@@ -82,7 +83,7 @@ func Open(ctx context.Context, servers Servers, cfg Config, group *actors.Group,
 	s := &Session{
 		servers: servers, chroot: servers.Chroot, cfg: cfg, group: group, news: news,
 		first: make(chan error, 1), closed: make(chan struct{}), clock: clock{cfg.Asleep},
-		seats: map[*Seat]struct{}{}, claims: map[*Seat]string{}, holders: map[*Seat]string{},
+		seats: map[*Seat]struct{}{}, claims: map[*Seat]*asked{}, holders: map[*Seat]string{}, bare: map[*Seat]struct{}{},
 		view: view{state: Connecting},
 	}
 	if s.clock.asleep == nil {

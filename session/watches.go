@@ -48,6 +48,18 @@ func (w *watches) note(path string, seat *Seat) (arm bool) {
 	return arm
 }
 
+// want registers the seat's interest in a path that somebody is about to have watched.
+func (w *watches) want(path string, seat *Seat) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := w.paths[path]
+	if p == nil {
+		p = &watched{seats: map[*Seat]struct{}{}}
+		w.paths[path] = p
+	}
+	p.seats[seat] = struct{}{}
+}
+
 // failed says that the watch on the path was not armed after all. The seat, if it
 // is not nil, will be told and not be interested any more; the result is whether
 // others are, who take the watch for armed.

@@ -1,0 +1,138 @@
+package session
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// The data of a directory that we made says so, and may say more. It is a line
+// with a magic word, and perhaps a second one with a floor: the zxid that created
+// a node which left as a holder, so that nobody older than it is left. A node is
+// named by that zxid and not by its number, for directories are removed when they
+// are empty, and begin with number 0 again.
+const (
+	magic     = "zkgrant\n"
+	floorMark = "floor 0x"
+)
+
+// marker is what a directory's data is without a floor.
+func marker() []byte { return []byte(magic) }
+
+// floorData is what it is with one.
+func floorData(czxid int64) []byte { return fmt.Appendf(nil, "%s%s%x\n", magic, floorMark, czxid) }
+
+// parseFloor reads a directory's data: whether it is one of ours, and its floor, or 0.
+func parseFloor(data []byte) (czxid int64, ours bool) {
+	rest, ours := bytes.CutPrefix(data, []byte(magic))
+	if !ours {
+		return 0, false
+	}
+	text, marked := strings.CutPrefix(string(rest), floorMark)
+	if !marked {
+		return 0, true
+	}
+	czxid, err := strconv.ParseInt(strings.TrimSuffix(text, "\n"), 16, 64)
+	if err != nil {
+		return 0, true // somebody's later form: no floor that we know of
+	}
+	return czxid, true
+}
+
+// mostDirectories bounds what a client remembers. What is not remembered costs a round trip.
+const mostDirectories = 1 << 16
+
+// directories is what one client has learnt of the locks' directories. It is safe
+// for concurrent use.
+//
+// Only in a directory that is ours anything is written to the data: a program's
+// own data is never touched. A directory is known by the zxid that created it, and
+// what is known of it ends as soon as anything shows that there is another one by
+// that name.
+type directories struct {
+	mu    sync.Mutex
+	known map[string]directory
+}
+
+type directory struct {
+	czxid     int64 // of one that is ours; 0 if it is not, or nobody has looked
+	closed    bool  // we may not write its data
+	contended bool  // somebody else was there the last time
+}
+
+func newDirectories() *directories { return &directories{known: map[string]directory{}} }
+
+// writable returns the zxid of the directory if it is ours and its data may be
+// written, or 0.
+func (d *directories) writable(dir string) (czxid int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if k := d.known[dir]; !k.closed {
+		return k.czxid
+	}
+	return 0
+}
+
+// quiet tells whether nobody else was there the last time.
+func (d *directories) quiet(dir string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return !d.known[dir].contended
+}
+
+// saw takes a Stat of the directory. It reports whether reading the data could
+// tell something new.
+func (d *directories) saw(dir string, stat *zk.Stat) (unknown bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	k := d.known[dir]
+	if k.czxid != 0 && k.czxid != stat.Czxid {
+		k = directory{}
+	}
+	k.contended = stat.NumChildren > 1
+	d.keep(dir, k)
+	return k.czxid == 0 && !k.closed && int(stat.DataLength) >= len(magic)
+}
+
+// read takes the directory's data.
+func (d *directories) read(dir string, data []byte, stat *zk.Stat) {
+	if _, ours := parseFloor(data); !ours {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	k := d.known[dir]
+	k.czxid = stat.Czxid
+	d.keep(dir, k)
+}
+
+// shut says that we may not write the directory's data.
+func (d *directories) shut(dir string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	k := d.known[dir]
+	k.closed = true
+	d.keep(dir, k)
+}
+
+// forget says that there is no such directory, or another one.
+func (d *directories) forget(dir string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.known, dir)
+}
+
+// keep is called with mu held.
+func (d *directories) keep(dir string, k directory) {
+	if _, known := d.known[dir]; !known && len(d.known) >= mostDirectories {
+		for other := range d.known { // any one
+			delete(d.known, other)
+			break
+		}
+	}
+	d.known[dir] = k
+}

@@ -1,0 +1,141 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"sync"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// This file is what makes a lock cost one round trip, and a handoff as much in a
+// long queue as in a short one: the requests that write a directory's data, and the
+// one that reads it.
+
+// createMarked makes the node and sets the directory's marker in one transaction.
+// The directory's Stat in the answer was taken behind the create: a directory with
+// one child holds our node and no other, and the zxid of its change is that of our
+// node's creation. It reports done if there is nothing more to try: the node was
+// made, or nobody can tell, or a server refused it for a reason that a plain create
+// would meet as well.
+func (c *client) createMarked(t *Seat, epoch recipes.Epoch, prefix string, czxid int64) (done bool, _ recipes.Input, _ error) {
+	res, err := c.conn.Multi(
+		&zk.CreateRequest{Path: prefix, Data: t.data, Acl: t.acl, Flags: zk.FlagEphemeral | zk.FlagSequence},
+		&zk.SetDataRequest{Path: t.dir, Data: marker(), Version: anyVersion})
+	failed := FailedOp(res)
+	outcome, err := ClassifyMulti(res, err)
+	switch {
+	case outcome == Done && len(res) > 1 && res[1].Stat != nil:
+		return c.joined(t, epoch, res[0].String, res[1].Stat, czxid)
+	case errors.Is(err, zk.ErrNoNode):
+		c.dirs.forget(t.dir)
+		return false, nil, nil
+	case outcome == Refused && failed > 0:
+		c.dirs.shut(t.dir)
+		return false, nil, nil
+	case outcome == Done: // it was made, and the client does not say what it is called
+		outcome = Unknown
+	}
+	in, err := classified(epoch, recipes.OpCreate, outcome, err)
+	return true, in, err
+}
+
+// joined reads the answer to a marked create.
+func (c *client) joined(t *Seat, epoch recipes.Epoch, made string, stat *zk.Stat, czxid int64) (bool, recipes.Input, error) {
+	created, err := named(epoch, made)
+	if err != nil {
+		return true, recipes.Unknown{Epoch: epoch, Op: recipes.OpCreate}, err
+	}
+	c.dirs.saw(t.dir, stat)
+	if stat.NumChildren == 1 && stat.Czxid == czxid {
+		created.Alone, created.Token = true, stat.Mzxid
+		t.drop(c, t.nameOwn(epoch, made, created.Token))
+	}
+	return true, created, nil
+}
+
+// removeWithFloor deletes the own node and leaves word that nobody older is left.
+// It reports false if a plain delete has to be tried.
+func (c *client) removeWithFloor(t *Seat, e recipes.Delete, node string) (done bool, _ recipes.Input, _ error) {
+	czxid, token := c.dirs.writable(t.dir), t.token(node)
+	if czxid == 0 || token == 0 {
+		return false, nil, nil
+	}
+	res, err := c.conn.Multi(
+		&zk.DeleteRequest{Path: node, Version: anyVersion},
+		&zk.SetDataRequest{Path: t.dir, Data: floorData(token), Version: anyVersion})
+	failed := FailedOp(res)
+	outcome, err := ClassifyMulti(res, err)
+	switch {
+	case outcome == Done:
+		if len(res) > 1 && res[1].Stat != nil {
+			c.dirs.saw(t.dir, res[1].Stat)
+		}
+		return true, recipes.Deleted{Epoch: e.Epoch}, nil
+	case failed == 0 && errors.Is(err, zk.ErrNoNode):
+		return true, recipes.Deleted{Epoch: e.Epoch}, nil
+	case outcome == Refused && failed > 0:
+		c.dirs.shut(t.dir)
+		return false, nil, nil
+	}
+	in, err := classified(e.Epoch, recipes.OpDelete, outcome, err)
+	return true, in, err
+}
+
+// advance asks three things in one flight, in any order: whether the directory's
+// floor names the node that is gone, whether the next one stands, and whether the
+// own one does.
+//
+// A floor that names the node was written in the transaction that removed it, by
+// its owner, who held the lock. Whenever it is read, nobody older was left from
+// that transaction on, and nobody between that node and the own one ever was; so
+// the order in which the three are answered does not matter.
+func (c *client) advance(t *Seat, e recipes.Advance, past int64) (recipes.Input, error) {
+	var (
+		wait             sync.WaitGroup
+		floor            int64
+		stands           bool
+		standing, unread error
+	)
+	wait.Go(func() {
+		data, stat, err := c.conn.Get(t.dir)
+		if err != nil {
+			unread = err // without a floor the next one or a listing tells
+			return
+		}
+		c.dirs.saw(t.dir, stat)
+		floor, _ = parseFloor(data)
+	})
+	wait.Go(func() {
+		next := path.Join(t.dir, e.Next)
+		stat, err := c.observe(next, t)
+		if err == nil {
+			stands = true
+			t.sawPred(next, stat.Czxid)
+		}
+		standing = err
+	})
+	res, err := c.conn.Multi(&zk.CheckVersionRequest{Path: path.Join(t.dir, e.Node), Version: anyVersion})
+	wait.Wait()
+	if outcome, err := ClassifyMulti(res, err); outcome != Done {
+		return classified(e.Epoch, recipes.OpAdvance, outcome, err)
+	}
+	advanced := recipes.Advanced{Epoch: e.Epoch, Floor: past != 0 && floor == past, Stands: stands}
+	if !advanced.Floor && !stands && standing != nil && !errors.Is(standing, zk.ErrNoNode) {
+		return unanswered(e.Epoch, recipes.OpAdvance, standing)
+	}
+	return advanced, unread
+}
+
+// named reads the name that a server gave to a node.
+func named(epoch recipes.Epoch, made string) (recipes.Created, error) {
+	name, ok := events.ParseName(path.Base(made))
+	if !ok {
+		return recipes.Created{}, fmt.Errorf("zkgrant: a server made %q", made)
+	}
+	return recipes.Created{Epoch: epoch, Node: name}, nil
+}
