@@ -58,7 +58,8 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 	}
 	c.rewatch = func(path string) { s.actor.Post(&rearming{epoch, path}) }
 	c.link = newLink(linkEvents{
-		now: s.clock.now,
+		now:   s.clock.now,
+		start: s.group.Go,
 		onAnswered: func(sent, answered time.Time, op, zkErr int32) {
 			if c.lease.answered(frame{sent, answered}, op, zkErr, c.link.timeout()) {
 				s.actor.Post(lapsed{c})

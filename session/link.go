@@ -9,6 +9,8 @@ import (
 // those of one connection end before the first of the next begins. They must not block and must not call the client.
 // Each may be nil.
 type linkEvents struct {
+	// start runs a function in a goroutine that somebody waits for, or reports that it does not. nil never does.
+	start func(func()) bool
 	// onAnswered reports an answered request: the time just before its first byte was written, the time its
 	// reply was handed to the client, the operation, and the error code in the reply's header (0 if none; a Multi
 	// that failed may carry its code further inside). It comes before the client sees the reply. A
@@ -39,6 +41,9 @@ type link struct {
 func newLink(events linkEvents) *link {
 	if events.now == nil {
 		events.now = time.Now
+	}
+	if events.start == nil {
+		events.start = func(func()) bool { return false }
 	}
 	return &link{events: events}
 }

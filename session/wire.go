@@ -56,6 +56,7 @@ type wire struct {
 	report func(error)   // told why the connection ended, or nil once the handshake is answered
 	in     *bufio.Reader // many small frames come with one system call
 
+	outbox  *outbox
 	out     splitter // writer's
 	outAt   time.Time
 	greeted bool // the first frame out is complete; writer's
@@ -90,33 +91,47 @@ func newWire(conn, socket net.Conn, l *link, deadline time.Time, report func(err
 		handshaking: true, deadline: deadline,
 		pending: make(map[int32]sent),
 	}
+	w.outbox = newOutbox(conn, l.events.start, w.unsent)
 	if err := conn.SetDeadline(deadline); err != nil {
 		return nil, fmt.Errorf("set handshake deadline: %w", err)
 	}
 	return w, nil
 }
 
-// Write sends p. It refuses the request for a new session if the link has had one.
+// Write sends p, or takes it to be sent: it returns before that, except for the handshake. It refuses the request for a new session if the link has had one.
 func (w *wire) Write(p []byte) (int, error) {
 	// The clock is read before the first byte leaves: a session lives for its timeout from the moment the server
 	// hears of us, so a time that is too early is safe and one that is too late is not.
+	wasGreeted := w.greeted // as of before: the handshake itself is sent in the old way
 	if err := w.noteSent(p, w.link.events.now()); err != nil {
 		return 0, w.fail(err)
+	}
+	if wasGreeted {
+		w.outbox.put(p, w.writeDeadline())
+		return len(p), nil
 	}
 	n, err := w.conn.Write(p)
 	if err != nil {
 		err = w.lose(err)
-		if w.greeted {
-			// The client must not hear of it. It answers a request whose write failed at once and again when the
-			// connection has ended, and for the second answer there is not always room: 1. it sends an identity on a
-			// new connection, a request with room for one answer; 2. the write fails, and the error takes the room;
-			// 3. its loop answers all requests of the connection, and waits for ever for somebody to make room, with
-			// its mutex held. So this connection swallows what it is given, and its end is told by Read alone.
-			_ = w.Close()
-			return len(p), nil
-		}
 	}
 	return n, err
+}
+
+// unsent takes the news that the connection cannot send. The client must not hear of it from Write: it answers a request
+// whose write failed at once and again when the connection has ended, and for the second answer there is not always room:
+// 1. it sends an identity on a new connection, a request with room for one answer; 2. the write fails, and the error takes
+// the room; 3. its loop answers all requests of the connection, and waits for ever for somebody to make room, with its mutex
+// held. So this connection swallows what it is given, and its end is told by Read alone.
+func (w *wire) unsent(err error) {
+	_ = w.lose(err)
+	_ = w.Close()
+}
+
+// writeDeadline returns until when the client wants its bytes sent.
+func (w *wire) writeDeadline() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.writeBy
 }
 
 // Read receives into p. Bytes that break the rules are not handed out.
@@ -314,6 +329,9 @@ func (w *wire) SetWriteDeadline(t time.Time) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.writeBy = t
+	if !w.handshaking {
+		return nil // it goes with what is written, which may be sent when the client has taken the deadline back
+	}
 	return w.conn.SetWriteDeadline(w.clamp(t))
 }
 

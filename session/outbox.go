@@ -1,0 +1,89 @@
+package session
+
+import (
+	"net"
+	"sync"
+	"time"
+)
+
+const (
+	// outboxFull is from how many waiting bytes on a write has to wait for the
+	// connection, as it would without an outbox.
+	outboxFull = 1 << 20
+	// outboxKept is the largest buffer that is kept for the next bytes.
+	outboxKept = 64 << 10
+)
+
+// outbox sends what the client writes. The client makes a call for each frame, and
+// every call would be a system call; here whatever has come in while one is under
+// way goes out with the next. Nothing waits for company: the first bytes go at once.
+//
+// There is a goroutine only while something is being sent.
+type outbox struct {
+	conn   net.Conn
+	start  func(func()) bool // runs it in a goroutine, or not and says so
+	failed func(error)       // told once, from that goroutine, why the connection cannot send
+
+	mu      sync.Mutex
+	room    *sync.Cond // there is room again, or never will be
+	waiting []byte
+	spare   []byte
+	by      time.Time // until when the latest of them is to be sent; zero: no matter when
+	sending bool
+	broken  bool
+}
+
+func newOutbox(conn net.Conn, start func(func()) bool, failed func(error)) *outbox {
+	o := &outbox{conn: conn, start: start, failed: failed}
+	o.room = sync.NewCond(&o.mu)
+	return o
+}
+
+// put takes the bytes, in order. What is put into a broken outbox is gone.
+func (o *outbox) put(p []byte, by time.Time) {
+	o.mu.Lock()
+	for len(o.waiting) > outboxFull && !o.broken {
+		o.room.Wait()
+	}
+	if o.broken {
+		o.mu.Unlock()
+		return
+	}
+	o.waiting, o.by = append(o.waiting, p...), by
+	begin := !o.sending
+	o.sending = true
+	o.mu.Unlock()
+	if begin && !o.start(o.send) {
+		o.send()
+	}
+}
+
+// send sends until nothing waits.
+func (o *outbox) send() {
+	o.mu.Lock()
+	for len(o.waiting) > 0 {
+		batch, by := o.waiting, o.by
+		o.waiting, o.spare = o.spare, nil
+		o.mu.Unlock()
+
+		err := o.conn.SetWriteDeadline(by)
+		if err == nil {
+			_, err = o.conn.Write(batch)
+		}
+
+		o.mu.Lock()
+		if err != nil {
+			o.waiting, o.broken, o.sending = nil, true, false
+			o.room.Broadcast()
+			o.mu.Unlock()
+			o.failed(err)
+			return
+		}
+		if cap(batch) <= outboxKept {
+			o.spare = batch[:0]
+		}
+		o.room.Broadcast()
+	}
+	o.sending = false
+	o.mu.Unlock()
+}

@@ -1,0 +1,118 @@
+package session
+
+import (
+	"bytes"
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// slowConn takes one write at a time, when the test lets it.
+type slowConn struct {
+	net.Conn // nil: nothing else is called
+	turn     chan error
+	mu       sync.Mutex
+	writes   [][]byte
+	by       time.Time
+}
+
+func (c *slowConn) Write(p []byte) (int, error) {
+	if err := <-c.turn; err != nil {
+		return 0, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.writes = append(c.writes, bytes.Clone(p))
+	return len(p), nil
+}
+
+func (c *slowConn) SetWriteDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.by = t
+	return nil
+}
+
+func goes(f func()) bool {
+	go f()
+	return true
+}
+
+func TestOutboxSendsInOrderAndWithFewCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn := &slowConn{turn: make(chan error)}
+		o := newOutbox(conn, goes, func(err error) { t.Error(err) })
+		by := time.Now().Add(time.Second)
+		o.put([]byte("a"), by)
+		synctest.Wait() // it is being sent
+		for _, p := range []string{"b", "c", "d"} {
+			o.put([]byte(p), by.Add(time.Second))
+		}
+		conn.turn <- nil
+		conn.turn <- nil
+		synctest.Wait()
+		o.put([]byte("e"), by)
+		conn.turn <- nil
+		synctest.Wait()
+		if got := string(bytes.Join(conn.writes, []byte("|"))); got != "a|bcd|e" {
+			t.Errorf("written: %s", got)
+		}
+		if !conn.by.Equal(by) {
+			t.Errorf("the deadline is %v, want %v", conn.by, by)
+		}
+	})
+}
+
+func TestOutboxMakesAWriterWaitWhenItIsFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn := &slowConn{turn: make(chan error)}
+		o := newOutbox(conn, goes, func(error) {})
+		put := make(chan int, 10)
+		go func() {
+			for i := range 4 {
+				o.put(make([]byte, outboxFull), time.Time{})
+				put <- i
+			}
+		}()
+		synctest.Wait()
+		if n := len(put); n != 3 { // one is being sent, one is the limit, and one more is beyond it
+			t.Errorf("%d did not wait", n)
+		}
+		conn.turn <- nil
+		synctest.Wait()
+		if n := len(put); n != 4 {
+			t.Errorf("%d were put when there was room again", n)
+		}
+		conn.turn <- os.ErrDeadlineExceeded
+		synctest.Wait()
+	})
+}
+
+func TestOutboxThatBreaksTellsOnceAndKeepsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn := &slowConn{turn: make(chan error)}
+		var told []error
+		o := newOutbox(conn, goes, func(err error) { told = append(told, err) })
+		o.put([]byte("a"), time.Time{})
+		synctest.Wait()
+		waits := make(chan struct{})
+		go func() {
+			defer close(waits)
+			for range 4 {
+				o.put(make([]byte, outboxFull), time.Time{})
+			}
+		}()
+		synctest.Wait()
+		conn.turn <- net.ErrClosed
+		<-waits // nobody waits for a connection that is gone
+		o.put([]byte("b"), time.Time{})
+		synctest.Wait()
+		if len(told) != 1 || !errors.Is(told[0], net.ErrClosed) || len(conn.writes) != 0 {
+			t.Errorf("told %v, written %d", told, len(conn.writes))
+		}
+	})
+}
