@@ -36,7 +36,8 @@ var _ zk.Dialer = (*dialer)(nil).Dial
 // 25 ms * 2^(n-1), at most 1 s. A connection counts only if it lived for a tenth of the session timeout or 1 s, whichever is less.
 //
 // From the start of an attempt to the complete answer to the handshake (name lookup, TCP, TLS and ZooKeeper) it takes no more
-// than a third of the session timeout: the client notices a dead connection after two.
+// than three tenths of the session timeout: the client notices a dead connection after two thirds, and with the back-off a
+// mute server costs no more than the last one.
 type dialer struct {
 	link  *link
 	dial  DialFunc
@@ -104,7 +105,7 @@ func (d *dialer) Dial(network, addr string, _ time.Duration) (net.Conn, error) {
 
 // connect makes one connection, up to but without the ZooKeeper handshake.
 func (d *dialer) connect(network, addr string) (*wire, error) {
-	deadline := time.Now().Add(d.timeout() / 3)
+	deadline := time.Now().Add(d.timeout() * 3 / 10)
 	ctx, cancel := context.WithDeadline(d.ctx, deadline)
 	defer cancel()
 	socket, err := d.dial(ctx, network, addr)
