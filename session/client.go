@@ -79,7 +79,7 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 		zk.WithDialer(c.dialer.Dial),
 		zk.WithHostProvider(c.hosts),
 		zk.WithEventCallback(func(ev zk.Event) { s.actor.Post(happened{c, ev}) }),
-		zk.WithLogger(clientLogger{c.logger}),
+		zk.WithLogger(clientLogger{c.logger, c.link}),
 		zk.WithLogInfo(false),
 	)
 	if err != nil {
@@ -139,10 +139,14 @@ func (c *client) hangUp() {
 }
 
 // clientLogger gives the client's log lines to ours.
-type clientLogger struct{ *zap.Logger }
+type clientLogger struct {
+	*zap.Logger
+	link *link
+}
 
 // Printf logs on the debug level: whatever matters reaches us as an event.
 func (l clientLogger) Printf(format string, args ...any) {
+	l.link.backlog.complained()
 	l.Sugar().Debugf("client: "+format, args...)
 }
 
