@@ -16,9 +16,6 @@ import (
 // DialFunc connects to one address, given by name. It must give up when ctx ends.
 type DialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// errStopped is the answer of a dialer after stop.
-var errStopped = errors.New("dialer stopped")
-
 const (
 	backoffMin = 25 * time.Millisecond
 	backoffMax = time.Second
@@ -75,16 +72,18 @@ func newDialer(ctx context.Context, l *link, cfg dialing) *dialer {
 }
 
 // Dial connects to addr. It has the form the client wants; the timeout the client asks for (always 1 s) is ignored.
-// It closes the connection it made before, which the client forgets to do after a session has expired.
+// It closes the connection it made before, which the client forgets to do after a session has expired. After stop it
+// returns a [farewell].
 func (d *dialer) Dial(network, addr string, _ time.Duration) (net.Conn, error) {
 	d.retire()
-	if err := d.wait(); err != nil {
-		return nil, err
+	d.wait()
+	if d.stopped() {
+		return newFarewell(d.timeout()), nil
 	}
 	w, err := d.connect(network, addr)
 	if err != nil {
 		if d.stopped() {
-			return nil, errStopped
+			return newFarewell(d.timeout()), nil
 		}
 		d.note(addr, err)
 		d.mu.Lock()
@@ -98,7 +97,8 @@ func (d *dialer) Dial(network, addr string, _ time.Duration) (net.Conn, error) {
 	// stop may have come while the connection was made. Whoever calls stop and then hardClose expects that
 	// nothing is open afterwards: either hardClose sees current, or it came before and we see stop here.
 	if d.stopped() {
-		return nil, errors.Join(errStopped, w.Close())
+		_ = w.Close() // nobody has seen it
+		return newFarewell(d.timeout()), nil
 	}
 	return w, nil
 }
@@ -173,8 +173,8 @@ func (d *dialer) retire() {
 	}
 }
 
-// wait sits out the back-off.
-func (d *dialer) wait() error {
+// wait sits out the back-off, or what is left of it when stop comes.
+func (d *dialer) wait() {
 	d.mu.Lock()
 	failures := d.failures
 	d.mu.Unlock()
@@ -186,10 +186,6 @@ func (d *dialer) wait() error {
 		case <-d.ctx.Done():
 		}
 	}
-	if d.stopped() {
-		return errStopped
-	}
-	return nil
 }
 
 // backoff returns how long to wait before the next attempt after so many failed ones.
@@ -229,8 +225,8 @@ func (d *dialer) lastError() error {
 	return d.err
 }
 
-// stop makes a Dial under way, and every later one, return at once. It leaves the current connection alone, so that the
-// client can still say goodbye on it. Call [hosts.stop] first.
+// stop makes a Dial under way, and every later one, return a farewell at once. It leaves the current connection alone, so
+// that the client can still say goodbye on it.
 func (d *dialer) stop() { d.cancel() }
 
 func (d *dialer) stopped() bool { return d.ctx.Err() != nil }

@@ -135,6 +135,11 @@ func TestReplacedSessionIsNoticed(t *testing.T) {
 		r.await(t, zk.StateConnected)
 		r.await(t, zk.StateDisconnected)
 		r.await(t, zk.StateDisconnected)
+		for len(r.states) > 0 {
+			if <-r.states == zk.StateHasSession {
+				t.Error("the client took the other session")
+			}
+		}
 		r.end(t)
 		f.wg.Wait()
 		if len(replaced) != 1 {
@@ -142,12 +147,6 @@ func TestReplacedSessionIsNoticed(t *testing.T) {
 		}
 		if err := <-replaced; !errors.Is(err, errSessionReplaced) {
 			t.Error(err)
-		}
-		close(r.states)
-		for s := range r.states {
-			if s == zk.StateHasSession {
-				t.Error("the client took the other session")
-			}
 		}
 		if r.link.session() != 7 || r.conn.SessionID() != 7 {
 			t.Errorf("session %d, client's %d", r.link.session(), r.conn.SessionID())

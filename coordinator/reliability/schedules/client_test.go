@@ -13,10 +13,6 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
-// goodbye is what Close may take beyond the session timeout, if that is short: so long the client waits for
-// the answer to its last request.
-const goodbye = time.Second
-
 // client is one coordinator after the other, behind a network of its own.
 type client struct {
 	clientPlan
@@ -135,7 +131,7 @@ func (c *client) stop() {
 	err := l.Close()
 	took := time.Since(start)
 	w.logf("%s: closed after %v: %v", c.name, took, err)
-	if took > c.timeout+goodbye {
+	if took > c.timeout {
 		w.failf("%s: Close took %v, with a timeout of %v", c.name, took, c.timeout)
 	}
 	if err != nil && healthy {
