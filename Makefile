@@ -22,7 +22,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: test
-test: deps build vet lint race explore schedules ## everything: what has to pass before a change goes in
+test: deps build vet lint race explore schedules mutants ## everything: what has to pass before a change goes in
 	@echo 'test: all passed'
 
 .PHONY: deps
@@ -78,6 +78,10 @@ explore: ## every interleaving of a few clients, which the race detector would m
 schedules: ## ten thousand random schedules of faults, which the race detector would make too slow
 	$(GO) test -count=1 -v -run Schedules ./coordinator/reliability/schedules
 
+.PHONY: mutants
+mutants: ## put 97 bugs into the library, one at a time, and see that a test finds each
+	$(GO) test -count=1 -v -timeout 30m ./coordinator/reliability/mutants
+
 .PHONY: soak
 soak: ## random schedules until stopped
 	ZKGRANT_SOAK=1 $(GO) test -count=1 -timeout 0 -v -run Schedules ./coordinator/reliability/schedules
@@ -95,10 +99,6 @@ reliability: deps ## measure the promises at full length and print the table; ta
 timeline: ## measure and draw a partition's time line: Curator, go-zookeeper, zkgrant
 	bench/deps
 	cd bench && $(GO) run ./timeline
-
-.PHONY: mutants
-mutants: ## put bugs into the library, one at a time, and see which test finds each
-	ZKGRANT_MUTANTS=1 $(GO) test -count=1 -timeout 60m -v ./coordinator/reliability/mutants
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (30s)

@@ -41,7 +41,7 @@ type client struct {
 	greeting bool        // identities are being added
 	up       bool        // requests may be made
 	watchdog *time.Timer // looks at the lease when it may have run out
-	paced    bool        // a paced is due
+	pacer    *time.Timer // posts paced; nil while none is due
 	probing  bool        // a probe is under way
 	over     bool        // no more requests: expired, replaced, or closing
 	inflight int

@@ -156,6 +156,9 @@ func (s *Session) resume(c *client) {
 	if c.watchdog != nil {
 		s.schedule(c) // the timeout may have become shorter
 	}
+	if c.pacer != nil {
+		s.pace(c, 0) // and the time between probes with it
+	}
 	s.pump()
 }
 
