@@ -12,6 +12,8 @@ FUZZTIME ?= 30s
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI := .deps/bin/golangci-lint-$(GOLANGCI_VERSION)
 
+FIGURES := .deps/figures.jsonl
+
 # bench is a module of its own, so that what it compares with never enters a user's go.sum.
 BENCH := $(wildcard bench/go.mod)
 
@@ -20,7 +22,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: test
-test: deps build vet lint race explore ## everything: what has to pass before a change goes in
+test: deps build vet lint race explore schedules mutants ## everything: what has to pass before a change goes in
 	@echo 'test: all passed'
 
 .PHONY: deps
@@ -44,6 +46,9 @@ endif
 .PHONY: lint
 lint: $(GOLANGCI) ## golangci-lint, built from source on the first run
 	$(GOLANGCI) run ./...
+ifneq ($(BENCH),)
+	cd bench && '$(CURDIR)/$(GOLANGCI)' run ./...
+endif
 
 # The version is part of the name, so that another version is another file.
 $(GOLANGCI):
@@ -54,14 +59,46 @@ $(GOLANGCI):
 .PHONY: short
 short: ## the tests, without those on real servers where there are none
 	$(GO) test ./...
+ifneq ($(BENCH),)
+	cd bench && $(GO) test ./...
+endif
 
 .PHONY: race
 race: deps ## the tests under the race detector, on real servers too
 	ZKGRANT_REAL=1 $(GO) test -race -shuffle=on ./...
+ifneq ($(BENCH),)
+	cd bench && $(GO) test -race -shuffle=on ./...
+endif
 
 .PHONY: explore
 explore: ## every interleaving of a few clients, which the race detector would make too slow
 	$(GO) test -count=1 -v -run Explore ./recipes/
+
+.PHONY: schedules
+schedules: ## ten thousand random schedules of faults, which the race detector would make too slow
+	$(GO) test -count=1 -v -run Schedules ./coordinator/reliability/schedules
+
+.PHONY: mutants
+mutants: ## put 97 bugs into the library, one at a time, and see that a test finds each
+	$(GO) test -count=1 -v -timeout 30m ./coordinator/reliability/mutants
+
+.PHONY: soak
+soak: ## random schedules until stopped
+	ZKGRANT_SOAK=1 $(GO) test -count=1 -timeout 0 -v -run Schedules ./coordinator/reliability/schedules
+
+.PHONY: reliability
+reliability: deps ## measure the promises at full length and print the table; takes a while, and wants a quiet machine
+	@rm -f $(FIGURES)
+	@status=0; \
+	ZKGRANT_REAL=1 ZKGRANT_RELIABILITY=1 ZKGRANT_FIGURES='$(CURDIR)/$(FIGURES)' \
+		$(GO) test -count=1 -p 1 -timeout 60m -v ./coordinator/reliability/... || status=$$?; \
+	$(GO) run ./coordinator/reliability/table $(FIGURES); \
+	exit $$status
+
+.PHONY: timeline
+timeline: ## measure and draw a partition's time line: Curator, go-zookeeper, zkgrant
+	bench/deps
+	cd bench && $(GO) run ./timeline
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (30s)

@@ -219,7 +219,10 @@ func (l *Lock) Err() error {
 }
 
 // Valid tells whether the lock is held and its lease has not run out.
-func (l *Lock) Valid() bool { return time.Now().Before(l.Deadline()) }
+func (l *Lock) Valid() bool {
+	deadline := l.Deadline() // first: should the process be halted in between, the clock is read behind that
+	return time.Now().Before(deadline)
+}
 
 // Deadline returns until when the lock can be believed held without further
 // contact; the zero time if it is not held.

@@ -3,6 +3,7 @@ package coordinator_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"testing"
 	"testing/synctest"
@@ -67,6 +68,42 @@ func TestCloseIsBoundedWithASlowReader(t *testing.T) {
 		}
 		time.Sleep(time.Second) // for the reader
 	})
+}
+
+// However short the timeout is, and whatever the network does: the client library alone would wait for a second.
+func TestCloseIsBoundedWithADeadNetwork(t *testing.T) {
+	breakages := map[string]func(srv *zktest.Server){
+		"servers hang":                       func(srv *zktest.Server) { srv.MuteAll(true) },
+		"connection cut, and then they hang": func(srv *zktest.Server) { srv.MuteAll(true); srv.CutAll() },
+		"servers are away":                   func(srv *zktest.Server) { srv.Down(true) },
+	}
+	for name, breaks := range breakages {
+		for _, timeout := range []time.Duration{time.Second, 2 * time.Second, 10 * time.Second} {
+			for _, noticed := range []time.Duration{0, timeout / 10, timeout, 3 * timeout} {
+				t.Run(fmt.Sprintf("%s, T %v, since %v", name, timeout, noticed), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						srv := zktest.Start(t, zktest.Tick(timeout/2))
+						c, err := coordinator.Connect(t.Context(), srv.Addr(), srv.Option(), coordinator.WithSessionTimeout(timeout))
+						if err != nil {
+							t.Fatal(err)
+						}
+						hold(t, c.Mutex(lockPath))
+						waiting := queue(c.Mutex(lockPath))
+						breaks(srv)
+						time.Sleep(noticed)
+						start := time.Now()
+						_ = c.Close()
+						if took := time.Since(start); took > timeout {
+							t.Errorf("Close took %v", took)
+						}
+						if !isClosed(waiting.Done()) {
+							t.Error("it is closed, and somebody waits")
+						}
+					})
+				})
+			}
+		}
+	}
 }
 
 func TestDoReturnsWhenItsContextEndsThoughTheServerHangs(t *testing.T) {

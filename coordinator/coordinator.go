@@ -113,9 +113,9 @@ func (c *Coordinator) Close() error {
 			c.mu.Unlock()
 		}
 	}
-	c.session.Close(bound / 8)
-	<-c.empty // the end of the session ends what is left
-	c.stream.Close(bound / 4)
+	c.session.Close(bound / 8) // twice that at most: for requests, and for the farewell
+	<-c.empty                  // the end of the session ends what is left
+	c.stream.Close(bound / 8)
 	c.group.Close()
 	return err
 }

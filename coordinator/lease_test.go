@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -133,6 +134,53 @@ func leadOfLost(t *testing.T, f fault, tick, timeout, wait, held time.Duration) 
 		f.end(srv, grant.Session)
 	})
 	return lead, told
+}
+
+// A follower that loses its leader twice, with half a tick or less in between, passes its signs of life on in between
+// or not at all; the lease tells the two apart.
+func TestLostComesBeforeTheExpiryBehindAFollowerThatIsCutOffTwice(t *testing.T) {
+	const tick, timeout = time.Second, 12 * time.Second
+	seed := uint64(time.Now().UnixNano())
+	rng := rand.New(rand.NewPCG(seed, 0))
+	lost := 0
+	for range 300 {
+		first, between := time.Duration(rng.Int64N(int64(timeout))), time.Duration(rng.Int64N(int64(tick/2)))
+		phase := time.Minute + time.Duration(rng.Int64N(int64(3*timeout)))
+		synctest.Test(t, func(t *testing.T) {
+			srv := zktest.Start(t, zktest.Tick(tick), zktest.Followers())
+			options := []coordinator.Option{coordinator.WithSessionTimeout(timeout), coordinator.WithTickTime(tick)}
+			a, grant := hold(t, connect(t, srv, options...).Mutex(lockPath))
+			next := queue(connect(t, srv, options...).Mutex(lockPath))
+			time.Sleep(phase)
+			srv.Intercept(func(r zktest.Request) zktest.Action {
+				if r.Op == zktest.OpConnect && r.Session == grant.Session {
+					return zktest.CutBefore() // it finds no other server
+				}
+				return zktest.Pass()
+			})
+			defer srv.Intercept(nil)
+			srv.Strand(grant.Session, true)
+			time.Sleep(first)
+			srv.Strand(grant.Session, false)
+			time.Sleep(between)
+			if !a.Valid() {
+				return // over before it began
+			}
+			srv.Strand(grant.Session, true)
+			defer srv.Strand(grant.Session, false)
+			if _, err := next.Wait(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if a.Valid() || len(a.Lost()) == 0 {
+				t.Errorf("granted to the next one; valid %v, told %v (seed %d: %v, then %v after %v)",
+					a.Valid(), len(a.Lost()) == 1, seed, first, between, phase)
+			}
+			lost++
+		})
+	}
+	if lost < 100 {
+		t.Errorf("only %d of 300 trials came to a loss (seed %d)", lost, seed)
+	}
 }
 
 // A lock is not lost on a healthy follower, whatever the phase of its grant.

@@ -305,6 +305,7 @@ func TestWhatHappensInsideDo(t *testing.T) {
 				if _, err := next.Wait(t.Context()); err != nil || time.Since(start) > time.Second {
 					t.Errorf("the next one: %v after %v", err, time.Since(start))
 				}
+				synctest.Wait() // Do does not wait for its node to go
 				if got := srv.Children(lockPath); len(got) != 1 {
 					t.Errorf("left: %v", got)
 				}

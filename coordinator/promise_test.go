@@ -180,7 +180,7 @@ func TestNodesRemovedByHand(t *testing.T) {
 // acquisition and its release, once before the server has executed it and once
 // after, so that the reply is lost.
 func TestNoNodeIsLeftWhateverReplyIsLost(t *testing.T) {
-	const requests = 14 // more than the whole story takes
+	const requests = 30 // more than the whole story takes
 	for name, action := range map[string]zktest.Action{"request": zktest.CutBefore(), "reply": zktest.CutAfter()} {
 		for nth := 1; nth <= requests; nth++ {
 			t.Run(fmt.Sprintf("%s %d", name, nth), func(t *testing.T) {

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"path"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -243,148 +241,6 @@ func TestRealLeaderIsKilled(t *testing.T) {
 		t.Fatalf("leader %d after %d: %v", next, leader, err)
 	}
 	o.survived(t, raw)
-}
-
-// partition is a TCP proxy whose two sides can be kept from hearing each other while both connections stay open.
-type partition struct {
-	listener net.Listener
-	running  sync.WaitGroup
-
-	mu     sync.Mutex
-	cut    bool
-	healed *sync.Cond
-	conns  []net.Conn
-}
-
-func newPartition(t *testing.T, server string) *partition {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &partition{listener: listener}
-	p.healed = sync.NewCond(&p.mu)
-	p.running.Go(func() {
-		for {
-			front, err := listener.Accept()
-			if err != nil {
-				return // closed
-			}
-			back, err := net.Dial("tcp", server)
-			if err != nil {
-				_ = front.Close() // the client sees a connection that ends
-				continue
-			}
-			p.mu.Lock()
-			p.conns = append(p.conns, front, back)
-			p.mu.Unlock()
-			p.running.Go(func() { p.pass(front, back) })
-			p.running.Go(func() { p.pass(back, front) })
-		}
-	})
-	t.Cleanup(func() {
-		p.heal()
-		if err := listener.Close(); err != nil {
-			t.Error(err)
-		}
-		p.mu.Lock()
-		for _, c := range p.conns {
-			_ = c.Close() // most have been closed already
-		}
-		p.mu.Unlock()
-		p.running.Wait()
-	})
-	return p
-}
-
-// pass copies until one of the connections ends, and holds everything back while there is a partition.
-func (p *partition) pass(to, from net.Conn) {
-	defer to.Close()
-	buf := make([]byte, 1<<16)
-	for {
-		n, err := from.Read(buf)
-		p.mu.Lock()
-		for p.cut {
-			p.healed.Wait()
-		}
-		p.mu.Unlock()
-		if _, werr := to.Write(buf[:n]); err != nil || werr != nil {
-			return
-		}
-	}
-}
-
-func (p *partition) begin() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.cut = true
-}
-
-func (p *partition) heal() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.cut = false
-	p.healed.Broadcast()
-}
-
-// A holder that the servers cannot hear is told before the next one is.
-func TestRealHolderIsPartitionedAway(t *testing.T) {
-	t.Parallel()
-	const timeout = 3 * time.Second
-	e := ensemble.Start(t, 1)
-	p := newPartition(t, e.Addr(0))
-	away := connectReal(t, p.listener.Addr().String(), coordinator.WithSessionTimeout(timeout))
-	near := connectReal(t, e.Connect())
-	held := away.Mutex("/locks/partition").Acquire(t.Context())
-	grant := grantOf(t, held)
-	if left := time.Until(held.Deadline()); left > timeout || left < timeout/2 {
-		t.Errorf("lease of %v with a timeout of %v", left, timeout)
-	}
-	wanted := near.Mutex("/locks/partition").Acquire(t.Context())
-	queued(t, rawClient(t, e.Addr(0)), "/locks/partition", 2)
-
-	p.begin()
-	begun := time.Now()
-	var lost events.Lost
-	var lostAt, grantedAt time.Duration
-	var next events.Grant
-	for lostAt == 0 || grantedAt == 0 {
-		select {
-		case lost = <-held.Lost():
-			lostAt = time.Since(begun)
-			if held.Valid() {
-				t.Error("lost, and valid")
-			}
-		case next = <-wanted.Granted():
-			grantedAt = time.Since(begun)
-			if held.Valid() {
-				t.Error("valid, and granted to somebody else")
-			}
-		case <-realContext(t).Done():
-			t.Fatalf("lost after %v, granted after %v", lostAt, grantedAt)
-		}
-	}
-	t.Logf("timeout %v: lost after %v, the next grant after %v", timeout, lostAt.Round(time.Millisecond), grantedAt.Round(time.Millisecond))
-	if lostAt >= grantedAt {
-		t.Error("the next one was first")
-	}
-	if lost.Reason != events.ReasonLeaseRanOut || !errors.Is(lost.Err, coordinator.ErrLeaseRanOut) || lost.Token != grant.Token || next.Token <= grant.Token {
-		t.Errorf("%+v, then %+v", lost, next)
-	}
-	if err := endOf(t, held); !errors.Is(err, coordinator.ErrLeaseRanOut) {
-		t.Error(err)
-	}
-
-	// Back in touch it has another session, and queues up like everybody else.
-	old := grant.Session
-	p.heal()
-	again := away.Mutex("/locks/partition").Acquire(t.Context())
-	queued(t, rawClient(t, e.Addr(0)), "/locks/partition", 2)
-	wanted.Release()
-	if grant := grantOf(t, again); grant.Session == old || grant.Token <= next.Token {
-		t.Errorf("%+v after %+v", grant, next)
-	}
-	again.Release()
 }
 
 // What one server is enough for.

@@ -16,9 +16,8 @@ const (
 	// restoreWait bounds how long requests are held back after a reconnect for the
 	// client to restore its watches.
 	restoreWait = 100 * time.Millisecond
-	// farewell is how long a client may take to end its session and its goroutines
-	// before its socket is closed.
-	farewell = time.Second
+	// expiredGrace is how long requests under way may take in a session that is over.
+	expiredGrace = time.Second
 )
 
 // client is one zk.Conn and everything that belongs to it: one session, one
@@ -35,6 +34,7 @@ type client struct {
 	dirs    *directories
 	logger  *zap.Logger
 	ended   chan struct{} // closed when the client's own goroutines are gone
+	greeted chan struct{} // size 1: a handshake was answered
 	rewatch func(string)  // has a path watched again; does not block
 
 	// Only the session actor touches these.
@@ -42,10 +42,11 @@ type client struct {
 	greeting bool        // identities are being added
 	up       bool        // requests may be made
 	watchdog *time.Timer // looks at the lease when it may have run out
-	paced    bool        // a paced is due
+	pacer    *time.Timer // posts paced; nil while none is due
 	probing  bool        // a probe is under way
 	over     bool        // no more requests: expired, replaced, or closing
 	inflight int
+	grace    time.Duration // for what is under way, and then for the end of the session
 	closing  bool
 }
 
@@ -53,7 +54,8 @@ type client struct {
 // at the messages before newClient has returned, because it is the caller.
 func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) {
 	c := &client{
-		epoch: epoch, clock: s.clock, lease: newLease(s.cfg.Tick), watches: newWatches(), dirs: newDirectories(), ended: make(chan struct{}),
+		epoch: epoch, clock: s.clock, lease: newLease(s.cfg.Tick), watches: newWatches(), dirs: newDirectories(),
+		ended: make(chan struct{}), greeted: make(chan struct{}, 1),
 		logger: s.cfg.Logger.With(zap.Uint32("epoch", uint32(epoch))),
 	}
 	c.rewatch = func(path string) { s.actor.Post(&rearming{epoch, path}) }
@@ -80,8 +82,16 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 	conn, events, err := zk.Connect(s.servers.Hosts, s.cfg.Timeout,
 		zk.WithDialer(c.dialer.Dial),
 		zk.WithHostProvider(c.hosts),
-		zk.WithEventCallback(func(ev zk.Event) { s.actor.Post(happened{c, ev}) }),
-		zk.WithLogger(clientLogger{c.logger}),
+		zk.WithEventCallback(func(ev zk.Event) {
+			if ev.State == zk.StateHasSession {
+				select {
+				case c.greeted <- struct{}{}:
+				default:
+				}
+			}
+			s.actor.Post(happened{c, ev})
+		}),
+		zk.WithLogger(clientLogger{c.logger, c.link}),
 		zk.WithLogInfo(false),
 	)
 	if err != nil {
@@ -113,21 +123,20 @@ func (c *client) addAuth(auth []Auth) error {
 // the zero time if that was never so.
 func (c *client) deadline() time.Time { return c.clock.ordinary(c.lease.deadline()) }
 
-// stop keeps the client from connecting again and answers what waits in its
-// queue.
-func (c *client) stop() {
-	c.hosts.stop()
+// close ends the session if the server can be reached within the time, and the
+// client's goroutines in any case. It returns when they have ended. No request may
+// be under way or made: the client answers one twice when it is queued while the
+// client quits, and has not always room for both answers.
+//
+// A connection that is being made is waited for: a session that is just beginning
+// should be ended and not forgotten. If there is none by then, a [farewell] stands in.
+func (c *client) close(wait time.Duration) {
 	c.dialer.stop()
-}
-
-// close ends the session if the server can be reached, and the client's
-// goroutines in any case. It returns when they have ended. No request may be under
-// way or made: the client answers one twice when it is queued while the client
-// quits, and has not always room for both answers.
-func (c *client) close() {
-	c.stop()
-	timer := time.AfterFunc(farewell, c.hangUp)
+	timer := time.AfterFunc(wait, c.hangUp)
 	defer timer.Stop()
+	for c.conn.State() != zk.StateHasSession {
+		<-c.greeted
+	}
 	c.conn.Close()
 	<-c.ended
 	c.hangUp()
@@ -141,10 +150,14 @@ func (c *client) hangUp() {
 }
 
 // clientLogger gives the client's log lines to ours.
-type clientLogger struct{ *zap.Logger }
+type clientLogger struct {
+	*zap.Logger
+	link *link
+}
 
 // Printf logs on the debug level: whatever matters reaches us as an event.
 func (l clientLogger) Printf(format string, args ...any) {
+	l.link.backlog.complained()
 	l.Sugar().Debugf("client: "+format, args...)
 }
 

@@ -156,6 +156,9 @@ func (s *Session) resume(c *client) {
 	if c.watchdog != nil {
 		s.schedule(c) // the timeout may have become shorter
 	}
+	if c.pacer != nil {
+		s.pace(c, 0) // and the time between probes with it
+	}
 	s.pump()
 }
 
@@ -172,7 +175,7 @@ func (s *Session) expire(c *client) {
 		s.nobodyHolds()
 		s.broadcast(recipes.Expired{})
 	}
-	s.retire(c, farewell)
+	s.retire(c, expiredGrace)
 	s.connect(c.epoch + 1)
 	s.sweep()
 }
@@ -196,12 +199,12 @@ func (s *Session) onTurnedAway(c *client, err error) {
 // (see [client.close]), and an answer that came later could find no session to
 // take it.
 func (s *Session) retire(c *client, grace time.Duration) {
-	c.over, c.up = true, false
+	c.over, c.up, c.grace = true, false, grace
 	if c.inflight == 0 {
 		s.endClient(c)
 		return
 	}
-	c.stop()
+	c.dialer.stop()
 	time.AfterFunc(grace, func() { s.actor.Post(overdue{c}) })
 }
 
@@ -211,7 +214,7 @@ func (s *Session) endClient(c *client) {
 	}
 	c.closing = true
 	s.group.Go(func() {
-		c.close()
+		c.close(c.grace)
 		s.actor.Post(ended{c})
 	})
 }

@@ -16,9 +16,6 @@ import (
 // DialFunc connects to one address, given by name. It must give up when ctx ends.
 type DialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// errStopped is the answer of a dialer after stop.
-var errStopped = errors.New("dialer stopped")
-
 const (
 	backoffMin = 25 * time.Millisecond
 	backoffMax = time.Second
@@ -36,7 +33,8 @@ var _ zk.Dialer = (*dialer)(nil).Dial
 // 25 ms * 2^(n-1), at most 1 s. A connection counts only if it lived for a tenth of the session timeout or 1 s, whichever is less.
 //
 // From the start of an attempt to the complete answer to the handshake (name lookup, TCP, TLS and ZooKeeper) it takes no more
-// than a third of the session timeout: the client notices a dead connection after two.
+// than three tenths of the session timeout: the client notices a dead connection after two thirds, and with the back-off a
+// mute server costs no more than the last one.
 type dialer struct {
 	link  *link
 	dial  DialFunc
@@ -74,16 +72,18 @@ func newDialer(ctx context.Context, l *link, cfg dialing) *dialer {
 }
 
 // Dial connects to addr. It has the form the client wants; the timeout the client asks for (always 1 s) is ignored.
-// It closes the connection it made before, which the client forgets to do after a session has expired.
+// It closes the connection it made before, which the client forgets to do after a session has expired. After stop it
+// returns a [farewell].
 func (d *dialer) Dial(network, addr string, _ time.Duration) (net.Conn, error) {
 	d.retire()
-	if err := d.wait(); err != nil {
-		return nil, err
+	d.wait()
+	if d.stopped() {
+		return newFarewell(d.timeout()), nil
 	}
 	w, err := d.connect(network, addr)
 	if err != nil {
 		if d.stopped() {
-			return nil, errStopped
+			return newFarewell(d.timeout()), nil
 		}
 		d.note(addr, err)
 		d.mu.Lock()
@@ -97,14 +97,15 @@ func (d *dialer) Dial(network, addr string, _ time.Duration) (net.Conn, error) {
 	// stop may have come while the connection was made. Whoever calls stop and then hardClose expects that
 	// nothing is open afterwards: either hardClose sees current, or it came before and we see stop here.
 	if d.stopped() {
-		return nil, errors.Join(errStopped, w.Close())
+		_ = w.Close() // nobody has seen it
+		return newFarewell(d.timeout()), nil
 	}
 	return w, nil
 }
 
 // connect makes one connection, up to but without the ZooKeeper handshake.
 func (d *dialer) connect(network, addr string) (*wire, error) {
-	deadline := time.Now().Add(d.timeout() / 3)
+	deadline := time.Now().Add(d.timeout() * 3 / 10)
 	ctx, cancel := context.WithDeadline(d.ctx, deadline)
 	defer cancel()
 	socket, err := d.dial(ctx, network, addr)
@@ -172,8 +173,8 @@ func (d *dialer) retire() {
 	}
 }
 
-// wait sits out the back-off.
-func (d *dialer) wait() error {
+// wait sits out the back-off, or what is left of it when stop comes.
+func (d *dialer) wait() {
 	d.mu.Lock()
 	failures := d.failures
 	d.mu.Unlock()
@@ -185,10 +186,6 @@ func (d *dialer) wait() error {
 		case <-d.ctx.Done():
 		}
 	}
-	if d.stopped() {
-		return errStopped
-	}
-	return nil
 }
 
 // backoff returns how long to wait before the next attempt after so many failed ones.
@@ -228,8 +225,8 @@ func (d *dialer) lastError() error {
 	return d.err
 }
 
-// stop makes a Dial under way, and every later one, return at once. It leaves the current connection alone, so that the
-// client can still say goodbye on it. Call [hosts.stop] first.
+// stop makes a Dial under way, and every later one, return a farewell at once. It leaves the current connection alone, so
+// that the client can still say goodbye on it.
 func (d *dialer) stop() { d.cancel() }
 
 func (d *dialer) stopped() bool { return d.ctx.Err() != nil }

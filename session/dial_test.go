@@ -162,8 +162,8 @@ func TestStopInterruptsTheBackoff(t *testing.T) {
 		}
 		start := time.Now()
 		time.AfterFunc(time.Millisecond, d.stop)
-		if _, err := d.Dial("tcp", "a:1", 0); !errors.Is(err, errStopped) || time.Since(start) != time.Millisecond {
-			t.Errorf("%v after %v", err, time.Since(start))
+		if conn, err := d.Dial("tcp", "a:1", 0); !isFarewell(conn) || time.Since(start) != time.Millisecond {
+			t.Errorf("%v, %v after %v", conn, err, time.Since(start))
 		}
 	})
 }
@@ -178,12 +178,12 @@ func TestADialTakesAThirdOfTheTimeoutAtMost(t *testing.T) {
 			},
 		})
 		start := time.Now()
-		if _, err := d.Dial("tcp", "a:1", time.Second); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != testTimeout/3 {
+		if _, err := d.Dial("tcp", "a:1", time.Second); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != testTimeout*3/10 {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
 		d.stop()
-		if _, err := d.Dial("tcp", "a:1", time.Second); !errors.Is(err, errStopped) {
-			t.Error(err)
+		if conn, err := d.Dial("tcp", "a:1", time.Second); !isFarewell(conn) {
+			t.Errorf("%v, %v", conn, err)
 		}
 	})
 }
@@ -204,7 +204,7 @@ func TestConnectAndHandshakeShareOneDeadline(t *testing.T) {
 			return f.dial(ctx, network, addr)
 		}, testTimeout, linkEvents{}, "a:1")
 		r.await(t, zk.StateDisconnected)
-		if took := time.Since(start); took != testTimeout/3 {
+		if took := time.Since(start); took != testTimeout*3/10 {
 			t.Errorf("took %v", took)
 		}
 		r.end(t)
@@ -268,8 +268,8 @@ func TestStopDuringADialLeavesNothingOpen(t *testing.T) {
 				return conn, err
 			},
 		})
-		if _, err := d.Dial("tcp", "a:1", 0); !errors.Is(err, errStopped) {
-			t.Error(err)
+		if conn, err := d.Dial("tcp", "a:1", 0); !isFarewell(conn) {
+			t.Errorf("%v, %v", conn, err)
 		}
 		if !f.sock(1).isClosed() {
 			t.Error("socket still open")
@@ -330,4 +330,9 @@ func TestDialerMayBeWatchedFromOtherGoroutines(t *testing.T) {
 			t.Errorf("%d answers, dialled %v", answers.Load(), f.addrs)
 		}
 	})
+}
+
+func isFarewell(conn net.Conn) bool {
+	_, ok := conn.(*farewell)
+	return ok
 }

@@ -117,7 +117,7 @@ func (s *Session) guard(c *client) {
 	if c.watchdog == nil {
 		s.schedule(c)
 	}
-	if !c.paced {
+	if c.pacer == nil {
 		s.pace(c, s.interval(c))
 	}
 }
@@ -167,20 +167,25 @@ func (s *Session) interval(c *client) time.Duration {
 	return min(s.cfg.ProbeInterval, timeout/probeMin)
 }
 
+// pace has it looked at after the wait, and not before, whether a probe is due. One
+// that has fired and is still in the mailbox comes too early once, and no harm is done.
 func (s *Session) pace(c *client, wait time.Duration) {
-	c.paced = true
-	time.AfterFunc(wait, func() { s.actor.Post(paced{c}) })
+	if c.pacer != nil {
+		c.pacer.Stop()
+	}
+	c.pacer = time.AfterFunc(wait, func() { s.actor.Post(paced{c}) })
 }
 
 // onPace probes, unless something else was written within the interval. One probe
 // does for all that is held: it is the session that must live.
 func (s *Session) onPace(c *client) {
-	c.paced = false
 	if c != s.client || c.over || len(s.holders) == 0 {
+		c.pacer = nil
 		return
 	}
 	now := s.clock.now()
 	if !now.Before(c.lease.deadline()) {
+		c.pacer = nil
 		s.ranOut(c) // the machine was suspended, and timers are late
 		return
 	}

@@ -18,16 +18,14 @@ var errNoHosts = errors.New("no servers")
 // so a changed DNS answer is followed without a new client.
 //
 // The client sleeps a fixed second, which nothing but its own Close interrupts, whenever Next reports that a round
-// is complete. Waiting is the dialer's business, so Next never reports it, with one exception: that sleep is also the only place
-// in its dial loop where the client looks whether it has been closed. After stop Next always reports
-// it, and the loop of a closed client ends there.
+// is complete. Waiting is the dialer's business, so Next never reports it. That sleep is also the only place in its dial
+// loop where the client looks whether it has been closed, and so the dialer of a closed client has to let it connect.
 //
 // All methods are safe for concurrent use.
 type hosts struct {
-	mu      sync.Mutex
-	names   []string
-	next    int
-	stopped bool
+	mu    sync.Mutex
+	names []string
+	next  int
 }
 
 // newHosts shuffles names once, so that many clients with the same connect string spread over the ensemble.
@@ -54,23 +52,15 @@ func (h *hosts) Len() int {
 	return len(h.names)
 }
 
-// Next returns the servers in turn, for ever. Its second result is false until stop has been called, and true from then on.
+// Next returns the servers in turn, for ever. Its second result is always false.
 func (h *hosts) Next() (server string, retryStart bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	server = h.names[h.next]
 	h.next = (h.next + 1) % len(h.names)
-	return server, h.stopped
+	return server, false
 }
 
 // Connected does nothing: after a connection has been lost its server is the last one to try again, and the
 // ring is in that order already.
 func (h *hosts) Connected() {}
-
-// stop lets the client's dial loop see that the client has been closed. Call it before [dialer.stop]: the other way
-// round the loop spins between the two calls.
-func (h *hosts) stop() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.stopped = true
-}

@@ -61,17 +61,6 @@ func TestHostsAreShuffledByTheGivenSource(t *testing.T) {
 	}
 }
 
-func TestHostsLetTheClientStop(t *testing.T) {
-	h := newHosts([]string{"a:1", "b:1"}, testRand())
-	h.Next()
-	h.stop()
-	for range 5 {
-		if _, retryStart := h.Next(); !retryStart {
-			t.Fatal("the client would not look whether it has been closed")
-		}
-	}
-}
-
 func TestHostsRefuseAnEmptyList(t *testing.T) {
 	if err := newHosts(nil, testRand()).Init([]string{"a:1"}); err == nil {
 		t.Fatal("accepted")

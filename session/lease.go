@@ -36,6 +36,13 @@ type frame struct{ sent, answered time.Time }
 // So the leader heard of the session no earlier than f was sent. base is the time
 // of the newest such f. A single server, and a leader, hear sooner.
 //
+// What it rests on is that the leader's question in 2 has reached the follower
+// when w does. If the way from the leader stalled for more than the eighth of a tick
+// that is allowed for, and the question came only just ahead of w's commit, then the
+// follower's reply is still on its way when w is answered. It gets there, unless the
+// way back breaks in that very moment: two faults within one round trip, of which
+// the first alone and the second alone do no harm.
+//
 // The methods take times in any order; a time that is too early for what it says
 // makes base earlier, and never later.
 type proof struct {

@@ -29,7 +29,8 @@ type linkEvents struct {
 // link is what all connections of one client have in common: the one session they carry.
 // All methods are safe for concurrent use.
 type link struct {
-	events linkEvents
+	events  linkEvents
+	backlog backlog
 
 	mu       sync.Mutex
 	id       int64

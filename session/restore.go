@@ -1,6 +1,9 @@
 package session
 
-import "time"
+import (
+	"sync"
+	"time"
+)
 
 // opSetWatches is the operation by which the client asks for its watches again.
 const opSetWatches int32 = 101
@@ -17,6 +20,11 @@ const restoreMax = 20 * time.Millisecond
 // replies write it. By then the client has long passed that point.
 const firstRequest = 5 * time.Millisecond
 
+// longRequest is the length from which on a request for watches may not be the last: of more paths than fit
+// into 128 KiB the client makes several requests, each when the one before is answered. Those before the
+// last are as long as the next path allows.
+const longRequest = 64 << 10
+
 // restoration holds back what the server sends on a resumed connection until the
 // client has asked for its watches again.
 //
@@ -29,21 +37,75 @@ const firstRequest = 5 * time.Millisecond
 // this package asks for nothing else, but a data race has no defined outcome.
 //
 // Replies that come before the request are thus read after it. That a client
-// without watches never asks costs a reconnect restoreMax once.
+// without watches never asks costs a reconnect restoreMax once. Which request is
+// the one of this connection is the backlog's business.
 type restoration struct {
-	asked  chan struct{} // closed by the writer when the request goes out
-	closed bool          // writer's
-	due    bool          // reader's: the connection resumed a session, and nothing was read since
+	backlog *backlog
+	asked   chan struct{} // closed by the writer when the request goes out
+	missing int           // requests until then; guarded by the backlog's mutex
+	due     bool          // reader's: the connection resumed a session, and nothing was read since
 }
 
-func newRestoration() *restoration { return &restoration{asked: make(chan struct{})} }
+// backlog counts the requests for watches that may still wait in the client's queue, for all connections of
+// one client.
+//
+// Such a request can outlive its connection: 1. the session is resumed, and a goroutine of the client's
+// puts the request into the queue; 2. the connection is lost before the request is taken out; 3. the next
+// connection resumes the session, and sends it; 4. its answer arrives, and its zxid is stored, while the
+// client puts together the request of this connection. After some quick losses several may wait. So as many
+// have to go out as may be waiting before one is this connection's for certain.
+//
+// It counts too many if a request was dropped, or if there were no watches to ask for. Then replies wait
+// for restoreMax, by which time the queue is empty.
+type backlog struct {
+	mu      sync.Mutex
+	waiting int
+}
+
+// complained is called by whatever goroutine of the client's logs something. One that could not ask for the
+// watches because the client is being closed does, and it is the only sign that the last zxid has been
+// read: this orders that before the next answer.
+func (b *backlog) complained() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+}
+
+func newRestoration(b *backlog) *restoration {
+	return &restoration{backlog: b, asked: make(chan struct{})}
+}
+
+// begin is the reader's, when the handshake has resumed the session, and before the client hears of that.
+func (r *restoration) begin() {
+	r.backlog.mu.Lock()
+	defer r.backlog.mu.Unlock()
+	r.backlog.waiting++
+	r.missing = r.backlog.waiting
+	r.due = true
+}
 
 // note is told each operation that goes out.
 func (r *restoration) note(op int32) {
-	if op == opSetWatches && !r.closed {
-		r.closed = true
-		close(r.asked)
+	if op != opSetWatches {
+		return
 	}
+	r.backlog.mu.Lock()
+	defer r.backlog.mu.Unlock()
+	r.backlog.waiting = max(0, r.backlog.waiting-1)
+	if r.missing > 0 {
+		if r.missing--; r.missing == 0 {
+			close(r.asked)
+		}
+	}
+}
+
+// answered is told each answer before the client gets it.
+func (r *restoration) answered(s sent) {
+	if s.op != opSetWatches || s.length < longRequest {
+		return
+	}
+	r.backlog.mu.Lock()
+	defer r.backlog.mu.Unlock()
+	r.backlog.waiting++
 }
 
 // await returns when replies may be handed to the client. It is called when due.
@@ -54,5 +116,8 @@ func (r *restoration) await() {
 	select {
 	case <-r.asked:
 	case <-timer.C:
+		r.backlog.mu.Lock()
+		defer r.backlog.mu.Unlock()
+		r.backlog.waiting = 0
 	}
 }

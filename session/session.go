@@ -107,9 +107,9 @@ func Open(ctx context.Context, servers Servers, cfg Config, group *actors.Group,
 	return s, nil
 }
 
-// Close ends the session. Requests under way get the grace to be answered. It
-// returns when nothing of the session is left in this process. The last that
-// seats hear is Expired.
+// Close ends the session. Requests under way get the grace to be answered, and then
+// the servers to hear of the end. It returns when nothing of the session is left in
+// this process. The last that seats hear is Expired.
 func (s *Session) Close(grace time.Duration) {
 	s.actor.Post(shut{grace})
 	<-s.closed

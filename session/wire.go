@@ -40,8 +40,9 @@ const (
 
 // sent is a request under way.
 type sent struct {
-	at time.Time
-	op int32
+	at     time.Time
+	op     int32
+	length int // of the request
 }
 
 // wire is one connection of a client to a server. It passes bytes through unchanged and watches the frames they form: it holds
@@ -87,7 +88,7 @@ func newWire(conn, socket net.Conn, l *link, deadline time.Time, report func(err
 		conn: conn, socket: socket, link: l, report: report, in: bufio.NewReaderSize(conn, readBuffer),
 		out:         splitter{min: minHandshakeRequest, max: maxHandshake},
 		back:        splitter{min: minHandshakeReply, max: maxHandshake},
-		restoration: newRestoration(),
+		restoration: newRestoration(&l.backlog),
 		handshaking: true, deadline: deadline,
 		pending: make(map[int32]sent),
 	}
@@ -197,7 +198,7 @@ func (w *wire) noteRequest() error {
 	if xid == xidPing {
 		w.pings = append(w.pings, w.outAt)
 	} else {
-		w.pending[xid] = sent{at: w.outAt, op: op}
+		w.pending[xid] = sent{at: w.outAt, op: op, length: w.out.length}
 	}
 	return nil
 }
@@ -222,6 +223,7 @@ func (w *wire) noteReceived(p []byte) error {
 				continue
 			}
 			if s, found := w.match(w.back.int32At(0)); found {
+				w.restoration.answered(s)
 				w.link.answered(s.at, s.op, w.back.int32At(12))
 			}
 		}
@@ -278,7 +280,9 @@ func (w *wire) noteHandshake() error {
 		return fmt.Errorf("%w: session timeout %v", errHandshakeMalformed, timeout)
 	}
 	w.endHandshake(id != 0)
-	w.restoration.due = asked != 0
+	if asked != 0 {
+		w.restoration.begin()
+	}
 	w.back.min, w.back.max = minReply, maxFrame
 	w.report(nil)
 	if id != 0 {

@@ -19,7 +19,7 @@ import (
 
 const testTimeout = 9 * time.Second
 
-func TestMuteServerIsGivenUpAfterAThirdOfTheTimeout(t *testing.T) {
+func TestMuteServerIsGivenUpInLessThanAThirdOfTheTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeServer{serve: func(n int, c fakeConn) {
 			switch n {
@@ -39,7 +39,7 @@ func TestMuteServerIsGivenUpAfterAThirdOfTheTimeout(t *testing.T) {
 		r := newRig(t, f.dial, testTimeout, linkEvents{}, "a:1")
 		start := time.Now()
 		r.await(t, zk.StateDisconnected)
-		if took := time.Since(start); took != testTimeout/3 {
+		if took := time.Since(start); took != testTimeout*3/10 {
 			t.Errorf("mute: %v", took)
 		}
 		if err := r.dialer.lastError(); !errors.Is(err, errHandshakeTimeout) || !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -48,7 +48,7 @@ func TestMuteServerIsGivenUpAfterAThirdOfTheTimeout(t *testing.T) {
 		r.await(t, zk.StateConnected)
 		start = time.Now()
 		r.await(t, zk.StateDisconnected)
-		if took := time.Since(start); took != testTimeout/3 {
+		if took := time.Since(start); took != testTimeout*3/10 {
 			t.Errorf("half an answer: %v", took)
 		}
 		r.await(t, zk.StateHasSession)
@@ -61,7 +61,7 @@ func TestMuteServerIsGivenUpAfterAThirdOfTheTimeout(t *testing.T) {
 		r.await(t, zk.StateConnected)
 		start = time.Now()
 		r.await(t, zk.StateDisconnected)
-		if took := time.Since(start); took != testTimeout/9 {
+		if took := time.Since(start); took != testTimeout/10 {
 			t.Errorf("mute after a timeout was negotiated: %v", took)
 		}
 		r.end(t)
@@ -135,6 +135,11 @@ func TestReplacedSessionIsNoticed(t *testing.T) {
 		r.await(t, zk.StateConnected)
 		r.await(t, zk.StateDisconnected)
 		r.await(t, zk.StateDisconnected)
+		for len(r.states) > 0 {
+			if <-r.states == zk.StateHasSession {
+				t.Error("the client took the other session")
+			}
+		}
 		r.end(t)
 		f.wg.Wait()
 		if len(replaced) != 1 {
@@ -142,12 +147,6 @@ func TestReplacedSessionIsNoticed(t *testing.T) {
 		}
 		if err := <-replaced; !errors.Is(err, errSessionReplaced) {
 			t.Error(err)
-		}
-		close(r.states)
-		for s := range r.states {
-			if s == zk.StateHasSession {
-				t.Error("the client took the other session")
-			}
 		}
 		if r.link.session() != 7 || r.conn.SessionID() != 7 {
 			t.Errorf("session %d, client's %d", r.link.session(), r.conn.SessionID())

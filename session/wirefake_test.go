@@ -193,7 +193,6 @@ func (r *rig) await(t *testing.T, want zk.State) {
 func (r *rig) end(t *testing.T) time.Duration {
 	t.Helper()
 	start := time.Now()
-	r.hosts.stop()
 	r.dialer.stop()
 	r.conn.Close()
 	if err := r.dialer.hardClose(); err != nil {

@@ -31,6 +31,9 @@ type conn struct {
 	// What the connection sees instead of the present, if anything.
 	replica           *replica
 	lagging, stranded bool
+	// asked: the leader's question who is alive is on its way to a follower that
+	// has lost it.
+	asked bool
 
 	// The outgoing side. This lock may be taken with the server's lock held,
 	// never the other way round.

@@ -6,7 +6,9 @@ import "time"
 // itself and passes writes on, and keeps to itself that it has heard of a session
 // until the leader asks, every half tick since the start; only a handshake goes to
 // the leader at once. What a follower has not passed on when [Server.Strand] begins
-// is lost. Without this setting the one server is its own leader.
+// is passed on when that ends, if the leader has asked by then, and ahead of the
+// writes that waited: the two talk over one connection, on which nothing overtakes.
+// Without this setting the one server is its own leader.
 func Followers() Setting {
 	return settingFunc(func(s *Server) { s.followers = true })
 }
@@ -32,9 +34,17 @@ func (s *Server) ask(now time.Time) {
 	}
 	s.nextAsk = time.Time{}
 	for c := range s.conns {
-		if c.unreported && !c.gone {
-			c.unreported = false
-			s.renew(c)
+		switch {
+		case c.stranded:
+			c.asked = c.asked || c.unreported
+		case c.unreported && !c.gone:
+			s.report(c)
 		}
 	}
+}
+
+// report has the leader hear of a connection's session.
+func (s *Server) report(c *conn) {
+	c.unreported, c.asked = false, false
+	s.renew(c)
 }

@@ -44,6 +44,9 @@ func (s *Server) Strand(session int64, strand bool) {
 			s.freeze(c)
 		}
 		c.stranded = strand
+		if !strand && c.asked && s.sessions[session] == c.session {
+			s.report(c) // the question was under way all the time
+		}
 		if !strand && !c.lagging {
 			s.thaw(c)
 		}

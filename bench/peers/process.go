@@ -1,0 +1,119 @@
+package peers
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"sync"
+	"time"
+)
+
+const (
+	// patience is how long a process may take to end once its input has ended.
+	patience = 10 * time.Second
+	// tailSize is how much of what a process last said about errors is kept, in bytes.
+	tailSize = 4 << 10
+)
+
+// Line is something that a process printed.
+type Line struct {
+	At   time.Time // when it arrived, with a monotonic clock reading
+	Text string    // without its end
+}
+
+// Process is a program that runs beside this one and prints what happens to it. Its methods may be called by several
+// goroutines.
+type Process struct {
+	cmd   *exec.Cmd
+	input io.Closer
+	said  tail
+	ended chan struct{} // closed when the process is gone and all its lines were heard
+	err   error         // how it ended; set before ended is closed
+
+	patience time.Duration
+	close    sync.Once
+}
+
+// Start starts the command, whose three standard streams must be free. Each line that it prints goes to heard, in
+// order, from one goroutine; a heard that blocks holds up the process in the end. The caller must Close the process,
+// which ends by itself when its standard input does.
+func Start(cmd *exec.Cmd, heard func(Line)) (*Process, error) {
+	p := &Process{cmd: cmd, ended: make(chan struct{}), patience: patience}
+	cmd.Stderr = &p.said
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, fmt.Errorf("peers: starting %s: %w", cmd.Path, err)
+	}
+	p.input = input
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("peers: starting %s: %w", cmd.Path, err)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("peers: starting %s: %w", cmd.Path, err)
+	}
+	go func() {
+		defer close(p.ended)
+		lines := bufio.NewScanner(output)
+		for lines.Scan() {
+			heard(Line{At: time.Now(), Text: lines.Text()})
+		}
+		// The output must be read to its end before Wait, which closes it.
+		p.err = errors.Join(lines.Err(), cmd.Wait())
+	}()
+	return p, nil
+}
+
+// Ended is closed when the process is gone and everything it printed was heard.
+func (p *Process) Ended() <-chan struct{} { return p.ended }
+
+// Complaints is the end of what the process printed on its standard error.
+func (p *Process) Complaints() string { return p.said.String() }
+
+// Close ends the process's input, waits for its end, and kills it if that takes too long, which is an error, as is an
+// exit status other than 0. It may be called more than once.
+func (p *Process) Close() error {
+	var killed error
+	p.close.Do(func() {
+		// A process that has ended has closed the pipe, and says so itself if something was wrong.
+		_ = p.input.Close()
+		overdue := time.NewTimer(p.patience)
+		defer overdue.Stop()
+		select {
+		case <-p.ended:
+		case <-overdue.C:
+			killed = errors.Join(fmt.Errorf("it did not end within %v of its input", p.patience), p.cmd.Process.Kill())
+		}
+	})
+	<-p.ended
+	if err := errors.Join(killed, p.err); err != nil {
+		return fmt.Errorf("peers: %s: %w\n%s", p.cmd.Path, err, p.Complaints())
+	}
+	return nil
+}
+
+// tail is a writer that keeps the last bytes only.
+type tail struct {
+	mu   sync.Mutex
+	kept []byte
+}
+
+// Write keeps what it can.
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.kept = append(t.kept, b...)
+	if over := len(t.kept) - tailSize; over > 0 {
+		t.kept = append(t.kept[:0], t.kept[over:]...)
+	}
+	return len(b), nil
+}
+
+// String returns what was kept.
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.kept)
+}

@@ -1,0 +1,122 @@
+package peers
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// start runs a process and returns it with its lines, which nobody else reads.
+func start(t *testing.T, role string) (*Process, <-chan Line) {
+	t.Helper()
+	lines := make(chan Line, 10) // more than there are
+	p, err := Start(play(role), func(l Line) { lines <- l })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() }) // the test has looked at what it returns
+	return p, lines
+}
+
+// await returns the next line.
+func await(t *testing.T, lines <-chan Line) Line {
+	t.Helper()
+	select {
+	case l := <-lines:
+		return l
+	case <-time.After(30 * time.Second):
+		t.Fatal("nothing is printed")
+		return Line{}
+	}
+}
+
+func TestProcessEndsWithItsInputAndIsHeardToTheEnd(t *testing.T) {
+	t.Parallel()
+	before := time.Now()
+	p, lines := start(t, "polite")
+	var heard []Line
+	for len(heard) == 0 || heard[len(heard)-1].Text != "ready" {
+		heard = append(heard, await(t, lines))
+	}
+	select {
+	case <-p.Ended():
+		t.Error("it ended before its input")
+	default:
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	heard = append(heard, await(t, lines)) // has been heard when Close returns
+	var texts []string
+	for _, l := range heard {
+		texts = append(texts, l.Text)
+		if l.At.Before(before) || l.At.After(time.Now()) {
+			t.Errorf("%q at %v", l.Text, l.At)
+		}
+		before = l.At
+	}
+	if want := []string{"line 0", "line 1", "line 2", "ready", "bye"}; !slices.Equal(texts, want) {
+		t.Errorf("heard %q, want %q", texts, want)
+	}
+	if said := p.Complaints(); said != "a remark\n" {
+		t.Errorf("complaints %q", said)
+	}
+	if err := p.Close(); err != nil {
+		t.Errorf("closed again: %v", err)
+	}
+}
+
+func TestProcessThatFails(t *testing.T) {
+	t.Parallel()
+	p, _ := start(t, "failing")
+	select {
+	case <-p.Ended():
+	case <-time.After(30 * time.Second):
+		t.Fatal("it does not end")
+	}
+	err := p.Close()
+	if err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "what went wrong") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestProcessThatDoesNotEndIsKilled(t *testing.T) {
+	t.Parallel()
+	p, lines := start(t, "stubborn")
+	await(t, lines)
+	p.patience = 10 * time.Millisecond
+	if err := p.Close(); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("%v", err)
+	}
+	select {
+	case <-p.Ended():
+	default:
+		t.Error("Close has returned, and it lives")
+	}
+}
+
+func TestProcessThatIsNoProgram(t *testing.T) {
+	t.Parallel()
+	cmd := play("polite")
+	cmd.Path = t.TempDir()
+	if p, err := Start(cmd, func(Line) {}); err == nil {
+		t.Error("started", p)
+	}
+}
+
+func TestTailKeepsTheEnd(t *testing.T) {
+	t.Parallel()
+	var said tail
+	for range 3 {
+		if n, err := said.Write([]byte(strings.Repeat("x", tailSize))); n != tailSize || err != nil {
+			t.Error(n, err)
+		}
+	}
+	if n, err := said.Write([]byte("end")); n != 3 || err != nil {
+		t.Error(n, err)
+	}
+	if kept := said.String(); len(kept) != tailSize || !strings.HasSuffix(kept, "xend") {
+		t.Errorf("%d bytes, ending in %q", len(kept), kept[len(kept)-10:])
+	}
+}

@@ -1,0 +1,75 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+)
+
+// Server is a standalone ZooKeeper server, which all who are compared share.
+type Server struct {
+	Installation ensemble.Installation // that it runs from
+	Addr         string                // host:port
+	Version      string                // of ZooKeeper, such as 3.8.0
+	JavaVersion  string                // such as 17.0.15
+
+	servers *ensemble.Ensemble
+	folder  string
+}
+
+// StartServer starts a server in a temporary folder of its own and returns when it serves. The caller must Close it.
+// The error wraps [ensemble.ErrNotFound] if there is none on this machine.
+func StartServer(ctx context.Context, settings ...ensemble.Setting) (*Server, error) {
+	installation, err := ensemble.Find()
+	if err != nil {
+		return nil, fmt.Errorf("peers: %w", err)
+	}
+	folder, err := os.MkdirTemp("", "zkgrant-bench")
+	if err != nil {
+		return nil, fmt.Errorf("peers: %w", err)
+	}
+	s := &Server{Installation: installation, folder: folder}
+	if err := s.start(ctx, settings); err != nil {
+		return nil, errors.Join(fmt.Errorf("peers: %w", err), s.Close())
+	}
+	return s, nil
+}
+
+func (s *Server) start(ctx context.Context, settings []ensemble.Setting) (err error) {
+	if s.servers, err = ensemble.Launch(ctx, s.Installation, s.folder, 1, settings...); err != nil {
+		return err
+	}
+	s.Addr = s.servers.Addr(0)
+	if s.Version, err = s.servers.Version(ctx, 0); err != nil {
+		return err
+	}
+	s.JavaVersion, err = javaVersion(ctx, s.Installation.Java)
+	return err
+}
+
+// Close ends the server and removes what it wrote.
+func (s *Server) Close() error {
+	var killed error
+	if s.servers != nil {
+		killed = s.servers.Close()
+	}
+	return errors.Join(killed, os.RemoveAll(s.folder))
+}
+
+// javaVersion asks a java program for its version.
+func javaVersion(ctx context.Context, java string) (string, error) {
+	said, err := exec.CommandContext(ctx, java, "-version").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%s -version: %w", java, err)
+	}
+	version := regexp.MustCompile(`version "([^"]+)"`).FindSubmatch(said)
+	if version == nil {
+		return "", fmt.Errorf("%s -version says %q", java, said)
+	}
+	return string(version[1]), nil
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// seat is where a contender finds its lock.
+type seat struct {
+	addr    string
+	path    string
+	timeout time.Duration // of its session
+	tick    time.Duration // of the server
+}
+
+// say tells the script what the library told.
+type say func(w what, own string)
+
+// contend takes a lock with one of the Go libraries and prints what it is told, until the input ends. It is what a
+// contender's process runs.
+func contend(ctx context.Context, library string, at seat, input io.Reader, output io.Writer) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		defer stop()
+		// Nothing is ever written to it, and an error ends the process as its end does.
+		_, _ = io.Copy(io.Discard, input)
+	}()
+	var one sync.Mutex // line at a time
+	tell := func(w what, own string) {
+		one.Lock()
+		defer one.Unlock()
+		fmt.Fprintln(output, formatTold(w, own))
+	}
+	switch library {
+	case keyStock:
+		return contendStock(ctx, at, tell)
+	case keyOurs:
+		return contendOurs(ctx, at, tell)
+	default:
+		return fmt.Errorf("no library %q to contend with", library)
+	}
+}
+
+// askEvery is how often zkgrant is asked whether the lock is still valid.
+const askEvery = time.Millisecond
+
+// contendOurs uses zkgrant.
+func contendOurs(ctx context.Context, at seat, tell say) (err error) {
+	c, err := coordinator.Connect(ctx, at.addr,
+		coordinator.WithSessionTimeout(at.timeout), coordinator.WithTickTime(at.tick))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	tell(toldConnected, "Connect returned")
+	news := c.Events(ctx)
+	lock := c.Mutex(at.path).Acquire(ctx)
+	var ask <-chan time.Time // while the lock is thought to be held
+	check := func() {
+		if ask != nil && !lock.Valid() {
+			ask = nil
+			tell(toldInvalid, "Valid() is false")
+		}
+	}
+	ticker := time.NewTicker(askEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-lock.Granted():
+			tell(toldGranted, "Grant")
+			ask = ticker.C
+		case lost := <-lock.Lost():
+			check() // it may have come first, by less than a millisecond
+			tell(toldLost, "Lost: "+lost.Reason.String())
+		case <-ask:
+			check()
+		case event, open := <-news:
+			if !open {
+				return nil
+			}
+			tellEvent(tell, event)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// tellEvent tells of the events that concern the connection.
+func tellEvent(tell say, event events.Event) {
+	switch event := event.(type) {
+	case events.Suspended:
+		tell(toldSuspended, "Suspended")
+	case events.Resumed:
+		tell(toldConnected, "Resumed")
+	case events.Connected:
+		tell(toldConnected, "Connected")
+	case events.SessionExpired:
+		tell(toldOther, "SessionExpired")
+	case events.Ended:
+		if event.Err != nil {
+			tell(toldOther, "Ended: "+event.Err.Error())
+		}
+	default: // of the lock, which has its own channels
+	}
+}
+
+// quiet keeps the client's remarks to itself.
+type quiet struct{}
+
+// Printf does nothing.
+func (quiet) Printf(string, ...any) {}
+
+// contendStock uses the lock that comes with the go-zookeeper client.
+func contendStock(ctx context.Context, at seat, tell say) error {
+	conn, news, err := zk.Connect([]string{at.addr}, at.timeout, zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+	if err != nil {
+		return err
+	}
+	defer conn.Close() // which ends a Lock under way, too
+	go func() {
+		if err := zk.NewLock(conn, at.path, zk.WorldACL(zk.PermAll)).Lock(); err != nil {
+			tell(toldFailed, "Lock: "+err.Error())
+			return
+		}
+		tell(toldGranted, "Lock returned")
+	}()
+	for {
+		select {
+		case event := <-news:
+			if event.Type != zk.EventSession {
+				continue
+			}
+			switch event.State {
+			case zk.StateHasSession:
+				tell(toldConnected, event.State.String())
+			case zk.StateDisconnected:
+				tell(toldSuspended, event.State.String())
+			case zk.StateExpired:
+				tell(toldLost, event.State.String()+"; zk.Lock says nothing")
+			default: // on the way to one of these
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}

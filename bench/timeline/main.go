@@ -1,0 +1,104 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// contendCommand, as the first argument, makes the program one of the contenders.
+const contendCommand = "contend"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdin, os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "timeline:", err)
+		os.Exit(1)
+	}
+}
+
+// settings are what the command line says.
+type settings struct {
+	runs    int
+	timeout time.Duration
+	tick    time.Duration
+	heal    time.Duration
+	folder  string
+	draw    bool
+}
+
+func run(ctx context.Context, args []string, input io.Reader, output io.Writer) error {
+	if len(args) > 0 && args[0] == contendCommand {
+		library, at, err := parseSeat(args[1:])
+		if err != nil {
+			return err
+		}
+		return contend(ctx, library, at, input, output)
+	}
+	var s settings
+	flags := flag.NewFlagSet("timeline", flag.ContinueOnError)
+	flags.IntVar(&s.runs, "runs", 3, "how often the script is played")
+	flags.DurationVar(&s.timeout, "timeout", 6*time.Second, "the session timeout of everybody")
+	flags.DurationVar(&s.tick, "tick", 2*time.Second, "the server's tickTime; ZooKeeper's default is 2s")
+	flags.DurationVar(&s.heal, "heal", 30*time.Second, "how long the partition lasts")
+	flags.StringVar(&s.folder, "o", ".", "the `folder` of timeline.json and timeline.svg")
+	flags.BoolVar(&s.draw, "draw", false, "draw timeline.json again, without measuring")
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return nil
+		}
+		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("there is no argument %q", flags.Arg(0))
+	}
+	if s.runs < 1 || s.timeout < 2*s.tick || s.heal < 2*s.timeout {
+		return errors.New("-runs must be at least 1, -timeout two ticks, which is the least a server grants, " +
+			"and -heal two timeouts")
+	}
+	var f *Figures
+	var err error
+	numbers := filepath.Join(s.folder, "timeline.json")
+	if s.draw {
+		f, err = load(numbers)
+	} else if f, err = measure(ctx, s, output); err == nil {
+		err = f.save(numbers)
+	}
+	if err != nil {
+		return err
+	}
+	var drawn bytes.Buffer
+	if err := draw(&drawn, f); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(s.folder, "timeline.svg"), drawn.Bytes(), 0o644); err != nil {
+		return err
+	}
+	return f.print(output)
+}
+
+func formatSeat(library string, at seat) []string {
+	return []string{library, at.addr, at.path, at.timeout.String(), at.tick.String()}
+}
+
+// parseSeat reads what formatSeat has written.
+func parseSeat(args []string) (library string, at seat, err error) {
+	if len(args) != 5 {
+		return "", seat{}, fmt.Errorf("%s takes library, address, path, timeout and tick, not %q", contendCommand, args)
+	}
+	at = seat{addr: args[1], path: args[2]}
+	var wrong error
+	at.timeout, err = time.ParseDuration(args[3])
+	at.tick, wrong = time.ParseDuration(args[4])
+	return args[0], at, errors.Join(err, wrong)
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+	"go.uber.org/goleak"
+
+	"github.com/zkgrant/zkgrant/bench/peers"
+)
+
+// contendEnv, in its environment, makes the test binary the command itself.
+const contendEnv = "ZKGRANT_TEST_CONTENDER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(contendEnv) != "" {
+		if err := run(context.Background(), os.Args[1:], os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// command is what runs a contender that is written in Go.
+func command(l library, at seat) *exec.Cmd {
+	cmd := exec.Command(os.Args[0], append([]string{contendCommand}, formatSeat(l.Key, at)...)...)
+	cmd.Env = append(os.Environ(), contendEnv+"=1")
+	return cmd
+}
+
+func TestSeatOnTheCommandLine(t *testing.T) {
+	t.Parallel()
+	want := seat{addr: "127.0.0.1:2181", path: "/a/b", timeout: 6 * time.Second, tick: 1500 * time.Millisecond}
+	library, got, err := parseSeat(formatSeat(keyOurs, want))
+	if library != keyOurs || got != want || err != nil {
+		t.Errorf("%q, %+v, %v", library, got, err)
+	}
+	for _, bad := range [][]string{
+		nil, {"x"}, {keyOurs, "a", "b", "6", "1s"}, {keyOurs, "a", "b", "6s", "x"}, {keyOurs, "a", "b", "6s", "1s", "more"},
+	} {
+		if _, _, err := parseSeat(bad); err == nil {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+}
+
+func TestCommandLine(t *testing.T) {
+	t.Parallel()
+	empty := t.TempDir()
+	for _, bad := range [][]string{
+		{"-runs", "0"}, {"-timeout", "3s"}, {"-heal", "11s"}, {"-nosuch"}, {"more"}, {contendCommand}, {"-draw", "-o", empty},
+		append([]string{contendCommand}, formatSeat("nosuch", seat{})...),
+	} {
+		var printed strings.Builder
+		if err := run(t.Context(), bad, strings.NewReader(""), &printed); err == nil {
+			t.Errorf("%q is taken: %s", bad, printed.String())
+		}
+	}
+}
+
+// The contender in Java is compiled whenever the timeline is measured; this only sees earlier that it can be.
+func TestTheContenderInJavaCompiles(t *testing.T) {
+	t.Parallel()
+	zookeeper, err := ensemble.Find()
+	if err != nil {
+		t.Skip(err)
+	}
+	curator, err := peers.FindCurator(zookeeper)
+	if errors.Is(err, peers.ErrNotFound) {
+		t.Skip(err)
+	}
+	if err == nil {
+		err = curator.Compile(t.Context(), t.TempDir(), contenderClass, javaContender)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+
+	"github.com/zkgrant/zkgrant/bench/peers"
+)
+
+// javaContender is the contender that uses Curator.
+//
+//go:embed Contender.java
+var javaContender string
+
+// contenderClass is what it is called.
+const contenderClass = "Contender"
+
+// measure plays the script as often as it was asked for.
+func measure(ctx context.Context, s settings, progress io.Writer) (f *Figures, err error) {
+	say := func(format string, args ...any) { fmt.Fprintf(progress, "timeline: "+format+"\n", args...) }
+	server, err := peers.StartServer(ctx, ensemble.Tick(s.tick))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, server.Close()) }()
+	classes, err := os.MkdirTemp("", "zkgrant-timeline")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(classes)) }()
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+
+	f = &Figures{
+		Timeout: millis(s.timeout), Tick: millis(s.tick), Healed: millis(s.heal),
+		Versions: map[string]string{
+			"zookeeper": server.Version,
+			"java":      server.JavaVersion,
+			"go":        runtime.Version(),
+			keyStock:    moduleVersion("github.com/go-zookeeper/zk"),
+		},
+		LeftOut: make(map[string]string),
+	}
+	curator, err := prepareCurator(ctx, server, classes)
+	switch {
+	case err == nil:
+		f.Versions[keyCurator] = curator.Version
+	case ctx.Err() != nil:
+		return nil, err
+	default:
+		say("NO APACHE CURATOR: %v", err)
+		f.LeftOut[keyCurator] = "It was there and could not be compiled against."
+		if errors.Is(err, peers.ErrNotFound) {
+			f.LeftOut[keyCurator] = "It was not there; bench/deps fetches it."
+		}
+	}
+	script := &script{
+		server: server.Addr, timeout: s.timeout, tick: s.tick, healed: s.heal, say: say,
+		command: func(l library, at seat) *exec.Cmd {
+			if l.Key == keyCurator {
+				return curator.Command(classes, contenderClass, at.addr, at.path, fmt.Sprint(at.timeout.Milliseconds()))
+			}
+			return exec.Command(self, append([]string{contendCommand}, formatSeat(l.Key, at)...)...)
+		},
+	}
+	for _, l := range libraries() {
+		if _, out := f.LeftOut[l.Key]; !out {
+			script.contest = append(script.contest, l)
+			f.Measured = append(f.Measured, Measured{Key: l.Key, Name: l.Name, API: l.API})
+		}
+	}
+	for i := range s.runs {
+		say("run %d of %d: %v of partition", i+1, s.runs, s.heal)
+		// Clients ping every third of the session timeout. The cut comes at another part of that third in each run, and
+		// by chance within the part; the phase of the server's clock is left to chance.
+		part := s.timeout / 3 / time.Duration(s.runs)
+		settle := s.timeout/3 + time.Duration(i)*part + rand.N(part)
+		cut, notes, err := script.play(ctx, fmt.Sprintf("/timeline/run%d", i), settle)
+		if err != nil {
+			return nil, fmt.Errorf("run %d: %w", i+1, err)
+		}
+		for j := range f.Measured {
+			m := &f.Measured[j]
+			m.Runs = append(m.Runs, newRun(m.Key, notes, cut))
+			m.Summary = summarize(m.Runs)
+		}
+	}
+	return f, nil
+}
+
+// prepareCurator compiles the contender in Java into the folder.
+func prepareCurator(ctx context.Context, server *peers.Server, classes string) (peers.Curator, error) {
+	curator, err := peers.FindCurator(server.Installation)
+	if err != nil {
+		return peers.Curator{}, err
+	}
+	return curator, curator.Compile(ctx, classes, contenderClass, javaContender)
+}
+
+func millis(d time.Duration) Millis { return Millis(d.Milliseconds()) }
+
+// moduleVersion is that of a module which this program was built with.
+func moduleVersion(path string) string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range info.Deps {
+			if m.Path == path {
+				return m.Version
+			}
+		}
+	}
+	return "?"
+}

@@ -1,0 +1,259 @@
+package main
+
+import (
+	_ "embed"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/template"
+)
+
+// The picture is two lanes for each library below each other, a holder's and that of the next one, over one axis of
+// time. Plotting libraries have no chart of that kind, so it is a template; it names no font that a
+// reader must have.
+//
+//go:embed picture.svg.tmpl
+var pictureTemplate string
+
+// Sizes in the picture's own units, which are pixels unless it is scaled.
+const (
+	pictureWidth   = 1040.0
+	axisLeft       = 210.0
+	axisRight      = pictureWidth - 20
+	groupsTop      = 92.0
+	groupHeight    = 104.0
+	barHeight      = 20.0
+	holderLane     = 40.0 // the middle of its bar
+	nextLane       = 76.0
+	breakWidth     = 22.0
+	legendHeight   = 48.0
+	footnoteHeight = 18.0
+	// beyond this there is no room to the right of a mark.
+	labelsTurn = axisLeft + 0.6*(axisRight-axisLeft)
+)
+
+// axis maps times to places. What lies between early and late, where nothing happens, is left out if it is long.
+type axis struct {
+	first, early Millis  // the first part's ends
+	late, last   Millis  // the second part's; none if late is not after early
+	unit         float64 // of a millisecond
+}
+
+func newAxis(f *Figures) axis {
+	const second = 1000
+	a := axis{first: -second, early: 8 * second, late: f.Healed - second, last: f.Healed + second}
+	for _, m := range f.Measured {
+		s := m.Summary
+		for _, spread := range []Spread{s.Suspended, s.Invalid, s.Lost, s.Expired, s.Granted} {
+			if spread.Max < a.late {
+				a.early = max(a.early, spread.Max)
+			} else {
+				a.last = max(a.last, spread.Max)
+			}
+		}
+	}
+	a.early = (a.early/second + 1) * second
+	a.last = (a.last/second + 1) * second
+	width := axisRight - axisLeft
+	if a.broken() {
+		a.unit = (width - breakWidth) / float64(a.early-a.first+a.last-a.late)
+	} else {
+		a.unit = width / float64(a.last-a.first)
+	}
+	return a
+}
+
+func (a axis) broken() bool { return a.late > a.early }
+
+// x is where a time is drawn. A time that is left out is drawn in the break.
+func (a axis) x(at Millis) float64 {
+	at = min(max(at, a.first), a.last)
+	if !a.broken() || at <= a.early {
+		return axisLeft + float64(at-a.first)*a.unit
+	}
+	if at < a.late {
+		return a.breakX() + breakWidth/2
+	}
+	return axisRight - float64(a.last-at)*a.unit
+}
+
+// breakX is where the break begins.
+func (a axis) breakX() float64 { return axisLeft + float64(a.early-a.first)*a.unit }
+
+// ticks are the full seconds on the axis.
+func (a axis) ticks() []mark {
+	var marks []mark
+	for at := Millis(0); at <= a.last; at += 1000 {
+		if a.broken() && at >= a.early && at <= a.late {
+			continue
+		}
+		marks = append(marks, mark{X: a.x(at), Text: fmt.Sprint(int64(at) / 1000)})
+	}
+	return marks
+}
+
+// picture is what the template draws.
+type picture struct {
+	Width, Height   float64
+	Right           float64 // where the axis ends
+	Top, Depth      float64 // where the lanes begin, and how far down they go; what is below counts from Top, too
+	Scale           float64 // where the numbers of the axis stand
+	Legend          float64
+	Bar             float64 // height of a bar
+	Title, Subtitle string
+	Ticks           []mark
+	Cut, Healed     float64
+	Broken          bool
+	Break           float64 // where the axis does
+	Groups          []group
+	Footnotes       []footnote
+}
+
+// footnote is a line below the legend.
+type footnote struct {
+	Y    float64
+	Text string
+}
+
+// mark is something at a time, with words beside it.
+type mark struct {
+	X        float64
+	Min, Max float64 // of its spread; equal if there is none to show
+	Lane     float64 // the middle of the bar that the spread is drawn on
+	Text     string
+	TextX    float64
+	TextY    float64
+	Anchor   string // of the words, which begin or end at TextX
+}
+
+// span is a stretch of a lane; nothing if it has no width.
+type span struct{ X, Width float64 }
+
+func between(from, to float64) span { return span{from, max(0, to-from)} }
+
+// group is the two lanes of a library.
+type group struct {
+	Y                     float64
+	Name, API             string
+	Verdict, Extent       string // the picture in a few words, and the spread of what they say
+	Harm                  bool   // there are two holders at once
+	Holds, Wrong, Nexts   span
+	Marks                 []mark // with words
+	Suspended, Lost, Ends *mark  // which look different from each other
+}
+
+// draw writes the picture of the figures.
+func draw(w io.Writer, f *Figures) error {
+	t, err := template.New("picture").Funcs(template.FuncMap{
+		"px": func(v float64) string { return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0") },
+	}).Parse(pictureTemplate)
+	if err != nil {
+		return fmt.Errorf("drawing: %w", err)
+	}
+	if err := t.Execute(w, newPicture(f)); err != nil {
+		return fmt.Errorf("drawing: %w", err)
+	}
+	return nil
+}
+
+func newPicture(f *Figures) *picture {
+	a := newAxis(f)
+	runs := 0
+	for _, m := range f.Measured {
+		runs = max(runs, len(m.Runs))
+	}
+	depth := float64(len(f.Measured)) * groupHeight
+	p := &picture{
+		Width: pictureWidth, Right: axisRight, Top: groupsTop, Depth: depth,
+		Scale: depth + 18, Legend: groupsTop + depth + 50, Bar: barHeight,
+		Title: "A holder is cut off from ZooKeeper without a word: when does it hear, and when is the next one let in?",
+		Subtitle: fmt.Sprintf("ZooKeeper %s, session timeout %s, tick %s; seconds since the cut, %s",
+			f.Versions["zookeeper"], f.Timeout, f.Tick, countRuns(runs)),
+		Ticks: a.ticks(), Cut: a.x(0), Healed: a.x(f.Healed), Broken: a.broken(), Break: a.breakX(),
+		Footnotes: footnotes(f),
+	}
+	for i, m := range f.Measured {
+		p.Groups = append(p.Groups, newGroup(m, f.Versions[m.Key], a, float64(i)*groupHeight))
+	}
+	p.Height = p.Legend + legendHeight + float64(len(p.Footnotes))*footnoteHeight
+	return p
+}
+
+// footnotes say what the picture does not show.
+func footnotes(f *Figures) []footnote {
+	texts := []string{"That the connection is down says nothing of the lock."}
+	if f.suspendedInTime() {
+		texts[0] += " Who takes it for a loss all the same is in time here with each library,"
+		texts = append(texts, "and gives up a lock whenever a connection drops.")
+	}
+	for _, key := range slices.Sorted(maps.Keys(f.LeftOut)) {
+		texts = append(texts, fmt.Sprintf("Left out: %s. %s", nameOf(key), f.LeftOut[key]))
+	}
+	var notes []footnote
+	for i, text := range texts {
+		notes = append(notes, footnote{Y: legendHeight + float64(i)*footnoteHeight, Text: text})
+	}
+	return notes
+}
+
+func newGroup(m Measured, version string, a axis, y float64) group {
+	s := m.Summary
+	g := group{Y: y, Name: m.Name, API: strings.TrimSpace(version + " " + m.API)}
+	g.Verdict, g.Extent, g.Harm = m.verdict()
+	// Of the two words to the holder the first has its text to the left, so that the other's does not run into it.
+	lostSide, suspendedSide := toTheRight, toTheLeft
+	if s.Lost.Came > 0 && s.Lost.Median < s.Suspended.Median || a.x(s.Lost.Median) > labelsTurn {
+		lostSide = toTheLeft
+	}
+	if s.Lost.Came > 0 && s.Lost.Median < s.Suspended.Median {
+		suspendedSide = toTheRight
+	}
+	knows, granted := axisRight, axisRight
+	if s.Suspended.Came > 0 {
+		g.Suspended = newMark(a, s.Suspended, holderLane, m.word(toldSuspended), suspendedSide)
+		g.Marks = append(g.Marks, *g.Suspended)
+	}
+	if s.Lost.Came > 0 {
+		g.Lost = newMark(a, s.Lost, holderLane, m.word(toldLost), lostSide)
+		g.Marks = append(g.Marks, *g.Lost)
+		knows = g.Lost.X
+	}
+	if s.Expired.Came > 0 {
+		g.Ends = newMark(a, s.Expired, nextLane, "", toTheLeft)
+	}
+	if s.Granted.Came > 0 {
+		m := newMark(a, s.Granted, nextLane, "next one granted", toTheLeft)
+		g.Marks = append(g.Marks, *m)
+		granted = m.X
+	}
+	g.Holds = between(axisLeft, min(knows, granted))
+	g.Wrong = between(granted, knows)
+	g.Nexts = between(granted, axisRight)
+	return g
+}
+
+// side is where the words of a mark stand.
+type side int
+
+const (
+	toTheLeft side = iota + 1
+	toTheRight
+)
+
+// newMark says the words and the time.
+func newMark(a axis, s Spread, lane float64, words string, where side) *mark {
+	m := &mark{X: a.x(s.Median), Min: a.x(s.Min), Max: a.x(s.Max), Lane: lane, Text: words + " " + s.String()}
+	left, right := m.X, m.X
+	m.TextY = lane - 18 // above the bar
+	if lane == nextLane {
+		m.TextY = lane + 4
+		left, right = m.Min, m.Max // clear of the spread, which is on the same height
+	}
+	m.TextX, m.Anchor = right+8, "start"
+	if where == toTheLeft {
+		m.TextX, m.Anchor = left-8, "end"
+	}
+	return m
+}

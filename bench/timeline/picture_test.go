@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// update has the tests write what they would compare: go test ./timeline -update.
+var update = flag.Bool("update", false, "write the golden files in testdata")
+
+// largest is what a picture may weigh, in bytes.
+const largest = 60 << 10
+
+// golden compares what was made of testdata with the file beside it.
+func golden(t *testing.T, file string, got []byte) {
+	t.Helper()
+	file = filepath.Join("testdata", file)
+	if *update {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s is not what is drawn now; if that is meant, run go test ./timeline -update and look at it", file)
+	}
+}
+
+func drawn(t *testing.T, f *Figures) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := draw(&b, f); err != nil {
+		t.Fatal(err)
+	}
+	if b.Len() > largest {
+		t.Errorf("%d bytes", b.Len())
+	}
+	for tokens := xml.NewDecoder(bytes.NewReader(b.Bytes())); ; {
+		if _, err := tokens.Token(); errors.Is(err, io.EOF) {
+			return b.Bytes()
+		} else if err != nil {
+			t.Fatalf("what is drawn is no XML: %v", err)
+		}
+	}
+}
+
+// The files hold invented figures: all.json what is usual, odd.json what is not (somebody left out for a reason full of
+// signs, a holder that is never told, nobody granted, a partition too short for a break in the axis).
+func TestPicture(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"all", "odd"} {
+		f, err := load(filepath.Join("testdata", name+".json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden(t, name+".svg", drawn(t, f))
+		var printed bytes.Buffer
+		if err := f.print(&printed); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, name+".txt", printed.Bytes())
+	}
+}
+
+// What the README shows is what was measured.
+func TestTheCommittedPictureIsOfTheCommittedFigures(t *testing.T) {
+	t.Parallel()
+	f, err := load(filepath.Join("..", "timeline.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile(filepath.Join("..", "timeline.svg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := drawn(t, f); !bytes.Equal(got, want) {
+		t.Error("timeline.svg is not of timeline.json: run go run ./timeline -draw in bench")
+	}
+	for _, m := range f.Measured {
+		if s := summarize(m.Runs); s != m.Summary || len(m.Runs) == 0 {
+			t.Errorf("%s: the summary is not that of its %d runs", m.Key, len(m.Runs))
+		}
+	}
+}
+
+func TestAxis(t *testing.T) {
+	t.Parallel()
+	measured := func(times ...Millis) []Measured {
+		var m []Measured
+		for _, at := range times {
+			m = append(m, Measured{Summary: Summary{Lost: Spread{Median: at, Min: at, Max: at, Came: 1}}})
+		}
+		return m
+	}
+	for name, c := range map[string]struct {
+		f      Figures
+		broken bool
+	}{
+		"usual":            {Figures{Healed: 30_000, Measured: measured(4_000, 9_999, 30_500)}, true},
+		"late":             {Figures{Healed: 30_000, Measured: measured(25_000, 70_000)}, true},
+		"healed soon":      {Figures{Healed: 12_000, Measured: measured(10_500, 12_100)}, false},
+		"nobody was heard": {Figures{Healed: 12_000}, true},
+	} {
+		a := newAxis(&c.f)
+		if a.broken() != c.broken {
+			t.Errorf("%s: %+v", name, a)
+		}
+		last := axisLeft
+		for at := a.first; at <= a.last; at += 10 {
+			x := a.x(at)
+			if x < last || x > axisRight+1e-6 {
+				t.Fatalf("%s: %d is at %v, after %v", name, at, x, last)
+			}
+			last = x
+		}
+		if last < axisRight-1 {
+			t.Errorf("%s: ends at %v", name, last)
+		}
+		for _, m := range c.f.Measured {
+			lost := m.Summary.Lost.Median
+			if c.broken && lost > a.early && lost < a.late {
+				t.Errorf("%s: %d is left out", name, lost)
+			}
+			if a.x(lost+1) <= a.x(lost-1) {
+				t.Errorf("%s: no difference around %d", name, lost)
+			}
+		}
+		for _, tick := range a.ticks() {
+			if tick.X < axisLeft || tick.X > axisRight {
+				t.Errorf("%s: %s s at %v", name, tick.Text, tick.X)
+			}
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestRecorderWaitsForWhatIsHeard(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRecorder()
+		begin := time.Now()
+		for i, w := range []what{toldConnected, toldSuspended, toldGranted} {
+			time.AfterFunc(time.Duration(i+1)*time.Second, func() { r.hear(note{what: w}) })
+		}
+		if err := r.until(t.Context(), func(n note) bool { return n.what == toldGranted }); err != nil {
+			t.Fatal(err)
+		}
+		if waited := time.Since(begin); waited != 3*time.Second {
+			t.Errorf("waited %v", waited)
+		}
+		if err := r.until(t.Context(), func(n note) bool { return n.what == toldConnected }); err != nil {
+			t.Errorf("what was heard before: %v", err)
+		}
+		if notes := r.take(); len(notes) != 3 || notes[2].what != toldGranted {
+			t.Errorf("%+v", notes)
+		}
+		if notes := r.take(); len(notes) != 0 {
+			t.Errorf("again: %+v", notes)
+		}
+	})
+}
+
+func TestRecorderWaitsNoLonger(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRecorder()
+		begin := time.Now()
+		if err := r.during(t.Context(), time.Minute); err != nil || time.Since(begin) != time.Minute {
+			t.Errorf("%v after %v", err, time.Since(begin))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := r.during(ctx, time.Minute); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+		begin = time.Now()
+		time.AfterFunc(time.Second, func() { r.hear(note{library: "lib", who: next, what: toldFailed, own: "no more"}) })
+		err := r.during(t.Context(), time.Minute)
+		if err == nil || time.Since(begin) != time.Second || !strings.Contains(err.Error(), "lib, next holder: no more") {
+			t.Errorf("%v after %v", err, time.Since(begin))
+		}
+	})
+}

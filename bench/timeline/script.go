@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"time"
+
+	"github.com/zkgrant/zkgrant/bench/peers"
+)
+
+const (
+	// prelude bounds how long it takes until everybody holds or waits.
+	prelude = time.Minute
+	// epilogue bounds, in session timeouts, how long it takes until every holder is connected again once the link has
+	// healed. A client may be waiting for something that it sent during the partition.
+	epilogue = 10
+)
+
+// script is how one run goes.
+type script struct {
+	server  string // host:port
+	timeout time.Duration
+	tick    time.Duration
+	healed  time.Duration // after the cut
+	contest []library
+	command func(l library, at seat) *exec.Cmd // that runs a contender
+	say     func(format string, args ...any)   // how it goes
+}
+
+// play runs the script once, with locks below the folder, and cuts when everybody has been at rest for so long. It
+// returns when that was, and what everybody was told after it.
+func (s *script) play(
+	ctx context.Context, folder string, settle time.Duration,
+) (cut time.Time, notes []note, err error) {
+	link, err := newLink(s.server)
+	if err != nil {
+		return cut, nil, err
+	}
+	defer func() { err = errors.Join(err, link.Close()) }()
+	watch, err := newWatcher(s.server)
+	if err != nil {
+		return cut, nil, err
+	}
+	defer watch.Close()
+
+	c := &cast{script: s, recorder: newRecorder(), folder: folder}
+	defer func() { err = errors.Join(err, c.close()) }()
+	if err := c.enter(ctx, link.addr(), watch); err != nil {
+		return cut, nil, err
+	}
+	c.recorder.take()
+	if err := c.recorder.during(ctx, settle); err != nil {
+		return cut, nil, err
+	}
+	for _, n := range c.recorder.take() {
+		if n.what != toldConnected { // which a library may say after it has got to work
+			return cut, nil, fmt.Errorf("%s: before anything was cut, the %v was told %v: %s", n.library, n.who, n.what, n.own)
+		}
+	}
+
+	link.cut()
+	cut = time.Now()
+	if err := c.recorder.during(ctx, s.healed); err != nil {
+		return cut, nil, err
+	}
+	link.heal()
+	if err := c.reunite(ctx, time.Now()); err != nil {
+		return cut, nil, err
+	}
+	return cut, c.recorder.take(), nil
+}
+
+// cast is the contenders of one run.
+type cast struct {
+	script    *script
+	recorder  *recorder
+	folder    string
+	processes []*peers.Process
+}
+
+func (c *cast) path(l library) string { return c.folder + "/" + l.Key }
+
+// enter starts everybody and returns when, of each library, one holds and the other waits behind it.
+func (c *cast) enter(ctx context.Context, proxy string, watch *watcher) error {
+	ctx, cancel := context.WithTimeout(ctx, prelude)
+	defer cancel()
+	// All holders at once, since a virtual machine takes its time to start; the others when it is decided who holds.
+	for _, l := range c.script.contest {
+		if err := c.start(l, holder, proxy); err != nil {
+			return err
+		}
+	}
+	for _, l := range c.script.contest {
+		granted := func(n note) bool { return n.library == l.Key && n.what == toldGranted }
+		if err := c.recorder.until(ctx, granted); err != nil {
+			return fmt.Errorf("waiting for the first grant of %s: %w", l.Name, err)
+		}
+	}
+	for _, l := range c.script.contest {
+		if err := c.start(l, next, c.script.server); err != nil {
+			return err
+		}
+	}
+	for _, l := range c.script.contest {
+		gone := func(at time.Time) {
+			c.recorder.hear(note{at: at, library: l.Key, who: observer, what: toldLost, own: "the holder's node is gone"})
+		}
+		if err := watch.queue(ctx, c.path(l), gone); err != nil {
+			_, failed := c.recorder.look(func(note) bool { return true })
+			return errors.Join(err, failed)
+		}
+	}
+	return nil
+}
+
+// start runs a contender.
+func (c *cast) start(l library, role who, addr string) error {
+	at := seat{addr: addr, path: c.path(l), timeout: c.script.timeout, tick: c.script.tick}
+	p, err := peers.Start(c.script.command(l, at), func(line peers.Line) {
+		told, own, ok, err := parseTold(line.Text)
+		if err != nil {
+			told, own, ok = toldFailed, err.Error(), true
+		}
+		if ok {
+			c.recorder.hear(note{at: line.At, library: l.Key, who: role, what: told, own: own})
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", l.Name, err)
+	}
+	c.processes = append(c.processes, p)
+	go func() { // until the process is gone, which close sees to; then nobody listens any more
+		<-p.Ended()
+		why := "its process ended\n" + p.Complaints()
+		c.recorder.hear(note{at: time.Now(), library: l.Key, who: role, what: toldFailed, own: why})
+	}()
+	return nil
+}
+
+// reunite waits until every holder is connected again. One that is not is no error: that, too, is a finding.
+func (c *cast) reunite(ctx context.Context, healed time.Time) error {
+	limited, cancel := context.WithTimeout(ctx, epilogue*c.script.timeout)
+	defer cancel()
+	for _, l := range c.script.contest {
+		err := c.recorder.until(limited, func(n note) bool {
+			return n.library == l.Key && n.who == holder && n.what == toldConnected && n.at.After(healed)
+		})
+		if err != nil && ctx.Err() == nil && limited.Err() != nil {
+			c.script.say("%s: the holder is not connected again %v after the link has healed", l.Name, epilogue*c.script.timeout)
+		} else if err != nil {
+			return err
+		}
+	}
+	return c.recorder.during(ctx, time.Second) // what else there is to hear follows on the heels of that
+}
+
+// close ends everybody.
+func (c *cast) close() error {
+	closed := make(chan error, len(c.processes)) // one value of each process
+	for _, p := range c.processes {
+		go func() { closed <- p.Close() }()
+	}
+	var errs []error
+	for range c.processes {
+		errs = append(errs, <-closed)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// String is the time in seconds.
+func (m Millis) String() string {
+	if m%1000 == 0 {
+		return fmt.Sprintf("%d s", int64(m)/1000)
+	}
+	return fmt.Sprintf("%.1f s", float64(m)/1000)
+}
+
+// String is the median in seconds, and the extremes if they differ from it at that precision.
+func (s Spread) String() string {
+	median := fmt.Sprintf("%.1f s", float64(s.Median)/1000)
+	if extent := s.extent(); extent != "" {
+		return median + " (" + extent + ")"
+	}
+	return median
+}
+
+// extent is the extremes in seconds, and empty if that is the same number twice.
+func (s Spread) extent() string {
+	low, high := fmt.Sprintf("%.1f", float64(s.Min)/1000), fmt.Sprintf("%.1f", float64(s.Max)/1000)
+	if low == high {
+		return ""
+	}
+	return low + "–" + high
+}
+
+// late is the same spread seen from the other side.
+func (s Spread) late() Spread {
+	return Spread{Median: -s.Median, Min: -s.Max, Max: -s.Min, Came: s.Came}
+}
+
+// countRuns says what the figures are of how many runs.
+func countRuns(n int) string {
+	if n == 1 {
+		return "one run"
+	}
+	return fmt.Sprintf("median of %d runs (lowest–highest)", n)
+}
+
+// verdict is everything in a few words, the spread of what they say, and whether there were two holders at once.
+func (m Measured) verdict() (words, extent string, harm bool) {
+	granted, late := 0, 0
+	for _, r := range m.Runs {
+		if r.Granted == nil {
+			continue
+		}
+		granted++
+		if r.Lead == nil || *r.Lead <= 0 {
+			late++
+		}
+	}
+	lead := m.Summary.Lead
+	switch {
+	case granted == 0:
+		return "nobody was granted", "", false
+	case late == 0:
+		return fmt.Sprintf("told %.1f s before", float64(lead.Median)/1000), lead.extent(), false
+	case late < granted:
+		return fmt.Sprintf("two holders in %d of %d runs", late, granted), "", true
+	case lead.Came == 0:
+		return "two holders, and never told", "", true
+	default:
+		return fmt.Sprintf("two holders for %.1f s", -float64(lead.Median)/1000), lead.late().extent(), true
+	}
+}
+
+// word is what the library calls what it told the holder.
+func (m Measured) word(w what) string {
+	for _, r := range m.Runs {
+		for _, t := range r.Told {
+			if t.Who == holder.String() && t.What == w.String() {
+				return t.Own
+			}
+		}
+	}
+	return w.String()
+}
+
+// nameOf is the name of the library with the key.
+func nameOf(key string) string {
+	for _, l := range libraries() {
+		if l.Key == key {
+			return l.Name
+		}
+	}
+	return key
+}
+
+// print writes the figures as a table.
+func (f *Figures) print(w io.Writer) error {
+	fmt.Fprintf(w, "silent partition from 0 to %s, session timeout %s, tick %s, ZooKeeper %s, Java %s\n",
+		f.Healed, f.Timeout, f.Tick, f.Versions["zookeeper"], f.Versions["java"])
+	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(table, "ms since the cut\truns\tholder: suspended\tholder: not valid\tholder: lost"+
+		"\tserver: expired\tnext: granted\tlead of lost")
+	for _, m := range f.Measured {
+		s := m.Summary
+		fmt.Fprintf(table, "%s\t%d", strings.TrimSpace(m.Name+" "+f.Versions[m.Key]), len(m.Runs))
+		for _, spread := range []Spread{s.Suspended, s.Invalid, s.Lost, s.Expired, s.Granted, s.Lead} {
+			fmt.Fprintf(table, "\t%s", spread.cell(len(m.Runs)))
+		}
+		fmt.Fprintln(table)
+	}
+	if err := table.Flush(); err != nil {
+		return fmt.Errorf("printing: %w", err)
+	}
+	for _, m := range f.Measured {
+		words, extent, _ := m.verdict()
+		if extent != "" {
+			words += " (" + extent + ")"
+		}
+		fmt.Fprintf(w, "%s: %s\n", m.Name, words)
+	}
+	for key, why := range f.LeftOut {
+		fmt.Fprintf(w, "%s IS LEFT OUT: %s\n", nameOf(key), why)
+	}
+	return nil
+}
+
+// cell is the spread in milliseconds.
+func (s Spread) cell(runs int) string {
+	switch {
+	case s.Came == 0:
+		return "-"
+	case s.Came < runs:
+		return fmt.Sprintf("%d (%d–%d), never in %d", int64(s.Median), int64(s.Min), int64(s.Max), runs-s.Came)
+	case s.Min == s.Max:
+		return fmt.Sprint(int64(s.Median))
+	default:
+		return fmt.Sprintf("%d (%d–%d)", int64(s.Median), int64(s.Min), int64(s.Max))
+	}
+}

@@ -1,0 +1,17 @@
+// Package faults breaks real servers, and the ways to them, and checks what package coordinator promises meanwhile.
+//
+// Servers are killed, halted and restarted; connections fall silent on one way or both, for less and for more than
+// the session timeout; a follower loses its leader and goes on answering; servers accept and say nothing, or are
+// slow. In every trial one session holds a lock that another one waits for, and a referee checks that
+//
+//   - no holder is valid any more when the next one reads its Grant,
+//   - Lost has been delivered by then, and before the server deletes the node,
+//   - fencing tokens grow,
+//   - and everybody gets the lock in the end: those who waited, and those who lost it.
+//
+// That is asserted. How long things took is reported, see [github.com/zkgrant/zkgrant/coordinator/reliability].
+//
+//	make deps
+//	go test -race ./coordinator/reliability/faults                        # some trials of each kind, about a minute
+//	ZKGRANT_RELIABILITY=1 go test -v ./coordinator/reliability/faults     # all of them, some minutes
+package faults

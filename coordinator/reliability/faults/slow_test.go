@@ -1,0 +1,130 @@
+package faults_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator/reliability"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+)
+
+// slowness is how late what the servers and a holder say to each other is.
+type slowness struct {
+	name string
+	ways ensemble.Direction
+	lag  func() float64 // drawn anew again and again, as a part of T
+	keep bool           // the lease tolerates it
+
+	kept, lost int
+	lead       spread
+}
+
+// A server that answers late costs nobody his lock as long as a lease can be kept up with it. One probe is
+// under way at a time, and a lease counts from what was answered well before the newest of them was sent, so it
+// has to reach over four delays and the intervals between. Where it does not, the holder is told before the
+// next one is granted, whatever the servers think of his session, and all is well once the answers are quick
+// again.
+func TestSlowServer(t *testing.T) {
+	t.Parallel()
+	const tick, timeout = 400 * time.Millisecond, 4 * time.Second
+	steady := func(part float64) func() float64 { return func() float64 { return part } }
+	between := func(least, most float64) func() float64 {
+		return func() float64 { return least + rand.Float64()*(most-least) }
+	}
+	kinds := []*slowness{
+		{name: "not late", ways: ensemble.BothWays, lag: steady(0), keep: true}, // whose loss is the machine's fault
+		{name: "answers 0.05 T late", ways: ensemble.ToClient, lag: steady(0.05), keep: true},
+		{name: "answers 0.15 T late", ways: ensemble.ToClient, lag: steady(0.15), keep: true},
+		{name: "requests and answers 0.05 T late", ways: ensemble.BothWays, lag: steady(0.05), keep: true},
+		{name: "answers up to 0.15 T late, changing", ways: ensemble.ToClient, lag: between(0, 0.15), keep: true},
+		{name: "requests and answers 0.1 T late", ways: ensemble.BothWays, lag: steady(0.1)},
+		{name: "answers 0.5 T late", ways: ensemble.ToClient, lag: steady(0.5)},
+		{name: "answers 0.8 T late", ways: ensemble.ToClient, lag: steady(0.8)},
+		{name: "answers 1.5 T late", ways: ensemble.ToClient, lag: steady(1.5)},
+		{name: "requests 1.5 T late", ways: ensemble.ToServer, lag: steady(1.5)},
+		{name: "requests and answers 0.6 T late", ways: ensemble.BothWays, lag: steady(0.6)},
+		{name: "requests and answers up to 0.9 T late, changing", ways: ensemble.BothWays, lag: between(0, 0.9)},
+	}
+	e := ensemble.Start(t, 1, ensemble.Tick(tick))
+	raw := stock(t, []string{e.Addr(0)}, 8*time.Second, nil)
+	near := connect(t, e.Connect(), 8*time.Second, tick)
+	rounds, each, trials, disturbed := reliability.Trials(1, 3), reliability.Trials(1, 6), 0, 0
+	type run struct {
+		*trial
+		kind  *slowness
+		proxy *ensemble.Proxy
+		kept  bool
+	}
+	for round := range rounds {
+		var runs []*run
+		for k, kind := range kinds {
+			for i := range each {
+				r := &run{kind: kind, proxy: ensemble.StartProxy(t, e.Addr(0))}
+				r.trial = &trial{
+					name: fmt.Sprintf("%s, %d-%d", kind.name, round, i),
+					path: fmt.Sprintf("/locks/slow/%d-%d-%d", k, round, i), timeout: timeout,
+					away: connect(t, r.proxy.Addr(), timeout, tick), near: near,
+				}
+				runs = append(runs, r)
+			}
+		}
+		for _, r := range runs {
+			r.hold(t, raw)
+		}
+		var running sync.WaitGroup
+		for _, r := range runs {
+			running.Go(func() { r.kept = r.kind.try(t, r.trial, r.proxy) })
+		}
+		running.Wait()
+		trials += len(runs)
+		busy := slices.ContainsFunc(runs, func(r *run) bool { return r.kind == kinds[0] && !r.kept })
+		for _, r := range runs {
+			if busy && r.kind.keep {
+				disturbed++
+				continue
+			}
+			r.kind.count(t, r.trial, r.kept)
+		}
+	}
+	if disturbed > 0 {
+		t.Logf("%d trials say nothing: locks were lost without a lag, too, the machine was busy", disturbed)
+	}
+	for _, s := range kinds {
+		text := fmt.Sprintf("slow server, %s: %d of %d lost", s.name, s.lost, s.kept+s.lost)
+		if s.lost > 0 {
+			text += fmt.Sprintf(", each before the next grant (by %.3f T at least)", s.lead.min())
+		}
+		reliability.Report(t, reliability.RowFault, "%s", text)
+	}
+	reliability.Report(t, reliability.RowTwoHolders, "real servers, slow: 0 in %d trials", trials)
+	reliability.Report(t, reliability.RowWedged, "real servers, slow: 0 in %d trials", trials)
+}
+
+// try lets the server be slow for two and a half times T, and reports whether the lock was held until the end.
+func (s *slowness) try(t *testing.T, tr *trial, p *ensemble.Proxy) (kept bool) {
+	for end := time.Now().Add(tr.timeout * 5 / 2); time.Now().Before(end) && t.Context().Err() == nil; {
+		p.Lag(s.ways, time.Duration(s.lag()*float64(tr.timeout)))
+		pause(t.Context(), tr.timeout/20)
+	}
+	p.Heal()
+	return tr.reconnected(t) && tr.handOver(t)
+}
+
+// count takes the outcome of a trial.
+func (s *slowness) count(t *testing.T, tr *trial, kept bool) {
+	if kept {
+		s.kept++
+		return
+	}
+	s.lost++
+	if s.keep {
+		t.Errorf("%s: lost: %v", tr.name, tr.loss.Reason)
+	}
+	if !tr.lost.IsZero() && !tr.granted.IsZero() {
+		s.lead.addPart(tr.granted.Sub(tr.lost), tr.timeout)
+	}
+}

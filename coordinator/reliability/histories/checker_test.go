@@ -1,0 +1,236 @@
+package histories_test
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/zkgrant/zkgrant/coordinator/reliability"
+)
+
+// legalHistory makes up what workers would see of a lock that works: their turns one after the other, each operation
+// with a beginning that may reach back into the turns before.
+func legalHistory(random *rand.Rand, turns int) []operation {
+	var ops []operation
+	var rounds [maxWorkers]int32
+	now, token, seen := int64(0), int64(0), int64(0)
+	add := func(op operation, k kind) {
+		now += 10
+		op.Kind, op.Call, op.Return = k, now-5, now+1+random.Int64N(4)
+		if k == kindAcquire {
+			op.Call -= random.Int64N(200) // it was asked for long ago
+		}
+		ops = append(ops, op)
+	}
+	var past []operation // whose tokens are old
+	for range turns {
+		worker := random.IntN(5)
+		rounds[worker]++
+		token += 1 + random.Int64N(10)
+		op := operation{Path: "/made/up", Worker: worker, Round: rounds[worker], Token: token}
+		add(op, kindAcquire)
+		for range random.IntN(4) {
+			add(op, kindHold)
+			write := op
+			write.Accepted, seen = true, token
+			add(write, kindWrite)
+		}
+		if len(past) > 0 && random.IntN(4) == 0 {
+			late := past[random.IntN(len(past))]
+			late.Accepted = late.Token >= seen
+			add(late, kindWrite)
+		}
+		add(op, []kind{kindLose, kindRelease}[random.IntN(2)])
+		past = append(past, op)
+		if random.IntN(5) == 0 { // somebody gives up waiting
+			other := (worker + 1) % 5
+			rounds[other]++
+			add(operation{Path: op.Path, Worker: other, Round: rounds[other]}, kindRelease)
+		}
+	}
+	return ops
+}
+
+// grants returns where the Grants are among the operations.
+func grants(ops []operation) (places []int) {
+	for i, op := range ops {
+		if op.Kind == kindAcquire {
+			places = append(places, i)
+		}
+	}
+	return places
+}
+
+// endOf returns where the tenure ends that begins with the Grant at the given place.
+func endOf(ops []operation, grant int) int {
+	return grant + slices.IndexFunc(ops[grant:], func(op operation) bool {
+		same := op.Worker == ops[grant].Worker && op.Round == ops[grant].Round
+		return same && (op.Kind == kindLose || op.Kind == kindRelease)
+	})
+}
+
+// A checker that calls everything legal would be as quiet as one that works. So it is shown histories with one flaw
+// each.
+func TestAFlawInAHistoryIsFound(t *testing.T) {
+	// between is an operation at the moment after another one has been answered.
+	between := func(op operation, at int64) operation {
+		op.Call, op.Return = at, at
+		return op
+	}
+	flaws := map[string]func(random *rand.Rand, ops []operation) []operation{
+		"two holders": func(random *rand.Rand, ops []operation) []operation {
+			places := grants(ops)
+			grant := ops[places[random.IntN(len(places))]] // while this one holds
+			for i := range ops {
+				ops[i].Token *= 2 // so that there is room for one that is in order
+			}
+			second := operation{Path: grant.Path, Worker: 9, Round: 1, Token: 2*grant.Token + 1}
+			first := second
+			first.Kind, second.Kind = kindAcquire, kindRelease
+			return append(ops, between(first, grant.Return), between(second, grant.Return+1))
+		},
+		"a token that does not grow": func(random *rand.Rand, ops []operation) []operation {
+			places := grants(ops)
+			i := 1 + random.IntN(len(places)-1)
+			was, lower := ops[places[i]].Token, ops[places[i-1]].Token-random.Int64N(2)
+			worker, round := ops[places[i]].Worker, ops[places[i]].Round
+			for j, op := range ops {
+				if op.Worker == worker && op.Round == round && op.Token == was {
+					ops[j].Token = lower
+				}
+			}
+			// Without its writes the tenure shows the flaw in its Grant alone.
+			return slices.DeleteFunc(ops, func(op operation) bool { return op.Kind == kindWrite })
+		},
+		"a write accepted behind that of a newer token": func(random *rand.Rand, ops []operation) []operation {
+			places := grants(ops)
+			i := 1 + random.IntN(len(places)-1)
+			newer, older := ops[places[i]], ops[places[i-1]]
+			first, late := newer, older
+			first.Kind, late.Kind = kindWrite, kindWrite
+			first.Accepted, late.Accepted = true, true
+			return append(ops, between(first, newer.Return), between(late, newer.Return+1))
+		},
+		"a transaction accepted beside a newer Grant": func(random *rand.Rand, ops []operation) []operation {
+			places := grants(ops)
+			i := 1 + random.IntN(len(places)-1)
+			late := ops[places[i-1]]
+			late.Kind, late.Accepted = kindGuard, true
+			return append(ops, between(late, ops[places[i]].Return+1))
+		},
+		"a write refused for nothing": func(random *rand.Rand, ops []operation) []operation {
+			places := grants(ops)
+			refused := ops[places[random.IntN(len(places))]]
+			refused.Kind = kindWrite
+			return append(ops, between(refused, refused.Return+1))
+		},
+		"a Grant behind a withdrawal": func(random *rand.Rand, ops []operation) []operation {
+			places := grants(ops)
+			grant := ops[endOf(ops, places[random.IntN(len(places)-1)])] // the lock is free then
+			withdrawn := operation{Path: grant.Path, Kind: kindRelease, Worker: 9, Round: 1}
+			late := operation{Path: grant.Path, Kind: kindAcquire, Worker: 9, Round: 1, Token: grant.Token}
+			// Its own token is none that anybody else was granted, so that the order of the two is all there is to see.
+			for i := range ops {
+				ops[i].Token *= 2
+			}
+			late.Token = 2*late.Token + 1
+			gone := operation{Path: grant.Path, Kind: kindLose, Worker: 9, Round: 1}
+			after := grant.Return
+			return append(ops, between(withdrawn, after+1), between(late, after+2), between(gone, after+3))
+		},
+		"valid while somebody else holds": func(random *rand.Rand, ops []operation) []operation {
+			places := grants(ops)
+			i := 1 + random.IntN(len(places)-1)
+			late := ops[places[i-1]]
+			late.Kind = kindHold
+			return append(ops, between(late, ops[places[i]].Return))
+		},
+		"a loss told behind the next Grant": func(random *rand.Rand, ops []operation) []operation {
+			places := grants(ops)
+			i := random.IntN(len(places) - 1)
+			end := endOf(ops, places[i])
+			next := ops[places[i+1]].Return
+			ops[end].Kind, ops[end].Call, ops[end].Return = kindLose, next+1, next+1
+			return ops
+		},
+		"two losses": func(random *rand.Rand, ops []operation) []operation {
+			places := grants(ops)
+			end := ops[endOf(ops, places[random.IntN(len(places))])]
+			end.Kind = kindLose
+			return append(ops, between(end, end.Return+1))
+		},
+	}
+	const seeds = 50
+	for name, flaw := range flaws {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(seeds) {
+				random := rand.New(rand.NewPCG(seed, 0))
+				ops := legalHistory(random, 60)
+				if result, _ := search(ops); result != porcupine.Ok {
+					t.Fatalf("seed %d: a legal history is %s", seed, result)
+				}
+				ops = flaw(random, ops)
+				random.Shuffle(len(ops), func(i, j int) { ops[i], ops[j] = ops[j], ops[i] })
+				if result, info := search(ops); result != porcupine.Illegal {
+					t.Errorf("seed %d: it is %s; %s", seed, result, draw(info, os.TempDir()))
+				}
+			}
+		})
+	}
+}
+
+// Locks have nothing to do with each other: what is illegal on one path is legal on two.
+func TestEachLockHasAHistoryOfItsOwn(t *testing.T) {
+	ops := []operation{
+		{Path: "/a", Kind: kindAcquire, Worker: 0, Round: 1, Token: 7, Call: 1, Return: 2},
+		{Path: "/b", Kind: kindAcquire, Worker: 1, Round: 1, Token: 3, Call: 3, Return: 4},
+		{Path: "/a", Kind: kindHold, Worker: 0, Round: 1, Token: 7, Call: 5, Return: 6},
+	}
+	if result, _ := search(ops); result != porcupine.Ok {
+		t.Errorf("on two paths: %s", result)
+	}
+	for i := range ops {
+		ops[i].Path = "/a"
+	}
+	if result, _ := search(ops); result != porcupine.Illegal {
+		t.Errorf("on one path: %s", result)
+	}
+}
+
+// A long history is decided about in little time, also if what is wrong with it comes last.
+func TestLongHistoriesAreDecidedAbout(t *testing.T) {
+	ops := legalHistory(rand.New(rand.NewPCG(1, 2)), reliability.Trials(800, 4000))
+	slices.SortFunc(ops, func(a, b operation) int { return cmp.Compare(a.Call, b.Call) })
+	start := time.Now()
+	result, _ := search(ops)
+	if result != porcupine.Ok {
+		t.Errorf("a legal history of %d operations is %s", len(ops), result)
+	}
+	legal := time.Since(start)
+	last := ops[grants(ops)[len(grants(ops))-1]]
+	last.Worker, last.Call = 9, last.Return
+	start = time.Now()
+	if result, _ = search(append(ops, last)); result != porcupine.Illegal {
+		t.Errorf("one with a second holder at its end is %s", result)
+	}
+	illegal := time.Since(start)
+	t.Logf("%d operations: %v if legal, %v if not",
+		len(ops), legal.Round(time.Millisecond), illegal.Round(time.Millisecond))
+}
+
+func TestDrawingsCanBeMade(t *testing.T) {
+	_, info := search(legalHistory(rand.New(rand.NewPCG(1, 2)), 5))
+	name, found := strings.CutPrefix(draw(info, t.TempDir()), "see ")
+	if drawn, err := os.Stat(name); !found || err != nil || drawn.Size() == 0 {
+		t.Errorf("%s: %v, %v", name, drawn, err)
+	}
+	if said := draw(info, name); !strings.HasPrefix(said, "no drawing: ") {
+		t.Error(said)
+	}
+}

@@ -1,0 +1,31 @@
+// Package histories checks what many workers saw of the locks they shared.
+//
+// Every worker notes when it asked for a lock, was granted it, held it for certain, wrote under its token, lost it or
+// gave it back. What comes together is a history: operations with a beginning and an end, of which those that overlap
+// may have taken effect in either order. Porcupine searches for an order in which a fenced mutex, a model of some
+// forty lines, could have answered all of them so. If there is none, the history is illegal: it shows two holders, a
+// token that went back, a late write that was accepted, or a Grant behind a Release.
+//
+// Three kinds of histories are recorded:
+//
+//   - in virtual time, on zktest, with sessions that expire, are cut, muted or stranded behind a follower without
+//     a leader;
+//   - in this process, on a real ensemble whose servers are killed while coordinators are partitioned away;
+//   - in processes of their own, which are halted (SIGSTOP) for longer than the session timeout while they hold a
+//     lock.
+//
+// The last kind also runs the classic workloads on locks, in which a set is read, kept for a while and written back
+// under a lock, so that two holders show as lost updates: a set in the memory of a process that trusts the Grant
+// alone, one that asks Valid before the write, one whose keeper compares tokens, a set in ZooKeeper that anybody may
+// write, and one that is written with Txn. A process that is halted does not know it, so the first and the fourth of
+// them lose updates with any lock service; that figure stands beside the others, and beside that of the lock which the
+// ZooKeeper client brings.
+//
+// Run it with
+//
+//	go test -race ./coordinator/reliability/histories
+//	ZKGRANT_RELIABILITY=1 go test -v ./coordinator/reliability/histories    # at full length
+//
+// The seed of a history in virtual time is printed when it is illegal, with the command that repeats it. The drawing
+// of an illegal history, a page for a browser, is kept in the folder for temporary files, and the failure says where.
+package histories

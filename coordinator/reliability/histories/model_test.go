@@ -1,0 +1,141 @@
+package histories_test
+
+import (
+	"fmt"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// kind is what an operation is about.
+type kind uint8
+
+const (
+	kindAcquire kind = iota + 1 // a Grant was read
+	kindHold                    // Valid said yes
+	kindWrite                   // the token was shown, for a read or a write, to a resource that compares tokens
+	kindGuard                   // a transaction of the acquisition was sent to the servers
+	kindLose                    // a Lost was read
+	kindRelease                 // Release was called, or the wait was over
+)
+
+// operation is what a worker did, from the time of the call to that of the answer.
+type operation struct {
+	Path   string `json:"path"`
+	Kind   kind   `json:"kind"`
+	Worker int    `json:"worker"` // from 0, below maxWorkers
+	Round  int32  `json:"round"`  // which of the worker's acquisitions it belongs to, from 1
+
+	Token    int64 `json:"token,omitempty"`    // of the Grant
+	Session  int64 `json:"session,omitempty"`  // of the Grant
+	Accepted bool  `json:"accepted,omitempty"` // of a write and a transaction
+
+	Call   int64 `json:"call"`
+	Return int64 `json:"return"`
+}
+
+// maxWorkers is how many workers a history may have.
+const maxWorkers = 16
+
+// fencedMutex is the model of one lock and of the resource behind it. It is comparable, as the search compares states
+// often.
+type fencedMutex struct {
+	worker  int
+	round   int32 // of the holder; 0 if nobody holds
+	granted int64 // the token of the newest Grant
+	seen    int64 // the greatest token that the resource has been shown
+	over    [maxWorkers]int32
+}
+
+// holds tells whether the operation's acquisition is the holder.
+func (m fencedMutex) holds(op operation) bool { return m.round == op.Round && m.worker == op.Worker }
+
+// step returns the state after the operation, and whether a fenced mutex can have answered it so.
+func (m fencedMutex) step(op operation) (fencedMutex, bool) {
+	switch op.Kind {
+	case kindAcquire:
+		legal := m.round == 0 && op.Token > m.granted && op.Round > m.over[op.Worker]
+		m.worker, m.round, m.granted = op.Worker, op.Round, op.Token
+		return m, legal
+	case kindHold:
+		return m, m.holds(op)
+	case kindWrite:
+		if !op.Accepted {
+			return m, op.Token < m.seen
+		}
+		legal := op.Token >= m.seen
+		m.seen = op.Token
+		return m, legal
+	case kindGuard:
+		// The node may be there for a while after its owner has been told of a loss, but not beside a newer Grant.
+		return m, !op.Accepted || op.Token == m.granted
+	case kindLose:
+		legal := m.holds(op)
+		m.round, m.over[op.Worker] = 0, op.Round
+		return m, legal
+	case kindRelease: // or a withdrawal
+		legal := op.Round > m.over[op.Worker]
+		if m.holds(op) {
+			m.round = 0
+		}
+		m.over[op.Worker] = op.Round
+		return m, legal
+	default:
+		return m, false
+	}
+}
+
+func (m fencedMutex) String() string {
+	if m.round == 0 {
+		return fmt.Sprintf("free; granted %#x, seen %#x", m.granted, m.seen)
+	}
+	return fmt.Sprintf("held by %d/%d; granted %#x, seen %#x", m.worker, m.round, m.granted, m.seen)
+}
+
+func (op operation) String() string {
+	who := fmt.Sprintf("%d/%d", op.Worker, op.Round)
+	answer := map[bool]string{true: "accepted", false: "refused"}[op.Accepted]
+	switch op.Kind {
+	case kindAcquire:
+		return fmt.Sprintf("%s granted %#x", who, op.Token)
+	case kindHold:
+		return who + " is valid"
+	case kindWrite:
+		return fmt.Sprintf("%s write %#x: %s", who, op.Token, answer)
+	case kindGuard:
+		return fmt.Sprintf("%s txn %#x: %s", who, op.Token, answer)
+	case kindLose:
+		return who + " lost"
+	case kindRelease:
+		return who + " released"
+	default:
+		return "?"
+	}
+}
+
+// model is fencedMutex in the terms of the search, with a history for each lock.
+func model() porcupine.Model {
+	return porcupine.Model{
+		Partition: func(all []porcupine.Operation) [][]porcupine.Operation {
+			places := map[string]int{}
+			var parts [][]porcupine.Operation
+			for _, op := range all {
+				path := op.Input.(operation).Path
+				i, ok := places[path]
+				if !ok {
+					i = len(parts)
+					places[path] = i
+					parts = append(parts, nil)
+				}
+				parts[i] = append(parts[i], op)
+			}
+			return parts
+		},
+		Init: func() any { return fencedMutex{} },
+		Step: func(state, input, _ any) (bool, any) {
+			next, legal := state.(fencedMutex).step(input.(operation))
+			return legal, next
+		},
+		DescribeOperation: func(input, _ any) string { return input.(operation).String() },
+		DescribeState:     func(state any) string { return state.(fencedMutex).String() },
+	}
+}

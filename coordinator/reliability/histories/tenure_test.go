@@ -1,0 +1,121 @@
+package histories_test
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// tenure is one acquisition as its worker sees it. Only its worker calls its methods.
+type tenure struct {
+	history *history
+	lock    *coordinator.Acquisition
+	op      operation // what its operations have in common
+	over    bool      // released, or done
+
+	mu    sync.Mutex
+	asked int64 // the call that a Grant would answer
+	known int64 // when it was last held for certain
+}
+
+// begin notes that a worker is about to ask for a lock.
+func (h *history) begin(worker int, round int32, path string) *tenure {
+	now := h.now()
+	return &tenure{history: h, op: operation{Path: path, Worker: worker, Round: round}, asked: now, known: now}
+}
+
+// granted notes a Grant that was read, and asks everybody who believes to hold the lock.
+func (t *tenure) granted(grant events.Grant) {
+	t.op.Token = grant.Token
+	op := t.op
+	op.Kind, op.Call, op.Session = kindAcquire, t.asked, grant.Session
+	t.history.add(op)
+
+	h := t.history
+	h.mu.Lock()
+	h.tenures[op.Path] = append(h.tenures[op.Path], t)
+	believers := slices.Clone(h.tenures[op.Path])
+	h.mu.Unlock()
+	for _, other := range believers {
+		other.valid()
+	}
+}
+
+// valid asks whether the lock is held, and notes if it is. When it was granted, anybody may call it.
+func (t *tenure) valid() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	op := t.op
+	op.Kind, op.Call = kindHold, t.history.now()
+	if op.Token == 0 || !t.lock.Valid() { // a Grant that nobody has read is nobody's
+		return false
+	}
+	t.history.add(op)
+	t.known = t.history.now()
+	return true
+}
+
+// wrote notes a write to the resource, or a transaction, that was sent at the given time.
+func (t *tenure) wrote(k kind, sent int64, accepted bool) {
+	op := t.op
+	op.Kind, op.Call, op.Accepted = k, sent, accepted
+	t.history.add(op)
+}
+
+// lost notes that the loss was read.
+func (t *tenure) lost() {
+	op := t.op
+	op.Kind = kindLose
+	if t.history.halted {
+		op.Call = t.lastKnown()
+	} else {
+		op.Call = max(t.lastKnown(), t.history.delivered())
+	}
+	t.history.add(op)
+	t.forget()
+}
+
+// release gives the lock back, or withdraws from the queue.
+func (t *tenure) release() {
+	op := t.op
+	op.Kind = kindRelease
+	t.valid() // so that the time at which it was last known is this moment, if it still is held
+	op.Call = t.history.now()
+	if t.history.halted {
+		op.Call = t.lastKnown()
+	}
+	t.lock.Release()
+	if !t.over {
+		t.history.add(op)
+	}
+	t.forget()
+}
+
+// done notes that the acquisition is over.
+func (t *tenure) done() {
+	if !t.over {
+		op := t.op
+		op.Kind, op.Call = kindRelease, t.history.now()
+		t.history.add(op)
+	}
+	t.forget()
+}
+
+// forget is called when the acquisition holds nothing any more. A Grant that is read from now on answers no earlier
+// call.
+func (t *tenure) forget() {
+	h := t.history
+	h.mu.Lock()
+	h.tenures[t.op.Path] = slices.DeleteFunc(h.tenures[t.op.Path], func(other *tenure) bool { return other == t })
+	h.mu.Unlock()
+	t.over = true
+	t.asked = h.now()
+}
+
+func (t *tenure) lastKnown() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.known
+}

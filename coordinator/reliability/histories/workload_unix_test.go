@@ -1,0 +1,324 @@
+//go:build unix
+
+package histories_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/coordinator/reliability"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+)
+
+// The classic workloads on a lock, in one: five processes with a session timeout of 2 s, and every 5 s the one in the
+// critical section is halted until the next one has been in it for a while. Mutual exclusion is checked on what all of
+// them saw; each set is checked for the elements that were acknowledged. All sets are written by the same holders in
+// the same sections under the same pauses, and beside them another five do the same under the lock of the client
+// library.
+func TestRealWorkloads(t *testing.T) {
+	const (
+		processes = 5
+		timeout   = 2 * time.Second
+		tick      = 500 * time.Millisecond
+		period    = 5 * time.Second
+		window    = 400 * time.Millisecond
+	)
+	t.Parallel()
+	pauses := reliability.Trials(2, 30)
+	e := ensemble.Start(t, 3, ensemble.Tick(tick))
+	raw, err := rawClient(e.Connect(), 20*tick)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close()
+	registers := []string{registerTrusting, registerAsking, registerComparing, registerPlain, registerGuard, registerTxn}
+	create(t, raw, "/registers", nil)
+	create(t, raw, "/locks", nil)
+	for _, register := range registers[3:] {
+		create(t, raw, nodeOf(register), []byte("[]"))
+	}
+
+	ours, stock := newKeeper(), newKeeper()
+	var running sync.WaitGroup
+	for i := range processes {
+		j := job{
+			Name: "work", Servers: e.Connect(), Path: "/locks/work", Timeout: timeout, Tick: tick, Worker: i, Window: window,
+		}
+		mine := startChild(t, j)
+		running.Go(func() { ours.serve(t, mine) })
+		j.Name, j.Path = "work, stock", "/locks/stock"
+		theirs := startChild(t, j)
+		running.Go(func() { stock.serve(t, theirs) })
+	}
+	for _, k := range []*keeper{ours, stock} {
+		running.Go(func() {
+			for range pauses {
+				k.pauseHolder(t, period, timeout+tick)
+			}
+			k.finish()
+		})
+	}
+	running.Wait()
+	for _, register := range registers[3:] {
+		set, err := readNode(raw, nodeOf(register))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ours.registers[register] = &memory{set: set}
+	}
+
+	h := newHaltedHistory()
+	h.ops = ours.operations()
+	verdict := checkHistory(t, "the critical section", h)
+	var total tally
+	total.count(h.ops)
+	overlap, longest := ours.overlaps()
+	stockOverlap, stockLongest := stock.overlaps()
+	reliability.Report(t, reliability.RowHistories,
+		"%d processes, T = %v, a holder halted beyond it %d times: %d operations: %s; %v",
+		processes, timeout, ours.pauses, len(h.ops), verdict, &total)
+	if verdict == "legal" {
+		reliability.Report(t, reliability.RowTwoHolders,
+			"%d processes, T = %v, a holder halted beyond it %d times: by Valid, 0; by what they were told before they were "+
+				"halted, at %d of %d grants, up to %v (lock of the ZooKeeper client: at %d of %d, up to %v)",
+			processes, timeout, ours.pauses, overlap, len(ours.sections), longest.Round(time.Millisecond),
+			stockOverlap, len(stock.sections), stockLongest.Round(time.Millisecond))
+	}
+	var results []string
+	for _, register := range registers {
+		o := ours.outcome(register)
+		results = append(results, o.String())
+		if safe := register == registerComparing || register == registerGuard || register == registerTxn; !safe {
+			continue
+		}
+		if o.lost != 0 || o.stale != 0 {
+			t.Errorf("%v", o)
+		}
+	}
+	reliability.Report(t, reliability.RowStaleWrites,
+		"acknowledged updates that were lost, and writes accepted after a newer grant: %s; %v",
+		strings.Join(results, "; "), stock.outcome(registerStock))
+	if ours.outcome(registerTxn).acknowledged == 0 || overlap == 0 {
+		t.Errorf("%d sections, %d overlaps: nothing has been tried", len(ours.sections), overlap)
+	}
+}
+
+func create(t *testing.T, raw *zk.Conn, path string, data []byte) {
+	t.Helper()
+	if _, err := raw.Create(path, data, 0, zk.WorldACL(zk.PermAll)); err != nil {
+		t.Fatalf("creating %s: %v", path, err)
+	}
+}
+
+// memory is a set that the test keeps.
+type memory struct {
+	set  []int
+	seen int64 // the greatest token it was shown
+}
+
+// keeper keeps the sets of one kind of processes, and remembers what they did.
+type keeper struct {
+	mu        sync.Mutex
+	registers map[string]*memory
+	holder    *child // who was granted and has not left; nil if it is not known
+	grants    int
+	pauses    int
+	sections  []*section
+	finished  bool
+}
+
+func newKeeper() *keeper {
+	k := &keeper{registers: map[string]*memory{}}
+	for _, register := range []string{registerTrusting, registerAsking, registerComparing, registerStock} {
+		k.registers[register] = &memory{}
+	}
+	return k
+}
+
+// finish lets everybody go home who is not in the critical section.
+func (k *keeper) finish() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.finished = true
+}
+
+// serve answers a child until it may go home.
+func (k *keeper) serve(t *testing.T, c *child) {
+	for {
+		m, err := c.hear()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		answer, more := k.answer(c, m)
+		if more {
+			err = c.send(answer)
+		} else {
+			err = c.hangUp()
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		if !more {
+			return
+		}
+	}
+}
+
+// answer does what a child asks for.
+func (k *keeper) answer(c *child, m message) (answer message, more bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	answer.Kind, more = m.Kind, true
+	switch m.Kind {
+	case "ready":
+		return answer, !k.finished
+	case "granted":
+		k.holder = c
+		k.grants++
+	case "section":
+		k.sections = append(k.sections, m.Section)
+		if k.holder == c {
+			k.holder = nil
+		}
+	case "read":
+		r := k.registers[m.Register]
+		answer.Accepted = m.Token >= r.seen
+		r.seen = max(r.seen, m.Token)
+		answer.Set = r.set
+	case "write":
+		r := k.registers[m.Register]
+		answer.Accepted = m.Register != registerComparing || m.Token >= r.seen
+		if answer.Accepted {
+			r.set = m.Set
+		}
+	}
+	return answer, more
+}
+
+// look returns who holds the lock, and how many Grants there were.
+func (k *keeper) look() (holder *child, grants int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.holder, k.grants
+}
+
+// pauseHolder halts the one in the critical section for as long as others need to get into it, and lets the rest of the
+// period go by.
+func (k *keeper) pauseHolder(t *testing.T, period, expiry time.Duration) {
+	start := time.Now()
+	var victim *child
+	before := 0
+	k.until(func() bool {
+		victim, before = k.look()
+		return victim != nil
+	}, start.Add(period))
+	if victim == nil {
+		return // everybody is between two sections
+	}
+	if err := victim.halt(); err != nil {
+		t.Error(err)
+		return
+	}
+	k.mu.Lock()
+	k.pauses++
+	k.mu.Unlock()
+	halted := time.Now()
+	// The server lets nobody else in before the session has expired; then some get their turn.
+	k.until(func() bool {
+		_, grants := k.look()
+		return grants > before+3 && time.Since(halted) > expiry
+	}, halted.Add(2*expiry))
+	if err := victim.goOn(); err != nil {
+		t.Error(err)
+	}
+	k.until(func() bool { return false }, start.Add(period))
+}
+
+// until polls until the condition holds, or it is too late.
+func (k *keeper) until(cond func() bool, deadline time.Time) {
+	ticker := time.NewTicker(2 * time.Millisecond)
+	defer ticker.Stop()
+	ctx, cancel := context.WithDeadline(context.Background(), deadline)
+	defer cancel()
+	for !cond() {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// operations returns what everybody saw.
+func (k *keeper) operations() (ops []operation) {
+	for _, s := range k.sections {
+		ops = append(ops, s.Ops...)
+	}
+	return ops
+}
+
+// overlaps counts the sections that began while an earlier one went on, by what their processes believed, and returns
+// the longest time for which two did.
+func (k *keeper) overlaps() (count int, longest time.Duration) {
+	byTime := func(a, b *section) int { return cmp.Compare(a.Granted, b.Granted) }
+	sections := slices.SortedFunc(slices.Values(k.sections), byTime)
+	var end int64
+	for _, s := range sections {
+		if s.Granted < end {
+			count++
+			longest = max(longest, time.Duration(min(end, s.Ended)-s.Granted))
+		}
+		end = max(end, s.Ended)
+	}
+	return count, longest
+}
+
+// outcome is what became of a set.
+type outcome struct {
+	register                  string
+	acknowledged, lost, stale int
+	compared                  bool // stale is known
+}
+
+func (o outcome) String() string {
+	if !o.compared {
+		return fmt.Sprintf("%s: %d of %d", o.register, o.lost, o.acknowledged)
+	}
+	return fmt.Sprintf("%s: %d of %d (%d late)", o.register, o.lost, o.acknowledged, o.stale)
+}
+
+// outcome counts the acknowledged elements that are not in the set, and the writes that were accepted though they were
+// sent when somebody else had been granted the lock already.
+func (k *keeper) outcome(register string) outcome {
+	o := outcome{register: register}
+	set := map[int]bool{}
+	for _, element := range k.registers[register].set {
+		set[element] = true
+	}
+	for _, s := range k.sections {
+		for _, w := range s.Writes {
+			if w.Register != register || !w.Accepted {
+				continue
+			}
+			o.acknowledged++
+			if !set[s.Element] {
+				o.lost++
+			}
+			o.compared = s.Token != 0
+			newer := func(other *section) bool { return other.Token > s.Token && other.Granted < w.Sent }
+			if o.compared && slices.ContainsFunc(k.sections, newer) {
+				o.stale++
+			}
+		}
+	}
+	return o
+}

@@ -1,0 +1,148 @@
+package session
+
+import (
+	"encoding/binary"
+	"io"
+	"math"
+	"net"
+	"sync"
+	"time"
+)
+
+// codeConnectionLoss is what a farewell answers: it has not been anywhere.
+const codeConnectionLoss int32 = -4
+
+// farewell is a connection to nobody, for a client that is to end and has no other.
+// The client insists on an answer to the end of its session. It waits a second for
+// it, though there is no connection that it could come from, and hears nothing in
+// between. Here it is told at once what it wants to hear. Everything else that may
+// still be in its queue is answered with the loss of the connection, which is the
+// truth. No byte leaves the process.
+//
+// Deadlines do not matter, because there is nothing to wait for.
+type farewell struct {
+	timeout time.Duration
+
+	mu      sync.Mutex
+	news    *sync.Cond
+	in      splitter
+	greeted bool
+	out     []byte // the answers that have not been read
+	over    bool   // the session was ended: nothing comes behind out
+	closed  bool
+}
+
+var _ net.Conn = (*farewell)(nil)
+
+func newFarewell(timeout time.Duration) *farewell {
+	f := &farewell{timeout: timeout, in: splitter{min: minHandshakeRequest, max: maxHandshake}}
+	f.news = sync.NewCond(&f.mu)
+	return f
+}
+
+// Write takes requests and answers each.
+func (f *farewell) Write(p []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return 0, net.ErrClosed
+	}
+	for rest := p; ; {
+		n, m, err := f.in.next(rest)
+		if err != nil {
+			return 0, err
+		}
+		rest = rest[n:]
+		switch m {
+		case markMore:
+			return len(p), nil
+		case markHeaded:
+		case markEnded:
+			f.answer()
+			f.news.Broadcast()
+		}
+	}
+}
+
+// answer is called with mu held, when a request is complete.
+func (f *farewell) answer() {
+	if !f.greeted {
+		f.greeted = true
+		f.in.min, f.in.max = minRequest, math.MaxInt32
+		f.out = append(f.out, greeting(f.timeout, f.in.int64At(16))...)
+		return
+	}
+	xid, op := f.in.int32At(0), f.in.int32At(4)
+	code := codeConnectionLoss
+	switch op {
+	case opPing, opAuth, opSetWatches, opCloseSession: // the client expects no error there
+		code = codeNone
+	}
+	f.out = binary.BigEndian.AppendUint32(f.out, minReply)
+	f.out = binary.BigEndian.AppendUint32(f.out, uint32(xid))
+	f.out = binary.BigEndian.AppendUint64(f.out, 0) // the client keeps the last zxid that is not 0
+	f.out = binary.BigEndian.AppendUint32(f.out, uint32(code))
+	f.over = f.over || op == opCloseSession
+}
+
+// greeting is the answer to a handshake.
+func greeting(timeout time.Duration, id int64) []byte {
+	const body, password = 36, 16
+	if id == 0 {
+		id = 1 // the client has no session, and would take 0 for the end of one
+	}
+	b := binary.BigEndian.AppendUint32(nil, body)
+	b = binary.BigEndian.AppendUint32(b, 0)
+	b = binary.BigEndian.AppendUint32(b, uint32(timeout.Milliseconds()))
+	b = binary.BigEndian.AppendUint64(b, uint64(id))
+	b = binary.BigEndian.AppendUint32(b, password)
+	return append(b, make([]byte, password)...)
+}
+
+// Read hands out the answers.
+func (f *farewell) Read(p []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for len(f.out) == 0 && !f.over && !f.closed {
+		f.news.Wait()
+	}
+	switch {
+	case f.closed:
+		return 0, net.ErrClosed
+	case len(f.out) == 0:
+		return 0, io.EOF
+	}
+	n := copy(p, f.out)
+	f.out = f.out[n:]
+	return n, nil
+}
+
+// Close wakes whoever reads.
+func (f *farewell) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closed = true
+	f.news.Broadcast()
+	return nil
+}
+
+// LocalAddr returns no address of anything.
+func (f *farewell) LocalAddr() net.Addr { return nowhere{} }
+
+// RemoteAddr returns no address of anything.
+func (f *farewell) RemoteAddr() net.Addr { return nowhere{} }
+
+// SetDeadline does nothing.
+func (f *farewell) SetDeadline(time.Time) error { return nil }
+
+// SetReadDeadline does nothing.
+func (f *farewell) SetReadDeadline(time.Time) error { return nil }
+
+// SetWriteDeadline does nothing.
+func (f *farewell) SetWriteDeadline(time.Time) error { return nil }
+
+// nowhere is a farewell's address.
+type nowhere struct{}
+
+func (nowhere) Network() string { return "none" }
+func (nowhere) String() string  { return "nowhere" }

@@ -1,0 +1,62 @@
+package ensemble
+
+import (
+	"net"
+	"strconv"
+	"testing"
+)
+
+// Links are the ways between the servers of an ensemble, with a [Proxy] on each. Through them a server can be
+// kept from hearing the others, and from being heard, while its clients stay connected.
+//
+// Elections take ports of their own and do not go through a proxy, so a server that is cut off and starts to look for
+// a leader finds one, and then fails to follow it.
+type Links struct {
+	tb      testing.TB
+	proxies map[link]*Proxy
+}
+
+// link is the way that one server takes to another.
+type link struct{ from, to int }
+
+// NewLinks returns the links of an ensemble that is to be started with their Setting. The proxies end with the test.
+func NewLinks(tb testing.TB) *Links {
+	tb.Helper()
+	return &Links{tb: tb, proxies: map[link]*Proxy{}}
+}
+
+// Setting leads the servers through the proxies.
+func (l *Links) Setting() Setting {
+	return QuorumVia(func(from, to, port int) int {
+		l.tb.Helper()
+		// If the start is repeated the servers have other ports, and the proxies before are never dialled again.
+		p := StartProxy(l.tb, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		l.proxies[link{from, to}] = p
+		return p.listener.Addr().(*net.TCPAddr).Port
+	})
+}
+
+// Isolate cuts server i off from the others: no connection ends, and nothing passes.
+func (l *Links) Isolate(i int) {
+	for _, p := range l.of(i) {
+		p.Hold(BothWays)
+	}
+}
+
+// Heal ends that, and delivers what was kept back.
+func (l *Links) Heal(i int) {
+	for _, p := range l.of(i) {
+		p.Heal()
+	}
+}
+
+// of returns the proxies on the ways from and to server i.
+func (l *Links) of(i int) []*Proxy {
+	var all []*Proxy
+	for way, p := range l.proxies {
+		if way.from == i || way.to == i {
+			all = append(all, p)
+		}
+	}
+	return all
+}

@@ -1,0 +1,304 @@
+package ensemble
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Direction is a way through a [Proxy], or both.
+type Direction uint8
+
+// The ways through a proxy.
+const (
+	ToServer Direction = 1 << iota // from the side that dialled
+	ToClient                       // from the side that was dialled
+	BothWays = ToServer | ToClient
+)
+
+// String names the way.
+func (d Direction) String() string {
+	switch d {
+	case ToServer:
+		return "to the server"
+	case ToClient:
+		return "to the client"
+	case BothWays:
+		return "both ways"
+	default:
+		return fmt.Sprintf("direction %d", uint8(d))
+	}
+}
+
+const (
+	parcelSize = 16 << 10
+	// backlog is how many parcels wait on one way of one connection until the sender is made to wait. A lagging or
+	// silent way then behaves as one whose socket buffers are full.
+	backlog = 4096
+)
+
+// Proxy stands on 127.0.0.1 between those who dial it and one server, and passes on what they say to each other. It
+// can fall silent on either way, be late, end connections and refuse them. Nothing is lost or reordered on a
+// connection: what a silent way has kept, the end of the connection included, is delivered when it is healed, as a
+// network does that was cut for a while. Its methods may be called from any goroutine.
+type Proxy struct {
+	listener net.Listener
+	server   string
+	running  sync.WaitGroup // every goroutine of the proxy
+
+	mu       sync.Mutex
+	held     Direction
+	lag      map[Direction]time.Duration // of one way each
+	refusing bool
+	closed   bool
+	accepted int
+	conns    map[net.Conn]struct{}
+	changed  chan struct{} // closed, and replaced, whenever held, lag or closed change
+}
+
+// NewProxy returns a proxy for the server at the address. The caller must Close it.
+func NewProxy(server string) (*Proxy, error) {
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("ensemble: proxy for %s: %w", server, err)
+	}
+	p := &Proxy{
+		listener: listener, server: server,
+		lag: map[Direction]time.Duration{}, conns: map[net.Conn]struct{}{}, changed: make(chan struct{}),
+	}
+	p.running.Go(p.accept)
+	return p, nil
+}
+
+// StartProxy is [NewProxy] for a test, at whose end the proxy is closed.
+func StartProxy(tb testing.TB, server string) *Proxy {
+	tb.Helper()
+	p, err := NewProxy(server)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return p
+}
+
+// Addr is where to dial instead of the server, as host:port.
+func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+
+// Accepted is how many connections were taken so far, those that were refused aside.
+func (p *Proxy) Accepted() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.accepted
+}
+
+// Hold silences the given ways, and no others: connections stay open and new ones are taken, but nothing passes, not
+// even the end of a connection. The other way of a one-way silence goes on.
+func (p *Proxy) Hold(ways Direction) {
+	p.change(func() { p.held = ways })
+}
+
+// Lag makes everything on the given ways arrive so much later than it was sent, what is under way included. 0 ends
+// that.
+func (p *Proxy) Lag(ways Direction, by time.Duration) {
+	p.change(func() {
+		for _, way := range []Direction{ToServer, ToClient} {
+			if ways&way != 0 {
+				p.lag[way] = by
+			}
+		}
+	})
+}
+
+// Refuse ends each new connection at once (true), or no longer does (false).
+func (p *Proxy) Refuse(refuse bool) {
+	p.change(func() { p.refusing = refuse })
+}
+
+// Heal undoes Hold, Lag and Refuse.
+func (p *Proxy) Heal() {
+	p.change(func() {
+		p.held, p.refusing = 0, false
+		clear(p.lag)
+	})
+}
+
+// Cut ends every connection there is, at both sides and at once; what was under way is lost. New ones are taken.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cut()
+}
+
+// Close ends the proxy with its connections and returns when its goroutines are gone. It may be called more than once.
+func (p *Proxy) Close() error {
+	err := p.listener.Close()
+	if errors.Is(err, net.ErrClosed) {
+		err = nil
+	}
+	p.change(func() {
+		p.closed = true
+		p.cut()
+	})
+	p.running.Wait()
+	return err
+}
+
+func (p *Proxy) change(set func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	set()
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// cut is called with mu held.
+func (p *Proxy) cut() {
+	for c := range p.conns {
+		_ = c.Close() // the other way may have closed it already
+	}
+}
+
+func (p *Proxy) accept() {
+	for {
+		front, err := p.listener.Accept()
+		if err != nil {
+			return // closed
+		}
+		p.running.Go(func() { p.serve(front) })
+	}
+}
+
+// serve passes on one connection until both of its ways have ended.
+func (p *Proxy) serve(front net.Conn) {
+	defer front.Close()
+	p.mu.Lock()
+	refusing := p.refusing
+	if !refusing {
+		p.accepted++
+	}
+	p.mu.Unlock()
+	if refusing {
+		return
+	}
+	back, err := net.Dial("tcp", p.server)
+	if err != nil {
+		return // who dialled sees a connection that ends
+	}
+	defer back.Close()
+	if !p.enter(front, back) {
+		return
+	}
+	defer p.leave(front, back)
+	var ways sync.WaitGroup
+	ways.Go(func() { p.pass(ToServer, front, back) })
+	ways.Go(func() { p.pass(ToClient, back, front) })
+	ways.Wait()
+}
+
+// enter makes the connections known to Cut and Close, unless the proxy is closed.
+func (p *Proxy) enter(conns ...net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return false
+	}
+	for _, c := range conns {
+		p.conns[c] = struct{}{}
+	}
+	return true
+}
+
+func (p *Proxy) leave(conns ...net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range conns {
+		delete(p.conns, c)
+	}
+}
+
+// parcel is something that was read. The last one of a connection says how its reading ended.
+type parcel struct {
+	data []byte
+	at   time.Time
+	err  error
+}
+
+// pass is one way of a connection. It reads without a pause, so that each parcel's lag counts from its own arrival.
+func (p *Proxy) pass(way Direction, from, to net.Conn) {
+	parcels, gone := make(chan parcel, backlog), make(chan struct{})
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for {
+			buf := make([]byte, parcelSize)
+			n, err := from.Read(buf)
+			select {
+			case parcels <- parcel{buf[:n], time.Now(), err}:
+			case <-gone:
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	})
+	orderly := p.deliver(way, parcels, to)
+	if half, ok := to.(interface{ CloseWrite() error }); orderly && ok {
+		// Only this way is over; who was dialled may still be answering.
+		orderly = half.CloseWrite() == nil
+	}
+	if !orderly {
+		_, _ = from.Close(), to.Close() // the other way may have closed them already
+	}
+	close(gone)
+	reading.Wait()
+}
+
+// deliver writes the parcels when they are due. It returns true after the orderly end of the connection, and false if
+// the connection is of no use any more.
+func (p *Proxy) deliver(way Direction, parcels <-chan parcel, to net.Conn) bool {
+	for {
+		next := <-parcels // the reader always sends a last one
+		if !p.due(way, next.at) {
+			return false
+		}
+		if _, err := to.Write(next.data); err != nil {
+			return false
+		}
+		if next.err != nil {
+			return errors.Is(next.err, io.EOF)
+		}
+	}
+}
+
+// due waits until what was read at the given time may pass, and returns false if the proxy has been closed.
+func (p *Proxy) due(way Direction, read time.Time) bool {
+	for {
+		p.mu.Lock()
+		held, closed, changed := p.held&way != 0, p.closed, p.changed
+		wait := time.Until(read.Add(p.lag[way]))
+		p.mu.Unlock()
+		switch {
+		case closed:
+			return false
+		case held:
+			<-changed
+		case wait <= 0:
+			return true
+		default:
+			timer := time.NewTimer(wait)
+			select {
+			case <-changed:
+			case <-timer.C:
+			}
+			timer.Stop()
+		}
+	}
+}

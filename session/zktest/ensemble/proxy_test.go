@@ -1,0 +1,227 @@
+package ensemble
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// echo is a server that says what it hears, and hangs up when it hears no more.
+func echo(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			running.Go(func() {
+				defer conn.Close()
+				_, _ = io.Copy(conn, conn) // ends with the connection, however that ends
+			})
+		}
+	})
+	t.Cleanup(func() {
+		listener.Close()
+		running.Wait()
+	})
+	return listener.Addr().String()
+}
+
+// through dials the proxy.
+func through(t *testing.T, p *Proxy) *net.TCPConn {
+	t.Helper()
+	conn, err := net.Dial("tcp4", p.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn.(*net.TCPConn)
+}
+
+func say(t *testing.T, conn net.Conn, text string) {
+	t.Helper()
+	if _, err := io.WriteString(conn, text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hears fails the test unless exactly that arrives.
+func hears(t *testing.T, conn net.Conn, text string) {
+	t.Helper()
+	buf := make([]byte, len(text))
+	if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(conn, buf); err != nil || string(buf) != text {
+		t.Fatalf("heard %q, %v; want %q", buf, err, text)
+	}
+}
+
+// silent fails the test if anything, or the end, arrives for a while.
+func silent(t *testing.T, conn net.Conn) {
+	t.Helper()
+	if err := conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 1)
+	if n, err := conn.Read(buf); !isTimeout(err) {
+		t.Fatalf("heard %q, %v; want nothing", buf[:n], err)
+	}
+}
+
+func isTimeout(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// ends fails the test unless the connection does.
+func ends(t *testing.T, conn net.Conn) {
+	t.Helper()
+	if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 1)
+	if n, err := conn.Read(buf); err == nil || isTimeout(err) {
+		t.Fatalf("heard %q, %v; want the end", buf[:n], err)
+	}
+}
+
+// On a silent way nothing passes, neither on connections there are nor on new ones, and all of it arrives when it is
+// over.
+func TestProxyHolds(t *testing.T) {
+	for _, ways := range []Direction{ToServer, ToClient, BothWays} {
+		t.Run(ways.String(), func(t *testing.T) {
+			p := StartProxy(t, echo(t))
+			conn := through(t, p)
+			say(t, conn, "one")
+			hears(t, conn, "one")
+			p.Hold(ways)
+			say(t, conn, "two")
+			say(t, conn, "three")
+			later := through(t, p)
+			say(t, later, "four")
+			silent(t, conn)
+			silent(t, later)
+			p.Heal()
+			hears(t, conn, "twothree")
+			hears(t, later, "four")
+			if n := p.Accepted(); n != 2 {
+				t.Errorf("%d connections", n)
+			}
+		})
+	}
+}
+
+// One way goes on while the other is silent: what was said before it fell silent is answered, or not, by that way
+// alone.
+func TestProxyHoldsOneWayOnly(t *testing.T) {
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	p := StartProxy(t, listener.Addr().String())
+	front := through(t, p)
+	back, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer back.Close()
+	p.Hold(ToServer)
+	say(t, front, "lost")
+	say(t, back, "heard")
+	hears(t, front, "heard")
+	silent(t, back)
+	p.Hold(ToClient) // and no longer to the server
+	hears(t, back, "lost")
+	say(t, back, "later")
+	silent(t, front)
+	p.Heal()
+	hears(t, front, "later")
+}
+
+// The end of a connection is kept back as well, and one way may end before the other.
+func TestProxyHoldsTheEnd(t *testing.T) {
+	p := StartProxy(t, echo(t))
+	conn := through(t, p)
+	p.Hold(ToServer)
+	say(t, conn, "last words")
+	if err := conn.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	silent(t, conn)
+	p.Heal()
+	hears(t, conn, "last words")
+	ends(t, conn)
+}
+
+func TestProxyLags(t *testing.T) {
+	const lag = 150 * time.Millisecond
+	p := StartProxy(t, echo(t))
+	conn := through(t, p)
+	say(t, conn, "-")
+	hears(t, conn, "-")
+	for ways, want := range map[Direction]time.Duration{ToServer: lag, ToClient: lag, BothWays: 2 * lag} {
+		p.Lag(ways, lag)
+		begin := time.Now()
+		for range 3 { // what is said together arrives together
+			say(t, conn, "-")
+		}
+		hears(t, conn, "---")
+		if took := time.Since(begin); took < want {
+			t.Errorf("%v: answered after %v", ways, took)
+		}
+		p.Lag(BothWays, 0)
+	}
+	// What is late may pass at once when the lag ends.
+	p.Lag(BothWays, time.Hour)
+	say(t, conn, "-")
+	silent(t, conn)
+	p.Heal()
+	hears(t, conn, "-")
+}
+
+func TestProxyRefusesAndCuts(t *testing.T) {
+	p := StartProxy(t, echo(t))
+	old := through(t, p)
+	say(t, old, "-")
+	hears(t, old, "-")
+	p.Refuse(true)
+	ends(t, through(t, p))
+	say(t, old, "-")
+	hears(t, old, "-")
+	p.Heal()
+	young := through(t, p)
+	say(t, young, "-")
+	hears(t, young, "-")
+	p.Cut()
+	ends(t, old)
+	ends(t, young)
+	again := through(t, p)
+	say(t, again, "-")
+	hears(t, again, "-")
+	p.Hold(BothWays)
+	if err := p.Close(); err != nil { // also in the middle of a silence, and twice with the one at the test's end
+		t.Fatal(err)
+	}
+	ends(t, again)
+	if conn, err := net.Dial("tcp4", p.Addr()); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("dialled a closed proxy: %v, %v", conn, err)
+	}
+}
+
+// A server that is not there shows as a connection that ends.
+func TestProxyWithoutServer(t *testing.T) {
+	p := StartProxy(t, "127.0.0.1:1")
+	ends(t, through(t, p))
+}

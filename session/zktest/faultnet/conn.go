@@ -1,0 +1,234 @@
+package faultnet
+
+import (
+	"errors"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// errCut is what the two ends of a connection that is cut hear of it.
+var errCut = syscall.ECONNRESET
+
+// conn is the client's end of a connection. Behind it two goroutines carry what is allowed to pass.
+//
+// Up: Write cuts what it is given into frames, asks the rule about each, and puts it into the lane; a
+// goroutine takes from the lane and writes to the socket. Down: a goroutine reads from the socket and does
+// the same; Read takes from the lane. Both goroutines end with the connection.
+type conn struct {
+	network  *Network
+	socket   net.Conn
+	number   int
+	up, down *lane
+
+	writing sync.Mutex // one Write at a time
+	sending cutter
+	sent    int // frames
+
+	reading sync.Mutex // one Read at a time
+	rest    []byte
+	ending  error
+
+	mu      sync.Mutex
+	pending asked
+
+	once sync.Once // how it ends
+}
+
+// start is called when the network knows of the connection.
+func (c *conn) start() {
+	go c.carryUp()
+	go c.carryDown()
+}
+
+// Write accepts p as a socket does, which says nothing about whether it will ever arrive.
+func (c *conn) Write(p []byte) (int, error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	if err := c.up.ready(); err != nil {
+		return 0, c.failed("write", err)
+	}
+	c.sending.add(p)
+	for {
+		frame, err := c.sending.next()
+		if err != nil {
+			c.fail(err)
+			return 0, c.failed("write", err)
+		}
+		if frame == nil {
+			return len(p), nil
+		}
+		c.up.put(frame, c.network.judge(c.describeRequest(frame)))
+	}
+}
+
+func (c *conn) describeRequest(frame []byte) Frame {
+	c.sent++
+	f := Frame{Direction: Up, Op: zktest.OpConnect, Conn: c.number, Nth: c.sent, Size: len(frame)}
+	if c.sent > 1 {
+		f.Xid, f.Op = int32At(frame, 0), zktest.Op(int32At(frame, 4))
+		c.mu.Lock()
+		c.pending.note(f.Xid, f.Op)
+		c.mu.Unlock()
+	}
+	return f
+}
+
+func (c *conn) describeReply(frame []byte, nth int) Frame {
+	f := Frame{Direction: Down, Op: zktest.OpConnect, Conn: c.number, Nth: nth, Size: len(frame)}
+	if nth == 1 {
+		return f
+	}
+	f.Xid, f.Code = int32At(frame, 0), int32At(frame, 12)
+	if f.Xid == xidEvent {
+		f.Op = OpEvent
+		return f
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f.Op = c.pending.answered(f.Xid)
+	return f
+}
+
+func (c *conn) carryUp() {
+	for {
+		bytes, end, err := c.up.take()
+		if err != nil {
+			return
+		}
+		if len(bytes) > 0 {
+			if _, err := c.socket.Write(bytes); err != nil {
+				// That the server has gone shows when its last words have been read.
+				c.up.close(err)
+				return
+			}
+		}
+		if end != nil {
+			c.fail(end)
+			return
+		}
+	}
+}
+
+func (c *conn) carryDown() {
+	buf := make([]byte, 32<<10)
+	var arriving cutter
+	nth := 0
+	for {
+		if c.down.ready() != nil {
+			return
+		}
+		n, err := c.socket.Read(buf)
+		if err != nil {
+			c.down.end(err)
+			return
+		}
+		arriving.add(buf[:n])
+		for {
+			frame, err := arriving.next()
+			if err != nil {
+				c.fail(err)
+				return
+			}
+			if frame == nil {
+				break
+			}
+			nth++
+			if c.down.put(frame, c.network.judge(c.describeReply(frame, nth))) {
+				continue
+			}
+			// The server is cut off now, the client when it has read what comes before.
+			c.up.close(errCut)
+			c.hangUp()
+			return
+		}
+	}
+}
+
+// Read returns what was allowed to pass.
+func (c *conn) Read(p []byte) (int, error) {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	for len(c.rest) == 0 {
+		if c.ending != nil {
+			return 0, c.failed("read", c.ending)
+		}
+		bytes, end, err := c.down.take()
+		if err != nil {
+			return 0, c.failed("read", err)
+		}
+		c.rest = bytes
+		if end != nil {
+			c.ending = end
+			c.hangUp()
+		}
+	}
+	n := copy(p, c.rest)
+	c.rest = c.rest[n:]
+	return n, nil
+}
+
+// fail ends the connection, and both ends hear of it.
+func (c *conn) fail(reason error) {
+	c.up.close(reason)
+	c.down.close(reason)
+	c.hangUp()
+}
+
+func (c *conn) hangUp() {
+	c.once.Do(func() {
+		c.network.forget(c)
+		// Nobody can do anything about a socket that does not close.
+		_ = c.socket.Close()
+	})
+}
+
+// Close ends the connection. It is idempotent. The server hears of it when nothing keeps it from hearing.
+func (c *conn) Close() error {
+	silent := c.up.isSilent()
+	left := c.up.close(net.ErrClosed)
+	c.down.close(net.ErrClosed)
+	if !silent {
+		c.hangUp()
+		return nil
+	}
+	c.once.Do(func() {
+		// Ends the goroutine that reads; there is nobody left who could be told.
+		_ = c.socket.SetReadDeadline(time.Unix(1, 0))
+		c.network.linger(c, left)
+	})
+	return nil
+}
+
+func (c *conn) failed(op string, err error) error {
+	var already *net.OpError
+	if errors.As(err, &already) || errors.Is(err, errEOF) {
+		return err
+	}
+	return &net.OpError{Op: op, Net: "faultnet", Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: err}
+}
+
+// LocalAddr is that of the connection underneath, as is RemoteAddr.
+func (c *conn) LocalAddr() net.Addr { return c.socket.LocalAddr() }
+
+func (c *conn) RemoteAddr() net.Addr { return c.socket.RemoteAddr() }
+
+// SetDeadline sets both deadlines.
+func (c *conn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+// SetReadDeadline applies to a Read that waits already, too.
+func (c *conn) SetReadDeadline(t time.Time) error {
+	c.down.setDeadline(receiver, t)
+	return nil
+}
+
+// SetWriteDeadline matters to a Write that waits for room.
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	c.up.setDeadline(sender, t)
+	return nil
+}

@@ -1,0 +1,131 @@
+package faultnet
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// Direction is which way a frame goes.
+type Direction uint8
+
+// The directions.
+const (
+	// Up is from the client to the server.
+	Up Direction = iota + 1
+	// Down is from the server to the client.
+	Down
+)
+
+// String names the direction.
+func (d Direction) String() string {
+	switch d {
+	case Up:
+		return "up"
+	case Down:
+		return "down"
+	}
+	return fmt.Sprintf("direction %d", uint8(d))
+}
+
+// OpEvent is the operation of a watch event, which answers nothing. The protocol has the same number for it.
+const OpEvent zktest.Op = 0
+
+// OpUnknown is the operation of an answer to nothing that was asked on its connection.
+const OpUnknown zktest.Op = -1 << 31
+
+// Frame is one message on its way: a request, the answer to one, or a watch event.
+type Frame struct {
+	Direction Direction
+	// Op is what is asked for or answered; OpConnect for both frames of a handshake, [OpEvent] for a watch event.
+	Op zktest.Op
+	// Number counts the frames of this direction on all connections of the network, from 1.
+	Number int
+	// Conn counts the connections of the network, from 1, and Nth the frames of this direction on this one.
+	Conn, Nth int
+	// Xid is what ties an answer to its request; 0 for a handshake.
+	Xid int32
+	// Code is the error code in an answer's header, 0 for success and for whatever is no answer.
+	Code int32
+	// Size is the length in bytes, the four of the length field included.
+	Size int
+}
+
+// String is for traces.
+func (f Frame) String() string {
+	name := f.Op.String()
+	switch f.Op {
+	case OpEvent:
+		name = "event"
+	case OpUnknown:
+		name = "answer to nothing"
+	}
+	if f.Code != 0 {
+		name = fmt.Sprintf("%s (%d)", name, f.Code)
+	}
+	return fmt.Sprintf("%s %d/%d %s", f.Direction, f.Conn, f.Nth, name)
+}
+
+const (
+	prefixSize = 4
+	// longest is beyond what any server or client sends.
+	longest = 64 << 20
+)
+
+// errNoFrame is why a connection ends that carries something else than the protocol.
+var errNoFrame = errors.New("faultnet: this is not the ZooKeeper protocol")
+
+// cutter cuts a stream into frames.
+type cutter struct{ rest []byte }
+
+// next returns the next complete frame with its length field, or nil if there is none yet.
+func (c *cutter) next() ([]byte, error) {
+	if len(c.rest) < prefixSize {
+		return nil, nil
+	}
+	length := int64(int32(binary.BigEndian.Uint32(c.rest)))
+	if length < 0 || length > longest {
+		return nil, fmt.Errorf("%w: a frame of %d bytes", errNoFrame, length)
+	}
+	size := prefixSize + int(length)
+	if len(c.rest) < size {
+		return nil, nil
+	}
+	frame := c.rest[:size:size]
+	c.rest = c.rest[size:]
+	return frame, nil
+}
+
+// add takes what has arrived. The bytes are copied.
+func (c *cutter) add(p []byte) { c.rest = append(c.rest, p...) }
+
+// int32At reads a field of a frame, counted from behind the length; 0 if the frame is too short for it.
+func int32At(frame []byte, offset int) int32 {
+	if len(frame) < prefixSize+offset+4 {
+		return 0
+	}
+	return int32(binary.BigEndian.Uint32(frame[prefixSize+offset:]))
+}
+
+const xidEvent = -1
+
+// asked is what a connection has been asked and has not answered, by xid. Some xids are used again and
+// again, by pings above all, and are answered in order.
+type asked map[int32][]zktest.Op
+
+func (a asked) note(xid int32, op zktest.Op) { a[xid] = append(a[xid], op) }
+
+func (a asked) answered(xid int32) zktest.Op {
+	ops := a[xid]
+	switch len(ops) {
+	case 0:
+		return OpUnknown
+	case 1:
+		delete(a, xid)
+	default:
+		a[xid] = ops[1:]
+	}
+	return ops[0]
+}

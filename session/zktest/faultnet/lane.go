@@ -1,0 +1,220 @@
+package faultnet
+
+import (
+	"os"
+	"sync"
+	"time"
+)
+
+// room is how many bytes may be under way in one direction before whoever sends has to wait, about what two
+// sockets hold.
+const room = 1 << 20
+
+// piece is a frame under way, or the end of the connection.
+type piece struct {
+	bytes []byte
+	due   time.Time // not before
+	held  bool      // not before it is released
+	end   error     // the connection ends behind the bytes, for this reason
+}
+
+// lane is one direction of one connection. Waiting is done on a condition variable only: inside a synctest
+// bubble that counts as durably blocked.
+type lane struct {
+	mu      sync.Mutex
+	changed sync.Cond
+
+	queue     []piece
+	size      int
+	last      time.Time // when the newest piece is due: the order is kept when the lag becomes less
+	lag       time.Duration
+	silent    bool
+	swallowed bool
+	ended     bool  // the last piece is an end
+	over      error // whoever waits leaves with it
+	deadlines [2]deadline
+}
+
+// The two who may wait at a lane.
+const (
+	sender = iota
+	receiver
+)
+
+// deadline is until when somebody waits at the most, and what wakes him.
+type deadline struct {
+	at    time.Time
+	timer *time.Timer
+}
+
+func newLane(silent bool, lag time.Duration) *lane {
+	l := &lane{silent: silent, lag: lag}
+	l.changed.L = &l.mu
+	return l
+}
+
+// change changes the lane and has everybody look again.
+func (l *lane) change(f func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f()
+	l.changed.Broadcast()
+}
+
+// release lets go what is held.
+func (l *lane) release() {
+	l.change(func() {
+		for i := range l.queue {
+			l.queue[i].held = false
+		}
+	})
+}
+
+// close makes the lane useless for a reason, the first of which counts. It returns what has not been delivered.
+func (l *lane) close(reason error) (left []byte) {
+	l.change(func() {
+		if l.over == nil {
+			l.over = reason
+		}
+		for _, p := range l.queue {
+			left = append(left, p.bytes...)
+		}
+		l.queue, l.size = nil, 0
+		for i := range l.deadlines {
+			if t := l.deadlines[i].timer; t != nil {
+				t.Stop()
+			}
+		}
+	})
+	return left
+}
+
+func (l *lane) isSilent() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.silent
+}
+
+// put decides when the frame is to be delivered, by what the rule says. It returns false if nothing will
+// ever be delivered behind it.
+func (l *lane) put(frame []byte, v Verdict) bool {
+	goesOn := true
+	l.change(func() {
+		if l.over != nil || l.ended || l.swallowed {
+			goesOn = l.over == nil && !l.ended
+			return
+		}
+		p := piece{bytes: frame, due: time.Now().Add(l.lag)}
+		switch v.kind {
+		case pass:
+		case drop:
+			return
+		case swallow:
+			l.swallowed = true
+			return
+		case hold:
+			p.held = true
+		case holdFor:
+			p.due = p.due.Add(v.delay)
+		case cutBefore:
+			p.bytes, p.end = nil, errCut
+		case cutAfter:
+			p.end = errCut
+		}
+		goesOn = p.end == nil
+		l.enqueue(p)
+	})
+	return goesOn
+}
+
+// end is put for the end of the connection.
+func (l *lane) end(reason error) {
+	l.change(func() {
+		if l.over == nil && !l.ended && !l.swallowed {
+			l.enqueue(piece{due: time.Now().Add(l.lag), end: reason})
+		}
+	})
+}
+
+// enqueue is called with mu held.
+func (l *lane) enqueue(p piece) {
+	if p.due.Before(l.last) {
+		p.due = l.last
+	}
+	l.last, l.ended = p.due, p.end != nil
+	l.queue = append(l.queue, p)
+	l.size += len(p.bytes)
+}
+
+// wait waits for a change, until the given time or the deadline of whoever waits. It is called with mu held.
+func (l *lane) wait(who int, until time.Time) {
+	d := &l.deadlines[who]
+	if !d.at.IsZero() && (until.IsZero() || d.at.Before(until)) {
+		until = d.at
+	}
+	if !until.IsZero() {
+		// A timer that is late for a deadline on the wall clock is set again: whoever it wakes looks at the time.
+		left := max(time.Until(until), time.Microsecond)
+		if d.timer == nil {
+			d.timer = time.AfterFunc(left, func() { l.change(func() {}) })
+		} else {
+			d.timer.Reset(left)
+		}
+	}
+	l.changed.Wait()
+}
+
+// passed tells whether the deadline is over. It is called with mu held.
+func (l *lane) passed(who int) bool {
+	at := l.deadlines[who].at
+	return !at.IsZero() && !time.Now().Before(at)
+}
+
+// setDeadline applies to whoever waits already.
+func (l *lane) setDeadline(who int, at time.Time) {
+	l.change(func() { l.deadlines[who].at = at })
+}
+
+// ready waits until more may be put.
+func (l *lane) ready() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for {
+		switch {
+		case l.over != nil:
+			return l.over
+		case l.passed(sender):
+			return os.ErrDeadlineExceeded
+		case l.size < room:
+			return nil
+		}
+		l.wait(sender, time.Time{})
+	}
+}
+
+// take waits for what is to be delivered next. An error says that there is nothing more, or that the
+// deadline has passed; end says that the connection ends behind the bytes.
+func (l *lane) take() (bytes []byte, end, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for {
+		var until time.Time
+		switch {
+		case l.over != nil:
+			return nil, nil, l.over
+		case l.passed(receiver):
+			return nil, nil, os.ErrDeadlineExceeded
+		case l.silent || len(l.queue) == 0 || l.queue[0].held:
+		case time.Now().Before(l.queue[0].due):
+			until = l.queue[0].due
+		default:
+			p := l.queue[0]
+			l.queue[0] = piece{}
+			l.queue = l.queue[1:]
+			l.size -= len(p.bytes)
+			l.changed.Broadcast()
+			return p.bytes, p.end, nil
+		}
+		l.wait(receiver, until)
+	}
+}

@@ -1,0 +1,257 @@
+package faultnet
+
+import (
+	"context"
+	"io"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// errEOF is passed on as it is, since its readers compare.
+var errEOF = io.EOF
+
+// Dial makes a connection. [net.Dialer.DialContext] is one, and so is the method DialContext of a server of
+// package zktest.
+type Dial = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// Rule decides about frames. It is called in the order of each direction of each connection, and
+// concurrently for different ones, before the frame is sent on. It may call the methods of the network. It
+// must return at once: whoever writes the frame waits for it.
+type Rule func(Frame) Verdict
+
+// Network is what lies between clients and servers. Its methods may be called from any goroutine.
+type Network struct {
+	dial Dial
+	rule Rule
+
+	mu      sync.Mutex
+	conns   map[*conn]struct{}
+	made    int
+	frames  [Down + 1]int
+	silent  [Down + 1]bool
+	lag     [Down + 1]time.Duration
+	refuses bool
+	closed  bool
+	healed  chan struct{} // closed by Heal: those who dial look again
+	late    []lingering
+}
+
+// lingering is a connection that the client has closed and the server has not heard of.
+type lingering struct {
+	socket net.Conn
+	left   []byte // what the client had sent before
+}
+
+// New returns a network on which nothing goes wrong but by the rule; nil lets everything pass. Close it if its
+// connections are sockets.
+func New(dial Dial, rule Rule) *Network {
+	return &Network{dial: dial, rule: rule, conns: map[*conn]struct{}{}, healed: make(chan struct{})}
+}
+
+// Dial connects through the network: it is what a client is to dial with. During a partition it waits for
+// the end of it, or of ctx.
+func (n *Network) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if err := n.pass(ctx, network); err != nil {
+		return nil, err
+	}
+	socket, err := n.dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		// Nothing was sent on it.
+		_ = socket.Close()
+		return nil, &net.OpError{Op: "dial", Net: network, Err: net.ErrClosed}
+	}
+	n.made++
+	c := &conn{
+		network: n, socket: socket, number: n.made, pending: asked{},
+		up: newLane(n.silent[Up], n.lag[Up]), down: newLane(n.silent[Down], n.lag[Down]),
+	}
+	n.conns[c] = struct{}{}
+	c.start()
+	return c, nil
+}
+
+// pass waits until connections can be made.
+func (n *Network) pass(ctx context.Context, network string) error {
+	for {
+		n.mu.Lock()
+		refused, silent, healed := n.refuses || n.closed, n.silent[Up] || n.silent[Down], n.healed
+		n.mu.Unlock()
+		switch {
+		case ctx.Err() != nil:
+			return &net.OpError{Op: "dial", Net: network, Err: ctx.Err()}
+		case refused:
+			return &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
+		case !silent:
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+		case <-healed:
+		}
+	}
+}
+
+// judge numbers the frame and asks the rule.
+func (n *Network) judge(f Frame) Verdict {
+	n.mu.Lock()
+	n.frames[f.Direction]++
+	f.Number = n.frames[f.Direction]
+	n.mu.Unlock()
+	if n.rule == nil {
+		return Pass()
+	}
+	return n.rule(f)
+}
+
+// Frames returns how many frames have gone in the direction, or tried to.
+func (n *Network) Frames(d Direction) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.frames[d]
+}
+
+// Open returns how many connections are open.
+func (n *Network) Open() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.conns)
+}
+
+// Partition keeps everything from being delivered in the directions given, in both if there is none, and
+// connections from being made. Nobody is told. What is sent meanwhile arrives after [Network.Heal], as TCP
+// would have it, also if the client has closed the connection by then: the server does not hear of that
+// before.
+func (n *Network) Partition(directions ...Direction) {
+	if len(directions) == 0 {
+		directions = []Direction{Up, Down}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, d := range directions {
+		n.silent[d] = true
+	}
+	n.apply()
+}
+
+// Refuse makes the servers turn new connections away at once, or not any more. Those that are open go on.
+func (n *Network) Refuse(refuse bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.refuses = refuse
+}
+
+// Lag delays whatever is sent in the direction from now on. The order stays.
+func (n *Network) Lag(d Direction, lag time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lag[d] = lag
+	n.apply()
+}
+
+// apply is called with mu held.
+func (n *Network) apply() {
+	for c := range n.conns {
+		for d, l := range map[Direction]*lane{Up: c.up, Down: c.down} {
+			l.change(func() { l.silent, l.lag = n.silent[d], n.lag[d] })
+		}
+	}
+}
+
+// Release lets go the frames that [Hold] has stopped, and what waits behind them. The order stays.
+func (n *Network) Release() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.release()
+}
+
+func (n *Network) release() {
+	for c := range n.conns {
+		c.up.release()
+		c.down.release()
+	}
+}
+
+// Heal ends a partition and a refusal, sets the lag to nothing, and releases what is held. A connection on
+// which the rule swallows a direction stays as it is.
+func (n *Network) Heal() {
+	n.mu.Lock()
+	n.silent, n.lag, n.refuses = [Down + 1]bool{}, [Down + 1]time.Duration{}, false
+	n.apply()
+	n.release()
+	close(n.healed)
+	n.healed = make(chan struct{})
+	late := n.late
+	n.late = nil
+	n.mu.Unlock()
+	for _, l := range late {
+		l.arrive()
+	}
+}
+
+// arrive delivers what is late, and the end of the connection behind it. A server that does not read is not
+// waited for.
+func (l lingering) arrive() {
+	if err := l.socket.SetWriteDeadline(time.Now().Add(time.Second)); err == nil && len(l.left) > 0 {
+		// The server may have given up this connection long ago.
+		_, _ = l.socket.Write(l.left)
+	}
+	_ = l.socket.Close()
+}
+
+// Cut ends all open connections.
+func (n *Network) Cut() {
+	for _, c := range n.open() {
+		c.fail(errCut)
+	}
+}
+
+func (n *Network) open() []*conn {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	list := make([]*conn, 0, len(n.conns))
+	for c := range n.conns {
+		list = append(list, c)
+	}
+	return list
+}
+
+// Close cuts all connections and makes no more.
+func (n *Network) Close() {
+	n.mu.Lock()
+	n.closed = true
+	late := n.late
+	n.late = nil
+	n.mu.Unlock()
+	n.Cut()
+	for _, l := range late {
+		_ = l.socket.Close() // what is late is lost
+	}
+}
+
+func (n *Network) forget(c *conn) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.conns, c)
+}
+
+// linger keeps the socket of a connection that the client has closed during a partition.
+func (n *Network) linger(c *conn, left []byte) {
+	l := lingering{c.socket, left}
+	n.mu.Lock()
+	delete(n.conns, c)
+	again := n.silent[Up] && !n.closed
+	if again {
+		n.late = append(n.late, l)
+	}
+	n.mu.Unlock()
+	if !again { // it has healed meanwhile
+		l.arrive()
+	}
+}

@@ -1,0 +1,127 @@
+package faultnet_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
+)
+
+// The whole library over sockets: the answer to each third create is lost, whatever is answered may be
+// late, and the connections are cut between.
+func TestOverTCP(t *testing.T) {
+	srv := zktest.Start(t)
+	var creates atomic.Int64
+	network := faultnet.New(new(net.Dialer).DialContext, func(f faultnet.Frame) faultnet.Verdict {
+		switch {
+		case f.Direction == faultnet.Down && f.Op == zktest.OpCreate && creates.Add(1)%3 == 0:
+			return faultnet.CutBefore()
+		case f.Direction == faultnet.Down && f.Op == zktest.OpMulti:
+			return faultnet.HoldFor(time.Millisecond)
+		}
+		return faultnet.Pass()
+	})
+	defer network.Close()
+	c, err := coordinator.Connect(t.Context(), srv.Addr(), coordinator.WithDialer(network.Dial))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var last int64
+	for i := range 8 {
+		a := c.Mutex("/locks/a").Acquire(t.Context())
+		grant, err := a.Wait(t.Context())
+		if err != nil || grant.Token <= last || len(srv.Children("/locks/a")) != 1 {
+			t.Fatalf("%+v after token %d, %v; nodes %v", grant, last, err, srv.Children("/locks/a"))
+		}
+		last = grant.Token
+		if i == 4 {
+			network.Cut()
+		}
+		a.Release()
+		<-a.Done()
+	}
+	// A partition just long enough to be one: the clock is real.
+	network.Partition()
+	a := c.Mutex("/locks/a").Acquire(t.Context())
+	time.AfterFunc(20*time.Millisecond, network.Heal)
+	if _, err := a.Wait(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if left := srv.Children("/locks/a"); len(left) != 0 || creates.Load() < 8 || network.Open() != 0 {
+		t.Errorf("left %v after %d creates; %d connections open", left, creates.Load(), network.Open())
+	}
+}
+
+// A connection that was closed during a partition, and never heard of again, is closed with the network.
+func TestCloseDuringAPartitionOverTCP(t *testing.T) {
+	srv := zktest.Start(t)
+	network := faultnet.New(new(net.Dialer).DialContext, nil)
+	conn, err := network.Dial(t.Context(), "tcp", srv.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	network.Partition()
+	if err := conn.Close(); err != nil {
+		t.Error(err)
+	}
+	eventually(t, "the server has the connection", func() bool { return srv.Connections() == 1 })
+	network.Close()
+	eventually(t, "the server hears of the end", func() bool { return srv.Connections() == 0 })
+}
+
+// eventually polls with a deadline.
+func eventually(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	deadline := time.After(10 * time.Second)
+	for !cond() {
+		select {
+		case <-deadline:
+			t.Fatalf("it never happens that %s", what)
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+func Example() {
+	srv, err := zktest.New()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer srv.Close()
+
+	// The node is created, and the client cannot know: the connection ends instead of the answer.
+	var cut atomic.Bool
+	network := faultnet.New(srv.DialContext, func(f faultnet.Frame) faultnet.Verdict {
+		if f.Direction == faultnet.Down && f.Op == zktest.OpCreate && f.Code == 0 && cut.CompareAndSwap(false, true) {
+			return faultnet.CutBefore()
+		}
+		return faultnet.Pass()
+	})
+	c, err := coordinator.Connect(context.Background(), srv.Addr(), coordinator.WithDialer(network.Dial))
+	if err != nil {
+		log.Print(err)
+		return
+	}
+	lock := c.Mutex("/locks/a").Acquire(context.Background())
+	if _, err := lock.Wait(context.Background()); err != nil {
+		log.Print(err)
+	}
+	fmt.Println("cut:", cut.Load(), "nodes:", len(srv.Children("/locks/a"))) // the one that was found again
+	if err := c.Close(); err != nil {
+		log.Print(err)
+	}
+	fmt.Println("nodes:", len(srv.Children("/locks/a")))
+	// Output:
+	// cut: true nodes: 1
+	// nodes: 0
+}

@@ -1,0 +1,69 @@
+package faultnet
+
+import (
+	"fmt"
+	"time"
+)
+
+// Verdict is what happens to a frame. The zero Verdict lets it pass.
+type Verdict struct {
+	kind  verdictKind
+	delay time.Duration
+}
+
+type verdictKind uint8
+
+const (
+	pass verdictKind = iota // the zero Verdict
+	drop
+	hold
+	holdFor
+	cutBefore
+	cutAfter
+	swallow
+)
+
+// Pass delivers the frame.
+func Pass() Verdict { return Verdict{} }
+
+// Drop loses this frame and no other. TCP does no such thing; it stands for a peer that has forgotten it.
+func Drop() Verdict { return Verdict{kind: drop} }
+
+// Hold keeps the frame, and everything behind it in its direction, until [Network.Release] or
+// [Network.Heal], or until the connection ends.
+func Hold() Verdict { return Verdict{kind: hold} }
+
+// HoldFor is Hold for a time.
+func HoldFor(d time.Duration) Verdict { return Verdict{kind: holdFor, delay: d} }
+
+// CutBefore ends the connection in place of the frame. What goes before it in its direction is delivered,
+// what is under way in the other one is lost.
+func CutBefore() Verdict { return Verdict{kind: cutBefore} }
+
+// CutAfter delivers the frame, and then ends the connection as CutBefore does.
+func CutAfter() Verdict { return Verdict{kind: cutAfter} }
+
+// Swallow loses the frame and everything behind it in its direction, for as long as the connection is open.
+// The other direction goes on.
+func Swallow() Verdict { return Verdict{kind: swallow} }
+
+// String is for traces.
+func (v Verdict) String() string {
+	switch v.kind {
+	case pass:
+		return "pass"
+	case drop:
+		return "drop"
+	case hold:
+		return "hold"
+	case holdFor:
+		return fmt.Sprintf("hold for %v", v.delay)
+	case cutBefore:
+		return "cut before"
+	case cutAfter:
+		return "cut after"
+	case swallow:
+		return "swallow"
+	}
+	return fmt.Sprintf("verdict %d", v.kind)
+}
