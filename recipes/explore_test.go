@@ -5,6 +5,7 @@ package recipes
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +18,20 @@ type config struct {
 	clients int
 	left    budget
 	flags   []uint8
+	memory  int // how many of those ahead a waiter remembers; 0 is as many as it does
 	options
+}
+
+// remembering makes a machine remember no more than so many of those ahead, because
+// no world is large enough for what it does remember.
+func remembering(most int, step stepFunc) stepFunc {
+	return func(m Machine, in Input) (Machine, []Effect) {
+		next, effects := step(m, in)
+		if next.state == Waiting {
+			clear(next.older[most:])
+		}
+		return next, effects
+	}
 }
 
 // bigRun names the environment variable that asks for every pair of faults with
@@ -41,6 +55,8 @@ func faults() []config {
 		{name: "remove", left: budget{remove: 1}},
 		{name: "foreign", left: budget{foreign: 1}},
 		{name: "refuse", left: budget{refuse: 1}},
+		{name: "guest", left: budget{guest: 1}},
+		{name: "reap", left: budget{reap: 1}},
 	}
 }
 
@@ -48,25 +64,17 @@ func (b budget) plus(o budget) budget {
 	return budget{
 		cut: b.cut + o.cut, lapse: b.lapse + o.lapse, expire: b.expire + o.expire, kill: b.kill + o.kill,
 		remove: b.remove + o.remove, withdraw: b.withdraw + o.withdraw, foreign: b.foreign + o.foreign, refuse: b.refuse + o.refuse,
+		guest: b.guest + o.guest, reap: b.reap + o.reap, change: b.change + o.change,
 	}
 }
 
 // pairs returns a configuration for every pair of faults, a fault with itself
-// included. Where both end a session or take a node away, three contenders make
-// more worlds than an everyday run has time for.
-func pairs(big bool) []config {
-	ends := map[string]bool{"expire": true, "kill": true, "remove": true, "foreign": true}
+// included.
+func pairs() []config {
 	var all []config
 	for i, a := range faults() {
 		for _, b := range faults()[i:] {
-			cfg := config{name: a.name + " + " + b.name, clients: 3, left: a.left.plus(b.left), options: options{eager: true}}
-			pair := map[string]bool{a.name: true, b.name: true}
-			two := ends[a.name] && ends[b.name] && a.name != b.name || a.name == b.name && (pair["expire"] || pair["kill"]) ||
-				pair["kill"] && !pair["lapse"]
-			if two && !big {
-				cfg.clients, cfg.eager = 2, false
-			}
-			all = append(all, cfg)
+			all = append(all, config{name: a.name + " + " + b.name, clients: 3, left: a.left.plus(b.left), options: options{eager: true}})
 		}
 	}
 	return all
@@ -114,7 +122,7 @@ func TestExplore(t *testing.T) {
 	big := os.Getenv(bigRun) != ""
 	var states, steps int
 	began := time.Now()
-	for _, cfg := range append(more(), pairs(big)...) {
+	for _, cfg := range slices.Concat(more(), directories(), pairs()) {
 		f := explore(Machine.Step, cfg, most)
 		states, steps = states+f.states, steps+f.steps
 		t.Logf("%d contenders, %-32s %v", cfg.clients, cfg.name, f)
@@ -137,7 +145,7 @@ func TestExploreWorldHasNoPadding(t *testing.T) {
 	if got, want := unsafe.Sizeof(client{}), uintptr(4+8*maxRequests+12); got != want {
 		t.Errorf("a client takes %d bytes, its fields %d", got, want)
 	}
-	if got, want := unsafe.Sizeof(world{}), maxClients*unsafe.Sizeof(client{})+3*maxNodes+maxLag+1+3+8+2; got != want {
+	if got, want := unsafe.Sizeof(world{}), maxClients*unsafe.Sizeof(client{})+3*maxNodes+2*(maxLag+1)+5+11+2; got != want {
 		t.Errorf("a world takes %d bytes, its fields %d", got, want)
 	}
 }

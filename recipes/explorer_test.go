@@ -57,7 +57,10 @@ func (f finding) String() string {
 // limit or one breaks a promise.
 func explore(step stepFunc, cfg config, limit int) finding {
 	x := explorer{limit: limit, seed: maphash.MakeSeed(), table: make([]uint32, 1<<16)}
-	x.env.interpreter = newInterpreter(step, 0)
+	if cfg.memory > 0 {
+		step = remembering(cfg.memory, step)
+	}
+	x.env.interpreter = newInterpreter(step, 0, cfg.writer)
 	x.env.options = cfg.options
 	began := time.Now()
 	f := x.run(newWorld(cfg.clients, cfg.left, cfg.flags...))
@@ -235,5 +238,5 @@ func (e *environment) describeWorld(w *world, names permutation) string {
 	for c := range w.clients {
 		parts = append(parts, fmt.Sprintf("%c %v", 'a'+names[c], e.machines[w.clients[c].machine].state))
 	}
-	return fmt.Sprintf("%s; nodes %08b", strings.Join(parts, ", "), w.past[0])
+	return fmt.Sprintf("%s; nodes %08b, directory %02x", strings.Join(parts, ", "), w.past[0], w.dirs[0])
 }

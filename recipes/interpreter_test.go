@@ -1,9 +1,7 @@
 package recipes
 
 import (
-	"fmt"
 	"math/bits"
-	"strings"
 
 	"github.com/zkgrant/zkgrant/events"
 )
@@ -19,7 +17,7 @@ type input struct {
 	arg   uint8 // a node, a reason, or an Op
 	mask  uint8 // Listed: the queue
 	own   uint8 // Listed: index + 1 of the node found, and its owner's epoch << 4; Refused: the node
-	flag  uint8 // Started: flagTry, flagKeep, flagStrict; Claimed: fresh; Refused: missing
+	flag  uint8 // Started: flagTry, flagKeep, flagStrict; Created, Claimed, Advanced: flagFresh and the like; Refused: missing
 }
 
 type inputKind uint8
@@ -39,6 +37,7 @@ const (
 	inDeleted
 	inRefused
 	inUnknown
+	inAdvanced
 )
 
 const (
@@ -47,12 +46,21 @@ const (
 	flagStrict
 )
 
+const (
+	flagFresh uint8 = 1 << iota
+	flagAlone
+	flagFloor
+	flagStands
+)
+
 // An effect is an Effect in numbers.
 type effect struct {
 	kind  effectKind
 	epoch uint8
 	arg   uint8 // a node or an attempt
-	flag  uint8 // List: barrier; Grant: the node that the token belongs to
+	flag  uint8 // List: barrier; Delete: floor; Grant: the node that the token belongs to
+	past  uint8 // Advance: the blocker that is gone
+	next  uint8 // Advance: the next one
 }
 
 type effectKind uint8
@@ -69,6 +77,7 @@ const (
 	efQueue
 	efRequeue
 	efFinish
+	efAdvance
 )
 
 const (
@@ -82,12 +91,20 @@ type interpreter struct {
 	step     stepFunc
 	first    int64 // the sequence number of node 0
 	machines []Machine
+	traits   []traits // of the machines
 	index    map[Machine]uint32
-	own      []uint8 // per machine: the index of its node, or noNode
 	memo     map[uint64]int32
 	results  []result
 	names    [maxNodes]events.Name
 	nodes    map[string]uint8
+}
+
+// traits are what a world needs to know of a machine.
+type traits struct {
+	state State
+	epoch uint8
+	own   uint8 // the index of its node, or noNode
+	older uint8 // those that it remembers to stand ahead
 }
 
 type result struct {
@@ -96,10 +113,16 @@ type result struct {
 	texts   []string // the same, for people
 }
 
-func newInterpreter(step stepFunc, first int64) *interpreter {
+// newInterpreter names the nodes from a number on. With writer, nodes 0 and 1 are the
+// read node and the write node of one contender, and bear the same number.
+func newInterpreter(step stepFunc, first int64, writer bool) *interpreter {
 	it := &interpreter{step: step, first: first, index: map[Machine]uint32{}, memo: map[uint64]int32{}, nodes: map[string]uint8{}}
 	for i := range it.names {
 		it.names[i] = contender(first + int64(i))
+		if writer && i < 2 {
+			kind := [...]events.Kind{events.KindRead, events.KindWrite}[i]
+			it.names[i] = events.Name{Text: kind.String() + " 1", Kind: kind, Seq: first + 1}
+		}
 		it.nodes[it.names[i].Text] = uint8(i)
 	}
 	over := NewMachine(Mutex{})
@@ -121,7 +144,13 @@ func (it *interpreter) intern(m Machine) uint32 {
 	id := uint32(len(it.machines))
 	it.index[m] = id
 	it.machines = append(it.machines, m)
-	it.own = append(it.own, it.node(m.own.Name.Text))
+	t := traits{state: m.state, epoch: uint8(m.epoch), own: it.node(m.own.Name.Text)}
+	for _, n := range m.older {
+		if n.Text != "" {
+			t.older |= 1 << it.node(n.Text)
+		}
+	}
+	it.traits = append(it.traits, t)
 	return id
 }
 
@@ -173,7 +202,11 @@ func (it *interpreter) input(in input) Input {
 	case inGone:
 		return Gone{Epoch: epoch, Node: it.names[in.arg].Text}
 	case inCreated:
-		return Created{Epoch: epoch, Node: it.names[in.arg]}
+		c := Created{Epoch: epoch, Node: it.names[in.arg], Alone: in.flag&flagAlone != 0, Fresh: in.flag&flagFresh != 0}
+		if c.Alone {
+			c.Token = tokenBase + int64(in.arg)
+		}
+		return c
 	case inListed:
 		l := Listed{Epoch: epoch}
 		for m := in.mask; m != 0; {
@@ -186,7 +219,9 @@ func (it *interpreter) input(in input) Input {
 		}
 		return l
 	case inClaimed:
-		return Claimed{Epoch: epoch, Fresh: in.flag != 0}
+		return Claimed{Epoch: epoch, Fresh: in.flag&flagFresh != 0}
+	case inAdvanced:
+		return Advanced{Epoch: epoch, Floor: in.flag&flagFloor != 0, Stands: in.flag&flagStands != 0, Fresh: in.flag&flagFresh != 0}
 	case inDeleted:
 		return Deleted{Epoch: epoch}
 	case inRefused:
@@ -219,8 +254,14 @@ func (it *interpreter) effect(e Effect) effect {
 		return effect{kind: efWatch, epoch: uint8(e.Epoch), arg: it.node(e.Node)}
 	case Claim:
 		return effect{kind: efClaim, epoch: uint8(e.Epoch), arg: it.node(e.Node)}
+	case Advance:
+		return effect{kind: efAdvance, epoch: uint8(e.Epoch), arg: it.node(e.Node), past: it.node(e.Past), next: it.node(e.Next)}
 	case Delete:
-		return effect{kind: efDelete, epoch: uint8(e.Epoch), arg: it.node(e.Node)}
+		f := effect{kind: efDelete, epoch: uint8(e.Epoch), arg: it.node(e.Node)}
+		if e.Floor {
+			f.flag = 1
+		}
+		return f
 	case Discard:
 		return effect{kind: efDiscard, arg: it.node(e.Node)}
 	case Grant:
@@ -235,94 +276,5 @@ func (it *interpreter) effect(e Effect) effect {
 		return effect{kind: efFinish, arg: uint8(e.Why)}
 	default:
 		panic("no such effect")
-	}
-}
-
-// short leaves the leading zeros of a node's number out.
-func short(node string) string {
-	if name, ok := events.ParseName(node); ok {
-		return fmt.Sprintf("#%d", name.Seq)
-	}
-	return fmt.Sprintf("%q", node)
-}
-
-func effectText(e Effect) string {
-	switch e := e.(type) {
-	case Create:
-		return fmt.Sprintf("create attempt %d", e.Attempt)
-	case List:
-		if e.Barrier {
-			return "barrier, list"
-		}
-		return "list"
-	case Watch:
-		return "watch " + short(e.Node)
-	case Claim:
-		return "claim " + short(e.Node)
-	case Delete:
-		return "delete " + short(e.Node)
-	case Discard:
-		return "discard " + short(e.Node)
-	case Grant:
-		return fmt.Sprintf("GRANT %s token %d", short(e.Node), e.Token)
-	case Lose:
-		return fmt.Sprintf("LOST %q", e.Reason.String())
-	case Queue:
-		return fmt.Sprintf("QUEUED behind %d", e.Ahead)
-	case Requeue:
-		return "REQUEUED"
-	case Finish:
-		return fmt.Sprintf("END %q", e.Why.String())
-	default:
-		return fmt.Sprintf("%T", e)
-	}
-}
-
-func inputText(in Input) string {
-	switch in := in.(type) {
-	case Started:
-		text := "Started"
-		if in.Try {
-			text += " try"
-		}
-		if in.Keep {
-			text += " keep"
-		}
-		if in.Strict {
-			text += " strict"
-		}
-		return text
-	case Withdrawn:
-		return fmt.Sprintf("Withdrawn %q", in.Why.String())
-	case Opened:
-		return fmt.Sprintf("Opened epoch %d", in.Epoch)
-	case Gone:
-		return "Gone " + short(in.Node)
-	case Created:
-		return "Created " + short(in.Node.Text)
-	case Listed:
-		var queue []string
-		for _, n := range in.Queue {
-			queue = append([]string{short(n.Text)}, queue...)
-		}
-		text := "Listed [" + strings.Join(queue, " ") + "]"
-		if in.Own == (Own{}) {
-			return text + " own not found"
-		}
-		return text + " own " + short(in.Own.Name.Text)
-	case Claimed:
-		if in.Fresh {
-			return "Claimed"
-		}
-		return "Claimed, too late"
-	case Refused:
-		if in.Missing {
-			return fmt.Sprintf("Refused %v: no node", in.Op)
-		}
-		return fmt.Sprintf("Refused %v", in.Op)
-	case Unknown:
-		return fmt.Sprintf("Unknown %v", in.Op)
-	default:
-		return strings.TrimPrefix(fmt.Sprintf("%T", in), "recipes.")
 	}
 }

@@ -128,11 +128,14 @@ func (m Machine) onGone(in Gone) (Machine, []Effect) {
 		return m.lose(events.ReasonNodeRemoved)
 	case own && m.state == Waiting:
 		return m.requeue()
-	case own && (m.state == Listing || m.state == Claiming || m.state == Lapsed):
+	case own && (m.state == Listing || m.state == Advancing || m.state == Claiming || m.state == Lapsed):
 		m.removed = true // the answer under way may be older than this
 		return m, nil
-	case in.Node == m.blocker && m.state == Waiting:
-		return m.list()
+	case m.state == Waiting && in.Node == m.older[0].Text:
+		return m.passed()
+	case m.state == Advancing && in.Node == m.older[1].Text:
+		m.older[1] = events.Name{} // the answer may say that it stands, but will not be told again that it is gone
+		return m, nil
 	default:
 		return m, nil
 	}

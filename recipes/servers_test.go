@@ -8,12 +8,9 @@ func (e *environment) do(w *world, s step) {
 	case stepStart:
 		cl.told |= toldStart
 		e.feed(w, c, input{kind: inStarted, flag: cl.flags})
-	case stepExecute:
-		i := e.executes(cl)
-		if s.node > 0 {
-			i = int(s.node) - 1
-		}
-		e.execute(w, c, i)
+	case stepExecute, stepExecutePlain:
+		i, part := e.picked(cl, s)
+		e.execute(w, c, i, part, s.kind == stepExecutePlain)
 	case stepAnswer:
 		i := cl.find(executed)
 		if s.node > 0 {
@@ -41,7 +38,7 @@ func (e *environment) do(w *world, s step) {
 		w.raise(c)
 		bit := cl.discard & -cl.discard
 		cl.discard &^= bit
-		w.commit(w.past[0] &^ bit)
+		w.without(bit)
 		w.raise(c)
 	case stepRelease:
 		cl.told |= toldWithdrawn
@@ -50,12 +47,6 @@ func (e *environment) do(w *world, s step) {
 		w.left.withdraw--
 		cl.told |= toldWithdrawn
 		e.feed(w, c, input{kind: inWithdrawn, arg: uint8(WhyContext)})
-	case stepForeignLeaves, stepForeignGivesUp:
-		f := w.foreigners()
-		w.commit(w.past[0] &^ (f & -f))
-	case stepForeignJoins:
-		w.left.foreign--
-		w.create(node{owner: foreign})
 	case stepCut:
 		w.left.cut--
 		e.cut(w, c)
@@ -68,15 +59,15 @@ func (e *environment) do(w *world, s step) {
 		w.end(c)
 	case stepKill:
 		w.left.kill--
-		w.byHand |= w.mine(c, cl.epoch)
+		w.byHand |= w.mine(c, cl.epoch) & e.proven(w)
 		w.end(c)
 	case stepRemove:
 		w.left.remove--
-		w.byHand |= 1 << s.node
-		w.commit(w.past[0] &^ (1 << s.node))
+		w.byHand |= 1 << s.node & e.proven(w)
+		w.without(1 << s.node)
 		for c := range w.clients {
-			if cl := &w.clients[c]; e.clings && cl.conn == connDown && cl.holds() && e.own[cl.machine] == s.node {
-				cl.owed = true
+			if cl := &w.clients[c]; e.clings && cl.conn == connDown && cl.holds() && e.traits[cl.machine].own == s.node {
+				cl.told |= toldOwed
 			}
 		}
 	case stepRefuse:
@@ -87,16 +78,76 @@ func (e *environment) do(w *world, s step) {
 		cl.lease = true // by a ping, or by what others send in the same session
 	case stepGhost:
 		r := &cl.requests[e.ghosts(cl)]
-		id := w.create(node{owner: s.client + 1, epoch: cl.epoch, attempt: r.arg})
+		id := w.create(node{owner: s.client + 1, epoch: cl.epoch, attempt: r.arg}, 0)
 		r.status, r.own = executed, id+1
 		w.raise(c)
+	default:
+		e.outside(w, s)
+	}
+}
+
+// outside carries out a step of somebody who is none of the clients.
+func (e *environment) outside(w *world, s step) {
+	switch s.kind {
+	case stepLeaves, stepGivesUp:
+		w.without(1 << s.node)
+	case stepLeavesFloor:
+		w.commit(w.past[0]&^(1<<s.node), w.dirs[0].with(dataFloor+directory(s.node)))
+	case stepForeignJoins:
+		w.left.foreign--
+		if w.dirs[0] == 0 {
+			w.born(false)
+		}
+		w.create(node{owner: foreign}, 0)
+	case stepGuestJoins:
+		w.left.guest--
+		if w.dirs[0] == 0 {
+			w.born(true)
+		}
+		var data directory
+		if w.dirs[0].ours() {
+			data = dataMarker
+		}
+		w.create(node{owner: guest}, data)
+	case stepDowngrade:
+		w.nodes[0] = node{owner: foreign}
+		w.commit(w.past[0]|1, w.dirs[0])
+	case stepReap:
+		w.left.reap--
+		w.commit(0, 0)
+	case stepChange:
+		w.left.change--
+		w.commit(w.past[0], w.dirs[0].with(dataTheirs))
+	default: // a client's step
 	}
 }
 
 // end is the leader's end of a session: one transaction for all of its nodes.
 func (w *world) end(c int) {
-	w.commit(w.past[0] &^ w.mine(c, w.clients[c].epoch))
+	w.without(w.mine(c, w.clients[c].epoch))
 	w.clients[c].closed = 1
+}
+
+// proven returns the nodes of those who hold, or to whom it is on its way that they
+// may. If one of these is taken away by hand, its owner cannot know yet.
+func (e *environment) proven(w *world) uint8 {
+	var mask uint8
+	for c := range w.clients {
+		cl := &w.clients[c]
+		if own := e.traits[cl.machine].own; cl.holds() && own != noNode {
+			mask |= 1 << own
+		}
+		for _, r := range cl.requests {
+			switch {
+			case r.flags&reqFirst == 0:
+			case Op(r.op) == OpCreate:
+				mask |= 1 << (r.own - 1)
+			default:
+				mask |= 1 << r.arg
+			}
+		}
+	}
+	return mask
 }
 
 // raise brings the replica of a client up to the leader, as its writes do.
@@ -106,34 +157,34 @@ func (w *world) raise(c int) {
 	}
 }
 
-// execute lets a server execute a request. Reads see the client's replica.
-func (e *environment) execute(w *world, c, i int) {
+// execute lets a server execute a request, or a part of it. Reads see the client's
+// replica.
+func (e *environment) execute(w *world, c, i int, part uint8, plain bool) {
 	cl := &w.clients[c]
 	zombie := cl.conn != connUp
 	r := &cl.requests[i]
+	done := true
 	bit := uint8(1) << (r.arg & 7)
 	switch Op(r.op) {
 	case OpCreate:
-		r.own = 1 + w.create(node{owner: uint8(c) + 1, epoch: cl.epoch, attempt: r.arg})
+		done = e.executeCreate(w, c, r, zombie, plain)
 	case OpClaim:
-		switch {
-		case w.past[0]&bit == 0:
-			r.flags |= reqMissing
-		case w.past[0]&(bit-1) == 0:
-			r.flags |= reqFirst
-		}
+		w.claim(r)
 	case OpDelete:
-		if w.past[0]&bit != 0 {
-			w.commit(w.past[0] &^ bit)
-		}
+		done = e.executeDelete(w, cl, r)
+	case OpAdvance:
+		done = !zombie && e.executeAdvance(w, c, r, part)
 	default: // a read, for which see below
 	}
 	if zombie {
 		*r = request{op: r.op, status: lost, epoch: r.epoch, arg: r.arg}
 		return
 	}
-	if r.write() {
+	if Op(r.op) != OpAdvance && r.write() {
 		w.raise(c)
+	}
+	if !done {
+		return
 	}
 	r.status, r.age = executed, cl.lag
 	view := w.past[cl.lag]
@@ -145,6 +196,7 @@ func (e *environment) execute(w *world, c, i int) {
 				r.own = uint8(id) + 1 | n.epoch<<4
 			}
 		}
+		e.learn(cl, w.dirs[cl.lag], cl.knows.ours() != w.dirs[cl.lag].identity())
 	case OpWatch:
 		if view&bit != 0 {
 			cl.armed |= bit
@@ -156,6 +208,119 @@ func (e *environment) execute(w *world, c, i int) {
 	}
 }
 
+// claim checks a request's own node at the leader.
+func (w *world) claim(r *request) {
+	bit := uint8(1) << (r.arg & 7)
+	switch {
+	case w.past[0]&bit == 0:
+		r.flags |= reqMissing
+	case w.past[0]&(bit-1) == 0:
+		r.flags |= reqFirst
+	}
+}
+
+// executeCreate makes the directory if there is none, and at the next call the node;
+// with a marker if the client takes the directory for one of ours. The answer to
+// that tells whether the node is alone.
+func (e *environment) executeCreate(w *world, c int, r *request, zombie, plain bool) (done bool) {
+	cl := &w.clients[c]
+	switch {
+	case r.flags&reqHalf != 0: // the seeded bug: it counts now
+		if view := w.past[cl.lag]; view&(view-1) == 0 && view != 0 {
+			r.flags |= reqStands
+		}
+		r.flags &^= reqHalf
+		return true
+	case w.dirs[0] == 0 && zombie:
+		return true // and nobody hears that there is no directory
+	case w.dirs[0] == 0:
+		w.born(true)
+		id := w.dirs[0].identity()
+		cl.knows = knows(id, id)
+		return false
+	}
+	first := w.past[0] == 0
+	var data directory
+	if !plain && e.writes(w, cl) {
+		data = dataMarker
+	}
+	known := cl.knows.ours() == w.dirs[0].identity()
+	r.own = 1 + w.create(node{owner: uint8(c) + 1, epoch: cl.epoch, attempt: r.arg}, data)
+	if first {
+		r.flags |= reqFirst
+	}
+	switch {
+	case e.shell == shellCounts && !zombie:
+		r.flags |= reqHalf
+		return false
+	case data == 0 || zombie:
+	default:
+		if first && known {
+			r.flags |= reqStands
+		}
+		e.learn(cl, w.dirs[0], false)
+	}
+	return true
+}
+
+// executeDelete removes the own node, and leaves a floor if it should and the client
+// takes the directory for one of ours.
+func (e *environment) executeDelete(w *world, cl *client, r *request) (done bool) {
+	bit := uint8(1) << (r.arg & 7)
+	floor := dataFloor + directory(r.arg)
+	if e.shell == shellNumbers {
+		floor = dataFloor + directory(w.numberOf(r.arg))
+	}
+	switch {
+	case r.flags&reqHalf != 0: // the seeded bug: it writes the floor now
+		r.flags &^= reqHalf
+		if w.dirs[0] != 0 {
+			w.commit(w.past[0], w.dirs[0].with(floor))
+		}
+	case w.past[0]&bit == 0:
+	case r.flags&reqFloor == 0:
+		w.without(bit)
+	case e.shell == shellApart || e.shell == shellNumbers:
+		w.without(bit)
+		r.flags |= reqHalf
+		return false
+	case e.writes(w, cl):
+		w.commit(w.past[0]&^bit, w.dirs[0].with(floor))
+	default:
+		w.without(bit)
+	}
+	return true
+}
+
+// executeAdvance does one part, and reports whether it was the last.
+func (e *environment) executeAdvance(w *world, c int, r *request, part uint8) (done bool) {
+	cl := &w.clients[c]
+	for part == 0 || r.mask&(1<<part) != 0 {
+		part++ // whichever has not been done
+	}
+	r.mask |= 1 << part
+	switch part {
+	case partFloor:
+		if d := w.dirs[cl.lag]; cl.conn == connUp {
+			if e.floorIs(w, d, r.own&0xf) {
+				r.flags |= reqFloor
+			}
+			e.learn(cl, d, true)
+		}
+	case partWatch:
+		if bit := uint8(1) << (r.own >> 4); w.past[cl.lag]&bit != 0 {
+			r.flags |= reqStands
+			if e.shell != shellUnwatched {
+				cl.armed |= bit
+			}
+		}
+	case partClaim:
+		w.claim(r)
+		w.raise(c)
+	}
+	return r.mask == allParts
+}
+
 // answer delivers an answer. Whether it is fresh was noted on the way.
 func (e *environment) answer(w *world, c, i int) {
 	cl := &w.clients[c]
@@ -164,6 +329,10 @@ func (e *environment) answer(w *world, c, i int) {
 	cl.seen = min(cl.seen, r.age)
 	if r.write() && r.flags&(reqStale|reqRefused) == 0 && r.epoch == cl.epoch {
 		cl.lease = true
+	}
+	var fresh uint8
+	if cl.lease {
+		fresh = flagFresh
 	}
 	in := input{epoch: r.epoch, arg: r.op, own: noNode}
 	e.proof = 0
@@ -175,14 +344,28 @@ func (e *environment) answer(w *world, c, i int) {
 		}
 	case Op(r.op) == OpCreate:
 		in = input{kind: inCreated, epoch: r.epoch, arg: r.own - 1}
+		if r.flags&reqStands != 0 {
+			in.flag = flagAlone | fresh
+		}
+		if r.flags&reqFirst != 0 {
+			e.proof = r.own
+		}
 	case Op(r.op) == OpList:
 		in = input{kind: inListed, epoch: r.epoch, mask: r.mask, own: r.own}
-	case Op(r.op) == OpClaim && r.flags&reqMissing != 0:
+	case r.flags&reqMissing != 0:
 		in.kind, in.flag = inRefused, 1
 	case Op(r.op) == OpClaim:
-		in = input{kind: inClaimed, epoch: r.epoch}
-		if cl.lease {
-			in.flag = 1
+		in = input{kind: inClaimed, epoch: r.epoch, flag: fresh}
+		if r.flags&reqFirst != 0 {
+			e.proof = r.arg + 1
+		}
+	case Op(r.op) == OpAdvance:
+		in = input{kind: inAdvanced, epoch: r.epoch, flag: fresh}
+		if r.flags&reqFloor != 0 {
+			in.flag |= flagFloor
+		}
+		if r.flags&reqStands != 0 {
+			in.flag |= flagStands
 		}
 		if r.flags&reqFirst != 0 {
 			e.proof = r.arg + 1
@@ -226,7 +409,9 @@ func (cl *client) lose(s status) {
 func (e *environment) cut(w *world, c int) {
 	cl := &w.clients[c]
 	cl.conn, cl.lag = connDown, 0
-	cl.lose(executed)
+	if !e.late {
+		cl.lose(executed)
+	}
 	for i := 0; i < maxRequests && cl.requests[i].op != 0; {
 		if Op(cl.requests[i].op) == OpWatch {
 			cl.drop(i)
@@ -247,6 +432,7 @@ func (e *environment) cut(w *world, c int) {
 // sent on the old connection is executed no more.
 func (e *environment) reconnect(w *world, c int) {
 	cl := &w.clients[c]
+	cl.lose(executed)
 	cl.lose(sent)
 	for i := range cl.requests {
 		if cl.requests[i].status == parked {
@@ -262,6 +448,7 @@ func (e *environment) reconnect(w *world, c int) {
 // expired tells a client the end of its session.
 func (e *environment) expired(w *world, c int) {
 	cl := &w.clients[c]
+	cl.lose(executed)
 	cl.lose(sent)
 	cl.lose(parked)
 	cl.armed, cl.fired, cl.conn, cl.seen = 0, 0, connNone, 0
