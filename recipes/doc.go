@@ -14,25 +14,22 @@
 //
 // # States
 //
-//	       Idle
-//	      /    \
-//	Looking --> Creating <--------- requeue --------------+
-//	            |  |   \                                  |
-//	      alone |  |    Recovering                        |
-//	            |  v   /                                  |
-//	            |  Listing <-------> Waiting -------------+
-//	            |     |     \         |   |               |
-//	            |     |      +-- Advancing | only one     |
-//	            |     v             |     | was ahead     |
-//	            |  Claiming <-------|-----+               |
-//	            |     |  \__________|_____________________+
-//	            v     v      floor  |
-//	            Held <--------------+
-//	             |  \
-//	             |   Lapsed
-//	             v  /
-//	          Releasing ---> Over
+//	Idle --> Looking --> Creating <--- requeue
+//	                      |  |   \
+//	                      |  |    Recovering
+//	                alone |  v   /
+//	                      |  Listing <-----> Waiting <---> Advancing
+//	                      |        \            |           |  |
+//	                      |         +------> Claiming <-----+  | floor
+//	                      |                     |              |
+//	                      +-----------------> Held <-----------+
+//	                                         /  |
+//	                                    Lapsed  |
+//	                                         \  |
+//	                                        Releasing --> Over
 //
+// Whoever has a node, and finds it gone before the grant, queues again: from Listing,
+// Waiting, Advancing and Claiming there is a way back to Creating.
 // From every state that may have a node there is a way to Releasing, and from
 // every other one to Over: a withdrawal, a refusal, the end of the session. An
 // expired session sends those who still wait back to Idle.
