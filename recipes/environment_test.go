@@ -65,14 +65,14 @@ type options struct {
 	loose     bool // requests of one machine overtake each other
 	rearm     bool // watches are set again after a reconnect; otherwise they are lost
 	ownWatch  bool // the own node is watched from its creation on
-	late      bool // an answer that has come before the connection broke may be delivered after that
+	late      bool // an answer that has come before the connection broke may be delivered after that, or after the next one
 	clings    bool // a holder does not release if its node was deleted while it had no connection: it waits to be told
 	plain     bool // ask for nothing but two holders
 	tokens    bool // and for the order of their tokens
 	keepOrder bool // keep the clients in order, for transcripts
 	whole     bool // forget nothing of what a machine should not listen to
 	dir       start
-	either    bool // a client that may write a marker may as well not
+	either    bool // a client that may write a marker or a floor may as well not, nor read one
 	writer    bool // a foreign writer holds when it begins, and may trade its node for a read node
 	shell     shell
 }
@@ -229,12 +229,16 @@ func (e *environment) executions(cl *client, r request, s step, steps []step) []
 	switch {
 	case Op(r.op) == OpAdvance && cl.conn == connUp:
 		for part := partFloor; part <= partClaim; part++ {
-			if r.mask&(1<<part) == 0 {
-				steps = append(steps, step{kind: s.kind, client: s.client, node: s.node | part<<4})
+			if r.mask&(1<<part) != 0 {
+				continue
+			}
+			steps = append(steps, step{kind: s.kind, client: s.client, node: s.node | part<<4})
+			if part == partFloor && e.either {
+				steps = append(steps, step{kind: stepExecutePlain, client: s.client, node: s.node | part<<4})
 			}
 		}
 		return steps
-	case Op(r.op) == OpCreate && e.either && cl.knows.ours() != 0:
+	case e.either && cl.knows.ours() != 0 && (Op(r.op) == OpCreate || r.flags&reqFloor != 0):
 		steps = append(steps, step{kind: stepExecutePlain, client: s.client, node: s.node})
 	}
 	return append(steps, s)

@@ -49,6 +49,7 @@ func situations() map[string][]Input {
 	from("waiting behind two", "listing", third)
 	from("advancing", "waiting behind two", Gone{1, ahead4.Text})
 	from("advancing, next gone", "advancing", Gone{1, ahead3.Text})
+	from("advancing, reconnected", "advancing", Suspended{}, Reconnected{})
 	from("advancing, own gone", "advancing", Gone{1, ours.Text})
 	from("walked back", "advancing", Advanced{1, false, true, true})
 	from("claiming", "listing", first)
@@ -207,6 +208,9 @@ func TestMachineTransitions(t *testing.T) {
 		{"advancing", Expired{}, Idle, "REQUEUED"},
 		{"advancing, next gone", Advanced{1, false, true, true}, Listing, "list"},
 		{"advancing, next gone", Advanced{1, true, true, true}, Held, "GRANT #5 token 500"},
+		{"advancing, reconnected", Advanced{1, false, true, true}, Listing, "list"},
+		{"advancing, reconnected", Advanced{1, true, true, true}, Held, "GRANT #5 token 500"},
+		{"advancing, reconnected", Unknown{1, OpAdvance}, Listing, "list"},
 		{"advancing, own gone", Advanced{1, true, false, true}, Creating, "create attempt 2, REQUEUED"},
 		{"advancing, own gone", Withdrawn{WhyContext}, Over, `END "context ended"`},
 		{"strict, advancing, no connection", Advanced{1, true, false, true}, Claiming, "claim #5"},

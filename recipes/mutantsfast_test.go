@@ -61,6 +61,11 @@ func fastMutants() []mutant {
 			u, ok := in.(Unknown)
 			return m, nil, ok && u.Op == OpAdvance && m.state == Advancing
 		}), three(budget{withdraw: 1, cut: 1}), stuck},
+		{"believes that the next one is watched after a reconnect", instead(func(m Machine, in Input) (Machine, []Effect, bool) {
+			_, ok := in.(Reconnected)
+			m.up = m.up || ok
+			return m, nil, ok && m.state == Advancing
+		}), config{clients: 3, left: budget{withdraw: 1, cut: 1}, options: options{late: true, eager: true}}, stuck},
 		{"takes an advance of unknown outcome for a floor", instead(func(m Machine, in Input) (Machine, []Effect, bool) {
 			u, ok := in.(Unknown)
 			next, effects := m.claim()

@@ -74,6 +74,11 @@ func (m Machine) onReconnected() (Machine, []Effect) {
 	switch {
 	case m.state == Waiting:
 		return m.list()
+	case m.state == Advancing:
+		// The answer may have come on the connection before, and be told only now. That
+		// the next one stands is then no news of a watch.
+		m.older[1] = events.Name{}
+		return m, nil
 	case m.state == Held && !m.verifying:
 		m.verifying = true
 		return m, []Effect{Claim{Epoch: m.epoch, Node: m.own.Name.Text}}

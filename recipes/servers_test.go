@@ -171,9 +171,9 @@ func (e *environment) execute(w *world, c, i int, part uint8, plain bool) {
 	case OpClaim:
 		w.claim(r)
 	case OpDelete:
-		done = e.executeDelete(w, cl, r)
+		done = e.executeDelete(w, cl, r, plain)
 	case OpAdvance:
-		done = !zombie && e.executeAdvance(w, c, r, part)
+		done = !zombie && e.executeAdvance(w, c, r, part, plain)
 	default: // a read, for which see below
 	}
 	if zombie {
@@ -265,7 +265,7 @@ func (e *environment) executeCreate(w *world, c int, r *request, zombie, plain b
 
 // executeDelete removes the own node, and leaves a floor if it should and the client
 // takes the directory for one of ours.
-func (e *environment) executeDelete(w *world, cl *client, r *request) (done bool) {
+func (e *environment) executeDelete(w *world, cl *client, r *request, plain bool) (done bool) {
 	bit := uint8(1) << (r.arg & 7)
 	floor := dataFloor + directory(r.arg)
 	if e.shell == shellNumbers {
@@ -278,7 +278,7 @@ func (e *environment) executeDelete(w *world, cl *client, r *request) (done bool
 			w.commit(w.past[0], w.dirs[0].with(floor))
 		}
 	case w.past[0]&bit == 0:
-	case r.flags&reqFloor == 0:
+	case r.flags&reqFloor == 0, plain:
 		w.without(bit)
 	case e.shell == shellApart || e.shell == shellNumbers:
 		w.without(bit)
@@ -293,7 +293,7 @@ func (e *environment) executeDelete(w *world, cl *client, r *request) (done bool
 }
 
 // executeAdvance does one part, and reports whether it was the last.
-func (e *environment) executeAdvance(w *world, c int, r *request, part uint8) (done bool) {
+func (e *environment) executeAdvance(w *world, c int, r *request, part uint8, plain bool) (done bool) {
 	cl := &w.clients[c]
 	for part == 0 || r.mask&(1<<part) != 0 {
 		part++ // whichever has not been done
@@ -301,12 +301,11 @@ func (e *environment) executeAdvance(w *world, c int, r *request, part uint8) (d
 	r.mask |= 1 << part
 	switch part {
 	case partFloor:
-		if d := w.dirs[cl.lag]; cl.conn == connUp {
-			if e.floorIs(w, d, r.own&0xf) {
-				r.flags |= reqFloor
-			}
-			e.learn(cl, d, true)
+		d := w.dirs[cl.lag]
+		if !plain && e.floorIs(w, d, r.own&0xf) {
+			r.flags |= reqFloor
 		}
+		e.learn(cl, d, true)
 	case partWatch:
 		if bit := uint8(1) << (r.own >> 4); w.past[cl.lag]&bit != 0 {
 			r.flags |= reqStands
@@ -412,6 +411,11 @@ func (e *environment) cut(w *world, c int) {
 	if !e.late {
 		cl.lose(executed)
 	}
+	for _, r := range cl.requests {
+		if r.status == executed {
+			cl.seen = min(cl.seen, r.age) // it has come, and is only delivered late
+		}
+	}
 	for i := 0; i < maxRequests && cl.requests[i].op != 0; {
 		if Op(cl.requests[i].op) == OpWatch {
 			cl.drop(i)
@@ -432,7 +436,6 @@ func (e *environment) cut(w *world, c int) {
 // sent on the old connection is executed no more.
 func (e *environment) reconnect(w *world, c int) {
 	cl := &w.clients[c]
-	cl.lose(executed)
 	cl.lose(sent)
 	for i := range cl.requests {
 		if cl.requests[i].status == parked {

@@ -16,7 +16,7 @@ func (e *environment) stepText(w *world, s step, name rune) string {
 			what = [...]string{partFloor: "the reading of the floor", partWatch: "the watch", partClaim: "the claim"}[part] + " of " + what
 		}
 		if s.kind == stepExecutePlain {
-			what += " (plain)"
+			what += ", without the directory's data,"
 		}
 		where := ""
 		if cl.conn == connUp && (!r.write() || part == partFloor || part == partWatch) {
