@@ -98,6 +98,7 @@ const (
 	shellAnyFloor                   // takes any floor for that of the node asked about
 	shellUnwatched                  // looks whether the next one stands and does not watch it
 	shellCounts                     // counts the nodes after the create, not with it
+	shellGivesUp                    // takes a delete for done that failed as a whole because a floor may not be written
 )
 
 // numberOf is a node's number in the directory, which begins anew with each one.

@@ -39,6 +39,8 @@ type finding struct {
 	took      time.Duration
 	trace     []string
 	truncated bool
+	met       map[meeting]bool
+	changes   map[change]bool
 }
 
 func (f finding) String() string {
@@ -64,7 +66,7 @@ func explore(step stepFunc, cfg config, limit int) finding {
 	x.env.options = cfg.options
 	began := time.Now()
 	f := x.run(newWorld(cfg.clients, cfg.left, cfg.flags...))
-	f.states, f.took = x.count, time.Since(began)
+	f.states, f.took, f.met, f.changes = x.count, time.Since(began), x.env.meetings(), x.env.changes()
 	x = explorer{}
 	runtime.GC() // the next configuration needs the memory
 	return f

@@ -162,11 +162,7 @@ func (it *interpreter) node(text string) uint8 {
 }
 
 func (it *interpreter) run(machine uint32, in input) *result {
-	key := uint64(machine)<<44 | uint64(in.kind)<<40 | uint64(in.epoch)<<36 | uint64(in.flag)<<32 |
-		uint64(in.arg)<<24 | uint64(in.mask)<<16 | uint64(in.own)<<8
-	if machine >= 1<<20 || in.epoch > 15 || in.flag > 15 {
-		panic("the key is too small for this world")
-	}
+	key := in.key(machine)
 	if i, ok := it.memo[key]; ok {
 		return &it.results[i]
 	}
@@ -179,6 +175,22 @@ func (it *interpreter) run(machine uint32, in input) *result {
 	it.memo[key] = int32(len(it.results))
 	it.results = append(it.results, r)
 	return &it.results[len(it.results)-1]
+}
+
+// key puts a machine and an input into one number.
+func (in input) key(machine uint32) uint64 {
+	if machine >= 1<<20 || in.epoch > 15 || in.flag > 15 {
+		panic("the key is too small for this world")
+	}
+	return uint64(machine)<<44 | uint64(in.kind)<<40 | uint64(in.epoch)<<36 | uint64(in.flag)<<32 |
+		uint64(in.arg)<<24 | uint64(in.mask)<<16 | uint64(in.own)<<8
+}
+
+func ofKey(key uint64) (machine uint32, in input) {
+	return uint32(key >> 44), input{
+		kind: inputKind(key >> 40 & 0xf), epoch: uint8(key >> 36 & 0xf), flag: uint8(key >> 32 & 0xf),
+		arg: uint8(key >> 24), mask: uint8(key >> 16), own: uint8(key >> 8),
+	}
 }
 
 // input turns numbers into what a machine takes.
@@ -277,4 +289,52 @@ func (it *interpreter) effect(e Effect) effect {
 	default:
 		panic("no such effect")
 	}
+}
+
+// A meeting is an input that a machine was given, as far as it matters where it stood
+// and what it was told.
+type meeting struct {
+	state State
+	kind  inputKind
+	flag  uint8 // as the input's; Gone: 1 for the own node
+	op    Op    // of Refused and Unknown
+}
+
+// meetings returns what the machines were given.
+func (it *interpreter) meetings() map[meeting]bool {
+	met := map[meeting]bool{}
+	for key := range it.memo {
+		machine, in := ofKey(key)
+		t := it.traits[machine]
+		m := meeting{state: t.state, kind: in.kind, flag: in.flag}
+		switch m.kind {
+		case inGone:
+			if in.arg == t.own {
+				m.flag = 1
+			}
+		case inRefused, inUnknown:
+			m.op = Op(in.arg)
+		default:
+		}
+		met[m] = true
+	}
+	return met
+}
+
+// A change is a step of a machine that makes a difference, unless it is over anyway.
+type change struct {
+	Machine
+	input
+}
+
+func (it *interpreter) changes() map[change]bool {
+	all := map[change]bool{}
+	for key, i := range it.memo {
+		machine, in := ofKey(key)
+		effects := len(it.results[i].effects) > 0
+		if effects || it.results[i].next != machine && it.traits[machine].state != Over {
+			all[change{it.machines[machine], in}] = true
+		}
+	}
+	return all
 }

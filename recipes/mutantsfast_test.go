@@ -116,6 +116,8 @@ func fastMutants() []mutant {
 			}
 			return next, effects
 		}), three(budget{withdraw: 1}), falseFloor},
+		{"takes a release for done that may not write a floor", nil,
+			config{clients: 2, options: options{shell: shellGivesUp, either: true}}, leftBehind},
 		{"takes any floor for that of the one ahead", nil, plain(2, budget{withdraw: 1, guest: 1, foreign: 1}, options{shell: shellAnyFloor, dir: dirUnknown}), twoHolders},
 		{"names the floor by a number, and writes it apart", nil, plain(2, budget{foreign: 1, guest: 2, reap: 1}, options{shell: shellNumbers}), twoHolders},
 		{"counts the nodes after the create and not with it", nil, plain(2, budget{remove: 1}, options{shell: shellCounts}), twoHolders},
