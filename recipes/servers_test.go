@@ -273,6 +273,11 @@ func (e *environment) cut(w *world, c int) {
 // sent on the old connection is executed no more.
 func (e *environment) reconnect(w *world, c int) {
 	cl := &w.clients[c]
+	for i := range cl.requests {
+		if r := &cl.requests[i]; e.late && r.status == sent && Op(r.op) == OpAdvance {
+			r.status = parked // a part of it was sent late, too, and finds the new connection
+		}
+	}
 	cl.lose(sent)
 	for i := range cl.requests {
 		if cl.requests[i].status == parked {
