@@ -148,6 +148,28 @@ func directories() []config {
 	}
 }
 
+// huge are the configurations that an everyday run has no time for.
+func huge() []config {
+	three := func(name string, left budget, o options) config {
+		o.eager = true
+		return config{name: name, clients: 3, left: left, options: o}
+	}
+	deep := three("remembers two: withdraw + two guests", budget{withdraw: 1, guest: 2}, options{})
+	deep.memory = 2
+	return []config{
+		deep,
+		three("reap + two foreign", budget{reap: 1, foreign: 2}, options{}),
+		three("withdraw + cut + guest", budget{withdraw: 1, cut: 1, guest: 1}, options{}),
+		three("withdraw + cut + lapse", budget{withdraw: 1, cut: 1, lapse: 1}, options{}),
+		three("withdraw + remove + guest", budget{withdraw: 1, remove: 1, guest: 1}, options{}),
+		three("cut + lapse + guest", budget{cut: 1, lapse: 1, guest: 1}, options{}),
+		three("expire + withdraw + cut", budget{expire: 1, withdraw: 1, cut: 1}, options{}),
+		three("marked or not: cut + guest", budget{cut: 1, guest: 1}, options{either: true}),
+		three("no directory: reap + withdraw + cut", budget{reap: 1, withdraw: 1, cut: 1}, options{dir: dirNone}),
+		{name: "a writer who may trade: foreign + guest", clients: 2, left: budget{foreign: 1, guest: 1}, options: options{writer: true, eager: true}},
+	}
+}
+
 // reached holds that the exploration comes to what it is there for: every answer that
 // the fast path may get, and everything that may come in between.
 func reached(t *testing.T, met map[meeting]bool) {

@@ -14,9 +14,9 @@ import (
 	"unsafe"
 )
 
-// bigRun names the environment variable that asks for a visit of the same worlds
-// without the simplifications of what a machine will not listen to. It takes about
-// BIGWORLDS million worlds.
+// bigRun names the environment variable that asks for more faults at a time, and for a
+// visit of the everyday worlds without the simplifications of what a machine will not
+// listen to: BIGFIGURES.
 const bigRun = "ZKGRANT_EXPLORE_BIG"
 
 // most is how many worlds a configuration may have. The test fails beyond, for
@@ -31,17 +31,22 @@ func TestExplore(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes about a minute; run without -short")
 	}
+	everyday := slices.Concat(more(), directories(), pairs())
+	all, limit, workers := everyday, most, 2
 	big := os.Getenv(bigRun) != ""
-	limit, workers := most, 2
 	if big {
 		limit, workers = mostBig, 1
+		all = huge()
+		for _, cfg := range everyday {
+			cfg.whole = true
+			all = append(all, cfg)
+		}
 	}
 	began := time.Now()
 	var mu sync.Mutex
 	var states, steps int
 	met := map[meeting]bool{}
-	atATime(workers, slices.Concat(more(), directories(), pairs()), func(cfg config) {
-		cfg.whole = big
+	atATime(workers, all, func(cfg config) {
 		f := explore(Machine.Step, cfg, limit)
 		t.Logf("%d contenders, %-45s %v", cfg.clients, cfg.name, f)
 		if f.truncated {
@@ -60,7 +65,7 @@ func TestExplore(t *testing.T) {
 	fmt.Printf("explored %d worlds, %d transitions in %.1fs (%.0fk worlds/s)\n",
 		states, steps, took.Seconds(), float64(states)/took.Seconds()/1000)
 	if !big {
-		t.Logf("set %s=1 for the same without simplifications", bigRun)
+		t.Logf("set %s=1 for more at a time, and for the same without simplifications", bigRun)
 	}
 }
 

@@ -12,9 +12,6 @@ func fastMutants() []mutant {
 		return config{clients: clients, left: left, options: o}
 	}
 	three := func(left budget) config { return config{clients: 3, left: left, options: options{eager: true}} }
-	proven := func(clients int, left budget, o options) config {
-		return config{clients: clients, left: left, options: o}
-	}
 	return []mutant{
 		{"grants when the only one ahead goes, without a claim", passing(func(m Machine) (Machine, []Effect, bool) {
 			next, effects := granted(m)
@@ -76,7 +73,7 @@ func fastMutants() []mutant {
 				return Advanced{Epoch: r.Epoch, Floor: true, Fresh: true}
 			}
 			return in
-		}), proven(3, budget{remove: 2}, options{eager: true}), unproven},
+		}), three(budget{remove: 2}), unproven},
 		{"believes an advance whose lease has run out since", alter(func(_ Machine, in Input) Input {
 			if a, ok := in.(Advanced); ok {
 				a.Fresh = true
