@@ -99,6 +99,8 @@ func more() []config {
 // directories are the configurations in which the directory's data plays a part, beyond
 // the pairs of faults.
 func directories() []config {
+	keep := []uint8{flagKeep, flagKeep, flagKeep}
+	strict := []uint8{flagStrict, flagStrict, flagStrict}
 	all := func(o options) options {
 		o.eager = true
 		return o
@@ -135,13 +137,13 @@ func directories() []config {
 		{name: "remembers one: withdraw + guest", clients: 3, left: budget{withdraw: 1, guest: 1}, memory: 1, options: all(options{})},
 		{name: "remembers two: two withdraw + guest", clients: 3, left: budget{withdraw: 2, guest: 1}, memory: 2, options: all(options{})},
 		{name: "remembers two: two withdraw + foreign", clients: 3, left: budget{withdraw: 2, foreign: 1}, memory: 2, options: all(options{})},
-		{name: "strict: two withdraw + cut", clients: 3, left: budget{withdraw: 2, cut: 1}, flags: []uint8{flagStrict, flagStrict, flagStrict}, options: all(options{})},
-		{name: "strict: cut + withdraw, answers after the cut", clients: 3, left: budget{cut: 1, withdraw: 1}, flags: []uint8{flagStrict, flagStrict, flagStrict}, options: all(options{late: true})},
+		{name: "strict: two withdraw + cut", clients: 3, left: budget{withdraw: 2, cut: 1}, flags: strict, options: all(options{})},
+		{name: "strict: cut + withdraw, answers after the cut", clients: 3, left: budget{cut: 1, withdraw: 1}, flags: strict, options: all(options{late: true})},
 		{name: "cut + expire, answers after the cut", clients: 2, left: budget{cut: 1, expire: 1}, options: all(options{late: true})},
 		{name: "two cuts + withdraw, answers after the cut", clients: 3, left: budget{cut: 2, withdraw: 1}, options: all(options{late: true})},
 		{name: "cut + guest, answers after the cut", clients: 3, left: budget{cut: 1, guest: 1}, options: all(options{late: true})},
 		{name: "cut + remove, answers after the cut", clients: 3, left: budget{cut: 1, remove: 1}, options: all(options{late: true})},
-		{name: "keep: lapse + guest", clients: 3, left: budget{lapse: 1, guest: 1}, flags: []uint8{flagKeep, flagKeep, flagKeep}, options: all(options{})},
+		{name: "keep: lapse + guest", clients: 3, left: budget{lapse: 1, guest: 1}, flags: keep, options: all(options{})},
 		{name: "requests overtake: withdraw + guest", clients: 3, left: budget{withdraw: 1, guest: 1}, options: all(options{loose: true})},
 		{name: "own node watched: withdraw + remove", clients: 3, left: budget{withdraw: 1, remove: 1}, options: all(options{ownWatch: true})},
 		{name: "two cuts + withdraw, watches set again", clients: 3, left: budget{cut: 2, withdraw: 1}, options: all(options{rearm: true})},
