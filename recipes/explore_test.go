@@ -31,9 +31,9 @@ func TestExplore(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes about a minute; run without -short")
 	}
-	everyday := slices.Concat(more(), directories(), pairs())
-	all, limit, workers := everyday, most, 2
 	big := os.Getenv(bigRun) != ""
+	everyday := slices.Concat(more(), directories(), pairs(big))
+	all, limit, workers := everyday, most, 2
 	if big {
 		limit, workers = mostBig, 1
 		all = huge()
