@@ -60,6 +60,11 @@ func queue(l *coordinator.Lock, options ...coordinator.AcquireOption) *coordinat
 	return a
 }
 
+// creates tells whether the request makes a contender's node, alone or with the directory's marker.
+func creates(r zktest.Request) bool {
+	return r.Op == zktest.OpCreate || r.Op == zktest.OpMulti && len(r.Parts) > 0 && r.Parts[0].Op == zktest.OpCreate
+}
+
 // isClosed tells whether the channel is closed.
 func isClosed(done <-chan struct{}) bool {
 	select {

@@ -31,7 +31,7 @@ func TestACreateThatIsWithdrawnUnderWayLeavesNothing(t *testing.T) {
 				id := c.SessionID()
 				arrived, withdrawn := false, make(chan struct{})
 				srv.Intercept(func(r zktest.Request) zktest.Action {
-					if r.Op != zktest.OpCreate && r.Op != zktest.OpCreate2 || arrived {
+					if !creates(r) || arrived {
 						return zktest.Pass()
 					}
 					arrived = true
