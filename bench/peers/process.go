@@ -27,7 +27,7 @@ type Line struct {
 // goroutines.
 type Process struct {
 	cmd   *exec.Cmd
-	input io.Closer
+	input io.WriteCloser
 	said  tail
 	ended chan struct{} // closed when the process is gone and all its lines were heard
 	err   error         // how it ended; set before ended is closed
@@ -68,6 +68,14 @@ func Start(cmd *exec.Cmd, heard func(Line)) (*Process, error) {
 
 // Ended is closed when the process is gone and everything it printed was heard.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
+
+// Say writes a line to the process's standard input.
+func (p *Process) Say(line string) error {
+	if _, err := io.WriteString(p.input, line+"\n"); err != nil {
+		return fmt.Errorf("peers: telling %s: %w\n%s", p.cmd.Path, err, p.Complaints())
+	}
+	return nil
+}
 
 // Complaints is the end of what the process printed on its standard error.
 func (p *Process) Complaints() string { return p.said.String() }

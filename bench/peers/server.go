@@ -25,11 +25,27 @@ type Server struct {
 // StartServer starts a server in a temporary folder of its own and returns when it serves. The caller must Close it.
 // The error wraps [ensemble.ErrNotFound] if there is none on this machine.
 func StartServer(ctx context.Context, settings ...ensemble.Setting) (*Server, error) {
+	return StartServerIn(ctx, "", settings...)
+}
+
+// RAMDisk returns a folder whose files are kept in memory, or the empty string if this machine is not known to have
+// one. Servers that keep their data there are compared by what they do, and not by the disk.
+func RAMDisk() string {
+	const shared = "/dev/shm"
+	folder, err := os.MkdirTemp(shared, "zkgrant-try")
+	if err != nil || os.Remove(folder) != nil {
+		return ""
+	}
+	return shared
+}
+
+// StartServerIn is StartServer with the folder made below parent, or with the other temporary files if that is empty.
+func StartServerIn(ctx context.Context, parent string, settings ...ensemble.Setting) (*Server, error) {
 	installation, err := ensemble.Find()
 	if err != nil {
 		return nil, fmt.Errorf("peers: %w", err)
 	}
-	folder, err := os.MkdirTemp("", "zkgrant-bench")
+	folder, err := os.MkdirTemp(parent, "zkgrant-bench")
 	if err != nil {
 		return nil, fmt.Errorf("peers: %w", err)
 	}
@@ -50,6 +66,11 @@ func (s *Server) start(ctx context.Context, settings []ensemble.Setting) (err er
 	}
 	s.JavaVersion, err = javaVersion(ctx, s.Installation.Java)
 	return err
+}
+
+// Counters are the numbers that the server answers to the word mntr.
+func (s *Server) Counters(ctx context.Context) (map[string]float64, error) {
+	return s.servers.Counters(ctx, 0)
 }
 
 // Close ends the server and removes what it wrote.

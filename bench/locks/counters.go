@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+)
+
+// serverSettings are those of the ZooKeeper server: its defaults, with room for everything that is kept in it.
+func serverSettings() []ensemble.Setting {
+	return []ensemble.Setting{ensemble.Tick(serverTick), ensemble.Heap("1g")}
+}
+
+// counts are what a server has counted so far.
+type counts struct {
+	requests float64
+	watches  float64 // armed now
+	fired    float64 // so many watches were told of something
+}
+
+// counted asks the server of the library.
+func (a *arena) counted(ctx context.Context, l library) (counts, error) {
+	if l.Key == keyEtcd {
+		c, err := a.etcd.Counters(ctx)
+		return counts{
+			requests: c["grpc_server_started_total"],
+			// A watch on what was before now, as that of a waiting mutex, is told nothing for up to a tenth of a second,
+			// until it has caught up. Whoever has waited for longer is handed the lock at once.
+			watches: c["etcd_debugging_mvcc_watcher_total"] - c["etcd_debugging_mvcc_slow_watcher_total"],
+		}, err
+	}
+	var err error
+	for range 20 { // a server that sends long listings may be too busy to answer in time
+		var c map[string]float64
+		if c, err = a.zookeeper.Counters(ctx); err == nil {
+			return counts{
+				requests: c["zk_packets_received"],
+				watches:  c["zk_watch_count"],
+				fired: c["zk_sum_node_deleted_watch_count"] + c["zk_sum_node_created_watch_count"] +
+					c["zk_sum_node_changed_watch_count"] + c["zk_sum_node_children_watch_count"],
+			}, nil
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return counts{}, err
+}
+
+// during runs f and returns what the server counted meanwhile, what counting costs aside.
+func (a *arena) during(ctx context.Context, l library, f func() error) (counts, error) {
+	first, err := a.counted(ctx, l)
+	if err != nil {
+		return counts{}, err
+	}
+	before, err := a.counted(ctx, l)
+	if err != nil {
+		return counts{}, err
+	}
+	if err := f(); err != nil {
+		return counts{}, err
+	}
+	after, err := a.counted(ctx, l)
+	return counts{
+		requests: after.requests - before.requests - (before.requests - first.requests),
+		fired:    after.fired - before.fired,
+	}, err
+}
+
+// queued waits until the server has so many watches armed: then everybody who waits knows for whom.
+func (a *arena) queued(ctx context.Context, l library, watches float64) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("%s: not everybody queues up within %v", l.Name, patience))
+	defer cancel()
+	wait := time.Millisecond
+	for {
+		c, err := a.counted(ctx, l)
+		if err != nil {
+			return err
+		}
+		if c.watches >= watches {
+			return nil
+		}
+		select {
+		case <-time.After(wait):
+			wait = min(2*wait, 100*time.Millisecond)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+)
+
+// etcd is a client of etcd with one lease, which it calls a session.
+type etcd struct {
+	client  *clientv3.Client
+	session *concurrency.Session
+}
+
+func openEtcd(ctx context.Context, addr string, m *meter) (client, error) {
+	c, err := clientv3.New(clientv3.Config{
+		Endpoints: []string{addr},
+		Logger:    zap.NewNop(),
+		DialOptions: []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+			return m.dial(ctx, "tcp", addr)
+		})},
+	})
+	if err != nil {
+		return nil, err
+	}
+	e := &etcd{client: c}
+	if e.session, err = e.newSession(ctx); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return e, nil
+}
+
+// newSession makes a lease of the length of everybody's session. It lives longer than ctx, which bounds the making.
+func (e *etcd) newSession(ctx context.Context) (*concurrency.Session, error) {
+	lease, err := e.client.Grant(ctx, int64(sessionTimeout.Seconds()))
+	if err != nil {
+		return nil, err
+	}
+	return concurrency.NewSession(e.client, concurrency.WithLease(lease.ID))
+}
+
+func (e *etcd) lock(path string) (mutex, error) {
+	return etcdMutex{concurrency.NewMutex(e.session, path)}, nil
+}
+
+// contender needs a lease of its own: two mutexes of one lease at one path are the same contender.
+func (e *etcd) contender(path string) (mutex, error) {
+	session, err := e.newSession(e.client.Ctx())
+	if err != nil {
+		return nil, err
+	}
+	return etcdMutex{concurrency.NewMutex(session, path)}, nil
+}
+
+func (e *etcd) close() error {
+	// What is left goes with its lease, which other than with ZooKeeper the end of the connection does not end.
+	return errors.Join(e.session.Close(), e.client.Close())
+}
+
+type etcdMutex struct{ mutex *concurrency.Mutex }
+
+func (m etcdMutex) acquire(ctx context.Context) error { return m.mutex.Lock(ctx) }
+func (m etcdMutex) release() error                    { return m.mutex.Unlock(context.Background()) }

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// The libraries that are compared, as they are called on the command line and in the file of results.
+const (
+	keyOurs    = "zkgrant"
+	keyStock   = "go-zookeeper"
+	keyCurator = "curator"
+	keyKazoo   = "kazoo"
+	keyEtcd    = "etcd"
+	keyBare    = "bare"
+)
+
+// library is one of those that are compared.
+type library struct {
+	Key  string `json:"key"`
+	Name string `json:"name"` // in tables and plots
+	API  string `json:"api"`  // what is used of it
+
+	crowd int // the longest queue of contenders it is asked to keep in one process
+}
+
+// libraries are all of them, in the order of the tables. Where each waiter is a thread with a stack of its own a queue
+// of ten thousand takes minutes to build, and is not asked for.
+func libraries() []library {
+	return []library{
+		{Key: keyOurs, Name: "zkgrant", API: "Mutex", crowd: 10_000},
+		{Key: keyStock, Name: "go-zookeeper", API: "zk.Lock", crowd: 10_000},
+		{Key: keyCurator, Name: "Curator", API: "InterProcessMutex", crowd: 1000},
+		{Key: keyKazoo, Name: "kazoo", API: "Lock", crowd: 1000},
+		{Key: keyEtcd, Name: "etcd", API: "concurrency.Mutex", crowd: 1000},
+		{Key: keyBare, Name: "bare client", API: "Multi and Delete of go-zookeeper, which is no lock", crowd: 1000},
+	}
+}
+
+const (
+	// sessionTimeout is that of every client: long, so that a ping or a probe hardly ever falls into a measurement.
+	sessionTimeout = 30 * time.Second
+	// serverTick is the default of ZooKeeper.
+	serverTick = 2 * time.Second
+)
+
+// client is a connection of one of the Go libraries, with a session.
+type client interface {
+	// lock returns a mutex at the path, to be used in a loop by one goroutine.
+	lock(path string) (mutex, error)
+	// contender returns one that may be at the same path as others of the same client.
+	contender(path string) (mutex, error)
+	// close ends the session. Waiting contenders end with an error.
+	close() error
+}
+
+// mutex is a lock of one of the Go libraries.
+type mutex interface {
+	acquire(ctx context.Context) error
+	// release returns when the library lets its caller go on.
+	release() error
+}
+
+// awaiter is a mutex whose release returns before the node is gone.
+type awaiter interface {
+	// await returns when the last one released is gone.
+	await(ctx context.Context) error
+}
+
+// openGo opens a client of one of the Go libraries.
+func openGo(ctx context.Context, key, addr string, m *meter, c *chain) (client, error) {
+	switch key {
+	case keyOurs:
+		return openOurs(ctx, addr, m)
+	case keyStock:
+		return openStock(ctx, addr, m)
+	case keyEtcd:
+		return openEtcd(ctx, addr, m)
+	case keyBare:
+		return openBare(ctx, addr, m, c)
+	default:
+		return nil, fmt.Errorf("no library %q in Go", key)
+	}
+}
+
+// errNotOffered is the answer to a question that makes no sense for a library.
+var errNotOffered = errors.New("not offered by this library")

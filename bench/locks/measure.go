@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+	"time"
+)
+
+// effort is how much of everything is done.
+type effort struct {
+	rounds   int
+	warm     int   // cycles that nobody counts, once
+	cycles   int   // in each round
+	locks    []int // side by side
+	many     int   // cycles of all of them together
+	queues   []int // waiters
+	handoffs int   // at most, in each round
+	cross    int   // handoffs to the only one waiting, in each round
+	held     int   // locks, for the memory that they take
+	heldPeer int   // the same for those who take them slowly
+	expired  int   // locks that end with their session
+}
+
+func fullEffort() effort {
+	return effort{
+		rounds: 5, warm: 3000, cycles: 2000, locks: []int{64, 512}, many: 10_000,
+		queues: []int{20, 100, 1000, 10_000}, handoffs: 300, cross: 50,
+		held: 100_000, heldPeer: 10_000, expired: 10_000,
+	}
+}
+
+func quickEffort() effort {
+	return effort{
+		rounds: 5, warm: 500, cycles: 400, locks: []int{64, 512}, many: 1536,
+		queues: []int{20, 100, 1000}, handoffs: 100, cross: 10,
+		held: 20_000, heldPeer: 2000, expired: 10_000,
+	}
+}
+
+// crossCrowd is how many wait where one of many is handed the lock.
+const crossCrowd = 100
+
+// stage is a part of the contest, in which everybody takes part in each round.
+type stage struct {
+	name string
+	who  func(library) bool // nil for everybody
+	run  func(ctx context.Context, d *director, c *contestant, m *Measured, path string) error
+}
+
+// director runs the contest.
+type director struct {
+	arena   *arena
+	effort  effort
+	say     func(format string, args ...any)
+	started time.Time
+	paths   int
+}
+
+// measure runs the contest.
+func measure(ctx context.Context, quick bool, progress io.Writer) (r *Results, err error) {
+	d := &director{effort: fullEffort(), started: time.Now()}
+	if quick {
+		d.effort = quickEffort()
+	}
+	d.say = func(format string, args ...any) {
+		at := time.Since(d.started).Round(time.Second)
+		fmt.Fprintf(progress, "locks: %5s  %s\n", at, fmt.Sprintf(format, args...))
+	}
+	if d.arena, err = openArena(ctx); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, d.arena.close()) }()
+	d.arena.versions["Go"] = runtime.Version()
+	r = &Results{
+		Quick: quick, Rounds: d.effort.rounds, Cores: runtime.NumCPU(), RAMDisk: d.arena.ramDisk,
+		Versions: d.arena.versions, LeftOut: d.arena.leftOut,
+	}
+	for _, l := range libraries() {
+		if why, out := d.arena.leftOut[l.Key]; out {
+			d.say("WITHOUT %s: %s", l.Name, why)
+			continue
+		}
+		r.Libraries = append(r.Libraries, Measured{library: l, Rounds: make(map[string][]float64)})
+	}
+	if err := d.contest(ctx, r); err != nil {
+		return nil, err
+	}
+	return r, d.memory(ctx, r)
+}
+
+// contest runs every stage with one process for each library.
+func (d *director) contest(ctx context.Context, r *Results) (err error) {
+	contestants := make(map[string]*contestant)
+	defer func() {
+		for _, c := range contestants {
+			err = errors.Join(err, c.process.Close())
+		}
+	}()
+	for _, m := range r.Libraries {
+		c, err := d.arena.start(m.library)
+		if err != nil {
+			return err
+		}
+		contestants[m.Key] = c
+		d.say("warming up %s", m.Name)
+		if err := d.warmUp(ctx, c); err != nil {
+			return err
+		}
+	}
+	for _, s := range d.stages() {
+		for round := range d.effort.rounds {
+			d.say("%s, round %d of %d", s.name, round+1, d.effort.rounds)
+			for _, i := range rotate(indices(len(r.Libraries)), round) {
+				m := &r.Libraries[i]
+				if s.who != nil && !s.who(m.library) {
+					continue
+				}
+				if err := s.run(ctx, d, contestants[m.Key], m, d.path(m.Key)); err != nil {
+					return fmt.Errorf("%s: %w", s.name, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func indices(n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+// path is one that was not used before, so that nobody meets the nodes of anybody else.
+func (d *director) path(key string) string {
+	d.paths++
+	return fmt.Sprintf("/bench-%s/%d", key, d.paths)
+}
+
+// warmUp lets just-in-time compilers, pools and the server come to rest.
+func (d *director) warmUp(ctx context.Context, c *contestant) error {
+	if err := c.tell(ctx, question{verb: askOpen, n: 1}); err != nil {
+		return err
+	}
+	if err := c.tell(ctx, question{verb: askCycle, path: d.path(c.Key), n: d.effort.warm}); err != nil {
+		return err
+	}
+	return c.tell(ctx, question{verb: askClose})
+}
+
+// memory measures what held locks take up, in fresh processes.
+func (d *director) memory(ctx context.Context, r *Results) error {
+	for i := range r.Libraries {
+		m := &r.Libraries[i]
+		if m.Key == keyBare {
+			continue
+		}
+		n := d.effort.heldPeer
+		if m.Key == keyOurs || m.Key == keyStock {
+			n = d.effort.held
+		}
+		d.say("memory: %s holds %d locks", m.Name, n)
+		c, err := d.arena.start(m.library)
+		if err != nil {
+			return err
+		}
+		err = hold(ctx, d, c, m, n)
+		if err = errors.Join(err, c.process.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func hold(ctx context.Context, d *director, c *contestant, m *Measured, n int) error {
+	// The first locks bring in code, pools and buffers that no later one needs again.
+	if err := d.warmUp(ctx, c); err != nil {
+		return err
+	}
+	if err := c.tell(ctx, question{verb: askOpen, n: 1}); err != nil {
+		return err
+	}
+	more, err := c.ask(ctx, question{verb: askHold, path: d.path(c.Key), n: n})
+	if err != nil {
+		return err
+	}
+	if len(more) != 2 {
+		return fmt.Errorf("%s answers with %d numbers", c.Name, len(more))
+	}
+	m.note(figureHeld, float64(n))
+	m.note(figureMemory, float64(more[0])/float64(n))
+	m.note(figureGoroutines, float64(more[1]))
+	return c.tell(ctx, question{verb: askClose})
+}
+
+// moduleVersion is that of a module which this program was built with.
+func moduleVersion(path string) string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range info.Deps {
+			if m.Path == path {
+				return m.Version
+			}
+		}
+	}
+	return "?"
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// handshake is how many bytes a ZooKeeper server's answer to a new session begins with, up to and with the password.
+const handshake = 4 + 4 + 4 + 8 + 4 + 16
+
+// meter dials, and counts what goes over its connections, both ways. It may be used by any goroutine.
+type meter struct {
+	bytes atomic.Int64
+
+	mu   sync.Mutex
+	last []byte // how a server last answered to a session that it knows
+}
+
+// dial connects to the address.
+func (m *meter) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	return &meteredConn{Conn: conn, meter: m}, nil
+}
+
+// dialWithin is dial in the form of the ZooKeeper client.
+func (m *meter) dialWithin(network, addr string, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	return m.dial(ctx, network, addr)
+}
+
+// opening returns what the connection of the youngest session began with; it must not be changed. A client that is being
+// closed may dial once more, and its answer, about a session that is gone, is passed over.
+func (m *meter) opening() []byte {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.last
+}
+
+type meteredConn struct {
+	net.Conn
+	meter *meter
+	head  []byte // the handshake, as far as it was read; only its reader's
+}
+
+// Read counts.
+func (c *meteredConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.meter.bytes.Add(int64(n))
+	if more := min(n, handshake-len(c.head)); more > 0 {
+		c.head = append(c.head, b[:more]...)
+		if len(c.head) == handshake && binary.BigEndian.Uint64(c.head[12:]) != 0 {
+			c.meter.mu.Lock()
+			c.meter.last = c.head
+			c.meter.mu.Unlock()
+		}
+	}
+	return n, err
+}
+
+// Write counts.
+func (c *meteredConn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.meter.bytes.Add(int64(n))
+	return n, err
+}

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// player answers for one of the Go libraries. It is what a contestant's process runs.
+type player struct {
+	key, addr string
+	meter     meter
+	chain     *chain
+
+	sessions []client
+	queue    *queue
+}
+
+// play answers the questions on the input until that ends.
+func play(ctx context.Context, key, addr string, input io.Reader, output io.Writer) error {
+	p := &player{key: key, addr: addr, chain: newChain()}
+	lines := bufio.NewScanner(input)
+	for lines.Scan() {
+		values, err := p.answer(ctx, lines.Text())
+		if _, err := fmt.Fprintln(output, formatAnswer(values, err)); err != nil {
+			return err
+		}
+	}
+	return errors.Join(lines.Err(), p.close())
+}
+
+func (p *player) answer(ctx context.Context, line string) ([]int64, error) {
+	q, err := parseQuestion(line)
+	if err != nil {
+		return nil, err
+	}
+	switch q.verb {
+	case askOpen:
+		return nil, p.open(ctx, q.n)
+	case askClose:
+		return nil, p.close()
+	case askBytes:
+		return []int64{p.meter.bytes.Load()}, nil
+	}
+	if len(p.sessions) == 0 {
+		return nil, errors.New("no session is open")
+	}
+	switch q.verb {
+	case askCycle:
+		return p.cycle(ctx, q.path, q.n, false)
+	case askAwaited:
+		return p.cycle(ctx, q.path, q.n, true)
+	case askMany:
+		return p.many(ctx, q.path, q.n, q.also)
+	case askFill:
+		return nil, p.fill(ctx, q.path, q.n)
+	case askDrain:
+		return p.drain(ctx, q.n)
+	case askHold:
+		return p.hold(ctx, q.path, q.n)
+	case askExpire:
+		return p.expire(ctx, q.path, q.n)
+	default:
+		return nil, errNotOffered
+	}
+}
+
+func (p *player) open(ctx context.Context, n int) error {
+	for range n {
+		c, err := openGo(ctx, p.key, p.addr, &p.meter, p.chain)
+		if err != nil {
+			return err
+		}
+		p.sessions = append(p.sessions, c)
+	}
+	return nil
+}
+
+func (p *player) close() (err error) {
+	if p.queue != nil {
+		p.queue.stop()
+		p.queue = nil
+	}
+	for _, c := range p.sessions {
+		err = errors.Join(err, c.close())
+	}
+	p.sessions, p.chain.last = nil, make(map[string]string)
+	return err
+}
+
+// cycle acquires and releases in a loop.
+func (p *player) cycle(ctx context.Context, path string, n int, awaited bool) ([]int64, error) {
+	m, err := p.sessions[0].lock(path)
+	if err != nil {
+		return nil, err
+	}
+	last, async := m.(awaiter)
+	if awaited && !async && p.key != keyBare {
+		return nil, errNotOffered
+	}
+	took := make([]int64, 0, n)
+	for range n {
+		start := time.Now()
+		if err := m.acquire(ctx); err != nil {
+			return nil, err
+		}
+		if err := m.release(); err != nil {
+			return nil, err
+		}
+		if awaited && async {
+			if err := last.await(ctx); err != nil {
+				return nil, err
+			}
+		}
+		took = append(took, time.Since(start).Nanoseconds())
+	}
+	return took, settle(ctx, m)
+}
+
+// settle returns when nothing of the mutex is under way.
+func settle(ctx context.Context, m mutex) error {
+	if last, async := m.(awaiter); async {
+		return last.await(ctx)
+	}
+	return nil
+}
+
+// many runs the cycles of many locks side by side. The first cycle of each, which makes its directory, is not counted.
+func (p *player) many(ctx context.Context, path string, locks, cycles int) ([]int64, error) {
+	var warm, all sync.WaitGroup
+	begin := make(chan struct{})
+	failed := make(chan error, locks)
+	warm.Add(locks)
+	for i := range locks {
+		all.Go(func() {
+			m, err := p.sessions[0].lock(path + "-" + strconv.Itoa(i))
+			if err == nil {
+				err = loop(ctx, m, 1)
+			}
+			warm.Done()
+			<-begin
+			if err == nil {
+				err = loop(ctx, m, cycles)
+			}
+			if err != nil {
+				failed <- err
+			}
+		})
+	}
+	warm.Wait()
+	start := time.Now()
+	close(begin)
+	all.Wait()
+	took := time.Since(start)
+	select {
+	case err := <-failed:
+		return nil, err
+	default:
+		return []int64{took.Nanoseconds()}, nil
+	}
+}
+
+// loop does cycles, and waits until the last is over.
+func loop(ctx context.Context, m mutex, cycles int) error {
+	for range cycles {
+		if err := m.acquire(ctx); err != nil {
+			return err
+		}
+		if err := m.release(); err != nil {
+			return err
+		}
+	}
+	return settle(ctx, m)
+}
+
+// hold takes locks, each at a path of its own, and keeps them.
+func (p *player) hold(ctx context.Context, path string, n int) ([]int64, error) {
+	heap, goroutines := inUse()
+	kept, err := p.take(ctx, path, n)
+	if err != nil {
+		return nil, err
+	}
+	moreHeap, moreGoroutines := inUse()
+	runtime.KeepAlive(kept)
+	return []int64{moreHeap - heap, moreGoroutines - goroutines}, nil
+}
+
+// take acquires n locks in some goroutines.
+func (p *player) take(ctx context.Context, path string, n int) ([]mutex, error) {
+	const hands = 128
+	kept := make([]mutex, n)
+	failed := make(chan error, hands)
+	var all sync.WaitGroup
+	for hand := range hands {
+		all.Go(func() {
+			for i := hand; i < n; i += hands {
+				m, err := p.sessions[0].lock(path + "-" + strconv.Itoa(i))
+				if err == nil {
+					err = m.acquire(ctx)
+				}
+				if err != nil {
+					failed <- err
+					return
+				}
+				kept[i] = m
+			}
+		})
+	}
+	all.Wait()
+	select {
+	case err := <-failed:
+		return nil, err
+	default:
+		return kept, nil
+	}
+}
+
+// inUse is how much of the heap is, and how many goroutines there are.
+func inUse() (heap, goroutines int64) {
+	var stats runtime.MemStats
+	// What the first run finds with a finalizer, and what pools keep for one run more, goes in the second.
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc), int64(runtime.NumGoroutine())
+}

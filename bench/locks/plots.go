@@ -1,0 +1,136 @@
+package main
+
+import (
+	"fmt"
+	"image/color"
+	"path/filepath"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	_ "gonum.org/v1/plot/vg/vgsvg" // the format of the files
+)
+
+const (
+	plotWidth  = 16 * vg.Centimeter
+	plotHeight = 10 * vg.Centimeter
+)
+
+// colourOf is a library's own, in every plot: ones that are told apart by people who see red and green alike.
+func colourOf(key string) color.Color {
+	switch key {
+	case keyOurs:
+		return color.RGBA{R: 0xd5, G: 0x5e, A: 0xff}
+	case keyStock:
+		return color.RGBA{G: 0x72, B: 0xb2, A: 0xff}
+	case keyCurator:
+		return color.RGBA{G: 0x9e, B: 0x73, A: 0xff}
+	case keyKazoo:
+		return color.RGBA{R: 0xcc, G: 0x79, B: 0xa7, A: 0xff}
+	case keyEtcd:
+		return color.RGBA{R: 0xe6, G: 0x9f, A: 0xff}
+	default:
+		return color.Gray{Y: 0x80}
+	}
+}
+
+// drawAll writes all plots into the folder.
+func drawAll(folder string, r *Results) error {
+	for name, made := range map[string]func() (*plot.Plot, error){
+		"cycle.svg": func() (*plot.Plot, error) {
+			return r.bars("Uncontended acquire and release, as the caller feels it", "µs, median", figureCycle)
+		},
+		"memory.svg": func() (*plot.Plot, error) {
+			return r.bars("Memory of a held lock", "bytes", figureMemory)
+		},
+		"handoff.svg": func() (*plot.Plot, error) {
+			return r.lines("Handing the lock on", "from release to the next grant, µs, median", figureHandoff)
+		},
+		"bytes.svg": func() (*plot.Plot, error) {
+			return r.lines("Bytes sent and received to hand the lock on", "bytes", figureBytes)
+		},
+	} {
+		p, err := made()
+		if err == nil {
+			err = p.Save(plotWidth, plotHeight, filepath.Join(folder, name))
+		}
+		if err != nil {
+			return fmt.Errorf("drawing %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// bars draws one figure, a bar for each library that has it.
+func (r *Results) bars(title, unit, figure string) (*plot.Plot, error) {
+	p := plot.New()
+	p.Title.Text = title
+	p.Y.Label.Text = unit
+	p.Y.Min = 0
+	var names []string
+	for _, m := range r.Libraries {
+		value, ok := r.value(m.Key, figure)
+		if !ok {
+			continue
+		}
+		bar, err := plotter.NewBarChart(plotter.Values{value}, 1.4*vg.Centimeter)
+		if err != nil {
+			return nil, err
+		}
+		bar.XMin = float64(len(names))
+		bar.Color = colourOf(m.Key)
+		bar.LineStyle.Width = 0
+		label, err := plotter.NewLabels(plotter.XYLabels{
+			XYs:    plotter.XYs{{X: bar.XMin, Y: value}},
+			Labels: []string{number(value)},
+		})
+		if err != nil {
+			return nil, err
+		}
+		label.TextStyle[0].XAlign = draw.XCenter
+		label.Offset.Y = vg.Points(3)
+		p.Add(bar, label)
+		names = append(names, m.Name)
+	}
+	p.NominalX(names...)
+	p.Y.Max *= 1.08 // room for the numbers
+	return p, nil
+}
+
+// lines draws a figure that exists for each length of the queue, a line for each library, on logarithmic scales.
+func (r *Results) lines(title, unit string, figure func(queue int) string) (*plot.Plot, error) {
+	p := plot.New()
+	p.Title.Text = title
+	p.X.Label.Text = "waiting"
+	p.Y.Label.Text = unit
+	p.Legend.Top, p.Legend.Left = true, true
+	drawn := false
+	for _, m := range r.Libraries {
+		var points plotter.XYs
+		for _, queue := range r.queues() {
+			// There is no place for a 0 on such a scale.
+			if value, ok := r.value(m.Key, figure(queue)); ok && value > 0 {
+				points = append(points, plotter.XY{X: float64(queue), Y: value})
+			}
+		}
+		if len(points) == 0 {
+			continue
+		}
+		line, dots, err := plotter.NewLinePoints(points)
+		if err != nil {
+			return nil, err
+		}
+		line.Color, dots.Color = colourOf(m.Key), colourOf(m.Key)
+		line.Width = vg.Points(2)
+		dots.Shape = draw.CircleGlyph{}
+		p.Add(line, dots)
+		p.Legend.Add(m.Name, line, dots)
+		drawn = true
+	}
+	if drawn {
+		p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
+		p.X.Tick.Marker, p.Y.Tick.Marker = plot.LogTicks{Prec: -1}, plot.LogTicks{Prec: -1}
+	}
+	return p, nil
+}

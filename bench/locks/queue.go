@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// queue is the contenders of one path, each a goroutine that acquires, waits to be told, and releases.
+type queue struct {
+	path    string
+	size    int // how many were ever added
+	holder  *waiter
+	granted chan *waiter
+	failed  chan error
+
+	cancel context.CancelFunc
+	all    sync.WaitGroup
+}
+
+type waiter struct {
+	at       time.Time      // of the grant
+	leave    chan struct{}  // closed to have it release
+	released chan time.Time // when it began to
+}
+
+// fill adds contenders. They are made before any of them is asked to acquire, so that making them does not hold up
+// those who wait.
+func (p *player) fill(ctx context.Context, path string, n int) error {
+	if p.queue == nil || p.queue.path != path {
+		if p.queue != nil {
+			p.queue.stop()
+		}
+		p.queue = &queue{path: path, granted: make(chan *waiter), failed: make(chan error, 1)}
+	}
+	q := p.queue
+	// The last contenders of a queue never get the lock: their wait ends with their session, or with this.
+	ctx, cancel := context.WithCancel(ctx)
+	if before := q.cancel; before == nil {
+		q.cancel = cancel
+	} else {
+		q.cancel = func() { before(); cancel() }
+	}
+	mutexes := make([]mutex, n)
+	for i := range mutexes {
+		m, err := p.sessions[(q.size+i)%len(p.sessions)].contender(path)
+		if err != nil {
+			return err
+		}
+		mutexes[i] = m
+	}
+	q.size += n
+	for _, m := range mutexes {
+		q.all.Go(func() { q.contend(ctx, m) })
+	}
+	if q.holder != nil {
+		return nil
+	}
+	var err error
+	q.holder, err = q.next(ctx)
+	return err
+}
+
+// contend is one contender's goroutine.
+func (q *queue) contend(ctx context.Context, m mutex) {
+	err := m.acquire(ctx)
+	w := &waiter{at: time.Now(), leave: make(chan struct{}), released: make(chan time.Time, 1)}
+	if err == nil {
+		select {
+		case q.granted <- w:
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case <-w.leave:
+		case <-ctx.Done():
+			return
+		}
+		w.released <- time.Now()
+		err = m.release()
+	}
+	if err != nil {
+		select {
+		case q.failed <- err:
+		default: // one is enough
+		}
+	}
+}
+
+// next waits for the next grant.
+func (q *queue) next(ctx context.Context) (*waiter, error) {
+	select {
+	case w := <-q.granted:
+		return w, nil
+	case err := <-q.failed:
+		return nil, err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// drain hands the lock on.
+func (p *player) drain(ctx context.Context, n int) ([]int64, error) {
+	q := p.queue
+	if q == nil || q.holder == nil {
+		return nil, errNotOffered
+	}
+	took := make([]int64, 0, n)
+	for range n {
+		close(q.holder.leave)
+		w, err := q.next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		took = append(took, w.at.Sub(<-q.holder.released).Nanoseconds())
+		q.holder = w
+	}
+	return took, nil
+}
+
+// stop tells everybody to give up. Those in a call that cannot be cancelled do when their session ends.
+func (q *queue) stop() { q.cancel() }

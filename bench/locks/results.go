@@ -1,0 +1,83 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strconv"
+)
+
+// The figures of a library, by which they are found in results. Times are in microseconds unless said otherwise.
+const (
+	figureCycle      = "cycle_p50_us"
+	figureCycleTail  = "cycle_p99_us"
+	figureAwaited    = "awaited_p50_us"
+	figureAwaitTail  = "awaited_p99_us"
+	figureRequests   = "requests_per_cycle"
+	figureMemory     = "bytes_per_held_lock"
+	figureGoroutines = "goroutines_more"
+	figureHeld       = "locks_held"
+	figureExpire     = "last_loss_after_first_ms"
+)
+
+// The figures that exist for several numbers of locks or of waiters.
+func figureRate(locks int) string    { return "cycles_per_second_" + strconv.Itoa(locks) }
+func figureHandoff(queue int) string { return "handoff_p50_us_" + strconv.Itoa(queue) }
+func figureBytes(queue int) string   { return "bytes_per_handoff_" + strconv.Itoa(queue) }
+func figureWakeUps(queue int) string { return "watches_fired_per_handoff_" + strconv.Itoa(queue) }
+func figureAsked(queue int) string   { return "requests_per_handoff_" + strconv.Itoa(queue) }
+func figureCross(waiting int) string { return "cross_session_p50_us_" + strconv.Itoa(waiting) }
+
+// Results is everything that was measured in one run.
+type Results struct {
+	Quick     bool              `json:"quick"`
+	Rounds    int               `json:"rounds"`
+	Cores     int               `json:"cores"`
+	RAMDisk   bool              `json:"ram_disk"`
+	Versions  map[string]string `json:"versions"`
+	LeftOut   map[string]string `json:"left_out,omitempty"` // libraries by key, and why
+	Libraries []Measured        `json:"libraries"`
+}
+
+// Measured is what was measured of one library.
+type Measured struct {
+	library
+	Rounds map[string][]float64 `json:"rounds"` // by figure; one value for each round
+}
+
+// note adds a round's value.
+func (m *Measured) note(figure string, value float64) {
+	m.Rounds[figure] = append(m.Rounds[figure], value)
+}
+
+// value is the median over the rounds.
+func (r *Results) value(key, figure string) (float64, bool) {
+	for _, m := range r.Libraries {
+		if m.Key == key && len(m.Rounds[figure]) > 0 {
+			return median(m.Rounds[figure]), true
+		}
+	}
+	return 0, false
+}
+
+// save writes the results. They hold nothing that differs between two runs but what was measured.
+func (r *Results) save(file string) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return fmt.Errorf("writing the results: %w", err)
+	}
+	return os.WriteFile(file, append(text, '\n'), 0o644)
+}
+
+// load reads what save has written.
+func load(file string) (*Results, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("reading the results: %w", err)
+	}
+	r := new(Results)
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, fmt.Errorf("reading the results in %s: %w", file, err)
+	}
+	return r, nil
+}

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+)
+
+// stages are the parts of the contest in their order.
+func (d *director) stages() []stage {
+	only := func(keys ...string) func(library) bool {
+		return func(l library) bool {
+			for _, key := range keys {
+				if l.Key == key {
+					return true
+				}
+			}
+			return false
+		}
+	}
+	all := []stage{
+		{name: "uncontended cycle", run: runCycle},
+		{name: "uncontended cycle, release awaited", who: only(keyOurs), run: runAwaited},
+	}
+	for _, locks := range d.effort.locks {
+		all = append(all, stage{name: fmt.Sprintf("%d locks at once", locks), run: runMany(locks)})
+	}
+	all = append(all,
+		stage{name: "to the only one waiting, in another session", run: runCross},
+		stage{
+			name: fmt.Sprintf("to the next of %d, in two sessions", crossCrowd),
+			run:  runHandoff(crossCrowd, 2, func(m *Measured, s handoffs) { m.note(figureCross(crossCrowd), s.took) }),
+		})
+	for _, queue := range d.effort.queues {
+		all = append(all, stage{
+			name: fmt.Sprintf("handoff, %d waiting", queue),
+			who:  func(l library) bool { return queue <= l.crowd },
+			run: runHandoff(queue, 1, func(m *Measured, s handoffs) {
+				m.note(figureHandoff(queue), s.took)
+				m.note(figureBytes(queue), s.bytes)
+				m.note(figureAsked(queue), s.requests)
+				if m.Key != keyEtcd { // it does not count them
+					m.note(figureWakeUps(queue), s.wakeUps)
+				}
+			}),
+		})
+	}
+	return append(all, stage{
+		name: fmt.Sprintf("%d locks, and the session expires", d.effort.expired), who: only(keyOurs), run: runExpire,
+	})
+}
+
+// micros is a number of nanoseconds in microseconds.
+func micros(nanos float64) float64 { return nanos / 1e3 }
+
+// session runs f with so many sessions open.
+func session(ctx context.Context, c *contestant, n int, f func() error) error {
+	if err := c.tell(ctx, question{verb: askOpen, n: n}); err != nil {
+		return err
+	}
+	if err := f(); err != nil {
+		return err
+	}
+	return c.tell(ctx, question{verb: askClose})
+}
+
+func runCycle(ctx context.Context, d *director, c *contestant, m *Measured, path string) error {
+	return session(ctx, c, 1, func() error {
+		// The first ones make the directory.
+		if err := c.tell(ctx, question{verb: askCycle, path: path, n: 20}); err != nil {
+			return err
+		}
+		var took []int64
+		counted, err := d.arena.during(ctx, c.library, func() (err error) {
+			took, err = c.ask(ctx, question{verb: askCycle, path: path, n: d.effort.cycles})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		m.note(figureCycle, micros(percentile(took, 0.50)))
+		m.note(figureCycleTail, micros(percentile(took, 0.99)))
+		m.note(figureRequests, counted.requests/float64(d.effort.cycles))
+		return nil
+	})
+}
+
+func runAwaited(ctx context.Context, d *director, c *contestant, m *Measured, path string) error {
+	return session(ctx, c, 1, func() error {
+		if err := c.tell(ctx, question{verb: askAwaited, path: path, n: 20}); err != nil {
+			return err
+		}
+		took, err := c.ask(ctx, question{verb: askAwaited, path: path, n: d.effort.cycles})
+		if err != nil {
+			return err
+		}
+		m.note(figureAwaited, micros(percentile(took, 0.50)))
+		m.note(figureAwaitTail, micros(percentile(took, 0.99)))
+		return nil
+	})
+}
+
+func runMany(locks int) func(context.Context, *director, *contestant, *Measured, string) error {
+	return func(ctx context.Context, d *director, c *contestant, m *Measured, path string) error {
+		each := max(d.effort.many/locks, 1)
+		return session(ctx, c, 1, func() error {
+			took, err := c.one(ctx, question{verb: askMany, path: path, n: locks, also: each})
+			if err != nil {
+				return err
+			}
+			m.note(figureRate(locks), float64(locks*each)/(float64(took)/1e9))
+			return nil
+		})
+	}
+}
+
+// runCross hands the lock back and forth between two sessions. In each of them somebody queues up again, and is waited
+// for, before it is handed on.
+func runCross(ctx context.Context, d *director, c *contestant, m *Measured, path string) error {
+	return session(ctx, c, 2, func() error {
+		idle, err := d.arena.counted(ctx, c.library)
+		if err != nil {
+			return err
+		}
+		var all []int64
+		add := 2 // the first time a holder, too
+		for range d.effort.cross {
+			if err := c.tell(ctx, question{verb: askFill, path: path, n: add}); err != nil {
+				return err
+			}
+			add = 1
+			if err := d.arena.queued(ctx, c.library, idle.watches+1); err != nil {
+				return err
+			}
+			took, err := c.ask(ctx, question{verb: askDrain, n: 1})
+			if err != nil {
+				return err
+			}
+			all = append(all, took...)
+		}
+		m.note(figureCross(1), micros(percentile(all, 0.50)))
+		return nil
+	})
+}
+
+// handoffs is what was seen of some, in one round.
+type handoffs struct {
+	took     float64 // median, in microseconds
+	bytes    float64 // each
+	requests float64 // each
+	wakeUps  float64 // each
+}
+
+// firstHandoffs are not counted: a queue that has come to rest has to get going.
+const firstHandoffs = 5
+
+// runHandoff builds a queue, waits until everybody in it waits, and hands the lock on, again and again.
+func runHandoff(
+	queue, sessions int, note func(*Measured, handoffs),
+) func(context.Context, *director, *contestant, *Measured, string) error {
+	return func(ctx context.Context, d *director, c *contestant, m *Measured, path string) error {
+		n := min(queue-firstHandoffs, d.effort.handoffs)
+		return session(ctx, c, sessions, func() error {
+			idle, err := d.arena.counted(ctx, c.library)
+			if err != nil {
+				return err
+			}
+			if err := c.tell(ctx, question{verb: askFill, path: path, n: queue + 1}); err != nil {
+				return err
+			}
+			if err := d.arena.queued(ctx, c.library, idle.watches+float64(queue)); err != nil {
+				return err
+			}
+			if err := c.tell(ctx, question{verb: askDrain, n: firstHandoffs}); err != nil {
+				return err
+			}
+			var took []int64
+			var before, after int64
+			counted, err := d.arena.during(ctx, c.library, func() (err error) {
+				if before, err = c.one(ctx, question{verb: askBytes}); err != nil {
+					return err
+				}
+				if took, err = c.ask(ctx, question{verb: askDrain, n: n}); err != nil {
+					return err
+				}
+				after, err = c.one(ctx, question{verb: askBytes})
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			each := math.Max(float64(n), 1)
+			note(m, handoffs{
+				took:     micros(percentile(took, 0.50)),
+				bytes:    float64(after-before) / each,
+				requests: counted.requests / each,
+				wakeUps:  counted.fired / each,
+			})
+			return nil
+		})
+	}
+}
+
+func runExpire(ctx context.Context, d *director, c *contestant, m *Measured, path string) error {
+	return session(ctx, c, 1, func() error {
+		spread, err := c.one(ctx, question{verb: askExpire, path: path, n: d.effort.expired})
+		if err != nil {
+			return err
+		}
+		m.note(figureExpire, float64(spread)/1e6)
+		return nil
+	})
+}

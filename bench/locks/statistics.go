@@ -1,0 +1,36 @@
+package main
+
+import (
+	"math"
+	"slices"
+)
+
+// percentile is the value below or at which so much of the values lie, from 0 to 1; by nearest rank, and not a number
+// if there are none.
+func percentile(values []int64, share float64) float64 {
+	if len(values) == 0 {
+		return math.NaN()
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	rank := int(math.Ceil(share * float64(len(sorted))))
+	return float64(sorted[min(max(rank, 1), len(sorted))-1])
+}
+
+// median is the one in the middle, or between the two in the middle.
+func median(values []float64) float64 {
+	n := len(values)
+	if n == 0 {
+		return math.NaN()
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// rotate is the order of a round: who is first differs from round to round.
+func rotate[T any](all []T, round int) []T {
+	if len(all) == 0 {
+		return nil
+	}
+	at := round % len(all)
+	return append(slices.Clone(all[at:]), all[:at]...)
+}

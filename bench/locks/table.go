@@ -1,0 +1,267 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// goal is something to reach: one figure of zkgrant, as it is or divided by another figure.
+type goal struct {
+	what    string
+	figure  string // of zkgrant
+	over    string // the figure that it is divided by; empty for none
+	of      string // of this library
+	inverse bool   // divide the other way round
+	atLeast bool   // the limit is the least, and not the most
+	limit   float64
+}
+
+// goals are what zkgrant is to reach, in the order of the table. The longest queue is as long as there was.
+func (r *Results) goals() []goal {
+	long := r.longest(keyOurs)
+	longStock := min(long, r.longest(keyStock))
+	cycle := "uncontended cycle"
+	awaited := "the same, release awaited"
+	goals := []goal{
+		{what: cycle + " ÷ zk.Lock", figure: figureCycle, over: figureCycle, of: keyStock, limit: 0.45},
+		{what: cycle + " ÷ Curator", figure: figureCycle, over: figureCycle, of: keyCurator, limit: 0.45},
+		{what: cycle + " ÷ kazoo", figure: figureCycle, over: figureCycle, of: keyKazoo, limit: 0.25},
+		{what: cycle + " ÷ etcd", figure: figureCycle, over: figureCycle, of: keyEtcd, limit: 0.65},
+		{what: awaited + " ÷ zk.Lock", figure: figureAwaited, over: figureCycle, of: keyStock, limit: 0.75},
+		{what: awaited + " ÷ bare Multi and delete", figure: figureAwaited, over: figureCycle, of: keyBare, limit: 1.15},
+		{what: "requests to the server, each cycle", figure: figureRequests, limit: 2},
+	}
+	for _, locks := range []int{64, 512} {
+		goals = append(goals, goal{
+			what:   fmt.Sprintf("cycles/s with %d locks in one session ÷ zk.Lock", locks),
+			figure: figureRate(locks), over: figureRate(locks), of: keyStock, atLeast: true, limit: 1.9,
+		})
+	}
+	return append(goals,
+		goal{
+			what:   fmt.Sprintf("handoff with %d waiting ÷ ours with 20", long),
+			figure: figureHandoff(long), over: figureHandoff(20), of: keyOurs, limit: 1.3,
+		},
+		goal{
+			what:   fmt.Sprintf("handoff with %d waiting, zk.Lock ÷ ours", longStock),
+			figure: figureHandoff(longStock), over: figureHandoff(longStock), of: keyStock, inverse: true, atLeast: true, limit: 6,
+		},
+		goal{
+			what:   fmt.Sprintf("bytes of a handoff with %d waiting ÷ ours with 20", long),
+			figure: figureBytes(long), over: figureBytes(20), of: keyOurs, limit: 1.1,
+		},
+		goal{
+			what:   "release → grant to the only one waiting, in another session ÷ bare client",
+			figure: figureCross(1), over: figureCross(1), of: keyBare, limit: 1.25,
+		},
+		goal{
+			what:   "the same to one of many ÷ bare client",
+			figure: figureCross(crossCrowd), over: figureCross(crossCrowd), of: keyBare, limit: 1.25,
+		},
+		goal{what: "watches told, each handoff with 1000 waiting", figure: figureWakeUps(1000), limit: 1},
+		goal{what: "heap of a held lock, bytes", figure: figureMemory, limit: 2048},
+		goal{what: "goroutines for all held locks", figure: figureGoroutines, limit: 0},
+		goal{what: "session expires: last loss after the first, ms", figure: figureExpire, limit: 50},
+	)
+}
+
+// measured is what was seen of the goal; not ok if something that it needs was left out.
+func (g goal) measured(r *Results) (value float64, ok bool) {
+	value, ok = r.value(keyOurs, g.figure)
+	if !ok || g.over == "" {
+		return value, ok
+	}
+	over, ok := r.value(g.of, g.over)
+	if g.inverse {
+		value, over = over, value
+	}
+	return value / over, ok && over > 0
+}
+
+// reached tells whether the value is one to be content with: what is compared is what is printed.
+func (g goal) reached(value float64) bool {
+	rounded := math.Round(value*100) / 100
+	if g.atLeast {
+		return rounded >= g.limit
+	}
+	return rounded <= g.limit
+}
+
+// longest is the longest queue in which the library was seen to hand on the lock, or 0.
+func (r *Results) longest(key string) int {
+	longest := 0
+	for _, queue := range r.queues() {
+		if _, ok := r.value(key, figureHandoff(queue)); ok {
+			longest = queue
+		}
+	}
+	return longest
+}
+
+// queues are the lengths of queues that were tried, in order.
+func (r *Results) queues() []int {
+	var all []int
+	for _, m := range r.Libraries {
+		for figure := range m.Rounds {
+			length, ok := strings.CutPrefix(figure, figureHandoff(0)[:len(figureHandoff(0))-1])
+			if !ok {
+				continue
+			}
+			if n, err := strconv.Atoi(length); err == nil && !slices.Contains(all, n) {
+				all = append(all, n)
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// row is a line of the table of everything: a figure of each library.
+type row struct {
+	what, figure, unit string
+}
+
+// rows are all of them.
+func (r *Results) rows() []row {
+	all := []row{
+		{"uncontended cycle, p50", figureCycle, "µs"},
+		{"uncontended cycle, p99", figureCycleTail, "µs"},
+		{"release awaited, p50", figureAwaited, "µs"},
+		{"release awaited, p99", figureAwaitTail, "µs"},
+		{"requests per cycle", figureRequests, ""},
+		{"64 locks in one session", figureRate(64), "cycles/s"},
+		{"512 locks in one session", figureRate(512), "cycles/s"},
+		{"handoff to the only one waiting, another session", figureCross(1), "µs"},
+		{fmt.Sprintf("handoff to the next of %d, two sessions", crossCrowd), figureCross(crossCrowd), "µs"},
+	}
+	for _, queue := range r.queues() {
+		all = append(all, row{fmt.Sprintf("handoff, %d waiting", queue), figureHandoff(queue), "µs"})
+	}
+	for _, queue := range r.queues() {
+		all = append(all, row{fmt.Sprintf("bytes per handoff, %d waiting", queue), figureBytes(queue), "B"})
+	}
+	for _, queue := range r.queues() {
+		all = append(all, row{fmt.Sprintf("requests per handoff, %d waiting", queue), figureAsked(queue), ""})
+	}
+	for _, queue := range r.queues() {
+		all = append(all, row{fmt.Sprintf("watches told per handoff, %d waiting", queue), figureWakeUps(queue), ""})
+	}
+	return append(all,
+		row{"memory of a held lock", figureMemory, "B"},
+		row{"locks held for that", figureHeld, ""},
+		row{"goroutines or threads more for that", figureGoroutines, ""},
+		row{"session expires: last loss after the first", figureExpire, "ms"})
+}
+
+// write writes the page of results.
+func (r *Results) write(output io.Writer) error {
+	var b strings.Builder
+	b.WriteString("# Results\n\n")
+	b.WriteString("Written by `go run ./locks` in bench; what is measured, and how, stands in [locks/doc.go](locks/doc.go).\n")
+	b.WriteString("All figures are from one run, in which everybody used the same servers, and medians over its rounds.\n\n")
+	r.writeRun(&b)
+	r.writeGoals(&b)
+	r.writeRows(&b)
+	b.WriteString("\n![cycle latency](cycle.svg)\n![handoff cost](handoff.svg)\n![bytes per handoff](bytes.svg)\n" +
+		"![memory per lock](memory.svg)\n")
+	_, err := io.WriteString(output, b.String())
+	return err
+}
+
+// writeRun says what the run was like.
+func (r *Results) writeRun(b *strings.Builder) {
+	length, disk := "full", "on a RAM disk"
+	if r.Quick {
+		length = "quick"
+	}
+	if !r.RAMDisk {
+		disk = "among the temporary files, as there was no RAM disk"
+	}
+	fmt.Fprintf(b, "- a %s run of %d rounds, on %d cores\n- the servers are alone, with their data %s\n",
+		length, r.Rounds, r.Cores, disk)
+	var versions []string
+	for name, version := range r.Versions {
+		versions = append(versions, name+" "+version)
+	}
+	slices.Sort(versions)
+	fmt.Fprintf(b, "- %s\n", strings.Join(versions, ", "))
+	for _, l := range libraries() {
+		if why, out := r.LeftOut[l.Key]; out {
+			fmt.Fprintf(b, "- **without %s**: %s\n", l.Name, firstLine(why))
+		}
+	}
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}
+
+// writeGoals writes the table of goals.
+func (r *Results) writeGoals(b *strings.Builder) {
+	b.WriteString("\n## Goals\n\n| measure | goal | here | |\n|---|---:|---:|---|\n")
+	for _, g := range r.goals() {
+		sign, verdict, here := "≤", "missed", "–"
+		if g.atLeast {
+			sign = "≥"
+		}
+		value, ok := g.measured(r)
+		switch {
+		case !ok:
+			verdict = "not measured"
+		case g.reached(value):
+			verdict = "reached"
+		}
+		if ok {
+			here = number(value)
+		}
+		fmt.Fprintf(b, "| %s | %s %s | %s | %s |\n", g.what, sign, number(g.limit), here, verdict)
+	}
+}
+
+// writeRows writes the table of everything: ours as it is, and how many times that the others are.
+func (r *Results) writeRows(b *strings.Builder) {
+	b.WriteString("\n## Everything\n\nThe first column is what zkgrant was measured at, the others are multiples of it: " +
+		"2× is twice as much.\nWhere zkgrant has no such figure, or 0, they stand as they are.\n\n| |")
+	rule := "|---|"
+	for _, m := range r.Libraries {
+		fmt.Fprintf(b, " %s |", m.Name)
+		rule += "---:|"
+	}
+	fmt.Fprintf(b, "\n%s\n", rule)
+	for _, row := range r.rows() {
+		line := "| " + row.what + " |"
+		seen := false
+		ours, base := r.value(keyOurs, row.figure)
+		for _, m := range r.Libraries {
+			value, ok := r.value(m.Key, row.figure)
+			seen = seen || ok
+			switch {
+			case !ok:
+				line += " – |"
+			case m.Key == keyOurs || !base || ours == 0 || row.figure == figureHeld:
+				line += " " + strings.TrimSpace(number(value)+" "+row.unit) + " |"
+			default:
+				line += " " + number(value/ours) + "× |"
+			}
+		}
+		if seen {
+			b.WriteString(line + "\n")
+		}
+	}
+}
+
+// number writes a number with two or three digits that count, and a large one whole.
+func number(v float64) string {
+	if math.Abs(v) >= 100 || v == math.Trunc(v) {
+		return strconv.FormatFloat(math.Round(v), 'f', 0, 64)
+	}
+	if math.Abs(v) >= 10 {
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 2, 64)
+}

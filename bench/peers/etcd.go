@@ -1,0 +1,179 @@
+package peers
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ErrNoEtcd is what [StartEtcd] returns, wrapped, on a machine without the program.
+var ErrNoEtcd = errors.New("peers: no etcd to run; run bench/deps, or set ETCD to the program")
+
+// Etcd is a running etcd server, alone.
+type Etcd struct {
+	Addr    string // host:port, for clients
+	Version string // such as 3.4.23
+
+	cmd    *exec.Cmd     // nil before the start
+	said   tail          // its complaints
+	ended  chan struct{} // closed when the process is gone
+	folder string
+}
+
+// FindEtcd returns the program: that which ETCD names, the one on PATH, the one in .deps of the project the working
+// directory belongs to. The error is [ErrNoEtcd] if there is none.
+func FindEtcd() (string, error) {
+	if program := os.Getenv("ETCD"); program != "" {
+		return program, nil
+	}
+	if program, err := exec.LookPath("etcd"); err == nil {
+		return program, nil
+	}
+	deps, err := findDeps()
+	if err != nil {
+		return "", err
+	}
+	if program := filepath.Join(deps, "etcd", "etcd"); deps != "" && isFile(program) {
+		return program, nil
+	}
+	return "", ErrNoEtcd
+}
+
+// StartEtcd starts a server that keeps its data in a folder of its own below parent, and returns when it serves. The
+// caller must Close it.
+func StartEtcd(ctx context.Context, parent string) (*Etcd, error) {
+	program, err := FindEtcd()
+	if err != nil {
+		return nil, err
+	}
+	said, err := exec.CommandContext(ctx, program, "--version").Output()
+	if err != nil {
+		return nil, fmt.Errorf("peers: %s --version: %w", program, err)
+	}
+	folder, err := os.MkdirTemp(parent, "zkgrant-etcd")
+	if err != nil {
+		return nil, fmt.Errorf("peers: %w", err)
+	}
+	e := &Etcd{folder: folder, Version: etcdVersion(string(said))}
+	if err := e.start(ctx, program); err != nil {
+		return nil, errors.Join(fmt.Errorf("peers: etcd: %w", err), e.Close())
+	}
+	return e, nil
+}
+
+// etcdVersion reads what the program says.
+func etcdVersion(said string) string {
+	if found := regexp.MustCompile(`etcd Version: (\S+)`).FindStringSubmatch(said); found != nil {
+		return found[1]
+	}
+	return "?"
+}
+
+func (e *Etcd) start(ctx context.Context, program string) (err error) {
+	client, err := freeAddr(ctx)
+	if err != nil {
+		return err
+	}
+	peer, err := freeAddr(ctx)
+	if err != nil {
+		return err
+	}
+	e.Addr = client
+	cmd := exec.Command(program, "--name", "one", "--data-dir", filepath.Join(e.folder, "data"),
+		"--listen-client-urls", "http://"+client, "--advertise-client-urls", "http://"+client,
+		"--listen-peer-urls", "http://"+peer, "--initial-advertise-peer-urls", "http://"+peer,
+		"--initial-cluster", "one=http://"+peer, "--log-level", "error", "--quota-backend-bytes", "4294967296")
+	cmd.Stdout, cmd.Stderr = &e.said, &e.said
+	dieWithParent(cmd)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	e.cmd, e.ended = cmd, make(chan struct{})
+	go func() {
+		defer close(e.ended)
+		// It is killed in the end, and how it fares before shows in whether it answers.
+		_ = cmd.Wait()
+	}()
+	for {
+		if _, err := e.Counters(ctx); err == nil {
+			return nil
+		}
+		select {
+		case <-e.ended:
+			return fmt.Errorf("it ended by itself\n%s", e.said.String())
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(50 * time.Millisecond): // it tells nobody when it is ready
+		}
+	}
+}
+
+// freeAddr is an address of this machine that nobody listened on a moment ago.
+func freeAddr(ctx context.Context) (string, error) {
+	var config net.ListenConfig
+	l, err := config.Listen(ctx, "tcp4", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// Counters are the server's metrics by name; those that differ in their labels only are added up.
+func (e *Etcd) Counters(ctx context.Context) (map[string]float64, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+e.Addr+"/metrics", nil)
+	if err != nil {
+		return nil, fmt.Errorf("peers: %w", err)
+	}
+	request.Close = true // no connection is left behind
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("peers: etcd's metrics: %w", err)
+	}
+	defer answer.Body.Close()
+	counters := make(map[string]float64)
+	lines := bufio.NewScanner(answer.Body)
+	for lines.Scan() {
+		if name, value, ok := parseMetric(lines.Text()); ok {
+			counters[name] += value
+		}
+	}
+	return counters, lines.Err()
+}
+
+// parseMetric reads a line in Prometheus' form: a name, perhaps labels in braces, a number.
+func parseMetric(line string) (name string, value float64, ok bool) {
+	if strings.HasPrefix(line, "#") {
+		return "", 0, false
+	}
+	at := strings.LastIndexByte(line, ' ')
+	if at < 0 {
+		return "", 0, false
+	}
+	value, err := strconv.ParseFloat(line[at+1:], 64)
+	name, _, _ = strings.Cut(line[:at], "{")
+	return name, value, err == nil && name != ""
+}
+
+// Close ends the server and removes what it wrote.
+func (e *Etcd) Close() error {
+	var killed error
+	if e.cmd != nil {
+		if killed = e.cmd.Process.Kill(); errors.Is(killed, os.ErrProcessDone) {
+			killed = nil
+		}
+		<-e.ended
+	}
+	return errors.Join(killed, os.RemoveAll(e.folder))
+}

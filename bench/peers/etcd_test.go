@@ -1,0 +1,87 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"time"
+)
+
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		line, name string
+		value      float64
+		ok         bool
+	}{
+		{"# HELP grpc_server_started_total Total number", "", 0, false},
+		{`grpc_server_started_total{grpc_method="Txn",grpc_type="unary"} 12`, "grpc_server_started_total", 12, true},
+		{`grpc_server_started_total{grpc_method="a b"} 1e+06`, "grpc_server_started_total", 1e6, true},
+		{"go_goroutines 86", "go_goroutines", 86, true},
+		{"go_goroutines many", "", 0, false},
+		{"go_goroutines", "", 0, false},
+		{"", "", 0, false},
+	} {
+		name, value, ok := parseMetric(c.line)
+		if ok != c.ok || ok && (name != c.name || value != c.value) {
+			t.Errorf("%q: %q, %v, %v", c.line, name, value, ok)
+		}
+	}
+}
+
+func TestEtcdVersion(t *testing.T) {
+	t.Parallel()
+	if got := etcdVersion("etcd Version: 3.4.23\nGit SHA: Not provided\n"); got != "3.4.23" {
+		t.Errorf("%q", got)
+	}
+	if got := etcdVersion("something else"); got != "?" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestEtcd(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	parent := t.TempDir()
+	e, err := StartEtcd(ctx, parent)
+	if errors.Is(err, ErrNoEtcd) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	counters, err := e.Counters(ctx)
+	if err != nil {
+		t.Error(err)
+	}
+	if _, ok := counters["grpc_server_started_total"]; !ok {
+		t.Errorf("%d counters, without that of requests", len(counters))
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(parent); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestKazoo(t *testing.T) {
+	k, err := FindKazoo(t.Context())
+	if errors.Is(err, ErrNoKazoo) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, err := k.Command("import sys, kazoo; print(sys.argv[1])", "here").Output()
+	if err != nil || string(said) != "here\n" {
+		t.Errorf("%q, %v", said, err)
+	}
+	t.Setenv("PATH", t.TempDir())
+	t.Chdir(t.TempDir())
+	if _, err := FindKazoo(t.Context()); !errors.Is(err, ErrNoKazoo) {
+		t.Errorf("without Python: %v", err)
+	}
+}

@@ -1,0 +1,68 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// ErrNoKazoo is what [FindKazoo] returns, wrapped with the reason, on a machine without kazoo or Python.
+var ErrNoKazoo = errors.New("peers: no kazoo to run; run bench/deps, or install it, or set KAZOO_HOME to its folder")
+
+// Kazoo is a kazoo that can be run.
+type Kazoo struct {
+	Python        string // the program
+	Path          string // the folder that goes onto Python's path; empty if it is found without
+	Version       string // such as 2.8.0
+	PythonVersion string // such as 3.11.2
+}
+
+// FindKazoo looks for Python on PATH and in .deps of the project the working directory belongs to, and for kazoo in
+// KAZOO_HOME, in the same .deps, and where Python itself looks. The error wraps [ErrNoKazoo] if there is none.
+func FindKazoo(ctx context.Context) (Kazoo, error) {
+	deps, err := findDeps()
+	if err != nil {
+		return Kazoo{}, err
+	}
+	var k Kazoo
+	if k.Python, err = exec.LookPath("python3"); err != nil {
+		k.Python = filepath.Join(deps, "python", "usr", "bin", "python3")
+		if deps == "" || !isFile(k.Python) {
+			return Kazoo{}, fmt.Errorf("%w: there is no python3", ErrNoKazoo)
+		}
+	}
+	k.Path = os.Getenv("KAZOO_HOME")
+	if folder := filepath.Join(deps, "kazoo"); k.Path == "" && deps != "" && isFolder(folder) {
+		k.Path = folder
+	}
+	const ask = "import sys, kazoo.client, kazoo.version; " +
+		"print(kazoo.version.__version__, sys.version.split()[0])"
+	said, err := k.command(ctx, "-c", ask).Output()
+	if err != nil {
+		return Kazoo{}, fmt.Errorf("%w: %s cannot import it: %w", ErrNoKazoo, k.Python, err)
+	}
+	versions := strings.Fields(string(said))
+	if len(versions) != 2 {
+		return Kazoo{}, fmt.Errorf("%w: asked for its version it says %q", ErrNoKazoo, said)
+	}
+	k.Version, k.PythonVersion = versions[0], versions[1]
+	return k, nil
+}
+
+// Command returns the command that runs a script of Python, which is given as its text.
+func (k Kazoo) Command(script string, args ...string) *exec.Cmd {
+	return k.command(context.Background(), append([]string{"-u", "-c", script}, args...)...)
+}
+
+func (k Kazoo) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, k.Python, args...)
+	cmd.Env = os.Environ()
+	if k.Path != "" {
+		cmd.Env = append(cmd.Env, "PYTHONPATH="+k.Path)
+	}
+	return cmd
+}
