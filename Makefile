@@ -100,6 +100,16 @@ timeline: ## measure and draw a partition's time line: Curator, go-zookeeper, zk
 	bench/deps
 	cd bench && $(GO) run ./timeline
 
+.PHONY: bench
+bench: ## measure locks of five libraries side by side; a quarter of an hour, and wants a quiet machine
+	bench/deps
+	cd bench && $(GO) run ./locks
+
+.PHONY: bench-quick
+bench-quick: ## the same with less of everything, in less than three minutes
+	bench/deps
+	cd bench && $(GO) run ./locks -quick
+
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (30s)
 	@for package in $$($(GO) list ./...); do \

@@ -27,6 +27,7 @@ public final class Player {
     private final int timeout;
     private final List<CuratorFramework> sessions = new ArrayList<>();
     private final List<InterProcessMutex> kept = new ArrayList<>();
+    private final List<Thread> contenders = new ArrayList<>();
     private LinkedBlockingQueue<Waiter> granted = new LinkedBlockingQueue<>();
     private Waiter holder;
     private String path = "";
@@ -112,6 +113,8 @@ public final class Player {
         sessions.forEach(CuratorFramework::close);
         sessions.clear();
         kept.clear();
+        contenders.forEach(Thread::interrupt); // of those who wait nobody would tell them otherwise
+        contenders.clear();
         granted = new LinkedBlockingQueue<>(); // the old one is for those who end in vain
         holder = null;
         path = "";
@@ -173,6 +176,7 @@ public final class Player {
             Thread thread = new Thread(null, () -> contend(mutex, queue), "contender", STACK);
             thread.setDaemon(true);
             thread.start();
+            contenders.add(thread);
         }
         if (holder == null) {
             holder = next();

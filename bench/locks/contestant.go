@@ -89,7 +89,7 @@ type arena struct {
 	zookeeper *peers.Server
 	etcd      *peers.Etcd // nil if it is left out
 	commands  map[string]func() *exec.Cmd
-	leftOut   map[string]string // libraries by key, and why
+	leftOut   map[string]error // libraries by key, and why
 	versions  map[string]string
 	ramDisk   bool
 
@@ -101,7 +101,7 @@ func openArena(ctx context.Context) (a *arena, err error) {
 	disk := peers.RAMDisk()
 	a = &arena{
 		commands: make(map[string]func() *exec.Cmd),
-		leftOut:  make(map[string]string),
+		leftOut:  make(map[string]error),
 		versions: make(map[string]string),
 		ramDisk:  disk != "",
 	}
@@ -133,7 +133,7 @@ func openArena(ctx context.Context) (a *arena, err error) {
 			if ctx.Err() != nil {
 				return a, err
 			}
-			a.leftOut[key] = err.Error()
+			a.leftOut[key] = err
 		}
 	}
 	return a, nil

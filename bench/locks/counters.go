@@ -8,9 +8,15 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// serverSettings are those of the ZooKeeper server: its defaults, with room for everything that is kept in it.
+// serverSettings are those of the ZooKeeper server: where package ensemble has other settings for tests, they are its
+// defaults again, and there is room for everything that is kept in it.
 func serverSettings() []ensemble.Setting {
-	return []ensemble.Setting{ensemble.Tick(serverTick), ensemble.Heap("1g")}
+	return []ensemble.Setting{
+		ensemble.Tick(serverTick),
+		ensemble.Heap("1g"),
+		// In tests empty containers are removed every moment: here the directory of a lock that is taken in a loop.
+		ensemble.Property("znode.container.checkIntervalMs", "60000"),
+	}
 }
 
 // counts are what a server has counted so far.
@@ -69,24 +75,34 @@ func (a *arena) during(ctx context.Context, l library, f func() error) (counts, 
 	}, err
 }
 
-// queued waits until the server has so many watches armed: then everybody who waits knows for whom.
+// queued waits until the server has so many watches armed, and then until nobody asks it for anything any more:
+// everybody who waits knows for whom, and has nothing left to do.
 func (a *arena) queued(ctx context.Context, l library, watches float64) error {
+	// A server that is counted on answers with an error, or not at all, while it is too busy; that passes, or the time.
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("%s: not everybody queues up within %v", l.Name, patience))
 	defer cancel()
-	wait := time.Millisecond
-	for {
-		c, err := a.counted(ctx, l)
-		if err != nil {
-			return err
-		}
-		if c.watches >= watches {
-			return nil
-		}
+	asking := 1.0 // the question itself is a request
+	if l.Key == keyEtcd {
+		asking = 0
+	}
+	var before counts
+	wait, quiet := time.Millisecond, 0
+	for quiet < 2 {
 		select {
 		case <-time.After(wait):
-			wait = min(2*wait, 100*time.Millisecond)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
+		now, err := a.counted(ctx, l)
+		if err != nil || now.watches < watches {
+			wait, quiet = min(2*wait, 50*time.Millisecond), 0
+			continue
+		}
+		quiet++
+		if now.requests-before.requests > asking {
+			quiet = 0
+		}
+		before, wait = now, 3*time.Millisecond
 	}
+	return nil
 }

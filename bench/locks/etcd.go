@@ -15,6 +15,7 @@ import (
 type etcd struct {
 	client  *clientv3.Client
 	session *concurrency.Session
+	others  []*concurrency.Session // of its contenders
 }
 
 func openEtcd(ctx context.Context, addr string, m *meter) (client, error) {
@@ -54,12 +55,18 @@ func (e *etcd) contender(path string) (mutex, error) {
 	if err != nil {
 		return nil, err
 	}
+	e.others = append(e.others, session)
 	return etcdMutex{concurrency.NewMutex(session, path)}, nil
 }
 
+// close revokes every lease. Other than with ZooKeeper the end of the connection ends none, and a thousand that expire
+// all at once, in the middle of something else, would be noticed.
 func (e *etcd) close() error {
-	// What is left goes with its lease, which other than with ZooKeeper the end of the connection does not end.
-	return errors.Join(e.session.Close(), e.client.Close())
+	err := e.session.Close()
+	for _, other := range e.others {
+		err = errors.Join(err, other.Close())
+	}
+	return errors.Join(err, e.client.Close())
 }
 
 type etcdMutex struct{ mutex *concurrency.Mutex }

@@ -34,6 +34,7 @@ func run(ctx context.Context, args []string, input io.Reader, output io.Writer) 
 		return play(ctx, args[1], args[2], input, output)
 	}
 	flags := flag.NewFlagSet("locks", flag.ContinueOnError)
+	flags.SetOutput(output)
 	quick := flags.Bool("quick", false, "do less of everything, in less than three minutes")
 	again := flags.Bool("draw", false, "write the table and the plots of results.json again, without measuring")
 	folder := flags.String("o", ".", "the `folder` of results.json, RESULTS.md and the plots")

@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"time"
+
+	"github.com/zkgrant/zkgrant/bench/peers"
 )
 
 // effort is how much of everything is done.
@@ -77,11 +79,12 @@ func measure(ctx context.Context, quick bool, progress io.Writer) (r *Results, e
 	d.arena.versions["Go"] = runtime.Version()
 	r = &Results{
 		Quick: quick, Rounds: d.effort.rounds, Cores: runtime.NumCPU(), RAMDisk: d.arena.ramDisk,
-		Versions: d.arena.versions, LeftOut: d.arena.leftOut,
+		Versions: d.arena.versions, LeftOut: make(map[string]string),
 	}
 	for _, l := range libraries() {
 		if why, out := d.arena.leftOut[l.Key]; out {
-			d.say("WITHOUT %s: %s", l.Name, why)
+			d.say("WITHOUT %s: %v", l.Name, why)
+			r.LeftOut[l.Key] = reason(why)
 			continue
 		}
 		r.Libraries = append(r.Libraries, Measured{library: l, Rounds: make(map[string][]float64)})
@@ -90,6 +93,17 @@ func measure(ctx context.Context, quick bool, progress io.Writer) (r *Results, e
 		return nil, err
 	}
 	return r, d.memory(ctx, r)
+}
+
+// reason is what the page of results says about a library that was left out. The error has more to say, and names
+// folders of this machine.
+func reason(why error) string {
+	for _, missing := range []error{peers.ErrNotFound, peers.ErrNoKazoo, peers.ErrNoEtcd} {
+		if errors.Is(why, missing) {
+			return "it was not there; bench/deps fetches it"
+		}
+	}
+	return "it was there and could not be run"
 }
 
 // contest runs every stage with one process for each library.

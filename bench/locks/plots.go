@@ -93,6 +93,9 @@ func (r *Results) bars(title, unit, figure string) (*plot.Plot, error) {
 		p.Add(bar, label)
 		names = append(names, m.Name)
 	}
+	if len(names) == 0 {
+		return p, nil
+	}
 	p.NominalX(names...)
 	p.Y.Max *= 1.08 // room for the numbers
 	return p, nil

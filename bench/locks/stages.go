@@ -151,6 +151,25 @@ type handoffs struct {
 	wakeUps  float64 // each
 }
 
+// atOnce is how many queue up at the same time. Each of them may list everybody, and what a server has answered and a
+// client has not read yet is kept in the server's memory.
+const atOnce = 250
+
+// build puts a holder and so many waiters into the queue.
+func (d *director) build(ctx context.Context, c *contestant, path string, waiters int, idle counts) error {
+	for there := 0; there < waiters+1; {
+		more := min(atOnce, waiters+1-there)
+		if err := c.tell(ctx, question{verb: askFill, path: path, n: more}); err != nil {
+			return err
+		}
+		there += more
+		if err := d.arena.queued(ctx, c.library, idle.watches+float64(there-1)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // firstHandoffs are not counted: a queue that has come to rest has to get going.
 const firstHandoffs = 5
 
@@ -165,10 +184,7 @@ func runHandoff(
 			if err != nil {
 				return err
 			}
-			if err := c.tell(ctx, question{verb: askFill, path: path, n: queue + 1}); err != nil {
-				return err
-			}
-			if err := d.arena.queued(ctx, c.library, idle.watches+float64(queue)); err != nil {
+			if err := d.build(ctx, c, path, queue, idle); err != nil {
 				return err
 			}
 			if err := c.tell(ctx, question{verb: askDrain, n: firstHandoffs}); err != nil {

@@ -191,14 +191,9 @@ func (r *Results) writeRun(b *strings.Builder) {
 	fmt.Fprintf(b, "- %s\n", strings.Join(versions, ", "))
 	for _, l := range libraries() {
 		if why, out := r.LeftOut[l.Key]; out {
-			fmt.Fprintf(b, "- **without %s**: %s\n", l.Name, firstLine(why))
+			fmt.Fprintf(b, "- **without %s**: %s\n", l.Name, why)
 		}
 	}
-}
-
-func firstLine(s string) string {
-	line, _, _ := strings.Cut(s, "\n")
-	return line
 }
 
 // writeGoals writes the table of goals.

@@ -41,7 +41,9 @@ func FindKazoo(ctx context.Context) (Kazoo, error) {
 	}
 	const ask = "import sys, kazoo.client, kazoo.version; " +
 		"print(kazoo.version.__version__, sys.version.split()[0])"
-	said, err := k.command(ctx, "-c", ask).Output()
+	cmd := exec.CommandContext(ctx, k.Python, "-c", ask)
+	cmd.Env = k.environment()
+	said, err := cmd.Output()
 	if err != nil {
 		return Kazoo{}, fmt.Errorf("%w: %s cannot import it: %w", ErrNoKazoo, k.Python, err)
 	}
@@ -55,14 +57,15 @@ func FindKazoo(ctx context.Context) (Kazoo, error) {
 
 // Command returns the command that runs a script of Python, which is given as its text.
 func (k Kazoo) Command(script string, args ...string) *exec.Cmd {
-	return k.command(context.Background(), append([]string{"-u", "-c", script}, args...)...)
+	cmd := exec.Command(k.Python, append([]string{"-u", "-c", script}, args...)...)
+	cmd.Env = k.environment()
+	return cmd
 }
 
-func (k Kazoo) command(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, k.Python, args...)
-	cmd.Env = os.Environ()
-	if k.Path != "" {
-		cmd.Env = append(cmd.Env, "PYTHONPATH="+k.Path)
+// environment is this process's own, with kazoo's folder on Python's path.
+func (k Kazoo) environment() []string {
+	if k.Path == "" {
+		return os.Environ()
 	}
-	return cmd
+	return append(os.Environ(), "PYTHONPATH="+k.Path)
 }

@@ -1,0 +1,41 @@
+// Command locks measures what a lock costs: zkgrant's Mutex, the locks of other libraries, and the bare client beneath.
+//
+//	bench/deps                   # Java, ZooKeeper, Curator, kazoo and etcd, as far as they are not there
+//	cd bench && go run ./locks   # a quarter of an hour; writes RESULTS.md, results.json and the plots
+//	go run ./locks -quick        # the same with less of everything, in less than three minutes
+//	go run ./locks -draw         # writes RESULTS.md and the plots of results.json again, without measuring
+//
+// # Who
+//
+// zkgrant, go-zookeeper's zk.Lock, Curator's InterProcessMutex and kazoo's Lock share one standalone ZooKeeper server;
+// etcd's concurrency.Mutex has a standalone etcd. Both servers keep their data on a RAM disk, if there is one, so that
+// it is not the disk that is compared. Every library runs in a process of its own, uses its own language's way to do
+// things side by side (goroutines or threads), is used as its documentation says, and is warmed up before it counts.
+// All sessions last 30 s, so that pings hardly ever fall into a measurement; nothing else differs from the defaults.
+//
+// The bare client is no lock. It is the fewest requests with which a lock of this kind could be made, on the client
+// that zkgrant uses, too: one Multi to enter and one Delete to leave; for a handoff a Delete, a watch event, and a Multi
+// that checks one's own node. It is told whom to watch, which a lock has to find out.
+//
+// # What
+//
+// Each part has several rounds, and another library is first in each. A round's figure is the median of what it
+// measured (the 99th percentile where that is said), and the result is the median of the rounds. Memory is measured once.
+//
+//   - Uncontended cycle: one caller acquires and releases in a loop. It ends when the library lets the caller go on,
+//     which for zkgrant is before the node is gone. "Release awaited" waits for that, too.
+//   - Requests: what the server counts in that loop, divided by the cycles.
+//   - Locks at once: so many callers in one session, each in a loop with a lock of its own.
+//   - Handoff: a holder and so many waiters, all in one session of one process (with etcd each has a lease of its own,
+//     for in one lease they would be one contender). When everybody has come to rest the lock is handed on, again and
+//     again. The time is from before the release to the next one's grant, both taken in that process. Bytes are those
+//     sent and received by the process, counted at its sockets (Curator: what the kernel says the process read and
+//     wrote). The server counts requests, and watches that it told of something; etcd does not count the latter.
+//   - In another session: the same with two sessions that take turns.
+//   - Memory: locks, each with a path of its own, are taken and kept, in a fresh process. What is measured is the heap
+//     after a collection (kazoo: what the process has in memory), the client library included.
+//   - The session expires: so many locks are held, and the session is closed by somebody else. The time is from the
+//     first loss to the last, as whoever reads the channels of the locks hears of it.
+//
+// What each process is asked and answers is in words.go.
+package main

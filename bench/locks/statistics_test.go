@@ -1,0 +1,72 @@
+package main
+
+import (
+	"math"
+	"slices"
+	"testing"
+)
+
+func TestPercentile(t *testing.T) {
+	t.Parallel()
+	hundred := make([]int64, 100)
+	for i := range hundred {
+		hundred[i] = int64(100 - i)
+	}
+	for _, c := range []struct {
+		values []int64
+		share  float64
+		want   float64
+	}{
+		{[]int64{7}, 0.5, 7},
+		{[]int64{7}, 0.99, 7},
+		{[]int64{3, 1, 2}, 0.5, 2},
+		{[]int64{4, 3, 1, 2}, 0.5, 2},
+		{hundred, 0.5, 50},
+		{hundred, 0.99, 99},
+		{hundred, 1, 100},
+		{hundred, 0, 1},
+	} {
+		if got := percentile(c.values, c.share); got != c.want {
+			t.Errorf("%v of %d values: %v, not %v", c.share, len(c.values), got, c.want)
+		}
+	}
+	if hundred[0] != 100 {
+		t.Error("the values were sorted in place")
+	}
+	if got := percentile(nil, 0.5); !math.IsNaN(got) {
+		t.Errorf("of nothing: %v", got)
+	}
+}
+
+func TestMedian(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		values []float64
+		want   float64
+	}{
+		{[]float64{5}, 5},
+		{[]float64{9, 1, 5}, 5},
+		{[]float64{9, 1, 5, 7}, 6},
+	} {
+		if got := median(c.values); got != c.want {
+			t.Errorf("%v: %v", c.values, got)
+		}
+	}
+	if got := median(nil); !math.IsNaN(got) {
+		t.Errorf("of nothing: %v", got)
+	}
+}
+
+func TestEverybodyIsFirstOnce(t *testing.T) {
+	t.Parallel()
+	all := []int{0, 1, 2, 3}
+	for round := range 9 {
+		order := rotate(all, round)
+		if order[0] != round%4 || !slices.Equal(slices.Sorted(slices.Values(order)), all) {
+			t.Errorf("round %d: %v", round, order)
+		}
+	}
+	if got := rotate([]int(nil), 3); len(got) != 0 {
+		t.Errorf("of nobody: %v", got)
+	}
+}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/zkgrant/zkgrant/bench/peers"
+)
+
+// sample is what a run without kazoo might have measured.
+func sample() *Results {
+	r := &Results{
+		Rounds: 3, Cores: 2, RAMDisk: true,
+		Versions: map[string]string{"ZooKeeper": "3.8.0", "etcd": "3.4.23"},
+		LeftOut:  map[string]string{keyKazoo: reason(peers.ErrNoKazoo)},
+	}
+	for _, l := range libraries() {
+		if l.Key == keyKazoo {
+			continue
+		}
+		m := Measured{library: l, Rounds: make(map[string][]float64)}
+		factor := map[string]float64{keyOurs: 1, keyStock: 2.5, keyCurator: 2, keyEtcd: 1.5, keyBare: 0.9}[l.Key]
+		for _, spread := range []float64{1.2, 0.7, 1} {
+			m.note(figureCycle, 100*factor*spread)
+			for i, queue := range []int{20, 100, 1000, 10_000} {
+				if queue <= l.crowd {
+					m.note(figureHandoff(queue), 200*factor*spread*float64(i+1))
+					m.note(figureBytes(queue), 400*factor)
+				}
+			}
+		}
+		if l.Key != keyBare {
+			m.note(figureMemory, 1000*factor)
+		}
+		if l.Key == keyOurs {
+			m.note(figureAwaited, 187.5)
+			m.note(figureGoroutines, 0)
+			m.note(figureExpire, 50.004)
+			m.note(figureWakeUps(1000), 2)
+		}
+		r.Libraries = append(r.Libraries, m)
+	}
+	return r
+}
+
+func TestPage(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	if err := sample().write(&b); err != nil {
+		t.Fatal(err)
+	}
+	page := b.String()
+	for _, line := range []string{
+		"- a full run of 3 rounds, on 2 cores",
+		"- ZooKeeper 3.8.0, etcd 3.4.23",
+		"- **without kazoo**: it was not there; bench/deps fetches it",
+		"| uncontended cycle ÷ zk.Lock | ≤ 0.45 | 0.40 | reached |",
+		"| uncontended cycle ÷ Curator | ≤ 0.45 | 0.50 | missed |",
+		"| uncontended cycle ÷ kazoo | ≤ 0.25 | – | not measured |",
+		"| the same, release awaited ÷ zk.Lock | ≤ 0.75 | 0.75 | reached |",
+		"| handoff with 10000 waiting ÷ ours with 20 | ≤ 1.30 | 4 | missed |",
+		"| handoff with 10000 waiting, zk.Lock ÷ ours | ≥ 6 | 2.50 | missed |",
+		"| bytes of a handoff with 10000 waiting ÷ ours with 20 | ≤ 1.10 | 1 | reached |",
+		"| watches told, each handoff with 1000 waiting | ≤ 1 | 2 | missed |",
+		"| heap of a held lock, bytes | ≤ 2048 | 1000 | reached |",
+		"| goroutines for all held locks | ≤ 0 | 0 | reached |",
+		"| session expires: last loss after the first, ms | ≤ 50 | 50.0 | reached |",
+		"| | zkgrant | go-zookeeper | Curator | etcd | bare client |",
+		"| uncontended cycle, p50 | 100 µs | 2.50× | 2× | 1.50× | 0.90× |",
+		"| handoff, 10000 waiting | 800 µs | 2.50× | – | – | – |",
+		"| release awaited, p50 | 188 µs | – | – | – | – |",
+	} {
+		if !strings.Contains(page, "\n"+line+"\n") {
+			t.Errorf("the page has no line %q", line)
+		}
+	}
+	if strings.Contains(page, "512 locks in one session |") && strings.Contains(page, "| 512 locks in one session | –") {
+		t.Error("a row that nobody has a figure for")
+	}
+	if strings.Contains(page, "NaN") {
+		t.Error("there is something that is not a number")
+	}
+	if t.Failed() {
+		t.Log(page)
+	}
+}
+
+func TestEmptyResults(t *testing.T) {
+	t.Parallel()
+	r := &Results{Rounds: 1, Cores: 1}
+	if err := r.write(io.Discard); err != nil {
+		t.Error(err)
+	}
+	if err := drawAll(t.TempDir(), r); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestResultsAreReadAsTheyWereWritten(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "results.json")
+	r := sample()
+	if err := r.save(file); err != nil {
+		t.Fatal(err)
+	}
+	got, err := load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range r.Libraries { // how long a queue may be is no result
+		r.Libraries[i].crowd = 0
+	}
+	if !reflect.DeepEqual(got, r) {
+		t.Errorf("%+v", got)
+	}
+	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := load(file); err == nil {
+		t.Error("half a file is taken")
+	}
+}
+
+func TestPlots(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	if err := drawAll(folder, sample()); err != nil {
+		t.Fatal(err)
+	}
+	for name, words := range map[string][]string{
+		"cycle.svg":   {"zkgrant", "go-zookeeper", "Curator", "etcd", "bare client", "250"},
+		"memory.svg":  {"zkgrant", "2500"},
+		"handoff.svg": {"zkgrant", "go-zookeeper", "10000"},
+		"bytes.svg":   {"zkgrant", "waiting"},
+	} {
+		text, err := os.ReadFile(filepath.Join(folder, name))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if err := xml.Unmarshal(text, new(struct{})); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, word := range words {
+			if !strings.Contains(string(text), ">"+word+"<") {
+				t.Errorf("%s does not say %q", name, word)
+			}
+		}
+		if strings.Contains(string(text), "kazoo") {
+			t.Errorf("%s speaks of kazoo, which was left out", name)
+		}
+	}
+}
+
+func TestReason(t *testing.T) {
+	t.Parallel()
+	for _, missing := range []error{peers.ErrNotFound, peers.ErrNoKazoo, peers.ErrNoEtcd} {
+		if got := reason(missing); !strings.Contains(got, "bench/deps") {
+			t.Errorf("%v: %q", missing, got)
+		}
+	}
+	if got := reason(errors.New("compiling in /home/me: no")); strings.Contains(got, "/home") {
+		t.Errorf("a path of the machine: %q", got)
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	t.Parallel()
+	for want, v := range map[string]float64{"0": 0, "2": 2, "0.45": 0.45, "1.30": 1.3, "12.3": 12.34, "1235": 1234.5} {
+		if got := number(v); got != want {
+			t.Errorf("%v: %q, not %q", v, got, want)
+		}
+	}
+}
