@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"image/color"
+	"math"
 	"path/filepath"
 
 	"gonum.org/v1/plot"
@@ -45,7 +46,7 @@ func drawAll(folder string, r *Results) error {
 			return r.bars("Memory of a held lock", "bytes", figureMemory)
 		},
 		"handoff.svg": func() (*plot.Plot, error) {
-			return r.lines("Handing the lock on", "from release to the next grant, µs, median", figureHandoff)
+			return r.lines("Handing the lock on: from the release to the next grant", "µs, median", figureHandoff)
 		},
 		"bytes.svg": func() (*plot.Plot, error) {
 			return r.lines("Bytes sent and received to hand the lock on", "bytes", figureBytes)
@@ -62,11 +63,28 @@ func drawAll(folder string, r *Results) error {
 	return nil
 }
 
-// bars draws one figure, a bar for each library that has it.
-func (r *Results) bars(title, unit, figure string) (*plot.Plot, error) {
+// newPlot returns an empty one.
+func newPlot(title, unit string) *plot.Plot {
 	p := plot.New()
 	p.Title.Text = title
+	p.Title.Padding = vg.Points(6)
 	p.Y.Label.Text = unit
+	for _, style := range []*draw.TextStyle{
+		&p.Title.TextStyle, &p.Legend.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label,
+	} {
+		style.Font.Variant = "Sans"
+	}
+	return p
+}
+
+// decades are the powers of ten around the range.
+func decades(least, most float64) (below, above float64) {
+	return math.Pow(10, math.Floor(math.Log10(least))), math.Pow(10, math.Ceil(math.Log10(most)))
+}
+
+// bars draws one figure, a bar for each library that has it.
+func (r *Results) bars(title, unit, figure string) (*plot.Plot, error) {
+	p := newPlot(title, unit)
 	p.Y.Min = 0
 	var names []string
 	for _, m := range r.Libraries {
@@ -88,6 +106,7 @@ func (r *Results) bars(title, unit, figure string) (*plot.Plot, error) {
 		if err != nil {
 			return nil, err
 		}
+		label.TextStyle[0].Font.Variant = "Sans"
 		label.TextStyle[0].XAlign = draw.XCenter
 		label.Offset.Y = vg.Points(3)
 		p.Add(bar, label)
@@ -103,11 +122,11 @@ func (r *Results) bars(title, unit, figure string) (*plot.Plot, error) {
 
 // lines draws a figure that exists for each length of the queue, a line for each library, on logarithmic scales.
 func (r *Results) lines(title, unit string, figure func(queue int) string) (*plot.Plot, error) {
-	p := plot.New()
-	p.Title.Text = title
+	p := newPlot(title, unit)
 	p.X.Label.Text = "waiting"
-	p.Y.Label.Text = unit
 	p.Legend.Top, p.Legend.Left = true, true
+	p.Legend.Padding = vg.Points(2)
+	p.Add(plotter.NewGrid())
 	drawn := false
 	for _, m := range r.Libraries {
 		var points plotter.XYs
@@ -132,6 +151,9 @@ func (r *Results) lines(title, unit string, figure func(queue int) string) (*plo
 		drawn = true
 	}
 	if drawn {
+		// From one power of ten to another, so that there are numbers at both ends; and room for the legend.
+		p.X.Min, p.X.Max = decades(p.X.Min, p.X.Max)
+		p.Y.Min, p.Y.Max = decades(p.Y.Min, 2*p.Y.Max)
 		p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
 		p.X.Tick.Marker, p.Y.Tick.Marker = plot.LogTicks{Prec: -1}, plot.LogTicks{Prec: -1}
 	}
