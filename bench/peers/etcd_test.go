@@ -15,7 +15,7 @@ func TestMetrics(t *testing.T) {
 		value      float64
 		ok         bool
 	}{
-		{"# HELP grpc_server_started_total Total number", "", 0, false},
+		{"# HELP grpc_server_started_total Total number 5", "", 0, false},
 		{`grpc_server_started_total{grpc_method="Txn",grpc_type="unary"} 12`, "grpc_server_started_total", 12, true},
 		{`grpc_server_started_total{grpc_method="a b"} 1e+06`, "grpc_server_started_total", 1e6, true},
 		{"go_goroutines 86", "go_goroutines", 86, true},
