@@ -32,7 +32,8 @@ func (p *player) expire(ctx context.Context, path string, n int) ([]int64, error
 			told[i] = time.Now()
 		})
 	}
-	if err := endSession(ctx, p.addr, p.meter.opening()); err != nil {
+	session := p.sessions[0].(ours).c.SessionID()
+	if err := endSession(ctx, p.addr, p.meter.opening(session)); err != nil {
 		return nil, err
 	}
 	all.Wait()
@@ -74,8 +75,12 @@ func endSession(ctx context.Context, addr string, opening []byte) error {
 	if _, err := io.ReadFull(conn, size[:]); err != nil {
 		return fmt.Errorf("taking part in the session: %w", err)
 	}
-	if _, err := io.CopyN(io.Discard, conn, int64(binary.BigEndian.Uint32(size[:]))); err != nil {
+	var answer bytes.Buffer
+	if _, err := io.CopyN(&answer, conn, int64(binary.BigEndian.Uint32(size[:]))); err != nil {
 		return fmt.Errorf("taking part in the session: %w", err)
+	}
+	if b := answer.Bytes(); len(b) < 16 || !bytes.Equal(b[8:16], opening[12:20]) {
+		return fmt.Errorf("the server knows no session %x", opening[12:20])
 	}
 	closeSession := []byte{0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5} // request 1, operation -11
 	if err := sendFrame(conn, closeSession); err != nil {

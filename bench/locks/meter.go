@@ -16,8 +16,8 @@ const handshake = 4 + 4 + 4 + 8 + 4 + 16
 type meter struct {
 	bytes atomic.Int64
 
-	mu   sync.Mutex
-	last []byte // how a server last answered to a session that it knows
+	mu       sync.Mutex
+	openings map[int64][]byte // how a server began to answer, by session
 }
 
 // dial connects to the address.
@@ -37,12 +37,12 @@ func (m *meter) dialWithin(network, addr string, timeout time.Duration) (net.Con
 	return m.dial(ctx, network, addr)
 }
 
-// opening returns what the connection of the youngest session began with; it must not be changed. A client that is being
-// closed may dial once more, and its answer, about a session that is gone, is passed over.
-func (m *meter) opening() []byte {
+// opening returns what a connection of the session began with, or nil; it must not be changed. A client that is being
+// closed may dial once more, so the youngest connection need not be the one that is meant.
+func (m *meter) opening(session int64) []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.last
+	return m.openings[session]
 }
 
 type meteredConn struct {
@@ -57,9 +57,12 @@ func (c *meteredConn) Read(b []byte) (int, error) {
 	c.meter.bytes.Add(int64(n))
 	if more := min(n, handshake-len(c.head)); more > 0 {
 		c.head = append(c.head, b[:more]...)
-		if len(c.head) == handshake && binary.BigEndian.Uint64(c.head[12:]) != 0 {
+		if len(c.head) == handshake {
 			c.meter.mu.Lock()
-			c.meter.last = c.head
+			if c.meter.openings == nil {
+				c.meter.openings = make(map[int64][]byte)
+			}
+			c.meter.openings[int64(binary.BigEndian.Uint64(c.head[12:]))] = c.head
 			c.meter.mu.Unlock()
 		}
 	}
