@@ -49,50 +49,62 @@ func (p *player) expire(ctx context.Context, path string, n int) ([]int64, error
 	return []int64{last.Sub(first).Nanoseconds()}, nil
 }
 
-// endSession ends somebody else's session, whose connection began with the bytes: it takes part in it from a second
-// connection and closes it there. To its owner that is an expiry.
+// endSession ends somebody else's session, whose connection began with the bytes. To its owner that is an expiry. It
+// returns when the server does not know the session any more.
+//
+// One attempt may fail: 1. a second connection takes the session over; 2. the server hangs up on the owner, who dials
+// again at once and takes it back; 3. the server hangs up on the second connection before it has read the request to
+// close the session.
 func endSession(ctx context.Context, addr string, opening []byte) error {
 	if len(opening) < handshake {
 		return fmt.Errorf("of the handshake only %d bytes are known", len(opening))
 	}
+	for {
+		if ended, err := tryToEnd(ctx, addr, opening); ended || err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// tryToEnd takes the session over and closes it, in one go. It reports whether there was no such session.
+func tryToEnd(ctx context.Context, addr string, opening []byte) (ended bool, _ error) {
+	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	defer cancel()
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", addr)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 
-	var connect bytes.Buffer
-	connect.Write(make([]byte, 4+8)) // version of the protocol; last zxid seen
-	connect.Write(opening[8:12])     // timeout
-	connect.Write(opening[12:40])    // id, length of the password, password
-	if err := sendFrame(conn, connect.Bytes()); err != nil {
-		return err
+	var both bytes.Buffer
+	connect := make([]byte, 4+8)                // version of the protocol; last zxid seen
+	connect = append(connect, opening[8:40]...) // timeout, id, length of the password, password
+	appendFrame(&both, connect)
+	appendFrame(&both, []byte{0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5}) // request 1, operation -11: close the session
+	if _, err := conn.Write(both.Bytes()); err != nil {
+		return false, err
 	}
+	// The server hangs up in any case. That it does so roughly, or without an answer, is one of the ways to fail.
 	var size [4]byte
 	if _, err := io.ReadFull(conn, size[:]); err != nil {
-		return fmt.Errorf("taking part in the session: %w", err)
+		return false, nil //nolint:nilerr // see above
 	}
-	var answer bytes.Buffer
-	if _, err := io.CopyN(&answer, conn, int64(binary.BigEndian.Uint32(size[:]))); err != nil {
-		return fmt.Errorf("taking part in the session: %w", err)
+	answer := make([]byte, min(binary.BigEndian.Uint32(size[:]), handshake))
+	if _, err := io.ReadFull(conn, answer); err != nil || len(answer) < 16 {
+		return false, nil //nolint:nilerr // see above
 	}
-	if b := answer.Bytes(); len(b) < 16 || !bytes.Equal(b[8:16], opening[12:20]) {
-		return fmt.Errorf("the server knows no session %x", opening[12:20])
-	}
-	closeSession := []byte{0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5} // request 1, operation -11
-	if err := sendFrame(conn, closeSession); err != nil {
-		return err
-	}
-	_, err = io.Copy(io.Discard, conn) // the server answers and hangs up
-	return err
+	_, _ = io.Copy(io.Discard, conn)
+	return !bytes.Equal(answer[8:16], opening[12:20]), nil
 }
 
-// sendFrame writes what ZooKeeper calls a packet.
-func sendFrame(w io.Writer, body []byte) error {
-	frame := binary.BigEndian.AppendUint32(nil, uint32(len(body)))
-	_, err := w.Write(append(frame, body...))
-	return err
+// appendFrame appends what ZooKeeper calls a packet.
+func appendFrame(to *bytes.Buffer, body []byte) {
+	to.Write(binary.BigEndian.AppendUint32(nil, uint32(len(body))))
+	to.Write(body)
 }
