@@ -83,8 +83,8 @@ func tryToEnd(ctx context.Context, addr string, opening []byte) (ended bool, _ e
 	defer stop()
 
 	var both bytes.Buffer
-	connect := make([]byte, 4+8)                // version of the protocol; last zxid seen
-	connect = append(connect, opening[8:40]...) // timeout, id, length of the password, password
+	// Version of the protocol and last zxid seen, all zero; timeout, id, length of the password, password.
+	connect := append(make([]byte, 4+8, 4+8+32), opening[8:40]...)
 	appendFrame(&both, connect)
 	appendFrame(&both, []byte{0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5}) // request 1, operation -11: close the session
 	if _, err := conn.Write(both.Bytes()); err != nil {
@@ -93,11 +93,11 @@ func tryToEnd(ctx context.Context, addr string, opening []byte) (ended bool, _ e
 	// The server hangs up in any case. That it does so roughly, or without an answer, is one of the ways to fail.
 	var size [4]byte
 	if _, err := io.ReadFull(conn, size[:]); err != nil {
-		return false, nil //nolint:nilerr // see above
+		return false, nil
 	}
 	answer := make([]byte, min(binary.BigEndian.Uint32(size[:]), handshake))
 	if _, err := io.ReadFull(conn, answer); err != nil || len(answer) < 16 {
-		return false, nil //nolint:nilerr // see above
+		return false, nil
 	}
 	_, _ = io.Copy(io.Discard, conn)
 	return !bytes.Equal(answer[8:16], opening[12:20]), nil
