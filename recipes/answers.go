@@ -16,6 +16,9 @@ func (m Machine) onCreated(in Created) (Machine, []Effect) {
 		return m.release()
 	case in.Node.Check() != nil:
 		return m.fail(WhySequenceEnd)
+	case in.Alone:
+		m.own.Owner, m.own.Token = m.session, in.Token
+		return m.enter(in.Fresh)
 	default:
 		return m.list()
 	}
@@ -69,13 +72,13 @@ func (m Machine) onFound(in Listed) (Machine, []Effect) {
 	blockers := m.rule.Blockers(in.Queue, m.own.Name)
 	switch {
 	case len(blockers) == 0:
-		m.state = Claiming
-		return m, []Effect{Claim{Epoch: m.epoch, Node: m.own.Name.Text}}
+		return m.claim()
 	case m.try:
 		return m.fail(WhyBusy)
 	default:
-		m.state, m.blocker = Waiting, blockers[0].Text
-		return m, []Effect{Queue{Ahead: ahead(in.Queue, m.own.Name)}, Watch{Epoch: m.epoch, Node: m.blocker}}
+		m.state, m.waited = Waiting, true
+		m.older, m.ahead = nearest(m.rule, in.Queue, m.own.Name), ahead(in.Queue, m.own.Name)
+		return m, []Effect{Queue{Ahead: m.ahead}, Watch{Epoch: m.epoch, Node: m.older[0].Text}}
 	}
 }
 
@@ -90,13 +93,29 @@ func (m Machine) onClaimed(in Claimed) (Machine, []Effect) {
 		return m, nil
 	case m.removed:
 		return m.requeue()
-	case !in.Fresh, m.strict && !m.up:
-		// The answer took so long that what it proves has run out; or it was
-		// overtaken by the news that would have been a loss.
-		return m, []Effect{Claim{Epoch: m.epoch, Node: m.own.Name.Text}}
 	default:
-		m.state = Held
-		return m, []Effect{Grant{Node: m.own.Name.Text, Token: m.own.Token, Session: m.session}}
+		return m.enter(in.Fresh)
+	}
+}
+
+// onAdvanced enters or moves up. What the three parts of the answer say may be from
+// different moments, and that does no harm: that the blocker left as a holder, and
+// that it was the nearest, stays true; and of the next one that stands we hear when
+// it goes.
+func (m Machine) onAdvanced(in Advanced) (Machine, []Effect) {
+	switch {
+	case in.Epoch != m.epoch, m.state != Advancing:
+		return m, nil
+	case m.removed:
+		return m.requeue()
+	case in.Floor:
+		return m.enter(in.Fresh)
+	case in.Stands && m.older[1] != events.Name{}:
+		m.state = Waiting
+		m.older, m.ahead = m.older.shift(), m.ahead-1
+		return m, nil
+	default:
+		return m.list()
 	}
 }
 
@@ -111,7 +130,8 @@ func (m Machine) onRefused(in Refused) (Machine, []Effect) {
 			m.why = WhyRefused
 		}
 		return m.over()
-	case in.Op == OpClaim && in.Missing && m.state == Claiming:
+	case in.Op == OpClaim && in.Missing && m.state == Claiming,
+		in.Op == OpAdvance && in.Missing && m.state == Advancing:
 		return m.requeue()
 	case in.Op == OpClaim && in.Missing && m.state == Held:
 		m.removed = true
@@ -120,8 +140,9 @@ func (m Machine) onRefused(in Refused) (Machine, []Effect) {
 		m.verifying = false
 		return m, nil
 	case in.Op == OpClaim && m.state == Claiming,
+		in.Op == OpAdvance && m.state == Advancing,
 		in.Op == OpList && m.state == Listing,
-		in.Op == OpWatch && m.state == Waiting && in.Node == m.blocker:
+		in.Op == OpWatch && m.state == Waiting && in.Node == m.older[0].Text:
 		return m.fail(WhyRefused)
 	case in.Op == OpDelete && m.state == Releasing:
 		if m.why == WhyReleased {
@@ -149,8 +170,8 @@ func (m Machine) onUnknown(in Unknown) (Machine, []Effect) {
 	case in.Op == OpClaim && (m.state == Claiming || m.state == Held && m.verifying):
 		return m, []Effect{Claim{Epoch: m.epoch, Node: m.own.Name.Text}}
 	case in.Op == OpDelete && m.state == Releasing:
-		return m, []Effect{Delete{Epoch: m.epoch, Node: m.own.Name.Text}}
-	case in.Op == OpWatch && m.state == Waiting:
+		return m.remove()
+	case in.Op == OpWatch && m.state == Waiting, in.Op == OpAdvance && m.state == Advancing:
 		return m.list() // whatever was or was not armed, the next listing tells what to watch
 	default:
 		return m, nil

@@ -2,6 +2,7 @@ package recipes
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +19,8 @@ import (
 // is left to do, unless the command says hold. What the machines hear, where
 // they go and what they ask for and tell is printed, and then where all stand.
 //
-//	queue a b c        all ask for the lock, one after the other (try=(a) keep=(b) strict=(c) first=7)
+//	queue a b c        all ask for the lock, one after the other (try=(a) keep=(b) strict=(c) first=7); in a
+//	                   directory of ours, as everybody knows (dir=unknown: nobody does; dir=theirs, dir=none)
 //	world a b          as queue, but nobody has asked yet
 //	start a            a asks
 //	execute a          a server executes a's oldest request, and no more
@@ -32,7 +34,12 @@ import (
 //	expire a           a's session ends, and a new one begins (hold: at the leader only; silent: none begins)
 //	hear a             a hears that its session has ended, and begins a new one
 //	remove #0          somebody deletes a node
-//	foreign joins      another library's contender queues up (or leaves)
+//	foreign joins      another library's contender queues up (leaves: it holds, and leaves)
+//	guest joins        a contender of ours queues up, with a marker
+//	reap               the directory is removed, because it is empty
+//	downgrade          with writer, the foreign writer makes its read node
+//	catch-up c         the replica of c catches up by one transaction, and no more
+//	gone c             the watch of c that has fired is delivered, and no more
 //	refuse a           a server turns a's oldest request down
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -62,7 +69,7 @@ func (p *play) run(t *testing.T, d *datadriven.TestData) string {
 	default:
 		p.command(t, d)
 	}
-	if !has(d, "hold") && d.Cmd != "execute" && d.Cmd != "answer" {
+	if !has(d, "hold") && !slices.Contains([]string{"execute", "answer", "catch-up", "gone"}, d.Cmd) {
 		p.settle()
 	}
 	return strings.Join(append(p.lines, p.standing()), "\n") + "\n"
@@ -77,6 +84,8 @@ func (p *play) begin(t *testing.T, d *datadriven.TestData) {
 	var first int64
 	p.clients = 0
 	flags := make([]uint8, maxClients)
+	var dir start
+	writer := has(d, "writer")
 	for _, a := range d.CmdArgs {
 		switch a.Key {
 		case "a", "b", "c":
@@ -87,12 +96,14 @@ func (p *play) begin(t *testing.T, d *datadriven.TestData) {
 			for _, v := range a.Vals {
 				flags[v[0]-'a'] |= map[string]uint8{"try": flagTry, "keep": flagKeep, "strict": flagStrict}[a.Key]
 			}
-		case "hold":
+		case "dir":
+			dir = map[string]start{"unknown": dirUnknown, "theirs": dirAlien, "none": dirNone}[a.Vals[0]]
+		case "hold", "writer":
 		default:
 			d.Fatalf(t, "no argument %s", a.Key)
 		}
 	}
-	p.env = environment{interpreter: newInterpreter(Machine.Step, first), options: options{keepOrder: true}}
+	p.env = environment{interpreter: newInterpreter(Machine.Step, first, writer), options: options{keepOrder: true, whole: true, dir: dir, writer: writer}}
 	p.w = newWorld(p.clients, budget{}, flags...)
 	p.env.open(&p.w)
 	p.env.log = func(c int, text string) {
@@ -115,7 +126,7 @@ func (p *play) begin(t *testing.T, d *datadriven.TestData) {
 func (p *play) take(kind stepKind, c uint8) { p.takeStep(step{kind: kind, client: c}) }
 
 func (p *play) takeStep(s step) {
-	p.w.left = budget{cut: 9, lapse: 9, expire: 9, kill: 9, remove: 9, withdraw: 9, foreign: 9, refuse: 9}
+	p.w.left = budget{cut: 9, lapse: 9, expire: 9, kill: 9, remove: 9, withdraw: 9, foreign: 9, refuse: 9, guest: 9, reap: 9}
 	if bad := p.env.take(&p.w, s); bad != "" {
 		p.lines = append(p.lines, "VIOLATION: "+string(bad))
 	}
@@ -138,6 +149,10 @@ func (p *play) settle() {
 
 func (p *play) command(t *testing.T, d *datadriven.TestData) {
 	t.Helper()
+	if kind, ok := map[string]stepKind{"reap": stepReap, "downgrade": stepDowngrade}[d.Cmd]; ok {
+		p.take(kind, 0)
+		return
+	}
 	if len(d.CmdArgs) == 0 {
 		d.Fatalf(t, "%s whom?", d.Cmd)
 	}
@@ -145,7 +160,7 @@ func (p *play) command(t *testing.T, d *datadriven.TestData) {
 	c := whom[0] - 'a'
 	one := map[string]stepKind{
 		"start": stepStart, "execute": stepExecute, "answer": stepAnswer, "release": stepRelease, "withdraw": stepWithdraw,
-		"reconnect": stepReconnect, "lapse": stepLapse, "refuse": stepRefuse,
+		"reconnect": stepReconnect, "lapse": stepLapse, "refuse": stepRefuse, "catch-up": stepCatchUp,
 	}
 	if kind, ok := one[d.Cmd]; ok {
 		p.take(kind, c)
@@ -164,14 +179,21 @@ func (p *play) command(t *testing.T, d *datadriven.TestData) {
 		}
 	case "hear":
 		p.hear(c, true)
+	case "gone":
+		p.takeStep(step{kind: stepGone, client: c, node: uint8(bits.TrailingZeros8(p.w.clients[c].fired))})
 	case "remove":
 		seq, err := strconv.ParseInt(strings.TrimPrefix(whom, "#"), 10, 64)
 		if err != nil {
 			d.Fatalf(t, "remove which node? %v", err)
 		}
 		p.takeStep(step{kind: stepRemove, node: uint8(seq - p.env.first)})
-	case "foreign":
-		p.take(map[string]stepKind{"joins": stepForeignJoins, "leaves": stepForeignLeaves}[whom], 0)
+	case "foreign", "guest":
+		kind := map[string]stepKind{"foreign joins": stepForeignJoins, "guest joins": stepGuestJoins, "foreign leaves": stepLeaves}[d.Cmd+" "+whom]
+		node := uint8(bits.TrailingZeros8(p.w.past[0]))
+		if p.env.writer && p.w.past[0]&3 == 3 {
+			node = 1
+		}
+		p.takeStep(step{kind: kind, node: node})
 	default:
 		d.Fatalf(t, "no command %s", d.Cmd)
 	}
@@ -214,5 +236,12 @@ func (p *play) standing() string {
 			nodes = append(nodes, short(p.env.names[i].Text))
 		}
 	}
-	return "== " + strings.Join(parts, ", ") + "; nodes [" + strings.Join(nodes, " ") + "]"
+	text := "== " + strings.Join(parts, ", ") + "; nodes [" + strings.Join(nodes, " ") + "]"
+	switch f := p.w.dirs[0].floor(); {
+	case p.w.dirs[0] == 0:
+		text += ", no directory"
+	case f != noNode:
+		text += ", floor " + short(p.env.names[f].Text)
+	}
+	return text
 }

@@ -14,39 +14,59 @@
 //
 // # States
 //
-//	       Idle
-//	      /    \
-//	Looking --> Creating <---------- requeue -----------+
-//	            |      \                                |
-//	            |       Recovering                      |
-//	            v      /                                |
-//	          Listing <---------> Waiting --------------+
-//	            |                                       |
-//	            v                                       |
-//	          Claiming ---------------------------------+
-//	            |
-//	            v
-//	          Held --> Lapsed
-//	            |        |
-//	            v        v
-//	          Releasing ---> Over
+//	Idle --> Looking --> Creating <--- requeue
+//	                      |  |   \
+//	                      |  |    Recovering
+//	                alone |  v   /
+//	                      |  Listing <-----> Waiting <---> Advancing
+//	                      |        \            |           |  |
+//	                      |         +------> Claiming <-----+  | floor
+//	                      |                     |              |
+//	                      +-----------------> Held <-----------+
+//	                                         /  |
+//	                                    Lapsed  |
+//	                                         \  |
+//	                                        Releasing --> Over
 //
+// Whoever has a node, and finds it gone before the grant, queues again: from Listing,
+// Waiting, Advancing and Claiming there is a way back to Creating.
 // From every state that may have a node there is a way to Releasing, and from
 // every other one to Over: a withdrawal, a refusal, the end of the session. An
 // expired session sends those who still wait back to Idle.
 //
 // Looking is what Try does first. Recovering is a create whose reply was lost.
-// Lapsed is a lock that was lost while a function still runs under it.
+// Advancing asks what it means that the node ahead is gone. Lapsed is a lock that was
+// lost while a function still runs under it.
 //
 // # What makes a grant safe
 //
 // A listing, or the news that the node ahead has gone, may come from a replica
 // that lags behind, or be older than the session. It is only a hint. Being first
 // is stable, though: nobody can be inserted ahead, so a contender that once was
-// first stays first for as long as its node exists. Hence every grant is
-// claimed: one write that checks the own node. It went through the quorum, so it
-// proves in one go that the session lives, that the node exists, and that the
-// lease starts now.
+// first stays first for as long as its node exists. Hence every grant rests on a
+// write of its own, which went through the quorum, and so proves in one go that
+// the session lives, that the node exists, and that the lease starts now. That
+// write is a claim, which checks the own node, with one exception: the create
+// itself, if its answer proves that nobody else was there.
+//
+// # What makes it quick
+//
+// An uncontended lock costs the one transaction that creates the node, and a
+// handoff does not depend on the length of the queue. A waiter remembers the
+// nearest of those who stood ahead when it listed. When the one that it waits for
+// goes,
+//
+//   - and it was the only one ahead, it is our turn: claim;
+//   - and it left as a holder, its floor in the directory says so, and that nobody
+//     older is left: enter, by the claim that was sent along;
+//   - else the next one remembered is watched, if it stands;
+//   - else, list.
+//
+// A floor is written by holders who have had to wait, in the transaction that
+// removes their node. It names the node, for numbers begin with 0 again when an
+// empty directory was removed. Anybody may overwrite it: that costs a listing.
+// Behind a write node nothing but a listing counts, for its owner may trade it for a
+// read node of the same number, ahead of all who wait.
 //
 // # Epochs
 //

@@ -25,10 +25,16 @@ const (
 	stepOpen
 	stepDiscard
 	stepRelease
-	stepForeignLeaves
+	stepLeaves
 	// The rest need not happen at all.
-	stepForeignGivesUp
+	stepExecutePlain
+	stepLeavesFloor
+	stepGivesUp
 	stepForeignJoins
+	stepGuestJoins
+	stepDowngrade
+	stepReap
+	stepChange
 	stepWithdraw
 	stepCut
 	stepLapse
@@ -40,7 +46,7 @@ const (
 	stepRenew
 )
 
-func (s step) progress() bool { return s.kind <= stepForeignLeaves }
+func (s step) progress() bool { return s.kind <= stepLeaves }
 
 // An environment carries steps out and checks what must hold in every world.
 type environment struct {
@@ -59,10 +65,27 @@ type options struct {
 	loose     bool // requests of one machine overtake each other
 	rearm     bool // watches are set again after a reconnect; otherwise they are lost
 	ownWatch  bool // the own node is watched from its creation on
+	late      bool // an answer that has come before the connection broke may be delivered after that, or after the next one
 	clings    bool // a holder does not release if its node was deleted while it had no connection: it waits to be told
-	plain     bool // do not ask for the proof of a grant, only for what follows from it
+	plain     bool // ask for nothing but two holders
+	tokens    bool // and for the order of their tokens
 	keepOrder bool // keep the clients in order, for transcripts
+	whole     bool // forget nothing of what a machine should not listen to
+	dir       start
+	either    bool // a client that may write a marker or a floor may as well not, nor read one
+	writer    bool // a foreign writer holds when it begins, and may trade its node for a read node
+	shell     shell
 }
+
+// A start is what the directory is when it begins.
+type start uint8
+
+const (
+	dirKnown   start = iota // ours, and everybody knows
+	dirUnknown              // ours, and nobody knows
+	dirAlien                // somebody's
+	dirNone                 // not there yet
+)
 
 // newWorld returns a world in which nothing has happened yet.
 func newWorld(clients int, left budget, flags ...uint8) world {
@@ -83,6 +106,24 @@ func newWorld(clients int, left budget, flags ...uint8) world {
 
 // open establishes every client's session before the first step.
 func (e *environment) open(w *world) {
+	if e.dir != dirNone {
+		w.births = 1
+		w.dirs[0] = 1<<numbered | dataTheirs
+		if e.dir != dirAlien {
+			w.dirs[0] = ourBirth | w.dirs[0].with(dataMarker)
+		}
+	}
+	if e.writer {
+		w.next = 2
+		w.nodes[1] = node{owner: foreign}
+		w.past[0] = 1 << 1
+	}
+	if e.dir == dirKnown {
+		for c := range w.clients {
+			id := w.dirs[0].identity()
+			w.clients[c].knows = knows(id, id)
+		}
+	}
 	for c := range w.clients {
 		if w.clients[c].conn == connNone {
 			e.do(w, step{kind: stepOpen, client: uint8(c)})
@@ -103,23 +144,40 @@ func (e *environment) enabled(w *world, steps []step) []step {
 		}
 		steps = e.enabledFor(w, uint8(c), steps)
 	}
-	ours := w.past[0]
-	if f := w.foreigners(); f != 0 {
-		ours &^= f
-		if w.past[0]&-w.past[0]&f != 0 {
-			steps = append(steps, step{kind: stepForeignLeaves})
-		} else {
-			steps = append(steps, step{kind: stepForeignGivesUp})
-		}
-	}
-	if w.left.foreign > 0 {
-		steps = append(steps, step{kind: stepForeignJoins})
-	}
+	steps = e.enabledOutside(w, steps)
 	if w.left.remove > 0 {
-		for m := ours; m != 0; m &= m - 1 {
+		for m := w.past[0] &^ w.outsiders(); m != 0; m &= m - 1 {
 			steps = append(steps, step{kind: stepRemove, node: uint8(bits.TrailingZeros8(m))})
 		}
 	}
+	return steps
+}
+
+// enabledOutside appends what others than the clients may do next.
+func (e *environment) enabledOutside(w *world, steps []step) []step {
+	add := func(may bool, kind stepKind, node uint8) {
+		if may {
+			steps = append(steps, step{kind: kind, node: node})
+		}
+	}
+	trading := e.writer && w.past[0]&3 == 3 // between the two halves of its downgrade
+	for m := w.outsiders(); m != 0; m &= m - 1 {
+		id := uint8(bits.TrailingZeros8(m))
+		oldest := w.past[0]&(1<<id-1) == 0
+		if trading && id < 2 {
+			oldest = id == 1 // the write node goes first
+			add(oldest, stepLeaves, id)
+			continue
+		}
+		add(oldest, stepLeaves, id)
+		add(oldest && w.nodes[id].owner == guest && w.dirs[0].ours(), stepLeavesFloor, id)
+		add(!oldest, stepGivesUp, id)
+	}
+	add(w.left.foreign > 0, stepForeignJoins, 0)
+	add(w.left.guest > 0, stepGuestJoins, 0)
+	add(e.writer && w.past[0]&3 == 2, stepDowngrade, 0)
+	add(w.left.reap > 0 && w.past[0] == 0 && w.dirs[0] != 0, stepReap, 0)
+	add(w.left.change > 0 && w.dirs[0].ours(), stepChange, 0)
 	return steps
 }
 
@@ -136,10 +194,10 @@ func (e *environment) enabledFor(w *world, c uint8, steps []step) []step {
 		// A step names the request if it is not the oldest.
 		first := i == e.executes(cl)
 		if first || e.loose && r.status == sent && (up && cl.closed == 0) {
-			steps = append(steps, step{kind: stepExecute, client: c, node: pick(i, first)})
+			steps = e.executions(cl, r, step{kind: stepExecute, client: c, node: pick(i, first)}, steps)
 		}
 		first = i == cl.find(executed)
-		if up && (first || e.loose && r.status == executed) {
+		if (up || down && e.late) && (first || e.loose && r.status == executed) {
 			steps = append(steps, step{kind: stepAnswer, client: c, node: pick(i, first)})
 		}
 	}
@@ -153,7 +211,7 @@ func (e *environment) enabledFor(w *world, c uint8, steps []step) []step {
 	add(down && cl.closed != 0, stepExpired)
 	add(cl.conn == connNone, stepOpen)
 	add(up && cl.closed == 0 && cl.discard != 0, stepDiscard)
-	clinging := e.clings && cl.owed && cl.holds()
+	clinging := e.clings && cl.told&toldOwed != 0 && cl.holds()
 	add(cl.told&(toldGrant|toldWithdrawn|toldFinish) == toldGrant && !clinging, stepRelease)
 	add(cl.told&(toldStart|toldGrant|toldWithdrawn|toldFinish) == toldStart && w.left.withdraw > 0, stepWithdraw)
 	add(up && w.left.cut > 0, stepCut)
@@ -166,12 +224,41 @@ func (e *environment) enabledFor(w *world, c uint8, steps []step) []step {
 	return steps
 }
 
-// pick is what a step says about the i-th request.
+// executions appends the ways in which a server may execute a request next.
+func (e *environment) executions(cl *client, r request, s step, steps []step) []step {
+	switch {
+	case Op(r.op) == OpAdvance && cl.conn == connUp:
+		for part := partFloor; part <= partClaim; part++ {
+			if r.mask&(1<<part) != 0 {
+				continue
+			}
+			steps = append(steps, step{kind: s.kind, client: s.client, node: s.node | part<<4})
+			if part == partFloor && e.either {
+				steps = append(steps, step{kind: stepExecutePlain, client: s.client, node: s.node | part<<4})
+			}
+		}
+		return steps
+	case e.either && cl.knows.ours() != 0 && (Op(r.op) == OpCreate || r.flags&reqFloor != 0):
+		steps = append(steps, step{kind: stepExecutePlain, client: s.client, node: s.node})
+	}
+	return append(steps, s)
+}
+
+// pick is what a step says about the i-th request. Above that stands a part of it.
 func pick(i int, first bool) uint8 {
 	if first {
 		return 0
 	}
 	return uint8(i) + 1
+}
+
+// picked returns the request that a step of execution names, and its part.
+func (e *environment) picked(cl *client, s step) (i int, part uint8) {
+	i = int(s.node & 0xf)
+	if i == 0 {
+		return e.executes(cl), s.node >> 4
+	}
+	return i - 1, s.node >> 4
 }
 
 // executes returns the request that a server may execute next, or -1. Without a
@@ -246,7 +333,7 @@ func (e *environment) take(w *world, s step) violation {
 
 // finish brings a world into its normal form.
 func (e *environment) finish(w *world) {
-	w.normalise(e.interpreter)
+	e.normalise(w)
 	e.perm = identity
 	if !e.keepOrder {
 		e.perm = w.sort()

@@ -18,7 +18,7 @@ type explorer struct {
 	chunks  [][]world
 	count   int
 	parents []uint32
-	table   []uint32 // open hashing: 1 + index of a world
+	table   []slot // open hashing
 	seed    maphash.Seed
 
 	// Progress steps, for looking backwards: those of world i lead to
@@ -26,6 +26,13 @@ type explorer struct {
 	starts []uint32
 	edges  []uint32
 	goals  []uint32
+}
+
+// A slot of the table has a world's hash, so that worlds far away in memory are looked
+// at only if they are likely to be the same.
+type slot struct {
+	hash uint32
+	ref  uint32 // 1 + index of a world; 0 is an empty slot
 }
 
 const chunk = 1 << 14
@@ -39,6 +46,8 @@ type finding struct {
 	took      time.Duration
 	trace     []string
 	truncated bool
+	met       map[meeting]bool
+	changes   map[change]bool
 }
 
 func (f finding) String() string {
@@ -56,12 +65,15 @@ func (f finding) String() string {
 // explore visits every world of a configuration, unless there are more than the
 // limit or one breaks a promise.
 func explore(step stepFunc, cfg config, limit int) finding {
-	x := explorer{limit: limit, seed: maphash.MakeSeed(), table: make([]uint32, 1<<16)}
-	x.env.interpreter = newInterpreter(step, 0)
+	x := explorer{limit: limit, seed: maphash.MakeSeed(), table: make([]slot, 1<<16)}
+	if cfg.memory > 0 {
+		step = remembering(cfg.memory, step)
+	}
+	x.env.interpreter = newInterpreter(step, 0, cfg.writer)
 	x.env.options = cfg.options
 	began := time.Now()
 	f := x.run(newWorld(cfg.clients, cfg.left, cfg.flags...))
-	f.states, f.took = x.count, time.Since(began)
+	f.states, f.took, f.met, f.changes = x.count, time.Since(began), x.env.meetings(), x.env.changes()
 	x = explorer{}
 	runtime.GC() // the next configuration needs the memory
 	return f
@@ -115,10 +127,11 @@ func (x *explorer) add(w *world, parent uint32) uint32 {
 	if 2*x.count >= len(x.table) {
 		x.grow()
 	}
-	mask := uint64(len(x.table) - 1)
-	for h := maphash.Bytes(x.seed, w.bytes()) & mask; ; h = (h + 1) & mask {
-		switch j := x.table[h]; {
-		case j == 0:
+	mask := uint32(len(x.table) - 1)
+	hash := uint32(maphash.Bytes(x.seed, w.bytes()))
+	for h := hash & mask; ; h = (h + 1) & mask {
+		switch s := x.table[h]; {
+		case s.ref == 0:
 			if x.count%chunk == 0 {
 				x.chunks = append(x.chunks, make([]world, chunk))
 			}
@@ -126,23 +139,27 @@ func (x *explorer) add(w *world, parent uint32) uint32 {
 			*x.at(i) = *w
 			x.count++
 			x.parents = append(x.parents, parent)
-			x.table[h] = i + 1
+			x.table[h] = slot{hash, i + 1}
 			return i
-		case *x.at(j - 1) == *w:
-			return j - 1
+		case s.hash == hash && *x.at(s.ref - 1) == *w:
+			return s.ref - 1
 		}
 	}
 }
 
 func (x *explorer) grow() {
-	x.table = make([]uint32, 2*len(x.table))
-	mask := uint64(len(x.table) - 1)
-	for i := range uint32(x.count) {
-		h := maphash.Bytes(x.seed, x.at(i).bytes()) & mask
-		for x.table[h] != 0 {
+	before := x.table
+	x.table = make([]slot, 2*len(before))
+	mask := uint32(len(x.table) - 1)
+	for _, s := range before {
+		if s.ref == 0 {
+			continue
+		}
+		h := s.hash & mask
+		for x.table[h].ref != 0 {
 			h = (h + 1) & mask
 		}
-		x.table[h] = i + 1
+		x.table[h] = s
 	}
 }
 
@@ -235,5 +252,5 @@ func (e *environment) describeWorld(w *world, names permutation) string {
 	for c := range w.clients {
 		parts = append(parts, fmt.Sprintf("%c %v", 'a'+names[c], e.machines[w.clients[c].machine].state))
 	}
-	return fmt.Sprintf("%s; nodes %08b", strings.Join(parts, ", "), w.past[0])
+	return fmt.Sprintf("%s; nodes %08b, directory %02x", strings.Join(parts, ", "), w.past[0], w.dirs[0])
 }

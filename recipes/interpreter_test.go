@@ -1,9 +1,7 @@
 package recipes
 
 import (
-	"fmt"
 	"math/bits"
-	"strings"
 
 	"github.com/zkgrant/zkgrant/events"
 )
@@ -19,7 +17,7 @@ type input struct {
 	arg   uint8 // a node, a reason, or an Op
 	mask  uint8 // Listed: the queue
 	own   uint8 // Listed: index + 1 of the node found, and its owner's epoch << 4; Refused: the node
-	flag  uint8 // Started: flagTry, flagKeep, flagStrict; Claimed: fresh; Refused: missing
+	flag  uint8 // Started: flagTry, flagKeep, flagStrict; Created, Claimed, Advanced: flagFresh and the like; Refused: missing
 }
 
 type inputKind uint8
@@ -39,6 +37,7 @@ const (
 	inDeleted
 	inRefused
 	inUnknown
+	inAdvanced
 )
 
 const (
@@ -47,12 +46,21 @@ const (
 	flagStrict
 )
 
+const (
+	flagFresh uint8 = 1 << iota
+	flagAlone
+	flagFloor
+	flagStands
+)
+
 // An effect is an Effect in numbers.
 type effect struct {
 	kind  effectKind
 	epoch uint8
 	arg   uint8 // a node or an attempt
-	flag  uint8 // List: barrier; Grant: the node that the token belongs to
+	flag  uint8 // List: barrier; Delete: floor; Grant: the node that the token belongs to
+	past  uint8 // Advance: the blocker that is gone
+	next  uint8 // Advance: the next one
 }
 
 type effectKind uint8
@@ -69,6 +77,7 @@ const (
 	efQueue
 	efRequeue
 	efFinish
+	efAdvance
 )
 
 const (
@@ -82,12 +91,20 @@ type interpreter struct {
 	step     stepFunc
 	first    int64 // the sequence number of node 0
 	machines []Machine
+	traits   []traits // of the machines
 	index    map[Machine]uint32
-	own      []uint8 // per machine: the index of its node, or noNode
 	memo     map[uint64]int32
 	results  []result
 	names    [maxNodes]events.Name
 	nodes    map[string]uint8
+}
+
+// traits are what a world needs to know of a machine.
+type traits struct {
+	state State
+	epoch uint8
+	own   uint8 // the index of its node, or noNode
+	older uint8 // those that it remembers to stand ahead
 }
 
 type result struct {
@@ -96,10 +113,16 @@ type result struct {
 	texts   []string // the same, for people
 }
 
-func newInterpreter(step stepFunc, first int64) *interpreter {
+// newInterpreter names the nodes from a number on. With writer, nodes 0 and 1 are the
+// read node and the write node of one contender, and bear the same number.
+func newInterpreter(step stepFunc, first int64, writer bool) *interpreter {
 	it := &interpreter{step: step, first: first, index: map[Machine]uint32{}, memo: map[uint64]int32{}, nodes: map[string]uint8{}}
 	for i := range it.names {
 		it.names[i] = contender(first + int64(i))
+		if writer && i < 2 {
+			kind := [...]events.Kind{events.KindRead, events.KindWrite}[i]
+			it.names[i] = events.Name{Text: kind.String() + " 1", Kind: kind, Seq: first + 1}
+		}
 		it.nodes[it.names[i].Text] = uint8(i)
 	}
 	over := NewMachine(Mutex{})
@@ -121,7 +144,13 @@ func (it *interpreter) intern(m Machine) uint32 {
 	id := uint32(len(it.machines))
 	it.index[m] = id
 	it.machines = append(it.machines, m)
-	it.own = append(it.own, it.node(m.own.Name.Text))
+	t := traits{state: m.state, epoch: uint8(m.epoch), own: it.node(m.own.Name.Text)}
+	for _, n := range m.older {
+		if n.Text != "" {
+			t.older |= 1 << it.node(n.Text)
+		}
+	}
+	it.traits = append(it.traits, t)
 	return id
 }
 
@@ -133,11 +162,7 @@ func (it *interpreter) node(text string) uint8 {
 }
 
 func (it *interpreter) run(machine uint32, in input) *result {
-	key := uint64(machine)<<44 | uint64(in.kind)<<40 | uint64(in.epoch)<<36 | uint64(in.flag)<<32 |
-		uint64(in.arg)<<24 | uint64(in.mask)<<16 | uint64(in.own)<<8
-	if machine >= 1<<20 || in.epoch > 15 || in.flag > 15 {
-		panic("the key is too small for this world")
-	}
+	key := in.key(machine)
 	if i, ok := it.memo[key]; ok {
 		return &it.results[i]
 	}
@@ -150,6 +175,22 @@ func (it *interpreter) run(machine uint32, in input) *result {
 	it.memo[key] = int32(len(it.results))
 	it.results = append(it.results, r)
 	return &it.results[len(it.results)-1]
+}
+
+// key puts a machine and an input into one number.
+func (in input) key(machine uint32) uint64 {
+	if machine >= 1<<20 || in.epoch > 15 || in.flag > 15 {
+		panic("the key is too small for this world")
+	}
+	return uint64(machine)<<44 | uint64(in.kind)<<40 | uint64(in.epoch)<<36 | uint64(in.flag)<<32 |
+		uint64(in.arg)<<24 | uint64(in.mask)<<16 | uint64(in.own)<<8
+}
+
+func ofKey(key uint64) (machine uint32, in input) {
+	return uint32(key >> 44), input{
+		kind: inputKind(key >> 40 & 0xf), epoch: uint8(key >> 36 & 0xf), flag: uint8(key >> 32 & 0xf),
+		arg: uint8(key >> 24), mask: uint8(key >> 16), own: uint8(key >> 8),
+	}
 }
 
 // input turns numbers into what a machine takes.
@@ -173,7 +214,11 @@ func (it *interpreter) input(in input) Input {
 	case inGone:
 		return Gone{Epoch: epoch, Node: it.names[in.arg].Text}
 	case inCreated:
-		return Created{Epoch: epoch, Node: it.names[in.arg]}
+		c := Created{Epoch: epoch, Node: it.names[in.arg], Alone: in.flag&flagAlone != 0, Fresh: in.flag&flagFresh != 0}
+		if c.Alone {
+			c.Token = tokenBase + int64(in.arg)
+		}
+		return c
 	case inListed:
 		l := Listed{Epoch: epoch}
 		for m := in.mask; m != 0; {
@@ -186,7 +231,9 @@ func (it *interpreter) input(in input) Input {
 		}
 		return l
 	case inClaimed:
-		return Claimed{Epoch: epoch, Fresh: in.flag != 0}
+		return Claimed{Epoch: epoch, Fresh: in.flag&flagFresh != 0}
+	case inAdvanced:
+		return Advanced{Epoch: epoch, Floor: in.flag&flagFloor != 0, Stands: in.flag&flagStands != 0, Fresh: in.flag&flagFresh != 0}
 	case inDeleted:
 		return Deleted{Epoch: epoch}
 	case inRefused:
@@ -219,8 +266,14 @@ func (it *interpreter) effect(e Effect) effect {
 		return effect{kind: efWatch, epoch: uint8(e.Epoch), arg: it.node(e.Node)}
 	case Claim:
 		return effect{kind: efClaim, epoch: uint8(e.Epoch), arg: it.node(e.Node)}
+	case Advance:
+		return effect{kind: efAdvance, epoch: uint8(e.Epoch), arg: it.node(e.Node), past: it.node(e.Past), next: it.node(e.Next)}
 	case Delete:
-		return effect{kind: efDelete, epoch: uint8(e.Epoch), arg: it.node(e.Node)}
+		f := effect{kind: efDelete, epoch: uint8(e.Epoch), arg: it.node(e.Node)}
+		if e.Floor {
+			f.flag = 1
+		}
+		return f
 	case Discard:
 		return effect{kind: efDiscard, arg: it.node(e.Node)}
 	case Grant:
@@ -238,91 +291,50 @@ func (it *interpreter) effect(e Effect) effect {
 	}
 }
 
-// short leaves the leading zeros of a node's number out.
-func short(node string) string {
-	if name, ok := events.ParseName(node); ok {
-		return fmt.Sprintf("#%d", name.Seq)
-	}
-	return fmt.Sprintf("%q", node)
+// A meeting is an input that a machine was given, as far as it matters where it stood
+// and what it was told.
+type meeting struct {
+	state State
+	kind  inputKind
+	flag  uint8 // as the input's; Gone: 1 for the own node
+	op    Op    // of Refused and Unknown
 }
 
-func effectText(e Effect) string {
-	switch e := e.(type) {
-	case Create:
-		return fmt.Sprintf("create attempt %d", e.Attempt)
-	case List:
-		if e.Barrier {
-			return "barrier, list"
+// meetings returns what the machines were given.
+func (it *interpreter) meetings() map[meeting]bool {
+	met := map[meeting]bool{}
+	for key := range it.memo {
+		machine, in := ofKey(key)
+		t := it.traits[machine]
+		m := meeting{state: t.state, kind: in.kind, flag: in.flag}
+		switch m.kind {
+		case inGone:
+			if in.arg == t.own {
+				m.flag = 1
+			}
+		case inRefused, inUnknown:
+			m.op = Op(in.arg)
+		default:
 		}
-		return "list"
-	case Watch:
-		return "watch " + short(e.Node)
-	case Claim:
-		return "claim " + short(e.Node)
-	case Delete:
-		return "delete " + short(e.Node)
-	case Discard:
-		return "discard " + short(e.Node)
-	case Grant:
-		return fmt.Sprintf("GRANT %s token %d", short(e.Node), e.Token)
-	case Lose:
-		return fmt.Sprintf("LOST %q", e.Reason.String())
-	case Queue:
-		return fmt.Sprintf("QUEUED behind %d", e.Ahead)
-	case Requeue:
-		return "REQUEUED"
-	case Finish:
-		return fmt.Sprintf("END %q", e.Why.String())
-	default:
-		return fmt.Sprintf("%T", e)
+		met[m] = true
 	}
+	return met
 }
 
-func inputText(in Input) string {
-	switch in := in.(type) {
-	case Started:
-		text := "Started"
-		if in.Try {
-			text += " try"
+// A change is a step of a machine that makes a difference, unless it is over anyway.
+type change struct {
+	Machine
+	input
+}
+
+func (it *interpreter) changes() map[change]bool {
+	all := map[change]bool{}
+	for key, i := range it.memo {
+		machine, in := ofKey(key)
+		effects := len(it.results[i].effects) > 0
+		if effects || it.results[i].next != machine && it.traits[machine].state != Over {
+			all[change{it.machines[machine], in}] = true
 		}
-		if in.Keep {
-			text += " keep"
-		}
-		if in.Strict {
-			text += " strict"
-		}
-		return text
-	case Withdrawn:
-		return fmt.Sprintf("Withdrawn %q", in.Why.String())
-	case Opened:
-		return fmt.Sprintf("Opened epoch %d", in.Epoch)
-	case Gone:
-		return "Gone " + short(in.Node)
-	case Created:
-		return "Created " + short(in.Node.Text)
-	case Listed:
-		var queue []string
-		for _, n := range in.Queue {
-			queue = append([]string{short(n.Text)}, queue...)
-		}
-		text := "Listed [" + strings.Join(queue, " ") + "]"
-		if in.Own == (Own{}) {
-			return text + " own not found"
-		}
-		return text + " own " + short(in.Own.Name.Text)
-	case Claimed:
-		if in.Fresh {
-			return "Claimed"
-		}
-		return "Claimed, too late"
-	case Refused:
-		if in.Missing {
-			return fmt.Sprintf("Refused %v: no node", in.Op)
-		}
-		return fmt.Sprintf("Refused %v", in.Op)
-	case Unknown:
-		return fmt.Sprintf("Unknown %v", in.Op)
-	default:
-		return strings.TrimPrefix(fmt.Sprintf("%T", in), "recipes.")
 	}
+	return all
 }

@@ -19,6 +19,9 @@ const (
 	Listing
 	// Waiting: the blocker is watched; nothing is under way.
 	Waiting
+	// Advancing: the blocker is gone, others stood ahead of it, and it is being
+	// asked what that means.
+	Advancing
 	// Claiming: first in the queue, and a claim is under way.
 	Claiming
 	// Held: granted.
@@ -33,7 +36,9 @@ const (
 
 // String names the state.
 func (s State) String() string {
-	return [...]string{"Idle", "Looking", "Creating", "Recovering", "Listing", "Waiting", "Claiming", "Held", "Lapsed", "Releasing", "Over"}[s]
+	return [...]string{
+		"Idle", "Looking", "Creating", "Recovering", "Listing", "Waiting", "Advancing", "Claiming", "Held", "Lapsed", "Releasing", "Over",
+	}[s]
 }
 
 // Machine is one acquisition's place in the protocol. It is a comparable value;
@@ -55,10 +60,13 @@ type Machine struct {
 	up      bool // there is a connection
 
 	attempt   Attempt
-	own       Own    // our node, once its name is known
-	removed   bool   // our node was seen gone while a request was under way
-	blocker   string // what Waiting waits for
-	verifying bool   // a claim is under way while Held
+	own       Own        // our node, once its name is known
+	removed   bool       // our node was seen gone while a request was under way
+	older     neighbours // of the last listing; the first is what Waiting waits for
+	ahead     int        // how many stood ahead, up to and with the first of older
+	waited    bool       // it has waited with this node
+	floor     bool       // the delete under way is to leave a floor
+	verifying bool       // a claim is under way while Held
 
 	why      Why  // why the acquisition is to end; 0 while it goes on
 	finished bool // Finish was told
@@ -98,6 +106,8 @@ func (m Machine) Step(in Input) (Machine, []Effect) {
 		return m.onListed(in)
 	case Claimed:
 		return m.onClaimed(in)
+	case Advanced:
+		return m.onAdvanced(in)
 	case Deleted:
 		if in.Epoch == m.epoch && m.state == Releasing {
 			return m.over()
@@ -114,7 +124,8 @@ func (m Machine) Step(in Input) (Machine, []Effect) {
 
 // begin asks for a place in the queue, as soon as there is a session.
 func (m Machine) begin() (Machine, []Effect) {
-	m.own, m.removed, m.blocker = Own{}, false, ""
+	m.own, m.removed, m.waited = Own{}, false, false
+	m = m.forget()
 	switch {
 	case m.epoch == 0:
 		m.state = Idle
@@ -130,8 +141,54 @@ func (m Machine) begin() (Machine, []Effect) {
 }
 
 func (m Machine) list() (Machine, []Effect) {
-	m.state, m.blocker = Listing, ""
+	m = m.forget()
+	m.state = Listing
 	return m, []Effect{List{Epoch: m.epoch, Attempt: m.attempt}}
+}
+
+// forget drops what the last listing told of those ahead.
+func (m Machine) forget() Machine {
+	m.older, m.ahead = neighbours{}, 0
+	return m
+}
+
+// claim asks for proof that it is our turn, of which we have no doubt but for the
+// session and the node.
+func (m Machine) claim() (Machine, []Effect) {
+	m = m.forget()
+	m.state = Claiming
+	return m, []Effect{Claim{Epoch: m.epoch, Node: m.own.Name.Text}}
+}
+
+// enter takes the lock: a write of which the answer just came has proven that it is
+// our turn, that our node exists, and that the session was alive. If the answer took
+// so long that what it proves has run out, or if it was overtaken by the news that
+// would have been a loss, it is proven once more.
+func (m Machine) enter(fresh bool) (Machine, []Effect) {
+	if !fresh || m.strict && !m.up {
+		return m.claim()
+	}
+	m = m.forget()
+	m.state = Held
+	return m, []Effect{Grant{Node: m.own.Name.Text, Token: m.own.Token, Session: m.session}}
+}
+
+// passed acts on the end of the blocker. Nobody comes between it and us, with one
+// exception: the owner of a write node may trade it for a read node that takes its
+// place. So if it was the only one ahead it is our turn. If there were more, it is our
+// turn all the same when it left as a holder; otherwise the next one blocks us.
+func (m Machine) passed() (Machine, []Effect) {
+	switch {
+	case replaceable(m.older[0]):
+		return m.list()
+	case m.ahead == 1:
+		return m.claim()
+	case m.older[1] == events.Name{}:
+		return m.list() // there were more than we remember
+	default:
+		m.state = Advancing
+		return m, []Effect{Advance{Epoch: m.epoch, Node: m.own.Name.Text, Past: m.older[0].Text, Next: m.older[1].Text}}
+	}
 }
 
 // requeue queues up anew in the same session, after our node was removed.
@@ -157,9 +214,19 @@ func (m Machine) fail(why Why) (Machine, []Effect) {
 	return m.release()
 }
 
+// release gives the node up. Whoever holds the lock, or held it until now, and had to
+// wait for it leaves word for those behind, who may remember the ones that stood
+// ahead. Nobody stands ahead of a holder, and nobody will as long as its node exists,
+// so it matters not how late the word is left as long as it goes with the node.
 func (m Machine) release() (Machine, []Effect) {
+	m.floor = m.waited && (m.state == Held || m.state == Lapsed)
 	m.state = Releasing
-	return m, []Effect{Delete{Epoch: m.epoch, Node: m.own.Name.Text}}
+	m = m.forget()
+	return m.remove()
+}
+
+func (m Machine) remove() (Machine, []Effect) {
+	return m, []Effect{Delete{Epoch: m.epoch, Node: m.own.Name.Text, Floor: m.floor}}
 }
 
 // lose tells the loss first. Then it gives the node up, if there still is one
@@ -182,6 +249,7 @@ func (m Machine) lose(reason events.Reason) (Machine, []Effect) {
 }
 
 func (m Machine) over() (Machine, []Effect) {
+	m = m.forget()
 	m.state = Over
 	return m.finish(nil)
 }

@@ -14,15 +14,20 @@ func contender(seq int64) events.Name {
 
 // The cast of the tables: #5 is ours and #3 stands ahead; #4 came between.
 var (
-	ours     = contender(5)
-	ahead3   = contender(3)
-	ahead4   = contender(4)
-	later    = contender(6)
-	ownNode  = Own{Name: ours, Owner: 77, Token: 500}
-	first    = Listed{Epoch: 1, Queue: []events.Name{ours}, Own: ownNode}
-	second   = Listed{Epoch: 1, Queue: []events.Name{ours, ahead3}, Own: ownNode}
-	opened   = Opened{Epoch: 1, Session: 77}
-	reopened = Opened{Epoch: 2, Session: 78}
+	ours    = contender(5)
+	ahead3  = contender(3)
+	ahead4  = contender(4)
+	later   = contender(6)
+	ownNode = Own{Name: ours, Owner: 77, Token: 500}
+	first   = Listed{Epoch: 1, Queue: []events.Name{ours}, Own: ownNode}
+	second  = Listed{Epoch: 1, Queue: []events.Name{ours, ahead3}, Own: ownNode}
+	third   = Listed{Epoch: 1, Queue: []events.Name{ours, ahead3, ahead4}, Own: ownNode}
+	writer  = events.Name{Text: "__WRIT__0000000003", Kind: events.KindWrite, Seq: 3}
+
+	// One more than is remembered stands ahead; the rest of the number is foreign.
+	behindMany = Listed{Epoch: 1, Queue: []events.Name{ahead3, ours, ahead4, contender(0), contender(1), contender(2)}, Own: ownNode}
+	opened     = Opened{Epoch: 1, Session: 77}
+	reopened   = Opened{Epoch: 2, Session: 78}
 )
 
 // situations are machines in every state, each with the inputs that led there.
@@ -38,10 +43,21 @@ func situations() map[string][]Input {
 		s[name] = append(append([]Input(nil), s[base]...), more...)
 	}
 	from("recovering", "creating", Unknown{1, OpCreate})
-	from("listing", "creating", Created{1, ours})
+	from("listing", "creating", Created{Epoch: 1, Node: ours})
 	from("waiting", "listing", second)
+	from("waiting behind many", "listing", behindMany)
+	from("waiting behind two", "listing", third)
+	from("advancing", "waiting behind two", Gone{1, ahead4.Text})
+	from("advancing, next gone", "advancing", Gone{1, ahead3.Text})
+	from("advancing, reconnected", "advancing", Suspended{}, Reconnected{})
+	from("advancing, own gone", "advancing", Gone{1, ours.Text})
+	from("walked back", "advancing", Advanced{1, false, true, true})
 	from("claiming", "listing", first)
 	from("held", "claiming", Claimed{1, true})
+	from("held after waiting", "advancing", Advanced{1, true, false, true})
+	from("releasing after waiting", "held after waiting", Withdrawn{WhyReleased})
+	from("waited for another node", "waiting", Gone{1, ours.Text}, Created{1, later, true, true, 600})
+	from("alone", "creating", Created{1, ours, true, true, 500})
 	from("verifying", "held", Suspended{}, Reconnected{})
 	from("verified", "verifying", Claimed{1, true}, Suspended{})
 	from("verified in vain", "verifying", Refused{Epoch: 1, Op: OpClaim}, Suspended{})
@@ -51,19 +67,24 @@ func situations() map[string][]Input {
 	from("creating, withdrawn", "creating", Withdrawn{WhyContext})
 	from("recovering, withdrawn", "recovering", Withdrawn{WhyTimeout})
 	from("listing, own gone", "listing", Gone{1, ours.Text})
-	from("queued again", "listing, own gone", first, Created{1, later})
+	from("queued again", "listing, own gone", first, Created{Epoch: 1, Node: later})
 	from("claiming, own gone", "claiming", Gone{1, ours.Text})
 	from("waiting, no connection", "waiting", Suspended{})
 	from("held, no connection", "held", Suspended{})
 	from("releasing, expired", "releasing", Expired{})
 	from("waiting, expired", "waiting", Expired{})
 
-	s["trying"] = []Input{opened, Started{Try: true}, Listed{Epoch: 1}, Created{1, ours}}
-	s["kept"] = []Input{opened, Started{Keep: true}, Created{1, ours}, first, Claimed{1, true}}
+	s["trying"] = []Input{opened, Started{Try: true}, Listed{Epoch: 1}, Created{Epoch: 1, Node: ours}}
+	s["kept"] = []Input{opened, Started{Keep: true}, Created{Epoch: 1, Node: ours}, first, Claimed{1, true}}
 	from("lapsed", "kept", LeaseRanOut{})
-	s["strict"] = []Input{opened, Started{Strict: true}, Created{1, ours}, first, Claimed{1, true}}
-	s["strict, claiming, no connection"] = []Input{opened, Started{Strict: true}, Created{1, ours}, first, Suspended{}}
-	s["strict and kept"] = []Input{opened, Started{Strict: true, Keep: true}, Created{1, ours}, first, Claimed{1, true}}
+	s["kept after waiting"] = []Input{opened, Started{Keep: true}, Created{Epoch: 1, Node: ours}, third, Gone{1, ahead4.Text}, Advanced{1, true, false, true}}
+	from("lapsed after waiting", "kept after waiting", LeaseRanOut{})
+	s["strict, advancing, no connection"] = []Input{opened, Started{Strict: true}, Created{Epoch: 1, Node: ours}, third, Gone{1, ahead4.Text}, Suspended{}}
+	s["strict, creating, no connection"] = []Input{opened, Started{Strict: true}, Suspended{}}
+	s["behind a writer"] = []Input{opened, Started{}, Created{Epoch: 1, Node: ours}, Listed{Epoch: 1, Queue: []events.Name{ours, writer}, Own: ownNode}}
+	s["strict"] = []Input{opened, Started{Strict: true}, Created{Epoch: 1, Node: ours}, first, Claimed{1, true}}
+	s["strict, claiming, no connection"] = []Input{opened, Started{Strict: true}, Created{Epoch: 1, Node: ours}, first, Suspended{}}
+	s["strict and kept"] = []Input{opened, Started{Strict: true, Keep: true}, Created{Epoch: 1, Node: ours}, first, Claimed{1, true}}
 	from("lapsed, own gone", "kept", Gone{1, ours.Text})
 	from("lapsed, then own gone", "lapsed", Gone{1, ours.Text})
 	from("lapsed, expired", "lapsed", Expired{})
@@ -103,14 +124,21 @@ func TestMachineTransitions(t *testing.T) {
 		{"looking", Withdrawn{WhyContext}, Over, `END "context ended"`},
 		{"looking", Expired{}, Idle, ""},
 
-		{"creating", Created{1, ours}, Listing, "list"},
-		{"creating", Created{1, contender(events.SeqEnd)}, Releasing, "delete #2146435072"},
+		{"creating", Created{Epoch: 1, Node: ours}, Listing, "list"},
+		{"creating", Created{1, ours, true, true, 500}, Held, "GRANT #5 token 500"},
+		{"creating", Created{1, ours, true, false, 500}, Claiming, "claim #5"},
+		{"creating", Created{1, ours, false, true, 500}, Listing, "list"},
+		{"creating", Created{2, ours, true, true, 500}, Creating, "discard #5"},
+		{"creating", Created{1, contender(events.SeqEnd), true, true, 500}, Releasing, "delete #2146435072"},
+		{"creating", Created{Epoch: 1, Node: contender(events.SeqEnd)}, Releasing, "delete #2146435072"},
+		{"strict, creating, no connection", Created{1, ours, true, true, 500}, Claiming, "claim #5"},
 		{"creating", Unknown{1, OpCreate}, Recovering, "barrier, list"},
 		{"creating", Refused{Epoch: 1, Op: OpCreate}, Over, `END "refused"`},
 		{"creating", Withdrawn{WhyContext}, Creating, ""},
 		{"creating", Suspended{}, Creating, ""},
 		{"creating", Expired{}, Idle, ""},
-		{"creating, withdrawn", Created{1, ours}, Releasing, "delete #5"},
+		{"creating, withdrawn", Created{Epoch: 1, Node: ours}, Releasing, "delete #5"},
+		{"creating, withdrawn", Created{1, ours, true, true, 500}, Releasing, "delete #5"},
 		{"creating, withdrawn", Unknown{1, OpCreate}, Recovering, "barrier, list"},
 		{"creating, withdrawn", Refused{Epoch: 1, Op: OpCreate}, Over, `END "context ended"`},
 		{"creating, withdrawn", Expired{}, Over, `END "context ended"`},
@@ -144,7 +172,13 @@ func TestMachineTransitions(t *testing.T) {
 		{"trying", second, Releasing, "delete #5"},
 		{"trying", first, Claiming, "claim #5"},
 
-		{"waiting", Gone{1, ahead3.Text}, Listing, "list"},
+		{"waiting", Gone{1, ahead3.Text}, Claiming, "claim #5"},
+		{"waiting", Gone{2, ahead3.Text}, Waiting, ""},
+		{"waiting behind two", Gone{1, ahead4.Text}, Advancing, "advance #5 past #4 to #3"},
+		{"waiting behind two", Gone{1, ahead3.Text}, Waiting, ""},
+		{"waiting behind two", Advanced{1, true, true, true}, Waiting, ""},
+		{"waiting behind many", Gone{1, ahead4.Text}, Advancing, "advance #5 past #4 to #3"},
+		{"behind a writer", Gone{1, writer.Text}, Listing, "list"},
 		{"waiting", Gone{1, ahead4.Text}, Waiting, ""},
 		{"waiting", Gone{1, ours.Text}, Creating, "create attempt 2, REQUEUED"},
 		{"waiting", Refused{Epoch: 1, Op: OpWatch, Node: ahead3.Text}, Releasing, "delete #5"},
@@ -157,6 +191,33 @@ func TestMachineTransitions(t *testing.T) {
 		{"waiting, no connection", Withdrawn{WhyContext}, Releasing, `delete #5, END "context ended"`},
 		{"waiting, expired", reopened, Creating, "create attempt 2"},
 
+		{"advancing", Advanced{1, true, false, true}, Held, "GRANT #5 token 500"},
+		{"advancing", Advanced{1, true, true, true}, Held, "GRANT #5 token 500"},
+		{"advancing", Advanced{1, true, false, false}, Claiming, "claim #5"},
+		{"advancing", Advanced{1, false, true, false}, Waiting, ""},
+		{"advancing", Advanced{1, false, false, true}, Listing, "list"},
+		{"advancing", Advanced{2, true, false, true}, Advancing, ""},
+		{"advancing", Unknown{1, OpAdvance}, Listing, "list"},
+		{"advancing", Unknown{1, OpWatch}, Advancing, ""},
+		{"advancing", Refused{Epoch: 1, Op: OpAdvance, Missing: true}, Creating, "create attempt 2, REQUEUED"},
+		{"advancing", Refused{Epoch: 1, Op: OpAdvance}, Releasing, "delete #5"},
+		{"advancing", Gone{1, ahead4.Text}, Advancing, ""},
+		{"advancing", Reconnected{}, Advancing, ""},
+		{"advancing", LeaseRanOut{}, Advancing, ""},
+		{"advancing", Withdrawn{WhyContext}, Releasing, "delete #5"},
+		{"advancing", Expired{}, Idle, "REQUEUED"},
+		{"advancing, next gone", Advanced{1, false, true, true}, Listing, "list"},
+		{"advancing, next gone", Advanced{1, true, true, true}, Held, "GRANT #5 token 500"},
+		{"advancing, reconnected", Advanced{1, false, true, true}, Listing, "list"},
+		{"advancing, reconnected", Advanced{1, true, true, true}, Held, "GRANT #5 token 500"},
+		{"advancing, reconnected", Unknown{1, OpAdvance}, Listing, "list"},
+		{"advancing, own gone", Advanced{1, true, false, true}, Creating, "create attempt 2, REQUEUED"},
+		{"advancing, own gone", Withdrawn{WhyContext}, Over, `END "context ended"`},
+		{"strict, advancing, no connection", Advanced{1, true, false, true}, Claiming, "claim #5"},
+		{"walked back", Gone{1, ahead3.Text}, Claiming, "claim #5"},
+		{"walked back", Reconnected{}, Listing, "list"},
+		{"walked back", Withdrawn{WhyContext}, Releasing, "delete #5"},
+
 		{"claiming", Claimed{1, true}, Held, "GRANT #5 token 500"},
 		{"claiming", Claimed{1, false}, Claiming, "claim #5"},
 		{"claiming", Unknown{1, OpClaim}, Claiming, "claim #5"},
@@ -167,6 +228,14 @@ func TestMachineTransitions(t *testing.T) {
 		{"claiming, own gone", Claimed{1, true}, Creating, "create attempt 2, REQUEUED"},
 
 		{"held", Withdrawn{WhyReleased}, Releasing, "delete #5"},
+		{"alone", Withdrawn{WhyReleased}, Releasing, "delete #5"},
+		{"alone", Suspended{}, Held, ""},
+		{"held after waiting", Withdrawn{WhyReleased}, Releasing, "delete #5 with a floor"},
+		{"held after waiting", LeaseRanOut{}, Releasing, `LOST "lease ran out", delete #5 with a floor, END "lost"`},
+		{"held after waiting", Gone{1, ahead4.Text}, Held, ""},
+		{"lapsed after waiting", Withdrawn{WhyReleased}, Releasing, "delete #5 with a floor"},
+		{"releasing after waiting", Unknown{1, OpDelete}, Releasing, "delete #5 with a floor"},
+		{"waited for another node", Withdrawn{WhyReleased}, Releasing, "delete #6"},
 		{"held", Suspended{}, Held, ""},
 		{"strict", Suspended{}, Releasing, `LOST "connection suspended", delete #5, END "lost"`},
 		{"strict", LeaseRanOut{}, Releasing, `LOST "lease ran out", delete #5, END "lost"`},
@@ -204,7 +273,7 @@ func TestMachineTransitions(t *testing.T) {
 		{"releasing", Suspended{}, Releasing, `END "released"`},
 		{"releasing", LeaseRanOut{}, Releasing, `END "released"`},
 		{"releasing", Expired{}, Over, `END "released"`},
-		{"over", Created{1, ours}, Over, "discard #5"},
+		{"over", Created{Epoch: 1, Node: ours}, Over, "discard #5"},
 	} {
 		before := machineAfter(situations()[c.when])
 		m, effects := before.Step(c.in)
@@ -218,139 +287,18 @@ func TestMachineTransitions(t *testing.T) {
 	}
 }
 
-// everyInput has each kind of input, in the current epoch and in others.
-func everyInput() []Input {
-	all := []Input{
-		Started{}, Started{Try: true}, Started{Keep: true}, Withdrawn{WhyReleased}, Withdrawn{WhyContext},
-		opened, reopened, Suspended{}, Reconnected{}, LeaseRanOut{}, Expired{}, nil,
-	}
-	for epoch := range Epoch(4) {
-		found, behind := first, second
-		found.Epoch, behind.Epoch = epoch, epoch
-		all = append(all, found, behind, Listed{Epoch: epoch}, Created{epoch, ours}, Created{epoch, contender(9)},
-			Claimed{epoch, true}, Claimed{epoch, false}, Deleted{epoch},
-			Gone{epoch, ours.Text}, Gone{epoch, ahead3.Text}, Gone{epoch, ""}, Gone{epoch, "no-such-node"})
-		for op := OpCreate; op <= OpDelete+1; op++ {
-			all = append(all, Unknown{epoch, op}, Refused{Epoch: epoch, Op: op}, Refused{Epoch: epoch, Op: op, Node: ahead3.Text, Missing: true})
-		}
-	}
-	return all
-}
-
-// past tells whether an input is an answer of an epoch that is not the machine's.
-func past(in Input, epoch Epoch) bool {
-	switch in := in.(type) {
-	case Created:
-		return in.Epoch != epoch
-	case Listed:
-		return in.Epoch != epoch
-	case Claimed:
-		return in.Epoch != epoch
-	case Deleted:
-		return in.Epoch != epoch
-	case Refused:
-		return in.Epoch != epoch
-	case Unknown:
-		return in.Epoch != epoch
-	case Gone:
-		return in.Epoch != epoch
-	default:
-		return false
-	}
-}
-
-// TestAnyInputInAnyState feeds every input, expected or not, to every situation
-// and to whatever comes out of it, three deep.
-func TestAnyInputInAnyState(t *testing.T) {
-	type seen struct {
-		Machine
-		told uint8
-	}
-	var level []seen
-	visited := map[seen]bool{}
-	for name, inputs := range situations() {
-		m, told := NewMachine(Mutex{}), uint8(0)
-		for _, in := range inputs {
-			var effects []Effect
-			m, effects = m.Step(in)
-			told = hear(t, name, told, effects)
-		}
-		level = append(level, seen{m, told})
-	}
-	inputs := everyInput()
-	for range 3 {
-		var deeper []seen
-		for _, s := range level {
-			for _, in := range inputs {
-				before := s.Machine
-				next, effects := s.Step(in)
-				again, _ := s.Step(in)
-				where := s.State().String() + ", " + inputText(in)
-				if s.Machine != before || next != again {
-					t.Fatalf("%s: Step is not pure", where)
-				}
-				for _, e := range effects {
-					if _, ok := e.(Discard); !ok && (s.State() == Over || past(in, s.Epoch())) {
-						t.Fatalf("%s: %s", where, effectText(e))
-					}
-				}
-				if next != before && (s.State() == Over && next.State() != Over || past(in, s.Epoch())) {
-					t.Fatalf("%s: went to %v", where, next.State())
-				}
-				if next.State() == Over && !next.finished {
-					t.Fatalf("%s: over, and the caller was not told", where)
-				}
-				n := seen{next, hear(t, where, s.told, effects)}
-				if !visited[n] {
-					visited[n] = true
-					deeper = append(deeper, n)
-				}
-			}
-		}
-		level = deeper
-	}
-	t.Logf("%d machines", len(visited))
-}
-
-// hear keeps account of what a caller is told: a grant, then a loss, then the
-// end, each at most once.
-func hear(t *testing.T, where string, told uint8, effects []Effect) uint8 {
-	t.Helper()
-	for _, e := range effects {
-		var bit, excluded uint8
-		switch e.(type) {
-		case Grant:
-			bit, excluded = toldGrant, toldGrant|toldLost|toldFinish
-		case Lose:
-			bit, excluded = toldLost, toldLost|toldFinish
-			if told&toldGrant == 0 {
-				t.Fatalf("%s: lost what was never granted", where)
-			}
-		case Finish:
-			bit, excluded = toldFinish, toldFinish
-		case Queue, Requeue:
-			excluded = toldGrant | toldFinish
-		}
-		if told&excluded != 0 {
-			t.Fatalf("%s: %s, out of order", where, effectText(e))
-		}
-		told |= bit
-	}
-	return told
-}
-
 func TestStatesOpsAndReasonsHaveNames(t *testing.T) {
 	names := map[string]bool{}
 	for s := Idle; s <= Over; s++ {
 		names[s.String()] = true
 	}
-	for o := OpCreate; o <= OpDelete; o++ {
+	for o := OpCreate; o <= OpAdvance; o++ {
 		names["op "+o.String()] = true
 	}
 	for w := WhyReleased; w <= WhySequenceEnd; w++ {
 		names["why "+w.String()] = true
 	}
-	if want := int(Over) + 1 + int(OpDelete) + int(WhySequenceEnd); len(names) != want || names[""] {
+	if want := int(Over) + 1 + int(OpAdvance) + int(WhySequenceEnd); len(names) != want || names[""] {
 		t.Errorf("%d names for %d values", len(names), want)
 	}
 	if Op(0).String() != "no request" || Why(0).String() != "none" || Why(99).String() != "none" {

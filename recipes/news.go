@@ -74,6 +74,11 @@ func (m Machine) onReconnected() (Machine, []Effect) {
 	switch {
 	case m.state == Waiting:
 		return m.list()
+	case m.state == Advancing:
+		// The answer may have come on the connection before, and be told only now. That
+		// the next one stands is then no news of a watch.
+		m.older[1] = events.Name{}
+		return m, nil
 	case m.state == Held && !m.verifying:
 		m.verifying = true
 		return m, []Effect{Claim{Epoch: m.epoch, Node: m.own.Name.Text}}
@@ -128,11 +133,14 @@ func (m Machine) onGone(in Gone) (Machine, []Effect) {
 		return m.lose(events.ReasonNodeRemoved)
 	case own && m.state == Waiting:
 		return m.requeue()
-	case own && (m.state == Listing || m.state == Claiming || m.state == Lapsed):
+	case own && (m.state == Listing || m.state == Advancing || m.state == Claiming || m.state == Lapsed):
 		m.removed = true // the answer under way may be older than this
 		return m, nil
-	case in.Node == m.blocker && m.state == Waiting:
-		return m.list()
+	case m.state == Waiting && in.Node == m.older[0].Text:
+		return m.passed()
+	case m.state == Advancing && in.Node == m.older[1].Text:
+		m.older[1] = events.Name{} // the answer may say that it stands, but will not be told again that it is gone
+		return m, nil
 	default:
 		return m, nil
 	}

@@ -19,6 +19,8 @@ const (
 	stillHeld  violation = "a holder who asked to lose the lock with the connection, and has none"
 	keptOn     violation = "a caller who gave up and is kept waiting for a connection that may never come"
 	leftBehind violation = "a node left behind"
+	overwrote  violation = "data overwritten that is somebody else's"
+	falseFloor violation = "a floor that somebody stands below"
 	overflow   violation = "more requests under way than one machine should have"
 	nameless   violation = "a request about no node"
 	stuck      violation = "stuck"
@@ -40,7 +42,7 @@ func (e *environment) feed(w *world, c int, in input) {
 		}
 	}
 	m := &e.machines[cl.machine]
-	if cl.holds() && !e.plain && e.bad == "" && (in.kind == inExpired || in.kind == inLeaseRanOut || in.kind == inGone && in.arg == e.own[cl.machine]) {
+	if cl.holds() && !e.plain && e.bad == "" && (in.kind == inExpired || in.kind == inLeaseRanOut || in.kind == inGone && in.arg == e.traits[cl.machine].own) {
 		e.bad = untold
 	}
 	if m.state == Over && e.bad == "" {
@@ -84,6 +86,8 @@ func (e *environment) perform(w *world, c int, ef effect) violation {
 		return e.send(cl, OpWatch, ef)
 	case efClaim:
 		return e.send(cl, OpClaim, ef)
+	case efAdvance:
+		return e.send(cl, OpAdvance, ef)
 	case efDelete:
 		if cl.flags&flagKeep != 0 && cl.told&(toldLost|toldWithdrawn) == toldLost {
 			return letIn
@@ -112,7 +116,7 @@ func (e *environment) tell(w *world, cl *client, ef effect) violation {
 		switch {
 		case told&(toldGrant|toldWithdrawn|toldStart) != toldStart:
 			return outOfOrder
-		case ef.flag != ef.arg || ef.flag < w.token && w.byHand&(1<<ef.arg) == 0:
+		case (!e.plain || e.tokens) && (ef.flag != ef.arg || ef.flag < w.token && w.byHand&(1<<ef.arg) == 0):
 			// A node that was taken away by hand between its claim and the claim's
 			// answer makes room for a younger grant, which may be told first.
 			return tokenOrder
@@ -145,7 +149,7 @@ func (e *environment) tell(w *world, cl *client, ef effect) violation {
 
 // watchOwn sets the shell's own watch on a machine's node, if it has none.
 func (e *environment) watchOwn(cl *client) violation {
-	own := e.own[cl.machine]
+	own := e.traits[cl.machine].own
 	if !e.ownWatch || own == noNode || (cl.armed|cl.fired)&(1<<own) != 0 {
 		return ""
 	}
@@ -160,8 +164,15 @@ func (e *environment) watchOwn(cl *client) violation {
 // send puts a request on its way, if there is one.
 func (e *environment) send(cl *client, op Op, ef effect) violation {
 	r := request{op: uint8(op), status: sent, epoch: ef.epoch, arg: ef.arg}
-	if op == OpList && ef.flag != 0 {
+	switch {
+	case op == OpList && ef.flag != 0:
 		r.flags = reqBarrier
+	case op == OpDelete && ef.flag != 0:
+		r.flags = reqFloor
+	case op == OpAdvance && (ef.past >= maxNodes || ef.next >= maxNodes):
+		return nameless
+	case op == OpAdvance:
+		r.own = ef.past | ef.next<<4
 	}
 	if op != OpCreate && op != OpList && ef.arg >= maxNodes {
 		return nameless
@@ -186,8 +197,12 @@ func (e *environment) send(cl *client, op Op, ef effect) violation {
 // and whoever does is right, unless its node was taken away by hand.
 func (e *environment) check(w *world) {
 	holders := 0
-	if oldest := w.past[0] & -w.past[0]; oldest&w.foreigners() != 0 {
+	if oldest := w.past[0] & -w.past[0]; oldest&w.outsiders() != 0 {
 		holders++
+	}
+	if f := w.dirs[0].floor(); f != noNode && !e.plain && w.past[0]&(1<<f-1) != 0 {
+		e.bad = falseFloor
+		return
 	}
 	gone := false
 	for c := range w.clients {
@@ -203,7 +218,7 @@ func (e *environment) check(w *world) {
 			e.bad = stillHeld
 			return
 		}
-		own := e.own[cl.machine]
+		own := e.traits[cl.machine].own
 		if own == noNode {
 			e.bad = noHold
 			return

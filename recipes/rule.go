@@ -26,6 +26,41 @@ func (Mutex) Blockers(queue []events.Name, me events.Name) []events.Name {
 	return nearest
 }
 
+// remembered is how many of those ahead a waiter remembers. One is what it waits
+// for; the others save it a listing each time that one ahead gives up.
+const remembered = 4
+
+// neighbours are contenders ahead, the nearest first; the rest is zero. It is an
+// array, so that whoever has it in it can be compared.
+type neighbours [remembered]events.Name
+
+func (n neighbours) shift() neighbours {
+	copy(n[:], n[1:])
+	n[remembered-1] = events.Name{}
+	return n
+}
+
+// nearest returns the contender that blocks me, the one that would block me without
+// that, and so on.
+func nearest(rule Rule, queue []events.Name, me events.Name) (n neighbours) {
+	for i := range n {
+		blockers := rule.Blockers(queue, me)
+		if len(blockers) == 0 {
+			break
+		}
+		n[i] = blockers[0]
+		me.Seq = n[i].Seq // whoever bears the same number is left out, and is found by a listing
+	}
+	return n
+}
+
+// replaceable tells whether the contender's place may be taken by another without
+// anything that those behind could see. The owner of a write node may trade it for a
+// read node that bears the same number, our own as well as Curator's: 1. W holds, and
+// B behind it has listed W alone; 2. W creates its read node, and deletes its write
+// node; 3. B hears that the only one ahead is gone, and would enter beside the reader.
+func replaceable(n events.Name) bool { return n.Kind == events.KindWrite }
+
 // usable tells whether the numbers in the queue say who is first: all are in the
 // range that servers hand out once and in order, and nobody else bears mine.
 func usable(queue []events.Name, me events.Name) bool {

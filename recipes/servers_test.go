@@ -8,12 +8,9 @@ func (e *environment) do(w *world, s step) {
 	case stepStart:
 		cl.told |= toldStart
 		e.feed(w, c, input{kind: inStarted, flag: cl.flags})
-	case stepExecute:
-		i := e.executes(cl)
-		if s.node > 0 {
-			i = int(s.node) - 1
-		}
-		e.execute(w, c, i)
+	case stepExecute, stepExecutePlain:
+		i, part := e.picked(cl, s)
+		e.execute(w, c, i, part, s.kind == stepExecutePlain)
 	case stepAnswer:
 		i := cl.find(executed)
 		if s.node > 0 {
@@ -41,7 +38,7 @@ func (e *environment) do(w *world, s step) {
 		w.raise(c)
 		bit := cl.discard & -cl.discard
 		cl.discard &^= bit
-		w.commit(w.past[0] &^ bit)
+		w.without(bit)
 		w.raise(c)
 	case stepRelease:
 		cl.told |= toldWithdrawn
@@ -50,12 +47,6 @@ func (e *environment) do(w *world, s step) {
 		w.left.withdraw--
 		cl.told |= toldWithdrawn
 		e.feed(w, c, input{kind: inWithdrawn, arg: uint8(WhyContext)})
-	case stepForeignLeaves, stepForeignGivesUp:
-		f := w.foreigners()
-		w.commit(w.past[0] &^ (f & -f))
-	case stepForeignJoins:
-		w.left.foreign--
-		w.create(node{owner: foreign})
 	case stepCut:
 		w.left.cut--
 		e.cut(w, c)
@@ -68,15 +59,15 @@ func (e *environment) do(w *world, s step) {
 		w.end(c)
 	case stepKill:
 		w.left.kill--
-		w.byHand |= w.mine(c, cl.epoch)
+		w.byHand |= w.mine(c, cl.epoch) & e.proven(w)
 		w.end(c)
 	case stepRemove:
 		w.left.remove--
-		w.byHand |= 1 << s.node
-		w.commit(w.past[0] &^ (1 << s.node))
+		w.byHand |= 1 << s.node & e.proven(w)
+		w.without(1 << s.node)
 		for c := range w.clients {
-			if cl := &w.clients[c]; e.clings && cl.conn == connDown && cl.holds() && e.own[cl.machine] == s.node {
-				cl.owed = true
+			if cl := &w.clients[c]; e.clings && cl.conn == connDown && cl.holds() && e.traits[cl.machine].own == s.node {
+				cl.told |= toldOwed
 			}
 		}
 	case stepRefuse:
@@ -87,72 +78,82 @@ func (e *environment) do(w *world, s step) {
 		cl.lease = true // by a ping, or by what others send in the same session
 	case stepGhost:
 		r := &cl.requests[e.ghosts(cl)]
-		id := w.create(node{owner: s.client + 1, epoch: cl.epoch, attempt: r.arg})
+		id := w.create(node{owner: s.client + 1, epoch: cl.epoch, attempt: r.arg}, 0)
 		r.status, r.own = executed, id+1
 		w.raise(c)
+	default:
+		e.outside(w, s)
+	}
+}
+
+// outside carries out a step of somebody who is none of the clients.
+func (e *environment) outside(w *world, s step) {
+	switch s.kind {
+	case stepLeaves, stepGivesUp:
+		w.without(1 << s.node)
+	case stepLeavesFloor:
+		w.commit(w.past[0]&^(1<<s.node), w.dirs[0].with(dataFloor+directory(s.node)))
+	case stepForeignJoins:
+		w.left.foreign--
+		if w.dirs[0] == 0 {
+			w.born(false)
+		}
+		w.create(node{owner: foreign}, 0)
+	case stepGuestJoins:
+		w.left.guest--
+		if w.dirs[0] == 0 {
+			w.born(true)
+		}
+		var data directory
+		if w.dirs[0].ours() {
+			data = dataMarker
+		}
+		w.create(node{owner: guest}, data)
+	case stepDowngrade:
+		w.nodes[0] = node{owner: foreign}
+		w.commit(w.past[0]|1, w.dirs[0])
+	case stepReap:
+		w.left.reap--
+		w.commit(0, 0)
+	case stepChange:
+		w.left.change--
+		w.commit(w.past[0], w.dirs[0].with(dataTheirs))
+	default: // a client's step
 	}
 }
 
 // end is the leader's end of a session: one transaction for all of its nodes.
 func (w *world) end(c int) {
-	w.commit(w.past[0] &^ w.mine(c, w.clients[c].epoch))
+	w.without(w.mine(c, w.clients[c].epoch))
 	w.clients[c].closed = 1
+}
+
+// proven returns the nodes of those who hold, or to whom it is on its way that they
+// may. If one of these is taken away by hand, its owner cannot know yet.
+func (e *environment) proven(w *world) uint8 {
+	var mask uint8
+	for c := range w.clients {
+		cl := &w.clients[c]
+		if own := e.traits[cl.machine].own; cl.holds() && own != noNode {
+			mask |= 1 << own
+		}
+		for _, r := range cl.requests {
+			switch {
+			case r.flags&reqFirst == 0:
+			case Op(r.op) == OpCreate:
+				mask |= 1 << (r.own - 1)
+			default:
+				mask |= 1 << r.arg
+			}
+		}
+	}
+	return mask
 }
 
 // raise brings the replica of a client up to the leader, as its writes do.
 func (w *world) raise(c int) {
 	for w.clients[c].lag > 0 {
 		w.catchUp(c)
-	}
-}
-
-// execute lets a server execute a request. Reads see the client's replica.
-func (e *environment) execute(w *world, c, i int) {
-	cl := &w.clients[c]
-	zombie := cl.conn != connUp
-	r := &cl.requests[i]
-	bit := uint8(1) << (r.arg & 7)
-	switch Op(r.op) {
-	case OpCreate:
-		r.own = 1 + w.create(node{owner: uint8(c) + 1, epoch: cl.epoch, attempt: r.arg})
-	case OpClaim:
-		switch {
-		case w.past[0]&bit == 0:
-			r.flags |= reqMissing
-		case w.past[0]&(bit-1) == 0:
-			r.flags |= reqFirst
-		}
-	case OpDelete:
-		if w.past[0]&bit != 0 {
-			w.commit(w.past[0] &^ bit)
-		}
-	default: // a read, for which see below
-	}
-	if zombie {
-		*r = request{op: r.op, status: lost, epoch: r.epoch, arg: r.arg}
-		return
-	}
-	if r.write() {
-		w.raise(c)
-	}
-	r.status, r.age = executed, cl.lag
-	view := w.past[cl.lag]
-	switch Op(r.op) {
-	case OpList:
-		r.mask = view
-		for id, n := range w.nodes {
-			if r.arg != 0 && n.owner == uint8(c)+1 && n.attempt == r.arg && view&(1<<id) != 0 {
-				r.own = uint8(id) + 1 | n.epoch<<4
-			}
-		}
-	case OpWatch:
-		if view&bit != 0 {
-			cl.armed |= bit
-		} else {
-			cl.fired |= bit
-		}
-		cl.drop(i)
-	default: // a write
 	}
 }
 
@@ -165,6 +166,10 @@ func (e *environment) answer(w *world, c, i int) {
 	if r.write() && r.flags&(reqStale|reqRefused) == 0 && r.epoch == cl.epoch {
 		cl.lease = true
 	}
+	var fresh uint8
+	if cl.lease {
+		fresh = flagFresh
+	}
 	in := input{epoch: r.epoch, arg: r.op, own: noNode}
 	e.proof = 0
 	switch {
@@ -175,14 +180,28 @@ func (e *environment) answer(w *world, c, i int) {
 		}
 	case Op(r.op) == OpCreate:
 		in = input{kind: inCreated, epoch: r.epoch, arg: r.own - 1}
+		if r.flags&reqStands != 0 {
+			in.flag = flagAlone | fresh
+		}
+		if r.flags&reqFirst != 0 {
+			e.proof = r.own
+		}
 	case Op(r.op) == OpList:
 		in = input{kind: inListed, epoch: r.epoch, mask: r.mask, own: r.own}
-	case Op(r.op) == OpClaim && r.flags&reqMissing != 0:
+	case r.flags&reqMissing != 0:
 		in.kind, in.flag = inRefused, 1
 	case Op(r.op) == OpClaim:
-		in = input{kind: inClaimed, epoch: r.epoch}
-		if cl.lease {
-			in.flag = 1
+		in = input{kind: inClaimed, epoch: r.epoch, flag: fresh}
+		if r.flags&reqFirst != 0 {
+			e.proof = r.arg + 1
+		}
+	case Op(r.op) == OpAdvance:
+		in = input{kind: inAdvanced, epoch: r.epoch, flag: fresh}
+		if r.flags&reqFloor != 0 {
+			in.flag |= flagFloor
+		}
+		if r.flags&reqStands != 0 {
+			in.flag |= flagStands
 		}
 		if r.flags&reqFirst != 0 {
 			e.proof = r.arg + 1
@@ -226,7 +245,14 @@ func (cl *client) lose(s status) {
 func (e *environment) cut(w *world, c int) {
 	cl := &w.clients[c]
 	cl.conn, cl.lag = connDown, 0
-	cl.lose(executed)
+	if !e.late {
+		cl.lose(executed)
+	}
+	for _, r := range cl.requests {
+		if r.status == executed {
+			cl.seen = min(cl.seen, r.age) // it has come, and is only delivered late
+		}
+	}
 	for i := 0; i < maxRequests && cl.requests[i].op != 0; {
 		if Op(cl.requests[i].op) == OpWatch {
 			cl.drop(i)
@@ -247,6 +273,11 @@ func (e *environment) cut(w *world, c int) {
 // sent on the old connection is executed no more.
 func (e *environment) reconnect(w *world, c int) {
 	cl := &w.clients[c]
+	for i := range cl.requests {
+		if r := &cl.requests[i]; e.late && r.status == sent && Op(r.op) == OpAdvance {
+			r.status = parked // a part of it was sent late, too, and finds the new connection
+		}
+	}
 	cl.lose(sent)
 	for i := range cl.requests {
 		if cl.requests[i].status == parked {
@@ -262,6 +293,7 @@ func (e *environment) reconnect(w *world, c int) {
 // expired tells a client the end of its session.
 func (e *environment) expired(w *world, c int) {
 	cl := &w.clients[c]
+	cl.lose(executed)
 	cl.lose(sent)
 	cl.lose(parked)
 	cl.armed, cl.fired, cl.conn, cl.seen = 0, 0, connNone, 0

@@ -8,17 +8,21 @@ func (e *environment) stepText(w *world, s step, name rune) string {
 	switch s.kind {
 	case stepStart:
 		return fmt.Sprintf("%c asks for the lock", name)
-	case stepExecute:
-		i := e.executes(cl)
-		if s.node > 0 {
-			i = int(s.node) - 1
-		}
+	case stepExecute, stepExecutePlain:
+		i, part := e.picked(cl, s)
 		r := cl.requests[i]
+		what := Op(r.op).String()
+		if part != 0 {
+			what = [...]string{partFloor: "the reading of the floor", partWatch: "the watch", partClaim: "the claim"}[part] + " of " + what
+		}
+		if s.kind == stepExecutePlain {
+			what += ", without the directory's data,"
+		}
 		where := ""
-		if cl.conn == connUp && !r.write() {
+		if cl.conn == connUp && (!r.write() || part == partFloor || part == partWatch) {
 			where = fmt.Sprintf(" %d behind", cl.lag)
 		}
-		return fmt.Sprintf("a server executes %v of %c%s", Op(r.op), name, where)
+		return fmt.Sprintf("a server executes %v of %c%s", what, name, where)
 	case stepAnswer:
 		return fmt.Sprintf("the answer reaches %c", name)
 	case stepFail:
@@ -39,12 +43,22 @@ func (e *environment) stepText(w *world, s step, name rune) string {
 		return fmt.Sprintf("a node that %c left behind is deleted", name)
 	case stepRelease:
 		return fmt.Sprintf("%c releases", name)
-	case stepForeignLeaves:
-		return "the foreign holder leaves"
-	case stepForeignGivesUp:
-		return "the foreign contender gives up"
+	case stepLeaves:
+		return fmt.Sprintf("somebody outside, who holds with #%d, leaves", s.node)
+	case stepLeavesFloor:
+		return fmt.Sprintf("a guest, who holds with #%d, leaves with a floor", s.node)
+	case stepGivesUp:
+		return fmt.Sprintf("somebody outside gives up with #%d", s.node)
 	case stepForeignJoins:
 		return fmt.Sprintf("a foreign contender joins as #%d", w.next)
+	case stepGuestJoins:
+		return fmt.Sprintf("a guest joins as #%d", w.next)
+	case stepDowngrade:
+		return "the foreign writer makes its read node #0"
+	case stepReap:
+		return "the directory is reaped"
+	case stepChange:
+		return "somebody overwrites the directory's data"
 	case stepWithdraw:
 		return fmt.Sprintf("%c gives up", name)
 	case stepCut:

@@ -22,19 +22,26 @@ const (
 
 type world struct {
 	clients [maxClients]client
-	nodes   [maxNodes]node // in the order of creation; zeroed when no replica has it any more
-	past    [maxLag + 1]uint8
-	next    uint8 // the index of the next node
-	byHand  uint8 // nodes that somebody took away by hand
-	token   uint8 // 1 + the node of the newest grant
+	nodes   [maxNodes]node        // in the order of creation; zeroed when no replica has it any more
+	past    [maxLag + 1]uint8     // which of them exist at the leader, and did one transaction before, and so on
+	dirs    [maxLag + 1]directory // the directory then
+	next    uint8                 // the index of the next node
+	births  uint8                 // how many directories there have been
+	base    uint8                 // the index of the first node of this one
+	byHand  uint8                 // nodes that somebody took away by hand
+	token   uint8                 // 1 + the node of the newest grant
 	left    budget
 	fill    [2]uint8
 }
 
-// A node belongs to a client's session, or to a foreign contender.
+// A node belongs to a client's session, or to a contender outside.
 type node struct{ owner, epoch, attempt uint8 }
 
-const foreign = 0xf // as an owner; others are client + 1
+// Owners are client + 1, or one of these.
+const (
+	guest   = 0xe + iota // a contender of ours who is none of the clients
+	foreign              // one of another library
+)
 
 // A budget says how many faults of each kind may still happen.
 type budget struct {
@@ -46,6 +53,9 @@ type budget struct {
 	withdraw uint8 // a caller gives up before the grant
 	foreign  uint8 // another library's contender joins
 	refuse   uint8 // the server turns a request down
+	guest    uint8 // a contender of ours joins, of which no more is seen
+	reap     uint8 // the directory is removed while it is empty
+	change   uint8 // somebody overwrites the directory's data
 }
 
 type client struct {
@@ -62,7 +72,7 @@ type client struct {
 	armed    uint8 // watches at the replica
 	fired    uint8 // watches that have fired and are not delivered
 	discard  uint8 // nodes left behind that are still to be removed
-	owed     bool  // the node it holds was deleted while it had no connection
+	knows    knowledge
 }
 
 type conn uint8
@@ -79,6 +89,7 @@ const (
 	toldGrant
 	toldLost
 	toldFinish
+	toldOwed // nothing yet: the node it holds was deleted while it had no connection
 )
 
 // A request is under way from the machine's effect to the answer's delivery.
@@ -87,8 +98,8 @@ type request struct {
 	status status
 	epoch  uint8
 	arg    uint8 // attempt or node
-	mask   uint8 // List: the answer
-	own    uint8 // List: the answer, as input.own; Create: index + 1
+	mask   uint8 // List: the answer; Advance: the parts that are done
+	own    uint8 // List: the answer, as input.own; Create: index + 1; Advance: the blocker, and the next one << 4
 	age    uint8 // transactions that the answer is behind the leader, at most maxLag
 	flags  uint8
 }
@@ -105,13 +116,33 @@ const (
 const (
 	reqBarrier uint8 = 1 << iota
 	reqStale         // T passed since it was sent
-	reqFirst         // Claim: nobody older existed at the leader
-	reqMissing       // Claim: the own node did not
+	reqFirst         // Create, Claim, Advance: nobody older existed at the leader
+	reqMissing       // Claim, Advance: the own node did not
 	reqRefused
+	reqFloor  // Advance: the floor names the blocker; Delete: one is to be written
+	reqStands // Advance: the next one exists; Create: nobody else does
+	reqHalf   // Create, Delete: done but for what a seeded bug does apart
 )
 
+// The parts of an Advance, which may be executed in any order.
+const (
+	partFloor uint8 = iota + 1
+	partWatch
+	partClaim
+)
+
+const allParts uint8 = 1<<partFloor | 1<<partWatch | 1<<partClaim
+
+// write tells whether the answer needs the leader.
 func (r request) write() bool {
-	return Op(r.op) == OpCreate || Op(r.op) == OpClaim || Op(r.op) == OpDelete || r.flags&reqBarrier != 0
+	op := Op(r.op)
+	return op == OpCreate || op == OpClaim || op == OpDelete || op == OpAdvance || r.flags&reqBarrier != 0
+}
+
+// read tells whether the answer depends on how far the replica is.
+func (r request) read() bool {
+	op := Op(r.op)
+	return op == OpWatch || op == OpAdvance || op == OpList && r.flags&reqBarrier == 0
 }
 
 // push appends a request; false if there is no room.
@@ -173,26 +204,30 @@ func (w *world) mine(c int, epoch uint8) uint8 {
 	return mask & w.past[0]
 }
 
-// foreigners returns the foreign contenders that exist at the leader.
-func (w *world) foreigners() uint8 {
+// outsiders returns the contenders outside that exist at the leader.
+func (w *world) outsiders() uint8 {
 	var mask uint8
 	for i, n := range w.nodes {
-		if n.owner == foreign {
+		if n.owner >= guest {
 			mask |= 1 << i
 		}
 	}
 	return mask & w.past[0]
 }
 
+// without is one transaction that removes nodes.
+func (w *world) without(nodes uint8) { w.commit(w.past[0]&^nodes, w.dirs[0]) }
+
 // commit is one transaction at the leader.
-func (w *world) commit(alive uint8) {
+func (w *world) commit(alive uint8, dir directory) {
 	for c := range w.clients {
 		if w.clients[c].lag == maxLag {
 			w.catchUp(c)
 		}
 	}
 	copy(w.past[1:], w.past[:])
-	w.past[0] = alive
+	copy(w.dirs[1:], w.dirs[:])
+	w.past[0], w.dirs[0] = alive, dir
 	for c := range w.clients {
 		cl := &w.clients[c]
 		if cl.conn == connUp {
@@ -219,15 +254,20 @@ func (w *world) catchUp(c int) {
 	cl.fired |= gone
 }
 
-// create makes a node. It panics when the world is too small for its budget.
-func (w *world) create(n node) uint8 {
+// create makes a node, and sets the directory's data if there is any given. It panics
+// when the world is too small for its budget.
+func (w *world) create(n node, data directory) uint8 {
 	if w.next == maxNodes {
 		panic("more nodes than this world has room for")
 	}
 	id := w.next
 	w.next++
 	w.nodes[id] = n
-	w.commit(w.past[0] | 1<<id)
+	dir := w.dirs[0]
+	if data != 0 {
+		dir = dir.with(data)
+	}
+	w.commit(w.past[0]|1<<id, dir)
 	return id
 }
 
@@ -235,46 +275,6 @@ func (w *world) create(n node) uint8 {
 type permutation [maxClients]uint8
 
 var identity = permutation{0, 1, 2}
-
-// normalise forgets what can have no influence any more.
-func (w *world) normalise(it *interpreter) {
-	var owns uint8
-	need := uint8(0)
-	for c := range w.clients {
-		cl := &w.clients[c]
-		cl.discard &= w.past[0]
-		if it.machines[cl.machine].state == Over && cl.requests[0].op == 0 && cl.discard == 0 {
-			*cl = client{machine: machineOver, flags: cl.flags, told: cl.told & toldFinish, lease: true}
-			continue
-		}
-		if own := it.own[cl.machine]; own != noNode {
-			owns |= 1 << own
-		}
-		if cl.conn != connUp {
-			cl.lag = 0
-		}
-		if cl.conn == connNone || cl.conn == connUp && w.left.cut == 0 {
-			cl.seen = 0 // only a new connection asks for it
-		}
-		if w.left.lapse == 0 && w.left.expire == 0 && !cl.stale() {
-			cl.lease = true // nobody will ask any more
-		}
-		need = max(need, cl.lag, cl.seen)
-	}
-	w.byHand &= owns
-	exist := w.past[0]
-	for i := range w.past {
-		if uint8(i) > need {
-			w.past[i] = 0
-		}
-		exist |= w.past[i]
-	}
-	for i := range w.nodes {
-		if exist&(1<<i) == 0 {
-			w.nodes[i] = node{}
-		}
-	}
-}
 
 // sort brings clients that differ by name only into one order.
 func (w *world) sort() permutation {
@@ -293,7 +293,7 @@ func (w *world) sort() permutation {
 		inverse[c] = uint8(i)
 	}
 	for i := range w.nodes {
-		if o := w.nodes[i].owner; o != 0 && o != foreign {
+		if o := w.nodes[i].owner; o != 0 && o < guest {
 			w.nodes[i].owner = inverse[o-1] + 1
 		}
 	}

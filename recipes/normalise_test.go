@@ -1,0 +1,148 @@
+package recipes
+
+// What brings a world into its normal form: whatever can have no influence any more
+// is forgotten, so that worlds that have the same future are the same.
+
+// normalise forgets what can have no influence any more.
+func (e *environment) normalise(w *world) {
+	var owns uint8
+	var asked uint8 // nodes that the floor may yet be compared with
+	need := uint8(0)
+	for c := range w.clients {
+		cl := &w.clients[c]
+		cl.discard &= w.past[0]
+		if cl.told&(toldGrant|toldFinish) != toldGrant {
+			cl.told &^= toldOwed
+		}
+		if !e.whole {
+			e.simplify(w, c)
+		}
+		t := &e.traits[cl.machine]
+		if t.state == Over && cl.requests[0].op == 0 && cl.discard == 0 {
+			*cl = client{machine: machineOver, flags: cl.flags, told: cl.told & toldFinish, lease: true}
+			continue
+		}
+		if t.own != noNode {
+			owns |= 1 << t.own
+		}
+		asked |= t.older
+		if cl.conn != connUp {
+			cl.lag = 0
+		}
+		if cl.conn == connNone || cl.conn == connUp && w.left.cut == 0 {
+			cl.seen = 0 // only a new connection asks for it
+		}
+		if w.left.lapse == 0 && w.left.expire == 0 && !cl.stale() {
+			cl.lease = true // nobody will ask any more
+		}
+		need = max(need, cl.lag, cl.seen)
+		for _, r := range cl.requests {
+			switch {
+			case Op(r.op) == OpList:
+				asked |= r.mask
+			case Op(r.op) == OpCreate && r.own != 0:
+				owns |= 1 << (r.own - 1) // which the answer may grant
+			}
+		}
+	}
+	w.byHand &= owns
+	exist := w.past[0]
+	for i := range w.past {
+		if uint8(i) > need {
+			w.past[i], w.dirs[i] = 0, 0
+		}
+		exist |= w.past[i]
+	}
+	for i := range w.nodes {
+		if exist&(1<<i) == 0 {
+			w.nodes[i] = node{}
+		}
+	}
+	if e.shell != 0 {
+		return
+	}
+	w.base = 0 // only the seeded bugs count from there
+	// A floor that names a node which nobody remembers, and which nobody can list any
+	// more, is no better than none.
+	asked |= exist
+	for i, d := range w.dirs {
+		if f := d.floor(); f != noNode && asked&(1<<f) == 0 {
+			w.dirs[i] = d.with(dataMarker)
+		}
+	}
+}
+
+// simplify forgets what a client's machine will not listen to. It rests on what
+// TestAnyInputInAnyState holds, so seeded bugs are explored without it. Nothing
+// that another client, the leader or the caller could notice is left out: what goes
+// are steps after which all is as before but for themselves.
+func (e *environment) simplify(w *world, c int) {
+	cl := &w.clients[c]
+	t := &e.traits[cl.machine]
+	if cl.requests[0].op != 0 || cl.armed|cl.fired != 0 {
+		e.unheard(cl, t)
+	}
+	switch t.state {
+	case Held, Lapsed, Releasing, Over:
+		// The next that is asked is a write, if anything; after it nothing is read
+		// but the own watch that is under way.
+		if !cl.reads() {
+			cl.lag, cl.seen = 0, 0
+		}
+	case Creating, Recovering, Claiming:
+		// A write will bring the replica up to date, unless it has been executed: then
+		// the replica may fall behind again before the answer comes.
+		if !cl.reads() && cl.find(executed) < 0 {
+			cl.lag, cl.seen = 0, 0
+		}
+	default: // what it is told next depends on its replica
+	}
+}
+
+// reads tells whether the client sees how far its replica is, or will: through a watch, or
+// an answer under way.
+func (cl *client) reads() bool {
+	if cl.armed|cl.fired != 0 {
+		return true
+	}
+	for i := range cl.requests {
+		if cl.requests[i].op != 0 && cl.requests[i].read() {
+			return true
+		}
+	}
+	return false
+}
+
+// unheard drops watches and requests whose news the machine will not listen to.
+//
+//   - News that a request of a past epoch had an unknown outcome changes nothing,
+//     unless it may still be executed.
+//   - A machine that is releasing waits for its delete alone, one that is over for
+//     nothing.
+//   - One that holds listens to the end of its own node.
+func (e *environment) unheard(cl *client, t *traits) {
+	hears := uint8(0xff)
+	switch t.state {
+	case Releasing, Over:
+		hears = 0
+	case Held, Lapsed:
+		hears = 1 << (t.own & 7)
+	default:
+	}
+	cl.armed &= hears
+	cl.fired &= hears
+	for i := 0; i < maxRequests && cl.requests[i].op != 0; {
+		r := &cl.requests[i]
+		op := Op(r.op)
+		switch {
+		case op == OpCreate && (e.ghost || r.status != lost || r.epoch == t.epoch):
+			i++
+		case r.status == lost && r.epoch != t.epoch,
+			hears == 0 && (op != OpDelete || t.state == Over),
+			op == OpWatch && hears&(1<<(r.arg&7)) == 0:
+			cl.drop(i)
+		default:
+			i++
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package recipes
+
+// What servers do about requests.
+
+// execute lets a server execute a request, or a part of it. Reads see the client's
+// replica.
+func (e *environment) execute(w *world, c, i int, part uint8, plain bool) {
+	cl := &w.clients[c]
+	zombie := cl.conn != connUp
+	r := &cl.requests[i]
+	done := true
+	bit := uint8(1) << (r.arg & 7)
+	switch Op(r.op) {
+	case OpCreate:
+		done = e.executeCreate(w, c, r, zombie, plain)
+	case OpClaim:
+		w.claim(r)
+	case OpDelete:
+		done = e.executeDelete(w, cl, r, plain)
+	case OpAdvance:
+		done = !zombie && e.executeAdvance(w, c, r, part, plain)
+	default: // a read, for which see below
+	}
+	if zombie {
+		*r = request{op: r.op, status: lost, epoch: r.epoch, arg: r.arg}
+		return
+	}
+	if Op(r.op) != OpAdvance && r.write() {
+		w.raise(c)
+	}
+	if !done {
+		return
+	}
+	r.status, r.age = executed, cl.lag
+	view := w.past[cl.lag]
+	switch Op(r.op) {
+	case OpList:
+		r.mask = view
+		for id, n := range w.nodes {
+			if r.arg != 0 && n.owner == uint8(c)+1 && n.attempt == r.arg && view&(1<<id) != 0 {
+				r.own = uint8(id) + 1 | n.epoch<<4
+			}
+		}
+		e.learn(cl, w.dirs[cl.lag], cl.knows.ours() != w.dirs[cl.lag].identity())
+	case OpWatch:
+		if view&bit != 0 {
+			cl.armed |= bit
+		} else {
+			cl.fired |= bit
+		}
+		cl.drop(i)
+	default: // a write
+	}
+}
+
+// claim checks a request's own node at the leader.
+func (w *world) claim(r *request) {
+	bit := uint8(1) << (r.arg & 7)
+	switch {
+	case w.past[0]&bit == 0:
+		r.flags |= reqMissing
+	case w.past[0]&(bit-1) == 0:
+		r.flags |= reqFirst
+	}
+}
+
+// executeCreate makes the directory if there is none, and at the next call the node;
+// with a marker if the client takes the directory for one of ours. The answer to
+// that tells whether the node is alone.
+func (e *environment) executeCreate(w *world, c int, r *request, zombie, plain bool) (done bool) {
+	cl := &w.clients[c]
+	switch {
+	case r.flags&reqHalf != 0: // the seeded bug: it counts now
+		if view := w.past[cl.lag]; view&(view-1) == 0 && view != 0 {
+			r.flags |= reqStands
+		}
+		r.flags &^= reqHalf
+		return true
+	case w.dirs[0] == 0 && zombie:
+		return true // and nobody hears that there is no directory
+	case w.dirs[0] == 0:
+		w.born(true)
+		id := w.dirs[0].identity()
+		cl.knows = knows(id, id)
+		return false
+	}
+	first := w.past[0] == 0
+	var data directory
+	if !plain && e.writes(w, cl) {
+		data = dataMarker
+	}
+	known := cl.knows.ours() == w.dirs[0].identity()
+	r.own = 1 + w.create(node{owner: uint8(c) + 1, epoch: cl.epoch, attempt: r.arg}, data)
+	if first {
+		r.flags |= reqFirst
+	}
+	switch {
+	case e.shell == shellCounts && !zombie:
+		r.flags |= reqHalf
+		return false
+	case data == 0 || zombie:
+	default:
+		if first && known {
+			r.flags |= reqStands
+		}
+		e.learn(cl, w.dirs[0], false)
+	}
+	return true
+}
+
+// executeDelete removes the own node, and leaves a floor if it should and the client
+// takes the directory for one of ours.
+func (e *environment) executeDelete(w *world, cl *client, r *request, plain bool) (done bool) {
+	bit := uint8(1) << (r.arg & 7)
+	floor := dataFloor + directory(r.arg)
+	if e.shell == shellNumbers {
+		floor = dataFloor + directory(w.numberOf(r.arg))
+	}
+	switch {
+	case r.flags&reqHalf != 0: // the seeded bug: it writes the floor now
+		r.flags &^= reqHalf
+		if w.dirs[0] != 0 {
+			w.commit(w.past[0], w.dirs[0].with(floor))
+		}
+	case w.past[0]&bit == 0:
+	case plain && e.shell == shellGivesUp:
+	case r.flags&reqFloor == 0, plain:
+		w.without(bit)
+	case e.shell == shellApart || e.shell == shellNumbers:
+		w.without(bit)
+		r.flags |= reqHalf
+		return false
+	case e.writes(w, cl):
+		w.commit(w.past[0]&^bit, w.dirs[0].with(floor))
+	default:
+		w.without(bit)
+	}
+	return true
+}
+
+// executeAdvance does one part, and reports whether it was the last.
+func (e *environment) executeAdvance(w *world, c int, r *request, part uint8, plain bool) (done bool) {
+	cl := &w.clients[c]
+	for part == 0 || r.mask&(1<<part) != 0 {
+		part++ // whichever has not been done
+	}
+	r.mask |= 1 << part
+	switch part {
+	case partFloor:
+		d := w.dirs[cl.lag]
+		if !plain && e.floorIs(w, d, r.own&0xf) {
+			r.flags |= reqFloor
+		}
+		e.learn(cl, d, true)
+	case partWatch:
+		if bit := uint8(1) << (r.own >> 4); w.past[cl.lag]&bit != 0 {
+			r.flags |= reqStands
+			if e.shell != shellUnwatched {
+				cl.armed |= bit
+			}
+		}
+	case partClaim:
+		w.claim(r)
+		w.raise(c)
+	}
+	return r.mask == allParts
+}

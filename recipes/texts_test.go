@@ -1,0 +1,125 @@
+package recipes
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// Inputs and effects in words, for transcripts and traces.
+
+// short leaves the leading zeros of a node's number out.
+func short(node string) string {
+	if name, ok := events.ParseName(node); ok {
+		return fmt.Sprintf("#%d", name.Seq)
+	}
+	return fmt.Sprintf("%q", node)
+}
+
+func effectText(e Effect) string {
+	switch e := e.(type) {
+	case Create:
+		return fmt.Sprintf("create attempt %d", e.Attempt)
+	case List:
+		if e.Barrier {
+			return "barrier, list"
+		}
+		return "list"
+	case Watch:
+		return "watch " + short(e.Node)
+	case Claim:
+		return "claim " + short(e.Node)
+	case Advance:
+		return fmt.Sprintf("advance %s past %s to %s", short(e.Node), short(e.Past), short(e.Next))
+	case Delete:
+		if e.Floor {
+			return "delete " + short(e.Node) + " with a floor"
+		}
+		return "delete " + short(e.Node)
+	case Discard:
+		return "discard " + short(e.Node)
+	case Grant:
+		return fmt.Sprintf("GRANT %s token %d", short(e.Node), e.Token)
+	case Lose:
+		return fmt.Sprintf("LOST %q", e.Reason.String())
+	case Queue:
+		return fmt.Sprintf("QUEUED behind %d", e.Ahead)
+	case Requeue:
+		return "REQUEUED"
+	case Finish:
+		return fmt.Sprintf("END %q", e.Why.String())
+	default:
+		return fmt.Sprintf("%T", e)
+	}
+}
+
+func inputText(in Input) string {
+	switch in := in.(type) {
+	case Started:
+		text := "Started"
+		if in.Try {
+			text += " try"
+		}
+		if in.Keep {
+			text += " keep"
+		}
+		if in.Strict {
+			text += " strict"
+		}
+		return text
+	case Withdrawn:
+		return fmt.Sprintf("Withdrawn %q", in.Why.String())
+	case Opened:
+		return fmt.Sprintf("Opened epoch %d", in.Epoch)
+	case Gone:
+		return "Gone " + short(in.Node)
+	case Created:
+		text := "Created " + short(in.Node.Text)
+		if in.Alone {
+			text += " alone"
+			if !in.Fresh {
+				text += ", too late"
+			}
+		}
+		return text
+	case Listed:
+		var queue []string
+		for _, n := range in.Queue {
+			queue = append([]string{short(n.Text)}, queue...)
+		}
+		text := "Listed [" + strings.Join(queue, " ") + "]"
+		if in.Own == (Own{}) {
+			return text + " own not found"
+		}
+		return text + " own " + short(in.Own.Name.Text)
+	case Claimed:
+		if in.Fresh {
+			return "Claimed"
+		}
+		return "Claimed, too late"
+	case Advanced:
+		text := "Advanced: neither"
+		switch {
+		case in.Floor && in.Stands:
+			text = "Advanced: floor, stands"
+		case in.Floor:
+			text = "Advanced: floor"
+		case in.Stands:
+			text = "Advanced: stands"
+		}
+		if !in.Fresh {
+			text += ", too late"
+		}
+		return text
+	case Refused:
+		if in.Missing {
+			return fmt.Sprintf("Refused %v: no node", in.Op)
+		}
+		return fmt.Sprintf("Refused %v", in.Op)
+	case Unknown:
+		return fmt.Sprintf("Unknown %v", in.Op)
+	default:
+		return strings.TrimPrefix(fmt.Sprintf("%T", in), "recipes.")
+	}
+}

@@ -1,0 +1,96 @@
+package recipes
+
+import (
+	"testing"
+
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// queueOf returns a machine that waits behind so many, and its node.
+func queueOf(t *testing.T, ahead int) (m Machine, own events.Name) {
+	t.Helper()
+	own = contender(int64(ahead))
+	l := Listed{Epoch: 1, Own: Own{Name: own, Owner: 77, Token: 500}}
+	for i := range ahead + 1 {
+		l.Queue = append(l.Queue, contender(int64(i)))
+	}
+	m = NewMachine(Mutex{})
+	for _, in := range []Input{opened, Started{}, Created{Epoch: 1, Node: own}, l} {
+		m, _ = m.Step(in)
+	}
+	if m.State() != Waiting {
+		t.Fatalf("behind %d: %v", ahead, m.State())
+	}
+	return m, own
+}
+
+// TestWaiterWalksBack: everybody ahead gives up, the nearest first. As far as the
+// waiter remembers it asks for the next one, then it lists; and it claims as soon as
+// it is sure that nobody is left.
+func TestWaiterWalksBack(t *testing.T) {
+	for ahead := 1; ahead <= remembered+2; ahead++ {
+		m, own := queueOf(t, ahead)
+		for gone := ahead - 1; ; gone-- {
+			var effects []Effect
+			m, effects = m.Step(Gone{1, contender(int64(gone)).Text})
+			if len(effects) != 1 {
+				t.Fatalf("behind %d, without #%d: %v", ahead, gone, effects)
+			}
+			walked := ahead - 1 - gone
+			var want Effect = Advance{Epoch: 1, Node: own.Text, Past: contender(int64(gone)).Text, Next: contender(int64(gone - 1)).Text}
+			switch {
+			case gone == 0 && walked < remembered:
+				want = Claim{Epoch: 1, Node: own.Text}
+			case walked == remembered-1:
+				want = List{Epoch: 1, Attempt: 1}
+			}
+			if effects[0] != want {
+				t.Fatalf("behind %d, without #%d: %s, want %s", ahead, gone, effectText(effects[0]), effectText(want))
+			}
+			if m.State() != Advancing {
+				break
+			}
+			m, effects = m.Step(Advanced{Epoch: 1, Stands: true})
+			if m.State() != Waiting || len(effects) > 0 {
+				t.Fatalf("behind %d, with #%d: %v %v", ahead, gone-1, m.State(), effects)
+			}
+		}
+	}
+}
+
+// TestHolderRemembersNobody: what a machine remembers of others is only what it may
+// still ask for, so that locks that are held for long keep no queues in memory.
+func TestHolderRemembersNobody(t *testing.T) {
+	for name, inputs := range situations() {
+		m := machineAfter(inputs)
+		if m.State() != Waiting && m.State() != Advancing && (m.older != neighbours{} || m.ahead != 0) {
+			t.Errorf("%s: %v", name, m.older)
+		}
+	}
+}
+
+func TestNearestFollowsTheRule(t *testing.T) {
+	twin := events.Name{Text: "twin-lock-0000000004", Kind: events.KindLock, Seq: 4}
+	for _, c := range []struct {
+		queue []events.Name
+		want  neighbours
+	}{
+		{nil, neighbours{}},
+		{[]events.Name{ours, later}, neighbours{}},
+		{[]events.Name{ahead3, ours, ahead4}, neighbours{ahead4, ahead3}},
+		{[]events.Name{ahead4, twin, ahead3}, neighbours{ahead4, ahead3}},
+		{[]events.Name{contender(0), contender(1), contender(2), ahead3, ahead4}, neighbours{ahead4, ahead3, contender(2), contender(1)}},
+	} {
+		if got := nearest(Mutex{}, c.queue, ours); got != c.want {
+			t.Errorf("of %v: %v", c.queue, got)
+		}
+	}
+}
+
+func TestOnlyAWriteNodeIsReplaceable(t *testing.T) {
+	for kind := events.KindLock; kind <= events.KindWriteLock; kind++ {
+		if replaceable(events.Name{Kind: kind}) != (kind == events.KindWrite) {
+			t.Errorf("%v", kind)
+		}
+	}
+}
