@@ -2,15 +2,11 @@ package faultnet
 
 import (
 	"context"
-	"io"
 	"net"
 	"sync"
 	"syscall"
 	"time"
 )
-
-// errEOF is passed on as it is, since its readers compare.
-var errEOF = io.EOF
 
 // Dial makes a connection. [net.Dialer.DialContext] is one, and so is the method DialContext of a server of
 // package zktest.
