@@ -63,9 +63,12 @@ ifneq ($(BENCH),)
 	cd bench && $(GO) test -short ./...
 endif
 
+# Histories go without the race detector: its runtime was seen to fail a check of its own (tsan_rtl.cpp:346) while one
+# was being searched. What they drive is raced in the other packages.
 .PHONY: race
 race: deps ## the tests under the race detector, on real servers too
-	ZKGRANT_REAL=1 $(GO) test -race -shuffle=on ./...
+	ZKGRANT_REAL=1 $(GO) test -race -shuffle=on $$($(GO) list ./... | grep -v '/histories$$')
+	ZKGRANT_REAL=1 $(GO) test -shuffle=on ./coordinator/reliability/histories
 ifneq ($(BENCH),)
 	cd bench && $(GO) test -race -shuffle=on ./...
 endif
