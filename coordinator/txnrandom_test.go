@@ -209,7 +209,7 @@ func (s *txnStory) judge(sum *fates) {
 	}
 	for _, prefix := range s.asked {
 		err, n := s.told[prefix], made[prefix]
-		wrong := false
+		var wrong bool
 		switch {
 		case err == nil:
 			sum.done++

@@ -60,7 +60,7 @@ func TestSchedules(t *testing.T) {
 	reliability.Report(t, reliability.RowWedged,
 		"%d in %d random schedules; all had their locks %v after everything healed at the latest",
 		sum.counts["wedged"], sum.played, sum.slowest.Round(time.Millisecond))
-	reliability.Report(t, reliability.RowSpuriousLost, "%d in %d schedules of outages up to 0.4 T",
+	reliability.Report(t, reliability.RowSpuriousLost, "%d in %d schedules of outages that a lease outlives, up to 0.4 T",
 		sum.counts["lost without need"], sum.mild)
 }
 
