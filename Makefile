@@ -57,7 +57,7 @@ $(GOLANGCI):
 	@mv .deps/bin/golangci-lint $@
 
 .PHONY: short
-short: ## the tests in a minute or two: fewer schedules, no seeded bugs, no real servers where there are none
+short: ## the tests in a few minutes: fewer schedules, no seeded bugs, no real servers where there are none
 	$(GO) test -short ./...
 ifneq ($(BENCH),)
 	cd bench && $(GO) test -short ./...
