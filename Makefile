@@ -57,15 +57,18 @@ $(GOLANGCI):
 	@mv .deps/bin/golangci-lint $@
 
 .PHONY: short
-short: ## the tests, without those on real servers where there are none
-	$(GO) test ./...
+short: ## the tests in a few minutes: fewer schedules, no seeded bugs, no real servers where there are none
+	$(GO) test -short ./...
 ifneq ($(BENCH),)
-	cd bench && $(GO) test ./...
+	cd bench && $(GO) test -short ./...
 endif
 
+# Histories go without the race detector: its runtime was seen to fail a check of its own (tsan_rtl.cpp:346) while one
+# was being searched. What they drive is raced in the other packages.
 .PHONY: race
 race: deps ## the tests under the race detector, on real servers too
-	ZKGRANT_REAL=1 $(GO) test -race -shuffle=on ./...
+	ZKGRANT_REAL=1 $(GO) test -race -shuffle=on $$($(GO) list ./... | grep -v '/histories$$')
+	ZKGRANT_REAL=1 $(GO) test -shuffle=on ./coordinator/reliability/histories
 ifneq ($(BENCH),)
 	cd bench && $(GO) test -race -shuffle=on ./...
 endif
@@ -76,10 +79,10 @@ explore: ## every interleaving of a few clients, which the race detector would m
 
 .PHONY: schedules
 schedules: ## ten thousand random schedules of faults, which the race detector would make too slow
-	$(GO) test -count=1 -v -run Schedules ./coordinator/reliability/schedules
+	$(GO) test -count=1 -timeout 30m -v -run Schedules ./coordinator/reliability/schedules
 
 .PHONY: mutants
-mutants: ## put 97 bugs into the library, one at a time, and see that a test finds each
+mutants: ## put a hundred bugs into the library, one at a time, and see that a test finds each
 	$(GO) test -count=1 -v -timeout 30m ./coordinator/reliability/mutants
 
 .PHONY: soak
@@ -88,10 +91,10 @@ soak: ## random schedules until stopped
 
 .PHONY: reliability
 reliability: deps ## measure the promises at full length and print the table; takes a while, and wants a quiet machine
-	@rm -f $(FIGURES)
+	@mkdir -p $(dir $(FIGURES)) && rm -f $(FIGURES)
 	@status=0; \
 	ZKGRANT_REAL=1 ZKGRANT_RELIABILITY=1 ZKGRANT_FIGURES='$(CURDIR)/$(FIGURES)' \
-		$(GO) test -count=1 -p 1 -timeout 60m -v ./coordinator/reliability/... || status=$$?; \
+		$(GO) test -count=1 -p 1 -timeout 60m -v $(addprefix ./coordinator/reliability/,schedules faults histories) || status=$$?; \
 	$(GO) run ./coordinator/reliability/table $(FIGURES); \
 	exit $$status
 

@@ -236,11 +236,12 @@ func (l *Lock) Deadline() time.Time {
 }
 
 // Tenure returns the Grant and the epoch it belongs to, whether or not it is
-// still held; the zero Grant before there is one.
-func (l *Lock) Tenure() (events.Grant, recipes.Epoch) {
+// still held, and whether it is; the zero Grant before there is one. All three are
+// of one moment.
+func (l *Lock) Tenure() (grant events.Grant, epoch recipes.Epoch, held bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.grant, l.epoch
+	return l.grant, l.epoch, l.state == holding
 }
 
 // Holding tells whether the lock is granted, and neither released nor lost.

@@ -10,7 +10,7 @@ import (
 )
 
 // Acquisition is one attempt to hold a lock, from Acquire to Done. It is used
-// once. Its methods may be called from any goroutine and, except Wait, return at
+// once. Its methods may be called from any goroutine and, except Wait and Txn, return at
 // once.
 type Acquisition struct {
 	id    uint64

@@ -44,11 +44,15 @@ var rooms = []room{
 	{folder: "actors", rooms: []string{"events", "recipes"}, modules: []string{zapModule}},
 	{folder: "session", rooms: []string{"events", "recipes", "actors"}, modules: []string{zkModule, zapModule}},
 	{folder: "session/zktest", rooms: []string{"events", "recipes", "actors", "session"}, modules: []string{zkModule, zapModule}},
+	{folder: "session/zktest/faultnet", rooms: []string{"session/zktest"}},
 	{folder: "session/zktest/ensemble", rooms: []string{"events", "recipes", "actors", "session", "session/zktest"}, modules: []string{zkModule, zapModule}},
 	{
 		folder: "coordinator", rooms: []string{"events", "recipes", "actors", "session"}, modules: []string{zkModule, zapModule},
 		zkNames: []string{"ACL", "CheckVersionRequest", "Dialer", "MultiResponse"}, // those its own signatures show
 	},
+	// It imports testing, and nothing that is linked into a user's program may import it.
+	{folder: "coordinator/reliability"},
+	{folder: "coordinator/reliability/table", rooms: []string{"coordinator/reliability"}},
 	{folder: "examples", rooms: []string{anything}, modules: []string{anything}},
 }
 

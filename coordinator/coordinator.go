@@ -75,7 +75,7 @@ func Connect(ctx context.Context, servers string, options ...Option) (*Coordinat
 // Close withdraws every acquisition, which ends with [ErrClosed], gives their
 // nodes back, ends the session and waits for every goroutine. It takes no longer
 // than the session timeout, however dead the network is; if the servers could not
-// be told, it returns an error, and what nodes there are go with the session. A
+// be told to remove the locks' nodes, it returns an error, and they go with the session. A
 // function that runs in [Lock.Do] is waited for, for half the session timeout at
 // most: to call Close from inside one is to wait in vain. Closing twice is
 // harmless.

@@ -36,5 +36,6 @@
 // the lease runs out, which is before the ensemble can end the session and let
 // somebody else in. After a pause of the process, ask [Acquisition.Valid], which
 // is right at the moment it is asked. For effects on other systems use the
-// fencing token of the [events.Grant].
+// fencing token of the [events.Grant]. State that is kept in ZooKeeper itself is written
+// with [Acquisition.Txn], which needs no clock.
 package coordinator

@@ -21,7 +21,8 @@ var (
 
 // How an acquisition ends otherwise.
 var (
-	// ErrReleased is the cause with which a lock's context is cancelled on Release.
+	// ErrReleased is the cause with which a lock's context is cancelled on Release, and what Wait and Txn say of a lock that
+	// was released.
 	ErrReleased = errors.New("zkgrant: released")
 	// ErrNotAcquired says that the acquisition was withdrawn before its Grant was
 	// taken, or that it was only a try and somebody stood ahead.

@@ -26,7 +26,7 @@ const nobody = "_not_held_"
 //
 // Most programs want [Acquisition.Txn], which needs no second connection.
 func (a *Acquisition) Guard() *zk.CheckVersionRequest {
-	grant, _ := a.actor.Tenure()
+	grant, _, _ := a.actor.Tenure()
 	node := grant.Node
 	if node == "" {
 		node = a.lock.path + "/" + nobody
@@ -41,16 +41,17 @@ func (a *Acquisition) Guard() *zk.CheckVersionRequest {
 // lock's node still exists when the servers come to it. They may be
 // *zk.CreateRequest, *zk.SetDataRequest, *zk.DeleteRequest and
 // *zk.CheckVersionRequest, with paths like those of locks: relative to the chroot.
-// The guard is added, and must not be given. The responses are those of the
+// The guard is added, and must not be given. A create needs an access control list, and may be ephemeral and
+// sequential, and nothing else. The operations and their data are the caller's again when Txn has returned. The responses are those of the
 // operations, in their order, also when one of them was refused; the error is then
 // that one's.
 //
 // While there is no connection Txn waits for one, until ctx ends. Nothing was
 // executed if the error is one of
 //
-//   - [ErrNotAcquired]: there is no Grant yet
-//   - [ErrReleased], a [*LostError], [ErrClosed]: not held any more; a [*LostError] for [ErrNodeRemoved] is
-//     zk.ErrNoNode as well if it was the guard that failed
+//   - [ErrNotAcquired]: there is no Grant yet, not even one that nobody has taken
+//   - [ErrReleased], a [*LostError], [ErrClosed], or whatever else Err will return: not held any more; a [*LostError]
+//     for [ErrNodeRemoved] is zk.ErrNoNode as well if it was the guard that failed
 //   - [ErrOperation], [ErrPath], [ErrTooLarge]: bad input, which nothing was sent of
 //   - an error of package zk, [ErrNoAuth], [ErrQuota]: a server refused an operation
 //   - the cause of ctx, unless it is [ErrOutcomeUnknown] as well
@@ -58,31 +59,29 @@ func (a *Acquisition) Guard() *zk.CheckVersionRequest {
 // With [ErrOutcomeUnknown] it may have been executed, or be executed yet: the
 // connection or ctx ended while it was under way.
 func (a *Acquisition) Txn(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
-	grant, epoch := a.actor.Tenure()
-	if err := a.notHeld(grant); err != nil {
-		return nil, err
+	// One look at all of it. With two the Grant could come in between: a transaction with the guard of no Grant, for any
+	// epoch, would be made because the lock is held by then.
+	grant, epoch, held := a.actor.Tenure()
+	if !held {
+		return nil, a.notHeld(grant)
 	}
 	s := a.lock.c.session
 	responses, err := s.Transact(ctx, epoch, s.Guard(grant.Node), ops)
-	switch {
+	switch over := errors.Is(err, session.ErrGuard) || errors.Is(err, session.ErrEpochOver); {
+	case over && !a.actor.Holding(): // released meanwhile, and the delete was quicker; or the loss is known
+		return nil, a.notHeld(grant)
 	case errors.Is(err, session.ErrGuard):
 		lost := &LostError{Path: a.lock.path, Reason: events.ReasonNodeRemoved}
 		return responses, fmt.Errorf("%w (%w)", lost, err)
-	case errors.Is(err, session.ErrEpochOver):
-		if ended := a.notHeld(grant); ended != nil {
-			return nil, ended
-		}
+	case over:
 		return nil, &LostError{Path: a.lock.path, Reason: events.ReasonSessionExpired}
 	default:
 		return responses, err
 	}
 }
 
-// notHeld says why the lock is not held; nil if it is.
+// notHeld says why the lock is not held, which is known to be so.
 func (a *Acquisition) notHeld(grant events.Grant) error {
-	if a.actor.Holding() {
-		return nil
-	}
 	if err := a.actor.Ending(); err != nil {
 		return err
 	}

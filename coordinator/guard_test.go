@@ -269,31 +269,6 @@ func TestTxnThatIsTurnedAwayIsMadeAgain(t *testing.T) {
 	})
 }
 
-func TestTxnWhenTheSessionEndsMeanwhile(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, a, _ := holder(t, srv, srv.Addr())
-		srv.Down(true)
-		synctest.Wait()
-		ended := make(chan error, 1)
-		go func() {
-			_, err := a.Txn(t.Context(), write("late"))
-			ended <- err
-		}()
-		synctest.Wait()
-		if err := srv.Expire(c.SessionID()); err != nil {
-			t.Fatal(err)
-		}
-		srv.Down(false)
-		var lost *coordinator.LostError
-		if err := <-ended; !errors.As(err, &lost) || errors.Is(err, coordinator.ErrOutcomeUnknown) {
-			t.Errorf("%v", err)
-		}
-		if written(srv) != "" {
-			t.Errorf("written: %q", written(srv))
-		}
-	})
-}
-
 // A node that somebody removed guards nothing: whoever notices first, the holder or the transaction, the error is the
 // same.
 func TestTxnWhenTheNodeIsRemoved(t *testing.T) {

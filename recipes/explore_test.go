@@ -16,7 +16,8 @@ import (
 
 // bigRun names the environment variable that asks for more faults at a time, and for a
 // visit of the everyday worlds without the simplifications of what a machine will not
-// listen to: BIGFIGURES.
+// listen to: 249 million worlds, eight minutes of one core, and 6 GB of memory. Without
+// it there are 52 million, for which a minute of two cores and 2 GB are enough.
 const bigRun = "ZKGRANT_EXPLORE_BIG"
 
 // most is how many worlds a configuration may have. The test fails beyond, for

@@ -16,7 +16,7 @@ const (
 	// restoreWait bounds how long requests are held back after a reconnect for the
 	// client to restore its watches.
 	restoreWait = 100 * time.Millisecond
-	// expiredGrace is how long requests under way may take in a session that is over.
+	// expiredGrace is how long requests under way may take in a session that is over, if its timeout is not short.
 	expiredGrace = time.Second
 )
 

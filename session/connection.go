@@ -175,7 +175,7 @@ func (s *Session) expire(c *client) {
 		s.nobodyHolds()
 		s.broadcast(recipes.Expired{})
 	}
-	s.retire(c, expiredGrace)
+	s.retire(c, min(expiredGrace, c.dialer.timeout()/8))
 	s.connect(c.epoch + 1)
 	s.sweep()
 }

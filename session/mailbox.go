@@ -90,7 +90,7 @@ func (s *Session) handle(m message) {
 	case greeted:
 		s.onGreeted(m.c, m.err)
 	case restored:
-		if m.c == s.client && !m.c.up && m.c.opened && m.c.conn.State() == zk.StateHasSession {
+		if m.c == s.client && !m.c.over && !m.c.up && m.c.opened && m.c.conn.State() == zk.StateHasSession {
 			s.resume(m.c)
 		}
 	case unwatched:

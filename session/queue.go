@@ -111,11 +111,19 @@ func (s *Session) onAnswered(a answered) {
 // again has a request made again: at once if its connection is gone, so that it is made on the next one, and after
 // a pause if a server has turned it away.
 func (s *Session) again(c *client, r request) {
+	if s.late(r) {
+		r.refuse() // those that are late have been swept out, and nobody sweeps once more
+		return
+	}
 	if !c.up {
 		s.parked = append(s.parked, r)
 		return
 	}
-	afterPause(func() { s.actor.Post(r) })
+	afterPause(func() {
+		if !s.actor.Post(r) { // closed meanwhile, and somebody may wait for an answer
+			r.refuse()
+		}
+	})
 }
 
 // afterPause keeps those who were turned away together from coming back together.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"net"
-	"sync"
 	"testing"
 	"time"
 
@@ -12,11 +11,15 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
+const (
+	longTimeout  = 10 * timeout // of the first connection
+	shortTimeout = timeout      // of every later one
+)
+
 // shorter asks for another session timeout in every handshake but the first, as if the client had come to a
 // server with a lower maxSessionTimeout.
 type shorter struct {
 	net.Conn
-	to   time.Duration
 	done bool
 }
 
@@ -24,60 +27,78 @@ func (s *shorter) Write(p []byte) (int, error) {
 	if !s.done {
 		s.done = true
 		if binary.BigEndian.Uint64(p[20:]) != 0 {
-			binary.BigEndian.PutUint32(p[16:], uint32(s.to/time.Millisecond))
+			binary.BigEndian.PutUint32(p[16:], uint32(shortTimeout/time.Millisecond))
 		}
 	}
 	return s.Conn.Write(p)
 }
 
-// The timeout gets shorter with a reconnect.
-func TestTheLeaseIsWatchedWhenTheTimeoutGetsShorter(t *testing.T) {
-	const long, short = 200 * time.Second, 20 * time.Second
+// getsShorter has a seat hold in a session whose timeout gets ten times shorter with a reconnect. The timers of the
+// lease, and of the next probe, were set before that. The channel has when LeaseRanOut was told.
+func getsShorter(t *testing.T, test func(r *rig, s *seat, ranOut <-chan time.Time)) {
+	t.Helper()
 	bubble(t, func(r *rig) {
 		r.open("", session.OptionFunc(func(c *session.Config) {
-			c.Timeout = long
+			c.Timeout = longTimeout
 			dial := c.Dial
 			c.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
 				conn, err := dial(ctx, network, addr)
 				if err != nil {
 					return nil, err
 				}
-				return &shorter{Conn: conn, to: short}, nil
+				return &shorter{Conn: conn}, nil
 			}
 		}))
-		var mu sync.Mutex
-		var at time.Time
-		s := &seat{Seat: r.s.Seat(session.Place{Dir: dir}), r: r}
-		s.hook = func(in recipes.Input) {
+		ranOut := make(chan time.Time, 1)
+		s := &seat{Seat: r.s.Seat(session.Place{Dir: dir}), r: r, hook: func(in recipes.Input) {
 			if _, ok := in.(recipes.LeaseRanOut); ok {
-				mu.Lock()
-				at = time.Now()
-				mu.Unlock()
+				ranOut <- time.Now() // there is room: it is told once
 			}
-		}
+		}}
 		s.Open(s.note)
 		s.want("Opened")
 		r.plant("n")
 		s.claim(1, "n")
-		id := r.only()
-		r.srv.Cut(id)
+		r.srv.Cut(r.only())
 		r.settle()
-		if got := r.s.Timeout(); got != short {
+		if got := r.s.Timeout(); got != shortTimeout {
 			t.Fatalf("timeout %v", got)
 		}
+		test(r, s, ranOut)
+	})
+}
+
+// TestLeaseRanOutComesAtTheDeadlineOfAShorterTimeout: the timer for the next probe
+// would notice as well, and too late.
+func TestLeaseRanOutComesAtTheDeadlineOfAShorterTimeout(t *testing.T) {
+	getsShorter(t, func(r *rig, s *seat, ranOut <-chan time.Time) {
+		id := r.only()
 		r.srv.Mute(id, true)
-		var expired time.Time
-		for range 400 {
-			time.Sleep(time.Second)
-			if expired.IsZero() && len(r.srv.Sessions()) == 0 {
-				expired = time.Now()
-			}
+		deadline := s.Deadline(1)
+		if left := time.Until(deadline); left > shortTimeout || left < shortTimeout/2 {
+			t.Fatalf("the lease is good for %v of %v", left, shortTimeout)
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		if at.IsZero() || at.After(expired) {
-			t.Errorf("LeaseRanOut at %v, the server ended the session at %v", at.Sub(r.start), expired.Sub(r.start))
+		select {
+		case at := <-ranOut:
+			if at.After(deadline) {
+				t.Errorf("LeaseRanOut came %v after the deadline", at.Sub(deadline))
+			}
+		case <-time.After(longTimeout):
+			t.Error("nothing was heard")
 		}
 		r.srv.Mute(id, false)
+	})
+}
+
+// TestProbesKeepUpWithAShorterTimeout: on a healthy connection nothing may be lost.
+func TestProbesKeepUpWithAShorterTimeout(t *testing.T) {
+	getsShorter(t, func(_ *rig, s *seat, ranOut <-chan time.Time) {
+		time.Sleep(longTimeout)
+		if len(ranOut) > 0 {
+			t.Error("a lease ran out on a healthy connection")
+		}
+		if left := time.Until(s.Deadline(1)); left < shortTimeout/2 {
+			t.Errorf("%v are left of the lease", left)
+		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/go-zookeeper/zk"
@@ -49,16 +50,18 @@ func (s *Session) Transact(ctx context.Context, epoch recipes.Epoch, guard *zk.C
 		return nil, context.Cause(ctx)
 	}
 	t := &transaction{epoch: epoch, ops: all, outcome: make(chan transacted, 1)}
-	s.actor.Post(t)
+	if !s.actor.Post(t) { // nothing is left of the session
+		return nil, ErrEpochOver
+	}
 	select {
 	case out := <-t.outcome:
-		return out.responses, out.err
+		return s.unrooted(out.responses), out.err
 	case <-ctx.Done():
 	}
 	was := t.stage.Swap(stageLeft)
 	select {
 	case out := <-t.outcome: // it came together with the end of ctx
-		return out.responses, out.err
+		return s.unrooted(out.responses), out.err
 	default:
 	}
 	if was == stageUnderWay {
@@ -68,8 +71,17 @@ func (s *Session) Transact(ctx context.Context, epoch recipes.Epoch, guard *zk.C
 	return nil, context.Cause(ctx)
 }
 
+// unrooted takes the chroot off the paths that were made, so that they are what the next transaction takes.
+func (s *Session) unrooted(responses []zk.MultiResponse) []zk.MultiResponse {
+	for i := range responses {
+		responses[i].String = strings.TrimPrefix(responses[i].String, s.chroot)
+	}
+	return responses
+}
+
 // assemble checks the operations, and puts them behind the guard and the chroot before their paths. What the caller
-// gave is not changed.
+// gave is not changed, and copied to the last byte: 1. a transaction is under way, in the client's queue; 2. its ctx
+// ends, and the caller goes on, with his data in his hands; 3. only now the client writes it to the wire.
 func (s *Session) assemble(guard *zk.CheckVersionRequest, ops []any) ([]any, error) {
 	const each = 64 // more than what an operation needs beside its texts
 	size := each + len(guard.Path)
@@ -100,12 +112,18 @@ func rooted(chroot string, op any) (_ any, extent int, _ error) {
 		for _, acl := range c.Acl {
 			extent += len(acl.Scheme) + len(acl.ID) + aclOverhead
 		}
+		if c.Flags&^(zk.FlagEphemeral|zk.FlagSequence) != 0 {
+			// A server may execute the others, and answer what the client cannot read.
+			return nil, 0, fmt.Errorf("%w: create with flags %#x", ErrOperation, c.Flags)
+		}
+		c.Data, c.Acl = slices.Clone(c.Data), slices.Clone(c.Acl)
 		op, to, extent = &c, &c.Path, extent+len(c.Data)
 	case *zk.SetDataRequest:
 		if o == nil {
 			break
 		}
 		c := *o
+		c.Data = slices.Clone(c.Data)
 		op, to, extent = &c, &c.Path, len(c.Data)
 	case *zk.DeleteRequest:
 		if o == nil {
@@ -123,14 +141,15 @@ func rooted(chroot string, op any) (_ any, extent int, _ error) {
 	if to == nil {
 		return nil, 0, fmt.Errorf("%w: %T", ErrOperation, op)
 	}
-	path := *to
+	path, full := *to, join(chroot, *to)
 	if c, ok := op.(*zk.CreateRequest); ok && c.Flags&zk.FlagSequence != 0 {
-		path += "1" // as the server checks it: the number is yet to come
+		path += "1"         // as the server checks it: the number is yet to come
+		full = chroot + *to // also if the number is all there is of a name: "/" is below the chroot, and not the chroot
 	}
 	if err := ValidatePath(path); err != nil {
 		return nil, 0, err
 	}
-	*to = join(chroot, *to)
+	*to = full
 	return op, extent + len(*to), nil
 }
 

@@ -27,10 +27,9 @@ var (
 )
 
 const (
-	xidEvent  int32 = -1 // a watch event: answers nothing
-	xidPing   int32 = -2
-	opPing    int32 = 11
-	opSetAuth int32 = 100
+	xidEvent int32 = -1 // a watch event: answers nothing
+	xidPing  int32 = -2
+	opPing   int32 = 11
 
 	// opConnect is the operation under which an answered handshake is reported. It is not an operation of the protocol.
 	opConnect int32 = 0
@@ -236,7 +235,7 @@ func (w *wire) identifying() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, s := range w.pending {
-		if s.op != opSetAuth {
+		if s.op != opAuth {
 			return false
 		}
 	}

@@ -22,7 +22,6 @@ const howToGet = "run bench/deps, or set CURATOR_HOME to a folder with its jars 
 
 const (
 	systemJars = "/usr/share/java"     // where Debian installs them
-	depsFolder = ".deps"               // where bench/deps unpacks them, beside the project's go.mod
 	compiler   = "jdk.compiler"        // the module of a Java that compiles; Debian's headless runtime has it
 	recipesJar = "curator-recipes.jar" // the jar by which Curator is recognised
 	separator  = string(os.PathListSeparator)
@@ -40,7 +39,7 @@ type Curator struct {
 // must then hold one; as Debian's packages install it; in .deps of the project the working directory belongs to. The
 // error wraps [ErrNotFound] and says how to get what is missing.
 func FindCurator(zookeeper ensemble.Installation) (Curator, error) {
-	deps, err := findDeps()
+	deps, err := ensemble.Deps()
 	if err != nil {
 		return Curator{}, err
 	}
@@ -58,26 +57,6 @@ func FindCurator(zookeeper ensemble.Installation) (Curator, error) {
 		Origin:    recipes,
 		Version:   version,
 	}, nil
-}
-
-// findDeps walks up from the working directory to the nearest folder with a .deps beside a go.mod; the answer is empty
-// if there is none. It passes by bench's own go.mod, beside which there is no .deps.
-func findDeps() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", fmt.Errorf("peers: where to look for %s: %w", depsFolder, err)
-	}
-	for {
-		deps := filepath.Join(dir, depsFolder)
-		if isFile(filepath.Join(dir, "go.mod")) && isFolder(deps) {
-			return deps, nil
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return "", nil
-		}
-		dir = parent
-	}
 }
 
 // findJars returns the class path and the jar of the recipes. Each of the folders may be empty, which means that there
@@ -176,9 +155,4 @@ func (c Curator) Command(folder, class string, args ...string) *exec.Cmd {
 func isFile(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()
-}
-
-func isFolder(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
 }

@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"time"
 
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+
 	"github.com/zkgrant/zkgrant/bench/peers"
 )
 
@@ -34,7 +36,7 @@ type script struct {
 func (s *script) play(
 	ctx context.Context, folder string, settle time.Duration,
 ) (cut time.Time, notes []note, err error) {
-	link, err := newLink(s.server)
+	link, err := ensemble.NewProxy(s.server)
 	if err != nil {
 		return cut, nil, err
 	}
@@ -47,7 +49,7 @@ func (s *script) play(
 
 	c := &cast{script: s, recorder: newRecorder(), folder: folder}
 	defer func() { err = errors.Join(err, c.close()) }()
-	if err := c.enter(ctx, link.addr(), watch); err != nil {
+	if err := c.enter(ctx, link.Addr(), watch); err != nil {
 		return cut, nil, err
 	}
 	c.recorder.take()
@@ -60,12 +62,12 @@ func (s *script) play(
 		}
 	}
 
-	link.cut()
+	link.Hold(ensemble.BothWays)
 	cut = time.Now()
 	if err := c.recorder.during(ctx, s.healed); err != nil {
 		return cut, nil, err
 	}
-	link.heal()
+	link.Heal()
 	if err := c.reunite(ctx, time.Now()); err != nil {
 		return cut, nil, err
 	}

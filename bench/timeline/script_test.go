@@ -38,11 +38,14 @@ func (o *output) line(word what) int {
 
 func (o *output) has(word what) bool { return o.line(word) >= 0 }
 
+// patience bounds every wait; nothing takes nearly as long.
+const patience = 30 * time.Second
+
 func eventually(t *testing.T, what string, cond func() bool) {
 	t.Helper()
 	ticker := time.NewTicker(time.Millisecond)
 	defer ticker.Stop()
-	deadline := time.After(linkMax)
+	deadline := time.After(patience)
 	for !cond() {
 		select {
 		case <-ticker.C:

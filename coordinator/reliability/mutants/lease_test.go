@@ -87,6 +87,12 @@ func ofTheLease() []mutant {
 			also:  finder{"coordinator", "TestEachLossIsToldInTime"},
 		},
 		{
+			name:   "probes too late for a shorter timeout",
+			breaks: "goes on probing at the pace of the timeout before, though a reconnect has made it much shorter",
+			edits:  []edit{in("session/connection.go", `		s.pace(c, 0) // and`, `		s.pace(c, s.cfg.Timeout/probePart) // and`)},
+			found:  finder{"session", "TestProbesKeepUpWithAShorterTimeout"},
+		},
+		{
 			name:   "probe for nobody",
 			breaks: "goes on probing when nothing is held any more",
 			edits: []edit{

@@ -162,6 +162,34 @@ func ofTheRequests() []mutant {
 			found: finder{"coordinator", "TestTxnOfUnknownOutcomeIsSentOnce"},
 		},
 		{
+			name:   "transaction keeps the caller's data",
+			breaks: "encodes the data of a transaction later than Txn returns",
+			edits: []edit{in("session/transaction.go", `		c.Data = slices.Clone(c.Data)
+		op, to, extent = &c, &c.Path, len(c.Data)`, `		op, to, extent = &c, &c.Path, len(c.Data)`)},
+			found: finder{"coordinator", "TestTxnKeepsNothingOfTheCallers"},
+		},
+		{
+			name:   "transaction forgotten at the end",
+			breaks: "does not answer a transaction that was turned away, if the coordinator is closed meanwhile",
+			edits: []edit{in("session/queue.go", `		if !s.actor.Post(r) { // closed meanwhile, and somebody may wait for an answer
+			r.refuse()
+		}`, `		s.actor.Post(r)`)},
+			found: finder{"coordinator", "TestTxnIsAnsweredWhenTheCoordinatorIsClosedMeanwhile"},
+		},
+		{
+			name:   "release taken for a removal",
+			breaks: "says of a transaction beside a Release that somebody has removed the node",
+			edits:  []edit{in("coordinator/guard.go", `	case over && !a.actor.Holding():`, `	case over && !a.actor.Holding() && grant.Node == "":`)},
+			found:  finder{"coordinator", "TestTxnBesideRelease"},
+		},
+		{
+			name:   "out of the chroot",
+			breaks: "makes a node without a name beside the chroot and not in it",
+			edits: []edit{in("session/transaction.go", `		full = chroot + *to // also if`,
+				`		full = join(chroot, *to) // also if`)},
+			found: finder{"coordinator", "TestTxnStaysInTheChroot"},
+		},
+		{
 			name:   "plain directories",
 			breaks: "makes directories that the server does not remove when they are empty",
 			edits: []edit{in("session/requests.go", `c.conn.CreateContainer(dir, nil, zk.FlagContainer, acl)`,

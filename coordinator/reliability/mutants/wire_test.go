@@ -64,7 +64,7 @@ func ofTheWire() []mutant {
 		return`, `	if c.inflight >= 0 {
 		s.endClient(c)
 		return`)},
-			found: finder{"session", "TestCloseIsBounded"},
+			found: finder{"session", "TestTheEndOfASessionIsAskedForBehindItsRequests"},
 		},
 		{
 			name:   "failed write passed on",

@@ -273,6 +273,8 @@ func (s *scene) count() int {
 			n++
 		}
 	}
-	s.most.Store(max(s.most.Load(), int64(n)))
+	for most := s.most.Load(); most < int64(n) && !s.most.CompareAndSwap(most, int64(n)); {
+		most = s.most.Load() // frames of both directions are counted at the same time
+	}
 	return n
 }

@@ -124,11 +124,14 @@ func (p plan) longest() time.Duration {
 	return longest
 }
 
-// outage returns for how long something is to be broken. In a mild schedule a lease with probes at the
-// default interval outlives it, the time to connect again included.
+// outage returns for how long something is to be broken. In a mild schedule a lease outlives it, also one that was
+// granted a moment ago, after a long wait with nothing but a ping each third of the timeout: it counts from the newest
+// ping that came five eighths of a tick before the claim. The next connection may be a second away by then, and slow.
 func (p plan) outage(r random, timeout time.Duration) time.Duration {
 	if p.kind == mild {
-		return time.Millisecond + r.upTo(timeout*2/5)
+		window := min(2*time.Second, timeout/2) * 5 / 8 // of a tick that nobody has told
+		outlived := timeout*19/20 - timeout/3 - window - time.Second - timeout/20
+		return time.Millisecond + r.upTo(min(outlived, timeout*2/5))
 	}
 	switch r.IntN(4) {
 	case 0:

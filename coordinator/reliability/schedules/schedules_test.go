@@ -51,17 +51,20 @@ func TestSchedules(t *testing.T) {
 	if total >= 100 && !t.Failed() {
 		sum.demand(t)
 	}
+	if soaking := os.Getenv(soakVariable) == "1"; !soaking && !t.Failed() && uint64(sum.played) < total {
+		t.Errorf("only %d of %d schedules were played before the time limit of go test; give it more with -timeout", sum.played, total)
+	}
 	reliability.Report(t, reliability.RowTwoHolders,
 		"%d in %d random schedules with %d grants and %d faults, %v of virtual time",
 		sum.counts["two holders"], sum.played, sum.counts["grants"], sum.faults(), sum.lasted.Round(time.Hour))
 	reliability.Report(t, reliability.RowWedged,
 		"%d in %d random schedules; all had their locks %v after everything healed at the latest",
 		sum.counts["wedged"], sum.played, sum.slowest.Round(time.Millisecond))
-	reliability.Report(t, reliability.RowSpuriousLost, "%d in %d schedules of outages up to 0.4 T",
+	reliability.Report(t, reliability.RowSpuriousLost, "%d in %d schedules of outages that a lease outlives, up to 0.4 T",
 		sum.counts["lost without need"], sum.mild)
 }
 
-// late tells whether the test has to end soon: a machine that is slow plays fewer schedules.
+// late tells whether the test has to end soon.
 func late(t *testing.T) bool {
 	t.Helper()
 	deadline, limited := t.Deadline()

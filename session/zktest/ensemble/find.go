@@ -31,7 +31,7 @@ type Installation struct {
 // directory belongs to. Java in JAVA_HOME, in the same .deps, on PATH. The error wraps [ErrNotFound] and says how to get
 // what is missing.
 func Find() (Installation, error) {
-	deps, err := findDeps()
+	deps, err := Deps()
 	if err != nil {
 		return Installation{}, err
 	}
@@ -46,9 +46,10 @@ func Find() (Installation, error) {
 	return Installation{Java: java, Classpath: classpath, Origin: origin}, nil
 }
 
-// findDeps walks up from the working directory to the nearest folder with a .deps beside a go.mod; the answer is
-// empty if there is none. It does not stop at the first go.mod, because a module may be nested in the project's.
-func findDeps() (string, error) {
+// Deps returns the folder into which the project's make targets unpack what tests and benchmarks run: the nearest .deps
+// beside a go.mod, from the working directory upwards. The answer is empty if there is none. It does not stop at the
+// first go.mod, because a module may be nested in the project's.
+func Deps() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", fmt.Errorf("ensemble: where to look for %s: %w", depsFolder, err)

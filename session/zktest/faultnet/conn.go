@@ -2,6 +2,7 @@ package faultnet
 
 import (
 	"errors"
+	"io"
 	"net"
 	"sync"
 	"syscall"
@@ -205,7 +206,7 @@ func (c *conn) Close() error {
 
 func (c *conn) failed(op string, err error) error {
 	var already *net.OpError
-	if errors.As(err, &already) || errors.Is(err, errEOF) {
+	if errors.As(err, &already) || errors.Is(err, io.EOF) {
 		return err
 	}
 	return &net.OpError{Op: op, Net: "faultnet", Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: err}

@@ -13,6 +13,7 @@ const room = 1 << 20
 // piece is a frame under way, or the end of the connection.
 type piece struct {
 	bytes []byte
+	lags  time.Time // not before, as far as the lag goes
 	due   time.Time // not before
 	held  bool      // not before it is released
 	end   error     // the connection ends behind the bytes, for this reason
@@ -61,11 +62,26 @@ func (l *lane) change(f func()) {
 	l.changed.Broadcast()
 }
 
-// release lets go what is held.
+// release lets go what is held, for a time or without one; the lag stays.
 func (l *lane) release() {
 	l.change(func() {
+		l.last = time.Time{}
 		for i := range l.queue {
-			l.queue[i].held = false
+			p := &l.queue[i]
+			p.held, p.due = false, p.lags
+			if p.due.Before(l.last) {
+				p.due = l.last
+			}
+			l.last = p.due
+		}
+	})
+}
+
+// hurry ends the lag of what is under way.
+func (l *lane) hurry() {
+	l.change(func() {
+		for i := range l.queue {
+			l.queue[i].lags = time.Time{}
 		}
 	})
 }
@@ -104,7 +120,8 @@ func (l *lane) put(frame []byte, v Verdict) bool {
 			goesOn = l.over == nil && !l.ended
 			return
 		}
-		p := piece{bytes: frame, due: time.Now().Add(l.lag)}
+		lags := time.Now().Add(l.lag)
+		p := piece{bytes: frame, lags: lags, due: lags}
 		switch v.kind {
 		case pass:
 		case drop:
@@ -131,7 +148,8 @@ func (l *lane) put(frame []byte, v Verdict) bool {
 func (l *lane) end(reason error) {
 	l.change(func() {
 		if l.over == nil && !l.ended && !l.swallowed {
-			l.enqueue(piece{due: time.Now().Add(l.lag), end: reason})
+			lags := time.Now().Add(l.lag)
+			l.enqueue(piece{lags: lags, due: lags, end: reason})
 		}
 	})
 }

@@ -2,15 +2,11 @@ package faultnet
 
 import (
 	"context"
-	"io"
 	"net"
 	"sync"
 	"syscall"
 	"time"
 )
-
-// errEOF is passed on as it is, since its readers compare.
-var errEOF = io.EOF
 
 // Dial makes a connection. [net.Dialer.DialContext] is one, and so is the method DialContext of a server of
 // package zktest.
@@ -140,11 +136,19 @@ func (n *Network) Partition(directions ...Direction) {
 	n.apply()
 }
 
-// Refuse makes the servers turn new connections away at once, or not any more. Those that are open go on.
+// Refuse makes the servers turn new connections away at once, those that wait for the end of a partition as well, or not
+// any more. Those that are open go on.
 func (n *Network) Refuse(refuse bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.refuses = refuse
+	n.wake()
+}
+
+// wake has everybody who waits for a connection look again. It is called with mu held.
+func (n *Network) wake() {
+	close(n.healed)
+	n.healed = make(chan struct{})
 }
 
 // Lag delays whatever is sent in the direction from now on. The order stays.
@@ -164,7 +168,7 @@ func (n *Network) apply() {
 	}
 }
 
-// Release lets go the frames that [Hold] has stopped, and what waits behind them. The order stays.
+// Release lets go the frames that [Hold] and [HoldFor] have stopped, and what waits behind them. The order stays.
 func (n *Network) Release() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -178,15 +182,18 @@ func (n *Network) release() {
 	}
 }
 
-// Heal ends a partition and a refusal, sets the lag to nothing, and releases what is held. A connection on
-// which the rule swallows a direction stays as it is.
+// Heal ends a partition and a refusal, sets the lag to nothing, also of what is under way, and releases what is held. A
+// connection on which the rule swallows a direction stays as it is.
 func (n *Network) Heal() {
 	n.mu.Lock()
 	n.silent, n.lag, n.refuses = [Down + 1]bool{}, [Down + 1]time.Duration{}, false
 	n.apply()
+	for c := range n.conns {
+		c.up.hurry()
+		c.down.hurry()
+	}
 	n.release()
-	close(n.healed)
-	n.healed = make(chan struct{})
+	n.wake()
 	late := n.late
 	n.late = nil
 	n.mu.Unlock()
@@ -226,6 +233,7 @@ func (n *Network) open() []*conn {
 func (n *Network) Close() {
 	n.mu.Lock()
 	n.closed = true
+	n.wake()
 	late := n.late
 	n.late = nil
 	n.mu.Unlock()
