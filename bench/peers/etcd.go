@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
 // ErrNoEtcd is what [StartEtcd] returns, wrapped, on a machine without the program.
@@ -39,7 +41,7 @@ func FindEtcd() (string, error) {
 	if program, err := exec.LookPath("etcd"); err == nil {
 		return program, nil
 	}
-	deps, err := findDeps()
+	deps, err := ensemble.Deps()
 	if err != nil {
 		return "", err
 	}

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
 // ErrNoKazoo is what [FindKazoo] returns, wrapped with the reason, on a machine without kazoo or Python.
@@ -24,7 +26,7 @@ type Kazoo struct {
 // FindKazoo looks for Python on PATH and in .deps of the project the working directory belongs to, and for kazoo in
 // KAZOO_HOME, in the same .deps, and where Python itself looks. The error wraps [ErrNoKazoo] if there is none.
 func FindKazoo(ctx context.Context) (Kazoo, error) {
-	deps, err := findDeps()
+	deps, err := ensemble.Deps()
 	if err != nil {
 		return Kazoo{}, err
 	}
