@@ -118,3 +118,27 @@ func TestOutboxThatBreaksTellsOnceAndKeepsNothing(t *testing.T) {
 		}
 	})
 }
+
+// TestOutboxAloneSpawnsNothing: the bytes have gone when put returns.
+func TestOutboxAloneSpawnsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn := &slowConn{turn: make(chan error, 1)}
+		started := 0
+		o := newOutbox(conn, func(f func()) bool { started++; return goes(f) }, func(err error) { t.Error(err) })
+		conn.turn <- nil
+		o.put([]byte("a"), time.Time{}, true)
+		if started != 0 || len(conn.writes) != 1 {
+			t.Errorf("%d goroutines, %d writes", started, len(conn.writes))
+		}
+		o.put([]byte("b"), time.Time{}, false)
+		synctest.Wait()                       // b is being sent,
+		o.put([]byte("c"), time.Time{}, true) // so c is not alone after all
+		conn.turn <- nil
+		synctest.Wait()
+		conn.turn <- nil
+		synctest.Wait()
+		if got := string(bytes.Join(conn.writes, []byte("|"))); got != "a|b|c" || started != 1 {
+			t.Errorf("written: %s, with %d goroutines", got, started)
+		}
+	})
+}
