@@ -99,17 +99,17 @@ func (l *Lock) Start(ctx context.Context, maxWait time.Duration, want recipes.St
 	}
 	l.keep = want.Keep
 	l.stops = append(l.stops, context.AfterFunc(ctx, func() {
-		l.actor.Post(message{bound: recipes.WhyContext, cause: context.Cause(ctx)})
+		l.actor.Hand(message{bound: recipes.WhyContext, cause: context.Cause(ctx)})
 	}))
 	if maxWait > 0 {
-		timer := time.AfterFunc(maxWait, func() { l.actor.Post(message{bound: recipes.WhyTimeout}) })
+		timer := time.AfterFunc(maxWait, func() { l.actor.Hand(message{bound: recipes.WhyTimeout}) })
 		l.stops = append(l.stops, timer.Stop)
 	}
 	l.mu.Unlock()
-	l.actor.Post(message{input: want, open: ctx.Err() == nil})
+	l.actor.Hand(message{input: want, open: ctx.Err() == nil})
 }
 
-func (l *Lock) post(in recipes.Input, err error) { l.actor.Post(message{input: in, cause: err}) }
+func (l *Lock) post(in recipes.Input, err error) { l.actor.Hand(message{input: in, cause: err}) }
 
 // Fail ends an acquisition that was never started, and is over when it returns.
 // It does nothing if the acquisition was withdrawn before.

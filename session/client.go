@@ -89,7 +89,11 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 				default:
 				}
 			}
-			s.actor.Post(happened{c, ev})
+			if ev.Type == zk.EventSession {
+				s.actor.Post(happened{c, ev}) // the client has locked who knows what
+				return
+			}
+			s.actor.Hand(happened{c, ev})
 		}),
 		zk.WithLogger(clientLogger{c.logger, c.link}),
 		zk.WithLogInfo(false),

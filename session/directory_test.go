@@ -40,8 +40,8 @@ func TestADirectoryIsKnownByItsCreation(t *testing.T) {
 		return &zk.Stat{Czxid: czxid, NumChildren: children, DataLength: int32(len(magic))}
 	}
 	d := newDirectories()
-	if d.writable(dir) != 0 || !d.quiet(dir) {
-		t.Errorf("of one that nobody has seen: %d, quiet %v", d.writable(dir), d.quiet(dir))
+	if d.writable(dir) != 0 || d.markable(dir) != 0 {
+		t.Errorf("of one that nobody has seen: %d, %d", d.writable(dir), d.markable(dir))
 	}
 	if !d.saw(dir, stat(7, 1)) {
 		t.Error("its data are not worth a look")
@@ -51,11 +51,11 @@ func TestADirectoryIsKnownByItsCreation(t *testing.T) {
 		t.Error("somebody's data may be written")
 	}
 	d.read(dir, marker(), stat(7, 1))
-	if d.writable(dir) != 7 || d.saw(dir, stat(7, 2)) || d.quiet(dir) {
-		t.Errorf("of ours: %d, quiet %v with two in it", d.writable(dir), d.quiet(dir))
+	if d.writable(dir) != 7 || d.saw(dir, stat(7, 2)) || d.markable(dir) != 0 {
+		t.Errorf("of ours: %d, and to be marked with two in it %d", d.writable(dir), d.markable(dir))
 	}
-	if d.saw(dir, stat(7, 1)); !d.quiet(dir) {
-		t.Error("not quiet with one in it")
+	if d.saw(dir, stat(7, 1)); d.markable(dir) != 7 {
+		t.Error("not to be marked with one in it")
 	}
 	d.shut(dir)
 	if d.writable(dir) != 0 || d.saw(dir, stat(7, 1)) {

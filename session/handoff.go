@@ -22,47 +22,59 @@ import (
 // node's creation. It reports done if there is nothing more to try: the node was
 // made, or nobody can tell, or a server refused it for a reason that a plain create
 // would meet as well.
-func (c *client) createMarked(t *Seat, epoch recipes.Epoch, prefix string, czxid int64) (done bool, _ recipes.Input, _ error) {
-	res, err := c.conn.Multi(
-		&zk.CreateRequest{Path: prefix, Data: t.data, Acl: t.acl, Flags: zk.FlagEphemeral | zk.FlagSequence},
-		&zk.SetDataRequest{Path: t.dir, Data: marker(), Version: anyVersion})
+func (c *client) createMarked(t *Seat, epoch recipes.Epoch, id string, czxid int64) (done bool, _ recipes.Input, _ error) {
+	res, err := c.conn.Multi(t.createRequest(id), t.markRequest())
 	failed := FailedOp(res)
 	outcome, err := ClassifyMulti(res, err)
 	switch {
-	case outcome == Done && len(res) > 1 && res[1].Stat != nil:
-		return c.joined(t, epoch, res[0].String, res[1].Stat, czxid)
+	case outcome == Done:
+		in, err := c.joined(t, epoch, res, czxid)
+		return true, in, err
 	case errors.Is(err, zk.ErrNoNode):
 		c.dirs.forget(t.dir)
 		return false, nil, nil
 	case outcome == Refused && failed > 0:
 		c.dirs.shut(t.dir)
 		return false, nil, nil
-	case outcome == Done: // it was made, and the client does not say what it is called
-		outcome = Unknown
 	}
 	in, err := classified(epoch, recipes.OpCreate, outcome, err)
 	return true, in, err
 }
 
-// joined reads the answer to a marked create.
-func (c *client) joined(t *Seat, epoch recipes.Epoch, made string, stat *zk.Stat, czxid int64) (bool, recipes.Input, error) {
+// createRequest asks for the seat's node.
+func (t *Seat) createRequest(id string) *zk.CreateRequest {
+	return &zk.CreateRequest{Path: t.prefix(id), Data: t.data, Acl: t.acl, Flags: zk.FlagEphemeral | zk.FlagSequence}
+}
+
+// markRequest asks for the directory's marker.
+func (t *Seat) markRequest() *zk.SetDataRequest {
+	return &zk.SetDataRequest{Path: t.dir, Data: marker(), Version: anyVersion}
+}
+
+// joined reads the answers to a create and the marker behind it.
+func (c *client) joined(t *Seat, epoch recipes.Epoch, res []zk.MultiResponse, czxid int64) (recipes.Input, error) {
+	unnamed := recipes.Unknown{Epoch: epoch, Op: recipes.OpCreate} // it was made, and who knows what it is called
+	if len(res) < 2 || res[1].Stat == nil {
+		return unnamed, nil
+	}
+	made, stat := res[0].String, res[1].Stat
 	created, err := named(epoch, made)
 	if err != nil {
-		return true, recipes.Unknown{Epoch: epoch, Op: recipes.OpCreate}, err
+		return unnamed, err
 	}
 	c.dirs.saw(t.dir, stat)
 	if stat.NumChildren == 1 && stat.Czxid == czxid {
 		created.Alone, created.Token = true, stat.Mzxid
 		t.drop(c, t.nameOwn(epoch, made, created.Token))
 	}
-	return true, created, nil
+	return created, nil
 }
 
 // removeWithFloor deletes the own node and leaves word that nobody older is left.
 // It reports false if a plain delete has to be tried.
 func (c *client) removeWithFloor(t *Seat, e recipes.Delete, node string) (done bool, _ recipes.Input, _ error) {
 	czxid, token := c.dirs.writable(t.dir), t.token(node)
-	if czxid == 0 || token == 0 {
+	if czxid == 0 || token == 0 || !t.brief() {
 		return false, nil, nil
 	}
 	res, err := c.conn.Multi(
@@ -86,20 +98,20 @@ func (c *client) removeWithFloor(t *Seat, e recipes.Delete, node string) (done b
 	return true, in, err
 }
 
-// advance asks three things in one flight, in any order: whether the directory's
-// floor names the node that is gone, whether the next one stands, and whether the
-// own one does.
+// advance asks two things in one flight, in any order: whether the directory's floor
+// names the node that is gone, and whether the own one stands. Only if the floor does
+// not name it, which is so if it left before it held the lock or is not one of ours,
+// it goes on to the next one and watches that.
 //
 // A floor that names the node was written in the transaction that removed it, by
 // its owner, who held the lock. Whenever it is read, nobody older was left from
 // that transaction on, and nobody between that node and the own one ever was; so
-// the order in which the three are answered does not matter.
+// the order in which the questions are answered does not matter.
 func (c *client) advance(t *Seat, e recipes.Advance, past int64) (recipes.Input, error) {
 	var (
-		wait             sync.WaitGroup
-		floor            int64
-		stands           bool
-		standing, unread error
+		wait   sync.WaitGroup
+		floor  int64
+		unread error
 	)
 	wait.Go(func() {
 		data, stat, err := c.conn.Get(t.dir)
@@ -110,25 +122,25 @@ func (c *client) advance(t *Seat, e recipes.Advance, past int64) (recipes.Input,
 		c.dirs.saw(t.dir, stat)
 		floor, _ = parseFloor(data)
 	})
-	wait.Go(func() {
-		next := path.Join(t.dir, e.Next)
-		stat, err := c.observe(next, t)
-		if err == nil {
-			stands = true
-			t.sawPred(next, stat.Czxid)
-		}
-		standing = err
-	})
 	res, err := c.conn.Multi(&zk.CheckVersionRequest{Path: path.Join(t.dir, e.Node), Version: anyVersion})
 	wait.Wait()
 	if outcome, err := ClassifyMulti(res, err); outcome != Done {
 		return classified(e.Epoch, recipes.OpAdvance, outcome, err)
 	}
-	advanced := recipes.Advanced{Epoch: e.Epoch, Floor: past != 0 && floor == past, Stands: stands}
-	if !advanced.Floor && !stands && standing != nil && !errors.Is(standing, zk.ErrNoNode) {
-		return unanswered(e.Epoch, recipes.OpAdvance, standing)
+	if past != 0 && floor == past {
+		return recipes.Advanced{Epoch: e.Epoch, Floor: true}, nil
 	}
-	return advanced, unread
+	next := path.Join(t.dir, e.Next)
+	stat, err := c.observe(next, t)
+	switch {
+	case err == nil:
+		t.sawPred(next, stat.Czxid)
+		return recipes.Advanced{Epoch: e.Epoch, Stands: true}, unread
+	case errors.Is(err, zk.ErrNoNode):
+		return recipes.Advanced{Epoch: e.Epoch}, unread
+	default:
+		return unanswered(e.Epoch, recipes.OpAdvance, err)
+	}
 }
 
 // named reads the name that a server gave to a node.
