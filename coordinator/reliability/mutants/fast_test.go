@@ -112,13 +112,13 @@ func ofTheFastPath() []mutant {
 		{
 			name:   "marker in any directory",
 			breaks: "writes its marker into a directory of which it knows nothing",
-			edits:  []edit{in("session/requests.go", `czxid != 0 && c.dirs.quiet(t.dir) {`, `c.dirs.quiet(t.dir) {`)},
+			edits:  []edit{in("session/requests.go", `czxid != 0 && t.brief() {`, `czxid >= 0 && t.brief() {`)},
 			found:  finder{"session", "TestSomebodysDataAreNeverWritten"},
 		},
 		{
 			name:   "marker over the floor",
 			breaks: "writes its marker where others stand, so that the next handoff costs a listing",
-			edits:  []edit{in("session/directory.go", `	return !d.known[dir].contended`, `	return true`)},
+			edits:  []edit{in("session/directory.go", `!k.closed && !k.contended {`, `!k.closed {`)},
 			found:  finder{"session", "TestAJoinerLeavesTheFloor"},
 		},
 		{
@@ -185,8 +185,8 @@ func ofTheFastPath() []mutant {
 		{
 			name:   "next one not watched",
 			breaks: "looks whether the next one ahead stands, and does not watch it",
-			edits: []edit{in("session/handoff.go", `		stat, err := c.observe(next, t)`,
-				`		_, stat, err := c.conn.Get(next)`)},
+			edits: []edit{in("session/handoff.go", `	stat, err := c.observe(next, t)`,
+				`	_, stat, err := c.conn.Get(next)`)},
 			found: finder{"session", "TestAdvance"},
 			also:  finder{"coordinator", "TestAWaiterWalksBackAsFarAsItRemembers"},
 		},
@@ -231,6 +231,41 @@ func ofTheFastPath() []mutant {
 			edits:  []edit{in("session/handoff.go", `= true, stat.Mzxid`, `= true, stat.Czxid`)},
 			found:  finder{"session", "TestOneRequestForALockThatIsFree"},
 			also:   finder{"coordinator", "TestTokensGrowInALoop"},
+		},
+		{
+			name:   "no turnover",
+			breaks: "makes two requests of a release and the acquire behind it",
+			edits:  []edit{in("session/turnover.go", `	case r.op == recipes.OpDelete && !r.floor && `, `	case false && `)},
+			found:  finder{"session", "TestAReleaseAndTheNextAcquireAreOneRequest"},
+		},
+		{
+			name:   "refused turnover taken for two refusals",
+			breaks: "gives a release and an acquire up because the two together were refused",
+			edits: []edit{in("session/turnover.go", `	case outcome == Refused && !unsettled(err):
+		return c.oneByOne(x)
+`, ``)},
+			found: finder{"session", "TestATurnoverThatIsRefused"},
+		},
+		{
+			name:   "half of a turnover forgotten",
+			breaks: "says what became of the release, and not of the acquire that was lost with it",
+			edits: []edit{in("session/turnover.go", `		entered.in, entered.err = classified(next.epoch, next.op, outcome, err)
+`, ``)},
+			found: finder{"session", "TestATurnoverWithoutAnAnswer"},
+		},
+		{
+			name:   "turnover joined too late",
+			breaks: "joins an acquire to a release that has been sent",
+			edits: []edit{in("session/turnover.go", `ok && s.leaving[x.leave.seat.dir] == x {`,
+				`ok && s.leaving[x.leave.seat.dir] == nil {`)},
+			found: finder{"session", "TestAReleaseAndTheNextAcquireAreOneRequest"},
+			also:  finder{"coordinator", "TestAFreeLockCostsTwoRequests"},
+		},
+		{
+			name:   "turnover without a floor",
+			breaks: "leaves no floor where a release and the acquire behind it are one request",
+			edits:  []edit{in("session/turnover.go", `recipes.OpDelete && !r.floor && `, `recipes.OpDelete && `)},
+			found:  finder{"session", "TestTwoRequestsThatAreNoTurnover"},
 		},
 		{
 			name:   "buffer filled while it is sent",

@@ -69,15 +69,17 @@ func ofTheWire() []mutant {
 		{
 			name:   "failed write passed on",
 			breaks: "tells the client that a write has failed, which makes it answer the request twice",
-			edits: []edit{in("session/wire.go", `		w.outbox.put(p, w.writeDeadline())
-		return len(p), nil`, `		if err := w.conn.SetWriteDeadline(w.writeDeadline()); err != nil {
+			edits: []edit{
+				in("session/wire.go", `	if wasGreeted {`, `	if wasGreeted && w.outbox == nil {`),
+				in("session/wire.go", `	n, err := w.conn.Write(p)
+`, `	if wasGreeted {
+		if err := w.conn.SetWriteDeadline(w.writeDeadline()); err != nil {
 			return 0, w.lose(err)
 		}
-		n, err := w.conn.Write(p)
-		if err != nil {
-			err = w.lose(err)
-		}
-		return n, err`)},
+	}
+	n, err := w.conn.Write(p)
+`),
+			},
 			found: finder{"session", "TestDeadlinesBelongToTheClientAfterTheHandshake"},
 			also:  finder{"coordinator", "TestAnIdentityThatCannotBeSentOnAReconnect"},
 		},
