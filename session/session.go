@@ -50,6 +50,7 @@ type Session struct {
 	group   *actors.Group
 	news    func(events.Event)
 	clock   clock
+	plain   content // of seats that ask for nothing of their own
 	actor   *actors.Actor[message]
 	first   chan error    // size 1: the first session is there, or never will be
 	closed  chan struct{} // closed when the last client has ended
@@ -82,7 +83,7 @@ type view struct {
 func Open(ctx context.Context, servers Servers, cfg Config, group *actors.Group, news func(events.Event)) (*Session, error) {
 	s := &Session{
 		servers: servers, chroot: servers.Chroot, cfg: cfg, group: group, news: news,
-		first: make(chan error, 1), closed: make(chan struct{}), clock: clock{cfg.Asleep},
+		first: make(chan error, 1), closed: make(chan struct{}), clock: clock{cfg.Asleep}, plain: content{acl: cfg.ACL},
 		seats: map[*Seat]struct{}{}, claims: map[*Seat]*asked{}, holders: map[*Seat]string{}, bare: map[*Seat]struct{}{},
 		view: view{state: Connecting},
 	}
