@@ -147,8 +147,10 @@ func (l *Lock) onLose(e recipes.Lose) {
 	lost := events.Lost{ID: l.cfg.ID, Path: l.cfg.Path, Token: l.grant.Token, Reason: e.Reason, Err: err, Held: l.held}
 	took, losses := l.took, l.losses()
 	l.mu.Unlock()
-	l.cfg.Logger.Warn("lock lost", zap.Uint64("id", l.cfg.ID), zap.String("path", l.cfg.Path),
-		zap.Int64("token", lost.Token), zap.Stringer("reason", lost.Reason), zap.Duration("held", lost.Held))
+	if ce := l.cfg.Logger.Check(zap.WarnLevel, "lock lost"); ce != nil { // of ten thousand at once most are not logged
+		ce.Write(zap.Uint64("id", l.cfg.ID), zap.String("path", l.cfg.Path),
+			zap.Int64("token", lost.Token), zap.Stringer("reason", lost.Reason), zap.Duration("held", lost.Held))
+	}
 	tell()
 	if took {
 		l.cfg.Stream.Publish(lost)

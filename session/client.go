@@ -89,7 +89,9 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 				default:
 				}
 			}
-			s.actor.Post(happened{c, ev})
+			if ev.Type != zk.EventNotWatching { // one for each watch of a session that has ended, which is told once
+				s.actor.Post(happened{c, ev})
+			}
 		}),
 		zk.WithLogger(clientLogger{c.logger, c.link}),
 		zk.WithLogInfo(false),
