@@ -13,16 +13,25 @@ type Group struct {
 // Go runs f in a goroutine of the group. It reports false, and runs nothing, if
 // the group is closed.
 func (g *Group) Go(f func()) bool {
+	if !g.join() {
+		return false
+	}
+	go func() {
+		defer g.exit()
+		f()
+	}()
+	return true
+}
+
+// join counts the goroutine that calls it, or one that it is about to start, among
+// the group's until exit.
+func (g *Group) join() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
 		return false
 	}
 	g.running++
-	go func() {
-		defer g.exit()
-		f()
-	}()
 	return true
 }
 
@@ -57,6 +66,7 @@ func (g *Group) Close() {
 type Actor[M any] struct {
 	group  *Group
 	handle func(M)
+	rest   func()
 
 	mu       sync.Mutex
 	queue    []M
@@ -70,6 +80,13 @@ func NewActor[M any](group *Group, handle func(M)) *Actor[M] {
 	return &Actor[M]{group: group, handle: handle}
 }
 
+// NewRestingActor returns an actor that runs rest, too, as it runs handle: when it
+// has handled messages and finds no more, and behind every second batch of them if
+// there are always more. It is for what is better done once for several messages.
+func NewRestingActor[M any](group *Group, handle func(M), rest func()) *Actor[M] {
+	return &Actor[M]{group: group, handle: handle, rest: rest}
+}
+
 // Post appends a message and returns at once. Any goroutine may call it, the
 // actor's own included. A message for which it reports true is handled. It
 // reports false, and the message is never handled, if the group is closed and the
@@ -78,7 +95,7 @@ func (a *Actor[M]) Post(m M) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.draining {
-		if !a.group.Go(a.drain) {
+		if !a.group.Go(func() { a.drain(0) }) {
 			return false
 		}
 		a.draining = true
@@ -87,15 +104,43 @@ func (a *Actor[M]) Post(m M) bool {
 	return true
 }
 
-// drain handles batches until the mailbox is empty. A message posted while it is
-// about to leave is not stranded: 1. drain finds the queue empty, with mu held;
-// 2. it clears draining before it lets go of mu; 3. whoever posts next sees that
-// and starts a new drain, which is alone because this one touches nothing more.
-func (a *Actor[M]) drain() {
+// Hand is Post, except that an idle actor handles the message, and what is posted
+// meanwhile, in the goroutine of the caller, who waits for that. It spares waking
+// another goroutine, and what callers hand over one after the other is handled in
+// that order, whichever of many actors it is for. The caller must not hold a lock
+// that the actor takes.
+func (a *Actor[M]) Hand(m M) bool {
+	a.mu.Lock()
+	if a.draining {
+		a.queue = append(a.queue, m)
+		a.mu.Unlock()
+		return true
+	}
+	if !a.group.join() {
+		a.mu.Unlock()
+		return false
+	}
+	a.draining = true
+	a.mu.Unlock()
+	defer a.group.exit()
+	a.handle(m)
+	a.drain(1)
+	return true
+}
+
+// mostBatches is how many batches are handled before a rest.
+const mostBatches = 2
+
+// drain handles batches until the mailbox is empty; so many were handled since the
+// last rest. A message posted while it is about to leave is not stranded: 1. drain
+// finds the queue empty, with mu held; 2. it clears draining before it lets go of
+// mu; 3. whoever posts next sees that and starts a new drain, which is alone
+// because this one touches nothing more.
+func (a *Actor[M]) drain(batches int) {
 	var batch []M
 	for {
 		a.mu.Lock()
-		if len(a.queue) == 0 {
+		if len(a.queue) == 0 && (batches == 0 || a.rest == nil) {
 			a.queue = nil // an idle actor keeps no memory of a busy hour
 			a.draining = false
 			a.mu.Unlock()
@@ -107,6 +152,11 @@ func (a *Actor[M]) drain() {
 			a.handle(m)
 			var handled M
 			batch[i] = handled
+		}
+		batches++
+		if a.rest != nil && (len(batch) == 0 || batches >= mostBatches) {
+			a.rest()
+			batches = 0
 		}
 	}
 }

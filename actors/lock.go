@@ -117,13 +117,13 @@ func (l *Lock) Start(ctx context.Context, maxWait time.Duration, want recipes.St
 	l.keep = want.Keep
 	l.cfg.waits.add(ctx, l)
 	if maxWait > 0 {
-		l.timer = time.AfterFunc(maxWait, func() { l.actor.Post(message{bound: recipes.WhyTimeout}) })
+		l.timer = time.AfterFunc(maxWait, func() { l.actor.Hand(message{bound: recipes.WhyTimeout}) })
 	}
 	l.mu.Unlock()
-	l.actor.Post(message{input: want, open: ctx.Err() == nil})
+	l.actor.Hand(message{input: want, open: ctx.Err() == nil})
 }
 
-func (l *Lock) post(in recipes.Input, err error) { l.actor.Post(message{input: in, cause: err}) }
+func (l *Lock) post(in recipes.Input, err error) { l.actor.Hand(message{input: in, cause: err}) }
 
 // Fail ends an acquisition that was never started, and is over when it returns.
 // It does nothing if the acquisition was withdrawn before.

@@ -128,7 +128,7 @@ func TestStreamThenChannel(t *testing.T) {
 		}
 	}
 	r.stream.Hold(func(func(events.Event)) {
-		r.Start(t.Context(), 0, recipes.Started{})
+		go r.Start(t.Context(), 0, recipes.Started{}) // the actor may work in the goroutine that starts it
 		eventually(t, "claimed", func() bool {
 			return slices.Contains(r.port.sent(), recipes.Effect(recipes.Claim{Epoch: epoch, Node: own.Text}))
 		})
@@ -136,7 +136,7 @@ func TestStreamThenChannel(t *testing.T) {
 	})
 	within(t, "Grant", r.Granted())
 	r.stream.Hold(func(func(events.Event)) {
-		r.port.say(recipes.LeaseRanOut{})
+		go r.port.say(recipes.LeaseRanOut{})
 		if err := within(t, "end", told); err == nil {
 			t.Error("a loss is told as a release")
 		}

@@ -159,7 +159,6 @@ func (s *Session) resume(c *client) {
 	if c.pacer != nil {
 		s.pace(c, 0) // and the time between probes with it
 	}
-	s.pump()
 }
 
 // expire: the session is over, by a server's word or because the wire would not

@@ -77,11 +77,15 @@ func (d *directories) writable(dir string) (czxid int64) {
 	return 0
 }
 
-// quiet tells whether nobody else was there the last time.
-func (d *directories) quiet(dir string) bool {
+// markable is writable for a create, which says that it is there only if nobody else
+// was the last time.
+func (d *directories) markable(dir string) (czxid int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return !d.known[dir].contended
+	if k := d.known[dir]; !k.closed && !k.contended {
+		return k.czxid
+	}
+	return 0
 }
 
 // saw takes a Stat of the directory. It reports whether reading the data could

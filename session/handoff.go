@@ -22,47 +22,59 @@ import (
 // node's creation. It reports done if there is nothing more to try: the node was
 // made, or nobody can tell, or a server refused it for a reason that a plain create
 // would meet as well.
-func (c *client) createMarked(t *Seat, epoch recipes.Epoch, prefix string, czxid int64) (done bool, _ recipes.Input, _ error) {
-	res, err := c.conn.Multi(
-		&zk.CreateRequest{Path: prefix, Data: t.data, Acl: t.acl, Flags: zk.FlagEphemeral | zk.FlagSequence},
-		&zk.SetDataRequest{Path: t.dir, Data: marker(), Version: anyVersion})
+func (c *client) createMarked(t *Seat, epoch recipes.Epoch, id string, czxid int64) (done bool, _ recipes.Input, _ error) {
+	res, err := c.conn.Multi(t.createRequest(id), t.markRequest())
 	failed := FailedOp(res)
 	outcome, err := ClassifyMulti(res, err)
 	switch {
-	case outcome == Done && len(res) > 1 && res[1].Stat != nil:
-		return c.joined(t, epoch, res[0].String, res[1].Stat, czxid)
+	case outcome == Done:
+		in, err := c.joined(t, epoch, res, czxid)
+		return true, in, err
 	case errors.Is(err, zk.ErrNoNode):
 		c.dirs.forget(t.dir)
 		return false, nil, nil
 	case outcome == Refused && failed > 0:
 		c.dirs.shut(t.dir)
 		return false, nil, nil
-	case outcome == Done: // it was made, and the client does not say what it is called
-		outcome = Unknown
 	}
 	in, err := classified(epoch, recipes.OpCreate, outcome, err)
 	return true, in, err
 }
 
-// joined reads the answer to a marked create.
-func (c *client) joined(t *Seat, epoch recipes.Epoch, made string, stat *zk.Stat, czxid int64) (bool, recipes.Input, error) {
+// createRequest asks for the seat's node.
+func (t *Seat) createRequest(id string) *zk.CreateRequest {
+	return &zk.CreateRequest{Path: t.prefix(id), Data: t.data, Acl: t.acl, Flags: zk.FlagEphemeral | zk.FlagSequence}
+}
+
+// markRequest asks for the directory's marker.
+func (t *Seat) markRequest() *zk.SetDataRequest {
+	return &zk.SetDataRequest{Path: t.dir, Data: marker(), Version: anyVersion}
+}
+
+// joined reads the answers to a create and the marker behind it.
+func (c *client) joined(t *Seat, epoch recipes.Epoch, res []zk.MultiResponse, czxid int64) (recipes.Input, error) {
+	unnamed := recipes.Unknown{Epoch: epoch, Op: recipes.OpCreate} // it was made, and who knows what it is called
+	if len(res) < 2 || res[1].Stat == nil {
+		return unnamed, nil
+	}
+	made, stat := res[0].String, res[1].Stat
 	created, err := named(epoch, made)
 	if err != nil {
-		return true, recipes.Unknown{Epoch: epoch, Op: recipes.OpCreate}, err
+		return unnamed, err
 	}
 	c.dirs.saw(t.dir, stat)
 	if stat.NumChildren == 1 && stat.Czxid == czxid {
 		created.Alone, created.Token = true, stat.Mzxid
 		t.drop(c, t.nameOwn(epoch, made, created.Token))
 	}
-	return true, created, nil
+	return created, nil
 }
 
 // removeWithFloor deletes the own node and leaves word that nobody older is left.
 // It reports false if a plain delete has to be tried.
 func (c *client) removeWithFloor(t *Seat, e recipes.Delete, node string) (done bool, _ recipes.Input, _ error) {
 	czxid, token := c.dirs.writable(t.dir), t.token(node)
-	if czxid == 0 || token == 0 {
+	if czxid == 0 || token == 0 || !t.brief() {
 		return false, nil, nil
 	}
 	res, err := c.conn.Multi(

@@ -15,7 +15,9 @@ type asked struct {
 	seat  *Seat
 	epoch recipes.Epoch
 	op    recipes.Op
-	node  string // the own one's path, of what may end in a grant
+	node  string // the own one's path, of what may end in a grant and of a delete
+	guid  string // of the attempt, of a create
+	floor bool   // of a delete: it leaves a floor
 	run   func(*client) (recipes.Input, error)
 }
 
@@ -25,29 +27,32 @@ func (r *asked) refuse() { r.seat.post(recipes.Unknown{Epoch: r.epoch, Op: r.op}
 
 func (r *asked) do(c *client) (func(*Session), error) {
 	in, err := r.run(c)
-	return func(s *Session) {
-		if in == nil {
+	return func(s *Session) { r.settle(s, c, in, err) }, err
+}
+
+// settle passes the answer on.
+func (r *asked) settle(s *Session, c *client, in recipes.Input, err error) {
+	if in == nil {
+		return
+	}
+	r.log(c, in, err)
+	switch in := in.(type) {
+	case recipes.Claimed:
+		s.onClaimed(c, r, in)
+	case recipes.Created:
+		s.onCreated(c, r, in)
+	case recipes.Advanced:
+		s.onAdvanced(c, r, in)
+	case recipes.Unknown:
+		if !c.up {
+			r.seat.post(in, err)
 			return
 		}
-		r.log(c, in, err)
-		switch in := in.(type) {
-		case recipes.Claimed:
-			s.onClaimed(c, r, in)
-		case recipes.Created:
-			s.onCreated(c, r, in)
-		case recipes.Advanced:
-			s.onAdvanced(c, r, in)
-		case recipes.Unknown:
-			if !c.up {
-				r.seat.post(in, err)
-				return
-			}
-			// Whoever is told makes the request again at once.
-			afterPause(func() { r.seat.post(in, err) })
-		default:
-			r.seat.post(in, err)
-		}
-	}, err
+		// Whoever is told makes the request again at once.
+		afterPause(func() { r.seat.post(in, err) })
+	default:
+		r.seat.post(in, err)
+	}
 }
 
 // log says what nobody else may hear: a refused delete leaves a node that blocks

@@ -47,7 +47,6 @@ func (s *Session) finish(c *client) {
 	if c.over && c.inflight == 0 {
 		s.endClient(c)
 	}
-	s.pump()
 }
 
 func (s *Session) onRequest(r request) {
@@ -57,9 +56,11 @@ func (s *Session) onRequest(r request) {
 	}
 	if a, ok := r.(*asked); ok {
 		s.noteTenure(a)
+		r = s.paired(a)
 	}
-	s.parked = append(s.parked, r)
-	s.pump()
+	if r != nil {
+		s.parked = append(s.parked, r)
+	}
 }
 
 // late tells whether it is too late for the request.
@@ -73,21 +74,24 @@ func (s *Session) sweep() {
 	s.parked = slices.DeleteFunc(s.parked, func(r request) bool {
 		late := s.late(r)
 		if late {
+			s.unpair(r)
 			r.refuse()
 		}
 		return late
 	})
 }
 
-// pump starts what can be started, in order.
+// pump starts what can be started, in order. It is the rest of the session actor:
+// a lock that is released and asked for again at once can have both done together.
 func (s *Session) pump() {
 	c := s.client
 	for len(s.parked) > 0 {
-		if !c.up || s.running >= parallel {
+		if c == nil || !c.up || s.running >= parallel {
 			return
 		}
 		r := s.parked[0]
 		s.parked = s.parked[1:]
+		s.unpair(r)
 		if s.late(r) { // one that was to be made again
 			r.refuse()
 			continue

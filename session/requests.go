@@ -27,14 +27,13 @@ const reaped = 10
 // ours that was empty the last time it says so in the directory's data, and learns
 // whether it is alone.
 func (c *client) create(t *Seat, epoch recipes.Epoch, id string) (recipes.Input, error) {
-	prefix := path.Join(t.dir, guidMark+id+lockMarker)
 	for range reaped {
-		if czxid := c.dirs.writable(t.dir); czxid != 0 && c.dirs.quiet(t.dir) {
-			if done, in, err := c.createMarked(t, epoch, prefix, czxid); done {
+		if czxid := c.dirs.markable(t.dir); czxid != 0 && t.brief() {
+			if done, in, err := c.createMarked(t, epoch, id, czxid); done {
 				return in, err
 			}
 		}
-		made, err := c.conn.Create(prefix, t.data, zk.FlagEphemeral|zk.FlagSequence, t.acl)
+		made, err := c.conn.Create(t.prefix(id), t.data, zk.FlagEphemeral|zk.FlagSequence, t.acl)
 		if errors.Is(err, zk.ErrNoNode) {
 			c.dirs.forget(t.dir)
 			if err := c.makeParents(t.dir, marker(), t.acl); err != nil {

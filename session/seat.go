@@ -70,9 +70,8 @@ func (t *Seat) Close() { t.session.actor.Post(left{t}) }
 // Create makes the node of a new attempt.
 func (t *Seat) Create(e recipes.Create) {
 	id := t.newGUID(e.Attempt)
-	t.request(e.Epoch, recipes.OpCreate, func(c *client) (recipes.Input, error) {
-		return c.create(t, e.Epoch, id)
-	})
+	t.session.actor.Post(&asked{seat: t, epoch: e.Epoch, op: recipes.OpCreate, guid: id,
+		run: func(c *client) (recipes.Input, error) { return c.create(t, e.Epoch, id) }})
 }
 
 // List reads the directory.
@@ -124,9 +123,8 @@ func (t *Seat) Claim(e recipes.Claim) {
 
 // Delete removes the own node.
 func (t *Seat) Delete(e recipes.Delete) {
-	t.request(e.Epoch, recipes.OpDelete, func(c *client) (recipes.Input, error) {
-		return c.remove(t, e)
-	})
+	t.session.actor.Post(&asked{seat: t, epoch: e.Epoch, op: recipes.OpDelete, node: path.Join(t.dir, e.Node), floor: e.Floor,
+		run: func(c *client) (recipes.Input, error) { return c.remove(t, e) }})
 }
 
 // Discard removes a node in whatever session comes next, and tries until it is
@@ -257,6 +255,20 @@ func (t *Seat) leave(c *client) {
 	t.own, t.born, t.pred, t.ahead, t.left = "", 0, "", 0, true
 	t.forget(c, own)
 	t.forget(c, pred)
+}
+
+// prefix is what the path of an attempt's node begins with.
+func (t *Seat) prefix(id string) string { return path.Join(t.dir, guidMark+id+lockMarker) }
+
+// brief tells whether a transaction of several operations may repeat the seat's
+// path: no server takes more than so many bytes in a request.
+func (t *Seat) brief() bool {
+	const mostOfIt = MaxRequest / 8
+	size := len(t.dir) + len(t.data)
+	for _, a := range t.acl {
+		size += len(a.Scheme) + len(a.ID)
+	}
+	return size < mostOfIt
 }
 
 // name returns the name of a node of the directory.

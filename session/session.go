@@ -59,10 +59,11 @@ type Session struct {
 	client  *client
 	living  int // clients that have not ended
 	seats   map[*Seat]struct{}
-	claims  map[*Seat]*asked   // the latest request of a seat that may end in a grant
-	holders map[*Seat]string   // the nodes of those that were told that an answer of that kind is fresh
-	bare    map[*Seat]struct{} // the holders whose nodes nobody watches yet
-	parked  []request          // waiting for a connection or for room
+	claims  map[*Seat]*asked     // the latest request of a seat that may end in a grant
+	holders map[*Seat]string     // the nodes of those that were told that an answer of that kind is fresh
+	bare    map[*Seat]struct{}   // the holders whose nodes nobody watches yet
+	parked  []request            // waiting for a connection or for room
+	leaving map[string]*turnover // the parked deletes that a create may join, by directory
 	running int
 	closing bool
 
@@ -85,12 +86,13 @@ func Open(ctx context.Context, servers Servers, cfg Config, group *actors.Group,
 		servers: servers, chroot: servers.Chroot, cfg: cfg, group: group, news: news,
 		first: make(chan error, 1), closed: make(chan struct{}), clock: clock{cfg.Asleep}, plain: content{acl: cfg.ACL},
 		seats: map[*Seat]struct{}{}, claims: map[*Seat]*asked{}, holders: map[*Seat]string{}, bare: map[*Seat]struct{}{},
-		view: view{state: Connecting},
+		leaving: map[string]*turnover{},
+		view:    view{state: Connecting},
 	}
 	if s.clock.asleep == nil {
 		s.clock.asleep = asleep()
 	}
-	s.actor = actors.NewActor(group, s.handle)
+	s.actor = actors.NewRestingActor(group, s.handle, s.pump)
 	s.actor.Post(begin{})
 	var err error
 	select {

@@ -1,0 +1,105 @@
+package session
+
+import (
+	"errors"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// This file is about a lock that is released and asked for again at once, as in a
+// loop: the delete and the next create are one transaction, and take one round trip.
+// For the two machines it is as if the create had been executed right behind the
+// delete, or both were lost.
+
+var _ request = (*turnover)(nil)
+
+// turnover is the delete of a node, and the create of another seat's in the same
+// directory if one joins while the delete is parked.
+type turnover struct {
+	leave *asked
+	enter *asked // nil: only the delete
+}
+
+func (x *turnover) meantFor() recipes.Epoch { return x.leave.epoch }
+
+func (x *turnover) refuse() {
+	x.leave.refuse()
+	if x.enter != nil {
+		x.enter.refuse()
+	}
+}
+
+func (x *turnover) do(c *client) (func(*Session), error) {
+	if x.enter == nil {
+		return x.leave.do(c)
+	}
+	left, entered, err := c.turnOver(x)
+	return func(s *Session) {
+		x.leave.settle(s, c, left.in, left.err)
+		x.enter.settle(s, c, entered.in, entered.err)
+	}, err
+}
+
+// said is what a seat's machine is told, and why.
+type said struct {
+	in  recipes.Input
+	err error
+}
+
+// paired takes a request that is to be parked, and returns what to park for it: nil
+// if it has joined one that is.
+func (s *Session) paired(r *asked) request {
+	switch {
+	case r.op == recipes.OpDelete && !r.floor && r.seat.brief():
+		x := &turnover{leave: r}
+		s.leaving[r.seat.dir] = x
+		return x
+	case r.op == recipes.OpCreate && r.seat.brief() && s.client.dirs.markable(r.seat.dir) != 0:
+		if x := s.leaving[r.seat.dir]; x != nil {
+			x.enter = r
+			delete(s.leaving, r.seat.dir)
+			return nil
+		}
+	}
+	return r
+}
+
+// unpair ends the time in which a create may join.
+func (s *Session) unpair(r request) {
+	if x, ok := r.(*turnover); ok && s.leaving[x.leave.seat.dir] == x {
+		delete(s.leaving, x.leave.seat.dir)
+	}
+}
+
+// turnOver makes the transaction. One that a server has refused was not executed at
+// all, and why is found out by making the two requests one after the other.
+func (c *client) turnOver(x *turnover) (left, entered said, _ error) {
+	old, next := x.leave, x.enter
+	czxid := c.dirs.markable(next.seat.dir)
+	if czxid == 0 {
+		return c.oneByOne(x)
+	}
+	res, err := c.conn.Multi(
+		&zk.DeleteRequest{Path: old.node, Version: anyVersion},
+		next.seat.createRequest(next.guid), next.seat.markRequest())
+	outcome, err := ClassifyMulti(res, err)
+	switch {
+	case outcome == Refused && !unsettled(err):
+		return c.oneByOne(x)
+	case outcome != Done:
+		left.in, left.err = classified(old.epoch, old.op, outcome, err)
+		entered.in, entered.err = classified(next.epoch, next.op, outcome, err)
+		return left, entered, err
+	}
+	left.in = recipes.Deleted{Epoch: old.epoch}
+	entered.in, entered.err = c.joined(next.seat, next.epoch, res[1:], czxid)
+	return left, entered, nil
+}
+
+func (c *client) oneByOne(x *turnover) (left, entered said, _ error) {
+	left.in, left.err = x.leave.run(c)
+	entered.in, entered.err = x.enter.run(c)
+	return left, entered, errors.Join(left.err, entered.err)
+}
