@@ -28,15 +28,17 @@ type Seat struct {
 	*content
 	post actors.Post
 
+	place int32 // among the session's seats; only its drain touches it
+
 	mu      sync.Mutex
 	attempt recipes.Attempt // the latest, and
 	guid    guid            // what its node bears
 	epoch   recipes.Epoch   // of own
+	left    bool            // closed: interested in nothing any more
 	own     string          // the own node, once a listing or its creation has named it
 	born    int64           // the zxid that created it, or 0
 	pred    string          // what is to be watched beside it
 	ahead   int64           // the zxid that created pred, or 0
-	left    bool            // closed: interested in nothing any more
 }
 
 // content is what a seat's nodes are created with. Nobody writes to it, so that the many seats that ask for nothing of

@@ -57,8 +57,8 @@ type Session struct {
 
 	// Only the drain touches these.
 	client  *client
-	living  int // clients that have not ended
-	seats   map[*Seat]struct{}
+	living  int                  // clients that have not ended
+	seats   []*Seat              // those that want the news, each at its place
 	claims  map[*Seat]*asked     // the latest request of a seat that may end in a grant
 	holders map[*Seat]string     // the nodes of those that were told that an answer of that kind is fresh
 	bare    map[*Seat]struct{}   // the holders whose nodes nobody watches yet
@@ -85,7 +85,7 @@ func Open(ctx context.Context, servers Servers, cfg Config, group *actors.Group,
 	s := &Session{
 		servers: servers, chroot: servers.Chroot, cfg: cfg, group: group, news: news,
 		first: make(chan error, 1), closed: make(chan struct{}), clock: clock{cfg.Asleep}, plain: content{acl: cfg.ACL},
-		seats: map[*Seat]struct{}{}, claims: map[*Seat]*asked{}, holders: map[*Seat]string{}, bare: map[*Seat]struct{}{},
+		claims: map[*Seat]*asked{}, holders: map[*Seat]string{}, bare: map[*Seat]struct{}{},
 		leaving: map[string]*turnover{},
 		view:    view{state: Connecting},
 	}
