@@ -39,9 +39,8 @@ func (l *Lock) handle(m message) {
 	from := l.machine.State()
 	var effects []recipes.Effect
 	l.machine, effects = l.machine.Step(m.input)
-	if ce := l.cfg.Logger.Check(zap.DebugLevel, "step"); ce != nil {
-		ce.Write(zap.Uint64("id", l.cfg.ID), zap.String("path", l.cfg.Path), zap.Stringer("from", from),
-			zap.Stringer("to", l.machine.State()), zap.Any("input", m.input), zap.Any("effects", effects))
+	if l.cfg.Logger.Core().Enabled(zap.DebugLevel) {
+		l.logStep(from, m.input, effects)
 	}
 	recipes.Perform(effects, performer{l.cfg.Port, l})
 	if l.machine.State() == recipes.Over && !l.gone {
@@ -51,6 +50,13 @@ func (l *Lock) handle(m message) {
 		}
 		l.cfg.Gone()
 	}
+}
+
+// logStep is a function of its own because its frame is large, and handle's stack is
+// that of a goroutine which has just begun.
+func (l *Lock) logStep(from recipes.State, in recipes.Input, effects []recipes.Effect) {
+	l.cfg.Logger.Debug("step", zap.Uint64("id", l.cfg.ID), zap.String("path", l.cfg.Path), zap.Stringer("from", from),
+		zap.Stringer("to", l.machine.State()), zap.Any("input", in), zap.Any("effects", effects))
 }
 
 // boundReached tells whether the end of what bounds the wait ends the
