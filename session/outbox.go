@@ -2,6 +2,7 @@ package session
 
 import (
 	"net"
+	"runtime"
 	"sync"
 	"time"
 )
@@ -55,9 +56,17 @@ func (o *outbox) put(p []byte, by time.Time, alone bool) {
 	begin := !o.sending
 	o.sending = true
 	o.mu.Unlock()
-	if begin && (alone || !o.start(o.send)) {
+	if begin && (alone || !o.start(o.gather)) {
 		o.send()
 	}
+}
+
+// gather lets others run that may have something to send, and sends. Without that
+// each frame would go out by itself: whoever writes it stops to wait for the next,
+// and this goroutine is the first to run then.
+func (o *outbox) gather() {
+	runtime.Gosched()
+	o.send()
 }
 
 // send sends until nothing waits.

@@ -110,6 +110,9 @@ func TestContestants(t *testing.T) {
 			if after := ask(question{verb: askBytes}, 1); after[0] <= before[0] {
 				t.Errorf("bytes: %d, then %d", before[0], after[0])
 			}
+			if calls := ask(question{verb: askCalls}, 2); calls[0] == 0 || calls[1] == 0 {
+				t.Errorf("%d calls that read, %d that wrote", calls[0], calls[1])
+			}
 			if _, err := c.ask(t.Context(), question{verb: "nosuch", path: "/x"}); !errors.Is(err, errRefused) {
 				t.Errorf("nonsense: %v", err)
 			}

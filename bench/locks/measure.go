@@ -37,7 +37,7 @@ func fullEffort() effort {
 
 func quickEffort() effort {
 	return effort{
-		rounds: 5, warm: 500, cycles: 400, locks: []int{64, 512}, many: 1024,
+		rounds: 5, warm: 500, cycles: 400, locks: []int{64, 512}, many: 2048,
 		queues: []int{20, 100, 1000}, handoffs: 100, cross: 10,
 		held: 10_000, heldPeer: 2000, expired: 10_000,
 	}

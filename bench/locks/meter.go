@@ -14,7 +14,8 @@ const handshake = 4 + 4 + 4 + 8 + 4 + 16
 
 // meter dials, and counts what goes over its connections, both ways. It may be used by any goroutine.
 type meter struct {
-	bytes atomic.Int64
+	bytes         atomic.Int64
+	reads, writes atomic.Int64 // calls
 
 	mu       sync.Mutex
 	openings map[int64][]byte // how a server began to answer, by session
@@ -54,6 +55,7 @@ type meteredConn struct {
 // Read counts.
 func (c *meteredConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
+	c.meter.reads.Add(1)
 	c.meter.bytes.Add(int64(n))
 	if more := min(n, handshake-len(c.head)); more > 0 {
 		c.head = append(c.head, b[:more]...)
@@ -72,6 +74,7 @@ func (c *meteredConn) Read(b []byte) (int, error) {
 // Write counts.
 func (c *meteredConn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
+	c.meter.writes.Add(1)
 	c.meter.bytes.Add(int64(n))
 	return n, err
 }

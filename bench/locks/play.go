@@ -47,6 +47,8 @@ func (p *player) answer(ctx context.Context, line string) ([]int64, error) {
 		return nil, p.close()
 	case askBytes:
 		return []int64{p.meter.bytes.Load()}, nil
+	case askCalls:
+		return []int64{p.meter.reads.Load(), p.meter.writes.Load()}, nil
 	}
 	if len(p.sessions) == 0 {
 		return nil, errors.New("no session is open")

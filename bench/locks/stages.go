@@ -72,8 +72,10 @@ func runCycle(ctx context.Context, d *director, c *contestant, m *Measured, path
 		}
 		var took []int64
 		counted, err := d.arena.during(ctx, c.library, func() (err error) {
-			took, err = c.ask(ctx, question{verb: askCycle, path: path, n: d.effort.cycles})
-			return err
+			return calls(ctx, c, m, 1, d.effort.cycles, func() (err error) {
+				took, err = c.ask(ctx, question{verb: askCycle, path: path, n: d.effort.cycles})
+				return err
+			})
 		})
 		if err != nil {
 			return err
@@ -104,7 +106,11 @@ func runMany(locks int) func(context.Context, *director, *contestant, *Measured,
 	return func(ctx context.Context, d *director, c *contestant, m *Measured, path string) error {
 		each := max(d.effort.many/locks, 1)
 		return session(ctx, c, 1, func() error {
-			took, err := c.one(ctx, question{verb: askMany, path: path, n: locks, also: each})
+			var took int64
+			err := calls(ctx, c, m, locks, locks*(each+1), func() (err error) {
+				took, err = c.one(ctx, question{verb: askMany, path: path, n: locks, also: each})
+				return err
+			})
 			if err != nil {
 				return err
 			}
@@ -112,6 +118,27 @@ func runMany(locks int) func(context.Context, *director, *contestant, *Measured,
 			return nil
 		})
 	}
+}
+
+// calls notes the system calls that f's cycles take, of the clients that we see them of.
+func calls(ctx context.Context, c *contestant, m *Measured, locks, cycles int, f func() error) error {
+	if m.Key != keyOurs && m.Key != keyStock && m.Key != keyBare {
+		return f()
+	}
+	before, err := c.ask(ctx, question{verb: askCalls})
+	if err == nil {
+		err = f()
+	}
+	if err != nil {
+		return err
+	}
+	after, err := c.ask(ctx, question{verb: askCalls})
+	if err != nil {
+		return err
+	}
+	m.note(figureReads(locks), float64(after[0]-before[0])/float64(cycles))
+	m.note(figureWrites(locks), float64(after[1]-before[1])/float64(cycles))
+	return nil
 }
 
 // runCross hands the lock back and forth between two sessions. In each of them somebody queues up again, and is waited

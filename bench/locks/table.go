@@ -135,6 +135,12 @@ func (r *Results) rows() []row {
 		{"requests per cycle", figureRequests, ""},
 		{"64 locks in one session", figureRate(64), "cycles/s"},
 		{"512 locks in one session", figureRate(512), "cycles/s"},
+		{"write calls per cycle, 1 lock", figureWrites(1), ""},
+		{"write calls per cycle, 64 locks", figureWrites(64), ""},
+		{"write calls per cycle, 512 locks", figureWrites(512), ""},
+		{"read calls per cycle, 1 lock", figureReads(1), ""},
+		{"read calls per cycle, 64 locks", figureReads(64), ""},
+		{"read calls per cycle, 512 locks", figureReads(512), ""},
 		{"handoff to the only one waiting, another session", figureCross(1), "µs"},
 		{fmt.Sprintf("handoff to the next of %d, two sessions", crossCrowd), figureCross(crossCrowd), "µs"},
 	}

@@ -26,6 +26,8 @@ const (
 	askDrain = "drain"
 	// askBytes answers how much went over the process's connections so far, both ways.
 	askBytes = "bytes"
+	// askCalls answers how many system calls have read from the process's connections so far, and how many have written.
+	askCalls = "calls"
 	// askHold takes locks and keeps them: path, n. The answer is by how many bytes memory grew, and by how many
 	// goroutines or threads the process.
 	askHold = "hold"
