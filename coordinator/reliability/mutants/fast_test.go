@@ -58,8 +58,8 @@ func ofTheFastPath() []mutant {
 			name:   "watch of the last connection",
 			breaks: "believes after a reconnect that the next one ahead is watched",
 			edits: []edit{in("recipes/news.go", `		m.older[1] = events.Name{}
-		return m, nil
-	case m.state == Held`, `		return m, nil
+		return nil
+	case m.state == Held`, `		return nil
 	case m.state == Held`)},
 			found: finder{"recipes", "TestMachineTransitions"},
 		},
