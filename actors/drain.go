@@ -39,9 +39,8 @@ func (l *Lock) handle(m message) {
 	from := l.machine.State()
 	var effects []recipes.Effect
 	l.machine, effects = l.machine.Step(m.input)
-	if ce := l.cfg.Logger.Check(zap.DebugLevel, "step"); ce != nil {
-		ce.Write(zap.Uint64("id", l.cfg.ID), zap.String("path", l.cfg.Path), zap.Stringer("from", from),
-			zap.Stringer("to", l.machine.State()), zap.Any("input", m.input), zap.Any("effects", effects))
+	if l.cfg.Logger.Core().Enabled(zap.DebugLevel) {
+		l.logStep(from, m.input, effects)
 	}
 	recipes.Perform(effects, performer{l.cfg.Port, l})
 	if l.machine.State() == recipes.Over && !l.gone {
@@ -51,6 +50,13 @@ func (l *Lock) handle(m message) {
 		}
 		l.cfg.Gone()
 	}
+}
+
+// logStep is a function of its own because its frame is large, and handle's stack is
+// that of a goroutine which has just begun.
+func (l *Lock) logStep(from recipes.State, in recipes.Input, effects []recipes.Effect) {
+	l.cfg.Logger.Debug("step", zap.Uint64("id", l.cfg.ID), zap.String("path", l.cfg.Path), zap.Stringer("from", from),
+		zap.Stringer("to", l.machine.State()), zap.Any("input", in), zap.Any("effects", effects))
 }
 
 // boundReached tells whether the end of what bounds the wait ends the
@@ -75,7 +81,7 @@ func (l *Lock) boundReached(m message) bool {
 func (l *Lock) keptGrant() bool {
 	read, taken := l.takeBack()
 	if taken && !read {
-		l.granted <- l.grant // there is room: it came from there, and mu is held
+		l.granted <- l.granting() // there is room: it came from there, and mu is held
 	}
 	return taken
 }
@@ -115,14 +121,20 @@ func (l *Lock) onGrant(e recipes.Grant) {
 	if l.withdrawn != 0 {
 		return // the machine is about to hear of it
 	}
-	l.since = time.Now()
-	l.state, l.epoch = holding, l.machine.Epoch()
-	l.grant = events.Grant{
-		ID: l.cfg.ID, Path: l.cfg.Path, Node: join(l.cfg.Path, e.Node), Token: e.Token,
-		Session: e.Session, Waited: l.since.Sub(l.born),
+	l.waited = time.Since(l.born)
+	l.state, l.epoch, l.grant = holding, l.machine.Epoch(), e
+	grant := l.granting()
+	l.cfg.Stream.Publish(grant)
+	l.granted <- grant // size 1, and there is one Grant
+}
+
+// granting returns the Grant as the caller gets it, the same each time. It is
+// called with mu held, when there is one.
+func (l *Lock) granting() events.Grant {
+	return events.Grant{
+		ID: l.cfg.ID, Path: l.cfg.Path, Node: join(l.cfg.Path, l.grant.Node), Token: l.grant.Token,
+		Session: l.grant.Session, Waited: l.waited,
 	}
-	l.cfg.Stream.Publish(l.grant)
-	l.granted <- l.grant // size 1, and there is one Grant
 }
 
 // onLose reports the loss to whoever took the Grant. The state flips first, and
@@ -139,14 +151,16 @@ func (l *Lock) onLose(e recipes.Lose) {
 	err := l.cfg.Explain(End{Why: recipes.WhyLost, Granted: true, Reason: e.Reason})
 	tell := l.leave(err)
 	lost := events.Lost{ID: l.cfg.ID, Path: l.cfg.Path, Token: l.grant.Token, Reason: e.Reason, Err: err, Held: l.held}
-	took := l.took
+	took, losses := l.took, l.losses()
 	l.mu.Unlock()
-	l.cfg.Logger.Warn("lock lost", zap.Uint64("id", l.cfg.ID), zap.String("path", l.cfg.Path),
-		zap.Int64("token", lost.Token), zap.Stringer("reason", lost.Reason), zap.Duration("held", lost.Held))
+	if ce := l.cfg.Logger.Check(zap.WarnLevel, "lock lost"); ce != nil { // of ten thousand at once most are not logged
+		ce.Write(zap.Uint64("id", l.cfg.ID), zap.String("path", l.cfg.Path),
+			zap.Int64("token", lost.Token), zap.Stringer("reason", lost.Reason), zap.Duration("held", lost.Held))
+	}
 	tell()
 	if took {
 		l.cfg.Stream.Publish(lost)
-		l.lost <- lost // size 1, and there is one loss
+		losses <- lost // size 1, and there is one loss
 	}
 	if !read {
 		// No function runs under a Grant that nobody read, so nobody would come
@@ -165,14 +179,14 @@ func (l *Lock) onFinish(e recipes.Finish) {
 		end.Cause = l.refusal
 	}
 	tell := l.leave(l.cfg.Explain(end))
-	stops := l.stops
-	l.stops = nil // they hold on to the caller's context
+	timer := l.timer
 	lost := l.reason != 0 && l.took
 	ended := events.Ended{ID: l.cfg.ID, Path: l.cfg.Path, Err: l.err, Held: l.held}
 	l.mu.Unlock()
-	for _, stop := range stops {
-		stop()
+	if timer != nil {
+		timer.Stop()
 	}
+	l.cfg.waits.remove(l)
 	tell()
 	if !lost { // else the stream has seen Lost, which is the last word
 		l.cfg.Stream.Publish(ended)

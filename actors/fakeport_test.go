@@ -167,16 +167,25 @@ func newRig(t *testing.T) *rig {
 // renew puts an idle lock in the place of the one before.
 func (r *rig) renew() {
 	r.Lock = actors.NewLock(actors.Config{
-		ID: 7, Path: "/locks/a", Rule: recipes.Mutex{}, Port: r.port, Group: r.group, Stream: r.stream,
-		Explain: func(end actors.End) error {
+		ID: 7, Path: "/locks/a", Rule: recipes.Mutex{}, Port: r.port,
+		Owner: owner{explain: func(end actors.End) error {
 			if r.explaining != nil {
 				r.explaining()
 			}
 			return explain(end)
-		},
-		Gone: func() { r.gone.Add(1) }, Logger: zap.NewNop(),
+		}, gone: &r.gone},
+		House: &actors.House{Group: r.group, Stream: r.stream, Logger: zap.NewNop()},
 	})
 }
+
+// owner counts how often nothing was left.
+type owner struct {
+	explain func(actors.End) error
+	gone    *atomic.Int32
+}
+
+func (o owner) Explain(end actors.End) error { return o.explain(end) }
+func (o owner) Gone()                        { o.gone.Add(1) }
 
 func explain(end actors.End) error {
 	if end.Why == recipes.WhyReleased && end.Granted {

@@ -24,13 +24,27 @@ type Config struct {
 	ID   uint64
 	Path string // the directory, in the caller's name space
 	Rule recipes.Rule
+	Port Port
 
-	Port    Port
-	Group   *Group
-	Stream  *Stream
-	Explain func(End) error
-	Gone    func() // called once, when nothing of the acquisition is left at the server
-	Logger  *zap.Logger
+	Owner
+	*House
+}
+
+// Owner is whom a lock actor was made for.
+type Owner interface {
+	// Explain returns what Err is to say.
+	Explain(End) error
+	// Gone is called once, when nothing of the acquisition is left at the server.
+	Gone()
+}
+
+// House is what the lock actors of one session share.
+type House struct {
+	Group  *Group
+	Stream *Stream
+	Logger *zap.Logger
+
+	waits waits
 }
 
 // Lock is one acquisition. Its methods may be called from any goroutine and do
@@ -40,7 +54,7 @@ type Lock struct {
 	actor   *Actor[message]
 	born    time.Time
 	granted chan events.Grant // size 1; written by the drain, closed by nobody
-	lost    chan events.Lost  // size 1; written by the drain, closed by nobody
+	lost    chan events.Lost  // size 1; written by the drain, closed by nobody; nil until there is a use for it
 	done    chan struct{}     // closed by the drain, last of all
 
 	// Only the drain touches these.
@@ -49,23 +63,27 @@ type Lock struct {
 	opened  bool
 	gone    bool
 
+	// The mutex of the house's waits guards these.
+	wait  *wait
+	place int
+
 	mu        sync.Mutex
 	state     tenure
 	withdrawn recipes.Why // the caller wants no Grant any more, or no longer, or has been told the loss
-	cause     error       // of the withdrawal
 	failed    bool        // the drain has nothing to do, now or later
 	keep      bool        // the node stays while the caller's function runs
 	running   bool        // the Grant was read under keep: a function may be running
-	grant     events.Grant
-	epoch     recipes.Epoch
-	since     time.Time // of the grant
-	held      time.Duration
-	took      bool // the Grant was taken, as far as is known
+	took      bool        // the Grant was taken, as far as is known
 	reason    events.Reason
+	epoch     recipes.Epoch
+	grant     recipes.Grant       // the zero value until there is one
+	waited    time.Duration       // from born to the grant
+	held      time.Duration       // from there to the end
+	cause     error               // of the withdrawal
 	err       error               // the end, once it is known
-	onEnd     map[int]func(error) // told when it is not held any more
+	onEnd     map[int]func(error) // told when it is not held any more; nil while nobody asked
 	lastOnEnd int
-	stops     []func() bool // of what bounds the wait
+	timer     *time.Timer // of the longest wait
 }
 
 // tenure is what the caller may believe.
@@ -81,8 +99,7 @@ const (
 func NewLock(cfg Config) *Lock {
 	l := &Lock{
 		cfg: cfg, born: time.Now(), machine: recipes.NewMachine(cfg.Rule),
-		granted: make(chan events.Grant, 1), lost: make(chan events.Lost, 1), done: make(chan struct{}),
-		onEnd: map[int]func(error){},
+		granted: make(chan events.Grant, 1), done: make(chan struct{}),
 	}
 	l.actor = NewActor(cfg.Group, l.handle)
 	return l
@@ -98,12 +115,9 @@ func (l *Lock) Start(ctx context.Context, maxWait time.Duration, want recipes.St
 		return
 	}
 	l.keep = want.Keep
-	l.stops = append(l.stops, context.AfterFunc(ctx, func() {
-		l.actor.Hand(message{bound: recipes.WhyContext, cause: context.Cause(ctx)})
-	}))
+	l.cfg.waits.add(ctx, l)
 	if maxWait > 0 {
-		timer := time.AfterFunc(maxWait, func() { l.actor.Hand(message{bound: recipes.WhyTimeout}) })
-		l.stops = append(l.stops, timer.Stop)
+		l.timer = time.AfterFunc(maxWait, func() { l.actor.Hand(message{bound: recipes.WhyTimeout}) })
 	}
 	l.mu.Unlock()
 	l.actor.Hand(message{input: want, open: ctx.Err() == nil})
@@ -166,7 +180,7 @@ func (l *Lock) Force() { l.post(recipes.Withdrawn{Why: recipes.WhyClosed}, nil) 
 func (l *Lock) reclaim() (read bool) {
 	read, l.took = l.takeBack()
 	if l.took {
-		l.held = time.Since(l.since)
+		l.held = time.Since(l.born) - l.waited
 	}
 	l.running = l.keep && read
 	return read
@@ -201,7 +215,20 @@ func (l *Lock) leave(err error) (tell func()) {
 func (l *Lock) Granted() <-chan events.Grant { return l.granted }
 
 // Lost delivers the loss of a Grant that was taken.
-func (l *Lock) Lost() <-chan events.Lost { return l.lost }
+func (l *Lock) Lost() <-chan events.Lost {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.losses()
+}
+
+// losses makes the channel if there is none yet, for most locks are never lost and
+// nobody asks. It is called with mu held.
+func (l *Lock) losses() chan events.Lost {
+	if l.lost == nil {
+		l.lost = make(chan events.Lost, 1)
+	}
+	return l.lost
+}
 
 // Done is closed when it is over.
 func (l *Lock) Done() <-chan struct{} { return l.done }
@@ -241,7 +268,10 @@ func (l *Lock) Deadline() time.Time {
 func (l *Lock) Tenure() (grant events.Grant, epoch recipes.Epoch, held bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.grant, l.epoch, l.state == holding
+	if l.grant == (recipes.Grant{}) {
+		return events.Grant{}, 0, false
+	}
+	return l.granting(), l.epoch, l.state == holding
 }
 
 // Holding tells whether the lock is granted, and neither released nor lost.
@@ -273,6 +303,9 @@ func (l *Lock) OnEnd(f func(error)) (cancel func()) {
 		l.mu.Unlock()
 		f(err)
 		return func() {}
+	}
+	if l.onEnd == nil {
+		l.onEnd = map[int]func(error){}
 	}
 	l.lastOnEnd++
 	id := l.lastOnEnd

@@ -242,8 +242,8 @@ func TestNodeOfALockAtTheRoot(t *testing.T) {
 		r := newRig(t)
 		stream := r.stream.Subscribe(t.Context())
 		r.Lock = actors.NewLock(actors.Config{
-			ID: 7, Path: "/", Rule: recipes.Mutex{}, Port: r.port, Group: r.group, Stream: r.stream,
-			Explain: func(actors.End) error { return nil }, Gone: func() {}, Logger: zap.NewNop(),
+			ID: 7, Path: "/", Rule: recipes.Mutex{}, Port: r.port,
+			Owner: owner{explain, &r.gone}, House: &actors.House{Group: r.group, Stream: r.stream, Logger: zap.NewNop()},
 		})
 		r.start(t, recipes.Started{})
 		r.hold()

@@ -85,8 +85,8 @@ func TestManyLocksAtOnce(t *testing.T) {
 			port := &fakePort{}
 			readily(port, id%2 == 0)
 			l := actors.NewLock(actors.Config{
-				ID: uint64(id), Path: "/locks/a", Rule: recipes.Mutex{}, Port: port, Group: &group, Stream: stream,
-				Explain: explain, Gone: func() { gone.Add(1) }, Logger: zap.NewNop(),
+				ID: uint64(id), Path: "/locks/a", Rule: recipes.Mutex{}, Port: port,
+				Owner: owner{explain, &gone}, House: &actors.House{Group: &group, Stream: stream, Logger: zap.NewNop()},
 			})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()

@@ -101,6 +101,17 @@ func FromContext(ctx context.Context) (*Acquisition, bool) {
 	return o.acquisition, true
 }
 
+// ownerOfActor is an Acquisition as its actor sees it.
+type ownerOfActor Acquisition
+
+var _ actors.Owner = (*ownerOfActor)(nil)
+
+// Explain returns what Err says.
+func (o *ownerOfActor) Explain(end actors.End) error { return explain(o.lock.path, end) }
+
+// Gone has the coordinator forget the acquisition.
+func (o *ownerOfActor) Gone() { o.lock.c.leave(o.id) }
+
 // owner is the chain of acquisitions that a context carries.
 type owner struct {
 	acquisition *Acquisition

@@ -34,8 +34,7 @@ type Coordinator struct {
 	cfg     session.Config
 	chroot  string // what every path is relative to; empty: the root
 	session *session.Session
-	group   *actors.Group
-	stream  *actors.Stream
+	house   actors.House
 	lastID  atomic.Uint64
 
 	mu     sync.Mutex
@@ -67,7 +66,7 @@ func Connect(ctx context.Context, servers string, options ...Option) (*Coordinat
 		return nil, err
 	}
 	return &Coordinator{
-		cfg: cfg, chroot: parsed.Chroot, session: s, group: group, stream: stream,
+		cfg: cfg, chroot: parsed.Chroot, session: s, house: actors.House{Group: group, Stream: stream, Logger: cfg.Logger},
 		live: map[uint64]*actors.Lock{}, ended: make(chan struct{}),
 	}, nil
 }
@@ -115,8 +114,8 @@ func (c *Coordinator) Close() error {
 	}
 	c.session.Close(bound / 8) // twice that at most: for requests, and for the farewell
 	<-c.empty                  // the end of the session ends what is left
-	c.stream.Close(bound / 8)
-	c.group.Close()
+	c.house.Stream.Close(bound / 8)
+	c.house.Group.Close()
 	return err
 }
 
@@ -141,7 +140,7 @@ func (c *Coordinator) emptied(wait time.Duration) bool {
 // reader the other events are coalesced, and a Lost may be late: [Acquisition.Valid]
 // is the word at the moment of use.
 func (c *Coordinator) Events(ctx context.Context) <-chan events.Event {
-	return c.stream.Subscribe(ctx)
+	return c.house.Stream.Subscribe(ctx)
 }
 
 // State returns where the session stands.

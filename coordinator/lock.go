@@ -62,12 +62,8 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	a := &Acquisition{id: id, lock: l}
 	a.actor = actors.NewLock(actors.Config{
 		ID: id, Path: l.path, Rule: l.rule,
-		Port:    c.session.Seat(session.Place{Dir: l.path, Data: cfg.data, ACL: l.cfg.acl}),
-		Group:   c.group,
-		Stream:  c.stream,
-		Explain: func(end actors.End) error { return explain(l.path, end) },
-		Gone:    func() { c.leave(id) },
-		Logger:  c.cfg.Logger,
+		Port:  c.session.Seat(session.Place{Dir: l.path, Data: cfg.data, ACL: l.cfg.acl}),
+		Owner: (*ownerOfActor)(a), House: &c.house,
 	})
 	err := l.check(ctx, cfg)
 	if err == nil && !c.enter(id, a.actor) {

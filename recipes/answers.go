@@ -77,7 +77,7 @@ func (m *Machine) onFound(in Listed) []Effect {
 	default:
 		m.state, m.waited = Waiting, true
 		m.older, m.ahead = nearest(m.rule, in.Queue, m.own.Name), ahead(in.Queue, m.own.Name)
-		return []Effect{Queue{Ahead: m.ahead}, Watch{Epoch: m.epoch, Node: m.older[0].Text}}
+		return []Effect{Queue{Ahead: m.ahead}, Watch{Epoch: m.epoch, Node: m.older[0]}}
 	}
 }
 
@@ -109,7 +109,7 @@ func (m *Machine) onAdvanced(in Advanced) []Effect {
 		return m.requeue()
 	case in.Floor:
 		return m.enter(in.Fresh)
-	case in.Stands && m.older[1] != events.Name{}:
+	case in.Stands && m.older[1] != "":
 		m.state = Waiting
 		m.older, m.ahead = m.older.shift(), m.ahead-1
 		return nil
@@ -141,7 +141,7 @@ func (m *Machine) onRefused(in Refused) []Effect {
 	case in.Op == OpClaim && m.state == Claiming,
 		in.Op == OpAdvance && m.state == Advancing,
 		in.Op == OpList && m.state == Listing,
-		in.Op == OpWatch && m.state == Waiting && in.Node == m.older[0].Text:
+		in.Op == OpWatch && m.state == Waiting && in.Node == m.older[0]:
 		return m.fail(WhyRefused)
 	case in.Op == OpDelete && m.state == Releasing:
 		if m.why == WhyReleased {

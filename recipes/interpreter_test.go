@@ -1,6 +1,7 @@
 package recipes
 
 import (
+	"fmt"
 	"math/bits"
 
 	"github.com/zkgrant/zkgrant/events"
@@ -120,8 +121,8 @@ func newInterpreter(step stepFunc, first int64, writer bool) *interpreter {
 	for i := range it.names {
 		it.names[i] = contender(first + int64(i))
 		if writer && i < 2 {
-			kind := [...]events.Kind{events.KindRead, events.KindWrite}[i]
-			it.names[i] = events.Name{Text: kind.String() + " 1", Kind: kind, Seq: first + 1}
+			marker := [...]string{"__READ__", "__WRIT__"}[i]
+			it.names[i], _ = events.ParseName(fmt.Sprintf("%s%010d", marker, first+1))
 		}
 		it.nodes[it.names[i].Text] = uint8(i)
 	}
@@ -145,9 +146,9 @@ func (it *interpreter) intern(m Machine) uint32 {
 	it.index[m] = id
 	it.machines = append(it.machines, m)
 	t := traits{state: m.state, epoch: uint8(m.epoch), own: it.node(m.own.Name.Text)}
-	for _, n := range m.older {
-		if n.Text != "" {
-			t.older |= 1 << it.node(n.Text)
+	for _, node := range m.older {
+		if node != "" {
+			t.older |= 1 << it.node(node)
 		}
 	}
 	it.traits = append(it.traits, t)

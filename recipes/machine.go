@@ -55,18 +55,18 @@ type Machine struct {
 	keep    bool
 	strict  bool
 
+	up      bool  // there is a connection
 	epoch   Epoch // the current session's; 0 between two sessions
 	session int64
-	up      bool // there is a connection
 
-	attempt   Attempt
 	own       Own        // our node, once its name is known
-	removed   bool       // our node was seen gone while a request was under way
 	older     neighbours // of the last listing; the first is what Waiting waits for
 	ahead     int        // how many stood ahead, up to and with the first of older
-	waited    bool       // it has waited with this node
-	floor     bool       // the delete under way is to leave a floor
-	verifying bool       // a claim is under way while Held
+	attempt   Attempt
+	removed   bool // our node was seen gone while a request was under way
+	waited    bool // it has waited with this node
+	floor     bool // the delete under way is to leave a floor
+	verifying bool // a claim is under way while Held
 
 	why      Why  // why the acquisition is to end; 0 while it goes on
 	finished bool // Finish was told
@@ -186,15 +186,15 @@ func (m *Machine) enter(fresh bool) []Effect {
 // turn all the same when it left as a holder; otherwise the next one blocks us.
 func (m *Machine) passed() []Effect {
 	switch {
-	case replaceable(m.older[0]):
+	case replaceable(kindOf(m.older[0])):
 		return m.list()
 	case m.ahead == 1:
 		return m.claim()
-	case m.older[1] == events.Name{}:
+	case m.older[1] == "":
 		return m.list() // there were more than we remember
 	default:
 		m.state = Advancing
-		return []Effect{Advance{Epoch: m.epoch, Node: m.own.Name.Text, Past: m.older[0].Text, Next: m.older[1].Text}}
+		return []Effect{Advance{Epoch: m.epoch, Node: m.own.Name.Text, Past: m.older[0], Next: m.older[1]}}
 	}
 }
 

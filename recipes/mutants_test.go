@@ -37,8 +37,8 @@ func TestExploreNeedsNotEverything(t *testing.T) {
 		// Everybody wakes up at each release and lists again: a herd, but in order.
 		{"watches the oldest", after(func(m, next Machine, in Input, effects []Effect) (Machine, []Effect) {
 			if l, ok := in.(Listed); ok && next.state == Waiting {
-				next.older = neighbours{oldest(l)}
-				return next, []Effect{Watch{Epoch: m.epoch, Node: next.older[0].Text}}
+				next.older = neighbours{oldest(l).Text}
+				return next, []Effect{Watch{Epoch: m.epoch, Node: next.older[0]}}
 			}
 			return next, effects
 		}), config{clients: 3, left: budget{withdraw: 1, remove: 1}, options: options{eager: true}}, ""},
@@ -48,7 +48,7 @@ func TestExploreNeedsNotEverything(t *testing.T) {
 			_, ok := in.(Reconnected)
 			ok = ok && m.state == Waiting
 			m.up = m.up || ok
-			return m, []Effect{Watch{Epoch: m.epoch, Node: m.older[0].Text}}, ok
+			return m, []Effect{Watch{Epoch: m.epoch, Node: m.older[0]}}, ok
 		}), config{clients: 3, left: budget{cut: 1, withdraw: 1}, options: options{eager: true}}, ""},
 		// Whoever was first stays first for as long as its node exists, and its word
 		// may come at any time.

@@ -77,7 +77,7 @@ func (m *Machine) onReconnected() []Effect {
 	case m.state == Advancing:
 		// The answer may have come on the connection before, and be told only now. That
 		// the next one stands is then no news of a watch.
-		m.older[1] = events.Name{}
+		m.older[1] = ""
 		return nil
 	case m.state == Held && !m.verifying:
 		m.verifying = true
@@ -136,10 +136,10 @@ func (m *Machine) onGone(in Gone) []Effect {
 	case own && (m.state == Listing || m.state == Advancing || m.state == Claiming || m.state == Lapsed):
 		m.removed = true // the answer under way may be older than this
 		return nil
-	case m.state == Waiting && in.Node == m.older[0].Text:
+	case m.state == Waiting && in.Node == m.older[0]:
 		return m.passed()
-	case m.state == Advancing && in.Node == m.older[1].Text:
-		m.older[1] = events.Name{} // the answer may say that it stands, but will not be told again that it is gone
+	case m.state == Advancing && in.Node == m.older[1]:
+		m.older[1] = "" // the answer may say that it stands, but will not be told again that it is gone
 		return nil
 	default:
 		return nil

@@ -30,13 +30,13 @@ func (Mutex) Blockers(queue []events.Name, me events.Name) []events.Name {
 // for; the others save it a listing each time that one ahead gives up.
 const remembered = 4
 
-// neighbours are contenders ahead, the nearest first; the rest is zero. It is an
-// array, so that whoever has it in it can be compared.
-type neighbours [remembered]events.Name
+// neighbours are the names of contenders ahead, the nearest first; the rest is
+// empty. It is an array, so that whoever has it in it can be compared.
+type neighbours [remembered]string
 
 func (n neighbours) shift() neighbours {
 	copy(n[:], n[1:])
-	n[remembered-1] = events.Name{}
+	n[remembered-1] = ""
 	return n
 }
 
@@ -48,8 +48,8 @@ func nearest(rule Rule, queue []events.Name, me events.Name) (n neighbours) {
 		if len(blockers) == 0 {
 			break
 		}
-		n[i] = blockers[0]
-		me.Seq = n[i].Seq // whoever bears the same number is left out, and is found by a listing
+		n[i] = blockers[0].Text
+		me.Seq = blockers[0].Seq // whoever bears the same number is left out, and is found by a listing
 	}
 	return n
 }
@@ -59,7 +59,13 @@ func nearest(rule Rule, queue []events.Name, me events.Name) (n neighbours) {
 // read node that bears the same number, our own as well as Curator's: 1. W holds, and
 // B behind it has listed W alone; 2. W creates its read node, and deletes its write
 // node; 3. B hears that the only one ahead is gone, and would enter beside the reader.
-func replaceable(n events.Name) bool { return n.Kind == events.KindWrite }
+func replaceable(k events.Kind) bool { return k == events.KindWrite }
+
+// kindOf returns the kind of a contender that was remembered.
+func kindOf(name string) events.Kind {
+	n, _ := events.ParseName(name)
+	return n.Kind
+}
 
 // usable tells whether the numbers in the queue say who is first: all are in the
 // range that servers hand out once and in order, and nobody else bears mine.

@@ -137,14 +137,14 @@ func mutants() []mutant {
 			return m, nil, false
 		}), plain(budget{cut: 1, expire: 1}), twoHolders},
 		{"grants when the node ahead goes", instead(func(m Machine, in Input) (Machine, []Effect, bool) {
-			if g, ok := in.(Gone); ok && m.state == Waiting && g.Node == m.older[0].Text {
+			if g, ok := in.(Gone); ok && m.state == Waiting && g.Node == m.older[0] {
 				next, effects := granted(m)
 				return next, effects, true
 			}
 			return m, nil, false
 		}), plain(budget{withdraw: 1}), twoHolders},
 		{"claims without listing when the node ahead goes", instead(func(m Machine, in Input) (Machine, []Effect, bool) {
-			if g, ok := in.(Gone); ok && m.state == Waiting && g.Node == m.older[0].Text {
+			if g, ok := in.(Gone); ok && m.state == Waiting && g.Node == m.older[0] {
 				m.state = Claiming
 				return m, []Effect{Claim{Epoch: m.epoch, Node: m.own.Name.Text}}, true
 			}
@@ -174,10 +174,10 @@ func mutants() []mutant {
 			l, ok := in.(Listed)
 			next, effects := m.Step(in)
 			if ok && next.state == Waiting {
-				next.older = neighbours{oldest(l)}
-				return next, []Effect{Watch{Epoch: m.epoch, Node: next.older[0].Text}}
+				next.older = neighbours{oldest(l).Text}
+				return next, []Effect{Watch{Epoch: m.epoch, Node: next.older[0]}}
 			}
-			if g, ok := in.(Gone); ok && m.state == Waiting && g.Node == m.older[0].Text {
+			if g, ok := in.(Gone); ok && m.state == Waiting && g.Node == m.older[0] {
 				next.state = Claiming
 				return next, []Effect{Claim{Epoch: m.epoch, Node: m.own.Name.Text}}
 			}
@@ -191,7 +191,7 @@ func mutants() []mutant {
 		}), three(budget{}), stuck},
 		{"watches what is gone once more", instead(func(m Machine, in Input) (Machine, []Effect, bool) {
 			g, ok := in.(Gone)
-			return m, []Effect{Watch{Epoch: m.epoch, Node: m.older[0].Text}}, ok && m.state == Waiting && g.Node == m.older[0].Text
+			return m, []Effect{Watch{Epoch: m.epoch, Node: m.older[0]}}, ok && m.state == Waiting && g.Node == m.older[0]
 		}), config{clients: 2}, noWayOut},
 		{"creates again without looking for the first", instead(func(m Machine, in Input) (Machine, []Effect, bool) {
 			if u, ok := in.(Unknown); ok && u.Op == OpCreate && u.Epoch == m.epoch && m.state == Creating && m.why == 0 {

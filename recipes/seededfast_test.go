@@ -2,8 +2,6 @@
 
 package recipes
 
-import "github.com/zkgrant/zkgrant/events"
-
 // fastMutants returns the seeded bugs of the fast path: of the machine where they have
 // a step, of what carries its requests out where they have a shell.
 func fastMutants() []mutant {
@@ -28,12 +26,12 @@ func fastMutants() []mutant {
 		{"takes the end of a write node for that of the only one ahead", passing(func(m Machine) (Machine, []Effect, bool) {
 			next := m
 			effects := next.claim()
-			return next, effects, m.ahead == 1 && replaceable(m.older[0])
+			return next, effects, m.ahead == 1 && replaceable(kindOf(m.older[0]))
 		}), plain(2, budget{}, options{writer: true}), twoHolders},
 		{"judges by those it remembers that one was ahead", passing(func(m Machine) (Machine, []Effect, bool) {
 			next := m
 			effects := next.claim()
-			return next, effects, m.older[1] == events.Name{}
+			return next, effects, m.older[1] == ""
 		}), config{clients: 3, left: budget{withdraw: 1}, memory: 1, options: options{plain: true, eager: true}}, twoHolders},
 		{"counts those ahead it has not heard the end of", after(func(m, next Machine, in Input, effects []Effect) (Machine, []Effect) {
 			if _, ok := in.(Advanced); ok && next.state == Waiting {
@@ -49,11 +47,11 @@ func fastMutants() []mutant {
 		}), plain(3, budget{withdraw: 2, foreign: 1}, options{}), twoHolders},
 		{"waits on the next one though it heard of its end", instead(func(m Machine, in Input) (Machine, []Effect, bool) {
 			g, ok := in.(Gone)
-			return m, nil, ok && m.state == Advancing && g.Node == m.older[1].Text
+			return m, nil, ok && m.state == Advancing && g.Node == m.older[1]
 		}), three(budget{withdraw: 2}), stuck},
 		{"walks back without watching", nil, config{clients: 3, left: budget{withdraw: 1}, options: options{shell: shellUnwatched, eager: true}}, stuck},
 		{"walks back without asking", passing(func(m Machine) (Machine, []Effect, bool) {
-			ok := m.ahead > 1 && m.older[1] != events.Name{}
+			ok := m.ahead > 1 && m.older[1] != ""
 			m.older, m.ahead = m.older.shift(), m.ahead-1
 			return m, nil, ok
 		}), three(budget{withdraw: 1}), stuck},
@@ -132,7 +130,7 @@ func fastMutants() []mutant {
 func passing(take func(m Machine) (Machine, []Effect, bool)) stepFunc {
 	return instead(func(m Machine, in Input) (Machine, []Effect, bool) {
 		g, ok := in.(Gone)
-		if !ok || g.Epoch != m.epoch || m.state != Waiting || g.Node != m.older[0].Text {
+		if !ok || g.Epoch != m.epoch || m.state != Waiting || g.Node != m.older[0] {
 			return m, nil, false
 		}
 		return take(m)

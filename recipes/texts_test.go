@@ -11,10 +11,15 @@ import (
 
 // short leaves the leading zeros of a node's number out.
 func short(node string) string {
-	if name, ok := events.ParseName(node); ok {
+	name, ok := events.ParseName(node)
+	switch {
+	case !ok:
+		return fmt.Sprintf("%q", node)
+	case name.Kind == events.KindRead, name.Kind == events.KindWrite:
+		return fmt.Sprintf("%q", fmt.Sprintf("%v %d", name.Kind, name.Seq))
+	default:
 		return fmt.Sprintf("#%d", name.Seq)
 	}
-	return fmt.Sprintf("%q", node)
 }
 
 func effectText(e Effect) string {

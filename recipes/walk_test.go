@@ -77,9 +77,9 @@ func TestNearestFollowsTheRule(t *testing.T) {
 	}{
 		{nil, neighbours{}},
 		{[]events.Name{ours, later}, neighbours{}},
-		{[]events.Name{ahead3, ours, ahead4}, neighbours{ahead4, ahead3}},
-		{[]events.Name{ahead4, twin, ahead3}, neighbours{ahead4, ahead3}},
-		{[]events.Name{contender(0), contender(1), contender(2), ahead3, ahead4}, neighbours{ahead4, ahead3, contender(2), contender(1)}},
+		{[]events.Name{ahead3, ours, ahead4}, neighbours{ahead4.Text, ahead3.Text}},
+		{[]events.Name{ahead4, twin, ahead3}, neighbours{ahead4.Text, ahead3.Text}},
+		{[]events.Name{contender(0), contender(1), contender(2), ahead3, ahead4}, neighbours{ahead4.Text, ahead3.Text, contender(2).Text, contender(1).Text}},
 	} {
 		if got := nearest(Mutex{}, c.queue, ours); got != c.want {
 			t.Errorf("of %v: %v", c.queue, got)
@@ -89,7 +89,7 @@ func TestNearestFollowsTheRule(t *testing.T) {
 
 func TestOnlyAWriteNodeIsReplaceable(t *testing.T) {
 	for kind := events.KindLock; kind <= events.KindWriteLock; kind++ {
-		if replaceable(events.Name{Kind: kind}) != (kind == events.KindWrite) {
+		if replaceable(kind) != (kind == events.KindWrite) {
 			t.Errorf("%v", kind)
 		}
 	}

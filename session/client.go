@@ -89,11 +89,13 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 				default:
 				}
 			}
-			if ev.Type == zk.EventSession {
+			switch ev.Type {
+			case zk.EventNotWatching: // one for each watch of a session that has ended, which is told once
+			case zk.EventSession:
 				s.actor.Post(happened{c, ev}) // the client has locked who knows what
-				return
+			default:
+				s.actor.Hand(happened{c, ev})
 			}
-			s.actor.Hand(happened{c, ev})
 		}),
 		zk.WithLogger(clientLogger{c.logger, c.link}),
 		zk.WithLogInfo(false),

@@ -199,6 +199,11 @@ func (s *Session) onTurnedAway(c *client, err error) {
 // take it.
 func (s *Session) retire(c *client, grace time.Duration) {
 	c.over, c.up, c.grace = true, false, grace
+	for _, timer := range []*time.Timer{c.watchdog, c.pacer} { // they would keep all of the past session for a timeout
+		if timer != nil {
+			timer.Stop()
+		}
+	}
 	if c.inflight == 0 {
 		s.endClient(c)
 		return
@@ -226,7 +231,7 @@ func (s *Session) onShut(grace time.Duration) {
 	s.show(nil, Closed)
 	s.nobodyHolds()
 	s.broadcast(recipes.Expired{}) // or they would make their requests again and again
-	clear(s.seats)
+	s.seats = nil
 	if s.client != nil {
 		s.retire(s.client, grace)
 	}

@@ -13,15 +13,20 @@ const (
 	lockMarker = "-lock-"
 )
 
-// newGUID returns a random UUID (version 4) in its canonical form of 36
-// characters.
-func newGUID() string {
-	var b [16]byte
-	// Since Go 1.24 Read fills b or ends the process.
-	_, _ = rand.Read(b[:])
-	b[6] = b[6]&0x0f | 0x40
-	b[8] = b[8]&0x3f | 0x80
-	h := hex.EncodeToString(b[:])
+// guid is a random UUID (version 4).
+type guid [16]byte
+
+func newGUID() (id guid) {
+	// Since Go 1.24 Read fills id or ends the process.
+	_, _ = rand.Read(id[:])
+	id[6] = id[6]&0x0f | 0x40
+	id[8] = id[8]&0x3f | 0x80
+	return id
+}
+
+// String returns the canonical form of 36 characters.
+func (id guid) String() string {
+	h := hex.EncodeToString(id[:])
 	return strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:]}, "-")
 }
 

@@ -60,6 +60,7 @@ func (s *Session) judge(c *client, r *asked) (fresh bool) {
 		return false
 	}
 	if s.claims[r.seat] == r { // else it has given up meanwhile, and stays out
+		delete(s.claims, r.seat) // it has been answered, and would be kept for as long as the lock is held
 		s.holders[r.seat] = r.node
 		s.guard(c)
 	}

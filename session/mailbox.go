@@ -108,7 +108,7 @@ func (s *Session) handle(m message) {
 	case entered:
 		s.onEntered(m.seat)
 	case left:
-		delete(s.seats, m.seat)
+		s.unseat(m.seat)
 		s.gaveUp(m.seat)
 		m.seat.leave(s.client)
 	case request:

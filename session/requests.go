@@ -112,6 +112,7 @@ func (c *client) list(t *Seat, e recipes.List, id string) (recipes.Input, error)
 		return listed, nil
 	}
 	own := path.Join(t.dir, listed.Own.Name.Text)
+	listed.Own.Name.Text = path.Base(own) // one string: a holder keeps both for long
 	t.drop(c, t.nameOwn(e.Epoch, own, 0))
 	stat, err = c.observe(own, t)
 	switch {

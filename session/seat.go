@@ -25,31 +25,37 @@ type Place struct {
 type Seat struct {
 	session *Session
 	dir     string // with the chroot
-	data    []byte
-	acl     []zk.ACL
-	post    actors.Post
+	*content
+	post actors.Post
 
-	mu    sync.Mutex
-	guid  guid          // of the latest attempt
-	epoch recipes.Epoch // of own
-	own   string        // the own node, once a listing or its creation has named it
-	born  int64         // the zxid that created it, or 0
-	pred  string        // what is to be watched beside it
-	ahead int64         // the zxid that created pred, or 0
-	left  bool          // closed: interested in nothing any more
+	place int32 // among the session's seats; only its drain touches it
+
+	mu      sync.Mutex
+	attempt recipes.Attempt // the latest, and
+	guid    guid            // what its node bears
+	epoch   recipes.Epoch   // of own
+	left    bool            // closed: interested in nothing any more
+	own     string          // the own node, once a listing or its creation has named it
+	born    int64           // the zxid that created it, or 0
+	pred    string          // what is to be watched beside it
+	ahead   int64           // the zxid that created pred, or 0
 }
 
-// guid marks the node of one attempt.
-type guid struct {
-	attempt recipes.Attempt
-	text    string
+// content is what a seat's nodes are created with. Nobody writes to it, so that the many seats that ask for nothing of
+// their own share one.
+type content struct {
+	data []byte
+	acl  []zk.ACL
 }
 
 // Seat returns a seat for the place. Nothing happens before its Open.
 func (s *Session) Seat(p Place) *Seat {
-	t := &Seat{session: s, dir: join(s.chroot, p.Dir), data: p.Data, acl: p.ACL}
-	if t.acl == nil {
-		t.acl = s.cfg.ACL
+	t := &Seat{session: s, dir: join(s.chroot, p.Dir), content: &s.plain}
+	if p.Data != nil || p.ACL != nil {
+		t.content = &content{p.Data, p.ACL}
+		if p.ACL == nil {
+			t.acl = s.plain.acl
+		}
 	}
 	return t
 }
@@ -73,13 +79,13 @@ func (t *Seat) Create(e recipes.Create) {
 // List reads the directory.
 func (t *Seat) List(e recipes.List) {
 	t.mu.Lock()
-	id := guid{}
-	if t.guid.attempt == e.Attempt {
-		id = t.guid
+	id := ""
+	if t.attempt == e.Attempt && e.Attempt != 0 {
+		id = t.guid.String()
 	}
 	t.mu.Unlock()
 	t.request(e.Epoch, recipes.OpList, func(c *client) (recipes.Input, error) {
-		return c.list(t, e, id.text)
+		return c.list(t, e, id)
 	})
 }
 
@@ -140,14 +146,26 @@ func (t *Seat) request(epoch recipes.Epoch, op recipes.Op, run func(*client) (re
 
 // requestFor is request for what may end in a grant of the own node.
 func (t *Seat) requestFor(own string, epoch recipes.Epoch, op recipes.Op, run func(*client) (recipes.Input, error)) {
-	t.session.actor.Post(&asked{seat: t, epoch: epoch, op: op, node: path.Join(t.dir, own), run: run})
+	t.session.actor.Post(&asked{seat: t, epoch: epoch, op: op, node: t.ownPath(own), run: run})
+}
+
+// ownPath returns the path of the own node. It is the string that is kept already, if
+// there is one: for a holder it is kept in several places and for long.
+func (t *Seat) ownPath(own string) string {
+	node := path.Join(t.dir, own)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.own == node {
+		return t.own
+	}
+	return node
 }
 
 func (t *Seat) newGUID(attempt recipes.Attempt) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.guid = guid{attempt, newGUID()}
-	return t.guid.text
+	t.attempt, t.guid = attempt, newGUID()
+	return t.guid.String()
 }
 
 // follow notes which node is to be watched beside the own one, and returns the

@@ -50,14 +50,15 @@ type Session struct {
 	group   *actors.Group
 	news    func(events.Event)
 	clock   clock
+	plain   content // of seats that ask for nothing of their own
 	actor   *actors.Actor[message]
 	first   chan error    // size 1: the first session is there, or never will be
 	closed  chan struct{} // closed when the last client has ended
 
 	// Only the drain touches these.
 	client  *client
-	living  int // clients that have not ended
-	seats   map[*Seat]struct{}
+	living  int                  // clients that have not ended
+	seats   []*Seat              // those that want the news, each at its place
 	claims  map[*Seat]*asked     // the latest request of a seat that may end in a grant
 	holders map[*Seat]string     // the nodes of those that were told that an answer of that kind is fresh
 	bare    map[*Seat]struct{}   // the holders whose nodes nobody watches yet
@@ -83,8 +84,8 @@ type view struct {
 func Open(ctx context.Context, servers Servers, cfg Config, group *actors.Group, news func(events.Event)) (*Session, error) {
 	s := &Session{
 		servers: servers, chroot: servers.Chroot, cfg: cfg, group: group, news: news,
-		first: make(chan error, 1), closed: make(chan struct{}), clock: clock{cfg.Asleep},
-		seats: map[*Seat]struct{}{}, claims: map[*Seat]*asked{}, holders: map[*Seat]string{}, bare: map[*Seat]struct{}{},
+		first: make(chan error, 1), closed: make(chan struct{}), clock: clock{cfg.Asleep}, plain: content{acl: cfg.ACL},
+		claims: map[*Seat]*asked{}, holders: map[*Seat]string{}, bare: map[*Seat]struct{}{},
 		leaving: map[string]*turnover{},
 		view:    view{state: Connecting},
 	}

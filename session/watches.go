@@ -1,6 +1,9 @@
 package session
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // watches is what one client watches, by path, and for whom. It is safe for
 // concurrent use: requests note their interest from their own goroutines, before
@@ -15,17 +18,31 @@ import "sync"
 // if nobody is interested any more.
 type watches struct {
 	mu    sync.Mutex
-	paths map[string]*watched
+	paths map[string]watched
 	armed int
 }
 
 // watched is one path.
 type watched struct {
-	armed bool // at the server, or about to be
-	seats map[*Seat]struct{}
+	armed bool    // at the server, or about to be
+	seats []*Seat // each once; few, mostly one
 }
 
-func newWatches() *watches { return &watches{paths: map[string]*watched{}} }
+// add does nothing for a seat that is there.
+func (p *watched) add(seat *Seat) {
+	if !slices.Contains(p.seats, seat) {
+		p.seats = append(p.seats, seat)
+	}
+}
+
+// remove does nothing for a seat that is not there.
+func (p *watched) remove(seat *Seat) {
+	if i := slices.Index(p.seats, seat); i >= 0 {
+		p.seats = slices.Delete(p.seats, i, i+1)
+	}
+}
+
+func newWatches() *watches { return &watches{paths: map[string]watched{}} }
 
 // note registers the seat's interest in the path and reports whether the caller
 // has to arm the watch.
@@ -33,18 +50,15 @@ func (w *watches) note(path string, seat *Seat) (arm bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p := w.paths[path]
-	if p == nil {
-		p = &watched{seats: map[*Seat]struct{}{}}
-		w.paths[path] = p
-	}
 	if seat != nil {
-		p.seats[seat] = struct{}{}
+		p.add(seat)
 	}
 	arm = !p.armed
 	if arm {
 		p.armed = true
 		w.armed++
 	}
+	w.paths[path] = p
 	return arm
 }
 
@@ -53,11 +67,8 @@ func (w *watches) want(path string, seat *Seat) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p := w.paths[path]
-	if p == nil {
-		p = &watched{seats: map[*Seat]struct{}{}}
-		w.paths[path] = p
-	}
-	p.seats[seat] = struct{}{}
+	p.add(seat)
+	w.paths[path] = p
 }
 
 // failed says that the watch on the path was not armed after all. The seat, if it
@@ -67,10 +78,7 @@ func (w *watches) failed(path string, seat *Seat) (others bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p := w.paths[path]
-	if p == nil {
-		return false
-	}
-	delete(p.seats, seat)
+	p.remove(seat)
 	w.disarm(path, p)
 	return len(p.seats) > 0
 }
@@ -81,9 +89,6 @@ func (w *watches) changed(path string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p := w.paths[path]
-	if p == nil {
-		return false
-	}
 	w.disarm(path, p)
 	return len(p.seats) > 0
 }
@@ -94,16 +99,8 @@ func (w *watches) gone(path string) []*Seat {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p := w.paths[path]
-	if p == nil {
-		return nil
-	}
-	seats := make([]*Seat, 0, len(p.seats))
-	for seat := range p.seats {
-		seats = append(seats, seat)
-	}
-	p.seats = nil
-	w.disarm(path, p)
-	return seats
+	w.disarm(path, watched{armed: p.armed})
+	return p.seats
 }
 
 // lost says that no watch is armed any more. It returns the paths that somebody wants armed again.
@@ -124,23 +121,28 @@ func (w *watches) lost() []string {
 func (w *watches) forget(path string, seat *Seat) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if p := w.paths[path]; p != nil {
-		delete(p.seats, seat)
-		if !p.armed && len(p.seats) == 0 {
-			delete(w.paths, path)
-		}
+	if p, ok := w.paths[path]; ok {
+		p.remove(seat)
+		w.keep(path, p)
 	}
 }
 
 // disarm is called with mu held.
-func (w *watches) disarm(path string, p *watched) {
+func (w *watches) disarm(path string, p watched) {
 	if p.armed {
 		p.armed = false
 		w.armed--
 	}
-	if len(p.seats) == 0 {
+	w.keep(path, p)
+}
+
+// keep is called with mu held.
+func (w *watches) keep(path string, p watched) {
+	if !p.armed && len(p.seats) == 0 {
 		delete(w.paths, path)
+		return
 	}
+	w.paths[path] = p
 }
 
 // any tells whether the client has watches to send again after a reconnect.

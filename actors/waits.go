@@ -1,0 +1,89 @@
+package actors
+
+import (
+	"context"
+	"sync"
+
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// waits has the ends of contexts told to the locks whose wait they bound. A context
+// is waited for once, however many locks it bounds: most programs have one for all
+// of them, and what it costs to wait for it would be a tenth of a lock. The zero
+// value is ready to use.
+type waits struct {
+	mu    sync.Mutex
+	bound map[<-chan struct{}]*wait // by the context's Done
+}
+
+// wait is one context. The mutex of waits guards it, and the places of its locks.
+type wait struct {
+	ctx   context.Context
+	stop  func() bool
+	locks []*Lock
+}
+
+// add has the lock told when the context ends, which may be at once, unless it is
+// removed before.
+func (w *waits) add(ctx context.Context, l *Lock) {
+	if ctx.Done() == nil {
+		return // it never ends
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	one := w.bound[ctx.Done()]
+	if one == nil {
+		one = &wait{ctx: ctx}
+		if w.bound == nil {
+			w.bound = map[<-chan struct{}]*wait{}
+		}
+		w.bound[ctx.Done()] = one
+		one.stop = context.AfterFunc(ctx, func() { w.ended(one) })
+	}
+	l.wait, l.place = one, len(one.locks)
+	one.locks = append(one.locks, l)
+}
+
+// remove is harmless for a lock that was told, removed, or never added.
+func (w *waits) remove(l *Lock) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	one := l.wait
+	if one == nil {
+		return
+	}
+	l.wait = nil
+	last := len(one.locks) - 1
+	moved := one.locks[last]
+	one.locks[l.place], moved.place = moved, l.place
+	one.locks[last] = nil
+	one.locks = one.locks[:last]
+	if last == 0 {
+		one.stop()
+		w.forget(one)
+	}
+}
+
+// ended tells them all.
+func (w *waits) ended(one *wait) {
+	w.mu.Lock()
+	locks := one.locks
+	one.locks = nil
+	for _, l := range locks {
+		l.wait = nil
+	}
+	w.forget(one)
+	w.mu.Unlock()
+	for _, l := range locks {
+		l.actor.Hand(message{bound: recipes.WhyContext, cause: context.Cause(one.ctx)})
+	}
+}
+
+// forget is called with mu held, when the wait has no locks any more. Another wait
+// may have taken its place: 1. the context ends; 2. its last lock is removed; 3. a
+// lock is added with the same context; 4. the first wait's goroutine gets to run.
+func (w *waits) forget(one *wait) {
+	if w.bound[one.ctx.Done()] == one {
+		delete(w.bound, one.ctx.Done())
+	}
+}

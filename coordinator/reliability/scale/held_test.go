@@ -1,0 +1,105 @@
+package scale_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+)
+
+const (
+	locks = 10_000
+	// heapMax is how many bytes of heap a held lock may cost.
+	heapMax = 2048
+)
+
+// held is a lock with all that a caller's select needs.
+type held struct {
+	lock    *coordinator.Acquisition
+	granted <-chan events.Grant
+	lost    <-chan events.Lost
+	done    <-chan struct{}
+}
+
+// connect returns a coordinator that is closed at the end of the test.
+func connect(t *testing.T, srv *server) *coordinator.Coordinator {
+	t.Helper()
+	c, err := coordinator.Connect(t.Context(), srv.addr, coordinator.WithSessionTimeout(10*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// take acquires locks, each at a path of its own, and returns when all are granted.
+func take(t *testing.T, c *coordinator.Coordinator) []held {
+	t.Helper()
+	const hands = 128
+	// As callers do, and other than the background it costs something to wait for.
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	all := make([]held, locks)
+	var wait sync.WaitGroup
+	for hand := range hands {
+		wait.Go(func() {
+			for i := hand; i < locks; i += hands {
+				a := c.Mutex(fmt.Sprintf("/locks/of-many-%d", i)).Acquire(ctx)
+				all[i] = held{a, a.Granted(), a.Lost(), a.Done()}
+				select {
+				case <-all[i].granted:
+				case <-all[i].done:
+					t.Errorf("not granted: %v", a.Err())
+				}
+			}
+		})
+	}
+	wait.Wait()
+	return all
+}
+
+// inUse is how many bytes of the heap are in use, and how many goroutines there are.
+func inUse() (heap, goroutines int) {
+	var stats runtime.MemStats
+	// What the first run finds with a finalizer, and what pools keep for one run more, goes in the second.
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&stats)
+	return int(stats.HeapAlloc), runtime.NumGoroutine()
+}
+
+// TestAHeldLockCostsLittle: no goroutine, and a heap of so many bytes for each lock with everything that belongs to it,
+// the ZooKeeper client's part and the caller's channels included. It waits until every node is watched: that is when a
+// lock has all it will ever have.
+func TestAHeldLockCostsLittle(t *testing.T) {
+	srv := startServer(t)
+	c := connect(t, srv)
+	var heap, goroutines int
+	eventually(t, "nothing is left of a test before", func() bool {
+		heap, goroutines = inUse()
+		return heap < locks*heapMax/2
+	})
+	all := take(t, c)
+	eventually(t, "every node is watched", func() bool { return srv.ask(t, askWatches) == locks })
+	var perLock int
+	// Requests that were just answered have goroutines that are about to end.
+	eventually(t, "there are no more goroutines than without a lock", func() bool {
+		more, now := inUse()
+		perLock = (more - heap) / locks
+		return now <= goroutines
+	})
+	t.Logf("%d bytes of heap for a held lock", perLock)
+	if perLock > heapMax {
+		t.Errorf("a held lock costs %d bytes of heap, want at most %d", perLock, heapMax)
+	}
+	runtime.KeepAlive(all)
+}

@@ -1,0 +1,12 @@
+package scale_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	runServer() // and return if this process is none
+	goleak.VerifyTestMain(m)
+}

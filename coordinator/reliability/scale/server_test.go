@@ -1,0 +1,184 @@
+package scale_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// serverVariable makes a process of the test binary a server, which runs no tests.
+const serverVariable = "ZKGRANT_SCALE_SERVER"
+
+// What a server can be asked, one word a line. It answers with a number.
+const (
+	askExpire  = "expire"  // end all sessions; how many there were
+	askWatches = "watches" // how many watches are armed
+)
+
+// runServer serves, and does not return, if that is what this process is for. It ends when its input does, so it does
+// not outlive the test however that ends.
+func runServer() {
+	if os.Getenv(serverVariable) == "" {
+		return
+	}
+	if err := serve(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// serve says its address and then answers.
+func serve(in io.Reader, out io.Writer) error {
+	srv, err := zktest.New()
+	if err != nil {
+		return err
+	}
+	defer srv.Close()
+	if _, err := fmt.Fprintln(out, srv.Addr()); err != nil {
+		return err
+	}
+	lines := bufio.NewScanner(in)
+	for lines.Scan() {
+		n, err := answer(srv, lines.Text())
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(out, n); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+func answer(srv *zktest.Server, question string) (int, error) {
+	switch question {
+	case askExpire:
+		sessions := srv.Sessions()
+		for _, id := range sessions {
+			if err := srv.Expire(id); err != nil {
+				return 0, err
+			}
+		}
+		return len(sessions), nil
+	case askWatches:
+		return watches(srv)
+	default:
+		return 0, fmt.Errorf("no such question: %q", question)
+	}
+}
+
+// watches reads the server's own counter.
+func watches(srv *zktest.Server) (int, error) {
+	conn, err := srv.DialContext(context.Background(), "tcp", srv.Addr())
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "mntr"); err != nil {
+		return 0, err
+	}
+	counters, err := io.ReadAll(conn)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(counters)) {
+		if number, ok := strings.CutPrefix(line, "zk_watch_count\t"); ok {
+			return strconv.Atoi(strings.TrimSpace(number))
+		}
+	}
+	return 0, errors.New("the server does not count watches")
+}
+
+// server is a server in a process of its own.
+type server struct {
+	addr string
+	in   io.Writer
+	out  *bufio.Scanner
+}
+
+// startServer runs a server until the test has ended.
+func startServer(t *testing.T) *server {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(context.Background(), program)
+	cmd.Env = append(os.Environ(), serverVariable+"=1")
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close() // which ends it
+		_, _ = io.Copy(io.Discard, out)
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the server: %v", err)
+		}
+	})
+	s := &server{in: in, out: bufio.NewScanner(out)}
+	s.addr = s.hear(t)
+	if _, _, err := net.SplitHostPort(s.addr); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s *server) hear(t *testing.T) string {
+	t.Helper()
+	if !s.out.Scan() {
+		t.Fatalf("the server has gone: %v", s.out.Err())
+	}
+	return s.out.Text()
+}
+
+// ask returns the server's answer.
+func (s *server) ask(t *testing.T, question string) int {
+	t.Helper()
+	if _, err := fmt.Fprintln(s.in, question); err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.Atoi(s.hear(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// patience is for what takes a moment.
+const patience = time.Minute
+
+// eventually polls the condition.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	deadline := time.After(patience)
+	for !condition() {
+		select {
+		case <-ticker.C:
+		case <-deadline:
+			t.Fatalf("it never happens that %s", what)
+		}
+	}
+}
