@@ -100,6 +100,26 @@ func TestAFreeLockCostsTwoRequests(t *testing.T) {
 	})
 }
 
+// TestALoopTakesLess: a release and the acquire behind it share a request if they come
+// together, which the scheduler decides.
+func TestALoopTakesLess(t *testing.T) {
+	const cycles = 100
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs, ms := metered(t, srv, 1)
+		warm(t, cs[0])
+		before := total(ms)
+		for range cycles {
+			a, _ := hold(t, cs[0].Mutex(lockPath))
+			a.Release()
+		}
+		n := total(ms).minus(before)
+		t.Logf("%+v in %d cycles", n, cycles)
+		if n.requests < cycles+1 || n.requests >= 2*cycles || n.events != 0 {
+			t.Errorf("%+v in %d cycles", n, cycles)
+		}
+	})
+}
+
 // handOver has the holder release, and waits for the next one.
 func handOver(t *testing.T, holder, next *coordinator.Acquisition) {
 	t.Helper()

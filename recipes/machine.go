@@ -47,7 +47,7 @@ func (s State) String() string {
 //
 // At most one request that can change its state is under way at a time, so an
 // answer needs no number: its epoch and its kind tell whether it is awaited.
-type Machine struct {
+type Machine struct { //nolint:recvcheck // Step takes a copy; the methods behind it share that one
 	rule    Rule
 	state   State
 	started bool

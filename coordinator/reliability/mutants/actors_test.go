@@ -31,11 +31,11 @@ func ofTheActors() []mutant {
 				in("actors/drain.go", `	tell()
 	if took {
 		l.cfg.Stream.Publish(lost)
-		l.lost <- lost // size 1, and there is one loss
+		losses <- lost // size 1, and there is one loss
 	}
 `, `	if took {
 		l.cfg.Stream.Publish(lost)
-		l.lost <- lost
+		losses <- lost
 	}
 	l.mu.Lock()
 	tell := l.leave(err)
@@ -48,11 +48,11 @@ func ofTheActors() []mutant {
 		{
 			name:   "channel before stream",
 			breaks: "hands the Grant to the channel before the event stream has it",
-			edits: []edit{in("actors/drain.go", `	l.cfg.Stream.Publish(l.grant)
-	l.granted <- l.grant // size 1, and there is one Grant
-`, `	l.granted <- l.grant
+			edits: []edit{in("actors/drain.go", `	l.cfg.Stream.Publish(grant)
+	l.granted <- grant // size 1, and there is one Grant
+`, `	l.granted <- grant
 	l.mu.Unlock()
-	l.cfg.Stream.Publish(l.grant)
+	l.cfg.Stream.Publish(grant)
 	l.mu.Lock()
 `)},
 			found: finder{"actors", "TestStreamThenChannel"},
@@ -98,11 +98,11 @@ func ofTheActors() []mutant {
 			breaks: "closes Done before Err has what it will say",
 			edits: []edit{
 				in("actors/drain.go", `	tell := l.leave(l.cfg.Explain(end))
-	stops := l.stops`, `	close(l.done)
+	timer := l.timer`, `	close(l.done)
 	l.mu.Unlock()
 	l.mu.Lock()
 	tell := l.leave(l.cfg.Explain(end))
-	stops := l.stops`),
+	timer := l.timer`),
 				in("actors/drain.go", `	close(l.done)
 }`, `}`),
 			},

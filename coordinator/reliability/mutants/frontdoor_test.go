@@ -13,7 +13,7 @@ func ofTheFrontDoor() []mutant {
 		{
 			name:   "goroutines left at Close",
 			breaks: "returns from Close while goroutines are still running",
-			edits: []edit{in("coordinator/coordinator.go", `	c.group.Close()
+			edits: []edit{in("coordinator/coordinator.go", `	c.house.Group.Close()
 	return err`, `	return err`)},
 			found: finder{"coordinator", "TestCloseHasWaitedForTheStream"},
 		},

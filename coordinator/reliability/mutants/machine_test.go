@@ -41,15 +41,15 @@ func ofTheMachine() []mutant {
 			name:   "claim of a past session taken",
 			breaks: "takes the answer to a claim of the session before for one of this session",
 			edits: []edit{in("recipes/answers.go", `	case in.Epoch != m.epoch:
-		return m, nil
+		return nil
 	case m.state == Held:`, `	case m.state == Held:`)},
 			found: finder{"recipes", "TestAnyInputInAnyState"},
 		},
 		{
 			name:   "node of a past session left",
 			breaks: "does not discard a node whose create was answered after its session had ended",
-			edits: []edit{in("recipes/answers.go", `		return m, []Effect{Discard{Node: in.Node.Text}}`,
-				`		return m, nil`)},
+			edits: []edit{in("recipes/answers.go", `		return []Effect{Discard{Node: in.Node.Text}}`,
+				`		return nil`)},
 			found: finder{"recipes", "TestMachineTransitions"},
 			also:  finder{"actors", "TestCreatedInAPastEpochIsDiscarded"},
 		},
@@ -57,7 +57,7 @@ func ofTheMachine() []mutant {
 			name:   "no GUID search",
 			breaks: "creates again after a lost reply instead of looking whether the first create was executed",
 			edits: []edit{in("recipes/answers.go", `		m.state = Recovering
-		return m, []Effect{List{Epoch: m.epoch, Attempt: m.attempt, Barrier: true}}`, `		if m.why != 0 {
+		return []Effect{List{Epoch: m.epoch, Attempt: m.attempt, Barrier: true}}`, `		if m.why != 0 {
 			return m.over()
 		}
 		return m.begin()`)},
@@ -127,12 +127,12 @@ func ofTheMachine() []mutant {
 			edits: []edit{in("recipes/news.go", `	case m.why != 0:
 		return m.over()
 	}
-	m, effects := m.begin()`, `	case m.why != 0:
+	effects := m.begin()`, `	case m.why != 0:
 		return m.over()
 	case m.state == Waiting:
-		return m, nil
+		return nil
 	}
-	m, effects := m.begin()`)},
+	effects := m.begin()`)},
 			found: finder{"recipes", "TestMachineTransitions"},
 			also:  finder{"coordinator", "TestAWaitersTurnComes"},
 		},
