@@ -13,32 +13,42 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// steps is how many requests a free lock takes in a directory that exists: create,
-// list, watch the own node, claim.
+// steps is how many requests a free lock takes in a directory that somebody else has
+// made, and a waiter in any until it waits: create, list, watch the own node, and claim
+// or watch the one ahead. In a directory of ours a free lock takes one.
 const steps = 4
 
 // TestContextCancelledAtEachStep ends the context at each request of an acquisition,
 // right before the server executes it, and again between its execution and its
-// answer; at each request of a waiter that is let in meanwhile as well.
+// answer; at each request of a waiter that is let in meanwhile as well; and in a
+// directory that is known to be ours, and in one of somebody else.
 func TestContextCancelledAtEachStep(t *testing.T) {
-	for _, queued := range []bool{false, true} {
-		for _, late := range []bool{false, true} {
-			for nth := 1; nth <= steps+4; nth++ {
-				name := fmt.Sprintf("queued %v, answered late %v, request %d", queued, late, nth)
-				t.Run(name, func(t *testing.T) {
-					bubble(t, func(t *testing.T, srv *zktest.Server) { cancelAt(t, srv, queued, late, nth) })
-				})
+	for _, ours := range []bool{false, true} {
+		for _, queued := range []bool{false, true} {
+			for _, late := range []bool{false, true} {
+				for nth := 1; nth <= steps+4; nth++ {
+					name := fmt.Sprintf("our directory %v, queued %v, answered late %v, request %d", ours, queued, late, nth)
+					t.Run(name, func(t *testing.T) {
+						bubble(t, func(t *testing.T, srv *zktest.Server) { cancelAt(t, srv, ours, queued, late, nth) })
+					})
+				}
 			}
 		}
 	}
 }
 
-func cancelAt(t *testing.T, srv *zktest.Server, queued, late bool, nth int) {
+func cancelAt(t *testing.T, srv *zktest.Server, ours, queued, late bool, nth int) {
 	t.Helper()
-	if err := srv.Create(lockPath, nil); err != nil {
+	c, other := connect(t, srv), connect(t, srv)
+	before := steps
+	if ours {
+		warm(t, c, other)
+		if !queued {
+			before = 1
+		}
+	} else if err := srv.Create(lockPath, nil); err != nil {
 		t.Fatal(err)
 	}
-	c, other := connect(t, srv), connect(t, srv)
 	var holder *coordinator.Acquisition
 	if queued {
 		holder, _ = hold(t, other.Mutex(lockPath))
@@ -75,7 +85,7 @@ func cancelAt(t *testing.T, srv *zktest.Server, queued, late bool, nth int) {
 		}
 	case err != nil:
 		t.Errorf("Err = %v", err)
-	case late && nth <= steps:
+	case late && nth <= before:
 		t.Error("granted, with the context cancelled for a second")
 	default:
 		cancel() // the wait is over

@@ -166,8 +166,11 @@ func (g gated) Write(p []byte) (int, error) {
 // What the caller has given is his again when Txn has returned, though it may be sent later.
 func TestTxnKeepsNothingOfTheCallers(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		if err := srv.Create(ledgerPath, nil); err != nil {
-			t.Fatal(err)
+		const fillerPath = "/filler"
+		for _, path := range []string{ledgerPath, fillerPath} {
+			if err := srv.Create(path, nil); err != nil {
+				t.Fatal(err)
+			}
 		}
 		var gate atomic.Pointer[chan struct{}]
 		c := connect(t, srv, coordinator.WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -181,13 +184,20 @@ func TestTxnKeepsNothingOfTheCallers(t *testing.T) {
 		defer cancel()
 		data := []byte("right")
 		var writers sync.WaitGroup
-		for range 3 { // one is being written, and the others wait behind it
+		write := func(path string, data []byte) {
 			writers.Go(func() {
-				_, err := a.Txn(ctx, &zk.SetDataRequest{Path: ledgerPath, Data: data, Version: -1})
+				_, err := a.Txn(ctx, &zk.SetDataRequest{Path: path, Data: data, Version: -1})
 				if !errors.Is(err, coordinator.ErrOutcomeUnknown) {
 					t.Errorf("Txn = %v", err)
 				}
 			})
+			synctest.Wait()
+		}
+		for range 4 { // as much as the connection takes: the last one waits to be written
+			write(fillerPath, make([]byte, 600_000))
+		}
+		for range 3 { // and these behind it
+			write(ledgerPath, data)
 		}
 		writers.Wait()
 		copy(data, "wrong")

@@ -60,6 +60,18 @@ func queue(l *coordinator.Lock, options ...coordinator.AcquireOption) *coordinat
 	return a
 }
 
+// warm has each of them hold the lock once, so that they know its directory for ours.
+func warm(t *testing.T, cs ...*coordinator.Coordinator) {
+	t.Helper()
+	for range 2 { // whoever makes the directory learns by the next listing that it is ours
+		for _, c := range cs {
+			a, _ := hold(t, c.Mutex(lockPath))
+			a.Release()
+			<-a.Done()
+		}
+	}
+}
+
 // creates tells whether the request makes a contender's node, alone or with the directory's marker.
 func creates(r zktest.Request) bool {
 	return r.Op == zktest.OpCreate || r.Op == zktest.OpMulti && len(r.Parts) > 0 && r.Parts[0].Op == zktest.OpCreate

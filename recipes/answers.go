@@ -4,11 +4,11 @@ import "github.com/zkgrant/zkgrant/events"
 
 // What the machine does about answers to its requests.
 
-func (m Machine) onCreated(in Created) (Machine, []Effect) {
+func (m *Machine) onCreated(in Created) []Effect {
 	if in.Epoch != m.epoch || m.state != Creating {
 		// An answer of a past epoch is not believed. If the node exists all the
 		// same, nobody else will ever remove it.
-		return m, []Effect{Discard{Node: in.Node.Text}}
+		return []Effect{Discard{Node: in.Node.Text}}
 	}
 	m.own = Own{Name: in.Node}
 	switch {
@@ -24,9 +24,9 @@ func (m Machine) onCreated(in Created) (Machine, []Effect) {
 	}
 }
 
-func (m Machine) onListed(in Listed) (Machine, []Effect) {
+func (m *Machine) onListed(in Listed) []Effect {
 	if in.Epoch != m.epoch {
-		return m, nil
+		return nil
 	}
 	switch m.state {
 	case Looking:
@@ -36,7 +36,7 @@ func (m Machine) onListed(in Listed) (Machine, []Effect) {
 		}
 		m.state = Creating
 		m.attempt++
-		return m, []Effect{Create{Epoch: m.epoch, Attempt: m.attempt}}
+		return []Effect{Create{Epoch: m.epoch, Attempt: m.attempt}}
 	case Recovering:
 		if in.Own == (Own{}) {
 			if m.why != 0 {
@@ -49,18 +49,17 @@ func (m Machine) onListed(in Listed) (Machine, []Effect) {
 			return m.requeue()
 		}
 	default:
-		return m, nil
+		return nil
 	}
 	return m.onFound(in)
 }
 
 // onFound acts on a listing that has our node in it.
-func (m Machine) onFound(in Listed) (Machine, []Effect) {
+func (m *Machine) onFound(in Listed) []Effect {
 	if in.Own.Owner != m.session {
 		// It bears our GUID, but another session of ours made it. That session's
 		// end would take it away from under us.
-		m, effects := m.restart()
-		return m, append(effects, Discard{Node: in.Own.Name.Text})
+		return append(m.restart(), Discard{Node: in.Own.Name.Text})
 	}
 	m.own = in.Own
 	if m.why != 0 {
@@ -78,19 +77,19 @@ func (m Machine) onFound(in Listed) (Machine, []Effect) {
 	default:
 		m.state, m.waited = Waiting, true
 		m.older, m.ahead = nearest(m.rule, in.Queue, m.own.Name), ahead(in.Queue, m.own.Name)
-		return m, []Effect{Queue{Ahead: m.ahead}, Watch{Epoch: m.epoch, Node: m.older[0]}}
+		return []Effect{Queue{Ahead: m.ahead}, Watch{Epoch: m.epoch, Node: m.older[0]}}
 	}
 }
 
-func (m Machine) onClaimed(in Claimed) (Machine, []Effect) {
+func (m *Machine) onClaimed(in Claimed) []Effect {
 	switch {
 	case in.Epoch != m.epoch:
-		return m, nil
+		return nil
 	case m.state == Held:
 		m.verifying = false
-		return m, nil
+		return nil
 	case m.state != Claiming:
-		return m, nil
+		return nil
 	case m.removed:
 		return m.requeue()
 	default:
@@ -102,10 +101,10 @@ func (m Machine) onClaimed(in Claimed) (Machine, []Effect) {
 // different moments, and that does no harm: that the blocker left as a holder, and
 // that it was the nearest, stays true; and of the next one that stands we hear when
 // it goes.
-func (m Machine) onAdvanced(in Advanced) (Machine, []Effect) {
+func (m *Machine) onAdvanced(in Advanced) []Effect {
 	switch {
 	case in.Epoch != m.epoch, m.state != Advancing:
-		return m, nil
+		return nil
 	case m.removed:
 		return m.requeue()
 	case in.Floor:
@@ -113,15 +112,15 @@ func (m Machine) onAdvanced(in Advanced) (Machine, []Effect) {
 	case in.Stands && m.older[1] != "":
 		m.state = Waiting
 		m.older, m.ahead = m.older.shift(), m.ahead-1
-		return m, nil
+		return nil
 	default:
 		return m.list()
 	}
 }
 
-func (m Machine) onRefused(in Refused) (Machine, []Effect) {
+func (m *Machine) onRefused(in Refused) []Effect {
 	if in.Epoch != m.epoch {
-		return m, nil
+		return nil
 	}
 	switch {
 	case in.Op == OpCreate && m.state == Creating,
@@ -138,7 +137,7 @@ func (m Machine) onRefused(in Refused) (Machine, []Effect) {
 		return m.lose(events.ReasonNodeRemoved)
 	case in.Op == OpClaim && m.state == Held:
 		m.verifying = false
-		return m, nil
+		return nil
 	case in.Op == OpClaim && m.state == Claiming,
 		in.Op == OpAdvance && m.state == Advancing,
 		in.Op == OpList && m.state == Listing,
@@ -150,30 +149,30 @@ func (m Machine) onRefused(in Refused) (Machine, []Effect) {
 		}
 		return m.over()
 	default:
-		return m, nil
+		return nil
 	}
 }
 
-func (m Machine) onUnknown(in Unknown) (Machine, []Effect) {
+func (m *Machine) onUnknown(in Unknown) []Effect {
 	if in.Epoch != m.epoch {
-		return m, nil
+		return nil
 	}
 	switch {
 	case in.Op == OpCreate && m.state == Creating,
 		in.Op == OpList && m.state == Recovering:
 		m.state = Recovering
-		return m, []Effect{List{Epoch: m.epoch, Attempt: m.attempt, Barrier: true}}
+		return []Effect{List{Epoch: m.epoch, Attempt: m.attempt, Barrier: true}}
 	case in.Op == OpList && m.state == Looking:
-		return m, []Effect{List{Epoch: m.epoch}}
+		return []Effect{List{Epoch: m.epoch}}
 	case in.Op == OpList && m.state == Listing:
 		return m.list()
 	case in.Op == OpClaim && (m.state == Claiming || m.state == Held && m.verifying):
-		return m, []Effect{Claim{Epoch: m.epoch, Node: m.own.Name.Text}}
+		return []Effect{Claim{Epoch: m.epoch, Node: m.own.Name.Text}}
 	case in.Op == OpDelete && m.state == Releasing:
 		return m.remove()
 	case in.Op == OpWatch && m.state == Waiting, in.Op == OpAdvance && m.state == Advancing:
 		return m.list() // whatever was or was not armed, the next listing tells what to watch
 	default:
-		return m, nil
+		return nil
 	}
 }

@@ -83,6 +83,14 @@ func (m Machine) Epoch() Epoch { return m.epoch }
 
 // Step takes one input. The effects are to be carried out in order.
 func (m Machine) Step(in Input) (Machine, []Effect) {
+	effects := m.step(in) // of the copy
+	return m, effects
+}
+
+// step does what Step returns. A pointer is handed around among the methods that
+// decide, because a copy for each of them would make the stack grow of every
+// goroutine that takes a step.
+func (m *Machine) step(in Input) []Effect {
 	switch in := in.(type) {
 	case Started:
 		return m.onStarted(in)
@@ -112,72 +120,71 @@ func (m Machine) Step(in Input) (Machine, []Effect) {
 		if in.Epoch == m.epoch && m.state == Releasing {
 			return m.over()
 		}
-		return m, nil
+		return nil
 	case Refused:
 		return m.onRefused(in)
 	case Unknown:
 		return m.onUnknown(in)
 	default:
-		return m, nil
+		return nil
 	}
 }
 
 // begin asks for a place in the queue, as soon as there is a session.
-func (m Machine) begin() (Machine, []Effect) {
+func (m *Machine) begin() []Effect {
 	m.own, m.removed, m.waited = Own{}, false, false
-	m = m.forget()
+	m.forget()
 	switch {
 	case m.epoch == 0:
 		m.state = Idle
-		return m, nil
+		return nil
 	case m.try && m.attempt == 0:
 		m.state = Looking
-		return m, []Effect{List{Epoch: m.epoch}}
+		return []Effect{List{Epoch: m.epoch}}
 	default:
 		m.state = Creating
 		m.attempt++
-		return m, []Effect{Create{Epoch: m.epoch, Attempt: m.attempt}}
+		return []Effect{Create{Epoch: m.epoch, Attempt: m.attempt}}
 	}
 }
 
-func (m Machine) list() (Machine, []Effect) {
-	m = m.forget()
+func (m *Machine) list() []Effect {
+	m.forget()
 	m.state = Listing
-	return m, []Effect{List{Epoch: m.epoch, Attempt: m.attempt}}
+	return []Effect{List{Epoch: m.epoch, Attempt: m.attempt}}
 }
 
 // forget drops what the last listing told of those ahead.
-func (m Machine) forget() Machine {
+func (m *Machine) forget() {
 	m.older, m.ahead = neighbours{}, 0
-	return m
 }
 
 // claim asks for proof that it is our turn, of which we have no doubt but for the
 // session and the node.
-func (m Machine) claim() (Machine, []Effect) {
-	m = m.forget()
+func (m *Machine) claim() []Effect {
+	m.forget()
 	m.state = Claiming
-	return m, []Effect{Claim{Epoch: m.epoch, Node: m.own.Name.Text}}
+	return []Effect{Claim{Epoch: m.epoch, Node: m.own.Name.Text}}
 }
 
 // enter takes the lock: a write of which the answer just came has proven that it is
 // our turn, that our node exists, and that the session was alive. If the answer took
 // so long that what it proves has run out, or if it was overtaken by the news that
 // would have been a loss, it is proven once more.
-func (m Machine) enter(fresh bool) (Machine, []Effect) {
+func (m *Machine) enter(fresh bool) []Effect {
 	if !fresh || m.strict && !m.up {
 		return m.claim()
 	}
-	m = m.forget()
+	m.forget()
 	m.state = Held
-	return m, []Effect{Grant{Node: m.own.Name.Text, Token: m.own.Token, Session: m.session}}
+	return []Effect{Grant{Node: m.own.Name.Text, Token: m.own.Token, Session: m.session}}
 }
 
 // passed acts on the end of the blocker. Nobody comes between it and us, with one
 // exception: the owner of a write node may trade it for a read node that takes its
 // place. So if it was the only one ahead it is our turn. If there were more, it is our
 // turn all the same when it left as a holder; otherwise the next one blocks us.
-func (m Machine) passed() (Machine, []Effect) {
+func (m *Machine) passed() []Effect {
 	switch {
 	case replaceable(kindOf(m.older[0])):
 		return m.list()
@@ -187,21 +194,20 @@ func (m Machine) passed() (Machine, []Effect) {
 		return m.list() // there were more than we remember
 	default:
 		m.state = Advancing
-		return m, []Effect{Advance{Epoch: m.epoch, Node: m.own.Name.Text, Past: m.older[0], Next: m.older[1]}}
+		return []Effect{Advance{Epoch: m.epoch, Node: m.own.Name.Text, Past: m.older[0], Next: m.older[1]}}
 	}
 }
 
 // requeue queues up anew in the same session, after our node was removed.
-func (m Machine) requeue() (Machine, []Effect) {
+func (m *Machine) requeue() []Effect {
 	if m.why != 0 {
 		return m.over()
 	}
-	m, effects := m.restart()
-	return m, append(effects, Requeue{})
+	return append(m.restart(), Requeue{})
 }
 
 // restart creates another node; nothing of the last one is ours any more.
-func (m Machine) restart() (Machine, []Effect) {
+func (m *Machine) restart() []Effect {
 	if m.why != 0 {
 		return m.over()
 	}
@@ -209,7 +215,7 @@ func (m Machine) restart() (Machine, []Effect) {
 }
 
 // fail ends the acquisition for a reason of its own, before it was granted.
-func (m Machine) fail(why Why) (Machine, []Effect) {
+func (m *Machine) fail(why Why) []Effect {
 	m.why = why
 	return m.release()
 }
@@ -218,46 +224,44 @@ func (m Machine) fail(why Why) (Machine, []Effect) {
 // wait for it leaves word for those behind, who may remember the ones that stood
 // ahead. Nobody stands ahead of a holder, and nobody will as long as its node exists,
 // so it matters not how late the word is left as long as it goes with the node.
-func (m Machine) release() (Machine, []Effect) {
+func (m *Machine) release() []Effect {
 	m.floor = m.waited && (m.state == Held || m.state == Lapsed)
 	m.state = Releasing
-	m = m.forget()
+	m.forget()
 	return m.remove()
 }
 
-func (m Machine) remove() (Machine, []Effect) {
-	return m, []Effect{Delete{Epoch: m.epoch, Node: m.own.Name.Text, Floor: m.floor}}
+func (m *Machine) remove() []Effect {
+	return []Effect{Delete{Epoch: m.epoch, Node: m.own.Name.Text, Floor: m.floor}}
 }
 
 // lose tells the loss first. Then it gives the node up, if there still is one
 // and no function is running under the lock.
-func (m Machine) lose(reason events.Reason) (Machine, []Effect) {
+func (m *Machine) lose(reason events.Reason) []Effect {
 	m.why = WhyLost
 	effects := []Effect{Lose{Reason: reason}}
 	switch {
 	case m.keep:
 		m.state = Lapsed
-		return m, effects
+		return effects
 	case m.removed:
 		m.state = Over
 	default:
-		var more []Effect
-		m, more = m.release()
-		effects = append(effects, more...)
+		effects = append(effects, m.release()...)
 	}
 	return m.finish(effects)
 }
 
-func (m Machine) over() (Machine, []Effect) {
-	m = m.forget()
+func (m *Machine) over() []Effect {
+	m.forget()
 	m.state = Over
 	return m.finish(nil)
 }
 
-func (m Machine) finish(effects []Effect) (Machine, []Effect) {
+func (m *Machine) finish(effects []Effect) []Effect {
 	if m.finished {
-		return m, effects
+		return effects
 	}
 	m.finished = true
-	return m, append(effects, Finish{Why: m.why})
+	return append(effects, Finish{Why: m.why})
 }

@@ -4,9 +4,9 @@ import "github.com/zkgrant/zkgrant/events"
 
 // What the machine does about wishes of the caller and news of the session.
 
-func (m Machine) onStarted(in Started) (Machine, []Effect) {
+func (m *Machine) onStarted(in Started) []Effect {
 	if m.started || m.state == Over {
-		return m, nil
+		return nil
 	}
 	m.started, m.try, m.keep, m.strict = true, in.Try, in.Keep, in.Strict
 	return m.begin()
@@ -15,9 +15,9 @@ func (m Machine) onStarted(in Started) (Machine, []Effect) {
 // onWithdrawn takes the one way out that every state shares: whatever may exist
 // is removed, and what is under way is awaited first if only its answer tells
 // what that is.
-func (m Machine) onWithdrawn(in Withdrawn) (Machine, []Effect) {
+func (m *Machine) onWithdrawn(in Withdrawn) []Effect {
 	if m.why != 0 && m.state != Lapsed || m.state == Over {
-		return m, nil
+		return nil
 	}
 	if m.why == 0 {
 		m.why = in.Why
@@ -32,22 +32,22 @@ func (m Machine) onWithdrawn(in Withdrawn) (Machine, []Effect) {
 		if m.removed {
 			return m.over()
 		}
-		m, effects = m.release()
+		effects = m.release()
 	}
 	if !m.up {
 		// Nobody can say how long the connection will be away. Nothing is held,
 		// and the caller need not wait for the node to go.
 		return m.finish(effects)
 	}
-	return m, effects
+	return effects
 }
 
-func (m Machine) onOpened(in Opened) (Machine, []Effect) {
+func (m *Machine) onOpened(in Opened) []Effect {
 	m.epoch, m.session, m.up = in.Epoch, in.Session, true
 	if m.state == Idle && m.started {
 		return m.begin()
 	}
-	return m, nil
+	return nil
 }
 
 // onSuspended is the loss of a lock that is held strictly. Otherwise it lets a
@@ -55,7 +55,7 @@ func (m Machine) onOpened(in Opened) (Machine, []Effect) {
 // already nothing more will be heard: 1. a waiter's lease runs out, which is no
 // matter; 2. it is withdrawn, and the delete is under way; 3. the connection goes,
 // perhaps for hours.
-func (m Machine) onSuspended() (Machine, []Effect) {
+func (m *Machine) onSuspended() []Effect {
 	m.up = false
 	switch {
 	case m.state == Held && m.strict:
@@ -63,13 +63,13 @@ func (m Machine) onSuspended() (Machine, []Effect) {
 	case m.why != 0 && m.state != Lapsed:
 		return m.finish(nil)
 	default:
-		return m, nil
+		return nil
 	}
 }
 
 // onReconnected verifies what watches should have told: their events are
 // replayed in any order, and some servers and some moments lose them.
-func (m Machine) onReconnected() (Machine, []Effect) {
+func (m *Machine) onReconnected() []Effect {
 	m.up = true
 	switch {
 	case m.state == Waiting:
@@ -78,29 +78,29 @@ func (m Machine) onReconnected() (Machine, []Effect) {
 		// The answer may have come on the connection before, and be told only now. That
 		// the next one stands is then no news of a watch.
 		m.older[1] = ""
-		return m, nil
+		return nil
 	case m.state == Held && !m.verifying:
 		m.verifying = true
-		return m, []Effect{Claim{Epoch: m.epoch, Node: m.own.Name.Text}}
+		return []Effect{Claim{Epoch: m.epoch, Node: m.own.Name.Text}}
 	default:
-		return m, nil
+		return nil
 	}
 }
 
-func (m Machine) onLeaseRanOut() (Machine, []Effect) {
+func (m *Machine) onLeaseRanOut() []Effect {
 	switch {
 	case m.state == Held:
 		return m.lose(events.ReasonLeaseRanOut)
 	case m.why != 0 && m.state != Lapsed:
 		return m.finish(nil) // nothing is held; the caller has waited long enough
 	default:
-		return m, nil
+		return nil
 	}
 }
 
 // onExpired starts over if the caller still waits, and ends otherwise: a dead
 // session has no nodes.
-func (m Machine) onExpired() (Machine, []Effect) {
+func (m *Machine) onExpired() []Effect {
 	place := m.own.Name.Text != ""
 	m.epoch, m.session, m.up = 0, 0, false
 	switch {
@@ -109,22 +109,22 @@ func (m Machine) onExpired() (Machine, []Effect) {
 		return m.lose(events.ReasonSessionExpired)
 	case m.state == Lapsed:
 		m.removed = true
-		return m, nil
+		return nil
 	case m.state == Over || m.state == Idle:
-		return m, nil
+		return nil
 	case m.why != 0:
 		return m.over()
 	}
-	m, effects := m.begin()
+	effects := m.begin()
 	if place {
 		effects = append(effects, Requeue{})
 	}
-	return m, effects
+	return effects
 }
 
-func (m Machine) onGone(in Gone) (Machine, []Effect) {
+func (m *Machine) onGone(in Gone) []Effect {
 	if in.Epoch != m.epoch || m.epoch == 0 {
-		return m, nil
+		return nil
 	}
 	own := in.Node == m.own.Name.Text
 	switch {
@@ -135,13 +135,13 @@ func (m Machine) onGone(in Gone) (Machine, []Effect) {
 		return m.requeue()
 	case own && (m.state == Listing || m.state == Advancing || m.state == Claiming || m.state == Lapsed):
 		m.removed = true // the answer under way may be older than this
-		return m, nil
+		return nil
 	case m.state == Waiting && in.Node == m.older[0]:
 		return m.passed()
 	case m.state == Advancing && in.Node == m.older[1]:
 		m.older[1] = "" // the answer may say that it stands, but will not be told again that it is gone
-		return m, nil
+		return nil
 	default:
-		return m, nil
+		return nil
 	}
 }

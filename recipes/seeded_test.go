@@ -195,7 +195,8 @@ func mutants() []mutant {
 		}), config{clients: 2}, noWayOut},
 		{"creates again without looking for the first", instead(func(m Machine, in Input) (Machine, []Effect, bool) {
 			if u, ok := in.(Unknown); ok && u.Op == OpCreate && u.Epoch == m.epoch && m.state == Creating && m.why == 0 {
-				next, effects := m.begin()
+				next := m
+				effects := next.begin()
 				return next, effects, true
 			}
 			return m, nil, false
@@ -212,7 +213,8 @@ func mutants() []mutant {
 		{"forgets a create under way when withdrawn", instead(func(m Machine, in Input) (Machine, []Effect, bool) {
 			if w, ok := in.(Withdrawn); ok && m.state == Creating {
 				m.why = w.Why
-				next, effects := m.over()
+				next := m
+				effects := next.over()
 				return next, without[Discard](effects), true
 			}
 			return m, nil, false
@@ -245,7 +247,8 @@ func mutants() []mutant {
 		}), config{clients: 2, left: budget{cut: 1, remove: 1}, options: options{clings: true}}, stuck},
 		{"takes a delete of unknown outcome for done", instead(func(m Machine, in Input) (Machine, []Effect, bool) {
 			if u, ok := in.(Unknown); ok && u.Op == OpDelete && u.Epoch == m.epoch && m.state == Releasing {
-				next, effects := m.over()
+				next := m
+				effects := next.over()
 				return next, effects, true
 			}
 			return m, nil, false

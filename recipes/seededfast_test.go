@@ -24,11 +24,13 @@ func fastMutants() []mutant {
 			return next, effects, m.ahead == 1
 		}), plain(3, budget{remove: 1}, options{}), twoHolders},
 		{"takes the end of a write node for that of the only one ahead", passing(func(m Machine) (Machine, []Effect, bool) {
-			next, effects := m.claim()
+			next := m
+			effects := next.claim()
 			return next, effects, m.ahead == 1 && replaceable(kindOf(m.older[0]))
 		}), plain(2, budget{}, options{writer: true}), twoHolders},
 		{"judges by those it remembers that one was ahead", passing(func(m Machine) (Machine, []Effect, bool) {
-			next, effects := m.claim()
+			next := m
+			effects := next.claim()
 			return next, effects, m.older[1] == ""
 		}), config{clients: 3, left: budget{withdraw: 1}, memory: 1, options: options{plain: true, eager: true}}, twoHolders},
 		{"counts those ahead it has not heard the end of", after(func(m, next Machine, in Input, effects []Effect) (Machine, []Effect) {
@@ -39,7 +41,8 @@ func fastMutants() []mutant {
 		}), plain(3, budget{withdraw: 2, foreign: 1}, options{}), twoHolders},
 		{"claims when the next one does not stand either", instead(func(m Machine, in Input) (Machine, []Effect, bool) {
 			a, ok := in.(Advanced)
-			next, effects := m.claim()
+			next := m
+			effects := next.claim()
 			return next, effects, ok && a.Epoch == m.epoch && m.state == Advancing && !a.Floor && !a.Stands
 		}), plain(3, budget{withdraw: 2, foreign: 1}, options{}), twoHolders},
 		{"waits on the next one though it heard of its end", instead(func(m Machine, in Input) (Machine, []Effect, bool) {
@@ -63,7 +66,8 @@ func fastMutants() []mutant {
 		}), config{clients: 3, left: budget{withdraw: 1, cut: 1}, options: options{late: true, eager: true}}, stuck},
 		{"takes an advance of unknown outcome for a floor", instead(func(m Machine, in Input) (Machine, []Effect, bool) {
 			u, ok := in.(Unknown)
-			next, effects := m.claim()
+			next := m
+			effects := next.claim()
 			return next, effects, ok && u.Op == OpAdvance && u.Epoch == m.epoch && m.state == Advancing
 		}), plain(3, budget{withdraw: 1, cut: 1}, options{}), twoHolders},
 		{"takes an advance that found no own node for granted", alter(func(m Machine, in Input) Input {

@@ -89,8 +89,12 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 				default:
 				}
 			}
-			if ev.Type != zk.EventNotWatching { // one for each watch of a session that has ended, which is told once
-				s.actor.Post(happened{c, ev})
+			switch ev.Type {
+			case zk.EventNotWatching: // one for each watch of a session that has ended, which is told once
+			case zk.EventSession:
+				s.actor.Post(happened{c, ev}) // the client has locked who knows what
+			default:
+				s.actor.Hand(happened{c, ev})
 			}
 		}),
 		zk.WithLogger(clientLogger{c.logger, c.link}),

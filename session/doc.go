@@ -26,9 +26,15 @@
 // [lease] says when it might have, and holders are told before that. It is renewed by
 // writes only, so the session writes while any seat holds; see holders.go.
 //
+// A free lock costs one round trip, and a handoff as much in any queue, because
+// requests write and read a few bytes of the lock's directory; see directory.go,
+// handoff.go and turnover.go. What the client writes while something is being sent
+// goes out together ([outbox]).
+//
 // # Goroutines
 //
 // Each belongs to the group that the session was opened with: the drain of the
-// session's mailbox; one per request under way; per client one that waits for
-// the client's own goroutines to end, and one that closes it.
+// session's mailbox; one or two per request under way; per client one that sends
+// while there is something to send, one that waits for the client's own goroutines
+// to end, and one that closes it.
 package session

@@ -98,20 +98,20 @@ func (c *client) removeWithFloor(t *Seat, e recipes.Delete, node string) (done b
 	return true, in, err
 }
 
-// advance asks three things in one flight, in any order: whether the directory's
-// floor names the node that is gone, whether the next one stands, and whether the
-// own one does.
+// advance asks two things in one flight, in any order: whether the directory's floor
+// names the node that is gone, and whether the own one stands. Only if the floor does
+// not name it, which is so if it left before it held the lock or is not one of ours,
+// it goes on to the next one and watches that.
 //
 // A floor that names the node was written in the transaction that removed it, by
 // its owner, who held the lock. Whenever it is read, nobody older was left from
 // that transaction on, and nobody between that node and the own one ever was; so
-// the order in which the three are answered does not matter.
+// the order in which the questions are answered does not matter.
 func (c *client) advance(t *Seat, e recipes.Advance, past int64) (recipes.Input, error) {
 	var (
-		wait             sync.WaitGroup
-		floor            int64
-		stands           bool
-		standing, unread error
+		wait   sync.WaitGroup
+		floor  int64
+		unread error
 	)
 	wait.Go(func() {
 		data, stat, err := c.conn.Get(t.dir)
@@ -122,25 +122,25 @@ func (c *client) advance(t *Seat, e recipes.Advance, past int64) (recipes.Input,
 		c.dirs.saw(t.dir, stat)
 		floor, _ = parseFloor(data)
 	})
-	wait.Go(func() {
-		next := path.Join(t.dir, e.Next)
-		stat, err := c.observe(next, t)
-		if err == nil {
-			stands = true
-			t.sawPred(next, stat.Czxid)
-		}
-		standing = err
-	})
 	res, err := c.conn.Multi(&zk.CheckVersionRequest{Path: path.Join(t.dir, e.Node), Version: anyVersion})
 	wait.Wait()
 	if outcome, err := ClassifyMulti(res, err); outcome != Done {
 		return classified(e.Epoch, recipes.OpAdvance, outcome, err)
 	}
-	advanced := recipes.Advanced{Epoch: e.Epoch, Floor: past != 0 && floor == past, Stands: stands}
-	if !advanced.Floor && !stands && standing != nil && !errors.Is(standing, zk.ErrNoNode) {
-		return unanswered(e.Epoch, recipes.OpAdvance, standing)
+	if past != 0 && floor == past {
+		return recipes.Advanced{Epoch: e.Epoch, Floor: true}, nil
 	}
-	return advanced, unread
+	next := path.Join(t.dir, e.Next)
+	stat, err := c.observe(next, t)
+	switch {
+	case err == nil:
+		t.sawPred(next, stat.Czxid)
+		return recipes.Advanced{Epoch: e.Epoch, Stands: true}, unread
+	case errors.Is(err, zk.ErrNoNode):
+		return recipes.Advanced{Epoch: e.Epoch}, unread
+	default:
+		return unanswered(e.Epoch, recipes.OpAdvance, err)
+	}
 }
 
 // named reads the name that a server gave to a node.

@@ -18,7 +18,8 @@ const (
 // every call would be a system call; here whatever has come in while one is under
 // way goes out with the next. Nothing waits for company: the first bytes go at once.
 //
-// There is a goroutine only while something is being sent.
+// There is a goroutine only while something is being sent, and none if the caller
+// knows that no company is to be expected: then it sends the bytes itself.
 type outbox struct {
 	conn   net.Conn
 	start  func(func()) bool // runs it in a goroutine, or not and says so
@@ -39,8 +40,9 @@ func newOutbox(conn net.Conn, start func(func()) bool, failed func(error)) *outb
 	return o
 }
 
-// put takes the bytes, in order. What is put into a broken outbox is gone.
-func (o *outbox) put(p []byte, by time.Time) {
+// put takes the bytes, in order. What is put into a broken outbox is gone. Alone,
+// they are sent when it returns, unless others are being sent already.
+func (o *outbox) put(p []byte, by time.Time, alone bool) {
 	o.mu.Lock()
 	for len(o.waiting) > outboxFull && !o.broken {
 		o.room.Wait()
@@ -53,7 +55,7 @@ func (o *outbox) put(p []byte, by time.Time) {
 	begin := !o.sending
 	o.sending = true
 	o.mu.Unlock()
-	if begin && !o.start(o.send) {
+	if begin && (alone || !o.start(o.send)) {
 		o.send()
 	}
 }

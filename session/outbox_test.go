@@ -47,15 +47,15 @@ func TestOutboxSendsInOrderAndWithFewCalls(t *testing.T) {
 		conn := &slowConn{turn: make(chan error)}
 		o := newOutbox(conn, goes, func(err error) { t.Error(err) })
 		by := time.Now().Add(time.Second)
-		o.put([]byte("a"), by)
+		o.put([]byte("a"), by, false)
 		synctest.Wait() // it is being sent
 		for _, p := range []string{"b", "c", "d"} {
-			o.put([]byte(p), by.Add(time.Second))
+			o.put([]byte(p), by.Add(time.Second), false)
 		}
 		conn.turn <- nil
 		conn.turn <- nil
 		synctest.Wait()
-		o.put([]byte("e"), by)
+		o.put([]byte("e"), by, false)
 		conn.turn <- nil
 		synctest.Wait()
 		if got := string(bytes.Join(conn.writes, []byte("|"))); got != "a|bcd|e" {
@@ -72,11 +72,11 @@ func TestOutboxMakesAWriterWaitWhenItIsFull(t *testing.T) {
 		conn := &slowConn{turn: make(chan error)}
 		o := newOutbox(conn, goes, func(error) {})
 		put := make(chan int, 10)
-		o.put(make([]byte, 1), time.Time{})
+		o.put(make([]byte, 1), time.Time{}, false)
 		synctest.Wait() // it is being sent
 		go func() {
 			for i := range 4 {
-				o.put(make([]byte, outboxFull), time.Time{})
+				o.put(make([]byte, outboxFull), time.Time{}, false)
 				put <- i
 			}
 		}()
@@ -99,22 +99,46 @@ func TestOutboxThatBreaksTellsOnceAndKeepsNothing(t *testing.T) {
 		conn := &slowConn{turn: make(chan error)}
 		var told []error
 		o := newOutbox(conn, goes, func(err error) { told = append(told, err) })
-		o.put([]byte("a"), time.Time{})
+		o.put([]byte("a"), time.Time{}, false)
 		synctest.Wait()
 		waits := make(chan struct{})
 		go func() {
 			defer close(waits)
 			for range 4 {
-				o.put(make([]byte, outboxFull), time.Time{})
+				o.put(make([]byte, outboxFull), time.Time{}, false)
 			}
 		}()
 		synctest.Wait()
 		conn.turn <- net.ErrClosed
 		<-waits // nobody waits for a connection that is gone
-		o.put([]byte("b"), time.Time{})
+		o.put([]byte("b"), time.Time{}, false)
 		synctest.Wait()
 		if len(told) != 1 || !errors.Is(told[0], net.ErrClosed) || len(conn.writes) != 0 {
 			t.Errorf("told %v, written %d", told, len(conn.writes))
+		}
+	})
+}
+
+// TestOutboxAloneSpawnsNothing: the bytes have gone when put returns.
+func TestOutboxAloneSpawnsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn := &slowConn{turn: make(chan error, 1)}
+		started := 0
+		o := newOutbox(conn, func(f func()) bool { started++; return goes(f) }, func(err error) { t.Error(err) })
+		conn.turn <- nil
+		o.put([]byte("a"), time.Time{}, true)
+		if started != 0 || len(conn.writes) != 1 {
+			t.Errorf("%d goroutines, %d writes", started, len(conn.writes))
+		}
+		o.put([]byte("b"), time.Time{}, false)
+		synctest.Wait()                       // b is being sent,
+		o.put([]byte("c"), time.Time{}, true) // so c is not alone after all
+		conn.turn <- nil
+		synctest.Wait()
+		conn.turn <- nil
+		synctest.Wait()
+		if got := string(bytes.Join(conn.writes, []byte("|"))); got != "a|b|c" || started != 1 {
+			t.Errorf("written: %s, with %d goroutines", got, started)
 		}
 	})
 }

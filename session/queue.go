@@ -37,7 +37,7 @@ type request interface {
 func (s *Session) begin(c *client, run func() message) {
 	c.inflight++
 	s.running++
-	s.group.Go(func() { s.actor.Post(run()) })
+	s.group.Go(func() { s.actor.Hand(run()) })
 }
 
 // finish is the counterpart of begin.

@@ -107,7 +107,7 @@ func (w *wire) Write(p []byte) (int, error) {
 		return 0, w.fail(err)
 	}
 	if wasGreeted {
-		w.outbox.put(p, w.writeDeadline())
+		w.outbox.put(p, w.writeDeadline(), w.alone())
 		return len(p), nil
 	}
 	n, err := w.conn.Write(p)
@@ -125,6 +125,14 @@ func (w *wire) Write(p []byte) (int, error) {
 func (w *wire) unsent(err error) {
 	_ = w.lose(err)
 	_ = w.Close()
+}
+
+// alone tells whether no more than one request is under way, so that the next one to
+// send is likely to be an answer's doing.
+func (w *wire) alone() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.pending) <= 1
 }
 
 // writeDeadline returns until when the client wants its bytes sent.

@@ -131,19 +131,19 @@ func ofTheLease() []mutant {
 		{
 			name:   "every claim is fresh",
 			breaks: "does not look whether the lease is good when a claim is answered",
-			edits: []edit{in("session/holders.go", `claimed.Fresh = current && s.clock.now().Before(c.lease.deadline())`,
-				`claimed.Fresh = true`)},
+			edits: []edit{in("session/holders.go", `	claimed.Fresh = s.judge(c, r)`,
+				`	claimed.Fresh = s.judge(c, r) || true`)},
 			found: finder{"session", "TestAClaimThatIsSeenTooLateIsNotFresh"},
 			also:  finder{"coordinator", "TestASuspendOfTheMachineEndsTheLease"},
 		},
 		{
 			name:   "holders that are not noted",
 			breaks: "watches over the lease of the first holder only",
-			edits: []edit{in("session/holders.go", `			s.holders[r.seat] = node
-			s.guard(c)`, `			if len(s.holders) == 0 {
-				s.holders[r.seat] = node
-			}
-			s.guard(c)`)},
+			edits: []edit{in("session/holders.go", `		s.holders[r.seat] = r.node
+`, `		if len(s.holders) == 0 {
+			s.holders[r.seat] = r.node
+		}
+`)},
 			found: finder{"session", "TestAProbeThatFindsNoNodeTellsTheSeat"},
 		},
 		{

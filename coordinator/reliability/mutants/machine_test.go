@@ -6,31 +6,26 @@ func ofTheMachine() []mutant {
 		{
 			name:   "event taken as grant",
 			breaks: "takes the end of the node ahead for the Grant",
-			edits: []edit{in("recipes/news.go", `	case in.Node == m.blocker && m.state == Waiting:
-		return m.list()
-`, `	case in.Node == m.blocker && m.state == Waiting:
-		m.state = Held
-		return m, []Effect{Grant{Node: m.own.Name.Text, Token: m.own.Token, Session: m.session}}
-`)},
+			edits: []edit{in("recipes/machine.go", `	case m.ahead == 1:
+		return m.claim()`, `	case m.ahead == 1:
+		return m.enter(true)`)},
 			found: finder{"recipes", "TestMachineTransitions"},
-			also:  finder{"coordinator", "TestQueueOf25000"},
+			also:  finder{"coordinator", "TestNoGrantWithoutAnAnswerFromTheQuorum"},
 		},
 		{
 			name:   "no claim",
 			breaks: "takes the front of the queue in a listing for the Grant",
-			edits: []edit{in("recipes/answers.go", `		m.state = Claiming
-		return m, []Effect{Claim{Epoch: m.epoch, Node: m.own.Name.Text}}
-	case m.try:`, `		m.state = Held
-		return m, []Effect{Grant{Node: m.own.Name.Text, Token: m.own.Token, Session: m.session}}
-	case m.try:`)},
+			edits: []edit{in("recipes/answers.go", `	case len(blockers) == 0:
+		return m.claim()`, `	case len(blockers) == 0:
+		return m.enter(true)`)},
 			found: finder{"recipes", "TestMachineTransitions"},
-			also:  finder{"coordinator", "TestASuspendOfTheMachineEndsTheLease"},
+			also:  finder{"coordinator", "TestNoGrantWithoutAnAnswerFromTheQuorum"},
 		},
 		{
 			name:   "stale claim believed",
-			breaks: "grants on a claim whose proof has run out before its answer was seen",
-			edits: []edit{in("recipes/answers.go", `	case !in.Fresh, m.strict && !m.up:`,
-				`	case m.strict && !m.up:`)},
+			breaks: "grants on a write whose proof has run out before its answer was seen",
+			edits: []edit{in("recipes/machine.go", `	if !fresh || m.strict && !m.up {`,
+				`	if m.strict && !m.up {`)},
 			found: finder{"recipes", "TestMachineTransitions"},
 			also:  finder{"coordinator", "TestASuspendOfTheMachineEndsTheLease"},
 		},
@@ -88,7 +83,7 @@ func ofTheMachine() []mutant {
 			breaks: "does not list again after a reconnect, though events may have been missed",
 			edits: []edit{in("recipes/news.go", `	case m.state == Waiting:
 		return m.list()
-	case m.state == Held && !m.verifying:`, `	case m.state == Held && !m.verifying:`)},
+	case m.state == Advancing:`, `	case m.state == Advancing:`)},
 			found: finder{"recipes", "TestMachineTransitions"},
 		},
 		{
@@ -100,11 +95,9 @@ func ofTheMachine() []mutant {
 		{
 			name:   "delete not retried",
 			breaks: "takes a delete of unknown outcome for done",
-			edits: []edit{in("recipes/answers.go", `		return m, []Effect{Delete{Epoch: m.epoch, Node: m.own.Name.Text}}
-	case in.Op == OpWatch`, `		return m.over()
-	case in.Op == OpWatch`)},
-			found: finder{"recipes", "TestMachineTransitions"},
-			also:  finder{"coordinator", "TestAReleaseThatGotLostIsMadeAgain"},
+			edits:  []edit{in("recipes/answers.go", `		return m.remove()`, `		return m.over()`)},
+			found:  finder{"recipes", "TestMachineTransitions"},
+			also:   finder{"coordinator", "TestAReleaseThatGotLostIsMadeAgain"},
 		},
 		{
 			name:   "create forgotten",

@@ -79,8 +79,8 @@ func ofTheRequests() []mutant {
 		{
 			name:   "own node not watched",
 			breaks: "does not watch the node that it holds",
-			edits: []edit{in("session/requests.go", `	stat, err := c.observe(own, t)`,
-				`	_, stat, err := c.conn.Get(own)`)},
+			edits: []edit{in("session/requests.go", `	stat, err = c.observe(own, t)`,
+				`	_, stat, err = c.conn.Get(own)`)},
 			found: finder{"session", "TestOneSeatWatchesItsOwnNodeAndAnother"},
 			also:  finder{"coordinator", "TestEachLossIsToldInTime"},
 		},
@@ -192,8 +192,8 @@ func ofTheRequests() []mutant {
 		{
 			name:   "plain directories",
 			breaks: "makes directories that the server does not remove when they are empty",
-			edits: []edit{in("session/requests.go", `c.conn.CreateContainer(dir, nil, zk.FlagContainer, acl)`,
-				`c.conn.Create(dir, nil, zk.FlagPersistent, acl)`)},
+			edits: []edit{in("session/requests.go", `c.conn.CreateContainer(dir, data, zk.FlagContainer, acl)`,
+				`c.conn.Create(dir, data, zk.FlagPersistent, acl)`)},
 			found: finder{"session", "TestParentsAreContainers"},
 		},
 	}

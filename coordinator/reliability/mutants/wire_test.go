@@ -69,9 +69,19 @@ func ofTheWire() []mutant {
 		{
 			name:   "failed write passed on",
 			breaks: "tells the client that a write has failed, which makes it answer the request twice",
-			edits:  []edit{in("session/wire.go", `			return len(p), nil`, `			return n, err`)},
-			found:  finder{"session", "TestDeadlinesBelongToTheClientAfterTheHandshake"},
-			also:   finder{"coordinator", "TestAnIdentityThatCannotBeSentOnAReconnect"},
+			edits: []edit{
+				in("session/wire.go", `	if wasGreeted {`, `	if wasGreeted && w.outbox == nil {`),
+				in("session/wire.go", `	n, err := w.conn.Write(p)
+`, `	if wasGreeted {
+		if err := w.conn.SetWriteDeadline(w.writeDeadline()); err != nil {
+			return 0, w.lose(err)
+		}
+	}
+	n, err := w.conn.Write(p)
+`),
+			},
+			found: finder{"session", "TestDeadlinesBelongToTheClientAfterTheHandshake"},
+			also:  finder{"coordinator", "TestAnIdentityThatCannotBeSentOnAReconnect"},
 		},
 		{
 			name:   "requests before the watches",

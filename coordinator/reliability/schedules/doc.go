@@ -25,5 +25,7 @@
 // So a failure prints its trace, and it may take a few runs of its seed until it comes again: that is what
 // -count is for.
 //
-// The other test, of orphans, is not random: it loses each frame of an acquisition and its release in turn.
+// The other two tests are not random. That of orphans loses each frame of an acquisition and its release in
+// turn; that of loops has each frame of a few cycles, in which workers release and acquire again at once,
+// meet with each of a list of mishaps.
 package schedules

@@ -223,7 +223,7 @@ func (f *frameFaults) begin(r random, took time.Duration) {
 	f.until, f.rate, f.focus = time.Now().Add(took), pick(r, 5, 20, 50), 0
 	if r.oneIn(2) {
 		f.rate = pick(r, 1, 2, 4)
-		f.focus = pick(r, zktest.OpCreate, zktest.OpCreate, zktest.OpDelete, zktest.OpMulti, zktest.OpConnect,
+		f.focus = pick(r, zktest.OpCreate, zktest.OpMulti, zktest.OpMulti, zktest.OpDelete, zktest.OpConnect,
 			zktest.OpSetWatches, zktest.OpGetData, zktest.OpGetChildren2, faultnet.OpEvent)
 	}
 	f.client.world.logf("FAULT frames, %s: one in %d of %v (0: any) for %v", f.client.name, f.rate, f.focus, took)
@@ -266,27 +266,41 @@ func (f *frameFaults) rule(frame faultnet.Frame) faultnet.Verdict {
 	}
 	w.logf("FAULT frame %v of %s: %v", frame, f.client.name, v)
 	w.count("frames", 1)
-	if frame.Direction == faultnet.Down && frame.Op == zktest.OpCreate {
-		w.count("frames: replies to create", 1)
+	if frame.Direction == faultnet.Down && (frame.Op == zktest.OpCreate || frame.Op == zktest.OpMulti) {
+		w.count("frames: replies to create or multi", 1)
 	}
 	return v
 }
 
 // intercept loses some replies to creates, of which it is then known which node they made.
 func (w *world) intercept(q zktest.Request) zktest.Action {
-	if q.Op != zktest.OpCreate || w.kind == mild || w.healed() {
+	if w.kind == mild || w.healed() {
 		return zktest.Pass()
 	}
-	id, found := guid(q.Path)
+	node := created(q)
+	id, found := guid(node)
 	if !found || !w.unlucky() {
 		return zktest.Pass()
 	}
 	w.mu.Lock()
 	w.cutAfter[id] = true
 	w.mu.Unlock()
-	w.logf("FAULT reply to the create of %s is lost", q.Path)
+	w.logf("FAULT reply to the create of %s is lost", node)
 	w.count("create replies lost", 1)
 	return zktest.CutAfter()
+}
+
+// created returns what the request is to create, alone or as a part of a transaction, or nothing.
+func created(q zktest.Request) string {
+	if q.Op == zktest.OpCreate {
+		return q.Path
+	}
+	for _, part := range q.Parts {
+		if part.Op == zktest.OpCreate {
+			return part.Path
+		}
+	}
+	return ""
 }
 
 // unlucky decides by the number of creates seen, so that it does not depend on the GUID.

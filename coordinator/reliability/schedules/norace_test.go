@@ -4,3 +4,6 @@ package schedules_test
 
 // schedules is how many are played by default.
 const schedules = 10_000
+
+// frames is how many of a few cycles meet with something.
+const frames = 12

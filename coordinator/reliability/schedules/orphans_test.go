@@ -21,6 +21,8 @@ const orphanTimeout = 10 * time.Second
 type use struct {
 	name string
 	path string
+	// ours: the directory is there, and known to be ours.
+	ours bool
 	// others hold the lock before it begins, and release it after a second.
 	others bool
 	// play uses the lock, whatever happens to it, and returns when it is over.
@@ -46,11 +48,14 @@ func uses() []use {
 	atOnce := func(_ *scene, a *coordinator.Acquisition) { a.Release() }
 	return []use{
 		{name: "alone", path: "/locks/a", play: hold},
+		{name: "alone, in our directory", path: "/locks/ours", ours: true, play: hold},
 		{name: "new directory", path: "/new/and/deep", play: hold},
 		{name: "after another", path: "/locks/a", others: true, play: hold},
+		{name: "after another, in our directory", path: "/locks/ours", ours: true, others: true, play: hold},
 		{name: "waits and leaves", path: "/locks/a", others: true, play: leave},
 		{name: "leaves at once", path: "/locks/a", others: true, play: atOnce},
 		{name: "leaves at once, alone", path: "/new/one", play: atOnce},
+		{name: "leaves at once, alone in our directory", path: "/locks/ours", ours: true, play: atOnce},
 	}
 }
 
@@ -152,6 +157,9 @@ func (s *scene) run() int {
 			s.Fatal(err)
 		}
 	}
+	if s.ours {
+		s.warm(c, other, c) // whoever makes the directory learns by the next listing that it is ours
+	}
 	if s.others {
 		first := other.Mutex(s.path).Acquire(context.Background())
 		_ = await(s, "another holds the lock", first.Granted())
@@ -195,6 +203,16 @@ func (s *scene) run() int {
 	}
 	s.network.Close()
 	return len(remain)
+}
+
+// warm has each of them hold the lock once.
+func (s *scene) warm(cs ...*coordinator.Coordinator) {
+	for _, c := range cs {
+		a := c.Mutex(s.path).Acquire(context.Background())
+		_ = await(s, "the lock is granted", a.Granted())
+		a.Release()
+		_ = await(s, "it is released", a.Done())
+	}
 }
 
 // await receives, and fails if that takes longer than any of this may.

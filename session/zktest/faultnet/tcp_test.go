@@ -14,19 +14,20 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
-// The whole library over sockets: the answer to each third create is lost, whatever is answered may be
-// late, and the connections are cut between.
+// The whole library over sockets: the answer to each seventh write is lost, creates and deletes, the others may
+// be late, and the connections are cut between.
 func TestOverTCP(t *testing.T) {
 	srv := zktest.Start(t)
-	var creates atomic.Int64
+	var writes atomic.Int64
 	network := faultnet.New(new(net.Dialer).DialContext, func(f faultnet.Frame) faultnet.Verdict {
 		switch {
-		case f.Direction == faultnet.Down && f.Op == zktest.OpCreate && creates.Add(1)%3 == 0:
+		case f.Direction == faultnet.Up || f.Op != zktest.OpCreate && f.Op != zktest.OpMulti && f.Op != zktest.OpDelete:
+			return faultnet.Pass()
+		case writes.Add(1)%7 == 0:
 			return faultnet.CutBefore()
-		case f.Direction == faultnet.Down && f.Op == zktest.OpMulti:
+		default:
 			return faultnet.HoldFor(time.Millisecond)
 		}
-		return faultnet.Pass()
 	})
 	defer network.Close()
 	c, err := coordinator.Connect(t.Context(), srv.Addr(), coordinator.WithDialer(network.Dial))
@@ -57,8 +58,8 @@ func TestOverTCP(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
-	if left := srv.Children("/locks/a"); len(left) != 0 || creates.Load() < 8 || network.Open() != 0 {
-		t.Errorf("left %v after %d creates; %d connections open", left, creates.Load(), network.Open())
+	if left := srv.Children("/locks/a"); len(left) != 0 || writes.Load() < 16 || network.Open() != 0 {
+		t.Errorf("left %v after %d writes; %d connections open", left, writes.Load(), network.Open())
 	}
 }
 

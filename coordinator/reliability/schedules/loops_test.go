@@ -1,0 +1,332 @@
+package schedules_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/reliability"
+	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
+)
+
+// A loop releases a lock and acquires it again without waiting for the release to be
+// done: the one may still be under way, or share its request with the other, when
+// something goes wrong.
+
+const (
+	loopTimeout = 10 * time.Second
+	warmUp      = 3 // cycles, after which the directory is known to be ours
+	undisturbed = 2 // cycles, of which each frame meets with something in turn
+	afterwards  = 4 // cycles
+	loopDir     = "/loops"
+)
+
+// runner is a worker in a loop.
+type runner struct {
+	lock  string
+	hold  time.Duration // where it is 0, a cycle takes no time, and the clock stands still
+	other bool          // in a session of its own, to which nothing happens
+}
+
+func tracks() map[string][]runner {
+	const little, long = time.Millisecond, loopTimeout / 50
+	return map[string][]runner{
+		"alone":                  {{lock: "a"}},
+		"alone, holds":           {{lock: "a", hold: little}},
+		"alone in three locks":   {{lock: "a"}, {lock: "b", hold: little}, {lock: "c"}},
+		"two fight":              {{lock: "a", hold: little}, {lock: "a", hold: little}},
+		"four fight":             {{lock: "a"}, {lock: "a", hold: little}, {lock: "a"}, {lock: "a", hold: little}},
+		"with another session":   {{lock: "a", hold: little}, {lock: "a", hold: long, other: true}},
+		"with others, and alone": {{lock: "a"}, {lock: "a"}, {lock: "b"}, {lock: "a", hold: long, other: true}},
+	}
+}
+
+// mishap is what a frame meets with, or happens when a request comes to the server.
+type mishap struct {
+	name    string
+	verdict faultnet.Verdict
+	cut     time.Duration // so much later the connection is cut; 0 for never
+	expires bool          // the client is kept away until its session has ended
+	server  func(l *laps, session int64) zktest.Action
+	robbed  bool // nodes are deleted: their holders are told afterwards, and may not be alone until then
+}
+
+func mishaps() []mishap {
+	return []mishap{
+		{name: "the connection ends before it", verdict: faultnet.CutBefore()},
+		{name: "the connection ends behind it", verdict: faultnet.CutAfter()},
+		{name: "it is lost, and the connection ends later", verdict: faultnet.Drop(), cut: loopTimeout / 20},
+		{name: "it is lost with all that follows", verdict: faultnet.Swallow()},
+		{name: "it is held up", verdict: faultnet.HoldFor(loopTimeout / 20)},
+		{name: "the session ends before it", verdict: faultnet.CutBefore(), expires: true},
+		{name: "the session ends behind it", verdict: faultnet.CutAfter(), expires: true},
+		{name: "it is turned away", server: func(*laps, int64) zktest.Action { return zktest.Fail(zktest.Throttled) }},
+		{name: "somebody deletes the nodes before it", robbed: true, server: func(l *laps, session int64) zktest.Action {
+			l.rob(session)
+			return zktest.Pass()
+		}},
+		{name: "somebody deletes the nodes before it, and its answer is lost", robbed: true,
+			server: func(l *laps, session int64) zktest.Action {
+				l.rob(session)
+				return zktest.CutAfter()
+			}},
+		{name: "somebody writes over the directories' data before it", server: func(l *laps, _ int64) zktest.Action {
+			l.scribble()
+			return zktest.Pass()
+		}},
+	}
+}
+
+// laps is a play of a few runners, with one mishap.
+type laps struct {
+	*testing.T
+	mishap
+	direction faultnet.Direction
+	nth       int // the frame, or request, that meets with it; 0 for none
+
+	srv     *zktest.Server
+	network *faultnet.Network
+	victim  *coordinator.Coordinator
+
+	mu     sync.Mutex
+	began  bool
+	frames [faultnet.Down + 1]int // since it began, of the victim; pings are left out
+	asked  int                    // requests of the victim that have come to the server since
+	holder map[string]*coordinator.Acquisition
+	token  map[string]int64
+}
+
+// TestLoopsWithEachFrameLost has each frame of a few cycles meet with each mishap in turn,
+// upwards and downwards.
+func TestLoopsWithEachFrameLost(t *testing.T) {
+	trials := 0
+	for name, runners := range tracks() {
+		play := func(l *laps, runners []runner) *laps {
+			synctest.Test(t, func(t *testing.T) {
+				l.T = t
+				defer func() {
+					if t.Failed() {
+						t.Errorf("in: %s; frame %d %v: %s", name, l.nth, l.direction, l.name)
+					}
+				}()
+				l.run(runners)
+			})
+			return l
+		}
+		healthy := play(&laps{mishap: mishap{name: "nothing happens"}}, runners)
+		for _, m := range mishaps() {
+			directions, last := []faultnet.Direction{faultnet.Up, faultnet.Down}, healthy.frames
+			if m.server != nil {
+				directions, last[faultnet.Up] = directions[:1], healthy.asked
+			}
+			for _, d := range directions {
+				for nth := 1; nth <= min(last[d], reliability.Trials(frames, 60)) && !t.Failed(); nth++ {
+					play(&laps{mishap: m, direction: d, nth: nth}, runners)
+					trials++
+				}
+			}
+		}
+	}
+	if trials < 500 {
+		t.Errorf("only %d trials", trials)
+	}
+	reliability.Report(t, reliability.RowOrphans, "0 left in %d trials of loops: %d tracks, %d mishaps at each frame of %d cycles",
+		trials, len(tracks()), len(mishaps()), undisturbed)
+}
+
+// run plays it.
+func (l *laps) run(runners []runner) {
+	l.holder, l.token = map[string]*coordinator.Acquisition{}, map[string]int64{}
+	l.srv = zktest.Start(l.T)
+	l.network = faultnet.New(l.srv.DialContext, l.rule)
+	connect := func(dial faultnet.Dial) *coordinator.Coordinator {
+		c, err := coordinator.Connect(context.Background(), l.srv.Addr(),
+			coordinator.WithDialer(dial), coordinator.WithSessionTimeout(loopTimeout))
+		if err != nil {
+			l.Fatal(err)
+		}
+		l.Cleanup(func() { _ = c.Close() }) // if something fails on the way, or again
+		return c
+	}
+	l.victim = connect(l.network.Dial)
+	other := connect(l.srv.DialContext)
+	l.srv.Intercept(l.intercept)
+
+	cycles := undisturbed
+	if l.nth > 0 {
+		cycles += afterwards
+	}
+	var victims, others sync.WaitGroup
+	stop, start := make(chan struct{}), make(chan struct{})
+	for _, r := range runners {
+		run, c, most := &victims, l.victim, cycles
+		if r.other {
+			run, c, most = &others, other, 1<<30
+		}
+		lock := c.Mutex(loopDir + "/" + r.lock)
+		run.Go(func() {
+			l.loop(lock, r, warmUp, nil)
+			<-start
+			l.loop(lock, r, most, stop)
+		})
+	}
+	synctest.Wait()
+	time.Sleep(time.Minute) // all have warmed up, and nothing is under way
+	synctest.Wait()
+	l.mu.Lock()
+	l.began = true
+	l.mu.Unlock()
+	close(start)
+	victims.Wait()
+	close(stop)
+	others.Wait()
+	l.mu.Lock()
+	l.began = false // pings go on for ever
+	l.mu.Unlock()
+
+	time.Sleep(3 * loopTimeout)
+	for _, node := range l.srv.Tree() {
+		if strings.Contains(node, "-lock-") {
+			l.Errorf("left: %s", node)
+		}
+	}
+	if n := l.srv.Watches(); n > 0 {
+		l.Errorf("%d watches left", n)
+	}
+	for _, c := range []*coordinator.Coordinator{l.victim, other} {
+		if err := c.Close(); err != nil {
+			l.Errorf("Close: %v", err)
+		}
+	}
+	l.network.Close()
+}
+
+// loop acquires and releases, until it has done so often enough or is stopped. It waits
+// for the last release only.
+func (l *laps) loop(lock *coordinator.Lock, r runner, cycles int, stop <-chan struct{}) {
+	var last *coordinator.Acquisition
+	for range cycles {
+		a := lock.Acquire(context.Background())
+		ctx, cancel := context.WithTimeout(context.Background(), 10*loopTimeout)
+		grant, err := a.Wait(ctx)
+		cancel()
+		if err != nil {
+			l.Errorf("no grant: %v; nodes %v", err, l.srv.Tree())
+			return
+		}
+		l.granted(r.lock, a, grant.Token)
+		if r.hold > 0 {
+			time.Sleep(r.hold)
+		}
+		a.Release()
+		last = a
+		if isStopped(stop) {
+			break
+		}
+	}
+	select {
+	case <-last.Done():
+	case <-time.After(10 * loopTimeout):
+		l.Errorf("never over; nodes %v", l.srv.Tree())
+	}
+}
+
+func isStopped(stop <-chan struct{}) bool {
+	select {
+	case <-stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// granted checks that nobody else holds the lock, and that the token has grown.
+func (l *laps) granted(lock string, a *coordinator.Acquisition, token int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before := l.holder[lock]
+	// Validity ends for good: who is valid before and after another was is so in between.
+	if before != nil && before.Valid() && a.Valid() && before.Valid() && !l.robbed {
+		l.Errorf("two holders of %s", lock)
+	}
+	if token <= l.token[lock] {
+		l.Errorf("token %#x after %#x of %s", token, l.token[lock], lock)
+	}
+	l.holder[lock], l.token[lock] = a, token
+}
+
+// rule has the one frame meet with the mishap.
+func (l *laps) rule(f faultnet.Frame) faultnet.Verdict {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.began || f.Op == zktest.OpPing {
+		return faultnet.Pass()
+	}
+	l.frames[f.Direction]++
+	if l.server != nil || l.nth == 0 || f.Direction != l.direction || l.frames[f.Direction] != l.nth {
+		return faultnet.Pass()
+	}
+	if l.cut > 0 {
+		time.AfterFunc(l.cut, l.network.Cut)
+	}
+	if l.expires {
+		id := l.victim.SessionID()
+		go func() {
+			l.network.Partition()
+			for slices.Contains(l.srv.Sessions(), id) {
+				time.Sleep(time.Second)
+			}
+			l.network.Heal()
+		}()
+	}
+	return l.verdict
+}
+
+// intercept does the same at the server.
+func (l *laps) intercept(q zktest.Request) zktest.Action {
+	l.mu.Lock()
+	if !l.began || q.Op == zktest.OpPing || q.Op == zktest.OpConnect || q.Session != l.victim.SessionID() {
+		l.mu.Unlock()
+		return zktest.Pass()
+	}
+	l.asked++
+	struck := l.server != nil && l.asked == l.nth
+	l.mu.Unlock()
+	if !struck {
+		return zktest.Pass()
+	}
+	return l.server(l, q.Session)
+}
+
+// rob deletes the nodes of a session, and the directories that are empty then.
+func (l *laps) rob(session int64) {
+	tree := l.srv.Tree()
+	slices.Reverse(tree) // nodes before their directories
+	for _, node := range tree {
+		switch {
+		case node == loopDir:
+		case l.srv.Owner(node) == session, l.srv.Owner(node) == 0 && len(l.srv.Children(node)) == 0:
+			if err := l.srv.Delete(node); err != nil {
+				l.Error(err)
+			}
+		}
+	}
+}
+
+// scribble leaves data of somebody else's in the directories.
+func (l *laps) scribble() {
+	for _, node := range l.srv.Tree() {
+		if l.srv.Owner(node) != 0 || node == loopDir {
+			continue
+		}
+		if err := l.srv.SetData(node, []byte("somebody's data, which name no floor")); err != nil {
+			l.Error(err)
+		}
+	}
+}

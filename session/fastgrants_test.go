@@ -1,0 +1,148 @@
+package session_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// fastGrants are the two ways to a grant that are not a claim. Each makes a request,
+// which is answered with want if it is seen in time.
+func fastGrants() map[string]func(r *rig) (s *seat, request func(), want recipes.Input) {
+	return map[string]func(r *rig) (s *seat, request func(), want recipes.Input){
+		"by a create": func(r *rig) (*seat, func(), recipes.Input) {
+			r.warm()
+			s := r.seat()
+			s.want("Opened")
+			return s, func() { s.Create(recipes.Create{Epoch: 1, Attempt: 1}) }, recipes.Created{Alone: true, Fresh: true}
+		},
+		"by an advance": func(r *rig) (*seat, func(), recipes.Input) {
+			r.warm()
+			r.plant("lock-0000000000")
+			pred, s := r.seat(), r.seat()
+			s.want("Opened")
+			node := pred.create(1).Text
+			pred.list(1)
+			own := s.create(1).Text
+			s.watch(node)
+			s.want("")
+			pred.Delete(recipes.Delete{Epoch: 1, Node: node, Floor: true})
+			s.wantGone(node)
+			advance := recipes.Advance{Epoch: 1, Node: own, Past: node, Next: "lock-0000000000"}
+			return s, func() { s.Advance(advance) }, recipes.Advanced{Floor: true, Fresh: true}
+		},
+	}
+}
+
+// proof leaves of an answer what matters for a grant.
+func proof(in recipes.Input) recipes.Input {
+	switch in := in.(type) {
+	case recipes.Created:
+		return recipes.Created{Alone: in.Alone, Fresh: in.Fresh}
+	case recipes.Advanced:
+		return recipes.Advanced{Floor: in.Floor, Fresh: in.Fresh}
+	default:
+		return in
+	}
+}
+
+// TestWhoeverIsGrantedIsToldOfTheEndOfTheLease, by whatever the grant came.
+func TestWhoeverIsGrantedIsToldOfTheEndOfTheLease(t *testing.T) {
+	for name, prepare := range fastGrants() {
+		t.Run(name, func(t *testing.T) {
+			inSession(t, func(r *rig) {
+				s, request, want := prepare(r)
+				request()
+				if in := s.answer(); proof(in) != want {
+					t.Fatalf("%+v", in)
+				}
+				multis := r.multis()
+				time.Sleep(time.Minute)
+				if n := multis(); n != int(time.Minute/probe) {
+					t.Errorf("%d probes", n)
+				}
+				s.want("")
+				r.srv.MuteAll(true)
+				time.Sleep(timeout)
+				s.want("Suspended LeaseRanOut")
+				r.srv.MuteAll(false)
+			})
+		})
+	}
+}
+
+// TestAProofThatIsSeenTooLateIsNotFresh: a process is held up, and finds the answer when
+// that has no value any more.
+func TestAProofThatIsSeenTooLateIsNotFresh(t *testing.T) {
+	for name, prepare := range fastGrants() {
+		t.Run(name, func(t *testing.T) {
+			inSession(t, func(r *rig) {
+				s, request, want := prepare(r)
+				slow := r.seat()
+				slow.want("Opened")
+				r.srv.Intercept(func(q zktest.Request) zktest.Action {
+					switch q.Op {
+					case zktest.OpMulti, zktest.OpGetData:
+						return zktest.Delay(time.Second)
+					default:
+						return zktest.Swallow()
+					}
+				})
+				request()
+				synctest.Wait()
+				slow.hook = func(recipes.Input) { time.Sleep(lease + time.Second) } // stands for a pause of the whole process
+				slow.Delete(recipes.Delete{Epoch: 99, Node: "n"})
+				time.Sleep(lease + 2*time.Second)
+				var got []recipes.Input
+				for _, in := range s.fresh() {
+					if _, news := in.(recipes.Suspended); !news {
+						got = append(got, proof(in))
+					}
+				}
+				switch stale := want.(type) {
+				case recipes.Created:
+					stale.Fresh = false
+					want = stale
+				case recipes.Advanced:
+					stale.Fresh = false
+					want = stale
+				}
+				if len(got) != 1 || got[0] != want {
+					t.Errorf("told %+v, want %+v", got, want)
+				}
+			})
+		})
+	}
+}
+
+// TestALoneHoldersNodeIsWatchedAfterAWhile: a short cycle costs no watch, and whoever
+// holds on is told at once that the node is gone.
+func TestALoneHoldersNodeIsWatchedAfterAWhile(t *testing.T) {
+	inSession(t, func(r *rig) {
+		r.warm()
+		s := r.seat()
+		s.want("Opened")
+		asked := r.asked()
+		for attempt := range recipes.Attempt(10) {
+			s.delete(s.makes(attempt + 1).Node.Text)
+		}
+		if got := asked(); got[zktest.OpGetData] != 0 || r.srv.Watches() != 0 {
+			t.Errorf("asked %v, %d watches", got, r.srv.Watches())
+		}
+		node := s.makes(11).Node.Text
+		time.Sleep(probe + time.Millisecond)
+		synctest.Wait()
+		if n := r.srv.Watches(); n != 1 {
+			t.Errorf("%d watches", n)
+		}
+		r.delete(node)
+		s.wantGone(node)
+		time.Sleep(time.Minute)
+		if n := r.srv.Watches(); n != 0 {
+			t.Errorf("%d watches are left", n)
+		}
+	})
+}
