@@ -38,3 +38,13 @@ func (s *Stream) Hold(f func(publish func(events.Event))) {
 		}
 	})
 }
+
+// ContextEnded returns what runs when the context that bounds the lock's wait ends, and
+// may get to run late.
+func (l *Lock) ContextEnded() func() {
+	w := &l.cfg.waits
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	one := l.wait
+	return func() { w.ended(one) }
+}

@@ -148,6 +148,7 @@ type rig struct {
 	port   *fakePort
 	group  *actors.Group
 	stream *actors.Stream
+	house  *actors.House
 	gone   atomic.Int32
 
 	explaining func() // called, if not nil, whenever an end is explained
@@ -159,6 +160,7 @@ func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{port: &fakePort{deadline: time.Now().Add(time.Hour)}, group: &actors.Group{}}
 	r.stream = actors.NewStream(r.group)
+	r.house = &actors.House{Group: r.group, Stream: r.stream, Logger: zap.NewNop()}
 	r.renew()
 	t.Cleanup(r.close)
 	return r
@@ -174,8 +176,15 @@ func (r *rig) renew() {
 			}
 			return explain(end)
 		}, gone: &r.gone},
-		House: &actors.House{Group: r.group, Stream: r.stream, Logger: zap.NewNop()},
+		House: r.house,
 	})
+}
+
+// sibling returns another idle lock in the same house.
+func (r *rig) sibling() *rig {
+	s := &rig{port: &fakePort{deadline: r.port.deadline}, group: r.group, stream: r.stream, house: r.house}
+	s.renew()
+	return s
 }
 
 // owner counts how often nothing was left.

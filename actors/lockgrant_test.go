@@ -8,8 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
@@ -243,7 +241,7 @@ func TestNodeOfALockAtTheRoot(t *testing.T) {
 		stream := r.stream.Subscribe(t.Context())
 		r.Lock = actors.NewLock(actors.Config{
 			ID: 7, Path: "/", Rule: recipes.Mutex{}, Port: r.port,
-			Owner: owner{explain, &r.gone}, House: &actors.House{Group: r.group, Stream: r.stream, Logger: zap.NewNop()},
+			Owner: owner{explain, &r.gone}, House: r.house,
 		})
 		r.start(t, recipes.Started{})
 		r.hold()
