@@ -1,6 +1,7 @@
 package scale_test
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"time"
@@ -12,6 +13,8 @@ import (
 func TestAllAreLostAtOnce(t *testing.T) {
 	srv := startServer(t)
 	all := take(t, connect(t, srv))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
 	told := make([]time.Time, len(all))
 	var wait sync.WaitGroup
 	for i, h := range all {
@@ -24,6 +27,8 @@ func TestAllAreLostAtOnce(t *testing.T) {
 				}
 			case <-h.done:
 				t.Errorf("over without a loss: %v", h.lock.Err())
+			case <-ctx.Done():
+				t.Error("not told")
 			}
 		})
 	}
