@@ -42,7 +42,8 @@ func ofTheWire() []mutant {
 			name:   "event dropped",
 			breaks: "reads events from the client's channel, which has room for six and drops the rest",
 			edits: []edit{
-				in("session/client.go", `s.actor.Post(happened{c, ev})`, `_ = ev`),
+				in("session/client.go", `s.actor.Post(happened{c, ev}) // the`, `_ = ev // the`),
+				in("session/client.go", `s.actor.Hand(happened{c, ev})`, `_ = ev`),
 				in("session/client.go", `		for range events {
 		}`, `		for ev := range events {
 			s.actor.Post(happened{c, ev})
