@@ -68,6 +68,8 @@ type Actor[M any] struct {
 	handle func(M)
 	rest   func()
 
+	unrested int // batches since the last rest; the drain's
+
 	mu       sync.Mutex
 	queue    []M
 	draining bool
@@ -95,7 +97,7 @@ func (a *Actor[M]) Post(m M) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.draining {
-		if !a.group.Go(func() { a.drain(0) }) {
+		if !a.group.Go(func() { a.drain(endless) }) {
 			return false
 		}
 		a.draining = true
@@ -104,11 +106,12 @@ func (a *Actor[M]) Post(m M) bool {
 	return true
 }
 
-// Hand is Post, except that an idle actor handles the message, and what is posted
-// meanwhile, in the goroutine of the caller, who waits for that. It spares waking
-// another goroutine, and what callers hand over one after the other is handled in
-// that order, whichever of many actors it is for. The caller must not hold a lock
-// that the actor takes.
+// Hand is Post, except that an idle actor handles the message, and what that brings
+// about, in the goroutine of the caller, who waits for it. It spares waking another
+// goroutine, and what callers hand over one after the other is handled in that
+// order, whichever of many actors it is for. If there is always more to do the
+// caller is not kept: a goroutine goes on. The caller must not hold a lock that
+// the actor takes.
 func (a *Actor[M]) Hand(m M) bool {
 	a.mu.Lock()
 	if a.draining {
@@ -124,27 +127,36 @@ func (a *Actor[M]) Hand(m M) bool {
 	a.mu.Unlock()
 	defer a.group.exit()
 	a.handle(m)
-	a.drain(1)
+	a.unrested++
+	if more := a.drain(mostByHand); more && !a.group.Go(func() { a.drain(endless) }) {
+		a.drain(endless)
+	}
 	return true
 }
 
-// mostBatches is how many batches are handled before a rest.
-const mostBatches = 2
+const (
+	// mostBatches is how many batches are handled before a rest.
+	mostBatches = 2
+	// mostByHand is how many batches a caller handles who only came with a message.
+	mostByHand = 4
+	// endless is as many as there are.
+	endless = -1
+)
 
-// drain handles batches until the mailbox is empty; so many were handled since the
-// last rest. A message posted while it is about to leave is not stranded: 1. drain
-// finds the queue empty, with mu held; 2. it clears draining before it lets go of
-// mu; 3. whoever posts next sees that and starts a new drain, which is alone
-// because this one touches nothing more.
-func (a *Actor[M]) drain(batches int) {
+// drain handles batches until the mailbox is empty, or so many of them, and reports
+// whether there may be more. A message posted while it is about to leave is not
+// stranded: 1. drain finds the queue empty, with mu held; 2. it clears draining
+// before it lets go of mu; 3. whoever posts next sees that and starts a new drain,
+// which is alone because this one touches nothing more.
+func (a *Actor[M]) drain(most int) (more bool) {
 	var batch []M
-	for {
+	for ; most != 0; most-- {
 		a.mu.Lock()
-		if len(a.queue) == 0 && (batches == 0 || a.rest == nil) {
+		if len(a.queue) == 0 && (a.unrested == 0 || a.rest == nil) {
 			a.queue = nil // an idle actor keeps no memory of a busy hour
 			a.draining = false
 			a.mu.Unlock()
-			return
+			return false
 		}
 		batch, a.queue = a.queue, batch[:0]
 		a.mu.Unlock()
@@ -153,10 +165,11 @@ func (a *Actor[M]) drain(batches int) {
 			var handled M
 			batch[i] = handled
 		}
-		batches++
-		if a.rest != nil && (len(batch) == 0 || batches >= mostBatches) {
+		a.unrested++
+		if a.rest != nil && (len(batch) == 0 || a.unrested >= mostBatches) {
 			a.rest()
-			batches = 0
+			a.unrested = 0
 		}
 	}
+	return true
 }

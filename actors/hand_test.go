@@ -114,3 +114,32 @@ func TestRestMayPost(t *testing.T) {
 		t.Errorf("handled %v, want %v", got, want)
 	}
 }
+
+// TestHandDoesNotKeepTheCaller for whatever others want.
+func TestHandDoesNotKeepTheCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var (
+			group   actors.Group
+			actor   *actors.Actor[bool]
+			stop    bool
+			handled int
+		)
+		hold := make(chan struct{})
+		actor = actors.NewRestingActor(&group, func(last bool) {
+			if handled++; handled > 10 {
+				<-hold
+			}
+			if stop = stop || last; !stop {
+				actor.Post(false)
+			}
+		}, func() {})
+		actor.Hand(false) // returns, or the bubble is deadlocked
+		synctest.Wait()
+		if handled != 11 {
+			t.Errorf("%d messages were handled, want 11", handled)
+		}
+		actor.Hand(true)
+		close(hold)
+		group.Close()
+	})
+}

@@ -63,16 +63,17 @@ func (s *Session) Seat(p Place) *Seat {
 // Open starts the news of the session.
 func (t *Seat) Open(post actors.Post) {
 	t.post = post
-	t.session.actor.Post(entered{t})
+	t.session.actor.Hand(entered{t})
 }
 
 // Close ends them, and the interest in any node.
 func (t *Seat) Close() { t.session.actor.Post(left{t}) }
 
-// Create makes the node of a new attempt.
+// Create makes the node of a new attempt. If it follows a Delete at once, the two
+// are one request: that is posted, and no other goroutine has got to it yet.
 func (t *Seat) Create(e recipes.Create) {
 	id := t.newGUID(e.Attempt)
-	t.session.actor.Post(&asked{seat: t, epoch: e.Epoch, op: recipes.OpCreate, guid: id,
+	t.session.actor.Hand(&asked{seat: t, epoch: e.Epoch, op: recipes.OpCreate, guid: id,
 		run: func(c *client) (recipes.Input, error) { return c.create(t, e.Epoch, id) }})
 }
 
