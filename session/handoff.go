@@ -109,23 +109,23 @@ func (c *client) removeWithFloor(t *Seat, e recipes.Delete, node string) (done b
 // the order in which the questions are answered does not matter.
 func (c *client) advance(t *Seat, e recipes.Advance, past int64) (recipes.Input, error) {
 	var (
-		wait   sync.WaitGroup
-		floor  int64
-		unread error
+		wait    sync.WaitGroup
+		outcome Outcome
+		claimed error
 	)
 	wait.Go(func() {
-		data, stat, err := c.conn.Get(t.dir)
-		if err != nil {
-			unread = err // without a floor the next one or a listing tells
-			return
-		}
+		res, err := c.conn.Multi(&zk.CheckVersionRequest{Path: path.Join(t.dir, e.Node), Version: anyVersion})
+		outcome, claimed = ClassifyMulti(res, err)
+	})
+	var floor int64
+	data, stat, unread := c.conn.Get(t.dir) // without a floor the next one or a listing tells
+	if unread == nil {
 		c.dirs.saw(t.dir, stat)
 		floor, _ = parseFloor(data)
-	})
-	res, err := c.conn.Multi(&zk.CheckVersionRequest{Path: path.Join(t.dir, e.Node), Version: anyVersion})
+	}
 	wait.Wait()
-	if outcome, err := ClassifyMulti(res, err); outcome != Done {
-		return classified(e.Epoch, recipes.OpAdvance, outcome, err)
+	if outcome != Done {
+		return classified(e.Epoch, recipes.OpAdvance, outcome, claimed)
 	}
 	if past != 0 && floor == past {
 		return recipes.Advanced{Epoch: e.Epoch, Floor: true}, nil

@@ -127,12 +127,15 @@ func (w *wire) unsent(err error) {
 	_ = w.Close()
 }
 
-// alone tells whether no more than one request is under way, so that the next one to
-// send is likely to be an answer's doing.
+// crowd is from how many requests under way on more are expected at any moment, so
+// that it pays to wait for them.
+const crowd = 4
+
+// alone tells whether few requests are under way.
 func (w *wire) alone() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.pending) <= 1
+	return len(w.pending) < crowd
 }
 
 // writeDeadline returns until when the client wants its bytes sent.
