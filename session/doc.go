@@ -3,8 +3,8 @@
 //
 // A [Session] is an actor that keeps one ZooKeeper session at a time, and the
 // only owner of a *zk.Conn. Everything reaches it as a message: the client's
-// events (the callback only appends to the mailbox), requests of the lock actors
-// and their answers, timers. Package recipes decides about locks; this package
+// events, requests of the lock actors and their answers, timers. An idle one works
+// in the goroutine of whoever comes with a message, and none of its work blocks. Package recipes decides about locks; this package
 // decides nothing about them.
 //
 // # What ZooKeeper and its client promise, and what is added here
@@ -33,8 +33,8 @@
 //
 // # Goroutines
 //
-// Each belongs to the group that the session was opened with: the drain of the
-// session's mailbox; one or two per request under way; per client one that sends
-// while there is something to send, one that waits for the client's own goroutines
-// to end, and one that closes it.
+// Each belongs to the group that the session was opened with: one or two per request
+// under way; one for the session's mailbox, if what comes in would keep somebody
+// else too long; per client one that sends while there is much to send, one that
+// waits for the client's own goroutines to end, and one that closes it.
 package session

@@ -57,7 +57,7 @@ func (s *Session) paired(r *asked) request {
 		s.leaving[r.seat.dir] = x
 		return x
 	case r.op == recipes.OpCreate && r.seat.brief() && s.client.dirs.markable(r.seat.dir) != 0:
-		if x := s.leaving[r.seat.dir]; x != nil {
+		if x := s.leaving[r.seat.dir]; x != nil && x.leave.epoch == r.epoch {
 			x.enter = r
 			delete(s.leaving, r.seat.dir)
 			return nil
