@@ -112,7 +112,7 @@ func TestRealCounts(t *testing.T) {
 				}
 			})
 			t.Logf("%d handoffs with %d waiting: %+v", handoffs, q.waiters, n)
-			if n.woken != handoffs || n.packets < 3*handoffs || n.packets > 3*handoffs+stray {
+			if n.woken != handoffs || n.packets < 2*handoffs || n.packets > 2*handoffs+stray {
 				t.Errorf("%v requests and %v wake-ups for %d handoffs", n.packets, n.woken, handoffs)
 			}
 			tolls = append(tolls, n)

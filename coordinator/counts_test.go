@@ -200,8 +200,11 @@ func TestAHandoffCostsTheSameInALongQueue(t *testing.T) {
 		}
 		t.Logf("%d sessions: %d handoffs in queues of 20 and 500: %+v", sessions, handoffs, costs)
 		for _, c := range costs {
-			// delete with a floor; read the floor, claim
-			if c.requests != 3*handoffs || c.events != costs[0].events {
+			want := 3 * handoffs // delete with a floor; read the floor, claim
+			if sessions == 1 {
+				want = 2 * handoffs // who let the lock go knows what the floor says
+			}
+			if c.requests != want || c.events != costs[0].events {
 				t.Errorf("%d sessions: %+v for %d handoffs", sessions, c, handoffs)
 			}
 			if more := c.bytes - costs[0].bytes; more < 0 || more > 4*handoffs {

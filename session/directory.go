@@ -62,6 +62,7 @@ type directory struct {
 	czxid     int64 // of one that is ours; 0 if it is not, or nobody has looked
 	closed    bool  // we may not write its data
 	contended bool  // somebody else was there the last time
+	left      int64 // the zxid that created the node of the latest holder that we have let go
 }
 
 func newDirectories() *directories { return &directories{known: map[string]directory{}} }
@@ -112,6 +113,22 @@ func (d *directories) read(dir string, data []byte, stat *zk.Stat) {
 	k := d.known[dir]
 	k.czxid = stat.Czxid
 	d.keep(dir, k)
+}
+
+// letGo says that a holder of ours leaves.
+func (d *directories) letGo(dir string, czxid int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	k := d.known[dir]
+	k.left = czxid
+	d.keep(dir, k)
+}
+
+// lastLeft returns which holder of ours was the latest to leave, or 0.
+func (d *directories) lastLeft(dir string) (czxid int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.known[dir].left
 }
 
 // shut says that we may not write the directory's data.

@@ -74,6 +74,9 @@ func (c *client) joined(t *Seat, epoch recipes.Epoch, res []zk.MultiResponse, cz
 // It reports false if a plain delete has to be tried.
 func (c *client) removeWithFloor(t *Seat, e recipes.Delete, node string) (done bool, _ recipes.Input, _ error) {
 	czxid, token := c.dirs.writable(t.dir), t.token(node)
+	if token != 0 {
+		c.dirs.letGo(t.dir, token) // before anybody can hear that it is gone
+	}
 	if czxid == 0 || token == 0 || !t.brief() {
 		return false, nil, nil
 	}
@@ -106,28 +109,29 @@ func (c *client) removeWithFloor(t *Seat, e recipes.Delete, node string) (done b
 // A floor that names the node was written in the transaction that removed it, by
 // its owner, who held the lock. Whenever it is read, nobody older was left from
 // that transaction on, and nobody between that node and the own one ever was; so
-// the order in which the questions are answered does not matter.
+// the order in which the questions are answered does not matter. Nor need it be read
+// if the owner was a seat of this session: that it held the lock is known here.
 func (c *client) advance(t *Seat, e recipes.Advance, past int64) (recipes.Input, error) {
-	var (
-		wait    sync.WaitGroup
-		outcome Outcome
-		claimed error
-	)
-	wait.Go(func() {
-		res, err := c.conn.Multi(&zk.CheckVersionRequest{Path: path.Join(t.dir, e.Node), Version: anyVersion})
-		outcome, claimed = ClassifyMulti(res, err)
-	})
-	var floor int64
-	data, stat, unread := c.conn.Get(t.dir) // without a floor the next one or a listing tells
-	if unread == nil {
-		c.dirs.saw(t.dir, stat)
-		floor, _ = parseFloor(data)
+	claim := func() (Outcome, error) {
+		return ClassifyMulti(c.conn.Multi(&zk.CheckVersionRequest{Path: path.Join(t.dir, e.Node), Version: anyVersion}))
 	}
-	wait.Wait()
-	if outcome != Done {
-		return classified(e.Epoch, recipes.OpAdvance, outcome, claimed)
+	var outcome Outcome
+	var err, unread error
+	asHolder := past != 0 && c.dirs.lastLeft(t.dir) == past
+	if asHolder {
+		outcome, err = claim()
+	} else {
+		var wait sync.WaitGroup
+		wait.Go(func() { outcome, err = claim() })
+		var floor int64
+		floor, unread = c.floor(t.dir) // without a floor the next one or a listing tells
+		wait.Wait()
+		asHolder = past != 0 && floor == past
 	}
-	if past != 0 && floor == past {
+	switch {
+	case outcome != Done:
+		return classified(e.Epoch, recipes.OpAdvance, outcome, err)
+	case asHolder:
 		return recipes.Advanced{Epoch: e.Epoch, Floor: true}, nil
 	}
 	next := path.Join(t.dir, e.Next)
@@ -141,6 +145,17 @@ func (c *client) advance(t *Seat, e recipes.Advance, past int64) (recipes.Input,
 	default:
 		return unanswered(e.Epoch, recipes.OpAdvance, err)
 	}
+}
+
+// floor reads the floor of the directory; 0 is none.
+func (c *client) floor(dir string) (czxid int64, _ error) {
+	data, stat, err := c.conn.Get(dir)
+	if err != nil {
+		return 0, err
+	}
+	c.dirs.saw(dir, stat)
+	czxid, _ = parseFloor(data)
+	return czxid, nil
 }
 
 // named reads the name that a server gave to a node.

@@ -73,17 +73,31 @@ func TestAdvance(t *testing.T) {
 	for name, c := range map[string]struct {
 		leaves func(scene)
 		want   recipes.Advanced
+		reads  int // beside the claim
 	}{
-		"gives up":          {func(s scene) { leave(s, false) }, recipes.Advanced{Epoch: 1, Stands: true}},
-		"leaves as holder":  {func(s scene) { leave(s, true) }, recipes.Advanced{Epoch: 1, Floor: true, Fresh: true}},
-		"both are gone":     {func(s scene) { leave(s, false); s.delete(other) }, recipes.Advanced{Epoch: 1}},
-		"holder, both gone": {func(s scene) { leave(s, true); s.delete(other) }, recipes.Advanced{Epoch: 1, Floor: true, Fresh: true}},
+		"gives up": {func(s scene) { leave(s, false) }, recipes.Advanced{Epoch: 1, Stands: true}, 2},
+		"gives up, another of this session was the holder before": {func(s scene) {
+			before := s.seat()
+			before.want("Opened")
+			before.Delete(recipes.Delete{Epoch: 1, Node: before.makes(1).Node.Text, Floor: true})
+			before.want("Deleted")
+			leave(s, false)
+		}, recipes.Advanced{Epoch: 1, Stands: true}, 2},
+		"both are gone": {func(s scene) { leave(s, false); s.delete(other) }, recipes.Advanced{Epoch: 1}, 2},
+		"leaves as holder in this session": {func(s scene) { leave(s, true) },
+			recipes.Advanced{Epoch: 1, Floor: true, Fresh: true}, 0},
+		"holder in this session, both gone": {func(s scene) { leave(s, true); s.delete(other) },
+			recipes.Advanced{Epoch: 1, Floor: true, Fresh: true}, 0},
+		"leaves as holder in another session": {func(s scene) { leave(s, false); data(s, floorOf(s.token)) },
+			recipes.Advanced{Epoch: 1, Floor: true, Fresh: true}, 1},
 		"another one's floor": {func(s scene) { leave(s, false); data(s, floorOf(s.token+1)) },
-			recipes.Advanced{Epoch: 1, Stands: true}},
+			recipes.Advanced{Epoch: 1, Stands: true}, 2},
 		"a floor in somebody's data": {func(s scene) { leave(s, false); data(s, "x"+floorOf(s.token)) },
-			recipes.Advanced{Epoch: 1, Stands: true}},
-		"a joiner wrote over the floor": {func(s scene) { leave(s, true); synctest.Wait(); data(s, ourData) },
-			recipes.Advanced{Epoch: 1, Stands: true}},
+			recipes.Advanced{Epoch: 1, Stands: true}, 2},
+		"a joiner wrote over the floor": {func(s scene) { leave(s, false); data(s, floorOf(s.token)); data(s, ourData) },
+			recipes.Advanced{Epoch: 1, Stands: true}, 2},
+		"of this session, a joiner wrote over the floor": {func(s scene) { leave(s, true); synctest.Wait(); data(s, ourData) },
+			recipes.Advanced{Epoch: 1, Floor: true, Fresh: true}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inSession(t, func(r *rig) {
@@ -106,11 +120,7 @@ func TestAdvance(t *testing.T) {
 				if in := waiter.answer(); in != c.want {
 					t.Errorf("%+v, want %+v", in, c.want)
 				}
-				reads := 2
-				if c.want.Floor {
-					reads = 1 // of the floor, and nobody needs the next one
-				}
-				if got := asked(); got[zktest.OpGetData] != reads || got[zktest.OpMulti] != 1 || len(got) != 2 {
+				if got := asked(); got[zktest.OpGetData] != c.reads || got[zktest.OpMulti] != 1 || len(got) != 1+min(c.reads, 1) {
 					t.Errorf("asked %v", got)
 				}
 				if c.want.Stands {

@@ -1,21 +1,24 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"image/color"
 	"math"
+	"os"
 	"path/filepath"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-	_ "gonum.org/v1/plot/vg/vgsvg" // the format of the files
+	"gonum.org/v1/plot/vg/vgsvg"
 )
 
 const (
 	plotWidth  = 16 * vg.Centimeter
 	plotHeight = 10 * vg.Centimeter
+	plotMargin = 1 * vg.Centimeter
 )
 
 // colourOf is a library's own, in every plot: ones that are told apart by people who see red and green alike.
@@ -54,13 +57,25 @@ func drawAll(folder string, r *Results) error {
 	} {
 		p, err := made()
 		if err == nil {
-			err = p.Save(plotWidth, plotHeight, filepath.Join(folder, name))
+			err = save(p, filepath.Join(folder, name))
 		}
 		if err != nil {
 			return fmt.Errorf("drawing %s: %w", name, err)
 		}
 	}
 	return nil
+}
+
+// save writes the plot as SVG, with a margin on the right: the last label of an axis is wider than the axis.
+func save(p *plot.Plot, name string) error {
+	canvas := vgsvg.New(plotWidth+plotMargin, plotHeight)
+	p.Draw(draw.Crop(draw.New(canvas), 0, -plotMargin, 0, 0))
+	file, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	_, err = canvas.WriteTo(file)
+	return errors.Join(err, file.Close())
 }
 
 // newPlot returns an empty one.

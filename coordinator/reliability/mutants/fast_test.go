@@ -149,6 +149,12 @@ func ofTheFastPath() []mutant {
 			also:   finder{"coordinator", "TestGivingUpLetsNobodyIn"},
 		},
 		{
+			name:   "any holder of ours",
+			breaks: "takes any holder of this session that left for the one which stood ahead",
+			edits:  []edit{in("session/handoff.go", `c.dirs.lastLeft(t.dir) == past`, `c.dirs.lastLeft(t.dir) != 0`)},
+			found:  finder{"session", "TestAdvance"},
+		},
+		{
 			name:   "floor in somebody's data",
 			breaks: "looks for a floor in data that are not ours",
 			edits:  []edit{in("session/directory.go", `bytes.CutPrefix(data, []byte(magic))`, `bytes.CutPrefix(bytes.TrimPrefix(data, []byte("x")), []byte(magic))`)},
@@ -179,8 +185,10 @@ func ofTheFastPath() []mutant {
 		{
 			name:   "claim of an advance ignored",
 			breaks: "enters by a floor whatever became of the claim that was sent along",
-			edits:  []edit{in("session/handoff.go", `ClassifyMulti(res, err); outcome != Done {`, `ClassifyMulti(res, err); outcome == 0 {`)},
-			found:  finder{"session", "TestAnAdvanceWithoutAnOwnNode"},
+			edits: []edit{in("session/handoff.go", `	case outcome != Done:
+		return classified(e.Epoch, recipes.OpAdvance`, `	case outcome == 0:
+		return classified(e.Epoch, recipes.OpAdvance`)},
+			found: finder{"session", "TestAnAdvanceWithoutAnOwnNode"},
 		},
 		{
 			name:   "next one not watched",
