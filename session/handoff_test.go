@@ -79,8 +79,10 @@ func TestAdvance(t *testing.T) {
 		"gives up, another of this session was the holder before": {func(s scene) {
 			before := s.seat()
 			before.want("Opened")
-			before.Delete(recipes.Delete{Epoch: 1, Node: before.makes(1).Node.Text, Floor: true})
-			before.want("Deleted")
+			node := before.create(1).Text
+			before.list(1)
+			before.Delete(recipes.Delete{Epoch: 1, Node: node, Floor: true})
+			before.fresh()
 			leave(s, false)
 		}, recipes.Advanced{Epoch: 1, Stands: true}, 2},
 		"both are gone": {func(s scene) { leave(s, false); s.delete(other) }, recipes.Advanced{Epoch: 1}, 2},
