@@ -104,14 +104,15 @@ timeline: ## measure and draw a partition's time line: Curator, go-zookeeper, zk
 	cd bench && $(GO) run ./timeline
 
 .PHONY: bench
-bench: ## measure locks of five libraries side by side; a quarter of an hour, and wants a quiet machine
+bench: ## measure locks of five libraries side by side; ten minutes, and wants a quiet machine
 	bench/deps
 	cd bench && $(GO) run ./locks
 
 .PHONY: bench-quick
-bench-quick: ## the same with less of everything, in less than three minutes
+bench-quick: ## the same with less of everything, in less than three minutes; the results go to bench/quick
 	bench/deps
-	cd bench && $(GO) run ./locks -quick
+	mkdir -p bench/quick
+	cd bench && $(GO) run ./locks -quick -o quick
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (30s)

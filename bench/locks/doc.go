@@ -1,8 +1,8 @@
 // Command locks measures what a lock costs: zkgrant's Mutex, the locks of other libraries, and the bare client beneath.
 //
 //	bench/deps                   # Java, ZooKeeper, Curator, kazoo and etcd, as far as they are not there
-//	cd bench && go run ./locks   # a quarter of an hour; writes RESULTS.md, results.json and the plots
-//	go run ./locks -quick        # the same with less of everything, in less than three minutes
+//	cd bench && go run ./locks   # ten minutes; writes RESULTS.md, results.json and the plots
+//	go run ./locks -quick -o quick   # the same with less of everything, in less than three minutes
 //	go run ./locks -draw         # writes RESULTS.md and the plots of results.json again, without measuring
 //
 // # Who
