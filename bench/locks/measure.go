@@ -29,7 +29,7 @@ type effort struct {
 
 func fullEffort() effort {
 	return effort{
-		rounds: 5, warm: 3000, cycles: 2000, locks: []int{64, 512}, many: 10_000,
+		rounds: 5, warm: 3000, cycles: 2000, locks: []int{64, 512}, many: 20_000,
 		queues: []int{20, 100, 1000, 10_000}, handoffs: 300, cross: 50,
 		held: 100_000, heldPeer: 10_000, expired: 10_000,
 	}
