@@ -179,8 +179,10 @@ func ofTheFastPath() []mutant {
 		{
 			name:   "claim of an advance ignored",
 			breaks: "enters by a floor whatever became of the claim that was sent along",
-			edits:  []edit{in("session/handoff.go", `ClassifyMulti(res, err); outcome != Done {`, `ClassifyMulti(res, err); outcome == 0 {`)},
-			found:  finder{"session", "TestAnAdvanceWithoutAnOwnNode"},
+			edits: []edit{in("session/handoff.go", `	wait.Wait()
+	if outcome != Done {`, `	wait.Wait()
+	if outcome == 0 {`)},
+			found: finder{"session", "TestAnAdvanceWithoutAnOwnNode"},
 		},
 		{
 			name:   "next one not watched",
