@@ -11,7 +11,8 @@
 // etcd's concurrency.Mutex has a standalone etcd. Both servers keep their data on a RAM disk, if there is one, so that
 // it is not the disk that is compared. Every library runs in a process of its own, uses its own language's way to do
 // things side by side (goroutines or threads), is used as its documentation says, and is warmed up before it counts.
-// All sessions last 30 s, so that pings hardly ever fall into a measurement; nothing else differs from the defaults.
+// All sessions last 30 s, so that pings hardly ever fall into a measurement; nothing else differs from the defaults but
+// what is logged, how large the stack of a thread is, and how much etcd may store.
 //
 // The bare client is no lock. It is the fewest requests with which a lock of this kind could be made, on the client
 // that zkgrant uses, too: one Multi to enter and one Delete to leave; for a handoff a Delete, a watch event, and a Multi
