@@ -34,7 +34,8 @@
 //     wrote). The server counts requests, and watches that it told of something; etcd does not count the latter.
 //   - In another session: the same with two sessions that take turns.
 //   - Memory: locks, each with a path of its own, are taken and kept, in a fresh process. What is measured is the heap
-//     after a collection (kazoo: what the process has in memory), the client library included.
+//     after a collection (kazoo: what the process has in memory), the client library included; with zkgrant when every
+//     node is watched, which comes some time after the grant.
 //   - The session expires: so many locks are held, and the session is closed by somebody else. The time is from the
 //     first loss to the last, as whoever reads the channels of the locks hears of it.
 //
