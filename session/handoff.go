@@ -123,6 +123,7 @@ func (c *client) advance(t *Seat, e recipes.Advance, past int64) (recipes.Input,
 	data, stat, unread := c.conn.Get(t.dir) // without a floor the next one or a listing tells
 	if unread == nil {
 		c.dirs.saw(t.dir, stat)
+		c.dirs.read(t.dir, data, stat)
 		floor, _ = parseFloor(data)
 	}
 	wait.Wait()
