@@ -15,13 +15,14 @@
 // what is logged, how large the stack of a thread is, and how much etcd may store.
 //
 // The bare client is no lock. It is the fewest requests with which a lock of this kind could be made, on the client
-// that zkgrant uses, too: one Multi to enter and one Delete to leave; for a handoff a Delete, a watch event, and a Multi
-// that checks one's own node. It is told whom to watch, which a lock has to find out.
+// that zkgrant uses, too: one Multi to enter and one Delete to leave; for a handoff a Delete, a watch event, and a
+// Multi that checks one's own node. It is told whom to watch, which a lock has to find out.
 //
 // # What
 //
 // Each part has several rounds, and another library is first in each. A round's figure is the median of what it
-// measured (the 99th percentile where that is said), and the result is the median of the rounds. Memory is measured once.
+// measured (the 99th percentile where that is said), and the result is the median of the rounds. Memory is measured
+// once.
 //
 //   - Uncontended cycle: one caller acquires and releases in a loop. It ends when the library lets the caller go on,
 //     which for zkgrant is before the node is gone. "Release awaited" waits for that, too.

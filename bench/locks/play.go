@@ -108,7 +108,7 @@ func (p *player) cycle(ctx context.Context, path string, n int, awaited bool) ([
 		return nil, err
 	}
 	last, async := m.(awaiter)
-	if awaited && !async && p.key != keyBare {
+	if awaited && !async {
 		return nil, errNotOffered
 	}
 	took := make([]int64, 0, n)
@@ -120,7 +120,7 @@ func (p *player) cycle(ctx context.Context, path string, n int, awaited bool) ([
 		if err := m.release(); err != nil {
 			return nil, err
 		}
-		if awaited && async {
+		if awaited {
 			if err := last.await(ctx); err != nil {
 				return nil, err
 			}
