@@ -38,9 +38,9 @@ type (
 	}
 
 	// Advance asks what it means that a blocker is gone when there was more than
-	// that one ahead. In one flight it reads the directory's floor, watches the
-	// next older one that was remembered, of which Gone will tell as with Watch,
-	// and claims the own node.
+	// that one ahead. In one flight it reads the directory's floor and claims the own
+	// node. If the floor does not name the blocker it goes on and watches the next older
+	// one that was remembered, of which Gone will tell as with Watch.
 	Advance struct {
 		Epoch Epoch
 		Node  string // the own one

@@ -49,7 +49,7 @@ type (
 	Reconnected struct{}
 
 	// LeaseRanOut says that the session can no longer be believed alive. Only
-	// those need hear it who were told that a claim is fresh.
+	// those need hear it who were told that an answer is fresh.
 	LeaseRanOut struct{}
 
 	// Expired says that the session is over and all its nodes with it.
@@ -97,7 +97,8 @@ type (
 	// Advanced answers Advance: the own node was there and the session alive when
 	// the quorum took the claim. Floor says that the blocker which is gone left as a
 	// holder, so that nobody older than it is left. Stands says that the next
-	// older one exists and is watched. Fresh is meant as in Claimed.
+	// older one exists and is watched; it says nothing beside Floor, where nobody has
+	// asked for that one. Fresh is meant as in Claimed.
 	Advanced struct {
 		Epoch  Epoch
 		Floor  bool

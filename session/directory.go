@@ -103,9 +103,10 @@ func (d *directories) saw(dir string, stat *zk.Stat) (unknown bool) {
 	return k.czxid == 0 && !k.closed && int(stat.DataLength) >= len(magic)
 }
 
-// read takes the directory's data.
+// read takes the directory's data. Somebody may have put his own into one of ours.
 func (d *directories) read(dir string, data []byte, stat *zk.Stat) {
 	if _, ours := parseFloor(data); !ours {
+		d.forget(dir)
 		return
 	}
 	d.mu.Lock()
@@ -140,7 +141,7 @@ func (d *directories) shut(dir string) {
 	d.keep(dir, k)
 }
 
-// forget says that there is no such directory, or another one.
+// forget says that there is no such directory, or another one, or one with somebody's data.
 func (d *directories) forget(dir string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -3,9 +3,10 @@
 //
 // A [Session] is an actor that keeps one ZooKeeper session at a time, and the
 // only owner of a *zk.Conn. Everything reaches it as a message: the client's
-// events, requests of the lock actors and their answers, timers. An idle one works
-// in the goroutine of whoever comes with a message, and none of its work blocks. Package recipes decides about locks; this package
-// decides nothing about them.
+// events, requests of the lock actors and their answers, timers. An idle one may
+// work in the goroutine of whoever comes with a message, and none of its work
+// blocks. Package recipes decides about locks; this package decides nothing about
+// them.
 //
 // # What ZooKeeper and its client promise, and what is added here
 //

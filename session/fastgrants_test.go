@@ -1,11 +1,13 @@
 package session_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -145,4 +147,48 @@ func TestALoneHoldersNodeIsWatchedAfterAWhile(t *testing.T) {
 			t.Errorf("%d watches are left", n)
 		}
 	})
+}
+
+// TestALoneHoldersNodeIsWatchedThoughItHadToClaim: the machine was suspended while the
+// create was under way, so the answer proves nothing any more and a claim follows. Nothing
+// is listed on that way to the grant either.
+func TestALoneHoldersNodeIsWatchedThoughItHadToClaim(t *testing.T) {
+	var asleep atomic.Int64
+	inSession(t, func(r *rig) {
+		r.warm()
+		s := r.seat()
+		s.want("Opened")
+		r.srv.Intercept(func(q zktest.Request) zktest.Action {
+			if q.Op == zktest.OpMulti {
+				return zktest.Delay(time.Second)
+			}
+			return zktest.Pass()
+		})
+		s.Create(recipes.Create{Epoch: 1, Attempt: 1})
+		synctest.Wait()
+		asleep.Store(int64(lease))
+		created, ok := s.answer().(recipes.Created)
+		if !ok || !created.Alone || created.Fresh {
+			r.Fatalf("%+v", created)
+		}
+		r.srv.Intercept(nil)
+		node := created.Node.Text
+		fresh := false
+		for range 3 { // the first may prove nothing but what was answered before the suspend
+			s.Claim(recipes.Claim{Epoch: 1, Node: node})
+			claimed, ok := s.answer().(recipes.Claimed)
+			if fresh = ok && claimed.Fresh; fresh {
+				break
+			}
+		}
+		time.Sleep(probe + time.Millisecond)
+		synctest.Wait()
+		if n := r.srv.Watches(); !fresh || n != 1 {
+			r.Fatalf("held %v, %d watches", fresh, n)
+		}
+		r.delete(node)
+		s.wantGone(node)
+	}, session.OptionFunc(func(cfg *session.Config) {
+		cfg.Asleep = func() time.Duration { return time.Duration(asleep.Load()) }
+	}))
 }

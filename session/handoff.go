@@ -22,7 +22,9 @@ import (
 // node's creation. It reports done if there is nothing more to try: the node was
 // made, or nobody can tell, or a server refused it for a reason that a plain create
 // would meet as well.
-func (c *client) createMarked(t *Seat, epoch recipes.Epoch, id string, czxid int64) (done bool, _ recipes.Input, _ error) {
+func (c *client) createMarked(
+	t *Seat, epoch recipes.Epoch, id string, czxid int64,
+) (done bool, _ recipes.Input, _ error) {
 	res, err := c.conn.Multi(t.createRequest(id), t.markRequest())
 	failed := FailedOp(res)
 	outcome, err := ClassifyMulti(res, err)
@@ -154,6 +156,7 @@ func (c *client) floor(dir string) (czxid int64, _ error) {
 		return 0, err
 	}
 	c.dirs.saw(dir, stat)
+	c.dirs.read(dir, data, stat)
 	czxid, _ = parseFloor(data)
 	return czxid, nil
 }

@@ -153,3 +153,31 @@ func TestAnAdvanceWithoutAnOwnNode(t *testing.T) {
 		}
 	})
 }
+
+// TestAnAdvanceSeesThatTheDataAreSomebodys: from then on they are left alone, though the
+// directory was made by us.
+func TestAnAdvanceSeesThatTheDataAreSomebodys(t *testing.T) {
+	inSession(t, func(r *rig) {
+		r.warm()
+		r.plant("lock-0000000000")
+		pred, waiter := r.seat(), r.seat()
+		waiter.want("Opened")
+		node := pred.create(1).Text
+		own := waiter.create(1).Text
+		waiter.list(1)
+		waiter.watch(node)
+		waiter.want("")
+		if err := r.srv.SetData(dir, []byte(theirData)); err != nil {
+			t.Fatal(err)
+		}
+		pred.Delete(recipes.Delete{Epoch: 1, Node: node})
+		waiter.wantGone(node)
+		waiter.Advance(recipes.Advance{Epoch: 1, Node: own, Past: node, Next: "lock-0000000000"})
+		if in := waiter.answer(); in != (recipes.Advanced{Epoch: 1, Stands: true}) {
+			t.Errorf("%+v", in)
+		}
+		waiter.Delete(recipes.Delete{Epoch: 1, Node: own, Floor: true})
+		waiter.want("Gone Deleted")
+		r.wantData(theirData)
+	})
+}

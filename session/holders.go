@@ -87,7 +87,10 @@ func (s *Session) onCreated(c *client, r *asked, created recipes.Created) {
 	if created.Alone {
 		r.node = path.Join(r.seat.dir, created.Node.Text)
 		created.Fresh = s.judge(c, r)
-		if _, held := s.holders[r.seat]; held {
+		// If the answer came too late to be a proof, a claim will follow, and nothing is
+		// listed for that either. Whoever has given up meanwhile is in neither map.
+		_, held := s.holders[r.seat]
+		if held || s.claims[r.seat] == r {
 			s.bare[r.seat] = struct{}{}
 		}
 	}
@@ -106,11 +109,14 @@ func (s *Session) onAdvanced(c *client, r *asked, advanced recipes.Advanced) {
 // over before, and costs no request for it.
 func (s *Session) cover(c *client) {
 	for seat := range s.bare {
-		node := s.holders[seat]
+		node, held := s.holders[seat]
+		if !held {
+			continue // it is about to claim
+		}
+		delete(s.bare, seat)
 		seat.want(c, node)
 		s.onRequest(&rearming{c.epoch, node})
 	}
-	clear(s.bare)
 }
 
 // guard sees to it that the lease is watched and renewed.

@@ -24,7 +24,7 @@ const (
 type outbox struct {
 	conn   net.Conn
 	start  func(func()) bool // runs it in a goroutine, or not and says so
-	failed func(error)       // told once, from that goroutine, why the connection cannot send
+	failed func(error)       // told once, by whoever was sending, why the connection cannot send
 
 	mu      sync.Mutex
 	room    *sync.Cond // there is room again, or never will be

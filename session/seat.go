@@ -28,7 +28,7 @@ type Seat struct {
 	*content
 	post actors.Post
 
-	place int32 // among the session's seats; only its drain touches it
+	place int32 // among the session's seats; only the session's drain touches it
 
 	mu      sync.Mutex
 	attempt recipes.Attempt // the latest, and
@@ -41,8 +41,8 @@ type Seat struct {
 	ahead   int64           // the zxid that created pred, or 0
 }
 
-// content is what a seat's nodes are created with. Nobody writes to it, so that the many seats that ask for nothing of
-// their own share one.
+// content is what a seat's nodes are created with. Nobody writes to it, so that the
+// many seats that ask for nothing of their own share one.
 type content struct {
 	data []byte
 	acl  []zk.ACL
@@ -126,8 +126,10 @@ func (t *Seat) Claim(e recipes.Claim) {
 
 // Delete removes the own node.
 func (t *Seat) Delete(e recipes.Delete) {
-	t.session.actor.Post(&asked{seat: t, epoch: e.Epoch, op: recipes.OpDelete, node: path.Join(t.dir, e.Node), floor: e.Floor,
-		run: func(c *client) (recipes.Input, error) { return c.remove(t, e) }})
+	t.session.actor.Post(&asked{
+		seat: t, epoch: e.Epoch, op: recipes.OpDelete, node: path.Join(t.dir, e.Node), floor: e.Floor,
+		run: func(c *client) (recipes.Input, error) { return c.remove(t, e) },
+	})
 }
 
 // Discard removes a node in whatever session comes next, and tries until it is

@@ -61,7 +61,7 @@ type Session struct {
 	seats   []*Seat              // those that want the news, each at its place
 	claims  map[*Seat]*asked     // the latest request of a seat that may end in a grant
 	holders map[*Seat]string     // the nodes of those that were told that an answer of that kind is fresh
-	bare    map[*Seat]struct{}   // the holders whose nodes nobody watches yet
+	bare    map[*Seat]struct{}   // those alone by their create, whose nodes nobody watches yet
 	parked  []request            // waiting for a connection or for room
 	leaving map[string]*turnover // the parked deletes that a create may join, by directory
 	running int

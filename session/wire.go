@@ -98,7 +98,8 @@ func newWire(conn, socket net.Conn, l *link, deadline time.Time, report func(err
 	return w, nil
 }
 
-// Write sends p, or takes it to be sent: it returns before that, except for the handshake. It refuses the request for a new session if the link has had one.
+// Write sends p, or takes it to be sent and may return before that. The handshake has been sent when it returns. It refuses
+// the request for a new session if the link has had one.
 func (w *wire) Write(p []byte) (int, error) {
 	// The clock is read before the first byte leaves: a session lives for its timeout from the moment the server
 	// hears of us, so a time that is too early is safe and one that is too late is not.
@@ -117,18 +118,18 @@ func (w *wire) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// unsent takes the news that the connection cannot send. The client must not hear of it from Write: it answers a request
-// whose write failed at once and again when the connection has ended, and for the second answer there is not always room:
-// 1. it sends an identity on a new connection, a request with room for one answer; 2. the write fails, and the error takes
-// the room; 3. its loop answers all requests of the connection, and waits for ever for somebody to make room, with its mutex
-// held. So this connection swallows what it is given, and its end is told by Read alone.
+// unsent takes the news that the connection cannot send. The client must not hear of it from Write: it answers a
+// request whose write failed at once and again when the connection has ended, and for the second answer there is not
+// always room: 1. it sends an identity on a new connection, a request with room for one answer; 2. the write fails, and
+// the error takes the room; 3. its loop answers all requests of the connection, and waits for ever for somebody to make
+// room, with its mutex held. So this connection swallows what it is given, and its end is told by Read alone.
 func (w *wire) unsent(err error) {
 	_ = w.lose(err)
 	_ = w.Close()
 }
 
 // crowd is from how many requests under way on more are expected at any moment, so
-// that it pays to wait for them.
+// that it pays to let a goroutine of its own send them together.
 const crowd = 4
 
 // alone tells whether few requests are under way.

@@ -79,7 +79,8 @@ func (a *arena) during(ctx context.Context, l library, f func() error) (counts, 
 // everybody who waits knows for whom, and has nothing left to do.
 func (a *arena) queued(ctx context.Context, l library, watches float64) error {
 	// A server that is counted on answers with an error, or not at all, while it is too busy; that passes, or the time.
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("%s: not everybody queues up within %v", l.Name, patience))
+	late := fmt.Errorf("%s: not everybody queues up within %v", l.Name, patience)
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, late)
 	defer cancel()
 	asking := 1.0 // the question itself is a request
 	if l.Key == keyEtcd {

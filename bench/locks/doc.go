@@ -11,16 +11,18 @@
 // etcd's concurrency.Mutex has a standalone etcd. Both servers keep their data on a RAM disk, if there is one, so that
 // it is not the disk that is compared. Every library runs in a process of its own, uses its own language's way to do
 // things side by side (goroutines or threads), is used as its documentation says, and is warmed up before it counts.
-// All sessions last 30 s, so that pings hardly ever fall into a measurement; nothing else differs from the defaults.
+// All sessions last 30 s, so that pings hardly ever fall into a measurement; nothing else differs from the defaults but
+// what is logged, how large the stack of a thread is, and how much etcd may store.
 //
 // The bare client is no lock. It is the fewest requests with which a lock of this kind could be made, on the client
-// that zkgrant uses, too: one Multi to enter and one Delete to leave; for a handoff a Delete, a watch event, and a Multi
-// that checks one's own node. It is told whom to watch, which a lock has to find out.
+// that zkgrant uses, too: one Multi to enter and one Delete to leave; for a handoff a Delete, a watch event, and a
+// Multi that checks one's own node. It is told whom to watch, which a lock has to find out.
 //
 // # What
 //
 // Each part has several rounds, and another library is first in each. A round's figure is the median of what it
-// measured (the 99th percentile where that is said), and the result is the median of the rounds. Memory is measured once.
+// measured (the 99th percentile where that is said), and the result is the median of the rounds. Memory is measured
+// once.
 //
 //   - Uncontended cycle: one caller acquires and releases in a loop. It ends when the library lets the caller go on,
 //     which for zkgrant is before the node is gone. "Release awaited" waits for that, too.
@@ -33,7 +35,8 @@
 //     wrote). The server counts requests, and watches that it told of something; etcd does not count the latter.
 //   - In another session: the same with two sessions that take turns.
 //   - Memory: locks, each with a path of its own, are taken and kept, in a fresh process. What is measured is the heap
-//     after a collection (kazoo: what the process has in memory), the client library included.
+//     after a collection (kazoo: what the process has in memory), the client library included; with zkgrant when every
+//     node is watched, which comes some time after the grant.
 //   - The session expires: so many locks are held, and the session is closed by somebody else. The time is from the
 //     first loss to the last, as whoever reads the channels of the locks hears of it.
 //

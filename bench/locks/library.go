@@ -26,8 +26,9 @@ type library struct {
 	crowd int // the longest queue of contenders it is asked to keep in one process
 }
 
-// libraries are all of them, in the order of the tables. Where each waiter is a thread with a stack of its own a queue
-// of ten thousand takes minutes to build, and is not asked for.
+// libraries are all of them, in the order of the tables. Where each waiter is a thread with a stack of its own, or has
+// a lease of its own (etcd), a queue of ten thousand takes minutes to build, and is not asked for; nor of the bare
+// client, which knows nothing of a queue.
 func libraries() []library {
 	return []library{
 		{Key: keyOurs, Name: "zkgrant", API: "Mutex", crowd: 10_000},

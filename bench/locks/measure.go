@@ -199,7 +199,17 @@ func hold(ctx context.Context, d *director, c *contestant, m *Measured, n int) e
 	if err := c.tell(ctx, question{verb: askOpen, n: 1}); err != nil {
 		return err
 	}
+	idle, err := d.arena.counted(ctx, c.library)
+	if err != nil {
+		return err
+	}
 	more, err := c.ask(ctx, question{verb: askHold, path: d.path(c.Key), n: n})
+	if err == nil && m.Key == keyOurs {
+		// A node is watched some time after the grant, and until then its lock has less than it will have.
+		if err = d.arena.queued(ctx, c.library, idle.watches+float64(n)); err == nil {
+			more, err = c.ask(ctx, question{verb: askHeld})
+		}
+	}
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,9 @@ type player struct {
 
 	sessions []client
 	queue    *queue
+
+	kept             []mutex // by hold, and
+	heap, goroutines int64   // what was in use before
 }
 
 // play answers the questions on the input until that ends.
@@ -66,6 +69,8 @@ func (p *player) answer(ctx context.Context, line string) ([]int64, error) {
 		return p.drain(ctx, q.n)
 	case askHold:
 		return p.hold(ctx, q.path, q.n)
+	case askHeld:
+		return p.held()
 	case askExpire:
 		return p.expire(ctx, q.path, q.n)
 	default:
@@ -92,7 +97,7 @@ func (p *player) close() (err error) {
 	for _, c := range p.sessions {
 		err = errors.Join(err, c.close())
 	}
-	p.sessions, p.chain.last = nil, make(map[string]string)
+	p.sessions, p.kept, p.chain.last = nil, nil, make(map[string]string)
 	return err
 }
 
@@ -103,7 +108,7 @@ func (p *player) cycle(ctx context.Context, path string, n int, awaited bool) ([
 		return nil, err
 	}
 	last, async := m.(awaiter)
-	if awaited && !async && p.key != keyBare {
+	if awaited && !async {
 		return nil, errNotOffered
 	}
 	took := make([]int64, 0, n)
@@ -115,7 +120,7 @@ func (p *player) cycle(ctx context.Context, path string, n int, awaited bool) ([
 		if err := m.release(); err != nil {
 			return nil, err
 		}
-		if awaited && async {
+		if awaited {
 			if err := last.await(ctx); err != nil {
 				return nil, err
 			}
@@ -183,14 +188,21 @@ func loop(ctx context.Context, m mutex, cycles int) error {
 
 // hold takes locks, each at a path of its own, and keeps them.
 func (p *player) hold(ctx context.Context, path string, n int) ([]int64, error) {
-	heap, goroutines := inUse()
-	kept, err := p.take(ctx, path, n)
-	if err != nil {
+	p.heap, p.goroutines = inUse()
+	var err error
+	if p.kept, err = p.take(ctx, path, n); err != nil {
 		return nil, err
 	}
-	moreHeap, moreGoroutines := inUse()
-	runtime.KeepAlive(kept)
-	return []int64{moreHeap - heap, moreGoroutines - goroutines}, nil
+	return p.held()
+}
+
+// held measures what the locks that are kept take up.
+func (p *player) held() ([]int64, error) {
+	if p.kept == nil {
+		return nil, errNotOffered
+	}
+	heap, goroutines := inUse()
+	return []int64{heap - p.heap, goroutines - p.goroutines}, nil
 }
 
 // take acquires n locks in some goroutines.

@@ -48,7 +48,8 @@ func (r *Results) goals() []goal {
 		},
 		goal{
 			what:   fmt.Sprintf("handoff with %d waiting, zk.Lock ÷ ours", longStock),
-			figure: figureHandoff(longStock), over: figureHandoff(longStock), of: keyStock, inverse: true, atLeast: true, limit: 6,
+			figure: figureHandoff(longStock), over: figureHandoff(longStock), of: keyStock,
+			inverse: true, atLeast: true, limit: 6,
 		},
 		goal{
 			what:   fmt.Sprintf("bytes of a handoff with %d waiting ÷ ours with 20", long),
@@ -167,8 +168,9 @@ func (r *Results) rows() []row {
 func (r *Results) write(output io.Writer) error {
 	var b strings.Builder
 	b.WriteString("# Results\n\n")
-	b.WriteString("Written by `go run ./locks` in bench; what is measured, and how, stands in [locks/doc.go](locks/doc.go).\n")
-	b.WriteString("All figures are from one run, in which everybody used the same servers, and medians over its rounds.\n\n")
+	b.WriteString("Written by `go run ./locks` in bench; what is measured, and how, stands in " +
+		"[locks/doc.go](locks/doc.go).\nAll figures are from one run, in which everybody used the same servers, " +
+		"and medians over its rounds.\n\n")
 	r.writeRun(&b)
 	r.writeGoals(&b)
 	r.writeRows(&b)

@@ -31,6 +31,8 @@ const (
 	// askHold takes locks and keeps them: path, n. The answer is by how many bytes memory grew, and by how many
 	// goroutines or threads the process.
 	askHold = "hold"
+	// askHeld answers anew what askHold has answered, of the locks that are kept.
+	askHeld = "held"
 	// askExpire takes locks and has the session expire: path, n. The answer is how long after the first loss the last
 	// was told.
 	askExpire = "expire"
