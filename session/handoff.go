@@ -90,7 +90,9 @@ func (c *client) removeWithFloor(t *Seat, e recipes.Delete, node string) (done b
 	switch {
 	case outcome == Done:
 		if len(res) > 1 && res[1].Stat != nil {
-			c.dirs.saw(t.dir, res[1].Stat)
+			before := *res[1].Stat
+			before.NumChildren++ // our own node, which went in the same transaction
+			c.dirs.saw(t.dir, &before)
 		}
 		return true, recipes.Deleted{Epoch: e.Epoch}, nil
 	case failed == 0 && errors.Is(err, zk.ErrNoNode):

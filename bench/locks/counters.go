@@ -107,3 +107,17 @@ func (a *arena) queued(ctx context.Context, l library, watches float64) error {
 	}
 	return nil
 }
+
+// computed is how long the server of the contestant, and the contestant itself, have computed so far.
+func (a *arena) computed(c *contestant) (server, client time.Duration, err error) {
+	if c.Key == keyEtcd {
+		server, err = a.etcd.ProcessorTime()
+	} else {
+		server, err = a.zookeeper.ProcessorTime()
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	client, err = c.process.ProcessorTime()
+	return server, client, err
+}

@@ -27,6 +27,8 @@
 //   - Uncontended cycle: one caller acquires and releases in a loop. It ends when the library lets the caller go on,
 //     which for zkgrant is before the node is gone. "Release awaited" waits for that, too.
 //   - Requests: what the server counts in that loop, divided by the cycles.
+//   - Processor time: of the server's process and of the library's own, in that loop and in the next one, as the kernel
+//     tells it, divided by the cycles (Linux only).
 //   - Locks at once: so many callers in one session, each in a loop with a lock of its own.
 //   - Handoff: a holder and so many waiters, all in one session of one process (with etcd each has a lease of its own,
 //     for in one lease they would be one contender). When everybody has come to rest the lock is handed on, again and

@@ -22,6 +22,8 @@ const (
 
 // The figures that exist for several numbers of locks or of waiters.
 func figureRate(locks int) string    { return "cycles_per_second_" + strconv.Itoa(locks) }
+func figureServer(locks int) string  { return "server_cpu_us_per_cycle_" + strconv.Itoa(locks) }
+func figureClient(locks int) string  { return "client_cpu_us_per_cycle_" + strconv.Itoa(locks) }
 func figureReads(locks int) string   { return "read_calls_per_cycle_" + strconv.Itoa(locks) }
 func figureWrites(locks int) string  { return "write_calls_per_cycle_" + strconv.Itoa(locks) }
 func figureHandoff(queue int) string { return "handoff_p50_us_" + strconv.Itoa(queue) }

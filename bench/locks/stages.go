@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 )
@@ -80,7 +81,7 @@ func runCycle(ctx context.Context, d *director, c *contestant, m *Measured, path
 		}
 		var took []int64
 		counted, err := d.arena.during(ctx, c.library, func() (err error) {
-			return calls(ctx, c, m, 1, d.effort.cycles, func() (err error) {
+			return d.work(ctx, c, m, 1, d.effort.cycles, func() (err error) {
 				took, err = c.ask(ctx, question{verb: askCycle, path: path, n: d.effort.cycles})
 				return err
 			})
@@ -115,7 +116,7 @@ func runMany(locks int) func(context.Context, *director, *contestant, *Measured,
 		each := max(d.effort.many/locks, 1)
 		return session(ctx, c, 1, func() error {
 			var took int64
-			err := calls(ctx, c, m, locks, locks*(each+1), func() (err error) {
+			err := d.work(ctx, c, m, locks, locks*(each+1), func() (err error) {
 				took, err = c.one(ctx, question{verb: askMany, path: path, n: locks, also: each})
 				return err
 			})
@@ -126,6 +127,22 @@ func runMany(locks int) func(context.Context, *director, *contestant, *Measured,
 			return nil
 		})
 	}
+}
+
+// work notes what f's cycles cost the processors and the kernel.
+func (d *director) work(ctx context.Context, c *contestant, m *Measured, locks, cycles int, f func() error) error {
+	server, client, err := d.arena.computed(c)
+	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	told := err == nil
+	if err := calls(ctx, c, m, locks, cycles, f); err != nil || !told {
+		return err
+	}
+	serverNow, clientNow, err := d.arena.computed(c)
+	m.note(figureServer(locks), float64((serverNow-server).Microseconds())/float64(cycles))
+	m.note(figureClient(locks), float64((clientNow-client).Microseconds())/float64(cycles))
+	return err
 }
 
 // calls notes the system calls that f's cycles take, of the clients that we see them of.

@@ -179,3 +179,6 @@ func (e *Etcd) Close() error {
 	}
 	return errors.Join(killed, os.RemoveAll(e.folder))
 }
+
+// ProcessorTime is how long the server has computed so far; see [Server.ProcessorTime].
+func (e *Etcd) ProcessorTime() (time.Duration, error) { return processorTime(e.cmd.Process.Pid) }

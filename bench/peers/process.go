@@ -125,3 +125,6 @@ func (t *tail) String() string {
 	defer t.mu.Unlock()
 	return string(t.kept)
 }
+
+// ProcessorTime is how long the process has computed so far; see [Server.ProcessorTime].
+func (p *Process) ProcessorTime() (time.Duration, error) { return processorTime(p.cmd.Process.Pid) }

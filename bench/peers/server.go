@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"time"
 
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
@@ -67,6 +68,10 @@ func (s *Server) start(ctx context.Context, settings []ensemble.Setting) (err er
 	s.JavaVersion, err = javaVersion(ctx, s.Installation.Java)
 	return err
 }
+
+// ProcessorTime is how long the server has computed so far. Where the system does not tell, the error wraps
+// [errors.ErrUnsupported].
+func (s *Server) ProcessorTime() (time.Duration, error) { return processorTime(s.servers.Pid(0)) }
 
 // Counters are the numbers that the server answers to the word mntr.
 func (s *Server) Counters(ctx context.Context) (map[string]float64, error) {

@@ -110,6 +110,15 @@ func ofTheFastPath() []mutant {
 			found:  finder{"session", "TestSomebodysDataAreNeverWritten"},
 		},
 		{
+			name:   "somebody's data not noticed",
+			breaks: "goes on writing into a directory of its own after it has read somebody's data there",
+			edits: []edit{in("session/directory.go", `		d.forget(dir)
+		return
+`, `		return
+`)},
+			found: finder{"session", "TestAnAdvanceSeesThatTheDataAreSomebodys"},
+		},
+		{
 			name:   "marker in any directory",
 			breaks: "writes its marker into a directory of which it knows nothing",
 			edits:  []edit{in("session/requests.go", `czxid != 0 && t.brief() {`, `czxid >= 0 && t.brief() {`)},

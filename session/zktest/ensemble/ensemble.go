@@ -142,6 +142,9 @@ func (e *Ensemble) Connect() string {
 	return strings.Join(addrs, ",")
 }
 
+// Pid is the id of server i's process, or 0 while none runs on purpose.
+func (e *Ensemble) Pid(i int) int { return e.servers[i].pid() }
+
 // Kill ends server i as a power cut would (SIGKILL) and returns when its process is gone, and with it its connections.
 // A server that does not run is left alone.
 func (e *Ensemble) Kill(i int) error { return e.servers[i].kill() }

@@ -31,6 +31,15 @@ type process struct {
 	err  error
 }
 
+func (s *server) pid() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.process == nil {
+		return 0
+	}
+	return s.process.cmd.Process.Pid
+}
+
 // id is the server's number in zoo.cfg, which must not be 0.
 func (s *server) id() int         { return s.index + 1 }
 func (s *server) addr() string    { return "127.0.0.1:" + strconv.Itoa(s.ports.client) }
