@@ -73,7 +73,8 @@ func WithLossOnSuspend() Option {
 // WithLogger has the coordinator log; by default it does not. Losses and lost
 // connections are warnings, sessions that come are information, and on the debug
 // level every step of every acquisition is told. Above that level a message is
-// logged ten times a second at most, and every thousandth time beyond that.
+// logged ten times a second at most, and every thousandth time beyond that. A logger
+// that blocks holds up whatever has come over the connection.
 func WithLogger(logger *zap.Logger) Option {
 	return session.OptionFunc(func(c *session.Config) { c.Logger = logger })
 }
