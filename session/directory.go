@@ -3,6 +3,7 @@ package session
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -59,10 +60,10 @@ type directories struct {
 }
 
 type directory struct {
-	czxid     int64 // of one that is ours; 0 if it is not, or nobody has looked
-	closed    bool  // we may not write its data
-	contended bool  // somebody else was there the last time
-	left      int64 // the zxid that created the node of the latest holder that we have let go
+	czxid     int64  // of one that is ours; 0 if it is not, or nobody has looked
+	closed    bool   // we may not write its data
+	contended bool   // somebody else was there the last time
+	left      string // the node of the latest holder of ours that has let go
 }
 
 func newDirectories() *directories { return &directories{known: map[string]directory{}} }
@@ -117,19 +118,20 @@ func (d *directories) read(dir string, data []byte, stat *zk.Stat) {
 }
 
 // letGo says that a holder of ours leaves.
-func (d *directories) letGo(dir string, czxid int64) {
+func (d *directories) letGo(dir, node string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	k := d.known[dir]
-	k.left = czxid
+	k.left = node
 	d.keep(dir, k)
 }
 
-// lastLeft returns which holder of ours was the latest to leave, or 0.
-func (d *directories) lastLeft(dir string) (czxid int64) {
+// hasLeft tells whether one of the nodes is that of the latest holder of ours to leave.
+func (d *directories) hasLeft(dir string, nodes ...string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.known[dir].left
+	left := d.known[dir].left
+	return left != "" && slices.Contains(nodes, left)
 }
 
 // shut says that we may not write the directory's data.

@@ -76,9 +76,7 @@ func (c *client) joined(t *Seat, epoch recipes.Epoch, res []zk.MultiResponse, cz
 // It reports false if a plain delete has to be tried.
 func (c *client) removeWithFloor(t *Seat, e recipes.Delete, node string) (done bool, _ recipes.Input, _ error) {
 	czxid, token := c.dirs.writable(t.dir), t.token(node)
-	if token != 0 {
-		c.dirs.letGo(t.dir, token) // before anybody can hear that it is gone
-	}
+	c.dirs.letGo(t.dir, e.Node) // before anybody can hear that it is gone
 	if czxid == 0 || token == 0 || !t.brief() {
 		return false, nil, nil
 	}
@@ -113,16 +111,19 @@ func (c *client) removeWithFloor(t *Seat, e recipes.Delete, node string) (done b
 // A floor that names the node was written in the transaction that removed it, by
 // its owner, who held the lock. Whenever it is read, nobody older was left from
 // that transaction on, and nobody between that node and the own one ever was; so
-// the order in which the questions are answered does not matter. Nor need it be read
-// if the owner was a seat of this session: that it held the lock is known here.
+// the order in which the questions are answered does not matter.
+//
+// It need not be read if the owner was a seat of this session: that it held the lock,
+// and has let go, is known here. That is as good of the next one as of the node that
+// is gone: if the next one was a holder nobody is older, and it is none any more.
 func (c *client) advance(t *Seat, e recipes.Advance, past int64) (recipes.Input, error) {
 	claim := func() (Outcome, error) {
 		return ClassifyMulti(c.conn.Multi(&zk.CheckVersionRequest{Path: path.Join(t.dir, e.Node), Version: anyVersion}))
 	}
 	var outcome Outcome
 	var err, unread error
-	asHolder := past != 0 && c.dirs.lastLeft(t.dir) == past
-	if asHolder {
+	free := c.dirs.hasLeft(t.dir, e.Past, e.Next)
+	if free {
 		outcome, err = claim()
 	} else {
 		var wait sync.WaitGroup
@@ -130,12 +131,12 @@ func (c *client) advance(t *Seat, e recipes.Advance, past int64) (recipes.Input,
 		var floor int64
 		floor, unread = c.floor(t.dir) // without a floor the next one or a listing tells
 		wait.Wait()
-		asHolder = past != 0 && floor == past
+		free = past != 0 && floor == past
 	}
 	switch {
 	case outcome != Done:
 		return classified(e.Epoch, recipes.OpAdvance, outcome, err)
-	case asHolder:
+	case free:
 		return recipes.Advanced{Epoch: e.Epoch, Floor: true}, nil
 	}
 	next := path.Join(t.dir, e.Next)

@@ -181,3 +181,33 @@ func TestAnAdvanceSeesThatTheDataAreSomebodys(t *testing.T) {
 		r.wantData(theirData)
 	})
 }
+
+// TestWhoHasSeenTheOneBeforeLeaveNeedNoFloor: nobody is older than a holder, so the one
+// behind it was the last one ahead, however that leaves.
+func TestWhoHasSeenTheOneBeforeLeaveNeedNoFloor(t *testing.T) {
+	inSession(t, func(r *rig) {
+		r.warm()
+		var seats [3]*seat
+		var nodes [3]string
+		for i := range seats {
+			seats[i] = r.seat()
+			seats[i].want("Opened")
+			nodes[i] = seats[i].create(1).Text
+			seats[i].list(1)
+		}
+		first, pred, waiter := seats[0], seats[1], seats[2]
+		waiter.watch(nodes[1])
+		first.Delete(recipes.Delete{Epoch: 1, Node: nodes[0], Floor: true})
+		waiter.fresh()
+		pred.Delete(recipes.Delete{Epoch: 1, Node: nodes[1]})
+		waiter.wantGone(nodes[1])
+		asked := r.asked()
+		waiter.Advance(recipes.Advance{Epoch: 1, Node: nodes[2], Past: nodes[1], Next: nodes[0]})
+		if in := waiter.answer(); in != (recipes.Advanced{Epoch: 1, Floor: true, Fresh: true}) {
+			t.Errorf("%+v", in)
+		}
+		if got := asked(); got[zktest.OpMulti] != 1 || len(got) != 1 {
+			t.Errorf("asked %v", got)
+		}
+	})
+}

@@ -160,7 +160,7 @@ func ofTheFastPath() []mutant {
 		{
 			name:   "any holder of ours",
 			breaks: "takes any holder of this session that left for the one which stood ahead",
-			edits:  []edit{in("session/handoff.go", `c.dirs.lastLeft(t.dir) == past`, `c.dirs.lastLeft(t.dir) != 0`)},
+			edits:  []edit{in("session/directory.go", `return left != "" && slices.Contains(nodes, left)`, `return left != "" && slices.Contains(append(nodes, left), left)`)},
 			found:  finder{"session", "TestAdvance"},
 		},
 		{
