@@ -106,11 +106,11 @@ func TestGivingUpLetsNobodyIn(t *testing.T) {
 func TestAFloorThatIsWrittenOverCostsAListing(t *testing.T) {
 	const waiters = 6
 	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		cs := []*coordinator.Coordinator{connect(t, srv), connect(t, srv)} // within one session nobody reads the floor
+		cs := []*coordinator.Coordinator{connect(t, srv), connect(t, srv), connect(t, srv)} // with two nobody reads the floor
 		warm(t, cs...)
 		all := make([]*coordinator.Acquisition, 2+waiters)
 		for i := range all {
-			all[i] = queue(cs[i%2].Mutex(lockPath))
+			all[i] = queue(cs[i%3].Mutex(lockPath))
 		}
 		lists := srv.Requests(zktest.OpGetChildren2)
 		srv.Intercept(func(r zktest.Request) zktest.Action {
