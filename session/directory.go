@@ -3,7 +3,6 @@ package session
 import (
 	"bytes"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -64,6 +63,7 @@ type directory struct {
 	closed    bool   // we may not write its data
 	contended bool   // somebody else was there the last time
 	left      string // the node of the latest holder of ours that has let go
+	removed   string // the latest of these whose node is known to be gone
 }
 
 func newDirectories() *directories { return &directories{known: map[string]directory{}} }
@@ -126,12 +126,23 @@ func (d *directories) letGo(dir, node string) {
 	d.keep(dir, k)
 }
 
-// hasLeft tells whether one of the nodes is that of the latest holder of ours to leave.
-func (d *directories) hasLeft(dir string, nodes ...string) bool {
+// isRemoved says that the node of a holder of ours that has let go is gone.
+func (d *directories) isRemoved(dir, node string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	left := d.known[dir].left
-	return left != "" && slices.Contains(nodes, left)
+	k := d.known[dir]
+	k.removed = node
+	d.keep(dir, k)
+}
+
+// isFree tells whether nobody is ahead any more of whoever saw the node past go, and
+// next ahead of that: if past was a holder of ours nobody was older, and if next was
+// one, and its node is gone, nobody else was.
+func (d *directories) isFree(dir, past, next string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	k := d.known[dir]
+	return k.left == past || k.removed == next
 }
 
 // shut says that we may not write the directory's data.

@@ -76,7 +76,6 @@ func (c *client) joined(t *Seat, epoch recipes.Epoch, res []zk.MultiResponse, cz
 // It reports false if a plain delete has to be tried.
 func (c *client) removeWithFloor(t *Seat, e recipes.Delete, node string) (done bool, _ recipes.Input, _ error) {
 	czxid, token := c.dirs.writable(t.dir), t.token(node)
-	c.dirs.letGo(t.dir, e.Node) // before anybody can hear that it is gone
 	if czxid == 0 || token == 0 || !t.brief() {
 		return false, nil, nil
 	}
@@ -113,16 +112,15 @@ func (c *client) removeWithFloor(t *Seat, e recipes.Delete, node string) (done b
 // that transaction on, and nobody between that node and the own one ever was; so
 // the order in which the questions are answered does not matter.
 //
-// It need not be read if the owner was a seat of this session: that it held the lock,
-// and has let go, is known here. That is as good of the next one as of the node that
-// is gone: if the next one was a holder nobody is older, and it is none any more.
+// It need not be read if the owner was a seat of this session: that it held the lock
+// is known here. That the next one did is as good, once its node is gone as well.
 func (c *client) advance(t *Seat, e recipes.Advance, past int64) (recipes.Input, error) {
 	claim := func() (Outcome, error) {
 		return ClassifyMulti(c.conn.Multi(&zk.CheckVersionRequest{Path: path.Join(t.dir, e.Node), Version: anyVersion}))
 	}
 	var outcome Outcome
 	var err, unread error
-	free := c.dirs.hasLeft(t.dir, e.Past, e.Next)
+	free := c.dirs.isFree(t.dir, e.Past, e.Next)
 	if free {
 		outcome, err = claim()
 	} else {

@@ -182,32 +182,63 @@ func TestAnAdvanceSeesThatTheDataAreSomebodys(t *testing.T) {
 	})
 }
 
-// TestWhoHasSeenTheOneBeforeLeaveNeedNoFloor: nobody is older than a holder, so the one
+// leaving is three in a queue, of which the last one waits for the second: the first
+// leaves as a holder, and then the second for whatever reason.
+func (r *rig) leaving(first func(*seat, string)) (waiter *seat, advance recipes.Advance) {
+	r.Helper()
+	r.warm()
+	var seats [3]*seat
+	var nodes [3]string
+	for i := range seats {
+		seats[i] = r.seat()
+		seats[i].want("Opened")
+		nodes[i] = seats[i].create(1).Text
+		seats[i].list(1)
+	}
+	waiter = seats[2]
+	waiter.watch(nodes[1])
+	first(seats[0], nodes[0])
+	waiter.fresh()
+	seats[1].Delete(recipes.Delete{Epoch: 1, Node: nodes[1]})
+	waiter.wantGone(nodes[1])
+	return waiter, recipes.Advance{Epoch: 1, Node: nodes[2], Past: nodes[1], Next: nodes[0]}
+}
+
+// TestWhoHasSeenTheOneBeforeLeaveNeedsNoFloor: nobody is older than a holder, so the one
 // behind it was the last one ahead, however that leaves.
-func TestWhoHasSeenTheOneBeforeLeaveNeedNoFloor(t *testing.T) {
+func TestWhoHasSeenTheOneBeforeLeaveNeedsNoFloor(t *testing.T) {
 	inSession(t, func(r *rig) {
-		r.warm()
-		var seats [3]*seat
-		var nodes [3]string
-		for i := range seats {
-			seats[i] = r.seat()
-			seats[i].want("Opened")
-			nodes[i] = seats[i].create(1).Text
-			seats[i].list(1)
-		}
-		first, pred, waiter := seats[0], seats[1], seats[2]
-		waiter.watch(nodes[1])
-		first.Delete(recipes.Delete{Epoch: 1, Node: nodes[0], Floor: true})
-		waiter.fresh()
-		pred.Delete(recipes.Delete{Epoch: 1, Node: nodes[1]})
-		waiter.wantGone(nodes[1])
+		waiter, advance := r.leaving(func(s *seat, node string) {
+			s.Delete(recipes.Delete{Epoch: 1, Node: node, Floor: true})
+		})
 		asked := r.asked()
-		waiter.Advance(recipes.Advance{Epoch: 1, Node: nodes[2], Past: nodes[1], Next: nodes[0]})
+		waiter.Advance(advance)
 		if in := waiter.answer(); in != (recipes.Advanced{Epoch: 1, Floor: true, Fresh: true}) {
 			t.Errorf("%+v", in)
 		}
 		if got := asked(); got[zktest.OpMulti] != 1 || len(got) != 1 {
 			t.Errorf("asked %v", got)
+		}
+	})
+}
+
+// TestAHolderWhoseNodeStaysIsInTheWay: it has let go, but a server has not removed it.
+func TestAHolderWhoseNodeStaysIsInTheWay(t *testing.T) {
+	inSession(t, func(r *rig) {
+		waiter, advance := r.leaving(func(s *seat, node string) {
+			r.srv.Intercept(func(q zktest.Request) zktest.Action {
+				if q.Op == zktest.OpMulti {
+					return zktest.Fail(zktest.Throttled)
+				}
+				return zktest.Pass()
+			})
+			s.Delete(recipes.Delete{Epoch: 1, Node: node, Floor: true})
+			s.fresh()
+			r.srv.Intercept(nil)
+		})
+		waiter.Advance(advance)
+		if in := waiter.answer(); in != (recipes.Advanced{Epoch: 1, Stands: true}) {
+			t.Errorf("%+v", in)
 		}
 	})
 }

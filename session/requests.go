@@ -192,8 +192,20 @@ func (c *client) check(node string) error {
 	return err
 }
 
-// remove deletes the own node.
+// remove deletes the own node. Of one that leaves a floor the session remembers that.
 func (c *client) remove(t *Seat, e recipes.Delete) (recipes.Input, error) {
+	if !e.Floor {
+		return c.removeOwn(t, e)
+	}
+	c.dirs.letGo(t.dir, e.Node) // before anybody can hear that it is gone
+	in, err := c.removeOwn(t, e)
+	if _, gone := in.(recipes.Deleted); gone {
+		c.dirs.isRemoved(t.dir, e.Node)
+	}
+	return in, err
+}
+
+func (c *client) removeOwn(t *Seat, e recipes.Delete) (recipes.Input, error) {
 	node := path.Join(t.dir, e.Node)
 	if e.Floor {
 		if done, in, err := c.removeWithFloor(t, e, node); done {

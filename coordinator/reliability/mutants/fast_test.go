@@ -160,8 +160,14 @@ func ofTheFastPath() []mutant {
 		{
 			name:   "any holder of ours",
 			breaks: "takes any holder of this session that left for the one which stood ahead",
-			edits:  []edit{in("session/directory.go", `return left != "" && slices.Contains(nodes, left)`, `return left != "" && slices.Contains(append(nodes, left), left)`)},
+			edits:  []edit{in("session/directory.go", `return k.left == past ||`, `return k.left != "" ||`)},
 			found:  finder{"session", "TestAdvance"},
+		},
+		{
+			name:   "holder that is still there",
+			breaks: "takes a holder of this session for gone when it has let go, though its node may stay",
+			edits:  []edit{in("session/directory.go", `k.removed == next`, `k.left == next`)},
+			found:  finder{"session", "TestAHolderWhoseNodeStaysIsInTheWay"},
 		},
 		{
 			name:   "floor in somebody's data",
