@@ -124,12 +124,18 @@ func (t *Seat) Claim(e recipes.Claim) {
 	})
 }
 
-// Delete removes the own node.
+// Delete removes the own node. If it leaves no floor a Create may join it, which takes
+// a moment to come; see there.
 func (t *Seat) Delete(e recipes.Delete) {
-	t.session.actor.Post(&asked{
+	r := &asked{
 		seat: t, epoch: e.Epoch, op: recipes.OpDelete, node: path.Join(t.dir, e.Node), floor: e.Floor,
 		run: func(c *client) (recipes.Input, error) { return c.remove(t, e) },
-	})
+	}
+	if e.Floor {
+		t.session.actor.Hand(r)
+		return
+	}
+	t.session.actor.Post(r)
 }
 
 // Discard removes a node in whatever session comes next, and tries until it is
