@@ -1,6 +1,10 @@
 package actors
 
-import "sync"
+import (
+	"fmt"
+	"runtime/debug"
+	"sync"
+)
 
 // Group owns the goroutines of a set of actors. The zero value is ready to use.
 type Group struct {
@@ -125,13 +129,29 @@ func (a *Actor[M]) Hand(m M) bool {
 	}
 	a.draining = true
 	a.mu.Unlock()
-	defer a.group.exit()
+	handled := false
+	defer func() {
+		if !handled {
+			broken(recover())
+		}
+		a.group.exit()
+	}()
 	a.handle(m)
 	a.unrested++
 	if more := a.drain(mostByHand); more && !a.group.Go(func() { a.drain(endless) }) {
 		a.drain(endless)
 	}
+	handled = true
 	return true
+}
+
+// broken ends the program, as a panic does in a goroutine of the group: cause is what a
+// handler panicked with, nil if it made its goroutine exit. The caller of Hand must not
+// recover from it. The actor would be busy for ever, and nobody would hear of a loss.
+func broken(cause any) {
+	stack := debug.Stack()
+	go panic(fmt.Sprintf("zkgrant: an actor's handler has not returned: %v\n\n%s", cause, stack))
+	select {}
 }
 
 const (

@@ -43,7 +43,10 @@ func (c *Coordinator) Mutex(path string, options ...LockOption) *Lock {
 // Path returns the path that the handle was made with.
 func (l *Lock) Path() string { return l.path }
 
-// Acquire asks for the lock and returns at once. Every outcome arrives on a
+// Acquire asks for the lock and returns at once: it waits for no server and no lock,
+// though it may do for some milliseconds what has to be done when a session with
+// thousands of locks ends. Of several acquisitions that are asked for one behind the
+// other, the servers decide which queues up first. Every outcome arrives on a
 // channel of the acquisition, bad arguments included. ctx bounds the wait until
 // the Grant is taken; afterwards only Release or a loss ends it.
 func (l *Lock) Acquire(ctx context.Context, options ...AcquireOption) *Acquisition {

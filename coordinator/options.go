@@ -73,8 +73,11 @@ func WithLossOnSuspend() Option {
 // WithLogger has the coordinator log; by default it does not. Losses and lost
 // connections are warnings, sessions that come are information, and on the debug
 // level every step of every acquisition is told. Above that level a message is
-// logged ten times a second at most, and every thousandth time beyond that. A logger
-// that blocks holds up whatever has come over the connection.
+// logged ten times a second at most, and every thousandth time beyond that.
+//
+// The logger is called in any goroutine, that of a caller of Acquire or Release
+// included: it must not take a mutex that is held around these calls. While it blocks
+// nothing is heard of the connection.
 func WithLogger(logger *zap.Logger) Option {
 	return session.OptionFunc(func(c *session.Config) { c.Logger = logger })
 }
@@ -106,8 +109,8 @@ type Dialer interface {
 }
 
 // WithDialer connects through the function. It is called with each server's name
-// as it stands in the connect string; TLS, if asked for, goes on top. A nil
-// function is no change.
+// as it stands in the connect string; TLS, if asked for, goes on top. The connection's
+// Close must not block. A nil function is no change.
 func WithDialer[D Dialer](dial D) Option {
 	return session.OptionFunc(func(c *session.Config) {
 		switch dial := any(dial).(type) {
