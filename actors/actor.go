@@ -70,9 +70,7 @@ func (g *Group) Close() {
 type Actor[M any] struct {
 	group  *Group
 	handle func(M)
-	rest   func()
-
-	unrested int // batches since the last rest; the drain's
+	rest   *rest // nil for most; the drain's
 
 	mu       sync.Mutex
 	queue    []M
@@ -86,11 +84,32 @@ func NewActor[M any](group *Group, handle func(M)) *Actor[M] {
 	return &Actor[M]{group: group, handle: handle}
 }
 
-// NewRestingActor returns an actor that runs rest, too, as it runs handle: when it
-// has handled messages and finds no more, and behind every second batch of them if
+// rest is what an actor does between batches.
+type rest struct {
+	run     func()
+	batches int // since the last one
+}
+
+// handled notes a batch of so many messages, and rests if it is time.
+func (r *rest) handled(messages int) {
+	if r == nil {
+		return
+	}
+	r.batches++
+	if messages == 0 || r.batches >= mostBatches {
+		r.run()
+		r.batches = 0
+	}
+}
+
+// due tells whether something was handled since the last one.
+func (r *rest) due() bool { return r != nil && r.batches > 0 }
+
+// NewRestingActor returns an actor that rests: it calls run, as it calls handle, when
+// it has handled messages and finds no more, and behind every second batch of them if
 // there are always more. It is for what is better done once for several messages.
-func NewRestingActor[M any](group *Group, handle func(M), rest func()) *Actor[M] {
-	return &Actor[M]{group: group, handle: handle, rest: rest}
+func NewRestingActor[M any](group *Group, handle func(M), run func()) *Actor[M] {
+	return &Actor[M]{group: group, handle: handle, rest: &rest{run: run}}
 }
 
 // Post appends a message and returns at once. Any goroutine may call it, the
@@ -137,7 +156,7 @@ func (a *Actor[M]) Hand(m M) bool {
 		a.group.exit()
 	}()
 	a.handle(m)
-	a.unrested++
+	a.rest.handled(1)
 	if more := a.drain(mostByHand); more && !a.group.Go(func() { a.drain(endless) }) {
 		a.drain(endless)
 	}
@@ -172,7 +191,7 @@ func (a *Actor[M]) drain(most int) (more bool) {
 	var batch []M
 	for ; most != 0; most-- {
 		a.mu.Lock()
-		if len(a.queue) == 0 && (a.unrested == 0 || a.rest == nil) {
+		if len(a.queue) == 0 && !a.rest.due() {
 			a.queue = nil // an idle actor keeps no memory of a busy hour
 			a.draining = false
 			a.mu.Unlock()
@@ -185,11 +204,7 @@ func (a *Actor[M]) drain(most int) (more bool) {
 			var handled M
 			batch[i] = handled
 		}
-		a.unrested++
-		if a.rest != nil && (len(batch) == 0 || a.unrested >= mostBatches) {
-			a.rest()
-			a.unrested = 0
-		}
+		a.rest.handled(len(batch))
 	}
 	return true
 }

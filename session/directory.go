@@ -56,17 +56,24 @@ const mostDirectories = 1 << 16
 type directories struct {
 	mu    sync.Mutex
 	known map[string]directory
+	left  map[string]pastHolder // only of those that somebody of ours had to wait in
+}
+
+// pastHolder is who was the latest holder of ours in a directory.
+type pastHolder struct {
+	node    string // of the latest that has let go
+	removed string // of the latest that has let go and is known to be gone
 }
 
 type directory struct {
-	czxid     int64  // of one that is ours; 0 if it is not, or nobody has looked
-	closed    bool   // we may not write its data
-	contended bool   // somebody else was there the last time
-	left      string // the node of the latest holder of ours that has let go
-	removed   string // the latest of these whose node is known to be gone
+	czxid     int64 // of one that is ours; 0 if it is not, or nobody has looked
+	closed    bool  // we may not write its data
+	contended bool  // somebody else was there the last time
 }
 
-func newDirectories() *directories { return &directories{known: map[string]directory{}} }
+func newDirectories() *directories {
+	return &directories{known: map[string]directory{}, left: map[string]pastHolder{}}
+}
 
 // writable returns the zxid of the directory if it is ours and its data may be
 // written, or 0.
@@ -100,7 +107,7 @@ func (d *directories) saw(dir string, stat *zk.Stat) (unknown bool) {
 		k = directory{}
 	}
 	k.contended = stat.NumChildren > 1
-	d.keep(dir, k)
+	keep(d.known, dir, k)
 	return k.czxid == 0 && !k.closed && int(stat.DataLength) >= len(magic)
 }
 
@@ -114,25 +121,25 @@ func (d *directories) read(dir string, data []byte, stat *zk.Stat) {
 	defer d.mu.Unlock()
 	k := d.known[dir]
 	k.czxid = stat.Czxid
-	d.keep(dir, k)
+	keep(d.known, dir, k)
 }
 
 // letGo says that a holder of ours leaves.
 func (d *directories) letGo(dir, node string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	k := d.known[dir]
-	k.left = node
-	d.keep(dir, k)
+	l := d.left[dir]
+	l.node = node
+	keep(d.left, dir, l)
 }
 
 // isRemoved says that the node of a holder of ours that has let go is gone.
 func (d *directories) isRemoved(dir, node string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	k := d.known[dir]
-	k.removed = node
-	d.keep(dir, k)
+	l := d.left[dir]
+	l.removed = node
+	keep(d.left, dir, l)
 }
 
 // isFree tells whether nobody is ahead any more of whoever saw the node past go, and
@@ -141,8 +148,8 @@ func (d *directories) isRemoved(dir, node string) {
 func (d *directories) isFree(dir, past, next string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	k := d.known[dir]
-	return k.left == past || k.removed == next
+	l := d.left[dir]
+	return l.node == past || l.removed == next
 }
 
 // shut says that we may not write the directory's data.
@@ -151,7 +158,7 @@ func (d *directories) shut(dir string) {
 	defer d.mu.Unlock()
 	k := d.known[dir]
 	k.closed = true
-	d.keep(dir, k)
+	keep(d.known, dir, k)
 }
 
 // forget says that there is no such directory, or another one, or one with somebody's data.
@@ -161,13 +168,14 @@ func (d *directories) forget(dir string) {
 	delete(d.known, dir)
 }
 
-// keep is called with mu held.
-func (d *directories) keep(dir string, k directory) {
-	if _, known := d.known[dir]; !known && len(d.known) >= mostDirectories {
-		for other := range d.known { // any one
-			delete(d.known, other)
+// keep puts the value into one of the maps, which does not grow beyond its bound. It is
+// called with mu held.
+func keep[V any](m map[string]V, dir string, v V) {
+	if _, known := m[dir]; !known && len(m) >= mostDirectories {
+		for other := range m { // any one
+			delete(m, other)
 			break
 		}
 	}
-	d.known[dir] = k
+	m[dir] = v
 }

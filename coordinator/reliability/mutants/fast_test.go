@@ -140,7 +140,7 @@ func ofTheFastPath() []mutant {
 		{
 			name:   "everything remembered",
 			breaks: "remembers every directory that it ever saw",
-			edits:  []edit{in("session/directory.go", `len(d.known) >= mostDirectories {`, `false {`)},
+			edits:  []edit{in("session/directory.go", `len(m) >= mostDirectories {`, `false {`)},
 			found:  finder{"session", "TestDirectoriesAreNotRememberedWithoutBound"},
 		},
 		{
@@ -160,13 +160,13 @@ func ofTheFastPath() []mutant {
 		{
 			name:   "any holder of ours",
 			breaks: "takes any holder of this session that left for the one which stood ahead",
-			edits:  []edit{in("session/directory.go", `return k.left == past ||`, `return k.left != "" ||`)},
+			edits:  []edit{in("session/directory.go", `return l.node == past ||`, `return l.node != "" ||`)},
 			found:  finder{"session", "TestAdvance"},
 		},
 		{
 			name:   "holder that is still there",
 			breaks: "takes a holder of this session for gone when it has let go, though its node may stay",
-			edits:  []edit{in("session/directory.go", `k.removed == next`, `k.left == next`)},
+			edits:  []edit{in("session/directory.go", `l.removed == next`, `l.node == next`)},
 			found:  finder{"session", "TestAHolderWhoseNodeStaysIsInTheWay"},
 		},
 		{
