@@ -2,11 +2,13 @@ package coordinator
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session"
 )
 
 // Acquisition is one attempt to hold a lock, from Acquire to Done. It is used
@@ -15,6 +17,7 @@ import (
 type Acquisition struct {
 	id    uint64
 	lock  *Lock
+	seat  *session.Seat
 	actor *actors.Lock
 }
 
@@ -125,12 +128,19 @@ func ownerOf(ctx context.Context) *owner {
 	return o
 }
 
-// owns tells whether the context carries an acquisition that holds the lock.
-func owns(ctx context.Context, l *Lock) bool {
+// standing tells what the context already holds of the lock, and fails if whoever asks would
+// wait for himself. The writer that it returns is one whose place a reader may take; nil: the
+// context holds nothing that matters.
+func (l *Lock) standing(ctx context.Context) (writer *Acquisition, _ error) {
 	for o := ownerOf(ctx); o != nil; o = o.next {
-		if held := o.acquisition; held.lock.c == l.c && held.lock.path == l.path && held.actor.Holding() {
-			return true
+		held := o.acquisition
+		if held.lock.c != l.c || held.lock.path != l.path || !held.actor.Holding() {
+			continue
 		}
+		if held.lock.rule == recipes.Rule(recipes.Write{}) && l.rule == recipes.Rule(recipes.Read{}) {
+			return held, nil
+		}
+		return nil, fmt.Errorf("%w: %s", ErrDeadlock, l.path)
 	}
-	return false
+	return nil, nil
 }

@@ -113,6 +113,9 @@ func explain(path string, end actors.End) error {
 	case recipes.WhySequenceEnd:
 		return fmt.Errorf("%w: %s", ErrSequenceEnd, path)
 	default:
+		if errors.Is(end.Cause, session.ErrGuard) {
+			return fmt.Errorf("%w: %s: the write lock whose place it was to take is not held any more", ErrNotAcquired, path)
+		}
 		return fmt.Errorf("zkgrant: lock %s: %w", path, end.Cause)
 	}
 }
