@@ -21,14 +21,14 @@ func TestOneKindOfLockAtAPath(t *testing.T) {
 			"read/write, then mutex": {rw.Read(), rw.Write(), c.Mutex(lockPath)},
 		} {
 			holder, waiter := queue(kinds.first), queue(kinds.second)
-			requests := srv.Requests(zktest.OpMulti)+srv.Requests(zktest.OpCreate)+srv.Requests(zktest.OpGetChildren2)
+			requests := srv.Requests(zktest.OpMulti) + srv.Requests(zktest.OpCreate) + srv.Requests(zktest.OpGetChildren2)
 			refused := kinds.other.Acquire(t.Context())
 			<-refused.Done()
 			synctest.Wait()
 			if err := refused.Err(); !errors.Is(err, coordinator.ErrKind) {
 				t.Errorf("%s: %v", name, err)
 			}
-			if sent := srv.Requests(zktest.OpMulti)+srv.Requests(zktest.OpCreate)+srv.Requests(zktest.OpGetChildren2); sent != requests {
+			if sent := srv.Requests(zktest.OpMulti) + srv.Requests(zktest.OpCreate) + srv.Requests(zktest.OpGetChildren2); sent != requests {
 				t.Errorf("%s: %d requests", name, sent-requests)
 			}
 			holder.Release()
