@@ -6,8 +6,8 @@ func ofTheFrontDoor() []mutant {
 		{
 			name:   "Close without waiting",
 			breaks: "ends the session at Close without waiting for functions that run under a lock",
-			edits: []edit{in("coordinator/coordinator.go", `	if !c.emptied(bound / 2) {`,
-				`	if !c.emptied(bound / 1e9) {`)},
+			edits: []edit{in("coordinator/coordinator.go", `	if !emptied(empty, bound/2) {`,
+				`	if !emptied(empty, bound/1e9) {`)},
 			found: finder{"coordinator", "TestCloseWaitsForFunctionsUnderALock"},
 		},
 		{
