@@ -10,6 +10,7 @@ type config struct {
 	clients int
 	left    budget
 	flags   []uint8
+	roles   []uint8
 	memory  int // how many of those ahead a waiter remembers; 0 is as many as it does
 	options
 }

@@ -103,8 +103,8 @@ func (p *play) begin(t *testing.T, d *datadriven.TestData) {
 			d.Fatalf(t, "no argument %s", a.Key)
 		}
 	}
-	p.env = environment{interpreter: newInterpreter(Machine.Step, first, writer), options: options{keepOrder: true, whole: true, dir: dir, writer: writer}}
-	p.w = newWorld(p.clients, budget{}, flags...)
+	p.env = environment{interpreter: newInterpreter(Machine.Step, first), options: options{keepOrder: true, whole: true, dir: dir, writer: writer}}
+	p.w = newWorld(p.clients, budget{}, flags, nil)
 	p.env.open(&p.w)
 	p.env.log = func(c int, text string) {
 		if !strings.HasSuffix(text, ": Over") { // to which nothing matters any more
@@ -233,7 +233,7 @@ func (p *play) standing() string {
 	var nodes []string
 	for i := range maxNodes {
 		if p.w.past[0]&(1<<i) != 0 {
-			nodes = append(nodes, short(p.env.names[i].Text))
+			nodes = append(nodes, short(p.env.name(uint8(i), p.w.forms[i]).Text))
 		}
 	}
 	text := "== " + strings.Join(parts, ", ") + "; nodes [" + strings.Join(nodes, " ") + "]"
@@ -241,7 +241,7 @@ func (p *play) standing() string {
 	case p.w.dirs[0] == 0:
 		text += ", no directory"
 	case f != noNode:
-		text += ", floor " + short(p.env.names[f].Text)
+		text += ", floor " + short(p.env.name(f, p.w.forms[f]).Text)
 	}
 	return text
 }

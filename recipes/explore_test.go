@@ -114,10 +114,10 @@ func TestExploreLosesNothing(t *testing.T) {
 }
 
 func TestExploreWorldHasNoPadding(t *testing.T) {
-	if got, want := unsafe.Sizeof(client{}), uintptr(4+8*maxRequests+12); got != want {
+	if got, want := unsafe.Sizeof(client{}), uintptr(4+8*maxRequests+16); got != want {
 		t.Errorf("a client takes %d bytes, its fields %d", got, want)
 	}
-	if got, want := unsafe.Sizeof(world{}), maxClients*unsafe.Sizeof(client{})+3*maxNodes+2*(maxLag+1)+5+11+2; got != want {
+	if got, want := unsafe.Sizeof(world{}), maxClients*unsafe.Sizeof(client{})+4*maxNodes+2*(maxLag+1)+5+11+2; got != want {
 		t.Errorf("a world takes %d bytes, its fields %d", got, want)
 	}
 }

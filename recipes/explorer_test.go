@@ -69,10 +69,10 @@ func explore(step stepFunc, cfg config, limit int) finding {
 	if cfg.memory > 0 {
 		step = remembering(cfg.memory, step)
 	}
-	x.env.interpreter = newInterpreter(step, 0, cfg.writer)
+	x.env.interpreter = newInterpreter(step, 0)
 	x.env.options = cfg.options
 	began := time.Now()
-	f := x.run(newWorld(cfg.clients, cfg.left, cfg.flags...))
+	f := x.run(newWorld(cfg.clients, cfg.left, cfg.flags, cfg.roles))
 	f.states, f.took, f.met, f.changes = x.count, time.Since(began), x.env.meetings(), x.env.changes()
 	x = explorer{}
 	runtime.GC() // the next configuration needs the memory

@@ -41,7 +41,7 @@ func (e *environment) execute(w *world, c, i int, part uint8, plain bool) {
 				r.own = uint8(id) + 1 | n.epoch<<4
 			}
 		}
-		e.learn(cl, w.dirs[cl.lag], cl.knows.ours() != w.dirs[cl.lag].identity())
+		e.learn(w, c, w.dirs[cl.lag], cl.knows.ours() != w.dirs[cl.lag].identity())
 	case OpWatch:
 		if view&bit != 0 {
 			cl.armed |= bit
@@ -59,7 +59,7 @@ func (w *world) claim(r *request) {
 	switch {
 	case w.past[0]&bit == 0:
 		r.flags |= reqMissing
-	case w.past[0]&(bit-1) == 0:
+	case w.past[0]&w.forms.blocking(r.arg&7) == 0:
 		r.flags |= reqFirst
 	}
 }
@@ -70,6 +70,9 @@ func (w *world) claim(r *request) {
 func (e *environment) executeCreate(w *world, c int, r *request, zombie, plain bool) (done bool) {
 	cl := &w.clients[c]
 	switch {
+	case cl.role&roleTakes != 0:
+		e.createInPlace(w, c, r)
+		return true
 	case r.flags&reqHalf != 0: // the seeded bug: it counts now
 		if view := w.past[cl.lag]; view&(view-1) == 0 && view != 0 {
 			r.flags |= reqStands
@@ -81,7 +84,7 @@ func (e *environment) executeCreate(w *world, c int, r *request, zombie, plain b
 	case w.dirs[0] == 0:
 		w.born(true)
 		id := w.dirs[0].identity()
-		cl.knows = knows(id, id)
+		w.each(c, func(_ int, cl *client) { cl.knows = knows(id, id) })
 		return false
 	}
 	first := w.past[0] == 0
@@ -90,7 +93,7 @@ func (e *environment) executeCreate(w *world, c int, r *request, zombie, plain b
 		data = dataMarker
 	}
 	known := cl.knows.ours() == w.dirs[0].identity()
-	r.own = 1 + w.create(node{owner: uint8(c) + 1, epoch: cl.epoch, attempt: r.arg}, data)
+	r.own = 1 + w.create(node{owner: uint8(c) + 1, epoch: cl.epoch, attempt: r.arg}, cl.form(), data)
 	if first {
 		r.flags |= reqFirst
 	}
@@ -103,7 +106,7 @@ func (e *environment) executeCreate(w *world, c int, r *request, zombie, plain b
 		if first && known {
 			r.flags |= reqStands
 		}
-		e.learn(cl, w.dirs[0], false)
+		e.learn(w, c, w.dirs[0], false)
 	}
 	return true
 }
@@ -124,7 +127,7 @@ func (e *environment) executeDelete(w *world, cl *client, r *request, plain bool
 		}
 	case w.past[0]&bit == 0:
 	case plain && e.shell == shellGivesUp:
-	case r.flags&reqFloor == 0, plain:
+	case r.flags&reqFloor == 0, plain, e.shell == shellKeepsWord && cl.role&roleTraded != 0:
 		w.without(bit)
 	case e.shell == shellApart || e.shell == shellNumbers:
 		w.without(bit)
@@ -141,6 +144,7 @@ func (e *environment) executeDelete(w *world, cl *client, r *request, plain bool
 // executeAdvance does one part, and reports whether it was the last.
 func (e *environment) executeAdvance(w *world, c int, r *request, part uint8, plain bool) (done bool) {
 	cl := &w.clients[c]
+	cl.shortcut(r)
 	for part == 0 || r.mask&(1<<part) != 0 {
 		part++ // whichever has not been done
 	}
@@ -151,7 +155,7 @@ func (e *environment) executeAdvance(w *world, c int, r *request, part uint8, pl
 		if !plain && e.floorIs(w, d, r.own&0xf) {
 			r.flags |= reqFloor
 		}
-		e.learn(cl, d, true)
+		e.learn(w, c, d, true)
 	case partWatch:
 		if bit := uint8(1) << (r.own >> 4); w.past[cl.lag]&bit != 0 {
 			r.flags |= reqStands

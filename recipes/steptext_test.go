@@ -41,7 +41,9 @@ func (e *environment) stepText(w *world, s step, name rune) string {
 		return fmt.Sprintf("%c opens session %d", name, cl.epoch+1)
 	case stepDiscard:
 		return fmt.Sprintf("a node that %c left behind is deleted", name)
-	case stepRelease:
+	case stepFollows:
+		return fmt.Sprintf("%c hears that the lock in whose place it was to read has ended", name)
+	case stepRelease, stepReleaseEarly:
 		return fmt.Sprintf("%c releases", name)
 	case stepLeaves:
 		return fmt.Sprintf("somebody outside, who holds with #%d, leaves", s.node)
@@ -54,7 +56,7 @@ func (e *environment) stepText(w *world, s step, name rune) string {
 	case stepGuestJoins:
 		return fmt.Sprintf("a guest joins as #%d", w.next)
 	case stepDowngrade:
-		return "the foreign writer makes its read node #0"
+		return fmt.Sprintf("the foreign writer makes its read node #%d in the place of #%d", w.next, s.node)
 	case stepReap:
 		return "the directory is reaped"
 	case stepChange:

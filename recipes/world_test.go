@@ -2,6 +2,7 @@ package recipes
 
 import (
 	"bytes"
+	"math/bits"
 	"unsafe"
 )
 
@@ -23,6 +24,7 @@ const (
 type world struct {
 	clients [maxClients]client
 	nodes   [maxNodes]node        // in the order of creation; zeroed when no replica has it any more
+	forms   forms                 // what their names say; zeroed when nobody can name it any more
 	past    [maxLag + 1]uint8     // which of them exist at the leader, and did one transaction before, and so on
 	dirs    [maxLag + 1]directory // the directory then
 	next    uint8                 // the index of the next node
@@ -73,6 +75,9 @@ type client struct {
 	fired    uint8 // watches that have fired and are not delivered
 	discard  uint8 // nodes left behind that are still to be removed
 	knows    knowledge
+	role     uint8
+	left     parting
+	_        [2]uint8
 }
 
 type conn uint8
@@ -247,22 +252,24 @@ func (w *world) commit(alive uint8, dir directory) {
 
 // catchUp applies one more transaction at a client's replica; its watches fire.
 func (w *world) catchUp(c int) {
-	cl := &w.clients[c]
-	cl.lag--
-	gone := w.past[cl.lag+1] &^ w.past[cl.lag] & cl.armed
-	cl.armed &^= gone
-	cl.fired |= gone
+	for m := w.mates(c); m != 0; m &= m - 1 {
+		cl := &w.clients[bits.TrailingZeros8(m)]
+		cl.lag--
+		gone := w.past[cl.lag+1] &^ w.past[cl.lag] & cl.armed
+		cl.armed &^= gone
+		cl.fired |= gone
+	}
 }
 
 // create makes a node, and sets the directory's data if there is any given. It panics
 // when the world is too small for its budget.
-func (w *world) create(n node, data directory) uint8 {
+func (w *world) create(n node, f form, data directory) uint8 {
 	if w.next == maxNodes {
 		panic("more nodes than this world has room for")
 	}
 	id := w.next
 	w.next++
-	w.nodes[id] = n
+	w.nodes[id], w.forms[id] = n, f
 	dir := w.dirs[0]
 	if data != 0 {
 		dir = dir.with(data)
