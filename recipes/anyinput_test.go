@@ -1,6 +1,10 @@
 package recipes
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/zkgrant/zkgrant/events"
+)
 
 // everyInput has each kind of input, in the current epoch and in others.
 func everyInput() []Input {
@@ -16,6 +20,9 @@ func everyInput() []Input {
 			Advanced{epoch, false, true, true}, Advanced{epoch, false, false, false}, Gone{epoch, ahead4.Text},
 			Claimed{epoch, true}, Claimed{epoch, false}, Deleted{epoch},
 			Gone{epoch, ours.Text}, Gone{epoch, ahead3.Text}, Gone{epoch, ""}, Gone{epoch, "no-such-node"})
+		for _, other := range []events.Name{writer, reading, twin} {
+			all = append(all, Gone{epoch, other.Text}, Listed{Epoch: epoch, Queue: []events.Name{other, ours, ahead4}, Own: ownNode})
+		}
 		for op := OpCreate; op <= OpAdvance+1; op++ {
 			all = append(all, Unknown{epoch, op}, Refused{Epoch: epoch, Op: op}, Refused{Epoch: epoch, Op: op, Node: ahead3.Text, Missing: true})
 		}
@@ -54,12 +61,19 @@ type heard struct {
 }
 
 // TestAnyInputInAnyState feeds every input, expected or not, to every situation
-// and to whatever comes out of it, three deep.
+// and to whatever comes out of it, three deep, for every rule.
 func TestAnyInputInAnyState(t *testing.T) {
+	for _, rule := range []Rule{Mutex{}, Read{}, Write{}} {
+		t.Run(rule.Kind().String(), func(t *testing.T) { anyInput(t, rule) })
+	}
+}
+
+func anyInput(t *testing.T, rule Rule) {
+	t.Helper()
 	var level []heard
 	visited := map[heard]bool{}
 	for name, inputs := range situations() {
-		m, told := NewMachine(Mutex{}), uint8(0)
+		m, told := NewMachine(rule), uint8(0)
 		for _, in := range inputs {
 			var effects []Effect
 			m, effects = m.Step(in)

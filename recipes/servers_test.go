@@ -196,6 +196,9 @@ func (e *environment) answer(w *world, c, i int) {
 		if Op(r.op) == OpWatch {
 			in.own = r.arg
 		}
+		if r.flags&reqMissing != 0 {
+			in.flag = 1
+		}
 	case Op(r.op) == OpCreate && r.flags&reqMissing != 0:
 		in.kind, in.flag = inRefused, 1
 	case Op(r.op) == OpCreate:

@@ -57,29 +57,46 @@ func sharing() []config {
 			one("downgrade before a reader: "+f.name, beforeR, f.left, eager),
 		)
 	}
-	for _, p := range []struct {
-		name string
-		left budget
-		o    options
-	}{
-		{"withdraw + cut", budget{withdraw: 1, cut: 1}, eager},
-		{"withdraw + remove", budget{withdraw: 1, remove: 1}, eager},
-		{"withdraw + lapse", budget{withdraw: 1, lapse: 1}, eager},
-		{"withdraw + a reader", budget{withdraw: 1, foreign: 1}, reads},
-		{"withdraw + guest", budget{withdraw: 1, guest: 1}, eager},
-		{"guest + a reader", budget{guest: 1, foreign: 1}, reads},
-		{"cut + remove", budget{cut: 1, remove: 1}, eager},
-		{"cut + lapse", budget{cut: 1, lapse: 1}, eager},
-		{"remove + a reader", budget{remove: 1, foreign: 1}, reads},
-		{"remove + lapse", budget{remove: 1, lapse: 1}, eager},
-		{"cut + refuse", budget{cut: 1, refuse: 1}, eager},
+	for _, p := range []config{
+		{name: "withdraw + cut", left: budget{withdraw: 1, cut: 1}},
+		{name: "withdraw + remove", left: budget{withdraw: 1, remove: 1}},
+		{name: "withdraw + lapse", left: budget{withdraw: 1, lapse: 1}},
+		{name: "withdraw + a reader", left: budget{withdraw: 1, foreign: 1}, options: reads},
+		{name: "withdraw + guest", left: budget{withdraw: 1, guest: 1}, options: eager},
+		{name: "cut + remove", left: budget{cut: 1, remove: 1}},
+		{name: "cut + lapse", left: budget{cut: 1, lapse: 1}},
+		{name: "cut + refuse", left: budget{cut: 1, refuse: 1}},
+		{name: "guest + a reader", left: budget{guest: 1, foreign: 1}, options: reads},
+		{name: "remove + a reader", left: budget{remove: 1, foreign: 1}, options: reads},
+		{name: "remove + lapse", left: budget{remove: 1, lapse: 1}},
 	} {
+		p.eager = true
 		all = append(all,
-			one("a writer and readers: "+p.name, wrr, p.left, p.o),
-			one("a reader and writers: "+p.name, wrw, p.left, p.o),
-			one("downgrade before a writer: "+p.name, beforeW, p.left, p.o),
-			one("downgrade before a reader: "+p.name, beforeR, p.left, p.o),
+			one("downgrade before a writer: "+p.name, beforeW, p.left, p.options),
+			one("downgrade before a reader: "+p.name, beforeR, p.left, p.options),
+		)
+		if p.readers && p.left.withdraw == 0 {
+			all = append(all, one("a writer and a reader: "+p.name, wrr[:2], p.left, p.options)) // with three, see hugeSharing
+			continue
+		}
+		all = append(all,
+			one("a writer and readers: "+p.name, wrr, p.left, p.options),
+			one("a reader and writers: "+p.name, wrw, p.left, p.options),
 		)
 	}
 	return all
+}
+
+// hugeSharing are those that an everyday run has no time for.
+func hugeSharing() []config {
+	one := func(name string, third uint8, left budget) config {
+		o := options{eager: true, sharing: true, readers: true}
+		return config{name: name, clients: 3, roles: []uint8{writes, reader, third}, left: left, options: o}
+	}
+	return []config{
+		one("a writer and readers: guest + a reader", reader, budget{guest: 1, foreign: 1}),
+		one("a reader and writers: guest + a reader", writes, budget{guest: 1, foreign: 1}),
+		one("a writer and readers: remove + a reader", reader, budget{remove: 1, foreign: 1}),
+		one("a reader and writers: remove + a reader", writes, budget{remove: 1, foreign: 1}),
+	}
 }

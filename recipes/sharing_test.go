@@ -87,7 +87,7 @@ func (w *world) orphaned(c int) bool {
 func (e *environment) takePlace(w *world, c int, r *request) {
 	t := w.trader(c)
 	if t < 0 || e.traits[w.clients[t].machine].state != Held {
-		r.status, r.flags = executed, r.flags|reqMissing
+		r.status, r.flags = executed, r.flags|reqMissing|reqRefused // by the session itself
 		return
 	}
 	w.clients[t].role |= roleTraded
