@@ -36,6 +36,8 @@ type Coordinator struct {
 	session *session.Session
 	house   actors.House
 	lastID  atomic.Uint64
+	open    context.Context // ends with the beginning of Close
+	shut    context.CancelFunc
 
 	mu     sync.Mutex
 	live   map[uint64]*actors.Lock
@@ -65,7 +67,9 @@ func Connect(ctx context.Context, servers string, options ...Option) (*Coordinat
 		group.Close()
 		return nil, err
 	}
+	open, shut := context.WithCancel(context.WithoutCancel(ctx))
 	return &Coordinator{
+		open: open, shut: shut,
 		cfg: cfg, chroot: parsed.Chroot, session: s, house: actors.House{Group: group, Stream: stream, Logger: cfg.Logger},
 		live: map[uint64]*actors.Lock{}, ended: make(chan struct{}),
 	}, nil
@@ -86,6 +90,7 @@ func (c *Coordinator) Close() error {
 		return nil
 	}
 	c.closed = true
+	c.shut()
 	c.empty = make(chan struct{})
 	locks := make([]*actors.Lock, 0, len(c.live))
 	for _, l := range c.live {

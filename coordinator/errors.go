@@ -33,7 +33,7 @@ var (
 	// and that it would wait for itself.
 	ErrDeadlock = errors.New("zkgrant: the context already holds this lock")
 	// ErrClosed says that the coordinator was closed.
-	ErrClosed = errors.New("zkgrant: coordinator closed")
+	ErrClosed = session.ErrClosed
 )
 
 // What can become of a transaction; see [Acquisition.Txn].

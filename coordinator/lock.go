@@ -82,17 +82,10 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 
 // check finds what is wrong before anything is sent.
 func (l *Lock) check(ctx context.Context, cfg acquireConfig) error {
-	path := len(l.c.chroot) + len(l.path)
-	if path+overhead > session.MaxRequest { // comes first: the other errors repeat the path
-		return fmt.Errorf("%w: %w: a path of %d bytes", ErrPath, ErrTooLarge, path)
-	}
-	if err := session.ValidatePath(l.path); err != nil {
+	if err := l.c.checkPath(l.path); err != nil {
 		return err
 	}
-	if full := l.c.chroot + l.path; full == systemTree || strings.HasPrefix(full, systemTree+"/") {
-		return fmt.Errorf("%w: %s is the servers' own", ErrPath, full)
-	}
-	if acl := l.sizeOfACL(); path+len(cfg.data)+acl+overhead > session.MaxRequest {
+	if acl := l.sizeOfACL(); len(l.c.chroot)+len(l.path)+len(cfg.data)+acl+overhead > session.MaxRequest {
 		return fmt.Errorf("%w: %d bytes of data and %d of access control for %s", ErrTooLarge, len(cfg.data), acl, l.path)
 	}
 	if cfg.bounded && cfg.maxWait <= 0 {
@@ -100,6 +93,21 @@ func (l *Lock) check(ctx context.Context, cfg acquireConfig) error {
 	}
 	if owns(ctx, l) {
 		return fmt.Errorf("%w: %s", ErrDeadlock, l.path)
+	}
+	return nil
+}
+
+// checkPath finds what is wrong with a lock's path.
+func (c *Coordinator) checkPath(path string) error {
+	full := c.chroot + path
+	if len(full)+overhead > session.MaxRequest { // comes first: the other errors repeat the path
+		return fmt.Errorf("%w: %w: a path of %d bytes", ErrPath, ErrTooLarge, len(full))
+	}
+	if err := session.ValidatePath(path); err != nil {
+		return err
+	}
+	if full == systemTree || strings.HasPrefix(full, systemTree+"/") {
+		return fmt.Errorf("%w: %s is the servers' own", ErrPath, full)
 	}
 	return nil
 }
