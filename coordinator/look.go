@@ -57,6 +57,12 @@ func (l *Lock) Queue(ctx context.Context) ([]events.Contender, error) {
 	return queue, nil
 }
 
+// Queue returns who holds either side of the lock and who waits for it, in the order of
+// the queue; each side's own [Lock.Queue] says the same.
+func (rw *ReadWrite) Queue(ctx context.Context) ([]events.Contender, error) {
+	return rw.write.Queue(ctx)
+}
+
 // contender is what a node says of whoever made it; what it wants and has, its name
 // and its neighbours say.
 func contender(dir string, f session.Found) events.Contender {
@@ -86,7 +92,7 @@ func (c *Coordinator) look(ctx context.Context, at string, read func(context.Con
 	}
 	bounded, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(c.open, func() { cancel(ErrClosed) })()
+	defer context.AfterFunc(c.open, func() { cancel(ErrClosed) })() //nolint:contextcheck // the coordinator's end, beside the caller's
 	found, err := read(bounded)
 	if err != nil && bounded.Err() == nil { // a server's word
 		return nil, fmt.Errorf("zkgrant: looking at %s: %w", at, err)

@@ -133,6 +133,49 @@ func TestQueueTakesForeignContendersForWhatTheyAre(t *testing.T) {
 	})
 }
 
+// TestQueueOfAReadWriteLock shows a writer behind readers, and one that becomes a reader
+// in its own place. Whichever side is asked, readers wait for writers only.
+func TestQueueOfAReadWriteLock(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		rw := connect(t, srv).ReadWrite(lockPath)
+		sides := []interface {
+			Queue(context.Context) ([]events.Contender, error)
+		}{rw, rw.Read(), rw.Write()}
+		want := func(want string) {
+			t.Helper()
+			synctest.Wait()
+			for _, side := range sides {
+				if queue, err := side.Queue(t.Context()); err != nil || summary(queue) != want {
+					t.Errorf("%T: %q, %v, want %q", side, summary(queue), err, want)
+				}
+			}
+		}
+		named := func(name string) coordinator.AcquireOption { return coordinator.WithData([]byte(name)) }
+		first, _ := hold(t, rw.Read(), named("r1"))
+		second, _ := hold(t, rw.Read(), named("r2"))
+		writer := queue(rw.Write(), named("w3"))
+		queue(rw.Read(), named("r4"))
+		queue(rw.Write(), named("w5"))
+		want("r1+ r2+ w3 r4 w5")
+		first.Release()
+		want("r2+ w3 r4 w5")
+		second.Release()
+		want("w3+ r4 w5")
+		if _, err := writer.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		reader := rw.Read().Acquire(writer.Context(t.Context()), named("w3 reads"))
+		if _, err := reader.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if queue := look(t, rw.Read()); len(queue) != 4 || !queue[0].Holding || !queue[1].Holding || queue[2].Holding {
+			t.Errorf("halfway: %q", summary(queue))
+		}
+		writer.Release()
+		want("w3 reads+ r4+ w5")
+	})
+}
+
 func TestQueueIsInTheCallersNameSpace(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server) {
 		for _, tt := range []struct{ servers, dir, outside string }{

@@ -108,22 +108,28 @@ func (v *survey) end(found []Found, err error) {
 }
 
 func (v *survey) do(c *client) (func(*Session), error) {
-	found, err := v.read(c)
+	var (
+		found []Found
+		err   error
+	)
+	if v.ctx.Err() == nil { // else nobody waits
+		found, err = v.read(c)
+	}
 	outcome, err := Classify(err)
 	return func(s *Session) {
-		if v.ctx.Err() == nil && (outcome == Unknown || unsettled(err)) {
+		switch {
+		case v.ctx.Err() != nil: // what was found may not be all of it
+			v.end(nil, context.Cause(v.ctx))
+		case outcome == Unknown, unsettled(err):
 			s.again(c, v)
-			return
+		default:
+			v.end(found, err)
 		}
-		v.end(found, err)
 	}, err
 }
 
 // survey lists the directory and reads those that are wanted.
 func (c *client) survey(ctx context.Context, dir string, wanted func(name string) bool) ([]Found, error) {
-	if ctx.Err() != nil {
-		return nil, nil // nobody waits
-	}
 	c.readings <- struct{}{}
 	children, _, err := c.conn.Children(dir)
 	<-c.readings
