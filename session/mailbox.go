@@ -63,8 +63,8 @@ type (
 		settle func(*Session)
 		err    error
 	}
-	// dropped: nobody waits for a transaction or a survey any more.
-	dropped struct{ r request }
+	// dropped: nobody waits for a transaction any more.
+	dropped struct{ t *transaction }
 	// overdue: the grace for requests under way is over.
 	overdue struct{ c *client }
 	// ended: the client is gone.
@@ -116,7 +116,7 @@ func (s *Session) handle(m message) {
 	case answered:
 		s.onAnswered(m)
 	case dropped:
-		s.drop(m.r)
+		s.drop(m.t)
 	case overdue:
 		if !m.c.closing {
 			m.c.logger.Warn("requests are not answered; hanging up", zap.Int("requests", m.c.inflight))

@@ -72,8 +72,7 @@ func (s *Session) survey(ctx context.Context, read func(*client) ([]Found, error
 	select {
 	case out := <-v.outcome:
 		return out.found, out.err
-	case <-ctx.Done():
-		s.actor.Post(dropped{v})
+	case <-ctx.Done(): // which the request finds out by itself
 		return nil, context.Cause(ctx)
 	}
 }

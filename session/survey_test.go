@@ -144,6 +144,9 @@ func TestSurveysOfThoseWhoHaveLeftAreNotMade(t *testing.T) {
 		if n := r.srv.Requests(zktest.OpGetChildren2) - listings; n != 1 {
 			t.Errorf("%d listings", n)
 		}
+		if _, err := r.s.Survey(r.Context(), dir, nil); err != nil { // there is a place for it
+			t.Error(err)
+		}
 	})
 }
 

@@ -214,11 +214,7 @@ func (t *transaction) do(c *client) (func(*Session), error) {
 	}, err
 }
 
-// drop refuses a parked request that nobody waits for. One that is to be made again
-// after a pause is not among them, and finds that out by itself.
-func (s *Session) drop(r request) {
-	if i := slices.Index(s.parked, r); i >= 0 {
-		s.parked = slices.Delete(s.parked, i, i+1)
-		r.refuse()
-	}
+// drop forgets a parked transaction that nobody waits for.
+func (s *Session) drop(t *transaction) {
+	s.parked = slices.DeleteFunc(s.parked, func(r request) bool { return r == request(t) })
 }
