@@ -171,7 +171,7 @@ func (l *Lock) onLose(e recipes.Lose) {
 
 func (l *Lock) onFinish(e recipes.Finish) {
 	l.mu.Lock()
-	end := End{Why: e.Why, Granted: l.took, Reason: l.reason, Cause: l.cause}
+	end := End{Why: e.Why, Granted: l.took, Reason: l.reason, Cause: l.cause, Size: l.machine.Size()}
 	if e.Why == recipes.WhyLost && l.reason == 0 || e.Why == recipes.WhyReleased {
 		end.Why = l.withdrawn // the caller was quicker than the loss, or Close than a function's end
 	}
