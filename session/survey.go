@@ -45,7 +45,7 @@ type Found struct {
 // or one of the children may not be read.
 func (s *Session) Survey(ctx context.Context, dir string, wanted func(name string) bool) ([]Found, error) {
 	dir = join(s.chroot, dir)
-	return s.survey(ctx, func(c *client) ([]Found, error) { return c.survey(ctx, dir, wanted) })
+	return s.survey(ctx, func(c *client) ([]Found, error) { return c.gather(ctx, dir, wanted) })
 }
 
 // Look is Survey for one node: it returns that, or nothing if it does not exist.
@@ -77,7 +77,7 @@ func (s *Session) survey(ctx context.Context, read func(*client) ([]Found, error
 	}
 }
 
-// survey is a request that reads, for somebody who waits until ctx ends.
+// gather is a request that reads, for somebody who waits until ctx ends.
 type survey struct {
 	ctx     context.Context
 	read    func(*client) ([]Found, error)
@@ -127,8 +127,8 @@ func (v *survey) do(c *client) (func(*Session), error) {
 	}, err
 }
 
-// survey lists the directory and reads those that are wanted.
-func (c *client) survey(ctx context.Context, dir string, wanted func(name string) bool) ([]Found, error) {
+// gather lists the directory and reads those that are wanted.
+func (c *client) gather(ctx context.Context, dir string, wanted func(name string) bool) ([]Found, error) {
 	c.readings <- struct{}{}
 	children, _, err := c.conn.Children(dir)
 	<-c.readings
