@@ -27,6 +27,7 @@ const (
 	stepRelease
 	stepLeaves
 	stepFollows
+	stepChanged
 	// The rest need not happen at all.
 	stepExecutePlain
 	stepLeavesFloor
@@ -46,9 +47,12 @@ const (
 	stepGhost
 	stepRenew
 	stepReleaseEarly
+	stepEnters
+	stepLarger
+	stepSmaller
 )
 
-func (s step) progress() bool { return s.kind <= stepFollows }
+func (s step) progress() bool { return s.kind <= stepChanged }
 
 // An environment carries steps out and checks what must hold in every world.
 type environment struct {
@@ -78,6 +82,8 @@ type options struct {
 	writer    bool // a foreign writer holds when it begins, and may trade its node for a read node
 	sharing   bool // contenders of ours from outside are writers
 	readers   bool // those of another library read
+	permits   bool // it is a semaphore
+	sizes     bool // and opinions of its size may differ
 	shell     shell
 }
 
@@ -183,6 +189,11 @@ func (e *environment) enabledOutside(w *world, steps []step) []step {
 		}
 		holds := w.past[0]&w.forms.blocking(id) == 0
 		add(holds, stepLeaves, id)
+		if w.forms[id].lease() {
+			continue
+		}
+		room := w.sizes[0] != 0 && w.forms.taken(w.past[0]) < w.sizes[0].permits()
+		add(holds && e.permits && w.nodes[id].owner == guest && room, stepEnters, id)
 		add(holds && w.nodes[id].owner == guest && w.dirs[0].ours(), stepLeavesFloor, id)
 		add(!holds, stepGivesUp, id)
 		trades := holds && w.nodes[id].owner == foreign && w.forms[id] == formWrite
@@ -190,7 +201,9 @@ func (e *environment) enabledOutside(w *world, steps []step) []step {
 	}
 	add(w.left.foreign > 0, stepForeignJoins, 0)
 	add(w.left.guest > 0, stepGuestJoins, 0)
-	add(w.left.reap > 0 && w.past[0] == 0 && w.dirs[0] != 0, stepReap, 0)
+	add(w.left.reap > 0 && w.past[0]&^w.forms.leases() == 0 && w.dirs[0] != 0, stepReap, 0)
+	add(w.left.resize > 0 && w.sizes[0] != 0, stepLarger, 0)
+	add(w.left.resize > 0 && w.sizes[0].permits() > 1, stepSmaller, 0)
 	add(w.left.change > 0 && w.dirs[0].ours(), stepChange, 0)
 	return steps
 }
@@ -219,6 +232,7 @@ func (e *environment) enabledFor(w *world, c uint8, steps []step) []step {
 	for m := cl.fired; m != 0; m &= m - 1 {
 		steps = append(steps, step{kind: stepGone, client: c, node: uint8(bits.TrailingZeros8(m))})
 	}
+	add(cl.look&lookFired != 0, stepChanged)
 	add(up && cl.closed == 0 && cl.discard != 0, stepDiscard)
 	clinging := e.clings && cl.told&toldOwed != 0 && cl.holds()
 	release := stepRelease
@@ -249,13 +263,13 @@ func (e *environment) enabledFor(w *world, c uint8, steps []step) []step {
 // executions appends the ways in which a server may execute a request next.
 func (e *environment) executions(cl *client, r request, s step, steps []step) []step {
 	switch {
-	case Op(r.op) == OpAdvance && cl.conn == connUp:
+	case (Op(r.op) == OpAdvance || Op(r.op) == OpSurvey) && cl.conn == connUp:
 		for part := partFloor; part <= partClaim; part++ {
 			if r.mask&(1<<part) != 0 {
 				continue
 			}
 			steps = append(steps, step{kind: s.kind, client: s.client, node: s.node | part<<4})
-			if part == partFloor && e.either {
+			if part == partFloor && e.either && Op(r.op) == OpAdvance {
 				steps = append(steps, step{kind: stepExecutePlain, client: s.client, node: s.node | part<<4})
 			}
 		}

@@ -33,11 +33,11 @@ func TestExplore(t *testing.T) {
 		t.Skip("takes about a minute; run without -short")
 	}
 	big := os.Getenv(bigRun) != ""
-	everyday := slices.Concat(more(), directories(), pairs(big), sharing())
+	everyday := slices.Concat(more(), directories(), pairs(big), sharing(), semaphores())
 	all, limit, workers := everyday, most, 2
 	if big {
 		limit, workers = mostBig, 1
-		all = slices.Concat(huge(), hugeSharing())
+		all = slices.Concat(huge(), hugeSharing(), hugeSemaphores())
 		for _, cfg := range everyday {
 			cfg.whole = true
 			all = append(all, cfg)
@@ -120,7 +120,7 @@ func TestExploreWorldHasNoPadding(t *testing.T) {
 	if got, want := unsafe.Sizeof(client{}), uintptr(4+8*maxRequests+16); got != want {
 		t.Errorf("a client takes %d bytes, its fields %d", got, want)
 	}
-	if got, want := unsafe.Sizeof(world{}), maxClients*unsafe.Sizeof(client{})+4*maxNodes+2*(maxLag+1)+5+11+2; got != want {
+	if got, want := unsafe.Sizeof(world{}), maxClients*unsafe.Sizeof(client{})+4*maxNodes+3*(maxLag+1)+5+12+2; got != want {
 		t.Errorf("a world takes %d bytes, its fields %d", got, want)
 	}
 }

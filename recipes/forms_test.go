@@ -27,7 +27,12 @@ func twinOf(writer uint8) form { return formRead | form(writer+1)<<inPlace }
 func (f form) reads() bool { return f&formMask == formRead }
 
 // writer returns the write node in whose place a read node stands, or noNode.
-func (f form) writer() uint8 { return uint8(f>>inPlace) - 1 }
+func (f form) writer() uint8 {
+	if !f.reads() {
+		return noNode
+	}
+	return uint8(f>>inPlace) - 1
+}
 
 // forms are those of the nodes of a world. A node bears the number that is its index, unless
 // it stands in the place of another one.
@@ -49,10 +54,16 @@ func (fs *forms) older(id uint8) uint8 {
 	if fs.plain() {
 		return 1<<id - 1
 	}
+	if fs[id&7].lease() {
+		return 0
+	}
 	number := fs.number(id)
 	mask := uint8(1)<<number - 1
-	for i := range fs {
-		if fs.number(uint8(i)) < number {
+	for i, f := range fs {
+		switch {
+		case f.lease():
+			mask &^= 1 << i
+		case fs.number(uint8(i)) < number:
 			mask |= 1 << i
 		}
 	}
@@ -88,6 +99,9 @@ func (fs *forms) beside(id uint8) uint8 {
 
 // together tells whether two nodes may hold at the same time.
 func (fs *forms) together(a, b uint8) bool {
+	if fs[a&7].lease() && fs[b&7].lease() {
+		return true
+	}
 	return fs[a&7].reads() && fs[b&7].reads() || fs.beside(a)&(1<<b) != 0
 }
 
@@ -127,6 +141,11 @@ func (it *interpreter) naming(fs *forms, nodes uint8) uint16 {
 // before it.
 func (it *interpreter) name(id uint8, f form) events.Name {
 	text := contender(it.first + int64(id)).Text
+	if f.lease() {
+		text = fmt.Sprintf("leases/%d", it.first+int64(id))
+		it.nodes[text] = id
+		return events.Name{Text: text}
+	}
 	switch writer := f.writer(); {
 	case writer != noNode:
 		text = fmt.Sprintf("%d-__READ__%010d", id, it.first+int64(writer))
@@ -150,7 +169,9 @@ func (it *interpreter) rename(fs *forms, in input) input {
 	}
 	nodes := in.mask
 	switch in.kind {
-	case inGone, inCreated:
+	case inSurveyed:
+		nodes = 0
+	case inGone, inCreated, inEntered:
 		nodes |= 1 << in.arg
 	case inListed:
 		if id := in.own & 0xf; id != 0 {

@@ -39,6 +39,9 @@ const (
 	inRefused
 	inUnknown
 	inAdvanced
+	inSurveyed
+	inEntered
+	inChanged
 )
 
 const (
@@ -52,6 +55,10 @@ const (
 	flagAlone
 	flagFloor
 	flagStands
+
+	flagLeased  = flagFresh // Listed
+	flagMissing = flagFresh // Refused
+	flagStale   = flagAlone
 )
 
 // An effect is an Effect in numbers.
@@ -79,6 +86,8 @@ const (
 	efRequeue
 	efFinish
 	efAdvance
+	efSurvey
+	efEnter
 )
 
 const (
@@ -226,7 +235,7 @@ func (it *interpreter) input(in input) Input {
 		}
 		return c
 	case inListed:
-		l := Listed{Epoch: epoch}
+		l := Listed{Epoch: epoch, Leased: in.flag&flagLeased != 0, Size: int32(in.arg)}
 		for m := in.mask; m != 0; {
 			i := 7 - bits.LeadingZeros8(m)
 			m &^= 1 << i
@@ -234,16 +243,25 @@ func (it *interpreter) input(in input) Input {
 		}
 		if id := in.own & 0xf; id != 0 {
 			l.Own = Own{Name: name(id - 1), Owner: sessionID(in.own >> 4), Token: tokenBase + int64(id-1)}
+			if l.Leased {
+				l.Own.Token = 0 // it is not known
+			}
 		}
 		return l
 	case inClaimed:
 		return Claimed{Epoch: epoch, Fresh: in.flag&flagFresh != 0}
 	case inAdvanced:
 		return Advanced{Epoch: epoch, Floor: in.flag&flagFloor != 0, Stands: in.flag&flagStands != 0, Fresh: in.flag&flagFresh != 0}
+	case inSurveyed:
+		return Surveyed{Epoch: epoch, Size: int32(in.own & 0xf), Version: int32(in.own >> 4), Taken: int32(in.arg)}
+	case inEntered:
+		return Entered{Epoch: epoch, Leases: []string{name(in.arg).Text}, Fresh: in.flag&flagFresh != 0}
+	case inChanged:
+		return Changed{Epoch: epoch}
 	case inDeleted:
 		return Deleted{Epoch: epoch}
 	case inRefused:
-		r := Refused{Epoch: epoch, Op: Op(in.arg), Missing: in.flag != 0}
+		r := Refused{Epoch: epoch, Op: Op(in.arg), Missing: in.flag&flagMissing != 0, Stale: in.flag&flagStale != 0}
 		if in.own < maxNodes {
 			r.Node = name(in.own).Text
 		}
@@ -265,6 +283,21 @@ func (it *interpreter) effect(e Effect) effect {
 	case List:
 		f := effect{kind: efList, epoch: uint8(e.Epoch), arg: uint8(e.Attempt)}
 		if e.Barrier {
+			f.flag = 1
+		}
+		if e.Size {
+			f.past = 1
+		}
+		return f
+	case Survey:
+		f := effect{kind: efSurvey, epoch: uint8(e.Epoch), arg: it.node(e.Node)}
+		if e.Watch {
+			f.flag = 1
+		}
+		return f
+	case Enter:
+		f := effect{kind: efEnter, epoch: uint8(e.Epoch), arg: it.node(e.Node), past: uint8(e.Permits), next: uint8(e.Version)}
+		if e.Floor {
 			f.flag = 1
 		}
 		return f

@@ -25,16 +25,28 @@ func (e *environment) normalise(w *world) {
 		asked |= t.older
 		named |= cl.armed | cl.fired | cl.discard
 		need = max(need, cl.lag, cl.seen)
-		for _, r := range cl.requests {
+		for i := range cl.requests {
+			r := &cl.requests[i]
+			if !e.late && r.status == sent {
+				r.age = 0 // only a part that was executed before a cut counts
+			}
 			switch Op(r.op) {
 			case OpList:
 				asked |= r.mask
+				if id := r.own & 0xf; id != 0 {
+					named |= 1 << (id - 1)
+				}
 			case OpCreate:
 				if r.own != 0 {
 					owns |= 1 << (r.own - 1) // which the answer may grant
 				}
 				if r.mask != 0 {
 					named |= 1 << (r.mask - 1)
+				}
+			case OpEnter:
+				named |= 1 << (r.arg & 7)
+				if r.own != 0 {
+					owns |= 1 << (r.own - 1)
 				}
 			case OpAdvance:
 				named |= 1<<(r.own&7) | 1<<(r.own>>4&7) | 1<<(r.arg&7)
@@ -47,7 +59,7 @@ func (e *environment) normalise(w *world) {
 	exist := w.past[0]
 	for i := range w.past {
 		if uint8(i) > need {
-			w.past[i], w.dirs[i] = 0, 0
+			w.past[i], w.dirs[i], w.sizes[i] = 0, 0, 0
 		}
 		exist |= w.past[i]
 	}
@@ -85,7 +97,7 @@ func (e *environment) normaliseClient(w *world, c int) {
 		cl.told &^= toldOwed
 	}
 	t := &e.traits[cl.machine]
-	if !e.whole && (cl.requests[0].op != 0 || cl.armed|cl.fired != 0) {
+	if !e.whole && (cl.requests[0].op != 0 || cl.armed|cl.fired|cl.look != 0) {
 		e.unheard(cl, t)
 	}
 	if t.state == Over && cl.requests[0].op == 0 && cl.discard == 0 || cl.role&roleTakes != 0 && cl.told == 0 && w.never(c) {
@@ -140,7 +152,7 @@ func (e *environment) blind(cl *client) bool {
 // reads tells whether the client sees how far its replica is, or will: through a watch, or
 // an answer under way.
 func (cl *client) reads() bool {
-	if cl.armed|cl.fired != 0 {
+	if cl.armed|cl.fired|cl.look != 0 {
 		return true
 	}
 	for i := range cl.requests {
@@ -167,13 +179,16 @@ func (e *environment) unheard(cl *client, t *traits) {
 		hears = 1 << (t.own & 7)
 	default:
 	}
+	if t.state >= Held {
+		cl.look = 0
+	}
 	cl.armed &= hears
 	cl.fired &= hears
 	for i := 0; i < maxRequests && cl.requests[i].op != 0; {
 		r := &cl.requests[i]
 		op := Op(r.op)
 		switch {
-		case op == OpCreate && (e.ghost || r.status != lost || r.epoch == t.epoch):
+		case (op == OpCreate || op == OpEnter) && (e.ghost || r.status != lost || r.epoch == t.epoch):
 			i++
 		case r.status == lost && r.epoch != t.epoch,
 			hears == 0 && (op != OpDelete || t.state == Over),

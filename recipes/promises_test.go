@@ -17,6 +17,7 @@ const (
 	unproven   violation = "a grant that no claim proves"
 	tokenOrder violation = "a token that is not greater"
 	outOfOrder violation = "a caller told out of order"
+	overfull   violation = "more permits taken than there are"
 	overtook   violation = "a grant past somebody older who excludes it"
 	apart      violation = "a reader who waits for nobody but readers"
 	unfounded  violation = "an end for which there is no reason"
@@ -93,6 +94,10 @@ func (e *environment) perform(w *world, c int, ef effect) violation {
 		return e.send(w, c, OpClaim, ef)
 	case efAdvance:
 		return e.send(w, c, OpAdvance, ef)
+	case efSurvey:
+		return e.send(w, c, OpSurvey, ef)
+	case efEnter:
+		return e.send(w, c, OpEnter, ef)
 	case efDelete:
 		if cl.flags&flagKeep != 0 && cl.told&(toldLost|toldWithdrawn) == toldLost {
 			return letIn
@@ -103,6 +108,9 @@ func (e *environment) perform(w *world, c int, ef effect) violation {
 			return nameless
 		}
 		cl.discard |= 1 << ef.arg
+		if w.forms[ef.arg].lease() {
+			cl.discard |= w.ownLeases(c)
+		}
 		return ""
 	default:
 		return e.tell(w, c, ef)
@@ -120,10 +128,15 @@ func (e *environment) tell(w *world, c int, ef effect) violation {
 	case efGrant:
 		cl.told |= toldGrant
 		shared := ef.arg < maxNodes && w.forms[ef.arg].reads() // then the token is no fencing token
+		token := ef.flag
+		if ef.arg < maxNodes && w.forms[ef.arg].lease() && token < ef.arg {
+			// It is that of the place in the queue, and in order there.
+			shared, token = true, ef.arg
+		}
 		switch {
 		case told&(toldGrant|toldWithdrawn|toldStart) != toldStart:
 			return outOfOrder
-		case (!e.plain || e.tokens) && (ef.flag != ef.arg || !shared && ef.flag < w.token && w.byHand&(1<<ef.arg) == 0):
+		case (!e.plain || e.tokens) && (token != ef.arg || !shared && ef.flag < w.token && w.byHand&(1<<ef.arg) == 0):
 			// A node that was taken away by hand between its claim and the claim's
 			// answer makes room for a younger grant, which may be told first.
 			return tokenOrder
@@ -152,7 +165,7 @@ func (e *environment) tell(w *world, c int, ef effect) violation {
 		switch {
 		case held && told&(toldLost|toldWithdrawn) == 0, why == WhyLost != (told&toldLost != 0), why == 0:
 			return outOfOrder
-		case why == WhySequenceEnd && e.first == 0:
+		case why == WhySequenceEnd && e.first == 0, (why == WhySizeMismatch || why == WhyPermits) && !e.sizes:
 			return unfounded // no world comes near it
 		}
 	default: // requests were dealt with before
@@ -192,9 +205,10 @@ func (e *environment) send(w *world, c int, op Op, ef effect) violation {
 	case op == OpAdvance:
 		r.own = ef.past | ef.next<<4
 	}
-	if op != OpCreate && op != OpList && ef.arg >= maxNodes {
+	if op != OpCreate && op != OpList && op != OpSurvey && ef.arg >= maxNodes {
 		return nameless
 	}
+	r.asks(op, ef)
 	switch {
 	case cl.conn == connNone || ef.epoch != cl.epoch:
 		if op == OpWatch {
@@ -221,7 +235,7 @@ func (e *environment) send(w *world, c int, op Op, ef effect) violation {
 // check holds in every world: at most one may believe that it holds the lock,
 // and whoever does is right, unless its node was taken away by hand.
 func (e *environment) check(w *world) {
-	holders := w.holdOutside()
+	holders := e.holdOutside(w)
 	if f := w.dirs[0].floor(); f != noNode && !e.plain && w.past[0]&(w.forms.older(f)|w.forms.beside(f)) != 0 {
 		e.bad = falseFloor
 		return
@@ -264,7 +278,10 @@ func (e *environment) check(w *world) {
 }
 
 // holdOutside returns the nodes of those outside who hold.
-func (w *world) holdOutside() (holders uint8) {
+func (e *environment) holdOutside(w *world) (holders uint8) {
+	if e.permits {
+		return w.outsiders() & w.forms.leases()
+	}
 	for m := w.outsiders(); m != 0; m &= m - 1 {
 		if id := uint8(bits.TrailingZeros8(m)); w.past[0]&w.forms.blocking(id) == 0 {
 			holders |= 1 << id

@@ -16,9 +16,17 @@ func (e *environment) execute(w *world, c, i int, part uint8, plain bool) {
 	case OpClaim:
 		w.claim(r)
 	case OpDelete:
-		done = e.executeDelete(w, cl, r, plain)
+		done = e.executeDelete(w, c, r, plain)
 	case OpAdvance:
 		done = !zombie && e.executeAdvance(w, c, r, part, plain)
+	case OpSurvey:
+		done = !zombie && e.executeSurvey(w, c, r, part)
+	case OpEnter:
+		done = e.executeEnter(w, c, r)
+	case OpList:
+		if r.flags&reqStands != 0 && !zombie {
+			e.sized(w, c)
+		}
 	default: // a read, for which see below
 	}
 	if zombie {
@@ -35,11 +43,23 @@ func (e *environment) execute(w *world, c, i int, part uint8, plain bool) {
 	view := w.past[cl.lag]
 	switch Op(r.op) {
 	case OpList:
-		r.mask = view
+		leases := w.forms.leases()
+		r.mask = view &^ leases
 		for id, n := range w.nodes {
-			if r.arg != 0 && n.owner == uint8(c)+1 && n.attempt == r.arg && view&(1<<id) != 0 {
+			if r.arg != 0 && n.owner == uint8(c)+1 && n.attempt == r.arg && r.mask&(1<<id) != 0 {
 				r.own = uint8(id) + 1 | n.epoch<<4
 			}
+		}
+		if r.own == 0 && r.flags&reqBarrier != 0 && e.shell != shellOnePlace {
+			for id, n := range w.nodes {
+				if n.owner == uint8(c)+1 && n.attempt == r.arg && view&leases&(1<<id) != 0 {
+					r.own = uint8(id) + 1 | n.epoch<<4
+					r.flags |= reqFloor // it is a lease
+				}
+			}
+		}
+		if r.flags&reqStands != 0 {
+			r.arg |= w.sizes[cl.lag].permits() << 4
 		}
 		e.learn(w, c, w.dirs[cl.lag], cl.knows.ours() != w.dirs[cl.lag].identity())
 	case OpWatch:
@@ -58,6 +78,8 @@ func (w *world) claim(r *request) {
 	bit := uint8(1) << (r.arg & 7)
 	switch {
 	case w.past[0]&bit == 0:
+		r.flags |= reqMissing
+	case w.forms[r.arg&7]&formMask == formRest:
 		r.flags |= reqMissing
 	case w.past[0]&w.forms.blocking(r.arg&7) == 0:
 		r.flags |= reqFirst
@@ -87,7 +109,7 @@ func (e *environment) executeCreate(w *world, c int, r *request, zombie, plain b
 		w.each(c, func(_ int, cl *client) { cl.knows = knows(id, id) })
 		return false
 	}
-	first := w.past[0] == 0
+	first := w.past[0]&^w.forms.leases() == 0
 	var data directory
 	if !plain && e.writes(w, cl) {
 		data = dataMarker
@@ -113,9 +135,14 @@ func (e *environment) executeCreate(w *world, c int, r *request, zombie, plain b
 
 // executeDelete removes the own node, and leaves a floor if it should and the client
 // takes the directory for one of ours.
-func (e *environment) executeDelete(w *world, cl *client, r *request, plain bool) (done bool) {
+func (e *environment) executeDelete(w *world, c int, r *request, plain bool) (done bool) {
+	cl := &w.clients[c]
 	bit := uint8(1) << (r.arg & 7)
 	floor := dataFloor + directory(r.arg)
+	if w.forms[r.arg&7].lease() {
+		e.giveBack(w, c, bit)
+		return true
+	}
 	if e.shell == shellNumbers {
 		floor = dataFloor + directory(w.numberOf(r.arg))
 	}
@@ -149,6 +176,7 @@ func (e *environment) executeAdvance(w *world, c int, r *request, part uint8, pl
 		part++ // whichever has not been done
 	}
 	r.mask |= 1 << part
+	defer func() { r.age = cl.lag }()
 	switch part {
 	case partFloor:
 		d := w.dirs[cl.lag]

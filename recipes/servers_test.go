@@ -22,6 +22,9 @@ func (e *environment) do(w *world, s step) {
 	case stepGone:
 		cl.fired &^= 1 << s.node
 		e.feed(w, c, input{kind: inGone, epoch: cl.epoch, arg: s.node})
+	case stepChanged:
+		cl.look &^= lookFired
+		e.feed(w, c, input{kind: inChanged, epoch: cl.epoch})
 	case stepCatchUp:
 		w.catchUp(c)
 	case stepReconnect:
@@ -33,7 +36,7 @@ func (e *environment) do(w *world, s step) {
 	case stepOpen:
 		w.each(c, func(c int, cl *client) {
 			cl.epoch++
-			cl.conn, cl.closed, cl.lag, cl.seen, cl.lease, cl.left = connUp, 0, 0, 0, true, 0
+			cl.conn, cl.closed, cl.lag, cl.seen, cl.lease, cl.left, cl.look = connUp, 0, 0, 0, true, 0, 0
 			e.feed(w, c, input{kind: inOpened, epoch: cl.epoch})
 		})
 	case stepDiscard:
@@ -66,7 +69,7 @@ func (e *environment) do(w *world, s step) {
 	case stepRemove:
 		w.left.remove--
 		w.byHand |= 1 << s.node & e.proven(w)
-		w.without(1 << s.node)
+		w.removeLease(s.node)
 		for c := range w.clients {
 			if cl := &w.clients[c]; e.clings && cl.conn == connDown && cl.holds() && e.traits[cl.machine].own == s.node {
 				cl.told |= toldOwed
@@ -121,9 +124,17 @@ func (e *environment) outside(w *world, s step) {
 		w.create(node{owner: guest}, f, data)
 	case stepDowngrade:
 		w.create(node{owner: foreign}, twinOf(s.node), 0)
+	case stepEnters:
+		w.guestEnters(s.node)
+	case stepLarger:
+		w.left.resize--
+		w.resize(w.sizes[0].permits() + 1)
+	case stepSmaller:
+		w.left.resize--
+		w.resize(w.sizes[0].permits() - 1)
 	case stepReap:
 		w.left.reap--
-		w.commit(0, 0)
+		w.commit(w.past[0], 0)
 	case stepChange:
 		w.left.change--
 		w.commit(w.past[0], w.dirs[0].with(dataTheirs))
@@ -158,7 +169,7 @@ func (e *environment) proven(w *world) uint8 {
 		for _, r := range cl.requests {
 			switch {
 			case r.flags&reqFirst == 0:
-			case Op(r.op) == OpCreate:
+			case Op(r.op) == OpCreate, Op(r.op) == OpEnter:
 				mask |= 1 << (r.own - 1)
 			default:
 				mask |= 1 << r.arg
@@ -197,10 +208,10 @@ func (e *environment) answer(w *world, c, i int) {
 			in.own = r.arg
 		}
 		if r.flags&reqMissing != 0 {
-			in.flag = 1
+			in.flag = flagMissing
 		}
 	case Op(r.op) == OpCreate && r.flags&reqMissing != 0:
-		in.kind, in.flag = inRefused, 1
+		in.kind, in.flag = inRefused, flagMissing
 	case Op(r.op) == OpCreate:
 		in = input{kind: inCreated, epoch: r.epoch, arg: r.own - 1}
 		if r.flags&reqStands != 0 {
@@ -210,9 +221,12 @@ func (e *environment) answer(w *world, c, i int) {
 			e.proof = r.own
 		}
 	case Op(r.op) == OpList:
-		in = input{kind: inListed, epoch: r.epoch, mask: r.mask, own: r.own}
+		in = input{kind: inListed, epoch: r.epoch, mask: r.mask, own: r.own, arg: r.arg >> 4}
+		if r.flags&reqFloor != 0 {
+			in.flag = flagLeased
+		}
 	case r.flags&reqMissing != 0:
-		in.kind, in.flag = inRefused, 1
+		in.kind, in.flag = inRefused, flagMissing
 	case Op(r.op) == OpClaim:
 		in = input{kind: inClaimed, epoch: r.epoch, flag: fresh}
 		if r.flags&reqFirst != 0 {
@@ -229,6 +243,13 @@ func (e *environment) answer(w *world, c, i int) {
 		if r.flags&reqFirst != 0 {
 			e.proof = r.arg + 1
 		}
+	case Op(r.op) == OpSurvey:
+		in = input{kind: inSurveyed, epoch: r.epoch, arg: r.arg >> 4, own: r.own}
+	case Op(r.op) == OpEnter && r.own == 0:
+		in.kind, in.flag = inRefused, flagStale
+	case Op(r.op) == OpEnter:
+		in = input{kind: inEntered, epoch: r.epoch, arg: r.own - 1, flag: fresh}
+		e.proof = r.own
 	case Op(r.op) == OpDelete:
 		in = input{kind: inDeleted, epoch: r.epoch}
 		if r.flags&reqFloor != 0 {
@@ -281,12 +302,12 @@ func (e *environment) cut(w *world, c int) {
 // disconnect does what a broken connection does to one client: answers on their way are
 // lost, watches perhaps.
 func (e *environment) disconnect(cl *client) {
-	cl.conn, cl.lag = connDown, 0
+	cl.conn, cl.lag, cl.look = connDown, 0, 0
 	if !e.late {
 		cl.lose(executed)
 	}
 	for _, r := range cl.requests {
-		if r.status == executed {
+		if r.status == executed || e.late && r.begun() {
 			cl.seen = min(cl.seen, r.age) // it has come, and is only delivered late
 		}
 	}
@@ -314,7 +335,7 @@ func (e *environment) reconnect(w *world, c int) {
 
 func (e *environment) connect(w *world, cl *client) {
 	for i := range cl.requests {
-		if r := &cl.requests[i]; e.late && r.status == sent && Op(r.op) == OpAdvance {
+		if r := &cl.requests[i]; e.late && r.status == sent && (Op(r.op) == OpAdvance || Op(r.op) == OpSurvey) {
 			r.status = parked // a part of it was sent late, too, and finds the new connection
 		}
 	}
@@ -335,7 +356,7 @@ func (e *environment) expired(w *world, c int) {
 		cl.lose(executed)
 		cl.lose(sent)
 		cl.lose(parked)
-		cl.armed, cl.fired, cl.conn, cl.seen = 0, 0, connNone, 0
+		cl.armed, cl.fired, cl.conn, cl.seen, cl.look = 0, 0, connNone, 0, 0
 	})
 	w.each(c, func(c int, _ *client) { e.feed(w, c, input{kind: inExpired}) })
 }

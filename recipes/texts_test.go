@@ -37,6 +37,21 @@ func effectText(e Effect) string {
 		return "claim " + short(e.Node)
 	case Advance:
 		return fmt.Sprintf("advance %s past %s to %s", short(e.Node), short(e.Past), short(e.Next))
+	case Survey:
+		text := "survey"
+		if e.Node != "" {
+			text += " for " + short(e.Node)
+		}
+		if e.Watch {
+			text += ", watch"
+		}
+		return text
+	case Enter:
+		text := fmt.Sprintf("trade %s for %d of version %d", short(e.Node), e.Permits, e.Version)
+		if e.Floor {
+			text += " with a floor"
+		}
+		return text
 	case Delete:
 		if e.Floor {
 			return "delete " + short(e.Node) + " with a floor"
@@ -97,6 +112,9 @@ func inputText(in Input) string {
 		if in.Own == (Own{}) {
 			return text + " own not found"
 		}
+		if in.Size != 0 {
+			text += fmt.Sprintf(" size %d", in.Size)
+		}
 		return text + " own " + short(in.Own.Name.Text)
 	case Claimed:
 		if in.Fresh {
@@ -117,7 +135,18 @@ func inputText(in Input) string {
 			text += ", too late"
 		}
 		return text
+	case Surveyed:
+		return fmt.Sprintf("Surveyed: %d of %d taken, version %d", in.Taken, in.Size, in.Version)
+	case Entered:
+		text := "Entered " + short(in.Leases[0])
+		if !in.Fresh {
+			text += ", too late"
+		}
+		return text
 	case Refused:
+		if in.Stale {
+			return fmt.Sprintf("Refused %v: another size", in.Op)
+		}
 		if in.Missing {
 			return fmt.Sprintf("Refused %v: no node", in.Op)
 		}
