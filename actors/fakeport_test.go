@@ -87,6 +87,7 @@ func (p *fakePort) Watch(e recipes.Watch)     { p.request(e) }
 func (p *fakePort) Claim(e recipes.Claim)     { p.request(e) }
 func (p *fakePort) Advance(e recipes.Advance) { p.request(e) }
 func (p *fakePort) Delete(e recipes.Delete)   { p.request(e) }
+func (p *fakePort) Pause(e recipes.Pause)     { p.request(e) }
 func (p *fakePort) Discard(e recipes.Discard) { p.request(e) }
 
 func (p *fakePort) Deadline(of recipes.Epoch) time.Time {

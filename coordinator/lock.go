@@ -68,7 +68,7 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	c := l.c
 	id := c.lastID.Add(1)
 	a := &Acquisition{id: id, lock: l}
-	place := session.Place{Dir: l.path, Kind: l.rule.Kind(), Data: cfg.data, ACL: l.cfg.acl}
+	place := session.Place{Dir: l.path, Kind: l.rule.Kind(), Data: cfg.data, ACL: l.cfg.acl, Try: cfg.try}
 	err := l.check(cfg)
 	if err == nil {
 		var writer *Acquisition
@@ -100,6 +100,9 @@ func (l *Lock) check(cfg acquireConfig) error {
 	}
 	if err := session.ValidatePath(l.path); err != nil {
 		return err
+	}
+	if l.path == "/" && l.family == familyUnfair {
+		return fmt.Errorf("%w: / cannot be the node of a lock", ErrPath)
 	}
 	if full := l.c.chroot + l.path; full == systemTree || strings.HasPrefix(full, systemTree+"/") {
 		return fmt.Errorf("%w: %s is the servers' own", ErrPath, full)

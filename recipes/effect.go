@@ -57,6 +57,13 @@ type (
 		Floor bool
 	}
 
+	// Pause asks for a Paused after a random time, so that those who wait for the same node do
+	// not all come back at once. The more attempts there have been the longer it may be.
+	Pause struct {
+		Epoch   Epoch
+		Attempt Attempt
+	}
+
 	// Discard removes a node that a request of a past epoch left behind. It is
 	// not answered; whoever carries it out keeps at it until the node is gone.
 	Discard struct{ Node string }
@@ -128,6 +135,7 @@ type Performer interface {
 	Claim(Claim)
 	Advance(Advance)
 	Delete(Delete)
+	Pause(Pause)
 	Discard(Discard)
 	Grant(Grant)
 	Lose(Lose)
@@ -152,6 +160,8 @@ func Perform(effects []Effect, p Performer) {
 			p.Advance(e)
 		case Delete:
 			p.Delete(e)
+		case Pause:
+			p.Pause(e)
 		case Discard:
 			p.Discard(e)
 		case Grant:
@@ -174,6 +184,7 @@ func (Watch) isEffect()   {}
 func (Claim) isEffect()   {}
 func (Advance) isEffect() {}
 func (Delete) isEffect()  {}
+func (Pause) isEffect()   {}
 func (Discard) isEffect() {}
 func (Grant) isEffect()   {}
 func (Lose) isEffect()    {}

@@ -78,6 +78,12 @@ type (
 		Token int64
 	}
 
+	// Taken answers Create where the lock is one node: somebody has it, and nothing was created.
+	Taken struct{ Epoch Epoch }
+
+	// Paused answers Pause: the time is over.
+	Paused struct{ Epoch Epoch }
+
 	// Listed answers List: the contenders in the directory in any order, and
 	// what was found under the attempt's GUID.
 	Listed struct {
@@ -175,6 +181,8 @@ func (LeaseRanOut) isInput() {}
 func (Expired) isInput()     {}
 func (Gone) isInput()        {}
 func (Created) isInput()     {}
+func (Taken) isInput()       {}
+func (Paused) isInput()      {}
 func (Listed) isInput()      {}
 func (Claimed) isInput()     {}
 func (Advanced) isInput()    {}

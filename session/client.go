@@ -23,19 +23,21 @@ const (
 // client is one zk.Conn and everything that belongs to it: one session, one
 // epoch, from the dial to the end of the last goroutine.
 type client struct {
-	epoch   recipes.Epoch
-	conn    *zk.Conn
-	link    *link
-	hosts   *hosts
-	dialer  *dialer
-	clock   clock
-	lease   *lease
-	watches *watches
-	dirs    *directories
-	logger  *zap.Logger
-	ended   chan struct{} // closed when the client's own goroutines are gone
-	greeted chan struct{} // size 1: a handshake was answered
-	rewatch func(string)  // has a path watched again; does not block
+	epoch     recipes.Epoch
+	conn      *zk.Conn
+	link      *link
+	hosts     *hosts
+	dialer    *dialer
+	clock     clock
+	lease     *lease
+	watches   *watches
+	dirs      *directories
+	claimants *claimants
+	logger    *zap.Logger
+	ended     chan struct{} // closed when the client's own goroutines are gone
+	greeted   chan struct{} // size 1: a handshake was answered
+	verify    func(*Seat)   // has it looked whether the seat's node is still there; does not block
+	rewatch   func(string)  // has a path watched again; does not block
 
 	// Only the session actor touches these.
 	opened   bool        // the session was announced
@@ -54,11 +56,12 @@ type client struct {
 // at the messages before newClient has returned, because it is the caller.
 func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) {
 	c := &client{
-		epoch: epoch, clock: s.clock, lease: newLease(s.cfg.Tick), watches: newWatches(), dirs: newDirectories(),
+		epoch: epoch, clock: s.clock, lease: newLease(s.cfg.Tick), watches: newWatches(), dirs: newDirectories(), claimants: newClaimants(),
 		ended: make(chan struct{}), greeted: make(chan struct{}, 1),
 		logger: s.cfg.Logger.With(zap.Uint32("epoch", uint32(epoch))),
 	}
 	c.rewatch = func(path string) { s.actor.Post(&rearming{epoch, path}) }
+	c.verify = func(t *Seat) { s.actor.Post(&verifying{epoch: epoch, seat: t}) }
 	c.link = newLink(linkEvents{
 		now:   s.clock.now,
 		start: s.group.Go,

@@ -43,6 +43,9 @@ func (s *Session) gaveUp(seat *Seat) {
 	delete(s.claims, seat)
 	delete(s.holders, seat)
 	delete(s.bare, seat)
+	if seat.single != nil {
+		seat.single.settled = false
+	}
 }
 
 // nobodyHolds: there is no session.
@@ -85,6 +88,7 @@ func (s *Session) onClaimed(c *client, r *asked, claimed recipes.Claimed) {
 // without another request, and its node is watched when it has been held for a while.
 func (s *Session) onCreated(c *client, r *asked, created recipes.Created) {
 	if created.Alone {
+		r.seat.settle(s, c)
 		r.node = path.Join(r.seat.dir, created.Node.Text)
 		created.Fresh = s.judge(c, r)
 		// If the answer came too late to be a proof, a claim will follow, and nothing is
@@ -115,6 +119,10 @@ func (s *Session) cover(c *client) {
 		}
 		delete(s.bare, seat)
 		seat.want(c, node)
+		if seat.single != nil {
+			s.onRequest(&verifying{epoch: c.epoch, seat: seat})
+			continue
+		}
 		s.onRequest(&rearming{c.epoch, node})
 	}
 }

@@ -17,9 +17,10 @@ var _ actors.Port = (*Seat)(nil)
 // Place says where and as what an acquisition queues up.
 type Place struct {
 	Dir  string      // the lock's directory, without the chroot
-	Kind events.Kind // of the node's name; 0 is KindLock
+	Kind events.Kind // of the node's name; 0 is KindLock, and with KindUnfair Dir is not a directory but the node itself
 	Data []byte      // stored in the node
 	ACL  []zk.ACL    // nil: that of the session's config
+	Try  bool        // nobody will wait; of a lock of one node the look that tells who has it leaves no watch then
 	In   *Seat       // a writer, whose place in the queue the node is to take; nil: a place of its own
 }
 
@@ -53,6 +54,8 @@ type content struct {
 	data []byte
 	acl  []zk.ACL
 	in   *Seat // see Place
+
+	single *single // of a lock of one node; nil for a queue
 }
 
 // Seat returns a seat for the place. Nothing happens before its Open.
@@ -66,6 +69,10 @@ func (s *Session) Seat(p Place) *Seat {
 		if p.ACL == nil {
 			t.acl = s.plain.acl
 		}
+	}
+	if p.Kind == events.KindUnfair {
+		t.single = newSingle(t.dir, p.Try)
+		t.dir = path.Dir(t.dir)
 	}
 	return t
 }
@@ -95,6 +102,9 @@ func (t *Seat) List(e recipes.List) {
 		id = t.guid.String()
 	}
 	t.mu.Unlock()
+	if t.single != nil {
+		t.follow(t.single.node)
+	}
 	t.request(e.Epoch, recipes.OpList, func(c *client) (recipes.Input, error) {
 		return c.list(t, e, id)
 	})
@@ -151,7 +161,12 @@ func (t *Seat) Delete(e recipes.Delete) {
 
 // Discard removes a node in whatever session comes next, and tries until it is
 // known to be gone or a server refuses.
+//
+// Of a lock of one node nothing is removed: that node went with its session, and another one may bear its name.
 func (t *Seat) Discard(e recipes.Discard) {
+	if t.single != nil {
+		return
+	}
 	t.session.actor.Post(&removal{path.Join(t.dir, e.Node)})
 }
 
@@ -273,6 +288,9 @@ func (t *Seat) forget(c *client, node string) {
 func (t *Seat) leave(c *client) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.single != nil {
+		c.claimants.leave(t)
+	}
 	own, pred := t.own, t.pred
 	t.own, t.born, t.pred, t.ahead, t.left = "", 0, "", 0, true
 	t.forget(c, own)

@@ -52,6 +52,7 @@ type said struct {
 // if it has joined one that is.
 func (s *Session) paired(r *asked) request {
 	switch {
+	case r.seat.single != nil: // who made the node has to be known at any moment, and the directory is not the lock's
 	case r.op == recipes.OpDelete && !r.floor && r.seat.brief():
 		x := &turnover{leave: r}
 		s.leaving[r.seat.dir] = x
