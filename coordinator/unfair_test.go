@@ -191,7 +191,15 @@ func TestUnfairLosses(t *testing.T) {
 	}{
 		"mute":     {func(_ *testing.T, srv *zktest.Server, id int64) { srv.Mute(id, true) }, events.ReasonLeaseRanOut, false},
 		"cut off":  {func(_ *testing.T, srv *zktest.Server, id int64) { srv.Mute(id, true); srv.Cut(id) }, events.ReasonLeaseRanOut, false},
-		"stranded": {func(_ *testing.T, srv *zktest.Server, id int64) { srv.Strand(id, true) }, events.ReasonLeaseRanOut, false},
+		"stranded": {func(_ *testing.T, srv *zktest.Server, id int64) {
+			srv.Strand(id, true)
+			srv.Intercept(func(r zktest.Request) zktest.Action {
+				if r.Op == zktest.OpConnect && r.Session == id {
+					return zktest.CutBefore() // no other server can be reached
+				}
+				return zktest.Pass()
+			})
+		}, events.ReasonLeaseRanOut, false},
 		"expired": {func(t *testing.T, srv *zktest.Server, id int64) {
 			t.Helper()
 			if err := srv.Expire(id); err != nil {
@@ -225,6 +233,7 @@ func TestUnfairLosses(t *testing.T) {
 				if granted := time.Since(start); !c.late && granted <= told || told > 10*time.Second {
 					t.Errorf("told after %v, the next one granted after %v", told, granted)
 				}
+				srv.Intercept(nil)
 				srv.Mute(grant.Session, false)
 				srv.Strand(grant.Session, false)
 				time.Sleep(30 * time.Second) // what the victim still sends takes nothing from anybody
