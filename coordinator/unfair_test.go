@@ -189,8 +189,8 @@ func TestUnfairLosses(t *testing.T) {
 		reason events.Reason
 		late   bool // the loss may come a moment after the next grant
 	}{
-		"mute":     {func(_ *testing.T, srv *zktest.Server, id int64) { srv.Mute(id, true) }, events.ReasonLeaseRanOut, false},
-		"cut off":  {func(_ *testing.T, srv *zktest.Server, id int64) { srv.Mute(id, true); srv.Cut(id) }, events.ReasonLeaseRanOut, false},
+		"mute":    {func(_ *testing.T, srv *zktest.Server, id int64) { srv.Mute(id, true) }, events.ReasonLeaseRanOut, false},
+		"cut off": {func(_ *testing.T, srv *zktest.Server, id int64) { srv.Mute(id, true); srv.Cut(id) }, events.ReasonLeaseRanOut, false},
 		"stranded": {func(_ *testing.T, srv *zktest.Server, id int64) {
 			srv.Strand(id, true)
 			srv.Intercept(func(r zktest.Request) zktest.Action {
