@@ -73,11 +73,11 @@ func workTasks(t *testing.T, servers string, dial faultnet.Dial) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() {
+		t.Cleanup(func() {
 			if err := c.Close(); err != nil && i != 0 {
 				t.Error(err)
 			}
-		}()
+		})
 		wait.Go(func() { s.work(i, c) })
 	}
 	wait.Wait()

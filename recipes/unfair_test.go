@@ -8,8 +8,6 @@ import (
 )
 
 // single is the one node of an unfair lock, whoever made it.
-//
-//nolint:gochecknoglobals // nobody writes to it
 var single = events.Name{Text: "task", Kind: events.KindUnfair}
 
 // singleSituations are machines of an unfair lock in every state that they know.
