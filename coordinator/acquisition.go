@@ -126,7 +126,7 @@ func (o *ownerOfActor) Explain(end actors.End) error {
 	if holder, ok := o.seat.Holder(); ok && end.Why == recipes.WhyBusy {
 		return &HeldError{Path: o.lock.path, Holder: holder}
 	}
-	return explain(o.lock.path, end)
+	return explain(o.lock, end)
 }
 
 // Gone has the coordinator forget the acquisition.
@@ -153,6 +153,9 @@ func (l *Lock) standing(ctx context.Context) (writer *Acquisition, _ error) {
 		held := o.acquisition
 		if held.lock.c != l.c || held.lock.path != l.path || !held.actor.Holding() {
 			continue
+		}
+		if held.lock.permits() > 0 && l.permits() > 0 {
+			continue // permits add up; see Semaphore.Acquire
 		}
 		if held.lock.rule == recipes.Rule(recipes.Write{}) && l.rule == recipes.Rule(recipes.Read{}) {
 			return held, nil

@@ -100,9 +100,10 @@ const (
 	familyMutex family = iota + 1
 	familyReadWrite
 	familyUnfair
+	familySemaphore
 )
 
 // String names it for an error.
 func (f family) String() string {
-	return [...]string{"", "mutex", "read/write lock", "unfair lock"}[f]
+	return [...]string{"", "mutex", "read/write lock", "unfair lock", "semaphore"}[f]
 }
