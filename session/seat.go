@@ -76,13 +76,13 @@ func (s *Session) Seat(p Place) *Seat {
 			t.acl = s.plain.acl
 		}
 	}
-	if p.Size > 0 {
-		t.permits = newPermits(t.dir, p.Size, p.Permits)
-		t.dir = path.Join(t.dir, queueDir)
-	}
 	if p.Kind == events.KindUnfair {
 		t.single = newSingle(t.dir, p.Try)
 		t.dir = path.Dir(t.dir)
+	}
+	if p.Size > 0 {
+		t.permits = newPermits(t.dir, p.Size, p.Permits)
+		t.dir = path.Join(t.dir, queueDir)
 	}
 	return t
 }
@@ -306,10 +306,10 @@ func (t *Seat) forget(c *client, node string) {
 func (t *Seat) leave(c *client) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	nodes := append(t.ownNodes(), t.pred)
 	if t.single != nil {
 		c.claimants.leave(t)
 	}
+	nodes := append(t.ownNodes(), t.pred)
 	t.own, t.born, t.pred, t.ahead, t.left = "", 0, "", 0, true
 	if t.permits != nil {
 		t.permits.held = nil
