@@ -2,11 +2,13 @@ package coordinator
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session"
 )
 
 // Acquisition is one attempt to hold a lock, from Acquire to Done. It is used
@@ -15,6 +17,7 @@ import (
 type Acquisition struct {
 	id    uint64
 	lock  *Lock
+	seat  *session.Seat
 	actor *actors.Lock
 }
 
@@ -76,8 +79,8 @@ func (a *Acquisition) Wait(ctx context.Context) (events.Grant, error) {
 // Context returns a child of parent that is cancelled when the lock is lost, with
 // a [*LostError] as its cause, or released, with [ErrReleased]. It is freed with
 // its parent. While the lock is held it carries the ownership: asking for the same
-// lock with it ends in [ErrDeadlock]. Before the Grant it is not cancelled and
-// owns nothing.
+// lock with it enters it again if the handle is [Reentrant], and ends in [ErrDeadlock]
+// if not. Before the Grant it is not cancelled and owns nothing.
 func (a *Acquisition) Context(parent context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(parent)
 	forget := a.actor.OnEnd(func(err error) {
@@ -125,12 +128,22 @@ func ownerOf(ctx context.Context) *owner {
 	return o
 }
 
-// owns tells whether the context carries an acquisition that holds the lock.
-func owns(ctx context.Context, l *Lock) bool {
+// standing returns the seats of those whom the context carries and who hold the lock: the
+// lock is entered again with one of them. It fails if whoever asks would wait for himself.
+func (l *Lock) standing(ctx context.Context) (owners []*session.Seat, _ error) {
+	deadlock := false
 	for o := ownerOf(ctx); o != nil; o = o.next {
-		if held := o.acquisition; held.lock.c == l.c && held.lock.path == l.path && held.actor.Holding() {
-			return true
+		held := o.acquisition
+		switch {
+		case held.lock.c != l.c || held.lock.path != l.path || !held.actor.Holding():
+		case l.cfg.reentrant && held.lock.rule == l.rule:
+			owners = append(owners, held.seat)
+		default:
+			deadlock = true
 		}
 	}
-	return false
+	if deadlock && owners == nil {
+		return nil, fmt.Errorf("%w: %s", ErrDeadlock, l.path)
+	}
+	return owners, nil
 }

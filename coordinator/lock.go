@@ -63,12 +63,15 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	c := l.c
 	id := c.lastID.Add(1)
 	a := &Acquisition{id: id, lock: l}
+	place := session.Place{Dir: l.path, Data: cfg.data, ACL: l.cfg.acl}
+	err := l.check(cfg)
+	if err == nil {
+		place.With, err = l.standing(ctx)
+	}
+	a.seat = c.session.Seat(place)
 	a.actor = actors.NewLock(actors.Config{
-		ID: id, Path: l.path, Rule: l.rule,
-		Port:  c.session.Seat(session.Place{Dir: l.path, Data: cfg.data, ACL: l.cfg.acl}),
-		Owner: (*ownerOfActor)(a), House: &c.house,
+		ID: id, Path: l.path, Rule: l.rule, Port: a.seat, Owner: (*ownerOfActor)(a), House: &c.house,
 	})
-	err := l.check(ctx, cfg)
 	if err == nil && !c.enter(id, a.actor) {
 		err = ErrClosed
 	}
@@ -81,7 +84,7 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 }
 
 // check finds what is wrong before anything is sent.
-func (l *Lock) check(ctx context.Context, cfg acquireConfig) error {
+func (l *Lock) check(cfg acquireConfig) error {
 	path := len(l.c.chroot) + len(l.path)
 	if path+overhead > session.MaxRequest { // comes first: the other errors repeat the path
 		return fmt.Errorf("%w: %w: a path of %d bytes", ErrPath, ErrTooLarge, path)
@@ -97,9 +100,6 @@ func (l *Lock) check(ctx context.Context, cfg acquireConfig) error {
 	}
 	if cfg.bounded && cfg.maxWait <= 0 {
 		return ErrTimeout
-	}
-	if owns(ctx, l) {
-		return fmt.Errorf("%w: %s", ErrDeadlock, l.path)
 	}
 	return nil
 }

@@ -50,6 +50,7 @@ func (s *Session) nobodyHolds() {
 	clear(s.claims)
 	clear(s.holders)
 	clear(s.bare)
+	clear(s.shares)
 }
 
 // judge tells whether the lease is good, for an answer that proves all the rest, and
@@ -114,8 +115,9 @@ func (s *Session) cover(c *client) {
 			continue // it is about to claim
 		}
 		delete(s.bare, seat)
-		seat.want(c, node)
-		s.onRequest(&rearming{c.epoch, node})
+		if first := seat.want(c, node); first {
+			s.onRequest(&rearming{c.epoch, node})
+		}
 	}
 }
 
@@ -220,7 +222,7 @@ func (s *Session) onProbed(p probed) {
 	}
 	p.c.logger.Debug("probe failed", zap.String("node", p.node), zap.Error(p.err))
 	if errors.Is(p.err, zk.ErrNoNode) && p.c == s.client && s.holders[p.seat] == p.node {
-		s.gaveUp(p.seat)
+		s.lostNode(p.c, p.seat)
 		p.seat.post(recipes.Gone{Epoch: p.c.epoch, Node: path.Base(p.node)}, nil)
 	}
 }

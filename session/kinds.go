@@ -18,6 +18,7 @@ type asked struct {
 	node  string // the own one's path, of what may end in a grant and of a delete
 	guid  string // of the attempt, of a create
 	floor bool   // of a delete: it leaves a floor
+	look  bool   // of a list: the seat has no node, and asks whether anybody is there
 	run   func(*client) (recipes.Input, error)
 }
 
@@ -43,6 +44,11 @@ func (r *asked) settle(s *Session, c *client, in recipes.Input, err error) {
 		s.onCreated(c, r, in)
 	case recipes.Advanced:
 		s.onAdvanced(c, r, in)
+	case recipes.Refused:
+		if r.op == recipes.OpClaim && in.Missing && c == s.client && s.holders[r.seat] == r.node {
+			s.lostNode(c, r.seat)
+		}
+		r.seat.post(in, err)
 	case recipes.Unknown:
 		if !c.up {
 			r.seat.post(in, err)

@@ -24,6 +24,9 @@ func (s *Session) broadcast(in recipes.Input) {
 
 func (s *Session) tellGone(c *client, path string) {
 	for _, seat := range c.watches.gone(path) {
+		if s.holders[seat] == path {
+			s.gaveUp(seat) // and nobody may share it who comes behind this
+		}
 		seat.post(recipes.Gone{Epoch: c.epoch, Node: seat.name(path)}, nil)
 	}
 }

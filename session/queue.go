@@ -55,6 +55,9 @@ func (s *Session) onRequest(r request) {
 		return
 	}
 	if a, ok := r.(*asked); ok {
+		if s.answerHere(a) {
+			return
+		}
 		s.noteTenure(a)
 		r = s.paired(a)
 	}

@@ -18,6 +18,7 @@ type Place struct {
 	Dir  string   // the lock's directory, without the chroot
 	Data []byte   // stored in the node
 	ACL  []zk.ACL // nil: that of the session's config
+	With []*Seat  // one of those that hold shares its node, if any does when the node would be created
 }
 
 // Seat is one acquisition's way to ZooKeeper. It satisfies [actors.Port]; its
@@ -41,18 +42,19 @@ type Seat struct {
 	ahead   int64           // the zxid that created pred, or 0
 }
 
-// content is what a seat's nodes are created with. Nobody writes to it, so that the
-// many seats that ask for nothing of their own share one.
+// content is what a seat's nodes are created with. Nobody writes to it, but for what
+// is said below, so that the many seats that ask for nothing of their own share one.
 type content struct {
 	data []byte
 	acl  []zk.ACL
+	with []*Seat // see Place; the session's drain forgets them when it has looked
 }
 
 // Seat returns a seat for the place. Nothing happens before its Open.
 func (s *Session) Seat(p Place) *Seat {
 	t := &Seat{session: s, dir: join(s.chroot, p.Dir), content: &s.plain}
-	if p.Data != nil || p.ACL != nil {
-		t.content = &content{p.Data, p.ACL}
+	if p.Data != nil || p.ACL != nil || p.With != nil {
+		t.content = &content{p.Data, p.ACL, p.With}
 		if p.ACL == nil {
 			t.acl = s.plain.acl
 		}
@@ -85,9 +87,8 @@ func (t *Seat) List(e recipes.List) {
 		id = t.guid.String()
 	}
 	t.mu.Unlock()
-	t.request(e.Epoch, recipes.OpList, func(c *client) (recipes.Input, error) {
-		return c.list(t, e, id)
-	})
+	t.session.actor.Post(&asked{seat: t, epoch: e.Epoch, op: recipes.OpList, look: e.Attempt == 0,
+		run: func(c *client) (recipes.Input, error) { return c.list(t, e, id) }})
 }
 
 // Watch asks to be told when a node of the directory is gone. It takes the place
@@ -127,9 +128,10 @@ func (t *Seat) Claim(e recipes.Claim) {
 // Delete removes the own node. If it leaves no floor a Create may join it, which takes
 // a moment to come; see there.
 func (t *Seat) Delete(e recipes.Delete) {
-	r := &asked{
-		seat: t, epoch: e.Epoch, op: recipes.OpDelete, node: path.Join(t.dir, e.Node), floor: e.Floor,
-		run: func(c *client) (recipes.Input, error) { return c.remove(t, e) },
+	r := &asked{seat: t, epoch: e.Epoch, op: recipes.OpDelete, node: path.Join(t.dir, e.Node), floor: e.Floor}
+	r.run = func(c *client) (recipes.Input, error) {
+		e.Floor = r.floor
+		return c.remove(t, e)
 	}
 	if e.Floor {
 		t.session.actor.Hand(r)
@@ -211,13 +213,11 @@ func (t *Seat) token(own string) int64 {
 }
 
 // want registers the seat's interest in the own node, unless it has another one or
-// none by now. The watch is still to be armed.
-func (t *Seat) want(c *client, own string) {
+// none by now. It reports whether it is the first: then the watch is still to be armed.
+func (t *Seat) want(c *client, own string) (first bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.own == own && own != "" {
-		c.watches.want(own, t)
-	}
+	return t.own == own && own != "" && c.watches.want(own, t)
 }
 
 // nameOwn notes which node is the own one and which zxid created it, 0 if that is
