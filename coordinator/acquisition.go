@@ -19,6 +19,9 @@ type Acquisition struct {
 	lock  *Lock
 	seat  *session.Seat
 	actor *actors.Lock
+
+	// The mutex of the coordinator's live guards these: the neighbours at its path.
+	earlier, later *Acquisition
 }
 
 // ID returns what ties the acquisition's events together. It is unique within the
@@ -39,6 +42,15 @@ func (a *Acquisition) Lost() <-chan events.Lost { return a.actor.Lost() }
 // could not be reached; then it is removed as soon as they can be, or dies with
 // its session.
 func (a *Acquisition) Done() <-chan struct{} { return a.actor.Done() }
+
+func (a *Acquisition) isDone() bool {
+	select {
+	case <-a.Done():
+		return true
+	default:
+		return false
+	}
+}
 
 // Err returns nil before Done. After it: nil if the lock was held and released;
 // [ErrNotAcquired] if it was withdrawn before the Grant was taken; the context's
@@ -113,7 +125,7 @@ var _ actors.Owner = (*ownerOfActor)(nil)
 func (o *ownerOfActor) Explain(end actors.End) error { return explain(o.lock.path, end) }
 
 // Gone has the coordinator forget the acquisition.
-func (o *ownerOfActor) Gone() { o.lock.c.leave(o.id) }
+func (o *ownerOfActor) Gone() { o.lock.c.live.leave((*Acquisition)(o)) }
 
 // owner is the chain of acquisitions that a context carries.
 type owner struct {
@@ -128,9 +140,10 @@ func ownerOf(ctx context.Context) *owner {
 	return o
 }
 
-// standing returns the seats of those whom the context carries and who hold the lock: the
-// lock is entered again with one of them. It fails if whoever asks would wait for himself.
-func (l *Lock) standing(ctx context.Context) (owners []*session.Seat, _ error) {
+// standing tells what the context already holds of the lock. The lock is entered again
+// with one of the owners, if there are any. The writer is one whose place a reader may take.
+// It fails if whoever asks would wait for himself.
+func (l *Lock) standing(ctx context.Context) (owners []*session.Seat, writer *session.Seat, _ error) {
 	deadlock := false
 	for o := ownerOf(ctx); o != nil; o = o.next {
 		held := o.acquisition
@@ -138,12 +151,15 @@ func (l *Lock) standing(ctx context.Context) (owners []*session.Seat, _ error) {
 		case held.lock.c != l.c || held.lock.path != l.path || !held.actor.Holding():
 		case l.cfg.reentrant && held.lock.rule == l.rule:
 			owners = append(owners, held.seat)
+		case writer != nil || deadlock: // the latest of them has decided
+		case held.lock.rule == recipes.Rule(recipes.Write{}) && l.rule == recipes.Rule(recipes.Read{}):
+			writer = held.seat
 		default:
 			deadlock = true
 		}
 	}
 	if deadlock && owners == nil {
-		return nil, fmt.Errorf("%w: %s", ErrDeadlock, l.path)
+		return nil, nil, fmt.Errorf("%w: %s", ErrDeadlock, l.path)
 	}
-	return owners, nil
+	return owners, writer, nil
 }

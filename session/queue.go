@@ -58,6 +58,10 @@ func (s *Session) onRequest(r request) {
 		if s.answerHere(a) {
 			return
 		}
+		if !s.mayTakePlace(a) {
+			a.seat.post(recipes.Refused{Epoch: a.epoch, Op: a.op, Missing: true}, ErrGuard)
+			return
+		}
 		s.noteTenure(a)
 		r = s.paired(a)
 	}

@@ -93,6 +93,7 @@ func (s *Session) join(r *asked) bool {
 	sh.seats = append(sh.seats, seat)
 	s.shares[seat] = sh
 
+	seat.shared = owner.shared
 	seat.nameOwn(r.epoch, node, token)
 	s.holders[seat] = node
 	if _, bare := s.bare[owner]; bare { // nobody watches the node yet
