@@ -188,56 +188,59 @@ func TestEnteredFromOtherGoroutines(t *testing.T) {
 }
 
 // TestWhoOwnsNothing queues up: before the Grant, after the end, by another coordinator, by
-// a context of somebody else, and on another path.
+// a context of somebody else, and on another path. The option makes no difference.
 func TestWhoOwnsNothing(t *testing.T) {
-	for name, asks := range map[string]func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) (*coordinator.Acquisition, *coordinator.Acquisition){
-		"before the Grant": func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) (*coordinator.Acquisition, *coordinator.Acquisition) {
+	type asking func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator, o ...coordinator.LockOption) (holder, asks *coordinator.Acquisition)
+	for name, ask := range map[string]asking{
+		"before the Grant": func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator, o ...coordinator.LockOption) (_, _ *coordinator.Acquisition) {
 			holder, _ := hold(t, connect(t, srv).Mutex(lockPath))
 			waiter := queue(c.Mutex(lockPath))
-			a := c.Mutex(lockPath, coordinator.Reentrant()).Acquire(context.WithoutCancel(waiter.Context(t.Context())))
+			a := c.Mutex(lockPath, o...).Acquire(context.WithoutCancel(waiter.Context(t.Context())))
 			synctest.Wait()
 			holder.Release()
 			soon(t, waiter)
 			return waiter, a
 		},
-		"after the end": func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) (*coordinator.Acquisition, *coordinator.Acquisition) {
+		"after the end": func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator, o ...coordinator.LockOption) (_, _ *coordinator.Acquisition) {
 			past, _ := hold(t, c.Mutex(lockPath))
 			ctx := context.WithoutCancel(past.Context(t.Context()))
 			past.Release()
 			<-past.Done()
 			holder, _ := hold(t, connect(t, srv).Mutex(lockPath))
-			return holder, c.Mutex(lockPath, coordinator.Reentrant()).Acquire(ctx)
+			return holder, c.Mutex(lockPath, o...).Acquire(ctx)
 		},
-		"by another coordinator": func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) (*coordinator.Acquisition, *coordinator.Acquisition) {
-			holder, _ := hold(t, c.Mutex(lockPath, coordinator.Reentrant()))
+		"by another coordinator": func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator, o ...coordinator.LockOption) (_, _ *coordinator.Acquisition) {
+			holder, _ := hold(t, c.Mutex(lockPath, o...))
 			ctx := context.WithoutCancel(holder.Context(t.Context())) // or the release would end the wait
-			return holder, connect(t, srv).Mutex(lockPath, coordinator.Reentrant()).Acquire(ctx)
+			return holder, connect(t, srv).Mutex(lockPath, o...).Acquire(ctx)
 		},
-		"with another context": func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) (*coordinator.Acquisition, *coordinator.Acquisition) {
-			lock := c.Mutex(lockPath, coordinator.Reentrant())
+		"with another context": func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator, o ...coordinator.LockOption) (_, _ *coordinator.Acquisition) {
+			lock := c.Mutex(lockPath, o...)
 			holder, _ := hold(t, lock)
 			return holder, lock.Acquire(t.Context())
 		},
-		"with the context of another lock": func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) (*coordinator.Acquisition, *coordinator.Acquisition) {
-			lock := c.Mutex(lockPath, coordinator.Reentrant())
+		"with the context of another lock": func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator, o ...coordinator.LockOption) (_, _ *coordinator.Acquisition) {
+			lock := c.Mutex(lockPath, o...)
 			holder, _ := hold(t, lock)
-			other, _ := hold(t, c.Mutex("/locks/other", coordinator.Reentrant()))
+			other, _ := hold(t, c.Mutex("/locks/other", o...))
 			return holder, lock.Acquire(other.Context(t.Context()))
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				holder, a := asks(t, srv, connect(t, srv))
-				time.Sleep(time.Second)
-				if !holder.Valid() || a.Valid() || isClosed(a.Done()) {
-					t.Fatalf("the holder holds %v, the other one %v: %v", holder.Valid(), a.Valid(), a.Err())
-				}
-				holder.Release()
-				if grant := soon(t, a); !srv.Exists(grant.Node) {
-					t.Errorf("%+v", grant)
-				}
+		for option, o := range map[string][]coordinator.LockOption{"": nil, "reentrant": {coordinator.Reentrant()}} {
+			t.Run(name+option, func(t *testing.T) {
+				bubble(t, func(t *testing.T, srv *zktest.Server) {
+					holder, a := ask(t, srv, connect(t, srv), o...)
+					time.Sleep(time.Second)
+					if !holder.Valid() || a.Valid() || isClosed(a.Done()) {
+						t.Fatalf("the holder holds %v, the other one %v: %v", holder.Valid(), a.Valid(), a.Err())
+					}
+					holder.Release()
+					if grant := soon(t, a); !srv.Exists(grant.Node) {
+						t.Errorf("%+v", grant)
+					}
+				})
 			})
-		})
+		}
 	}
 }
 
@@ -319,12 +322,12 @@ func TestAPlaceThatAReaderTookIsNoFloor(t *testing.T) {
 			for _, order := range [][]int{{0, 1}, {1, 0}} {
 				t.Run(fmt.Sprint(deep, by, order), func(t *testing.T) {
 					bubble(t, func(t *testing.T, srv *zktest.Server) {
-						c, other, third := connect(t, srv), connect(t, srv), connect(t, srv)
+						c, other := connect(t, srv), connect(t, srv)
 						rw := c.ReadWrite(lockPath, coordinator.Reentrant())
-						before, _ := hold(t, third.ReadWrite(lockPath).Write())
+						before, _ := hold(t, other.ReadWrite(lockPath).Write())
 						outer := queue(rw.Write())
-						reader := queue(third.ReadWrite(lockPath).Read())
-						writer := queue(other.ReadWrite(lockPath).Write())
+						reader := queue(other.ReadWrite(lockPath).Read())
+						writer := queue(rw.Write()) // of the session that knows who has let go
 						before.Release()
 						soon(t, outer)
 						all := []*coordinator.Acquisition{outer}

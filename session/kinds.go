@@ -18,7 +18,6 @@ type asked struct {
 	node  string // the own one's path, of what may end in a grant and of a delete
 	guid  string // of the attempt, of a create
 	floor bool   // of a delete: it leaves a floor
-	look  bool   // of a list: the seat has no node, and asks whether anybody is there
 	run   func(*client) (recipes.Input, error)
 }
 

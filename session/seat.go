@@ -97,8 +97,9 @@ func (t *Seat) List(e recipes.List) {
 		id = t.guid.String()
 	}
 	t.mu.Unlock()
-	t.session.actor.Post(&asked{seat: t, epoch: e.Epoch, op: recipes.OpList, look: e.Attempt == 0,
-		run: func(c *client) (recipes.Input, error) { return c.list(t, e, id) }})
+	t.request(e.Epoch, recipes.OpList, func(c *client) (recipes.Input, error) {
+		return c.list(t, e, id)
+	})
 }
 
 // Watch asks to be told when a node of the directory is gone. It takes the place

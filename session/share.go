@@ -42,7 +42,7 @@ type share struct {
 func (s *Session) answerHere(r *asked) (answered bool) {
 	switch r.op {
 	case recipes.OpList:
-		if !r.look || s.companion(r.seat) == nil {
+		if s.companion(r.seat) == nil { // also because it has created a node, and wants to know its place
 			return false
 		}
 		r.seat.post(recipes.Listed{Epoch: r.epoch}, nil) // nobody is in its way
@@ -101,7 +101,6 @@ func (s *Session) join(r *asked) bool {
 	} else {
 		seat.want(c, node)
 	}
-	s.guard(c)
 	seat.post(recipes.Created{Epoch: r.epoch, Node: name, Alone: true, Fresh: true, Token: token}, nil)
 	return true
 }
