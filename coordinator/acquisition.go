@@ -122,7 +122,7 @@ type ownerOfActor Acquisition
 var _ actors.Owner = (*ownerOfActor)(nil)
 
 // Explain returns what Err says.
-func (o *ownerOfActor) Explain(end actors.End) error { return explain(o.lock.path, end) }
+func (o *ownerOfActor) Explain(end actors.End) error { return explain(o.lock, end) }
 
 // Gone has the coordinator forget the acquisition.
 func (o *ownerOfActor) Gone() { o.lock.c.live.leave((*Acquisition)(o)) }
@@ -149,6 +149,7 @@ func (l *Lock) standing(ctx context.Context) (owners []*session.Seat, writer *se
 		held := o.acquisition
 		switch {
 		case held.lock.c != l.c || held.lock.path != l.path || !held.actor.Holding():
+		case held.lock.permits() > 0 && l.permits() > 0: // permits add up; see Semaphore.Acquire
 		case l.cfg.reentrant && held.lock.rule == l.rule:
 			owners = append(owners, held.seat)
 		case writer != nil || deadlock: // the latest of them has decided

@@ -51,7 +51,7 @@ func (s *Session) answerHere(r *asked) (answered bool) {
 		return s.join(r)
 	case recipes.OpDelete:
 		return s.part(r)
-	case recipes.OpWatch, recipes.OpClaim, recipes.OpAdvance:
+	case recipes.OpWatch, recipes.OpClaim, recipes.OpAdvance, recipes.OpSurvey, recipes.OpEnter:
 	}
 	return false
 }
@@ -153,7 +153,7 @@ func (s *Session) lostNode(c *client, seat *Seat) {
 		}
 		s.gaveUp(other)
 		if other != seat {
-			other.post(recipes.Gone{Epoch: c.epoch, Node: path.Base(node)}, nil)
+			other.post(recipes.Gone{Epoch: c.epoch, Node: other.name(node)}, nil)
 		}
 	}
 }
