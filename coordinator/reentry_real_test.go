@@ -83,8 +83,9 @@ func TestRealReentry(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, a := range []*coordinator.Acquisition{outer, inner} {
-		if lost := lossOf(t, a); lost.Reason != events.ReasonNodeRemoved || lost.ID != a.ID() || !errors.Is(endOf(t, a), coordinator.ErrNodeRemoved) {
-			t.Errorf("%+v, %v", lost, a.Err())
+		lost, end := lossOf(t, a), endOf(t, a)
+		if lost.Reason != events.ReasonNodeRemoved || lost.ID != a.ID() || !errors.Is(end, coordinator.ErrNodeRemoved) {
+			t.Errorf("%+v, %v", lost, end)
 		}
 	}
 	grantOf(t, next)

@@ -190,9 +190,11 @@ func TestEnteredFromOtherGoroutines(t *testing.T) {
 // TestWhoOwnsNothing queues up: before the Grant, after the end, by another coordinator, by
 // a context of somebody else, and on another path. The option makes no difference.
 func TestWhoOwnsNothing(t *testing.T) {
-	type asking func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator, o ...coordinator.LockOption) (holder, asks *coordinator.Acquisition)
-	for name, ask := range map[string]asking{
-		"before the Grant": func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator, o ...coordinator.LockOption) (_, _ *coordinator.Acquisition) {
+	type coord = coordinator.Coordinator
+	type option = coordinator.LockOption
+	type acquired = *coordinator.Acquisition
+	for name, ask := range map[string]func(*testing.T, *zktest.Server, *coord, ...option) (holder, asks acquired){
+		"before the Grant": func(t *testing.T, srv *zktest.Server, c *coord, o ...option) (_, _ acquired) {
 			holder, _ := hold(t, connect(t, srv).Mutex(lockPath))
 			waiter := queue(c.Mutex(lockPath))
 			a := c.Mutex(lockPath, o...).Acquire(context.WithoutCancel(waiter.Context(t.Context())))
@@ -201,7 +203,7 @@ func TestWhoOwnsNothing(t *testing.T) {
 			soon(t, waiter)
 			return waiter, a
 		},
-		"after the end": func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator, o ...coordinator.LockOption) (_, _ *coordinator.Acquisition) {
+		"after the end": func(t *testing.T, srv *zktest.Server, c *coord, o ...option) (_, _ acquired) {
 			past, _ := hold(t, c.Mutex(lockPath))
 			ctx := context.WithoutCancel(past.Context(t.Context()))
 			past.Release()
@@ -209,24 +211,24 @@ func TestWhoOwnsNothing(t *testing.T) {
 			holder, _ := hold(t, connect(t, srv).Mutex(lockPath))
 			return holder, c.Mutex(lockPath, o...).Acquire(ctx)
 		},
-		"by another coordinator": func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator, o ...coordinator.LockOption) (_, _ *coordinator.Acquisition) {
+		"by another coordinator": func(t *testing.T, srv *zktest.Server, c *coord, o ...option) (_, _ acquired) {
 			holder, _ := hold(t, c.Mutex(lockPath, o...))
 			ctx := context.WithoutCancel(holder.Context(t.Context())) // or the release would end the wait
 			return holder, connect(t, srv).Mutex(lockPath, o...).Acquire(ctx)
 		},
-		"with another context": func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator, o ...coordinator.LockOption) (_, _ *coordinator.Acquisition) {
+		"with another context": func(t *testing.T, _ *zktest.Server, c *coord, o ...option) (_, _ acquired) {
 			lock := c.Mutex(lockPath, o...)
 			holder, _ := hold(t, lock)
 			return holder, lock.Acquire(t.Context())
 		},
-		"with the context of another lock": func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator, o ...coordinator.LockOption) (_, _ *coordinator.Acquisition) {
+		"with the context of another lock": func(t *testing.T, _ *zktest.Server, c *coord, o ...option) (_, _ acquired) {
 			lock := c.Mutex(lockPath, o...)
 			holder, _ := hold(t, lock)
 			other, _ := hold(t, c.Mutex("/locks/other", o...))
 			return holder, lock.Acquire(other.Context(t.Context()))
 		},
 	} {
-		for option, o := range map[string][]coordinator.LockOption{"": nil, "reentrant": {coordinator.Reentrant()}} {
+		for option, o := range map[string][]option{"": nil, "reentrant": {coordinator.Reentrant()}} {
 			t.Run(name+option, func(t *testing.T) {
 				bubble(t, func(t *testing.T, srv *zktest.Server) {
 					holder, a := ask(t, srv, connect(t, srv), o...)
@@ -314,8 +316,9 @@ func TestTheSidesOfAReadWriteLock(t *testing.T) {
 	})
 }
 
-// TestAPlaceThatAReaderTookIsNoFloor, though it was the writer that waited which has it taken, and another of
-// those who share its node that leaves last. Else the writer behind would believe that nobody is ahead.
+// TestAPlaceThatAReaderTookIsNoFloor, though it was one writer that waited, another one whose
+// place was taken, and perhaps a third that leaves last, all with one node. Else the writer behind
+// would believe that nobody is ahead.
 func TestAPlaceThatAReaderTookIsNoFloor(t *testing.T) {
 	for _, deep := range []int{1, 2} {
 		for by := range deep {
@@ -406,8 +409,8 @@ func TestWhatAFunctionDoesInside(t *testing.T) {
 	})
 }
 
-// TestAReleasedOwnersContext: it is cancelled, and with it the wait of an acquisition that was not
-// taken yet. One that was goes on, and enters again with a context of its own.
+// TestAReleasedOwnersContext: it is cancelled, and with it the wait of an acquisition whose
+// Grant was not taken yet. One whose was goes on, and is entered with a context of its own.
 func TestAReleasedOwnersContext(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := connect(t, srv), connect(t, srv)

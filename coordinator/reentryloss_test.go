@@ -20,29 +20,30 @@ import (
 
 // What becomes of a lock that was entered several times when something goes wrong.
 
-// TestEachHearsOfTheLossOnce, whatever was lost, with the reason, in the stream, too, and before anybody else
-// is granted. Nobody enters any more behind that.
+// TestEachHearsOfTheLossOnce, whatever was lost, with the reason, in the stream, too, and
+// before anybody else is granted. Nobody enters any more behind that.
 func TestEachHearsOfTheLossOnce(t *testing.T) {
+	type coord = coordinator.Coordinator
 	for name, tt := range map[string]struct {
-		happens func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator, held events.Grant)
+		happens func(t *testing.T, srv *zktest.Server, c *coord, held events.Grant)
 		strict  bool
 		intime  bool // not if it is the server that takes the lock away
 		want    error
 	}{
-		"the session expires": {func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator, _ events.Grant) {
+		"the session expires": {func(t *testing.T, srv *zktest.Server, c *coord, _ events.Grant) {
 			if err := srv.Expire(c.SessionID()); err != nil {
 				t.Fatal(err)
 			}
 		}, false, false, coordinator.ErrSessionExpired},
-		"the lease runs out": {func(_ *testing.T, srv *zktest.Server, c *coordinator.Coordinator, _ events.Grant) {
+		"the lease runs out": {func(_ *testing.T, srv *zktest.Server, c *coord, _ events.Grant) {
 			srv.Mute(c.SessionID(), true)
 		}, false, true, coordinator.ErrLeaseRanOut},
-		"the node is removed by hand": {func(t *testing.T, srv *zktest.Server, _ *coordinator.Coordinator, held events.Grant) {
+		"the node is removed by hand": {func(t *testing.T, srv *zktest.Server, _ *coord, held events.Grant) {
 			if err := srv.Delete(held.Node); err != nil {
 				t.Fatal(err)
 			}
 		}, false, false, coordinator.ErrNodeRemoved},
-		"the connection is lost": {func(_ *testing.T, srv *zktest.Server, c *coordinator.Coordinator, _ events.Grant) {
+		"the connection is lost": {func(_ *testing.T, srv *zktest.Server, c *coord, _ events.Grant) {
 			srv.Cut(c.SessionID())
 		}, true, true, coordinator.ErrSuspended},
 	} {
@@ -115,10 +116,12 @@ func TestEachHearsOfTheLossOnce(t *testing.T) {
 	}
 }
 
-// TestTheNodeStaysUntilEachFunctionHasReturned: the lease is lost, and an inner function takes longer to stop
-// than the outer one. Or the other way round.
+// TestTheNodeStaysUntilEachFunctionHasReturned: the lease is lost, and an inner function takes
+// longer to stop than the outer one. Or the other way round.
 func TestTheNodeStaysUntilEachFunctionHasReturned(t *testing.T) {
-	for name, stops := range map[string][2]time.Duration{"outer first": {time.Second, 2 * time.Second}, "inner first": {2 * time.Second, time.Second}} {
+	for name, stops := range map[string][2]time.Duration{
+		"outer first": {time.Second, 2 * time.Second}, "inner first": {2 * time.Second, time.Second},
+	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, srv *zktest.Server) {
 				c := connect(t, srv)
@@ -166,8 +169,8 @@ func TestTheNodeStaysUntilEachFunctionHasReturned(t *testing.T) {
 	}
 }
 
-// TestEnteredAgainDuringAnOutage: as long as the lease lasts the lock is held, and entered. Nothing has
-// changed when the connection is back, and what was released meanwhile was.
+// TestEnteredAgainDuringAnOutage: as long as the lease lasts the lock is held, and entered.
+// Nothing has changed when the connection is back, but for what was released meanwhile.
 func TestEnteredAgainDuringAnOutage(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := connect(t, srv), connect(t, srv)
@@ -187,8 +190,8 @@ func TestEnteredAgainDuringAnOutage(t *testing.T) {
 		<-outer.Done()
 		srv.Down(false)
 		time.Sleep(10 * time.Second)
-		if !inner.Valid() || !before.Valid() || next.Valid() || len(srv.Children(lockPath)) != 2 {
-			t.Fatalf("valid %v and %v, the next one %v; nodes %v", inner.Valid(), before.Valid(), next.Valid(), srv.Children(lockPath))
+		if left := srv.Children(lockPath); !inner.Valid() || !before.Valid() || next.Valid() || len(left) != 2 {
+			t.Fatalf("valid %v and %v, the next one %v; nodes %v", inner.Valid(), before.Valid(), next.Valid(), left)
 		}
 		before.Release()
 		inner.Release()
@@ -196,8 +199,8 @@ func TestEnteredAgainDuringAnOutage(t *testing.T) {
 	})
 }
 
-// TestCloseInTheMiddle: acquisitions end with the coordinator, functions are waited for, the node goes with the last of
-// them; what is asked for behind that is not had.
+// TestCloseInTheMiddle: acquisitions end with the coordinator, functions are waited for, and
+// the node goes with the last of them. What is asked for behind that is not had.
 func TestCloseInTheMiddle(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := connect(t, srv), connect(t, srv)
@@ -233,7 +236,9 @@ func TestCloseInTheMiddle(t *testing.T) {
 			return nil
 		})
 		<-closed
-		for what, got := range map[string]error{"the function": err, "the one inside": innerErr, "the acquisition": inner.Err(), "behind it": late.Err()} {
+		for what, got := range map[string]error{
+			"the function": err, "the one inside": innerErr, "the acquisition": inner.Err(), "behind it": late.Err(),
+		} {
 			if !errors.Is(got, coordinator.ErrClosed) {
 				t.Errorf("%s ended with %v", what, got)
 			}
@@ -242,8 +247,8 @@ func TestCloseInTheMiddle(t *testing.T) {
 	})
 }
 
-// TestNoNodeIsLeftWhenAReplyIsLost: of the acquisition or of the release that is the last, before the server has executed
-// it or behind that. The inner ones make no difference.
+// TestNoNodeIsLeftWhenAReplyIsLost, or a request, of the acquisition or of the last release.
+// The inner ones make no difference.
 func TestNoNodeIsLeftWhenAReplyIsLost(t *testing.T) {
 	for name, action := range map[string]zktest.Action{"request": zktest.CutBefore(), "reply": zktest.CutAfter()} {
 		for nth := 1; nth <= 12; nth++ {
@@ -313,8 +318,8 @@ func TestTransactionsOfAnInnerOne(t *testing.T) {
 	})
 }
 
-// TestJoinsAndReleasesTogether: whatever comes of them in whatever order, nobody of another session is in while one
-// of them holds, all of them have the same token as long as the lock was not let go in between, and nothing is left.
+// TestJoinsAndReleasesTogether: whatever comes of them in whatever order, nobody of another
+// session is in while one of them holds, no token is smaller than one before, and nothing is left.
 func TestJoinsAndReleasesTogether(t *testing.T) {
 	const rounds, many = 30, 8
 	bubble(t, func(t *testing.T, srv *zktest.Server) {

@@ -8,29 +8,32 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is about a lock that is entered again by whoever holds it. No request is made
-// for that: the seat of the inner acquisition gets the node of the outer one's, and holds
-// as if it had created that. For its machine it is a create that found nobody else in the queue. From then
-// on the two are equal, neither is the inner one any more, and the node goes with whoever is the last to delete it.
+// This file is about a lock that is entered again by whoever holds it. No request is
+// made for that: the seat of the inner acquisition gets the node of the outer one's, and
+// holds as if it had created that. For its machine it is a create that found nobody else
+// in the queue. From then on the two are equal, neither is the inner one any more, and the
+// node goes with whoever is the last to delete it.
 //
-// All of it is decided in the session's drain, which is what makes it simple: whoever joins does so before or
-// after anything else that happens to the node.
+// All of it is decided in the session's drain: whoever joins does so before or behind
+// anything else that happens to the node.
 //
-//   - The owner is released while a create of a joiner is in the mailbox. Its delete stands there before or behind
-//     the create. Before: nobody of the owners holds any more, and the create is carried out as any other; it queues up, perhaps
-//     right behind that delete. Behind: there are two when the delete is looked at, and it takes only its own seat out.
+//   - The owner is released while the create of a joiner is in the mailbox. If its delete
+//     stands before that, none of the owners holds any more, and the create is carried out
+//     as any other: it queues up, perhaps right behind that delete. If it stands behind
+//     that, there are two when the delete is looked at, and it takes only its own seat out.
 //   - Two join and the owner is released at once: the same, in the order of the three messages.
-//   - The node is gone. Whoever held it is no holder from the moment in which the first of them is told, in
-//     whatever way that was learnt, and is told in the same moment. A create behind that is carried out as any other;
-//     one before it has made its seat a holder, who is told as well.
-//   - The lease runs out, or the session ends: the same, for all holders at once. A lease that has run out while nobody
+//   - The node is gone. Nobody who had it is a holder from the moment in which the first of
+//     them is told, in whatever way that was learnt. A create behind that is carried out as
+//     any other; one before it has made its seat a holder, who is told as well.
+//   - The lease runs out, or the session ends, or the connection is lost and that counts
+//     as a loss: the same, for all holders at once. A lease that has run out while nobody
 //     has looked yet lets nobody join.
-//   - A connection is lost, and that counts as a loss: the same.
-//   - A joiner is withdrawn before it hears that it has joined: it deletes what it has been given, as it would a node of its own.
-//   - The last delete has an unknown outcome: it is made again, like any other. Nobody can have joined meanwhile, because
-//     whoever deletes does not hold.
-//   - A holder has lost the lock, and keeps the node for a function that still runs. It does not hold any more, so nobody joins, but
-//     it has not deleted the node either, so the node stays for it.
+//   - A joiner is withdrawn before it hears that it has joined: it deletes what it has been
+//     given, as it would a node of its own.
+//   - The last delete has an unknown outcome: it is made again, like any other. Nobody can
+//     have joined meanwhile, because whoever deletes does not hold.
+//   - A holder has lost the lock, and keeps the node for a function that still runs. It
+//     does not hold, so nobody joins; but it has not deleted the node either, so that stays.
 
 // share is a node that several seats have, or had: those that have not deleted it yet.
 type share struct {
@@ -72,8 +75,8 @@ func (s *Session) companion(seat *Seat) *Seat {
 // join makes the seat that wants to create a node a holder of the one that an owner holds.
 func (s *Session) join(r *asked) bool {
 	seat, owner := r.seat, s.companion(r.seat)
-	if seat.with != nil {
-		seat.with = nil // from now on it has a node of its own, or one that it shares; and those are not kept alive for it
+	if seat.with != nil { // else its content is not its own
+		seat.with = nil // whatever node it has now, it does not need them for it, nor keep them alive
 	}
 	s.quit(seat)
 	if owner == nil {
@@ -105,9 +108,10 @@ func (s *Session) join(r *asked) bool {
 	return true
 }
 
-// part answers a delete of a node that others still have. The last one's is made; it
-// leaves a floor if any of them would have: that somebody waited for the node to be the first
-// of the queue stays true of it.
+// part answers a delete of a node that others still have. The last one's is made. It leaves
+// a floor if any of them would have, for that is true of the node: it was the first in its
+// queue, and somebody has waited for that. If a reader has taken its place there is none,
+// see mayTakePlace, which looks at the delete behind this.
 func (s *Session) part(r *asked) bool {
 	sh := s.shares[r.seat]
 	if sh == nil {

@@ -34,8 +34,8 @@ func count[T recipes.Input](inputs []recipes.Input) (n int) {
 	return n
 }
 
-// TestEachIsToldThatTheNodeIsGone, however that is learnt, and each of them in the moment in which the first
-// one is: in the time of the session it is one moment, and a create that comes with it is no join any more.
+// TestEachIsToldThatTheNodeIsGone, however that is learnt, and all of them before the session
+// does anything else. A create that comes in that moment is no join any more.
 func TestEachIsToldThatTheNodeIsGone(t *testing.T) {
 	for name, learn := range map[string]func(r *rig, all [3]*seat, node string){
 		"by a watch": func(r *rig, all [3]*seat, node string) {
@@ -87,7 +87,8 @@ func TestEachIsToldThatTheNodeIsGone(t *testing.T) {
 				for i, s := range all {
 					told := s.fresh()
 					// The event comes before the refusal of a claim, where there is a watch.
-					if gone, refused := count[recipes.Gone](told), count[recipes.Refused](told); gone+refused < 1 || gone > 1 || refused > 1 {
+					gone, refused := count[recipes.Gone](told), count[recipes.Refused](told)
+					if gone+refused < 1 || gone > 1 || refused > 1 {
 						t.Errorf("%d was told %+v", i, told)
 					}
 				}
@@ -241,6 +242,27 @@ func TestWhoHasLostKeepsTheNodeWhileAnotherHasIt(t *testing.T) {
 		r.wantChildren(1)
 		all[1].fresh()
 		all[1].delete(created.Node.Text)
+		r.wantChildren(0)
+	})
+}
+
+// TestWhoStartsAnewSharesNothing: the node is gone, and who had it makes another one, which is
+// removed though others have not given the first one up.
+func TestWhoStartsAnewSharesNothing(t *testing.T) {
+	owning(t, func(r *rig, owner *seat, created recipes.Created) {
+		all := r.three(owner, created)
+		time.Sleep(probe + time.Millisecond)
+		r.delete(created.Node.Text)
+		for _, s := range all {
+			s.fresh()
+		}
+		all[1].Create(recipes.Create{Epoch: 1, Attempt: 2})
+		made, ok := all[1].answer().(recipes.Created)
+		if !ok || made.Node.Text == created.Node.Text {
+			r.Fatalf("told %+v", made)
+		}
+		r.wantChildren(1)
+		all[1].delete(made.Node.Text)
 		r.wantChildren(0)
 	})
 }
