@@ -189,7 +189,7 @@ func (m *Machine) claim() []Effect {
 // first acts on the news that nobody is ahead.
 func (m *Machine) first() []Effect {
 	if m.queues() {
-		return m.survey()
+		return m.look()
 	}
 	return m.claim()
 }
@@ -200,7 +200,7 @@ func (m *Machine) first() []Effect {
 // would have been a loss, it is proven once more.
 func (m *Machine) enter(fresh bool) []Effect {
 	if m.queues() {
-		return m.survey() // it has proven all that, and not that there is room
+		return m.look() // it has proven all that, and not that there is room
 	}
 	if !fresh || m.strict && !m.up {
 		return m.claim()

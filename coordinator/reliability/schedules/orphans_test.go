@@ -25,27 +25,14 @@ type use struct {
 	ours bool
 	// others hold the lock before it begins, and release it after a second.
 	others bool
+	// permits are taken of a semaphore that has one more; 0: it is a mutex.
+	permits int
 	// play uses the lock, whatever happens to it, and returns when it is over.
 	play func(s *scene, a *coordinator.Acquisition)
 }
 
 func uses() []use {
-	hold := func(s *scene, a *coordinator.Acquisition) {
-		select {
-		case <-a.Granted():
-			s.holding(a)
-			a.Release()
-		case <-a.Done():
-			s.Errorf("ended with %v before it was granted", a.Err())
-		case <-time.After(10 * orphanTimeout):
-			s.Fatalf("never granted; nodes %v", s.srv.Children(s.path))
-		}
-	}
-	leave := func(s *scene, a *coordinator.Acquisition) {
-		time.Sleep(time.Second / 2)
-		a.Release()
-	}
-	atOnce := func(_ *scene, a *coordinator.Acquisition) { a.Release() }
+	hold, leave, atOnce := plays()
 	return []use{
 		{name: "alone", path: "/locks/a", play: hold},
 		{name: "alone, in our directory", path: "/locks/ours", ours: true, play: hold},
@@ -57,6 +44,39 @@ func uses() []use {
 		{name: "leaves at once, alone", path: "/new/one", play: atOnce},
 		{name: "leaves at once, alone in our directory", path: "/locks/ours", ours: true, play: atOnce},
 	}
+}
+
+// usesOfPermits are those of two permits of three.
+func usesOfPermits() []use {
+	hold, leave, atOnce := plays()
+	return []use{
+		{name: "alone", path: "/permits/new", permits: 2, play: hold},
+		{name: "alone, in our directory", path: "/permits/ours", permits: 2, ours: true, play: hold},
+		{name: "after another", path: "/permits/ours", permits: 2, ours: true, others: true, play: hold},
+		{name: "waits and leaves", path: "/permits/ours", permits: 2, ours: true, others: true, play: leave},
+		{name: "leaves at once", path: "/permits/ours", permits: 2, ours: true, play: atOnce},
+		{name: "one permit", path: "/permits/one", permits: 1, play: hold},
+	}
+}
+
+// plays are to hold, to wait and leave, and to leave at once.
+func plays() (hold, leave, atOnce func(*scene, *coordinator.Acquisition)) {
+	hold = func(s *scene, a *coordinator.Acquisition) {
+		select {
+		case <-a.Granted():
+			s.holding(a)
+			a.Release()
+		case <-a.Done():
+			s.Errorf("ended with %v before it was granted", a.Err())
+		case <-time.After(10 * orphanTimeout):
+			s.Fatalf("never granted; nodes %v", s.nodes())
+		}
+	}
+	leave = func(s *scene, a *coordinator.Acquisition) {
+		time.Sleep(time.Second / 2)
+		a.Release()
+	}
+	return hold, leave, func(_ *scene, a *coordinator.Acquisition) { a.Release() }
 }
 
 // loss is how a frame is lost.
@@ -96,9 +116,16 @@ type scene struct {
 
 // TestNoNodeIsLeftWhateverFrameIsLost loses each frame of each story in turn, in both directions, and
 // another one soon after or none.
-func TestNoNodeIsLeftWhateverFrameIsLost(t *testing.T) {
+func TestNoNodeIsLeftWhateverFrameIsLost(t *testing.T) { loseEach(t, "", uses()) }
+
+// TestNoPermitIsLeftWhateverFrameIsLost does the same to semaphores: leases are all there or none, and
+// there is never a place in the queue beside them.
+func TestNoPermitIsLeftWhateverFrameIsLost(t *testing.T) { loseEach(t, "of semaphores: ", usesOfPermits()) }
+
+func loseEach(t *testing.T, what string, stories []use) {
+	t.Helper()
 	trials, doubled, left := 0, 0, 0
-	for _, st := range uses() {
+	for _, st := range stories {
 		for _, how := range losses() {
 			for _, direction := range []faultnet.Direction{faultnet.Up, faultnet.Down} {
 				for nth, there := 1, true; there && !t.Failed(); nth++ { // until there is no such frame
@@ -113,7 +140,7 @@ func TestNoNodeIsLeftWhateverFrameIsLost(t *testing.T) {
 							}()
 							remain := s.run()
 							there = s.lost.Load()
-							if s.most.Load() > 1 {
+							if s.most.Load() > int64(max(1, st.permits)) {
 								doubled++
 								t.Errorf("%d nodes of one contender at one time", s.most.Load())
 							}
@@ -132,9 +159,9 @@ func TestNoNodeIsLeftWhateverFrameIsLost(t *testing.T) {
 	if trials < 200 {
 		t.Errorf("only %d frames were lost", trials)
 	}
-	reliability.Report(t, reliability.RowOrphans, "%d left and %d doubled in %d trials: %d stories, "+
+	reliability.Report(t, reliability.RowOrphans, "%s%d left and %d doubled in %d trials: %d stories, "+
 		"each frame lost up and down, %d ways, some with a second one soon after",
-		left, doubled, trials, len(uses()), len(losses()))
+		what, left, doubled, trials, len(stories), len(losses()))
 }
 
 // run plays the story and returns how many nodes are left.
@@ -161,7 +188,7 @@ func (s *scene) run() int {
 		s.warm(c, other, c) // whoever makes the directory learns by the next listing that it is ours
 	}
 	if s.others {
-		first := other.Mutex(s.path).Acquire(context.Background())
+		first := s.acquire(other)
 		_ = await(s, "another holds the lock", first.Granted())
 		time.AfterFunc(time.Second, first.Release)
 	}
@@ -170,7 +197,7 @@ func (s *scene) run() int {
 	}
 	s.began.Store(true)
 
-	a := c.Mutex(s.path).Acquire(context.Background())
+	a := s.acquire(c)
 	s.play(s, a)
 	_ = await(s, "it is over", a.Done())
 	s.began.Store(false) // pings go on for ever
@@ -180,7 +207,7 @@ func (s *scene) run() int {
 	}
 	// Whoever comes next gets in, and does not wait longer than for the end of a session.
 	start := time.Now()
-	next := other.Mutex(s.path).Acquire(context.Background())
+	next := s.acquire(other)
 	_ = await(s, "the next contender gets in", next.Granted())
 	if took := time.Since(start); took > 2*orphanTimeout {
 		s.Errorf("the next contender waited for %v", took)
@@ -189,7 +216,7 @@ func (s *scene) run() int {
 	_ = await(s, "the next contender is out", next.Done())
 	time.Sleep(3 * orphanTimeout) // and the network is back for long
 	s.count()
-	remain := s.srv.Children(s.path)
+	remain := s.nodes()
 	if len(remain) > 0 {
 		s.Errorf("left before Close: %v", remain)
 	}
@@ -205,10 +232,32 @@ func (s *scene) run() int {
 	return len(remain)
 }
 
+// acquire asks for the lock, or for the permits.
+func (s *scene) acquire(c *coordinator.Coordinator) *coordinator.Acquisition {
+	if s.permits == 0 {
+		return c.Mutex(s.path).Acquire(context.Background())
+	}
+	return c.Semaphore(s.path, s.permits+1).Acquire(context.Background(), coordinator.WithPermits(s.permits))
+}
+
+// nodes returns who holds and who waits.
+func (s *scene) nodes() (nodes []string) {
+	dirs := []string{s.path}
+	if s.permits > 0 {
+		dirs = []string{s.path + "/locks", s.path + "/leases"}
+	}
+	for _, dir := range dirs {
+		for _, child := range s.srv.Children(dir) {
+			nodes = append(nodes, dir+"/"+child)
+		}
+	}
+	return nodes
+}
+
 // warm has each of them hold the lock once.
 func (s *scene) warm(cs ...*coordinator.Coordinator) {
 	for _, c := range cs {
-		a := c.Mutex(s.path).Acquire(context.Background())
+		a := s.acquire(c)
 		_ = await(s, "the lock is granted", a.Granted())
 		a.Release()
 		_ = await(s, "it is released", a.Done())
@@ -222,7 +271,7 @@ func await[T any](s *scene, what string, from <-chan T) T {
 	case v := <-from:
 		return v
 	case <-time.After(10 * orphanTimeout):
-		s.Fatalf("it never happens that %s; nodes %v", what, s.srv.Children(s.path))
+		s.Fatalf("it never happens that %s; nodes %v", what, s.nodes())
 	}
 	panic("not reached")
 }
@@ -238,7 +287,7 @@ func (s *scene) holding(a *coordinator.Acquisition) {
 			}
 			return
 		}
-		if n := s.count(); n != 1 && a.Valid() {
+		if n := s.count(); n != max(1, s.permits) && a.Valid() {
 			s.Errorf("%d nodes while the lock is held", n)
 		}
 	}
@@ -286,8 +335,8 @@ func (s *scene) session() int64 {
 // count counts the nodes of this client.
 func (s *scene) count() int {
 	n := 0
-	for _, child := range s.srv.Children(s.path) {
-		if s.srv.Owner(s.path+"/"+child) != s.other {
+	for _, node := range s.nodes() {
+		if s.srv.Owner(node) != s.other {
 			n++
 		}
 	}
