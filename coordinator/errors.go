@@ -33,7 +33,7 @@ var (
 	// and that it would wait for itself.
 	ErrDeadlock = errors.New("zkgrant: the context already holds this lock")
 	// ErrClosed says that the coordinator was closed.
-	ErrClosed = errors.New("zkgrant: coordinator closed")
+	ErrClosed = session.ErrClosed
 )
 
 // What can become of a transaction; see [Acquisition.Txn].
@@ -59,6 +59,8 @@ var (
 	ErrQuota = session.ErrQuota
 	// ErrSequenceEnd says that the numbers of the lock's directory are used up.
 	ErrSequenceEnd = events.ErrSequenceEnd
+	// ErrKind says that the path is in use as another kind of lock.
+	ErrKind = errors.New("zkgrant: two kinds of lock on one path")
 	// ErrSizeMismatch says that others have another opinion of a semaphore's size, and
 	// what the two are.
 	ErrSizeMismatch = errors.New("zkgrant: semaphore size mismatch")

@@ -22,20 +22,21 @@ const systemTree = "/zookeeper"
 // Lock is a handle: the name of a lock and how to take it. It holds nothing, may
 // be used any number of times, and from any goroutine.
 type Lock struct {
-	c    *Coordinator
-	path string
-	rule recipes.Rule
-	cfg  lockConfig
+	c      *Coordinator
+	path   string
+	family family
+	rule   recipes.Rule
+	cfg    lockConfig
 }
 
 // Mutex returns a handle for the fair mutex at the path: one holder at a time, in
 // the order in which ZooKeeper accepted the contenders.
 func (c *Coordinator) Mutex(path string, options ...LockOption) *Lock {
-	return c.lock(path, recipes.Mutex{}, options)
+	return c.lock(path, familyMutex, recipes.Mutex{}, options)
 }
 
-func (c *Coordinator) lock(path string, rule recipes.Rule, options []LockOption) *Lock {
-	l := &Lock{c: c, path: path, rule: rule}
+func (c *Coordinator) lock(path string, family family, rule recipes.Rule, options []LockOption) *Lock {
+	l := &Lock{c: c, path: path, family: family, rule: rule}
 	for _, o := range options {
 		if o != nil {
 			o.applyLock(&l.cfg)
@@ -89,8 +90,8 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	a.actor = actors.NewLock(actors.Config{
 		ID: id, Path: l.path, Rule: l.rule, Port: a.seat, Owner: (*ownerOfActor)(a), House: &c.house,
 	})
-	if err == nil && !c.enter(id, a.actor) {
-		err = ErrClosed
+	if err == nil {
+		err = c.live.enter(a)
 	}
 	if err != nil {
 		a.actor.Fail(err)
@@ -102,28 +103,30 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 
 // check finds what is wrong before anything is sent.
 func (l *Lock) check(cfg acquireConfig) error {
-	if err := l.checkPath(); err != nil {
+	if err := l.c.checkPath(l.path); err != nil {
 		return err
 	}
-	path := len(l.c.chroot) + len(l.path)
-	if acl := l.sizeOfACL(); path+len(cfg.data)+acl+overhead > session.MaxRequest {
+	acl := l.sizeOfACL()
+	size := len(l.c.chroot) + len(l.path) + len(cfg.data) + acl
+	if size+overhead > session.MaxRequest {
 		return fmt.Errorf("%w: %d bytes of data and %d of access control for %s", ErrTooLarge, len(cfg.data), acl, l.path)
 	}
 	if cfg.bounded && cfg.maxWait <= 0 {
 		return ErrTimeout
 	}
-	return l.checkPermits(cfg, path+len(cfg.data)+l.sizeOfACL())
+	return l.checkPermits(cfg, size)
 }
 
-func (l *Lock) checkPath() error {
-	path := len(l.c.chroot) + len(l.path)
-	if path+overhead > session.MaxRequest { // comes first: the other errors repeat the path
-		return fmt.Errorf("%w: %w: a path of %d bytes", ErrPath, ErrTooLarge, path)
+// checkPath finds what is wrong with a lock's path.
+func (c *Coordinator) checkPath(path string) error {
+	full := c.chroot + path
+	if len(full)+overhead > session.MaxRequest { // comes first: the other errors repeat the path
+		return fmt.Errorf("%w: %w: a path of %d bytes", ErrPath, ErrTooLarge, len(full))
 	}
-	if err := session.ValidatePath(l.path); err != nil {
+	if err := session.ValidatePath(path); err != nil {
 		return err
 	}
-	if full := l.c.chroot + l.path; full == systemTree || strings.HasPrefix(full, systemTree+"/") {
+	if full == systemTree || strings.HasPrefix(full, systemTree+"/") {
 		return fmt.Errorf("%w: %s is the servers' own", ErrPath, full)
 	}
 	return nil

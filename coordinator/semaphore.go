@@ -31,7 +31,7 @@ type Semaphore struct {
 // InterProcessSemaphoreMutex. These do not know of the size, and have one of their
 // own. Whatever is below `leases` counts as a permit that is taken, whoever made it.
 func (c *Coordinator) Semaphore(path string, permits int, options ...LockOption) *Semaphore {
-	s := &Semaphore{lock: c.lock(path, recipes.Semaphore{Permits: 1}, options)}
+	s := &Semaphore{lock: c.lock(path, familySemaphore, recipes.Semaphore{Permits: 1}, options)}
 	s.size.Store(int64(permits))
 	return s
 }
@@ -72,7 +72,7 @@ func (s *Semaphore) Resize(ctx context.Context, permits int) error {
 	if permits <= 0 || permits > math.MaxInt32 {
 		return fmt.Errorf("%w: a size of %d for %s", ErrPermits, permits, s.lock.path)
 	}
-	if err := s.lock.checkPath(); err != nil {
+	if err := s.lock.c.checkPath(s.lock.path); err != nil {
 		return err
 	}
 	if err := s.lock.c.session.Resize(ctx, s.lock.path, int32(permits), s.lock.cfg.acl); err != nil {

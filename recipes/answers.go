@@ -30,7 +30,7 @@ func (m *Machine) onListed(in Listed) []Effect {
 	}
 	switch m.state {
 	case Looking:
-		if len(in.Queue) > 0 {
+		if len(m.rule.Blockers(in.Queue, newcomer)) > 0 {
 			m.why = WhyBusy
 			return m.over()
 		}

@@ -39,6 +39,8 @@ type client struct {
 	rewatch func(string)  // has a path watched again; does not block
 	unsure  func(string)  // has those look again who look out on a path; does not block
 
+	readings chan struct{} // has a place for each of a survey that is under way
+
 	// Only the session actor touches these.
 	opened   bool        // the session was announced
 	greeting bool        // identities are being added
@@ -57,7 +59,7 @@ type client struct {
 func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) {
 	c := &client{
 		epoch: epoch, clock: s.clock, lease: newLease(s.cfg.Tick), watches: newWatches(), looks: newLookouts(), dirs: newDirectories(),
-		ended: make(chan struct{}), greeted: make(chan struct{}, 1),
+		ended: make(chan struct{}), greeted: make(chan struct{}, 1), readings: make(chan struct{}, mostReadings),
 		logger: s.cfg.Logger.With(zap.Uint32("epoch", uint32(epoch))),
 	}
 	c.rewatch = func(path string) { s.actor.Post(&rearming{epoch, path}) }
