@@ -1,9 +1,12 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/zkgrant/zkgrant/actors"
@@ -80,6 +83,52 @@ func (s *Semaphore) Resize(ctx context.Context, permits int) error {
 	}
 	s.size.Store(int64(permits))
 	return nil
+}
+
+// Queue returns who holds permits, one for each permit, in the order in which they were granted, and behind
+// them who waits, in the order of the queue. What is said at [Lock.Queue] holds here, too; who is granted
+// while it looks is in it once. Whatever stands among the leases is taken for a holder.
+func (s *Semaphore) Queue(ctx context.Context) ([]events.Contender, error) {
+	c, path := s.lock.c, s.lock.path
+	if err := c.checkPath(path); err != nil {
+		return nil, err
+	}
+	queue, leases := session.SemaphoreDirs(path)
+	waiting, err := (&Lock{c: c, path: queue, rule: recipes.Mutex{}}).Queue(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// Read behind the queue: whoever leaves it now is found here, and not lost between the two.
+	found, err := c.survey(ctx, leases, nil)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(found, func(a, b session.Found) int {
+		return cmp.Or(cmp.Compare(a.Stat.Czxid, b.Stat.Czxid), strings.Compare(a.Name, b.Name))
+	})
+	entered := map[string]bool{}
+	all := make([]events.Contender, 0, len(found)+len(waiting))
+	for _, f := range found {
+		holder := contender(leases, f)
+		holder.Kind, holder.Holding = events.KindLock, true
+		all = append(all, holder)
+		entered[contenderID(f.Name)] = true
+	}
+	for _, w := range waiting {
+		if !entered[contenderID(w.Node)] {
+			w.Holding = false // the first waits for the others' leases
+			all = append(all, w)
+		}
+	}
+	return all, nil
+}
+
+// contenderID returns what the names of one contender's nodes have in common: the GUID with
+// which they begin.
+func contenderID(node string) string {
+	name := node[strings.LastIndexByte(node, '/')+1:]
+	const guid = len("_c_") + 36
+	return name[:min(guid, len(name))]
 }
 
 // taking returns what one acquisition asks for. What does not fit the rule's numbers is

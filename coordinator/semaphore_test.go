@@ -544,3 +544,43 @@ func TestForeignLeasesCount(t *testing.T) {
 		wantHolding(t, srv, all, "0 1", 2)
 	})
 }
+
+// TestQueueOfASemaphore: one for each permit that is held, and then who waits.
+func TestQueueOfASemaphore(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := connect(t, srv), connect(t, srv)
+		s := a.Semaphore(semPath, 3)
+		queue := func() string {
+			t.Helper()
+			list, err := b.Semaphore(semPath, 99).Queue(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range list {
+				if c.Session != a.SessionID() || c.Kind != events.KindLock || !srv.Exists(c.Node) {
+					t.Errorf("%+v", c)
+				}
+			}
+			return summary(list)
+		}
+		if got, tree := queue(), srv.Tree(); got != "" || len(tree) != 0 {
+			t.Errorf("before anybody came: %q, %v", got, tree)
+		}
+		var all []*coordinator.Acquisition
+		for i, n := range []int{1, 2, 1, 3} {
+			all = append(all, s.Acquire(t.Context(), coordinator.WithPermits(n), coordinator.WithData([]byte{'a' + byte(i)})))
+			synctest.Wait()
+		}
+		if got := queue(); got != "a+ b+ b+ c d" {
+			t.Errorf("queue %q", got)
+		}
+		all[0].Release()
+		synctest.Wait()
+		if got := queue(); got != "b+ b+ c+ d" {
+			t.Errorf("queue %q", got)
+		}
+		if _, err := a.Semaphore("no/path", 1).Queue(t.Context()); !errors.Is(err, coordinator.ErrPath) {
+			t.Errorf("Queue of no path: %v", err)
+		}
+	})
+}
