@@ -16,7 +16,7 @@ func everyInput() []Input {
 			Advanced{epoch, false, true, true}, Advanced{epoch, false, false, false}, Gone{epoch, ahead4.Text},
 			Claimed{epoch, true}, Claimed{epoch, false}, Deleted{epoch},
 			Gone{epoch, ours.Text}, Gone{epoch, ahead3.Text}, Gone{epoch, ""}, Gone{epoch, "no-such-node"})
-		for op := OpCreate; op <= OpAdvance+1; op++ {
+		for op := OpCreate; op <= OpEnter+1; op++ {
 			all = append(all, Unknown{epoch, op}, Refused{Epoch: epoch, Op: op}, Refused{Epoch: epoch, Op: op, Node: ahead3.Text, Missing: true})
 		}
 	}
@@ -33,6 +33,12 @@ func past(in Input, epoch Epoch) bool {
 	case Claimed:
 		return in.Epoch != epoch
 	case Advanced:
+		return in.Epoch != epoch
+	case Changed:
+		return in.Epoch != epoch
+	case Surveyed:
+		return in.Epoch != epoch
+	case Entered:
 		return in.Epoch != epoch
 	case Deleted:
 		return in.Epoch != epoch
@@ -166,7 +172,7 @@ func listensToNoMore(t *testing.T, where string, m, next Machine, in Input, effe
 func dropped(in Input, s State) bool {
 	var op Op
 	switch in := in.(type) {
-	case Gone, Listed, Claimed, Advanced:
+	case Gone, Listed, Claimed, Advanced, Changed, Surveyed:
 		return true
 	case Deleted:
 		op = OpDelete
