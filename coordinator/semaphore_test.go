@@ -237,6 +237,34 @@ func TestResizeWakesWhomItAdmits(t *testing.T) {
 	})
 }
 
+// TestResizeBesideAcquire: who asks beside it, with the same handle, is of neither opinion until it is
+// known which of them counts.
+func TestResizeBesideAcquire(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		s := connect(t, srv).Semaphore(semPath, 1)
+		held := take(t, s, 1)
+		for size := 2; size < 12; size++ {
+			before := s.Acquire(t.Context())
+			resized := make(chan error)
+			go func() { resized <- s.Resize(t.Context(), size) }()
+			beside := s.Acquire(t.Context())
+			if err := <-resized; err != nil {
+				t.Fatal(err)
+			}
+			behind := s.Acquire(t.Context())
+			for i, a := range []*coordinator.Acquisition{before, beside, behind} {
+				synctest.Wait()
+				if isClosed(a.Done()) {
+					t.Errorf("size %d: %d ended with %v", size, i, a.Err())
+				}
+				a.Release()
+				<-a.Done()
+			}
+		}
+		held[0].Release()
+	})
+}
+
 // TestWhoWantsMoreThanThereAreLetsTheOthersThrough: permits are taken away from under one that
 // waits for more, and by hand.
 func TestWhoWantsMoreThanThereAreLetsTheOthersThrough(t *testing.T) {

@@ -128,6 +128,8 @@ func (m *Machine) step(in Input) []Effect {
 		return m.onSurveyed(in)
 	case Changed:
 		return m.onChanged(in)
+	case Adopted:
+		return m.onAdopted()
 	case Entered:
 		return m.onEntered(in)
 	case Deleted:

@@ -157,6 +157,14 @@ func (m *Machine) onChanged(in Changed) []Effect {
 	}
 }
 
+func (m *Machine) onAdopted() []Effect {
+	if s, ok := m.rule.(Semaphore); ok {
+		s.Adopt = true
+		m.rule = s
+	}
+	return nil
+}
+
 // onEntered takes the leases for the own node. The token stays that of the place in the
 // queue: places are left in their order, so tokens grow from grant to grant.
 func (m *Machine) onEntered(in Entered) []Effect {

@@ -74,7 +74,7 @@ func everySemaphoreInput() []Input {
 				all = append(all, Surveyed{Epoch: epoch, Size: size, Taken: taken})
 			}
 		}
-		all = append(all, Changed{epoch}, Gone{epoch, leases[0]}, Gone{epoch, leases[1]},
+		all = append(all, Adopted{}, Changed{epoch}, Gone{epoch, leases[0]}, Gone{epoch, leases[1]},
 			Entered{Epoch: epoch, Leases: leases, Fresh: true}, Entered{Epoch: epoch, Leases: leases}, Entered{Epoch: epoch},
 			Listed{Epoch: epoch, Own: leased, Leased: true}, Refused{Epoch: epoch, Op: OpEnter, Stale: true},
 			Refused{Epoch: epoch, Op: OpEnter}, Unknown{epoch, OpEnter})

@@ -120,7 +120,9 @@ func TestNoNodeIsLeftWhateverFrameIsLost(t *testing.T) { loseEach(t, "", uses())
 
 // TestNoPermitIsLeftWhateverFrameIsLost does the same to semaphores: leases are all there or none, and
 // there is never a place in the queue beside them.
-func TestNoPermitIsLeftWhateverFrameIsLost(t *testing.T) { loseEach(t, "of semaphores: ", usesOfPermits()) }
+func TestNoPermitIsLeftWhateverFrameIsLost(t *testing.T) {
+	loseEach(t, "of semaphores: ", usesOfPermits())
+}
 
 func loseEach(t *testing.T, what string, stories []use) {
 	t.Helper()
