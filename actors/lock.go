@@ -188,6 +188,10 @@ func (l *Lock) Withdraw(why recipes.Why) {
 // It comes after Withdraw, when there is no more time to wait for it.
 func (l *Lock) Force() { l.post(recipes.Withdrawn{Why: recipes.WhyClosed}, nil) }
 
+// Adopt has a semaphore's acquisition take whatever size it finds from now on. What it is told of that after
+// the call has returned it takes for what it is.
+func (l *Lock) Adopt() { l.post(recipes.Adopted{}, nil) }
+
 // reclaim takes the Grant back and notes whether it had been taken, and for how
 // long the lock was held if so. It is called with mu held, when the state is
 // about to leave holding.

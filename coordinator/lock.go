@@ -158,12 +158,13 @@ func (l *Lock) sizeOfACL() int {
 // [ErrClosed] and f's error. If f panics, the node is given up and the panic goes
 // on.
 func (l *Lock) Do(ctx context.Context, f func(context.Context, events.Grant) error, options ...AcquireOption) error {
-	return l.do(ctx, f, configOf(options))
+	cfg := configOf(options)
+	cfg.keep = true
+	return run(ctx, f, l.acquire(ctx, cfg))
 }
 
-func (l *Lock) do(ctx context.Context, f func(context.Context, events.Grant) error, cfg acquireConfig) error {
-	cfg.keep = true
-	a := l.acquire(ctx, cfg)
+// run is what Do does with an acquisition that keeps its node for it.
+func run(ctx context.Context, f func(context.Context, events.Grant) error, a *Acquisition) error {
 	defer a.Release()
 	// The acquisition itself is bounded by ctx; waiting for ctx here as well could
 	// leave with an error while the Grant is on its way. Nor is Done waited for,
