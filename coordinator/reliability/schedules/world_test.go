@@ -216,8 +216,8 @@ func (w *world) count(what string, n int) {
 // words is the plan and the trace for reading. The caller holds mu.
 func (w *world) words() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d, %v, tick %v, followers %v, %v, locks %v\n",
-		w.seed, w.kind, w.tick, w.followers, w.length, w.paths)
+	fmt.Fprintf(&b, "seed %d, %v, %v, tick %v, followers %v, %v, locks %v\n",
+		w.seed, w.recipe, w.kind, w.tick, w.followers, w.length, w.paths)
 	for i, c := range w.plan.clients {
 		fmt.Fprintf(&b, "client %d: %+v\n", i, c)
 	}
