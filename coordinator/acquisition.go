@@ -19,6 +19,9 @@ type Acquisition struct {
 	lock  *Lock
 	seat  *session.Seat
 	actor *actors.Lock
+
+	// The mutex of the coordinator's live guards these: the neighbours at its path.
+	earlier, later *Acquisition
 }
 
 // ID returns what ties the acquisition's events together. It is unique within the
@@ -39,6 +42,15 @@ func (a *Acquisition) Lost() <-chan events.Lost { return a.actor.Lost() }
 // could not be reached; then it is removed as soon as they can be, or dies with
 // its session.
 func (a *Acquisition) Done() <-chan struct{} { return a.actor.Done() }
+
+func (a *Acquisition) isDone() bool {
+	select {
+	case <-a.Done():
+		return true
+	default:
+		return false
+	}
+}
 
 // Err returns nil before Done. After it: nil if the lock was held and released;
 // [ErrNotAcquired] if it was withdrawn before the Grant was taken; the context's
@@ -113,7 +125,7 @@ var _ actors.Owner = (*ownerOfActor)(nil)
 func (o *ownerOfActor) Explain(end actors.End) error { return explain(o.lock.path, end) }
 
 // Gone has the coordinator forget the acquisition.
-func (o *ownerOfActor) Gone() { o.lock.c.leave(o.id) }
+func (o *ownerOfActor) Gone() { o.lock.c.live.leave((*Acquisition)(o)) }
 
 // owner is the chain of acquisitions that a context carries.
 type owner struct {

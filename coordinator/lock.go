@@ -22,20 +22,21 @@ const systemTree = "/zookeeper"
 // Lock is a handle: the name of a lock and how to take it. It holds nothing, may
 // be used any number of times, and from any goroutine.
 type Lock struct {
-	c    *Coordinator
-	path string
-	rule recipes.Rule
-	cfg  lockConfig
+	c      *Coordinator
+	path   string
+	family family
+	rule   recipes.Rule
+	cfg    lockConfig
 }
 
 // Mutex returns a handle for the fair mutex at the path: one holder at a time, in
 // the order in which ZooKeeper accepted the contenders.
 func (c *Coordinator) Mutex(path string, options ...LockOption) *Lock {
-	return c.lock(path, recipes.Mutex{}, options)
+	return c.lock(path, familyMutex, recipes.Mutex{}, options)
 }
 
-func (c *Coordinator) lock(path string, rule recipes.Rule, options []LockOption) *Lock {
-	l := &Lock{c: c, path: path, rule: rule}
+func (c *Coordinator) lock(path string, family family, rule recipes.Rule, options []LockOption) *Lock {
+	l := &Lock{c: c, path: path, family: family, rule: rule}
 	for _, o := range options {
 		if o != nil {
 			o.applyLock(&l.cfg)
@@ -80,8 +81,8 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	a.actor = actors.NewLock(actors.Config{
 		ID: id, Path: l.path, Rule: l.rule, Port: a.seat, Owner: (*ownerOfActor)(a), House: &c.house,
 	})
-	if err == nil && !c.enter(id, a.actor) {
-		err = ErrClosed
+	if err == nil {
+		err = c.live.enter(a)
 	}
 	if err != nil {
 		a.actor.Fail(err)

@@ -11,7 +11,10 @@ type ReadWrite struct{ read, write *Lock }
 // who hold it together, so a writer waits for those before it and for nobody who came later.
 // On the wire it is Curator's InterProcessReadWriteLock.
 func (c *Coordinator) ReadWrite(path string, options ...LockOption) *ReadWrite {
-	return &ReadWrite{read: c.lock(path, recipes.Read{}, options), write: c.lock(path, recipes.Write{}, options)}
+	return &ReadWrite{
+		read:  c.lock(path, familyReadWrite, recipes.Read{}, options),
+		write: c.lock(path, familyReadWrite, recipes.Write{}, options),
+	}
 }
 
 // Read returns the side that is held together with other readers. The Token of its Grant is
