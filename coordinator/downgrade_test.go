@@ -73,3 +73,26 @@ func TestAPlaceIsTakenOnlyFromAWriteNodeThatStands(t *testing.T) {
 		}
 	})
 }
+
+// TestAReaderThatTries: whoever would not have to wait is let in.
+func TestAReaderThatTries(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := connect(t, srv), connect(t, srv)
+		soon(t, a.ReadWrite("/locks/rw").Read().Acquire(t.Context()))
+		reader := b.ReadWrite("/locks/rw").Read().Acquire(t.Context(), coordinator.Try())
+		soon(t, reader)
+		writer := b.ReadWrite("/locks/rw").Write()
+		if _, err := writer.Acquire(t.Context(), coordinator.Try()).Wait(t.Context()); !errors.Is(err, coordinator.ErrNotAcquired) {
+			t.Errorf("a writer beside two readers: %v", err)
+		}
+		writer.Acquire(t.Context())
+		synctest.Wait()
+		read := a.ReadWrite("/locks/rw").Read()
+		if _, err := read.Acquire(t.Context(), coordinator.Try()).Wait(t.Context()); !errors.Is(err, coordinator.ErrNotAcquired) {
+			t.Errorf("a reader behind a writer: %v", err)
+		}
+		if nodes := srv.Children("/locks/rw"); len(nodes) != 3 {
+			t.Errorf("nodes %v, want those of two readers and a writer", nodes)
+		}
+	})
+}

@@ -1,6 +1,10 @@
 package recipes
 
-import "github.com/zkgrant/zkgrant/events"
+import (
+	"math"
+
+	"github.com/zkgrant/zkgrant/events"
+)
 
 // What the machine does about answers to its requests.
 
@@ -30,7 +34,8 @@ func (m *Machine) onListed(in Listed) []Effect {
 	}
 	switch m.state {
 	case Looking:
-		if len(in.Queue) > 0 {
+		last := events.Name{Seq: math.MaxInt64} // whoever comes now
+		if len(m.rule.Blockers(in.Queue, last)) > 0 {
 			m.why = WhyBusy
 			return m.over()
 		}
