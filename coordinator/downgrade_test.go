@@ -1,6 +1,7 @@
 package coordinator_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -74,25 +75,69 @@ func TestAPlaceIsTakenOnlyFromAWriteNodeThatStands(t *testing.T) {
 	})
 }
 
-// TestAReaderThatTries: whoever would not have to wait is let in.
-func TestAReaderThatTries(t *testing.T) {
+// TestWhoWouldWaitForHimself: with the context of whichever side is held only the way from writing to reading is open.
+func TestWhoWouldWaitForHimself(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server) {
 		a, b := connect(t, srv), connect(t, srv)
-		soon(t, a.ReadWrite("/locks/rw").Read().Acquire(t.Context()))
-		reader := b.ReadWrite("/locks/rw").Read().Acquire(t.Context(), coordinator.Try())
-		soon(t, reader)
-		writer := b.ReadWrite("/locks/rw").Write()
-		if _, err := writer.Acquire(t.Context(), coordinator.Try()).Wait(t.Context()); !errors.Is(err, coordinator.ErrNotAcquired) {
-			t.Errorf("a writer beside two readers: %v", err)
+		rw, other := a.ReadWrite("/locks/rw"), b.ReadWrite("/locks/rw")
+		for _, c := range []struct {
+			name       string
+			held, then *coordinator.Lock
+			want       error // context.DeadlineExceeded: somebody else's lock is waited for
+		}{
+			{"read, then write", rw.Read(), rw.Write(), coordinator.ErrDeadlock},
+			{"read, then read", rw.Read(), rw.Read(), coordinator.ErrDeadlock},
+			{"write, then write", rw.Write(), rw.Write(), coordinator.ErrDeadlock},
+			{"write, then read", rw.Write(), rw.Read(), nil},
+			{"write, then read in another session", rw.Write(), other.Read(), context.DeadlineExceeded},
+			{"write, then read elsewhere", rw.Write(), a.ReadWrite("/locks/elsewhere").Read(), nil},
+		} {
+			held := c.held.Acquire(t.Context())
+			soon(t, held)
+			ctx, cancel := context.WithTimeout(held.Context(t.Context()), time.Minute)
+			asked := time.Now()
+			then := c.then.Acquire(ctx, coordinator.Try())
+			if c.want == context.DeadlineExceeded {
+				then = c.then.Acquire(ctx)
+			}
+			_, err := then.Wait(t.Context())
+			if !errors.Is(err, c.want) {
+				t.Errorf("%s: %v, want %v", c.name, err, c.want)
+			}
+			if errors.Is(err, coordinator.ErrDeadlock) && time.Since(asked) > 0 {
+				t.Errorf("%s: refused after %v", c.name, time.Since(asked))
+			}
+			cancel()
+			for _, l := range []*coordinator.Acquisition{then, held} {
+				l.Release()
+				<-l.Done()
+			}
 		}
-		writer.Acquire(t.Context())
-		synctest.Wait()
-		read := a.ReadWrite("/locks/rw").Read()
-		if _, err := read.Acquire(t.Context(), coordinator.Try()).Wait(t.Context()); !errors.Is(err, coordinator.ErrNotAcquired) {
-			t.Errorf("a reader behind a writer: %v", err)
+	})
+}
+
+// TestReadersLeaveNoFloor: beside a reader that leaves another one may stand that came before it.
+func TestReadersLeaveNoFloor(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := connect(t, srv), connect(t, srv)
+		hold := a.ReadWrite("/locks/rw").Write().Acquire(t.Context())
+		soon(t, hold)
+		var queue []*coordinator.Acquisition
+		for _, l := range []*coordinator.Lock{
+			a.ReadWrite("/locks/rw").Read(), a.ReadWrite("/locks/rw").Read(), b.ReadWrite("/locks/rw").Write(),
+		} {
+			queue = append(queue, l.Acquire(t.Context()))
+			synctest.Wait()
 		}
-		if nodes := srv.Children("/locks/rw"); len(nodes) != 3 {
-			t.Errorf("nodes %v, want those of two readers and a writer", nodes)
+		hold.Release()
+		soon(t, queue[0])
+		soon(t, queue[1])
+		queue[1].Release() // the nearest one ahead of the writer
+		time.Sleep(time.Second)
+		if queue[2].Valid() {
+			t.Error("a writer beside a reader")
 		}
+		queue[0].Release()
+		soon(t, queue[2])
 	})
 }

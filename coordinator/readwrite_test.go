@@ -17,7 +17,7 @@ import (
 func TestReadersTogetherWritersAlone(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server) {
 		a, b := connect(t, srv), connect(t, srv)
-		rw, other := a.ReadWrite("/locks/rw"), b.ReadWrite("/locks/rw")
+		rw, other := a.ReadWrite(lockPath), b.ReadWrite(lockPath)
 		var queue []*coordinator.Acquisition
 		for _, l := range []*coordinator.Lock{rw.Write(), rw.Read(), other.Read(), other.Write(), rw.Write(), rw.Read()} {
 			queue = append(queue, l.Acquire(t.Context()))
@@ -51,14 +51,14 @@ func TestReadersTogetherWritersAlone(t *testing.T) {
 func TestDowngradeLetsNoWriterIn(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server) {
 		a, b := connect(t, srv), connect(t, srv)
-		rw := a.ReadWrite("/locks/rw")
-		first := b.ReadWrite("/locks/rw").Read().Acquire(t.Context())
+		rw := a.ReadWrite(lockPath)
+		first := b.ReadWrite(lockPath).Read().Acquire(t.Context())
 		soon(t, first)
 		write := rw.Write().Acquire(t.Context()) // it waits, so it would leave a floor
 		synctest.Wait()
-		reader := b.ReadWrite("/locks/rw").Read().Acquire(t.Context())
+		reader := b.ReadWrite(lockPath).Read().Acquire(t.Context())
 		synctest.Wait()
-		writer := b.ReadWrite("/locks/rw").Write().Acquire(t.Context())
+		writer := b.ReadWrite(lockPath).Write().Acquire(t.Context())
 		synctest.Wait()
 		first.Release()
 		soon(t, write)
@@ -87,7 +87,7 @@ func TestDowngradeLetsNoWriterIn(t *testing.T) {
 func TestDowngradeOfAPastWriter(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server) {
 		a := connect(t, srv)
-		rw := a.ReadWrite("/locks/rw")
+		rw := a.ReadWrite(lockPath)
 		write := rw.Write().Acquire(t.Context())
 		soon(t, write)
 		held := write.Context(t.Context())
@@ -99,6 +99,22 @@ func TestDowngradeOfAPastWriter(t *testing.T) {
 		<-read.Done()
 		if _, err := rw.Read().Acquire(context.WithoutCancel(held)).Wait(t.Context()); err != nil {
 			t.Errorf("with the context of a writer that has gone: %v", err)
+		}
+	})
+}
+
+// TestTryToReadBesideReaders: who can be let in without waiting is.
+func TestTryToReadBesideReaders(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := connect(t, srv).ReadWrite(lockPath), connect(t, srv).ReadWrite(lockPath)
+		soon(t, a.Read().Acquire(t.Context()))
+		soon(t, b.Read().Acquire(t.Context(), coordinator.Try()))
+		if _, err := b.Write().Acquire(t.Context(), coordinator.Try()).Wait(t.Context()); !errors.Is(err, coordinator.ErrNotAcquired) {
+			t.Errorf("a writer beside readers: %v", err)
+		}
+		queue(a.Write())
+		if _, err := b.Read().Acquire(t.Context(), coordinator.Try()).Wait(t.Context()); !errors.Is(err, coordinator.ErrNotAcquired) {
+			t.Errorf("a reader behind a writer: %v", err)
 		}
 	})
 }

@@ -1,10 +1,6 @@
 package recipes
 
-import (
-	"math"
-
-	"github.com/zkgrant/zkgrant/events"
-)
+import "github.com/zkgrant/zkgrant/events"
 
 // What the machine does about answers to its requests.
 
@@ -34,8 +30,7 @@ func (m *Machine) onListed(in Listed) []Effect {
 	}
 	switch m.state {
 	case Looking:
-		last := events.Name{Seq: math.MaxInt64} // whoever comes now
-		if len(m.rule.Blockers(in.Queue, last)) > 0 {
+		if len(m.rule.Blockers(in.Queue, newcomer)) > 0 {
 			m.why = WhyBusy
 			return m.over()
 		}

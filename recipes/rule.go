@@ -102,6 +102,11 @@ func nearest(rule Rule, queue []events.Name, me events.Name) (n neighbours) {
 	return n
 }
 
+// newcomer comes behind everybody.
+//
+//nolint:gochecknoglobals // a value that nobody writes to
+var newcomer = events.Name{Seq: events.SeqEnd}
+
 // replaceable tells whether the contender's place may be taken by another one that
 // blocks me, without anything that I could see. The owner of a write node may trade it for a
 // read node that bears the same number, our own as well as Curator's: 1. W holds, and
