@@ -57,11 +57,12 @@ func TestAPlaceIsTakenOnlyFromAWriteNodeThatStands(t *testing.T) {
 			}
 			return zktest.Pass()
 		})
-		read := a.ReadWrite("/locks/rw").Read().Acquire(write.Context(t.Context()))
+		// Its wait does not end with the write lock, of whose loss it would hear before the answer.
+		read := a.ReadWrite("/locks/rw").Read().Acquire(context.WithoutCancel(write.Context(t.Context())))
 		soon(t, next)
 		select {
 		case <-read.Done():
-			if err := read.Err(); !errors.Is(err, coordinator.ErrNotAcquired) && !errors.Is(err, coordinator.ErrNodeRemoved) {
+			if err := read.Err(); !errors.Is(err, coordinator.ErrNotAcquired) {
 				t.Errorf("ended with %v", err)
 			}
 		case got := <-read.Granted():
@@ -139,5 +140,55 @@ func TestReadersLeaveNoFloor(t *testing.T) {
 		}
 		queue[0].Release()
 		soon(t, queue[2])
+	})
+}
+
+// TestWhoeverIsNextWaitsForTheReaderToo: a writer that knows of one ahead, who becomes a reader and leaves.
+func TestWhoeverIsNextWaitsForTheReaderToo(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := connect(t, srv), connect(t, srv)
+		write := a.ReadWrite("/locks/rw").Write().Acquire(t.Context())
+		soon(t, write)
+		next := b.ReadWrite("/locks/rw").Write().Acquire(t.Context())
+		synctest.Wait()
+		read := a.ReadWrite("/locks/rw").Read().Acquire(write.Context(t.Context()))
+		soon(t, read)
+		write.Release()
+		time.Sleep(time.Second)
+		if next.Valid() || !read.Valid() {
+			t.Errorf("the reader holds: %v; the writer behind it: %v", read.Valid(), next.Valid())
+		}
+		read.Release()
+		soon(t, next)
+	})
+}
+
+// TestTheWordOfAWriterThatBecameAReader: a session knows of its own holders that they have left, and nobody was
+// older. Of a writer in whose place a reader stands it must not think so.
+func TestTheWordOfAWriterThatBecameAReader(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := connect(t, srv), connect(t, srv)
+		rw, other := a.ReadWrite("/locks/rw"), b.ReadWrite("/locks/rw")
+		first := other.Write().Acquire(t.Context())
+		soon(t, first)
+		var queue []*coordinator.Acquisition
+		for _, l := range []*coordinator.Lock{rw.Write(), other.Read(), rw.Write()} {
+			queue = append(queue, l.Acquire(t.Context()))
+			synctest.Wait()
+		}
+		write, reader, writer := queue[0], queue[1], queue[2]
+		first.Release()
+		soon(t, write) // and it has waited, so it would leave word
+		read := rw.Read().Acquire(write.Context(t.Context()))
+		soon(t, read)
+		write.Release()
+		soon(t, reader)
+		reader.Release() // which the writer waits for; it remembers the write node ahead of it
+		time.Sleep(time.Second)
+		if writer.Valid() || !read.Valid() {
+			t.Errorf("the reader holds: %v; the writer behind it: %v", read.Valid(), writer.Valid())
+		}
+		read.Release()
+		soon(t, writer)
 	})
 }

@@ -98,6 +98,9 @@ func TestAWriterThatGaveItsPlaceLeavesNoFloor(t *testing.T) {
 		if made.Node.Seq != node.Seq || made.Alone {
 			r.Errorf("%+v in the place of %v", made, node)
 		}
+		if !r.srv.Exists(dir + "/" + made.Node.Text) {
+			r.Errorf("nodes %v, and no %s", r.srv.Children(dir), made.Node.Text)
+		}
 		w.Delete(recipes.Delete{Epoch: 1, Node: node.Text, Floor: true})
 		w.want("Deleted")
 		r.wantData(ourData)

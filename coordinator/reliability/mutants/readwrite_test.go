@@ -64,7 +64,7 @@ func ofReadWrite() []mutant {
 `, `	return k == 0 && rule.Exclusive()
 `)},
 			found: finder{"recipes", "TestWhosePlaceMayBeTaken"},
-			also:  finder{"coordinator", "TestDowngradeLetsNoWriterIn"},
+			also:  finder{"coordinator", "TestWhoeverIsNextWaitsForTheReaderToo"},
 		},
 		{
 			name:   "reader looks behind each writer",
@@ -103,7 +103,7 @@ func ofReadWrite() []mutant {
 			breaks: "leaves a floor behind a writer in whose place a reader stands",
 			edits:  []edit{in("session/downgrade.go", "		r.floor = false\n", "		r.floor = r.floor && true\n")},
 			found:  finder{"session", "TestAWriterThatGaveItsPlaceLeavesNoFloor"},
-			also:   finder{"coordinator", "TestDowngradeLetsNoWriterIn"},
+			also:   finder{"coordinator", "TestTheWordOfAWriterThatBecameAReader"},
 		},
 		{
 			name:   "place at the end",
@@ -132,7 +132,6 @@ func ofReadWrite() []mutant {
 			breaks: "has the server append a number of its own to that of the writer",
 			edits:  []edit{in("session/downgrade.go", `	request.Flags = zk.FlagEphemeral`, `	request.Flags |= zk.FlagEphemeral`)},
 			found:  finder{"session", "TestAWriterThatGaveItsPlaceLeavesNoFloor"},
-			also:   finder{"coordinator", "TestDowngradeLetsNoWriterIn"},
 		},
 		{
 			name:   "reader waits for itself",
