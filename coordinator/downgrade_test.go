@@ -98,7 +98,7 @@ func TestWhoWouldWaitForHimself(t *testing.T) {
 			ctx, cancel := context.WithTimeout(held.Context(t.Context()), time.Minute)
 			asked := time.Now()
 			then := c.then.Acquire(ctx, coordinator.Try())
-			if c.want == context.DeadlineExceeded {
+			if errors.Is(c.want, context.DeadlineExceeded) {
 				then = c.then.Acquire(ctx)
 			}
 			_, err := then.Wait(t.Context())
