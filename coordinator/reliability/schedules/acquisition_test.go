@@ -46,11 +46,12 @@ func (r *record) granted(grant events.Grant) {
 		r.failf("granted again, or after Release: %+v", grant)
 		return
 	}
-	if grant.ID != r.id || grant.Path != r.path || path.Dir(grant.Node) != r.path || grant.Token == 0 {
+	if grant.ID != r.id || grant.Path != r.path || path.Dir(grant.Node) != r.life.client.world.dir(r.path) || grant.Token == 0 {
 		r.failf("%+v for %s", grant, r.path)
 	}
 	r.tenure = newTenure(r.life, r.path, r.script.side, grant, r.born, r.a.Valid)
 	r.tenure.quick = r.script.late == 0
+	r.tenure.permits = r.script.permits
 	if r.writer != nil && r.writer.tookPlace(grant) {
 		r.tenure.place = r.writer.place
 		r.life.client.world.count("downgraded", 1)

@@ -12,14 +12,15 @@ import (
 
 // tenure is a Grant that was taken, until it was given back or lost.
 type tenure struct {
-	life  *life
-	path  string
-	side  side
-	place int64 // in the queue: the token, or that of the writer whose place it took
-	grant events.Grant
-	at    time.Time   // of the Grant
-	quick bool        // whoever holds reads his channels at once
-	valid func() bool // asks the library
+	life    *life
+	path    string
+	side    side
+	permits int
+	place   int64 // in the queue: the token, or that of the writer whose place it took
+	grant   events.Grant
+	at      time.Time   // of the Grant
+	quick   bool        // whoever holds reads his channels at once
+	valid   func() bool // asks the library
 
 	// Guarded by the world's mutex.
 	over time.Time
@@ -29,7 +30,7 @@ type tenure struct {
 
 func newTenure(l *life, path string, s side, grant events.Grant, born time.Time, valid func() bool) *tenure {
 	return &tenure{
-		life: l, path: path, side: s, place: grant.Token, grant: grant, at: born.Add(grant.Waited), quick: true, valid: valid,
+		life: l, path: path, side: s, permits: 1, place: grant.Token, grant: grant, at: born.Add(grant.Waited), quick: true, valid: valid,
 	}
 }
 
@@ -56,6 +57,7 @@ func (t *tenure) begin() {
 		w.exclusive(other, t)
 		beside = beside || other.valid() && t.valid() && other.place != t.place
 	}
+	w.crowd(t.path)
 	if beside {
 		w.count("grants beside another holder", 1)
 	}
@@ -77,13 +79,17 @@ func (w *world) exclusive(a, b *tenure) {
 func (w *world) excused(t *tenure) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.decreed[t.grant.Session] || w.meddled[t.grant.Node]
+	id, _ := guid(t.grant.Node)
+	return w.decreed[t.grant.Session] || w.meddled[id]
 }
 
 // first fails if a node with a smaller number is there that has to be waited for. As long as the own node is, the directory is the
 // same, and the numbers are the order in which the server accepted the contenders.
 func (t *tenure) first() {
 	w := t.world()
+	if w.recipe == semaphore {
+		return // it has no place any more; see enters
+	}
 	number := sequence(t.grant.Node)
 	ahead := ""
 	for _, child := range w.srv.Children(t.path) {
@@ -123,7 +129,8 @@ func (t *tenure) end(how string, why events.Reason) {
 func (t *tenure) judgeReason() {
 	w := t.world()
 	w.mu.Lock()
-	decreed, meddled := w.decreed[t.grant.Session], w.meddled[t.grant.Node]
+	id, _ := guid(t.grant.Node)
+	decreed, meddled := w.decreed[t.grant.Session], w.meddled[id]
 	w.mu.Unlock()
 	var wrong bool
 	switch t.why {
@@ -184,6 +191,9 @@ func (w *world) inspect() {
 				w.exclusive(t, other)
 			}
 		}
+		for _, p := range w.paths {
+			w.crowd(p)
+		}
 		w.checkWatches(len(live))
 	}
 }
@@ -220,11 +230,19 @@ func (w *world) checkWatches(sessions int) {
 	}
 	nodes := 0
 	for _, p := range w.paths {
-		nodes += len(w.srv.Children(p))
+		nodes += len(w.nodes(p))
 	}
-	if n := w.srv.Watches(); n > nodes*sessions {
+	if n := w.srv.Watches(); n > nodes*sessions+w.lookouts(sessions) {
 		w.failf("%d watches on %d nodes, by %d sessions", n, nodes, sessions)
 	}
+}
+
+// lookouts is how many watches there may be for changes of semaphores: of the leases and of the size.
+func (w *world) lookouts(sessions int) int {
+	if w.recipe != semaphore {
+		return 0
+	}
+	return 2 * len(w.paths) * sessions
 }
 
 // judgeOrder compares each tenure with all before it on its path that it may not be held together with.

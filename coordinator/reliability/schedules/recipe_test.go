@@ -17,19 +17,17 @@ type recipe uint8
 const (
 	mutex recipe = iota + 1
 	readWrite
+	semaphore
 )
 
 func (r recipe) String() string {
-	return map[recipe]string{mutex: "mutex", readWrite: "read/write"}[r]
+	return map[recipe]string{mutex: "mutex", readWrite: "read/write lock", semaphore: "semaphore"}[r]
 }
 
 // recipeOf shares the seeds out. It takes no decision from the plan, so that a seed that is played for another
 // recipe is the same schedule of faults.
 func recipeOf(seed uint64) recipe {
-	if seed%2 == 0 {
-		return mutex
-	}
-	return readWrite
+	return [...]recipe{mutex, readWrite, mutex, semaphore}[seed%4]
 }
 
 // side is what an acquisition asks for.
@@ -48,8 +46,14 @@ func (k *worker) side() side {
 	return alone
 }
 
+// handle is what all kinds of locks can do.
+type handle interface {
+	Acquire(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition
+	Do(ctx context.Context, f func(context.Context, events.Grant) error, options ...coordinator.AcquireOption) error
+}
+
 // lock returns the handle.
-func (l *life) lock(path string, s side) *coordinator.Lock {
+func (l *life) lock(path string, s side) handle {
 	switch l.client.world.recipe {
 	case readWrite:
 		rw := l.ReadWrite(path)
@@ -57,9 +61,33 @@ func (l *life) lock(path string, s side) *coordinator.Lock {
 			return rw.Read()
 		}
 		return rw.Write()
+	case semaphore:
+		return l.semaphore(path)
 	default:
 		return l.Mutex(path)
 	}
+}
+
+// nodes returns the nodes of those who hold the lock at a path, and of those who wait for it, wherever these are.
+func (w *world) nodes(lock string) (paths []string) {
+	dirs := []string{lock}
+	if w.recipe == semaphore {
+		dirs = []string{lock + queueOf, lock + leasesOf}
+	}
+	for _, dir := range dirs {
+		for _, child := range w.srv.Children(dir) {
+			paths = append(paths, path.Join(dir, child))
+		}
+	}
+	return paths
+}
+
+// dir returns in which directory the node of a holder is.
+func (w *world) dir(lock string) string {
+	if w.recipe == semaphore {
+		return lock + leasesOf
+	}
+	return lock
 }
 
 // waitsFor tells whether a contender has to wait for another one that was there before.
@@ -68,8 +96,12 @@ func (s side) waitsFor(node string) bool {
 	return ok && (s == alone || !name.Kind.Reads())
 }
 
-// together tells whether both may hold at one instant: readers, and a writer beside the reader that took its place.
+// together tells whether both may hold at one instant: readers, and a writer beside the reader that took its place. How
+// many may have permits of a semaphore is not for two to say.
 func together(a, b *tenure) bool {
+	if w := a.world(); w.recipe == semaphore {
+		return a.permits+b.permits <= w.size.most
+	}
 	return a.side == shared && b.side == shared || a.place == b.place
 }
 

@@ -52,7 +52,7 @@ func (k *worker) work() {
 			}
 			life = k.client.get()
 		}
-		if !k.follow(life, path, script{side: k.side(), hold: finalHold}) {
+		if !k.follow(life, path, script{side: k.side(), permits: k.permits(), hold: finalHold}) {
 			k.world.failf("%s could not get %s after everything healed", k.client.name, path)
 		}
 	}
@@ -69,6 +69,7 @@ func (k *worker) wait(d time.Duration) {
 // script is how one acquisition is used. Durations of 0 stand for never, except hold.
 type script struct {
 	side         side
+	permits      int
 	try          bool
 	maxWait      time.Duration
 	cancelAfter  time.Duration // the context of the wait
@@ -114,7 +115,7 @@ func (k *worker) script() script {
 		s.deaf, s.releaseAfter = true, 1+k.upTo(timeout)
 	default: // it waits for as long as it takes
 	}
-	s.side = k.side()
+	s.side, s.permits = k.side(), k.permits()
 	if k.world.recipe == readWrite {
 		s.downgrade = s.side == alone && k.oneIn(3)
 		s.upgrade = s.side == shared && s.context && k.oneIn(2)
@@ -142,6 +143,9 @@ func (k *worker) ask(ctx context.Context, life *life, path string, s script) *re
 	var options []coordinator.AcquireOption
 	if s.try {
 		options = append(options, coordinator.Try())
+	}
+	if s.permits > 1 {
+		options = append(options, coordinator.WithPermits(s.permits))
 	}
 	if s.maxWait > 0 {
 		options = append(options, coordinator.WithMaxWait(s.maxWait))
@@ -245,7 +249,7 @@ func (k *worker) do(life *life, path string, s side) {
 		})
 		t.begin()
 		if k.world.recipe == readWrite && s == alone && linger {
-			defer k.downgrade(ctx, t, script{hold: hold, hasty: true})
+			defer k.downgrade(ctx, t, script{permits: 1, hold: hold, hasty: true})
 		}
 		select {
 		case <-time.After(hold):
