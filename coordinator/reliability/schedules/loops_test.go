@@ -2,6 +2,7 @@ package schedules_test
 
 import (
 	"context"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -34,6 +35,7 @@ type runner struct {
 	side  side          // of a read/write lock; 0: the lock is a mutex
 	// becomes: a reader, when it has written
 	becomes bool
+	permits int // of a semaphore; 0: it is none
 }
 
 func tracks() map[string][]runner {
@@ -53,6 +55,10 @@ func tracks() map[string][]runner {
 		"writes, becomes a reader": {
 			{lock: "rw", side: alone, becomes: true, hold: little}, {lock: "rw", side: alone}, {lock: "rw", side: shared},
 			{lock: "rw", side: alone, hold: little, other: true},
+		},
+		"permits": {
+			{lock: "s", permits: 1}, {lock: "s", permits: size, hold: little}, {lock: "s", permits: 1, hold: little},
+			{lock: "s", permits: 1, hold: long, other: true},
 		},
 	}
 }
@@ -188,7 +194,13 @@ func (l *laps) run(runners []runner) {
 			l.Errorf("left: %s", node)
 		}
 	}
-	if n := l.srv.Watches(); n > 0 {
+	lookouts := 0 // of a semaphore's size and leases, which go when these change the next time
+	for _, r := range runners {
+		if r.permits > 0 {
+			lookouts = 4 // by two sessions
+		}
+	}
+	if n := l.srv.Watches(); n > lookouts {
 		l.Errorf("%d watches left", n)
 	}
 	l.leave()
@@ -208,12 +220,13 @@ func (l *laps) loop(c *coordinator.Coordinator, r runner, cycles int, stop <-cha
 			l.Errorf("no grant: %v; nodes %v", err, l.srv.Tree())
 			return
 		}
-		l.granted(r.lock, holding{a, r.side, grant.Token})
+		h := holding{a, r.side, r.permits, grant.Token}
+		l.granted(r.lock, h)
 		if r.hold > 0 {
 			time.Sleep(r.hold)
 		}
 		if r.becomes {
-			last = l.become(r, r.handle(c, shared), holding{a, r.side, grant.Token})
+			last = l.become(r, r.handle(c, shared), h)
 		} else {
 			last = a
 		}
@@ -240,11 +253,13 @@ func isStopped(stop <-chan struct{}) bool {
 }
 
 // handle makes the handle for the runner's lock.
-func (r runner) handle(c *coordinator.Coordinator, s side) *coordinator.Lock {
-	switch path := loopDir + "/" + r.lock; s {
-	case alone:
+func (r runner) handle(c *coordinator.Coordinator, s side) handle {
+	switch path := loopDir + "/" + r.lock; {
+	case r.permits > 0:
+		return bulk{c.Semaphore(path, size), r.permits}
+	case s == alone:
 		return toWrite(c, path)
-	case shared:
+	case s == shared:
 		return toRead(c, path)
 	default:
 		return c.Mutex(path)
@@ -252,7 +267,7 @@ func (r runner) handle(c *coordinator.Coordinator, s side) *coordinator.Lock {
 }
 
 // become asks to read in the writer's place, gives the write lock back, and holds what it has got for as long.
-func (l *laps) become(r runner, lock *coordinator.Lock, writer holding) *coordinator.Acquisition {
+func (l *laps) become(r runner, lock handle, writer holding) *coordinator.Acquisition {
 	read := lock.Acquire(writer.a.Context(context.Background()))
 	if _, err := read.Wait(context.Background()); err != nil {
 		if !l.robbed && !l.expires {
@@ -260,7 +275,7 @@ func (l *laps) become(r runner, lock *coordinator.Lock, writer holding) *coordin
 		}
 		return read
 	}
-	l.granted(r.lock, holding{read, shared, writer.token})
+	l.granted(r.lock, holding{read, shared, 0, writer.token})
 	writer.a.Release()
 	if r.hold > 0 {
 		time.Sleep(r.hold)
@@ -270,9 +285,10 @@ func (l *laps) become(r runner, lock *coordinator.Lock, writer holding) *coordin
 
 // holding is who was granted a lock.
 type holding struct {
-	a     *coordinator.Acquisition
-	side  side
-	token int64 // or, of a reader in a writer's place, that writer's
+	a       *coordinator.Acquisition
+	side    side
+	permits int
+	token   int64 // or, of a reader in a writer's place, that writer's
 }
 
 // granted checks that nobody else holds the lock who does not share it, and that a writer's token has grown.
@@ -280,15 +296,22 @@ func (l *laps) granted(lock string, h holding) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.holder[lock] = slices.DeleteFunc(l.holder[lock], func(o holding) bool { return !o.a.Valid() })
+	permits := h.permits
 	for _, o := range l.holder[lock] {
-		share := o.side == shared && h.side == shared || o.token == h.token
+		if o.a.Valid() {
+			permits += o.permits
+		}
+		share := h.permits > 0 || o.side == shared && h.side == shared || o.token == h.token
 		// Validity ends for good: who is valid before and after another was is so in between.
 		if !share && h.a.Valid() && o.a.Valid() && !l.robbed {
 			l.Errorf("two holders of %s", lock)
 		}
 	}
 	l.holder[lock] = append(l.holder[lock], h)
-	if h.side == shared {
+	if permits > size && h.a.Valid() && !l.robbed {
+		l.Errorf("%d permits of %s are held", permits, lock)
+	}
+	if h.side == shared || h.permits > 0 {
 		return
 	}
 	if h.token <= l.token[lock] {
@@ -351,7 +374,7 @@ func (l *laps) rob(session int64) {
 // scribble leaves data of somebody else's in the directories.
 func (l *laps) scribble() {
 	for _, node := range l.srv.Tree() {
-		if l.srv.Owner(node) != 0 || node == loopDir {
+		if l.srv.Owner(node) != 0 || node == loopDir || path.Base(node) == "size" {
 			continue
 		}
 		if err := l.srv.SetData(node, []byte("somebody's data, which name no floor")); err != nil {

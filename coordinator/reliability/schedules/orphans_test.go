@@ -14,7 +14,9 @@ import (
 )
 
 // grip makes a handle.
-type grip func(c *coordinator.Coordinator, path string, options ...coordinator.LockOption) *coordinator.Lock
+type grip func(c *coordinator.Coordinator, path string) handle
+
+func asMutex(c *coordinator.Coordinator, path string) handle { return c.Mutex(path) }
 
 // use is one use of a lock from beginning to end.
 type use struct {
@@ -25,6 +27,8 @@ type use struct {
 	first, next grip
 	// nodes is how many one contender may have at one time; 0 is one.
 	nodes int
+	// dirs are where nodes are, below the path; nil: right there.
+	dirs []string
 	// ours: the directory is there, and known to be ours.
 	ours bool
 	// others hold the lock before it begins, and release it after a second.
@@ -34,10 +38,10 @@ type use struct {
 }
 
 func uses() []use {
-	all := slices.Concat(usesOfMutex(), usesOfReadWrite())
+	all := slices.Concat(usesOfMutex(), usesOfReadWrite(), usesOfSemaphore())
 	for i := range all {
 		if u := &all[i]; u.lock == nil {
-			u.lock, u.first, u.next = (*coordinator.Coordinator).Mutex, (*coordinator.Coordinator).Mutex, (*coordinator.Coordinator).Mutex
+			u.lock, u.first, u.next = asMutex, asMutex, asMutex
 		}
 	}
 	return all
@@ -201,7 +205,7 @@ func (s *scene) run() int {
 	_ = await(s, "the next contender is out", next.Done())
 	time.Sleep(3 * stageTimeout) // and the network is back for long
 	s.count()
-	remain := s.srv.Children(s.path)
+	remain := s.everything()
 	if len(remain) > 0 {
 		s.Errorf("left before Close: %v", remain)
 	}
@@ -270,11 +274,25 @@ func (s *scene) rule(f faultnet.Frame) faultnet.Verdict {
 	return s.verdict
 }
 
+// everything returns the nodes of all who hold or wait.
+func (s *scene) everything() (nodes []string) {
+	dirs := s.dirs
+	if dirs == nil {
+		dirs = []string{""}
+	}
+	for _, dir := range dirs {
+		for _, child := range s.srv.Children(s.path + dir) {
+			nodes = append(nodes, s.path+dir+"/"+child)
+		}
+	}
+	return nodes
+}
+
 // count counts the nodes of this client.
 func (s *scene) count() int {
 	n := 0
-	for _, child := range s.srv.Children(s.path) {
-		if s.srv.Owner(s.path+"/"+child) != s.other.SessionID() {
+	for _, node := range s.everything() {
+		if s.srv.Owner(node) != s.other.SessionID() {
 			n++
 		}
 	}

@@ -7,12 +7,12 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 )
 
-func toRead(c *coordinator.Coordinator, path string, options ...coordinator.LockOption) *coordinator.Lock {
-	return c.ReadWrite(path, options...).Read()
+func toRead(c *coordinator.Coordinator, path string) handle {
+	return c.ReadWrite(path).Read()
 }
 
-func toWrite(c *coordinator.Coordinator, path string, options ...coordinator.LockOption) *coordinator.Lock {
-	return c.ReadWrite(path, options...).Write()
+func toWrite(c *coordinator.Coordinator, path string) handle {
+	return c.ReadWrite(path).Write()
 }
 
 func usesOfReadWrite() []use {
