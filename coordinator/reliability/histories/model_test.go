@@ -26,9 +26,10 @@ type operation struct {
 	Worker int    `json:"worker"` // from 0, below maxWorkers
 	Round  int32  `json:"round"`  // which of the worker's acquisitions it belongs to, from 1
 
-	Shares bool  `json:"shares,omitempty"` // it was asked for together with others, to read
-	Writer int64 `json:"writer,omitempty"` // of a reader in a writer's place: the token of that writer
-	Value  int64 `json:"value,omitempty"`  // what was read
+	Permits int   `json:"permits,omitempty"` // of a semaphore
+	Shares  bool  `json:"shares,omitempty"`  // it was asked for together with others, to read
+	Writer  int64 `json:"writer,omitempty"`  // of a reader in a writer's place: the token of that writer
+	Value   int64 `json:"value,omitempty"`   // what was read
 
 	Token    int64 `json:"token,omitempty"`    // of the Grant
 	Session  int64 `json:"session,omitempty"`  // of the Grant
@@ -135,10 +136,14 @@ func answer[S state](s S, legal bool) (state, bool) { return s, legal }
 
 // newState returns the model of a lock of which nothing has happened yet. The path tells what kind of lock it is.
 func newState(path string) state {
-	if isReadWrite(path) {
+	switch kindAt(path) {
+	case readWrite:
 		return fencedReadWrite{}
+	case semaphore:
+		return permits{}
+	default:
+		return fencedMutex{} // an unfair lock, too: it is fenced, and who comes next is not in the model
 	}
-	return fencedMutex{}
 }
 
 // model is the models in the terms of the search, with a history for each lock.

@@ -4,15 +4,10 @@ import (
 	"context"
 	"fmt"
 	"path"
-	"strings"
 	"time"
 
-	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
 )
-
-// isReadWrite tells which of the locks are read/write locks.
-func isReadWrite(lock string) bool { return strings.HasPrefix(path.Base(lock), "rw") }
 
 // fencedReadWrite is the model of a read/write lock and of the resource behind it. Writers show their tokens to the
 // resource as the holders of a mutex do. So do readers, whom it never refuses, but for one who took a writer's place:
@@ -173,16 +168,4 @@ func sameNumber(a, b string) bool {
 	x, ok := events.ParseName(path.Base(a))
 	y, too := events.ParseName(path.Base(b))
 	return ok && too && x.Seq == y.Seq
-}
-
-// handle returns the lock at the path, to be held together with other readers or not.
-func (w *worker) handle(lock string, shares bool) *coordinator.Lock {
-	switch {
-	case !isReadWrite(lock):
-		return w.coordinator.Mutex(lock)
-	case shares:
-		return w.coordinator.ReadWrite(lock).Read()
-	default:
-		return w.coordinator.ReadWrite(lock).Write()
-	}
 }

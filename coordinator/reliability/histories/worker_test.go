@@ -74,8 +74,7 @@ func (w *worker) acquire(t *testing.T) {
 	defer cancel()
 	path := w.paths[w.random.IntN(len(w.paths))]
 	tenure := w.history.begin(w.number, w.round, path)
-	tenure.op.Shares = isReadWrite(path) && w.random.IntN(2) == 0
-	lock := w.handle(path, tenure.op.Shares).Acquire(ctx, w.options()...)
+	lock := w.handle(&tenure.op).Acquire(ctx, w.options()...)
 	tenure.lock = lock
 	a := &attempt{worker: w, tenure: tenure, lock: lock}
 	if w.random.IntN(4) == 0 {
@@ -153,7 +152,7 @@ type attempt struct {
 func (a *attempt) turn() {
 	a.work = nil
 	if a.left == 0 || !a.worker.more() {
-		if op := a.tenure.op; isReadWrite(op.Path) && !op.Shares && !a.tenure.over && a.worker.random.IntN(3) == 0 {
+		if op := a.tenure.op; kindAt(op.Path) == readWrite && !op.Shares && !a.tenure.over && a.worker.random.IntN(3) == 0 {
 			a.goOnReading()
 		}
 		a.tenure.release()
@@ -174,6 +173,9 @@ func (a *attempt) turn() {
 // use sends a write under the tenure's token, or reads if that is what it is for.
 func (w *worker) use(of *tenure) {
 	resource, sent := w.resources[of.op.Path], w.history.now()
+	if kindAt(of.op.Path) == semaphore {
+		return // there is nothing that one of several could write
+	}
 	if !of.op.Shares {
 		of.wrote(kindWrite, sent, resource.write(of.op.Token))
 		return

@@ -3,7 +3,6 @@ package schedules_test
 import (
 	"context"
 	"errors"
-	"path"
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
@@ -46,7 +45,7 @@ func (r *record) granted(grant events.Grant) {
 		r.failf("granted again, or after Release: %+v", grant)
 		return
 	}
-	if grant.ID != r.id || grant.Path != r.path || path.Dir(grant.Node) != r.life.client.world.dir(r.path) || grant.Token == 0 {
+	if grant.ID != r.id || grant.Path != r.path || !r.life.client.world.holds(r.path, grant.Node) || grant.Token == 0 {
 		r.failf("%+v for %s", grant, r.path)
 	}
 	r.tenure = newTenure(r.life, r.path, r.script.side, grant, r.born, r.a.Valid)

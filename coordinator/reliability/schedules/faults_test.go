@@ -188,9 +188,8 @@ func (w *world) breakFurther(r random, c *client, choice int, took time.Duration
 	case w.kind == meddled && choice <= 19:
 		for _, node := range w.nodes(pick(r, w.paths...)) {
 			if r.oneIn(2) {
-				id, _ := guid(node)
 				w.mu.Lock()
-				w.meddled[id] = true
+				w.meddled[nameOf(node)] = true
 				w.mu.Unlock()
 				said("node deleted")
 				w.logf("deleted %s: %v", node, w.srv.Delete(node))
@@ -280,12 +279,11 @@ func (w *world) intercept(q zktest.Request) zktest.Action {
 		return zktest.Pass()
 	}
 	node := created(q)
-	id, found := guid(node)
-	if !found || !w.unlucky() {
+	if _, found := guid(node); !found && w.recipe != unfair || !w.unlucky() {
 		return zktest.Pass()
 	}
 	w.mu.Lock()
-	w.cutAfter[id] = true
+	w.cutAfter[nameOf(node)] = true
 	w.mu.Unlock()
 	w.logf("FAULT reply to the create of %s is lost", node)
 	w.count("create replies lost", 1)

@@ -79,16 +79,15 @@ func (w *world) exclusive(a, b *tenure) {
 func (w *world) excused(t *tenure) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	id, _ := guid(t.grant.Node)
-	return w.decreed[t.grant.Session] || w.meddled[id]
+	return w.decreed[t.grant.Session] || w.meddled[nameOf(t.grant.Node)]
 }
 
 // first fails if a node with a smaller number is there that has to be waited for. As long as the own node is, the directory is the
 // same, and the numbers are the order in which the server accepted the contenders.
 func (t *tenure) first() {
 	w := t.world()
-	if w.recipe == semaphore {
-		return // it has no place any more; see enters
+	if w.recipe == semaphore || w.recipe == unfair {
+		return // it has no place any more, see enters, or never had
 	}
 	number := sequence(t.grant.Node)
 	ahead := ""
@@ -129,8 +128,7 @@ func (t *tenure) end(how string, why events.Reason) {
 func (t *tenure) judgeReason() {
 	w := t.world()
 	w.mu.Lock()
-	id, _ := guid(t.grant.Node)
-	decreed, meddled := w.decreed[t.grant.Session], w.meddled[id]
+	decreed, meddled := w.decreed[t.grant.Session], w.meddled[nameOf(t.grant.Node)]
 	w.mu.Unlock()
 	var wrong bool
 	switch t.why {

@@ -29,6 +29,8 @@ type use struct {
 	nodes int
 	// dirs are where nodes are, below the path; nil: right there.
 	dirs []string
+	// itself: the node is at the path.
+	itself bool
 	// ours: the directory is there, and known to be ours.
 	ours bool
 	// others hold the lock before it begins, and release it after a second.
@@ -38,7 +40,7 @@ type use struct {
 }
 
 func uses() []use {
-	all := slices.Concat(usesOfMutex(), usesOfReadWrite(), usesOfSemaphore())
+	all := slices.Concat(usesOfMutex(), usesOfReadWrite(), usesOfSemaphore(), usesOfUnfair())
 	for i := range all {
 		if u := &all[i]; u.lock == nil {
 			u.lock, u.first, u.next = asMutex, asMutex, asMutex
@@ -277,7 +279,10 @@ func (s *scene) rule(f faultnet.Frame) faultnet.Verdict {
 // everything returns the nodes of all who hold or wait.
 func (s *scene) everything() (nodes []string) {
 	dirs := s.dirs
-	if dirs == nil {
+	switch {
+	case s.itself && s.srv.Exists(s.path):
+		return []string{s.path}
+	case dirs == nil:
 		dirs = []string{""}
 	}
 	for _, dir := range dirs {

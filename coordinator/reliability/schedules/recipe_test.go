@@ -18,16 +18,17 @@ const (
 	mutex recipe = iota + 1
 	readWrite
 	semaphore
+	unfair
 )
 
 func (r recipe) String() string {
-	return map[recipe]string{mutex: "mutex", readWrite: "read/write lock", semaphore: "semaphore"}[r]
+	return map[recipe]string{mutex: "mutex", readWrite: "read/write lock", semaphore: "semaphore", unfair: "unfair lock"}[r]
 }
 
 // recipeOf shares the seeds out. It takes no decision from the plan, so that a seed that is played for another
 // recipe is the same schedule of faults.
 func recipeOf(seed uint64) recipe {
-	return [...]recipe{mutex, readWrite, mutex, semaphore}[seed%4]
+	return [...]recipe{mutex, readWrite, mutex, semaphore, mutex, readWrite, mutex, unfair}[seed%8]
 }
 
 // side is what an acquisition asks for.
@@ -63,6 +64,8 @@ func (l *life) lock(path string, s side) handle {
 		return rw.Write()
 	case semaphore:
 		return l.semaphore(path)
+	case unfair:
+		return l.Unfair(path)
 	default:
 		return l.Mutex(path)
 	}
@@ -71,8 +74,11 @@ func (l *life) lock(path string, s side) handle {
 // nodes returns the nodes of those who hold the lock at a path, and of those who wait for it, wherever these are.
 func (w *world) nodes(lock string) (paths []string) {
 	dirs := []string{lock}
-	if w.recipe == semaphore {
+	switch {
+	case w.recipe == semaphore:
 		dirs = []string{lock + queueOf, lock + leasesOf}
+	case w.recipe == unfair && w.srv.Exists(lock):
+		return []string{lock}
 	}
 	for _, dir := range dirs {
 		for _, child := range w.srv.Children(dir) {
@@ -82,12 +88,25 @@ func (w *world) nodes(lock string) (paths []string) {
 	return paths
 }
 
-// dir returns in which directory the node of a holder is.
-func (w *world) dir(lock string) string {
-	if w.recipe == semaphore {
-		return lock + leasesOf
+// holds tells whether the node can be that of a holder.
+func (w *world) holds(lock, node string) bool {
+	switch w.recipe {
+	case semaphore:
+		return path.Dir(node) == lock+leasesOf
+	case unfair:
+		return node == lock
+	default:
+		return path.Dir(node) == lock
 	}
-	return lock
+}
+
+// nameOf is what all nodes of one acquisition have in common, in one session, and nobody else's: a GUID. Those of an
+// unfair lock bear one name, and who deletes one by hand may have hit anybody's.
+func nameOf(node string) string {
+	if id, found := guid(node); found {
+		return id
+	}
+	return node
 }
 
 // waitsFor tells whether a contender has to wait for another one that was there before.

@@ -36,7 +36,7 @@ type world struct {
 	counts   map[string]int
 	tenures  map[string][]*tenure // by path, as they were told
 	decreed  map[int64]bool       // sessions that were ended by decree
-	meddled  map[string]bool      // GUIDs of nodes that somebody else deleted
+	meddled  map[string]bool      // nodes that somebody else deleted, by nameOf
 	leases   map[string]int       // by GUID, how many belong together
 	cutAfter map[string]bool      // GUIDs whose create was executed and never answered
 }

@@ -8,11 +8,13 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// play is operations on a read/write lock, one behind the other.
+// play is operations on one lock, a read/write lock unless they say something else, one behind the other.
 type play []operation
 
 func (p play) add(op operation, k kind) play {
-	op.Path, op.Kind = "/rw", k
+	if op.Kind = k; op.Path == "" {
+		op.Path = "/rw"
+	}
 	op.Call = int64(10 * (len(p) + 1))
 	op.Return = op.Call + 1
 	return append(slices.Clip(p), op)
@@ -78,6 +80,32 @@ func TestAFlawInAHistoryOfReadersIsFound(t *testing.T) {
 	} {
 		if got := flawed.verdict(t); got != porcupine.Illegal {
 			t.Errorf("%s is %s", name, got)
+		}
+	}
+}
+
+// Two hold permits together, one who wants all of them waits, and one comes later.
+func TestAFlawInAHistoryOfPermitsIsFound(t *testing.T) {
+	of := func(worker int, token int64, permits int) operation {
+		return operation{Path: "/permits", Worker: worker, Round: 1, Token: token, Permits: permits}
+	}
+	one, two, all, late := of(0, 10, 1), of(1, 20, mostPermits-1), of(2, 30, mostPermits), of(3, 40, 1)
+	whole := play{}.add(one, kindAcquire).add(two, kindAcquire).add(one, kindHold).add(two, kindHold).add(one, kindLose).
+		add(two, kindRelease).add(all, kindAcquire).add(all, kindHold).add(all, kindRelease).add(late, kindAcquire)
+	if got := whole.verdict(t); got != porcupine.Ok {
+		t.Fatalf("what is in order is %s", got)
+	}
+	for name, flawed := range map[string]play{
+		"more than there are":         whole[:2].add(late, kindAcquire),
+		"all beside one":              whole[:5].add(all, kindAcquire),
+		"one who has not left":        whole[:5].add(all, kindAcquire).add(two, kindHold),
+		"valid behind the loss":       whole[:5].add(one, kindHold),
+		"lost twice":                  whole[:5].add(one, kindLose),
+		"somebody who overtakes":      whole[:1].add(late, kindAcquire).add(two, kindAcquire),
+		"a Grant behind a withdrawal": whole[:1].add(two, kindRelease).add(two, kindAcquire),
+	} {
+		if got := flawed.verdict(t); got != porcupine.Illegal {
+			t.Errorf("%s: it is %s", name, got)
 		}
 	}
 }
