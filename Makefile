@@ -70,6 +70,7 @@ race: deps ## the tests under the race detector, on real servers too
 	ZKGRANT_REAL=1 $(GO) test -race -shuffle=on $$($(GO) list ./... | grep -v '/histories$$')
 	ZKGRANT_REAL=1 $(GO) test -shuffle=on ./coordinator/reliability/histories
 ifneq ($(BENCH),)
+	bench/deps
 	cd bench && $(GO) test -race -shuffle=on ./...
 endif
 

@@ -68,7 +68,7 @@ func (l *Lock) boundReached(m message) bool {
 		l.mu.Unlock()
 		return false
 	}
-	l.withdrawn, l.cause = m.bound, m.cause
+	l.withdrawn, l.rarely().cause = m.bound, m.cause
 	tell := l.leave(l.cfg.Explain(End{Why: m.bound, Cause: m.cause}))
 	l.mu.Unlock()
 	tell()
@@ -171,7 +171,11 @@ func (l *Lock) onLose(e recipes.Lose) {
 
 func (l *Lock) onFinish(e recipes.Finish) {
 	l.mu.Lock()
-	end := End{Why: e.Why, Granted: l.took, Reason: l.reason, Cause: l.cause}
+	end := End{Why: e.Why, Granted: l.took, Reason: l.reason}
+	var timer *time.Timer
+	if l.rare != nil {
+		end.Cause, timer = l.rare.cause, l.rare.timer
+	}
 	if e.Why == recipes.WhyLost && l.reason == 0 || e.Why == recipes.WhyReleased {
 		end.Why = l.withdrawn // the caller was quicker than the loss, or Close than a function's end
 	}
@@ -179,7 +183,6 @@ func (l *Lock) onFinish(e recipes.Finish) {
 		end.Cause = l.refusal
 	}
 	tell := l.leave(l.cfg.Explain(end))
-	timer := l.timer
 	lost := l.reason != 0 && l.took
 	ended := events.Ended{ID: l.cfg.ID, Path: l.cfg.Path, Err: l.err, Held: l.held}
 	l.mu.Unlock()

@@ -76,14 +76,27 @@ type Lock struct {
 	took      bool        // the Grant was taken, as far as is known
 	reason    events.Reason
 	epoch     recipes.Epoch
-	grant     recipes.Grant       // the zero value until there is one
-	waited    time.Duration       // from born to the grant
-	held      time.Duration       // from there to the end
+	grant     recipes.Grant // the zero value until there is one
+	waited    time.Duration // from born to the grant
+	held      time.Duration // from there to the end
+	err       error         // the end, once it is known
+	rare      *rare         // nil while there is nothing of it
+}
+
+// rare is what most locks never have, apart from the others for the memory it takes.
+type rare struct {
 	cause     error               // of the withdrawal
-	err       error               // the end, once it is known
-	onEnd     map[int]func(error) // told when it is not held any more; nil while nobody asked
+	onEnd     map[int]func(error) // told when it is not held any more
 	lastOnEnd int
 	timer     *time.Timer // of the longest wait
+}
+
+// rarely returns the rare, which there is from then on. It is called with mu held.
+func (l *Lock) rarely() *rare {
+	if l.rare == nil {
+		l.rare = &rare{}
+	}
+	return l.rare
 }
 
 // tenure is what the caller may believe.
@@ -117,7 +130,7 @@ func (l *Lock) Start(ctx context.Context, maxWait time.Duration, want recipes.St
 	l.keep = want.Keep
 	l.cfg.waits.add(ctx, l)
 	if maxWait > 0 {
-		l.timer = time.AfterFunc(maxWait, func() { l.actor.Hand(message{bound: recipes.WhyTimeout}) })
+		l.rarely().timer = time.AfterFunc(maxWait, func() { l.actor.Hand(message{bound: recipes.WhyTimeout}) })
 	}
 	l.mu.Unlock()
 	l.actor.Hand(message{input: want, open: ctx.Err() == nil})
@@ -202,8 +215,11 @@ func (l *Lock) takeBack() (read, taken bool) {
 // leave flips the state, with mu held, and returns what tells those who asked.
 func (l *Lock) leave(err error) (tell func()) {
 	l.state, l.err = over, err
-	hooks := l.onEnd
-	l.onEnd = nil
+	if l.rare == nil {
+		return func() {}
+	}
+	hooks := l.rare.onEnd
+	l.rare.onEnd = nil
 	return func() {
 		for _, f := range hooks {
 			f(err)
@@ -304,16 +320,17 @@ func (l *Lock) OnEnd(f func(error)) (cancel func()) {
 		f(err)
 		return func() {}
 	}
-	if l.onEnd == nil {
-		l.onEnd = map[int]func(error){}
+	asked := l.rarely()
+	if asked.onEnd == nil {
+		asked.onEnd = map[int]func(error){}
 	}
-	l.lastOnEnd++
-	id := l.lastOnEnd
-	l.onEnd[id] = f
+	asked.lastOnEnd++
+	id := asked.lastOnEnd
+	asked.onEnd[id] = f
 	l.mu.Unlock()
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		delete(l.onEnd, id)
+		delete(asked.onEnd, id)
 	}
 }

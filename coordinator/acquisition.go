@@ -2,11 +2,13 @@ package coordinator
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session"
 )
 
 // Acquisition is one attempt to hold a lock, from Acquire to Done. It is used
@@ -15,7 +17,11 @@ import (
 type Acquisition struct {
 	id    uint64
 	lock  *Lock
+	seat  *session.Seat
 	actor *actors.Lock
+
+	// The mutex of the coordinator's live guards these: the neighbours at its path.
+	earlier, later *Acquisition
 }
 
 // ID returns what ties the acquisition's events together. It is unique within the
@@ -36,6 +42,15 @@ func (a *Acquisition) Lost() <-chan events.Lost { return a.actor.Lost() }
 // could not be reached; then it is removed as soon as they can be, or dies with
 // its session.
 func (a *Acquisition) Done() <-chan struct{} { return a.actor.Done() }
+
+func (a *Acquisition) isDone() bool {
+	select {
+	case <-a.Done():
+		return true
+	default:
+		return false
+	}
+}
 
 // Err returns nil before Done. After it: nil if the lock was held and released;
 // [ErrNotAcquired] if it was withdrawn before the Grant was taken; the context's
@@ -110,7 +125,7 @@ var _ actors.Owner = (*ownerOfActor)(nil)
 func (o *ownerOfActor) Explain(end actors.End) error { return explain(o.lock.path, end) }
 
 // Gone has the coordinator forget the acquisition.
-func (o *ownerOfActor) Gone() { o.lock.c.leave(o.id) }
+func (o *ownerOfActor) Gone() { o.lock.c.live.leave((*Acquisition)(o)) }
 
 // owner is the chain of acquisitions that a context carries.
 type owner struct {
@@ -125,12 +140,19 @@ func ownerOf(ctx context.Context) *owner {
 	return o
 }
 
-// owns tells whether the context carries an acquisition that holds the lock.
-func owns(ctx context.Context, l *Lock) bool {
+// standing tells what the context already holds of the lock, and fails if whoever asks would
+// wait for himself. The writer that it returns is one whose place a reader may take; nil: the
+// context holds nothing that matters.
+func (l *Lock) standing(ctx context.Context) (writer *Acquisition, _ error) {
 	for o := ownerOf(ctx); o != nil; o = o.next {
-		if held := o.acquisition; held.lock.c == l.c && held.lock.path == l.path && held.actor.Holding() {
-			return true
+		held := o.acquisition
+		if held.lock.c != l.c || held.lock.path != l.path || !held.actor.Holding() {
+			continue
 		}
+		if held.lock.rule == recipes.Rule(recipes.Write{}) && l.rule == recipes.Rule(recipes.Read{}) {
+			return held, nil
+		}
+		return nil, fmt.Errorf("%w: %s", ErrDeadlock, l.path)
 	}
-	return false
+	return nil, nil
 }

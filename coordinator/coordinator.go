@@ -3,7 +3,6 @@ package coordinator
 import (
 	"context"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -36,12 +35,8 @@ type Coordinator struct {
 	session *session.Session
 	house   actors.House
 	lastID  atomic.Uint64
-
-	mu     sync.Mutex
-	live   map[uint64]*actors.Lock
-	empty  chan struct{} // closed when live is empty, once closing
-	closed bool
-	ended  chan struct{} // closed when Close is done
+	live    live
+	ended   chan struct{} // closed when Close is done
 }
 
 // Connect makes a session with one of the servers, named in ZooKeeper's own form
@@ -67,7 +62,7 @@ func Connect(ctx context.Context, servers string, options ...Option) (*Coordinat
 	}
 	return &Coordinator{
 		cfg: cfg, chroot: parsed.Chroot, session: s, house: actors.House{Group: group, Stream: stream, Logger: cfg.Logger},
-		live: map[uint64]*actors.Lock{}, ended: make(chan struct{}),
+		live: live{paths: map[string]*Acquisition{}}, ended: make(chan struct{}),
 	}, nil
 }
 
@@ -79,52 +74,39 @@ func Connect(ctx context.Context, servers string, options ...Option) (*Coordinat
 // most: to call Close from inside one is to wait in vain. Closing twice is
 // harmless.
 func (c *Coordinator) Close() error {
-	c.mu.Lock()
-	if c.closed {
-		c.mu.Unlock()
+	locks, empty, first := c.live.close()
+	if !first {
 		<-c.ended
 		return nil
 	}
-	c.closed = true
-	c.empty = make(chan struct{})
-	locks := make([]*actors.Lock, 0, len(c.live))
-	for _, l := range c.live {
-		locks = append(locks, l)
-	}
-	if len(locks) == 0 {
-		close(c.empty)
-	}
-	c.mu.Unlock()
 	defer close(c.ended)
 
 	bound := c.session.Timeout()
-	for _, l := range locks {
-		l.Withdraw(recipes.WhyClosed)
+	for _, a := range locks {
+		a.actor.Withdraw(recipes.WhyClosed)
 	}
 	var err error
-	if !c.emptied(bound / 2) {
-		for _, l := range locks {
-			l.Force() // functions have had their time
+	if !emptied(empty, bound/2) {
+		for _, a := range locks {
+			a.actor.Force() // functions have had their time
 		}
-		if !c.emptied(bound / 8) {
-			c.mu.Lock()
-			err = fmt.Errorf("zkgrant: closed without the servers knowing; nodes left until the session expires: %d", len(c.live))
-			c.mu.Unlock()
+		if !emptied(empty, bound/8) {
+			err = fmt.Errorf("zkgrant: closed without the servers knowing; nodes left until the session expires: %d", c.live.len())
 		}
 	}
 	c.session.Close(bound / 8) // twice that at most: for requests, and for the farewell
-	<-c.empty                  // the end of the session ends what is left
+	<-empty                    // the end of the session ends what is left
 	c.house.Stream.Close(bound / 8)
 	c.house.Group.Close()
 	return err
 }
 
 // emptied waits until nothing of any acquisition is left, for so long at most.
-func (c *Coordinator) emptied(wait time.Duration) bool {
+func emptied(empty <-chan struct{}, wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
-	case <-c.empty:
+	case <-empty:
 		return true
 	case <-timer.C:
 		return false
@@ -148,27 +130,3 @@ func (c *Coordinator) State() State { return c.session.State() }
 
 // SessionID returns the ZooKeeper id of the current session, or 0 if there is none.
 func (c *Coordinator) SessionID() int64 { return c.session.ID() }
-
-// enter notes a new acquisition, unless the coordinator is closed.
-func (c *Coordinator) enter(id uint64, l *actors.Lock) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return false
-	}
-	c.live[id] = l
-	return true
-}
-
-// leave forgets an acquisition of which nothing is left.
-func (c *Coordinator) leave(id uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, ok := c.live[id]; !ok {
-		return
-	}
-	delete(c.live, id)
-	if c.closed && len(c.live) == 0 {
-		close(c.empty)
-	}
-}

@@ -59,6 +59,8 @@ var (
 	ErrQuota = session.ErrQuota
 	// ErrSequenceEnd says that the numbers of the lock's directory are used up.
 	ErrSequenceEnd = events.ErrSequenceEnd
+	// ErrKind says that the path is in use as another kind of lock.
+	ErrKind = errors.New("zkgrant: two kinds of lock on one path")
 	// ErrSizeMismatch says that others have another opinion of a semaphore's size.
 	ErrSizeMismatch = errors.New("zkgrant: semaphore size mismatch")
 )
@@ -113,6 +115,9 @@ func explain(path string, end actors.End) error {
 	case recipes.WhySequenceEnd:
 		return fmt.Errorf("%w: %s", ErrSequenceEnd, path)
 	default:
+		if errors.Is(end.Cause, session.ErrGuard) {
+			return fmt.Errorf("%w: %s: the write lock whose place it was to take is not held any more", ErrNotAcquired, path)
+		}
 		return fmt.Errorf("zkgrant: lock %s: %w", path, end.Cause)
 	}
 }

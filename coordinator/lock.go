@@ -22,16 +22,21 @@ const systemTree = "/zookeeper"
 // Lock is a handle: the name of a lock and how to take it. It holds nothing, may
 // be used any number of times, and from any goroutine.
 type Lock struct {
-	c    *Coordinator
-	path string
-	rule recipes.Rule
-	cfg  lockConfig
+	c      *Coordinator
+	path   string
+	family family
+	rule   recipes.Rule
+	cfg    lockConfig
 }
 
 // Mutex returns a handle for the fair mutex at the path: one holder at a time, in
 // the order in which ZooKeeper accepted the contenders.
 func (c *Coordinator) Mutex(path string, options ...LockOption) *Lock {
-	l := &Lock{c: c, path: path, rule: recipes.Mutex{}}
+	return c.lock(path, familyMutex, recipes.Mutex{}, options)
+}
+
+func (c *Coordinator) lock(path string, family family, rule recipes.Rule, options []LockOption) *Lock {
+	l := &Lock{c: c, path: path, family: family, rule: rule}
 	for _, o := range options {
 		if o != nil {
 			o.applyLock(&l.cfg)
@@ -63,14 +68,21 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	c := l.c
 	id := c.lastID.Add(1)
 	a := &Acquisition{id: id, lock: l}
+	place := session.Place{Dir: l.path, Kind: l.rule.Kind(), Data: cfg.data, ACL: l.cfg.acl}
+	err := l.check(cfg)
+	if err == nil {
+		var writer *Acquisition
+		if writer, err = l.standing(ctx); writer != nil {
+			place.In = writer.seat
+			cfg.try = false // a reader in the place of its own writer waits for nobody
+		}
+	}
+	a.seat = c.session.Seat(place)
 	a.actor = actors.NewLock(actors.Config{
-		ID: id, Path: l.path, Rule: l.rule,
-		Port:  c.session.Seat(session.Place{Dir: l.path, Data: cfg.data, ACL: l.cfg.acl}),
-		Owner: (*ownerOfActor)(a), House: &c.house,
+		ID: id, Path: l.path, Rule: l.rule, Port: a.seat, Owner: (*ownerOfActor)(a), House: &c.house,
 	})
-	err := l.check(ctx, cfg)
-	if err == nil && !c.enter(id, a.actor) {
-		err = ErrClosed
+	if err == nil {
+		err = c.live.enter(a)
 	}
 	if err != nil {
 		a.actor.Fail(err)
@@ -81,7 +93,7 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 }
 
 // check finds what is wrong before anything is sent.
-func (l *Lock) check(ctx context.Context, cfg acquireConfig) error {
+func (l *Lock) check(cfg acquireConfig) error {
 	path := len(l.c.chroot) + len(l.path)
 	if path+overhead > session.MaxRequest { // comes first: the other errors repeat the path
 		return fmt.Errorf("%w: %w: a path of %d bytes", ErrPath, ErrTooLarge, path)
@@ -97,9 +109,6 @@ func (l *Lock) check(ctx context.Context, cfg acquireConfig) error {
 	}
 	if cfg.bounded && cfg.maxWait <= 0 {
 		return ErrTimeout
-	}
-	if owns(ctx, l) {
-		return fmt.Errorf("%w: %s", ErrDeadlock, l.path)
 	}
 	return nil
 }

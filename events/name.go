@@ -65,6 +65,20 @@ func (k Kind) String() string {
 	return "kind " + strconv.Itoa(int(k))
 }
 
+// Marker returns what stands right before the number in the names of the kind, or
+// nothing for a kind whose names have more than that in front of it.
+func (k Kind) Marker() string {
+	for _, f := range forms {
+		if f.kind == k {
+			return f.marker
+		}
+	}
+	return ""
+}
+
+// Reads tells whether contenders of the kind share a lock among themselves.
+func (k Kind) Reads() bool { return k == KindRead || k == KindKazooRead || k == KindRecipeRead }
+
 // Name is a contender's name, taken apart.
 type Name struct {
 	Text string // the whole name, the last component of the node's path

@@ -30,7 +30,7 @@ func (m *Machine) onListed(in Listed) []Effect {
 	}
 	switch m.state {
 	case Looking:
-		if len(in.Queue) > 0 {
+		if len(m.rule.Blockers(in.Queue, newcomer)) > 0 {
 			m.why = WhyBusy
 			return m.over()
 		}
@@ -76,7 +76,7 @@ func (m *Machine) onFound(in Listed) []Effect {
 		return m.fail(WhyBusy)
 	default:
 		m.state, m.waited = Waiting, true
-		m.older, m.ahead = nearest(m.rule, in.Queue, m.own.Name), ahead(in.Queue, m.own.Name)
+		m.older, m.ahead = nearest(m.rule, in.Queue, m.own.Name), ahead(m.rule, in.Queue, m.own.Name)
 		return []Effect{Queue{Ahead: m.ahead}, Watch{Epoch: m.epoch, Node: m.older[0]}}
 	}
 }

@@ -180,13 +180,13 @@ func (m *Machine) enter(fresh bool) []Effect {
 	return []Effect{Grant{Node: m.own.Name.Text, Token: m.own.Token, Session: m.session}}
 }
 
-// passed acts on the end of the blocker. Nobody comes between it and us, with one
-// exception: the owner of a write node may trade it for a read node that takes its
-// place. So if it was the only one ahead it is our turn. If there were more, it is our
-// turn all the same when it left as a holder; otherwise the next one blocks us.
+// passed acts on the end of the blocker. Nobody who blocks us comes between it and us,
+// with one exception: the owner of a write node may trade it for a read node that takes
+// its place. So if it was the only one ahead it is our turn. If there were more, it is our
+// turn all the same when it left as the one holder; otherwise the next one blocks us.
 func (m *Machine) passed() []Effect {
 	switch {
-	case replaceable(kindOf(m.older[0])):
+	case replaceable(m.rule, kindOf(m.older[0])):
 		return m.list()
 	case m.ahead == 1:
 		return m.claim()
@@ -220,12 +220,13 @@ func (m *Machine) fail(why Why) []Effect {
 	return m.release()
 }
 
-// release gives the node up. Whoever holds the lock, or held it until now, and had to
-// wait for it leaves word for those behind, who may remember the ones that stood
-// ahead. Nobody stands ahead of a holder, and nobody will as long as its node exists,
-// so it matters not how late the word is left as long as it goes with the node.
+// release gives the node up. Whoever holds the lock alone, or held it until now, and had
+// to wait for it leaves word for those behind, who may remember the ones that stood
+// ahead. Nobody stands ahead of such a holder, and nobody will as long as its node exists,
+// so it matters not how late the word is left as long as it goes with the node. Of one
+// that shared the lock it would not be true: others who came before may still hold it.
 func (m *Machine) release() []Effect {
-	m.floor = m.waited && (m.state == Held || m.state == Lapsed)
+	m.floor = m.waited && m.rule.Exclusive() && (m.state == Held || m.state == Lapsed)
 	m.state = Releasing
 	m.forget()
 	return m.remove()

@@ -35,7 +35,7 @@ func TestTheNumberDecidesAndNotTheText(t *testing.T) {
 			if i == 0 && len(answer) > 0 || i > 0 && (len(answer) != 1 || answer[0] != queue[i-1]) {
 				t.Errorf("in %v %q is blocked by %v", queue, me.Text, answer)
 			}
-			if got := ahead(queue, me); got != i {
+			if got := ahead(Mutex{}, queue, me); got != i {
 				t.Errorf("in %v %d stand ahead of %q", queue, got, me.Text)
 			}
 		}

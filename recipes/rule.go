@@ -2,8 +2,15 @@ package recipes
 
 import "github.com/zkgrant/zkgrant/events"
 
-// Rule is what makes one kind of lock differ from another.
+// Rule is what makes one kind of lock differ from another. It is a comparable value.
 type Rule interface {
+	// Kind is what the names of its own contenders say that they are.
+	Kind() events.Kind
+
+	// Exclusive tells whether a holder is the only one. Then nobody older is left when it
+	// leaves; beside one that shares the lock older ones may still hold it.
+	Exclusive() bool
+
 	// Blockers returns a witness: while every contender in it exists, me stays
 	// blocked. An empty answer means that nothing in the queue blocks me. So
 	// whoever watches exactly the answer misses no wake-up. The queue is in any
@@ -14,12 +21,53 @@ type Rule interface {
 // Mutex admits one contender at a time, in the order in which they came.
 type Mutex struct{}
 
+// Kind is that of a mutex.
+func (Mutex) Kind() events.Kind { return events.KindLock }
+
+// Exclusive is true.
+func (Mutex) Exclusive() bool { return true }
+
 // Blockers returns the nearest older contender of whatever kind: in a mutex's
 // queue every foreign lock is exclusive, too.
 func (Mutex) Blockers(queue []events.Name, me events.Name) []events.Name {
+	return nearestOlder(queue, me, func(events.Kind) bool { return true })
+}
+
+// Write is the side of a read/write lock that is held by one alone.
+type Write struct{}
+
+// Kind is that of a writer.
+func (Write) Kind() events.Kind { return events.KindWrite }
+
+// Exclusive is true.
+func (Write) Exclusive() bool { return true }
+
+// Blockers returns the nearest older contender, whether it reads or writes.
+func (Write) Blockers(queue []events.Name, me events.Name) []events.Name {
+	return Mutex{}.Blockers(queue, me)
+}
+
+// Read is the side of a read/write lock that is held by any number together. A reader
+// comes behind every writer who came before it, so writers do not starve.
+type Read struct{}
+
+// Kind is that of a reader.
+func (Read) Kind() events.Kind { return events.KindRead }
+
+// Exclusive is false.
+func (Read) Exclusive() bool { return false }
+
+// Blockers returns the nearest older contender that does not read. Foreign locks are
+// writers unless their names say that they read.
+func (Read) Blockers(queue []events.Name, me events.Name) []events.Name {
+	return nearestOlder(queue, me, func(k events.Kind) bool { return !k.Reads() })
+}
+
+// nearestOlder returns the nearest older contender of a kind that blocks, if any.
+func nearestOlder(queue []events.Name, me events.Name, blocks func(events.Kind) bool) []events.Name {
 	var nearest []events.Name
 	for i, c := range queue {
-		if c.Seq < me.Seq && (nearest == nil || c.Seq > nearest[0].Seq) {
+		if c.Seq < me.Seq && (nearest == nil || c.Seq > nearest[0].Seq) && blocks(c.Kind) {
 			nearest = queue[i : i+1 : i+1]
 		}
 	}
@@ -54,12 +102,20 @@ func nearest(rule Rule, queue []events.Name, me events.Name) (n neighbours) {
 	return n
 }
 
-// replaceable tells whether the contender's place may be taken by another without
-// anything that those behind could see. The owner of a write node may trade it for a
+// newcomer comes behind everybody.
+//
+//nolint:gochecknoglobals // a value that nobody writes to
+var newcomer = events.Name{Seq: events.SeqEnd}
+
+// replaceable tells whether the contender's place may be taken by another one that
+// blocks me, without anything that I could see. The owner of a write node may trade it for a
 // read node that bears the same number, our own as well as Curator's: 1. W holds, and
 // B behind it has listed W alone; 2. W creates its read node, and deletes its write
 // node; 3. B hears that the only one ahead is gone, and would enter beside the reader.
-func replaceable(k events.Kind) bool { return k == events.KindWrite }
+// A reader may.
+func replaceable(rule Rule, k events.Kind) bool {
+	return k == events.KindWrite && rule.Exclusive()
+}
 
 // kindOf returns the kind of a contender that was remembered.
 func kindOf(name string) events.Kind {
@@ -68,23 +124,28 @@ func kindOf(name string) events.Kind {
 }
 
 // usable tells whether the numbers in the queue say who is first: all are in the
-// range that servers hand out once and in order, and nobody else bears mine.
+// range that servers hand out once and in order, and nobody else bears mine, but for
+// the other half of a downgrade.
 func usable(queue []events.Name, me events.Name) bool {
 	for _, c := range queue {
-		if c.Check() != nil || c.Seq == me.Seq && c.Text != me.Text {
+		if c.Check() != nil || c.Seq == me.Seq && c.Text != me.Text && !halves(c.Kind, me.Kind) {
 			return false
 		}
 	}
 	return me.Check() == nil
 }
 
-// ahead counts the contenders older than me.
-func ahead(queue []events.Name, me events.Name) int {
+// halves tells whether two contenders of these kinds may share a number: a writer's read
+// node, which it made to become a reader in its own place, bears that of its write node.
+func halves(a, b events.Kind) bool {
+	return a == events.KindRead && b == events.KindWrite || a == events.KindWrite && b == events.KindRead
+}
+
+// ahead counts the contenders that stand in my way.
+func ahead(rule Rule, queue []events.Name, me events.Name) int {
 	n := 0
-	for _, c := range queue {
-		if c.Seq < me.Seq {
-			n++
-		}
+	for i := range queue {
+		n += len(rule.Blockers(queue[i:i+1], me))
 	}
 	return n
 }

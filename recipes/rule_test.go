@@ -87,10 +87,10 @@ func TestMutexWatchesOneAndNoTwoTheSame(t *testing.T) {
 
 func TestAheadCountsTheOlder(t *testing.T) {
 	queue := []events.Name{ahead4, ours, ahead3, contender(9)}
-	if got := ahead(queue, ours); got != 2 {
+	if got := ahead(Mutex{}, queue, ours); got != 2 {
 		t.Errorf("ahead = %d, want 2", got)
 	}
-	if got := ahead(nil, ours); got != 0 {
+	if got := ahead(Mutex{}, nil, ours); got != 0 {
 		t.Errorf("ahead in an empty queue = %d", got)
 	}
 }

@@ -26,7 +26,7 @@ func fastMutants() []mutant {
 		{"takes the end of a write node for that of the only one ahead", passing(func(m Machine) (Machine, []Effect, bool) {
 			next := m
 			effects := next.claim()
-			return next, effects, m.ahead == 1 && replaceable(kindOf(m.older[0]))
+			return next, effects, m.ahead == 1 && replaceable(m.rule, kindOf(m.older[0]))
 		}), plain(2, budget{}, options{writer: true}), twoHolders},
 		{"judges by those it remembers that one was ahead", passing(func(m Machine) (Machine, []Effect, bool) {
 			next := m

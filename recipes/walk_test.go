@@ -89,7 +89,7 @@ func TestNearestFollowsTheRule(t *testing.T) {
 
 func TestOnlyAWriteNodeIsReplaceable(t *testing.T) {
 	for kind := events.KindLock; kind <= events.KindWriteLock; kind++ {
-		if replaceable(kind) != (kind == events.KindWrite) {
+		if replaceable(Mutex{}, kind) != (kind == events.KindWrite) || replaceable(Write{}, kind) != (kind == events.KindWrite) || replaceable(Read{}, kind) {
 			t.Errorf("%v", kind)
 		}
 	}

@@ -6,12 +6,9 @@ import (
 	"strings"
 )
 
-// A protected name is `_c_<uuid>-lock-<number>`, in the form that Curator gives
-// it, so that every family of clients reads it as a contender.
-const (
-	guidMark   = "_c_"
-	lockMarker = "-lock-"
-)
+// guidMark begins a protected name: `_c_<uuid>-<marker of the kind><number>`, in the form
+// that Curator gives it, so that every family of clients reads it as a contender.
+const guidMark = "_c_"
 
 // guid is a random UUID (version 4).
 type guid [16]byte

@@ -55,6 +55,10 @@ func (s *Session) onRequest(r request) {
 		return
 	}
 	if a, ok := r.(*asked); ok {
+		if !s.mayTakePlace(a) {
+			a.seat.post(recipes.Refused{Epoch: a.epoch, Op: a.op, Missing: true}, ErrGuard)
+			return
+		}
 		s.noteTenure(a)
 		r = s.paired(a)
 	}

@@ -27,6 +27,9 @@ const reaped = 10
 // ours that was empty the last time it says so in the directory's data, and learns
 // whether it is alone.
 func (c *client) create(t *Seat, epoch recipes.Epoch, id string) (recipes.Input, error) {
+	if t.in != nil {
+		return c.createInPlace(t, epoch, id)
+	}
 	for range reaped {
 		if czxid := c.dirs.markable(t.dir); czxid != 0 && t.brief() {
 			if done, in, err := c.createMarked(t, epoch, id, czxid); done {

@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/actors"
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
@@ -15,9 +16,11 @@ var _ actors.Port = (*Seat)(nil)
 
 // Place says where and as what an acquisition queues up.
 type Place struct {
-	Dir  string   // the lock's directory, without the chroot
-	Data []byte   // stored in the node
-	ACL  []zk.ACL // nil: that of the session's config
+	Dir  string      // the lock's directory, without the chroot
+	Kind events.Kind // of the node's name; 0 is KindLock
+	Data []byte      // stored in the node
+	ACL  []zk.ACL    // nil: that of the session's config
+	In   *Seat       // a writer, whose place in the queue the node is to take; nil: a place of its own
 }
 
 // Seat is one acquisition's way to ZooKeeper. It satisfies [actors.Port]; its
@@ -28,7 +31,9 @@ type Seat struct {
 	*content
 	post actors.Post
 
-	place int32 // among the session's seats; only the session's drain touches it
+	// Only the session's drain touches these.
+	place  int32 // among the session's seats
+	shared bool  // a reader may have taken its place in the queue
 
 	mu      sync.Mutex
 	attempt recipes.Attempt // the latest, and
@@ -44,15 +49,20 @@ type Seat struct {
 // content is what a seat's nodes are created with. Nobody writes to it, so that the
 // many seats that ask for nothing of their own share one.
 type content struct {
+	kind events.Kind
 	data []byte
 	acl  []zk.ACL
+	in   *Seat // see Place
 }
 
 // Seat returns a seat for the place. Nothing happens before its Open.
 func (s *Session) Seat(p Place) *Seat {
+	if p.Kind == 0 {
+		p.Kind = s.plain.kind
+	}
 	t := &Seat{session: s, dir: join(s.chroot, p.Dir), content: &s.plain}
-	if p.Data != nil || p.ACL != nil {
-		t.content = &content{p.Data, p.ACL}
+	if p.Data != nil || p.ACL != nil || p.Kind != s.plain.kind || p.In != nil {
+		t.content = &content{kind: p.Kind, data: p.Data, acl: p.ACL, in: p.In}
 		if p.ACL == nil {
 			t.acl = s.plain.acl
 		}
@@ -127,9 +137,10 @@ func (t *Seat) Claim(e recipes.Claim) {
 // Delete removes the own node. If it leaves no floor a Create may join it, which takes
 // a moment to come; see there.
 func (t *Seat) Delete(e recipes.Delete) {
-	r := &asked{
-		seat: t, epoch: e.Epoch, op: recipes.OpDelete, node: path.Join(t.dir, e.Node), floor: e.Floor,
-		run: func(c *client) (recipes.Input, error) { return c.remove(t, e) },
+	r := &asked{seat: t, epoch: e.Epoch, op: recipes.OpDelete, node: path.Join(t.dir, e.Node), floor: e.Floor}
+	r.run = func(c *client) (recipes.Input, error) {
+		e.Floor = r.floor
+		return c.remove(t, e)
 	}
 	if e.Floor {
 		t.session.actor.Hand(r)
@@ -269,7 +280,7 @@ func (t *Seat) leave(c *client) {
 }
 
 // prefix is what the path of an attempt's node begins with.
-func (t *Seat) prefix(id string) string { return path.Join(t.dir, guidMark+id+lockMarker) }
+func (t *Seat) prefix(id string) string { return path.Join(t.dir, guidMark+id+"-"+t.kind.Marker()) }
 
 // brief tells whether a transaction of several operations may repeat the seat's
 // path: no server takes more than so many bytes in a request.

@@ -84,7 +84,7 @@ type view struct {
 func Open(ctx context.Context, servers Servers, cfg Config, group *actors.Group, news func(events.Event)) (*Session, error) {
 	s := &Session{
 		servers: servers, chroot: servers.Chroot, cfg: cfg, group: group, news: news,
-		first: make(chan error, 1), closed: make(chan struct{}), clock: clock{cfg.Asleep}, plain: content{acl: cfg.ACL},
+		first: make(chan error, 1), closed: make(chan struct{}), clock: clock{cfg.Asleep}, plain: content{kind: events.KindLock, acl: cfg.ACL},
 		claims: map[*Seat]*asked{}, holders: map[*Seat]string{}, bare: map[*Seat]struct{}{},
 		leaving: map[string]*turnover{},
 		view:    view{state: Connecting},

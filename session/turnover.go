@@ -56,7 +56,7 @@ func (s *Session) paired(r *asked) request {
 		x := &turnover{leave: r}
 		s.leaving[r.seat.dir] = x
 		return x
-	case r.op == recipes.OpCreate && r.seat.brief() && s.client.dirs.markable(r.seat.dir) != 0:
+	case r.op == recipes.OpCreate && r.seat.in == nil && r.seat.brief() && s.client.dirs.markable(r.seat.dir) != 0:
 		if x := s.leaving[r.seat.dir]; x != nil && x.leave.epoch == r.epoch {
 			x.enter = r
 			delete(s.leaving, r.seat.dir)

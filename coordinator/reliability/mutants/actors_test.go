@@ -98,11 +98,11 @@ func ofTheActors() []mutant {
 			breaks: "closes Done before Err has what it will say",
 			edits: []edit{
 				in("actors/drain.go", `	tell := l.leave(l.cfg.Explain(end))
-	timer := l.timer`, `	close(l.done)
+	lost :=`, `	close(l.done)
 	l.mu.Unlock()
 	l.mu.Lock()
 	tell := l.leave(l.cfg.Explain(end))
-	timer := l.timer`),
+	lost :=`),
 				in("actors/drain.go", `	close(l.done)
 }`, `}`),
 			},

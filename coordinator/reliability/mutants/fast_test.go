@@ -8,7 +8,7 @@ func ofTheFastPath() []mutant {
 		{
 			name:   "writer taken for the last one ahead",
 			breaks: "takes the end of a write node for that of the only one ahead, though a read node may have taken its place",
-			edits:  []edit{in("recipes/machine.go", `	case replaceable(kindOf(m.older[0])):`, `	case false:`)},
+			edits:  []edit{in("recipes/machine.go", `	case replaceable(m.rule, kindOf(m.older[0])):`, `	case false:`)},
 			found:  finder{"recipes", "TestMachineTransitions"},
 		},
 		{
@@ -23,20 +23,20 @@ func ofTheFastPath() []mutant {
 		{
 			name:   "floor of who never held",
 			breaks: "leaves a floor when it gives up in the queue",
-			edits:  []edit{in("recipes/machine.go", `	m.floor = m.waited && (m.state == Held || m.state == Lapsed)`, `	m.floor = m.waited`)},
+			edits:  []edit{in("recipes/machine.go", `	m.floor = m.waited && m.rule.Exclusive() && (m.state == Held || m.state == Lapsed)`, `	m.floor = m.waited`)},
 			found:  finder{"recipes", "TestMachineTransitions"},
 			also:   finder{"coordinator", "TestGivingUpLetsNobodyIn"},
 		},
 		{
 			name:   "floor of who never waited",
 			breaks: "leaves a floor after each lock, which nobody needs, and costs a free lock a larger request",
-			edits:  []edit{in("recipes/machine.go", `	m.floor = m.waited && (m.state`, `	m.floor = (m.state`)},
+			edits:  []edit{in("recipes/machine.go", `	m.floor = m.waited && m.rule.Exclusive() && (m.state`, `	m.floor = m.rule.Exclusive() && (m.state`)},
 			found:  finder{"recipes", "TestMachineTransitions"},
 		},
 		{
 			name:   "no floor",
 			breaks: "leaves no floor, so that each handoff costs a listing",
-			edits:  []edit{in("recipes/machine.go", `	m.floor = m.waited && (m.state`, `	m.floor = false && (m.state`)},
+			edits:  []edit{in("recipes/machine.go", `	m.floor = m.waited && m.rule.Exclusive() && (m.state`, `	m.floor = false && (m.state`)},
 			found:  finder{"recipes", "TestMachineTransitions"},
 			also:   finder{"coordinator", "TestAHandoffCostsTheSameInALongQueue"},
 		},

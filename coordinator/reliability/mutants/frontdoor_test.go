@@ -6,8 +6,8 @@ func ofTheFrontDoor() []mutant {
 		{
 			name:   "Close without waiting",
 			breaks: "ends the session at Close without waiting for functions that run under a lock",
-			edits: []edit{in("coordinator/coordinator.go", `	if !c.emptied(bound / 2) {`,
-				`	if !c.emptied(bound / 1e9) {`)},
+			edits: []edit{in("coordinator/coordinator.go", `	if !emptied(empty, bound/2) {`,
+				`	if !emptied(empty, bound/1e9) {`)},
 			found: finder{"coordinator", "TestCloseWaitsForFunctionsUnderALock"},
 		},
 		{
@@ -40,7 +40,7 @@ func ofTheFrontDoor() []mutant {
 		{
 			name:   "deadlock not seen",
 			breaks: "waits for a lock that the caller's own context holds",
-			edits:  []edit{in("coordinator/lock.go", `	if owns(ctx, l) {`, `	if owns(ctx, l) && l == nil {`)},
+			edits:  []edit{in("coordinator/acquisition.go", `		return nil, fmt.Errorf("%w: %s", ErrDeadlock, l.path)`, `		_ = fmt.Errorf("%w", ErrDeadlock)`)},
 			found:  finder{"coordinator", "TestADeadlockIsSeenAtOnce"},
 		},
 		{

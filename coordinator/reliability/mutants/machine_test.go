@@ -224,7 +224,7 @@ func ofTheMachine() []mutant {
 		{
 			name:   "try that waits",
 			breaks: "queues up behind somebody though it was only to try",
-			edits: []edit{in("recipes/answers.go", `		if len(in.Queue) > 0 {
+			edits: []edit{in("recipes/answers.go", `		if len(m.rule.Blockers(in.Queue, newcomer)) > 0 {
 			m.why = WhyBusy
 			return m.over()
 		}

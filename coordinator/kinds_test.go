@@ -1,0 +1,47 @@
+package coordinator_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// TestOneKindOfLockAtAPath: while a path is in use as one kind of lock, another kind is
+// refused at once, and nothing is sent for it. When the last of the one kind is Done the path is free for
+// any other.
+func TestOneKindOfLockAtAPath(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := connect(t, srv)
+		rw := c.ReadWrite(lockPath)
+		for name, kinds := range map[string]struct{ first, second, other *coordinator.Lock }{
+			"mutex, then read/write": {c.Mutex(lockPath), c.Mutex(lockPath), rw.Read()},
+			"read/write, then mutex": {rw.Read(), rw.Write(), c.Mutex(lockPath)},
+		} {
+			holder, waiter := queue(kinds.first), queue(kinds.second)
+			requests := srv.Requests(zktest.OpMulti) + srv.Requests(zktest.OpCreate) + srv.Requests(zktest.OpGetChildren2)
+			refused := kinds.other.Acquire(t.Context())
+			<-refused.Done()
+			synctest.Wait()
+			if err := refused.Err(); !errors.Is(err, coordinator.ErrKind) {
+				t.Errorf("%s: %v", name, err)
+			}
+			if sent := srv.Requests(zktest.OpMulti) + srv.Requests(zktest.OpCreate) + srv.Requests(zktest.OpGetChildren2); sent != requests {
+				t.Errorf("%s: %d requests", name, sent-requests)
+			}
+			holder.Release()
+			<-holder.Done()
+			if err := kinds.other.Acquire(t.Context()).Err(); !errors.Is(err, coordinator.ErrKind) {
+				t.Errorf("%s, one left: %v", name, err)
+			}
+			waiter.Release()
+			<-waiter.Done()
+			last := kinds.other.Acquire(t.Context())
+			soon(t, last)
+			last.Release()
+			<-last.Done()
+		}
+	})
+}

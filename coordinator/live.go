@@ -1,0 +1,107 @@
+package coordinator
+
+import (
+	"fmt"
+	"sync"
+)
+
+// live is what a coordinator has asked for and is not gone yet, by path: the latest
+// acquisition at a path, which has the one before it, and so on. A lock that is held costs
+// it little, which is why it is no map of maps.
+type live struct {
+	mu     sync.Mutex
+	paths  map[string]*Acquisition
+	count  int
+	empty  chan struct{} // closed when there is nothing, once closing
+	closed bool
+}
+
+// enter takes an acquisition in, unless the coordinator is closed or its path is in use
+// as another kind of lock.
+func (l *live) enter(a *Acquisition) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return ErrClosed
+	}
+	path, latest := a.lock.path, l.paths[a.lock.path]
+	if latest != nil && latest.lock.family != a.lock.family {
+		for other := latest; other != nil; other = other.earlier {
+			if other.lock.family != a.lock.family && !other.isDone() { // else its end is known, and its node is about to be
+				return fmt.Errorf("%w: %s is a %v here, and not a %v", ErrKind, path, other.lock.family, a.lock.family)
+			}
+		}
+	}
+	a.earlier = latest
+	if latest != nil {
+		latest.later = a
+	}
+	l.paths[path] = a
+	l.count++
+	return nil
+}
+
+// leave forgets an acquisition of which nothing is left. It does nothing for one that
+// never was let in.
+func (l *live) leave(a *Acquisition) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch path := a.lock.path; {
+	case a.later != nil:
+		a.later.earlier = a.earlier
+	case l.paths[path] != a:
+		return
+	case a.earlier != nil:
+		l.paths[path] = a.earlier
+	default:
+		delete(l.paths, path)
+	}
+	if a.earlier != nil {
+		a.earlier.later = a.later
+	}
+	a.earlier, a.later = nil, nil // a caller may keep it for long
+	l.count--
+	if l.closed && l.count == 0 {
+		close(l.empty)
+	}
+}
+
+// close lets nobody in any more. It returns what there is, what tells that nothing is, and
+// whether this is the first time.
+func (l *live) close() (all []*Acquisition, empty <-chan struct{}, first bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil, nil, false
+	}
+	l.closed, l.empty = true, make(chan struct{})
+	if l.count == 0 {
+		close(l.empty)
+	}
+	all = make([]*Acquisition, 0, l.count)
+	for _, a := range l.paths {
+		for ; a != nil; a = a.earlier {
+			all = append(all, a)
+		}
+	}
+	return all, l.empty, true
+}
+
+func (l *live) len() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.count
+}
+
+// family is what a path is used as. One path is one of them at a time.
+type family uint8
+
+const (
+	familyMutex family = iota + 1
+	familyReadWrite
+)
+
+// String names it for an error.
+func (f family) String() string {
+	return [...]string{"", "mutex", "read/write lock"}[f]
+}

@@ -1,0 +1,31 @@
+package coordinator
+
+import "github.com/zkgrant/zkgrant/recipes"
+
+// ReadWrite is a handle for both sides of a read/write lock. It holds nothing, may be used
+// any number of times, and from any goroutine.
+type ReadWrite struct{ read, write *Lock }
+
+// ReadWrite returns a handle for the read/write lock at the path: one writer, or any
+// number of readers. It is fair: whoever comes first is granted first, but for readers
+// who hold it together, so a writer waits for those before it and for nobody who came later.
+// On the wire it is Curator's InterProcessReadWriteLock.
+func (c *Coordinator) ReadWrite(path string, options ...LockOption) *ReadWrite {
+	return &ReadWrite{
+		read:  c.lock(path, familyReadWrite, recipes.Read{}, options),
+		write: c.lock(path, familyReadWrite, recipes.Write{}, options),
+	}
+}
+
+// Read returns the side that is held together with other readers. The Token of its Grant is
+// no fencing token: readers do not exclude each other.
+//
+// A writer becomes a reader, and lets no other writer in between, by asking for this side with the
+// [Acquisition.Context] of the write lock while it holds that, and by releasing the write lock when
+// the read lock is granted. That takes three requests and waits for nobody. If the write lock is
+// given up or lost before, the read lock is not granted.
+func (rw *ReadWrite) Read() *Lock { return rw.read }
+
+// Write returns the side that is held alone. With the context of a read lock that is held it
+// cannot be had, which is [ErrDeadlock].
+func (rw *ReadWrite) Write() *Lock { return rw.write }

@@ -1,0 +1,101 @@
+package coordinator_test
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// TestAReleaseOfAReadWriteLockWakesWhomItAdmits: every request is counted that a release leads to,
+// and whoever is not woken makes none. Ten readers stand between two writers, and ten more, and
+// another writer behind them.
+func TestAReleaseOfAReadWriteLockWakesWhomItAdmits(t *testing.T) {
+	const readers, sessions = 10, 3
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs, ms := metered(t, srv, sessions)
+		var all []*coordinator.Acquisition
+		join := func(l func(*coordinator.ReadWrite) *coordinator.Lock) {
+			all = append(all, queue(l(cs[len(all)%sessions].ReadWrite(lockPath))))
+		}
+		for range 2 {
+			join((*coordinator.ReadWrite).Write)
+			for range readers {
+				join((*coordinator.ReadWrite).Read)
+			}
+		}
+		join((*coordinator.ReadWrite).Write)
+		holds := func() (which []int) {
+			for i, a := range all {
+				if a.Valid() {
+					which = append(which, i)
+				}
+			}
+			return which
+		}
+		release := func(i, requests int, what string) {
+			t.Helper()
+			before := total(ms)
+			all[i].Release()
+			synctest.Wait()
+			if got := total(ms).minus(before).requests; got != requests {
+				t.Errorf("%s: %d requests, want %d", what, got, requests)
+			}
+		}
+		want := func(first, last int) {
+			t.Helper()
+			got := holds()
+			if len(got) != last-first+1 || got[0] != first || got[len(got)-1] != last {
+				t.Fatalf("%v hold, want %d to %d", got, first, last)
+			}
+		}
+		want(0, 0)
+		release(0, 1+readers, "a writer, and each reader behind it claims")
+		want(1, readers)
+		for i := 1; i < readers; i++ {
+			release(i, 1, "a reader beside others that are younger")
+		}
+		want(readers, readers)
+		const next = readers + 1
+		// Delete; before that reader others stood, so the writer asks for the floor and claims, then asks for the
+		// next one, then lists, the directory and its own node, and claims.
+		release(readers, 1+2+1+2+1, "the last reader")
+		want(next, next)
+		// Those behind it stood behind two writers, and ask for the floor, unless they are of its session.
+		const here = 3
+		release(next, 1+here+2*(readers-here), "a writer who has waited")
+		want(next+1, 2*readers+1)
+		// Younger readers go first: the writer behind them waits for the youngest.
+		release(2*readers+1, 1+3, "the youngest reader, and the writer moves up")
+		want(next+1, 2*readers)
+		release(next+3, 1, "one in the middle")
+	})
+}
+
+// TestReadersCost: what a reader pays.
+func TestReadersCost(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs, ms := metered(t, srv, 1)
+		warm(t, cs[0])
+		read := cs[0].ReadWrite(lockPath).Read()
+		cost := func(do func()) int {
+			before := total(ms)
+			do()
+			return total(ms).minus(before).requests
+		}
+		var first, second *coordinator.Acquisition
+		if n := cost(func() { first = queue(read) }); n != 1 {
+			t.Errorf("alone: %d requests", n)
+		}
+		if n := cost(func() { second = queue(read) }); n != 4 { // create with the marker, list, own node, claim
+			t.Errorf("beside another: %d requests", n)
+		}
+		if !first.Valid() || !second.Valid() {
+			t.Fatal("readers do not hold together")
+		}
+		if n := cost(func() { first.Release(); <-first.Done(); second.Release(); <-second.Done() }); n != 2 {
+			t.Errorf("two releases: %d requests", n)
+		}
+	})
+}

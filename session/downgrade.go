@@ -1,0 +1,66 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"path"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// This file is about a writer that becomes a reader without letting another writer in
+// between. While it holds, another seat makes a read node with the number of the write
+// node, as Curator does; then the write node is given up, and the read node has its place
+// in the queue.
+//
+// It is made in one transaction with a check of the write node. Without that, it would be a
+// place at the head of the queue that nobody has a right to: 1. somebody deletes the
+// write node; 2. the next one is granted; 3. the read node is made, ahead of it.
+
+// mayTakePlace tells whether the request may be made: a create in the place of a writer only
+// while that holds. From then on, that one leaves no floor, which would say that nobody older is left:
+// 1. W holds, and a reader R and another writer V wait behind it; 2. W's read node is made;
+// 3. W leaves, and R enters beside it; 4. R leaves; 5. V knows that W is gone, and would
+// take its word that nobody is ahead. Both requests come through here, so no
+// floor is under way when a read node is made, and none is sent later.
+func (s *Session) mayTakePlace(r *asked) bool {
+	switch {
+	case r.op == recipes.OpCreate && r.seat.in != nil:
+		writer := r.seat.in
+		if _, holds := s.holders[writer]; !holds {
+			return false
+		}
+		writer.shared = true
+	case r.op == recipes.OpDelete && r.seat.shared:
+		r.floor = false
+	}
+	return true
+}
+
+// createInPlace makes the node with the number of the writer's.
+func (c *client) createInPlace(t *Seat, epoch recipes.Epoch, id string) (recipes.Input, error) {
+	refused := recipes.Refused{Epoch: epoch, Op: recipes.OpCreate, Missing: true}
+	t.in.mu.Lock()
+	own := t.in.own
+	t.in.mu.Unlock()
+	writer, ok := events.ParseName(path.Base(own))
+	if !ok {
+		return refused, ErrGuard
+	}
+	request := t.createRequest(id)
+	request.Path += fmt.Sprintf("%010d", writer.Seq)
+	request.Flags = zk.FlagEphemeral
+	res, err := c.conn.Multi(&zk.CheckVersionRequest{Path: own, Version: anyVersion}, request)
+	outcome, err := ClassifyMulti(res, err)
+	switch {
+	case outcome == Done:
+		return named(epoch, request.Path)
+	case errors.Is(err, zk.ErrNoNode):
+		return refused, fmt.Errorf("%w: %w", ErrGuard, err)
+	default:
+		return classified(epoch, recipes.OpCreate, outcome, err)
+	}
+}
