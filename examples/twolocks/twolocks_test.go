@@ -28,11 +28,7 @@ func TestShutdown(t *testing.T) {
 			t.Error(err)
 		}
 		t.Log(screen)
-		for _, text := range []string{"has the report", "has the cleanup"} {
-			if n := screen.Count(text); n != 2 {
-				t.Errorf("%d times %q, want 2: each instance once", n, text)
-			}
-		}
+		screen.Must(t, "second  has the report", "second  has the cleanup", "first   shut down", "second  shut down")
 		if left := server.Sessions(); len(left) > 0 {
 			t.Errorf("sessions left: %v", left)
 		}

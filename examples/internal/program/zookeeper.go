@@ -1,7 +1,9 @@
 package program
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
@@ -49,6 +51,15 @@ func (z *ZooKeeper) Options() []coordinator.Option {
 		options = append(options, z.Inside.Option())
 	}
 	return options
+}
+
+// Dial connects to one of the servers, for an example that wants to come between:
+// as an option, WithDialer is to come behind Options.
+func (z *ZooKeeper) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if z.Inside != nil {
+		return z.Inside.DialContext(ctx, network, address)
+	}
+	return new(net.Dialer).DialContext(ctx, network, address)
 }
 
 // Close ends the server that Open started.
