@@ -171,7 +171,7 @@ func (l *Lock) onLose(e recipes.Lose) {
 
 func (l *Lock) onFinish(e recipes.Finish) {
 	l.mu.Lock()
-	end := End{Why: e.Why, Granted: l.took, Reason: l.reason}
+	end := End{Why: e.Why, Granted: l.took, Reason: l.reason, Size: l.machine.Size()}
 	var timer *time.Timer
 	if l.rare != nil {
 		end.Cause, timer = l.rare.cause, l.rare.timer

@@ -86,6 +86,8 @@ func (p *fakePort) List(e recipes.List)       { p.request(e) }
 func (p *fakePort) Watch(e recipes.Watch)     { p.request(e) }
 func (p *fakePort) Claim(e recipes.Claim)     { p.request(e) }
 func (p *fakePort) Advance(e recipes.Advance) { p.request(e) }
+func (p *fakePort) Survey(e recipes.Survey)   { p.request(e) }
+func (p *fakePort) Enter(e recipes.Enter)     { p.request(e) }
 func (p *fakePort) Delete(e recipes.Delete)   { p.request(e) }
 func (p *fakePort) Discard(e recipes.Discard) { p.request(e) }
 

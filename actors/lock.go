@@ -17,6 +17,7 @@ type End struct {
 	Granted bool          // the caller had taken the Grant, or it is not known yet
 	Reason  events.Reason // of the loss, if Why is WhyLost
 	Cause   error         // what the context, or the server that refused, had to say
+	Size    int           // of the semaphore, as last heard of, if it is one
 }
 
 // Config is what a lock actor is made with.

@@ -26,6 +26,8 @@ type Port interface {
 	Watch(recipes.Watch)
 	Claim(recipes.Claim)
 	Advance(recipes.Advance)
+	Survey(recipes.Survey)
+	Enter(recipes.Enter)
 	Delete(recipes.Delete)
 	Discard(recipes.Discard)
 

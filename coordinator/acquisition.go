@@ -122,7 +122,7 @@ type ownerOfActor Acquisition
 var _ actors.Owner = (*ownerOfActor)(nil)
 
 // Explain returns what Err says.
-func (o *ownerOfActor) Explain(end actors.End) error { return explain(o.lock.path, end) }
+func (o *ownerOfActor) Explain(end actors.End) error { return explain(o.lock, end) }
 
 // Gone has the coordinator forget the acquisition.
 func (o *ownerOfActor) Gone() { o.lock.c.live.leave((*Acquisition)(o)) }
@@ -148,6 +148,9 @@ func (l *Lock) standing(ctx context.Context) (writer *Acquisition, _ error) {
 		held := o.acquisition
 		if held.lock.c != l.c || held.lock.path != l.path || !held.actor.Holding() {
 			continue
+		}
+		if held.lock.permits() > 0 && l.permits() > 0 {
+			continue // permits add up; see Semaphore.Acquire
 		}
 		if held.lock.rule == recipes.Rule(recipes.Write{}) && l.rule == recipes.Rule(recipes.Read{}) {
 			return held, nil

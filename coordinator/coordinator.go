@@ -35,6 +35,8 @@ type Coordinator struct {
 	session *session.Session
 	house   actors.House
 	lastID  atomic.Uint64
+	open    context.Context // ends with the beginning of Close
+	shut    context.CancelFunc
 	live    live
 	ended   chan struct{} // closed when Close is done
 }
@@ -60,7 +62,9 @@ func Connect(ctx context.Context, servers string, options ...Option) (*Coordinat
 		group.Close()
 		return nil, err
 	}
+	open, shut := context.WithCancel(context.WithoutCancel(ctx))
 	return &Coordinator{
+		open: open, shut: shut,
 		cfg: cfg, chroot: parsed.Chroot, session: s, house: actors.House{Group: group, Stream: stream, Logger: cfg.Logger},
 		live: live{paths: map[string]*Acquisition{}}, ended: make(chan struct{}),
 	}, nil
@@ -79,6 +83,7 @@ func (c *Coordinator) Close() error {
 		<-c.ended
 		return nil
 	}
+	c.shut()
 	defer close(c.ended)
 
 	bound := c.session.Timeout()

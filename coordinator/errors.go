@@ -33,7 +33,7 @@ var (
 	// and that it would wait for itself.
 	ErrDeadlock = errors.New("zkgrant: the context already holds this lock")
 	// ErrClosed says that the coordinator was closed.
-	ErrClosed = errors.New("zkgrant: coordinator closed")
+	ErrClosed = session.ErrClosed
 )
 
 // What can become of a transaction; see [Acquisition.Txn].
@@ -61,8 +61,12 @@ var (
 	ErrSequenceEnd = events.ErrSequenceEnd
 	// ErrKind says that the path is in use as another kind of lock.
 	ErrKind = errors.New("zkgrant: two kinds of lock on one path")
-	// ErrSizeMismatch says that others have another opinion of a semaphore's size.
+	// ErrSizeMismatch says that others have another opinion of a semaphore's size, and
+	// what the two are.
 	ErrSizeMismatch = errors.New("zkgrant: semaphore size mismatch")
+	// ErrPermits says that the number of permits is none that can be had: not positive, more
+	// than the semaphore has, or asked of a lock that is no semaphore.
+	ErrPermits = errors.New("zkgrant: no such number of permits")
 )
 
 // LostError says that a lock was lost, and why.
@@ -95,7 +99,8 @@ func (e *LostError) Unwrap() error {
 }
 
 // explain turns the end of an acquisition into what Err returns.
-func explain(path string, end actors.End) error {
+func explain(l *Lock, end actors.End) error {
+	path := l.path
 	switch end.Why {
 	case recipes.WhyReleased:
 		if end.Granted {
@@ -114,6 +119,8 @@ func explain(path string, end actors.End) error {
 		return &LostError{Path: path, Reason: end.Reason}
 	case recipes.WhySequenceEnd:
 		return fmt.Errorf("%w: %s", ErrSequenceEnd, path)
+	case recipes.WhySizeMismatch, recipes.WhyPermits:
+		return l.explainSize(end)
 	default:
 		if errors.Is(end.Cause, session.ErrGuard) {
 			return fmt.Errorf("%w: %s: the write lock whose place it was to take is not held any more", ErrNotAcquired, path)

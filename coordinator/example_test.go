@@ -111,6 +111,35 @@ func ExampleTry() {
 	// Output: true
 }
 
+// Who holds the lock, who waits for it, and since when.
+func ExampleLock_Queue() {
+	c, _, stop := exampleServer()
+	defer stop()
+
+	lock := c.Mutex("/locks/nightly")
+	first := lock.Acquire(context.Background(), coordinator.WithData([]byte("host-1, pid 17")))
+	if _, err := first.Wait(context.Background()); err != nil {
+		log.Print(err)
+		return
+	}
+	second := lock.Acquire(context.Background(), coordinator.WithData([]byte("host-2, pid 4711")))
+	defer second.Release()
+	var queue []events.Contender
+	for len(queue) < 2 { // until the server has the second one's node
+		var err error
+		if queue, err = lock.Queue(context.Background()); err != nil {
+			log.Print(err)
+			return
+		}
+	}
+	for _, who := range queue {
+		fmt.Printf("%s, holding: %v, for less than a minute: %v\n", who.Data, who.Holding, time.Since(who.Since) < time.Minute)
+	}
+	// Output:
+	// host-1, pid 17, holding: true, for less than a minute: true
+	// host-2, pid 4711, holding: false, for less than a minute: true
+}
+
 // One loop for any number of locks.
 func ExampleCoordinator_Events() {
 	c, _, stop := exampleServer()

@@ -99,9 +99,10 @@ type family uint8
 const (
 	familyMutex family = iota + 1
 	familyReadWrite
+	familySemaphore
 )
 
 // String names it for an error.
 func (f family) String() string {
-	return [...]string{"", "mutex", "read/write lock"}[f]
+	return [...]string{"", "mutex", "read/write lock", "semaphore"}[f]
 }

@@ -55,13 +55,16 @@ func (l *Lock) Path() string { return l.path }
 // channel of the acquisition, bad arguments included. ctx bounds the wait until
 // the Grant is taken; afterwards only Release or a loss ends it.
 func (l *Lock) Acquire(ctx context.Context, options ...AcquireOption) *Acquisition {
-	var cfg acquireConfig
+	return l.acquire(ctx, configOf(options))
+}
+
+func configOf(options []AcquireOption) (cfg acquireConfig) {
 	for _, o := range options {
 		if o != nil {
 			o.applyAcquire(&cfg)
 		}
 	}
-	return l.acquire(ctx, cfg)
+	return cfg
 }
 
 func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
@@ -69,7 +72,13 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	id := c.lastID.Add(1)
 	a := &Acquisition{id: id, lock: l}
 	place := session.Place{Dir: l.path, Kind: l.rule.Kind(), Data: cfg.data, ACL: l.cfg.acl}
+	if s, ok := l.rule.(recipes.Semaphore); ok {
+		place.Size, place.Permits = s.Size, s.Permits
+	}
 	err := l.check(cfg)
+	if err == nil {
+		err = l.checkOwn(ctx)
+	}
 	if err == nil {
 		var writer *Acquisition
 		if writer, err = l.standing(ctx); writer != nil {
@@ -94,21 +103,31 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 
 // check finds what is wrong before anything is sent.
 func (l *Lock) check(cfg acquireConfig) error {
-	path := len(l.c.chroot) + len(l.path)
-	if path+overhead > session.MaxRequest { // comes first: the other errors repeat the path
-		return fmt.Errorf("%w: %w: a path of %d bytes", ErrPath, ErrTooLarge, path)
-	}
-	if err := session.ValidatePath(l.path); err != nil {
+	if err := l.c.checkPath(l.path); err != nil {
 		return err
 	}
-	if full := l.c.chroot + l.path; full == systemTree || strings.HasPrefix(full, systemTree+"/") {
-		return fmt.Errorf("%w: %s is the servers' own", ErrPath, full)
-	}
-	if acl := l.sizeOfACL(); path+len(cfg.data)+acl+overhead > session.MaxRequest {
+	acl := l.sizeOfACL()
+	size := len(l.c.chroot) + len(l.path) + len(cfg.data) + acl
+	if size+overhead > session.MaxRequest {
 		return fmt.Errorf("%w: %d bytes of data and %d of access control for %s", ErrTooLarge, len(cfg.data), acl, l.path)
 	}
 	if cfg.bounded && cfg.maxWait <= 0 {
 		return ErrTimeout
+	}
+	return l.checkPermits(cfg, size)
+}
+
+// checkPath finds what is wrong with a lock's path.
+func (c *Coordinator) checkPath(path string) error {
+	full := c.chroot + path
+	if len(full)+overhead > session.MaxRequest { // comes first: the other errors repeat the path
+		return fmt.Errorf("%w: %w: a path of %d bytes", ErrPath, ErrTooLarge, len(full))
+	}
+	if err := session.ValidatePath(path); err != nil {
+		return err
+	}
+	if full == systemTree || strings.HasPrefix(full, systemTree+"/") {
+		return fmt.Errorf("%w: %s is the servers' own", ErrPath, full)
 	}
 	return nil
 }
@@ -138,12 +157,10 @@ func (l *Lock) sizeOfACL() int {
 // [ErrClosed] and f's error. If f panics, the node is given up and the panic goes
 // on.
 func (l *Lock) Do(ctx context.Context, f func(context.Context, events.Grant) error, options ...AcquireOption) error {
-	cfg := acquireConfig{}
-	for _, o := range options {
-		if o != nil {
-			o.applyAcquire(&cfg)
-		}
-	}
+	return l.do(ctx, f, configOf(options))
+}
+
+func (l *Lock) do(ctx context.Context, f func(context.Context, events.Grant) error, cfg acquireConfig) error {
 	cfg.keep = true
 	a := l.acquire(ctx, cfg)
 	defer a.Release()

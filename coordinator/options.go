@@ -23,7 +23,8 @@ type LockOption interface{ applyLock(*lockConfig) }
 type AcquireOption interface{ applyAcquire(*acquireConfig) }
 
 type lockConfig struct {
-	acl []zk.ACL // nil: the coordinator's
+	acl   []zk.ACL // nil: the coordinator's
+	adopt bool     // another opinion of a semaphore's size counts
 }
 
 type acquireConfig struct {
@@ -32,6 +33,7 @@ type acquireConfig struct {
 	bounded bool
 	maxWait time.Duration
 	data    []byte
+	permits *int // nil: as many as the lock's kind takes
 }
 
 type acquireOption func(*acquireConfig)
@@ -180,3 +182,20 @@ func WithData(data []byte) AcquireOption {
 	data = slices.Clone(data)
 	return acquireOption(func(c *acquireConfig) { c.data = data })
 }
+
+// WithPermits takes so many permits of a [Semaphore], all at once or none; the default is
+// 1. None, fewer than none, more than there are, and any number for a lock that is no semaphore
+// end in [ErrPermits].
+func WithPermits(n int) AcquireOption {
+	return acquireOption(func(c *acquireConfig) { c.permits = &n })
+}
+
+// AdoptSize has a [Semaphore] take whatever size the servers have, instead of ending with
+// [ErrSizeMismatch] if that is not the handle's. The handle's counts if nobody has said one yet. It is
+// for programs of which several versions run at a time, and means nothing to other
+// locks.
+func AdoptSize() LockOption { return lockOption(func(c *lockConfig) { c.adopt = true }) }
+
+type lockOption func(*lockConfig)
+
+func (f lockOption) applyLock(c *lockConfig) { f(c) }

@@ -59,8 +59,11 @@ type Ended struct {
 	Held time.Duration // zero if it never was
 }
 
-// Queued says how many contenders stood ahead at the latest listing. It is a
-// snapshot: some of them may be gone by the time it is read.
+// Queued says how many older contenders stood in the way at the latest listing: all of
+// them, or only the writers for one who wants to read. It comes with each listing that
+// finds somebody there, so Ahead is never 0; a Grant follows the others. It is a
+// snapshot: some of them may be gone by the time it is read, and a waiter that moves up
+// without a listing, which most do, sends none.
 type Queued struct {
 	ID    uint64
 	Path  string

@@ -34,15 +34,16 @@ func (m *Machine) onListed(in Listed) []Effect {
 			m.why = WhyBusy
 			return m.over()
 		}
-		m.state = Creating
-		m.attempt++
-		return []Effect{Create{Epoch: m.epoch, Attempt: m.attempt}}
+		if m.queues() {
+			return []Effect{Survey{Epoch: m.epoch}}
+		}
+		return m.create()
 	case Recovering:
 		if in.Own == (Own{}) {
-			if m.why != 0 {
-				return m.over()
+			if m.own.Name.Text != "" {
+				return m.requeue() // it had a node, which is in neither place any more
 			}
-			return m.begin() // the barrier proves that it was never created
+			return m.restart() // the barrier proves that it was never created
 		}
 	case Listing:
 		if in.Own == (Own{}) || m.removed {
@@ -61,9 +62,15 @@ func (m *Machine) onFound(in Listed) []Effect {
 		// end would take it away from under us.
 		return append(m.restart(), Discard{Node: in.Own.Name.Text})
 	}
+	if in.Leased {
+		return m.onLeased(in.Own)
+	}
 	m.own = in.Own
 	if m.why != 0 {
 		return m.release()
+	}
+	if why := m.unfit(in.Size); why != 0 {
+		return m.fail(why)
 	}
 	if !usable(in.Queue, m.own.Name) {
 		return m.fail(WhySequenceEnd)
@@ -71,7 +78,7 @@ func (m *Machine) onFound(in Listed) []Effect {
 	blockers := m.rule.Blockers(in.Queue, m.own.Name)
 	switch {
 	case len(blockers) == 0:
-		return m.claim()
+		return m.first()
 	case m.try:
 		return m.fail(WhyBusy)
 	default:
@@ -124,12 +131,15 @@ func (m *Machine) onRefused(in Refused) []Effect {
 	}
 	switch {
 	case in.Op == OpCreate && m.state == Creating,
-		in.Op == OpList && (m.state == Looking || m.state == Recovering):
+		in.Op == OpList && (m.state == Looking || m.state == Recovering),
+		in.Op == OpSurvey && m.state == Looking:
 		if m.why == 0 {
 			m.why = WhyRefused
 		}
 		return m.over()
 	case in.Op == OpClaim && in.Missing && m.state == Claiming,
+		in.Op == OpSurvey && in.Missing && m.state == Surveying,
+		in.Op == OpEnter && in.Missing && m.state == Entering,
 		in.Op == OpAdvance && in.Missing && m.state == Advancing:
 		return m.requeue()
 	case in.Op == OpClaim && in.Missing && m.state == Held:
@@ -138,7 +148,13 @@ func (m *Machine) onRefused(in Refused) []Effect {
 	case in.Op == OpClaim && m.state == Held:
 		m.verifying = false
 		return nil
+	case in.Op == OpEnter && m.state == Entering && m.why != 0:
+		return m.release()
+	case in.Op == OpEnter && m.state == Entering && in.Stale:
+		return m.survey()
 	case in.Op == OpClaim && m.state == Claiming,
+		in.Op == OpSurvey && m.state == Surveying,
+		in.Op == OpEnter && m.state == Entering,
 		in.Op == OpAdvance && m.state == Advancing,
 		in.Op == OpList && m.state == Listing,
 		in.Op == OpWatch && m.state == Waiting && in.Node == m.older[0]:
@@ -159,13 +175,18 @@ func (m *Machine) onUnknown(in Unknown) []Effect {
 	}
 	switch {
 	case in.Op == OpCreate && m.state == Creating,
+		in.Op == OpEnter && m.state == Entering,
 		in.Op == OpList && m.state == Recovering:
 		m.state = Recovering
 		return []Effect{List{Epoch: m.epoch, Attempt: m.attempt, Barrier: true}}
 	case in.Op == OpList && m.state == Looking:
 		return []Effect{List{Epoch: m.epoch}}
+	case in.Op == OpSurvey && m.state == Looking:
+		return []Effect{Survey{Epoch: m.epoch}}
 	case in.Op == OpList && m.state == Listing:
 		return m.list()
+	case in.Op == OpSurvey && m.state == Surveying:
+		return m.survey()
 	case in.Op == OpClaim && (m.state == Claiming || m.state == Held && m.verifying):
 		return []Effect{Claim{Epoch: m.epoch, Node: m.own.Name.Text}}
 	case in.Op == OpDelete && m.state == Releasing:

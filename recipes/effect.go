@@ -17,11 +17,14 @@ type (
 
 	// List reads the directory and looks for the attempt's GUID in it. With
 	// Barrier, a write that goes through the quorum comes before the reading, so
-	// that whatever an earlier request did is seen. Attempt 0 looks for nothing.
+	// that whatever an earlier request did is seen. Attempt 0 looks for nothing. With Size
+	// the semaphore's size is read as well, and with Barrier the GUID is looked for
+	// among its leases, too.
 	List struct {
 		Epoch   Epoch
 		Attempt Attempt
 		Barrier bool
+		Size    bool
 	}
 
 	// Watch asks for a Gone as soon as the node does not exist, which may be at
@@ -48,7 +51,28 @@ type (
 		Next  string // the nearest older one that may still stand
 	}
 
-	// Delete removes the own node. No such node is success. With Floor it leaves
+	// Survey asks how many permits of a semaphore there are and how many are taken. With
+	// Watch, Changed tells when either may have changed, and Gone when the own node
+	// has. If nobody has said how many there are, the acquisition's own opinion is
+	// written down. Without a Node nothing is queued up yet.
+	Survey struct {
+		Epoch Epoch
+		Node  string
+		Watch bool
+	}
+
+	// Enter trades the own node, the first in the queue, for as many leases as there
+	// are permits to be taken, all or none, on condition that the size is still
+	// the one of that version. Floor is meant as in Delete.
+	Enter struct {
+		Epoch   Epoch
+		Node    string
+		Permits int32
+		Version int32
+		Floor   bool
+	}
+
+	// Delete removes the own node, or all that are left of the own leases. No such node is success. With Floor it leaves
 	// word in the directory, in the same transaction, that nobody older than this
 	// node is left, if the directory is one of ours.
 	Delete struct {
@@ -106,6 +130,10 @@ const (
 	WhyRefused
 	// WhySequenceEnd: the directory's numbers are used up.
 	WhySequenceEnd
+	// WhySizeMismatch: others have another opinion of the semaphore's size.
+	WhySizeMismatch
+	// WhyPermits: more permits are wanted than there are.
+	WhyPermits
 )
 
 // String names the reason in lower case.
@@ -113,6 +141,7 @@ func (w Why) String() string {
 	names := [...]string{
 		WhyReleased: "released", WhyContext: "context ended", WhyTimeout: "waited too long", WhyClosed: "closed", WhyBusy: "busy",
 		WhyLost: "lost", WhyRefused: "refused", WhySequenceEnd: "end of sequence",
+		WhySizeMismatch: "size mismatch", WhyPermits: "more permits than there are",
 	}
 	if int(w) < len(names) && names[w] != "" {
 		return names[w]
@@ -127,6 +156,8 @@ type Performer interface {
 	Watch(Watch)
 	Claim(Claim)
 	Advance(Advance)
+	Survey(Survey)
+	Enter(Enter)
 	Delete(Delete)
 	Discard(Discard)
 	Grant(Grant)
@@ -150,6 +181,10 @@ func Perform(effects []Effect, p Performer) {
 			p.Claim(e)
 		case Advance:
 			p.Advance(e)
+		case Survey:
+			p.Survey(e)
+		case Enter:
+			p.Enter(e)
 		case Delete:
 			p.Delete(e)
 		case Discard:
@@ -173,6 +208,8 @@ func (List) isEffect()    {}
 func (Watch) isEffect()   {}
 func (Claim) isEffect()   {}
 func (Advance) isEffect() {}
+func (Survey) isEffect()  {}
+func (Enter) isEffect()   {}
 func (Delete) isEffect()  {}
 func (Discard) isEffect() {}
 func (Grant) isEffect()   {}

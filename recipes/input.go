@@ -61,6 +61,10 @@ type (
 		Epoch Epoch
 		Node  string
 	}
+
+	// Changed says that the size of a semaphore, or its leases, may have changed since
+	// a Survey that watches. Like Gone it may come before the answer.
+	Changed struct{ Epoch Epoch }
 )
 
 // Answers. Each request is answered exactly once (a Watch only if it was not
@@ -79,11 +83,15 @@ type (
 	}
 
 	// Listed answers List: the contenders in the directory in any order, and
-	// what was found under the attempt's GUID.
+	// what was found under the attempt's GUID. With Leased that is not in the queue:
+	// it is the first of the attempt's leases, and its Token is not known. Size is the semaphore's,
+	// or 0 if it was not asked for.
 	Listed struct {
-		Epoch Epoch
-		Queue []events.Name
-		Own   Own
+		Epoch  Epoch
+		Queue  []events.Name
+		Own    Own
+		Leased bool
+		Size   int32
 	}
 
 	// Claimed answers Claim: the node was there and the session alive when the
@@ -106,6 +114,24 @@ type (
 		Fresh  bool
 	}
 
+	// Surveyed answers Survey: how many permits there are, in which version of the
+	// node that says so, and how many leases. Of the own session's leases none is missing that
+	// existed when it was made.
+	Surveyed struct {
+		Epoch   Epoch
+		Size    int32
+		Version int32
+		Taken   int32
+	}
+
+	// Entered answers Enter: these are the own leases now, and the own node is gone.
+	// Fresh is meant as in Claimed.
+	Entered struct {
+		Epoch  Epoch
+		Leases []string
+		Fresh  bool
+	}
+
 	// Deleted answers Delete: the node does not exist any more.
 	Deleted struct{ Epoch Epoch }
 
@@ -116,6 +142,7 @@ type (
 		Op      Op
 		Node    string // for Watch, what was to be watched
 		Missing bool   // the node that the request was about does not exist
+		Stale   bool   // of Enter: the size is not what it was based on
 	}
 
 	// Unknown answers any request of which nobody can tell whether it had an
@@ -144,6 +171,8 @@ const (
 	OpClaim
 	OpDelete
 	OpAdvance
+	OpSurvey
+	OpEnter
 )
 
 // String names the request as its effect is named.
@@ -161,6 +190,10 @@ func (o Op) String() string {
 		return "Delete"
 	case OpAdvance:
 		return "Advance"
+	case OpSurvey:
+		return "Survey"
+	case OpEnter:
+		return "Enter"
 	default:
 		return "no request"
 	}
@@ -174,10 +207,13 @@ func (Reconnected) isInput() {}
 func (LeaseRanOut) isInput() {}
 func (Expired) isInput()     {}
 func (Gone) isInput()        {}
+func (Changed) isInput()     {}
 func (Created) isInput()     {}
 func (Listed) isInput()      {}
 func (Claimed) isInput()     {}
 func (Advanced) isInput()    {}
+func (Surveyed) isInput()    {}
+func (Entered) isInput()     {}
 func (Deleted) isInput()     {}
 func (Refused) isInput()     {}
 func (Unknown) isInput()     {}

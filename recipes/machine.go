@@ -24,6 +24,12 @@ const (
 	Advancing
 	// Claiming: first in the queue, and a claim is under way.
 	Claiming
+	// Surveying: first in a semaphore's queue, and it is being asked whether there is room.
+	Surveying
+	// Full: there is not; the leases are watched, and the size; nothing is under way.
+	Full
+	// Entering: there is, and the node is being traded for leases.
+	Entering
 	// Held: granted.
 	Held
 	// Lapsed: lost, with the node kept until the caller's function has ended.
@@ -37,7 +43,8 @@ const (
 // String names the state.
 func (s State) String() string {
 	return [...]string{
-		"Idle", "Looking", "Creating", "Recovering", "Listing", "Waiting", "Advancing", "Claiming", "Held", "Lapsed", "Releasing", "Over",
+		"Idle", "Looking", "Creating", "Recovering", "Listing", "Waiting", "Advancing", "Claiming",
+		"Surveying", "Full", "Entering", "Held", "Lapsed", "Releasing", "Over",
 	}[s]
 }
 
@@ -67,6 +74,7 @@ type Machine struct { //nolint:recvcheck // Step takes a copy; the methods behin
 	waited    bool // it has waited with this node
 	floor     bool // the delete under way is to leave a floor
 	verifying bool // a claim is under way while Held
+	permits   permits
 
 	why      Why  // why the acquisition is to end; 0 while it goes on
 	finished bool // Finish was told
@@ -116,6 +124,12 @@ func (m *Machine) step(in Input) []Effect {
 		return m.onClaimed(in)
 	case Advanced:
 		return m.onAdvanced(in)
+	case Surveyed:
+		return m.onSurveyed(in)
+	case Changed:
+		return m.onChanged(in)
+	case Entered:
+		return m.onEntered(in)
 	case Deleted:
 		if in.Epoch == m.epoch && m.state == Releasing {
 			return m.over()
@@ -133,6 +147,7 @@ func (m *Machine) step(in Input) []Effect {
 // begin asks for a place in the queue, as soon as there is a session.
 func (m *Machine) begin() []Effect {
 	m.own, m.removed, m.waited = Own{}, false, false
+	m.permits.leased, m.permits.full, m.permits.changed = false, false, false
 	m.forget()
 	switch {
 	case m.epoch == 0:
@@ -142,16 +157,20 @@ func (m *Machine) begin() []Effect {
 		m.state = Looking
 		return []Effect{List{Epoch: m.epoch}}
 	default:
-		m.state = Creating
-		m.attempt++
-		return []Effect{Create{Epoch: m.epoch, Attempt: m.attempt}}
+		return m.create()
 	}
+}
+
+func (m *Machine) create() []Effect {
+	m.state = Creating
+	m.attempt++
+	return []Effect{Create{Epoch: m.epoch, Attempt: m.attempt}}
 }
 
 func (m *Machine) list() []Effect {
 	m.forget()
 	m.state = Listing
-	return []Effect{List{Epoch: m.epoch, Attempt: m.attempt}}
+	return []Effect{List{Epoch: m.epoch, Attempt: m.attempt, Size: m.unsettled()}}
 }
 
 // forget drops what the last listing told of those ahead.
@@ -167,11 +186,22 @@ func (m *Machine) claim() []Effect {
 	return []Effect{Claim{Epoch: m.epoch, Node: m.own.Name.Text}}
 }
 
+// first acts on the news that nobody is ahead.
+func (m *Machine) first() []Effect {
+	if m.queues() {
+		return m.survey()
+	}
+	return m.claim()
+}
+
 // enter takes the lock: a write of which the answer just came has proven that it is
 // our turn, that our node exists, and that the session was alive. If the answer took
 // so long that what it proves has run out, or if it was overtaken by the news that
 // would have been a loss, it is proven once more.
 func (m *Machine) enter(fresh bool) []Effect {
+	if m.queues() {
+		return m.survey() // it has proven all that, and not that there is room
+	}
 	if !fresh || m.strict && !m.up {
 		return m.claim()
 	}
@@ -189,7 +219,7 @@ func (m *Machine) passed() []Effect {
 	case replaceable(m.rule, kindOf(m.older[0])):
 		return m.list()
 	case m.ahead == 1:
-		return m.claim()
+		return m.first()
 	case m.older[1] == "":
 		return m.list() // there were more than we remember
 	default:
@@ -203,7 +233,8 @@ func (m *Machine) requeue() []Effect {
 	if m.why != 0 {
 		return m.over()
 	}
-	return append(m.restart(), Requeue{})
+	effects := m.abandon()
+	return append(append(effects, m.restart()...), Requeue{})
 }
 
 // restart creates another node; nothing of the last one is ours any more.
@@ -226,10 +257,19 @@ func (m *Machine) fail(why Why) []Effect {
 // so it matters not how late the word is left as long as it goes with the node. Of one
 // that shared the lock it would not be true: others who came before may still hold it.
 func (m *Machine) release() []Effect {
-	m.floor = m.waited && m.rule.Exclusive() && (m.state == Held || m.state == Lapsed)
+	m.floor = m.waited && m.rule.Exclusive() && m.leads()
 	m.state = Releasing
 	m.forget()
 	return m.remove()
+}
+
+// leads tells whether nobody stands ahead. In a semaphore's queue that is so for the
+// first; who has entered is in no queue any more.
+func (m *Machine) leads() bool {
+	if _, ok := m.rule.(Semaphore); ok {
+		return m.state == Surveying || m.state == Full || m.state == Entering
+	}
+	return m.state == Held || m.state == Lapsed
 }
 
 func (m *Machine) remove() []Effect {
@@ -245,7 +285,7 @@ func (m *Machine) lose(reason events.Reason) []Effect {
 	case m.keep:
 		m.state = Lapsed
 		return effects
-	case m.removed:
+	case m.removed && !m.several():
 		m.state = Over
 	default:
 		effects = append(effects, m.release()...)

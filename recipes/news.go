@@ -26,10 +26,10 @@ func (m *Machine) onWithdrawn(in Withdrawn) []Effect {
 	switch m.state {
 	case Idle, Looking:
 		return m.over()
-	case Creating, Recovering:
+	case Creating, Recovering, Entering:
 		// The answer under way tells what there is to delete.
 	default:
-		if m.removed {
+		if m.removed && !m.several() {
 			return m.over()
 		}
 		effects = m.release()
@@ -74,6 +74,8 @@ func (m *Machine) onReconnected() []Effect {
 	switch {
 	case m.state == Waiting:
 		return m.list()
+	case m.state == Full:
+		return m.survey()
 	case m.state == Advancing:
 		// The answer may have come on the connection before, and be told only now. That
 		// the next one stands is then no news of a watch.
@@ -103,6 +105,7 @@ func (m *Machine) onLeaseRanOut() []Effect {
 func (m *Machine) onExpired() []Effect {
 	place := m.own.Name.Text != ""
 	m.epoch, m.session, m.up = 0, 0, false
+	m.permits.leased = false
 	switch {
 	case m.state == Held:
 		m.removed = true
@@ -131,9 +134,9 @@ func (m *Machine) onGone(in Gone) []Effect {
 	case own && m.state == Held:
 		m.removed = true
 		return m.lose(events.ReasonNodeRemoved)
-	case own && m.state == Waiting:
+	case own && (m.state == Waiting || m.state == Full):
 		return m.requeue()
-	case own && (m.state == Listing || m.state == Advancing || m.state == Claiming || m.state == Lapsed):
+	case own && (m.state == Surveying || m.state == Listing || m.state == Advancing || m.state == Claiming || m.state == Lapsed):
 		m.removed = true // the answer under way may be older than this
 		return nil
 	case m.state == Waiting && in.Node == m.older[0]:

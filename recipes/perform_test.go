@@ -15,6 +15,8 @@ func (r *recorder) List(e List)       { *r = append(*r, e) }
 func (r *recorder) Watch(e Watch)     { *r = append(*r, e) }
 func (r *recorder) Claim(e Claim)     { *r = append(*r, e) }
 func (r *recorder) Advance(e Advance) { *r = append(*r, e) }
+func (r *recorder) Survey(e Survey)   { *r = append(*r, e) }
+func (r *recorder) Enter(e Enter)     { *r = append(*r, e) }
 func (r *recorder) Delete(e Delete)   { *r = append(*r, e) }
 func (r *recorder) Discard(e Discard) { *r = append(*r, e) }
 func (r *recorder) Grant(e Grant)     { *r = append(*r, e) }
@@ -25,8 +27,8 @@ func (r *recorder) Finish(e Finish)   { *r = append(*r, e) }
 
 func TestPerformCarriesOutEveryEffectInOrder(t *testing.T) {
 	effects := []Effect{
-		Finish{WhyReleased}, Create{1, 2}, List{1, 2, true}, Requeue{}, Watch{1, "a"}, Claim{1, "b"}, Delete{1, "c", true}, Advance{1, "f", "g", "h"},
-		Discard{"d"}, Grant{"e", 5, 7}, Lose{events.ReasonRevoked}, Queue{3}, Create{2, 3},
+		Finish{WhyReleased}, Create{1, 2}, List{1, 2, true, true}, Requeue{}, Watch{1, "a"}, Claim{1, "b"}, Delete{1, "c", true}, Advance{1, "f", "g", "h"},
+		Survey{1, "i", true}, Enter{1, "j", 2, 3, true}, Discard{"d"}, Grant{"e", 5, 7}, Lose{events.ReasonRevoked}, Queue{3}, Create{2, 3},
 	}
 	var got recorder
 	Perform(effects, &got)

@@ -31,11 +31,15 @@ type client struct {
 	clock   clock
 	lease   *lease
 	watches *watches
+	looks   *lookouts
 	dirs    *directories
 	logger  *zap.Logger
 	ended   chan struct{} // closed when the client's own goroutines are gone
 	greeted chan struct{} // size 1: a handshake was answered
 	rewatch func(string)  // has a path watched again; does not block
+	unsure  func(string)  // has those look again who look out on a path; does not block
+
+	readings chan struct{} // has a place for each of a survey that is under way
 
 	// Only the session actor touches these.
 	opened   bool        // the session was announced
@@ -54,11 +58,12 @@ type client struct {
 // at the messages before newClient has returned, because it is the caller.
 func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) {
 	c := &client{
-		epoch: epoch, clock: s.clock, lease: newLease(s.cfg.Tick), watches: newWatches(), dirs: newDirectories(),
-		ended: make(chan struct{}), greeted: make(chan struct{}, 1),
+		epoch: epoch, clock: s.clock, lease: newLease(s.cfg.Tick), watches: newWatches(), looks: newLookouts(), dirs: newDirectories(),
+		ended: make(chan struct{}), greeted: make(chan struct{}, 1), readings: make(chan struct{}, mostReadings),
 		logger: s.cfg.Logger.With(zap.Uint32("epoch", uint32(epoch))),
 	}
 	c.rewatch = func(path string) { s.actor.Post(&rearming{epoch, path}) }
+	c.unsure = func(path string) { s.actor.Post(shaken{c, path}) }
 	c.link = newLink(linkEvents{
 		now:   s.clock.now,
 		start: s.group.Go,

@@ -47,15 +47,18 @@ func (s *Session) onEvent(c *client, ev zk.Event) {
 	switch ev.Type {
 	case zk.EventNodeDeleted:
 		s.tellGone(c, ev.Path)
+		s.tellChanged(c, ev.Path)
 	case zk.EventNodeDataChanged:
 		if c.watches.changed(ev.Path) {
 			c.rewatch(ev.Path)
 		}
+		s.tellChanged(c, ev.Path)
+	case zk.EventNodeChildrenChanged:
+		s.tellChanged(c, ev.Path)
 	case zk.EventSession:
 		s.onState(c, ev)
 	default:
-		// Children are not watched, and what is not watched any more is told by
-		// the expiry that caused it.
+		// What is not watched any more is told by the expiry that caused it.
 	}
 }
 
@@ -75,7 +78,7 @@ func (s *Session) onState(c *client, ev zk.Event) {
 func (s *Session) onConnection(c *client, server string) {
 	c.logger.Debug("connected", zap.String("server", server))
 	switch {
-	case c.opened && c.watches.any():
+	case c.opened && (c.watches.any() || c.looks.any()):
 		// Requests wait for the watches: the client restores them by a request
 		// that others can overtake, so what a missed event should have announced
 		// could be read before the event.
@@ -147,6 +150,7 @@ func (s *Session) suspend(c *client) {
 // resume: the same session has a connection again.
 func (s *Session) resume(c *client) {
 	c.up = true
+	c.looks.distrust()
 	if s.State() == Suspended {
 		s.show(c, Connected)
 		c.logger.Info("session resumed", zapSession(c), zap.String("server", c.conn.Server()))

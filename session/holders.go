@@ -30,10 +30,12 @@ func (s *Session) noteTenure(r *asked) {
 	case recipes.OpCreate:
 		s.gaveUp(r.seat)
 		s.claims[r.seat] = r
-	case recipes.OpClaim, recipes.OpAdvance:
+	case recipes.OpClaim, recipes.OpAdvance, recipes.OpEnter:
 		s.claims[r.seat] = r
 	case recipes.OpDelete:
 		s.gaveUp(r.seat)
+	case recipes.OpSurvey:
+		delete(s.claims, r.seat) // whatever it was, it was answered; this one may be followed by a long wait
 	case recipes.OpList, recipes.OpWatch:
 	}
 }
@@ -84,22 +86,36 @@ func (s *Session) onClaimed(c *client, r *asked, claimed recipes.Claimed) {
 // onCreated passes the answer to a create on. One that proves to be alone is granted
 // without another request, and its node is watched when it has been held for a while.
 func (s *Session) onCreated(c *client, r *asked, created recipes.Created) {
-	if created.Alone {
+	if created.Alone && r.seat.permits == nil { // else it is not granted, only the first
 		r.node = path.Join(r.seat.dir, created.Node.Text)
-		created.Fresh = s.judge(c, r)
-		// If the answer came too late to be a proof, a claim will follow, and nothing is
-		// listed for that either. Whoever has given up meanwhile is in neither map.
-		_, held := s.holders[r.seat]
-		if held || s.claims[r.seat] == r {
-			s.bare[r.seat] = struct{}{}
-		}
+		created.Fresh = s.judgeBare(c, r)
 	}
 	r.seat.post(created, nil)
 }
 
+// onAdmitted passes the answer to an enter on. The leases are watched when they have been
+// held for a while.
+func (s *Session) onAdmitted(c *client, r *asked, entered recipes.Entered) {
+	r.node = r.seat.at(entered.Leases[0])
+	entered.Fresh = s.judgeBare(c, r)
+	r.seat.post(entered, nil)
+}
+
+// judgeBare is judge for nodes that nobody watches yet.
+func (s *Session) judgeBare(c *client, r *asked) (fresh bool) {
+	fresh = s.judge(c, r)
+	// If the answer came too late to be a proof, a claim will follow, and nothing is
+	// listed for that either. Whoever has given up meanwhile is in neither map.
+	_, held := s.holders[r.seat]
+	if held || s.claims[r.seat] == r {
+		s.bare[r.seat] = struct{}{}
+	}
+	return fresh
+}
+
 // onAdvanced passes the answer to an advance on.
 func (s *Session) onAdvanced(c *client, r *asked, advanced recipes.Advanced) {
-	if advanced.Floor {
+	if advanced.Floor && r.seat.permits == nil { // else it is the first, and no holder
 		advanced.Fresh = s.judge(c, r)
 	}
 	r.seat.post(advanced, nil)
@@ -114,8 +130,10 @@ func (s *Session) cover(c *client) {
 			continue // it is about to claim
 		}
 		delete(s.bare, seat)
-		seat.want(c, node)
-		s.onRequest(&rearming{c.epoch, node})
+		for _, node := range seat.nodes(node) {
+			seat.want(c, node)
+			s.onRequest(&rearming{c.epoch, node})
+		}
 	}
 }
 
@@ -221,6 +239,6 @@ func (s *Session) onProbed(p probed) {
 	p.c.logger.Debug("probe failed", zap.String("node", p.node), zap.Error(p.err))
 	if errors.Is(p.err, zk.ErrNoNode) && p.c == s.client && s.holders[p.seat] == p.node {
 		s.gaveUp(p.seat)
-		p.seat.post(recipes.Gone{Epoch: p.c.epoch, Node: path.Base(p.node)}, nil)
+		p.seat.post(recipes.Gone{Epoch: p.c.epoch, Node: p.seat.name(p.node)}, nil)
 	}
 }

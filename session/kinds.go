@@ -7,7 +7,7 @@ import (
 )
 
 // The kinds of requests: what a seat's machine asks for, nodes to be removed, and
-// watches to be armed again. For transactions see transaction.go.
+// watches to be armed again. For transactions see transaction.go, for surveys survey.go.
 var _, _, _ request = (*asked)(nil), (*removal)(nil), (*rearming)(nil)
 
 // asked is a request of a seat's machine. It is answered exactly once.
@@ -43,6 +43,8 @@ func (r *asked) settle(s *Session, c *client, in recipes.Input, err error) {
 		s.onCreated(c, r, in)
 	case recipes.Advanced:
 		s.onAdvanced(c, r, in)
+	case recipes.Entered:
+		s.onAdmitted(c, r, in)
 	case recipes.Unknown:
 		if !c.up {
 			r.seat.post(in, err)

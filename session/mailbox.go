@@ -38,6 +38,11 @@ type (
 	}
 	// restored: the watches were restored, or have had their time.
 	restored struct{ c *client }
+	// shaken: a watch for a semaphore's first may not be armed.
+	shaken struct {
+		c    *client
+		path string
+	}
 	// unwatched: the server did not restore the watches.
 	unwatched struct{ c *client }
 	// ticked: the lease may have run out.
@@ -97,6 +102,11 @@ func (s *Session) handle(m message) {
 		for _, path := range m.c.watches.lost() {
 			m.c.rewatch(path)
 		}
+		for _, path := range m.c.looks.all() {
+			s.tellChanged(m.c, path)
+		}
+	case shaken:
+		s.tellChanged(m.c, m.path)
 	case ticked:
 		s.onTick(m.c)
 	case lapsed:

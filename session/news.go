@@ -28,6 +28,13 @@ func (s *Session) tellGone(c *client, path string) {
 	}
 }
 
+// tellChanged has those look again who look out on the path.
+func (s *Session) tellChanged(c *client, path string) {
+	for _, seat := range c.looks.fired(path) {
+		seat.post(recipes.Changed{Epoch: c.epoch}, nil)
+	}
+}
+
 // tellUnwatched has whoever is interested look again, and hear from the server
 // itself why the node cannot be watched.
 func (s *Session) tellUnwatched(c *client, path string) {

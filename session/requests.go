@@ -181,7 +181,15 @@ func (c *client) observe(node string, t *Seat) (*zk.Stat, error) {
 
 // claim writes through the quorum on condition that the own node exists.
 func (c *client) claim(t *Seat, e recipes.Claim) (recipes.Input, error) {
-	res, err := c.conn.Multi(&zk.CheckVersionRequest{Path: path.Join(t.dir, e.Node), Version: anyVersion})
+	nodes := t.nodes(t.at(e.Node))
+	if t.incomplete(nodes) {
+		return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpClaim, Missing: true}, errIncomplete
+	}
+	checks := make([]any, len(nodes))
+	for i, node := range nodes {
+		checks[i] = &zk.CheckVersionRequest{Path: node, Version: anyVersion}
+	}
+	res, err := c.conn.Multi(checks...)
 	outcome, err := ClassifyMulti(res, err)
 	if outcome == Done {
 		return recipes.Claimed{Epoch: e.Epoch}, nil // the session actor judges the lease
@@ -209,7 +217,10 @@ func (c *client) remove(t *Seat, e recipes.Delete) (recipes.Input, error) {
 }
 
 func (c *client) removeOwn(t *Seat, e recipes.Delete) (recipes.Input, error) {
-	node := path.Join(t.dir, e.Node)
+	node := t.at(e.Node)
+	if nodes := t.nodes(node); len(nodes) > 1 {
+		return c.giveBack(e, nodes)
+	}
 	if e.Floor {
 		if done, in, err := c.removeWithFloor(t, e, node); done {
 			return in, err

@@ -2,6 +2,8 @@ package session
 
 import (
 	"path"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,6 +23,9 @@ type Place struct {
 	Data []byte      // stored in the node
 	ACL  []zk.ACL    // nil: that of the session's config
 	In   *Seat       // a writer, whose place in the queue the node is to take; nil: a place of its own
+
+	Size    int32 // of a semaphore, should nobody have said yet how many permits there are; 0: it is none
+	Permits int32 // how many of them are to be taken
 }
 
 // Seat is one acquisition's way to ZooKeeper. It satisfies [actors.Port]; its
@@ -44,6 +49,7 @@ type Seat struct {
 	born    int64           // the zxid that created it, or 0
 	pred    string          // what is to be watched beside it
 	ahead   int64           // the zxid that created pred, or 0
+	permits *permits        // of a semaphore
 }
 
 // content is what a seat's nodes are created with. Nobody writes to it, so that the
@@ -66,6 +72,10 @@ func (s *Session) Seat(p Place) *Seat {
 		if p.ACL == nil {
 			t.acl = s.plain.acl
 		}
+	}
+	if p.Size > 0 {
+		t.permits = newPermits(t.dir, p.Size, p.Permits)
+		t.dir = path.Join(t.dir, queueDir)
 	}
 	return t
 }
@@ -96,6 +106,9 @@ func (t *Seat) List(e recipes.List) {
 	}
 	t.mu.Unlock()
 	t.request(e.Epoch, recipes.OpList, func(c *client) (recipes.Input, error) {
+		if t.permits != nil {
+			return c.listSemaphore(t, e, id)
+		}
 		return c.list(t, e, id)
 	})
 }
@@ -137,7 +150,7 @@ func (t *Seat) Claim(e recipes.Claim) {
 // Delete removes the own node. If it leaves no floor a Create may join it, which takes
 // a moment to come; see there.
 func (t *Seat) Delete(e recipes.Delete) {
-	r := &asked{seat: t, epoch: e.Epoch, op: recipes.OpDelete, node: path.Join(t.dir, e.Node), floor: e.Floor}
+	r := &asked{seat: t, epoch: e.Epoch, op: recipes.OpDelete, node: t.at(e.Node), floor: e.Floor}
 	r.run = func(c *client) (recipes.Input, error) {
 		e.Floor = r.floor
 		return c.remove(t, e)
@@ -152,7 +165,9 @@ func (t *Seat) Delete(e recipes.Delete) {
 // Discard removes a node in whatever session comes next, and tries until it is
 // known to be gone or a server refuses.
 func (t *Seat) Discard(e recipes.Discard) {
-	t.session.actor.Post(&removal{path.Join(t.dir, e.Node)})
+	for _, node := range t.nodes(t.at(e.Node)) {
+		t.session.actor.Post(&removal{node})
+	}
 }
 
 // Deadline returns until when the epoch's session can be believed alive, in the
@@ -172,7 +187,7 @@ func (t *Seat) requestFor(own string, epoch recipes.Epoch, op recipes.Op, run fu
 // ownPath returns the path of the own node. It is the string that is kept already, if
 // there is one: for a holder it is kept in several places and for long.
 func (t *Seat) ownPath(own string) string {
-	node := path.Join(t.dir, own)
+	node := t.at(own)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.own == node {
@@ -185,6 +200,9 @@ func (t *Seat) newGUID(attempt recipes.Attempt) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.attempt, t.guid = attempt, newGUID()
+	if t.permits != nil {
+		t.permits.held = nil // of the last attempt
+	}
 	return t.guid.String()
 }
 
@@ -226,7 +244,7 @@ func (t *Seat) token(own string) int64 {
 func (t *Seat) want(c *client, own string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.own == own && own != "" {
+	if own != "" && t.follows(own) {
 		c.watches.want(own, t)
 	}
 }
@@ -264,7 +282,7 @@ func (t *Seat) drop(c *client, node string) {
 
 // forget is called with mu held.
 func (t *Seat) forget(c *client, node string) {
-	if node != t.own && node != t.pred {
+	if !t.follows(node) {
 		c.watches.forget(node, t)
 	}
 }
@@ -273,10 +291,15 @@ func (t *Seat) forget(c *client, node string) {
 func (t *Seat) leave(c *client) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	own, pred := t.own, t.pred
+	nodes := append(t.ownNodes(), t.pred)
 	t.own, t.born, t.pred, t.ahead, t.left = "", 0, "", 0, true
-	t.forget(c, own)
-	t.forget(c, pred)
+	if t.permits != nil {
+		t.permits.held = nil
+		t.turnAway(c)
+	}
+	for _, node := range nodes {
+		t.forget(c, node)
+	}
 }
 
 // prefix is what the path of an attempt's node begins with.
@@ -293,8 +316,51 @@ func (t *Seat) brief() bool {
 	return size < mostOfIt
 }
 
-// name returns the name of a node of the directory.
-func (t *Seat) name(node string) string { return path.Base(node) }
+// at returns the path of a node that the machine knows by this name: in the directory, or
+// one of a semaphore's leases, whose names say so.
+func (t *Seat) at(node string) string {
+	if t.permits != nil && strings.HasPrefix(node, leaseDir+"/") {
+		return path.Join(t.permits.root, node)
+	}
+	return path.Join(t.dir, node)
+}
+
+// name returns the name by which the machine knows a node. It knows of its leases the
+// first.
+func (t *Seat) name(node string) string {
+	if t.permits == nil {
+		return path.Base(node)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if held := t.permits.held; slices.Contains(held, node) {
+		return t.permits.name(held[0])
+	}
+	return path.Base(node)
+}
+
+// follows tells whether the seat is interested in the node. It is called with mu held.
+func (t *Seat) follows(node string) bool {
+	return node == t.own || node == t.pred || t.permits != nil && slices.Contains(t.permits.held, node)
+}
+
+// ownNodes returns the own node, or all the leases. It is called with mu held.
+func (t *Seat) ownNodes() []string {
+	if t.permits != nil && len(t.permits.held) > 0 {
+		return slices.Clone(t.permits.held)
+	}
+	return []string{t.own}
+}
+
+// nodes returns the node, and if it is the first of the own leases the others behind it.
+func (t *Seat) nodes(node string) []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.permits != nil && slices.Contains(t.permits.held, node) {
+		return slices.Clone(t.permits.held)
+	}
+	return []string{node}
+}
 
 // join puts a path behind the chroot. Both are valid paths, or empty.
 func join(chroot, p string) string {

@@ -52,6 +52,7 @@ type Session struct {
 	clock   clock
 	plain   content // of seats that ask for nothing of their own
 	actor   *actors.Actor[message]
+	surveys chan struct{} // has a place for each that is under way
 	first   chan error    // size 1: the first session is there, or never will be
 	closed  chan struct{} // closed when the last client has ended
 
@@ -86,8 +87,8 @@ func Open(ctx context.Context, servers Servers, cfg Config, group *actors.Group,
 		servers: servers, chroot: servers.Chroot, cfg: cfg, group: group, news: news,
 		first: make(chan error, 1), closed: make(chan struct{}), clock: clock{cfg.Asleep}, plain: content{kind: events.KindLock, acl: cfg.ACL},
 		claims: map[*Seat]*asked{}, holders: map[*Seat]string{}, bare: map[*Seat]struct{}{},
-		leaving: map[string]*turnover{},
-		view:    view{state: Connecting},
+		leaving: map[string]*turnover{}, surveys: make(chan struct{}, mostSurveys),
+		view: view{state: Connecting},
 	}
 	if s.clock.asleep == nil {
 		s.clock.asleep = asleep()

@@ -2,6 +2,7 @@ package session
 
 import (
 	"errors"
+	"path"
 
 	"github.com/go-zookeeper/zk"
 
@@ -52,7 +53,7 @@ type said struct {
 // if it has joined one that is.
 func (s *Session) paired(r *asked) request {
 	switch {
-	case r.op == recipes.OpDelete && !r.floor && r.seat.brief():
+	case r.op == recipes.OpDelete && !r.floor && r.seat.brief() && path.Dir(r.node) == r.seat.dir:
 		x := &turnover{leave: r}
 		s.leaving[r.seat.dir] = x
 		return x

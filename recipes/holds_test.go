@@ -1,0 +1,50 @@
+package recipes_test
+
+import (
+	"testing"
+
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// TestHolds has queues of some kinds, the oldest first, and a plus for each that holds.
+func TestHolds(t *testing.T) {
+	for _, tt := range []struct {
+		rule  recipes.Rule
+		kinds []events.Kind
+		same  int // the index of one that bears the number of the one before it, or 0
+		holds string
+	}{
+		{recipes.Mutex{}, []events.Kind{events.KindLock}, 0, "+"},
+		{recipes.Mutex{}, []events.Kind{events.KindLock, events.KindLock, events.KindWriteLock}, 0, "+--"},
+		{recipes.Mutex{}, []events.Kind{events.KindKazooRead, events.KindRead, events.KindLock}, 0, "+--"},
+		{recipes.Read{}, []events.Kind{events.KindRead, events.KindRead, events.KindWrite, events.KindRead}, 0, "++--"},
+		{recipes.Write{}, []events.Kind{events.KindRead, events.KindRead, events.KindWrite, events.KindRead}, 0, "++--"},
+		{recipes.Read{}, []events.Kind{events.KindWrite, events.KindRead, events.KindWrite}, 0, "+--"},
+		{recipes.Write{}, []events.Kind{events.KindWrite, events.KindRead, events.KindWrite}, 0, "+--"},
+		{recipes.Read{}, []events.Kind{events.KindLock, events.KindRead}, 0, "+-"},
+		{recipes.Read{}, []events.Kind{events.KindRead, events.KindKazooRead, events.KindRecipeRead, events.KindLock}, 0, "+++-"},
+		{recipes.Read{}, []events.Kind{events.KindWrite, events.KindRead, events.KindRead, events.KindWrite}, 1, "++--"}, // halfway through a downgrade
+		{recipes.Write{}, []events.Kind{events.KindRead, events.KindRead, events.KindWrite}, 0, "++-"},                   // and behind it
+	} {
+		queue := make([]events.Name, len(tt.kinds))
+		seq := int64(-1)
+		for i, k := range tt.kinds {
+			if i == 0 || i != tt.same {
+				seq++
+			}
+			queue[len(queue)-1-i] = events.Name{Text: string(rune('a' + i)), Kind: k, Seq: seq} // the youngest first
+		}
+		got := ""
+		for i := range queue {
+			if recipes.Holds(tt.rule, queue, queue[len(queue)-1-i]) {
+				got += "+"
+			} else {
+				got += "-"
+			}
+		}
+		if got != tt.holds {
+			t.Errorf("%T with %v: %s, want %s", tt.rule, tt.kinds, got, tt.holds)
+		}
+	}
+}

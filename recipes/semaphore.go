@@ -1,0 +1,189 @@
+package recipes
+
+import "github.com/zkgrant/zkgrant/events"
+
+// Semaphore admits contenders as long as there are permits, in the order in which they
+// came. Each takes all of its permits at once or none, and whoever is first keeps the others
+// waiting until there are as many as it wants; so two that want more than half never
+// wait for each other, and one that wants many is not overtaken for ever.
+//
+// Its queue is that of a mutex. Who is first there asks how many permits there are and
+// how many leases exist, and if there is room for its own it trades its node in the
+// queue for its leases, in one transaction. That is safe with what a lagging replica
+// says of the leases:
+//
+//  1. Only the first in the queue makes leases, and it is the first for as long as its
+//     node exists.
+//  2. Whoever was first before has left the queue in the transaction that made its
+//     leases. That this one has left was heard on the same connection, so a later
+//     survey has these leases, or they have been given back.
+//  3. From then on there can only be fewer, until its own transaction has removed
+//     its node, on which that depends.
+//
+// The size may change at any time, so the transaction depends on its version, too.
+type Semaphore struct {
+	Size    int32 // how many permits there are, in the opinion of whoever asks
+	Permits int32 // how many of them are to be taken
+	Adopt   bool  // another opinion, if there is one, counts
+}
+
+// Kind is that of a mutex, as which everybody queues up.
+func (Semaphore) Kind() events.Kind { return events.KindLock }
+
+// Exclusive is true: there is one first in the queue.
+func (Semaphore) Exclusive() bool { return true }
+
+// Blockers returns the nearest older contender.
+func (Semaphore) Blockers(queue []events.Name, me events.Name) []events.Name {
+	return Mutex{}.Blockers(queue, me)
+}
+
+// permits is what a machine knows beside the queue if its rule is a Semaphore.
+type permits struct {
+	size    int32 // as last heard of; 0: never
+	settled bool  // the first look at the size has found no other opinion
+	leased  bool  // the own node is the first of the leases, and no place in the queue
+	full    bool  // a survey without watches has found no room
+	changed bool  // news have overtaken the answer to the survey under way
+}
+
+// Size returns how many permits the semaphore was last known to have, or 0.
+func (m Machine) Size() int { return int(m.permits.size) }
+
+// queues tells whether the machine is one of a semaphore and has not entered.
+func (m *Machine) queues() bool {
+	_, ok := m.rule.(Semaphore)
+	return ok && !m.permits.leased
+}
+
+// unsettled tells whether a listing should bring the size: whoever is of another opinion
+// need not wait until it is the first to hear of it.
+func (m *Machine) unsettled() bool { return m.queues() && !m.permits.settled }
+
+// several tells whether there may be more leases than the one that the machine knows by
+// name. If that is gone, the others are not.
+func (m *Machine) several() bool {
+	s, _ := m.rule.(Semaphore)
+	return m.permits.leased && s.Permits > 1
+}
+
+// survey asks whether there is room. Only one who has found none, or comes from a queue,
+// where there seldom is, has to hear of changes: watches cost the server an event each.
+func (m *Machine) survey() []Effect {
+	m.forget()
+	m.state = Surveying
+	m.permits.changed = false
+	return []Effect{Survey{Epoch: m.epoch, Node: m.own.Name.Text, Watch: m.waited || m.permits.full}}
+}
+
+// unfit judges the size, 0 of which says nothing. Another opinion counts at the first
+// look. Later on the size is followed; but who wants more permits than there are would
+// keep the queue waiting until somebody makes more.
+func (m *Machine) unfit(size int32) Why {
+	s, ok := m.rule.(Semaphore)
+	if !ok || size == 0 {
+		return 0
+	}
+	m.permits.size = size
+	switch {
+	case !m.permits.settled && !s.Adopt && size != s.Size:
+		return WhySizeMismatch
+	case s.Permits > size:
+		return WhyPermits
+	default:
+		m.permits.settled = true
+		return 0
+	}
+}
+
+func (m *Machine) onSurveyed(in Surveyed) []Effect {
+	looking := m.state == Looking
+	if in.Epoch != m.epoch || m.epoch == 0 || !looking && m.state != Surveying {
+		return nil
+	}
+	if m.removed {
+		return m.requeue()
+	}
+	s, _ := m.rule.(Semaphore)
+	why := m.unfit(in.Size)
+	room := int64(in.Taken)+int64(s.Permits) <= int64(in.Size)
+	switch {
+	case why == 0 && room && looking:
+		return m.create()
+	case why == 0 && room:
+		floor := m.waited && m.leads()
+		m.state = Entering
+		return []Effect{Enter{Epoch: m.epoch, Node: m.own.Name.Text, Permits: s.Permits, Version: in.Version, Floor: floor}}
+	case why == 0 && m.try:
+		why = WhyBusy
+	}
+	switch {
+	case why != 0 && looking:
+		m.why = why
+		return m.over()
+	case why != 0:
+		return m.fail(why)
+	case m.permits.changed, !m.waited && !m.permits.full:
+		m.permits.full = true
+		return m.survey()
+	default:
+		m.state = Full
+		return []Effect{Queue{Ahead: 0}}
+	}
+}
+
+// onChanged looks again. News that overtake the answer to a survey may be what makes
+// room, of which that answer does not know.
+func (m *Machine) onChanged(in Changed) []Effect {
+	switch {
+	case in.Epoch != m.epoch:
+		return nil
+	case m.state == Full:
+		return m.survey()
+	case m.state == Surveying:
+		m.permits.changed = true
+		return nil
+	default:
+		return nil
+	}
+}
+
+// onEntered takes the leases for the own node. The token stays that of the place in the
+// queue: places are left in their order, so tokens grow from grant to grant.
+func (m *Machine) onEntered(in Entered) []Effect {
+	if in.Epoch != m.epoch || m.state != Entering || len(in.Leases) == 0 {
+		var effects []Effect
+		for _, lease := range in.Leases {
+			effects = append(effects, Discard{Node: lease})
+		}
+		return effects
+	}
+	m.lease(in.Leases[0])
+	if m.why != 0 {
+		return m.release()
+	}
+	return m.enter(in.Fresh)
+}
+
+// onLeased goes on with leases that a look-up has found, because the answer to Enter was
+// lost. The claim tells whether they are all there.
+func (m *Machine) onLeased(own Own) []Effect {
+	m.lease(own.Name.Text)
+	if m.why != 0 {
+		return m.release()
+	}
+	return m.claim()
+}
+
+func (m *Machine) lease(first string) {
+	m.own = Own{Name: events.Name{Text: first}, Owner: m.session, Token: m.own.Token}
+	m.permits.leased, m.removed = true, false
+}
+
+// abandon has removed what may be left of leases of which one is gone.
+func (m *Machine) abandon() []Effect {
+	if !m.several() {
+		return nil
+	}
+	return []Effect{Discard{Node: m.own.Name.Text}}
+}

@@ -1,0 +1,406 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strconv"
+	"sync"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// This file is about semaphores, in the layout of Curator's InterProcessSemaphoreV2:
+//
+//	<path>/locks/_c_<guid>-lock-N    who waits: the queue of a mutex
+//	<path>/leases/_c_<guid>-lease-N  a permit that is taken
+//	<path>/size                      how many there are, in decimal; ours alone
+//
+// Whatever stands in leases/ is a permit that is taken, whoever made it. The size is a
+// persistent node, and stays when nobody uses the semaphore any more.
+const (
+	queueDir    = "locks"
+	leaseDir    = "leases"
+	sizeNode    = "size"
+	leaseMarker = "lease-"
+)
+
+// ErrSize says that what a semaphore's size node holds is no size.
+var ErrSize = errors.New("zkgrant: no size of a semaphore")
+
+// errIncomplete says that some of an acquisition's leases are gone.
+var errIncomplete = errors.New("zkgrant: a lease is gone")
+
+// permits is what a seat at a semaphore has beside one at a mutex.
+type permits struct {
+	root    string // the semaphore's path
+	leases  string // the directory
+	size    string // the node
+	opinion int32  // what it is to say if there is none
+	wanted  int32
+	held    []string // the paths of the own leases; guarded by the seat's mu, and never written to
+}
+
+func newPermits(root string, opinion, wanted int32) *permits {
+	return &permits{
+		root: root, leases: path.Join(root, leaseDir), size: path.Join(root, sizeNode), opinion: opinion, wanted: wanted,
+	}
+}
+
+// name returns the name by which a machine knows the lease. It says in which directory it is,
+// for that of a contender in the queue does not.
+func (p *permits) name(lease string) string { return leaseDir + "/" + path.Base(lease) }
+
+// Survey looks whether there is room.
+func (t *Seat) Survey(e recipes.Survey) {
+	t.request(e.Epoch, recipes.OpSurvey, func(c *client) (recipes.Input, error) {
+		return c.survey(t, e)
+	})
+}
+
+// Enter trades the place in the queue for the leases.
+func (t *Seat) Enter(e recipes.Enter) {
+	t.mu.Lock()
+	id := t.guid.String()
+	t.mu.Unlock()
+	t.requestFor(e.Node, e.Epoch, recipes.OpEnter, func(c *client) (recipes.Input, error) {
+		return c.enter(t, e, id)
+	})
+}
+
+// incomplete tells whether these are leases, and not all of them.
+func (t *Seat) incomplete(nodes []string) bool {
+	return t.permits != nil && path.Dir(nodes[0]) == t.permits.leases && len(nodes) != int(t.permits.wanted)
+}
+
+// turnAway ends the interest in changes of the semaphore. It is called with mu held.
+func (t *Seat) turnAway(c *client) {
+	c.looks.forget(t.permits.leases, t)
+	c.looks.forget(t.permits.size, t)
+}
+
+// lookOut registers the seat, unless it has left, and tells whether to arm the watch.
+func (t *Seat) lookOut(c *client, node string) (arm bool, fires int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.left {
+		return c.looks.ask(node, nil)
+	}
+	return c.looks.ask(node, t)
+}
+
+// nameLeases notes which nodes are the own ones, in the place of that in the queue.
+func (t *Seat) nameLeases(c *client, epoch recipes.Epoch, leases []string) {
+	t.mu.Lock()
+	if t.left || epoch < t.epoch {
+		t.mu.Unlock()
+		return
+	}
+	t.permits.held = leases
+	t.turnAway(c)
+	t.mu.Unlock()
+	t.drop(c, t.nameOwn(epoch, leases[0], 0))
+}
+
+// survey asks in one flight how many permits there are and how many leases, and with Watch,
+// whether the own node is still there.
+func (c *client) survey(t *Seat, e recipes.Survey) (recipes.Input, error) {
+	surveyed := recipes.Surveyed{Epoch: e.Epoch}
+	var wait sync.WaitGroup
+	var unsized, uncounted, unplaced error
+	wait.Go(func() { surveyed.Size, surveyed.Version, unsized = c.size(t, e.Watch) })
+	wait.Go(func() { surveyed.Taken, uncounted = c.taken(t, e.Watch) })
+	if e.Watch && e.Node != "" {
+		_, unplaced = c.observe(t.at(e.Node), t)
+	}
+	wait.Wait()
+	switch {
+	case errors.Is(unplaced, zk.ErrNoNode):
+		return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpSurvey, Missing: true}, unplaced
+	case errors.Is(unsized, ErrSize):
+		return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpSurvey}, unsized
+	}
+	for _, err := range [...]error{unsized, uncounted, unplaced} {
+		if err != nil {
+			return c.unsurveyed(e.Epoch, err)
+		}
+	}
+	return surveyed, nil
+}
+
+// unsurveyed answers a survey that failed. A node that is missing is not the own one.
+func (c *client) unsurveyed(epoch recipes.Epoch, err error) (recipes.Input, error) {
+	in, err := unanswered(epoch, recipes.OpSurvey, err)
+	if refused, ok := in.(recipes.Refused); ok {
+		refused.Missing = false
+		in = refused
+	}
+	return in, err
+}
+
+// taken counts the leases.
+func (c *client) taken(t *Seat, watch bool) (int32, error) {
+	node := t.permits.leases
+	if watch {
+		if arm, fires := t.lookOut(c, node); arm {
+			children, _, _, err := c.conn.ChildrenW(node)
+			c.armed(node, fires, err)
+			if errors.Is(err, zk.ErrNoNode) {
+				return 0, nil
+			}
+			return int32(len(children)), err
+		}
+	}
+	exists, stat, err := c.conn.Exists(node)
+	if err != nil || !exists {
+		return 0, err
+	}
+	return stat.NumChildren, nil
+}
+
+// armed notes whether a watch is. When it is not, others may rely on it, and look again.
+func (c *client) armed(node string, fires int, err error) {
+	c.looks.answered(node, fires, err == nil)
+	if err != nil {
+		c.unsure(node)
+	}
+}
+
+// size reads how many permits there are, and writes the seat's opinion down if nobody
+// has.
+func (c *client) size(t *Seat, watch bool) (size, version int32, _ error) {
+	node := t.permits.size
+	for range reaped {
+		data, stat, err := c.readSize(t, watch)
+		if err == nil {
+			n, err := strconv.ParseInt(string(data), 10, 32)
+			if err != nil || n <= 0 {
+				return 0, 0, fmt.Errorf("%w: %s holds %.20q", ErrSize, node, data)
+			}
+			return int32(n), stat.Version, nil
+		}
+		if !errors.Is(err, zk.ErrNoNode) {
+			return 0, 0, err
+		}
+		if err := c.makeSize(node, t.permits.opinion, t.acl); err != nil {
+			return 0, 0, err
+		}
+	}
+	return 0, 0, fmt.Errorf("%s is deleted as often as it is made: %w", node, zk.ErrNoNode)
+}
+
+func (c *client) readSize(t *Seat, watch bool) ([]byte, *zk.Stat, error) {
+	node := t.permits.size
+	if watch {
+		if arm, fires := t.lookOut(c, node); arm {
+			data, stat, _, err := c.conn.GetW(node)
+			c.looks.answered(node, fires, err == nil)
+			if err != nil && !errors.Is(err, zk.ErrNoNode) {
+				c.unsure(node)
+			}
+			return data, stat, err
+		}
+	}
+	return c.conn.Get(node)
+}
+
+// makeSize makes the node, unless there is one, and the semaphore's path.
+func (c *client) makeSize(node string, size int32, acl []zk.ACL) error {
+	text := []byte(strconv.Itoa(int(size)))
+	_, err := c.conn.Create(node, text, zk.FlagPersistent, acl)
+	if errors.Is(err, zk.ErrNoNode) {
+		if err := c.makeParents(path.Dir(node), nil, acl); err != nil {
+			return err
+		}
+		_, err = c.conn.Create(node, text, zk.FlagPersistent, acl)
+	}
+	if errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoNode) {
+		return nil // whoever asks looks again
+	}
+	return err
+}
+
+// enter makes the transaction. Its first operations are those that may fail for reasons
+// of the protocol.
+func (c *client) enter(t *Seat, e recipes.Enter, id string) (recipes.Input, error) {
+	own := t.at(e.Node)
+	if e.Floor {
+		c.dirs.letGo(t.dir, e.Node) // before anybody can hear that it is gone
+	}
+	for range reaped {
+		ops, floor := t.entering(e, own, id, c.dirs.writable(t.dir) != 0)
+		res, err := c.conn.Multi(ops...)
+		failed := FailedOp(res)
+		outcome, err := ClassifyMulti(res, err)
+		missing := errors.Is(err, zk.ErrNoNode)
+		switch {
+		case outcome == Done:
+			return c.entered(t, e, res)
+		case outcome == Refused && failed == opSize && (missing || errors.Is(err, zk.ErrBadVersion)):
+			return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpEnter, Stale: true}, err
+		case missing && failed == opOwn:
+			return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpEnter, Missing: true}, err
+		case missing && failed > opOwn && failed != floor:
+			if err := c.makeParents(t.permits.leases, nil, t.acl); err != nil {
+				return c.unentered(e.Epoch, err)
+			}
+		case outcome == Refused && failed > opOwn && failed == floor && !unsettled(err):
+			c.dirs.shut(t.dir)
+		default:
+			in, err := classified(e.Epoch, recipes.OpEnter, outcome, err)
+			if refused, ok := in.(recipes.Refused); ok {
+				refused.Missing = false
+				in = refused
+			}
+			return in, err
+		}
+	}
+	return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpEnter},
+		fmt.Errorf("%s is deleted as often as it is made: %w", t.permits.leases, zk.ErrNoNode)
+}
+
+// unentered answers an enter whose directory could not be made. Nothing of it was executed,
+// but a look-up does no harm.
+func (c *client) unentered(epoch recipes.Epoch, err error) (recipes.Input, error) {
+	in, err := unanswered(epoch, recipes.OpEnter, err)
+	if refused, ok := in.(recipes.Refused); ok {
+		refused.Missing = false
+		in = refused
+	}
+	return in, err
+}
+
+// Where the operations of an enter stand that may fail.
+const (
+	opSize = iota
+	opOwn
+)
+
+// entering returns the operations of an enter, and which of them leaves the floor, or -1.
+func (t *Seat) entering(e recipes.Enter, own, id string, writable bool) (ops []any, floor int) {
+	ops = append(make([]any, 0, e.Permits+3),
+		&zk.CheckVersionRequest{Path: t.permits.size, Version: e.Version},
+		&zk.DeleteRequest{Path: own, Version: anyVersion})
+	prefix := path.Join(t.permits.leases, guidMark+id+"-"+leaseMarker)
+	for range e.Permits {
+		ops = append(ops, &zk.CreateRequest{Path: prefix, Data: t.data, Acl: t.acl, Flags: zk.FlagEphemeral | zk.FlagSequence})
+	}
+	token := t.token(own)
+	if !e.Floor || !writable || token == 0 || !t.brief() {
+		return ops, -1
+	}
+	ops = append(ops, &zk.SetDataRequest{Path: t.dir, Data: floorData(token), Version: anyVersion})
+	return ops, len(ops) - 1
+}
+
+// entered reads the answer.
+func (c *client) entered(t *Seat, e recipes.Enter, res []zk.MultiResponse) (recipes.Input, error) {
+	if len(res) < opOwn+1+int(e.Permits) {
+		return recipes.Unknown{Epoch: e.Epoch, Op: recipes.OpEnter}, nil // it was executed, and a look-up finds the names
+	}
+	if e.Floor {
+		c.dirs.isRemoved(t.dir, e.Node)
+	}
+	leases := make([]string, e.Permits)
+	entered := recipes.Entered{Epoch: e.Epoch, Leases: make([]string, e.Permits)}
+	for i := range leases {
+		leases[i] = res[opOwn+1+i].String
+		entered.Leases[i] = t.permits.name(leases[i])
+	}
+	t.nameLeases(c, e.Epoch, leases)
+	return entered, nil
+}
+
+// giveBack deletes the leases, together, so that the server has one transaction. A single
+// one that is gone already would undo all of it, so then they are deleted one by one.
+func (c *client) giveBack(e recipes.Delete, leases []string) (recipes.Input, error) {
+	ops := make([]any, len(leases))
+	for i, lease := range leases {
+		ops[i] = &zk.DeleteRequest{Path: lease, Version: anyVersion}
+	}
+	outcome, err := ClassifyMulti(c.conn.Multi(ops...))
+	switch {
+	case outcome == Done:
+		return recipes.Deleted{Epoch: e.Epoch}, nil
+	case outcome == Unknown || unsettled(err):
+		return classified(e.Epoch, recipes.OpDelete, outcome, err)
+	}
+	var failed error
+	for _, lease := range leases {
+		if err := c.conn.Delete(lease, anyVersion); err != nil && !errors.Is(err, zk.ErrNoNode) {
+			failed = err
+		}
+	}
+	if failed != nil {
+		return unanswered(e.Epoch, recipes.OpDelete, failed)
+	}
+	return recipes.Deleted{Epoch: e.Epoch}, nil
+}
+
+// listSemaphore lists the queue. If the GUID is not in it and there may be leases, these are
+// looked through, too: the transaction that makes them may have been executed, and its answer
+// been lost. All of it is behind the barrier, so it was executed by then or will never be.
+func (c *client) listSemaphore(t *Seat, e recipes.List, id string) (recipes.Input, error) {
+	var wait sync.WaitGroup
+	var size int32
+	var unsized error
+	if e.Size {
+		wait.Go(func() { size, _, unsized = c.size(t, false) })
+	}
+	in, err := c.list(t, e, id)
+	wait.Wait()
+	listed, ok := in.(recipes.Listed)
+	switch {
+	case !ok:
+		return in, err
+	case errors.Is(unsized, ErrSize):
+		return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpList}, unsized
+	case unsized != nil:
+		return unanswered(e.Epoch, recipes.OpList, unsized)
+	}
+	listed.Size = size
+	if e.Barrier && listed.Own == (recipes.Own{}) {
+		return c.findLeases(t, listed, id)
+	}
+	return listed, nil
+}
+
+// findLeases looks for the GUID among the leases, and has those watched that bear it.
+func (c *client) findLeases(t *Seat, listed recipes.Listed, id string) (recipes.Input, error) {
+	children, _, err := c.conn.Children(t.permits.leases)
+	if errors.Is(err, zk.ErrNoNode) {
+		return listed, nil
+	}
+	if err != nil {
+		return unanswered(listed.Epoch, recipes.OpList, err)
+	}
+	var leases []string
+	for _, child := range children {
+		if bears(child, id) {
+			leases = append(leases, path.Join(t.permits.leases, child))
+		}
+	}
+	if len(leases) == 0 {
+		return listed, nil
+	}
+	t.nameLeases(c, listed.Epoch, leases)
+	listed.Leased = true
+	for _, lease := range leases {
+		stat, err := c.observe(lease, t)
+		switch {
+		case errors.Is(err, zk.ErrNoNode): // the claim will find that out
+		case err != nil:
+			return unanswered(listed.Epoch, recipes.OpList, err)
+		default:
+			listed.Own.Owner = stat.EphemeralOwner
+		}
+	}
+	if listed.Own.Owner == 0 {
+		return recipes.Listed{Epoch: listed.Epoch, Queue: listed.Queue}, nil // all of them are gone by now
+	}
+	listed.Own.Name = events.Name{Text: t.permits.name(leases[0])}
+	return listed, nil
+}
