@@ -93,9 +93,13 @@ func (s *service) leaderOnly(next func(http.ResponseWriter, *http.Request, *term
 	})
 }
 
-// refuse answers with 503 and the leader's address.
+// refuse answers with 503 and the leader's address. The request's context may have
+// ended, as it does with a loss.
 func (s *service) refuse(w http.ResponseWriter, r *http.Request) {
-	leader, err := s.leader(r.Context())
+	// Without a connection the question would wait for one.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), time.Second)
+	defer cancel()
+	leader, err := s.leader(ctx)
 	if err != nil {
 		http.Error(w, "the leader is not known: "+err.Error(), http.StatusServiceUnavailable)
 		return
@@ -112,7 +116,7 @@ func (s *service) order(w http.ResponseWriter, r *http.Request, t *term) {
 	case <-r.Context().Done(): // the customer has gone, or we do not lead any more
 	}
 	if err := context.Cause(r.Context()); err != nil || !t.lock.Valid() {
-		s.refuse(w, r.WithContext(context.WithoutCancel(r.Context())))
+		s.refuse(w, r)
 		return
 	}
 	s.mu.Lock()
@@ -121,4 +125,19 @@ func (s *service) order(w http.ResponseWriter, r *http.Request, t *term) {
 	s.mu.Unlock()
 	// Whoever stores the order elsewhere sends the token along; see ../fencedwriter.
 	fmt.Fprintf(w, "%s has taken order %d under token %#x\n", s.address, n, t.grant.Token)
+}
+
+// leader returns the address that the leader has stored in its node.
+func (s *service) leader(ctx context.Context) (string, error) {
+	queue, err := s.lock.Queue(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, contender := range queue {
+		// Its own word would be that of a past leader, which is about to be removed.
+		if contender.Holding && string(contender.Data) != s.address {
+			return string(contender.Data), nil
+		}
+	}
+	return "", errors.New("an election is under way")
 }
