@@ -19,13 +19,13 @@ const accountLock = "/zkgrant/fencedwriter/account"
 func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper) error {
 	say := func(format string, args ...any) { fmt.Fprintf(out, format+"\n", args...) }
 	say("two writers, two stores, one lock, on %v\n", zk)
-	connection := &gate{dial: zk.Dial}
+	connection := zk.NewGate()
 	anns, err := coordinator.Connect(ctx, zk.Servers, append(zk.Options(), coordinator.WithDialer(connection.DialContext))...)
 	if err != nil {
 		return err
 	}
 	defer end(anns, say)
-	defer connection.open() // whatever happens: to give back takes a connection
+	defer connection.Open() // whatever happens: to give back takes a connection
 	bobs, err := coordinator.Connect(ctx, zk.Servers, zk.Options()...)
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper) error {
 		return err
 	}
 	say("ann  is halted before she writes")
-	connection.shut()
+	connection.Shut()
 
 	if err := bobs.Mutex(accountLock).Do(ctx, func(_ context.Context, grant events.Grant) error {
 		return errors.Join(bob.read(grant, fenced, trusting), bob.write(fenced), bob.write(trusting))
@@ -55,7 +55,7 @@ func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper) error {
 	}
 
 	say("ann  wakes up (is her lock valid? %t) and writes all the same", lock.Valid())
-	connection.open()
+	connection.Open()
 	if err := ann.write(trusting); err != nil {
 		return err
 	}

@@ -53,9 +53,8 @@ func (z *ZooKeeper) Options() []coordinator.Option {
 	return options
 }
 
-// Dial connects to one of the servers, for an example that wants to come between:
-// as an option, WithDialer is to come behind Options.
-func (z *ZooKeeper) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+// dial connects to one of the servers.
+func (z *ZooKeeper) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if z.Inside != nil {
 		return z.Inside.DialContext(ctx, network, address)
 	}
