@@ -60,7 +60,7 @@ func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper) error {
 		return err
 	}
 	if err := ann.write(fenced); !errors.As(err, new(*staleError)) {
-		return fmt.Errorf("a past holder's write was not refused: %v", err)
+		return errors.Join(errors.New("a past holder's write was not refused"), err)
 	}
 	// Whoever is refused begins again with the reading, under a new Grant.
 	if err := anns.Mutex(accountLock).Do(ctx, func(_ context.Context, grant events.Grant) error {

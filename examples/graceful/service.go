@@ -7,6 +7,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/examples/internal/program"
 )
 
 // serviceLock is held by the instance that works.
@@ -29,22 +30,20 @@ var errDrained = errors.New("it took too long to stop")
 // when it is lost. The work has stopped, and the lock's node is gone, when run
 // returns.
 func (s *service) run(ctx context.Context, c *coordinator.Coordinator) error {
-	for {
+	for ctx.Err() == nil {
 		err := c.Mutex(serviceLock).Do(ctx, func(locked context.Context, grant events.Grant) error {
 			s.say("has the lock, token %#x", grant.Token)
 			return s.work(ctx, locked)
 		})
 		var lost *coordinator.LostError
-		switch {
-		case ctx.Err() != nil:
-			s.say("stopped; finished %d, abandoned %d; the lock is free", s.finished, s.abandoned)
-			return nil
-		case errors.As(err, &lost):
+		if errors.As(err, &lost) {
 			s.say("LOST the lock: %v", lost.Reason)
-		default:
+		} else if err = program.UnlessEnded(ctx, err); err != nil {
 			return err
 		}
 	}
+	s.say("stopped; finished %d, abandoned %d; the lock is free", s.finished, s.abandoned)
+	return nil
 }
 
 // work takes one item after the other until stop ends. The context of the items must

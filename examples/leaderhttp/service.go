@@ -11,6 +11,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/examples/internal/program"
 )
 
 // leaderLock is what the leader has, and whose node bears its address.
@@ -36,18 +37,16 @@ type term struct {
 // run takes part until ctx ends: it waits for the lock, leads, and waits again when
 // it has lost it. When run returns, somebody else may lead.
 func (s *service) run(ctx context.Context) error {
-	for {
+	for ctx.Err() == nil {
 		err := s.lead(ctx)
 		var lost *coordinator.LostError
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case errors.As(err, &lost):
+		if errors.As(err, &lost) {
 			s.say("does not lead any more: %v", lost.Reason)
-		default:
+		} else if err = program.UnlessEnded(ctx, err); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 // lead leads once, until the lock is lost or ctx ends.

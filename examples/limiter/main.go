@@ -111,10 +111,7 @@ func raise(ctx context.Context, permits *coordinator.Semaphore, opt options, say
 		return nil
 	}
 	if err := permits.Resize(ctx, opt.raised); err != nil {
-		if ctx.Err() != nil {
-			return nil //nolint:nilerr // it was not to be any more
-		}
-		return err
+		return program.UnlessEnded(ctx, err)
 	}
 	say("there are %d permits now", opt.raised)
 	return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/examples/internal/program"
 )
 
 // worker does jobs of one size, one after the other.
@@ -27,12 +28,12 @@ func (w *worker) run(ctx context.Context, permits *coordinator.Semaphore) error 
 		switch {
 		case errors.As(err, new(*exceededError)):
 			return err
-		case ctx.Err() != nil:
-			return nil
 		case errors.As(err, &lost): // the job is to be done again
 			w.say("%s  LOST its permits: %v", w.name, lost.Reason)
 		case err != nil:
-			return err
+			if err = program.UnlessEnded(ctx, err); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

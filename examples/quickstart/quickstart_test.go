@@ -73,7 +73,7 @@ func TestInterruptedRun(t *testing.T) {
 			defer cancel()
 			screen := &stage.Screen{}
 			screen.When(at.text, at.count, cancel)
-			err := run(ctx, screen, options{zk: program.Within(server, 6*time.Second), hold: 20 * time.Millisecond})
+			err := run(ctx, screen, options{zk: program.Within(server, 6*time.Second), hold: 100 * time.Millisecond})
 			t.Log(screen)
 			if !errors.Is(err, program.ErrInterrupted) {
 				t.Errorf("%v, want %v", err, program.ErrInterrupted)

@@ -30,19 +30,21 @@ func command(args []string, stdout, stderr io.Writer) int {
 // ends; the first one only for a while.
 func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper, first time.Duration) error {
 	fmt.Fprintf(out, "two locks, two instances, on %v\n", zk)
-	short, cancel := context.WithTimeout(ctx, first)
-	defer cancel()
 	ctx, abort := context.WithCancelCause(ctx)
 	defer abort(nil)
+	short, cancel := context.WithTimeout(ctx, first)
+	defer cancel()
 
 	var instances sync.WaitGroup
-	for name, life := range map[string]context.Context{"first": short, "second": ctx} {
+	start := func(ctx context.Context, name string) {
 		instances.Go(func() {
-			if err := instance(life, name, out, zk); err != nil {
+			if err := instance(ctx, name, out, zk); err != nil {
 				abort(fmt.Errorf("%s: %w", name, err))
 			}
 		})
 	}
+	start(short, "first")
+	start(ctx, "second")
 	instances.Wait()
 	return context.Cause(ctx)
 }
@@ -51,7 +53,7 @@ func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper, first time.D
 func instance(ctx context.Context, name string, out io.Writer, zk *program.ZooKeeper) error {
 	c, err := coordinator.Connect(ctx, zk.Servers, zk.Options()...)
 	if err != nil {
-		return unless(ctx, err)
+		return program.UnlessEnded(ctx, err)
 	}
 	defer func() {
 		if err := c.Close(); err != nil { // the servers will end the session by themselves
@@ -59,13 +61,5 @@ func instance(ctx context.Context, name string, out io.Writer, zk *program.ZooKe
 		}
 	}()
 	err = serve(ctx, c, func(format string, args ...any) { fmt.Fprintf(out, "%-6s  %s\n", name, fmt.Sprintf(format, args...)) })
-	return unless(ctx, err)
-}
-
-// unless returns the error, unless ctx has ended: then it says no more than that.
-func unless(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
+	return program.UnlessEnded(ctx, err)
 }
