@@ -131,8 +131,12 @@ func (l *Lock) onGrant(e recipes.Grant) {
 // granting returns the Grant as the caller gets it, the same each time. It is
 // called with mu held, when there is one.
 func (l *Lock) granting() events.Grant {
+	node := l.cfg.Path
+	if !recipes.Single(l.cfg.Rule) {
+		node = join(node, l.grant.Node)
+	}
 	return events.Grant{
-		ID: l.cfg.ID, Path: l.cfg.Path, Node: join(l.cfg.Path, l.grant.Node), Token: l.grant.Token,
+		ID: l.cfg.ID, Path: l.cfg.Path, Node: node, Token: l.grant.Token,
 		Session: l.grant.Session, Waited: l.waited,
 	}
 }

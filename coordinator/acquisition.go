@@ -122,7 +122,12 @@ type ownerOfActor Acquisition
 var _ actors.Owner = (*ownerOfActor)(nil)
 
 // Explain returns what Err says.
-func (o *ownerOfActor) Explain(end actors.End) error { return explain(o.lock, end) }
+func (o *ownerOfActor) Explain(end actors.End) error {
+	if holder, ok := o.seat.Holder(); ok && end.Why == recipes.WhyBusy {
+		return &HeldError{Path: o.lock.path, Holder: holder}
+	}
+	return explain(o.lock, end)
+}
 
 // Gone has the coordinator forget the acquisition.
 func (o *ownerOfActor) Gone() { o.lock.c.live.leave((*Acquisition)(o)) }

@@ -100,9 +100,10 @@ const (
 	familyMutex family = iota + 1
 	familyReadWrite
 	familySemaphore
+	familyUnfair
 )
 
 // String names it for an error.
 func (f family) String() string {
-	return [...]string{"", "mutex", "read/write lock", "semaphore"}[f]
+	return [...]string{"", "mutex", "read/write lock", "semaphore", "unfair lock"}[f]
 }

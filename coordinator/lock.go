@@ -71,7 +71,7 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	c := l.c
 	id := c.lastID.Add(1)
 	a := &Acquisition{id: id, lock: l}
-	place := session.Place{Dir: l.path, Kind: l.rule.Kind(), Data: cfg.data, ACL: l.cfg.acl}
+	place := session.Place{Dir: l.path, Kind: l.rule.Kind(), Data: cfg.data, ACL: l.cfg.acl, Try: cfg.try}
 	if s, ok := l.rule.(recipes.Semaphore); ok {
 		place.Size, place.Permits = s.Size, s.Permits
 	}
@@ -105,6 +105,9 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 func (l *Lock) check(cfg acquireConfig) error {
 	if err := l.c.checkPath(l.path); err != nil {
 		return err
+	}
+	if l.path == "/" && l.family == familyUnfair {
+		return fmt.Errorf("%w: / cannot be the node of a lock", ErrPath)
 	}
 	acl := l.sizeOfACL()
 	size := len(l.c.chroot) + len(l.path) + len(cfg.data) + acl

@@ -46,7 +46,7 @@ func (s *Session) onEvent(c *client, ev zk.Event) {
 	}
 	switch ev.Type {
 	case zk.EventNodeDeleted:
-		s.tellGone(c, ev.Path)
+		s.tellGone(c, ev.Path, true)
 		s.tellChanged(c, ev.Path)
 	case zk.EventNodeDataChanged:
 		if c.watches.changed(ev.Path) {

@@ -45,6 +45,9 @@ func (s *Session) gaveUp(seat *Seat) {
 	delete(s.claims, seat)
 	delete(s.holders, seat)
 	delete(s.bare, seat)
+	if seat.single != nil {
+		seat.single.settled = false
+	}
 }
 
 // nobodyHolds: there is no session.
@@ -87,6 +90,7 @@ func (s *Session) onClaimed(c *client, r *asked, claimed recipes.Claimed) {
 // without another request, and its node is watched when it has been held for a while.
 func (s *Session) onCreated(c *client, r *asked, created recipes.Created) {
 	if created.Alone && r.seat.permits == nil { // else it is not granted, only the first
+		r.seat.settle(s, c)
 		r.node = path.Join(r.seat.dir, created.Node.Text)
 		created.Fresh = s.judgeBare(c, r)
 	}
@@ -130,6 +134,11 @@ func (s *Session) cover(c *client) {
 			continue // it is about to claim
 		}
 		delete(s.bare, seat)
+		if seat.single != nil {
+			seat.want(c, node)
+			s.onRequest(&verifying{epoch: c.epoch, seat: seat})
+			continue
+		}
 		for _, node := range seat.nodes(node) {
 			seat.want(c, node)
 			s.onRequest(&rearming{c.epoch, node})

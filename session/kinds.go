@@ -45,6 +45,11 @@ func (r *asked) settle(s *Session, c *client, in recipes.Input, err error) {
 		s.onAdvanced(c, r, in)
 	case recipes.Entered:
 		s.onAdmitted(c, r, in)
+	case recipes.Listed:
+		if in.Own.Token != 0 {
+			r.seat.settle(s, c)
+		}
+		r.seat.post(in, err)
 	case recipes.Unknown:
 		if !c.up {
 			r.seat.post(in, err)
@@ -104,12 +109,13 @@ func (r *rearming) do(c *client) (func(*Session), error) {
 	return func(s *Session) {
 		switch in.(type) {
 		case recipes.Gone:
-			s.tellGone(c, r.node)
+			s.tellGone(c, r.node, false)
 		case recipes.Unknown:
 			s.again(c, r)
 		case recipes.Refused:
 			s.tellUnwatched(c, r.node)
 		default: // it is armed
+			s.singleStands(c, r.node)
 		}
 	}, nil
 }

@@ -22,8 +22,9 @@ func (s *Session) broadcast(in recipes.Input) {
 	}
 }
 
-func (s *Session) tellGone(c *client, path string) {
-	for _, seat := range c.watches.gone(path) {
+// tellGone tells whoever is interested that the node is gone, by an event or by a reading.
+func (s *Session) tellGone(c *client, path string, event bool) {
+	for _, seat := range s.singleGone(c, path, c.watches.gone(path), event) {
 		seat.post(recipes.Gone{Epoch: c.epoch, Node: seat.name(path)}, nil)
 	}
 }

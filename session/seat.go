@@ -19,9 +19,10 @@ var _ actors.Port = (*Seat)(nil)
 // Place says where and as what an acquisition queues up.
 type Place struct {
 	Dir  string      // the lock's directory, without the chroot
-	Kind events.Kind // of the node's name; 0 is KindLock
+	Kind events.Kind // of the node's name; 0 is KindLock, and with KindUnfair Dir is not a directory but the node itself
 	Data []byte      // stored in the node
 	ACL  []zk.ACL    // nil: that of the session's config
+	Try  bool        // nobody will wait; of a lock of one node the look that tells who has it leaves no watch then
 	In   *Seat       // a writer, whose place in the queue the node is to take; nil: a place of its own
 
 	Size    int32 // of a semaphore, should nobody have said yet how many permits there are; 0: it is none
@@ -59,6 +60,8 @@ type content struct {
 	data []byte
 	acl  []zk.ACL
 	in   *Seat // see Place
+
+	single *single // of a lock of one node; nil for a queue
 }
 
 // Seat returns a seat for the place. Nothing happens before its Open.
@@ -76,6 +79,10 @@ func (s *Session) Seat(p Place) *Seat {
 	if p.Size > 0 {
 		t.permits = newPermits(t.dir, p.Size, p.Permits)
 		t.dir = path.Join(t.dir, queueDir)
+	}
+	if p.Kind == events.KindUnfair {
+		t.single = newSingle(t.dir, p.Try)
+		t.dir = path.Dir(t.dir)
 	}
 	return t
 }
@@ -105,6 +112,9 @@ func (t *Seat) List(e recipes.List) {
 		id = t.guid.String()
 	}
 	t.mu.Unlock()
+	if t.single != nil {
+		t.follow(t.single.node)
+	}
 	t.request(e.Epoch, recipes.OpList, func(c *client) (recipes.Input, error) {
 		if t.permits != nil {
 			return c.listSemaphore(t, e, id)
@@ -164,7 +174,12 @@ func (t *Seat) Delete(e recipes.Delete) {
 
 // Discard removes a node in whatever session comes next, and tries until it is
 // known to be gone or a server refuses.
+//
+// Of a lock of one node nothing is removed: that node went with its session, and another one may bear its name.
 func (t *Seat) Discard(e recipes.Discard) {
+	if t.single != nil {
+		return
+	}
 	for _, node := range t.nodes(t.at(e.Node)) {
 		t.session.actor.Post(&removal{node})
 	}
@@ -292,6 +307,9 @@ func (t *Seat) leave(c *client) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	nodes := append(t.ownNodes(), t.pred)
+	if t.single != nil {
+		c.claimants.leave(t)
+	}
 	t.own, t.born, t.pred, t.ahead, t.left = "", 0, "", 0, true
 	if t.permits != nil {
 		t.permits.held = nil

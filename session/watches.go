@@ -71,6 +71,13 @@ func (w *watches) want(path string, seat *Seat) {
 	w.paths[path] = p
 }
 
+// wanted tells whether the seat is interested in the path.
+func (w *watches) wanted(path string, seat *Seat) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Contains(w.paths[path].seats, seat)
+}
+
 // failed says that the watch on the path was not armed after all. The seat, if it
 // is not nil, will be told and not be interested any more; the result is whether
 // others are, who take the watch for armed.
