@@ -27,6 +27,9 @@ func customer(ctx context.Context, say func(string, ...any), addresses []string,
 		address := addresses[rand.IntN(len(addresses))]
 		status, leader, text := order(ctx, client, address)
 		if status == http.StatusServiceUnavailable && leader != "" {
+			if leader != last {
+				say("the customer asks %s: %s", address, text)
+			}
 			address = leader
 			status, _, text = order(ctx, client, leader)
 		}

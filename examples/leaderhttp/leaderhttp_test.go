@@ -91,7 +91,11 @@ func TestLossCancelsTheRequest(t *testing.T) {
 		if err := server.Expire(ann.c.SessionID()); err != nil {
 			t.Fatal(err)
 		}
+		expired := time.Now()
 		must(t, <-answer, http.StatusServiceUnavailable, "bob:80", "ask the leader")
+		if took := time.Since(expired); took >= 10*time.Millisecond {
+			t.Errorf("the request went on for %v", took)
+		}
 		if ann.orders != 0 {
 			t.Error("the order was taken")
 		}
