@@ -99,11 +99,11 @@ type family uint8
 const (
 	familyMutex family = iota + 1
 	familyReadWrite
-	familySemaphore
 	familyUnfair
+	familySemaphore
 )
 
 // String names it for an error.
 func (f family) String() string {
-	return [...]string{"", "mutex", "read/write lock", "semaphore", "unfair lock"}[f]
+	return [...]string{"", "mutex", "read/write lock", "unfair lock", "semaphore"}[f]
 }

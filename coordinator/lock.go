@@ -80,11 +80,9 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 		err = l.checkOwn(ctx)
 	}
 	if err == nil {
-		var writer *Acquisition
-		if writer, err = l.standing(ctx); writer != nil {
-			place.In = writer.seat
-			cfg.try = false // a reader in the place of its own writer waits for nobody
-		}
+		place.With, place.In, err = l.standing(ctx)
+		// A reader in the place of its own writer waits for nobody, and would find that in its way.
+		cfg.try = cfg.try && place.In == nil
 	}
 	a.seat = c.session.Seat(place)
 	a.actor = actors.NewLock(actors.Config{

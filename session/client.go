@@ -37,9 +37,9 @@ type client struct {
 	logger    *zap.Logger
 	ended     chan struct{} // closed when the client's own goroutines are gone
 	greeted   chan struct{} // size 1: a handshake was answered
-	verify    func(*Seat)   // has it looked whether the seat's node is still there; does not block
 	rewatch   func(string)  // has a path watched again; does not block
 	unsure    func(string)  // has those look again who look out on a path; does not block
+	verify    func(*Seat)   // has it looked whether the seat's node is still there; does not block
 
 	readings chan struct{} // has a place for each of a survey that is under way
 
@@ -61,8 +61,7 @@ type client struct {
 func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) {
 	c := &client{
 		epoch: epoch, clock: s.clock, lease: newLease(s.cfg.Tick), watches: newWatches(), looks: newLookouts(), dirs: newDirectories(),
-		claimants: newClaimants(),
-		ended:     make(chan struct{}), greeted: make(chan struct{}, 1), readings: make(chan struct{}, mostReadings),
+		claimants: newClaimants(), ended: make(chan struct{}), greeted: make(chan struct{}, 1), readings: make(chan struct{}, mostReadings),
 		logger: s.cfg.Logger.With(zap.Uint32("epoch", uint32(epoch))),
 	}
 	c.rewatch = func(path string) { s.actor.Post(&rearming{epoch, path}) }

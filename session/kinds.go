@@ -43,13 +43,18 @@ func (r *asked) settle(s *Session, c *client, in recipes.Input, err error) {
 		s.onCreated(c, r, in)
 	case recipes.Advanced:
 		s.onAdvanced(c, r, in)
-	case recipes.Entered:
-		s.onAdmitted(c, r, in)
 	case recipes.Listed:
 		if in.Own.Token != 0 {
 			r.seat.settle(s, c)
 		}
 		r.seat.post(in, err)
+	case recipes.Refused:
+		if r.op == recipes.OpClaim && in.Missing && c == s.client && s.holders[r.seat] == r.node {
+			s.lostNode(c, r.seat)
+		}
+		r.seat.post(in, err)
+	case recipes.Entered:
+		s.onAdmitted(c, r, in)
 	case recipes.Unknown:
 		if !c.up {
 			r.seat.post(in, err)

@@ -160,7 +160,7 @@ func (c *client) look(t *Seat, e recipes.List) (recipes.Input, error) {
 		return recipes.Listed{Epoch: e.Epoch}, nil
 	case err != nil:
 		return unanswered(e.Epoch, recipes.OpList, err)
-	case !ephemeral(stat):
+	case !Ephemeral(stat):
 		c.claimants.leave(t)
 		return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpList}, fmt.Errorf("%w: there is a node %s that is no lock", ErrKind, node)
 	}
@@ -270,9 +270,9 @@ func (c *client) removeSingle(t *Seat, e recipes.Delete) (recipes.Input, error) 
 	return in, err
 }
 
-// ephemeral tells whether a session owns the node. Containers and nodes with a time to live have
+// Ephemeral tells whether a session owns the node. Containers and nodes with a time to live have
 // an owner that is none.
-func ephemeral(stat *zk.Stat) bool {
+func Ephemeral(stat *zk.Stat) bool {
 	const withTime = 0xff // the highest byte of the owner
 	owner := stat.EphemeralOwner
 	return owner != 0 && owner != math.MinInt64 && uint64(owner)>>56 != withTime

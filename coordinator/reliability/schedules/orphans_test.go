@@ -25,6 +25,8 @@ type use struct {
 	ours bool
 	// others hold the lock before it begins, and release it after a second.
 	others bool
+	// unfair: it is an unfair lock, whose node is at the path and not below it.
+	unfair bool
 	// play uses the lock, whatever happens to it, and returns when it is over.
 	play func(s *scene, a *coordinator.Acquisition)
 }
@@ -38,7 +40,7 @@ func uses() []use {
 		case <-a.Done():
 			s.Errorf("ended with %v before it was granted", a.Err())
 		case <-time.After(10 * orphanTimeout):
-			s.Fatalf("never granted; nodes %v", s.srv.Children(s.path))
+			s.Fatalf("never granted; nodes %v", s.nodes())
 		}
 	}
 	leave := func(s *scene, a *coordinator.Acquisition) {
@@ -56,6 +58,10 @@ func uses() []use {
 		{name: "leaves at once", path: "/locks/a", others: true, play: atOnce},
 		{name: "leaves at once, alone", path: "/new/one", play: atOnce},
 		{name: "leaves at once, alone in our directory", path: "/locks/ours", ours: true, play: atOnce},
+		{name: "unfair, alone", path: "/tasks/a", unfair: true, play: hold},
+		{name: "unfair, after another", path: "/tasks/a", unfair: true, others: true, play: hold},
+		{name: "unfair, waits and leaves", path: "/tasks/a", unfair: true, others: true, play: leave},
+		{name: "unfair, leaves at once", path: "/tasks/a", unfair: true, play: atOnce},
 	}
 }
 
@@ -161,7 +167,7 @@ func (s *scene) run() int {
 		s.warm(c, other, c) // whoever makes the directory learns by the next listing that it is ours
 	}
 	if s.others {
-		first := other.Mutex(s.path).Acquire(context.Background())
+		first := s.lockOf(other).Acquire(context.Background())
 		_ = await(s, "another holds the lock", first.Granted())
 		time.AfterFunc(time.Second, first.Release)
 	}
@@ -170,7 +176,7 @@ func (s *scene) run() int {
 	}
 	s.began.Store(true)
 
-	a := c.Mutex(s.path).Acquire(context.Background())
+	a := s.lockOf(c).Acquire(context.Background())
 	s.play(s, a)
 	_ = await(s, "it is over", a.Done())
 	s.began.Store(false) // pings go on for ever
@@ -180,7 +186,7 @@ func (s *scene) run() int {
 	}
 	// Whoever comes next gets in, and does not wait longer than for the end of a session.
 	start := time.Now()
-	next := other.Mutex(s.path).Acquire(context.Background())
+	next := s.lockOf(other).Acquire(context.Background())
 	_ = await(s, "the next contender gets in", next.Granted())
 	if took := time.Since(start); took > 2*orphanTimeout {
 		s.Errorf("the next contender waited for %v", took)
@@ -189,7 +195,7 @@ func (s *scene) run() int {
 	_ = await(s, "the next contender is out", next.Done())
 	time.Sleep(3 * orphanTimeout) // and the network is back for long
 	s.count()
-	remain := s.srv.Children(s.path)
+	remain := s.nodes()
 	if len(remain) > 0 {
 		s.Errorf("left before Close: %v", remain)
 	}
@@ -205,10 +211,33 @@ func (s *scene) run() int {
 	return len(remain)
 }
 
+// lockOf returns the story's lock as the coordinator's.
+func (s *scene) lockOf(c *coordinator.Coordinator) *coordinator.Lock {
+	if s.unfair {
+		return c.Unfair(s.path)
+	}
+	return c.Mutex(s.path)
+}
+
+// nodes returns the paths of the lock's nodes.
+func (s *scene) nodes() []string {
+	if s.unfair {
+		if s.srv.Exists(s.path) {
+			return []string{s.path}
+		}
+		return nil
+	}
+	nodes := s.srv.Children(s.path)
+	for i := range nodes {
+		nodes[i] = s.path + "/" + nodes[i]
+	}
+	return nodes
+}
+
 // warm has each of them hold the lock once.
 func (s *scene) warm(cs ...*coordinator.Coordinator) {
 	for _, c := range cs {
-		a := c.Mutex(s.path).Acquire(context.Background())
+		a := s.lockOf(c).Acquire(context.Background())
 		_ = await(s, "the lock is granted", a.Granted())
 		a.Release()
 		_ = await(s, "it is released", a.Done())
@@ -222,7 +251,7 @@ func await[T any](s *scene, what string, from <-chan T) T {
 	case v := <-from:
 		return v
 	case <-time.After(10 * orphanTimeout):
-		s.Fatalf("it never happens that %s; nodes %v", what, s.srv.Children(s.path))
+		s.Fatalf("it never happens that %s; nodes %v", what, s.nodes())
 	}
 	panic("not reached")
 }
@@ -286,8 +315,8 @@ func (s *scene) session() int64 {
 // count counts the nodes of this client.
 func (s *scene) count() int {
 	n := 0
-	for _, child := range s.srv.Children(s.path) {
-		if s.srv.Owner(s.path+"/"+child) != s.other {
+	for _, child := range s.nodes() {
+		if s.srv.Owner(child) != s.other {
 			n++
 		}
 	}
