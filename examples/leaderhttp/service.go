@@ -21,6 +21,7 @@ const leaderLock = "/zkgrant/leaderhttp/leader"
 type service struct {
 	address string // of this instance, for others
 	lock    *coordinator.Lock
+	think   time.Duration // what an order takes
 	say     func(string, ...any)
 	leading atomic.Pointer[term] // nil: somebody else, or nobody, leads
 
@@ -111,7 +112,7 @@ func (s *service) refuse(w http.ResponseWriter, r *http.Request) {
 // order is an endpoint that only the leader may serve. It takes some time.
 func (s *service) order(w http.ResponseWriter, r *http.Request, t *term) {
 	select {
-	case <-time.After(20 * time.Millisecond): // thinking about it
+	case <-time.After(s.think): // thinking about it
 	case <-r.Context().Done(): // the customer has gone, or we do not lead any more
 	}
 	if err := context.Cause(r.Context()); err != nil || !t.lock.Valid() {
