@@ -18,12 +18,14 @@ func everyInput() []Input {
 		all = append(all, found, behind, Listed{Epoch: epoch}, Created{Epoch: epoch, Node: ours}, Created{Epoch: epoch, Node: contender(9)},
 			Created{epoch, ours, true, true, 500}, Created{epoch, ours, true, false, 500}, Advanced{epoch, true, false, true},
 			Advanced{epoch, false, true, true}, Advanced{epoch, false, false, false}, Gone{epoch, ahead4.Text},
+			Taken{epoch}, Paused{epoch}, Listed{Epoch: epoch, Queue: []events.Name{single}},
+			Created{epoch, single, true, true, 500}, Created{epoch, single, true, false, 500}, Gone{epoch, single.Text},
 			Claimed{epoch, true}, Claimed{epoch, false}, Deleted{epoch},
 			Gone{epoch, ours.Text}, Gone{epoch, ahead3.Text}, Gone{epoch, ""}, Gone{epoch, "no-such-node"})
 		for _, other := range []events.Name{writer, reading, twin} {
 			all = append(all, Gone{epoch, other.Text}, Listed{Epoch: epoch, Queue: []events.Name{other, ours, ahead4}, Own: ownNode})
 		}
-		for op := OpCreate; op <= OpAdvance+1; op++ {
+		for op := OpCreate; op <= OpEnter+1; op++ {
 			all = append(all, Unknown{epoch, op}, Refused{Epoch: epoch, Op: op}, Refused{Epoch: epoch, Op: op, Node: ahead3.Text, Missing: true})
 		}
 	}
@@ -41,6 +43,12 @@ func past(in Input, epoch Epoch) bool {
 		return in.Epoch != epoch
 	case Advanced:
 		return in.Epoch != epoch
+	case Changed:
+		return in.Epoch != epoch
+	case Surveyed:
+		return in.Epoch != epoch
+	case Entered:
+		return in.Epoch != epoch
 	case Deleted:
 		return in.Epoch != epoch
 	case Refused:
@@ -48,6 +56,10 @@ func past(in Input, epoch Epoch) bool {
 	case Unknown:
 		return in.Epoch != epoch
 	case Gone:
+		return in.Epoch != epoch
+	case Taken:
+		return in.Epoch != epoch
+	case Paused:
 		return in.Epoch != epoch
 	default:
 		return false
@@ -63,16 +75,22 @@ type heard struct {
 // TestAnyInputInAnyState feeds every input, expected or not, to every situation
 // and to whatever comes out of it, three deep, for every rule.
 func TestAnyInputInAnyState(t *testing.T) {
-	for _, rule := range []Rule{Mutex{}, Read{}, Write{}} {
-		t.Run(rule.Kind().String(), func(t *testing.T) { anyInput(t, rule) })
+	for name, c := range map[string]struct {
+		rule       Rule
+		situations map[string][]Input
+	}{
+		"queue": {Mutex{}, situations()}, "readers": {Read{}, situations()}, "writers": {Write{}, situations()},
+		"one node": {Unfair{}, singleSituations()},
+	} {
+		t.Run(name, func(t *testing.T) { anyInput(t, c.rule, c.situations) })
 	}
 }
 
-func anyInput(t *testing.T, rule Rule) {
+func anyInput(t *testing.T, rule Rule, situations map[string][]Input) {
 	t.Helper()
 	var level []heard
 	visited := map[heard]bool{}
-	for name, inputs := range situations() {
+	for name, inputs := range situations {
 		m, told := NewMachine(rule), uint8(0)
 		for _, in := range inputs {
 			var effects []Effect
@@ -180,7 +198,7 @@ func listensToNoMore(t *testing.T, where string, m, next Machine, in Input, effe
 func dropped(in Input, s State) bool {
 	var op Op
 	switch in := in.(type) {
-	case Gone, Listed, Claimed, Advanced:
+	case Gone, Listed, Claimed, Advanced, Changed, Surveyed:
 		return true
 	case Deleted:
 		op = OpDelete
@@ -197,7 +215,7 @@ func dropped(in Input, s State) bool {
 // answers tells whether the input comes from a server that has executed a write.
 func answers(in Input) bool {
 	switch in.(type) {
-	case Created, Listed: // a machine that recovers lists behind a write
+	case Created, Taken, Listed: // a machine that recovers lists behind a write
 		return true
 	default:
 		return false

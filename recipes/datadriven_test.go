@@ -20,7 +20,8 @@ import (
 // they go and what they ask for and tell is printed, and then where all stand.
 //
 //	queue a b c        all ask for the lock, one after the other (try=(a) keep=(b) strict=(c) first=7); in a
-//	                   directory of ours, as everybody knows (dir=unknown: nobody does; dir=theirs, dir=none)
+//	                   directory of ours, as everybody knows (dir=unknown: nobody does; dir=theirs, dir=none);
+//	                   with single, a lock that is one node
 //	world a b          as queue, but nobody has asked yet
 //	                   write=(a) and read=(b) ask for the sides of a read/write lock; trades=(a) takes=(b): the same, and
 //	                   b shares a session with a, and will ask for a's place when it is told to start
@@ -28,6 +29,7 @@ import (
 //	execute a          a server executes a's oldest request, and no more
 //	answer a           the oldest answer reaches a, and no more
 //	deliver            nothing; whatever is left is done
+//	paused a           a's pause is over
 //	release a          a's caller is done
 //	withdraw a         a's caller gives up
 //	cut a              a's connection breaks; reply-lost: after its request was executed
@@ -46,7 +48,12 @@ import (
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		t.Helper()
-		var p play
+		var p interface {
+			run(*testing.T, *datadriven.TestData) string
+		} = &play{}
+		if strings.Contains(path, "semaphore") {
+			p = &permitPlay{}
+		}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			t.Helper()
 			return p.run(t, d)
@@ -87,7 +94,7 @@ func (p *play) begin(t *testing.T, d *datadriven.TestData) {
 	p.clients = 0
 	flags, roles := make([]uint8, maxClients), make([]uint8, maxClients)
 	var dir start
-	writer := has(d, "writer")
+	writer, single := has(d, "writer"), has(d, "single")
 	for _, a := range d.CmdArgs {
 		switch a.Key {
 		case "a", "b", "c":
@@ -106,13 +113,18 @@ func (p *play) begin(t *testing.T, d *datadriven.TestData) {
 			}
 		case "dir":
 			dir = map[string]start{"unknown": dirUnknown, "theirs": dirAlien, "none": dirNone}[a.Vals[0]]
-		case "hold", "writer":
+		case "hold", "writer", "single":
 		default:
 			d.Fatalf(t, "no argument %s", a.Key)
 		}
 	}
-	p.env = environment{interpreter: newInterpreter(Machine.Step, first), options: options{keepOrder: true, whole: true, dir: dir, writer: writer}}
+	p.env = environment{interpreter: newInterpreter(Machine.Step, first), options: options{keepOrder: true, whole: true, dir: dir, writer: writer, single: single}}
 	p.w = newWorld(p.clients, budget{}, flags, roles)
+	if single {
+		for c := range p.clients {
+			p.w.clients[c].machine = p.env.intern(NewMachine(Unfair{}))
+		}
+	}
 	p.env.open(&p.w)
 	p.env.log = func(c int, text string) {
 		if !strings.HasSuffix(text, ": Over") { // to which nothing matters any more
@@ -145,7 +157,7 @@ func (p *play) takeStep(s step) {
 
 // settle lets everything happen that needs no decision.
 func (p *play) settle() {
-	by := []stepKind{stepFollows, stepAnswer, stepFail, stepGone, stepDiscard, stepExecute, stepCatchUp}
+	by := []stepKind{stepFollows, stepAnswer, stepFail, stepGone, stepDiscard, stepExecute, stepCatchUp, stepPaused}
 	for {
 		steps := p.env.enabled(&p.w, nil)
 		steps = slices.DeleteFunc(steps, func(s step) bool { return !slices.Contains(by, s.kind) })
@@ -171,7 +183,7 @@ func (p *play) command(t *testing.T, d *datadriven.TestData) {
 	c := whom[0] - 'a'
 	one := map[string]stepKind{
 		"start": stepStart, "execute": stepExecute, "answer": stepAnswer, "release": stepRelease, "withdraw": stepWithdraw,
-		"reconnect": stepReconnect, "lapse": stepLapse, "refuse": stepRefuse, "catch-up": stepCatchUp,
+		"reconnect": stepReconnect, "lapse": stepLapse, "refuse": stepRefuse, "catch-up": stepCatchUp, "paused": stepPaused,
 	}
 	if kind, ok := one[d.Cmd]; ok {
 		p.take(kind, c)

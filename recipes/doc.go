@@ -34,9 +34,33 @@
 // every other one to Over: a withdrawal, a refusal, the end of the session. An
 // expired session sends those who still wait back to Idle.
 //
+// An unfair lock is one node, which its contenders make in turn, and goes other ways:
+//
+//	Idle --> Creating --> Held
+//	          |  ^  \
+//	    taken |  |   Recovering
+//	          v  |
+//	         Looking <--> Waiting
+//	             ^           | gone
+//	             +-- Pausing <
+//
+// Who waits there has no node, and nothing to give up.
+//
 // Looking is what Try does first. Recovering is a create whose reply was lost.
 // Advancing asks what it means that the node ahead is gone. Lapsed is a lock that was
 // lost while a function still runs under it.
+//
+// A [Semaphore] has a queue like a mutex. Where a mutex would claim, and where its create
+// alone would be enough, the first in a semaphore's queue goes another way:
+//
+//	first in the queue --> Surveying <----> Full
+//	                        |   ^             |
+//	                        v   | stale       | changed
+//	  Held <-- Claiming <-- Entering <--------+ (by a survey)
+//
+// Surveying asks for the size and the leases, Full waits until either changes, Entering trades
+// the node in the queue for leases. When the answer to that is lost the way is the one of a lost
+// create, Recovering, and the GUID is looked for in both places.
 //
 // # What makes a grant safe
 //
@@ -47,7 +71,8 @@
 // write of its own, which went through the quorum, and so proves in one go that
 // the session lives, that the node exists, and that the lease starts now. That
 // write is a claim, which checks the own node, with one exception: the create
-// itself, if its answer proves that nobody else was there.
+// itself, if its answer proves that nobody else was there. For a semaphore it is the
+// transaction that makes the leases.
 //
 // # What makes it quick
 //
@@ -67,6 +92,19 @@
 // empty directory was removed. Anybody may overwrite it: that costs a listing.
 // Behind a write node nothing but a listing counts, for its owner may trade it for a
 // read node of the same number, ahead of all who wait.
+//
+// # One node instead of a queue
+//
+// Whoever creates the node of an unfair lock has it, and the create proves all that a grant
+// needs: that nobody else has it, that the session lives, and when the lease starts. A server
+// does not create what exists, so there is no race to lose, and the machine takes no notice
+// of what the node is called: it deals in nodes, and not in names that one after
+// the other bears. To tell them apart is left to whoever carries the effects out. What is asked about our node is about
+// the one that we made, and Gone is not told of it when one before it has gone.
+//
+// All who wait are woken when the node goes. Each looks again after a random time and creates only
+// what is not there, so that many waiters make as many reads, and few creates. Who finds nobody and comes too
+// late all the same steps back further ([Pause]).
 //
 // # Epochs
 //

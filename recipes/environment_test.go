@@ -25,6 +25,7 @@ const (
 	stepOpen
 	stepDiscard
 	stepRelease
+	stepPaused
 	stepLeaves
 	stepFollows
 	stepChanged
@@ -79,6 +80,7 @@ type options struct {
 	whole     bool // forget nothing of what a machine should not listen to
 	dir       start
 	either    bool // a client that may write a marker or a floor may as well not, nor read one
+	single    bool // the lock is one node: it is created only where there is none. Each has a name of its own here, which is what the shell makes of it
 	writer    bool // a foreign writer holds when it begins, and may trade its node for a read node
 	sharing   bool // contenders of ours from outside are writers
 	readers   bool // those of another library read
@@ -252,6 +254,7 @@ func (e *environment) enabledFor(w *world, c uint8, steps []step) []step {
 	add(up && cl.knowsEnd(), stepDropDead)
 	add(down && cl.closed != 0, stepExpired)
 	add(cl.conn == connNone, stepOpen)
+	add(e.traits[cl.machine].state == Pausing, stepPaused)
 	add(up && w.left.cut > 0, stepCut)
 	add(w.left.lapse > 0 && cl.conn != connNone && (cl.lease || w.mayGoStale(int(c))), stepLapse)
 	add(up && cl.closed == 0 && !cl.lease, stepRenew)

@@ -29,6 +29,9 @@ type (
 	// Withdrawn ends the acquisition in whatever state it is, for the reason
 	// given. Only the first one counts.
 	Withdrawn struct{ Why Why }
+
+	// Adopted drops the opinion of a semaphore's size: another one counts from now on.
+	Adopted struct{}
 )
 
 // News of the session. Opened comes first in each epoch and Expired last; in
@@ -81,6 +84,12 @@ type (
 		Fresh bool
 		Token int64
 	}
+
+	// Taken answers Create where the lock is one node: somebody has it, and nothing was created.
+	Taken struct{ Epoch Epoch }
+
+	// Paused answers Pause: the time is over.
+	Paused struct{ Epoch Epoch }
 
 	// Listed answers List: the contenders in the directory in any order, and
 	// what was found under the attempt's GUID. With Leased that is not in the queue:
@@ -202,6 +211,7 @@ func (o Op) String() string {
 func (Started) isInput()     {}
 func (Withdrawn) isInput()   {}
 func (Opened) isInput()      {}
+func (Adopted) isInput()     {}
 func (Suspended) isInput()   {}
 func (Reconnected) isInput() {}
 func (LeaseRanOut) isInput() {}
@@ -209,6 +219,8 @@ func (Expired) isInput()     {}
 func (Gone) isInput()        {}
 func (Changed) isInput()     {}
 func (Created) isInput()     {}
+func (Taken) isInput()       {}
+func (Paused) isInput()      {}
 func (Listed) isInput()      {}
 func (Claimed) isInput()     {}
 func (Advanced) isInput()    {}

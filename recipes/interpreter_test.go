@@ -42,6 +42,8 @@ const (
 	inSurveyed
 	inEntered
 	inChanged
+	inTaken
+	inPaused
 )
 
 const (
@@ -88,6 +90,7 @@ const (
 	efAdvance
 	efSurvey
 	efEnter
+	efPause
 )
 
 const (
@@ -266,6 +269,10 @@ func (it *interpreter) input(in input) Input {
 			r.Node = name(in.own).Text
 		}
 		return r
+	case inTaken:
+		return Taken{Epoch: epoch}
+	case inPaused:
+		return Paused{Epoch: epoch}
 	case inUnknown:
 		return Unknown{Epoch: epoch, Op: Op(in.arg)}
 	default:
@@ -313,6 +320,8 @@ func (it *interpreter) effect(e Effect) effect {
 			f.flag = 1
 		}
 		return f
+	case Pause:
+		return effect{kind: efPause, epoch: uint8(e.Epoch), arg: uint8(e.Attempt)}
 	case Discard:
 		return effect{kind: efDiscard, arg: it.node(e.Node)}
 	case Grant:

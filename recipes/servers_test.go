@@ -45,6 +45,8 @@ func (e *environment) do(w *world, s step) {
 		cl.discard &^= bit
 		w.without(bit)
 		w.raise(c)
+	case stepPaused:
+		e.feed(w, c, input{kind: inPaused, epoch: cl.epoch})
 	case stepRelease, stepReleaseEarly, stepFollows:
 		cl.told |= toldWithdrawn
 		e.feed(w, c, input{kind: inWithdrawn, arg: uint8(WhyReleased)})
@@ -210,6 +212,8 @@ func (e *environment) answer(w *world, c, i int) {
 		if r.flags&reqMissing != 0 {
 			in.flag = flagMissing
 		}
+	case Op(r.op) == OpCreate && r.flags&reqMissing != 0 && e.single:
+		in = input{kind: inTaken, epoch: r.epoch}
 	case Op(r.op) == OpCreate && r.flags&reqMissing != 0:
 		in.kind, in.flag = inRefused, flagMissing
 	case Op(r.op) == OpCreate:

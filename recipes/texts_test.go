@@ -13,6 +13,8 @@ import (
 func short(node string) string {
 	name, ok := events.ParseName(node)
 	switch {
+	case strings.HasPrefix(node, "leases/"):
+		return node
 	case !ok:
 		return fmt.Sprintf("%q", node)
 	case name.Kind == events.KindRead, name.Kind == events.KindWrite:
@@ -40,14 +42,14 @@ func effectText(e Effect) string {
 	case Survey:
 		text := "survey"
 		if e.Node != "" {
-			text += " for " + short(e.Node)
+			text += " " + short(e.Node)
 		}
 		if e.Watch {
-			text += ", watch"
+			text += " and watch"
 		}
 		return text
 	case Enter:
-		text := fmt.Sprintf("trade %s for %d of version %d", short(e.Node), e.Permits, e.Version)
+		text := fmt.Sprintf("enter %s for %d at version %d", short(e.Node), e.Permits, e.Version)
 		if e.Floor {
 			text += " with a floor"
 		}
@@ -57,6 +59,8 @@ func effectText(e Effect) string {
 			return "delete " + short(e.Node) + " with a floor"
 		}
 		return "delete " + short(e.Node)
+	case Pause:
+		return fmt.Sprintf("pause, attempt %d", e.Attempt)
 	case Discard:
 		return "discard " + short(e.Node)
 	case Grant:
@@ -112,10 +116,11 @@ func inputText(in Input) string {
 		if in.Own == (Own{}) {
 			return text + " own not found"
 		}
-		if in.Size != 0 {
-			text += fmt.Sprintf(" size %d", in.Size)
+		text += " own " + short(in.Own.Name.Text)
+		if in.Size > 0 {
+			text += fmt.Sprintf(" of %d", in.Size)
 		}
-		return text + " own " + short(in.Own.Name.Text)
+		return text
 	case Claimed:
 		if in.Fresh {
 			return "Claimed"
@@ -136,16 +141,16 @@ func inputText(in Input) string {
 		}
 		return text
 	case Surveyed:
-		return fmt.Sprintf("Surveyed: %d of %d taken, version %d", in.Taken, in.Size, in.Version)
+		return fmt.Sprintf("Surveyed: %d of %d taken", in.Taken, in.Size)
 	case Entered:
-		text := "Entered " + short(in.Leases[0])
+		text := "Entered " + strings.Join(in.Leases, " ")
 		if !in.Fresh {
 			text += ", too late"
 		}
 		return text
 	case Refused:
 		if in.Stale {
-			return fmt.Sprintf("Refused %v: another size", in.Op)
+			return fmt.Sprintf("Refused %v: stale", in.Op)
 		}
 		if in.Missing {
 			return fmt.Sprintf("Refused %v: no node", in.Op)
