@@ -44,6 +44,31 @@ func faults() []config {
 	}
 }
 
+// capped keeps machines from counting their attempts beyond a number. Where a create leaves no node if
+// it comes too late, they may be many, and all are the same.
+func capped(most Attempt, step stepFunc) stepFunc {
+	return func(m Machine, in Input) (Machine, []Effect) {
+		next, effects := step(m, in)
+		if next.attempt > most {
+			next.attempt = most
+			for i, e := range effects {
+				switch e := e.(type) {
+				case Create:
+					e.Attempt = most
+					effects[i] = e
+				case List:
+					e.Attempt = min(e.Attempt, most)
+					effects[i] = e
+				case Pause:
+					e.Attempt = most
+					effects[i] = e
+				}
+			}
+		}
+		return next, effects
+	}
+}
+
 func (b budget) plus(o budget) budget {
 	return budget{
 		cut: b.cut + o.cut, lapse: b.lapse + o.lapse, expire: b.expire + o.expire, kill: b.kill + o.kill,

@@ -33,7 +33,7 @@ func TestExplore(t *testing.T) {
 		t.Skip("takes about a minute; run without -short")
 	}
 	big := os.Getenv(bigRun) != ""
-	everyday := slices.Concat(more(), directories(), pairs(big), sharing(), semaphores())
+	everyday := slices.Concat(more(), directories(), pairs(big), sharing(), semaphores(), unfair())
 	all, limit, workers := everyday, most, 2
 	if big {
 		limit, workers = mostBig, 1

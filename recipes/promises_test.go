@@ -225,6 +225,8 @@ func (e *environment) send(w *world, c int, op Op, ef effect) violation {
 	case r.status == lost:
 	case op == OpCreate && cl.role&roleTakes != 0:
 		e.takePlace(w, c, &r)
+	case op == OpCreate && e.single:
+		e.claimNode(w, c, &r)
 	case op == OpAdvance:
 		cl.shortcut(&r)
 	}
@@ -267,6 +269,10 @@ func (e *environment) check(w *world) {
 		}
 		if w.byHand&(1<<own) != 0 {
 			continue
+		}
+		if holders&(1<<own) != 0 {
+			e.bad = twoHolders // of a lock that is one node
+			return
 		}
 		holders |= 1 << own
 		gone = gone || w.past[0]&(1<<own) == 0
