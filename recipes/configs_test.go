@@ -232,6 +232,31 @@ func reached(t *testing.T, met map[meeting]bool) {
 		{Advancing, inExpired, 0, 0},
 		{Claiming, inClaimed, flagFresh, 0},
 		{Claiming, inClaimed, 0, 0},
+		// A read/write lock's.
+		{Creating, inRefused, flagMissing, OpCreate},
+		// A semaphore's.
+		{Recovering, inListed, flagLeased, 0},
+		{Claiming, inRefused, flagMissing, OpClaim},
+		{Surveying, inSurveyed, 0, 0},
+		{Surveying, inChanged, 0, 0},
+		{Surveying, inReconnected, 0, 0},
+		{Surveying, inUnknown, 0, OpSurvey},
+		{Surveying, inRefused, flagMissing, OpSurvey},
+		{Full, inChanged, 0, 0},
+		{Full, inReconnected, 0, 0},
+		{Full, inGone, 1, 0},
+		{Entering, inEntered, flagFresh, 0},
+		{Entering, inEntered, 0, 0},
+		{Entering, inRefused, flagStale, OpEnter},
+		{Entering, inRefused, flagMissing, OpEnter},
+		{Entering, inUnknown, 0, OpEnter},
+		{Entering, inWithdrawn, 0, 0},
+		// Those of a lock that is one node.
+		{Creating, inTaken, 0, 0},
+		{Looking, inListed, 0, 0},
+		{Pausing, inPaused, 0, 0},
+		{Pausing, inReconnected, 0, 0},
+		{Pausing, inWithdrawn, 0, 0},
 	}
 	for _, m := range want {
 		if !met[m] {

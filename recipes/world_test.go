@@ -154,7 +154,7 @@ func (r request) read() bool {
 }
 
 // begun tells whether some parts of a request have been executed.
-func (r *request) begun() bool {
+func (r request) begun() bool {
 	const reads = 1<<partFloor | 1<<partWatch
 	switch {
 	case r.status != sent:
