@@ -34,7 +34,9 @@ func (l *Lock) handle(m message) {
 		l.cfg.Port.Open(l.post)
 	}
 	if _, refused := m.input.(recipes.Refused); refused && m.cause != nil {
-		l.refusal = m.cause
+		l.mu.Lock()
+		l.rarely().refusal = m.cause
+		l.mu.Unlock()
 	}
 	from := l.machine.State()
 	var effects []recipes.Effect
@@ -131,8 +133,12 @@ func (l *Lock) onGrant(e recipes.Grant) {
 // granting returns the Grant as the caller gets it, the same each time. It is
 // called with mu held, when there is one.
 func (l *Lock) granting() events.Grant {
+	node := l.cfg.Path
+	if !recipes.Single(l.cfg.Rule) {
+		node = join(node, l.grant.Node)
+	}
 	return events.Grant{
-		ID: l.cfg.ID, Path: l.cfg.Path, Node: join(l.cfg.Path, l.grant.Node), Token: l.grant.Token,
+		ID: l.cfg.ID, Path: l.cfg.Path, Node: node, Token: l.grant.Token,
 		Session: l.grant.Session, Waited: l.waited,
 	}
 }
@@ -179,8 +185,8 @@ func (l *Lock) onFinish(e recipes.Finish) {
 	if e.Why == recipes.WhyLost && l.reason == 0 || e.Why == recipes.WhyReleased {
 		end.Why = l.withdrawn // the caller was quicker than the loss, or Close than a function's end
 	}
-	if e.Why == recipes.WhyRefused {
-		end.Cause = l.refusal
+	if e.Why == recipes.WhyRefused && l.rare != nil {
+		end.Cause = l.rare.refusal
 	}
 	tell := l.leave(l.cfg.Explain(end))
 	lost := l.reason != 0 && l.took

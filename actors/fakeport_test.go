@@ -89,6 +89,7 @@ func (p *fakePort) Advance(e recipes.Advance) { p.request(e) }
 func (p *fakePort) Survey(e recipes.Survey)   { p.request(e) }
 func (p *fakePort) Enter(e recipes.Enter)     { p.request(e) }
 func (p *fakePort) Delete(e recipes.Delete)   { p.request(e) }
+func (p *fakePort) Pause(e recipes.Pause)     { p.request(e) }
 func (p *fakePort) Discard(e recipes.Discard) { p.request(e) }
 
 func (p *fakePort) Deadline(of recipes.Epoch) time.Time {

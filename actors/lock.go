@@ -60,7 +60,6 @@ type Lock struct {
 
 	// Only the drain touches these.
 	machine recipes.Machine
-	refusal error
 	opened  bool
 	gone    bool
 
@@ -87,6 +86,7 @@ type Lock struct {
 // rare is what most locks never have, apart from the others for the memory it takes.
 type rare struct {
 	cause     error               // of the withdrawal
+	refusal   error               // of the server that turned the latest request down
 	onEnd     map[int]func(error) // told when it is not held any more
 	lastOnEnd int
 	timer     *time.Timer // of the longest wait

@@ -31,6 +31,9 @@ type Port interface {
 	Delete(recipes.Delete)
 	Discard(recipes.Discard)
 
+	// Pause is answered Paused when the time is over, with or without a connection.
+	Pause(recipes.Pause)
+
 	// Deadline returns until when the session of the epoch can be believed
 	// alive without further contact; the zero time if it is over.
 	Deadline(recipes.Epoch) time.Time

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
@@ -60,7 +61,7 @@ var (
 	// ErrSequenceEnd says that the numbers of the lock's directory are used up.
 	ErrSequenceEnd = events.ErrSequenceEnd
 	// ErrKind says that the path is in use as another kind of lock.
-	ErrKind = errors.New("zkgrant: two kinds of lock on one path")
+	ErrKind = session.ErrKind
 	// ErrSizeMismatch says that others have another opinion of a semaphore's size, and
 	// what the two are.
 	ErrSizeMismatch = errors.New("zkgrant: semaphore size mismatch")
@@ -97,6 +98,21 @@ func (e *LostError) Unwrap() error {
 		return nil
 	}
 }
+
+// HeldError says who has an unfair lock that was only to be tried. It is [ErrNotAcquired] for errors.Is.
+type HeldError struct {
+	Path string
+	// Holder had it when the lock was looked at, and may be gone by now.
+	Holder events.Contender
+}
+
+// Error says it in a line.
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("%v: %s is held by session 0x%x since %s", ErrNotAcquired, e.Path, e.Holder.Session, e.Holder.Since.Format(time.RFC3339))
+}
+
+// Unwrap returns ErrNotAcquired.
+func (e *HeldError) Unwrap() error { return ErrNotAcquired }
 
 // explain turns the end of an acquisition into what Err returns.
 func explain(l *Lock, end actors.End) error {

@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
 )
 
@@ -22,13 +23,14 @@ const nobody = "_not_held_"
 // first into a Multi of a connection of your own. While it exists nobody else can
 // hold the lock, whatever Valid says and however late the transaction arrives. Its
 // path is the one on the server, the chroot included. Before the Grant it names a
-// node that does not exist.
+// node that does not exist. So it does for an unfair lock, whose nodes bear one name, and which it could not tell
+// from the next holder's: there it never succeeds.
 //
 // Most programs want [Acquisition.Txn], which needs no second connection.
 func (a *Acquisition) Guard() *zk.CheckVersionRequest {
 	grant, _, _ := a.actor.Tenure()
 	node := grant.Node
-	if node == "" {
+	if node == "" || recipes.Single(a.lock.rule) {
 		node = a.lock.path + "/" + nobody
 		if a.lock.path == "/" {
 			node = "/" + nobody
@@ -65,8 +67,7 @@ func (a *Acquisition) Txn(ctx context.Context, ops ...any) ([]zk.MultiResponse, 
 	if !held {
 		return nil, a.notHeld(grant)
 	}
-	s := a.lock.c.session
-	responses, err := s.Transact(ctx, epoch, s.Guard(grant.Node), ops)
+	responses, err := a.seat.Transact(ctx, epoch, grant.Node, ops)
 	switch over := errors.Is(err, session.ErrGuard) || errors.Is(err, session.ErrEpochOver); {
 	case over && !a.actor.Holding(): // released meanwhile, and the delete was quicker; or the loss is known
 		return nil, a.notHeld(grant)

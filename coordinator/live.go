@@ -109,10 +109,11 @@ type family uint8
 const (
 	familyMutex family = iota + 1
 	familyReadWrite
+	familyUnfair
 	familySemaphore
 )
 
 // String names it for an error.
 func (f family) String() string {
-	return [...]string{"", "mutex", "read/write lock", "semaphore"}[f]
+	return [...]string{"", "mutex", "read/write lock", "unfair lock", "semaphore"}[f]
 }

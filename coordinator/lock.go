@@ -71,7 +71,7 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	c := l.c
 	id := c.lastID.Add(1)
 	a := &Acquisition{id: id, lock: l}
-	place := session.Place{Dir: l.path, Kind: l.rule.Kind(), Data: cfg.data, ACL: l.cfg.acl}
+	place := session.Place{Dir: l.path, Kind: l.rule.Kind(), Data: cfg.data, ACL: l.cfg.acl, Try: cfg.try}
 	if s, ok := l.rule.(recipes.Semaphore); ok {
 		place.Size, place.Permits = s.Size, s.Permits
 	}
@@ -80,11 +80,9 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 		err = l.checkOwn(ctx)
 	}
 	if err == nil {
-		var writer *Acquisition
-		if writer, err = l.standing(ctx); writer != nil {
-			place.In = writer.seat
-			cfg.try = false // a reader in the place of its own writer waits for nobody
-		}
+		place.With, place.In, err = l.standing(ctx)
+		// A reader in the place of its own writer waits for nobody, and would find that in its way.
+		cfg.try = cfg.try && place.In == nil
 	}
 	a.seat = c.session.Seat(place)
 	a.actor = actors.NewLock(actors.Config{
@@ -105,6 +103,9 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 func (l *Lock) check(cfg acquireConfig) error {
 	if err := l.c.checkPath(l.path); err != nil {
 		return err
+	}
+	if l.path == "/" && l.family == familyUnfair {
+		return fmt.Errorf("%w: / cannot be the node of a lock", ErrPath)
 	}
 	acl := l.sizeOfACL()
 	size := len(l.c.chroot) + len(l.path) + len(cfg.data) + acl

@@ -29,12 +29,18 @@ import (
 // Contenders of other libraries are in it like our own, whatever else is in the
 // directory is not. Their nodes are named like the lock: without the chroot.
 //
+// An unfair lock has no queue: what there is to see is who has it, if anybody does, and that costs
+// one reading. [ErrKind] says that something else stands at its path.
+//
 // It costs a listing and one reading for each contender, at most 64 of which a
 // coordinator has under way at a time, so that its locks do not have to wait. While
 // there is no connection Queue waits for one, until ctx ends. The error is that of a bad path,
 // the same as of Acquire, the cause of ctx, [ErrClosed], or [ErrNoAuth] if the
 // directory or one of the contenders may not be read.
 func (l *Lock) Queue(ctx context.Context) ([]events.Contender, error) {
+	if recipes.Single(l.rule) {
+		return l.holder(ctx)
+	}
 	found, err := l.c.survey(ctx, l.path, func(name string) bool {
 		_, ok := events.ParseName(name)
 		return ok
@@ -55,6 +61,22 @@ func (l *Lock) Queue(ctx context.Context) ([]events.Contender, error) {
 		queue[i].Kind, queue[i].Holding = name.Kind, recipes.Holds(l.rule, names, name)
 	}
 	return queue, nil
+}
+
+// holder returns whoever has an unfair lock.
+func (l *Lock) holder(ctx context.Context) ([]events.Contender, error) {
+	found, err := l.c.look(ctx, l.path, func(ctx context.Context) ([]session.Found, error) {
+		return l.c.session.Look(ctx, l.path)
+	})
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	if !session.Ephemeral(found[0].Stat) {
+		return nil, fmt.Errorf("%w: there is a node %s that is no lock", ErrKind, l.path)
+	}
+	holder := contender(path.Dir(l.path), found[0])
+	holder.Kind, holder.Holding = events.KindUnfair, true
+	return []events.Contender{holder}, nil
 }
 
 // Queue returns who holds either side of the lock and who waits for it, in the order of

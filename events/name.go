@@ -31,6 +31,10 @@ const (
 	KindRecipeWrite
 	// KindWriteLock is `x-<session>-%010d`: ZooKeeper's own WriteLock.
 	KindWriteLock
+
+	// KindUnfair is the one node of an unfair lock. It is no form of a name: the node is at the
+	// lock's own path and not in a directory, and may be called anything, so ParseName never finds it.
+	KindUnfair
 )
 
 // forms lists the markers that stand right before the number. Longer markers
@@ -59,8 +63,12 @@ func (k Kind) String() string {
 			return f.name
 		}
 	}
-	if k == KindWriteLock {
+	switch k {
+	case KindWriteLock:
 		return "WriteLock"
+	case KindUnfair:
+		return "unfair lock"
+	default:
 	}
 	return "kind " + strconv.Itoa(int(k))
 }

@@ -24,15 +24,42 @@ func (m *Machine) onCreated(in Created) []Effect {
 	}
 }
 
+// onTaken looks who has the one node of the lock. If that was taken between a look that found
+// nobody and the create, others are about to do the same, and it is better to step back.
+func (m *Machine) onTaken(in Taken) []Effect {
+	switch {
+	case in.Epoch != m.epoch || m.state != Creating:
+		return nil
+	case m.why != 0:
+		return m.over()
+	case m.try || m.attempt == 1:
+		return m.list()
+	default:
+		return m.pause()
+	}
+}
+
+func (m *Machine) onPaused(in Paused) []Effect {
+	if in.Epoch != m.epoch || m.state != Pausing {
+		return nil
+	}
+	return m.list()
+}
+
 func (m *Machine) onListed(in Listed) []Effect {
 	if in.Epoch != m.epoch {
 		return nil
 	}
 	switch m.state {
 	case Looking:
-		if len(m.rule.Blockers(in.Queue, newcomer)) > 0 {
+		switch {
+		case len(m.rule.Blockers(in.Queue, newcomer)) == 0:
+		case m.try:
 			m.why = WhyBusy
 			return m.over()
+		default:
+			m.state, m.older, m.ahead = Waiting, neighbours{in.Queue[0].Text}, 1
+			return []Effect{Queue{Ahead: 1}, Watch{Epoch: m.epoch, Node: m.older[0]}}
 		}
 		if m.queues() {
 			return []Effect{Survey{Epoch: m.epoch}}

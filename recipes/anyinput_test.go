@@ -1,6 +1,10 @@
 package recipes
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/zkgrant/zkgrant/events"
+)
 
 // everyInput has each kind of input, in the current epoch and in others.
 func everyInput() []Input {
@@ -14,6 +18,8 @@ func everyInput() []Input {
 		all = append(all, found, behind, Listed{Epoch: epoch}, Created{Epoch: epoch, Node: ours}, Created{Epoch: epoch, Node: contender(9)},
 			Created{epoch, ours, true, true, 500}, Created{epoch, ours, true, false, 500}, Advanced{epoch, true, false, true},
 			Advanced{epoch, false, true, true}, Advanced{epoch, false, false, false}, Gone{epoch, ahead4.Text},
+			Taken{epoch}, Paused{epoch}, Listed{Epoch: epoch, Queue: []events.Name{single}},
+			Created{epoch, single, true, true, 500}, Created{epoch, single, true, false, 500}, Gone{epoch, single.Text},
 			Claimed{epoch, true}, Claimed{epoch, false}, Deleted{epoch},
 			Gone{epoch, ours.Text}, Gone{epoch, ahead3.Text}, Gone{epoch, ""}, Gone{epoch, "no-such-node"})
 		for op := OpCreate; op <= OpEnter+1; op++ {
@@ -48,6 +54,10 @@ func past(in Input, epoch Epoch) bool {
 		return in.Epoch != epoch
 	case Gone:
 		return in.Epoch != epoch
+	case Taken:
+		return in.Epoch != epoch
+	case Paused:
+		return in.Epoch != epoch
 	default:
 		return false
 	}
@@ -62,10 +72,20 @@ type heard struct {
 // TestAnyInputInAnyState feeds every input, expected or not, to every situation
 // and to whatever comes out of it, three deep.
 func TestAnyInputInAnyState(t *testing.T) {
+	for name, c := range map[string]struct {
+		rule       Rule
+		situations map[string][]Input
+	}{"queue": {Mutex{}, situations()}, "one node": {Unfair{}, singleSituations()}} {
+		t.Run(name, func(t *testing.T) { anyInput(t, c.rule, c.situations) })
+	}
+}
+
+func anyInput(t *testing.T, rule Rule, situations map[string][]Input) {
+	t.Helper()
 	var level []heard
 	visited := map[heard]bool{}
-	for name, inputs := range situations() {
-		m, told := NewMachine(Mutex{}), uint8(0)
+	for name, inputs := range situations {
+		m, told := NewMachine(rule), uint8(0)
 		for _, in := range inputs {
 			var effects []Effect
 			m, effects = m.Step(in)
@@ -189,7 +209,7 @@ func dropped(in Input, s State) bool {
 // answers tells whether the input comes from a server that has executed a write.
 func answers(in Input) bool {
 	switch in.(type) {
-	case Created, Listed: // a machine that recovers lists behind a write
+	case Created, Taken, Listed: // a machine that recovers lists behind a write
 		return true
 	default:
 		return false

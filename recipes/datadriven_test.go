@@ -20,12 +20,14 @@ import (
 // they go and what they ask for and tell is printed, and then where all stand.
 //
 //	queue a b c        all ask for the lock, one after the other (try=(a) keep=(b) strict=(c) first=7); in a
-//	                   directory of ours, as everybody knows (dir=unknown: nobody does; dir=theirs, dir=none)
+//	                   directory of ours, as everybody knows (dir=unknown: nobody does; dir=theirs, dir=none);
+//	                   with single, a lock that is one node
 //	world a b          as queue, but nobody has asked yet
 //	start a            a asks
 //	execute a          a server executes a's oldest request, and no more
 //	answer a           the oldest answer reaches a, and no more
 //	deliver            nothing; whatever is left is done
+//	paused a           a's pause is over
 //	release a          a's caller is done
 //	withdraw a         a's caller gives up
 //	cut a              a's connection breaks; reply-lost: after its request was executed
@@ -90,7 +92,11 @@ func (p *play) begin(t *testing.T, d *datadriven.TestData) {
 	p.clients = 0
 	flags := make([]uint8, maxClients)
 	var dir start
-	writer := has(d, "writer")
+	writer, single := has(d, "writer"), has(d, "single")
+	var rule Rule = Mutex{}
+	if single {
+		rule = Unfair{}
+	}
 	for _, a := range d.CmdArgs {
 		switch a.Key {
 		case "a", "b", "c":
@@ -103,12 +109,12 @@ func (p *play) begin(t *testing.T, d *datadriven.TestData) {
 			}
 		case "dir":
 			dir = map[string]start{"unknown": dirUnknown, "theirs": dirAlien, "none": dirNone}[a.Vals[0]]
-		case "hold", "writer":
+		case "hold", "writer", "single":
 		default:
 			d.Fatalf(t, "no argument %s", a.Key)
 		}
 	}
-	p.env = environment{interpreter: newInterpreter(Machine.Step, first, writer), options: options{keepOrder: true, whole: true, dir: dir, writer: writer}}
+	p.env = environment{interpreter: newInterpreterOf(rule, Machine.Step, first, writer), options: options{keepOrder: true, whole: true, dir: dir, writer: writer, single: single}}
 	p.w = newWorld(p.clients, budget{}, flags...)
 	p.env.open(&p.w)
 	p.env.log = func(c int, text string) {
@@ -139,7 +145,7 @@ func (p *play) takeStep(s step) {
 
 // settle lets everything happen that needs no decision.
 func (p *play) settle() {
-	by := []stepKind{stepAnswer, stepFail, stepGone, stepDiscard, stepExecute, stepCatchUp}
+	by := []stepKind{stepAnswer, stepFail, stepGone, stepDiscard, stepExecute, stepCatchUp, stepPaused}
 	for {
 		steps := p.env.enabled(&p.w, nil)
 		steps = slices.DeleteFunc(steps, func(s step) bool { return !slices.Contains(by, s.kind) })
@@ -165,7 +171,7 @@ func (p *play) command(t *testing.T, d *datadriven.TestData) {
 	c := whom[0] - 'a'
 	one := map[string]stepKind{
 		"start": stepStart, "execute": stepExecute, "answer": stepAnswer, "release": stepRelease, "withdraw": stepWithdraw,
-		"reconnect": stepReconnect, "lapse": stepLapse, "refuse": stepRefuse, "catch-up": stepCatchUp,
+		"reconnect": stepReconnect, "lapse": stepLapse, "refuse": stepRefuse, "catch-up": stepCatchUp, "paused": stepPaused,
 	}
 	if kind, ok := one[d.Cmd]; ok {
 		p.take(kind, c)

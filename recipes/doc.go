@@ -34,6 +34,18 @@
 // every other one to Over: a withdrawal, a refusal, the end of the session. An
 // expired session sends those who still wait back to Idle.
 //
+// An unfair lock is one node, which its contenders make in turn, and goes other ways:
+//
+//	Idle --> Creating --> Held
+//	          |  ^  \
+//	    taken |  |   Recovering
+//	          v  |
+//	         Looking <--> Waiting
+//	             ^           | gone
+//	             +-- Pausing <
+//
+// Who waits there has no node, and nothing to give up.
+//
 // Looking is what Try does first. Recovering is a create whose reply was lost.
 // Advancing asks what it means that the node ahead is gone. Lapsed is a lock that was
 // lost while a function still runs under it.
@@ -80,6 +92,19 @@
 // empty directory was removed. Anybody may overwrite it: that costs a listing.
 // Behind a write node nothing but a listing counts, for its owner may trade it for a
 // read node of the same number, ahead of all who wait.
+//
+// # One node instead of a queue
+//
+// Whoever creates the node of an unfair lock has it, and the create proves all that a grant
+// needs: that nobody else has it, that the session lives, and when the lease starts. A server
+// does not create what exists, so there is no race to lose, and the machine takes no notice
+// of what the node is called: it deals in nodes, and not in names that one after
+// the other bears. To tell them apart is left to whoever carries the effects out. What is asked about our node is about
+// the one that we made, and Gone is not told of it when one before it has gone.
+//
+// All who wait are woken when the node goes. Each looks again after a random time and creates only
+// what is not there, so that many waiters make as many reads, and few creates. Who finds nobody and comes too
+// late all the same steps back further ([Pause]).
 //
 // # Epochs
 //

@@ -81,6 +81,13 @@ type (
 		Floor bool
 	}
 
+	// Pause asks for a Paused after a random time, so that those who wait for the same node do
+	// not all come back at once. The more attempts there have been the longer it may be.
+	Pause struct {
+		Epoch   Epoch
+		Attempt Attempt
+	}
+
 	// Discard removes a node that a request of a past epoch left behind. It is
 	// not answered; whoever carries it out keeps at it until the node is gone.
 	Discard struct{ Node string }
@@ -159,6 +166,7 @@ type Performer interface {
 	Survey(Survey)
 	Enter(Enter)
 	Delete(Delete)
+	Pause(Pause)
 	Discard(Discard)
 	Grant(Grant)
 	Lose(Lose)
@@ -187,6 +195,8 @@ func Perform(effects []Effect, p Performer) {
 			p.Enter(e)
 		case Delete:
 			p.Delete(e)
+		case Pause:
+			p.Pause(e)
 		case Discard:
 			p.Discard(e)
 		case Grant:
@@ -211,6 +221,7 @@ func (Advance) isEffect() {}
 func (Survey) isEffect()  {}
 func (Enter) isEffect()   {}
 func (Delete) isEffect()  {}
+func (Pause) isEffect()   {}
 func (Discard) isEffect() {}
 func (Grant) isEffect()   {}
 func (Lose) isEffect()    {}

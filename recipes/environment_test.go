@@ -25,6 +25,7 @@ const (
 	stepOpen
 	stepDiscard
 	stepRelease
+	stepPaused
 	stepLeaves
 	// The rest need not happen at all.
 	stepExecutePlain
@@ -73,6 +74,7 @@ type options struct {
 	whole     bool // forget nothing of what a machine should not listen to
 	dir       start
 	either    bool // a client that may write a marker or a floor may as well not, nor read one
+	single    bool // the lock is one node: it is created only where there is none. Each has a name of its own here, which is what the shell makes of it
 	writer    bool // a foreign writer holds when it begins, and may trade its node for a read node
 	shell     shell
 }
@@ -211,6 +213,7 @@ func (e *environment) enabledFor(w *world, c uint8, steps []step) []step {
 	add(down && cl.closed != 0, stepExpired)
 	add(cl.conn == connNone, stepOpen)
 	add(up && cl.closed == 0 && cl.discard != 0, stepDiscard)
+	add(e.traits[cl.machine].state == Pausing, stepPaused)
 	clinging := e.clings && cl.told&toldOwed != 0 && cl.holds()
 	add(cl.told&(toldGrant|toldWithdrawn|toldFinish) == toldGrant && !clinging, stepRelease)
 	add(cl.told&(toldStart|toldGrant|toldWithdrawn|toldFinish) == toldStart && w.left.withdraw > 0, stepWithdraw)

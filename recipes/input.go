@@ -85,6 +85,12 @@ type (
 		Token int64
 	}
 
+	// Taken answers Create where the lock is one node: somebody has it, and nothing was created.
+	Taken struct{ Epoch Epoch }
+
+	// Paused answers Pause: the time is over.
+	Paused struct{ Epoch Epoch }
+
 	// Listed answers List: the contenders in the directory in any order, and
 	// what was found under the attempt's GUID. With Leased that is not in the queue:
 	// it is the first of the attempt's leases, and its Token is not known. Size is the semaphore's,
@@ -213,6 +219,8 @@ func (Expired) isInput()     {}
 func (Gone) isInput()        {}
 func (Changed) isInput()     {}
 func (Created) isInput()     {}
+func (Taken) isInput()       {}
+func (Paused) isInput()      {}
 func (Listed) isInput()      {}
 func (Claimed) isInput()     {}
 func (Advanced) isInput()    {}

@@ -39,6 +39,8 @@ const (
 	inRefused
 	inUnknown
 	inAdvanced
+	inTaken
+	inPaused
 )
 
 const (
@@ -79,6 +81,7 @@ const (
 	efRequeue
 	efFinish
 	efAdvance
+	efPause
 )
 
 const (
@@ -117,6 +120,11 @@ type result struct {
 // newInterpreter names the nodes from a number on. With writer, nodes 0 and 1 are the
 // read node and the write node of one contender, and bear the same number.
 func newInterpreter(step stepFunc, first int64, writer bool) *interpreter {
+	return newInterpreterOf(Mutex{}, step, first, writer)
+}
+
+// newInterpreterOf is newInterpreter for machines that obey the rule.
+func newInterpreterOf(rule Rule, step stepFunc, first int64, writer bool) *interpreter {
 	it := &interpreter{step: step, first: first, index: map[Machine]uint32{}, memo: map[uint64]int32{}, nodes: map[string]uint8{}}
 	for i := range it.names {
 		it.names[i] = contender(first + int64(i))
@@ -126,10 +134,10 @@ func newInterpreter(step stepFunc, first int64, writer bool) *interpreter {
 		}
 		it.nodes[it.names[i].Text] = uint8(i)
 	}
-	over := NewMachine(Mutex{})
+	over := NewMachine(rule)
 	over.state, over.finished = Over, true
-	it.intern(over)                // machineOver
-	it.intern(NewMachine(Mutex{})) // machineNew
+	it.intern(over)             // machineOver
+	it.intern(NewMachine(rule)) // machineNew
 	return it
 }
 
@@ -183,13 +191,13 @@ func (in input) key(machine uint32) uint64 {
 	if machine >= 1<<20 || in.epoch > 15 || in.flag > 15 {
 		panic("the key is too small for this world")
 	}
-	return uint64(machine)<<44 | uint64(in.kind)<<40 | uint64(in.epoch)<<36 | uint64(in.flag)<<32 |
+	return uint64(machine)<<44 | uint64(in.kind) | uint64(in.epoch)<<36 | uint64(in.flag)<<32 |
 		uint64(in.arg)<<24 | uint64(in.mask)<<16 | uint64(in.own)<<8
 }
 
 func ofKey(key uint64) (machine uint32, in input) {
 	return uint32(key >> 44), input{
-		kind: inputKind(key >> 40 & 0xf), epoch: uint8(key >> 36 & 0xf), flag: uint8(key >> 32 & 0xf),
+		kind: inputKind(key & 0xff), epoch: uint8(key >> 36 & 0xf), flag: uint8(key >> 32 & 0xf),
 		arg: uint8(key >> 24), mask: uint8(key >> 16), own: uint8(key >> 8),
 	}
 }
@@ -243,6 +251,10 @@ func (it *interpreter) input(in input) Input {
 			r.Node = it.names[in.own].Text
 		}
 		return r
+	case inTaken:
+		return Taken{Epoch: epoch}
+	case inPaused:
+		return Paused{Epoch: epoch}
 	case inUnknown:
 		return Unknown{Epoch: epoch, Op: Op(in.arg)}
 	default:
@@ -275,6 +287,8 @@ func (it *interpreter) effect(e Effect) effect {
 			f.flag = 1
 		}
 		return f
+	case Pause:
+		return effect{kind: efPause, epoch: uint8(e.Epoch), arg: uint8(e.Attempt)}
 	case Discard:
 		return effect{kind: efDiscard, arg: it.node(e.Node)}
 	case Grant:

@@ -19,6 +19,9 @@ const (
 	Listing
 	// Waiting: the blocker is watched; nothing is under way.
 	Waiting
+	// Pausing: the one node of the lock is gone, or was taken by somebody else a moment ago; a
+	// random time is to pass before looking again.
+	Pausing
 	// Advancing: the blocker is gone, others stood ahead of it, and it is being
 	// asked what that means.
 	Advancing
@@ -43,7 +46,7 @@ const (
 // String names the state.
 func (s State) String() string {
 	return [...]string{
-		"Idle", "Looking", "Creating", "Recovering", "Listing", "Waiting", "Advancing", "Claiming",
+		"Idle", "Looking", "Creating", "Recovering", "Listing", "Waiting", "Pausing", "Advancing", "Claiming",
 		"Surveying", "Full", "Entering", "Held", "Lapsed", "Releasing", "Over",
 	}[s]
 }
@@ -118,6 +121,10 @@ func (m *Machine) step(in Input) []Effect {
 		return m.onGone(in)
 	case Created:
 		return m.onCreated(in)
+	case Taken:
+		return m.onTaken(in)
+	case Paused:
+		return m.onPaused(in)
 	case Listed:
 		return m.onListed(in)
 	case Claimed:
@@ -155,7 +162,7 @@ func (m *Machine) begin() []Effect {
 	case m.epoch == 0:
 		m.state = Idle
 		return nil
-	case m.try && m.attempt == 0:
+	case m.try && m.attempt == 0 && !Single(m.rule): // of one node, the create itself tells whether somebody has it
 		m.state = Looking
 		return []Effect{List{Epoch: m.epoch}}
 	default:
@@ -169,10 +176,24 @@ func (m *Machine) create() []Effect {
 	return []Effect{Create{Epoch: m.epoch, Attempt: m.attempt}}
 }
 
+// list looks at the directory, or, without a node in it, at the one node of the lock, which
+// somebody else has.
 func (m *Machine) list() []Effect {
 	m.forget()
+	if m.own.Name.Text == "" {
+		m.state = Looking
+		return []Effect{List{Epoch: m.epoch}}
+	}
 	m.state = Listing
 	return []Effect{List{Epoch: m.epoch, Attempt: m.attempt, Size: m.unsettled()}}
+}
+
+// pause has a random time pass before the next look. All who wait for one node hear at the
+// same moment that it is gone; the first one back makes the next, and the others find that.
+func (m *Machine) pause() []Effect {
+	m.forget()
+	m.state = Pausing
+	return []Effect{Pause{Epoch: m.epoch, Attempt: m.attempt}}
 }
 
 // forget drops what the last listing told of those ahead.
@@ -218,6 +239,8 @@ func (m *Machine) enter(fresh bool) []Effect {
 // turn all the same when it left as the one holder; otherwise the next one blocks us.
 func (m *Machine) passed() []Effect {
 	switch {
+	case m.own.Name.Text == "": // there is no queue; whoever is quick is next
+		return m.pause()
 	case replaceable(m.rule, kindOf(m.older[0])):
 		return m.list()
 	case m.ahead == 1:
@@ -258,7 +281,11 @@ func (m *Machine) fail(why Why) []Effect {
 // ahead. Nobody stands ahead of such a holder, and nobody will as long as its node exists,
 // so it matters not how late the word is left as long as it goes with the node. Of one
 // that shared the lock it would not be true: others who came before may still hold it.
+// Who waits without a node of its own has nothing to give up.
 func (m *Machine) release() []Effect {
+	if m.own.Name.Text == "" {
+		return m.over()
+	}
 	m.floor = m.waited && m.rule.Exclusive() && m.leads()
 	m.state = Releasing
 	m.forget()

@@ -18,6 +18,7 @@ func (r *recorder) Advance(e Advance) { *r = append(*r, e) }
 func (r *recorder) Survey(e Survey)   { *r = append(*r, e) }
 func (r *recorder) Enter(e Enter)     { *r = append(*r, e) }
 func (r *recorder) Delete(e Delete)   { *r = append(*r, e) }
+func (r *recorder) Pause(e Pause)     { *r = append(*r, e) }
 func (r *recorder) Discard(e Discard) { *r = append(*r, e) }
 func (r *recorder) Grant(e Grant)     { *r = append(*r, e) }
 func (r *recorder) Lose(e Lose)       { *r = append(*r, e) }
@@ -28,7 +29,7 @@ func (r *recorder) Finish(e Finish)   { *r = append(*r, e) }
 func TestPerformCarriesOutEveryEffectInOrder(t *testing.T) {
 	effects := []Effect{
 		Finish{WhyReleased}, Create{1, 2}, List{1, 2, true, true}, Requeue{}, Watch{1, "a"}, Claim{1, "b"}, Delete{1, "c", true}, Advance{1, "f", "g", "h"},
-		Survey{1, "i", true}, Enter{1, "j", 2, 3, true}, Discard{"d"}, Grant{"e", 5, 7}, Lose{events.ReasonRevoked}, Queue{3}, Create{2, 3},
+		Survey{1, "i", true}, Enter{1, "j", 2, 3, true}, Discard{"d"}, Grant{"e", 5, 7}, Lose{events.ReasonRevoked}, Queue{3}, Create{2, 3}, Pause{2, 4},
 	}
 	var got recorder
 	Perform(effects, &got)

@@ -93,6 +93,8 @@ func (e *environment) perform(w *world, c int, ef effect) violation {
 			return letIn
 		}
 		return e.send(cl, OpDelete, ef)
+	case efPause:
+		return ""
 	case efDiscard:
 		if ef.arg >= maxNodes {
 			return nameless

@@ -85,8 +85,12 @@ func (e *environment) executeCreate(w *world, c int, r *request, zombie, plain b
 		return false
 	}
 	first := w.past[0] == 0
+	if e.single && !first {
+		r.flags |= reqMissing // or rather, one too many
+		return true
+	}
 	var data directory
-	if !plain && e.writes(w, cl) {
+	if !plain && !e.single && e.writes(w, cl) {
 		data = dataMarker
 	}
 	known := cl.knows.ours() == w.dirs[0].identity()
@@ -98,6 +102,8 @@ func (e *environment) executeCreate(w *world, c int, r *request, zombie, plain b
 	case e.shell == shellCounts && !zombie:
 		r.flags |= reqHalf
 		return false
+	case e.single && !plain:
+		r.flags |= reqStands
 	case data == 0 || zombie:
 	default:
 		if first && known {

@@ -63,6 +63,30 @@ func (Read) Blockers(queue []events.Name, me events.Name) []events.Name {
 	return nearestOlder(queue, me, func(k events.Kind) bool { return !k.Reads() })
 }
 
+// Unfair admits whoever is quick: the lock is one node, and who makes it has it. There is no
+// queue and no order; who waits has no node.
+type Unfair struct{}
+
+// Kind is that of an unfair lock.
+func (Unfair) Kind() events.Kind { return events.KindUnfair }
+
+// Exclusive is true.
+func (Unfair) Exclusive() bool { return true }
+
+// Blockers returns whoever has the node, if that is not me.
+func (Unfair) Blockers(queue []events.Name, me events.Name) []events.Name {
+	for i, c := range queue {
+		if c.Text != me.Text {
+			return queue[i : i+1 : i+1]
+		}
+	}
+	return nil
+}
+
+// Single tells whether a lock with the rule is one node, at its path, and not a queue of nodes
+// in a directory.
+func Single(rule Rule) bool { return rule == Rule(Unfair{}) }
+
 // nearestOlder returns the nearest older contender of a kind that blocks, if any.
 func nearestOlder(queue []events.Name, me events.Name, blocks func(events.Kind) bool) []events.Name {
 	var nearest []events.Name
@@ -136,9 +160,11 @@ func usable(queue []events.Name, me events.Name) bool {
 }
 
 // halves tells whether two contenders of these kinds may share a number: a writer's read
-// node, which it made to become a reader in its own place, bears that of its write node.
+// nodes, which it made to become a reader in its own place, or several of them, bear that of
+// its write node.
 func halves(a, b events.Kind) bool {
-	return a == events.KindRead && b == events.KindWrite || a == events.KindWrite && b == events.KindRead
+	half := func(k events.Kind) bool { return k == events.KindRead || k == events.KindWrite }
+	return half(a) && half(b) && (a == events.KindRead || b == events.KindRead)
 }
 
 // ahead counts the contenders that stand in my way.

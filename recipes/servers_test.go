@@ -40,6 +40,8 @@ func (e *environment) do(w *world, s step) {
 		cl.discard &^= bit
 		w.without(bit)
 		w.raise(c)
+	case stepPaused:
+		e.feed(w, c, input{kind: inPaused, epoch: cl.epoch})
 	case stepRelease:
 		cl.told |= toldWithdrawn
 		e.feed(w, c, input{kind: inWithdrawn, arg: uint8(WhyReleased)})
@@ -178,6 +180,8 @@ func (e *environment) answer(w *world, c, i int) {
 		if Op(r.op) == OpWatch {
 			in.own = r.arg
 		}
+	case Op(r.op) == OpCreate && r.flags&reqMissing != 0:
+		in = input{kind: inTaken, epoch: r.epoch}
 	case Op(r.op) == OpCreate:
 		in = input{kind: inCreated, epoch: r.epoch, arg: r.own - 1}
 		if r.flags&reqStands != 0 {

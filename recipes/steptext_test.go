@@ -41,6 +41,8 @@ func (e *environment) stepText(w *world, s step, name rune) string {
 		return fmt.Sprintf("%c opens session %d", name, cl.epoch+1)
 	case stepDiscard:
 		return fmt.Sprintf("a node that %c left behind is deleted", name)
+	case stepPaused:
+		return fmt.Sprintf("the pause of %c is over", name)
 	case stepRelease:
 		return fmt.Sprintf("%c releases", name)
 	case stepLeaves:

@@ -59,6 +59,8 @@ func effectText(e Effect) string {
 			return "delete " + short(e.Node) + " with a floor"
 		}
 		return "delete " + short(e.Node)
+	case Pause:
+		return fmt.Sprintf("pause, attempt %d", e.Attempt)
 	case Discard:
 		return "discard " + short(e.Node)
 	case Grant:

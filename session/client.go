@@ -23,21 +23,23 @@ const (
 // client is one zk.Conn and everything that belongs to it: one session, one
 // epoch, from the dial to the end of the last goroutine.
 type client struct {
-	epoch   recipes.Epoch
-	conn    *zk.Conn
-	link    *link
-	hosts   *hosts
-	dialer  *dialer
-	clock   clock
-	lease   *lease
-	watches *watches
-	looks   *lookouts
-	dirs    *directories
-	logger  *zap.Logger
-	ended   chan struct{} // closed when the client's own goroutines are gone
-	greeted chan struct{} // size 1: a handshake was answered
-	rewatch func(string)  // has a path watched again; does not block
-	unsure  func(string)  // has those look again who look out on a path; does not block
+	epoch     recipes.Epoch
+	conn      *zk.Conn
+	link      *link
+	hosts     *hosts
+	dialer    *dialer
+	clock     clock
+	lease     *lease
+	watches   *watches
+	looks     *lookouts
+	dirs      *directories
+	claimants *claimants
+	logger    *zap.Logger
+	ended     chan struct{} // closed when the client's own goroutines are gone
+	greeted   chan struct{} // size 1: a handshake was answered
+	rewatch   func(string)  // has a path watched again; does not block
+	unsure    func(string)  // has those look again who look out on a path; does not block
+	verify    func(*Seat)   // has it looked whether the seat's node is still there; does not block
 
 	readings chan struct{} // has a place for each of a survey that is under way
 
@@ -59,11 +61,12 @@ type client struct {
 func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) {
 	c := &client{
 		epoch: epoch, clock: s.clock, lease: newLease(s.cfg.Tick), watches: newWatches(), looks: newLookouts(), dirs: newDirectories(),
-		ended: make(chan struct{}), greeted: make(chan struct{}, 1), readings: make(chan struct{}, mostReadings),
+		claimants: newClaimants(), ended: make(chan struct{}), greeted: make(chan struct{}, 1), readings: make(chan struct{}, mostReadings),
 		logger: s.cfg.Logger.With(zap.Uint32("epoch", uint32(epoch))),
 	}
 	c.rewatch = func(path string) { s.actor.Post(&rearming{epoch, path}) }
 	c.unsure = func(path string) { s.actor.Post(shaken{c, path}) }
+	c.verify = func(t *Seat) { s.actor.Post(&verifying{epoch: epoch, seat: t}) }
 	c.link = newLink(linkEvents{
 		now:   s.clock.now,
 		start: s.group.Go,

@@ -46,7 +46,7 @@ func (s *Session) onEvent(c *client, ev zk.Event) {
 	}
 	switch ev.Type {
 	case zk.EventNodeDeleted:
-		s.tellGone(c, ev.Path)
+		s.tellGone(c, ev.Path, true)
 		s.tellChanged(c, ev.Path)
 	case zk.EventNodeDataChanged:
 		if c.watches.changed(ev.Path) {
@@ -144,6 +144,11 @@ func (s *Session) suspend(c *client) {
 	s.show(c, Suspended)
 	c.logger.Warn("connection lost; the session may live on", zapSession(c), zap.Time("deadline", c.deadline()), zap.Error(c.dialer.lastError()))
 	s.news(events.Suspended{Deadline: c.deadline()})
+	if s.cfg.LossOnSuspend { // the news are a loss, and nobody may share a node who comes behind them
+		for seat := range s.holders {
+			s.gaveUp(seat)
+		}
+	}
 	s.broadcast(recipes.Suspended{})
 }
 

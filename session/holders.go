@@ -45,6 +45,9 @@ func (s *Session) gaveUp(seat *Seat) {
 	delete(s.claims, seat)
 	delete(s.holders, seat)
 	delete(s.bare, seat)
+	if seat.single != nil {
+		seat.single.settled = false
+	}
 }
 
 // nobodyHolds: there is no session.
@@ -52,6 +55,7 @@ func (s *Session) nobodyHolds() {
 	clear(s.claims)
 	clear(s.holders)
 	clear(s.bare)
+	clear(s.shares)
 }
 
 // judge tells whether the lease is good, for an answer that proves all the rest, and
@@ -87,6 +91,7 @@ func (s *Session) onClaimed(c *client, r *asked, claimed recipes.Claimed) {
 // without another request, and its node is watched when it has been held for a while.
 func (s *Session) onCreated(c *client, r *asked, created recipes.Created) {
 	if created.Alone && r.seat.permits == nil { // else it is not granted, only the first
+		r.seat.settle(s, c)
 		r.node = path.Join(r.seat.dir, created.Node.Text)
 		created.Fresh = s.judgeBare(c, r)
 	}
@@ -130,9 +135,15 @@ func (s *Session) cover(c *client) {
 			continue // it is about to claim
 		}
 		delete(s.bare, seat)
-		for _, node := range seat.nodes(node) {
+		if seat.single != nil {
 			seat.want(c, node)
-			s.onRequest(&rearming{c.epoch, node})
+			s.onRequest(&verifying{epoch: c.epoch, seat: seat})
+			continue
+		}
+		for _, node := range seat.nodes(node) {
+			if first := seat.want(c, node); first {
+				s.onRequest(&rearming{c.epoch, node})
+			}
 		}
 	}
 }
@@ -238,7 +249,7 @@ func (s *Session) onProbed(p probed) {
 	}
 	p.c.logger.Debug("probe failed", zap.String("node", p.node), zap.Error(p.err))
 	if errors.Is(p.err, zk.ErrNoNode) && p.c == s.client && s.holders[p.seat] == p.node {
-		s.gaveUp(p.seat)
+		s.lostNode(p.c, p.seat)
 		p.seat.post(recipes.Gone{Epoch: p.c.epoch, Node: p.seat.name(p.node)}, nil)
 	}
 }

@@ -43,6 +43,16 @@ func (r *asked) settle(s *Session, c *client, in recipes.Input, err error) {
 		s.onCreated(c, r, in)
 	case recipes.Advanced:
 		s.onAdvanced(c, r, in)
+	case recipes.Listed:
+		if in.Own.Token != 0 {
+			r.seat.settle(s, c)
+		}
+		r.seat.post(in, err)
+	case recipes.Refused:
+		if r.op == recipes.OpClaim && in.Missing && c == s.client && s.holders[r.seat] == r.node {
+			s.lostNode(c, r.seat)
+		}
+		r.seat.post(in, err)
 	case recipes.Entered:
 		s.onAdmitted(c, r, in)
 	case recipes.Unknown:
@@ -104,12 +114,13 @@ func (r *rearming) do(c *client) (func(*Session), error) {
 	return func(s *Session) {
 		switch in.(type) {
 		case recipes.Gone:
-			s.tellGone(c, r.node)
+			s.tellGone(c, r.node, false)
 		case recipes.Unknown:
 			s.again(c, r)
 		case recipes.Refused:
 			s.tellUnwatched(c, r.node)
 		default: // it is armed
+			s.singleStands(c, r.node)
 		}
 	}, nil
 }

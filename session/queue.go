@@ -55,6 +55,9 @@ func (s *Session) onRequest(r request) {
 		return
 	}
 	if a, ok := r.(*asked); ok {
+		if s.answerHere(a) {
+			return
+		}
 		if !s.mayTakePlace(a) {
 			a.seat.post(recipes.Refused{Epoch: a.epoch, Op: a.op, Missing: true}, ErrGuard)
 			return
@@ -62,7 +65,7 @@ func (s *Session) onRequest(r request) {
 		s.noteTenure(a)
 		r = s.paired(a)
 	}
-	if r != nil {
+	if r != nil && s.mayPark(r) {
 		s.parked = append(s.parked, r)
 	}
 }
@@ -80,6 +83,7 @@ func (s *Session) sweep() {
 		if late {
 			s.unpair(r)
 			r.refuse()
+			s.unrest(r)
 		}
 		return late
 	})
@@ -98,6 +102,7 @@ func (s *Session) pump() {
 		s.unpair(r)
 		if s.late(r) { // one that was to be made again
 			r.refuse()
+			s.unrest(r)
 			continue
 		}
 		s.begin(c, func() message {
@@ -121,6 +126,7 @@ func (s *Session) onAnswered(a answered) {
 func (s *Session) again(c *client, r request) {
 	if s.late(r) {
 		r.refuse() // those that are late have been swept out, and nobody sweeps once more
+		s.unrest(r)
 		return
 	}
 	if !c.up {

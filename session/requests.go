@@ -27,7 +27,10 @@ const reaped = 10
 // ours that was empty the last time it says so in the directory's data, and learns
 // whether it is alone.
 func (c *client) create(t *Seat, epoch recipes.Epoch, id string) (recipes.Input, error) {
-	if t.in != nil {
+	switch {
+	case t.single != nil:
+		return c.createSingle(t, epoch)
+	case t.in != nil:
 		return c.createInPlace(t, epoch, id)
 	}
 	for range reaped {
@@ -80,12 +83,14 @@ func (c *client) makeParents(dir string, data []byte, acl []zk.ACL) error {
 // list reads the directory and finds the own node by its GUID. The own node is
 // read and watched, too: its Stat has the owner and the token.
 func (c *client) list(t *Seat, e recipes.List, id string) (recipes.Input, error) {
+	if t.single != nil {
+		return c.look(t, e)
+	}
 	if e.Barrier {
 		// A write through the quorum: whatever this session sent before has been
 		// executed or never will be, and the reading below sees it. Sync would
 		// not do, a deposed leader answers that.
-		res, err := c.conn.Multi(&zk.CheckVersionRequest{Path: t.dir, Version: anyVersion})
-		if outcome, err := ClassifyMulti(res, err); outcome != Done && !errors.Is(err, zk.ErrNoNode) {
+		if outcome, err := c.barrier(t.dir); outcome != Done {
 			return classified(e.Epoch, recipes.OpList, outcome, err)
 		}
 	}
@@ -130,10 +135,24 @@ func (c *client) list(t *Seat, e recipes.List, id string) (recipes.Input, error)
 	return listed, nil
 }
 
+// barrier is a write through the quorum that changes nothing. That there is no directory is an
+// answer of the quorum, too.
+func (c *client) barrier(dir string) (Outcome, error) {
+	outcome, err := ClassifyMulti(c.conn.Multi(&zk.CheckVersionRequest{Path: dir, Version: anyVersion}))
+	if errors.Is(err, zk.ErrNoNode) {
+		return Done, nil
+	}
+	return outcome, err
+}
+
 // watch arms a watch, or looks whether the node is still there if the watch is
-// armed already.
+// armed already. Of a lock of one node it is armed by the look that came before, unless it has
+// fired since.
 func (c *client) watch(t *Seat, e recipes.Watch) (recipes.Input, error) {
 	node := path.Join(t.dir, e.Node)
+	if t.single != nil && c.watches.wanted(node, t) {
+		return nil, nil
+	}
 	stat, err := c.observe(node, t)
 	if err == nil {
 		t.sawPred(node, stat.Czxid)
@@ -181,6 +200,9 @@ func (c *client) observe(node string, t *Seat) (*zk.Stat, error) {
 
 // claim writes through the quorum on condition that the own node exists.
 func (c *client) claim(t *Seat, e recipes.Claim) (recipes.Input, error) {
+	if t.single != nil {
+		return c.claimSingle(t, e)
+	}
 	nodes := t.nodes(t.at(e.Node))
 	if t.incomplete(nodes) {
 		return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpClaim, Missing: true}, errIncomplete
@@ -205,6 +227,9 @@ func (c *client) check(node string) error {
 
 // remove deletes the own node. Of one that leaves a floor the session remembers that.
 func (c *client) remove(t *Seat, e recipes.Delete) (recipes.Input, error) {
+	if t.single != nil {
+		return c.removeSingle(t, e)
+	}
 	if !e.Floor {
 		return c.removeOwn(t, e)
 	}
@@ -275,6 +300,9 @@ func unanswered(epoch recipes.Epoch, op recipes.Op, err error) (recipes.Input, e
 func classified(epoch recipes.Epoch, op recipes.Op, outcome Outcome, err error) (recipes.Input, error) {
 	if outcome == Unknown || unsettled(err) {
 		return recipes.Unknown{Epoch: epoch, Op: op}, err
+	}
+	if op == recipes.OpCreate && errors.Is(err, zk.ErrNoChildrenForEphemerals) {
+		err = fmt.Errorf("%w: %w", ErrKind, err) // the directory is the node of a lock that is one node
 	}
 	return recipes.Refused{Epoch: epoch, Op: op, Missing: errors.Is(err, zk.ErrNoNode)}, err
 }

@@ -19,10 +19,12 @@ var _ actors.Port = (*Seat)(nil)
 // Place says where and as what an acquisition queues up.
 type Place struct {
 	Dir  string      // the lock's directory, without the chroot
-	Kind events.Kind // of the node's name; 0 is KindLock
+	Kind events.Kind // of the node's name; 0 is KindLock, and with KindUnfair Dir is not a directory but the node itself
 	Data []byte      // stored in the node
 	ACL  []zk.ACL    // nil: that of the session's config
+	Try  bool        // nobody will wait; of a lock of one node the look that tells who has it leaves no watch then
 	In   *Seat       // a writer, whose place in the queue the node is to take; nil: a place of its own
+	With []*Seat     // one of those that hold shares its node, if any does when the node would be created
 
 	Size    int32 // of a semaphore, should nobody have said yet how many permits there are; 0: it is none
 	Permits int32 // how many of them are to be taken
@@ -52,13 +54,16 @@ type Seat struct {
 	permits *permits        // of a semaphore
 }
 
-// content is what a seat's nodes are created with. Nobody writes to it, so that the
-// many seats that ask for nothing of their own share one.
+// content is what a seat's nodes are created with. Nobody writes to it, but for what
+// is said below, so that the many seats that ask for nothing of their own share one.
 type content struct {
 	kind events.Kind
 	data []byte
 	acl  []zk.ACL
-	in   *Seat // see Place
+	in   *Seat   // see Place
+	with []*Seat // see Place; the session's drain forgets them when it has looked
+
+	single *single // of a lock of one node; nil for a queue
 }
 
 // Seat returns a seat for the place. Nothing happens before its Open.
@@ -67,11 +72,15 @@ func (s *Session) Seat(p Place) *Seat {
 		p.Kind = s.plain.kind
 	}
 	t := &Seat{session: s, dir: join(s.chroot, p.Dir), content: &s.plain}
-	if p.Data != nil || p.ACL != nil || p.Kind != s.plain.kind || p.In != nil {
-		t.content = &content{kind: p.Kind, data: p.Data, acl: p.ACL, in: p.In}
+	if p.Data != nil || p.ACL != nil || p.Kind != s.plain.kind || p.In != nil || p.With != nil {
+		t.content = &content{kind: p.Kind, data: p.Data, acl: p.ACL, in: p.In, with: p.With}
 		if p.ACL == nil {
 			t.acl = s.plain.acl
 		}
+	}
+	if p.Kind == events.KindUnfair {
+		t.single = newSingle(t.dir, p.Try)
+		t.dir = path.Dir(t.dir)
 	}
 	if p.Size > 0 {
 		t.permits = newPermits(t.dir, p.Size, p.Permits)
@@ -105,6 +114,9 @@ func (t *Seat) List(e recipes.List) {
 		id = t.guid.String()
 	}
 	t.mu.Unlock()
+	if t.single != nil {
+		t.follow(t.single.node)
+	}
 	t.request(e.Epoch, recipes.OpList, func(c *client) (recipes.Input, error) {
 		if t.permits != nil {
 			return c.listSemaphore(t, e, id)
@@ -164,7 +176,12 @@ func (t *Seat) Delete(e recipes.Delete) {
 
 // Discard removes a node in whatever session comes next, and tries until it is
 // known to be gone or a server refuses.
+//
+// Of a lock of one node nothing is removed: that node went with its session, and another one may bear its name.
 func (t *Seat) Discard(e recipes.Discard) {
+	if t.single != nil {
+		return
+	}
 	for _, node := range t.nodes(t.at(e.Node)) {
 		t.session.actor.Post(&removal{node})
 	}
@@ -240,13 +257,11 @@ func (t *Seat) token(own string) int64 {
 }
 
 // want registers the seat's interest in the own node, unless it has another one or
-// none by now. The watch is still to be armed.
-func (t *Seat) want(c *client, own string) {
+// none by now. It reports whether it is the first: then the watch is still to be armed.
+func (t *Seat) want(c *client, own string) (first bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if own != "" && t.follows(own) {
-		c.watches.want(own, t)
-	}
+	return own != "" && t.follows(own) && c.watches.want(own, t)
 }
 
 // nameOwn notes which node is the own one and which zxid created it, 0 if that is
@@ -291,6 +306,9 @@ func (t *Seat) forget(c *client, node string) {
 func (t *Seat) leave(c *client) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.single != nil {
+		c.claimants.leave(t)
+	}
 	nodes := append(t.ownNodes(), t.pred)
 	t.own, t.born, t.pred, t.ahead, t.left = "", 0, "", 0, true
 	if t.permits != nil {

@@ -42,6 +42,17 @@ func (s *Session) Guard(node string) *zk.CheckVersionRequest {
 // [ErrTooLarge], ErrEpochOver, ErrGuard, a server's refusal (the responses say of which operation), or the cause of
 // ctx without ErrOutcomeUnknown.
 func (s *Session) Transact(ctx context.Context, epoch recipes.Epoch, guard *zk.CheckVersionRequest, ops []any) ([]zk.MultiResponse, error) {
+	return s.transact(ctx, epoch, nil, guard, ops)
+}
+
+// Transact is [Session.Transact] with the seat's own node, at the path given, as the guard.
+func (t *Seat) Transact(ctx context.Context, epoch recipes.Epoch, own string, ops []any) ([]zk.MultiResponse, error) {
+	return t.session.transact(ctx, epoch, t, t.session.Guard(own), ops)
+}
+
+func (s *Session) transact(
+	ctx context.Context, epoch recipes.Epoch, seat *Seat, guard *zk.CheckVersionRequest, ops []any,
+) ([]zk.MultiResponse, error) {
 	all, err := s.assemble(guard, ops)
 	if err != nil {
 		return nil, err
@@ -49,7 +60,7 @@ func (s *Session) Transact(ctx context.Context, epoch recipes.Epoch, guard *zk.C
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	t := &transaction{epoch: epoch, ops: all, outcome: make(chan transacted, 1)}
+	t := &transaction{epoch: epoch, ops: all, seat: seat, outcome: make(chan transacted, 1)}
 	if !s.actor.Post(t) { // nothing is left of the session
 		return nil, ErrEpochOver
 	}
@@ -168,6 +179,8 @@ const (
 type transaction struct {
 	epoch   recipes.Epoch
 	ops     []any // the guard first
+	seat    *Seat // whose node the guard is, or nil
+	rests   bool  // see mayPark
 	stage   atomic.Int32
 	outcome chan transacted // size 1
 }
@@ -186,7 +199,7 @@ func (t *transaction) refuse() { t.outcome <- transacted{err: ErrEpochOver} }
 
 func (t *transaction) do(c *client) (func(*Session), error) {
 	if !t.stage.CompareAndSwap(stageParked, stageUnderWay) {
-		return func(*Session) {}, nil
+		return func(s *Session) { s.unrest(t) }, nil
 	}
 	responses, err := c.conn.Multi(t.ops...)
 	outcome, err := ClassifyMulti(responses, err)
@@ -196,6 +209,7 @@ func (t *transaction) do(c *client) (func(*Session), error) {
 			// Not executed, and that says nothing about the transaction.
 			if t.stage.CompareAndSwap(stageUnderWay, stageParked) {
 				s.again(c, t)
+				return
 			}
 		case outcome == Unknown:
 			t.outcome <- transacted{err: fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)}
@@ -211,10 +225,12 @@ func (t *transaction) do(c *client) (func(*Session), error) {
 		default:
 			t.outcome <- transacted{responses[1:], err}
 		}
+		s.unrest(t)
 	}, err
 }
 
 // drop forgets a parked transaction that nobody waits for.
 func (s *Session) drop(t *transaction) {
 	s.parked = slices.DeleteFunc(s.parked, func(r request) bool { return r == request(t) })
+	s.unrest(t)
 }

@@ -224,11 +224,11 @@ func ofTheMachine() []mutant {
 		{
 			name:   "try that waits",
 			breaks: "queues up behind somebody though it was only to try",
-			edits: []edit{in("recipes/answers.go", `		if len(m.rule.Blockers(in.Queue, newcomer)) > 0 {
+			edits: []edit{in("recipes/answers.go", `		case m.try:
 			m.why = WhyBusy
 			return m.over()
-		}
-`, ``), in("recipes/answers.go", `	case m.try:
+`, `		case m.try:
+`), in("recipes/answers.go", `	case m.try:
 		return m.fail(WhyBusy)
 `, ``)},
 			found: finder{"recipes", "TestMachineTransitions"},

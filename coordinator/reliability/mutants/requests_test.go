@@ -54,10 +54,11 @@ func ofTheRequests() []mutant {
 			name:   "sync as barrier",
 			breaks: "takes a sync for a barrier, which a leader answers that was deposed",
 			edits: []edit{in("session/requests.go",
-				`		res, err := c.conn.Multi(&zk.CheckVersionRequest{Path: t.dir, Version: anyVersion})
-`, `		var res []zk.MultiResponse
-		_, err := c.conn.Sync(t.dir)
-`)},
+				`ClassifyMulti(c.conn.Multi(&zk.CheckVersionRequest{Path: dir, Version: anyVersion}))
+	if errors.Is(err, zk.ErrNoNode) {
+		return Done, nil`, `Done, error(nil)
+	if _, err = c.conn.Sync(dir); err == nil || errors.Is(err, zk.ErrNoNode) {
+		return Done, nil`)},
 			found: finder{"session", "TestABarrierIsAWrite"},
 		},
 		{

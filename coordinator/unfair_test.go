@@ -1,0 +1,413 @@
+package coordinator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// taskPath is the unfair lock that most of these tests fight for.
+const taskPath = "/tasks/7"
+
+// TestUnfair: the node is at the path itself and costs one request; one holds at a time, also of
+// two acquisitions of one coordinator; tokens grow, and nothing is left.
+func TestUnfair(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := connect(t, srv), connect(t, srv)
+		warmUp, _ := hold(t, a.Unfair("/tasks/0")) // and the parent is made
+		requests := func() int {
+			n := 0
+			for _, op := range []zktest.Op{zktest.OpCreate, zktest.OpMulti, zktest.OpDelete, zktest.OpExists, zktest.OpGetData, zktest.OpGetChildren2} {
+				n += srv.Requests(op)
+			}
+			return n
+		}
+		before := requests()
+		first, grant := hold(t, a.Unfair(taskPath), coordinator.WithData([]byte("me")))
+		if n := requests() - before; n != 1 {
+			t.Errorf("%d requests for a free lock", n)
+		}
+		data, _ := srv.Data(taskPath)
+		if grant.Node != taskPath || grant.Session != a.SessionID() || srv.Owner(taskPath) != a.SessionID() || string(data) != "me" {
+			t.Errorf("%+v, owner %x, data %q", grant, srv.Owner(taskPath), data)
+		}
+		stream := b.Events(t.Context())
+		waiters := []*coordinator.Acquisition{
+			queue(a.Unfair(taskPath)), queue(b.Unfair(taskPath)), queue(a.Unfair(taskPath)), queue(b.Unfair(taskPath)),
+		}
+		if q, ok := (<-stream).(events.Queued); !ok || q.Ahead != 1 || q.Path != taskPath {
+			t.Errorf("a waiter is told %+v", q)
+		}
+		queue, err := b.Unfair(taskPath).Queue(t.Context())
+		if err != nil || len(queue) != 1 || queue[0].Node != taskPath || queue[0].Session != a.SessionID() || string(queue[0].Data) != "me" || !queue[0].Holding {
+			t.Errorf("queue: %+v, %v", queue, err)
+		}
+		if queue, err := b.Unfair("/tasks/none").Queue(t.Context()); err != nil || len(queue) != 0 {
+			t.Errorf("queue of nobody: %+v, %v", queue, err)
+		}
+		if _, err := b.Unfair("/tasks").Queue(t.Context()); !errors.Is(err, coordinator.ErrKind) {
+			t.Errorf("queue of a directory: %v", err)
+		}
+		token := grant.Token
+		holder := first
+		for range waiters {
+			before := requests()
+			holder.Release()
+			<-holder.Done()
+			if holder == first && requests()-before != 1 {
+				t.Errorf("%d requests for a release", requests()-before)
+			}
+			time.Sleep(2 * time.Second) // all have looked
+			holder = nil
+			for _, w := range waiters {
+				if w.Valid() {
+					if holder != nil {
+						t.Fatal("two holders")
+					}
+					holder = w
+				}
+			}
+			if holder == nil {
+				t.Fatal("nobody holds")
+			}
+			select {
+			case g := <-holder.Granted():
+				if g.Token <= token || srv.Owner(taskPath) != g.Session {
+					t.Errorf("%+v after token %d", g, token)
+				}
+				token = g.Token
+			default:
+				t.Fatal("not granted twice")
+			}
+		}
+		holder.Release()
+		<-holder.Done()
+		warmUp.Release()
+		<-warmUp.Done()
+		if n := srv.Children("/tasks"); len(n) != 0 {
+			t.Errorf("left: %v", n)
+		}
+	})
+}
+
+// TestUnfairTry: the loser learns at once who has it, and leaves nothing behind, not even a watch.
+func TestUnfairTry(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		if err := srv.Create("/app", nil); err != nil {
+			t.Fatal(err)
+		}
+		c, err := coordinator.Connect(t.Context(), srv.Addr()+"/app", srv.Option())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close() }()
+		other := connect(t, srv)
+		_, grant := hold(t, other.Unfair("/app"+taskPath), coordinator.WithData([]byte("worker 3")))
+		start := time.Now()
+		for range 3 {
+			a := c.Unfair(taskPath).Acquire(t.Context(), coordinator.Try())
+			_, err = a.Wait(t.Context())
+			var held *coordinator.HeldError
+			if !errors.As(err, &held) || !errors.Is(err, coordinator.ErrNotAcquired) {
+				t.Fatalf("tried: %v", err)
+			}
+			h := held.Holder
+			if h.Node != taskPath || h.Session != grant.Session || string(h.Data) != "worker 3" || !h.Holding || h.Kind != events.KindUnfair || h.Since.IsZero() {
+				t.Errorf("held by %+v", h)
+			}
+		}
+		if time.Since(start) > time.Second/10 {
+			t.Errorf("took %v", time.Since(start))
+		}
+		free, _ := hold(t, c.Unfair("/tasks/8"), coordinator.Try())
+		if !free.Valid() || !srv.Exists("/app/tasks/8") {
+			t.Error("a free lock was not had")
+		}
+	})
+}
+
+// TestUnfairWaitersLeaveAtOnce: who waits has nothing at the server, and is over as soon as it gives up,
+// or its time is out, also in the pause before it looks again, and without a connection.
+func TestUnfairWaitersLeaveAtOnce(t *testing.T) {
+	for name, away := range map[string]bool{"connected": false, "without a connection": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, srv *zktest.Server) {
+				a, b := connect(t, srv), connect(t, srv)
+				holder, _ := hold(t, a.Unfair(taskPath))
+				ctx, cancel := context.WithCancel(t.Context())
+				cancelled := b.Unfair(taskPath).Acquire(ctx)
+				bounded := b.Unfair(taskPath).Acquire(t.Context(), coordinator.WithMaxWait(time.Second))
+				released := b.Unfair(taskPath).Acquire(t.Context())
+				synctest.Wait()
+				if away {
+					srv.Mute(b.SessionID(), true)
+					srv.Cut(b.SessionID())
+					synctest.Wait()
+				} else {
+					holder.Release() // they pause
+					<-holder.Done()
+					synctest.Wait()
+				}
+				writes := srv.Requests(zktest.OpDelete)
+				start := time.Now()
+				cancel()
+				released.Release()
+				<-cancelled.Done()
+				<-released.Done()
+				if took := time.Since(start); took > 0 {
+					t.Errorf("took %v", took)
+				}
+				if !errors.Is(cancelled.Err(), context.Canceled) || !errors.Is(released.Err(), coordinator.ErrNotAcquired) {
+					t.Errorf("%v, %v", cancelled.Err(), released.Err())
+				}
+				if away {
+					<-bounded.Done()
+					if !errors.Is(bounded.Err(), coordinator.ErrTimeout) || time.Since(start) != time.Second {
+						t.Errorf("%v after %v", bounded.Err(), time.Since(start))
+					}
+					srv.Mute(b.SessionID(), false)
+					time.Sleep(time.Second)
+					holder.Release()
+					<-holder.Done()
+				}
+				time.Sleep(time.Second)
+				bounded.Release()
+				<-bounded.Done()
+				deletes := srv.Requests(zktest.OpDelete) - writes
+				if deletes > 1 || srv.Exists(taskPath) {
+					t.Errorf("%d deletes; node there: %v", deletes, srv.Exists(taskPath))
+				}
+			})
+		})
+	}
+}
+
+// TestUnfairLosses: whatever takes the node away is told, and before anybody else can hold it where that is
+// promised; the next one gets in.
+func TestUnfairLosses(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault  func(t *testing.T, srv *zktest.Server, id int64)
+		reason events.Reason
+		late   bool // the loss may come a moment after the next grant
+	}{
+		"mute":    {func(_ *testing.T, srv *zktest.Server, id int64) { srv.Mute(id, true) }, events.ReasonLeaseRanOut, false},
+		"cut off": {func(_ *testing.T, srv *zktest.Server, id int64) { srv.Mute(id, true); srv.Cut(id) }, events.ReasonLeaseRanOut, false},
+		"stranded": {func(_ *testing.T, srv *zktest.Server, id int64) {
+			srv.Strand(id, true)
+			srv.Intercept(func(r zktest.Request) zktest.Action {
+				if r.Op == zktest.OpConnect && r.Session == id {
+					return zktest.CutBefore() // no other server can be reached
+				}
+				return zktest.Pass()
+			})
+		}, events.ReasonLeaseRanOut, false},
+		"expired": {func(t *testing.T, srv *zktest.Server, id int64) {
+			t.Helper()
+			if err := srv.Expire(id); err != nil {
+				t.Error(err)
+			}
+		}, events.ReasonSessionExpired, true},
+		"deleted": {func(t *testing.T, srv *zktest.Server, _ int64) {
+			t.Helper()
+			if err := srv.Delete(taskPath); err != nil {
+				t.Error(err)
+			}
+		}, events.ReasonNodeRemoved, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, srv *zktest.Server) {
+				victim, next := connect(t, srv), connect(t, srv)
+				a, grant := hold(t, victim.Unfair(taskPath))
+				time.Sleep(3 * time.Second) // its node is watched by now
+				waiting := queue(next.Unfair(taskPath))
+				start := time.Now()
+				c.fault(t, srv, victim.SessionID())
+				lost := <-a.Lost()
+				told := time.Since(start)
+				if lost.Reason != c.reason || lost.Token != grant.Token || a.Valid() {
+					t.Errorf("%+v, valid %v", lost, a.Valid())
+				}
+				g, err := waiting.Wait(t.Context())
+				if err != nil || g.Token <= grant.Token {
+					t.Fatalf("%+v, %v", g, err)
+				}
+				if granted := time.Since(start); !c.late && granted <= told || told > 10*time.Second {
+					t.Errorf("told after %v, the next one granted after %v", told, granted)
+				}
+				srv.Intercept(nil)
+				srv.Mute(grant.Session, false)
+				srv.Strand(grant.Session, false)
+				time.Sleep(30 * time.Second) // what the victim still sends takes nothing from anybody
+				if !waiting.Valid() || srv.Owner(taskPath) != g.Session {
+					t.Error("the next holder has lost it")
+				}
+				<-a.Done()
+			})
+		})
+	}
+}
+
+// TestUnfairOutage: a lock outlives an outage that the session outlives, and a waiter goes on
+// waiting.
+func TestUnfairOutage(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := connect(t, srv), connect(t, srv)
+		holder, grant := hold(t, a.Unfair(taskPath))
+		waiter := queue(b.Unfair(taskPath))
+		for range 3 {
+			srv.Down(true)
+			time.Sleep(4 * time.Second)
+			srv.Down(false)
+			time.Sleep(4 * time.Second)
+			if !holder.Valid() || waiter.Valid() {
+				t.Fatalf("valid: holder %v, waiter %v", holder.Valid(), waiter.Valid())
+			}
+		}
+		if err := srv.Expire(b.SessionID()); err != nil { // no place is lost, for there is none
+			t.Fatal(err)
+		}
+		time.Sleep(4 * time.Second)
+		holder.Release()
+		if g, err := waiter.Wait(t.Context()); err != nil || g.Token <= grant.Token {
+			t.Errorf("%+v, %v", g, err)
+		}
+	})
+}
+
+// TestUnfairReleaseTakesNobodysNode: the reply to the delete is lost, and by the time the connection is back somebody
+// else has made the next node, which the release must not take for its own.
+func TestUnfairReleaseTakesNobodysNode(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := connect(t, srv), connect(t, srv)
+		holder, _ := hold(t, a.Unfair(taskPath))
+		waiter := queue(b.Unfair(taskPath))
+		mine := a.SessionID()
+		srv.Intercept(func(r zktest.Request) zktest.Action {
+			if r.Op == zktest.OpDelete && r.Session == mine {
+				srv.Intercept(nil)
+				return zktest.CutAfter()
+			}
+			return zktest.Pass()
+		})
+		holder.Release()
+		grant, err := waiter.Wait(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-holder.Done()
+		time.Sleep(20 * time.Second)
+		if !waiter.Valid() || srv.Owner(taskPath) != grant.Session {
+			t.Error("the next holder's node was deleted")
+		}
+	})
+}
+
+// TestUnfairLostCreate: the creates of two acquisitions of one session are lost together, with and without being
+// executed. One of them has the lock, the other waits for it.
+func TestUnfairLostCreate(t *testing.T) {
+	for name, cut := range map[string]zktest.Action{"executed": zktest.CutAfter(), "not executed": zktest.CutBefore()} {
+		for _, withdraw := range []int{-1, 0, 1} {
+			t.Run(fmt.Sprintf("%s, %d withdrawn", name, withdraw), func(t *testing.T) {
+				bubble(t, func(t *testing.T, srv *zktest.Server) {
+					c := connect(t, srv)
+					srv.Intercept(func(r zktest.Request) zktest.Action {
+						if creates(r) && r.Path == taskPath {
+							srv.Intercept(nil)
+							return cut
+						}
+						return zktest.Pass()
+					})
+					if err := srv.Create("/tasks", nil); err != nil {
+						t.Fatal(err)
+					}
+					both := []*coordinator.Acquisition{c.Unfair(taskPath).Acquire(t.Context()), c.Unfair(taskPath).Acquire(t.Context())}
+					synctest.Wait()
+					if withdraw >= 0 {
+						both[withdraw].Release()
+					}
+					time.Sleep(5 * time.Second)
+					if both[0].Valid() == both[1].Valid() {
+						t.Fatalf("valid: %v, %v", both[0].Valid(), both[1].Valid())
+					}
+					holder, waiter := both[0], both[1]
+					if !holder.Valid() {
+						holder, waiter = waiter, holder
+					}
+					first := <-holder.Granted()
+					holder.Release()
+					<-holder.Done()
+					if withdraw < 0 {
+						if second, err := waiter.Wait(t.Context()); err != nil || second.Token <= first.Token {
+							t.Errorf("%+v after %+v, %v", second, first, err)
+						}
+						waiter.Release()
+						<-waiter.Done()
+					}
+					time.Sleep(time.Second)
+					if srv.Exists(taskPath) {
+						t.Error("a node is left")
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestUnfairDoesNotStampede: a hundred wait in four sessions. When the node goes each looks once, or a
+// few times, and few create; nobody lists anything.
+func TestUnfairDoesNotStampede(t *testing.T) {
+	const waiting = 100
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		var tries atomic.Int32
+		var cs []*coordinator.Coordinator
+		for range 4 {
+			cs = append(cs, connect(t, srv))
+		}
+		holder, _ := hold(t, cs[0].Unfair(taskPath))
+		granted := make(chan *coordinator.Acquisition, waiting)
+		var wait sync.WaitGroup
+		for i := range waiting {
+			a := cs[i%len(cs)].Unfair(taskPath).Acquire(t.Context())
+			wait.Go(func() {
+				if _, err := a.Wait(t.Context()); err == nil {
+					granted <- a
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		srv.Intercept(func(r zktest.Request) zktest.Action {
+			if creates(r) {
+				tries.Add(1)
+			}
+			return zktest.Delay(time.Millisecond) // so that one round trip is not nothing beside a pause
+		})
+		most, reads := 0, srv.Requests(zktest.OpGetData)
+		for range waiting {
+			before := int(tries.Load())
+			holder.Release()
+			holder = <-granted
+			time.Sleep(5 * time.Second) // all have looked
+			most = max(most, int(tries.Load())-before)
+		}
+		holder.Release()
+		<-holder.Done()
+		wait.Wait()
+		reads = srv.Requests(zktest.OpGetData) - reads
+		t.Logf("%d handoffs: %d creates, %d at most in one; %d reads", waiting, tries.Load(), most, reads)
+		if each := waiting * (waiting + 1) / 2; reads > 2*each {
+			t.Errorf("%d reads, and looking once each were %d", reads, each)
+		}
+		if tries.Load() > 4*waiting {
+			t.Errorf("%d creates for %d handoffs", tries.Load(), waiting)
+		}
+	})
+}

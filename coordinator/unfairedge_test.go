@@ -1,0 +1,278 @@
+package coordinator_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// TestUnfairAndTheOtherKinds: a path is one kind of lock, also where another session uses it, and whatever
+// stands there that is no lock is left alone.
+func TestUnfairAndTheOtherKinds(t *testing.T) {
+	refused := func(t *testing.T, what string, l *coordinator.Lock, want error, options ...coordinator.AcquireOption) {
+		t.Helper()
+		a := l.Acquire(t.Context(), options...)
+		synctest.Wait()
+		if !isClosed(a.Done()) || !errors.Is(a.Err(), want) {
+			t.Errorf("%s: %v", what, a.Err())
+		}
+	}
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := connect(t, srv), connect(t, srv)
+		mutex, _ := hold(t, a.Mutex(lockPath))
+		refused(t, "a mutex's directory", b.Unfair(lockPath), coordinator.ErrKind)
+		refused(t, "a mutex's directory, tried", b.Unfair(lockPath), coordinator.ErrKind, coordinator.Try())
+		refused(t, "a mutex in one process", a.Unfair(lockPath), coordinator.ErrKind)
+		unfair, _ := hold(t, a.Unfair(taskPath))
+		refused(t, "a task as a mutex", b.Mutex(taskPath), coordinator.ErrKind)
+		refused(t, "a task as a mutex, tried", b.Mutex(taskPath), coordinator.ErrKind, coordinator.Try())
+		refused(t, "below a task", b.Unfair(taskPath+"/1/2"), coordinator.ErrKind)
+		if err := srv.Create("/plain", []byte("data")); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, "somebody's node", b.Unfair("/plain"), coordinator.ErrKind)
+		refused(t, "the root", b.Unfair("/"), coordinator.ErrPath)
+		refused(t, "the servers' own", b.Unfair("/zookeeper/quota"), coordinator.ErrPath)
+		if data, _ := srv.Data("/plain"); string(data) != "data" || !mutex.Valid() || !unfair.Valid() {
+			t.Error("something was changed")
+		}
+		refused(t, "again, with its own context", a.Unfair(taskPath), coordinator.ErrNotAcquired, coordinator.Try())
+		if _, err := a.Unfair(taskPath).Acquire(unfair.Context(t.Context())).Wait(t.Context()); !errors.Is(err, coordinator.ErrDeadlock) {
+			t.Errorf("with its own context: %v", err)
+		}
+	})
+}
+
+// TestUnfairNodeRemovedAtOnce: the node is deleted by hand before anybody watches it, and somebody else makes the next
+// one, whose name is the same. The holder hears of it within a probe interval, and takes nothing
+// from the other; a contender of its own session does not wait for that.
+func TestUnfairNodeRemovedAtOnce(t *testing.T) {
+	for name, same := range map[string]bool{"another session": false, "the same session": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, srv *zktest.Server) {
+				a := connect(t, srv)
+				b := a
+				if !same {
+					b = connect(t, srv)
+				}
+				holder, grant := hold(t, a.Unfair(taskPath))
+				if err := srv.Delete(taskPath); err != nil {
+					t.Fatal(err)
+				}
+				start := time.Now()
+				next, after := hold(t, b.Unfair(taskPath))
+				if took := time.Since(start); took > time.Second {
+					t.Errorf("the next one waited for %v", took)
+				}
+				lost := <-holder.Lost()
+				if took := time.Since(start); lost.Reason != events.ReasonNodeRemoved || took > time.Second {
+					t.Errorf("%+v after %v", lost, took)
+				}
+				<-holder.Done()
+				time.Sleep(20 * time.Second)
+				if !next.Valid() || after.Token <= grant.Token || srv.Owner(taskPath) != after.Session {
+					t.Errorf("valid %v, %+v after %+v", next.Valid(), after, grant)
+				}
+			})
+		})
+	}
+}
+
+// TestUnfairNodeReplacedInAnOutage: it is deleted by hand and made anew by another while the holder has no connection. What
+// the holder finds when it is back bears the name of its node.
+func TestUnfairNodeReplacedInAnOutage(t *testing.T) {
+	for name, watched := range map[string]bool{"watched": true, "not watched yet": false} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, srv *zktest.Server) {
+				a, b := connect(t, srv), connect(t, srv)
+				holder, grant := hold(t, a.Unfair(taskPath))
+				if watched {
+					time.Sleep(3 * time.Second)
+				}
+				srv.Mute(grant.Session, true)
+				srv.Cut(grant.Session)
+				if err := srv.Delete(taskPath); err != nil {
+					t.Fatal(err)
+				}
+				next, after := hold(t, b.Unfair(taskPath))
+				time.Sleep(4 * time.Second)
+				srv.Mute(grant.Session, false)
+				if lost := <-holder.Lost(); lost.Reason != events.ReasonNodeRemoved {
+					t.Errorf("%+v", lost)
+				}
+				<-holder.Done()
+				time.Sleep(20 * time.Second)
+				if !next.Valid() || srv.Owner(taskPath) != after.Session {
+					t.Error("the next holder has lost it")
+				}
+			})
+		})
+	}
+}
+
+// TestUnfairOurOwnDataMayBeOverwritten: somebody writes to the holder's node. It is the holder's all
+// the same, and watched as before.
+func TestUnfairOurOwnDataMayBeOverwritten(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := connect(t, srv), connect(t, srv)
+		holder, _ := hold(t, a.Unfair(taskPath))
+		waiter := queue(b.Unfair(taskPath))
+		time.Sleep(3 * time.Second)
+		for range 3 {
+			if err := srv.SetData(taskPath, []byte("look at me")); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		if !holder.Valid() || waiter.Valid() {
+			t.Fatalf("valid: %v, %v", holder.Valid(), waiter.Valid())
+		}
+		if err := srv.Delete(taskPath); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if holder.Valid() {
+			t.Error("valid without a node")
+		}
+		if _, err := waiter.Wait(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestUnfairWithoutWrite: where nobody may write the nodes, it costs two requests more, and holds.
+func TestUnfairWithoutWrite(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := connect(t, srv), connect(t, srv)
+		acl := coordinator.WithACL([]zk.ACL{{Perms: zk.PermRead | zk.PermCreate | zk.PermDelete, Scheme: "world", ID: "anyone"}})
+		holder, grant := hold(t, a.Unfair(taskPath, acl))
+		waiter := queue(b.Unfair(taskPath, acl))
+		second := queue(a.Unfair(taskPath, acl))
+		time.Sleep(5 * time.Second)
+		if !holder.Valid() || waiter.Valid() || second.Valid() {
+			t.Fatal("not one holder")
+		}
+		holder.Release()
+		time.Sleep(5 * time.Second)
+		if waiter.Valid() == second.Valid() {
+			t.Fatal("not one holder")
+		}
+		if second.Valid() {
+			waiter = second
+		}
+		if g := <-waiter.Granted(); g.Token <= grant.Token {
+			t.Errorf("%+v after %+v", g, grant)
+		}
+	})
+}
+
+// TestUnfairTransactions: a transaction rests on the holder's own node. What was asked for
+// before the end is made before the node goes, or not at all, though the next holder's bears the same name.
+func TestUnfairTransactions(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		if err := srv.Create("/state", nil); err != nil {
+			t.Fatal(err)
+		}
+		a, b := connect(t, srv), connect(t, srv)
+		for round := range 20 {
+			holder, grant := hold(t, a.Unfair(taskPath))
+			if _, err := holder.Txn(t.Context(), &zk.SetDataRequest{Path: "/state", Data: []byte("held"), Version: -1}); err != nil {
+				t.Fatal(err)
+			}
+			waiter := queue(b.Unfair(taskPath))
+			var order []string
+			srv.Intercept(func(r zktest.Request) zktest.Action {
+				if r.Session == grant.Session && (r.Op == zktest.OpDelete || len(r.Parts) > 1) {
+					order = append(order, r.Op.String())
+				}
+				return zktest.Pass()
+			})
+			done := make(chan error, 10)
+			for range cap(done) {
+				go func() {
+					_, err := holder.Txn(context.Background(), &zk.SetDataRequest{Path: "/state", Data: []byte("late"), Version: -1})
+					done <- err
+				}()
+			}
+			holder.Release()
+			for range cap(done) {
+				if err := <-done; err != nil && !errors.Is(err, coordinator.ErrReleased) {
+					t.Errorf("round %d: %v", round, err)
+				}
+			}
+			if _, err := waiter.Wait(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			<-holder.Done()
+			srv.Intercept(nil)
+			if i := slices.Index(order, zktest.OpDelete.String()); i < 0 || i != len(order)-1 {
+				t.Fatalf("executed: %v", order)
+			}
+			if _, err := holder.Txn(t.Context(), &zk.SetDataRequest{Path: "/state", Data: nil, Version: -1}); !errors.Is(err, coordinator.ErrReleased) {
+				t.Errorf("a past holder: %v", err)
+			}
+			if guard := holder.Guard(); srv.Exists(guard.Path) {
+				t.Errorf("a guard that the next holder's node satisfies: %s", guard.Path)
+			}
+			waiter.Release()
+			<-waiter.Done()
+		}
+	})
+}
+
+// TestUnfairDoAndClose: Do keeps the node until the function has returned, and Close gives it back.
+func TestUnfairDoAndClose(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := connect(t, srv), connect(t, srv)
+		err := a.Unfair(taskPath).Do(t.Context(), func(ctx context.Context, g events.Grant) error {
+			if err := srv.Expire(g.Session); err != nil {
+				return err
+			}
+			<-ctx.Done()
+			return nil
+		})
+		if !errors.Is(err, coordinator.ErrSessionExpired) {
+			t.Errorf("%v", err)
+		}
+		held, _ := hold(t, a.Unfair(taskPath))
+		waiting, paused := queue(a.Unfair(taskPath)), queue(b.Unfair(taskPath))
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+		if !errors.Is(held.Err(), coordinator.ErrClosed) || !errors.Is(waiting.Err(), coordinator.ErrClosed) {
+			t.Errorf("%v, %v", held.Err(), waiting.Err())
+		}
+		if err := b.Close(); err != nil { // it pauses
+			t.Error(err)
+		}
+		if !isClosed(paused.Done()) || srv.Exists(taskPath) {
+			t.Error("something is left")
+		}
+	})
+}
+
+// TestUnfairParentsComeAndGo: the parents are containers, which the server removes when they are empty.
+func TestUnfairParentsComeAndGo(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a := connect(t, srv)
+		for range 3 {
+			holder, _ := hold(t, a.Unfair("/deep/tasks/of/mine"))
+			holder.Release()
+			<-holder.Done()
+			for srv.Reap() > 0 {
+			}
+			if srv.Exists("/deep") {
+				t.Fatal("a parent is left")
+			}
+		}
+	})
+}

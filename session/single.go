@@ -1,0 +1,400 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"path"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// This file is about a lock that is one node, at its own path: whoever creates it has it. All
+// of its nodes bear the same name, one after the other, and the machine is not to
+// be bothered with that. So what is asked about a seat's own node is asked about the
+// one that the seat made, which the zxid tells that created it:
+//
+//   - Gone is told of the own node only when that one is gone. The event of a watch is news of what was
+//     there when it came, and comes before any answer that knows of a later node; but a
+//     reading that found nothing may be older than the node. So after such a reading the session looks
+//     again ([verifying]).
+//   - A claim checks that there is a node, and then whose it is.
+//   - A delete is sent only by the claimant (see [claimants]), and is not simply sent again: 1. A's delete is
+//     executed, and its reply is lost; 2. B makes its node; 3. A deletes that. So A looks first, behind a
+//     write through the quorum. What remains is that somebody else removes A's node by hand, and B makes its
+//     own, in the moment in which A's delete is under way.
+//   - A node of a past session is gone with it, and is never removed by name.
+
+// single is what a seat has of a lock of one node.
+type single struct {
+	node   string // its path, with the chroot
+	name   string // the last part of it
+	glance bool   // it is only tried: nobody waits for the node to go
+
+	plain   atomic.Bool // the node's data may not be written, not even by us
+	doubted atomic.Bool // a delete was sent, and nobody knows what became of it
+
+	holder atomic.Pointer[events.Contender] // who had it at the last look
+
+	// Only the session's drain touches these.
+	settled bool      // an answer has said that the node is the seat's, and no other that it is not any more
+	writing int       // transactions that rest on the node, and are not answered
+	leaving []request // what waits for them: the delete
+}
+
+// ErrKind says that a path is in use as another kind of lock.
+var ErrKind = errors.New("zkgrant: two kinds of lock on one path")
+
+// The pauses of those who wait for one node: any time up to a first bound, which doubles with each
+// create that came too late, up to the last one. With many waiters few
+// come back within a round trip of each other, once the bound has grown.
+const (
+	firstPause = 5 * time.Millisecond
+	lastPause  = 320 * time.Millisecond
+)
+
+// Pause posts Paused after a random time. Nobody need be connected for that.
+func (t *Seat) Pause(e recipes.Pause) {
+	time.AfterFunc(rand.N(pauseBound(e.Attempt)), func() { t.post(recipes.Paused{Epoch: e.Epoch}, nil) })
+}
+
+// pauseBound returns the bound. The first create came too late for everybody who waits.
+func pauseBound(attempt recipes.Attempt) time.Duration {
+	bound := firstPause
+	for ; attempt > 1 && bound < lastPause; attempt-- {
+		bound *= 2
+	}
+	return bound
+}
+
+// Holder returns who had the lock when the seat looked last, if it is a lock of one node and
+// somebody had it. Paths are without the chroot.
+func (t *Seat) Holder() (events.Contender, bool) {
+	if t.single == nil {
+		return events.Contender{}, false
+	}
+	if h := t.single.holder.Load(); h != nil {
+		return *h, true
+	}
+	return events.Contender{}, false
+}
+
+// createSingle makes the node, unless somebody has it.
+func (c *client) createSingle(t *Seat, epoch recipes.Epoch) (recipes.Input, error) {
+	if !c.claimants.enter(t) {
+		return recipes.Taken{Epoch: epoch}, nil
+	}
+	in, err := c.makeSingle(t, epoch)
+	switch in.(type) {
+	case recipes.Created, recipes.Unknown: // it has the node, or may have it
+	default:
+		c.claimants.leave(t)
+	}
+	return in, err
+}
+
+// makeSingle is one transaction that creates the node and writes its data once more, whose answer
+// has the node's Stat, and so the zxid. Where the list of permissions lets nobody write, it is a plain create, and a
+// listing tells the rest.
+func (c *client) makeSingle(t *Seat, epoch recipes.Epoch) (recipes.Input, error) {
+	node := t.single.node
+	make1 := &zk.CreateRequest{Path: node, Data: t.data, Acl: t.acl, Flags: zk.FlagEphemeral}
+	for range reaped {
+		var res []zk.MultiResponse
+		var err error
+		plain := t.single.plain.Load() || !t.brief()
+		if plain {
+			_, err = c.conn.Create(node, t.data, zk.FlagEphemeral, t.acl)
+		} else {
+			res, err = c.conn.Multi(make1, &zk.SetDataRequest{Path: node, Data: t.data, Version: anyVersion})
+		}
+		failed := FailedOp(res)
+		outcome, err := ClassifyMulti(res, err)
+		switch {
+		case outcome == Done && plain:
+			return recipes.Created{Epoch: epoch, Node: t.single.as()}, nil
+		case outcome == Done && len(res) > 1 && res[1].Stat != nil:
+			czxid := res[1].Stat.Czxid
+			t.drop(c, t.nameOwn(epoch, node, czxid))
+			return recipes.Created{Epoch: epoch, Node: t.single.as(), Alone: true, Token: czxid}, nil
+		case outcome == Done: // it was made, and who knows when
+			return recipes.Unknown{Epoch: epoch, Op: recipes.OpCreate}, nil
+		case errors.Is(err, zk.ErrNodeExists):
+			return recipes.Taken{Epoch: epoch}, nil
+		case errors.Is(err, zk.ErrNoNode):
+			if err := c.makeParents(t.dir, nil, t.acl); err != nil {
+				return unanswered(epoch, recipes.OpCreate, err)
+			}
+		case outcome == Refused && failed > 0 && !unsettled(err):
+			t.single.plain.Store(true)
+		default:
+			return classified(epoch, recipes.OpCreate, outcome, err)
+		}
+	}
+	return recipes.Refused{Epoch: epoch, Op: recipes.OpCreate}, fmt.Errorf("%s is deleted as often as it is made: %w", t.dir, zk.ErrNoNode)
+}
+
+// as is the node for the machine.
+func (s *single) as() events.Name { return events.Name{Text: s.name, Kind: events.KindUnfair} }
+
+// look reads the node, and tells whose it is.
+func (c *client) look(t *Seat, e recipes.List) (recipes.Input, error) {
+	if e.Barrier {
+		if outcome, err := c.barrier(t.dir); outcome != Done {
+			return classified(e.Epoch, recipes.OpList, outcome, err)
+		}
+	}
+	node := t.single.node
+	data, stat, err := c.read(t, !t.single.glance || e.Attempt != 0)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		c.missing(t)
+		return recipes.Listed{Epoch: e.Epoch}, nil
+	case err != nil:
+		return unanswered(e.Epoch, recipes.OpList, err)
+	case !Ephemeral(stat):
+		c.claimants.leave(t)
+		return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpList}, fmt.Errorf("%w: there is a node %s that is no lock", ErrKind, node)
+	}
+	listed := recipes.Listed{Epoch: e.Epoch, Queue: []events.Name{t.single.as()}}
+	if stat.EphemeralOwner == c.link.session() && c.claimants.owns(t, stat.Czxid) {
+		t.drop(c, t.nameOwn(e.Epoch, node, stat.Czxid))
+		listed.Own = recipes.Own{Name: t.single.as(), Owner: stat.EphemeralOwner, Token: stat.Czxid}
+		return listed, nil
+	}
+	c.claimants.leave(t) // it never came to a node, or that is gone
+	t.single.holder.Store(&events.Contender{
+		Node: strings.TrimPrefix(node, t.session.chroot), Session: stat.EphemeralOwner, Since: time.UnixMilli(stat.Ctime),
+		Data: slices.Clone(data), Kind: events.KindUnfair, Holding: true,
+	})
+	return listed, nil
+}
+
+// missing is told that a seat has found no node. It has none itself then. Another one of the
+// session's that believes it has should hear of it.
+func (c *client) missing(t *Seat) {
+	t.single.holder.Store(nil)
+	if c.claimants.leave(t) {
+		return
+	}
+	if other := c.claimants.of(t.single.node); other != nil {
+		c.verify(other)
+	}
+}
+
+// read reads the node, with a watch on it if it is wanted and not armed already.
+func (c *client) read(t *Seat, watch bool) (data []byte, _ *zk.Stat, _ error) {
+	node := t.single.node
+	switch {
+	case !watch:
+		return c.conn.Get(node)
+	case t.note(c, node):
+		data, stat, _, err := c.conn.GetW(node)
+		if err != nil && c.watches.failed(node, t) {
+			c.rewatch(node)
+		}
+		return data, stat, err
+	default:
+		data, stat, err := c.conn.Get(node)
+		if errors.Is(err, zk.ErrNoNode) {
+			c.watches.forget(node, t) // the event of the node before is of no interest to whoever makes the next
+		}
+		return data, stat, err
+	}
+}
+
+// claimSingle writes through the quorum on condition that there is a node, and then looks whether
+// that is still the seat's. It is read in the state that the write has seen, or in a later
+// one, so if it is there now it was there then.
+func (c *client) claimSingle(t *Seat, e recipes.Claim) (recipes.Input, error) {
+	node := t.single.node
+	outcome, err := ClassifyMulti(c.conn.Multi(&zk.CheckVersionRequest{Path: node, Version: anyVersion}))
+	var stat *zk.Stat
+	if outcome == Done {
+		var there bool
+		there, stat, err = c.conn.Exists(node)
+		if outcome, err = Classify(err); outcome == Done && (!there || stat.Czxid != t.token(node)) {
+			outcome, err = Refused, zk.ErrNoNode
+		}
+	}
+	if outcome == Done {
+		return recipes.Claimed{Epoch: e.Epoch}, nil
+	}
+	if errors.Is(err, zk.ErrNoNode) {
+		c.claimants.leave(t)
+	}
+	return classified(e.Epoch, recipes.OpClaim, outcome, err)
+}
+
+// removeSingle deletes the node if it is the seat's.
+func (c *client) removeSingle(t *Seat, e recipes.Delete) (recipes.Input, error) {
+	node := t.single.node
+	if !c.claimants.is(t) {
+		return recipes.Deleted{Epoch: e.Epoch}, nil
+	}
+	if t.single.doubted.Load() {
+		outcome, err := c.barrier(t.dir)
+		var there bool
+		var stat *zk.Stat
+		if outcome == Done {
+			there, stat, err = c.conn.Exists(node)
+			outcome, err = Classify(err)
+		}
+		switch {
+		case outcome != Done:
+			return classified(e.Epoch, recipes.OpDelete, outcome, err)
+		case !there || stat.EphemeralOwner != c.link.session():
+			c.claimants.leave(t)
+			return recipes.Deleted{Epoch: e.Epoch}, nil
+		}
+	}
+	err := c.conn.Delete(node, anyVersion)
+	if err == nil || errors.Is(err, zk.ErrNoNode) {
+		c.claimants.leave(t)
+		return recipes.Deleted{Epoch: e.Epoch}, nil
+	}
+	in, err := unanswered(e.Epoch, recipes.OpDelete, err)
+	if _, refused := in.(recipes.Refused); refused {
+		c.claimants.abandon(t, t.token(node))
+	} else {
+		t.single.doubted.Store(true)
+	}
+	return in, err
+}
+
+// Ephemeral tells whether a session owns the node. Containers and nodes with a time to live have
+// an owner that is none.
+func Ephemeral(stat *zk.Stat) bool {
+	const withTime = 0xff // the highest byte of the owner
+	owner := stat.EphemeralOwner
+	return owner != 0 && owner != math.MinInt64 && uint64(owner)>>56 != withTime
+}
+
+// verifying looks whether a seat's node is still the one that it made, and watches it. It is for a
+// seat that was told so, and not for one whose create is under way: the answer could be older than that.
+type verifying struct {
+	epoch recipes.Epoch
+	seat  *Seat
+	born  int64 // set by the drain, before it is made
+}
+
+var _ request = (*verifying)(nil)
+
+func (v *verifying) meantFor() recipes.Epoch { return v.epoch }
+
+func (v *verifying) refuse() {} // the nodes of an epoch end with it
+
+func (v *verifying) do(c *client) (func(*Session), error) {
+	stat, err := c.observe(v.seat.single.node, v.seat)
+	outcome, err := Classify(err)
+	return func(s *Session) {
+		switch {
+		case !v.seat.single.settled || v.seat.token(v.seat.single.node) != v.born:
+		case errors.Is(err, zk.ErrNoNode), outcome == Done && stat.Czxid != v.born:
+			s.lostSingle(c, v.seat)
+		case outcome == Unknown || unsettled(err):
+			s.again(c, v)
+		default: // it is there, or cannot be watched
+		}
+	}, err
+}
+
+// isDue tells whether there is something to verify.
+func (v *verifying) isDue() bool {
+	v.born = v.seat.token(v.seat.single.node)
+	return v.seat.single.settled
+}
+
+// lostSingle tells the seat that its node is gone.
+func (s *Session) lostSingle(c *client, t *Seat) {
+	c.claimants.leave(t)
+	s.gaveUp(t)
+	t.post(recipes.Gone{Epoch: c.epoch, Node: t.single.name}, nil)
+}
+
+// singleGone tells those who are interested in the node, and the one that has it, that it is gone. They
+// were told by an event, or by a reading: then the one that has it may have made it since.
+func (s *Session) singleGone(c *client, node string, seats []*Seat, event bool) (others []*Seat) {
+	if t := c.claimants.of(node); t != nil && t.single.settled {
+		seats = slices.DeleteFunc(seats, func(other *Seat) bool { return other == t })
+		if event {
+			s.lostSingle(c, t)
+		} else {
+			s.onRequest(&verifying{epoch: c.epoch, seat: t})
+		}
+	}
+	return seats
+}
+
+// singleStands has it looked whether the node that stands at the path is the one of the seat that
+// has it, if it is one of a lock of one node.
+func (s *Session) singleStands(c *client, node string) {
+	if t := c.claimants.of(node); t != nil && t.single.settled {
+		s.onRequest(&verifying{epoch: c.epoch, seat: t})
+	}
+}
+
+// settle notes that an answer has said that the node is the seat's.
+func (t *Seat) settle(s *Session, c *client) {
+	if t.single != nil && c == s.client && !c.over {
+		t.single.settled = true
+	}
+}
+
+// newSingle is what a seat for the node begins with.
+func newSingle(node string, glance bool) *single {
+	return &single{node: node, name: path.Base(node), glance: glance}
+}
+
+// mayPark tells whether the request may be made, and keeps it if it has to wait. A transaction that rests
+// on the one node of a lock is made before that is removed, or not at all. Its guard would not do, which
+// knows the node by its name: 1. the lock is lost, with a transaction under way; 2. our delete
+// overtakes it; 3. somebody else makes the next node; 4. the guard finds that.
+func (s *Session) mayPark(r request) bool {
+	switch r := r.(type) {
+	case *verifying:
+		return r.isDue()
+	case *transaction:
+		switch {
+		case r.seat == nil || r.seat.single == nil || r.rests:
+		case !r.seat.single.settled:
+			r.outcome <- transacted{err: ErrGuard}
+			return false
+		default:
+			r.rests = true
+			r.seat.single.writing++
+		}
+	case *asked:
+		if r.op == recipes.OpDelete && r.seat.single != nil && r.seat.single.writing > 0 {
+			r.seat.single.leaving = append(r.seat.single.leaving, r)
+			return false
+		}
+	}
+	return true
+}
+
+// unrest says that a transaction is answered, or never will be made.
+func (s *Session) unrest(r request) {
+	t, ok := r.(*transaction)
+	if !ok || !t.rests {
+		return
+	}
+	t.rests = false
+	single := t.seat.single
+	if single.writing--; single.writing > 0 {
+		return
+	}
+	waiting := single.leaving
+	single.leaving = nil
+	for _, r := range waiting {
+		s.onRequest(r)
+	}
+}
