@@ -34,7 +34,9 @@ func (l *Lock) handle(m message) {
 		l.cfg.Port.Open(l.post)
 	}
 	if _, refused := m.input.(recipes.Refused); refused && m.cause != nil {
-		l.refusal = m.cause
+		l.mu.Lock()
+		l.rarely().refusal = m.cause
+		l.mu.Unlock()
 	}
 	from := l.machine.State()
 	var effects []recipes.Effect
@@ -183,8 +185,8 @@ func (l *Lock) onFinish(e recipes.Finish) {
 	if e.Why == recipes.WhyLost && l.reason == 0 || e.Why == recipes.WhyReleased {
 		end.Why = l.withdrawn // the caller was quicker than the loss, or Close than a function's end
 	}
-	if e.Why == recipes.WhyRefused {
-		end.Cause = l.refusal
+	if e.Why == recipes.WhyRefused && l.rare != nil {
+		end.Cause = l.rare.refusal
 	}
 	tell := l.leave(l.cfg.Explain(end))
 	lost := l.reason != 0 && l.took

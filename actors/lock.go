@@ -60,7 +60,6 @@ type Lock struct {
 
 	// Only the drain touches these.
 	machine recipes.Machine
-	refusal error
 	opened  bool
 	gone    bool
 
@@ -87,6 +86,7 @@ type Lock struct {
 // rare is what most locks never have, apart from the others for the memory it takes.
 type rare struct {
 	cause     error               // of the withdrawal
+	refusal   error               // of the server that turned the latest request down
 	onEnd     map[int]func(error) // told when it is not held any more
 	lastOnEnd int
 	timer     *time.Timer // of the longest wait
@@ -187,6 +187,10 @@ func (l *Lock) Withdraw(why recipes.Why) {
 // Force gives the node up though a function may still be running under the lock.
 // It comes after Withdraw, when there is no more time to wait for it.
 func (l *Lock) Force() { l.post(recipes.Withdrawn{Why: recipes.WhyClosed}, nil) }
+
+// Adopt has a semaphore's acquisition take whatever size it finds from now on. What it is told of that after
+// the call has returned it takes for what it is.
+func (l *Lock) Adopt() { l.post(recipes.Adopted{}, nil) }
 
 // reclaim takes the Grant back and notes whether it had been taken, and for how
 // long the lock was held if so. It is called with mu held, when the state is

@@ -91,8 +91,8 @@ func (a *Acquisition) Wait(ctx context.Context) (events.Grant, error) {
 // Context returns a child of parent that is cancelled when the lock is lost, with
 // a [*LostError] as its cause, or released, with [ErrReleased]. It is freed with
 // its parent. While the lock is held it carries the ownership: asking for the same
-// lock with it ends in [ErrDeadlock]. Before the Grant it is not cancelled and
-// owns nothing.
+// lock with it enters it again if the handle is [Reentrant], and ends in [ErrDeadlock]
+// if not. Before the Grant it is not cancelled and owns nothing.
 func (a *Acquisition) Context(parent context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(parent)
 	forget := a.actor.OnEnd(func(err error) {
@@ -145,22 +145,27 @@ func ownerOf(ctx context.Context) *owner {
 	return o
 }
 
-// standing tells what the context already holds of the lock, and fails if whoever asks would
-// wait for himself. The writer that it returns is one whose place a reader may take; nil: the
-// context holds nothing that matters.
-func (l *Lock) standing(ctx context.Context) (writer *Acquisition, _ error) {
+// standing tells what the context already holds of the lock. The lock is entered again
+// with one of the owners, if there are any. The writer is one whose place a reader may take.
+// It fails if whoever asks would wait for himself.
+func (l *Lock) standing(ctx context.Context) (owners []*session.Seat, writer *session.Seat, _ error) {
+	deadlock := false
 	for o := ownerOf(ctx); o != nil; o = o.next {
 		held := o.acquisition
-		if held.lock.c != l.c || held.lock.path != l.path || !held.actor.Holding() {
-			continue
+		switch {
+		case held.lock.c != l.c || held.lock.path != l.path || !held.actor.Holding():
+		case held.lock.permits() > 0 && l.permits() > 0: // permits add up; see Semaphore.Acquire
+		case l.cfg.reentrant && held.lock.rule == l.rule:
+			owners = append(owners, held.seat)
+		case writer != nil || deadlock: // the latest of them has decided
+		case held.lock.rule == recipes.Rule(recipes.Write{}) && l.rule == recipes.Rule(recipes.Read{}):
+			writer = held.seat
+		default:
+			deadlock = true
 		}
-		if held.lock.permits() > 0 && l.permits() > 0 {
-			continue // permits add up; see Semaphore.Acquire
-		}
-		if held.lock.rule == recipes.Rule(recipes.Write{}) && l.rule == recipes.Rule(recipes.Read{}) {
-			return held, nil
-		}
-		return nil, fmt.Errorf("%w: %s", ErrDeadlock, l.path)
 	}
-	return nil, nil
+	if deadlock && owners == nil {
+		return nil, nil, fmt.Errorf("%w: %s", ErrDeadlock, l.path)
+	}
+	return owners, writer, nil
 }

@@ -30,6 +30,13 @@
 // back first. State changes come first, then the event stream, then the channel;
 // so whoever hears of a loss finds Valid false already.
 //
+// # Who holds it already
+//
+// The ownership is in the context: asking for a lock with an [Acquisition.Context] of the
+// one who holds it enters it once more, if the handle is [Reentrant], and is [ErrDeadlock]
+// at once if not. All who are in have the same node and token, and nobody else is let
+// in before the last of them is released.
+//
 // # What a loss means
 //
 // Suspended is not lost: while the connection is away the lock stays held until

@@ -87,6 +87,16 @@ func (l *live) close() (all []*Acquisition, empty <-chan struct{}, first bool) {
 	return all, l.empty, true
 }
 
+// at returns what there is at a path.
+func (l *live) at(path string) (all []*Acquisition) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for a := l.paths[path]; a != nil; a = a.earlier {
+		all = append(all, a)
+	}
+	return all
+}
+
 func (l *live) len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

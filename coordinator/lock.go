@@ -80,11 +80,9 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 		err = l.checkOwn(ctx)
 	}
 	if err == nil {
-		var writer *Acquisition
-		if writer, err = l.standing(ctx); writer != nil {
-			place.In = writer.seat
-			cfg.try = false // a reader in the place of its own writer waits for nobody
-		}
+		place.With, place.In, err = l.standing(ctx)
+		// A reader in the place of its own writer waits for nobody, and would find that in its way.
+		cfg.try = cfg.try && place.In == nil
 	}
 	a.seat = c.session.Seat(place)
 	a.actor = actors.NewLock(actors.Config{
@@ -160,12 +158,13 @@ func (l *Lock) sizeOfACL() int {
 // [ErrClosed] and f's error. If f panics, the node is given up and the panic goes
 // on.
 func (l *Lock) Do(ctx context.Context, f func(context.Context, events.Grant) error, options ...AcquireOption) error {
-	return l.do(ctx, f, configOf(options))
+	cfg := configOf(options)
+	cfg.keep = true
+	return run(ctx, f, l.acquire(ctx, cfg))
 }
 
-func (l *Lock) do(ctx context.Context, f func(context.Context, events.Grant) error, cfg acquireConfig) error {
-	cfg.keep = true
-	a := l.acquire(ctx, cfg)
+// run is what Do does with an acquisition that keeps its node for it.
+func run(ctx context.Context, f func(context.Context, events.Grant) error, a *Acquisition) error {
 	defer a.Release()
 	// The acquisition itself is bounded by ctx; waiting for ctx here as well could
 	// leave with an error while the Grant is on its way. Nor is Done waited for,

@@ -23,8 +23,9 @@ type LockOption interface{ applyLock(*lockConfig) }
 type AcquireOption interface{ applyAcquire(*acquireConfig) }
 
 type lockConfig struct {
-	acl   []zk.ACL // nil: the coordinator's
-	adopt bool     // another opinion of a semaphore's size counts
+	acl       []zk.ACL // nil: the coordinator's
+	adopt     bool     // another opinion of a semaphore's size counts
+	reentrant bool
 }
 
 type acquireConfig struct {
@@ -163,6 +164,27 @@ type ACLOption struct {
 }
 
 func (o ACLOption) applyLock(c *lockConfig) { c.acl = o.acl }
+
+// Reentrant lets whoever holds the lock ask for it again, as a function does that is
+// called under the lock and takes it itself. The ownership is in the context: who asks
+// with the [Acquisition.Context] of an acquisition of the same side of the same lock, by the same
+// coordinator, which holds at that moment, has it at once. No request is made for that. Any goroutine may do so that
+// has the context, and any number of times. With another context it queues up as everybody does; so does who
+// asks before the Grant of that acquisition, or after its end. Without the option
+// to ask like that ends in [ErrDeadlock]. It matters for the handle that is asked,
+// and not for the one that the lock is held by.
+//
+// Each acquisition has a Grant of its own, with the same Node and Token, and is released
+// and told a loss by itself. They share one node, which the one that is released last gives
+// up, in whatever order that happens: nobody else has the lock before. The node was
+// made by the first, and what [WithData] and [WithACL] say for another does not matter.
+//
+// A context of the outer acquisition is cancelled when that is released, and with it
+// the contexts made of it: what is to go on under the inner one needs a context of
+// its own. For a semaphore the option makes no difference.
+func Reentrant() LockOption {
+	return lockOption(func(c *lockConfig) { c.reentrant = true })
+}
 
 // Try ends the acquisition with [ErrNotAcquired] unless the lock can be had
 // without queueing.

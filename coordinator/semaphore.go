@@ -1,10 +1,13 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
-	"sync/atomic"
+	"slices"
+	"strings"
+	"sync"
 
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
@@ -16,7 +19,10 @@ import (
 // of times, and from any goroutine.
 type Semaphore struct {
 	lock *Lock // its rule is that of who takes one permit
-	size atomic.Int64
+
+	mu       sync.RWMutex // held for reading from taking to acquire
+	size     int64        // in the opinion of this handle
+	resizing int          // how many are about to change it, and do not know yet whether they have
 }
 
 // Semaphore returns a handle for the semaphore at the path, which has so many permits. They are
@@ -31,9 +37,7 @@ type Semaphore struct {
 // InterProcessSemaphoreMutex. These do not know of the size, and have one of their
 // own. Whatever is below `leases` counts as a permit that is taken, whoever made it.
 func (c *Coordinator) Semaphore(path string, permits int, options ...LockOption) *Semaphore {
-	s := &Semaphore{lock: c.lock(path, familySemaphore, recipes.Semaphore{Permits: 1}, options)}
-	s.size.Store(int64(permits))
-	return s
+	return &Semaphore{lock: c.lock(path, familySemaphore, recipes.Semaphore{Permits: 1}, options), size: int64(permits)}
 }
 
 // Path returns the path that the handle was made with.
@@ -50,14 +54,20 @@ func (s *Semaphore) Path() string { return s.lock.path }
 // it then had more than there are: it would wait for itself, which is [ErrDeadlock]. Several who do that
 // can still come to wait for each other.
 func (s *Semaphore) Acquire(ctx context.Context, options ...AcquireOption) *Acquisition {
-	cfg := configOf(options)
+	return s.acquire(ctx, configOf(options))
+}
+
+func (s *Semaphore) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	return s.taking(cfg).acquire(ctx, cfg)
 }
 
 // Do runs f while holding the permits; see [Lock.Do].
 func (s *Semaphore) Do(ctx context.Context, f func(context.Context, events.Grant) error, options ...AcquireOption) error {
 	cfg := configOf(options)
-	return s.taking(cfg).do(ctx, f, cfg)
+	cfg.keep = true
+	return run(ctx, f, s.acquire(ctx, cfg))
 }
 
 // Resize sets how many permits there are, for everybody who uses the semaphore, and from
@@ -75,22 +85,88 @@ func (s *Semaphore) Resize(ctx context.Context, permits int) error {
 	if err := s.lock.c.checkPath(s.lock.path); err != nil {
 		return err
 	}
-	if err := s.lock.c.session.Resize(ctx, s.lock.path, int32(permits), s.lock.cfg.acl); err != nil {
+	s.announce()
+	err := s.lock.c.session.Resize(ctx, s.lock.path, int32(permits), s.lock.cfg.acl)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.resizing--
+	if err != nil {
 		return fmt.Errorf("zkgrant: size of %s: %w", s.lock.path, err)
 	}
-	s.size.Store(int64(permits))
+	s.size = int64(permits)
 	return nil
 }
 
+// announce says that the size is about to change. Who has asked before, or asks before it is
+// known whether it has, takes it as it finds it, or this would happen: 1. somebody asks for a
+// permit; 2. Resize returns; 3. a server tells him the new size, which is not that with which he
+// asked.
+func (s *Semaphore) announce() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.resizing++
+	for _, a := range s.lock.c.live.at(s.lock.path) {
+		if a.lock.family == familySemaphore {
+			a.actor.Adopt()
+		}
+	}
+}
+
+// Queue returns who holds permits, one for each permit, in the order in which they were granted, and behind
+// them who waits, in the order of the queue. What is said at [Lock.Queue] holds here, too; who is granted
+// while it looks is in it once. Whatever stands among the leases is taken for a holder.
+func (s *Semaphore) Queue(ctx context.Context) ([]events.Contender, error) {
+	c, path := s.lock.c, s.lock.path
+	if err := c.checkPath(path); err != nil {
+		return nil, err
+	}
+	queue, leases := session.SemaphoreDirs(path)
+	waiting, err := (&Lock{c: c, path: queue, rule: recipes.Mutex{}}).Queue(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// Read behind the queue: whoever leaves it now is found here, and not lost between the two.
+	found, err := c.survey(ctx, leases, nil)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(found, func(a, b session.Found) int {
+		return cmp.Or(cmp.Compare(a.Stat.Czxid, b.Stat.Czxid), strings.Compare(a.Name, b.Name))
+	})
+	entered := map[string]bool{}
+	all := make([]events.Contender, 0, len(found)+len(waiting))
+	for _, f := range found {
+		holder := contender(leases, f)
+		holder.Kind, holder.Holding = events.KindLock, true
+		all = append(all, holder)
+		entered[contenderID(f.Name)] = true
+	}
+	for _, w := range waiting {
+		if !entered[contenderID(w.Node)] {
+			w.Holding = false // the first waits for the others' leases
+			all = append(all, w)
+		}
+	}
+	return all, nil
+}
+
+// contenderID returns what the names of one contender's nodes have in common: the GUID with
+// which they begin.
+func contenderID(node string) string {
+	name := node[strings.LastIndexByte(node, '/')+1:]
+	const guid = len("_c_") + 36
+	return name[:min(guid, len(name))]
+}
+
 // taking returns what one acquisition asks for. What does not fit the rule's numbers is
-// found by checkPermits.
+// found by checkPermits. It is called with mu held.
 func (s *Semaphore) taking(cfg acquireConfig) *Lock {
-	permits, size := int64(1), s.size.Load()
+	permits := int64(1)
 	if cfg.permits != nil {
 		permits = int64(*cfg.permits)
 	}
 	l := *s.lock
-	l.rule = recipes.Semaphore{Size: fitting(size), Permits: fitting(permits), Adopt: s.lock.cfg.adopt}
+	l.rule = recipes.Semaphore{Size: fitting(s.size), Permits: fitting(permits), Adopt: s.lock.cfg.adopt || s.resizing > 0}
 	return &l
 }
 

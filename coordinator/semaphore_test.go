@@ -237,6 +237,34 @@ func TestResizeWakesWhomItAdmits(t *testing.T) {
 	})
 }
 
+// TestResizeBesideAcquire: who asks beside it, with the same handle, is of neither opinion until it is
+// known which of them counts.
+func TestResizeBesideAcquire(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		s := connect(t, srv).Semaphore(semPath, 1)
+		held := take(t, s, 1)
+		for size := 2; size < 12; size++ {
+			before := s.Acquire(t.Context())
+			resized := make(chan error)
+			go func() { resized <- s.Resize(t.Context(), size) }()
+			beside := s.Acquire(t.Context())
+			if err := <-resized; err != nil {
+				t.Fatal(err)
+			}
+			behind := s.Acquire(t.Context())
+			for i, a := range []*coordinator.Acquisition{before, beside, behind} {
+				synctest.Wait()
+				if isClosed(a.Done()) {
+					t.Errorf("size %d: %d ended with %v", size, i, a.Err())
+				}
+				a.Release()
+				<-a.Done()
+			}
+		}
+		held[0].Release()
+	})
+}
+
 // TestWhoWantsMoreThanThereAreLetsTheOthersThrough: permits are taken away from under one that
 // waits for more, and by hand.
 func TestWhoWantsMoreThanThereAreLetsTheOthersThrough(t *testing.T) {
@@ -542,5 +570,45 @@ func TestForeignLeasesCount(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantHolding(t, srv, all, "0 1", 2)
+	})
+}
+
+// TestQueueOfASemaphore: one for each permit that is held, and then who waits.
+func TestQueueOfASemaphore(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := connect(t, srv), connect(t, srv)
+		s := a.Semaphore(semPath, 3)
+		queue := func() string {
+			t.Helper()
+			list, err := b.Semaphore(semPath, 99).Queue(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range list {
+				if c.Session != a.SessionID() || c.Kind != events.KindLock || !srv.Exists(c.Node) {
+					t.Errorf("%+v", c)
+				}
+			}
+			return summary(list)
+		}
+		if got, tree := queue(), srv.Tree(); got != "" || len(tree) != 0 {
+			t.Errorf("before anybody came: %q, %v", got, tree)
+		}
+		var all []*coordinator.Acquisition
+		for i, n := range []int{1, 2, 1, 3} {
+			all = append(all, s.Acquire(t.Context(), coordinator.WithPermits(n), coordinator.WithData([]byte{'a' + byte(i)})))
+			synctest.Wait()
+		}
+		if got := queue(); got != "a+ b+ b+ c d" {
+			t.Errorf("queue %q", got)
+		}
+		all[0].Release()
+		synctest.Wait()
+		if got := queue(); got != "b+ b+ c+ d" {
+			t.Errorf("queue %q", got)
+		}
+		if _, err := a.Semaphore("no/path", 1).Queue(t.Context()); !errors.Is(err, coordinator.ErrPath) {
+			t.Errorf("Queue of no path: %v", err)
+		}
 	})
 }

@@ -178,7 +178,7 @@ func (m *Machine) onRefused(in Refused) []Effect {
 	case in.Op == OpEnter && m.state == Entering && m.why != 0:
 		return m.release()
 	case in.Op == OpEnter && m.state == Entering && in.Stale:
-		return m.survey()
+		return m.look()
 	case in.Op == OpClaim && m.state == Claiming,
 		in.Op == OpSurvey && m.state == Surveying,
 		in.Op == OpEnter && m.state == Entering,

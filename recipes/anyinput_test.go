@@ -22,7 +22,7 @@ func everyInput() []Input {
 			Created{epoch, single, true, true, 500}, Created{epoch, single, true, false, 500}, Gone{epoch, single.Text},
 			Claimed{epoch, true}, Claimed{epoch, false}, Deleted{epoch},
 			Gone{epoch, ours.Text}, Gone{epoch, ahead3.Text}, Gone{epoch, ""}, Gone{epoch, "no-such-node"})
-		for op := OpCreate; op <= OpAdvance+1; op++ {
+		for op := OpCreate; op <= OpEnter+1; op++ {
 			all = append(all, Unknown{epoch, op}, Refused{Epoch: epoch, Op: op}, Refused{Epoch: epoch, Op: op, Node: ahead3.Text, Missing: true})
 		}
 	}
@@ -39,6 +39,12 @@ func past(in Input, epoch Epoch) bool {
 	case Claimed:
 		return in.Epoch != epoch
 	case Advanced:
+		return in.Epoch != epoch
+	case Changed:
+		return in.Epoch != epoch
+	case Surveyed:
+		return in.Epoch != epoch
+	case Entered:
 		return in.Epoch != epoch
 	case Deleted:
 		return in.Epoch != epoch
@@ -186,7 +192,7 @@ func listensToNoMore(t *testing.T, where string, m, next Machine, in Input, effe
 func dropped(in Input, s State) bool {
 	var op Op
 	switch in := in.(type) {
-	case Gone, Listed, Claimed, Advanced:
+	case Gone, Listed, Claimed, Advanced, Changed, Surveyed:
 		return true
 	case Deleted:
 		op = OpDelete

@@ -46,7 +46,12 @@ import (
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		t.Helper()
-		var p play
+		var p interface {
+			run(*testing.T, *datadriven.TestData) string
+		} = &play{}
+		if strings.Contains(path, "semaphore") {
+			p = &permitPlay{}
+		}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			t.Helper()
 			return p.run(t, d)

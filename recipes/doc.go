@@ -50,6 +50,18 @@
 // Advancing asks what it means that the node ahead is gone. Lapsed is a lock that was
 // lost while a function still runs under it.
 //
+// A [Semaphore] has a queue like a mutex. Where a mutex would claim, and where its create
+// alone would be enough, the first in a semaphore's queue goes another way:
+//
+//	first in the queue --> Surveying <----> Full
+//	                        |   ^             |
+//	                        v   | stale       | changed
+//	  Held <-- Claiming <-- Entering <--------+ (by a survey)
+//
+// Surveying asks for the size and the leases, Full waits until either changes, Entering trades
+// the node in the queue for leases. When the answer to that is lost the way is the one of a lost
+// create, Recovering, and the GUID is looked for in both places.
+//
 // # What makes a grant safe
 //
 // A listing, or the news that the node ahead has gone, may come from a replica
@@ -59,7 +71,8 @@
 // write of its own, which went through the quorum, and so proves in one go that
 // the session lives, that the node exists, and that the lease starts now. That
 // write is a claim, which checks the own node, with one exception: the create
-// itself, if its answer proves that nobody else was there.
+// itself, if its answer proves that nobody else was there. For a semaphore it is the
+// transaction that makes the leases.
 //
 // # What makes it quick
 //

@@ -29,6 +29,9 @@ type (
 	// Withdrawn ends the acquisition in whatever state it is, for the reason
 	// given. Only the first one counts.
 	Withdrawn struct{ Why Why }
+
+	// Adopted drops the opinion of a semaphore's size: another one counts from now on.
+	Adopted struct{}
 )
 
 // News of the session. Opened comes first in each epoch and Expired last; in
@@ -208,6 +211,7 @@ func (o Op) String() string {
 func (Started) isInput()     {}
 func (Withdrawn) isInput()   {}
 func (Opened) isInput()      {}
+func (Adopted) isInput()     {}
 func (Suspended) isInput()   {}
 func (Reconnected) isInput() {}
 func (LeaseRanOut) isInput() {}

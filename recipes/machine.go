@@ -135,6 +135,8 @@ func (m *Machine) step(in Input) []Effect {
 		return m.onSurveyed(in)
 	case Changed:
 		return m.onChanged(in)
+	case Adopted:
+		return m.onAdopted()
 	case Entered:
 		return m.onEntered(in)
 	case Deleted:
@@ -210,7 +212,7 @@ func (m *Machine) claim() []Effect {
 // first acts on the news that nobody is ahead.
 func (m *Machine) first() []Effect {
 	if m.queues() {
-		return m.survey()
+		return m.look()
 	}
 	return m.claim()
 }
@@ -221,7 +223,7 @@ func (m *Machine) first() []Effect {
 // would have been a loss, it is proven once more.
 func (m *Machine) enter(fresh bool) []Effect {
 	if m.queues() {
-		return m.survey() // it has proven all that, and not that there is room
+		return m.look() // it has proven all that, and not that there is room
 	}
 	if !fresh || m.strict && !m.up {
 		return m.claim()

@@ -160,9 +160,11 @@ func usable(queue []events.Name, me events.Name) bool {
 }
 
 // halves tells whether two contenders of these kinds may share a number: a writer's read
-// node, which it made to become a reader in its own place, bears that of its write node.
+// nodes, which it made to become a reader in its own place, or several of them, bear that of
+// its write node.
 func halves(a, b events.Kind) bool {
-	return a == events.KindRead && b == events.KindWrite || a == events.KindWrite && b == events.KindRead
+	half := func(k events.Kind) bool { return k == events.KindRead || k == events.KindWrite }
+	return half(a) && half(b) && (a == events.KindRead || b == events.KindRead)
 }
 
 // ahead counts the contenders that stand in my way.

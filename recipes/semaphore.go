@@ -43,7 +43,7 @@ type permits struct {
 	size    int32 // as last heard of; 0: never
 	settled bool  // the first look at the size has found no other opinion
 	leased  bool  // the own node is the first of the leases, and no place in the queue
-	full    bool  // a survey without watches has found no room
+	full    bool  // there was no room: the survey is to watch
 	changed bool  // news have overtaken the answer to the survey under way
 }
 
@@ -67,13 +67,20 @@ func (m *Machine) several() bool {
 	return m.permits.leased && s.Permits > 1
 }
 
-// survey asks whether there is room. Only one who has found none, or comes from a queue,
-// where there seldom is, has to hear of changes: watches cost the server an event each.
+// survey asks whether there is room. Only one who has found none has to hear of changes,
+// and asks once more for that: a watch that is armed by one who enters right away would
+// tell him of his own leases.
 func (m *Machine) survey() []Effect {
 	m.forget()
 	m.state = Surveying
 	m.permits.changed = false
-	return []Effect{Survey{Epoch: m.epoch, Node: m.own.Name.Text, Watch: m.waited || m.permits.full}}
+	return []Effect{Survey{Epoch: m.epoch, Node: m.own.Name.Text, Watch: m.permits.full}}
+}
+
+// look begins a survey anew, without watches.
+func (m *Machine) look() []Effect {
+	m.permits.full = false
+	return m.survey()
 }
 
 // unfit judges the size, 0 of which says nothing. Another opinion counts at the first
@@ -123,7 +130,9 @@ func (m *Machine) onSurveyed(in Surveyed) []Effect {
 		return m.over()
 	case why != 0:
 		return m.fail(why)
-	case m.permits.changed, !m.waited && !m.permits.full:
+	case m.permits.changed:
+		return m.look()
+	case !m.permits.full:
 		m.permits.full = true
 		return m.survey()
 	default:
@@ -139,13 +148,21 @@ func (m *Machine) onChanged(in Changed) []Effect {
 	case in.Epoch != m.epoch:
 		return nil
 	case m.state == Full:
-		return m.survey()
+		return m.look()
 	case m.state == Surveying:
 		m.permits.changed = true
 		return nil
 	default:
 		return nil
 	}
+}
+
+func (m *Machine) onAdopted() []Effect {
+	if s, ok := m.rule.(Semaphore); ok {
+		s.Adopt = true
+		m.rule = s
+	}
+	return nil
 }
 
 // onEntered takes the leases for the own node. The token stays that of the place in the

@@ -13,6 +13,8 @@ import (
 func short(node string) string {
 	name, ok := events.ParseName(node)
 	switch {
+	case strings.HasPrefix(node, "leases/"):
+		return node
 	case !ok:
 		return fmt.Sprintf("%q", node)
 	case name.Kind == events.KindRead, name.Kind == events.KindWrite:
@@ -37,6 +39,21 @@ func effectText(e Effect) string {
 		return "claim " + short(e.Node)
 	case Advance:
 		return fmt.Sprintf("advance %s past %s to %s", short(e.Node), short(e.Past), short(e.Next))
+	case Survey:
+		text := "survey"
+		if e.Node != "" {
+			text += " " + short(e.Node)
+		}
+		if e.Watch {
+			text += " and watch"
+		}
+		return text
+	case Enter:
+		text := fmt.Sprintf("enter %s for %d at version %d", short(e.Node), e.Permits, e.Version)
+		if e.Floor {
+			text += " with a floor"
+		}
+		return text
 	case Delete:
 		if e.Floor {
 			return "delete " + short(e.Node) + " with a floor"
@@ -99,7 +116,11 @@ func inputText(in Input) string {
 		if in.Own == (Own{}) {
 			return text + " own not found"
 		}
-		return text + " own " + short(in.Own.Name.Text)
+		text += " own " + short(in.Own.Name.Text)
+		if in.Size > 0 {
+			text += fmt.Sprintf(" of %d", in.Size)
+		}
+		return text
 	case Claimed:
 		if in.Fresh {
 			return "Claimed"
@@ -119,7 +140,18 @@ func inputText(in Input) string {
 			text += ", too late"
 		}
 		return text
+	case Surveyed:
+		return fmt.Sprintf("Surveyed: %d of %d taken", in.Taken, in.Size)
+	case Entered:
+		text := "Entered " + strings.Join(in.Leases, " ")
+		if !in.Fresh {
+			text += ", too late"
+		}
+		return text
 	case Refused:
+		if in.Stale {
+			return fmt.Sprintf("Refused %v: stale", in.Op)
+		}
 		if in.Missing {
 			return fmt.Sprintf("Refused %v: no node", in.Op)
 		}

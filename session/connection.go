@@ -144,6 +144,11 @@ func (s *Session) suspend(c *client) {
 	s.show(c, Suspended)
 	c.logger.Warn("connection lost; the session may live on", zapSession(c), zap.Time("deadline", c.deadline()), zap.Error(c.dialer.lastError()))
 	s.news(events.Suspended{Deadline: c.deadline()})
+	if s.cfg.LossOnSuspend { // the news are a loss, and nobody may share a node who comes behind them
+		for seat := range s.holders {
+			s.gaveUp(seat)
+		}
+	}
 	s.broadcast(recipes.Suspended{})
 }
 

@@ -23,6 +23,9 @@
 // can overtake the reply. A [Seat] is told Gone once the node is known not to
 // exist; changes of data arm the watch again unseen.
 //
+// Of a semaphore the children of one directory and the data of one node are watched as well, by
+// whoever is the first in its queue ([lookouts]).
+//
 // The client never says that a session has expired before a server does. The
 // [lease] says when it might have, and holders are told before that. It is renewed by
 // writes only, so the session writes while any seat holds; see holders.go.

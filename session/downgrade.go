@@ -33,7 +33,9 @@ func (s *Session) mayTakePlace(r *asked) bool {
 		if _, holds := s.holders[writer]; !holds {
 			return false
 		}
-		writer.shared = true
+		for _, w := range s.together(writer) {
+			w.shared = true
+		}
 	case r.op == recipes.OpDelete && r.seat.shared:
 		r.floor = false
 	}

@@ -21,3 +21,7 @@ func (t *Seat) Session(epoch recipes.Epoch) int64 {
 	}
 	return 0
 }
+
+// Sharing returns how many seats are remembered because they share a node. It is called
+// when the session is idle.
+func (s *Session) Sharing() int { return len(s.shares) }

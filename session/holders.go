@@ -55,6 +55,7 @@ func (s *Session) nobodyHolds() {
 	clear(s.claims)
 	clear(s.holders)
 	clear(s.bare)
+	clear(s.shares)
 }
 
 // judge tells whether the lease is good, for an answer that proves all the rest, and
@@ -140,8 +141,9 @@ func (s *Session) cover(c *client) {
 			continue
 		}
 		for _, node := range seat.nodes(node) {
-			seat.want(c, node)
-			s.onRequest(&rearming{c.epoch, node})
+			if first := seat.want(c, node); first {
+				s.onRequest(&rearming{c.epoch, node})
+			}
 		}
 	}
 }
@@ -247,7 +249,7 @@ func (s *Session) onProbed(p probed) {
 	}
 	p.c.logger.Debug("probe failed", zap.String("node", p.node), zap.Error(p.err))
 	if errors.Is(p.err, zk.ErrNoNode) && p.c == s.client && s.holders[p.seat] == p.node {
-		s.gaveUp(p.seat)
+		s.lostNode(p.c, p.seat)
 		p.seat.post(recipes.Gone{Epoch: p.c.epoch, Node: p.seat.name(p.node)}, nil)
 	}
 }

@@ -48,6 +48,11 @@ func (r *asked) settle(s *Session, c *client, in recipes.Input, err error) {
 			r.seat.settle(s, c)
 		}
 		r.seat.post(in, err)
+	case recipes.Refused:
+		if r.op == recipes.OpClaim && in.Missing && c == s.client && s.holders[r.seat] == r.node {
+			s.lostNode(c, r.seat)
+		}
+		r.seat.post(in, err)
 	case recipes.Entered:
 		s.onAdmitted(c, r, in)
 	case recipes.Unknown:

@@ -120,6 +120,7 @@ func (s *Session) handle(m message) {
 	case left:
 		s.unseat(m.seat)
 		s.gaveUp(m.seat)
+		s.quit(m.seat)
 		m.seat.leave(s.client)
 	case request:
 		s.onRequest(m)

@@ -55,6 +55,9 @@ func (s *Session) onRequest(r request) {
 		return
 	}
 	if a, ok := r.(*asked); ok {
+		if s.answerHere(a) {
+			return
+		}
 		if !s.mayTakePlace(a) {
 			a.seat.post(recipes.Refused{Epoch: a.epoch, Op: a.op, Missing: true}, ErrGuard)
 			return

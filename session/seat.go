@@ -24,6 +24,7 @@ type Place struct {
 	ACL  []zk.ACL    // nil: that of the session's config
 	Try  bool        // nobody will wait; of a lock of one node the look that tells who has it leaves no watch then
 	In   *Seat       // a writer, whose place in the queue the node is to take; nil: a place of its own
+	With []*Seat     // one of those that hold shares its node, if any does when the node would be created
 
 	Size    int32 // of a semaphore, should nobody have said yet how many permits there are; 0: it is none
 	Permits int32 // how many of them are to be taken
@@ -53,13 +54,14 @@ type Seat struct {
 	permits *permits        // of a semaphore
 }
 
-// content is what a seat's nodes are created with. Nobody writes to it, so that the
-// many seats that ask for nothing of their own share one.
+// content is what a seat's nodes are created with. Nobody writes to it, but for what
+// is said below, so that the many seats that ask for nothing of their own share one.
 type content struct {
 	kind events.Kind
 	data []byte
 	acl  []zk.ACL
-	in   *Seat // see Place
+	in   *Seat   // see Place
+	with []*Seat // see Place; the session's drain forgets them when it has looked
 
 	single *single // of a lock of one node; nil for a queue
 }
@@ -70,8 +72,8 @@ func (s *Session) Seat(p Place) *Seat {
 		p.Kind = s.plain.kind
 	}
 	t := &Seat{session: s, dir: join(s.chroot, p.Dir), content: &s.plain}
-	if p.Data != nil || p.ACL != nil || p.Kind != s.plain.kind || p.In != nil {
-		t.content = &content{kind: p.Kind, data: p.Data, acl: p.ACL, in: p.In}
+	if p.Data != nil || p.ACL != nil || p.Kind != s.plain.kind || p.In != nil || p.With != nil {
+		t.content = &content{kind: p.Kind, data: p.Data, acl: p.ACL, in: p.In, with: p.With}
 		if p.ACL == nil {
 			t.acl = s.plain.acl
 		}
@@ -255,13 +257,11 @@ func (t *Seat) token(own string) int64 {
 }
 
 // want registers the seat's interest in the own node, unless it has another one or
-// none by now. The watch is still to be armed.
-func (t *Seat) want(c *client, own string) {
+// none by now. It reports whether it is the first: then the watch is still to be armed.
+func (t *Seat) want(c *client, own string) (first bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if own != "" && t.follows(own) {
-		c.watches.want(own, t)
-	}
+	return own != "" && t.follows(own) && c.watches.want(own, t)
 }
 
 // nameOwn notes which node is the own one and which zxid created it, 0 if that is

@@ -404,3 +404,8 @@ func (c *client) findLeases(t *Seat, listed recipes.Listed, id string) (recipes.
 	listed.Own.Name = events.Name{Text: t.permits.name(leases[0])}
 	return listed, nil
 }
+
+// SemaphoreDirs returns where those stand who wait at a semaphore, and where those who hold.
+func SemaphoreDirs(semaphore string) (waiting, holding string) {
+	return path.Join(semaphore, queueDir), path.Join(semaphore, leaseDir)
+}

@@ -63,6 +63,7 @@ type Session struct {
 	claims  map[*Seat]*asked     // the latest request of a seat that may end in a grant
 	holders map[*Seat]string     // the nodes of those that were told that an answer of that kind is fresh
 	bare    map[*Seat]struct{}   // those alone by their create, whose nodes nobody watches yet
+	shares  map[*Seat]*share     // of those that have, or had, a node together
 	parked  []request            // waiting for a connection or for room
 	leaving map[string]*turnover // the parked deletes that a create may join, by directory
 	running int
@@ -87,7 +88,7 @@ func Open(ctx context.Context, servers Servers, cfg Config, group *actors.Group,
 		servers: servers, chroot: servers.Chroot, cfg: cfg, group: group, news: news,
 		first: make(chan error, 1), closed: make(chan struct{}), clock: clock{cfg.Asleep}, plain: content{kind: events.KindLock, acl: cfg.ACL},
 		claims: map[*Seat]*asked{}, holders: map[*Seat]string{}, bare: map[*Seat]struct{}{},
-		leaving: map[string]*turnover{}, surveys: make(chan struct{}, mostSurveys),
+		shares: map[*Seat]*share{}, leaving: map[string]*turnover{}, surveys: make(chan struct{}, mostSurveys),
 		view: view{state: Connecting},
 	}
 	if s.clock.asleep == nil {

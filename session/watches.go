@@ -62,13 +62,16 @@ func (w *watches) note(path string, seat *Seat) (arm bool) {
 	return arm
 }
 
-// want registers the seat's interest in a path that somebody is about to have watched.
-func (w *watches) want(path string, seat *Seat) {
+// want registers the seat's interest in a path that somebody is about to have watched, or
+// has. It reports whether nobody was interested before: then nobody has it watched yet.
+func (w *watches) want(path string, seat *Seat) (first bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p := w.paths[path]
+	first = len(p.seats) == 0
 	p.add(seat)
 	w.paths[path] = p
+	return first
 }
 
 // wanted tells whether the seat is interested in the path.

@@ -6,36 +6,37 @@ import (
 	"errors"
 	"io"
 	"os"
-	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/examples/internal/program"
+	"github.com/zkgrant/zkgrant/examples/internal/stage"
 	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
 func TestEventLoop(t *testing.T) {
-	screen := &screen{}
-	if err := run(t.Context(), screen, options{locks: 500, hold: 20 * time.Millisecond, timeout: 6 * time.Second}); err != nil {
+	screen := &stage.Screen{}
+	if err := run(t.Context(), screen, options{zk: servers(t, ""), locks: 500, hold: 20 * time.Millisecond}); err != nil {
 		t.Fatal(err)
 	}
 	t.Log(screen)
-	screen.must(t, "left   granted 500, lost 0", "right  granted 500, lost 0", "1000 grants in", "100%")
+	screen.Must(t, "left   granted 500, lost 0", "right  granted 500, lost 0", "1000 grants in", "100%")
 }
 
 func TestEventLoopOnRealServer(t *testing.T) {
-	servers := ensemble.Start(t, 1).Connect()
-	screen := &screen{}
-	opt := options{servers: servers, locks: 500, hold: 20 * time.Millisecond, timeout: 6 * time.Second, terminal: true}
+	connect := ensemble.Start(t, 1).Connect()
+	screen := &stage.Screen{}
+	opt := options{zk: servers(t, connect), locks: 500, hold: 20 * time.Millisecond, terminal: true}
 	if err := run(t.Context(), screen, opt); err != nil {
 		t.Fatal(err)
 	}
 	t.Log(screen)
-	screen.must(t, "left   granted 500, lost 0", "right  granted 500, lost 0")
-	if left := nodes(t, servers); len(left) > 0 {
+	screen.Must(t, "left   granted 500, lost 0", "right  granted 500, lost 0")
+	if left := stage.Ephemerals(t, connect, lockRoot); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }
@@ -109,13 +110,14 @@ func TestInterruptedRun(t *testing.T) {
 			server := zktest.Start(t)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			screen := &screen{text: "[", count: 1, then: cancel}
-			err := run(ctx, screen, options{servers: server.Addr(), locks: at.locks, hold: at.hold, timeout: 6 * time.Second, terminal: true})
+			screen := &stage.Screen{}
+			screen.When("[", 1, cancel)
+			err := run(ctx, screen, options{zk: program.Within(server, 6*time.Second), locks: at.locks, hold: at.hold, terminal: true})
 			t.Log(screen)
-			if !errors.Is(err, errInterrupted) {
-				t.Errorf("%v, want %v", err, errInterrupted)
+			if !errors.Is(err, program.ErrInterrupted) {
+				t.Errorf("%v, want %v", err, program.ErrInterrupted)
 			}
-			if left := nodes(t, server.Addr()); len(left) > 0 {
+			if left := stage.Ephemerals(t, server.Addr(), lockRoot); len(left) > 0 {
 				t.Errorf("left behind: %v", left)
 			}
 		})
@@ -131,31 +133,8 @@ func TestControlC(t *testing.T) {
 // are held or waited for.
 func testControlC(t *testing.T, servers string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	program := exec.CommandContext(ctx, os.Args[0], "-zk", servers, "-locks", "100", "-hold", "1h")
-	program.Env = append(os.Environ(), asProgram+"=1")
-	var stderr bytes.Buffer
-	screen := &screen{text: "two sides", count: 1}
-	program.Stdout, program.Stderr = screen, &stderr
-	interrupt := make(chan struct{})
-	screen.then = func() { close(interrupt) }
-	if err := program.Start(); err != nil {
-		t.Fatal(err)
-	}
-	<-interrupt
-	until(t, servers, 200) // both sides stand in every queue
-	if err := program.Process.Signal(syscall.SIGINT); err != nil {
-		t.Error(err)
-	}
-	err := program.Wait()
-	t.Log(screen, &stderr)
-	if code := program.ProcessState.ExitCode(); code != 130 {
-		t.Errorf("exit code %d (%v), want 130", code, err)
-	}
-	if left := nodes(t, servers); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
-	}
+	bothStandInEveryQueue := func(*stage.Screen) { stage.AwaitEphemerals(t, servers, lockRoot, 200) }
+	stage.ControlC(t, servers, lockRoot, bothStandInEveryQueue, "-locks", "100", "-hold", "1h")
 }
 
 func TestUsage(t *testing.T) {
@@ -165,4 +144,30 @@ func TestUsage(t *testing.T) {
 			t.Errorf("%v: exit code %d, %q; want 2 and a word why", args, code, &stderr)
 		}
 	}
+}
+
+// connect returns a coordinator that is closed with the test.
+func connect(t *testing.T, servers string) *coordinator.Coordinator {
+	t.Helper()
+	c, err := coordinator.Connect(t.Context(), servers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// servers returns those of a connect string, or one in this process.
+func servers(t *testing.T, connect string) *program.ZooKeeper {
+	t.Helper()
+	zk, err := program.Open(connect, 6*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(zk.Close)
+	return zk
 }

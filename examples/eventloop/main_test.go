@@ -1,18 +1,15 @@
 package main
 
 import (
-	"os"
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/zkgrant/zkgrant/examples/internal/stage"
 )
 
-// asProgram in the environment makes the test binary be the program, so that a
-// test can run it in a process of its own.
-const asProgram = "EVENTLOOP_AS_PROGRAM"
-
 func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
+	if stage.AsProgram() {
 		main()
 		return
 	}

@@ -31,8 +31,8 @@ type contender struct {
 // run connects, does the work once under the lock, however often that has to be
 // begun, and leaves nothing behind.
 func (c *contender) run(ctx context.Context) error {
-	zk, err := coordinator.Connect(ctx, c.opt.servers,
-		coordinator.WithSessionTimeout(c.opt.timeout),
+	zk, err := coordinator.Connect(ctx, c.opt.zk.Servers,
+		coordinator.WithSessionTimeout(c.opt.zk.Timeout),
 		coordinator.WithDialer(c.wire.DialContext))
 	if err != nil {
 		return err
@@ -159,7 +159,7 @@ func (c *contender) stop() {
 func (c *contender) strike(ctx context.Context) <-chan error {
 	answer := make(chan error, 1)
 	go func() { // turn waits for the answer
-		ctx, cancel := context.WithTimeout(ctx, c.opt.timeout)
+		ctx, cancel := context.WithTimeout(ctx, c.opt.zk.Timeout)
 		defer cancel()
 		answer <- expire(ctx, &c.wire)
 	}()

@@ -18,13 +18,13 @@ import (
 // it by and by. Whoever could not say goodbye, because no server could be reached,
 // leaves a node that goes with its session: so long it waits for the last to go.
 func nodesLeft(ctx context.Context, opt options) (int, error) {
-	servers, err := session.ParseConnectString(opt.servers)
+	servers, err := session.ParseConnectString(opt.zk.Servers)
 	if err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*opt.timeout)
+	ctx, cancel := context.WithTimeout(ctx, 2*opt.zk.Timeout)
 	defer cancel()
-	conn, news, err := zk.Connect(servers.Hosts, opt.timeout, zk.WithLogger(log.New(io.Discard, "", 0)))
+	conn, news, err := zk.Connect(servers.Hosts, opt.zk.Timeout, zk.WithLogger(log.New(io.Discard, "", 0)))
 	if err != nil {
 		return 0, err
 	}

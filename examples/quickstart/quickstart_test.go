@@ -4,44 +4,39 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
-	"log"
 	"os"
-	"os/exec"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
+	"github.com/zkgrant/zkgrant/examples/internal/program"
+	"github.com/zkgrant/zkgrant/examples/internal/stage"
 	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
 func TestQuickstart(t *testing.T) {
-	screen := newScreen("", 0, nil)
-	err := run(t.Context(), screen, options{hold: 50 * time.Millisecond, timeout: 6 * time.Second})
+	screen := &stage.Screen{}
+	err := run(t.Context(), screen, options{zk: servers(t, "", 6*time.Second), hold: 50 * time.Millisecond})
 	t.Log(screen)
 	if err != nil {
 		t.Fatal(err)
 	}
-	screen.must(t, "cid   LOST       session expired", "nodes left                0", "tokens growing            yes")
-	if n := strings.Count(screen.String(), " granted "); n != 6 {
+	screen.Must(t, "cid   LOST       session expired", "nodes left                0", "tokens growing            yes")
+	if n := screen.Count(" granted "); n != 6 {
 		t.Errorf("%d grants, want 6: five contenders, one of them twice", n)
 	}
 }
 
 func TestQuickstartOnRealServer(t *testing.T) {
 	e := ensemble.Start(t, 1)
-	screen := newScreen("", 0, nil)
-	err := run(t.Context(), screen, options{servers: e.Connect() + "/some/app", hold: 50 * time.Millisecond, timeout: 6 * time.Second})
+	screen := &stage.Screen{}
+	err := run(t.Context(), screen, options{zk: servers(t, e.Connect()+"/some/app", 6*time.Second), hold: 50 * time.Millisecond})
 	t.Log(screen)
 	if err != nil {
 		t.Fatal(err)
 	}
-	screen.must(t, "cid   LOST       session expired", "nodes left                0")
+	screen.Must(t, "cid   LOST       session expired", "nodes left                0")
 }
 
 // The leader dies while the second contender works. The sessions outlive the
@@ -52,17 +47,18 @@ func TestQuickstartWhileTheLeaderIsKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	screen := newScreen(" granted ", 2, func() {
+	screen := &stage.Screen{}
+	screen.When(" granted ", 2, func() {
 		if err := e.Kill(leader); err != nil {
 			t.Error(err)
 		}
 	})
-	err = run(t.Context(), screen, options{servers: e.Connect(), hold: 300 * time.Millisecond, timeout: 10 * time.Second})
+	err = run(t.Context(), screen, options{zk: servers(t, e.Connect(), 10*time.Second), hold: 300 * time.Millisecond})
 	t.Log(screen)
 	if err != nil {
 		t.Fatal(err)
 	}
-	screen.must(t, " suspended ", " resumed ", "cid   LOST       session expired", "nodes left                0")
+	screen.Must(t, " suspended ", " resumed ", "cid   LOST       session expired", "nodes left                0")
 }
 
 // Whenever the program is told to stop, it leaves nothing behind.
@@ -75,11 +71,12 @@ func TestInterruptedRun(t *testing.T) {
 			server := zktest.Start(t)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			screen := newScreen(at.text, at.count, cancel)
-			err := run(ctx, screen, options{servers: server.Addr(), hold: 20 * time.Millisecond, timeout: 6 * time.Second})
+			screen := &stage.Screen{}
+			screen.When(at.text, at.count, cancel)
+			err := run(ctx, screen, options{zk: program.Within(server, 6*time.Second), hold: 100 * time.Millisecond})
 			t.Log(screen)
-			if !errors.Is(err, errInterrupted) {
-				t.Errorf("%v, want %v", err, errInterrupted)
+			if !errors.Is(err, program.ErrInterrupted) {
+				t.Errorf("%v, want %v", err, program.ErrInterrupted)
 			}
 			if left := server.Children(lockPath); len(left) > 0 {
 				t.Errorf("left behind: %v", left)
@@ -100,26 +97,8 @@ func TestControlC(t *testing.T) {
 // somebody holds the lock, which would go on for an hour.
 func testControlC(t *testing.T, servers string) {
 	t.Helper()
-	screen := newScreen(" ahead", 4, nil)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	program := exec.CommandContext(ctx, os.Args[0], "-zk", servers, "-hold", "1h")
-	program.Env = append(os.Environ(), asProgram+"=1")
-	program.Stdout, program.Stderr = screen, screen
-	screen.then = func() {
-		if err := program.Process.Signal(syscall.SIGINT); err != nil {
-			t.Error(err)
-		}
-	}
-	err := program.Run()
-	t.Log(screen)
-	if code := program.ProcessState.ExitCode(); code != 130 {
-		t.Errorf("exit code %d (%v), want 130", code, err)
-	}
-	screen.must(t, " granted ", "interrupted", "nodes left: 0")
-	if left := children(t, servers); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
-	}
+	screen := stage.ControlC(t, servers, lockPath, func(s *stage.Screen) { s.Await(t, " ahead", 4) }, "-hold", "1h")
+	screen.Must(t, " granted ", "nodes left: 0")
 }
 
 func TestUsage(t *testing.T) {
@@ -135,64 +114,13 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// children asks a server what is left of the lock.
-func children(t *testing.T, servers string) []string {
+// servers returns those of a connect string, or one in this process.
+func servers(t *testing.T, connect string, timeout time.Duration) *program.ZooKeeper {
 	t.Helper()
-	conn, events, err := zk.Connect(strings.Split(servers, ","), 5*time.Second, zk.WithLogger(log.New(io.Discard, "", 0)))
+	zk, err := program.Open(connect, timeout)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
-		conn.Close()
-		for range events { // ends when the client's goroutines have
-		}
-	}()
-	names, _, err := conn.Children(lockPath)
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
-		t.Fatal(err)
-	}
-	return names
-}
-
-// screen takes what the program prints, and acts when a text has come so many
-// times.
-type screen struct {
-	text  string
-	count int
-	then  func()
-
-	mu      sync.Mutex
-	printed strings.Builder
-	acted   bool
-}
-
-func newScreen(text string, count int, then func()) *screen {
-	return &screen{text: text, count: count, then: then}
-}
-
-func (s *screen) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	s.printed.Write(p)
-	act := s.then != nil && !s.acted && strings.Count(s.printed.String(), s.text) >= s.count
-	s.acted = s.acted || act
-	s.mu.Unlock()
-	if act {
-		s.then()
-	}
-	return len(p), nil
-}
-
-func (s *screen) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.printed.String()
-}
-
-func (s *screen) must(t *testing.T, texts ...string) {
-	t.Helper()
-	for _, text := range texts {
-		if !strings.Contains(s.String(), text) {
-			t.Errorf("nothing says %q", text)
-		}
-	}
+	t.Cleanup(zk.Close)
+	return zk
 }

@@ -8,44 +8,30 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/examples/internal/program"
 )
 
 // lockPath is what everybody wants.
 const lockPath = "/zkgrant/quickstart"
 
-// errInterrupted says that the program was told to stop before it was through.
-var errInterrupted = errors.New("interrupted")
-
 type options struct {
-	servers string        // empty: start one in this process
+	zk      *program.ZooKeeper
 	hold    time.Duration // how long a contender works
-	timeout time.Duration // of the sessions
 	colours bool
 }
 
-// run plays the whole scene and prints it to out. It returns errInterrupted, with
+// run plays the whole scene and prints it to out. It returns program.ErrInterrupted, with
 // everything given back, if ctx ends first; any other error says what went wrong
 // or which promise was not kept.
 func run(ctx context.Context, out io.Writer, opt options) error {
-	where := "ZooKeeper at " + opt.servers
-	if opt.servers == "" {
-		server, err := zktest.New()
-		if err != nil {
-			return err
-		}
-		defer server.Close()
-		opt.servers = server.Addr()
-		where = "a ZooKeeper inside this program, at " + opt.servers
-	}
 	names := []string{"ann", "bob", "cid", "dee", "eve"}
 	lines := newTimeline(out, opt.colours)
-	lines.title("%d contenders for one lock, %s, on %s", len(names), lockPath, where)
+	lines.title("%d contenders for one lock, %s, on %s", len(names), lockPath, opt.zk)
 
 	book := newLedger(names)
 	err := play(ctx, names, book, lines, opt)
 	if ctx.Err() != nil {
-		err = errInterrupted
+		err = program.ErrInterrupted
 	}
 
 	// Whether the scene was played to its end or not: nothing may be left of it.

@@ -133,7 +133,7 @@ func TestRealHolderIsHaltedAndContinued(t *testing.T) {
 					return
 				}
 			}
-			if err := c.hangUp(); err != nil {
+			if err := c.HangUp(); err != nil {
 				t.Error(err)
 			}
 		})
@@ -197,7 +197,7 @@ func (r *resumption) count() int {
 }
 
 // trial has the child hold the lock, halts it until somebody else holds it, and waits until it knows.
-func (r *resumption) trial(t *testing.T, c *child, path string) error {
+func (r *resumption) trial(t *testing.T, c *helper, path string) error {
 	if _, err := c.hear(); err != nil { // that it was granted
 		return err
 	}

@@ -16,6 +16,7 @@ const (
 	kindGuard                   // a transaction of the acquisition was sent to the servers
 	kindLose                    // a Lost was read
 	kindRelease                 // Release was called, or the wait was over
+	kindRead                    // what the resource holds was read
 )
 
 // operation is what a worker did, from the time of the call to that of the answer.
@@ -24,6 +25,11 @@ type operation struct {
 	Kind   kind   `json:"kind"`
 	Worker int    `json:"worker"` // from 0, below maxWorkers
 	Round  int32  `json:"round"`  // which of the worker's acquisitions it belongs to, from 1
+
+	Permits int   `json:"permits,omitempty"` // of a semaphore
+	Shares  bool  `json:"shares,omitempty"`  // it was asked for together with others, to read
+	Writer  int64 `json:"writer,omitempty"`  // of a reader in a writer's place: the token of that writer
+	Value   int64 `json:"value,omitempty"`   // what was read
 
 	Token    int64 `json:"token,omitempty"`    // of the Grant
 	Session  int64 `json:"session,omitempty"`  // of the Grant
@@ -80,7 +86,7 @@ func (m fencedMutex) step(op operation) (fencedMutex, bool) {
 		m.over[op.Worker] = op.Round
 		return m, legal
 	default:
-		return m, false
+		return m, false // a mutex has no readers
 	}
 }
 
@@ -94,6 +100,9 @@ func (m fencedMutex) String() string {
 func (op operation) String() string {
 	who := fmt.Sprintf("%d/%d", op.Worker, op.Round)
 	answer := map[bool]string{true: "accepted", false: "refused"}[op.Accepted]
+	if op.Shares {
+		who += ", a reader,"
+	}
 	switch op.Kind {
 	case kindAcquire:
 		return fmt.Sprintf("%s granted %#x", who, op.Token)
@@ -107,12 +116,37 @@ func (op operation) String() string {
 		return who + " lost"
 	case kindRelease:
 		return who + " released"
+	case kindRead:
+		return fmt.Sprintf("%s read %#x under %#x", who, op.Value, op.Token)
 	default:
 		return "?"
 	}
 }
 
-// model is fencedMutex in the terms of the search, with a history for each lock.
+// state is one of the models.
+type state interface {
+	// next returns the state after the operation, and whether the lock can have answered it so.
+	next(op operation) (state, bool)
+}
+
+func (m fencedMutex) next(op operation) (state, bool) { return answer(m.step(op)) }
+
+// answer is a step of any model.
+func answer[S state](s S, legal bool) (state, bool) { return s, legal }
+
+// newState returns the model of a lock of which nothing has happened yet. The path tells what kind of lock it is.
+func newState(path string) state {
+	switch kindAt(path) {
+	case readWrite:
+		return fencedReadWrite{}
+	case semaphore:
+		return permits{}
+	default:
+		return fencedMutex{} // an unfair lock, too: it is fenced, and who comes next is not in the model
+	}
+}
+
+// model is the models in the terms of the search, with a history for each lock.
 func model() porcupine.Model {
 	return porcupine.Model{
 		Partition: func(all []porcupine.Operation) [][]porcupine.Operation {
@@ -130,12 +164,17 @@ func model() porcupine.Model {
 			}
 			return parts
 		},
-		Init: func() any { return fencedMutex{} },
-		Step: func(state, input, _ any) (bool, any) {
-			next, legal := state.(fencedMutex).step(input.(operation))
+		Init: func() any { return nil },
+		Step: func(before, input, _ any) (bool, any) {
+			op := input.(operation)
+			now, begun := before.(state)
+			if !begun {
+				now = newState(op.Path)
+			}
+			next, legal := now.next(op)
 			return legal, next
 		},
 		DescribeOperation: func(input, _ any) string { return input.(operation).String() },
-		DescribeState:     func(state any) string { return state.(fencedMutex).String() },
+		DescribeState:     func(state any) string { return fmt.Sprint(state) },
 	}
 }

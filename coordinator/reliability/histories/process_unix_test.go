@@ -3,20 +3,19 @@
 package histories_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/reliability/child"
 )
 
 // jobVariable makes a process of the test binary a child, which does the job that is described there and no tests.
@@ -44,21 +43,14 @@ func jobs() map[string]func(context.Context, job, *parent) error {
 
 // runChild does the job of this process and does not return, if it has one.
 func runChild() {
-	text, ok := os.LookupEnv(jobVariable)
-	if !ok {
-		return
-	}
-	var j job
-	err := json.Unmarshal([]byte(text), &j)
-	if err == nil {
+	child.Job(jobVariable, func(text string) error {
+		var j job
+		if err := json.Unmarshal([]byte(text), &j); err != nil {
+			return err
+		}
 		ctx, hungUp := context.WithCancel(context.Background())
-		err = jobs()[j.Name](ctx, j, newParent(hungUp))
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(0)
+		return jobs()[j.Name](ctx, j, newParent(hungUp))
+	})
 }
 
 // message is what parent and child tell each other.
@@ -140,63 +132,30 @@ func goHome(ctx context.Context, c *coordinator.Coordinator, err error) error {
 	return errors.Join(err, closed)
 }
 
-// child is a process that does a job.
-type child struct {
+// helper is a process that does a job.
+type helper struct {
 	*link
-	process *os.Process
-	hangUp  func() error // closes the link; the child ends its job. To be called once
+	*child.Child
 }
 
 // startChild runs a child until the test has ended, or its job is done.
-func startChild(t *testing.T, j job) *child {
+func startChild(t *testing.T, j job) *helper {
 	t.Helper()
 	text, err := json.Marshal(j)
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(context.Background(), program)
-	cmd.Env = append(os.Environ(), jobVariable+"="+string(text))
-	dieWithParent(cmd)
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	c := &child{link: &link{json.NewEncoder(in), json.NewDecoder(out)}, process: cmd.Process, hangUp: in.Close}
-	t.Cleanup(func() {
-		_ = in.Close() // it may be closed
-		_ = c.goOn()   // it may have ended
-		timer := time.AfterFunc(realMax, func() {
-			t.Errorf("child %d did not end by itself", j.Worker)
-			_ = cmd.Process.Kill()
-		})
-		defer timer.Stop()
-		_, _ = io.Copy(io.Discard, out) // until it has closed its end, as Wait wants it
-		if err := cmd.Wait(); err != nil || said.Len() > 0 {
-			t.Errorf("child %d: %v\n%s", j.Worker, err, said.Bytes())
-		}
-	})
-	return c
+	goOn := func(p *os.Process) { _ = p.Signal(syscall.SIGCONT) } // it may have ended
+	c := child.Start(t, fmt.Sprint("child ", j.Worker), jobVariable, string(text), goOn)
+	return &helper{&link{json.NewEncoder(c.In), json.NewDecoder(c.Out)}, c}
 }
 
 // hear receives what the child has to say. A child that says nothing for very long is sent home.
-func (c *child) hear() (message, error) {
+func (c *helper) hear() (message, error) {
 	var silent atomic.Bool
 	timer := time.AfterFunc(realMax, func() {
 		silent.Store(true)
-		_ = c.hangUp()
+		_ = c.HangUp()
 	})
 	defer timer.Stop()
 	m, err := c.receive()
@@ -207,7 +166,7 @@ func (c *child) hear() (message, error) {
 }
 
 // halt stops the process: it keeps its connections, and does nothing.
-func (c *child) halt() error { return c.process.Signal(syscall.SIGSTOP) }
+func (c *helper) halt() error { return c.Process.Signal(syscall.SIGSTOP) }
 
 // goOn lets it go on.
-func (c *child) goOn() error { return c.process.Signal(syscall.SIGCONT) }
+func (c *helper) goOn() error { return c.Process.Signal(syscall.SIGCONT) }

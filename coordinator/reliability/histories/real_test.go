@@ -35,7 +35,7 @@ func TestRealHistories(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	random := rand.New(rand.NewPCG(seed, 0))
 	// A goroutine that was told of a loss runs in less than the least lead there is.
-	crew := newCrew(timeout/25, "/locks/a", "/locks/b", "/locks/c", slowLock)
+	crew := newCrew(timeout/25, "/locks/a", "/locks/rw", "/locks/permits", "/tasks/task", slowLock)
 	d := &disaster{ensemble: e, history: crew.history, random: random, timeout: timeout}
 	connecting, cancel := context.WithTimeout(t.Context(), realMax)
 	defer cancel()
@@ -55,9 +55,9 @@ func TestRealHistories(t *testing.T) {
 		d.networks = append(d.networks, network)
 		// Some come and go, and some hold for so long that there is something to lose.
 		for range crewSize - 1 {
-			crew.hire(c, random, timeout/50, timeout).paths = crew.paths[:3]
+			crew.hire(c, random, timeout/50, timeout).paths = crew.paths[:4]
 		}
-		crew.hire(c, random, 6*timeout, timeout).paths = crew.paths[3:]
+		crew.hire(c, random, 6*timeout, timeout).paths = crew.paths[4:]
 	}
 	var enough atomic.Bool
 	finished := crew.start(t, func(int) bool { return !enough.Load() })

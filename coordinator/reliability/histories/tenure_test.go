@@ -64,6 +64,13 @@ func (t *tenure) wrote(k kind, sent int64, accepted bool) {
 	t.history.add(op)
 }
 
+// read notes what was read from the resource, which was asked at the given time.
+func (t *tenure) read(sent, value int64) {
+	op := t.op
+	op.Kind, op.Call, op.Value = kindRead, sent, value
+	t.history.add(op)
+}
+
 // lost notes that the loss was read.
 func (t *tenure) lost() {
 	op := t.op

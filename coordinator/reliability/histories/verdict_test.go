@@ -100,13 +100,21 @@ func draw(info porcupine.LinearizationInfo, folder string) string {
 }
 
 // tally counts operations.
-type tally struct{ grants, holds, accepted, refused, losses, releases int }
+type tally struct{ grants, readers, downgrades, reads, holds, accepted, refused, losses, releases int }
 
 func (n *tally) count(ops []operation) {
 	for _, op := range ops {
 		switch op.Kind {
 		case kindAcquire:
 			n.grants++
+			if op.Shares {
+				n.readers++
+			}
+			if op.Writer != 0 {
+				n.downgrades++
+			}
+		case kindRead:
+			n.reads++
 		case kindHold:
 			n.holds++
 		case kindWrite, kindGuard:
@@ -129,7 +137,7 @@ func (n *tally) want(t *testing.T) {
 	var none []string
 	for what, count := range map[string]int{
 		"grants": n.grants, "moments of holding": n.holds, "writes accepted": n.accepted, "writes refused": n.refused,
-		"losses": n.losses, "releases": n.releases,
+		"losses": n.losses, "releases": n.releases, "grants to readers": n.readers, "downgrades": n.downgrades, "reads": n.reads,
 	} {
 		if count == 0 {
 			none = append(none, what)
@@ -142,6 +150,10 @@ func (n *tally) want(t *testing.T) {
 }
 
 func (n *tally) String() string {
-	return fmt.Sprintf("%d grants, %d losses, %d releases and withdrawals, %d times valid, %d writes accepted, %d refused",
+	text := fmt.Sprintf("%d grants, %d losses, %d releases and withdrawals, %d times valid, %d writes accepted, %d refused",
 		n.grants, n.losses, n.releases, n.holds, n.accepted, n.refused)
+	if n.readers > 0 {
+		text += fmt.Sprintf("; %d of the grants to readers, %d in a writer's place, who read %d times", n.readers, n.downgrades, n.reads)
+	}
+	return text
 }

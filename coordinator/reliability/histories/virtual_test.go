@@ -28,7 +28,7 @@ func TestHistoriesInVirtualTime(t *testing.T) {
 		}
 		first, count = seed, 1
 	}
-	rounds := reliability.Trials(60, 300)
+	rounds := reliability.Trials(80, 300)
 	var total tally
 	operations, longest, faults := 0, 0, 0
 	verdicts := map[string]int{}
@@ -64,7 +64,7 @@ func virtualHistory(t *testing.T, seed uint64, rounds int) *history {
 		settings = append(settings, zktest.Followers())
 	}
 	srv := zktest.Start(t, settings...)
-	crew := newCrew(0, "/locks/a", "/locks/b", "/locks/c")
+	crew := newCrew(0, "/locks/a", "/locks/rw", "/locks/permits", "/tasks/task")
 	var coordinators []*coordinator.Coordinator
 	for range 4 {
 		options := []coordinator.Option{

@@ -12,8 +12,9 @@ import (
 
 // resource is what a lock protects: it takes a write if it has not been shown a greater token before.
 type resource struct {
-	mu   sync.Mutex
-	seen int64
+	mu    sync.Mutex
+	seen  int64
+	value int64
 }
 
 func (r *resource) write(token int64) (accepted bool) {
@@ -22,8 +23,16 @@ func (r *resource) write(token int64) (accepted bool) {
 	if token < r.seen {
 		return false
 	}
-	r.seen = token
+	r.seen, r.value = token, token
 	return true
+}
+
+// read returns what was written last. Whoever has a smaller token than the reader is late from then on.
+func (r *resource) read(token int64) (value int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.seen = max(r.seen, token)
+	return r.value
 }
 
 // worker takes one lock after the other and notes what it sees. It believes what it is told and nothing else.
@@ -54,7 +63,7 @@ func (w *worker) run(t *testing.T, more func(done int) bool) {
 		w.acquire(t)
 		<-time.After(w.upTo(w.pace / 4))
 		if w.past != nil && w.random.IntN(3) == 0 {
-			w.write(w.past)
+			w.use(w.past)
 		}
 	}
 }
@@ -65,7 +74,7 @@ func (w *worker) acquire(t *testing.T) {
 	defer cancel()
 	path := w.paths[w.random.IntN(len(w.paths))]
 	tenure := w.history.begin(w.number, w.round, path)
-	lock := w.coordinator.Mutex(path).Acquire(ctx, w.options()...)
+	lock := w.handle(&tenure.op).Acquire(ctx, w.options()...)
 	tenure.lock = lock
 	a := &attempt{worker: w, tenure: tenure, lock: lock}
 	if w.random.IntN(4) == 0 {
@@ -81,6 +90,7 @@ func (w *worker) acquire(t *testing.T) {
 			granted = lock.Granted()
 		case grant := <-granted:
 			tenure.granted(grant)
+			a.node = grant.Node
 			a.giveUp, a.work = nil, time.After(0)
 			a.left = w.random.IntN(6)
 		case <-lock.Lost():
@@ -130,6 +140,7 @@ type attempt struct {
 	worker *worker
 	tenure *tenure
 	lock   *coordinator.Acquisition
+	node   string
 
 	look   <-chan time.Time // for the Grant
 	giveUp <-chan time.Time
@@ -141,13 +152,16 @@ type attempt struct {
 func (a *attempt) turn() {
 	a.work = nil
 	if a.left == 0 || !a.worker.more() {
+		if op := a.tenure.op; kindAt(op.Path) == readWrite && !op.Shares && !a.tenure.over && a.worker.random.IntN(3) == 0 {
+			a.goOnReading()
+		}
 		a.tenure.release()
 		a.late()
 		return
 	}
 	a.left--
 	if a.tenure.valid() || a.worker.random.IntN(4) == 0 {
-		a.worker.write(a.tenure)
+		a.worker.use(a.tenure)
 	}
 	pace := a.worker.pace / 6
 	if a.worker.random.IntN(20) == 0 {
@@ -156,10 +170,21 @@ func (a *attempt) turn() {
 	a.work = time.After(a.worker.upTo(pace))
 }
 
-// write sends a write under the tenure's token.
-func (w *worker) write(of *tenure) {
-	sent := w.history.now()
-	of.wrote(kindWrite, sent, w.resources[of.op.Path].write(of.op.Token))
+// use sends a write under the tenure's token, or reads if that is what it is for.
+func (w *worker) use(of *tenure) {
+	resource, sent := w.resources[of.op.Path], w.history.now()
+	if kindAt(of.op.Path) == semaphore {
+		return // there is nothing that one of several could write
+	}
+	if !of.op.Shares {
+		of.wrote(kindWrite, sent, resource.write(of.op.Token))
+		return
+	}
+	token := of.op.Token
+	if of.op.Writer != 0 {
+		token = 0
+	}
+	of.read(sent, resource.read(token))
 }
 
 // late reads a Grant where none can be.

@@ -128,7 +128,7 @@ type memory struct {
 type keeper struct {
 	mu        sync.Mutex
 	registers map[string]*memory
-	holder    *child // who was granted and has not left; nil if it is not known
+	holder    *helper // who was granted and has not left; nil if it is not known
 	grants    int
 	pauses    int
 	sections  []*section
@@ -151,7 +151,7 @@ func (k *keeper) finish() {
 }
 
 // serve answers a child until it may go home.
-func (k *keeper) serve(t *testing.T, c *child) {
+func (k *keeper) serve(t *testing.T, c *helper) {
 	for {
 		m, err := c.hear()
 		if err != nil {
@@ -162,7 +162,7 @@ func (k *keeper) serve(t *testing.T, c *child) {
 		if more {
 			err = c.send(answer)
 		} else {
-			err = c.hangUp()
+			err = c.HangUp()
 		}
 		if err != nil {
 			t.Error(err)
@@ -174,7 +174,7 @@ func (k *keeper) serve(t *testing.T, c *child) {
 }
 
 // answer does what a child asks for.
-func (k *keeper) answer(c *child, m message) (answer message, more bool) {
+func (k *keeper) answer(c *helper, m message) (answer message, more bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	answer.Kind, more = m.Kind, true
@@ -205,7 +205,7 @@ func (k *keeper) answer(c *child, m message) (answer message, more bool) {
 }
 
 // look returns who holds the lock, and how many Grants there were.
-func (k *keeper) look() (holder *child, grants int) {
+func (k *keeper) look() (holder *helper, grants int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.holder, k.grants
@@ -215,7 +215,7 @@ func (k *keeper) look() (holder *child, grants int) {
 // period go by.
 func (k *keeper) pauseHolder(t *testing.T, period, expiry time.Duration) {
 	start := time.Now()
-	var victim *child
+	var victim *helper
 	before := 0
 	k.until(func() bool {
 		victim, before = k.look()

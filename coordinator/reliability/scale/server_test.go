@@ -8,12 +8,12 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/zkgrant/zkgrant/coordinator/reliability/child"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -29,14 +29,7 @@ const (
 // runServer serves, and does not return, if that is what this process is for. It ends when its input does, so it does
 // not outlive the test however that ends.
 func runServer() {
-	if os.Getenv(serverVariable) == "" {
-		return
-	}
-	if err := serve(os.Stdin, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(0)
+	child.Job(serverVariable, func(string) error { return serve(os.Stdin, os.Stdout) })
 }
 
 // serve says its address and then answers.
@@ -111,32 +104,8 @@ type server struct {
 // startServer runs a server until the test has ended.
 func startServer(t *testing.T) *server {
 	t.Helper()
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(context.Background(), program)
-	cmd.Env = append(os.Environ(), serverVariable+"=1")
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = in.Close() // which ends it
-		_, _ = io.Copy(io.Discard, out)
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("the server: %v", err)
-		}
-	})
-	s := &server{in: in, out: bufio.NewScanner(out)}
+	c := child.Start(t, "the server", serverVariable, "serve", nil)
+	s := &server{in: c.In, out: bufio.NewScanner(c.Out)}
 	s.addr = s.hear(t)
 	if _, _, err := net.SplitHostPort(s.addr); err != nil {
 		t.Fatal(err)

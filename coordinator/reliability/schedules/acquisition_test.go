@@ -3,7 +3,6 @@ package schedules_test
 import (
 	"context"
 	"errors"
-	"path"
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
@@ -25,6 +24,10 @@ type record struct {
 	loss      *events.Lost    // that was read
 	released  bool
 	cancelled bool
+	cancel    context.CancelCauseFunc // of the wait
+
+	writer *tenure       // whose place it is to take, by asking with his context; nil: it is asked for alone
+	known  chan struct{} // closed when it is known whether it was granted, if there is a writer
 }
 
 func newRecord(l *life, path string, s script, a *coordinator.Acquisition) *record {
@@ -42,11 +45,26 @@ func (r *record) granted(grant events.Grant) {
 		r.failf("granted again, or after Release: %+v", grant)
 		return
 	}
-	if grant.ID != r.id || grant.Path != r.path || path.Dir(grant.Node) != r.path || grant.Token == 0 {
+	if grant.ID != r.id || grant.Path != r.path || !r.life.client.world.holds(r.path, grant.Node) || grant.Token == 0 {
 		r.failf("%+v for %s", grant, r.path)
 	}
-	r.tenure = newTenure(r.life, r.path, grant, r.born, r.script.late == 0, r.a.Valid)
+	r.tenure = newTenure(r.life, r.path, r.script.side, grant, r.born, r.a.Valid)
+	r.tenure.quick = r.script.late == 0
+	r.tenure.permits = r.script.permits
+	if r.writer != nil && r.writer.tookPlace(grant) {
+		r.tenure.place = r.writer.place
+		r.life.client.world.count("downgraded", 1)
+	}
 	r.tenure.begin()
+	r.isKnown()
+}
+
+// isKnown lets the writer go who waits for that.
+func (r *record) isKnown() {
+	if r.known != nil {
+		close(r.known)
+		r.known = nil
+	}
 }
 
 func (r *record) lost(lost events.Lost) {
@@ -97,6 +115,7 @@ func (r *record) empty(when string) {
 // done is called when Done is closed, the last thing to happen.
 func (r *record) done() {
 	w := r.life.client.world
+	defer r.isKnown()
 	err := r.a.Err()
 	w.logf("%d of %s: done, %v", r.id, r.life.client.name, err)
 	select {
@@ -130,6 +149,8 @@ func (r *record) done() {
 		}
 	case r.tenure != nil:
 		r.failf("held, and ended with %v", err)
+	case r.writer != nil && (errors.Is(err, coordinator.ErrNotAcquired) || errors.Is(err, coordinator.ErrReleased)):
+		w.count("ended: the place is not there any more", 1)
 	case errors.Is(err, coordinator.ErrNotAcquired):
 		w.count("ended: not acquired", 1)
 		if !r.released && !r.script.try {

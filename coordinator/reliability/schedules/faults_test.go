@@ -74,6 +74,9 @@ func (w *world) breakOneThing(r random, c *client, took time.Duration) {
 	if id == 0 {
 		return // there is no session to break, and 0 means those that are just being made
 	}
+	if w.size.resizes && w.recipe == semaphore && r.oneIn(3) {
+		w.resize(r)
+	}
 	said := func(what string) {
 		w.logf("FAULT %s, %s, session %x, %v", what, c.name, id, took)
 		w.count("fault: "+what, 1)
@@ -129,10 +132,9 @@ func (w *world) breakOneThing(r random, c *client, took time.Duration) {
 		w.isolate(r, c, id, took)
 	case 26:
 		said("data changed")
-		for _, dir := range w.paths {
-			for _, child := range w.srv.Children(dir) {
-				// A node that has gone meanwhile is none to change.
-				_ = w.srv.SetData(path.Join(dir, child), []byte("changed"))
+		for _, lock := range w.paths {
+			for _, node := range w.nodes(lock) {
+				_ = w.srv.SetData(node, []byte("changed")) // one that has gone meanwhile is none to change
 			}
 		}
 	default:
@@ -184,12 +186,10 @@ func (w *world) breakFurther(r random, c *client, choice int, took time.Duration
 			w.logf("%v", err)
 		}
 	case w.kind == meddled && choice <= 19:
-		dir := pick(r, w.paths...)
-		for _, child := range w.srv.Children(dir) {
+		for _, node := range w.nodes(pick(r, w.paths...)) {
 			if r.oneIn(2) {
-				node := path.Join(dir, child)
 				w.mu.Lock()
-				w.meddled[node] = true
+				w.meddled[nameOf(node)] = true
 				w.mu.Unlock()
 				said("node deleted")
 				w.logf("deleted %s: %v", node, w.srv.Delete(node))
@@ -274,16 +274,16 @@ func (f *frameFaults) rule(frame faultnet.Frame) faultnet.Verdict {
 
 // intercept loses some replies to creates, of which it is then known which node they made.
 func (w *world) intercept(q zktest.Request) zktest.Action {
+	w.enters(q)
 	if w.kind == mild || w.healed() {
 		return zktest.Pass()
 	}
 	node := created(q)
-	id, found := guid(node)
-	if !found || !w.unlucky() {
+	if _, found := guid(node); !found && w.recipe != unfair || !w.unlucky() {
 		return zktest.Pass()
 	}
 	w.mu.Lock()
-	w.cutAfter[id] = true
+	w.cutAfter[nameOf(node)] = true
 	w.mu.Unlock()
 	w.logf("FAULT reply to the create of %s is lost", node)
 	w.count("create replies lost", 1)

@@ -12,12 +12,15 @@ import (
 
 // tenure is a Grant that was taken, until it was given back or lost.
 type tenure struct {
-	life  *life
-	path  string
-	grant events.Grant
-	at    time.Time   // of the Grant
-	quick bool        // whoever holds reads his channels at once
-	valid func() bool // asks the library
+	life    *life
+	path    string
+	side    side
+	permits int
+	place   int64 // in the queue: the token, or that of the writer whose place it took
+	grant   events.Grant
+	at      time.Time   // of the Grant
+	quick   bool        // whoever holds reads his channels at once
+	valid   func() bool // asks the library
 
 	// Guarded by the world's mutex.
 	over time.Time
@@ -25,8 +28,10 @@ type tenure struct {
 	why  events.Reason
 }
 
-func newTenure(l *life, path string, grant events.Grant, born time.Time, quick bool, valid func() bool) *tenure {
-	return &tenure{life: l, path: path, grant: grant, at: born.Add(grant.Waited), quick: quick, valid: valid}
+func newTenure(l *life, path string, s side, grant events.Grant, born time.Time, valid func() bool) *tenure {
+	return &tenure{
+		life: l, path: path, side: s, permits: 1, place: grant.Token, grant: grant, at: born.Add(grant.Waited), quick: true, valid: valid,
+	}
 }
 
 func (t *tenure) world() *world { return t.life.client.world }
@@ -47,16 +52,22 @@ func (t *tenure) begin() {
 		w.counts["creates recovered"]++
 	}
 	w.mu.Unlock()
+	beside := false
 	for _, other := range others {
 		w.exclusive(other, t)
+		beside = beside || other.valid() && t.valid() && other.place != t.place
+	}
+	w.crowd(t.path)
+	if beside {
+		w.count("grants beside another holder", 1)
 	}
 	t.first()
 }
 
-// exclusive fails if both are valid at one instant. Validity ends for good: if the first is valid before
+// exclusive fails if both are valid at one instant, unless they share the lock. Validity ends for good: if the first is valid before
 // and after the second was seen to be, both are in between.
 func (w *world) exclusive(a, b *tenure) {
-	if a.path != b.path || a == b || !a.valid() || !b.valid() || !a.valid() || w.excused(a) || w.excused(b) {
+	if a.path != b.path || a == b || together(a, b) || !a.valid() || !b.valid() || !a.valid() || w.excused(a) || w.excused(b) {
 		return
 	}
 	w.count("two holders", 1)
@@ -68,17 +79,20 @@ func (w *world) exclusive(a, b *tenure) {
 func (w *world) excused(t *tenure) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.decreed[t.grant.Session] || w.meddled[t.grant.Node]
+	return w.decreed[t.grant.Session] || w.meddled[nameOf(t.grant.Node)]
 }
 
-// first fails if a node with a smaller number is there. As long as the own node is, the directory is the
+// first fails if a node with a smaller number is there that has to be waited for. As long as the own node is, the directory is the
 // same, and the numbers are the order in which the server accepted the contenders.
 func (t *tenure) first() {
 	w := t.world()
+	if w.recipe == semaphore || w.recipe == unfair {
+		return // it has no place any more, see enters, or never had
+	}
 	number := sequence(t.grant.Node)
 	ahead := ""
 	for _, child := range w.srv.Children(t.path) {
-		if sequence(child) < number {
+		if sequence(child) < number && t.side.waitsFor(child) {
 			ahead = child
 		}
 	}
@@ -114,7 +128,7 @@ func (t *tenure) end(how string, why events.Reason) {
 func (t *tenure) judgeReason() {
 	w := t.world()
 	w.mu.Lock()
-	decreed, meddled := w.decreed[t.grant.Session], w.meddled[t.grant.Node]
+	decreed, meddled := w.decreed[t.grant.Session], w.meddled[nameOf(t.grant.Node)]
 	w.mu.Unlock()
 	var wrong bool
 	switch t.why {
@@ -175,6 +189,9 @@ func (w *world) inspect() {
 				w.exclusive(t, other)
 			}
 		}
+		for _, p := range w.paths {
+			w.crowd(p)
+		}
 		w.checkWatches(len(live))
 	}
 }
@@ -211,37 +228,53 @@ func (w *world) checkWatches(sessions int) {
 	}
 	nodes := 0
 	for _, p := range w.paths {
-		nodes += len(w.srv.Children(p))
+		nodes += len(w.nodes(p))
 	}
-	if n := w.srv.Watches(); n > nodes*sessions {
+	if n := w.srv.Watches(); n > nodes*sessions+w.lookouts(sessions) {
 		w.failf("%d watches on %d nodes, by %d sessions", n, nodes, sessions)
 	}
 }
 
-// judgeOrder compares each tenure with the next one on its path.
+// lookouts is how many watches there may be for changes of semaphores: of the leases and of the size.
+func (w *world) lookouts(sessions int) int {
+	if w.recipe != semaphore {
+		return 0
+	}
+	return 2 * len(w.paths) * sessions
+}
+
+// judgeOrder compares each tenure with all before it on its path that it may not be held together with.
 func (w *world) judgeOrder() {
 	for _, p := range w.paths {
 		// Of one who is excused even the Grant may have been on its way when his session or node was taken from him.
 		all := slices.DeleteFunc(slices.Clone(w.tenures[p]), w.excused)
 		slices.SortStableFunc(all, func(a, b *tenure) int {
-			return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.grant.Token, b.grant.Token))
+			return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.place, b.place))
 		})
-		for i := 1; i < len(all); i++ {
-			a, b := all[i-1], all[i]
-			if a.grant.Token >= b.grant.Token {
-				w.failf("%s: token %x at %v, and %x at %v",
-					p, a.grant.Token, a.at.Sub(w.begun), b.grant.Token, b.at.Sub(w.begun))
-			}
-			over, why := a.ended()
-			if !a.quick {
-				continue
-			}
-			// At the same instant is in order: whoever has lost a lock gives the node up then.
-			if over.IsZero() || over.After(b.at) {
-				w.failf("%s: %d of %s was over at %v (%v), and %d of %s was granted at %v",
-					p, a.grant.ID, a.life.client.name, over.Sub(w.begun), why,
-					b.grant.ID, b.life.client.name, b.at.Sub(w.begun))
+		for i, b := range all {
+			for _, a := range all[:i] {
+				if !together(a, b) {
+					w.judgeTwo(a, b)
+				}
 			}
 		}
+	}
+}
+
+// judgeTwo compares two tenures of which the second was granted later.
+func (w *world) judgeTwo(a, b *tenure) {
+	if a.place >= b.place {
+		w.failf("%s: place %x (token %x) at %v, and %x (token %x) at %v",
+			a.path, a.place, a.grant.Token, a.at.Sub(w.begun), b.place, b.grant.Token, b.at.Sub(w.begun))
+	}
+	if !a.quick {
+		return
+	}
+	over, why := a.ended()
+	// At the same instant is in order: whoever has lost a lock gives the node up then.
+	if over.IsZero() || over.After(b.at) {
+		w.failf("%s: %d of %s was over at %v (%v), and %d of %s was granted at %v",
+			a.path, a.grant.ID, a.life.client.name, over.Sub(w.begun), why,
+			b.grant.ID, b.life.client.name, b.at.Sub(w.begun))
 	}
 }

@@ -2,6 +2,7 @@ package schedules_test
 
 import (
 	"context"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -20,7 +21,6 @@ import (
 // something goes wrong.
 
 const (
-	loopTimeout = 10 * time.Second
 	warmUp      = 3 // cycles, after which the directory is known to be ours
 	undisturbed = 2 // cycles, of which each frame meets with something in turn
 	afterwards  = 4 // cycles
@@ -32,10 +32,14 @@ type runner struct {
 	lock  string
 	hold  time.Duration // where it is 0, a cycle takes no time, and the clock stands still
 	other bool          // in a session of its own, to which nothing happens
+	side  side          // of a read/write lock; 0: the lock is a mutex
+	// becomes: a reader, when it has written
+	becomes bool
+	permits int // of a semaphore; 0: it is none
 }
 
 func tracks() map[string][]runner {
-	const little, long = time.Millisecond, loopTimeout / 50
+	const little, long = time.Millisecond, stageTimeout / 50
 	return map[string][]runner{
 		"alone":                  {{lock: "a"}},
 		"alone, holds":           {{lock: "a", hold: little}},
@@ -44,6 +48,18 @@ func tracks() map[string][]runner {
 		"four fight":             {{lock: "a"}, {lock: "a", hold: little}, {lock: "a"}, {lock: "a", hold: little}},
 		"with another session":   {{lock: "a", hold: little}, {lock: "a", hold: long, other: true}},
 		"with others, and alone": {{lock: "a"}, {lock: "a"}, {lock: "b"}, {lock: "a", hold: long, other: true}},
+		"read and write": {
+			{lock: "rw", side: shared}, {lock: "rw", side: shared, hold: little}, {lock: "rw", side: alone},
+			{lock: "rw", side: shared, hold: long, other: true},
+		},
+		"writes, becomes a reader": {
+			{lock: "rw", side: alone, becomes: true, hold: little}, {lock: "rw", side: alone}, {lock: "rw", side: shared},
+			{lock: "rw", side: alone, hold: little, other: true},
+		},
+		"permits": {
+			{lock: "s", permits: 1}, {lock: "s", permits: size, hold: little}, {lock: "s", permits: 1, hold: little},
+			{lock: "s", permits: 1, hold: long, other: true},
+		},
 	}
 }
 
@@ -61,9 +77,9 @@ func mishaps() []mishap {
 	return []mishap{
 		{name: "the connection ends before it", verdict: faultnet.CutBefore()},
 		{name: "the connection ends behind it", verdict: faultnet.CutAfter()},
-		{name: "it is lost, and the connection ends later", verdict: faultnet.Drop(), cut: loopTimeout / 20},
+		{name: "it is lost, and the connection ends later", verdict: faultnet.Drop(), cut: stageTimeout / 20},
 		{name: "it is lost with all that follows", verdict: faultnet.Swallow()},
-		{name: "it is held up", verdict: faultnet.HoldFor(loopTimeout / 20)},
+		{name: "it is held up", verdict: faultnet.HoldFor(stageTimeout / 20)},
 		{name: "the session ends before it", verdict: faultnet.CutBefore(), expires: true},
 		{name: "the session ends behind it", verdict: faultnet.CutAfter(), expires: true},
 		{name: "it is turned away", server: func(*laps, int64) zktest.Action { return zktest.Fail(zktest.Throttled) }},
@@ -85,20 +101,16 @@ func mishaps() []mishap {
 
 // laps is a play of a few runners, with one mishap.
 type laps struct {
-	*testing.T
+	*stage
 	mishap
 	direction faultnet.Direction
 	nth       int // the frame, or request, that meets with it; 0 for none
-
-	srv     *zktest.Server
-	network *faultnet.Network
-	victim  *coordinator.Coordinator
 
 	mu     sync.Mutex
 	began  bool
 	frames [faultnet.Down + 1]int // since it began, of the victim; pings are left out
 	asked  int                    // requests of the victim that have come to the server since
-	holder map[string]*coordinator.Acquisition
+	holder map[string][]holding
 	token  map[string]int64
 }
 
@@ -109,7 +121,7 @@ func TestLoopsWithEachFrameLost(t *testing.T) {
 	for name, runners := range tracks() {
 		play := func(l *laps, runners []runner) *laps {
 			synctest.Test(t, func(t *testing.T) {
-				l.T = t
+				l.stage = newStage(t, l.rule)
 				defer func() {
 					if t.Failed() {
 						t.Errorf("in: %s; frame %d %v: %s", name, l.nth, l.direction, l.name)
@@ -142,20 +154,7 @@ func TestLoopsWithEachFrameLost(t *testing.T) {
 
 // run plays it.
 func (l *laps) run(runners []runner) {
-	l.holder, l.token = map[string]*coordinator.Acquisition{}, map[string]int64{}
-	l.srv = zktest.Start(l.T)
-	l.network = faultnet.New(l.srv.DialContext, l.rule)
-	connect := func(dial faultnet.Dial) *coordinator.Coordinator {
-		c, err := coordinator.Connect(context.Background(), l.srv.Addr(),
-			coordinator.WithDialer(dial), coordinator.WithSessionTimeout(loopTimeout))
-		if err != nil {
-			l.Fatal(err)
-		}
-		l.Cleanup(func() { _ = c.Close() }) // if something fails on the way, or again
-		return c
-	}
-	l.victim = connect(l.network.Dial)
-	other := connect(l.srv.DialContext)
+	l.holder, l.token = map[string][]holding{}, map[string]int64{}
 	l.srv.Intercept(l.intercept)
 
 	cycles := undisturbed
@@ -167,13 +166,12 @@ func (l *laps) run(runners []runner) {
 	for _, r := range runners {
 		run, c, most := &victims, l.victim, cycles
 		if r.other {
-			run, c, most = &others, other, 1<<30
+			run, c, most = &others, l.other, 1<<30
 		}
-		lock := c.Mutex(loopDir + "/" + r.lock)
 		run.Go(func() {
-			l.loop(lock, r, warmUp, nil)
+			l.loop(c, r, warmUp, nil)
 			<-start
-			l.loop(lock, r, most, stop)
+			l.loop(c, r, most, stop)
 		})
 	}
 	synctest.Wait()
@@ -190,49 +188,57 @@ func (l *laps) run(runners []runner) {
 	l.began = false // pings go on for ever
 	l.mu.Unlock()
 
-	time.Sleep(3 * loopTimeout)
+	time.Sleep(3 * stageTimeout)
 	for _, node := range l.srv.Tree() {
-		if strings.Contains(node, "-lock-") {
+		if strings.Contains(node, "/_c_") {
 			l.Errorf("left: %s", node)
 		}
 	}
-	if n := l.srv.Watches(); n > 0 {
-		l.Errorf("%d watches left", n)
-	}
-	for _, c := range []*coordinator.Coordinator{l.victim, other} {
-		if err := c.Close(); err != nil {
-			l.Errorf("Close: %v", err)
+	lookouts := 0 // of a semaphore's size and leases, which go when these change the next time
+	for _, r := range runners {
+		if r.permits > 0 {
+			lookouts = 4 // by two sessions
 		}
 	}
-	l.network.Close()
+	if n := l.srv.Watches(); n > lookouts {
+		l.Errorf("%d watches left", n)
+	}
+	l.leave()
 }
 
 // loop acquires and releases, until it has done so often enough or is stopped. It waits
 // for the last release only.
-func (l *laps) loop(lock *coordinator.Lock, r runner, cycles int, stop <-chan struct{}) {
+func (l *laps) loop(c *coordinator.Coordinator, r runner, cycles int, stop <-chan struct{}) {
+	lock := r.handle(c, r.side)
 	var last *coordinator.Acquisition
 	for range cycles {
 		a := lock.Acquire(context.Background())
-		ctx, cancel := context.WithTimeout(context.Background(), 10*loopTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*stageTimeout)
 		grant, err := a.Wait(ctx)
 		cancel()
 		if err != nil {
 			l.Errorf("no grant: %v; nodes %v", err, l.srv.Tree())
 			return
 		}
-		l.granted(r.lock, a, grant.Token)
+		h := holding{a, r.side, r.permits, grant.Token}
+		l.granted(r.lock, h)
 		if r.hold > 0 {
 			time.Sleep(r.hold)
 		}
+		if r.becomes {
+			last = l.become(r, r.handle(c, shared), h)
+		} else {
+			last = a
+		}
 		a.Release()
-		last = a
+		last.Release()
 		if isStopped(stop) {
 			break
 		}
 	}
 	select {
 	case <-last.Done():
-	case <-time.After(10 * loopTimeout):
+	case <-time.After(10 * stageTimeout):
 		l.Errorf("never over; nodes %v", l.srv.Tree())
 	}
 }
@@ -246,19 +252,72 @@ func isStopped(stop <-chan struct{}) bool {
 	}
 }
 
-// granted checks that nobody else holds the lock, and that the token has grown.
-func (l *laps) granted(lock string, a *coordinator.Acquisition, token int64) {
+// handle makes the handle for the runner's lock.
+func (r runner) handle(c *coordinator.Coordinator, s side) handle {
+	switch path := loopDir + "/" + r.lock; {
+	case r.permits > 0:
+		return bulk{c.Semaphore(path, size), r.permits}
+	case s == alone:
+		return toWrite(c, path)
+	case s == shared:
+		return toRead(c, path)
+	default:
+		return c.Mutex(path)
+	}
+}
+
+// become asks to read in the writer's place, gives the write lock back, and holds what it has got for as long.
+func (l *laps) become(r runner, lock handle, writer holding) *coordinator.Acquisition {
+	read := lock.Acquire(writer.a.Context(context.Background()))
+	if _, err := read.Wait(context.Background()); err != nil {
+		if !l.robbed && !l.expires {
+			l.Errorf("could not become a reader: %v", err)
+		}
+		return read
+	}
+	l.granted(r.lock, holding{read, shared, 0, writer.token})
+	writer.a.Release()
+	if r.hold > 0 {
+		time.Sleep(r.hold)
+	}
+	return read
+}
+
+// holding is who was granted a lock.
+type holding struct {
+	a       *coordinator.Acquisition
+	side    side
+	permits int
+	token   int64 // or, of a reader in a writer's place, that writer's
+}
+
+// granted checks that nobody else holds the lock who does not share it, and that a writer's token has grown.
+func (l *laps) granted(lock string, h holding) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	before := l.holder[lock]
-	// Validity ends for good: who is valid before and after another was is so in between.
-	if before != nil && before.Valid() && a.Valid() && before.Valid() && !l.robbed {
-		l.Errorf("two holders of %s", lock)
+	l.holder[lock] = slices.DeleteFunc(l.holder[lock], func(o holding) bool { return !o.a.Valid() })
+	permits := h.permits
+	for _, o := range l.holder[lock] {
+		if o.a.Valid() {
+			permits += o.permits
+		}
+		share := h.permits > 0 || o.side == shared && h.side == shared || o.token == h.token
+		// Validity ends for good: who is valid before and after another was is so in between.
+		if !share && h.a.Valid() && o.a.Valid() && !l.robbed {
+			l.Errorf("two holders of %s", lock)
+		}
 	}
-	if token <= l.token[lock] {
-		l.Errorf("token %#x after %#x of %s", token, l.token[lock], lock)
+	l.holder[lock] = append(l.holder[lock], h)
+	if permits > size && h.a.Valid() && !l.robbed {
+		l.Errorf("%d permits of %s are held", permits, lock)
 	}
-	l.holder[lock], l.token[lock] = a, token
+	if h.side == shared || h.permits > 0 {
+		return
+	}
+	if h.token <= l.token[lock] {
+		l.Errorf("token %#x after %#x of %s", h.token, l.token[lock], lock)
+	}
+	l.token[lock] = h.token
 }
 
 // rule has the one frame meet with the mishap.
@@ -276,14 +335,7 @@ func (l *laps) rule(f faultnet.Frame) faultnet.Verdict {
 		time.AfterFunc(l.cut, l.network.Cut)
 	}
 	if l.expires {
-		id := l.victim.SessionID()
-		go func() {
-			l.network.Partition()
-			for slices.Contains(l.srv.Sessions(), id) {
-				time.Sleep(time.Second)
-			}
-			l.network.Heal()
-		}()
+		l.keepAway()
 	}
 	return l.verdict
 }
@@ -322,7 +374,7 @@ func (l *laps) rob(session int64) {
 // scribble leaves data of somebody else's in the directories.
 func (l *laps) scribble() {
 	for _, node := range l.srv.Tree() {
-		if l.srv.Owner(node) != 0 || node == loopDir {
+		if l.srv.Owner(node) != 0 || node == loopDir || path.Base(node) == "size" {
 			continue
 		}
 		if err := l.srv.SetData(node, []byte("somebody's data, which name no floor")); err != nil {

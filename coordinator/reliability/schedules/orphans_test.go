@@ -10,58 +10,85 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/reliability"
-	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
-// orphanTimeout is the session timeout of the stories. Long waits in them are a multiple of it.
-const orphanTimeout = 10 * time.Second
+// grip makes a handle.
+type grip func(c *coordinator.Coordinator, path string) handle
+
+func asMutex(c *coordinator.Coordinator, path string) handle { return c.Mutex(path) }
 
 // use is one use of a lock from beginning to end.
 type use struct {
 	name string
 	path string
+	lock grip // how it is asked for; nil: as a mutex
+	// first is what others hold, and next what they ask for afterwards, to be alone.
+	first, next grip
+	// nodes is how many one contender may have at one time; 0 is one.
+	nodes int
+	// dirs are where nodes are, below the path; nil: right there.
+	dirs []string
+	// itself: the node is at the path.
+	itself bool
 	// ours: the directory is there, and known to be ours.
 	ours bool
 	// others hold the lock before it begins, and release it after a second.
 	others bool
-	// unfair: it is an unfair lock, whose node is at the path and not below it.
-	unfair bool
 	// play uses the lock, whatever happens to it, and returns when it is over.
 	play func(s *scene, a *coordinator.Acquisition)
 }
 
 func uses() []use {
-	hold := func(s *scene, a *coordinator.Acquisition) {
-		select {
-		case <-a.Granted():
-			s.holding(a)
-			a.Release()
-		case <-a.Done():
-			s.Errorf("ended with %v before it was granted", a.Err())
-		case <-time.After(10 * orphanTimeout):
-			s.Fatalf("never granted; nodes %v", s.nodes())
+	all := slices.Concat(usesOfMutex(), usesOfReadWrite(), usesOfSemaphore(), usesOfUnfair())
+	for i := range all {
+		if u := &all[i]; u.lock == nil {
+			u.lock, u.first, u.next = asMutex, asMutex, asMutex
 		}
 	}
-	leave := func(s *scene, a *coordinator.Acquisition) {
-		time.Sleep(time.Second / 2)
+	return all
+}
+
+// hold waits for the lock, holds it, and releases it.
+func hold(s *scene, a *coordinator.Acquisition) {
+	select {
+	case <-a.Granted():
+		s.holding(a)
 		a.Release()
+	case <-a.Done():
+		s.Errorf("ended with %v before it was granted", a.Err())
+	case <-time.After(10 * stageTimeout):
+		s.Fatalf("never granted; nodes %v", s.srv.Children(s.path))
 	}
-	atOnce := func(_ *scene, a *coordinator.Acquisition) { a.Release() }
+}
+
+// giveUp releases the lock before it can be granted.
+func giveUp(_ *scene, a *coordinator.Acquisition) {
+	time.Sleep(time.Second / 2)
+	a.Release()
+}
+
+func giveUpAtOnce(_ *scene, a *coordinator.Acquisition) { a.Release() }
+
+// often is how many distances of a second loss are tried in the short run.
+func (u use) often() int {
+	if u.nodes > 0 {
+		return 2 // what is new in it is long enough
+	}
+	return 3
+}
+
+func usesOfMutex() []use {
 	return []use{
 		{name: "alone", path: "/locks/a", play: hold},
 		{name: "alone, in our directory", path: "/locks/ours", ours: true, play: hold},
 		{name: "new directory", path: "/new/and/deep", play: hold},
 		{name: "after another", path: "/locks/a", others: true, play: hold},
 		{name: "after another, in our directory", path: "/locks/ours", ours: true, others: true, play: hold},
-		{name: "waits and leaves", path: "/locks/a", others: true, play: leave},
-		{name: "leaves at once", path: "/locks/a", others: true, play: atOnce},
-		{name: "leaves at once, alone", path: "/new/one", play: atOnce},
-		{name: "leaves at once, alone in our directory", path: "/locks/ours", ours: true, play: atOnce},
-		{name: "unfair, alone", path: "/tasks/a", unfair: true, play: hold},
-		{name: "unfair, after another", path: "/tasks/a", unfair: true, others: true, play: hold},
-		{name: "unfair, waits and leaves", path: "/tasks/a", unfair: true, others: true, play: leave},
-		{name: "unfair, leaves at once", path: "/tasks/a", unfair: true, play: atOnce},
+		{name: "waits and leaves", path: "/locks/a", others: true, play: giveUp},
+		{name: "leaves at once", path: "/locks/a", others: true, play: giveUpAtOnce},
+		{name: "leaves at once, alone", path: "/new/one", play: giveUpAtOnce},
+		{name: "leaves at once, alone in our directory", path: "/locks/ours", ours: true, play: giveUpAtOnce},
 	}
 }
 
@@ -84,20 +111,17 @@ func losses() []loss {
 
 // scene is a story while it is played.
 type scene struct {
-	*testing.T
+	*stage
 	use
 	loss
 	direction faultnet.Direction
 	nth       int // the frame that is lost, counted from the beginning of the story
 	again     int // so many frames later one is lost with its connection; 0 for never
 
-	srv     *zktest.Server
-	network *faultnet.Network
-	other   int64 // the other session
-	began   atomic.Bool
-	base    [faultnet.Down + 1]int // frames before it began
-	lost    atomic.Bool
-	most    atomic.Int64 // nodes of this client at one time
+	began atomic.Bool
+	base  [faultnet.Down + 1]int // frames before it began
+	lost  atomic.Bool
+	most  atomic.Int64 // nodes of this client at one time
 }
 
 // TestNoNodeIsLeftWhateverFrameIsLost loses each frame of each story in turn, in both directions, and
@@ -108,9 +132,10 @@ func TestNoNodeIsLeftWhateverFrameIsLost(t *testing.T) {
 		for _, how := range losses() {
 			for _, direction := range []faultnet.Direction{faultnet.Up, faultnet.Down} {
 				for nth, there := 1, true; there && !t.Failed(); nth++ { // until there is no such frame
-					for again := range reliability.Trials(3, 8) {
+					for again := range reliability.Trials(st.often(), 8) {
 						synctest.Test(t, func(t *testing.T) {
-							s := &scene{T: t, use: st, loss: how, direction: direction, nth: nth, again: again}
+							s := &scene{use: st, loss: how, direction: direction, nth: nth, again: again}
+							s.stage = newStage(t, s.rule)
 							defer func() {
 								if t.Failed() {
 									t.Errorf("in: %s; frame %d %s is lost %s, and another one %d later",
@@ -119,9 +144,9 @@ func TestNoNodeIsLeftWhateverFrameIsLost(t *testing.T) {
 							}()
 							remain := s.run()
 							there = s.lost.Load()
-							if s.most.Load() > 1 {
+							if n := int(s.most.Load()); n > max(1, st.nodes) {
 								doubled++
-								t.Errorf("%d nodes of one contender at one time", s.most.Load())
+								t.Errorf("%d nodes of one contender at one time", n)
 							}
 							if remain > 0 {
 								left++
@@ -145,29 +170,16 @@ func TestNoNodeIsLeftWhateverFrameIsLost(t *testing.T) {
 
 // run plays the story and returns how many nodes are left.
 func (s *scene) run() int {
-	s.srv = zktest.Start(s.T)
-	s.network = faultnet.New(s.srv.DialContext, s.rule)
-	connect := func(dial faultnet.Dial) *coordinator.Coordinator {
-		c, err := coordinator.Connect(context.Background(), s.srv.Addr(),
-			coordinator.WithDialer(dial), coordinator.WithSessionTimeout(orphanTimeout))
-		if err != nil {
-			s.Fatal(err)
-		}
-		s.Cleanup(func() { _ = c.Close() }) // if something fails on the way, or again
-		return c
-	}
-	c, other := connect(s.network.Dial), connect(s.srv.DialContext)
-	s.other = other.SessionID()
 	if s.path == "/locks/a" {
 		if err := s.srv.Create(s.path, nil); err != nil {
 			s.Fatal(err)
 		}
 	}
 	if s.ours {
-		s.warm(c, other, c) // whoever makes the directory learns by the next listing that it is ours
+		s.warm(s.victim, s.other, s.victim) // whoever makes the directory learns by the next listing that it is ours
 	}
 	if s.others {
-		first := s.lockOf(other).Acquire(context.Background())
+		first := s.first(s.other, s.path).Acquire(context.Background())
 		_ = await(s, "another holds the lock", first.Granted())
 		time.AfterFunc(time.Second, first.Release)
 	}
@@ -176,7 +188,7 @@ func (s *scene) run() int {
 	}
 	s.began.Store(true)
 
-	a := s.lockOf(c).Acquire(context.Background())
+	a := s.lock(s.victim, s.path).Acquire(context.Background())
 	s.play(s, a)
 	_ = await(s, "it is over", a.Done())
 	s.began.Store(false) // pings go on for ever
@@ -186,58 +198,27 @@ func (s *scene) run() int {
 	}
 	// Whoever comes next gets in, and does not wait longer than for the end of a session.
 	start := time.Now()
-	next := s.lockOf(other).Acquire(context.Background())
+	next := s.next(s.other, s.path).Acquire(context.Background())
 	_ = await(s, "the next contender gets in", next.Granted())
-	if took := time.Since(start); took > 2*orphanTimeout {
+	if took := time.Since(start); took > 2*stageTimeout {
 		s.Errorf("the next contender waited for %v", took)
 	}
 	next.Release()
 	_ = await(s, "the next contender is out", next.Done())
-	time.Sleep(3 * orphanTimeout) // and the network is back for long
+	time.Sleep(3 * stageTimeout) // and the network is back for long
 	s.count()
-	remain := s.nodes()
+	remain := s.everything()
 	if len(remain) > 0 {
 		s.Errorf("left before Close: %v", remain)
 	}
-	for _, c := range []*coordinator.Coordinator{c, other} {
-		if err := c.Close(); err != nil {
-			s.Errorf("Close: %v", err)
-		}
-	}
-	if n := len(s.srv.Sessions()); n > 0 {
-		s.Errorf("%d sessions left", n)
-	}
-	s.network.Close()
+	s.leave()
 	return len(remain)
-}
-
-// lockOf returns the story's lock as the coordinator's.
-func (s *scene) lockOf(c *coordinator.Coordinator) *coordinator.Lock {
-	if s.unfair {
-		return c.Unfair(s.path)
-	}
-	return c.Mutex(s.path)
-}
-
-// nodes returns the paths of the lock's nodes.
-func (s *scene) nodes() []string {
-	if s.unfair {
-		if s.srv.Exists(s.path) {
-			return []string{s.path}
-		}
-		return nil
-	}
-	nodes := s.srv.Children(s.path)
-	for i := range nodes {
-		nodes[i] = s.path + "/" + nodes[i]
-	}
-	return nodes
 }
 
 // warm has each of them hold the lock once.
 func (s *scene) warm(cs ...*coordinator.Coordinator) {
 	for _, c := range cs {
-		a := s.lockOf(c).Acquire(context.Background())
+		a := s.next(c, s.path).Acquire(context.Background())
 		_ = await(s, "the lock is granted", a.Granted())
 		a.Release()
 		_ = await(s, "it is released", a.Done())
@@ -250,8 +231,8 @@ func await[T any](s *scene, what string, from <-chan T) T {
 	select {
 	case v := <-from:
 		return v
-	case <-time.After(10 * orphanTimeout):
-		s.Fatalf("it never happens that %s; nodes %v", what, s.nodes())
+	case <-time.After(10 * stageTimeout):
+		s.Fatalf("it never happens that %s; nodes %v", what, s.srv.Children(s.path))
 	}
 	panic("not reached")
 }
@@ -260,14 +241,14 @@ func await[T any](s *scene, what string, from <-chan T) T {
 func (s *scene) holding(a *coordinator.Acquisition) {
 	for range 20 {
 		select {
-		case <-time.After(orphanTimeout / 100):
+		case <-time.After(stageTimeout / 100):
 		case lost := <-a.Lost():
 			if !s.expires {
 				s.Errorf("%+v", lost)
 			}
 			return
 		}
-		if n := s.count(); n != 1 && a.Valid() {
+		if n := s.count(); (n < 1 || n > max(1, s.nodes)) && a.Valid() {
 			s.Errorf("%d nodes while the lock is held", n)
 		}
 	}
@@ -290,33 +271,33 @@ func (s *scene) rule(f faultnet.Frame) faultnet.Verdict {
 	}
 	s.lost.Store(true)
 	if s.expires {
-		s.network.Partition()
-		id := s.session()
-		go func() {
-			for slices.Contains(s.srv.Sessions(), id) {
-				time.Sleep(time.Second)
-			}
-			s.network.Heal()
-		}()
+		s.keepAway()
 	}
 	return s.verdict
 }
 
-// session returns the session that is not the other's.
-func (s *scene) session() int64 {
-	for _, id := range s.srv.Sessions() {
-		if id != s.other {
-			return id
+// everything returns the nodes of all who hold or wait.
+func (s *scene) everything() (nodes []string) {
+	dirs := s.dirs
+	switch {
+	case s.itself && s.srv.Exists(s.path):
+		return []string{s.path}
+	case dirs == nil:
+		dirs = []string{""}
+	}
+	for _, dir := range dirs {
+		for _, child := range s.srv.Children(s.path + dir) {
+			nodes = append(nodes, s.path+dir+"/"+child)
 		}
 	}
-	return 0
+	return nodes
 }
 
 // count counts the nodes of this client.
 func (s *scene) count() int {
 	n := 0
-	for _, child := range s.nodes() {
-		if s.srv.Owner(child) != s.other {
+	for _, node := range s.everything() {
+		if s.srv.Owner(node) != s.other.SessionID() {
 			n++
 		}
 	}

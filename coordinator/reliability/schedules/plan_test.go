@@ -9,6 +9,8 @@ import (
 type plan struct {
 	seed      uint64
 	kind      kind
+	recipe    recipe
+	size      sizing
 	tick      time.Duration
 	followers bool
 	paths     []string
@@ -87,6 +89,8 @@ func newPlan(seed uint64) plan {
 	r := newRandom(seed, planning, 0)
 	p := plan{
 		seed:      seed,
+		recipe:    recipeOf(seed),
+		size:      newSizing(seed),
 		kind:      pick(r, ordinary, ordinary, ordinary, ordinary, mild, mild, decreed, meddled),
 		tick:      pick(r, time.Second/2, time.Second, 2*time.Second),
 		followers: r.oneIn(2),

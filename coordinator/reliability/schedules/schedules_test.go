@@ -75,10 +75,10 @@ func late(t *testing.T) bool {
 func report(t *testing.T, out outcome) {
 	t.Helper()
 	if len(out.failures) > 0 {
-		t.Errorf("seed %d: %s\n"+
+		t.Errorf("seed %d, %v: %s\n"+
 			"to play it again, some times because goroutines do not run in the same order each time:\n"+
 			"%s=%d go test -run TestSchedules -count=20 -failfast -v ./coordinator/reliability/schedules\n%s",
-			out.seed, strings.Join(out.failures, "\n"), seedVariable, out.seed, out.trace)
+			out.seed, out.recipe, strings.Join(out.failures, "\n"), seedVariable, out.seed, out.trace)
 	} else if replayed() {
 		t.Log(out.trace)
 	}

@@ -50,6 +50,7 @@ func (s *tally) add(t *testing.T, out outcome) {
 		s.counts[what] += n
 	}
 	s.counts["schedules: "+out.kind.String()]++
+	s.counts["schedules: "+out.recipe.String()]++
 	if s.played%1000 == 0 {
 		t.Logf("%d schedules in %v, %d failed, %d grants",
 			s.played, time.Since(s.begun).Round(time.Second), s.failed, s.counts["grants"])
@@ -94,6 +95,12 @@ func demands() map[string]int {
 		"grants":                             15_000,
 		"grants after waiting":               8_000,
 		"done under a lock":                  2_000,
+		"grants beside another holder":       500,
+		"downgraded":                         200,
+		"upgrades refused":                   200,
+		"entered":                            1_000,
+		"permits held by several":            500,
+		"resized":                            20,
 		"create replies lost":                300,
 		"creates recovered":                  150,
 		"frames":                             1_500,
@@ -134,5 +141,9 @@ func demands() map[string]int {
 		"schedules: " + mild.String():        150,
 		"schedules: " + decreed.String():     80,
 		"schedules: " + meddled.String():     80,
+		"schedules: " + mutex.String():       500,
+		"schedules: " + readWrite.String():   100,
+		"schedules: " + semaphore.String():   100,
+		"schedules: " + unfair.String():      100,
 	}
 }

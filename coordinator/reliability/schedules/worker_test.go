@@ -36,7 +36,7 @@ func (k *worker) work() {
 		}
 		path := pick(k.random, k.world.paths...)
 		if k.oneIn(5) {
-			k.do(life, path)
+			k.do(life, path, k.side())
 		} else {
 			k.follow(life, path, k.script())
 		}
@@ -52,7 +52,7 @@ func (k *worker) work() {
 			}
 			life = k.client.get()
 		}
-		if !k.follow(life, path, script{hold: finalHold}) {
+		if !k.follow(life, path, script{side: k.side(), permits: k.permits(), hold: finalHold}) {
 			k.world.failf("%s could not get %s after everything healed", k.client.name, path)
 		}
 	}
@@ -68,6 +68,8 @@ func (k *worker) wait(d time.Duration) {
 
 // script is how one acquisition is used. Durations of 0 stand for never, except hold.
 type script struct {
+	side         side
+	permits      int
 	try          bool
 	maxWait      time.Duration
 	cancelAfter  time.Duration // the context of the wait
@@ -77,6 +79,8 @@ type script struct {
 	hold         time.Duration
 	context      bool // looks at its context, too
 	hasty        bool // does not wait until it is over
+	downgrade    bool // goes on as a reader
+	upgrade      bool // asks to write, too
 }
 
 func (k *worker) script() script {
@@ -111,6 +115,12 @@ func (k *worker) script() script {
 		s.deaf, s.releaseAfter = true, 1+k.upTo(timeout)
 	default: // it waits for as long as it takes
 	}
+	s.side, s.permits = k.side(), k.permits()
+	if k.world.recipe == readWrite {
+		s.downgrade = s.side == alone && k.oneIn(3)
+		s.upgrade = s.side == shared && s.context && k.oneIn(2)
+		s.context = s.context || s.downgrade
+	}
 	return s
 }
 
@@ -124,21 +134,35 @@ func timer(d time.Duration) <-chan time.Time {
 
 // follow uses a lock as the script says, and reports whether it was granted.
 func (k *worker) follow(life *life, path string, s script) bool {
-	w := k.world
-	ctx, cancel := context.WithCancelCause(context.Background())
-	defer cancel(nil)
+	return k.see(k.ask(context.Background(), life, path, s))
+}
+
+// ask begins an acquisition.
+func (k *worker) ask(ctx context.Context, life *life, path string, s script) *record {
+	ctx, cancel := context.WithCancelCause(ctx)
 	var options []coordinator.AcquireOption
 	if s.try {
 		options = append(options, coordinator.Try())
 	}
+	if s.permits > 1 {
+		options = append(options, coordinator.WithPermits(s.permits))
+	}
 	if s.maxWait > 0 {
 		options = append(options, coordinator.WithMaxWait(s.maxWait))
 	}
-	r := newRecord(life, path, s, life.Mutex(path).Acquire(ctx, options...))
+	r := newRecord(life, path, s, life.lock(path, s.side).Acquire(ctx, options...))
+	r.cancel = cancel
 	if s.context {
 		r.ctx = r.a.Context(context.Background())
 	}
-	w.logf("%d of %s: acquires %s %+v", r.id, k.client.name, path, s)
+	k.world.logf("%d of %s: acquires %s %+v", r.id, k.client.name, path, s)
+	return r
+}
+
+// see sees an acquisition through, and reports whether it was granted.
+func (k *worker) see(r *record) bool {
+	w, s := k.world, r.script
+	defer r.cancel(nil)
 	cancelled, released := timer(s.cancelAfter), timer(s.releaseAfter)
 	healing := w.healing
 	if w.healed() {
@@ -152,6 +176,7 @@ func (k *worker) follow(life *life, path string, s script) bool {
 		granted = nil
 	}
 	var held <-chan time.Time
+	var known <-chan struct{} // what became of the reader that is to take the place
 	for {
 		select {
 		case grant := <-granted:
@@ -160,22 +185,33 @@ func (k *worker) follow(life *life, path string, s script) bool {
 				s.hold = min(s.hold, finalHold)
 			}
 			held = time.After(s.hold)
+			if s.upgrade {
+				r.upgrade()
+			}
 		case lost := <-r.a.Lost():
 			r.lost(lost)
 		case <-held:
-			r.release()
-			if held = nil; s.hasty {
+			if held = nil; s.downgrade {
+				s.downgrade = false
+				if known = k.downgrade(r.ctx, r.tenure, s); !s.hasty {
+					break
+				}
+			}
+			if r.release(); s.hasty {
 				k.world.crew.Go(func() {
 					<-r.a.Done()
 					r.done()
 				})
 				return true
 			}
+		case <-known:
+			known = nil
+			r.release()
 		case <-released:
 			r.release()
 		case <-cancelled:
 			r.cancelled = true
-			cancel(errEnough)
+			r.cancel(errEnough)
 		case <-healing: // nobody gives up any more, and nobody makes others wait
 			healing, cancelled = nil, nil
 			if held != nil || s.deaf {
@@ -189,7 +225,7 @@ func (k *worker) follow(life *life, path string, s script) bool {
 }
 
 // do is follow for the short form.
-func (k *worker) do(life *life, path string) {
+func (k *worker) do(life *life, path string, s side) {
 	w := k.world
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
@@ -197,13 +233,13 @@ func (k *worker) do(life *life, path string) {
 		time.AfterFunc(1+k.upTo(k.client.timeout), func() { cancel(errEnough) })
 	}
 	born, hold, linger := time.Now(), k.upTo(k.client.timeout), k.oneIn(4)
-	w.logf("%s: does something under %s for %v", k.client.name, path, hold)
+	w.logf("%s: does something under %s (side %d) for %v", k.client.name, path, s, hold)
 	failed := errors.New("schedules: failed")
 	var t *tenure
-	err := life.Mutex(path).Do(ctx, func(ctx context.Context, grant events.Grant) error {
+	err := life.lock(path, s).Do(ctx, func(ctx context.Context, grant events.Grant) error {
 		over := make(chan struct{})
 		defer close(over)
-		t = newTenure(life, path, grant, born, true, func() bool {
+		t = newTenure(life, path, s, grant, born, func() bool {
 			select {
 			case <-over:
 				return false
@@ -212,6 +248,9 @@ func (k *worker) do(life *life, path string) {
 			}
 		})
 		t.begin()
+		if k.world.recipe == readWrite && s == alone && linger {
+			defer k.downgrade(ctx, t, script{permits: 1, hold: hold, hasty: true})
+		}
 		select {
 		case <-time.After(hold):
 			t.end("function returned", 0)

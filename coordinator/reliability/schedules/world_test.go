@@ -36,7 +36,8 @@ type world struct {
 	counts   map[string]int
 	tenures  map[string][]*tenure // by path, as they were told
 	decreed  map[int64]bool       // sessions that were ended by decree
-	meddled  map[string]bool      // nodes that somebody else deleted
+	meddled  map[string]bool      // nodes that somebody else deleted, by nameOf
+	leases   map[string]int       // by GUID, how many belong together
 	cutAfter map[string]bool      // GUIDs whose create was executed and never answered
 }
 
@@ -69,7 +70,7 @@ func play(t *testing.T, seed uint64) (out outcome) {
 			plan: newPlan(seed), t: t, begun: time.Now(),
 			healing: make(chan struct{}), over: make(chan struct{}), abandoned: make(chan struct{}),
 			counts: map[string]int{}, tenures: map[string][]*tenure{},
-			decreed: map[int64]bool{}, meddled: map[string]bool{}, cutAfter: map[string]bool{},
+			decreed: map[int64]bool{}, meddled: map[string]bool{}, leases: map[string]int{}, cutAfter: map[string]bool{},
 		}
 		settings := []zktest.Setting{zktest.Tick(w.tick)}
 		if w.followers {
@@ -168,11 +169,11 @@ func (w *world) settle() {
 	time.Sleep(2*w.longest() + 2*w.tick)
 	synctest.Wait()
 	for _, path := range w.paths {
-		if left := w.srv.Children(path); len(left) > 0 {
-			w.failf("nodes left in %s: %v", path, left)
+		if left := w.nodes(path); len(left) > 0 {
+			w.failf("nodes left: %v", left)
 		}
 	}
-	if n := w.srv.Watches(); n > 0 {
+	if n := w.srv.Watches(); n > w.lookouts(len(w.srv.Sessions())) {
 		w.failf("%d watches left, and no node to watch", n)
 	}
 }
@@ -216,8 +217,8 @@ func (w *world) count(what string, n int) {
 // words is the plan and the trace for reading. The caller holds mu.
 func (w *world) words() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d, %v, tick %v, followers %v, %v, locks %v\n",
-		w.seed, w.kind, w.tick, w.followers, w.length, w.paths)
+	fmt.Fprintf(&b, "seed %d, %v, %v, tick %v, followers %v, %v, locks %v\n",
+		w.seed, w.recipe, w.kind, w.tick, w.followers, w.length, w.paths)
 	for i, c := range w.plan.clients {
 		fmt.Fprintf(&b, "client %d: %+v\n", i, c)
 	}

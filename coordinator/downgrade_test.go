@@ -1,0 +1,194 @@
+package coordinator_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// TestTwoReadersInOnePlace: a writer may become several readers, and each has the writer's place until the last of
+// them has left.
+func TestTwoReadersInOnePlace(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := connect(t, srv), connect(t, srv)
+		rw := a.ReadWrite("/locks/rw")
+		write := rw.Write().Acquire(t.Context())
+		soon(t, write)
+		var readers []*coordinator.Acquisition
+		for range 2 {
+			reader := rw.Read().Acquire(write.Context(t.Context()))
+			soon(t, reader)
+			readers = append(readers, reader)
+		}
+		writer := b.ReadWrite("/locks/rw").Write().Acquire(t.Context())
+		synctest.Wait()
+		write.Release()
+		for _, reader := range readers {
+			time.Sleep(time.Second)
+			if !reader.Valid() || writer.Valid() {
+				t.Errorf("the reader holds: %v; the writer behind it: %v", reader.Valid(), writer.Valid())
+			}
+			reader.Release()
+		}
+		soon(t, writer)
+	})
+}
+
+// TestAPlaceIsTakenOnlyFromAWriteNodeThatStands: what the servers know of the write node counts, and not what its owner
+// believes, who is told of its end later.
+func TestAPlaceIsTakenOnlyFromAWriteNodeThatStands(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := connect(t, srv), connect(t, srv)
+		write := a.ReadWrite("/locks/rw").Write().Acquire(t.Context())
+		grant := soon(t, write)
+		next := b.ReadWrite("/locks/rw").Write().Acquire(t.Context())
+		synctest.Wait()
+		srv.Intercept(func(q zktest.Request) zktest.Action {
+			if q.Session == a.SessionID() && q.Op == zktest.OpMulti {
+				srv.Intercept(nil)
+				if err := srv.Delete(grant.Node); err != nil {
+					t.Error(err)
+				}
+			}
+			return zktest.Pass()
+		})
+		// Its wait does not end with the write lock, of whose loss it would hear before the answer.
+		read := a.ReadWrite("/locks/rw").Read().Acquire(context.WithoutCancel(write.Context(t.Context())))
+		soon(t, next)
+		select {
+		case <-read.Done():
+			if err := read.Err(); !errors.Is(err, coordinator.ErrNotAcquired) {
+				t.Errorf("ended with %v", err)
+			}
+		case got := <-read.Granted():
+			t.Errorf("%+v in a place that the servers gave away", got)
+		case <-time.After(time.Minute):
+			t.Error("neither granted nor over")
+		}
+		if nodes := srv.Children("/locks/rw"); len(nodes) != 1 {
+			t.Errorf("nodes %v, want that of the next one", nodes)
+		}
+	})
+}
+
+// TestWhoWouldWaitForHimself: with the context of whichever side is held only the way from writing to reading is open.
+func TestWhoWouldWaitForHimself(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := connect(t, srv), connect(t, srv)
+		rw, other := a.ReadWrite("/locks/rw"), b.ReadWrite("/locks/rw")
+		for _, c := range []struct {
+			name       string
+			held, then *coordinator.Lock
+			want       error // context.DeadlineExceeded: somebody else's lock is waited for
+		}{
+			{"read, then write", rw.Read(), rw.Write(), coordinator.ErrDeadlock},
+			{"read, then read", rw.Read(), rw.Read(), coordinator.ErrDeadlock},
+			{"write, then write", rw.Write(), rw.Write(), coordinator.ErrDeadlock},
+			{"write, then read", rw.Write(), rw.Read(), nil},
+			{"write, then read in another session", rw.Write(), other.Read(), context.DeadlineExceeded},
+			{"write, then read elsewhere", rw.Write(), a.ReadWrite("/locks/elsewhere").Read(), nil},
+		} {
+			held := c.held.Acquire(t.Context())
+			soon(t, held)
+			ctx, cancel := context.WithTimeout(held.Context(t.Context()), time.Minute)
+			asked := time.Now()
+			then := c.then.Acquire(ctx, coordinator.Try())
+			if errors.Is(c.want, context.DeadlineExceeded) {
+				then = c.then.Acquire(ctx)
+			}
+			_, err := then.Wait(t.Context())
+			if !errors.Is(err, c.want) {
+				t.Errorf("%s: %v, want %v", c.name, err, c.want)
+			}
+			if errors.Is(err, coordinator.ErrDeadlock) && time.Since(asked) > 0 {
+				t.Errorf("%s: refused after %v", c.name, time.Since(asked))
+			}
+			cancel()
+			for _, l := range []*coordinator.Acquisition{then, held} {
+				l.Release()
+				<-l.Done()
+			}
+		}
+	})
+}
+
+// TestReadersLeaveNoFloor: beside a reader that leaves another one may stand that came before it.
+func TestReadersLeaveNoFloor(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := connect(t, srv), connect(t, srv)
+		hold := a.ReadWrite("/locks/rw").Write().Acquire(t.Context())
+		soon(t, hold)
+		var queue []*coordinator.Acquisition
+		for _, l := range []*coordinator.Lock{
+			a.ReadWrite("/locks/rw").Read(), a.ReadWrite("/locks/rw").Read(), b.ReadWrite("/locks/rw").Write(),
+		} {
+			queue = append(queue, l.Acquire(t.Context()))
+			synctest.Wait()
+		}
+		hold.Release()
+		soon(t, queue[0])
+		soon(t, queue[1])
+		queue[1].Release() // the nearest one ahead of the writer
+		time.Sleep(time.Second)
+		if queue[2].Valid() {
+			t.Error("a writer beside a reader")
+		}
+		queue[0].Release()
+		soon(t, queue[2])
+	})
+}
+
+// TestWhoeverIsNextWaitsForTheReaderToo: a writer that knows of one ahead, who becomes a reader and leaves.
+func TestWhoeverIsNextWaitsForTheReaderToo(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := connect(t, srv), connect(t, srv)
+		write := a.ReadWrite("/locks/rw").Write().Acquire(t.Context())
+		soon(t, write)
+		next := b.ReadWrite("/locks/rw").Write().Acquire(t.Context())
+		synctest.Wait()
+		read := a.ReadWrite("/locks/rw").Read().Acquire(write.Context(t.Context()))
+		soon(t, read)
+		write.Release()
+		time.Sleep(time.Second)
+		if next.Valid() || !read.Valid() {
+			t.Errorf("the reader holds: %v; the writer behind it: %v", read.Valid(), next.Valid())
+		}
+		read.Release()
+		soon(t, next)
+	})
+}
+
+// TestTheWordOfAWriterThatBecameAReader: a session knows of its own holders that they have left, and nobody was
+// older. Of a writer in whose place a reader stands it must not think so.
+func TestTheWordOfAWriterThatBecameAReader(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := connect(t, srv), connect(t, srv)
+		rw, other := a.ReadWrite("/locks/rw"), b.ReadWrite("/locks/rw")
+		first := other.Write().Acquire(t.Context())
+		soon(t, first)
+		var queue []*coordinator.Acquisition
+		for _, l := range []*coordinator.Lock{rw.Write(), other.Read(), rw.Write()} {
+			queue = append(queue, l.Acquire(t.Context()))
+			synctest.Wait()
+		}
+		write, reader, writer := queue[0], queue[1], queue[2]
+		first.Release()
+		soon(t, write) // and it has waited, so it would leave word
+		read := rw.Read().Acquire(write.Context(t.Context()))
+		soon(t, read)
+		write.Release()
+		soon(t, reader)
+		reader.Release() // which the writer waits for; it remembers the write node ahead of it
+		time.Sleep(time.Second)
+		if writer.Valid() || !read.Valid() {
+			t.Errorf("the reader holds: %v; the writer behind it: %v", read.Valid(), writer.Valid())
+		}
+		read.Release()
+		soon(t, writer)
+	})
+}

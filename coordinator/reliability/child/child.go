@@ -1,0 +1,86 @@
+package child
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+	"time"
+)
+
+// patience is how long a child may take to end. It needs a moment.
+const patience = time.Minute
+
+// Child is a process that does a job.
+type Child struct {
+	In      io.Writer // its standard input
+	Out     io.Reader // its standard output
+	Process *os.Process
+
+	hangUp func() error
+}
+
+// Job has the process do its job and exit, if the variable says that it has one; it returns if not. An error is
+// written to the standard error.
+func Job(variable string, do func(job string) error) {
+	job, ok := os.LookupEnv(variable)
+	if !ok {
+		return
+	}
+	if err := do(job); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// Start runs a child until the test has ended, or the job is done. The name is for messages. When the test ends, the
+// child's input is closed, and it is waited for; goOn, which may be nil, is called before that, for a child that
+// cannot end by itself as it is. The test fails if the child fails or says something on its standard error.
+func Start(tb testing.TB, name, variable, job string, goOn func(*os.Process)) *Child {
+	tb.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	cmd := exec.CommandContext(context.Background(), program) // the end of the test's context would kill it
+	cmd.Env = append(os.Environ(), variable+"="+job)
+	dieWithParent(cmd)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	c := &Child{In: in, Out: out, Process: cmd.Process, hangUp: sync.OnceValue(in.Close)}
+	tb.Cleanup(func() {
+		_ = c.HangUp() // it may have closed its end
+		if goOn != nil {
+			goOn(cmd.Process)
+		}
+		timer := time.AfterFunc(patience, func() {
+			tb.Errorf("%s did not end by itself", name)
+			_ = cmd.Process.Kill()
+		})
+		defer timer.Stop()
+		_, _ = io.Copy(io.Discard, out) // until it has closed its end, as Wait wants it
+		if err := cmd.Wait(); err != nil || said.Len() > 0 {
+			tb.Errorf("%s: %v\n%s", name, err, said.Bytes())
+		}
+	})
+	return c
+}
+
+// HangUp closes the child's input, at which it ends. A second call says what the first one did.
+func (c *Child) HangUp() error { return c.hangUp() }

@@ -1,0 +1,171 @@
+package histories_test
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"time"
+
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// fencedReadWrite is the model of a read/write lock and of the resource behind it. Writers show their tokens to the
+// resource as the holders of a mutex do. So do readers, whom it never refuses, but for one who took a writer's place:
+// his token is greater than that of a writer who has waited behind him and is yet to come.
+//
+// So a value that a reader has once read changes for him no more as long as he holds: whoever writes then would be a
+// second holder, or somebody whose token is old.
+type fencedReadWrite struct {
+	worker  int
+	round   int32                // of the writer; 0 if nobody writes
+	readers [maxWorkers]int32    // the rounds in which they read; 0 if they do not
+	wrote   int64                // the token of the writer who was granted last
+	read    int64                // the greatest token of a reader who was granted, but for those in a writer's place
+	seen    int64                // the greatest token that the resource has been shown
+	value   int64                // what it holds: the token of whoever wrote it
+	over    [2][maxWorkers]int32 // of writers and of readers
+}
+
+// side is the place of the operation's side in over.
+func (op operation) side() int {
+	if op.Shares {
+		return 1
+	}
+	return 0
+}
+
+// holds tells whether the operation's acquisition holds.
+func (m fencedReadWrite) holds(op operation) bool {
+	if op.Shares {
+		return m.readers[op.Worker] == op.Round
+	}
+	return m.round == op.Round && m.worker == op.Worker
+}
+
+// free is the state in which the operation's acquisition holds nothing.
+func (m fencedReadWrite) free(op operation) fencedReadWrite {
+	switch {
+	case !m.holds(op):
+	case op.Shares:
+		m.readers[op.Worker] = 0
+	default:
+		m.round = 0
+	}
+	m.over[op.side()][op.Worker] = op.Round
+	return m
+}
+
+func (m fencedReadWrite) next(op operation) (state, bool) { return answer(m.step(op)) }
+
+func (m fencedReadWrite) step(op operation) (fencedReadWrite, bool) {
+	fresh := op.Round > m.over[op.side()][op.Worker]
+	switch op.Kind {
+	case kindAcquire:
+		legal := fresh && m.admits(op)
+		switch {
+		case !op.Shares:
+			m.worker, m.round, m.wrote = op.Worker, op.Round, op.Token
+		case op.Writer == 0:
+			m.read = max(m.read, op.Token)
+			fallthrough
+		default:
+			m.readers[op.Worker] = op.Round
+		}
+		return m, legal
+	case kindHold:
+		return m, m.holds(op)
+	case kindWrite:
+		if !op.Accepted {
+			return m, op.Token < m.seen
+		}
+		legal := op.Token >= m.seen
+		m.seen, m.value = op.Token, op.Token
+		return m, legal
+	case kindRead:
+		if op.Writer == 0 {
+			m.seen = max(m.seen, op.Token)
+		}
+		return m, op.Value == m.value
+	case kindLose:
+		return m.free(op), m.holds(op)
+	case kindRelease: // or a withdrawal
+		return m.free(op), fresh
+	default:
+		return m, false
+	}
+}
+
+// admits tells whether nobody holds with whom the operation's acquisition may not hold, and its token is in order.
+func (m fencedReadWrite) admits(op operation) bool {
+	switch {
+	case !op.Shares:
+		return m.round == 0 && m.readers == [maxWorkers]int32{} && op.Token > max(m.wrote, m.read)
+	case op.Writer != 0: // who may still be there, and behind whom nobody else can have written yet
+		return m.wrote == op.Writer && (m.round == 0 || m.worker == op.Worker)
+	default:
+		return m.round == 0 && op.Token > m.wrote
+	}
+}
+
+func (m fencedReadWrite) String() string {
+	text := fmt.Sprintf("writer granted %#x, reader %#x; seen %#x, value %#x", m.wrote, m.read, m.seen, m.value)
+	if m.round != 0 {
+		text += fmt.Sprintf("; written by %d/%d", m.worker, m.round)
+	}
+	for worker, round := range m.readers {
+		if round != 0 {
+			text += fmt.Sprintf("; read by %d/%d", worker, round)
+		}
+	}
+	return text
+}
+
+// goOnReading has a writer become a reader, and give the write lock back when it is, or when that cannot be.
+func (a *attempt) goOnReading() {
+	w := a.worker
+	w.round++
+	reader := w.history.begin(w.number, w.round, a.tenure.op.Path)
+	reader.op.Shares = true
+	// Its wait does not end with the write lock.
+	writer := context.WithoutCancel(a.lock.Context(context.Background()))
+	reader.lock = w.coordinator.ReadWrite(reader.op.Path).Read().Acquire(writer)
+	giveUp := time.After(w.patience)
+	var over <-chan time.Time
+	for {
+		select {
+		case grant := <-reader.lock.Granted():
+			if sameNumber(grant.Node, a.node) {
+				reader.op.Writer = a.tenure.op.Token
+			}
+			reader.granted(grant)
+			a.tenure.release()
+			giveUp, over = nil, time.After(w.upTo(w.pace))
+			if reader.valid() {
+				w.use(reader)
+			}
+		case <-over:
+			if reader.valid() {
+				w.use(reader)
+			}
+			reader.release()
+		case <-giveUp: // the writer had nothing to give any more
+			a.tenure.release()
+			reader.release()
+		case <-a.lock.Lost():
+			a.tenure.lost()
+		case <-reader.lock.Lost():
+			reader.lost()
+		case <-reader.lock.Done():
+			reader.done()
+			a.tenure.release()
+			return
+		}
+	}
+}
+
+// sameNumber tells whether two nodes of one directory bear the same number.
+func sameNumber(a, b string) bool {
+	x, ok := events.ParseName(path.Base(a))
+	y, too := events.ParseName(path.Base(b))
+	return ok && too && x.Seq == y.Seq
+}

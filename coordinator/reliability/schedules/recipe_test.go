@@ -1,0 +1,164 @@
+package schedules_test
+
+import (
+	"context"
+	"errors"
+	"path"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// What kind of lock a schedule is about, what may be asked of it, and who may hold it together.
+
+type recipe uint8
+
+const (
+	mutex recipe = iota + 1
+	readWrite
+	semaphore
+	unfair
+)
+
+func (r recipe) String() string {
+	return map[recipe]string{mutex: "mutex", readWrite: "read/write lock", semaphore: "semaphore", unfair: "unfair lock"}[r]
+}
+
+// recipeOf shares the seeds out. It takes no decision from the plan, so that a seed that is played for another
+// recipe is the same schedule of faults.
+func recipeOf(seed uint64) recipe {
+	return [...]recipe{mutex, readWrite, mutex, semaphore, mutex, readWrite, mutex, unfair}[seed%8]
+}
+
+// side is what an acquisition asks for.
+type side uint8
+
+const (
+	alone  side = iota + 1 // a mutex, or to write
+	shared                 // to read
+)
+
+// side picks one.
+func (k *worker) side() side {
+	if k.world.recipe == readWrite && k.oneIn(2) {
+		return shared
+	}
+	return alone
+}
+
+// handle is what all kinds of locks can do.
+type handle interface {
+	Acquire(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition
+	Do(ctx context.Context, f func(context.Context, events.Grant) error, options ...coordinator.AcquireOption) error
+}
+
+// lock returns the handle.
+func (l *life) lock(path string, s side) handle {
+	switch l.client.world.recipe {
+	case readWrite:
+		rw := l.ReadWrite(path)
+		if s == shared {
+			return rw.Read()
+		}
+		return rw.Write()
+	case semaphore:
+		return l.semaphore(path)
+	case unfair:
+		return l.Unfair(path)
+	default:
+		return l.Mutex(path)
+	}
+}
+
+// nodes returns the nodes of those who hold the lock at a path, and of those who wait for it, wherever these are.
+func (w *world) nodes(lock string) (paths []string) {
+	dirs := []string{lock}
+	switch {
+	case w.recipe == semaphore:
+		dirs = []string{lock + queueOf, lock + leasesOf}
+	case w.recipe == unfair && w.srv.Exists(lock):
+		return []string{lock}
+	}
+	for _, dir := range dirs {
+		for _, child := range w.srv.Children(dir) {
+			paths = append(paths, path.Join(dir, child))
+		}
+	}
+	return paths
+}
+
+// holds tells whether the node can be that of a holder.
+func (w *world) holds(lock, node string) bool {
+	switch w.recipe {
+	case semaphore:
+		return path.Dir(node) == lock+leasesOf
+	case unfair:
+		return node == lock
+	default:
+		return path.Dir(node) == lock
+	}
+}
+
+// nameOf is what all nodes of one acquisition have in common, in one session, and nobody else's: a GUID. Those of an
+// unfair lock bear one name, and who deletes one by hand may have hit anybody's.
+func nameOf(node string) string {
+	if id, found := guid(node); found {
+		return id
+	}
+	return node
+}
+
+// waitsFor tells whether a contender has to wait for another one that was there before.
+func (s side) waitsFor(node string) bool {
+	name, ok := events.ParseName(path.Base(node))
+	return ok && (s == alone || !name.Kind.Reads())
+}
+
+// together tells whether both may hold at one instant: readers, and a writer beside the reader that took its place. How
+// many may have permits of a semaphore is not for two to say.
+func together(a, b *tenure) bool {
+	if w := a.world(); w.recipe == semaphore {
+		return a.permits+b.permits <= w.size.most
+	}
+	return a.side == shared && b.side == shared || a.place == b.place
+}
+
+// A writer becomes a reader: it asks for the read side with the context of the write side, and releases that when
+// it has been granted, or does not wait for that. A reader takes the writer's place if it was granted there.
+
+// downgrade asks to read in the place of a writer who holds. The channel is closed when it is known what became of it.
+func (k *worker) downgrade(ctx context.Context, writer *tenure, s script) (known <-chan struct{}) {
+	s.side, s.downgrade = shared, false
+	if s.hasty { // it outlives the writer
+		ctx = context.WithoutCancel(ctx)
+	}
+	s.hasty, s.upgrade = false, s.context
+	r := k.ask(ctx, writer.life, writer.path, s)
+	r.writer, r.known = writer, make(chan struct{})
+	k.world.count("downgrades", 1)
+	k.world.crew.Go(func() {
+		k.see(r)
+	})
+	return r.known
+}
+
+// tookPlace tells whether the Grant is for a place that the writer has had.
+func (t *tenure) tookPlace(grant events.Grant) bool {
+	return grant.Session == t.grant.Session && sequence(grant.Node) == sequence(t.grant.Node)
+}
+
+// upgrade asks to write while it reads, which is refused.
+func (r *record) upgrade() {
+	a := r.life.lock(r.path, alone).Acquire(r.ctx)
+	defer a.Release()
+	select {
+	case <-a.Done():
+	case <-time.After(r.life.client.timeout):
+	}
+	// Whoever has lost the lock asks like anybody else.
+	if err := a.Err(); r.a.Valid() && !errors.Is(err, coordinator.ErrDeadlock) {
+		r.failf("asked to write while it reads: %v", err)
+	}
+	r.life.client.world.count("upgrades refused", 1)
+}

@@ -1,0 +1,141 @@
+package program
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// ErrInterrupted says that the program was told to stop before it was through.
+var ErrInterrupted = errors.New("interrupted")
+
+// errTimeUp is the cause with which the context ends when -for is over.
+var errTimeUp = errors.New("time is up")
+
+// Program is an example's command line.
+type Program struct {
+	// Flags are the program's; those that all examples have are there already. A
+	// duration or an int of which the command line says 0 or less is refused.
+	Flags *flag.FlagSet
+
+	name     string
+	stderr   io.Writer
+	servers  string
+	timeout  time.Duration
+	duration time.Duration // 0: no end
+}
+
+// New returns the command line of the named example, with the flags -zk and
+// -timeout.
+func New(name string, stderr io.Writer) *Program {
+	p := &Program{Flags: flag.NewFlagSet(name, flag.ContinueOnError), name: name, stderr: stderr}
+	p.Flags.SetOutput(stderr)
+	p.Flags.StringVar(&p.servers, "zk", "", "`servers` to use, as host:port,host:port/chroot (default: one inside this program)")
+	p.Flags.DurationVar(&p.timeout, "timeout", 6*time.Second, "the session timeout to ask for")
+	return p
+}
+
+// For adds the flag -for, with which the program's context ends after a while, by
+// default after d; with 0 it does not.
+func (p *Program) For(d time.Duration) {
+	p.Flags.DurationVar(&p.duration, "for", d, "how long to go on; 0 is until Ctrl-C")
+}
+
+// Run reads the command line, calls f and returns the exit code. The context ends
+// with the time of -for, which is a good end, and on a signal; f should then give
+// back what it holds and return nil, or the cause. The server inside the program,
+// if there is one, is closed when f has returned.
+func (p *Program) Run(args []string, f func(context.Context, *ZooKeeper) error) int {
+	switch err := p.Flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil: // it has been printed
+		return 2
+	case p.Flags.NArg() > 0 || !p.positive():
+		p.say("no arguments, please, and only numbers above 0")
+		return 2
+	}
+
+	signalled, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// The first signal asks for an orderly end; with the handler gone, the second
+	// ends the program whatever it waits for.
+	context.AfterFunc(signalled, stop)
+	ctx := signalled
+	if p.duration > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(signalled, p.duration, errTimeUp)
+		defer cancel()
+	}
+
+	zk, err := Open(p.servers, p.timeout)
+	if err != nil {
+		p.say("%v", err)
+		return 1
+	}
+	defer zk.Close()
+	err = f(ctx, zk)
+	switch {
+	case signalled.Err() != nil:
+		p.say("%v", interrupted(err))
+		return 130
+	case err == nil || errors.Is(err, errTimeUp):
+		return 0
+	default:
+		p.say("%v", err)
+		return 1
+	}
+}
+
+// UnlessEnded returns the error, unless ctx has ended: what an example then has to
+// say about it is no more than that, and Run knows it.
+func UnlessEnded(ctx context.Context, err error) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	default:
+		return err
+	}
+}
+
+// interrupted is what to say of a program that was told to stop, and which err
+// came of it.
+func interrupted(err error) error {
+	switch {
+	case err == nil || errors.Is(err, context.Canceled):
+		return ErrInterrupted
+	case errors.Is(err, ErrInterrupted):
+		return err
+	default:
+		return fmt.Errorf("%w: %w", ErrInterrupted, err)
+	}
+}
+
+// positive tells whether all that is counted is more than nothing, but for the
+// duration of -for.
+func (p *Program) positive() bool {
+	good := true
+	p.Flags.VisitAll(func(f *flag.Flag) {
+		getter, ok := f.Value.(flag.Getter)
+		if !ok {
+			return
+		}
+		switch v := getter.Get().(type) {
+		case time.Duration:
+			good = good && (v > 0 || v == 0 && f.Name == "for")
+		case int:
+			good = good && v > 0
+		}
+	})
+	return good
+}
+
+func (p *Program) say(format string, args ...any) {
+	fmt.Fprintf(p.stderr, p.name+": "+format+"\n", args...)
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/examples/internal/program"
+	"github.com/zkgrant/zkgrant/examples/internal/stage"
+	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+)
+
+// member is a service without a listener.
+type member struct {
+	*service
+	c    *coordinator.Coordinator
+	stop func()
+}
+
+// join starts one, in a bubble.
+func join(t *testing.T, server *zktest.Server, name string) *member {
+	t.Helper()
+	zk := program.Within(server, 6*time.Second)
+	c, err := coordinator.Connect(t.Context(), zk.Servers, zk.Options()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	m := &member{service: &service{address: name, lock: c.Mutex(leaderLock), think: 20 * time.Millisecond, say: t.Logf}, c: c}
+	ended := make(chan error, 1)
+	go func() { ended <- m.run(ctx) }()
+	m.stop = func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := c.Close(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	time.Sleep(time.Second)
+	synctest.Wait()
+	return m
+}
+
+// ask has the member answer a request.
+func (m *member) ask(ctx context.Context, method, path string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	m.handler().ServeHTTP(w, httptest.NewRequestWithContext(ctx, method, path, nil))
+	return w
+}
+
+// must fails the test unless the answer is this one.
+func must(t *testing.T, w *httptest.ResponseRecorder, status int, leader, text string) {
+	t.Helper()
+	if w.Code != status || w.Header().Get("Leader") != leader || !strings.Contains(w.Body.String(), text) {
+		t.Errorf("%d, leader %q: %s; want %d, leader %q: %s", w.Code, w.Header().Get("Leader"), w.Body, status, leader, text)
+	}
+}
+
+func TestOnlyTheLeaderAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.Start(t)
+		ann, bob := join(t, server, "ann:80"), join(t, server, "bob:80")
+		must(t, ann.ask(t.Context(), "POST", "/orders"), http.StatusOK, "", "ann:80 has taken order 1 under token 0x")
+		must(t, bob.ask(t.Context(), "POST", "/orders"), http.StatusServiceUnavailable, "ann:80", "ask the leader: ann:80")
+		must(t, bob.ask(t.Context(), "GET", "/healthz"), http.StatusOK, "", "ok")
+		must(t, bob.ask(t.Context(), "GET", "/orders"), http.StatusMethodNotAllowed, "", "")
+		ann.stop()
+		synctest.Wait()
+		must(t, bob.ask(t.Context(), "POST", "/orders"), http.StatusOK, "", "bob:80 has taken order 1")
+		must(t, ann.ask(t.Context(), "POST", "/orders"), http.StatusServiceUnavailable, "", "not known")
+		bob.stop()
+	})
+}
+
+// The session ends while a request is under way: it is not served any more.
+func TestLossCancelsTheRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.Start(t)
+		ann, bob := join(t, server, "ann:80"), join(t, server, "bob:80")
+		ann.think = time.Hour
+		answer := make(chan *httptest.ResponseRecorder)
+		go func() { answer <- ann.ask(t.Context(), "POST", "/orders") }()
+		time.Sleep(time.Minute)
+		if err := server.Expire(ann.c.SessionID()); err != nil {
+			t.Fatal(err)
+		}
+		expired := time.Now()
+		must(t, <-answer, http.StatusServiceUnavailable, "bob:80", "ask the leader")
+		if took := time.Since(expired); took > time.Second {
+			t.Errorf("the request went on for %v", took)
+		}
+		if ann.orders != 0 {
+			t.Error("the order was taken")
+		}
+		ann.think = 0
+		time.Sleep(10 * time.Second)
+		must(t, ann.ask(t.Context(), "POST", "/orders"), http.StatusServiceUnavailable, "bob:80", "ask the leader")
+		bob.stop()
+		time.Sleep(time.Second)
+		must(t, ann.ask(t.Context(), "POST", "/orders"), http.StatusOK, "", "ann:80 has taken order 1")
+		ann.stop()
+	})
+}
+
+// A leader that is cut off stops answering before somebody else can lead.
+func TestCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.Start(t)
+		ann, bob := join(t, server, "ann:80"), join(t, server, "bob:80")
+		defer bob.stop()
+		defer ann.stop()
+		session := ann.c.SessionID()
+		server.Mute(session, true)
+		for bob.leading.Load() == nil {
+			if w := ann.ask(t.Context(), "POST", "/orders"); w.Code == http.StatusOK && bob.leading.Load() != nil {
+				t.Error("two leaders")
+			}
+		}
+		must(t, bob.ask(t.Context(), "POST", "/orders"), http.StatusOK, "", "bob:80 has taken")
+		must(t, ann.ask(t.Context(), "POST", "/orders"), http.StatusServiceUnavailable, "", "not known")
+		server.Mute(session, false)
+	})
+}
+
+func TestProgram(t *testing.T) {
+	t.Run("double", func(t *testing.T) { testProgram(t, zktest.Start(t).Addr()) })
+	t.Run("real", func(t *testing.T) { testProgram(t, ensemble.Start(t, 1).Connect()) })
+}
+
+// testProgram has the customer order, and order again from the next leader, and then
+// ends the program.
+func testProgram(t *testing.T, servers string) {
+	t.Helper()
+	screen := stage.ControlC(t, servers, leaderLock, func(s *stage.Screen) {
+		s.Await(t, "leads, token", 2)
+		s.Await(t, "is gone", 1)
+		s.Await(t, "the customer asks", s.Count("the customer asks")+2)
+	}, "-for", "0")
+	screen.Must(t, "has taken order 1 under token", "the customer had")
+	if n := screen.Count("is gone"); n != 3 {
+		t.Errorf("%d instances are gone, want 3", n)
+	}
+}

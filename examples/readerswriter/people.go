@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// pricesLock is the lock of the table.
+const pricesLock = "/zkgrant/readerswriter/prices"
+
+// person reads or writes, in turns.
+type person struct {
+	name   string
+	prices *table
+	say    func(string, ...any)
+}
+
+// read is one reading under the read lock. Other readers may be there.
+func (p *person) read(ctx context.Context, lock *coordinator.ReadWrite) error {
+	err := lock.Read().Do(ctx, func(ctx context.Context, _ events.Grant) error {
+		return p.look(ctx)
+	})
+	if err != nil {
+		return unlessLost(err)
+	}
+	return pause(ctx, 100*time.Millisecond)
+}
+
+// write is one change under the write lock, and then a look at it among the readers.
+func (p *person) write(ctx context.Context, lock *coordinator.ReadWrite) error {
+	if err := pause(ctx, 300*time.Millisecond); err != nil {
+		return err
+	}
+	write := lock.Write().Acquire(ctx)
+	defer write.Release()
+	grant, err := write.Wait(ctx)
+	if err != nil {
+		return unlessLost(err)
+	}
+	version, err := p.prices.change(write.Context(ctx))
+	if err != nil {
+		return unlessLost(err)
+	}
+	p.say("%s  has written version %d, token %#x", p.name, version, grant.Token)
+
+	// Downgrade. The context says that it is the holder of the write lock who asks, so
+	// nobody has to be waited for; no other writer comes between the two.
+	read := lock.Read().Acquire(write.Context(ctx))
+	defer read.Release()
+	if _, err := read.Wait(ctx); err != nil {
+		return unlessLost(err)
+	}
+	write.Release()
+	if err := p.look(read.Context(ctx)); err != nil {
+		return unlessLost(err)
+	}
+	if now := p.prices.version(); now != version {
+		if !read.Valid() {
+			return nil
+		}
+		return broken("version %d has become %d between writing and reading", version, now)
+	}
+	return nil
+}
+
+// look reads for a while, and checks that nobody writes meanwhile.
+func (p *person) look(ctx context.Context) error {
+	before, done := p.prices.open()
+	defer done()
+	if err := pause(ctx, 50*time.Millisecond); err != nil {
+		return err
+	}
+	if after := p.prices.version(); after != before && ctx.Err() == nil { // else it was lost, and may be changed
+		return broken("version %d became %d while it was read", before, after)
+	}
+	return nil
+}
+
+// pause returns when the time is over, or with the cause of ctx.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// unlessLost returns an error, unless it is the loss of a lock: then the work is to
+// be done again.
+func unlessLost(err error) error {
+	var lost *coordinator.LostError
+	if errors.As(err, &lost) && !isBroken(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"regexp"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkgrant/zkgrant/examples/internal/program"
+	"github.com/zkgrant/zkgrant/examples/internal/stage"
+	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+)
+
+// Three minutes of reading and writing, of which half a minute in every minute
+// without somebody, who is cut off for longer than a session lasts. Nobody sees
+// what the lock forbids, the writers who look at their own work included.
+func TestReadersAndWriters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.Start(t)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+		defer cancel()
+		screen := &stage.Screen{}
+		ended := make(chan error, 1)
+		go func() { ended <- run(ctx, screen, program.Within(server, 6*time.Second), 4) }()
+		accidents := time.NewTicker(30 * time.Second)
+		defer accidents.Stop()
+		var muted int64
+		for {
+			select {
+			case <-accidents.C:
+				if muted != 0 {
+					server.Mute(muted, false)
+					muted = 0
+				} else if sessions := server.Sessions(); len(sessions) > 0 {
+					muted = sessions[0]
+					server.Mute(muted, true)
+				}
+				continue
+			case err := <-ended:
+				if !errors.Is(err, context.DeadlineExceeded) {
+					t.Error(err)
+				}
+			}
+			break
+		}
+		check(t, screen)
+		if left := server.Children(pricesLock); len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
+	})
+}
+
+// check looks at the last line: there were changes, readings, and readers together.
+func check(t *testing.T, screen *stage.Screen) {
+	t.Helper()
+	if !regexp.MustCompile(`[1-9]\d* times written, [1-9]\d* times read; at most [2-9] read at a time`).MatchString(screen.String()) {
+		t.Errorf("the last line should tell of changes and readers together:\n%s", screen)
+	}
+}
+
+// What must not be seen is seen.
+func TestTableNotices(t *testing.T) {
+	prices := &table{}
+	_, done := prices.open()
+	if _, err := prices.change(t.Context()); !isBroken(err) {
+		t.Errorf("%v: it was read", err)
+	}
+	done()
+	if _, err := prices.change(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := prices.enter(); err != nil {
+		t.Error(err)
+	}
+	if err := prices.enter(); !isBroken(err) {
+		t.Errorf("%v: it was written", err)
+	}
+}
+
+func TestControlC(t *testing.T) {
+	atWork := func(s *stage.Screen) { s.Await(t, "has written", 3) }
+	for name, servers := range map[string]string{"double": zktest.Start(t).Addr(), "real": ensemble.Start(t, 1).Connect()} {
+		t.Run(name, func(t *testing.T) {
+			check(t, stage.ControlC(t, servers, pricesLock, atWork, "-for", "0"))
+		})
+	}
+}
+
+func TestUsage(t *testing.T) {
+	var stderr bytes.Buffer
+	if code := command([]string{"-readers", "0"}, os.Stdout, &stderr); code != 2 || stderr.Len() == 0 {
+		t.Errorf("exit code %d, %q; want 2 and a word why", code, &stderr)
+	}
+}

@@ -1,0 +1,82 @@
+//go:build unix
+
+package main
+
+import (
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// begun starts a command with a part to play, which is gone with the test.
+func begun(t *testing.T, part string, args ...string) *group {
+	t.Helper()
+	runtime.LockOSThread() // the command dies with it
+	g, err := start(commandLine(part, args...)[1:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		g.end(0)
+		runtime.UnlockOSThread()
+	})
+	return g
+}
+
+// What has the command end and what says that the lock is lost may be there at the
+// same time, and select takes either.
+func TestTheOutcomeIsTheCommandsOnlyIfTheLockIsValid(t *testing.T) {
+	command := begun(t, "exit", "3")
+	<-command.ended
+	var opt options
+	if code := opt.outcome(command, func() bool { return true }); code != 3 {
+		t.Errorf("exit code %d, want 3", code)
+	}
+	if code := opt.outcome(command, func() bool { return false }); code != codeLost {
+		t.Errorf("exit code %d, want %d", code, codeLost)
+	}
+}
+
+// As above, with CONT and the loss.
+func TestContinuedOnlyIfTheLockIsValid(t *testing.T) {
+	command := begun(t, "wait")
+	pid := command.cmd.Process.Pid
+	halted := func() bool {
+		state, err := processState(pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.HasPrefix(state, "T")
+	}
+	command.signal(syscall.SIGSTOP)
+	eventually(t, "a halt", halted)
+	var s signals
+	s.pass(syscall.SIGCONT, command, func() bool { return false })
+	for range 10 { // what was sent arrives at once
+		if !halted() {
+			t.Fatal("the command was let go on without the lock")
+		}
+	}
+	s.pass(syscall.SIGCONT, command, func() bool { return true })
+	eventually(t, "the command to go on", func() bool { return !halted() })
+}
+
+// What is left in a group is known without a race with its leader's end.
+func TestEmptyGroup(t *testing.T) {
+	command := begun(t, "exit", "0")
+	<-command.ended
+	if !command.empty() {
+		t.Error("nobody is left, and the group is not empty")
+	}
+	command.signal(syscall.SIGTERM) // for nobody
+	began := time.Now()
+	command.end(time.Hour)
+	if took := time.Since(began); took > time.Minute {
+		t.Errorf("waited %v for nobody", took)
+	}
+	if command = begun(t, "stubborn"); command.empty() {
+		t.Error("the command runs, and its group is empty")
+	}
+}

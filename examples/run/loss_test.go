@@ -1,0 +1,164 @@
+//go:build unix
+
+package main
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+)
+
+// expire ends the session that has the lock's only node.
+func expire(t *testing.T, server *zktest.Server) {
+	t.Helper()
+	nodes := server.Children(lockPath)
+	if len(nodes) != 1 {
+		t.Fatalf("the lock's nodes are %v", nodes)
+	}
+	if err := server.Expire(server.Owner(lockPath + "/" + nodes[0])); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// When the lock is lost the command is asked to end, and the exit code says so,
+// whatever the command's own is.
+func TestLost(t *testing.T) {
+	server := zktest.Start(t)
+	run := locked(t, server, []string{"-grace", "1m"}, "wait")
+	pid := run.ready("command")
+	expire(t, server)
+	run.must(codeLost)
+	run.Must(t, "LOST "+lockPath+": session expired", "command got "+syscall.SIGTERM.String())
+	if !gone(t, pid) {
+		t.Error("run has ended, and the command has not")
+	}
+}
+
+// Who does not end when asked to is killed, its children included.
+func TestLostByAStubbornCommand(t *testing.T) {
+	for _, test := range []struct {
+		name, part string
+		grace      string
+		asked      bool
+	}{
+		{"the command", "stubborn", "200ms", true},
+		{"its child", "family", "200ms", true},
+		{"no grace", "family", "0", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			server := zktest.Start(t)
+			run := locked(t, server, []string{"-grace", test.grace}, test.part)
+			pids := []int{run.ready("command")}
+			if test.part == "family" {
+				pids = append(pids, run.ready("child"))
+			}
+			expire(t, server)
+			run.must(codeLost)
+			for _, pid := range pids {
+				eventually(t, "everybody to be gone", func() bool { return gone(t, pid) })
+			}
+			if asked := strings.Contains(run.String(), "got "+syscall.SIGTERM.String()); asked != test.asked {
+				t.Errorf("asked to end: %t, want %t\n%s", asked, test.asked, run)
+			}
+		})
+	}
+}
+
+// A command that halts itself hears of nothing before it goes on.
+func TestLostByAHaltedCommand(t *testing.T) {
+	server := zktest.Start(t)
+	run := locked(t, server, []string{"-grace", "1m"}, "wait")
+	pid := run.ready("command")
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	expire(t, server)
+	run.must(codeLost)
+	run.Must(t, "command got "+syscall.SIGTERM.String())
+}
+
+// Ctrl-Z halts the command and run, and CONT has both go on; but not the command if
+// the lock has gone in the meantime.
+func TestHalted(t *testing.T) {
+	halted := func(t *testing.T, pids ...int) {
+		t.Helper()
+		for _, pid := range pids {
+			eventually(t, "a halt", func() bool {
+				state, err := processState(pid)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return strings.HasPrefix(state, "T")
+			})
+		}
+	}
+	t.Run("and still held", func(t *testing.T) {
+		run := locked(t, zktest.Start(t), []string{"-timeout", "10s"}, "wait")
+		command := run.ready("command")
+		run.send(syscall.SIGTSTP)
+		halted(t, run.cmd.Process.Pid, command)
+		run.send(syscall.SIGCONT)
+		run.Await(t, "command got "+syscall.SIGCONT.String(), 1)
+		run.send(syscall.SIGUSR2)
+		run.must(5)
+	})
+	t.Run("and lost", func(t *testing.T) {
+		server := zktest.Start(t, zktest.Tick(100*time.Millisecond))
+		run := locked(t, server, []string{"-timeout", "500ms", "-grace", "1m"}, "wait")
+		command := run.ready("command")
+		run.send(syscall.SIGTSTP)
+		halted(t, run.cmd.Process.Pid, command)
+		eventually(t, "the session's end", func() bool { return len(server.Sessions()) == 0 })
+		run.send(syscall.SIGCONT)
+		run.must(codeLost)
+		said := run.String()
+		asked := strings.Index(said, "command got "+syscall.SIGTERM.String())
+		if went := strings.Index(said, "command got "+syscall.SIGCONT.String()); asked < 0 || went >= 0 && went < asked {
+			t.Errorf("the command was let go on without the lock:\n%s", said)
+		}
+	})
+}
+
+// The command ends well, but run was halted, and the session over, before it did:
+// that is a loss and no success.
+func TestTheCommandEndedAfterTheLoss(t *testing.T) {
+	server := zktest.Start(t, zktest.Tick(100*time.Millisecond))
+	run := locked(t, server, []string{"-timeout", "500ms"}, "wait")
+	pid := run.ready("command")
+	run.send(syscall.SIGSTOP)
+	eventually(t, "the session's end", func() bool { return len(server.Sessions()) == 0 })
+	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil { // which the command takes for a good end
+		t.Fatal(err)
+	}
+	eventually(t, "the command's end", func() bool { return gone(t, pid) })
+	run.send(syscall.SIGCONT)
+	run.must(codeLost)
+	run.Must(t, "LOST")
+}
+
+// A silent partition on a real server: the command has ended before the next one
+// is granted the lock.
+func TestRealLoss(t *testing.T) {
+	e := ensemble.Start(t, 1)
+	proxy := ensemble.StartProxy(t, e.Addr(0))
+	cut := begin(t, "", append([]string{"-v", "-zk", proxy.Addr(), "-timeout", "2s", "-grace", "0", lockPath}, commandLine("stubborn")...)...)
+	pid := cut.ready("command")
+	next := begin(t, "", append([]string{"-v", "-zk", e.Connect(), lockPath}, commandLine("wait")...)...)
+	next.Await(t, "1 ahead", 1)
+	overlap := make(chan bool, 1)
+	next.When("granted after", 1, func() { overlap <- !gone(t, pid) })
+	proxy.Hold(ensemble.BothWays)
+	next.ready("command")
+	if <-overlap {
+		t.Error("the next one was granted the lock while the command ran")
+	}
+	proxy.Heal()
+	cut.must(codeLost)
+	cut.Must(t, "no connection", "LOST "+lockPath+": lease ran out")
+	next.send(syscall.SIGTERM)
+	next.must(0)
+}

@@ -1,0 +1,11 @@
+//go:build unix && !linux
+
+package main
+
+import "syscall"
+
+// dieWithParent does nothing: this system cannot do it.
+func dieWithParent(*syscall.SysProcAttr) {}
+
+// diesWithParent tells whether it does.
+const diesWithParent = false

@@ -1,0 +1,180 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/zkgrant/zkgrant/examples/internal/stage"
+	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+)
+
+// The command's exit code is run's, whatever it is.
+func TestExitCodeOfTheCommand(t *testing.T) {
+	server := zktest.Start(t)
+	for _, code := range []int{0, 1, 7, 122, 123, 255} {
+		run := locked(t, server, nil, "exit", strconv.Itoa(code))
+		run.must(code)
+		if left := server.Children(lockPath); len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
+		if strings.Contains(run.String(), "LOST") {
+			t.Errorf("says that the lock was lost:\n%s", run)
+		}
+	}
+}
+
+// Without -zk there is a server, and standard input, arguments and the token reach
+// the command.
+func TestWhatTheCommandGets(t *testing.T) {
+	run := begin(t, "from elsewhere", append([]string{lockPath}, commandLine("echo", "one", "-two", "--")...)...)
+	run.must(0)
+	run.Must(t, "arguments one+-two+--, input from elsewhere, path "+lockPath+", token ", "inside this program")
+	if run.Count("token \n") > 0 {
+		t.Errorf("no token:\n%s", run)
+	}
+}
+
+// A command that is killed makes run end with 128 and the signal's number, as a
+// shell would.
+func TestCommandIsKilled(t *testing.T) {
+	run := locked(t, zktest.Start(t), nil, "wait")
+	if err := syscall.Kill(run.ready("command"), syscall.SIGKILL); err != nil {
+		t.Error(err)
+	}
+	run.must(codeSignal + int(syscall.SIGKILL))
+}
+
+// Signals reach the command, and it decides what comes of them.
+func TestSignalsArePassedOn(t *testing.T) {
+	server := zktest.Start(t)
+	run := locked(t, server, nil, "family")
+	run.ready("child")
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR1} {
+		run.send(sig)
+		run.Await(t, "command got "+sig.String(), 1)
+		run.Await(t, "child got "+sig.String(), 1)
+	}
+	if held := server.Children(lockPath); len(held) != 1 {
+		t.Errorf("the command runs, and the lock's nodes are %v", held)
+	}
+	run.send(syscall.SIGUSR2) // ends both
+	run.must(5)
+	run.Must(t, "child got "+syscall.SIGUSR2.String())
+	if left := server.Children(lockPath); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// The second waits for the first, or does not, as it is told.
+func TestSomebodyElseHasIt(t *testing.T) {
+	server := zktest.Start(t)
+	first := locked(t, server, nil, "wait")
+	first.ready("command")
+
+	locked(t, server, []string{"-try"}, "exit", "0").must(codeTaken)
+	locked(t, server, []string{"-max-wait", "50ms"}, "exit", "0").must(codeTaken)
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		waiting := locked(t, server, nil, "exit", "0")
+		waiting.Await(t, "1 ahead", 1)
+		waiting.send(syscall.SIGWINCH) // means nothing to one who waits
+		waiting.send(sig)
+		waiting.must(codeSignal + int(sig))
+		if nodes := server.Children(lockPath); len(nodes) != 1 {
+			t.Errorf("after %v the lock's nodes are %v", sig, nodes)
+		}
+	}
+
+	second := locked(t, server, []string{"-max-wait", "1m"}, "exit", "3")
+	second.Await(t, "1 ahead", 1)
+	first.send(syscall.SIGTERM)
+	first.must(0)
+	second.must(3)
+}
+
+func TestWhatCannotRun(t *testing.T) {
+	server := zktest.Start(t)
+	plain := filepath.Join(t.TempDir(), "plain")
+	if err := os.WriteFile(plain, []byte("no program"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	garbled := filepath.Join(t.TempDir(), "garbled")
+	if err := os.WriteFile(garbled, []byte("\x00no program"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	nothing := commandLine("exit", "0")
+	for _, test := range []struct {
+		name string
+		args []string
+		code int
+		word string
+	}{
+		{"not found", []string{"-zk", server.Addr(), lockPath, "--", "no-such-command"}, codeNotFound, "not found"},
+		{"not there", []string{"-zk", server.Addr(), lockPath, "--", "/no/such/command"}, codeNotFound, "no such file"},
+		{"not executable", []string{"-zk", server.Addr(), lockPath, "--", plain}, codeNoStart, "permission denied"},
+		{"no format that is known", []string{"-zk", server.Addr(), lockPath, "--", garbled}, codeNoStart, "exec format"},
+		{"no arguments", nil, codeFailed, "usage"},
+		{"no command", []string{lockPath, "--"}, codeFailed, "usage"},
+		{"no dashes", []string{lockPath, "exit", "0"}, codeFailed, "usage"},
+		{"unknown flag", append([]string{"-nosuchflag", lockPath}, nothing...), codeFailed, "nosuchflag"},
+		{"grace before now", append([]string{"-grace", "-1s", lockPath}, nothing...), codeFailed, "usage"},
+		{"help", []string{"-h"}, 0, "usage"},
+		{"no path", append([]string{"-zk", server.Addr(), "locks"}, nothing...), codeFailed, "path"},
+		{"no list of servers", append([]string{"-zk", "host:none", lockPath}, nothing...), codeFailed, "malformed"},
+		{"no server", append([]string{"-zk", "127.0.0.1:1", "-max-wait", "100ms", lockPath}, nothing...), codeFailed, "connecting"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			run := begin(t, "", test.args...)
+			run.must(test.code)
+			run.Must(t, test.word)
+		})
+	}
+	if left := server.Children(lockPath); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// Whoever waits for a server can be stopped, too.
+func TestInterruptedWhileConnecting(t *testing.T) {
+	server := zktest.Start(t)
+	server.MuteAll(true)
+	run := locked(t, server, nil, "exit", "0")
+	eventually(t, "a connection", func() bool { return server.Connections() > 0 })
+	run.send(syscall.SIGTERM)
+	run.must(codeSignal + int(syscall.SIGTERM))
+}
+
+// KILL gives run no time to end its command; the kernel does.
+func TestRunIsKilled(t *testing.T) {
+	if !diesWithParent {
+		t.Skip("this system does not end a process with its parent")
+	}
+	run := locked(t, zktest.Start(t), nil, "stubborn")
+	pid := run.ready("command")
+	run.send(syscall.SIGKILL)
+	eventually(t, "the command to end", func() bool { return gone(t, pid) })
+}
+
+// A real server: two runs of the program, one after the other.
+func TestRealRun(t *testing.T) {
+	servers := ensemble.Start(t, 1).Connect()
+	first := begin(t, "", append([]string{"-v", "-zk", servers, lockPath}, commandLine("wait")...)...)
+	first.ready("command")
+	second := begin(t, "", append([]string{"-v", "-zk", servers, lockPath}, commandLine("exit", "3")...)...)
+	second.Await(t, "1 ahead", 1)
+	began := time.Now()
+	first.send(syscall.SIGTERM)
+	first.must(0)
+	second.must(3)
+	t.Logf("the second was through %v after the first had been told to stop", time.Since(began))
+	if left := stage.Ephemerals(t, servers, lockPath); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}

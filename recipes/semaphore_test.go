@@ -1,0 +1,255 @@
+package recipes
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// permitsOf wants three permits of four.
+var permitsOf = Semaphore{Size: 4, Permits: 3}
+
+var (
+	leased = Own{Name: events.Name{Text: "leases/a-0000000007"}, Owner: 77}
+	leases = []string{"leases/a-0000000007", "leases/a-0000000008", "leases/a-0000000009"}
+	gotIn  = Entered{Epoch: 1, Leases: leases, Fresh: true}
+	room   = Surveyed{Epoch: 1, Size: 4, Version: 2, Taken: 1}
+	noRoom = Surveyed{Epoch: 1, Size: 4, Version: 2, Taken: 2}
+)
+
+// semaphoreSituations are machines in every state, as in situations.
+func semaphoreSituations() map[string][]Input {
+	s := map[string][]Input{
+		"nothing yet": {},
+		"looking":     {opened, Started{Try: true}},
+		"creating":    {opened, Started{}},
+	}
+	from := func(name, base string, more ...Input) {
+		s[name] = append(append([]Input(nil), s[base]...), more...)
+	}
+	from("looking, nobody waits", "looking", Listed{Epoch: 1})
+	from("recovering", "creating", Unknown{1, OpCreate})
+	from("surveying", "creating", Created{1, ours, true, true, 500})
+	from("listing", "creating", Created{Epoch: 1, Node: ours})
+	from("surveying, listed", "listing", first)
+	from("waiting", "listing", second)
+	from("waiting behind two", "listing", third)
+	from("advancing", "waiting behind two", Gone{1, ahead4.Text})
+	from("surveying after waiting", "waiting", Gone{1, ahead3.Text})
+	from("surveying, own gone", "surveying", Gone{1, ours.Text})
+	from("watching", "surveying", noRoom)
+	from("watching, changed", "watching", Changed{1})
+	from("full", "watching", noRoom)
+	from("full, no connection", "full", Suspended{})
+	from("entering", "surveying", room)
+	from("entering after waiting", "surveying after waiting", room)
+	from("entering, withdrawn", "entering", Withdrawn{WhyReleased})
+	from("entering, unknown", "entering", Unknown{1, OpEnter})
+	from("entering, unknown, withdrawn", "entering, unknown", Withdrawn{WhyContext})
+	from("entering, expired", "entering", Expired{})
+	from("found among the leases", "entering, unknown", Listed{Epoch: 1, Own: leased, Leased: true})
+	from("held", "entering", gotIn)
+	from("entered too late", "entering", Entered{Epoch: 1, Leases: leases})
+	from("entered too late, own gone", "entered too late", Gone{1, leases[0]})
+	from("releasing", "held", Withdrawn{WhyReleased})
+	from("releasing the rest", "held", Gone{1, leases[0]})
+	from("over", "releasing", Deleted{1})
+	s["kept"] = []Input{opened, Started{Keep: true}, Created{1, ours, true, true, 500}, room, gotIn}
+	from("lapsed", "kept", LeaseRanOut{})
+	from("lapsed, one gone", "kept", Gone{1, leases[0]})
+	from("lapsed, expired", "lapsed", Expired{})
+	s["strict, entering, no connection"] = []Input{opened, Started{Strict: true}, Created{1, ours, true, true, 500}, room, Suspended{}}
+	return s
+}
+
+// everySemaphoreInput has those of any lock, and its own.
+func everySemaphoreInput() []Input {
+	all := everyInput()
+	for epoch := range Epoch(3) {
+		for _, size := range []int32{2, 4, 5} {
+			for taken := range int32(3) {
+				all = append(all, Surveyed{Epoch: epoch, Size: size, Taken: taken})
+			}
+		}
+		all = append(all, Adopted{}, Changed{epoch}, Gone{epoch, leases[0]}, Gone{epoch, leases[1]},
+			Entered{Epoch: epoch, Leases: leases, Fresh: true}, Entered{Epoch: epoch, Leases: leases}, Entered{Epoch: epoch},
+			Listed{Epoch: epoch, Own: leased, Leased: true}, Refused{Epoch: epoch, Op: OpEnter, Stale: true},
+			Refused{Epoch: epoch, Op: OpEnter}, Unknown{epoch, OpEnter})
+		found := first
+		found.Epoch, found.Size = epoch, 9
+		all = append(all, found)
+	}
+	return all
+}
+
+// TestAnyInputToASemaphore is TestAnyInputInAnyState for machines that want permits. None is granted
+// but for leases, nothing that may exist is forgotten, and what is awaited is asked for.
+func TestAnyInputToASemaphore(t *testing.T) {
+	var level []heard
+	visited := map[heard]bool{}
+	for name, inputs := range semaphoreSituations() {
+		m, told := NewMachine(permitsOf), uint8(0)
+		for _, in := range inputs {
+			var effects []Effect
+			m, effects = m.Step(in)
+			told = hear(t, name, told, effects)
+		}
+		level = append(level, heard{m, told})
+	}
+	inputs := everySemaphoreInput()
+	for range 2 {
+		var deeper []heard
+		for _, s := range level {
+			for _, in := range inputs {
+				next, effects := s.Step(in)
+				where := s.State().String() + ", " + inputText(in)
+				for _, e := range effects {
+					switch e := e.(type) {
+					case Grant:
+						if !next.permits.leased || e.Token == 0 && s.own.Token != 0 {
+							t.Fatalf("%s: %s", where, effectText(e))
+						}
+					case Enter:
+						if s.state != Surveying || e.Permits != 3 || e.Node != s.own.Name.Text {
+							t.Fatalf("%s: %s", where, effectText(e))
+						}
+					case Discard:
+					default:
+						if s.State() == Over || past(in, s.Epoch()) {
+							t.Fatalf("%s: %s", where, effectText(e))
+						}
+					}
+				}
+				awaitsWhatItAskedFor(t, where, s.Machine, next, effects)
+				if next.State() == Over && !next.finished {
+					t.Fatalf("%s: over, and the caller was not told", where)
+				}
+				n := heard{next, hear(t, where, s.told, effects)}
+				if !visited[n] {
+					visited[n] = true
+					deeper = append(deeper, n)
+				}
+			}
+		}
+		level = deeper
+	}
+	t.Logf("%d machines", len(visited))
+}
+
+// awaitsWhatItAskedFor: whoever comes to a state in which an answer is awaited has asked for it.
+func awaitsWhatItAskedFor(t *testing.T, where string, before, next Machine, effects []Effect) {
+	t.Helper()
+	if next.state == before.state {
+		return
+	}
+	want := map[State]Effect{
+		Surveying: Survey{}, Entering: Enter{}, Claiming: Claim{}, Creating: Create{}, Recovering: List{}, Listing: List{},
+		Advancing: Advance{}, Releasing: Delete{}, Looking: List{},
+	}[next.state]
+	if want == nil {
+		return
+	}
+	if !slices.ContainsFunc(effects, func(e Effect) bool { return reflect.TypeOf(e) == reflect.TypeOf(want) }) {
+		t.Fatalf("%s: came to %v with %v", where, next.state, effects)
+	}
+}
+
+// TestSemaphoreSteps are the steps that differ from a mutex's.
+func TestSemaphoreSteps(t *testing.T) {
+	const own = "lock-0000000005"
+	situations := semaphoreSituations()
+	for _, c := range []struct {
+		from  string
+		in    Input
+		state State
+		want  string
+	}{
+		{"looking", Listed{Epoch: 1}, Looking, "[survey]"},
+		{"looking, nobody waits", room, Creating, "[create attempt 1]"},
+		{"looking, nobody waits", noRoom, Over, `[END "busy"]`},
+		{"looking, nobody waits", Surveyed{Epoch: 1, Size: 5}, Over, `[END "size mismatch"]`},
+		{"looking, nobody waits", Unknown{1, OpSurvey}, Looking, "[survey]"},
+		{"surveying", room, Entering, "[enter #5 for 3 at version 2]"},
+		{"surveying", noRoom, Surveying, "[survey #5 and watch]"},
+		{"surveying", Changed{1}, Surveying, "[]"},
+		{"surveying", Surveyed{Epoch: 1, Size: 5}, Releasing, "[delete #5]"},
+		{"surveying", Refused{Epoch: 1, Op: OpSurvey, Missing: true}, Creating, "[create attempt 2 REQUEUED]"},
+		{"surveying, own gone", room, Creating, "[create attempt 2 REQUEUED]"},
+		{"watching", noRoom, Full, "[QUEUED behind 0]"},
+		{"watching", room, Entering, "[enter #5 for 3 at version 2]"},
+		{"watching, changed", noRoom, Surveying, "[survey #5]"}, // the answer may be older than the change
+		{"full", Changed{1}, Surveying, "[survey #5]"},
+		{"full", Changed{2}, Full, "[]"},
+		{"full, no connection", Reconnected{}, Surveying, "[survey #5 and watch]"},
+		{"full", Gone{1, own}, Creating, "[create attempt 2 REQUEUED]"},
+		{"full", Withdrawn{WhyReleased}, Releasing, "[delete #5]"},
+		{"watching", Surveyed{Epoch: 1, Size: 2}, Releasing, "[delete #5]"}, // shrunk below what it wants
+		{"entering after waiting", Refused{Epoch: 1, Op: OpEnter, Stale: true}, Surveying, "[survey #5]"},
+		{"surveying after waiting", room, Entering, "[enter #5 for 3 at version 2 with a floor]"},
+		{"surveying after waiting", Withdrawn{WhyReleased}, Releasing, "[delete #5 with a floor]"},
+		{"entering", Gone{1, own}, Entering, "[]"}, // by its own transaction, perhaps
+		{"entering", gotIn, Held, "[GRANT leases/a-0000000007 token 500]"},
+		{"entering", Refused{Epoch: 1, Op: OpEnter, Missing: true}, Creating, "[create attempt 2 REQUEUED]"},
+		{"entering", Unknown{1, OpEnter}, Recovering, "[barrier, list]"},
+		{"entering, withdrawn", gotIn, Releasing, "[delete leases/a-0000000007]"},
+		{"entering, withdrawn", Refused{Epoch: 1, Op: OpEnter, Stale: true}, Releasing, "[delete #5]"},
+		{"entering, withdrawn", Refused{Epoch: 1, Op: OpEnter, Missing: true}, Over, `[END "released"]`},
+		{"entering, expired", reopened, Creating, "[create attempt 2]"},
+		{"entering, unknown", first, Surveying, "[survey #5]"},
+		{"entering, unknown", Listed{Epoch: 1, Own: leased, Leased: true}, Claiming, "[claim leases/a-0000000007]"},
+		{"entering, unknown", Listed{Epoch: 1}, Creating, "[create attempt 2 REQUEUED]"},
+		{"entering, unknown, withdrawn", Listed{Epoch: 1, Own: leased, Leased: true}, Releasing, "[delete leases/a-0000000007]"},
+		{"found among the leases", Claimed{1, true}, Held, "[GRANT leases/a-0000000007 token 500]"},
+		{"found among the leases", Refused{Epoch: 1, Op: OpClaim, Missing: true}, Creating,
+			"[discard leases/a-0000000007 create attempt 2 REQUEUED]"},
+		{"entered too late", Claimed{1, true}, Held, "[GRANT leases/a-0000000007 token 500]"},
+		{"entered too late, own gone", Withdrawn{WhyReleased}, Releasing, "[delete leases/a-0000000007]"},
+		{"held", Gone{1, leases[0]}, Releasing, `[LOST "node removed" delete leases/a-0000000007 END "lost"]`},
+		{"held", Expired{}, Over, `[LOST "session expired" END "lost"]`},
+		{"lapsed, one gone", Withdrawn{WhyReleased}, Releasing, "[delete leases/a-0000000007]"},
+		{"lapsed, expired", Withdrawn{WhyReleased}, Over, `[END "lost"]`},
+	} {
+		m := NewMachine(permitsOf)
+		for _, in := range situations[c.from] {
+			m, _ = m.Step(in)
+		}
+		next, effects := m.Step(c.in)
+		var texts []string
+		for _, e := range effects {
+			texts = append(texts, effectText(e))
+		}
+		if got := fmt.Sprint(texts); got != c.want || next.State() != c.state {
+			t.Errorf("%s, %s: %v, %s; want %v, %s", c.from, inputText(c.in), next.State(), got, c.state, c.want)
+		}
+	}
+}
+
+// TestOpinionsOfSize: another one counts at the first look, and the size is followed from then on.
+func TestOpinionsOfSize(t *testing.T) {
+	for _, adopt := range []bool{false, true} {
+		m := NewMachine(Semaphore{Size: 4, Permits: 3, Adopt: adopt})
+		for _, in := range []Input{opened, Started{}, Created{Epoch: 1, Node: ours}} {
+			m, _ = m.Step(in)
+		}
+		third := third
+		third.Size = 5
+		after, _ := m.Step(third) // a listing tells at once, and not only when it is its turn
+		if adopt != (after.State() == Waiting) || after.Size() != 5 {
+			t.Errorf("adopt %v: %v, %d", adopt, after.State(), after.Size())
+		}
+		if adopt {
+			continue
+		}
+		third.Size = 4
+		m, _ = m.Step(third)
+		m, _ = m.Step(Gone{1, ahead4.Text})
+		m, _ = m.Step(Advanced{1, true, false, false})
+		m, _ = m.Step(Surveyed{Epoch: 1, Size: 5, Taken: 2})
+		if m.State() != Entering || m.Size() != 5 {
+			t.Errorf("resized while it waited: %v, %d", m.State(), m.Size())
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package session
+
+import (
+	"path"
+	"slices"
+
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// This file is about a lock that is entered again by whoever holds it. No request is
+// made for that: the seat of the inner acquisition gets the node of the outer one's, and
+// holds as if it had created that. For its machine it is a create that found nobody else
+// in the queue. From then on the two are equal, neither is the inner one any more, and the
+// node goes with whoever is the last to delete it.
+//
+// All of it is decided in the session's drain: whoever joins does so before or behind
+// anything else that happens to the node.
+//
+//   - The owner is released while the create of a joiner is in the mailbox. If its delete
+//     stands before that, none of the owners holds any more, and the create is carried out
+//     as any other: it queues up, perhaps right behind that delete. If it stands behind
+//     that, there are two when the delete is looked at, and it takes only its own seat out.
+//   - Two join and the owner is released at once: the same, in the order of the three messages.
+//   - The node is gone. Nobody who had it is a holder from the moment in which the first of
+//     them is told, in whatever way that was learnt. A create behind that is carried out as
+//     any other; one before it has made its seat a holder, who is told as well.
+//   - The lease runs out, or the session ends, or the connection is lost and that counts
+//     as a loss: the same, for all holders at once. A lease that has run out while nobody
+//     has looked yet lets nobody join.
+//   - A joiner is withdrawn before it hears that it has joined: it deletes what it has been
+//     given, as it would a node of its own.
+//   - The last delete has an unknown outcome: it is made again, like any other. Nobody can
+//     have joined meanwhile, because whoever deletes does not hold.
+//   - A holder has lost the lock, and keeps the node for a function that still runs. It
+//     does not hold, so nobody joins; but it has not deleted the node either, so that stays.
+
+// share is a node that several seats have, or had: those that have not deleted it yet.
+type share struct {
+	seats []*Seat
+	floor bool // one that has deleted it would have left a floor
+}
+
+// answerHere answers the request if that takes no server.
+func (s *Session) answerHere(r *asked) (answered bool) {
+	switch r.op {
+	case recipes.OpList:
+		if s.companion(r.seat) == nil { // also because it has created a node, and wants to know its place
+			return false
+		}
+		r.seat.post(recipes.Listed{Epoch: r.epoch}, nil) // nobody is in its way
+		return true
+	case recipes.OpCreate:
+		return s.join(r)
+	case recipes.OpDelete:
+		return s.part(r)
+	case recipes.OpWatch, recipes.OpClaim, recipes.OpAdvance, recipes.OpSurvey, recipes.OpEnter:
+	}
+	return false
+}
+
+// companion returns a seat that holds and whose node the seat may have, or nil.
+func (s *Session) companion(seat *Seat) *Seat {
+	if len(seat.with) == 0 || !s.clock.now().Before(s.client.lease.deadline()) {
+		return nil
+	}
+	for _, owner := range seat.with {
+		if _, holds := s.holders[owner]; holds {
+			return owner
+		}
+	}
+	return nil
+}
+
+// join makes the seat that wants to create a node a holder of the one that an owner holds.
+func (s *Session) join(r *asked) bool {
+	seat, owner := r.seat, s.companion(r.seat)
+	if seat.with != nil { // else its content is not its own
+		seat.with = nil // whatever node it has now, it does not need them for it, nor keep them alive
+	}
+	s.quit(seat)
+	if owner == nil {
+		return false
+	}
+	c, node := s.client, s.holders[owner]
+	token := owner.token(node)
+	name, ok := events.ParseName(path.Base(node))
+	if token == 0 || !ok {
+		return false
+	}
+	sh := s.shares[owner]
+	if sh == nil {
+		sh = &share{seats: []*Seat{owner}}
+		s.shares[owner] = sh
+	}
+	sh.seats = append(sh.seats, seat)
+	s.shares[seat] = sh
+
+	seat.shared = owner.shared
+	seat.nameOwn(r.epoch, node, token)
+	s.holders[seat] = node
+	if _, bare := s.bare[owner]; bare { // nobody watches the node yet
+		s.bare[seat] = struct{}{}
+	} else {
+		seat.want(c, node)
+	}
+	seat.post(recipes.Created{Epoch: r.epoch, Node: name, Alone: true, Fresh: true, Token: token}, nil)
+	return true
+}
+
+// part answers a delete of a node that others still have. The last one's is made. It leaves
+// a floor if any of them would have, for that is true of the node: it was the first in its
+// queue, and somebody has waited for that. If a reader has taken its place there is none,
+// see mayTakePlace, which looks at the delete behind this.
+func (s *Session) part(r *asked) bool {
+	sh := s.shares[r.seat]
+	if sh == nil {
+		return false
+	}
+	sh.floor = sh.floor || r.floor
+	if len(sh.seats) == 1 {
+		r.floor = sh.floor
+		return false
+	}
+	s.quit(r.seat)
+	s.gaveUp(r.seat)
+	r.seat.post(recipes.Deleted{Epoch: r.epoch}, nil)
+	return true
+}
+
+// quit takes the seat out of what it shares, if it does.
+func (s *Session) quit(seat *Seat) {
+	sh := s.shares[seat]
+	if sh == nil {
+		return
+	}
+	delete(s.shares, seat)
+	i := slices.Index(sh.seats, seat)
+	sh.seats = slices.Delete(sh.seats, i, i+1)
+}
+
+// together returns the seats that have the seat's node.
+func (s *Session) together(seat *Seat) []*Seat {
+	if sh := s.shares[seat]; sh != nil {
+		return sh.seats
+	}
+	return []*Seat{seat}
+}
+
+// lostNode has whoever holds the seat's node know that it is gone, the seat itself excepted.
+// None of them holds any more.
+func (s *Session) lostNode(c *client, seat *Seat) {
+	node := s.holders[seat]
+	for _, other := range s.together(seat) {
+		if s.holders[other] != node {
+			continue // it has lost the lock before
+		}
+		s.gaveUp(other)
+		if other != seat {
+			other.post(recipes.Gone{Epoch: c.epoch, Node: other.name(node)}, nil)
+		}
+	}
+}

@@ -1,0 +1,268 @@
+package session_test
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// What becomes of those who share a node when it is lost: each is told, and nobody joins
+// who comes behind that.
+
+// three have the node.
+func (r *rig) three(owner *seat, created recipes.Created) [3]*seat {
+	r.Helper()
+	all := [3]*seat{owner, r.seatWith(owner), r.seatWith(owner)}
+	for _, s := range all[1:] {
+		s.joins(created)
+	}
+	return all
+}
+
+// count returns how many of the inputs are of the type.
+func count[T recipes.Input](inputs []recipes.Input) (n int) {
+	for _, in := range inputs {
+		if _, ok := in.(T); ok {
+			n++
+		}
+	}
+	return n
+}
+
+// TestEachIsToldThatTheNodeIsGone, however that is learnt, and all of them before the session
+// does anything else. A create that comes in that moment is no join any more.
+func TestEachIsToldThatTheNodeIsGone(t *testing.T) {
+	for name, learn := range map[string]func(r *rig, all [3]*seat, node string){
+		"by a watch": func(r *rig, all [3]*seat, node string) {
+			time.Sleep(probe + time.Millisecond) // all are watched from then on
+			r.delete(node)
+		},
+		"by a probe, before it is watched": func(r *rig, _ [3]*seat, node string) {
+			r.srv.Intercept(func(q zktest.Request) zktest.Action {
+				if q.Op == zktest.OpGetData { // no watch is armed
+					return zktest.Swallow()
+				}
+				return zktest.Pass()
+			})
+			r.delete(node)
+		},
+		"by the claim of the first": func(r *rig, all [3]*seat, node string) {
+			r.delete(node)
+			all[0].Claim(recipes.Claim{Epoch: 1, Node: node})
+		},
+		"by the claim of one that has joined": func(r *rig, all [3]*seat, node string) {
+			r.delete(node)
+			all[2].Claim(recipes.Claim{Epoch: 1, Node: node})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			owning(t, func(r *rig, owner *seat, created recipes.Created) {
+				all, late := r.three(owner, created), r.seatWith(owner)
+				var told atomic.Int32
+				for _, s := range all {
+					var once sync.Once
+					s.hook = func(in recipes.Input) {
+						switch in.(type) {
+						case recipes.Gone, recipes.Refused:
+							once.Do(func() {
+								if told.Add(1) == 1 {
+									late.Create(recipes.Create{Epoch: 1, Attempt: 1})
+								}
+							})
+						}
+					}
+				}
+				learn(r, all, created.Node.Text)
+				r.until("the first is told", func() bool { return told.Load() > 0 })
+				if n := told.Load(); n != 3 {
+					t.Errorf("%d were told in that moment", n)
+				}
+				r.srv.Intercept(nil)
+				time.Sleep(time.Minute)
+				for i, s := range all {
+					told := s.fresh()
+					// The event comes before the refusal of a claim, where there is a watch.
+					gone, refused := count[recipes.Gone](told), count[recipes.Refused](told)
+					if gone+refused < 1 || gone > 1 || refused > 1 {
+						t.Errorf("%d was told %+v", i, told)
+					}
+				}
+				if in, ok := late.fresh()[0].(recipes.Created); !ok || in.Node.Text == created.Node.Text {
+					t.Errorf("who came behind it was told %+v", in)
+				}
+			})
+		})
+	}
+}
+
+// TestOneWatchForAllWhoShare, which is armed when they have held for a while, and outlives
+// the one for whom it was.
+func TestOneWatchForAllWhoShare(t *testing.T) {
+	for leaver := range 3 {
+		for name, early := range map[string]bool{"before it is armed": true, "behind that": false} {
+			t.Run(name, func(t *testing.T) {
+				owning(t, func(r *rig, owner *seat, created recipes.Created) {
+					all := r.three(owner, created)
+					watches := r.srv.Watches()
+					asked := r.asked()
+					if !early {
+						time.Sleep(probe + time.Millisecond)
+					}
+					all[leaver].Delete(recipes.Delete{Epoch: 1, Node: created.Node.Text})
+					all[leaver].want("Deleted")
+					all[leaver].Close()
+					time.Sleep(2 * probe)
+					got := asked()
+					if n := got[zktest.OpGetData]; n != 1-watches || got[zktest.OpExists] != 0 || r.srv.Watches() != 1 {
+						t.Errorf("asked %v, %d watches", got, r.srv.Watches())
+					}
+					r.delete(created.Node.Text)
+					for i, s := range all {
+						if i == leaver {
+							s.want("")
+							continue
+						}
+						s.wantGone(created.Node.Text)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestEachIsToldOfTheEndOfTheLease and of the session, once.
+func TestEachIsToldOfTheEndOfTheLease(t *testing.T) {
+	owning(t, func(r *rig, owner *seat, created recipes.Created) {
+		all := r.three(owner, created)
+		all[1].Delete(recipes.Delete{Epoch: 1, Node: created.Node.Text})
+		all[1].want("Deleted")
+		for _, s := range all {
+			s.fresh()
+		}
+		multis := r.multis()
+		time.Sleep(time.Minute)
+		if n := multis(); n != int(time.Minute/probe) {
+			t.Errorf("%d probes for one node that is held twice", n)
+		}
+		late := r.seatWith(owner, all[2])
+		var once atomic.Bool
+		all[0].hook = func(in recipes.Input) {
+			if in == (recipes.LeaseRanOut{}) && once.CompareAndSwap(false, true) {
+				late.Create(recipes.Create{Epoch: 1, Attempt: 1})
+			}
+		}
+		r.srv.MuteAll(true)
+		time.Sleep(timeout)
+		all[0].want("Suspended LeaseRanOut")
+		all[1].want("Suspended")
+		all[2].want("Suspended LeaseRanOut")
+		late.want("Suspended") // it waits for a connection, as any create would
+		r.srv.MuteAll(false)
+		if err := r.srv.Expire(r.only()); err != nil {
+			t.Fatal(err)
+		}
+		r.until("there is another session", func() bool { return owner.Session(2) != 0 })
+		for _, s := range all {
+			if got := s.fresh(); count[recipes.Expired](got) != 1 || count[recipes.LeaseRanOut](got) != 0 {
+				t.Errorf("told %+v", got)
+			}
+		}
+		late.fresh()
+		late.standsAlone(2, created)
+		if n := r.s.Sharing(); n != 0 {
+			t.Errorf("%d seats are remembered", n)
+		}
+	})
+}
+
+// TestALeaseThatHasRunOutUnnoticedLetsNobodyJoin: the machine was suspended, and nobody
+// has looked at the clock since.
+func TestALeaseThatHasRunOutUnnoticedLetsNobodyJoin(t *testing.T) {
+	var asleep atomic.Int64
+	owning(t, func(r *rig, owner *seat, created recipes.Created) {
+		joiner := r.seatWith(owner)
+		asleep.Add(int64(lease))
+		joiner.standsAlone(1, created)
+	}, session.OptionFunc(func(cfg *session.Config) {
+		cfg.Asleep = func() time.Duration { return time.Duration(asleep.Load()) }
+	}))
+}
+
+// TestJoiningNeedsNoConnection, as long as the lease lasts, unless a lost connection counts
+// as a loss.
+func TestJoiningNeedsNoConnection(t *testing.T) {
+	for name, strict := range map[string]bool{"suspended": false, "strict": true} {
+		t.Run(name, func(t *testing.T) {
+			owning(t, func(r *rig, owner *seat, created recipes.Created) {
+				joiner, between := r.seatWith(owner), r.seatWith(owner)
+				var once atomic.Bool
+				owner.hook = func(in recipes.Input) {
+					if in == (recipes.Suspended{}) && once.CompareAndSwap(false, true) {
+						between.Create(recipes.Create{Epoch: 1, Attempt: 1})
+					}
+				}
+				r.srv.Down(true)
+				r.wantState(session.Suspended)
+				joiner.fresh()
+				joiner.Create(recipes.Create{Epoch: 1, Attempt: 1})
+				for _, s := range []*seat{joiner, between} {
+					if told := s.fresh(); count[recipes.Created](told) != map[bool]int{false: 1, true: 0}[strict] {
+						t.Errorf("told %+v", told)
+					}
+				}
+				r.srv.Down(false)
+				r.settle()
+				r.wantChildren(map[bool]int{false: 1, true: 3}[strict])
+			}, session.OptionFunc(func(cfg *session.Config) { cfg.LossOnSuspend = strict }))
+		})
+	}
+}
+
+// TestWhoHasLostKeepsTheNodeWhileAnotherHasIt: one that has lost the lock gives the node up
+// at once, and a function still runs under the other.
+func TestWhoHasLostKeepsTheNodeWhileAnotherHasIt(t *testing.T) {
+	owning(t, func(r *rig, owner *seat, created recipes.Created) {
+		all := r.three(owner, created)
+		r.srv.Intercept(func(zktest.Request) zktest.Action { return zktest.Swallow() }) // but the server hears of the session
+		r.until("the lease runs out", func() bool { return count[recipes.LeaseRanOut](all[0].fresh()) > 0 })
+		all[0].Delete(recipes.Delete{Epoch: 1, Node: created.Node.Text})
+		all[2].Delete(recipes.Delete{Epoch: 1, Node: created.Node.Text})
+		r.srv.Intercept(nil)
+		r.settle()
+		for _, i := range []int{0, 2} {
+			if told := all[i].fresh(); count[recipes.Deleted](told) != 1 {
+				t.Errorf("%d was told %+v", i, told)
+			}
+		}
+		r.wantChildren(1)
+		all[1].fresh()
+		all[1].delete(created.Node.Text)
+		r.wantChildren(0)
+	})
+}
+
+// TestWhoStartsAnewSharesNothing: the node is gone, and who had it makes another one, which is
+// removed though others have not given the first one up.
+func TestWhoStartsAnewSharesNothing(t *testing.T) {
+	owning(t, func(r *rig, owner *seat, created recipes.Created) {
+		all := r.three(owner, created)
+		time.Sleep(probe + time.Millisecond)
+		r.delete(created.Node.Text)
+		for _, s := range all {
+			s.fresh()
+		}
+		all[1].Create(recipes.Create{Epoch: 1, Attempt: 2})
+		made, ok := all[1].answer().(recipes.Created)
+		if !ok || made.Node.Text == created.Node.Text {
+			r.Fatalf("told %+v", made)
+		}
+		r.wantChildren(1)
+		all[1].delete(made.Node.Text)
+		r.wantChildren(0)
+	})
+}
