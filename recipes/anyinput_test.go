@@ -22,6 +22,9 @@ func everyInput() []Input {
 			Created{epoch, single, true, true, 500}, Created{epoch, single, true, false, 500}, Gone{epoch, single.Text},
 			Claimed{epoch, true}, Claimed{epoch, false}, Deleted{epoch},
 			Gone{epoch, ours.Text}, Gone{epoch, ahead3.Text}, Gone{epoch, ""}, Gone{epoch, "no-such-node"})
+		for _, other := range []events.Name{writer, reading, twin} {
+			all = append(all, Gone{epoch, other.Text}, Listed{Epoch: epoch, Queue: []events.Name{other, ours, ahead4}, Own: ownNode})
+		}
 		for op := OpCreate; op <= OpEnter+1; op++ {
 			all = append(all, Unknown{epoch, op}, Refused{Epoch: epoch, Op: op}, Refused{Epoch: epoch, Op: op, Node: ahead3.Text, Missing: true})
 		}
@@ -70,12 +73,15 @@ type heard struct {
 }
 
 // TestAnyInputInAnyState feeds every input, expected or not, to every situation
-// and to whatever comes out of it, three deep.
+// and to whatever comes out of it, three deep, for every rule.
 func TestAnyInputInAnyState(t *testing.T) {
 	for name, c := range map[string]struct {
 		rule       Rule
 		situations map[string][]Input
-	}{"queue": {Mutex{}, situations()}, "one node": {Unfair{}, singleSituations()}} {
+	}{
+		"queue": {Mutex{}, situations()}, "readers": {Read{}, situations()}, "writers": {Write{}, situations()},
+		"one node": {Unfair{}, singleSituations()},
+	} {
 		t.Run(name, func(t *testing.T) { anyInput(t, c.rule, c.situations) })
 	}
 }

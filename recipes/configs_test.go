@@ -10,6 +10,8 @@ type config struct {
 	clients int
 	left    budget
 	flags   []uint8
+	roles   []uint8
+	rules   []Rule
 	memory  int // how many of those ahead a waiter remembers; 0 is as many as it does
 	options
 }
@@ -46,7 +48,7 @@ func (b budget) plus(o budget) budget {
 	return budget{
 		cut: b.cut + o.cut, lapse: b.lapse + o.lapse, expire: b.expire + o.expire, kill: b.kill + o.kill,
 		remove: b.remove + o.remove, withdraw: b.withdraw + o.withdraw, foreign: b.foreign + o.foreign, refuse: b.refuse + o.refuse,
-		guest: b.guest + o.guest, reap: b.reap + o.reap, change: b.change + o.change,
+		guest: b.guest + o.guest, reap: b.reap + o.reap, change: b.change + o.change, resize: b.resize + o.resize,
 	}
 }
 

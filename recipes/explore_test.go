@@ -33,11 +33,11 @@ func TestExplore(t *testing.T) {
 		t.Skip("takes about a minute; run without -short")
 	}
 	big := os.Getenv(bigRun) != ""
-	everyday := slices.Concat(more(), directories(), pairs(big))
+	everyday := slices.Concat(more(), directories(), pairs(big), sharing(), semaphores())
 	all, limit, workers := everyday, most, 2
 	if big {
 		limit, workers = mostBig, 1
-		all = huge()
+		all = slices.Concat(huge(), hugeSharing(), hugeSemaphores())
 		for _, cfg := range everyday {
 			cfg.whole = true
 			all = append(all, cfg)
@@ -99,6 +99,9 @@ func TestExploreLosesNothing(t *testing.T) {
 		{name: "remove + cut, own node watched", clients: 2, left: budget{remove: 1, cut: 1}, options: options{ownWatch: true, rearm: true}},
 		{name: "reap + foreign + refuse", clients: 2, left: budget{reap: 1, foreign: 1, refuse: 1}, flags: []uint8{flagTry}},
 		{name: "ghost creates: expire", clients: 2, left: budget{expire: 1}, options: options{ghost: true}},
+		{name: "a writer and readers: cut", clients: 3, left: budget{cut: 1}, roles: []uint8{writes, reader, reader}, options: options{eager: true, sharing: true}},
+		{name: "downgrade: expire + cut", clients: 2, left: budget{expire: 1, cut: 1}, roles: []uint8{trades, takes}, options: options{sharing: true}},
+		{name: "downgrade before a writer: withdraw + remove", clients: 3, left: budget{withdraw: 1, remove: 1}, roles: []uint8{trades, takes, writes}, options: options{sharing: true}},
 		{name: "requests overtake: withdraw + remove", clients: 2, left: budget{withdraw: 1, remove: 1}, options: options{loose: true}},
 	}, func(cfg config) {
 		simple := explore(Machine.Step, cfg, most)
@@ -114,10 +117,10 @@ func TestExploreLosesNothing(t *testing.T) {
 }
 
 func TestExploreWorldHasNoPadding(t *testing.T) {
-	if got, want := unsafe.Sizeof(client{}), uintptr(4+8*maxRequests+12); got != want {
+	if got, want := unsafe.Sizeof(client{}), uintptr(4+8*maxRequests+16); got != want {
 		t.Errorf("a client takes %d bytes, its fields %d", got, want)
 	}
-	if got, want := unsafe.Sizeof(world{}), maxClients*unsafe.Sizeof(client{})+3*maxNodes+2*(maxLag+1)+5+11+2; got != want {
+	if got, want := unsafe.Sizeof(world{}), maxClients*unsafe.Sizeof(client{})+4*maxNodes+3*(maxLag+1)+5+12+2; got != want {
 		t.Errorf("a world takes %d bytes, its fields %d", got, want)
 	}
 }

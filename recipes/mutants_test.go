@@ -4,6 +4,7 @@ package recipes
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -69,7 +70,7 @@ func TestExploreNeedsNotEverything(t *testing.T) {
 // is taken away is missed by somebody.
 func TestExploreReportsMutants(t *testing.T) {
 	var all, count atomic.Int64
-	atATime(2, append(mutants(), fastMutants()...), func(m mutant) {
+	atATime(2, slices.Concat(mutants(), fastMutants(), sharedMutants(), permitsMutants()), func(m mutant) {
 		f := exploreMutant(m)
 		t.Logf("%-55s %v, %d steps long", m.name, f, len(f.trace))
 		if f.violation != m.want {
