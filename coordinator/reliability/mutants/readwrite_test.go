@@ -77,8 +77,8 @@ func ofReadWrite() []mutant {
 		{
 			name:   "reader that tries needs an empty queue",
 			breaks: "turns a reader that tries away because others read",
-			edits: []edit{in("recipes/answers.go", `		if len(m.rule.Blockers(in.Queue, newcomer)) > 0 {
-`, `		if len(in.Queue) > 0 && newcomer.Seq > 0 {
+			edits: []edit{in("recipes/answers.go", `		case len(m.rule.Blockers(in.Queue, newcomer)) == 0:
+`, `		case len(in.Queue) == 0 && newcomer.Seq > 0:
 `)},
 			found: finder{"coordinator", "TestTryToReadBesideReaders"},
 		},
