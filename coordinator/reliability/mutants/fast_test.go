@@ -15,28 +15,28 @@ func ofTheFastPath() []mutant {
 			name:   "only those that are remembered",
 			breaks: "judges by those it remembers that nobody is ahead any more",
 			edits: []edit{in("recipes/machine.go", `	case m.ahead == 1:
-		return m.claim()`, `	case m.ahead == 1, m.older[1] == "":
-		return m.claim()`)},
+		return m.first()`, `	case m.ahead == 1, m.older[1] == "":
+		return m.first()`)},
 			found: finder{"recipes", "TestWaiterWalksBack"},
 			also:  finder{"coordinator", "TestAWaiterWalksBackAsFarAsItRemembers"},
 		},
 		{
 			name:   "floor of who never held",
 			breaks: "leaves a floor when it gives up in the queue",
-			edits:  []edit{in("recipes/machine.go", `	m.floor = m.waited && m.rule.Exclusive() && (m.state == Held || m.state == Lapsed)`, `	m.floor = m.waited`)},
+			edits:  []edit{in("recipes/machine.go", `	m.floor = m.waited && m.rule.Exclusive() && m.leads()`, `	m.floor = m.waited`)},
 			found:  finder{"recipes", "TestMachineTransitions"},
 			also:   finder{"coordinator", "TestGivingUpLetsNobodyIn"},
 		},
 		{
 			name:   "floor of who never waited",
 			breaks: "leaves a floor after each lock, which nobody needs, and costs a free lock a larger request",
-			edits:  []edit{in("recipes/machine.go", `	m.floor = m.waited && m.rule.Exclusive() && (m.state`, `	m.floor = m.rule.Exclusive() && (m.state`)},
+			edits:  []edit{in("recipes/machine.go", `	m.floor = m.waited && m.rule`, `	m.floor = m.rule`)},
 			found:  finder{"recipes", "TestMachineTransitions"},
 		},
 		{
 			name:   "no floor",
 			breaks: "leaves no floor, so that each handoff costs a listing",
-			edits:  []edit{in("recipes/machine.go", `	m.floor = m.waited && m.rule.Exclusive() && (m.state`, `	m.floor = false && (m.state`)},
+			edits:  []edit{in("recipes/machine.go", `	m.floor = m.waited && m.rule`, `	m.floor = false && m.rule`)},
 			found:  finder{"recipes", "TestMachineTransitions"},
 			also:   finder{"coordinator", "TestAHandoffCostsTheSameInALongQueue"},
 		},
@@ -216,7 +216,7 @@ func ofTheFastPath() []mutant {
 		{
 			name:   "lone create is always fresh",
 			breaks: "does not look whether the lease is good when a create is answered that proves to be alone",
-			edits:  []edit{in("session/holders.go", `created.Fresh = s.judge(c, r)`, `created.Fresh = s.judge(c, r) || true`)},
+			edits:  []edit{in("session/holders.go", `created.Fresh = s.judgeBare(c, r)`, `created.Fresh = s.judgeBare(c, r) || true`)},
 			found:  finder{"session", "TestAProofThatIsSeenTooLateIsNotFresh"},
 		},
 		{
@@ -228,7 +228,7 @@ func ofTheFastPath() []mutant {
 		{
 			name:   "holder by advance not noted",
 			breaks: "does not watch over the lease of whoever has entered by a floor",
-			edits:  []edit{in("session/holders.go", `	case recipes.OpClaim, recipes.OpAdvance:`, `	case recipes.OpClaim:`)},
+			edits:  []edit{in("session/holders.go", `	case recipes.OpClaim, recipes.OpAdvance, recipes.OpEnter:`, `	case recipes.OpClaim, recipes.OpEnter:`)},
 			found:  finder{"session", "TestWhoeverIsGrantedIsToldOfTheEndOfTheLease"},
 		},
 		{
@@ -244,7 +244,7 @@ func ofTheFastPath() []mutant {
 		{
 			name:   "lone holder's node not watched",
 			breaks: "does not watch the node of whoever has entered by its create, however long it holds",
-			edits:  []edit{in("session/holders.go", `			s.bare[r.seat] = struct{}{}`, `			delete(s.bare, r.seat)`)},
+			edits:  []edit{in("session/holders.go", `		s.bare[r.seat] = struct{}{}`, `		delete(s.bare, r.seat)`)},
 			found:  finder{"session", "TestALoneHoldersNodeIsWatchedAfterAWhile"},
 			also:   finder{"coordinator", "TestALoneHolderIsToldOfItsLosses"},
 		},

@@ -7,7 +7,7 @@ func ofTheMachine() []mutant {
 			name:   "event taken as grant",
 			breaks: "takes the end of the node ahead for the Grant",
 			edits: []edit{in("recipes/machine.go", `	case m.ahead == 1:
-		return m.claim()`, `	case m.ahead == 1:
+		return m.first()`, `	case m.ahead == 1:
 		return m.enter(true)`)},
 			found: finder{"recipes", "TestMachineTransitions"},
 			also:  finder{"coordinator", "TestNoGrantWithoutAnAnswerFromTheQuorum"},
@@ -16,7 +16,7 @@ func ofTheMachine() []mutant {
 			name:   "no claim",
 			breaks: "takes the front of the queue in a listing for the Grant",
 			edits: []edit{in("recipes/answers.go", `	case len(blockers) == 0:
-		return m.claim()`, `	case len(blockers) == 0:
+		return m.first()`, `	case len(blockers) == 0:
 		return m.enter(true)`)},
 			found: finder{"recipes", "TestMachineTransitions"},
 			also:  finder{"coordinator", "TestNoGrantWithoutAnAnswerFromTheQuorum"},
@@ -83,7 +83,7 @@ func ofTheMachine() []mutant {
 			breaks: "does not list again after a reconnect, though events may have been missed",
 			edits: []edit{in("recipes/news.go", `	case m.state == Waiting:
 		return m.list()
-	case m.state == Advancing:`, `	case m.state == Advancing:`)},
+	case m.state == Full:`, `	case m.state == Full:`)},
 			found: finder{"recipes", "TestMachineTransitions"},
 		},
 		{
@@ -102,8 +102,8 @@ func ofTheMachine() []mutant {
 		{
 			name:   "create forgotten",
 			breaks: "is over as soon as it is withdrawn, and does not await what a create under way makes",
-			edits: []edit{in("recipes/news.go", `	case Creating, Recovering:
-		// The answer`, `	case Creating, Recovering:
+			edits: []edit{in("recipes/news.go", `	case Creating, Recovering, Entering:
+		// The answer`, `	case Creating, Recovering, Entering:
 		return m.over()
 		// The answer`)},
 			found: finder{"recipes", "TestMachineTransitions"},

@@ -28,7 +28,7 @@ func ofReadWrite() []mutant {
 		{
 			name:   "floor of a reader",
 			breaks: "leaves a floor behind a reader, though others may still read who came before",
-			edits:  []edit{in("recipes/machine.go", ` && m.rule.Exclusive() && (m.state`, ` && (m.state`)},
+			edits:  []edit{in("recipes/machine.go", ` && m.rule.Exclusive() && m.leads()`, ` && m.leads()`)},
 			found:  finder{"coordinator", "TestReadersLeaveNoFloor"},
 		},
 		{
@@ -108,9 +108,8 @@ func ofReadWrite() []mutant {
 		{
 			name:   "place at the end",
 			breaks: "has a reader who is to take a writer's place queue up like anybody else, and wait for that writer",
-			edits: []edit{in("session/requests.go", `	if t.in != nil {
+			edits: []edit{in("session/requests.go", `	case t.in != nil:
 		return c.createInPlace(t, epoch, id)
-	}
 `, ``)},
 			found: finder{"session", "TestAWriterThatGaveItsPlaceLeavesNoFloor"},
 			also:  finder{"coordinator", "TestDowngradeLetsNoWriterIn"},
@@ -136,10 +135,8 @@ func ofReadWrite() []mutant {
 		{
 			name:   "reader waits for itself",
 			breaks: "lets a reader queue up to write, where it waits for itself",
-			edits: []edit{in("coordinator/acquisition.go", `		return nil, fmt.Errorf("%w: %s", ErrDeadlock, l.path)
-`, `		if held.lock.rule == l.rule {
-			return nil, fmt.Errorf("%w: %s", ErrDeadlock, l.path)
-		}
+			edits: []edit{in("coordinator/acquisition.go", `			deadlock = true
+`, `			deadlock = held.lock.rule == l.rule
 `)},
 			found: finder{"coordinator", "TestWhoWouldWaitForHimself"},
 		},
@@ -165,7 +162,7 @@ func ofReadWrite() []mutant {
 		{
 			name:   "downgrade that tries",
 			breaks: "turns a reader away that tries to take a writer's place, because of that writer",
-			edits:  []edit{in("coordinator/lock.go", "			cfg.try = false // a reader in the place of its own writer waits for nobody\n", "")},
+			edits:  []edit{in("coordinator/lock.go", `cfg.try = cfg.try && place.In == nil`, `cfg.try = cfg.try || place.In == nil && cfg.try`)},
 			found:  finder{"coordinator", "TestWhoWouldWaitForHimself"},
 		},
 	}

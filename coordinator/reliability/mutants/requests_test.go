@@ -89,8 +89,8 @@ func ofTheRequests() []mutant {
 			name:   "claim by reading",
 			breaks: "claims with a read, which a follower answers on its own",
 			edits: []edit{in("session/requests.go",
-				`	res, err := c.conn.Multi(&zk.CheckVersionRequest{Path: path.Join(t.dir, e.Node), Version: anyVersion})
-	outcome, err := ClassifyMulti(res, err)`, `	_, _, err := c.conn.Get(path.Join(t.dir, e.Node))
+				`	res, err := c.conn.Multi(checks...)
+	outcome, err := ClassifyMulti(res, err)`, `	_, _, err := c.conn.Get(nodes[0])
 	outcome, err := Classify(err)`)},
 			found: finder{"session", "TestAClaimAfterALongIdleTimeIsFresh"},
 		},

@@ -87,7 +87,7 @@ func ofTheWire() []mutant {
 		{
 			name:   "requests before the watches",
 			breaks: "makes requests on a new connection before the watches are restored, so that they overtake missed events",
-			edits:  []edit{in("session/connection.go", `	case c.opened && c.watches.any():`, `	case false:`)},
+			edits:  []edit{in("session/connection.go", `	case c.opened && (c.watches.any() || c.looks.any()):`, `	case false:`)},
 			found:  finder{"session", "TestWatchesOutliveTheConnection"},
 		},
 	}
