@@ -155,7 +155,7 @@ func (l *Lock) standing(ctx context.Context) (owners []*session.Seat, writer *se
 		switch {
 		case held.lock.c != l.c || held.lock.path != l.path || !held.actor.Holding():
 		case held.lock.permits() > 0 && l.permits() > 0: // permits add up; see Semaphore.Acquire
-		case l.cfg.reentrant && held.lock.rule == l.rule:
+		case l.cfg.reentrant && held.lock.rule == l.rule && !recipes.Single(l.rule):
 			owners = append(owners, held.seat)
 		case writer != nil || deadlock: // the latest of them has decided
 		case held.lock.rule == recipes.Rule(recipes.Write{}) && l.rule == recipes.Rule(recipes.Read{}):

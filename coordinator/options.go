@@ -181,7 +181,8 @@ func (o ACLOption) applyLock(c *lockConfig) { c.acl = o.acl }
 //
 // A context of the outer acquisition is cancelled when that is released, and with it
 // the contexts made of it: what is to go on under the inner one needs a context of
-// its own. For a semaphore the option makes no difference.
+// its own. For a semaphore and an unfair lock the option makes no difference: of the one a context
+// may have more permits, and the other is not entered again.
 func Reentrant() LockOption {
 	return lockOption(func(c *lockConfig) { c.reentrant = true })
 }

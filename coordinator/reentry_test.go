@@ -277,6 +277,18 @@ func TestWithoutTheOptionItIsADeadlock(t *testing.T) {
 	}
 }
 
+// TestAnUnfairLockIsNotEnteredAgain: it has one node, and that one owner.
+func TestAnUnfairLockIsNotEnteredAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		lock := connect(t, srv).Unfair(lockPath, coordinator.Reentrant())
+		outer, _ := hold(t, lock)
+		inner := lock.Acquire(outer.Context(t.Context()))
+		if !isClosed(inner.Done()) || !errors.Is(inner.Err(), coordinator.ErrDeadlock) || !outer.Valid() {
+			t.Errorf("Err = %v, the outer one holds %v", inner.Err(), outer.Valid())
+		}
+	})
+}
+
 // TestTheSidesOfAReadWriteLock: a side is entered again, whatever else the context holds. A
 // reader does not become a writer.
 func TestTheSidesOfAReadWriteLock(t *testing.T) {

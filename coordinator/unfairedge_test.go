@@ -229,6 +229,38 @@ func TestUnfairTransactions(t *testing.T) {
 	})
 }
 
+// TestUnfairDeleteWaitsForTransactions: the node is not given up before a transaction that rests on it is answered.
+func TestUnfairDeleteWaitsForTransactions(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a := connect(t, srv)
+		holder, _ := hold(t, a.Unfair(taskPath))
+		srv.Intercept(func(r zktest.Request) zktest.Action {
+			if len(r.Parts) > 1 {
+				return zktest.Delay(time.Second)
+			}
+			return zktest.Pass()
+		})
+		done := make(chan error, 1)
+		go func() {
+			_, err := holder.Txn(context.Background(), &zk.CreateRequest{Path: "/made", Acl: zk.WorldACL(zk.PermAll)})
+			done <- err
+		}()
+		synctest.Wait()
+		holder.Release()
+		time.Sleep(time.Second / 2)
+		if !srv.Exists(taskPath) || !srv.Exists("/made") {
+			t.Error("deleted while a transaction is under way")
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		<-holder.Done()
+		if srv.Exists(taskPath) {
+			t.Error("not deleted")
+		}
+	})
+}
+
 // TestUnfairDoAndClose: Do keeps the node until the function has returned, and Close gives it back.
 func TestUnfairDoAndClose(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server) {

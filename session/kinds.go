@@ -120,7 +120,6 @@ func (r *rearming) do(c *client) (func(*Session), error) {
 		case recipes.Refused:
 			s.tellUnwatched(c, r.node)
 		default: // it is armed
-			s.singleStands(c, r.node)
 		}
 	}, nil
 }

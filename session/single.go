@@ -334,14 +334,6 @@ func (s *Session) singleGone(c *client, node string, seats []*Seat, event bool) 
 	return seats
 }
 
-// singleStands has it looked whether the node that stands at the path is the one of the seat that
-// has it, if it is one of a lock of one node.
-func (s *Session) singleStands(c *client, node string) {
-	if t := c.claimants.of(node); t != nil && t.single.settled {
-		s.onRequest(&verifying{epoch: c.epoch, seat: t})
-	}
-}
-
 // settle notes that an answer has said that the node is the seat's.
 func (t *Seat) settle(s *Session, c *client) {
 	if t.single != nil && c == s.client && !c.over {
