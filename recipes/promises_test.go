@@ -202,6 +202,8 @@ func (e *environment) send(w *world, c int, op Op, ef effect) violation {
 		e.letsGo(w, c, ef.arg)
 	case op == OpDelete && e.shell == shellAnyWord:
 		e.letsGo(w, c, ef.arg)
+	case op == OpEnter && ef.flag != 0:
+		e.letsGo(w, c, ef.arg)
 	case op == OpAdvance && (ef.past >= maxNodes || ef.next >= maxNodes):
 		return nameless
 	case op == OpAdvance:

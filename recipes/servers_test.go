@@ -260,6 +260,9 @@ func (e *environment) answer(w *world, c, i int) {
 		in.kind, in.flag = inRefused, flagStale
 	case Op(r.op) == OpEnter:
 		in = input{kind: inEntered, epoch: r.epoch, arg: r.own - 1, flag: fresh}
+		if r.flags&reqFloor != 0 {
+			w.isRemoved(c, r.arg&7)
+		}
 		e.proof = r.own
 	case Op(r.op) == OpDelete:
 		in = input{kind: inDeleted, epoch: r.epoch}
