@@ -115,7 +115,7 @@ const (
 const nobody = 8
 
 // asks fills in a request for what a machine wants to know or do at a semaphore.
-func (r *request) asks(op Op, ef effect) {
+func asks(r *request, op Op, ef effect) {
 	switch op {
 	case OpSurvey:
 		if ef.arg >= maxNodes {
