@@ -612,3 +612,29 @@ func TestQueueOfASemaphore(t *testing.T) {
 		}
 	})
 }
+
+// TestAPermitThatMayNotBeTaken ends with the server's word, and keeps nobody waiting: who may not look,
+// and who may not make leases.
+func TestAPermitThatMayNotBeTaken(t *testing.T) {
+	for name, denied := range map[string]func(zktest.Request) bool{
+		"the size":   func(r zktest.Request) bool { return r.Op == zktest.OpGetData && r.Path == semSize },
+		"the leases": func(r zktest.Request) bool { return r.Op == zktest.OpExists && r.Path == semLeases },
+		"to enter":   func(r zktest.Request) bool { return r.Op == zktest.OpMulti && len(r.Parts) > 2 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, srv *zktest.Server) {
+				s := connect(t, srv).Semaphore(semPath, 2)
+				srv.Intercept(func(r zktest.Request) zktest.Action {
+					if denied(r) {
+						return zktest.Fail(zktest.NoAuth)
+					}
+					return zktest.Pass()
+				})
+				wantEnd(t, s.Acquire(t.Context()), coordinator.ErrNoAuth)
+				wantNothing(t, srv)
+				srv.Intercept(nil)
+				wantHolding(t, srv, take(t, s, 2), "0", 2)
+			})
+		})
+	}
+}
