@@ -210,10 +210,9 @@ func (m *Machine) onUnknown(in Unknown) []Effect {
 		return []Effect{List{Epoch: m.epoch}}
 	case in.Op == OpSurvey && m.state == Looking:
 		return []Effect{Survey{Epoch: m.epoch}}
-	case in.Op == OpList && m.state == Listing:
+	case in.Op == OpList && m.state == Listing,
+		in.Op == OpSurvey && m.state == Surveying: // which may have to be made on another connection
 		return m.list()
-	case in.Op == OpSurvey && m.state == Surveying:
-		return m.survey()
 	case in.Op == OpClaim && (m.state == Claiming || m.state == Held && m.verifying):
 		return []Effect{Claim{Epoch: m.epoch, Node: m.own.Name.Text}}
 	case in.Op == OpDelete && m.state == Releasing:

@@ -23,6 +23,8 @@ import (
 //	                   directory of ours, as everybody knows (dir=unknown: nobody does; dir=theirs, dir=none);
 //	                   with single, a lock that is one node
 //	world a b          as queue, but nobody has asked yet
+//	                   write=(a) and read=(b) ask for the sides of a read/write lock; trades=(a) takes=(b): the same, and
+//	                   b shares a session with a, and will ask for a's place when it is told to start
 //	start a            a asks
 //	execute a          a server executes a's oldest request, and no more
 //	answer a           the oldest answer reaches a, and no more
@@ -90,13 +92,9 @@ func (p *play) begin(t *testing.T, d *datadriven.TestData) {
 	t.Helper()
 	var first int64
 	p.clients = 0
-	flags := make([]uint8, maxClients)
+	flags, roles := make([]uint8, maxClients), make([]uint8, maxClients)
 	var dir start
 	writer, single := has(d, "writer"), has(d, "single")
-	var rule Rule = Mutex{}
-	if single {
-		rule = Unfair{}
-	}
 	for _, a := range d.CmdArgs {
 		switch a.Key {
 		case "a", "b", "c":
@@ -107,6 +105,12 @@ func (p *play) begin(t *testing.T, d *datadriven.TestData) {
 			for _, v := range a.Vals {
 				flags[v[0]-'a'] |= map[string]uint8{"try": flagTry, "keep": flagKeep, "strict": flagStrict}[a.Key]
 			}
+		case "write", "read", "trades", "takes":
+			for _, v := range a.Vals {
+				roles[v[0]-'a'] = map[string]uint8{
+					"write": roleWrite, "read": roleRead, "trades": roleWrite | roleShares | roleTrades, "takes": roleRead | roleShares | roleTakes,
+				}[a.Key]
+			}
 		case "dir":
 			dir = map[string]start{"unknown": dirUnknown, "theirs": dirAlien, "none": dirNone}[a.Vals[0]]
 		case "hold", "writer", "single":
@@ -114,8 +118,13 @@ func (p *play) begin(t *testing.T, d *datadriven.TestData) {
 			d.Fatalf(t, "no argument %s", a.Key)
 		}
 	}
-	p.env = environment{interpreter: newInterpreterOf(rule, Machine.Step, first, writer), options: options{keepOrder: true, whole: true, dir: dir, writer: writer, single: single}}
-	p.w = newWorld(p.clients, budget{}, flags...)
+	p.env = environment{interpreter: newInterpreter(Machine.Step, first), options: options{keepOrder: true, whole: true, dir: dir, writer: writer, single: single}}
+	p.w = newWorld(p.clients, budget{}, flags, roles)
+	if single {
+		for c := range p.clients {
+			p.w.clients[c].machine = p.env.intern(NewMachine(Unfair{}))
+		}
+	}
 	p.env.open(&p.w)
 	p.env.log = func(c int, text string) {
 		if !strings.HasSuffix(text, ": Over") { // to which nothing matters any more
@@ -126,6 +135,9 @@ func (p *play) begin(t *testing.T, d *datadriven.TestData) {
 		return
 	}
 	for c := range p.clients {
+		if roles[c]&roleTakes != 0 {
+			continue
+		}
 		p.take(stepStart, uint8(c))
 		if !has(d, "hold") {
 			p.settle()
@@ -145,7 +157,7 @@ func (p *play) takeStep(s step) {
 
 // settle lets everything happen that needs no decision.
 func (p *play) settle() {
-	by := []stepKind{stepAnswer, stepFail, stepGone, stepDiscard, stepExecute, stepCatchUp, stepPaused}
+	by := []stepKind{stepFollows, stepAnswer, stepFail, stepGone, stepDiscard, stepExecute, stepCatchUp, stepPaused}
 	for {
 		steps := p.env.enabled(&p.w, nil)
 		steps = slices.DeleteFunc(steps, func(s step) bool { return !slices.Contains(by, s.kind) })
@@ -161,7 +173,7 @@ func (p *play) settle() {
 func (p *play) command(t *testing.T, d *datadriven.TestData) {
 	t.Helper()
 	if kind, ok := map[string]stepKind{"reap": stepReap, "downgrade": stepDowngrade}[d.Cmd]; ok {
-		p.take(kind, 0)
+		p.take(kind, 0) // the foreign writer has node 0
 		return
 	}
 	if len(d.CmdArgs) == 0 {
@@ -200,10 +212,7 @@ func (p *play) command(t *testing.T, d *datadriven.TestData) {
 		p.takeStep(step{kind: stepRemove, node: uint8(seq - p.env.first)})
 	case "foreign", "guest":
 		kind := map[string]stepKind{"foreign joins": stepForeignJoins, "guest joins": stepGuestJoins, "foreign leaves": stepLeaves}[d.Cmd+" "+whom]
-		node := uint8(bits.TrailingZeros8(p.w.past[0]))
-		if p.env.writer && p.w.past[0]&3 == 3 {
-			node = 1
-		}
+		node := uint8(bits.TrailingZeros8(p.w.outsiders()))
 		p.takeStep(step{kind: kind, node: node})
 	default:
 		d.Fatalf(t, "no command %s", d.Cmd)
@@ -244,7 +253,7 @@ func (p *play) standing() string {
 	var nodes []string
 	for i := range maxNodes {
 		if p.w.past[0]&(1<<i) != 0 {
-			nodes = append(nodes, short(p.env.names[i].Text))
+			nodes = append(nodes, short(p.env.name(uint8(i), p.w.forms[i]).Text))
 		}
 	}
 	text := "== " + strings.Join(parts, ", ") + "; nodes [" + strings.Join(nodes, " ") + "]"
@@ -252,7 +261,7 @@ func (p *play) standing() string {
 	case p.w.dirs[0] == 0:
 		text += ", no directory"
 	case f != noNode:
-		text += ", floor " + short(p.env.names[f].Text)
+		text += ", floor " + short(p.env.name(f, p.w.forms[f]).Text)
 	}
 	return text
 }

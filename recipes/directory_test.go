@@ -54,9 +54,9 @@ func (k knowledge) shown() uint8 { return uint8(k) >> numbered }
 
 // learn takes what an answer shows of the directory: which one it is, and perhaps its
 // data. What was known of another one is forgotten.
-func (e *environment) learn(cl *client, d directory, data bool) {
+func (e *environment) learn(w *world, c int, d directory, data bool) {
 	id := d.identity()
-	ours := cl.knows.ours()
+	ours := w.clients[c].knows.ours()
 	switch {
 	case e.shell == shellRemembers && ours != 0:
 	case ours != id:
@@ -67,7 +67,7 @@ func (e *environment) learn(cl *client, d directory, data bool) {
 	case data && !d.ours():
 		ours = 0
 	}
-	cl.knows = knows(ours, id)
+	w.each(c, func(_ int, cl *client) { cl.knows = knows(ours, id) })
 }
 
 // writes tells whether a client writes the directory's data along with what it does,
@@ -91,14 +91,26 @@ func (e *environment) writes(w *world, cl *client) bool {
 type shell uint8
 
 const (
-	shellMarksAll  shell = iota + 1 // writes a marker whatever the data
-	shellRemembers                  // does not notice another directory
-	shellApart                      // writes the floor after the delete, not with it
-	shellNumbers                    // the same, and names the node by its number
-	shellAnyFloor                   // takes any floor for that of the node asked about
-	shellUnwatched                  // looks whether the next one stands and does not watch it
-	shellCounts                     // counts the nodes after the create, not with it
-	shellGivesUp                    // takes a delete for done that failed as a whole because a floor may not be written
+	shellMarksAll     shell = iota + 1 // writes a marker whatever the data
+	shellRemembers                     // does not notice another directory
+	shellApart                         // writes the floor after the delete, not with it
+	shellNumbers                       // the same, and names the node by its number
+	shellAnyFloor                      // takes any floor for that of the node asked about
+	shellUnwatched                     // looks whether the next one stands and does not watch it
+	shellCounts                        // counts the nodes after the create, not with it
+	shellGivesUp                       // takes a delete for done that failed as a whole because a floor may not be written
+	shellUnchecked                     // makes a read node in the place of a write node that may be gone
+	shellKeepsFloor                    // leaves a floor though a reader may have taken the writer's place
+	shellKeepsWord                     // leaves none, but remembers within the session that the writer has let go
+	shellAnyWord                       // remembers whoever of the session deletes a node as one that held
+	shellEarlyWord                     // remembers a holder that lets go as gone at once
+	shellAnySize                       // enters without a check of the size
+	shellOnePlace                      // looks for what it entered with in the queue only
+	shellPlaceFirst                    // gives its place up, and takes its leases then
+	shellKeepsPlace                    // enters, and does not give its place up
+	shellAllOrNothing                  // gives leases back in one transaction, which fails if one is gone
+	shellFirstLease                    // gives the first of its leases back, and no more
+	shellAllClaim                      // takes any node of its session for its own, of a lock that is one node
 )
 
 // numberOf is a node's number in the directory, which begins anew with each one.

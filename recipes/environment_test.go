@@ -27,6 +27,8 @@ const (
 	stepRelease
 	stepPaused
 	stepLeaves
+	stepFollows
+	stepChanged
 	// The rest need not happen at all.
 	stepExecutePlain
 	stepLeavesFloor
@@ -45,9 +47,13 @@ const (
 	stepRefuse
 	stepGhost
 	stepRenew
+	stepReleaseEarly
+	stepEnters
+	stepLarger
+	stepSmaller
 )
 
-func (s step) progress() bool { return s.kind <= stepLeaves }
+func (s step) progress() bool { return s.kind <= stepChanged }
 
 // An environment carries steps out and checks what must hold in every world.
 type environment struct {
@@ -76,6 +82,10 @@ type options struct {
 	either    bool // a client that may write a marker or a floor may as well not, nor read one
 	single    bool // the lock is one node: it is created only where there is none. Each has a name of its own here, which is what the shell makes of it
 	writer    bool // a foreign writer holds when it begins, and may trade its node for a read node
+	sharing   bool // contenders of ours from outside are writers
+	readers   bool // those of another library read
+	permits   bool // it is a semaphore
+	sizes     bool // and opinions of its size may differ
 	shell     shell
 }
 
@@ -90,7 +100,7 @@ const (
 )
 
 // newWorld returns a world in which nothing has happened yet.
-func newWorld(clients int, left budget, flags ...uint8) world {
+func newWorld(clients int, left budget, flags, roles []uint8) world {
 	var w world
 	w.left = left
 	for c := range w.clients {
@@ -98,10 +108,20 @@ func newWorld(clients int, left budget, flags ...uint8) world {
 			w.clients[c] = client{machine: machineOver, told: toldFinish, lease: true}
 			continue
 		}
-		w.clients[c] = client{machine: machineNew, lease: true, conn: connNone}
+		cl := client{machine: machineNew, lease: true, conn: connNone}
 		if c < len(flags) {
-			w.clients[c].flags = flags[c]
+			cl.flags = flags[c]
 		}
+		if c < len(roles) {
+			cl.role = roles[c]
+		}
+		switch {
+		case cl.role&roleRead != 0:
+			cl.machine = machineReader
+		case cl.role&roleWrite != 0:
+			cl.machine = machineWriter
+		}
+		w.clients[c] = cl
 	}
 	return w
 }
@@ -116,9 +136,9 @@ func (e *environment) open(w *world) {
 		}
 	}
 	if e.writer {
-		w.next = 2
-		w.nodes[1] = node{owner: foreign}
-		w.past[0] = 1 << 1
+		w.next = 1
+		w.nodes[0], w.forms[0] = node{owner: foreign}, formWrite
+		w.past[0] = 1 << 0
 	}
 	if e.dir == dirKnown {
 		for c := range w.clients {
@@ -129,9 +149,11 @@ func (e *environment) open(w *world) {
 	for c := range w.clients {
 		if w.clients[c].conn == connNone {
 			e.do(w, step{kind: stepOpen, client: uint8(c)})
-			if e.eager {
-				e.do(w, step{kind: stepStart, client: uint8(c)})
-			}
+		}
+	}
+	for c := range w.clients {
+		if w.clients[c].machine != machineOver && e.eager && w.clients[c].role&roleTakes == 0 {
+			e.do(w, step{kind: stepStart, client: uint8(c)})
 		}
 	}
 	e.finish(w)
@@ -162,23 +184,29 @@ func (e *environment) enabledOutside(w *world, steps []step) []step {
 			steps = append(steps, step{kind: kind, node: node})
 		}
 	}
-	trading := e.writer && w.past[0]&3 == 3 // between the two halves of its downgrade
 	for m := w.outsiders(); m != 0; m &= m - 1 {
 		id := uint8(bits.TrailingZeros8(m))
-		oldest := w.past[0]&(1<<id-1) == 0
-		if trading && id < 2 {
-			oldest = id == 1 // the write node goes first
-			add(oldest, stepLeaves, id)
+		if writer := w.forms[id].writer(); writer != noNode && w.past[0]&(1<<writer) != 0 {
+			continue // the write node goes first
+		}
+		holds := w.past[0]&w.forms.blocking(id) == 0
+		add(holds, stepLeaves, id)
+		if w.forms[id].lease() {
 			continue
 		}
-		add(oldest, stepLeaves, id)
-		add(oldest && w.nodes[id].owner == guest && w.dirs[0].ours(), stepLeavesFloor, id)
-		add(!oldest, stepGivesUp, id)
+		room := w.sizes[0] != 0 && w.forms.taken(w.past[0]) < w.sizes[0].permits()
+		add(holds && e.permits && w.nodes[id].owner == guest && room, stepEnters, id)
+		add(holds && !e.single && w.nodes[id].owner == guest && w.dirs[0].ours(), stepLeavesFloor, id)
+		add(!holds, stepGivesUp, id)
+		trades := holds && w.nodes[id].owner == foreign && w.forms[id] == formWrite
+		add(trades && w.past[0]&w.forms.beside(id) == 0, stepDowngrade, id)
 	}
-	add(w.left.foreign > 0, stepForeignJoins, 0)
-	add(w.left.guest > 0, stepGuestJoins, 0)
-	add(e.writer && w.past[0]&3 == 2, stepDowngrade, 0)
-	add(w.left.reap > 0 && w.past[0] == 0 && w.dirs[0] != 0, stepReap, 0)
+	vacant := !e.single || w.past[0] == 0
+	add(w.left.foreign > 0 && vacant, stepForeignJoins, 0)
+	add(w.left.guest > 0 && vacant, stepGuestJoins, 0)
+	add(w.left.reap > 0 && w.past[0]&^w.forms.leases() == 0 && w.dirs[0] != 0, stepReap, 0)
+	add(w.left.resize > 0 && w.sizes[0] != 0, stepLarger, 0)
+	add(w.left.resize > 0 && w.sizes[0].permits() > 1, stepSmaller, 0)
 	add(w.left.change > 0 && w.dirs[0].ours(), stepChange, 0)
 	return steps
 }
@@ -191,7 +219,7 @@ func (e *environment) enabledFor(w *world, c uint8, steps []step) []step {
 		}
 	}
 	up, down := cl.conn == connUp, cl.conn == connDown
-	add(cl.told&toldStart == 0, stepStart)
+	add(cl.told&toldStart == 0 && (cl.role&roleTakes == 0 || w.mayTake(int(c))), stepStart)
 	for i, r := range cl.requests {
 		// A step names the request if it is not the oldest.
 		first := i == e.executes(cl)
@@ -207,36 +235,45 @@ func (e *environment) enabledFor(w *world, c uint8, steps []step) []step {
 	for m := cl.fired; m != 0; m &= m - 1 {
 		steps = append(steps, step{kind: stepGone, client: c, node: uint8(bits.TrailingZeros8(m))})
 	}
+	add(cl.look&lookFired != 0, stepChanged)
+	add(up && cl.closed == 0 && cl.discard != 0, stepDiscard)
+	clinging := e.clings && cl.told&toldOwed != 0 && cl.holds()
+	release := stepRelease
+	if w.pending(int(c)) {
+		release = stepReleaseEarly // its caller waits for the read lock, and need not
+	}
+	add(cl.told&(toldGrant|toldWithdrawn|toldFinish) == toldGrant && !clinging, release)
+	add(cl.told&(toldStart|toldGrant|toldWithdrawn|toldFinish) == toldStart && w.left.withdraw > 0, stepWithdraw)
+	add(w.orphaned(int(c)), stepFollows)
+	add(up && cl.closed == 0 && w.left.refuse > 0 && e.refusable(cl), stepRefuse)
+	add(e.ghost && up && cl.closed == 0 && e.ghosts(cl) >= 0, stepGhost)
+	if !w.leads(int(c)) {
+		return steps
+	}
 	add(up && cl.lag > 0, stepCatchUp)
 	add(down && cl.closed == 0, stepReconnect)
 	add(up && cl.knowsEnd(), stepDropDead)
 	add(down && cl.closed != 0, stepExpired)
 	add(cl.conn == connNone, stepOpen)
-	add(up && cl.closed == 0 && cl.discard != 0, stepDiscard)
 	add(e.traits[cl.machine].state == Pausing, stepPaused)
-	clinging := e.clings && cl.told&toldOwed != 0 && cl.holds()
-	add(cl.told&(toldGrant|toldWithdrawn|toldFinish) == toldGrant && !clinging, stepRelease)
-	add(cl.told&(toldStart|toldGrant|toldWithdrawn|toldFinish) == toldStart && w.left.withdraw > 0, stepWithdraw)
 	add(up && w.left.cut > 0, stepCut)
-	add(w.left.lapse > 0 && cl.conn != connNone && (cl.lease || cl.mayGoStale()), stepLapse)
+	add(w.left.lapse > 0 && cl.conn != connNone && (cl.lease || w.mayGoStale(int(c))), stepLapse)
 	add(up && cl.closed == 0 && !cl.lease, stepRenew)
 	add(w.left.expire > 0 && cl.conn != connNone && cl.closed == 0, stepExpire)
 	add(w.left.kill > 0 && cl.conn != connNone && cl.closed == 0, stepKill)
-	add(up && cl.closed == 0 && w.left.refuse > 0 && e.refusable(cl), stepRefuse)
-	add(e.ghost && up && cl.closed == 0 && e.ghosts(cl) >= 0, stepGhost)
 	return steps
 }
 
 // executions appends the ways in which a server may execute a request next.
 func (e *environment) executions(cl *client, r request, s step, steps []step) []step {
 	switch {
-	case Op(r.op) == OpAdvance && cl.conn == connUp:
+	case (Op(r.op) == OpAdvance || Op(r.op) == OpSurvey) && cl.conn == connUp:
 		for part := partFloor; part <= partClaim; part++ {
 			if r.mask&(1<<part) != 0 {
 				continue
 			}
 			steps = append(steps, step{kind: s.kind, client: s.client, node: s.node | part<<4})
-			if part == partFloor && e.either {
+			if part == partFloor && e.either && Op(r.op) == OpAdvance {
 				steps = append(steps, step{kind: stepExecutePlain, client: s.client, node: s.node | part<<4})
 			}
 		}
@@ -313,14 +350,16 @@ func (e *environment) ghosts(cl *client) int {
 	return -1
 }
 
-// mayGoStale tells whether an answer under way would still renew the lease.
-func (cl *client) mayGoStale() bool {
-	for _, r := range cl.requests {
-		if r.op != 0 && r.write() && (r.status == sent || r.status == executed) && r.flags&reqStale == 0 {
-			return true
+// mayGoStale tells whether an answer under way would still renew a session's lease.
+func (w *world) mayGoStale(c int) (may bool) {
+	w.each(c, func(_ int, cl *client) {
+		for _, r := range cl.requests {
+			if r.op != 0 && r.write() && (r.status == sent || r.status == executed) && r.flags&reqStale == 0 {
+				may = true
+			}
 		}
-	}
-	return false
+	})
+	return may
 }
 
 // take carries a step out and brings the world into its normal form.

@@ -33,11 +33,11 @@ func TestExplore(t *testing.T) {
 		t.Skip("takes about a minute; run without -short")
 	}
 	big := os.Getenv(bigRun) != ""
-	everyday := slices.Concat(more(), directories(), pairs(big))
+	everyday := slices.Concat(more(), directories(), pairs(big), sharing(), semaphores(), unfair())
 	all, limit, workers := everyday, most, 2
 	if big {
 		limit, workers = mostBig, 1
-		all = huge()
+		all = slices.Concat(huge(), hugeSharing(), hugeSemaphores())
 		for _, cfg := range everyday {
 			cfg.whole = true
 			all = append(all, cfg)
@@ -91,6 +91,8 @@ func atATime[T any](workers int, items []T, do func(T)) {
 // TestExploreLosesNothing holds that what the explorer simplifies it may: with it and
 // without, the machines take the very same steps.
 func TestExploreLosesNothing(t *testing.T) {
+	one, three := []Rule{Semaphore{Size: 1, Permits: 1}, Semaphore{Size: 1, Permits: 1}}, []Rule{Semaphore{Size: 4, Permits: 3}, Semaphore{Size: 4, Permits: 3}}
+	node := []Rule{Unfair{}, Unfair{}, Unfair{}}
 	atATime(2, []config{
 		{name: "withdraw + cut", clients: 3, left: budget{withdraw: 1, cut: 1}},
 		{name: "expire + cut", clients: 2, left: budget{expire: 1, cut: 1}},
@@ -99,11 +101,22 @@ func TestExploreLosesNothing(t *testing.T) {
 		{name: "remove + cut, own node watched", clients: 2, left: budget{remove: 1, cut: 1}, options: options{ownWatch: true, rearm: true}},
 		{name: "reap + foreign + refuse", clients: 2, left: budget{reap: 1, foreign: 1, refuse: 1}, flags: []uint8{flagTry}},
 		{name: "ghost creates: expire", clients: 2, left: budget{expire: 1}, options: options{ghost: true}},
+		{name: "a writer and readers: cut", clients: 3, left: budget{cut: 1}, roles: []uint8{writes, reader, reader}, options: options{eager: true, sharing: true}},
+		{name: "downgrade: expire + cut", clients: 2, left: budget{expire: 1, cut: 1}, roles: []uint8{trades, takes}, options: options{sharing: true}},
+		{name: "downgrade before a writer: withdraw + remove", clients: 3, left: budget{withdraw: 1, remove: 1}, roles: []uint8{trades, takes, writes}, options: options{sharing: true}},
+		{name: "semaphore: cut + withdraw", clients: 2, left: budget{cut: 1, withdraw: 1}, rules: one, options: options{eager: true, permits: true}},
+		{name: "semaphore: expire + lapse", clients: 2, left: budget{expire: 1, lapse: 1}, rules: one, options: options{eager: true, permits: true}},
+		{name: "semaphore: remove + cut", clients: 2, left: budget{remove: 1, cut: 1}, rules: three, options: options{eager: true, permits: true, ownWatch: true}},
+		{name: "one node: cut + withdraw", clients: 3, left: budget{cut: 1, withdraw: 1}, rules: node, options: options{eager: true, single: true}},
+		{name: "one node: expire + remove", clients: 2, left: budget{expire: 1, remove: 1}, rules: node[:2], options: options{eager: true, single: true}},
 		{name: "requests overtake: withdraw + remove", clients: 2, left: budget{withdraw: 1, remove: 1}, options: options{loose: true}},
 	}, func(cfg config) {
 		simple := explore(Machine.Step, cfg, most)
 		cfg.whole = true
 		whole := explore(Machine.Step, cfg, most)
+		if simple.violation != "" || whole.violation != "" {
+			t.Errorf("%s: %q, %q\n%s", cfg.name, simple.violation, whole.violation, strings.Join(whole.trace, "\n"))
+		}
 		t.Logf("%-40s %8d worlds of %8d, %d changes", cfg.name, simple.states, whole.states, len(whole.changes))
 		for c := range whole.changes {
 			if !simple.changes[c] {
@@ -114,10 +127,10 @@ func TestExploreLosesNothing(t *testing.T) {
 }
 
 func TestExploreWorldHasNoPadding(t *testing.T) {
-	if got, want := unsafe.Sizeof(client{}), uintptr(4+8*maxRequests+12); got != want {
+	if got, want := unsafe.Sizeof(client{}), uintptr(4+8*maxRequests+16); got != want {
 		t.Errorf("a client takes %d bytes, its fields %d", got, want)
 	}
-	if got, want := unsafe.Sizeof(world{}), maxClients*unsafe.Sizeof(client{})+3*maxNodes+2*(maxLag+1)+5+11+2; got != want {
+	if got, want := unsafe.Sizeof(world{}), maxClients*unsafe.Sizeof(client{})+4*maxNodes+3*(maxLag+1)+5+12+2; got != want {
 		t.Errorf("a world takes %d bytes, its fields %d", got, want)
 	}
 }

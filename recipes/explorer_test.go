@@ -69,10 +69,17 @@ func explore(step stepFunc, cfg config, limit int) finding {
 	if cfg.memory > 0 {
 		step = remembering(cfg.memory, step)
 	}
-	x.env.interpreter = newInterpreter(step, 0, cfg.writer)
+	if cfg.single {
+		step = capped(2, step)
+	}
+	x.env.interpreter = newInterpreter(step, 0)
 	x.env.options = cfg.options
 	began := time.Now()
-	f := x.run(newWorld(cfg.clients, cfg.left, cfg.flags...))
+	root := newWorld(cfg.clients, cfg.left, cfg.flags, cfg.roles)
+	for c, rule := range cfg.rules {
+		root.clients[c].machine = x.env.intern(NewMachine(rule))
+	}
+	f := x.run(root)
 	f.states, f.took, f.met, f.changes = x.count, time.Since(began), x.env.meetings(), x.env.changes()
 	x = explorer{}
 	runtime.GC() // the next configuration needs the memory

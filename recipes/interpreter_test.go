@@ -1,7 +1,6 @@
 package recipes
 
 import (
-	"fmt"
 	"math/bits"
 
 	"github.com/zkgrant/zkgrant/events"
@@ -15,10 +14,11 @@ type stepFunc func(Machine, Input) (Machine, []Effect)
 type input struct {
 	kind  inputKind
 	epoch uint8
-	arg   uint8 // a node, a reason, or an Op
-	mask  uint8 // Listed: the queue
-	own   uint8 // Listed: index + 1 of the node found, and its owner's epoch << 4; Refused: the node
-	flag  uint8 // Started: flagTry, flagKeep, flagStrict; Created, Claimed, Advanced: flagFresh and the like; Refused: missing
+	arg   uint8  // a node, a reason, or an Op
+	mask  uint8  // Listed: the queue
+	own   uint8  // Listed: index + 1 of the node found, and its owner's epoch << 4; Refused: the node
+	names uint16 // what the nodes are called, as naming tells
+	flag  uint8  // Started: flagTry, flagKeep, flagStrict; Created, Claimed, Advanced: flagFresh and the like; Refused: missing
 }
 
 type inputKind uint8
@@ -39,6 +39,9 @@ const (
 	inRefused
 	inUnknown
 	inAdvanced
+	inSurveyed
+	inEntered
+	inChanged
 	inTaken
 	inPaused
 )
@@ -54,6 +57,10 @@ const (
 	flagAlone
 	flagFloor
 	flagStands
+
+	flagLeased  = flagFresh // Listed
+	flagMissing = flagFresh // Refused
+	flagStale   = flagAlone
 )
 
 // An effect is an Effect in numbers.
@@ -81,6 +88,8 @@ const (
 	efRequeue
 	efFinish
 	efAdvance
+	efSurvey
+	efEnter
 	efPause
 )
 
@@ -99,8 +108,10 @@ type interpreter struct {
 	index    map[Machine]uint32
 	memo     map[uint64]int32
 	results  []result
-	names    [maxNodes]events.Name
 	nodes    map[string]uint8
+	namings  []forms
+	numbers  map[uint64]uint16 // of the namings
+	spread   [1 << maxNodes]uint64
 }
 
 // traits are what a world needs to know of a machine.
@@ -109,6 +120,7 @@ type traits struct {
 	epoch uint8
 	own   uint8 // the index of its node, or noNode
 	older uint8 // those that it remembers to stand ahead
+	reads bool
 }
 
 type result struct {
@@ -117,33 +129,29 @@ type result struct {
 	texts   []string // the same, for people
 }
 
-// newInterpreter names the nodes from a number on. With writer, nodes 0 and 1 are the
-// read node and the write node of one contender, and bear the same number.
-func newInterpreter(step stepFunc, first int64, writer bool) *interpreter {
-	return newInterpreterOf(Mutex{}, step, first, writer)
-}
-
-// newInterpreterOf is newInterpreter for machines that obey the rule.
-func newInterpreterOf(rule Rule, step stepFunc, first int64, writer bool) *interpreter {
-	it := &interpreter{step: step, first: first, index: map[Machine]uint32{}, memo: map[uint64]int32{}, nodes: map[string]uint8{}}
-	for i := range it.names {
-		it.names[i] = contender(first + int64(i))
-		if writer && i < 2 {
-			marker := [...]string{"__READ__", "__WRIT__"}[i]
-			it.names[i], _ = events.ParseName(fmt.Sprintf("%s%010d", marker, first+1))
-		}
-		it.nodes[it.names[i].Text] = uint8(i)
+// newInterpreter numbers the nodes from a number on.
+func newInterpreter(step stepFunc, first int64) *interpreter {
+	it := &interpreter{
+		step: step, first: first, index: map[Machine]uint32{}, memo: map[uint64]int32{}, nodes: map[string]uint8{},
+		namings: []forms{{}}, numbers: map[uint64]uint16{},
 	}
-	over := NewMachine(rule)
+	for mask := range it.spread {
+		it.spread[mask] = spread(uint8(mask))
+	}
+	over := NewMachine(Mutex{})
 	over.state, over.finished = Over, true
-	it.intern(over)             // machineOver
-	it.intern(NewMachine(rule)) // machineNew
+	it.intern(over) // machineOver
+	for _, rule := range []Rule{Mutex{}, Read{}, Write{}} {
+		it.intern(NewMachine(rule)) // machineNew and those that follow
+	}
 	return it
 }
 
 const (
 	machineOver uint32 = iota
 	machineNew
+	machineReader
+	machineWriter
 )
 
 func (it *interpreter) intern(m Machine) uint32 {
@@ -153,7 +161,7 @@ func (it *interpreter) intern(m Machine) uint32 {
 	id := uint32(len(it.machines))
 	it.index[m] = id
 	it.machines = append(it.machines, m)
-	t := traits{state: m.state, epoch: uint8(m.epoch), own: it.node(m.own.Name.Text)}
+	t := traits{state: m.state, epoch: uint8(m.epoch), own: it.node(m.own.Name.Text), reads: m.rule == Rule(Read{})}
 	for _, node := range m.older {
 		if node != "" {
 			t.older |= 1 << it.node(node)
@@ -188,23 +196,24 @@ func (it *interpreter) run(machine uint32, in input) *result {
 
 // key puts a machine and an input into one number.
 func (in input) key(machine uint32) uint64 {
-	if machine >= 1<<20 || in.epoch > 15 || in.flag > 15 {
+	if machine >= 1<<20 || in.kind > 31 || in.epoch > 7 || in.flag > 15 || in.arg > 15 || in.names >= 1<<12 {
 		panic("the key is too small for this world")
 	}
-	return uint64(machine)<<44 | uint64(in.kind) | uint64(in.epoch)<<36 | uint64(in.flag)<<32 |
-		uint64(in.arg)<<24 | uint64(in.mask)<<16 | uint64(in.own)<<8
+	return uint64(machine)<<44 | uint64(in.kind)<<39 | uint64(in.epoch)<<36 | uint64(in.flag)<<32 |
+		uint64(in.arg)<<28 | uint64(in.mask)<<20 | uint64(in.own)<<12 | uint64(in.names)
 }
 
 func ofKey(key uint64) (machine uint32, in input) {
 	return uint32(key >> 44), input{
-		kind: inputKind(key & 0xff), epoch: uint8(key >> 36 & 0xf), flag: uint8(key >> 32 & 0xf),
-		arg: uint8(key >> 24), mask: uint8(key >> 16), own: uint8(key >> 8),
+		kind: inputKind(key >> 39 & 0x1f), epoch: uint8(key >> 36 & 7), flag: uint8(key >> 32 & 0xf),
+		arg: uint8(key >> 28 & 0xf), mask: uint8(key >> 20), own: uint8(key >> 12), names: uint16(key & 0xfff),
 	}
 }
 
 // input turns numbers into what a machine takes.
 func (it *interpreter) input(in input) Input {
 	epoch := Epoch(in.epoch)
+	name := func(id uint8) events.Name { return it.name(id, it.namings[in.names][id]) }
 	switch in.kind {
 	case inStarted:
 		return Started{Try: in.flag&flagTry != 0, Keep: in.flag&flagKeep != 0, Strict: in.flag&flagStrict != 0}
@@ -221,34 +230,43 @@ func (it *interpreter) input(in input) Input {
 	case inExpired:
 		return Expired{}
 	case inGone:
-		return Gone{Epoch: epoch, Node: it.names[in.arg].Text}
+		return Gone{Epoch: epoch, Node: name(in.arg).Text}
 	case inCreated:
-		c := Created{Epoch: epoch, Node: it.names[in.arg], Alone: in.flag&flagAlone != 0, Fresh: in.flag&flagFresh != 0}
+		c := Created{Epoch: epoch, Node: name(in.arg), Alone: in.flag&flagAlone != 0, Fresh: in.flag&flagFresh != 0}
 		if c.Alone {
 			c.Token = tokenBase + int64(in.arg)
 		}
 		return c
 	case inListed:
-		l := Listed{Epoch: epoch}
+		l := Listed{Epoch: epoch, Leased: in.flag&flagLeased != 0, Size: int32(in.arg)}
 		for m := in.mask; m != 0; {
 			i := 7 - bits.LeadingZeros8(m)
 			m &^= 1 << i
-			l.Queue = append(l.Queue, it.names[i])
+			l.Queue = append(l.Queue, name(uint8(i)))
 		}
 		if id := in.own & 0xf; id != 0 {
-			l.Own = Own{Name: it.names[id-1], Owner: sessionID(in.own >> 4), Token: tokenBase + int64(id-1)}
+			l.Own = Own{Name: name(id - 1), Owner: sessionID(in.own >> 4), Token: tokenBase + int64(id-1)}
+			if l.Leased {
+				l.Own.Token = 0 // it is not known
+			}
 		}
 		return l
 	case inClaimed:
 		return Claimed{Epoch: epoch, Fresh: in.flag&flagFresh != 0}
 	case inAdvanced:
 		return Advanced{Epoch: epoch, Floor: in.flag&flagFloor != 0, Stands: in.flag&flagStands != 0, Fresh: in.flag&flagFresh != 0}
+	case inSurveyed:
+		return Surveyed{Epoch: epoch, Size: int32(in.own & 0xf), Version: int32(in.own >> 4), Taken: int32(in.arg)}
+	case inEntered:
+		return Entered{Epoch: epoch, Leases: []string{name(in.arg).Text}, Fresh: in.flag&flagFresh != 0}
+	case inChanged:
+		return Changed{Epoch: epoch}
 	case inDeleted:
 		return Deleted{Epoch: epoch}
 	case inRefused:
-		r := Refused{Epoch: epoch, Op: Op(in.arg), Missing: in.flag != 0}
+		r := Refused{Epoch: epoch, Op: Op(in.arg), Missing: in.flag&flagMissing != 0, Stale: in.flag&flagStale != 0}
 		if in.own < maxNodes {
-			r.Node = it.names[in.own].Text
+			r.Node = name(in.own).Text
 		}
 		return r
 	case inTaken:
@@ -272,6 +290,21 @@ func (it *interpreter) effect(e Effect) effect {
 	case List:
 		f := effect{kind: efList, epoch: uint8(e.Epoch), arg: uint8(e.Attempt)}
 		if e.Barrier {
+			f.flag = 1
+		}
+		if e.Size {
+			f.past = 1
+		}
+		return f
+	case Survey:
+		f := effect{kind: efSurvey, epoch: uint8(e.Epoch), arg: it.node(e.Node)}
+		if e.Watch {
+			f.flag = 1
+		}
+		return f
+	case Enter:
+		f := effect{kind: efEnter, epoch: uint8(e.Epoch), arg: it.node(e.Node), past: uint8(e.Permits), next: uint8(e.Version)}
+		if e.Floor {
 			f.flag = 1
 		}
 		return f
@@ -340,6 +373,7 @@ func (it *interpreter) meetings() map[meeting]bool {
 type change struct {
 	Machine
 	input
+	forms // by which the nodes are named, in the place of a number that differs from run to run
 }
 
 func (it *interpreter) changes() map[change]bool {
@@ -348,7 +382,9 @@ func (it *interpreter) changes() map[change]bool {
 		machine, in := ofKey(key)
 		effects := len(it.results[i].effects) > 0
 		if effects || it.results[i].next != machine && it.traits[machine].state != Over {
-			all[change{it.machines[machine], in}] = true
+			named := it.namings[in.names]
+			in.names = 0
+			all[change{it.machines[machine], in, named}] = true
 		}
 	}
 	return all

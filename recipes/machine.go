@@ -156,7 +156,7 @@ func (m *Machine) step(in Input) []Effect {
 // begin asks for a place in the queue, as soon as there is a session.
 func (m *Machine) begin() []Effect {
 	m.own, m.removed, m.waited = Own{}, false, false
-	m.permits.leased, m.permits.full, m.permits.changed = false, false, false
+	m.permits.leased, m.permits.full, m.permits.changed, m.permits.doubted = false, false, false, false
 	m.forget()
 	switch {
 	case m.epoch == 0:

@@ -23,6 +23,8 @@ var (
 	second  = Listed{Epoch: 1, Queue: []events.Name{ours, ahead3}, Own: ownNode}
 	third   = Listed{Epoch: 1, Queue: []events.Name{ours, ahead3, ahead4}, Own: ownNode}
 	writer  = events.Name{Text: "__WRIT__0000000003", Kind: events.KindWrite, Seq: 3}
+	reading = events.Name{Text: "__READ__0000000002", Kind: events.KindRead, Seq: 2}
+	twin    = events.Name{Text: "__READ__0000000005", Kind: events.KindRead, Seq: 5}
 
 	// One more than is remembered stands ahead; the rest of the number is foreign.
 	behindMany = Listed{Epoch: 1, Queue: []events.Name{ahead3, ours, ahead4, contender(0), contender(1), contender(2)}, Own: ownNode}

@@ -76,6 +76,9 @@ func (m *Machine) onReconnected() []Effect {
 		return m.list()
 	case m.state == Full:
 		return m.survey()
+	case m.state == Surveying:
+		m.permits.doubted = true // see there
+		return nil
 	case m.state == Advancing:
 		// The answer may have come on the connection before, and be told only now. That
 		// the next one stands is then no news of a watch.

@@ -1,47 +1,57 @@
 package recipes
 
+import "math/bits"
+
 // What brings a world into its normal form: whatever can have no influence any more
 // is forgotten, so that worlds that have the same future are the same.
 
 // normalise forgets what can have no influence any more.
 func (e *environment) normalise(w *world) {
-	var owns uint8
+	var owns, named uint8
 	var asked uint8 // nodes that the floor may yet be compared with
 	need := uint8(0)
 	for c := range w.clients {
+		e.normaliseClient(w, c)
+	}
+	for c := range w.clients {
 		cl := &w.clients[c]
-		cl.discard &= w.past[0]
-		if cl.told&(toldGrant|toldFinish) != toldGrant {
-			cl.told &^= toldOwed
-		}
-		if !e.whole {
-			e.simplify(w, c)
+		if w.leads(c) {
+			e.normaliseSession(w, c)
 		}
 		t := &e.traits[cl.machine]
-		if t.state == Over && cl.requests[0].op == 0 && cl.discard == 0 {
-			*cl = client{machine: machineOver, flags: cl.flags, told: cl.told & toldFinish, lease: true}
-			continue
-		}
 		if t.own != noNode {
 			owns |= 1 << t.own
 		}
 		asked |= t.older
-		if cl.conn != connUp {
-			cl.lag = 0
-		}
-		if cl.conn == connNone || cl.conn == connUp && w.left.cut == 0 {
-			cl.seen = 0 // only a new connection asks for it
-		}
-		if w.left.lapse == 0 && w.left.expire == 0 && !cl.stale() {
-			cl.lease = true // nobody will ask any more
-		}
+		named |= cl.armed | cl.fired | cl.discard
 		need = max(need, cl.lag, cl.seen)
-		for _, r := range cl.requests {
-			switch {
-			case Op(r.op) == OpList:
+		for i := range cl.requests {
+			r := &cl.requests[i]
+			if !e.late && r.status == sent {
+				r.age = 0 // only a part that was executed before a cut counts
+			}
+			switch Op(r.op) {
+			case OpList:
 				asked |= r.mask
-			case Op(r.op) == OpCreate && r.own != 0:
-				owns |= 1 << (r.own - 1) // which the answer may grant
+				if id := r.own & 0xf; id != 0 {
+					named |= 1 << (id - 1)
+				}
+			case OpCreate:
+				if r.own != 0 {
+					owns |= 1 << (r.own - 1) // which the answer may grant
+				}
+				if r.mask != 0 {
+					named |= 1 << (r.mask - 1)
+				}
+			case OpEnter:
+				named |= 1 << (r.arg & 7)
+				if r.own != 0 {
+					owns |= 1 << (r.own - 1)
+				}
+			case OpAdvance:
+				named |= 1<<(r.own&7) | 1<<(r.own>>4&7) | 1<<(r.arg&7)
+			default:
+				named |= 1 << (r.arg & 7)
 			}
 		}
 	}
@@ -49,13 +59,20 @@ func (e *environment) normalise(w *world) {
 	exist := w.past[0]
 	for i := range w.past {
 		if uint8(i) > need {
-			w.past[i], w.dirs[i] = 0, 0
+			w.past[i], w.dirs[i], w.sizes[i] = 0, 0, 0
 		}
 		exist |= w.past[i]
 	}
 	for i := range w.nodes {
 		if exist&(1<<i) == 0 {
 			w.nodes[i] = node{}
+		}
+	}
+	if !w.forms.plain() {
+		for i := range w.forms {
+			if (exist|owns|asked|named)&(1<<i) == 0 {
+				w.forms[i] = 0
+			}
 		}
 	}
 	if e.shell != 0 {
@@ -72,37 +89,70 @@ func (e *environment) normalise(w *world) {
 	}
 }
 
-// simplify forgets what a client's machine will not listen to. It rests on what
-// TestAnyInputInAnyState holds, so seeded bugs are explored without it. Nothing
-// that another client, the leader or the caller could notice is left out: what goes
-// are steps after which all is as before but for themselves.
-func (e *environment) simplify(w *world, c int) {
+// normaliseClient forgets what is one client's alone.
+func (e *environment) normaliseClient(w *world, c int) {
 	cl := &w.clients[c]
+	cl.discard &= w.past[0]
+	if cl.told&(toldGrant|toldFinish) != toldGrant {
+		cl.told &^= toldOwed
+	}
 	t := &e.traits[cl.machine]
-	if cl.requests[0].op != 0 || cl.armed|cl.fired != 0 {
+	if !e.whole && (cl.requests[0].op != 0 || cl.armed|cl.fired|cl.look != 0) {
 		e.unheard(cl, t)
 	}
-	switch t.state {
+	if t.state == Over && cl.requests[0].op == 0 && cl.discard == 0 || cl.role&roleTakes != 0 && cl.told == 0 && w.never(c) {
+		*cl = cl.ended()
+	}
+}
+
+// normaliseSession forgets what concerns all who share a session, if it concerns none of them.
+func (e *environment) normaliseSession(w *world, c int) {
+	sees, stale := false, false
+	for m := w.mates(c); m != 0; m &= m - 1 {
+		cl := &w.clients[bits.TrailingZeros8(m)]
+		sees = sees || e.whole || !e.blind(cl)
+		stale = stale || cl.stale()
+	}
+	for m := w.mates(c); m != 0; m &= m - 1 {
+		cl := &w.clients[bits.TrailingZeros8(m)]
+		if !sees {
+			cl.lag, cl.seen = 0, 0
+		}
+		if cl.conn != connUp {
+			cl.lag = 0
+		}
+		if cl.conn == connNone || cl.conn == connUp && w.left.cut == 0 {
+			cl.seen = 0 // only a new connection asks for it
+		}
+		if w.left.lapse == 0 && w.left.expire == 0 && !stale {
+			cl.lease = true // nobody will ask any more
+		}
+	}
+}
+
+// blind tells whether it matters no more to a client how far its replica is. That, and what
+// unheard leaves out, rests on what TestAnyInputInAnyState holds, so seeded bugs are
+// explored without it. Nothing that another client, the leader or the caller could notice
+// is left out: what goes are steps after which all is as before but for themselves.
+func (e *environment) blind(cl *client) bool {
+	switch e.traits[cl.machine].state {
 	case Held, Lapsed, Releasing, Over:
 		// The next that is asked is a write, if anything; after it nothing is read
 		// but the own watch that is under way.
-		if !cl.reads() {
-			cl.lag, cl.seen = 0, 0
-		}
+		return !cl.reads()
 	case Creating, Recovering, Claiming:
 		// A write will bring the replica up to date, unless it has been executed: then
 		// the replica may fall behind again before the answer comes.
-		if !cl.reads() && cl.find(executed) < 0 {
-			cl.lag, cl.seen = 0, 0
-		}
-	default: // what it is told next depends on its replica
+		return !cl.reads() && cl.find(executed) < 0
+	default:
+		return false // what it is told next depends on its replica
 	}
 }
 
 // reads tells whether the client sees how far its replica is, or will: through a watch, or
 // an answer under way.
 func (cl *client) reads() bool {
-	if cl.armed|cl.fired != 0 {
+	if cl.armed|cl.fired|cl.look != 0 {
 		return true
 	}
 	for i := range cl.requests {
@@ -129,13 +179,16 @@ func (e *environment) unheard(cl *client, t *traits) {
 		hears = 1 << (t.own & 7)
 	default:
 	}
+	if t.state >= Held {
+		cl.look = 0
+	}
 	cl.armed &= hears
 	cl.fired &= hears
 	for i := 0; i < maxRequests && cl.requests[i].op != 0; {
 		r := &cl.requests[i]
 		op := Op(r.op)
 		switch {
-		case op == OpCreate && (e.ghost || r.status != lost || r.epoch == t.epoch):
+		case (op == OpCreate || op == OpEnter) && (e.ghost || r.status != lost || r.epoch == t.epoch):
 			i++
 		case r.status == lost && r.epoch != t.epoch,
 			hears == 0 && (op != OpDelete || t.state == Over),

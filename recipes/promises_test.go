@@ -2,6 +2,7 @@ package recipes
 
 import (
 	"fmt"
+	"math/bits"
 	"strings"
 )
 
@@ -16,6 +17,10 @@ const (
 	unproven   violation = "a grant that no claim proves"
 	tokenOrder violation = "a token that is not greater"
 	outOfOrder violation = "a caller told out of order"
+	overfull   violation = "more permits taken than there are"
+	overtook   violation = "a grant past somebody older who excludes it"
+	apart      violation = "a reader who waits for nobody but readers"
+	unfounded  violation = "an end for which there is no reason"
 	stillHeld  violation = "a holder who asked to lose the lock with the connection, and has none"
 	keptOn     violation = "a caller who gave up and is kept waiting for a connection that may never come"
 	leftBehind violation = "a node left behind"
@@ -31,6 +36,7 @@ const (
 func (e *environment) feed(w *world, c int, in input) {
 	cl := &w.clients[c]
 	before := cl.machine
+	in = e.rename(&w.forms, in)
 	r := e.run(before, in)
 	cl.machine = r.next
 	if e.log != nil {
@@ -76,23 +82,27 @@ func (e *environment) perform(w *world, c int, ef effect) violation {
 	cl := &w.clients[c]
 	switch ef.kind {
 	case efCreate:
-		return e.send(cl, OpCreate, ef)
+		return e.send(w, c, OpCreate, ef)
 	case efList:
-		if v := e.watchOwn(cl); v != "" {
+		if v := e.watchOwn(w, c); v != "" {
 			return v
 		}
-		return e.send(cl, OpList, ef)
+		return e.send(w, c, OpList, ef)
 	case efWatch:
-		return e.send(cl, OpWatch, ef)
+		return e.send(w, c, OpWatch, ef)
 	case efClaim:
-		return e.send(cl, OpClaim, ef)
+		return e.send(w, c, OpClaim, ef)
 	case efAdvance:
-		return e.send(cl, OpAdvance, ef)
+		return e.send(w, c, OpAdvance, ef)
+	case efSurvey:
+		return e.send(w, c, OpSurvey, ef)
+	case efEnter:
+		return e.send(w, c, OpEnter, ef)
 	case efDelete:
 		if cl.flags&flagKeep != 0 && cl.told&(toldLost|toldWithdrawn) == toldLost {
 			return letIn
 		}
-		return e.send(cl, OpDelete, ef)
+		return e.send(w, c, OpDelete, ef)
 	case efPause:
 		return ""
 	case efDiscard:
@@ -100,14 +110,18 @@ func (e *environment) perform(w *world, c int, ef effect) violation {
 			return nameless
 		}
 		cl.discard |= 1 << ef.arg
+		if w.forms[ef.arg].lease() {
+			cl.discard |= w.ownLeases(c)
+		}
 		return ""
 	default:
-		return e.tell(w, cl, ef)
+		return e.tell(w, c, ef)
 	}
 }
 
 // tell notes what a caller hears. After the end nothing is said.
-func (e *environment) tell(w *world, cl *client, ef effect) violation {
+func (e *environment) tell(w *world, c int, ef effect) violation {
+	cl := &w.clients[c]
 	told := cl.told
 	if told&toldFinish != 0 {
 		return outOfOrder
@@ -115,18 +129,28 @@ func (e *environment) tell(w *world, cl *client, ef effect) violation {
 	switch ef.kind {
 	case efGrant:
 		cl.told |= toldGrant
+		shared := ef.arg < maxNodes && w.forms[ef.arg].reads() // then the token is no fencing token
+		token := ef.flag
+		if ef.arg < maxNodes && w.forms[ef.arg].lease() && token < ef.arg {
+			// It is that of the place in the queue, and in order there.
+			shared, token = true, ef.arg
+		}
 		switch {
 		case told&(toldGrant|toldWithdrawn|toldStart) != toldStart:
 			return outOfOrder
-		case (!e.plain || e.tokens) && (ef.flag != ef.arg || ef.flag < w.token && w.byHand&(1<<ef.arg) == 0):
+		case (!e.plain || e.tokens) && (token != ef.arg || !shared && ef.flag < w.token && w.byHand&(1<<ef.arg) == 0):
 			// A node that was taken away by hand between its claim and the claim's
 			// answer makes room for a younger grant, which may be told first.
 			return tokenOrder
+		case !e.plain && shared && w.past[0]&w.forms.blocking(ef.arg) != 0:
+			return overtook
 		case !e.plain && e.proof != ef.arg+1:
 			return unproven
 		}
-		w.token = max(w.token, ef.flag+1)
-		return e.watchOwn(cl)
+		if !shared {
+			w.token = max(w.token, ef.flag+1)
+		}
+		return e.watchOwn(w, c)
 	case efLose:
 		cl.told |= toldLost
 		if told&(toldGrant|toldLost|toldWithdrawn) != toldGrant {
@@ -143,6 +167,8 @@ func (e *environment) tell(w *world, cl *client, ef effect) violation {
 		switch {
 		case held && told&(toldLost|toldWithdrawn) == 0, why == WhyLost != (told&toldLost != 0), why == 0:
 			return outOfOrder
+		case why == WhySequenceEnd && e.first == 0, (why == WhySizeMismatch || why == WhyPermits) && !e.sizes:
+			return unfounded // no world comes near it
 		}
 	default: // requests were dealt with before
 	}
@@ -150,7 +176,8 @@ func (e *environment) tell(w *world, cl *client, ef effect) violation {
 }
 
 // watchOwn sets the shell's own watch on a machine's node, if it has none.
-func (e *environment) watchOwn(cl *client) violation {
+func (e *environment) watchOwn(w *world, c int) violation {
+	cl := &w.clients[c]
 	own := e.traits[cl.machine].own
 	if !e.ownWatch || own == noNode || (cl.armed|cl.fired)&(1<<own) != 0 {
 		return ""
@@ -160,25 +187,32 @@ func (e *environment) watchOwn(cl *client) violation {
 			return ""
 		}
 	}
-	return e.send(cl, OpWatch, effect{epoch: cl.epoch, arg: own})
+	return e.send(w, c, OpWatch, effect{epoch: cl.epoch, arg: own})
 }
 
 // send puts a request on its way, if there is one.
-func (e *environment) send(cl *client, op Op, ef effect) violation {
+func (e *environment) send(w *world, c int, op Op, ef effect) violation {
+	cl := &w.clients[c]
 	r := request{op: uint8(op), status: sent, epoch: ef.epoch, arg: ef.arg}
 	switch {
 	case op == OpList && ef.flag != 0:
 		r.flags = reqBarrier
-	case op == OpDelete && ef.flag != 0:
+	case op == OpDelete && ef.flag != 0 && (cl.role&roleTraded == 0 || e.shell == shellKeepsFloor || e.shell == shellKeepsWord):
 		r.flags = reqFloor
+		e.letsGo(w, c, ef.arg)
+	case op == OpDelete && e.shell == shellAnyWord:
+		e.letsGo(w, c, ef.arg)
+	case op == OpEnter && ef.flag != 0:
+		e.letsGo(w, c, ef.arg)
 	case op == OpAdvance && (ef.past >= maxNodes || ef.next >= maxNodes):
 		return nameless
 	case op == OpAdvance:
 		r.own = ef.past | ef.next<<4
 	}
-	if op != OpCreate && op != OpList && ef.arg >= maxNodes {
+	if op != OpCreate && op != OpList && op != OpSurvey && ef.arg >= maxNodes {
 		return nameless
 	}
+	r.asks(op, ef)
 	switch {
 	case cl.conn == connNone || ef.epoch != cl.epoch:
 		if op == OpWatch {
@@ -189,6 +223,15 @@ func (e *environment) send(cl *client, op Op, ef effect) violation {
 	case cl.conn == connDown:
 		r.status = parked
 	}
+	switch {
+	case r.status == lost:
+	case op == OpCreate && cl.role&roleTakes != 0:
+		e.takePlace(w, c, &r)
+	case op == OpCreate && e.single:
+		e.claimNode(w, c, &r)
+	case op == OpAdvance:
+		cl.shortcut(&r)
+	}
 	if !cl.push(r) {
 		return overflow
 	}
@@ -198,11 +241,8 @@ func (e *environment) send(cl *client, op Op, ef effect) violation {
 // check holds in every world: at most one may believe that it holds the lock,
 // and whoever does is right, unless its node was taken away by hand.
 func (e *environment) check(w *world) {
-	holders := 0
-	if oldest := w.past[0] & -w.past[0]; oldest&w.outsiders() != 0 {
-		holders++
-	}
-	if f := w.dirs[0].floor(); f != noNode && !e.plain && w.past[0]&(1<<f-1) != 0 {
+	holders := e.holdOutside(w)
+	if f := w.dirs[0].floor(); f != noNode && !e.plain && w.past[0]&(w.forms.older(f)|w.forms.beside(f)) != 0 {
 		e.bad = falseFloor
 		return
 	}
@@ -214,6 +254,10 @@ func (e *environment) check(w *world) {
 			return
 		}
 		if !cl.holds() {
+			if !e.plain && e.keptApart(w, cl) {
+				e.bad = apart
+				return
+			}
 			continue
 		}
 		if cl.flags&flagStrict != 0 && cl.conn == connDown {
@@ -228,15 +272,55 @@ func (e *environment) check(w *world) {
 		if w.byHand&(1<<own) != 0 {
 			continue
 		}
-		holders++
+		if holders&(1<<own) != 0 {
+			e.bad = twoHolders // of a lock that is one node
+			return
+		}
+		holders |= 1 << own
 		gone = gone || w.past[0]&(1<<own) == 0
 	}
 	switch {
-	case holders > 1:
+	case !w.compatible(holders):
 		e.bad = twoHolders
 	case gone && !e.plain:
 		e.bad = noHold
 	}
+}
+
+// holdOutside returns the nodes of those outside who hold.
+func (e *environment) holdOutside(w *world) (holders uint8) {
+	if e.permits {
+		return w.outsiders() & w.forms.leases()
+	}
+	for m := w.outsiders(); m != 0; m &= m - 1 {
+		if id := uint8(bits.TrailingZeros8(m)); w.past[0]&w.forms.blocking(id) == 0 {
+			holders |= 1 << id
+		}
+	}
+	return holders
+}
+
+// compatible tells whether the owners of some nodes may hold at the same time.
+func (w *world) compatible(holders uint8) bool {
+	for ; holders&(holders-1) != 0; holders &= holders - 1 {
+		a := uint8(bits.TrailingZeros8(holders))
+		for rest := holders & (holders - 1); rest != 0; rest &= rest - 1 {
+			if !w.forms.together(a, uint8(bits.TrailingZeros8(rest))) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// keptApart tells whether a reader waits though nothing is under way that could end that,
+// and nobody stands ahead who excludes it.
+func (e *environment) keptApart(w *world, cl *client) bool {
+	t := &e.traits[cl.machine]
+	if !t.reads || t.state != Waiting || cl.conn != connUp || cl.closed != 0 || cl.lag > 0 || cl.fired != 0 || cl.requests[0].op != 0 {
+		return false
+	}
+	return w.past[0]&(1<<t.own) != 0 && w.past[0]&w.forms.blocking(t.own) == 0
 }
 
 // goal tells whether all is over and nothing is left.

@@ -16,9 +16,17 @@ func (e *environment) execute(w *world, c, i int, part uint8, plain bool) {
 	case OpClaim:
 		w.claim(r)
 	case OpDelete:
-		done = e.executeDelete(w, cl, r, plain)
+		done = e.executeDelete(w, c, r, plain)
 	case OpAdvance:
 		done = !zombie && e.executeAdvance(w, c, r, part, plain)
+	case OpSurvey:
+		done = !zombie && e.executeSurvey(w, c, r, part)
+	case OpEnter:
+		done = e.executeEnter(w, c, r)
+	case OpList:
+		if r.flags&reqStands != 0 && !zombie {
+			e.sized(w, c)
+		}
 	default: // a read, for which see below
 	}
 	if zombie {
@@ -35,13 +43,28 @@ func (e *environment) execute(w *world, c, i int, part uint8, plain bool) {
 	view := w.past[cl.lag]
 	switch Op(r.op) {
 	case OpList:
-		r.mask = view
+		leases := w.forms.leases()
+		r.mask = view &^ leases
 		for id, n := range w.nodes {
-			if r.arg != 0 && n.owner == uint8(c)+1 && n.attempt == r.arg && view&(1<<id) != 0 {
+			if r.arg != 0 && n.owner == uint8(c)+1 && n.attempt == r.arg && r.mask&(1<<id) != 0 {
 				r.own = uint8(id) + 1 | n.epoch<<4
 			}
 		}
-		e.learn(cl, w.dirs[cl.lag], cl.knows.ours() != w.dirs[cl.lag].identity())
+		if r.own == 0 && r.flags&reqBarrier != 0 && e.shell != shellOnePlace {
+			for id, n := range w.nodes {
+				if n.owner == uint8(c)+1 && n.attempt == r.arg && view&leases&(1<<id) != 0 {
+					r.own = uint8(id) + 1 | n.epoch<<4
+					r.flags |= reqFloor // it is a lease
+				}
+			}
+		}
+		if ours := e.ours(w, c, view); ours != 0 {
+			r.own = ours
+		}
+		if r.flags&reqStands != 0 {
+			r.arg |= w.sizes[cl.lag].permits() << 4
+		}
+		e.learn(w, c, w.dirs[cl.lag], cl.knows.ours() != w.dirs[cl.lag].identity())
 	case OpWatch:
 		if view&bit != 0 {
 			cl.armed |= bit
@@ -59,7 +82,9 @@ func (w *world) claim(r *request) {
 	switch {
 	case w.past[0]&bit == 0:
 		r.flags |= reqMissing
-	case w.past[0]&(bit-1) == 0:
+	case w.forms[r.arg&7]&formMask == formRest:
+		r.flags |= reqMissing
+	case w.past[0]&w.forms.blocking(r.arg&7) == 0:
 		r.flags |= reqFirst
 	}
 }
@@ -70,6 +95,9 @@ func (w *world) claim(r *request) {
 func (e *environment) executeCreate(w *world, c int, r *request, zombie, plain bool) (done bool) {
 	cl := &w.clients[c]
 	switch {
+	case cl.role&roleTakes != 0:
+		e.createInPlace(w, c, r)
+		return true
 	case r.flags&reqHalf != 0: // the seeded bug: it counts now
 		if view := w.past[cl.lag]; view&(view-1) == 0 && view != 0 {
 			r.flags |= reqStands
@@ -81,10 +109,10 @@ func (e *environment) executeCreate(w *world, c int, r *request, zombie, plain b
 	case w.dirs[0] == 0:
 		w.born(true)
 		id := w.dirs[0].identity()
-		cl.knows = knows(id, id)
+		w.each(c, func(_ int, cl *client) { cl.knows = knows(id, id) })
 		return false
 	}
-	first := w.past[0] == 0
+	first := w.past[0]&^w.forms.leases() == 0
 	if e.single && !first {
 		r.flags |= reqMissing // or rather, one too many
 		return true
@@ -94,7 +122,7 @@ func (e *environment) executeCreate(w *world, c int, r *request, zombie, plain b
 		data = dataMarker
 	}
 	known := cl.knows.ours() == w.dirs[0].identity()
-	r.own = 1 + w.create(node{owner: uint8(c) + 1, epoch: cl.epoch, attempt: r.arg}, data)
+	r.own = 1 + w.create(node{owner: uint8(c) + 1, epoch: cl.epoch, attempt: r.arg}, cl.form(), data)
 	if first {
 		r.flags |= reqFirst
 	}
@@ -109,16 +137,21 @@ func (e *environment) executeCreate(w *world, c int, r *request, zombie, plain b
 		if first && known {
 			r.flags |= reqStands
 		}
-		e.learn(cl, w.dirs[0], false)
+		e.learn(w, c, w.dirs[0], false)
 	}
 	return true
 }
 
 // executeDelete removes the own node, and leaves a floor if it should and the client
 // takes the directory for one of ours.
-func (e *environment) executeDelete(w *world, cl *client, r *request, plain bool) (done bool) {
+func (e *environment) executeDelete(w *world, c int, r *request, plain bool) (done bool) {
+	cl := &w.clients[c]
 	bit := uint8(1) << (r.arg & 7)
 	floor := dataFloor + directory(r.arg)
+	if w.forms[r.arg&7].lease() {
+		e.giveBack(w, c, bit)
+		return true
+	}
 	if e.shell == shellNumbers {
 		floor = dataFloor + directory(w.numberOf(r.arg))
 	}
@@ -130,7 +163,7 @@ func (e *environment) executeDelete(w *world, cl *client, r *request, plain bool
 		}
 	case w.past[0]&bit == 0:
 	case plain && e.shell == shellGivesUp:
-	case r.flags&reqFloor == 0, plain:
+	case r.flags&reqFloor == 0, plain, e.shell == shellKeepsWord && cl.role&roleTraded != 0:
 		w.without(bit)
 	case e.shell == shellApart || e.shell == shellNumbers:
 		w.without(bit)
@@ -147,17 +180,19 @@ func (e *environment) executeDelete(w *world, cl *client, r *request, plain bool
 // executeAdvance does one part, and reports whether it was the last.
 func (e *environment) executeAdvance(w *world, c int, r *request, part uint8, plain bool) (done bool) {
 	cl := &w.clients[c]
+	cl.shortcut(r)
 	for part == 0 || r.mask&(1<<part) != 0 {
 		part++ // whichever has not been done
 	}
 	r.mask |= 1 << part
+	defer func() { r.age = cl.lag }()
 	switch part {
 	case partFloor:
 		d := w.dirs[cl.lag]
 		if !plain && e.floorIs(w, d, r.own&0xf) {
 			r.flags |= reqFloor
 		}
-		e.learn(cl, d, true)
+		e.learn(w, c, d, true)
 	case partWatch:
 		if bit := uint8(1) << (r.own >> 4); w.past[cl.lag]&bit != 0 {
 			r.flags |= reqStands

@@ -26,43 +26,67 @@ func names(set, rotate int, kinds func(seq int) events.Kind) []events.Name {
 	return queue
 }
 
-// blocked is the rule of a mutex as one would put it without thinking of
-// watches.
-func blocked(queue []events.Name, me events.Name) bool {
+// blocked is a rule as one would put it without thinking of watches: whoever is older
+// blocks, unless both read.
+func blocked(rule Rule, queue []events.Name, me events.Name) bool {
 	for _, n := range queue {
-		if n.Seq < me.Seq {
+		if n.Seq < me.Seq && (!n.Kind.Reads() || rule != Rule(Read{})) {
 			return true
 		}
 	}
 	return false
 }
 
-// TestMutexBlockersAreAWitness: while all that Blockers names exist, me is
-// blocked, whoever else leaves or stays. So when me may enter, one of them is
-// gone, and whoever watches them wakes up.
-func TestMutexBlockersAreAWitness(t *testing.T) {
-	kinds := func(seq int) events.Kind { return events.KindLock + events.Kind(seq) }
-	for set := range 1 << most7 {
-		for meSeq := range most7 {
-			me := contender(int64(meSeq))
-			queue := names(set, meSeq, kinds)
-			answer := Mutex{}.Blockers(queue, me)
-			if (len(answer) > 0) != blocked(queue, me) {
-				t.Fatalf("%v: %d is blocked by %v", queue, meSeq, answer)
+// mixes are the ways in which some of the contenders may read, and the kinds of those that
+// do and of those that do not.
+func mixes(yield func(kinds func(seq int) events.Kind) bool) {
+	reads := []events.Kind{events.KindRead, events.KindKazooRead, events.KindRecipeRead}
+	rest := []events.Kind{events.KindLock, events.KindKazooLock, events.KindWrite, events.KindRecipeWrite, events.KindWriteLock}
+	for mix := range 1 << most7 {
+		kinds := func(seq int) events.Kind {
+			if mix&(1<<seq) != 0 {
+				return reads[(seq+mix)%len(reads)]
 			}
-			if len(answer) == 0 {
-				continue
+			return rest[(seq+mix)%len(rest)]
+		}
+		if !yield(kinds) {
+			return
+		}
+	}
+}
+
+// TestBlockersAreAWitness: while all that Blockers names exist, me is blocked, whoever
+// else leaves or stays. So when me may enter, one of them is gone, and whoever watches them
+// wakes up.
+func TestBlockersAreAWitness(t *testing.T) {
+	for _, rule := range []Rule{Mutex{}, Write{}, Read{}} {
+		n := 0
+		for kinds := range mixes {
+			for set := n % 3; set < 1<<most7; set += 3 { // all sets, each with a third of the mixes
+				witnessed(t, rule, set, kinds)
 			}
-			for left := set; ; left = (left - 1) & set {
-				rest := names(left, 0, kinds)
-				all := !slices.ContainsFunc(answer, func(n events.Name) bool { return !slices.Contains(rest, n) })
-				if all && !blocked(rest, me) {
-					t.Fatalf("%v: %d waits for %v, and is not blocked in %v", queue, meSeq, answer, rest)
-				}
-				if left == 0 {
-					break
-				}
-			}
+			n++
+		}
+	}
+}
+
+func witnessed(t *testing.T, rule Rule, set int, kinds func(seq int) events.Kind) {
+	t.Helper()
+	for meSeq := range most7 {
+		me := contender(int64(meSeq))
+		queue := names(set, meSeq, kinds)
+		answer := rule.Blockers(queue, me)
+		if (len(answer) > 0) != blocked(rule, queue, me) {
+			t.Fatalf("%v: %v %d is blocked by %v", queue, rule.Kind(), meSeq, answer)
+		}
+		if len(answer) == 0 {
+			continue
+		}
+		if rest := slices.DeleteFunc(slices.Clone(queue), func(n events.Name) bool { return !slices.Contains(answer, n) }); !blocked(rule, rest, me) {
+			t.Fatalf("%v: %v %d waits for %v, and is not blocked by that", queue, rule.Kind(), meSeq, answer)
+		}
+		if got := ahead(rule, queue, me); got < len(answer) {
+			t.Fatalf("%v: %d stand ahead of %v %d", queue, got, rule.Kind(), meSeq)
 		}
 	}
 }
@@ -134,7 +158,7 @@ func FuzzMutexBlockers(f *testing.F) {
 		if !slices.Equal(queue, before) {
 			t.Fatal("the queue was changed")
 		}
-		if (len(answer) > 0) != blocked(queue, me) {
+		if (len(answer) > 0) != blocked(Mutex{}, queue, me) {
 			t.Fatalf("%v in %v is blocked by %v", me.Seq, queue, answer)
 		}
 		for _, b := range answer {

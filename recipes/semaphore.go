@@ -20,6 +20,12 @@ import "github.com/zkgrant/zkgrant/events"
 //  3. From then on there can only be fewer, until its own transaction has removed
 //     its node, on which that depends.
 //
+// On another connection it may be otherwise: a client does not come to a replica that is behind
+// any answer it has had, but of a watch that fires it takes no note. 1. A trades its node for
+// the last permit; 2. B, behind it, hears that the node is gone, and sends its survey; 3. its
+// connection breaks; 4. it finds a replica that has not heard of A's transaction, on which there
+// is room, and its own node. So behind a reconnect it lists again, where it would see A.
+//
 // The size may change at any time, so the transaction depends on its version, too.
 type Semaphore struct {
 	Size    int32 // how many permits there are, in the opinion of whoever asks
@@ -45,6 +51,7 @@ type permits struct {
 	leased  bool  // the own node is the first of the leases, and no place in the queue
 	full    bool  // there was no room: the survey is to watch
 	changed bool  // news have overtaken the answer to the survey under way
+	doubted bool  // its answer may come from another connection than the news that we are first
 }
 
 // Size returns how many permits the semaphore was last known to have, or 0.
@@ -73,7 +80,7 @@ func (m *Machine) several() bool {
 func (m *Machine) survey() []Effect {
 	m.forget()
 	m.state = Surveying
-	m.permits.changed = false
+	m.permits.changed, m.permits.doubted = false, false
 	return []Effect{Survey{Epoch: m.epoch, Node: m.own.Name.Text, Watch: m.permits.full}}
 }
 
@@ -110,6 +117,9 @@ func (m *Machine) onSurveyed(in Surveyed) []Effect {
 	}
 	if m.removed {
 		return m.requeue()
+	}
+	if m.permits.doubted && !looking {
+		return m.list()
 	}
 	s, _ := m.rule.(Semaphore)
 	why := m.unfit(in.Size)

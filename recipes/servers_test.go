@@ -21,7 +21,13 @@ func (e *environment) do(w *world, s step) {
 		e.fail(w, c)
 	case stepGone:
 		cl.fired &^= 1 << s.node
+		if e.traits[cl.machine].own == s.node {
+			cl.role &^= roleClaims
+		}
 		e.feed(w, c, input{kind: inGone, epoch: cl.epoch, arg: s.node})
+	case stepChanged:
+		cl.look &^= lookFired
+		e.feed(w, c, input{kind: inChanged, epoch: cl.epoch})
 	case stepCatchUp:
 		w.catchUp(c)
 	case stepReconnect:
@@ -31,9 +37,12 @@ func (e *environment) do(w *world, s step) {
 	case stepExpired:
 		e.expired(w, c)
 	case stepOpen:
-		cl.epoch++
-		cl.conn, cl.closed, cl.lag, cl.seen, cl.lease = connUp, 0, 0, 0, true
-		e.feed(w, c, input{kind: inOpened, epoch: cl.epoch})
+		w.each(c, func(c int, cl *client) {
+			cl.epoch++
+			cl.conn, cl.closed, cl.lag, cl.seen, cl.lease, cl.left, cl.look = connUp, 0, 0, 0, true, 0, 0
+			cl.role &^= roleClaims
+			e.feed(w, c, input{kind: inOpened, epoch: cl.epoch})
+		})
 	case stepDiscard:
 		w.raise(c)
 		bit := cl.discard & -cl.discard
@@ -42,7 +51,7 @@ func (e *environment) do(w *world, s step) {
 		w.raise(c)
 	case stepPaused:
 		e.feed(w, c, input{kind: inPaused, epoch: cl.epoch})
-	case stepRelease:
+	case stepRelease, stepReleaseEarly, stepFollows:
 		cl.told |= toldWithdrawn
 		e.feed(w, c, input{kind: inWithdrawn, arg: uint8(WhyReleased)})
 	case stepWithdraw:
@@ -61,12 +70,12 @@ func (e *environment) do(w *world, s step) {
 		w.end(c)
 	case stepKill:
 		w.left.kill--
-		w.byHand |= w.mine(c, cl.epoch) & e.proven(w)
+		w.byHand |= w.ends(c) & e.proven(w)
 		w.end(c)
 	case stepRemove:
 		w.left.remove--
 		w.byHand |= 1 << s.node & e.proven(w)
-		w.without(1 << s.node)
+		w.removeLease(s.node)
 		for c := range w.clients {
 			if cl := &w.clients[c]; e.clings && cl.conn == connDown && cl.holds() && e.traits[cl.machine].own == s.node {
 				cl.told |= toldOwed
@@ -77,10 +86,10 @@ func (e *environment) do(w *world, s step) {
 		r := &cl.requests[cl.find(sent)]
 		r.status, r.flags, r.age = executed, r.flags|reqRefused, cl.lag
 	case stepRenew:
-		cl.lease = true // by a ping, or by what others send in the same session
+		w.renewed(c) // by a ping, or by what others send in the same session
 	case stepGhost:
 		r := &cl.requests[e.ghosts(cl)]
-		id := w.create(node{owner: s.client + 1, epoch: cl.epoch, attempt: r.arg}, 0)
+		id := w.create(node{owner: s.client + 1, epoch: cl.epoch, attempt: r.arg}, cl.form(), 0)
 		r.status, r.own = executed, id+1
 		w.raise(c)
 	default:
@@ -100,7 +109,11 @@ func (e *environment) outside(w *world, s step) {
 		if w.dirs[0] == 0 {
 			w.born(false)
 		}
-		w.create(node{owner: foreign}, 0)
+		f := formLock
+		if e.readers {
+			f = formRead
+		}
+		w.create(node{owner: foreign}, f, 0)
 	case stepGuestJoins:
 		w.left.guest--
 		if w.dirs[0] == 0 {
@@ -110,13 +123,24 @@ func (e *environment) outside(w *world, s step) {
 		if w.dirs[0].ours() {
 			data = dataMarker
 		}
-		w.create(node{owner: guest}, data)
+		f := formLock
+		if e.sharing {
+			f = formWrite
+		}
+		w.create(node{owner: guest}, f, data)
 	case stepDowngrade:
-		w.nodes[0] = node{owner: foreign}
-		w.commit(w.past[0]|1, w.dirs[0])
+		w.create(node{owner: foreign}, twinOf(s.node), 0)
+	case stepEnters:
+		w.guestEnters(s.node)
+	case stepLarger:
+		w.left.resize--
+		w.resize(w.sizes[0].permits() + 1)
+	case stepSmaller:
+		w.left.resize--
+		w.resize(w.sizes[0].permits() - 1)
 	case stepReap:
 		w.left.reap--
-		w.commit(0, 0)
+		w.commit(w.past[0], 0)
 	case stepChange:
 		w.left.change--
 		w.commit(w.past[0], w.dirs[0].with(dataTheirs))
@@ -126,9 +150,18 @@ func (e *environment) outside(w *world, s step) {
 
 // end is the leader's end of a session: one transaction for all of its nodes.
 func (w *world) end(c int) {
-	w.without(w.mine(c, w.clients[c].epoch))
-	w.clients[c].closed = 1
+	w.without(w.ends(c))
+	w.each(c, func(_ int, cl *client) { cl.closed = 1 })
 }
+
+// ends returns the nodes that go with a client's session.
+func (w *world) ends(c int) (mask uint8) {
+	w.each(c, func(c int, cl *client) { mask |= w.mine(c, cl.epoch) })
+	return mask
+}
+
+// renewed notes that a session's lease is good again.
+func (w *world) renewed(c int) { w.each(c, func(_ int, cl *client) { cl.lease = true }) }
 
 // proven returns the nodes of those who hold, or to whom it is on its way that they
 // may. If one of these is taken away by hand, its owner cannot know yet.
@@ -142,7 +175,7 @@ func (e *environment) proven(w *world) uint8 {
 		for _, r := range cl.requests {
 			switch {
 			case r.flags&reqFirst == 0:
-			case Op(r.op) == OpCreate:
+			case Op(r.op) == OpCreate, Op(r.op) == OpEnter:
 				mask |= 1 << (r.own - 1)
 			default:
 				mask |= 1 << r.arg
@@ -164,24 +197,32 @@ func (e *environment) answer(w *world, c, i int) {
 	cl := &w.clients[c]
 	r := cl.requests[i]
 	cl.drop(i)
-	cl.seen = min(cl.seen, r.age)
+	w.each(c, func(_ int, cl *client) { cl.seen = min(cl.seen, r.age) })
 	if r.write() && r.flags&(reqStale|reqRefused) == 0 && r.epoch == cl.epoch {
-		cl.lease = true
+		w.renewed(c)
 	}
 	var fresh uint8
 	if cl.lease {
 		fresh = flagFresh
 	}
+	if r.epoch == cl.epoch {
+		cl.unclaim(r)
+	}
 	in := input{epoch: r.epoch, arg: r.op, own: noNode}
 	e.proof = 0
 	switch {
+	case Op(r.op) == OpCreate && r.flags&reqMissing != 0 && e.single:
+		in = input{kind: inTaken, epoch: r.epoch}
 	case r.flags&reqRefused != 0:
 		in.kind = inRefused
 		if Op(r.op) == OpWatch {
 			in.own = r.arg
 		}
+		if r.flags&reqMissing != 0 {
+			in.flag = flagMissing
+		}
 	case Op(r.op) == OpCreate && r.flags&reqMissing != 0:
-		in = input{kind: inTaken, epoch: r.epoch}
+		in.kind, in.flag = inRefused, flagMissing
 	case Op(r.op) == OpCreate:
 		in = input{kind: inCreated, epoch: r.epoch, arg: r.own - 1}
 		if r.flags&reqStands != 0 {
@@ -191,9 +232,12 @@ func (e *environment) answer(w *world, c, i int) {
 			e.proof = r.own
 		}
 	case Op(r.op) == OpList:
-		in = input{kind: inListed, epoch: r.epoch, mask: r.mask, own: r.own}
+		in = input{kind: inListed, epoch: r.epoch, mask: r.mask, own: r.own, arg: r.arg >> 4}
+		if r.flags&reqFloor != 0 {
+			in.flag = flagLeased
+		}
 	case r.flags&reqMissing != 0:
-		in.kind, in.flag = inRefused, 1
+		in.kind, in.flag = inRefused, flagMissing
 	case Op(r.op) == OpClaim:
 		in = input{kind: inClaimed, epoch: r.epoch, flag: fresh}
 		if r.flags&reqFirst != 0 {
@@ -210,8 +254,21 @@ func (e *environment) answer(w *world, c, i int) {
 		if r.flags&reqFirst != 0 {
 			e.proof = r.arg + 1
 		}
+	case Op(r.op) == OpSurvey:
+		in = input{kind: inSurveyed, epoch: r.epoch, arg: r.arg >> 4, own: r.own}
+	case Op(r.op) == OpEnter && r.own == 0:
+		in.kind, in.flag = inRefused, flagStale
+	case Op(r.op) == OpEnter:
+		in = input{kind: inEntered, epoch: r.epoch, arg: r.own - 1, flag: fresh}
+		if r.flags&reqFloor != 0 {
+			w.isRemoved(c, r.arg&7)
+		}
+		e.proof = r.own
 	case Op(r.op) == OpDelete:
 		in = input{kind: inDeleted, epoch: r.epoch}
+		if r.flags&reqFloor != 0 {
+			w.isRemoved(c, r.arg)
+		}
 	}
 	e.feed(w, c, in)
 	e.proof = 0
@@ -245,15 +302,26 @@ func (cl *client) lose(s status) {
 	}
 }
 
-// cut breaks a connection: answers on their way are lost, watches perhaps.
+// cut breaks a session's connection.
 func (e *environment) cut(w *world, c int) {
-	cl := &w.clients[c]
-	cl.conn, cl.lag = connDown, 0
+	w.each(c, func(_ int, cl *client) { e.disconnect(cl) })
+	seen := uint8(maxLag)
+	w.each(c, func(_ int, cl *client) { seen = min(seen, cl.seen) })
+	w.each(c, func(c int, cl *client) {
+		cl.seen = seen
+		e.feed(w, c, input{kind: inSuspended})
+	})
+}
+
+// disconnect does what a broken connection does to one client: answers on their way are
+// lost, watches perhaps.
+func (e *environment) disconnect(cl *client) {
+	cl.conn, cl.lag, cl.look = connDown, 0, 0
 	if !e.late {
 		cl.lose(executed)
 	}
 	for _, r := range cl.requests {
-		if r.status == executed {
+		if r.status == executed || e.late && r.begun() {
 			cl.seen = min(cl.seen, r.age) // it has come, and is only delivered late
 		}
 	}
@@ -270,15 +338,18 @@ func (e *environment) cut(w *world, c int) {
 		cl.armed = 0
 	}
 	cl.fired = 0
-	e.feed(w, c, input{kind: inSuspended})
 }
 
 // reconnect finds a replica that has at least what the client has seen. What was
 // sent on the old connection is executed no more.
 func (e *environment) reconnect(w *world, c int) {
-	cl := &w.clients[c]
+	w.each(c, func(_ int, cl *client) { e.connect(w, cl) })
+	w.each(c, func(c int, _ *client) { e.feed(w, c, input{kind: inReconnected}) })
+}
+
+func (e *environment) connect(w *world, cl *client) {
 	for i := range cl.requests {
-		if r := &cl.requests[i]; e.late && r.status == sent && Op(r.op) == OpAdvance {
+		if r := &cl.requests[i]; e.late && r.status == sent && (Op(r.op) == OpAdvance || Op(r.op) == OpSurvey) {
 			r.status = parked // a part of it was sent late, too, and finds the new connection
 		}
 	}
@@ -291,30 +362,32 @@ func (e *environment) reconnect(w *world, c int) {
 	cl.conn, cl.lag, cl.lease = connUp, cl.seen, true
 	cl.fired = cl.armed &^ w.past[cl.lag]
 	cl.armed &^= cl.fired
-	e.feed(w, c, input{kind: inReconnected})
 }
 
 // expired tells a client the end of its session.
 func (e *environment) expired(w *world, c int) {
-	cl := &w.clients[c]
-	cl.lose(executed)
-	cl.lose(sent)
-	cl.lose(parked)
-	cl.armed, cl.fired, cl.conn, cl.seen = 0, 0, connNone, 0
-	e.feed(w, c, input{kind: inExpired})
+	w.each(c, func(_ int, cl *client) {
+		cl.lose(executed)
+		cl.lose(sent)
+		cl.lose(parked)
+		cl.armed, cl.fired, cl.conn, cl.seen, cl.look = 0, 0, connNone, 0, 0
+	})
+	w.each(c, func(c int, _ *client) { e.feed(w, c, input{kind: inExpired}) })
 }
 
 // lapse lets T pass for one client: what it has sent so far proves nothing any
 // more, and a lease that was good runs out.
 func (e *environment) lapse(w *world, c int) {
-	cl := &w.clients[c]
-	for i := range cl.requests {
-		if r := &cl.requests[i]; r.op != 0 && r.write() && (r.status == sent || r.status == executed) {
-			r.flags |= reqStale
+	good := w.clients[c].lease
+	w.each(c, func(_ int, cl *client) {
+		for i := range cl.requests {
+			if r := &cl.requests[i]; r.op != 0 && r.write() && (r.status == sent || r.status == executed) {
+				r.flags |= reqStale
+			}
 		}
-	}
-	if cl.lease {
 		cl.lease = false
-		e.feed(w, c, input{kind: inLeaseRanOut})
+	})
+	if good {
+		w.each(c, func(c int, _ *client) { e.feed(w, c, input{kind: inLeaseRanOut}) })
 	}
 }

@@ -35,7 +35,7 @@ func TestWhoBlocksAWriter(t *testing.T) {
 		for seq := range most7 {
 			queue, me := names(set, seq, everyKind), contender(int64(seq))
 			answer := Write{}.Blockers(queue, me)
-			if len(answer) > 1 || (len(answer) == 1) != blocked(queue, me) {
+			if len(answer) > 1 || (len(answer) == 1) != blocked(Write{}, queue, me) {
 				t.Fatalf("%v: %d is blocked by %v", queue, seq, answer)
 			}
 		}

@@ -13,7 +13,11 @@ func (e *environment) stepText(w *world, s step, name rune) string {
 		r := cl.requests[i]
 		what := Op(r.op).String()
 		if part != 0 {
-			what = [...]string{partFloor: "the reading of the floor", partWatch: "the watch", partClaim: "the claim"}[part] + " of " + what
+			parts := [...]string{partFloor: "the reading of the floor", partWatch: "the watch", partClaim: "the claim"}
+			if Op(r.op) == OpSurvey {
+				parts = [...]string{partSize: "the size", partTaken: "the counting", partOwn: "the watch on the own node"}
+			}
+			what = parts[part] + " of " + what
 		}
 		if s.kind == stepExecutePlain {
 			what += ", without the directory's data,"
@@ -43,7 +47,9 @@ func (e *environment) stepText(w *world, s step, name rune) string {
 		return fmt.Sprintf("a node that %c left behind is deleted", name)
 	case stepPaused:
 		return fmt.Sprintf("the pause of %c is over", name)
-	case stepRelease:
+	case stepFollows:
+		return fmt.Sprintf("%c hears that the lock in whose place it was to read has ended", name)
+	case stepRelease, stepReleaseEarly:
 		return fmt.Sprintf("%c releases", name)
 	case stepLeaves:
 		return fmt.Sprintf("somebody outside, who holds with #%d, leaves", s.node)
@@ -56,7 +62,15 @@ func (e *environment) stepText(w *world, s step, name rune) string {
 	case stepGuestJoins:
 		return fmt.Sprintf("a guest joins as #%d", w.next)
 	case stepDowngrade:
-		return "the foreign writer makes its read node #0"
+		return fmt.Sprintf("the foreign writer makes its read node #%d in the place of #%d", w.next, s.node)
+	case stepChanged:
+		return fmt.Sprintf("%c hears that the leases or the size may have changed", name)
+	case stepEnters:
+		return fmt.Sprintf("a guest trades #%d for the lease #%d", s.node, w.next)
+	case stepLarger:
+		return "the semaphore is made larger by one"
+	case stepSmaller:
+		return "the semaphore is made smaller by one"
 	case stepReap:
 		return "the directory is reaped"
 	case stepChange:

@@ -2,6 +2,7 @@ package recipes
 
 import (
 	"bytes"
+	"math/bits"
 	"unsafe"
 )
 
@@ -23,8 +24,10 @@ const (
 type world struct {
 	clients [maxClients]client
 	nodes   [maxNodes]node        // in the order of creation; zeroed when no replica has it any more
+	forms   forms                 // what their names say; zeroed when nobody can name it any more
 	past    [maxLag + 1]uint8     // which of them exist at the leader, and did one transaction before, and so on
 	dirs    [maxLag + 1]directory // the directory then
+	sizes   [maxLag + 1]size      // how many permits there were, of a semaphore
 	next    uint8                 // the index of the next node
 	births  uint8                 // how many directories there have been
 	base    uint8                 // the index of the first node of this one
@@ -56,6 +59,7 @@ type budget struct {
 	guest    uint8 // a contender of ours joins, of which no more is seen
 	reap     uint8 // the directory is removed while it is empty
 	change   uint8 // somebody overwrites the directory's data
+	resize   uint8 // somebody makes a semaphore larger or smaller by one
 }
 
 type client struct {
@@ -73,6 +77,10 @@ type client struct {
 	fired    uint8 // watches that have fired and are not delivered
 	discard  uint8 // nodes left behind that are still to be removed
 	knows    knowledge
+	role     uint8
+	left     parting
+	look     uint8
+	_        uint8
 }
 
 type conn uint8
@@ -136,13 +144,26 @@ const allParts uint8 = 1<<partFloor | 1<<partWatch | 1<<partClaim
 // write tells whether the answer needs the leader.
 func (r request) write() bool {
 	op := Op(r.op)
-	return op == OpCreate || op == OpClaim || op == OpDelete || op == OpAdvance || r.flags&reqBarrier != 0
+	return op == OpCreate || op == OpClaim || op == OpEnter || op == OpDelete || op == OpAdvance || r.flags&reqBarrier != 0
 }
 
 // read tells whether the answer depends on how far the replica is.
 func (r request) read() bool {
 	op := Op(r.op)
-	return op == OpWatch || op == OpAdvance || op == OpList && r.flags&reqBarrier == 0
+	return op == OpWatch || op == OpAdvance || op == OpSurvey || op == OpList && r.flags&reqBarrier == 0
+}
+
+// begun tells whether some parts of a request have been executed.
+func (r request) begun() bool {
+	const reads = 1<<partFloor | 1<<partWatch
+	switch {
+	case r.status != sent:
+		return false
+	case Op(r.op) == OpSurvey:
+		return r.mask&reads != 0
+	default:
+		return Op(r.op) == OpAdvance && r.mask != 0 && r.mask != reads // which may be spared
+	}
 }
 
 // push appends a request; false if there is no room.
@@ -194,14 +215,17 @@ func (cl *client) knowsEnd() bool { return cl.closed != 0 && cl.lag <= cl.closed
 
 // mine returns the nodes of a client that exist at the leader: of one epoch, or
 // of any for epoch 0.
-func (w *world) mine(c int, epoch uint8) uint8 {
+func (w *world) mine(c int, epoch uint8) uint8 { return w.mineOf(c, epoch, w.past[0]) }
+
+// mineOf returns those of them that are in a view.
+func (w *world) mineOf(c int, epoch, view uint8) uint8 {
 	var mask uint8
 	for i, n := range w.nodes {
 		if n.owner == uint8(c)+1 && (epoch == 0 || n.epoch == epoch) {
 			mask |= 1 << i
 		}
 	}
-	return mask & w.past[0]
+	return mask & view
 }
 
 // outsiders returns the contenders outside that exist at the leader.
@@ -227,6 +251,7 @@ func (w *world) commit(alive uint8, dir directory) {
 	}
 	copy(w.past[1:], w.past[:])
 	copy(w.dirs[1:], w.dirs[:])
+	copy(w.sizes[1:], w.sizes[:])
 	w.past[0], w.dirs[0] = alive, dir
 	for c := range w.clients {
 		cl := &w.clients[c]
@@ -238,8 +263,8 @@ func (w *world) commit(alive uint8, dir directory) {
 			cl.closed = min(cl.closed+1, 1+maxLag)
 		}
 		for i := range cl.requests {
-			if cl.requests[i].status == executed {
-				cl.requests[i].age = min(cl.requests[i].age+1, maxLag)
+			if r := &cl.requests[i]; r.status == executed || r.begun() {
+				r.age = min(r.age+1, maxLag)
 			}
 		}
 	}
@@ -247,27 +272,35 @@ func (w *world) commit(alive uint8, dir directory) {
 
 // catchUp applies one more transaction at a client's replica; its watches fire.
 func (w *world) catchUp(c int) {
-	cl := &w.clients[c]
-	cl.lag--
-	gone := w.past[cl.lag+1] &^ w.past[cl.lag] & cl.armed
-	cl.armed &^= gone
-	cl.fired |= gone
+	for m := w.mates(c); m != 0; m &= m - 1 {
+		cl := &w.clients[bits.TrailingZeros8(m)]
+		cl.lag--
+		gone := w.past[cl.lag+1] &^ w.past[cl.lag] & cl.armed
+		cl.armed &^= gone
+		cl.fired |= gone
+		w.look(cl)
+	}
 }
 
 // create makes a node, and sets the directory's data if there is any given. It panics
 // when the world is too small for its budget.
-func (w *world) create(n node, data directory) uint8 {
+func (w *world) create(n node, f form, data directory) uint8 {
+	dir := w.dirs[0]
+	if data != 0 {
+		dir = dir.with(data)
+	}
+	return w.add(n, f, w.past[0], dir)
+}
+
+// add is one transaction that makes a node beside those that are to be there then.
+func (w *world) add(n node, f form, beside uint8, dir directory) uint8 {
 	if w.next == maxNodes {
 		panic("more nodes than this world has room for")
 	}
 	id := w.next
 	w.next++
-	w.nodes[id] = n
-	dir := w.dirs[0]
-	if data != 0 {
-		dir = dir.with(data)
-	}
-	w.commit(w.past[0]|1<<id, dir)
+	w.nodes[id], w.forms[id] = n, f
+	w.commit(beside|1<<id, dir)
 	return id
 }
 

@@ -27,10 +27,10 @@ const reaped = 10
 // ours that was empty the last time it says so in the directory's data, and learns
 // whether it is alone.
 func (c *client) create(t *Seat, epoch recipes.Epoch, id string) (recipes.Input, error) {
-	switch {
-	case t.single != nil:
+	if t.single != nil {
 		return c.createSingle(t, epoch)
-	case t.in != nil:
+	}
+	if t.in != nil {
 		return c.createInPlace(t, epoch, id)
 	}
 	for range reaped {

@@ -1,0 +1,253 @@
+package recipes
+
+import "math/bits"
+
+// What a semaphore's worlds have beside those of a mutex: leases, which are nodes outside the
+// queue, the size, which the leader and each replica have a version of, and watches on both.
+//
+// All leases of an acquisition are one node with a weight, for they come in one transaction
+// and are known by the first of them. If somebody deletes one of several by hand, that is
+// the first, and what is left is another node.
+
+const (
+	formLease form = iota + 3 // the bits above inPlace are how many permits it takes
+	formRest                  // the same, of one that has lost some
+)
+
+func leaseOf(permits uint8) form { return formLease | form(permits)<<inPlace }
+
+func (f form) lease() bool { return f&formMask == formLease || f&formMask == formRest }
+
+// weight is how many permits a lease takes.
+func (f form) weight() uint8 {
+	if !f.lease() {
+		return 0
+	}
+	return uint8(f >> inPlace)
+}
+
+// leases returns the nodes that are leases.
+func (fs *forms) leases() (mask uint8) {
+	if fs.plain() {
+		return 0
+	}
+	for i, f := range fs {
+		if f.lease() {
+			mask |= 1 << i
+		}
+	}
+	return mask
+}
+
+// taken returns how many permits some nodes take.
+func (fs *forms) taken(nodes uint8) (taken uint8) {
+	for m := nodes & fs.leases(); m != 0; m &= m - 1 {
+		taken += fs[bits.TrailingZeros8(m)].weight()
+	}
+	return taken
+}
+
+// A size is what a snapshot has of how many permits there are: 0 if nobody has said so.
+type size uint8
+
+func sizeOf(permits, version uint8) size { return size(permits | version<<4) }
+
+func (s size) permits() uint8 { return uint8(s) & 0xf }
+func (s size) version() uint8 { return uint8(s) >> 4 }
+
+// Watches of a client on the leases and on the size.
+const (
+	lookLeases uint8 = 1 << iota
+	lookSize
+	lookFired // Changed is due
+)
+
+// resize is one transaction that sets the size.
+func (w *world) resize(permits uint8) {
+	s := sizeOf(permits, w.sizes[0].version()+1)
+	if w.sizes[0] == 0 {
+		s = sizeOf(permits, 0)
+	}
+	w.commit(w.past[0], w.dirs[0])
+	w.sizes[0] = s
+}
+
+// look has a client's watches fire for what a transaction has changed, which its replica
+// has just applied.
+func (w *world) look(cl *client) {
+	if cl.look&(lookLeases|lookSize) == 0 {
+		return
+	}
+	if cl.look&lookLeases != 0 && (w.past[cl.lag]^w.past[cl.lag+1])&w.forms.leases() != 0 {
+		cl.look = cl.look&^lookLeases | lookFired
+	}
+	if cl.look&lookSize != 0 && w.sizes[cl.lag] != w.sizes[cl.lag+1] {
+		cl.look = cl.look&^lookSize | lookFired
+	}
+}
+
+// semaphore returns a client's rule, if it is one.
+func (e *environment) semaphore(cl *client) Semaphore {
+	s, _ := e.machines[cl.machine].rule.(Semaphore)
+	return s
+}
+
+// sized makes sure that the replica of a client knows a size, and writes the client's opinion
+// down if nobody has said how many permits there are.
+func (e *environment) sized(w *world, c int) {
+	if w.sizes[w.clients[c].lag] != 0 {
+		return
+	}
+	if w.sizes[0] == 0 {
+		w.resize(uint8(e.semaphore(&w.clients[c]).Size))
+	}
+	w.raise(c)
+}
+
+// The parts of a Survey, which may be executed in any order.
+const (
+	partSize  = partFloor
+	partTaken = partWatch
+	partOwn   = partClaim
+)
+
+// nobody stands for no node in a request.
+const nobody = 8
+
+// asks fills in a request for what a machine wants to know or do at a semaphore.
+func (r *request) asks(op Op, ef effect) {
+	switch op {
+	case OpSurvey:
+		if ef.arg >= maxNodes {
+			r.arg = nobody
+		}
+		if ef.flag != 0 {
+			r.flags |= reqStands
+		}
+		if ef.flag == 0 || r.arg == nobody {
+			r.mask = 1 << partOwn
+		}
+	case OpEnter:
+		r.mask = ef.past | ef.next<<4
+		if ef.flag != 0 {
+			r.flags |= reqFloor
+		}
+	case OpList:
+		if ef.past != 0 {
+			r.flags |= reqStands
+		}
+	default:
+	}
+}
+
+// executeSurvey does one part, and reports whether it was the last.
+func (e *environment) executeSurvey(w *world, c int, r *request, part uint8) (done bool) {
+	cl := &w.clients[c]
+	for part == 0 || r.mask&(1<<part) != 0 {
+		part++ // whichever has not been done
+	}
+	r.mask |= 1 << part
+	defer func() { r.age = cl.lag }()
+	watch := r.flags&reqStands != 0
+	switch part {
+	case partSize:
+		e.sized(w, c)
+		r.own = uint8(w.sizes[cl.lag])
+		if watch {
+			cl.look |= lookSize
+		}
+	case partTaken:
+		r.arg |= w.forms.taken(w.past[cl.lag]) << 4
+		if watch {
+			cl.look |= lookLeases
+		}
+	case partOwn:
+		if bit := uint8(1) << (r.arg & 7); w.past[cl.lag]&bit != 0 {
+			cl.armed |= bit
+		} else {
+			r.flags |= reqMissing
+		}
+	}
+	return r.mask == allParts
+}
+
+// executeEnter trades a node in the queue for leases.
+func (e *environment) executeEnter(w *world, c int, r *request) (done bool) {
+	cl := &w.clients[c]
+	own := r.arg & 7
+	bit := uint8(1) << own
+	permits, version := r.mask&0xf, r.mask>>4
+	half := r.flags&reqHalf != 0 // the seeded bug: the place is given up already
+	switch {
+	case half:
+		r.flags &^= reqHalf
+	case w.sizes[0].version() != version && e.shell != shellAnySize:
+		r.flags |= reqHalf // stale
+		return true
+	case w.past[0]&bit == 0:
+		r.flags |= reqMissing
+		return true
+	case e.bad != "":
+	case w.past[0]&w.forms.blocking(own) != 0:
+		e.bad = overtook
+	case own+1 <= w.token:
+		e.bad = tokenOrder
+	}
+	if e.shell == shellPlaceFirst && !half {
+		w.without(bit)
+		r.flags |= reqHalf
+		return false
+	}
+	if e.bad == "" && w.forms.taken(w.past[0])+permits > w.sizes[0].permits() {
+		e.bad = overfull
+	}
+	w.token = max(w.token, own+1)
+	dir, before := w.dirs[0], w.past[0]
+	if e.shell != shellKeepsPlace {
+		w.past[0] &^= bit // for a moment, so that what follows is one transaction
+	}
+	if r.flags&reqFloor != 0 && cl.knows.ours() != 0 && e.writes(w, cl) {
+		w.dirs[0] = w.dirs[0].with(dataFloor + directory(own))
+	}
+	alive, with := w.past[0], w.dirs[0]
+	w.past[0], w.dirs[0] = before, dir
+	n := node{owner: uint8(c) + 1, epoch: cl.epoch, attempt: w.nodes[own].attempt}
+	if half {
+		n.attempt = uint8(e.machines[cl.machine].attempt)
+	}
+	r.own = 1 + w.add(n, leaseOf(permits), alive, with)
+	r.flags |= reqFirst
+	return true
+}
+
+// ownLeases returns the leases of a client's.
+func (w *world) ownLeases(c int) uint8 { return w.mine(c, 0) & w.forms.leases() }
+
+// removeLease is the deletion by hand of one permit of a lease.
+func (w *world) removeLease(id uint8) {
+	f := w.forms[id]
+	if f.weight() < 2 {
+		w.without(1 << id)
+		return
+	}
+	w.add(w.nodes[id], formRest|form(f.weight()-1)<<inPlace, w.past[0]&^(1<<id), w.dirs[0])
+}
+
+// guestEnters has a guest who is first take one permit.
+func (w *world) guestEnters(id uint8) {
+	w.add(node{owner: guest}, leaseOf(1), w.past[0]&^(1<<id), w.dirs[0])
+}
+
+// giveBack removes a lease and what may be left of it.
+func (e *environment) giveBack(w *world, c int, lease uint8) {
+	all := lease | w.ownLeases(c)
+	switch {
+	case e.shell == shellAllOrNothing && w.past[0]&lease == 0:
+		return
+	case e.shell == shellFirstLease:
+		all = lease
+	}
+	if w.past[0]&all != 0 {
+		w.without(all)
+	}
+}

@@ -1,0 +1,211 @@
+package recipes
+
+import "math/bits"
+
+// What several clients in one session have in common: the session's fate, its connection and
+// replica, and what it remembers. And what one of them, a reader, may do in the place of
+// another, a writer.
+
+// Roles of clients.
+const (
+	roleRead   uint8 = 1 << iota // asks for the read side of a read/write lock
+	roleWrite                    // asks for the write side
+	roleShares                   // is in one session with all others who share
+	roleTrades                   // a writer whose place a reader of the same session may take
+	roleTakes                    // that reader
+	roleTraded                   // a writer whose place may have been taken
+	roleClaims                   // of a lock that is one node: it has that, or may have made it
+)
+
+// mates returns the clients of a client's session, itself included.
+func (w *world) mates(c int) uint8 {
+	if w.clients[c].role&roleShares == 0 {
+		return 1 << c
+	}
+	var mask uint8
+	for i := range w.clients {
+		if w.clients[i].role&roleShares != 0 {
+			mask |= 1 << i
+		}
+	}
+	return mask
+}
+
+// leads tells whether a client is the first of its session, in whose name that acts.
+func (w *world) leads(c int) bool { return bits.TrailingZeros8(w.mates(c)) == c }
+
+// each calls do for every client of a session.
+func (w *world) each(c int, do func(c int, cl *client)) {
+	for m := w.mates(c); m != 0; m &= m - 1 {
+		i := bits.TrailingZeros8(m)
+		do(i, &w.clients[i])
+	}
+}
+
+// trader returns the writer whose place a client may take, or -1 if that has ended.
+func (w *world) trader(c int) int {
+	if w.clients[c].role&roleTakes != 0 {
+		for i := range w.clients {
+			if w.clients[i].role&roleTrades != 0 {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// never tells whether a writer will not hold again in whose place a reader was to stand.
+func (w *world) never(c int) bool {
+	t := w.trader(c)
+	return t < 0 || w.clients[t].told&(toldWithdrawn|toldLost|toldFinish) != 0
+}
+
+// pending tells whether a writer's caller waits for the read lock in its place.
+func (w *world) pending(c int) bool {
+	for i := range w.clients {
+		if cl := &w.clients[i]; cl.role&roleTakes != 0 && w.trader(i) == c {
+			return cl.told&toldStart != 0 && cl.told&(toldGrant|toldWithdrawn|toldFinish) == 0
+		}
+	}
+	return false
+}
+
+// mayTake tells whether a reader has a writer's place to ask for: that holds.
+func (w *world) mayTake(c int) bool {
+	t := w.trader(c)
+	return t >= 0 && w.clients[t].holds()
+}
+
+// orphaned tells whether a reader waits for a place whose writer holds no more. Its caller
+// hears of that, and gives up.
+func (w *world) orphaned(c int) bool {
+	cl := &w.clients[c]
+	return cl.role&roleTakes != 0 && cl.told&(toldStart|toldGrant|toldWithdrawn|toldFinish) == toldStart && !w.mayTake(c)
+}
+
+// take asks for a place, as the session does for a create of a reader that is to take one:
+// only while the writer holds, which from then on leaves no floor.
+func (e *environment) takePlace(w *world, c int, r *request) {
+	t := w.trader(c)
+	if t < 0 || e.traits[w.clients[t].machine].state != Held {
+		r.status, r.flags = executed, r.flags|reqMissing|reqRefused // by the session itself
+		return
+	}
+	w.clients[t].role |= roleTraded
+	r.mask = 1 + e.traits[w.clients[t].machine].own
+}
+
+// createInPlace makes a read node that bears the number of a write node, if that exists.
+func (e *environment) createInPlace(w *world, c int, r *request) {
+	writer := r.mask - 1
+	if w.past[0]&(1<<writer) == 0 && e.shell != shellUnchecked {
+		r.flags |= reqMissing
+		return
+	}
+	n := node{owner: uint8(c) + 1, epoch: w.clients[c].epoch, attempt: r.arg}
+	r.own = 1 + w.create(n, twinOf(writer), 0)
+}
+
+// claim makes a client the one of its session that may have made the node of a lock that is
+// one, as the session does before it sends the create. While another one of the session is, it
+// is told at once that somebody has the lock.
+func (e *environment) claimNode(w *world, c int, r *request) {
+	cl := &w.clients[c]
+	if cl.role&roleShares == 0 {
+		return
+	}
+	for m := w.mates(c) &^ (1 << c); m != 0 && e.shell != shellAllClaim; m &= m - 1 {
+		if w.clients[bits.TrailingZeros8(m)].role&roleClaims != 0 {
+			r.status, r.flags = executed, r.flags|reqMissing|reqRefused // by the session itself
+			return
+		}
+	}
+	cl.role |= roleClaims
+}
+
+// unclaim notes what an answer says about the claim.
+func (cl *client) unclaim(r request) {
+	switch op := Op(r.op); {
+	case cl.role&roleClaims == 0:
+	case op == OpCreate && r.own == 0, op == OpList && r.own == 0, op == OpClaim && r.flags&reqMissing != 0, op == OpDelete:
+		cl.role &^= roleClaims
+	}
+}
+
+// ours finds the node of a lock that is one, which its name does not tell apart: any that the
+// client's session owns is the client's, if that may have made it.
+func (e *environment) ours(w *world, c int, view uint8) uint8 {
+	cl := &w.clients[c]
+	if !e.single || cl.role&roleClaims == 0 {
+		return 0
+	}
+	for m := w.mates(c); m != 0; m &= m - 1 {
+		if nodes := w.mineOf(bits.TrailingZeros8(m), cl.epoch, view); nodes != 0 {
+			id := uint8(bits.TrailingZeros8(nodes))
+			return id + 1 | cl.epoch<<4
+		}
+	}
+	return 0
+}
+
+// A parting is what a session remembers of its own holders: who was the latest that has
+// let go, and who is known to be gone.
+type parting uint8
+
+func (p parting) node() uint8    { return uint8(p)&0xf - 1 }
+func (p parting) removed() uint8 { return uint8(p)>>4 - 1 }
+
+// letsGo notes that a holder of a session leaves.
+func (e *environment) letsGo(w *world, c int, id uint8) {
+	if id >= maxNodes {
+		return
+	}
+	if e.shell == shellEarlyWord {
+		w.isRemoved(c, id)
+	}
+	w.each(c, func(_ int, cl *client) {
+		if cl.role&roleShares != 0 {
+			cl.left = cl.left&0xf0 | parting(id+1)
+		}
+	})
+}
+
+// isRemoved notes that the node of one that has left is gone.
+func (w *world) isRemoved(c int, id uint8) {
+	w.each(c, func(_ int, cl *client) {
+		if cl.role&roleShares != 0 {
+			cl.left = cl.left&0xf | parting(id+1)<<4
+		}
+	})
+}
+
+// isFree tells whether a session knows that nobody is left ahead of whoever saw the blocker
+// of an advance go. Then neither the floor is read nor the next one watched.
+func (cl *client) isFree(r *request) bool {
+	return cl.role&roleShares != 0 && (cl.left.node() == r.own&0xf || cl.left.removed() == r.own>>4)
+}
+
+// shortcut spares an advance what its session knows.
+func (cl *client) shortcut(r *request) {
+	if r.mask == 0 && cl.isFree(r) {
+		r.mask |= 1<<partFloor | 1<<partWatch
+		r.flags |= reqFloor
+	}
+}
+
+// over ends what there is of a client.
+func (cl *client) ended() client {
+	return client{machine: machineOver, flags: cl.flags, told: cl.told & toldFinish, lease: true}
+}
+
+// form is what the names of a client's nodes say.
+func (cl *client) form() form {
+	switch {
+	case cl.role&roleRead != 0:
+		return formRead
+	case cl.role&roleWrite != 0:
+		return formWrite
+	default:
+		return formLock
+	}
+}
