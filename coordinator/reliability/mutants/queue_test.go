@@ -5,10 +5,12 @@ func ofTheQueue() []mutant {
 	const look, survey = "coordinator/look.go", "session/survey.go"
 	return []mutant{
 		{
-			name:   "queue in any order",
-			breaks: "shows the contenders in the order in which a server lists them",
-			edits:  []edit{in(look, `slices.SortFunc(names, events.CompareNames)`, `slices.Reverse(names)`)},
-			found:  finder{"coordinator", "TestQueueShowsHolderAndWaitersInOrder"},
+			name:   "last one first",
+			breaks: "shows the contenders in another order than that of the queue",
+			edits: []edit{in(look, `	slices.SortFunc(names, events.CompareNames)
+`, `	slices.SortFunc(names, func(a, b events.Name) int { return events.CompareNames(b, a) })
+`)},
+			found: finder{"coordinator", "TestQueueShowsHolderAndWaitersInOrder"},
 		},
 		{
 			name:   "all in the queue hold",
@@ -34,9 +36,16 @@ func ofTheQueue() []mutant {
 		},
 		{
 			name:   "part of a survey",
-			breaks: "shows what it could read for the whole",
+			breaks: "shows what it had read when it was to end for the whole",
+			edits: []edit{in(survey, `		case v.ctx.Err() != nil: // what was found`,
+				`		case v.ctx.Err() != nil && err != nil: // what was found`)},
+			found: finder{"session", "TestHalfASurveyIsNone"},
+		},
+		{
+			name:   "contender that may not be read",
+			breaks: "shows a queue without those whose nodes it may not read",
 			edits:  []edit{in(survey, `		if errs[i] != nil {`, `		if errs[i] != nil && f.Stat != nil {`)},
-			found:  finder{"session", "TestHalfASurveyIsNone"},
+			found:  finder{"coordinator", "TestQueueNeedsToReadTheDirectoryAndItsContenders"},
 		},
 		{
 			name:   "any number of readings",
