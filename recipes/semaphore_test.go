@@ -51,6 +51,7 @@ func semaphoreSituations() map[string][]Input {
 	from("entering, unknown", "entering", Unknown{1, OpEnter})
 	from("entering, unknown, withdrawn", "entering, unknown", Withdrawn{WhyContext})
 	from("entering, expired", "entering", Expired{})
+	from("trying, surveying", "looking, nobody waits", room, Created{1, ours, true, true, 500})
 	from("found among the leases", "entering, unknown", Listed{Epoch: 1, Own: leased, Leased: true})
 	from("held", "entering", gotIn)
 	from("entered too late", "entering", Entered{Epoch: 1, Leases: leases})
@@ -203,6 +204,8 @@ func TestSemaphoreSteps(t *testing.T) {
 		{"entering, withdrawn", Refused{Epoch: 1, Op: OpEnter, Stale: true}, Releasing, "[delete #5]"},
 		{"entering, withdrawn", Refused{Epoch: 1, Op: OpEnter, Missing: true}, Over, `[END "released"]`},
 		{"entering, expired", reopened, Creating, "[create attempt 2]"},
+		{"entering, expired", gotIn, Idle, "[discard leases/a-0000000007 discard leases/a-0000000008 discard leases/a-0000000009]"},
+		{"trying, surveying", noRoom, Releasing, "[delete #5]"},
 		{"entering, unknown", first, Surveying, "[survey #5]"},
 		{"entering, unknown", Listed{Epoch: 1, Own: leased, Leased: true}, Claiming, "[claim leases/a-0000000007]"},
 		{"entering, unknown", Listed{Epoch: 1}, Creating, "[create attempt 2 REQUEUED]"},
