@@ -328,14 +328,19 @@ func (c *client) giveBack(e recipes.Delete, leases []string) (recipes.Input, err
 	case outcome == Unknown || unsettled(err):
 		return classified(e.Epoch, recipes.OpDelete, outcome, err)
 	}
-	var failed error
+	var refused error
 	for _, lease := range leases {
-		if err := c.conn.Delete(lease, anyVersion); err != nil && !errors.Is(err, zk.ErrNoNode) {
-			failed = err
+		outcome, err := Classify(c.conn.Delete(lease, anyVersion))
+		switch {
+		case outcome == Done || errors.Is(err, zk.ErrNoNode):
+		case outcome == Unknown || unsettled(err):
+			return classified(e.Epoch, recipes.OpDelete, outcome, err) // all of it again, whatever the others' answers are
+		default:
+			refused = err
 		}
 	}
-	if failed != nil {
-		return unanswered(e.Epoch, recipes.OpDelete, failed)
+	if refused != nil {
+		return classified(e.Epoch, recipes.OpDelete, Refused, refused)
 	}
 	return recipes.Deleted{Epoch: e.Epoch}, nil
 }
