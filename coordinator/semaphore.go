@@ -51,8 +51,9 @@ func (s *Semaphore) Path() string { return s.lock.path }
 // one writer at a time wants a mutex.
 //
 // A context that holds permits of the semaphore (see [Acquisition.Context]) may ask for more, unless
-// it then had more than there are: it would wait for itself, which is [ErrDeadlock]. Several who do that
-// can still come to wait for each other.
+// it then had more than there are: it would wait for itself, which is [ErrDeadlock]. With [AdoptSize] nobody knows yet how many
+// there are, and it waits, until somebody makes more or its wait is bounded. Several who ask for more can
+// come to wait for each other in any case.
 func (s *Semaphore) Acquire(ctx context.Context, options ...AcquireOption) *Acquisition {
 	return s.acquire(ctx, configOf(options))
 }
@@ -76,8 +77,10 @@ func (s *Semaphore) Do(ctx context.Context, f func(context.Context, events.Grant
 // enough were given back; who wants more than there are ends with [ErrPermits] when it is
 // first in the queue.
 //
-// It returns when the servers have it. An error that is the cause of ctx leaves open whether they
-// will. If a connection breaks it is sent again, so it may overrule another Resize of the same moment.
+// It returns when the servers have it, and waits for a connection if there is none. [ErrPermits], [ErrPath],
+// [ErrKind], [ErrNoAuth], [ErrQuota] and [ErrClosed] say what was wrong, and that the size is what it was,
+// but for ErrClosed if it came while an answer was awaited. An error that is the cause of ctx leaves open whether they
+// will have it. If a connection breaks it is sent again, so it may overrule another Resize of the same moment.
 func (s *Semaphore) Resize(ctx context.Context, permits int) error {
 	if permits <= 0 || permits > math.MaxInt32 {
 		return fmt.Errorf("%w: a size of %d for %s", ErrPermits, permits, s.lock.path)
