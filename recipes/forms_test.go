@@ -16,7 +16,9 @@ const (
 	formLock form = iota
 	formRead
 	formWrite
+)
 
+const (
 	formMask form = 0xf
 	inPlace       = 4 // above these bits stands 1 + the write node whose number a read node bears
 )
