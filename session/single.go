@@ -35,6 +35,8 @@ import (
 
 // single is what a seat has of a lock of one node.
 type single struct {
+	queued // but for what layout.go says
+
 	node   string // its path, with the chroot
 	name   string // the last part of it
 	glance bool   // it is only tried: nobody waits for the node to go
@@ -143,10 +145,11 @@ func (c *client) makeSingle(t *Seat, epoch recipes.Epoch) (recipes.Input, error)
 }
 
 // as is the node for the machine.
-func (s *single) as() events.Name { return events.Name{Text: s.name, Kind: events.KindUnfair} }
+func (l *single) as() events.Name { return events.Name{Text: l.name, Kind: events.KindUnfair} }
 
 // look reads the node, and tells whose it is.
 func (c *client) look(t *Seat, e recipes.List) (recipes.Input, error) {
+	t.follow(t.single.node)
 	if e.Barrier {
 		if outcome, err := c.barrier(t.dir); outcome != Done {
 			return classified(e.Epoch, recipes.OpList, outcome, err)
@@ -332,13 +335,6 @@ func (s *Session) singleGone(c *client, node string, seats []*Seat, event bool) 
 		}
 	}
 	return seats
-}
-
-// settle notes that an answer has said that the node is the seat's.
-func (t *Seat) settle(s *Session, c *client) {
-	if t.single != nil && c == s.client && !c.over {
-		t.single.settled = true
-	}
 }
 
 // newSingle is what a seat for the node begins with.
