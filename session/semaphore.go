@@ -251,7 +251,7 @@ func (c *client) giveBack(e recipes.Delete, leases []string) (recipes.Input, err
 	case outcome == Unknown || unsettled(err):
 		return classified(e.Epoch, recipes.OpDelete, outcome, err)
 	}
-	var refused error
+	var failed error
 	for _, lease := range leases {
 		outcome, err := Classify(c.conn.Delete(lease, anyVersion))
 		switch {
@@ -259,11 +259,11 @@ func (c *client) giveBack(e recipes.Delete, leases []string) (recipes.Input, err
 		case outcome == Unknown || unsettled(err):
 			return classified(e.Epoch, recipes.OpDelete, outcome, err) // all of it again, whatever the others' answers are
 		default:
-			refused = err
+			failed = err
 		}
 	}
-	if refused != nil {
-		return classified(e.Epoch, recipes.OpDelete, Refused, refused)
+	if failed != nil {
+		return classified(e.Epoch, recipes.OpDelete, Refused, failed)
 	}
 	return recipes.Deleted{Epoch: e.Epoch}, nil
 }
