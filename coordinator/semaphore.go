@@ -142,23 +142,15 @@ func (s *Semaphore) Queue(ctx context.Context) ([]events.Contender, error) {
 		holder := contender(leases, f)
 		holder.Kind, holder.Holding = events.KindLock, true
 		all = append(all, holder)
-		entered[contenderID(f.Name)] = true
+		entered[session.AttemptOf(f.Name)] = true
 	}
 	for _, w := range waiting {
-		if !entered[contenderID(w.Node)] {
+		if !entered[session.AttemptOf(w.Node)] {
 			w.Holding = false // the first waits for the others' leases
 			all = append(all, w)
 		}
 	}
 	return all, nil
-}
-
-// contenderID returns what the names of one contender's nodes have in common: the GUID with
-// which they begin.
-func contenderID(node string) string {
-	name := node[strings.LastIndexByte(node, '/')+1:]
-	const guid = len("_c_") + 36
-	return name[:min(guid, len(name))]
 }
 
 // taking returns what one acquisition asks for. What does not fit the rule's numbers is
