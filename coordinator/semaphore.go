@@ -31,7 +31,8 @@ type Semaphore struct {
 //
 // How many there are is agreed among all who use it: whoever comes first writes it to a node, `size`
 // below the path, which stays. Who comes with another opinion gets [ErrSizeMismatch], unless the handle
-// was made with [AdoptSize]. [Semaphore.Resize] changes it.
+// was made with [AdoptSize]. [Semaphore.Resize] changes it, and mends it, too, if somebody has written there what is
+// no number above 0: until then every acquisition ends with an error that says so.
 //
 // On the wire it is Curator's InterProcessSemaphoreV2, and with one permit its
 // InterProcessSemaphoreMutex. These do not know of the size, and have one of their
