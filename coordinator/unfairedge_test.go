@@ -140,6 +140,38 @@ func TestUnfairNodeRemovedUnderAFunction(t *testing.T) {
 	})
 }
 
+// TestUnfairNodeReplacedBehindItsData: somebody writes to the holder's node, and deletes it before the holder has it watched again;
+// what is then there to be watched is the next holder's.
+func TestUnfairNodeReplacedBehindItsData(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := connect(t, srv), connect(t, srv)
+		holder, grant := hold(t, a.Unfair(taskPath))
+		time.Sleep(3 * time.Second) // the node is watched
+		var once sync.Once
+		srv.Intercept(func(q zktest.Request) (do zktest.Action) { // it takes a moment then
+			if q.Op == zktest.OpGetData && q.Path == taskPath && q.Session == grant.Session {
+				once.Do(func() { do = zktest.Fail(zktest.Throttled) })
+			}
+			return do
+		})
+		if err := srv.SetData(taskPath, []byte("look at me")); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if err := srv.Delete(taskPath); err != nil {
+			t.Fatal(err)
+		}
+		next, after := hold(t, b.Unfair(taskPath))
+		time.Sleep(time.Second)
+		if holder.Valid() || !next.Valid() || srv.Owner(taskPath) != after.Session {
+			t.Fatalf("valid: %v, and the next one: %v", holder.Valid(), next.Valid())
+		}
+		if lost := <-holder.Lost(); lost.Reason != events.ReasonNodeRemoved {
+			t.Errorf("%+v", lost)
+		}
+	})
+}
+
 // TestUnfairNodeReplacedInAnOutage: it is deleted by hand and made anew by another while the holder has no connection. What
 // the holder finds when it is back bears the name of its node.
 func TestUnfairNodeReplacedInAnOutage(t *testing.T) {

@@ -176,12 +176,14 @@ func (c *client) observe(node string, t *Seat) (*zk.Stat, error) {
 		if err == nil && !exists {
 			err = zk.ErrNoNode
 		}
+		c.found(node, t, stat, err)
 		return stat, err
 	}
 	_, stat, _, err := c.conn.GetW(node)
 	if err != nil && c.watches.failed(node, t) && t != nil {
 		c.rewatch(node)
 	}
+	c.found(node, t, stat, err)
 	return stat, err
 }
 
