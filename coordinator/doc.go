@@ -23,6 +23,16 @@
 // [Lock.Do] runs a function under the lock; [Coordinator.Events] is one stream
 // of everything, for a service with one loop and any number of locks.
 //
+// # Kinds of lock
+//
+//   - [Coordinator.Mutex]: one holder at a time, in the order of arrival.
+//   - [Coordinator.ReadWrite]: one writer or any number of readers, in the order of arrival. A writer
+//     may become a reader without letting another one in between.
+//   - [Coordinator.Semaphore]: a number of permits, several of which may be taken together, in the order of arrival.
+//   - [Coordinator.Unfair]: whoever is quickest, as for claims on tasks. It costs one node, and has no queue.
+//
+// A path is one of these at a time, which is [ErrKind] wherever it is seen. Queue shows who holds one and who waits for it.
+//
 // # Order
 //
 // For one acquisition there is at most one Grant, then at most one Lost, then

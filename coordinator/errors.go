@@ -26,7 +26,8 @@ var (
 	// was released.
 	ErrReleased = errors.New("zkgrant: released")
 	// ErrNotAcquired says that the acquisition was withdrawn before its Grant was
-	// taken, or that it was only a try and somebody stood ahead.
+	// taken, that it was only a try and somebody stood ahead, or that a reader was to take the place of a
+	// write lock that is not held any more.
 	ErrNotAcquired = errors.New("zkgrant: not acquired")
 	// ErrTimeout says that WithMaxWait's time ran out.
 	ErrTimeout = errors.New("zkgrant: waited too long")

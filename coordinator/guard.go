@@ -24,7 +24,8 @@ const nobody = "_not_held_"
 // hold the lock, whatever Valid says and however late the transaction arrives. Its
 // path is the one on the server, the chroot included. Before the Grant it names a
 // node that does not exist. So it does for an unfair lock, whose nodes bear one name, and which it could not tell
-// from the next holder's: there it never succeeds.
+// from the next holder's: there it never succeeds. Of a lock that several hold together, as readers do and the holders
+// of permits, it says that we hold it; of several permits it checks the first.
 //
 // Most programs want [Acquisition.Txn], which needs no second connection.
 func (a *Acquisition) Guard() *zk.CheckVersionRequest {

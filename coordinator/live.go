@@ -28,7 +28,7 @@ func (l *live) enter(a *Acquisition) error {
 	if latest != nil && latest.lock.family != a.lock.family {
 		for other := latest; other != nil; other = other.earlier {
 			if other.lock.family != a.lock.family && !other.isDone() { // else its end is known, and its node is about to be
-				return fmt.Errorf("%w: %s is a %v here, and not a %v", ErrKind, path, other.lock.family, a.lock.family)
+				return fmt.Errorf("%w: %s is %v here, and not %v", ErrKind, path, other.lock.family, a.lock.family)
 			}
 		}
 	}
@@ -113,7 +113,7 @@ const (
 	familySemaphore
 )
 
-// String names it for an error.
+// String names it for an error, with its article.
 func (f family) String() string {
-	return [...]string{"", "mutex", "read/write lock", "unfair lock", "semaphore"}[f]
+	return [...]string{"", "a mutex", "a read/write lock", "an unfair lock", "a semaphore"}[f]
 }

@@ -188,7 +188,7 @@ func Reentrant() LockOption {
 }
 
 // Try ends the acquisition with [ErrNotAcquired] unless the lock can be had
-// without queueing.
+// without queueing; of an unfair lock the error is a [*HeldError], unless who had it is gone already.
 func Try() AcquireOption {
 	return acquireOption(func(c *acquireConfig) { c.try = true })
 }

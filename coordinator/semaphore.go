@@ -31,7 +31,8 @@ type Semaphore struct {
 //
 // How many there are is agreed among all who use it: whoever comes first writes it to a node, `size`
 // below the path, which stays. Who comes with another opinion gets [ErrSizeMismatch], unless the handle
-// was made with [AdoptSize]. [Semaphore.Resize] changes it.
+// was made with [AdoptSize]. [Semaphore.Resize] changes it, and mends it, too, if somebody has written there what is
+// no number above 0: until then every acquisition ends with an error that says so.
 //
 // On the wire it is Curator's InterProcessSemaphoreV2, and with one permit its
 // InterProcessSemaphoreMutex. These do not know of the size, and have one of their
@@ -51,8 +52,9 @@ func (s *Semaphore) Path() string { return s.lock.path }
 // one writer at a time wants a mutex.
 //
 // A context that holds permits of the semaphore (see [Acquisition.Context]) may ask for more, unless
-// it then had more than there are: it would wait for itself, which is [ErrDeadlock]. Several who do that
-// can still come to wait for each other.
+// it then had more than there are: it would wait for itself, which is [ErrDeadlock]. With [AdoptSize] nobody knows yet how many
+// there are, and it waits, until somebody makes more or its wait is bounded. Several who ask for more can
+// come to wait for each other in any case.
 func (s *Semaphore) Acquire(ctx context.Context, options ...AcquireOption) *Acquisition {
 	return s.acquire(ctx, configOf(options))
 }
@@ -76,8 +78,10 @@ func (s *Semaphore) Do(ctx context.Context, f func(context.Context, events.Grant
 // enough were given back; who wants more than there are ends with [ErrPermits] when it is
 // first in the queue.
 //
-// It returns when the servers have it. An error that is the cause of ctx leaves open whether they
-// will. If a connection breaks it is sent again, so it may overrule another Resize of the same moment.
+// It returns when the servers have it, and waits for a connection if there is none. [ErrPermits], [ErrPath],
+// [ErrKind], [ErrNoAuth], [ErrQuota] and [ErrClosed] say what was wrong, and that the size is what it was,
+// but for ErrClosed if it came while an answer was awaited. An error that is the cause of ctx leaves open whether they
+// will have it. If a connection breaks it is sent again, so it may overrule another Resize of the same moment.
 func (s *Semaphore) Resize(ctx context.Context, permits int) error {
 	if permits <= 0 || permits > math.MaxInt32 {
 		return fmt.Errorf("%w: a size of %d for %s", ErrPermits, permits, s.lock.path)
@@ -139,23 +143,15 @@ func (s *Semaphore) Queue(ctx context.Context) ([]events.Contender, error) {
 		holder := contender(leases, f)
 		holder.Kind, holder.Holding = events.KindLock, true
 		all = append(all, holder)
-		entered[contenderID(f.Name)] = true
+		entered[session.AttemptOf(f.Name)] = true
 	}
 	for _, w := range waiting {
-		if !entered[contenderID(w.Node)] {
+		if !entered[session.AttemptOf(w.Node)] {
 			w.Holding = false // the first waits for the others' leases
 			all = append(all, w)
 		}
 	}
 	return all, nil
-}
-
-// contenderID returns what the names of one contender's nodes have in common: the GUID with
-// which they begin.
-func contenderID(node string) string {
-	name := node[strings.LastIndexByte(node, '/')+1:]
-	const guid = len("_c_") + 36
-	return name[:min(guid, len(name))]
 }
 
 // taking returns what one acquisition asks for. What does not fit the rule's numbers is

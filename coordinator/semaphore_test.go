@@ -236,6 +236,26 @@ func TestResizeWakesWhomItAdmits(t *testing.T) {
 	})
 }
 
+// TestResizeOfAClosedCoordinator ends with ErrClosed, also if it was waiting for a connection then.
+func TestResizeOfAClosedCoordinator(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := connect(t, srv)
+		srv.Mute(c.SessionID(), true)
+		srv.Cut(c.SessionID())
+		synctest.Wait()
+		resized := make(chan error, 1)
+		go func() { resized <- c.Semaphore(semPath, 3).Resize(t.Context(), 5) }()
+		synctest.Wait()
+		_ = c.Close() // the servers cannot be told
+		if err := <-resized; !errors.Is(err, coordinator.ErrClosed) {
+			t.Errorf("while it is closed: %v", err)
+		}
+		if err := c.Semaphore(semPath, 3).Resize(t.Context(), 5); !errors.Is(err, coordinator.ErrClosed) {
+			t.Errorf("behind that: %v", err)
+		}
+	})
+}
+
 // TestResizeBesideAcquire: who asks beside it, with the same handle, is of neither opinion until it is
 // known which of them counts.
 func TestResizeBesideAcquire(t *testing.T) {

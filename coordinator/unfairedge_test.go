@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,6 +37,17 @@ func TestUnfairAndTheOtherKinds(t *testing.T) {
 		refused(t, "a task as a mutex", b.Mutex(taskPath), coordinator.ErrKind)
 		refused(t, "a task as a mutex, tried", b.Mutex(taskPath), coordinator.ErrKind, coordinator.Try())
 		refused(t, "below a task", b.Unfair(taskPath+"/1/2"), coordinator.ErrKind)
+		semaphore := b.Semaphore(taskPath, 2)
+		for what, options := range map[string][]coordinator.AcquireOption{"": nil, ", tried": {coordinator.Try()}} {
+			a := semaphore.Acquire(t.Context(), options...)
+			synctest.Wait()
+			if !isClosed(a.Done()) || !errors.Is(a.Err(), coordinator.ErrKind) {
+				t.Errorf("a task as a semaphore%s: %v", what, a.Err())
+			}
+		}
+		if err := semaphore.Resize(t.Context(), 3); !errors.Is(err, coordinator.ErrKind) {
+			t.Errorf("a task resized: %v", err)
+		}
 		if err := srv.Create("/plain", []byte("data")); err != nil {
 			t.Fatal(err)
 		}
@@ -85,6 +97,79 @@ func TestUnfairNodeRemovedAtOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestUnfairNodeRemovedUnderAFunction: the first to hear of it is a probe. The function that runs on has nothing left to
+// keep for it, so nobody waits for its end, in its own session either.
+func TestUnfairNodeRemovedUnderAFunction(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := connect(t, srv)
+		var once sync.Once
+		srv.Intercept(func(q zktest.Request) (do zktest.Action) { // the holder's look at its node, which would be the first otherwise
+			if q.Op == zktest.OpGetData && q.Path == taskPath {
+				once.Do(func() { do = zktest.Fail(zktest.Throttled) })
+			}
+			return do
+		})
+		end, ended := make(chan struct{}), make(chan error)
+		lost := make(chan struct{})
+		go func() {
+			ended <- c.Unfair(taskPath).Do(t.Context(), func(ctx context.Context, _ events.Grant) error {
+				if err := srv.Delete(taskPath); err != nil {
+					return err
+				}
+				<-ctx.Done()
+				close(lost)
+				<-end
+				return nil
+			})
+		}()
+		<-lost
+		next := c.Unfair(taskPath).Acquire(t.Context(), coordinator.WithMaxWait(2*time.Second))
+		if _, err := next.Wait(t.Context()); err != nil {
+			t.Error(err)
+		}
+		close(end)
+		if err := <-ended; !errors.Is(err, coordinator.ErrNodeRemoved) {
+			t.Error(err)
+		}
+		time.Sleep(20 * time.Second)
+		if !next.Valid() {
+			t.Error("the end of the function took the next one's node")
+		}
+	})
+}
+
+// TestUnfairNodeReplacedBehindItsData: somebody writes to the holder's node, and deletes it before the holder has it watched again;
+// what is then there to be watched is the next holder's.
+func TestUnfairNodeReplacedBehindItsData(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := connect(t, srv), connect(t, srv)
+		holder, grant := hold(t, a.Unfair(taskPath))
+		time.Sleep(3 * time.Second) // the node is watched
+		var once sync.Once
+		srv.Intercept(func(q zktest.Request) (do zktest.Action) { // it takes a moment then
+			if q.Op == zktest.OpGetData && q.Path == taskPath && q.Session == grant.Session {
+				once.Do(func() { do = zktest.Fail(zktest.Throttled) })
+			}
+			return do
+		})
+		if err := srv.SetData(taskPath, []byte("look at me")); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if err := srv.Delete(taskPath); err != nil {
+			t.Fatal(err)
+		}
+		next, after := hold(t, b.Unfair(taskPath))
+		time.Sleep(time.Second)
+		if holder.Valid() || !next.Valid() || srv.Owner(taskPath) != after.Session {
+			t.Fatalf("valid: %v, and the next one: %v", holder.Valid(), next.Valid())
+		}
+		if lost := <-holder.Lost(); lost.Reason != events.ReasonNodeRemoved {
+			t.Errorf("%+v", lost)
+		}
+	})
 }
 
 // TestUnfairNodeReplacedInAnOutage: it is deleted by hand and made anew by another while the holder has no connection. What

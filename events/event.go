@@ -11,11 +11,14 @@ type Event interface{ isEvent() }
 type Grant struct {
 	ID   uint64 // the acquisition's
 	Path string // the lock's directory, as the caller named it
-	Node string // full path of the contender's node, in the caller's name space
+	Node string // full path of the contender's node, in the caller's name space; of several permits, the first one's
 
 	// Token is the fencing token: the zxid of the transaction that created the
 	// node. It is greater than the token of every earlier grant of another
-	// acquisition on this path, for the life of the ensemble's data.
+	// acquisition on this path, for the life of the ensemble's data. A lock that is entered
+	// again by its holder has one node, and so one token. Readers do not exclude each other, and
+	// those of them who hold together are granted in any order of their tokens; a semaphore's tokens
+	// are those of the places in its queue, and grow from grant to grant.
 	Token int64
 
 	Session   int64         // the ZooKeeper session that owns the node
@@ -61,9 +64,12 @@ type Ended struct {
 
 // Queued says how many older contenders stood in the way at the latest listing: all of
 // them, or only the writers for one who wants to read. It comes with each listing that
-// finds somebody there, so Ahead is never 0; a Grant follows the others. It is a
+// finds somebody there, so Ahead is not 0; a Grant follows the others. It is a
 // snapshot: some of them may be gone by the time it is read, and a waiter that moves up
 // without a listing, which most do, sends none.
+//
+// There is one exception. The first in the queue of a semaphore waits for permits and not for
+// contenders: its Ahead is 0. Of an unfair lock, which has no queue, it is always 1: somebody has it.
 type Queued struct {
 	ID    uint64
 	Path  string

@@ -44,7 +44,8 @@
 //	             ^           | gone
 //	             +-- Pausing <
 //
-// Who waits there has no node, and nothing to give up.
+// Who waits there has no node, and nothing to give up. Whoever finds, by Recovering or because the create
+// did not tell all, that the node is its own, goes by Claiming to Held, as in a queue.
 //
 // Looking is what Try does first. Recovering is a create whose reply was lost.
 // Advancing asks what it means that the node ahead is gone. Lapsed is a lock that was

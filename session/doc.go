@@ -35,6 +35,14 @@
 // handoff.go and turnover.go. What the client writes while something is being sent
 // goes out together ([outbox]).
 //
+// # How the nodes of a lock stand
+//
+// Most locks are a directory with a node for each contender, and what is said above is about
+// them. A semaphore has two directories and a node for its size, see semaphore.go and size.go. An unfair lock
+// is one node, of which the name does not tell whose it is, see single.go and [claimants]. A writer's place
+// in the queue may be taken by its own reader, see downgrade.go, and one node may be held by
+// several seats, see share.go.
+//
 // # Goroutines
 //
 // Each belongs to the group that the session was opened with: one or two per request

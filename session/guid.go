@@ -31,3 +31,14 @@ func (id guid) String() string {
 func bears(node, id string) bool {
 	return id != "" && strings.HasPrefix(node, guidMark+id+"-")
 }
+
+// AttemptOf returns what the names of all nodes of one attempt have in common, the GUID with which they
+// begin; of a name that does not begin like that, the name itself. A path will do for a name.
+func AttemptOf(node string) string {
+	name := node[strings.LastIndexByte(node, '/')+1:]
+	const length = len(guidMark) + 36
+	if len(name) < length || !strings.HasPrefix(name, guidMark) {
+		return name
+	}
+	return name[:length]
+}

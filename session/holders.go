@@ -45,8 +45,13 @@ func (s *Session) gaveUp(seat *Seat) {
 	delete(s.claims, seat)
 	delete(s.holders, seat)
 	delete(s.bare, seat)
-	if seat.single != nil {
-		seat.single.settled = false
+	seat.layout.told(false)
+}
+
+// settle notes that an answer has said that the node is the seat's.
+func (s *Session) settle(c *client, seat *Seat) {
+	if c == s.client && !c.over {
+		seat.layout.told(true)
 	}
 }
 
@@ -90,8 +95,8 @@ func (s *Session) onClaimed(c *client, r *asked, claimed recipes.Claimed) {
 // onCreated passes the answer to a create on. One that proves to be alone is granted
 // without another request, and its node is watched when it has been held for a while.
 func (s *Session) onCreated(c *client, r *asked, created recipes.Created) {
-	if created.Alone && r.seat.permits == nil { // else it is not granted, only the first
-		r.seat.settle(s, c)
+	if created.Alone && r.seat.layout.firstHolds() {
+		s.settle(c, r.seat)
 		r.node = path.Join(r.seat.dir, created.Node.Text)
 		created.Fresh = s.judgeBare(c, r)
 	}
@@ -120,7 +125,7 @@ func (s *Session) judgeBare(c *client, r *asked) (fresh bool) {
 
 // onAdvanced passes the answer to an advance on.
 func (s *Session) onAdvanced(c *client, r *asked, advanced recipes.Advanced) {
-	if advanced.Floor && r.seat.permits == nil { // else it is the first, and no holder
+	if advanced.Floor && r.seat.layout.firstHolds() {
 		advanced.Fresh = s.judge(c, r)
 	}
 	r.seat.post(advanced, nil)
@@ -135,16 +140,7 @@ func (s *Session) cover(c *client) {
 			continue // it is about to claim
 		}
 		delete(s.bare, seat)
-		if seat.single != nil {
-			seat.want(c, node)
-			s.onRequest(&verifying{epoch: c.epoch, seat: seat})
-			continue
-		}
-		for _, node := range seat.nodes(node) {
-			if first := seat.want(c, node); first {
-				s.onRequest(&rearming{c.epoch, node})
-			}
-		}
+		seat.layout.cover(s, c, seat, node)
 	}
 }
 

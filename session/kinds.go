@@ -45,7 +45,7 @@ func (r *asked) settle(s *Session, c *client, in recipes.Input, err error) {
 		s.onAdvanced(c, r, in)
 	case recipes.Listed:
 		if in.Own.Token != 0 {
-			r.seat.settle(s, c)
+			s.settle(c, r.seat)
 		}
 		r.seat.post(in, err)
 	case recipes.Refused:

@@ -52,6 +52,7 @@ func (s *Session) finish(c *client) {
 func (s *Session) onRequest(r request) {
 	if s.late(r) {
 		r.refuse() // those before it may wait for a connection, and it need not
+		s.unrest(r)
 		return
 	}
 	if a, ok := r.(*asked); ok {

@@ -27,12 +27,6 @@ const reaped = 10
 // ours that was empty the last time it says so in the directory's data, and learns
 // whether it is alone.
 func (c *client) create(t *Seat, epoch recipes.Epoch, id string) (recipes.Input, error) {
-	if t.single != nil {
-		return c.createSingle(t, epoch)
-	}
-	if t.in != nil {
-		return c.createInPlace(t, epoch, id)
-	}
 	for range reaped {
 		if czxid := c.dirs.markable(t.dir); czxid != 0 && t.brief() {
 			if done, in, err := c.createMarked(t, epoch, id, czxid); done {
@@ -83,9 +77,6 @@ func (c *client) makeParents(dir string, data []byte, acl []zk.ACL) error {
 // list reads the directory and finds the own node by its GUID. The own node is
 // read and watched, too: its Stat has the owner and the token.
 func (c *client) list(t *Seat, e recipes.List, id string) (recipes.Input, error) {
-	if t.single != nil {
-		return c.look(t, e)
-	}
 	if e.Barrier {
 		// A write through the quorum: whatever this session sent before has been
 		// executed or never will be, and the reading below sees it. Sync would
@@ -146,13 +137,9 @@ func (c *client) barrier(dir string) (Outcome, error) {
 }
 
 // watch arms a watch, or looks whether the node is still there if the watch is
-// armed already. Of a lock of one node it is armed by the look that came before, unless it has
-// fired since.
+// armed already.
 func (c *client) watch(t *Seat, e recipes.Watch) (recipes.Input, error) {
 	node := path.Join(t.dir, e.Node)
-	if t.single != nil && c.watches.wanted(node, t) {
-		return nil, nil
-	}
 	stat, err := c.observe(node, t)
 	if err == nil {
 		t.sawPred(node, stat.Czxid)
@@ -189,24 +176,20 @@ func (c *client) observe(node string, t *Seat) (*zk.Stat, error) {
 		if err == nil && !exists {
 			err = zk.ErrNoNode
 		}
+		c.found(node, t, stat, err)
 		return stat, err
 	}
 	_, stat, _, err := c.conn.GetW(node)
 	if err != nil && c.watches.failed(node, t) && t != nil {
 		c.rewatch(node)
 	}
+	c.found(node, t, stat, err)
 	return stat, err
 }
 
-// claim writes through the quorum on condition that the own node exists.
+// claim writes through the quorum on condition that the own node exists, or all the leases.
 func (c *client) claim(t *Seat, e recipes.Claim) (recipes.Input, error) {
-	if t.single != nil {
-		return c.claimSingle(t, e)
-	}
 	nodes := t.nodes(t.at(e.Node))
-	if t.incomplete(nodes) {
-		return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpClaim, Missing: true}, errIncomplete
-	}
 	checks := make([]any, len(nodes))
 	for i, node := range nodes {
 		checks[i] = &zk.CheckVersionRequest{Path: node, Version: anyVersion}
@@ -227,9 +210,6 @@ func (c *client) check(node string) error {
 
 // remove deletes the own node. Of one that leaves a floor the session remembers that.
 func (c *client) remove(t *Seat, e recipes.Delete) (recipes.Input, error) {
-	if t.single != nil {
-		return c.removeSingle(t, e)
-	}
 	if !e.Floor {
 		return c.removeOwn(t, e)
 	}
@@ -243,9 +223,6 @@ func (c *client) remove(t *Seat, e recipes.Delete) (recipes.Input, error) {
 
 func (c *client) removeOwn(t *Seat, e recipes.Delete) (recipes.Input, error) {
 	node := t.at(e.Node)
-	if nodes := t.nodes(node); len(nodes) > 1 {
-		return c.giveBack(e, nodes)
-	}
 	if e.Floor {
 		if done, in, err := c.removeWithFloor(t, e, node); done {
 			return in, err
@@ -301,10 +278,16 @@ func classified(epoch recipes.Epoch, op recipes.Op, outcome Outcome, err error) 
 	if outcome == Unknown || unsettled(err) {
 		return recipes.Unknown{Epoch: epoch, Op: op}, err
 	}
-	if op == recipes.OpCreate && errors.Is(err, zk.ErrNoChildrenForEphemerals) {
-		err = fmt.Errorf("%w: %w", ErrKind, err) // the directory is the node of a lock that is one node
+	return recipes.Refused{Epoch: epoch, Op: op, Missing: errors.Is(err, zk.ErrNoNode)}, otherKind(err)
+}
+
+// otherKind names the error of something that was to be made below the node of a lock that is
+// one node.
+func otherKind(err error) error {
+	if errors.Is(err, zk.ErrNoChildrenForEphemerals) {
+		return fmt.Errorf("%w: %w", ErrKind, err)
 	}
-	return recipes.Refused{Epoch: epoch, Op: op, Missing: errors.Is(err, zk.ErrNoNode)}, err
+	return err
 }
 
 // unsettled tells whether a refusal is about the connection, the session or the

@@ -2,8 +2,6 @@ package session
 
 import (
 	"path"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -51,7 +49,6 @@ type Seat struct {
 	born    int64           // the zxid that created it, or 0
 	pred    string          // what is to be watched beside it
 	ahead   int64           // the zxid that created pred, or 0
-	permits *permits        // of a semaphore
 }
 
 // content is what a seat's nodes are created with. Nobody writes to it, but for what
@@ -63,7 +60,9 @@ type content struct {
 	in   *Seat   // see Place
 	with []*Seat // see Place; the session's drain forgets them when it has looked
 
-	single *single // of a lock of one node; nil for a queue
+	layout  layout
+	single  *single  // the layout, if it is that of one node
+	permits *permits // the layout, if it is a semaphore's
 }
 
 // Seat returns a seat for the place. Nothing happens before its Open.
@@ -72,19 +71,21 @@ func (s *Session) Seat(p Place) *Seat {
 		p.Kind = s.plain.kind
 	}
 	t := &Seat{session: s, dir: join(s.chroot, p.Dir), content: &s.plain}
-	if p.Data != nil || p.ACL != nil || p.Kind != s.plain.kind || p.In != nil || p.With != nil {
-		t.content = &content{kind: p.Kind, data: p.Data, acl: p.ACL, in: p.In, with: p.With}
+	if p.Data != nil || p.ACL != nil || p.Kind != s.plain.kind || p.In != nil || p.With != nil || p.Size > 0 {
+		t.content = &content{kind: p.Kind, data: p.Data, acl: p.ACL, in: p.In, with: p.With, layout: queued{}}
 		if p.ACL == nil {
 			t.acl = s.plain.acl
 		}
 	}
-	if p.Kind == events.KindUnfair {
+	switch {
+	case p.Kind == events.KindUnfair:
 		t.single = newSingle(t.dir, p.Try)
-		t.dir = path.Dir(t.dir)
-	}
-	if p.Size > 0 {
+		t.layout, t.dir = t.single, path.Dir(t.dir)
+	case p.Size > 0:
 		t.permits = newPermits(t.dir, p.Size, p.Permits)
-		t.dir = path.Join(t.dir, queueDir)
+		t.layout, t.dir = t.permits, path.Join(t.dir, queueDir)
+	case p.In != nil:
+		t.layout = placed{}
 	}
 	return t
 }
@@ -103,7 +104,7 @@ func (t *Seat) Close() { t.session.actor.Post(left{t}) }
 func (t *Seat) Create(e recipes.Create) {
 	id := t.newGUID(e.Attempt)
 	t.session.actor.Hand(&asked{seat: t, epoch: e.Epoch, op: recipes.OpCreate, guid: id,
-		run: func(c *client) (recipes.Input, error) { return c.create(t, e.Epoch, id) }})
+		run: func(c *client) (recipes.Input, error) { return t.layout.create(c, t, e.Epoch, id) }})
 }
 
 // List reads the directory.
@@ -114,14 +115,8 @@ func (t *Seat) List(e recipes.List) {
 		id = t.guid.String()
 	}
 	t.mu.Unlock()
-	if t.single != nil {
-		t.follow(t.single.node)
-	}
 	t.request(e.Epoch, recipes.OpList, func(c *client) (recipes.Input, error) {
-		if t.permits != nil {
-			return c.listSemaphore(t, e, id)
-		}
-		return c.list(t, e, id)
+		return t.layout.list(c, t, e, id)
 	})
 }
 
@@ -132,7 +127,7 @@ func (t *Seat) Watch(e recipes.Watch) {
 	before := t.follow(path.Join(t.dir, e.Node))
 	t.request(e.Epoch, recipes.OpWatch, func(c *client) (recipes.Input, error) {
 		t.drop(c, before)
-		return c.watch(t, e)
+		return t.layout.watch(c, t, e)
 	})
 }
 
@@ -155,7 +150,7 @@ func (t *Seat) Advance(e recipes.Advance) {
 // Claim proves that the own node exists and the session lives.
 func (t *Seat) Claim(e recipes.Claim) {
 	t.requestFor(e.Node, e.Epoch, recipes.OpClaim, func(c *client) (recipes.Input, error) {
-		return c.claim(t, e)
+		return t.layout.claim(c, t, e)
 	})
 }
 
@@ -165,7 +160,7 @@ func (t *Seat) Delete(e recipes.Delete) {
 	r := &asked{seat: t, epoch: e.Epoch, op: recipes.OpDelete, node: t.at(e.Node), floor: e.Floor}
 	r.run = func(c *client) (recipes.Input, error) {
 		e.Floor = r.floor
-		return c.remove(t, e)
+		return t.layout.remove(c, t, e)
 	}
 	if e.Floor {
 		t.session.actor.Hand(r)
@@ -175,11 +170,10 @@ func (t *Seat) Delete(e recipes.Delete) {
 }
 
 // Discard removes a node in whatever session comes next, and tries until it is
-// known to be gone or a server refuses.
-//
-// Of a lock of one node nothing is removed: that node went with its session, and another one may bear its name.
+// known to be gone or a server refuses. Where another node may bear its name by then, nothing is
+// removed: it went with its session.
 func (t *Seat) Discard(e recipes.Discard) {
-	if t.single != nil {
+	if !t.layout.removable() {
 		return
 	}
 	for _, node := range t.nodes(t.at(e.Node)) {
@@ -217,9 +211,7 @@ func (t *Seat) newGUID(attempt recipes.Attempt) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.attempt, t.guid = attempt, newGUID()
-	if t.permits != nil {
-		t.permits.held = nil // of the last attempt
-	}
+	t.layout.anew()
 	return t.guid.String()
 }
 
@@ -306,88 +298,10 @@ func (t *Seat) forget(c *client, node string) {
 func (t *Seat) leave(c *client) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.single != nil {
-		c.claimants.leave(t)
-	}
 	nodes := append(t.ownNodes(), t.pred)
 	t.own, t.born, t.pred, t.ahead, t.left = "", 0, "", 0, true
-	if t.permits != nil {
-		t.permits.held = nil
-		t.turnAway(c)
-	}
+	t.layout.leave(c, t)
 	for _, node := range nodes {
 		t.forget(c, node)
-	}
-}
-
-// prefix is what the path of an attempt's node begins with.
-func (t *Seat) prefix(id string) string { return path.Join(t.dir, guidMark+id+"-"+t.kind.Marker()) }
-
-// brief tells whether a transaction of several operations may repeat the seat's
-// path: no server takes more than so many bytes in a request.
-func (t *Seat) brief() bool {
-	const mostOfIt = MaxRequest / 8
-	size := len(t.dir) + len(t.data)
-	for _, a := range t.acl {
-		size += len(a.Scheme) + len(a.ID)
-	}
-	return size < mostOfIt
-}
-
-// at returns the path of a node that the machine knows by this name: in the directory, or
-// one of a semaphore's leases, whose names say so.
-func (t *Seat) at(node string) string {
-	if t.permits != nil && strings.HasPrefix(node, leaseDir+"/") {
-		return path.Join(t.permits.root, node)
-	}
-	return path.Join(t.dir, node)
-}
-
-// name returns the name by which the machine knows a node. It knows of its leases the
-// first.
-func (t *Seat) name(node string) string {
-	if t.permits == nil {
-		return path.Base(node)
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if held := t.permits.held; slices.Contains(held, node) {
-		return t.permits.name(held[0])
-	}
-	return path.Base(node)
-}
-
-// follows tells whether the seat is interested in the node. It is called with mu held.
-func (t *Seat) follows(node string) bool {
-	return node == t.own || node == t.pred || t.permits != nil && slices.Contains(t.permits.held, node)
-}
-
-// ownNodes returns the own node, or all the leases. It is called with mu held.
-func (t *Seat) ownNodes() []string {
-	if t.permits != nil && len(t.permits.held) > 0 {
-		return slices.Clone(t.permits.held)
-	}
-	return []string{t.own}
-}
-
-// nodes returns the node, and if it is the first of the own leases the others behind it.
-func (t *Seat) nodes(node string) []string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.permits != nil && slices.Contains(t.permits.held, node) {
-		return slices.Clone(t.permits.held)
-	}
-	return []string{node}
-}
-
-// join puts a path behind the chroot. Both are valid paths, or empty.
-func join(chroot, p string) string {
-	switch {
-	case chroot == "":
-		return p
-	case p == "/":
-		return chroot
-	default:
-		return chroot + p
 	}
 }

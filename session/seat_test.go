@@ -9,7 +9,7 @@ import (
 // The listing of a past epoch may be answered when that of the next one has found another node.
 func TestALateListingDoesNotTakeTheInterestAway(t *testing.T) {
 	c := &client{watches: newWatches()}
-	s := &Seat{}
+	s := &Seat{content: &content{layout: queued{}}}
 	s.nameOwn(recipes.Epoch(2), "/dir/new", 0)
 	if before := s.nameOwn(recipes.Epoch(1), "/dir/old", 0); before != "" {
 		t.Errorf("the past epoch took the place of %q", before)
@@ -27,7 +27,7 @@ func TestALateListingDoesNotTakeTheInterestAway(t *testing.T) {
 // Requests may overtake each other: of two, the one made later counts.
 func TestTheLaterWatchCounts(t *testing.T) {
 	c := &client{watches: newWatches()}
-	s := &Seat{}
+	s := &Seat{content: &content{layout: queued{}}}
 	first := s.follow("/dir/a")
 	second := s.follow("/dir/b")
 	if first != "" || second != "/dir/a" {

@@ -32,6 +32,8 @@ var errIncomplete = errors.New("zkgrant: a lease is gone")
 
 // permits is what a seat at a semaphore has beside one at a mutex.
 type permits struct {
+	queued // but for what layout.go says
+
 	root    string // the semaphore's path
 	leases  string // the directory
 	size    string // the node
@@ -45,10 +47,6 @@ func newPermits(root string, opinion, wanted int32) *permits {
 		root: root, leases: path.Join(root, leaseDir), size: path.Join(root, sizeNode), opinion: opinion, wanted: wanted,
 	}
 }
-
-// name returns the name by which a machine knows the lease. It says in which directory it is,
-// for that of a contender in the queue does not.
-func (p *permits) name(lease string) string { return leaseDir + "/" + path.Base(lease) }
 
 // Survey looks whether there is room.
 func (t *Seat) Survey(e recipes.Survey) {
@@ -69,7 +67,7 @@ func (t *Seat) Enter(e recipes.Enter) {
 
 // incomplete tells whether these are leases, and not all of them.
 func (t *Seat) incomplete(nodes []string) bool {
-	return t.permits != nil && path.Dir(nodes[0]) == t.permits.leases && len(nodes) != int(t.permits.wanted)
+	return path.Dir(nodes[0]) == t.permits.leases && len(nodes) != int(t.permits.wanted)
 }
 
 // turnAway ends the interest in changes of the semaphore. It is called with mu held.
@@ -233,7 +231,7 @@ func (c *client) entered(t *Seat, e recipes.Enter, res []zk.MultiResponse) (reci
 	entered := recipes.Entered{Epoch: e.Epoch, Leases: make([]string, e.Permits)}
 	for i := range leases {
 		leases[i] = res[opOwn+1+i].String
-		entered.Leases[i] = t.permits.name(leases[i])
+		entered.Leases[i] = t.permits.nameOf(leases[i])
 	}
 	t.nameLeases(c, e.Epoch, leases)
 	return entered, nil
@@ -255,12 +253,17 @@ func (c *client) giveBack(e recipes.Delete, leases []string) (recipes.Input, err
 	}
 	var failed error
 	for _, lease := range leases {
-		if err := c.conn.Delete(lease, anyVersion); err != nil && !errors.Is(err, zk.ErrNoNode) {
+		outcome, err := Classify(c.conn.Delete(lease, anyVersion))
+		switch {
+		case outcome == Done || errors.Is(err, zk.ErrNoNode):
+		case outcome == Unknown || unsettled(err):
+			return classified(e.Epoch, recipes.OpDelete, outcome, err) // all of it again, whatever the others' answers are
+		default:
 			failed = err
 		}
 	}
 	if failed != nil {
-		return unanswered(e.Epoch, recipes.OpDelete, failed)
+		return classified(e.Epoch, recipes.OpDelete, Refused, failed)
 	}
 	return recipes.Deleted{Epoch: e.Epoch}, nil
 }
@@ -326,7 +329,7 @@ func (c *client) findLeases(t *Seat, listed recipes.Listed, id string) (recipes.
 	if listed.Own.Owner == 0 {
 		return recipes.Listed{Epoch: listed.Epoch, Queue: listed.Queue}, nil // all of them are gone by now
 	}
-	listed.Own.Name = events.Name{Text: t.permits.name(leases[0])}
+	listed.Own.Name = events.Name{Text: t.permits.nameOf(leases[0])}
 	return listed, nil
 }
 

@@ -86,7 +86,7 @@ type view struct {
 func Open(ctx context.Context, servers Servers, cfg Config, group *actors.Group, news func(events.Event)) (*Session, error) {
 	s := &Session{
 		servers: servers, chroot: servers.Chroot, cfg: cfg, group: group, news: news,
-		first: make(chan error, 1), closed: make(chan struct{}), clock: clock{cfg.Asleep}, plain: content{kind: events.KindLock, acl: cfg.ACL},
+		first: make(chan error, 1), closed: make(chan struct{}), clock: clock{cfg.Asleep}, plain: content{kind: events.KindLock, acl: cfg.ACL, layout: queued{}},
 		claims: map[*Seat]*asked{}, holders: map[*Seat]string{}, bare: map[*Seat]struct{}{},
 		shares: map[*Seat]*share{}, leaving: map[string]*turnover{}, surveys: make(chan struct{}, mostSurveys),
 		view: view{state: Connecting},

@@ -155,6 +155,7 @@ func (s *Session) lostNode(c *client, seat *Seat) {
 		if s.holders[other] != node {
 			continue // it has lost the lock before
 		}
+		other.layout.lost(c, other)
 		s.gaveUp(other)
 		if other != seat {
 			other.post(recipes.Gone{Epoch: c.epoch, Node: other.name(node)}, nil)

@@ -35,6 +35,8 @@ import (
 
 // single is what a seat has of a lock of one node.
 type single struct {
+	queued // but for what layout.go says
+
 	node   string // its path, with the chroot
 	name   string // the last part of it
 	glance bool   // it is only tried: nobody waits for the node to go
@@ -48,6 +50,11 @@ type single struct {
 	settled bool      // an answer has said that the node is the seat's, and no other that it is not any more
 	writing int       // transactions that rest on the node, and are not answered
 	leaving []request // what waits for them: the delete
+}
+
+// newSingle is what a seat for the node begins with.
+func newSingle(node string, glance bool) *single {
+	return &single{node: node, name: path.Base(node), glance: glance}
 }
 
 // ErrKind says that a path is in use as another kind of lock.
@@ -143,10 +150,11 @@ func (c *client) makeSingle(t *Seat, epoch recipes.Epoch) (recipes.Input, error)
 }
 
 // as is the node for the machine.
-func (s *single) as() events.Name { return events.Name{Text: s.name, Kind: events.KindUnfair} }
+func (l *single) as() events.Name { return events.Name{Text: l.name, Kind: events.KindUnfair} }
 
 // look reads the node, and tells whose it is.
 func (c *client) look(t *Seat, e recipes.List) (recipes.Input, error) {
+	t.follow(t.single.node)
 	if e.Barrier {
 		if outcome, err := c.barrier(t.dir); outcome != Done {
 			return classified(e.Epoch, recipes.OpList, outcome, err)
@@ -190,8 +198,22 @@ func (c *client) missing(t *Seat) {
 	}
 }
 
+// found is told of each reading of a node, by a seat or, without one, for those who are interested in it. If it is
+// another node than the one that a seat of the session has made there, that is gone, and nothing else may tell: 1. A
+// holds, and has its node watched; 2. somebody writes to it, and the watch fires; 3. he deletes it, which fires no watch,
+// and B makes the next one; 4. A has its node watched again, as it believes.
+func (c *client) found(node string, reader *Seat, stat *zk.Stat, err error) {
+	if err != nil {
+		return
+	}
+	if t := c.claimants.of(node); t != nil && t != reader && t.token(node) != stat.Czxid {
+		c.verify(t) // it knows whether the reading is older than its node
+	}
+}
+
 // read reads the node, with a watch on it if it is wanted and not armed already.
-func (c *client) read(t *Seat, watch bool) (data []byte, _ *zk.Stat, _ error) {
+func (c *client) read(t *Seat, watch bool) (data []byte, stat *zk.Stat, err error) {
+	defer func() { c.found(t.single.node, t, stat, err) }()
 	node := t.single.node
 	switch {
 	case !watch:
@@ -276,117 +298,4 @@ func Ephemeral(stat *zk.Stat) bool {
 	const withTime = 0xff // the highest byte of the owner
 	owner := stat.EphemeralOwner
 	return owner != 0 && owner != math.MinInt64 && uint64(owner)>>56 != withTime
-}
-
-// verifying looks whether a seat's node is still the one that it made, and watches it. It is for a
-// seat that was told so, and not for one whose create is under way: the answer could be older than that.
-type verifying struct {
-	epoch recipes.Epoch
-	seat  *Seat
-	born  int64 // set by the drain, before it is made
-}
-
-var _ request = (*verifying)(nil)
-
-func (v *verifying) meantFor() recipes.Epoch { return v.epoch }
-
-func (v *verifying) refuse() {} // the nodes of an epoch end with it
-
-func (v *verifying) do(c *client) (func(*Session), error) {
-	stat, err := c.observe(v.seat.single.node, v.seat)
-	outcome, err := Classify(err)
-	return func(s *Session) {
-		switch {
-		case !v.seat.single.settled || v.seat.token(v.seat.single.node) != v.born:
-		case errors.Is(err, zk.ErrNoNode), outcome == Done && stat.Czxid != v.born:
-			s.lostSingle(c, v.seat)
-		case outcome == Unknown || unsettled(err):
-			s.again(c, v)
-		default: // it is there, or cannot be watched
-		}
-	}, err
-}
-
-// isDue tells whether there is something to verify.
-func (v *verifying) isDue() bool {
-	v.born = v.seat.token(v.seat.single.node)
-	return v.seat.single.settled
-}
-
-// lostSingle tells the seat that its node is gone.
-func (s *Session) lostSingle(c *client, t *Seat) {
-	c.claimants.leave(t)
-	s.gaveUp(t)
-	t.post(recipes.Gone{Epoch: c.epoch, Node: t.single.name}, nil)
-}
-
-// singleGone tells those who are interested in the node, and the one that has it, that it is gone. They
-// were told by an event, or by a reading: then the one that has it may have made it since.
-func (s *Session) singleGone(c *client, node string, seats []*Seat, event bool) (others []*Seat) {
-	if t := c.claimants.of(node); t != nil && t.single.settled {
-		seats = slices.DeleteFunc(seats, func(other *Seat) bool { return other == t })
-		if event {
-			s.lostSingle(c, t)
-		} else {
-			s.onRequest(&verifying{epoch: c.epoch, seat: t})
-		}
-	}
-	return seats
-}
-
-// settle notes that an answer has said that the node is the seat's.
-func (t *Seat) settle(s *Session, c *client) {
-	if t.single != nil && c == s.client && !c.over {
-		t.single.settled = true
-	}
-}
-
-// newSingle is what a seat for the node begins with.
-func newSingle(node string, glance bool) *single {
-	return &single{node: node, name: path.Base(node), glance: glance}
-}
-
-// mayPark tells whether the request may be made, and keeps it if it has to wait. A transaction that rests
-// on the one node of a lock is made before that is removed, or not at all. Its guard would not do, which
-// knows the node by its name: 1. the lock is lost, with a transaction under way; 2. our delete
-// overtakes it; 3. somebody else makes the next node; 4. the guard finds that.
-func (s *Session) mayPark(r request) bool {
-	switch r := r.(type) {
-	case *verifying:
-		return r.isDue()
-	case *transaction:
-		switch {
-		case r.seat == nil || r.seat.single == nil || r.rests:
-		case !r.seat.single.settled:
-			r.outcome <- transacted{err: ErrGuard}
-			return false
-		default:
-			r.rests = true
-			r.seat.single.writing++
-		}
-	case *asked:
-		if r.op == recipes.OpDelete && r.seat.single != nil && r.seat.single.writing > 0 {
-			r.seat.single.leaving = append(r.seat.single.leaving, r)
-			return false
-		}
-	}
-	return true
-}
-
-// unrest says that a transaction is answered, or never will be made.
-func (s *Session) unrest(r request) {
-	t, ok := r.(*transaction)
-	if !ok || !t.rests {
-		return
-	}
-	t.rests = false
-	single := t.seat.single
-	if single.writing--; single.writing > 0 {
-		return
-	}
-	waiting := single.leaving
-	single.leaving = nil
-	for _, r := range waiting {
-		s.onRequest(r)
-	}
 }

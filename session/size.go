@@ -75,7 +75,8 @@ func (c *client) makeSize(node string, size int32, acl []zk.ACL) error {
 // Resize sets the size of the semaphore at the path, which is without the chroot, and makes
 // what is missing with the access control list, or that of the config. It waits for a
 // connection, if there is none, and for the answer, until ctx ends. The error is the cause
-// of ctx, a server's refusal, or ErrEpochOver if the session is closed.
+// of ctx, a server's refusal, [ErrKind] if the path is the node of a lock that is one node,
+// or [ErrClosed].
 func (s *Session) Resize(ctx context.Context, semaphore string, size int32, acl []zk.ACL) error {
 	if acl == nil {
 		acl = s.cfg.ACL
@@ -86,7 +87,7 @@ func (s *Session) Resize(ctx context.Context, semaphore string, size int32, acl 
 	node := path.Join(join(s.chroot, semaphore), sizeNode)
 	r := &resizing{node: node, size: size, acl: acl, outcome: make(chan error, 1)}
 	if !s.actor.Post(r) {
-		return ErrEpochOver
+		return ErrClosed
 	}
 	select {
 	case err := <-r.outcome:
@@ -111,13 +112,14 @@ var _ request = (*resizing)(nil)
 
 func (r *resizing) meantFor() recipes.Epoch { return 0 }
 
-func (r *resizing) refuse() { r.outcome <- ErrEpochOver }
+func (r *resizing) refuse() { r.outcome <- ErrClosed }
 
 func (r *resizing) do(c *client) (func(*Session), error) {
 	if r.left.Load() {
 		return func(*Session) {}, nil
 	}
 	outcome, err := Classify(c.resize(r))
+	err = otherKind(err)
 	return func(s *Session) {
 		if outcome == Unknown || unsettled(err) {
 			s.again(c, r)

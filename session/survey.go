@@ -77,7 +77,7 @@ func (s *Session) survey(ctx context.Context, read func(*client) ([]Found, error
 	}
 }
 
-// gather is a request that reads, for somebody who waits until ctx ends.
+// survey is a request that reads, for somebody who waits until ctx ends.
 type survey struct {
 	ctx     context.Context
 	read    func(*client) ([]Found, error)

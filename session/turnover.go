@@ -53,7 +53,7 @@ type said struct {
 // if it has joined one that is.
 func (s *Session) paired(r *asked) request {
 	switch {
-	case r.seat.single != nil: // who made the node has to be known at any moment, and the directory is not the lock's
+	case !r.seat.layout.joins():
 	case r.op == recipes.OpDelete && !r.floor && r.seat.brief() && path.Dir(r.node) == r.seat.dir:
 		x := &turnover{leave: r}
 		s.leaving[r.seat.dir] = x

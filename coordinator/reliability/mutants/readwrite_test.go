@@ -108,9 +108,8 @@ func ofReadWrite() []mutant {
 		{
 			name:   "place at the end",
 			breaks: "has a reader who is to take a writer's place queue up like anybody else, and wait for that writer",
-			edits: []edit{in("session/requests.go", `	if t.in != nil {
-		return c.createInPlace(t, epoch, id)
-	}
+			edits: []edit{in("session/seat.go", `	case p.In != nil:
+		t.layout = placed{}
 `, ``)},
 			found: finder{"session", "TestAWriterThatGaveItsPlaceLeavesNoFloor"},
 			also:  finder{"coordinator", "TestDowngradeLetsNoWriterIn"},

@@ -1,0 +1,72 @@
+package session
+
+import (
+	"path"
+	"slices"
+)
+
+// This file is about which nodes are a seat's own, and what they are called: by their paths at the server, and
+// by their names in the machine.
+
+// prefix is what the path of an attempt's node begins with.
+func (t *Seat) prefix(id string) string { return path.Join(t.dir, guidMark+id+"-"+t.kind.Marker()) }
+
+// brief tells whether a transaction of several operations may repeat the seat's
+// path: no server takes more than so many bytes in a request.
+func (t *Seat) brief() bool {
+	const mostOfIt = MaxRequest / 8
+	size := len(t.dir) + len(t.data)
+	for _, a := range t.acl {
+		size += len(a.Scheme) + len(a.ID)
+	}
+	return size < mostOfIt
+}
+
+// at returns the path of a node that the machine knows by this name.
+func (t *Seat) at(node string) string { return t.layout.at(t, node) }
+
+// name returns the name by which the machine knows a node. It knows of its leases the
+// first.
+func (t *Seat) name(node string) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if leases := t.layout.ownLeases(); slices.Contains(leases, node) {
+		return t.layout.nameOf(leases[0])
+	}
+	return path.Base(node)
+}
+
+// follows tells whether the seat is interested in the node. It is called with mu held.
+func (t *Seat) follows(node string) bool {
+	return node == t.own || node == t.pred || slices.Contains(t.layout.ownLeases(), node)
+}
+
+// ownNodes returns the own node, or all the leases. It is called with mu held.
+func (t *Seat) ownNodes() []string {
+	if leases := t.layout.ownLeases(); len(leases) > 0 {
+		return slices.Clone(leases)
+	}
+	return []string{t.own}
+}
+
+// nodes returns the node, and if it is the first of the own leases the others behind it.
+func (t *Seat) nodes(node string) []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if leases := t.layout.ownLeases(); slices.Contains(leases, node) {
+		return slices.Clone(leases)
+	}
+	return []string{node}
+}
+
+// join puts a path behind the chroot. Both are valid paths, or empty.
+func join(chroot, p string) string {
+	switch {
+	case chroot == "":
+		return p
+	case p == "/":
+		return chroot
+	default:
+		return chroot + p
+	}
+}

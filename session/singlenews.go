@@ -1,0 +1,114 @@
+package session
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// This file is what the session's drain knows of the one node of a lock: whose it is, who has to hear
+// that it is gone, and what has to wait for what. For the reasons see single.go.
+
+// verifying looks whether a seat's node is still the one that it made, and watches it. It is for a
+// seat that was told so, and not for one whose create is under way: the answer could be older than that.
+type verifying struct {
+	epoch recipes.Epoch
+	seat  *Seat
+	born  int64 // set by the drain, before it is made
+}
+
+var _ request = (*verifying)(nil)
+
+func (v *verifying) meantFor() recipes.Epoch { return v.epoch }
+
+func (v *verifying) refuse() {} // the nodes of an epoch end with it
+
+func (v *verifying) do(c *client) (func(*Session), error) {
+	stat, err := c.observe(v.seat.single.node, v.seat)
+	outcome, err := Classify(err)
+	return func(s *Session) {
+		switch {
+		case !v.seat.single.settled || v.seat.token(v.seat.single.node) != v.born:
+		case errors.Is(err, zk.ErrNoNode), outcome == Done && stat.Czxid != v.born:
+			s.lostSingle(c, v.seat)
+		case outcome == Unknown || unsettled(err):
+			s.again(c, v)
+		default: // it is there, or cannot be watched
+		}
+	}, err
+}
+
+// isDue tells whether there is something to verify.
+func (v *verifying) isDue() bool {
+	v.born = v.seat.token(v.seat.single.node)
+	return v.seat.single.settled
+}
+
+// lostSingle tells the seat that its node is gone.
+func (s *Session) lostSingle(c *client, t *Seat) {
+	c.claimants.leave(t)
+	s.gaveUp(t)
+	t.post(recipes.Gone{Epoch: c.epoch, Node: t.single.name}, nil)
+}
+
+// singleGone tells those who are interested in the node, and the one that has it, that it is gone. They
+// were told by an event, or by a reading: then the one that has it may have made it since.
+func (s *Session) singleGone(c *client, node string, seats []*Seat, event bool) (others []*Seat) {
+	if t := c.claimants.of(node); t != nil && t.single.settled {
+		seats = slices.DeleteFunc(seats, func(other *Seat) bool { return other == t })
+		if event {
+			s.lostSingle(c, t)
+		} else {
+			s.onRequest(&verifying{epoch: c.epoch, seat: t})
+		}
+	}
+	return seats
+}
+
+// mayPark tells whether the request may be made, and keeps it if it has to wait. A transaction that rests
+// on the one node of a lock is made before that is removed, or not at all. Its guard would not do, which
+// knows the node by its name: 1. the lock is lost, with a transaction under way; 2. our delete
+// overtakes it; 3. somebody else makes the next node; 4. the guard finds that.
+func (s *Session) mayPark(r request) bool {
+	switch r := r.(type) {
+	case *verifying:
+		return r.isDue()
+	case *transaction:
+		switch {
+		case r.seat == nil || r.seat.single == nil || r.rests:
+		case !r.seat.single.settled:
+			r.outcome <- transacted{err: ErrGuard}
+			return false
+		default:
+			r.rests = true
+			r.seat.single.writing++
+		}
+	case *asked:
+		if r.op == recipes.OpDelete && r.seat.single != nil && r.seat.single.writing > 0 {
+			r.seat.single.leaving = append(r.seat.single.leaving, r)
+			return false
+		}
+	}
+	return true
+}
+
+// unrest says that a transaction is answered, or never will be made.
+func (s *Session) unrest(r request) {
+	t, ok := r.(*transaction)
+	if !ok || !t.rests {
+		return
+	}
+	t.rests = false
+	single := t.seat.single
+	if single.writing--; single.writing > 0 {
+		return
+	}
+	waiting := single.leaving
+	single.leaving = nil
+	for _, r := range waiting {
+		s.onRequest(r)
+	}
+}
