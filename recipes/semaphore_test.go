@@ -42,6 +42,9 @@ func semaphoreSituations() map[string][]Input {
 	from("surveying, own gone", "surveying", Gone{1, ours.Text})
 	from("watching", "surveying", noRoom)
 	from("watching, changed", "watching", Changed{1})
+	from("surveying, no connection", "surveying", Suspended{})
+	from("surveying, reconnected", "surveying, no connection", Reconnected{})
+	from("surveying, first before the news", "waiting", Suspended{}, Gone{1, ahead3.Text}, Reconnected{})
 	from("full", "watching", noRoom)
 	from("full, no connection", "full", Suspended{})
 	from("entering", "surveying", room)
@@ -178,6 +181,9 @@ func TestSemaphoreSteps(t *testing.T) {
 		{"surveying", Surveyed{Epoch: 1, Size: 5}, Releasing, "[delete #5]"},
 		{"surveying", Refused{Epoch: 1, Op: OpSurvey, Missing: true}, Creating, "[create attempt 2 REQUEUED]"},
 		{"surveying, own gone", room, Creating, "[create attempt 2 REQUEUED]"},
+		{"surveying, no connection", room, Listing, "[list]"}, // the next connection may have answered, which is not announced yet
+		{"surveying, reconnected", room, Listing, "[list]"},
+		{"surveying, first before the news", room, Listing, "[list]"}, // on a connection that is gone again
 		{"watching", noRoom, Full, "[QUEUED behind 0]"},
 		{"watching", room, Entering, "[enter #5 for 3 at version 2]"},
 		{"watching, changed", noRoom, Surveying, "[survey #5]"}, // the answer may be older than the change
