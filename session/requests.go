@@ -301,10 +301,15 @@ func classified(epoch recipes.Epoch, op recipes.Op, outcome Outcome, err error) 
 	if outcome == Unknown || unsettled(err) {
 		return recipes.Unknown{Epoch: epoch, Op: op}, err
 	}
-	if op == recipes.OpCreate && errors.Is(err, zk.ErrNoChildrenForEphemerals) {
-		err = fmt.Errorf("%w: %w", ErrKind, err) // the directory is the node of a lock that is one node
+	return recipes.Refused{Epoch: epoch, Op: op, Missing: errors.Is(err, zk.ErrNoNode)}, ofKind(err)
+}
+
+// ofKind says what it means that nothing can be made below a node: it is that of a lock that is one node.
+func ofKind(err error) error {
+	if errors.Is(err, zk.ErrNoChildrenForEphemerals) {
+		return fmt.Errorf("%w: %w", ErrKind, err)
 	}
-	return recipes.Refused{Epoch: epoch, Op: op, Missing: errors.Is(err, zk.ErrNoNode)}, err
+	return err
 }
 
 // unsettled tells whether a refusal is about the connection, the session or the

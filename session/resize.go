@@ -15,7 +15,7 @@ import (
 // Resize sets the size of the semaphore at the path, which is without the chroot, and makes
 // what is missing with the access control list, or that of the config. It waits for a
 // connection, if there is none, and for the answer, until ctx ends. The error is the cause
-// of ctx, a server's refusal, or ErrEpochOver if the session is closed.
+// of ctx, a server's refusal, or [ErrClosed].
 func (s *Session) Resize(ctx context.Context, semaphore string, size int32, acl []zk.ACL) error {
 	if acl == nil {
 		acl = s.cfg.ACL
@@ -25,7 +25,7 @@ func (s *Session) Resize(ctx context.Context, semaphore string, size int32, acl 
 	}
 	r := &resizing{node: path.Join(join(s.chroot, semaphore), sizeNode), size: size, acl: acl, outcome: make(chan error, 1)}
 	if !s.actor.Post(r) {
-		return ErrEpochOver
+		return ErrClosed
 	}
 	select {
 	case err := <-r.outcome:
@@ -50,7 +50,7 @@ var _ request = (*resizing)(nil)
 
 func (r *resizing) meantFor() recipes.Epoch { return 0 }
 
-func (r *resizing) refuse() { r.outcome <- ErrEpochOver }
+func (r *resizing) refuse() { r.outcome <- ErrClosed }
 
 func (r *resizing) do(c *client) (func(*Session), error) {
 	if r.left.Load() {
@@ -62,7 +62,7 @@ func (r *resizing) do(c *client) (func(*Session), error) {
 			s.again(c, r)
 			return
 		}
-		r.outcome <- err
+		r.outcome <- ofKind(err)
 	}, err
 }
 
