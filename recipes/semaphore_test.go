@@ -181,8 +181,11 @@ func TestSemaphoreSteps(t *testing.T) {
 		{"surveying", Surveyed{Epoch: 1, Size: 5}, Releasing, "[delete #5]"},
 		{"surveying", Refused{Epoch: 1, Op: OpSurvey, Missing: true}, Creating, "[create attempt 2 REQUEUED]"},
 		{"surveying, own gone", room, Creating, "[create attempt 2 REQUEUED]"},
-		{"surveying, no connection", room, Listing, "[list]"}, // the next connection may have answered, which is not announced yet
+		// What a replica says that is behind the news of being first is not believed.
+		{"surveying", Unknown{1, OpSurvey}, Listing, "[list]"},
+		{"surveying, no connection", room, Listing, "[list]"}, // the next one may have answered, which is not announced yet
 		{"surveying, reconnected", room, Listing, "[list]"},
+		{"surveying, reconnected", noRoom, Listing, "[list]"},
 		{"surveying, first before the news", room, Listing, "[list]"}, // on a connection that is gone again
 		{"watching", noRoom, Full, "[QUEUED behind 0]"},
 		{"watching", room, Entering, "[enter #5 for 3 at version 2]"},
