@@ -73,6 +73,7 @@ type options struct {
 	rearm     bool // watches are set again after a reconnect; otherwise they are lost
 	ownWatch  bool // the own node is watched from its creation on
 	late      bool // an answer that has come before the connection broke may be delivered after that, or after the next one
+	early     bool // with late: a survey that finds the new connection is answered before the news of that
 	clings    bool // a holder does not release if its node was deleted while it had no connection: it waits to be told
 	plain     bool // ask for nothing but two holders
 	tokens    bool // and for the order of their tokens

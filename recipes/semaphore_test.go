@@ -40,9 +40,11 @@ func semaphoreSituations() map[string][]Input {
 	from("advancing", "waiting behind two", Gone{1, ahead4.Text})
 	from("surveying after waiting", "waiting", Gone{1, ahead3.Text})
 	from("surveying, own gone", "surveying", Gone{1, ours.Text})
-	from("surveying, reconnected", "surveying", Suspended{}, Reconnected{})
 	from("watching", "surveying", noRoom)
 	from("watching, changed", "watching", Changed{1})
+	from("surveying, no connection", "surveying", Suspended{})
+	from("surveying, reconnected", "surveying, no connection", Reconnected{})
+	from("surveying, first before the news", "waiting", Suspended{}, Gone{1, ahead3.Text}, Reconnected{})
 	from("full", "watching", noRoom)
 	from("full, no connection", "full", Suspended{})
 	from("entering", "surveying", room)
@@ -182,8 +184,10 @@ func TestSemaphoreSteps(t *testing.T) {
 		{"surveying, own gone", room, Creating, "[create attempt 2 REQUEUED]"},
 		// What a replica says that is behind the news of being first is not believed.
 		{"surveying", Unknown{1, OpSurvey}, Listing, "[list]"},
+		{"surveying, no connection", room, Listing, "[list]"}, // the next one may have answered, which is not announced yet
 		{"surveying, reconnected", room, Listing, "[list]"},
 		{"surveying, reconnected", noRoom, Listing, "[list]"},
+		{"surveying, first before the news", room, Listing, "[list]"}, // on a connection that is gone again
 		{"watching", noRoom, Full, "[QUEUED behind 0]"},
 		{"watching", room, Entering, "[enter #5 for 3 at version 2]"},
 		{"watching, changed", noRoom, Surveying, "[survey #5]"}, // the answer may be older than the change

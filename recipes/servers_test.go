@@ -249,7 +249,13 @@ func (e *environment) disconnect(cl *client) {
 // reconnect finds a replica that has at least what the client has seen. What was
 // sent on the old connection is executed no more.
 func (e *environment) reconnect(w *world, c int) {
-	w.each(c, func(_ int, cl *client) { e.connect(w, cl) })
+	w.each(c, func(c int, cl *client) {
+		lingers := e.early && cl.survey(sent) >= 0
+		e.connect(w, cl)
+		if lingers {
+			e.finishSurvey(w, c)
+		}
+	})
 	w.each(c, func(c int, _ *client) { e.feed(w, c, input{kind: inReconnected}) })
 }
 

@@ -37,7 +37,7 @@ func ofUnfair() []mutant {
 		{
 			name:   "delete sent again",
 			breaks: "deletes the next holder's node when the reply to its own delete was lost",
-			edits:  []edit{in(one, `	if t.single.doubted.Load() {`, `	if false {`)},
+			edits:  []edit{in(one, `	if t.single.doubted.Load() || t.single.shaken.Load() {`, `	if false {`)},
 			found:  finder{"coordinator", "TestUnfairReleaseTakesNobodysNode"},
 		},
 		{
