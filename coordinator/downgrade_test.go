@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -191,4 +192,41 @@ func TestTheWordOfAWriterThatBecameAReader(t *testing.T) {
 		read.Release()
 		soon(t, writer)
 	})
+}
+
+// TestAReaderInAWritersPlaceHasItsToken: a store that was shown it, and refuses old ones, has to take that of the writer
+// who waited meanwhile, however the reader came by it.
+func TestAReaderInAWritersPlaceHasItsToken(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		bubble(t, func(t *testing.T, srv *zktest.Server) {
+			a, b := connect(t, srv), connect(t, srv)
+			rw := a.ReadWrite("/locks/rw", coordinator.Reentrant())
+			write, wrote := hold(t, rw.Write())
+			next := queue(b.ReadWrite("/locks/rw").Write())
+			if lost { // the reply to the create, so that the node is looked up
+				srv.Intercept(func(q zktest.Request) zktest.Action {
+					if q.Session != a.SessionID() || q.Op != zktest.OpMulti || len(q.Parts) != 2 {
+						return zktest.Pass()
+					}
+					srv.Intercept(nil)
+					return zktest.CutAfter()
+				})
+			}
+			read := rw.Read().Acquire(write.Context(t.Context()))
+			inPlace := soon(t, read)
+			write.Release()
+			<-write.Done()
+			again := rw.Read().Acquire(read.Context(t.Context()))
+			for _, grant := range []events.Grant{inPlace, soon(t, again)} {
+				if grant.Token != wrote.Token || grant.Node == wrote.Node {
+					t.Errorf("%+v in the place of %+v", grant, wrote)
+				}
+			}
+			read.Release()
+			again.Release()
+			if grant := soon(t, next); grant.Token <= inPlace.Token {
+				t.Errorf("%+v behind %+v", grant, inPlace)
+			}
+		})
+	}
 }

@@ -14,8 +14,11 @@ type Grant struct {
 	Node string // full path of the contender's node, in the caller's name space
 
 	// Token is the fencing token: the zxid of the transaction that created the
-	// node. It is greater than the token of every earlier grant of another
-	// acquisition on this path, for the life of the ensemble's data.
+	// node. That of an exclusive grant is greater than the token of every earlier
+	// grant of another acquisition on this path, for the life of the ensemble's data;
+	// what is held together, as by readers, is granted in any order. Who entered a lock
+	// again that he held, and who reads in the place where he wrote, has the
+	// token of that grant.
 	Token int64
 
 	Session   int64         // the ZooKeeper session that owns the node
