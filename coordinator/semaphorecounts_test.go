@@ -138,7 +138,7 @@ func TestWhoWaitsForAPermitAsksNothing(t *testing.T) {
 	})
 }
 
-// TestNoWatchIsLeft but one for the size, however many have waited at the first place.
+// TestNoWatchesOfSemaphoresAreLeft but one for the size, however many have waited at the first place.
 func TestNoWatchesOfSemaphoresAreLeft(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := connect(t, srv)

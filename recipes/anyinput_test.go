@@ -18,6 +18,10 @@ func everyInput() []Input {
 		all = append(all, found, behind, Listed{Epoch: epoch}, Created{Epoch: epoch, Node: ours}, Created{Epoch: epoch, Node: contender(9)},
 			Created{epoch, ours, true, true, 500}, Created{epoch, ours, true, false, 500}, Advanced{epoch, true, false, true},
 			Advanced{epoch, false, true, true}, Advanced{epoch, false, false, false}, Gone{epoch, ahead4.Text},
+			Changed{epoch}, Surveyed{epoch, 3, 0, 0}, Surveyed{epoch, 3, 1, 2}, Surveyed{epoch, 1, 2, 0}, Surveyed{epoch, 2, 2, 0},
+			Entered{epoch, []string{"leases/1", "leases/2"}, true}, Entered{epoch, []string{"leases/1", "leases/2"}, false}, Entered{Epoch: epoch},
+			Listed{Epoch: epoch, Own: Own{Name: events.Name{Text: "leases/1"}, Owner: 77}, Leased: true}, Gone{epoch, "leases/1"},
+			Refused{Epoch: epoch, Op: OpEnter, Stale: true},
 			Taken{epoch}, Paused{epoch}, Listed{Epoch: epoch, Queue: []events.Name{single}},
 			Created{epoch, single, true, true, 500}, Created{epoch, single, true, false, 500}, Gone{epoch, single.Text},
 			Claimed{epoch, true}, Claimed{epoch, false}, Deleted{epoch},
@@ -66,6 +70,26 @@ func past(in Input, epoch Epoch) bool {
 	}
 }
 
+// permitSituations are machines of a semaphore in the states that only those know.
+func permitSituations() map[string][]Input {
+	s := map[string][]Input{}
+	for name, inputs := range situations() {
+		s[name] = inputs
+	}
+	alone := []Input{opened, Started{}, Created{1, ours, true, true, 500}}
+	for name, more := range map[string][]Input{
+		"surveying":   {},
+		"full":        {Surveyed{1, 3, 0, 2}, Surveyed{1, 3, 0, 2}},
+		"entering":    {Surveyed{1, 3, 0, 0}},
+		"entered":     {Surveyed{1, 3, 0, 0}, Entered{1, []string{"leases/1", "leases/2"}, true}},
+		"entered?":    {Surveyed{1, 3, 0, 0}, Unknown{1, OpEnter}},
+		"found again": {Surveyed{1, 3, 0, 0}, Unknown{1, OpEnter}, Listed{Epoch: 1, Own: Own{Name: events.Name{Text: "leases/1"}, Owner: 77}, Leased: true}},
+	} {
+		s[name] = append(append([]Input(nil), alone...), more...)
+	}
+	return s
+}
+
 // heard is a machine, and what its caller has been told.
 type heard struct {
 	Machine
@@ -80,7 +104,7 @@ func TestAnyInputInAnyState(t *testing.T) {
 		situations map[string][]Input
 	}{
 		"queue": {Mutex{}, situations()}, "readers": {Read{}, situations()}, "writers": {Write{}, situations()},
-		"one node": {Unfair{}, singleSituations()},
+		"one node": {Unfair{}, singleSituations()}, "semaphore": {Semaphore{Size: 3, Permits: 2}, permitSituations()},
 	} {
 		t.Run(name, func(t *testing.T) { anyInput(t, c.rule, c.situations) })
 	}
@@ -171,7 +195,7 @@ func listensToNoMore(t *testing.T, where string, m, next Machine, in Input, effe
 		switch e := e.(type) {
 		case List:
 			reads = reads || !e.Barrier
-		case Watch, Advance:
+		case Watch, Advance, Survey:
 			reads = true
 		}
 	}

@@ -44,6 +44,31 @@ func faults() []config {
 	}
 }
 
+// capped keeps machines from counting their attempts beyond a number. Where a create leaves no node if
+// it comes too late, they may be many, and all are the same.
+func capped(most Attempt, step stepFunc) stepFunc {
+	return func(m Machine, in Input) (Machine, []Effect) {
+		next, effects := step(m, in)
+		if next.attempt > most {
+			next.attempt = most
+			for i, e := range effects {
+				switch e := e.(type) {
+				case Create:
+					e.Attempt = most
+					effects[i] = e
+				case List:
+					e.Attempt = min(e.Attempt, most)
+					effects[i] = e
+				case Pause:
+					e.Attempt = most
+					effects[i] = e
+				}
+			}
+		}
+		return next, effects
+	}
+}
+
 func (b budget) plus(o budget) budget {
 	return budget{
 		cut: b.cut + o.cut, lapse: b.lapse + o.lapse, expire: b.expire + o.expire, kill: b.kill + o.kill,
@@ -207,6 +232,31 @@ func reached(t *testing.T, met map[meeting]bool) {
 		{Advancing, inExpired, 0, 0},
 		{Claiming, inClaimed, flagFresh, 0},
 		{Claiming, inClaimed, 0, 0},
+		// A read/write lock's.
+		{Creating, inRefused, flagMissing, OpCreate},
+		// A semaphore's.
+		{Recovering, inListed, flagLeased, 0},
+		{Claiming, inRefused, flagMissing, OpClaim},
+		{Surveying, inSurveyed, 0, 0},
+		{Surveying, inChanged, 0, 0},
+		{Surveying, inReconnected, 0, 0},
+		{Surveying, inUnknown, 0, OpSurvey},
+		{Surveying, inRefused, flagMissing, OpSurvey},
+		{Full, inChanged, 0, 0},
+		{Full, inReconnected, 0, 0},
+		{Full, inGone, 1, 0},
+		{Entering, inEntered, flagFresh, 0},
+		{Entering, inEntered, 0, 0},
+		{Entering, inRefused, flagStale, OpEnter},
+		{Entering, inRefused, flagMissing, OpEnter},
+		{Entering, inUnknown, 0, OpEnter},
+		{Entering, inWithdrawn, 0, 0},
+		// Those of a lock that is one node.
+		{Creating, inTaken, 0, 0},
+		{Looking, inListed, 0, 0},
+		{Pausing, inPaused, 0, 0},
+		{Pausing, inReconnected, 0, 0},
+		{Pausing, inWithdrawn, 0, 0},
 	}
 	for _, m := range want {
 		if !met[m] {

@@ -110,6 +110,7 @@ const (
 	shellKeepsPlace                    // enters, and does not give its place up
 	shellAllOrNothing                  // gives leases back in one transaction, which fails if one is gone
 	shellFirstLease                    // gives the first of its leases back, and no more
+	shellAllClaim                      // takes any node of its session for its own, of a lock that is one node
 )
 
 // numberOf is a node's number in the directory, which begins anew with each one.

@@ -106,6 +106,19 @@
 // what is not there, so that many waiters make as many reads, and few creates. Who finds nobody and comes too
 // late all the same steps back further ([Pause]).
 //
+// # What is explored
+//
+// The tests visit every interleaving of two or three contenders of each kind of lock with
+// most pairs of faults (explore_test.go): replicas that lag, connections that break, answers
+// that are lost or late, leases that run out, sessions that end, nodes that somebody deletes,
+// contenders of other libraries, callers who give up, sizes that change. In every world at most those
+// hold that may hold together, and whoever holds is told before that is not so any more; fencing
+// tokens grow; nobody enters past somebody older who excludes it, and no reader waits for
+// readers; from every world there is a way to one in which all is over and no node is left.
+// What the session does on a machine's behalf is part of it: the directory's data, several
+// machines of one session that know of each other, a writer that becomes a reader. Rules
+// that are taken away are reported (seeded_test.go and the files beside it).
+//
 // # Epochs
 //
 // An [Epoch] numbers the sessions of one coordinator and plays the part of a

@@ -196,13 +196,14 @@ func (e *environment) enabledOutside(w *world, steps []step) []step {
 		}
 		room := w.sizes[0] != 0 && w.forms.taken(w.past[0]) < w.sizes[0].permits()
 		add(holds && e.permits && w.nodes[id].owner == guest && room, stepEnters, id)
-		add(holds && w.nodes[id].owner == guest && w.dirs[0].ours(), stepLeavesFloor, id)
+		add(holds && !e.single && w.nodes[id].owner == guest && w.dirs[0].ours(), stepLeavesFloor, id)
 		add(!holds, stepGivesUp, id)
 		trades := holds && w.nodes[id].owner == foreign && w.forms[id] == formWrite
 		add(trades && w.past[0]&w.forms.beside(id) == 0, stepDowngrade, id)
 	}
-	add(w.left.foreign > 0, stepForeignJoins, 0)
-	add(w.left.guest > 0, stepGuestJoins, 0)
+	vacant := !e.single || w.past[0] == 0
+	add(w.left.foreign > 0 && vacant, stepForeignJoins, 0)
+	add(w.left.guest > 0 && vacant, stepGuestJoins, 0)
 	add(w.left.reap > 0 && w.past[0]&^w.forms.leases() == 0 && w.dirs[0] != 0, stepReap, 0)
 	add(w.left.resize > 0 && w.sizes[0] != 0, stepLarger, 0)
 	add(w.left.resize > 0 && w.sizes[0].permits() > 1, stepSmaller, 0)

@@ -33,7 +33,7 @@ func TestExplore(t *testing.T) {
 		t.Skip("takes about a minute; run without -short")
 	}
 	big := os.Getenv(bigRun) != ""
-	everyday := slices.Concat(more(), directories(), pairs(big), sharing(), semaphores())
+	everyday := slices.Concat(more(), directories(), pairs(big), sharing(), semaphores(), unfair())
 	all, limit, workers := everyday, most, 2
 	if big {
 		limit, workers = mostBig, 1
@@ -91,6 +91,8 @@ func atATime[T any](workers int, items []T, do func(T)) {
 // TestExploreLosesNothing holds that what the explorer simplifies it may: with it and
 // without, the machines take the very same steps.
 func TestExploreLosesNothing(t *testing.T) {
+	one, three := []Rule{Semaphore{Size: 1, Permits: 1}, Semaphore{Size: 1, Permits: 1}}, []Rule{Semaphore{Size: 4, Permits: 3}, Semaphore{Size: 4, Permits: 3}}
+	node := []Rule{Unfair{}, Unfair{}, Unfair{}}
 	atATime(2, []config{
 		{name: "withdraw + cut", clients: 3, left: budget{withdraw: 1, cut: 1}},
 		{name: "expire + cut", clients: 2, left: budget{expire: 1, cut: 1}},
@@ -102,11 +104,19 @@ func TestExploreLosesNothing(t *testing.T) {
 		{name: "a writer and readers: cut", clients: 3, left: budget{cut: 1}, roles: []uint8{writes, reader, reader}, options: options{eager: true, sharing: true}},
 		{name: "downgrade: expire + cut", clients: 2, left: budget{expire: 1, cut: 1}, roles: []uint8{trades, takes}, options: options{sharing: true}},
 		{name: "downgrade before a writer: withdraw + remove", clients: 3, left: budget{withdraw: 1, remove: 1}, roles: []uint8{trades, takes, writes}, options: options{sharing: true}},
+		{name: "semaphore: cut + withdraw", clients: 2, left: budget{cut: 1, withdraw: 1}, rules: one, options: options{eager: true, permits: true}},
+		{name: "semaphore: expire + lapse", clients: 2, left: budget{expire: 1, lapse: 1}, rules: one, options: options{eager: true, permits: true}},
+		{name: "semaphore: remove + cut", clients: 2, left: budget{remove: 1, cut: 1}, rules: three, options: options{eager: true, permits: true, ownWatch: true}},
+		{name: "one node: cut + withdraw", clients: 3, left: budget{cut: 1, withdraw: 1}, rules: node, options: options{eager: true, single: true}},
+		{name: "one node: expire + remove", clients: 2, left: budget{expire: 1, remove: 1}, rules: node[:2], options: options{eager: true, single: true}},
 		{name: "requests overtake: withdraw + remove", clients: 2, left: budget{withdraw: 1, remove: 1}, options: options{loose: true}},
 	}, func(cfg config) {
 		simple := explore(Machine.Step, cfg, most)
 		cfg.whole = true
 		whole := explore(Machine.Step, cfg, most)
+		if simple.violation != "" || whole.violation != "" {
+			t.Errorf("%s: %q, %q\n%s", cfg.name, simple.violation, whole.violation, strings.Join(whole.trace, "\n"))
+		}
 		t.Logf("%-40s %8d worlds of %8d, %d changes", cfg.name, simple.states, whole.states, len(whole.changes))
 		for c := range whole.changes {
 			if !simple.changes[c] {

@@ -69,6 +69,9 @@ func explore(step stepFunc, cfg config, limit int) finding {
 	if cfg.memory > 0 {
 		step = remembering(cfg.memory, step)
 	}
+	if cfg.single {
+		step = capped(2, step)
+	}
 	x.env.interpreter = newInterpreter(step, 0)
 	x.env.options = cfg.options
 	began := time.Now()

@@ -16,9 +16,11 @@ const (
 	formLock form = iota
 	formRead
 	formWrite
+)
 
+const (
 	formMask form = 0xf
-	inPlace       = 4 // above these bits stands 1 + the write node whose number a read node bears
+	inPlace  form = 4 // above so many bits stands 1 + the write node whose number a read node bears
 )
 
 // twinOf is the form of a read node in the place of a write node.

@@ -373,6 +373,7 @@ func (it *interpreter) meetings() map[meeting]bool {
 type change struct {
 	Machine
 	input
+	forms // by which the nodes are named, in the place of a number that differs from run to run
 }
 
 func (it *interpreter) changes() map[change]bool {
@@ -381,7 +382,9 @@ func (it *interpreter) changes() map[change]bool {
 		machine, in := ofKey(key)
 		effects := len(it.results[i].effects) > 0
 		if effects || it.results[i].next != machine && it.traits[machine].state != Over {
-			all[change{it.machines[machine], in}] = true
+			named := it.namings[in.names]
+			in.names = 0
+			all[change{it.machines[machine], in, named}] = true
 		}
 	}
 	return all

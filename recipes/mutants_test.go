@@ -57,6 +57,14 @@ func TestExploreNeedsNotEverything(t *testing.T) {
 			config{clients: 3, left: budget{withdraw: 1, guest: 1}, options: options{eager: true, plain: true, shell: shellApart}}, ""},
 		{"the same, in a directory made again", nil,
 			config{clients: 2, left: budget{foreign: 1, guest: 2, reap: 1}, options: options{eager: true, plain: true, shell: shellApart}}, ""},
+		// It wakes a herd, and one of them wins.
+		{"creates at once when the one node goes", after(func(m, next Machine, _ Input, effects []Effect) (Machine, []Effect) {
+			if next.state != Pausing {
+				return next, effects
+			}
+			effects = next.create()
+			return next, effects
+		}), config{clients: 3, left: budget{withdraw: 1}, rules: []Rule{Unfair{}, Unfair{}, Unfair{}}, options: options{eager: true, single: true}}, ""},
 	}, func(m mutant) {
 		f := exploreMutant(m)
 		t.Logf("%-55s %v", m.name, f)
@@ -70,7 +78,7 @@ func TestExploreNeedsNotEverything(t *testing.T) {
 // is taken away is missed by somebody.
 func TestExploreReportsMutants(t *testing.T) {
 	var all, count atomic.Int64
-	atATime(2, slices.Concat(mutants(), fastMutants(), sharedMutants(), permitsMutants()), func(m mutant) {
+	atATime(2, slices.Concat(mutants(), fastMutants(), sharedMutants(), permitsMutants(), unfairMutants()), func(m mutant) {
 		f := exploreMutant(m)
 		t.Logf("%-55s %v, %d steps long", m.name, f, len(f.trace))
 		if f.violation != m.want {

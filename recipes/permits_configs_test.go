@@ -37,6 +37,19 @@ func semaphores() []config {
 		one("1 of 1: directory unknown: withdraw + guest", single, budget{withdraw: 1, guest: 1}, options{dir: dirUnknown}),
 		one("1 of 1: no directory: cut", single, budget{cut: 1}, options{dir: dirNone}),
 	}
+	for _, left := range []config{
+		{name: "guest + withdraw", left: budget{guest: 1, withdraw: 1}},
+		{name: "guest + cut", left: budget{guest: 1, cut: 1}},
+		{name: "remove + withdraw", left: budget{remove: 1, withdraw: 1}},
+		{name: "expire + cut", left: budget{expire: 1, cut: 1}},
+	} {
+		cfg := one("1 of 1, a session of two: "+left.name, single, left.left, eager)
+		cfg.roles = []uint8{roleShares, roleShares}
+		all = append(all, cfg)
+	}
+	session := one("1 of 1, a session of three: guest", []Rule{s(1, 1), s(1, 1), s(1, 1)}, budget{guest: 1}, eager)
+	session.roles = []uint8{roleShares, roleShares, roleShares}
+	all = append(all, session)
 	for _, flags := range []uint8{flagTry, flagKeep, flagStrict} {
 		cfg := one("1 of 1, "+map[uint8]string{flagTry: "try", flagKeep: "keep", flagStrict: "strict"}[flags], single, budget{}, eager)
 		cfg.flags = []uint8{flags, flags}

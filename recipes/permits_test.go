@@ -19,7 +19,12 @@ func leaseOf(permits uint8) form { return formLease | form(permits)<<inPlace }
 func (f form) lease() bool { return f&formMask == formLease || f&formMask == formRest }
 
 // weight is how many permits a lease takes.
-func (f form) weight() uint8 { return uint8(f >> inPlace) }
+func (f form) weight() uint8 {
+	if !f.lease() {
+		return 0
+	}
+	return uint8(f >> inPlace)
+}
 
 // leases returns the nodes that are leases.
 func (fs *forms) leases() (mask uint8) {

@@ -202,6 +202,8 @@ func (e *environment) send(w *world, c int, op Op, ef effect) violation {
 		e.letsGo(w, c, ef.arg)
 	case op == OpDelete && e.shell == shellAnyWord:
 		e.letsGo(w, c, ef.arg)
+	case op == OpEnter && ef.flag != 0:
+		e.letsGo(w, c, ef.arg)
 	case op == OpAdvance && (ef.past >= maxNodes || ef.next >= maxNodes):
 		return nameless
 	case op == OpAdvance:
@@ -225,6 +227,8 @@ func (e *environment) send(w *world, c int, op Op, ef effect) violation {
 	case r.status == lost:
 	case op == OpCreate && cl.role&roleTakes != 0:
 		e.takePlace(w, c, &r)
+	case op == OpCreate && e.single:
+		e.claimNode(w, c, &r)
 	case op == OpAdvance:
 		cl.shortcut(&r)
 	}
@@ -267,6 +271,10 @@ func (e *environment) check(w *world) {
 		}
 		if w.byHand&(1<<own) != 0 {
 			continue
+		}
+		if holders&(1<<own) != 0 {
+			e.bad = twoHolders // of a lock that is one node
+			return
 		}
 		holders |= 1 << own
 		gone = gone || w.past[0]&(1<<own) == 0

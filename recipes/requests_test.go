@@ -58,6 +58,9 @@ func (e *environment) execute(w *world, c, i int, part uint8, plain bool) {
 				}
 			}
 		}
+		if ours := e.ours(w, c, view); ours != 0 {
+			r.own = ours
+		}
 		if r.flags&reqStands != 0 {
 			r.arg |= w.sizes[cl.lag].permits() << 4
 		}

@@ -40,6 +40,7 @@ func semaphoreSituations() map[string][]Input {
 	from("advancing", "waiting behind two", Gone{1, ahead4.Text})
 	from("surveying after waiting", "waiting", Gone{1, ahead3.Text})
 	from("surveying, own gone", "surveying", Gone{1, ours.Text})
+	from("surveying, reconnected", "surveying", Suspended{}, Reconnected{})
 	from("watching", "surveying", noRoom)
 	from("watching, changed", "watching", Changed{1})
 	from("full", "watching", noRoom)
@@ -178,6 +179,10 @@ func TestSemaphoreSteps(t *testing.T) {
 		{"surveying", Surveyed{Epoch: 1, Size: 5}, Releasing, "[delete #5]"},
 		{"surveying", Refused{Epoch: 1, Op: OpSurvey, Missing: true}, Creating, "[create attempt 2 REQUEUED]"},
 		{"surveying, own gone", room, Creating, "[create attempt 2 REQUEUED]"},
+		// What a replica says that is behind the news of being first is not believed.
+		{"surveying", Unknown{1, OpSurvey}, Listing, "[list]"},
+		{"surveying, reconnected", room, Listing, "[list]"},
+		{"surveying, reconnected", noRoom, Listing, "[list]"},
 		{"watching", noRoom, Full, "[QUEUED behind 0]"},
 		{"watching", room, Entering, "[enter #5 for 3 at version 2]"},
 		{"watching, changed", noRoom, Surveying, "[survey #5]"}, // the answer may be older than the change

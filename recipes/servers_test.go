@@ -21,6 +21,9 @@ func (e *environment) do(w *world, s step) {
 		e.fail(w, c)
 	case stepGone:
 		cl.fired &^= 1 << s.node
+		if e.traits[cl.machine].own == s.node {
+			cl.role &^= roleClaims
+		}
 		e.feed(w, c, input{kind: inGone, epoch: cl.epoch, arg: s.node})
 	case stepChanged:
 		cl.look &^= lookFired
@@ -37,6 +40,7 @@ func (e *environment) do(w *world, s step) {
 		w.each(c, func(c int, cl *client) {
 			cl.epoch++
 			cl.conn, cl.closed, cl.lag, cl.seen, cl.lease, cl.left, cl.look = connUp, 0, 0, 0, true, 0, 0
+			cl.role &^= roleClaims
 			e.feed(w, c, input{kind: inOpened, epoch: cl.epoch})
 		})
 	case stepDiscard:
@@ -201,9 +205,14 @@ func (e *environment) answer(w *world, c, i int) {
 	if cl.lease {
 		fresh = flagFresh
 	}
+	if r.epoch == cl.epoch {
+		cl.unclaim(r)
+	}
 	in := input{epoch: r.epoch, arg: r.op, own: noNode}
 	e.proof = 0
 	switch {
+	case Op(r.op) == OpCreate && r.flags&reqMissing != 0 && e.single:
+		in = input{kind: inTaken, epoch: r.epoch}
 	case r.flags&reqRefused != 0:
 		in.kind = inRefused
 		if Op(r.op) == OpWatch {
@@ -212,8 +221,6 @@ func (e *environment) answer(w *world, c, i int) {
 		if r.flags&reqMissing != 0 {
 			in.flag = flagMissing
 		}
-	case Op(r.op) == OpCreate && r.flags&reqMissing != 0 && e.single:
-		in = input{kind: inTaken, epoch: r.epoch}
 	case Op(r.op) == OpCreate && r.flags&reqMissing != 0:
 		in.kind, in.flag = inRefused, flagMissing
 	case Op(r.op) == OpCreate:
@@ -253,6 +260,9 @@ func (e *environment) answer(w *world, c, i int) {
 		in.kind, in.flag = inRefused, flagStale
 	case Op(r.op) == OpEnter:
 		in = input{kind: inEntered, epoch: r.epoch, arg: r.own - 1, flag: fresh}
+		if r.flags&reqFloor != 0 {
+			w.isRemoved(c, r.arg&7)
+		}
 		e.proof = r.own
 	case Op(r.op) == OpDelete:
 		in = input{kind: inDeleted, epoch: r.epoch}

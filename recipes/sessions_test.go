@@ -14,6 +14,7 @@ const (
 	roleTrades                   // a writer whose place a reader of the same session may take
 	roleTakes                    // that reader
 	roleTraded                   // a writer whose place may have been taken
+	roleClaims                   // of a lock that is one node: it has that, or may have made it
 )
 
 // mates returns the clients of a client's session, itself included.
@@ -103,6 +104,48 @@ func (e *environment) createInPlace(w *world, c int, r *request) {
 	}
 	n := node{owner: uint8(c) + 1, epoch: w.clients[c].epoch, attempt: r.arg}
 	r.own = 1 + w.create(n, twinOf(writer), 0)
+}
+
+// claim makes a client the one of its session that may have made the node of a lock that is
+// one, as the session does before it sends the create. While another one of the session is, it
+// is told at once that somebody has the lock.
+func (e *environment) claimNode(w *world, c int, r *request) {
+	cl := &w.clients[c]
+	if cl.role&roleShares == 0 {
+		return
+	}
+	for m := w.mates(c) &^ (1 << c); m != 0 && e.shell != shellAllClaim; m &= m - 1 {
+		if w.clients[bits.TrailingZeros8(m)].role&roleClaims != 0 {
+			r.status, r.flags = executed, r.flags|reqMissing|reqRefused // by the session itself
+			return
+		}
+	}
+	cl.role |= roleClaims
+}
+
+// unclaim notes what an answer says about the claim.
+func (cl *client) unclaim(r request) {
+	switch op := Op(r.op); {
+	case cl.role&roleClaims == 0:
+	case op == OpCreate && r.own == 0, op == OpList && r.own == 0, op == OpClaim && r.flags&reqMissing != 0, op == OpDelete:
+		cl.role &^= roleClaims
+	}
+}
+
+// ours finds the node of a lock that is one, which its name does not tell apart: any that the
+// client's session owns is the client's, if that may have made it.
+func (e *environment) ours(w *world, c int, view uint8) uint8 {
+	cl := &w.clients[c]
+	if !e.single || cl.role&roleClaims == 0 {
+		return 0
+	}
+	for m := w.mates(c); m != 0; m &= m - 1 {
+		if nodes := w.mineOf(bits.TrailingZeros8(m), cl.epoch, view); nodes != 0 {
+			id := uint8(bits.TrailingZeros8(nodes))
+			return id + 1 | cl.epoch<<4
+		}
+	}
+	return 0
 }
 
 // A parting is what a session remembers of its own holders: who was the latest that has

@@ -101,7 +101,7 @@ const (
 )
 
 // A request is under way from the machine's effect to the answer's delivery.
-type request struct {
+type request struct { //nolint:recvcheck // what is asked of a copy takes a copy
 	op     uint8 // an Op; 0 is no request
 	status status
 	epoch  uint8
@@ -154,7 +154,7 @@ func (r request) read() bool {
 }
 
 // begun tells whether some parts of a request have been executed.
-func (r *request) begun() bool {
+func (r request) begun() bool {
 	const reads = 1<<partFloor | 1<<partWatch
 	switch {
 	case r.status != sent:
@@ -215,14 +215,17 @@ func (cl *client) knowsEnd() bool { return cl.closed != 0 && cl.lag <= cl.closed
 
 // mine returns the nodes of a client that exist at the leader: of one epoch, or
 // of any for epoch 0.
-func (w *world) mine(c int, epoch uint8) uint8 {
+func (w *world) mine(c int, epoch uint8) uint8 { return w.mineOf(c, epoch, w.past[0]) }
+
+// mineOf returns those of them that are in a view.
+func (w *world) mineOf(c int, epoch, view uint8) uint8 {
 	var mask uint8
 	for i, n := range w.nodes {
 		if n.owner == uint8(c)+1 && (epoch == 0 || n.epoch == epoch) {
 			mask |= 1 << i
 		}
 	}
-	return mask & w.past[0]
+	return mask & view
 }
 
 // outsiders returns the contenders outside that exist at the leader.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"strconv"
 	"sync"
 
 	"github.com/go-zookeeper/zk"
@@ -27,9 +26,6 @@ const (
 	sizeNode    = "size"
 	leaseMarker = "lease-"
 )
-
-// ErrSize says that what a semaphore's size node holds is no size.
-var ErrSize = errors.New("zkgrant: no size of a semaphore")
 
 // errIncomplete says that some of an acquisition's leases are gone.
 var errIncomplete = errors.New("zkgrant: a lease is gone")
@@ -125,15 +121,14 @@ func (c *client) survey(t *Seat, e recipes.Survey) (recipes.Input, error) {
 	}
 	for _, err := range [...]error{unsized, uncounted, unplaced} {
 		if err != nil {
-			return c.unsurveyed(e.Epoch, err)
+			return notOwn(unanswered(e.Epoch, recipes.OpSurvey, err))
 		}
 	}
 	return surveyed, nil
 }
 
-// unsurveyed answers a survey that failed. A node that is missing is not the own one.
-func (c *client) unsurveyed(epoch recipes.Epoch, err error) (recipes.Input, error) {
-	in, err := unanswered(epoch, recipes.OpSurvey, err)
+// notOwn is an answer to a request that failed for a node which is not the own one, be it missing or not.
+func notOwn(in recipes.Input, err error) (recipes.Input, error) {
 	if refused, ok := in.(recipes.Refused); ok {
 		refused.Missing = false
 		in = refused
@@ -169,60 +164,6 @@ func (c *client) armed(node string, fires int, err error) {
 	}
 }
 
-// size reads how many permits there are, and writes the seat's opinion down if nobody
-// has.
-func (c *client) size(t *Seat, watch bool) (size, version int32, _ error) {
-	node := t.permits.size
-	for range reaped {
-		data, stat, err := c.readSize(t, watch)
-		if err == nil {
-			n, err := strconv.ParseInt(string(data), 10, 32)
-			if err != nil || n <= 0 {
-				return 0, 0, fmt.Errorf("%w: %s holds %.20q", ErrSize, node, data)
-			}
-			return int32(n), stat.Version, nil
-		}
-		if !errors.Is(err, zk.ErrNoNode) {
-			return 0, 0, err
-		}
-		if err := c.makeSize(node, t.permits.opinion, t.acl); err != nil {
-			return 0, 0, err
-		}
-	}
-	return 0, 0, fmt.Errorf("%s is deleted as often as it is made: %w", node, zk.ErrNoNode)
-}
-
-func (c *client) readSize(t *Seat, watch bool) ([]byte, *zk.Stat, error) {
-	node := t.permits.size
-	if watch {
-		if arm, fires := t.lookOut(c, node); arm {
-			data, stat, _, err := c.conn.GetW(node)
-			c.looks.answered(node, fires, err == nil)
-			if err != nil && !errors.Is(err, zk.ErrNoNode) {
-				c.unsure(node)
-			}
-			return data, stat, err
-		}
-	}
-	return c.conn.Get(node)
-}
-
-// makeSize makes the node, unless there is one, and the semaphore's path.
-func (c *client) makeSize(node string, size int32, acl []zk.ACL) error {
-	text := []byte(strconv.Itoa(int(size)))
-	_, err := c.conn.Create(node, text, zk.FlagPersistent, acl)
-	if errors.Is(err, zk.ErrNoNode) {
-		if err := c.makeParents(path.Dir(node), nil, acl); err != nil {
-			return err
-		}
-		_, err = c.conn.Create(node, text, zk.FlagPersistent, acl)
-	}
-	if errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoNode) {
-		return nil // whoever asks looks again
-	}
-	return err
-}
-
 // enter makes the transaction. Its first operations are those that may fail for reasons
 // of the protocol.
 func (c *client) enter(t *Seat, e recipes.Enter, id string) (recipes.Input, error) {
@@ -245,32 +186,16 @@ func (c *client) enter(t *Seat, e recipes.Enter, id string) (recipes.Input, erro
 			return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpEnter, Missing: true}, err
 		case missing && failed > opOwn && failed != floor:
 			if err := c.makeParents(t.permits.leases, nil, t.acl); err != nil {
-				return c.unentered(e.Epoch, err)
+				return notOwn(unanswered(e.Epoch, recipes.OpEnter, err))
 			}
 		case outcome == Refused && failed > opOwn && failed == floor && !unsettled(err):
 			c.dirs.shut(t.dir)
 		default:
-			in, err := classified(e.Epoch, recipes.OpEnter, outcome, err)
-			if refused, ok := in.(recipes.Refused); ok {
-				refused.Missing = false
-				in = refused
-			}
-			return in, err
+			return notOwn(classified(e.Epoch, recipes.OpEnter, outcome, err))
 		}
 	}
 	return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpEnter},
 		fmt.Errorf("%s is deleted as often as it is made: %w", t.permits.leases, zk.ErrNoNode)
-}
-
-// unentered answers an enter whose directory could not be made. Nothing of it was executed,
-// but a look-up does no harm.
-func (c *client) unentered(epoch recipes.Epoch, err error) (recipes.Input, error) {
-	in, err := unanswered(epoch, recipes.OpEnter, err)
-	if refused, ok := in.(recipes.Refused); ok {
-		refused.Missing = false
-		in = refused
-	}
-	return in, err
 }
 
 // Where the operations of an enter stand that may fail.
@@ -405,7 +330,8 @@ func (c *client) findLeases(t *Seat, listed recipes.Listed, id string) (recipes.
 	return listed, nil
 }
 
-// SemaphoreDirs returns where those stand who wait at a semaphore, and where those who hold.
+// SemaphoreDirs returns where those stand who wait at a semaphore, and where
+// those who hold.
 func SemaphoreDirs(semaphore string) (waiting, holding string) {
 	return path.Join(semaphore, queueDir), path.Join(semaphore, leaseDir)
 }

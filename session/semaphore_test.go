@@ -108,7 +108,7 @@ func TestSurveyAndEnter(t *testing.T) {
 	})
 }
 
-// TestChangesAreToldOnce, to those who look, until they look again: of the size, of the leases, and of
+// TestChangesAreTold, once, to those who look, until they look again: of the size, of the leases, and of
 // the end of either.
 func TestChangesAreTold(t *testing.T) {
 	inSession(t, func(r *rig) {
@@ -229,7 +229,7 @@ func TestSomeOfTheLeasesThatAreFoundAreMissing(t *testing.T) {
 	})
 }
 
-// TestTheOtherLeasesAreProbedAndWatched like the first: when they have been held for a while.
+// TestTheOtherLeasesAreWatched like the first: when they have been held for a while.
 func TestTheOtherLeasesAreWatched(t *testing.T) {
 	inSession(t, func(r *rig) {
 		s := r.permitSeat(4, 3)

@@ -108,8 +108,9 @@ func ofReadWrite() []mutant {
 		{
 			name:   "place at the end",
 			breaks: "has a reader who is to take a writer's place queue up like anybody else, and wait for that writer",
-			edits: []edit{in("session/requests.go", `	case t.in != nil:
+			edits: []edit{in("session/requests.go", `	if t.in != nil {
 		return c.createInPlace(t, epoch, id)
+	}
 `, ``)},
 			found: finder{"session", "TestAWriterThatGaveItsPlaceLeavesNoFloor"},
 			also:  finder{"coordinator", "TestDowngradeLetsNoWriterIn"},

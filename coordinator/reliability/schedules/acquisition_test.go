@@ -26,7 +26,7 @@ type record struct {
 	cancelled bool
 	cancel    context.CancelCauseFunc // of the wait
 
-	writer *tenure       // whose place it is to take, by asking with his context; nil: it is asked for alone
+	writer *tenure       // whose place it is to take, or share, by asking with his context; nil: it is asked for alone
 	known  chan struct{} // closed when it is known whether it was granted, if there is a writer
 }
 
@@ -53,7 +53,14 @@ func (r *record) granted(grant events.Grant) {
 	r.tenure.permits = r.script.permits
 	if r.writer != nil && r.writer.tookPlace(grant) {
 		r.tenure.place = r.writer.place
-		r.life.client.world.count("downgraded", 1)
+		if r.writer.side == r.script.side {
+			r.life.client.world.count("granted again", 1)
+			if r.writer.grant.Node != grant.Node || r.writer.grant.Token != grant.Token {
+				r.failf("%+v inside of %+v", grant, r.writer.grant)
+			}
+		} else {
+			r.life.client.world.count("downgraded", 1)
+		}
 	}
 	r.tenure.begin()
 	r.isKnown()

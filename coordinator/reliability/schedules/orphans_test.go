@@ -297,7 +297,8 @@ func (s *scene) everything() (nodes []string) {
 func (s *scene) count() int {
 	n := 0
 	for _, node := range s.everything() {
-		if s.srv.Owner(node) != s.other.SessionID() {
+		// Of two looks the second may find that a node which the other one has is gone: it then has no owner.
+		if owner := s.srv.Owner(node); owner != 0 && owner != s.other.SessionID() {
 			n++
 		}
 	}

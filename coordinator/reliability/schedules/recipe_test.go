@@ -19,16 +19,17 @@ const (
 	readWrite
 	semaphore
 	unfair
+	reentrant // a mutex
 )
 
 func (r recipe) String() string {
-	return map[recipe]string{mutex: "mutex", readWrite: "read/write lock", semaphore: "semaphore", unfair: "unfair lock"}[r]
+	return map[recipe]string{mutex: "mutex", readWrite: "read/write lock", semaphore: "semaphore", unfair: "unfair lock", reentrant: "reentrant mutex"}[r]
 }
 
 // recipeOf shares the seeds out. It takes no decision from the plan, so that a seed that is played for another
 // recipe is the same schedule of faults.
 func recipeOf(seed uint64) recipe {
-	return [...]recipe{mutex, readWrite, mutex, semaphore, mutex, readWrite, mutex, unfair}[seed%8]
+	return [...]recipe{mutex, readWrite, mutex, semaphore, mutex, reentrant, mutex, unfair}[seed%8]
 }
 
 // side is what an acquisition asks for.
@@ -57,7 +58,7 @@ type handle interface {
 func (l *life) lock(path string, s side) handle {
 	switch l.client.world.recipe {
 	case readWrite:
-		rw := l.ReadWrite(path)
+		rw := l.ReadWrite(path, l.client.world.options()...)
 		if s == shared {
 			return rw.Read()
 		}
@@ -66,6 +67,8 @@ func (l *life) lock(path string, s side) handle {
 		return l.semaphore(path)
 	case unfair:
 		return l.Unfair(path)
+	case reentrant:
+		return l.Mutex(path, l.client.world.options()...)
 	default:
 		return l.Mutex(path)
 	}
@@ -127,9 +130,35 @@ func together(a, b *tenure) bool {
 // A writer becomes a reader: it asks for the read side with the context of the write side, and releases that when
 // it has been granted, or does not wait for that. A reader takes the writer's place if it was granted there.
 
+// again tells whether locks are entered again by those who hold them.
+func (w *world) again() bool {
+	return w.recipe == reentrant || w.recipe == readWrite && w.seed/8%2 == 1
+}
+
+func (w *world) options() []coordinator.LockOption {
+	if w.again() {
+		return []coordinator.LockOption{coordinator.Reentrant()}
+	}
+	return nil
+}
+
+// enter has a holder enter the lock again, in another goroutine. Who does that may hold it for longer than the one
+// whose context he has.
+func (k *worker) enter(r *record, s script) {
+	ctx := r.ctx
+	if s.hasty {
+		ctx = context.WithoutCancel(ctx)
+	}
+	s.enters, s.hasty, s.downgrade = s.enters-1, s.enters%2 == 1, false
+	inner := k.ask(ctx, r.life, r.path, s)
+	inner.writer = r.tenure
+	k.world.count("entered again", 1)
+	k.world.crew.Go(func() { k.see(inner) })
+}
+
 // downgrade asks to read in the place of a writer who holds. The channel is closed when it is known what became of it.
 func (k *worker) downgrade(ctx context.Context, writer *tenure, s script) (known <-chan struct{}) {
-	s.side, s.downgrade = shared, false
+	s.side, s.downgrade, s.enters = shared, false, 0
 	if s.hasty { // it outlives the writer
 		ctx = context.WithoutCancel(ctx)
 	}

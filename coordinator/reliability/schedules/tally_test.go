@@ -145,5 +145,7 @@ func demands() map[string]int {
 		"schedules: " + readWrite.String():   100,
 		"schedules: " + semaphore.String():   100,
 		"schedules: " + unfair.String():      100,
+		"schedules: " + reentrant.String():   100,
+		"granted again":                      500,
 	}
 }

@@ -81,6 +81,7 @@ type script struct {
 	hasty        bool // does not wait until it is over
 	downgrade    bool // goes on as a reader
 	upgrade      bool // asks to write, too
+	enters       int  // it again, so often
 }
 
 func (k *worker) script() script {
@@ -120,6 +121,10 @@ func (k *worker) script() script {
 		s.downgrade = s.side == alone && k.oneIn(3)
 		s.upgrade = s.side == shared && s.context && k.oneIn(2)
 		s.context = s.context || s.downgrade
+	}
+	if k.world.again() {
+		s.enters = max(0, k.IntN(5)-1)
+		s.context = s.context || s.enters > 0
 	}
 	return s
 }
@@ -187,6 +192,9 @@ func (k *worker) see(r *record) bool {
 			held = time.After(s.hold)
 			if s.upgrade {
 				r.upgrade()
+			}
+			if s.enters > 0 {
+				k.enter(r, s)
 			}
 		case lost := <-r.a.Lost():
 			r.lost(lost)
