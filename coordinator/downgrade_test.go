@@ -3,6 +3,7 @@ package coordinator_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -229,4 +230,35 @@ func TestAReaderInAWritersPlaceHasItsToken(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDataThatFitBesideOnePath: the request of a reader in a writer's place names two nodes. A server drops the connection
+// over one that is too large, and would go on doing so.
+func TestDataThatFitBesideOnePath(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := connect(t, srv)
+		path := "/" + strings.Repeat("x", 3000)
+		rw := c.ReadWrite(path)
+		write, _ := hold(t, rw.Write())
+		ctx := write.Context(t.Context())
+		for size := range 5 {
+			data := make([]byte, 1<<20-1-(size+1)*1500)
+			beside, err := rw.Read().Acquire(ctx, coordinator.WithData(data)), error(nil)
+			select {
+			case <-beside.Granted():
+			case <-beside.Done():
+				err = beside.Err()
+			case <-time.After(time.Minute):
+				t.Fatalf("%d bytes: neither granted nor over", len(data))
+			}
+			if want := size < 4; errors.Is(err, coordinator.ErrTooLarge) != want {
+				t.Errorf("%d bytes: %v", len(data), err)
+			}
+			beside.Release()
+			<-beside.Done()
+		}
+		if !write.Valid() || c.State() != coordinator.StateConnected {
+			t.Errorf("the writer holds %v, %v", write.Valid(), c.State())
+		}
+	})
 }
