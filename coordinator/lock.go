@@ -169,7 +169,8 @@ func (l *Lock) sizeOfACL() int {
 // and f's error.
 //
 // The node is given up when f has returned, not before: f is the only one to know
-// when its work has stopped. Close cancels f's context and waits for f, but for no
+// when its work has stopped. That is so after a loss, too, so f must not wait for the same lock
+// then: its own node may stand ahead. Close cancels f's context and waits for f, but for no
 // longer than half the session timeout; the result is then errors.Join of
 // [ErrClosed] and f's error. If f panics, the node is given up and the panic goes
 // on.
