@@ -22,7 +22,7 @@ func (c *Coordinator) ReadWrite(path string, options ...LockOption) *ReadWrite {
 //
 // A writer becomes a reader, and lets no other writer in between, by asking for this side with the
 // [Acquisition.Context] of the write lock while it holds that, and by releasing the write lock when
-// the read lock is granted. That takes three requests and waits for nobody. The read lock's Token is that of
+// the read lock is granted. That takes four requests and waits for nobody. The read lock's Token is that of
 // the write lock. If the write lock is given up or lost before, the read lock need not be granted. What descends from
 // the write lock's context is cancelled with the write lock, though: for a function in [Lock.Do] that goes on reading behind
 // its release, ask with [context.WithoutCancel] of it.
