@@ -33,11 +33,12 @@ func customer(ctx context.Context, say func(string, ...any), addresses []string,
 			address = leader
 			status, _, text = order(ctx, client, leader)
 		}
+		if status != http.StatusOK || address != last { // who goes on taking orders is not worth a line
+			say("the customer asks %s: %s", address, text)
+		}
+		last = ""
 		if status == http.StatusOK {
 			taken++
-		}
-		if status != http.StatusOK || address != last {
-			say("the customer asks %s: %s", address, text)
 			last = address
 		}
 		if status == http.StatusOK && taken == 10 {
