@@ -2,6 +2,7 @@ package coordinator_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -42,6 +43,31 @@ func TestOneKindOfLockAtAPath(t *testing.T) {
 			soon(t, last)
 			last.Release()
 			<-last.Done()
+		}
+	})
+}
+
+// TestNoSizeForAnotherKindOfLock: a path that is in use as another kind of lock gets no size, whether this process uses it
+// or, where that can be seen, another one.
+func TestNoSizeForAnotherKindOfLock(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := connect(t, srv), connect(t, srv)
+		hold(t, a.Mutex(lockPath))
+		hold(t, a.Unfair(taskPath))
+		before := srv.Tree()
+		for what, err := range map[string]error{
+			"Resize of a mutex":             a.Semaphore(lockPath, 2).Resize(t.Context(), 3),
+			"Resize of an unfair lock":      a.Semaphore(taskPath, 2).Resize(t.Context(), 3),
+			"Resize of another's":           b.Semaphore(taskPath, 2).Resize(t.Context(), 3),
+			"permit of an unfair lock":      endOf(t, b.Semaphore(taskPath, 2).Acquire(t.Context())),
+			"permit of an unfair one tried": endOf(t, b.Semaphore(taskPath, 2).Acquire(t.Context(), coordinator.Try())),
+		} {
+			if !errors.Is(err, coordinator.ErrKind) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		if after := srv.Tree(); !slices.Equal(after, before) {
+			t.Errorf("left %v", after)
 		}
 	})
 }

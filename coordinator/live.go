@@ -24,14 +24,10 @@ func (l *live) enter(a *Acquisition) error {
 	if l.closed {
 		return ErrClosed
 	}
-	path, latest := a.lock.path, l.paths[a.lock.path]
-	if latest != nil && latest.lock.family != a.lock.family {
-		for other := latest; other != nil; other = other.earlier {
-			if other.lock.family != a.lock.family && !other.isDone() { // else its end is known, and its node is about to be
-				return fmt.Errorf("%w: %s is %v here, and not %v", ErrKind, path, other.lock.family, a.lock.family)
-			}
-		}
+	if err := l.checkKind(a.lock); err != nil {
+		return err
 	}
+	path, latest := a.lock.path, l.paths[a.lock.path]
 	a.earlier = latest
 	if latest != nil {
 		latest.later = a
@@ -39,6 +35,27 @@ func (l *live) enter(a *Acquisition) error {
 	l.paths[path] = a
 	l.count++
 	return nil
+}
+
+// checkKind fails if the path is in use as another kind of lock. It is called with mu held.
+func (l *live) checkKind(lock *Lock) error {
+	latest := l.paths[lock.path]
+	if latest == nil || latest.lock.family == lock.family {
+		return nil
+	}
+	for other := latest; other != nil; other = other.earlier {
+		if other.lock.family != lock.family && !other.isDone() { // else its end is known, and its node is about to be
+			return fmt.Errorf("%w: %s is %v here, and not %v", ErrKind, lock.path, other.lock.family, lock.family)
+		}
+	}
+	return nil
+}
+
+// isOf fails if the coordinator uses the path as another kind of lock than this.
+func (l *live) isOf(lock *Lock) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.checkKind(lock)
 }
 
 // leave forgets an acquisition of which nothing is left. It does nothing for one that

@@ -30,7 +30,8 @@ type Semaphore struct {
 // together, and nobody who came later is let in before.
 //
 // How many there are is agreed among all who use it: whoever comes first writes it to a node, `size`
-// below the path, which stays. Who comes with another opinion gets [ErrSizeMismatch], unless the handle
+// below the path, which stays. (Nobody should delete that node while the semaphore is in use: if it is made anew with another size while
+// somebody is being let in, he is let in by the size before.) Who comes with another opinion gets [ErrSizeMismatch], unless the handle
 // was made with [AdoptSize]. [Semaphore.Resize] changes it, and mends it, too, if somebody has written there what is
 // no number above 0: until then every acquisition ends with an error that says so.
 //
@@ -52,9 +53,9 @@ func (s *Semaphore) Path() string { return s.lock.path }
 // one writer at a time wants a mutex.
 //
 // A context that holds permits of the semaphore (see [Acquisition.Context]) may ask for more, unless
-// it then had more than there are: it would wait for itself, which is [ErrDeadlock]. With [AdoptSize] nobody knows yet how many
-// there are, and it waits, until somebody makes more or its wait is bounded. Several who ask for more can
-// come to wait for each other in any case.
+// it then had more than there are: it would wait for itself, which is [ErrDeadlock]. With [AdoptSize], and beside a
+// Resize, it is not known how many there are, and it waits, until somebody makes more or its wait is bounded. Several who ask
+// for more can come to wait for each other in any case.
 func (s *Semaphore) Acquire(ctx context.Context, options ...AcquireOption) *Acquisition {
 	return s.acquire(ctx, configOf(options))
 }
@@ -73,7 +74,9 @@ func (s *Semaphore) Do(ctx context.Context, f func(context.Context, events.Grant
 }
 
 // Resize sets how many permits there are, for everybody who uses the semaphore, and from
-// then on in the opinion of this handle. If there are more than before, who can now be
+// then on in the opinion of this handle. Who has asked already follows. Other handles, of this process and of others, keep
+// their opinion, and what they ask for from then on ends with [ErrSizeMismatch], unless they were made with [AdoptSize]; so
+// where sizes change at run time, all handles should be. If there are more than before, who can now be
 // granted is, in the order of the queue. If there are fewer nobody loses any: nothing is granted until
 // enough were given back; who wants more than there are ends with [ErrPermits] when it is
 // first in the queue.
@@ -87,6 +90,9 @@ func (s *Semaphore) Resize(ctx context.Context, permits int) error {
 		return fmt.Errorf("%w: a size of %d for %s", ErrPermits, permits, s.lock.path)
 	}
 	if err := s.lock.c.checkPath(s.lock.path); err != nil {
+		return err
+	}
+	if err := s.lock.c.live.isOf(s.lock); err != nil {
 		return err
 	}
 	s.announce()

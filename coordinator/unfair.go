@@ -13,8 +13,8 @@ import "github.com/zkgrant/zkgrant/recipes"
 // acquisition, a loss is told in time, and nothing is left behind. The nodes of one path bear one name,
 // though, and this is what follows from that: [Acquisition.Guard] is of no use, while [Acquisition.Txn] is as good as for
 // any lock, unless somebody else deletes our node by hand; and if somebody does that, and another
-// contender makes the next node, within the one round trip that our Release takes, it is that
-// node which is deleted.
+// contender makes the next node, within the one round trip that our Release takes, or within the first probe
+// interval after our Grant, in which nobody tells us, and we release in it as well, it is that node which is deleted.
 //
 // The path must not be that of another kind of lock, or of any node that is there to stay: [ErrKind]. What is
 // above it is made if it is missing.

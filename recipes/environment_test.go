@@ -73,6 +73,7 @@ type options struct {
 	rearm     bool // watches are set again after a reconnect; otherwise they are lost
 	ownWatch  bool // the own node is watched from its creation on
 	late      bool // an answer that has come before the connection broke may be delivered after that, or after the next one
+	early     bool // with late: a survey that finds the new connection is answered before the news of that
 	clings    bool // a holder does not release if its node was deleted while it had no connection: it waits to be told
 	plain     bool // ask for nothing but two holders
 	tokens    bool // and for the order of their tokens
@@ -262,104 +263,6 @@ func (e *environment) enabledFor(w *world, c uint8, steps []step) []step {
 	add(w.left.expire > 0 && cl.conn != connNone && cl.closed == 0, stepExpire)
 	add(w.left.kill > 0 && cl.conn != connNone && cl.closed == 0, stepKill)
 	return steps
-}
-
-// executions appends the ways in which a server may execute a request next.
-func (e *environment) executions(cl *client, r request, s step, steps []step) []step {
-	switch {
-	case (Op(r.op) == OpAdvance || Op(r.op) == OpSurvey) && cl.conn == connUp:
-		for part := partFloor; part <= partClaim; part++ {
-			if r.mask&(1<<part) != 0 {
-				continue
-			}
-			steps = append(steps, step{kind: s.kind, client: s.client, node: s.node | part<<4})
-			if part == partFloor && e.either && Op(r.op) == OpAdvance {
-				steps = append(steps, step{kind: stepExecutePlain, client: s.client, node: s.node | part<<4})
-			}
-		}
-		return steps
-	case e.either && cl.knows.ours() != 0 && (Op(r.op) == OpCreate || r.flags&reqFloor != 0):
-		steps = append(steps, step{kind: stepExecutePlain, client: s.client, node: s.node})
-	}
-	return append(steps, s)
-}
-
-// pick is what a step says about the i-th request. Above that stands a part of it.
-func pick(i int, first bool) uint8 {
-	if first {
-		return 0
-	}
-	return uint8(i) + 1
-}
-
-// picked returns the request that a step of execution names, and its part.
-func (e *environment) picked(cl *client, s step) (i int, part uint8) {
-	i = int(s.node & 0xf)
-	if i == 0 {
-		return e.executes(cl), s.node >> 4
-	}
-	return i - 1, s.node >> 4
-}
-
-// executes returns the request that a server may execute next, or -1. Without a
-// connection the rest of what was sent may still arrive, but nobody will hear.
-func (e *environment) executes(cl *client) int {
-	i := cl.find(sent)
-	if i < 0 || cl.conn == connUp && cl.closed == 0 {
-		return i
-	}
-	if cl.conn == connUp {
-		// The leader has ended the session. A replica that does not know yet
-		// answers reads.
-		if cl.knowsEnd() || cl.requests[i].write() {
-			return -1
-		}
-		return i
-	}
-	if cl.closed != 0 {
-		return -1
-	}
-	for i, r := range cl.requests {
-		if r.status == sent && r.write() {
-			return i
-		}
-	}
-	return -1
-}
-
-// refusable tells whether a server may turn the next request down.
-func (e *environment) refusable(cl *client) bool {
-	i := cl.find(sent)
-	if i < 0 {
-		return false
-	}
-	// A delete that is refused leaves a node, and so does the look-up for a
-	// create of unknown outcome: there is nothing a client can do about it.
-	r := cl.requests[i]
-	return Op(r.op) != OpDelete && (Op(r.op) != OpList || r.flags&reqBarrier == 0)
-}
-
-// ghosts returns a create of an earlier session that the client library would
-// send again in this one, or -1.
-func (e *environment) ghosts(cl *client) int {
-	for i, r := range cl.requests {
-		if Op(r.op) == OpCreate && r.epoch < cl.epoch && r.status == lost {
-			return i
-		}
-	}
-	return -1
-}
-
-// mayGoStale tells whether an answer under way would still renew a session's lease.
-func (w *world) mayGoStale(c int) (may bool) {
-	w.each(c, func(_ int, cl *client) {
-		for _, r := range cl.requests {
-			if r.op != 0 && r.write() && (r.status == sent || r.status == executed) && r.flags&reqStale == 0 {
-				may = true
-			}
-		}
-	})
-	return may
 }
 
 // take carries a step out and brings the world into its normal form.

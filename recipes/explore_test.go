@@ -16,8 +16,9 @@ import (
 
 // bigRun names the environment variable that asks for more faults at a time, and for a
 // visit of the everyday worlds without the simplifications of what a machine will not
-// listen to: 249 million worlds, eight minutes of one core, and 6 GB of memory. Without
-// it there are 52 million, for which a minute of two cores and 2 GB are enough.
+// listen to. Of mutexes alone those are 249 million worlds, eight minutes of one core, and 6 GB of
+// memory. Without it there are 106 million of all kinds of locks, for which two or three minutes of two
+// cores and 3 GB are enough.
 const bigRun = "ZKGRANT_EXPLORE_BIG"
 
 // most is how many worlds a configuration may have. The test fails beyond, for
@@ -30,7 +31,7 @@ const (
 // TestExplore visits every interleaving of the configurations, two at a time.
 func TestExplore(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes about a minute; run without -short")
+		t.Skip("takes some minutes; run without -short")
 	}
 	big := os.Getenv(bigRun) != ""
 	everyday := slices.Concat(more(), directories(), pairs(big), sharing(), semaphores(), unfair())

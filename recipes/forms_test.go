@@ -18,10 +18,10 @@ const (
 	formWrite
 )
 
-const (
-	formMask form = 0xf
-	inPlace  form = 4 // above so many bits stands 1 + the write node whose number a read node bears
-)
+const formMask form = 0xf
+
+// inPlace is how many bits that takes. Above them stands 1 + the write node whose number a read node bears.
+const inPlace = 4
 
 // twinOf is the form of a read node in the place of a write node.
 func twinOf(writer uint8) form { return formRead | form(writer+1)<<inPlace }

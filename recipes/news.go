@@ -57,6 +57,7 @@ func (m *Machine) onOpened(in Opened) []Effect {
 // perhaps for hours.
 func (m *Machine) onSuspended() []Effect {
 	m.up = false
+	m.permits.doubted = m.permits.doubted || m.state == Surveying // see there
 	switch {
 	case m.state == Held && m.strict:
 		return m.lose(events.ReasonSuspended)
@@ -77,7 +78,7 @@ func (m *Machine) onReconnected() []Effect {
 	case m.state == Full:
 		return m.survey()
 	case m.state == Surveying:
-		m.permits.doubted = true // see there
+		m.permits.doubted = true // what has made it the first may have been heard on a connection between the two
 		return nil
 	case m.state == Advancing:
 		// The answer may have come on the connection before, and be told only now. That

@@ -115,7 +115,7 @@ const (
 const nobody = 8
 
 // asks fills in a request for what a machine wants to know or do at a semaphore.
-func (r *request) asks(op Op, ef effect) {
+func asks(r *request, op Op, ef effect) {
 	switch op {
 	case OpSurvey:
 		if ef.arg >= maxNodes {
@@ -169,6 +169,27 @@ func (e *environment) executeSurvey(w *world, c int, r *request, part uint8) (do
 		}
 	}
 	return r.mask == allParts
+}
+
+// survey returns the client's survey, if it has got that far, or -1.
+func (cl *client) survey(s status) int {
+	for i, r := range cl.requests {
+		if Op(r.op) == OpSurvey && r.status == s {
+			return i
+		}
+	}
+	return -1
+}
+
+// finishSurvey executes what is left of a client's survey, and delivers the answer.
+func (e *environment) finishSurvey(w *world, c int) {
+	cl := &w.clients[c]
+	for i := cl.survey(sent); i >= 0; i = cl.survey(sent) {
+		e.execute(w, c, i, 0, false)
+	}
+	if i := cl.survey(executed); i >= 0 {
+		e.answer(w, c, i)
+	}
 }
 
 // executeEnter trades a node in the queue for leases.

@@ -212,7 +212,7 @@ func (e *environment) send(w *world, c int, op Op, ef effect) violation {
 	if op != OpCreate && op != OpList && op != OpSurvey && ef.arg >= maxNodes {
 		return nameless
 	}
-	r.asks(op, ef)
+	asks(&r, op, ef)
 	switch {
 	case cl.conn == connNone || ef.epoch != cl.epoch:
 		if op == OpWatch {

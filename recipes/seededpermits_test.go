@@ -22,12 +22,15 @@ func permitsMutants() []mutant {
 			m.up = m.up || ok
 			return m, nil, ok && m.state == Full
 		}), cfg(1, 1, budget{cut: 1}, options{}), stuck},
-		{"believes a survey that another connection may have answered", alter(func(m Machine, in Input) Input {
-			if _, ok := in.(Reconnected); ok && m.state == Surveying {
-				return nil
-			}
-			return in
+		{"believes a survey that another connection may have answered", after(func(_, next Machine, _ Input, effects []Effect) (Machine, []Effect) {
+			next.permits.doubted = false
+			return next, effects
 		}), cfg(1, 1, budget{cut: 1}, options{late: true}), overfull},
+		{"believes a survey that is answered before the news of the next connection", instead(func(m Machine, in Input) (Machine, []Effect, bool) {
+			_, ok := in.(Suspended)
+			m.up = m.up && !ok
+			return m, nil, ok && m.state == Surveying
+		}), cfg(1, 1, budget{cut: 1}, options{late: true, early: true}), overfull},
 		{"surveys again when the answer was lost, and does not list", instead(func(m Machine, in Input) (Machine, []Effect, bool) {
 			u, ok := in.(Unknown)
 			next := m

@@ -24,7 +24,9 @@ import "github.com/zkgrant/zkgrant/events"
 // any answer it has had, but of a watch that fires it takes no note. 1. A trades its node for
 // the last permit; 2. B, behind it, hears that the node is gone, and sends its survey; 3. its
 // connection breaks; 4. it finds a replica that has not heard of A's transaction, on which there
-// is room, and its own node. So behind a reconnect it lists again, where it would see A.
+// is room, and its own node. So behind a reconnect it lists again, where it would see A. An answer
+// that comes between 3 and the news of 4 is no better: a request that the client had not sent yet
+// when the connection broke goes out on the next one, ahead of the news.
 //
 // The size may change at any time, so the transaction depends on its version, too.
 type Semaphore struct {

@@ -40,9 +40,11 @@ func semaphoreSituations() map[string][]Input {
 	from("advancing", "waiting behind two", Gone{1, ahead4.Text})
 	from("surveying after waiting", "waiting", Gone{1, ahead3.Text})
 	from("surveying, own gone", "surveying", Gone{1, ours.Text})
-	from("surveying, reconnected", "surveying", Suspended{}, Reconnected{})
 	from("watching", "surveying", noRoom)
 	from("watching, changed", "watching", Changed{1})
+	from("surveying, no connection", "surveying", Suspended{})
+	from("surveying, reconnected", "surveying, no connection", Reconnected{})
+	from("surveying, first before the news", "waiting", Suspended{}, Gone{1, ahead3.Text}, Reconnected{})
 	from("full", "watching", noRoom)
 	from("full, no connection", "full", Suspended{})
 	from("entering", "surveying", room)
@@ -51,6 +53,7 @@ func semaphoreSituations() map[string][]Input {
 	from("entering, unknown", "entering", Unknown{1, OpEnter})
 	from("entering, unknown, withdrawn", "entering, unknown", Withdrawn{WhyContext})
 	from("entering, expired", "entering", Expired{})
+	from("trying, surveying", "looking, nobody waits", room, Created{1, ours, true, true, 500})
 	from("found among the leases", "entering, unknown", Listed{Epoch: 1, Own: leased, Leased: true})
 	from("held", "entering", gotIn)
 	from("entered too late", "entering", Entered{Epoch: 1, Leases: leases})
@@ -181,8 +184,10 @@ func TestSemaphoreSteps(t *testing.T) {
 		{"surveying, own gone", room, Creating, "[create attempt 2 REQUEUED]"},
 		// What a replica says that is behind the news of being first is not believed.
 		{"surveying", Unknown{1, OpSurvey}, Listing, "[list]"},
+		{"surveying, no connection", room, Listing, "[list]"}, // the next one may have answered, which is not announced yet
 		{"surveying, reconnected", room, Listing, "[list]"},
 		{"surveying, reconnected", noRoom, Listing, "[list]"},
+		{"surveying, first before the news", room, Listing, "[list]"}, // on a connection that is gone again
 		{"watching", noRoom, Full, "[QUEUED behind 0]"},
 		{"watching", room, Entering, "[enter #5 for 3 at version 2]"},
 		{"watching, changed", noRoom, Surveying, "[survey #5]"}, // the answer may be older than the change
@@ -203,6 +208,8 @@ func TestSemaphoreSteps(t *testing.T) {
 		{"entering, withdrawn", Refused{Epoch: 1, Op: OpEnter, Stale: true}, Releasing, "[delete #5]"},
 		{"entering, withdrawn", Refused{Epoch: 1, Op: OpEnter, Missing: true}, Over, `[END "released"]`},
 		{"entering, expired", reopened, Creating, "[create attempt 2]"},
+		{"entering, expired", gotIn, Idle, "[discard leases/a-0000000007 discard leases/a-0000000008 discard leases/a-0000000009]"},
+		{"trying, surveying", noRoom, Releasing, "[delete #5]"},
 		{"entering, unknown", first, Surveying, "[survey #5]"},
 		{"entering, unknown", Listed{Epoch: 1, Own: leased, Leased: true}, Claiming, "[claim leases/a-0000000007]"},
 		{"entering, unknown", Listed{Epoch: 1}, Creating, "[create attempt 2 REQUEUED]"},

@@ -101,7 +101,7 @@ const (
 )
 
 // A request is under way from the machine's effect to the answer's delivery.
-type request struct { //nolint:recvcheck // what is asked of a copy takes a copy
+type request struct {
 	op     uint8 // an Op; 0 is no request
 	status status
 	epoch  uint8

@@ -76,6 +76,17 @@ func (cs *claimants) owns(t *Seat, czxid int64) bool {
 	return c.seat == t && c.past != czxid
 }
 
+// shake says that nobody can tell for the moment whether the nodes are still there.
+func (cs *claimants) shake() {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	for _, c := range cs.at {
+		if c.seat != nil {
+			c.seat.single.shaken.Store(true)
+		}
+	}
+}
+
 // of returns the claimant at the path, or nil.
 func (cs *claimants) of(node string) *Seat {
 	cs.mu.Lock()

@@ -52,6 +52,7 @@ func (s *Session) onEvent(c *client, ev zk.Event) {
 		if c.watches.changed(ev.Path) {
 			c.rewatch(ev.Path)
 		}
+		s.rewritten(c, ev.Path)
 		s.tellChanged(c, ev.Path)
 	case zk.EventNodeChildrenChanged:
 		s.tellChanged(c, ev.Path)
@@ -138,6 +139,7 @@ func (s *Session) suspend(c *client) {
 	}
 	was := s.State()
 	c.up = false
+	c.claimants.shake()
 	if was != Connected {
 		return
 	}

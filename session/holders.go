@@ -84,6 +84,7 @@ func (s *Session) judge(c *client, r *asked) (fresh bool) {
 // so the seat hears of it when trying again makes sense.
 func (s *Session) onClaimed(c *client, r *asked, claimed recipes.Claimed) {
 	claimed.Fresh = s.judge(c, r)
+	s.sure(c, r.seat)
 	_, held := s.holders[r.seat]
 	if !claimed.Fresh && !held && c == s.client && !c.over {
 		time.AfterFunc(c.lease.window(), func() { r.seat.post(claimed, nil) })

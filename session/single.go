@@ -29,8 +29,12 @@ import (
 //   - A claim checks that there is a node, and then whose it is.
 //   - A delete is sent only by the claimant (see [claimants]), and is not simply sent again: 1. A's delete is
 //     executed, and its reply is lost; 2. B makes its node; 3. A deletes that. So A looks first, behind a
-//     write through the quorum. What remains is that somebody else removes A's node by hand, and B makes its
-//     own, in the moment in which A's delete is under way.
+//     write through the quorum. It does so, too, if it has been without a connection and nothing has told since
+//     that its node is still there. What remains is that somebody else removes A's node by hand, and B makes its
+//     own, before A has its node watched or in the moment in which A's delete is under way.
+//   - The data of a node that is watched have changed, and by the time it is watched again it may be another one: 1. somebody
+//     writes to A's node; 2. he removes it, and B makes the next one; 3. A's session has that watched. So it
+//     looks whose it is.
 //   - A node of a past session is gone with it, and is never removed by name.
 
 // single is what a seat has of a lock of one node.
@@ -43,6 +47,7 @@ type single struct {
 
 	plain   atomic.Bool // the node's data may not be written, not even by us
 	doubted atomic.Bool // a delete was sent, and nobody knows what became of it
+	shaken  atomic.Bool // an outage or a change of its data may have hidden that there is another node now
 
 	holder atomic.Pointer[events.Contender] // who had it at the last look
 
@@ -262,7 +267,7 @@ func (c *client) removeSingle(t *Seat, e recipes.Delete) (recipes.Input, error) 
 	if !c.claimants.is(t) {
 		return recipes.Deleted{Epoch: e.Epoch}, nil
 	}
-	if t.single.doubted.Load() {
+	if t.single.doubted.Load() || t.single.shaken.Load() {
 		outcome, err := c.barrier(t.dir)
 		var there bool
 		var stat *zk.Stat

@@ -36,7 +36,9 @@ func (v *verifying) do(c *client) (func(*Session), error) {
 			s.lostSingle(c, v.seat)
 		case outcome == Unknown || unsettled(err):
 			s.again(c, v)
-		default: // it is there, or cannot be watched
+		case outcome == Done:
+			s.sure(c, v.seat)
+		default: // it cannot be watched
 		}
 	}, err
 }
@@ -66,6 +68,26 @@ func (s *Session) singleGone(c *client, node string, seats []*Seat, event bool) 
 		}
 	}
 	return seats
+}
+
+// rewritten looks whether a node whose data have changed is still the one that the seat made which has it.
+func (s *Session) rewritten(c *client, node string) {
+	t := c.claimants.of(node)
+	if t == nil {
+		return
+	}
+	t.single.shaken.Store(true)
+	if t.single.settled {
+		s.onRequest(&verifying{epoch: c.epoch, seat: t})
+	}
+}
+
+// sure notes that an answer has said that the node is the seat's. One of the connection before says
+// nothing of what has happened since.
+func (s *Session) sure(c *client, t *Seat) {
+	if t.single != nil && c.up {
+		t.single.shaken.Store(false)
+	}
 }
 
 // mayPark tells whether the request may be made, and keeps it if it has to wait. A transaction that rests

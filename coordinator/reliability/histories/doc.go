@@ -6,6 +6,10 @@
 // forty lines, could have answered all of them so. If there is none, the history is illegal: it shows two holders, a
 // token that went back, a late write that was accepted, or a Grant behind a Release.
 //
+// There is a model for each kind of lock. That of a read/write lock has readers, too: what one of them reads is what
+// was written last, and nobody changes it while he holds. That of a semaphore has a number of permits, and whoever is
+// let in is younger than all before him. An unfair lock is a fenced mutex: who is next is in no model.
+//
 // Three kinds of histories are recorded:
 //
 //   - in virtual time, on zktest, with sessions that expire, are cut, muted or stranded behind a follower without

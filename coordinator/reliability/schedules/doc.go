@@ -10,6 +10,12 @@
 // tokens), about each acquisition in acquisition_test.go and streams_test.go, about what is left in
 // world_test.go.
 //
+// The seed says what kind of lock a schedule is about, too (recipe_test.go). Half of them are about a mutex, the others
+// in equal parts about read/write locks, semaphores, unfair locks, and a mutex that is entered again by whoever holds
+// it. Readers hold together and beside nobody else, writers alone; a writer goes on as a reader while others wait, and
+// lets none of them in between; of permits there are never more out than there are, and each acquisition has all of its
+// own or none (semaphore_test.go).
+//
 // Most schedules allow no second holder at any instant. In some a session is ended by decree, or nodes are
 // deleted by somebody else: there the holder concerned cannot know in time, and he alone is excused. In
 // others nothing happens that a lease does not outlive, and there any loss is a failure.
@@ -25,7 +31,7 @@
 // So a failure prints its trace, and it may take a few runs of its seed until it comes again: that is what
 // -count is for.
 //
-// The other two tests are not random. That of orphans loses each frame of an acquisition and its release in
-// turn; that of loops has each frame of a few cycles, in which workers release and acquire again at once,
-// meet with each of a list of mishaps.
+// The other two tests are not random, and share a stage. That of orphans loses each frame of an acquisition and its
+// release in turn, of each kind of lock, and of a writer that becomes a reader; that of loops has each frame of a few
+// cycles, in which workers release and acquire again at once, meet with each of a list of mishaps.
 package schedules

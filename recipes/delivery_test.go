@@ -1,0 +1,97 @@
+package recipes
+
+// How answers reach machines.
+
+// answer delivers an answer. Whether it is fresh was noted on the way.
+func (e *environment) answer(w *world, c, i int) {
+	cl := &w.clients[c]
+	r := cl.requests[i]
+	cl.drop(i)
+	w.each(c, func(_ int, cl *client) { cl.seen = min(cl.seen, r.age) })
+	if r.write() && r.flags&(reqStale|reqRefused) == 0 && r.epoch == cl.epoch {
+		w.renewed(c)
+	}
+	var fresh uint8
+	if cl.lease {
+		fresh = flagFresh
+	}
+	if r.epoch == cl.epoch {
+		cl.unclaim(r)
+	}
+	in := input{epoch: r.epoch, arg: r.op, own: noNode}
+	e.proof = 0
+	switch {
+	case Op(r.op) == OpCreate && r.flags&reqMissing != 0 && e.single:
+		in = input{kind: inTaken, epoch: r.epoch}
+	case r.flags&reqRefused != 0:
+		in.kind = inRefused
+		if Op(r.op) == OpWatch {
+			in.own = r.arg
+		}
+		if r.flags&reqMissing != 0 {
+			in.flag = flagMissing
+		}
+	case Op(r.op) == OpCreate && r.flags&reqMissing != 0:
+		in.kind, in.flag = inRefused, flagMissing
+	case Op(r.op) == OpCreate:
+		in = input{kind: inCreated, epoch: r.epoch, arg: r.own - 1}
+		if r.flags&reqStands != 0 {
+			in.flag = flagAlone | fresh
+		}
+		if r.flags&reqFirst != 0 {
+			e.proof = r.own
+		}
+	case Op(r.op) == OpList:
+		in = input{kind: inListed, epoch: r.epoch, mask: r.mask, own: r.own, arg: r.arg >> 4}
+		if r.flags&reqFloor != 0 {
+			in.flag = flagLeased
+		}
+	case r.flags&reqMissing != 0:
+		in.kind, in.flag = inRefused, flagMissing
+	case Op(r.op) == OpClaim:
+		in = input{kind: inClaimed, epoch: r.epoch, flag: fresh}
+		if r.flags&reqFirst != 0 {
+			e.proof = r.arg + 1
+		}
+	case Op(r.op) == OpAdvance:
+		in = input{kind: inAdvanced, epoch: r.epoch, flag: fresh}
+		if r.flags&reqFloor != 0 {
+			in.flag |= flagFloor
+		}
+		if r.flags&reqStands != 0 {
+			in.flag |= flagStands
+		}
+		if r.flags&reqFirst != 0 {
+			e.proof = r.arg + 1
+		}
+	case Op(r.op) == OpSurvey:
+		in = input{kind: inSurveyed, epoch: r.epoch, arg: r.arg >> 4, own: r.own}
+	case Op(r.op) == OpEnter && r.own == 0:
+		in.kind, in.flag = inRefused, flagStale
+	case Op(r.op) == OpEnter:
+		in = input{kind: inEntered, epoch: r.epoch, arg: r.own - 1, flag: fresh}
+		if r.flags&reqFloor != 0 {
+			w.isRemoved(c, r.arg&7)
+		}
+		e.proof = r.own
+	case Op(r.op) == OpDelete:
+		in = input{kind: inDeleted, epoch: r.epoch}
+		if r.flags&reqFloor != 0 {
+			w.isRemoved(c, r.arg)
+		}
+	}
+	e.feed(w, c, in)
+	e.proof = 0
+}
+
+// fail delivers Unknown for a request that nobody will answer.
+func (e *environment) fail(w *world, c int) {
+	cl := &w.clients[c]
+	i := cl.find(lost)
+	if i < 0 {
+		i = cl.find(sent)
+	}
+	r := cl.requests[i]
+	cl.drop(i)
+	e.feed(w, c, input{kind: inUnknown, epoch: r.epoch, arg: r.op})
+}

@@ -1,0 +1,103 @@
+package session_test
+
+import (
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+const taskNode = "/tasks/a"
+
+// claimant is a seat that asks for the one node.
+func (r *rig) claimant() *seat {
+	r.Helper()
+	s := r.seatAt(session.Place{Dir: taskNode, Kind: events.KindUnfair})
+	s.want("Opened")
+	return s
+}
+
+// TestANodeThatCouldNotBeRemovedIsNobodys: it is of this session, and bears the name that everybody's does. Who has lost
+// the reply to his create must not take it for his.
+func TestANodeThatCouldNotBeRemovedIsNobodys(t *testing.T) {
+	inSession(t, func(r *rig) {
+		admin := r.admin()
+		defer admin.Close()
+		if _, err := admin.Create("/tasks", nil, 0, zk.WorldACL(zk.PermRead|zk.PermCreate)); err != nil {
+			r.Fatal(err)
+		}
+		first, second := r.claimant(), r.claimant()
+		made := first.makes(1)
+		if !made.Alone || !made.Fresh {
+			r.Fatalf("made %+v", made)
+		}
+		first.Delete(recipes.Delete{Epoch: 1, Node: made.Node.Text})
+		if in, ok := first.answer().(recipes.Refused); !ok || in.Op != recipes.OpDelete {
+			r.Fatalf("the delete was answered %+v", in)
+		}
+		r.srv.Intercept(func(q zktest.Request) zktest.Action {
+			if q.Path == taskNode && q.Op == zktest.OpMulti {
+				r.srv.Intercept(nil)
+				return zktest.CutAfter()
+			}
+			return zktest.Pass()
+		})
+		second.Create(recipes.Create{Epoch: 1, Attempt: 1})
+		if in, ok := second.answer().(recipes.Unknown); !ok {
+			r.Fatalf("a create without an answer was answered %+v", in)
+		}
+		r.settle()
+		second.fresh()
+		second.List(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
+		if in, ok := second.answer().(recipes.Listed); !ok || in.Own != (recipes.Own{}) || len(in.Queue) != 1 {
+			r.Errorf("looked, and found %+v", in)
+		}
+	})
+}
+
+// TestWhoHasNothingDeletesNothing: the node at the path is another one's, of the same name.
+func TestWhoHasNothingDeletesNothing(t *testing.T) {
+	inSession(t, func(r *rig) {
+		first, second := r.claimant(), r.claimant()
+		made := first.makes(1)
+		second.Delete(recipes.Delete{Epoch: 1, Node: made.Node.Text})
+		second.want("Deleted")
+		if !r.srv.Exists(taskNode) {
+			r.Error("the node is gone")
+		}
+	})
+}
+
+// TestAClaimIsOfTheOwnNode: there is a node at the path, and another one than was made.
+func TestAClaimIsOfTheOwnNode(t *testing.T) {
+	inSession(t, func(r *rig) {
+		s := r.claimant()
+		made := s.makes(1)
+		if err := r.srv.Delete(taskNode); err != nil {
+			r.Fatal(err)
+		}
+		s.fresh() // it may have heard of that
+		if err := r.srv.Create(taskNode, nil); err != nil {
+			r.Fatal(err)
+		}
+		s.Claim(recipes.Claim{Epoch: 1, Node: made.Node.Text})
+		if in, ok := s.answer().(recipes.Refused); !ok || !in.Missing {
+			r.Errorf("answered %+v", in)
+		}
+	})
+}
+
+// TestWhoseNodesAreLocks: those of sessions. Containers, and nodes with a time to live, have an owner that is none.
+func TestWhoseNodesAreLocks(t *testing.T) {
+	for owner, want := range map[int64]bool{
+		0: false, 0x100000000000001: true, -1 << 63: false, -1<<56 | 5: false, 0x7f00000000000001: true,
+	} {
+		if got := session.Ephemeral(&zk.Stat{EphemeralOwner: owner}); got != want {
+			t.Errorf("owner %#x: %v", owner, got)
+		}
+	}
+}
