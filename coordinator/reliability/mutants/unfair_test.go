@@ -83,7 +83,7 @@ func ofUnfair() []mutant {
 		{
 			name:   "delete that overtakes",
 			breaks: "gives the node up before a transaction that rests on it, which then rests on the next one",
-			edits: []edit{in(one, `r.seat.single != nil && r.seat.single.writing > 0`,
+			edits: []edit{in("session/singlenews.go", `r.seat.single != nil && r.seat.single.writing > 0`,
 				`r.seat.single != nil && r.seat.single.writing > 1<<20`)},
 			found: finder{"coordinator", "TestUnfairDeleteWaitsForTransactions"},
 		},
