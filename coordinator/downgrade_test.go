@@ -3,11 +3,13 @@ package coordinator_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -190,5 +192,73 @@ func TestTheWordOfAWriterThatBecameAReader(t *testing.T) {
 		}
 		read.Release()
 		soon(t, writer)
+	})
+}
+
+// TestAReaderInAWritersPlaceHasItsToken: a store that was shown it, and refuses old ones, has to take that of the writer
+// who waited meanwhile, however the reader came by it.
+func TestAReaderInAWritersPlaceHasItsToken(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		bubble(t, func(t *testing.T, srv *zktest.Server) {
+			a, b := connect(t, srv), connect(t, srv)
+			rw := a.ReadWrite("/locks/rw", coordinator.Reentrant())
+			write, wrote := hold(t, rw.Write())
+			next := queue(b.ReadWrite("/locks/rw").Write())
+			if lost { // the reply to the create, so that the node is looked up
+				srv.Intercept(func(q zktest.Request) zktest.Action {
+					if q.Session != a.SessionID() || q.Op != zktest.OpMulti || len(q.Parts) != 2 {
+						return zktest.Pass()
+					}
+					srv.Intercept(nil)
+					return zktest.CutAfter()
+				})
+			}
+			read := rw.Read().Acquire(write.Context(t.Context()))
+			inPlace := soon(t, read)
+			write.Release()
+			<-write.Done()
+			again := rw.Read().Acquire(read.Context(t.Context()))
+			for _, grant := range []events.Grant{inPlace, soon(t, again)} {
+				if grant.Token != wrote.Token || grant.Node == wrote.Node {
+					t.Errorf("%+v in the place of %+v", grant, wrote)
+				}
+			}
+			read.Release()
+			again.Release()
+			if grant := soon(t, next); grant.Token <= inPlace.Token {
+				t.Errorf("%+v behind %+v", grant, inPlace)
+			}
+		})
+	}
+}
+
+// TestDataThatFitBesideOnePath: the request of a reader in a writer's place names two nodes. A server drops the connection
+// over one that is too large, and would go on doing so.
+func TestDataThatFitBesideOnePath(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := connect(t, srv)
+		path := "/" + strings.Repeat("x", 3000)
+		rw := c.ReadWrite(path)
+		write, _ := hold(t, rw.Write())
+		ctx := write.Context(t.Context())
+		for size := range 5 {
+			data := make([]byte, 1<<20-1-(size+1)*1500)
+			beside, err := rw.Read().Acquire(ctx, coordinator.WithData(data)), error(nil)
+			select {
+			case <-beside.Granted():
+			case <-beside.Done():
+				err = beside.Err()
+			case <-time.After(time.Minute):
+				t.Fatalf("%d bytes: neither granted nor over", len(data))
+			}
+			if want := size < 4; errors.Is(err, coordinator.ErrTooLarge) != want {
+				t.Errorf("%d bytes: %v", len(data), err)
+			}
+			beside.Release()
+			<-beside.Done()
+		}
+		if !write.Valid() || c.State() != coordinator.StateConnected {
+			t.Errorf("the writer holds %v, %v", write.Valid(), c.State())
+		}
 	})
 }

@@ -20,8 +20,9 @@ import (
 const nobody = "_not_held_"
 
 // Guard returns a check that succeeds only while the lock's node exists, to be put
-// first into a Multi of a connection of your own. While it exists nobody else can
-// hold the lock, whatever Valid says and however late the transaction arrives. Its
+// first into a Multi of a connection of your own. While it exists nobody can hold
+// the lock whom this one keeps out, whatever Valid says and however late the transaction
+// arrives: nobody else, or no writer if it is a reader's. Its
 // path is the one on the server, the chroot included. Before the Grant it names a
 // node that does not exist. So it does for an unfair lock, whose nodes bear one name, and which it could not tell
 // from the next holder's: there it never succeeds. Of a lock that several hold together, as readers do and the holders

@@ -84,6 +84,9 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 		// A reader in the place of its own writer waits for nobody, and would find that in its way.
 		cfg.try = cfg.try && place.In == nil
 	}
+	if err == nil && place.In != nil {
+		err = l.checkSize(cfg, l.size(cfg)+len(c.chroot)+len(l.path)) // which also names the writer's node
+	}
 	a.seat = c.session.Seat(place)
 	a.actor = actors.NewLock(actors.Config{
 		ID: id, Path: l.path, Rule: l.rule, Port: a.seat, Owner: (*ownerOfActor)(a), House: &c.house,
@@ -107,15 +110,28 @@ func (l *Lock) check(cfg acquireConfig) error {
 	if l.path == "/" && l.family == familyUnfair {
 		return fmt.Errorf("%w: / cannot be the node of a lock", ErrPath)
 	}
-	acl := l.sizeOfACL()
-	size := len(l.c.chroot) + len(l.path) + len(cfg.data) + acl
-	if size+overhead > session.MaxRequest {
-		return fmt.Errorf("%w: %d bytes of data and %d of access control for %s", ErrTooLarge, len(cfg.data), acl, l.path)
+	size := l.size(cfg)
+	if err := l.checkSize(cfg, size); err != nil {
+		return err
 	}
 	if cfg.bounded && cfg.maxWait <= 0 {
 		return ErrTimeout
 	}
 	return l.checkPermits(cfg, size)
+}
+
+// size returns how many bytes a create takes, but for the overhead.
+func (l *Lock) size(cfg acquireConfig) int {
+	return len(l.c.chroot) + len(l.path) + len(cfg.data) + l.sizeOfACL()
+}
+
+// checkSize fails if a request of so many bytes is more than servers accept. They drop the connection over one, and
+// would drop the next one, too, for as long as it is made again.
+func (l *Lock) checkSize(cfg acquireConfig, size int) error {
+	if size+overhead > session.MaxRequest {
+		return fmt.Errorf("%w: %d bytes of data and %d of access control for %s", ErrTooLarge, len(cfg.data), l.sizeOfACL(), l.path)
+	}
+	return nil
 }
 
 // checkPath finds what is wrong with a lock's path.
@@ -153,7 +169,8 @@ func (l *Lock) sizeOfACL() int {
 // and f's error.
 //
 // The node is given up when f has returned, not before: f is the only one to know
-// when its work has stopped. Close cancels f's context and waits for f, but for no
+// when its work has stopped. That is so after a loss, too, so f must not wait for the same lock
+// then: its own node may stand ahead. Close cancels f's context and waits for f, but for no
 // longer than half the session timeout; the result is then errors.Join of
 // [ErrClosed] and f's error. If f panics, the node is given up and the panic goes
 // on.

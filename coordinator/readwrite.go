@@ -18,12 +18,14 @@ func (c *Coordinator) ReadWrite(path string, options ...LockOption) *ReadWrite {
 }
 
 // Read returns the side that is held together with other readers. The Token of its Grant is
-// no fencing token: readers do not exclude each other.
+// no fencing token: readers do not exclude each other. But no writer behind them has a smaller one.
 //
 // A writer becomes a reader, and lets no other writer in between, by asking for this side with the
 // [Acquisition.Context] of the write lock while it holds that, and by releasing the write lock when
-// the read lock is granted. That takes three requests and waits for nobody. If the write lock is
-// given up or lost before, the read lock is not granted.
+// the read lock is granted. That takes four requests and waits for nobody. The read lock's Token is that of
+// the write lock. If the write lock is given up or lost before, the read lock need not be granted. What descends from
+// the write lock's context is cancelled with the write lock, though: for a function in [Lock.Do] that goes on reading behind
+// its release, ask with [context.WithoutCancel] of it.
 func (rw *ReadWrite) Read() *Lock { return rw.read }
 
 // Write returns the side that is held alone. With the context of a read lock that is held it

@@ -14,11 +14,12 @@ type Grant struct {
 	Node string // full path of the contender's node, in the caller's name space; of several permits, the first one's
 
 	// Token is the fencing token: the zxid of the transaction that created the
-	// node. It is greater than the token of every earlier grant of another
-	// acquisition on this path, for the life of the ensemble's data. A lock that is entered
-	// again by its holder has one node, and so one token. Readers do not exclude each other, and
-	// those of them who hold together are granted in any order of their tokens; a semaphore's tokens
-	// are those of the places in its queue, and grow from grant to grant.
+	// node. That of an exclusive grant is greater than the token of every earlier
+	// grant of another acquisition on this path, for the life of the ensemble's data. Readers do
+	// not exclude each other, and those who hold together are granted in any order of their
+	// tokens. Who entered a lock again that he held, and who reads in the place where he
+	// wrote, has the token of that grant. A semaphore's tokens are those of the places in its
+	// queue, and grow from grant to grant.
 	Token int64
 
 	Session   int64         // the ZooKeeper session that owns the node

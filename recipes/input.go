@@ -166,7 +166,7 @@ type (
 type Own struct {
 	Name  events.Name
 	Owner int64 // the session that owns the node
-	Token int64 // the zxid that created it
+	Token int64 // the zxid that created it; of a reader in a writer's place the one that created the writer's
 }
 
 // Op is a kind of request.

@@ -20,6 +20,21 @@ import (
 // place at the head of the queue that nobody has a right to: 1. somebody deletes the
 // write node; 2. the next one is granted; 3. the read node is made, ahead of it.
 
+// Its token is that of the write node, and not the zxid that created it, which is greater than those
+// of writers who wait: 1. W5 holds, created by 5, and V6 waits; 2. its read node is created, by 7; 3. W5 leaves,
+// the reader shows its token to a store that refuses old ones, and leaves; 4. V6 is granted, and refused
+// by the store, though nobody came after it.
+
+// fence returns the zxid that created the node of a writer who holds, or 0.
+func (t *Seat) fence() int64 {
+	if t == nil {
+		return 0
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.born
+}
+
 // mayTakePlace tells whether the request may be made: a create in the place of a writer only
 // while that holds. From then on, that one leaves no floor, which would say that nobody older is left:
 // 1. W holds, and a reader R and another writer V wait behind it; 2. W's read node is made;

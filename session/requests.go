@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -120,8 +121,8 @@ func (c *client) list(t *Seat, e recipes.List, id string) (recipes.Input, error)
 	case err != nil:
 		return unanswered(e.Epoch, recipes.OpList, err)
 	default:
-		listed.Own.Owner, listed.Own.Token = stat.EphemeralOwner, stat.Czxid
-		t.nameOwn(e.Epoch, own, stat.Czxid)
+		listed.Own.Owner, listed.Own.Token = stat.EphemeralOwner, cmp.Or(t.lent, stat.Czxid)
+		t.nameOwn(e.Epoch, own, listed.Own.Token)
 	}
 	return listed, nil
 }

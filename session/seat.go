@@ -58,6 +58,7 @@ type content struct {
 	data []byte
 	acl  []zk.ACL
 	in   *Seat   // see Place
+	lent int64   // the zxid that created that one's node; 0: there is none
 	with []*Seat // see Place; the session's drain forgets them when it has looked
 
 	layout  layout
@@ -72,7 +73,7 @@ func (s *Session) Seat(p Place) *Seat {
 	}
 	t := &Seat{session: s, dir: join(s.chroot, p.Dir), content: &s.plain}
 	if p.Data != nil || p.ACL != nil || p.Kind != s.plain.kind || p.In != nil || p.With != nil || p.Size > 0 {
-		t.content = &content{kind: p.Kind, data: p.Data, acl: p.ACL, in: p.In, with: p.With, layout: queued{}}
+		t.content = &content{kind: p.Kind, data: p.Data, acl: p.ACL, in: p.In, lent: p.In.fence(), with: p.With, layout: queued{}}
 		if p.ACL == nil {
 			t.acl = s.plain.acl
 		}

@@ -10,8 +10,8 @@ import (
 )
 
 // fencedReadWrite is the model of a read/write lock and of the resource behind it. Writers show their tokens to the
-// resource as the holders of a mutex do. So do readers, whom it never refuses, but for one who took a writer's place:
-// his token is greater than that of a writer who has waited behind him and is yet to come.
+// resource as the holders of a mutex do. So do readers, whom it never refuses. One who took a writer's place has that
+// writer's token: one of his own would be greater than that of a writer who waits behind him and is yet to come.
 //
 // So a value that a reader has once read changes for him no more as long as he holds: whoever writes then would be a
 // second holder, or somebody whose token is old.
@@ -20,7 +20,7 @@ type fencedReadWrite struct {
 	round   int32                // of the writer; 0 if nobody writes
 	readers [maxWorkers]int32    // the rounds in which they read; 0 if they do not
 	wrote   int64                // the token of the writer who was granted last
-	read    int64                // the greatest token of a reader who was granted, but for those in a writer's place
+	read    int64                // the greatest token of a reader who was granted
 	seen    int64                // the greatest token that the resource has been shown
 	value   int64                // what it holds: the token of whoever wrote it
 	over    [2][maxWorkers]int32 // of writers and of readers
@@ -65,10 +65,8 @@ func (m fencedReadWrite) step(op operation) (fencedReadWrite, bool) {
 		switch {
 		case !op.Shares:
 			m.worker, m.round, m.wrote = op.Worker, op.Round, op.Token
-		case op.Writer == 0:
-			m.read = max(m.read, op.Token)
-			fallthrough
 		default:
+			m.read = max(m.read, op.Token)
 			m.readers[op.Worker] = op.Round
 		}
 		return m, legal
@@ -82,9 +80,7 @@ func (m fencedReadWrite) step(op operation) (fencedReadWrite, bool) {
 		m.seen, m.value = op.Token, op.Token
 		return m, legal
 	case kindRead:
-		if op.Writer == 0 {
-			m.seen = max(m.seen, op.Token)
-		}
+		m.seen = max(m.seen, op.Token)
 		return m, op.Value == m.value
 	case kindLose:
 		return m.free(op), m.holds(op)
@@ -101,7 +97,7 @@ func (m fencedReadWrite) admits(op operation) bool {
 	case !op.Shares:
 		return m.round == 0 && m.readers == [maxWorkers]int32{} && op.Token > max(m.wrote, m.read)
 	case op.Writer != 0: // who may still be there, and behind whom nobody else can have written yet
-		return m.wrote == op.Writer && (m.round == 0 || m.worker == op.Worker)
+		return m.wrote == op.Writer && op.Token == op.Writer && (m.round == 0 || m.worker == op.Worker)
 	default:
 		return m.round == 0 && op.Token > m.wrote
 	}

@@ -36,7 +36,7 @@ func TestAFlawInAHistoryOfReadersIsFound(t *testing.T) {
 		second = operation{Worker: 1, Round: 1, Token: 40, Accepted: true}
 		a      = operation{Worker: 2, Round: 1, Token: 20, Shares: true, Value: 10}
 		b      = operation{Worker: 3, Round: 1, Token: 30, Shares: true, Value: 10}
-		twin   = operation{Worker: 1, Round: 2, Token: 60, Writer: 40, Shares: true, Value: 40}
+		twin   = operation{Worker: 1, Round: 2, Token: 40, Writer: 40, Shares: true, Value: 40}
 		c      = operation{Worker: 0, Round: 2, Token: 50, Shares: true, Value: 40}
 		late   = operation{Worker: 4, Round: 1, Token: 70, Accepted: true}
 	)
@@ -75,6 +75,7 @@ func TestAFlawInAHistoryOfReadersIsFound(t *testing.T) {
 		"a writer behind its place":        until(a, kindRelease).add(with(second, func(o *operation) { o.Token = 15 }), kindAcquire),
 		"a reader behind its place":        until(first, kindRelease).add(with(a, func(o *operation) { o.Token = 5 }), kindAcquire),
 		"a place that somebody else holds": until(second, kindAcquire).add(with(twin, func(o *operation) { o.Worker = 4 }), kindAcquire),
+		"a twin with a token of its own":   until(second, kindWrite).add(with(twin, func(o *operation) { o.Token = 60 }), kindAcquire),
 		"a place that is nobody's any more": until(late, kindRelease).add(with(twin, func(o *operation) { o.Round = 9 }),
 			kindAcquire),
 	} {

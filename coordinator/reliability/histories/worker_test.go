@@ -180,11 +180,7 @@ func (w *worker) use(of *tenure) {
 		of.wrote(kindWrite, sent, resource.write(of.op.Token))
 		return
 	}
-	token := of.op.Token
-	if of.op.Writer != 0 {
-		token = 0
-	}
-	of.read(sent, resource.read(token))
+	of.read(sent, resource.read(of.op.Token))
 }
 
 // late reads a Grant where none can be.

@@ -72,8 +72,8 @@ func ofTheRequests() []mutant {
 		{
 			name:   "number as token",
 			breaks: "takes the node's number for the fencing token, which begins again with the directory",
-			edits: []edit{in("session/requests.go", `= stat.EphemeralOwner, stat.Czxid`,
-				`= stat.EphemeralOwner, listed.Own.Name.Seq`)},
+			edits: []edit{in("session/requests.go", `= stat.EphemeralOwner, cmp.Or(t.lent, stat.Czxid)`,
+				`= stat.EphemeralOwner, cmp.Or(t.lent, listed.Own.Name.Seq)`)},
 			found: finder{"session", "TestChroot"},
 			also:  finder{"coordinator", "TestTokensGrowWhenTheDirectoryIsRebornWithNumbersFromZero"},
 		},
