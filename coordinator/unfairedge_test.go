@@ -172,6 +172,28 @@ func TestUnfairNodeReplacedBehindItsData(t *testing.T) {
 	})
 }
 
+// TestUnfairNodeReplacedAndSeen: it is replaced before it is watched, and somebody of the holder's session who only tries finds the next
+// one there. The holder hears of it at once, and not with the next probe.
+func TestUnfairNodeReplacedAndSeen(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := connect(t, srv), connect(t, srv)
+		holder, _ := hold(t, a.Unfair(taskPath))
+		if err := srv.Delete(taskPath); err != nil {
+			t.Fatal(err)
+		}
+		next, _ := hold(t, b.Unfair(taskPath))
+		_, err := a.Unfair(taskPath).Acquire(t.Context(), coordinator.Try()).Wait(t.Context())
+		var held *coordinator.HeldError
+		if !errors.As(err, &held) || held.Holder.Session != b.SessionID() {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if holder.Valid() || !next.Valid() {
+			t.Errorf("valid: %v, and the next one: %v", holder.Valid(), next.Valid())
+		}
+	})
+}
+
 // TestUnfairNodeReplacedInAnOutage: it is deleted by hand and made anew by another while the holder has no connection. What
 // the holder finds when it is back bears the name of its node.
 func TestUnfairNodeReplacedInAnOutage(t *testing.T) {

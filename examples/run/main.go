@@ -107,10 +107,12 @@ func run(opt options) int {
 // returns nil, there is an exit code.
 func connect(opt options, zk *program.ZooKeeper, signals *signals) (*coordinator.Coordinator, int) {
 	ctx, cancel := context.WithCancel(context.Background())
-	if opt.maxWait > 0 {
-		ctx, cancel = context.WithTimeout(context.Background(), opt.maxWait)
-	}
 	defer cancel()
+	if opt.maxWait > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, opt.maxWait)
+		defer stop()
+	}
 	var (
 		c         *coordinator.Coordinator
 		err       error
