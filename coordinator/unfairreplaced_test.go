@@ -11,45 +11,6 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// TestUnfairNodeReplacedBehindAChange: somebody writes to the holder's node and then deletes it, and a waiter makes the
-// next one, before the holder has the node watched again. What it has watched then bears the name of its node.
-func TestUnfairNodeReplacedBehindAChange(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		holder, grant := hold(t, connect(t, srv).Unfair(taskPath))
-		waiter := queue(connect(t, srv).Unfair(taskPath))
-		time.Sleep(5 * time.Second)
-		srv.Intercept(func(r zktest.Request) zktest.Action {
-			if r.Session == grant.Session && r.Path == taskPath {
-				srv.Intercept(nil)
-				if err := srv.Delete(taskPath); err != nil {
-					t.Error(err)
-				}
-				for srv.Owner(taskPath) == 0 {
-					time.Sleep(time.Millisecond)
-				}
-			}
-			return zktest.Pass()
-		})
-		if err := srv.SetData(taskPath, []byte("look at me")); err != nil {
-			t.Fatal(err)
-		}
-		select {
-		case lost := <-holder.Lost():
-			if lost.Reason != events.ReasonNodeRemoved {
-				t.Errorf("%+v", lost)
-			}
-		case <-time.After(time.Second):
-			t.Error("the holder is not told")
-			holder.Release()
-		}
-		<-holder.Done()
-		time.Sleep(20 * time.Second)
-		if !waiter.Valid() {
-			t.Error("the next holder has lost it")
-		}
-	})
-}
-
 // TestUnfairReleasedInAnOutage: the holder releases it without a connection, and meanwhile its node is deleted by hand
 // and made anew by another, which the delete that has waited must not take for its own. The same of one that lost the
 // lock in the outage, and gives the node back when its function has ended.

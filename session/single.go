@@ -32,9 +32,6 @@ import (
 //     write through the quorum. It does so, too, if it has been without a connection and nothing has told since
 //     that its node is still there. What remains is that somebody else removes A's node by hand, and B makes its
 //     own, before A has its node watched or in the moment in which A's delete is under way.
-//   - The data of a node that is watched have changed, and by the time it is watched again it may be another one: 1. somebody
-//     writes to A's node; 2. he removes it, and B makes the next one; 3. A's session has that watched. So it
-//     looks whose it is.
 //   - A node of a past session is gone with it, and is never removed by name.
 
 // single is what a seat has of a lock of one node.

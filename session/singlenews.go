@@ -70,15 +70,11 @@ func (s *Session) singleGone(c *client, node string, seats []*Seat, event bool) 
 	return seats
 }
 
-// rewritten looks whether a node whose data have changed is still the one that the seat made which has it.
+// rewritten notes that the data of a node have changed. Whoever has it watched again finds out whether it is another one
+// by now (see found), but until then, and for one that does not hold any more, nobody can tell.
 func (s *Session) rewritten(c *client, node string) {
-	t := c.claimants.of(node)
-	if t == nil {
-		return
-	}
-	t.single.shaken.Store(true)
-	if t.single.settled {
-		s.onRequest(&verifying{epoch: c.epoch, seat: t})
+	if t := c.claimants.of(node); t != nil {
+		t.single.shaken.Store(true)
 	}
 }
 
