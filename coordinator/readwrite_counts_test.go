@@ -97,5 +97,10 @@ func TestReadersCost(t *testing.T) {
 		if n := cost(func() { first.Release(); <-first.Done(); second.Release(); <-second.Done() }); n != 2 {
 			t.Errorf("two releases: %d requests", n)
 		}
+		rw := cs[0].ReadWrite(lockPath)
+		write, _ := hold(t, rw.Write())
+		if n := cost(func() { rw.Read().Acquire(write.Context(t.Context())); synctest.Wait() }); n != 4 {
+			t.Errorf("in the place of a writer: %d requests", n)
+		}
 	})
 }
