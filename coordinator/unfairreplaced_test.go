@@ -15,8 +15,11 @@ import (
 // and made anew by another, which the delete that has waited must not take for its own. The same of one that lost the
 // lock in the outage, and gives the node back when its function has ended.
 func TestUnfairReleasedInAnOutage(t *testing.T) {
-	for name, lapsed := range map[string]bool{"released": false, "lost": true} {
+	for name, c := range map[string]struct{ lapsed, watched bool }{
+		"released": {false, true}, "released before it is watched": {false, false}, "lost": {true, true},
+	} {
 		t.Run(name, func(t *testing.T) {
+			lapsed := c.lapsed
 			bubble(t, func(t *testing.T, srv *zktest.Server) {
 				a, b := connect(t, srv), connect(t, srv)
 				inside, leave, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
@@ -29,7 +32,9 @@ func TestUnfairReleasedInAnOutage(t *testing.T) {
 				}()
 				<-inside
 				session := a.SessionID()
-				time.Sleep(5 * time.Second)
+				if c.watched {
+					time.Sleep(5 * time.Second)
+				}
 				srv.Mute(session, true)
 				srv.Cut(session)
 				time.Sleep(100 * time.Millisecond)
