@@ -41,6 +41,12 @@ func ofUnfair() []mutant {
 			found:  finder{"coordinator", "TestUnfairReleaseTakesNobodysNode"},
 		},
 		{
+			name:   "delete of an outage",
+			breaks: "deletes by name behind an outage, in which the node may have become another's",
+			edits:  []edit{in("session/connection.go", "	c.claimants.shake()\n", "")},
+			found:  finder{"coordinator", "TestUnfairReleasedInAnOutage"},
+		},
+		{
 			name:   "same pause for ever",
 			breaks: "has many who wait come back at the same time again and again",
 			edits:  []edit{in(one, "		bound *= 2\n", "		bound = firstPause\n")},
