@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path"
 	"strconv"
-	"strings"
 	"sync/atomic"
 
 	"github.com/go-zookeeper/zk"
@@ -26,7 +25,7 @@ func (c *client) size(t *Seat, watch bool) (size, version int32, _ error) {
 	for range reaped {
 		data, stat, err := c.readSize(t, watch)
 		if err == nil {
-			n, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 32) // whoever writes it by hand may end the line
+			n, err := strconv.ParseInt(string(data), 10, 32)
 			if err != nil || n <= 0 {
 				return 0, 0, fmt.Errorf("%w: %s holds %.20q", ErrSize, node, data)
 			}
