@@ -95,7 +95,7 @@ func TestAProofThatIsSeenTooLateIsNotFresh(t *testing.T) {
 				})
 				request()
 				synctest.Wait()
-				slow.hook = func(recipes.Input) { time.Sleep(lease + time.Second) } // stands for a pause of the whole process
+				slow.hears(func(recipes.Input) { time.Sleep(lease + time.Second) }) // stands for a pause of the whole process
 				slow.Delete(recipes.Delete{Epoch: 99, Node: "n"})
 				time.Sleep(lease + 2*time.Second)
 				var got []recipes.Input

@@ -235,7 +235,7 @@ func TestAClaimThatIsSeenTooLateIsNotFresh(t *testing.T) {
 		})
 		s.Claim(recipes.Claim{Epoch: 1, Node: "n"})
 		synctest.Wait()
-		slow.hook = func(recipes.Input) { time.Sleep(lease + time.Second) } // stands for a pause of the whole process
+		slow.hears(func(recipes.Input) { time.Sleep(lease + time.Second) }) // stands for a pause of the whole process
 		slow.Delete(recipes.Delete{Epoch: 99, Node: "n"})
 		time.Sleep(lease)
 		s.want("")
@@ -281,7 +281,7 @@ func TestALeaseThatHadRunOutIsNotRenewedInSilence(t *testing.T) {
 		// after both the session's actor is held up.
 		slow.Delete(recipes.Delete{Epoch: 1, Node: "none"})
 		synctest.Wait()
-		slow.hook = func(recipes.Input) { time.Sleep(3 * time.Second) }
+		slow.hears(func(recipes.Input) { time.Sleep(3 * time.Second) })
 		slow.Delete(recipes.Delete{Epoch: 99, Node: "none"})
 		time.Sleep(4 * time.Second)
 		if !s.Deadline(1).After(time.Now()) {

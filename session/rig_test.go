@@ -172,6 +172,13 @@ func (s *seat) note(in recipes.Input, err error) {
 	}
 }
 
+// hears has the hook called with whatever comes from now on.
+func (s *seat) hears(hook func(recipes.Input)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hook = hook
+}
+
 // fresh returns what has come since the last look.
 func (s *seat) fresh() []recipes.Input {
 	synctest.Wait()

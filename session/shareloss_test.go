@@ -66,7 +66,7 @@ func TestEachIsToldThatTheNodeIsGone(t *testing.T) {
 				var told atomic.Int32
 				for _, s := range all {
 					var once sync.Once
-					s.hook = func(in recipes.Input) {
+					s.hears(func(in recipes.Input) {
 						switch in.(type) {
 						case recipes.Gone, recipes.Refused:
 							once.Do(func() {
@@ -75,7 +75,7 @@ func TestEachIsToldThatTheNodeIsGone(t *testing.T) {
 								}
 							})
 						}
-					}
+					})
 				}
 				learn(r, all, created.Node.Text)
 				r.until("the first is told", func() bool { return told.Load() > 0 })
@@ -151,11 +151,11 @@ func TestEachIsToldOfTheEndOfTheLease(t *testing.T) {
 		}
 		late := r.seatWith(owner, all[2])
 		var once atomic.Bool
-		all[0].hook = func(in recipes.Input) {
+		all[0].hears(func(in recipes.Input) {
 			if in == (recipes.LeaseRanOut{}) && once.CompareAndSwap(false, true) {
 				late.Create(recipes.Create{Epoch: 1, Attempt: 1})
 			}
-		}
+		})
 		r.srv.MuteAll(true)
 		time.Sleep(timeout)
 		all[0].want("Suspended LeaseRanOut")
@@ -201,11 +201,11 @@ func TestJoiningNeedsNoConnection(t *testing.T) {
 			owning(t, func(r *rig, owner *seat, created recipes.Created) {
 				joiner, between := r.seatWith(owner), r.seatWith(owner)
 				var once atomic.Bool
-				owner.hook = func(in recipes.Input) {
+				owner.hears(func(in recipes.Input) {
 					if in == (recipes.Suspended{}) && once.CompareAndSwap(false, true) {
 						between.Create(recipes.Create{Epoch: 1, Attempt: 1})
 					}
-				}
+				})
 				r.srv.Down(true)
 				r.wantState(session.Suspended)
 				joiner.fresh()

@@ -164,12 +164,11 @@ func (k *worker) downgrade(ctx context.Context, writer *tenure, s script) (known
 	}
 	s.hasty, s.upgrade = false, s.context
 	r := k.ask(ctx, writer.life, writer.path, s)
-	r.writer, r.known = writer, make(chan struct{})
+	told := make(chan struct{}) // r is that of the goroutine which sees to it from then on
+	r.writer, r.known = writer, told
 	k.world.count("downgrades", 1)
-	k.world.crew.Go(func() {
-		k.see(r)
-	})
-	return r.known
+	k.world.crew.Go(func() { k.see(r) })
+	return told
 }
 
 // tookPlace tells whether the Grant is for a place that the writer has had.
