@@ -27,26 +27,8 @@ func TestLimiter(t *testing.T) {
 		go func() {
 			ended <- run(ctx, screen, program.Within(server, 6*time.Second), options{limit: 4, raised: 6, raise: time.Minute})
 		}()
-		accidents := time.NewTicker(15 * time.Second)
-		defer accidents.Stop()
-		var muted int64
-		for {
-			select {
-			case <-accidents.C:
-				if muted != 0 {
-					server.Mute(muted, false)
-					muted = 0
-				} else if sessions := server.Sessions(); len(sessions) > 0 {
-					muted = sessions[0]
-					server.Mute(muted, true)
-				}
-				continue
-			case err := <-ended:
-				if !errors.Is(err, context.DeadlineExceeded) {
-					t.Error(err)
-				}
-			}
-			break
+		if err := stage.Accidents(server, 15*time.Second, ended); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
 		}
 		screen.Must(t, "there are 6 permits now", "at most 6 permits in use")
 		if screen.Count("a big job begins") < 20 {

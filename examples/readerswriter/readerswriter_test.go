@@ -27,26 +27,8 @@ func TestReadersAndWriters(t *testing.T) {
 		screen := &stage.Screen{}
 		ended := make(chan error, 1)
 		go func() { ended <- run(ctx, screen, program.Within(server, 6*time.Second), 4) }()
-		accidents := time.NewTicker(30 * time.Second)
-		defer accidents.Stop()
-		var muted int64
-		for {
-			select {
-			case <-accidents.C:
-				if muted != 0 {
-					server.Mute(muted, false)
-					muted = 0
-				} else if sessions := server.Sessions(); len(sessions) > 0 {
-					muted = sessions[0]
-					server.Mute(muted, true)
-				}
-				continue
-			case err := <-ended:
-				if !errors.Is(err, context.DeadlineExceeded) {
-					t.Error(err)
-				}
-			}
-			break
+		if err := stage.Accidents(server, 30*time.Second, ended); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
 		}
 		check(t, screen)
 		if left := server.Children(pricesLock); len(left) > 0 {
