@@ -22,7 +22,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: test
-test: deps build vet lint race explore schedules mutants ## everything: what has to pass before a change goes in
+test: deps build vet lint race interop explore schedules mutants ## everything: what has to pass before a change goes in
 	@echo 'test: all passed'
 
 .PHONY: deps
@@ -71,12 +71,20 @@ race: deps ## the tests under the race detector, on real servers too
 	ZKGRANT_REAL=1 $(GO) test -shuffle=on ./coordinator/reliability/histories
 ifneq ($(BENCH),)
 	bench/deps
-	cd bench && $(GO) test -race -shuffle=on ./...
+	cd bench && $(GO) test -race -shuffle=on $$($(GO) list ./... | grep -v '/interop$$')
+endif
+
+# Four workloads side by side: each of them waits for some seconds until the session of somebody who was killed expires.
+.PHONY: interop
+interop: ## one queue with locks of other libraries, run by themselves: Curator, go-zookeeper, kazoo, WriteLock
+ifneq ($(BENCH),)
+	bench/deps
+	cd bench && ZKGRANT_REAL=1 $(GO) test -race -shuffle=on -count=1 -timeout 20m -parallel 4 -v ./interop
 endif
 
 .PHONY: explore
 explore: ## every interleaving of a few clients, which the race detector would make too slow
-	$(GO) test -count=1 -v -run Explore ./recipes/
+	$(GO) test -count=1 -timeout 30m -v -run Explore ./recipes/
 
 .PHONY: schedules
 schedules: ## ten thousand random schedules of faults, which the race detector would make too slow

@@ -105,6 +105,10 @@ func (p performer) Requeue(_ recipes.Requeue) {
 	p.lock.tell(events.Requeued{ID: p.lock.cfg.ID, Path: p.lock.cfg.Path})
 }
 
+func (p performer) Revoke(_ recipes.Revoke) {
+	p.lock.tell(events.Revoked{ID: p.lock.cfg.ID, Path: p.lock.cfg.Path})
+}
+
 func (l *Lock) tell(ev events.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

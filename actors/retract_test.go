@@ -45,6 +45,23 @@ func TestRetractWhileTheGrantIsOffered(t *testing.T) {
 	})
 }
 
+// What was asked of a holder goes with the Grant: who has not heard that it holds is asked nothing.
+func TestRetractTakesTheWishBackToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStream(t)
+		c := s.Subscribe(t.Context())
+		s.Publish(events.Grant{ID: 2})
+		s.Publish(events.Revoked{ID: 2})
+		s.Publish(events.Grant{ID: 3})
+		s.Publish(events.Revoked{ID: 3})
+		synctest.Wait()
+		if s.Retract(2) {
+			t.Error("a Grant that nobody read was taken")
+		}
+		expect(t, c, events.Grant{ID: 3}, events.Revoked{ID: 3})
+	})
+}
+
 func TestRetractAfterTheGrantWasTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStream(t)

@@ -16,9 +16,8 @@ const lastWords = 100 * time.Millisecond
 // publication. Publishing never blocks.
 //
 // Grant, Lost and Ended reach each subscriber in any case. Of the others a slow
-// subscriber sees the latest: at most one Requeued and, until the Grant or the end
-// outdates it, one Queued per acquisition, and one of each kind of session event
-// are kept for it. So no more than three events of a live acquisition ever wait;
+// subscriber sees the latest. Kept for it are, of an acquisition, one Requeued; until the Grant or the end
+// outdates it, one Queued; from the Grant to the loss or the end, one Revoked; and one of each kind of session event. So no more than three events of a live acquisition ever wait;
 // what a reader who never reads is owed of finished ones adds up.
 type Stream struct {
 	group *Group
@@ -65,6 +64,7 @@ const (
 	isGrant kind = iota + 1
 	isQueued
 	isRequeued
+	isRevoked
 	isConnected
 	isSuspended
 	isResumed
@@ -80,6 +80,8 @@ func slotOf(ev events.Event) slot {
 		return slot{ev.ID, isQueued}
 	case events.Requeued:
 		return slot{ev.ID, isRequeued}
+	case events.Revoked:
+		return slot{ev.ID, isRevoked}
 	case events.Connected:
 		return slot{0, isConnected}
 	case events.Suspended:
@@ -131,8 +133,11 @@ func (sub *subscriber) push(ev events.Event) {
 	switch ev := ev.(type) {
 	case events.Grant:
 		sub.outdate(slot{ev.ID, isQueued})
+	case events.Lost:
+		sub.outdate(slot{ev.ID, isRevoked})
 	case events.Ended:
 		sub.outdate(slot{ev.ID, isQueued})
+		sub.outdate(slot{ev.ID, isRevoked})
 	}
 	at := slotOf(ev)
 	e := &entry{event: ev}
@@ -203,6 +208,11 @@ func (s *Stream) Retract(id uint64) (taken bool) {
 			sub.strike(e)
 		}
 		sub.wake()
+	}
+	if !taken {
+		for sub := range s.subs {
+			sub.outdate(slot{id, isRevoked}) // what was asked of the holder, who never was one
+		}
 	}
 	return taken
 }

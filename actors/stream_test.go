@@ -106,6 +106,7 @@ func TestStreamCoalescesForASlowReader(t *testing.T) {
 			events.Suspended{Deadline: time.Unix(1, 0)}, events.Resumed{}, events.SessionExpired{Session: 2}, events.Lost{ID: 1},
 			events.Requeued{ID: 2}, events.Connected{Session: 3}, events.Revoked{ID: 3}, events.Revoked{ID: 3},
 			events.Queued{ID: 3}, events.Ended{ID: 3}, events.Queued{ID: 2, Ahead: 6},
+			events.Grant{ID: 4}, events.Revoked{ID: 4}, events.Revoked{ID: 4, Deadline: time.Unix(1, 0)},
 		} {
 			s.Publish(ev)
 			synctest.Wait()
@@ -113,9 +114,10 @@ func TestStreamCoalescesForASlowReader(t *testing.T) {
 		expect(t, c, events.Ended{ID: 9},
 			events.Requeued{ID: 1}, events.Grant{ID: 1}, // which outdates any Queued
 			events.Suspended{Deadline: time.Unix(1, 0)}, events.Resumed{}, events.SessionExpired{Session: 2}, events.Lost{ID: 1},
-			events.Requeued{ID: 2}, events.Connected{Session: 3}, events.Revoked{ID: 3}, events.Revoked{ID: 3},
-			events.Ended{ID: 3}, // and so does the end
-			events.Queued{ID: 2, Ahead: 6})
+			events.Requeued{ID: 2}, events.Connected{Session: 3},
+			events.Ended{ID: 3}, // and so does the end, and any Revoked
+			events.Queued{ID: 2, Ahead: 6},
+			events.Grant{ID: 4}, events.Revoked{ID: 4, Deadline: time.Unix(1, 0)})
 	})
 }
 
@@ -216,6 +218,10 @@ func TestStreamBoundsItsMemory(t *testing.T) {
 			s.Publish(events.Resumed{})
 		}
 		check(2*live + 4)
+		for id := uint64(1); id <= live; id++ {
+			s.Publish(events.Revoked{ID: id})
+		}
+		check(3*live + 4)
 		for id := uint64(1); id <= live; id++ {
 			s.Publish(events.Lost{ID: id})
 		}

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -32,6 +33,13 @@ func (a *Acquisition) ID() uint64 { return a.id }
 // never closed. A Grant that nobody has taken is taken back when the acquisition
 // ends.
 func (a *Acquisition) Granted() <-chan events.Grant { return a.actor.Granted() }
+
+// Grant returns the Grant that there is, or was; the zero Grant before there is one. It does not take the Grant, and does not say
+// that it is still held: it is for whoever was given an acquisition that holds, as by [FromContext] and [Election.Terms].
+func (a *Acquisition) Grant() events.Grant {
+	grant, _, _ := a.actor.Tenure()
+	return grant
+}
 
 // Lost delivers the loss of a Grant that was taken, before anybody else can hold
 // the lock. The channel has room for it, and is never closed.
@@ -85,6 +93,21 @@ func (a *Acquisition) Wait(ctx context.Context) (events.Grant, error) {
 		return events.Grant{}, ErrReleased
 	case <-ctx.Done():
 		return events.Grant{}, context.Cause(ctx)
+	}
+}
+
+// granting waits for the Grant and takes it. Only what bounds the acquisition itself bounds that: to wait for its context
+// here as well could leave with an error while the Grant is on its way. Nor is Done waited for, which comes when the
+// servers have answered.
+func (a *Acquisition) granting() (events.Grant, error) {
+	ended := make(chan error, 1)
+	forget := a.actor.OnEnd(func(end error) { ended <- end })
+	select {
+	case grant := <-a.Granted():
+		forget()
+		return grant, nil
+	case err := <-ended:
+		return events.Grant{}, cmp.Or(err, ErrReleased)
 	}
 }
 
@@ -154,6 +177,8 @@ func (l *Lock) standing(ctx context.Context) (owners []*session.Seat, writer *se
 		held := o.acquisition
 		switch {
 		case held.lock.c != l.c || held.lock.path != l.path || !held.actor.Holding():
+		case held.lock.family != l.family: // which is no wait for oneself, but two kinds of lock
+			return nil, nil, fmt.Errorf("%w: %s is %v in this context, and not %v", ErrKind, l.path, held.lock.family, l.family)
 		case held.lock.permits() > 0 && l.permits() > 0: // permits add up; see Semaphore.Acquire
 		case l.cfg.reentrant && held.lock.rule == l.rule && !recipes.Single(l.rule):
 			owners = append(owners, held.seat)

@@ -29,6 +29,7 @@
 //   - [Coordinator.ReadWrite]: one writer or any number of readers, in the order of arrival. A writer
 //     may become a reader without letting another one in between.
 //   - [Coordinator.Semaphore]: a number of permits, several of which may be taken together, in the order of arrival.
+//   - [Coordinator.Election]: one leader at a time, which says who it is, and which anybody may observe.
 //   - [Coordinator.Unfair]: whoever is quickest, as for claims on tasks. It costs one node, and has no queue.
 //
 // A path is one of these at a time, which is [ErrKind] wherever it is seen. Queue shows who holds one and who waits for it.

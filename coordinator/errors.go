@@ -63,6 +63,8 @@ var (
 	ErrSequenceEnd = events.ErrSequenceEnd
 	// ErrKind says that the path is in use as another kind of lock.
 	ErrKind = session.ErrKind
+	// ErrNotCandidate says that an acquisition is none of the election that was to proclaim something with it.
+	ErrNotCandidate = errors.New("zkgrant: no candidate of this election")
 	// ErrSizeMismatch says that others have another opinion of a semaphore's size, and
 	// what the two are.
 	ErrSizeMismatch = errors.New("zkgrant: semaphore size mismatch")
@@ -136,6 +138,8 @@ func explain(l *Lock, end actors.End) error {
 		return &LostError{Path: path, Reason: end.Reason}
 	case recipes.WhySequenceEnd:
 		return fmt.Errorf("%w: %s", ErrSequenceEnd, path)
+	case recipes.WhyMixed:
+		return fmt.Errorf("%w: somebody queues at %s whom kazoo does not see", ErrKind, path)
 	case recipes.WhySizeMismatch, recipes.WhyPermits:
 		return l.explainSize(end)
 	default:

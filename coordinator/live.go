@@ -128,9 +128,30 @@ const (
 	familyReadWrite
 	familyUnfair
 	familySemaphore
+	familyElection
+	familyKazooMutex
+	familyKazooReadWrite
+	familyKazooElection
 )
+
+// as returns what the family is with kazoo's names, if the config asks for them and they exist.
+func (f family) as(cfg lockConfig) family {
+	switch {
+	case cfg.kazoo && f == familyMutex:
+		return familyKazooMutex
+	case cfg.kazoo && f == familyReadWrite:
+		return familyKazooReadWrite
+	case cfg.kazoo && f == familyElection:
+		return familyKazooElection
+	default:
+		return f
+	}
+}
 
 // String names it for an error, with its article.
 func (f family) String() string {
-	return [...]string{"", "a mutex", "a read/write lock", "an unfair lock", "a semaphore"}[f]
+	return [...]string{
+		"", "a mutex", "a read/write lock", "an unfair lock", "a semaphore", "an election",
+		"a mutex as kazoo's", "a read/write lock as kazoo's", "an election as kazoo's",
+	}[f]
 }

@@ -32,17 +32,8 @@ type Lock struct {
 // Mutex returns a handle for the fair mutex at the path: one holder at a time, in
 // the order in which ZooKeeper accepted the contenders.
 func (c *Coordinator) Mutex(path string, options ...LockOption) *Lock {
-	return c.lock(path, familyMutex, recipes.Mutex{}, options)
-}
-
-func (c *Coordinator) lock(path string, family family, rule recipes.Rule, options []LockOption) *Lock {
-	l := &Lock{c: c, path: path, family: family, rule: rule}
-	for _, o := range options {
-		if o != nil {
-			o.applyLock(&l.cfg)
-		}
-	}
-	return l
+	cfg := lockConfigOf(options)
+	return &Lock{c: c, path: path, family: familyMutex.as(cfg), rule: recipes.Mutex{Kazoo: cfg.kazoo}, cfg: cfg}
 }
 
 // Path returns the path that the handle was made with.
@@ -110,6 +101,9 @@ func (l *Lock) check(cfg acquireConfig) error {
 	if l.path == "/" && l.family == familyUnfair {
 		return fmt.Errorf("%w: / cannot be the node of a lock", ErrPath)
 	}
+	if err := l.checkForm(); err != nil {
+		return err
+	}
 	size := l.size(cfg)
 	if err := l.checkSize(cfg, size); err != nil {
 		return err
@@ -118,6 +112,14 @@ func (l *Lock) check(cfg acquireConfig) error {
 		return ErrTimeout
 	}
 	return l.checkPermits(cfg, size)
+}
+
+// checkForm fails if the lock is to have kazoo's names and is of a kind that has none.
+func (l *Lock) checkForm() error {
+	if l.cfg.kazoo && (l.family == familyUnfair || l.family == familySemaphore) {
+		return fmt.Errorf("%w: kazoo has no lock that %v could stand beside, at %s", ErrKind, l.family, l.path)
+	}
+	return nil
 }
 
 // size returns how many bytes a create takes, but for the overhead.
@@ -183,19 +185,11 @@ func (l *Lock) Do(ctx context.Context, f func(context.Context, events.Grant) err
 // run is what Do does with an acquisition that keeps its node for it.
 func run(ctx context.Context, f func(context.Context, events.Grant) error, a *Acquisition) error {
 	defer a.Release()
-	// The acquisition itself is bounded by ctx; waiting for ctx here as well could
-	// leave with an error while the Grant is on its way. Nor is Done waited for,
-	// which comes when the servers have answered.
-	ended := make(chan error, 1)
-	forget := a.actor.OnEnd(func(end error) { ended <- end })
-	var grant events.Grant
-	select {
-	case grant = <-a.Granted():
-		forget()
-	case err := <-ended:
+	grant, err := a.granting()
+	if err != nil {
 		return err
 	}
-	err := f(a.Context(ctx), grant)
+	err = f(a.Context(ctx), grant)
 	a.Release()
 	// Released, lost or closed, whichever came first, it is known by now; the event
 	// of a loss may still be on its way to the channel.

@@ -25,7 +25,17 @@ type AcquireOption interface{ applyAcquire(*acquireConfig) }
 type lockConfig struct {
 	acl       []zk.ACL // nil: the coordinator's
 	adopt     bool     // another opinion of a semaphore's size counts
+	kazoo     bool     // kazoo's names
 	reentrant bool
+}
+
+func lockConfigOf(options []LockOption) (cfg lockConfig) {
+	for _, o := range options {
+		if o != nil {
+			o.applyLock(&cfg)
+		}
+	}
+	return cfg
 }
 
 type acquireConfig struct {
@@ -218,6 +228,22 @@ func WithPermits(n int) AcquireOption {
 // for programs of which several versions run at a time, and means nothing to other
 // locks.
 func AdoptSize() LockOption { return lockOption(func(c *lockConfig) { c.adopt = true }) }
+
+// AsKazoo gives the nodes of a mutex, an election or a read/write lock the names that kazoo gives them, for a path at
+// which there are kazoo's locks and no others: its Lock beside a mutex, its Election beside an election, its ReadLock and WriteLock beside
+// a read/write lock. Kazoo sees no other names and waits for no other nodes (unless each of its locks was told of
+// them, by extra_lock_patterns: then nobody needs this option). All programs that use the path have to be told.
+//
+// Curator's locks do not see kazoo's names, and neither does kazoo see those that everybody else's nodes bear, ours
+// included when they are made without the option. So whoever sees one of them in the queue, when it comes or when it
+// looks again while it waits, ends in [ErrKind]; but who has the lock sees nobody. A semaphore or an unfair lock with the
+// option is ErrKind always: kazoo's semaphore is made otherwise, and an unfair lock it has not.
+//
+// A directory that it makes stays when it is empty, and so does what it makes above, for a lock object of kazoo's makes its
+// directory once, and fails when that has gone since. A directory that is there already as a container, as Curator and
+// ours without the option make them, still goes when it is empty: delete that first. A writer does not become a reader in its place: to ask for that is [ErrDeadlock]. Kazoo's contenders()
+// takes what [WithData] says for UTF-8.
+func AsKazoo() LockOption { return lockOption(func(c *lockConfig) { c.kazoo = true }) }
 
 type lockOption func(*lockConfig)
 

@@ -11,9 +11,11 @@ type ReadWrite struct{ read, write *Lock }
 // who hold it together, so a writer waits for those before it and for nobody who came later.
 // On the wire it is Curator's InterProcessReadWriteLock.
 func (c *Coordinator) ReadWrite(path string, options ...LockOption) *ReadWrite {
+	cfg := lockConfigOf(options)
+	family := familyReadWrite.as(cfg)
 	return &ReadWrite{
-		read:  c.lock(path, familyReadWrite, recipes.Read{}, options),
-		write: c.lock(path, familyReadWrite, recipes.Write{}, options),
+		read:  &Lock{c: c, path: path, family: family, rule: recipes.Read{Kazoo: cfg.kazoo}, cfg: cfg},
+		write: &Lock{c: c, path: path, family: family, rule: recipes.Write{Kazoo: cfg.kazoo}, cfg: cfg},
 	}
 }
 

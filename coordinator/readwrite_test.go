@@ -91,6 +91,14 @@ func TestDowngradeOfAPastWriter(t *testing.T) {
 		write := rw.Write().Acquire(t.Context())
 		soon(t, write)
 		held := write.Context(t.Context())
+		srv.Intercept(func(r zktest.Request) zktest.Action {
+			for _, part := range r.Parts {
+				if part.Op == zktest.OpCreate { // the read node, behind a check
+					return zktest.Delay(time.Second)
+				}
+			}
+			return zktest.Pass()
+		})
 		read := rw.Read().Acquire(held)
 		write.Release() // before the read lock is granted
 		if _, err := read.Wait(t.Context()); !errors.Is(err, coordinator.ErrReleased) && !errors.Is(err, coordinator.ErrNotAcquired) {

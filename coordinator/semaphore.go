@@ -39,7 +39,10 @@ type Semaphore struct {
 // InterProcessSemaphoreMutex. These do not know of the size, and have one of their
 // own. Whatever is below `leases` counts as a permit that is taken, whoever made it.
 func (c *Coordinator) Semaphore(path string, permits int, options ...LockOption) *Semaphore {
-	return &Semaphore{lock: c.lock(path, familySemaphore, recipes.Semaphore{Permits: 1}, options), size: int64(permits)}
+	return &Semaphore{
+		lock: &Lock{c: c, path: path, family: familySemaphore, rule: recipes.Semaphore{Permits: 1}, cfg: lockConfigOf(options)},
+		size: int64(permits),
+	}
 }
 
 // Path returns the path that the handle was made with.
@@ -90,6 +93,9 @@ func (s *Semaphore) Resize(ctx context.Context, permits int) error {
 		return fmt.Errorf("%w: a size of %d for %s", ErrPermits, permits, s.lock.path)
 	}
 	if err := s.lock.c.checkPath(s.lock.path); err != nil {
+		return err
+	}
+	if err := s.lock.checkForm(); err != nil {
 		return err
 	}
 	if err := s.lock.c.live.isOf(s.lock); err != nil {

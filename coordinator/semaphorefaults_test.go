@@ -306,7 +306,7 @@ func TestQueueOfASemaphore(t *testing.T) {
 func TestAPermitThatMayNotBeTaken(t *testing.T) {
 	for name, denied := range map[string]func(zktest.Request) bool{
 		"the size":   func(r zktest.Request) bool { return r.Op == zktest.OpGetData && r.Path == semSize },
-		"the leases": func(r zktest.Request) bool { return r.Op == zktest.OpExists && r.Path == semLeases },
+		"the leases": func(r zktest.Request) bool { return r.Op == zktest.OpGetData && r.Path == semLeases },
 		"to enter":   func(r zktest.Request) bool { return r.Op == zktest.OpMulti && len(r.Parts) > 2 },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,5 +19,5 @@ import "github.com/zkgrant/zkgrant/recipes"
 // The path must not be that of another kind of lock, or of any node that is there to stay: [ErrKind]. What is
 // above it is made if it is missing.
 func (c *Coordinator) Unfair(path string, options ...LockOption) *Lock {
-	return c.lock(path, familyUnfair, recipes.Unfair{}, options)
+	return &Lock{c: c, path: path, family: familyUnfair, rule: recipes.Unfair{}, cfg: lockConfigOf(options)}
 }

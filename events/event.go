@@ -85,7 +85,9 @@ type Requeued struct {
 }
 
 // Revoked says that somebody asked the holder to give the lock back. At the
-// deadline it is given back, and a Lost follows.
+// deadline it is given back, and a Lost follows. Who asks as Curator's Revoker does, by writing
+// `__REVOKE__` into the holder's node, names no deadline: then it is the zero time, and nothing
+// happens by itself. It comes once for a Grant, behind it, however often somebody asks.
 type Revoked struct {
 	ID       uint64
 	Path     string

@@ -87,6 +87,9 @@ func (k Kind) Marker() string {
 // Reads tells whether contenders of the kind share a lock among themselves.
 func (k Kind) Reads() bool { return k == KindRead || k == KindKazooRead || k == KindRecipeRead }
 
+// Kazoo tells whether contenders of the kind bear kazoo's names.
+func (k Kind) Kazoo() bool { return k == KindKazooLock || k == KindKazooRead }
+
 // Name is a contender's name, taken apart.
 type Name struct {
 	Text string // the whole name, the last component of the node's path

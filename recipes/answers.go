@@ -53,6 +53,9 @@ func (m *Machine) onListed(in Listed) []Effect {
 	switch m.state {
 	case Looking:
 		switch {
+		case mixed(m.rule, in.Queue):
+			m.why = WhyMixed
+			return m.over()
 		case len(m.rule.Blockers(in.Queue, newcomer)) == 0:
 		case m.try:
 			m.why = WhyBusy
@@ -90,7 +93,7 @@ func (m *Machine) onFound(in Listed) []Effect {
 		return append(m.restart(), Discard{Node: in.Own.Name.Text})
 	}
 	if in.Leased {
-		return m.onLeased(in.Own)
+		return m.onLeased(in.Own, in.Taken)
 	}
 	m.own = in.Own
 	if m.why != 0 {
@@ -98,6 +101,9 @@ func (m *Machine) onFound(in Listed) []Effect {
 	}
 	if why := m.unfit(in.Size); why != 0 {
 		return m.fail(why)
+	}
+	if mixed(m.rule, in.Queue) {
+		return m.fail(WhyMixed)
 	}
 	if !usable(in.Queue, m.own.Name) {
 		return m.fail(WhySequenceEnd)

@@ -19,9 +19,10 @@ func everyInput() []Input {
 			Created{epoch, ours, true, true, 500}, Created{epoch, ours, true, false, 500}, Advanced{epoch, true, false, true},
 			Advanced{epoch, false, true, true}, Advanced{epoch, false, false, false}, Gone{epoch, ahead4.Text},
 			Changed{epoch}, Surveyed{epoch, 3, 0, 0}, Surveyed{epoch, 3, 1, 2}, Surveyed{epoch, 1, 2, 0}, Surveyed{epoch, 2, 2, 0},
-			Entered{epoch, []string{"leases/1", "leases/2"}, true}, Entered{epoch, []string{"leases/1", "leases/2"}, false}, Entered{Epoch: epoch},
+			Entered{epoch, []string{"leases/1", "leases/2"}, 2, true}, Entered{epoch, []string{"leases/1", "leases/2"}, 2, false}, Entered{Epoch: epoch},
+			Entered{epoch, []string{"leases/1", "leases/2"}, 9, true}, Listed{Epoch: epoch, Own: Own{Name: events.Name{Text: "leases/1"}, Owner: 77}, Leased: true, Taken: 9},
 			Listed{Epoch: epoch, Own: Own{Name: events.Name{Text: "leases/1"}, Owner: 77}, Leased: true}, Gone{epoch, "leases/1"},
-			Refused{Epoch: epoch, Op: OpEnter, Stale: true},
+			Refused{Epoch: epoch, Op: OpEnter, Stale: true}, AskedBack{epoch, ours.Text}, AskedBack{epoch, ahead3.Text}, AskedBack{epoch, ""},
 			Taken{epoch}, Paused{epoch}, Listed{Epoch: epoch, Queue: []events.Name{single}},
 			Created{epoch, single, true, true, 500}, Created{epoch, single, true, false, 500}, Gone{epoch, single.Text},
 			Claimed{epoch, true}, Claimed{epoch, false}, Deleted{epoch},
@@ -46,6 +47,8 @@ func past(in Input, epoch Epoch) bool {
 	case Claimed:
 		return in.Epoch != epoch
 	case Advanced:
+		return in.Epoch != epoch
+	case AskedBack:
 		return in.Epoch != epoch
 	case Changed:
 		return in.Epoch != epoch
@@ -81,7 +84,7 @@ func permitSituations() map[string][]Input {
 		"surveying":   {},
 		"full":        {Surveyed{1, 3, 0, 2}, Surveyed{1, 3, 0, 2}},
 		"entering":    {Surveyed{1, 3, 0, 0}},
-		"entered":     {Surveyed{1, 3, 0, 0}, Entered{1, []string{"leases/1", "leases/2"}, true}},
+		"entered":     {Surveyed{1, 3, 0, 0}, Entered{1, []string{"leases/1", "leases/2"}, 2, true}},
 		"entered?":    {Surveyed{1, 3, 0, 0}, Unknown{1, OpEnter}},
 		"found again": {Surveyed{1, 3, 0, 0}, Unknown{1, OpEnter}, Listed{Epoch: 1, Own: Own{Name: events.Name{Text: "leases/1"}, Owner: 77}, Leased: true}},
 	} {
@@ -175,6 +178,11 @@ func hear(t *testing.T, where string, told uint8, effects []Effect) uint8 {
 			}
 		case Finish:
 			bit, excluded = toldFinish, toldFinish
+		case Revoke:
+			excluded = toldFinish | toldLost
+			if told&toldGrant == 0 {
+				t.Fatalf("%s: asked back what was never granted", where)
+			}
 		case Queue, Requeue:
 			excluded = toldGrant | toldFinish
 		}

@@ -74,6 +74,7 @@ func (b budget) plus(o budget) budget {
 		cut: b.cut + o.cut, lapse: b.lapse + o.lapse, expire: b.expire + o.expire, kill: b.kill + o.kill,
 		remove: b.remove + o.remove, withdraw: b.withdraw + o.withdraw, foreign: b.foreign + o.foreign, refuse: b.refuse + o.refuse,
 		guest: b.guest + o.guest, reap: b.reap + o.reap, change: b.change + o.change, resize: b.resize + o.resize,
+		wish: b.wish + o.wish,
 	}
 }
 

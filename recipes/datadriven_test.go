@@ -24,7 +24,8 @@ import (
 //	                   with single, a lock that is one node
 //	world a b          as queue, but nobody has asked yet
 //	                   write=(a) and read=(b) ask for the sides of a read/write lock; trades=(a) takes=(b): the same, and
-//	                   b shares a session with a, and will ask for a's place when it is told to start
+//	                   b shares a session with a, and will ask for a's place when it is told to start;
+//	                   kazoo=(a) has kazoo's names, and with kazoos the foreign contenders have
 //	start a            a asks
 //	execute a          a server executes a's oldest request, and no more
 //	answer a           the oldest answer reaches a, and no more
@@ -38,6 +39,7 @@ import (
 //	expire a           a's session ends, and a new one begins (hold: at the leader only; silent: none begins)
 //	hear a             a hears that its session has ended, and begins a new one
 //	remove #0          somebody deletes a node
+//	asked #0           whoever has a connection hears that the owner of a node is asked to give the lock back
 //	foreign joins      another library's contender queues up (leaves: it holds, and leaves)
 //	guest joins        a contender of ours queues up, with a marker
 //	reap               the directory is removed, because it is empty
@@ -105,20 +107,23 @@ func (p *play) begin(t *testing.T, d *datadriven.TestData) {
 			for _, v := range a.Vals {
 				flags[v[0]-'a'] |= map[string]uint8{"try": flagTry, "keep": flagKeep, "strict": flagStrict}[a.Key]
 			}
-		case "write", "read", "trades", "takes":
+		case "write", "read", "trades", "takes", "kazoo":
 			for _, v := range a.Vals {
-				roles[v[0]-'a'] = map[string]uint8{
+				roles[v[0]-'a'] |= map[string]uint8{
 					"write": roleWrite, "read": roleRead, "trades": roleWrite | roleShares | roleTrades, "takes": roleRead | roleShares | roleTakes,
+					"kazoo": roleKazoo,
 				}[a.Key]
 			}
 		case "dir":
 			dir = map[string]start{"unknown": dirUnknown, "theirs": dirAlien, "none": dirNone}[a.Vals[0]]
-		case "hold", "writer", "single":
+		case "hold", "writer", "single", "kazoos":
 		default:
 			d.Fatalf(t, "no argument %s", a.Key)
 		}
 	}
-	p.env = environment{interpreter: newInterpreter(Machine.Step, first), options: options{keepOrder: true, whole: true, dir: dir, writer: writer, single: single}}
+	p.env = environment{interpreter: newInterpreter(Machine.Step, first), options: options{
+		keepOrder: true, whole: true, dir: dir, writer: writer, single: single, kazoos: has(d, "kazoos"), mixes: true,
+	}}
 	p.w = newWorld(p.clients, budget{}, flags, roles)
 	if single {
 		for c := range p.clients {
@@ -149,7 +154,7 @@ func (p *play) begin(t *testing.T, d *datadriven.TestData) {
 func (p *play) take(kind stepKind, c uint8) { p.takeStep(step{kind: kind, client: c}) }
 
 func (p *play) takeStep(s step) {
-	p.w.left = budget{cut: 9, lapse: 9, expire: 9, kill: 9, remove: 9, withdraw: 9, foreign: 9, refuse: 9, guest: 9, reap: 9}
+	p.w.left = budget{cut: 9, lapse: 9, expire: 9, kill: 9, remove: 9, withdraw: 9, foreign: 9, refuse: 9, guest: 9, reap: 9, wish: 9}
 	if bad := p.env.take(&p.w, s); bad != "" {
 		p.lines = append(p.lines, "VIOLATION: "+string(bad))
 	}
@@ -204,12 +209,13 @@ func (p *play) command(t *testing.T, d *datadriven.TestData) {
 		p.hear(c, true)
 	case "gone":
 		p.takeStep(step{kind: stepGone, client: c, node: uint8(bits.TrailingZeros8(p.w.clients[c].fired))})
-	case "remove":
+	case "remove", "asked":
 		seq, err := strconv.ParseInt(strings.TrimPrefix(whom, "#"), 10, 64)
 		if err != nil {
-			d.Fatalf(t, "remove which node? %v", err)
+			d.Fatalf(t, "which node? %v", err)
 		}
-		p.takeStep(step{kind: stepRemove, node: uint8(seq - p.env.first)})
+		kind := map[string]stepKind{"remove": stepRemove, "asked": stepAskedBack}[d.Cmd]
+		p.takeStep(step{kind: kind, node: uint8(seq - p.env.first)})
 	case "foreign", "guest":
 		kind := map[string]stepKind{"foreign joins": stepForeignJoins, "guest joins": stepGuestJoins, "foreign leaves": stepLeaves}[d.Cmd+" "+whom]
 		node := uint8(bits.TrailingZeros8(p.w.outsiders()))

@@ -111,6 +111,9 @@ type (
 	// Requeue tells that the place in the queue is lost.
 	Requeue struct{}
 
+	// Revoke tells the holder that somebody wants the lock back. It comes once, behind the Grant.
+	Revoke struct{}
+
 	// Finish tells that it is over and nothing is held. It comes once. The
 	// machine may still have a node to remove after it.
 	Finish struct{ Why Why }
@@ -141,6 +144,8 @@ const (
 	WhySizeMismatch
 	// WhyPermits: more permits are wanted than there are.
 	WhyPermits
+	// WhyMixed: the lock bears kazoo's names, and somebody is in its queue whom kazoo does not see.
+	WhyMixed
 )
 
 // String names the reason in lower case.
@@ -148,7 +153,7 @@ func (w Why) String() string {
 	names := [...]string{
 		WhyReleased: "released", WhyContext: "context ended", WhyTimeout: "waited too long", WhyClosed: "closed", WhyBusy: "busy",
 		WhyLost: "lost", WhyRefused: "refused", WhySequenceEnd: "end of sequence",
-		WhySizeMismatch: "size mismatch", WhyPermits: "more permits than there are",
+		WhySizeMismatch: "size mismatch", WhyPermits: "more permits than there are", WhyMixed: "mixed queue",
 	}
 	if int(w) < len(names) && names[w] != "" {
 		return names[w]
@@ -172,6 +177,7 @@ type Performer interface {
 	Lose(Lose)
 	Queue(Queue)
 	Requeue(Requeue)
+	Revoke(Revoke)
 	Finish(Finish)
 }
 
@@ -207,6 +213,8 @@ func Perform(effects []Effect, p Performer) {
 			p.Queue(e)
 		case Requeue:
 			p.Requeue(e)
+		case Revoke:
+			p.Revoke(e)
 		case Finish:
 			p.Finish(e)
 		}
@@ -227,4 +235,5 @@ func (Grant) isEffect()   {}
 func (Lose) isEffect()    {}
 func (Queue) isEffect()   {}
 func (Requeue) isEffect() {}
+func (Revoke) isEffect()  {}
 func (Finish) isEffect()  {}

@@ -48,6 +48,7 @@ const (
 	stepGhost
 	stepRenew
 	stepReleaseEarly
+	stepAskedBack
 	stepEnters
 	stepLarger
 	stepSmaller
@@ -85,6 +86,8 @@ type options struct {
 	writer    bool // a foreign writer holds when it begins, and may trade its node for a read node
 	sharing   bool // contenders of ours from outside are writers
 	readers   bool // those of another library read
+	kazoos    bool // and bear kazoo's names
+	mixes     bool // contenders with kazoo's names may meet others
 	permits   bool // it is a semaphore
 	sizes     bool // and opinions of its size may differ
 	shell     shell
@@ -121,6 +124,9 @@ func newWorld(clients int, left budget, flags, roles []uint8) world {
 			cl.machine = machineReader
 		case cl.role&roleWrite != 0:
 			cl.machine = machineWriter
+		}
+		if cl.role&roleKazoo != 0 {
+			cl.machine += machineKazoo - machineNew
 		}
 		w.clients[c] = cl
 	}
@@ -174,6 +180,9 @@ func (e *environment) enabled(w *world, steps []step) []step {
 		for m := w.past[0] &^ w.outsiders(); m != 0; m &= m - 1 {
 			steps = append(steps, step{kind: stepRemove, node: uint8(bits.TrailingZeros8(m))})
 		}
+	}
+	for m := w.past[0] &^ w.outsiders(); w.left.wish > 0 && m != 0; m &= m - 1 {
+		steps = append(steps, step{kind: stepAskedBack, node: uint8(bits.TrailingZeros8(m))})
 	}
 	return steps
 }

@@ -17,7 +17,7 @@ import (
 // bigRun names the environment variable that asks for more faults at a time, and for a
 // visit of the everyday worlds without the simplifications of what a machine will not
 // listen to. Of mutexes alone those are 249 million worlds, eight minutes of one core, and 6 GB of
-// memory. Without it there are 106 million of all kinds of locks, for which two or three minutes of two
+// memory. Without it there are 110 million of all kinds of locks, for which two or three minutes of two
 // cores and 3 GB are enough.
 const bigRun = "ZKGRANT_EXPLORE_BIG"
 
@@ -34,7 +34,7 @@ func TestExplore(t *testing.T) {
 		t.Skip("takes some minutes; run without -short")
 	}
 	big := os.Getenv(bigRun) != ""
-	everyday := slices.Concat(more(), directories(), pairs(big), sharing(), semaphores(), unfair())
+	everyday := slices.Concat(more(), directories(), pairs(big), sharing(), semaphores(), unfair(), kazoos())
 	all, limit, workers := everyday, most, 2
 	if big {
 		limit, workers = mostBig, 1
@@ -131,7 +131,7 @@ func TestExploreWorldHasNoPadding(t *testing.T) {
 	if got, want := unsafe.Sizeof(client{}), uintptr(4+8*maxRequests+16); got != want {
 		t.Errorf("a client takes %d bytes, its fields %d", got, want)
 	}
-	if got, want := unsafe.Sizeof(world{}), maxClients*unsafe.Sizeof(client{})+4*maxNodes+3*(maxLag+1)+5+12+2; got != want {
+	if got, want := unsafe.Sizeof(world{}), maxClients*unsafe.Sizeof(client{})+4*maxNodes+3*(maxLag+1)+5+13+1; got != want {
 		t.Errorf("a world takes %d bytes, its fields %d", got, want)
 	}
 }

@@ -16,6 +16,10 @@ const (
 	formLock form = iota
 	formRead
 	formWrite
+	_ // those of semaphores
+	_
+	formKazooLock
+	formKazooRead
 )
 
 const formMask form = 0xf
@@ -26,11 +30,14 @@ const inPlace = 4
 // twinOf is the form of a read node in the place of a write node.
 func twinOf(writer uint8) form { return formRead | form(writer+1)<<inPlace }
 
-func (f form) reads() bool { return f&formMask == formRead }
+func (f form) reads() bool { return f&formMask == formRead || f&formMask == formKazooRead }
+
+// kazoo tells whether it is one of those that kazoo's locks see.
+func (f form) kazoo() bool { return f == formKazooLock || f == formKazooRead }
 
 // writer returns the write node in whose place a read node stands, or noNode.
 func (f form) writer() uint8 {
-	if !f.reads() {
+	if f&formMask != formRead {
 		return noNode
 	}
 	return uint8(f>>inPlace) - 1
@@ -155,6 +162,10 @@ func (it *interpreter) name(id uint8, f form) events.Name {
 		text = fmt.Sprintf("__READ__%010d", it.first+int64(id))
 	case f == formWrite:
 		text = fmt.Sprintf("__WRIT__%010d", it.first+int64(id))
+	case f == formKazooLock:
+		text = fmt.Sprintf("__lock__%010d", it.first+int64(id))
+	case f == formKazooRead:
+		text = fmt.Sprintf("__rlock__%010d", it.first+int64(id))
 	}
 	it.nodes[text] = id
 	name, ok := events.ParseName(text)
@@ -173,7 +184,7 @@ func (it *interpreter) rename(fs *forms, in input) input {
 	switch in.kind {
 	case inSurveyed:
 		nodes = 0
-	case inGone, inCreated, inEntered:
+	case inGone, inCreated, inEntered, inAskedBack:
 		nodes |= 1 << in.arg
 	case inListed:
 		if id := in.own & 0xf; id != 0 {

@@ -48,3 +48,24 @@ func TestHolds(t *testing.T) {
 		}
 	}
 }
+
+// TestLeads: whoever leads is the only one in whose way nobody stands, whatever the kinds and the order.
+func TestLeads(t *testing.T) {
+	if _, ok := recipes.Leads(nil); ok {
+		t.Error("somebody leads where nobody is")
+	}
+	kinds := []events.Kind{events.KindLock, events.KindKazooLock, events.KindWriteLock, events.KindRead}
+	for shift := range 5 {
+		var queue []events.Name
+		for i := range 5 {
+			seq := int64((i + shift) % 5)
+			queue = append(queue, events.Name{Text: string(rune('a' + i)), Kind: kinds[i%len(kinds)], Seq: seq - 1})
+		}
+		leader, ok := recipes.Leads(queue)
+		for _, n := range queue {
+			if leads := ok && n == leader; leads != (n.Seq == -1) || n.Kind == events.KindLock && leads != recipes.Holds(recipes.Mutex{}, queue, n) {
+				t.Errorf("%+v leads in %+v", leader, queue)
+			}
+		}
+	}
+}

@@ -65,6 +65,13 @@ type (
 		Node  string
 	}
 
+	// AskedBack says that somebody wants the node's owner to give the lock back. It may come any
+	// number of times.
+	AskedBack struct {
+		Epoch Epoch
+		Node  string
+	}
+
 	// Changed says that the size of a semaphore, or its leases, may have changed since
 	// a Survey that watches. Like Gone it may come before the answer.
 	Changed struct{ Epoch Epoch }
@@ -93,13 +100,14 @@ type (
 
 	// Listed answers List: the contenders in the directory in any order, and
 	// what was found under the attempt's GUID. With Leased that is not in the queue:
-	// it is the first of the attempt's leases, and its Token is not known. Size is the semaphore's,
-	// or 0 if it was not asked for.
+	// it is the first of the attempt's leases, its Token is not known, and Taken is how many leases there
+	// are in all. Size is the semaphore's, or 0 if it was not asked for.
 	Listed struct {
 		Epoch  Epoch
 		Queue  []events.Name
 		Own    Own
 		Leased bool
+		Taken  int32
 		Size   int32
 	}
 
@@ -133,11 +141,12 @@ type (
 		Taken   int32
 	}
 
-	// Entered answers Enter: these are the own leases now, and the own node is gone.
-	// Fresh is meant as in Claimed.
+	// Entered answers Enter: these are the own leases now, and the own node is gone. Taken is how
+	// many leases there were then or later, the own ones included. Fresh is meant as in Claimed.
 	Entered struct {
 		Epoch  Epoch
 		Leases []string
+		Taken  int32
 		Fresh  bool
 	}
 
@@ -217,6 +226,7 @@ func (Reconnected) isInput() {}
 func (LeaseRanOut) isInput() {}
 func (Expired) isInput()     {}
 func (Gone) isInput()        {}
+func (AskedBack) isInput()   {}
 func (Changed) isInput()     {}
 func (Created) isInput()     {}
 func (Taken) isInput()       {}

@@ -44,6 +44,7 @@ const (
 	inChanged
 	inTaken
 	inPaused
+	inAskedBack
 )
 
 const (
@@ -91,6 +92,7 @@ const (
 	efSurvey
 	efEnter
 	efPause
+	efRevoke
 )
 
 const (
@@ -121,6 +123,7 @@ type traits struct {
 	own   uint8 // the index of its node, or noNode
 	older uint8 // those that it remembers to stand ahead
 	reads bool
+	kazoo bool
 }
 
 type result struct {
@@ -141,7 +144,7 @@ func newInterpreter(step stepFunc, first int64) *interpreter {
 	over := NewMachine(Mutex{})
 	over.state, over.finished = Over, true
 	it.intern(over) // machineOver
-	for _, rule := range []Rule{Mutex{}, Read{}, Write{}} {
+	for _, rule := range []Rule{Mutex{}, Read{}, Write{}, Mutex{Kazoo: true}, Read{Kazoo: true}, Write{Kazoo: true}} {
 		it.intern(NewMachine(rule)) // machineNew and those that follow
 	}
 	return it
@@ -152,6 +155,7 @@ const (
 	machineNew
 	machineReader
 	machineWriter
+	machineKazoo // and a reader and a writer in the same order
 )
 
 func (it *interpreter) intern(m Machine) uint32 {
@@ -161,7 +165,7 @@ func (it *interpreter) intern(m Machine) uint32 {
 	id := uint32(len(it.machines))
 	it.index[m] = id
 	it.machines = append(it.machines, m)
-	t := traits{state: m.state, epoch: uint8(m.epoch), own: it.node(m.own.Name.Text), reads: m.rule == Rule(Read{})}
+	t := traits{state: m.state, epoch: uint8(m.epoch), own: it.node(m.own.Name.Text), reads: m.rule.Kind().Reads(), kazoo: m.rule.Kind().Kazoo()}
 	for _, node := range m.older {
 		if node != "" {
 			t.older |= 1 << it.node(node)
@@ -273,6 +277,8 @@ func (it *interpreter) input(in input) Input {
 		return Taken{Epoch: epoch}
 	case inPaused:
 		return Paused{Epoch: epoch}
+	case inAskedBack:
+		return AskedBack{Epoch: epoch, Node: name(in.arg).Text}
 	case inUnknown:
 		return Unknown{Epoch: epoch, Op: Op(in.arg)}
 	default:
@@ -332,6 +338,8 @@ func (it *interpreter) effect(e Effect) effect {
 		return effect{kind: efQueue, arg: uint8(e.Ahead)}
 	case Requeue:
 		return effect{kind: efRequeue}
+	case Revoke:
+		return effect{kind: efRevoke}
 	case Finish:
 		return effect{kind: efFinish, arg: uint8(e.Why)}
 	default:

@@ -75,6 +75,7 @@ type Machine struct { //nolint:recvcheck // Step takes a copy; the methods behin
 	attempt   Attempt
 	removed   bool // our node was seen gone while a request was under way
 	waited    bool // it has waited with this node
+	asked     bool // somebody wants the lock back, or will when it is granted
 	floor     bool // the delete under way is to leave a floor
 	verifying bool // a claim is under way while Held
 	permits   permits
@@ -133,6 +134,8 @@ func (m *Machine) step(in Input) []Effect {
 		return m.onAdvanced(in)
 	case Surveyed:
 		return m.onSurveyed(in)
+	case AskedBack:
+		return m.onAskedBack(in)
 	case Changed:
 		return m.onChanged(in)
 	case Adopted:
@@ -155,7 +158,7 @@ func (m *Machine) step(in Input) []Effect {
 
 // begin asks for a place in the queue, as soon as there is a session.
 func (m *Machine) begin() []Effect {
-	m.own, m.removed, m.waited = Own{}, false, false
+	m.own, m.removed, m.waited, m.asked = Own{}, false, false, false
 	m.permits.leased, m.permits.full, m.permits.changed, m.permits.doubted = false, false, false, false
 	m.forget()
 	switch {
@@ -229,8 +232,17 @@ func (m *Machine) enter(fresh bool) []Effect {
 		return m.claim()
 	}
 	m.forget()
+	return m.grant()
+}
+
+// grant hands the lock over, and with it what the holder was asked before.
+func (m *Machine) grant() []Effect {
 	m.state = Held
-	return []Effect{Grant{Node: m.own.Name.Text, Token: m.own.Token, Session: m.session}}
+	effects := []Effect{Grant{Node: m.own.Name.Text, Token: m.own.Token, Session: m.session}}
+	if m.asked {
+		effects = append(effects, Revoke{})
+	}
+	return effects
 }
 
 // passed acts on the end of the blocker. Nobody who blocks us comes between it and us,

@@ -71,6 +71,9 @@ func situations() map[string][]Input {
 	from("listing, own gone", "listing", Gone{1, ours.Text})
 	from("queued again", "listing, own gone", first, Created{Epoch: 1, Node: later})
 	from("claiming, own gone", "claiming", Gone{1, ours.Text})
+	from("waiting, asked back", "waiting", AskedBack{1, ours.Text})
+	from("claiming, asked back", "waiting, asked back", Gone{1, ahead3.Text})
+	from("held, asked back", "held", AskedBack{1, ours.Text})
 	from("waiting, no connection", "waiting", Suspended{})
 	from("held, no connection", "held", Suspended{})
 	from("releasing, expired", "releasing", Expired{})
@@ -230,6 +233,15 @@ func TestMachineTransitions(t *testing.T) {
 		{"claiming, own gone", Claimed{1, true}, Creating, "create attempt 2, REQUEUED"},
 
 		{"held", Withdrawn{WhyReleased}, Releasing, "delete #5"},
+		{"held", AskedBack{1, ours.Text}, Held, "ASKED BACK"},
+		{"held", AskedBack{1, ahead3.Text}, Held, ""},
+		{"held", AskedBack{2, ours.Text}, Held, ""},
+		{"held, asked back", AskedBack{1, ours.Text}, Held, ""},
+		{"held, asked back", Withdrawn{WhyReleased}, Releasing, "delete #5"},
+		{"waiting", AskedBack{1, ours.Text}, Waiting, ""},
+		{"waiting", AskedBack{1, ahead3.Text}, Waiting, ""},
+		{"claiming, asked back", Claimed{1, true}, Held, "GRANT #5 token 500, ASKED BACK"},
+		{"releasing", AskedBack{1, ours.Text}, Releasing, ""},
 		{"alone", Withdrawn{WhyReleased}, Releasing, "delete #5"},
 		{"alone", Suspended{}, Held, ""},
 		{"held after waiting", Withdrawn{WhyReleased}, Releasing, "delete #5 with a floor"},
@@ -294,13 +306,13 @@ func TestStatesOpsAndReasonsHaveNames(t *testing.T) {
 	for s := Idle; s <= Over; s++ {
 		names[s.String()] = true
 	}
-	for o := OpCreate; o <= OpAdvance; o++ {
+	for o := OpCreate; o <= OpEnter; o++ {
 		names["op "+o.String()] = true
 	}
-	for w := WhyReleased; w <= WhySequenceEnd; w++ {
+	for w := WhyReleased; w <= WhyMixed; w++ {
 		names["why "+w.String()] = true
 	}
-	if want := int(Over) + 1 + int(OpAdvance) + int(WhySequenceEnd); len(names) != want || names[""] {
+	if want := int(Over) + 1 + int(OpEnter) + int(WhyMixed); len(names) != want || names[""] {
 		t.Errorf("%d names for %d values", len(names), want)
 	}
 	if Op(0).String() != "no request" || Why(0).String() != "none" || Why(99).String() != "none" {

@@ -129,6 +129,19 @@ func (m *Machine) onExpired() []Effect {
 	return effects
 }
 
+// onAskedBack passes the wish on: it is the caller who decides. A node that somebody wrote to
+// is still there, and so is the lock.
+func (m *Machine) onAskedBack(in AskedBack) []Effect {
+	if in.Epoch != m.epoch || m.own.Name.Text == "" || in.Node != m.own.Name.Text || m.asked || m.why != 0 {
+		return nil
+	}
+	m.asked = true
+	if m.state != Held {
+		return nil
+	}
+	return []Effect{Revoke{}}
+}
+
 func (m *Machine) onGone(in Gone) []Effect {
 	if in.Epoch != m.epoch || m.epoch == 0 {
 		return nil

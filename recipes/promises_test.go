@@ -21,6 +21,7 @@ const (
 	overtook   violation = "a grant past somebody older who excludes it"
 	apart      violation = "a reader who waits for nobody but readers"
 	unfounded  violation = "an end for which there is no reason"
+	mingled    violation = "a contender with kazoo's names that stays beside one whom kazoo does not see"
 	stillHeld  violation = "a holder who asked to lose the lock with the connection, and has none"
 	keptOn     violation = "a caller who gave up and is kept waiting for a connection that may never come"
 	leftBehind violation = "a node left behind"
@@ -50,6 +51,9 @@ func (e *environment) feed(w *world, c int, in input) {
 	m := &e.machines[cl.machine]
 	if cl.holds() && !e.plain && e.bad == "" && (in.kind == inExpired || in.kind == inLeaseRanOut || in.kind == inGone && in.arg == e.traits[cl.machine].own) {
 		e.bad = untold
+	}
+	if in.kind == inListed && !e.plain && e.bad == "" && e.mingles(w, &e.traits[before], &e.traits[cl.machine], in) {
+		e.bad = mingled
 	}
 	if m.state == Over && e.bad == "" {
 		switch {
@@ -156,6 +160,11 @@ func (e *environment) tell(w *world, c int, ef effect) violation {
 		if told&(toldGrant|toldLost|toldWithdrawn) != toldGrant {
 			return outOfOrder
 		}
+	case efRevoke:
+		cl.told |= toldAsked
+		if told&(toldGrant|toldLost|toldWithdrawn|toldAsked) != toldGrant {
+			return outOfOrder
+		}
 	case efQueue, efRequeue:
 		if told&(toldGrant|toldWithdrawn) != 0 || ef.kind == efQueue && cl.flags&flagTry != 0 {
 			return outOfOrder
@@ -167,6 +176,8 @@ func (e *environment) tell(w *world, c int, ef effect) violation {
 		switch {
 		case held && told&(toldLost|toldWithdrawn) == 0, why == WhyLost != (told&toldLost != 0), why == 0:
 			return outOfOrder
+		case why == WhyMixed && !e.mixes:
+			return unfounded
 		case why == WhySequenceEnd && e.first == 0, (why == WhySizeMismatch || why == WhyPermits) && !e.sizes:
 			return unfounded // no world comes near it
 		}
@@ -331,4 +342,17 @@ func (e *environment) goal(w *world) bool {
 		}
 	}
 	return true
+}
+
+// mingles tells whether somebody with kazoo's names has seen a node that kazoo does not, and goes on.
+func (e *environment) mingles(w *world, before, after *traits, in input) bool {
+	if !before.kazoo || in.epoch != before.epoch || after.state != Waiting && after.state != Claiming && before.state != Looking {
+		return false
+	}
+	for m := in.mask; m != 0; m &= m - 1 {
+		if !w.forms[bits.TrailingZeros8(m)].kazoo() {
+			return before.state != after.state && after.state != Over
+		}
+	}
+	return false
 }

@@ -19,10 +19,17 @@ type Rule interface {
 }
 
 // Mutex admits one contender at a time, in the order in which they came.
-type Mutex struct{}
+type Mutex struct {
+	Kazoo bool // it bears kazoo's names; see mixed
+}
 
 // Kind is that of a mutex.
-func (Mutex) Kind() events.Kind { return events.KindLock }
+func (m Mutex) Kind() events.Kind {
+	if m.Kazoo {
+		return events.KindKazooLock
+	}
+	return events.KindLock
+}
 
 // Exclusive is true.
 func (Mutex) Exclusive() bool { return true }
@@ -34,10 +41,17 @@ func (Mutex) Blockers(queue []events.Name, me events.Name) []events.Name {
 }
 
 // Write is the side of a read/write lock that is held by one alone.
-type Write struct{}
+type Write struct {
+	Kazoo bool // it bears kazoo's names, in which a writer's is that of a mutex; see mixed
+}
 
 // Kind is that of a writer.
-func (Write) Kind() events.Kind { return events.KindWrite }
+func (w Write) Kind() events.Kind {
+	if w.Kazoo {
+		return events.KindKazooLock
+	}
+	return events.KindWrite
+}
 
 // Exclusive is true.
 func (Write) Exclusive() bool { return true }
@@ -49,10 +63,17 @@ func (Write) Blockers(queue []events.Name, me events.Name) []events.Name {
 
 // Read is the side of a read/write lock that is held by any number together. A reader
 // comes behind every writer who came before it, so writers do not starve.
-type Read struct{}
+type Read struct {
+	Kazoo bool // it bears kazoo's names; see mixed
+}
 
 // Kind is that of a reader.
-func (Read) Kind() events.Kind { return events.KindRead }
+func (r Read) Kind() events.Kind {
+	if r.Kazoo {
+		return events.KindKazooRead
+	}
+	return events.KindRead
+}
 
 // Exclusive is false.
 func (Read) Exclusive() bool { return false }
@@ -157,6 +178,23 @@ func usable(queue []events.Name, me events.Name) bool {
 		}
 	}
 	return me.Check() == nil
+}
+
+// mixed tells whether somebody is in the queue of a lock with kazoo's names who does not bear one. He may be
+// one of ours, who sees everybody; but kazoo's locks do not see him, and Curator's see none of kazoo's names:
+// 1. N, with a name of another form, holds, and K, one of kazoo's, comes and enters beside it; or 1. we hold, and 2.
+// Curator's mutex comes and enters beside us. We could prevent neither. So whoever was promised that kazoo
+// lives alone there, and sees that it does not, stays out and says so.
+func mixed(rule Rule, queue []events.Name) bool {
+	if !rule.Kind().Kazoo() {
+		return false
+	}
+	for _, c := range queue {
+		if !c.Kind.Kazoo() {
+			return true
+		}
+	}
+	return false
 }
 
 // halves tells whether two contenders of these kinds may share a number: a writer's read

@@ -29,6 +29,13 @@ import "github.com/zkgrant/zkgrant/events"
 // when the connection broke goes out on the next one, ahead of the news.
 //
 // The size may change at any time, so the transaction depends on its version, too.
+//
+// Curator's contenders do not keep to 1: 1. C is the first, and its request to make a lease is lost with its session, and
+// its node in the queue; 2. B, of ours, is the first, and finds room; 3. C asks again in its next session, has a lease, and
+// counts one, which is its own: it is in; 4. B trades its node for a lease. Curator survives this by counting when the
+// lease is there, and by waiting if there are too many; so B counts once more, at that moment or later, and gives way. Of
+// two who count when both leases are there at least one sees that, and whoever counts before the other's is there is seen
+// by the other.
 type Semaphore struct {
 	Size    int32 // how many permits there are, in the opinion of whoever asks
 	Permits int32 // how many of them are to be taken
@@ -188,20 +195,39 @@ func (m *Machine) onEntered(in Entered) []Effect {
 		return effects
 	}
 	m.lease(in.Leases[0])
-	if m.why != 0 {
+	switch {
+	case m.why != 0:
 		return m.release()
+	case in.Taken > m.permits.size:
+		return m.giveWay()
+	default:
+		return m.enter(in.Fresh)
 	}
-	return m.enter(in.Fresh)
 }
 
 // onLeased goes on with leases that a look-up has found, because the answer to Enter was
 // lost. The claim tells whether they are all there.
-func (m *Machine) onLeased(own Own) []Effect {
+func (m *Machine) onLeased(own Own, taken int32) []Effect {
 	m.lease(own.Name.Text)
-	if m.why != 0 {
+	switch {
+	case m.why != 0:
 		return m.release()
+	case taken > m.permits.size:
+		return m.giveWay()
+	default:
+		return m.claim()
 	}
-	return m.claim()
+}
+
+// giveWay gives the leases back because there are more than permits, and queues up anew. Somebody has made
+// one without being the first in the queue; see Semaphore. He waits until there is room, as Curator's do, and ours would
+// be in his way for as long as it stands.
+func (m *Machine) giveWay() []Effect {
+	if m.try {
+		return m.fail(WhyBusy)
+	}
+	effects := []Effect{Discard{Node: m.own.Name.Text}}
+	return append(append(effects, m.restart()...), Requeue{})
 }
 
 func (m *Machine) lease(first string) {

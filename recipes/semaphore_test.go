@@ -15,9 +15,12 @@ var permitsOf = Semaphore{Size: 4, Permits: 3}
 var (
 	leased = Own{Name: events.Name{Text: "leases/a-0000000007"}, Owner: 77}
 	leases = []string{"leases/a-0000000007", "leases/a-0000000008", "leases/a-0000000009"}
-	gotIn  = Entered{Epoch: 1, Leases: leases, Fresh: true}
+	gotIn  = Entered{Epoch: 1, Leases: leases, Taken: 4, Fresh: true}
 	room   = Surveyed{Epoch: 1, Size: 4, Version: 2, Taken: 1}
 	noRoom = Surveyed{Epoch: 1, Size: 4, Version: 2, Taken: 2}
+
+	// crowded is gotIn beside somebody who was not the first in the queue.
+	crowded = Entered{Epoch: 1, Leases: leases, Taken: 5, Fresh: true}
 )
 
 // semaphoreSituations are machines in every state, as in situations.
@@ -54,6 +57,7 @@ func semaphoreSituations() map[string][]Input {
 	from("entering, unknown, withdrawn", "entering, unknown", Withdrawn{WhyContext})
 	from("entering, expired", "entering", Expired{})
 	from("trying, surveying", "looking, nobody waits", room, Created{1, ours, true, true, 500})
+	from("trying, entering", "trying, surveying", room)
 	from("found among the leases", "entering, unknown", Listed{Epoch: 1, Own: leased, Leased: true})
 	from("held", "entering", gotIn)
 	from("entered too late", "entering", Entered{Epoch: 1, Leases: leases})
@@ -200,6 +204,11 @@ func TestSemaphoreSteps(t *testing.T) {
 		{"entering after waiting", Refused{Epoch: 1, Op: OpEnter, Stale: true}, Surveying, "[survey #5]"},
 		{"surveying after waiting", room, Entering, "[enter #5 for 3 at version 2 with a floor]"},
 		{"surveying after waiting", Withdrawn{WhyReleased}, Releasing, "[delete #5 with a floor]"},
+		{"entering", crowded, Creating, "[discard leases/a-0000000007 create attempt 2 REQUEUED]"},
+		{"entering, withdrawn", crowded, Releasing, "[delete leases/a-0000000007]"},
+		{"trying, entering", crowded, Releasing, "[delete leases/a-0000000007]"},
+		{"entering, unknown", Listed{Epoch: 1, Own: leased, Leased: true, Taken: 5}, Creating, "[discard leases/a-0000000007 create attempt 2 REQUEUED]"},
+		{"entering, unknown, withdrawn", Listed{Epoch: 1, Own: leased, Leased: true, Taken: 5}, Releasing, "[delete leases/a-0000000007]"},
 		{"entering", Gone{1, own}, Entering, "[]"}, // by its own transaction, perhaps
 		{"entering", gotIn, Held, "[GRANT leases/a-0000000007 token 500]"},
 		{"entering", Refused{Epoch: 1, Op: OpEnter, Missing: true}, Creating, "[create attempt 2 REQUEUED]"},

@@ -124,6 +124,11 @@ func (p *permitPlay) enter(c *permitClient, e Enter) Input {
 	}
 	p.changed()
 	p.removeAll(func(n permitNode) bool { return n.name == e.Node })
+	for _, n := range p.nodes {
+		if strings.HasPrefix(n.name, "leases/") {
+			entered.Taken++
+		}
+	}
 	return entered
 }
 

@@ -92,8 +92,30 @@ func (e *environment) do(w *world, s step) {
 		id := w.create(node{owner: s.client + 1, epoch: cl.epoch, attempt: r.arg}, cl.form(), 0)
 		r.status, r.own = executed, id+1
 		w.raise(c)
+	case stepAskedBack:
+		w.left.wish--
+		// Whoever watches a node reads its data, and is told of a wish in them.
+		for c := range w.clients {
+			if cl := &w.clients[c]; cl.conn == connUp && cl.closed == 0 && cl.machine != machineOver {
+				e.feed(w, c, input{kind: inAskedBack, epoch: cl.epoch, arg: s.node})
+			}
+		}
 	default:
 		e.outside(w, s)
+	}
+}
+
+// foreigners is what contenders of other libraries are.
+func (e *environment) foreigners() form {
+	switch {
+	case e.kazoos && e.readers:
+		return formKazooRead
+	case e.kazoos:
+		return formKazooLock
+	case e.readers:
+		return formRead
+	default:
+		return formLock
 	}
 }
 
@@ -109,11 +131,7 @@ func (e *environment) outside(w *world, s step) {
 		if w.dirs[0] == 0 {
 			w.born(false)
 		}
-		f := formLock
-		if e.readers {
-			f = formRead
-		}
-		w.create(node{owner: foreign}, f, 0)
+		w.create(node{owner: foreign}, e.foreigners(), 0)
 	case stepGuestJoins:
 		w.left.guest--
 		if w.dirs[0] == 0 {

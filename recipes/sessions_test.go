@@ -15,6 +15,7 @@ const (
 	roleTakes                    // that reader
 	roleTraded                   // a writer whose place may have been taken
 	roleClaims                   // of a lock that is one node: it has that, or may have made it
+	roleKazoo                    // bears kazoo's names
 )
 
 // mates returns the clients of a client's session, itself included.
@@ -200,7 +201,11 @@ func (cl *client) ended() client {
 
 // form is what the names of a client's nodes say.
 func (cl *client) form() form {
-	switch {
+	switch kazoo := cl.role&roleKazoo != 0; {
+	case kazoo && cl.role&roleRead != 0:
+		return formKazooRead
+	case kazoo:
+		return formKazooLock
 	case cl.role&roleRead != 0:
 		return formRead
 	case cl.role&roleWrite != 0:

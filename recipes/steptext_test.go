@@ -89,6 +89,8 @@ func (e *environment) stepText(w *world, s step, name rune) string {
 		return fmt.Sprintf("somebody kills the session of %c", name)
 	case stepRemove:
 		return fmt.Sprintf("somebody deletes #%d", s.node)
+	case stepAskedBack:
+		return fmt.Sprintf("somebody asks for the lock of #%d back", s.node)
 	case stepRefuse:
 		return fmt.Sprintf("a server refuses %v of %c", Op(cl.requests[cl.find(sent)].op), name)
 	case stepGhost:

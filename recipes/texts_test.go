@@ -17,7 +17,7 @@ func short(node string) string {
 		return node
 	case !ok:
 		return fmt.Sprintf("%q", node)
-	case name.Kind == events.KindRead, name.Kind == events.KindWrite:
+	case name.Kind == events.KindRead, name.Kind == events.KindWrite, name.Kind.Kazoo():
 		return fmt.Sprintf("%q", fmt.Sprintf("%v %d", name.Kind, name.Seq))
 	default:
 		return fmt.Sprintf("#%d", name.Seq)
@@ -71,6 +71,8 @@ func effectText(e Effect) string {
 		return fmt.Sprintf("QUEUED behind %d", e.Ahead)
 	case Requeue:
 		return "REQUEUED"
+	case Revoke:
+		return "ASKED BACK"
 	case Finish:
 		return fmt.Sprintf("END %q", e.Why.String())
 	default:
@@ -96,6 +98,8 @@ func inputText(in Input) string {
 		return fmt.Sprintf("Withdrawn %q", in.Why.String())
 	case Opened:
 		return fmt.Sprintf("Opened epoch %d", in.Epoch)
+	case AskedBack:
+		return "AskedBack " + short(in.Node)
 	case Gone:
 		return "Gone " + short(in.Node)
 	case Created:

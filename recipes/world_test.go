@@ -34,7 +34,7 @@ type world struct {
 	byHand  uint8                 // nodes that somebody took away by hand
 	token   uint8                 // 1 + the node of the newest grant
 	left    budget
-	fill    [2]uint8
+	fill    [1]uint8
 }
 
 // A node belongs to a client's session, or to a contender outside.
@@ -60,6 +60,7 @@ type budget struct {
 	reap     uint8 // the directory is removed while it is empty
 	change   uint8 // somebody overwrites the directory's data
 	resize   uint8 // somebody makes a semaphore larger or smaller by one
+	wish     uint8 // somebody writes to a node that he wants the lock back
 }
 
 type client struct {
@@ -97,7 +98,8 @@ const (
 	toldGrant
 	toldLost
 	toldFinish
-	toldOwed // nothing yet: the node it holds was deleted while it had no connection
+	toldOwed  // nothing yet: the node it holds was deleted while it had no connection
+	toldAsked // that somebody wants the lock back
 )
 
 // A request is under way from the machine's effect to the answer's delivery.

@@ -47,15 +47,15 @@ func (s *Session) onEvent(c *client, ev zk.Event) {
 	switch ev.Type {
 	case zk.EventNodeDeleted:
 		s.tellGone(c, ev.Path, true)
-		s.tellChanged(c, ev.Path)
+		s.tellChanged(c, ev.Path, true)
 	case zk.EventNodeDataChanged:
 		if c.watches.changed(ev.Path) {
 			c.rewatch(ev.Path)
 		}
 		s.rewritten(c, ev.Path)
-		s.tellChanged(c, ev.Path)
-	case zk.EventNodeChildrenChanged:
-		s.tellChanged(c, ev.Path)
+		s.tellChanged(c, ev.Path, false)
+	case zk.EventNodeChildrenChanged, zk.EventNodeCreated:
+		s.tellChanged(c, ev.Path, false)
 	case zk.EventSession:
 		s.onState(c, ev)
 	default:
@@ -126,6 +126,7 @@ func (s *Session) onGreeted(c *client, err error) {
 	c.logger.Info("session established", zapSession(c), zap.Duration("timeout", c.link.timeout()), zap.String("server", c.conn.Server()))
 	s.news(events.Connected{Session: c.link.session(), Timeout: c.link.timeout(), Server: c.conn.Server()})
 	s.broadcast(recipes.Opened{Epoch: c.epoch, Session: c.link.session()})
+	s.lookAllAgain(c)
 	s.tellFirst(nil)
 	if c.conn.State() != zk.StateHasSession {
 		s.suspend(c) // its event came while the identities were being added
@@ -164,6 +165,7 @@ func (s *Session) resume(c *client) {
 		s.news(events.Resumed{})
 		s.broadcast(recipes.Reconnected{})
 	}
+	s.lookAllAgain(c)
 	if c.watchdog != nil {
 		s.schedule(c) // the timeout may have become shorter
 	}
@@ -243,6 +245,7 @@ func (s *Session) onShut(grace time.Duration) {
 	s.nobodyHolds()
 	s.broadcast(recipes.Expired{}) // or they would make their requests again and again
 	s.seats = nil
+	s.lookNoMore()
 	if s.client != nil {
 		s.retire(s.client, grace)
 	}

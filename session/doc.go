@@ -24,7 +24,8 @@
 // exist; changes of data arm the watch again unseen.
 //
 // Of a semaphore the children of one directory and the data of one node are watched as well, by
-// whoever is the first in its queue ([lookouts]).
+// whoever is the first in its queue ([lookouts]). So is the node of an election's leader, by who observes it, candidate or
+// not: once for all who do so in a session ([outlook]).
 //
 // The client never says that a session has expired before a server does. The
 // [lease] says when it might have, and holders are told before that. It is renewed by

@@ -4,10 +4,13 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"strings"
+
+	"github.com/zkgrant/zkgrant/events"
 )
 
 // guidMark begins a protected name: `_c_<uuid>-<marker of the kind><number>`, in the form
-// that Curator gives it, so that every family of clients reads it as a contender.
+// that Curator gives it, so that every family of clients reads it as a contender but for kazoo's, which
+// wants `<32 digits of the uuid><marker><number>`.
 const guidMark = "_c_"
 
 // guid is a random UUID (version 4).
@@ -27,13 +30,17 @@ func (id guid) String() string {
 	return strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:]}, "-")
 }
 
-// bears tells whether the node's name has the GUID.
-func bears(node, id string) bool {
-	return id != "" && strings.HasPrefix(node, guidMark+id+"-")
+// head returns what the names of an attempt's nodes begin with, of a kind of contender or,
+// with kind 0, of leases: the GUID in the family's own form.
+func head(kind events.Kind, id string) string {
+	if kind.Kazoo() {
+		return strings.ReplaceAll(id, "-", "")
+	}
+	return guidMark + id + "-"
 }
 
-// AttemptOf returns what the names of all nodes of one attempt have in common, the GUID with which they
-// begin; of a name that does not begin like that, the name itself. A path will do for a name.
+// AttemptOf returns what the names of all nodes of one attempt of a semaphore have in common, the GUID with which
+// they begin; of a name that does not begin like that, the name itself. A path will do for a name.
 func AttemptOf(node string) string {
 	name := node[strings.LastIndexByte(node, '/')+1:]
 	const length = len(guidMark) + 36

@@ -48,6 +48,7 @@ func (r *asked) settle(s *Session, c *client, in recipes.Input, err error) {
 			s.settle(c, r.seat)
 		}
 		r.seat.post(in, err)
+		c.remind(r.seat, in.Own.Name.Text)
 	case recipes.Refused:
 		if r.op == recipes.OpClaim && in.Missing && c == s.client && s.holders[r.seat] == r.node {
 			s.lostNode(c, r.seat)

@@ -93,6 +93,7 @@ func (queued) cover(s *Session, c *client, t *Seat, node string) {
 			s.onRequest(&rearming{c.epoch, node})
 		}
 	}
+	c.remind(t, t.name(node))
 }
 
 // placed is the queue of one who takes a writer's place; see downgrade.go.

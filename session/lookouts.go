@@ -6,8 +6,8 @@ import (
 )
 
 // lookouts is what the first in a semaphore's queue has watched: the children of the
-// leases' directory, and the data of the node that says how many there may be. It is safe
-// for concurrent use. Of a change only those are told who look out when it comes, and
+// leases' directory, and the data of the node that says how many there may be; and what is watched for those
+// who observe an election ([outlook]). It is safe for concurrent use. Of a change only those are told who look out when it comes, and
 // each once; who wants to hear more looks again.
 //
 // As with [watches], the client cannot drop a watch and keeps a channel for each call that
@@ -32,22 +32,29 @@ type lookouts struct {
 
 // lookout is one path.
 type lookout struct {
-	armed   bool
-	pending int // answers that are awaited
-	fires   int // while some are
-	seats   []*Seat
+	armed     bool
+	pending   int // answers that are awaited
+	fires     int // while some are
+	onlookers []onlooker
+}
+
+// onlooker is whoever looks out on a path.
+type onlooker interface {
+	// lookAgain says that something has happened there, or may have; gone, that the path's node was deleted. The session's
+	// drain calls it.
+	lookAgain(c *client, gone bool)
 }
 
 func newLookouts() *lookouts { return &lookouts{paths: map[string]lookout{}} }
 
-// ask registers the seat, unless it is nil, and reports whether the caller has to arm the
+// ask registers the onlooker, unless it is nil, and reports whether the caller has to arm the
 // watch. If so, it says with answered how that went, and hands the number over.
-func (l *lookouts) ask(path string, seat *Seat) (arm bool, fires int) {
+func (l *lookouts) ask(path string, who onlooker) (arm bool, fires int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p := l.paths[path]
-	if seat != nil && !slices.Contains(p.seats, seat) {
-		p.seats = append(p.seats, seat)
+	if who != nil && !slices.Contains(p.onlookers, who) {
+		p.onlookers = append(p.onlookers, who)
 	}
 	if arm = !p.armed; arm {
 		p.pending++
@@ -67,18 +74,18 @@ func (l *lookouts) answered(path string, fires int, armed bool) {
 }
 
 // fired returns whom to tell, and is not interested in them any more.
-func (l *lookouts) fired(path string) []*Seat {
+func (l *lookouts) fired(path string) []onlooker {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p, ok := l.paths[path]
 	if !ok {
 		return nil
 	}
-	seats := p.seats
-	p.armed, p.seats = false, nil
+	told := p.onlookers
+	p.armed, p.onlookers = false, nil
 	p.fires++
 	l.keep(path, p)
-	return seats
+	return told
 }
 
 // distrust has every path armed again that somebody asks for.
@@ -92,13 +99,13 @@ func (l *lookouts) distrust() {
 	}
 }
 
-// forget drops the seat's interest in the path.
-func (l *lookouts) forget(path string, seat *Seat) {
+// forget drops the onlooker's interest in the path.
+func (l *lookouts) forget(path string, who onlooker) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if p, ok := l.paths[path]; ok {
-		if i := slices.Index(p.seats, seat); i >= 0 {
-			p.seats = slices.Delete(p.seats, i, i+1)
+		if i := slices.Index(p.onlookers, who); i >= 0 {
+			p.onlookers = slices.Delete(p.onlookers, i, i+1)
 		}
 		l.keep(path, p)
 	}
@@ -124,7 +131,7 @@ func (l *lookouts) any() bool {
 
 // keep is called with mu held.
 func (l *lookouts) keep(path string, p lookout) {
-	if !p.armed && p.pending == 0 && len(p.seats) == 0 {
+	if !p.armed && p.pending == 0 && len(p.onlookers) == 0 {
 		delete(l.paths, path)
 		return
 	}

@@ -43,6 +43,12 @@ type (
 		c    *client
 		path string
 	}
+	// wished: somebody wants a lock back.
+	wished struct {
+		c     *client
+		node  string
+		czxid int64
+	}
 	// unwatched: the server did not restore the watches.
 	unwatched struct{ c *client }
 	// ticked: the lease may have run out.
@@ -62,6 +68,10 @@ type (
 	entered struct{ seat *Seat }
 	// left: a seat wants nothing more.
 	left struct{ seat *Seat }
+	// observed: somebody wants to hear who leads.
+	observed struct{ o *observer }
+	// unobserved: and not any more.
+	unobserved struct{ o *observer }
 	// answered: a request was made.
 	answered struct {
 		c      *client
@@ -103,10 +113,12 @@ func (s *Session) handle(m message) {
 			m.c.rewatch(path)
 		}
 		for _, path := range m.c.looks.all() {
-			s.tellChanged(m.c, path)
+			s.tellChanged(m.c, path, false)
 		}
 	case shaken:
-		s.tellChanged(m.c, m.path)
+		s.tellChanged(m.c, m.path, false)
+	case wished:
+		s.tellAskedBack(m.c, m.node, m.czxid)
 	case ticked:
 		s.onTick(m.c)
 	case lapsed:
@@ -122,6 +134,10 @@ func (s *Session) handle(m message) {
 		s.gaveUp(m.seat)
 		s.quit(m.seat)
 		m.seat.leave(s.client)
+	case observed:
+		s.onObserved(m.o)
+	case unobserved:
+		s.onUnobserved(m.o)
 	case request:
 		s.onRequest(m)
 	case answered:

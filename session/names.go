@@ -9,7 +9,7 @@ import (
 // by their names in the machine.
 
 // prefix is what the path of an attempt's node begins with.
-func (t *Seat) prefix(id string) string { return path.Join(t.dir, guidMark+id+"-"+t.kind.Marker()) }
+func (t *Seat) prefix(id string) string { return path.Join(t.dir, head(t.kind, id)+t.kind.Marker()) }
 
 // brief tells whether a transaction of several operations may repeat the seat's
 // path: no server takes more than so many bytes in a request.

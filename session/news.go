@@ -32,10 +32,10 @@ func (s *Session) tellGone(c *client, path string, event bool) {
 	}
 }
 
-// tellChanged has those look again who look out on the path.
-func (s *Session) tellChanged(c *client, path string) {
-	for _, seat := range c.looks.fired(path) {
-		seat.post(recipes.Changed{Epoch: c.epoch}, nil)
+// tellChanged has those look again who look out on the path. gone says that its node was deleted.
+func (s *Session) tellChanged(c *client, path string, gone bool) {
+	for _, who := range c.looks.fired(path) {
+		who.lookAgain(c, gone)
 	}
 }
 

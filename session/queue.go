@@ -67,8 +67,18 @@ func (s *Session) onRequest(r request) {
 		r = s.paired(a)
 	}
 	if r != nil && s.mayPark(r) {
-		s.parked = append(s.parked, r)
+		s.park(r)
 	}
+}
+
+// park has the request wait. Glimpses wait behind all others: after a reconnect there is one for each election that is
+// observed, and locks must not wait for them.
+func (s *Session) park(r request) {
+	if g, ok := r.(*glimpse); ok {
+		s.glimpses = append(s.glimpses, g)
+		return
+	}
+	s.parked = append(s.parked, r)
 }
 
 // late tells whether it is too late for the request.
@@ -106,12 +116,25 @@ func (s *Session) pump() {
 			s.unrest(r)
 			continue
 		}
-		s.begin(c, func() message {
-			settle, err := r.do(c)
-			return answered{c, settle, err}
-		})
+		s.start(c, r)
 	}
 	s.parked = nil
+	for len(s.glimpses) > 0 && c != nil && c.up && s.glimpsing < mostGlimpses && s.running < parallel {
+		g := s.glimpses[0]
+		s.glimpses = s.glimpses[1:]
+		s.glimpsing++
+		s.start(c, g)
+	}
+	if len(s.glimpses) == 0 {
+		s.glimpses = nil
+	}
+}
+
+func (s *Session) start(c *client, r request) {
+	s.begin(c, func() message {
+		settle, err := r.do(c)
+		return answered{c, settle, err}
+	})
 }
 
 func (s *Session) onAnswered(a answered) {
@@ -131,7 +154,7 @@ func (s *Session) again(c *client, r request) {
 		return
 	}
 	if !c.up {
-		s.parked = append(s.parked, r)
+		s.park(r)
 		return
 	}
 	afterPause(func() {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"strings"
 
 	"github.com/go-zookeeper/zk"
 	"go.uber.org/zap"
@@ -37,7 +38,7 @@ func (c *client) create(t *Seat, epoch recipes.Epoch, id string) (recipes.Input,
 		made, err := c.conn.Create(t.prefix(id), t.data, zk.FlagEphemeral|zk.FlagSequence, t.acl)
 		if errors.Is(err, zk.ErrNoNode) {
 			c.dirs.forget(t.dir)
-			if err := c.makeParents(t.dir, marker(), t.acl); err != nil {
+			if err := c.makeParents(t.dir, marker(), t.acl, t.kind.Kazoo()); err != nil {
 				return unanswered(epoch, recipes.OpCreate, err)
 			}
 			continue
@@ -56,23 +57,32 @@ func (c *client) create(t *Seat, epoch recipes.Epoch, id string) (recipes.Input,
 
 // makeParents makes the directory, with the data, and whatever is missing above it, as
 // containers, which the server removes when they are empty; as plain nodes where
-// the server has no containers.
-func (c *client) makeParents(dir string, data []byte, acl []zk.ACL) error {
-	_, err := c.conn.CreateContainer(dir, data, zk.FlagContainer, acl)
-	if err != nil && unnamedCode(err) == codeUnimplemented {
-		_, err = c.conn.Create(dir, data, zk.FlagPersistent, acl)
-	}
+// the server has no containers, or if they are to stay. Kazoo needs that: its lock makes its directory once, and
+// fails from then on if that goes.
+func (c *client) makeParents(dir string, data []byte, acl []zk.ACL, stay bool) error {
+	err := c.makeDirectory(dir, data, acl, stay)
 	switch {
 	case errors.Is(err, zk.ErrNoNode) && dir != "/":
-		if err := c.makeParents(path.Dir(dir), nil, acl); err != nil {
+		if err := c.makeParents(path.Dir(dir), nil, acl, stay); err != nil {
 			return err
 		}
-		return c.makeParents(dir, data, acl)
+		return c.makeParents(dir, data, acl, stay)
 	case errors.Is(err, zk.ErrNodeExists):
 		return nil
 	default:
 		return err
 	}
+}
+
+func (c *client) makeDirectory(dir string, data []byte, acl []zk.ACL, stay bool) error {
+	if !stay {
+		_, err := c.conn.CreateContainer(dir, data, zk.FlagContainer, acl)
+		if err == nil || unnamedCode(err) != codeUnimplemented {
+			return err
+		}
+	}
+	_, err := c.conn.Create(dir, data, zk.FlagPersistent, acl)
+	return err
 }
 
 // list reads the directory and finds the own node by its GUID. The own node is
@@ -98,13 +108,14 @@ func (c *client) list(t *Seat, e recipes.List, id string) (recipes.Input, error)
 		}
 	}
 	listed := recipes.Listed{Epoch: e.Epoch}
+	mine := head(t.kind, id)
 	for _, child := range children {
 		name, ok := events.ParseName(child)
 		if !ok {
 			continue
 		}
 		listed.Queue = append(listed.Queue, name)
-		if bears(child, id) {
+		if id != "" && strings.HasPrefix(child, mine) {
 			listed.Own.Name = name
 		}
 	}
@@ -177,13 +188,17 @@ func (c *client) observe(node string, t *Seat) (*zk.Stat, error) {
 		if err == nil && !exists {
 			err = zk.ErrNoNode
 		}
+		if err == nil && c.watches.wished(node) {
+			c.askedBack(node, stat.Czxid)
+		}
 		c.found(node, t, stat, err)
 		return stat, err
 	}
-	_, stat, _, err := c.conn.GetW(node)
+	data, stat, _, err := c.conn.GetW(node)
 	if err != nil && c.watches.failed(node, t) && t != nil {
 		c.rewatch(node)
 	}
+	c.heed(node, data, stat, err)
 	c.found(node, t, stat, err)
 	return stat, err
 }

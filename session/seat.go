@@ -69,13 +69,13 @@ type content struct {
 // Seat returns a seat for the place. Nothing happens before its Open.
 func (s *Session) Seat(p Place) *Seat {
 	if p.Kind == 0 {
-		p.Kind = s.plain.kind
+		p.Kind = events.KindLock
 	}
-	t := &Seat{session: s, dir: join(s.chroot, p.Dir), content: &s.plain}
-	if p.Data != nil || p.ACL != nil || p.Kind != s.plain.kind || p.In != nil || p.With != nil || p.Size > 0 {
-		t.content = &content{kind: p.Kind, data: p.Data, acl: p.ACL, in: p.In, lent: p.In.fence(), with: p.With, layout: queued{}}
+	t := &Seat{session: s, dir: join(s.chroot, p.Dir), content: s.plain[p.Kind]}
+	if t.content == nil || p.Data != nil || p.ACL != nil || p.In != nil || p.With != nil || p.Size > 0 {
+		t.content = &content{kind: p.Kind, data: dataOf(p.Kind, p.Data), acl: p.ACL, in: p.In, lent: p.In.fence(), with: p.With, layout: queued{}}
 		if p.ACL == nil {
-			t.acl = s.plain.acl
+			t.acl = s.cfg.ACL
 		}
 	}
 	switch {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"strings"
 	"sync"
 
 	"github.com/go-zookeeper/zk"
@@ -86,6 +87,9 @@ func (t *Seat) lookOut(c *client, node string) (arm bool, fires int) {
 	return c.looks.ask(node, t)
 }
 
+// lookAgain has the machine look.
+func (t *Seat) lookAgain(c *client, _ bool) { t.post(recipes.Changed{Epoch: c.epoch}, nil) }
+
 // nameLeases notes which nodes are the own ones, in the place of that in the queue.
 func (t *Seat) nameLeases(c *client, epoch recipes.Epoch, leases []string) {
 	t.mu.Lock()
@@ -147,10 +151,16 @@ func (c *client) taken(t *Seat, watch bool) (int32, error) {
 			return int32(len(children)), err
 		}
 	}
-	exists, stat, err := c.conn.Exists(node)
-	if err != nil || !exists {
+	data, stat, err := c.conn.Get(node)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		c.dirs.forget(node)
+		return 0, nil
+	case err != nil:
 		return 0, err
 	}
+	c.dirs.saw(node, stat)
+	c.dirs.read(node, data, stat) // one of ours can be counted by an enter
 	return stat.NumChildren, nil
 }
 
@@ -170,22 +180,26 @@ func (c *client) enter(t *Seat, e recipes.Enter, id string) (recipes.Input, erro
 		c.dirs.letGo(t.dir, e.Node) // before anybody can hear that it is gone
 	}
 	for range reaped {
-		ops, floor := t.entering(e, own, id, c.dirs.writable(t.dir) != 0)
+		ours := c.dirs.writable(t.permits.leases)
+		ops, count, floor := t.entering(e, own, id, ours != 0, c.dirs.writable(t.dir) != 0)
 		res, err := c.conn.Multi(ops...)
 		failed := FailedOp(res)
 		outcome, err := ClassifyMulti(res, err)
 		missing := errors.Is(err, zk.ErrNoNode)
 		switch {
 		case outcome == Done:
-			return c.entered(t, e, res)
+			return c.entered(t, e, res, count, ours)
 		case outcome == Refused && failed == opSize && (missing || errors.Is(err, zk.ErrBadVersion)):
 			return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpEnter, Stale: true}, err
 		case missing && failed == opOwn:
 			return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpEnter, Missing: true}, err
 		case missing && failed > opOwn && failed != floor:
-			if err := c.makeParents(t.permits.leases, nil, t.acl); err != nil {
+			c.dirs.forget(t.permits.leases)
+			if err := c.makeParents(t.permits.leases, marker(), t.acl, false); err != nil {
 				return notOwn(unanswered(e.Epoch, recipes.OpEnter, err))
 			}
+		case outcome == Refused && failed > opOwn && failed == count && !unsettled(err):
+			c.dirs.shut(t.permits.leases)
 		case outcome == Refused && failed > opOwn && failed == floor && !unsettled(err):
 			c.dirs.shut(t.dir)
 		default:
@@ -202,25 +216,30 @@ const (
 	opOwn
 )
 
-// entering returns the operations of an enter, and which of them leaves the floor, or -1.
-func (t *Seat) entering(e recipes.Enter, own, id string, writable bool) (ops []any, floor int) {
-	ops = append(make([]any, 0, e.Permits+3),
+// entering returns the operations of an enter, and which of them counts the leases and which leaves the floor, or -1.
+// Where the directory of the leases is ours, its marker is written once more: the answer has its Stat.
+func (t *Seat) entering(e recipes.Enter, own, id string, ours, writable bool) (ops []any, count, floor int) {
+	count, floor = -1, -1
+	ops = append(make([]any, 0, e.Permits+4),
 		&zk.CheckVersionRequest{Path: t.permits.size, Version: e.Version},
 		&zk.DeleteRequest{Path: own, Version: anyVersion})
-	prefix := path.Join(t.permits.leases, guidMark+id+"-"+leaseMarker)
+	prefix := path.Join(t.permits.leases, head(0, id)+leaseMarker)
 	for range e.Permits {
 		ops = append(ops, &zk.CreateRequest{Path: prefix, Data: t.data, Acl: t.acl, Flags: zk.FlagEphemeral | zk.FlagSequence})
 	}
-	token := t.token(own)
-	if !e.Floor || !writable || token == 0 || !t.brief() {
-		return ops, -1
+	if ours && t.brief() {
+		count = len(ops)
+		ops = append(ops, &zk.SetDataRequest{Path: t.permits.leases, Data: marker(), Version: anyVersion})
 	}
-	ops = append(ops, &zk.SetDataRequest{Path: t.dir, Data: floorData(token), Version: anyVersion})
-	return ops, len(ops) - 1
+	if token := t.token(own); e.Floor && writable && token != 0 && t.brief() {
+		floor = len(ops)
+		ops = append(ops, &zk.SetDataRequest{Path: t.dir, Data: floorData(token), Version: anyVersion})
+	}
+	return ops, count, floor
 }
 
-// entered reads the answer.
-func (c *client) entered(t *Seat, e recipes.Enter, res []zk.MultiResponse) (recipes.Input, error) {
+// entered reads the answer. If that has not counted the leases of the directory that was known, they are counted behind it.
+func (c *client) entered(t *Seat, e recipes.Enter, res []zk.MultiResponse, count int, ours int64) (recipes.Input, error) {
 	if len(res) < opOwn+1+int(e.Permits) {
 		return recipes.Unknown{Epoch: e.Epoch, Op: recipes.OpEnter}, nil // it was executed, and a look-up finds the names
 	}
@@ -234,6 +253,14 @@ func (c *client) entered(t *Seat, e recipes.Enter, res []zk.MultiResponse) (reci
 		entered.Leases[i] = t.permits.nameOf(leases[i])
 	}
 	t.nameLeases(c, e.Epoch, leases)
+	if count >= 0 && count < len(res) && res[count].Stat != nil && res[count].Stat.Czxid == ours {
+		entered.Taken = res[count].Stat.NumChildren
+		return entered, nil
+	}
+	var err error
+	if entered.Taken, err = c.taken(t, false); err != nil {
+		return recipes.Unknown{Epoch: e.Epoch, Op: recipes.OpEnter}, err // a look-up finds the leases, and counts
+	}
 	return entered, nil
 }
 
@@ -306,8 +333,9 @@ func (c *client) findLeases(t *Seat, listed recipes.Listed, id string) (recipes.
 		return unanswered(listed.Epoch, recipes.OpList, err)
 	}
 	var leases []string
+	mine := head(0, id)
 	for _, child := range children {
-		if bears(child, id) {
+		if id != "" && strings.HasPrefix(child, mine) {
 			leases = append(leases, path.Join(t.permits.leases, child))
 		}
 	}
@@ -315,7 +343,7 @@ func (c *client) findLeases(t *Seat, listed recipes.Listed, id string) (recipes.
 		return listed, nil
 	}
 	t.nameLeases(c, listed.Epoch, leases)
-	listed.Leased = true
+	listed.Leased, listed.Taken = true, int32(len(children))
 	for _, lease := range leases {
 		stat, err := c.observe(lease, t)
 		switch {

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
@@ -50,24 +52,27 @@ type Session struct {
 	group   *actors.Group
 	news    func(events.Event)
 	clock   clock
-	plain   content // of seats that ask for nothing of their own
+	plain   map[events.Kind]*content // of seats that ask for nothing of their own
 	actor   *actors.Actor[message]
 	surveys chan struct{} // has a place for each that is under way
 	first   chan error    // size 1: the first session is there, or never will be
 	closed  chan struct{} // closed when the last client has ended
 
 	// Only the drain touches these.
-	client  *client
-	living  int                  // clients that have not ended
-	seats   []*Seat              // those that want the news, each at its place
-	claims  map[*Seat]*asked     // the latest request of a seat that may end in a grant
-	holders map[*Seat]string     // the nodes of those that were told that an answer of that kind is fresh
-	bare    map[*Seat]struct{}   // those alone by their create, whose nodes nobody watches yet
-	shares  map[*Seat]*share     // of those that have, or had, a node together
-	parked  []request            // waiting for a connection or for room
-	leaving map[string]*turnover // the parked deletes that a create may join, by directory
-	running int
-	closing bool
+	client    *client
+	living    int                  // clients that have not ended
+	seats     []*Seat              // those that want the news, each at its place
+	claims    map[*Seat]*asked     // the latest request of a seat that may end in a grant
+	holders   map[*Seat]string     // the nodes of those that were told that an answer of that kind is fresh
+	bare      map[*Seat]struct{}   // those alone by their create, whose nodes nobody watches yet
+	shares    map[*Seat]*share     // of those that have, or had, a node together
+	parked    []request            // waiting for a connection or for room
+	outlooks  map[string]*outlook  // of elections, by their paths with the chroot
+	glimpses  []*glimpse           // as parked ones, behind those
+	glimpsing int                  // under way
+	leaving   map[string]*turnover // the parked deletes that a create may join, by directory
+	running   int
+	closing   bool
 
 	mu   sync.Mutex
 	view view
@@ -86,9 +91,9 @@ type view struct {
 func Open(ctx context.Context, servers Servers, cfg Config, group *actors.Group, news func(events.Event)) (*Session, error) {
 	s := &Session{
 		servers: servers, chroot: servers.Chroot, cfg: cfg, group: group, news: news,
-		first: make(chan error, 1), closed: make(chan struct{}), clock: clock{cfg.Asleep}, plain: content{kind: events.KindLock, acl: cfg.ACL, layout: queued{}},
+		first: make(chan error, 1), closed: make(chan struct{}), clock: clock{cfg.Asleep}, plain: plainContents(cfg.ACL),
 		claims: map[*Seat]*asked{}, holders: map[*Seat]string{}, bare: map[*Seat]struct{}{},
-		shares: map[*Seat]*share{}, leaving: map[string]*turnover{}, surveys: make(chan struct{}, mostSurveys),
+		shares: map[*Seat]*share{}, outlooks: map[string]*outlook{}, leaving: map[string]*turnover{}, surveys: make(chan struct{}, mostSurveys),
 		view: view{state: Connecting},
 	}
 	if s.clock.asleep == nil {
@@ -172,4 +177,24 @@ func (s *Session) deadline(epoch recipes.Epoch) time.Time {
 		return c.deadline()
 	}
 	return time.Time{}
+}
+
+// dataOf returns what a node's data are. Kazoo leaves nodes out that have none when it shows who contends, but not those
+// whose data are empty.
+func dataOf(kind events.Kind, data []byte) []byte {
+	if data == nil && kind.Kazoo() {
+		return []byte{}
+	}
+	return data
+}
+
+// plainContents returns what seats of a queue share that ask for nothing of their own.
+func plainContents(acl []zk.ACL) map[events.Kind]*content {
+	all := map[events.Kind]*content{}
+	for _, kind := range [...]events.Kind{
+		events.KindLock, events.KindRead, events.KindWrite, events.KindKazooLock, events.KindKazooRead,
+	} {
+		all[kind] = &content{kind: kind, data: dataOf(kind, nil), acl: acl, layout: queued{}}
+	}
+	return all
 }

@@ -105,6 +105,7 @@ func (s *Session) join(r *asked) bool {
 		seat.want(c, node)
 	}
 	seat.post(recipes.Created{Epoch: r.epoch, Node: name, Alone: true, Fresh: true, Token: token}, nil)
+	c.remind(seat, name.Text)
 	return true
 }
 

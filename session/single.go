@@ -139,7 +139,7 @@ func (c *client) makeSingle(t *Seat, epoch recipes.Epoch) (recipes.Input, error)
 		case errors.Is(err, zk.ErrNodeExists):
 			return recipes.Taken{Epoch: epoch}, nil
 		case errors.Is(err, zk.ErrNoNode):
-			if err := c.makeParents(t.dir, nil, t.acl); err != nil {
+			if err := c.makeParents(t.dir, nil, t.acl, false); err != nil {
 				return unanswered(epoch, recipes.OpCreate, err)
 			}
 		case outcome == Refused && failed > 0 && !unsettled(err):
@@ -225,6 +225,7 @@ func (c *client) read(t *Seat, watch bool) (data []byte, stat *zk.Stat, err erro
 		if err != nil && c.watches.failed(node, t) {
 			c.rewatch(node)
 		}
+		c.heed(node, data, stat, err)
 		return data, stat, err
 	default:
 		data, stat, err := c.conn.Get(node)

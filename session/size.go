@@ -61,7 +61,7 @@ func (c *client) makeSize(node string, size int32, acl []zk.ACL) error {
 	text := []byte(strconv.Itoa(int(size)))
 	_, err := c.conn.Create(node, text, zk.FlagPersistent, acl)
 	if errors.Is(err, zk.ErrNoNode) {
-		if err := c.makeParents(path.Dir(node), nil, acl); err != nil {
+		if err := c.makeParents(path.Dir(node), nil, acl, false); err != nil {
 			return err
 		}
 		_, err = c.conn.Create(node, text, zk.FlagPersistent, acl)

@@ -35,6 +35,11 @@ func (s *Session) Guard(node string) *zk.CheckVersionRequest {
 	return &zk.CheckVersionRequest{Path: join(s.chroot, node), Version: anyVersion}
 }
 
+// Rewrite returns an operation, for a transaction, that replaces what the node holds. The node's path is without the chroot.
+func Rewrite(node string, data []byte) *zk.SetDataRequest {
+	return &zk.SetDataRequest{Path: node, Data: data, Version: anyVersion}
+}
+
 // Transact makes one transaction of the guard and the operations behind it, in the session of the epoch. Paths of the
 // operations are without the chroot. It waits for a connection, if there is none, and for the answer, until ctx ends.
 //

@@ -24,8 +24,9 @@ type watches struct {
 
 // watched is one path.
 type watched struct {
-	armed bool    // at the server, or about to be
-	seats []*Seat // each once; few, mostly one
+	armed  bool    // at the server, or about to be
+	wished bool    // the reading that armed it has found that somebody wants the lock back
+	seats  []*Seat // each once; few, mostly one
 }
 
 // add does nothing for a seat that is there.
@@ -79,6 +80,32 @@ func (w *watches) wanted(path string, seat *Seat) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Contains(w.paths[path].seats, seat)
+}
+
+// wish notes that somebody wants the lock back, as the reading says that has armed the watch. If it has fired
+// since, another reading will tell.
+func (w *watches) wish(path string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if p := w.paths[path]; p.armed {
+		p.wished = true
+		w.paths[path] = p
+	}
+}
+
+// wished tells whether a wish is known to stand in any of the nodes. While the watch is armed the data are
+// what they were, and nobody reads them.
+func (w *watches) wished(paths ...string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.ContainsFunc(paths, func(path string) bool { return w.paths[path].wished })
+}
+
+// interested returns who is interested in the path.
+func (w *watches) interested(path string) []*Seat {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.paths[path].seats)
 }
 
 // failed says that the watch on the path was not armed after all. The seat, if it
@@ -140,7 +167,7 @@ func (w *watches) forget(path string, seat *Seat) {
 // disarm is called with mu held.
 func (w *watches) disarm(path string, p watched) {
 	if p.armed {
-		p.armed = false
+		p.armed, p.wished = false, false
 		w.armed--
 	}
 	w.keep(path, p)

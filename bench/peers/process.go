@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -34,6 +36,7 @@ type Process struct {
 
 	patience time.Duration
 	close    sync.Once
+	killed   atomic.Bool
 }
 
 // Start starts the command, whose three standard streams must be free. Each line that it prints goes to heard, in
@@ -80,6 +83,17 @@ func (p *Process) Say(line string) error {
 // Complaints is the end of what the process printed on its standard error.
 func (p *Process) Complaints() string { return p.said.String() }
 
+// Kill ends the process at once and in the middle of whatever it does, as a crash would (SIGKILL), and returns when it is
+// gone. Close then finds nothing wrong with that. A process that has ended already is left alone.
+func (p *Process) Kill() error {
+	p.killed.Store(true)
+	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("peers: killing %s: %w", p.cmd.Path, err)
+	}
+	<-p.ended
+	return nil
+}
+
 // Close ends the process's input, waits for its end, and kills it if that takes too long, which is an error, as is an
 // exit status other than 0. It may be called more than once.
 func (p *Process) Close() error {
@@ -96,6 +110,9 @@ func (p *Process) Close() error {
 		}
 	})
 	<-p.ended
+	if p.killed.Load() {
+		return nil
+	}
 	if err := errors.Join(killed, p.err); err != nil {
 		return fmt.Errorf("peers: %s: %w\n%s", p.cmd.Path, err, p.Complaints())
 	}

@@ -120,3 +120,23 @@ func TestTailKeepsTheEnd(t *testing.T) {
 		t.Errorf("%d bytes, ending in %q", len(kept), kept[len(kept)-10:])
 	}
 }
+
+func TestProcessIsKilled(t *testing.T) {
+	t.Parallel()
+	p, lines := start(t, "stubborn")
+	await(t, lines)
+	if err := p.Kill(); err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-p.Ended():
+	default:
+		t.Error("Kill has returned, and it lives")
+	}
+	if err := p.Kill(); err != nil {
+		t.Errorf("again: %v", err)
+	}
+	if err := p.Close(); err != nil {
+		t.Errorf("closing it: %v", err)
+	}
+}

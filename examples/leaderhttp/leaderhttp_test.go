@@ -32,7 +32,7 @@ func join(t *testing.T, server *zktest.Server, name string) *member {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	m := &member{service: &service{address: name, lock: c.Mutex(leaderLock), think: 20 * time.Millisecond, say: t.Logf}, c: c}
+	m := &member{service: &service{address: name, election: c.Election(leaderPath), think: 20 * time.Millisecond, say: t.Logf}, c: c}
 	ended := make(chan error, 1)
 	go func() { ended <- m.run(ctx) }()
 	m.stop = func() {
@@ -93,7 +93,7 @@ func TestLossCancelsTheRequest(t *testing.T) {
 			t.Fatal(err)
 		}
 		expired := time.Now()
-		must(t, <-answer, http.StatusServiceUnavailable, "bob:80", "ask the leader")
+		must(t, <-answer, http.StatusServiceUnavailable, "", "not known") // before there is another session
 		if took := time.Since(expired); took > time.Second {
 			t.Errorf("the request went on for %v", took)
 		}
@@ -119,10 +119,11 @@ func TestCutOff(t *testing.T) {
 		defer ann.stop()
 		session := ann.c.SessionID()
 		server.Mute(session, true)
-		for bob.leading.Load() == nil {
-			if w := ann.ask(t.Context(), "POST", "/orders"); w.Code == http.StatusOK && bob.leading.Load() != nil {
+		for bob.term.Load() == nil {
+			if w := ann.ask(t.Context(), "POST", "/orders"); w.Code == http.StatusOK && bob.term.Load() != nil {
 				t.Error("two leaders")
 			}
+			time.Sleep(10 * time.Millisecond)
 		}
 		must(t, bob.ask(t.Context(), "POST", "/orders"), http.StatusOK, "", "bob:80 has taken")
 		must(t, ann.ask(t.Context(), "POST", "/orders"), http.StatusServiceUnavailable, "", "not known")
@@ -139,7 +140,7 @@ func TestProgram(t *testing.T) {
 // ends the program.
 func testProgram(t *testing.T, servers string) {
 	t.Helper()
-	screen := stage.ControlC(t, servers, leaderLock, func(s *stage.Screen) {
+	screen := stage.ControlC(t, servers, leaderPath, func(s *stage.Screen) {
 		s.Await(t, "leads, token", 2)
 		s.Await(t, "is gone", 1)
 		s.Await(t, "the customer asks", s.Count("the customer asks")+2)

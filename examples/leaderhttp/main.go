@@ -78,7 +78,7 @@ func instance(ctx context.Context, say func(string, ...any), listener net.Listen
 			say("%s  %v", address, err)
 		}
 	}()
-	s := &service{address: address, lock: c.Mutex(leaderLock), think: 20 * time.Millisecond, say: func(format string, args ...any) {
+	s := &service{address: address, election: c.Election(leaderPath), think: 20 * time.Millisecond, say: func(format string, args ...any) {
 		say("%s  %s", address, fmt.Sprintf(format, args...))
 	}}
 	server := &http.Server{Handler: s.handler(), ReadHeaderTimeout: time.Second}

@@ -14,61 +14,60 @@ import (
 	"github.com/zkgrant/zkgrant/examples/internal/program"
 )
 
-// leaderLock is what the leader has, and whose node bears its address.
-const leaderLock = "/zkgrant/leaderhttp/leader"
+// leaderPath is where the election is held.
+const leaderPath = "/zkgrant/leaderhttp/leader"
 
 // service is one instance.
 type service struct {
-	address string // of this instance, for others
-	lock    *coordinator.Lock
-	think   time.Duration // what an order takes
-	say     func(string, ...any)
-	leading atomic.Pointer[term] // nil: somebody else, or nobody, leads
+	address  string // of this instance, for others
+	election *coordinator.Election
+	think    time.Duration // what an order takes
+	say      func(string, ...any)
+	term     atomic.Pointer[coordinator.Acquisition] // in which this instance leads; nil: it does not
+	leader   atomic.Pointer[events.Leader]           // whoever leads, as far as is known
 
 	mu     sync.Mutex
 	orders int
 }
 
-// term is a time of leading.
-type term struct {
-	lock  *coordinator.Acquisition
-	grant events.Grant
-}
-
-// run takes part until ctx ends: it waits for the lock, leads, and waits again when
-// it has lost it. When run returns, somebody else may lead.
+// run takes part until ctx ends: it is a candidate, leads, and is one again when it has lost its term.
 func (s *service) run(ctx context.Context) error {
-	for ctx.Err() == nil {
-		err := s.lead(ctx)
-		var lost *coordinator.LostError
-		if errors.As(err, &lost) {
-			s.say("does not lead any more: %v", lost.Reason)
-		} else if err = program.UnlessEnded(ctx, err); err != nil {
-			return err
+	ctx, stop := context.WithCancel(ctx)
+	observed := make(chan struct{})
+	go func() {
+		defer close(observed)
+		s.observe(ctx)
+	}()
+	defer func() {
+		stop()
+		<-observed
+	}()
+	for term, err := range s.election.Terms(ctx, coordinator.WithData([]byte(s.address))) {
+		if err != nil {
+			return program.UnlessEnded(ctx, err)
 		}
+		s.lead(term.Context(ctx), term)
 	}
 	return nil
 }
 
-// lead leads once, until the lock is lost or ctx ends.
-func (s *service) lead(ctx context.Context) error {
-	lock := s.lock.Acquire(ctx, coordinator.WithData([]byte(s.address)))
-	defer func() { // returns when the node is gone
-		lock.Release()
-		<-lock.Done()
-	}()
-	grant, err := lock.Wait(ctx)
-	if err != nil {
-		return err
+// lead leads until ctx ends, which is that of the term.
+func (s *service) lead(ctx context.Context, term *coordinator.Acquisition) {
+	s.term.Store(term)
+	defer s.term.Store(nil) // before somebody else may lead
+	s.say("leads, token %#x", term.Grant().Token)
+	<-ctx.Done()
+	var lost *coordinator.LostError
+	if errors.As(context.Cause(ctx), &lost) {
+		s.say("does not lead any more: %v", lost.Reason)
 	}
-	s.leading.Store(&term{lock, grant})
-	defer s.leading.Store(nil) // before the Release above
-	s.say("leads, token %#x", grant.Token)
-	select {
-	case <-lock.Done():
-		return lock.Err()
-	case <-ctx.Done():
-		return nil
+}
+
+// observe keeps in mind who leads, until ctx ends.
+func (s *service) observe(ctx context.Context) {
+	defer s.leader.Store(nil)
+	for leader := range s.election.Observe(ctx) {
+		s.leader.Store(&leader)
 	}
 }
 
@@ -82,41 +81,38 @@ func (s *service) handler() http.Handler {
 
 // leaderOnly lets a request through while this instance leads, with a context that
 // ends when it does not any more, and says who does otherwise.
-func (s *service) leaderOnly(next func(http.ResponseWriter, *http.Request, *term)) http.Handler {
+func (s *service) leaderOnly(next func(http.ResponseWriter, *http.Request, *coordinator.Acquisition)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// Valid, because the process may have been halted since it became the leader.
-		if t := s.leading.Load(); t != nil && t.lock.Valid() {
-			next(w, r.WithContext(t.lock.Context(r.Context())), t)
+		if term := s.term.Load(); term != nil && term.Valid() {
+			next(w, r.WithContext(term.Context(r.Context())), term)
 			return
 		}
-		s.refuse(w, r)
+		s.refuse(w)
 	})
 }
 
-// refuse answers with 503 and the leader's address. The request's context may have
-// ended, as it does with a loss.
-func (s *service) refuse(w http.ResponseWriter, r *http.Request) {
-	// Without a connection the question would wait for one.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), time.Second)
-	defer cancel()
-	leader, err := s.leader(ctx)
-	if err != nil {
-		http.Error(w, "the leader is not known: "+err.Error(), http.StatusServiceUnavailable)
+// refuse answers with 503 and the leader's address.
+func (s *service) refuse(w http.ResponseWriter) {
+	w.Header().Set("Retry-After", "1")
+	leader := s.leader.Load()
+	// Its own word would be that of a past term, or of one that it does not know to have begun.
+	if leader == nil || leader.Node == "" || string(leader.Data) == s.address {
+		http.Error(w, "the leader is not known: an election is under way", http.StatusServiceUnavailable)
 		return
 	}
-	w.Header().Set("Retry-After", "1")
-	w.Header().Set("Leader", leader)
-	http.Error(w, "ask the leader: "+leader, http.StatusServiceUnavailable)
+	w.Header().Set("Leader", string(leader.Data))
+	http.Error(w, fmt.Sprintf("ask the leader: %s", leader.Data), http.StatusServiceUnavailable)
 }
 
 // order is an endpoint that only the leader may serve. It takes some time.
-func (s *service) order(w http.ResponseWriter, r *http.Request, t *term) {
+func (s *service) order(w http.ResponseWriter, r *http.Request, term *coordinator.Acquisition) {
 	select {
 	case <-time.After(s.think): // thinking about it
 	case <-r.Context().Done(): // the customer has gone, or we do not lead any more
 	}
-	if err := context.Cause(r.Context()); err != nil || !t.lock.Valid() {
-		s.refuse(w, r)
+	if err := context.Cause(r.Context()); err != nil || !term.Valid() {
+		s.refuse(w)
 		return
 	}
 	s.mu.Lock()
@@ -124,20 +120,5 @@ func (s *service) order(w http.ResponseWriter, r *http.Request, t *term) {
 	n := s.orders
 	s.mu.Unlock()
 	// Whoever stores the order elsewhere sends the token along; see ../fencedwriter.
-	fmt.Fprintf(w, "%s has taken order %d under token %#x\n", s.address, n, t.grant.Token)
-}
-
-// leader returns the address that the leader has stored in its node.
-func (s *service) leader(ctx context.Context) (string, error) {
-	queue, err := s.lock.Queue(ctx)
-	if err != nil {
-		return "", err
-	}
-	for _, contender := range queue {
-		// Its own word would be that of a past leader, which is about to be removed.
-		if contender.Holding && string(contender.Data) != s.address {
-			return string(contender.Data), nil
-		}
-	}
-	return "", errors.New("an election is under way")
+	fmt.Fprintf(w, "%s has taken order %d under token %#x\n", s.address, n, term.Grant().Token)
 }

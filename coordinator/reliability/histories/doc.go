@@ -8,7 +8,8 @@
 //
 // There is a model for each kind of lock. That of a read/write lock has readers, too: what one of them reads is what
 // was written last, and nobody changes it while he holds. That of a semaphore has a number of permits, and whoever is
-// let in is younger than all before him. An unfair lock is a fenced mutex: who is next is in no model.
+// let in is younger than all before him. An election is a fenced mutex, and so is an unfair lock, though who is next is in
+// no model.
 //
 // Three kinds of histories are recorded:
 //

@@ -15,6 +15,7 @@ const (
 	readWrite
 	semaphore
 	unfair
+	election
 )
 
 // kindAt returns the kind of the lock at the path.
@@ -26,6 +27,8 @@ func kindAt(lock string) lockKind {
 		return semaphore
 	case "task":
 		return unfair
+	case "leader":
+		return election
 	default:
 		return mutex
 	}
@@ -49,9 +52,18 @@ func (w *worker) handle(op *operation) acquirer {
 		return bulk{w.coordinator.Semaphore(op.Path, mostPermits), op.Permits}
 	case unfair:
 		return w.coordinator.Unfair(op.Path)
+	case election:
+		return campaign{w.coordinator.Election(op.Path)}
 	default:
 		return w.coordinator.Mutex(op.Path)
 	}
+}
+
+// campaign has candidates acquire.
+type campaign struct{ *coordinator.Election }
+
+func (c campaign) Acquire(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition {
+	return c.Campaign(ctx, options...)
 }
 
 // bulk asks for several permits.

@@ -142,7 +142,7 @@ func newState(path string) state {
 	case semaphore:
 		return permits{}
 	default:
-		return fencedMutex{} // an unfair lock, too: it is fenced, and who comes next is not in the model
+		return fencedMutex{} // an election, and an unfair lock, too: that is fenced, and who comes next is not in the model
 	}
 }
 

@@ -35,7 +35,7 @@ func TestRealHistories(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	random := rand.New(rand.NewPCG(seed, 0))
 	// A goroutine that was told of a loss runs in less than the least lead there is.
-	crew := newCrew(timeout/25, "/locks/a", "/locks/rw", "/locks/permits", "/tasks/task", slowLock)
+	crew := newCrew(timeout/25, "/locks/a", "/locks/rw", "/locks/permits", "/tasks/task", "/service/leader", slowLock)
 	d := &disaster{ensemble: e, history: crew.history, random: random, timeout: timeout}
 	connecting, cancel := context.WithTimeout(t.Context(), realMax)
 	defer cancel()

@@ -64,7 +64,7 @@ func virtualHistory(t *testing.T, seed uint64, rounds int) *history {
 		settings = append(settings, zktest.Followers())
 	}
 	srv := zktest.Start(t, settings...)
-	crew := newCrew(0, "/locks/a", "/locks/rw", "/locks/permits", "/tasks/task")
+	crew := newCrew(0, "/locks/a", "/locks/rw", "/locks/permits", "/tasks/task", "/service/leader")
 	var coordinators []*coordinator.Coordinator
 	for range 4 {
 		options := []coordinator.Option{

@@ -64,10 +64,9 @@ func ofTheRequests() []mutant {
 		{
 			name:   "anybody's node",
 			breaks: "takes any node with a GUID for its own",
-			edits: []edit{in("session/guid.go", `strings.HasPrefix(node, guidMark+id+"-")`,
-				`strings.HasPrefix(node, guidMark)`)},
-			found: finder{"session", "TestRequests"},
-			also:  finder{"coordinator", "TestAWaitersTurnComes"},
+			edits:  []edit{in("session/requests.go", `mine := head(t.kind, id)`, `mine := guidMark`)},
+			found:  finder{"session", "TestRequests"},
+			also:   finder{"coordinator", "TestAWaitersTurnComes"},
 		},
 		{
 			name:   "number as token",
@@ -119,11 +118,11 @@ func ofTheRequests() []mutant {
 		{
 			name:   "interest noted late",
 			breaks: "notes who watches a node when the watch is armed, and the event may have come before",
-			edits: []edit{in("session/requests.go", `	_, stat, _, err := c.conn.GetW(node)
+			edits: []edit{in("session/requests.go", `	data, stat, _, err := c.conn.GetW(node)
 `, `	if t != nil {
 		c.watches.forget(node, t)
 	}
-	_, stat, _, err := c.conn.GetW(node)
+	data, stat, _, err := c.conn.GetW(node)
 	if t != nil {
 		t.note(c, node)
 	}

@@ -5,20 +5,20 @@ func ofSemaphore() []mutant {
 	const machine, requests, lookouts = "recipes/semaphore.go", "session/semaphore.go", "session/lookouts.go"
 	steps := finder{"recipes", "TestSemaphoreSteps"}
 	enter := finder{"session", "TestSurveyAndEnter"}
+	const outOfTurn = "TestALeaseOutOfTurnIsSeenInTime"
 	return []mutant{
 		{
 			name:   "one permit too many",
 			breaks: "lets one in when there is no permit left",
 			edits: []edit{in(machine, `int64(in.Taken)+int64(s.Permits) <= int64(in.Size)`,
 				`int64(in.Taken)+int64(s.Permits) <= int64(in.Size)+1`)},
-			found: steps,
-			also:  finder{"coordinator", "TestNoMorePermitsThanThereAre"},
+			found: steps, // and whoever enters counts once more, so nobody else finds it
 		},
 		{
 			name:   "permits one at a time",
 			breaks: "lets one in who wants several when there is one",
 			edits:  []edit{in(machine, `int64(in.Taken)+int64(s.Permits) <= int64(in.Size)`, `int64(in.Taken) < int64(in.Size)`)},
-			found:  finder{"coordinator", "TestTwoThatWantMostOfThemNeverBlockEachOther"},
+			found:  steps,
 		},
 		{
 			name:   "nobody is first",
@@ -79,13 +79,34 @@ func ofSemaphore() []mutant {
 			name:   "leases of one who has gone",
 			breaks: "keeps the leases of one who was withdrawn while he was let in",
 			edits: []edit{in(machine, `	m.lease(in.Leases[0])
-	if m.why != 0 {
-		return m.release()
-	}`, `	m.lease(in.Leases[0])
-	if m.why != 0 {
-		return m.over()
-	}`)},
+	switch {
+	case m.why != 0:
+		return m.release()`, `	m.lease(in.Leases[0])
+	switch {
+	case m.why != 0:
+		return m.over()`)},
 			found: steps,
+		},
+		{
+			name:   "lease out of turn",
+			breaks: "enters beside a lease that was made while it entered",
+			edits:  []edit{in(machine, `	case in.Taken > m.permits.size:`, `	case false:`)},
+			found:  steps,
+			also:   finder{"coordinator", outOfTurn},
+		},
+		{
+			name:   "lease out of turn, found again",
+			breaks: "the same, when the answer to its transaction was lost",
+			edits:  []edit{in(machine, `	case taken > m.permits.size:`, `	case false:`)},
+			found:  steps,
+			also:   finder{"coordinator", outOfTurn},
+		},
+		{
+			name:   "count of another directory",
+			breaks: "does not count the leases when their directory is not one of ours",
+			edits: []edit{in(requests, `	if entered.Taken, err = c.taken(t, false); err != nil {`,
+				`	if err != nil {`)},
+			found: finder{"coordinator", outOfTurn},
 		},
 		{
 			name:   "rest of the leases",
@@ -129,7 +150,7 @@ func ofSemaphore() []mutant {
 			edits: []edit{in(requests, `		ops[i] = &zk.DeleteRequest{Path: lease, Version: anyVersion}
 `, `		ops[i] = &zk.DeleteRequest{Path: leases[0*len(lease)], Version: anyVersion}
 `)},
-			found: finder{"coordinator", "TestTwoThatWantMostOfThemNeverBlockEachOther"},
+			found: finder{"coordinator", "TestAFreePermitTakesThreeRoundTrips"},
 		},
 		{
 			name:   "release undone by a lease that is gone",

@@ -6,13 +6,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
 )
 
 // TestAllAreLostAtOnce ends a session with many locks in it: each of them is told so once.
 func TestAllAreLostAtOnce(t *testing.T) {
 	srv := startServer(t)
-	all := take(t, connect(t, srv))
+	c := connect(t, srv)
+	all := take(t, func(path string) *coordinator.Lock { return c.Mutex(path) })
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	told := make([]time.Time, len(all))

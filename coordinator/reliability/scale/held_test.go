@@ -42,7 +42,7 @@ func connect(t *testing.T, srv *server) *coordinator.Coordinator {
 }
 
 // take acquires locks, each at a path of its own, and returns when all are granted.
-func take(t *testing.T, c *coordinator.Coordinator) []held {
+func take(t *testing.T, lock func(path string) *coordinator.Lock) []held {
 	t.Helper()
 	const hands = 128
 	// As callers do, and other than the background it costs something to wait for.
@@ -53,7 +53,7 @@ func take(t *testing.T, c *coordinator.Coordinator) []held {
 	for hand := range hands {
 		wait.Go(func() {
 			for i := hand; i < locks; i += hands {
-				a := c.Mutex(fmt.Sprintf("/locks/of-many-%d", i)).Acquire(ctx)
+				a := lock(fmt.Sprintf("/locks/of-many-%d", i)).Acquire(ctx)
 				all[i] = held{a, a.Granted(), a.Lost(), a.Done()}
 				select {
 				case <-all[i].granted:
@@ -81,6 +81,20 @@ func inUse() (heap, goroutines int) {
 // the ZooKeeper client's part and the caller's channels included. It waits until every node is watched: that is when a
 // lock has all it will ever have.
 func TestAHeldLockCostsLittle(t *testing.T) {
+	type handle = func(c *coordinator.Coordinator, path string) *coordinator.Lock
+	for name, lock := range map[string]handle{
+		"mutex":  func(c *coordinator.Coordinator, path string) *coordinator.Lock { return c.Mutex(path) },
+		"reader": func(c *coordinator.Coordinator, path string) *coordinator.Lock { return c.ReadWrite(path).Read() },
+		"writer": func(c *coordinator.Coordinator, path string) *coordinator.Lock { return c.ReadWrite(path).Write() },
+		"as kazoo": func(c *coordinator.Coordinator, path string) *coordinator.Lock {
+			return c.Mutex(path, coordinator.AsKazoo())
+		},
+	} {
+		t.Run(name, func(t *testing.T) { costsLittle(t, lock) })
+	}
+}
+
+func costsLittle(t *testing.T, lock func(*coordinator.Coordinator, string) *coordinator.Lock) {
 	srv := startServer(t)
 	c := connect(t, srv)
 	var heap, goroutines int
@@ -88,7 +102,7 @@ func TestAHeldLockCostsLittle(t *testing.T) {
 		heap, goroutines = inUse()
 		return heap < locks*heapMax/2
 	})
-	all := take(t, c)
+	all := take(t, func(path string) *coordinator.Lock { return lock(c, path) })
 	eventually(t, "every node is watched", func() bool { return srv.ask(t, askWatches) == locks })
 	var perLock int
 	// Requests that were just answered have goroutines that are about to end.

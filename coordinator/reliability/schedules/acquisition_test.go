@@ -48,6 +48,9 @@ func (r *record) granted(grant events.Grant) {
 	if grant.ID != r.id || grant.Path != r.path || !r.life.client.world.holds(r.path, grant.Node) || grant.Token == 0 {
 		r.failf("%+v for %s", grant, r.path)
 	}
+	if !r.life.client.isKazoos(grant.Node) {
+		r.failf("granted %s", grant.Node)
+	}
 	r.tenure = newTenure(r.life, r.path, r.script.side, grant, r.born, r.a.Valid)
 	r.tenure.quick = r.script.late == 0
 	r.tenure.permits = r.script.permits
@@ -156,6 +159,8 @@ func (r *record) done() {
 		}
 	case r.tenure != nil:
 		r.failf("held, and ended with %v", err)
+	case errors.Is(err, coordinator.ErrKind) && r.life.client.mayBeRefused():
+		w.count("ended: kazoo does not see somebody", 1)
 	case r.writer != nil && (errors.Is(err, coordinator.ErrNotAcquired) || errors.Is(err, coordinator.ErrReleased)):
 		w.count("ended: the place is not there any more", 1)
 	case errors.Is(err, coordinator.ErrNotAcquired):
@@ -183,6 +188,8 @@ func (r *record) judgeContext(err error) {
 		r.failf("the context lives after Done")
 	case r.released && errors.Is(cause, coordinator.ErrReleased): // which is all that a Release says, granted or not
 	case errors.As(err, &lost) && errors.As(cause, &because) && *lost == *because:
+	case errors.Is(err, coordinator.ErrKind) && (errors.Is(cause, errEnough) || errors.Is(cause, coordinator.ErrTimeout)):
+		// It was refused, and its caller gave up while its node was being removed.
 	case err == nil || !errors.Is(cause, err):
 		r.failf("the context ended with %v, the acquisition with %v", cause, err)
 	}

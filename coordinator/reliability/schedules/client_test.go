@@ -185,6 +185,9 @@ func (l *life) hear(ev events.Event) {
 		l.mu.Unlock()
 	case events.Queued:
 		id, letter = ev.ID, "q"
+	case events.Revoked:
+		id, letter = ev.ID, "b"
+		l.client.world.count("asked back", 1)
 	case events.Requeued:
 		id, letter = ev.ID, "r"
 		l.client.world.count("requeued", 1)

@@ -14,7 +14,9 @@
 // in equal parts about read/write locks, semaphores, unfair locks, and a mutex that is entered again by whoever holds
 // it. Readers hold together and beside nobody else, writers alone; a writer goes on as a reader while others wait, and
 // lets none of them in between; of permits there are never more out than there are, and each acquisition has all of its
-// own or none (semaphore_test.go).
+// own or none (semaphore_test.go). In some schedules all bear kazoo's names, and in a few one does whom the others do not
+// let be: it is refused, and that changes nothing for anybody else (kazoo_test.go). Whoever is asked for a lock back, as by
+// Curator, goes on holding it.
 //
 // Most schedules allow no second holder at any instant. In some a session is ended by decree, or nodes are
 // deleted by somebody else: there the holder concerned cannot know in time, and he alone is excused. In

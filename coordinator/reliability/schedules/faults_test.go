@@ -81,7 +81,7 @@ func (w *world) breakOneThing(r random, c *client, took time.Duration) {
 		w.logf("FAULT %s, %s, session %x, %v", what, c.name, id, took)
 		w.count("fault: "+what, 1)
 	}
-	switch choice := r.IntN(27); choice {
+	switch choice := r.IntN(28); choice {
 	case 0, 1:
 		said("cut")
 		w.srv.Cut(id)
@@ -137,6 +137,9 @@ func (w *world) breakOneThing(r random, c *client, took time.Duration) {
 				_ = w.srv.SetData(node, []byte("changed")) // one that has gone meanwhile is none to change
 			}
 		}
+	case 27:
+		said("asked back")
+		w.askBack(r)
 	default:
 		w.breakFurther(r, c, choice, took, said)
 	}
@@ -311,10 +314,13 @@ func (w *world) unlucky() bool {
 	return newRandom(w.seed, losing, w.counts["creates"]).oneIn(30)
 }
 
-// guid finds the GUID in the name of a node, or of one that is to be made.
+// guid finds the GUID in the name of a node, or of one that is to be made, in Curator's form or in kazoo's.
 func guid(node string) (string, bool) {
-	const size = 36
+	const size, short = 36, 32
 	name, found := strings.CutPrefix(path.Base(node), "_c_")
+	if id, _, kazoos := strings.Cut(name, "__"); !found && kazoos && len(id) == short {
+		return id, true
+	}
 	if !found || len(name) < size {
 		return "", false
 	}

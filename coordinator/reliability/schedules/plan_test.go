@@ -10,6 +10,7 @@ type plan struct {
 	seed      uint64
 	kind      kind
 	recipe    recipe
+	form      form
 	size      sizing
 	tick      time.Duration
 	followers bool
@@ -90,6 +91,7 @@ func newPlan(seed uint64) plan {
 	p := plan{
 		seed:      seed,
 		recipe:    recipeOf(seed),
+		form:      formOf(seed),
 		size:      newSizing(seed),
 		kind:      pick(r, ordinary, ordinary, ordinary, ordinary, mild, mild, decreed, meddled),
 		tick:      pick(r, time.Second/2, time.Second, 2*time.Second),

@@ -58,7 +58,7 @@ type handle interface {
 func (l *life) lock(path string, s side) handle {
 	switch l.client.world.recipe {
 	case readWrite:
-		rw := l.ReadWrite(path, l.client.world.options()...)
+		rw := l.ReadWrite(path, l.client.options()...)
 		if s == shared {
 			return rw.Read()
 		}
@@ -68,9 +68,9 @@ func (l *life) lock(path string, s side) handle {
 	case unfair:
 		return l.Unfair(path)
 	case reentrant:
-		return l.Mutex(path, l.client.world.options()...)
+		return l.Mutex(path, l.client.options()...)
 	default:
-		return l.Mutex(path)
+		return l.Mutex(path, l.client.options()...)
 	}
 }
 
@@ -135,11 +135,14 @@ func (w *world) again() bool {
 	return w.recipe == reentrant || w.recipe == readWrite && w.seed/8%2 == 1
 }
 
-func (w *world) options() []coordinator.LockOption {
-	if w.again() {
-		return []coordinator.LockOption{coordinator.Reentrant()}
+func (c *client) options() (options []coordinator.LockOption) {
+	if c.world.again() {
+		options = append(options, coordinator.Reentrant())
 	}
-	return nil
+	if c.kazoo() {
+		options = append(options, coordinator.AsKazoo())
+	}
+	return options
 }
 
 // enter has a holder enter the lock again, in another goroutine. Who does that may hold it for longer than the one

@@ -51,6 +51,9 @@ func (s *tally) add(t *testing.T, out outcome) {
 	}
 	s.counts["schedules: "+out.kind.String()]++
 	s.counts["schedules: "+out.recipe.String()]++
+	if out.form != plainNames {
+		s.counts["schedules: "+out.form.String()]++
+	}
 	if s.played%1000 == 0 {
 		t.Logf("%d schedules in %v, %d failed, %d grants",
 			s.played, time.Since(s.begun).Round(time.Second), s.failed, s.counts["grants"])
@@ -96,7 +99,7 @@ func demands() map[string]int {
 		"grants after waiting":               8_000,
 		"done under a lock":                  2_000,
 		"grants beside another holder":       500,
-		"downgraded":                         200,
+		"downgraded":                         120,
 		"upgrades refused":                   200,
 		"entered":                            1_000,
 		"permits held by several":            500,
@@ -133,6 +136,9 @@ func demands() map[string]int {
 		"fault: reaped":                      80,
 		"fault: isolated":                    200,
 		"fault: data changed":                50,
+		"fault: asked back":                  50,
+		"asked back":                         30,
+		"ended: kazoo does not see somebody": 100,
 		"fault: frames":                      200,
 		"fault: expired by decree":           50,
 		"fault: node deleted":                80,
@@ -142,6 +148,8 @@ func demands() map[string]int {
 		"schedules: " + decreed.String():     80,
 		"schedules: " + meddled.String():     80,
 		"schedules: " + mutex.String():       500,
+		"schedules: " + kazoosNames.String(): 60,
+		"schedules: " + mixedNames.String():  30,
 		"schedules: " + readWrite.String():   100,
 		"schedules: " + semaphore.String():   100,
 		"schedules: " + unfair.String():      100,

@@ -52,7 +52,7 @@ func (k *worker) work() {
 			}
 			life = k.client.get()
 		}
-		if !k.follow(life, path, script{side: k.side(), permits: k.permits(), hold: finalHold}) {
+		if !k.follow(life, path, script{side: k.side(), permits: k.permits(), hold: finalHold}) && !k.client.mayBeRefused() {
 			k.world.failf("%s could not get %s after everything healed", k.client.name, path)
 		}
 	}
@@ -118,7 +118,7 @@ func (k *worker) script() script {
 	}
 	s.side, s.permits = k.side(), k.permits()
 	if k.world.recipe == readWrite {
-		s.downgrade = s.side == alone && k.oneIn(3)
+		s.downgrade = s.side == alone && k.oneIn(3) && !k.client.kazoo()
 		s.upgrade = s.side == shared && s.context && k.oneIn(2)
 		s.context = s.context || s.downgrade
 	}
@@ -256,7 +256,7 @@ func (k *worker) do(life *life, path string, s side) {
 			}
 		})
 		t.begin()
-		if k.world.recipe == readWrite && s == alone && linger {
+		if k.world.recipe == readWrite && s == alone && linger && !k.client.kazoo() {
 			defer k.downgrade(ctx, t, script{permits: 1, hold: hold, hasty: true})
 		}
 		select {

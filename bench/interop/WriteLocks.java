@@ -1,0 +1,99 @@
+import java.io.IOException;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import org.apache.zookeeper.CreateMode;
+import org.apache.zookeeper.KeeperException;
+import org.apache.zookeeper.Watcher.Event.KeeperState;
+import org.apache.zookeeper.ZooDefs.Ids;
+import org.apache.zookeeper.ZooKeeper;
+import org.apache.zookeeper.recipes.lock.LockListener;
+import org.apache.zookeeper.recipes.lock.WriteLock;
+
+/**
+ * ZooKeeper's own WriteLock, with a session of the plain client. The player finds this class by its name, so that
+ * it does without where there is no WriteLock.
+ */
+public final class WriteLocks implements Player.Lock {
+    /**
+     * How long a waiter waits for a word before it asks again. A WriteLock whose predecessor goes between its listing
+     * and its look at the predecessor returns empty-handed, and nothing ever wakes it; a caller has to ask again.
+     */
+    private static final long PATIENCE = 100;
+
+    private final ZooKeeper zookeeper;
+    private final String path;
+    private WriteLock held;
+
+    /** Returns when there is a session. */
+    public WriteLocks(String addr, int timeout, String path)
+            throws IOException, InterruptedException, KeeperException {
+        CountDownLatch connected = new CountDownLatch(1);
+        zookeeper = new ZooKeeper(addr, timeout, event -> {
+            if (event.getState() == KeeperState.SyncConnected) {
+                connected.countDown();
+            }
+        });
+        connected.await();
+        this.path = path;
+        for (int end = path.indexOf('/', 1); end > 0; end = path.indexOf('/', end + 1)) {
+            try { // a WriteLock makes its directory, but none above it
+                zookeeper.create(path.substring(0, end), new byte[0], Ids.OPEN_ACL_UNSAFE, CreateMode.PERSISTENT);
+            } catch (KeeperException.NodeExistsException e) {
+                continue;
+            }
+        }
+    }
+
+    @Override
+    public long session() {
+        return zookeeper.getSessionId();
+    }
+
+    @Override
+    public boolean acquire(long ms) throws KeeperException, InterruptedException {
+        long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(ms);
+        CountDownLatch acquired = new CountDownLatch(1);
+        WriteLock lock = new WriteLock(zookeeper, path, null, new LockListener() {
+            @Override
+            public void lockAcquired() {
+                acquired.countDown();
+            }
+
+            @Override
+            public void lockReleased() {}
+        });
+        while (true) {
+            if (lock.lock() || acquired.await(PATIENCE, TimeUnit.MILLISECONDS)) {
+                held = lock;
+                return true;
+            }
+            if (ms >= 0 && System.nanoTime() >= end) {
+                withdraw(lock);
+                return false;
+            }
+        }
+    }
+
+    /**
+     * Leaves the queue, and sees to it that the lock does not queue up anew, as it does when one of its watches fires
+     * behind the unlock: several are armed by one who has asked several times, and the first lets it in. What a watch
+     * does excludes what is done here.
+     */
+    private static void withdraw(WriteLock lock) {
+        synchronized (lock) {
+            lock.unlock();
+            lock.close(); // does not unlock, and an unlock behind it would do nothing
+        }
+    }
+
+    @Override
+    public void release() {
+        withdraw(held);
+        held = null;
+    }
+
+    @Override
+    public void close() throws InterruptedException {
+        zookeeper.close();
+    }
+}

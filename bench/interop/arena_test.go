@@ -1,0 +1,201 @@
+package interop
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+
+	"github.com/zkgrant/zkgrant/bench/peers"
+)
+
+// family is a library whose contenders meet those of others.
+type family string
+
+const (
+	zkgrant   family = "zkgrant"
+	stock     family = "go-zookeeper"
+	curator   family = "curator"
+	kazoo     family = "kazoo"
+	writeLock family = "writelock" // ZooKeeper's own
+
+	reckless family = "reckless" // is no library, and waits for nobody: what the referee sees of it
+)
+
+//go:embed Player.java
+var javaPlayer string
+
+const (
+	// javaClass is what the player in Java is called.
+	javaClass = "Player"
+	// playEnv, in its environment, makes the test binary the player of the family that it names.
+	playEnv = "ZKGRANT_INTEROP_PLAYER"
+
+	serverTick = 500 * time.Millisecond
+	// longSession is the session timeout of contenders that live: for a machine that is busy with all of them, nearly the
+	// longest that the server gives.
+	longSession = 9 * time.Second
+	// shortSession is that of those who are killed, for the others wait for its end.
+	shortSession = 4 * time.Second
+)
+
+// playRole is what a player's process does that is written in Go. Its arguments are those of every player.
+func playRole(ctx context.Context, role string, args []string) error {
+	if len(args) != 2 {
+		return fmt.Errorf("arguments %q", args)
+	}
+	ms, err := strconv.Atoi(args[1])
+	if err != nil {
+		return err
+	}
+	timeout := time.Duration(ms) * time.Millisecond
+	var p goPlayer
+	switch family(role) {
+	case zkgrant:
+		p.open = openOurs(args[0], timeout)
+	case stock:
+		p.open = openStock(args[0], timeout)
+	case reckless:
+		p.open = openReckless(args[0], timeout)
+	default:
+		return fmt.Errorf("%s does not play in Go", role)
+	}
+	return p.play(ctx, os.Stdin, os.Stdout)
+}
+
+// arena is where contenders meet: a server, and how each family is started. It opens when the first test needs it.
+type arena struct {
+	once    sync.Once
+	err     error
+	addr    string
+	server  *peers.Server // nil if it is in this process
+	folder  string        // of what was compiled
+	witness witness
+
+	java sync.Once
+	jvm  peers.Curator
+	jerr error
+
+	guests guests
+}
+
+var theArena arena
+
+// enter returns the arena. Without a server on this machine it skips the test, saying how to get one, or fails it if
+// the environment has ZKGRANT_REAL=1.
+func enter(tb testing.TB) *arena {
+	tb.Helper()
+	a := &theArena
+	a.once.Do(func() { a.err = a.open(context.Background()) })
+	if a.err != nil {
+		missing(tb, a.err, ensemble.ErrNotFound)
+	}
+	return a
+}
+
+// enterModel returns an arena of the test's own with a server in this process. Only families in Go can play there.
+func enterModel(tb testing.TB) *arena {
+	tb.Helper()
+	a := &arena{addr: zktest.Start(tb).Addr()}
+	var err error
+	if a.witness, err = callWitness(tb.Context(), a.addr); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(a.witness.conn.Close)
+	return a
+}
+
+// missing skips the test for one error, and fails it for others and if nothing may be missing.
+func missing(tb testing.TB, err, excuse error) {
+	tb.Helper()
+	if errors.Is(err, excuse) && os.Getenv("ZKGRANT_REAL") != "1" {
+		tb.Skip(err)
+	}
+	tb.Fatal(err)
+}
+
+func (a *arena) open(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if a.folder, err = os.MkdirTemp("", "zkgrant-interop"); err != nil {
+		return err
+	}
+	if a.server, err = peers.StartServerIn(ctx, peers.RAMDisk(), ensemble.Tick(serverTick)); err != nil {
+		return err
+	}
+	a.addr = a.server.Addr
+	a.witness, err = callWitness(ctx, a.addr)
+	return err
+}
+
+// close ends the server and removes what was compiled. It is called once, when nobody plays any more.
+func (a *arena) close() (err error) {
+	if a.witness.conn != nil {
+		a.witness.conn.Close()
+	}
+	if a.server != nil {
+		err = a.server.Close()
+	}
+	if a.folder != "" {
+		err = errors.Join(err, os.RemoveAll(a.folder))
+	}
+	return err
+}
+
+// command returns how a player of the family is run, with such a session timeout; it skips the test, or fails it, if the
+// family is missing here.
+func (a *arena) command(tb testing.TB, f family, timeout time.Duration) *exec.Cmd {
+	tb.Helper()
+	args := []string{a.addr, strconv.FormatInt(timeout.Milliseconds(), 10)}
+	switch f {
+	case zkgrant, stock, reckless:
+		self, err := os.Executable()
+		if err != nil {
+			tb.Fatal(err)
+		}
+		cmd := exec.Command(self, args...)
+		cmd.Env = append(os.Environ(), playEnv+"="+string(f))
+		return cmd
+	case curator:
+		a.java.Do(func() { a.jvm, a.jerr = a.compile(context.Background()) })
+		if a.jerr != nil {
+			missing(tb, a.jerr, peers.ErrNotFound)
+		}
+		return a.jvm.Command(a.folder, javaClass, args...)
+	case kazoo, writeLock:
+		return a.guest(tb, f, args)
+	default:
+		tb.Fatalf("nobody knows how to run %s", f)
+		return nil
+	}
+}
+
+func (a *arena) compile(ctx context.Context) (peers.Curator, error) {
+	found, err := peers.FindCurator(a.server.Installation)
+	if err != nil {
+		return found, err
+	}
+	return found, found.Compile(ctx, a.folder, javaClass, javaPlayer)
+}
+
+// keepsItsPlace tells whether a writer that becomes a reader keeps the others out who wait behind it and write.
+// Curator's does since 5.5; before that it comes in anew behind them, and they enter beside it, its own kind as well.
+func (a *arena) keepsItsPlace(c *contender) bool {
+	if c.player.family != curator || c.form != formDowngrade {
+		return true
+	}
+	var major, minor int
+	if _, err := fmt.Sscanf(a.jvm.Version, "%d.%d", &major, &minor); err != nil {
+		return true
+	}
+	return major > 5 || major == 5 && minor >= 5
+}

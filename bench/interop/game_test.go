@@ -1,0 +1,348 @@
+package interop
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// team is the contenders of one family at a lock.
+type team struct {
+	family family
+	forms  []form // one contender for each
+	killed []form // and these, each in a process of its own, are killed when they are inside
+	seldom int    // they come when there were so many sections since they left; 0: at once
+}
+
+// workload is a lock at which teams meet, until so many sections were entered.
+type workload struct {
+	name  string
+	teams []team // the first of the first team is there before anybody else, and makes the directory
+	blind family // see referee
+
+	uneven bool // some families come in more often than others
+}
+
+// game is a workload that is being played.
+type game struct {
+	workload
+
+	witness witness
+	dir     string // the lock's path
+	nodes   string // where the nodes are of those who are inside
+	total   int    // sections to be entered
+
+	seldom map[*contender]int      // after how many sections those come again who do not at once
+	over   chan struct{}           // closed when nobody needs to come any more
+	giveUp context.CancelCauseFunc // ends the game when something went wrong
+	took   time.Duration           // from the first entry to the last departure
+
+	mu      sync.Mutex // guards everything below; whoever holds it is the referee
+	referee *referee
+	death   map[string]time.Time // when those who were killed were
+	freed   []string             // how long after it each node was gone, or seen to be
+	awaited []milestone
+}
+
+// milestone is something that somebody waits for. It is looked at when somebody has entered.
+type milestone struct {
+	passed  func(*referee) bool
+	reached chan struct{}
+}
+
+// play plays a workload, and fails the test for whatever goes wrong. What the referee has seen is left to the caller.
+func (a *arena) play(t *testing.T, w workload, total int) *game {
+	t.Helper()
+	g := &game{
+		workload: w, witness: a.witness, dir: "/interop/" + strings.ReplaceAll(t.Name(), "/", "-"), total: total,
+		death: make(map[string]time.Time), seldom: make(map[*contender]int), over: make(chan struct{}),
+	}
+	permits := 0
+	for _, team := range w.teams {
+		opinion, _ := team.forms[0].permits()
+		permits = max(permits, opinion)
+	}
+	g.nodes = g.dir
+	if permits > 0 {
+		g.nodes = path.Join(g.dir, "leases")
+	}
+	g.referee = newReferee(permits, w.blind)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Minute, fmt.Errorf("%s takes too long", w.name))
+	defer cancel()
+	ctx, g.giveUp = context.WithCancelCause(ctx)
+	defer g.giveUp(nil)
+	players, doomed := g.open(ctx, t, a)
+	began := time.Now()
+	g.run(ctx, t, players, doomed)
+	if err := context.Cause(ctx); err != nil {
+		t.Error(err)
+	}
+	g.took = time.Since(began)
+	g.check(t)
+	return g
+}
+
+// open has everybody connect.
+func (g *game) open(ctx context.Context, t *testing.T, a *arena) (players, doomed []*contender) {
+	t.Helper()
+	add := func(p *player, f form) *contender {
+		c, err := p.open(fmt.Sprintf("%s-%s-%d", p.family, f, len(players)+len(doomed)), f, g.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	for _, team := range g.teams {
+		p := a.start(t, team.family)
+		for _, f := range team.forms {
+			c := add(p, f)
+			players = append(players, c)
+			if team.seldom > 0 {
+				g.seldom[c] = team.seldom
+			}
+		}
+	}
+	for _, team := range g.teams {
+		if testing.Short() {
+			break // the end of a session takes longer than a few hundred sections
+		}
+		for _, f := range team.killed {
+			doomed = append(doomed, add(a.startMortal(t, team.family), f))
+		}
+	}
+	for _, c := range slices.Concat(players, doomed) {
+		if err := c.opened(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return players, doomed
+}
+
+// run has them enter and leave, the doomed ones in the middle, and stops them.
+func (g *game) run(ctx context.Context, t *testing.T, players, doomed []*contender) {
+	t.Helper()
+	var all, dying sync.WaitGroup
+	defer all.Wait()
+	attend := func(c *contender, lives bool) {
+		if err := g.attend(ctx, c, lives); err != nil {
+			g.giveUp(err) // await says so, once
+		}
+	}
+	begin := func(cs ...*contender) {
+		for _, c := range cs {
+			if err := g.begin(c); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	for _, c := range players {
+		all.Go(func() { attend(c, true) })
+	}
+	begin(players[0])
+	g.await(ctx, t, func(r *referee) bool { return len(r.inside) > 0 })
+	begin(players[1:]...)
+	for i, c := range doomed {
+		g.after(ctx, t, g.total*(i+1)/(len(doomed)+1))
+		begin(c)
+		dying.Go(func() { attend(c, false) })
+	}
+	dying.Wait()
+	g.after(ctx, t, g.total)
+	g.await(ctx, t, func(r *referee) bool { return len(r.dead()) == 0 })
+	close(g.over)
+	for _, c := range players {
+		if err := c.order(orderStop); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// begin has a contender enter again and again, or once if it is one that comes seldom.
+func (g *game) begin(c *contender) error {
+	if g.seldom[c] > 0 {
+		return c.order(orderTry, strconv.FormatInt((5*time.Minute).Milliseconds(), 10))
+	}
+	return c.order(orderRun)
+}
+
+// gathering is how long somebody who has a permit stays at the most until all are taken.
+const gathering = 20 * time.Millisecond
+
+// gather keeps whoever has a permit inside until all of them are taken, so that one more would be seen; or for a moment,
+// for in the end nobody else comes. In a queue there is nobody to wait for.
+func (g *game) gather(ctx context.Context) {
+	full := make(chan struct{})
+	g.note(func(r *referee) {
+		if r.permits == 0 || r.taken() >= r.permits {
+			close(full)
+			return
+		}
+		g.awaited = append(g.awaited, milestone{func(r *referee) bool { return r.taken() >= r.permits }, full})
+	})
+	enough := time.NewTimer(gathering)
+	defer enough.Stop()
+	select {
+	case <-full:
+	case <-enough.C:
+	case <-ctx.Done():
+	}
+}
+
+// again has a contender that has left come again when it is time, if there is time left.
+func (g *game) again(ctx context.Context, c *contender) error {
+	reached := make(chan struct{})
+	g.note(func(r *referee) {
+		next := r.sections() + g.seldom[c]
+		g.awaited = append(g.awaited, milestone{func(r *referee) bool { return r.sections() >= next }, reached})
+	})
+	select {
+	case <-reached:
+		return g.begin(c)
+	case <-g.over:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// after waits until so many sections were entered.
+func (g *game) after(ctx context.Context, t *testing.T, sections int) {
+	t.Helper()
+	g.await(ctx, t, func(r *referee) bool { return r.sections() >= sections })
+}
+
+// await waits for a milestone.
+func (g *game) await(ctx context.Context, t *testing.T, passed func(*referee) bool) {
+	t.Helper()
+	reached := make(chan struct{})
+	g.note(func(*referee) { g.awaited = append(g.awaited, milestone{passed, reached}) })
+	select {
+	case <-reached:
+	case <-ctx.Done():
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		children, err := g.witness.children(g.nodes)
+		t.Fatalf("%v: %d sections; inside %v; nodes %q, %v",
+			context.Cause(ctx), g.referee.sections(), g.referee.inside, children, err)
+	}
+}
+
+// attend hears a contender and answers, until it has stopped or is dead.
+func (g *game) attend(ctx context.Context, c *contender, lives bool) error {
+	for {
+		n, err := c.next(ctx, newsEnter, newsShare, newsLeave, newsIdle, newsStopped)
+		if err != nil {
+			return err
+		}
+		switch n.word {
+		case newsEnter:
+			err = g.entered(c, lives)
+			if !lives || err != nil {
+				return err
+			}
+			g.gather(ctx)
+			err = c.order(orderGo)
+		case newsShare:
+			g.note(func(r *referee) { r.share(c.name) })
+			err = c.order(orderGo)
+		case newsLeave:
+			g.note(func(r *referee) { r.leave(c.name) })
+			err = c.order(orderOK)
+		case newsIdle:
+			err = g.again(ctx, c)
+		default:
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (g *game) note(what func(*referee)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	what(g.referee)
+}
+
+// entered judges an entry, and kills who is doomed.
+func (g *game) entered(c *contender, lives bool) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.bury(); err != nil {
+		return err
+	}
+	_, takes := c.form.permits()
+	node, czxid, err := g.witness.nodeOf(g.nodes, c.session, takes)
+	if err != nil {
+		return fmt.Errorf("%s (%s %s): %w", c.name, c.player.family, c.form, err)
+	}
+	g.referee.enter(entry{contender: c.name, family: c.player.family, form: c.form, node: node, czxid: czxid})
+	g.awaited = slices.DeleteFunc(g.awaited, func(m milestone) bool {
+		passed := m.passed(g.referee)
+		if passed {
+			close(m.reached)
+		}
+		return passed
+	})
+	if !lives {
+		g.referee.kill(c.name)
+		g.death[c.name] = time.Now()
+		return c.player.process.Kill()
+	}
+	return nil
+}
+
+// bury notes whose nodes are gone.
+func (g *game) bury() error {
+	for _, e := range g.referee.dead() {
+		there, err := g.witness.exists(e.node)
+		if err != nil {
+			return err
+		}
+		if !there {
+			g.referee.leave(e.contender)
+			g.freed = append(g.freed, fmt.Sprintf("%s's %v", e.family, time.Since(g.death[e.contender]).Round(time.Millisecond)))
+		}
+	}
+	return nil
+}
+
+// check looks whether everybody has had their share and left nothing. They have stopped.
+func (g *game) check(t *testing.T) {
+	t.Helper()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r := g.referee
+	for _, team := range g.teams {
+		if n := r.entries[team.family]; !g.uneven && n < r.sections()/4 {
+			t.Errorf("%s has entered %d times of %d", team.family, n, r.sections())
+		}
+	}
+	for _, dir := range []string{g.nodes, path.Join(g.dir, "locks")} {
+		if left, err := g.witness.children(dir); err != nil || len(left) > 0 {
+			t.Errorf("left in %s: %q, %v", dir, left, err)
+		}
+	}
+}
+
+// report says what was seen, and fails the test for each violation and each inversion.
+func (g *game) report(t *testing.T) {
+	t.Helper()
+	r := g.referee
+	t.Logf("%s: %d sections in %v %v, %d violations, %d inversions, %d ignored; killed holders gone after %v",
+		g.name, r.sections(), g.took.Round(time.Millisecond), r.entries,
+		len(r.violations), len(r.inversions), r.ignored, g.freed)
+	for _, wrong := range slices.Concat(head(r.violations), head(r.inversions)) {
+		t.Error(wrong)
+	}
+}
+
+// head is the first few of many.
+func head(all []string) []string { return all[:min(5, len(all))] }

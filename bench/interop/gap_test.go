@@ -1,0 +1,82 @@
+package interop
+
+import (
+	"fmt"
+	"testing"
+)
+
+// TestAGapInTheQueueLetsNobodyIn has waiters of each family vanish, killed or because they do not want to wait any longer,
+// while others stand behind them: the node that those watch is gone, and it is not their turn. When it is, they come in
+// the order in which they came.
+func TestAGapInTheQueueLetsNobodyIn(t *testing.T) {
+	t.Parallel()
+	for _, killed := range []bool{true, false} {
+		for _, holding := range []family{zkgrant, curator, stock} {
+			name := fmt.Sprintf("who waits behind %s gives up", holding)
+			if killed {
+				name = fmt.Sprintf("who waits behind %s is killed", holding)
+			}
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				s := enter(t).set(t)
+				holder := s.connect(holding, mutexOf(holding))
+				s.acquire(holder)
+				s.says(holder, newsEnter)
+				s.openGaps(killed, holder)
+			})
+		}
+	}
+}
+
+// mutexOf is the form of a family's mutex.
+func mutexOf(f family) form {
+	if f == stock {
+		return formLock
+	}
+	return formMutex
+}
+
+// openGaps plays the scene behind a holder who is inside.
+func (s *stage) openGaps(killed bool, holder *contender) {
+	s.t.Helper()
+	var vanishing, waiting []*contender
+	for _, pair := range [][2]family{
+		{zkgrant, curator}, {zkgrant, stock}, {curator, zkgrant}, {stock, zkgrant}, {zkgrant, zkgrant},
+	} {
+		vanishing = append(vanishing, s.alone(pair[0], mutexOf(pair[0])))
+		waiting = append(waiting, s.connect(pair[1], mutexOf(pair[1])))
+	}
+	for i, c := range vanishing {
+		if killed {
+			s.acquire(c)
+		} else {
+			s.acquireWithin(c, patience/5)
+		}
+		s.appears(c, s.dir)
+		s.queueUp(waiting[i])
+	}
+	for _, c := range vanishing {
+		if !killed {
+			s.says(c, newsBusy)
+		} else if err := c.player.process.Kill(); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	s.until(func() error {
+		left, err := s.arena.witness.children(s.dir)
+		if err == nil && len(left) != 1+len(waiting) {
+			err = fmt.Errorf("%d nodes", len(left))
+		}
+		return err
+	})
+	s.silent(waiting...)
+	s.goes(holder)
+	s.leaves(holder)
+	for i, c := range waiting {
+		s.says(c, newsEnter)
+		s.silent(waiting[i+1:]...)
+		s.goes(c)
+		s.leaves(c)
+	}
+	s.clears(s.dir)
+}

@@ -1,0 +1,68 @@
+package interop
+
+import "testing"
+
+// TestOneQueueWithGuests is TestOneQueue for those who can share a path with some forms of zkgrant's and not with
+// others.
+func TestOneQueueWithGuests(t *testing.T) {
+	t.Parallel()
+	same := func(f family, name form) team {
+		return team{family: f, forms: times(4, name), killed: []form{name}}
+	}
+	both := team{
+		family: zkgrant, forms: times(2, formWriteKazoo, formReadKazoo), killed: []form{formWriteKazoo, formReadKazoo},
+	}
+	for _, w := range []workload{
+		{name: "mutex in kazoo's form, kazoo's", teams: []team{same(kazoo, formLock), same(zkgrant, formMutexKazoo)}},
+		{name: "mutex in kazoo's form, beside kazoo's", teams: []team{same(zkgrant, formMutexKazoo), same(kazoo, formLock)}},
+		{name: "read and write in kazoo's form, kazoo's", teams: []team{same(kazoo, formWrite), both}},
+		{name: "read and write in kazoo's form, beside kazoo's", teams: []team{both, same(kazoo, formWrite)}},
+		// Kazoo's readers get nowhere while writers come all the time: see TestKazoosReaderWaitsForLaterWriters.
+		{name: "readers in kazoo's form, beside kazoo's", teams: []team{
+			{family: kazoo, forms: times(4, formReadAgain), killed: []form{formReadAgain}},
+			{family: zkgrant, forms: times(2, formReadKazoo)},
+			{family: zkgrant, forms: times(2, formWriteKazoo), killed: []form{formWriteKazoo}, seldom: 20},
+		}},
+		{name: "mutex, kazoo's with a pattern", teams: []team{same(kazoo, formLockExtra), same(zkgrant, formMutex)}},
+		{name: "mutex, beside kazoo's with a pattern", teams: []team{same(zkgrant, formMutex), same(kazoo, formLockExtra)}},
+		{name: "read and write, beside kazoo's with patterns", teams: []team{
+			{
+				family: zkgrant, forms: []form{formDowngrade, formRead, formWrite, formRead},
+				killed: []form{formDowngrade, formRead},
+			},
+			same(kazoo, formLockAll),
+		}},
+		{name: "mutex, WriteLock's", teams: []team{same(writeLock, formWriteLock), same(zkgrant, formMutex)}},
+		{name: "mutex, beside WriteLock's", teams: []team{same(zkgrant, formMutex), same(writeLock, formWriteLock)}},
+	} {
+		t.Run(w.name, func(t *testing.T) {
+			t.Parallel()
+			enter(t).play(t, w, sections()).report(t)
+		})
+	}
+}
+
+// TestWaitingBehind has zkgrant's contenders share a path with others who do not see them. Those enter beside
+// anybody, which nobody can help; but nobody of ours is ever inside beside one who came before it.
+func TestWaitingBehind(t *testing.T) {
+	t.Parallel()
+	same := func(f family, name form) team {
+		return team{family: f, forms: times(4, name), killed: []form{name}}
+	}
+	// In the first they find a directory of ours, and in the others one that is not.
+	both := team{family: zkgrant, forms: times(2, formWrite, formRead), killed: []form{formWrite, formRead}}
+	for _, w := range []workload{
+		{name: "mutex, beside kazoo's", blind: kazoo, teams: []team{same(zkgrant, formMutex), same(kazoo, formLock)}},
+		{name: "read and write, kazoo's", blind: kazoo, teams: []team{same(kazoo, formWrite), both}},
+		{name: "read and write, WriteLock's", blind: writeLock, teams: []team{same(writeLock, formWriteLock), both}},
+	} {
+		t.Run(w.name, func(t *testing.T) {
+			t.Parallel()
+			g := enter(t).play(t, w, sections())
+			g.report(t)
+			if g.referee.ignored == 0 {
+				t.Errorf("%s was never inside beside anybody: nobody had to wait behind it", w.blind)
+			}
+		})
+	}
+}

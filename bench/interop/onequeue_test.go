@@ -1,0 +1,72 @@
+package interop
+
+import (
+	"testing"
+)
+
+// sections is how many are entered in a workload.
+func sections() int {
+	if testing.Short() {
+		return 200
+	}
+	return 2000
+}
+
+// times is a form for so many contenders.
+func times(n int, forms ...form) (all []form) {
+	for range n {
+		all = append(all, forms...)
+	}
+	return all
+}
+
+// TestOneQueue has contenders of several families share a path, a killed holder of each in the middle: never are two
+// inside who exclude each other, and nobody enters ahead of an older one.
+func TestOneQueue(t *testing.T) {
+	t.Parallel()
+	alike := func(f family, n int, name form) team {
+		return team{family: f, forms: times(n, name), killed: []form{name}}
+	}
+	both := func(f family) team {
+		return team{family: f, forms: times(2, formWrite, formRead), killed: []form{formWrite, formRead}}
+	}
+	downgrading := func(f family, how form) team {
+		return team{family: f, forms: []form{how, formRead, formWrite, formRead}, killed: []form{how}}
+	}
+	for _, w := range []workload{
+		{name: "mutex, Curator's", teams: []team{alike(curator, 4, formMutex), alike(zkgrant, 4, formMutex)}},
+		{name: "mutex, beside Curator's", teams: []team{alike(zkgrant, 4, formMutex), alike(curator, 4, formMutex)}},
+		{name: "mutex, go-zookeeper's", teams: []team{alike(stock, 4, formLock), alike(zkgrant, 4, formMutex)}},
+		{name: "mutex, beside go-zookeeper's", teams: []team{alike(zkgrant, 4, formMutex), alike(stock, 4, formLock)}},
+		{name: "mutexes of all three", teams: []team{
+			alike(zkgrant, 3, formMutex), alike(curator, 3, formMutex), alike(stock, 3, formLock),
+		}},
+		{name: "read and write, Curator's", teams: []team{both(curator), both(zkgrant)}},
+		{name: "read and write, beside Curator's", teams: []team{both(zkgrant), both(curator)}},
+		{name: "writers that become readers", teams: []team{
+			downgrading(zkgrant, formDowngrade), downgrading(curator, formInPlace),
+		}},
+		{name: "go-zookeeper's, beside readers and writers", teams: []team{
+			downgrading(zkgrant, formDowngrade), alike(stock, 4, formLock),
+		}},
+		{name: "four permits, Curator's", teams: []team{alike(curator, 6, semaphore(4)), alike(zkgrant, 6, semaphore(4))}},
+		{name: "four permits, beside Curator's", teams: []team{
+			alike(zkgrant, 6, semaphore(4)), alike(curator, 6, semaphore(4)),
+		}},
+		{name: "four permits, some of them taken together", teams: []team{
+			{family: zkgrant, forms: times(3, several(2, 4), semaphore(4)), killed: []form{several(3, 4)}},
+			alike(curator, 6, semaphore(4)),
+		}},
+		{name: "four permits, and six in Curator's opinion", teams: []team{
+			alike(zkgrant, 6, semaphore(4)), alike(curator, 6, semaphore(6)),
+		}},
+		{name: "one permit, Curator's semaphore mutex", teams: []team{
+			alike(curator, 4, formSemaphoreMutex), alike(zkgrant, 4, semaphore(1)),
+		}},
+	} {
+		t.Run(w.name, func(t *testing.T) {
+			t.Parallel()
+			enter(t).play(t, w, sections()).report(t)
+		})
+	}
+}

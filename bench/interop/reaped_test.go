@@ -1,0 +1,69 @@
+package interop
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"testing"
+)
+
+// TestLockObjectsOutliveTheirDirectory has a contender of another library use a directory that is ours, rest until the
+// server has removed the empty directory, and use its lock object again: both find nothing wrong, and wait for each
+// other.
+func TestLockObjectsOutliveTheirDirectory(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		family family
+		form   form
+		ours   form
+	}{
+		{curator, formMutex, formMutex},
+		{curator, formRead, formWrite},
+		{curator, formWrite, formRead},
+		{curator, semaphore(1), semaphore(1)},
+		{curator, formSemaphoreMutex, semaphore(1)},
+		{stock, formLock, formMutex},
+	} {
+		t.Run(string(c.family)+" "+string(c.form), func(t *testing.T) {
+			t.Parallel()
+			s := enter(t).set(t)
+			ours, other := s.connect(zkgrant, c.ours), s.connect(c.family, c.form)
+			dirs, queue := []string{s.dir}, s.dir
+			if permits, _ := c.ours.permits(); permits > 0 {
+				dirs = []string{path.Join(s.dir, "locks"), path.Join(s.dir, "leases")}
+				queue = dirs[0]
+			}
+			for range 2 {
+				s.acquire(ours)
+				s.passes(ours)
+				s.meet(ours, other, queue)
+				s.meet(other, ours, queue)
+				s.until(func() (still error) {
+					for _, dir := range dirs {
+						there, err := s.arena.witness.exists(dir)
+						if there {
+							err = fmt.Errorf("%s is still there", dir)
+						}
+						still = errors.Join(still, err)
+					}
+					return still
+				})
+			}
+			s.acquire(other)
+			s.passes(other)
+		})
+	}
+}
+
+// meet has the second one wait in the queue until the first one has left.
+func (s *stage) meet(first, second *contender, queue string) {
+	s.t.Helper()
+	s.acquire(first)
+	s.says(first, newsEnter)
+	s.acquire(second)
+	s.appears(second, queue)
+	s.silent(second)
+	s.goes(first)
+	s.leaves(first)
+	s.passes(second)
+}

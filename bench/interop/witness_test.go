@@ -1,0 +1,89 @@
+package interop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// witness looks at the server's nodes on the referee's behalf. Its methods may be called by several goroutines.
+type witness struct{ conn *zk.Conn }
+
+// callWitness connects one. The caller must Close its connection.
+func callWitness(ctx context.Context, addr string) (witness, error) {
+	conn, err := connectStock(ctx, addr, 30*time.Second)
+	if err != nil {
+		return witness{}, fmt.Errorf("connecting the witness: %w", err)
+	}
+	return witness{conn}, nil
+}
+
+// nodeOf returns the node that the session owns in the directory, and the zxid that created it; or one of so many
+// nodes. It is an error if there are fewer, or more.
+func (w witness) nodeOf(dir string, session int64, nodes int) (node string, czxid int64, err error) {
+	children, _, err := w.conn.Children(dir)
+	if err != nil {
+		return "", 0, fmt.Errorf("listing %s: %w", dir, err)
+	}
+	stats := make([]*zk.Stat, len(children))
+	failed := make([]error, len(children))
+	var all sync.WaitGroup
+	for i, child := range children {
+		all.Go(func() {
+			var there bool
+			if there, stats[i], failed[i] = w.conn.Exists(path.Join(dir, child)); !there {
+				stats[i] = nil
+			}
+		})
+	}
+	all.Wait()
+	if err := errors.Join(failed...); err != nil {
+		return "", 0, fmt.Errorf("looking at %s: %w", dir, err)
+	}
+	var found []string
+	for i, stat := range stats {
+		if stat != nil && stat.EphemeralOwner == session {
+			found = append(found, path.Join(dir, children[i]))
+			czxid = stat.Czxid
+		}
+	}
+	if len(found) != nodes {
+		return "", 0, fmt.Errorf("session 0x%x has %d nodes in %s: %q of %q", session, len(found), dir, found, children)
+	}
+	return found[0], czxid, nil
+}
+
+// exists tells whether the node is there.
+func (w witness) exists(node string) (bool, error) {
+	there, _, err := w.conn.Exists(node)
+	if err != nil {
+		return false, fmt.Errorf("looking at %s: %w", node, err)
+	}
+	return there, nil
+}
+
+// children lists a directory, which has none if it is not there.
+func (w witness) children(dir string) ([]string, error) {
+	children, _, err := w.conn.Children(dir)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing %s: %w", dir, err)
+	}
+	return children, nil
+}
+
+// data are those of a node.
+func (w witness) data(node string) ([]byte, error) {
+	data, _, err := w.conn.Get(node)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", node, err)
+	}
+	return data, nil
+}

@@ -1,0 +1,103 @@
+package moving_test
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// The calls that the page's tables name, for the compiler to look at; nobody makes them.
+var _ = []any{ofZkLock, ofCurator, ofKazoo, ofEtcd}
+
+func ofZkLock(ctx context.Context, c *coordinator.Coordinator, path string, auth, data []byte, acl []zk.ACL) error {
+	_ = coordinator.WithAuth("digest", auth)
+	_ = c.Mutex(path, coordinator.WithACL(acl))
+	_ = c.Mutex(path).Acquire(ctx, coordinator.WithData(data))
+	a := c.Mutex(path).Acquire(ctx)
+	if _, err := a.Wait(ctx); err != nil {
+		return err
+	}
+	<-a.Granted()
+	a.Release()
+	<-a.Done()
+	_, err := coordinator.Connect(ctx, "zk1:2181,zk2:2181", coordinator.WithSessionTimeout(10*time.Second))
+	return err
+}
+
+func ofCurator(
+	ctx context.Context, c *coordinator.Coordinator, path, another, s string, f func(context.Context, events.Grant) error,
+) (*coordinator.Coordinator, error) {
+	_ = c.Mutex(path, coordinator.Reentrant())
+	a := c.Mutex(path).Acquire(ctx, coordinator.WithMaxWait(10*time.Second))
+	_ = c.Mutex(path).Acquire(ctx, coordinator.Try())
+	_ = a.Valid()
+	if _, err := c.Mutex(path).Queue(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.Mutex(path).Do(ctx, f); err != nil {
+		return nil, err
+	}
+	rw := c.ReadWrite(path, coordinator.Reentrant())
+	_, _ = rw.Read(), rw.Write()
+	_, _ = c.Semaphore(path, 1), c.Semaphore(path, 4)
+	_ = c.Semaphore(path, 4).Acquire(ctx, coordinator.WithPermits(2))
+	_ = c.Semaphore(path, 4, coordinator.AdoptSize()).Resize(ctx, 5)
+	e := c.Election(path)
+	for _, err := range e.Terms(ctx) {
+		if err != nil {
+			return nil, err
+		}
+	}
+	<-e.Observe(ctx)
+	if _, err := e.Queue(ctx); err != nil {
+		return nil, err
+	}
+	latch(ctx, c, another)
+	<-a.Lost()
+	<-a.Context(ctx).Done()
+	<-c.Events(ctx)
+	return coordinator.Connect(ctx, s+"/app")
+}
+
+func ofKazoo(ctx context.Context, c *coordinator.Coordinator, path, another string) (*coordinator.Coordinator, error) {
+	_ = c.Mutex(path, coordinator.AsKazoo())
+	_ = coordinator.WithData([]byte("host-7"))
+	rw := c.ReadWrite(path, coordinator.AsKazoo())
+	_, _ = rw.Read(), rw.Write()
+	_ = c.Semaphore(another, 4)
+	for _, err := range c.Election(path, coordinator.AsKazoo()).Terms(ctx, coordinator.WithData([]byte("host-7"))) {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return coordinator.Connect(ctx, "zk1:2181,zk2:2181/app")
+}
+
+func ofEtcd(ctx context.Context, c *coordinator.Coordinator, servers, path string, value []byte, ops ...any) (*coordinator.Coordinator, error) {
+	if err := ofEtcdsElection(ctx, c, path, value); err != nil {
+		return nil, err
+	}
+	a := c.Mutex("/locks/total").Acquire(ctx)
+	_ = a.Guard()
+	if _, err := a.Txn(ctx, ops...); err != nil {
+		return nil, err
+	}
+	return coordinator.Connect(ctx, servers, coordinator.WithSessionTimeout(10*time.Second))
+}
+
+func latch(ctx context.Context, c *coordinator.Coordinator, another string) {
+	a := c.Election(another).Campaign(ctx)
+	a.Release()
+}
+
+func ofEtcdsElection(ctx context.Context, c *coordinator.Coordinator, path string, value []byte) error {
+	e := c.Election(path)
+	a := e.Campaign(ctx, coordinator.WithData(value))
+	<-e.Observe(ctx)
+	a.Release()
+	return e.Proclaim(ctx, a, value)
+}

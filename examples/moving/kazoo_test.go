@@ -1,0 +1,109 @@
+package moving_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+)
+
+func insteadOfKazoo(ctx context.Context, c *coordinator.Coordinator, send func(context.Context) error) error {
+	// zkgrant
+	mail := c.Mutex("/locks/mail", coordinator.AsKazoo())
+	return mail.Do(ctx, func(ctx context.Context, _ events.Grant) error {
+		return send(ctx)
+	}, coordinator.WithData([]byte("host-7"))) // kazoo's contenders() shows it
+}
+
+// kazoo finds what it looks for: a name that ends like its own, and who it is in the data.
+func TestInsteadOfKazoo(t *testing.T) {
+	srv := server(t)
+	c, ctx := connect(t, srv), bounded(t)
+	err := insteadOfKazoo(ctx, c, func(ctx context.Context) error {
+		const dir = chroot + "/locks/mail"
+		children := srv.Children(dir)
+		if len(children) != 1 {
+			t.Fatalf("in the directory: %q", children)
+		}
+		if name, ok := events.ParseName(children[0]); !ok || name.Kind != events.KindKazooLock {
+			t.Errorf("the node is called %s", children[0])
+		}
+		if data, _ := srv.Data(dir + "/" + children[0]); string(data) != "host-7" {
+			t.Errorf("it says %q", data)
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// Processes drop AsKazoo one after the other: the lock is held by one at a time throughout, and all of them go on. Who still
+// has the option may be refused while he sees somebody who has not.
+func TestDropsAsKazoo(t *testing.T) {
+	const processes, sections = 3, 20
+	srv := server(t)
+	ctx := bounded(t)
+	inside := make(chan struct{}, 1) // full while somebody is
+	entered := make(chan error)      // of each section
+	var dropped [processes]atomic.Bool
+	enough, stop := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	for i := range processes {
+		old, next := connect(t, srv), connect(t, srv) // a process before and after it was deployed again
+		all.Go(func() {
+			for enough.Err() == nil {
+				lock, refused := old.Mutex("/locks/mail", coordinator.AsKazoo()), coordinator.ErrKind
+				if dropped[i].Load() {
+					lock, refused = next.Mutex("/locks/mail"), context.Canceled
+				}
+				err := lock.Do(enough, func(ctx context.Context, _ events.Grant) error {
+					select {
+					case inside <- struct{}{}:
+					default:
+						return errors.New("two at once")
+					}
+					defer func() { <-inside }()
+					for range 5 { // round trips, in which somebody else might come in
+						if _, err := lock.Queue(ctx); err != nil {
+							return err
+						}
+					}
+					select {
+					case entered <- nil:
+					case <-enough.Done():
+					}
+					return nil
+				})
+				if err == nil || errors.Is(err, refused) || enough.Err() != nil {
+					continue
+				}
+				select {
+				case entered <- err:
+				case <-enough.Done():
+				}
+			}
+		})
+	}
+	for i := range processes + 1 {
+		for range sections {
+			select {
+			case err := <-entered:
+				if err != nil {
+					t.Error(err)
+				}
+			case <-ctx.Done():
+				t.Fatal("nobody comes in any more")
+			}
+		}
+		if i < processes {
+			dropped[i].Store(true)
+		}
+	}
+	stop()
+	all.Wait()
+}

@@ -1,0 +1,161 @@
+package moving_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const page = "../MOVING.md"
+
+// words is a text without its line breaks and indentation: all that may differ between the page and the code.
+func words(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// read returns the text of the files.
+func read(t *testing.T, files ...string) string {
+	t.Helper()
+	var all strings.Builder
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+		all.WriteString("\n")
+	}
+	return all.String()
+}
+
+// TestPageShowsCodeThatRuns: each block of Go on the page is in the files of this folder word for word, where it is
+// compiled and run. It says in its first line whose it is. Those for etcd are parsed only: its client is
+// no dependency of this module.
+func TestPageShowsCodeThatRuns(t *testing.T) {
+	files, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, text := words(read(t, files...)), read(t, page)
+	count := map[string]int{}
+	blocks := regexp.MustCompile("(?ms)^ *```go\n(.*?)^ *```$").FindAllStringSubmatch(text, -1)
+	if fences := strings.Count(text, "```go"); fences != len(blocks) {
+		t.Errorf("%d blocks of Go begin, and %d end", fences, len(blocks))
+	}
+	for _, m := range blocks {
+		block := strings.TrimSpace(m[1])
+		whose, _, _ := strings.Cut(strings.TrimPrefix(block, "// "), "\n")
+		count[whose]++
+		switch whose {
+		case "zkgrant", "go-zookeeper":
+			if !strings.Contains(code, words(block)) {
+				t.Errorf("this is on the page, and not in the code:\n%s", block)
+			}
+		case "etcd":
+			if _, err := parser.ParseFile(token.NewFileSet(), "", "package p\nfunc f() error {\n"+block+"\n}", 0); err != nil {
+				t.Errorf("%v in:\n%s", err, block)
+			}
+		default:
+			t.Errorf("whose is this?\n%s", block)
+		}
+	}
+	t.Log("blocks of Go:", count)
+	if count["zkgrant"] < 5 || count["go-zookeeper"] == 0 || count["etcd"] == 0 {
+		t.Errorf("blocks of Go: %v", count)
+	}
+	// The other way round: what is compiled for the page is on it.
+	if in := strings.Count(code, "{ "+"// zkgrant "); in != count["zkgrant"] {
+		t.Errorf("%d blocks of ours here, %d on the page", in, count["zkgrant"])
+	}
+}
+
+// TestPageNamesWhatExists: whatever the page names of a package is exported by it, and what it links to is there.
+func TestPageNamesWhatExists(t *testing.T) {
+	text := read(t, page)
+	exported := map[string]bool{}
+	for _, folder := range []string{"coordinator", "events"} {
+		files, err := filepath.Glob(filepath.Join("..", "..", folder, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			syntax, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range declared(syntax) {
+				exported[folder+"."+name] = true
+			}
+		}
+	}
+	names := regexp.MustCompile(`\b(?:coordinator|events)\.[A-Z]\w*`).FindAllString(text, -1)
+	for _, name := range names {
+		if !exported[name] {
+			t.Errorf("there is no %s", name)
+		}
+	}
+	links := regexp.MustCompile(`\]\(([^)#:]+)\)`).FindAllStringSubmatch(text, -1)
+	for _, link := range links {
+		if _, err := os.Stat(filepath.Join(filepath.Dir(page), link[1])); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(names) < 20 || len(links) < 2 {
+		t.Errorf("only %d names and %d links were looked at", len(names), len(links))
+	}
+}
+
+// declared lists what a file declares at its top: functions without their methods, types, constants and variables.
+func declared(file *ast.File) (names []string) {
+	for _, d := range file.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			if d.Recv == nil {
+				names = append(names, d.Name.Name)
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				switch spec := spec.(type) {
+				case *ast.TypeSpec:
+					names = append(names, spec.Name.Name)
+				case *ast.ValueSpec:
+					for _, name := range spec.Names {
+						names = append(names, name.Name)
+					}
+				}
+			}
+		}
+	}
+	return names
+}
+
+// TestPageNamesCallsThatCompile: each call that the tables in front name as ours is in the files of this folder.
+func TestPageNamesCallsThatCompile(t *testing.T) {
+	code := words(read(t, "calls_test.go"))
+	tables, _, found := strings.Cut(read(t, page), "## Side by side")
+	if !found {
+		t.Fatal("where do the tables end?")
+	}
+	count := 0
+	for line := range strings.Lines(tables) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 4 {
+			continue
+		}
+		for _, m := range regexp.MustCompile("`([^`]+\\([^`]*)`").FindAllStringSubmatch(cells[2], -1) {
+			count++
+			if !strings.Contains(code, m[1]) {
+				t.Errorf("nothing compiles %s", m[1])
+			}
+		}
+	}
+	if count < 30 {
+		t.Errorf("only %d calls were looked at", count)
+	}
+}

@@ -1,0 +1,166 @@
+package moving_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+)
+
+func zkLock(hosts []string, data []byte, report func() error) error {
+	// go-zookeeper
+	conn, _, err := zk.Connect(hosts, 10*time.Second)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	lock := zk.NewLock(conn, "/app/locks/report", zk.WorldACL(zk.PermAll))
+	if err := lock.LockWithData(data); err != nil { // waits for as long as it takes
+		return err
+	}
+	err = report() // nobody tells it that the lock is gone
+	return errors.Join(err, lock.Unlock())
+}
+
+func insteadOfZkLock(ctx context.Context, servers string, data []byte, report func(context.Context, int64) error) error {
+	// zkgrant
+	c, err := coordinator.Connect(ctx, servers, coordinator.WithSessionTimeout(10*time.Second))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return c.Mutex("/locks/report").Do(ctx, func(ctx context.Context, g events.Grant) error {
+		return report(ctx, g.Token) // ctx ends if the lock is lost
+	}, coordinator.WithData(data))
+}
+
+// job is what a service does while it has the lock.
+type job interface {
+	Start(token int64)
+	Stop()
+}
+
+func loop(ctx context.Context, c *coordinator.Coordinator, job job) error {
+	// zkgrant
+	lock := c.Mutex("/locks/report").Acquire(ctx) // returns at once
+	defer lock.Release()
+	defer job.Stop()
+	for {
+		select {
+		case grant := <-lock.Granted():
+			job.Start(grant.Token)
+		case <-lock.Lost():
+			job.Stop() // from here on somebody else may hold it
+		case <-lock.Done():
+			return lock.Err()
+		}
+	}
+}
+
+// look shows a queue before anything of ours stands in it.
+func look(ctx context.Context, c *coordinator.Coordinator, printf func(string, ...any)) error {
+	// zkgrant
+	queue, err := c.Mutex("/locks/report").Queue(ctx)
+	if err != nil {
+		return err
+	}
+	for _, who := range queue {
+		printf("%s  %s  since %s, holds it: %v", who.Node, who.Data, who.Since.Format(time.DateTime), who.Holding)
+	}
+	return nil
+}
+
+// Whoever has moved waits for those who have not, and the other way round.
+func TestBesideZkLock(t *testing.T) {
+	srv := server(t)
+	c, ctx := connect(t, srv), bounded(t)
+	hosts := []string{srv.Addr()}
+	// queued waits until so many contenders are there. It asks the server itself.
+	queued := func(want int) {
+		t.Helper()
+		for len(srv.Children(chroot+"/locks/report")) < want {
+			if err := ctx.Err(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.Mutex("/locks/report").Queue(ctx); err != nil { // a round trip between two looks
+				t.Fatal(err)
+			}
+		}
+	}
+
+	var entered record
+	behind := make(chan error, 2)
+	err := zkLock(hosts, []byte("old"), func() error {
+		entered.note("theirs")
+		go func() {
+			behind <- insteadOfZkLock(ctx, srv.Addr()+chroot, []byte("new"), func(_ context.Context, token int64) error {
+				if token == 0 {
+					t.Error("no token")
+				}
+				entered.note("ours")
+				return nil
+			})
+		}()
+		queued(2)
+		go func() {
+			behind <- zkLock(hosts, []byte("late"), func() error {
+				entered.note("theirs again")
+				return nil
+			})
+		}()
+		queued(3)
+
+		var lines []string
+		if err := look(ctx, c, func(_ string, args ...any) {
+			lines = append(lines, string(args[1].([]byte)))
+			if holds := args[3].(bool); holds != (len(lines) == 1) {
+				t.Errorf("%d in the queue holds it: %v", len(lines), holds)
+			}
+		}); err != nil {
+			t.Error(err)
+		}
+		if want := []string{"old", "new", "late"}; !slices.Equal(lines, want) {
+			t.Errorf("queue %q, want %q", lines, want)
+		}
+		entered.must(t, "theirs")
+		return nil
+	})
+	if err = errors.Join(err, <-behind, <-behind); err != nil {
+		t.Fatal(err)
+	}
+	entered.must(t, "theirs", "ours", "theirs again")
+}
+
+// starts counts what a loop does.
+type starts struct {
+	started chan int64
+	stops   int
+}
+
+func (s *starts) Start(token int64) { s.started <- token }
+func (s *starts) Stop()             { s.stops++ }
+
+// The loop stops its job on a loss, and says why it is over.
+func TestLoop(t *testing.T) {
+	srv := server(t)
+	c := connect(t, srv)
+	work := &starts{started: make(chan int64, 1)}
+	over := make(chan error, 1)
+	go func() { over <- loop(bounded(t), c, work) }()
+	<-work.started
+	if err := srv.Expire(c.SessionID()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-over; !errors.Is(err, coordinator.ErrSessionExpired) {
+		t.Error(err)
+	}
+	if work.stops == 0 {
+		t.Error("the job goes on")
+	}
+}

@@ -1,0 +1,67 @@
+package recipes
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestAWishChangesNothingElse: whenever a machine hears that somebody wants the lock back, it goes on as if it had not. All that
+// differs is that the caller is told, once, and not before the Grant.
+func TestAWishChangesNothingElse(t *testing.T) {
+	steps := 0
+	for _, c := range []struct {
+		rule       Rule
+		situations map[string][]Input
+	}{
+		{Mutex{}, situations()}, {Mutex{Kazoo: true}, situations()}, {Read{}, situations()}, {Write{}, situations()},
+		{Unfair{}, singleSituations()}, {Semaphore{Size: 3, Permits: 2}, permitSituations()},
+	} {
+		for name, inputs := range c.situations {
+			plain, _ := run(NewMachine(c.rule), inputs...)
+			for _, node := range []string{plain.own.Name.Text, ahead3.Text, "", "no-such-node"} {
+				own := node != "" && node == plain.own.Name.Text
+				asked, effects := plain.Step(AskedBack{plain.epoch, node})
+				told := len(effects) == 1 && effects[0] == Effect(Revoke{})
+				want := own && plain.state == Held && !plain.asked && plain.why == 0
+				if told != want || !told && len(effects) > 0 || !own && asked != plain {
+					t.Fatalf("%T, %s, asked for %q: %s", c.rule, name, node, texts(effects))
+				}
+				if _, again := asked.Step(AskedBack{plain.epoch, node}); len(again) > 0 {
+					t.Fatalf("%T, %s, asked for %q again: %s", c.rule, name, node, texts(again))
+				}
+				steps += sameButForTheWish(t, name, plain, asked, 2)
+			}
+		}
+	}
+	t.Logf("%d steps", steps)
+}
+
+// sameButForTheWish gives two machines the same inputs, so many in a row, and returns how often.
+func sameButForTheWish(t *testing.T, where string, plain, asked Machine, deep int) (steps int) {
+	t.Helper()
+	if asked == plain {
+		return 0
+	}
+	alike := func(e Effect) bool { return e == Effect(Revoke{}) }
+	for _, in := range everyInput() {
+		p, effects := plain.Step(in)
+		a, besides := asked.Step(in)
+		text := where + ", " + inputText(in)
+		granted := slices.ContainsFunc(besides, func(e Effect) bool { _, ok := e.(Grant); return ok })
+		if told := slices.ContainsFunc(besides, alike); told && asked.state == Held && asked.asked || told && !granted && a.state != Held {
+			t.Fatalf("%s: %s", text, texts(besides))
+		}
+		if !slices.Equal(slices.DeleteFunc(effects, alike), slices.DeleteFunc(besides, alike)) {
+			t.Fatalf("%s: %s; asked back: %s", text, texts(effects), texts(besides))
+		}
+		same := a
+		if same.asked = p.asked; same != p {
+			t.Fatalf("%s: %+v; asked back: %+v", text, p, a)
+		}
+		steps++
+		if deep > 1 && p != plain {
+			steps += sameButForTheWish(t, text, p, a, deep-1)
+		}
+	}
+	return steps
+}

@@ -1,0 +1,86 @@
+package recipes
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/zkgrant/zkgrant/events"
+)
+
+func named(kind events.Kind, seq int64) events.Name {
+	return events.Name{Text: fmt.Sprintf("%s%010d", kind.Marker(), seq), Kind: kind, Seq: seq}
+}
+
+// TestKazoosNamesKeepToThemselves: whoever bears one of kazoo's names ends when it sees a name that kazoo does
+// not, before or behind it, holding or waiting, and leaves no node; and it minds no name of kazoo's.
+func TestKazoosNamesKeepToThemselves(t *testing.T) {
+	for _, rule := range []Rule{Mutex{Kazoo: true}, Write{Kazoo: true}, Read{Kazoo: true}} {
+		for kind := events.KindLock; kind <= events.KindWriteLock; kind++ {
+			for _, seq := range []int64{3, 7} {
+				t.Run(fmt.Sprintf("%T/%v/%d", rule, kind, seq), func(t *testing.T) {
+					other := named(kind, seq)
+					mine := Own{Name: named(rule.Kind(), 5), Owner: 77, Token: 500}
+					m, _ := run(NewMachine(rule), opened, Started{}, Created{Epoch: 1, Node: mine.Name})
+					m, effects := m.Step(Listed{Epoch: 1, Queue: []events.Name{other, mine.Name}, Own: mine})
+					stays := m.State() == Waiting || m.State() == Claiming
+					if stays != kind.Kazoo() {
+						t.Errorf("it is %v: %s", m.State(), texts(effects))
+					}
+					if kind.Kazoo() {
+						return
+					}
+					if got, want := texts(effects), "delete "+short(mine.Name.Text); got != want {
+						t.Errorf("it does %s", got)
+					}
+					if _, effects = m.Step(Deleted{Epoch: 1}); texts(effects) != `END "mixed queue"` {
+						t.Errorf("and then %s", texts(effects))
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestATryWithKazoosNamesTellsAMixedQueueFromABusyOne(t *testing.T) {
+	for _, c := range []struct {
+		ahead events.Kind
+		want  string
+	}{
+		{events.KindLock, `END "mixed queue"`},
+		{events.KindWriteLock, `END "mixed queue"`},
+		{events.KindKazooLock, `END "busy"`},
+	} {
+		m, _ := run(NewMachine(Mutex{Kazoo: true}), opened, Started{Try: true})
+		if _, effects := m.Step(Listed{Epoch: 1, Queue: []events.Name{named(c.ahead, 3)}}); texts(effects) != c.want {
+			t.Errorf("behind a %v: %s, want %s", c.ahead, texts(effects), c.want)
+		}
+	}
+}
+
+// TestEverybodyElseWaitsBehindKazoosNames: the default names mind no company.
+func TestEverybodyElseWaitsBehindKazoosNames(t *testing.T) {
+	for _, rule := range []Rule{Mutex{}, Write{}, Read{}} {
+		mine := Own{Name: named(rule.Kind(), 5), Owner: 77, Token: 500}
+		m, _ := run(NewMachine(rule), opened, Started{}, Created{Epoch: 1, Node: mine.Name})
+		m, _ = m.Step(Listed{Epoch: 1, Queue: []events.Name{named(events.KindKazooLock, 3), mine.Name}, Own: mine})
+		if m.State() != Waiting {
+			t.Errorf("%T is %v", rule, m.State())
+		}
+	}
+}
+
+func run(m Machine, inputs ...Input) (_ Machine, effects []Effect) {
+	for _, in := range inputs {
+		m, effects = m.Step(in)
+	}
+	return m, effects
+}
+
+func texts(effects []Effect) string {
+	all := make([]string, len(effects))
+	for i, e := range effects {
+		all[i] = effectText(e)
+	}
+	return strings.Join(all, ", ")
+}

@@ -1,0 +1,86 @@
+package session_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// heard returns what an observer has not read yet, and whether there is anything, the end included.
+func heard(words <-chan events.Leader) (l events.Leader, ok, closed bool) {
+	synctest.Wait()
+	select {
+	case l, open := <-words:
+		return l, true, !open
+	default:
+		return l, false, false
+	}
+}
+
+// TestObserveBelowAChroot: nodes are named as the caller names the path, and a path may be the chroot itself.
+func TestObserveBelowAChroot(t *testing.T) {
+	for _, chroot := range []string{"", "/app"} {
+		for _, dir := range []string{"/", "/e", "/deep/e"} {
+			t.Run(fmt.Sprint(chroot, " ", dir), func(t *testing.T) {
+				bubble(t, func(r *rig) {
+					r.open(chroot)
+					words := r.s.Observe(r.Context(), dir)
+					if l, ok, closed := heard(words); !ok || closed || l.Node != "" {
+						t.Fatalf("%+v, %v, %v", l, ok, closed)
+					}
+					below := dir + "/lock-0000000007"
+					if dir == "/" {
+						below = "/lock-0000000007"
+					}
+					if err := r.srv.Create(chroot+below, []byte("ann")); err != nil {
+						t.Fatal(err)
+					}
+					if l, ok, _ := heard(words); !ok || l.Node != below || string(l.Data) != "ann" || l.Token == 0 {
+						t.Errorf("%+v, %v, want %s", l, ok, below)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestObserveNeedsNoGrace: an observer whose context ends at whichever moment, or whose session is closed, is told of the end,
+// and none is left behind.
+func TestObserveNeedsNoGrace(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.open("")
+		over, end := context.WithCancel(r.Context())
+		end()
+		all := []<-chan events.Leader{r.s.Observe(over, "/a")}
+		late, end := context.WithCancel(r.Context())
+		all = append(all, r.s.Observe(late, "/a"), r.s.Observe(late, "/b"))
+		go end() // while they are being read
+		for i, words := range all {
+			_, ok, closed := heard(words)
+			if ok && !closed {
+				_, _, closed = heard(words)
+			}
+			if !closed {
+				t.Errorf("observer %d is not told of the end", i)
+			}
+		}
+		stays := r.s.Observe(context.Background(), "/c")
+		heard(stays)
+		r.s.Close(time.Second)
+		for what, words := range map[string]<-chan events.Leader{
+			"before": stays, "behind": r.s.Observe(context.Background(), "/c"),
+		} {
+			if _, _, closed := heard(words); !closed {
+				t.Errorf("%s the end of the session: not told", what)
+			}
+		}
+		r.group.Close()
+		if _, _, closed := heard(r.s.Observe(context.Background(), "/c")); !closed {
+			t.Error("when nothing is left: not told")
+		}
+	})
+}
