@@ -25,13 +25,14 @@ type record struct {
 	released  bool
 	cancelled bool
 	cancel    context.CancelCauseFunc // of the wait
+	belated   bool                    // it was asked for when Close had been called, and perhaps when that had returned
 
 	writer *tenure       // whose place it is to take, or share, by asking with his context; nil: it is asked for alone
 	known  chan struct{} // closed when it is known whether it was granted, if there is a writer
 }
 
 func newRecord(l *life, path string, s script, a *coordinator.Acquisition) *record {
-	r := &record{life: l, a: a, id: a.ID(), path: path, script: s, born: time.Now()}
+	r := &record{life: l, a: a, id: a.ID(), path: path, script: s, born: time.Now(), belated: l.closing.Load() != nil}
 	l.note(r)
 	return r
 }
