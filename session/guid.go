@@ -13,13 +13,14 @@ import (
 // wants `<32 digits of the uuid><marker><number>`.
 const guidMark = "_c_"
 
-// guid is a random UUID (version 4).
+// guid is a UUID of version 8, whose bits mean what whoever makes it wants (RFC 9562): four are the marks, the others are
+// random.
 type guid [16]byte
 
-func newGUID() (id guid) {
+func newGUID(marks events.Marks) (id guid) {
 	// Since Go 1.24 Read fills id or ends the process.
 	_, _ = rand.Read(id[:])
-	id[6] = id[6]&0x0f | 0x40
+	id[6] = 0x80 | byte(marks)&0x0f
 	id[8] = id[8]&0x3f | 0x80
 	return id
 }

@@ -211,7 +211,7 @@ func (t *Seat) ownPath(own string) string {
 func (t *Seat) newGUID(attempt recipes.Attempt) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.attempt, t.guid = attempt, newGUID()
+	t.attempt, t.guid = attempt, newGUID(0)
 	t.layout.anew()
 	return t.guid.String()
 }

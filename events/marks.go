@@ -1,0 +1,31 @@
+package events
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Marks is what the names of this library's nodes say of whoever made them, beside what the names of every library say: the bits of
+// one hexadecimal digit. It is a part of the GUID with which a name begins: a UUID of version 8, as its thirteenth
+// digit says, in which RFC 9562 leaves the other bits to whoever makes it; the fourteenth is the Marks. Curator's
+// and kazoo's are of version 4, and go-zookeeper's look different.
+type Marks uint8
+
+// ownGUID is how our names begin: `_c_<uuid>-`, or in kazoo's form the digits of the UUID alone.
+//
+//nolint:gochecknoglobals // a pattern that nobody writes to
+var ownGUID = regexp.MustCompile(`^(?:` +
+	`_c_[0-9a-f]{8}-[0-9a-f]{4}-8([0-9a-f])[0-9a-f]{2}-[89ab][0-9a-f]{3}-[0-9a-f]{12}-|` +
+	`[0-9a-f]{12}8([0-9a-f])[0-9a-f]{2}[89ab][0-9a-f]{15}__)`)
+
+// MarksOf returns the marks of a node, and reports whether this library made it. It takes names of contenders and of
+// a semaphore's leases, and their paths.
+func MarksOf(node string) (marks Marks, ours bool) {
+	found := ownGUID.FindStringSubmatch(node[strings.LastIndexByte(node, '/')+1:])
+	if found == nil {
+		return 0, false
+	}
+	digit, err := strconv.ParseUint(found[1]+found[2], 16, 4)
+	return Marks(digit), err == nil
+}
