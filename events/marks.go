@@ -13,8 +13,6 @@ import (
 type Marks uint8
 
 // ownGUID is how our names begin: `_c_<uuid>-`, or in kazoo's form the digits of the UUID alone.
-//
-//nolint:gochecknoglobals // a pattern that nobody writes to
 var ownGUID = regexp.MustCompile(`^(?:` +
 	`_c_[0-9a-f]{8}-[0-9a-f]{4}-8([0-9a-f])[0-9a-f]{2}-[89ab][0-9a-f]{3}-[0-9a-f]{12}-|` +
 	`[0-9a-f]{12}8([0-9a-f])[0-9a-f]{2}[89ab][0-9a-f]{15}__)`)
