@@ -25,3 +25,8 @@ func (t *Seat) Session(epoch recipes.Epoch) int64 {
 // Sharing returns how many seats are remembered because they share a node. It is called
 // when the session is idle.
 func (s *Session) Sharing() int { return len(s.shares) }
+
+// FindGone has the session take the answer to a watch of the seat's that there is no such node.
+func (t *Seat) FindGone(e recipes.Watch) {
+	t.request(e.Epoch, recipes.OpWatch, func(*client) (recipes.Input, error) { return recipes.Gone(e), nil })
+}

@@ -63,6 +63,10 @@ func (r *asked) settle(s *Session, c *client, in recipes.Input, err error) {
 		}
 		// Whoever is told makes the request again at once.
 		afterPause(func() { r.seat.post(in, err) })
+	case recipes.Gone:
+		if !s.isPast(c, r.seat) {
+			r.seat.post(in, err)
+		}
 	default:
 		r.seat.post(in, err)
 	}

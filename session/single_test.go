@@ -345,3 +345,24 @@ func TestPauses(t *testing.T) {
 		}
 	})
 }
+
+// TestAPastWatchSaysNothingOfTheOwnNode: the answer to a watch on the node before, which was asked for while that stood, comes
+// when the seat has made the next one, which has the same name.
+func TestAPastWatchSaysNothingOfTheOwnNode(t *testing.T) {
+	inSession(t, func(r *rig) {
+		a := r.single()
+		a.want("Opened")
+		a.FindGone(recipes.Watch{Epoch: 1, Node: "7"})
+		a.want("Gone") // it has none: this is about the one that it waits for
+		if made, ok := a.make1(1).(recipes.Created); !ok || !made.Alone {
+			t.Fatalf("%+v", made)
+		}
+		a.FindGone(recipes.Watch{Epoch: 1, Node: "7"})
+		a.want("")
+		if err := r.srv.Delete(task); err != nil {
+			t.Fatal(err)
+		}
+		a.FindGone(recipes.Watch{Epoch: 1, Node: "7"}) // has the session look again
+		a.want("Gone")
+	})
+}

@@ -70,6 +70,22 @@ func (s *Session) singleGone(c *client, node string, seats []*Seat, event bool) 
 	return seats
 }
 
+// isPast tells whether a request of the seat's that found no node to watch was about one before that which the seat has
+// made, or is making. Both bear one name, so the machine could not tell: 1. it waits for A's node, and asks
+// for a watch on it; 2. the connection breaks, and A's node goes; 3. on the next one the request is made, and so is a
+// look, for after an outage every waiter looks anew; both find nothing; 4. the look's answer is told, and
+// the seat makes its node, and holds; 5. only now the other answer is told: the node is gone. The
+// machine would give up a node that stands, and nobody would ever remove it.
+//
+// Who has a node, or may have one, waits for nobody's. Should the reading be younger than the node after all, to look again tells.
+func (s *Session) isPast(c *client, t *Seat) bool {
+	if t.single == nil || !c.claimants.is(t) {
+		return false
+	}
+	s.onRequest(&verifying{epoch: c.epoch, seat: t})
+	return true
+}
+
 // rewritten notes that the data of a node have changed. Whoever has it watched again finds out whether it is another one
 // by now (see found), but until then, and for one that does not hold any more, nobody can tell.
 func (s *Session) rewritten(c *client, node string) {

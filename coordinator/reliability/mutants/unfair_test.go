@@ -35,6 +35,12 @@ func ofUnfair() []mutant {
 			found:  finder{"session", "TestAClaimIsOfTheOwnNode"},
 		},
 		{
+			name:   "watch of the node before",
+			breaks: "takes a late answer about the node that it waited for as one about its own, which has the same name",
+			edits:  []edit{in("session/kinds.go", `if !s.isPast(c, r.seat) {`, `if r.seat != nil {`)},
+			found:  finder{"session", "TestAPastWatchSaysNothingOfTheOwnNode"},
+		},
+		{
 			name:   "delete sent again",
 			breaks: "deletes the next holder's node when the reply to its own delete was lost",
 			edits:  []edit{in(one, `	if t.single.doubted.Load() || t.single.shaken.Load() {`, `	if false {`)},
