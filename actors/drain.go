@@ -186,10 +186,13 @@ func (l *Lock) onFinish(e recipes.Finish) {
 	if l.rare != nil {
 		end.Cause, timer = l.rare.cause, l.rare.timer
 	}
-	if e.Why == recipes.WhyLost && l.reason == 0 || e.Why == recipes.WhyReleased {
+	switch {
+	case e.Why == recipes.WhyLost && l.reason == 0, e.Why == recipes.WhyReleased:
 		end.Why = l.withdrawn // the caller was quicker than the loss, or Close than a function's end
+	case l.withdrawn == recipes.WhyContext, l.withdrawn == recipes.WhyTimeout, l.withdrawn == recipes.WhyClosed:
+		end.Why = l.withdrawn // so those were told who asked, before the machine came to another end
 	}
-	if e.Why == recipes.WhyRefused && l.rare != nil {
+	if end.Why == recipes.WhyRefused && l.rare != nil {
 		end.Cause = l.rare.refusal
 	}
 	tell := l.leave(l.cfg.Explain(end))

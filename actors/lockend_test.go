@@ -75,6 +75,26 @@ func TestBoundBeforeTheGrant(t *testing.T) {
 	})
 }
 
+// TestBoundBehindTheMachinesOwnEnd: the machine has come to an end of its own, and its node is being removed, when the
+// bound is reached. Those who ask are told of that first, so it is the end.
+func TestBoundBehindTheMachinesOwnEnd(t *testing.T) {
+	bounded(t, func(w wait) {
+		t, r := w.t, w.rig
+		var told error
+		r.OnEnd(func(err error) { told = err })
+		beyond := events.Name{Text: "lock-2147483647", Kind: events.KindLock, Seq: 1<<31 - 1}
+		r.say(recipes.Opened{Epoch: epoch, Session: session}, recipes.Created{Epoch: epoch, Node: beyond})
+		w.reach()
+		r.deleted()
+		r.isOver(t, w.end)
+		r.isLeft(t, 1)
+		if told == nil || told.Error() != w.end.Error() {
+			t.Errorf("told %v, ended with %v", told, w.end)
+		}
+		expect(t, w.stream, events.Ended{ID: 7, Path: "/locks/a", Err: w.end})
+	})
+}
+
 func TestBoundBeforeThereIsASession(t *testing.T) {
 	bounded(t, func(w wait) {
 		t, r := w.t, w.rig

@@ -189,8 +189,6 @@ func (r *record) judgeContext(err error) {
 		r.failf("the context lives after Done")
 	case r.released && errors.Is(cause, coordinator.ErrReleased): // which is all that a Release says, granted or not
 	case errors.As(err, &lost) && errors.As(cause, &because) && *lost == *because:
-	case errors.Is(err, coordinator.ErrKind) && (errors.Is(cause, errEnough) || errors.Is(cause, coordinator.ErrTimeout)):
-		// It was refused, and its caller gave up while its node was being removed.
 	case err == nil || !errors.Is(cause, err):
 		r.failf("the context ended with %v, the acquisition with %v", cause, err)
 	}
