@@ -123,16 +123,16 @@ func ofWishes() []mutant {
 		{
 			name:   "waiter's wish forgotten",
 			breaks: "forgets by the time of the Grant what it was asked while it waited",
-			edits:  []edit{in("recipes/machine.go", `	if m.asked {
+			edits: []edit{in("recipes/machine.go", `	if m.asked {
 		effects`, `	if m.asked && m.removed {
 		effects`)},
-			found:  finder{"recipes", "TestMachineTransitions"},
-			also:   finder{"coordinator", "TestAWishBeforeTheGrantIsTold"},
+			found: finder{"recipes", "TestMachineTransitions"},
+			also:  finder{"coordinator", "TestAWishBeforeTheGrantIsTold"},
 		},
 		{
 			name:   "last node's wish",
 			breaks: "tells one who has queued again of a wish that was about its last node",
-			edits:  []edit{in("recipes/machine.go", `m.own, m.removed, m.waited, m.asked = Own{}, false, false, false`, `m.own, m.removed, m.waited = Own{}, false, false`)},
+			edits:  []edit{in("recipes/machine.go", `m.own, m.removed, m.waited, m.asked, m.by = Own{}, false, false, false, 0`, `m.own, m.removed, m.waited = Own{}, false, false`)},
 			found:  finder{"recipes", "TestTranscripts"},
 		},
 		{
