@@ -105,9 +105,7 @@ func (p performer) Requeue(_ recipes.Requeue) {
 	p.lock.tell(events.Requeued{ID: p.lock.cfg.ID, Path: p.lock.cfg.Path})
 }
 
-func (p performer) Revoke(_ recipes.Revoke) {
-	p.lock.tell(events.Revoked{ID: p.lock.cfg.ID, Path: p.lock.cfg.Path})
-}
+func (p performer) Revoke(e recipes.Revoke) { p.lock.onRevoke(e) }
 
 func (l *Lock) tell(ev events.Event) {
 	l.mu.Lock()
@@ -182,9 +180,9 @@ func (l *Lock) onLose(e recipes.Lose) {
 func (l *Lock) onFinish(e recipes.Finish) {
 	l.mu.Lock()
 	end := End{Why: e.Why, Granted: l.took, Reason: l.reason, Size: l.machine.Size()}
-	var timer *time.Timer
+	var timer, grace *time.Timer
 	if l.rare != nil {
-		end.Cause, timer = l.rare.cause, l.rare.timer
+		end.Cause, timer, grace = l.rare.cause, l.rare.timer, l.rare.grace
 	}
 	switch {
 	case e.Why == recipes.WhyLost && l.reason == 0, e.Why == recipes.WhyReleased:
@@ -199,8 +197,10 @@ func (l *Lock) onFinish(e recipes.Finish) {
 	lost := l.reason != 0 && l.took
 	ended := events.Ended{ID: l.cfg.ID, Path: l.cfg.Path, Err: l.err, Held: l.held}
 	l.mu.Unlock()
-	if timer != nil {
-		timer.Stop()
+	for _, t := range [...]*time.Timer{timer, grace} {
+		if t != nil {
+			t.Stop()
+		}
 	}
 	l.cfg.waits.remove(l)
 	tell()

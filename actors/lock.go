@@ -90,6 +90,7 @@ type rare struct {
 	onEnd     map[int]func(error) // told when it is not held any more
 	lastOnEnd int
 	timer     *time.Timer // of the longest wait
+	grace     *time.Timer // until when the lock is to be given back
 }
 
 // rarely returns the rare, which there is from then on. It is called with mu held.

@@ -100,6 +100,9 @@ func (e *Election) Proclaim(ctx context.Context, term *Acquisition, data []byte)
 	if term == nil || term.lock.c != e.lock.c || term.lock.path != e.lock.path || term.lock.family != e.lock.family {
 		return fmt.Errorf("%w: %s", ErrNotCandidate, e.lock.path)
 	}
+	if err := checkData(data, e.lock.path); err != nil {
+		return err
+	}
 	grant := term.Grant()
 	if grant.Node == "" {
 		return term.notHeld(grant)

@@ -63,6 +63,9 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	id := c.lastID.Add(1)
 	a := &Acquisition{id: id, lock: l}
 	place := session.Place{Dir: l.path, Kind: l.rule.Kind(), Data: cfg.data, ACL: l.cfg.acl, Try: cfg.try}
+	if l.cfg.revocable {
+		place.Marks |= events.MarkRevocable
+	}
 	if s, ok := l.rule.(recipes.Semaphore); ok {
 		place.Size, place.Permits = s.Size, s.Permits
 	}
@@ -102,6 +105,9 @@ func (l *Lock) check(cfg acquireConfig) error {
 		return fmt.Errorf("%w: / cannot be the node of a lock", ErrPath)
 	}
 	if err := l.checkForm(); err != nil {
+		return err
+	}
+	if err := l.checkRevocable(cfg.data); err != nil {
 		return err
 	}
 	size := l.size(cfg)

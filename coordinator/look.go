@@ -92,7 +92,7 @@ func contender(dir string, f session.Found) events.Contender {
 		Node:    path.Join(dir, f.Name),
 		Session: f.Stat.EphemeralOwner,
 		Since:   time.UnixMilli(f.Stat.Ctime),
-		Data:    f.Data,
+		Data:    session.UserData(f.Data),
 	}
 }
 

@@ -27,6 +27,7 @@ type lockConfig struct {
 	adopt     bool     // another opinion of a semaphore's size counts
 	kazoo     bool     // kazoo's names
 	reentrant bool
+	revocable bool
 }
 
 func lockConfigOf(options []LockOption) (cfg lockConfig) {

@@ -85,9 +85,10 @@ type Requeued struct {
 }
 
 // Revoked says that somebody asked the holder to give the lock back. At the
-// deadline it is given back, and a Lost follows. Who asks as Curator's Revoker does, by writing
-// `__REVOKE__` into the holder's node, names no deadline: then it is the zero time, and nothing
-// happens by itself. It comes once for a Grant, behind it, however often somebody asks.
+// deadline, which is by the holder's own clock, it is given back if it is still held, and a Lost follows. Who asks as
+// Curator's Revoker does, by writing `__REVOKE__` into the holder's node, names no deadline: then it is the zero time, and nothing
+// happens by itself; so it is for a holder who has not agreed to more. It comes behind the Grant: once, and then
+// again only with a deadline that is sooner than the one before it.
 type Revoked struct {
 	ID       uint64
 	Path     string

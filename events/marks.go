@@ -12,6 +12,9 @@ import (
 // and kazoo's are of version 4, and go-zookeeper's look different.
 type Marks uint8
 
+// MarkRevocable: whoever made the node gives the lock back when he is asked to, by the end of the time that he is given.
+const MarkRevocable Marks = 1
+
 // ownGUID is how our names begin: `_c_<uuid>-`, or in kazoo's form the digits of the UUID alone.
 var ownGUID = regexp.MustCompile(`^(?:` +
 	`_c_[0-9a-f]{8}-[0-9a-f]{4}-8([0-9a-f])[0-9a-f]{2}-[89ab][0-9a-f]{3}-[0-9a-f]{12}-|` +

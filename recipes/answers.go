@@ -116,8 +116,8 @@ func (m *Machine) onFound(in Listed) []Effect {
 		return m.fail(WhyBusy)
 	default:
 		m.state, m.waited = Waiting, true
-		m.older, m.ahead = nearest(m.rule, in.Queue, m.own.Name), ahead(m.rule, in.Queue, m.own.Name)
-		return []Effect{Queue{Ahead: m.ahead}, Watch{Epoch: m.epoch, Node: m.older[0]}}
+		m.older, m.ahead = nearest(m.rule, in.Queue, m.own.Name), int32(ahead(m.rule, in.Queue, m.own.Name))
+		return []Effect{Queue{Ahead: int(m.ahead)}, Watch{Epoch: m.epoch, Node: m.older[0]}}
 	}
 }
 

@@ -20,13 +20,13 @@ func TestAWishChangesNothingElse(t *testing.T) {
 			plain, _ := run(NewMachine(c.rule), inputs...)
 			for _, node := range []string{plain.own.Name.Text, ahead3.Text, "", "no-such-node"} {
 				own := node != "" && node == plain.own.Name.Text
-				asked, effects := plain.Step(AskedBack{plain.epoch, node})
+				asked, effects := plain.Step(AskedBack{plain.epoch, node, 0})
 				told := len(effects) == 1 && effects[0] == Effect(Revoke{})
 				want := own && plain.state == Held && !plain.asked && plain.why == 0
 				if told != want || !told && len(effects) > 0 || !own && asked != plain {
 					t.Fatalf("%T, %s, asked for %q: %s", c.rule, name, node, texts(effects))
 				}
-				if _, again := asked.Step(AskedBack{plain.epoch, node}); len(again) > 0 {
+				if _, again := asked.Step(AskedBack{plain.epoch, node, 0}); len(again) > 0 {
 					t.Fatalf("%T, %s, asked for %q again: %s", c.rule, name, node, texts(again))
 				}
 				steps += sameButForTheWish(t, name, plain, asked, 2)
@@ -34,6 +34,39 @@ func TestAWishChangesNothingElse(t *testing.T) {
 		}
 	}
 	t.Logf("%d steps", steps)
+}
+
+// TestAWishThatSetsATimeChangesNothingElse: the same, until the time is over. Of several the soonest counts.
+func TestAWishThatSetsATimeChangesNothingElse(t *testing.T) {
+	for name, inputs := range situations() {
+		plain, _ := run(NewMachine(Mutex{}), inputs...)
+		own := plain.own.Name.Text
+		if own == "" || plain.why != 0 || plain.state == Over {
+			continue
+		}
+		last := plain.by
+		asked := plain
+		for _, by := range []Moment{9, 0, 12, 8, 8, 3, 20, 0} {
+			next, effects := asked.Step(AskedBack{plain.epoch, own, by})
+			sooner := by != 0 && (last == 0 || by < last)
+			if sooner {
+				last = by
+			}
+			if told := len(effects) == 1 && effects[0] == Effect(Revoke{By: by}); told != (sooner && plain.state == Held) || !told && len(effects) > 0 {
+				t.Fatalf("%s, by %d: %s", name, by, texts(effects))
+			}
+			asked = next
+		}
+		for _, by := range []Moment{1, 2} {
+			if next, effects := asked.Step(Overdue{by}); next != asked || len(effects) > 0 {
+				t.Fatalf("%s, overdue at %d: %s", name, by, texts(effects))
+			}
+		}
+		same := asked
+		if same.asked, same.by = plain.asked, plain.by; same != plain || asked.by != 3 {
+			t.Fatalf("%s: %+v; asked back: %+v", name, plain, asked)
+		}
+	}
 }
 
 // sameButForTheWish gives two machines the same inputs, so many in a row, and returns how often.

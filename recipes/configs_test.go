@@ -74,7 +74,7 @@ func (b budget) plus(o budget) budget {
 		cut: b.cut + o.cut, lapse: b.lapse + o.lapse, expire: b.expire + o.expire, kill: b.kill + o.kill,
 		remove: b.remove + o.remove, withdraw: b.withdraw + o.withdraw, foreign: b.foreign + o.foreign, refuse: b.refuse + o.refuse,
 		guest: b.guest + o.guest, reap: b.reap + o.reap, change: b.change + o.change, resize: b.resize + o.resize,
-		wish: b.wish + o.wish,
+		wish: b.wish + o.wish, soon: b.soon + o.soon, late: b.late + o.late,
 	}
 }
 
@@ -235,6 +235,13 @@ func reached(t *testing.T, met map[meeting]bool) {
 		{Claiming, inClaimed, 0, 0},
 		// A read/write lock's.
 		{Creating, inRefused, flagMissing, OpCreate},
+		// Of one who is asked for it back.
+		{Held, inAskedBack, momentSoon, 0},
+		{Waiting, inAskedBack, momentLate, 0},
+		{Claiming, inAskedBack, momentSoon, 0},
+		{Held, inOverdue, 0, 0},
+		{Lapsed, inOverdue, 0, 0},
+		{Releasing, inOverdue, 0, 0},
 		// A semaphore's.
 		{Recovering, inListed, flagLeased, 0},
 		{Claiming, inRefused, flagMissing, OpClaim},

@@ -39,7 +39,8 @@ import (
 //	expire a           a's session ends, and a new one begins (hold: at the leader only; silent: none begins)
 //	hear a             a hears that its session has ended, and begins a new one
 //	remove #0          somebody deletes a node
-//	asked #0           whoever has a connection hears that the owner of a node is asked to give the lock back
+//	asked #0           whoever has a connection hears that the owner of a node is asked to give the lock back (soon, late: by when)
+//	overdue a          the time is over by which a was to give the lock back
 //	foreign joins      another library's contender queues up (leaves: it holds, and leaves)
 //	guest joins        a contender of ours queues up, with a marker
 //	reap               the directory is removed, because it is empty
@@ -209,12 +210,20 @@ func (p *play) command(t *testing.T, d *datadriven.TestData) {
 		p.hear(c, true)
 	case "gone":
 		p.takeStep(step{kind: stepGone, client: c, node: uint8(bits.TrailingZeros8(p.w.clients[c].fired))})
+	case "overdue":
+		p.take(stepOverdue, c)
 	case "remove", "asked":
 		seq, err := strconv.ParseInt(strings.TrimPrefix(whom, "#"), 10, 64)
 		if err != nil {
 			d.Fatalf(t, "which node? %v", err)
 		}
 		kind := map[string]stepKind{"remove": stepRemove, "asked": stepAskedBack}[d.Cmd]
+		switch {
+		case has(d, "soon"):
+			kind = stepAskedSoon
+		case has(d, "late"):
+			kind = stepAskedLate
+		}
 		p.takeStep(step{kind: kind, node: uint8(seq - p.env.first)})
 	case "foreign", "guest":
 		kind := map[string]stepKind{"foreign joins": stepForeignJoins, "guest joins": stepGuestJoins, "foreign leaves": stepLeaves}[d.Cmd+" "+whom]

@@ -111,8 +111,9 @@ type (
 	// Requeue tells that the place in the queue is lost.
 	Requeue struct{}
 
-	// Revoke tells the holder that somebody wants the lock back. It comes once, behind the Grant.
-	Revoke struct{}
+	// Revoke tells the holder that somebody wants the lock back. At that moment, unless it is 0, an Overdue is due. It comes
+	// behind the Grant, once, and again with each wish that leaves less time than those before.
+	Revoke struct{ By Moment }
 
 	// Finish tells that it is over and nothing is held. It comes once. The
 	// machine may still have a node to remove after it.

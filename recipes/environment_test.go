@@ -49,6 +49,9 @@ const (
 	stepRenew
 	stepReleaseEarly
 	stepAskedBack
+	stepAskedSoon
+	stepAskedLate
+	stepOverdue
 	stepEnters
 	stepLarger
 	stepSmaller
@@ -181,10 +184,7 @@ func (e *environment) enabled(w *world, steps []step) []step {
 			steps = append(steps, step{kind: stepRemove, node: uint8(bits.TrailingZeros8(m))})
 		}
 	}
-	for m := w.past[0] &^ w.outsiders(); w.left.wish > 0 && m != 0; m &= m - 1 {
-		steps = append(steps, step{kind: stepAskedBack, node: uint8(bits.TrailingZeros8(m))})
-	}
-	return steps
+	return enabledWishes(w, steps)
 }
 
 // enabledOutside appends what others than the clients may do next.
@@ -246,6 +246,7 @@ func (e *environment) enabledFor(w *world, c uint8, steps []step) []step {
 		steps = append(steps, step{kind: stepGone, client: c, node: uint8(bits.TrailingZeros8(m))})
 	}
 	add(cl.look&lookFired != 0, stepChanged)
+	add(cl.wishes.due() != 0, stepOverdue)
 	add(up && cl.closed == 0 && cl.discard != 0, stepDiscard)
 	clinging := e.clings && cl.told&toldOwed != 0 && cl.holds()
 	release := stepRelease

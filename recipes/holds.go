@@ -1,6 +1,7 @@
 package recipes
 
 import (
+	"math"
 	"slices"
 
 	"github.com/zkgrant/zkgrant/events"
@@ -18,6 +19,25 @@ func Holds(rule Rule, queue []events.Name, who events.Name) bool {
 		}
 	}
 	return len(rule.Blockers(queue, who)) == 0
+}
+
+// Holders returns which contenders in the queue of a lock hold it, as [Holds] says by the rule of a read/write lock, which is that
+// of a mutex as well where nobody reads. The queue is in any order, and so is the answer.
+func Holders(queue []events.Name) (holders []events.Name) {
+	first, firstWriter := int64(math.MaxInt64), int64(math.MaxInt64)
+	for _, c := range queue {
+		first = min(first, c.Seq)
+		if !c.Kind.Reads() {
+			firstWriter = min(firstWriter, c.Seq)
+		}
+	}
+	for _, c := range queue {
+		// A writer who becomes a reader has two nodes of one number, and holds by both.
+		if c.Seq == first || c.Kind.Reads() && c.Seq <= firstWriter {
+			holders = append(holders, c)
+		}
+	}
+	return holders
 }
 
 // Leads returns which of an election's candidates leads, or will as soon as it hears that its turn has

@@ -10,6 +10,10 @@ type Epoch uint32
 // can be found again and is never mistaken for another.
 type Attempt uint32
 
+// Moment is a point in time by the clock of whoever gives inputs and carries effects out. Of two the smaller one is the
+// sooner, and 0 is never; more than that the machine does not know of it.
+type Moment int64
+
 // Input is something that has happened. The types of this file are all there are.
 type Input interface{ isInput() }
 
@@ -65,12 +69,16 @@ type (
 		Node  string
 	}
 
-	// AskedBack says that somebody wants the node's owner to give the lock back. It may come any
-	// number of times.
+	// AskedBack says that somebody wants the node's owner to give the lock back, by when if he has said that. It may come
+	// any number of times.
 	AskedBack struct {
 		Epoch Epoch
 		Node  string
+		By    Moment
 	}
+
+	// Overdue says that the moment has come of which a Revoke has told.
+	Overdue struct{ By Moment }
 
 	// Changed says that the size of a semaphore, or its leases, may have changed since
 	// a Survey that watches. Like Gone it may come before the answer.
@@ -227,6 +235,7 @@ func (LeaseRanOut) isInput() {}
 func (Expired) isInput()     {}
 func (Gone) isInput()        {}
 func (AskedBack) isInput()   {}
+func (Overdue) isInput()     {}
 func (Changed) isInput()     {}
 func (Created) isInput()     {}
 func (Taken) isInput()       {}

@@ -45,6 +45,7 @@ const (
 	inTaken
 	inPaused
 	inAskedBack
+	inOverdue
 )
 
 const (
@@ -278,7 +279,9 @@ func (it *interpreter) input(in input) Input {
 	case inPaused:
 		return Paused{Epoch: epoch}
 	case inAskedBack:
-		return AskedBack{Epoch: epoch, Node: name(in.arg).Text}
+		return AskedBack{Epoch: epoch, Node: name(in.arg).Text, By: Moment(in.flag)}
+	case inOverdue:
+		return Overdue{By: Moment(in.arg)}
 	case inUnknown:
 		return Unknown{Epoch: epoch, Op: Op(in.arg)}
 	default:
@@ -339,7 +342,7 @@ func (it *interpreter) effect(e Effect) effect {
 	case Requeue:
 		return effect{kind: efRequeue}
 	case Revoke:
-		return effect{kind: efRevoke}
+		return effect{kind: efRevoke, arg: uint8(e.By)}
 	case Finish:
 		return effect{kind: efFinish, arg: uint8(e.Why)}
 	default:

@@ -67,11 +67,12 @@ type Machine struct { //nolint:recvcheck // Step takes a copy; the methods behin
 
 	up      bool  // there is a connection
 	epoch   Epoch // the current session's; 0 between two sessions
+	ahead   int32 // how many stood ahead, up to and with the first of older
 	session int64
 
 	own       Own        // our node, once its name is known
 	older     neighbours // of the last listing; the first is what Waiting waits for
-	ahead     int        // how many stood ahead, up to and with the first of older
+	by        Moment     // until when the lock is to be back, by the soonest such wish; 0: nobody has said
 	attempt   Attempt
 	removed   bool // our node was seen gone while a request was under way
 	waited    bool // it has waited with this node
@@ -136,6 +137,8 @@ func (m *Machine) step(in Input) []Effect {
 		return m.onSurveyed(in)
 	case AskedBack:
 		return m.onAskedBack(in)
+	case Overdue:
+		return m.onOverdue(in)
 	case Changed:
 		return m.onChanged(in)
 	case Adopted:
@@ -158,7 +161,7 @@ func (m *Machine) step(in Input) []Effect {
 
 // begin asks for a place in the queue, as soon as there is a session.
 func (m *Machine) begin() []Effect {
-	m.own, m.removed, m.waited, m.asked = Own{}, false, false, false
+	m.own, m.removed, m.waited, m.asked, m.by = Own{}, false, false, false, 0
 	m.permits.leased, m.permits.full, m.permits.changed, m.permits.doubted = false, false, false, false
 	m.forget()
 	switch {
@@ -240,7 +243,7 @@ func (m *Machine) grant() []Effect {
 	m.state = Held
 	effects := []Effect{Grant{Node: m.own.Name.Text, Token: m.own.Token, Session: m.session}}
 	if m.asked {
-		effects = append(effects, Revoke{})
+		effects = append(effects, Revoke{By: m.by})
 	}
 	return effects
 }

@@ -71,9 +71,14 @@ func situations() map[string][]Input {
 	from("listing, own gone", "listing", Gone{1, ours.Text})
 	from("queued again", "listing, own gone", first, Created{Epoch: 1, Node: later})
 	from("claiming, own gone", "claiming", Gone{1, ours.Text})
-	from("waiting, asked back", "waiting", AskedBack{1, ours.Text})
+	from("waiting, asked back", "waiting", AskedBack{1, ours.Text, 0})
 	from("claiming, asked back", "waiting, asked back", Gone{1, ahead3.Text})
-	from("held, asked back", "held", AskedBack{1, ours.Text})
+	from("held, asked back", "held", AskedBack{1, ours.Text, 0})
+	from("waiting, to be back by 7", "waiting", AskedBack{1, ours.Text, 7})
+	from("claiming, to be back by 7", "waiting, to be back by 7", Gone{1, ahead3.Text})
+	from("queued again, once to be back by 7", "waiting, to be back by 7", Gone{1, ours.Text}, Created{1, later, true, true, 600})
+	from("held, to be back by 7", "held", AskedBack{1, ours.Text, 7})
+	from("held after waiting, to be back by 7", "held after waiting", AskedBack{1, ours.Text, 7})
 	from("waiting, no connection", "waiting", Suspended{})
 	from("held, no connection", "held", Suspended{})
 	from("releasing, expired", "releasing", Expired{})
@@ -82,6 +87,8 @@ func situations() map[string][]Input {
 	s["trying"] = []Input{opened, Started{Try: true}, Listed{Epoch: 1}, Created{Epoch: 1, Node: ours}}
 	s["kept"] = []Input{opened, Started{Keep: true}, Created{Epoch: 1, Node: ours}, first, Claimed{1, true}}
 	from("lapsed", "kept", LeaseRanOut{})
+	from("kept, to be back by 7", "kept", AskedBack{1, ours.Text, 7})
+	from("lapsed, as it was to be back", "kept, to be back by 7", Overdue{7})
 	s["kept after waiting"] = []Input{opened, Started{Keep: true}, Created{Epoch: 1, Node: ours}, third, Gone{1, ahead4.Text}, Advanced{1, true, false, true}}
 	from("lapsed after waiting", "kept after waiting", LeaseRanOut{})
 	s["strict, advancing, no connection"] = []Input{opened, Started{Strict: true}, Created{Epoch: 1, Node: ours}, third, Gone{1, ahead4.Text}, Suspended{}}
@@ -233,15 +240,41 @@ func TestMachineTransitions(t *testing.T) {
 		{"claiming, own gone", Claimed{1, true}, Creating, "create attempt 2, REQUEUED"},
 
 		{"held", Withdrawn{WhyReleased}, Releasing, "delete #5"},
-		{"held", AskedBack{1, ours.Text}, Held, "ASKED BACK"},
-		{"held", AskedBack{1, ahead3.Text}, Held, ""},
-		{"held", AskedBack{2, ours.Text}, Held, ""},
-		{"held, asked back", AskedBack{1, ours.Text}, Held, ""},
+		{"held", AskedBack{1, ours.Text, 0}, Held, "ASKED BACK"},
+		{"held", AskedBack{1, ahead3.Text, 0}, Held, ""},
+		{"held", AskedBack{2, ours.Text, 0}, Held, ""},
+		{"held, asked back", AskedBack{1, ours.Text, 0}, Held, ""},
 		{"held, asked back", Withdrawn{WhyReleased}, Releasing, "delete #5"},
-		{"waiting", AskedBack{1, ours.Text}, Waiting, ""},
-		{"waiting", AskedBack{1, ahead3.Text}, Waiting, ""},
+		{"waiting", AskedBack{1, ours.Text, 0}, Waiting, ""},
+		{"waiting", AskedBack{1, ahead3.Text, 0}, Waiting, ""},
 		{"claiming, asked back", Claimed{1, true}, Held, "GRANT #5 token 500, ASKED BACK"},
-		{"releasing", AskedBack{1, ours.Text}, Releasing, ""},
+		{"releasing", AskedBack{1, ours.Text, 0}, Releasing, ""},
+		{"held", AskedBack{1, ours.Text, 7}, Held, "ASKED BACK by 7"},
+		{"held, asked back", AskedBack{1, ours.Text, 7}, Held, "ASKED BACK by 7"},
+		{"held, to be back by 7", AskedBack{1, ours.Text, 7}, Held, ""},
+		{"held, to be back by 7", AskedBack{1, ours.Text, 8}, Held, ""},
+		{"held, to be back by 7", AskedBack{1, ours.Text, 0}, Held, ""},
+		{"held, to be back by 7", AskedBack{1, ours.Text, 6}, Held, "ASKED BACK by 6"},
+		{"held, to be back by 7", AskedBack{1, ahead3.Text, 6}, Held, ""},
+		{"held, to be back by 7", AskedBack{2, ours.Text, 6}, Held, ""},
+		{"held, to be back by 7", Overdue{7}, Releasing, `LOST "revoked", delete #5, END "lost"`},
+		{"held, to be back by 7", Overdue{8}, Releasing, `LOST "revoked", delete #5, END "lost"`},
+		{"held, to be back by 7", Overdue{6}, Held, ""},
+		{"held, to be back by 7", Gone{1, ours.Text}, Over, `LOST "node removed", END "lost"`},
+		{"held, to be back by 7", Withdrawn{WhyReleased}, Releasing, "delete #5"},
+		{"held after waiting, to be back by 7", Overdue{7}, Releasing, `LOST "revoked", delete #5 with a floor, END "lost"`},
+		{"held", Overdue{7}, Held, ""},
+		{"held, asked back", Overdue{7}, Held, ""},
+		{"waiting, to be back by 7", Overdue{7}, Waiting, ""},
+		{"claiming, to be back by 7", Overdue{7}, Claiming, ""},
+		{"claiming, to be back by 7", Claimed{1, true}, Held, "GRANT #5 token 500, ASKED BACK by 7"},
+		{"queued again, once to be back by 7", Overdue{7}, Held, ""},
+		{"kept, to be back by 7", Overdue{7}, Lapsed, `LOST "revoked"`},
+		{"lapsed, as it was to be back", Overdue{7}, Lapsed, ""},
+		{"lapsed, as it was to be back", AskedBack{1, ours.Text, 6}, Lapsed, ""},
+		{"lapsed, as it was to be back", Withdrawn{WhyReleased}, Releasing, "delete #5"},
+		{"releasing", Overdue{7}, Releasing, ""},
+		{"over", Overdue{7}, Over, ""},
 		{"alone", Withdrawn{WhyReleased}, Releasing, "delete #5"},
 		{"alone", Suspended{}, Held, ""},
 		{"held after waiting", Withdrawn{WhyReleased}, Releasing, "delete #5 with a floor"},

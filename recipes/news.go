@@ -131,15 +131,34 @@ func (m *Machine) onExpired() []Effect {
 
 // onAskedBack passes the wish on: it is the caller who decides. A node that somebody wrote to
 // is still there, and so is the lock.
+//
+// Of several wishes the one counts that leaves the least time, and the caller is told of it when it comes. Wishes that leave
+// more, or any time, say nothing new. A wish that came before the Grant is told with it.
 func (m *Machine) onAskedBack(in AskedBack) []Effect {
-	if in.Epoch != m.epoch || m.own.Name.Text == "" || in.Node != m.own.Name.Text || m.asked || m.why != 0 {
+	if in.Epoch != m.epoch || m.own.Name.Text == "" || in.Node != m.own.Name.Text || m.why != 0 {
+		return nil
+	}
+	sooner := in.By != 0 && (m.by == 0 || in.By < m.by)
+	if m.asked && !sooner {
 		return nil
 	}
 	m.asked = true
+	if sooner {
+		m.by = in.By
+	}
 	if m.state != Held {
 		return nil
 	}
-	return []Effect{Revoke{}}
+	return []Effect{Revoke{By: m.by}}
+}
+
+// onOverdue is the loss of a lock that was not given back in time. Whoever has released it meanwhile, or lost it, has nothing
+// more to lose.
+func (m *Machine) onOverdue(in Overdue) []Effect {
+	if m.state != Held || m.by == 0 || in.By < m.by {
+		return nil
+	}
+	return m.lose(events.ReasonRevoked)
 }
 
 func (m *Machine) onGone(in Gone) []Effect {

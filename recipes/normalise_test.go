@@ -56,6 +56,7 @@ func (e *environment) normalise(w *world) {
 		}
 	}
 	w.byHand &= owns
+	w.wished &= owns
 	exist := w.past[0]
 	for i := range w.past {
 		if uint8(i) > need {
@@ -95,6 +96,9 @@ func (e *environment) normaliseClient(w *world, c int) {
 	cl.discard &= w.past[0]
 	if cl.told&(toldGrant|toldFinish) != toldGrant {
 		cl.told &^= toldOwed
+	}
+	if cl.told&toldFinish != 0 {
+		cl.wishes = 0 // the clock is stopped
 	}
 	t := &e.traits[cl.machine]
 	if !e.whole && (cl.requests[0].op != 0 || cl.armed|cl.fired|cl.look != 0) {

@@ -22,6 +22,10 @@ const (
 	apart      violation = "a reader who waits for nobody but readers"
 	unfounded  violation = "an end for which there is no reason"
 	mingled    violation = "a contender with kazoo's names that stays beside one whom kazoo does not see"
+	unasked    violation = "a holder asked for a lock back that nobody wants back"
+	unheeded   violation = "a holder who was not told how soon the lock is wanted back"
+	overstayed violation = "a holder whose time to give the lock back is over"
+	letGo      violation = "a node given up before its holder was told the loss"
 	stillHeld  violation = "a holder who asked to lose the lock with the connection, and has none"
 	keptOn     violation = "a caller who gave up and is kept waiting for a connection that may never come"
 	leftBehind violation = "a node left behind"
@@ -47,6 +51,9 @@ func (e *environment) feed(w *world, c int, in input) {
 		if v := e.perform(w, c, ef); v != "" && e.bad == "" {
 			e.bad = v
 		}
+	}
+	if v := e.heed(w, c, before, in, r); v != "" && e.bad == "" {
+		e.bad = v
 	}
 	m := &e.machines[cl.machine]
 	if cl.holds() && !e.plain && e.bad == "" && (in.kind == inExpired || in.kind == inLeaseRanOut || in.kind == inGone && in.arg == e.traits[cl.machine].own) {
@@ -106,6 +113,9 @@ func (e *environment) perform(w *world, c int, ef effect) violation {
 		if cl.flags&flagKeep != 0 && cl.told&(toldLost|toldWithdrawn) == toldLost {
 			return letIn
 		}
+		if cl.holds() {
+			return letGo
+		}
 		return e.send(w, c, OpDelete, ef)
 	case efPause:
 		return ""
@@ -161,8 +171,7 @@ func (e *environment) tell(w *world, c int, ef effect) violation {
 			return outOfOrder
 		}
 	case efRevoke:
-		cl.told |= toldAsked
-		if told&(toldGrant|toldLost|toldWithdrawn|toldAsked) != toldGrant {
+		if told&(toldGrant|toldLost|toldWithdrawn) != toldGrant || !cl.wishes.tell(ef.arg) {
 			return outOfOrder
 		}
 	case efQueue, efRequeue:

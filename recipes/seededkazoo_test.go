@@ -45,7 +45,7 @@ func kazooMutants() []mutant {
 		}), cfg(budget{foreign: 1}, options{}), leftBehind},
 		{"takes a wish to have the lock back for the end of the node", alter(func(_ Machine, in Input) Input {
 			if a, ok := in.(AskedBack); ok {
-				return Gone(a)
+				return Gone{a.Epoch, a.Node}
 			}
 			return in
 		}), asked(1), leftBehind},

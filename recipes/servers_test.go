@@ -94,12 +94,15 @@ func (e *environment) do(w *world, s step) {
 		w.raise(c)
 	case stepAskedBack:
 		w.left.wish--
-		// Whoever watches a node reads its data, and is told of a wish in them.
-		for c := range w.clients {
-			if cl := &w.clients[c]; cl.conn == connUp && cl.closed == 0 && cl.machine != machineOver {
-				e.feed(w, c, input{kind: inAskedBack, epoch: cl.epoch, arg: s.node})
-			}
-		}
+		e.askBack(w, s.node, 0)
+	case stepAskedSoon:
+		w.left.soon--
+		e.askBack(w, s.node, momentSoon)
+	case stepAskedLate:
+		w.left.late--
+		e.askBack(w, s.node, momentLate)
+	case stepOverdue:
+		e.feed(w, c, input{kind: inOverdue, arg: cl.wishes.due()})
 	default:
 		e.outside(w, s)
 	}

@@ -91,6 +91,12 @@ func (e *environment) stepText(w *world, s step, name rune) string {
 		return fmt.Sprintf("somebody deletes #%d", s.node)
 	case stepAskedBack:
 		return fmt.Sprintf("somebody asks for the lock of #%d back", s.node)
+	case stepAskedSoon:
+		return fmt.Sprintf("somebody asks for the lock of #%d back, and soon", s.node)
+	case stepAskedLate:
+		return fmt.Sprintf("somebody asks for the lock of #%d back, and not so soon", s.node)
+	case stepOverdue:
+		return fmt.Sprintf("the time of %c to give the lock back is over", name)
 	case stepRefuse:
 		return fmt.Sprintf("a server refuses %v of %c", Op(cl.requests[cl.find(sent)].op), name)
 	case stepGhost:

@@ -72,6 +72,9 @@ func effectText(e Effect) string {
 	case Requeue:
 		return "REQUEUED"
 	case Revoke:
+		if e.By != 0 {
+			return fmt.Sprintf("ASKED BACK by %d", e.By)
+		}
 		return "ASKED BACK"
 	case Finish:
 		return fmt.Sprintf("END %q", e.Why.String())
@@ -99,7 +102,12 @@ func inputText(in Input) string {
 	case Opened:
 		return fmt.Sprintf("Opened epoch %d", in.Epoch)
 	case AskedBack:
+		if in.By != 0 {
+			return fmt.Sprintf("AskedBack %s by %d", short(in.Node), in.By)
+		}
 		return "AskedBack " + short(in.Node)
+	case Overdue:
+		return fmt.Sprintf("Overdue %d", in.By)
 	case Gone:
 		return "Gone " + short(in.Node)
 	case Created:

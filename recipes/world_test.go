@@ -32,9 +32,10 @@ type world struct {
 	births  uint8                 // how many directories there have been
 	base    uint8                 // the index of the first node of this one
 	byHand  uint8                 // nodes that somebody took away by hand
+	wished  uint8                 // nodes whose owners were asked for the lock back
 	token   uint8                 // 1 + the node of the newest grant
 	left    budget
-	fill    [1]uint8
+	fill    [2]uint8
 }
 
 // A node belongs to a client's session, or to a contender outside.
@@ -61,6 +62,8 @@ type budget struct {
 	change   uint8 // somebody overwrites the directory's data
 	resize   uint8 // somebody makes a semaphore larger or smaller by one
 	wish     uint8 // somebody writes to a node that he wants the lock back
+	soon     uint8 // the same, and that he wants it soon
+	late     uint8 // the same, and that he wants it later than that
 }
 
 type client struct {
@@ -81,7 +84,7 @@ type client struct {
 	role     uint8
 	left     parting
 	look     uint8
-	_        uint8
+	wishes   wishes
 }
 
 type conn uint8
@@ -98,8 +101,7 @@ const (
 	toldGrant
 	toldLost
 	toldFinish
-	toldOwed  // nothing yet: the node it holds was deleted while it had no connection
-	toldAsked // that somebody wants the lock back
+	toldOwed // nothing yet: the node it holds was deleted while it had no connection
 )
 
 // A request is under way from the machine's effect to the answer's delivery.

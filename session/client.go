@@ -40,7 +40,7 @@ type client struct {
 	rewatch   func(string)                   // has a path watched again; does not block
 	unsure    func(string)                   // has those look again who look out on a path; does not block
 	verify    func(*Seat)                    // has it looked whether the seat's node is still there; does not block
-	askedBack func(node string, czxid int64) // tells the owner of the node that somebody wants the lock back; does not block
+	askedBack func(node string, wish asking) // tells the owner of the node that somebody wants the lock back; does not block
 
 	readings chan struct{} // has a place for each of a survey that is under way
 
@@ -68,7 +68,7 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 	c.rewatch = func(path string) { s.actor.Post(&rearming{epoch, path}) }
 	c.unsure = func(path string) { s.actor.Post(shaken{c, path}) }
 	c.verify = func(t *Seat) { s.actor.Post(&verifying{epoch: epoch, seat: t}) }
-	c.askedBack = func(node string, czxid int64) { s.actor.Post(wished{c, node, czxid}) }
+	c.askedBack = func(node string, wish asking) { s.actor.Post(wished{c, node, wish}) }
 	c.link = newLink(linkEvents{
 		now:   s.clock.now,
 		start: s.group.Go,

@@ -45,9 +45,9 @@ type (
 	}
 	// wished: somebody wants a lock back.
 	wished struct {
-		c     *client
-		node  string
-		czxid int64
+		c    *client
+		node string
+		wish asking
 	}
 	// unwatched: the server did not restore the watches.
 	unwatched struct{ c *client }
@@ -72,6 +72,12 @@ type (
 	observed struct{ o *observer }
 	// unobserved: and not any more.
 	unobserved struct{ o *observer }
+	// revoking: somebody wants a lock back.
+	revoking struct{ r *revocation }
+	// unrevoked: he does not wait for it any more.
+	unrevoked struct{ r *revocation }
+	// impatient: a holder who was asked has had his time.
+	impatient struct{ h *holder }
 	// answered: a request was made.
 	answered struct {
 		c      *client
@@ -118,7 +124,7 @@ func (s *Session) handle(m message) {
 	case shaken:
 		s.tellChanged(m.c, m.path, false)
 	case wished:
-		s.tellAskedBack(m.c, m.node, m.czxid)
+		s.tellAskedBack(m)
 	case ticked:
 		s.onTick(m.c)
 	case lapsed:
@@ -138,6 +144,12 @@ func (s *Session) handle(m message) {
 		s.onObserved(m.o)
 	case unobserved:
 		s.onUnobserved(m.o)
+	case revoking:
+		s.onRevoking(m.r)
+	case unrevoked:
+		m.r.end(nil)
+	case impatient:
+		m.h.lookAgain(s.client, false)
 	case request:
 		s.onRequest(m)
 	case answered:

@@ -134,20 +134,26 @@ func (s *Session) onUnobserved(o *observer) {
 	}
 }
 
-// lookAllAgain has every outlook look, on a connection behind another one: what was watched there may have changed unseen.
+// lookAllAgain has every outlook and every revocation look, on a connection behind another one: what was watched there may have changed unseen.
 func (s *Session) lookAllAgain(c *client) {
 	for _, v := range s.outlooks {
 		v.lookAgain(c, false)
 	}
+	for _, r := range s.revoking {
+		r.lookAgain(c)
+	}
 }
 
-// lookNoMore ends every outlook.
+// lookNoMore ends all of them.
 func (s *Session) lookNoMore() {
 	for _, v := range s.outlooks {
 		v.end()
 	}
 	clear(s.outlooks)
 	s.glimpses = nil
+	for _, r := range slices.Clone(s.revoking) {
+		r.end(ErrClosed)
+	}
 }
 
 // lookAgain is called when something may have happened.
@@ -191,8 +197,9 @@ func (v *outlook) end() {
 // tell passes on what was seen, if it is something else than the last time.
 func (v *outlook) tell(g *glimpse) {
 	word := g.leader
-	if asksBack(word.Data) { // somebody's wish, that has taken the place of the leader's word
-		word.Data = nil
+	wish, said := read(word.Data)
+	word.Data = said
+	if wish.stands && !wish.bounded { // it has taken the place of the leader's word
 		if v.told && word.Node == v.word.Node && word.Token == v.word.Token {
 			word.Data = v.word.Data
 		}

@@ -188,8 +188,8 @@ func (c *client) observe(node string, t *Seat) (*zk.Stat, error) {
 		if err == nil && !exists {
 			err = zk.ErrNoNode
 		}
-		if err == nil && c.watches.wished(node) {
-			c.askedBack(node, stat.Czxid)
+		if by, wished := c.watches.wished(node); err == nil && wished {
+			c.askedBack(node, asking{czxid: stat.Czxid, by: by})
 		}
 		c.found(node, t, stat, err)
 		return stat, err

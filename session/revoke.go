@@ -1,25 +1,38 @@
 package session
 
 import (
+	"time"
+
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkgrant/zkgrant/actors"
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is about those who ask a holder to give its lock back, by writing to its node.
-
-// revokeMessage is what Curator's Revoker writes. It takes the place of the holder's own data.
-const revokeMessage = "__REVOKE__"
-
-// asksBack tells whether the data of a node say that somebody wants its lock back.
-func asksBack(data []byte) bool { return string(data) == revokeMessage }
+// This file is about holders who are asked to give the lock back, by what somebody writes to their nodes (see wish.go). Those
+// who ask are in revoker.go.
+//
+// The grace runs from when this process reads the wish, by its own clock, and no clock is compared with another one. It runs once:
+// the same wish is read again whenever the node's watch is armed again, and told to those who enter the lock
+// again while it stands, and leaves them no more time than the first who was told. Who has not agreed to give the lock back, which its
+// node says (see [events.MarkRevocable]), is told of the wish alone.
 
 // heed tells of a wish if the reading of a node has found one that has armed the watch on it.
 func (c *client) heed(node string, data []byte, stat *zk.Stat, err error) {
-	if err == nil && asksBack(data) {
-		c.watches.wish(node)
-		c.askedBack(node, stat.Czxid)
+	if err != nil {
+		return
 	}
+	w, _ := read(data)
+	if !w.stands {
+		c.watches.unwish(node)
+		return
+	}
+	var by recipes.Moment
+	if marks, ours := events.MarksOf(node); w.bounded && ours && marks&events.MarkRevocable != 0 {
+		by = actors.MomentOf(time.Now().Add(w.grace))
+	}
+	c.askedBack(node, asking{czxid: stat.Czxid, by: c.watches.wish(node, by)})
 }
 
 // tellAskedBack passes the wish on to whoever is interested in the node; those to whom it
@@ -28,12 +41,12 @@ func (c *client) heed(node string, data []byte, stat *zk.Stat, err error) {
 // watch that fires for it says nothing about the end of the node.
 //
 // The one node of a lock may be another one by the time that this is told: czxid says which was read.
-func (s *Session) tellAskedBack(c *client, node string, czxid int64) {
-	for _, seat := range c.watches.interested(node) {
-		if seat.single != nil && seat.token(node) != czxid {
+func (s *Session) tellAskedBack(w wished) {
+	for _, seat := range w.c.watches.interested(w.node) {
+		if seat.single != nil && seat.token(w.node) != w.wish.czxid {
 			continue
 		}
-		seat.post(recipes.AskedBack{Epoch: c.epoch, Node: seat.name(node)}, nil)
+		seat.post(recipes.AskedBack{Epoch: w.c.epoch, Node: seat.name(w.node), By: w.wish.by}, nil)
 	}
 }
 
@@ -49,7 +62,10 @@ func (s *Session) tellAskedBack(c *client, node string, czxid int64) {
 //
 // Who is told twice takes no notice.
 func (c *client) remind(seat *Seat, own string) {
-	if own != "" && c.watches.wished(seat.nodes(seat.at(own))...) {
-		seat.post(recipes.AskedBack{Epoch: c.epoch, Node: own}, nil)
+	if own == "" {
+		return
+	}
+	if by, wished := c.watches.wished(seat.nodes(seat.at(own))...); wished {
+		seat.post(recipes.AskedBack{Epoch: c.epoch, Node: own, By: by}, nil)
 	}
 }

@@ -24,6 +24,8 @@ type Place struct {
 	In   *Seat       // a writer, whose place in the queue the node is to take; nil: a place of its own
 	With []*Seat     // one of those that hold shares its node, if any does when the node would be created
 
+	Marks events.Marks // that its nodes bear
+
 	Size    int32 // of a semaphore, should nobody have said yet how many permits there are; 0: it is none
 	Permits int32 // how many of them are to be taken
 }
@@ -54,12 +56,13 @@ type Seat struct {
 // content is what a seat's nodes are created with. Nobody writes to it, but for what
 // is said below, so that the many seats that ask for nothing of their own share one.
 type content struct {
-	kind events.Kind
-	data []byte
-	acl  []zk.ACL
-	in   *Seat   // see Place
-	lent int64   // the zxid that created that one's node; 0: there is none
-	with []*Seat // see Place; the session's drain forgets them when it has looked
+	kind  events.Kind
+	marks events.Marks
+	data  []byte
+	acl   []zk.ACL
+	in    *Seat   // see Place
+	lent  int64   // the zxid that created that one's node; 0: there is none
+	with  []*Seat // see Place; the session's drain forgets them when it has looked
 
 	layout  layout
 	single  *single  // the layout, if it is that of one node
@@ -72,8 +75,8 @@ func (s *Session) Seat(p Place) *Seat {
 		p.Kind = events.KindLock
 	}
 	t := &Seat{session: s, dir: join(s.chroot, p.Dir), content: s.plain[p.Kind]}
-	if t.content == nil || p.Data != nil || p.ACL != nil || p.In != nil || p.With != nil || p.Size > 0 {
-		t.content = &content{kind: p.Kind, data: dataOf(p.Kind, p.Data), acl: p.ACL, in: p.In, lent: p.In.fence(), with: p.With, layout: queued{}}
+	if t.content == nil || p.Data != nil || p.ACL != nil || p.In != nil || p.With != nil || p.Size > 0 || p.Marks != 0 {
+		t.content = &content{kind: p.Kind, marks: p.Marks, data: dataOf(p.Kind, p.Data), acl: p.ACL, in: p.In, lent: p.In.fence(), with: p.With, layout: queued{}}
 		if p.ACL == nil {
 			t.acl = s.cfg.ACL
 		}
@@ -211,7 +214,7 @@ func (t *Seat) ownPath(own string) string {
 func (t *Seat) newGUID(attempt recipes.Attempt) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.attempt, t.guid = attempt, newGUID(0)
+	t.attempt, t.guid = attempt, newGUID(t.marks)
 	t.layout.anew()
 	return t.guid.String()
 }

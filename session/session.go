@@ -69,6 +69,7 @@ type Session struct {
 	parked    []request            // waiting for a connection or for room
 	outlooks  map[string]*outlook  // of elections, by their paths with the chroot
 	glimpses  []*glimpse           // as parked ones, behind those
+	revoking  []*revocation        // those that are not over
 	glimpsing int                  // under way
 	leaving   map[string]*turnover // the parked deletes that a create may join, by directory
 	running   int

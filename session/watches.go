@@ -3,6 +3,8 @@ package session
 import (
 	"slices"
 	"sync"
+
+	"github.com/zkgrant/zkgrant/recipes"
 )
 
 // watches is what one client watches, by path, and for whom. It is safe for
@@ -17,16 +19,23 @@ import (
 // a path that is armed is not armed again, and is remembered until it fires even
 // if nobody is interested any more.
 type watches struct {
-	mu    sync.Mutex
-	paths map[string]watched
-	armed int
+	mu     sync.Mutex
+	paths  map[string]watched
+	armed  int
+	wishes map[string]asking // by path, of those that somebody wants the lock back of; nil while there was none
+}
+
+// asking is that somebody wants the lock of a path back.
+type asking struct {
+	czxid int64          // of the node that was read
+	by    recipes.Moment // the soonest that was read; 0: at no time
+	known bool           // the reading that armed the watch has found it
 }
 
 // watched is one path.
 type watched struct {
-	armed  bool    // at the server, or about to be
-	wished bool    // the reading that armed it has found that somebody wants the lock back
-	seats  []*Seat // each once; few, mostly one
+	armed bool    // at the server, or about to be
+	seats []*Seat // each once; few, mostly one
 }
 
 // add does nothing for a seat that is there.
@@ -82,23 +91,46 @@ func (w *watches) wanted(path string, seat *Seat) bool {
 	return slices.Contains(w.paths[path].seats, seat)
 }
 
-// wish notes that somebody wants the lock back, as the reading says that has armed the watch. If it has fired
-// since, another reading will tell.
-func (w *watches) wish(path string) {
+// wish notes that somebody wants the lock back, as the reading says that has armed the watch, and by when. If it has fired
+// since, another reading will tell. It returns by when it is to be back by this or an earlier reading, whichever is the sooner.
+func (w *watches) wish(path string, by recipes.Moment) recipes.Moment {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if p := w.paths[path]; p.armed {
-		p.wished = true
-		w.paths[path] = p
+	if before := w.wishes[path].by; before != 0 && (by == 0 || before < by) {
+		by = before
 	}
+	if p, ok := w.paths[path]; ok {
+		if w.wishes == nil {
+			w.wishes = map[string]asking{}
+		}
+		w.wishes[path] = asking{by: by, known: p.armed}
+	}
+	return by
 }
 
-// wished tells whether a wish is known to stand in any of the nodes. While the watch is armed the data are
-// what they were, and nobody reads them.
-func (w *watches) wished(paths ...string) bool {
+// unwish notes that nobody does.
+func (w *watches) unwish(path string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.ContainsFunc(paths, func(path string) bool { return w.paths[path].wished })
+	delete(w.wishes, path)
+}
+
+// wished tells whether a wish is known to stand in any of the nodes, and by when the lock is to be back by that. While the watch is
+// armed the data are what they were, and nobody reads them.
+func (w *watches) wished(paths ...string) (by recipes.Moment, wished bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, path := range paths {
+		a := w.wishes[path]
+		if !a.known {
+			continue
+		}
+		wished = true
+		if a.by != 0 && (by == 0 || a.by < by) {
+			by = a.by
+		}
+	}
+	return by, wished
 }
 
 // interested returns who is interested in the path.
@@ -167,8 +199,12 @@ func (w *watches) forget(path string, seat *Seat) {
 // disarm is called with mu held.
 func (w *watches) disarm(path string, p watched) {
 	if p.armed {
-		p.armed, p.wished = false, false
+		p.armed = false
 		w.armed--
+	}
+	if a, ok := w.wishes[path]; ok {
+		a.known = false
+		w.wishes[path] = a
 	}
 	w.keep(path, p)
 }
@@ -177,6 +213,7 @@ func (w *watches) disarm(path string, p watched) {
 func (w *watches) keep(path string, p watched) {
 	if !p.armed && len(p.seats) == 0 {
 		delete(w.paths, path)
+		delete(w.wishes, path)
 		return
 	}
 	w.paths[path] = p

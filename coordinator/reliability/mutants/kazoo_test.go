@@ -88,7 +88,7 @@ func ofWishes() []mutant {
 		{
 			name:   "wish taken for a loss",
 			breaks: "takes the lock away from a holder who is only asked for it",
-			edits: []edit{in("recipes/news.go", `	return []Effect{Revoke{}}
+			edits: []edit{in("recipes/news.go", `	return []Effect{Revoke{By: m.by}}
 `, `	return m.lose(events.ReasonRevoked)
 `)},
 			found: finder{"recipes", "TestAWishChangesNothingElse"},
@@ -100,8 +100,8 @@ func ofWishes() []mutant {
 			edits: []edit{in("recipes/news.go", `	if m.state != Held {
 		return nil
 	}
-	return []Effect{Revoke{}}
-`, `	return []Effect{Revoke{}}
+	return []Effect{Revoke{By: m.by}}
+`, `	return []Effect{Revoke{By: m.by}}
 `)},
 			found: finder{"recipes", "TestAWishChangesNothingElse"},
 			also:  finder{"coordinator", "TestAWishBeforeTheGrantIsTold"},
@@ -109,28 +109,30 @@ func ofWishes() []mutant {
 		{
 			name:   "wish told each time",
 			breaks: "tells a holder of the same wish as often as it reads it",
-			edits:  []edit{in("recipes/news.go", ` || m.asked || m.why != 0 {`, ` || m.why != 0 {`)},
+			edits:  []edit{in("recipes/news.go", `	if m.asked && !sooner {`, `	if m.asked && sooner {`)},
 			found:  finder{"recipes", "TestAWishChangesNothingElse"},
 			also:   finder{"coordinator", "TestAWishIsNoRelease"},
 		},
 		{
 			name:   "anybody's wish",
 			breaks: "takes what is asked of whoever stands ahead for what it is asked itself",
-			edits:  []edit{in("recipes/news.go", ` || in.Node != m.own.Name.Text || m.asked`, ` || m.asked`)},
+			edits:  []edit{in("recipes/news.go", ` || in.Node != m.own.Name.Text || m.why`, ` || m.why`)},
 			found:  finder{"recipes", "TestAWishChangesNothingElse"},
 			also:   finder{"coordinator", first},
 		},
 		{
 			name:   "waiter's wish forgotten",
 			breaks: "forgets by the time of the Grant what it was asked while it waited",
-			edits:  []edit{in("recipes/machine.go", `	if m.asked {`, `	if m.asked && m.removed {`)},
-			found:  finder{"recipes", "TestMachineTransitions"},
-			also:   finder{"coordinator", "TestAWishBeforeTheGrantIsTold"},
+			edits: []edit{in("recipes/machine.go", `	if m.asked {
+		effects`, `	if m.asked && m.removed {
+		effects`)},
+			found: finder{"recipes", "TestMachineTransitions"},
+			also:  finder{"coordinator", "TestAWishBeforeTheGrantIsTold"},
 		},
 		{
 			name:   "last node's wish",
 			breaks: "tells one who has queued again of a wish that was about its last node",
-			edits:  []edit{in("recipes/machine.go", `m.own, m.removed, m.waited, m.asked = Own{}, false, false, false`, `m.own, m.removed, m.waited = Own{}, false, false`)},
+			edits:  []edit{in("recipes/machine.go", `m.own, m.removed, m.waited, m.asked, m.by = Own{}, false, false, false, 0`, `m.own, m.removed, m.waited = Own{}, false, false`)},
 			found:  finder{"recipes", "TestTranscripts"},
 		},
 		{

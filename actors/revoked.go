@@ -1,0 +1,49 @@
+package actors
+
+import (
+	"time"
+
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// This file is about a holder who is told by when to give the lock back.
+
+// origin is what moments are counted from.
+//
+//nolint:gochecknoglobals // a value that nobody writes to
+var origin = time.Now()
+
+// MomentOf returns the time as a machine takes it. It is never 0.
+func MomentOf(t time.Time) recipes.Moment {
+	if m := recipes.Moment(t.Sub(origin)); m != 0 {
+		return m
+	}
+	return 1
+}
+
+// timeOf is the inverse of MomentOf.
+func timeOf(m recipes.Moment) time.Time {
+	now := time.Now()
+	return now.Add(time.Duration(m - MomentOf(now)))
+}
+
+// onRevoke tells that somebody wants the lock back. If he has said by when, the machine hears when that has come; a
+// later one takes the place of the one before it, for it is the sooner.
+func (l *Lock) onRevoke(e recipes.Revoke) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.withdrawn != 0 {
+		return
+	}
+	told := events.Revoked{ID: l.cfg.ID, Path: l.cfg.Path}
+	if e.By != 0 {
+		told.Deadline = timeOf(e.By)
+		rare := l.rarely()
+		if rare.grace != nil {
+			rare.grace.Stop()
+		}
+		rare.grace = time.AfterFunc(time.Until(told.Deadline), func() { l.post(recipes.Overdue{By: e.By}, nil) })
+	}
+	l.cfg.Stream.Publish(told)
+}

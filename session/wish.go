@@ -1,0 +1,77 @@
+package session
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// This file is about how somebody says that he wants a lock back: by the data of the holder's node. There are two forms.
+//
+//	__REVOKE__                  Curator's: as soon as may be
+//	__REVOKE__ <grace>\n<data>  ours: within so many milliseconds; behind that, what the holder had stored there
+//
+// Curator compares the data with its message, and would not know ours. It takes the place of whatever the holder had stored.
+
+// revokeMessage is what Curator's Revoker writes. It takes the place of the holder's own data.
+const revokeMessage = "__REVOKE__"
+
+// mostGrace is the most time that anybody is given.
+const mostGrace = 100 * 365 * 24 * time.Hour
+
+// wish is what the data of a node say of somebody who wants its lock back. The zero value: nobody does.
+type wish struct {
+	stands  bool
+	bounded bool          // it says how much time there is:
+	grace   time.Duration // from when the holder hears of it
+}
+
+// read returns the wish that the data of a node say, and what else they say.
+func read(data []byte) (w wish, user []byte) {
+	rest, ok := bytes.CutPrefix(data, []byte(revokeMessage))
+	if !ok {
+		return wish{}, data
+	}
+	if len(rest) == 0 {
+		return wish{stands: true}, nil
+	}
+	header, user, ok := bytes.Cut(rest, []byte("\n"))
+	digits, spaced := bytes.CutPrefix(header, []byte(" "))
+	if !ok || !spaced || len(digits) == 0 || digits[0] == '+' {
+		return wish{}, data
+	}
+	millis, err := strconv.ParseUint(string(digits), 10, 63)
+	if err != nil {
+		return wish{}, data
+	}
+	grace := mostGrace
+	if millis < uint64(mostGrace/time.Millisecond) {
+		grace = time.Duration(millis) * time.Millisecond
+	}
+	return wish{stands: true, bounded: true, grace: grace}, user
+}
+
+// data returns the wish as it is written, before what the holder has stored.
+func (w wish) data(user []byte) []byte {
+	if !w.bounded {
+		return []byte(revokeMessage)
+	}
+	return append(fmt.Appendf(nil, "%s %d\n", revokeMessage, w.grace/time.Millisecond), user...)
+}
+
+// within returns the wish to have a lock back in so much time.
+func within(grace time.Duration) wish {
+	grace = min(max(grace, 0), mostGrace)
+	return wish{stands: true, bounded: true, grace: (grace + time.Millisecond - 1).Truncate(time.Millisecond)}
+}
+
+// UserData returns what the owner of a node has stored in it, without the wish to have its lock back that somebody may have
+// written before it, or in its place.
+func UserData(data []byte) []byte {
+	_, user := read(data)
+	return user
+}
+
+// Reserved tells whether data begin like such a wish, and would be taken for one.
+func Reserved(data []byte) bool { return bytes.HasPrefix(data, []byte(revokeMessage)) }
