@@ -33,8 +33,12 @@ type world struct {
 	base    uint8                 // the index of the first node of this one
 	byHand  uint8                 // nodes that somebody took away by hand
 	token   uint8                 // 1 + the node of the newest grant
+	records [maxLag + 1]uint8 // 1 + the node that the record names, and did before
+	acted   uint8             // nodes under which somebody may have done something
+	claimed uint8             // nodes whose claim has seen to the record
+	truth   truth
 	left    budget
-	fill    [1]uint8
+	fill    [3]uint8
 }
 
 // A node belongs to a client's session, or to a contender outside.
@@ -100,6 +104,7 @@ const (
 	toldFinish
 	toldOwed  // nothing yet: the node it holds was deleted while it had no connection
 	toldAsked // that somebody wants the lock back
+	toldClean // by the caller: it held the lock, and has released it
 )
 
 // A request is under way from the machine's effect to the answer's delivery.
@@ -254,6 +259,8 @@ func (w *world) commit(alive uint8, dir directory) {
 	copy(w.past[1:], w.past[:])
 	copy(w.dirs[1:], w.dirs[:])
 	copy(w.sizes[1:], w.sizes[:])
+	copy(w.records[1:], w.records[:])
+	w.ended(w.past[0] &^ alive)
 	w.past[0], w.dirs[0] = alive, dir
 	for c := range w.clients {
 		cl := &w.clients[c]
