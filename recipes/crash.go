@@ -41,7 +41,9 @@ const (
 )
 
 // String says what is done.
-func (r Recording) String() string { return [...]string{"no record", "make the record", "read the record"}[r] }
+func (r Recording) String() string {
+	return [...]string{"no record", "make the record", "read the record"}[r]
+}
 
 // records tells whether the machine's claims make a record.
 func (m *Machine) records() bool { return m.recording() == RecordMade }

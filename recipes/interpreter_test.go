@@ -299,11 +299,6 @@ func (it *interpreter) input(in input) Input {
 	}
 }
 
-// somebody has crashed; who it was makes no difference to a machine.
-//
-//nolint:gochecknoglobals // a value that nobody writes to
-var somebody = events.Abandoned{Node: "somebody's"}
-
 func sessionID(epoch uint8) int64 { return 0x1000 + int64(epoch) }
 
 // effect turns what a machine asks for into numbers.

@@ -33,9 +33,9 @@ type world struct {
 	base    uint8                 // the index of the first node of this one
 	byHand  uint8                 // nodes that somebody took away by hand
 	token   uint8                 // 1 + the node of the newest grant
-	records [maxLag + 1]uint8 // 1 + the node that the record names, and did before
-	acted   uint8             // nodes under which somebody may have done something
-	claimed uint8             // nodes whose claim has seen to the record
+	records [maxLag + 1]uint8     // 1 + the node that the record names, and did before
+	acted   uint8                 // nodes under which somebody may have done something
+	claimed uint8                 // nodes whose claim has seen to the record
 	truth   truth
 	left    budget
 	fill    [3]uint8
