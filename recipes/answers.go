@@ -193,7 +193,7 @@ func (m *Machine) onRefused(in Refused) []Effect {
 		in.Op == OpWatch && m.state == Waiting && in.Node == m.older[0]:
 		return m.fail(WhyRefused)
 	case in.Op == OpDelete && m.state == Releasing:
-		if m.why == WhyReleased {
+		if m.why == WhyReleased || m.why == WhyPanicked {
 			m.why = WhyRefused // the caller should hear that the node is still there
 		}
 		return m.over()
