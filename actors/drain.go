@@ -126,6 +126,9 @@ func (l *Lock) onGrant(e recipes.Grant) {
 		return // the machine is about to hear of it
 	}
 	l.waited = time.Since(l.born)
+	if e.Abandoned != nil {
+		l.rarely().abandoned, e.Abandoned = e.Abandoned, nil
+	}
 	l.state, l.epoch, l.grant = holding, l.machine.Epoch(), e
 	grant := l.granting()
 	l.cfg.Stream.Publish(grant)
@@ -139,10 +142,14 @@ func (l *Lock) granting() events.Grant {
 	if !recipes.Single(l.cfg.Rule) {
 		node = join(node, l.grant.Node)
 	}
-	return events.Grant{
+	grant := events.Grant{
 		ID: l.cfg.ID, Path: l.cfg.Path, Node: node, Token: l.grant.Token,
 		Session: l.grant.Session, Waited: l.waited,
 	}
+	if l.rare != nil {
+		grant.Abandoned = l.rare.abandoned
+	}
+	return grant
 }
 
 // onLose reports the loss to whoever took the Grant. The state flips first, and
@@ -185,7 +192,7 @@ func (l *Lock) onFinish(e recipes.Finish) {
 		end.Cause, timer, grace = l.rare.cause, l.rare.timer, l.rare.grace
 	}
 	switch {
-	case e.Why == recipes.WhyLost && l.reason == 0, e.Why == recipes.WhyReleased:
+	case e.Why == recipes.WhyLost && l.reason == 0, e.Why == recipes.WhyReleased, e.Why == recipes.WhyPanicked:
 		end.Why = l.withdrawn // the caller was quicker than the loss, or Close than a function's end
 	case l.withdrawn == recipes.WhyContext, l.withdrawn == recipes.WhyTimeout, l.withdrawn == recipes.WhyClosed:
 		end.Why = l.withdrawn // so those were told who asked, before the machine came to another end

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -75,6 +76,7 @@ type Lock struct {
 	running   bool        // the Grant was read under keep: a function may be running
 	took      bool        // the Grant was taken, as far as is known
 	reason    events.Reason
+	detect    bool // a record depends on whether the Grant was taken
 	epoch     recipes.Epoch
 	grant     recipes.Grant // the zero value until there is one
 	waited    time.Duration // from born to the grant
@@ -91,6 +93,7 @@ type rare struct {
 	lastOnEnd int
 	timer     *time.Timer // of the longest wait
 	grace     *time.Timer // until when the lock is to be given back
+	abandoned *events.Abandoned
 }
 
 // rarely returns the rare, which there is from then on. It is called with mu held.
@@ -129,7 +132,7 @@ func (l *Lock) Start(ctx context.Context, maxWait time.Duration, want recipes.St
 		l.mu.Unlock()
 		return
 	}
-	l.keep = want.Keep
+	l.keep, l.detect = want.Keep, want.Detect
 	l.cfg.waits.add(ctx, l)
 	if maxWait > 0 {
 		l.rarely().timer = time.AfterFunc(maxWait, func() { l.actor.Hand(message{bound: recipes.WhyTimeout}) })
@@ -178,16 +181,32 @@ func (l *Lock) Withdraw(why recipes.Why) {
 	// The node has to stay while a function runs under the lock, and only its own
 	// caller knows when it has ended.
 	stay := why == recipes.WhyClosed && l.running
+	in := l.parting(why)
 	l.mu.Unlock()
 	tell()
 	if !stay {
-		l.post(recipes.Withdrawn{Why: why}, nil)
+		l.post(in, nil)
 	}
+}
+
+// parting is what the machine hears of a withdrawal. If a record depends on it, that is what the caller did first, and
+// whether he has taken the Grant: who returns from a function that Close has cancelled has not released. It is called
+// with mu held.
+func (l *Lock) parting(why recipes.Why) recipes.Input {
+	if !l.detect {
+		return recipes.Withdrawn{Why: why}
+	}
+	return recipes.Parted{Why: cmp.Or(l.withdrawn, why), Taken: l.took}
 }
 
 // Force gives the node up though a function may still be running under the lock.
 // It comes after Withdraw, when there is no more time to wait for it.
-func (l *Lock) Force() { l.post(recipes.Withdrawn{Why: recipes.WhyClosed}, nil) }
+func (l *Lock) Force() {
+	l.mu.Lock()
+	in := l.parting(recipes.WhyClosed)
+	l.mu.Unlock()
+	l.post(in, nil)
+}
 
 // Adopt has a semaphore's acquisition take whatever size it finds from now on. What it is told of that after
 // the call has returned it takes for what it is.

@@ -70,6 +70,9 @@ func (a *Acquisition) Err() error { return a.actor.Err() }
 // read after it has returned.
 func (a *Acquisition) Release() { a.actor.Withdraw(recipes.WhyReleased) }
 
+// crash is Release for whoever has not come to the end of what he did under the lock. It does nothing behind a Release.
+func (a *Acquisition) crash() { a.actor.Withdraw(recipes.WhyPanicked) }
+
 // Valid tells whether the lock is held and its lease has not run out, right now.
 func (a *Acquisition) Valid() bool { return a.actor.Valid() }
 
@@ -177,8 +180,8 @@ func (l *Lock) standing(ctx context.Context) (owners []*session.Seat, writer *se
 		held := o.acquisition
 		switch {
 		case held.lock.c != l.c || held.lock.path != l.path || !held.actor.Holding():
-		case held.lock.family != l.family: // which is no wait for oneself, but two kinds of lock
-			return nil, nil, fmt.Errorf("%w: %s is %v in this context, and not %v", ErrKind, l.path, held.lock.family, l.family)
+		case !held.lock.isOfKind(l): // which is no wait for oneself, but two kinds of lock
+			return nil, nil, fmt.Errorf("%w: %s is %s in this context, and not %s", ErrKind, l.path, held.lock.kind(), l.kind())
 		case held.lock.permits() > 0 && l.permits() > 0: // permits add up; see Semaphore.Acquire
 		case l.cfg.reentrant && held.lock.rule == l.rule && !recipes.Single(l.rule):
 			owners = append(owners, held.seat)

@@ -72,12 +72,16 @@ func (e *Election) Terms(ctx context.Context, options ...AcquireOption) iter.Seq
 func (e *Election) term(ctx context.Context, cfg acquireConfig, yield func(*Acquisition, error) bool) (more bool) {
 	cfg.keep = true // only the body knows when its work has stopped
 	a := e.lock.acquire(ctx, cfg)
-	defer a.Release() // also if the body panics
+	defer a.crash() // if the body panics
 	_, err := a.granting()
 	var lost *LostError
+	if err == nil {
+		more = yield(a, nil)
+	}
+	a.Release()
 	switch {
 	case err == nil:
-		return yield(a, nil)
+		return more
 	case ctx.Err() != nil: // comes before the loss: the cause may be that of another lock, and would be one for ever
 		yield(nil, context.Cause(ctx))
 		return false

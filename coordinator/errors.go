@@ -63,6 +63,8 @@ var (
 	ErrSequenceEnd = events.ErrSequenceEnd
 	// ErrKind says that the path is in use as another kind of lock.
 	ErrKind = session.ErrKind
+	// ErrRecord says that at the path of a lock that tells of crashes, where its record should be, there is a node that is none.
+	ErrRecord = session.ErrRecord
 	// ErrNotCandidate says that an acquisition is none of the election that was to proclaim something with it.
 	ErrNotCandidate = errors.New("zkgrant: no candidate of this election")
 	// ErrSizeMismatch says that others have another opinion of a semaphore's size, and
@@ -121,7 +123,7 @@ func (e *HeldError) Unwrap() error { return ErrNotAcquired }
 func explain(l *Lock, end actors.End) error {
 	path := l.path
 	switch end.Why {
-	case recipes.WhyReleased:
+	case recipes.WhyReleased, recipes.WhyPanicked:
 		if end.Granted {
 			return nil
 		}

@@ -40,12 +40,12 @@ func (l *live) enter(a *Acquisition) error {
 // checkKind fails if the path is in use as another kind of lock. It is called with mu held.
 func (l *live) checkKind(lock *Lock) error {
 	latest := l.paths[lock.path]
-	if latest == nil || latest.lock.family == lock.family {
+	if latest == nil || latest.lock.isOfKind(lock) {
 		return nil
 	}
 	for other := latest; other != nil; other = other.earlier {
-		if other.lock.family != lock.family && !other.isDone() { // else its end is known, and its node is about to be
-			return fmt.Errorf("%w: %s is %v here, and not %v", ErrKind, lock.path, other.lock.family, lock.family)
+		if !other.lock.isOfKind(lock) && !other.isDone() { // else its end is known, and its node is about to be
+			return fmt.Errorf("%w: %s is %s here, and not %s", ErrKind, lock.path, other.lock.kind(), lock.kind())
 		}
 	}
 	return nil

@@ -62,7 +62,7 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	c := l.c
 	id := c.lastID.Add(1)
 	a := &Acquisition{id: id, lock: l}
-	place := session.Place{Dir: l.path, Kind: l.rule.Kind(), Data: cfg.data, ACL: l.cfg.acl, Try: cfg.try}
+	place := session.Place{Dir: l.path, Kind: l.rule.Kind(), Data: cfg.data, ACL: l.cfg.acl, Try: cfg.try, Detect: l.cfg.detect}
 	if l.cfg.revocable {
 		place.Marks |= events.MarkRevocable
 	}
@@ -92,7 +92,7 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 		a.actor.Fail(err)
 		return a
 	}
-	a.actor.Start(ctx, cfg.maxWait, recipes.Started{Try: cfg.try, Keep: cfg.keep, Strict: c.cfg.LossOnSuspend})
+	a.actor.Start(ctx, cfg.maxWait, recipes.Started{Try: cfg.try, Keep: cfg.keep, Strict: c.cfg.LossOnSuspend, Detect: l.cfg.detect})
 	return a
 }
 
@@ -117,11 +117,17 @@ func (l *Lock) check(cfg acquireConfig) error {
 	if cfg.bounded && cfg.maxWait <= 0 {
 		return ErrTimeout
 	}
+	if err := l.checkDetect(cfg, size); err != nil {
+		return err
+	}
 	return l.checkPermits(cfg, size)
 }
 
-// checkForm fails if the lock is to have kazoo's names and is of a kind that has none.
+// checkForm fails if the lock is to have kazoo's names, or to tell of crashes, and is of a kind that cannot.
 func (l *Lock) checkForm() error {
+	if l.cfg.detect && (l.family == familyUnfair || l.family == familySemaphore) {
+		return fmt.Errorf("%w: %v does not tell of crashes, at %s", ErrKind, l.family, l.path)
+	}
 	if l.cfg.kazoo && (l.family == familyUnfair || l.family == familySemaphore) {
 		return fmt.Errorf("%w: kazoo has no lock that %v could stand beside, at %s", ErrKind, l.family, l.path)
 	}
@@ -181,7 +187,7 @@ func (l *Lock) sizeOfACL() int {
 // then: its own node may stand ahead. Close cancels f's context and waits for f, but for no
 // longer than half the session timeout; the result is then errors.Join of
 // [ErrClosed] and f's error. If f panics, the node is given up and the panic goes
-// on.
+// on; to a lock with [DetectCrash] that is a crash.
 func (l *Lock) Do(ctx context.Context, f func(context.Context, events.Grant) error, options ...AcquireOption) error {
 	cfg := configOf(options)
 	cfg.keep = true
@@ -190,9 +196,10 @@ func (l *Lock) Do(ctx context.Context, f func(context.Context, events.Grant) err
 
 // run is what Do does with an acquisition that keeps its node for it.
 func run(ctx context.Context, f func(context.Context, events.Grant) error, a *Acquisition) error {
-	defer a.Release()
+	defer a.crash() // unless it was released before
 	grant, err := a.granting()
 	if err != nil {
+		a.Release()
 		return err
 	}
 	err = f(a.Context(ctx), grant)

@@ -25,6 +25,7 @@ type AcquireOption interface{ applyAcquire(*acquireConfig) }
 type lockConfig struct {
 	acl       []zk.ACL // nil: the coordinator's
 	adopt     bool     // another opinion of a semaphore's size counts
+	detect    bool     // the lock tells of crashes
 	kazoo     bool     // kazoo's names
 	reentrant bool
 	revocable bool

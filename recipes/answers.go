@@ -181,7 +181,7 @@ func (m *Machine) onRefused(in Refused) []Effect {
 	case in.Op == OpClaim && m.state == Held:
 		m.verifying = false
 		return nil
-	case in.Op == OpEnter && m.state == Entering && m.why != 0:
+	case (in.Op == OpEnter && m.state == Entering || in.Op == OpClaim && m.state == Claiming) && m.why != 0:
 		return m.release()
 	case in.Op == OpEnter && m.state == Entering && in.Stale:
 		return m.look()
@@ -193,7 +193,7 @@ func (m *Machine) onRefused(in Refused) []Effect {
 		in.Op == OpWatch && m.state == Waiting && in.Node == m.older[0]:
 		return m.fail(WhyRefused)
 	case in.Op == OpDelete && m.state == Releasing:
-		if m.why == WhyReleased {
+		if m.why == WhyReleased || m.why == WhyPanicked {
 			m.why = WhyRefused // the caller should hear that the node is still there
 		}
 		return m.over()
@@ -220,7 +220,7 @@ func (m *Machine) onUnknown(in Unknown) []Effect {
 		in.Op == OpSurvey && m.state == Surveying: // which may have to be made on another connection
 		return m.list()
 	case in.Op == OpClaim && (m.state == Claiming || m.state == Held && m.verifying):
-		return []Effect{Claim{Epoch: m.epoch, Node: m.own.Name.Text}}
+		return m.reclaim()
 	case in.Op == OpDelete && m.state == Releasing:
 		return m.remove()
 	case in.Op == OpWatch && m.state == Waiting, in.Op == OpAdvance && m.state == Advancing:

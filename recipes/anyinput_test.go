@@ -10,6 +10,7 @@ import (
 func everyInput() []Input {
 	all := []Input{
 		Started{}, Started{Try: true}, Started{Keep: true}, Withdrawn{WhyReleased}, Withdrawn{WhyContext},
+		Started{Detect: true}, Parted{WhyReleased, true}, Parted{WhyReleased, false}, Parted{WhyPanicked, true},
 		opened, reopened, Suspended{}, Reconnected{}, LeaseRanOut{}, Expired{}, nil, third,
 	}
 	for epoch := range Epoch(4) {
@@ -26,7 +27,8 @@ func everyInput() []Input {
 			AskedBack{epoch, ours.Text, 7}, AskedBack{epoch, ours.Text, 6}, Overdue{7}, Overdue{6}, AskedBack{epoch, single.Text, 7}, AskedBack{epoch, "leases/1", 7},
 			Taken{epoch}, Paused{epoch}, Listed{Epoch: epoch, Queue: []events.Name{single}},
 			Created{epoch, single, true, true, 500}, Created{epoch, single, true, false, 500}, Gone{epoch, single.Text},
-			Claimed{epoch, true}, Claimed{epoch, false}, Deleted{epoch},
+			Claimed{epoch, true}, Claimed{epoch, false}, Deleted{epoch}, Recorded{epoch, true, nil}, Recorded{epoch, false, nil},
+			Recorded{epoch, true, &somebody}, Joined{Created{epoch, ours, true, true, 500}, nil}, Joined{Created{epoch, ours, true, true, 500}, &somebody},
 			Gone{epoch, ours.Text}, Gone{epoch, ahead3.Text}, Gone{epoch, ""}, Gone{epoch, "no-such-node"})
 		for _, other := range []events.Name{writer, reading, twin} {
 			all = append(all, Gone{epoch, other.Text}, Listed{Epoch: epoch, Queue: []events.Name{other, ours, ahead4}, Own: ownNode})
@@ -46,6 +48,10 @@ func past(in Input, epoch Epoch) bool {
 	case Listed:
 		return in.Epoch != epoch
 	case Claimed:
+		return in.Epoch != epoch
+	case Recorded:
+		return in.Epoch != epoch
+	case Joined:
 		return in.Epoch != epoch
 	case Advanced:
 		return in.Epoch != epoch
@@ -108,6 +114,7 @@ func TestAnyInputInAnyState(t *testing.T) {
 		situations map[string][]Input
 	}{
 		"queue": {Mutex{}, situations()}, "readers": {Read{}, situations()}, "writers": {Write{}, situations()},
+		"queue, detecting": {Mutex{}, crashSituations()}, "readers, detecting": {Read{}, crashSituations()},
 		"one node": {Unfair{}, singleSituations()}, "semaphore": {Semaphore{Size: 3, Permits: 2}, permitSituations()},
 	} {
 		t.Run(name, func(t *testing.T) { anyInput(t, c.rule, c.situations) })
@@ -231,7 +238,7 @@ func listensToNoMore(t *testing.T, where string, m, next Machine, in Input, effe
 func dropped(in Input, s State) bool {
 	var op Op
 	switch in := in.(type) {
-	case Gone, Listed, Claimed, Advanced, Changed, Surveyed:
+	case Gone, Listed, Claimed, Recorded, Advanced, Changed, Surveyed:
 		return true
 	case Deleted:
 		op = OpDelete

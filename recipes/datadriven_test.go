@@ -25,13 +25,14 @@ import (
 //	world a b          as queue, but nobody has asked yet
 //	                   write=(a) and read=(b) ask for the sides of a read/write lock; trades=(a) takes=(b): the same, and
 //	                   b shares a session with a, and will ask for a's place when it is told to start;
-//	                   kazoo=(a) has kazoo's names, and with kazoos the foreign contenders have
+//	                   kazoo=(a) has kazoo's names, and with kazoos the foreign contenders have;
+//	                   with detect, a lock that tells of crashes
 //	start a            a asks
 //	execute a          a server executes a's oldest request, and no more
 //	answer a           the oldest answer reaches a, and no more
 //	deliver            nothing; whatever is left is done
 //	paused a           a's pause is over
-//	release a          a's caller is done
+//	release a          a's caller is done (panic: it did not come to the end of what it did; untaken: it did not take the grant)
 //	withdraw a         a's caller gives up
 //	cut a              a's connection breaks; reply-lost: after its request was executed
 //	reconnect a        the same session has a connection again
@@ -108,6 +109,10 @@ func (p *play) begin(t *testing.T, d *datadriven.TestData) {
 			for _, v := range a.Vals {
 				flags[v[0]-'a'] |= map[string]uint8{"try": flagTry, "keep": flagKeep, "strict": flagStrict}[a.Key]
 			}
+		case "detect":
+			for c := range flags {
+				flags[c] |= flagDetect
+			}
 		case "write", "read", "trades", "takes", "kazoo":
 			for _, v := range a.Vals {
 				roles[v[0]-'a'] |= map[string]uint8{
@@ -123,7 +128,7 @@ func (p *play) begin(t *testing.T, d *datadriven.TestData) {
 		}
 	}
 	p.env = environment{interpreter: newInterpreter(Machine.Step, first), options: options{
-		keepOrder: true, whole: true, dir: dir, writer: writer, single: single, kazoos: has(d, "kazoos"), mixes: true,
+		keepOrder: true, whole: true, dir: dir, writer: writer, single: single, kazoos: has(d, "kazoos"), mixes: true, detect: has(d, "detect"),
 	}}
 	p.w = newWorld(p.clients, budget{}, flags, roles)
 	if single {
@@ -189,6 +194,7 @@ func (p *play) command(t *testing.T, d *datadriven.TestData) {
 	c := whom[0] - 'a'
 	one := map[string]stepKind{
 		"start": stepStart, "execute": stepExecute, "answer": stepAnswer, "release": stepRelease, "withdraw": stepWithdraw,
+		"panic": stepCrash, "untaken": stepUntaken,
 		"reconnect": stepReconnect, "lapse": stepLapse, "refuse": stepRefuse, "catch-up": stepCatchUp, "paused": stepPaused,
 	}
 	if kind, ok := one[d.Cmd]; ok {
@@ -277,6 +283,9 @@ func (p *play) standing() string {
 		text += ", no directory"
 	case f != noNode:
 		text += ", floor " + short(p.env.name(f, p.w.forms[f]).Text)
+	}
+	if r := p.w.records[0]; r != 0 {
+		text += ", record of " + short(p.env.name(r-1, p.w.forms[r-1]).Text)
 	}
 	return text
 }

@@ -50,6 +50,12 @@ func (e *environment) answer(w *world, c, i int) {
 		in.kind, in.flag = inRefused, flagMissing
 	case Op(r.op) == OpClaim:
 		in = input{kind: inClaimed, epoch: r.epoch, flag: fresh}
+		if r.mask != 0 {
+			in.kind = inRecorded
+		}
+		if r.mask&maskLeft != 0 {
+			in.flag |= flagLeft
+		}
 		if r.flags&reqFirst != 0 {
 			e.proof = r.arg + 1
 		}

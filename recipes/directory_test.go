@@ -110,6 +110,11 @@ const (
 	shellKeepsPlace                    // enters, and does not give its place up
 	shellAllOrNothing                  // gives leases back in one transaction, which fails if one is gone
 	shellFirstLease                    // gives the first of its leases back, and no more
+	shellReadsEarly                    // reads the record, and claims then
+	shellAllTheirs                     // takes any record for somebody else's
+	shellOverwrites                    // writes its own record over one that it finds
+	shellTakesForGone                  // takes a record in the way of its own for the end of its node
+	shellTwoSteps                      // gives its node up, and removes the record then
 	shellAllClaim                      // takes any node of its session for its own, of a lock that is one node
 )
 

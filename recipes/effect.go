@@ -34,10 +34,12 @@ type (
 		Node  string
 	}
 
-	// Claim sends a write that succeeds only if the own node exists.
+	// Claim sends a write that succeeds only if the own node exists. With a Record it looks in the same write whether
+	// a record stands, and reads it behind that if one does. It is then answered Recorded.
 	Claim struct {
-		Epoch Epoch
-		Node  string
+		Epoch  Epoch
+		Node   string
+		Record Recording
 	}
 
 	// Advance asks what it means that a blocker is gone when there was more than
@@ -74,11 +76,13 @@ type (
 
 	// Delete removes the own node, or all that are left of the own leases. No such node is success. With Floor it leaves
 	// word in the directory, in the same transaction, that nobody older than this
-	// node is left, if the directory is one of ours.
+	// node is left, if the directory is one of ours. With Clean the record goes with the node, in the same transaction;
+	// if the node was gone before, the record stays.
 	Delete struct {
 		Epoch Epoch
 		Node  string
 		Floor bool
+		Clean bool
 	}
 
 	// Pause asks for a Paused after a random time, so that those who wait for the same node do
@@ -97,9 +101,10 @@ type (
 type (
 	// Grant hands the lock over.
 	Grant struct {
-		Node    string
-		Token   int64
-		Session int64 // that owns the node
+		Node      string
+		Token     int64
+		Session   int64             // that owns the node
+		Abandoned *events.Abandoned // what a holder left behind who never released; nil if nothing
 	}
 
 	// Lose takes it away.
@@ -147,6 +152,8 @@ const (
 	WhyPermits
 	// WhyMixed: the lock bears kazoo's names, and somebody is in its queue whom kazoo does not see.
 	WhyMixed
+	// WhyPanicked: the function that ran under the lock did not return.
+	WhyPanicked
 )
 
 // String names the reason in lower case.
@@ -154,7 +161,7 @@ func (w Why) String() string {
 	names := [...]string{
 		WhyReleased: "released", WhyContext: "context ended", WhyTimeout: "waited too long", WhyClosed: "closed", WhyBusy: "busy",
 		WhyLost: "lost", WhyRefused: "refused", WhySequenceEnd: "end of sequence",
-		WhySizeMismatch: "size mismatch", WhyPermits: "more permits than there are", WhyMixed: "mixed queue",
+		WhySizeMismatch: "size mismatch", WhyPermits: "more permits than there are", WhyMixed: "mixed queue", WhyPanicked: "panicked",
 	}
 	if int(w) < len(names) && names[w] != "" {
 		return names[w]

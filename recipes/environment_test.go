@@ -55,6 +55,8 @@ const (
 	stepEnters
 	stepLarger
 	stepSmaller
+	stepCrash
+	stepUntaken
 )
 
 func (s step) progress() bool { return s.kind <= stepChanged }
@@ -93,6 +95,7 @@ type options struct {
 	mixes     bool // contenders with kazoo's names may meet others
 	permits   bool // it is a semaphore
 	sizes     bool // and opinions of its size may differ
+	detect    bool // holders leave a record, for others to learn that they crashed
 	shell     shell
 }
 
@@ -255,6 +258,8 @@ func (e *environment) enabledFor(w *world, c uint8, steps []step) []step {
 	}
 	add(cl.told&(toldGrant|toldWithdrawn|toldFinish) == toldGrant && !clinging, release)
 	add(cl.told&(toldStart|toldGrant|toldWithdrawn|toldFinish) == toldStart && w.left.withdraw > 0, stepWithdraw)
+	add(e.detect && cl.holds(), stepCrash)
+	add(e.detect && cl.holds() && !clinging, stepUntaken)
 	add(w.orphaned(int(c)), stepFollows)
 	add(up && cl.closed == 0 && w.left.refuse > 0 && e.refusable(cl), stepRefuse)
 	add(e.ghost && up && cl.closed == 0 && e.ghosts(cl) >= 0, stepGhost)

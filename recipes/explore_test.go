@@ -34,7 +34,7 @@ func TestExplore(t *testing.T) {
 		t.Skip("takes some minutes; run without -short")
 	}
 	big := os.Getenv(bigRun) != ""
-	everyday := slices.Concat(more(), directories(), pairs(big), sharing(), semaphores(), unfair(), kazoos(), revocations())
+	everyday := slices.Concat(more(), directories(), pairs(big), sharing(), semaphores(), unfair(), kazoos(), revocations(), crashes())
 	all, limit, workers := everyday, most, 2
 	if big {
 		limit, workers = mostBig, 1
@@ -131,7 +131,7 @@ func TestExploreWorldHasNoPadding(t *testing.T) {
 	if got, want := unsafe.Sizeof(client{}), uintptr(4+8*maxRequests+16); got != want {
 		t.Errorf("a client takes %d bytes, its fields %d", got, want)
 	}
-	if got, want := unsafe.Sizeof(world{}), maxClients*unsafe.Sizeof(client{})+4*maxNodes+3*(maxLag+1)+6+15+2; got != want {
+	if got, want := unsafe.Sizeof(world{}), maxClients*unsafe.Sizeof(client{})+4*maxNodes+4*(maxLag+1)+6+3+15+0; got != want {
 		t.Errorf("a world takes %d bytes, its fields %d", got, want)
 	}
 }

@@ -28,11 +28,20 @@ type (
 		Keep bool
 		// Strict takes a lost connection for a loss.
 		Strict bool
+		// Detect has holders leave a record, by which the next one learns that one of them did not release.
+		Detect bool
 	}
 
 	// Withdrawn ends the acquisition in whatever state it is, for the reason
 	// given. Only the first one counts.
 	Withdrawn struct{ Why Why }
+
+	// Parted is Withdrawn that says whether the Grant was taken as well; Withdrawn means that it was not, where a
+	// record depends on it.
+	Parted struct {
+		Why   Why
+		Taken bool
+	}
 
 	// Adopted drops the opinion of a semaphore's size: another one counts from now on.
 	Adopted struct{}
@@ -125,6 +134,22 @@ type (
 	Claimed struct {
 		Epoch Epoch
 		Fresh bool
+	}
+
+	// Recorded answers a Claim with a record as Claimed answers one without. Abandoned is what a holder left behind who
+	// has not released since; nil is that there is none, and then the record that was to be made is our own.
+	Recorded struct {
+		Epoch     Epoch
+		Fresh     bool
+		Abandoned *events.Abandoned
+	}
+
+	// Joined answers Create as Created does: the node is held already by others of the session, and nobody else was
+	// asked. Abandoned is what these were told.
+	Joined struct {
+		Created
+
+		Abandoned *events.Abandoned
 	}
 
 	// Advanced answers Advance: the own node was there and the session alive when
@@ -227,6 +252,7 @@ func (o Op) String() string {
 
 func (Started) isInput()     {}
 func (Withdrawn) isInput()   {}
+func (Parted) isInput()      {}
 func (Opened) isInput()      {}
 func (Adopted) isInput()     {}
 func (Suspended) isInput()   {}
@@ -242,6 +268,8 @@ func (Taken) isInput()       {}
 func (Paused) isInput()      {}
 func (Listed) isInput()      {}
 func (Claimed) isInput()     {}
+func (Recorded) isInput()    {}
+func (Joined) isInput()      {}
 func (Advanced) isInput()    {}
 func (Surveyed) isInput()    {}
 func (Entered) isInput()     {}

@@ -46,12 +46,15 @@ const (
 	inPaused
 	inAskedBack
 	inOverdue
+	inRecorded
+	inParted
 )
 
 const (
 	flagTry uint8 = 1 << iota
 	flagKeep
 	flagStrict
+	flagDetect
 )
 
 const (
@@ -63,6 +66,8 @@ const (
 	flagLeased  = flagFresh // Listed
 	flagMissing = flagFresh // Refused
 	flagStale   = flagAlone
+	flagLeft    = flagAlone // Recorded
+	flagTaken   = flagFresh // Parted
 )
 
 // An effect is an Effect in numbers.
@@ -221,9 +226,11 @@ func (it *interpreter) input(in input) Input {
 	name := func(id uint8) events.Name { return it.name(id, it.namings[in.names][id]) }
 	switch in.kind {
 	case inStarted:
-		return Started{Try: in.flag&flagTry != 0, Keep: in.flag&flagKeep != 0, Strict: in.flag&flagStrict != 0}
+		return Started{Try: in.flag&flagTry != 0, Keep: in.flag&flagKeep != 0, Strict: in.flag&flagStrict != 0, Detect: in.flag&flagDetect != 0}
 	case inWithdrawn:
 		return Withdrawn{Why: Why(in.arg)}
+	case inParted:
+		return Parted{Why: Why(in.arg), Taken: in.flag&flagTaken != 0}
 	case inOpened:
 		return Opened{Epoch: epoch, Session: sessionID(in.epoch)}
 	case inSuspended:
@@ -258,6 +265,12 @@ func (it *interpreter) input(in input) Input {
 		return l
 	case inClaimed:
 		return Claimed{Epoch: epoch, Fresh: in.flag&flagFresh != 0}
+	case inRecorded:
+		recorded := Recorded{Epoch: epoch, Fresh: in.flag&flagFresh != 0}
+		if in.flag&flagLeft != 0 {
+			recorded.Abandoned = &somebody
+		}
+		return recorded
 	case inAdvanced:
 		return Advanced{Epoch: epoch, Floor: in.flag&flagFloor != 0, Stands: in.flag&flagStands != 0, Fresh: in.flag&flagFresh != 0}
 	case inSurveyed:
@@ -320,7 +333,7 @@ func (it *interpreter) effect(e Effect) effect {
 	case Watch:
 		return effect{kind: efWatch, epoch: uint8(e.Epoch), arg: it.node(e.Node)}
 	case Claim:
-		return effect{kind: efClaim, epoch: uint8(e.Epoch), arg: it.node(e.Node)}
+		return effect{kind: efClaim, epoch: uint8(e.Epoch), arg: it.node(e.Node), past: uint8(e.Record)}
 	case Advance:
 		return effect{kind: efAdvance, epoch: uint8(e.Epoch), arg: it.node(e.Node), past: it.node(e.Past), next: it.node(e.Next)}
 	case Delete:
@@ -328,13 +341,20 @@ func (it *interpreter) effect(e Effect) effect {
 		if e.Floor {
 			f.flag = 1
 		}
+		if e.Clean {
+			f.past = maskClean
+		}
 		return f
 	case Pause:
 		return effect{kind: efPause, epoch: uint8(e.Epoch), arg: uint8(e.Attempt)}
 	case Discard:
 		return effect{kind: efDiscard, arg: it.node(e.Node)}
 	case Grant:
-		return effect{kind: efGrant, arg: it.node(e.Node), flag: uint8(e.Token - tokenBase)}
+		f := effect{kind: efGrant, arg: it.node(e.Node), flag: uint8(e.Token - tokenBase)}
+		if e.Abandoned != nil {
+			f.past = 1
+		}
+		return f
 	case Lose:
 		return effect{kind: efLose, arg: uint8(e.Reason)}
 	case Queue:

@@ -64,6 +64,7 @@ type Machine struct { //nolint:recvcheck // Step takes a copy; the methods behin
 	try     bool
 	keep    bool
 	strict  bool
+	detect  bool // a record tells of holders who did not release; see crash.go
 
 	up      bool  // there is a connection
 	epoch   Epoch // the current session's; 0 between two sessions
@@ -79,6 +80,8 @@ type Machine struct { //nolint:recvcheck // Step takes a copy; the methods behin
 	asked     bool // somebody wants the lock back, or will when it is granted
 	floor     bool // the delete under way is to leave a floor
 	verifying bool // a claim is under way while Held
+	recorded  bool // the record of this tenure is our own, or was looked after by others who hold with us
+	clean     bool // the delete under way is to take the record along
 	permits   permits
 
 	why      Why  // why the acquisition is to end; 0 while it goes on
@@ -108,7 +111,9 @@ func (m *Machine) step(in Input) []Effect {
 	case Started:
 		return m.onStarted(in)
 	case Withdrawn:
-		return m.onWithdrawn(in)
+		return m.onParted(Parted{Why: in.Why})
+	case Parted:
+		return m.onParted(in)
 	case Opened:
 		return m.onOpened(in)
 	case Suspended:
@@ -129,8 +134,12 @@ func (m *Machine) step(in Input) []Effect {
 		return m.onPaused(in)
 	case Listed:
 		return m.onListed(in)
+	case Joined:
+		return m.onJoined(in)
 	case Claimed:
 		return m.onClaimed(in)
+	case Recorded:
+		return m.onRecorded(in)
 	case Advanced:
 		return m.onAdvanced(in)
 	case Surveyed:
@@ -162,6 +171,7 @@ func (m *Machine) step(in Input) []Effect {
 // begin asks for a place in the queue, as soon as there is a session.
 func (m *Machine) begin() []Effect {
 	m.own, m.removed, m.waited, m.asked, m.by = Own{}, false, false, false, 0
+	m.recorded, m.clean = false, false
 	m.permits.leased, m.permits.full, m.permits.changed, m.permits.doubted = false, false, false, false
 	m.forget()
 	switch {
@@ -212,7 +222,7 @@ func (m *Machine) forget() {
 func (m *Machine) claim() []Effect {
 	m.forget()
 	m.state = Claiming
-	return []Effect{Claim{Epoch: m.epoch, Node: m.own.Name.Text}}
+	return []Effect{Claim{Epoch: m.epoch, Node: m.own.Name.Text, Record: m.recording()}}
 }
 
 // first acts on the news that nobody is ahead.
@@ -231,17 +241,21 @@ func (m *Machine) enter(fresh bool) []Effect {
 	if m.queues() {
 		return m.look() // it has proven all that, and not that there is room
 	}
-	if !fresh || m.strict && !m.up {
+	if m.detect || m.stale(fresh) {
 		return m.claim()
 	}
-	m.forget()
-	return m.grant()
+	return m.grant(nil)
 }
 
-// grant hands the lock over, and with it what the holder was asked before.
-func (m *Machine) grant() []Effect {
+// stale tells whether a proof was overtaken: its lease has run out since, or the connection has gone, for one whom that
+// would have cost the lock.
+func (m *Machine) stale(fresh bool) bool { return !fresh || m.strict && !m.up }
+
+// grant hands the lock over, and with it what somebody has left behind, and what the holder was asked before.
+func (m *Machine) grant(left *events.Abandoned) []Effect {
+	m.forget()
 	m.state = Held
-	effects := []Effect{Grant{Node: m.own.Name.Text, Token: m.own.Token, Session: m.session}}
+	effects := []Effect{Grant{Node: m.own.Name.Text, Token: m.own.Token, Session: m.session, Abandoned: left}}
 	if m.asked {
 		effects = append(effects, Revoke{By: m.by})
 	}
@@ -317,7 +331,7 @@ func (m *Machine) leads() bool {
 }
 
 func (m *Machine) remove() []Effect {
-	return []Effect{Delete{Epoch: m.epoch, Node: m.own.Name.Text, Floor: m.floor}}
+	return []Effect{Delete{Epoch: m.epoch, Node: m.own.Name.Text, Floor: m.floor, Clean: m.clean}}
 }
 
 // lose tells the loss first. Then it gives the node up, if there still is one

@@ -8,7 +8,7 @@ func (m *Machine) onStarted(in Started) []Effect {
 	if m.started || m.state == Over {
 		return nil
 	}
-	m.started, m.try, m.keep, m.strict = true, in.Try, in.Keep, in.Strict
+	m.started, m.try, m.keep, m.strict, m.detect = true, in.Try, in.Keep, in.Strict, in.Detect
 	return m.begin()
 }
 
@@ -29,10 +29,14 @@ func (m *Machine) onWithdrawn(in Withdrawn) []Effect {
 	case Creating, Recovering, Entering:
 		// The answer under way tells what there is to delete.
 	default:
-		if m.removed && !m.several() {
+		switch {
+		case m.removed && !m.several():
 			return m.over()
+		case m.state == Claiming && m.records():
+			// The answer tells whether the record is ours.
+		default:
+			effects = m.release()
 		}
-		effects = m.release()
 	}
 	if !m.up {
 		// Nobody can say how long the connection will be away. Nothing is held,

@@ -57,10 +57,13 @@ func (e *environment) normalise(w *world) {
 	}
 	w.byHand &= owns
 	w.wished &= owns
+	if e.shell != shellReadsEarly {
+		clear(w.records[1:]) // whoever reads the record does so behind a write
+	}
 	exist := w.past[0]
 	for i := range w.past {
 		if uint8(i) > need {
-			w.past[i], w.dirs[i], w.sizes[i] = 0, 0, 0
+			w.past[i], w.dirs[i], w.sizes[i], w.records[i] = 0, 0, 0, 0
 		}
 		exist |= w.past[i]
 	}

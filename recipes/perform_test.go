@@ -29,8 +29,8 @@ func (r *recorder) Finish(e Finish)   { *r = append(*r, e) }
 
 func TestPerformCarriesOutEveryEffectInOrder(t *testing.T) {
 	effects := []Effect{
-		Finish{WhyReleased}, Create{1, 2}, List{1, 2, true, true}, Requeue{}, Watch{1, "a"}, Claim{1, "b"}, Delete{1, "c", true}, Advance{1, "f", "g", "h"},
-		Survey{1, "i", true}, Enter{1, "j", 2, 3, true}, Discard{"d"}, Grant{"e", 5, 7}, Lose{events.ReasonRevoked}, Queue{3}, Create{2, 3}, Pause{2, 4}, Revoke{6},
+		Finish{WhyReleased}, Create{1, 2}, List{1, 2, true, true}, Requeue{}, Watch{1, "a"}, Claim{1, "b", RecordRead}, Delete{1, "c", true, true}, Advance{1, "f", "g", "h"},
+		Survey{1, "i", true}, Enter{1, "j", 2, 3, true}, Discard{"d"}, Grant{"e", 5, 7, nil}, Lose{events.ReasonRevoked}, Queue{3}, Create{2, 3}, Pause{2, 4}, Revoke{6},
 	}
 	var got recorder
 	Perform(effects, &got)

@@ -143,6 +143,9 @@ func (e *environment) tell(w *world, c int, ef effect) violation {
 	switch ef.kind {
 	case efGrant:
 		cl.told |= toldGrant
+		if v := e.takes(w, ef); v != "" {
+			return v
+		}
 		shared := ef.arg < maxNodes && w.forms[ef.arg].reads() // then the token is no fencing token
 		token := ef.flag
 		if ef.arg < maxNodes && w.forms[ef.arg].lease() && token < ef.arg {
@@ -224,6 +227,8 @@ func (e *environment) send(w *world, c int, op Op, ef effect) violation {
 		e.letsGo(w, c, ef.arg)
 	case op == OpEnter && ef.flag != 0:
 		e.letsGo(w, c, ef.arg)
+	case op == OpClaim:
+		r.mask = ef.past
 	case op == OpAdvance && (ef.past >= maxNodes || ef.next >= maxNodes):
 		return nameless
 	case op == OpAdvance:
@@ -231,6 +236,9 @@ func (e *environment) send(w *world, c int, op Op, ef effect) violation {
 	}
 	if op != OpCreate && op != OpList && op != OpSurvey && ef.arg >= maxNodes {
 		return nameless
+	}
+	if op == OpDelete {
+		r.mask = ef.past
 	}
 	asks(&r, op, ef)
 	switch {
@@ -264,6 +272,10 @@ func (e *environment) check(w *world) {
 	holders := e.holdOutside(w)
 	if f := w.dirs[0].floor(); f != noNode && !e.plain && w.past[0]&(w.forms.older(f)|w.forms.beside(f)) != 0 {
 		e.bad = falseFloor
+		return
+	}
+	if v := e.tellsTruth(w); v != "" {
+		e.bad = v
 		return
 	}
 	gone := false

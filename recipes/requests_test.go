@@ -14,9 +14,13 @@ func (e *environment) execute(w *world, c, i int, part uint8, plain bool) {
 	case OpCreate:
 		done = e.executeCreate(w, c, r, zombie, plain)
 	case OpClaim:
+		if e.readsEarly(w, c, r) {
+			return
+		}
 		w.claim(r)
+		e.claims(w, r)
 	case OpDelete:
-		done = e.executeDelete(w, c, r, plain)
+		done = e.executeUnrecorded(w, c, r, plain)
 	case OpAdvance:
 		done = !zombie && e.executeAdvance(w, c, r, part, plain)
 	case OpSurvey:

@@ -52,7 +52,17 @@ func (e *environment) do(w *world, s step) {
 	case stepPaused:
 		e.feed(w, c, input{kind: inPaused, epoch: cl.epoch})
 	case stepRelease, stepReleaseEarly, stepFollows:
+		if cl.holds() {
+			cl.told |= toldClean
+		}
 		cl.told |= toldWithdrawn
+		e.feed(w, c, e.parting(cl, WhyReleased))
+	case stepCrash:
+		cl.told |= toldWithdrawn
+		e.feed(w, c, e.parting(cl, WhyPanicked))
+	case stepUntaken:
+		cl.told |= toldWithdrawn
+		w.acted &^= 1 << e.traits[cl.machine].own
 		e.feed(w, c, input{kind: inWithdrawn, arg: uint8(WhyReleased)})
 	case stepWithdraw:
 		w.left.withdraw--

@@ -69,6 +69,10 @@ func (e *environment) stepText(w *world, s step, name rune) string {
 		return fmt.Sprintf("a guest trades #%d for the lease #%d", s.node, w.next)
 	case stepLarger:
 		return "the semaphore is made larger by one"
+	case stepCrash:
+		return fmt.Sprintf("%c panics", name)
+	case stepUntaken:
+		return fmt.Sprintf("%c withdraws without having taken the grant", name)
 	case stepSmaller:
 		return "the semaphore is made smaller by one"
 	case stepReap:

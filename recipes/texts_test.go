@@ -36,7 +36,14 @@ func effectText(e Effect) string {
 	case Watch:
 		return "watch " + short(e.Node)
 	case Claim:
-		return "claim " + short(e.Node)
+		switch e.Record {
+		case RecordMade:
+			return "claim " + short(e.Node) + " with a record"
+		case RecordRead:
+			return "claim " + short(e.Node) + " and read the record"
+		default:
+			return "claim " + short(e.Node)
+		}
 	case Advance:
 		return fmt.Sprintf("advance %s past %s to %s", short(e.Node), short(e.Past), short(e.Next))
 	case Survey:
@@ -55,16 +62,24 @@ func effectText(e Effect) string {
 		}
 		return text
 	case Delete:
-		if e.Floor {
-			return "delete " + short(e.Node) + " with a floor"
+		text := "delete " + short(e.Node)
+		if e.Clean {
+			text += " and the record"
 		}
-		return "delete " + short(e.Node)
+		if e.Floor {
+			text += " with a floor"
+		}
+		return text
 	case Pause:
 		return fmt.Sprintf("pause, attempt %d", e.Attempt)
 	case Discard:
 		return "discard " + short(e.Node)
 	case Grant:
-		return fmt.Sprintf("GRANT %s token %d", short(e.Node), e.Token)
+		text := fmt.Sprintf("GRANT %s token %d", short(e.Node), e.Token)
+		if e.Abandoned != nil {
+			text += " behind a crash"
+		}
+		return text
 	case Lose:
 		return fmt.Sprintf("LOST %q", e.Reason.String())
 	case Queue:
@@ -96,9 +111,17 @@ func inputText(in Input) string {
 		if in.Strict {
 			text += " strict"
 		}
+		if in.Detect {
+			text += " detect"
+		}
 		return text
 	case Withdrawn:
 		return fmt.Sprintf("Withdrawn %q", in.Why.String())
+	case Parted:
+		if in.Taken {
+			return fmt.Sprintf("Parted %q", in.Why.String())
+		}
+		return fmt.Sprintf("Parted %q, untaken", in.Why.String())
 	case Opened:
 		return fmt.Sprintf("Opened epoch %d", in.Epoch)
 	case AskedBack:
@@ -138,6 +161,15 @@ func inputText(in Input) string {
 			return "Claimed"
 		}
 		return "Claimed, too late"
+	case Recorded:
+		text := "Recorded"
+		if in.Abandoned != nil {
+			text += " behind a crash"
+		}
+		if !in.Fresh {
+			text += ", too late"
+		}
+		return text
 	case Advanced:
 		text := "Advanced: neither"
 		switch {

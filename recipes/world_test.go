@@ -34,8 +34,11 @@ type world struct {
 	byHand  uint8                 // nodes that somebody took away by hand
 	wished  uint8                 // nodes whose owners were asked for the lock back
 	token   uint8                 // 1 + the node of the newest grant
+	records [maxLag + 1]uint8     // 1 + the node that the record names, and did before
+	acted   uint8                 // nodes under which somebody may have done something
+	claimed uint8                 // nodes whose claim has seen to the record
+	truth   truth
 	left    budget
-	fill    [2]uint8
 }
 
 // A node belongs to a client's session, or to a contender outside.
@@ -101,7 +104,8 @@ const (
 	toldGrant
 	toldLost
 	toldFinish
-	toldOwed // nothing yet: the node it holds was deleted while it had no connection
+	toldOwed  // nothing yet: the node it holds was deleted while it had no connection
+	toldClean // by the caller: it held the lock, and has released it
 )
 
 // A request is under way from the machine's effect to the answer's delivery.
@@ -256,6 +260,8 @@ func (w *world) commit(alive uint8, dir directory) {
 	copy(w.past[1:], w.past[:])
 	copy(w.dirs[1:], w.dirs[:])
 	copy(w.sizes[1:], w.sizes[:])
+	copy(w.records[1:], w.records[:])
+	w.ended(w.past[0] &^ alive)
 	w.past[0], w.dirs[0] = alive, dir
 	for c := range w.clients {
 		cl := &w.clients[c]

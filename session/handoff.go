@@ -87,9 +87,7 @@ func (c *client) removeWithFloor(t *Seat, e recipes.Delete, node string) (done b
 	switch {
 	case outcome == Done:
 		if len(res) > 1 && res[1].Stat != nil {
-			before := *res[1].Stat
-			before.NumChildren++ // our own node, which went in the same transaction
-			c.dirs.saw(t.dir, &before)
+			c.leftFloor(t, res[1].Stat)
 		}
 		return true, recipes.Deleted{Epoch: e.Epoch}, nil
 	case failed == 0 && errors.Is(err, zk.ErrNoNode):
@@ -100,6 +98,13 @@ func (c *client) removeWithFloor(t *Seat, e recipes.Delete, node string) (done b
 	}
 	in, err := classified(e.Epoch, recipes.OpDelete, outcome, err)
 	return true, in, err
+}
+
+// leftFloor takes the directory's Stat behind the floor.
+func (c *client) leftFloor(t *Seat, stat *zk.Stat) {
+	before := *stat
+	before.NumChildren++ // our own node, which went in the same transaction
+	c.dirs.saw(t.dir, &before)
 }
 
 // advance asks two things in one flight, in any order: whether the directory's floor

@@ -84,13 +84,24 @@ func (s *Session) judge(c *client, r *asked) (fresh bool) {
 // so the seat hears of it when trying again makes sense.
 func (s *Session) onClaimed(c *client, r *asked, claimed recipes.Claimed) {
 	claimed.Fresh = s.judge(c, r)
+	s.passOn(c, r, claimed.Fresh, claimed)
+}
+
+// onRecorded is onClaimed for a claim that has looked at the record as well.
+func (s *Session) onRecorded(c *client, r *asked, recorded recipes.Recorded) {
+	recorded.Fresh = s.judge(c, r)
+	s.passOn(c, r, recorded.Fresh, recorded)
+}
+
+// passOn passes on what proves as much as a claim.
+func (s *Session) passOn(c *client, r *asked, fresh bool, in recipes.Input) {
 	s.sure(c, r.seat)
 	_, held := s.holders[r.seat]
-	if !claimed.Fresh && !held && c == s.client && !c.over {
-		time.AfterFunc(c.lease.window(), func() { r.seat.post(claimed, nil) })
+	if !fresh && !held && c == s.client && !c.over {
+		time.AfterFunc(c.lease.window(), func() { r.seat.post(in, nil) })
 		return
 	}
-	r.seat.post(claimed, nil)
+	r.seat.post(in, nil)
 }
 
 // onCreated passes the answer to a create on. One that proves to be alone is granted

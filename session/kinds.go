@@ -18,6 +18,7 @@ type asked struct {
 	node  string // the own one's path, of what may end in a grant and of a delete
 	guid  string // of the attempt, of a create
 	floor bool   // of a delete: it leaves a floor
+	clean bool   // and removes the record
 	run   func(*client) (recipes.Input, error)
 }
 
@@ -39,6 +40,8 @@ func (r *asked) settle(s *Session, c *client, in recipes.Input, err error) {
 	switch in := in.(type) {
 	case recipes.Claimed:
 		s.onClaimed(c, r, in)
+	case recipes.Recorded:
+		s.onRecorded(c, r, in)
 	case recipes.Created:
 		s.onCreated(c, r, in)
 	case recipes.Advanced:

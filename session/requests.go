@@ -239,6 +239,9 @@ func (c *client) remove(t *Seat, e recipes.Delete) (recipes.Input, error) {
 
 func (c *client) removeOwn(t *Seat, e recipes.Delete) (recipes.Input, error) {
 	node := t.at(e.Node)
+	if e.Clean {
+		return c.removeClean(t, e, node)
+	}
 	if e.Floor {
 		if done, in, err := c.removeWithFloor(t, e, node); done {
 			return in, err

@@ -3,6 +3,7 @@ package session
 import (
 	"path"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -16,13 +17,14 @@ var _ actors.Port = (*Seat)(nil)
 
 // Place says where and as what an acquisition queues up.
 type Place struct {
-	Dir  string      // the lock's directory, without the chroot
-	Kind events.Kind // of the node's name; 0 is KindLock, and with KindUnfair Dir is not a directory but the node itself
-	Data []byte      // stored in the node
-	ACL  []zk.ACL    // nil: that of the session's config
-	Try  bool        // nobody will wait; of a lock of one node the look that tells who has it leaves no watch then
-	In   *Seat       // a writer, whose place in the queue the node is to take; nil: a place of its own
-	With []*Seat     // one of those that hold shares its node, if any does when the node would be created
+	Dir    string      // the lock's directory, without the chroot
+	Kind   events.Kind // of the node's name; 0 is KindLock, and with KindUnfair Dir is not a directory but the node itself
+	Data   []byte      // stored in the node
+	ACL    []zk.ACL    // nil: that of the session's config
+	Try    bool        // nobody will wait; of a lock of one node the look that tells who has it leaves no watch then
+	In     *Seat       // a writer, whose place in the queue the node is to take; nil: a place of its own
+	Detect bool        // the lock tells of crashes
+	With   []*Seat     // one of those that hold shares its node, if any does when the node would be created
 
 	Marks events.Marks // that its nodes bear
 
@@ -64,6 +66,9 @@ type content struct {
 	lent  int64   // the zxid that created that one's node; 0: there is none
 	with  []*Seat // see Place; the session's drain forgets them when it has looked
 
+	detect    bool                             // see Place
+	abandoned atomic.Pointer[events.Abandoned] // what those who hold were told that somebody has left behind
+
 	layout  layout
 	single  *single  // the layout, if it is that of one node
 	permits *permits // the layout, if it is a semaphore's
@@ -75,8 +80,11 @@ func (s *Session) Seat(p Place) *Seat {
 		p.Kind = events.KindLock
 	}
 	t := &Seat{session: s, dir: join(s.chroot, p.Dir), content: s.plain[p.Kind]}
-	if t.content == nil || p.Data != nil || p.ACL != nil || p.In != nil || p.With != nil || p.Size > 0 || p.Marks != 0 {
-		t.content = &content{kind: p.Kind, marks: p.Marks, data: dataOf(p.Kind, p.Data), acl: p.ACL, in: p.In, lent: p.In.fence(), with: p.With, layout: queued{}}
+	if t.content == nil || p.Data != nil || p.ACL != nil || p.In != nil || p.With != nil || p.Size > 0 || p.Marks != 0 || p.Detect {
+		t.content = &content{
+			kind: p.Kind, marks: p.Marks, data: dataOf(p.Kind, p.Data), acl: p.ACL,
+			in: p.In, lent: p.In.fence(), with: p.With, detect: p.Detect, layout: queued{},
+		}
 		if p.ACL == nil {
 			t.acl = s.cfg.ACL
 		}
@@ -158,15 +166,15 @@ func (t *Seat) Claim(e recipes.Claim) {
 	})
 }
 
-// Delete removes the own node. If it leaves no floor a Create may join it, which takes
+// Delete removes the own node. If it leaves no floor, and removes nothing else, a Create may join it, which takes
 // a moment to come; see there.
 func (t *Seat) Delete(e recipes.Delete) {
-	r := &asked{seat: t, epoch: e.Epoch, op: recipes.OpDelete, node: t.at(e.Node), floor: e.Floor}
+	r := &asked{seat: t, epoch: e.Epoch, op: recipes.OpDelete, node: t.at(e.Node), floor: e.Floor, clean: e.Clean}
 	r.run = func(c *client) (recipes.Input, error) {
-		e.Floor = r.floor
+		e.Floor, e.Clean = r.floor, r.clean
 		return t.layout.remove(c, t, e)
 	}
-	if e.Floor {
+	if e.Floor || e.Clean {
 		t.session.actor.Hand(r)
 		return
 	}

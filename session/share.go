@@ -39,6 +39,7 @@ import (
 type share struct {
 	seats []*Seat
 	floor bool // one that has deleted it would have left a floor
+	dirty bool // and one would have left the record
 }
 
 // answerHere answers the request if that takes no server.
@@ -104,7 +105,13 @@ func (s *Session) join(r *asked) bool {
 	} else {
 		seat.want(c, node)
 	}
-	seat.post(recipes.Created{Epoch: r.epoch, Node: name, Alone: true, Fresh: true, Token: token}, nil)
+	created := recipes.Created{Epoch: r.epoch, Node: name, Alone: true, Fresh: true, Token: token}
+	if left := owner.abandoned.Load(); seat.detect {
+		seat.abandoned.Store(left)
+		seat.post(recipes.Joined{Created: created, Abandoned: left}, nil)
+	} else {
+		seat.post(created, nil)
+	}
 	c.remind(seat, name.Text)
 	return true
 }
@@ -112,15 +119,15 @@ func (s *Session) join(r *asked) bool {
 // part answers a delete of a node that others still have. The last one's is made. It leaves
 // a floor if any of them would have, for that is true of the node: it was the first in its
 // queue, and somebody has waited for that. If a reader has taken its place there is none,
-// see mayTakePlace, which looks at the delete behind this.
+// see mayTakePlace, which looks at the delete behind this. The record goes along if each of them would have removed it.
 func (s *Session) part(r *asked) bool {
 	sh := s.shares[r.seat]
 	if sh == nil {
 		return false
 	}
-	sh.floor = sh.floor || r.floor
+	sh.floor, sh.dirty = sh.floor || r.floor, sh.dirty || !r.clean
 	if len(sh.seats) == 1 {
-		r.floor = sh.floor
+		r.floor, r.clean = sh.floor, !sh.dirty
 		return false
 	}
 	s.quit(r.seat)

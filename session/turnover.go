@@ -54,7 +54,7 @@ type said struct {
 func (s *Session) paired(r *asked) request {
 	switch {
 	case !r.seat.layout.joins():
-	case r.op == recipes.OpDelete && !r.floor && r.seat.brief() && path.Dir(r.node) == r.seat.dir:
+	case r.op == recipes.OpDelete && !r.floor && !r.clean && r.seat.brief() && path.Dir(r.node) == r.seat.dir:
 		x := &turnover{leave: r}
 		s.leaving[r.seat.dir] = x
 		return x

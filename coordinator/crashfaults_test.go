@@ -1,0 +1,207 @@
+package coordinator_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// records tells whether the request claims the lock together with its record, and parts whether it removes the two.
+func records(r zktest.Request) bool {
+	return r.Op == zktest.OpMulti && len(r.Parts) == 2 && r.Parts[0].Op == zktest.OpCheck && r.Parts[1].Path == recordPath
+}
+
+func parts(r zktest.Request) bool {
+	return r.Op == zktest.OpMulti && len(r.Parts) > 1 && r.Parts[0].Op == zktest.OpDelete && r.Parts[1].Path == recordPath
+}
+
+// TestLostRepliesOfAClaimAndARelease: a claim is made again, and its record is its own; a release is, and the record
+// is gone.
+func TestLostRepliesOfAClaimAndARelease(t *testing.T) {
+	actions := map[string]func() zktest.Action{
+		"reply lost": zktest.CutAfter, "request lost": zktest.CutBefore,
+		"throttled": func() zktest.Action { return zktest.Fail(zktest.Throttled) },
+	}
+	for name, action := range actions {
+		for what, is := range map[string]func(zktest.Request) bool{
+			"claim": records, "release": parts,
+			"reading": func(r zktest.Request) bool { return r.Op == zktest.OpGetData && r.Path == recordPath },
+		} {
+			for _, times := range []int{1, 3} {
+				for _, crashed := range []bool{false, true} {
+					t.Run(what+", "+name, func(t *testing.T) {
+						bubble(t, func(t *testing.T, srv *zktest.Server) {
+							a, b := connect(t, srv), connect(t, srv)
+							if crashed {
+								hold(t, detecting(b))
+								expire(t, srv, b)
+								time.Sleep(time.Second)
+							}
+							left := times
+							srv.Intercept(func(r zktest.Request) zktest.Action {
+								if left == 0 || !is(r) {
+									return zktest.Pass()
+								}
+								left--
+								return action()
+							})
+							first := queue(detecting(a))
+							second := queue(detecting(a))
+							g, err := first.Wait(t.Context())
+							if err != nil || (g.Abandoned != nil) != crashed {
+								t.Errorf("told %+v, %v", g.Abandoned, err)
+							}
+							first.Release()
+							if g, err := second.Wait(t.Context()); err != nil || g.Abandoned != nil {
+								t.Errorf("the second is told %+v, %v", g.Abandoned, err)
+							}
+							second.Release()
+							time.Sleep(5 * time.Second)
+							srv.Intercept(nil)
+							leftInOrder(t, srv, detecting(b))
+							if left > 0 && what != "reading" {
+								t.Errorf("nothing was lost")
+							}
+						})
+					})
+				}
+			}
+		}
+	}
+}
+
+// TestGivingUpWhileTheClaimIsUnderWay: the record is made all the same, and goes with the node.
+func TestGivingUpWhileTheClaimIsUnderWay(t *testing.T) {
+	for _, reply := range []string{"slow", "lost"} {
+		for _, crashed := range []bool{false, true} {
+			t.Run(reply, func(t *testing.T) {
+				bubble(t, func(t *testing.T, srv *zktest.Server) {
+					a, b := connect(t, srv), connect(t, srv)
+					if crashed {
+						hold(t, detecting(b))
+						expire(t, srv, b)
+						time.Sleep(time.Second)
+					}
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					seen := false
+					srv.Intercept(func(r zktest.Request) zktest.Action {
+						if seen || !records(r) {
+							return zktest.Pass()
+						}
+						seen = true
+						if reply == "lost" {
+							go cancel()
+							return zktest.CutAfter()
+						}
+						time.AfterFunc(100*time.Millisecond, cancel)
+						return zktest.Delay(200 * time.Millisecond)
+					})
+					acq := detecting(a).Acquire(ctx)
+					<-acq.Done()
+					time.Sleep(5 * time.Second)
+					if !seen || len(srv.Children(lockPath)) > 0 || srv.Exists(recordPath) != crashed {
+						t.Errorf("claimed: %v; left %v", seen, srv.Tree())
+					}
+					last, g := hold(t, detecting(b))
+					if (g.Abandoned != nil) != crashed {
+						t.Errorf("told %+v", g.Abandoned)
+					}
+					finish(t, last)
+					leftInOrder(t, srv, detecting(b))
+				})
+			})
+		}
+	}
+}
+
+// TestTheRecordIsRemovedByHand: who releases then has nothing to remove.
+func TestTheRecordIsRemovedByHand(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := connect(t, srv), connect(t, srv)
+		first, second := queue(detecting(a)), queue(detecting(b))
+		for _, acq := range []*coordinator.Acquisition{first, second} {
+			soon(t, acq)
+			if err := srv.Delete(recordPath); err != nil {
+				t.Fatal(err)
+			}
+			finish(t, acq)
+		}
+		leftInOrder(t, srv, detecting(a))
+	})
+}
+
+// TestTheRecordOutlivesTheDirectory: a lock that nobody asks for is removed, and the record is not.
+func TestTheRecordOutlivesTheDirectory(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := connect(t, srv), connect(t, srv)
+		hold(t, detecting(a))
+		expire(t, srv, a)
+		time.Sleep(time.Minute)
+		for srv.Reap() > 0 {
+		}
+		synctest.Wait()
+		if srv.Exists(lockPath) || !srv.Exists(recordPath) {
+			t.Fatalf("left: %v", srv.Tree())
+		}
+		last, g := hold(t, detecting(b))
+		if g.Abandoned == nil {
+			t.Error("not told")
+		}
+		finish(t, last)
+		for srv.Reap() > 0 {
+		}
+		if got := srv.Tree(); len(got) != 0 {
+			t.Errorf("left: %v", got)
+		}
+	})
+}
+
+// TestRoundTripsOfALockThatTellsOfCrashes: one more than without, also in a loop, and none for a waiter who would claim.
+func TestRoundTripsOfALockThatTellsOfCrashes(t *testing.T) {
+	const cycles = 100
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs, ms := metered(t, srv, 1)
+		warm(t, cs[0])
+		for name, wait := range map[string]bool{"awaited": true, "in a loop": false} {
+			before := total(ms)
+			for range cycles {
+				a, _ := hold(t, detecting(cs[0]))
+				a.Release()
+				if wait {
+					<-a.Done()
+				}
+			}
+			synctest.Wait()
+			// Who comes when the delete is not answered yet may see the node, and lists.
+			if n := total(ms).minus(before); wait && n.requests != 3*cycles || n.requests < 3*cycles || n.requests > 8*cycles {
+				t.Errorf("%s: %+v in %d cycles", name, n, cycles)
+			}
+		}
+		holder, _ := hold(t, detecting(cs[0]))
+		waiter := queue(detecting(cs[0]))
+		before := total(ms)
+		handOver(t, holder, waiter)
+		if n := total(ms).minus(before); n.requests != 2 {
+			t.Errorf("%+v in a handoff to the only one who waits", n)
+		}
+		finish(t, waiter)
+
+		// A reader alone takes one more, too.
+		rw := cs[0].ReadWrite("/locks/rw", coordinator.DetectCrash())
+		for range 2 {
+			r, _ := hold(t, rw.Read())
+			finish(t, r)
+		}
+		before = total(ms)
+		r, _ := hold(t, rw.Read())
+		finish(t, r)
+		if n := total(ms).minus(before); n.requests != 3 {
+			t.Errorf("%+v for a reader", n)
+		}
+	})
+}

@@ -1,0 +1,110 @@
+package recipes
+
+// This file is about a lock that tells of crashes: whoever is granted learns whether a holder before has ended
+// otherwise than by a release, and nobody has released since.
+//
+// A holder leaves a record, a node of its own that stays when its session ends. It is made in the transaction that
+// claims the lock, so nobody is granted without it, and removed in the one that gives the node up, but only if
+// the holder has released. All that counts is decided by the order of these transactions:
+//
+//  1. A claims: its node exists, and so does its record from then on.
+//  2. A ends, in whatever way that is no release. Its node goes; nothing removes the record.
+//  3. B claims, finds a record and reads it, behind that claim. It is not B's, whose node it would name; so somebody
+//     has held the lock since the last release, and has not released.
+//  4. B releases, and the record goes with its node. Or B crashes as well: then A's record stands until somebody
+//     has released.
+//
+// A claim of unknown outcome is made again. If the record then names our own node it was made by the first, and nobody
+// has held the lock in between, for we are the first in the queue, and no node bears a name twice.
+//
+// So every grant is claimed here, also of whoever is proven to be alone by what created its node, or to be the first by a
+// floor. A claim proves all that those would.
+//
+// The record of a tenure in which nobody can have acted tells of no crash: that of a Grant which was not taken, or of a claim that
+// was answered when the caller had given up. So it goes as after a release, if it is our own. Hence whoever gives up while a
+// claim is under way waits for the answer, which tells whose it is. One who finds that somebody has crashed, and
+// gives up, leaves the record to the next.
+//
+// Readers make no record, and remove none: what they do under the lock is no half of anything. While one holds no writer
+// does, so a record that stands tells of a crash then, but for that of a writer in whose place the reader stands.
+
+// Recording is what a claim has to do with the record.
+type Recording uint8
+
+const (
+	// RecordNothing: the lock has none, or it was seen to when the lock was granted.
+	RecordNothing Recording = iota
+	// RecordMade: it is made if there is none.
+	RecordMade
+	// RecordRead: it is looked for.
+	RecordRead
+)
+
+// String says what is done.
+func (r Recording) String() string {
+	return [...]string{"no record", "make the record", "read the record"}[r]
+}
+
+// records tells whether the machine's claims make a record.
+func (m *Machine) records() bool { return m.recording() == RecordMade }
+
+func (m *Machine) recording() Recording {
+	switch {
+	case !m.detect:
+		return RecordNothing
+	case m.rule.Exclusive():
+		return RecordMade
+	default:
+		return RecordRead
+	}
+}
+
+// reclaim makes a claim again of which nobody knows what became of it.
+func (m *Machine) reclaim() []Effect {
+	if m.state == Claiming {
+		return m.claim()
+	}
+	return []Effect{Claim{Epoch: m.epoch, Node: m.own.Name.Text}} // for one who holds
+}
+
+// onJoined enters beside others of the session, who have seen to the record. Whether it goes is for all of them
+// to say: a Grant that is not taken has nothing against it.
+func (m *Machine) onJoined(in Joined) []Effect {
+	if in.Epoch != m.epoch || m.state != Creating || m.why != 0 || m.stale(in.Fresh) {
+		return m.onCreated(in.Created)
+	}
+	m.own = Own{Name: in.Node, Owner: m.session, Token: in.Token}
+	m.recorded = m.records()
+	return m.grant(in.Abandoned)
+}
+
+func (m *Machine) onRecorded(in Recorded) []Effect {
+	switch {
+	case in.Epoch != m.epoch, m.state != Claiming:
+		return nil
+	case m.removed:
+		return m.requeue()
+	}
+	m.recorded = m.records() && in.Abandoned == nil
+	switch {
+	case m.why != 0:
+		m.clean = m.recorded
+		return m.release()
+	case m.stale(in.Fresh):
+		return m.claim()
+	default:
+		return m.grant(in.Abandoned)
+	}
+}
+
+// onParted ends the acquisition for a caller of whom it is known whether he has taken the Grant. Who has, and has released, has
+// come to the end of what he did; and so has, in his stead, who found the lock in order and took nothing.
+func (m *Machine) onParted(in Parted) []Effect {
+	if m.state == Held && m.why == 0 && m.records() {
+		m.clean = m.recorded
+		if in.Taken {
+			m.clean = in.Why == WhyReleased
+		}
+	}
+	return m.onWithdrawn(Withdrawn{Why: in.Why})
+}

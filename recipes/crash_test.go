@@ -1,0 +1,154 @@
+package recipes
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// somebody has crashed; who it was makes no difference to a machine.
+//
+//nolint:gochecknoglobals // a value that nobody writes to
+var somebody = events.Abandoned{Node: "somebody's"}
+
+// crashSituations are machines of a lock that tells of crashes, in the states in which that makes a difference.
+func crashSituations() map[string][]Input {
+	s := map[string][]Input{}
+	from := func(name, base string, more ...Input) {
+		s[name] = append(append([]Input(nil), s[base]...), more...)
+	}
+	from("creating", "", opened, Started{Detect: true})
+	from("claiming", "creating", Created{1, ours, true, true, 500})
+	from("claiming, first listed", "creating", Created{Epoch: 1, Node: ours}, first)
+	from("claiming behind a floor", "creating", Created{Epoch: 1, Node: ours}, third, Gone{1, ahead4.Text}, Advanced{1, true, false, true})
+	from("claiming, withdrawn", "claiming", Withdrawn{WhyContext})
+	from("claiming, own gone", "claiming", Gone{1, ours.Text})
+	from("claiming, no connection", "claiming", Suspended{})
+	from("held", "claiming", Recorded{1, true, nil})
+	from("held behind a crash", "claiming", Recorded{1, true, &somebody})
+	from("joined", "creating", Joined{Created{1, ours, true, true, 500}, nil})
+	from("joined behind a crash", "creating", Joined{Created{1, ours, true, true, 500}, &somebody})
+	from("verifying", "held", Suspended{}, Reconnected{})
+	from("releasing", "held", Parted{WhyReleased, true})
+	from("releasing uncleanly", "held", Parted{WhyClosed, true})
+	from("kept", "", opened, Started{Detect: true, Keep: true}, Created{1, ours, true, true, 500}, Recorded{1, true, nil})
+	from("lapsed", "kept", LeaseRanOut{})
+	from("strict, claiming, no connection", "", opened, Started{Detect: true, Strict: true}, Created{1, ours, true, true, 500}, Suspended{})
+	return s
+}
+
+func TestCrashTransitions(t *testing.T) {
+	for _, c := range []struct {
+		when string
+		in   Input
+		next State
+		want string // the effects
+	}{
+		{"creating", Created{1, ours, true, true, 500}, Claiming, "claim #5 with a record"},
+		{"creating", Joined{Created{1, ours, true, true, 500}, nil}, Held, "GRANT #5 token 500"},
+		{"creating", Joined{Created{1, ours, true, true, 500}, &somebody}, Held, "GRANT #5 token 500 behind a crash"},
+		{"creating", Joined{Created{1, ours, true, false, 500}, nil}, Claiming, "claim #5 with a record"},
+		{"creating", Joined{Created{2, ours, true, true, 500}, nil}, Creating, "discard #5"},
+		{"claiming", Recorded{1, true, nil}, Held, "GRANT #5 token 500"},
+		{"claiming", Recorded{1, true, &somebody}, Held, "GRANT #5 token 500 behind a crash"},
+		{"claiming", Recorded{1, false, &somebody}, Claiming, "claim #5 with a record"},
+		{"claiming", Recorded{2, true, nil}, Claiming, ""},
+		{"claiming", Unknown{1, OpClaim}, Claiming, "claim #5 with a record"},
+		{"claiming", Refused{Epoch: 1, Op: OpClaim}, Releasing, "delete #5"},
+		{"claiming", Refused{Epoch: 1, Op: OpClaim, Missing: true}, Creating, "create attempt 2, REQUEUED"},
+		{"claiming", Withdrawn{WhyContext}, Claiming, ""},
+		{"claiming, own gone", Withdrawn{WhyContext}, Over, `END "context ended"`},
+		{"claiming, own gone", Recorded{1, true, nil}, Creating, "create attempt 2, REQUEUED"},
+		{"claiming, no connection", Withdrawn{WhyContext}, Claiming, `END "context ended"`},
+		{"claiming, withdrawn", Recorded{1, true, nil}, Releasing, "delete #5 and the record"},
+		{"claiming, withdrawn", Recorded{1, false, nil}, Releasing, "delete #5 and the record"},
+		{"claiming, withdrawn", Recorded{1, true, &somebody}, Releasing, "delete #5"},
+		{"claiming, withdrawn", Unknown{1, OpClaim}, Claiming, "claim #5 with a record"},
+		{"claiming, withdrawn", Refused{Epoch: 1, Op: OpClaim}, Releasing, "delete #5"},
+		{"claiming, withdrawn", Refused{Epoch: 1, Op: OpClaim, Missing: true}, Over, `END "context ended"`},
+		{"claiming, withdrawn", Expired{}, Over, `END "context ended"`},
+		{"claiming, withdrawn", LeaseRanOut{}, Claiming, `END "context ended"`},
+		{"strict, claiming, no connection", Recorded{1, true, nil}, Claiming, "claim #5 with a record"},
+		{"held", Parted{WhyReleased, true}, Releasing, "delete #5 and the record"},
+		{"held", Parted{WhyReleased, false}, Releasing, "delete #5 and the record"},
+		{"held", Parted{WhyClosed, false}, Releasing, "delete #5 and the record"},
+		{"held", Withdrawn{WhyContext}, Releasing, "delete #5 and the record"},
+		{"held", Parted{WhyClosed, true}, Releasing, "delete #5"},
+		{"held", Parted{WhyPanicked, true}, Releasing, "delete #5"},
+		{"held", LeaseRanOut{}, Releasing, `LOST "lease ran out", delete #5, END "lost"`},
+		{"held", Suspended{}, Held, ""},
+		{"held behind a crash", Parted{WhyReleased, true}, Releasing, "delete #5 and the record"},
+		{"held behind a crash", Parted{WhyReleased, false}, Releasing, "delete #5"},
+		{"joined", Parted{WhyReleased, false}, Releasing, "delete #5 and the record"},
+		{"joined behind a crash", Parted{WhyReleased, false}, Releasing, "delete #5 and the record"},
+		{"joined behind a crash", Parted{WhyPanicked, true}, Releasing, "delete #5"},
+		{"verifying", Unknown{1, OpClaim}, Held, "claim #5"},
+		{"verifying", Parted{WhyReleased, true}, Releasing, "delete #5 and the record"},
+		{"releasing", Unknown{1, OpDelete}, Releasing, "delete #5 and the record"},
+		{"releasing uncleanly", Unknown{1, OpDelete}, Releasing, "delete #5"},
+		{"releasing uncleanly", Parted{WhyReleased, true}, Releasing, ""},
+		{"kept", LeaseRanOut{}, Lapsed, `LOST "lease ran out"`},
+		{"lapsed", Parted{WhyReleased, true}, Releasing, "delete #5"},
+	} {
+		m := NewMachine(Mutex{})
+		for _, in := range crashSituations()[c.when] {
+			m, _ = m.Step(in)
+		}
+		next, effects := m.Step(c.in)
+		if got := effectTexts(effects); next.State() != c.next || got != c.want {
+			t.Errorf("%s, %s: %v; %s, want %v; %s", c.when, inputText(c.in), next.State(), got, c.next, c.want)
+		}
+	}
+}
+
+// TestReadersMakeNoRecord, and remove none.
+func TestReadersMakeNoRecord(t *testing.T) {
+	m := NewMachine(Read{})
+	for _, c := range []struct {
+		in   Input
+		want string
+	}{
+		{opened, ""},
+		{Started{Detect: true}, "create attempt 1"},
+		{Created{1, ours, true, true, 500}, "claim #5 and read the record"},
+		{Recorded{1, true, &somebody}, "GRANT #5 token 500 behind a crash"},
+		{Parted{WhyReleased, true}, "delete #5"},
+	} {
+		var effects []Effect
+		m, effects = m.Step(c.in)
+		if got := effectTexts(effects); got != c.want {
+			t.Errorf("%s: %s, want %s", inputText(c.in), got, c.want)
+		}
+	}
+	// Who gives up while it claims has nothing to wait for.
+	m = NewMachine(Read{})
+	for _, in := range []Input{opened, Started{Detect: true}, Created{1, ours, true, true, 500}} {
+		m, _ = m.Step(in)
+	}
+	if next, effects := m.Step(Withdrawn{WhyContext}); next.State() != Releasing || effectTexts(effects) != "delete #5" {
+		t.Errorf("%v, %s", next.State(), effectTexts(effects))
+	}
+}
+
+// TestAnotherNodeHasARecordOfItsOwn: what was known of the one before does not count.
+func TestAnotherNodeHasARecordOfItsOwn(t *testing.T) {
+	m := NewMachine(Mutex{})
+	for _, in := range []Input{
+		opened, Started{Detect: true}, Created{1, ours, true, true, 500}, Recorded{1, false, nil}, Expired{}, reopened,
+		Created{2, later, true, true, 600}, Recorded{2, true, &somebody},
+	} {
+		m, _ = m.Step(in)
+	}
+	if _, effects := m.Step(Withdrawn{WhyContext}); effectTexts(effects) != "delete #6" {
+		t.Errorf("took somebody's record along: %s", effectTexts(effects))
+	}
+}
+
+func effectTexts(effects []Effect) string {
+	var texts []string
+	for _, e := range effects {
+		texts = append(texts, effectText(e))
+	}
+	return strings.Join(texts, ", ")
+}

@@ -1,0 +1,164 @@
+package recipes
+
+// What a world has of the record that tells of holders who did not release: the record, and the truth that
+// it should tell.
+
+// A truth is what has become of the holders since somebody released.
+type truth uint8
+
+const (
+	truthCrashed truth = 1 << iota // one to whom the lock was granted ended otherwise
+	truthClaimed                   // or one whose claim was executed, of which the caller may never have heard
+)
+
+const (
+	unrecorded violation = "a holder that did not release, and no record of it"
+	untrue     violation = "a record of somebody who did not crash"
+	unreported violation = "a grant that does not tell of a crash"
+	falseAlarm violation = "a grant that tells of a crash that was none"
+)
+
+// What a Claim of a world has in its mask.
+const (
+	maskRecord uint8 = 3 // what it does with the record
+	maskLeft   uint8 = 4 // the answer: somebody has crashed
+)
+
+// maskClean says of a Delete that the record is to go.
+const maskClean uint8 = 1
+
+// claims notes what the claim of a node does to the record, or learns of it.
+func (e *environment) claims(w *world, r *request) {
+	bit, own := uint8(1)<<(r.arg&7), r.arg+1
+	what := Recording(r.mask & maskRecord)
+	if what == RecordNothing || r.flags&reqMissing != 0 {
+		return
+	}
+	record := w.records[0]
+	if e.shell == shellReadsEarly && what == RecordRead {
+		record = r.own // as it was before
+	}
+	if what == RecordMade {
+		w.claimed |= bit
+	}
+	switch writer := w.forms[r.arg&7].writer(); {
+	case record == 0 && what == RecordMade:
+		w.commit(w.past[0], w.dirs[0])
+		w.records[0] = own
+	case record == 0, record == own && e.shell != shellAllTheirs:
+	case writer != noNode && record == writer+1 && w.past[0]&(1<<writer) != 0:
+	case e.shell == shellTakesForGone:
+		r.flags |= reqMissing
+	default:
+		r.mask |= maskLeft
+		if e.shell == shellOverwrites && what == RecordMade {
+			w.commit(w.past[0], w.dirs[0])
+			w.records[0] = own
+		}
+	}
+}
+
+// readsEarly is a seeded bug: a reader reads the record before it claims. It reports whether that is still to do.
+func (e *environment) readsEarly(w *world, c int, r *request) (first bool) {
+	if e.shell != shellReadsEarly || Recording(r.mask&maskRecord) != RecordRead || r.flags&reqHalf != 0 || w.clients[c].conn != connUp {
+		return false
+	}
+	r.flags |= reqHalf
+	r.own = w.records[w.clients[c].lag]
+	return true
+}
+
+// parting is what a machine hears of a caller who ends his tenure.
+func (e *environment) parting(cl *client, why Why) input {
+	in := input{kind: inWithdrawn, arg: uint8(why)}
+	if e.detect && cl.told&toldGrant != 0 {
+		in.kind, in.flag = inParted, flagTaken
+	}
+	return in
+}
+
+// parts notes that a node is about to go by a delete of its owner's, and tells whether the record goes along. The truth is
+// what the owner's caller did.
+func (e *environment) parts(w *world, c int, r *request) (clean bool) {
+	cl, bit := &w.clients[c], uint8(1)<<(r.arg&7)
+	if !e.detect || w.past[0]&bit == 0 {
+		return false
+	}
+	switch {
+	case w.forms[r.arg&7].reads(): // whose end says nothing
+	case cl.told&toldClean != 0:
+		w.truth = 0
+	case cl.told&(toldWithdrawn|toldLost) == toldWithdrawn && w.acted&bit == 0: // nobody did anything under it
+	default:
+		w.ended(bit)
+	}
+	w.acted &^= bit
+	w.claimed &^= bit
+	return r.mask&maskClean != 0
+}
+
+// executeUnrecorded is executeDelete with what becomes of the record in the same transaction.
+func (e *environment) executeUnrecorded(w *world, c int, r *request, plain bool) (done bool) {
+	const second = reqStands // the seeded bug: it removes the record now
+	if r.flags&second != 0 {
+		r.flags &^= second
+		w.commit(w.past[0], w.dirs[0])
+		w.records[0] = 0
+		return true
+	}
+	clean := e.parts(w, c, r)
+	done = e.executeDelete(w, c, r, plain)
+	switch {
+	case clean && e.shell == shellTwoSteps:
+		r.flags |= second
+		return false
+	case clean:
+		w.records[0] = 0
+	}
+	return done
+}
+
+// ended notes that nodes are gone though nobody has released.
+func (w *world) ended(nodes uint8) {
+	if nodes&w.acted != 0 {
+		w.truth |= truthCrashed
+	}
+	if nodes&(w.acted|w.claimed) != 0 {
+		w.truth |= truthClaimed
+	}
+	w.acted &^= nodes
+	w.claimed &^= nodes
+}
+
+// takes notes that the lock was granted, and says whether the caller was told the truth. Nothing can be said of a
+// grant whose node is gone by then, nor of a reader in the place of a writer, who may have ended since the claim.
+func (e *environment) takes(w *world, ef effect) violation {
+	if !e.detect || ef.arg >= maxNodes || w.past[0]&(1<<ef.arg) == 0 {
+		return ""
+	}
+	if !w.forms[ef.arg].reads() {
+		w.acted |= 1 << ef.arg
+	}
+	switch {
+	case w.forms[ef.arg].writer() != noNode:
+		return ""
+	case ef.past == 0 && w.truth&truthCrashed != 0:
+		return unreported
+	case ef.past != 0 && w.truth == 0:
+		return falseAlarm
+	default:
+		return ""
+	}
+}
+
+// tellsTruth holds in every world: somebody who has crashed stands in the record, and nobody else.
+func (e *environment) tellsTruth(w *world) violation {
+	switch {
+	case w.truth&truthCrashed != 0 && w.records[0] == 0:
+		return unrecorded
+	case w.records[0] != 0 && w.truth == 0 && w.claimed&(1<<(w.records[0]-1)) == 0:
+		return untrue
+	default:
+		return ""
+	}
+}
