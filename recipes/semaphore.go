@@ -80,7 +80,7 @@ func (m *Machine) unsettled() bool { return m.queues() && !m.permits.settled }
 // name. If that is gone, the others are not.
 func (m *Machine) several() bool {
 	if rule, ok := m.rule.(Multi); ok {
-		return len(rule) > 1
+		return len(rule) > 1 && m.own.Name.Text != ""
 	}
 	s, _ := m.rule.(Semaphore)
 	return m.permits.leased && s.Permits > 1

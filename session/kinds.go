@@ -41,6 +41,8 @@ func (r *asked) settle(s *Session, c *client, in recipes.Input, err error) {
 		s.onClaimed(c, r, in)
 	case recipes.Created:
 		s.onCreated(c, r, in)
+	case recipes.Joined:
+		s.onJoined(c, r, in)
 	case recipes.Advanced:
 		s.onAdvanced(c, r, in)
 	case recipes.Listed:
