@@ -35,6 +35,8 @@ type Config struct {
 type Owner interface {
 	// Explain returns what Err is to say.
 	Explain(End) error
+	// Members returns the nodes of a multi-lock that is about to be granted, and nil of any other lock.
+	Members() []events.Member
 	// Gone is called once, when nothing of the acquisition is left at the server.
 	Gone()
 }
@@ -89,7 +91,8 @@ type rare struct {
 	refusal   error               // of the server that turned the latest request down
 	onEnd     map[int]func(error) // told when it is not held any more
 	lastOnEnd int
-	timer     *time.Timer // of the longest wait
+	timer     *time.Timer     // of the longest wait
+	members   []events.Member // of the Grant of a multi-lock
 }
 
 // rarely returns the rare, which there is from then on. It is called with mu held.

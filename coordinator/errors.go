@@ -63,6 +63,10 @@ var (
 	ErrSequenceEnd = events.ErrSequenceEnd
 	// ErrKind says that the path is in use as another kind of lock.
 	ErrKind = session.ErrKind
+	// ErrMembers says that the locks of a multi-lock are none: there are none at all, or one is nil or another coordinator's.
+	ErrMembers = errors.New("zkgrant: no locks that can be had together")
+	// ErrDuplicate says that the same path is in a multi-lock twice.
+	ErrDuplicate = errors.New("zkgrant: the same lock twice")
 	// ErrNotCandidate says that an acquisition is none of the election that was to proclaim something with it.
 	ErrNotCandidate = errors.New("zkgrant: no candidate of this election")
 	// ErrSizeMismatch says that others have another opinion of a semaphore's size, and
