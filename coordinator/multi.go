@@ -88,7 +88,6 @@ func (m *members) check(c *Coordinator) error {
 	if len(m.locks) == 0 {
 		return fmt.Errorf("%w: there are none", ErrMembers)
 	}
-	seen := make(map[string]int, len(m.locks))
 	for i, l := range m.locks {
 		switch {
 		case l == nil:
@@ -102,19 +101,28 @@ func (m *members) check(c *Coordinator) error {
 		case l.cfg.reentrant, l.cfg.kazoo:
 			return fmt.Errorf("%w: a lock that is reentrant, or has kazoo's names, cannot be part of a multi-lock, at %s", ErrKind, l.path)
 		}
-		bad := c.checkPath(l.path)
+	}
+	return m.checkPaths(c)
+}
+
+func (m *members) checkPaths(c *Coordinator) error {
+	var bad error
+	seen := make(map[string]int, len(m.locks))
+	for i, l := range m.locks {
+		if err := c.checkPath(l.path); err != nil && bad == nil {
+			bad = fmt.Errorf("lock %d: %w", i, err)
+		}
 		clean := path.Clean(l.path)
-		if other, ok := seen[clean]; ok && bad != nil {
+		other, twice := seen[clean]
+		switch {
+		case twice && bad != nil:
 			return fmt.Errorf("%w: locks %d and %d: %w", ErrDuplicate, other, i, bad)
-		} else if ok {
+		case twice:
 			return fmt.Errorf("%w: locks %d and %d are both at %s", ErrDuplicate, other, i, l.path)
 		}
 		seen[clean] = i
-		if bad != nil {
-			return fmt.Errorf("lock %d: %w", i, bad)
-		}
 	}
-	return nil
+	return bad
 }
 
 // places says where all of them queue up.

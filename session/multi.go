@@ -77,7 +77,7 @@ func (s *Session) SizeOfMembers(places []Place, data []byte) (size int) {
 
 // size is more than what a create takes of a request.
 func (m *member) size(data []byte) int {
-	const each = 160 // the name, and what is around the texts
+	const each = 96 // the name, and what is around the texts
 	size := each + len(m.dir) + len(data)
 	for _, a := range m.acl {
 		size += aclOverhead + len(a.Scheme) + len(a.ID)
