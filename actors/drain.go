@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -120,10 +121,14 @@ func (l *Lock) tell(ev events.Event) {
 // the mutex: a Release that comes in between either prevents the Grant or takes
 // it back.
 func (l *Lock) onGrant(e recipes.Grant) {
+	members := l.cfg.Members()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.withdrawn != 0 {
 		return // the machine is about to hear of it
+	}
+	if members != nil {
+		l.rarely().members = members
 	}
 	l.waited = time.Since(l.born)
 	if e.Abandoned != nil {
@@ -139,12 +144,17 @@ func (l *Lock) onGrant(e recipes.Grant) {
 // called with mu held, when there is one.
 func (l *Lock) granting() events.Grant {
 	node := l.cfg.Path
-	if !recipes.Single(l.cfg.Rule) {
+	var members []events.Member
+	switch {
+	case l.rare != nil && l.rare.members != nil:
+		members = slices.Clone(l.rare.members) // the caller's own
+		node = members[0].Node
+	case !recipes.Single(l.cfg.Rule):
 		node = join(node, l.grant.Node)
 	}
 	grant := events.Grant{
 		ID: l.cfg.ID, Path: l.cfg.Path, Node: node, Token: l.grant.Token,
-		Session: l.grant.Session, Waited: l.waited,
+		Session: l.grant.Session, Waited: l.waited, Members: members,
 	}
 	if l.rare != nil {
 		grant.Abandoned = l.rare.abandoned

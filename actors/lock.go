@@ -36,6 +36,8 @@ type Config struct {
 type Owner interface {
 	// Explain returns what Err is to say.
 	Explain(End) error
+	// Members returns the nodes of a multi-lock that is about to be granted, and nil of any other lock.
+	Members() []events.Member
 	// Gone is called once, when nothing of the acquisition is left at the server.
 	Gone()
 }
@@ -94,6 +96,7 @@ type rare struct {
 	timer     *time.Timer // of the longest wait
 	grace     *time.Timer // until when the lock is to be given back
 	abandoned *events.Abandoned
+	members   []events.Member // of the Grant of a multi-lock
 }
 
 // rarely returns the rare, which there is from then on. It is called with mu held.

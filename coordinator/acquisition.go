@@ -155,6 +155,9 @@ func (o *ownerOfActor) Explain(end actors.End) error {
 	return explain(o.lock, end)
 }
 
+// Members returns the nodes of a multi-lock.
+func (o *ownerOfActor) Members() []events.Member { return o.seat.Members() }
+
 // Gone has the coordinator forget the acquisition.
 func (o *ownerOfActor) Gone() { o.lock.c.live.leave((*Acquisition)(o)) }
 
@@ -175,13 +178,17 @@ func ownerOf(ctx context.Context) *owner {
 // with one of the owners, if there are any. The writer is one whose place a reader may take.
 // It fails if whoever asks would wait for himself.
 func (l *Lock) standing(ctx context.Context) (owners []*session.Seat, writer *session.Seat, _ error) {
+	if m := l.multi(); m != nil {
+		return nil, nil, m.standing(ctx)
+	}
 	deadlock := false
 	for o := ownerOf(ctx); o != nil; o = o.next {
 		held := o.acquisition
+		at := held.lock.at(l.path)
 		switch {
-		case held.lock.c != l.c || held.lock.path != l.path || !held.actor.Holding():
-		case !held.lock.isOfKind(l): // which is no wait for oneself, but two kinds of lock
-			return nil, nil, fmt.Errorf("%w: %s is %s in this context, and not %s", ErrKind, l.path, held.lock.kind(), l.kind())
+		case held.lock.c != l.c || at == nil || !held.actor.Holding():
+		case !at.isOfKind(l): // which is no wait for oneself, but two kinds of lock
+			return nil, nil, fmt.Errorf("%w: %s is %s in this context, and not %s", ErrKind, l.path, at.kind(), l.kind())
 		case held.lock.permits() > 0 && l.permits() > 0: // permits add up; see Semaphore.Acquire
 		case l.cfg.reentrant && held.lock.rule == l.rule && !recipes.Single(l.rule):
 			owners = append(owners, held.seat)

@@ -65,6 +65,10 @@ var (
 	ErrKind = session.ErrKind
 	// ErrRecord says that at the path of a lock that tells of crashes, where its record should be, there is a node that is none.
 	ErrRecord = session.ErrRecord
+	// ErrMembers says that the locks of a multi-lock are none: there are none at all, or one is nil or another coordinator's.
+	ErrMembers = errors.New("zkgrant: no locks that can be had together")
+	// ErrDuplicate says that the same path is in a multi-lock twice.
+	ErrDuplicate = errors.New("zkgrant: the same lock twice")
 	// ErrNotCandidate says that an acquisition is none of the election that was to proclaim something with it.
 	ErrNotCandidate = errors.New("zkgrant: no candidate of this election")
 	// ErrSizeMismatch says that others have another opinion of a semaphore's size, and

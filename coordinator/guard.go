@@ -26,7 +26,8 @@ const nobody = "_not_held_"
 // path is the one on the server, the chroot included. Before the Grant it names a
 // node that does not exist. So it does for an unfair lock, whose nodes bear one name, and which it could not tell
 // from the next holder's: there it never succeeds. Of a lock that several hold together, as readers do and the holders
-// of permits, it says that we hold it; of several permits it checks the first.
+// of permits, it says that we hold it; of several permits it checks the first, and of a
+// multi-lock the node of the first lock.
 //
 // Most programs want [Acquisition.Txn], which needs no second connection.
 func (a *Acquisition) Guard() *zk.CheckVersionRequest {
@@ -42,7 +43,7 @@ func (a *Acquisition) Guard() *zk.CheckVersionRequest {
 }
 
 // Txn executes the operations in one transaction, all or none, and only if the
-// lock's node still exists when the servers come to it. They may be
+// lock's node, or every node of a multi-lock, still exists when the servers come to it. They may be
 // *zk.CreateRequest, *zk.SetDataRequest, *zk.DeleteRequest and
 // *zk.CheckVersionRequest, with paths like those of locks: relative to the chroot.
 // The guard is added, and must not be given. A create needs an access control list, and may be ephemeral and
@@ -69,7 +70,7 @@ func (a *Acquisition) Txn(ctx context.Context, ops ...any) ([]zk.MultiResponse, 
 	if !held {
 		return nil, a.notHeld(grant)
 	}
-	responses, err := a.seat.Transact(ctx, epoch, grant.Node, ops)
+	responses, err := a.seat.Transact(ctx, epoch, nodesOf(grant), ops)
 	switch over := errors.Is(err, session.ErrGuard) || errors.Is(err, session.ErrEpochOver); {
 	case over && !a.actor.Holding(): // released meanwhile, and the delete was quicker; or the loss is known
 		return nil, a.notHeld(grant)

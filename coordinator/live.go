@@ -14,6 +14,7 @@ type live struct {
 	count  int
 	empty  chan struct{} // closed when there is nothing, once closing
 	closed bool
+	others map[*Acquisition][]*Acquisition // of multi-locks: what stands for them at the paths of all members but the first; nil until there is one
 }
 
 // enter takes an acquisition in, unless the coordinator is closed or its path is in use
@@ -24,17 +25,45 @@ func (l *live) enter(a *Acquisition) error {
 	if l.closed {
 		return ErrClosed
 	}
-	if err := l.checkKind(a.lock); err != nil {
+	if m := a.lock.multi(); m != nil {
+		if err := l.enterOthers(a, m); err != nil {
+			return err
+		}
+	} else if err := l.checkKind(a.lock); err != nil {
 		return err
 	}
+	l.link(a)
+	l.count++
+	return nil
+}
+
+// enterOthers takes in what stands for a multi-lock at the other paths, unless one of them all is in use as another kind of lock. It
+// is called with mu held.
+func (l *live) enterOthers(a *Acquisition, m *members) error {
+	for _, member := range m.locks {
+		if err := l.checkKind(member); err != nil {
+			return err
+		}
+	}
+	if l.others == nil {
+		l.others = map[*Acquisition][]*Acquisition{}
+	}
+	for _, member := range m.locks[1:] {
+		other := &Acquisition{id: a.id, lock: member, actor: a.actor} // without a seat
+		l.link(other)
+		l.others[a] = append(l.others[a], other)
+	}
+	return nil
+}
+
+// link is called with mu held.
+func (l *live) link(a *Acquisition) {
 	path, latest := a.lock.path, l.paths[a.lock.path]
 	a.earlier = latest
 	if latest != nil {
 		latest.later = a
 	}
 	l.paths[path] = a
-	l.count++
-	return nil
 }
 
 // checkKind fails if the path is in use as another kind of lock. It is called with mu held.
@@ -63,11 +92,26 @@ func (l *live) isOf(lock *Lock) error {
 func (l *live) leave(a *Acquisition) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !l.unlink(a) {
+		return
+	}
+	for _, other := range l.others[a] {
+		l.unlink(other)
+	}
+	delete(l.others, a)
+	l.count--
+	if l.closed && l.count == 0 {
+		close(l.empty)
+	}
+}
+
+// unlink reports whether it was linked. It is called with mu held.
+func (l *live) unlink(a *Acquisition) bool {
 	switch path := a.lock.path; {
 	case a.later != nil:
 		a.later.earlier = a.earlier
 	case l.paths[path] != a:
-		return
+		return false
 	case a.earlier != nil:
 		l.paths[path] = a.earlier
 	default:
@@ -77,10 +121,7 @@ func (l *live) leave(a *Acquisition) {
 		a.earlier.later = a.later
 	}
 	a.earlier, a.later = nil, nil // a caller may keep it for long
-	l.count--
-	if l.closed && l.count == 0 {
-		close(l.empty)
-	}
+	return true
 }
 
 // close lets nobody in any more. It returns what there is, what tells that nothing is, and
@@ -98,7 +139,9 @@ func (l *live) close() (all []*Acquisition, empty <-chan struct{}, first bool) {
 	all = make([]*Acquisition, 0, l.count)
 	for _, a := range l.paths {
 		for ; a != nil; a = a.earlier {
-			all = append(all, a)
+			if a.seat != nil { // else it is somewhere else, too
+				all = append(all, a)
+			}
 		}
 	}
 	return all, l.empty, true

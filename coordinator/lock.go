@@ -69,6 +69,9 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	if s, ok := l.rule.(recipes.Semaphore); ok {
 		place.Size, place.Permits = s.Size, s.Permits
 	}
+	if m := l.multi(); m != nil && m.err == nil {
+		place.Members = m.places()
+	}
 	err := l.check(cfg)
 	if err == nil {
 		err = l.checkOwn(ctx)
@@ -83,7 +86,7 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	}
 	a.seat = c.session.Seat(place)
 	a.actor = actors.NewLock(actors.Config{
-		ID: id, Path: l.path, Rule: l.rule, Port: a.seat, Owner: (*ownerOfActor)(a), House: &c.house,
+		ID: id, Path: l.path, Rule: l.machineRule(), Port: a.seat, Owner: (*ownerOfActor)(a), House: &c.house,
 	})
 	if err == nil {
 		err = c.live.enter(a)
@@ -98,6 +101,9 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 
 // check finds what is wrong before anything is sent.
 func (l *Lock) check(cfg acquireConfig) error {
+	if m := l.multi(); m != nil && m.err != nil {
+		return m.err
+	}
 	if err := l.c.checkPath(l.path); err != nil {
 		return err
 	}
@@ -136,12 +142,18 @@ func (l *Lock) checkForm() error {
 
 // size returns how many bytes a create takes, but for the overhead.
 func (l *Lock) size(cfg acquireConfig) int {
+	if m := l.multi(); m != nil {
+		return l.c.session.SizeOfMembers(m.places(), cfg.data)
+	}
 	return len(l.c.chroot) + len(l.path) + len(cfg.data) + l.sizeOfACL()
 }
 
 // checkSize fails if a request of so many bytes is more than servers accept. They drop the connection over one, and
 // would drop the next one, too, for as long as it is made again.
 func (l *Lock) checkSize(cfg acquireConfig, size int) error {
+	if m := l.multi(); m != nil && size+overhead > session.MaxRequest {
+		return fmt.Errorf("%w: %d locks in one request of %d bytes", ErrTooLarge, len(m.locks), size)
+	}
 	if size+overhead > session.MaxRequest {
 		return fmt.Errorf("%w: %d bytes of data and %d of access control for %s", ErrTooLarge, len(cfg.data), l.sizeOfACL(), l.path)
 	}

@@ -29,6 +29,8 @@ import (
 // Contenders of other libraries are in it like our own, whatever else is in the
 // directory is not. Their nodes are named like the lock: without the chroot.
 //
+// Of a multi-lock it is one queue after the other, each by the rule of its own lock.
+//
 // An unfair lock has no queue: what there is to see is who has it, if anybody does, and that costs
 // one reading. [ErrKind] says that something else stands at its path.
 //
@@ -38,6 +40,9 @@ import (
 // the same as of Acquire, the cause of ctx, [ErrClosed], or [ErrNoAuth] if the
 // directory or one of the contenders may not be read.
 func (l *Lock) Queue(ctx context.Context) ([]events.Contender, error) {
+	if m := l.multi(); m != nil {
+		return m.queue(ctx)
+	}
 	if recipes.Single(l.rule) {
 		return l.holder(ctx)
 	}

@@ -99,13 +99,16 @@ func (m *Machine) onFound(in Listed) []Effect {
 	if m.why != 0 {
 		return m.release()
 	}
+	if in.Parted {
+		return m.requeue() // what is left is no place in a queue
+	}
 	if why := m.unfit(in.Size); why != 0 {
 		return m.fail(why)
 	}
 	if mixed(m.rule, in.Queue) {
 		return m.fail(WhyMixed)
 	}
-	if !usable(in.Queue, m.own.Name) {
+	if !m.usable(in.Queue) {
 		return m.fail(WhySequenceEnd)
 	}
 	blockers := m.rule.Blockers(in.Queue, m.own.Name)

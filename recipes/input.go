@@ -109,6 +109,16 @@ type (
 		Token int64
 	}
 
+	// Enqueued answers Create of a multi-lock: the nodes, one of each member in order. The rest is meant as in Created,
+	// of all members' queues.
+	Enqueued struct {
+		Epoch Epoch
+		Nodes []events.Name
+		Alone bool
+		Fresh bool
+		Token int64
+	}
+
 	// Taken answers Create where the lock is one node: somebody has it, and nothing was created.
 	Taken struct{ Epoch Epoch }
 
@@ -118,12 +128,14 @@ type (
 	// Listed answers List: the contenders in the directory in any order, and
 	// what was found under the attempt's GUID. With Leased that is not in the queue:
 	// it is the first of the attempt's leases, its Token is not known, and Taken is how many leases there
-	// are in all. Size is the semaphore's, or 0 if it was not asked for.
+	// are in all. Size is the semaphore's, or 0 if it was not asked for. Of a multi-lock the Queue is that of all members,
+	// and Own the first of the own nodes that was found; with Parted there are others that were not.
 	Listed struct {
 		Epoch  Epoch
 		Queue  []events.Name
 		Own    Own
 		Leased bool
+		Parted bool
 		Taken  int32
 		Size   int32
 	}
@@ -270,6 +282,7 @@ func (Listed) isInput()      {}
 func (Claimed) isInput()     {}
 func (Recorded) isInput()    {}
 func (Joined) isInput()      {}
+func (Enqueued) isInput()    {}
 func (Advanced) isInput()    {}
 func (Surveyed) isInput()    {}
 func (Entered) isInput()     {}

@@ -128,6 +128,8 @@ func (m *Machine) step(in Input) []Effect {
 		return m.onGone(in)
 	case Created:
 		return m.onCreated(in)
+	case Enqueued:
+		return m.onEnqueued(in)
 	case Taken:
 		return m.onTaken(in)
 	case Paused:
@@ -274,7 +276,7 @@ func (m *Machine) passed() []Effect {
 		return m.list()
 	case m.ahead == 1:
 		return m.first()
-	case m.older[1] == "":
+	case m.older[1] == "": // a multi-lock's always
 		return m.list() // there were more than we remember
 	default:
 		m.state = Advancing

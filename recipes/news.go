@@ -114,6 +114,9 @@ func (m *Machine) onExpired() []Effect {
 	place := m.own.Name.Text != ""
 	m.epoch, m.session, m.up = 0, 0, false
 	m.permits.leased = false
+	if _, ok := m.rule.(Multi); ok {
+		m.own = Own{} // none of them is left
+	}
 	switch {
 	case m.state == Held:
 		m.removed = true

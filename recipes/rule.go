@@ -136,6 +136,10 @@ func (n neighbours) shift() neighbours {
 // nearest returns the contender that blocks me, the one that would block me without
 // that, and so on.
 func nearest(rule Rule, queue []events.Name, me events.Name) (n neighbours) {
+	if multi, ok := rule.(Multi); ok { // which lists again behind each
+		n[0] = multi.Blockers(queue, me)[0].Text
+		return n
+	}
 	for i := range n {
 		blockers := rule.Blockers(queue, me)
 		if len(blockers) == 0 {
@@ -159,7 +163,8 @@ var newcomer = events.Name{Seq: events.SeqEnd}
 // node; 3. B hears that the only one ahead is gone, and would enter beside the reader.
 // A reader may.
 func replaceable(rule Rule, k events.Kind) bool {
-	return k == events.KindWrite && rule.Exclusive()
+	_, multi := rule.(Multi) // of which the member may be one that does not read
+	return k == events.KindWrite && (rule.Exclusive() || multi)
 }
 
 // kindOf returns the kind of a contender that was remembered.
@@ -207,6 +212,9 @@ func halves(a, b events.Kind) bool {
 
 // ahead counts the contenders that stand in my way.
 func ahead(rule Rule, queue []events.Name, me events.Name) int {
+	if multi, ok := rule.(Multi); ok {
+		return multi.ahead(queue, me)
+	}
 	n := 0
 	for i := range queue {
 		n += len(rule.Blockers(queue[i:i+1], me))

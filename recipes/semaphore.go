@@ -76,9 +76,12 @@ func (m *Machine) queues() bool {
 // need not wait until it is the first to hear of it.
 func (m *Machine) unsettled() bool { return m.queues() && !m.permits.settled }
 
-// several tells whether there may be more leases than the one that the machine knows by
+// several tells whether there may be more leases, or nodes of a multi-lock, than the one that the machine knows by
 // name. If that is gone, the others are not.
 func (m *Machine) several() bool {
+	if rule, ok := m.rule.(Multi); ok {
+		return len(rule) > 1 && m.own.Name.Text != ""
+	}
 	s, _ := m.rule.(Semaphore)
 	return m.permits.leased && s.Permits > 1
 }
@@ -235,7 +238,7 @@ func (m *Machine) lease(first string) {
 	m.permits.leased, m.removed = true, false
 }
 
-// abandon has removed what may be left of leases of which one is gone.
+// abandon has removed what may be left of leases, or of a multi-lock's nodes, of which one is gone.
 func (m *Machine) abandon() []Effect {
 	if !m.several() {
 		return nil

@@ -115,6 +115,16 @@ func (s *Session) onCreated(c *client, r *asked, created recipes.Created) {
 	r.seat.post(created, nil)
 }
 
+// onEnqueued is onCreated for the nodes of a multi-lock.
+func (s *Session) onEnqueued(c *client, r *asked, joined recipes.Enqueued) {
+	if joined.Alone {
+		s.settle(c, r.seat)
+		r.node = r.seat.ownPath(joined.Nodes[0].Text)
+		joined.Fresh = s.judgeBare(c, r)
+	}
+	r.seat.post(joined, nil)
+}
+
 // onAdmitted passes the answer to an enter on. The leases are watched when they have been
 // held for a while.
 func (s *Session) onAdmitted(c *client, r *asked, entered recipes.Entered) {

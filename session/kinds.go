@@ -44,6 +44,8 @@ func (r *asked) settle(s *Session, c *client, in recipes.Input, err error) {
 		s.onRecorded(c, r, in)
 	case recipes.Created:
 		s.onCreated(c, r, in)
+	case recipes.Enqueued:
+		s.onEnqueued(c, r, in)
 	case recipes.Advanced:
 		s.onAdvanced(c, r, in)
 	case recipes.Listed:

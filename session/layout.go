@@ -18,13 +18,13 @@ type layout interface {
 	claim(c *client, t *Seat, e recipes.Claim) (recipes.Input, error)
 	remove(c *client, t *Seat, e recipes.Delete) (recipes.Input, error)
 
-	// at returns the path of a node that the machine knows by the name, and nameOf returns that of a lease.
+	// at returns the path of a node that the machine knows by the name, and nameOf is the other way.
 	at(t *Seat, name string) string
-	nameOf(lease string) string
+	nameOf(node string) string
 	// removable tells whether a node of a past epoch may be removed by its name.
 	removable() bool
 
-	// The seat's mu guards these. ownLeases returns the paths of the own ones, if there are any, which nobody writes to;
+	// The seat's mu guards these. ownLeases returns the paths of the own ones, or of a multi-lock's nodes, if there are any, which nobody writes to;
 	// anew begins another attempt, and leave ends all that the seat has at the client.
 	ownLeases() []string
 	anew()
@@ -41,7 +41,7 @@ type layout interface {
 	cover(s *Session, c *client, t *Seat, node string)
 }
 
-var _, _, _, _ layout = queued{}, placed{}, (*permits)(nil), (*single)(nil)
+var _, _, _, _, _ layout = queued{}, placed{}, (*permits)(nil), (*single)(nil), (*multi)(nil)
 
 // queued is a directory with a node for each contender, whose numbers say who is first. The others
 // are this, but for what they say.
@@ -72,7 +72,7 @@ func (queued) remove(c *client, t *Seat, e recipes.Delete) (recipes.Input, error
 
 func (queued) at(t *Seat, name string) string { return path.Join(t.dir, name) }
 
-func (queued) nameOf(lease string) string { return path.Base(lease) }
+func (queued) nameOf(node string) string { return path.Base(node) }
 
 func (queued) removable() bool { return true }
 
@@ -133,8 +133,13 @@ func (p *permits) at(t *Seat, name string) string {
 	return path.Join(t.dir, name)
 }
 
-// nameOf says in which directory it is, for that of a contender in the queue does not.
-func (p *permits) nameOf(lease string) string { return leaseDir + "/" + path.Base(lease) }
+// nameOf says of a lease in which directory it is, for that of a contender in the queue does not.
+func (p *permits) nameOf(node string) string {
+	if path.Dir(node) == p.leases {
+		return leaseDir + "/" + path.Base(node)
+	}
+	return path.Base(node)
+}
 
 func (p *permits) ownLeases() []string { return p.held }
 

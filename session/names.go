@@ -25,7 +25,7 @@ func (t *Seat) brief() bool {
 // at returns the path of a node that the machine knows by this name.
 func (t *Seat) at(node string) string { return t.layout.at(t, node) }
 
-// name returns the name by which the machine knows a node. It knows of its leases the
+// name returns the name by which the machine knows a node. It knows of its leases, and of a multi-lock's nodes, the
 // first.
 func (t *Seat) name(node string) string {
 	t.mu.Lock()
@@ -33,7 +33,7 @@ func (t *Seat) name(node string) string {
 	if leases := t.layout.ownLeases(); slices.Contains(leases, node) {
 		return t.layout.nameOf(leases[0])
 	}
-	return path.Base(node)
+	return t.layout.nameOf(node)
 }
 
 // follows tells whether the seat is interested in the node. It is called with mu held.

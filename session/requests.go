@@ -96,16 +96,9 @@ func (c *client) list(t *Seat, e recipes.List, id string) (recipes.Input, error)
 			return classified(e.Epoch, recipes.OpList, outcome, err)
 		}
 	}
-	children, stat, err := c.conn.Children(t.dir)
-	switch {
-	case errors.Is(err, zk.ErrNoNode):
-		c.dirs.forget(t.dir)
-	case err != nil:
+	children, err := c.childrenOf(t.dir)
+	if err != nil {
 		return unanswered(e.Epoch, recipes.OpList, err)
-	case c.dirs.saw(t.dir, stat):
-		if data, stat, err := c.conn.Get(t.dir); err == nil { // if it fails the next listing learns it
-			c.dirs.read(t.dir, data, stat)
-		}
 	}
 	listed := recipes.Listed{Epoch: e.Epoch}
 	mine := head(t.kind, id)
@@ -125,7 +118,7 @@ func (c *client) list(t *Seat, e recipes.List, id string) (recipes.Input, error)
 	own := path.Join(t.dir, listed.Own.Name.Text)
 	listed.Own.Name.Text = path.Base(own) // one string: a holder keeps both for long
 	t.drop(c, t.nameOwn(e.Epoch, own, 0))
-	stat, err = c.observe(own, t)
+	stat, err := c.observe(own, t)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		listed.Own = recipes.Own{}
@@ -136,6 +129,23 @@ func (c *client) list(t *Seat, e recipes.List, id string) (recipes.Input, error)
 		t.nameOwn(e.Epoch, own, listed.Own.Token)
 	}
 	return listed, nil
+}
+
+// childrenOf reads a lock's directory, none of which is an empty one, and learns what it is.
+func (c *client) childrenOf(dir string) ([]string, error) {
+	children, stat, err := c.conn.Children(dir)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		c.dirs.forget(dir)
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case c.dirs.saw(dir, stat):
+		if data, stat, err := c.conn.Get(dir); err == nil { // if it fails the next listing learns it
+			c.dirs.read(dir, data, stat)
+		}
+	}
+	return children, nil
 }
 
 // barrier is a write through the quorum that changes nothing. That there is no directory is an
@@ -151,7 +161,7 @@ func (c *client) barrier(dir string) (Outcome, error) {
 // watch arms a watch, or looks whether the node is still there if the watch is
 // armed already.
 func (c *client) watch(t *Seat, e recipes.Watch) (recipes.Input, error) {
-	node := path.Join(t.dir, e.Node)
+	node := t.at(e.Node)
 	stat, err := c.observe(node, t)
 	if err == nil {
 		t.sawPred(node, stat.Czxid)

@@ -30,6 +30,8 @@ type Place struct {
 
 	Size    int32 // of a semaphore, should nobody have said yet how many permits there are; 0: it is none
 	Permits int32 // how many of them are to be taken
+
+	Members []Place // of a multi-lock; of each Dir, Kind and ACL count. Dir and Kind are those of the first
 }
 
 // Seat is one acquisition's way to ZooKeeper. It satisfies [actors.Port]; its
@@ -80,7 +82,7 @@ func (s *Session) Seat(p Place) *Seat {
 		p.Kind = events.KindLock
 	}
 	t := &Seat{session: s, dir: join(s.chroot, p.Dir), content: s.plain[p.Kind]}
-	if t.content == nil || p.Data != nil || p.ACL != nil || p.In != nil || p.With != nil || p.Size > 0 || p.Marks != 0 || p.Detect {
+	if t.content == nil || p.Data != nil || p.ACL != nil || p.In != nil || p.With != nil || p.Size > 0 || p.Marks != 0 || p.Detect || p.Members != nil {
 		t.content = &content{
 			kind: p.Kind, marks: p.Marks, data: dataOf(p.Kind, p.Data), acl: p.ACL,
 			in: p.In, lent: p.In.fence(), with: p.With, detect: p.Detect, layout: queued{},
@@ -98,6 +100,8 @@ func (s *Session) Seat(p Place) *Seat {
 		t.layout, t.dir = t.permits, path.Join(t.dir, queueDir)
 	case p.In != nil:
 		t.layout = placed{}
+	case p.Members != nil:
+		t.layout = s.newMulti(p.Members)
 	}
 	return t
 }
@@ -136,7 +140,7 @@ func (t *Seat) List(e recipes.List) {
 // of the one asked for before.
 func (t *Seat) Watch(e recipes.Watch) {
 	// Noted here and not when the request is carried out: of two, the later counts.
-	before := t.follow(path.Join(t.dir, e.Node))
+	before := t.follow(t.at(e.Node))
 	t.request(e.Epoch, recipes.OpWatch, func(c *client) (recipes.Input, error) {
 		t.drop(c, before)
 		return t.layout.watch(c, t, e)

@@ -47,25 +47,29 @@ func Rewrite(node string, data []byte) *zk.SetDataRequest {
 // [ErrTooLarge], ErrEpochOver, ErrGuard, a server's refusal (the responses say of which operation), or the cause of
 // ctx without ErrOutcomeUnknown.
 func (s *Session) Transact(ctx context.Context, epoch recipes.Epoch, guard *zk.CheckVersionRequest, ops []any) ([]zk.MultiResponse, error) {
-	return s.transact(ctx, epoch, nil, guard, ops)
+	return s.transact(ctx, epoch, nil, []any{guard}, ops)
 }
 
-// Transact is [Session.Transact] with the seat's own node, at the path given, as the guard.
-func (t *Seat) Transact(ctx context.Context, epoch recipes.Epoch, own string, ops []any) ([]zk.MultiResponse, error) {
-	return t.session.transact(ctx, epoch, t, t.session.Guard(own), ops)
+// Transact is [Session.Transact] with the seat's own nodes, at the paths given, as the guards.
+func (t *Seat) Transact(ctx context.Context, epoch recipes.Epoch, own []string, ops []any) ([]zk.MultiResponse, error) {
+	guards := make([]any, len(own))
+	for i, node := range own {
+		guards[i] = t.session.Guard(node)
+	}
+	return t.session.transact(ctx, epoch, t, guards, ops)
 }
 
 func (s *Session) transact(
-	ctx context.Context, epoch recipes.Epoch, seat *Seat, guard *zk.CheckVersionRequest, ops []any,
+	ctx context.Context, epoch recipes.Epoch, seat *Seat, guards, ops []any,
 ) ([]zk.MultiResponse, error) {
-	all, err := s.assemble(guard, ops)
+	all, err := s.assemble(guards, ops)
 	if err != nil {
 		return nil, err
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	t := &transaction{epoch: epoch, ops: all, seat: seat, outcome: make(chan transacted, 1)}
+	t := &transaction{epoch: epoch, ops: all, guards: len(guards), seat: seat, outcome: make(chan transacted, 1)}
 	if !s.actor.Post(t) { // nothing is left of the session
 		return nil, ErrEpochOver
 	}
@@ -95,13 +99,18 @@ func (s *Session) unrooted(responses []zk.MultiResponse) []zk.MultiResponse {
 	return responses
 }
 
-// assemble checks the operations, and puts them behind the guard and the chroot before their paths. What the caller
+// assemble checks the operations, and puts them behind the guards and the chroot before their paths. What the caller
 // gave is not changed, and copied to the last byte: 1. a transaction is under way, in the client's queue; 2. its ctx
 // ends, and the caller goes on, with his data in his hands; 3. only now the client writes it to the wire.
-func (s *Session) assemble(guard *zk.CheckVersionRequest, ops []any) ([]any, error) {
+func (s *Session) assemble(guards, ops []any) ([]any, error) {
 	const each = 64 // more than what an operation needs beside its texts
-	size := each + len(guard.Path)
-	all := []any{guard}
+	size := 0
+	for _, guard := range guards {
+		if g, ok := guard.(*zk.CheckVersionRequest); ok {
+			size += each + len(g.Path)
+		}
+	}
+	all := slices.Clone(guards)
 	for i, op := range ops {
 		moved, extent, err := rooted(s.chroot, op)
 		if err != nil {
@@ -183,8 +192,9 @@ const (
 // transaction is a request of somebody who waits for it.
 type transaction struct {
 	epoch   recipes.Epoch
-	ops     []any // the guard first
-	seat    *Seat // whose node the guard is, or nil
+	ops     []any // the guards first
+	guards  int   // how many of them are guards
+	seat    *Seat // whose nodes the guards are, or nil
 	rests   bool  // see mayPark
 	stage   atomic.Int32
 	outcome chan transacted // size 1
@@ -220,15 +230,14 @@ func (t *transaction) do(c *client) (func(*Session), error) {
 			t.outcome <- transacted{err: fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)}
 		case errors.Is(err, zk.ErrSessionExpired):
 			t.outcome <- transacted{err: fmt.Errorf("%w: %w", ErrEpochOver, err)}
-		case outcome == Refused && FailedOp(responses) == 0:
-			if errors.Is(err, zk.ErrNoNode) {
-				err = fmt.Errorf("%w: %w", ErrGuard, err)
-			}
-			t.outcome <- transacted{responses[1:], err}
-		case len(responses) == 0:
+		case len(responses) < t.guards:
 			t.outcome <- transacted{err: err}
 		default:
-			t.outcome <- transacted{responses[1:], err}
+			failed := FailedOp(responses)
+			if outcome == Refused && 0 <= failed && failed < t.guards && errors.Is(err, zk.ErrNoNode) {
+				err = fmt.Errorf("%w: %w", ErrGuard, err)
+			}
+			t.outcome <- transacted{responses[t.guards:], err}
 		}
 		s.unrest(t)
 	}, err

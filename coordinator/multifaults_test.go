@@ -1,0 +1,421 @@
+package coordinator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// What goes wrong with multi-locks: bad input, lost requests and replies, sessions that end.
+
+func TestBadMultiLocksEndAtOnceAndSendNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, other := connect(t, srv), connect(t, srv)
+		long := make([]string, 5)
+		for i := range long {
+			long[i] = fmt.Sprintf("/%d%s", i, strings.Repeat("a", 1<<18))
+		}
+		hold(t, c.Mutex(accountC))
+		synctest.Wait()
+		var sent atomic.Int64
+		srv.Intercept(func(r zktest.Request) zktest.Action {
+			if r.Op != zktest.OpPing {
+				sent.Add(1)
+			}
+			return zktest.Pass()
+		})
+		for name, tt := range map[string]struct {
+			lock    *coordinator.Lock
+			options []coordinator.AcquireOption
+			want    []error
+		}{
+			"none at all":          {c.Multi(), nil, []error{coordinator.ErrMembers}},
+			"nil":                  {c.Multi(c.Mutex(accountA), nil), nil, []error{coordinator.ErrMembers}},
+			"another coordinator":  {c.Multi(c.Mutex(accountA), other.Mutex(accountB)), nil, []error{coordinator.ErrMembers}},
+			"twice":                {mutexes(c, accountA, accountB, accountA), nil, []error{coordinator.ErrDuplicate}},
+			"twice, cleaned":       {mutexes(c, accountA, "/accounts//a"), nil, []error{coordinator.ErrDuplicate, coordinator.ErrPath}},
+			"twice, with a slash":  {mutexes(c, accountA+"/", accountA), nil, []error{coordinator.ErrDuplicate}},
+			"both sides":           {c.Multi(c.ReadWrite(accountA).Read(), c.ReadWrite(accountA).Write()), nil, []error{coordinator.ErrDuplicate}},
+			"nested":               {c.Multi(c.Mutex(accountA), mutexes(c, accountB)), nil, []error{coordinator.ErrKind}},
+			"nested nonsense":      {c.Multi(c.Multi()), nil, []error{coordinator.ErrKind}},
+			"unfair":               {c.Multi(c.Mutex(accountA), c.Unfair(accountB)), nil, []error{coordinator.ErrKind}},
+			"reentrant":            {c.Multi(c.Mutex(accountA, coordinator.Reentrant())), nil, []error{coordinator.ErrKind}},
+			"kazoo's":              {c.Multi(c.Mutex(accountA, coordinator.AsKazoo())), nil, []error{coordinator.ErrKind}},
+			"no path":              {mutexes(c, accountA, "b"), nil, []error{coordinator.ErrPath}},
+			"the servers' own":     {mutexes(c, "/zookeeper/config"), nil, []error{coordinator.ErrPath}},
+			"a megabyte of paths":  {mutexes(c, long...), nil, []error{coordinator.ErrTooLarge}},
+			"one path too long":    {mutexes(c, "/"+strings.Repeat("a", 1<<20)), nil, []error{coordinator.ErrTooLarge, coordinator.ErrPath}},
+			"data for each":        {mutexes(c, pathsOf(32)...), []coordinator.AcquireOption{coordinator.WithData(make([]byte, 1<<15))}, []error{coordinator.ErrTooLarge}},
+			"permits":              {mutexes(c, accountA), []coordinator.AcquireOption{coordinator.WithPermits(1)}, []error{coordinator.ErrPermits}},
+			"no time":              {mutexes(c, accountA), []coordinator.AcquireOption{coordinator.WithMaxWait(-1)}, []error{coordinator.ErrTimeout}},
+			"many, and one too":    {mutexes(c, append(pathsOf(20000), accountA)...), nil, []error{coordinator.ErrTooLarge}},
+			"as another kind here": {c.Multi(c.Mutex(accountB), c.ReadWrite(accountC).Read()), nil, []error{coordinator.ErrKind}},
+		} {
+			a := tt.lock.Acquire(t.Context(), tt.options...)
+			for _, want := range tt.want {
+				if !isClosed(a.Done()) || !errors.Is(a.Err(), want) {
+					t.Errorf("%s: done %v, Err = %v, want %v", name, isClosed(a.Done()), a.Err(), want)
+				}
+			}
+			a.Release()
+			if tt.lock.Path() == "" {
+				if _, err := tt.lock.Queue(t.Context()); !errors.Is(err, tt.want[0]) {
+					t.Errorf("%s: Queue: %v", name, err)
+				}
+			}
+		}
+		synctest.Wait()
+		if n := sent.Load(); n > 0 {
+			t.Errorf("%d requests were sent", n)
+		}
+		// Nothing of those that were refused stands in the way of another kind of lock.
+		soon(t, c.ReadWrite(accountB).Write().Acquire(t.Context()))
+	})
+}
+
+// TestOneKindOfLockAtEachPathOfAMultiLock: as long as it lives, and no longer.
+func TestOneKindOfLockAtEachPathOfAMultiLock(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := connect(t, srv)
+		all, _ := hold(t, mutexes(c, accountA, accountB))
+		for _, p := range []string{accountA, accountB} {
+			a := c.ReadWrite(p).Read().Acquire(t.Context())
+			if <-a.Done(); !errors.Is(a.Err(), coordinator.ErrKind) {
+				t.Errorf("%s: %v", p, a.Err())
+			}
+		}
+		one := queue(c.Mutex(accountB))
+		all.Release()
+		<-all.Done()
+		soon(t, one)
+		soon(t, c.ReadWrite(accountA).Read().Acquire(t.Context()))
+	})
+}
+
+// TestNoNodeOfAMultiLockIsLeftWhateverReplyIsLost is TestNoNodeIsLeftWhateverReplyIsLost for several paths.
+func TestNoNodeOfAMultiLockIsLeftWhateverReplyIsLost(t *testing.T) {
+	const requests = 45 // more than the whole story takes
+	paths := []string{accountA, accountB, accountC}
+	for name, action := range map[string]zktest.Action{"request": zktest.CutBefore(), "reply": zktest.CutAfter()} {
+		for nth := 1; nth <= requests; nth++ {
+			t.Run(fmt.Sprintf("%s %d", name, nth), func(t *testing.T) {
+				bubble(t, func(t *testing.T, srv *zktest.Server) {
+					c := connect(t, srv)
+					var count atomic.Int64
+					srv.Intercept(func(r zktest.Request) zktest.Action {
+						if r.Op != zktest.OpPing && r.Op != zktest.OpConnect && int(count.Add(1)) == nth {
+							return action
+						}
+						return zktest.Pass()
+					})
+					a, grant := hold(t, mutexes(c, paths...))
+					if got := nodesBelow(srv, paths...); len(got) != 3 {
+						t.Errorf("while holding: %v", got)
+					}
+					w := queue(mutexes(c, accountC, accountB, accountA))
+					time.Sleep(3 * time.Second)
+					a.Release()
+					next, err := w.Wait(t.Context())
+					if err != nil || next.Token <= grant.Token {
+						t.Fatalf("%+v, %v", next, err)
+					}
+					w.Release()
+					<-a.Done()
+					<-w.Done()
+					time.Sleep(3 * time.Second)
+					if got := nodesBelow(srv, paths...); len(got) != 0 {
+						t.Errorf("left behind: %v", got)
+					}
+					if a.Err() != nil || w.Err() != nil {
+						t.Errorf("%v, %v", a.Err(), w.Err())
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestARefusedReleaseGivesTheOthersBack: the transaction that removes all fails if one is gone already.
+func TestARefusedReleaseGivesTheOthersBack(t *testing.T) {
+	for i := range 3 {
+		bubble(t, func(t *testing.T, srv *zktest.Server) {
+			c := connect(t, srv)
+			held, grant := hold(t, mutexes(c, accountA, accountB, accountC))
+			if err := srv.Delete(grant.Members[i].Node); err != nil { // which nobody watches yet
+				t.Fatal(err)
+			}
+			held.Release()
+			<-held.Done()
+			synctest.Wait()
+			if left := nodesBelow(srv, accountA, accountB, accountC); len(left) > 0 || held.Err() != nil {
+				t.Errorf("left behind: %v, %v", left, held.Err())
+			}
+		})
+	}
+}
+
+// TestTheEndOfASessionWithMultiLocks: a holder hears of the end first, and a waiter queues again at all paths.
+func TestTheEndOfASessionWithMultiLocks(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := connect(t, srv), connect(t, srv)
+		held, grant := hold(t, mutexes(a, accountA, accountB))
+		waits := queue(mutexes(b, accountB, accountA))
+		for _, id := range []int64{b.SessionID(), a.SessionID()} {
+			if err := srv.Expire(id); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		if lost := <-held.Lost(); !errors.Is(lost.Err, coordinator.ErrSessionExpired) {
+			t.Errorf("%+v", lost)
+		}
+		<-held.Done()
+		if next := soon(t, waits); next.Token <= grant.Token || next.Session != b.SessionID() {
+			t.Errorf("%+v behind %+v", next, grant)
+		}
+		if got := nodesBelow(srv, accountA, accountB); len(got) != 2 {
+			t.Errorf("%v", got)
+		}
+	})
+}
+
+// TestTxnOfAMultiLock rests on all nodes.
+func TestTxnOfAMultiLock(t *testing.T) {
+	for i := range 2 {
+		bubble(t, func(t *testing.T, srv *zktest.Server) {
+			c := connect(t, srv)
+			held, grant := hold(t, mutexes(c, accountA, accountB))
+			create := func(name string) error {
+				res, err := held.Txn(t.Context(), &zk.CreateRequest{Path: name, Acl: zk.WorldACL(zk.PermAll)})
+				if err == nil && (len(res) != 1 || res[0].String != name) {
+					t.Errorf("%+v", res)
+				}
+				return err
+			}
+			if err := create("/one"); err != nil {
+				t.Error(err)
+			}
+			if err := create("/one"); !errors.Is(err, zk.ErrNodeExists) {
+				t.Errorf("%v", err)
+			}
+			if held.Guard().Path != grant.Members[0].Node {
+				t.Errorf("%+v", held.Guard())
+			}
+			if err := srv.Delete(grant.Members[i].Node); err != nil {
+				t.Fatal(err)
+			}
+			if err := create("/two"); !errors.Is(err, coordinator.ErrNodeRemoved) || srv.Exists("/two") {
+				t.Errorf("without member %d: %v", i, err)
+			}
+		})
+	}
+}
+
+// TestMultiLocksBelowAChroot: the nodes are named as the caller's paths are.
+func TestMultiLocksBelowAChroot(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		if err := srv.Create("/app", nil); err != nil {
+			t.Fatal(err)
+		}
+		c, err := coordinator.Connect(t.Context(), srv.Addr()+"/app", srv.Option())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_, grant := hold(t, mutexes(c, "/", accountB))
+		for i, m := range grant.Members {
+			if m.Path != []string{"/", accountB}[i] || !strings.HasPrefix(m.Node, m.Path) || strings.Contains(m.Node, "//") || !srv.Exists("/app"+m.Node) {
+				t.Errorf("%+v", m)
+			}
+		}
+	})
+}
+
+// TestMultiLocksAtTheEndOfTheSequence: whichever directory has no numbers left.
+func TestMultiLocksAtTheEndOfTheSequence(t *testing.T) {
+	for _, warmed := range []bool{false, true} {
+		bubble(t, func(t *testing.T, srv *zktest.Server) {
+			c := connect(t, srv)
+			all := mutexes(c, accountA, accountB)
+			for i := 0; warmed && i < 3; i++ {
+				a, _ := hold(t, all)
+				a.Release()
+				<-a.Done()
+			}
+			if !warmed {
+				if err := srv.Create(accountB, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := srv.SetSequence(accountB, 1<<31-10); err != nil {
+				t.Fatal(err)
+			}
+			a := all.Acquire(t.Context())
+			if <-a.Done(); !errors.Is(a.Err(), coordinator.ErrSequenceEnd) {
+				t.Errorf("%v", a.Err())
+			}
+			synctest.Wait()
+			if left := nodesBelow(srv, accountA, accountB); len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+		})
+	}
+}
+
+// TestTheStormOfOppositeOrders: twelve contenders of three sessions want the same paths in all orders, some of them singly, while
+// nothing breaks, or connections do and sessions end, or nodes are deleted, too. Nobody is stuck; and at each path one is inside and tokens
+// grow, unless nodes are deleted.
+func TestTheStormOfOppositeOrders(t *testing.T) {
+	seeds := uint64(30)
+	if testing.Short() {
+		seeds = 6
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			bubble(t, func(t *testing.T, srv *zktest.Server) {
+				s := &multiStorm{
+					t: t, srv: srv, random: rand.New(rand.NewPCG(seed, 1)), paths: []string{accountA, accountB, accountC, "/accounts/d"},
+					faults: seed%3 > 0, deletes: seed%3 > 1, inside: map[string]map[*coordinator.Acquisition]bool{}, tokens: map[string]int64{},
+				}
+				s.run(seed)
+			})
+		})
+	}
+}
+
+type multiStorm struct {
+	t               *testing.T
+	srv             *zktest.Server
+	random          *rand.Rand
+	paths           []string
+	faults, deletes bool
+
+	granted, lost atomic.Int64
+	mu            sync.Mutex
+	inside        map[string]map[*coordinator.Acquisition]bool
+	tokens        map[string]int64
+}
+
+func (s *multiStorm) run(seed uint64) {
+	const contenders, rounds = 12, 10
+	var cs []*coordinator.Coordinator
+	for range 3 {
+		cs = append(cs, connect(s.t, s.srv))
+	}
+	var running sync.WaitGroup
+	for i := range contenders {
+		c, mine := cs[i%len(cs)], rand.New(rand.NewPCG(seed, uint64(i)+2))
+		running.Go(func() {
+			for range rounds {
+				s.visit(c, mine)
+			}
+		})
+	}
+	over := make(chan struct{})
+	go func() {
+		running.Wait()
+		close(over)
+	}()
+	deadline := time.After(time.Hour)
+	for !isClosed(over) {
+		select {
+		case <-over:
+		case <-deadline:
+			s.t.Fatal("somebody is stuck")
+		case <-time.After(time.Duration(s.random.IntN(3000)) * time.Millisecond):
+			s.fault()
+		}
+	}
+	time.Sleep(30 * time.Second)
+	if left := nodesBelow(s.srv, s.paths...); len(left) > 0 {
+		s.t.Errorf("left behind: %v", left)
+	}
+	if n := s.granted.Load(); n != contenders*rounds {
+		s.t.Errorf("%d were granted", n)
+	}
+	s.t.Logf("%d granted, %d lost", s.granted.Load(), s.lost.Load())
+}
+
+// visit is one contender's turn.
+func (s *multiStorm) visit(c *coordinator.Coordinator, mine *rand.Rand) {
+	var wanted []string
+	for _, p := range mine.Perm(len(s.paths))[:1+mine.IntN(len(s.paths))] {
+		wanted = append(wanted, s.paths[p])
+	}
+	l := mutexes(c, wanted...)
+	if len(wanted) == 1 && mine.IntN(2) == 0 {
+		l = c.Mutex(wanted[0])
+	}
+	a := l.Acquire(context.Background())
+	grant, err := a.Wait(context.Background())
+	if err != nil {
+		s.t.Errorf("%v: %v", wanted, err)
+		return
+	}
+	s.granted.Add(1)
+	s.enter(a, wanted, grant.Token)
+	select {
+	case <-a.Lost():
+		s.lost.Add(1)
+	case <-time.After(time.Duration(mine.IntN(300)) * time.Millisecond):
+	}
+	s.mu.Lock()
+	for _, p := range wanted {
+		delete(s.inside[p], a)
+	}
+	s.mu.Unlock()
+	a.Release()
+	<-a.Done()
+}
+
+func (s *multiStorm) enter(a *coordinator.Acquisition, wanted []string, token int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range wanted {
+		for other := range s.inside[p] {
+			if other.Valid() && a.Valid() && !s.deletes {
+				s.t.Errorf("two are inside at %s", p)
+			}
+		}
+		if s.inside[p] == nil {
+			s.inside[p] = map[*coordinator.Acquisition]bool{}
+		}
+		s.inside[p][a] = true
+		if token <= s.tokens[p] && a.Valid() && !s.deletes {
+			s.t.Errorf("at %s token %d behind %d", p, token, s.tokens[p])
+		}
+		s.tokens[p] = max(token, s.tokens[p])
+	}
+}
+
+func (s *multiStorm) fault() {
+	ids := s.srv.Sessions()
+	if !s.faults || len(ids) == 0 {
+		return
+	}
+	id := ids[s.random.IntN(len(ids))]
+	switch s.random.IntN(6) {
+	case 0, 1:
+		s.srv.Cut(id)
+	case 2: // perhaps for so long that the session ends
+		s.srv.Mute(id, true)
+		time.AfterFunc(time.Duration(s.random.IntN(20))*time.Second, func() { s.srv.Mute(id, false) })
+	default:
+		p := s.paths[s.random.IntN(len(s.paths))]
+		if nodes := s.srv.Children(p); len(nodes) > 0 && s.deletes {
+			_ = s.srv.Delete(p + "/" + nodes[s.random.IntN(len(nodes))])
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package recipes
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// Multi admits contenders that want several locks at once, all or none: a mutex's, a writer's or
+// a reader's place in each of several directories. It is the kinds of those places in order, one byte for each member.
+//
+// All places are taken in one transaction, so of any two contenders one is the older in every queue where
+// they meet, and no circle of those who wait for each other can close: somebody is the oldest of all. That is lost as soon as one
+// place is taken apart from the others: 1. A stands in p and q, and B behind it in both; 2. somebody deletes A's
+// place in q; 3. A takes another one there, behind B; 4. A is the first in p, and waits for B in q; B is the first in
+// q, and waits for A in p. So who has lost one of its places gives up the others, and takes all of them anew.
+//
+// To be the first in a queue is stable, so it is enough to look at one member after the other: the witness is of the
+// first member where somebody stands in the way, and when he has gone all queues are listed again. What one listing says
+// need not be of the same moment as what another one does. Before the grant all nodes are checked in one
+// transaction.
+//
+// Who holds leaves no floor, and believes none: a listing tells as much, and a floor is the word of one directory.
+//
+// The machine knows a node of member i by the name `i/<name>`. All nodes of an attempt bear the same GUID, with which the
+// name of each begins.
+type Multi string
+
+// MultiOf returns the rule of a multi-lock whose members are places of these kinds.
+func MultiOf(kinds ...events.Kind) Multi {
+	rule := make([]byte, len(kinds))
+	for i, k := range kinds {
+		rule[i] = byte(k)
+	}
+	return Multi(rule)
+}
+
+// MemberName returns the name by which a machine knows a node of a multi-lock's member.
+func MemberName(member int, name string) string { return strconv.Itoa(member) + "/" + name }
+
+// ParseMember takes such a name apart. It reports false for what is none.
+func ParseMember(name string) (member int, node string, ok bool) {
+	head, node, ok := strings.Cut(name, "/")
+	member, err := strconv.Atoi(head)
+	return member, node, ok && err == nil && member >= 0
+}
+
+// Kind is that of the first member.
+func (m Multi) Kind() events.Kind {
+	if m == "" {
+		return 0
+	}
+	return events.Kind(m[0])
+}
+
+// Exclusive is false: it leaves no floor.
+func (Multi) Exclusive() bool { return false }
+
+// Blockers returns who blocks me in the first member in which somebody does. The queue is that of all
+// members, and my place in each is the one that bears my GUID; where there is none, everybody stands ahead.
+func (m Multi) Blockers(queue []events.Name, me events.Name) []events.Name {
+	for i, q := range m.apart(queue) {
+		if blockers := m.rule(i).Blockers(q, placeOf(q, me)); len(blockers) > 0 {
+			return blockers
+		}
+	}
+	return nil
+}
+
+// rule returns the rule of a member.
+func (m Multi) rule(member int) Rule {
+	switch kind := events.Kind(m[member]); {
+	case kind.Reads():
+		return Read{}
+	case kind == events.KindWrite:
+		return Write{}
+	default:
+		return Mutex{}
+	}
+}
+
+// apart returns the members' queues.
+func (m Multi) apart(queue []events.Name) [][]events.Name {
+	all := make([][]events.Name, len(m))
+	for _, c := range queue {
+		if i, _, ok := ParseMember(c.Text); ok && i < len(m) {
+			all[i] = append(all[i], c)
+		}
+	}
+	return all
+}
+
+// ahead counts those who stand in my way, in all members.
+func (m Multi) ahead(queue []events.Name, me events.Name) (n int) {
+	for i, q := range m.apart(queue) {
+		n += ahead(m.rule(i), q, placeOf(q, me))
+	}
+	return n
+}
+
+// usable tells whether the numbers of each queue say who is first there.
+func (m Multi) usable(queue []events.Name, me events.Name) bool {
+	for _, q := range m.apart(queue) {
+		if !usable(q, placeOf(q, me)) {
+			return false
+		}
+	}
+	return true
+}
+
+// placeOf returns which of a member's contenders is mine. Who has no place comes behind everybody.
+func placeOf(queue []events.Name, me events.Name) events.Name {
+	if id := guidOf(me); id != "" {
+		if i := slices.IndexFunc(queue, func(c events.Name) bool { return guidOf(c) == id }); i >= 0 {
+			return queue[i]
+		}
+	}
+	return newcomer
+}
+
+// guidOf returns what the names of an attempt's nodes have in common: what stands between the member and the kind's marker.
+func guidOf(c events.Name) string {
+	const digits = 10
+	_, node, ok := ParseMember(c.Text)
+	if !ok || len(node) < digits {
+		return ""
+	}
+	head, ok := strings.CutSuffix(node[:len(node)-digits], c.Kind.Marker())
+	if !ok {
+		return ""
+	}
+	return head
+}
+
+// usable tells whether the numbers in the queue say who is first.
+func (m *Machine) usable(queue []events.Name) bool {
+	if rule, ok := m.rule.(Multi); ok {
+		return rule.usable(queue, m.own.Name)
+	}
+	return usable(queue, m.own.Name)
+}
+
+// onEnqueued is onCreated for all nodes of a multi-lock. The first one's name stands for all.
+func (m *Machine) onEnqueued(in Enqueued) []Effect {
+	var effects []Effect
+	switch {
+	case len(in.Nodes) == 0:
+		return nil
+	case in.Epoch != m.epoch || m.state != Creating: // see onCreated
+		for _, node := range in.Nodes {
+			effects = append(effects, Discard{Node: node.Text})
+		}
+		return effects
+	case m.why == 0 && slices.ContainsFunc(in.Nodes, func(n events.Name) bool { return n.Check() != nil }):
+		m.own = Own{Name: in.Nodes[0]}
+		return m.fail(WhySequenceEnd)
+	default:
+		return m.onCreated(Created{Epoch: in.Epoch, Node: in.Nodes[0], Alone: in.Alone, Fresh: in.Fresh, Token: in.Token})
+	}
+}

@@ -1,0 +1,242 @@
+package recipes
+
+import "github.com/zkgrant/zkgrant/events"
+
+// What the servers of the world of multi-locks do, and what the shell makes of that.
+
+// execute lets a server execute a request, or a part of it.
+func (e *multiEnv) execute(w *multiWorld, c, i int, part uint8) {
+	cl := &w.clients[c]
+	r := &cl.requests[i]
+	role := e.roles[c]
+	zombie := cl.conn != connUp
+	done := true
+	switch Op(r.op) {
+	case OpCreate:
+		done = e.executeCreate(w, c, r, zombie)
+	case OpClaim, OpAdvance:
+		about := r.view
+		if e.bug == bugClaimsOne {
+			about = e.first(c, about)
+		}
+		switch {
+		case w.past[0]&about != about || about == 0:
+			r.flags |= reqMissing
+		case e.leads(w, e.groupOf(c, r.view)):
+			r.flags |= reqFirst
+		}
+	case OpDelete:
+		if gone := w.past[0] & r.view; gone != 0 && (e.bug != bugAllOrNothing || gone == r.view) {
+			w.commit(w.past[0] &^ gone)
+		}
+	default: // a read
+	}
+	if zombie {
+		if done {
+			*r = multiRequest{op: r.op, status: lost, epoch: r.epoch, arg: r.arg}
+		}
+		return
+	}
+	if r.write() {
+		w.raise(c)
+	}
+	view := w.past[cl.lag]
+	switch Op(r.op) {
+	case OpList:
+		r.parts |= 1 << part
+		r.view |= view & (dirsP << part)
+		if r.parts == 1 { // the first, be it barred or not
+			r.age = cl.lag
+		}
+		r.age = max(r.age, cl.lag)
+		for g := range w.next { // the shell watches its own
+			if o := w.groups[g]; o.owner == uint8(c)+1 && r.arg != 0 && o.attempt == r.arg {
+				cl.armed |= multiNode(g, part) & view
+				if r.epoch == cl.epoch {
+					cl.known |= multiNode(g, part) & view
+				}
+			}
+		}
+		for _, d := range role.dirs {
+			done = done && r.parts&(1<<d) != 0
+		}
+	case OpWatch:
+		cl.arm(1<<r.node, view)
+		cl.drop(i)
+		return
+	case OpAdvance:
+		if view&(1<<r.node) != 0 {
+			cl.armed |= 1 << r.node
+			r.flags |= reqStands
+		}
+	default:
+	}
+	if done {
+		r.status = executed
+		if Op(r.op) != OpList {
+			r.age = cl.lag
+		}
+	}
+}
+
+// write tells whether the answer needs the leader.
+func (r multiRequest) write() bool {
+	op := Op(r.op)
+	return op == OpCreate || op == OpClaim || op == OpDelete || op == OpAdvance || r.flags&reqBarrier != 0
+}
+
+// groupOf returns all nodes of the group that the first of some nodes belongs to.
+func (e *multiEnv) groupOf(c int, nodes uint16) uint16 {
+	for g := range uint8(multiGroups) {
+		if all := e.roles[c].nodes(g); all&nodes != 0 {
+			return all
+		}
+	}
+	return 0
+}
+
+// first returns the one of some nodes that the client names first.
+func (e *multiEnv) first(c int, nodes uint16) uint16 {
+	for _, d := range e.roles[c].dirs {
+		if n := nodes & (dirsP << d); n != 0 {
+			return n
+		}
+	}
+	return 0
+}
+
+func (e *multiEnv) executeCreate(w *multiWorld, c int, r *multiRequest, zombie bool) (done bool) {
+	cl, role := &w.clients[c], e.roles[c]
+	if r.own != 0 { // the seeded bug: the second transaction
+		w.commit(w.past[0] | role.nodes(r.own-1))
+		return true
+	}
+	if w.next == multiGroups {
+		panic("more groups than this world has room for")
+	}
+	g := w.next
+	w.next++
+	w.groups[g] = multiGroup{owner: uint8(c) + 1, epoch: cl.epoch, attempt: r.arg}
+	nodes := role.nodes(g)
+	var there uint16
+	for _, d := range role.dirs {
+		there |= w.past[0] & (dirsP << d)
+		if e.bug == bugAloneInOne {
+			break
+		}
+	}
+	if there == 0 && e.bug != bugTwoTransactions {
+		r.flags |= reqStands // alone
+		if e.leads2(w, nodes) {
+			r.flags |= reqFirst
+		}
+	}
+	if e.bug == bugTwoTransactions && !zombie && len(role.dirs) > 1 {
+		w.commit(w.past[0] | e.first(c, nodes))
+		r.own = g + 1
+		return false
+	}
+	w.commit(w.past[0] | nodes)
+	r.own = g + 1
+	return true
+}
+
+// leads2 is leads for nodes that are about to be made.
+func (e *multiEnv) leads2(w *multiWorld, nodes uint16) bool {
+	with := *w
+	with.past[0] |= nodes
+	return e.leads(&with, nodes)
+}
+
+// answer delivers what a server has answered.
+func (e *multiEnv) answer(w *multiWorld, c, i int) {
+	cl := &w.clients[c]
+	r := cl.requests[i]
+	cl.drop(i)
+	cl.seen = min(cl.seen, r.age)
+	fresh := r.flags&reqStale == 0
+	if r.write() && fresh && r.epoch == cl.epoch {
+		cl.lease = true
+	}
+	switch Op(r.op) {
+	case OpCreate:
+		e.created(w, c, r, fresh)
+	case OpClaim:
+		if r.flags&reqMissing != 0 {
+			e.feed(w, c, Refused{Epoch: Epoch(r.epoch), Op: OpClaim, Missing: true})
+			return
+		}
+		e.prove(r, r.view)
+		e.feed(w, c, Claimed{Epoch: Epoch(r.epoch), Fresh: fresh})
+	case OpAdvance:
+		if r.flags&reqMissing != 0 {
+			e.feed(w, c, Refused{Epoch: Epoch(r.epoch), Op: OpAdvance, Missing: true})
+			return
+		}
+		e.feed(w, c, Advanced{Epoch: Epoch(r.epoch), Stands: r.flags&reqStands != 0, Fresh: fresh})
+	case OpDelete:
+		e.feed(w, c, Deleted{Epoch: Epoch(r.epoch)})
+	case OpList:
+		e.listed(w, c, r)
+	default:
+	}
+	e.proof = 0
+}
+
+// prove notes which group an answer proves to be the first everywhere.
+func (e *multiEnv) prove(r multiRequest, nodes uint16) {
+	e.proof = 0
+	if r.flags&reqFirst == 0 {
+		return
+	}
+	for g := range uint8(multiGroups) {
+		if nodes&(3<<(2*g)) != 0 {
+			e.proof = g + 1
+		}
+	}
+}
+
+func (e *multiEnv) created(w *multiWorld, c int, r multiRequest, fresh bool) {
+	cl, role, g := &w.clients[c], e.roles[c], r.own-1
+	alone := r.flags&reqStands != 0
+	var token int64
+	if alone {
+		token = tokenBase + int64(g)
+	}
+	e.prove(r, role.nodes(g))
+	if r.epoch == cl.epoch {
+		cl.known = role.nodes(g)
+	}
+	var names []events.Name
+	for _, d := range role.dirs {
+		names = append(names, e.name(w, c, g, d))
+	}
+	if role.plain {
+		e.feed(w, c, Created{Epoch: Epoch(r.epoch), Node: names[0], Alone: alone, Fresh: fresh && alone, Token: token})
+		return
+	}
+	e.feed(w, c, Enqueued{Epoch: Epoch(r.epoch), Nodes: names, Alone: alone, Fresh: fresh && alone, Token: token})
+}
+
+func (e *multiEnv) listed(w *multiWorld, c int, r multiRequest) {
+	role := e.roles[c]
+	in := Listed{Epoch: Epoch(r.epoch)}
+	var found uint16
+	for _, d := range role.dirs {
+		for g := range w.next {
+			if r.view&multiNode(g, d) == 0 {
+				continue
+			}
+			name := e.name(w, c, g, d)
+			in.Queue = append(in.Queue, name)
+			if o := w.groups[g]; o.owner == uint8(c)+1 && r.arg != 0 && o.attempt == r.arg {
+				found |= multiNode(g, d)
+				if in.Own == (Own{}) {
+					in.Own = Own{Name: name, Owner: session(c, o.epoch), Token: tokenBase + int64(g)}
+				}
+			}
+		}
+	}
+	in.Parted = found != 0 && found != e.groupOf(c, found) && e.bug != bugTakenForWhole
+	e.feed(w, c, in)
+}

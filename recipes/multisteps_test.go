@@ -1,0 +1,526 @@
+package recipes
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+)
+
+// What may happen in the world of multi-locks, and what must not.
+
+type multiStep struct {
+	kind   stepKind
+	client uint8
+	arg    uint8 // a node, or the directory that a List reads
+}
+
+// faulty are the steps that nothing may depend on.
+func (s multiStep) faulty() bool {
+	return slices.Contains([]stepKind{stepCut, stepLapse, stepExpire, stepKill, stepRemove, stepWithdraw, stepDowngrade}, s.kind)
+}
+
+// enabled returns every step that may come next.
+func (e *multiEnv) enabled(w *multiWorld) (steps []multiStep) {
+	for c := range e.roles {
+		cl := &w.clients[c]
+		add := func(may bool, kind stepKind, arg uint8) {
+			if may {
+				steps = append(steps, multiStep{kind, uint8(c), arg})
+			}
+		}
+		up, down := cl.conn == connUp, cl.conn == connDown
+		add(cl.told&toldStart == 0, stepStart, 0)
+		// Without a connection, what was sent may still be on its way.
+		if i := cl.find(sent); i >= 0 && cl.closed == 0 && (up || down && cl.requests[i].write() && Op(cl.requests[i].op) != OpAdvance && Op(cl.requests[i].op) != OpList) {
+			r := cl.requests[i]
+			for _, d := range e.roles[c].dirs {
+				add(Op(r.op) == OpList && r.parts&(1<<d) == 0, stepExecute, d)
+			}
+			add(Op(r.op) != OpList, stepExecute, 0)
+		}
+		add((up || down && e.late) && cl.find(executed) >= 0, stepAnswer, 0)
+		add(cl.find(lost) >= 0 || down && cl.find(sent) >= 0, stepFail, 0)
+		for m := cl.fired; m != 0; m &= m - 1 {
+			add(true, stepGone, uint8(bits.TrailingZeros16(m)))
+		}
+		add(up && cl.closed == 0 && cl.discard != 0, stepDiscard, 0)
+		add(cl.told&(toldGrant|toldWithdrawn|toldFinish) == toldGrant, stepRelease, 0)
+		add(cl.told&(toldStart|toldGrant|toldWithdrawn|toldFinish) == toldStart && w.left.withdraw > 0, stepWithdraw, 0)
+		add(up && cl.lag > 0, stepCatchUp, 0)
+		add(down && cl.closed == 0, stepReconnect, 0)
+		add(up && cl.closed != 0 && cl.lag <= cl.closed-1, stepDropDead, 0)
+		add(down && cl.closed != 0, stepExpired, 0)
+		add(cl.conn == connNone, stepOpen, 0)
+		live := cl.conn != connNone && cl.told&toldFinish == 0
+		add(up && w.left.cut > 0 && live, stepCut, 0)
+		add(w.left.lapse > 0 && live && cl.lease, stepLapse, 0)
+		add(up && cl.closed == 0 && !cl.lease, stepRenew, 0)
+		add(w.left.expire > 0 && live && cl.closed == 0, stepExpire, 0)
+		add(w.left.kill > 0 && live && cl.closed == 0, stepKill, 0)
+	}
+	for m := w.past[0]; m != 0; m &= m - 1 {
+		id := uint8(bits.TrailingZeros16(m))
+		outside := w.groups[id/2].owner == multiOutside
+		if outside && (id != 2 || w.past[0]&1 == 0) { // its reader leaves behind its writer
+			steps = append(steps, multiStep{kind: stepLeaves, arg: id})
+		}
+		if !outside && w.left.remove > 0 {
+			steps = append(steps, multiStep{kind: stepRemove, arg: id})
+		}
+	}
+	if w.left.trade > 0 && w.past[0]&1 != 0 {
+		steps = append(steps, multiStep{kind: stepDowngrade})
+	}
+	return steps
+}
+
+// take carries a step out.
+func (e *multiEnv) take(w *multiWorld, s multiStep) violation {
+	e.bad = ""
+	c := int(s.client)
+	cl := &w.clients[c]
+	switch s.kind {
+	case stepStart:
+		cl.told |= toldStart
+		f := e.roles[c].flags
+		e.feed(w, c, Started{Try: f&flagTry != 0, Keep: f&flagKeep != 0, Strict: f&flagStrict != 0})
+	case stepExecute:
+		e.execute(w, c, cl.find(sent), s.arg)
+	case stepAnswer:
+		e.answer(w, c, cl.find(executed))
+	case stepFail:
+		i := cl.find(lost)
+		if i < 0 {
+			i = cl.find(sent)
+		}
+		r := cl.requests[i]
+		cl.drop(i)
+		if Op(r.op) != OpWatch {
+			e.feed(w, c, Unknown{Epoch: Epoch(r.epoch), Op: Op(r.op)})
+		}
+	case stepGone:
+		cl.fired &^= 1 << s.arg
+		e.feed(w, c, Gone{Epoch: Epoch(cl.epoch), Node: e.told(w, c, s.arg)})
+	case stepDiscard:
+		w.raise(c)
+		bit := cl.discard & -cl.discard
+		cl.discard &^= bit
+		if w.past[0]&bit != 0 {
+			w.commit(w.past[0] &^ bit)
+		}
+		w.raise(c)
+	case stepRelease, stepWithdraw:
+		why := WhyReleased
+		if s.kind == stepWithdraw {
+			w.left.withdraw--
+			why = WhyContext
+		}
+		cl.told |= toldWithdrawn
+		e.feed(w, c, Withdrawn{Why: why})
+	case stepCatchUp:
+		w.catchUp(c)
+	case stepRenew:
+		cl.lease = true
+	case stepRemove:
+		w.left.remove--
+		w.byHand |= 1 << s.arg
+		w.commit(w.past[0] &^ (1 << s.arg))
+	case stepLeaves:
+		w.commit(w.past[0] &^ (1 << s.arg))
+	case stepDowngrade:
+		w.left.trade--
+		w.commit(w.past[0] | multiNode(1, 0))
+	default:
+		e.connection(w, c, s.kind)
+	}
+	if e.bad == "" {
+		e.check(w)
+	}
+	e.normalise(w)
+	return e.bad
+}
+
+// told is the name by which a client's machine is told of a node: of its own ones that of the first.
+func (e *multiEnv) told(w *multiWorld, c int, id uint8) string {
+	if own := w.clients[c].known; own&(1<<id) != 0 {
+		id = uint8(bits.TrailingZeros16(e.first(c, own)))
+	}
+	return e.name(w, c, id/2, id%2).Text
+}
+
+// connection is what happens to a session.
+func (e *multiEnv) connection(w *multiWorld, c int, kind stepKind) {
+	cl := &w.clients[c]
+	switch kind {
+	case stepCut, stepDropDead:
+		if kind == stepCut {
+			w.left.cut--
+		}
+		cl.conn, cl.lag, cl.armed, cl.fired = connDown, 0, 0, 0
+		for i := len(cl.requests) - 1; i >= 0; i-- {
+			if Op(cl.requests[i].op) == OpWatch {
+				cl.drop(i)
+			}
+		}
+		for i := range cl.requests {
+			if r := &cl.requests[i]; r.status == executed && !e.late {
+				*r = multiRequest{op: r.op, status: lost, epoch: r.epoch, arg: r.arg}
+			} else if r.status == executed {
+				cl.seen = min(cl.seen, r.age)
+			}
+		}
+		e.feed(w, c, Suspended{})
+	case stepReconnect:
+		for i := range cl.requests {
+			switch r := &cl.requests[i]; r.status {
+			case sent:
+				*r = multiRequest{op: r.op, status: lost, epoch: r.epoch, arg: r.arg}
+			case parked:
+				r.status = sent
+			case executed, lost:
+			}
+		}
+		cl.conn, cl.lag, cl.lease = connUp, cl.seen, true
+		e.feed(w, c, Reconnected{})
+	case stepLapse:
+		w.left.lapse--
+		e.lapse(w, c)
+	case stepExpire, stepKill:
+		var mine uint16
+		for g, o := range w.groups {
+			if o.owner == uint8(c)+1 && o.epoch == cl.epoch {
+				mine |= 3 << (2 * g)
+			}
+		}
+		if kind == stepExpire {
+			w.left.expire--
+			e.lapse(w, c)
+		} else {
+			w.left.kill--
+			w.byHand |= mine
+		}
+		w.commit(w.past[0] &^ mine)
+		cl.closed = 1
+	case stepExpired:
+		for i := range cl.requests {
+			if r := &cl.requests[i]; r.op != 0 {
+				*r = multiRequest{op: r.op, status: lost, epoch: r.epoch, arg: r.arg}
+			}
+		}
+		cl.conn, cl.seen, cl.armed, cl.fired, cl.discard = connNone, 0, 0, 0, cl.discard&w.past[0]
+		e.feed(w, c, Expired{})
+	case stepOpen:
+		cl.epoch++
+		cl.conn, cl.closed, cl.lag, cl.seen, cl.lease = connUp, 0, 0, 0, true
+		e.feed(w, c, Opened{Epoch: Epoch(cl.epoch), Session: session(c, cl.epoch)})
+	default:
+	}
+}
+
+// lapse lets a lease run out.
+func (e *multiEnv) lapse(w *multiWorld, c int) {
+	cl := &w.clients[c]
+	good := cl.lease
+	cl.lease = false
+	for i := range cl.requests {
+		if r := &cl.requests[i]; r.op != 0 && r.write() && (r.status == sent || r.status == executed) {
+			r.flags |= reqStale
+		}
+	}
+	if good {
+		e.feed(w, c, LeaseRanOut{})
+	}
+}
+
+// feed lets a client's machine take an input, and carries its effects out.
+func (e *multiEnv) feed(w *multiWorld, c int, in Input) {
+	cl := &w.clients[c]
+	from := e.known[cl.machine].state
+	next, effects := e.step(e.known[cl.machine], in)
+	cl.machine = e.intern(next)
+	if e.log != nil {
+		text := fmt.Sprintf("%s: %v", inputText(in), from)
+		if next.state != from {
+			text += fmt.Sprintf(" -> %v", next.state)
+		}
+		var does []string
+		for _, ef := range effects {
+			does = append(does, effectText(ef))
+		}
+		e.log(c, strings.Join(append([]string{text}, does...), "; "))
+	}
+	for _, ef := range effects {
+		if v := e.perform(w, c, ef); v != "" && e.bad == "" {
+			e.bad = v
+		}
+	}
+	if next.state == Over && e.bad == "" {
+		switch {
+		case cl.told&toldFinish == 0:
+			e.bad = outOfOrder
+		case e.ownAt(w, c)&^cl.discard != 0:
+			e.bad = leftBehind
+		}
+	}
+}
+
+// ownAt returns the nodes of a client's that exist at the leader.
+func (e *multiEnv) ownAt(w *multiWorld, c int) (mask uint16) {
+	for g, o := range w.groups {
+		if o.owner == uint8(c)+1 {
+			mask |= 3 << (2 * g)
+		}
+	}
+	return mask & w.past[0]
+}
+
+// perform does what the shell promises to do.
+func (e *multiEnv) perform(w *multiWorld, c int, ef Effect) violation {
+	cl := &w.clients[c]
+	about := func(name string) uint16 {
+		g, d, ok := e.node(c, name)
+		switch bit := multiNode(g, d); {
+		case !ok:
+			return 0
+		case cl.known&bit != 0:
+			return cl.known
+		default:
+			return bit
+		}
+	}
+	switch ef := ef.(type) {
+	case Create:
+		cl.known = 0
+		return e.send(w, c, multiRequest{op: uint8(OpCreate), epoch: uint8(ef.Epoch), arg: uint8(ef.Attempt)})
+	case List:
+		r := multiRequest{op: uint8(OpList), epoch: uint8(ef.Epoch), arg: uint8(ef.Attempt)}
+		if ef.Barrier {
+			r.flags = reqBarrier
+		}
+		return e.send(w, c, r)
+	case Watch:
+		g, d, ok := e.node(c, ef.Node)
+		if !ok {
+			return nameless
+		}
+		return e.send(w, c, multiRequest{op: uint8(OpWatch), epoch: uint8(ef.Epoch), node: 2*g + d})
+	case Claim:
+		nodes := about(ef.Node)
+		if nodes != e.groupOf(c, nodes) && e.bug != bugTakenForWhole {
+			nodes = 0 // the shell knows that some are missing
+		}
+		return e.send(w, c, multiRequest{op: uint8(OpClaim), epoch: uint8(ef.Epoch), view: nodes})
+	case Advance:
+		g, d, _ := e.node(c, ef.Next)
+		return e.send(w, c, multiRequest{op: uint8(OpAdvance), epoch: uint8(ef.Epoch), view: about(ef.Node), node: 2*g + d})
+	case Delete:
+		if e.roles[c].flags&flagKeep != 0 && cl.told&(toldLost|toldWithdrawn) == toldLost {
+			return letIn
+		}
+		return e.send(w, c, multiRequest{op: uint8(OpDelete), epoch: uint8(ef.Epoch), view: about(ef.Node)})
+	case Discard:
+		cl.discard |= about(ef.Node)
+		return ""
+	default:
+		return e.tell(w, c, ef)
+	}
+}
+
+// send puts a request on its way.
+func (e *multiEnv) send(w *multiWorld, c int, r multiRequest) violation {
+	cl := &w.clients[c]
+	r.status = sent
+	switch {
+	case cl.conn == connNone || r.epoch != cl.epoch:
+		r = multiRequest{op: r.op, status: lost, epoch: r.epoch, arg: r.arg}
+	case cl.conn == connDown:
+		r.status = parked
+	}
+	if Op(r.op) == OpWatch && r.status != sent {
+		return ""
+	}
+	for i := range cl.requests {
+		if cl.requests[i].op == 0 {
+			cl.requests[i] = r
+			return ""
+		}
+	}
+	return overflow
+}
+
+// tell notes what a caller hears.
+func (e *multiEnv) tell(w *multiWorld, c int, ef Effect) violation {
+	cl := &w.clients[c]
+	told := cl.told
+	if told&toldFinish != 0 {
+		return outOfOrder
+	}
+	switch ef := ef.(type) {
+	case Grant:
+		cl.told |= toldGrant
+		g, _, ok := e.node(c, ef.Node)
+		switch {
+		case told&(toldGrant|toldWithdrawn|toldStart) != toldStart || !ok:
+			return outOfOrder
+		case e.proof != g+1:
+			return unproven
+		case ef.Token != tokenBase+int64(g):
+			return tokenOrder
+		}
+		for _, d := range e.roles[c].dirs {
+			if e.roles[c].kind(d).Reads() {
+				continue
+			}
+			if w.token[d] > g+1 && w.byHand&multiNode(g, d) == 0 {
+				return tokenOrder
+			}
+			w.token[d] = max(w.token[d], g+1)
+		}
+		cl.arm(e.roles[c].nodes(g), w.past[cl.lag]) // the shell watches them
+	case Lose:
+		cl.told |= toldLost
+		if told&(toldGrant|toldLost|toldWithdrawn) != toldGrant {
+			return outOfOrder
+		}
+	case Queue, Requeue:
+		if told&(toldGrant|toldWithdrawn) != 0 {
+			return outOfOrder
+		}
+	case Finish:
+		cl.told |= toldFinish
+		held := told&toldGrant != 0
+		switch {
+		case held && told&(toldLost|toldWithdrawn) == 0, ef.Why == WhyLost != (told&toldLost != 0), ef.Why == 0:
+			return outOfOrder
+		case ef.Why == WhySequenceEnd, ef.Why == WhyMixed:
+			return unfounded
+		}
+	default:
+	}
+	return ""
+}
+
+// check holds in every world: in each directory those who believe that they hold may hold together, and all of their
+// nodes exist, unless somebody has taken one away by hand.
+func (e *multiEnv) check(w *multiWorld) {
+	for d := range uint8(2) {
+		holders, alone := 0, false
+		if d == 0 && e.writer {
+			if w.past[0]&multiNode(0, 0) != 0 {
+				holders, alone = 1, true
+			} else if w.past[0]&multiNode(1, 0) != 0 {
+				holders = 1
+			}
+		}
+		for c, role := range e.roles {
+			if cl := &w.clients[c]; !cl.holds() || !slices.Contains(role.dirs, d) || w.byHand&cl.known != 0 {
+				continue
+			}
+			holders++
+			alone = alone || !role.kind(d).Reads()
+			switch own := e.groupOf(c, w.clients[c].known) & (dirsP << d); {
+			case own == 0, w.past[0]&own == 0:
+				e.bad = noHold
+				return
+			}
+		}
+		if alone && holders > 1 {
+			e.bad = twoHolders
+			return
+		}
+	}
+}
+
+// goal tells whether all is over and nothing left.
+func (e *multiEnv) goal(w *multiWorld) bool {
+	for c := range e.roles {
+		if cl := &w.clients[c]; e.known[cl.machine].state != Over || cl.discard&w.past[0] != 0 {
+			return false
+		}
+	}
+	return w.past[0] == 0
+}
+
+// normalise forgets what can have no influence any more.
+func (e *multiEnv) normalise(w *multiWorld) {
+	need := uint8(0)
+	var named uint16
+	for c := range e.roles {
+		cl := &w.clients[c]
+		cl.discard &= w.past[0]
+		e.unheard(cl)
+		if e.known[cl.machine].state == Over {
+			if cl.requests[0].op == 0 && cl.discard == 0 {
+				*cl = multiClient{machine: e.over(), told: toldFinish, lease: true}
+			}
+		}
+		if cl.conn == connUp && w.left.cut == 0 {
+			cl.seen = 0
+		}
+		if w.left.lapse == 0 && w.left.expire == 0 && !slices.ContainsFunc(cl.requests[:], func(r multiRequest) bool { return r.flags&reqStale != 0 }) {
+			cl.lease = true
+		}
+		need = max(need, cl.lag, cl.seen)
+		named |= cl.known | cl.armed | cl.fired
+		for _, r := range cl.requests {
+			named |= r.view
+			if Op(r.op) == OpWatch || Op(r.op) == OpAdvance {
+				named |= 1 << r.node
+			}
+			if r.own != 0 {
+				named |= 3 << (2 * (r.own - 1))
+			}
+		}
+	}
+	exist := named
+	for _, p := range w.past {
+		exist |= p
+	}
+	for g := range w.groups {
+		if exist&(3<<(2*g)) == 0 && w.groups[g].owner != multiOutside {
+			w.groups[g] = multiGroup{}
+		}
+	}
+	w.byHand &= named
+	for i := range w.past {
+		if uint8(i) > need {
+			w.past[i] = 0
+		}
+	}
+}
+
+// unheard drops what a machine will not listen to, as that of the other explorer does.
+func (e *multiEnv) unheard(cl *multiClient) {
+	m := &e.known[cl.machine]
+	hears := uint16(0xffff)
+	switch m.state {
+	case Releasing, Over:
+		hears = 0
+	case Held, Lapsed:
+		hears = cl.known
+	default:
+	}
+	cl.armed &= hears
+	cl.fired &= hears
+	for i := len(cl.requests) - 1; i >= 0; i-- {
+		r := cl.requests[i]
+		switch {
+		case r.op == 0:
+		case r.status == lost && r.epoch != uint8(m.epoch), Op(r.op) == OpWatch && hears&(1<<r.node) == 0:
+			cl.drop(i)
+		}
+	}
+	if hears == 0 {
+		cl.lag, cl.seen = 0, 0
+		if m.state == Over {
+			cl.known = 0
+		}
+	}
+}
+
+// over is the machine of everybody who is done.
+func (e *multiEnv) over() uint32 {
+	over, _ := NewMachine(Mutex{}).Step(Withdrawn{Why: WhyReleased})
+	return e.intern(over)
+}

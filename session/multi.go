@@ -1,0 +1,347 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// This file is about multi-locks: a node in each of several directories, all made in one transaction and bearing one
+// GUID, and given up in one. Each stands in its directory as that of a lock of its own would. See
+// [recipes.Multi] for why they are made together, and together anew.
+
+// multi is the layout of a multi-lock. The seat's own directory is the first one's.
+type multi struct {
+	queued // but for what is said here
+
+	members []member
+	own     []string // the paths of the attempt's nodes, in order, as far as they are known; guarded by the seat's mu, and never written to
+}
+
+// member is one place of a multi-lock.
+type member struct {
+	path string // as the caller named it
+	dir  string // with the chroot
+	kind events.Kind
+	acl  []zk.ACL
+}
+
+func (s *Session) newMulti(places []Place) *multi {
+	m := &multi{members: make([]member, len(places))}
+	for i, p := range places {
+		m.members[i] = member{path: p.Dir, dir: join(s.chroot, p.Dir), kind: p.Kind, acl: p.ACL}
+		if p.ACL == nil {
+			m.members[i].acl = s.cfg.ACL
+		}
+	}
+	return m
+}
+
+// Members returns the nodes of a multi-lock, without the chroot and in the order in which its locks were given, if all of them are
+// known; nil if the seat is none of a multi-lock.
+func (t *Seat) Members() []events.Member {
+	m, ok := t.layout.(*multi)
+	if !ok {
+		return nil
+	}
+	t.mu.Lock()
+	own := m.own
+	t.mu.Unlock()
+	if len(own) != len(m.members) {
+		return nil
+	}
+	all := make([]events.Member, len(own))
+	for i, node := range own {
+		all[i] = events.Member{Path: m.members[i].path, Node: path.Join(m.members[i].path, path.Base(node))}
+	}
+	return all
+}
+
+// SizeOfMembers returns how many bytes the largest request takes for a multi-lock of these places, with this data in each
+// node, but for a fixed overhead.
+func (s *Session) SizeOfMembers(places []Place, data []byte) (size int) {
+	m := s.newMulti(places)
+	for i := range m.members {
+		size += m.members[i].size(data)
+	}
+	return size
+}
+
+// size is more than what a create takes of a request.
+func (m *member) size(data []byte) int {
+	const each = 96 // the name, and what is around the texts
+	size := each + len(m.dir) + len(data)
+	for _, a := range m.acl {
+		size += aclOverhead + len(a.Scheme) + len(a.ID)
+	}
+	return size
+}
+
+// marks tells whether a request has room for the markers of all directories, beside the creates.
+func (m *multi) marks(data []byte) bool {
+	const fixed, each = 1 << 10, 64
+	size := fixed
+	for i := range m.members {
+		size += m.members[i].size(data) + each + len(m.members[i].dir)
+	}
+	return size <= MaxRequest
+}
+
+// at returns the path of the node of a member. Every node that the machine knows has a member's number before it.
+func (m *multi) at(_ *Seat, name string) string {
+	i, node, ok := recipes.ParseMember(name)
+	if !ok || i >= len(m.members) {
+		return name
+	}
+	return path.Join(m.members[i].dir, node)
+}
+
+// nameOf is the other way of at.
+func (m *multi) nameOf(node string) string {
+	dir, base := path.Split(node)
+	for i := range m.members {
+		if m.members[i].dir == dir || m.members[i].dir+"/" == dir {
+			return recipes.MemberName(i, base)
+		}
+	}
+	return node
+}
+
+func (m *multi) ownLeases() []string { return m.own }
+
+func (m *multi) anew() { m.own = nil } // they were the last attempt's
+
+func (m *multi) leave(*client, *Seat) { m.own = nil }
+
+func (m *multi) joins() bool { return false } // a transaction of its own is one round trip, too
+
+// nameMembers notes which nodes are the attempt's. One that was known stays, though it may be gone: who gives up the one that
+// the machine knows by name has to give up all, and it does no harm to delete what is not there.
+func (t *Seat) nameMembers(c *client, m *multi, epoch recipes.Epoch, own []string, born int64) {
+	if len(own) == 0 {
+		return
+	}
+	t.mu.Lock()
+	if t.left || epoch < t.epoch {
+		t.mu.Unlock()
+		return
+	}
+	if len(m.own) < len(own) || AttemptOf(m.own[0]) != AttemptOf(own[0]) {
+		m.own = own
+	}
+	first := m.own[0]
+	t.mu.Unlock()
+	t.drop(c, t.nameOwn(epoch, first, born))
+}
+
+// create makes all nodes in one transaction, and any directory that is missing. Where all directories are ours, and were empty
+// the last time, their markers tell whether the nodes are alone in each.
+func (m *multi) create(c *client, t *Seat, epoch recipes.Epoch, id string) (recipes.Input, error) {
+	for tries := 0; tries < reaped; {
+		ops, ours := m.creating(c, t, id)
+		res, err := c.conn.Multi(ops...)
+		failed := FailedOp(res)
+		outcome, err := ClassifyMulti(res, err)
+		switch {
+		case outcome == Done:
+			return m.joined(c, t, epoch, res, ours)
+		case errors.Is(err, zk.ErrNoNode) && failed >= 0:
+			tries++
+			if err := m.makeParents(c, failed%len(m.members)); err != nil {
+				return unanswered(epoch, recipes.OpCreate, err)
+			}
+		case outcome == Refused && failed >= len(m.members) && !unsettled(err):
+			c.dirs.shut(m.members[failed-len(m.members)].dir) // and then there is one marker less, until there is none
+		default:
+			return classified(epoch, recipes.OpCreate, outcome, err)
+		}
+	}
+	return recipes.Refused{Epoch: epoch, Op: recipes.OpCreate},
+		fmt.Errorf("the directories of a multi-lock at %s are deleted as often as they are made: %w", t.dir, zk.ErrNoNode)
+}
+
+// creating returns the operations of a create: the nodes, and behind them the markers, if all directories can have one. These
+// are known by the zxids returned then.
+func (m *multi) creating(c *client, t *Seat, id string) (ops []any, ours []int64) {
+	ops = make([]any, 0, 2*len(m.members))
+	for _, p := range m.members {
+		ops = append(ops, &zk.CreateRequest{
+			Path: path.Join(p.dir, head(p.kind, id)+p.kind.Marker()), Data: t.data, Acl: p.acl, Flags: zk.FlagEphemeral | zk.FlagSequence,
+		})
+	}
+	if !m.marks(t.data) {
+		return ops, nil
+	}
+	for _, p := range m.members {
+		czxid := c.dirs.markable(p.dir)
+		if czxid == 0 {
+			return ops[:len(m.members)], nil // who is not known to be alone everywhere lists
+		}
+		ours = append(ours, czxid)
+		ops = append(ops, &zk.SetDataRequest{Path: p.dir, Data: marker(), Version: anyVersion})
+	}
+	return ops, ours
+}
+
+// joined reads the answer to a create. Everything in it is of one transaction: that a directory has one child is
+// said of the moment in which all nodes were made, and so is the zxid.
+func (m *multi) joined(c *client, t *Seat, epoch recipes.Epoch, res []zk.MultiResponse, ours []int64) (recipes.Input, error) {
+	unnamed := recipes.Unknown{Epoch: epoch, Op: recipes.OpCreate} // they were made, and a look-up finds the names
+	if len(res) < len(m.members)+len(ours) {
+		return unnamed, nil
+	}
+	joined := recipes.Enqueued{Epoch: epoch, Alone: ours != nil}
+	own := make([]string, len(m.members))
+	for i := range m.members {
+		own[i] = res[i].String
+		name, ok := events.ParseName(path.Base(own[i]))
+		if !ok {
+			return unnamed, fmt.Errorf("zkgrant: a server made %q", own[i])
+		}
+		name.Text = recipes.MemberName(i, name.Text)
+		joined.Nodes = append(joined.Nodes, name)
+	}
+	for i, czxid := range ours {
+		stat := res[len(m.members)+i].Stat
+		if stat == nil {
+			joined.Alone = false
+			continue
+		}
+		c.dirs.saw(m.members[i].dir, stat)
+		joined.Alone = joined.Alone && stat.NumChildren == 1 && stat.Czxid == czxid
+		joined.Token = stat.Mzxid
+	}
+	if !joined.Alone {
+		joined.Token = 0
+	}
+	t.nameMembers(c, m, epoch, own, joined.Token)
+	return joined, nil
+}
+
+// makeParents makes the directory that a create has missed, and those behind it that nobody knows: the ones before it
+// were there.
+func (m *multi) makeParents(c *client, missing int) error {
+	c.dirs.forget(m.members[missing].dir)
+	return m.each(func(i int) error {
+		p := m.members[i]
+		if i < missing || i > missing && c.dirs.writable(p.dir) != 0 {
+			return nil
+		}
+		return c.makeParents(p.dir, marker(), p.acl, false)
+	})
+}
+
+// list reads all directories in one flight, and then the own nodes in another. Each listing is of a moment of its own, and that
+// does no harm: nobody comes before a node that is in its queue, so who is not listed before it will not stand there later.
+func (m *multi) list(c *client, t *Seat, e recipes.List, id string) (recipes.Input, error) {
+	if e.Barrier {
+		if outcome, err := c.barrier(t.dir); outcome != Done {
+			return classified(e.Epoch, recipes.OpList, outcome, err)
+		}
+	}
+	queues, own := make([][]events.Name, len(m.members)), make([]string, len(m.members))
+	err := m.each(func(i int) (err error) {
+		queues[i], own[i], err = m.listMember(c, i, id)
+		return err
+	})
+	if err != nil {
+		return unanswered(e.Epoch, recipes.OpList, err)
+	}
+	found := slices.DeleteFunc(slices.Clone(own), func(node string) bool { return node == "" })
+	t.nameMembers(c, m, e.Epoch, found, 0)
+	stats := make([]*zk.Stat, len(own))
+	err = m.each(func(i int) (err error) {
+		if own[i] == "" {
+			return nil
+		}
+		stats[i], err = c.observe(own[i], t)
+		if errors.Is(err, zk.ErrNoNode) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return unanswered(e.Epoch, recipes.OpList, err)
+	}
+	listed := recipes.Listed{Epoch: e.Epoch, Queue: slices.Concat(queues...)}
+	for i, stat := range stats {
+		switch {
+		case stat == nil:
+			listed.Parted = true
+		case listed.Own == recipes.Own{}:
+			name, _ := events.ParseName(path.Base(own[i]))
+			name.Text = recipes.MemberName(i, name.Text)
+			listed.Own = recipes.Own{Name: name, Owner: stat.EphemeralOwner, Token: stat.Czxid}
+		}
+	}
+	if listed.Own == (recipes.Own{}) {
+		listed.Parted = false // nothing is left
+	}
+	t.nameMembers(c, m, e.Epoch, found, listed.Own.Token)
+	return listed, nil
+}
+
+// listMember reads one directory, and finds the own node in it.
+func (m *multi) listMember(c *client, i int, id string) (queue []events.Name, own string, _ error) {
+	p := &m.members[i]
+	children, err := c.childrenOf(p.dir)
+	mine := head(p.kind, id)
+	for _, child := range children {
+		name, ok := events.ParseName(child)
+		if !ok {
+			continue
+		}
+		if id != "" && strings.HasPrefix(child, mine) {
+			own = path.Join(p.dir, child)
+		}
+		name.Text = recipes.MemberName(i, child)
+		queue = append(queue, name)
+	}
+	return queue, own, err
+}
+
+// claim checks all nodes. Of a part of them it is no use.
+func (m *multi) claim(c *client, t *Seat, e recipes.Claim) (recipes.Input, error) {
+	if len(t.nodes(t.at(e.Node))) != len(m.members) {
+		return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpClaim, Missing: true}, errIncomplete
+	}
+	return c.claim(t, e)
+}
+
+func (m *multi) remove(c *client, t *Seat, e recipes.Delete) (recipes.Input, error) {
+	return c.giveBack(e, t.nodes(t.at(e.Node)))
+}
+
+// inFlight is how many requests of one multi-lock are under way at a time.
+const inFlight = 64
+
+// each does something for all members, for some at a time. Of several errors it returns one that leaves something open, if there is one.
+func (m *multi) each(do func(i int) error) (worst error) {
+	var wait sync.WaitGroup
+	room, errs := make(chan struct{}, inFlight), make([]error, len(m.members))
+	for i := range m.members {
+		room <- struct{}{}
+		wait.Go(func() {
+			errs[i] = do(i)
+			<-room
+		})
+	}
+	wait.Wait()
+	for _, err := range errs {
+		if err == nil {
+			continue
+		}
+		if outcome, _ := Classify(err); worst == nil || outcome == Unknown || unsettled(err) {
+			worst = err
+		}
+	}
+	return worst
+}
