@@ -43,7 +43,7 @@ func (l *Lock) onRevoke(e recipes.Revoke) {
 		if rare.grace != nil {
 			rare.grace.Stop()
 		}
-		rare.grace = time.AfterFunc(time.Until(told.Deadline), func() { l.post(recipes.Overdue{By: e.By}, nil) })
+		rare.grace = time.AfterFunc(time.Until(told.Deadline), func() { l.post(recipes.Overdue(e), nil) })
 	}
 	l.cfg.Stream.Publish(told)
 }

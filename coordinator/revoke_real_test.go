@@ -20,6 +20,7 @@ func TestRealRevoke(t *testing.T) {
 	e := ensemble.Start(t, 3)
 	for name, lock := range revocableKinds() {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			ctx := realContext(t)
 			c, operator := connectReal(t, e.Addr(0)+"/"+t.Name()), connectReal(t, e.Addr(1)+"/"+t.Name())
 			if err := operator.Revoke(ctx, lockPath, 0); !errors.Is(err, coordinator.ErrNotHeld) {
@@ -61,6 +62,7 @@ func TestRealRevoke(t *testing.T) {
 		})
 	}
 	t.Run("by force", func(t *testing.T) {
+		t.Parallel()
 		ctx := realContext(t)
 		const timeout, grace = 2 * time.Second, 500 * time.Millisecond
 		c, operator := connectReal(t, e.Addr(0)), connectReal(t, e.Addr(2), coordinator.WithSessionTimeout(timeout))
@@ -87,6 +89,7 @@ func TestRealRevoke(t *testing.T) {
 		}
 	})
 	t.Run("of another library", func(t *testing.T) {
+		t.Parallel()
 		ctx := realContext(t)
 		const timeout, path = 2 * time.Second, "/foreign"
 		operator := connectReal(t, e.Addr(2), coordinator.WithSessionTimeout(timeout))

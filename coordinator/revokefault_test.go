@@ -130,11 +130,12 @@ func TestAHolderHearsOfAWishWhateverHappens(t *testing.T) {
 					time.Sleep(5 * time.Second)
 					came := atRequest(srv, c.SessionID(), n, mishap)
 					asked := time.Now()
-					if err := operator.Revoke(t.Context(), lockPath, grace); err != nil || time.Since(asked) > grace+2*time.Second {
+					err := operator.Revoke(t.Context(), lockPath, grace)
+					expired := name == "expired" && came.Load() // perhaps by a probe, before it was asked
+					if err != nil && (!expired || !errors.Is(err, coordinator.ErrNotHeld)) || time.Since(asked) > grace+2*time.Second {
 						t.Errorf("Revoke: %v after %v", err, time.Since(asked))
 					}
 					lost := <-holder.Lost()
-					expired := name == "expired" && came.Load()
 					if lost.Reason != events.ReasonRevoked && !expired {
 						t.Errorf("lost: %+v", lost)
 					}

@@ -12,7 +12,7 @@ import (
 // and kazoo's are of version 4, and go-zookeeper's look different.
 type Marks uint8
 
-// MarkRevocable: whoever made the node gives the lock back when he is asked to, by the end of the time that he is given.
+// MarkRevocable says that whoever made the node gives the lock back when he is asked to, by the end of the time that he is given.
 const MarkRevocable Marks = 1
 
 // ownGUID is how our names begin: `_c_<uuid>-`, or in kazoo's form the digits of the UUID alone.

@@ -1,6 +1,9 @@
 package recipes_test
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/zkgrant/zkgrant/events"
@@ -66,6 +69,32 @@ func TestLeads(t *testing.T) {
 			if leads := ok && n == leader; leads != (n.Seq == -1) || n.Kind == events.KindLock && leads != recipes.Holds(recipes.Mutex{}, queue, n) {
 				t.Errorf("%+v leads in %+v", leader, queue)
 			}
+		}
+	}
+}
+
+// TestHoldersAreThoseWhoHold, in random queues, in which a writer may have its read node beside it.
+func TestHoldersAreThoseWhoHold(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	kinds := []events.Kind{events.KindLock, events.KindRead, events.KindWrite, events.KindKazooRead, events.KindKazooLock, events.KindRecipeRead}
+	for range 20_000 {
+		var queue []events.Name
+		for seq := range int64(rng.IntN(6)) {
+			kind := kinds[rng.IntN(len(kinds))]
+			queue = append(queue, events.Name{Text: fmt.Sprintf("%v-%d", kind, seq), Kind: kind, Seq: seq})
+			if kind == events.KindWrite && rng.IntN(2) == 0 {
+				queue = append(queue, events.Name{Text: fmt.Sprintf("twin-%d", seq), Kind: events.KindRead, Seq: seq})
+			}
+		}
+		rng.Shuffle(len(queue), func(i, j int) { queue[i], queue[j] = queue[j], queue[i] })
+		var want []events.Name
+		for _, who := range queue {
+			if recipes.Holds(recipes.Write{}, queue, who) {
+				want = append(want, who)
+			}
+		}
+		if got := recipes.Holders(queue); !slices.Equal(got, want) {
+			t.Fatalf("of %v %v hold, want %v", queue, got, want)
 		}
 	}
 }

@@ -17,7 +17,7 @@ const (
 
 // wishes is what one client has heard of its node, in the higher half, and what its caller was told, in the lower one: the soonest
 // of the moments, and 0 for nothing.
-type wishes uint8
+type wishes uint8 //nolint:recvcheck // two of its methods change it where it lies
 
 func (s wishes) told() uint8 { return uint8(s) & 0xf }
 

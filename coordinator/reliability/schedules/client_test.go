@@ -188,6 +188,7 @@ func (l *life) hear(ev events.Event) {
 	case events.Revoked:
 		id, letter = ev.ID, "b"
 		l.client.world.count("asked back", 1)
+		l.overdue(ev)
 	case events.Requeued:
 		id, letter = ev.ID, "r"
 		l.client.world.count("requeued", 1)

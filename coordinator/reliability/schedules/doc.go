@@ -16,7 +16,8 @@
 // lets none of them in between; of permits there are never more out than there are, and each acquisition has all of its
 // own or none (semaphore_test.go). In some schedules all bear kazoo's names, and in a few one does whom the others do not
 // let be: it is refused, and that changes nothing for anybody else (kazoo_test.go). Whoever is asked for a lock back, as by
-// Curator, goes on holding it.
+// Curator, goes on holding it; who is asked for it with a deadline, in half of the schedules of all but unfair locks, has lost it
+// by then (revoke_test.go).
 //
 // Most schedules allow no second holder at any instant. In some a session is ended by decree, or nodes are
 // deleted by somebody else: there the holder concerned cannot know in time, and he alone is excused. In

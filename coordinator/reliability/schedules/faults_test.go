@@ -77,6 +77,9 @@ func (w *world) breakOneThing(r random, c *client, took time.Duration) {
 	if w.size.resizes && w.recipe == semaphore && r.oneIn(3) {
 		w.resize(r)
 	}
+	if w.revocable() && r.oneIn(3) {
+		w.revoke(r)
+	}
 	said := func(what string) {
 		w.logf("FAULT %s, %s, session %x, %v", what, c.name, id, took)
 		w.count("fault: "+what, 1)

@@ -140,6 +140,8 @@ func (t *tenure) judgeReason() {
 		wrong = !t.life.client.strict
 	case events.ReasonLeaseRanOut:
 		wrong = w.kind == mild
+	case events.ReasonRevoked:
+		wrong = !w.wasRevoked(t.path)
 	default:
 		wrong = true
 	}

@@ -142,6 +142,9 @@ func (c *client) options() (options []coordinator.LockOption) {
 	if c.kazoo() {
 		options = append(options, coordinator.AsKazoo())
 	}
+	if c.world.revocable() {
+		options = append(options, coordinator.Revocable())
+	}
 	return options
 }
 

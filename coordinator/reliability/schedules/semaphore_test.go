@@ -44,10 +44,11 @@ func (k *worker) permits() int {
 // semaphore returns the handle.
 func (l *life) semaphore(path string) *coordinator.Semaphore {
 	size := l.client.world.size
+	options := l.client.options()
 	if size.resizes {
-		return l.Semaphore(path, size.first, coordinator.AdoptSize())
+		options = append(options, coordinator.AdoptSize())
 	}
-	return l.Semaphore(path, size.first)
+	return l.Semaphore(path, size.first, options...)
 }
 
 // resize makes it another size, of as many permits as at first or more.

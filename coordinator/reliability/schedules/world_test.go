@@ -40,6 +40,7 @@ type world struct {
 	leases   map[string]int       // by GUID, how many belong together
 	cutAfter map[string]bool      // GUIDs whose create was executed and never answered
 	asked    map[string]bool      // nodes that somebody wants back, by nameOf
+	revoked  map[string]bool      // paths of locks that were asked for with a deadline
 }
 
 // line is one of the trace. It is put into words only if somebody wants to read it.
@@ -72,7 +73,7 @@ func play(t *testing.T, seed uint64) (out outcome) {
 			healing: make(chan struct{}), over: make(chan struct{}), abandoned: make(chan struct{}),
 			counts: map[string]int{}, tenures: map[string][]*tenure{},
 			decreed: map[int64]bool{}, meddled: map[string]bool{}, leases: map[string]int{}, cutAfter: map[string]bool{},
-			asked: map[string]bool{},
+			asked: map[string]bool{}, revoked: map[string]bool{},
 		}
 		settings := []zktest.Setting{zktest.Tick(w.tick)}
 		if w.followers {
