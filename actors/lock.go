@@ -78,7 +78,7 @@ type Lock struct {
 	reason    events.Reason
 	detect    bool // a record depends on whether the Grant was taken
 	epoch     recipes.Epoch
-	grant     recipes.Grant // the zero value until there is one
+	grant     tenancy       // the zero value until there is one
 	waited    time.Duration // from born to the grant
 	held      time.Duration // from there to the end
 	err       error         // the end, once it is known
@@ -93,6 +93,12 @@ type rare struct {
 	lastOnEnd int
 	timer     *time.Timer // of the longest wait
 	abandoned *events.Abandoned
+}
+
+// tenancy is what a Grant says that every lock has; the rest of it is rare.
+type tenancy struct {
+	node           string
+	token, session int64
 }
 
 // rarely returns the rare, which there is from then on. It is called with mu held.
@@ -308,7 +314,7 @@ func (l *Lock) Deadline() time.Time {
 func (l *Lock) Tenure() (grant events.Grant, epoch recipes.Epoch, held bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.grant == (recipes.Grant{}) {
+	if l.grant == (tenancy{}) {
 		return events.Grant{}, 0, false
 	}
 	return l.granting(), l.epoch, l.state == holding
