@@ -132,9 +132,9 @@ func (l *Lock) onGrant(e recipes.Grant) {
 	}
 	l.waited = time.Since(l.born)
 	if e.Abandoned != nil {
-		l.rarely().abandoned, e.Abandoned = e.Abandoned, nil
+		l.rarely().abandoned = e.Abandoned
 	}
-	l.state, l.epoch, l.grant = holding, l.machine.Epoch(), e
+	l.state, l.epoch, l.grant = holding, l.machine.Epoch(), tenancy{e.Node, e.Token, e.Session}
 	grant := l.granting()
 	l.cfg.Stream.Publish(grant)
 	l.granted <- grant // size 1, and there is one Grant
@@ -150,11 +150,11 @@ func (l *Lock) granting() events.Grant {
 		members = slices.Clone(l.rare.members) // the caller's own
 		node = members[0].Node
 	case !recipes.Single(l.cfg.Rule):
-		node = join(node, l.grant.Node)
+		node = join(node, l.grant.node)
 	}
 	grant := events.Grant{
-		ID: l.cfg.ID, Path: l.cfg.Path, Node: node, Token: l.grant.Token,
-		Session: l.grant.Session, Waited: l.waited, Members: members,
+		ID: l.cfg.ID, Path: l.cfg.Path, Node: node, Token: l.grant.token,
+		Session: l.grant.session, Waited: l.waited, Members: members,
 	}
 	if l.rare != nil {
 		grant.Abandoned = l.rare.abandoned
@@ -175,7 +175,7 @@ func (l *Lock) onLose(e recipes.Lose) {
 	read := l.reclaim()
 	err := l.cfg.Explain(End{Why: recipes.WhyLost, Granted: true, Reason: e.Reason})
 	tell := l.leave(err)
-	lost := events.Lost{ID: l.cfg.ID, Path: l.cfg.Path, Token: l.grant.Token, Reason: e.Reason, Err: err, Held: l.held}
+	lost := events.Lost{ID: l.cfg.ID, Path: l.cfg.Path, Token: l.grant.token, Reason: e.Reason, Err: err, Held: l.held}
 	took, losses := l.took, l.losses()
 	l.mu.Unlock()
 	if ce := l.cfg.Logger.Check(zap.WarnLevel, "lock lost"); ce != nil { // of ten thousand at once most are not logged

@@ -80,7 +80,7 @@ type Lock struct {
 	reason    events.Reason
 	detect    bool // a record depends on whether the Grant was taken
 	epoch     recipes.Epoch
-	grant     recipes.Grant // the zero value until there is one
+	grant     tenancy       // the zero value until there is one
 	waited    time.Duration // from born to the grant
 	held      time.Duration // from there to the end
 	err       error         // the end, once it is known
@@ -97,6 +97,12 @@ type rare struct {
 	grace     *time.Timer // until when the lock is to be given back
 	abandoned *events.Abandoned
 	members   []events.Member // of the Grant of a multi-lock
+}
+
+// tenancy is what a Grant says that every lock has; the rest of it is rare.
+type tenancy struct {
+	node           string
+	token, session int64
 }
 
 // rarely returns the rare, which there is from then on. It is called with mu held.
@@ -312,7 +318,7 @@ func (l *Lock) Deadline() time.Time {
 func (l *Lock) Tenure() (grant events.Grant, epoch recipes.Epoch, held bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.grant == (recipes.Grant{}) {
+	if l.grant == (tenancy{}) {
 		return events.Grant{}, 0, false
 	}
 	return l.granting(), l.epoch, l.state == holding

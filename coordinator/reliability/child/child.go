@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -22,6 +23,7 @@ type Child struct {
 	Process *os.Process
 
 	hangUp func() error
+	killed atomic.Bool
 }
 
 // Job has the process do its job and exit, if the variable says that it has one; it returns if not. An error is
@@ -75,7 +77,7 @@ func Start(tb testing.TB, name, variable, job string, goOn func(*os.Process)) *C
 		})
 		defer timer.Stop()
 		_, _ = io.Copy(io.Discard, out) // until it has closed its end, as Wait wants it
-		if err := cmd.Wait(); err != nil || said.Len() > 0 {
+		if err := cmd.Wait(); err != nil && !c.killed.Load() || said.Len() > 0 {
 			tb.Errorf("%s: %v\n%s", name, err, said.Bytes())
 		}
 	})
@@ -84,3 +86,9 @@ func Start(tb testing.TB, name, variable, job string, goOn func(*os.Process)) *C
 
 // HangUp closes the child's input, at which it ends. A second call says what the first one did.
 func (c *Child) HangUp() error { return c.hangUp() }
+
+// Kill ends the process as it is, which is no failure of it.
+func (c *Child) Kill() error {
+	c.killed.Store(true)
+	return c.Process.Kill()
+}

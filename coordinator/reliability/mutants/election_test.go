@@ -7,8 +7,9 @@ func ofElection() []mutant {
 		{
 			name:   "term for ever",
 			breaks: "does not release a term when the loop's body is done with it",
-			edits:  []edit{in(front, "	defer a.Release() // also if the body panics\n", "")},
-			found:  finder{"coordinator", "TestATermWithinATerm"},
+			edits: []edit{in(front, "	defer a.crash() // if the body panics\n", ""),
+				in(front, "	a.Release()\n	switch {", "	switch {")},
+			found: finder{"coordinator", "TestATermWithinATerm"},
 		},
 		{
 			name:   "word of anybody",

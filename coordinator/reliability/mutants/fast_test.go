@@ -74,7 +74,7 @@ func ofTheFastPath() []mutant {
 		{
 			name:   "strict and fast",
 			breaks: "enters by a write whose answer came before the connection was lost, though every suspension was to count",
-			edits:  []edit{in("recipes/machine.go", `	if !fresh || m.strict && !m.up {`, `	if !fresh {`)},
+			edits:  []edit{in("recipes/machine.go", `return !fresh || m.strict && !m.up`, `return !fresh`)},
 			found:  finder{"recipes", "TestMachineTransitions"},
 		},
 		{

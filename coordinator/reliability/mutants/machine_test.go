@@ -24,8 +24,8 @@ func ofTheMachine() []mutant {
 		{
 			name:   "stale claim believed",
 			breaks: "grants on a write whose proof has run out before its answer was seen",
-			edits: []edit{in("recipes/machine.go", `	if !fresh || m.strict && !m.up {`,
-				`	if m.strict && !m.up {`)},
+			edits: []edit{in("recipes/machine.go", `return !fresh || m.strict && !m.up`,
+				`return m.strict && !m.up`)},
 			found: finder{"recipes", "TestMachineTransitions"},
 			also:  finder{"coordinator", "TestASuspendOfTheMachineEndsTheLease"},
 		},

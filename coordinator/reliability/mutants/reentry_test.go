@@ -38,7 +38,7 @@ func ofReentry() []mutant {
 		{
 			name:   "floor of the first forgotten",
 			breaks: "leaves no floor if the last one to leave is not the one that has waited",
-			edits:  []edit{in(share, "		r.floor = sh.floor\n", "")},
+			edits:  []edit{in(share, "r.floor, r.clean = sh.floor, !sh.dirty", "r.clean = !sh.dirty")},
 			found:  finder{"session", "TestAnUnknownEndOfTheLastIsTriedAgain"},
 		},
 		{

@@ -138,6 +138,7 @@ func (r *record) done() {
 	if r.tenure != nil {
 		r.tenure.end("done", 0)
 	}
+	r.isOver(err)
 	var lost *coordinator.LostError
 	switch {
 	case errors.As(err, &lost):

@@ -11,6 +11,7 @@ type plan struct {
 	kind      kind
 	recipe    recipe
 	form      form
+	detects   bool // the locks tell of crashes
 	size      sizing
 	tick      time.Duration
 	followers bool
@@ -92,6 +93,7 @@ func newPlan(seed uint64) plan {
 		seed:      seed,
 		recipe:    recipeOf(seed),
 		form:      formOf(seed),
+		detects:   detectsOf(seed),
 		size:      newSizing(seed),
 		kind:      pick(r, ordinary, ordinary, ordinary, ordinary, mild, mild, decreed, meddled),
 		tick:      pick(r, time.Second/2, time.Second, 2*time.Second),

@@ -139,6 +139,9 @@ func (c *client) options() (options []coordinator.LockOption) {
 	if c.world.again() {
 		options = append(options, coordinator.Reentrant())
 	}
+	if c.world.detects {
+		options = append(options, coordinator.DetectCrash())
+	}
 	if c.kazoo() {
 		options = append(options, coordinator.AsKazoo())
 	}

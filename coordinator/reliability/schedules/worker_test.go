@@ -244,7 +244,8 @@ func (k *worker) do(life *life, path string, s side) {
 	w.logf("%s: does something under %s (side %d) for %v", k.client.name, path, s, hold)
 	failed := errors.New("schedules: failed")
 	var t *tenure
-	err := life.lock(path, s).Do(ctx, func(ctx context.Context, grant events.Grant) error {
+	panics := w.detects && k.oneIn(6)
+	err := recovered(ctx, life.lock(path, s), func(ctx context.Context, grant events.Grant) error {
 		over := make(chan struct{})
 		defer close(over)
 		t = newTenure(life, path, s, grant, born, func() bool {
@@ -261,6 +262,10 @@ func (k *worker) do(life *life, path string, s side) {
 		}
 		select {
 		case <-time.After(hold):
+			if panics && ctx.Err() == nil {
+				t.end("panicked", 0)
+				panic(errPanic)
+			}
 			t.end("function returned", 0)
 			return nil
 		case <-w.healing:
@@ -281,6 +286,9 @@ func (k *worker) do(life *life, path string, s side) {
 	})
 	w.logf("%s: did something under %s: %v", k.client.name, path, err)
 	w.count("done under a lock", 1)
+	if t != nil {
+		w.fateOf(path, s, t.place, t.grant, t.how, err)
+	}
 	if t == nil && err == nil {
 		w.failf("Do did not call its function, and returned no error")
 	}

@@ -41,6 +41,7 @@ type world struct {
 	cutAfter map[string]bool      // GUIDs whose create was executed and never answered
 	asked    map[string]bool      // nodes that somebody wants back, by nameOf
 	revoked  map[string]bool      // paths of locks that were asked for with a deadline
+	fates    map[string][]fate    // by path, of a lock that tells of crashes
 }
 
 // line is one of the trace. It is put into words only if somebody wants to read it.
@@ -73,7 +74,7 @@ func play(t *testing.T, seed uint64) (out outcome) {
 			healing: make(chan struct{}), over: make(chan struct{}), abandoned: make(chan struct{}),
 			counts: map[string]int{}, tenures: map[string][]*tenure{},
 			decreed: map[int64]bool{}, meddled: map[string]bool{}, leases: map[string]int{}, cutAfter: map[string]bool{},
-			asked: map[string]bool{}, revoked: map[string]bool{},
+			asked: map[string]bool{}, revoked: map[string]bool{}, fates: map[string][]fate{},
 		}
 		settings := []zktest.Setting{zktest.Tick(w.tick)}
 		if w.followers {
@@ -193,6 +194,9 @@ func (w *world) farewell() {
 		w.failf("%d sessions and %d connections left", n, m)
 	}
 	w.judgeOrder()
+	if w.detects {
+		w.judgeFates()
+	}
 	w.judgeStreams()
 }
 
@@ -220,8 +224,8 @@ func (w *world) count(what string, n int) {
 // words is the plan and the trace for reading. The caller holds mu.
 func (w *world) words() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d, %v, %v, %v, tick %v, followers %v, %v, locks %v\n",
-		w.seed, w.recipe, w.form, w.kind, w.tick, w.followers, w.length, w.paths)
+	fmt.Fprintf(&b, "seed %d, %v, %v, tells of crashes %v, %v, tick %v, followers %v, %v, locks %v\n",
+		w.seed, w.recipe, w.form, w.detects, w.kind, w.tick, w.followers, w.length, w.paths)
 	for i, c := range w.plan.clients {
 		fmt.Fprintf(&b, "client %d: %+v\n", i, c)
 	}
