@@ -69,6 +69,8 @@ type Ended struct {
 // snapshot: some of them may be gone by the time it is read, and a waiter that moves up
 // without a listing, which most do, sends none.
 //
+// Of a multi-lock it is how many stand in the way at all paths together; who does so at two of them counts twice.
+//
 // There is one exception. The first in the queue of a semaphore waits for permits and not for
 // contenders: its Ahead is 0. Of an unfair lock, which has no queue, it is always 1: somebody has it.
 type Queued struct {
