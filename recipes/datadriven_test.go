@@ -25,6 +25,7 @@ import (
 //	world a b          as queue, but nobody has asked yet
 //	                   write=(a) and read=(b) ask for the sides of a read/write lock; trades=(a) takes=(b): the same, and
 //	                   b shares a session with a, and will ask for a's place when it is told to start;
+//	                   upgradable=(a) upgrades=(b): b shares a session with a, and will ask to write in a's place;
 //	                   kazoo=(a) has kazoo's names, and with kazoos the foreign contenders have
 //	start a            a asks
 //	execute a          a server executes a's oldest request, and no more
@@ -95,6 +96,7 @@ func (p *play) begin(t *testing.T, d *datadriven.TestData) {
 	var first int64
 	p.clients = 0
 	flags, roles := make([]uint8, maxClients), make([]uint8, maxClients)
+	rules := make([]Rule, maxClients)
 	var dir start
 	writer, single := has(d, "writer"), has(d, "single")
 	for _, a := range d.CmdArgs {
@@ -106,6 +108,10 @@ func (p *play) begin(t *testing.T, d *datadriven.TestData) {
 		case "try", "keep", "strict":
 			for _, v := range a.Vals {
 				flags[v[0]-'a'] |= map[string]uint8{"try": flagTry, "keep": flagKeep, "strict": flagStrict}[a.Key]
+			}
+		case "upgradable", "upgrades":
+			for _, v := range a.Vals {
+				rules[v[0]-'a'] = map[string]Rule{"upgradable": Upgradable{}, "upgrades": Upgrade{}}[a.Key]
 			}
 		case "write", "read", "trades", "takes", "kazoo":
 			for _, v := range a.Vals {
@@ -125,6 +131,13 @@ func (p *play) begin(t *testing.T, d *datadriven.TestData) {
 		keepOrder: true, whole: true, dir: dir, writer: writer, single: single, kazoos: has(d, "kazoos"), mixes: true,
 	}}
 	p.w = newWorld(p.clients, budget{}, flags, roles)
+	for c, rule := range rules {
+		if rule != nil {
+			p.w.clients[c].role |= roleShares
+			p.w.clients[c].machine, p.w.clients[c].raise = p.env.intern(NewMachine(rule)), raiseOf(rule)
+			p.env.upgrades, p.env.sharing = true, true
+		}
+	}
 	if single {
 		for c := range p.clients {
 			p.w.clients[c].machine = p.env.intern(NewMachine(Unfair{}))
@@ -140,7 +153,7 @@ func (p *play) begin(t *testing.T, d *datadriven.TestData) {
 		return
 	}
 	for c := range p.clients {
-		if roles[c]&roleTakes != 0 {
+		if roles[c]&roleTakes != 0 || p.w.clients[c].raise&raiseAbove != 0 {
 			continue
 		}
 		p.take(stepStart, uint8(c))

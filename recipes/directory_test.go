@@ -111,6 +111,10 @@ const (
 	shellAllOrNothing                  // gives leases back in one transaction, which fails if one is gone
 	shellFirstLease                    // gives the first of its leases back, and no more
 	shellAllClaim                      // takes any node of its session for its own, of a lock that is one node
+	shellOneNode                       // claims an upgrade without a check of the node that it belongs to
+	shellLetsGo                        // removes an upgradable reader's node with its release, whoever upgrades
+	shellOwnFence                      // takes an upgrade's own zxid for its token
+	shellLowFence                      // takes that of the upgradable reader
 )
 
 // numberOf is a node's number in the directory, which begins anew with each one.

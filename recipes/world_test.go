@@ -34,7 +34,7 @@ type world struct {
 	byHand  uint8                 // nodes that somebody took away by hand
 	token   uint8                 // 1 + the node of the newest grant
 	left    budget
-	fill    [1]uint8
+	shown   uint8 // 1 + the node of the newest grant to a reader, where somebody may upgrade
 }
 
 // A node belongs to a client's session, or to a contender outside.
@@ -81,7 +81,7 @@ type client struct {
 	role     uint8
 	left     parting
 	look     uint8
-	_        uint8
+	raise    uint8 // of an upgradable reader, and of its upgrade
 }
 
 type conn uint8
@@ -98,8 +98,9 @@ const (
 	toldGrant
 	toldLost
 	toldFinish
-	toldOwed  // nothing yet: the node it holds was deleted while it had no connection
-	toldAsked // that somebody wants the lock back
+	toldOwed    // nothing yet: the node it holds was deleted while it had no connection
+	toldAsked   // that somebody wants the lock back
+	toldBetween // nothing: a writer has held since an upgrade was asked for
 )
 
 // A request is under way from the machine's effect to the answer's delivery.
