@@ -11,13 +11,30 @@ import (
 // who reads or writes there is for its kind to say. The queue is in any order.
 func Holds(rule Rule, queue []events.Name, who events.Name) bool {
 	switch rule.(type) {
-	case Read, Write:
-		rule = Write{} // so far as it is known: a foreign lock is exclusive
-		if who.Kind.Reads() {
-			rule = Read{}
-		}
+	case Read, Write, Upgradable:
+		rule = ruleOf(queue, who)
 	}
 	return len(rule.Blockers(queue, who)) == 0
+}
+
+// ruleOf returns what a contender for a read/write lock waits for.
+func ruleOf(queue []events.Name, who events.Name) Rule {
+	switch _, ours := events.MarksOf(who.Text); {
+	case who.Kind == events.KindUpgradable, who.Kind.Reads() && !ours: // for whom somebody upgradable is a writer
+		return Upgradable{}
+	case who.Kind.Reads():
+		return Read{}
+	case who.Kind == events.KindUpgrade:
+		of := who.Seq // if nobody upgradable is left it holds nothing
+		for _, c := range queue {
+			if c.Kind == events.KindUpgradable && c.Seq < of {
+				of = c.Seq // who upgrades holds, so it is the first
+			}
+		}
+		return Upgrade{Of: of}
+	default:
+		return Write{} // so far as it is known: a foreign lock is exclusive
+	}
 }
 
 // Leads returns which of an election's candidates leads, or will as soon as it hears that its turn has

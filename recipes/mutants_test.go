@@ -57,11 +57,6 @@ func TestExploreNeedsNotEverything(t *testing.T) {
 			config{clients: 3, left: budget{withdraw: 1, guest: 1}, options: options{eager: true, plain: true, shell: shellApart}}, ""},
 		{"the same, in a directory made again", nil,
 			config{clients: 2, left: budget{foreign: 1, guest: 2, reap: 1}, options: options{eager: true, plain: true, shell: shellApart}}, ""},
-		// The claim finds out in the end that the node is gone to which the upgrade belongs.
-		{"makes an upgrade's node without a check of the upgradable reader's", nil, config{
-			clients: 3, left: budget{remove: 1}, rules: []Rule{Upgradable{}, Upgrade{}, nil}, roles: []uint8{roleShares, roleShares, writes},
-			options: options{eager: true, sharing: true, upgrades: true, shell: shellUnchecked},
-		}, ""},
 		// It wakes a herd, and one of them wins.
 		{"creates at once when the one node goes", after(func(m, next Machine, _ Input, effects []Effect) (Machine, []Effect) {
 			if next.state != Pausing {

@@ -1,6 +1,10 @@
 package recipes
 
-import "github.com/zkgrant/zkgrant/events"
+import (
+	"slices"
+
+	"github.com/zkgrant/zkgrant/events"
+)
 
 // Upgradable is the side of a read/write lock that is held by one at a time, beside any number of
 // readers, and whose holder may become the writer without letting another one in between. Whoever does not know of
@@ -83,6 +87,18 @@ func (u Upgrade) awaited(queue []events.Name, me events.Name) (all []events.Name
 		}
 	}
 	return all
+}
+
+// Between returns the writers who wait between U and the upgrade, the oldest first: the token is to be smaller than that of the first
+// who stands.
+func (u Upgrade) Between(queue []events.Name, me events.Name) (writers []events.Name) {
+	for _, c := range queue {
+		if u.Of < c.Seq && c.Seq < me.Seq && !c.Kind.Reads() && c.Kind != events.KindUpgradable && c.Kind != events.KindUpgrade {
+			writers = append(writers, c)
+		}
+	}
+	slices.SortFunc(writers, events.CompareNames)
+	return writers
 }
 
 // upgrades tells whether the machine is one of an upgrade.

@@ -22,6 +22,7 @@ type Place struct {
 	ACL  []zk.ACL    // nil: that of the session's config
 	Try  bool        // nobody will wait; of a lock of one node the look that tells who has it leaves no watch then
 	In   *Seat       // a writer, whose place in the queue the node is to take; nil: a place of its own
+	Over *Seat       // an upgradable reader, beside whose node one of kind KindUpgrade is to stand; nil: there is none
 	With []*Seat     // one of those that hold shares its node, if any does when the node would be created
 
 	Size    int32 // of a semaphore, should nobody have said yet how many permits there are; 0: it is none
@@ -64,6 +65,7 @@ type content struct {
 	layout  layout
 	single  *single  // the layout, if it is that of one node
 	permits *permits // the layout, if it is a semaphore's
+	raised  *raised  // the layout, if it is an upgrade's
 }
 
 // Seat returns a seat for the place. Nothing happens before its Open.
@@ -72,7 +74,7 @@ func (s *Session) Seat(p Place) *Seat {
 		p.Kind = events.KindLock
 	}
 	t := &Seat{session: s, dir: join(s.chroot, p.Dir), content: s.plain[p.Kind]}
-	if t.content == nil || p.Data != nil || p.ACL != nil || p.In != nil || p.With != nil || p.Size > 0 {
+	if t.content == nil || p.Data != nil || p.ACL != nil || p.In != nil || p.Over != nil || p.With != nil || p.Size > 0 {
 		t.content = &content{kind: p.Kind, data: dataOf(p.Kind, p.Data), acl: p.ACL, in: p.In, lent: p.In.fence(), with: p.With, layout: queued{}}
 		if p.ACL == nil {
 			t.acl = s.cfg.ACL
@@ -87,6 +89,9 @@ func (s *Session) Seat(p Place) *Seat {
 		t.layout, t.dir = t.permits, path.Join(t.dir, queueDir)
 	case p.In != nil:
 		t.layout = placed{}
+	case p.Over != nil:
+		t.raised = newRaised(p.Over)
+		t.layout = t.raised
 	}
 	return t
 }
@@ -175,6 +180,10 @@ func (t *Seat) Delete(e recipes.Delete) {
 // removed: it went with its session.
 func (t *Seat) Discard(e recipes.Discard) {
 	if !t.layout.removable() {
+		return
+	}
+	if t.raised != nil { // the other node is not its own alone
+		t.session.actor.Post(&removal{t.at(e.Node)})
 		return
 	}
 	for _, node := range t.nodes(t.at(e.Node)) {
