@@ -273,3 +273,41 @@ func TestTheQueueShowsWhoUpgrades(t *testing.T) {
 		}
 	})
 }
+
+// TestCuratorsReadersWaitForAnUpgradableOne: it does not wait for them when it upgrades, but for those ahead of it.
+func TestCuratorsReadersWaitForAnUpgradableOne(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		const curators = lockPath + "/_c_4f1c0a52-7c39-4a0e-9a3c-d2b1c5a7e9f0-__READ__"
+		c := connect(t, srv)
+		soon(t, c.ReadWrite(lockPath).Read().Acquire(t.Context())) // number 0, and makes the directory
+		if err := srv.Create(curators+"0000000001", nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := srv.SetSequence(lockPath, 2); err != nil {
+			t.Fatal(err)
+		}
+		up := c.ReadWrite(lockPath).Upgradable().Acquire(t.Context())
+		if node := soon(t, up).Node; node[len(node)-1] != '2' {
+			t.Fatal(node)
+		}
+		if err := srv.Create(curators+"0000000003", nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := srv.SetSequence(lockPath, 4); err != nil {
+			t.Fatal(err)
+		}
+		write := queue2(c.ReadWrite(lockPath).Write(), up.Context(t.Context()))
+		for _, child := range srv.Children(lockPath) {
+			if name, _ := events.ParseName(child); name.Kind == events.KindRead && name.Seq < 2 {
+				if write.Valid() {
+					t.Errorf("upgraded beside %s", child)
+				}
+				if err := srv.Delete(lockPath + "/" + child); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+			}
+		}
+		soon(t, write)
+	})
+}
