@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"path"
 	"time"
 
 	"github.com/zkgrant/zkgrant/actors"
@@ -175,11 +176,11 @@ func ownerOf(ctx context.Context) *owner {
 }
 
 // standing tells what the context already holds of the lock. The lock is entered again
-// with one of the owners, if there are any. The writer is one whose place a reader may take.
-// It fails if whoever asks would wait for himself.
-func (l *Lock) standing(ctx context.Context) (owners []*session.Seat, writer *session.Seat, _ error) {
+// with one of the owners, if there are any. The writer is one whose place a reader may take, and below is an upgradable reader
+// who may write. It fails if whoever asks would wait for himself.
+func (l *Lock) standing(ctx context.Context) (owners []*session.Seat, writer *session.Seat, below *Acquisition, _ error) {
 	if m := l.multi(); m != nil {
-		return nil, nil, m.standing(ctx)
+		return nil, nil, nil, m.standing(ctx)
 	}
 	deadlock := false
 	for o := ownerOf(ctx); o != nil; o = o.next {
@@ -188,11 +189,17 @@ func (l *Lock) standing(ctx context.Context) (owners []*session.Seat, writer *se
 		switch {
 		case held.lock.c != l.c || at == nil || !held.actor.Holding():
 		case !at.isOfKind(l): // which is no wait for oneself, but two kinds of lock
-			return nil, nil, fmt.Errorf("%w: %s is %s in this context, and not %s", ErrKind, l.path, at.kind(), l.kind())
+			return nil, nil, nil, fmt.Errorf("%w: %s is %s in this context, and not %s", ErrKind, l.path, at.kind(), l.kind())
 		case held.lock.permits() > 0 && l.permits() > 0: // permits add up; see Semaphore.Acquire
-		case l.cfg.reentrant && held.lock.rule == l.rule && !recipes.Single(l.rule):
+		case l.cfg.reentrant && held.lock.rule == l.rule && !recipes.Single(l.rule) && !held.seat.Upgrades():
 			owners = append(owners, held.seat)
+		case below != nil: // an upgrade would wait for a reader
+			deadlock = deadlock || held.lock.rule != recipes.Rule(recipes.Upgradable{})
 		case writer != nil || deadlock: // the latest of them has decided
+		case held.lock.rule == recipes.Rule(recipes.Upgradable{}) && l.rule == recipes.Rule(recipes.Write{}):
+			below = held
+		case held.seat.Upgrades():
+			deadlock = true
 		case held.lock.rule == recipes.Rule(recipes.Write{}) && l.rule == recipes.Rule(recipes.Read{}):
 			writer = held.seat
 		default:
@@ -200,7 +207,14 @@ func (l *Lock) standing(ctx context.Context) (owners []*session.Seat, writer *se
 		}
 	}
 	if deadlock && owners == nil {
-		return nil, nil, fmt.Errorf("%w: %s", ErrDeadlock, l.path)
+		return nil, nil, nil, fmt.Errorf("%w: %s", ErrDeadlock, l.path)
 	}
-	return owners, writer, nil
+	return owners, writer, below, nil
+}
+
+// upgrade is the rule of who writes in the place of an upgradable reader that holds.
+func (a *Acquisition) upgrade() recipes.Rule {
+	grant, _, _ := a.actor.Tenure()
+	name, _ := events.ParseName(path.Base(grant.Node))
+	return recipes.Upgrade{Of: name.Seq}
 }

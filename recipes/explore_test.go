@@ -34,11 +34,11 @@ func TestExplore(t *testing.T) {
 		t.Skip("takes some minutes; run without -short")
 	}
 	big := os.Getenv(bigRun) != ""
-	everyday := slices.Concat(more(), directories(), pairs(big), sharing(), semaphores(), unfair(), kazoos(), revocations(), crashes())
+	everyday := slices.Concat(more(), directories(), pairs(big), sharing(), semaphores(), unfair(), kazoos(), revocations(), crashes(), upgrading())
 	all, limit, workers := everyday, most, 2
 	if big {
 		limit, workers = mostBig, 1
-		all = slices.Concat(huge(), hugeSharing(), hugeSemaphores())
+		all = slices.Concat(huge(), hugeSharing(), hugeSemaphores(), hugeUpgrading())
 		for _, cfg := range everyday {
 			cfg.whole = true
 			all = append(all, cfg)
@@ -93,7 +93,7 @@ func atATime[T any](workers int, items []T, do func(T)) {
 // without, the machines take the very same steps.
 func TestExploreLosesNothing(t *testing.T) {
 	one, three := []Rule{Semaphore{Size: 1, Permits: 1}, Semaphore{Size: 1, Permits: 1}}, []Rule{Semaphore{Size: 4, Permits: 3}, Semaphore{Size: 4, Permits: 3}}
-	node := []Rule{Unfair{}, Unfair{}, Unfair{}}
+	node, up := []Rule{Unfair{}, Unfair{}, Unfair{}}, []Rule{Upgradable{}, Upgrade{}, nil}
 	atATime(2, []config{
 		{name: "withdraw + cut", clients: 3, left: budget{withdraw: 1, cut: 1}},
 		{name: "expire + cut", clients: 2, left: budget{expire: 1, cut: 1}},
@@ -111,6 +111,8 @@ func TestExploreLosesNothing(t *testing.T) {
 		{name: "one node: cut + withdraw", clients: 3, left: budget{cut: 1, withdraw: 1}, rules: node, options: options{eager: true, single: true}},
 		{name: "one node: expire + remove", clients: 2, left: budget{expire: 1, remove: 1}, rules: node[:2], options: options{eager: true, single: true}},
 		{name: "requests overtake: withdraw + remove", clients: 2, left: budget{withdraw: 1, remove: 1}, options: options{loose: true}},
+		{name: "upgrade: cut + withdraw", clients: 3, left: budget{cut: 1, withdraw: 1}, rules: up, roles: []uint8{roleShares, roleShares, reader}, options: options{eager: true, upgrades: true}},
+		{name: "upgrade: remove + expire, own nodes watched", clients: 2, left: budget{remove: 1, expire: 1}, rules: up, roles: []uint8{roleShares, roleShares}, options: options{eager: true, upgrades: true, ownWatch: true}},
 	}, func(cfg config) {
 		simple := explore(Machine.Step, cfg, most)
 		cfg.whole = true
@@ -128,10 +130,10 @@ func TestExploreLosesNothing(t *testing.T) {
 }
 
 func TestExploreWorldHasNoPadding(t *testing.T) {
-	if got, want := unsafe.Sizeof(client{}), uintptr(4+8*maxRequests+16); got != want {
+	if got, want := unsafe.Sizeof(client{}), uintptr(4+8*maxRequests+20); got != want {
 		t.Errorf("a client takes %d bytes, its fields %d", got, want)
 	}
-	if got, want := unsafe.Sizeof(world{}), maxClients*unsafe.Sizeof(client{})+4*maxNodes+4*(maxLag+1)+6+3+15+0; got != want {
+	if got, want := unsafe.Sizeof(world{}), maxClients*unsafe.Sizeof(client{})+4*maxNodes+4*(maxLag+1)+6+3+15+1+3; got != want {
 		t.Errorf("a world takes %d bytes, its fields %d", got, want)
 	}
 }

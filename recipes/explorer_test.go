@@ -77,7 +77,9 @@ func explore(step stepFunc, cfg config, limit int) finding {
 	began := time.Now()
 	root := newWorld(cfg.clients, cfg.left, cfg.flags, cfg.roles)
 	for c, rule := range cfg.rules {
-		root.clients[c].machine = x.env.intern(NewMachine(rule))
+		if rule != nil {
+			root.clients[c].machine, root.clients[c].raise = x.env.intern(NewMachine(rule)), raiseOf(rule)
+		}
 	}
 	f := x.run(root)
 	f.states, f.took, f.met, f.changes = x.count, time.Since(began), x.env.meetings(), x.env.changes()

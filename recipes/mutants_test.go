@@ -78,7 +78,8 @@ func TestExploreNeedsNotEverything(t *testing.T) {
 // is taken away is missed by somebody.
 func TestExploreReportsMutants(t *testing.T) {
 	var all, count atomic.Int64
-	atATime(2, slices.Concat(mutants(), fastMutants(), sharedMutants(), permitsMutants(), unfairMutants(), kazooMutants(), revokeMutants(), crashMutants()), func(m mutant) {
+	atATime(2, slices.Concat(mutants(), fastMutants(), sharedMutants(), permitsMutants(), unfairMutants(), kazooMutants(), revokeMutants(), crashMutants(),
+		upgradeMutants()), func(m mutant) {
 		f := exploreMutant(m)
 		t.Logf("%-55s %v, %d steps long", m.name, f, len(f.trace))
 		if f.violation != m.want {

@@ -27,6 +27,10 @@ func (l lax) Blockers(queue []events.Name, me events.Name) []events.Name {
 			}
 		}
 		return Read{}.Blockers(queue, me)
+	case "whoever is a writer for Curator blocks":
+		return Upgradable{}.Blockers(queue, me)
+	case "upgradables do not block", "nobody behind it reads", "all readers block", "writers are no wall", "older writers block":
+		return laxUpgrade(l, queue, me)
 	case "nobody blocks if the oldest reads":
 		if len(queue) > 0 && oldest(Listed{Queue: queue}).Kind.Reads() {
 			return nil

@@ -39,6 +39,8 @@ type world struct {
 	claimed uint8                 // nodes whose claim has seen to the record
 	truth   truth
 	left    budget
+	shown   uint8 // 1 + the node of the newest grant to a reader, where somebody may upgrade
+	fill    [3]uint8
 }
 
 // A node belongs to a client's session, or to a contender outside.
@@ -88,6 +90,8 @@ type client struct {
 	left     parting
 	look     uint8
 	wishes   wishes
+	raise    uint8 // of an upgradable reader, and of its upgrade
+	fill     [3]uint8
 }
 
 type conn uint8
@@ -104,8 +108,9 @@ const (
 	toldGrant
 	toldLost
 	toldFinish
-	toldOwed  // nothing yet: the node it holds was deleted while it had no connection
-	toldClean // by the caller: it held the lock, and has released it
+	toldOwed    // nothing yet: the node it holds was deleted while it had no connection
+	toldClean   // by the caller: it held the lock, and has released it
+	toldBetween // nothing: a writer has held since an upgrade was asked for
 )
 
 // A request is under way from the machine's effect to the answer's delivery.

@@ -40,7 +40,7 @@ func ofTheFrontDoor() []mutant {
 		{
 			name:   "deadlock not seen",
 			breaks: "waits for a lock that the caller's own context holds",
-			edits:  []edit{in("coordinator/acquisition.go", `		return nil, nil, fmt.Errorf("%w: %s", ErrDeadlock, l.path)`, `		_ = fmt.Errorf("%w", ErrDeadlock)`)},
+			edits:  []edit{in("coordinator/acquisition.go", `		return nil, nil, nil, fmt.Errorf("%w: %s", ErrDeadlock, l.path)`, `		_ = fmt.Errorf("%w", ErrDeadlock)`)},
 			found:  finder{"coordinator", "TestADeadlockIsSeenAtOnce"},
 		},
 		{
