@@ -214,7 +214,10 @@ func TestAReleaseIsNoCrash(t *testing.T) {
 			t.Error(err)
 		}
 		leftInOrder(t, srv, detecting(b))
-		for range a.Election(lockPath, coordinator.DetectCrash()).Terms(t.Context()) {
+		for _, err := range a.Election(lockPath, coordinator.DetectCrash()).Terms(t.Context()) {
+			if err != nil {
+				t.Error(err)
+			}
 			break
 		}
 		leftInOrder(t, srv, detecting(b))

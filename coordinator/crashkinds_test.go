@@ -120,8 +120,8 @@ func TestReadersAreTold(t *testing.T) {
 		readers("")
 
 		// It becomes a reader.
-		w, grant := hold(t, mine.Write())
-		r, err := mine.Read().Acquire(w.Context(t.Context())), error(nil)
+		w, _ = hold(t, mine.Write())
+		r := mine.Read().Acquire(w.Context(t.Context()))
 		if g := soon(t, r); g.Abandoned != nil {
 			t.Errorf("in its own place it is told %+v", g.Abandoned)
 		}
@@ -131,10 +131,10 @@ func TestReadersAreTold(t *testing.T) {
 		readers("")
 
 		// It becomes a reader, and crashes as a writer.
-		w, grant = hold(t, mine.Write())
+		w, grant := hold(t, mine.Write())
 		r = mine.Read().Acquire(w.Context(t.Context()))
 		soon(t, r)
-		if err = srv.Delete(grant.Node); err != nil {
+		if err := srv.Delete(grant.Node); err != nil {
 			t.Fatal(err)
 		}
 		<-w.Done()
@@ -199,6 +199,13 @@ func TestCrashAsKazoo(t *testing.T) {
 	})
 }
 
+// refused returns the end of an acquisition that was refused, and releases one that was not.
+func refused(a *coordinator.Acquisition) error {
+	time.Sleep(time.Second)
+	defer a.Release()
+	return a.Err()
+}
+
 // TestCrashBadInput: an error at once, and nothing is sent.
 func TestCrashBadInput(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -219,8 +226,7 @@ func TestCrashBadInput(t *testing.T) {
 			"too large for a record":  {c.Mutex("/"+strings.Repeat("p", session.MaxRequest/2-1000), coordinator.DetectCrash()).Acquire(t.Context()), coordinator.ErrTooLarge},
 			"data and path too large": {detecting(c).Acquire(t.Context(), coordinator.WithData(make([]byte, session.MaxRequest-1030-2*len(recordPath)+len(session.RecordSuffix)))), coordinator.ErrTooLarge},
 		} {
-			<-test.acq.Done()
-			if err := test.acq.Err(); !errors.Is(err, test.want) {
+			if err := refused(test.acq); !errors.Is(err, test.want) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
@@ -253,14 +259,11 @@ func TestARecordThatIsNone(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 {
-			a := detecting(c).Acquire(t.Context())
-			<-a.Done()
-			if err := a.Err(); !errors.Is(err, coordinator.ErrRecord) || !strings.Contains(err.Error(), recordPath) {
+			if err := refused(detecting(c).Acquire(t.Context())); !errors.Is(err, coordinator.ErrRecord) || !strings.Contains(err.Error(), recordPath) {
 				t.Errorf("%v", err)
 			}
-			r := connect(t, srv).ReadWrite(lockPath, coordinator.DetectCrash()).Read().Acquire(t.Context())
-			<-r.Done()
-			if err := r.Err(); !errors.Is(err, coordinator.ErrRecord) {
+			reader := connect(t, srv).ReadWrite(lockPath, coordinator.DetectCrash()).Read().Acquire(t.Context())
+			if err := refused(reader); !errors.Is(err, coordinator.ErrRecord) {
 				t.Errorf("reader: %v", err)
 			}
 		}

@@ -32,11 +32,11 @@ package recipes
 type Recording uint8
 
 const (
-	// RecordNothing: the lock has none, or it was seen to when the lock was granted.
+	// RecordNothing says that the lock has none, or it was seen to when the lock was granted.
 	RecordNothing Recording = iota
-	// RecordMade: it is made if there is none.
+	// RecordMade says that it is made if there is none.
 	RecordMade
-	// RecordRead: it is looked for.
+	// RecordRead says that it is looked for.
 	RecordRead
 )
 

@@ -8,8 +8,6 @@ import (
 )
 
 // somebody has crashed; who it was makes no difference to a machine.
-//
-//nolint:gochecknoglobals // a value that nobody writes to
 var somebody = events.Abandoned{Node: "somebody's"}
 
 // crashSituations are machines of a lock that tells of crashes, in the states in which that makes a difference.
