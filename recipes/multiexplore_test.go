@@ -213,7 +213,7 @@ func multiConfigs() []multiConfig {
 			}
 		}
 	}
-	for _, left := range []multiBudget{{trade: 1}, {trade: 1, withdraw: 1}, {trade: 1, cut: 1}, {trade: 1, remove: 1}} {
+	for _, left := range []multiBudget{{trade: 1}, {trade: 1, withdraw: 1}, {trade: 1, cut: 1}} {
 		cfg := of(fmt.Sprintf("behind a writer who may trade: %+v", left), left, multiPQ, multiWW)
 		cfg.env.writer = true
 		all = append(all, cfg)

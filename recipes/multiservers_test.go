@@ -1,6 +1,10 @@
 package recipes
 
-import "github.com/zkgrant/zkgrant/events"
+import (
+	"math/bits"
+
+	"github.com/zkgrant/zkgrant/events"
+)
 
 // What the servers of the world of multi-locks do, and what the shell makes of that.
 
@@ -22,7 +26,7 @@ func (e *multiEnv) execute(w *multiWorld, c, i int, part uint8) {
 		switch {
 		case w.past[0]&about != about || about == 0:
 			r.flags |= reqMissing
-		case e.leads(w, e.groupOf(c, r.view)):
+		case e.leads(w, r.view) && e.whole(c, r.view):
 			r.flags |= reqFirst
 		}
 	case OpDelete:
@@ -85,14 +89,14 @@ func (r multiRequest) write() bool {
 	return op == OpCreate || op == OpClaim || op == OpDelete || op == OpAdvance || r.flags&reqBarrier != 0
 }
 
-// groupOf returns all nodes of the group that the first of some nodes belongs to.
-func (e *multiEnv) groupOf(c int, nodes uint16) uint16 {
-	for g := range uint8(multiGroups) {
-		if all := e.roles[c].nodes(g); all&nodes != 0 {
-			return all
+// whole tells whether there is a node of each of the client's directories among some nodes.
+func (e *multiEnv) whole(c int, nodes uint16) bool {
+	for _, d := range e.roles[c].dirs {
+		if nodes&(dirsP<<d) == 0 {
+			return false
 		}
 	}
-	return 0
+	return true
 }
 
 // first returns the one of some nodes that the client names first.
@@ -108,7 +112,11 @@ func (e *multiEnv) first(c int, nodes uint16) uint16 {
 func (e *multiEnv) executeCreate(w *multiWorld, c int, r *multiRequest, zombie bool) (done bool) {
 	cl, role := &w.clients[c], e.roles[c]
 	if r.own != 0 { // the seeded bug: the second transaction
-		w.commit(w.past[0] | role.nodes(r.own-1))
+		second := w.next
+		w.next++
+		w.groups[second] = multiGroup{owner: uint8(c) + 1, epoch: cl.epoch, attempt: r.arg, as: r.own}
+		r.node = second
+		w.commit(w.past[0] | multiNode(second, role.dirs[1]))
 		return true
 	}
 	if w.next == multiGroups {
@@ -118,6 +126,20 @@ func (e *multiEnv) executeCreate(w *multiWorld, c int, r *multiRequest, zombie b
 	w.next++
 	w.groups[g] = multiGroup{owner: uint8(c) + 1, epoch: cl.epoch, attempt: r.arg}
 	nodes := role.nodes(g)
+	if e.bug == bugOneAnew && cl.known&w.past[0] != 0 {
+		rest := cl.known & w.past[0]
+		old := uint8(bits.TrailingZeros16(rest)) / 2
+		w.groups[g].as, w.groups[old].attempt = old+1, r.arg
+		for _, d := range role.dirs {
+			if rest&(dirsP<<d) != 0 {
+				nodes &^= dirsP << d
+			}
+		}
+		cl.known = rest | nodes
+		w.commit(w.past[0] | nodes)
+		r.own = g + 1
+		return true
+	}
 	var there uint16
 	for _, d := range role.dirs {
 		there |= w.past[0] & (dirsP << d)
@@ -166,7 +188,7 @@ func (e *multiEnv) answer(w *multiWorld, c, i int) {
 			e.feed(w, c, Refused{Epoch: Epoch(r.epoch), Op: OpClaim, Missing: true})
 			return
 		}
-		e.prove(r, r.view)
+		e.prove(c, r, r.view)
 		e.feed(w, c, Claimed{Epoch: Epoch(r.epoch), Fresh: fresh})
 	case OpAdvance:
 		if r.flags&reqMissing != 0 {
@@ -184,13 +206,13 @@ func (e *multiEnv) answer(w *multiWorld, c, i int) {
 }
 
 // prove notes which group an answer proves to be the first everywhere.
-func (e *multiEnv) prove(r multiRequest, nodes uint16) {
+func (e *multiEnv) prove(c int, r multiRequest, nodes uint16) {
 	e.proof = 0
 	if r.flags&reqFirst == 0 {
 		return
 	}
 	for g := range uint8(multiGroups) {
-		if nodes&(3<<(2*g)) != 0 {
+		if e.first(c, nodes)&(3<<(2*g)) != 0 {
 			e.proof = g + 1
 		}
 	}
@@ -203,13 +225,18 @@ func (e *multiEnv) created(w *multiWorld, c int, r multiRequest, fresh bool) {
 	if alone {
 		token = tokenBase + int64(g)
 	}
-	e.prove(r, role.nodes(g))
-	if r.epoch == cl.epoch {
+	e.prove(c, r, role.nodes(g))
+	if r.epoch == cl.epoch && w.groups[g].as == 0 {
 		cl.known = role.nodes(g)
 	}
 	var names []events.Name
-	for _, d := range role.dirs {
-		names = append(names, e.name(w, c, g, d))
+	for i, d := range role.dirs {
+		group := g
+		if i == 1 && r.node != 0 { // the seeded bug's
+			group = r.node
+			cl.known = multiNode(g, role.dirs[0]) | multiNode(group, d)
+		}
+		names = append(names, e.name(w, c, group, d))
 	}
 	if role.plain {
 		e.feed(w, c, Created{Epoch: Epoch(r.epoch), Node: names[0], Alone: alone, Fresh: fresh && alone, Token: token})
@@ -237,6 +264,8 @@ func (e *multiEnv) listed(w *multiWorld, c int, r multiRequest) {
 			}
 		}
 	}
-	in.Parted = found != 0 && found != e.groupOf(c, found) && e.bug != bugTakenForWhole
+	for _, d := range role.dirs {
+		in.Parted = in.Parted || found != 0 && found&(dirsP<<d) == 0 && e.bug != bugTakenForWhole
+	}
 	e.feed(w, c, in)
 }

@@ -291,7 +291,9 @@ func (e *multiEnv) perform(w *multiWorld, c int, ef Effect) violation {
 	}
 	switch ef := ef.(type) {
 	case Create:
-		cl.known = 0
+		if e.bug != bugOneAnew {
+			cl.known = 0
+		}
 		return e.send(w, c, multiRequest{op: uint8(OpCreate), epoch: uint8(ef.Epoch), arg: uint8(ef.Attempt)})
 	case List:
 		r := multiRequest{op: uint8(OpList), epoch: uint8(ef.Epoch), arg: uint8(ef.Attempt)}
@@ -307,7 +309,7 @@ func (e *multiEnv) perform(w *multiWorld, c int, ef Effect) violation {
 		return e.send(w, c, multiRequest{op: uint8(OpWatch), epoch: uint8(ef.Epoch), node: 2*g + d})
 	case Claim:
 		nodes := about(ef.Node)
-		if nodes != e.groupOf(c, nodes) && e.bug != bugTakenForWhole {
+		if !e.whole(c, nodes) && e.bug != bugTakenForWhole {
 			nodes = 0 // the shell knows that some are missing
 		}
 		return e.send(w, c, multiRequest{op: uint8(OpClaim), epoch: uint8(ef.Epoch), view: nodes})
@@ -320,6 +322,9 @@ func (e *multiEnv) perform(w *multiWorld, c int, ef Effect) violation {
 		}
 		return e.send(w, c, multiRequest{op: uint8(OpDelete), epoch: uint8(ef.Epoch), view: about(ef.Node)})
 	case Discard:
+		if e.bug == bugOneAnew {
+			return ""
+		}
 		cl.discard |= about(ef.Node)
 		return ""
 	default:
@@ -372,7 +377,7 @@ func (e *multiEnv) tell(w *multiWorld, c int, ef Effect) violation {
 			if e.roles[c].kind(d).Reads() {
 				continue
 			}
-			if w.token[d] > g+1 && w.byHand&multiNode(g, d) == 0 {
+			if w.token[d] > g+1 && w.byHand&multiNode(g, d) == 0 && e.bug != bugOneAnew { // which has worse in store
 				return tokenOrder
 			}
 			w.token[d] = max(w.token[d], g+1)
@@ -419,8 +424,7 @@ func (e *multiEnv) check(w *multiWorld) {
 			}
 			holders++
 			alone = alone || !role.kind(d).Reads()
-			switch own := e.groupOf(c, w.clients[c].known) & (dirsP << d); {
-			case own == 0, w.past[0]&own == 0:
+			if w.past[0]&w.clients[c].known&(dirsP<<d) == 0 {
 				e.bad = noHold
 				return
 			}
@@ -467,6 +471,9 @@ func (e *multiEnv) normalise(w *multiWorld) {
 			named |= r.view
 			if Op(r.op) == OpWatch || Op(r.op) == OpAdvance {
 				named |= 1 << r.node
+			}
+			if Op(r.op) == OpCreate && r.node != 0 {
+				named |= 3 << (2 * r.node)
 			}
 			if r.own != 0 {
 				named |= 3 << (2 * (r.own - 1))

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/zkgrant/zkgrant/events"
 )
@@ -34,7 +32,10 @@ type multiWorld struct {
 	left    multiBudget
 }
 
-type multiGroup struct{ owner, epoch, attempt uint8 } // owner: client + 1, or outside
+type multiGroup struct {
+	owner, epoch, attempt uint8 // owner: client + 1, or outside
+	as                    uint8 // 1 + the group whose GUID it bears; 0: it has one of its own
+}
 
 const multiOutside = 9
 
@@ -108,6 +109,7 @@ const (
 	bugAllOrNothing                        // gives up when one of the nodes to be deleted is gone
 	bugTakenForWhole                       // takes a part of its nodes for all
 	bugAloneInOne                          // takes one empty queue for all
+	bugOneAnew                             // makes one node anew where it should make all
 )
 
 // A multiEnv is what does not change in a configuration.
@@ -122,11 +124,11 @@ type multiEnv struct {
 	log     func(c int, text string)
 	numbers map[Machine]uint32
 	known   []Machine
-	names   map[[4]uint8]events.Name
+	names   map[[5]uint8]events.Name
 }
 
 func newMultiEnv(roles []multiRole) *multiEnv {
-	return &multiEnv{roles: roles, step: Machine.Step, numbers: map[Machine]uint32{}, names: map[[4]uint8]events.Name{}}
+	return &multiEnv{roles: roles, step: Machine.Step, numbers: map[Machine]uint32{}, names: map[[5]uint8]events.Name{}}
 }
 
 func (e *multiEnv) intern(m Machine) uint32 {
@@ -186,11 +188,15 @@ func (e *multiEnv) kindOf(w *multiWorld, group, dir uint8) events.Kind {
 // name is what a client calls a node.
 func (e *multiEnv) name(w *multiWorld, c int, group, dir uint8) events.Name {
 	kind := e.kindOf(w, group, dir)
-	key := [4]uint8{uint8(c), group, dir, uint8(kind)}
+	key := [5]uint8{uint8(c), group, dir, uint8(kind), w.groups[group].as}
 	if n, ok := e.names[key]; ok {
 		return n
 	}
-	n := events.Name{Text: fmt.Sprintf("_c_g%d-%s%010d", group, kind.Marker(), e.seq(group)), Kind: kind, Seq: e.seq(group)}
+	as := group
+	if a := w.groups[group].as; a != 0 {
+		as = a - 1
+	}
+	n := events.Name{Text: fmt.Sprintf("_c_g%d-%s%010d", as, kind.Marker(), e.seq(group)), Kind: kind, Seq: e.seq(group)}
 	if !e.roles[c].plain {
 		n.Text = MemberName(slices.Index(e.roles[c].dirs, dir), n.Text)
 	}
@@ -206,9 +212,12 @@ func (e *multiEnv) node(c int, name string) (group, dir uint8, ok bool) {
 			return 0, 0, false
 		}
 	}
-	digit, _, ok := strings.Cut(strings.TrimPrefix(node, "_c_g"), "-")
-	g, err := strconv.Atoi(digit)
-	return uint8(g), e.roles[c].dirs[member], ok && err == nil
+	n, ok := events.ParseName(node)
+	group = uint8(n.Seq)
+	if e.writer && n.Kind.Reads() && n.Seq == 0 {
+		group = 1
+	}
+	return group, e.roles[c].dirs[member], ok
 }
 
 // blocking returns the nodes that keep a node from being the first in its queue, of those that exist at the leader.

@@ -163,8 +163,10 @@ var newcomer = events.Name{Seq: events.SeqEnd}
 // node; 3. B hears that the only one ahead is gone, and would enter beside the reader.
 // A reader may.
 func replaceable(rule Rule, k events.Kind) bool {
-	_, multi := rule.(Multi) // of which the member may be one that does not read
-	return k == events.KindWrite && (rule.Exclusive() || multi)
+	if _, ok := rule.(Multi); ok { // of which the member may be one that does not read
+		return k == events.KindWrite
+	}
+	return k == events.KindWrite && rule.Exclusive()
 }
 
 // kindOf returns the kind of a contender that was remembered.

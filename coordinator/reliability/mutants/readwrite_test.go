@@ -152,13 +152,13 @@ func ofReadWrite() []mutant {
 		{
 			name:   "place of another session's writer",
 			breaks: "takes what another coordinator holds for its own",
-			edits:  []edit{in("coordinator/acquisition.go", `held.lock.c != l.c || held.lock.path`, `held.lock.path`)},
+			edits:  []edit{in("coordinator/acquisition.go", `held.lock.c != l.c || at == nil`, `at == nil`)},
 			found:  finder{"coordinator", "TestWhoWouldWaitForHimself"},
 		},
 		{
 			name:   "place at another path",
 			breaks: "takes a lock at another path for the one that is asked for",
-			edits:  []edit{in("coordinator/acquisition.go", `held.lock.c != l.c || held.lock.path != l.path || `, `held.lock.c != l.c || `)},
+			edits:  []edit{in("coordinator/acquisition.go", `at := held.lock.at(l.path)`, `at := held.lock`)},
 			found:  finder{"coordinator", "TestWhoWouldWaitForHimself"},
 		},
 		{

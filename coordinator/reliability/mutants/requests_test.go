@@ -79,8 +79,8 @@ func ofTheRequests() []mutant {
 		{
 			name:   "own node not watched",
 			breaks: "does not watch the node that it holds",
-			edits: []edit{in("session/requests.go", `	stat, err = c.observe(own, t)`,
-				`	_, stat, err = c.conn.Get(own)`)},
+			edits: []edit{in("session/requests.go", `	stat, err := c.observe(own, t)`,
+				`	_, stat, err := c.conn.Get(own)`)},
 			found: finder{"session", "TestOneSeatWatchesItsOwnNodeAndAnother"},
 			also:  finder{"coordinator", "TestEachLossIsToldInTime"},
 		},
@@ -139,7 +139,7 @@ func ofTheRequests() []mutant {
 		{
 			name:   "transaction without guard",
 			breaks: "executes the operations of a transaction whether the lock's node exists or not",
-			edits: []edit{in("session/transaction.go", `	all := []any{guard}
+			edits: []edit{in("session/transaction.go", `	all := slices.Clone(guards)
 `, `	all := []any{&zk.CheckVersionRequest{Path: "/", Version: anyVersion}}
 `)},
 			found: finder{"coordinator", "TestTxnWhenTheNodeIsRemoved"},

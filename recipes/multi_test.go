@@ -1,0 +1,163 @@
+package recipes
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// place is a node of a multi-lock's member, of an attempt.
+func place(member int, id string, kind events.Kind, seq int64) events.Name {
+	n := contender(seq)
+	return events.Name{Text: MemberName(member, "_c_"+id+"-"+kind.Marker()+n.Text[len(n.Text)-10:]), Kind: kind, Seq: seq}
+}
+
+var (
+	lockLock = MultiOf(events.KindLock, events.KindLock)
+
+	own0, own1     = place(0, "me", events.KindLock, 5), place(1, "me", events.KindLock, 9)
+	other0, other1 = place(0, "you", events.KindLock, 4), place(1, "you", events.KindLock, 8)
+	later0, later1 = place(0, "late", events.KindLock, 6), place(1, "late", events.KindLock, 10)
+	ownMulti       = Own{Name: own0, Owner: 77, Token: 500}
+)
+
+func TestMultiFollowsTheRuleOfEachMember(t *testing.T) {
+	read0, read1 := place(0, "r", events.KindRead, 3), place(1, "r", events.KindRead, 7)
+	mine0, mine1 := place(0, "me", events.KindRead, 5), place(1, "me", events.KindWrite, 9)
+	readWrite := MultiOf(events.KindRead, events.KindWrite)
+	for name, c := range map[string]struct {
+		rule  Multi
+		queue []events.Name
+		me    events.Name
+		want  string
+		ahead int
+	}{
+		"nobody else":               {lockLock, []events.Name{own0, own1}, own0, "", 0},
+		"nobody older":              {lockLock, []events.Name{later1, own1, later0, own0}, own0, "", 0},
+		"somebody in both":          {lockLock, []events.Name{other1, own1, other0, own0}, own0, other0.Text, 2},
+		"somebody in the second":    {lockLock, []events.Name{other1, own0, own1}, own0, other1.Text, 1},
+		"known by the other place":  {lockLock, []events.Name{other1, own0, own1}, own1, other1.Text, 1},
+		"nearest of two":            {lockLock, []events.Name{place(1, "x", events.KindLock, 2), other1, own0, own1}, own0, other1.Text, 2},
+		"a number of the other one": {lockLock, []events.Name{place(1, "x", events.KindLock, 11), own0, own1}, own0, "", 0},
+		"a reader before a reader":  {readWrite, []events.Name{read0, mine0, mine1}, mine0, "", 0},
+		"a reader before a writer":  {readWrite, []events.Name{read0, read1, mine0, mine1}, mine0, read1.Text, 1},
+		"a newcomer, and nobody":    {lockLock, nil, newcomer, "", 0},
+		"a newcomer":                {lockLock, []events.Name{later1}, newcomer, later1.Text, 1},
+		"without a place in one":    {lockLock, []events.Name{own0, later1}, own0, later1.Text, 1},
+		"no contender's name":       {lockLock, []events.Name{{Text: "config"}, {Text: "7/x"}, {Text: "-1/x"}, own0, own1}, own0, "", 0},
+	} {
+		got := c.rule.Blockers(c.queue, c.me)
+		if c.want == "" && len(got) != 0 || c.want != "" && (len(got) != 1 || got[0].Text != c.want) {
+			t.Errorf("%s: %v", name, got)
+		}
+		if n := ahead(c.rule, c.queue, c.me); n != c.ahead {
+			t.Errorf("%s: %d ahead, want %d", name, n, c.ahead)
+		}
+	}
+	if lockLock.Exclusive() || readWrite.Kind() != events.KindRead || Multi("").Kind() != 0 {
+		t.Error("it would leave floors, or is another kind than its first member")
+	}
+}
+
+// TestMultiIsUsableIfEachQueueIs: numbers are compared within a directory.
+func TestMultiIsUsableIfEachQueueIs(t *testing.T) {
+	same := place(1, "you", events.KindLock, 5) // as own0, which is in another directory
+	for name, c := range map[string]struct {
+		queue []events.Name
+		want  bool
+	}{
+		"own":                       {[]events.Name{own0, own1}, true},
+		"a number of another one":   {[]events.Name{own0, own1, same}, true},
+		"the same number":           {[]events.Name{own0, own1, place(1, "you", events.KindLock, 9)}, false},
+		"the end of the second":     {[]events.Name{own0, own1, place(1, "you", events.KindLock, events.SeqEnd)}, false},
+		"below all numbers":         {[]events.Name{own0, own1, place(0, "you", events.KindLock, -1)}, false},
+		"without one of the places": {[]events.Name{own0}, false},
+	} {
+		if got := lockLock.usable(c.queue, own0); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// stepsOf feeds a multi-lock's machine.
+func stepsOf(inputs ...Input) (Machine, []Effect) {
+	return run(NewMachine(lockLock), append([]Input{opened, Started{}}, inputs...)...)
+}
+
+func TestMultiMachine(t *testing.T) {
+	joined := Joined{Epoch: 1, Nodes: []events.Name{own0, own1}}
+	alone := Joined{Epoch: 1, Nodes: []events.Name{own0, own1}, Alone: true, Fresh: true, Token: 500}
+	end := place(1, "me", events.KindLock, events.SeqEnd)
+	first := Listed{Epoch: 1, Queue: []events.Name{own0, own1, later0, later1}, Own: ownMulti}
+	one := Listed{Epoch: 1, Queue: []events.Name{other1, own0, own1}, Own: ownMulti}
+	both := Listed{Epoch: 1, Queue: []events.Name{other0, other1, own0, own1}, Own: ownMulti}
+	writer := place(1, "w", events.KindWrite, 8)
+	for name, c := range map[string]struct {
+		inputs []Input
+		want   State
+		does   []string
+	}{
+		"alone":                     {[]Input{alone}, Held, []string{"GRANT #5 token 500"}},
+		"made, and not alone":       {[]Input{joined}, Listing, []string{"list"}},
+		"alone, and withdrawn":      {[]Input{Withdrawn{Why: WhyReleased}, alone}, Releasing, []string{"delete #5"}},
+		"made in a past session":    {[]Input{Joined{Epoch: 7, Nodes: joined.Nodes}}, Creating, []string{"discard #5", "discard #9"}},
+		"made when it is over":      {[]Input{alone, Withdrawn{Why: WhyReleased}, Deleted{1}, joined}, Over, []string{"discard #5", "discard #9"}},
+		"no node at all":            {[]Input{Joined{Epoch: 1}}, Creating, nil},
+		"at the end of one":         {[]Input{Joined{Epoch: 1, Nodes: []events.Name{own0, end}, Alone: true, Fresh: true}}, Releasing, []string{"delete #5"}},
+		"first everywhere":          {[]Input{joined, first}, Claiming, []string{"claim #5"}},
+		"claimed":                   {[]Input{joined, first, Claimed{1, true}}, Held, []string{"GRANT #5 token 500"}},
+		"one ahead":                 {[]Input{joined, one}, Waiting, []string{"QUEUED behind 1", "watch #8"}},
+		"that one gone":             {[]Input{joined, one, Gone{1, other1.Text}}, Claiming, []string{"claim #5"}},
+		"one ahead at both":         {[]Input{joined, both}, Waiting, []string{"QUEUED behind 2", "watch #4"}},
+		"gone from one":             {[]Input{joined, both, Gone{1, other0.Text}}, Listing, []string{"list"}},
+		"behind a writer":           {[]Input{joined, Listed{Epoch: 1, Queue: []events.Name{own0, writer, own1}, Own: ownMulti}, Gone{1, writer.Text}}, Listing, []string{"list"}},
+		"a node gone while waiting": {[]Input{joined, one, Gone{1, own0.Text}}, Creating, []string{"discard #5", "create attempt 2", "REQUEUED"}},
+		"a node missing":            {[]Input{joined, first, Refused{Epoch: 1, Op: OpClaim, Missing: true}}, Creating, []string{"discard #5", "create attempt 2", "REQUEUED"}},
+		"a node lost":               {[]Input{alone, Gone{1, own0.Text}}, Releasing, []string{`LOST "node removed"`, "delete #5", `END "lost"`}},
+		"the session lost":          {[]Input{alone, Expired{}}, Over, []string{`LOST "session expired"`, `END "lost"`}},
+		"the session gone":          {[]Input{joined, one, Expired{}}, Idle, []string{"REQUEUED"}},
+		"released":                  {[]Input{alone, Withdrawn{Why: WhyReleased}}, Releasing, []string{"delete #5"}},
+		"released behind a wait":    {[]Input{joined, one, Gone{1, other1.Text}, Claimed{1, true}, Withdrawn{Why: WhyReleased}}, Releasing, []string{"delete #5"}},
+	} {
+		m, effects := stepsOf(c.inputs...)
+		if does := texts(effects); m.State() != c.want || does != strings.Join(c.does, ", ") {
+			t.Errorf("%s: %v %q, want %v %q", name, m.State(), does, c.want, c.does)
+		}
+	}
+}
+
+// TestMultiThatIsParted: what is left of its nodes is no place in a queue. All are given up, and others made.
+func TestMultiThatIsParted(t *testing.T) {
+	joined := Joined{Epoch: 1, Nodes: []events.Name{own0, own1}}
+	parted := Listed{Epoch: 1, Queue: []events.Name{own1, later0}, Own: Own{Name: own1, Owner: 77, Token: 500}, Parted: true}
+	for name, c := range map[string]struct {
+		inputs []Input
+		want   State
+		does   []Effect
+	}{
+		"listing":    {[]Input{joined, parted}, Creating, []Effect{Discard{own1.Text}, Create{1, 2}, Requeue{}}},
+		"recovering": {[]Input{Unknown{1, OpCreate}, parted}, Creating, []Effect{Discard{own1.Text}, Create{1, 2}, Requeue{}}},
+		"withdrawn":  {[]Input{Unknown{1, OpCreate}, Withdrawn{Why: WhyContext}, parted}, Releasing, []Effect{Delete{Epoch: 1, Node: own1.Text}}},
+	} {
+		m, effects := stepsOf(c.inputs...)
+		if m.State() != c.want || !slices.Equal(effects, c.does) {
+			t.Errorf("%s: %v %v", name, m.State(), effects)
+		}
+	}
+}
+
+func TestMemberNames(t *testing.T) {
+	for name, want := range map[string]struct {
+		member int
+		node   string
+		ok     bool
+	}{
+		"0/a": {0, "a", true}, "31/a/b": {31, "a/b", true}, "a": {}, "": {}, "-1/a": {}, "x/a": {}, "leases/a": {},
+	} {
+		if member, node, ok := ParseMember(name); ok != want.ok || ok && (member != want.member || node != want.node) {
+			t.Errorf("%q is %d, %q, %v", name, member, node, ok)
+		}
+	}
+}
