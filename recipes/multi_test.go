@@ -87,8 +87,8 @@ func stepsOf(inputs ...Input) (Machine, []Effect) {
 }
 
 func TestMultiMachine(t *testing.T) {
-	joined := Joined{Epoch: 1, Nodes: []events.Name{own0, own1}}
-	alone := Joined{Epoch: 1, Nodes: []events.Name{own0, own1}, Alone: true, Fresh: true, Token: 500}
+	joined := Enqueued{Epoch: 1, Nodes: []events.Name{own0, own1}}
+	alone := Enqueued{Epoch: 1, Nodes: []events.Name{own0, own1}, Alone: true, Fresh: true, Token: 500}
 	end := place(1, "me", events.KindLock, events.SeqEnd)
 	first := Listed{Epoch: 1, Queue: []events.Name{own0, own1, later0, later1}, Own: ownMulti}
 	one := Listed{Epoch: 1, Queue: []events.Name{other1, own0, own1}, Own: ownMulti}
@@ -102,10 +102,10 @@ func TestMultiMachine(t *testing.T) {
 		"alone":                     {[]Input{alone}, Held, []string{"GRANT #5 token 500"}},
 		"made, and not alone":       {[]Input{joined}, Listing, []string{"list"}},
 		"alone, and withdrawn":      {[]Input{Withdrawn{Why: WhyReleased}, alone}, Releasing, []string{"delete #5"}},
-		"made in a past session":    {[]Input{Joined{Epoch: 7, Nodes: joined.Nodes}}, Creating, []string{"discard #5", "discard #9"}},
+		"made in a past session":    {[]Input{Enqueued{Epoch: 7, Nodes: joined.Nodes}}, Creating, []string{"discard #5", "discard #9"}},
 		"made when it is over":      {[]Input{alone, Withdrawn{Why: WhyReleased}, Deleted{1}, joined}, Over, []string{"discard #5", "discard #9"}},
-		"no node at all":            {[]Input{Joined{Epoch: 1}}, Creating, nil},
-		"at the end of one":         {[]Input{Joined{Epoch: 1, Nodes: []events.Name{own0, end}, Alone: true, Fresh: true}}, Releasing, []string{"delete #5"}},
+		"no node at all":            {[]Input{Enqueued{Epoch: 1}}, Creating, nil},
+		"at the end of one":         {[]Input{Enqueued{Epoch: 1, Nodes: []events.Name{own0, end}, Alone: true, Fresh: true}}, Releasing, []string{"delete #5"}},
 		"first everywhere":          {[]Input{joined, first}, Claiming, []string{"claim #5"}},
 		"claimed":                   {[]Input{joined, first, Claimed{1, true}}, Held, []string{"GRANT #5 token 500"}},
 		"one ahead":                 {[]Input{joined, one}, Waiting, []string{"QUEUED behind 1", "watch #8"}},
@@ -130,7 +130,7 @@ func TestMultiMachine(t *testing.T) {
 
 // TestMultiThatIsParted: what is left of its nodes is no place in a queue. All are given up, and others made.
 func TestMultiThatIsParted(t *testing.T) {
-	joined := Joined{Epoch: 1, Nodes: []events.Name{own0, own1}}
+	joined := Enqueued{Epoch: 1, Nodes: []events.Name{own0, own1}}
 	parted := Listed{Epoch: 1, Queue: []events.Name{own1, later0}, Own: Own{Name: own1, Owner: 77, Token: 500}, Parted: true}
 	for name, c := range map[string]struct {
 		inputs []Input

@@ -16,7 +16,8 @@ type tenure struct {
 	path    string
 	side    side
 	permits int
-	place   int64 // in the queue: the token, or that of the writer whose place it took
+	below   string // of an upgrade, the upgradable reader's node
+	place   int64  // in the queue: the token, or that of the writer whose place it took
 	grant   events.Grant
 	at      time.Time   // of the Grant
 	quick   bool        // whoever holds reads his channels at once
@@ -79,7 +80,12 @@ func (w *world) exclusive(a, b *tenure) {
 func (w *world) excused(t *tenure) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.decreed[t.grant.Session] || w.meddled[nameOf(t.grant.Node)]
+	return w.decreed[t.grant.Session] || w.meddledWith(t)
+}
+
+// meddledWith is called with mu held.
+func (w *world) meddledWith(t *tenure) bool {
+	return w.meddled[nameOf(t.grant.Node)] || t.below != "" && w.meddled[nameOf(t.below)]
 }
 
 // first fails if a node with a smaller number is there that has to be waited for. As long as the own node is, the directory is the
@@ -92,7 +98,11 @@ func (t *tenure) first() {
 	number := sequence(t.grant.Node)
 	ahead := ""
 	for _, child := range w.srv.Children(t.path) {
-		if sequence(child) < number && t.side.waitsFor(child) {
+		waits := t.side.waitsFor(child)
+		if t.below != "" {
+			waits = t.overdue(child)
+		}
+		if sequence(child) < number && waits {
 			ahead = child
 		}
 	}
@@ -128,7 +138,7 @@ func (t *tenure) end(how string, why events.Reason) {
 func (t *tenure) judgeReason() {
 	w := t.world()
 	w.mu.Lock()
-	decreed, meddled := w.decreed[t.grant.Session], w.meddled[nameOf(t.grant.Node)]
+	decreed, meddled := w.decreed[t.grant.Session], w.meddledWith(t)
 	w.mu.Unlock()
 	var wrong bool
 	switch t.why {
@@ -205,7 +215,7 @@ func (t *tenure) check(lives bool) {
 	if over, _ := t.ended(); !over.IsZero() || w.excused(t) {
 		return
 	}
-	there := w.srv.Exists(t.grant.Node)
+	there := w.srv.Exists(t.grant.Node) && (t.below == "" || w.srv.Exists(t.below))
 	if !t.valid() {
 		if !lives && t.quick {
 			w.failf("%d of %s: the session is over, and the loss was not told", t.grant.ID, t.life.client.name)
@@ -251,7 +261,7 @@ func (w *world) judgeOrder() {
 		// Of one who is excused even the Grant may have been on its way when his session or node was taken from him.
 		all := slices.DeleteFunc(slices.Clone(w.tenures[p]), w.excused)
 		slices.SortStableFunc(all, func(a, b *tenure) int {
-			return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.place, b.place))
+			return cmp.Or(a.at.Compare(b.at), upgradesFirst(a, b), cmp.Compare(a.place, b.place))
 		})
 		for i, b := range all {
 			for _, a := range all[:i] {
@@ -265,7 +275,7 @@ func (w *world) judgeOrder() {
 
 // judgeTwo compares two tenures of which the second was granted later.
 func (w *world) judgeTwo(a, b *tenure) {
-	if a.place >= b.place {
+	if !inOrder(a, b) {
 		w.failf("%s: place %x (token %x) at %v, and %x (token %x) at %v",
 			a.path, a.place, a.grant.Token, a.at.Sub(w.begun), b.place, b.grant.Token, b.at.Sub(w.begun))
 	}

@@ -36,14 +36,19 @@ func recipeOf(seed uint64) recipe {
 type side uint8
 
 const (
-	alone  side = iota + 1 // a mutex, or to write
-	shared                 // to read
+	alone    side = iota + 1 // a mutex, or to write
+	shared                   // to read
+	mayWrite                 // to read, and perhaps to write
+	upgraded                 // to write with the context of one that holds that
 )
 
 // side picks one.
 func (k *worker) side() side {
-	if k.world.recipe == readWrite && k.oneIn(2) {
+	switch {
+	case k.world.recipe == readWrite && k.oneIn(2):
 		return shared
+	case k.world.recipe == readWrite && !k.client.kazoo() && k.oneIn(2):
+		return mayWrite
 	}
 	return alone
 }
@@ -59,8 +64,11 @@ func (l *life) lock(path string, s side) handle {
 	switch l.client.world.recipe {
 	case readWrite:
 		rw := l.ReadWrite(path, l.client.options()...)
-		if s == shared {
+		switch s {
+		case shared:
 			return rw.Read()
+		case mayWrite:
+			return rw.Upgradable()
 		}
 		return rw.Write()
 	case semaphore:
@@ -115,7 +123,16 @@ func nameOf(node string) string {
 // waitsFor tells whether a contender has to wait for another one that was there before.
 func (s side) waitsFor(node string) bool {
 	name, ok := events.ParseName(path.Base(node))
-	return ok && (s == alone || !name.Kind.Reads())
+	switch {
+	case !ok:
+		return false
+	case s == alone:
+		return true
+	case s == shared:
+		return !name.Kind.Reads() && name.Kind != events.KindUpgradable
+	default:
+		return !name.Kind.Reads()
+	}
 }
 
 // together tells whether both may hold at one instant: readers, and a writer beside the reader that took its place. How
@@ -123,6 +140,12 @@ func (s side) waitsFor(node string) bool {
 func together(a, b *tenure) bool {
 	if w := a.world(); w.recipe == semaphore {
 		return a.permits+b.permits <= w.size.most
+	}
+	switch {
+	case a.side == upgraded || b.side == upgraded:
+		return a.isAbove(b) || b.isAbove(a)
+	case a.side == mayWrite && b.side == shared, a.side == shared && b.side == mayWrite:
+		return true
 	}
 	return a.side == shared && b.side == shared || a.place == b.place
 }
@@ -158,7 +181,7 @@ func (k *worker) enter(r *record, s script) {
 	if s.hasty {
 		ctx = context.WithoutCancel(ctx)
 	}
-	s.enters, s.hasty, s.downgrade = s.enters-1, s.enters%2 == 1, false
+	s.enters, s.hasty, s.downgrade, s.raises = s.enters-1, s.enters%2 == 1, false, false
 	inner := k.ask(ctx, r.life, r.path, s)
 	inner.writer = r.tenure
 	k.world.count("entered again", 1)

@@ -81,6 +81,8 @@ type script struct {
 	hasty        bool // does not wait until it is over
 	downgrade    bool // goes on as a reader
 	upgrade      bool // asks to write, too
+	raises       bool // goes on as a writer
+	returns      bool // releases that before it releases what it had
 	enters       int  // it again, so often
 }
 
@@ -120,7 +122,8 @@ func (k *worker) script() script {
 	if k.world.recipe == readWrite {
 		s.downgrade = s.side == alone && k.oneIn(3) && !k.client.kazoo()
 		s.upgrade = s.side == shared && s.context && k.oneIn(2)
-		s.context = s.context || s.downgrade
+		s.raises = s.side == mayWrite && !k.oneIn(4)
+		s.context = s.context || s.downgrade || s.raises
 	}
 	if k.world.again() {
 		s.enters = max(0, k.IntN(5)-1)
@@ -202,6 +205,12 @@ func (k *worker) see(r *record) bool {
 			if held = nil; s.downgrade {
 				s.downgrade = false
 				if known = k.downgrade(r.ctx, r.tenure, s); !s.hasty {
+					break
+				}
+			}
+			if s.raises {
+				s.raises = false
+				if known = k.raise(r.ctx, r.tenure, s); !s.hasty {
 					break
 				}
 			}
