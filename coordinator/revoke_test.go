@@ -219,9 +219,11 @@ func TestAHolderWhoHearsNothingIsRemoved(t *testing.T) {
 				soon(t, holder)
 				time.Sleep(5 * time.Second)
 				deaf(srv, c.SessionID())
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
 				asked := time.Now()
-				if err := operator.Revoke(t.Context(), lockPath, grace); err != nil || !around(time.Since(asked), grace+patience) {
-					t.Errorf("Revoke: %v after %v", err, time.Since(asked))
+				if err := operator.Revoke(ctx, lockPath, grace); err != nil || !around(time.Since(asked), grace+patience) {
+					t.Fatalf("Revoke: %v after %v", err, time.Since(asked))
 				}
 				lost := <-holder.Lost()
 				if lost.Reason != events.ReasonNodeRemoved || len(wishes(stream)) > 0 {
@@ -553,6 +555,24 @@ func TestANodeThatBearsTheNameOfAnotherIsLeftAlone(t *testing.T) {
 		time.Sleep(time.Minute)
 		if data, ok := srv.Data(node); !ok || string(data) != "another" {
 			t.Errorf("%q, %v", data, ok)
+		}
+	})
+}
+
+// TestRevokeSeesWhoWasGrantedBefore, though the follower that it talks to lags behind.
+func TestRevokeSeesWhoWasGrantedBefore(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, operator := connect(t, srv), connect(t, srv)
+		first, _ := hold(t, c.Mutex(lockPath))
+		srv.Lag(operator.SessionID(), true)
+		first.Release()
+		<-first.Done()
+		holder, _ := hold(t, c.Mutex(lockPath, coordinator.Revocable()))
+		done := revoking(t.Context(), operator, 0)
+		<-holder.Done()
+		srv.Lag(operator.SessionID(), false)
+		if err := <-done; err != nil || !errors.Is(holder.Err(), coordinator.ErrRevoked) {
+			t.Errorf("Revoke: %v; the holder: %v", err, holder.Err())
 		}
 	})
 }

@@ -75,14 +75,14 @@ func ofWishes() []mutant {
 		{
 			name:   "wish not seen",
 			breaks: "does not know what it looks like when somebody wants a lock back",
-			edits:  []edit{in("session/revoke.go", `const revokeMessage = "__REVOKE__"`, `const revokeMessage = "revoke"`)},
+			edits:  []edit{in("session/wish.go", `const revokeMessage = "__REVOKE__"`, `const revokeMessage = "revoke"`)},
 			found:  finder{"coordinator", "TestAWishIsNoRelease"},
 		},
 		{
 			name:   "wish taken for the end",
 			breaks: "takes the wish to have a lock back for the end of the holder's node",
-			edits: []edit{in("session/revoke.go", `		seat.post(recipes.AskedBack{Epoch: c.epoch, Node: seat.name(node)}, nil)`,
-				`		seat.post(recipes.Gone{Epoch: c.epoch, Node: seat.name(node)}, nil)`)},
+			edits: []edit{in("session/revoke.go", `recipes.AskedBack{Epoch: w.c.epoch, Node: seat.name(w.node), By: w.wish.by}`,
+				`recipes.Gone{Epoch: w.c.epoch, Node: seat.name(w.node)}`)},
 			found: finder{"coordinator", "TestAWishIsNoRelease"},
 		},
 		{
@@ -145,7 +145,7 @@ func ofWishes() []mutant {
 		{
 			name:   "wish read beside a watch",
 			breaks: "does not tell of a wish in a node that is watched already",
-			edits:  []edit{in("session/requests.go", `err == nil && c.watches.wished(node) {`, `err == nil && arm {`)},
+			edits:  []edit{in("session/requests.go", `err == nil && wished {`, `err == nil && wished && arm {`)},
 			found:  finder{"coordinator", first},
 		},
 		{
@@ -181,8 +181,10 @@ func ofWishes() []mutant {
 		{
 			name:   "wish for ever",
 			breaks: "remembers a wish when something else stands in the node",
-			edits:  []edit{in("session/watches.go", `p.armed, p.wished = false, false`, `p.armed = false`)},
-			found:  finder{"coordinator", again},
+			edits: []edit{in("session/watches.go", `		a.known = false
+`, ``), in("session/revoke.go", `		c.watches.unwish(node)
+`, ``)},
+			found: finder{"coordinator", again},
 		},
 	}
 }

@@ -37,7 +37,8 @@ func in(file, old, text string) edit { return edit{file, old, text} }
 // all returns every mutant, room by room from the bottom of the house.
 func all() []mutant {
 	return slices.Concat(ofTheMachine(), ofTheActors(), ofTheLease(), ofTheWire(), ofTheRequests(), ofTheFastPath(), ofTheFrontDoor(),
-		ofReadWrite(), ofSemaphore(), ofUnfair(), ofElection(), ofReentry(), ofTheQueue(), ofKazoo(), ofWishes(), ofCrashes(), ofUpgrade())
+		ofReadWrite(), ofSemaphore(), ofUnfair(), ofElection(), ofReentry(), ofTheQueue(), ofKazoo(), ofWishes(), ofRevocation(), ofCrashes(),
+		ofUpgrade())
 }
 
 // apply returns the text with the edits of the file in it.
