@@ -201,7 +201,7 @@ func TestCrashAsKazoo(t *testing.T) {
 
 // refused returns the end of an acquisition that was refused, and releases one that was not.
 func refused(a *coordinator.Acquisition) error {
-	time.Sleep(time.Second)
+	synctest.Wait()
 	defer a.Release()
 	return a.Err()
 }

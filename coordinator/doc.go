@@ -48,6 +48,11 @@
 // at once if not. All who are in have the same node and token, and nobody else is let
 // in before the last of them is released.
 //
+// # What a crash leaves behind
+//
+// With [DetectCrash] a Grant tells of a holder before who has never released, so that what he may have left half done is
+// repaired first.
+//
 // # What a loss means
 //
 // Suspended is not lost: while the connection is away the lock stays held until

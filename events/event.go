@@ -25,7 +25,7 @@ type Grant struct {
 	Session   int64         // the ZooKeeper session that owns the node
 	Waited    time.Duration // from Acquire to this grant
 	Members   []Member      // for a multi-lock, its locks in order; nil otherwise
-	Abandoned *Abandoned    // what a crashed predecessor left behind; nil if nothing
+	Abandoned *Abandoned    // with DetectCrash: a holder who never released, and nobody has since; nil if there is none
 }
 
 // Member is one lock of a granted multi-lock.
@@ -34,10 +34,11 @@ type Member struct {
 	Node string // full path of the node in it
 }
 
-// Abandoned describes a previous holder that never released.
+// Abandoned describes a previous holder that never released: the first of them, if there were several. It is shared by all who
+// are given it, and nobody writes to it.
 type Abandoned struct {
-	Node  string    // full path of its node, which is gone
-	Data  []byte    // what it had stored there
+	Node  string    // full path of its node, which is gone, in the caller's name space
+	Data  []byte    // what it had stored there when it came
 	Token int64     // its fencing token
 	Since time.Time // when it was granted, by its own clock
 }

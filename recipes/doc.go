@@ -107,6 +107,12 @@
 // what is not there, so that many waiters make as many reads, and few creates. Who finds nobody and comes too
 // late all the same steps back further ([Pause]).
 //
+// # What a crash leaves
+//
+// A lock may tell of crashes. Then every grant is claimed, also that of a create that found nobody, and the claim makes a
+// record in the same transaction, or finds one: that of somebody who held the lock and never released. The record goes in the
+// transaction that removes the node of one who releases, and in no other; see crash.go.
+//
 // # What is explored
 //
 // The tests visit every interleaving of two or three contenders of each kind of lock with
@@ -115,7 +121,7 @@
 // contenders of other libraries, callers who give up, sizes that change. In every world at most those
 // hold that may hold together, and whoever holds is told before that is not so any more; fencing
 // tokens grow; nobody enters past somebody older who excludes it, and no reader waits for
-// readers; from every world there is a way to one in which all is over and no node is left.
+// readers; a lock that tells of crashes tells of each, and of none that was none; from every world there is a way to one in which all is over and no node is left.
 // What the session does on a machine's behalf is part of it: the directory's data, several
 // machines of one session that know of each other, a writer that becomes a reader. Rules
 // that are taken away are reported (seeded_test.go and the files beside it).

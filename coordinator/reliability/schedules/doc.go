@@ -19,6 +19,9 @@
 // Curator, goes on holding it; who is asked for it with a deadline, in half of the schedules of all but unfair locks, has lost it
 // by then (revoke_test.go).
 //
+// In a third of the schedules of mutexes and read/write locks these tell of crashes, and some functions under a lock panic: whoever is
+// told of no crash holds behind no one who has crashed for certain, and nobody is told of one who has released (crash_test.go).
+//
 // Most schedules allow no second holder at any instant. In some a session is ended by decree, or nodes are
 // deleted by somebody else: there the holder concerned cannot know in time, and he alone is excused. In
 // others nothing happens that a lease does not outlive, and there any loss is a failure.
