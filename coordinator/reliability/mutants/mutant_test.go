@@ -37,7 +37,7 @@ func in(file, old, text string) edit { return edit{file, old, text} }
 // all returns every mutant, room by room from the bottom of the house.
 func all() []mutant {
 	return slices.Concat(ofTheMachine(), ofTheActors(), ofTheLease(), ofTheWire(), ofTheRequests(), ofTheFastPath(), ofTheFrontDoor(),
-		ofReadWrite(), ofSemaphore(), ofUnfair(), ofElection(), ofReentry(), ofTheQueue(), ofKazoo(), ofWishes())
+		ofReadWrite(), ofSemaphore(), ofUnfair(), ofElection(), ofReentry(), ofTheQueue(), ofKazoo(), ofWishes(), ofMultiLocks())
 }
 
 // apply returns the text with the edits of the file in it.
