@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -162,6 +163,63 @@ func TestARefusedReleaseGivesTheOthersBack(t *testing.T) {
 			if left := nodesBelow(srv, accountA, accountB, accountC); len(left) > 0 || held.Err() != nil {
 				t.Errorf("left behind: %v, %v", left, held.Err())
 			}
+		})
+	}
+}
+
+// TestAMultiLockThatLosesANodeInTheLastMoment is not granted, and all are queued anew: the claim, which is one transaction with a check of
+// each node, is refused.
+func TestAMultiLockThatLosesANodeInTheLastMoment(t *testing.T) {
+	for i := range 2 {
+		bubble(t, func(t *testing.T, srv *zktest.Server) {
+			a, b := connect(t, srv), connect(t, srv)
+			first, _ := hold(t, a.Mutex(accountA))
+			waits := queue(mutexes(b, accountA, accountB))
+			var claims [][]zktest.Part
+			srv.Intercept(func(r zktest.Request) zktest.Action {
+				if r.Session != b.SessionID() || r.Op != zktest.OpMulti || r.Parts[0].Op != zktest.OpCheck {
+					return zktest.Pass()
+				}
+				if claims = append(claims, r.Parts); len(claims) == 1 {
+					go func() { _ = srv.Delete(r.Parts[i].Path) }() // when the server has done with this
+					return zktest.Fail(zktest.Throttled)
+				}
+				return zktest.Pass()
+			})
+			first.Release()
+			grant := soon(t, waits)
+			for _, claim := range claims {
+				if len(claim) != 2 || path.Dir(claim[0].Path) != accountA || path.Dir(claim[1].Path) != accountB {
+					t.Errorf("claimed %+v", claim)
+				}
+			}
+			if len(claims) < 2 || grant.Members[i].Node == claims[0][i].Path {
+				t.Errorf("%+v behind %+v", grant, claims)
+			}
+		})
+	}
+}
+
+// TestAMultiLockIsAloneOnlyIfItIsSoEverywhere: the directories are known, and were empty the last time; somebody has come to one of
+// them since.
+func TestAMultiLockIsAloneOnlyIfItIsSoEverywhere(t *testing.T) {
+	for _, p := range []string{accountA, accountB, accountC} {
+		bubble(t, func(t *testing.T, srv *zktest.Server) {
+			a, b := connect(t, srv), connect(t, srv)
+			all := mutexes(a, accountA, accountB, accountC)
+			for range 3 {
+				held, _ := hold(t, all)
+				held.Release()
+				<-held.Done()
+			}
+			one, _ := hold(t, b.Mutex(p))
+			waits := queue(all)
+			time.Sleep(time.Second)
+			if waits.Valid() {
+				t.Errorf("granted beside the holder of %s", p)
+			}
+			one.Release()
+			soon(t, waits)
 		})
 	}
 }

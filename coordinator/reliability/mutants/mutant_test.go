@@ -38,7 +38,7 @@ func in(file, old, text string) edit { return edit{file, old, text} }
 func all() []mutant {
 	return slices.Concat(ofTheMachine(), ofTheActors(), ofTheLease(), ofTheWire(), ofTheRequests(), ofTheFastPath(), ofTheFrontDoor(),
 		ofReadWrite(), ofSemaphore(), ofUnfair(), ofElection(), ofReentry(), ofTheQueue(), ofKazoo(), ofWishes(), ofRevocation(), ofCrashes(),
-		ofUpgrade())
+		ofUpgrade(), ofMultiLocks())
 }
 
 // apply returns the text with the edits of the file in it.

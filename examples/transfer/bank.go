@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strconv"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+)
+
+const (
+	// lockRoot is where the accounts' locks are, and accountRoot where the accounts are.
+	lockRoot    = "/zkgrant/transfer/locks"
+	accountRoot = "/zkgrant/transfer/accounts"
+)
+
+// errNoFunds says that there is less on the account than was to be moved.
+var errNoFunds = errors.New("not enough money")
+
+// bank moves money between accounts.
+type bank struct {
+	c     *coordinator.Coordinator
+	reads *zk.Conn // reading needs no lock's session
+	root  string   // what the coordinator's paths are relative to
+}
+
+// transfer moves an amount from one account to another, and waits for both until ctx ends. An error that is
+// coordinator.ErrOutcomeUnknown leaves open whether it was done; any other one says that it was not.
+func (b *bank) transfer(ctx context.Context, from, to string, amount int) error {
+	both := b.c.Multi(b.c.Mutex(path.Join(lockRoot, from)), b.c.Mutex(path.Join(lockRoot, to)))
+	return both.Do(ctx, func(ctx context.Context, _ events.Grant) error {
+		source, err := b.balance(from)
+		if err != nil {
+			return err
+		}
+		target, err := b.balance(to)
+		if err != nil {
+			return err
+		}
+		if source.amount < amount {
+			return errNoFunds
+		}
+		held, _ := coordinator.FromContext(ctx)
+		// Both or none, and only while the nodes of both locks exist. The versions keep out whoever has no lock at all, and what was
+		// read from a server that lags behind.
+		_, err = held.Txn(ctx, source.set(source.amount-amount), target.set(target.amount+amount))
+		return err
+	})
+}
+
+// account is what an account was found to be.
+type account struct {
+	path    string
+	amount  int
+	version int32
+}
+
+func (b *bank) balance(name string) (account, error) {
+	a := account{path: path.Join(accountRoot, name)}
+	data, stat, err := b.reads.Get(b.root + a.path)
+	if err != nil {
+		return a, fmt.Errorf("account %s: %w", name, err)
+	}
+	a.version = stat.Version
+	if a.amount, err = strconv.Atoi(string(data)); err != nil {
+		return a, fmt.Errorf("account %s: %w", name, err)
+	}
+	return a, nil
+}
+
+// set is the operation that changes the account from what it was found to be.
+func (a account) set(amount int) *zk.SetDataRequest {
+	return &zk.SetDataRequest{Path: a.path, Data: []byte(strconv.Itoa(amount)), Version: a.version}
+}

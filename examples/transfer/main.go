@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/examples/internal/program"
+)
+
+// names are the accounts, and each begins with start.
+var names = [...]string{"anna", "ben", "carla", "dan"} //nolint:gochecknoglobals // a list that nobody writes to
+
+const start = 1000
+
+func main() {
+	os.Exit(command(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// command runs the program and returns its exit code.
+func command(args []string, stdout, stderr io.Writer) int {
+	p := program.New("transfer", stderr)
+	p.For(4 * time.Second)
+	tellers := p.Flags.Int("tellers", 6, "how many move money at the same time")
+	return p.Run(args, func(ctx context.Context, zk *program.ZooKeeper) error {
+		return run(ctx, stdout, zk, *tellers)
+	})
+}
+
+// run has the tellers move money until ctx ends, and adds the accounts up.
+func run(ctx context.Context, out io.Writer, servers *program.ZooKeeper, tellers int) error {
+	fmt.Fprintf(out, "%d tellers, %d accounts, on %v\n", tellers, len(names), servers)
+	reads, root, err := dial(servers)
+	if err != nil {
+		return err
+	}
+	defer reads.close()
+	if err := open(reads.Conn, root); err != nil {
+		return err
+	}
+	ctx, abort := context.WithCancelCause(ctx)
+	defer abort(nil)
+	var working sync.WaitGroup
+	var done [3]atomic.Int64 // moved, refused, lost
+	for i := range tellers {
+		working.Go(func() {
+			if err := teller(ctx, servers, &bank{reads: reads.Conn, root: root}, uint64(i), &done); err != nil {
+				abort(fmt.Errorf("teller %d: %w", i, err))
+			}
+		})
+	}
+	working.Wait()
+	fmt.Fprintf(out, "%d transfers, %d refused for lack of money, %d that a loss prevented\n", done[0].Load(), done[1].Load(), done[2].Load())
+	sum := 0
+	b := &bank{reads: reads.Conn, root: root}
+	for _, name := range names {
+		a, err := b.balance(name)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "%-6s has %5d\n", name, a.amount)
+		sum += a.amount
+	}
+	if sum != start*len(names) {
+		return fmt.Errorf("there are %d, and there were %d", sum, start*len(names))
+	}
+	fmt.Fprintf(out, "together %d, as in the beginning\n", sum)
+	return context.Cause(ctx)
+}
+
+// teller moves money to and fro until ctx ends. It has a session of its own, as if it were a process of its own.
+func teller(ctx context.Context, servers *program.ZooKeeper, b *bank, seed uint64, done *[3]atomic.Int64) (err error) {
+	c, err := coordinator.Connect(ctx, servers.Servers, servers.Options()...)
+	if err != nil {
+		return program.UnlessEnded(ctx, err)
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	b.c = c
+	random := rand.New(rand.NewPCG(seed, 1))
+	for ctx.Err() == nil {
+		pair := random.Perm(len(names))
+		var lost *coordinator.LostError
+		switch err := b.transfer(ctx, names[pair[0]], names[pair[1]], 1+random.IntN(300)); {
+		case err == nil:
+			done[0].Add(1)
+		case errors.Is(err, errNoFunds):
+			done[1].Add(1)
+		case errors.As(err, &lost), errors.Is(err, coordinator.ErrOutcomeUnknown), errors.Is(err, zk.ErrBadVersion):
+			done[2].Add(1) // of an unknown outcome either both accounts were changed or none
+		case ctx.Err() != nil:
+		default:
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/examples/internal/program"
+	"github.com/zkgrant/zkgrant/examples/internal/stage"
+	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+)
+
+// Nothing goes wrong, and the money stays what it was.
+func TestTransfer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.Start(t)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		screen := &stage.Screen{}
+		server.Intercept(func(r zktest.Request) zktest.Action { // time passes only while somebody waits
+			if r.Op == zktest.OpMulti {
+				return zktest.Delay(time.Millisecond)
+			}
+			return zktest.Pass()
+		})
+		if err := run(ctx, screen, program.Within(server, 6*time.Second), 6); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		t.Log(screen)
+		screen.Must(t, "0 that a loss prevented", "together 4000, as in the beginning")
+		if left := server.Sessions(); len(left) > 0 {
+			t.Errorf("sessions left: %v", left)
+		}
+	})
+}
+
+// Connections break, sessions end and nodes are deleted, and the money stays what it was.
+func TestAccidents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.Start(t)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
+		screen := &stage.Screen{}
+		random := rand.New(rand.NewPCG(1, 1))
+		server.Intercept(func(r zktest.Request) zktest.Action {
+			if r.Op == zktest.OpMulti {
+				return zktest.Delay(100 * time.Millisecond)
+			}
+			return zktest.Pass()
+		})
+		ended := make(chan error, 1)
+		go func() { ended <- run(ctx, screen, program.Within(server, 6*time.Second), 6) }()
+		for ctx.Err() == nil {
+			time.Sleep(time.Duration(random.IntN(4000)) * time.Millisecond)
+			name := names[random.IntN(len(names))]
+			ids := server.Sessions()
+			switch {
+			case len(ids) > 1 && random.IntN(2) == 0: // the first is the plain client's, which has nothing to lose
+				_ = server.Expire(ids[1+random.IntN(len(ids)-1)])
+			case len(ids) > 1 && random.IntN(2) == 0:
+				server.Cut(ids[1+random.IntN(len(ids)-1)])
+			default:
+				for _, node := range server.Children(lockRoot + "/" + name) {
+					_ = server.Delete(lockRoot + "/" + name + "/" + node)
+				}
+			}
+		}
+		if err := <-ended; !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		t.Log(screen)
+		screen.Must(t, "together 4000, as in the beginning")
+	})
+}
+
+// Whoever has lost a lock in the middle changes nothing.
+func TestAPastTellerChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.Start(t)
+		zk := program.Within(server, 6*time.Second)
+		reads, root, err := dial(zk)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer reads.close()
+		if err := open(reads.Conn, root); err != nil {
+			t.Fatal(err)
+		}
+		c, err := coordinator.Connect(t.Context(), zk.Servers, zk.Options()...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close() }()
+		b := &bank{c: c, reads: reads.Conn, root: root}
+		server.Intercept(func(r zktest.Request) zktest.Action {
+			if r.Op == zktest.OpGetData && r.Path == accountRoot+"/ben" {
+				go func() { // when this is answered, the second lock is gone
+					for _, node := range server.Children(lockRoot + "/ben") {
+						_ = server.Delete(lockRoot + "/ben/" + node)
+					}
+				}()
+				return zktest.Delay(time.Second)
+			}
+			return zktest.Pass()
+		})
+		if err := b.transfer(t.Context(), "anna", "ben", 10); !errors.Is(err, coordinator.ErrNodeRemoved) {
+			t.Error(err)
+		}
+		server.Intercept(func(zktest.Request) zktest.Action { return zktest.Pass() })
+		if err := b.transfer(t.Context(), "ben", "anna", start+1); !errors.Is(err, errNoFunds) {
+			t.Error(err)
+		}
+		for _, name := range []string{"anna", "ben"} {
+			if a, err := b.balance(name); err != nil || a.amount != start {
+				t.Errorf("%s has %+v, %v", name, a, err)
+			}
+		}
+	})
+}
+
+func TestRealServer(t *testing.T) {
+	servers := ensemble.Start(t, 1).Connect()
+	zk, err := program.Open(servers, 6*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	screen := &stage.Screen{}
+	if err := run(ctx, screen, zk, 6); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	t.Log(screen)
+	screen.Must(t, "together 4000, as in the beginning")
+	if left := stage.Ephemerals(t, servers, lockRoot); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestControlC(t *testing.T) {
+	working := func(s *stage.Screen) { s.Await(t, "tellers", 1) }
+	for name, servers := range map[string]string{"double": zktest.Start(t).Addr(), "real": ensemble.Start(t, 1).Connect()} {
+		t.Run(name, func(t *testing.T) {
+			screen := stage.ControlC(t, servers, lockRoot, working, "-for", "0")
+			screen.Must(t, "together 4000, as in the beginning")
+		})
+	}
+}
