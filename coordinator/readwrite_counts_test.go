@@ -104,3 +104,44 @@ func TestReadersCost(t *testing.T) {
 		}
 	})
 }
+
+// TestAnUpgradeCosts: what an upgrade pays, and what those pay who stand around it.
+func TestAnUpgradeCosts(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs, ms := metered(t, srv, 2)
+		warm(t, cs[0])
+		rw, other := cs[0].ReadWrite(lockPath), cs[1].ReadWrite(lockPath)
+		cost := func(do func()) int {
+			before := total(ms)
+			do()
+			synctest.Wait()
+			return total(ms).minus(before).requests
+		}
+		var up, write *coordinator.Acquisition
+		if n := cost(func() { up = queue(rw.Upgradable()) }); n != 1 {
+			t.Errorf("an upgradable reader, alone: %d requests", n)
+		}
+		if n := cost(func() { write = queueFrom(rw.Write(), up.Context(t.Context())) }); n != 5 { // create, list, both nodes, claim
+			t.Errorf("its upgrade: %d requests", n)
+		}
+		if n := cost(write.Release); n != 1 {
+			t.Errorf("and back: %d requests", n)
+		}
+		writer := queue(other.Write())
+		if n := cost(func() { write = queueFrom(rw.Write(), up.Context(t.Context())) }); n > 6 { // and the writer between
+			t.Errorf("its upgrade ahead of a writer: %d requests", n)
+		}
+		if soon(t, write); writer.Valid() {
+			t.Error("not alone")
+		}
+		if n := cost(up.Release); n != 0 {
+			t.Errorf("the release of the one below: %d requests", n)
+		}
+		if n := cost(write.Release); n != 2 { // one transaction for both, and the writer claims
+			t.Errorf("and of the upgrade: %d requests", n)
+		}
+		if !writer.Valid() {
+			t.Error("the writer does not hold")
+		}
+	})
+}

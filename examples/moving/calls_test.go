@@ -43,6 +43,8 @@ func ofCurator(
 	}
 	rw := c.ReadWrite(path, coordinator.Reentrant())
 	_, _ = rw.Read(), rw.Write()
+	up := rw.Upgradable().Acquire(ctx)
+	rw.Write().Acquire(up.Context(ctx)).Release()
 	_, _ = c.Semaphore(path, 1), c.Semaphore(path, 4)
 	_ = c.Semaphore(path, 4).Acquire(ctx, coordinator.WithPermits(2))
 	_ = c.Semaphore(path, 4, coordinator.AdoptSize()).Resize(ctx, 5)

@@ -1,11 +1,15 @@
 // Command readerswriter shares a table of prices between readers, who read it
-// together, and a writer, who changes it alone.
+// together, and writers, who change it alone.
 //
 // The readers come and go; when the writer asks, whoever reads is waited for, and
 // whoever comes later waits for the writer: neither side can keep the other out for
 // good. When the writer has written it becomes a reader and looks at its own work
 // together with the others, and no other writer has come in between: it asks for the
 // read lock with the context of the write lock, and then releases the write lock.
+//
+// An editor does it the other way round: it reads under the upgradable lock, beside the readers, decides whether there is
+// something to be written, and only then asks for the write lock with the context of that. No writer has come in
+// since it read.
 //
 //	go run ./examples/readerswriter                     on a server inside the program
 //	go run ./examples/readerswriter -zk host:2181,...   on a real one, chroot and all

@@ -26,20 +26,23 @@ func command(args []string, stdout, stderr io.Writer) int {
 	})
 }
 
-// run has readers and two writers at work until ctx ends, each with a session of its
+// run has readers, two writers and an editor at work until ctx ends, each with a session of its
 // own. It returns an error if one of them saw what it must not see.
 func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper, readers int) error {
 	say := func(format string, args ...any) { fmt.Fprintf(out, format+"\n", args...) }
-	say("%d readers, two writers, one table, on %v", readers, zk)
+	say("%d readers, two writers, an editor, one table, on %v", readers, zk)
 	ctx, abort := context.WithCancelCause(ctx)
 	defer abort(nil)
 
 	prices := &table{}
 	var crew sync.WaitGroup
-	for i := range readers + 2 {
+	for i := range readers + 3 {
 		p := &person{name: fmt.Sprintf("reader %d", i+1), prices: prices, say: say}
 		work := p.read
-		if i >= readers {
+		switch {
+		case i == readers+2:
+			p.name, work = "editor", p.revise
+		case i >= readers:
 			p.name = fmt.Sprintf("writer %d", i-readers+1)
 			work = p.write
 		}

@@ -67,6 +67,42 @@ func (p *person) write(ctx context.Context, lock *coordinator.ReadWrite) error {
 	return nil
 }
 
+// revise reads under the upgradable lock, beside readers, and writes only if what it has read says so. Nobody else has written
+// meanwhile, and while nothing is to be written nobody was kept from reading.
+func (p *person) revise(ctx context.Context, lock *coordinator.ReadWrite) error {
+	up := lock.Upgradable().Acquire(ctx)
+	defer up.Release()
+	if _, err := up.Wait(ctx); err != nil {
+		return unlessLost(err)
+	}
+	held := up.Context(ctx)
+	seen := p.prices.version()
+	if err := p.look(held); err != nil {
+		return unlessLost(err)
+	}
+	if seen%2 == 0 {
+		up.Release()
+		return pause(ctx, 100*time.Millisecond)
+	}
+
+	// Upgrade. The readers who are there are waited for; the writers wait, however long they have waited already.
+	write := lock.Write().Acquire(held)
+	defer write.Release()
+	grant, err := write.Wait(ctx)
+	if err != nil {
+		return unlessLost(err)
+	}
+	if now := p.prices.version(); now != seen && write.Valid() {
+		return broken("version %d has become %d between reading and writing", seen, now)
+	}
+	version, err := p.prices.change(write.Context(ctx))
+	if err != nil {
+		return unlessLost(err)
+	}
+	p.say("%s  has read version %d and written %d, token %#x", p.name, seen, version, grant.Token)
+	return nil
+}
+
 // look reads for a while, and checks that nobody writes meanwhile.
 func (p *person) look(ctx context.Context) error {
 	before, done := p.prices.open()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"regexp"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,6 +32,9 @@ func TestReadersAndWriters(t *testing.T) {
 			t.Error(err)
 		}
 		check(t, screen)
+		if !strings.Contains(screen.String(), "editor  has read version") {
+			t.Error("the editor has written nothing")
+		}
 		if left := server.Children(pricesLock); len(left) > 0 {
 			t.Errorf("left behind: %v", left)
 		}
