@@ -40,15 +40,16 @@ func command(args []string, stdout, stderr io.Writer) int {
 // run has the job work, and the operator come once, until all tables are copied or ctx ends.
 func run(ctx context.Context, zk *program.ZooKeeper, opt options, j *job) (err error) {
 	j.say("works on %v", zk)
-	var cs [2]*coordinator.Coordinator
-	for i := range cs {
-		c, err := coordinator.Connect(ctx, zk.Servers, zk.Options()...)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, c.Close()) }()
-		cs[i] = c
+	jobs, err := coordinator.Connect(ctx, zk.Servers, zk.Options()...)
+	if err != nil {
+		return err
 	}
+	defer func() { err = errors.Join(err, jobs.Close()) }()
+	operators, err := coordinator.Connect(ctx, zk.Servers, zk.Options()...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, operators.Close()) }()
 	ctx, abort := context.WithCancelCause(ctx)
 	defer abort(nil)
 	var crew sync.WaitGroup
@@ -58,11 +59,11 @@ func run(ctx context.Context, zk *program.ZooKeeper, opt options, j *job) (err e
 		case <-ctx.Done():
 			return
 		}
-		if err := maintain(ctx, cs[1], opt.grace, j.say); err != nil {
+		if err := maintain(ctx, operators, opt.grace, j.say); err != nil {
 			abort(err)
 		}
 	})
-	if err := j.run(ctx, cs[0]); err != nil {
+	if err := j.run(ctx, jobs); err != nil {
 		abort(err)
 	}
 	crew.Wait()
