@@ -219,3 +219,26 @@ func TestRevokeOfManyTakesTurns(t *testing.T) {
 		}
 	})
 }
+
+// TestRevokeHearsOfTheEndInAnotherSession: the watches of the one in which it has asked went with that.
+func TestRevokeHearsOfTheEndInAnotherSession(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, operator := connect(t, srv), connect(t, srv)
+		holder, _ := hold(t, c.Mutex(lockPath, coordinator.Revocable()))
+		done := revoking(t.Context(), operator, time.Hour)
+		time.Sleep(5 * time.Second)
+		if err := srv.Expire(operator.SessionID()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		holder.Release()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("Revoke: %v", err)
+			}
+		case <-time.After(time.Second):
+			t.Error("it has not heard")
+		}
+	})
+}

@@ -50,6 +50,9 @@ public final class Player {
             throw new UnsupportedOperationException("revoke");
         }
 
+        /** Has it said whenever somebody asks for the lock back. */
+        default void revocable(Runnable told) {}
+
         /** Ends the session. */
         void close() throws Exception;
     }
@@ -106,6 +109,7 @@ public final class Player {
     private void contend(Contender c, String form, String path) {
         try {
             Lock lock = open(form, path);
+            lock.revocable(() -> say("revoked " + c.name));
             say("opened " + c.name + " " + lock.session());
             while (!c.stopped) {
                 String[] order = c.orders.take().split(" ");
@@ -189,6 +193,8 @@ public final class Player {
         switch (form) {
             case "mutex":
                 return new Plain(client, new InterProcessMutex(client, path));
+            case "mutex-revocable":
+                return new Revocable(client, new InterProcessMutex(client, path));
             case "semaphore-mutex":
                 return new Plain(client, new InterProcessSemaphoreMutex(client, path));
             case "read":
@@ -253,7 +259,7 @@ public final class Player {
     }
 
     /** Any lock that is acquired and released. */
-    private static final class Plain extends Session {
+    private static class Plain extends Session {
         private final InterProcessLock lock;
 
         Plain(CuratorFramework client, InterProcessLock lock) {
@@ -273,6 +279,21 @@ public final class Player {
         @Override
         public void release() throws Exception {
             lock.release();
+        }
+    }
+
+    /** A mutex that can be asked back. */
+    private static final class Revocable extends Plain {
+        private final InterProcessMutex mutex;
+
+        Revocable(CuratorFramework client, InterProcessMutex mutex) {
+            super(client, mutex);
+            this.mutex = mutex;
+        }
+
+        @Override
+        public void revocable(Runnable told) {
+            mutex.makeRevocable(lock -> told.run());
         }
     }
 

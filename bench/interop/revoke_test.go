@@ -3,6 +3,9 @@ package interop
 import (
 	"fmt"
 	"testing"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
 )
 
 // TestCuratorsRevokerIsHeard has Curator's Revoker ask for a lock: a holder of ours is told so, once, and goes on
@@ -48,6 +51,54 @@ func TestCuratorsRevokerIsHeard(t *testing.T) {
 			for _, c := range waiting {
 				s.passes(c)
 			}
+		})
+	}
+}
+
+// TestCuratorsHoldersAreAsked has our Revoke ask a holder of Curator's: one that was made revocable hears it, and gives the lock back; one
+// that was not is removed a session timeout behind the grace, and knows nothing of it.
+func TestCuratorsHoldersAreAsked(t *testing.T) {
+	t.Parallel()
+	const timeout = 4 * time.Second
+	for _, holding := range []form{formRevocable, formMutex, "semaphore:1"} {
+		t.Run(string(holding), func(t *testing.T) {
+			t.Parallel()
+			s := enter(t).set(t)
+			holder, waiter := s.connect(curator, holding), s.connect(zkgrant, formMutex)
+			if holding == "semaphore:1" {
+				waiter = s.connect(zkgrant, holding)
+			}
+			operator, err := coordinator.Connect(t.Context(), s.arena.addr, coordinator.WithSessionTimeout(timeout))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := operator.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			s.acquire(holder)
+			s.says(holder, newsEnter)
+			s.acquire(waiter)
+			s.silent(waiter)
+			const grace = time.Second
+			began := time.Now()
+			revoked := make(chan error, 1)
+			go func() { revoked <- operator.Revoke(t.Context(), s.dir, grace) }()
+			if holding == formRevocable {
+				s.says(holder, newsRevoked)
+				s.goes(holder)
+				s.leaves(holder)
+			}
+			if err := <-revoked; err != nil {
+				t.Errorf("Revoke: %v", err)
+			}
+			took := time.Since(began)
+			if removed := took >= grace+timeout; removed == (holding == formRevocable) {
+				t.Errorf("it took %v", took)
+			}
+			t.Logf("it took %v", took)
+			s.passes(waiter)
 		})
 	}
 }

@@ -64,7 +64,7 @@ type form string
 
 const (
 	formMutex          form = "mutex"
-	formRevocable      form = "mutex-revocable" // ours: it says when it is asked back
+	formRevocable      form = "mutex-revocable" // ours and Curator's: it says when it is asked back
 	formRead           form = "read"
 	formWrite          form = "write"
 	formDowngrade      form = "downgrade"

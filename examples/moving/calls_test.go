@@ -41,6 +41,11 @@ func ofCurator(
 	if err := c.Mutex(path).Do(ctx, f); err != nil {
 		return nil, err
 	}
+	_ = c.Mutex(path, coordinator.Revocable())
+	const grace = 10 * time.Second
+	if err := c.Revoke(ctx, path, grace); err != nil {
+		return nil, err
+	}
 	rw := c.ReadWrite(path, coordinator.Reentrant())
 	_, _ = rw.Read(), rw.Write()
 	up := rw.Upgradable().Acquire(ctx)

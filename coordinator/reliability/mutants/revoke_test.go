@@ -102,7 +102,7 @@ func ofRevocation() []mutant {
 			edits: []edit{in("session/observe.go", `		r.lookAgain(c)
 `, `		_ = r
 `)},
-			found: finder{"coordinator", "TestRevokeGoesOnWhateverHappensToIt"},
+			found: finder{"coordinator", "TestRevokeHearsOfTheEndInAnotherSession"},
 		},
 		{
 			name:   "asked all the same",
