@@ -254,7 +254,7 @@ func dropped(in Input, s State) bool {
 // answers tells whether the input comes from a server that has executed a write.
 func answers(in Input) bool {
 	switch in.(type) {
-	case Created, Taken, Listed: // a machine that recovers lists behind a write
+	case Created, Joined, Taken, Listed: // a machine that recovers lists behind a write
 		return true
 	default:
 		return false
