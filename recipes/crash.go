@@ -70,7 +70,7 @@ func (m *Machine) reclaim() []Effect {
 // onJoined enters beside others of the session, who have seen to the record. Whether it goes is for all of them
 // to say: a Grant that is not taken has nothing against it.
 func (m *Machine) onJoined(in Joined) []Effect {
-	if in.Epoch != m.epoch || m.state != Creating || m.why != 0 || m.queues() || m.stale(in.Fresh) {
+	if !m.detect || in.Epoch != m.epoch || m.state != Creating || m.why != 0 || m.stale(in.Fresh) {
 		return m.onCreated(in.Created)
 	}
 	m.own = Own{Name: in.Node, Owner: m.session, Token: in.Token}
@@ -80,7 +80,7 @@ func (m *Machine) onJoined(in Joined) []Effect {
 
 func (m *Machine) onRecorded(in Recorded) []Effect {
 	switch {
-	case in.Epoch != m.epoch, m.state != Claiming:
+	case !m.detect, in.Epoch != m.epoch, m.state != Claiming:
 		return nil
 	case m.removed:
 		return m.requeue()

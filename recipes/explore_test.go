@@ -94,6 +94,7 @@ func atATime[T any](workers int, items []T, do func(T)) {
 func TestExploreLosesNothing(t *testing.T) {
 	one, three := []Rule{Semaphore{Size: 1, Permits: 1}, Semaphore{Size: 1, Permits: 1}}, []Rule{Semaphore{Size: 4, Permits: 3}, Semaphore{Size: 4, Permits: 3}}
 	node, up := []Rule{Unfair{}, Unfair{}, Unfair{}}, []Rule{Upgradable{}, Upgrade{}, nil}
+	detect := []uint8{flagDetect, flagDetect}
 	atATime(2, []config{
 		{name: "withdraw + cut", clients: 3, left: budget{withdraw: 1, cut: 1}},
 		{name: "expire + cut", clients: 2, left: budget{expire: 1, cut: 1}},
@@ -110,6 +111,9 @@ func TestExploreLosesNothing(t *testing.T) {
 		{name: "semaphore: remove + cut", clients: 2, left: budget{remove: 1, cut: 1}, rules: three, options: options{eager: true, permits: true, ownWatch: true}},
 		{name: "one node: cut + withdraw", clients: 3, left: budget{cut: 1, withdraw: 1}, rules: node, options: options{eager: true, single: true}},
 		{name: "one node: expire + remove", clients: 2, left: budget{expire: 1, remove: 1}, rules: node[:2], options: options{eager: true, single: true}},
+		{name: "detect: cut + withdraw", clients: 2, left: budget{cut: 1, withdraw: 1}, flags: detect, options: options{eager: true, detect: true}},
+		{name: "detect: expire + remove", clients: 2, left: budget{expire: 1, remove: 1}, flags: detect, options: options{eager: true, detect: true}},
+		{name: "detect: a writer and a reader: cut", clients: 2, left: budget{cut: 1}, roles: []uint8{writes, reader}, flags: detect, options: options{sharing: true, detect: true}},
 		{name: "requests overtake: withdraw + remove", clients: 2, left: budget{withdraw: 1, remove: 1}, options: options{loose: true}},
 		{name: "upgrade: cut + withdraw", clients: 3, left: budget{cut: 1, withdraw: 1}, rules: up, roles: []uint8{roleShares, roleShares, reader}, options: options{eager: true, upgrades: true}},
 		{name: "upgrade: remove + expire, own nodes watched", clients: 2, left: budget{remove: 1, expire: 1}, rules: up, roles: []uint8{roleShares, roleShares}, options: options{eager: true, upgrades: true, ownWatch: true}},
