@@ -218,8 +218,14 @@ func TestOneLostForAll(t *testing.T) {
 			t.Run(fmt.Sprintf("node %d after %v", i, after), func(t *testing.T) {
 				bubble(t, func(t *testing.T, srv *zktest.Server) {
 					a := connect(t, srv)
+					all := mutexes(a, accountA, accountB, accountC)
+					for range 2 { // from then on it takes one request, and nothing is watched at first
+						held, _ := hold(t, all)
+						held.Release()
+						<-held.Done()
+					}
 					stream := a.Events(t.Context())
-					held, grant := hold(t, mutexes(a, accountA, accountB, accountC))
+					held, grant := hold(t, all)
 					ctx := held.Context(t.Context())
 					time.Sleep(after)
 					if err := srv.Delete(grant.Members[i].Node); err != nil {
@@ -326,7 +332,7 @@ func TestContextsOfMultiLocks(t *testing.T) {
 			"some of it":           {mutexes(c, accountC, accountA), coordinator.ErrDeadlock},
 			"another kind of lock": {c.Mutex(accountB), coordinator.ErrKind},
 		} {
-			if _, err := tt.lock.Acquire(inside).Wait(t.Context()); !errors.Is(err, tt.want) {
+			if _, err := tt.lock.Acquire(inside, coordinator.WithMaxWait(time.Minute)).Wait(t.Context()); !errors.Is(err, tt.want) {
 				t.Errorf("%s: %v, want %v", name, err, tt.want)
 			}
 		}

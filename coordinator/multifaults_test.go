@@ -92,7 +92,7 @@ func TestOneKindOfLockAtEachPathOfAMultiLock(t *testing.T) {
 		c := connect(t, srv)
 		all, _ := hold(t, mutexes(c, accountA, accountB))
 		for _, p := range []string{accountA, accountB} {
-			a := c.ReadWrite(p).Read().Acquire(t.Context())
+			a := c.ReadWrite(p).Read().Acquire(t.Context(), coordinator.WithMaxWait(time.Minute))
 			if <-a.Done(); !errors.Is(a.Err(), coordinator.ErrKind) {
 				t.Errorf("%s: %v", p, a.Err())
 			}

@@ -29,7 +29,6 @@ func ofMultiLocks() []mutant {
 			breaks: "takes one empty queue for all of a multi-lock's",
 			edits:  []edit{in(shell, `joined.Alone = joined.Alone && stat.NumChildren == 1`, `joined.Alone = joined.Alone && (stat.NumChildren == 1 || i > 0)`)},
 			found:  finder{"coordinator", "TestAMultiLockIsAloneOnlyIfItIsSoEverywhere"},
-			also:   finder{"coordinator", "TestTheStormOfOppositeOrders"},
 		},
 		{
 			name:   "multi-lock parted",

@@ -10,9 +10,9 @@
 // tokens), about each acquisition in acquisition_test.go and streams_test.go, about what is left in
 // world_test.go.
 //
-// The seed says what kind of lock a schedule is about, too (recipe_test.go). Half of them are about a mutex, the others
-// in equal parts about read/write locks, semaphores, unfair locks, and a mutex that is entered again by whoever holds
-// it. Readers hold together and beside nobody else, writers alone; a writer goes on as a reader while others wait, and
+// The seed says what kind of lock a schedule is about, too (recipe_test.go). Three eighths of them are about a mutex, the others
+// in equal parts about read/write locks, semaphores, unfair locks, a mutex that is entered again by whoever holds
+// it, and multi-locks among mutexes at the same paths (multi_test.go). Readers hold together and beside nobody else, writers alone; a writer goes on as a reader while others wait, and
 // lets none of them in between; of permits there are never more out than there are, and each acquisition has all of its
 // own or none (semaphore_test.go). In some schedules all bear kazoo's names, and in a few one does whom the others do not
 // let be: it is refused, and that changes nothing for anybody else (kazoo_test.go). Whoever is asked for a lock back, as by

@@ -19,6 +19,7 @@ type tenure struct {
 	below   string // of an upgrade, the upgradable reader's node
 	place   int64  // in the queue: the token, or that of the writer whose place it took
 	grant   events.Grant
+	others  []*tenure   // of the other members of a multi-lock
 	at      time.Time   // of the Grant
 	quick   bool        // whoever holds reads his channels at once
 	valid   func() bool // asks the library
@@ -30,9 +31,11 @@ type tenure struct {
 }
 
 func newTenure(l *life, path string, s side, grant events.Grant, born time.Time, valid func() bool) *tenure {
-	return &tenure{
+	t := &tenure{
 		life: l, path: path, side: s, permits: 1, place: grant.Token, grant: grant, at: born.Add(grant.Waited), quick: true, valid: valid,
 	}
+	t.addOthers()
+	return t
 }
 
 func (t *tenure) world() *world { return t.life.client.world }
@@ -53,6 +56,7 @@ func (t *tenure) begin() {
 		w.counts["creates recovered"]++
 	}
 	w.mu.Unlock()
+	t.beginOthers()
 	beside := false
 	for _, other := range others {
 		w.exclusive(other, t)
@@ -126,7 +130,9 @@ func (t *tenure) end(how string, why events.Reason) {
 		w.mu.Unlock()
 		return
 	}
-	t.over, t.how, t.why = time.Now(), how, why
+	for _, one := range append(t.others, t) {
+		one.over, one.how, one.why = time.Now(), how, why
+	}
 	w.mu.Unlock()
 	if why != 0 {
 		w.count("lost: "+why.String(), 1)

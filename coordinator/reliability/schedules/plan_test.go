@@ -87,6 +87,8 @@ func (r random) upTo(d time.Duration) time.Duration { return time.Duration(r.Int
 // pick returns one of the choices.
 func pick[T any](r random, choices ...T) T { return choices[r.IntN(len(choices))] }
 
+func allPaths() []string { return []string{"/locks/a", "/b", "/locks/deep/c"} }
+
 func newPlan(seed uint64) plan {
 	r := newRandom(seed, planning, 0)
 	p := plan{
@@ -98,7 +100,10 @@ func newPlan(seed uint64) plan {
 		kind:      pick(r, ordinary, ordinary, ordinary, ordinary, mild, mild, decreed, meddled),
 		tick:      pick(r, time.Second/2, time.Second, 2*time.Second),
 		followers: r.oneIn(2),
-		paths:     []string{"/locks/a", "/b", "/locks/deep/c"}[:1+r.IntN(3)],
+		paths:     allPaths()[:1+r.IntN(3)],
+	}
+	if p.recipe == several {
+		p.paths = allPaths()
 	}
 	longest := time.Duration(0)
 	for range 2 + r.IntN(3) {

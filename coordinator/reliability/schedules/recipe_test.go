@@ -20,16 +20,17 @@ const (
 	semaphore
 	unfair
 	reentrant // a mutex
+	several   // mutexes, one or some of them together
 )
 
 func (r recipe) String() string {
-	return map[recipe]string{mutex: "mutex", readWrite: "read/write lock", semaphore: "semaphore", unfair: "unfair lock", reentrant: "reentrant mutex"}[r]
+	return map[recipe]string{mutex: "mutex", readWrite: "read/write lock", semaphore: "semaphore", unfair: "unfair lock", reentrant: "reentrant mutex", several: "multi-lock"}[r]
 }
 
 // recipeOf shares the seeds out. It takes no decision from the plan, so that a seed that is played for another
 // recipe is the same schedule of faults.
 func recipeOf(seed uint64) recipe {
-	return [...]recipe{mutex, readWrite, mutex, semaphore, mutex, reentrant, mutex, unfair}[seed%8]
+	return [...]recipe{mutex, readWrite, mutex, semaphore, several, reentrant, mutex, unfair}[seed%8]
 }
 
 // side is what an acquisition asks for.
@@ -77,6 +78,8 @@ func (l *life) lock(path string, s side) handle {
 		return l.Unfair(path)
 	case reentrant:
 		return l.Mutex(path, l.client.options()...)
+	case several:
+		return l.several(path)
 	default:
 		return l.Mutex(path, l.client.options()...)
 	}

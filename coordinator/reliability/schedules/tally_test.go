@@ -96,6 +96,7 @@ func (s *tally) demand(t *testing.T) {
 func demands() map[string]int {
 	return map[string]int{
 		"grants":                             15_000,
+		"multi-locks":                        1_000,
 		"grants after waiting":               8_000,
 		"done under a lock":                  2_000,
 		"grants beside another holder":       500,
@@ -150,13 +151,14 @@ func demands() map[string]int {
 		"schedules: " + mild.String():        150,
 		"schedules: " + decreed.String():     80,
 		"schedules: " + meddled.String():     80,
-		"schedules: " + mutex.String():       500,
+		"schedules: " + mutex.String():       350,
 		"schedules: " + kazoosNames.String(): 60,
 		"schedules: " + mixedNames.String():  30,
 		"schedules: " + readWrite.String():   100,
 		"schedules: " + semaphore.String():   100,
 		"schedules: " + unfair.String():      100,
 		"schedules: " + reentrant.String():   100,
+		"schedules: " + several.String():     100,
 		"granted again":                      500,
 	}
 }
