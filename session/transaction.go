@@ -58,7 +58,7 @@ func (t *Seat) Transact(ctx context.Context, epoch recipes.Epoch, own string, op
 func (s *Session) transact(
 	ctx context.Context, epoch recipes.Epoch, seat *Seat, guard *zk.CheckVersionRequest, ops []any,
 ) ([]zk.MultiResponse, error) {
-	all, err := s.assemble(guard, ops)
+	all, err := s.assemble(guard, ops, seat.second())
 	if err != nil {
 		return nil, err
 	}
@@ -98,9 +98,9 @@ func (s *Session) unrooted(responses []zk.MultiResponse) []zk.MultiResponse {
 // assemble checks the operations, and puts them behind the guard and the chroot before their paths. What the caller
 // gave is not changed, and copied to the last byte: 1. a transaction is under way, in the client's queue; 2. its ctx
 // ends, and the caller goes on, with his data in his hands; 3. only now the client writes it to the wire.
-func (s *Session) assemble(guard *zk.CheckVersionRequest, ops []any) ([]any, error) {
+func (s *Session) assemble(guard *zk.CheckVersionRequest, ops, second []any) ([]any, error) {
 	const each = 64 // more than what an operation needs beside its texts
-	size := each + len(guard.Path)
+	size := each + (1+len(second))*len(guard.Path)
 	all := []any{guard}
 	for i, op := range ops {
 		moved, extent, err := rooted(s.chroot, op)
@@ -113,7 +113,15 @@ func (s *Session) assemble(guard *zk.CheckVersionRequest, ops []any) ([]any, err
 	if size > MaxRequest {
 		return nil, fmt.Errorf("%w: a transaction of %d bytes", ErrTooLarge, size)
 	}
-	return all, nil
+	return append(all, second...), nil
+}
+
+// second returns what a transaction depends on beside its guard: the other node of an upgrade, the name of which is as long.
+func (t *Seat) second() []any {
+	if !t.Upgrades() {
+		return nil
+	}
+	return []any{&zk.CheckVersionRequest{Path: t.raised.node, Version: anyVersion}}
 }
 
 // rooted returns the operation with the chroot before its path, and the length of its texts.
@@ -220,18 +228,31 @@ func (t *transaction) do(c *client) (func(*Session), error) {
 			t.outcome <- transacted{err: fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)}
 		case errors.Is(err, zk.ErrSessionExpired):
 			t.outcome <- transacted{err: fmt.Errorf("%w: %w", ErrEpochOver, err)}
-		case outcome == Refused && FailedOp(responses) == 0:
+		case outcome == Refused && t.guards(FailedOp(responses)):
 			if errors.Is(err, zk.ErrNoNode) {
 				err = fmt.Errorf("%w: %w", ErrGuard, err)
 			}
-			t.outcome <- transacted{responses[1:], err}
+			t.outcome <- transacted{t.unguarded(responses), err}
 		case len(responses) == 0:
 			t.outcome <- transacted{err: err}
 		default:
-			t.outcome <- transacted{responses[1:], err}
+			t.outcome <- transacted{t.unguarded(responses), err}
 		}
 		s.unrest(t)
 	}, err
+}
+
+// guards tells whether an operation is the guard, or of an upgrade the one of its other node.
+func (t *transaction) guards(op int) bool {
+	return op == 0 || op > 0 && t.seat.Upgrades() && op == len(t.ops)-1
+}
+
+// unguarded returns the responses of what the caller has asked for.
+func (t *transaction) unguarded(responses []zk.MultiResponse) []zk.MultiResponse {
+	if t.seat.Upgrades() && len(responses) == len(t.ops) {
+		responses = responses[:len(responses)-1]
+	}
+	return responses[1:]
 }
 
 // drop forgets a parked transaction that nobody waits for.
