@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
@@ -309,5 +311,58 @@ func TestCuratorsReadersWaitForAnUpgradableOne(t *testing.T) {
 			}
 		}
 		soon(t, write)
+	})
+}
+
+// TestTxnOfAnUpgrade: it depends on both nodes, and says nothing of that to its caller.
+func TestTxnOfAnUpgrade(t *testing.T) {
+	for _, victim := range []events.Kind{0, events.KindUpgradable, events.KindUpgrade} {
+		bubble(t, func(t *testing.T, srv *zktest.Server) {
+			if err := srv.Create("/data", nil); err != nil {
+				t.Fatal(err)
+			}
+			rw := connect(t, srv).ReadWrite(lockPath)
+			up := rw.Upgradable().Acquire(t.Context())
+			soon(t, up)
+			write := rw.Write().Acquire(up.Context(t.Context()))
+			soon(t, write)
+			srv.Intercept(func(q zktest.Request) zktest.Action { // before its owner can hear of it
+				if q.Op == zktest.OpMulti && len(q.Parts) == 4 {
+					srv.Intercept(nil)
+					for _, child := range srv.Children(lockPath) {
+						if name, _ := events.ParseName(child); name.Kind == victim {
+							if err := srv.Delete(lockPath + "/" + child); err != nil {
+								t.Error(err)
+							}
+						}
+					}
+				}
+				return zktest.Pass()
+			})
+			set := &zk.SetDataRequest{Path: "/data", Data: []byte("x"), Version: -1}
+			got, err := write.Txn(t.Context(), set, &zk.SetDataRequest{Path: "/data", Data: []byte("y"), Version: -1})
+			data, _ := srv.Data("/data")
+			switch {
+			case victim == 0 && (err != nil || len(got) != 2 || string(data) != "y"):
+				t.Errorf("%+v, %v, %q", got, err, data)
+			case victim != 0 && (!errors.Is(err, coordinator.ErrNodeRemoved) || len(data) > 0):
+				t.Errorf("without %v: %v, %q", victim, err, data)
+			}
+		})
+	}
+}
+
+// TestTxnOfAnUpgradeThatFails: which operation it was.
+func TestTxnOfAnUpgradeThatFails(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		rw := connect(t, srv).ReadWrite(lockPath)
+		up := rw.Upgradable().Acquire(t.Context())
+		soon(t, up)
+		write := rw.Write().Acquire(up.Context(t.Context()))
+		soon(t, write)
+		got, err := write.Txn(t.Context(), &zk.DeleteRequest{Path: "/none", Version: -1})
+		if !errors.Is(err, zk.ErrNoNode) || errors.Is(err, coordinator.ErrNodeRemoved) || len(got) != 1 {
+			t.Errorf("%+v, %v", got, err)
+		}
 	})
 }

@@ -56,6 +56,9 @@ func (t *Seat) Transact(ctx context.Context, epoch recipes.Epoch, own []string, 
 	for i, node := range own {
 		guards[i] = t.session.Guard(node)
 	}
+	if t.raised != nil { // its own node alone says nothing
+		guards = append(guards, &zk.CheckVersionRequest{Path: t.raised.node, Version: anyVersion})
+	}
 	return t.session.transact(ctx, epoch, t, guards, ops)
 }
 

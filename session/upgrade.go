@@ -142,7 +142,7 @@ func (l *raised) joins() bool { return false } // two nodes may go
 func (t *Seat) isAbove(node string) bool { return t.raised != nil && t.raised.node == node }
 
 // Upgrades tells whether the seat is that of an upgrade.
-func (t *Seat) Upgrades() bool { return t.raised != nil }
+func (t *Seat) Upgrades() bool { return t != nil && t.raised != nil }
 
 // mayRaise tells whether a create of X may be made: while the upgradable reader holds, or if U is X's already. From then on it is.
 func (s *Session) mayRaise(r *asked) bool {
