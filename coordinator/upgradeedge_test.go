@@ -45,7 +45,7 @@ func TestWhoMayUpgrade(t *testing.T) {
 			for _, l := range c.held {
 				held := l.Acquire(ctx)
 				soon(t, held)
-				ctx = held.Context(ctx)
+				ctx = held.Context(ctx) //nolint:fatcontext // two at most
 				all = append(all, held)
 			}
 			bounded, cancel := context.WithTimeout(ctx, time.Minute)

@@ -70,8 +70,9 @@ func (l *life) lock(path string, s side) handle {
 			return rw.Read()
 		case mayWrite:
 			return rw.Upgradable()
+		default:
+			return rw.Write()
 		}
-		return rw.Write()
 	case semaphore:
 		return l.semaphore(path)
 	case unfair:
