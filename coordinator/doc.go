@@ -30,6 +30,7 @@
 //     may become a reader without letting another one in between.
 //   - [Coordinator.Semaphore]: a number of permits, several of which may be taken together, in the order of arrival.
 //   - [Coordinator.Election]: one leader at a time, which says who it is, and which anybody may observe.
+//   - [Coordinator.Multi]: several mutexes and sides of read/write locks together, or none of them.
 //   - [Coordinator.Unfair]: whoever is quickest, as for claims on tasks. It costs one node, and has no queue.
 //
 // A path is one of these at a time, which is [ErrKind] wherever it is seen. Queue shows who holds one and who waits for it.

@@ -21,6 +21,9 @@ import (
 //
 // Where nobody else is it costs one round trip, however many locks there are, and one to release. A waiter stands in all
 // queues meanwhile, and keeps out those who come later, at the paths that are free, too: that is what all or nothing costs.
+// So whoever takes the same locks one by one, in whatever order, as Curator's InterProcessMultiLock does, may come to
+// wait for a multi-lock, and that for him: 1. he holds a; 2. the multi-lock queues up behind him at a, and is the
+// first at b; 3. he asks for b. All who want several of them should ask for them together, or bound their wait.
 //
 // Path, and what is said of one path in errors and events, is that of the first lock. [Acquisition.Guard] checks the first
 // lock's node, [Acquisition.Txn] all of them. [WithData] stores the data in each node, and [WithACL] counts for each

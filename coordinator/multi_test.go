@@ -231,6 +231,10 @@ func TestOneLostForAll(t *testing.T) {
 					if err := srv.Delete(grant.Members[i].Node); err != nil {
 						t.Fatal(err)
 					}
+					time.Sleep(2 * time.Second)
+					if len(held.Lost()) == 0 {
+						t.Fatal("nothing was told of it")
+					}
 					if lost := <-held.Lost(); lost.Reason != events.ReasonNodeRemoved || lost.Token != grant.Token || lost.Path != accountA {
 						t.Errorf("%+v", lost)
 					}

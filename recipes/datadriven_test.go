@@ -59,6 +59,9 @@ func TestTranscripts(t *testing.T) {
 		if strings.Contains(path, "semaphore") {
 			p = &permitPlay{}
 		}
+		if strings.Contains(path, "multi") {
+			p = &multiPlay{}
+		}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			t.Helper()
 			return p.run(t, d)

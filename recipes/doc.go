@@ -63,6 +63,10 @@
 // the node in the queue for leases. When the answer to that is lost the way is the one of a lost
 // create, Recovering, and the GUID is looked for in both places.
 //
+// A [Multi] goes the way of a mutex, with a node in each of several queues that are made together. It is the first when it is
+// so in all of them; behind each one that it has waited for it lists again; and when one node is gone it gives up the
+// others, and makes all of them anew.
+//
 // # What makes a grant safe
 //
 // A listing, or the news that the node ahead has gone, may come from a replica

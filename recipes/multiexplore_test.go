@@ -156,7 +156,6 @@ var (
 	multiWR = multiRole{dirs: []uint8{1, 0}, kinds: []events.Kind{events.KindRead, events.KindWrite}}
 	multiRR = multiRole{dirs: []uint8{1, 0}, kinds: []events.Kind{events.KindRead, events.KindRead}}
 	multiWW = multiRole{dirs: []uint8{0, 1}, kinds: []events.Kind{events.KindWrite, events.KindWrite}}
-	writerP = multiRole{dirs: []uint8{0}, kinds: []events.Kind{events.KindWrite}, plain: true}
 )
 
 func (r multiRole) with(flags uint8) multiRole {

@@ -142,6 +142,19 @@ func inputText(in Input) string {
 			}
 		}
 		return text
+	case Joined:
+		var nodes []string
+		for _, n := range in.Nodes {
+			nodes = append(nodes, short(n.Text))
+		}
+		text := "Joined " + strings.Join(nodes, " ")
+		if in.Alone {
+			text += " alone"
+			if !in.Fresh {
+				text += ", too late"
+			}
+		}
+		return text
 	case Listed:
 		var queue []string
 		for _, n := range in.Queue {
@@ -152,6 +165,9 @@ func inputText(in Input) string {
 			return text + " own not found"
 		}
 		text += " own " + short(in.Own.Name.Text)
+		if in.Parted {
+			text += ", parted"
+		}
 		if in.Size > 0 {
 			text += fmt.Sprintf(" of %d", in.Size)
 		}

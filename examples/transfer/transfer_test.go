@@ -59,11 +59,15 @@ func TestAccidents(t *testing.T) {
 			time.Sleep(time.Duration(random.IntN(4000)) * time.Millisecond)
 			name := names[random.IntN(len(names))]
 			ids := server.Sessions()
-			switch {
-			case len(ids) > 1 && random.IntN(2) == 0: // the first is the plain client's, which has nothing to lose
-				_ = server.Expire(ids[1+random.IntN(len(ids)-1)])
-			case len(ids) > 1 && random.IntN(2) == 0:
-				server.Cut(ids[1+random.IntN(len(ids)-1)])
+			if len(ids) < 2 {
+				continue
+			}
+			id := ids[1+random.IntN(len(ids)-1)] // the first is the plain client's, which has nothing to lose
+			switch random.IntN(3) {
+			case 0:
+				_ = server.Expire(id)
+			case 1:
+				server.Cut(id)
 			default:
 				for _, node := range server.Children(lockRoot + "/" + name) {
 					_ = server.Delete(lockRoot + "/" + name + "/" + node)

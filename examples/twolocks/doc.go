@@ -12,5 +12,5 @@
 //	go run ./examples/twolocks -for 0              until Ctrl-C
 //
 // The file to start from is service.go. (To hold two locks at the same time, or none
-// of them, is something else.)
+// of them, is something else: see examples/transfer.)
 package main
