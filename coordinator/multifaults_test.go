@@ -150,8 +150,14 @@ func TestARefusedReleaseGivesTheOthersBack(t *testing.T) {
 	for i := range 3 {
 		bubble(t, func(t *testing.T, srv *zktest.Server) {
 			c := connect(t, srv)
-			held, grant := hold(t, mutexes(c, accountA, accountB, accountC))
-			if err := srv.Delete(grant.Members[i].Node); err != nil { // which nobody watches yet
+			all := mutexes(c, accountA, accountB, accountC)
+			for range 2 { // from then on it takes one request, and nothing is watched at first
+				held, _ := hold(t, all)
+				held.Release()
+				<-held.Done()
+			}
+			held, grant := hold(t, all)
+			if err := srv.Delete(grant.Members[i].Node); err != nil {
 				t.Fatal(err)
 			}
 			held.Release()
