@@ -142,12 +142,12 @@ func inputText(in Input) string {
 			}
 		}
 		return text
-	case Joined:
+	case Enqueued:
 		var nodes []string
 		for _, n := range in.Nodes {
 			nodes = append(nodes, short(n.Text))
 		}
-		text := "Joined " + strings.Join(nodes, " ")
+		text := "Enqueued " + strings.Join(nodes, " ")
 		if in.Alone {
 			text += " alone"
 			if !in.Fresh {

@@ -50,6 +50,8 @@ func ofCurator(
 	_, _ = rw.Read(), rw.Write()
 	up := rw.Upgradable().Acquire(ctx)
 	rw.Write().Acquire(up.Context(ctx)).Release()
+	locks := []*coordinator.Lock{rw.Read(), c.Mutex(another)}
+	_ = c.Multi(locks...)
 	_, _ = c.Semaphore(path, 1), c.Semaphore(path, 4)
 	_ = c.Semaphore(path, 4).Acquire(ctx, coordinator.WithPermits(2))
 	_ = c.Semaphore(path, 4, coordinator.AdoptSize()).Resize(ctx, 5)
