@@ -269,12 +269,12 @@ func (m *Machine) grant(left *events.Abandoned) []Effect {
 // with one exception: the owner of a write node may trade it for a read node that takes
 // its place. So if it was the only one ahead it is our turn. If there were more, it is our
 // turn all the same when it left as the one holder; otherwise the next one blocks us. A reader behind somebody who may
-// upgrade has to list; see Upgrade.
+// upgrade has to list, and so has an upgrade behind another one; see Upgrade.
 func (m *Machine) passed() []Effect {
 	switch {
 	case m.own.Name.Text == "": // there is no queue; whoever is quick is next
 		return m.pause()
-	case m.beside, replaceable(m.rule, kindOf(m.older[0])):
+	case m.beside, replaceable(m.rule, kindOf(m.older[0])), m.upgrades() && kindOf(m.older[0]) == events.KindUpgrade:
 		return m.list()
 	case m.ahead == 1:
 		return m.first()

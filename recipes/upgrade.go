@@ -49,7 +49,9 @@ func (Upgradable) Blockers(queue []events.Name, me events.Name) []events.Name {
 //
 // Its token is not that of U, which is smaller than those of readers who came in beside it; and not that of X, which is
 // greater than those of writers who wait between the two. It is as great as possible and smaller than that of
-// the first such writer who stands; see session.
+// the first such writer who stands; see session. That is found with a listing, and so whoever has waited for another upgrade lists again:
+// 1. X and Y upgrade U, with a writer W between U and both, and a reader whom X waits for leaves; 2. Y lists, and finds W; 3. W gives up;
+// 4. X lists, finds nobody between, is granted with the greater token, and leaves; 5. Y would be granted with the smaller one.
 type Upgrade struct {
 	Of int64 // the number of U
 }

@@ -189,3 +189,44 @@ func TestAnUpgradeHasTwoNodes(t *testing.T) {
 		}
 	}
 }
+
+// TestAnUpgradeBehindAnotherOneLists: its token may be smaller by now than that of the one that has left.
+func TestAnUpgradeBehindAnotherOneLists(t *testing.T) {
+	for _, letters := range []string{"uxx", "urx"} {
+		queue := queueFrom(t, letters)
+		m := NewMachine(Upgrade{})
+		for _, in := range []Input{
+			Opened{Epoch: 1, Session: 77}, Started{}, Created{Epoch: 1, Node: queue[0]},
+			Listed{Epoch: 1, Queue: queue, Own: Own{Name: queue[0], Owner: 77, Token: 5}},
+		} {
+			m, _ = m.Step(in)
+		}
+		want := []Effect{List{Epoch: 1, Attempt: 1}}
+		if letters == "urx" {
+			want = []Effect{Claim{Epoch: 1, Node: queue[0].Text}}
+		}
+		if m, effects := m.Step(Gone{Epoch: 1, Node: queue[1].Text}); !slices.Equal(effects, want) {
+			t.Errorf("%s: %v: %v", letters, m.State(), effects)
+		}
+	}
+}
+
+// TestAPartOfAnUpgradeIsRemoved: a node whose create had an unknown outcome is found when the upgradable reader's is gone.
+func TestAPartOfAnUpgradeIsRemoved(t *testing.T) {
+	queue := queueFrom(t, "ux")
+	for _, withdrawn := range []bool{false, true} {
+		m := NewMachine(Upgrade{})
+		for _, in := range []Input{Opened{Epoch: 1, Session: 77}, Started{}, Unknown{Epoch: 1, Op: OpCreate}} {
+			m, _ = m.Step(in)
+		}
+		want := []Effect{Discard{Node: queue[0].Text}, Create{Epoch: 1, Attempt: 2}, Requeue{}}
+		if withdrawn {
+			m, _ = m.Step(Withdrawn{Why: WhyReleased})
+			want = []Effect{Delete{Epoch: 1, Node: queue[0].Text}}
+		}
+		found := Listed{Epoch: 1, Queue: queue[:1], Own: Own{Name: queue[0], Owner: 77, Token: 5}, Parted: true}
+		if m, effects := m.Step(found); !slices.Equal(effects, want) {
+			t.Errorf("withdrawn %v: %v: %v", withdrawn, m.State(), effects)
+		}
+	}
+}

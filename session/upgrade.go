@@ -83,7 +83,8 @@ func (l *raised) list(c *client, t *Seat, e recipes.List, id string) (recipes.In
 	l.name(t, e.Epoch, own)
 	switch _, err := c.observe(l.node, t); {
 	case errors.Is(err, zk.ErrNoNode):
-		return recipes.Listed{Epoch: e.Epoch, Queue: listed.Queue}, nil // X is none without it
+		listed.Parted = true // X is no upgrade without it; but if nobody knew X before, it is to go
+		return listed, nil
 	case err != nil:
 		return unanswered(e.Epoch, recipes.OpList, err)
 	}

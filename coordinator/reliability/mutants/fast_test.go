@@ -8,7 +8,7 @@ func ofTheFastPath() []mutant {
 		{
 			name:   "writer taken for the last one ahead",
 			breaks: "takes the end of a write node for that of the only one ahead, though a read node may have taken its place",
-			edits:  []edit{in("recipes/machine.go", `	case m.beside, replaceable(m.rule, kindOf(m.older[0])):`, `	case m.beside:`)},
+			edits:  []edit{in("recipes/machine.go", `	case m.beside, replaceable(m.rule, kindOf(m.older[0])), m.upgrades()`, `	case m.beside, m.upgrades()`)},
 			found:  finder{"recipes", "TestMachineTransitions"},
 		},
 		{

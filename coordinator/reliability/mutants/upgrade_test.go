@@ -111,5 +111,19 @@ func ofUpgrade() []mutant {
 			edits:  []edit{in("coordinator/acquisition.go", ` && !recipes.Single(l.rule) && !held.seat.Upgrades():`, ` && !recipes.Single(l.rule):`)},
 			found:  finder{"coordinator", "TestWhoMayUpgrade"},
 		},
+		{
+			name:   "upgrade behind another one",
+			breaks: "grants the second of two upgrades with the token that it had when it began to wait",
+			edits:  []edit{in("recipes/machine.go", `m.upgrades() && kindOf(m.older[0]) == events.KindUpgrade:`, `false:`)},
+			found:  finder{"recipes", "TestAnUpgradeBehindAnotherOneLists"},
+			also:   finder{"coordinator", "TestTokensOfTwoUpgrades"},
+		},
+		{
+			name:   "half of an upgrade",
+			breaks: "forgets an upgrade's node that is found when the upgradable reader's is gone",
+			edits: []edit{in("session/upgrade.go", `		listed.Parted = true`,
+				`		listed.Own = recipes.Own{}`)},
+			found: finder{"coordinator", "TestAnUpgradeWhoseReplyIsLostWithTheUpgradableNode"},
+		},
 	}
 }
