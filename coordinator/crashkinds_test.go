@@ -333,33 +333,3 @@ func TestRecordPermissions(t *testing.T) {
 		})
 	}
 }
-
-// TestWhoGivesUpBeforeItHasEnteredAgainIsNoCrash: it has done nothing, and the others have released. When the session answers is
-// for the scheduler to say, so there are many.
-func TestWhoGivesUpBeforeItHasEnteredAgainIsNoCrash(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv), connect(t, srv)
-		l := detecting(a, coordinator.Reentrant())
-		for range 500 {
-			outer, _ := hold(t, l)
-			var inner []*coordinator.Acquisition
-			for i := range 50 {
-				inner = append(inner, l.Acquire(outer.Context(context.Background())))
-				if i >= 5 {
-					inner[i-5].Release()
-				}
-			}
-			for _, in := range inner {
-				in.Release()
-				<-in.Done()
-			}
-			finish(t, outer)
-			last, grant := hold(t, detecting(b))
-			finish(t, last)
-			if grant.Abandoned != nil {
-				t.Fatalf("told of %+v", grant.Abandoned)
-			}
-		}
-		leftInOrder(t, srv, detecting(b))
-	})
-}
