@@ -17,8 +17,10 @@ import (
 // [Coordinator.Close] while the lock is held, the function that it cancels included: release first. A Grant that nobody has
 // taken is as good as none. An inner holder of a [Reentrant] lock that crashes has crashed for all of them.
 //
-// It may tell of a crash too much, and never of one too few: where a session ends between the transaction that makes a
-// holder and the moment in which that one hears of it, he has done nothing, and yet the next one is told of him.
+// It may tell of a crash too much, and never of one too few. Where a session ends between the transaction that makes a
+// holder and the moment in which that one hears of it, he has done nothing, and yet the next one is told of him. So it is
+// where he releases while there is no connection, though he still holds the lock, and the session ends before there is one
+// again: then nobody has heard of the release, and Err does not tell that.
 //
 // The record is a node beside the lock, at its path with `.holder` behind it: text that says who holds. It is made in the
 // transaction that claims the lock, and removed in the one that removes the node of one who releases. As long as nobody has

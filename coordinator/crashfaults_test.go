@@ -205,3 +205,59 @@ func TestRoundTripsOfALockThatTellsOfCrashes(t *testing.T) {
 		}
 	})
 }
+
+// TestAReleaseThatNobodyHears: who releases while there is no connection has released, if the session is there when there is one
+// again. Otherwise the next one is told of a crash that was none.
+func TestAReleaseThatNobodyHears(t *testing.T) {
+	for _, outage := range []time.Duration{2 * time.Second, time.Minute} {
+		bubble(t, func(t *testing.T, srv *zktest.Server) {
+			a, b := connect(t, srv), connect(t, srv)
+			holder, grant := hold(t, detecting(a))
+			session := a.SessionID()
+			srv.Mute(session, true)
+			time.Sleep(time.Second)
+			if !holder.Valid() {
+				t.Error("it is lost already")
+			}
+			finish(t, holder)
+			time.Sleep(outage)
+			srv.Mute(session, false)
+			last, got := hold(t, detecting(b))
+			if ended := outage == time.Minute; (got.Abandoned != nil) != ended || ended && got.Abandoned.Node != grant.Node {
+				t.Errorf("after %v: told %+v", outage, got.Abandoned)
+			}
+			finish(t, last)
+			leftInOrder(t, srv, detecting(a))
+		})
+	}
+}
+
+// TestWhoGivesUpBeforeItHasEnteredAgainIsNoCrash: it has done nothing, and the others have released. When the session answers is
+// for the scheduler to say, so there are many.
+func TestWhoGivesUpBeforeItHasEnteredAgainIsNoCrash(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := connect(t, srv), connect(t, srv)
+		l := detecting(a, coordinator.Reentrant())
+		for range 500 {
+			outer, _ := hold(t, l)
+			var inner []*coordinator.Acquisition
+			for i := range 50 {
+				inner = append(inner, l.Acquire(outer.Context(context.Background())))
+				if i >= 5 {
+					inner[i-5].Release()
+				}
+			}
+			for _, in := range inner {
+				in.Release()
+				<-in.Done()
+			}
+			finish(t, outer)
+			last, grant := hold(t, detecting(b))
+			finish(t, last)
+			if grant.Abandoned != nil {
+				t.Fatalf("told of %+v", grant.Abandoned)
+			}
+		}
+		leftInOrder(t, srv, detecting(b))
+	})
+}

@@ -51,7 +51,8 @@ func Revocable() LockOption { return lockOption(func(c *lockConfig) { c.revocabl
 //
 // While there is no connection Revoke waits for one, and goes on in another session, until ctx ends. Then it returns the cause: whoever
 // was asked by then still gives the lock back, but nobody is removed any more. Nobody was asked, and nothing is left, if
-// the error is [ErrNotHeld], ErrNotRevocable, [ErrGrace], [ErrPath], [ErrKind] for the path of an unfair lock, or [ErrClosed] from the start.
+// the error is [ErrNotHeld], ErrNotRevocable, [ErrGrace], [ErrPath], [ErrKind] for the path of an unfair lock, or where a node bears a
+// holder's name and is not ephemeral, or [ErrClosed] from the start.
 // [ErrNoAuth], for which Revoke needs READ and WRITE on the holders' nodes, and DELETE on their directory to remove one, may
 // come when some were asked already.
 func (c *Coordinator) Revoke(ctx context.Context, path string, grace time.Duration) error {

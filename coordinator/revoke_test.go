@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
@@ -494,6 +496,21 @@ func TestAGrantThatNobodyTookIsRevoked(t *testing.T) {
 	})
 }
 
+// stranger returns what makes nodes that go with the session of somebody who is none of ours.
+func stranger(t *testing.T, srv *zktest.Server) (create func(node string, data []byte) error) {
+	t.Helper()
+	a, _ := hold(t, connect(t, srv).Mutex("/elsewhere"))
+	return func(node string, data []byte) error {
+		if dir := path.Dir(node); !srv.Exists(dir) {
+			if err := srv.Create(dir, nil); err != nil {
+				return err
+			}
+		}
+		_, err := a.Txn(t.Context(), &zk.CreateRequest{Path: node, Data: data, Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagEphemeral})
+		return err
+	}
+}
+
 // TestHoldersOfOtherLibrariesAreAskedInTheirWay, and removed if they do not hear it.
 func TestHoldersOfOtherLibrariesAreAskedInTheirWay(t *testing.T) {
 	for _, node := range []string{
@@ -506,7 +523,7 @@ func TestHoldersOfOtherLibrariesAreAskedInTheirWay(t *testing.T) {
 				bubble(t, func(t *testing.T, srv *zktest.Server) {
 					c := connect(t, srv)
 					node := path.Join(lockPath, node)
-					if err := srv.Create(node, []byte("theirs")); err != nil {
+					if err := stranger(t, srv)(node, []byte("theirs")); err != nil {
 						t.Fatal(err)
 					}
 					asked := time.Now()
@@ -537,13 +554,14 @@ func TestANodeThatBearsTheNameOfAnotherIsLeftAlone(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := connect(t, srv)
 		node := lockPath + "/lock-0000000000"
-		if err := srv.Create(node, nil); err != nil {
+		create := stranger(t, srv)
+		if err := create(node, nil); err != nil {
 			t.Fatal(err)
 		}
 		done := revoking(t.Context(), c, grace)
 		time.Sleep(time.Second)
 		srv.Lag(c.SessionID(), true)
-		for _, err := range []error{srv.Delete(node), srv.Create(node, []byte("another"))} {
+		for _, err := range []error{srv.Delete(node), create(node, []byte("another"))} {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -60,7 +60,7 @@ func TestRevokeGoesOnWhateverHappensToIt(t *testing.T) {
 						var holder *coordinator.Acquisition
 						switch kind {
 						case "foreign":
-							if err := srv.Create(theirs, nil); err != nil {
+							if err := stranger(t, srv)(theirs, nil); err != nil {
 								t.Fatal(err)
 							}
 						case "permits":

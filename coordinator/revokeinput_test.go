@@ -52,6 +52,8 @@ func TestRevokeOfWhatCannotBeRevoked(t *testing.T) {
 		"a semaphore nobody uses":  {create(lockPath+"/size", lockPath+"/leases"), nil, lockPath, grace, coordinator.ErrNotHeld},
 		"what is no lease":         {create(lockPath + "/leases/notes"), nil, lockPath, grace, coordinator.ErrNotHeld},
 		"a lock called leases":     {create(lockPath + "/leases/lock-0000000001"), nil, lockPath, grace, coordinator.ErrNotHeld},
+		"what is no session's":     {create(lockPath + "/block-0000000007"), nil, lockPath, grace, coordinator.ErrKind},
+		"a lease of no session's":  {create(lockPath + "/leases/release-0000000007"), nil, lockPath, grace, coordinator.ErrKind},
 		"no path":                  {nothing, nil, "", grace, coordinator.ErrPath},
 		"a bad path":               {nothing, nil, "locks//x", grace, coordinator.ErrPath},
 		"the servers' own":         {nothing, nil, "/zookeeper/quota", grace, coordinator.ErrPath},
@@ -146,7 +148,7 @@ func TestRevokeWhoseContextEnds(t *testing.T) {
 		c := connect(t, srv)
 		holder, _ := hold(t, connect(t, srv).ReadWrite(lockPath, coordinator.Revocable()).Read())
 		theirs := lockPath + "/_c_4f1c0a52-7c39-4a0e-9a3c-d2b1c5a7e9f0-__READ__0000000007"
-		if err := srv.Create(theirs, nil); err != nil {
+		if err := stranger(t, srv)(theirs, nil); err != nil {
 			t.Fatal(err)
 		}
 		cause := errors.New("enough")

@@ -68,13 +68,21 @@ func (m *Machine) reclaim() []Effect {
 }
 
 // onJoined enters beside others of the session, who have seen to the record. Whether it goes is for all of them
-// to say: a Grant that is not taken has nothing against it.
+// to say: a Grant that is not taken has nothing against it, and neither has one that never came: 1. A holds; 2. B enters
+// again, and gives up before it hears that it has; 3. B's delete takes only B out, and A's is to take the record along.
 func (m *Machine) onJoined(in Joined) []Effect {
-	if !m.detect || in.Epoch != m.epoch || m.state != Creating || m.why != 0 || m.stale(in.Fresh) {
+	if !m.detect || in.Epoch != m.epoch || m.state != Creating {
+		return m.onCreated(in.Created)
+	}
+	m.recorded = m.records()
+	switch {
+	case m.why != 0:
+		m.clean = m.recorded
+		return m.onCreated(in.Created)
+	case m.stale(in.Fresh):
 		return m.onCreated(in.Created)
 	}
 	m.own = Own{Name: in.Node, Owner: m.session, Token: in.Token}
-	m.recorded = m.records()
 	return m.grant(in.Abandoned)
 }
 
@@ -85,7 +93,7 @@ func (m *Machine) onRecorded(in Recorded) []Effect {
 	case m.removed:
 		return m.requeue()
 	}
-	m.recorded = m.records() && in.Abandoned == nil
+	m.recorded = m.recorded || m.records() && in.Abandoned == nil
 	switch {
 	case m.why != 0:
 		m.clean = m.recorded

@@ -27,6 +27,10 @@ func crashSituations() map[string][]Input {
 	from("held behind a crash", "claiming", Recorded{1, true, &somebody})
 	from("joined", "creating", Joined{Created{1, ours, true, true, 500}, nil})
 	from("joined behind a crash", "creating", Joined{Created{1, ours, true, true, 500}, &somebody})
+	from("creating, withdrawn", "creating", Withdrawn{WhyContext})
+	from("joined late, claiming", "creating", Joined{Created{1, ours, true, false, 500}, &somebody})
+	from("joined late, claiming, withdrawn", "joined late, claiming", Withdrawn{WhyContext})
+	from("joined late", "joined late, claiming", Recorded{1, true, &somebody})
 	from("verifying", "held", Suspended{}, Reconnected{})
 	from("releasing", "held", Parted{WhyReleased, true})
 	from("releasing uncleanly", "held", Parted{WhyClosed, true})
@@ -48,6 +52,9 @@ func TestCrashTransitions(t *testing.T) {
 		{"creating", Joined{Created{1, ours, true, true, 500}, &somebody}, Held, "GRANT #5 token 500 behind a crash"},
 		{"creating", Joined{Created{1, ours, true, false, 500}, nil}, Claiming, "claim #5 with a record"},
 		{"creating", Joined{Created{2, ours, true, true, 500}, nil}, Creating, "discard #5"},
+		{"creating, withdrawn", Created{1, ours, true, true, 500}, Releasing, "delete #5"},
+		{"creating, withdrawn", Joined{Created{1, ours, true, true, 500}, nil}, Releasing, "delete #5 and the record"},
+		{"creating, withdrawn", Joined{Created{1, ours, true, true, 500}, &somebody}, Releasing, "delete #5 and the record"},
 		{"claiming", Recorded{1, true, nil}, Held, "GRANT #5 token 500"},
 		{"claiming", Recorded{1, true, &somebody}, Held, "GRANT #5 token 500 behind a crash"},
 		{"claiming", Recorded{1, false, &somebody}, Claiming, "claim #5 with a record"},
@@ -81,6 +88,10 @@ func TestCrashTransitions(t *testing.T) {
 		{"joined", Parted{WhyReleased, false}, Releasing, "delete #5 and the record"},
 		{"joined behind a crash", Parted{WhyReleased, false}, Releasing, "delete #5 and the record"},
 		{"joined behind a crash", Parted{WhyPanicked, true}, Releasing, "delete #5"},
+		{"joined late, claiming", Recorded{1, true, &somebody}, Held, "GRANT #5 token 500 behind a crash"},
+		{"joined late, claiming, withdrawn", Recorded{1, true, &somebody}, Releasing, "delete #5 and the record"},
+		{"joined late", Parted{WhyReleased, false}, Releasing, "delete #5 and the record"},
+		{"joined late", Parted{WhyClosed, true}, Releasing, "delete #5"},
 		{"verifying", Unknown{1, OpClaim}, Held, "claim #5"},
 		{"verifying", Parted{WhyReleased, true}, Releasing, "delete #5 and the record"},
 		{"releasing", Unknown{1, OpDelete}, Releasing, "delete #5 and the record"},

@@ -89,8 +89,30 @@ func (r *revocation) list(c *client) (holders []*holder, verdict, err error) {
 			return nil, fmt.Errorf("%w: %s", ErrNotRevocable, strings.TrimPrefix(h.nodes[0], r.session.chroot)), nil
 		}
 	}
-	if len(holders) == 0 {
-		return nil, ErrNotHeld, nil
+	holders, verdict, err = r.theirs(c, holders)
+	if len(holders) == 0 && verdict == nil && err == nil {
+		verdict = ErrNotHeld
+	}
+	return holders, verdict, err
+}
+
+// theirs leaves out the holders of other libraries that are gone already. Their names are no proof: of a block-0000000007 that stays
+// when its session ends, and is no library's holder, the data would be overwritten, and it would be deleted at last.
+func (r *revocation) theirs(c *client, all []*holder) (holders []*holder, verdict, err error) {
+	for _, h := range all {
+		if !h.ours {
+			exists, stat, err := c.conn.Exists(h.nodes[0])
+			switch {
+			case err != nil:
+				return nil, nil, err
+			case !exists:
+				continue
+			case !Ephemeral(stat):
+				return nil, fmt.Errorf("%w: %s is no session's, and so no holder's", ErrKind, strings.TrimPrefix(h.nodes[0], r.session.chroot)), nil
+			}
+			h.born = stat.Czxid
+		}
+		holders = append(holders, h)
 	}
 	return holders, nil, nil
 }
