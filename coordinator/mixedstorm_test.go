@@ -234,15 +234,15 @@ func (s *sidesStorm) upgrade(rw *coordinator.ReadWrite, mine *rand.Rand) {
 	var all sync.WaitGroup
 	for range 1 + mine.IntN(2) {
 		x := rw.Write().Acquire(ctx)
-		mine := rand.New(rand.NewPCG(mine.Uint64(), 3))
+		own := rand.New(rand.NewPCG(mine.Uint64(), 3))
 		all.Go(func() {
-			g, ok := s.wait(x, mine, "x"+p)
+			g, ok := s.wait(x, own, "x"+p)
 			if !ok {
 				return
 			}
 			s.upgrades.Add(1)
 			s.enterOver(x, u, p, g.Token)
-			s.dwell(x, mine)
+			s.dwell(x, own)
 			s.leave(x, map[string]string{p: "w"})
 			s.end(x)
 		})
