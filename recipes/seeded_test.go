@@ -280,7 +280,7 @@ func mutants() []mutant {
 		}), config{clients: 3, left: budget{lapse: 1}, flags: []uint8{flagKeep, flagKeep, flagKeep}}, letIn},
 		{"tells the end but not the loss", after(func(_, next Machine, _ Input, effects []Effect) (Machine, []Effect) {
 			return next, without[Lose](effects)
-		}), three(budget{lapse: 1}), outOfOrder},
+		}), three(budget{lapse: 1}), letGo},
 		{"queues though it was only to try", alter(func(_ Machine, in Input) Input {
 			if s, ok := in.(Started); ok {
 				s.Try = false
