@@ -91,7 +91,7 @@ schedules: ## ten thousand random schedules of faults, which the race detector w
 	$(GO) test -count=1 -timeout 30m -v -run Schedules ./coordinator/reliability/schedules
 
 .PHONY: mutants
-mutants: ## put more than two hundred bugs into the library, one at a time, and see that a test finds each
+mutants: ## put more than three hundred bugs into the library, one at a time, and see that a test finds each
 	$(GO) test -count=1 -v -timeout 30m ./coordinator/reliability/mutants
 
 .PHONY: soak
