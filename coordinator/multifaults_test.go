@@ -71,6 +71,9 @@ func TestBadMultiLocksEndAtOnceAndSendNothing(t *testing.T) {
 				}
 			}
 			a.Release()
+			if name != "none at all" && tt.lock.Path() == "" && name != "nested nonsense" {
+				t.Errorf("%s: it has no path", name)
+			}
 			if tt.lock.Path() == "" {
 				if _, err := tt.lock.Queue(t.Context()); !errors.Is(err, tt.want[0]) {
 					t.Errorf("%s: Queue: %v", name, err)
