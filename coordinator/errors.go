@@ -61,7 +61,7 @@ var (
 	ErrQuota = session.ErrQuota
 	// ErrSequenceEnd says that the numbers of the lock's directory are used up.
 	ErrSequenceEnd = events.ErrSequenceEnd
-	// ErrKind says that the path is in use as another kind of lock.
+	// ErrKind says that the path is in use as another kind of lock, or that this kind cannot have an option, or be in a multi-lock.
 	ErrKind = session.ErrKind
 	// ErrRecord says that at the path of a lock that tells of crashes, where its record should be, there is a node that is none.
 	ErrRecord = session.ErrRecord

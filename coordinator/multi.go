@@ -36,6 +36,9 @@ import (
 func (c *Coordinator) Multi(locks ...*Lock) *Lock {
 	m := &members{locks: append([]*Lock(nil), locks...)}
 	l := &Lock{c: c, rule: m}
+	if len(locks) > 0 && locks[0] != nil {
+		l.path = locks[0].path // also if something is wrong with them: the event of its end names it
+	}
 	if m.err = m.check(c); m.err != nil {
 		return l
 	}
@@ -44,7 +47,7 @@ func (c *Coordinator) Multi(locks ...*Lock) *Lock {
 		kinds[i] = member.rule.Kind()
 	}
 	m.Multi = recipes.MultiOf(kinds...)
-	l.path, l.family = locks[0].path, locks[0].family
+	l.family = locks[0].family
 	return l
 }
 

@@ -50,6 +50,8 @@ func TestBadMultiLocksEndAtOnceAndSendNothing(t *testing.T) {
 			"nested nonsense":      {c.Multi(c.Multi()), nil, []error{coordinator.ErrKind}},
 			"unfair":               {c.Multi(c.Mutex(accountA), c.Unfair(accountB)), nil, []error{coordinator.ErrKind}},
 			"reentrant":            {c.Multi(c.Mutex(accountA, coordinator.Reentrant())), nil, []error{coordinator.ErrKind}},
+			"tells of crashes":     {c.Multi(c.Mutex(accountA, coordinator.DetectCrash())), nil, []error{coordinator.ErrKind}},
+			"upgradable":           {c.Multi(c.Mutex(accountA), c.ReadWrite(accountB).Upgradable()), nil, []error{coordinator.ErrKind}},
 			"kazoo's":              {c.Multi(c.Mutex(accountA, coordinator.AsKazoo())), nil, []error{coordinator.ErrKind}},
 			"no path":              {mutexes(c, accountA, "b"), nil, []error{coordinator.ErrPath}},
 			"the servers' own":     {mutexes(c, "/zookeeper/config"), nil, []error{coordinator.ErrPath}},
@@ -68,6 +70,9 @@ func TestBadMultiLocksEndAtOnceAndSendNothing(t *testing.T) {
 				}
 			}
 			a.Release()
+			if name != "none at all" && tt.lock.Path() == "" && name != "nested nonsense" {
+				t.Errorf("%s: it has no path", name)
+			}
 			if tt.lock.Path() == "" {
 				if _, err := tt.lock.Queue(t.Context()); !errors.Is(err, tt.want[0]) {
 					t.Errorf("%s: Queue: %v", name, err)

@@ -29,7 +29,8 @@ var (
 // Who enters the lock again (see [Reentrant]) shares its node, and with it the deadline: every acquisition is told, and loses it then. What
 // counts is the option of the handle that the node was made with.
 //
-// For a mutex, either side of a read/write lock, a semaphore and an election. An unfair lock with the option is [ErrKind].
+// For a mutex, each side of a read/write lock, a semaphore and an election. A multi-lock is revocable if each of its members is.
+// An unfair lock with the option is [ErrKind].
 func Revocable() LockOption { return lockOption(func(c *lockConfig) { c.revocable = true }) }
 
 // Revoke asks whoever holds the lock at the path to give it back within the grace, and returns nil when all of them are gone: one
@@ -38,9 +39,12 @@ func Revocable() LockOption { return lockOption(func(c *lockConfig) { c.revocabl
 //
 // A holder that was made with [Revocable] is told by [events.Revoked], and loses the lock at the end of the grace if he still
 // has it, by his own clock, from when he hears of it. What he stored with [WithData] or [Election.Proclaim] stays. If a holder's node is still there
-// when the grace is over and the session timeout of this coordinator as well, it is removed: his process hangs, or his function does not return. He hears of
+// when the grace is over and five quarters of the session timeout of this coordinator as well, it is removed: his process hangs, or his
+// function does not return, or he is cut off. In the last case his lease has run out by then if his session timeout is no longer than
+// this coordinator's; so whoever revokes needs one that is as long as those of the holders, or two may believe that they hold. He hears of
 // that, if he hears of anything, as [events.ReasonNodeRemoved], unless his own time was over before. A holder who has not agreed to
-// that is not asked, and neither is anybody else: [ErrNotRevocable].
+// that is not asked, and neither is anybody else: [ErrNotRevocable]. A multi-lock that is the first here and waits at another path counts as
+// a holder: it hears of the wish with its Grant, and if there is none before it would be removed, it loses its places, and queues up anew.
 //
 // Holders of other libraries are asked as Curator's Revoker asks: `__REVOKE__` takes the place of the node's data. Curator's InterProcessMutex
 // hears it if it was told to, with makeRevocable. Whoever does not hear it is removed at the end as well, which is the end of

@@ -19,8 +19,11 @@ import (
 // grace is the time that holders are given here.
 const grace = 3 * time.Second
 
-// patience is how long after that a holder is removed: the session timeout.
-const patience = 10 * time.Second
+// patience is how long after that a holder is removed: the session timeout, and a quarter of it.
+const patience = timeoutOfAll + timeoutOfAll/4
+
+// timeoutOfAll is the session timeout of everybody who does not say otherwise.
+const timeoutOfAll = 10 * time.Second
 
 // revocableKinds returns a handle for each kind of lock that can be asked for, at one path.
 func revocableKinds() map[string]func(*coordinator.Coordinator) acquirer {
@@ -45,7 +48,7 @@ func revoking(ctx context.Context, c *coordinator.Coordinator, grace time.Durati
 
 // around tells whether a time has passed, give or take a tenth of the session timeout, in which a node may not be watched yet.
 func around(got, want time.Duration) bool {
-	return got >= want-10*time.Millisecond && got <= want+patience/10+100*time.Millisecond
+	return got >= want-10*time.Millisecond && got <= want+timeoutOfAll/10+100*time.Millisecond
 }
 
 // TestARevokedHolderLosesTheLockAtTheDeadline: he is told by when, keeps the lock and his data until then, and hears of the loss before
@@ -69,7 +72,7 @@ func TestARevokedHolderLosesTheLockAtTheDeadline(t *testing.T) {
 					}
 					asked := time.Now()
 					done := revoking(t.Context(), operator, grace)
-					time.Sleep(grace - time.Second + patience/10*9/10)
+					time.Sleep(grace - time.Second + timeoutOfAll/10*9/10)
 					if told := wishes(stream); len(told) != 1 || told[0].ID != holder.ID() || told[0].Path != lockPath || !around(told[0].Deadline.Sub(asked), grace) {
 						t.Fatalf("told %+v at %v", told, asked)
 					} else if !holder.Valid() || waiter.Valid() || len(done) > 0 {

@@ -238,7 +238,7 @@ func (h *holder) deal(c *client, data []byte, version int32) error {
 	if !h.asked() {
 		now = time.Now()
 		h.until = now.Add(h.of.grace)
-		h.last = h.until.Add(h.of.session.Timeout())
+		h.last = h.until.Add(h.of.session.patience())
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func TestCuratorsRevokerIsHeard(t *testing.T) {
 }
 
 // TestCuratorsHoldersAreAsked has our Revoke ask a holder of Curator's: one that was made revocable hears it, and gives the lock back; one
-// that was not is removed a session timeout behind the grace, and knows nothing of it.
+// that was not is removed five quarters of a session timeout behind the grace, and knows nothing of it.
 func TestCuratorsHoldersAreAsked(t *testing.T) {
 	t.Parallel()
 	const timeout = 4 * time.Second

@@ -72,7 +72,7 @@ func ofRevocation() []mutant {
 		{
 			name:   "no patience",
 			breaks: "removes a holder at the end of the grace, while he is giving the lock back",
-			edits:  []edit{in("session/visit.go", `h.until.Add(h.of.session.Timeout())`, `h.until`)},
+			edits:  []edit{in("session/visit.go", `h.until.Add(h.of.session.patience())`, `h.until`)},
 			found:  finder{"coordinator", "TestDoIsCancelledAtTheDeadlineAndKeepsTheNode"},
 		},
 		{
