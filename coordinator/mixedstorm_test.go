@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path"
-
 	"sync"
 	"sync/atomic"
 	"testing"

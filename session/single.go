@@ -60,7 +60,7 @@ func newSingle(node string, glance bool) *single {
 }
 
 // ErrKind says that a path is in use as another kind of lock.
-var ErrKind = errors.New("zkgrant: two kinds of lock on one path")
+var ErrKind = errors.New("zkgrant: wrong kind of lock")
 
 // The pauses of those who wait for one node: any time up to a first bound, which doubles with each
 // create that came too late, up to the last one. With many waiters few

@@ -38,7 +38,7 @@ func read(data []byte) (w wish, user []byte) {
 	}
 	header, user, ok := bytes.Cut(rest, []byte("\n"))
 	digits, spaced := bytes.CutPrefix(header, []byte(" "))
-	if !ok || !spaced || len(digits) == 0 || digits[0] == '+' {
+	if !ok || !spaced {
 		return wish{}, data
 	}
 	millis, err := strconv.ParseUint(string(digits), 10, 63)

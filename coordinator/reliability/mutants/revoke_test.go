@@ -76,6 +76,12 @@ func ofRevocation() []mutant {
 			found:  finder{"coordinator", "TestDoIsCancelledAtTheDeadlineAndKeepsTheNode"},
 		},
 		{
+			name:   "patience without a probe",
+			breaks: "removes a holder who is cut off before his lease ends, because he has written for another lock since he was asked",
+			edits:  []edit{in("session/revoker.go", `return s.Timeout() + s.Timeout()/probeMin`, `return s.Timeout() + 0*s.Timeout()/probeMin`)},
+			found:  finder{"coordinator", "TestAHolderWhoIsCutOffLosesItBeforeHeIsRemoved"},
+		},
+		{
 			name:   "endless patience",
 			breaks: "never removes a holder who does not hear that he is asked",
 			edits:  []edit{in("session/revoker.go", `func() { s.actor.Post(impatient{h}) }`, `func() {}`)},
