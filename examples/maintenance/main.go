@@ -32,7 +32,12 @@ func command(args []string, stdout, stderr io.Writer) int {
 	p.Flags.DurationVar(&opt.after, "after", 1200*time.Millisecond, "when the operator comes")
 	p.Flags.DurationVar(&opt.grace, "grace", 2*time.Second, "how long he lets the job go on")
 	return p.Run(args, func(ctx context.Context, zk *program.ZooKeeper) error {
-		say := func(format string, args ...any) { fmt.Fprintf(stdout, format+"\n", args...) }
+		var mu sync.Mutex // the job and the operator both have something to say
+		say := func(format string, args ...any) {
+			mu.Lock()
+			defer mu.Unlock()
+			fmt.Fprintf(stdout, format+"\n", args...)
+		}
 		return run(ctx, zk, opt, &job{tables: opt.tables, each: opt.each, say: say})
 	})
 }
