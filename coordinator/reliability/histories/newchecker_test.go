@@ -66,7 +66,11 @@ func TestAFlawInAHistoryOfUpgradesIsFound(t *testing.T) {
 	free := back.add(up, kindRelease)
 	whole := free.add(member, kindAcquire).add(member, kindRead).add(member, kindRelease).
 		add(second, kindAcquire).add(second, kindRead).add(second, kindLose).add(writer, kindAcquire).add(writer, kindRelease)
+	again := func(op operation) operation { op.Round, op.Token = 2, 30; return op } // older than the writer
 	refuses(t, whole, map[string]play{
+		"a member behind the place of a writer":             whole.add(again(member), kindAcquire),
+		"an upgradable one behind that place":               whole.add(again(second), kindAcquire),
+		"a member beside the upgrade alone":                 written.add(up, kindRelease).add(member, kindAcquire),
 		"two who are upgradable":                            beside.add(second, kindAcquire),
 		"an upgradable reader beside a writer":              play{}.add(writer, kindAcquire).add(second, kindAcquire),
 		"a writer beside an upgradable reader":              left.add(writer, kindAcquire),
