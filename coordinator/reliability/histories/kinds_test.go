@@ -44,18 +44,18 @@ func (w *worker) handle(op *operation) acquirer {
 	switch kindAt(op.Path) {
 	case readWrite:
 		if op.Shares = w.random.IntN(2) == 0; op.Shares {
-			return w.coordinator.ReadWrite(op.Path).Read()
+			return w.coordinator.ReadWrite(op.Path, w.marks...).Read()
 		}
-		return w.coordinator.ReadWrite(op.Path).Write()
+		return w.coordinator.ReadWrite(op.Path, w.marks...).Write()
 	case semaphore:
 		op.Permits = 1 + w.random.IntN(mostPermits)
-		return bulk{w.coordinator.Semaphore(op.Path, mostPermits), op.Permits}
+		return bulk{w.coordinator.Semaphore(op.Path, mostPermits, w.marks...), op.Permits}
 	case unfair:
 		return w.coordinator.Unfair(op.Path)
 	case election:
-		return campaign{w.coordinator.Election(op.Path)}
+		return campaign{w.coordinator.Election(op.Path, w.marks...)}
 	default:
-		return w.coordinator.Mutex(op.Path)
+		return w.coordinator.Mutex(op.Path, w.marks...)
 	}
 }
 

@@ -17,6 +17,8 @@ const (
 	kindLose                    // a Lost was read
 	kindRelease                 // Release was called, or the wait was over
 	kindRead                    // what the resource holds was read
+	kindAsk                     // Revoke was called; it is nobody's
+	kindGone                    // a Revoke that began when this one held returned nil
 )
 
 // operation is what a worker did, from the time of the call to that of the answer.
@@ -30,6 +32,11 @@ type operation struct {
 	Shares  bool  `json:"shares,omitempty"`  // it was asked for together with others, to read
 	Writer  int64 `json:"writer,omitempty"`  // of a reader in a writer's place: the token of that writer
 	Value   int64 `json:"value,omitempty"`   // what was read
+
+	Upgrades bool  `json:"upgrades,omitempty"` // it reads, and is the only one who may come to write
+	From     int32 `json:"from,omitempty"`     // the round in which the worker holds that in whose place this is, to write or to read
+	With     int   `json:"with,omitempty"`     // how many other locks are had together with it
+	Revoked  bool  `json:"revoked,omitempty"`  // of a loss: somebody had asked, and the grace ran out
 
 	Token    int64 `json:"token,omitempty"`    // of the Grant
 	Session  int64 `json:"session,omitempty"`  // of the Grant
@@ -85,6 +92,8 @@ func (m fencedMutex) step(op operation) (fencedMutex, bool) {
 		}
 		m.over[op.Worker] = op.Round
 		return m, legal
+	case kindGone:
+		return m, !m.holds(op)
 	default:
 		return m, false // a mutex has no readers
 	}
@@ -100,8 +109,16 @@ func (m fencedMutex) String() string {
 func (op operation) String() string {
 	who := fmt.Sprintf("%d/%d", op.Worker, op.Round)
 	answer := map[bool]string{true: "accepted", false: "refused"}[op.Accepted]
-	if op.Shares {
+	switch {
+	case op.Upgrades:
+		who += ", an upgradable reader,"
+	case op.Shares:
 		who += ", a reader,"
+	case op.From != 0:
+		who += fmt.Sprintf(", the upgrade of %d,", op.From)
+	}
+	if op.With > 0 {
+		who += fmt.Sprintf(" with %d more", op.With)
 	}
 	switch op.Kind {
 	case kindAcquire:
@@ -113,7 +130,11 @@ func (op operation) String() string {
 	case kindGuard:
 		return fmt.Sprintf("%s txn %#x: %s", who, op.Token, answer)
 	case kindLose:
-		return who + " lost"
+		return who + map[bool]string{true: " was revoked", false: " lost"}[op.Revoked]
+	case kindAsk:
+		return "somebody asked"
+	case kindGone:
+		return who + " is gone, as was asked"
 	case kindRelease:
 		return who + " released"
 	case kindRead:
@@ -169,7 +190,7 @@ func model() porcupine.Model {
 			op := input.(operation)
 			now, begun := before.(state)
 			if !begun {
-				now = newState(op.Path)
+				now = asked{lock: newState(op.Path)}
 			}
 			next, legal := now.next(op)
 			return legal, next

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -35,8 +36,11 @@ func TestRealHistories(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	random := rand.New(rand.NewPCG(seed, 0))
 	// A goroutine that was told of a loss runs in less than the least lead there is.
-	crew := newCrew(timeout/25, "/locks/a", "/locks/rw", "/locks/permits", "/tasks/task", "/service/leader", slowLock)
+	crew := newCrew(timeout/25, "/locks/a", "/locks/b", "/locks/rw", "/locks/permits", "/tasks/task", "/service/leader", slowLock)
 	d := &disaster{ensemble: e, history: crew.history, random: random, timeout: timeout}
+	if seed%2 == 1 {
+		crew.marks, d.wanted = append(crew.marks, coordinator.Revocable()), crew.paths
+	}
 	connecting, cancel := context.WithTimeout(t.Context(), realMax)
 	defer cancel()
 	for i := range 3 {
@@ -52,18 +56,19 @@ func TestRealHistories(t *testing.T) {
 				t.Errorf("coordinator %d: Close: %v", i, err)
 			}
 		})
-		d.networks = append(d.networks, network)
+		d.networks, d.coordinators = append(d.networks, network), append(d.coordinators, c)
 		// Some come and go, and some hold for so long that there is something to lose.
 		for range crewSize - 1 {
-			crew.hire(c, random, timeout/50, timeout).paths = crew.paths[:4]
+			crew.hire(c, random, timeout/50, timeout).paths = crew.paths[:5]
 		}
-		crew.hire(c, random, 6*timeout, timeout).paths = crew.paths[4:]
+		crew.hire(c, random, 6*timeout, timeout).paths = crew.paths[5:]
 	}
 	var enough atomic.Bool
 	finished := crew.start(t, func(int) bool { return !enough.Load() })
 	for i := 0; i < faults || crew.history.size() < operations; i++ {
 		d.strike(t, i)
 	}
+	d.asking.Wait()
 	enough.Store(true)
 	select {
 	case <-finished:
@@ -88,6 +93,10 @@ type disaster struct {
 	history  *history
 	random   *rand.Rand
 	timeout  time.Duration
+
+	coordinators []*coordinator.Coordinator
+	wanted       []string // the paths of locks that somebody may ask for; nil if nobody does
+	asking       sync.WaitGroup
 }
 
 // strike breaks something, lets a while go by, and mends it. All kinds have their turn.
@@ -100,6 +109,12 @@ func (d *disaster) strike(t *testing.T, turn int) {
 		who = worker / crewSize
 	}
 	network := d.networks[who]
+	if d.wanted != nil {
+		path, asks := pickRevocable(d.random, d.wanted), d.coordinators[d.random.IntN(len(d.coordinators))]
+		grace := time.Duration(d.random.Int64N(int64(d.timeout)))
+		d.history.note("somebody asks for %s within %v", path, grace)
+		d.asking.Go(func() { d.history.revoke(t, asks, path, grace, 4*d.timeout) })
+	}
 	switch turn % 8 {
 	case 0, 4:
 		d.history.note("%d is partitioned away", who)

@@ -15,6 +15,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
 )
 
 // The registers of the workloads. Each holds a set of numbers; to add one a worker reads the set, waits, and writes it
@@ -122,7 +123,7 @@ func (w *worksite) enter(ctx context.Context, round int32) error {
 	}
 	w.section.Ended = machineTime()
 	if lostAt.Load() != 0 {
-		w.tenure.lost()
+		w.tenure.lost(events.Lost{})
 	} else {
 		w.tenure.release()
 	}

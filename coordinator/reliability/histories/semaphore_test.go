@@ -32,6 +32,8 @@ func (m permits) step(op operation) (permits, bool) {
 		}
 		m.over[op.Worker] = op.Round
 		return m, holds || op.Kind == kindRelease && fresh
+	case kindGone:
+		return m, !holds
 	default:
 		return m, false // there is nothing behind it that one of several could write
 	}

@@ -12,8 +12,9 @@ import (
 type tenure struct {
 	history *history
 	lock    *coordinator.Acquisition
-	op      operation // what its operations have in common
-	over    bool      // released, or done
+	op      operation   // what its operations have in common
+	others  []operation // of a multi-lock: the paths and sides of the other members
+	over    bool        // released, or done
 
 	mu    sync.Mutex
 	asked int64 // the call that a Grant would answer
@@ -31,12 +32,16 @@ func (t *tenure) granted(grant events.Grant) {
 	t.op.Token = grant.Token
 	op := t.op
 	op.Kind, op.Call, op.Session = kindAcquire, t.asked, grant.Session
-	t.history.add(op)
+	t.add(op)
 
 	h := t.history
 	h.mu.Lock()
-	h.tenures[op.Path] = append(h.tenures[op.Path], t)
-	believers := slices.Clone(h.tenures[op.Path])
+	var believers []*tenure
+	for _, part := range t.parts() {
+		path := part.op.Path
+		h.tenures[path] = append(h.tenures[path], t)
+		believers = append(believers, h.tenures[path]...)
+	}
 	h.mu.Unlock()
 	for _, other := range believers {
 		other.valid()
@@ -52,7 +57,7 @@ func (t *tenure) valid() bool {
 	if op.Token == 0 || !t.lock.Valid() { // a Grant that nobody has read is nobody's
 		return false
 	}
-	t.history.add(op)
+	t.add(op)
 	t.known = t.history.now()
 	return true
 }
@@ -61,26 +66,27 @@ func (t *tenure) valid() bool {
 func (t *tenure) wrote(k kind, sent int64, accepted bool) {
 	op := t.op
 	op.Kind, op.Call, op.Accepted = k, sent, accepted
-	t.history.add(op)
+	t.add(op)
 }
 
 // read notes what was read from the resource, which was asked at the given time.
 func (t *tenure) read(sent, value int64) {
 	op := t.op
 	op.Kind, op.Call, op.Value = kindRead, sent, value
-	t.history.add(op)
+	t.add(op)
 }
 
 // lost notes that the loss was read.
-func (t *tenure) lost() {
+func (t *tenure) lost(lost events.Lost) {
 	op := t.op
-	op.Kind = kindLose
+	// Of a multi-lock it is not known at which of its paths somebody asked.
+	op.Kind, op.Revoked = kindLose, lost.Reason == events.ReasonRevoked && op.With == 0
 	if t.history.halted {
 		op.Call = t.lastKnown()
 	} else {
 		op.Call = max(t.lastKnown(), t.history.delivered())
 	}
-	t.history.add(op)
+	t.add(op)
 	t.forget()
 }
 
@@ -94,20 +100,32 @@ func (t *tenure) release() {
 		op.Call = t.lastKnown()
 	}
 	t.lock.Release()
+	t.hear()
 	if !t.over {
-		t.history.add(op)
+		t.add(op)
 	}
 	t.forget()
 }
 
 // done notes that the acquisition is over.
 func (t *tenure) done() {
+	t.hear()
 	if !t.over {
 		op := t.op
 		op.Kind, op.Call = kindRelease, t.history.now()
-		t.history.add(op)
+		t.add(op)
 	}
 	t.forget()
+}
+
+// hear reads a loss that came before its owner got round to what he does, as one does at once to whoever was asked for the lock
+// while he waited.
+func (t *tenure) hear() {
+	select {
+	case lost := <-t.lock.Lost():
+		t.lost(lost)
+	default:
+	}
 }
 
 // forget is called when the acquisition holds nothing any more. A Grant that is read from now on answers no earlier
@@ -115,7 +133,10 @@ func (t *tenure) done() {
 func (t *tenure) forget() {
 	h := t.history
 	h.mu.Lock()
-	h.tenures[t.op.Path] = slices.DeleteFunc(h.tenures[t.op.Path], func(other *tenure) bool { return other == t })
+	for _, part := range t.parts() {
+		path := part.op.Path
+		h.tenures[path] = slices.DeleteFunc(h.tenures[path], func(other *tenure) bool { return other == t })
+	}
 	h.mu.Unlock()
 	t.over = true
 	t.asked = h.now()

@@ -100,7 +100,11 @@ func draw(info porcupine.LinearizationInfo, folder string) string {
 }
 
 // tally counts operations.
-type tally struct{ grants, readers, downgrades, reads, holds, accepted, refused, losses, releases int }
+type tally struct {
+	grants, readers, downgrades, reads, holds, accepted, refused, losses, releases int
+
+	multi, upgradable, upgrades, asked, revoked, gone int
+}
 
 func (n *tally) count(ops []operation) {
 	for _, op := range ops {
@@ -112,6 +116,15 @@ func (n *tally) count(ops []operation) {
 			}
 			if op.Writer != 0 {
 				n.downgrades++
+			}
+			if op.With > 0 {
+				n.multi++
+			}
+			if op.Upgrades {
+				n.upgradable++
+			}
+			if op.From != 0 && !op.Shares {
+				n.upgrades++
 			}
 		case kindRead:
 			n.reads++
@@ -125,6 +138,13 @@ func (n *tally) count(ops []operation) {
 			}
 		case kindLose:
 			n.losses++
+			if op.Revoked {
+				n.revoked++
+			}
+		case kindAsk:
+			n.asked++
+		case kindGone:
+			n.gone++
 		case kindRelease:
 			n.releases++
 		}
@@ -138,10 +158,14 @@ func (n *tally) want(t *testing.T) {
 	for what, count := range map[string]int{
 		"grants": n.grants, "moments of holding": n.holds, "writes accepted": n.accepted, "writes refused": n.refused,
 		"losses": n.losses, "releases": n.releases, "grants to readers": n.readers, "downgrades": n.downgrades, "reads": n.reads,
+		"grants of several locks": n.multi, "upgradable readers": n.upgradable, "upgrades": n.upgrades,
 	} {
 		if count == 0 {
 			none = append(none, what)
 		}
+	}
+	if n.asked > 0 && n.revoked*n.gone == 0 {
+		none = append(none, "losses to those who asked, or holders gone when Revoke returned")
 	}
 	if len(none) > 0 {
 		slices.Sort(none)
@@ -154,6 +178,12 @@ func (n *tally) String() string {
 		n.grants, n.losses, n.releases, n.holds, n.accepted, n.refused)
 	if n.readers > 0 {
 		text += fmt.Sprintf("; %d of the grants to readers, %d in a writer's place, who read %d times", n.readers, n.downgrades, n.reads)
+	}
+	if n.multi > 0 {
+		text += fmt.Sprintf("; %d grants at members of multi-locks, %d upgradable, %d upgrades", n.multi, n.upgradable, n.upgrades)
+	}
+	if n.asked > 0 {
+		text += fmt.Sprintf("; Revoke called %d times, %d losses for it, %d gone when it returned", n.asked, n.revoked, n.gone)
 	}
 	return text
 }

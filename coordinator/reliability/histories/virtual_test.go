@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,6 +49,9 @@ func TestHistoriesInVirtualTime(t *testing.T) {
 		})
 	}
 	total.want(t)
+	if count > 1 && total.asked == 0 {
+		t.Error("Revoke was never called")
+	}
 	reliability.Report(t, reliability.RowHistories,
 		"virtual time: %d histories of up to %d operations, %d in all, under %d faults: %d legal; %v",
 		count, longest, operations, faults, verdicts["legal"], &total)
@@ -64,7 +68,10 @@ func virtualHistory(t *testing.T, seed uint64, rounds int) *history {
 		settings = append(settings, zktest.Followers())
 	}
 	srv := zktest.Start(t, settings...)
-	crew := newCrew(0, "/locks/a", "/locks/rw", "/locks/permits", "/tasks/task", "/service/leader")
+	crew := newCrew(0, "/locks/a", "/locks/b", "/locks/rw", "/locks/permits", "/tasks/task", "/service/leader")
+	if seed%2 == 1 {
+		crew.marks = append(crew.marks, coordinator.Revocable())
+	}
 	var coordinators []*coordinator.Coordinator
 	for range 4 {
 		options := []coordinator.Option{
@@ -85,16 +92,25 @@ func virtualHistory(t *testing.T, seed uint64, rounds int) *history {
 	}
 	finished := crew.start(t, func(done int) bool { return done < rounds })
 	b := &breakage{srv: srv, history: crew.history, random: random, timeout: timeout}
+	var revoking sync.WaitGroup
 	for working := true; working; {
 		select {
 		case <-time.After(b.upTo(timeout / 2)):
-			b.something(coordinators[random.IntN(len(coordinators))].SessionID())
+			someone := coordinators[random.IntN(len(coordinators))]
+			if crew.marks != nil && random.IntN(3) == 0 {
+				path, grace := pickRevocable(random, crew.paths), b.upTo(timeout/2)
+				crew.history.note("somebody asks for %s within %v", path, grace)
+				revoking.Go(func() { crew.history.revoke(t, someone, path, grace, 4*timeout) })
+				break
+			}
+			b.something(someone.SessionID())
 		case <-finished:
 			working = false
 		case <-time.After(24 * time.Hour):
 			t.Fatalf("seed %d: somebody waits for ever", seed)
 		}
 	}
+	revoking.Wait()
 	<-time.After(2 * timeout) // until everything is as it was
 	for _, c := range coordinators {
 		if err := c.Close(); err != nil {

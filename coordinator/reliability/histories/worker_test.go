@@ -42,8 +42,9 @@ type worker struct {
 	history     *history
 	resources   map[string]*resource // by the path of the lock
 	paths       []string
-	pace        time.Duration // how long it holds a lock at most, as a rule
-	patience    time.Duration // how long it waits for one at most, as a rule
+	marks       []coordinator.LockOption // of its handles
+	pace        time.Duration            // how long it holds a lock at most, as a rule
+	patience    time.Duration            // how long it waits for one at most, as a rule
 	random      *rand.Rand
 	round       int32
 	more        func() bool
@@ -74,7 +75,7 @@ func (w *worker) acquire(t *testing.T) {
 	defer cancel()
 	path := w.paths[w.random.IntN(len(w.paths))]
 	tenure := w.history.begin(w.number, w.round, path)
-	lock := w.handle(&tenure.op).Acquire(ctx, w.options()...)
+	lock := w.choose(tenure).Acquire(ctx, w.options()...)
 	tenure.lock = lock
 	a := &attempt{worker: w, tenure: tenure, lock: lock}
 	if w.random.IntN(4) == 0 {
@@ -91,10 +92,13 @@ func (w *worker) acquire(t *testing.T) {
 		case grant := <-granted:
 			tenure.granted(grant)
 			a.node = grant.Node
+			if !tenure.isOf(grant) {
+				t.Errorf("worker %d, round %d: granted %v for %v with %v", w.number, w.round, grant, tenure.op, tenure.others)
+			}
 			a.giveUp, a.work = nil, time.After(0)
 			a.left = w.random.IntN(6)
-		case <-lock.Lost():
-			tenure.lost()
+		case lost := <-lock.Lost():
+			tenure.lost(lost)
 			if lock.Valid() {
 				t.Errorf("worker %d, round %d: lost, and valid", w.number, w.round)
 			}
@@ -152,7 +156,11 @@ type attempt struct {
 func (a *attempt) turn() {
 	a.work = nil
 	if a.left == 0 || !a.worker.more() {
-		if op := a.tenure.op; kindAt(op.Path) == readWrite && !op.Shares && !a.tenure.over && a.worker.random.IntN(3) == 0 {
+		switch op := a.tenure.op; {
+		case a.tenure.over || op.With > 0 || kindAt(op.Path) != readWrite:
+		case op.Upgrades && a.worker.random.IntN(3) != 0:
+			a.upgrade()
+		case !op.Shares && a.worker.random.IntN(3) == 0:
 			a.goOnReading()
 		}
 		a.tenure.release()
@@ -172,6 +180,13 @@ func (a *attempt) turn() {
 
 // use sends a write under the tenure's token, or reads if that is what it is for.
 func (w *worker) use(of *tenure) {
+	for _, part := range of.parts() {
+		w.useOne(part)
+	}
+}
+
+// useOne is use for one lock.
+func (w *worker) useOne(of *tenure) {
 	resource, sent := w.resources[of.op.Path], w.history.now()
 	if kindAt(of.op.Path) == semaphore {
 		return // there is nothing that one of several could write
@@ -198,6 +213,7 @@ type crew struct {
 	resources map[string]*resource
 	paths     []string
 	workers   []*worker
+	marks     []coordinator.LockOption // of all handles
 }
 
 func newCrew(grace time.Duration, paths ...string) *crew {
@@ -211,7 +227,7 @@ func newCrew(grace time.Duration, paths ...string) *crew {
 // hire adds a worker that uses the coordinator, for all locks.
 func (c *crew) hire(use *coordinator.Coordinator, random *rand.Rand, pace, patience time.Duration) *worker {
 	w := &worker{
-		number: len(c.workers), coordinator: use, history: c.history, resources: c.resources, paths: c.paths,
+		number: len(c.workers), coordinator: use, history: c.history, resources: c.resources, paths: c.paths, marks: c.marks,
 		pace: pace, patience: patience, random: rand.New(rand.NewPCG(random.Uint64(), random.Uint64())),
 	}
 	c.workers = append(c.workers, w)

@@ -1,0 +1,75 @@
+package histories_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+)
+
+// asked is the model of a lock that can be asked for: nobody loses it to a Revoke that came before him. Whether those whom it found
+// are gone when it returns, their own model tells.
+type asked struct {
+	lock    state
+	granted [maxWorkers]int32 // the newest rounds of those who came to hold it
+	asked   [maxWorkers]int32 // what these were when it was asked for the last time
+}
+
+func (m asked) next(op operation) (state, bool) {
+	switch {
+	case op.Kind == kindAsk:
+		m.asked = m.granted
+		return m, true
+	case op.Kind == kindAcquire:
+		m.granted[op.Worker] = max(m.granted[op.Worker], op.Round)
+	case op.Revoked && m.asked[op.Worker] < op.Round && (op.From == 0 || m.asked[op.Worker] < op.From):
+		return m, false
+	}
+	next, legal := m.lock.next(op)
+	m.lock = next
+	return m, legal
+}
+
+func (m asked) String() string { return fmt.Sprint(m.lock) }
+
+// revoke asks for a lock, in which all handles are revocable, and waits for so long.
+func (h *history) revoke(t *testing.T, c *coordinator.Coordinator, path string, grace, patience time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var held []operation
+	h.mu.Lock()
+	for _, tenure := range h.tenures[path] {
+		for _, part := range tenure.parts() {
+			if part.op.Path == path {
+				held = append(held, part.op)
+			}
+		}
+	}
+	h.mu.Unlock()
+	ask := operation{Path: path, Kind: kindAsk, Call: h.now()}
+	err := c.Revoke(ctx, path, grace)
+	h.add(ask)
+	switch {
+	case err == nil:
+		for _, op := range held {
+			op.Kind, op.Call = kindGone, h.now()
+			h.add(op)
+		}
+	case errors.Is(err, coordinator.ErrNotHeld), errors.Is(err, coordinator.ErrClosed), ctx.Err() != nil:
+	default:
+		t.Errorf("Revoke of %s: %v", path, err)
+	}
+}
+
+// pickRevocable returns one of the paths: any but that of an unfair lock, which nobody can ask for.
+func pickRevocable(random *rand.Rand, paths []string) string {
+	for {
+		if path := paths[random.IntN(len(paths))]; kindAt(path) != unfair {
+			return path
+		}
+	}
+}
