@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -211,6 +212,7 @@ func (w *witness) do(lock *coordinator.Lock, e *episode) (err error) {
 type chronicle struct {
 	*history // for its clock, its notes, and the sessions that were ended by force
 
+	grants   atomic.Int64
 	mu       sync.Mutex
 	episodes []*episode
 }
@@ -219,13 +221,6 @@ func (c *chronicle) add(e *episode) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.episodes = append(c.episodes, e)
-}
-
-// size returns how many acquisitions have begun.
-func (c *chronicle) size() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.episodes)
 }
 
 // episode is one acquisition. Only its worker writes to it.
@@ -247,7 +242,10 @@ type episode struct {
 	err   error
 }
 
-func (e *episode) granted(grant events.Grant) { e.grant, e.read = grant, e.chronicle.now() }
+func (e *episode) granted(grant events.Grant) {
+	e.grant, e.read = grant, e.chronicle.now()
+	e.chronicle.grants.Add(1)
+}
 
 func (e *episode) ends() { e.left = e.chronicle.now() }
 
