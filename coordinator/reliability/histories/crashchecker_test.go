@@ -1,0 +1,103 @@
+package histories_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// story is operations on one lock that tells of crashes, one behind the other.
+type story []crashOperation
+
+func (s story) add(op crashOperation, k crashKind) story {
+	op.Path, op.Kind, op.Call = "/told", k, int64(10*(len(s)+1))
+	if op.Return = op.Call + 1; k != crashGranted {
+		op.Return = never
+	}
+	return append(slices.Clip(s), op)
+}
+
+// grant is a Grant that tells of the holder of another operation; nil is nobody.
+func (s story) grant(op crashOperation, told *crashOperation) story {
+	op.Told = holding{}
+	if told != nil {
+		op.Told = told.Holder
+	}
+	return s.add(op, crashGranted)
+}
+
+// A lock that tells of crashes has to tell of each, of the first, and of none that was none.
+func TestAFlawInAHistoryOfCrashesIsFound(t *testing.T) {
+	of := func(worker int, token int64, node string) *crashOperation {
+		return &crashOperation{Worker: worker, Who: node, Holder: holding{Token: token, Node: node, Who: node}}
+	}
+	a, b, c, d, e := of(0, 10, "a"), of(1, 20, "b"), of(2, 30, "c"), of(3, 40, "d"), of(4, 50, "e")
+	reader := of(5, 35, "r")
+	reader.Shares = true
+	with := func(op *crashOperation, change func(*crashOperation)) *crashOperation {
+		changed := *op
+		change(&changed)
+		return &changed
+	}
+	var (
+		held     = story{}.grant(*a, nil)
+		released = held.add(*a, crashReleased)
+		crashed  = held.add(*a, crashCrashed)
+		unheard  = held.add(*a, crashUnheard)
+		twice    = crashed.grant(*b, a).add(*b, crashCrashed)
+		unseen   = released.add(*b, crashUnseen)
+		repaired = twice.grant(*c, a).add(*c, crashReleased)
+	)
+	for name, in := range map[string]story{
+		"a release":                            released.grant(*b, nil),
+		"a crash":                              crashed.grant(*b, a),
+		"two crashes, the first counts":        twice.grant(*c, a),
+		"a release behind two crashes":         repaired.grant(*d, nil),
+		"a reader is told, and changes little": twice.grant(*reader, a).grant(*d, a),
+		"unheard, and told":                    unheard.grant(*b, a),
+		"unheard, and not told":                unheard.grant(*b, nil),
+		"an unheard release behind a crash":    crashed.grant(*b, a).add(*b, crashUnheard).grant(*c, a),
+		"a heard release behind a crash":       crashed.grant(*b, a).add(*b, crashUnheard).grant(*c, nil),
+		"unseen, and told":                     unseen.grant(*c, b),
+		"unseen, and not told":                 unseen.grant(*c, nil),
+		"unseen behind a crash":                crashed.add(*b, crashUnseen).grant(*c, a),
+	} {
+		if got, _ := searchCrashes(in); got != porcupine.Ok {
+			t.Errorf("%s: it is %s", name, got)
+		}
+	}
+	for name, flawed := range map[string]story{
+		"a crash that is not told":                     crashed.grant(*b, nil),
+		"a crash that is not told to the second":       twice.grant(*c, nil),
+		"a crash that is not told to a reader":         crashed.grant(*reader, nil),
+		"a crash told behind a release":                released.grant(*b, a),
+		"a crash told behind the release of a repair":  repaired.grant(*d, a),
+		"a crash told behind another's release":        repaired.grant(*d, b),
+		"a crash that a reader is told of for nothing": released.grant(*reader, a),
+		"the last who crashed and not the first":       twice.grant(*c, b),
+		"one who has not held at all":                  crashed.grant(*b, d),
+		"another node of the one who crashed": crashed.grant(*b,
+			with(a, func(o *crashOperation) { o.Holder.Node = "z" })),
+		"another token of the one who crashed": crashed.grant(*b,
+			with(a, func(o *crashOperation) { o.Holder.Token = 9 })),
+		"another one's data": crashed.grant(*b,
+			with(a, func(o *crashOperation) { o.Holder.Who = "z" })),
+		"one who holds and is told of himself":         released.grant(*b, b),
+		"unheard, and told of another":                 unheard.grant(*b, c),
+		"unheard, told, and then not":                  unheard.grant(*b, a).add(*b, crashCrashed).grant(*c, nil),
+		"unheard, not told, and then told":             unheard.grant(*b, nil).add(*b, crashReleased).grant(*c, a),
+		"an unheard release behind a crash, told as b": crashed.grant(*b, a).add(*b, crashUnheard).grant(*c, b),
+		"unseen behind a crash, and told":              crashed.add(*b, crashUnseen).grant(*c, b),
+		"unseen, released, and told":                   unseen.grant(*c, b).add(*c, crashReleased).grant(*d, b),
+		"unseen, with a token that is old":             repaired.add(*with(b, func(o *crashOperation) { o.Who = "x" }), crashUnseen).grant(*d, b),
+		"two holders":                                  held.grant(*b, nil),
+		"a reader beside a holder":                     held.grant(*reader, nil),
+		"a token that does not grow":                   repaired.grant(*with(e, func(o *crashOperation) { o.Holder.Token = 30 }), nil),
+		"the end of one who does not hold":             released.add(*a, crashCrashed),
+	} {
+		if got, _ := searchCrashes(flawed); got != porcupine.Illegal {
+			t.Errorf("%s: it is %s", name, got)
+		}
+	}
+}
