@@ -15,6 +15,7 @@ type tenure struct {
 	op      operation   // what its operations have in common
 	others  []operation // of a multi-lock: the paths and sides of the other members
 	over    bool        // released, or done
+	told    bool        // of a loss
 
 	mu    sync.Mutex
 	asked int64 // the call that a Grant would answer
@@ -58,7 +59,7 @@ func (t *tenure) valid() bool {
 		return false
 	}
 	t.add(op)
-	t.known = t.history.now()
+	t.known = op.Call // it may be lost, and somebody else's, between the answer and now
 	return true
 }
 
@@ -86,7 +87,9 @@ func (t *tenure) lost(lost events.Lost) {
 	} else {
 		op.Call = max(t.lastKnown(), t.history.delivered())
 	}
-	t.add(op)
+	if t.told = true; !t.history.amend(op) {
+		t.add(op)
+	}
 	t.forget()
 }
 
@@ -116,6 +119,24 @@ func (t *tenure) done() {
 		t.add(op)
 	}
 	t.forget()
+}
+
+// amend has a loss take the place of the Release of the same acquisition, if there was one, and reports whether there was: it
+// gave nothing back then. Only of what was lost is a Lost read behind a Release, which its worker checks when it is done:
+//
+//  1. a deadline ends, and the lock is lost; the contexts are cancelled;
+//  2. the upgrade ends which waits in one of them, and its worker releases the lock;
+//  3. the Lost is put into the channel.
+func (h *history) amend(lost operation) (amended bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range h.ops {
+		if op := &h.ops[i]; op.Kind == kindRelease && op.Worker == lost.Worker && op.Round == lost.Round {
+			op.Kind, op.Call, op.Revoked = kindLose, min(op.Call, lost.Call), lost.Revoked
+			amended = true
+		}
+	}
+	return amended
 }
 
 // hear reads a loss that came before its owner got round to what he does, as one does at once to whoever was asked for the lock

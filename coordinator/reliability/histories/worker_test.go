@@ -2,6 +2,7 @@ package histories_test
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -116,6 +117,9 @@ func (w *worker) acquire(t *testing.T) {
 		case <-lock.Done():
 			tenure.done()
 			a.late()
+			if lost := (*coordinator.LostError)(nil); tenure.told && !errors.As(lock.Err(), &lost) {
+				t.Errorf("worker %d, round %d: told of a loss, and ended with %v", w.number, w.round, lock.Err())
+			}
 			if lock.Valid() {
 				t.Errorf("worker %d, round %d: done, and valid", w.number, w.round)
 			}
