@@ -15,7 +15,7 @@ import (
 // of a body of [Election.Terms]. No release is the end of the process or of the session, any other loss, also of a lock that is
 // released when nobody knows yet that it is lost; a panic or runtime.Goexit in the function or the body; and
 // [Coordinator.Close] while the lock is held, the function that it cancels included: release first. A Grant that nobody has
-// taken is as good as none. An inner holder of a [Reentrant] lock that crashes has crashed for all of them.
+// taken is as good as none if it is given up, and counts if it is lost. An inner holder of a [Reentrant] lock that crashes has crashed for all of them.
 //
 // It may tell of a crash too much, and never of one too few. Where a session ends between the transaction that makes a
 // holder and the moment in which that one hears of it, he has done nothing, and yet the next one is told of him. So it is

@@ -15,7 +15,7 @@ import (
 //
 // Whoever asks queues up at all paths in one transaction, so of two who ask for some of the same locks, in whatever order they
 // name them, the same one comes first everywhere, and they do not wait for each other. There is one Grant, when
-// all are held and not before, with one Token, which is a fencing token for each path, and the Members in the order given here. If one of the nodes is
+// all are held and not before, with one Token, which is a fencing token for each path but those where it only reads, and the Members in the order given here. If one of the nodes is
 // lost all are, which is one Lost; the others are given up then. If one is lost while it waits, it gives up its places at the
 // other paths, too, and queues up anew, which is Requeued. Release gives all back in one transaction.
 //
