@@ -48,7 +48,7 @@ func (k *worker) side() side {
 	switch {
 	case k.world.recipe == readWrite && k.oneIn(2):
 		return shared
-	case k.world.recipe == readWrite && !k.client.kazoo() && k.oneIn(2):
+	case k.world.recipe == readWrite && !k.client.kazoo() && !k.world.detects && k.oneIn(2):
 		return mayWrite
 	}
 	return alone

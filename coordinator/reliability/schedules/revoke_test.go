@@ -15,7 +15,9 @@ import (
 var errImpatient = errors.New("schedules: asked, and not waited for")
 
 // revocable tells whether everybody has agreed to that, independently of what recipeOf, again and formOf look at.
-func (w *world) revocable() bool { return w.recipe != unfair && w.seed/128%2 == 1 }
+func (w *world) revocable() bool {
+	return w.recipe != unfair && w.recipe != several && w.seed/128%2 == 1
+}
 
 // revoke has somebody ask for a lock. He gives up before anybody would be removed by force, so whoever is asked has
 // to give it back himself, and nobody is excused. In the end all are.
