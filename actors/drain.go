@@ -176,7 +176,7 @@ func (l *Lock) onLose(e recipes.Lose) {
 	err := l.cfg.Explain(End{Why: recipes.WhyLost, Granted: true, Reason: e.Reason})
 	tell := l.leave(err)
 	lost := events.Lost{ID: l.cfg.ID, Path: l.cfg.Path, Token: l.grant.token, Reason: e.Reason, Err: err, Held: l.held}
-	took, losses := l.took, l.losses()
+	took, losses, in := l.took, l.losses(), l.parting(recipes.WhyLost)
 	l.mu.Unlock()
 	if ce := l.cfg.Logger.Check(zap.WarnLevel, "lock lost"); ce != nil { // of ten thousand at once most are not logged
 		ce.Write(zap.Uint64("id", l.cfg.ID), zap.String("path", l.cfg.Path),
@@ -187,10 +187,11 @@ func (l *Lock) onLose(e recipes.Lose) {
 		l.cfg.Stream.Publish(lost)
 		losses <- lost // size 1, and there is one loss
 	}
-	if !read {
+	if !read || l.detect && !l.keep {
 		// No function runs under a Grant that nobody read, so nobody would come
-		// and say that it has ended.
-		l.post(recipes.Withdrawn{Why: recipes.WhyLost}, nil)
+		// and say that it has ended; nor would the machine hear otherwise that the
+		// caller was not quicker than the loss.
+		l.post(in, nil)
 	}
 }
 

@@ -12,10 +12,11 @@ import (
 // tells the same, until a holder has released: Abandoned is that of the first who crashed.
 //
 // A release is [Acquisition.Release] of a lock that is held, the return of a function in [Lock.Do], whatever it returns, and the end
-// of a body of [Election.Terms]. No release is the end of the process or of the session, any other loss, also of a lock that is
-// released when nobody knows yet that it is lost; a panic or runtime.Goexit in the function or the body; and
-// [Coordinator.Close] while the lock is held, the function that it cancels included: release first. A Grant that nobody has
-// taken is as good as none if it is given up, and counts if it is lost. An inner holder of a [Reentrant] lock that crashes has crashed for all of them.
+// of a body of [Election.Terms]. No release is the end of the process or of the session; a loss; a panic or runtime.Goexit in the
+// function or the body; and [Coordinator.Close] while the lock is held, the function that it cancels included: release first.
+// Whoever releases before he is told of a loss has released, if his node is still there then. A Grant that nobody has taken is as
+// good as none if it is given up, and also if it is lost, unless its node is gone by then. An inner holder of a [Reentrant] lock
+// that crashes has crashed for all of them.
 //
 // It may tell of a crash too much, and never of one too few. Where a session ends between the transaction that makes a
 // holder and the moment in which that one hears of it, he has done nothing, and yet the next one is told of him. So it is

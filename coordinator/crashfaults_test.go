@@ -8,6 +8,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
 // records tells whether the request claims the lock together with its record, and parts whether it removes the two.
@@ -260,4 +261,37 @@ func TestWhoGivesUpBeforeItHasEnteredAgainIsNoCrash(t *testing.T) {
 		}
 		leftInOrder(t, srv, detecting(b))
 	})
+}
+
+// TestALeaseThatEndsBetweenTheProofAndTheClaim: 1. A create proves that it is alone, and says so late; 2. its claim is under way when the
+// lease of that proof runs out; 3. the claim is answered in time, and granted. Whoever is granted is told of his loss.
+func TestALeaseThatEndsBetweenTheProofAndTheClaim(t *testing.T) {
+	const timeout = 20 * time.Second
+	granted := 0
+	for lag := timeout / 8; lag < timeout/2; lag += timeout / 200 {
+		bubble(t, func(t *testing.T, srv *zktest.Server) {
+			network := newMeter(srv)
+			c := connect(t, srv, coordinator.WithSessionTimeout(timeout), coordinator.WithDialer(network.Dial))
+			warm(t, c)
+			network.Lag(faultnet.Down, lag)
+			time.Sleep(timeout)
+			a := detecting(c).Acquire(t.Context())
+			select {
+			case <-a.Granted():
+			case <-time.After(2 * timeout): // its claims are answered too late, one after the other
+				return
+			}
+			granted++
+			srv.MuteAll(true)
+			select {
+			case <-a.Lost():
+			case <-time.After(timeout):
+				t.Errorf("answers take %v: a timeout after the last sign of life there is no news of a loss", lag)
+			}
+			srv.MuteAll(false)
+		})
+	}
+	if granted < 10 {
+		t.Errorf("granted %d times", granted)
+	}
 }

@@ -333,3 +333,27 @@ func TestRecordPermissions(t *testing.T) {
 		})
 	}
 }
+
+// TestAWriterThatReleasesWhileItsReaderLooks: 1. The reader in its place reads the record; 2. the writer releases, and its node and the
+// record are gone; 3. the reader sees that the node is not there. The writer has not crashed.
+func TestAWriterThatReleasesWhileItsReaderLooks(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		rw := connect(t, srv).ReadWrite(lockPath, coordinator.DetectCrash())
+		w, _ := hold(t, rw.Write())
+		looked := false
+		srv.Intercept(func(r zktest.Request) zktest.Action {
+			if r.Op != zktest.OpGetData || r.Path != recordPath || looked {
+				return zktest.Pass()
+			}
+			looked = true
+			w.Release()
+			return zktest.Delay(10 * time.Millisecond)
+		})
+		a := rw.Read().Acquire(context.WithoutCancel(w.Context(t.Context())))
+		if g := soon(t, a); g.Abandoned != nil || !looked {
+			t.Errorf("looked %v, told %+v", looked, g.Abandoned)
+		}
+		finish(t, a)
+		leftInOrder(t, srv, rw.Write())
+	})
+}

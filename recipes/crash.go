@@ -106,9 +106,10 @@ func (m *Machine) onRecorded(in Recorded) []Effect {
 }
 
 // onParted ends the acquisition for a caller of whom it is known whether he has taken the Grant. Who has, and has released, has
-// come to the end of what he did; and so has, in his stead, who found the lock in order and took nothing.
+// come to the end of what he did; and so has, in his stead, who found the lock in order and took nothing. That is so behind a
+// loss as well: the caller may have been quicker than the news of it.
 func (m *Machine) onParted(in Parted) []Effect {
-	if m.state == Held && m.why == 0 && m.records() {
+	if m.records() && (m.state == Held && m.why == 0 || m.state == Lapsed) {
 		m.clean = m.recorded
 		if in.Taken {
 			m.clean = in.Why == WhyReleased

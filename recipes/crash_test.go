@@ -25,6 +25,8 @@ func crashSituations() map[string][]Input {
 	from("claiming, no connection", "claiming", Suspended{})
 	from("held", "claiming", Recorded{1, true, nil})
 	from("held behind a crash", "claiming", Recorded{1, true, &somebody})
+	from("lost", "held", LeaseRanOut{})
+	from("lost behind a crash", "held behind a crash", LeaseRanOut{})
 	from("joined", "creating", Joined{Created{1, ours, true, true, 500}, nil})
 	from("joined behind a crash", "creating", Joined{Created{1, ours, true, true, 500}, &somebody})
 	from("creating, withdrawn", "creating", Withdrawn{WhyContext})
@@ -81,7 +83,13 @@ func TestCrashTransitions(t *testing.T) {
 		{"held", Withdrawn{WhyContext}, Releasing, "delete #5 and the record"},
 		{"held", Parted{WhyClosed, true}, Releasing, "delete #5"},
 		{"held", Parted{WhyPanicked, true}, Releasing, "delete #5"},
-		{"held", LeaseRanOut{}, Releasing, `LOST "lease ran out", delete #5, END "lost"`},
+		{"held", LeaseRanOut{}, Lapsed, `LOST "lease ran out", END "lost"`},
+		{"lost", Parted{WhyReleased, true}, Releasing, "delete #5 and the record"}, // he was quicker
+		{"lost", Parted{WhyLost, true}, Releasing, "delete #5"},
+		{"lost", Parted{WhyLost, false}, Releasing, "delete #5 and the record"},
+		{"lost behind a crash", Parted{WhyLost, false}, Releasing, "delete #5"},
+		{"lost", Gone{1, ours.Text}, Lapsed, ""},
+		{"held", Gone{1, ours.Text}, Over, `LOST "node removed", END "lost"`},
 		{"held", Suspended{}, Held, ""},
 		{"held behind a crash", Parted{WhyReleased, true}, Releasing, "delete #5 and the record"},
 		{"held behind a crash", Parted{WhyReleased, false}, Releasing, "delete #5"},
@@ -98,7 +106,8 @@ func TestCrashTransitions(t *testing.T) {
 		{"releasing uncleanly", Unknown{1, OpDelete}, Releasing, "delete #5"},
 		{"releasing uncleanly", Parted{WhyReleased, true}, Releasing, ""},
 		{"kept", LeaseRanOut{}, Lapsed, `LOST "lease ran out"`},
-		{"lapsed", Parted{WhyReleased, true}, Releasing, "delete #5"},
+		{"lapsed", Parted{WhyReleased, true}, Releasing, "delete #5 and the record"},
+		{"lapsed", Parted{WhyLost, true}, Releasing, "delete #5"},
 	} {
 		m := NewMachine(Mutex{})
 		for _, in := range crashSituations()[c.when] {

@@ -49,7 +49,7 @@
 //
 // Looking is what Try does first. Recovering is a create whose reply was lost.
 // Advancing asks what it means that the node ahead is gone. Lapsed is a lock that was
-// lost while a function still runs under it.
+// lost while a function still runs under it, or one with a record, until it is known how its caller has ended.
 //
 // A [Semaphore] has a queue like a mutex. Where a mutex would claim, and where its create
 // alone would be enough, the first in a semaphore's queue goes another way:

@@ -35,7 +35,7 @@ const (
 	Entering
 	// Held: granted.
 	Held
-	// Lapsed: lost, with the node kept until the caller's function has ended.
+	// Lapsed: lost, with the node kept until the caller's function has ended, or it is known how he ended.
 	Lapsed
 	// Releasing: a delete is under way.
 	Releasing
@@ -339,7 +339,8 @@ func (m *Machine) remove() []Effect {
 }
 
 // lose tells the loss first. Then it gives the node up, if there still is one
-// and no function is running under the lock.
+// and no function is running under the lock. With a record that is when the answer of the
+// caller's side has come, who may have released in the meantime.
 func (m *Machine) lose(reason events.Reason) []Effect {
 	m.why = WhyLost
 	effects := []Effect{Lose{Reason: reason}}
@@ -349,6 +350,8 @@ func (m *Machine) lose(reason events.Reason) []Effect {
 		return effects
 	case m.removed && !m.several():
 		m.state = Over
+	case m.records():
+		m.state = Lapsed
 	default:
 		effects = append(effects, m.release()...)
 	}

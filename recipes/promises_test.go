@@ -72,6 +72,9 @@ func (e *environment) feed(w *world, c int, in input) {
 		}
 		w.partLast(c)
 	}
+	if m.state == Lapsed && cl.flags&flagKeep == 0 && in.kind != inParted { // whose side says at once that nobody was quicker than the loss
+		e.feed(w, c, e.parting(cl, WhyLost))
+	}
 }
 
 // describe tells what a machine made of an input.

@@ -149,7 +149,7 @@ func (s *Session) suspend(c *client) {
 	s.news(events.Suspended{Deadline: c.deadline()})
 	if s.cfg.LossOnSuspend { // the news are a loss, and nobody may share a node who comes behind them
 		for seat := range s.holders {
-			s.gaveUp(seat)
+			s.ceased(seat)
 		}
 	}
 	s.broadcast(recipes.Suspended{})

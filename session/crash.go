@@ -135,7 +135,7 @@ func (t *Seat) recorded(epoch recipes.Epoch, left *events.Abandoned) recipes.Rec
 // readRecord reads the record that a claim has found. It returns nil if it is gone by then.
 func (c *client) readRecord(t *Seat, e recipes.Claim) (recipes.Input, error) {
 	node := t.recordPath()
-	data, _, err := c.conn.Get(node)
+	data, stat, err := c.conn.Get(node)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return nil, nil
@@ -151,11 +151,18 @@ func (c *client) readRecord(t *Seat, e recipes.Claim) (recipes.Input, error) {
 	}
 	if t.in != nil && h.token == t.lent { // that of the writer in whose place it stands
 		stands, _, err := c.conn.Exists(path.Join(t.dir, h.node))
-		switch {
+		if err != nil {
+			return unanswered(e.Epoch, recipes.OpClaim, err)
+		}
+		if stands {
+			return t.recorded(e.Epoch, nil), nil
+		}
+		// 1. The record was read; 2. the writer released, which removed both; 3. its node is not there.
+		switch stands, now, err := c.conn.Exists(node); {
 		case err != nil:
 			return unanswered(e.Epoch, recipes.OpClaim, err)
-		case stands:
-			return t.recorded(e.Epoch, nil), nil
+		case !stands || now.Czxid != stat.Czxid:
+			return nil, nil
 		}
 	}
 	return t.recorded(e.Epoch, &events.Abandoned{

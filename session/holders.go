@@ -48,6 +48,18 @@ func (s *Session) gaveUp(seat *Seat) {
 	seat.layout.told(false)
 }
 
+// ceased: the seat is no holder any more. It may be a claimant still: 1. A create proved that it is alone, and it was taken for a
+// holder; 2. it wanted more than that, a record, or a connection where suspended is lost, and claimed; 3. the lease runs out,
+// which takes nothing from it; 4. the claim is answered in time, and from then on it holds.
+func (s *Session) ceased(seat *Seat) {
+	if s.claims[seat] == nil {
+		s.gaveUp(seat)
+		return
+	}
+	delete(s.holders, seat)
+	seat.layout.told(false)
+}
+
 // settle notes that an answer has said that the node is the seat's.
 func (s *Session) settle(c *client, seat *Seat) {
 	if c == s.client && !c.over {
@@ -64,8 +76,9 @@ func (s *Session) nobodyHolds() {
 }
 
 // judge tells whether the lease is good, for an answer that proves all the rest, and
-// takes the seat for a holder if it is. LeaseRanOut is sent by the same goroutine, so
-// whoever is told that his proof is fresh will hear of the end of that lease.
+// takes the seat for a holder if it is. LeaseRanOut is sent by the same goroutine, and
+// nobody's proof is fresh who is no holder then; so whoever is told that it is will
+// hear of the end of that lease.
 func (s *Session) judge(c *client, r *asked) (fresh bool) {
 	if c != s.client || c.over || !s.clock.now().Before(c.lease.deadline()) {
 		return false
@@ -75,7 +88,8 @@ func (s *Session) judge(c *client, r *asked) (fresh bool) {
 		s.holders[r.seat] = r.node
 		s.guard(c)
 	}
-	return true
+	_, held := s.holders[r.seat]
+	return held
 }
 
 // onClaimed passes the answer to a claim on. It may renew the life of a session that
@@ -97,7 +111,7 @@ func (s *Session) onRecorded(c *client, r *asked, recorded recipes.Recorded) {
 func (s *Session) passOn(c *client, r *asked, fresh bool, in recipes.Input) {
 	s.sure(c, r.seat)
 	_, held := s.holders[r.seat]
-	if !fresh && !held && c == s.client && !c.over {
+	if !fresh && !held && s.claims[r.seat] == r && c == s.client && !c.over {
 		time.AfterFunc(c.lease.window(), func() { r.seat.post(in, nil) })
 		return
 	}
@@ -207,7 +221,7 @@ func (s *Session) onLapsed(c *client) {
 func (s *Session) ranOut(c *client) {
 	c.logger.Warn("lease ran out; whatever is held counts as lost", zapSession(c), zap.Int("holders", len(s.holders)))
 	for seat := range s.holders {
-		s.gaveUp(seat)
+		s.ceased(seat)
 		seat.post(recipes.LeaseRanOut{}, nil)
 	}
 }

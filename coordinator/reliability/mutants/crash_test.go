@@ -6,6 +6,7 @@ func ofCrashes() []mutant {
 		machine, shell                = "recipes/crash.go", "session/crash.go"
 		transitions                   = "TestCrashTransitions"
 		told, untaken, lost, giveUp   = "TestACrashIsTold", "TestAGrantThatNobodyTookIsNoCrash", "TestLostRepliesOfAClaimAndARelease", "TestGivingUpWhileTheClaimIsUnderWay"
+		quicker                       = "TestTheRecordGoesWithWhoWasQuicker"
 		stands, readers, several, bad = "TestARecordStandsWhileTheLockIsHeld", "TestReadersAreTold", "TestCrashOfOneOfSeveral", "TestCrashBadInput"
 	)
 	return []mutant{
@@ -89,6 +90,34 @@ func ofCrashes() []mutant {
 			breaks: "tells a reader in the place of its own writer that this one has crashed",
 			edits:  []edit{in(shell, `if t.in != nil && h.token == t.lent {`, `if t.in == nil && h.token == t.lent {`)},
 			found:  finder{"coordinator", readers},
+		},
+		{
+			name:   "release taken for a crash",
+			breaks: "tells a reader in the place of its own writer that this one has crashed, which released while the reader looked",
+			edits:  []edit{in(shell, `case !stands || now.Czxid != stat.Czxid:`, `case stands && now.Czxid != stat.Czxid:`)},
+			found:  finder{"coordinator", "TestAWriterThatReleasesWhileItsReaderLooks"},
+		},
+		{
+			name:   "slower than the loss",
+			breaks: "takes for a crash what was released in the moment of the loss",
+			edits:  []edit{in("recipes/machine.go", "	case m.records():\n		m.state = Lapsed\n", "")},
+			found:  finder{"actors", quicker},
+			also:   finder{"recipes", transitions},
+		},
+		{
+			name:   "kept for nobody",
+			breaks: "keeps the node of a lock that was lost until its caller releases",
+			edits:  []edit{in("actors/drain.go", `if !read || l.detect && !l.keep {`, `if !read {`)},
+			found:  finder{"actors", quicker},
+		},
+		{
+			name:   "claimant forgotten",
+			breaks: "grants a claim, and does not tell its loss, if a lease ran out while it was under way",
+			edits: []edit{
+				in("session/holders.go", `	if s.claims[seat] == nil {`, `	if seat != nil {`),
+				in("session/holders.go", "	_, held := s.holders[r.seat]\n	return held", "	return true"),
+			},
+			found: finder{"coordinator", "TestALeaseThatEndsBetweenTheProofAndTheClaim"},
 		},
 		{
 			name:   "reader with a record",

@@ -175,7 +175,7 @@ func ofTheMachine() []mutant {
 			breaks: "reports the loss of what it has reported lost, while a function is running under the lock",
 			edits: []edit{
 				in("recipes/machine.go", `		m.state = Lapsed
-`, ``),
+		return effects`, `		return effects`),
 				in("actors/drain.go", `	if l.withdrawn != 0 {
 		l.mu.Unlock()
 		return // released`, `	if l.withdrawn != 0 && l.reason == 0 {
