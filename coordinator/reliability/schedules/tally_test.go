@@ -102,6 +102,8 @@ func demands() map[string]int {
 		"grants beside another holder":       500,
 		"downgraded":                         40,
 		"upgrades refused":                   200,
+		"upgraded":                           40,
+		"told of a crash":                    150,
 		"entered":                            1_000,
 		"permits held by several":            500,
 		"resized":                            20,
