@@ -4,12 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"strings"
 	"sync"
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
@@ -262,103 +260,6 @@ func (c *client) entered(t *Seat, e recipes.Enter, res []zk.MultiResponse, count
 		return recipes.Unknown{Epoch: e.Epoch, Op: recipes.OpEnter}, err // a look-up finds the leases, and counts
 	}
 	return entered, nil
-}
-
-// giveBack deletes the leases, together, so that the server has one transaction. A single
-// one that is gone already would undo all of it, so then they are deleted one by one.
-func (c *client) giveBack(e recipes.Delete, leases []string) (recipes.Input, error) {
-	ops := make([]any, len(leases))
-	for i, lease := range leases {
-		ops[i] = &zk.DeleteRequest{Path: lease, Version: anyVersion}
-	}
-	outcome, err := ClassifyMulti(c.conn.Multi(ops...))
-	switch {
-	case outcome == Done:
-		return recipes.Deleted{Epoch: e.Epoch}, nil
-	case outcome == Unknown || unsettled(err):
-		return classified(e.Epoch, recipes.OpDelete, outcome, err)
-	}
-	var failed error
-	for _, lease := range leases {
-		outcome, err := Classify(c.conn.Delete(lease, anyVersion))
-		switch {
-		case outcome == Done || errors.Is(err, zk.ErrNoNode):
-		case outcome == Unknown || unsettled(err):
-			return classified(e.Epoch, recipes.OpDelete, outcome, err) // all of it again, whatever the others' answers are
-		default:
-			failed = err
-		}
-	}
-	if failed != nil {
-		return classified(e.Epoch, recipes.OpDelete, Refused, failed)
-	}
-	return recipes.Deleted{Epoch: e.Epoch}, nil
-}
-
-// listSemaphore lists the queue. If the GUID is not in it and there may be leases, these are
-// looked through, too: the transaction that makes them may have been executed, and its answer
-// been lost. All of it is behind the barrier, so it was executed by then or will never be.
-func (c *client) listSemaphore(t *Seat, e recipes.List, id string) (recipes.Input, error) {
-	var wait sync.WaitGroup
-	var size int32
-	var unsized error
-	if e.Size {
-		wait.Go(func() { size, _, unsized = c.size(t, false) })
-	}
-	in, err := c.list(t, e, id)
-	wait.Wait()
-	listed, ok := in.(recipes.Listed)
-	switch {
-	case !ok:
-		return in, err
-	case errors.Is(unsized, ErrSize):
-		return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpList}, unsized
-	case unsized != nil:
-		return unanswered(e.Epoch, recipes.OpList, unsized)
-	}
-	listed.Size = size
-	if e.Barrier && listed.Own == (recipes.Own{}) {
-		return c.findLeases(t, listed, id)
-	}
-	return listed, nil
-}
-
-// findLeases looks for the GUID among the leases, and has those watched that bear it.
-func (c *client) findLeases(t *Seat, listed recipes.Listed, id string) (recipes.Input, error) {
-	children, _, err := c.conn.Children(t.permits.leases)
-	if errors.Is(err, zk.ErrNoNode) {
-		return listed, nil
-	}
-	if err != nil {
-		return unanswered(listed.Epoch, recipes.OpList, err)
-	}
-	var leases []string
-	mine := head(0, id)
-	for _, child := range children {
-		if id != "" && strings.HasPrefix(child, mine) {
-			leases = append(leases, path.Join(t.permits.leases, child))
-		}
-	}
-	if len(leases) == 0 {
-		return listed, nil
-	}
-	t.nameLeases(c, listed.Epoch, leases)
-	listed.Leased, listed.Taken = true, int32(len(children))
-	for _, lease := range leases {
-		stat, err := c.observe(lease, t)
-		switch {
-		case errors.Is(err, zk.ErrNoNode): // the claim will find that out
-		case err != nil:
-			return unanswered(listed.Epoch, recipes.OpList, err)
-		default:
-			listed.Own.Owner = stat.EphemeralOwner
-		}
-	}
-	if listed.Own.Owner == 0 {
-		return recipes.Listed{Epoch: listed.Epoch, Queue: listed.Queue}, nil // all of them are gone by now
-	}
-	listed.Own.Name = events.Name{Text: t.permits.nameOf(leases[0])}
-	return listed, nil
 }
 
 // SemaphoreDirs returns where those stand who wait at a semaphore, and where

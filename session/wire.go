@@ -2,12 +2,10 @@ package session
 
 import (
 	"bufio"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"math"
 	"net"
-	"os"
 	"sync"
 	"time"
 )
@@ -324,120 +322,3 @@ func (w *wire) endHandshake(granted bool) {
 	_ = w.conn.SetReadDeadline(w.readBy)
 	_ = w.conn.SetWriteDeadline(w.writeBy)
 }
-
-// SetDeadline sets both deadlines. During the handshake none of the three setters can move one beyond that of the handshake;
-// what was asked for takes effect when it is over.
-func (w *wire) SetDeadline(t time.Time) error {
-	return errors.Join(w.SetReadDeadline(t), w.SetWriteDeadline(t))
-}
-
-// SetReadDeadline sets the deadline for Read; see [wire.SetDeadline].
-func (w *wire) SetReadDeadline(t time.Time) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.readBy = t
-	return w.conn.SetReadDeadline(w.clamp(t))
-}
-
-// SetWriteDeadline sets the deadline for Write; see [wire.SetDeadline].
-func (w *wire) SetWriteDeadline(t time.Time) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.writeBy = t
-	if !w.handshaking {
-		return nil // it goes with what is written, which may be sent when the client has taken the deadline back
-	}
-	return w.conn.SetWriteDeadline(w.clamp(t))
-}
-
-func (w *wire) clamp(t time.Time) time.Time {
-	if w.handshaking && (t.IsZero() || t.After(w.deadline)) {
-		return w.deadline
-	}
-	return t
-}
-
-// fail closes the connection because of err, tells who wants to know, and returns err.
-func (w *wire) fail(err error) error {
-	if w.end() {
-		w.report(err)
-	}
-	// The error is about a connection that is given up for a worse one.
-	_ = w.Close()
-	if errors.Is(err, errSecondSession) || errors.Is(err, errSessionReplaced) {
-		w.link.replace(err)
-	}
-	return err
-}
-
-// lose notes that the connection failed under a Read or Write and returns the error with what it means. The client closes the connection.
-func (w *wire) lose(err error) error {
-	w.mu.Lock()
-	handshaking, asked, ours := w.handshaking, w.asked, w.closed
-	w.mu.Unlock()
-	if ours {
-		return err
-	}
-	refused := false
-	if handshaking {
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			err = fmt.Errorf("%w: %w", errHandshakeTimeout, err)
-		} else {
-			err, refused = fmt.Errorf("%w: %w", errHandshakeRefused, err), true
-			if _, secured := w.conn.(*tls.Conn); asked == 0 && !secured {
-				err = fmt.Errorf("%w (is it a port for TLS?)", err)
-			}
-		}
-	}
-	if w.end() {
-		w.report(err)
-		if refused {
-			w.link.refused(asked, err)
-		}
-	}
-	return err
-}
-
-// end records when the connection ended. Only the first call counts, and returns true; an error that follows from our own Close is
-// not the reason for anything.
-func (w *wire) end() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.ended.IsZero() {
-		return false
-	}
-	w.ended = time.Now()
-	return true
-}
-
-// lifetime returns for how long the connection carried a session: 0 if it never did.
-func (w *wire) lifetime() time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	switch {
-	case w.established.IsZero():
-		return 0
-	case w.ended.IsZero():
-		return time.Since(w.established)
-	}
-	return w.ended.Sub(w.established)
-}
-
-// Close closes the socket at once, with no farewell. It is idempotent and unblocks Read and Write.
-func (w *wire) Close() error {
-	w.end()
-	w.mu.Lock()
-	first := !w.closed
-	w.closed = true
-	w.mu.Unlock()
-	if !first {
-		return nil
-	}
-	return w.socket.Close()
-}
-
-// LocalAddr returns the address of our end.
-func (w *wire) LocalAddr() net.Addr { return w.conn.LocalAddr() }
-
-// RemoteAddr returns the address of the server's end.
-func (w *wire) RemoteAddr() net.Addr { return w.conn.RemoteAddr() }

@@ -83,7 +83,7 @@ func ofTheActors() []mutant {
 		{
 			name:   "Valid ignores the lease",
 			breaks: "says that the lock is valid as long as nothing was heard, even if the lease has run out",
-			edits:  []edit{in("actors/lock.go", `return time.Now().Before(deadline)`, `return !deadline.IsZero()`)},
+			edits:  []edit{in("actors/sight.go", `return time.Now().Before(deadline)`, `return !deadline.IsZero()`)},
 			found:  finder{"actors", "TestValidEndsWithTheLease"},
 			also:   finder{"coordinator", "TestASuspendOfTheMachineEndsTheLease"},
 		},
@@ -117,7 +117,7 @@ func ofTheActors() []mutant {
 		{
 			name:   "seen Grant forgotten",
 			breaks: "takes a Grant for untaken that was seen on the stream",
-			edits: []edit{in("actors/stream.go", `			s.seen[grant.ID] = true`,
+			edits: []edit{in("actors/delivery.go", `			s.seen[grant.ID] = true`,
 				`			s.seen[grant.ID] = false`)},
 			found: finder{"actors", "TestSeenGrantIsNotReadableAfterWithdraw"},
 		},

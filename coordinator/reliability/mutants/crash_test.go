@@ -100,7 +100,7 @@ func ofCrashes() []mutant {
 		{
 			name:   "slower than the loss",
 			breaks: "takes for a crash what was released in the moment of the loss",
-			edits:  []edit{in("recipes/machine.go", "	case m.records():\n		m.state = Lapsed\n", "")},
+			edits:  []edit{in("recipes/ending.go", "	case m.records():\n		m.state = Lapsed\n", "")},
 			found:  finder{"actors", quicker},
 			also:   finder{"recipes", transitions},
 		},

@@ -23,20 +23,20 @@ func ofTheFastPath() []mutant {
 		{
 			name:   "floor of who never held",
 			breaks: "leaves a floor when it gives up in the queue",
-			edits:  []edit{in("recipes/machine.go", `	m.floor = m.waited && m.rule.Exclusive() && m.leads()`, `	m.floor = m.waited`)},
+			edits:  []edit{in("recipes/ending.go", `	m.floor = m.waited && m.rule.Exclusive() && m.leads()`, `	m.floor = m.waited`)},
 			found:  finder{"recipes", "TestMachineTransitions"},
 			also:   finder{"coordinator", "TestGivingUpLetsNobodyIn"},
 		},
 		{
 			name:   "floor of who never waited",
 			breaks: "leaves a floor after each lock, which nobody needs, and costs a free lock a larger request",
-			edits:  []edit{in("recipes/machine.go", `	m.floor = m.waited && m.rule`, `	m.floor = m.rule`)},
+			edits:  []edit{in("recipes/ending.go", `	m.floor = m.waited && m.rule`, `	m.floor = m.rule`)},
 			found:  finder{"recipes", "TestMachineTransitions"},
 		},
 		{
 			name:   "no floor",
 			breaks: "leaves no floor, so that each handoff costs a listing",
-			edits:  []edit{in("recipes/machine.go", `	m.floor = m.waited && m.rule`, `	m.floor = false && m.rule`)},
+			edits:  []edit{in("recipes/ending.go", `	m.floor = m.waited && m.rule`, `	m.floor = false && m.rule`)},
 			found:  finder{"recipes", "TestMachineTransitions"},
 			also:   finder{"coordinator", "TestAHandoffCostsTheSameInALongQueue"},
 		},

@@ -166,7 +166,7 @@ func ofTheMachine() []mutant {
 		{
 			name:   "node given up under a function",
 			breaks: "gives the node up at a loss though a function is still running under the lock",
-			edits:  []edit{in("recipes/machine.go", `	case m.keep:`, `	case false:`)},
+			edits:  []edit{in("recipes/ending.go", `	case m.keep:`, `	case false:`)},
 			found:  finder{"recipes", "TestMachineTransitions"},
 			also:   finder{"coordinator", "TestDoAfterALossKeepsTheNodeUntilTheFunctionHasReturned"},
 		},
@@ -174,7 +174,7 @@ func ofTheMachine() []mutant {
 			name:   "Lost twice",
 			breaks: "reports the loss of what it has reported lost, while a function is running under the lock",
 			edits: []edit{
-				in("recipes/machine.go", `		m.state = Lapsed
+				in("recipes/ending.go", `		m.state = Lapsed
 		return effects`, `		return effects`),
 				in("actors/drain.go", `	if l.withdrawn != 0 {
 		l.mu.Unlock()

@@ -45,7 +45,7 @@ func ofMultiLocks() []mutant {
 		{
 			name:   "multi-lock gives back all or nothing",
 			breaks: "gives none of a multi-lock's nodes back if one is gone",
-			edits: []edit{in("session/semaphore.go", `	case outcome == Done:
+			edits: []edit{in("session/leases.go", `	case outcome == Done:
 		return recipes.Deleted{Epoch: e.Epoch}, nil
 	case outcome == Unknown || unsettled(err):
 		return classified(e.Epoch, recipes.OpDelete, outcome, err)

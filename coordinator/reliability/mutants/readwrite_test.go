@@ -28,7 +28,7 @@ func ofReadWrite() []mutant {
 		{
 			name:   "floor of a reader",
 			breaks: "leaves a floor behind a reader, though others may still read who came before",
-			edits:  []edit{in("recipes/machine.go", ` && m.rule.Exclusive() && m.leads()`, ` && m.leads()`)},
+			edits:  []edit{in("recipes/ending.go", ` && m.rule.Exclusive() && m.leads()`, ` && m.leads()`)},
 			found:  finder{"coordinator", "TestReadersLeaveNoFloor"},
 		},
 		{

@@ -147,7 +147,7 @@ func ofSemaphore() []mutant {
 		{
 			name:   "one lease given back",
 			breaks: "gives one of its leases back, as often as it has leases",
-			edits: []edit{in(requests, `		ops[i] = &zk.DeleteRequest{Path: lease, Version: anyVersion}
+			edits: []edit{in("session/leases.go", `		ops[i] = &zk.DeleteRequest{Path: lease, Version: anyVersion}
 `, `		ops[i] = &zk.DeleteRequest{Path: leases[0*len(lease)], Version: anyVersion}
 `)},
 			found: finder{"coordinator", "TestAFreePermitTakesThreeRoundTrips"},
@@ -155,7 +155,7 @@ func ofSemaphore() []mutant {
 		{
 			name:   "release undone by a lease that is gone",
 			breaks: "takes its leases for given back though one of them was gone, which undid all of it",
-			edits: []edit{in(requests, `		return classified(e.Epoch, recipes.OpDelete, outcome, err)
+			edits: []edit{in("session/leases.go", `		return classified(e.Epoch, recipes.OpDelete, outcome, err)
 	}
 	var failed`, `		return classified(e.Epoch, recipes.OpDelete, outcome, err)
 	case outcome == Refused:
@@ -168,7 +168,7 @@ func ofSemaphore() []mutant {
 		{
 			name:   "leases not looked for",
 			breaks: "forgets the leases that it was given in a reply that was lost",
-			edits:  []edit{in(requests, `if e.Barrier && listed.Own == (recipes.Own{}) {`, `if e.Size && e.Barrier {`)},
+			edits:  []edit{in("session/leases.go", `if e.Barrier && listed.Own == (recipes.Own{}) {`, `if e.Size && e.Barrier {`)},
 			found:  finder{"session", "TestTheReplyToAnEnterIsLost"},
 		},
 		{

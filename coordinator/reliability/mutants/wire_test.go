@@ -6,7 +6,7 @@ func ofTheWire() []mutant {
 		{
 			name:   "handshake without deadline",
 			breaks: "waits for the answer to a handshake as long as the client would",
-			edits: []edit{in("session/wire.go", `	if w.handshaking && (t.IsZero() || t.After(w.deadline)) {`,
+			edits: []edit{in("session/wireend.go", `	if w.handshaking && (t.IsZero() || t.After(w.deadline)) {`,
 				`	if false {`)},
 			found: finder{"session", "TestMuteServerIsGivenUpInLessThanAThirdOfTheTimeout"},
 			also:  finder{"coordinator", "TestConnectToUnreachableServersEndsWithItsContextAndTheLastError"},

@@ -1,0 +1,118 @@
+package actors
+
+import (
+	"time"
+
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// This file is what a caller sees of a Lock.
+
+// Granted delivers the Grant, if there is one.
+func (l *Lock) Granted() <-chan events.Grant { return l.granted }
+
+// Lost delivers the loss of a Grant that was taken.
+func (l *Lock) Lost() <-chan events.Lost {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.losses()
+}
+
+// losses makes the channel if there is none yet, for most locks are never lost and
+// nobody asks. It is called with mu held.
+func (l *Lock) losses() chan events.Lost {
+	if l.lost == nil {
+		l.lost = make(chan events.Lost, 1)
+	}
+	return l.lost
+}
+
+// Done is closed when it is over.
+func (l *Lock) Done() <-chan struct{} { return l.done }
+
+// Err says why it is over; nil before that.
+func (l *Lock) Err() error {
+	select {
+	case <-l.done:
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.err
+	default:
+		return nil
+	}
+}
+
+// Valid tells whether the lock is held and its lease has not run out.
+func (l *Lock) Valid() bool {
+	deadline := l.Deadline() // first: should the process be halted in between, the clock is read behind that
+	return time.Now().Before(deadline)
+}
+
+// Deadline returns until when the lock can be believed held without further
+// contact; the zero time if it is not held.
+func (l *Lock) Deadline() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state != holding {
+		return time.Time{}
+	}
+	return l.cfg.Port.Deadline(l.epoch)
+}
+
+// Tenure returns the Grant and the epoch it belongs to, whether or not it is
+// still held, and whether it is; the zero Grant before there is one. All three are
+// of one moment.
+func (l *Lock) Tenure() (grant events.Grant, epoch recipes.Epoch, held bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.grant == (tenancy{}) {
+		return events.Grant{}, 0, false
+	}
+	return l.granting(), l.epoch, l.state == holding
+}
+
+// Holding tells whether the lock is granted, and neither released nor lost.
+func (l *Lock) Holding() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state == holding
+}
+
+// Ending returns why the lock is not held any more and will not be again: what
+// OnEnd's function gets; nil while it may be held, and after a Release.
+func (l *Lock) Ending() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state != over {
+		return nil
+	}
+	return l.err
+}
+
+// OnEnd has f called once, as soon as the lock is not held any more and will not
+// be again; at once if that is so already. It gets what Err will return, or what
+// Err would return if the Grant had been taken. It must not block. The function
+// returned cancels that.
+func (l *Lock) OnEnd(f func(error)) (cancel func()) {
+	l.mu.Lock()
+	if l.state == over {
+		err := l.err
+		l.mu.Unlock()
+		f(err)
+		return func() {}
+	}
+	asked := l.rarely()
+	if asked.onEnd == nil {
+		asked.onEnd = map[int]func(error){}
+	}
+	asked.lastOnEnd++
+	id := asked.lastOnEnd
+	asked.onEnd[id] = f
+	l.mu.Unlock()
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(asked.onEnd, id)
+	}
+}
