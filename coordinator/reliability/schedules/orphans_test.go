@@ -10,6 +10,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/reliability"
+	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
@@ -40,7 +41,7 @@ type use struct {
 }
 
 func uses() []use {
-	all := slices.Concat(usesOfMutex(), usesOfReadWrite(), usesOfSemaphore(), usesOfUnfair())
+	all := slices.Concat(usesOfMutex(), usesOfReadWrite(), usesOfSemaphore(), usesOfUnfair(), usesOfMulti(), usesOfCrashes())
 	for i := range all {
 		if u := &all[i]; u.lock == nil {
 			u.lock, u.first, u.next = asMutex, asMutex, asMutex
@@ -276,7 +277,7 @@ func (s *scene) rule(f faultnet.Frame) faultnet.Verdict {
 	return s.verdict
 }
 
-// everything returns the nodes of all who hold or wait.
+// everything returns the nodes of all who hold or wait, and the record of one who held.
 func (s *scene) everything() (nodes []string) {
 	dirs := s.dirs
 	switch {
@@ -284,6 +285,9 @@ func (s *scene) everything() (nodes []string) {
 		return []string{s.path}
 	case dirs == nil:
 		dirs = []string{""}
+	}
+	if record := s.path + session.RecordSuffix; s.srv.Exists(record) {
+		nodes = append(nodes, record)
 	}
 	for _, dir := range dirs {
 		for _, child := range s.srv.Children(s.path + dir) {
