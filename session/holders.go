@@ -31,7 +31,9 @@ func (s *Session) noteTenure(r *asked) {
 		s.gaveUp(r.seat)
 		s.claims[r.seat] = r
 	case recipes.OpClaim, recipes.OpAdvance, recipes.OpEnter:
-		s.claims[r.seat] = r
+		if _, held := s.holders[r.seat]; !held { // else it asks whether it holds still, and is no claimant if that has ended meanwhile
+			s.claims[r.seat] = r
+		}
 	case recipes.OpDelete:
 		s.gaveUp(r.seat)
 	case recipes.OpSurvey:
@@ -48,17 +50,10 @@ func (s *Session) gaveUp(seat *Seat) {
 	seat.layout.told(false)
 }
 
-// ceased: the seat is no holder any more. It may be a claimant still: 1. A create proved that it is alone, and it was taken for a
-// holder; 2. it wanted more than that, a record, or a connection where suspended is lost, and claimed; 3. the lease runs out,
-// which takes nothing from it; 4. the claim is answered in time, and from then on it holds.
-func (s *Session) ceased(seat *Seat) {
-	if s.claims[seat] == nil {
-		s.gaveUp(seat)
-		return
-	}
-	delete(s.holders, seat)
-	seat.layout.told(false)
-}
+// ceased: the seat is no holder any more. The rest goes when it gives its node up, for it may want to hold it still: 1. A create proved
+// that it is alone, and it was taken for a holder; 2. it wants more than that, a record, or a connection where suspended is lost;
+// 3. the lease runs out, which takes nothing from it; 4. it claims, and from then on it holds.
+func (s *Session) ceased(seat *Seat) { delete(s.holders, seat) }
 
 // settle notes that an answer has said that the node is the seat's.
 func (s *Session) settle(c *client, seat *Seat) {
@@ -83,7 +78,7 @@ func (s *Session) judge(c *client, r *asked) (fresh bool) {
 	if c != s.client || c.over || !s.clock.now().Before(c.lease.deadline()) {
 		return false
 	}
-	if s.claims[r.seat] == r { // else it has given up meanwhile, and stays out
+	if s.claims[r.seat] == r { // else it has given up meanwhile, and stays out, or it is a holder, or was when it asked
 		delete(s.claims, r.seat) // it has been answered, and would be kept for as long as the lock is held
 		s.holders[r.seat] = r.node
 		s.guard(c)

@@ -3,7 +3,7 @@ package mutants
 // ofCrashes are mistakes with the record that tells of holders who did not release.
 func ofCrashes() []mutant {
 	const (
-		machine, shell                = "recipes/crash.go", "session/crash.go"
+		machine, shell, holders       = "recipes/crash.go", "session/crash.go", "session/holders.go"
 		transitions                   = "TestCrashTransitions"
 		told, untaken, lost, giveUp   = "TestACrashIsTold", "TestAGrantThatNobodyTookIsNoCrash", "TestLostRepliesOfAClaimAndARelease", "TestGivingUpWhileTheClaimIsUnderWay"
 		quicker                       = "TestTheRecordGoesWithWhoWasQuicker"
@@ -113,11 +113,26 @@ func ofCrashes() []mutant {
 		{
 			name:   "claimant forgotten",
 			breaks: "grants a claim, and does not tell its loss, if a lease ran out while it was under way",
-			edits: []edit{
-				in("session/holders.go", `	if s.claims[seat] == nil {`, `	if seat != nil {`),
-				in("session/holders.go", "	_, held := s.holders[r.seat]\n	return held", "	return true"),
-			},
-			found: finder{"coordinator", "TestALeaseThatEndsBetweenTheProofAndTheClaim"},
+			edits:  []edit{in(holders, "	_, held := s.holders[r.seat]\n	return held", "	return true")},
+			found:  finder{"coordinator", "TestALeaseThatEndsBetweenTheProofAndTheClaim"},
+		},
+		{
+			name:   "late claim unwatched",
+			breaks: "does not watch the node of a lock that is claimed when a connection, or a lease, has ended behind the create",
+			edits:  []edit{in(holders, `{ delete(s.holders, seat) }`, `{ delete(s.holders, seat); delete(s.bare, seat) }`)},
+			found:  finder{"session", "TestTheNodeOfALateClaimIsWatched"},
+		},
+		{
+			name:   "late claim of one node",
+			breaks: "turns the transactions of an unfair lock's holder down if it has claimed",
+			edits:  []edit{in(holders, `{ delete(s.holders, seat) }`, `{ delete(s.holders, seat); seat.layout.told(false) }`)},
+			found:  finder{"session", "TestTheOneNodeOfALateClaimIsKnown"},
+		},
+		{
+			name:   "holder again",
+			breaks: "lets others enter a lock that is lost, if it was being verified",
+			edits:  []edit{in(holders, `; !held { // else it asks`, `; !held || held { // else it asks`)},
+			found:  finder{"session", "TestWhoHasLostIsNoHolderAgain"},
 		},
 		{
 			name:   "reader with a record",
