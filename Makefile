@@ -67,8 +67,8 @@ endif
 # was being searched. What they drive is raced in the other packages.
 .PHONY: race
 race: deps ## the tests under the race detector, on real servers too
-	ZKGRANT_REAL=1 $(GO) test -race -shuffle=on $$($(GO) list ./... | grep -v '/histories$$')
-	ZKGRANT_REAL=1 $(GO) test -shuffle=on ./coordinator/reliability/histories
+	ZKGRANT_REAL=1 $(GO) test -race -shuffle=on -timeout 20m $$($(GO) list ./... | grep -v '/histories$$')
+	ZKGRANT_REAL=1 $(GO) test -shuffle=on -timeout 20m ./coordinator/reliability/histories
 ifneq ($(BENCH),)
 	bench/deps
 	cd bench && $(GO) test -race -shuffle=on $$($(GO) list ./... | grep -v '/interop$$')
