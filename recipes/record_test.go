@@ -68,11 +68,14 @@ func (e *environment) readsEarly(w *world, c int, r *request) (first bool) {
 	return true
 }
 
-// parting is what a machine hears of a caller who ends his tenure.
+// parting is what a machine hears of a caller who ends his tenure. Who was told of a loss before does not release.
 func (e *environment) parting(cl *client, why Why) input {
 	in := input{kind: inWithdrawn, arg: uint8(why)}
 	if e.detect && cl.told&toldGrant != 0 {
 		in.kind, in.flag = inParted, flagTaken
+		if cl.told&toldLost != 0 {
+			in.arg = uint8(WhyLost)
+		}
 	}
 	return in
 }
