@@ -92,7 +92,7 @@ schedules: ## ten thousand random schedules of faults, which the race detector w
 
 .PHONY: mutants
 mutants: ## put more than three hundred bugs into the library, one at a time, and see that a test finds each
-	$(GO) test -count=1 -v -timeout 30m ./coordinator/reliability/mutants
+	$(GO) test -count=1 -v -timeout 60m ./coordinator/reliability/mutants
 
 .PHONY: soak
 soak: ## random schedules until stopped
