@@ -36,6 +36,9 @@ func command(args []string, stdout, stderr io.Writer) int {
 	})
 }
 
+// tally counts how transfers ended. Of an unknown outcome either both accounts were changed or none.
+type tally struct{ moved, refused, lost, unknown atomic.Int64 }
+
 // run has the tellers move money until ctx ends, and adds the accounts up.
 func run(ctx context.Context, out io.Writer, servers *program.ZooKeeper, tellers int) error {
 	fmt.Fprintf(out, "%d tellers, %d accounts, on %v\n", tellers, len(names), servers)
@@ -50,7 +53,7 @@ func run(ctx context.Context, out io.Writer, servers *program.ZooKeeper, tellers
 	ctx, abort := context.WithCancelCause(ctx)
 	defer abort(nil)
 	var working sync.WaitGroup
-	var done [3]atomic.Int64 // moved, refused, lost
+	var done tally
 	for i := range tellers {
 		working.Go(func() {
 			if err := teller(ctx, servers, &bank{reads: reads.Conn, root: root}, uint64(i), &done); err != nil {
@@ -59,7 +62,8 @@ func run(ctx context.Context, out io.Writer, servers *program.ZooKeeper, tellers
 		})
 	}
 	working.Wait()
-	fmt.Fprintf(out, "%d transfers, %d refused for lack of money, %d that a loss prevented\n", done[0].Load(), done[1].Load(), done[2].Load())
+	fmt.Fprintf(out, "%d transfers, %d refused for lack of money, %d that a loss prevented, %d of unknown outcome\n",
+		done.moved.Load(), done.refused.Load(), done.lost.Load(), done.unknown.Load())
 	sum := 0
 	b := &bank{reads: reads.Conn, root: root}
 	for _, name := range names {
@@ -78,7 +82,7 @@ func run(ctx context.Context, out io.Writer, servers *program.ZooKeeper, tellers
 }
 
 // teller moves money to and fro until ctx ends. It has a session of its own, as if it were a process of its own.
-func teller(ctx context.Context, servers *program.ZooKeeper, b *bank, seed uint64, done *[3]atomic.Int64) (err error) {
+func teller(ctx context.Context, servers *program.ZooKeeper, b *bank, seed uint64, done *tally) (err error) {
 	c, err := coordinator.Connect(ctx, servers.Servers, servers.Options()...)
 	if err != nil {
 		return program.UnlessEnded(ctx, err)
@@ -91,11 +95,13 @@ func teller(ctx context.Context, servers *program.ZooKeeper, b *bank, seed uint6
 		var lost *coordinator.LostError
 		switch err := b.transfer(ctx, names[pair[0]], names[pair[1]], 1+random.IntN(300)); {
 		case err == nil:
-			done[0].Add(1)
+			done.moved.Add(1)
 		case errors.Is(err, errNoFunds):
-			done[1].Add(1)
-		case errors.As(err, &lost), errors.Is(err, coordinator.ErrOutcomeUnknown), errors.Is(err, zk.ErrBadVersion):
-			done[2].Add(1) // of an unknown outcome either both accounts were changed or none
+			done.refused.Add(1)
+		case errors.Is(err, coordinator.ErrOutcomeUnknown): // nobody waited for the answer: a loss, or the end of ctx
+			done.unknown.Add(1)
+		case errors.As(err, &lost), errors.Is(err, zk.ErrBadVersion):
+			done.lost.Add(1)
 		case ctx.Err() != nil:
 		default:
 			return err

@@ -32,7 +32,7 @@ func TestTransfer(t *testing.T) {
 			t.Error(err)
 		}
 		t.Log(screen)
-		screen.Must(t, "0 that a loss prevented", "together 4000, as in the beginning")
+		screen.Must(t, ", 0 that a loss prevented", "together 4000, as in the beginning")
 		if left := server.Sessions(); len(left) > 0 {
 			t.Errorf("sessions left: %v", left)
 		}

@@ -76,8 +76,13 @@ func (r *rawClient) write(b []byte) {
 
 func (r *rawClient) request(op Op, body []byte) {
 	r.t.Helper()
+	r.write(r.frame(op, body))
+}
+
+// frame is the client's next request, for whoever writes several at once.
+func (r *rawClient) frame(op Op, body []byte) []byte {
 	r.xid++
-	r.write(frame(append(appendInt32(appendInt32(nil, r.xid), int32(op)), body...)))
+	return frame(append(appendInt32(appendInt32(nil, r.xid), int32(op)), body...))
 }
 
 // reply is one frame from the server.

@@ -101,8 +101,8 @@ func TestLaggingZxid(t *testing.T) {
 	})
 }
 
-// TestCutsLeaveEarlierAnswers sends three requests at once and loses the third:
-// the answers to the other two must come out all the same.
+// TestCutsLeaveEarlierAnswers sends four requests in one write, as a later one would find the connection closed, and loses
+// the third: the answers to the two before it must come out all the same, and the fourth must not be executed.
 func TestCutsLeaveEarlierAnswers(t *testing.T) {
 	for name, act := range map[string]Action{"before": CutBefore(), "after": CutAfter()} {
 		t.Run(name, func(t *testing.T) {
@@ -116,9 +116,11 @@ func TestCutsLeaveEarlierAnswers(t *testing.T) {
 					}
 					return Pass()
 				})
+				var all []byte
 				for _, p := range []string{"/1", "/2", "/3", "/4"} {
-					r.request(OpCreate, createBody(p, 0))
+					all = append(all, r.frame(OpCreate, createBody(p, 0))...)
 				}
+				r.write(all)
 				for xid := int32(1); xid <= 2; xid++ {
 					if a := r.next(); a.xid != xid || a.code != ok {
 						t.Errorf("answer %+v, want %d", a, xid)
