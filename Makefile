@@ -67,11 +67,11 @@ endif
 # was being searched. What they drive is raced in the other packages.
 .PHONY: race
 race: deps ## the tests under the race detector, on real servers too
-	ZKGRANT_REAL=1 $(GO) test -race -shuffle=on -timeout 20m $$($(GO) list ./... | grep -v '/histories$$')
+	ZKGRANT_REAL=1 GO='$(GO)' .ci/race -shuffle=on -timeout=20m $$($(GO) list ./... | grep -v '/histories$$')
 	ZKGRANT_REAL=1 $(GO) test -shuffle=on -timeout 20m ./coordinator/reliability/histories
 ifneq ($(BENCH),)
 	bench/deps
-	cd bench && $(GO) test -race -shuffle=on $$($(GO) list ./... | grep -v '/interop$$')
+	cd bench && GO='$(GO)' ../.ci/race -shuffle=on $$($(GO) list ./... | grep -v '/interop$$')
 endif
 
 # Four workloads side by side: each of them waits for some seconds until the session of somebody who was killed expires.
@@ -91,8 +91,8 @@ schedules: ## ten thousand random schedules of faults, which the race detector w
 	$(GO) test -count=1 -timeout 30m -v -run Schedules ./coordinator/reliability/schedules
 
 .PHONY: mutants
-mutants: ## put more than three hundred bugs into the library, one at a time, and see that a test finds each
-	$(GO) test -count=1 -v -timeout 60m ./coordinator/reliability/mutants
+mutants: ## put more than three hundred bugs into the library, one at a time, and see that a test finds each; TABLE=write to note which
+	$(if $(TABLE),ZKGRANT_MUTANTS='$(TABLE)') $(GO) test -count=1 -v -timeout 60m ./coordinator/reliability/mutants
 
 .PHONY: soak
 soak: ## random schedules until stopped

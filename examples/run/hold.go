@@ -48,9 +48,7 @@ func hold(c *coordinator.Coordinator, opt options, signals *signals) int {
 			ended = command.ended
 
 		case lost := <-lock.Lost():
-			say("LOST %s: %v; ending the command", opt.path, lost.Reason)
-			command.end(opt.grace)
-			return codeLost
+			return opt.halt(command, lost)
 
 		case <-ended:
 			return opt.outcome(command, lock.Valid)
@@ -60,9 +58,7 @@ func hold(c *coordinator.Coordinator, opt options, signals *signals) int {
 				return notHeld(opt.path, lock.Err())
 			}
 			// It is lost, and select took this of two that were ready.
-			say("LOST %s: %v; ending the command", opt.path, lock.Err())
-			command.end(opt.grace)
-			return codeLost
+			return opt.halt(command, <-lock.Lost())
 
 		case sig := <-signals.c:
 			if command != nil {
@@ -75,6 +71,13 @@ func hold(c *coordinator.Coordinator, opt options, signals *signals) int {
 			report(ev)
 		}
 	}
+}
+
+// halt ends the command, for the lock is lost.
+func (opt options) halt(command *group, lost events.Lost) int {
+	say("LOST %s: %v; ending the command", opt.path, lost.Reason)
+	command.end(opt.grace)
+	return codeLost
 }
 
 // outcome is the exit code when the command has ended by itself. Its own will do only
@@ -137,7 +140,7 @@ func report(ev events.Event) {
 	case events.Grant:
 		say("granted after %v, token %d", ev.Waited.Round(time.Millisecond), ev.Token)
 	case events.Suspended:
-		say("no connection; what is held is good for another %v", time.Until(ev.Deadline).Round(time.Millisecond))
+		say("no connection; what is held is good for another %v", max(0, time.Until(ev.Deadline)).Round(time.Millisecond))
 	case events.Resumed:
 		say("connected again")
 	default:

@@ -12,14 +12,20 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// expire ends the session that has the lock's only node.
-func expire(t *testing.T, server *zktest.Server) {
+// owner is the session that has the lock's only node.
+func owner(t *testing.T, server *zktest.Server) int64 {
 	t.Helper()
 	nodes := server.Children(lockPath)
 	if len(nodes) != 1 {
 		t.Fatalf("the lock's nodes are %v", nodes)
 	}
-	if err := server.Expire(server.Owner(lockPath + "/" + nodes[0])); err != nil {
+	return server.Owner(lockPath + "/" + nodes[0])
+}
+
+// expire ends it.
+func expire(t *testing.T, server *zktest.Server) {
+	t.Helper()
+	if err := server.Expire(owner(t, server)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -36,6 +42,18 @@ func TestLost(t *testing.T) {
 	if !gone(t, pid) {
 		t.Error("run has ended, and the command has not")
 	}
+}
+
+// A connection that breaks and comes back is told of, and takes nothing away.
+func TestABrokenConnection(t *testing.T) {
+	server := zktest.Start(t)
+	run := locked(t, server, []string{"-timeout", "20s"}, "wait")
+	run.ready("command")
+	server.Cut(owner(t, server))
+	run.Await(t, "no connection; what is held is good for another", 1)
+	run.Await(t, "connected again", 1)
+	run.send(syscall.SIGUSR2)
+	run.must(5)
 }
 
 // Who does not end when asked to is killed, its children included.
@@ -158,7 +176,7 @@ func TestRealLoss(t *testing.T) {
 	}
 	proxy.Heal()
 	cut.must(codeLost)
-	cut.Must(t, "no connection", "LOST "+lockPath+": lease ran out")
+	cut.Must(t, "LOST "+lockPath+": lease ran out")
 	next.send(syscall.SIGTERM)
 	next.must(0)
 }

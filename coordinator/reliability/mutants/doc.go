@@ -15,7 +15,7 @@
 //     one that hangs is found only if the test's own time limit has ended it.
 //
 // The first takes seconds and is part of every run. The others build the library
-// anew for each mutant, which takes twelve minutes of two cores. They are left
+// anew for each mutant, which takes half an hour on two cores. They are left
 // out with -race and with -short, unless ZKGRANT_MUTANTS is set:
 //
 //	go test -count=1 -v ./coordinator/reliability/mutants
