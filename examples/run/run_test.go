@@ -80,7 +80,7 @@ func TestSomebodyElseHasIt(t *testing.T) {
 	first.ready("command")
 
 	locked(t, server, []string{"-try"}, "exit", "0").must(codeTaken)
-	locked(t, server, []string{"-max-wait", "50ms"}, "exit", "0").must(codeTaken)
+	locked(t, server, []string{"-max-wait", "2s"}, "exit", "0").must(codeTaken)
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		waiting := locked(t, server, nil, "exit", "0")
 		waiting.Await(t, "1 ahead", 1)
