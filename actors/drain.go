@@ -96,8 +96,11 @@ type performer struct {
 	lock *Lock
 }
 
-func (p performer) Grant(e recipes.Grant)   { p.lock.onGrant(e) }
-func (p performer) Lose(e recipes.Lose)     { p.lock.onLose(e) }
+func (p performer) Grant(e recipes.Grant) { p.lock.onGrant(e) }
+func (p performer) Lose(e recipes.Lose) {
+	p.Lapse() // before anybody hears of it, and even if the node's delete comes next: who wants to share it may ask between the two
+	p.lock.onLose(e)
+}
 func (p performer) Finish(e recipes.Finish) { p.lock.onFinish(e) }
 func (p performer) Queue(e recipes.Queue) {
 	p.lock.tell(events.Queued{ID: p.lock.cfg.ID, Path: p.lock.cfg.Path, Ahead: e.Ahead})

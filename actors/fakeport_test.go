@@ -37,6 +37,8 @@ type fakePort struct {
 	answer func(recipes.Effect) // called with each request, from the drain; nil: the test answers
 	onOpen func()               // called by Open; nil: the test says when there is a session
 
+	onLapse func() // called by Lapse, if not nil
+
 	mu       sync.Mutex
 	post     actors.Post
 	opened   int
@@ -91,6 +93,12 @@ func (p *fakePort) Enter(e recipes.Enter)     { p.request(e) }
 func (p *fakePort) Delete(e recipes.Delete)   { p.request(e) }
 func (p *fakePort) Pause(e recipes.Pause)     { p.request(e) }
 func (p *fakePort) Discard(e recipes.Discard) { p.request(e) }
+
+func (p *fakePort) Lapse() {
+	if p.onLapse != nil {
+		p.onLapse()
+	}
+}
 
 func (p *fakePort) Deadline(of recipes.Epoch) time.Time {
 	p.mu.Lock()

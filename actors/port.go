@@ -31,6 +31,10 @@ type Port interface {
 	Delete(recipes.Delete)
 	Discard(recipes.Discard)
 
+	// Lapse says that the lock is lost, whether its node goes at once or stays for now: from when it returns on, nobody comes to share
+	// the node, and no answer makes its seat a holder again. The caller hears of the loss behind it. There is no answer.
+	Lapse()
+
 	// Pause is answered Paused when the time is over, with or without a connection.
 	Pause(recipes.Pause)
 

@@ -47,7 +47,7 @@ func (s *Session) mayTakePlace(r *asked) bool {
 		return s.mayRaise(r)
 	case r.op == recipes.OpCreate && r.seat.in != nil:
 		writer := r.seat.in
-		if _, holds := s.holders[writer]; !holds {
+		if _, holds := s.holds(writer); !holds {
 			return false
 		}
 		for _, w := range s.together(writer) {

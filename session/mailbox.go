@@ -68,6 +68,8 @@ type (
 	entered struct{ seat *Seat }
 	// left: a seat wants nothing more.
 	left struct{ seat *Seat }
+	// lapsing: a seat has lost the lock.
+	lapsing struct{ seat *Seat }
 	// observed: somebody wants to hear who leads.
 	observed struct{ o *observer }
 	// unobserved: and not any more.
@@ -141,6 +143,8 @@ func (s *Session) handle(m message) {
 		s.leaveRaised(m.seat)
 		s.quit(m.seat)
 		m.seat.leave(s.client)
+	case lapsing:
+		s.gaveUp(m.seat)
 	case observed:
 		s.onObserved(m.o)
 	case unobserved:

@@ -47,6 +47,8 @@ type Seat struct {
 	place  int32 // among the session's seats
 	shared bool  // a reader may have taken its place in the queue
 
+	lapsed atomic.Bool // the lock is lost; see Session.holds
+
 	mu      sync.Mutex
 	attempt recipes.Attempt // the latest, and
 	guid    guid            // what its node bears
@@ -188,6 +190,13 @@ func (t *Seat) Delete(e recipes.Delete) {
 		return
 	}
 	t.session.actor.Post(r)
+}
+
+// Lapse says that the seat holds no more, though it has not given its node up, and will not hold again: what it has asked for
+// before, to see whether it holds still, will not make it a holder when it is answered.
+func (t *Seat) Lapse() {
+	t.lapsed.Store(true)
+	t.session.actor.Post(lapsing{t})
 }
 
 // Discard removes a node in whatever session comes next, and tries until it is

@@ -71,7 +71,7 @@ func (s *Session) companion(seat *Seat) *Seat {
 		return nil
 	}
 	for _, owner := range seat.with {
-		if _, holds := s.holders[owner]; holds {
+		if _, holds := s.holds(owner); holds {
 			return owner
 		}
 	}

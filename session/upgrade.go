@@ -151,7 +151,7 @@ func (s *Session) mayRaise(r *asked) bool {
 	if s.shares[x] != nil {
 		return true
 	}
-	if node, holds := s.holders[under]; !holds || node != x.raised.node {
+	if node, holds := s.holds(under); !holds || node != x.raised.node {
 		return false
 	}
 	sh := s.shares[under]

@@ -92,7 +92,7 @@ func ofReadWrite() []mutant {
 		{
 			name:   "place of anybody",
 			breaks: "has a reader take the place of one who does not hold, or who leaves a floor just now",
-			edits: []edit{in("session/downgrade.go", `		if _, holds := s.holders[writer]; !holds {
+			edits: []edit{in("session/downgrade.go", `		if _, holds := s.holds(writer); !holds {
 			return false
 		}
 `, ``)},

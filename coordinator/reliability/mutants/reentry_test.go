@@ -60,8 +60,8 @@ func ofReentry() []mutant {
 		{
 			name:   "join of one who has gone",
 			breaks: "lets one enter with a lock that is not held any more",
-			edits: []edit{in(share, `		if _, holds := s.holders[owner]; holds {
-			return owner`, `		if _, holds := s.holders[owner]; holds || owner != nil {
+			edits: []edit{in(share, `		if _, holds := s.holds(owner); holds {
+			return owner`, `		if _, holds := s.holds(owner); holds || owner != nil {
 			return owner`)},
 			found: finder{"session", "TestJoinsAndReleasesInEveryOrder"},
 		},
@@ -82,6 +82,32 @@ func ofReentry() []mutant {
 			breaks: "does not watch over the lease of one who has entered a lock again",
 			edits:  []edit{in(share, "	s.holders[seat] = node\n", "")},
 			found:  finder{"session", "TestWhoJoinsHasTheNodeForNothing"},
+		},
+		{
+			name:   "session not told of a loss",
+			breaks: "lets one enter with a lock that is lost and whose node stays for a function",
+			edits:  []edit{in("actors/drain.go", "	p.Lapse() // before", "	// before")},
+			found:  finder{"actors", "TestTheSessionHearsOfALossBeforeTheCaller"},
+			also:   finder{"coordinator", "TestNobodyEntersBehindARevocation"},
+		},
+		{
+			name:   "caller first",
+			breaks: "tells the session of a loss when the caller knows already",
+			edits:  []edit{in("actors/drain.go", "	p.Lapse() // before", "	defer p.Lapse() // before")},
+			found:  finder{"actors", "TestTheSessionHearsOfALossBeforeTheCaller"},
+		},
+		{
+			name:   "loss noticed late",
+			breaks: "lets one enter, read beside it, or upgrade while the news of the loss waits behind that",
+			edits:  []edit{in("session/holders.go", "ok && !seat.lapsed.Load()", "ok")},
+			found:  finder{"session", "TestNobodyComesToWhoHasLapsed"},
+		},
+		{
+			name:   "holder again by its last question",
+			breaks: "takes one for a holder whose question, asked before the loss, is answered behind it",
+			edits:  []edit{in("session/mailbox.go", "	case lapsing:\n		s.gaveUp(m.seat)\n", "	case lapsing:\n")},
+			found:  finder{"session", "TestWhoVerifiesBehindItsLossIsNoHolderAgain"},
+			also:   finder{"session", "TestNoTransactionBehindALoss"},
 		},
 	}
 }

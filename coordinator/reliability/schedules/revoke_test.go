@@ -55,13 +55,14 @@ func (w *world) wasRevoked(path string) bool {
 	return w.revoked[path]
 }
 
-// overdue fails if a lock is valid when the deadline has passed that its holder was told.
+// overdue fails if a lock is valid an instant after the deadline that its holder was told, or after he was told, if it had passed by
+// then: who is granted a lock that was to be given back already loses it in that moment, and may be seen in between.
 func (l *life) overdue(told events.Revoked) {
 	if told.Deadline.IsZero() {
 		return
 	}
 	l.client.world.count("asked back by a deadline", 1)
-	time.AfterFunc(time.Until(told.Deadline)+1, func() {
+	time.AfterFunc(max(0, time.Until(told.Deadline))+1, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		for _, r := range l.known {

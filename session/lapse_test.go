@@ -1,0 +1,150 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// A lock is lost, and its node stays for a function that still runs: its seat says so, as the actor has it do.
+
+// TestNobodyComesToWhoHasLapsed: who has asked to share a node, or for a place beside it, before the lock was lost does not get it.
+// The message of the loss stands in the mailbox behind what was asked.
+func TestNobodyComesToWhoHasLapsed(t *testing.T) {
+	ask := recipes.Create{Epoch: 1, Attempt: 1}
+	t.Run("to share", func(t *testing.T) {
+		inSession(t, func(r *rig) {
+			w, node := r.writer()
+			inner := r.seatAt(session.Place{Dir: dir, With: []*session.Seat{w.Seat}})
+			inner.want("Opened")
+			r.together(func() { inner.Create(ask); w.Lapse() })
+			if in, ok := inner.answer().(recipes.Created); !ok || in.Node.Text == node.Text {
+				r.Errorf("answered %+v", in)
+			}
+			r.wantChildren(2)
+		})
+	})
+	for name, wants := range map[string]func(r *rig) (holder, other *seat){
+		"to read in its place": func(r *rig) (holder, other *seat) {
+			w, _ := r.writer()
+			return w, r.inPlaceOf(w)
+		},
+		"to upgrade": func(r *rig) (holder, other *seat) {
+			u, _ := r.upgradable()
+			return u, r.over(u)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inSession(t, func(r *rig) {
+				holder, other := wants(r)
+				r.together(func() { other.Create(ask); holder.Lapse() })
+				if in, ok := other.answer().(recipes.Refused); !ok || in.Op != recipes.OpCreate {
+					r.Errorf("answered %+v", in)
+				}
+				r.wantChildren(1)
+			})
+		})
+	}
+}
+
+// TestWhoVerifiesBehindItsLossIsNoHolderAgain: 1. The session is behind with its mailbox; 2. the lease runs out, and the
+// timer's message is queued; 3. the machine, which holds by all that it was told, asks whether its node is still there
+// (it has heard Reconnected, or Unknown of an earlier such claim), and that is queued behind 2; 4. the session tells
+// LeaseRanOut; 5. it comes to the claim, of one who is no holder any more, and takes it for a claimant; 6. the answer
+// renews the lease, and makes it a holder. It keeps its node for a function that still runs, and nobody may enter beside it.
+func TestWhoVerifiesBehindItsLossIsNoHolderAgain(t *testing.T) {
+	for name, detect := range map[string]bool{"plain": false, "tells of crashes": true} {
+		t.Run(name, func(t *testing.T) {
+			inSession(t, func(r *rig) {
+				s := r.seatAt(session.Place{Dir: dir, Detect: detect})
+				s.want("Opened")
+				node := s.create(1)
+				s.list(1)
+				if detect {
+					s.recorded(node.Text)
+				} else {
+					s.claim(1, node.Text)
+				}
+				s.hears(func(in recipes.Input) { // as the actor does whose machine keeps the node
+					if _, out := in.(recipes.LeaseRanOut); out {
+						s.Lapse()
+					}
+				})
+				time.Sleep(100 * time.Second)
+				var swallowed atomic.Int32
+				r.srv.Intercept(func(q zktest.Request) zktest.Action {
+					if q.Op != zktest.OpMulti {
+						return zktest.Pass()
+					}
+					swallowed.Add(1)
+					return zktest.Swallow() // the probe: what is answered is pings, as by a server without a quorum
+				})
+				r.until("a probe is lost", func() bool { return swallowed.Load() > 0 })
+				time.Sleep(s.until() - time.Second)
+				r.srv.Intercept(nil)
+				r.together(func() { // in the session's drain
+					time.Sleep(2 * time.Second)                       // 1, 2
+					s.Claim(recipes.Claim{Epoch: 1, Node: node.Text}) // 3
+				})
+				time.Sleep(3 * time.Second) // whoever's goroutine the drain runs in
+				if told := s.fresh(); count[recipes.LeaseRanOut](told) != 1 || told[len(told)-1] != (recipes.Claimed{Epoch: 1}) {
+					t.Errorf("told %+v", told)
+				}
+				synctest.Wait()
+				inner := r.seatAt(session.Place{Dir: dir, Detect: detect, With: []*session.Seat{s.Seat}})
+				inner.want("Opened")
+				inner.Create(recipes.Create{Epoch: 1, Attempt: 1})
+				switch in := inner.answer().(type) {
+				case recipes.Created:
+					if in.Node.Text == node.Text {
+						t.Errorf("entered a lock that is lost: %+v", in)
+					}
+				case recipes.Joined:
+					t.Errorf("entered a lock that is lost, and was told of no crash: %+v", in)
+				}
+			})
+		})
+	}
+}
+
+// TestNoTransactionBehindALoss: the one node of a lock; suspended is lost, and the node is kept for a function that still runs.
+// Somebody removes the node in the outage, before it was ever watched, and makes the next one. A transaction of the one who
+// has lost, whose goroutine was not quicker, is not executed under the other's node.
+func TestNoTransactionBehindALoss(t *testing.T) {
+	inSession(t, func(r *rig) {
+		s := r.claimant()
+		created := s.makes(1)
+		if !created.Alone || !created.Fresh {
+			t.Fatalf("made %+v", created)
+		}
+		admin := r.admin()
+		defer admin.Close()
+		r.srv.Cut(s.Session(1))
+		s.want("Suspended")
+		s.Lapse() // as the actor does whose machine keeps the node
+		if err := r.srv.Delete(taskNode); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := admin.Create(taskNode, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll)); err != nil {
+			t.Fatal(err)
+		}
+		r.settle()
+		ops := []any{&zk.CreateRequest{Path: "/x", Acl: zk.WorldACL(zk.PermAll)}}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_, err := s.Transact(ctx, 1, []string{taskNode}, ops)
+		if !errors.Is(err, session.ErrGuard) {
+			t.Errorf("a transaction behind a loss, with somebody else's node: %v", err)
+		}
+		synctest.Wait()
+	}, strictly())
+}
