@@ -48,7 +48,7 @@ func hold(c *coordinator.Coordinator, opt options, signals *signals) int {
 			ended = command.ended
 
 		case lost := <-lock.Lost():
-			return opt.halt(command, lost)
+			return opt.halt(command, lost.Reason)
 
 		case <-ended:
 			return opt.outcome(command, lock.Valid)
@@ -58,7 +58,7 @@ func hold(c *coordinator.Coordinator, opt options, signals *signals) int {
 				return notHeld(opt.path, lock.Err())
 			}
 			// It is lost, and select took this of two that were ready.
-			return opt.halt(command, <-lock.Lost())
+			return opt.halt(command, cause(lock.Err()))
 
 		case sig := <-signals.c:
 			if command != nil {
@@ -73,9 +73,18 @@ func hold(c *coordinator.Coordinator, opt options, signals *signals) int {
 	}
 }
 
+// cause is the reason for a loss, or the error if it is of another kind.
+func cause(err error) any {
+	var lost *coordinator.LostError
+	if errors.As(err, &lost) {
+		return lost.Reason
+	}
+	return err
+}
+
 // halt ends the command, for the lock is lost.
-func (opt options) halt(command *group, lost events.Lost) int {
-	say("LOST %s: %v; ending the command", opt.path, lost.Reason)
+func (opt options) halt(command *group, why any) int {
+	say("LOST %s: %v; ending the command", opt.path, why)
 	command.end(opt.grace)
 	return codeLost
 }
