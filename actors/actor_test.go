@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	"github.com/zkgrant/zkgrant/actors"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // TestActorLosesNothing has many post at once. What the handler touches is not
@@ -107,7 +108,7 @@ func TestActorPostsToItself(t *testing.T) {
 }
 
 func TestGroupCloseWaitsAndRefuses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		var group actors.Group
 		hold := make(chan struct{})
 		handled := 0

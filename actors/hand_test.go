@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 
 	"github.com/zkgrant/zkgrant/actors"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // TestHandIsInTheCallersTime if the actor is idle, and with what the message brings.
@@ -36,7 +37,7 @@ func TestHandIsInTheCallersTime(t *testing.T) {
 
 // TestCloseWaitsForAHand, which is no goroutine of the group's own making.
 func TestCloseWaitsForAHand(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		var group actors.Group
 		hold := make(chan struct{})
 		var handled, later bool
@@ -117,7 +118,7 @@ func TestRestMayPost(t *testing.T) {
 
 // TestHandDoesNotKeepTheCaller for whatever others want.
 func TestHandDoesNotKeepTheCaller(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		var (
 			group   actors.Group
 			actor   *actors.Actor[bool]

@@ -4,13 +4,14 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
 // TestTheSessionHearsOfALossBeforeTheCaller: else somebody could be let in beside him who knows already that he holds no more.
 func TestTheSessionHearsOfALossBeforeTheCaller(t *testing.T) {
 	for _, keep := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
+		eventstest.Bubble(t, func(t *testing.T) {
 			r := newRig(t)
 			lapsed, before := 0, 0
 			r.port.onLapse = func() {

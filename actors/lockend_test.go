@@ -9,6 +9,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
@@ -49,7 +50,7 @@ func bounded(t *testing.T, f func(wait)) {
 	t.Helper()
 	for _, b := range bounds() {
 		t.Run(b.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			eventstest.Bubble(t, func(t *testing.T) {
 				w := wait{rig: newRig(t), t: t, end: b.end}
 				w.stream = w.rig.stream.Subscribe(t.Context())
 				reach := b.start(t, w.rig)
@@ -176,7 +177,7 @@ func TestSeenGrantIsNotReadableAfterWithdraw(t *testing.T) {
 // reason of its own, too late to be stopped: its message stands in the mailbox
 // behind the end.
 func TestBoundAfterTheEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		told := 0
 		r.OnEnd(func(error) { told++ })
@@ -202,7 +203,7 @@ func TestBoundAfterTheEnd(t *testing.T) {
 }
 
 func TestContextIsLetGoAtTheEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		ctx := newCountingContext(t.Context())
 		r.Start(ctx, time.Hour, recipes.Started{})
@@ -222,7 +223,7 @@ func TestContextIsLetGoAtTheEnd(t *testing.T) {
 }
 
 func TestStartWithAnEndedContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		stream := r.stream.Subscribe(t.Context())
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -240,7 +241,7 @@ func TestStartWithAnEndedContext(t *testing.T) {
 
 func TestWithdrawBeforeStart(t *testing.T) {
 	for _, why := range []recipes.Why{recipes.WhyReleased, recipes.WhyClosed} {
-		synctest.Test(t, func(t *testing.T) {
+		eventstest.Bubble(t, func(t *testing.T) {
 			r := newRig(t)
 			stream := r.stream.Subscribe(t.Context())
 			r.Withdraw(why)
@@ -264,7 +265,7 @@ func TestWithdrawBeforeStart(t *testing.T) {
 // Start finds it alive and the moment when it goes to the session. The port must
 // not be left open then: nobody would ever close it.
 func TestWithdrawInTheMiddleOfStart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		ctx := newCountingContext(t.Context())
 		ctx.onErr = func() {
@@ -301,7 +302,7 @@ func TestWithdraw(t *testing.T) {
 	for _, stage := range stages {
 		for _, why := range []recipes.Why{recipes.WhyReleased, recipes.WhyClosed} {
 			t.Run(stage.name+", "+why.String(), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
+				eventstest.Bubble(t, func(t *testing.T) {
 					r := newRig(t)
 					r.start(t, recipes.Started{})
 					stage.before(r)
@@ -338,7 +339,7 @@ func TestWithdraw(t *testing.T) {
 // TestDoneDoesNotWaitForAConnection has the caller hear of the end at once, and
 // the coordinator when the node is gone.
 func TestDoneDoesNotWaitForAConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		r.start(t, recipes.Started{})
 		r.hold()
@@ -358,7 +359,7 @@ func TestDoneDoesNotWaitForAConnection(t *testing.T) {
 }
 
 func TestFailEndsAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		stream := r.stream.Subscribe(t.Context())
 		told := 0
@@ -386,7 +387,7 @@ func TestFailEndsAtOnce(t *testing.T) {
 }
 
 func TestFailAfterTheGroupWasClosed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		r.close()
 		r.Fail(errNoAuth)
@@ -397,7 +398,7 @@ func TestFailAfterTheGroupWasClosed(t *testing.T) {
 }
 
 func TestFailAfterWithdraw(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		r.Withdraw(recipes.WhyReleased)
 		r.Fail(errNoAuth)

@@ -10,11 +10,12 @@ import (
 
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
 func TestLockFromStartToRelease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		stream := r.stream.Subscribe(t.Context())
 		r.start(t, recipes.Started{})
@@ -55,7 +56,7 @@ func TestLockFromStartToRelease(t *testing.T) {
 }
 
 func TestValidEndsWithTheLease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		until := r.port.deadline
 		if r.Valid() || !r.Deadline().IsZero() {
@@ -81,7 +82,7 @@ func TestValidEndsWithTheLease(t *testing.T) {
 // TestStateThenStreamThenChannel looks, whenever something is told, at the stages
 // that have to lie behind and at those that must not have come yet.
 func TestStateThenStreamThenChannel(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		r.stream.Subscribe(t.Context()) // keeps what was published
 		told := 0
@@ -147,7 +148,7 @@ func TestStreamThenChannel(t *testing.T) {
 
 // TestEndedOnTheStreamMeansNotHeld reads the end of a released lock.
 func TestEndedOnTheStreamMeansNotHeld(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		stream := r.stream.Subscribe(t.Context())
 		r.start(t, recipes.Started{})
@@ -162,7 +163,7 @@ func TestEndedOnTheStreamMeansNotHeld(t *testing.T) {
 }
 
 func TestCreatedInAPastEpochIsDiscarded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		stream := r.stream.Subscribe(t.Context())
 		r.start(t, recipes.Started{})
@@ -193,7 +194,7 @@ func TestCreatedInAPastEpochIsDiscarded(t *testing.T) {
 // TestWaiterSurvivesItsSession has a waiter requeue, tell so, and be granted in
 // the next session.
 func TestWaiterSurvivesItsSession(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		stream := r.stream.Subscribe(t.Context())
 		r.start(t, recipes.Started{})
@@ -214,7 +215,7 @@ func TestWaiterSurvivesItsSession(t *testing.T) {
 
 // TestALostIsSaidOnceAndInFull looks at the event.
 func TestALostIsSaidOnceAndInFull(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		stream := r.stream.Subscribe(t.Context())
 		r.start(t, recipes.Started{})
@@ -236,7 +237,7 @@ func TestALostIsSaidOnceAndInFull(t *testing.T) {
 }
 
 func TestNodeOfALockAtTheRoot(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		stream := r.stream.Subscribe(t.Context())
 		r.Lock = actors.NewLock(actors.Config{

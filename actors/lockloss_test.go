@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
@@ -29,7 +30,7 @@ func TestLoss(t *testing.T) {
 					name += ", kept"
 				}
 				t.Run(name, func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
+					eventstest.Bubble(t, func(t *testing.T) {
 						r := newRig(t)
 						lose(t, r, way.reason, way.news, way.gone, grant, keep)
 					})
@@ -118,7 +119,7 @@ func lose(t *testing.T, r *rig, reason events.Reason, news recipes.Input, gone b
 func TestLossBehindAWithdrawal(t *testing.T) {
 	for _, taken := range []bool{false, true} {
 		for _, keep := range []bool{false, true} {
-			synctest.Test(t, func(t *testing.T) {
+			eventstest.Bubble(t, func(t *testing.T) {
 				r := newRig(t)
 				stream := r.stream.Subscribe(t.Context())
 				r.start(t, recipes.Started{Keep: keep})
@@ -145,7 +146,7 @@ func TestLossBehindAWithdrawal(t *testing.T) {
 
 // TestGrantBehindAWithdrawal has the claim answered when the caller has withdrawn.
 func TestGrantBehindAWithdrawal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		stream := r.stream.Subscribe(t.Context())
 		r.start(t, recipes.Started{})
@@ -167,7 +168,7 @@ func TestGrantBehindAWithdrawal(t *testing.T) {
 
 // TestNewsBehindAWithdrawal has the machine queue up for a caller who has left.
 func TestNewsBehindAWithdrawal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		stream := r.stream.Subscribe(t.Context())
 		r.start(t, recipes.Started{})
@@ -189,7 +190,7 @@ func TestRefusalIsExplained(t *testing.T) {
 			recipes.Listed{Epoch: epoch, Queue: []events.Name{own}, Own: recipes.Own{Name: own, Owner: session, Token: token}}},
 	} {
 		t.Run(op.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			eventstest.Bubble(t, func(t *testing.T) {
 				r := newRig(t)
 				stream := r.stream.Subscribe(t.Context())
 				r.start(t, recipes.Started{})
@@ -210,7 +211,7 @@ func TestRefusalIsExplained(t *testing.T) {
 
 // TestRefusedRelease has the server keep the node: the caller hears of it.
 func TestRefusedRelease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		r.start(t, recipes.Started{})
 		r.hold()
@@ -231,7 +232,7 @@ func TestEndsOfTheMachinesOwn(t *testing.T) {
 			recipes.Deleted{Epoch: epoch}},
 	} {
 		t.Run(why.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			eventstest.Bubble(t, func(t *testing.T) {
 				r := newRig(t)
 				stream := r.stream.Subscribe(t.Context())
 				done := r.Done()
@@ -255,7 +256,7 @@ func TestEndsOfTheMachinesOwn(t *testing.T) {
 }
 
 func TestOnEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		var told []string
 		note := func(who string) func(error) {

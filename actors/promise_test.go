@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
@@ -60,7 +61,7 @@ func TestPromiseOfOneAcquisition(t *testing.T) {
 			script := slices.Repeat([]step{{answers, true}}, rapid.IntRange(0, 3).Draw(rt, "progress"))
 			script = append(script, rapid.SliceOfN(one, 1, 40).Draw(rt, "script")...)
 			var s *stage
-			synctest.Test(t, func(t *testing.T) { s = play(t, keep, script) })
+			eventstest.Bubble(t, func(t *testing.T) { s = play(t, keep, script) })
 			if len(s.broken) > 0 {
 				rt.Fatal(strings.Join(s.broken, "\n"))
 			}

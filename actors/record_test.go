@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
@@ -14,7 +15,7 @@ func TestTheRecordGoesWithWhoWasQuicker(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		for _, taken := range []bool{false, true} {
 			for _, quicker := range []bool{false, true} {
-				synctest.Test(t, func(t *testing.T) {
+				eventstest.Bubble(t, func(t *testing.T) {
 					r := newRig(t)
 					r.start(t, recipes.Started{Keep: keep, Detect: true})
 					r.say(recipes.Opened{Epoch: epoch, Session: session}, recipes.Created{Epoch: epoch, Node: own},

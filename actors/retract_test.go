@@ -11,10 +11,11 @@ import (
 
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 func TestRetractBeforeTheGrantIsOffered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := newStream(t)
 		c := s.Subscribe(t.Context())
 		s.Publish(events.Ended{ID: 1})
@@ -29,7 +30,7 @@ func TestRetractBeforeTheGrantIsOffered(t *testing.T) {
 }
 
 func TestRetractWhileTheGrantIsOffered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := newStream(t)
 		c := s.Subscribe(t.Context())
 		s.Publish(events.Grant{ID: 2})
@@ -47,7 +48,7 @@ func TestRetractWhileTheGrantIsOffered(t *testing.T) {
 
 // What was asked of a holder goes with the Grant: who has not heard that it holds is asked nothing.
 func TestRetractTakesTheWishBackToo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := newStream(t)
 		c := s.Subscribe(t.Context())
 		s.Publish(events.Grant{ID: 2})
@@ -63,7 +64,7 @@ func TestRetractTakesTheWishBackToo(t *testing.T) {
 }
 
 func TestRetractAfterTheGrantWasTaken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := newStream(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		c := s.Subscribe(ctx)
@@ -87,7 +88,7 @@ func TestRetractAfterTheGrantWasTaken(t *testing.T) {
 }
 
 func TestRetractWithoutSubscribers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := newStream(t)
 		s.Publish(events.Grant{ID: 1})
 		if s.Retract(1) {
@@ -101,7 +102,7 @@ func TestRetractWithoutSubscribers(t *testing.T) {
 // the queue. Those who do not have the Grant yet get it where it was.
 func TestRetractOfWhatOneHasTaken(t *testing.T) {
 	for range 50 { // the subscribers are visited in random order
-		synctest.Test(t, func(t *testing.T) {
+		eventstest.Bubble(t, func(t *testing.T) {
 			s := newStream(t)
 			want := []events.Event{events.Ended{ID: 1}, events.Grant{ID: 2}, events.Ended{ID: 3}, events.Lost{ID: 2}}
 			early, middle, late := s.Subscribe(t.Context()), s.Subscribe(t.Context()), s.Subscribe(t.Context())
@@ -128,7 +129,7 @@ func TestRetractOfWhatOneHasTaken(t *testing.T) {
 // Grant back at the same moment.
 func TestRetractFromASubscriberThatLeaves(t *testing.T) {
 	for range 1000 {
-		synctest.Test(t, func(t *testing.T) {
+		eventstest.Bubble(t, func(t *testing.T) {
 			s := newStream(t)
 			ctx, cancel := context.WithCancel(t.Context())
 			s.Subscribe(ctx)

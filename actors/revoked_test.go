@@ -7,12 +7,13 @@ import (
 
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
 // TestTheDeadlineIsKept: the caller is told of it, and of a sooner one; at that moment the lock is lost, and the node given up behind that.
 func TestTheDeadlineIsKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		stream := r.stream.Subscribe(t.Context())
 		r.start(t, recipes.Started{})
@@ -60,7 +61,7 @@ func TestTheDeadlineIsKept(t *testing.T) {
 
 // TestTheClockIsStopped when the lock is released: nothing comes behind that.
 func TestTheClockIsStopped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		r.start(t, recipes.Started{})
 		r.hold()

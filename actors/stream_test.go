@@ -9,6 +9,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // newStream returns an open stream that is closed at the end of the test.
@@ -59,7 +60,7 @@ func isClosed(c <-chan events.Event) bool {
 }
 
 func TestStreamKeepsTheOrderForEverySubscriber(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := newStream(t)
 		const n = 500
 		done := make(chan struct{})
@@ -95,7 +96,7 @@ func TestStreamKeepsTheOrderForEverySubscriber(t *testing.T) {
 }
 
 func TestStreamCoalescesForASlowReader(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := newStream(t)
 		c := s.Subscribe(t.Context())
 		for _, ev := range []events.Event{
@@ -124,7 +125,7 @@ func TestStreamCoalescesForASlowReader(t *testing.T) {
 // TestStreamReplacesWhatIsBeingOffered has the newer event arrive while the older
 // one, of the same kind, is inside the send.
 func TestStreamReplacesWhatIsBeingOffered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := newStream(t)
 		c := s.Subscribe(t.Context())
 		for i := range 1000 {
@@ -140,7 +141,7 @@ func TestStreamReplacesWhatIsBeingOffered(t *testing.T) {
 // TestStreamReplacesWhatIsBeingRead has a newer event arrive when the older one,
 // of the same kind, was received and the stream has not taken note of it yet.
 func TestStreamReplacesWhatIsBeingRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := newStream(t)
 		c := s.Subscribe(t.Context())
 		s.Publish(events.Queued{ID: 1, Ahead: 3})
@@ -161,7 +162,7 @@ func TestStreamReplacesWhatIsBeingRead(t *testing.T) {
 }
 
 func TestStreamDropsNothingThatMatters(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := newStream(t)
 		const n = 1000
 		c := s.Subscribe(t.Context())
@@ -188,7 +189,7 @@ func TestStreamDropsNothingThatMatters(t *testing.T) {
 
 // TestStreamBoundsItsMemory counts what is kept for a reader that does not read.
 func TestStreamBoundsItsMemory(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := newStream(t)
 		const live, rounds = 100, 500
 		s.Subscribe(t.Context())
@@ -230,7 +231,7 @@ func TestStreamBoundsItsMemory(t *testing.T) {
 }
 
 func TestSubscriptionEndsWithItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := newStream(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		idle, busy, other := s.Subscribe(ctx), s.Subscribe(ctx), s.Subscribe(t.Context())
@@ -249,7 +250,7 @@ func TestSubscriptionEndsWithItsContext(t *testing.T) {
 }
 
 func TestStreamCloseDeliversWhatIsLeft(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		var group actors.Group
 		s := actors.NewStream(&group)
 		slow, deaf, idle := s.Subscribe(t.Context()), s.Subscribe(t.Context()), s.Subscribe(t.Context())
@@ -290,7 +291,7 @@ func TestStreamCloseDeliversWhatIsLeft(t *testing.T) {
 }
 
 func TestDeafReaderIsGivenUpSoon(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		var group actors.Group
 		s := actors.NewStream(&group)
 		s.Subscribe(t.Context())

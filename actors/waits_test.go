@@ -6,13 +6,14 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
 // TestOneWatcherForAContextHoweverManyLocks also lets some of the locks go before the
 // context ends: they are not told, the others are, and with their cause.
 func TestOneWatcherForAContextHoweverManyLocks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		const locks = 9
 		r := newRig(t)
 		cause := errors.New("enough")
@@ -54,7 +55,7 @@ func TestOneWatcherForAContextHoweverManyLocks(t *testing.T) {
 // TestTheEndOfAContextComesLate when the last of its locks is gone and another has been
 // added: that one is told once, by a wait of its own.
 func TestTheEndOfAContextComesLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		ctx := newCountingContext(t.Context())
 		r.Start(ctx, 0, recipes.Started{})

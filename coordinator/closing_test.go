@@ -11,6 +11,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -81,7 +82,7 @@ func TestCloseIsBoundedWithADeadNetwork(t *testing.T) {
 		for _, timeout := range []time.Duration{time.Second, 2 * time.Second, 10 * time.Second} {
 			for _, noticed := range []time.Duration{0, timeout / 10, timeout, 3 * timeout} {
 				t.Run(fmt.Sprintf("%s, T %v, since %v", name, timeout, noticed), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
+					eventstest.Bubble(t, func(t *testing.T) {
 						srv := zktest.Start(t, zktest.Tick(timeout/2))
 						c, err := coordinator.Connect(t.Context(), srv.Addr(), srv.Option(), coordinator.WithSessionTimeout(timeout))
 						if err != nil {

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -37,7 +38,7 @@ func (b *brittle) Write(p []byte) (int, error) {
 // The connection is reset right behind the handshake of a reconnect, so that the
 // write of the identity fails. The client has no room for the answer to that.
 func TestAnIdentityThatCannotBeSentOnAReconnect(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		srv := zktest.Start(t)
 		var armed atomic.Bool
 		dial := func(ctx context.Context, network, addr string) (net.Conn, error) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -103,7 +104,7 @@ func TestLostComesBeforeTheExpiryBehindAFollower(t *testing.T) {
 // long after the beginning of the fault.
 func leadOfLost(t *testing.T, f fault, tick, timeout, wait, held time.Duration) (lead, told time.Duration) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		srv := zktest.Start(t, zktest.Tick(tick), zktest.Followers())
 		options := []coordinator.Option{coordinator.WithSessionTimeout(timeout), coordinator.WithTickTime(tick)}
 		victim, next := connect(t, srv, options...), connect(t, srv, options...)
@@ -146,7 +147,7 @@ func TestLostComesBeforeTheExpiryBehindAFollowerThatIsCutOffTwice(t *testing.T) 
 	for range 300 {
 		first, between := time.Duration(rng.Int64N(int64(timeout))), time.Duration(rng.Int64N(int64(tick/2)))
 		phase := time.Minute + time.Duration(rng.Int64N(int64(3*timeout)))
-		synctest.Test(t, func(t *testing.T) {
+		eventstest.Bubble(t, func(t *testing.T) {
 			srv := zktest.Start(t, zktest.Tick(tick), zktest.Followers())
 			options := []coordinator.Option{coordinator.WithSessionTimeout(timeout), coordinator.WithTickTime(tick)}
 			a, grant := hold(t, connect(t, srv, options...).Mutex(lockPath))
@@ -187,7 +188,7 @@ func TestLostComesBeforeTheExpiryBehindAFollowerThatIsCutOffTwice(t *testing.T) 
 func TestNothingIsLostOnAHealthyFollower(t *testing.T) {
 	const tick = time.Second
 	for _, ticks := range []time.Duration{2, 3, 12} {
-		synctest.Test(t, func(t *testing.T) {
+		eventstest.Bubble(t, func(t *testing.T) {
 			srv := zktest.Start(t, zktest.Tick(tick), zktest.Followers())
 			c := connect(t, srv, coordinator.WithSessionTimeout(ticks*tick), coordinator.WithTickTime(tick))
 			for range 50 {

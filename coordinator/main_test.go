@@ -9,6 +9,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -20,7 +21,7 @@ const lockPath = "/locks/reindex"
 // bubble runs the test in virtual time against a server of its own.
 func bubble(t *testing.T, test func(t *testing.T, srv *zktest.Server)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		test(t, zktest.Start(t))
 	})
 }

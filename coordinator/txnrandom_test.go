@@ -8,12 +8,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
@@ -28,7 +28,7 @@ func TestTxnSaysWhatBecameOfIt(t *testing.T) {
 	}
 	var sum fates
 	for seed := range seeds {
-		synctest.Test(t, func(t *testing.T) {
+		eventstest.Bubble(t, func(t *testing.T) {
 			s := newTxnStory(t, seed)
 			s.play()
 			s.judge(&sum)

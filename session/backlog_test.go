@@ -4,8 +4,9 @@ import (
 	"encoding/binary"
 	"net"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // resumption is a connection that resumes a session, played without the client.
@@ -96,7 +97,7 @@ func TestAnswersWaitForTheRequestOfTheirOwnConnection(t *testing.T) {
 		"a long one unread":  {unreadAnswer(longRequest), []time.Duration{0}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			eventstest.Bubble(t, func(t *testing.T) {
 				l := newLink(linkEvents{})
 				test.left(t, l)
 				r := resume(t, l)

@@ -12,10 +12,12 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 func TestGrantThenDropIsNoStorm(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		f := &fakeServer{serve: func(_ int, c fakeConn) {
 			c.handshake()
 			c.grant(testTimeout, 7)
@@ -42,7 +44,7 @@ func TestGrantThenDropIsNoStorm(t *testing.T) {
 
 func TestBackoffIsForgottenAfterALiveConnection(t *testing.T) {
 	const life = testTimeout / 10
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		down := errors.New("down")
 		var attempts []time.Duration
 		var at time.Time // of the last drop
@@ -107,7 +109,7 @@ func TestBackoffBounds(t *testing.T) {
 }
 
 func TestStopEndsAClientWhoseServersAreDown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		down := errors.New("down")
 		var addrs []string
 		r := newRig(t, func(_ context.Context, _, addr string) (net.Conn, error) {
@@ -133,7 +135,7 @@ func TestStopEndsAClientWhoseServersAreDown(t *testing.T) {
 }
 
 func TestStopInterruptsADial(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		r := newRig(t, func(ctx context.Context, _, _ string) (net.Conn, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
@@ -149,7 +151,7 @@ func TestStopInterruptsADial(t *testing.T) {
 }
 
 func TestStopInterruptsTheBackoff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		down := errors.New("down")
 		d := newDialer(t.Context(), newLink(linkEvents{}), dialing{
 			asked: testTimeout, rng: testRand(),
@@ -169,7 +171,7 @@ func TestStopInterruptsTheBackoff(t *testing.T) {
 }
 
 func TestADialTakesAThirdOfTheTimeoutAtMost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		d := newDialer(t.Context(), newLink(linkEvents{}), dialing{
 			asked: testTimeout, rng: testRand(),
 			dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -190,7 +192,7 @@ func TestADialTakesAThirdOfTheTimeoutAtMost(t *testing.T) {
 
 // A slow TCP connection leaves that much less for the handshake.
 func TestConnectAndHandshakeShareOneDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		f := &fakeServer{serve: func(_ int, c fakeConn) {
 			for c.recv() != nil {
 			}
@@ -213,7 +215,7 @@ func TestConnectAndHandshakeShareOneDeadline(t *testing.T) {
 }
 
 func TestHardCloseMakesTheClientReconnect(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		f := &fakeServer{serve: func(_ int, c fakeConn) {
 			c.handshake()
 			c.grant(testTimeout, 7)
@@ -251,7 +253,7 @@ func TestHardCloseMakesTheClientReconnect(t *testing.T) {
 
 // The dialer may be stopped while a connection is being made; that connection must not stay open.
 func TestStopDuringADialLeavesNothingOpen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		f := &fakeServer{serve: func(_ int, c fakeConn) {
 			for c.recv() != nil {
 			}
@@ -303,7 +305,7 @@ func TestNetDialerIsTheDefault(t *testing.T) {
 }
 
 func TestDialerMayBeWatchedFromOtherGoroutines(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		f := &fakeServer{serve: func(_ int, c fakeConn) {
 			c.handshake()
 			c.grant(testTimeout, 7)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // A client without a connection ends at once, in whatever it was doing, and what waits in its queue is answered.
@@ -20,7 +22,7 @@ func TestAClientWithoutAConnectionEndsAtOnce(t *testing.T) {
 	refused := func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("refused") }
 	for name, dial := range map[string]DialFunc{"while it dials": never, "between two attempts": refused} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			eventstest.Bubble(t, func(t *testing.T) {
 				r := newRig(t, dial, testTimeout, linkEvents{}, "a:1")
 				queued := make(chan error, 1)
 				go func() {
@@ -43,7 +45,7 @@ func TestAClientWithoutAConnectionEndsAtOnce(t *testing.T) {
 
 // With a session that it had, too.
 func TestAClientThatHasLostItsConnectionEndsAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		f := &fakeServer{serve: func(n int, c fakeConn) {
 			if n > 1 {
 				for c.recv() != nil { // accepts and says nothing

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // slowConn takes one write at a time, when the test lets it.
@@ -43,7 +45,7 @@ func goes(f func()) bool {
 }
 
 func TestOutboxSendsInOrderAndWithFewCalls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		conn := &slowConn{turn: make(chan error)}
 		o := newOutbox(conn, goes, func(err error) { t.Error(err) })
 		by := time.Now().Add(time.Second)
@@ -68,7 +70,7 @@ func TestOutboxSendsInOrderAndWithFewCalls(t *testing.T) {
 }
 
 func TestOutboxMakesAWriterWaitWhenItIsFull(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		conn := &slowConn{turn: make(chan error)}
 		o := newOutbox(conn, goes, func(error) {})
 		put := make(chan int, 10)
@@ -95,7 +97,7 @@ func TestOutboxMakesAWriterWaitWhenItIsFull(t *testing.T) {
 }
 
 func TestOutboxThatBreaksTellsOnceAndKeepsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		conn := &slowConn{turn: make(chan error)}
 		var told []error
 		o := newOutbox(conn, goes, func(err error) { told = append(told, err) })
@@ -121,7 +123,7 @@ func TestOutboxThatBreaksTellsOnceAndKeepsNothing(t *testing.T) {
 
 // TestOutboxAloneSpawnsNothing: the bytes have gone when put returns.
 func TestOutboxAloneSpawnsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		conn := &slowConn{turn: make(chan error, 1)}
 		started := 0
 		o := newOutbox(conn, func(f func()) bool { started++; return goes(f) }, func(err error) { t.Error(err) })

@@ -11,13 +11,14 @@ import (
 
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
 // Some servers hand out another session when the old one is resumed, without a word about its end. To the client that is the
 // old one; to us it is the end of an epoch.
 func TestAReplacedSessionIsAnExpiredOne(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		cut := make(chan struct{})
 		var asked []int64
 		f := &fakeServer{}

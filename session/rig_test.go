@@ -11,6 +11,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/zktest"
@@ -42,7 +43,7 @@ type rig struct {
 // bubble runs the test in virtual time on a server without a session.
 func bubble(t *testing.T, test func(*rig)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		test(&rig{T: t, srv: zktest.Start(t, zktest.Tick(tick)), group: &actors.Group{}, start: time.Now()})
 	})
 }

@@ -11,16 +11,17 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 const testTimeout = 9 * time.Second
 
 func TestMuteServerIsGivenUpInLessThanAThirdOfTheTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		f := &fakeServer{serve: func(n int, c fakeConn) {
 			switch n {
 			case 1: // accepts and says nothing
@@ -70,7 +71,7 @@ func TestMuteServerIsGivenUpInLessThanAThirdOfTheTimeout(t *testing.T) {
 }
 
 func TestSecondSessionIsRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var asked []int64
 		f := &fakeServer{serve: func(n int, c fakeConn) {
@@ -121,7 +122,7 @@ func TestSecondSessionIsRefused(t *testing.T) {
 }
 
 func TestReplacedSessionIsNoticed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		f := &fakeServer{serve: func(n int, c fakeConn) {
 			c.handshake()
 			c.grant(testTimeout, int64(6+n))
@@ -161,7 +162,7 @@ type answer struct {
 }
 
 func TestAnswersAreTimed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		start := time.Now()
 		f := &fakeServer{serve: func(n int, c fakeConn) {
 			c.handshake()
@@ -233,7 +234,7 @@ func TestAnswersAreTimed(t *testing.T) {
 func TestBadFramesCloseTheConnection(t *testing.T) {
 	for name, length := range map[string]uint32{"negative": math.MaxUint32, "huge": 64<<20 + 1, "short": 15, "empty": 0} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			eventstest.Bubble(t, func(t *testing.T) {
 				f := &fakeServer{serve: func(_ int, c fakeConn) {
 					c.handshake()
 					c.grant(testTimeout, 7)
@@ -268,7 +269,7 @@ func TestBadHandshakesCloseTheConnection(t *testing.T) {
 		"closed":           {func(c fakeConn) { c.handshake() }, errHandshakeRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			eventstest.Bubble(t, func(t *testing.T) {
 				f := &fakeServer{serve: func(_ int, conn fakeConn) { c.serve(conn) }}
 				refused := make(chan int64, 1000)
 				r := newRig(t, f.dial, testTimeout, linkEvents{onRefused: func(asked int64, err error) {
@@ -311,7 +312,7 @@ func handshakeFrame(id int64) []byte {
 
 func TestBytesPassUnchangedInAnyPieces(t *testing.T) {
 	for _, size := range []int{1, 2, 3, 5, 7, 30, 1000} {
-		synctest.Test(t, func(t *testing.T) {
+		eventstest.Bubble(t, func(t *testing.T) {
 			answers := 0
 			w, far, l := wirePair(t, linkEvents{onAnswered: func(_, _ time.Time, op, zkErr int32) {
 				want := []answer{{op: opConnect}, {op: 4}, {op: opPing}, {op: 14, zkErr: -5}}[answers]
@@ -384,7 +385,7 @@ func TestBytesPassUnchangedInAnyPieces(t *testing.T) {
 }
 
 func TestASplitSecondSessionRequestNeverReachesTheServerWhole(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		w, far, l := wirePair(t, linkEvents{})
 		l.establish(7, testTimeout)
 		var arrived []byte
@@ -407,7 +408,7 @@ func TestASplitSecondSessionRequestNeverReachesTheServerWhole(t *testing.T) {
 }
 
 func TestDeadlinesBelongToTheClientAfterTheHandshake(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		w, far, _ := wirePair(t, linkEvents{})
 		start := time.Now()
 		if err := errors.Join(w.SetReadDeadline(start.Add(20*time.Second)), w.SetWriteDeadline(start.Add(10*time.Second))); err != nil {
@@ -469,7 +470,7 @@ func TestDeadlinesBelongToTheClientAfterTheHandshake(t *testing.T) {
 }
 
 func TestAnsweredBeforeAskedIsRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		w, far, _ := wirePair(t, linkEvents{})
 		var server sync.WaitGroup
 		server.Go(func() { far.grant(testTimeout, 7) })
@@ -484,7 +485,7 @@ func TestAnsweredBeforeAskedIsRefused(t *testing.T) {
 }
 
 func TestOurOwnCloseIsNotBlamedOnTheServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		w, far, _ := wirePair(t, linkEvents{onRefused: func(_ int64, err error) { t.Error(err) }})
 		time.AfterFunc(time.Second, func() {
 			if err := w.Close(); err != nil {

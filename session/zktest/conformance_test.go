@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/datadriven"
 
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
@@ -40,7 +40,7 @@ func TestConformanceInBubble(t *testing.T) {
 	playScript(t, func(t *testing.T, file string) int {
 		t.Helper()
 		steps := 0
-		synctest.Test(t, func(t *testing.T) { steps = play(t, file, &double{}) })
+		eventstest.Bubble(t, func(t *testing.T) { steps = play(t, file, &double{}) })
 		return steps
 	})
 }

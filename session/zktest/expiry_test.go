@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -28,7 +29,7 @@ func expired(t *testing.T, s *zktest.Server, id int64) time.Duration {
 
 func TestAnHourOfPings(t *testing.T) {
 	began := time.Now()
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t)
 		c := memoryClient(t, s, 10*time.Second)
 		id, p := c.SessionID(), c.make("/e", zk.FlagEphemeral)
@@ -46,7 +47,7 @@ func TestAnHourOfPings(t *testing.T) {
 }
 
 func TestExpiryAfterSilence(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t)
 		other := memoryClient(t, s, 10*time.Second)
 		c := memoryClient(t, s, 9*time.Second)
@@ -71,7 +72,7 @@ func TestExpiryAfterSilence(t *testing.T) {
 }
 
 func TestExpiryRoundsUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t)
 		c := memoryClient(t, s, 8*time.Second)
 		// 8 s after the last frame is a tick boundary, and the next one counts.
@@ -84,7 +85,7 @@ func TestExpiryRoundsUp(t *testing.T) {
 }
 
 func TestTick(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t, zktest.Tick(100*time.Millisecond))
 		c := memoryClient(t, s, time.Hour) // held down to 2 s
 		id := c.SessionID()

@@ -13,12 +13,13 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
 func TestExpireByHand(t *testing.T) {
 	t.Run("bubble", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		eventstest.Bubble(t, func(t *testing.T) {
 			s := zktest.Start(t)
 			checkExpire(t, s, inMemory(s))
 		})
@@ -59,7 +60,7 @@ func checkExpire(t *testing.T, s *zktest.Server, dial zk.Dialer) {
 }
 
 func TestCutAndResume(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t)
 		c, other := memoryClient(t, s, 10*time.Second), memoryClient(t, s, 10*time.Second)
 		id := c.SessionID()
@@ -113,7 +114,7 @@ func TestCutAndResume(t *testing.T) {
 }
 
 func TestDown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t)
 		c := memoryClient(t, s, 10*time.Second)
 		id := c.SessionID()
@@ -165,7 +166,7 @@ func TestDownOverTCP(t *testing.T) {
 }
 
 func TestMuteExecutesLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t)
 		c := memoryClient(t, s, 30*time.Second)
 		id := c.SessionID()
@@ -186,7 +187,7 @@ func TestMuteExecutesLate(t *testing.T) {
 }
 
 func TestMuteAllLeavesHandshakesUnanswered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t)
 		s.MuteAll(true)
 		c := dialClient(t, s.Addr(), 10*time.Second, inMemory(s))
@@ -201,7 +202,7 @@ func TestMuteAllLeavesHandshakesUnanswered(t *testing.T) {
 }
 
 func TestWipe(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t)
 		c := memoryClient(t, s, 10*time.Second)
 		c.make("/x", 0)
@@ -224,7 +225,7 @@ func TestWipe(t *testing.T) {
 // TestStalledPeer has a client that never reads: it may hold up itself, but
 // neither the server nor another client.
 func TestStalledPeer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t)
 		if err := s.Create("/big", make([]byte, 500<<10)); err != nil {
 			t.Fatal(err)

@@ -7,13 +7,14 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
 // outlives strands a session right after a write and returns for how long it lives.
 func outlives(t *testing.T, after time.Duration, settings ...zktest.Setting) (lived time.Duration) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t, settings...)
 		c := memoryClient(t, s, 10*time.Second)
 		time.Sleep(after)

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // largest repeats piece until no more fits into a frame.
@@ -52,7 +54,7 @@ func TestDecodingIsProportional(t *testing.T) {
 // send nothing of it.
 func TestAnnouncedFrameIsNotTrusted(t *testing.T) {
 	const clients = 200
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := Start(t)
 		decent := newNeighbour(t, s)
 		var list []*rawClient
@@ -78,7 +80,7 @@ func TestAnnouncedFrameIsNotTrusted(t *testing.T) {
 // answers are there.
 func TestClientThatDoesNotListen(t *testing.T) {
 	const size, requests = 100_000, 500
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := Start(t)
 		decent := newNeighbour(t, s)
 		if err := s.Create("/large", make([]byte, size)); err != nil {
@@ -106,7 +108,7 @@ func TestClientThatDoesNotListen(t *testing.T) {
 // TestDeafClientExpires is the same for a client that never listens: its session
 // ends, and its connection with it.
 func TestDeafClientExpires(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := Start(t)
 		if err := s.Create("/large", make([]byte, 100_000)); err != nil {
 			t.Fatal(err)

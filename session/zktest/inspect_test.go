@@ -8,16 +8,16 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
 func TestSequenceEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t)
 		c := memoryClient(t, s, 10*time.Second)
 		dir := c.make("/dir", 0)
@@ -42,7 +42,7 @@ func TestSequenceEnds(t *testing.T) {
 }
 
 func TestContainersAreReaped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t)
 		c := memoryClient(t, s, 10*time.Second)
 		box := func(p string) {
@@ -80,7 +80,7 @@ func TestContainersAreReaped(t *testing.T) {
 }
 
 func TestInspection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t)
 		c := memoryClient(t, s, 10*time.Second)
 		if _, _, _, err := c.ExistsW("/a/b"); err != nil {

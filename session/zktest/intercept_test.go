@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -35,7 +36,7 @@ func TestInterceptCuts(t *testing.T) {
 		{"after", zktest.CutAfter(), true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			eventstest.Bubble(t, func(t *testing.T) {
 				s := zktest.Start(t)
 				c := memoryClient(t, s, 10*time.Second)
 				id, from := c.SessionID(), c.mark()
@@ -56,7 +57,7 @@ func TestInterceptCuts(t *testing.T) {
 }
 
 func TestInterceptSees(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t)
 		var mu sync.Mutex
 		var seen []zktest.Request
@@ -91,7 +92,7 @@ func TestInterceptSees(t *testing.T) {
 }
 
 func TestInterceptDelay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t)
 		c := memoryClient(t, s, 10*time.Second)
 		s.Intercept(once(zktest.OpCreate, zktest.Delay(3*time.Second)))
@@ -109,7 +110,7 @@ func TestInterceptDelay(t *testing.T) {
 }
 
 func TestInterceptDelaysTheAnswerOnly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t)
 		c := memoryClient(t, s, 10*time.Second)
 		s.Intercept(once(zktest.OpCreate, zktest.Delay(3*time.Second)))
@@ -133,7 +134,7 @@ func TestInterceptDelaysTheAnswerOnly(t *testing.T) {
 }
 
 func TestInterceptFailAndSwallow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t)
 		c := memoryClient(t, s, 10*time.Second)
 		s.Intercept(once(zktest.OpCreate, zktest.Fail(zktest.NoAuth)))
@@ -158,7 +159,7 @@ func TestInterceptFailAndSwallow(t *testing.T) {
 }
 
 func TestInterceptMayUseTheServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t)
 		c := memoryClient(t, s, 10*time.Second)
 		id := c.SessionID()

@@ -5,16 +5,16 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
 func TestLag(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t)
 		c, other := memoryClient(t, s, 10*time.Second), memoryClient(t, s, 10*time.Second)
 		id := c.SessionID()
@@ -88,7 +88,7 @@ func TestLag(t *testing.T) {
 }
 
 func TestLagEndsWithTheConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t)
 		c := memoryClient(t, s, 10*time.Second)
 		from := c.mark()
@@ -105,7 +105,7 @@ func TestLagEndsWithTheConnection(t *testing.T) {
 }
 
 func TestStrandedSessionExpiresUnawares(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t)
 		c, other := memoryClient(t, s, 10*time.Second), memoryClient(t, s, 10*time.Second)
 		id, p := c.SessionID(), c.make("/e", zk.FlagEphemeral)
@@ -134,7 +134,7 @@ func TestStrandedSessionExpiresUnawares(t *testing.T) {
 }
 
 func TestStrandedWriteWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t)
 		c := memoryClient(t, s, 10*time.Second)
 		id := c.SessionID()

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 func newBufferedReader(b []byte) *bufio.Reader { return bufio.NewReader(bytes.NewReader(b)) }
@@ -45,7 +47,7 @@ func TestPipeCarriesBothWays(t *testing.T) {
 }
 
 func TestPipeWriterWaitsWhenFull(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		a, b := pipe(t)
 		data := bytes.Repeat([]byte("0123456789"), pipeBuffer/4) // two and a half buffers
 		written := make(chan error, 1)                           // size 1: the writer ends by itself
@@ -98,7 +100,7 @@ func TestPipeClose(t *testing.T) {
 }
 
 func TestPipeCloseWakesTheWaiting(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		for _, local := range []bool{true, false} {
 			a, b := pipe(t)
 			var work sync.WaitGroup
@@ -124,7 +126,7 @@ func TestPipeCloseWakesTheWaiting(t *testing.T) {
 }
 
 func TestPipeDeadlines(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		a, b := pipe(t)
 		start := time.Now()
 		check := func(what string, after time.Duration, err error) {

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -17,7 +17,7 @@ import (
 func overQuota(err error) bool { return err != nil && strings.HasSuffix(err.Error(), " -125") }
 
 func TestLimitNodes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t)
 		c := memoryClient(t, s, 10*time.Second)
 		open := zk.WorldACL(zk.PermAll)
@@ -51,7 +51,7 @@ func TestLimitNodes(t *testing.T) {
 }
 
 func TestQuotasAreNotEnforcedByDefault(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t)
 		c := memoryClient(t, s, 10*time.Second)
 		for _, p := range []string{"/q", "/zookeeper/quota/q"} {

@@ -7,9 +7,9 @@ import (
 	"os"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
@@ -169,7 +169,7 @@ func TestWireOverTCP(t *testing.T) {
 func TestWireInBubble(t *testing.T) {
 	for _, b := range rawBehaviours {
 		t.Run(b.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			eventstest.Bubble(t, func(t *testing.T) {
 				s := Start(t)
 				b.try(wire{t, func() *rawClient { return rawMemory(t, s) }})
 			})

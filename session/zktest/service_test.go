@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -60,7 +61,7 @@ func (s *ticker) term(ctx context.Context) error {
 // accident is one call.
 func TestServiceInBubble(t *testing.T) {
 	began := time.Now()
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		srv := zktest.Start(t)
 		instance := func() (locks *coordinator.Coordinator, works *int, notes *[]string, stop func()) {
 			locks, err := coordinator.Connect(t.Context(), srv.Addr(), srv.Option())

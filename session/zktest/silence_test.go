@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // quiet fails the test if the server says anything within d.
@@ -25,7 +27,7 @@ func (r *rawClient) quiet(d time.Duration) {
 }
 
 func TestMuteHoldsEventsBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := Start(t)
 		r := rawMemory(t, s)
 		k := r.hello(0, 30000, 0, make([]byte, passwordLength))
@@ -44,7 +46,7 @@ func TestMuteHoldsEventsBack(t *testing.T) {
 }
 
 func TestMuteHidesExpiry(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := Start(t)
 		r := rawMemory(t, s)
 		k := r.hello(0, 4000, 0, make([]byte, passwordLength))
@@ -67,7 +69,7 @@ func TestMuteHidesExpiry(t *testing.T) {
 }
 
 func TestMuteHoldsRequestsOfTheDead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := Start(t)
 		r := rawMemory(t, s)
 		k := r.hello(0, 4000, 0, make([]byte, passwordLength))
@@ -83,7 +85,7 @@ func TestMuteHoldsRequestsOfTheDead(t *testing.T) {
 }
 
 func TestLaggingZxid(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := Start(t)
 		r := rawMemory(t, s)
 		k := r.hello(0, 10000, 0, make([]byte, passwordLength))
@@ -106,7 +108,7 @@ func TestLaggingZxid(t *testing.T) {
 func TestCutsLeaveEarlierAnswers(t *testing.T) {
 	for name, act := range map[string]Action{"before": CutBefore(), "after": CutAfter()} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			eventstest.Bubble(t, func(t *testing.T) {
 				s := Start(t)
 				r := rawMemory(t, s)
 				k := r.hello(0, 10000, 0, make([]byte, passwordLength))
@@ -146,7 +148,7 @@ func TestInterceptedHandshake(t *testing.T) {
 		"cut before": {CutBefore(), 0}, "cut after": {CutAfter(), 1}, "fail": {Fail(Throttled), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			eventstest.Bubble(t, func(t *testing.T) {
 				s := Start(t)
 				s.Intercept(func(Request) Action { return test.act })
 				r := rawMemory(t, s)
@@ -231,7 +233,7 @@ func TestStart(t *testing.T) {
 }
 
 func TestBubbleIsRecognised(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		if s := Start(t); s.listener != nil || s.Addr() != memoryAddress {
 			t.Errorf("a server in a bubble listens on %s", s.Addr())
 		}

@@ -2,16 +2,16 @@ package zktest_test
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
 func TestTimeToLive(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t, zktest.ExtendedTypes(), zktest.CheckInterval(time.Second))
 		c := memoryClient(t, s, 10*time.Second)
 		p, err := c.CreateTTL("/t", nil, zk.FlagTTL, zk.WorldACL(zk.PermAll), 10*time.Second)
@@ -50,7 +50,7 @@ func TestTimeToLive(t *testing.T) {
 }
 
 func TestReapTakesWhatIsOverdue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t, zktest.ExtendedTypes())
 		c := memoryClient(t, s, 10*time.Second)
 		if _, err := c.CreateTTL("/t", nil, zk.FlagTTL, zk.WorldACL(zk.PermAll), time.Second); err != nil {

@@ -8,11 +8,11 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/reliability"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -33,7 +33,7 @@ func TestHistoriesOfCrashes(t *testing.T) {
 	verdicts := map[string]int{}
 	for seed := first; seed < first+count; seed++ {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			eventstest.Bubble(t, func(t *testing.T) {
 				c := virtualCrashes(t, seed, rounds)
 				ops := c.operations()
 				verdicts[checkCrashes(t, fmt.Sprint("seed ", seed), ops, c.notes)]++

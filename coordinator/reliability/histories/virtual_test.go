@@ -7,11 +7,11 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/reliability"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -35,7 +35,7 @@ func TestHistoriesInVirtualTime(t *testing.T) {
 	verdicts := map[string]int{}
 	for seed := first; seed < first+count; seed++ {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			eventstest.Bubble(t, func(t *testing.T) {
 				history := virtualHistory(t, seed, rounds)
 				verdicts[checkHistory(t, fmt.Sprint("seed ", seed), history)]++
 				ops := history.operations()

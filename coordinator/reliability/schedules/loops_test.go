@@ -13,6 +13,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/reliability"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
@@ -122,7 +123,7 @@ func TestLoopsWithEachFrameLost(t *testing.T) {
 	trials := 0
 	for name, runners := range tracks() {
 		play := func(l *laps, runners []runner) *laps {
-			synctest.Test(t, func(t *testing.T) {
+			eventstest.Bubble(t, func(t *testing.T) {
 				l.stage = newStage(t, l.rule)
 				defer func() {
 					if t.Failed() {

@@ -5,11 +5,11 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/reliability"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
@@ -134,7 +134,7 @@ func TestNoNodeIsLeftWhateverFrameIsLost(t *testing.T) {
 			for _, direction := range []faultnet.Direction{faultnet.Up, faultnet.Down} {
 				for nth, there := 1, true; there && !t.Failed(); nth++ { // until there is no such frame
 					for again := range reliability.Trials(st.often(), 8) {
-						synctest.Test(t, func(t *testing.T) {
+						eventstest.Bubble(t, func(t *testing.T) {
 							s := &scene{use: st, loss: how, direction: direction, nth: nth, again: again}
 							s.stage = newStage(t, s.rule)
 							defer func() {

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -68,7 +69,7 @@ func play(t *testing.T, seed uint64) (out outcome) {
 			panic(fmt.Sprintf("seed %d: %v", seed, r))
 		}
 	}()
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		w := &world{
 			plan: newPlan(seed), t: t, begun: time.Now(),
 			healing: make(chan struct{}), over: make(chan struct{}), abandoned: make(chan struct{}),

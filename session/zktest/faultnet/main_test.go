@@ -7,11 +7,11 @@ import (
 	"io"
 	"net"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
@@ -28,7 +28,7 @@ type rig struct {
 // bubble runs the test with a network of its own.
 func bubble(t *testing.T, rule faultnet.Rule, test func(r *rig)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		srv := zktest.Start(t)
 		test(&rig{T: t, srv: srv, net: faultnet.New(srv.DialContext, rule)})
 	})

@@ -1,0 +1,65 @@
+package eventstest
+
+import (
+	"testing"
+	"time"
+)
+
+const (
+	// Limit is how much virtual time a test may take. No promise of the library takes hours.
+	Limit = 12 * time.Hour
+	// patience is how much virtual time it may wait for one thing.
+	patience = Limit / 4
+	// polls is how often a test looks before it gives up. Outside of virtual time 6,000 polls take a minute or more.
+	polls = 6000
+	// interval lies between two looks outside of virtual time.
+	interval = 10 * time.Millisecond
+)
+
+// step returns the time between two looks. A clock in a testing/synctest bubble starts in the year 2000.
+func step() time.Duration {
+	if time.Now().Year() < 2020 {
+		return patience / polls
+	}
+	return interval
+}
+
+// Receive returns the next value of the channel, or the zero value once it is closed. It fails the test if nothing comes.
+// what names the value that is awaited: "a Grant of the second waiter".
+func Receive[T any](tb testing.TB, from <-chan T, what string) T {
+	tb.Helper()
+	tick := time.NewTicker(step())
+	defer tick.Stop()
+	for range polls {
+		select {
+		case v := <-from:
+			return v
+		case <-tick.C:
+		}
+	}
+	tb.Fatalf("still waiting for %s", what)
+	panic("unreachable")
+}
+
+// Eventually returns as soon as the condition holds. It fails the test if that does not happen.
+// what names the condition: "the waiter is queued".
+func Eventually(tb testing.TB, what string, holds func() bool) {
+	tb.Helper()
+	if holds() {
+		return
+	}
+	pause := step()
+	if pause == interval {
+		pause = time.Millisecond // the first looks come quickly: most conditions are a matter of microseconds
+	}
+	for n := range polls {
+		time.Sleep(pause)
+		if holds() {
+			return
+		}
+		if n == 100 {
+			pause = step()
+		}
+	}
+	tb.Fatalf("still not: %s", what)
+}

@@ -1,0 +1,88 @@
+package eventstest_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// hangs is set in the process in which a test is to hang.
+const hangs = "ZKGRANT_TEST_HANGS"
+
+// TestAHangIsToldByTheLineThatWaits: a test that hangs in virtual time ends at once, and says where it waits.
+func TestAHangIsToldByTheLineThatWaits(t *testing.T) {
+	if os.Getenv(hangs) != "" {
+		eventstest.Bubble(t, func(*testing.T) {
+			never := make(chan int)
+			defer time.AfterFunc(2*eventstest.Limit, func() { close(never) }).Stop()
+			<-never // the line that is to be told
+		})
+	}
+	command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+	command.Env = append(os.Environ(), hangs+"=1")
+	out, err := command.CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		t.Fatalf("the hanging test ended with %v:\n%s", err, out)
+	}
+	if got, want := string(out), "<-never // the line that is to be told"; !strings.Contains(got, want) {
+		t.Errorf("got %s\nwant a line with %q", got, want)
+	}
+}
+
+// failing is a test that notes its failure instead of ending.
+type failing struct {
+	testing.TB
+	said string
+}
+
+func (f *failing) Helper() {}
+
+func (f *failing) Fatalf(format string, args ...any) {
+	f.said = format
+	panic(f)
+}
+
+func TestWaitingEndsInVirtualTime(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		for name, wait := range map[string]func(tb testing.TB){
+			"Receive":    func(tb testing.TB) { eventstest.Receive(tb, make(chan int), "a value") },
+			"Eventually": func(tb testing.TB) { eventstest.Eventually(tb, "a condition", func() bool { return false }) },
+		} {
+			tb := &failing{TB: t}
+			func() {
+				defer func() { _ = recover() }()
+				wait(tb)
+			}()
+			if tb.said == "" {
+				t.Errorf("%s that waits in vain did not fail its test", name)
+			}
+		}
+	})
+}
+
+func TestWhatComesIsReturned(t *testing.T) {
+	from := make(chan int, 1)
+	from <- 7
+	if got := eventstest.Receive(t, from, "a value"); got != 7 {
+		t.Errorf("Receive = %d, want 7", got)
+	}
+	close(from)
+	if got := eventstest.Receive(t, from, "the end"); got != 0 {
+		t.Errorf("Receive of a closed channel = %d, want 0", got)
+	}
+	looks := 0
+	eventstest.Eventually(t, "the third look", func() bool { looks++; return looks == 3 })
+	if looks != 3 {
+		t.Errorf("Eventually looked %d times, want 3", looks)
+	}
+}
