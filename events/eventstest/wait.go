@@ -7,7 +7,7 @@ import (
 
 const (
 	// Limit is how much virtual time a test may take. No promise of the library takes hours.
-	Limit = 12 * time.Hour
+	Limit = 48 * time.Hour
 	// patience is how much virtual time it may wait for one thing.
 	patience = Limit / 4
 	// polls is how often a test looks before it gives up. Outside of virtual time 6,000 polls take a minute or more.
