@@ -1,0 +1,31 @@
+package eventstest
+
+import (
+	"os"
+	"testing"
+)
+
+// The environment that decides how much is tested. Without it `go test ./...` is quick.
+const (
+	fullVariable = "ZKGRANT_FULL" // 1: everything at full length
+	realVariable = "ZKGRANT_REAL" // 1: real servers are used, and a missing one is a failure
+)
+
+// Full reports whether tests run at full length.
+func Full() bool { return os.Getenv(fullVariable) == "1" }
+
+// Amount returns how many trials a test has: quick by default, full at full length.
+func Amount(quick, full int) int {
+	if Full() {
+		return full
+	}
+	return quick
+}
+
+// NeedsServers skips a test of real servers unless they are asked for.
+func NeedsServers(tb testing.TB) {
+	tb.Helper()
+	if os.Getenv(realVariable) != "1" {
+		tb.Skipf("needs a real ZooKeeper: run it with %s=1, after `make deps`", realVariable)
+	}
+}
