@@ -1,33 +1,17 @@
-// Package mutants puts bugs into the library, one at a time, and checks that a
-// test finds each of them.
+// Package mutants seeds bugs into the library and checks that a test finds each of them.
 //
-// A mutant is a change of the text of a source file. The tree itself is never
-// touched: the changed file lies in a temporary folder, and the compiler takes it
-// instead of the real one (go build -overlay). So production code knows nothing of
-// this, and has no hook, flag or build tag for it.
+// The bugs are text: the lists in testdata say which lines of a source file change, and which tests fail then. [Parse] has
+// the format. The tree itself is never touched. All bugs are woven into one copy of the source, each behind a number, and the
+// compiler takes that copy instead of the real files (go test -overlay). So there is one build for each package, and an
+// environment variable chooses the bug; see [Tree.Weave].
 //
-// Three things are checked:
+// `go test` checks that each bug fits the source and that its tests exist. `make mutants` runs them: each finder passes
+// without its bug and fails with it. A finder that reaches its time limit counts as failed. The limit is a multiple of what
+// tests take without a bug on the same machine.
 //
-//   - each mutant still fits the source (what it replaces occurs exactly once),
-//     compiles, and names tests that exist;
-//   - those tests pass on the tree as it is;
-//   - each of them fails on its mutant. One that does not compile is not found, and
-//     one that hangs is found only if the test's own time limit has ended it.
+//	ZKGRANT_MUTANTS=1 go test -count=1 -v ./coordinator/reliability/mutants
+//	ZKGRANT_MUTANTS=1 go test -count=1 -v -run 'TestEverySeededBugIsFound/bug/no_claim' ./coordinator/reliability/mutants
 //
-// The first takes seconds and is part of every run. The others build the library
-// anew for each mutant, which takes half an hour on two cores. They are left
-// out with -race and with -short, unless ZKGRANT_MUTANTS is set:
-//
-//	go test -count=1 -v ./coordinator/reliability/mutants
-//	go test -count=1 -v -run 'TestEveryMutantIsFound/mutant/no_claim' ./coordinator/reliability/mutants
-//	ZKGRANT_MUTANTS=write go test -count=1 ./coordinator/reliability/mutants
-//
-// The last of these writes TABLE.md: which test finds which bug, and how fast.
-//
-// Package recipes has more mutants, of the protocol alone, and an explorer of every
-// interleaving that reports them.
-//
-// Whoever changes the source that a mutant replaces changes the mutant as well. A
-// mutant that no test finds any more is a hole in the tests, and no reason to
-// remove the mutant.
+// A change of a source line that a bug names changes the list, too. A bug that no test finds any more is a hole in the tests
+// and no reason to remove the bug.
 package mutants

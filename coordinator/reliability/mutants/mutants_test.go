@@ -1,0 +1,216 @@
+package mutants_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/zkgrant/zkgrant/coordinator/reliability/mutants"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// variable is set to 1 where the bugs are to be run.
+const variable = "ZKGRANT_MUTANTS"
+
+// list returns the module and its seeded bugs.
+func list(t *testing.T) (mutants.Tree, []*mutants.Bug) {
+	t.Helper()
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bugs, err := mutants.ReadList("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mutants.Tree{Root: root}, bugs
+}
+
+// TestEverySeededBugFits: each bug changes the source as it is now, and names tests that exist.
+func TestEverySeededBugFits(t *testing.T) {
+	tree, bugs := list(t)
+	if _, err := tree.Weave(bugs); err != nil {
+		t.Error(err)
+	}
+	tests := map[string][]string{}
+	for _, b := range bugs {
+		if strings.HasSuffix(b.Does, ".") {
+			t.Errorf("%s: %q ends with a full stop", b.Name, b.Does)
+		}
+		for _, f := range b.Finders {
+			if tests[f.Pkg] == nil {
+				var err error
+				if tests[f.Pkg], err = tree.Tests(f.Pkg); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !slices.Contains(tests[f.Pkg], f.Test) {
+				t.Errorf("%s: there is no test %v", b.Name, f)
+			}
+		}
+	}
+}
+
+// TestEverySeededBugIsFound runs the tests that are named with each bug. They pass without it and fail with it.
+func TestEverySeededBugIsFound(t *testing.T) {
+	if os.Getenv(variable) == "" {
+		t.Skipf("takes two minutes of two cores: run it with %s=1, or `make mutants`", variable)
+	}
+	tree, bugs := list(t)
+	began := time.Now()
+	lab, err := mutants.NewLab(t.Context(), tree, bugs, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Printf("built the tests with all bugs in %.0f s\n", time.Since(began).Seconds())
+	var seen progress
+	t.Run("bug", func(t *testing.T) {
+		for i, b := range bugs {
+			t.Run(b.Name, func(t *testing.T) {
+				t.Parallel()
+				runs, missed := find(t, lab, i+1, b)
+				seen.add(len(bugs), runs, missed)
+			})
+		}
+	})
+	if seen.bugs == len(bugs) {
+		fmt.Printf("found %d of %d seeded bugs with %d tests in %.0f s\n", seen.found, len(bugs), seen.runs, time.Since(began).Seconds())
+	}
+}
+
+// find runs each finder of a bug, and reports how many did not fail.
+func find(t *testing.T, lab *mutants.Lab, number int, b *mutants.Bug) (runs, missed int) {
+	t.Helper()
+	for _, f := range b.Finders {
+		runs++
+		if sound := lab.Sound(t.Context(), f); sound.Verdict != mutants.Passed {
+			t.Errorf("%v without any bug: %v, want passed\n%s", f, sound.Verdict, sound.Output)
+			missed++
+			continue
+		}
+		run := lab.Try(t.Context(), number, f)
+		t.Logf("%v: %v after %v", f, run.Verdict, run.Took.Round(time.Millisecond))
+		switch {
+		case run.Verdict == mutants.Passed:
+			t.Errorf("%v passes with a library that %s", f, b.Does)
+			missed++
+		case !run.Verdict.Finds():
+			t.Errorf("%v does not tell how it ended:\n%s", f, run.Output)
+			missed++
+		}
+	}
+	return runs, missed
+}
+
+// progress counts the bugs that were run, and says so from time to time.
+type progress struct {
+	mu                sync.Mutex
+	bugs, found, runs int
+}
+
+func (p *progress) add(of, runs, missed int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.bugs, p.runs = p.bugs+1, p.runs+runs
+	if missed == 0 {
+		p.found++
+	}
+	if p.bugs%50 == 0 {
+		fmt.Printf("%d of %d seeded bugs\n", p.bugs, of)
+	}
+}
+
+// TestJudge: a test counts as failed only if it has failed by itself.
+func TestJudge(t *testing.T) {
+	exited := &exec.ExitError{}
+	for _, c := range []struct {
+		exit   error
+		output string
+		want   mutants.Verdict
+	}{
+		{nil, "=== RUN   TestX\n--- PASS: TestX (0.00s)\nPASS\n", mutants.Passed},
+		{nil, "testing: warning: no tests to run\nPASS\n", mutants.Broken},
+		{nil, "=== RUN   TestX\n--- SKIP: TestX (0.00s)\nPASS\n", mutants.Broken},
+		{nil, "", mutants.Broken},
+		{exited, "--- FAIL: TestX (0.00s)\nFAIL\n", mutants.Failed},
+		{exited, "--- PASS: TestX (0.00s)\ngoleak: Errors on successful test run: found unexpected goroutines", mutants.Leaked},
+		{exited, "panic: boom\n\ngoroutine 7 [running]:", mutants.Crashed},
+		{exited, "fatal error: all goroutines are asleep - deadlock!", mutants.Crashed},
+		{exited, "panic: test timed out after 1m0s\n", mutants.Hung},
+		{exited, "flag provided but not defined: -test.nothing", mutants.Broken},
+		{context.Canceled, "--- FAIL: TestX (0.00s)", mutants.Broken},
+	} {
+		if got := mutants.Judge(c.exit, c.output); got != c.want {
+			t.Errorf("exit %v with %q: got %v, want %v", c.exit, c.output, got, c.want)
+		}
+	}
+}
+
+// TestMisfitsAreNoticed: a list or a bug that does not fit is an error that says why.
+func TestMisfitsAreNoticed(t *testing.T) {
+	tree := mutants.Tree{Root: t.TempDir()}
+	const source = "package a\n\nconst one = 1\n\nfunc f() int {\n\treturn one\n}\n\nfunc g() int {\n\treturn one\n}\n"
+	if err := errors.Join(os.Mkdir(filepath.Join(tree.Root, "a"), 0o700),
+		os.WriteFile(filepath.Join(tree.Root, "a", "a.go"), []byte(source), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	const head = "bug: b\ndoes: breaks\nfound: a TestA\n"
+	for entry, want := range map[string]string{
+		head + "a/a.go\n func f() int {\n-\treturn one\n+\treturn 2\n":                         "",
+		head + "a/a.go\n-\treturn one\n+\treturn 2\n":                                          "2 times",
+		head + "a/a.go\n-\treturn 1\n+\treturn 2\n":                                            "0 times",
+		head + "a/a.go\n-\treturn\n+\treturn 2\n":                                              "0 times",
+		head + "a/a.go\n-const one = 1\n+const one = 2\n":                                      "more than a function's body",
+		head + "a/a.go\n-const one = 1\n+const one = 1\n+const two = 2\n":                      "declarations",
+		head + "a/a.go\n-const one = 1\n+const one = 1\n":                                      "nothing is changed",
+		head + "a/a.go\n func f() int {\n-\treturn one\n+\treturn (\n":                         "a.go:7",
+		head + "-\treturn one\n":                                                               "no file",
+		head + "what is this\n":                                                                "begins like",
+		head:                                                                                   "no other entry",
+		"bug: b\ndoes: breaks\na/a.go\n-x\n":                                                   "missing",
+		"bug: b\nfound: a TestA\na/a.go\n-x\n":                                                 "missing",
+		"bug: b\nfound: a\na/a.go\n-x\n":                                                       "neither",
+		"bug: b\nfound: explore clients=2\na/a.go\n-x\n":                                       "neither",
+		head + "a/a.go\n-x\n\n" + head + "a/a.go\n-x\n":                                        "two bugs",
+		head + "a/a.go\n func f() int {\n-\treturn one\n+\treturn 2\n\n\nbug: c\nfound: a T\n": "empty line",
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "list.txt"), []byte(entry), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		bugs, err := mutants.ReadList(dir)
+		if err == nil {
+			_, err = tree.Weave(bugs)
+		}
+		if got := fmt.Sprint(err); (err == nil) != (want == "") || err != nil && !strings.Contains(got, want) {
+			t.Errorf("got %v, want an error with %q for\n%s", err, want, entry)
+		}
+	}
+}
+
+// TestTwoEntriesOfOneBug: an entry without a change adds its finders to the bug of that name.
+func TestTwoEntriesOfOneBug(t *testing.T) {
+	dir := t.TempDir()
+	const entries = "bug: b\nfound: explore clients=2 -> two holders\n\nbug: b\ndoes: breaks\nfound: a TestA\na/a.go\n-x\n"
+	if err := os.WriteFile(filepath.Join(dir, "list.txt"), []byte(entries), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	bugs, err := mutants.ReadList(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := fmt.Sprint(bugs[0].Finders), "[a TestA explore clients=2 -> two holders]"; len(bugs) != 1 || got != want {
+		t.Errorf("%d bugs, the first found by %s; want one, found by %s", len(bugs), got, want)
+	}
+}

@@ -1,5 +1,0 @@
-//go:build !race
-
-package mutants
-
-const underRace = false

@@ -1,0 +1,198 @@
+package mutants
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Verdict is how a test ended.
+type Verdict uint8
+
+// The verdicts. A bug is found by a test that Failed, Leaked, Crashed or Hung.
+const (
+	Passed  Verdict = iota + 1
+	Failed          // by its own checks
+	Leaked          // failed because of goroutines that were left
+	Crashed         // by a panic, or a deadlock that the runtime noticed
+	Hung            // its time limit ended it, twice
+	Broken          // it did not run, or its output does not tell how it ended
+)
+
+// String says it in one or two words.
+func (v Verdict) String() string {
+	if names := []string{"", "passed", "failed", "leak", "crash", "time limit", "broken"}; int(v) < len(names) {
+		return names[v]
+	}
+	return "unknown"
+}
+
+// Finds reports whether a test that ended so has found a bug.
+func (v Verdict) Finds() bool { return v >= Failed && v <= Hung }
+
+// Judge reads how a test binary ended that ran one test. A failed binary is not enough: a binary without that test fails, too.
+func Judge(exit error, output string) Verdict {
+	var status *exec.ExitError
+	switch {
+	case strings.Contains(output, "testing: warning: no tests to run"):
+		return Broken
+	case exit == nil && strings.Contains(output, "--- SKIP"):
+		return Broken
+	case exit == nil && strings.Contains(output, "--- PASS"):
+		return Passed
+	case !errors.As(exit, &status):
+		return Broken
+	case strings.Contains(output, "panic: test timed out after"):
+		return Hung
+	case strings.Contains(output, "panic:"), strings.Contains(output, "fatal error:"):
+		return Crashed
+	case strings.Contains(output, "--- FAIL"):
+		return Failed
+	case strings.Contains(output, "goleak: Errors on successful test run"):
+		return Leaked
+	default:
+		return Broken
+	}
+}
+
+// Run is one test with one bug, or with none.
+type Run struct {
+	Verdict Verdict
+	Took    time.Duration
+	Output  string
+}
+
+// Lab has the woven test binaries, and what each test takes without a bug. It is safe for concurrent use.
+type Lab struct {
+	tree     Tree
+	dir      string
+	binaries map[string]string // by package
+
+	mu       sync.Mutex
+	sound    map[Finder]*baseline
+	measured []time.Duration // what the tests without a bug took
+}
+
+// baseline is a test without a bug, run once.
+type baseline struct {
+	once sync.Once
+	run  Run
+}
+
+// NewLab weaves the bugs into the library and builds the tests of each package that a finder is in. All its files lie in dir.
+func NewLab(ctx context.Context, t Tree, bugs []*Bug, dir string) (*Lab, error) {
+	woven, err := t.Weave(bugs)
+	if err != nil {
+		return nil, err
+	}
+	l := &Lab{tree: t, dir: dir, binaries: map[string]string{}, sound: map[Finder]*baseline{}}
+	replace := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(woven)) {
+		file := filepath.Join(dir, strings.ReplaceAll(name, "/", "_"))
+		if err := os.WriteFile(file, []byte(woven[name]), 0o600); err != nil {
+			return nil, err
+		}
+		replace[t.on(name)] = file
+	}
+	overlay := filepath.Join(dir, "overlay.json")
+	text, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(overlay, text, 0o600); err != nil {
+		return nil, err
+	}
+	for _, b := range bugs {
+		for _, f := range b.Finders {
+			if l.binaries[f.Pkg] != "" {
+				continue
+			}
+			binary := filepath.Join(dir, strings.ReplaceAll(f.Pkg, "/", "_")+".test")
+			// A bug need not be vetted: unreachable code is part of some.
+			build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", binary, "./"+f.Pkg)
+			build.Dir = t.Root
+			if out, err := build.CombinedOutput(); err != nil {
+				return nil, fmt.Errorf("building the tests of %s with all bugs in: %w\n%s", f.Pkg, err, out)
+			}
+			l.binaries[f.Pkg] = binary
+		}
+	}
+	return l, nil
+}
+
+// Sound returns what a test says without a bug. It runs the test once, whoever asks.
+func (l *Lab) Sound(ctx context.Context, f Finder) Run {
+	l.mu.Lock()
+	b := l.sound[f]
+	if b == nil {
+		b = &baseline{}
+		l.sound[f] = b
+	}
+	l.mu.Unlock()
+	b.once.Do(func() {
+		b.run = l.try(ctx, 0, f, 0)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.measured = append(l.measured, b.run.Took)
+		slices.Sort(l.measured)
+	})
+	return b.run
+}
+
+// Try runs a test with the bug of that number. Its time limit is a multiple of what tests take without a bug, on this machine
+// with its present load. A test that reaches the limit is run once more with a longer one.
+func (l *Lab) Try(ctx context.Context, bug int, f Finder) Run {
+	sound := l.Sound(ctx, f)
+	l.mu.Lock()
+	limit := 20*sound.Took + 100*l.measured[len(l.measured)/2]
+	l.mu.Unlock()
+	run := l.try(ctx, bug, f, limit)
+	if run.Verdict == Hung {
+		run = l.try(ctx, bug, f, 3*limit)
+	}
+	return run
+}
+
+// try runs a test in a folder of its own, with a copy of the package's testdata: some tests write into it what they have found.
+func (l *Lab) try(ctx context.Context, bug int, f Finder, limit time.Duration) Run {
+	dir, err := os.MkdirTemp(l.dir, "run")
+	if err != nil {
+		return Run{Verdict: Broken, Output: err.Error()}
+	}
+	defer os.RemoveAll(dir)
+	if data := l.tree.on(f.Pkg + "/testdata"); exists(data) {
+		if err := os.CopyFS(filepath.Join(dir, "testdata"), os.DirFS(data)); err != nil {
+			return Run{Verdict: Broken, Output: err.Error()}
+		}
+	}
+	command := exec.CommandContext(ctx, l.binaries[f.Pkg], "-test.run", "^"+f.Test+"$", "-test.v", "-test.timeout", limit.String())
+	command.Dir = dir
+	command.Env = append(os.Environ(), fmt.Sprintf("%s=%d", Switch, bug))
+	if f.World != "" {
+		command.Env = append(command.Env, worldVariable+"="+f.World)
+	}
+	began := time.Now()
+	out, err := command.CombinedOutput()
+	run := Run{Judge(err, string(out)), time.Since(began), string(out)}
+	if _, violation, _ := strings.Cut(f.World, " -> "); f.World != "" && run.Verdict.Finds() && !strings.Contains(run.Output, "violation: "+violation+"\n") {
+		run.Verdict = Broken
+	}
+	return run
+}
+
+// worldVariable is the environment variable with the world that the explorer explores.
+const worldVariable = "ZKGRANT_EXPLORE"
+
+func exists(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
+}

@@ -1,0 +1,175 @@
+package mutants
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Tree is the module as it is on the disk.
+type Tree struct{ Root string }
+
+func (t Tree) on(name string) string { return filepath.Join(t.Root, filepath.FromSlash(name)) }
+
+func (t Tree) read(name string) (string, error) {
+	text, err := os.ReadFile(t.on(name))
+	return string(text), err
+}
+
+// Switch is the environment variable that chooses a bug in a woven binary: its number, from 1. Without it there is none.
+const Switch = "ZKGRANT_SEEDED_BUG"
+
+// seededBug is the name of the number in the woven source. The one file that it is read in has this name, too.
+const seededBug = "zkgrantSeededBug"
+
+// body is a function's body with a bug in it.
+type body struct {
+	at     int // where the sound body begins in the sound file
+	bug    int // its number
+	text   string
+	result bool // the function returns something
+}
+
+// Weave returns the source of the library with all bugs in it, by the names of the files that differ. Each function that a
+// bug changes begins with the changed body, which runs if that bug is chosen:
+//
+//	if zkgrantSeededBug == 17 { … }
+//
+// So one build serves all bugs, and production code has no hook for it. A bug can change the bodies of functions alone.
+func (t Tree) Weave(bugs []*Bug) (map[string]string, error) {
+	bodies := map[string][]body{}
+	var misfits []error
+	for i, b := range bugs {
+		for _, file := range b.Files() {
+			changed, err := t.bodies(b, i+1, file)
+			if err != nil {
+				misfits = append(misfits, fmt.Errorf("%s: %w", b.Name, err))
+			}
+			bodies[file] = append(bodies[file], changed...)
+		}
+	}
+	if len(misfits) > 0 {
+		return nil, errors.Join(misfits...)
+	}
+	woven := map[string]string{}
+	for file, all := range bodies {
+		text, err := t.read(file)
+		if err != nil {
+			return nil, err
+		}
+		woven[file] = insert(text, all)
+		folder := path.Dir(file)
+		woven[path.Join(folder, strings.ToLower(seededBug)+".go")] = fmt.Sprintf(
+			"package %s\n\nimport (\n\t\"os\"\n\t\"strconv\"\n)\n\nvar %s, _ = strconv.Atoi(os.Getenv(%q))\n", path.Base(folder), seededBug, Switch)
+	}
+	return woven, nil
+}
+
+// bodies returns the bodies that differ between a file as it is and with the bug.
+func (t Tree) bodies(b *Bug, number int, file string) ([]body, error) {
+	text, err := t.read(file)
+	if err != nil {
+		return nil, err
+	}
+	changed, err := b.Apply(file, text)
+	if err != nil {
+		return nil, err
+	}
+	sound, err := functions(file, text)
+	if err != nil {
+		return nil, err
+	}
+	buggy, err := functions(file, changed)
+	if err != nil {
+		return nil, err
+	}
+	if len(sound) != len(buggy) {
+		return nil, fmt.Errorf("%s has %d declarations and %d with the bug", file, len(sound), len(buggy))
+	}
+	var found []body
+	for i, s := range sound {
+		switch {
+		case s.head != buggy[i].head:
+			return nil, fmt.Errorf("%s: more than a function's body is changed:\n%s", file, buggy[i].head)
+		case s.body != buggy[i].body:
+			found = append(found, body{s.at, number, buggy[i].body, s.result})
+		}
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("%s: nothing is changed", file)
+	}
+	return found, nil
+}
+
+// declaration is a top-level declaration: all of it is head unless it is a function.
+type declaration struct {
+	head, body string
+	at         int // where the body begins
+	result     bool
+}
+
+func functions(file, text string) ([]declaration, error) {
+	set := token.NewFileSet()
+	syntax, err := parser.ParseFile(set, file, text, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	offset := func(p token.Pos) int { return set.Position(p).Offset }
+	var all []declaration
+	for _, decl := range syntax.Decls {
+		f, ok := decl.(*ast.FuncDecl)
+		if !ok || f.Body == nil {
+			all = append(all, declaration{head: text[offset(decl.Pos()):offset(decl.End())]})
+			continue
+		}
+		begin, end := offset(f.Body.Lbrace)+1, offset(f.Body.Rbrace)
+		all = append(all, declaration{text[offset(f.Pos()):begin], text[begin:end], begin, f.Type.Results != nil})
+	}
+	return all, nil
+}
+
+// insert puts the bodies into the text.
+func insert(text string, bodies []body) string {
+	slices.SortStableFunc(bodies, func(a, b body) int { return a.at - b.at })
+	var out strings.Builder
+	at := 0
+	for _, b := range bodies {
+		out.WriteString(text[at:b.at])
+		at = b.at
+		fmt.Fprintf(&out, "\nif %s == %d {%s\n", seededBug, b.bug, b.text)
+		if !b.result {
+			out.WriteString("return\n")
+		}
+		out.WriteString("}\n")
+	}
+	out.WriteString(text[at:])
+	return out.String()
+}
+
+// Tests returns the names of the tests in a package's folder.
+func (t Tree) Tests(pkg string) ([]string, error) {
+	files, err := filepath.Glob(filepath.Join(t.on(pkg), "*_test.go"))
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, file := range files {
+		syntax, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		for _, decl := range syntax.Decls {
+			if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") {
+				names = append(names, f.Name.Name)
+			}
+		}
+	}
+	return names, nil
+}
