@@ -23,6 +23,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // variable is set to 1 where the bugs are to be run.
 const variable = "ZKGRANT_MUTANTS"
 
+// killsVariable names the file that the kill matrix is written to.
+const killsVariable = "ZKGRANT_KILLS"
+
 // list returns the module and its seeded bugs.
 func list(t *testing.T) (mutants.Tree, []*mutants.Bug) {
 	t.Helper()
@@ -129,6 +132,33 @@ func (p *progress) add(of, runs, missed int) {
 	if p.bugs%50 == 0 {
 		fmt.Printf("%d of %d seeded bugs\n", p.bugs, of)
 	}
+}
+
+// TestKillMatrix runs every quick test for every bug, and writes which test finds which.
+func TestKillMatrix(t *testing.T) {
+	name := os.Getenv(killsVariable)
+	if name == "" {
+		t.Skipf("takes ten minutes of two cores: run it with %s=FILE, or `make kills`", killsVariable)
+	}
+	tree, bugs := list(t)
+	lab, err := mutants.NewLab(t.Context(), tree, bugs, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	kills, err := lab.KillMatrix(t.Context(), bugs, func(done int) {
+		if done%50 == 0 {
+			fmt.Printf("%d of %d seeded bugs\n", done, len(bugs))
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var page strings.Builder
+	if err := errors.Join(kills.Write(&page), os.WriteFile(name, []byte(page.String()), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Printf("kill matrix in %.0f s: %s\n", time.Since(began).Seconds(), kills.Summary())
 }
 
 // TestJudge: a test counts as failed only if it has failed by itself.

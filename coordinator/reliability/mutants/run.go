@@ -162,8 +162,18 @@ func (l *Lab) Try(ctx context.Context, bug int, f Finder) Run {
 	return run
 }
 
-// try runs a test in a folder of its own, with a copy of the package's testdata: some tests write into it what they have found.
+// try runs a test with the bug of that number.
 func (l *Lab) try(ctx context.Context, bug int, f Finder, limit time.Duration) Run {
+	run := l.start(ctx, f, "^"+f.Test+"$", limit, fmt.Sprintf("%s=%d", Switch, bug), worldVariable+"="+f.World)
+	if _, violation, _ := strings.Cut(f.World, " -> "); f.World != "" && run.Verdict.Finds() && !strings.Contains(run.Output, "violation: "+violation+"\n") {
+		run.Verdict = Broken
+	}
+	return run
+}
+
+// start runs the tests of a package that match. What has the form of a flag is handed over as one, the rest is for the
+// environment. The folder of the process has a copy of the package's testdata: some tests write into it.
+func (l *Lab) start(ctx context.Context, f Finder, pattern string, limit time.Duration, more ...string) Run {
 	dir, err := os.MkdirTemp(l.dir, "run")
 	if err != nil {
 		return Run{Verdict: Broken, Output: err.Error()}
@@ -174,19 +184,19 @@ func (l *Lab) try(ctx context.Context, bug int, f Finder, limit time.Duration) R
 			return Run{Verdict: Broken, Output: err.Error()}
 		}
 	}
-	command := exec.CommandContext(ctx, l.binaries[f.Pkg], "-test.run", "^"+f.Test+"$", "-test.v", "-test.timeout", limit.String())
+	command := exec.CommandContext(ctx, l.binaries[f.Pkg], "-test.run", pattern, "-test.v", "-test.timeout", limit.String())
 	command.Dir = dir
-	command.Env = append(os.Environ(), fmt.Sprintf("%s=%d", Switch, bug))
-	if f.World != "" {
-		command.Env = append(command.Env, worldVariable+"="+f.World)
+	command.Env = os.Environ()
+	for _, m := range more {
+		if strings.HasPrefix(m, "-") {
+			command.Args = append(command.Args, m)
+		} else {
+			command.Env = append(command.Env, m)
+		}
 	}
 	began := time.Now()
 	out, err := command.CombinedOutput()
-	run := Run{Judge(err, string(out)), time.Since(began), string(out)}
-	if _, violation, _ := strings.Cut(f.World, " -> "); f.World != "" && run.Verdict.Finds() && !strings.Contains(run.Output, "violation: "+violation+"\n") {
-		run.Verdict = Broken
-	}
-	return run
+	return Run{Judge(err, string(out)), time.Since(began), string(out)}
 }
 
 // worldVariable is the environment variable with the world that the explorer explores.

@@ -26,8 +26,45 @@ func (t Tree) read(name string) (string, error) {
 // Switch is the environment variable that chooses a bug in a woven binary: its number, from 1. Without it there is none.
 const Switch = "ZKGRANT_SEEDED_BUG"
 
-// seededBug is the name of the number in the woven source. The one file that it is read in has this name, too.
-const seededBug = "zkgrantSeededBug"
+// Reached is the environment variable that asks a woven binary which bugs it reaches: the name of a file. The number of each
+// is appended to it, once.
+const Reached = "ZKGRANT_SEEDED_REACHED"
+
+// seeded is a function of the woven source: whether a bug is chosen. The file that it stands in has its name, too.
+const seeded = "zkgrantSeeded"
+
+// chooser is the text of that file.
+const chooser = `package %s
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+)
+
+var (
+	zkgrantChosen, _ = strconv.Atoi(os.Getenv(%q))
+	zkgrantInto      = os.Getenv(%q)
+	zkgrantReached   sync.Map
+)
+
+func %s(bug int) bool { return bug == zkgrantChosen || zkgrantInto != "" && zkgrantNote(bug) }
+
+func zkgrantNote(bug int) bool {
+	if _, again := zkgrantReached.LoadOrStore(bug, true); !again {
+		file, err := os.OpenFile(zkgrantInto, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			panic(err)
+		}
+		defer file.Close()
+		if _, err := fmt.Fprintln(file, bug); err != nil {
+			panic(err)
+		}
+	}
+	return false
+}
+`
 
 // body is a function's body with a bug in it.
 type body struct {
@@ -40,7 +77,7 @@ type body struct {
 // Weave returns the source of the library with all bugs in it, by the names of the files that differ. Each function that a
 // bug changes begins with the changed body, which runs if that bug is chosen:
 //
-//	if zkgrantSeededBug == 17 { … }
+//	if zkgrantSeeded(17) { … }
 //
 // So one build serves all bugs, and production code has no hook for it. A bug can change the bodies of functions alone.
 func (t Tree) Weave(bugs []*Bug) (map[string]string, error) {
@@ -66,8 +103,7 @@ func (t Tree) Weave(bugs []*Bug) (map[string]string, error) {
 		}
 		woven[file] = insert(text, all)
 		folder := path.Dir(file)
-		woven[path.Join(folder, strings.ToLower(seededBug)+".go")] = fmt.Sprintf(
-			"package %s\n\nimport (\n\t\"os\"\n\t\"strconv\"\n)\n\nvar %s, _ = strconv.Atoi(os.Getenv(%q))\n", path.Base(folder), seededBug, Switch)
+		woven[path.Join(folder, strings.ToLower(seeded)+".go")] = fmt.Sprintf(chooser, path.Base(folder), Switch, Reached, seeded)
 	}
 	return woven, nil
 }
@@ -143,7 +179,7 @@ func insert(text string, bodies []body) string {
 	for _, b := range bodies {
 		out.WriteString(text[at:b.at])
 		at = b.at
-		fmt.Fprintf(&out, "\nif %s == %d {%s\n", seededBug, b.bug, b.text)
+		fmt.Fprintf(&out, "\nif %s(%d) {%s\n", seeded, b.bug, b.text)
 		if !b.result {
 			out.WriteString("return\n")
 		}

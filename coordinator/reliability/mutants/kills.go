@@ -1,0 +1,247 @@
+package mutants
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// enough finders of a bug are looked for. A bug that so many find is no reason to keep any one of them.
+	enough = 8
+	// slowest is how many times the median a test may take, to be run for every bug that it reaches.
+	slowest = 25
+	// batch is how many tests run in one process.
+	batch = 25
+)
+
+// Kills is the kill matrix: which tests find which bugs.
+type Kills struct {
+	Bugs  []*Bug
+	Tests []Finder         // those that were run
+	Left  []Finder         // those that take too long, or are skipped
+	By    map[int][]Finder // by the number of a bug from 0, sorted: up to enough finders, those named with it aside
+}
+
+// probe is a test without a bug.
+type probe struct {
+	Finder
+	took    time.Duration
+	reaches map[int]bool // the numbers of bugs, from 1
+}
+
+// KillMatrix runs all tests of the lab's packages for each bug that they reach, the quick ones first, until enough have found
+// it. A test that leaves goroutines, or fails only in company, is not told from one that passes. said hears of the progress.
+func (l *Lab) KillMatrix(ctx context.Context, bugs []*Bug, said func(done int)) (*Kills, error) {
+	probes, left, err := l.probe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	k := &Kills{Bugs: bugs, Left: left, By: map[int][]Finder{}}
+	for _, p := range probes {
+		k.Tests = append(k.Tests, p.Finder)
+	}
+	var mu sync.Mutex
+	done := 0
+	each(len(bugs), func(i int) {
+		var reach []probe
+		for _, p := range probes {
+			if p.reaches[i+1] {
+				reach = append(reach, p)
+			}
+		}
+		found := l.kill(ctx, i+1, reach)
+		mu.Lock()
+		defer mu.Unlock()
+		k.By[i] = found
+		done++
+		said(done)
+	})
+	return k, ctx.Err()
+}
+
+// each does something for each number, on all processors.
+func each(n int, do func(i int)) {
+	todo := make(chan int)
+	var all sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		all.Go(func() {
+			for i := range todo {
+				do(i)
+			}
+		})
+	}
+	for i := range n {
+		todo <- i
+	}
+	close(todo)
+	all.Wait()
+}
+
+// probe runs each test alone and without a bug. It returns those that pass and are quick, the quickest first.
+func (l *Lab) probe(ctx context.Context) (probes []probe, left []Finder, _ error) {
+	var tests []Finder
+	for _, pkg := range slices.Sorted(maps.Keys(l.binaries)) {
+		names, err := l.tree.Tests(pkg)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, name := range names {
+			tests = append(tests, Finder{Pkg: pkg, Test: name})
+		}
+	}
+	all := make([]probe, len(tests))
+	each(len(tests), func(i int) { all[i] = l.reach(ctx, tests[i]) })
+	all = slices.DeleteFunc(all, func(p probe) bool {
+		if p.reaches == nil {
+			left = append(left, p.Finder)
+		}
+		return p.reaches == nil
+	})
+	if len(all) == 0 {
+		return nil, nil, fmt.Errorf("none of %d tests passes", len(tests))
+	}
+	slices.SortFunc(all, func(a, b probe) int { return cmp.Compare(a.took, b.took) })
+	limit := slowest * all[len(all)/2].took
+	for _, p := range all {
+		if p.took > limit {
+			left = append(left, p.Finder)
+		} else {
+			probes = append(probes, p)
+		}
+	}
+	return probes, left, nil
+}
+
+// reach runs a test and notes which bugs it reaches; none if it does not pass.
+func (l *Lab) reach(ctx context.Context, f Finder) probe {
+	into := filepath.Join(l.dir, strings.ReplaceAll(f.String(), "/", "_")+".reached")
+	run := l.start(ctx, f, "^"+f.Test+"$", time.Hour, Reached+"="+into)
+	if run.Verdict != Passed {
+		return probe{Finder: f}
+	}
+	p := probe{f, run.Took, map[int]bool{}}
+	text, _ := os.ReadFile(into) // missing if none is reached
+	for line := range strings.Lines(string(text)) {
+		if n, err := strconv.Atoi(strings.TrimSpace(line)); err == nil {
+			p.reaches[n] = true
+		}
+	}
+	return p
+}
+
+// kill returns tests that find the bug, enough of them if there are so many.
+func (l *Lab) kill(ctx context.Context, bug int, probes []probe) (found []Finder) {
+	for len(probes) > 0 && len(found) < enough && ctx.Err() == nil {
+		var company []probe // the next tests of one package
+		for _, p := range probes {
+			if p.Pkg == probes[0].Pkg && len(company) < batch {
+				company = append(company, p)
+			}
+		}
+		ended, failed := l.together(ctx, bug, company)
+		found = append(found, failed...)
+		probes = slices.DeleteFunc(probes, func(p probe) bool { return ended[p.Finder] })
+	}
+	slices.SortFunc(found, func(a, b Finder) int { return cmp.Compare(a.String(), b.String()) })
+	return found
+}
+
+var result = regexp.MustCompile(`(?m)^(=== RUN|=== CONT|--- PASS:|--- FAIL:|--- SKIP:) +(Test\w+)( |$)`)
+
+// together runs some tests of a package in one process. A test that ends the process counts as failed; those behind it have not
+// ended.
+func (l *Lab) together(ctx context.Context, bug int, company []probe) (ended map[Finder]bool, failed []Finder) {
+	var names []string
+	var took time.Duration
+	for _, p := range company {
+		names, took = append(names, p.Test), took+p.took
+	}
+	pkg := company[0].Pkg
+	run := l.start(ctx, Finder{Pkg: pkg}, "^("+strings.Join(names, "|")+")$", 20*took, fmt.Sprintf("%s=%d", Switch, bug), "-test.parallel=1")
+	ended = map[Finder]bool{}
+	last := ""
+	for _, m := range result.FindAllStringSubmatch(run.Output, -1) {
+		f := Finder{Pkg: pkg, Test: m[2]}
+		switch m[1] {
+		case "=== RUN", "=== CONT":
+			last = m[2]
+		default:
+			ended[f] = true
+			if m[1] == "--- FAIL:" {
+				failed = append(failed, f)
+			}
+		}
+	}
+	if f := (Finder{Pkg: pkg, Test: last}); (run.Verdict == Crashed || run.Verdict == Hung) && !ended[f] {
+		ended[f] = true
+		failed = append(failed, f)
+	}
+	if len(ended) == 0 || len(ended) < len(company) && run.Verdict != Crashed && run.Verdict != Hung {
+		for _, p := range company { // nobody can tell what became of them
+			ended[p.Finder] = true
+		}
+	}
+	return ended, failed
+}
+
+// Write prints the matrix: for each bug the tests that find it, and for each test how much it is needed.
+func (k *Kills) Write(to io.Writer) error {
+	out := bufio.NewWriter(to)
+	finds, alone := map[Finder]int{}, map[Finder]int{}
+	fmt.Fprintf(out, "# Which tests find which seeded bug; up to %d tests each, besides those that the list names\n\n", enough)
+	for i, b := range k.Bugs {
+		all := slices.Clone(k.By[i])
+		for _, f := range b.Finders {
+			if !slices.Contains(all, f) {
+				all = append(all, f)
+			}
+		}
+		fmt.Fprintf(out, "%s\n", b.Name)
+		for _, f := range all {
+			finds[f]++
+			if len(all) == 1 {
+				alone[f]++
+			}
+			fmt.Fprintf(out, "\t%v\n", f)
+		}
+	}
+	fmt.Fprintf(out, "\n# What each test finds, and what no other test finds\n\n")
+	for _, f := range k.Tests {
+		fmt.Fprintf(out, "%4d %4d  %v\n", finds[f], alone[f], f)
+	}
+	fmt.Fprintf(out, "\n# Tests that were not run for each bug: they are skipped, or take more than %d times the median\n\n", slowest)
+	for _, f := range k.Left {
+		fmt.Fprintf(out, "%4d %4d  %v\n", finds[f], alone[f], f)
+	}
+	return out.Flush()
+}
+
+// Summary says in a line what the matrix says.
+func (k *Kills) Summary() string {
+	one, runs := 0, 0
+	for i, b := range k.Bugs {
+		all := map[Finder]bool{}
+		for _, f := range slices.Concat(k.By[i], b.Finders) {
+			all[f] = true
+		}
+		runs += len(all)
+		if len(all) == 1 {
+			one++
+		}
+	}
+	return fmt.Sprintf("%d tests tried, %d left out; %d of %d bugs are found by one test alone, the others by %.1f or more on average",
+		len(k.Tests), len(k.Left), one, len(k.Bugs), float64(runs-one)/float64(max(len(k.Bugs)-one, 1)))
+}
