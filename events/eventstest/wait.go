@@ -14,6 +14,8 @@ const (
 	polls = 6000
 	// interval lies between two looks outside of virtual time.
 	interval = 10 * time.Millisecond
+	// quick lies between the first ones: most conditions are a matter of microseconds.
+	quick = time.Millisecond
 )
 
 // step returns the time between two looks. A clock in a testing/synctest bubble starts in the year 2000.
@@ -49,16 +51,15 @@ func Eventually(tb testing.TB, what string, holds func() bool) {
 		return
 	}
 	pause := step()
-	if pause == interval {
-		pause = time.Millisecond // the first looks come quickly: most conditions are a matter of microseconds
-	}
+	tick := time.NewTicker(min(pause, quick))
+	defer tick.Stop()
 	for n := range polls {
-		time.Sleep(pause)
+		<-tick.C
 		if holds() {
 			return
 		}
 		if n == 100 {
-			pause = step()
+			tick.Reset(pause)
 		}
 	}
 	tb.Fatalf("still not: %s", what)

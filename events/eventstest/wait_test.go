@@ -54,9 +54,9 @@ func (f *failing) Fatalf(format string, args ...any) {
 
 func TestWaitingEndsInVirtualTime(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
-		for name, wait := range map[string]func(tb testing.TB){
-			"Receive":    func(tb testing.TB) { eventstest.Receive(tb, make(chan int), "a value") },
-			"Eventually": func(tb testing.TB) { eventstest.Eventually(tb, "a condition", func() bool { return false }) },
+		for name, wait := range map[string]func(f *failing){
+			"Receive":    func(f *failing) { eventstest.Receive(f, make(chan int), "a value") },
+			"Eventually": func(f *failing) { eventstest.Eventually(f, "a condition", func() bool { return false }) },
 		} {
 			tb := &failing{TB: t}
 			func() {

@@ -5,6 +5,7 @@ package main
 import (
 	"crypto/sha256"
 	"fmt"
+	"os"
 	"runtime"
 	"sync"
 	"time"
@@ -20,7 +21,7 @@ func main() {
 		all.Go(work)
 	}
 	all.Wait()
-	fmt.Println(time.Since(began).Milliseconds())
+	fmt.Fprintln(os.Stdout, time.Since(began).Milliseconds())
 }
 
 // work is what tests do most: they compute, allocate, and hand values from one goroutine to another.
