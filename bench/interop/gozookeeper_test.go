@@ -8,7 +8,7 @@ import (
 // each of our nodes, and ours wait for it; nothing that we leave in the directory, or write into it, has it fail.
 func TestGoZookeepersLockWaits(t *testing.T) {
 	t.Parallel()
-	for _, ours := range []form{formMutex, formRead, formWrite, formDowngrade} {
+	for _, ours := range some([]form{formDowngrade, formMutex, formRead, formWrite}) {
 		t.Run(string(ours), func(t *testing.T) {
 			t.Parallel()
 			s := enter(t).set(t)

@@ -14,10 +14,10 @@ import (
 // there.
 func TestKazoosLockNeedsItsDirectory(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
+	for _, c := range some([]struct {
 		ours  form
 		stays bool
-	}{{formMutexKazoo, true}, {formReadKazoo, true}, {formMutex, false}} {
+	}{{formMutexKazoo, true}, {formReadKazoo, true}, {formMutex, false}}) {
 		t.Run(string(c.ours), func(t *testing.T) {
 			t.Parallel()
 			s := enter(t).set(t)

@@ -12,7 +12,7 @@ import (
 // other.
 func TestLockObjectsOutliveTheirDirectory(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
+	for _, c := range some([]struct {
 		family family
 		form   form
 		ours   form
@@ -23,7 +23,7 @@ func TestLockObjectsOutliveTheirDirectory(t *testing.T) {
 		{curator, semaphore(1), semaphore(1)},
 		{curator, formSemaphoreMutex, semaphore(1)},
 		{stock, formLock, formMutex},
-	} {
+	}) {
 		t.Run(string(c.family)+" "+string(c.form), func(t *testing.T) {
 			t.Parallel()
 			s := enter(t).set(t)

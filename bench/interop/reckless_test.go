@@ -26,7 +26,7 @@ func TestWhoeverDoesNotWaitIsSeen(t *testing.T) {
 			name := fmt.Sprintf("%s, beside %s %s", guest.family, other.family, other.forms[0])
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				g := enterModel(t).play(t, workload{name: name, teams: []team{other, guest}, uneven: true}, 200)
+				g := enterModel(t).play(t, workload{name: name, tier: quick, teams: []team{other, guest}, uneven: true})
 				if guest.family != reckless {
 					g.report(t)
 					return

@@ -12,10 +12,10 @@ import (
 // holding it; nobody who waits behind the node takes it for gone, whoever holds it.
 func TestCuratorsRevokerIsHeard(t *testing.T) {
 	t.Parallel()
-	for _, holding := range []struct {
+	for _, holding := range some([]struct {
 		family family
 		form   form
-	}{{zkgrant, formRevocable}, {curator, formMutex}, {stock, formLock}} {
+	}{{zkgrant, formRevocable}, {curator, formMutex}, {stock, formLock}}) {
 		t.Run(string(holding.family), func(t *testing.T) {
 			t.Parallel()
 			s := enter(t).set(t)
@@ -60,7 +60,7 @@ func TestCuratorsRevokerIsHeard(t *testing.T) {
 func TestCuratorsHoldersAreAsked(t *testing.T) {
 	t.Parallel()
 	const timeout = 4 * time.Second
-	for _, holding := range []form{formRevocable, formMutex, "semaphore:1"} {
+	for _, holding := range some([]form{formRevocable, formMutex, "semaphore:1"}) {
 		t.Run(string(holding), func(t *testing.T) {
 			t.Parallel()
 			s := enter(t).set(t)

@@ -10,14 +10,14 @@ import (
 // came later; they come in when both of its nodes are gone, in the order in which they came.
 func TestUpgradeBesideOthers(t *testing.T) {
 	t.Parallel()
-	for _, behind := range []struct {
+	for _, behind := range some([]struct {
 		family family
 		forms  []form
 	}{
 		{curator, []form{formWrite, formRead, formWrite}},
 		{curator, []form{formRead, formRead, formWrite, formRead}},
 		{stock, []form{formLock, formLock}},
-	} {
+	}) {
 		t.Run(fmt.Sprintf("%s's %v behind", behind.family, behind.forms), func(t *testing.T) {
 			t.Parallel()
 			s := enter(t).set(t)
