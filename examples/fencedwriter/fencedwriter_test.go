@@ -6,11 +6,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/zkgrant/zkgrant/examples/internal/program"
-	"github.com/zkgrant/zkgrant/examples/internal/stage"
+	"github.com/zkgrant/zkgrant/examples/internal/stagetest"
 	"github.com/zkgrant/zkgrant/session/zktest"
-	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestFencedWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -22,33 +25,14 @@ func TestFencedWriter(t *testing.T) {
 	})
 }
 
-func TestFencedWriterOnRealServer(t *testing.T) {
-	servers := ensemble.Start(t, 1).Connect()
-	zk, err := program.Open(servers, time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	check(t, zk)
-	if left := stage.Ephemerals(t, servers, accountLock); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
-	}
-}
-
 func check(t *testing.T, zk *program.ZooKeeper) {
 	t.Helper()
-	screen := &stage.Screen{}
+	screen := &stagetest.Screen{}
 	if err := run(t.Context(), screen, zk); err != nil {
 		t.Error(err)
 	}
 	t.Log(screen)
 	screen.Must(t, "is her lock valid? false", "refuses: token", "the store that compares tokens has 70, the store that does not has 20")
-}
-
-func TestControlC(t *testing.T) {
-	bobWaits := func(s *stage.Screen) { s.Await(t, "ann  is halted", 1) }
-	for name, servers := range map[string]string{"double": zktest.Start(t).Addr(), "real": ensemble.Start(t, 1).Connect()} {
-		t.Run(name, func(t *testing.T) { stage.ControlC(t, servers, accountLock, bobWaits) })
-	}
 }
 
 // Only what is older than something seen is refused.

@@ -1,23 +1,24 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/examples/internal/program"
-	"github.com/zkgrant/zkgrant/examples/internal/stage"
+	"github.com/zkgrant/zkgrant/examples/internal/stagetest"
 	"github.com/zkgrant/zkgrant/session/zktest"
-	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-func on(screen *stage.Screen) func(string, ...any) {
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func on(screen *stagetest.Screen) func(string, ...any) {
 	return func(format string, args ...any) { fmt.Fprintf(screen, format+"\n", args...) }
 }
 
@@ -37,7 +38,7 @@ func TestToldToStop(t *testing.T) {
 				server := zktest.Start(t)
 				zk := program.Within(server, 6*time.Second)
 				ctx, stop := context.WithCancel(t.Context())
-				screen := &stage.Screen{}
+				screen := &stagetest.Screen{}
 				s := &service{each: 10 * time.Second, drain: test.drain, say: on(screen)}
 				stopped := make(chan error, 1)
 				go func() { stopped <- run(ctx, s, zk) }()
@@ -81,7 +82,7 @@ func TestLoss(t *testing.T) {
 		server := zktest.Start(t)
 		ctx, stop := context.WithTimeout(t.Context(), 32*time.Second)
 		defer stop()
-		screen := &stage.Screen{}
+		screen := &stagetest.Screen{}
 		s := &service{each: 10 * time.Second, drain: time.Minute, say: on(screen)}
 		screen.When("an item is finished", 1, func() { go func() { _ = server.Expire(server.Sessions()[0]) }() })
 		if err := run(ctx, s, program.Within(server, 6*time.Second)); err != nil && !errors.Is(err, context.DeadlineExceeded) {
@@ -107,7 +108,7 @@ func TestToldToStopWhileWaiting(t *testing.T) {
 		}
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 		defer stop()
-		screen := &stage.Screen{}
+		screen := &stagetest.Screen{}
 		if err := run(ctx, &service{each: time.Second, drain: time.Second, say: on(screen)}, zk); err != nil {
 			t.Error(err)
 		}
@@ -119,21 +120,4 @@ func TestToldToStopWhileWaiting(t *testing.T) {
 			t.Error(err)
 		}
 	})
-}
-
-func TestControlC(t *testing.T) {
-	atWork := func(s *stage.Screen) { s.Await(t, "an item is begun", 1) }
-	for name, servers := range map[string]string{"double": zktest.Start(t).Addr(), "real": ensemble.Start(t, 1).Connect()} {
-		t.Run(name, func(t *testing.T) {
-			stage.ControlC(t, servers, serviceLock, atWork, "-for", "0", "-item", "300ms").Must(t, "an item is finished", "abandoned 0;")
-			stage.ControlC(t, servers, serviceLock, atWork, "-for", "0", "-item", "1h", "-drain", "100ms").Must(t, "finished 0, abandoned 1;")
-		})
-	}
-}
-
-func TestUsage(t *testing.T) {
-	var stderr bytes.Buffer
-	if code := command([]string{"-drain", "0s"}, os.Stdout, &stderr); code != 2 || stderr.Len() == 0 {
-		t.Errorf("exit code %d, %q; want 2 and a word why", code, &stderr)
-	}
 }

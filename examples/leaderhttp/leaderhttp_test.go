@@ -9,12 +9,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/examples/internal/program"
-	"github.com/zkgrant/zkgrant/examples/internal/stage"
 	"github.com/zkgrant/zkgrant/session/zktest"
-	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // member is a service without a listener.
 type member struct {
@@ -129,24 +131,4 @@ func TestCutOff(t *testing.T) {
 		must(t, ann.ask(t.Context(), "POST", "/orders"), http.StatusServiceUnavailable, "", "not known")
 		server.Mute(session, false)
 	})
-}
-
-func TestProgram(t *testing.T) {
-	t.Run("double", func(t *testing.T) { testProgram(t, zktest.Start(t).Addr()) })
-	t.Run("real", func(t *testing.T) { testProgram(t, ensemble.Start(t, 1).Connect()) })
-}
-
-// testProgram has the customer order, and order again from the next leader, and then
-// ends the program.
-func testProgram(t *testing.T, servers string) {
-	t.Helper()
-	screen := stage.ControlC(t, servers, leaderPath, func(s *stage.Screen) {
-		s.Await(t, "leads, token", 2)
-		s.Await(t, "is gone", 1)
-		s.Await(t, "the customer asks", s.Count("the customer asks")+2)
-	}, "-for", "0")
-	screen.Must(t, "has taken order 1 under token", "the customer had")
-	if n := screen.Count("is gone"); n != 3 {
-		t.Errorf("%d instances are gone, want 3", n)
-	}
 }

@@ -1,19 +1,20 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"os"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/zkgrant/zkgrant/examples/internal/program"
-	"github.com/zkgrant/zkgrant/examples/internal/stage"
+	"github.com/zkgrant/zkgrant/examples/internal/stagetest"
 	"github.com/zkgrant/zkgrant/session/zktest"
-	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // The limit is reached, raised, reached again, and never exceeded; half the time one
 // of the instances is cut off for longer than its session lasts.
@@ -22,12 +23,12 @@ func TestLimiter(t *testing.T) {
 		server := zktest.Start(t)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
-		screen := &stage.Screen{}
+		screen := &stagetest.Screen{}
 		ended := make(chan error, 1)
 		go func() {
 			ended <- run(ctx, screen, program.Within(server, 6*time.Second), options{limit: 4, raised: 6, raise: time.Minute})
 		}()
-		if err := stage.Accidents(server, 15*time.Second, ended); !errors.Is(err, context.DeadlineExceeded) {
+		if err := stagetest.Accidents(server, 15*time.Second, ended); !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
 		screen.Must(t, "there are 6 permits now", "at most 6 permits in use")
@@ -45,7 +46,7 @@ func TestLowerLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
-		screen := &stage.Screen{}
+		screen := &stagetest.Screen{}
 		err := run(ctx, screen, program.Within(zktest.Start(t), 6*time.Second), options{limit: 4, raised: 6, raise: time.Hour})
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
@@ -67,24 +68,5 @@ func TestUsage(t *testing.T) {
 	done()
 	if _, err := u.begin(3); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestControlC(t *testing.T) {
-	atWork := func(s *stage.Screen) { s.Await(t, "a big job begins", 3) }
-	for name, servers := range map[string]string{"double": zktest.Start(t).Addr(), "real": ensemble.Start(t, 1).Connect()} {
-		t.Run(name, func(t *testing.T) {
-			stage.ControlC(t, servers, jobsLock, atWork, "-for", "0", "-raise", "100ms").Must(t, "permits in use")
-		})
-	}
-}
-
-func TestCommandLine(t *testing.T) {
-	var stderr bytes.Buffer
-	if code := command([]string{"-limit", "0"}, os.Stdout, &stderr); code != 2 || stderr.Len() == 0 {
-		t.Errorf("exit code %d, %q; want 2 and a word why", code, &stderr)
-	}
-	if code := command([]string{"-limit", "2"}, os.Stdout, &stderr); code != 1 {
-		t.Errorf("exit code %d, want 1: a big job does not fit\n%s", code, &stderr)
 	}
 }

@@ -1,21 +1,21 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/zkgrant/zkgrant/examples/internal/program"
-	"github.com/zkgrant/zkgrant/examples/internal/stage"
+	"github.com/zkgrant/zkgrant/examples/internal/stagetest"
 	"github.com/zkgrant/zkgrant/session/zktest"
-	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // Each task is done once, and the one over which somebody died is begun twice.
 func TestTasks(t *testing.T) {
@@ -28,21 +28,9 @@ func TestTasks(t *testing.T) {
 	})
 }
 
-func TestTasksOnRealServer(t *testing.T) {
-	servers := ensemble.Start(t, 1).Connect()
-	zk, err := program.Open(servers, time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	check(t, zk, options{tasks: 200, workers: 8, each: 2 * time.Millisecond})
-	if left := stage.Ephemerals(t, servers, claims); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
-	}
-}
-
 func check(t *testing.T, zk *program.ZooKeeper, opt options) {
 	t.Helper()
-	screen := &stage.Screen{}
+	screen := &stagetest.Screen{}
 	if err := run(t.Context(), screen, zk, opt); err != nil {
 		t.Error(err)
 	}
@@ -53,7 +41,7 @@ func check(t *testing.T, zk *program.ZooKeeper, opt options) {
 // A dead worker's claim stays while its session does, and the others see whose it is.
 func TestClaimOfTheDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		screen := &stage.Screen{}
+		screen := &stagetest.Screen{}
 		began := time.Now()
 		zk := program.Within(zktest.Start(t), 6*time.Second)
 		if err := run(t.Context(), screen, zk, options{tasks: 24, workers: 8, each: 100 * time.Millisecond}); err != nil {
@@ -71,7 +59,7 @@ func TestClaimOfTheDead(t *testing.T) {
 func TestAccidents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.Start(t)
-		screen := &stage.Screen{}
+		screen := &stagetest.Screen{}
 		ended := make(chan error, 1)
 		go func() {
 			ended <- run(t.Context(), screen, program.Within(server, 6*time.Second), options{tasks: 40, workers: 8, each: 20 * time.Second})
@@ -120,22 +108,5 @@ func TestBoard(t *testing.T) {
 	cancel()
 	if err := b.wait(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v: one task is left", err)
-	}
-}
-
-func TestControlC(t *testing.T) {
-	for name, servers := range map[string]string{"double": zktest.Start(t).Addr(), "real": ensemble.Start(t, 1).Connect()} {
-		t.Run(name, func(t *testing.T) {
-			allAtWork := func(*stage.Screen) { stage.AwaitEphemerals(t, servers, claims, 8) }
-			screen := stage.ControlC(t, servers, claims, allAtWork, "-task", "1h")
-			screen.Must(t, "0 tasks done")
-		})
-	}
-}
-
-func TestCommandLine(t *testing.T) {
-	var stderr bytes.Buffer
-	if code := command([]string{"-workers", "0"}, os.Stdout, &stderr); code != 2 || !strings.Contains(stderr.String(), "above 0") {
-		t.Errorf("exit code %d, %q; want 2 and a word why", code, &stderr)
 	}
 }

@@ -8,12 +8,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/examples/internal/program"
-	"github.com/zkgrant/zkgrant/examples/internal/stage"
+	"github.com/zkgrant/zkgrant/examples/internal/stagetest"
 	"github.com/zkgrant/zkgrant/session/zktest"
-	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // Nothing goes wrong, and the money stays what it was.
 func TestTransfer(t *testing.T) {
@@ -21,7 +24,7 @@ func TestTransfer(t *testing.T) {
 		server := zktest.Start(t)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		screen := &stage.Screen{}
+		screen := &stagetest.Screen{}
 		server.Intercept(func(r zktest.Request) zktest.Action { // time passes only while somebody waits
 			if r.Op == zktest.OpMulti {
 				return zktest.Delay(time.Millisecond)
@@ -45,7 +48,7 @@ func TestAccidents(t *testing.T) {
 		server := zktest.Start(t)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
-		screen := &stage.Screen{}
+		screen := &stagetest.Screen{}
 		random := rand.New(rand.NewPCG(1, 1))
 		server.Intercept(func(r zktest.Request) zktest.Action {
 			if r.Op == zktest.OpMulti {
@@ -125,33 +128,4 @@ func TestAPastTellerChangesNothing(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestRealServer(t *testing.T) {
-	servers := ensemble.Start(t, 1).Connect()
-	zk, err := program.Open(servers, 6*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-	defer cancel()
-	screen := &stage.Screen{}
-	if err := run(ctx, screen, zk, 6); !errors.Is(err, context.DeadlineExceeded) {
-		t.Error(err)
-	}
-	t.Log(screen)
-	screen.Must(t, "together 4000, as in the beginning")
-	if left := stage.Ephemerals(t, servers, lockRoot); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
-	}
-}
-
-func TestControlC(t *testing.T) {
-	working := func(s *stage.Screen) { s.Await(t, "tellers", 1) }
-	for name, servers := range map[string]string{"double": zktest.Start(t).Addr(), "real": ensemble.Start(t, 1).Connect()} {
-		t.Run(name, func(t *testing.T) {
-			screen := stage.ControlC(t, servers, lockRoot, working, "-for", "0")
-			screen.Must(t, "together 4000, as in the beginning")
-		})
-	}
 }

@@ -1,21 +1,22 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/examples/internal/program"
-	"github.com/zkgrant/zkgrant/examples/internal/stage"
+	"github.com/zkgrant/zkgrant/examples/internal/stagetest"
 	"github.com/zkgrant/zkgrant/session/zktest"
-	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // The first instance shuts down, and the second has what it had.
 func TestShutdown(t *testing.T) {
@@ -23,7 +24,7 @@ func TestShutdown(t *testing.T) {
 		server := zktest.Start(t)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		screen := &stage.Screen{}
+		screen := &stagetest.Screen{}
 		if err := run(ctx, screen, program.Within(server, 6*time.Second), 30*time.Minute); !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
@@ -55,7 +56,7 @@ func TestSelect(t *testing.T) {
 		}
 
 		c := connect()
-		screen := &stage.Screen{}
+		screen := &stagetest.Screen{}
 		ctx, cancel := context.WithCancel(t.Context())
 		served := make(chan error, 1)
 		go func() {
@@ -89,36 +90,4 @@ func TestSelect(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestRealServer(t *testing.T) {
-	zk, err := program.Open(ensemble.Start(t, 1).Connect(), 6*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	screen := &stage.Screen{}
-	screen.When("shut down", 1, cancel)
-	if err := run(ctx, screen, zk, 2*time.Second); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-	t.Log(screen)
-	screen.Must(t, "has the report", "has the cleanup")
-}
-
-func TestControlC(t *testing.T) {
-	someoneHas := func(s *stage.Screen) { s.Await(t, "has the", 2) }
-	for name, servers := range map[string]string{"double": zktest.Start(t).Addr(), "real": ensemble.Start(t, 1).Connect()} {
-		t.Run(name, func(t *testing.T) {
-			stage.ControlC(t, servers, lockRoot, someoneHas, "-for", "0", "-first", "1h").Must(t, "shut down")
-		})
-	}
-}
-
-func TestUsage(t *testing.T) {
-	var stderr bytes.Buffer
-	if code := command([]string{"-first", "0s"}, os.Stdout, &stderr); code != 2 || stderr.Len() == 0 {
-		t.Errorf("exit code %d, %q; want 2 and a word why", code, &stderr)
-	}
 }
