@@ -36,8 +36,7 @@ func TestDowngradeIsSeen(t *testing.T) {
 // downgrade plays the scene.
 func (s *stage) downgrade(writer *contender, behind family, forms []form) {
 	s.t.Helper()
-	s.acquire(writer)
-	s.says(writer, newsEnter)
+	s.enters(writer)
 	waiting := make([]*contender, len(forms))
 	for i, f := range forms {
 		waiting[i] = s.connect(behind, f)

@@ -21,8 +21,7 @@ func TestAGapInTheQueueLetsNobodyIn(t *testing.T) {
 				t.Parallel()
 				s := enter(t).set(t)
 				holder := s.connect(holding, mutexOf(holding))
-				s.acquire(holder)
-				s.says(holder, newsEnter)
+				s.enters(holder)
 				s.openGaps(killed, holder)
 			})
 		}
@@ -71,13 +70,11 @@ func (s *stage) openGaps(killed bool, holder *contender) {
 		return err
 	})
 	s.silent(waiting...)
-	s.goes(holder)
-	s.leaves(holder)
+	s.departs(holder)
 	for i, c := range waiting {
 		s.says(c, newsEnter)
 		s.silent(waiting[i+1:]...)
-		s.goes(c)
-		s.leaves(c)
+		s.departs(c)
 	}
 	s.clears(s.dir)
 }

@@ -15,8 +15,7 @@ func TestGoZookeepersLockWaits(t *testing.T) {
 			lock, other, lock2 := s.connect(stock, formLock), s.connect(zkgrant, ours), s.connect(stock, formLock)
 			for round := range 3 {
 				// The first time the directory is ours, with a marker; a contender that had to wait leaves a floor.
-				s.acquire(other)
-				s.says(other, newsEnter)
+				s.enters(other)
 				s.queueUp(lock)
 				s.queueUp(lock2)
 				s.shares(other) // two nodes, which bear one number
@@ -31,8 +30,7 @@ func TestGoZookeepersLockWaits(t *testing.T) {
 				}
 				s.queueUp(other)
 				s.silent(other, lock2)
-				s.goes(lock)
-				s.leaves(lock)
+				s.departs(lock)
 				s.passes(lock2)
 				s.passes(other)
 			}

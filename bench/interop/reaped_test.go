@@ -34,8 +34,7 @@ func TestLockObjectsOutliveTheirDirectory(t *testing.T) {
 				queue = dirs[0]
 			}
 			for range 2 {
-				s.acquire(ours)
-				s.passes(ours)
+				s.visits(ours)
 				s.meet(ours, other, queue)
 				s.meet(other, ours, queue)
 				s.until(func() (still error) {
@@ -49,8 +48,7 @@ func TestLockObjectsOutliveTheirDirectory(t *testing.T) {
 					return still
 				})
 			}
-			s.acquire(other)
-			s.passes(other)
+			s.visits(other)
 		})
 	}
 }
@@ -58,12 +56,10 @@ func TestLockObjectsOutliveTheirDirectory(t *testing.T) {
 // meet has the second one wait in the queue until the first one has left.
 func (s *stage) meet(first, second *contender, queue string) {
 	s.t.Helper()
-	s.acquire(first)
-	s.says(first, newsEnter)
+	s.enters(first)
 	s.acquire(second)
 	s.appears(second, queue)
 	s.silent(second)
-	s.goes(first)
-	s.leaves(first)
+	s.departs(first)
 	s.passes(second)
 }

@@ -23,8 +23,7 @@ func TestCuratorsRevokerIsHeard(t *testing.T) {
 			waiting := []*contender{
 				s.connect(zkgrant, formRevocable), s.connect(stock, formLock), s.connect(curator, formMutex),
 			}
-			s.acquire(holder)
-			s.says(holder, newsEnter)
+			s.enters(holder)
 			for _, c := range waiting {
 				s.queueUp(c)
 			}
@@ -46,8 +45,7 @@ func TestCuratorsRevokerIsHeard(t *testing.T) {
 				s.says(holder, newsRevoked)
 			}
 			s.silent(append(waiting, holder)...)
-			s.goes(holder)
-			s.leaves(holder)
+			s.departs(holder)
 			for _, c := range waiting {
 				s.passes(c)
 			}
@@ -77,8 +75,7 @@ func TestCuratorsHoldersAreAsked(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			s.acquire(holder)
-			s.says(holder, newsEnter)
+			s.enters(holder)
 			s.acquire(waiter)
 			s.silent(waiter)
 			const grace = time.Second
@@ -87,8 +84,7 @@ func TestCuratorsHoldersAreAsked(t *testing.T) {
 			go func() { revoked <- operator.Revoke(t.Context(), s.dir, grace) }()
 			if holding == formRevocable {
 				s.says(holder, newsRevoked)
-				s.goes(holder)
-				s.leaves(holder)
+				s.departs(holder)
 			}
 			if err := <-revoked; err != nil {
 				t.Errorf("Revoke: %v", err)

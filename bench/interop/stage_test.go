@@ -160,13 +160,33 @@ func (s *stage) leaves(c *contender) {
 	s.says(c, newsIdle)
 }
 
+// enters has a contender acquire its lock.
+func (s *stage) enters(c *contender) {
+	s.t.Helper()
+	s.acquire(c)
+	s.says(c, newsEnter)
+}
+
+// departs has a contender that is inside come to the end of its section and release its lock.
+func (s *stage) departs(c *contender) {
+	s.t.Helper()
+	s.goes(c)
+	s.leaves(c)
+}
+
+// visits has a contender acquire its lock and release it.
+func (s *stage) visits(c *contender) {
+	s.t.Helper()
+	s.acquire(c)
+	s.passes(c)
+}
+
 // passes waits until the contender is inside, and has it leave again.
 func (s *stage) passes(c *contender) {
 	s.t.Helper()
 	s.says(c, newsEnter)
 	s.shares(c)
-	s.goes(c)
-	s.leaves(c)
+	s.departs(c)
 }
 
 // silent sees that none of them says anything for a moment.
