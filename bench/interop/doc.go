@@ -19,7 +19,7 @@
 // TestOneQueue and TestOneQueueWithGuests have families share a path that see each other. TestWaitingBehind has zkgrant
 // share one with those who do not see it, and counts who comes in beside an older one of them. TestMatrix has everybody
 // come to a lock that anybody else holds; what comes of it is in verdicts_test.go, and for people to read in MATRIX.md,
-// which TestPage keeps. The others play one scene each. TestWhoeverDoesNotWaitIsSeen needs no other library and no Java,
+// which TestPage keeps. The others play one scene each. TestAContenderThatDoesNotWaitIsSeen needs no other library and no Java,
 // and shows that the rest can fail.
 //
 // # Who judges

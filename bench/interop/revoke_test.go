@@ -8,8 +8,8 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 )
 
-// TestCuratorsRevokerIsHeard has Curator's Revoker ask for a lock: a holder of ours is told so, once, and goes on
-// holding it; nobody who waits behind the node takes it for gone, whoever holds it.
+// TestCuratorsRevokerIsHeard has Curator's Revoker ask for a lock. A holder of zkgrant's is told so once, and goes on
+// holding the lock. No waiter takes the holder's node for gone, whichever library holds it.
 func TestCuratorsRevokerIsHeard(t *testing.T) {
 	t.Parallel()
 	for _, holding := range some([]struct {
@@ -53,8 +53,8 @@ func TestCuratorsRevokerIsHeard(t *testing.T) {
 	}
 }
 
-// TestCuratorsHoldersAreAsked has our Revoke ask a holder of Curator's: one that was made revocable hears it, and gives the lock back; one
-// that was not is removed five quarters of a session timeout behind the grace, and knows nothing of it.
+// TestCuratorsHoldersAreAsked has zkgrant's Revoke ask a holder of Curator's. A revocable holder hears it and gives the lock
+// back. Any other holder hears nothing, and its node is removed five quarters of a session timeout behind the grace.
 func TestCuratorsHoldersAreAsked(t *testing.T) {
 	t.Parallel()
 	const timeout = 4 * time.Second
@@ -78,7 +78,10 @@ func TestCuratorsHoldersAreAsked(t *testing.T) {
 			s.enters(holder)
 			s.acquire(waiter)
 			s.silent(waiter)
-			const grace = time.Second
+			grace := time.Second
+			if holding == formRevocable {
+				grace = time.Minute // a busy machine gives the lock back long before that
+			}
 			began := time.Now()
 			revoked := make(chan error, 1)
 			go func() { revoked <- operator.Revoke(t.Context(), s.dir, grace) }()
@@ -91,9 +94,8 @@ func TestCuratorsHoldersAreAsked(t *testing.T) {
 			}
 			took := time.Since(began)
 			if removed := took >= grace+timeout; removed == (holding == formRevocable) {
-				t.Errorf("it took %v", took)
+				t.Errorf("Revoke took %v: removed %v, want %v", took, removed, !removed)
 			}
-			t.Logf("it took %v", took)
 			s.passes(waiter)
 		})
 	}
