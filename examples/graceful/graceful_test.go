@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/examples/internal/program"
 	"github.com/zkgrant/zkgrant/examples/internal/stagetest"
 	"github.com/zkgrant/zkgrant/session/zktest"
@@ -34,7 +35,7 @@ func TestToldToStop(t *testing.T) {
 		{"too slow", 2 * time.Second, 2, 1, 2 * time.Second},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			eventstest.Bubble(t, func(t *testing.T) {
 				server := zktest.Start(t)
 				zk := program.Within(server, 6*time.Second)
 				ctx, stop := context.WithCancel(t.Context())
@@ -78,7 +79,7 @@ func TestToldToStop(t *testing.T) {
 
 // A loss ends the item at hand at once, and the service waits for the lock again.
 func TestLoss(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		server := zktest.Start(t)
 		ctx, stop := context.WithTimeout(t.Context(), 32*time.Second)
 		defer stop()
@@ -96,7 +97,7 @@ func TestLoss(t *testing.T) {
 
 // The order may come before the lock does.
 func TestToldToStopWhileWaiting(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		server := zktest.Start(t)
 		zk := program.Within(server, 6*time.Second)
 		c, err := coordinator.Connect(t.Context(), zk.Servers, zk.Options()...)

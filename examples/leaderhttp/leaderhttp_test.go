@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/examples/internal/program"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -67,7 +68,7 @@ func must(t *testing.T, w *httptest.ResponseRecorder, status int, leader, text s
 }
 
 func TestOnlyTheLeaderAnswers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		server := zktest.Start(t)
 		ann, bob := join(t, server, "ann:80"), join(t, server, "bob:80")
 		must(t, ann.ask(t.Context(), "POST", "/orders"), http.StatusOK, "", "ann:80 has taken order 1 under token 0x")
@@ -84,7 +85,7 @@ func TestOnlyTheLeaderAnswers(t *testing.T) {
 
 // The session ends while a request is under way: it is not served any more.
 func TestLossCancelsTheRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		server := zktest.Start(t)
 		ann, bob := join(t, server, "ann:80"), join(t, server, "bob:80")
 		ann.think = time.Hour
@@ -114,7 +115,7 @@ func TestLossCancelsTheRequest(t *testing.T) {
 
 // A leader that is cut off stops answering before somebody else can lead.
 func TestCutOff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		server := zktest.Start(t)
 		ann, bob := join(t, server, "ann:80"), join(t, server, "bob:80")
 		defer bob.stop()

@@ -3,11 +3,11 @@ package main
 import (
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/examples/internal/program"
 	"github.com/zkgrant/zkgrant/examples/internal/stagetest"
 	"github.com/zkgrant/zkgrant/session/zktest"
@@ -26,7 +26,7 @@ func TestTheOperatorHasTheLockInTime(t *testing.T) {
 		"too slow": {21 * time.Second, 1, []string{"job: LOST the lock: revoked", "operator: has the lock after 8s"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			eventstest.Bubble(t, func(t *testing.T) {
 				server := zktest.Start(t)
 				screen := &stagetest.Screen{}
 				j := &job{tables: 4, each: c.each, say: func(format string, args ...any) { fmt.Fprintf(screen, format+"\n", args...) }}

@@ -6,11 +6,11 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/examples/internal/program"
 	"github.com/zkgrant/zkgrant/examples/internal/stagetest"
 	"github.com/zkgrant/zkgrant/session/zktest"
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // without somebody, who is cut off for longer than a session lasts. Nobody sees
 // what the lock forbids, the writers who look at their own work included.
 func TestReadersAndWriters(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		server := zktest.Start(t)
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 		defer cancel()

@@ -116,7 +116,7 @@ func TestHalted(t *testing.T) {
 		}
 	}
 	t.Run("and still held", func(t *testing.T) {
-		run := locked(t, zktest.Start(t), []string{"-timeout", "10s"}, "wait")
+		run := locked(t, zktest.Start(t), []string{"-timeout", "20s"}, "wait")
 		command := ready(t, run, "command")
 		run.Send(syscall.SIGTSTP)
 		halted(t, run.Pid(), command)

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/examples/internal/program"
 	"github.com/zkgrant/zkgrant/examples/internal/stagetest"
 	"github.com/zkgrant/zkgrant/session/zktest"
@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // Each task is done once, and the one over which somebody died is begun twice.
 func TestTasks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		server := zktest.Start(t)
 		check(t, program.Within(server, 6*time.Second), options{tasks: 1000, workers: 8, each: time.Second})
 		if left := server.Children(claims); len(left) > 0 {
@@ -40,7 +40,7 @@ func check(t *testing.T, zk *program.ZooKeeper, opt options) {
 
 // A dead worker's claim stays while its session does, and the others see whose it is.
 func TestClaimOfTheDead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		screen := &stagetest.Screen{}
 		began := time.Now()
 		zk := program.Within(zktest.Start(t), 6*time.Second)
@@ -57,7 +57,7 @@ func TestClaimOfTheDead(t *testing.T) {
 // All who are at work are cut off for longer than a session lasts: their tasks are
 // done again, and nobody marks a task as done that has become somebody else's.
 func TestAccidents(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		server := zktest.Start(t)
 		screen := &stagetest.Screen{}
 		ended := make(chan error, 1)

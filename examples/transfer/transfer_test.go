@@ -5,12 +5,12 @@ import (
 	"errors"
 	"math/rand/v2"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/examples/internal/program"
 	"github.com/zkgrant/zkgrant/examples/internal/stagetest"
 	"github.com/zkgrant/zkgrant/session/zktest"
@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // Nothing goes wrong, and the money stays what it was.
 func TestTransfer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		server := zktest.Start(t)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -44,7 +44,7 @@ func TestTransfer(t *testing.T) {
 
 // Connections break, sessions end and nodes are deleted, and the money stays what it was.
 func TestAccidents(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		server := zktest.Start(t)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
@@ -87,7 +87,7 @@ func TestAccidents(t *testing.T) {
 
 // Whoever has lost a lock in the middle changes nothing.
 func TestAPastTellerChangesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		server := zktest.Start(t)
 		zk := program.Within(server, 6*time.Second)
 		reads, root, err := dial(zk)

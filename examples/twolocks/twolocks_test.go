@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/examples/internal/program"
 	"github.com/zkgrant/zkgrant/examples/internal/stagetest"
 	"github.com/zkgrant/zkgrant/session/zktest"
@@ -20,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // The first instance shuts down, and the second has what it had.
 func TestShutdown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		server := zktest.Start(t)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
@@ -39,7 +40,7 @@ func TestShutdown(t *testing.T) {
 // One of the two locks is somebody else's: the other one's job works meanwhile. Then
 // the session ends, and both are asked for again.
 func TestSelect(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		server := zktest.Start(t)
 		zk := program.Within(server, 6*time.Second)
 		connect := func() *coordinator.Coordinator {
