@@ -3,36 +3,21 @@ package main
 import (
 	"errors"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
-	"github.com/zkgrant/zkgrant/events/eventstest"
-	"github.com/zkgrant/zkgrant/examples/internal/program"
 	"github.com/zkgrant/zkgrant/examples/internal/stagetest"
-	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestFencedWriter(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		server := zktest.Start(t)
-		check(t, program.Within(server, 6*time.Second))
-		if left := server.Sessions(); len(left) > 0 {
-			t.Errorf("sessions left: %v", left)
+	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
+		if err := run(t.Context(), p, p.ZK); err != nil {
+			t.Error(err)
 		}
+		p.Must(t, "is her lock valid? false", "refuses: token", "the store that compares tokens has 70, the store that does not has 20")
 	})
-}
-
-func check(t *testing.T, zk *program.ZooKeeper) {
-	t.Helper()
-	screen := &stagetest.Screen{}
-	if err := run(t.Context(), screen, zk); err != nil {
-		t.Error(err)
-	}
-	t.Log(screen)
-	screen.Must(t, "is her lock valid? false", "refuses: token", "the store that compares tokens has 70, the store that does not has 20")
 }
 
 // Only what is older than something seen is refused.

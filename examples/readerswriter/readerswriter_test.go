@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"regexp"
 	"strings"
 	"testing"
@@ -10,10 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/zkgrant/zkgrant/events/eventstest"
-	"github.com/zkgrant/zkgrant/examples/internal/program"
 	"github.com/zkgrant/zkgrant/examples/internal/stagetest"
-	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -22,23 +18,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // without somebody, who is cut off for longer than a session lasts. Nobody sees
 // what the lock forbids, the writers who look at their own work included.
 func TestReadersAndWriters(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		server := zktest.Start(t)
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-		defer cancel()
-		screen := &stagetest.Screen{}
-		ended := make(chan error, 1)
-		go func() { ended <- run(ctx, screen, program.Within(server, 6*time.Second), 4) }()
-		if err := stagetest.Accidents(server, 30*time.Second, ended); !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
-		}
-		check(t, screen)
-		if !strings.Contains(screen.String(), "editor  has read version") {
+	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
+		p.Accidents(t, 3*time.Minute, 30*time.Second, func(ctx context.Context) error {
+			return run(ctx, p, p.ZK, 4)
+		})
+		check(t, p.Screen)
+		if !strings.Contains(p.String(), "editor  has read version") {
 			t.Error("the editor has written nothing")
 		}
-		if left := server.Children(pricesLock); len(left) > 0 {
-			t.Errorf("left behind: %v", left)
-		}
+		p.Empty(t, pricesLock)
 	})
 }
 

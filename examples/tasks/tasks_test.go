@@ -3,53 +3,37 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
-	"github.com/zkgrant/zkgrant/events/eventstest"
-	"github.com/zkgrant/zkgrant/examples/internal/program"
 	"github.com/zkgrant/zkgrant/examples/internal/stagetest"
-	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // Each task is done once, and the one over which somebody died is begun twice.
 func TestTasks(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		server := zktest.Start(t)
-		check(t, program.Within(server, 6*time.Second), options{tasks: 1000, workers: 8, each: time.Second})
-		if left := server.Children(claims); len(left) > 0 {
-			t.Errorf("left behind: %v", left)
+	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
+		if err := run(t.Context(), p, p.ZK, options{tasks: 1000, workers: 8, each: time.Second}); err != nil {
+			t.Error(err)
 		}
+		p.Must(t, "worker 1  is dead", "again\n", "1000 tasks done, each once; begun 1001 times")
+		p.Empty(t, claims)
 	})
-}
-
-func check(t *testing.T, zk *program.ZooKeeper, opt options) {
-	t.Helper()
-	screen := &stagetest.Screen{}
-	if err := run(t.Context(), screen, zk, opt); err != nil {
-		t.Error(err)
-	}
-	t.Log(screen)
-	screen.Must(t, "worker 1  is dead", "again\n", fmt.Sprintf("%d tasks done, each once; begun %d times", opt.tasks, opt.tasks+1))
 }
 
 // A dead worker's claim stays while its session does, and the others see whose it is.
 func TestClaimOfTheDead(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		screen := &stagetest.Screen{}
+	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
 		began := time.Now()
-		zk := program.Within(zktest.Start(t), 6*time.Second)
-		if err := run(t.Context(), screen, zk, options{tasks: 24, workers: 8, each: 100 * time.Millisecond}); err != nil {
+		if err := run(t.Context(), p, p.ZK, options{tasks: 24, workers: 8, each: 100 * time.Millisecond}); err != nil {
 			t.Error(err)
 		}
-		screen.Must(t, "claimed by worker 1", "24 tasks done, each once; begun 25 times")
-		if took := time.Since(began); took < zk.Timeout {
-			t.Errorf("the claim of the dead was over after %v, and its session lasts %v", took, zk.Timeout)
+		p.Must(t, "claimed by worker 1", "24 tasks done, each once; begun 25 times")
+		if took := time.Since(began); took < p.ZK.Timeout {
+			t.Errorf("the claim of the dead was over after %v, and its session lasts %v", took, p.ZK.Timeout)
 		}
 	})
 }
@@ -57,29 +41,25 @@ func TestClaimOfTheDead(t *testing.T) {
 // All who are at work are cut off for longer than a session lasts: their tasks are
 // done again, and nobody marks a task as done that has become somebody else's.
 func TestAccidents(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		server := zktest.Start(t)
-		screen := &stagetest.Screen{}
+	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
 		ended := make(chan error, 1)
 		go func() {
-			ended <- run(t.Context(), screen, program.Within(server, 6*time.Second), options{tasks: 40, workers: 8, each: 20 * time.Second})
+			ended <- run(t.Context(), p, p.ZK, options{tasks: 40, workers: 8, each: 20 * time.Second})
 		}()
 		time.Sleep(10 * time.Second) // all are at their first task
-		sessions := server.Sessions()
+		sessions := p.Server.Sessions()
 		for _, session := range sessions[:4] {
-			server.Mute(session, true)
+			p.Server.Mute(session, true)
 		}
 		time.Sleep(20 * time.Second)
 		for _, session := range sessions[:4] {
-			server.Mute(session, false)
+			p.Server.Mute(session, false)
 		}
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		screen.Must(t, "LOST its claim", "40 tasks done, each once")
-		if left := server.Children(claims); len(left) > 0 {
-			t.Errorf("left behind: %v", left)
-		}
+		p.Must(t, "LOST its claim", "40 tasks done, each once")
+		p.Empty(t, claims)
 	})
 }
 
