@@ -54,6 +54,7 @@ var rooms = []room{
 	{folder: "events/eventstest", support: true},
 	{folder: "coordinator/reliability", support: true},
 	{folder: "examples", rooms: []string{anything}, modules: []string{anything}},
+	{folder: "examples/internal/stagetest", support: true},
 }
 
 // impurePackages of the standard library, with everything below them, are closed to the pure rooms.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 
@@ -90,14 +91,14 @@ type arena struct {
 
 var theArena arena
 
-// enter returns the arena. Without a server on this machine it skips the test, saying how to get one, or fails it if
-// the environment has ZKGRANT_REAL=1.
+// enter returns the arena. It skips the test unless real servers are asked for.
 func enter(tb testing.TB) *arena {
 	tb.Helper()
+	eventstest.NeedsServers(tb)
 	a := &theArena
 	a.once.Do(func() { a.err = a.open(context.Background()) })
 	if a.err != nil {
-		missing(tb, a.err, ensemble.ErrNotFound)
+		tb.Fatal(a.err)
 	}
 	return a
 }
@@ -114,17 +115,8 @@ func enterModel(tb testing.TB) *arena {
 	return a
 }
 
-// missing skips the test for one error, and fails it for others and if nothing may be missing.
-func missing(tb testing.TB, err, excuse error) {
-	tb.Helper()
-	if errors.Is(err, excuse) && os.Getenv("ZKGRANT_REAL") != "1" {
-		tb.Skip(err)
-	}
-	tb.Fatal(err)
-}
-
 func (a *arena) open(ctx context.Context) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if a.folder, err = os.MkdirTemp("", "zkgrant-interop"); err != nil {
 		return err
@@ -151,8 +143,8 @@ func (a *arena) close() (err error) {
 	return err
 }
 
-// command returns how a player of the family is run, with such a session timeout; it skips the test, or fails it, if the
-// family is missing here.
+// command returns how a player of the family is run, with such a session timeout. It fails the test if the family is not on
+// this machine.
 func (a *arena) command(tb testing.TB, f family, timeout time.Duration) *exec.Cmd {
 	tb.Helper()
 	args := []string{a.addr, strconv.FormatInt(timeout.Milliseconds(), 10)}
@@ -168,7 +160,7 @@ func (a *arena) command(tb testing.TB, f family, timeout time.Duration) *exec.Cm
 	case curator:
 		a.java.Do(func() { a.jvm, a.jerr = a.compile(context.Background()) })
 		if a.jerr != nil {
-			missing(tb, a.jerr, peers.ErrNotFound)
+			tb.Fatal(a.jerr)
 		}
 		return a.jvm.Command(a.folder, javaClass, args...)
 	case kazoo, writeLock:

@@ -1,10 +1,12 @@
 // Package interop has only tests. They show that contenders of zkgrant and of other libraries can stand in one queue:
 // on the same path of the same real server, each of them run by the library itself.
 //
-//	make interop                                # fetches the other libraries, and runs everything
-//	cd bench && go test ./interop               # what can be played with what is on this machine
-//	go test ./interop -short                    # with fewer critical sections, and nobody is killed
-//	ZKGRANT_REAL=1 go test ./interop            # a library that is missing is a failure, and no skip
+//	make interop                                    # fetches the other libraries, and runs everything
+//	cd bench && go test ./interop                   # what needs no other library
+//	ZKGRANT_REAL=1 go test ./interop                # one workload and one scene of a kind
+//	ZKGRANT_FULL=1 ZKGRANT_REAL=1 go test ./interop # everything
+//
+// A library that is missing is a failure.
 //
 // # Who plays
 //
@@ -17,7 +19,7 @@
 // TestOneQueue and TestOneQueueWithGuests have families share a path that see each other. TestWaitingBehind has zkgrant
 // share one with those who do not see it, and counts who comes in beside an older one of them. TestMatrix has everybody
 // come to a lock that anybody else holds; what comes of it is in verdicts_test.go, and for people to read in MATRIX.md,
-// which TestPage keeps. The others play one scene each. TestWhoeverDoesNotWaitIsSeen needs no other library and no Java,
+// which TestPage keeps. The others play one scene each. TestAContenderThatDoesNotWaitIsSeen needs no other library and no Java,
 // and shows that the rest can fail.
 //
 // # Who judges

@@ -21,7 +21,7 @@ func TestDowngradeIsSeen(t *testing.T) {
 			if downgrading.family == zkgrant && waiting == zkgrant {
 				continue // they need no other library to be tested
 			}
-			for _, forms := range [][]form{{formWrite, formRead, formWrite}, {formRead, formRead, formWrite, formRead}} {
+			for _, forms := range some([][]form{{formRead, formRead, formWrite, formRead}, {formWrite, formRead, formWrite}}) {
 				name := fmt.Sprintf("%s's %s, with %s's %v behind", downgrading.family, downgrading.form, waiting, forms)
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
@@ -36,8 +36,7 @@ func TestDowngradeIsSeen(t *testing.T) {
 // downgrade plays the scene.
 func (s *stage) downgrade(writer *contender, behind family, forms []form) {
 	s.t.Helper()
-	s.acquire(writer)
-	s.says(writer, newsEnter)
+	s.enters(writer)
 	waiting := make([]*contender, len(forms))
 	for i, f := range forms {
 		waiting[i] = s.connect(behind, f)

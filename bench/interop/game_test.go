@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // team is the contenders of one family at a lock.
@@ -20,9 +22,19 @@ type team struct {
 	seldom int    // they come when there were so many sections since they left; 0: at once
 }
 
+// tier says how much of a workload is played unless everything is tested at full length.
+type tier int
+
+const (
+	fullLength      tier = iota // nothing
+	quick                       // fewer sections, and no contender is killed
+	quickWithDeaths             // fewer sections
+)
+
 // workload is a lock at which teams meet, until so many sections were entered.
 type workload struct {
 	name  string
+	tier  tier
 	teams []team // the first of the first team is there before anybody else, and makes the directory
 	blind family // see referee
 
@@ -57,10 +69,14 @@ type milestone struct {
 }
 
 // play plays a workload, and fails the test for whatever goes wrong. What the referee has seen is left to the caller.
-func (a *arena) play(t *testing.T, w workload, total int) *game {
+func (a *arena) play(t *testing.T, w workload) *game {
 	t.Helper()
+	if w.tier == fullLength && !eventstest.Full() {
+		t.Skip("is played with ZKGRANT_FULL=1")
+	}
 	g := &game{
-		workload: w, witness: a.witness, dir: "/interop/" + strings.ReplaceAll(t.Name(), "/", "-"), total: total,
+		workload: w, witness: a.witness, dir: "/interop/" + strings.ReplaceAll(t.Name(), "/", "-"),
+		total: eventstest.Amount(300, 2000),
 		death: make(map[string]time.Time), seldom: make(map[*contender]int), over: make(chan struct{}),
 	}
 	permits := 0
@@ -109,7 +125,7 @@ func (g *game) open(ctx context.Context, t *testing.T, a *arena) (players, doome
 		}
 	}
 	for _, team := range g.teams {
-		if testing.Short() {
+		if g.tier != quickWithDeaths && !eventstest.Full() {
 			break // the end of a session takes longer than a few hundred sections
 		}
 		for _, f := range team.killed {

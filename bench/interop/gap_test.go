@@ -3,6 +3,7 @@ package interop
 import (
 	"fmt"
 	"testing"
+	"time"
 )
 
 // TestAGapInTheQueueLetsNobodyIn has waiters of each family vanish, killed or because they do not want to wait any longer,
@@ -11,7 +12,7 @@ import (
 func TestAGapInTheQueueLetsNobodyIn(t *testing.T) {
 	t.Parallel()
 	for _, killed := range []bool{true, false} {
-		for _, holding := range []family{zkgrant, curator, stock} {
+		for _, holding := range some([]family{zkgrant, curator, stock}) {
 			name := fmt.Sprintf("who waits behind %s gives up", holding)
 			if killed {
 				name = fmt.Sprintf("who waits behind %s is killed", holding)
@@ -20,8 +21,7 @@ func TestAGapInTheQueueLetsNobodyIn(t *testing.T) {
 				t.Parallel()
 				s := enter(t).set(t)
 				holder := s.connect(holding, mutexOf(holding))
-				s.acquire(holder)
-				s.says(holder, newsEnter)
+				s.enters(holder)
 				s.openGaps(killed, holder)
 			})
 		}
@@ -50,7 +50,7 @@ func (s *stage) openGaps(killed bool, holder *contender) {
 		if killed {
 			s.acquire(c)
 		} else {
-			s.acquireWithin(c, patience/5)
+			s.acquireWithin(c, 6*time.Second)
 		}
 		s.appears(c, s.dir)
 		s.queueUp(waiting[i])
@@ -70,13 +70,11 @@ func (s *stage) openGaps(killed bool, holder *contender) {
 		return err
 	})
 	s.silent(waiting...)
-	s.goes(holder)
-	s.leaves(holder)
+	s.departs(holder)
 	for i, c := range waiting {
 		s.says(c, newsEnter)
 		s.silent(waiting[i+1:]...)
-		s.goes(c)
-		s.leaves(c)
+		s.departs(c)
 	}
 	s.clears(s.dir)
 }

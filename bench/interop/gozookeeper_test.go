@@ -8,15 +8,14 @@ import (
 // each of our nodes, and ours wait for it; nothing that we leave in the directory, or write into it, has it fail.
 func TestGoZookeepersLockWaits(t *testing.T) {
 	t.Parallel()
-	for _, ours := range []form{formMutex, formRead, formWrite, formDowngrade} {
+	for _, ours := range some([]form{formDowngrade, formMutex, formRead, formWrite}) {
 		t.Run(string(ours), func(t *testing.T) {
 			t.Parallel()
 			s := enter(t).set(t)
 			lock, other, lock2 := s.connect(stock, formLock), s.connect(zkgrant, ours), s.connect(stock, formLock)
 			for round := range 3 {
 				// The first time the directory is ours, with a marker; a contender that had to wait leaves a floor.
-				s.acquire(other)
-				s.says(other, newsEnter)
+				s.enters(other)
 				s.queueUp(lock)
 				s.queueUp(lock2)
 				s.shares(other) // two nodes, which bear one number
@@ -31,8 +30,7 @@ func TestGoZookeepersLockWaits(t *testing.T) {
 				}
 				s.queueUp(other)
 				s.silent(other, lock2)
-				s.goes(lock)
-				s.leaves(lock)
+				s.departs(lock)
 				s.passes(lock2)
 				s.passes(other)
 			}

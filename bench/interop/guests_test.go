@@ -34,14 +34,14 @@ func (a *arena) guest(tb testing.TB, f family, args []string) *exec.Cmd {
 	if f == kazoo {
 		g.python.Do(func() { g.kazoo, g.kerr = peers.FindKazoo(context.Background()) })
 		if g.kerr != nil {
-			missing(tb, g.kerr, peers.ErrNoKazoo)
+			tb.Fatal(g.kerr)
 		}
 		return g.kazoo.Command(pythonPlayer, args...)
 	}
 	_ = a.command(tb, curator, longSession) // the player is the same, and it is Curator's
 	g.java.Do(func() { g.jvm, g.jerr = a.compileWriteLocks(context.Background()) })
 	if g.jerr != nil {
-		missing(tb, g.jerr, peers.ErrNoWriteLock)
+		tb.Fatal(g.jerr)
 	}
 	return g.jvm.Command(a.folder, javaClass, args...)
 }

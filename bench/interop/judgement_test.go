@@ -1,150 +1,83 @@
 package interop
 
 import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
+
+	"github.com/zkgrant/zkgrant/bench/internal/goldentest"
 )
 
-// act is something that happens at the referee's lock.
-type act struct {
-	what  string // enter, leave, kill, share
-	who   string
-	form  form
-	zxid  int64
-	blind bool
-}
-
-// TestTheReferee judges plays that need no server: what is allowed, and each thing that is not.
+// TestTheReferee plays testdata/referee.txt, which needs no server: what is allowed, and each thing that is not. Behind
+// the dashes stands what the referee found. With -update the test writes that.
+//
+//	lock [permits=n] [blind=family]  it is a semaphore, or one family cannot see the others
+//	a enters form zxid               a, of the family that sees, is inside; its node has this zxid
+//	a intrudes form zxid             a, of the family unseeing, is inside
+//	a shares, leaves, dies           a becomes a reader, is outside again, is killed inside
 func TestTheReferee(t *testing.T) {
 	t.Parallel()
-	const seeing, unseeing family = "seeing", "unseeing"
-	enter := func(who string, f form, zxid int64) act { return act{what: "enter", who: who, form: f, zxid: zxid} }
-	intrude := func(who string, zxid int64) act {
-		return act{what: "enter", who: who, form: formMutex, zxid: zxid, blind: true}
+	const file = "testdata/referee.txt"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
 	}
-	leave := func(who string) act { return act{what: "leave", who: who} }
-	kill := func(who string) act { return act{what: "kill", who: who} }
-	share := func(who string) act { return act{what: "share", who: who} }
-
-	for _, c := range []struct {
-		name                            string
-		permits                         int
-		blind                           family
-		play                            []act
-		violations, inversions, ignored int
-	}{
-		{name: "one after the other", play: []act{
-			enter("a", formMutex, 1), leave("a"), enter("b", formLock, 2), leave("b"), enter("a", formMutex, 3),
-		}},
-		{name: "two at once", play: []act{enter("a", formMutex, 1), enter("b", formLock, 2)}, violations: 1},
-		{name: "three at once", play: []act{
-			enter("a", formMutex, 1), enter("b", formMutex, 2), enter("c", formMutex, 3),
-		}, violations: 3},
-		{name: "the younger first", play: []act{
-			enter("b", formMutex, 2), leave("b"), enter("a", formMutex, 1),
-		}, inversions: 1},
-		{name: "long before", play: []act{
-			enter("c", formMutex, 3), leave("c"), enter("a", formMutex, 1), leave("a"), enter("b", formMutex, 2),
-		}, inversions: 2},
-		{name: "beside an older one who does not see, noted the other way round", blind: unseeing, play: []act{
-			enter("ours", formMutex, 7), intrude("theirs", 5),
-		}, violations: 1},
-		{name: "readers together, in any order", play: []act{
-			enter("b", formRead, 2), enter("a", formRead, 1), leave("b"), leave("a"), enter("w", formWrite, 3),
-		}},
-		{name: "a writer beside a reader", play: []act{
-			enter("a", formRead, 1), enter("w", formWrite, 2),
-		}, violations: 1},
-		{name: "a reader beside a writer", play: []act{
-			enter("w", formWrite, 1), enter("a", formRead, 2),
-		}, violations: 1},
-		{name: "a reader before the writer who came first", play: []act{
-			enter("b", formRead, 3), leave("b"), enter("w", formWrite, 2),
-		}, inversions: 1},
-		{name: "a reader behind a writer who came later", play: []act{
-			enter("w", formWrite, 2), leave("w"), enter("a", formRead, 1),
-		}, inversions: 1},
-		{name: "a writer that becomes a reader lets readers in", play: []act{
-			enter("w", formDowngrade, 1), share("w"), enter("a", formRead, 2), leave("w"), leave("a"),
-			enter("v", formWrite, 3),
-		}},
-		{name: "and no writer", play: []act{
-			enter("w", formDowngrade, 1), share("w"), enter("v", formWrite, 2),
-		}, violations: 1},
-		{name: "nor readers before", play: []act{
-			enter("w", formDowngrade, 1), enter("a", formRead, 2),
-		}, violations: 1},
-		{name: "the dead are inside", play: []act{
-			enter("a", formMutex, 1), kill("a"), enter("b", formMutex, 2),
-		}, violations: 1},
-		{name: "until their nodes are gone", play: []act{
-			enter("a", formMutex, 1), kill("a"), leave("a"), enter("b", formMutex, 2),
-		}},
-		{name: "two permits", permits: 2, play: []act{
-			enter("a", semaphore(2), 5), enter("b", semaphore(2), 1), leave("a"), enter("c", semaphore(2), 3),
-		}},
-		{name: "two permits and three inside", permits: 2, play: []act{
-			enter("a", semaphore(2), 1), enter("b", semaphore(2), 2), enter("c", semaphore(2), 3),
-		}, violations: 1},
-		{name: "two permits, and the youngest is noted first", permits: 2, play: []act{
-			enter("c", semaphore(2), 3), enter("b", semaphore(2), 2), enter("a", semaphore(2), 1),
-		}, violations: 1},
-		{name: "one permit in one opinion, and two in another", permits: 2, play: []act{
-			enter("a", semaphore(1), 1), enter("b", semaphore(2), 2),
-		}},
-		{name: "and the younger is noted first", permits: 2, play: []act{
-			enter("b", semaphore(2), 2), enter("a", semaphore(1), 1),
-		}},
-		{name: "one permit in one's own opinion, and that is taken", permits: 2, play: []act{
-			enter("b", semaphore(2), 1), enter("a", semaphore(1), 2),
-		}, violations: 1},
-		{name: "several permits at once", permits: 4, play: []act{
-			enter("a", several(2, 4), 1), enter("b", several(2, 4), 2), leave("a"),
-			enter("c", semaphore(4), 3), enter("d", semaphore(4), 4),
-		}},
-		{name: "more than there are", permits: 4, play: []act{
-			enter("a", several(2, 4), 1), enter("b", semaphore(4), 2), enter("c", several(2, 4), 3),
-		}, violations: 1},
-		{name: "the dead hold permits", permits: 1, play: []act{
-			enter("a", formSemaphoreMutex, 1), kill("a"), enter("b", semaphore(1), 2),
-		}, violations: 1},
-		{name: "who cannot see comes beside", blind: unseeing, play: []act{
-			enter("a", formMutex, 1), intrude("x", 2), leave("a"), enter("b", formMutex, 3),
-		}, ignored: 1, violations: 1},
-		{name: "and the one it overtook comes beside it", blind: unseeing, play: []act{
-			enter("a", formMutex, 1), intrude("x", 3), leave("a"), enter("b", formMutex, 2),
-		}, ignored: 2},
-		{name: "but they see each other", blind: unseeing, play: []act{
-			intrude("x", 1), intrude("y", 2),
-		}, violations: 1},
-		{name: "and keep their own order, and nobody else's", blind: unseeing, play: []act{
-			intrude("x", 5), leave("x"), enter("a", formMutex, 1), leave("a"), enter("b", formMutex, 2), leave("b"),
-			intrude("y", 4),
-		}, inversions: 1},
-	} {
-		r := newReferee(c.permits, c.blind)
-		for _, a := range c.play {
-			switch a.what {
-			case "enter":
-				e := entry{contender: a.who, family: seeing, form: a.form, czxid: a.zxid}
-				if a.blind {
-					e.family = unseeing
-				}
-				r.enter(e)
-			case "leave":
-				r.leave(a.who)
-			case "kill":
-				r.kill(a.who)
-				if dead := r.dead(); len(dead) != 1 || dead[0].contender != a.who {
-					t.Errorf("%s: the dead are %v", c.name, dead)
-				}
-			case "share":
-				r.share(a.who)
+	var all []string
+	for scene := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
+		play, _, _ := strings.Cut(scene, "\n----")
+		r := newReferee(0, "")
+		for line := range strings.Lines(play) {
+			if err := r.act(strings.Fields(line)); err != nil {
+				t.Fatalf("%q: %v", line, err)
 			}
 		}
-		if len(r.violations) != c.violations || len(r.inversions) != c.inversions || r.ignored != c.ignored {
-			t.Errorf("%s: violations %q, inversions %q, %d ignored", c.name, r.violations, r.inversions, r.ignored)
-		}
+		found := fmt.Sprintf("---- %d violations, %d inversions, %d ignored", len(r.violations), len(r.inversions), r.ignored)
+		lines := slices.Concat([]string{strings.TrimSpace(play), found}, r.violations, r.inversions)
+		all = append(all, strings.Join(lines, "\n"))
 	}
+	goldentest.Compare(t, file, strings.Join(all, "\n\n")+"\n")
+}
+
+// act tells the referee a line of a play.
+func (r *referee) act(words []string) (err error) {
+	who, what := words[0], words[1]
+	switch {
+	case who == "#":
+	case who == "lock":
+		var permits int
+		var blind family
+		for _, word := range words[1:] {
+			if n, ok := strings.CutPrefix(word, "permits="); ok {
+				permits, err = strconv.Atoi(n)
+			} else {
+				blind = family(strings.TrimPrefix(word, "blind="))
+			}
+		}
+		*r = *newReferee(permits, blind)
+	case what == "enters", what == "intrudes":
+		e := entry{contender: who, family: "seeing", form: form(words[2]), node: "a node"}
+		if what == "intrudes" {
+			e.family = "unseeing"
+		}
+		e.czxid, err = strconv.ParseInt(words[3], 10, 64)
+		r.enter(e)
+	case what == "shares":
+		r.share(who)
+	case what == "leaves":
+		r.leave(who)
+	case what == "dies":
+		r.kill(who)
+		if dead := r.dead(); len(dead) != 1 || dead[0].contender != who {
+			err = fmt.Errorf("the dead are %v, want %s", dead, who)
+		}
+	default:
+		err = errors.New("no line of a play")
+	}
+	return err
 }
 
 func TestForms(t *testing.T) {
@@ -160,7 +93,8 @@ func TestForms(t *testing.T) {
 	} {
 		permits, takes := c.form.permits()
 		if permits != c.permits || takes != c.takes || c.form.shared() != c.shared {
-			t.Errorf("%s: %d of %d permits; shared %v", c.form, takes, permits, c.form.shared())
+			t.Errorf("%s takes %d of %d permits, shared %v; want %d of %d, %v",
+				c.form, takes, permits, c.form.shared(), c.takes, c.permits, c.shared)
 		}
 	}
 }
@@ -174,7 +108,7 @@ func TestNews(t *testing.T) {
 	} {
 		got, err := parseNews(line)
 		if err != nil || got != want {
-			t.Errorf("%q: %+v, %v", line, got, err)
+			t.Errorf("parseNews(%q) = %+v, %v; want %+v", line, got, err, want)
 		}
 	}
 	if _, err := parseNews("alone"); err == nil {

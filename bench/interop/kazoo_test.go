@@ -14,18 +14,16 @@ import (
 // there.
 func TestKazoosLockNeedsItsDirectory(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
+	for _, c := range some([]struct {
 		ours  form
 		stays bool
-	}{{formMutexKazoo, true}, {formReadKazoo, true}, {formMutex, false}} {
+	}{{formMutexKazoo, true}, {formReadKazoo, true}, {formMutex, false}}) {
 		t.Run(string(c.ours), func(t *testing.T) {
 			t.Parallel()
 			s := enter(t).set(t)
 			ours, kazoos := s.connect(zkgrant, c.ours), s.connect(kazoo, formLock)
-			s.acquire(ours)
-			s.passes(ours)
-			s.acquire(kazoos)
-			s.passes(kazoos)
+			s.visits(ours)
+			s.visits(kazoos)
 			s.clears(s.dir)
 			s.reaped()
 			s.reaped() // the first may have been gone before all that were found empty together with it were
@@ -85,8 +83,7 @@ func TestKazoosReaderWaitsForLaterWriters(t *testing.T) {
 			for _, r := range []role{c.first, c.reader, c.last} {
 				all = append(all, s.connect(r.family, r.form))
 			}
-			s.acquire(all[0])
-			s.says(all[0], newsEnter)
+			s.enters(all[0])
 			s.queueUp(all[1])
 			s.queueUp(all[2])
 			s.goes(all[0])

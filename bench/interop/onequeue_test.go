@@ -4,14 +4,6 @@ import (
 	"testing"
 )
 
-// sections is how many are entered in a workload.
-func sections() int {
-	if testing.Short() {
-		return 200
-	}
-	return 2000
-}
-
 // times is a form for so many contenders.
 func times(n int, forms ...form) (all []form) {
 	for range n {
@@ -20,8 +12,8 @@ func times(n int, forms ...form) (all []form) {
 	return all
 }
 
-// TestOneQueue has contenders of several families share a path, a killed holder of each in the middle: never are two
-// inside who exclude each other, and nobody enters ahead of an older one.
+// TestOneQueue has contenders of several families share a path. Two contenders that exclude each other are never inside
+// together, and none enters ahead of an older one, although a holder of each family is killed in the middle.
 func TestOneQueue(t *testing.T) {
 	t.Parallel()
 	alike := func(f family, n int, name form) team {
@@ -34,22 +26,24 @@ func TestOneQueue(t *testing.T) {
 		return team{family: f, forms: []form{how, formRead, formWrite, formRead}, killed: []form{how}}
 	}
 	for _, w := range []workload{
-		{name: "mutex, Curator's", teams: []team{alike(curator, 4, formMutex), alike(zkgrant, 4, formMutex)}},
+		{name: "mutex, Curator's", tier: quickWithDeaths, teams: []team{alike(curator, 4, formMutex), alike(zkgrant, 4, formMutex)}},
 		{name: "mutex, beside Curator's", teams: []team{alike(zkgrant, 4, formMutex), alike(curator, 4, formMutex)}},
-		{name: "mutex, go-zookeeper's", teams: []team{alike(stock, 4, formLock), alike(zkgrant, 4, formMutex)}},
+		{name: "mutex, go-zookeeper's", tier: quick, teams: []team{alike(stock, 4, formLock), alike(zkgrant, 4, formMutex)}},
 		{name: "mutex, beside go-zookeeper's", teams: []team{alike(zkgrant, 4, formMutex), alike(stock, 4, formLock)}},
 		{name: "mutexes of all three", teams: []team{
 			alike(zkgrant, 3, formMutex), alike(curator, 3, formMutex), alike(stock, 3, formLock),
 		}},
 		{name: "read and write, Curator's", teams: []team{both(curator), both(zkgrant)}},
-		{name: "read and write, beside Curator's", teams: []team{both(zkgrant), both(curator)}},
+		{name: "read and write, beside Curator's", tier: quick, teams: []team{both(zkgrant), both(curator)}},
 		{name: "writers that become readers", teams: []team{
 			downgrading(zkgrant, formDowngrade), downgrading(curator, formInPlace),
 		}},
 		{name: "go-zookeeper's, beside readers and writers", teams: []team{
 			downgrading(zkgrant, formDowngrade), alike(stock, 4, formLock),
 		}},
-		{name: "four permits, Curator's", teams: []team{alike(curator, 6, semaphore(4)), alike(zkgrant, 6, semaphore(4))}},
+		{name: "four permits, Curator's", tier: quick, teams: []team{
+			alike(curator, 6, semaphore(4)), alike(zkgrant, 6, semaphore(4)),
+		}},
 		{name: "four permits, beside Curator's", teams: []team{
 			alike(zkgrant, 6, semaphore(4)), alike(curator, 6, semaphore(4)),
 		}},
@@ -66,7 +60,7 @@ func TestOneQueue(t *testing.T) {
 	} {
 		t.Run(w.name, func(t *testing.T) {
 			t.Parallel()
-			enter(t).play(t, w, sections()).report(t)
+			enter(t).play(t, w).report(t)
 		})
 	}
 }

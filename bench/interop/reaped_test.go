@@ -12,7 +12,7 @@ import (
 // other.
 func TestLockObjectsOutliveTheirDirectory(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
+	for _, c := range some([]struct {
 		family family
 		form   form
 		ours   form
@@ -23,7 +23,7 @@ func TestLockObjectsOutliveTheirDirectory(t *testing.T) {
 		{curator, semaphore(1), semaphore(1)},
 		{curator, formSemaphoreMutex, semaphore(1)},
 		{stock, formLock, formMutex},
-	} {
+	}) {
 		t.Run(string(c.family)+" "+string(c.form), func(t *testing.T) {
 			t.Parallel()
 			s := enter(t).set(t)
@@ -34,8 +34,7 @@ func TestLockObjectsOutliveTheirDirectory(t *testing.T) {
 				queue = dirs[0]
 			}
 			for range 2 {
-				s.acquire(ours)
-				s.passes(ours)
+				s.visits(ours)
 				s.meet(ours, other, queue)
 				s.meet(other, ours, queue)
 				s.until(func() (still error) {
@@ -49,8 +48,7 @@ func TestLockObjectsOutliveTheirDirectory(t *testing.T) {
 					return still
 				})
 			}
-			s.acquire(other)
-			s.passes(other)
+			s.visits(other)
 		})
 	}
 }
@@ -58,12 +56,10 @@ func TestLockObjectsOutliveTheirDirectory(t *testing.T) {
 // meet has the second one wait in the queue until the first one has left.
 func (s *stage) meet(first, second *contender, queue string) {
 	s.t.Helper()
-	s.acquire(first)
-	s.says(first, newsEnter)
+	s.enters(first)
 	s.acquire(second)
 	s.appears(second, queue)
 	s.silent(second)
-	s.goes(first)
-	s.leaves(first)
+	s.departs(first)
 	s.passes(second)
 }

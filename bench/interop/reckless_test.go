@@ -10,10 +10,10 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// TestWhoeverDoesNotWaitIsSeen sends a contender that waits for nobody into a queue: the referee reports that it is
+// TestAContenderThatDoesNotWaitIsSeen sends a contender that waits for nobody into a queue: the referee reports that it is
 // inside beside others, and ahead of them, as it would if one of the libraries were. Of one that waits it reports
 // nothing. That needs nothing but Go, and is the test of players, witness and referee.
-func TestWhoeverDoesNotWaitIsSeen(t *testing.T) {
+func TestAContenderThatDoesNotWaitIsSeen(t *testing.T) {
 	t.Parallel()
 	for _, other := range []team{
 		{family: zkgrant, forms: times(4, formMutex)},
@@ -26,7 +26,7 @@ func TestWhoeverDoesNotWaitIsSeen(t *testing.T) {
 			name := fmt.Sprintf("%s, beside %s %s", guest.family, other.family, other.forms[0])
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				g := enterModel(t).play(t, workload{name: name, teams: []team{other, guest}, uneven: true}, 200)
+				g := enterModel(t).play(t, workload{name: name, tier: quick, teams: []team{other, guest}, uneven: true})
 				if guest.family != reckless {
 					g.report(t)
 					return

@@ -8,14 +8,14 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 )
 
-// TestCuratorsRevokerIsHeard has Curator's Revoker ask for a lock: a holder of ours is told so, once, and goes on
-// holding it; nobody who waits behind the node takes it for gone, whoever holds it.
+// TestCuratorsRevokerIsHeard has Curator's Revoker ask for a lock. A holder of zkgrant's is told so once, and goes on
+// holding the lock. No waiter takes the holder's node for gone, whichever library holds it.
 func TestCuratorsRevokerIsHeard(t *testing.T) {
 	t.Parallel()
-	for _, holding := range []struct {
+	for _, holding := range some([]struct {
 		family family
 		form   form
-	}{{zkgrant, formRevocable}, {curator, formMutex}, {stock, formLock}} {
+	}{{zkgrant, formRevocable}, {curator, formMutex}, {stock, formLock}}) {
 		t.Run(string(holding.family), func(t *testing.T) {
 			t.Parallel()
 			s := enter(t).set(t)
@@ -23,8 +23,7 @@ func TestCuratorsRevokerIsHeard(t *testing.T) {
 			waiting := []*contender{
 				s.connect(zkgrant, formRevocable), s.connect(stock, formLock), s.connect(curator, formMutex),
 			}
-			s.acquire(holder)
-			s.says(holder, newsEnter)
+			s.enters(holder)
 			for _, c := range waiting {
 				s.queueUp(c)
 			}
@@ -46,8 +45,7 @@ func TestCuratorsRevokerIsHeard(t *testing.T) {
 				s.says(holder, newsRevoked)
 			}
 			s.silent(append(waiting, holder)...)
-			s.goes(holder)
-			s.leaves(holder)
+			s.departs(holder)
 			for _, c := range waiting {
 				s.passes(c)
 			}
@@ -55,12 +53,12 @@ func TestCuratorsRevokerIsHeard(t *testing.T) {
 	}
 }
 
-// TestCuratorsHoldersAreAsked has our Revoke ask a holder of Curator's: one that was made revocable hears it, and gives the lock back; one
-// that was not is removed five quarters of a session timeout behind the grace, and knows nothing of it.
+// TestCuratorsHoldersAreAsked has zkgrant's Revoke ask a holder of Curator's. A revocable holder hears it and gives the lock
+// back. Any other holder hears nothing, and its node is removed five quarters of a session timeout behind the grace.
 func TestCuratorsHoldersAreAsked(t *testing.T) {
 	t.Parallel()
 	const timeout = 4 * time.Second
-	for _, holding := range []form{formRevocable, formMutex, "semaphore:1"} {
+	for _, holding := range some([]form{formRevocable, formMutex, "semaphore:1"}) {
 		t.Run(string(holding), func(t *testing.T) {
 			t.Parallel()
 			s := enter(t).set(t)
@@ -77,27 +75,27 @@ func TestCuratorsHoldersAreAsked(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			s.acquire(holder)
-			s.says(holder, newsEnter)
+			s.enters(holder)
 			s.acquire(waiter)
 			s.silent(waiter)
-			const grace = time.Second
+			grace := time.Second
+			if holding == formRevocable {
+				grace = time.Minute // a busy machine gives the lock back long before that
+			}
 			began := time.Now()
 			revoked := make(chan error, 1)
 			go func() { revoked <- operator.Revoke(t.Context(), s.dir, grace) }()
 			if holding == formRevocable {
 				s.says(holder, newsRevoked)
-				s.goes(holder)
-				s.leaves(holder)
+				s.departs(holder)
 			}
 			if err := <-revoked; err != nil {
 				t.Errorf("Revoke: %v", err)
 			}
 			took := time.Since(began)
 			if removed := took >= grace+timeout; removed == (holding == formRevocable) {
-				t.Errorf("it took %v", took)
+				t.Errorf("Revoke took %v: removed %v, want %v", took, removed, !removed)
 			}
-			t.Logf("it took %v", took)
 			s.passes(waiter)
 		})
 	}

@@ -7,10 +7,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// patience is how long anything may take that has to happen.
-const patience = 30 * time.Second
+// patience is how long anything may take that has to happen. It ends a hang, and is far too long for a busy machine.
+const patience = 3 * time.Minute
 
 // moment is how long something is watched for that must not happen. What would happen takes a few milliseconds.
 const moment = 300 * time.Millisecond
@@ -24,6 +26,9 @@ type stage struct {
 	players map[family]*player
 	opened  int
 }
+
+// some returns the scenes that are played: one by default, all at full length.
+func some[T any](scenes []T) []T { return scenes[:eventstest.Amount(1, len(scenes))] }
 
 // set makes a stage with a path of its own.
 func (a *arena) set(t *testing.T) *stage {
@@ -81,7 +86,7 @@ func (s *stage) order(c *contender, word string, more ...string) {
 // acquire has a contender ask for its lock, and does not wait.
 func (s *stage) acquire(c *contender) {
 	s.t.Helper()
-	s.acquireWithin(c, 10*patience)
+	s.acquireWithin(c, 2*patience)
 }
 
 // acquireWithin has a contender ask for its lock, and give up after a while.
@@ -109,21 +114,16 @@ func (s *stage) appears(c *contender, dir string) {
 // until asks until there is no error.
 func (s *stage) until(ask func() error) {
 	s.t.Helper()
-	overdue := time.NewTimer(patience)
-	defer overdue.Stop()
-	again := time.NewTicker(2 * time.Millisecond)
-	defer again.Stop()
-	for {
-		err := ask()
-		if err == nil {
-			return
+	var err error
+	defer func() {
+		if err != nil {
+			s.t.Error(err)
 		}
-		select {
-		case <-again.C:
-		case <-overdue.C:
-			s.t.Fatal(err)
-		}
-	}
+	}()
+	eventstest.Eventually(s.t, "what is asked of the server is so", func() bool {
+		err = ask()
+		return err == nil
+	})
 }
 
 // says waits for a contender's next word, which must be this one.
@@ -160,13 +160,33 @@ func (s *stage) leaves(c *contender) {
 	s.says(c, newsIdle)
 }
 
+// enters has a contender acquire its lock.
+func (s *stage) enters(c *contender) {
+	s.t.Helper()
+	s.acquire(c)
+	s.says(c, newsEnter)
+}
+
+// departs has a contender that is inside come to the end of its section and release its lock.
+func (s *stage) departs(c *contender) {
+	s.t.Helper()
+	s.goes(c)
+	s.leaves(c)
+}
+
+// visits has a contender acquire its lock and release it.
+func (s *stage) visits(c *contender) {
+	s.t.Helper()
+	s.acquire(c)
+	s.passes(c)
+}
+
 // passes waits until the contender is inside, and has it leave again.
 func (s *stage) passes(c *contender) {
 	s.t.Helper()
 	s.says(c, newsEnter)
 	s.shares(c)
-	s.goes(c)
-	s.leaves(c)
+	s.departs(c)
 }
 
 // silent sees that none of them says anything for a moment.

@@ -10,24 +10,22 @@ import (
 // came later; they come in when both of its nodes are gone, in the order in which they came.
 func TestUpgradeBesideOthers(t *testing.T) {
 	t.Parallel()
-	for _, behind := range []struct {
+	for _, behind := range some([]struct {
 		family family
 		forms  []form
 	}{
 		{curator, []form{formWrite, formRead, formWrite}},
 		{curator, []form{formRead, formRead, formWrite, formRead}},
 		{stock, []form{formLock, formLock}},
-	} {
+	}) {
 		t.Run(fmt.Sprintf("%s's %v behind", behind.family, behind.forms), func(t *testing.T) {
 			t.Parallel()
 			s := enter(t).set(t)
 			before := s.connect(curator, formRead)
-			s.acquire(before)
-			s.says(before, newsEnter)
+			s.enters(before)
 			up, beside := s.connect(zkgrant, formUpgrade), s.connect(zkgrant, formRead)
 			for _, c := range []*contender{up, beside} {
-				s.acquire(c)
-				s.says(c, newsEnter)
+				s.enters(c)
 			}
 			var waiting []*contender
 			for _, f := range behind.forms {
@@ -42,8 +40,7 @@ func TestUpgradeBesideOthers(t *testing.T) {
 			s.queueUp(late)
 			for _, reader := range []*contender{before, beside} {
 				s.silent(append(waiting, up, late)...)
-				s.goes(reader)
-				s.leaves(reader)
+				s.departs(reader)
 			}
 			s.says(up, newsShare) // it writes
 			s.silent(append(waiting, late)...)
@@ -60,20 +57,17 @@ func TestUpgradeBesideOthers(t *testing.T) {
 		t.Parallel()
 		s := enter(t).set(t)
 		writer, up, late := s.connect(curator, formWrite), s.connect(zkgrant, formUpgrade), s.connect(curator, formRead)
-		s.acquire(writer)
-		s.says(writer, newsEnter)
+		s.enters(writer)
 		s.queueUp(up)
 		s.queueUp(late)
 		s.silent(up, late)
-		s.goes(writer)
-		s.leaves(writer)
+		s.departs(writer)
 		s.says(up, newsEnter)
 		s.silent(late)
 		s.order(up, orderGo)
 		s.says(up, newsShare) // the reader behind it is not waited for
 		s.silent(late)
-		s.goes(up)
-		s.leaves(up)
+		s.departs(up)
 		s.passes(late)
 		s.clears(s.dir)
 	})

@@ -2,10 +2,11 @@ package interop
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/zkgrant/zkgrant/bench/internal/goldentest"
 )
 
 // verdict is what becomes of a contender that comes while somebody else holds the lock.
@@ -108,22 +109,10 @@ func TestVerdictsAreWhole(t *testing.T) {
 // page is where the verdicts stand for people to read.
 const page = "MATRIX.md"
 
-// TestPage compares the page with the verdicts. With ZKGRANT_MATRIX=write in the environment it writes the page.
+// TestPage compares the page with the verdicts. With -update it writes the page.
 func TestPage(t *testing.T) {
 	t.Parallel()
-	want := write(acquirers(), verdicts())
-	if os.Getenv("ZKGRANT_MATRIX") == "write" {
-		if err := os.WriteFile(page, []byte(want), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(got) != want {
-		t.Errorf("%s is not what the verdicts say; ZKGRANT_MATRIX=write go test -run TestPage ./interop writes it", page)
-	}
+	goldentest.Compare(t, page, write(acquirers(), verdicts()))
 }
 
 // write is the page: a row for those who come, and a column for those who hold. Forms of one family that fare alike

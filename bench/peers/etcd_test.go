@@ -1,11 +1,11 @@
 package peers
 
 import (
-	"context"
 	"errors"
 	"os"
 	"testing"
-	"time"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 func TestMetrics(t *testing.T) {
@@ -42,17 +42,13 @@ func TestEtcdVersion(t *testing.T) {
 
 func TestEtcd(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
+	eventstest.NeedsServers(t)
 	parent := t.TempDir()
-	e, err := StartEtcd(ctx, parent)
-	if errors.Is(err, ErrNoEtcd) {
-		t.Skip(err)
-	}
+	e, err := StartEtcd(t.Context(), parent)
 	if err != nil {
 		t.Fatal(err)
 	}
-	counters, err := e.Counters(ctx)
+	counters, err := e.Counters(t.Context())
 	if err != nil {
 		t.Error(err)
 	}
@@ -68,10 +64,8 @@ func TestEtcd(t *testing.T) {
 }
 
 func TestKazoo(t *testing.T) {
+	eventstest.NeedsServers(t)
 	k, err := FindKazoo(t.Context())
-	if errors.Is(err, ErrNoKazoo) {
-		t.Skip(err)
-	}
 	if err != nil {
 		t.Fatal(err)
 	}

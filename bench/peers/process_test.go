@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // start runs a process and returns it with its lines, which nobody else reads.
@@ -19,25 +21,13 @@ func start(t *testing.T, role string) (*Process, <-chan Line) {
 	return p, lines
 }
 
-// await returns the next line.
-func await(t *testing.T, lines <-chan Line) Line {
-	t.Helper()
-	select {
-	case l := <-lines:
-		return l
-	case <-time.After(30 * time.Second):
-		t.Fatal("nothing is printed")
-		return Line{}
-	}
-}
-
 func TestProcessEndsWithItsInputAndIsHeardToTheEnd(t *testing.T) {
 	t.Parallel()
 	before := time.Now()
 	p, lines := start(t, "polite")
 	var heard []Line
 	for len(heard) == 0 || heard[len(heard)-1].Text != "ready" {
-		heard = append(heard, await(t, lines))
+		heard = append(heard, eventstest.Receive(t, lines, "a line of the process"))
 	}
 	select {
 	case <-p.Ended():
@@ -47,7 +37,7 @@ func TestProcessEndsWithItsInputAndIsHeardToTheEnd(t *testing.T) {
 	if err := p.Close(); err != nil {
 		t.Error(err)
 	}
-	heard = append(heard, await(t, lines)) // has been heard when Close returns
+	heard = append(heard, eventstest.Receive(t, lines, "its last line")) // has been heard when Close returns
 	var texts []string
 	for _, l := range heard {
 		texts = append(texts, l.Text)
@@ -70,11 +60,7 @@ func TestProcessEndsWithItsInputAndIsHeardToTheEnd(t *testing.T) {
 func TestProcessThatFails(t *testing.T) {
 	t.Parallel()
 	p, _ := start(t, "failing")
-	select {
-	case <-p.Ended():
-	case <-time.After(30 * time.Second):
-		t.Fatal("it does not end")
-	}
+	eventstest.Receive(t, p.Ended(), "the end of the process")
 	err := p.Close()
 	if err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "what went wrong") {
 		t.Errorf("%v", err)
@@ -84,7 +70,7 @@ func TestProcessThatFails(t *testing.T) {
 func TestProcessThatDoesNotEndIsKilled(t *testing.T) {
 	t.Parallel()
 	p, lines := start(t, "stubborn")
-	await(t, lines)
+	eventstest.Receive(t, lines, "a line of the process")
 	p.patience = 10 * time.Millisecond
 	if err := p.Close(); err == nil || !strings.Contains(err.Error(), "killed") {
 		t.Errorf("%v", err)
@@ -124,7 +110,7 @@ func TestTailKeepsTheEnd(t *testing.T) {
 func TestProcessIsKilled(t *testing.T) {
 	t.Parallel()
 	p, lines := start(t, "stubborn")
-	await(t, lines)
+	eventstest.Receive(t, lines, "a line of the process")
 	if err := p.Kill(); err != nil {
 		t.Error(err)
 	}

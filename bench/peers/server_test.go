@@ -1,24 +1,20 @@
 package peers
 
 import (
-	"context"
 	"errors"
 	"net"
 	"os"
 	"testing"
 	"time"
 
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
 func TestServer(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	s, err := StartServer(ctx, ensemble.Tick(time.Second))
-	if errors.Is(err, ensemble.ErrNotFound) {
-		t.Skip(err)
-	}
+	eventstest.NeedsServers(t)
+	s, err := StartServer(t.Context(), ensemble.Tick(time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}

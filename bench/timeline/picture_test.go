@@ -4,36 +4,15 @@ import (
 	"bytes"
 	"encoding/xml"
 	"errors"
-	"flag"
 	"io"
-	"os"
 	"path/filepath"
 	"testing"
-)
 
-// update has the tests write what they would compare: go test ./timeline -update.
-var update = flag.Bool("update", false, "write the golden files in testdata")
+	"github.com/zkgrant/zkgrant/bench/internal/goldentest"
+)
 
 // largest is what a picture may weigh, in bytes.
 const largest = 60 << 10
-
-// golden compares what was made of testdata with the file beside it.
-func golden(t *testing.T, file string, got []byte) {
-	t.Helper()
-	file = filepath.Join("testdata", file)
-	if *update {
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s is not what is drawn now; if that is meant, run go test ./timeline -update and look at it", file)
-	}
-}
 
 func drawn(t *testing.T, f *Figures) []byte {
 	t.Helper()
@@ -62,29 +41,23 @@ func TestPicture(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		golden(t, name+".svg", drawn(t, f))
+		goldentest.Compare(t, filepath.Join("testdata", name+".svg"), string(drawn(t, f)))
 		var printed bytes.Buffer
 		if err := f.print(&printed); err != nil {
 			t.Fatal(err)
 		}
-		golden(t, name+".txt", printed.Bytes())
+		goldentest.Compare(t, filepath.Join("testdata", name+".txt"), printed.String())
 	}
 }
 
-// What the README shows is what was measured.
+// The README shows what was measured.
 func TestTheCommittedPictureIsOfTheCommittedFigures(t *testing.T) {
 	t.Parallel()
 	f, err := load(filepath.Join("..", "timeline.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := os.ReadFile(filepath.Join("..", "timeline.svg"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := drawn(t, f); !bytes.Equal(got, want) {
-		t.Error("timeline.svg is not of timeline.json: run go run ./timeline -draw in bench")
-	}
+	goldentest.Compare(t, filepath.Join("..", "timeline.svg"), string(drawn(t, f))) // go run ./timeline -draw writes it, too
 	for _, m := range f.Measured {
 		if s := summarize(m.Runs); s != m.Summary || len(m.Runs) == 0 {
 			t.Errorf("%s: the summary is not that of its %d runs", m.Key, len(m.Runs))

@@ -5,13 +5,14 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 func TestRecorderWaitsForWhatIsHeard(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		r := newRecorder()
 		begin := time.Now()
 		for i, w := range []what{toldConnected, toldSuspended, toldGranted} {
@@ -37,7 +38,7 @@ func TestRecorderWaitsForWhatIsHeard(t *testing.T) {
 
 func TestRecorderWaitsNoLonger(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		r := newRecorder()
 		begin := time.Now()
 		if err := r.during(t.Context(), time.Minute); err != nil || time.Since(begin) != time.Minute {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -38,23 +39,6 @@ func (o *output) line(word what) int {
 
 func (o *output) has(word what) bool { return o.line(word) >= 0 }
 
-// patience bounds every wait; nothing takes nearly as long.
-const patience = 30 * time.Second
-
-func eventually(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	ticker := time.NewTicker(time.Millisecond)
-	defer ticker.Stop()
-	deadline := time.After(patience)
-	for !cond() {
-		select {
-		case <-ticker.C:
-		case <-deadline:
-			t.Fatalf("it never happens that %s", what)
-		}
-	}
-}
-
 func TestContendersTellOfTheLossOfTheirSession(t *testing.T) {
 	t.Parallel()
 	for _, library := range []string{keyStock, keyOurs} {
@@ -68,7 +52,7 @@ func TestContendersTellOfTheLossOfTheirSession(t *testing.T) {
 				at := seat{addr: srv.Addr(), path: "/locks/it", timeout: 4 * time.Second, tick: 2 * time.Second}
 				done <- contend(context.Background(), library, at, input, &printed)
 			}()
-			eventually(t, "the lock is granted", func() bool { return printed.has(toldGranted) })
+			eventstest.Eventually(t, "the lock is granted", func() bool { return printed.has(toldGranted) })
 			if !printed.has(toldConnected) || printed.has(toldLost) {
 				t.Errorf("printed %s", printed.text.String())
 			}
@@ -79,7 +63,7 @@ func TestContendersTellOfTheLossOfTheirSession(t *testing.T) {
 			if err := srv.Expire(sessions[0]); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "the loss is told", func() bool { return printed.has(toldLost) })
+			eventstest.Eventually(t, "the loss is told", func() bool { return printed.has(toldLost) })
 			if no := printed.line(toldInvalid); library == keyOurs && (no < 0 || no > printed.line(toldLost)) {
 				t.Errorf("lost before it was not valid: %s", printed.text.String())
 			}

@@ -1,44 +1,31 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/examples/internal/program"
-	"github.com/zkgrant/zkgrant/examples/internal/stage"
+	"github.com/zkgrant/zkgrant/examples/internal/stagetest"
 	"github.com/zkgrant/zkgrant/session/zktest"
-	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
 func TestEventLoop(t *testing.T) {
-	screen := &stage.Screen{}
+	screen := &stagetest.Screen{}
 	if err := run(t.Context(), screen, options{zk: servers(t, ""), locks: 500, hold: 20 * time.Millisecond}); err != nil {
 		t.Fatal(err)
 	}
 	t.Log(screen)
 	screen.Must(t, "left   granted 500, lost 0", "right  granted 500, lost 0", "1000 grants in", "100%")
-}
-
-func TestEventLoopOnRealServer(t *testing.T) {
-	connect := ensemble.Start(t, 1).Connect()
-	screen := &stage.Screen{}
-	opt := options{zk: servers(t, connect), locks: 500, hold: 20 * time.Millisecond, terminal: true}
-	if err := run(t.Context(), screen, opt); err != nil {
-		t.Fatal(err)
-	}
-	t.Log(screen)
-	screen.Must(t, "left   granted 500, lost 0", "right  granted 500, lost 0")
-	if left := stage.Ephemerals(t, connect, lockRoot); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
-	}
 }
 
 // A side whose session is over asks again for what it has lost, and does not give
@@ -110,39 +97,17 @@ func TestInterruptedRun(t *testing.T) {
 			server := zktest.Start(t)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			screen := &stage.Screen{}
+			screen := &stagetest.Screen{}
 			screen.When("[", 1, cancel)
 			err := run(ctx, screen, options{zk: program.Within(server, 6*time.Second), locks: at.locks, hold: at.hold, terminal: true})
 			t.Log(screen)
 			if !errors.Is(err, program.ErrInterrupted) {
 				t.Errorf("%v, want %v", err, program.ErrInterrupted)
 			}
-			if left := stage.Ephemerals(t, server.Addr(), lockRoot); len(left) > 0 {
+			if left := stagetest.Ephemerals(t, server.Addr(), lockRoot); len(left) > 0 {
 				t.Errorf("left behind: %v", left)
 			}
 		})
-	}
-}
-
-func TestControlC(t *testing.T) {
-	t.Run("double", func(t *testing.T) { testControlC(t, zktest.Start(t).Addr()) })
-	t.Run("real", func(t *testing.T) { testControlC(t, ensemble.Start(t, 1).Connect()) })
-}
-
-// testControlC runs the program as a process and sends it SIGINT while all locks
-// are held or waited for.
-func testControlC(t *testing.T, servers string) {
-	t.Helper()
-	bothStandInEveryQueue := func(*stage.Screen) { stage.AwaitEphemerals(t, servers, lockRoot, 200) }
-	stage.ControlC(t, servers, lockRoot, bothStandInEveryQueue, "-locks", "100", "-hold", "1h")
-}
-
-func TestUsage(t *testing.T) {
-	for _, args := range [][]string{{"-nosuchflag"}, {"argument"}, {"-hold", "0s"}, {"-locks", "0"}} {
-		var stderr bytes.Buffer
-		if code := command(args, os.Stdout, &stderr); code != 2 || stderr.Len() == 0 {
-			t.Errorf("%v: exit code %d, %q; want 2 and a word why", args, code, &stderr)
-		}
 	}
 }
 

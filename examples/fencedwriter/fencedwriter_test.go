@@ -3,52 +3,21 @@ package main
 import (
 	"errors"
 	"testing"
-	"testing/synctest"
-	"time"
 
-	"github.com/zkgrant/zkgrant/examples/internal/program"
-	"github.com/zkgrant/zkgrant/examples/internal/stage"
-	"github.com/zkgrant/zkgrant/session/zktest"
-	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+	"go.uber.org/goleak"
+
+	"github.com/zkgrant/zkgrant/examples/internal/stagetest"
 )
 
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
 func TestFencedWriter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.Start(t)
-		check(t, program.Within(server, 6*time.Second))
-		if left := server.Sessions(); len(left) > 0 {
-			t.Errorf("sessions left: %v", left)
+	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
+		if err := run(t.Context(), p, p.ZK); err != nil {
+			t.Error(err)
 		}
+		p.Must(t, "is her lock valid? false", "refuses: token", "the store that compares tokens has 70, the store that does not has 20")
 	})
-}
-
-func TestFencedWriterOnRealServer(t *testing.T) {
-	servers := ensemble.Start(t, 1).Connect()
-	zk, err := program.Open(servers, time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	check(t, zk)
-	if left := stage.Ephemerals(t, servers, accountLock); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
-	}
-}
-
-func check(t *testing.T, zk *program.ZooKeeper) {
-	t.Helper()
-	screen := &stage.Screen{}
-	if err := run(t.Context(), screen, zk); err != nil {
-		t.Error(err)
-	}
-	t.Log(screen)
-	screen.Must(t, "is her lock valid? false", "refuses: token", "the store that compares tokens has 70, the store that does not has 20")
-}
-
-func TestControlC(t *testing.T) {
-	bobWaits := func(s *stage.Screen) { s.Await(t, "ann  is halted", 1) }
-	for name, servers := range map[string]string{"double": zktest.Start(t).Addr(), "real": ensemble.Start(t, 1).Connect()} {
-		t.Run(name, func(t *testing.T) { stage.ControlC(t, servers, accountLock, bobWaits) })
-	}
 }
 
 // Only what is older than something seen is refused.

@@ -1,25 +1,18 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"os"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/zkgrant/zkgrant/coordinator"
-	"github.com/zkgrant/zkgrant/examples/internal/program"
-	"github.com/zkgrant/zkgrant/examples/internal/stage"
-	"github.com/zkgrant/zkgrant/session/zktest"
-	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+	"go.uber.org/goleak"
+
+	"github.com/zkgrant/zkgrant/examples/internal/stagetest"
 )
 
-func on(screen *stage.Screen) func(string, ...any) {
-	return func(format string, args ...any) { fmt.Fprintf(screen, format+"\n", args...) }
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // The order to stop comes in the middle of an item, and there is somebody who waits.
 func TestToldToStop(t *testing.T) {
@@ -33,22 +26,15 @@ func TestToldToStop(t *testing.T) {
 		{"too slow", 2 * time.Second, 2, 1, 2 * time.Second},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server := zktest.Start(t)
-				zk := program.Within(server, 6*time.Second)
+			stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
 				ctx, stop := context.WithCancel(t.Context())
-				screen := &stage.Screen{}
-				s := &service{each: 10 * time.Second, drain: test.drain, say: on(screen)}
+				s := &service{each: 10 * time.Second, drain: test.drain, say: p.Say}
 				stopped := make(chan error, 1)
-				go func() { stopped <- run(ctx, s, zk) }()
+				go func() { stopped <- run(ctx, s, p.ZK) }()
 				time.Sleep(time.Second)
 				synctest.Wait()
 
-				c, err := coordinator.Connect(t.Context(), zk.Servers, zk.Options()...)
-				if err != nil {
-					t.Fatal(err)
-				}
-				next := c.Mutex(serviceLock).Acquire(t.Context())
+				next := p.Connect(t).Mutex(serviceLock).Acquire(t.Context())
 				time.Sleep(24 * time.Second) // 25 s since the lock was had
 				stop()
 				ordered := time.Now()
@@ -62,13 +48,7 @@ func TestToldToStop(t *testing.T) {
 					t.Error(err)
 				}
 				if s.finished != test.finished || s.abandoned != test.abandoned {
-					t.Errorf("%d finished, %d abandoned, want %d and %d\n%s", s.finished, s.abandoned, test.finished, test.abandoned, screen)
-				}
-				if err := c.Close(); err != nil {
-					t.Error(err)
-				}
-				if left := server.Sessions(); len(left) > 0 {
-					t.Errorf("sessions left: %v", left)
+					t.Errorf("%d finished, %d abandoned, want %d and %d\n%s", s.finished, s.abandoned, test.finished, test.abandoned, p)
 				}
 			})
 		})
@@ -77,63 +57,34 @@ func TestToldToStop(t *testing.T) {
 
 // A loss ends the item at hand at once, and the service waits for the lock again.
 func TestLoss(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.Start(t)
+	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
 		ctx, stop := context.WithTimeout(t.Context(), 32*time.Second)
 		defer stop()
-		screen := &stage.Screen{}
-		s := &service{each: 10 * time.Second, drain: time.Minute, say: on(screen)}
-		screen.When("an item is finished", 1, func() { go func() { _ = server.Expire(server.Sessions()[0]) }() })
-		if err := run(ctx, s, program.Within(server, 6*time.Second)); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		s := &service{each: 10 * time.Second, drain: time.Minute, say: p.Say}
+		p.When("an item is finished", 1, func() { go func() { _ = p.Server.Expire(p.Server.Sessions()[0]) }() })
+		if err := run(ctx, s, p.ZK); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
-		if s.abandoned != 1 || s.finished < 3 || screen.Count("LOST the lock: session expired") != 1 || screen.Count("has the lock") != 2 {
-			t.Errorf("%d finished, %d abandoned\n%s", s.finished, s.abandoned, screen)
+		if s.abandoned != 1 || s.finished < 3 || p.Count("LOST the lock: session expired") != 1 || p.Count("has the lock") != 2 {
+			t.Errorf("%d finished, %d abandoned, want at least 3 and 1, one loss, and the lock twice in\n%s", s.finished, s.abandoned, p)
 		}
 	})
 }
 
 // The order may come before the lock does.
 func TestToldToStopWhileWaiting(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.Start(t)
-		zk := program.Within(server, 6*time.Second)
-		c, err := coordinator.Connect(t.Context(), zk.Servers, zk.Options()...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.Mutex(serviceLock).Acquire(t.Context()).Wait(t.Context()); err != nil {
+	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
+		if _, err := p.Connect(t).Mutex(serviceLock).Acquire(t.Context()).Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 		defer stop()
-		screen := &stage.Screen{}
-		if err := run(ctx, &service{each: time.Second, drain: time.Second, say: on(screen)}, zk); err != nil {
+		if err := run(ctx, &service{each: time.Second, drain: time.Second, say: p.Say}, p.ZK); err != nil {
 			t.Error(err)
 		}
-		screen.Must(t, "finished 0, abandoned 0")
-		if nodes := server.Children(serviceLock); len(nodes) != 1 {
+		p.Must(t, "finished 0, abandoned 0")
+		if nodes := p.Server.Children(serviceLock); len(nodes) != 1 {
 			t.Errorf("nodes %v, want the other one's", nodes)
 		}
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
 	})
-}
-
-func TestControlC(t *testing.T) {
-	atWork := func(s *stage.Screen) { s.Await(t, "an item is begun", 1) }
-	for name, servers := range map[string]string{"double": zktest.Start(t).Addr(), "real": ensemble.Start(t, 1).Connect()} {
-		t.Run(name, func(t *testing.T) {
-			stage.ControlC(t, servers, serviceLock, atWork, "-for", "0", "-item", "300ms").Must(t, "an item is finished", "abandoned 0;")
-			stage.ControlC(t, servers, serviceLock, atWork, "-for", "0", "-item", "1h", "-drain", "100ms").Must(t, "finished 0, abandoned 1;")
-		})
-	}
-}
-
-func TestUsage(t *testing.T) {
-	var stderr bytes.Buffer
-	if code := command([]string{"-drain", "0s"}, os.Stdout, &stderr); code != 2 || stderr.Len() == 0 {
-		t.Errorf("exit code %d, %q; want 2 and a word why", code, &stderr)
-	}
 }

@@ -9,12 +9,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/examples/internal/program"
-	"github.com/zkgrant/zkgrant/examples/internal/stage"
 	"github.com/zkgrant/zkgrant/session/zktest"
-	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // member is a service without a listener.
 type member struct {
@@ -65,7 +68,7 @@ func must(t *testing.T, w *httptest.ResponseRecorder, status int, leader, text s
 }
 
 func TestOnlyTheLeaderAnswers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		server := zktest.Start(t)
 		ann, bob := join(t, server, "ann:80"), join(t, server, "bob:80")
 		must(t, ann.ask(t.Context(), "POST", "/orders"), http.StatusOK, "", "ann:80 has taken order 1 under token 0x")
@@ -82,7 +85,7 @@ func TestOnlyTheLeaderAnswers(t *testing.T) {
 
 // The session ends while a request is under way: it is not served any more.
 func TestLossCancelsTheRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		server := zktest.Start(t)
 		ann, bob := join(t, server, "ann:80"), join(t, server, "bob:80")
 		ann.think = time.Hour
@@ -112,7 +115,7 @@ func TestLossCancelsTheRequest(t *testing.T) {
 
 // A leader that is cut off stops answering before somebody else can lead.
 func TestCutOff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
 		server := zktest.Start(t)
 		ann, bob := join(t, server, "ann:80"), join(t, server, "bob:80")
 		defer bob.stop()
@@ -129,24 +132,4 @@ func TestCutOff(t *testing.T) {
 		must(t, ann.ask(t.Context(), "POST", "/orders"), http.StatusServiceUnavailable, "", "not known")
 		server.Mute(session, false)
 	})
-}
-
-func TestProgram(t *testing.T) {
-	t.Run("double", func(t *testing.T) { testProgram(t, zktest.Start(t).Addr()) })
-	t.Run("real", func(t *testing.T) { testProgram(t, ensemble.Start(t, 1).Connect()) })
-}
-
-// testProgram has the customer order, and order again from the next leader, and then
-// ends the program.
-func testProgram(t *testing.T, servers string) {
-	t.Helper()
-	screen := stage.ControlC(t, servers, leaderPath, func(s *stage.Screen) {
-		s.Await(t, "leads, token", 2)
-		s.Await(t, "is gone", 1)
-		s.Await(t, "the customer asks", s.Count("the customer asks")+2)
-	}, "-for", "0")
-	screen.Must(t, "has taken order 1 under token", "the customer had")
-	if n := screen.Count("is gone"); n != 3 {
-		t.Errorf("%d instances are gone, want 3", n)
-	}
 }

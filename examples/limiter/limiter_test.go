@@ -1,56 +1,40 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"os"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/zkgrant/zkgrant/examples/internal/program"
-	"github.com/zkgrant/zkgrant/examples/internal/stage"
-	"github.com/zkgrant/zkgrant/session/zktest"
-	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+	"go.uber.org/goleak"
+
+	"github.com/zkgrant/zkgrant/examples/internal/stagetest"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // The limit is reached, raised, reached again, and never exceeded; half the time one
 // of the instances is cut off for longer than its session lasts.
 func TestLimiter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.Start(t)
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-		defer cancel()
-		screen := &stage.Screen{}
-		ended := make(chan error, 1)
-		go func() {
-			ended <- run(ctx, screen, program.Within(server, 6*time.Second), options{limit: 4, raised: 6, raise: time.Minute})
-		}()
-		if err := stage.Accidents(server, 15*time.Second, ended); !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
+	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
+		p.Accidents(t, 2*time.Minute, 15*time.Second, func(ctx context.Context) error {
+			return run(ctx, p, p.ZK, options{limit: 4, raised: 6, raise: time.Minute})
+		})
+		p.Must(t, "there are 6 permits now", "at most 6 permits in use")
+		if begun := p.Count("a big job begins"); begun < 20 {
+			t.Errorf("%d big jobs were begun, want at least 20: they are kept out:\n%s", begun, p)
 		}
-		screen.Must(t, "there are 6 permits now", "at most 6 permits in use")
-		if screen.Count("a big job begins") < 20 {
-			t.Errorf("the big jobs are kept out:\n%s", screen)
-		}
-		if left := append(server.Children(jobsLock+"/leases"), server.Children(jobsLock+"/locks")...); len(left) > 0 {
-			t.Errorf("left behind: %v", left)
-		}
+		p.Empty(t, jobsLock+"/leases", jobsLock+"/locks")
 	})
 }
 
 // Before the limit is raised it is the lower one.
 func TestLowerLimit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		defer cancel()
-		screen := &stage.Screen{}
-		err := run(ctx, screen, program.Within(zktest.Start(t), 6*time.Second), options{limit: 4, raised: 6, raise: time.Hour})
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
-		}
-		screen.Must(t, "at most 4 permits in use")
+	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
+		p.For(t, 20*time.Second, func(ctx context.Context) error {
+			return run(ctx, p, p.ZK, options{limit: 4, raised: 6, raise: time.Hour})
+		})
+		p.Must(t, "at most 4 permits in use")
 	})
 }
 
@@ -67,24 +51,5 @@ func TestUsage(t *testing.T) {
 	done()
 	if _, err := u.begin(3); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestControlC(t *testing.T) {
-	atWork := func(s *stage.Screen) { s.Await(t, "a big job begins", 3) }
-	for name, servers := range map[string]string{"double": zktest.Start(t).Addr(), "real": ensemble.Start(t, 1).Connect()} {
-		t.Run(name, func(t *testing.T) {
-			stage.ControlC(t, servers, jobsLock, atWork, "-for", "0", "-raise", "100ms").Must(t, "permits in use")
-		})
-	}
-}
-
-func TestCommandLine(t *testing.T) {
-	var stderr bytes.Buffer
-	if code := command([]string{"-limit", "0"}, os.Stdout, &stderr); code != 2 || stderr.Len() == 0 {
-		t.Errorf("exit code %d, %q; want 2 and a word why", code, &stderr)
-	}
-	if code := command([]string{"-limit", "2"}, os.Stdout, &stderr); code != 1 {
-		t.Errorf("exit code %d, want 1: a big job does not fit\n%s", code, &stderr)
 	}
 }

@@ -45,10 +45,10 @@ func connect(t *testing.T, srv *zktest.Server) *coordinator.Coordinator {
 	return c
 }
 
-// bounded is a context that ends before the test's time is over.
+// bounded is a context that ends a hang before the test's time is over.
 func bounded(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -1,48 +1,37 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/zkgrant/zkgrant/examples/internal/program"
-	"github.com/zkgrant/zkgrant/examples/internal/stage"
-	"github.com/zkgrant/zkgrant/session/zktest"
-	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+	"go.uber.org/goleak"
+
+	"github.com/zkgrant/zkgrant/examples/internal/stagetest"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // Three minutes of reading and writing, of which half a minute in every minute
 // without somebody, who is cut off for longer than a session lasts. Nobody sees
 // what the lock forbids, the writers who look at their own work included.
 func TestReadersAndWriters(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.Start(t)
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-		defer cancel()
-		screen := &stage.Screen{}
-		ended := make(chan error, 1)
-		go func() { ended <- run(ctx, screen, program.Within(server, 6*time.Second), 4) }()
-		if err := stage.Accidents(server, 30*time.Second, ended); !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
-		}
-		check(t, screen)
-		if !strings.Contains(screen.String(), "editor  has read version") {
+	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
+		p.Accidents(t, 3*time.Minute, 30*time.Second, func(ctx context.Context) error {
+			return run(ctx, p, p.ZK, 4)
+		})
+		check(t, p.Screen)
+		if !strings.Contains(p.String(), "editor  has read version") {
 			t.Error("the editor has written nothing")
 		}
-		if left := server.Children(pricesLock); len(left) > 0 {
-			t.Errorf("left behind: %v", left)
-		}
+		p.Empty(t, pricesLock)
 	})
 }
 
 // check looks at the last line: there were changes, readings, and readers together.
-func check(t *testing.T, screen *stage.Screen) {
+func check(t *testing.T, screen *stagetest.Screen) {
 	t.Helper()
 	if !regexp.MustCompile(`[1-9]\d* times written, [1-9]\d* times read; at most [2-9] read at a time`).MatchString(screen.String()) {
 		t.Errorf("the last line should tell of changes and readers together:\n%s", screen)
@@ -65,21 +54,5 @@ func TestTableNotices(t *testing.T) {
 	}
 	if err := prices.enter(); !isBroken(err) {
 		t.Errorf("%v: it was written", err)
-	}
-}
-
-func TestControlC(t *testing.T) {
-	atWork := func(s *stage.Screen) { s.Await(t, "has written", 3) }
-	for name, servers := range map[string]string{"double": zktest.Start(t).Addr(), "real": ensemble.Start(t, 1).Connect()} {
-		t.Run(name, func(t *testing.T) {
-			check(t, stage.ControlC(t, servers, pricesLock, atWork, "-for", "0"))
-		})
-	}
-}
-
-func TestUsage(t *testing.T) {
-	var stderr bytes.Buffer
-	if code := command([]string{"-readers", "0"}, os.Stdout, &stderr); code != 2 || stderr.Len() == 0 {
-		t.Errorf("exit code %d, %q; want 2 and a word why", code, &stderr)
 	}
 }

@@ -71,7 +71,7 @@ func wait(ends map[os.Signal]int) int {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT)
 	fmt.Printf("%s %d ready\n", name, os.Getpid())
-	tooLong := time.After(time.Minute) // whatever the test does, nothing is left
+	tooLong := time.After(5 * time.Minute) // whatever the test does, nothing is left
 	for {
 		select {
 		case sig := <-signals:

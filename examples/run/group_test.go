@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // begun starts a command with a part to play, which is gone with the test.
@@ -51,7 +53,7 @@ func TestContinuedOnlyIfTheLockIsValid(t *testing.T) {
 		return strings.HasPrefix(state, "T")
 	}
 	command.signal(syscall.SIGSTOP)
-	eventually(t, "a halt", halted)
+	eventstest.Eventually(t, "the command is halted", halted)
 	var s signals
 	s.pass(syscall.SIGCONT, command, func() bool { return false })
 	for range 10 { // what was sent arrives at once
@@ -60,7 +62,7 @@ func TestContinuedOnlyIfTheLockIsValid(t *testing.T) {
 		}
 	}
 	s.pass(syscall.SIGCONT, command, func() bool { return true })
-	eventually(t, "the command to go on", func() bool { return !halted() })
+	eventstest.Eventually(t, "the command goes on", func() bool { return !halted() })
 }
 
 // What is left in a group is known without a race with its leader's end.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
@@ -35,9 +36,9 @@ func expire(t *testing.T, server *zktest.Server) {
 func TestLost(t *testing.T) {
 	server := zktest.Start(t)
 	run := locked(t, server, []string{"-grace", "1m"}, "wait")
-	pid := run.ready("command")
+	pid := ready(t, run, "command")
 	expire(t, server)
-	run.must(codeLost)
+	run.Exits(codeLost)
 	run.Must(t, "LOST "+lockPath+": session expired", "command got "+syscall.SIGTERM.String())
 	if !gone(t, pid) {
 		t.Error("run has ended, and the command has not")
@@ -48,12 +49,12 @@ func TestLost(t *testing.T) {
 func TestABrokenConnection(t *testing.T) {
 	server := zktest.Start(t)
 	run := locked(t, server, []string{"-timeout", "20s"}, "wait")
-	run.ready("command")
+	ready(t, run, "command")
 	server.Cut(owner(t, server))
 	run.Await(t, "no connection; what is held is good for another", 1)
 	run.Await(t, "connected again", 1)
-	run.send(syscall.SIGUSR2)
-	run.must(5)
+	run.Send(syscall.SIGUSR2)
+	run.Exits(5)
 }
 
 // Who does not end when asked to is killed, its children included.
@@ -70,14 +71,14 @@ func TestLostByAStubbornCommand(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			server := zktest.Start(t)
 			run := locked(t, server, []string{"-grace", test.grace}, test.part)
-			pids := []int{run.ready("command")}
+			pids := []int{ready(t, run, "command")}
 			if test.part == "family" {
-				pids = append(pids, run.ready("child"))
+				pids = append(pids, ready(t, run, "child"))
 			}
 			expire(t, server)
-			run.must(codeLost)
+			run.Exits(codeLost)
 			for _, pid := range pids {
-				eventually(t, "everybody to be gone", func() bool { return gone(t, pid) })
+				eventstest.Eventually(t, "the command and its child are gone", func() bool { return gone(t, pid) })
 			}
 			if asked := strings.Contains(run.String(), "got "+syscall.SIGTERM.String()); asked != test.asked {
 				t.Errorf("asked to end: %t, want %t\n%s", asked, test.asked, run)
@@ -90,12 +91,12 @@ func TestLostByAStubbornCommand(t *testing.T) {
 func TestLostByAHaltedCommand(t *testing.T) {
 	server := zktest.Start(t)
 	run := locked(t, server, []string{"-grace", "1m"}, "wait")
-	pid := run.ready("command")
+	pid := ready(t, run, "command")
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	expire(t, server)
-	run.must(codeLost)
+	run.Exits(codeLost)
 	run.Must(t, "command got "+syscall.SIGTERM.String())
 }
 
@@ -105,7 +106,7 @@ func TestHalted(t *testing.T) {
 	halted := func(t *testing.T, pids ...int) {
 		t.Helper()
 		for _, pid := range pids {
-			eventually(t, "a halt", func() bool {
+			eventstest.Eventually(t, "the process is halted", func() bool {
 				state, err := processState(pid)
 				if err != nil {
 					t.Fatal(err)
@@ -115,24 +116,24 @@ func TestHalted(t *testing.T) {
 		}
 	}
 	t.Run("and still held", func(t *testing.T) {
-		run := locked(t, zktest.Start(t), []string{"-timeout", "10s"}, "wait")
-		command := run.ready("command")
-		run.send(syscall.SIGTSTP)
-		halted(t, run.cmd.Process.Pid, command)
-		run.send(syscall.SIGCONT)
+		run := locked(t, zktest.Start(t), []string{"-timeout", "20s"}, "wait")
+		command := ready(t, run, "command")
+		run.Send(syscall.SIGTSTP)
+		halted(t, run.Pid(), command)
+		run.Send(syscall.SIGCONT)
 		run.Await(t, "command got "+syscall.SIGCONT.String(), 1)
-		run.send(syscall.SIGUSR2)
-		run.must(5)
+		run.Send(syscall.SIGUSR2)
+		run.Exits(5)
 	})
 	t.Run("and lost", func(t *testing.T) {
 		server := zktest.Start(t, zktest.Tick(100*time.Millisecond))
 		run := locked(t, server, []string{"-timeout", "500ms", "-grace", "1m"}, "wait")
-		command := run.ready("command")
-		run.send(syscall.SIGTSTP)
-		halted(t, run.cmd.Process.Pid, command)
-		eventually(t, "the session's end", func() bool { return len(server.Sessions()) == 0 })
-		run.send(syscall.SIGCONT)
-		run.must(codeLost)
+		command := ready(t, run, "command")
+		run.Send(syscall.SIGTSTP)
+		halted(t, run.Pid(), command)
+		eventstest.Eventually(t, "the session is over", func() bool { return len(server.Sessions()) == 0 })
+		run.Send(syscall.SIGCONT)
+		run.Exits(codeLost)
 		said := run.String()
 		asked := strings.Index(said, "command got "+syscall.SIGTERM.String())
 		if went := strings.Index(said, "command got "+syscall.SIGCONT.String()); asked < 0 || went >= 0 && went < asked {
@@ -146,37 +147,36 @@ func TestHalted(t *testing.T) {
 func TestTheCommandEndedAfterTheLoss(t *testing.T) {
 	server := zktest.Start(t, zktest.Tick(100*time.Millisecond))
 	run := locked(t, server, []string{"-timeout", "500ms"}, "wait")
-	pid := run.ready("command")
-	run.send(syscall.SIGSTOP)
-	eventually(t, "the session's end", func() bool { return len(server.Sessions()) == 0 })
+	pid := ready(t, run, "command")
+	run.Send(syscall.SIGSTOP)
+	eventstest.Eventually(t, "the session is over", func() bool { return len(server.Sessions()) == 0 })
 	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil { // which the command takes for a good end
 		t.Fatal(err)
 	}
-	eventually(t, "the command's end", func() bool { return gone(t, pid) })
-	run.send(syscall.SIGCONT)
-	run.must(codeLost)
+	eventstest.Eventually(t, "the command is gone", func() bool { return gone(t, pid) })
+	run.Send(syscall.SIGCONT)
+	run.Exits(codeLost)
 	run.Must(t, "LOST")
 }
 
-// A silent partition on a real server: the command has ended before the next one
-// is granted the lock.
-func TestRealLoss(t *testing.T) {
-	e := ensemble.Start(t, 1)
+// In a silent partition the command has ended before the next one is granted the lock.
+func testRealLoss(t *testing.T, e *ensemble.Ensemble) {
+	t.Helper()
 	proxy := ensemble.StartProxy(t, e.Addr(0))
 	cut := begin(t, "", append([]string{"-v", "-zk", proxy.Addr(), "-timeout", "2s", "-grace", "0", lockPath}, commandLine("stubborn")...)...)
-	pid := cut.ready("command")
+	pid := ready(t, cut, "command")
 	next := begin(t, "", append([]string{"-v", "-zk", e.Connect(), lockPath}, commandLine("wait")...)...)
 	next.Await(t, "1 ahead", 1)
 	overlap := make(chan bool, 1)
 	next.When("granted after", 1, func() { overlap <- !gone(t, pid) })
 	proxy.Hold(ensemble.BothWays)
-	next.ready("command")
+	ready(t, next, "command")
 	if <-overlap {
 		t.Error("the next one was granted the lock while the command ran")
 	}
 	proxy.Heal()
-	cut.must(codeLost)
+	cut.Exits(codeLost)
 	cut.Must(t, "LOST "+lockPath+": lease ran out")
-	next.send(syscall.SIGTERM)
-	next.must(0)
+	next.Send(syscall.SIGTERM)
+	next.Exits(0)
 }

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
-	"github.com/zkgrant/zkgrant/examples/internal/stage"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/examples/internal/stagetest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
@@ -21,7 +21,7 @@ func TestExitCodeOfTheCommand(t *testing.T) {
 	server := zktest.Start(t)
 	for _, code := range []int{0, 1, 7, 122, 123, 255} {
 		run := locked(t, server, nil, "exit", strconv.Itoa(code))
-		run.must(code)
+		run.Exits(code)
 		if left := server.Children(lockPath); len(left) > 0 {
 			t.Errorf("left behind: %v", left)
 		}
@@ -35,7 +35,7 @@ func TestExitCodeOfTheCommand(t *testing.T) {
 // the command.
 func TestWhatTheCommandGets(t *testing.T) {
 	run := begin(t, "from elsewhere", append([]string{lockPath}, commandLine("echo", "one", "-two", "--")...)...)
-	run.must(0)
+	run.Exits(0)
 	run.Must(t, "arguments one+-two+--, input from elsewhere, path "+lockPath+", token ", "inside this program")
 	if run.Count("token \n") > 0 {
 		t.Errorf("no token:\n%s", run)
@@ -46,27 +46,27 @@ func TestWhatTheCommandGets(t *testing.T) {
 // shell would.
 func TestCommandIsKilled(t *testing.T) {
 	run := locked(t, zktest.Start(t), nil, "wait")
-	if err := syscall.Kill(run.ready("command"), syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(ready(t, run, "command"), syscall.SIGKILL); err != nil {
 		t.Error(err)
 	}
-	run.must(codeSignal + int(syscall.SIGKILL))
+	run.Exits(codeSignal + int(syscall.SIGKILL))
 }
 
 // Signals reach the command, and it decides what comes of them.
 func TestSignalsArePassedOn(t *testing.T) {
 	server := zktest.Start(t)
 	run := locked(t, server, nil, "family")
-	run.ready("child")
+	ready(t, run, "child")
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR1} {
-		run.send(sig)
+		run.Send(sig)
 		run.Await(t, "command got "+sig.String(), 1)
 		run.Await(t, "child got "+sig.String(), 1)
 	}
 	if held := server.Children(lockPath); len(held) != 1 {
 		t.Errorf("the command runs, and the lock's nodes are %v", held)
 	}
-	run.send(syscall.SIGUSR2) // ends both
-	run.must(5)
+	run.Send(syscall.SIGUSR2) // ends both
+	run.Exits(5)
 	run.Must(t, "child got "+syscall.SIGUSR2.String())
 	if left := server.Children(lockPath); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
@@ -77,16 +77,16 @@ func TestSignalsArePassedOn(t *testing.T) {
 func TestSomebodyElseHasIt(t *testing.T) {
 	server := zktest.Start(t)
 	first := locked(t, server, nil, "wait")
-	first.ready("command")
+	ready(t, first, "command")
 
-	locked(t, server, []string{"-try"}, "exit", "0").must(codeTaken)
-	locked(t, server, []string{"-max-wait", "2s"}, "exit", "0").must(codeTaken)
+	locked(t, server, []string{"-try"}, "exit", "0").Exits(codeTaken)
+	locked(t, server, []string{"-max-wait", "2s"}, "exit", "0").Exits(codeTaken)
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		waiting := locked(t, server, nil, "exit", "0")
 		waiting.Await(t, "1 ahead", 1)
-		waiting.send(syscall.SIGWINCH) // means nothing to one who waits
-		waiting.send(sig)
-		waiting.must(codeSignal + int(sig))
+		waiting.Send(syscall.SIGWINCH) // means nothing to one who waits
+		waiting.Send(sig)
+		waiting.Exits(codeSignal + int(sig))
 		if nodes := server.Children(lockPath); len(nodes) != 1 {
 			t.Errorf("after %v the lock's nodes are %v", sig, nodes)
 		}
@@ -94,9 +94,9 @@ func TestSomebodyElseHasIt(t *testing.T) {
 
 	second := locked(t, server, []string{"-max-wait", "1m"}, "exit", "3")
 	second.Await(t, "1 ahead", 1)
-	first.send(syscall.SIGTERM)
-	first.must(0)
-	second.must(3)
+	first.Send(syscall.SIGTERM)
+	first.Exits(0)
+	second.Exits(3)
 }
 
 func TestWhatCannotRun(t *testing.T) {
@@ -132,7 +132,7 @@ func TestWhatCannotRun(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			run := begin(t, "", test.args...)
-			run.must(test.code)
+			run.Exits(test.code)
 			run.Must(t, test.word)
 		})
 	}
@@ -141,14 +141,14 @@ func TestWhatCannotRun(t *testing.T) {
 	}
 }
 
-// Whoever waits for a server can be stopped, too.
+// A run that waits for a server can be stopped, too.
 func TestInterruptedWhileConnecting(t *testing.T) {
 	server := zktest.Start(t)
 	server.MuteAll(true)
 	run := locked(t, server, nil, "exit", "0")
-	eventually(t, "a connection", func() bool { return server.Connections() > 0 })
-	run.send(syscall.SIGTERM)
-	run.must(codeSignal + int(syscall.SIGTERM))
+	eventstest.Eventually(t, "there is a connection", func() bool { return server.Connections() > 0 })
+	run.Send(syscall.SIGTERM)
+	run.Exits(codeSignal + int(syscall.SIGTERM))
 }
 
 // KILL gives run no time to end its command; the kernel does.
@@ -157,24 +157,29 @@ func TestRunIsKilled(t *testing.T) {
 		t.Skip("this system does not end a process with its parent")
 	}
 	run := locked(t, zktest.Start(t), nil, "stubborn")
-	pid := run.ready("command")
-	run.send(syscall.SIGKILL)
-	eventually(t, "the command to end", func() bool { return gone(t, pid) })
+	pid := ready(t, run, "command")
+	run.Send(syscall.SIGKILL)
+	eventstest.Eventually(t, "the command is gone", func() bool { return gone(t, pid) })
 }
 
-// A real server: two runs of the program, one after the other.
-func TestRealRun(t *testing.T) {
-	servers := ensemble.Start(t, 1).Connect()
+func TestRealServer(t *testing.T) {
+	eventstest.NeedsServers(t)
+	e := ensemble.Start(t, 1)
+	t.Run("one after the other", func(t *testing.T) { testRealRun(t, e.Connect()) })
+	t.Run("loss", func(t *testing.T) { testRealLoss(t, e) })
+}
+
+// Two runs of the program hold the lock one after the other.
+func testRealRun(t *testing.T, servers string) {
+	t.Helper()
 	first := begin(t, "", append([]string{"-v", "-zk", servers, lockPath}, commandLine("wait")...)...)
-	first.ready("command")
+	ready(t, first, "command")
 	second := begin(t, "", append([]string{"-v", "-zk", servers, lockPath}, commandLine("exit", "3")...)...)
 	second.Await(t, "1 ahead", 1)
-	began := time.Now()
-	first.send(syscall.SIGTERM)
-	first.must(0)
-	second.must(3)
-	t.Logf("the second was through %v after the first had been told to stop", time.Since(began))
-	if left := stage.Ephemerals(t, servers, lockPath); len(left) > 0 {
+	first.Send(syscall.SIGTERM)
+	first.Exits(0)
+	second.Exits(3)
+	if left := stagetest.Ephemerals(t, servers, lockPath); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }

@@ -1,67 +1,39 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/zkgrant/zkgrant/examples/internal/program"
-	"github.com/zkgrant/zkgrant/examples/internal/stage"
-	"github.com/zkgrant/zkgrant/session/zktest"
-	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+	"go.uber.org/goleak"
+
+	"github.com/zkgrant/zkgrant/examples/internal/stagetest"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // Each task is done once, and the one over which somebody died is begun twice.
 func TestTasks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.Start(t)
-		check(t, program.Within(server, 6*time.Second), options{tasks: 1000, workers: 8, each: time.Second})
-		if left := server.Children(claims); len(left) > 0 {
-			t.Errorf("left behind: %v", left)
+	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
+		if err := run(t.Context(), p, p.ZK, options{tasks: 1000, workers: 8, each: time.Second}); err != nil {
+			t.Error(err)
 		}
+		p.Must(t, "worker 1  is dead", "again\n", "1000 tasks done, each once; begun 1001 times")
+		p.Empty(t, claims)
 	})
-}
-
-func TestTasksOnRealServer(t *testing.T) {
-	servers := ensemble.Start(t, 1).Connect()
-	zk, err := program.Open(servers, time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	check(t, zk, options{tasks: 200, workers: 8, each: 2 * time.Millisecond})
-	if left := stage.Ephemerals(t, servers, claims); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
-	}
-}
-
-func check(t *testing.T, zk *program.ZooKeeper, opt options) {
-	t.Helper()
-	screen := &stage.Screen{}
-	if err := run(t.Context(), screen, zk, opt); err != nil {
-		t.Error(err)
-	}
-	t.Log(screen)
-	screen.Must(t, "worker 1  is dead", "again\n", fmt.Sprintf("%d tasks done, each once; begun %d times", opt.tasks, opt.tasks+1))
 }
 
 // A dead worker's claim stays while its session does, and the others see whose it is.
 func TestClaimOfTheDead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		screen := &stage.Screen{}
+	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
 		began := time.Now()
-		zk := program.Within(zktest.Start(t), 6*time.Second)
-		if err := run(t.Context(), screen, zk, options{tasks: 24, workers: 8, each: 100 * time.Millisecond}); err != nil {
+		if err := run(t.Context(), p, p.ZK, options{tasks: 24, workers: 8, each: 100 * time.Millisecond}); err != nil {
 			t.Error(err)
 		}
-		screen.Must(t, "claimed by worker 1", "24 tasks done, each once; begun 25 times")
-		if took := time.Since(began); took < zk.Timeout {
-			t.Errorf("the claim of the dead was over after %v, and its session lasts %v", took, zk.Timeout)
+		p.Must(t, "claimed by worker 1", "24 tasks done, each once; begun 25 times")
+		if took := time.Since(began); took < p.ZK.Timeout {
+			t.Errorf("the claim of the dead was over after %v, and its session lasts %v", took, p.ZK.Timeout)
 		}
 	})
 }
@@ -69,29 +41,25 @@ func TestClaimOfTheDead(t *testing.T) {
 // All who are at work are cut off for longer than a session lasts: their tasks are
 // done again, and nobody marks a task as done that has become somebody else's.
 func TestAccidents(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.Start(t)
-		screen := &stage.Screen{}
+	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
 		ended := make(chan error, 1)
 		go func() {
-			ended <- run(t.Context(), screen, program.Within(server, 6*time.Second), options{tasks: 40, workers: 8, each: 20 * time.Second})
+			ended <- run(t.Context(), p, p.ZK, options{tasks: 40, workers: 8, each: 20 * time.Second})
 		}()
 		time.Sleep(10 * time.Second) // all are at their first task
-		sessions := server.Sessions()
+		sessions := p.Server.Sessions()
 		for _, session := range sessions[:4] {
-			server.Mute(session, true)
+			p.Server.Mute(session, true)
 		}
 		time.Sleep(20 * time.Second)
 		for _, session := range sessions[:4] {
-			server.Mute(session, false)
+			p.Server.Mute(session, false)
 		}
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		screen.Must(t, "LOST its claim", "40 tasks done, each once")
-		if left := server.Children(claims); len(left) > 0 {
-			t.Errorf("left behind: %v", left)
-		}
+		p.Must(t, "LOST its claim", "40 tasks done, each once")
+		p.Empty(t, claims)
 	})
 }
 
@@ -120,22 +88,5 @@ func TestBoard(t *testing.T) {
 	cancel()
 	if err := b.wait(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v: one task is left", err)
-	}
-}
-
-func TestControlC(t *testing.T) {
-	for name, servers := range map[string]string{"double": zktest.Start(t).Addr(), "real": ensemble.Start(t, 1).Connect()} {
-		t.Run(name, func(t *testing.T) {
-			allAtWork := func(*stage.Screen) { stage.AwaitEphemerals(t, servers, claims, 8) }
-			screen := stage.ControlC(t, servers, claims, allAtWork, "-task", "1h")
-			screen.Must(t, "0 tasks done")
-		})
-	}
-}
-
-func TestCommandLine(t *testing.T) {
-	var stderr bytes.Buffer
-	if code := command([]string{"-workers", "0"}, os.Stdout, &stderr); code != 2 || !strings.Contains(stderr.String(), "above 0") {
-		t.Errorf("exit code %d, %q; want 2 and a word why", code, &stderr)
 	}
 }

@@ -5,47 +5,37 @@ import (
 	"errors"
 	"math/rand/v2"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/zkgrant/zkgrant/coordinator"
-	"github.com/zkgrant/zkgrant/examples/internal/program"
-	"github.com/zkgrant/zkgrant/examples/internal/stage"
+	"github.com/zkgrant/zkgrant/examples/internal/stagetest"
 	"github.com/zkgrant/zkgrant/session/zktest"
-	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // Nothing goes wrong, and the money stays what it was.
 func TestTransfer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.Start(t)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		screen := &stage.Screen{}
-		server.Intercept(func(r zktest.Request) zktest.Action { // time passes only while somebody waits
+	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
+		p.Server.Intercept(func(r zktest.Request) zktest.Action { // time passes only while somebody waits
 			if r.Op == zktest.OpMulti {
 				return zktest.Delay(time.Millisecond)
 			}
 			return zktest.Pass()
 		})
-		if err := run(ctx, screen, program.Within(server, 6*time.Second), 6); !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
-		}
-		t.Log(screen)
-		screen.Must(t, ", 0 that a loss prevented", "together 4000, as in the beginning")
-		if left := server.Sessions(); len(left) > 0 {
-			t.Errorf("sessions left: %v", left)
-		}
+		p.For(t, time.Second, func(ctx context.Context) error { return run(ctx, p, p.ZK, 6) })
+		p.Must(t, ", 0 that a loss prevented", "together 4000, as in the beginning")
 	})
 }
 
 // Connections break, sessions end and nodes are deleted, and the money stays what it was.
 func TestAccidents(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.Start(t)
+	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
+		server := p.Server
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
-		screen := &stage.Screen{}
 		random := rand.New(rand.NewPCG(1, 1))
 		server.Intercept(func(r zktest.Request) zktest.Action {
 			if r.Op == zktest.OpMulti {
@@ -54,7 +44,7 @@ func TestAccidents(t *testing.T) {
 			return zktest.Pass()
 		})
 		ended := make(chan error, 1)
-		go func() { ended <- run(ctx, screen, program.Within(server, 6*time.Second), 6) }()
+		go func() { ended <- run(ctx, p, p.ZK, 6) }()
 		for ctx.Err() == nil {
 			time.Sleep(time.Duration(random.IntN(4000)) * time.Millisecond)
 			name := names[random.IntN(len(names))]
@@ -77,17 +67,15 @@ func TestAccidents(t *testing.T) {
 		if err := <-ended; !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
-		t.Log(screen)
-		screen.Must(t, "together 4000, as in the beginning")
+		p.Must(t, "together 4000, as in the beginning")
 	})
 }
 
 // Whoever has lost a lock in the middle changes nothing.
 func TestAPastTellerChangesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.Start(t)
-		zk := program.Within(server, 6*time.Second)
-		reads, root, err := dial(zk)
+	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
+		server := p.Server
+		reads, root, err := dial(p.ZK)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,12 +83,7 @@ func TestAPastTellerChangesNothing(t *testing.T) {
 		if err := open(reads.Conn, root); err != nil {
 			t.Fatal(err)
 		}
-		c, err := coordinator.Connect(t.Context(), zk.Servers, zk.Options()...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = c.Close() }()
-		b := &bank{c: c, reads: reads.Conn, root: root}
+		b := &bank{c: p.Connect(t), reads: reads.Conn, root: root}
 		server.Intercept(func(r zktest.Request) zktest.Action {
 			if r.Op == zktest.OpGetData && r.Path == accountRoot+"/ben" {
 				go func() { // when this is answered, the second lock is gone
@@ -125,33 +108,4 @@ func TestAPastTellerChangesNothing(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestRealServer(t *testing.T) {
-	servers := ensemble.Start(t, 1).Connect()
-	zk, err := program.Open(servers, 6*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-	defer cancel()
-	screen := &stage.Screen{}
-	if err := run(ctx, screen, zk, 6); !errors.Is(err, context.DeadlineExceeded) {
-		t.Error(err)
-	}
-	t.Log(screen)
-	screen.Must(t, "together 4000, as in the beginning")
-	if left := stage.Ephemerals(t, servers, lockRoot); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
-	}
-}
-
-func TestControlC(t *testing.T) {
-	working := func(s *stage.Screen) { s.Await(t, "tellers", 1) }
-	for name, servers := range map[string]string{"double": zktest.Start(t).Addr(), "real": ensemble.Start(t, 1).Connect()} {
-		t.Run(name, func(t *testing.T) {
-			screen := stage.ControlC(t, servers, lockRoot, working, "-for", "0")
-			screen.Must(t, "together 4000, as in the beginning")
-		})
-	}
 }

@@ -1,78 +1,53 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"fmt"
-	"os"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/zkgrant/zkgrant/coordinator"
-	"github.com/zkgrant/zkgrant/examples/internal/program"
-	"github.com/zkgrant/zkgrant/examples/internal/stage"
-	"github.com/zkgrant/zkgrant/session/zktest"
-	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+	"go.uber.org/goleak"
+
+	"github.com/zkgrant/zkgrant/examples/internal/stagetest"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // The first instance shuts down, and the second has what it had.
 func TestShutdown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.Start(t)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
-		screen := &stage.Screen{}
-		if err := run(ctx, screen, program.Within(server, 6*time.Second), 30*time.Minute); !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
-		}
-		t.Log(screen)
-		screen.Must(t, "second  has the report", "second  has the cleanup", "first   shut down", "second  shut down")
-		if left := server.Sessions(); len(left) > 0 {
-			t.Errorf("sessions left: %v", left)
-		}
+	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
+		p.For(t, time.Hour, func(ctx context.Context) error { return run(ctx, p, p.ZK, 30*time.Minute) })
+		p.Must(t, "second  has the report", "second  has the cleanup", "first   shut down", "second  shut down")
 	})
 }
 
 // One of the two locks is somebody else's: the other one's job works meanwhile. Then
 // the session ends, and both are asked for again.
 func TestSelect(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.Start(t)
-		zk := program.Within(server, 6*time.Second)
-		connect := func() *coordinator.Coordinator {
-			c, err := coordinator.Connect(t.Context(), zk.Servers, zk.Options()...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return c
-		}
-		other := connect()
-		rival := other.Mutex(lockRoot + "/report").Acquire(t.Context())
+	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
+		rival := p.Connect(t).Mutex(lockRoot + "/report").Acquire(t.Context())
 		if _, err := rival.Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 
-		c := connect()
-		screen := &stage.Screen{}
+		c := p.Connect(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		served := make(chan error, 1)
 		go func() {
-			served <- serve(ctx, c, func(format string, args ...any) { fmt.Fprintf(screen, format+"\n", args...) })
+			served <- serve(ctx, c, p.Say)
 		}()
 		counts := func(cleanup, report, lost int) {
 			t.Helper()
 			time.Sleep(10 * time.Second)
 			synctest.Wait()
-			if got := [3]int{screen.Count("has the cleanup"), screen.Count("has the report"), screen.Count("LOST")}; got != [3]int{cleanup, report, lost} {
-				t.Errorf("had the cleanup, had the report, lost: %v, want %v\n%s", got, [3]int{cleanup, report, lost}, screen)
+			if got := [3]int{p.Count("has the cleanup"), p.Count("has the report"), p.Count("LOST")}; got != [3]int{cleanup, report, lost} {
+				t.Errorf("had the cleanup, had the report, lost: %v, want %v\n%s", got, [3]int{cleanup, report, lost}, p)
 			}
 		}
 		counts(1, 0, 0)
 		rival.Release()
 		counts(1, 1, 0)
-		if err := server.Expire(c.SessionID()); err != nil {
+		if err := p.Server.Expire(c.SessionID()); err != nil {
 			t.Fatal(err)
 		}
 		counts(2, 2, 2)
@@ -80,45 +55,6 @@ func TestSelect(t *testing.T) {
 		if err := <-served; err != nil {
 			t.Error(err)
 		}
-		if nodes := append(server.Children(lockRoot+"/report"), server.Children(lockRoot+"/cleanup")...); len(nodes) > 0 {
-			t.Errorf("left behind: %v", nodes)
-		}
-		for _, c := range []*coordinator.Coordinator{c, other} {
-			if err := c.Close(); err != nil {
-				t.Error(err)
-			}
-		}
+		p.Empty(t, lockRoot+"/report", lockRoot+"/cleanup")
 	})
-}
-
-func TestRealServer(t *testing.T) {
-	zk, err := program.Open(ensemble.Start(t, 1).Connect(), 6*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	screen := &stage.Screen{}
-	screen.When("shut down", 1, cancel)
-	if err := run(ctx, screen, zk, 2*time.Second); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-	t.Log(screen)
-	screen.Must(t, "has the report", "has the cleanup")
-}
-
-func TestControlC(t *testing.T) {
-	someoneHas := func(s *stage.Screen) { s.Await(t, "has the", 2) }
-	for name, servers := range map[string]string{"double": zktest.Start(t).Addr(), "real": ensemble.Start(t, 1).Connect()} {
-		t.Run(name, func(t *testing.T) {
-			stage.ControlC(t, servers, lockRoot, someoneHas, "-for", "0", "-first", "1h").Must(t, "shut down")
-		})
-	}
-}
-
-func TestUsage(t *testing.T) {
-	var stderr bytes.Buffer
-	if code := command([]string{"-first", "0s"}, os.Stdout, &stderr); code != 2 || stderr.Len() == 0 {
-		t.Errorf("exit code %d, %q; want 2 and a word why", code, &stderr)
-	}
 }

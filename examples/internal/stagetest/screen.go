@@ -1,24 +1,13 @@
-package stage
+package stagetest
 
 import (
-	"context"
+	"fmt"
 	"strings"
 	"sync"
-	"time"
+	"testing"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
-
-// TB is the part of testing.TB that is used here: only tests may link package
-// testing.
-type TB interface {
-	Helper()
-	Context() context.Context
-	Errorf(format string, args ...any)
-	Fatalf(format string, args ...any)
-	Logf(format string, args ...any)
-}
-
-// patience is how long tests wait for what has to happen.
-const patience = 30 * time.Second
 
 // Screen takes what a program prints. The zero Screen is empty. Its methods may be
 // called from any goroutine.
@@ -35,8 +24,7 @@ type cue struct {
 	then  func()
 }
 
-// When has then called once, as soon as the text has come so many times. Whoever
-// prints waits for it.
+// When has then called once, as soon as the text has come so many times. The program waits for then where it prints.
 func (s *Screen) When(text string, count int, then func()) {
 	s.mu.Lock()
 	s.waiting = append(s.waiting, cue{text, count, then})
@@ -45,19 +33,12 @@ func (s *Screen) When(text string, count int, then func()) {
 	run(due)
 }
 
-// Await returns when the text has come so many times, and fails the test if that
-// takes too long.
-func (s *Screen) Await(tb TB, text string, count int) {
+// Await returns when the text has come so many times. It fails the test if that does not happen.
+func (s *Screen) Await(tb testing.TB, text string, count int) {
 	tb.Helper()
 	come := make(chan struct{})
 	s.When(text, count, func() { close(come) })
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case <-come:
-	case <-timer.C:
-		tb.Fatalf("%q has not come %d times in\n%s", text, count, s)
-	}
+	eventstest.Receive(tb, come, fmt.Sprintf("%q to be printed %d times", text, count))
 }
 
 // Write is for the program.
@@ -102,11 +83,11 @@ func (s *Screen) String() string {
 func (s *Screen) Count(text string) int { return strings.Count(s.String(), text) }
 
 // Must fails the test for each text that has not come.
-func (s *Screen) Must(tb TB, texts ...string) {
+func (s *Screen) Must(tb testing.TB, texts ...string) {
 	tb.Helper()
 	for _, text := range texts {
 		if s.Count(text) == 0 {
-			tb.Errorf("nothing says %q in\n%s", text, s)
+			tb.Errorf("printed %s\nwant a line with %q", s, text)
 		}
 	}
 }

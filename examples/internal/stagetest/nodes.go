@@ -1,0 +1,77 @@
+package stagetest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
+)
+
+// Ephemerals returns the paths below root, in any order, of the nodes that belong to a session: contenders and holders.
+// The servers are a list without a chroot. They are asked with a client that is no part of the project. If there is no
+// root the test fails.
+func Ephemerals(tb testing.TB, servers, root string) []string {
+	tb.Helper()
+	found, there := look(tb, servers, root)
+	if !there {
+		tb.Fatalf("there is no %s: want the folder of those whose nodes are looked for", root)
+	}
+	return found
+}
+
+// look is Ephemerals, and says whether there is a root.
+func look(tb testing.TB, servers, root string) (found []string, there bool) {
+	tb.Helper()
+	conn, news, err := zk.Connect(strings.Split(servers, ","), 5*time.Second, zk.WithLogger(log.New(io.Discard, "", 0)))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer func() {
+		conn.Close()
+		for range news { // ends when the client's goroutines have
+		}
+	}()
+	if there, _, err = conn.Exists(root); err == nil {
+		found, err = below(conn, root)
+	}
+	if err != nil {
+		tb.Fatalf("looking at %s: %v", root, err)
+	}
+	return found, there
+}
+
+// AwaitEphemerals returns when there are so many below root.
+func AwaitEphemerals(tb testing.TB, servers, root string, count int) {
+	tb.Helper()
+	eventstest.Eventually(tb, fmt.Sprintf("%d nodes of sessions are below %s", count, root), func() bool {
+		found, _ := look(tb, servers, root)
+		return len(found) == count
+	})
+}
+
+func below(conn *zk.Conn, path string) (found []string, _ error) {
+	names, stat, err := conn.Children(path)
+	switch {
+	case errors.Is(err, zk.ErrNoNode): // it may go at any time
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case stat.EphemeralOwner != 0:
+		return []string{path}, nil
+	}
+	for _, name := range names {
+		more, err := below(conn, path+"/"+name)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, more...)
+	}
+	return found, nil
+}

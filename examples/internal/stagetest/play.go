@@ -1,0 +1,100 @@
+package stagetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/examples/internal/program"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// Play is a program in virtual time, on a server in memory. What it prints is on the screen.
+type Play struct {
+	*Screen
+
+	Server *zktest.Server
+	ZK     *program.ZooKeeper
+}
+
+// Bubble plays in virtual time. The test fails if a session is left on the server in the end.
+func Bubble(t *testing.T, play func(t *testing.T, p *Play)) {
+	t.Helper()
+	eventstest.Bubble(t, func(t *testing.T) {
+		server := zktest.Start(t)
+		t.Cleanup(func() {
+			if left := server.Sessions(); len(left) > 0 {
+				t.Errorf("sessions left: %#x, want none", left)
+			}
+		})
+		play(t, &Play{&Screen{}, server, program.Within(server, 6*time.Second)})
+	})
+}
+
+// Connect returns a coordinator beside the program. It is closed with the test.
+func (p *Play) Connect(t *testing.T) *coordinator.Coordinator {
+	t.Helper()
+	c, err := coordinator.Connect(t.Context(), p.ZK.Servers, p.ZK.Options()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// For runs the program for so long. The test fails unless it ends because the time is up.
+func (p *Play) For(t *testing.T, long time.Duration, run func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), long)
+	defer cancel()
+	if err := run(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the program ended with %v, want %v", err, context.DeadlineExceeded)
+	}
+}
+
+// Accidents is For, while the server leaves a session without an answer for every other while.
+func (p *Play) Accidents(t *testing.T, long, while time.Duration, run func(context.Context) error) {
+	t.Helper()
+	p.For(t, long, func(ctx context.Context) error {
+		ended := make(chan error, 1)
+		go func() { ended <- run(ctx) }()
+		ticker := time.NewTicker(while)
+		defer ticker.Stop()
+		var muted int64
+		for {
+			select {
+			case err := <-ended:
+				return err
+			case <-ticker.C:
+			}
+			if muted != 0 {
+				p.Server.Mute(muted, false)
+				muted = 0
+			} else if sessions := p.Server.Sessions(); len(sessions) > 0 {
+				muted = sessions[0]
+				p.Server.Mute(muted, true)
+			}
+		}
+	})
+}
+
+// Empty fails the test for each directory on the server that has children.
+func (p *Play) Empty(t *testing.T, dirs ...string) {
+	t.Helper()
+	for _, dir := range dirs {
+		if left := p.Server.Children(dir); len(left) > 0 {
+			t.Errorf("left in %s: %v, want nothing", dir, left)
+		}
+	}
+}
+
+// Say prints a line.
+func (s *Screen) Say(format string, args ...any) { fmt.Fprintf(s, format+"\n", args...) }

@@ -1,0 +1,66 @@
+package stagetest
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
+)
+
+// Process is a program that runs beside the test. What it prints is on its screen.
+type Process struct {
+	*Screen
+
+	tb    testing.TB
+	cmd   *exec.Cmd
+	ended chan struct{} // closed when the process is gone
+}
+
+// Begin starts the command, whose output must be free. The process is killed at the end of the test, and the test fails
+// if one of its children is still there then.
+func Begin(tb testing.TB, cmd *exec.Cmd) *Process {
+	tb.Helper()
+	p := &Process{&Screen{}, tb, cmd, make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = p, p
+	cmd.WaitDelay = 10 * time.Second // a child that is still there may hold them open
+	if err := cmd.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	go func() {
+		defer close(p.ended)
+		if err := cmd.Wait(); errors.Is(err, exec.ErrWaitDelay) {
+			tb.Errorf("a child of %v is still there", cmd.Args)
+		}
+	}()
+	tb.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may have ended
+		<-p.ended
+		if tb.Failed() {
+			tb.Logf("%v printed\n%s", cmd.Args, p)
+		}
+	})
+	return p
+}
+
+// Pid is the number of the process.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
+// Send sends the process a signal.
+func (p *Process) Send(sig os.Signal) {
+	p.tb.Helper()
+	if err := p.cmd.Process.Signal(sig); err != nil {
+		p.tb.Errorf("sending %v: %v", sig, err)
+	}
+}
+
+// Exits waits for the end of the process, and fails the test unless the exit code is this one.
+func (p *Process) Exits(code int) {
+	p.tb.Helper()
+	eventstest.Receive(p.tb, p.ended, "the end of the process")
+	if got := p.cmd.ProcessState.ExitCode(); got != code {
+		p.tb.Errorf("exit code %d, want %d", got, code)
+	}
+}

@@ -1,0 +1,234 @@
+// Package examples_test builds the examples and runs them as their users do.
+package examples_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/examples/internal/stagetest"
+	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestPrograms builds the examples once. Each of them refuses a wrong command line, ends well, and gives back everything on
+// Ctrl-C.
+func TestPrograms(t *testing.T) {
+	folder := build(t)
+	for _, c := range calls() {
+		t.Run(strings.Join(append([]string{c.program}, c.args...), " "), func(t *testing.T) {
+			t.Parallel()
+			command := exec.Command(filepath.Join(folder, c.program), c.args...)
+			var stdout, stderr bytes.Buffer
+			command.Stdout, command.Stderr = &stdout, &stderr
+			if err := command.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
+				t.Fatal(err)
+			}
+			said := &stderr
+			if c.code == 0 {
+				said = &stdout
+			}
+			if code := command.ProcessState.ExitCode(); code != c.code || !strings.Contains(said.String(), c.says) {
+				t.Errorf("exit code %d, standard output %q, standard error %q; want %d and %q", code, &stdout, &stderr, c.code, c.says)
+			}
+		})
+	}
+	t.Run("double", func(t *testing.T) {
+		t.Parallel()
+		play(t, folder, zktest.Start(t).Addr(), eventstest.Full())
+	})
+	t.Run("real", func(t *testing.T) {
+		t.Parallel()
+		eventstest.NeedsServers(t)
+		play(t, folder, ensemble.Start(t, 1).Connect(), true)
+	})
+}
+
+// build returns a folder with the examples' programs.
+func build(t *testing.T) string {
+	t.Helper()
+	// The go command runs a test again when a file has changed that the test itself has looked at.
+	sources, err := filepath.Glob("*/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, source := range sources {
+		if _, err := os.Stat(source); err != nil {
+			t.Fatal(err)
+		}
+	}
+	folder := t.TempDir()
+	args := []string{"build", "-ldflags=-s -w", "-o", folder}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, setting := range info.Settings {
+			if setting.Key == "-race" {
+				args = append(args, "-race="+setting.Value)
+			}
+		}
+	}
+	if said, err := exec.Command("go", append(args, "./...")...).CombinedOutput(); err != nil {
+		t.Fatalf("building the examples: %v\n%s", err, said)
+	}
+	return folder
+}
+
+// play runs the programs on the servers, each in a chroot of its own, and to the end if that is asked for.
+func play(t *testing.T, folder, servers string, toTheEnd bool) {
+	t.Helper()
+	for i, c := range scenes() {
+		if c.toTheEnd && !toTheEnd {
+			continue
+		}
+		t.Run(fmt.Sprintf("%s %d", c.program, i), func(t *testing.T) {
+			t.Parallel()
+			root := fmt.Sprintf("/%s/%d", c.program, i)
+			p := stagetest.Begin(t, exec.Command(filepath.Join(folder, c.program), append([]string{"-zk", servers + root}, c.args...)...))
+			for _, line := range c.await {
+				p.Await(t, line.text, line.count)
+			}
+			if c.again.count > 0 {
+				p.Await(t, c.again.text, p.Count(c.again.text)+c.again.count)
+			}
+			if c.nodes > 0 {
+				stagetest.AwaitEphemerals(t, servers, root, c.nodes)
+			}
+			if c.toTheEnd {
+				p.Exits(0)
+			} else {
+				p.Send(os.Interrupt)
+				p.Exits(130)
+				p.Must(t, "interrupted")
+			}
+			for _, says := range c.says {
+				if !regexp.MustCompile(says).MatchString(p.String()) {
+					t.Errorf("printed %s\nwant a match of %s", p, says)
+				}
+			}
+			for text, want := range c.counts {
+				if got := p.Count(text); got != want {
+					t.Errorf("%q was printed %d times, want %d", text, got, want)
+				}
+			}
+			if left := stagetest.Ephemerals(t, servers, root); len(left) > 0 {
+				t.Errorf("left behind: %v, want no node of a session", left)
+			}
+		})
+	}
+}
+
+// scene is a run of a program. It is told to stop when the lines have been printed and the nodes are there.
+type scene struct {
+	program  string
+	args     []string
+	await    []line
+	again    line // as often as this behind them
+	nodes    int
+	toTheEnd bool // it is not told to stop
+	says     []string
+	counts   map[string]int
+}
+
+// line is a text that is printed so many times.
+type line struct {
+	text  string
+	count int
+}
+
+func args(line string) []string { return strings.Fields(line) }
+
+func scenes() []scene {
+	const together = "together 4000, as in the beginning"
+	return []scene{
+		{program: "eventloop", args: args("-locks 100 -hold 1h"), nodes: 200}, // both stand in every queue
+		{program: "eventloop", args: args("-locks 500 -hold 20ms"), toTheEnd: true, says: []string{
+			"left   granted 500, lost 0", "right  granted 500, lost 0",
+		}},
+		{program: "fencedwriter", await: []line{{"ann  is halted", 1}}}, // Bob waits
+		{program: "fencedwriter", args: args("-timeout 1s"), toTheEnd: true, says: []string{
+			`is her lock valid\? false`, "refuses: token", "the store that compares tokens has 70, the store that does not has 20",
+		}},
+		{program: "graceful", args: args("-for 0 -item 300ms"), await: []line{{"an item is begun", 1}}, says: []string{
+			"an item is finished", "abandoned 0;",
+		}},
+		{program: "graceful", args: args("-for 0 -item 1h -drain 100ms"), await: []line{{"an item is begun", 1}}, says: []string{
+			"finished 0, abandoned 1;",
+		}},
+		// The customer orders, and orders again from the next leader.
+		{program: "leaderhttp", args: args("-for 0"), await: []line{
+			{"leads, token", 2}, {"is gone", 1},
+		}, again: line{"the customer asks", 2}, says: []string{"has taken order 1 under token", "the customer had"}, counts: map[string]int{"is gone": 3}},
+		{program: "limiter", args: args("-for 0 -raise 100ms"), await: []line{{"a big job begins", 3}}, says: []string{
+			"permits in use",
+		}},
+		{program: "maintenance", args: args("-tables 3 -table 300ms -after 400ms"), toTheEnd: true, says: []string{
+			"operator: has the lock",
+		}},
+		{program: "quickstart", args: args("-hold 1h"), await: []line{{" ahead", 4}}, says: []string{" granted ", "nodes left: 0"}},
+		{program: "quickstart", args: args("-hold 50ms"), toTheEnd: true, says: []string{
+			"cid   LOST       session expired", "nodes left                0",
+		}},
+		{program: "readerswriter", args: args("-for 0"), await: []line{{"has written", 3}}, says: []string{
+			`[1-9]\d* times written, [1-9]\d* times read; at most [2-9] read at a time`,
+		}},
+		{program: "repair", args: args("-for 0 -timeout 2s"), await: []line{{"whole false", 2}}, says: []string{
+			`[1-9]\d* times written, [1-9]\d* times read; died half-way [1-9]\d* times, repaired [1-9]\d* times`,
+		}},
+		{program: "tasks", args: args("-task 1h"), nodes: 8, says: []string{"0 tasks done"}}, // all are at work
+		{program: "tasks", args: args("-timeout 1s -tasks 200 -workers 8 -task 2ms"), toTheEnd: true, says: []string{
+			"worker 1  is dead", "again\n", "200 tasks done, each once; begun 201 times",
+		}},
+		{program: "transfer", args: args("-for 0"), await: []line{{"tellers", 1}}, says: []string{together}},
+		{program: "transfer", args: args("-for 2s"), toTheEnd: true, says: []string{together}},
+		{program: "twolocks", args: args("-for 0 -first 1h"), await: []line{{"has the", 2}}, says: []string{"shut down"}},
+		{program: "twolocks", args: args("-for 3s -first 1s"), toTheEnd: true, says: []string{
+			"has the report", "has the cleanup", "shut down",
+		}},
+	}
+}
+
+// call is a run without servers. With the exit code 0 it says something on its standard output, else on its standard error.
+type call struct {
+	program string
+	args    []string
+	code    int
+	says    string
+}
+
+func calls() []call {
+	const number = "only numbers above 0"
+	return []call{
+		{"eventloop", args("-nosuchflag"), 2, "nosuchflag"},
+		{"eventloop", args("argument"), 2, "no arguments"},
+		{"eventloop", args("-hold 0s"), 2, number},
+		{"eventloop", args("-locks 0"), 2, number},
+		{"fencedwriter", args("-nosuchflag"), 2, "nosuchflag"},
+		{"graceful", args("-drain 0s"), 2, number},
+		{"leaderhttp", args("-nosuchflag"), 2, "nosuchflag"},
+		{"limiter", args("-limit 0"), 2, number},
+		{"limiter", args("-limit 2"), 1, "permits"}, // a big job does not fit
+		{"maintenance", args("-grace -1s"), 2, number},
+		{"maintenance", args("-tables 3 -table 100ms -after 150ms"), 0, "operator: has the lock"},
+		{"quickstart", args("-nosuchflag"), 2, "nosuchflag"},
+		{"quickstart", args("argument"), 2, "no arguments"},
+		{"quickstart", args("-hold 0s"), 2, number},
+		{"quickstart", args("-timeout -1s"), 2, number},
+		{"quickstart", args("-zk host:none"), 1, "malformed"},
+		{"readerswriter", args("-readers 0"), 2, number},
+		{"repair", args("-readers 0"), 2, number},
+		{"tasks", args("-workers 0"), 2, number},
+		{"transfer", args("-nosuchflag"), 2, "nosuchflag"},
+		{"twolocks", args("-first 0s"), 2, number},
+	}
+}
