@@ -128,21 +128,21 @@ func TestStreamThenChannel(t *testing.T) {
 	}
 	r.stream.Hold(func(func(events.Event)) {
 		go r.Start(t.Context(), 0, recipes.Started{}) // the actor may work in the goroutine that starts it
-		eventually(t, "claimed", func() bool {
+		soon(t, "claimed", func() bool {
 			return slices.Contains(r.port.sent(), recipes.Effect(recipes.Claim{Epoch: epoch, Node: own.Text}))
 		})
 		waits("Grant", func() int { return len(r.Granted()) })
 	})
-	within(t, "Grant", r.Granted())
+	eventstest.Receive(t, r.Granted(), "Grant")
 	r.stream.Hold(func(func(events.Event)) {
 		go r.port.say(recipes.LeaseRanOut{})
-		if err := within(t, "end", told); err == nil {
+		if err := eventstest.Receive(t, told, "end"); err == nil {
 			t.Error("a loss is told as a release")
 		}
 		waits("Lost", func() int { return len(r.Lost()) })
 	})
-	within(t, "Lost", r.Lost())
-	within(t, "end", r.Done())
+	eventstest.Receive(t, r.Lost(), "Lost")
+	eventstest.Receive(t, r.Done(), "end")
 	r.close()
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
@@ -23,7 +24,7 @@ func TestAHundredWithdrawals(t *testing.T) {
 		r.OnEnd(func(error) { told.Add(1) })
 		r.Start(t.Context(), 0, recipes.Started{})
 		if n%2 == 0 {
-			within(t, "Grant", r.Granted())
+			eventstest.Receive(t, r.Granted(), "Grant")
 		}
 		var leaving sync.WaitGroup
 		for range 100 {
@@ -35,7 +36,7 @@ func TestAHundredWithdrawals(t *testing.T) {
 			})
 		}
 		leaving.Wait()
-		within(t, "end", r.Done())
+		eventstest.Receive(t, r.Done(), "end")
 		r.close()
 		deletes := 0
 		for _, e := range r.port.sent() {
@@ -106,14 +107,14 @@ func TestManyLocksAtOnce(t *testing.T) {
 				case <-l.Done():
 				}
 			case 3:
-				eventually(t, "granted", l.Holding)
+				soon(t, "granted", l.Holding)
 				port.say(recipes.LeaseRanOut{})
 			}
-			within(t, "end", l.Done())
+			eventstest.Receive(t, l.Done(), "end")
 		})
 	}
 	going.Wait()
-	eventually(t, "nothing left", func() bool { return gone.Load() == locks })
+	soon(t, "nothing left", func() bool { return gone.Load() == locks })
 	if n := stream.Remembered(); n != 0 {
 		t.Errorf("the stream remembers %d acquisitions that are over", n)
 	}

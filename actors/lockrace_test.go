@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
@@ -84,12 +85,12 @@ func race(t *testing.T, round func(n int, r *rig, last func() history)) {
 				if !subscribed {
 					return history{}
 				}
-				return within(t, "last event", histories)
+				return eventstest.Receive(t, histories, "last event")
 			})
 			if !isDone(r.Lock) || r.Holding() || r.Valid() {
 				t.Fatalf("round %d: done: %v, held: %v, valid: %v", n, isDone(r.Lock), r.Holding(), r.Valid())
 			}
-			eventually(t, "nothing left", func() bool { return r.gone.Load() == before+1 })
+			soon(t, "nothing left", func() bool { return r.gone.Load() == before+1 })
 			if opened, closed := r.port.counts(); opened != closed || r.port.isOpen() {
 				t.Fatalf("round %d: the port was opened %d times and closed %d times", n, opened, closed)
 			}
@@ -146,7 +147,7 @@ func TestWithdrawRacesWithTaking(t *testing.T) {
 		if r.Holding() || r.Valid() {
 			t.Error("it is held after Withdraw")
 		}
-		within(t, "end", r.Done())
+		eventstest.Receive(t, r.Done(), "end")
 		stop.Store(true)
 		reading.Wait()
 		h := last()
@@ -224,7 +225,7 @@ func TestStreamReaderReleases(t *testing.T) {
 			returned.Store(true)
 		})
 		r.Start(t.Context(), 0, recipes.Started{})
-		within(t, "end", r.Done())
+		eventstest.Receive(t, r.Done(), "end")
 		going.Wait()
 		cancel()
 		h := last()
@@ -241,7 +242,7 @@ func TestLossRacesWithTaking(t *testing.T) {
 	var outcomes [2]int
 	race(t, func(n int, r *rig, last func() history) {
 		r.Start(t.Context(), 0, recipes.Started{Keep: n%3 == 0})
-		eventually(t, "granted", r.Holding)
+		soon(t, "granted", r.Holding)
 		var taking sync.WaitGroup
 		took := 0
 		taking.Go(func() {
@@ -256,7 +257,7 @@ func TestLossRacesWithTaking(t *testing.T) {
 		if n%3 == 0 {
 			r.Withdraw(recipes.WhyReleased)
 		}
-		within(t, "end", r.Done())
+		eventstest.Receive(t, r.Done(), "end")
 		_, lost := take(r.Lost())
 		h := last()
 		err := r.Err()
@@ -301,22 +302,25 @@ func TestContextRacesWithTaking(t *testing.T) {
 		r.Start(ctx, 0, recipes.Started{})
 		spin(n / 23)
 		took := 0
-		timer := time.NewTimer(patience)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			t.Fatalf("after %v neither a Grant nor the end", patience)
-		case <-r.Granted():
+		came := make(chan bool, 1) // whether it was a Grant
+		going.Go(func() {
+			select {
+			case <-r.Granted():
+				came <- true
+			case <-r.Done():
+				came <- false
+			}
+		})
+		if eventstest.Receive(t, came, "a Grant or the end") {
 			took++
 			going.Wait()
 			if !r.Holding() || isDone(r.Lock) {
 				t.Error("the end of the context took a Grant away that the caller has")
 			}
 			r.Withdraw(recipes.WhyReleased)
-		case <-r.Done():
 		}
 		going.Wait()
-		within(t, "end", r.Done())
+		eventstest.Receive(t, r.Done(), "end")
 		h := last()
 		if took > 0 {
 			checkReleased(t, r, took, h)
