@@ -68,8 +68,8 @@ func TestIdleActorsCostNoGoroutine(t *testing.T) {
 		all[i] = actors.NewActor(&group, func(int) { handled.Add(1) })
 		all[i].Post(i)
 	}
-	eventually(t, "10,000 messages handled", func() bool { return handled.Load() == n })
-	eventually(t, "no goroutine more than before", func() bool { return runtime.NumGoroutine() <= before })
+	soon(t, "10,000 messages handled", func() bool { return handled.Load() == n })
+	soon(t, "no goroutine more than before", func() bool { return runtime.NumGoroutine() <= before })
 	if !all[0].Post(0) {
 		t.Error("an idle actor does not wake up")
 	}
@@ -161,7 +161,7 @@ func TestPostRacesWithTheEndOfADrain(t *testing.T) {
 	actor := actors.NewActor(&group, func(int) { handled.Add(1) })
 	for n := range int32(100_000) {
 		actor.Post(0)
-		eventually(t, "handled", func() bool { return handled.Load() == n+1 })
+		soon(t, "handled", func() bool { return handled.Load() == n+1 })
 	}
 	group.Close()
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/zkgrant/zkgrant/actors/internal/actorstest"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 )
@@ -12,20 +13,20 @@ import (
 func TestTheSessionHearsOfALossBeforeTheCaller(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		eventstest.Bubble(t, func(t *testing.T) {
-			r := newRig(t)
+			r := actorstest.NewRig(t)
 			lapsed, before := 0, 0
-			r.port.onLapse = func() {
+			r.Port.OnLapse = func() {
 				lapsed++
-				if !r.Holding() || len(r.Lost()) > 0 || len(r.port.sent()) > before {
+				if !r.Holding() || len(r.Lost()) > 0 || len(r.Port.Sent()) > before {
 					t.Errorf("keep %v: the caller has heard of the loss, or the node is being given up", keep)
 				}
 			}
-			r.start(t, recipes.Started{Keep: keep})
-			r.hold()
-			mustTake(t, r.Granted())
-			before = len(r.port.sent())
-			r.say(recipes.LeaseRanOut{})
-			mustTake(t, r.Lost())
+			r.Begin(t, recipes.Started{Keep: keep})
+			r.Hold()
+			actorstest.MustTake(t, r.Granted())
+			before = len(r.Port.Sent())
+			r.Say(recipes.LeaseRanOut{})
+			actorstest.MustTake(t, r.Lost())
 			if lapsed != 1 {
 				t.Errorf("keep %v: the session was told %d times", keep, lapsed)
 			}
@@ -33,8 +34,8 @@ func TestTheSessionHearsOfALossBeforeTheCaller(t *testing.T) {
 				r.Withdraw(recipes.WhyReleased)
 				synctest.Wait()
 			}
-			r.deleted()
-			r.isLeft(t, 1)
+			r.Deleted()
+			r.IsLeft(t, 1)
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/actors"
+	"github.com/zkgrant/zkgrant/actors/internal/actorstest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
@@ -17,18 +18,18 @@ import (
 type bound struct {
 	name  string
 	end   error // what Err says when it has ended the wait
-	start func(t *testing.T, r *rig) (reach func())
+	start func(t *testing.T, r *actorstest.Rig) (reach func())
 }
 
 func bounds() []bound {
 	return []bound{
-		{"context", ends(recipes.WhyContext, false, 0, errCause), func(t *testing.T, r *rig) func() {
+		{"context", actorstest.Ends(recipes.WhyContext, false, 0, actorstest.ErrCause), func(t *testing.T, r *actorstest.Rig) func() {
 			t.Helper()
 			ctx, cancel := context.WithCancelCause(t.Context())
 			r.Start(ctx, 0, recipes.Started{})
-			return func() { cancel(errCause) }
+			return func() { cancel(actorstest.ErrCause) }
 		}},
-		{"maxWait", ends(recipes.WhyTimeout, false, 0, nil), func(t *testing.T, r *rig) func() {
+		{"maxWait", actorstest.Ends(recipes.WhyTimeout, false, 0, nil), func(t *testing.T, r *actorstest.Rig) func() {
 			t.Helper()
 			r.Start(t.Context(), time.Minute, recipes.Started{})
 			return func() { time.Sleep(time.Minute) }
@@ -38,7 +39,7 @@ func bounds() []bound {
 
 // wait is an acquisition with a bound, and the stream of its events.
 type wait struct {
-	*rig
+	*actorstest.Rig
 	t      *testing.T
 	stream <-chan events.Event
 	end    error
@@ -51,9 +52,9 @@ func bounded(t *testing.T, f func(wait)) {
 	for _, b := range bounds() {
 		t.Run(b.name, func(t *testing.T) {
 			eventstest.Bubble(t, func(t *testing.T) {
-				w := wait{rig: newRig(t), t: t, end: b.end}
-				w.stream = w.rig.stream.Subscribe(t.Context())
-				reach := b.start(t, w.rig)
+				w := wait{Rig: actorstest.NewRig(t), t: t, end: b.end}
+				w.stream = w.Rig.Stream.Subscribe(t.Context())
+				reach := b.start(t, w.Rig)
 				synctest.Wait()
 				w.reach = func() { reach(); synctest.Wait() }
 				f(w)
@@ -64,14 +65,14 @@ func bounded(t *testing.T, f func(wait)) {
 
 func TestBoundBeforeTheGrant(t *testing.T) {
 	bounded(t, func(w wait) {
-		t, r := w.t, w.rig
-		r.queued()
+		t, r := w.t, w.Rig
+		r.Queued()
 		expect(t, w.stream, events.Queued{ID: 7, Path: "/locks/a", Ahead: 1})
 		w.reach()
-		r.say(recipes.Gone{Epoch: epoch, Node: older.Text}) // it would be our turn
-		r.deleted()
-		r.isOver(t, w.end)
-		r.isLeft(t, 1)
+		r.Say(recipes.Gone{Epoch: actorstest.Epoch, Node: actorstest.Older.Text}) // it would be our turn
+		r.Deleted()
+		r.IsOver(t, w.end)
+		r.IsLeft(t, 1)
 		expect(t, w.stream, events.Ended{ID: 7, Path: "/locks/a", Err: w.end})
 	})
 }
@@ -80,15 +81,15 @@ func TestBoundBeforeTheGrant(t *testing.T) {
 // bound is reached. Those who ask are told of that first, so it is the end.
 func TestBoundBehindTheMachinesOwnEnd(t *testing.T) {
 	bounded(t, func(w wait) {
-		t, r := w.t, w.rig
+		t, r := w.t, w.Rig
 		var told error
 		r.OnEnd(func(err error) { told = err })
 		beyond := events.Name{Text: "lock-2147483647", Kind: events.KindLock, Seq: 1<<31 - 1}
-		r.say(recipes.Opened{Epoch: epoch, Session: session}, recipes.Created{Epoch: epoch, Node: beyond})
+		r.Say(recipes.Opened{Epoch: actorstest.Epoch, Session: actorstest.Session}, recipes.Created{Epoch: actorstest.Epoch, Node: beyond})
 		w.reach()
-		r.deleted()
-		r.isOver(t, w.end)
-		r.isLeft(t, 1)
+		r.Deleted()
+		r.IsOver(t, w.end)
+		r.IsLeft(t, 1)
 		if told == nil || told.Error() != w.end.Error() {
 			t.Errorf("told %v, ended with %v", told, w.end)
 		}
@@ -98,41 +99,41 @@ func TestBoundBehindTheMachinesOwnEnd(t *testing.T) {
 
 func TestBoundBeforeThereIsASession(t *testing.T) {
 	bounded(t, func(w wait) {
-		t, r := w.t, w.rig
+		t, r := w.t, w.Rig
 		w.reach()
-		r.isOver(t, w.end)
-		r.isLeft(t, 1)
+		r.IsOver(t, w.end)
+		r.IsLeft(t, 1)
 		expect(t, w.stream, events.Ended{ID: 7, Path: "/locks/a", Err: w.end})
 	})
 }
 
 func TestBoundWithTheGrantUntaken(t *testing.T) {
 	bounded(t, func(w wait) {
-		t, r := w.t, w.rig
-		r.hold()
-		r.goesOn(t, true)
+		t, r := w.t, w.Rig
+		r.Hold()
+		r.GoesOn(t, true)
 		w.reach()
 		if r.Holding() || r.Valid() {
 			t.Error("it is held although nobody took the Grant in time")
 		}
-		r.deleted()
-		r.isOver(t, w.end) // and no Grant in the channel
-		r.isLeft(t, 1)
+		r.Deleted()
+		r.IsOver(t, w.end) // and no Grant in the channel
+		r.IsLeft(t, 1)
 		expect(t, w.stream, events.Ended{ID: 7, Path: "/locks/a", Err: w.end})
 	})
 }
 
 func TestBoundAfterTheGrantWasTaken(t *testing.T) {
 	bounded(t, func(w wait) {
-		t, r := w.t, w.rig
-		r.hold()
-		mustTake(t, r.Granted())
+		t, r := w.t, w.Rig
+		r.Hold()
+		actorstest.MustTake(t, r.Granted())
 		w.reach()
-		r.goesOn(t, true)
+		r.GoesOn(t, true)
 		r.Withdraw(recipes.WhyReleased)
-		r.deleted()
-		r.isOver(t, nil)
-		if got := next(w.stream); !reflect.DeepEqual(got, grantOf(0)) {
+		r.Deleted()
+		r.IsOver(t, nil)
+		if got := next(w.stream); !reflect.DeepEqual(got, actorstest.GrantOf(0)) {
 			t.Errorf("the stream has %+v", got)
 		}
 		if got, ok := next(w.stream).(events.Ended); !ok || got.Err != nil {
@@ -146,30 +147,30 @@ func TestBoundAfterTheGrantWasTaken(t *testing.T) {
 // able to take it, too, or nobody would know who holds the lock.
 func TestBoundAfterTheGrantWasSeen(t *testing.T) {
 	bounded(t, func(w wait) {
-		t, r := w.t, w.rig
-		r.hold()
-		expect(t, w.stream, grantOf(0))
+		t, r := w.t, w.Rig
+		r.Hold()
+		expect(t, w.stream, actorstest.GrantOf(0))
 		w.reach()
-		r.goesOn(t, true)
-		mustTake(t, r.Granted())
+		r.GoesOn(t, true)
+		actorstest.MustTake(t, r.Granted())
 		r.Withdraw(recipes.WhyReleased)
-		r.deleted()
-		r.isOver(t, nil)
+		r.Deleted()
+		r.IsOver(t, nil)
 	})
 }
 
 func TestSeenGrantIsNotReadableAfterWithdraw(t *testing.T) {
 	bounded(t, func(w wait) {
-		t, r := w.t, w.rig
-		r.hold()
-		expect(t, w.stream, grantOf(0))
+		t, r := w.t, w.Rig
+		r.Hold()
+		expect(t, w.stream, actorstest.GrantOf(0))
 		w.reach()
 		r.Withdraw(recipes.WhyReleased)
-		if _, ok := take(r.Granted()); ok {
+		if _, ok := actorstest.Take(r.Granted()); ok {
 			t.Error("a Grant can be read after Withdraw")
 		}
-		r.deleted()
-		r.isOver(t, nil)
+		r.Deleted()
+		r.IsOver(t, nil)
 	})
 }
 
@@ -178,24 +179,24 @@ func TestSeenGrantIsNotReadableAfterWithdraw(t *testing.T) {
 // behind the end.
 func TestBoundAfterTheEnd(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
-		r := newRig(t)
+		r := actorstest.NewRig(t)
 		told := 0
 		r.OnEnd(func(error) { told++ })
-		ctx := newCountingContext(t.Context())
+		ctx := actorstest.NewCountingContext(t.Context())
 		r.Start(ctx, 0, recipes.Started{Try: true})
 		synctest.Wait()
-		r.say(recipes.Opened{Epoch: epoch, Session: session})
-		late := ctx.functions()
+		r.Say(recipes.Opened{Epoch: actorstest.Epoch, Session: actorstest.Session})
+		late := ctx.Functions()
 		if len(late) != 1 {
 			t.Fatalf("%d functions wait for the end of the context", len(late))
 		}
-		r.explaining = func() {
-			ctx.ended.Store(true)
+		r.Explaining = func() {
+			ctx.Ended.Store(true)
 			late[0]()
 		}
-		r.say(recipes.Listed{Epoch: epoch, Queue: []events.Name{older}})
-		r.isOver(t, ends(recipes.WhyBusy, false, 0, nil))
-		r.isLeft(t, 1)
+		r.Say(recipes.Listed{Epoch: actorstest.Epoch, Queue: []events.Name{actorstest.Older}})
+		r.IsOver(t, actorstest.Ends(recipes.WhyBusy, false, 0, nil))
+		r.IsLeft(t, 1)
 		if told != 1 {
 			t.Errorf("the end was told %d times", told)
 		}
@@ -204,19 +205,19 @@ func TestBoundAfterTheEnd(t *testing.T) {
 
 func TestContextIsLetGoAtTheEnd(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		ctx := newCountingContext(t.Context())
+		r := actorstest.NewRig(t)
+		ctx := actorstest.NewCountingContext(t.Context())
 		r.Start(ctx, time.Hour, recipes.Started{})
 		synctest.Wait()
-		if n := len(ctx.functions()); n != 1 {
+		if n := len(ctx.Functions()); n != 1 {
 			t.Errorf("%d functions wait for the end of the context, want 1", n)
 		}
-		r.hold()
-		mustTake(t, r.Granted())
+		r.Hold()
+		actorstest.MustTake(t, r.Granted())
 		r.Withdraw(recipes.WhyReleased)
-		r.deleted()
-		r.isOver(t, nil)
-		if n := len(ctx.functions()); n != 0 {
+		r.Deleted()
+		r.IsOver(t, nil)
+		if n := len(ctx.Functions()); n != 0 {
 			t.Errorf("%d functions wait for the end of the context after the end", n)
 		}
 	})
@@ -224,15 +225,15 @@ func TestContextIsLetGoAtTheEnd(t *testing.T) {
 
 func TestStartWithAnEndedContext(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		stream := r.stream.Subscribe(t.Context())
+		r := actorstest.NewRig(t)
+		stream := r.Stream.Subscribe(t.Context())
 		ctx, cancel := context.WithCancelCause(t.Context())
-		cancel(errCause)
+		cancel(actorstest.ErrCause)
 		r.Start(ctx, 0, recipes.Started{})
-		want := ends(recipes.WhyContext, false, 0, errCause)
-		r.isOver(t, want)
-		r.isLeft(t, 1)
-		if opened, _ := r.port.counts(); opened != 0 || len(r.port.sent()) != 0 {
+		want := actorstest.Ends(recipes.WhyContext, false, 0, actorstest.ErrCause)
+		r.IsOver(t, want)
+		r.IsLeft(t, 1)
+		if opened, _ := r.Port.Counts(); opened != 0 || len(r.Port.Sent()) != 0 {
 			t.Error("the session heard of an acquisition whose context had ended before")
 		}
 		expect(t, stream, events.Ended{ID: 7, Path: "/locks/a", Err: want})
@@ -242,20 +243,20 @@ func TestStartWithAnEndedContext(t *testing.T) {
 func TestWithdrawBeforeStart(t *testing.T) {
 	for _, why := range []recipes.Why{recipes.WhyReleased, recipes.WhyClosed} {
 		eventstest.Bubble(t, func(t *testing.T) {
-			r := newRig(t)
-			stream := r.stream.Subscribe(t.Context())
+			r := actorstest.NewRig(t)
+			stream := r.Stream.Subscribe(t.Context())
 			r.Withdraw(why)
-			want := ends(why, false, 0, nil)
-			r.isOver(t, want)
-			ctx := newCountingContext(t.Context())
+			want := actorstest.Ends(why, false, 0, nil)
+			r.IsOver(t, want)
+			ctx := actorstest.NewCountingContext(t.Context())
 			r.Start(ctx, time.Hour, recipes.Started{})
-			r.isOver(t, want)
-			r.isLeft(t, 1)
-			if opened, _ := r.port.counts(); opened != 0 || len(r.port.sent()) != 0 || len(ctx.functions()) != 0 {
+			r.IsOver(t, want)
+			r.IsLeft(t, 1)
+			if opened, _ := r.Port.Counts(); opened != 0 || len(r.Port.Sent()) != 0 || len(ctx.Functions()) != 0 {
 				t.Error("an acquisition that was withdrawn has started")
 			}
 			r.Withdraw(recipes.WhyReleased)
-			r.isOver(t, want)
+			r.IsOver(t, want)
 			expect(t, stream, events.Ended{ID: 7, Path: "/locks/a", Err: want})
 		})
 	}
@@ -266,16 +267,16 @@ func TestWithdrawBeforeStart(t *testing.T) {
 // not be left open then: nobody would ever close it.
 func TestWithdrawInTheMiddleOfStart(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		ctx := newCountingContext(t.Context())
-		ctx.onErr = func() {
+		r := actorstest.NewRig(t)
+		ctx := actorstest.NewCountingContext(t.Context())
+		ctx.OnErr = func() {
 			r.Withdraw(recipes.WhyClosed)
 			<-r.Done()
 		}
 		r.Start(ctx, 0, recipes.Started{})
-		r.isOver(t, ends(recipes.WhyClosed, false, 0, nil))
-		r.isLeft(t, 1)
-		if len(r.port.sent()) != 0 || len(ctx.functions()) != 0 {
+		r.IsOver(t, actorstest.Ends(recipes.WhyClosed, false, 0, nil))
+		r.IsLeft(t, 1)
+		if len(r.Port.Sent()) != 0 || len(ctx.Functions()) != 0 {
 			t.Error("something is left of an acquisition that was withdrawn")
 		}
 	})
@@ -287,24 +288,27 @@ func TestWithdraw(t *testing.T) {
 	stages := []struct {
 		name    string
 		granted bool
-		before  func(r *rig)
-		after   func(r *rig)
+		before  func(r *actorstest.Rig)
+		after   func(r *actorstest.Rig)
 	}{
-		{"without a session", false, func(*rig) {}, func(*rig) {}},
-		{"creating", false, func(r *rig) { r.say(recipes.Opened{Epoch: epoch, Session: session}) },
-			func(r *rig) { r.say(recipes.Created{Epoch: epoch, Node: own}); r.deleted() }},
-		{"waiting", false, func(r *rig) { r.queued() }, (*rig).deleted},
-		{"Grant untaken", false, func(r *rig) { r.hold() }, (*rig).deleted},
-		{"Grant taken", true, func(r *rig) { r.hold(); <-r.Granted() }, (*rig).deleted},
-		{"suspended", true, func(r *rig) { r.hold(); <-r.Granted(); r.say(recipes.Suspended{}) }, (*rig).deleted},
-		{"expired", true, func(r *rig) { r.hold(); <-r.Granted() }, func(r *rig) { r.say(recipes.Expired{}) }},
+		{"without a session", false, func(*actorstest.Rig) {}, func(*actorstest.Rig) {}},
+		{"creating", false, func(r *actorstest.Rig) { r.Say(recipes.Opened{Epoch: actorstest.Epoch, Session: actorstest.Session}) },
+			func(r *actorstest.Rig) {
+				r.Say(recipes.Created{Epoch: actorstest.Epoch, Node: actorstest.Own})
+				r.Deleted()
+			}},
+		{"waiting", false, func(r *actorstest.Rig) { r.Queued() }, (*actorstest.Rig).Deleted},
+		{"Grant untaken", false, func(r *actorstest.Rig) { r.Hold() }, (*actorstest.Rig).Deleted},
+		{"Grant taken", true, func(r *actorstest.Rig) { r.Hold(); <-r.Granted() }, (*actorstest.Rig).Deleted},
+		{"suspended", true, func(r *actorstest.Rig) { r.Hold(); <-r.Granted(); r.Say(recipes.Suspended{}) }, (*actorstest.Rig).Deleted},
+		{"expired", true, func(r *actorstest.Rig) { r.Hold(); <-r.Granted() }, func(r *actorstest.Rig) { r.Say(recipes.Expired{}) }},
 	}
 	for _, stage := range stages {
 		for _, why := range []recipes.Why{recipes.WhyReleased, recipes.WhyClosed} {
 			t.Run(stage.name+", "+why.String(), func(t *testing.T) {
 				eventstest.Bubble(t, func(t *testing.T) {
-					r := newRig(t)
-					r.start(t, recipes.Started{})
+					r := actorstest.NewRig(t)
+					r.Begin(t, recipes.Started{})
 					stage.before(r)
 					told := 0
 					r.OnEnd(func(error) { told++ })
@@ -315,18 +319,18 @@ func TestWithdraw(t *testing.T) {
 					if told != 1 {
 						t.Errorf("the end was told %d times when Withdraw returned", told)
 					}
-					if _, ok := take(r.Granted()); ok {
+					if _, ok := actorstest.Take(r.Granted()); ok {
 						t.Error("a Grant can be read after Withdraw")
 					}
 					r.Withdraw(recipes.WhyReleased)
 					r.Withdraw(recipes.WhyClosed)
 					stage.after(r)
-					want := ends(why, stage.granted, 0, nil)
+					want := actorstest.Ends(why, stage.granted, 0, nil)
 					if stage.granted && why == recipes.WhyReleased {
 						want = nil
 					}
-					r.isOver(t, want)
-					r.isLeft(t, 1)
+					r.IsOver(t, want)
+					r.IsLeft(t, 1)
 					if told != 1 {
 						t.Errorf("the end was told %d times", told)
 					}
@@ -340,46 +344,46 @@ func TestWithdraw(t *testing.T) {
 // the coordinator when the node is gone.
 func TestDoneDoesNotWaitForAConnection(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		r.start(t, recipes.Started{})
-		r.hold()
-		mustTake(t, r.Granted())
-		r.say(recipes.Suspended{})
-		r.goesOn(t, true)
+		r := actorstest.NewRig(t)
+		r.Begin(t, recipes.Started{})
+		r.Hold()
+		actorstest.MustTake(t, r.Granted())
+		r.Say(recipes.Suspended{})
+		r.GoesOn(t, true)
 		r.Withdraw(recipes.WhyReleased)
-		r.isOver(t, nil)
-		r.isLeft(t, 0)
-		if _, closed := r.port.counts(); closed != 0 {
+		r.IsOver(t, nil)
+		r.IsLeft(t, 0)
+		if _, closed := r.Port.Counts(); closed != 0 {
 			t.Error("the port was closed with a node left")
 		}
-		r.say(recipes.Reconnected{}, recipes.Unknown{Epoch: epoch, Op: recipes.OpDelete}, recipes.Deleted{Epoch: epoch})
-		r.isOver(t, nil)
-		r.isLeft(t, 1)
+		r.Say(recipes.Reconnected{}, recipes.Unknown{Epoch: actorstest.Epoch, Op: recipes.OpDelete}, recipes.Deleted{Epoch: actorstest.Epoch})
+		r.IsOver(t, nil)
+		r.IsLeft(t, 1)
 	})
 }
 
 func TestFailEndsAtOnce(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		stream := r.stream.Subscribe(t.Context())
+		r := actorstest.NewRig(t)
+		stream := r.Stream.Subscribe(t.Context())
 		told := 0
 		r.OnEnd(func(err error) {
 			told++
-			if err != errNoAuth { //nolint:errorlint // the very error is meant
+			if err != actorstest.ErrNoAuth { //nolint:errorlint // the very error is meant
 				t.Errorf("told %v", err)
 			}
 		})
-		r.Fail(errNoAuth)
-		if !isDone(r.Lock) || told != 1 {
+		r.Fail(actorstest.ErrNoAuth)
+		if !actorstest.IsDone(r.Lock) || told != 1 {
 			t.Error("it is not over when Fail returns")
 		}
-		r.isOver(t, errNoAuth)
+		r.IsOver(t, actorstest.ErrNoAuth)
 		r.Withdraw(recipes.WhyReleased) // as callers defer it
 		r.Withdraw(recipes.WhyClosed)
-		r.Fail(errCause)
-		r.isOver(t, errNoAuth)
-		r.isLeft(t, 1)
-		if got := next(stream); got != (events.Ended{ID: 7, Path: "/locks/a", Err: errNoAuth}) {
+		r.Fail(actorstest.ErrCause)
+		r.IsOver(t, actorstest.ErrNoAuth)
+		r.IsLeft(t, 1)
+		if got := next(stream); got != (events.Ended{ID: 7, Path: "/locks/a", Err: actorstest.ErrNoAuth}) {
 			t.Errorf("the stream has %+v", got)
 		}
 		expect(t, stream)
@@ -388,23 +392,23 @@ func TestFailEndsAtOnce(t *testing.T) {
 
 func TestFailAfterTheGroupWasClosed(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		r.close()
-		r.Fail(errNoAuth)
+		r := actorstest.NewRig(t)
+		r.Shut()
+		r.Fail(actorstest.ErrNoAuth)
 		r.Withdraw(recipes.WhyReleased)
-		r.isOver(t, errNoAuth)
-		r.isLeft(t, 1)
+		r.IsOver(t, actorstest.ErrNoAuth)
+		r.IsLeft(t, 1)
 	})
 }
 
 func TestFailAfterWithdraw(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
-		r := newRig(t)
+		r := actorstest.NewRig(t)
 		r.Withdraw(recipes.WhyReleased)
-		r.Fail(errNoAuth)
-		r.isOver(t, ends(recipes.WhyReleased, false, 0, nil))
-		r.isLeft(t, 1)
+		r.Fail(actorstest.ErrNoAuth)
+		r.IsOver(t, actorstest.Ends(recipes.WhyReleased, false, 0, nil))
+		r.IsLeft(t, 1)
 	})
 }
 
-var _ actors.Port = (*fakePort)(nil)
+var _ actors.Port = (*actorstest.FakePort)(nil)

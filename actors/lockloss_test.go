@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkgrant/zkgrant/actors/internal/actorstest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
@@ -19,7 +20,7 @@ func TestLoss(t *testing.T) {
 		gone   bool // no node is left to be deleted
 	}{
 		{events.ReasonLeaseRanOut, recipes.LeaseRanOut{}, false},
-		{events.ReasonNodeRemoved, recipes.Gone{Epoch: epoch, Node: own.Text}, true},
+		{events.ReasonNodeRemoved, recipes.Gone{Epoch: actorstest.Epoch, Node: actorstest.Own.Text}, true},
 		{events.ReasonSessionExpired, recipes.Expired{}, true},
 	}
 	for _, way := range ways {
@@ -31,7 +32,7 @@ func TestLoss(t *testing.T) {
 				}
 				t.Run(name, func(t *testing.T) {
 					eventstest.Bubble(t, func(t *testing.T) {
-						r := newRig(t)
+						r := actorstest.NewRig(t)
 						lose(t, r, way.reason, way.news, way.gone, grant, keep)
 					})
 				})
@@ -40,58 +41,58 @@ func TestLoss(t *testing.T) {
 	}
 }
 
-func lose(t *testing.T, r *rig, reason events.Reason, news recipes.Input, gone bool, grant string, keep bool) {
+func lose(t *testing.T, r *actorstest.Rig, reason events.Reason, news recipes.Input, gone bool, grant string, keep bool) {
 	t.Helper()
-	stream := r.stream.Subscribe(t.Context())
+	stream := r.Stream.Subscribe(t.Context())
 	var told []error
 	r.OnEnd(func(err error) { told = append(told, err) })
-	r.start(t, recipes.Started{Keep: keep})
-	r.hold()
+	r.Begin(t, recipes.Started{Keep: keep})
+	r.Hold()
 	switch grant {
 	case "read":
-		mustTake(t, r.Granted())
+		actorstest.MustTake(t, r.Granted())
 	case "seen":
-		expect(t, stream, grantOf(0))
+		expect(t, stream, actorstest.GrantOf(0))
 	}
 	time.Sleep(time.Minute)
-	r.say(news)
+	r.Say(news)
 
 	if r.Holding() || r.Valid() {
 		t.Error("it is held after the loss")
 	}
-	err := ends(recipes.WhyLost, true, reason, nil)
+	err := actorstest.Ends(recipes.WhyLost, true, reason, nil)
 	if len(told) != 1 || told[0] != err { //nolint:errorlint // the very error is meant
 		t.Errorf("those who asked were told %v", told)
 	}
-	if _, ok := take(r.Granted()); ok {
+	if _, ok := actorstest.Take(r.Granted()); ok {
 		t.Error("the Grant can be read after the loss")
 	}
-	lost := events.Lost{ID: 7, Path: "/locks/a", Token: token, Reason: reason, Err: err, Held: time.Minute}
+	lost := events.Lost{ID: 7, Path: "/locks/a", Token: actorstest.Token, Reason: reason, Err: err, Held: time.Minute}
 	switch grant {
 	case "read":
-		expect(t, stream, grantOf(0), lost)
+		expect(t, stream, actorstest.GrantOf(0), lost)
 	case "seen":
 		expect(t, stream, lost)
 	case "neither":
-		err = ends(recipes.WhyLost, false, reason, nil)
+		err = actorstest.Ends(recipes.WhyLost, false, reason, nil)
 		if keep && !gone {
 			expect(t, stream) // it is given up like a lock that was released
-			r.deleted()
+			r.Deleted()
 			gone = true
 		}
 		expect(t, stream, events.Ended{ID: 7, Path: "/locks/a", Err: err})
 	}
 	if grant != "neither" {
-		if got := mustTake(t, r.Lost()); got != lost {
+		if got := actorstest.MustTake(t, r.Lost()); got != lost {
 			t.Errorf("lost %+v, want %+v", got, lost)
 		}
 	}
 	// Only a function that was given the Grant can still run.
 	if keep && grant == "read" {
-		if isDone(r.Lock) {
+		if actorstest.IsDone(r.Lock) {
 			t.Fatal("it is over while a function runs under the lock")
 		}
-		for _, e := range r.port.sent() {
+		for _, e := range r.Port.Sent() {
 			if _, ok := e.(recipes.Delete); ok {
 				t.Fatal("the node is given up while a function runs under the lock")
 			}
@@ -101,13 +102,13 @@ func lose(t *testing.T, r *rig, reason events.Reason, news recipes.Input, gone b
 		synctest.Wait()
 	}
 	if !gone {
-		r.isLeft(t, 0)
-		r.deleted()
+		r.IsLeft(t, 0)
+		r.Deleted()
 	}
-	r.isOver(t, err)
+	r.IsOver(t, err)
 	r.Withdraw(recipes.WhyReleased)
-	r.isOver(t, err)
-	r.isLeft(t, 1)
+	r.IsOver(t, err)
+	r.IsLeft(t, 1)
 	expect(t, stream)
 	if len(told) != 1 {
 		t.Errorf("the end was told %d times", len(told))
@@ -120,22 +121,22 @@ func TestLossBehindAWithdrawal(t *testing.T) {
 	for _, taken := range []bool{false, true} {
 		for _, keep := range []bool{false, true} {
 			eventstest.Bubble(t, func(t *testing.T) {
-				r := newRig(t)
-				stream := r.stream.Subscribe(t.Context())
-				r.start(t, recipes.Started{Keep: keep})
-				r.hold()
-				want := ends(recipes.WhyReleased, false, 0, nil)
+				r := actorstest.NewRig(t)
+				stream := r.Stream.Subscribe(t.Context())
+				r.Begin(t, recipes.Started{Keep: keep})
+				r.Hold()
+				want := actorstest.Ends(recipes.WhyReleased, false, 0, nil)
 				if taken {
-					mustTake(t, r.Granted())
+					actorstest.MustTake(t, r.Granted())
 					want = nil
 				}
 				// The hook runs when the state has flipped and before the actor is told.
-				r.OnEnd(func(error) { r.say(recipes.Expired{}) })
+				r.OnEnd(func(error) { r.Say(recipes.Expired{}) })
 				r.Withdraw(recipes.WhyReleased)
-				r.isOver(t, want)
-				r.isLeft(t, 1)
+				r.IsOver(t, want)
+				r.IsLeft(t, 1)
 				if taken {
-					expect(t, stream, grantOf(0), events.Ended{ID: 7, Path: "/locks/a"})
+					expect(t, stream, actorstest.GrantOf(0), events.Ended{ID: 7, Path: "/locks/a"})
 				} else {
 					expect(t, stream, events.Ended{ID: 7, Path: "/locks/a", Err: want})
 				}
@@ -147,21 +148,21 @@ func TestLossBehindAWithdrawal(t *testing.T) {
 // TestGrantBehindAWithdrawal has the claim answered when the caller has withdrawn.
 func TestGrantBehindAWithdrawal(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		stream := r.stream.Subscribe(t.Context())
-		r.start(t, recipes.Started{})
-		r.say(recipes.Opened{Epoch: epoch, Session: session}, recipes.Created{Epoch: epoch, Node: own},
-			recipes.Listed{Epoch: epoch, Queue: []events.Name{own}, Own: recipes.Own{Name: own, Owner: session, Token: token}})
-		r.OnEnd(func(error) { r.say(recipes.Claimed{Epoch: epoch, Fresh: true}) })
+		r := actorstest.NewRig(t)
+		stream := r.Stream.Subscribe(t.Context())
+		r.Begin(t, recipes.Started{})
+		r.Say(recipes.Opened{Epoch: actorstest.Epoch, Session: actorstest.Session}, recipes.Created{Epoch: actorstest.Epoch, Node: actorstest.Own},
+			recipes.Listed{Epoch: actorstest.Epoch, Queue: []events.Name{actorstest.Own}, Own: recipes.Own{Name: actorstest.Own, Owner: actorstest.Session, Token: actorstest.Token}})
+		r.OnEnd(func(error) { r.Say(recipes.Claimed{Epoch: actorstest.Epoch, Fresh: true}) })
 		r.Withdraw(recipes.WhyReleased)
 		if r.Holding() || r.Valid() {
 			t.Error("it is held after Withdraw")
 		}
 		synctest.Wait()
-		r.deleted()
-		want := ends(recipes.WhyReleased, false, 0, nil)
-		r.isOver(t, want)
-		r.isLeft(t, 1)
+		r.Deleted()
+		want := actorstest.Ends(recipes.WhyReleased, false, 0, nil)
+		r.IsOver(t, want)
+		r.IsLeft(t, 1)
 		expect(t, stream, events.Ended{ID: 7, Path: "/locks/a", Err: want})
 	})
 }
@@ -169,15 +170,15 @@ func TestGrantBehindAWithdrawal(t *testing.T) {
 // TestNewsBehindAWithdrawal has the machine queue up for a caller who has left.
 func TestNewsBehindAWithdrawal(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		stream := r.stream.Subscribe(t.Context())
-		r.start(t, recipes.Started{})
-		r.OnEnd(func(error) { r.queued() })
+		r := actorstest.NewRig(t)
+		stream := r.Stream.Subscribe(t.Context())
+		r.Begin(t, recipes.Started{})
+		r.OnEnd(func(error) { r.Queued() })
 		r.Withdraw(recipes.WhyReleased)
 		expect(t, stream)
-		r.deleted()
-		want := ends(recipes.WhyReleased, false, 0, nil)
-		r.isOver(t, want)
+		r.Deleted()
+		want := actorstest.Ends(recipes.WhyReleased, false, 0, nil)
+		r.IsOver(t, want)
 		expect(t, stream, events.Ended{ID: 7, Path: "/locks/a", Err: want})
 	})
 }
@@ -185,24 +186,24 @@ func TestNewsBehindAWithdrawal(t *testing.T) {
 func TestRefusalIsExplained(t *testing.T) {
 	for op, before := range map[recipes.Op][]recipes.Input{
 		recipes.OpCreate: {},
-		recipes.OpList:   {recipes.Created{Epoch: epoch, Node: own}},
-		recipes.OpClaim: {recipes.Created{Epoch: epoch, Node: own},
-			recipes.Listed{Epoch: epoch, Queue: []events.Name{own}, Own: recipes.Own{Name: own, Owner: session, Token: token}}},
+		recipes.OpList:   {recipes.Created{Epoch: actorstest.Epoch, Node: actorstest.Own}},
+		recipes.OpClaim: {recipes.Created{Epoch: actorstest.Epoch, Node: actorstest.Own},
+			recipes.Listed{Epoch: actorstest.Epoch, Queue: []events.Name{actorstest.Own}, Own: recipes.Own{Name: actorstest.Own, Owner: actorstest.Session, Token: actorstest.Token}}},
 	} {
 		t.Run(op.String(), func(t *testing.T) {
 			eventstest.Bubble(t, func(t *testing.T) {
-				r := newRig(t)
-				stream := r.stream.Subscribe(t.Context())
-				r.start(t, recipes.Started{})
-				r.say(recipes.Opened{Epoch: epoch, Session: session})
-				r.say(before...)
-				r.refuse(op, errNoAuth)
+				r := actorstest.NewRig(t)
+				stream := r.Stream.Subscribe(t.Context())
+				r.Begin(t, recipes.Started{})
+				r.Say(recipes.Opened{Epoch: actorstest.Epoch, Session: actorstest.Session})
+				r.Say(before...)
+				r.Refuse(op, actorstest.ErrNoAuth)
 				if op != recipes.OpCreate {
-					r.deleted()
+					r.Deleted()
 				}
-				want := ends(recipes.WhyRefused, false, 0, errNoAuth)
-				r.isOver(t, want)
-				r.isLeft(t, 1)
+				want := actorstest.Ends(recipes.WhyRefused, false, 0, actorstest.ErrNoAuth)
+				r.IsOver(t, want)
+				r.IsLeft(t, 1)
 				expect(t, stream, events.Ended{ID: 7, Path: "/locks/a", Err: want})
 			})
 		})
@@ -212,29 +213,29 @@ func TestRefusalIsExplained(t *testing.T) {
 // TestRefusedRelease has the server keep the node: the caller hears of it.
 func TestRefusedRelease(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		r.start(t, recipes.Started{})
-		r.hold()
-		mustTake(t, r.Granted())
+		r := actorstest.NewRig(t)
+		r.Begin(t, recipes.Started{})
+		r.Hold()
+		actorstest.MustTake(t, r.Granted())
 		r.Withdraw(recipes.WhyReleased)
 		synctest.Wait()
-		r.refuse(recipes.OpDelete, errNoAuth)
-		r.isOver(t, ends(recipes.WhyRefused, true, 0, errNoAuth))
-		r.isLeft(t, 1)
+		r.Refuse(recipes.OpDelete, actorstest.ErrNoAuth)
+		r.IsOver(t, actorstest.Ends(recipes.WhyRefused, true, 0, actorstest.ErrNoAuth))
+		r.IsLeft(t, 1)
 	})
 }
 
 func TestEndsOfTheMachinesOwn(t *testing.T) {
 	beyond := events.Name{Text: "lock-2147483647", Kind: events.KindLock, Seq: 1<<31 - 1}
 	for why, inputs := range map[recipes.Why][]recipes.Input{
-		recipes.WhyBusy: {recipes.Listed{Epoch: epoch, Queue: []events.Name{older}}},
-		recipes.WhySequenceEnd: {recipes.Listed{Epoch: epoch}, recipes.Created{Epoch: epoch, Node: beyond},
-			recipes.Deleted{Epoch: epoch}},
+		recipes.WhyBusy: {recipes.Listed{Epoch: actorstest.Epoch, Queue: []events.Name{actorstest.Older}}},
+		recipes.WhySequenceEnd: {recipes.Listed{Epoch: actorstest.Epoch}, recipes.Created{Epoch: actorstest.Epoch, Node: beyond},
+			recipes.Deleted{Epoch: actorstest.Epoch}},
 	} {
 		t.Run(why.String(), func(t *testing.T) {
 			eventstest.Bubble(t, func(t *testing.T) {
-				r := newRig(t)
-				stream := r.stream.Subscribe(t.Context())
+				r := actorstest.NewRig(t)
+				stream := r.Stream.Subscribe(t.Context())
 				done := r.Done()
 				r.OnEnd(func(error) {
 					select {
@@ -243,12 +244,12 @@ func TestEndsOfTheMachinesOwn(t *testing.T) {
 					default:
 					}
 				})
-				r.start(t, recipes.Started{Try: true})
-				r.say(recipes.Opened{Epoch: epoch, Session: session})
-				r.say(inputs...)
-				want := ends(why, false, 0, nil)
-				r.isOver(t, want)
-				r.isLeft(t, 1)
+				r.Begin(t, recipes.Started{Try: true})
+				r.Say(recipes.Opened{Epoch: actorstest.Epoch, Session: actorstest.Session})
+				r.Say(inputs...)
+				want := actorstest.Ends(why, false, 0, nil)
+				r.IsOver(t, want)
+				r.IsLeft(t, 1)
 				expect(t, stream, events.Ended{ID: 7, Path: "/locks/a", Err: want})
 			})
 		})
@@ -257,7 +258,7 @@ func TestEndsOfTheMachinesOwn(t *testing.T) {
 
 func TestOnEnd(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
-		r := newRig(t)
+		r := actorstest.NewRig(t)
 		var told []string
 		note := func(who string) func(error) {
 			return func(err error) {
@@ -272,9 +273,9 @@ func TestOnEnd(t *testing.T) {
 		}
 		r.OnEnd(note("before"))
 		r.OnEnd(note("cancelled"))() // the call of cancel
-		r.start(t, recipes.Started{})
-		r.hold()
-		mustTake(t, r.Granted())
+		r.Begin(t, recipes.Started{})
+		r.Hold()
+		actorstest.MustTake(t, r.Granted())
 		if len(told) != 0 {
 			t.Errorf("%v were told while the lock was held", told)
 		}
@@ -287,8 +288,8 @@ func TestOnEnd(t *testing.T) {
 			t.Error("OnEnd does not tell at once what has happened already")
 		}
 		cancel()
-		r.deleted()
-		r.isOver(t, nil)
+		r.Deleted()
+		r.IsOver(t, nil)
 		r.OnEnd(note("after Done"))
 		if len(told) != 3 {
 			t.Errorf("told: %v", told)

@@ -11,40 +11,42 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkgrant/zkgrant/actors"
+	"github.com/zkgrant/zkgrant/actors/internal/actorstest"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
 func TestAHundredWithdrawals(t *testing.T) {
 	for n := range 200 {
-		r := newRig(t)
-		readily(r.port, false)
+		r := actorstest.NewRig(t)
+		readily(r.Port, false)
 		var told atomic.Int32
 		r.OnEnd(func(error) { told.Add(1) })
 		r.Start(t.Context(), 0, recipes.Started{})
 		if n%2 == 0 {
-			within(t, "Grant", r.Granted())
+			eventstest.Receive(t, r.Granted(), "Grant")
 		}
 		var leaving sync.WaitGroup
 		for range 100 {
 			leaving.Go(func() {
 				r.Withdraw(recipes.WhyReleased)
-				if _, ok := take(r.Granted()); ok || r.Holding() || r.Valid() {
+				if _, ok := actorstest.Take(r.Granted()); ok || r.Holding() || r.Valid() {
 					t.Error("it is held after Withdraw, or a Grant can be read")
 				}
 			})
 		}
 		leaving.Wait()
-		within(t, "end", r.Done())
-		r.close()
+		eventstest.Receive(t, r.Done(), "end")
+		r.Shut()
 		deletes := 0
-		for _, e := range r.port.sent() {
+		for _, e := range r.Port.Sent() {
 			if _, ok := e.(recipes.Delete); ok {
 				deletes++
 			}
 		}
-		if told.Load() != 1 || r.gone.Load() != 1 || deletes > 1 {
-			t.Fatalf("the end was told %d times, Gone %d times, and there were %d deletes", told.Load(), r.gone.Load(), deletes)
+		if told.Load() != 1 || r.Gone.Load() != 1 || deletes > 1 {
+			t.Fatalf("the end was told %d times, Gone %d times, and there were %d deletes", told.Load(), r.Gone.Load(), deletes)
 		}
 	}
 }
@@ -82,11 +84,11 @@ func TestManyLocksAtOnce(t *testing.T) {
 	}
 	for id := range locks {
 		going.Go(func() {
-			port := &fakePort{}
+			port := &actorstest.FakePort{}
 			readily(port, id%2 == 0)
 			l := actors.NewLock(actors.Config{
 				ID: uint64(id), Path: "/locks/a", Rule: recipes.Mutex{}, Port: port,
-				Owner: owner{explain, &gone}, House: &actors.House{Group: &group, Stream: stream, Logger: zap.NewNop()},
+				Owner: actorstest.NewOwner(&gone), House: &actors.House{Group: &group, Stream: stream, Logger: zap.NewNop()},
 			})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
@@ -97,7 +99,7 @@ func TestManyLocksAtOnce(t *testing.T) {
 				l.Withdraw(recipes.WhyReleased)
 			case 1:
 				<-l.Granted()
-				port.say(recipes.Expired{})
+				port.Say(recipes.Expired{})
 			case 2:
 				cancel()
 				select {
@@ -106,14 +108,14 @@ func TestManyLocksAtOnce(t *testing.T) {
 				case <-l.Done():
 				}
 			case 3:
-				eventually(t, "granted", l.Holding)
-				port.say(recipes.LeaseRanOut{})
+				soon(t, "granted", l.Holding)
+				port.Say(recipes.LeaseRanOut{})
 			}
-			within(t, "end", l.Done())
+			eventstest.Receive(t, l.Done(), "end")
 		})
 	}
 	going.Wait()
-	eventually(t, "nothing left", func() bool { return gone.Load() == locks })
+	soon(t, "nothing left", func() bool { return gone.Load() == locks })
 	if n := stream.Remembered(); n != 0 {
 		t.Errorf("the stream remembers %d acquisitions that are over", n)
 	}

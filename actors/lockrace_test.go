@@ -8,27 +8,29 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkgrant/zkgrant/actors/internal/actorstest"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
 // readily makes the port open a session and answer every request by itself:
 // at once, from inside of the request, or from a goroutine of its own.
-func readily(p *fakePort, apart bool) {
+func readily(p *actorstest.FakePort, apart bool) {
 	say := func(in recipes.Input) {
 		if apart {
-			go p.say(in)
+			go p.Say(in)
 		} else {
-			p.say(in)
+			p.Say(in)
 		}
 	}
-	p.onOpen = func() { p.say(recipes.Opened{Epoch: epoch, Session: session}) }
-	p.answer = func(e recipes.Effect) {
+	p.OnOpen = func() { p.Say(recipes.Opened{Epoch: actorstest.Epoch, Session: actorstest.Session}) }
+	p.Answer = func(e recipes.Effect) {
 		switch e := e.(type) {
 		case recipes.Create:
-			say(recipes.Created{Epoch: e.Epoch, Node: own})
+			say(recipes.Created{Epoch: e.Epoch, Node: actorstest.Own})
 		case recipes.List:
-			say(recipes.Listed{Epoch: e.Epoch, Queue: []events.Name{own}, Own: recipes.Own{Name: own, Owner: session, Token: token}})
+			say(recipes.Listed{Epoch: e.Epoch, Queue: []events.Name{actorstest.Own}, Own: recipes.Own{Name: actorstest.Own, Owner: actorstest.Session, Token: actorstest.Token}})
 		case recipes.Claim:
 			say(recipes.Claimed{Epoch: e.Epoch, Fresh: true})
 		case recipes.Delete:
@@ -42,16 +44,16 @@ type history struct{ grant, lost, ended int }
 
 // race plays many acquisitions, with a subscriber to the stream or without.
 // Whatever the round does, the acquisition has to be over when it returns.
-func race(t *testing.T, round func(n int, r *rig, last func() history)) {
+func race(t *testing.T, round func(n int, r *actorstest.Rig, last func() history)) {
 	t.Helper()
 	const rounds = 4000
 	for _, subscribed := range []bool{false, true} {
-		r := newRig(t)
+		r := actorstest.NewRig(t)
 		histories := make(chan history, 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		var reading sync.WaitGroup
 		if subscribed {
-			stream := r.stream.Subscribe(ctx)
+			stream := r.Stream.Subscribe(ctx)
 			reading.Go(func() {
 				var h history
 				for ev := range stream {
@@ -76,31 +78,31 @@ func race(t *testing.T, round func(n int, r *rig, last func() history)) {
 			})
 		}
 		for n := range rounds {
-			r.port = &fakePort{deadline: r.port.deadline} // answers that are late go to the old one
-			readily(r.port, n%2 == 0)
-			r.renew()
-			before := r.gone.Load()
+			r.Port = &actorstest.FakePort{Until: r.Port.Until} // answers that are late go to the old one
+			readily(r.Port, n%2 == 0)
+			r.Renew()
+			before := r.Gone.Load()
 			round(n, r, func() history {
 				if !subscribed {
 					return history{}
 				}
-				return within(t, "last event", histories)
+				return eventstest.Receive(t, histories, "last event")
 			})
-			if !isDone(r.Lock) || r.Holding() || r.Valid() {
-				t.Fatalf("round %d: done: %v, held: %v, valid: %v", n, isDone(r.Lock), r.Holding(), r.Valid())
+			if !actorstest.IsDone(r.Lock) || r.Holding() || r.Valid() {
+				t.Fatalf("round %d: done: %v, held: %v, valid: %v", n, actorstest.IsDone(r.Lock), r.Holding(), r.Valid())
 			}
-			eventually(t, "nothing left", func() bool { return r.gone.Load() == before+1 })
-			if opened, closed := r.port.counts(); opened != closed || r.port.isOpen() {
+			soon(t, "nothing left", func() bool { return r.Gone.Load() == before+1 })
+			if opened, closed := r.Port.Counts(); opened != closed || r.Port.IsOpen() {
 				t.Fatalf("round %d: the port was opened %d times and closed %d times", n, opened, closed)
 			}
 			if t.Failed() {
 				t.Fatalf("in round %d", n)
 			}
 		}
-		r.stream.Close(10 * time.Second)
+		r.Stream.Close(10 * time.Second)
 		reading.Wait()
 		cancel()
-		r.group.Close()
+		r.Group.Close()
 	}
 }
 
@@ -115,7 +117,7 @@ func spin(n int) {
 // withdraw at the same moment.
 func TestWithdrawRacesWithTaking(t *testing.T) {
 	var outcomes [2]int
-	race(t, func(n int, r *rig, last func() history) {
+	race(t, func(n int, r *actorstest.Rig, last func() history) {
 		var (
 			returned, stop atomic.Bool
 			took           atomic.Int32
@@ -125,7 +127,7 @@ func TestWithdrawRacesWithTaking(t *testing.T) {
 			reading.Go(func() {
 				for !stop.Load() {
 					late := returned.Load()
-					if _, ok := take(r.Granted()); ok {
+					if _, ok := actorstest.Take(r.Granted()); ok {
 						took.Add(1)
 						if late {
 							t.Error("a Grant was read after Withdraw had returned")
@@ -146,7 +148,7 @@ func TestWithdrawRacesWithTaking(t *testing.T) {
 		if r.Holding() || r.Valid() {
 			t.Error("it is held after Withdraw")
 		}
-		within(t, "end", r.Done())
+		eventstest.Receive(t, r.Done(), "end")
 		stop.Store(true)
 		reading.Wait()
 		h := last()
@@ -164,18 +166,18 @@ func TestWithdrawRacesWithTaking(t *testing.T) {
 }
 
 // checkReleased checks the end of an acquisition that nothing but Withdraw ended.
-func checkReleased(t *testing.T, r *rig, took int, h history) {
+func checkReleased(t *testing.T, r *actorstest.Rig, took int, h history) {
 	t.Helper()
-	if _, ok := take(r.Granted()); ok {
+	if _, ok := actorstest.Take(r.Granted()); ok {
 		t.Error("a Grant can be read after Done")
 	}
-	if _, ok := take(r.Lost()); ok {
+	if _, ok := actorstest.Take(r.Lost()); ok {
 		t.Error("a Lost without a loss")
 	}
 	if took > 1 || h.lost != 0 || h != (history{}) && h.ended != 1 {
 		t.Errorf("%d Grants were taken, the stream has %+v", took, h)
 	}
-	want := ends(recipes.WhyReleased, false, 0, nil)
+	want := actorstest.Ends(recipes.WhyReleased, false, 0, nil)
 	if took+h.grant > 0 {
 		want = nil
 	}
@@ -190,9 +192,9 @@ func checkReleased(t *testing.T, r *rig, took int, h history) {
 // TestStreamReaderReleases has a subscriber live on the stream alone: it gives
 // back what it sees granted, while another goroutine withdraws.
 func TestStreamReaderReleases(t *testing.T) {
-	race(t, func(n int, r *rig, last func() history) {
+	race(t, func(n int, r *actorstest.Rig, last func() history) {
 		ctx, cancel := context.WithCancel(t.Context())
-		stream := r.stream.Subscribe(ctx)
+		stream := r.Stream.Subscribe(ctx)
 		var (
 			returned atomic.Bool
 			saw      int
@@ -224,7 +226,7 @@ func TestStreamReaderReleases(t *testing.T) {
 			returned.Store(true)
 		})
 		r.Start(t.Context(), 0, recipes.Started{})
-		within(t, "end", r.Done())
+		eventstest.Receive(t, r.Done(), "end")
 		going.Wait()
 		cancel()
 		h := last()
@@ -239,34 +241,34 @@ func TestStreamReaderReleases(t *testing.T) {
 // either both the Grant and the loss reach the caller, or neither.
 func TestLossRacesWithTaking(t *testing.T) {
 	var outcomes [2]int
-	race(t, func(n int, r *rig, last func() history) {
+	race(t, func(n int, r *actorstest.Rig, last func() history) {
 		r.Start(t.Context(), 0, recipes.Started{Keep: n%3 == 0})
-		eventually(t, "granted", r.Holding)
+		soon(t, "granted", r.Holding)
 		var taking sync.WaitGroup
 		took := 0
 		taking.Go(func() {
 			spin(n)
-			if _, ok := take(r.Granted()); ok {
+			if _, ok := actorstest.Take(r.Granted()); ok {
 				took++
 			}
 		})
 		spin(n / 23)
-		r.port.say(recipes.LeaseRanOut{})
+		r.Port.Say(recipes.LeaseRanOut{})
 		taking.Wait()
 		if n%3 == 0 {
 			r.Withdraw(recipes.WhyReleased)
 		}
-		within(t, "end", r.Done())
-		_, lost := take(r.Lost())
+		eventstest.Receive(t, r.Done(), "end")
+		_, lost := actorstest.Take(r.Lost())
 		h := last()
 		err := r.Err()
 		if n%3 == 0 && !lost { // Withdraw may have been quicker than the loss
-			if e, ok := err.(endError); err == nil || ok && e.Why == recipes.WhyReleased { //nolint:errorlint // the very error is meant
+			if e, ok := err.(actorstest.EndError); err == nil || ok && e.Why == recipes.WhyReleased { //nolint:errorlint // the very error is meant
 				checkReleased(t, r, took, h)
 				return
 			}
 		}
-		if want := ends(recipes.WhyLost, lost, events.ReasonLeaseRanOut, nil); err != want { //nolint:errorlint // the very error is meant
+		if want := actorstest.Ends(recipes.WhyLost, lost, events.ReasonLeaseRanOut, nil); err != want { //nolint:errorlint // the very error is meant
 			t.Errorf("Err is %v, want %v", err, want)
 		}
 		if lost != (took+h.grant > 0) {
@@ -275,7 +277,7 @@ func TestLossRacesWithTaking(t *testing.T) {
 		if h != (history{}) && h != (history{grant: 1, lost: 1}) && h != (history{ended: 1}) {
 			t.Errorf("the stream has %+v", h)
 		}
-		if _, ok := take(r.Granted()); ok {
+		if _, ok := actorstest.Take(r.Granted()); ok {
 			t.Error("the Grant can be read after the loss")
 		}
 		if lost {
@@ -294,29 +296,32 @@ func TestLossRacesWithTaking(t *testing.T) {
 // either the caller has it and keeps it, or the wait has ended.
 func TestContextRacesWithTaking(t *testing.T) {
 	var outcomes [2]int
-	race(t, func(n int, r *rig, last func() history) {
+	race(t, func(n int, r *actorstest.Rig, last func() history) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		var going sync.WaitGroup
-		going.Go(func() { spin(n); cancel(errCause) })
+		going.Go(func() { spin(n); cancel(actorstest.ErrCause) })
 		r.Start(ctx, 0, recipes.Started{})
 		spin(n / 23)
 		took := 0
-		timer := time.NewTimer(patience)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			t.Fatalf("after %v neither a Grant nor the end", patience)
-		case <-r.Granted():
+		came := make(chan bool, 1) // whether it was a Grant
+		going.Go(func() {
+			select {
+			case <-r.Granted():
+				came <- true
+			case <-r.Done():
+				came <- false
+			}
+		})
+		if eventstest.Receive(t, came, "a Grant or the end") {
 			took++
 			going.Wait()
-			if !r.Holding() || isDone(r.Lock) {
+			if !r.Holding() || actorstest.IsDone(r.Lock) {
 				t.Error("the end of the context took a Grant away that the caller has")
 			}
 			r.Withdraw(recipes.WhyReleased)
-		case <-r.Done():
 		}
 		going.Wait()
-		within(t, "end", r.Done())
+		eventstest.Receive(t, r.Done(), "end")
 		h := last()
 		if took > 0 {
 			checkReleased(t, r, took, h)
@@ -324,7 +329,7 @@ func TestContextRacesWithTaking(t *testing.T) {
 			return
 		}
 		outcomes[0]++
-		if err := r.Err(); err != ends(recipes.WhyContext, false, 0, errCause) { //nolint:errorlint // the very error is meant
+		if err := r.Err(); err != actorstest.Ends(recipes.WhyContext, false, 0, actorstest.ErrCause) { //nolint:errorlint // the very error is meant
 			t.Errorf("Err is %v", err)
 		}
 		if h != (history{}) && h != (history{ended: 1}) {

@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/zkgrant/zkgrant/actors/internal/actorstest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
@@ -76,7 +77,7 @@ func TestPromiseOfOneAcquisition(t *testing.T) {
 
 // stage is a lock, its port and all that its caller has seen.
 type stage struct {
-	*rig
+	*actorstest.Rig
 	stream <-chan events.Event
 	cancel context.CancelCauseFunc
 
@@ -101,11 +102,11 @@ func (s *stage) breaks(format string, args ...any) {
 // bubble.
 func play(t *testing.T, keep bool, script []step) *stage {
 	t.Helper()
-	s := &stage{rig: newRig(t)}
+	s := &stage{Rig: actorstest.NewRig(t)}
 	requests := make(chan recipes.Effect, 1000)
-	s.port.answer = func(e recipes.Effect) { requests <- e }
+	s.Port.Answer = func(e recipes.Effect) { requests <- e }
 	s.OnEnd(func(error) { s.told = true })
-	s.stream = s.rig.stream.Subscribe(t.Context())
+	s.stream = s.Rig.Stream.Subscribe(t.Context())
 	ctx, cancel := context.WithCancelCause(t.Context())
 	s.cancel = cancel
 	s.Start(ctx, time.Minute, recipes.Started{Keep: keep})
@@ -114,7 +115,7 @@ func play(t *testing.T, keep bool, script []step) *stage {
 	rest := func() {
 		synctest.Wait()
 		for {
-			e, ok := take(requests)
+			e, ok := actorstest.Take(requests)
 			if !ok {
 				return
 			}
@@ -131,18 +132,18 @@ func play(t *testing.T, keep bool, script []step) *stage {
 	}
 	s.finish(rest)
 	s.cancel(nil)
-	s.close()
+	s.Shut()
 	return s
 }
 
 func (s *stage) open() {
-	if opened, _ := s.port.counts(); s.epoch != 0 || opened == 0 {
+	if opened, _ := s.Port.Counts(); s.epoch != 0 || opened == 0 {
 		return
 	}
 	s.last++
 	s.epoch, s.up = s.last, true
-	s.port.setEpoch(s.epoch)
-	s.port.say(recipes.Opened{Epoch: s.epoch, Session: session})
+	s.Port.SetEpoch(s.epoch)
+	s.Port.Say(recipes.Opened{Epoch: s.epoch, Session: actorstest.Session})
 }
 
 func (s *stage) do(d deed) {
@@ -152,27 +153,27 @@ func (s *stage) do(d deed) {
 	case suspends:
 		if s.up {
 			s.up = false
-			s.port.say(recipes.Suspended{})
+			s.Port.Say(recipes.Suspended{})
 		}
 	case reconnects:
 		if s.epoch != 0 && !s.up {
 			s.up = true
-			s.port.say(recipes.Reconnected{})
+			s.Port.Say(recipes.Reconnected{})
 		}
 	case leaseRunsOut:
 		if s.epoch != 0 {
-			s.port.say(recipes.LeaseRanOut{})
+			s.Port.Say(recipes.LeaseRanOut{})
 		}
 	case expires:
 		if s.epoch != 0 {
 			s.epoch, s.up = 0, false
-			s.port.say(recipes.Expired{})
+			s.Port.Say(recipes.Expired{})
 		}
 	case opens:
 		s.open()
 	case removesNode:
 		if s.epoch != 0 {
-			s.port.say(recipes.Gone{Epoch: s.epoch, Node: own.Text})
+			s.Port.Say(recipes.Gone{Epoch: s.epoch, Node: actorstest.Own.Text})
 		}
 	case withdraws:
 		s.takenBefore = s.takenBefore || !s.withdrawn && s.taken()
@@ -181,19 +182,19 @@ func (s *stage) do(d deed) {
 		if s.Holding() || s.Valid() {
 			s.breaks("held after Withdraw")
 		}
-		if _, ok := take(s.Granted()); ok {
+		if _, ok := actorstest.Take(s.Granted()); ok {
 			s.breaks("a Grant was readable after Withdraw")
 		}
 	case cancels:
-		s.cancel(errCause)
+		s.cancel(actorstest.ErrCause)
 	case waitsTooLong:
 		time.Sleep(time.Minute)
 	case takesGrant:
-		if _, ok := take(s.Granted()); ok {
+		if _, ok := actorstest.Take(s.Granted()); ok {
 			s.grants++
 		}
 	case takesLost:
-		if _, ok := take(s.Lost()); ok {
+		if _, ok := actorstest.Take(s.Lost()); ok {
 			if !s.taken() {
 				s.breaks("a Lost for a Grant that was not taken")
 			}
@@ -222,10 +223,10 @@ func (s *stage) answer(d deed) {
 	)
 	switch e := e.(type) {
 	case recipes.Create:
-		of, op, in = e.Epoch, recipes.OpCreate, recipes.Created{Epoch: e.Epoch, Node: own}
+		of, op, in = e.Epoch, recipes.OpCreate, recipes.Created{Epoch: e.Epoch, Node: actorstest.Own}
 	case recipes.List:
-		found := recipes.Own{Name: own, Owner: session, Token: token}
-		of, op, in = e.Epoch, recipes.OpList, recipes.Listed{Epoch: e.Epoch, Queue: []events.Name{own}, Own: found}
+		found := recipes.Own{Name: actorstest.Own, Owner: actorstest.Session, Token: actorstest.Token}
+		of, op, in = e.Epoch, recipes.OpList, recipes.Listed{Epoch: e.Epoch, Queue: []events.Name{actorstest.Own}, Own: found}
 	case recipes.Claim:
 		of, op, in = e.Epoch, recipes.OpClaim, recipes.Claimed{Epoch: e.Epoch, Fresh: true}
 	case recipes.Delete:
@@ -239,13 +240,13 @@ func (s *stage) answer(d deed) {
 	case d == refuses:
 		in = recipes.Refused{Epoch: of, Op: op}
 	}
-	s.port.say(in)
+	s.Port.Say(in)
 }
 
 // read takes the next event off the stream, if there is one.
 func (s *stage) read() bool {
 	synctest.Wait()
-	ev, ok := take(s.stream)
+	ev, ok := actorstest.Take(s.stream)
 	if !ok {
 		return false
 	}
@@ -271,8 +272,8 @@ func (s *stage) read() bool {
 
 // check looks at what has to hold at any moment.
 func (s *stage) check() {
-	if !isDone(s.Lock) {
-		if err := s.Err(); err != nil && !isDone(s.Lock) {
+	if !actorstest.IsDone(s.Lock) {
+		if err := s.Err(); err != nil && !actorstest.IsDone(s.Lock) {
 			s.breaks("Err is %v before Done", err)
 		}
 		return
@@ -280,7 +281,7 @@ func (s *stage) check() {
 	if s.Holding() || s.Valid() {
 		s.breaks("held when done")
 	}
-	if _, ok := take(s.Granted()); ok {
+	if _, ok := actorstest.Take(s.Granted()); ok {
 		s.breaks("a Grant was readable when done")
 	}
 }
@@ -308,17 +309,17 @@ func (s *stage) finish(rest func()) {
 	}
 	for s.read() {
 	}
-	if !isDone(s.Lock) {
+	if !actorstest.IsDone(s.Lock) {
 		s.breaks("not done at the end")
 		return
 	}
 	s.check()
-	if _, ok := take(s.Lost()); ok {
+	if _, ok := actorstest.Take(s.Lost()); ok {
 		s.losses++
 	}
 	s.tally()
-	if opened, closed := s.port.counts(); s.gone.Load() != 1 || closed != opened {
-		s.breaks("Gone was called %d times, the port opened %d times and closed %d times", s.gone.Load(), opened, closed)
+	if opened, closed := s.Port.Counts(); s.Gone.Load() != 1 || closed != opened {
+		s.breaks("Gone was called %d times, the port opened %d times and closed %d times", s.Gone.Load(), opened, closed)
 	}
 }
 
@@ -338,7 +339,7 @@ func (s *stage) tally() {
 	if (s.losses == 1) != (story == "grant lost") {
 		s.breaks("%d losses were read, and the stream said %q", s.losses, story)
 	}
-	err, _ := s.Err().(endError) //nolint:errorlint // made by Explain
+	err, _ := s.Err().(actorstest.EndError) //nolint:errorlint // made by Explain
 	if s.Err() == nil && story != "grant ended" {
 		s.breaks("Err is nil, and the stream said %q", story)
 	}

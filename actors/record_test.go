@@ -4,6 +4,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/zkgrant/zkgrant/actors/internal/actorstest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
@@ -16,31 +17,31 @@ func TestTheRecordGoesWithWhoWasQuicker(t *testing.T) {
 		for _, taken := range []bool{false, true} {
 			for _, quicker := range []bool{false, true} {
 				eventstest.Bubble(t, func(t *testing.T) {
-					r := newRig(t)
-					r.start(t, recipes.Started{Keep: keep, Detect: true})
-					r.say(recipes.Opened{Epoch: epoch, Session: session}, recipes.Created{Epoch: epoch, Node: own},
-						recipes.Listed{Epoch: epoch, Queue: []events.Name{own}, Own: recipes.Own{Name: own, Owner: session, Token: token}},
-						recipes.Recorded{Epoch: epoch, Fresh: true})
+					r := actorstest.NewRig(t)
+					r.Begin(t, recipes.Started{Keep: keep, Detect: true})
+					r.Say(recipes.Opened{Epoch: actorstest.Epoch, Session: actorstest.Session}, recipes.Created{Epoch: actorstest.Epoch, Node: actorstest.Own},
+						recipes.Listed{Epoch: actorstest.Epoch, Queue: []events.Name{actorstest.Own}, Own: recipes.Own{Name: actorstest.Own, Owner: actorstest.Session, Token: actorstest.Token}},
+						recipes.Recorded{Epoch: actorstest.Epoch, Fresh: true})
 					if taken {
-						mustTake(t, r.Granted())
+						actorstest.MustTake(t, r.Granted())
 					}
 					if quicker {
 						// The hook runs when the state has flipped and before the actor is told.
-						r.OnEnd(func(error) { r.say(recipes.LeaseRanOut{}) })
+						r.OnEnd(func(error) { r.Say(recipes.LeaseRanOut{}) })
 					} else {
-						r.say(recipes.LeaseRanOut{})
+						r.Say(recipes.LeaseRanOut{})
 					}
 					if quicker || keep && taken { // else nobody is waited for
 						r.Withdraw(recipes.WhyReleased)
 						synctest.Wait()
 					}
-					sent := r.port.sent()
-					want := recipes.Delete{Epoch: epoch, Node: own.Text, Clean: quicker || !taken}
+					sent := r.Port.Sent()
+					want := recipes.Delete{Epoch: actorstest.Epoch, Node: actorstest.Own.Text, Clean: quicker || !taken}
 					if sent[len(sent)-1] != want {
 						t.Errorf("keep %v, taken %v, quicker %v: %+v, want %+v", keep, taken, quicker, sent, want)
 					}
-					r.deleted()
-					r.isLeft(t, 1)
+					r.Deleted()
+					r.IsLeft(t, 1)
 				})
 			}
 		}

@@ -184,7 +184,7 @@ func TestRetractRacesWithReaders(t *testing.T) {
 			s.Publish(events.Ended{ID: id})
 			s.Publish(events.Ended{ID: id + 1})
 			for r := range got {
-				if has := within(t, "end of a round", got[r]); has != taken {
+				if has := eventstest.Receive(t, got[r], "end of a round"); has != taken {
 					t.Fatalf("round %d: Retract said %v, and reader %d of %d %v", round, taken, r, readers, has)
 				}
 			}
@@ -242,7 +242,7 @@ func TestRetractionsAtOnce(t *testing.T) {
 		}
 		done := make(chan struct{})
 		go func() { taking.Wait(); close(done) }()
-		within(t, "end of the retractions", done)
+		eventstest.Receive(t, done, "end of the retractions")
 		s.Close(10 * time.Second)
 		for ev := range c {
 			read = append(read, ev.(events.Grant).ID)

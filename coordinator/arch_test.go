@@ -51,6 +51,7 @@ var rooms = []room{
 		folder: "coordinator", rooms: []string{"events", "recipes", "actors", "session"}, modules: []string{zkModule, zapModule},
 		zkNames: []string{"ACL", "CheckVersionRequest", "Dialer", "MultiResponse"}, // those its own signatures show
 	},
+	{folder: "actors/internal/actorstest", support: true},
 	{folder: "events/eventstest", support: true},
 	{folder: "coordinator/reliability", support: true},
 	{folder: "examples", rooms: []string{anything}, modules: []string{anything}},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/zktest"
@@ -68,18 +69,15 @@ func TestSessionOverTLS(t *testing.T) {
 	config := func(roots *tls.Config) session.Config {
 		return session.NewConfig(session.OptionFunc(func(c *session.Config) { c.Dial, c.TLS = dial, roots }))
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-
 	group := &actors.Group{}
 	defer group.Close()
 	connected := make(chan events.Event, 100)
-	s, err := session.Open(ctx, servers, config(&tls.Config{RootCAs: authority}), group, func(ev events.Event) { connected <- ev })
+	s, err := session.Open(t.Context(), servers, config(&tls.Config{RootCAs: authority}), group, func(ev events.Event) { connected <- ev })
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close(time.Second)
-	if got := (<-connected).(events.Connected); got.Server != host+":2281" || got.Session != srv.Sessions()[0] {
+	if got := eventstest.Receive(t, connected, "the first event").(events.Connected); got.Server != host+":2281" || got.Session != srv.Sessions()[0] {
 		t.Errorf("%+v", got)
 	}
 	inputs := make(chan recipes.Input, 100)
@@ -87,13 +85,7 @@ func TestSessionOverTLS(t *testing.T) {
 	seat.Open(func(in recipes.Input, _ error) { inputs <- in })
 	next := func() recipes.Input {
 		t.Helper()
-		select {
-		case in := <-inputs:
-			return in
-		case <-ctx.Done():
-			t.Fatal(ctx.Err())
-			return nil
-		}
+		return eventstest.Receive(t, inputs, "what the session tells the seat next")
 	}
 	next() // Opened
 	seat.Create(recipes.Create{Epoch: 1, Attempt: 1})

@@ -12,7 +12,6 @@ import (
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
-	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
 // world is a server the behaviours are tried on.
@@ -49,6 +48,7 @@ var behaviours = []struct {
 }
 
 func TestBehaviourOverTCP(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	for _, b := range behaviours {
 		t.Run(b.name, func(t *testing.T) {
 			s := zktest.Start(t)
@@ -65,15 +65,6 @@ func TestBehaviourInBubble(t *testing.T) {
 				b.try(newWorld(t, s.Addr(), inMemory(s)))
 			})
 		})
-	}
-}
-
-// TestBehaviourOfRealServer holds the same behaviours against Apache ZooKeeper, so
-// that the double cannot drift.
-func TestBehaviourOfRealServer(t *testing.T) {
-	addr := ensemble.Start(t, 1, ensemble.Tick(2*time.Second)).Addr(0)
-	for _, b := range behaviours {
-		t.Run(b.name, func(t *testing.T) { b.try(newWorld(t, addr, overTCP)) })
 	}
 }
 

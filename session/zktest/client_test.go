@@ -2,6 +2,7 @@ package zktest_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"sync"
 	"testing"
@@ -9,11 +10,9 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
-
-// patience bounds every wait of these tests. In a bubble it is virtual.
-const patience = 30 * time.Second
 
 // client is the real client library with everything its event callback saw.
 type client struct {
@@ -66,8 +65,6 @@ func (c *client) record(e zk.Event) {
 // await returns the first event from index on that fits, and the index after it.
 func (c *client) await(from int, what string, fits func(zk.Event) bool) (zk.Event, int) {
 	c.t.Helper()
-	limit := time.NewTimer(patience)
-	defer limit.Stop()
 	for {
 		c.mu.Lock()
 		seen, more := c.seen, c.more
@@ -77,11 +74,7 @@ func (c *client) await(from int, what string, fits func(zk.Event) bool) (zk.Even
 				return seen[i], i + 1
 			}
 		}
-		select {
-		case <-more:
-		case <-limit.C:
-			c.t.Fatalf("no %s event; seen %v", what, seen)
-		}
+		eventstest.Receive(c.t, more, fmt.Sprintf("a %s event; seen %v", what, seen))
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,11 +15,13 @@ import (
 // player plays a file of the script: each directive is a step that one client
 // takes, and its result is what this client is sent up to the answer.
 type player struct {
+	tb      testing.TB
 	host    host
 	started bool
 	clients map[string]*scriptClient
 	names   names
 	steps   int
+	granted map[int64][]byte // the password of every session that a server has given
 }
 
 // scriptClient is one of the script's clients, with what it needs to come back.
@@ -32,8 +33,9 @@ type scriptClient struct {
 	xid      int32
 }
 
-func newPlayer(h host) *player {
-	return &player{host: h, clients: make(map[string]*scriptClient), names: newNames()}
+func newPlayer(tb testing.TB, h host) *player {
+	tb.Helper()
+	return &player{tb: tb, host: h, clients: make(map[string]*scriptClient), names: newNames(), granted: make(map[int64][]byte)}
 }
 
 // hangUp closes every connection.
@@ -146,7 +148,7 @@ func (p *player) connect(c *scriptClient, verb string, a arguments, out *strings
 	if err != nil {
 		return err
 	}
-	c.line = newLine(nc)
+	c.line = newLine(p.tb, nc)
 	b := appendInt64(appendInt32(nil, 0), newest)
 	b = appendBytes(appendInt64(appendInt32(b, int32(timeout)), session), password)
 	if _, given := a.text("readonly"); given {
@@ -156,13 +158,10 @@ func (p *player) connect(c *scriptClient, verb string, a arguments, out *strings
 		return err
 	}
 	body, err := c.line.next()
-	if ended(err) {
+	if err != nil {
 		c.drop()
 		fmt.Fprintln(out, "connection closed")
 		return nil
-	}
-	if err != nil {
-		return err
 	}
 	d := &decoder{buf: body}
 	version, granted, id := d.int32(), d.int32(), d.int64()
@@ -176,6 +175,7 @@ func (p *player) connect(c *scriptClient, verb string, a arguments, out *strings
 	} else {
 		fmt.Fprintf(out, "%s", p.names.session(id))
 		c.session = id
+		p.granted[id] = slices.Clone(given)
 	}
 	fmt.Fprintf(out, ", %d bytes of password", len(given))
 	if id != 0 && id == session && !slices.Equal(given, password) {
@@ -199,13 +199,10 @@ func (p *player) await(c *scriptClient, a arguments, out *strings.Builder) error
 	var events []string
 	for range n {
 		body, err := c.line.next()
-		if ended(err) {
+		if err != nil {
 			c.drop()
 			events = append(events, "connection closed")
 			break
-		}
-		if err != nil {
-			return err
 		}
 		r, err := decodeReply(body)
 		if err != nil {
@@ -261,13 +258,10 @@ func (p *player) exchange(c *scriptClient, list []scriptRequest, out *strings.Bu
 	}
 	for len(waiting) > 0 {
 		body, err := c.line.next()
-		if ended(err) {
+		if err != nil {
 			c.drop()
 			fmt.Fprintln(out, "connection closed")
 			return nil
-		}
-		if err != nil {
-			return err
 		}
 		r, err := decodeReply(body)
 		if err != nil {
@@ -315,9 +309,6 @@ func decodeReply(body []byte) (reply, error) {
 	r := reply{d.int32(), d.int64(), Code(d.int32()), d}
 	return r, d.err
 }
-
-// ended tells a connection that is over from one that is silent.
-func ended(err error) bool { return err != nil && !errors.Is(err, os.ErrDeadlineExceeded) }
 
 // arguments are those of one request in the script.
 type arguments []datadriven.CmdArg

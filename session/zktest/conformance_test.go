@@ -2,10 +2,12 @@ package zktest
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"flag"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,14 +15,13 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
-	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
 // The files below testdata/conformance are one script: what clients send, and
 // what a ZooKeeper server lets them observe. The answers in the files are those
 // of a real server, and only a real server rewrites them:
 //
-//	go test ./session/zktest -run ConformanceOfRealServer -rewrite
+//	ZKGRANT_REAL=1 go test ./session/zktest -run TestRealServer/script -rewrite
 //
 // That needs one on the machine; package ensemble says where it looks.
 // See testdata/conformance/README.md for how to read and write one.
@@ -33,6 +34,7 @@ const minConformanceSteps = 150
 type host interface {
 	start(t *testing.T, features []string)
 	dial() (net.Conn, error)
+	end(t *testing.T, p *player) // when the file has been played
 }
 
 func TestConformanceInBubble(t *testing.T) {
@@ -46,17 +48,11 @@ func TestConformanceInBubble(t *testing.T) {
 }
 
 func TestConformanceOverTCP(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	answersAreFixed(t)
 	playScript(t, func(t *testing.T, file string) int {
 		t.Helper()
 		return play(t, file, &double{})
-	})
-}
-
-func TestConformanceOfRealServer(t *testing.T) {
-	playScript(t, func(t *testing.T, file string) int {
-		t.Helper()
-		return play(t, file, &apache{})
 	})
 }
 
@@ -69,13 +65,14 @@ func answersAreFixed(t *testing.T) {
 	}
 }
 
-// playScript plays each file, on a server of its own, and counts the steps.
+// playScript plays each file and counts the steps.
 func playScript(t *testing.T, play func(*testing.T, string) int) {
 	t.Helper()
 	files, err := filepath.Glob(conformanceFiles)
 	if err != nil {
 		t.Fatal(err)
 	}
+	slices.SortStableFunc(files, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
 	steps, skipped := 0, false
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
@@ -93,11 +90,19 @@ func playScript(t *testing.T, play func(*testing.T, string) int) {
 	}
 }
 
+// rank is 0 for the file about a server that was never written to. The real server is shared, so that file is the first.
+func rank(file string) int {
+	if filepath.Base(file) == "nodes.txt" {
+		return 0
+	}
+	return 1
+}
+
 // play plays one file and returns how many steps it has.
 func play(t *testing.T, file string, h host) int {
 	t.Helper()
-	p := newPlayer(h)
-	t.Cleanup(p.hangUp)
+	p := newPlayer(t, h)
+	t.Cleanup(func() { h.end(t, p) })
 	datadriven.RunTest(t, file, p.step)
 	return p.steps
 }
@@ -121,6 +126,8 @@ func (d *double) start(t *testing.T, features []string) {
 	d.Server = Start(t, settings...)
 }
 
+func (d *double) end(_ *testing.T, p *player) { p.hangUp() }
+
 func (d *double) dial() (net.Conn, error) {
 	if d.inMemory {
 		return d.DialContext(context.Background(), "tcp", d.Addr())
@@ -128,44 +135,36 @@ func (d *double) dial() (net.Conn, error) {
 	return net.Dial("tcp", d.Addr())
 }
 
-// apache is the server that the answers come from. Its ticks and its looks at the
-// containers are those of double.
-type apache struct{ addr string }
-
-func (r *apache) start(t *testing.T, features []string) {
-	t.Helper()
-	var settings []ensemble.Setting
-	for _, f := range features {
-		switch f {
-		case "extended-types":
-			settings = append(settings, ensemble.Property("zookeeper.extendedTypesEnabled", "true"))
-		case "quotas":
-			settings = append(settings, ensemble.Property("zookeeper.enforceQuota", "true"))
-		default:
-			t.Fatalf("no such feature: %s", f)
-		}
-	}
-	settings = append(settings, ensemble.Tick(500*time.Millisecond), ensemble.Property("znode.container.checkIntervalMs", "200"))
-	r.addr = ensemble.Start(t, 1, settings...).Addr(0)
-}
-
-func (r *apache) dial() (net.Conn, error) { return net.Dial("tcp", r.addr) }
-
 // line is a connection of the script.
 type line struct {
 	net.Conn
+	tb testing.TB
 	in *frameReader
 }
 
-func newLine(nc net.Conn) *line { return &line{nc, &frameReader{r: bufio.NewReader(nc)}} }
+func newLine(tb testing.TB, nc net.Conn) *line {
+	tb.Helper()
+	return &line{nc, tb, &frameReader{r: bufio.NewReader(nc)}}
+}
 
-// lineTimeout bounds the wait for one frame. The longest the script waits for is
-// the end of a session.
-const lineTimeout = 20 * time.Second
-
+// next returns the next frame, or why there is none. The longest the script waits for is the end of a session.
 func (l *line) next() ([]byte, error) {
-	if err := l.SetReadDeadline(time.Now().Add(lineTimeout)); err != nil {
-		return nil, err
+	l.tb.Helper()
+	return receive(l.tb, l.in)
+}
+
+// receive returns the next frame, or why there is none. It fails the test if neither comes.
+func receive(tb testing.TB, in *frameReader) ([]byte, error) {
+	tb.Helper()
+	type outcome struct {
+		body []byte
+		err  error
 	}
-	return l.in.next()
+	came := make(chan outcome, 1)
+	go func() {
+		body, err := in.next()
+		came <- outcome{body, err}
+	}()
+	got := eventstest.Receive(tb, came, "a frame from the server, or the end of the connection")
+	return got.body, got.err
 }

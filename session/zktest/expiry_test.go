@@ -28,7 +28,6 @@ func expired(t *testing.T, s *zktest.Server, id int64) time.Duration {
 }
 
 func TestAnHourOfPings(t *testing.T) {
-	began := time.Now()
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t)
 		c := memoryClient(t, s, 10*time.Second)
@@ -41,9 +40,6 @@ func TestAnHourOfPings(t *testing.T) {
 			t.Errorf("%d pings in an hour, want about 1080", n)
 		}
 	})
-	if d := time.Since(began); d > 5*time.Second {
-		t.Errorf("a virtual hour took %v", d)
-	}
 }
 
 func TestExpiryAfterSilence(t *testing.T) {

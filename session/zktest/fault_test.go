@@ -18,6 +18,7 @@ import (
 )
 
 func TestExpireByHand(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	t.Run("bubble", func(t *testing.T) {
 		eventstest.Bubble(t, func(t *testing.T) {
 			s := zktest.Start(t)
@@ -145,6 +146,7 @@ func TestDown(t *testing.T) {
 }
 
 func TestDownOverTCP(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	s := zktest.Start(t)
 	c := connect(t, s.Addr(), 10*time.Second, overTCP)
 	id, from := c.SessionID(), c.mark()

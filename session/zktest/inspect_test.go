@@ -71,7 +71,7 @@ func TestContainersAreReaped(t *testing.T) {
 		if _, _, _, err := c.GetW("/busy"); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(45 * time.Second) // the rest of the minute takes less than patience
+		time.Sleep(45 * time.Second)
 		e, _ := c.await(0, "deletion", func(e zk.Event) bool { return e.Type == zk.EventNodeDeleted })
 		if e.Path != "/busy" || time.Now().Second() != 0 {
 			t.Errorf("%v at %v, want the full minute", e, time.Now())

@@ -10,7 +10,9 @@ import (
 func tryHandshake(w wire) {
 	t, dial := w.t, w.dial
 	zero := make([]byte, 16)
-	for _, test := range []struct{ asked, granted int32 }{{1, 4000}, {4000, 4000}, {9000, 9000}, {1 << 30, 40000}, {-5, 4000}} {
+	least := int32(2 * w.tick.Milliseconds())
+	most := 10 * least
+	for _, test := range []struct{ asked, granted int32 }{{1, least}, {least, least}, {9000, 9000}, {1 << 30, most}, {-5, least}} {
 		k := dial().hello(0, test.asked, 0, zero)
 		if k.timeout != test.granted || k.session == 0 || len(k.password) != 16 || bytes.Equal(k.password, zero) {
 			t.Errorf("asked for %d ms, got %+v", test.asked, k)
@@ -31,7 +33,7 @@ func tryHandshake(w wire) {
 func tryResume(w wire) {
 	t, dial := w.t, w.dial
 	first := dial()
-	k := first.hello(0, 10000, 0, make([]byte, 16))
+	k := first.hello(0, 9000, 0, make([]byte, 16))
 	p := first.create("/resume-", flagEphemeral|flagSequential)
 	wrong := dial()
 	if got := wrong.hello(0, 10000, k.session, make([]byte, 16)); got.session != 0 || got.timeout != 0 || !bytes.Equal(got.password, make([]byte, 16)) {
@@ -45,7 +47,7 @@ func tryResume(w wire) {
 	}
 	unknown.ended("unknown session")
 	second := dial()
-	if got := second.hello(0, 20000, k.session, k.password); got.session != k.session || got.timeout != 20000 || !bytes.Equal(got.password, k.password) {
+	if got := second.hello(0, 10000, k.session, k.password); got.session != k.session || got.timeout != 10000 || !bytes.Equal(got.password, k.password) {
 		t.Errorf("resumed as %+v, was %+v", got, k)
 	}
 	if a := second.call(OpExists, appendBool(appendString(nil, p), false)); a.code != ok {

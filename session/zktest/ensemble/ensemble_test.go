@@ -1,7 +1,6 @@
 package ensemble
 
 import (
-	"context"
 	"errors"
 	"io"
 	"log"
@@ -14,15 +13,9 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
-)
 
-// within bounds the waiting of a test for servers; it is never used up on a healthy machine.
-func within(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	t.Cleanup(cancel)
-	return ctx
-}
+	"github.com/zkgrant/zkgrant/events/eventstest"
+)
 
 // client connects to the servers and is closed with the test.
 func client(t *testing.T, servers string) *zk.Conn {
@@ -40,36 +33,43 @@ func client(t *testing.T, servers string) *zk.Conn {
 }
 
 // written creates the node, again and again while the ensemble has no leader or the connection drops.
-func written(t *testing.T, ctx context.Context, conn *zk.Conn, path, data string) {
+func written(t *testing.T, conn *zk.Conn, path, data string) {
 	t.Helper()
-	err := poll(ctx, func() (bool, error) {
+	eventstest.Eventually(t, "a server has created "+path, func() bool {
 		_, err := conn.Create(path, []byte(data), 0, zk.WorldACL(zk.PermAll))
-		return err == nil || errors.Is(err, zk.ErrNodeExists), nil
+		return err == nil || errors.Is(err, zk.ErrNodeExists)
 	})
-	if err != nil {
-		t.Fatalf("creating %s: %v", path, err)
-	}
 }
 
-func TestStandalone(t *testing.T) {
+// TestOneServer shares one server among what can be seen on one.
+func TestOneServer(t *testing.T) {
+	eventstest.NeedsServers(t)
+	t.Parallel() // it waits for servers most of the time
 	e := Start(t, 1, Tick(100*time.Millisecond))
-	ctx := within(t)
+	t.Run("it says what it is and serves", func(t *testing.T) { tryStandalone(t, e) })
+	t.Run("killed, it keeps its data and its address", func(t *testing.T) { tryKill(t, e) })
+	t.Run("stopped, it goes on", func(t *testing.T) { tryStop(t, e) }) // the last: it ends stopped
+}
+
+func tryStandalone(t *testing.T, e *Ensemble) {
+	t.Helper()
+	ctx := t.Context()
 	version, err := e.Version(ctx, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("ZooKeeper %s at %s", version, e.Connect())
 	if version == "" {
-		t.Error("no version")
+		t.Errorf("the version of server 0 is empty, want a number")
 	}
 	if leader, err := e.Leader(ctx); leader != 0 || err != nil {
 		t.Errorf("leader %d, %v; want 0", leader, err)
 	}
 	conn := client(t, e.Connect())
-	written(t, ctx, conn, "/node", "data")
+	written(t, conn, "/node", "data")
 	data, _, err := conn.Get("/node")
 	if err != nil || string(data) != "data" {
-		t.Errorf("got %q, %v", data, err)
+		t.Errorf("the node holds %q, %v; want what was just written", data, err)
 	}
 	if _, err := conn.CreateContainer("/container", nil, zk.FlagContainer, zk.WorldACL(zk.PermAll)); err != nil {
 		t.Error(err)
@@ -81,51 +81,51 @@ func TestStandalone(t *testing.T) {
 }
 
 // What was acknowledged survives a kill: without fsync, too, the process had handed it to the operating system.
-func TestKilledServerKeepsItsDataAndAddress(t *testing.T) {
-	e := Start(t, 1)
-	ctx := within(t)
+func tryKill(t *testing.T, e *Ensemble) {
+	t.Helper()
+	ctx := t.Context()
 	addr := e.Addr(0)
 	conn := client(t, e.Connect())
-	written(t, ctx, conn, "/node", "data")
+	written(t, conn, "/kept", "over a kill")
 	for range 2 { // the second time there is nothing to kill
 		if err := e.Kill(0); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if _, err := e.status(ctx, 0); err == nil {
-		t.Fatal("a killed server answers")
+		t.Fatal("the killed server answers srvr, want no answer")
 	}
 	if err := e.Stop(0); err == nil {
-		t.Error("a killed server could be stopped")
+		t.Error("Stop of the killed server = nil, want an error")
 	}
 	if err := e.Restart(0); err != nil {
 		t.Fatal(err)
 	}
 	if err := e.Restart(0); err == nil {
-		t.Error("a running server could be started once more")
+		t.Error("Restart of the running server = nil, want an error")
 	}
 	if err := e.Wait(ctx); err != nil {
 		t.Fatal(err)
 	}
-	data, _, err := client(t, addr).Get("/node")
-	if err != nil || string(data) != "data" {
-		t.Errorf("got %q, %v", data, err)
+	data, _, err := client(t, addr).Get("/kept")
+	if err != nil || string(data) != "over a kill" {
+		t.Errorf("after the restart the node holds %q, %v; want what was written before the kill", data, err)
 	}
 }
 
-func TestStoppedServerGoesOn(t *testing.T) {
-	e := Start(t, 1)
-	ctx := within(t)
+func tryStop(t *testing.T, e *Ensemble) {
+	t.Helper()
+	ctx := t.Context()
 	if err := e.Stop(0); errors.Is(err, errors.ErrUnsupported) {
 		t.Skip("this system cannot stop a process; run the test on a Unix")
 	} else if err != nil {
 		t.Fatal(err)
 	}
 	if answer, err := e.status(ctx, 0); err == nil {
-		t.Errorf("a stopped server answers %+v", answer)
+		t.Errorf("the stopped server answers srvr with %+v, want no answer", answer)
 	}
 	if err := e.Wait(ctx); err != nil {
-		t.Errorf("waiting for no server: %v", err)
+		t.Errorf("Wait while the only server is stopped = %v, want nil", err)
 	}
 	if err := e.Cont(0); err != nil {
 		t.Fatal(err)
@@ -134,18 +134,22 @@ func TestStoppedServerGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	if now, err := e.status(ctx, 0); err != nil || !now.serves() {
-		t.Errorf("status %+v, %v", now, err)
+		t.Errorf("after Cont the status is %+v, %v; want one that serves", now, err)
 	}
 	if err := e.Stop(0); err != nil { // and is killed in that state by the clean-up
 		t.Fatal(err)
 	}
 }
 
+// TestLeaderIsKilled has an ensemble of its own. Behind the proxies of TestLinksIsolate the next leader takes long: a server
+// that dials a proxy too early is not refused.
 func TestLeaderIsKilled(t *testing.T) {
+	eventstest.NeedsServers(t)
+	t.Parallel() // it waits for servers most of the time
 	e := Start(t, 3)
-	ctx := within(t)
+	ctx := t.Context()
 	conn := client(t, e.Connect())
-	written(t, ctx, conn, "/before", "")
+	written(t, conn, "/before", "")
 
 	first, err := e.Leader(ctx)
 	if err != nil {
@@ -166,7 +170,7 @@ func TestLeaderIsKilled(t *testing.T) {
 	if second == first {
 		t.Fatalf("the killed server %d still leads", first)
 	}
-	written(t, ctx, conn, "/between", "")
+	written(t, conn, "/between", "")
 
 	begin = time.Now()
 	if err := e.Restart(first); err != nil {
@@ -183,8 +187,53 @@ func TestLeaderIsKilled(t *testing.T) {
 		}
 	}
 	if leader, err := e.Leader(ctx); leader != second || err != nil {
-		t.Errorf("leader %d, %v; want %d, whom the restart does not depose", leader, err, second)
+		t.Errorf("leader %d, %v; want %d, which the restart does not depose", leader, err, second)
 	}
+}
+
+// A server that is cut off from its leader goes on answering reads from what it knows, writes nothing, and catches up
+// when it is healed.
+func TestLinksIsolate(t *testing.T) {
+	eventstest.NeedsServers(t)
+	t.Parallel() // it waits for servers most of the time
+	links := NewLinks(t)
+	e := Start(t, 3, links.Setting(), SyncLimit(60)) // it is a while until a server closes a connection to another
+	ctx := t.Context()
+	followers, err := e.Followers(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, writer := client(t, e.Addr(followers[0])), client(t, e.Addr(followers[0]))
+	written(t, writer, "/node", "data")
+	if _, _, err := reader.Get("/node"); err != nil {
+		t.Fatal(err)
+	}
+	links.Isolate(followers[0])
+	answered := make(chan error, 1)
+	go func() {
+		_, err := writer.Create("/isolated", nil, 0, zk.WorldACL(zk.PermAll))
+		answered <- err
+	}()
+	written(t, client(t, e.Addr(followers[1])), "/others", "") // the rest has a quorum
+	if found, _, err := reader.Exists("/others"); found || err != nil {
+		t.Errorf("the isolated follower shows what the others wrote: %v, %v; want it missing", found, err)
+	}
+	if data, _, err := reader.Get("/node"); err != nil || string(data) != "data" {
+		t.Errorf("the isolated follower shows %q, %v; want the data from before the cut", data, err)
+	}
+	select {
+	case err := <-answered:
+		t.Errorf("an isolated follower answered a write: %v", err)
+	default:
+	}
+	links.Heal(followers[0])
+	if err := eventstest.Receive(t, answered, "the answer to the write, after the healing"); err != nil {
+		t.Errorf("after the healing the write ends with %v, want success", err)
+	}
+	eventstest.Eventually(t, "the healed follower shows what the others wrote meanwhile", func() bool {
+		found, _, err := reader.Exists("/others")
+		return found && err == nil
+	})
 }
 
 // Each server's zoo.cfg names its own port for itself and the proxy's for the others.
@@ -209,9 +258,11 @@ func TestQuorumVia(t *testing.T) {
 
 // A server that cannot start is reported with its own words, at once and not when the time is up, and leaves no process.
 func TestStartFails(t *testing.T) {
+	eventstest.NeedsServers(t)
+	t.Parallel() // it waits for a server most of the time
 	installation := installed(t)
 	begin := time.Now()
-	e, err := Launch(within(t), installation, t.TempDir(), 1, Line("tickTime", "never"))
+	e, err := Launch(t.Context(), installation, t.TempDir(), 1, Line("tickTime", "never"))
 	if err == nil {
 		t.Fatal(errors.Join(errors.New("a server without a tickTime runs"), e.Close()))
 	}
@@ -219,13 +270,15 @@ func TestStartFails(t *testing.T) {
 		t.Errorf("error %v; want the server's own words in it", err)
 	}
 	t.Logf("known after %v", time.Since(begin).Round(time.Millisecond))
-	if _, err := Launch(within(t), installation, t.TempDir(), 0); err == nil {
-		t.Error("no servers are no ensemble")
+	if _, err := Launch(t.Context(), installation, t.TempDir(), 0); err == nil {
+		t.Error("Launch of 0 servers = nil, want an error")
 	}
 }
 
-// A port taken by somebody else fails the attempt, and the next one uses others.
+// A port taken by another process fails the attempt, and the next one uses others.
 func TestTakenPortIsRetried(t *testing.T) {
+	eventstest.NeedsServers(t)
+	t.Parallel() // it waits for servers most of the time
 	installation := installed(t)
 	var taken net.Listener
 	defer func() {
@@ -247,7 +300,7 @@ func TestTakenPortIsRetried(t *testing.T) {
 	})
 	folder := t.TempDir()
 	begin := time.Now()
-	e, err := Launch(within(t), installation, folder, 2, steal)
+	e, err := Launch(t.Context(), installation, folder, 2, steal)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // childVariable tells the test below, run by itself in another process, to be the one that is killed; it holds the
@@ -21,6 +23,8 @@ const childVariable = "ENSEMBLE_TEST_CHILD"
 
 // A test process that is killed runs no clean-up. Its servers must die all the same.
 func TestServersDieWithTheirParent(t *testing.T) {
+	eventstest.NeedsServers(t)
+	t.Parallel() // it waits for a server most of the time
 	installation := installed(t)
 	if folder := os.Getenv(childVariable); folder != "" {
 		e, err := Launch(context.Background(), installation, folder, 1)
@@ -36,7 +40,7 @@ func TestServersDieWithTheirParent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx := within(t)
+	ctx := t.Context()
 	child := exec.CommandContext(ctx, self, "-test.run=^"+t.Name()+"$")
 	child.Env = append(os.Environ(), childVariable+"="+t.TempDir())
 	child.Stderr = os.Stderr

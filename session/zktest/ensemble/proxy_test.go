@@ -4,10 +4,13 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // echo is a server that says what it hears, and hangs up when it hears no more.
@@ -55,15 +58,29 @@ func say(t *testing.T, conn net.Conn, text string) {
 	}
 }
 
-// hears fails the test unless exactly that arrives.
-func hears(t *testing.T, conn net.Conn, text string) {
+// read returns the next bytes, at most n, and how reading ended.
+func read(t *testing.T, conn net.Conn, n int) (string, error) {
 	t.Helper()
-	buf := make([]byte, len(text))
-	if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := conn.SetReadDeadline(time.Time{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := io.ReadFull(conn, buf); err != nil || string(buf) != text {
-		t.Fatalf("heard %q, %v; want %q", buf, err, text)
+	var text []byte
+	ended := make(chan error, 1)
+	go func() {
+		buf := make([]byte, n)
+		n, err := io.ReadFull(conn, buf)
+		text = buf[:n]
+		ended <- err
+	}()
+	err := eventstest.Receive(t, ended, "bytes from the proxy, or the end of the connection")
+	return string(text), err
+}
+
+// hears fails the test unless exactly that arrives.
+func hears(t *testing.T, conn net.Conn, want string) {
+	t.Helper()
+	if got, err := read(t, conn, len(want)); err != nil || got != want {
+		t.Fatalf("the connection carries %q, %v; want %q", got, err, want)
 	}
 }
 
@@ -74,25 +91,16 @@ func silent(t *testing.T, conn net.Conn) {
 		t.Fatal(err)
 	}
 	buf := make([]byte, 1)
-	if n, err := conn.Read(buf); !isTimeout(err) {
-		t.Fatalf("heard %q, %v; want nothing", buf[:n], err)
+	if n, err := conn.Read(buf); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("the connection carries %q, %v; want silence", buf[:n], err)
 	}
-}
-
-func isTimeout(err error) bool {
-	var timeout net.Error
-	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
 // ends fails the test unless the connection does.
 func ends(t *testing.T, conn net.Conn) {
 	t.Helper()
-	if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	buf := make([]byte, 1)
-	if n, err := conn.Read(buf); err == nil || isTimeout(err) {
-		t.Fatalf("heard %q, %v; want the end", buf[:n], err)
+	if got, err := read(t, conn, 1); err == nil {
+		t.Fatalf("the connection carries %q, want its end", got)
 	}
 }
 
@@ -116,7 +124,7 @@ func TestProxyHolds(t *testing.T) {
 			hears(t, conn, "twothree")
 			hears(t, later, "four")
 			if n := p.Accepted(); n != 2 {
-				t.Errorf("%d connections", n)
+				t.Errorf("the proxy has accepted %d connections, want 2", n)
 			}
 		})
 	}
@@ -179,7 +187,7 @@ func TestProxyLags(t *testing.T) {
 		}
 		hears(t, conn, "---")
 		if took := time.Since(begin); took < want {
-			t.Errorf("%v: answered after %v", ways, took)
+			t.Errorf("with a lag of %v %v an answer took %v, want at least %v", lag, ways, took, want)
 		}
 		p.Lag(BothWays, 0)
 	}
@@ -216,7 +224,7 @@ func TestProxyRefusesAndCuts(t *testing.T) {
 	}
 	ends(t, again)
 	if conn, err := net.Dial("tcp4", p.Addr()); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("dialled a closed proxy: %v, %v", conn, err)
+		t.Errorf("dialling the closed proxy = %v, %v; want it refused", conn, err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
@@ -75,22 +76,9 @@ func TestCloseDuringAPartitionOverTCP(t *testing.T) {
 	if err := conn.Close(); err != nil {
 		t.Error(err)
 	}
-	eventually(t, "the server has the connection", func() bool { return srv.Connections() == 1 })
+	eventstest.Eventually(t, "the server has the connection", func() bool { return srv.Connections() == 1 })
 	network.Close()
-	eventually(t, "the server hears of the end", func() bool { return srv.Connections() == 0 })
-}
-
-// eventually polls with a deadline.
-func eventually(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	deadline := time.After(10 * time.Second)
-	for !cond() {
-		select {
-		case <-deadline:
-			t.Fatalf("it never happens that %s", what)
-		case <-time.After(time.Millisecond):
-		}
-	}
+	eventstest.Eventually(t, "the server hears of the end", func() bool { return srv.Connections() == 0 })
 }
 
 func Example() {

@@ -1,0 +1,404 @@
+// Package actorstest is what the tests of actors stand on: a lock actor, the session it talks to, and what they expect of it.
+package actorstest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/zkgrant/zkgrant/actors"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// The session of the tests, and the token of the node in it.
+const (
+	Epoch   = recipes.Epoch(3)
+	Session = int64(0x1234)
+	Token   = int64(77)
+)
+
+// What stands in the queue, and what goes wrong.
+var (
+	Own   = events.Name{Text: "lock-0000000005", Kind: events.KindLock, Seq: 5}
+	Older = events.Name{Text: "lock-0000000004", Kind: events.KindLock, Seq: 4}
+
+	ErrNoAuth = errors.New("no permission")
+	ErrCause  = errors.New("the caller's own cause")
+)
+
+// FakePort is a session that a test scripts: it notes the requests and says only
+// what it is told to.
+type FakePort struct {
+	Answer func(recipes.Effect) // called with each request, from the drain; nil: the test answers
+	OnOpen func()               // called by Open; nil: the test says when there is a session
+
+	OnLapse func() // called by Lapse, if not nil
+
+	mu       sync.Mutex
+	post     actors.Post
+	opened   int
+	closed   int
+	open     bool
+	requests []recipes.Effect
+	Until    time.Time     // the end of the lease
+	other    recipes.Epoch // the session's, if it is not the usual one
+}
+
+// SetEpoch says that another session is there.
+func (p *FakePort) SetEpoch(e recipes.Epoch) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.other = e
+}
+
+func (p *FakePort) Open(post actors.Post) {
+	p.mu.Lock()
+	p.post = post
+	p.opened++
+	p.open = true
+	p.mu.Unlock()
+	if p.OnOpen != nil {
+		p.OnOpen()
+	}
+}
+
+func (p *FakePort) Close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed++
+	p.open = false
+}
+
+func (p *FakePort) request(e recipes.Effect) {
+	p.mu.Lock()
+	p.requests = append(p.requests, e)
+	p.mu.Unlock()
+	if p.Answer != nil {
+		p.Answer(e)
+	}
+}
+
+func (p *FakePort) Create(e recipes.Create)   { p.request(e) }
+func (p *FakePort) List(e recipes.List)       { p.request(e) }
+func (p *FakePort) Watch(e recipes.Watch)     { p.request(e) }
+func (p *FakePort) Claim(e recipes.Claim)     { p.request(e) }
+func (p *FakePort) Advance(e recipes.Advance) { p.request(e) }
+func (p *FakePort) Survey(e recipes.Survey)   { p.request(e) }
+func (p *FakePort) Enter(e recipes.Enter)     { p.request(e) }
+func (p *FakePort) Delete(e recipes.Delete)   { p.request(e) }
+func (p *FakePort) Pause(e recipes.Pause)     { p.request(e) }
+func (p *FakePort) Discard(e recipes.Discard) { p.request(e) }
+
+func (p *FakePort) Lapse() {
+	if p.OnLapse != nil {
+		p.OnLapse()
+	}
+}
+
+func (p *FakePort) Deadline(of recipes.Epoch) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if of != Epoch && of != p.other {
+		return time.Time{}
+	}
+	return p.Until
+}
+
+func (p *FakePort) Session(of recipes.Epoch) int64 {
+	if of != Epoch {
+		return 0
+	}
+	return Session
+}
+
+// Counts returns how often the port was opened and closed.
+func (p *FakePort) Counts() (opened, closed int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.opened, p.closed
+}
+
+func (p *FakePort) IsOpen() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.open
+}
+
+// Say posts the inputs as the session does.
+func (p *FakePort) Say(inputs ...recipes.Input) {
+	p.mu.Lock()
+	post := p.post
+	p.mu.Unlock()
+	for _, in := range inputs {
+		post(in, nil)
+	}
+}
+
+// Sent returns the requests so far.
+func (p *FakePort) Sent() []recipes.Effect {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]recipes.Effect(nil), p.requests...)
+}
+
+// EndError is what the tests' Explain makes of an end.
+type EndError struct{ actors.End }
+
+func (e EndError) Error() string { return fmt.Sprintf("ended: %+v", e.End) }
+
+func (e EndError) Unwrap() error { return e.Cause }
+
+// Rig is a lock actor on a fake port.
+type Rig struct {
+	*actors.Lock
+	Port   *FakePort
+	Group  *actors.Group
+	Stream *actors.Stream
+	House  *actors.House
+	Gone   atomic.Int32
+
+	Explaining func() // called, if not nil, whenever an end is explained
+}
+
+// NewRig returns an idle lock. What it leaves running is stopped at the end of the
+// test, in whose bubble it has to be idle by then.
+func NewRig(t *testing.T) *Rig {
+	t.Helper()
+	r := &Rig{Port: &FakePort{Until: time.Now().Add(time.Hour)}, Group: &actors.Group{}}
+	r.Stream = actors.NewStream(r.Group)
+	r.House = &actors.House{Group: r.Group, Stream: r.Stream, Logger: zap.NewNop()}
+	r.Renew()
+	t.Cleanup(r.Shut)
+	return r
+}
+
+// Renew puts an idle lock in the place of the one before.
+func (r *Rig) Renew() {
+	r.Lock = actors.NewLock(actors.Config{
+		ID: 7, Path: "/locks/a", Rule: recipes.Mutex{}, Port: r.Port,
+		Owner: owner{explain: func(end actors.End) error {
+			if r.Explaining != nil {
+				r.Explaining()
+			}
+			return Explain(end)
+		}, gone: &r.Gone},
+		House: r.House,
+	})
+}
+
+// Sibling returns another idle lock in the same house.
+func (r *Rig) Sibling() *Rig {
+	s := &Rig{Port: &FakePort{Until: r.Port.Until}, Group: r.Group, Stream: r.Stream, House: r.House}
+	s.Renew()
+	return s
+}
+
+// NewOwner returns the owner of a lock: it explains every end, and counts how often nothing was left.
+func NewOwner(gone *atomic.Int32) actors.Owner { return owner{Explain, gone} }
+
+// owner counts how often nothing was left.
+type owner struct {
+	explain func(actors.End) error
+	gone    *atomic.Int32
+}
+
+func (o owner) Members() []events.Member { return nil }
+
+func (o owner) Explain(end actors.End) error { return o.explain(end) }
+func (o owner) Gone()                        { o.gone.Add(1) }
+
+// Explain is the error that an end is to have: none after a release.
+func Explain(end actors.End) error {
+	if end.Why == recipes.WhyReleased && end.Granted {
+		return nil
+	}
+	return EndError{end}
+}
+
+func (r *Rig) Shut() {
+	r.Stream.Close(10 * time.Second)
+	r.Group.Close()
+}
+
+// Say posts the inputs and waits until they were handled.
+func (r *Rig) Say(inputs ...recipes.Input) {
+	r.Port.Say(inputs...)
+	synctest.Wait()
+}
+
+// Refuse answers a request with a refusal and its explanation.
+func (r *Rig) Refuse(op recipes.Op, err error) {
+	r.Port.post(recipes.Refused{Epoch: Epoch, Op: op}, err)
+	synctest.Wait()
+}
+
+// Begin asks for the lock, without a bound.
+func (r *Rig) Begin(t *testing.T, want recipes.Started) {
+	t.Helper()
+	r.Start(t.Context(), 0, want)
+	synctest.Wait()
+}
+
+// Queued takes a started lock to where it waits behind another.
+func (r *Rig) Queued() {
+	r.Say(recipes.Opened{Epoch: Epoch, Session: Session}, recipes.Created{Epoch: Epoch, Node: Own},
+		recipes.Listed{Epoch: Epoch, Queue: []events.Name{Own, Older}, Own: recipes.Own{Name: Own, Owner: Session, Token: Token}})
+}
+
+// Hold takes a started lock to its Grant.
+func (r *Rig) Hold() {
+	r.Say(recipes.Opened{Epoch: Epoch, Session: Session}, recipes.Created{Epoch: Epoch, Node: Own},
+		recipes.Listed{Epoch: Epoch, Queue: []events.Name{Own}, Own: recipes.Own{Name: Own, Owner: Session, Token: Token}},
+		recipes.Claimed{Epoch: Epoch, Fresh: true})
+}
+
+// GrantOf is the Grant that hold leads to.
+func GrantOf(waited time.Duration) events.Grant {
+	return events.Grant{ID: 7, Path: "/locks/a", Node: "/locks/a/" + Own.Text, Token: Token, Session: Session, Waited: waited}
+}
+
+// Deleted answers the Delete.
+func (r *Rig) Deleted() { r.Say(recipes.Deleted{Epoch: Epoch}) }
+
+// Take returns what the channel holds, and whether it holds anything.
+func Take[T any](c <-chan T) (v T, ok bool) {
+	select {
+	case v := <-c:
+		return v, true
+	default:
+		return v, false
+	}
+}
+
+// MustTake takes what has to be in the channel.
+func MustTake[T any](t *testing.T, c <-chan T) T {
+	t.Helper()
+	v, ok := Take(c)
+	if !ok {
+		t.Fatalf("there is no %T to be read", v)
+	}
+	return v
+}
+
+// IsOver checks all that has to hold once a lock is over, and what Err says.
+func (r *Rig) IsOver(t *testing.T, want error) {
+	t.Helper()
+	synctest.Wait()
+	if !IsDone(r.Lock) {
+		t.Fatal("Done is not closed")
+	}
+	if got := r.Err(); got != want { //nolint:errorlint // the very error is meant
+		t.Errorf("Err is %v, want %v", got, want)
+	}
+	if r.Valid() || r.Holding() || !r.Deadline().IsZero() {
+		t.Error("it is over, and held")
+	}
+	if g, ok := Take(r.Granted()); ok {
+		t.Errorf("%+v can be read when it is over", g)
+	}
+	if l, ok := Take(r.Lost()); ok {
+		t.Errorf("%+v was not expected", l)
+	}
+}
+
+// IsLeft checks that nothing of the lock is left at the server.
+func (r *Rig) IsLeft(t *testing.T, want int32) {
+	t.Helper()
+	opened, closed := r.Port.Counts()
+	if gone := r.Gone.Load(); gone != want || closed != int(want)*opened {
+		t.Errorf("Gone was called %d times, want %d; the port was opened %d times and closed %d times", gone, want, opened, closed)
+	}
+	if want > 0 && r.Port.IsOpen() {
+		t.Error("the port is open when nothing is left")
+	}
+}
+
+// GoesOn checks that the lock is not over.
+func (r *Rig) GoesOn(t *testing.T, holding bool) {
+	t.Helper()
+	synctest.Wait()
+	if IsDone(r.Lock) || r.Err() != nil {
+		t.Fatalf("it is over: %v", r.Err())
+	}
+	if r.Holding() != holding || r.Valid() != holding {
+		t.Errorf("held: %v, valid: %v, want %v", r.Holding(), r.Valid(), holding)
+	}
+}
+
+func IsDone(l *actors.Lock) bool {
+	select {
+	case <-l.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// Ends is the error that the tests' Explain makes.
+func Ends(why recipes.Why, granted bool, reason events.Reason, cause error) error {
+	return EndError{actors.End{Why: why, Granted: granted, Reason: reason, Cause: cause}}
+}
+
+// CountingContext tells which functions wait for its end, and may have something
+// happen when somebody asks for its error. Those functions are not called when it
+// ends; a test does that.
+type CountingContext struct {
+	context.Context
+	OnErr func()
+	Ended atomic.Bool
+	done  chan struct{} // its own, or package context would go past AfterFunc to the parent
+
+	mu      sync.Mutex
+	waiting map[int]func()
+	last    int
+}
+
+func NewCountingContext(parent context.Context) *CountingContext {
+	return &CountingContext{Context: parent, done: make(chan struct{}), waiting: map[int]func(){}}
+}
+
+func (c *CountingContext) Done() <-chan struct{} { return c.done }
+
+// AfterFunc takes the place of package context's own bookkeeping.
+func (c *CountingContext) AfterFunc(f func()) (stop func() bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last++
+	id := c.last
+	c.waiting[id] = f
+	return func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		_, ok := c.waiting[id]
+		delete(c.waiting, id)
+		return ok
+	}
+}
+
+func (c *CountingContext) Functions() []func() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all []func()
+	for _, f := range c.waiting {
+		all = append(all, f)
+	}
+	return all
+}
+
+func (c *CountingContext) Err() error {
+	if c.OnErr != nil {
+		c.OnErr()
+	}
+	if c.Ended.Load() {
+		return context.Canceled
+	}
+	return nil
+}
