@@ -83,7 +83,7 @@ func TestCyclesLeaveNothing(t *testing.T) {
 		all[i].cycle(t, 0) // the client starts its last goroutines a moment after it has told of the session
 	}
 	goroutines, files := quietly(t, e, "before")
-	cycles, most := reliability.Trials(1000, 10000), watching{}
+	cycles, most := reliability.Trials(500, 1000, 10000), watching{}
 	for range stages {
 		most = most.or(stage(t, e, all, cycles/stages/workers))
 		quietly(t, e, "between stages")

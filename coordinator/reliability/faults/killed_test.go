@@ -185,7 +185,7 @@ func TestServersAreKilled(t *testing.T) {
 	t.Parallel()
 	const timeout, brief = 10 * time.Second, 3 * time.Second
 	e := ensemble.Start(t, 3, ensemble.Tick(killedTick))
-	locks := reliability.Trials(8, 40)
+	locks := reliability.Trials(8, 8, 40)
 	c := newCrew(t, e, locks, timeout)
 	trials := 0
 	for _, fault := range []struct {
@@ -193,7 +193,7 @@ func TestServersAreKilled(t *testing.T) {
 		times int
 		do    func(f *crewFault)
 	}{
-		{"leader killed", reliability.Trials(1, 5), func(f *crewFault) {
+		{"leader killed", reliability.Trials(1, 1, 5), func(f *crewFault) {
 			leader := f.leader()
 			f.kill(leader)
 			if next := f.leader(); next == leader {
@@ -201,23 +201,23 @@ func TestServersAreKilled(t *testing.T) {
 			}
 			f.restart(leader)
 		}},
-		{"follower killed", reliability.Trials(1, 3), func(f *crewFault) {
+		{"follower killed", reliability.Trials(1, 1, 3), func(f *crewFault) {
 			follower := f.others(f.leader())[0]
 			f.kill(follower)
 			pause(f.t.Context(), time.Second) // its clients are with the others by then
 			f.restart(follower)
 		}},
-		{"quorum lost and back", reliability.Trials(1, 3), func(f *crewFault) {
+		{"quorum lost and back", reliability.Trials(1, 1, 3), func(f *crewFault) {
 			dead := f.others(f.leader())
 			f.kill(dead...)
 			f.restart(dead...)
 		}},
-		{"all killed and restarted", reliability.Trials(1, 3), func(f *crewFault) {
+		{"all killed and restarted", reliability.Trials(1, 1, 3), func(f *crewFault) {
 			f.kill(f.all()...)
 			f.restart(f.all()...)
 		}},
-		{"all halted for 0.4 T", reliability.Trials(1, 3), func(f *crewFault) { f.halt(timeout * 2 / 5) }},
-		{"rolling restart", reliability.Trials(1, 3), func(f *crewFault) {
+		{"all halted for 0.4 T", reliability.Trials(1, 1, 3), func(f *crewFault) { f.halt(timeout * 2 / 5) }},
+		{"rolling restart", reliability.Trials(1, 1, 3), func(f *crewFault) {
 			for _, i := range f.all() {
 				f.kill(i)
 				f.restart(i)
@@ -249,8 +249,8 @@ func TestServersAreKilled(t *testing.T) {
 	}
 
 	// This crew's timeout is short enough to wait for.
-	short := newCrew(t, e, reliability.Trials(4, 20), brief)
-	rounds, lost := reliability.Trials(1, 3), 0
+	short := newCrew(t, e, reliability.Trials(4, 4, 20), brief)
+	rounds, lost := reliability.Trials(1, 1, 3), 0
 	for n := range rounds {
 		gone, _, _ := short.survive(t, fmt.Sprintf("no quorum for longer than T, %d", n), func(f *crewFault) {
 			leader := f.leader()

@@ -27,7 +27,7 @@ func TestMuteServer(t *testing.T) {
 		first      time.Duration // until it was connected
 		again      time.Duration // from the cut until it was connected again
 	}
-	runs := make([]*run, reliability.Trials(8, 40))
+	runs := make([]*run, reliability.Trials(8, 8, 40))
 	var running sync.WaitGroup
 	for i := range runs {
 		r := &run{good: ensemble.StartProxy(t, e.Addr(0)), mute: ensemble.StartProxy(t, e.Addr(0))}

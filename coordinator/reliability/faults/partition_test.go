@@ -99,7 +99,7 @@ func silenceKinds() []*silence {
 			&silence{name: "for about T", ways: way.ways, least: 0.8, most: 1.2, timeouts: short},
 			&silence{name: "for less than T/2", ways: way.ways, least: 0.1, most: 0.5, timeouts: long, mustNot: true})
 		for i, kind := range kinds[len(kinds)-3:] {
-			kind.trials = reliability.Trials(way.short[i], way.full[i])
+			kind.trials = reliability.Trials(way.short[i], way.short[i], way.full[i])
 		}
 	}
 	return kinds

@@ -52,7 +52,7 @@ func TestSlowServer(t *testing.T) {
 	e := ensemble.Start(t, 1, ensemble.Tick(tick))
 	raw := stock(t, []string{e.Addr(0)}, 8*time.Second, nil)
 	near := connect(t, e.Connect(), 8*time.Second, tick)
-	rounds, each, trials, disturbed := reliability.Trials(1, 3), reliability.Trials(1, 6), 0, 0
+	rounds, each, trials, disturbed := reliability.Trials(1, 1, 3), reliability.Trials(1, 1, 6), 0, 0
 	type run struct {
 		*trial
 		kind  *slowness

@@ -205,7 +205,7 @@ func TestEachLockHasAHistoryOfItsOwn(t *testing.T) {
 
 // A long history is decided about in little time, also if what is wrong with it comes last.
 func TestLongHistoriesAreDecidedAbout(t *testing.T) {
-	ops := legalHistory(rand.New(rand.NewPCG(1, 2)), reliability.Trials(800, 4000))
+	ops := legalHistory(rand.New(rand.NewPCG(1, 2)), reliability.Trials(800, 800, 4000))
 	slices.SortFunc(ops, func(a, b operation) int { return cmp.Compare(a.Call, b.Call) })
 	start := time.Now()
 	result, _ := search(ops)

@@ -109,7 +109,7 @@ type pause struct {
 func TestRealHolderIsHaltedAndContinued(t *testing.T) {
 	const tick = 200 * time.Millisecond
 	const timeout = 2 * tick // the shortest that servers allow
-	trials, processes := reliability.Trials(12, 300), reliability.Trials(4, 15)
+	trials, processes := reliability.Trials(12, 12, 300), reliability.Trials(4, 4, 15)
 	e := ensemble.Start(t, 1, ensemble.Tick(tick))
 	next, err := coordinator.Connect(t.Context(), e.Connect(),
 		coordinator.WithSessionTimeout(20*tick), coordinator.WithTickTime(tick))

@@ -19,7 +19,7 @@ import (
 // Histories of locks that tell of crashes, in virtual time: sessions expire, are cut, muted and stranded, functions panic,
 // and coordinators are closed while their workers hold.
 func TestHistoriesOfCrashes(t *testing.T) {
-	first, count := uint64(1), uint64(reliability.Trials(5, 60))
+	first, count := uint64(1), uint64(reliability.Trials(5, 5, 60))
 	if text := os.Getenv(seedVariable); text != "" {
 		seed, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
@@ -27,7 +27,7 @@ func TestHistoriesOfCrashes(t *testing.T) {
 		}
 		first, count = seed, 1
 	}
-	rounds := reliability.Trials(80, 300)
+	rounds := reliability.Trials(80, 80, 300)
 	var total crashTally
 	operations, faults := 0, 0
 	verdicts := map[string]int{}

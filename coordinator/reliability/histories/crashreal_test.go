@@ -22,7 +22,7 @@ func TestRealHistoriesOfCrashes(t *testing.T) {
 		tick    = 500 * time.Millisecond
 		timeout = 4 * tick
 	)
-	grants, faults := reliability.Trials(100, 1_000), reliability.Trials(4, 24)
+	grants, faults := reliability.Trials(100, 100, 1_000), reliability.Trials(4, 4, 24)
 	t.Parallel()
 	e := ensemble.Start(t, 3, ensemble.Tick(tick))
 	seed := uint64(time.Now().UnixNano())

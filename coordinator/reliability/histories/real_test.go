@@ -30,7 +30,7 @@ func TestRealHistories(t *testing.T) {
 		tick    = 500 * time.Millisecond
 		timeout = 4 * tick
 	)
-	operations, faults := reliability.Trials(300, 12_000), reliability.Trials(4, 56)
+	operations, faults := reliability.Trials(300, 300, 12_000), reliability.Trials(4, 4, 56)
 	t.Parallel()
 	e := ensemble.Start(t, 3, ensemble.Tick(tick))
 	seed := uint64(time.Now().UnixNano())

@@ -21,7 +21,7 @@ const seedVariable = "ZKGRANT_SEED"
 // Histories in virtual time, under faults that come all the time. All choices follow from the seed; the order in which
 // goroutines run does not, so that a failure may need some runs to show again.
 func TestHistoriesInVirtualTime(t *testing.T) {
-	first, count := uint64(1), uint64(reliability.Trials(5, 60))
+	first, count := uint64(1), uint64(reliability.Trials(5, 5, 60))
 	if text := os.Getenv(seedVariable); text != "" {
 		seed, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
@@ -29,7 +29,7 @@ func TestHistoriesInVirtualTime(t *testing.T) {
 		}
 		first, count = seed, 1
 	}
-	rounds := reliability.Trials(80, 300)
+	rounds := reliability.Trials(80, 80, 300)
 	var total tally
 	operations, longest, faults := 0, 0, 0
 	verdicts := map[string]int{}

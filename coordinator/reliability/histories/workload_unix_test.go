@@ -32,7 +32,7 @@ func TestRealWorkloads(t *testing.T) {
 		window    = 400 * time.Millisecond
 	)
 	t.Parallel()
-	pauses := reliability.Trials(3, 30)
+	pauses := reliability.Trials(3, 3, 30)
 	e := ensemble.Start(t, 3, ensemble.Tick(tick))
 	raw, err := rawClient(e.Connect(), 20*tick)
 	if err != nil {

@@ -1,4 +1,4 @@
-package schedules_test
+package schedules
 
 import (
 	"fmt"
@@ -8,6 +8,12 @@ import (
 	"testing"
 	"time"
 )
+
+// enough is after how many failing seeds the rest is not played: they would fail for the same reason.
+const enough = 3
+
+// telling is how many schedules show everything that schedules do: the first few hundred seeds have each kind of lock in each form.
+const telling = 300
 
 // tally sums the outcomes up.
 type tally struct {

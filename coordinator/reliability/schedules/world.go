@@ -1,4 +1,4 @@
-package schedules_test
+package schedules
 
 import (
 	"context"
@@ -61,8 +61,8 @@ type outcome struct {
 	slowest  time.Duration // from the healing until the last worker had what he wanted
 }
 
-// play plays the schedule of a seed in a bubble. It does not fail the test: the caller does, with the outcome.
-func play(t *testing.T, seed uint64) (out outcome) {
+// playSeed plays the schedule of a seed in a bubble. It takes minutes of virtual time, far below the limit of a bubble. It does not fail the test: the caller does, with the outcome.
+func playSeed(t *testing.T, seed uint64) (out outcome) {
 	t.Helper()
 	defer func() {
 		if r := recover(); r != nil { // the bubble's way to say that goroutines are left, or stuck

@@ -1,4 +1,4 @@
-package schedules_test
+package schedules
 
 import (
 	"context"
@@ -7,13 +7,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
-	"github.com/zkgrant/zkgrant/coordinator/reliability"
-	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
@@ -115,44 +112,6 @@ type laps struct {
 	asked  int                    // requests of the victim that have come to the server since
 	holder map[string][]holding
 	token  map[string]int64
-}
-
-// TestLoopsWithEachFrameLost has each frame of a few cycles meet with each mishap in turn,
-// upwards and downwards.
-func TestLoopsWithEachFrameLost(t *testing.T) {
-	trials := 0
-	for name, runners := range tracks() {
-		play := func(l *laps, runners []runner) *laps {
-			eventstest.Bubble(t, func(t *testing.T) {
-				l.stage = newStage(t, l.rule)
-				defer func() {
-					if t.Failed() {
-						t.Errorf("in: %s; frame %d %v: %s", name, l.nth, l.direction, l.name)
-					}
-				}()
-				l.run(runners)
-			})
-			return l
-		}
-		healthy := play(&laps{mishap: mishap{name: "nothing happens"}}, runners)
-		for _, m := range mishaps() {
-			directions, last := []faultnet.Direction{faultnet.Up, faultnet.Down}, healthy.frames
-			if m.server != nil {
-				directions, last[faultnet.Up] = directions[:1], healthy.asked
-			}
-			for _, d := range directions {
-				for nth := 1; nth <= min(last[d], reliability.Trials(frames, 60)) && !t.Failed(); nth++ {
-					play(&laps{mishap: m, direction: d, nth: nth}, runners)
-					trials++
-				}
-			}
-		}
-	}
-	if trials < 500 {
-		t.Errorf("only %d trials", trials)
-	}
-	reliability.Report(t, reliability.RowOrphans, "0 left in %d trials of loops: %d tracks, %d mishaps at each frame of %d cycles",
-		trials, len(tracks()), len(mishaps()), undisturbed)
 }
 
 // run plays it.
