@@ -1,4 +1,4 @@
-package faults_test
+package faults
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/reliability"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
@@ -17,6 +18,7 @@ import (
 // lock.
 func TestMuteServer(t *testing.T) {
 	t.Parallel()
+	eventstest.NeedsServers(t)
 	const tick, timeout = 500 * time.Millisecond, 6 * time.Second
 	e := ensemble.Start(t, 1, ensemble.Tick(tick))
 	near := connect(t, e.Connect(), timeout, tick)

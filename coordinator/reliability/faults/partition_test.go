@@ -1,4 +1,4 @@
-package faults_test
+package faults
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/reliability"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
@@ -111,6 +112,7 @@ func silenceKinds() []*silence {
 //nolint:tparallel // the rounds come one after the other, or the machine would be too busy
 func TestSilentPartition(t *testing.T) {
 	t.Parallel()
+	eventstest.NeedsServers(t)
 	kinds := silenceKinds()
 	e := ensemble.Start(t, 3, ensemble.Tick(silentTick), ensemble.Line("maxSessionTimeout", "40000"))
 	leader, err := e.Leader(patiently(t))

@@ -1,4 +1,4 @@
-package faults_test
+package faults
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator/reliability"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
@@ -43,6 +44,7 @@ func (s *stranded) String() string {
 //nolint:tparallel // the rounds cut off the same follower, one after the other
 func TestStaleFollower(t *testing.T) {
 	t.Parallel()
+	eventstest.NeedsServers(t)
 	const each = 3
 	links := ensemble.NewLinks(t)
 	// Until half of syncLimit has passed nobody closes a connection: the follower stays stale.

@@ -31,11 +31,12 @@ func TestNoNodeIsLeftWhateverFrameIsLost(t *testing.T) {
 		}
 	}
 	var lost, doubled, left atomic.Int64
-	sideBySide(t, func(player *testing.T, i int) bool {
-		if i >= len(trials) || t.Failed() {
+	failed := t.Failed
+	sideBySide(t, func(t *testing.T, i int) bool {
+		if i >= len(trials) || failed() {
 			return false
 		}
-		s := play(player, trials[i])
+		s := play(t, trials[i])
 		if s.lost.Load() {
 			lost.Add(1)
 		}
@@ -109,11 +110,12 @@ func TestLoopsWithEachFrameLost(t *testing.T) {
 			}
 		}
 	}
-	sideBySide(t, func(player *testing.T, i int) bool {
-		if i >= len(trials) || t.Failed() {
+	failed := t.Failed
+	sideBySide(t, func(t *testing.T, i int) bool {
+		if i >= len(trials) || failed() {
 			return false
 		}
-		run(player, trials[i])
+		run(t, trials[i])
 		return true
 	})
 	if want := blocks * 3 / 4; len(trials) < want {

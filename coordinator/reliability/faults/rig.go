@@ -1,4 +1,4 @@
-package faults_test
+package faults
 
 import (
 	"context"
@@ -13,13 +13,38 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 )
 
-// patience bounds every wait for something that has to happen; nothing takes nearly as long.
-const patience = 60 * time.Second
+// errNever is why a wait ends for something that has to happen and does not.
+var errNever = errors.New("faults: it does not happen")
+
+// Nothing here takes nearly as long as patience. It is counted in ticks that this process has seen, which are fewer on a machine
+// with other work, where everything takes longer.
+const (
+	patience     = 60 * time.Second
+	patienceTick = 50 * time.Millisecond
+)
+
+// patient returns a context that ends, with errNever, when patience does.
+func patient() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	go func() {
+		tick := time.NewTicker(patienceTick)
+		defer tick.Stop()
+		for range patience / patienceTick {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+		cancel(errNever)
+	}()
+	return ctx, func() { cancel(context.Canceled) }
+}
 
 // patiently ends with the test, or when something does not happen.
 func patiently(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := patient()
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -37,13 +62,10 @@ func pause(ctx context.Context, d time.Duration) {
 // happens polls until the condition holds, and reports whether it did. It may be called from any goroutine.
 func happens(t *testing.T, what string, cond func() bool) bool {
 	t.Helper()
-	ticker := time.NewTicker(2 * time.Millisecond)
-	defer ticker.Stop()
-	deadline := time.After(patience)
+	ctx, cancel := patient()
+	defer cancel()
 	for !cond() {
-		select {
-		case <-ticker.C:
-		case <-deadline:
+		if pause(ctx, 2*time.Millisecond); ctx.Err() != nil {
 			t.Errorf("it never happens that %s", what)
 			return false
 		}
@@ -56,7 +78,10 @@ func connect(
 	t *testing.T, servers string, timeout, tick time.Duration, options ...coordinator.Option,
 ) *coordinator.Coordinator {
 	t.Helper()
-	options = append(options, coordinator.WithSessionTimeout(timeout), coordinator.WithTickTime(tick))
+	options = append(options, coordinator.WithSessionTimeout(timeout))
+	if tick != 0 { // else the coordinator is not told
+		options = append(options, coordinator.WithTickTime(tick))
+	}
 	c, err := coordinator.Connect(patiently(t), servers, options...)
 	if err != nil {
 		t.Fatal(err)

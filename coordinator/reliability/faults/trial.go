@@ -1,4 +1,4 @@
-package faults_test
+package faults
 
 import (
 	"context"
@@ -137,7 +137,7 @@ func (tr *trial) handOver(t *testing.T) (kept bool) {
 	if tr.granted.IsZero() {
 		return kept // the referee has said so
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := patient()
 	defer cancel()
 	again := tr.away.Mutex(tr.path).Acquire(ctx)
 	tr.wanted.Release()
