@@ -1,12 +1,7 @@
-package histories_test
+package histories
 
 import (
-	"cmp"
 	"fmt"
-	"os"
-	"slices"
-	"strings"
-	"testing"
 
 	"github.com/anishathalye/porcupine"
 )
@@ -132,21 +127,13 @@ func (op crashOperation) String() string {
 	}
 }
 
-// crashModel is the model in the terms of the search.
-func crashModel() porcupine.Model {
+func (op crashOperation) place() place { return place{op.Path, op.Worker, op.Call, op.Return} }
+
+// model is the model in the terms of the search.
+func (crashOperation) model() porcupine.Model {
 	nondeterministic := porcupine.NondeterministicModel{
-		Partition: func(all []porcupine.Operation) (parts [][]porcupine.Operation) {
-			byPath := map[string][]porcupine.Operation{}
-			for _, op := range all {
-				path := op.Input.(crashOperation).Path
-				byPath[path] = append(byPath[path], op)
-			}
-			for _, part := range byPath {
-				parts = append(parts, part)
-			}
-			return parts
-		},
-		Init: func() []any { return []any{crashTeller{}} },
+		Partition: partition[crashOperation],
+		Init:      func() []any { return []any{crashTeller{}} },
 		Step: func(before, input, _ any) (after []any) {
 			for _, m := range before.(crashTeller).steps(input.(crashOperation)) {
 				after = append(after, m)
@@ -157,79 +144,4 @@ func crashModel() porcupine.Model {
 		DescribeState:     func(state any) string { return fmt.Sprint(state) },
 	}
 	return nondeterministic.ToModel()
-}
-
-// searchCrashes looks for an order in which the model can have answered.
-func searchCrashes(ops []crashOperation) (porcupine.CheckResult, porcupine.LinearizationInfo) {
-	history := make([]porcupine.Operation, len(ops))
-	for i, op := range ops {
-		history[i] = porcupine.Operation{ClientId: op.Worker, Input: op, Call: op.Call, Return: op.Return}
-	}
-	return porcupine.CheckOperationsVerbose(crashModel(), history, searchMax)
-}
-
-// checkCrashes fails the test if the history is not legal, and says how far an order was found.
-func checkCrashes(t *testing.T, name string, ops []crashOperation, notes []note) (verdict string) {
-	t.Helper()
-	result, info := searchCrashes(ops)
-	switch result {
-	case porcupine.Ok:
-		return "legal"
-	case porcupine.Unknown:
-		t.Errorf("%s: %d operations were too much to decide about in %v", name, len(ops), searchMax)
-		return "undecided"
-	default:
-		t.Errorf("%s: %d operations, and no lock that tells of crashes can have answered them so; %s%s",
-			name, len(ops), drawCrashes(info, os.TempDir()), crashImpasse(ops, notes, info))
-		return "illegal"
-	}
-}
-
-// crashImpasse says where the longest order of a lock ends, what cannot follow, and what was done to the workers before that.
-func crashImpasse(ops []crashOperation, notes []note, info porcupine.LinearizationInfo) string {
-	const shown = 8
-	var text strings.Builder
-	for _, orders := range info.PartialLinearizationsOperations() {
-		longest := slices.MaxFunc(append(orders, nil), func(a, b []porcupine.Operation) int { return cmp.Compare(len(a), len(b)) })
-		in := map[crashOperation]bool{}
-		var path, end string
-		for i, op := range longest {
-			o := op.Input.(crashOperation)
-			in[o], path = true, o.Path
-			if i >= len(longest)-shown {
-				end += fmt.Sprintf("\n\t%d to %d: %v", o.Call, o.Return, o)
-			}
-		}
-		left := slices.DeleteFunc(slices.Clone(ops), func(op crashOperation) bool { return op.Path != path || in[op] })
-		if len(left) == 0 {
-			continue
-		}
-		slices.SortFunc(left, func(a, b crashOperation) int { return cmp.Compare(a.Return, b.Return) })
-		fmt.Fprintf(&text, "\n%s goes well until%s\nbut then comes", path, end)
-		for _, op := range left[:min(shown, len(left))] {
-			fmt.Fprintf(&text, "\n\t%d to %d: %v", op.Call, op.Return, op)
-		}
-		before := slices.DeleteFunc(slices.Clone(notes), func(n note) bool { return n.count > left[0].Return })
-		text.WriteString("\nafter")
-		for _, n := range before[max(0, len(before)-shown):] {
-			fmt.Fprintf(&text, "\n\t%d: %s", n.count, n.text)
-		}
-	}
-	return text.String()
-}
-
-// drawCrashes writes the picture of a history into a folder and says where it is.
-func drawCrashes(info porcupine.LinearizationInfo, folder string) string {
-	file, err := os.CreateTemp(folder, "zkgrant-crashes-*.html")
-	if err != nil {
-		return fmt.Sprintf("no drawing: %v", err)
-	}
-	err = porcupine.Visualize(crashModel(), info, file)
-	if closed := file.Close(); err == nil {
-		err = closed
-	}
-	if err != nil {
-		return fmt.Sprintf("no drawing: %v", err)
-	}
-	return "see " + file.Name()
 }

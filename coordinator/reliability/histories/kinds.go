@@ -1,4 +1,4 @@
-package histories_test
+package histories
 
 import (
 	"context"
@@ -65,6 +65,9 @@ type campaign struct{ *coordinator.Election }
 func (c campaign) Acquire(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition {
 	return c.Campaign(ctx, options...)
 }
+
+// mostPermits is how many the semaphore has.
+const mostPermits = 3
 
 // bulk asks for several permits.
 type bulk struct {

@@ -1,6 +1,6 @@
 //go:build unix
 
-package histories_test
+package histories
 
 import (
 	"context"

@@ -1,40 +1,14 @@
-package histories_test
+package histories
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 )
-
-// asked is the model of a lock that can be asked for: nobody loses it to a Revoke that came before him. Whether those whom it found
-// are gone when it returns, their own model tells.
-type asked struct {
-	lock    state
-	granted [maxWorkers]int32 // the newest rounds of those who came to hold it
-	asked   [maxWorkers]int32 // what these were when it was asked for the last time
-}
-
-func (m asked) next(op operation) (state, bool) {
-	switch {
-	case op.Kind == kindAsk:
-		m.asked = m.granted
-		return m, true
-	case op.Kind == kindAcquire:
-		m.granted[op.Worker] = max(m.granted[op.Worker], op.Round)
-	case op.Revoked && m.asked[op.Worker] < op.Round && (op.From == 0 || m.asked[op.Worker] < op.From):
-		return m, false
-	}
-	next, legal := m.lock.next(op)
-	m.lock = next
-	return m, legal
-}
-
-func (m asked) String() string { return fmt.Sprint(m.lock) }
 
 // revoke asks for a lock, in which all handles are revocable, and waits for so long.
 func (h *history) revoke(t *testing.T, c *coordinator.Coordinator, path string, grace, patience time.Duration) {

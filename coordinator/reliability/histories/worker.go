@@ -1,4 +1,4 @@
-package histories_test
+package histories
 
 import (
 	"context"
@@ -241,10 +241,15 @@ func (c *crew) hire(use *coordinator.Coordinator, random *rand.Rand, pace, patie
 // start sets all of them to work. The channel is closed when they have finished.
 func (c *crew) start(t *testing.T, more func(done int) bool) (finished <-chan struct{}) {
 	t.Helper()
+	return start(c.workers, func(w *worker) { w.run(t, more) })
+}
+
+// start has each of them work, at the same time. The channel is closed when they have finished.
+func start[W any](all []W, work func(W)) (finished <-chan struct{}) {
 	done := make(chan struct{})
 	var running sync.WaitGroup
-	for _, w := range c.workers {
-		running.Go(func() { w.run(t, more) })
+	for _, w := range all {
+		running.Go(func() { work(w) })
 	}
 	go func() {
 		running.Wait()

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package histories_test
+package histories
 
 import "time"
 
