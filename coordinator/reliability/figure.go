@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"os"
 	"testing"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // The environment of `make reliability`.
 const (
-	// FullVariable asks for the full number of trials if it is 1.
-	FullVariable = "ZKGRANT_RELIABILITY"
+	// MeasureVariable asks for as many trials as a figure needs if it is 1.
+	MeasureVariable = "ZKGRANT_RELIABILITY"
 	// FileVariable names the file that figures are appended to, a line of JSON for each.
 	FileVariable = "ZKGRANT_FIGURES"
 )
@@ -52,10 +54,10 @@ func appendTo(name string, figure Figure) error {
 	return file.Close()
 }
 
-// Trials returns how often to try: full under `make reliability`, and short otherwise.
-func Trials(short, full int) int {
-	if os.Getenv(FullVariable) == "1" {
-		return full
+// Trials returns how many trials a test has: quick by default, full at full length, and measured under `make reliability`.
+func Trials(quick, full, measured int) int {
+	if os.Getenv(MeasureVariable) == "1" {
+		return measured
 	}
-	return short
+	return eventstest.Amount(quick, full)
 }

@@ -56,12 +56,14 @@ func TestEveryRowIsDescribed(t *testing.T) {
 }
 
 func TestTrials(t *testing.T) {
-	t.Setenv(FullVariable, "")
-	if n := Trials(3, 200); n != 3 {
-		t.Errorf("%d trials in short", n)
-	}
-	t.Setenv(FullVariable, "1")
-	if n := Trials(3, 200); n != 200 {
-		t.Errorf("%d trials in full", n)
+	for _, at := range []struct {
+		full, measure string
+		want          int
+	}{{"", "", 3}, {"1", "", 20}, {"", "1", 200}, {"1", "1", 200}} {
+		t.Setenv("ZKGRANT_FULL", at.full)
+		t.Setenv(MeasureVariable, at.measure)
+		if n := Trials(3, 20, 200); n != at.want {
+			t.Errorf("ZKGRANT_FULL=%s %s=%s: %d trials, want %d", at.full, MeasureVariable, at.measure, n, at.want)
+		}
 	}
 }

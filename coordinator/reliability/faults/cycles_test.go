@@ -1,4 +1,4 @@
-package faults_test
+package faults
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/reliability"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
@@ -68,6 +69,7 @@ type worker struct {
 func TestCyclesLeaveNothing(t *testing.T) {
 	const workers, paths, stages = 8, 3, 10
 	const tick = 500 * time.Millisecond
+	eventstest.NeedsServers(t)
 	e := ensemble.Start(t, 1, ensemble.Tick(tick))
 	locks := make([]*contended, paths)
 	for i := range locks {
@@ -83,7 +85,7 @@ func TestCyclesLeaveNothing(t *testing.T) {
 		all[i].cycle(t, 0) // the client starts its last goroutines a moment after it has told of the session
 	}
 	goroutines, files := quietly(t, e, "before")
-	cycles, most := reliability.Trials(1000, 10000), watching{}
+	cycles, most := reliability.Trials(500, 1000, 10000), watching{}
 	for range stages {
 		most = most.or(stage(t, e, all, cycles/stages/workers))
 		quietly(t, e, "between stages")
@@ -199,11 +201,7 @@ func queueOfAll(t *testing.T, e *ensemble.Ensemble, all []*worker) watching {
 	}
 	cancel()
 	for _, a := range queue {
-		select {
-		case <-a.Done():
-		case <-patiently(t).Done():
-			t.Error("a cancelled acquisition does not end")
-		}
+		eventstest.Receive(t, a.Done(), "the end of a cancelled acquisition")
 	}
 	return watching{standing: watches, nodes: nodes}
 }
@@ -214,7 +212,7 @@ const settled = cyclesTimeout/10 + 20*time.Millisecond
 // cycle is one acquisition from its beginning to its end, of one kind or another. The first is released.
 func (w *worker) cycle(t *testing.T, n int) {
 	lock := w.locks[rand.IntN(len(w.locks))]
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := patient()
 	defer cancel()
 	switch {
 	// A session that ends young costs its coordinator a back-off.

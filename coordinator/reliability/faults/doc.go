@@ -12,6 +12,6 @@
 // That is asserted. How long things took is reported, see [github.com/zkgrant/zkgrant/coordinator/reliability].
 //
 //	make deps
-//	go test -race ./coordinator/reliability/faults                        # some trials of each kind, about a minute
-//	ZKGRANT_RELIABILITY=1 go test -v ./coordinator/reliability/faults     # all of them, some minutes
+//	ZKGRANT_REAL=1 go test -race ./coordinator/reliability/faults         # some trials of each kind, in less than a minute
+//	ZKGRANT_REAL=1 ZKGRANT_RELIABILITY=1 go test -v ./coordinator/reliability/faults     # all of them, some minutes
 package faults

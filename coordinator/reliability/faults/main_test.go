@@ -1,14 +1,23 @@
-package faults_test
+package faults
 
 import (
+	"flag"
+	"fmt"
 	"testing"
 
 	"go.uber.org/goleak"
 
+	"github.com/zkgrant/zkgrant/coordinator/reliability"
 	"github.com/zkgrant/zkgrant/coordinator/reliability/child"
 )
 
 func TestMain(m *testing.M) {
 	child.Job(transferVariable, transferAll) // and return if this process is none
+	// These tests wait most of the time, so that four of them share two cores; but not where times are measured.
+	if at := flag.Lookup("test.parallel"); at != nil {
+		if err := at.Value.Set(fmt.Sprint(reliability.Trials(4, 4, 2))); err != nil {
+			panic(err)
+		}
+	}
 	goleak.VerifyTestMain(m)
 }

@@ -1,4 +1,4 @@
-package faults_test
+package faults
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/reliability"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
@@ -17,6 +18,7 @@ import (
 // lock.
 func TestMuteServer(t *testing.T) {
 	t.Parallel()
+	eventstest.NeedsServers(t)
 	const tick, timeout = 500 * time.Millisecond, 6 * time.Second
 	e := ensemble.Start(t, 1, ensemble.Tick(tick))
 	near := connect(t, e.Connect(), timeout, tick)
@@ -27,7 +29,7 @@ func TestMuteServer(t *testing.T) {
 		first      time.Duration // until it was connected
 		again      time.Duration // from the cut until it was connected again
 	}
-	runs := make([]*run, reliability.Trials(8, 40))
+	runs := make([]*run, reliability.Trials(8, 8, 40))
 	var running sync.WaitGroup
 	for i := range runs {
 		r := &run{good: ensemble.StartProxy(t, e.Addr(0)), mute: ensemble.StartProxy(t, e.Addr(0))}

@@ -1,4 +1,4 @@
-package faults_test
+package faults
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/reliability"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
@@ -99,7 +100,7 @@ func silenceKinds() []*silence {
 			&silence{name: "for about T", ways: way.ways, least: 0.8, most: 1.2, timeouts: short},
 			&silence{name: "for less than T/2", ways: way.ways, least: 0.1, most: 0.5, timeouts: long, mustNot: true})
 		for i, kind := range kinds[len(kinds)-3:] {
-			kind.trials = reliability.Trials(way.short[i], way.full[i])
+			kind.trials = reliability.Trials(way.short[i], way.short[i], way.full[i])
 		}
 	}
 	return kinds
@@ -111,6 +112,7 @@ func silenceKinds() []*silence {
 //nolint:tparallel // the rounds come one after the other, or the machine would be too busy
 func TestSilentPartition(t *testing.T) {
 	t.Parallel()
+	eventstest.NeedsServers(t)
 	kinds := silenceKinds()
 	e := ensemble.Start(t, 3, ensemble.Tick(silentTick), ensemble.Line("maxSessionTimeout", "40000"))
 	leader, err := e.Leader(patiently(t))

@@ -1,4 +1,4 @@
-package faults_test
+package faults
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator/reliability"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
@@ -30,6 +31,7 @@ type slowness struct {
 // again.
 func TestSlowServer(t *testing.T) {
 	t.Parallel()
+	eventstest.NeedsServers(t)
 	const tick, timeout = 400 * time.Millisecond, 4 * time.Second
 	steady := func(part float64) func() float64 { return func() float64 { return part } }
 	between := func(least, most float64) func() float64 {
@@ -52,7 +54,7 @@ func TestSlowServer(t *testing.T) {
 	e := ensemble.Start(t, 1, ensemble.Tick(tick))
 	raw := stock(t, []string{e.Addr(0)}, 8*time.Second, nil)
 	near := connect(t, e.Connect(), 8*time.Second, tick)
-	rounds, each, trials, disturbed := reliability.Trials(1, 3), reliability.Trials(1, 6), 0, 0
+	rounds, each, trials, disturbed := reliability.Trials(1, 1, 3), reliability.Trials(1, 1, 6), 0, 0
 	type run struct {
 		*trial
 		kind  *slowness

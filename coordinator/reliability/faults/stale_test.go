@@ -1,4 +1,4 @@
-package faults_test
+package faults
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator/reliability"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
@@ -43,6 +44,7 @@ func (s *stranded) String() string {
 //nolint:tparallel // the rounds cut off the same follower, one after the other
 func TestStaleFollower(t *testing.T) {
 	t.Parallel()
+	eventstest.NeedsServers(t)
 	const each = 3
 	links := ensemble.NewLinks(t)
 	// Until half of syncLimit has passed nobody closes a connection: the follower stays stale.
@@ -51,7 +53,7 @@ func TestStaleFollower(t *testing.T) {
 		{timeout: 3 * staleTick}, {timeout: 12 * staleTick},
 		{timeout: 3 * staleTick, late: true}, {timeout: 12 * staleTick, late: true},
 	}
-	for round := range reliability.Trials(1, 8) {
+	for round := range reliability.Trials(1, 1, 8) {
 		t.Run(fmt.Sprintf("round %d", round), func(t *testing.T) { strandedRound(t, e, links, round, each, kinds) })
 	}
 	trials := 0
@@ -107,7 +109,7 @@ func strandedRound(t *testing.T, e *ensemble.Ensemble, links *ensemble.Links, ro
 			r.hold(t, raw)
 		}
 	}
-	pause(ctx, 2*time.Second+rand.N(time.Duration(reliability.Trials(500, 5000))*time.Millisecond))
+	pause(ctx, 2*time.Second+rand.N(time.Duration(reliability.Trials(500, 500, 5000))*time.Millisecond))
 	for _, r := range runs {
 		if r.kind.late {
 			r.hold(t, raw)
@@ -127,7 +129,7 @@ func strandedRound(t *testing.T, e *ensemble.Ensemble, links *ensemble.Links, ro
 		<-r.over
 	}
 	waiting.Wait()
-	if reliability.Trials(0, 1) > 0 {
+	if reliability.Trials(0, 0, 1) > 0 {
 		pause(ctx, 5*time.Second) // for the stock client; the follower is stale for some seconds more
 	}
 	for _, s := range stocks {

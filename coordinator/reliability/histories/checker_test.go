@@ -1,4 +1,4 @@
-package histories_test
+package histories
 
 import (
 	"cmp"
@@ -178,7 +178,7 @@ func TestAFlawInAHistoryIsFound(t *testing.T) {
 				ops = flaw(random, ops)
 				random.Shuffle(len(ops), func(i, j int) { ops[i], ops[j] = ops[j], ops[i] })
 				if result, info := search(ops); result != porcupine.Illegal {
-					t.Errorf("seed %d: it is %s; %s", seed, result, draw(info, os.TempDir()))
+					t.Errorf("seed %d: it is %s; %s", seed, result, draw[operation](info, os.TempDir()))
 				}
 			}
 		})
@@ -205,7 +205,7 @@ func TestEachLockHasAHistoryOfItsOwn(t *testing.T) {
 
 // A long history is decided about in little time, also if what is wrong with it comes last.
 func TestLongHistoriesAreDecidedAbout(t *testing.T) {
-	ops := legalHistory(rand.New(rand.NewPCG(1, 2)), reliability.Trials(800, 4000))
+	ops := legalHistory(rand.New(rand.NewPCG(1, 2)), reliability.Trials(800, 800, 4000))
 	slices.SortFunc(ops, func(a, b operation) int { return cmp.Compare(a.Call, b.Call) })
 	start := time.Now()
 	result, _ := search(ops)
@@ -226,11 +226,11 @@ func TestLongHistoriesAreDecidedAbout(t *testing.T) {
 
 func TestDrawingsCanBeMade(t *testing.T) {
 	_, info := search(legalHistory(rand.New(rand.NewPCG(1, 2)), 5))
-	name, found := strings.CutPrefix(draw(info, t.TempDir()), "see ")
+	name, found := strings.CutPrefix(draw[operation](info, t.TempDir()), "see ")
 	if drawn, err := os.Stat(name); !found || err != nil || drawn.Size() == 0 {
 		t.Errorf("%s: %v, %v", name, drawn, err)
 	}
-	if said := draw(info, name); !strings.HasPrefix(said, "no drawing: ") {
+	if said := draw[operation](info, name); !strings.HasPrefix(said, "no drawing: ") {
 		t.Error(said)
 	}
 }

@@ -1,4 +1,4 @@
-package histories_test
+package histories
 
 import (
 	"slices"
@@ -63,7 +63,7 @@ func TestAFlawInAHistoryOfCrashesIsFound(t *testing.T) {
 		"unseen, and not told":                 unseen.grant(*c, nil),
 		"unseen behind a crash":                crashed.add(*b, crashUnseen).grant(*c, a),
 	} {
-		if got, _ := searchCrashes(in); got != porcupine.Ok {
+		if got, _ := search(in); got != porcupine.Ok {
 			t.Errorf("%s: it is %s", name, got)
 		}
 	}
@@ -96,7 +96,7 @@ func TestAFlawInAHistoryOfCrashesIsFound(t *testing.T) {
 		"a token that does not grow":                   repaired.grant(*with(e, func(o *crashOperation) { o.Holder.Token = 30 }), nil),
 		"the end of one who does not hold":             released.add(*a, crashCrashed),
 	} {
-		if got, _ := searchCrashes(flawed); got != porcupine.Illegal {
+		if got, _ := search(flawed); got != porcupine.Illegal {
 			t.Errorf("%s: it is %s", name, got)
 		}
 	}

@@ -1,4 +1,4 @@
-package histories_test
+package histories
 
 import (
 	"testing"

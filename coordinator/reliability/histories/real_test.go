@@ -1,53 +1,77 @@
-package histories_test
+package histories
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
-	"net"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/reliability"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
-	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
-// realMax bounds every wait on real servers; nothing takes nearly as long.
-const realMax = time.Minute
-
-const (
-	crewSize = 3 // workers of a coordinator
-	slowLock = "/locks/slow"
-)
-
-// A history on a real ensemble, whose servers are killed, one or two at a time, and whose clients are partitioned away.
+// Histories on a real ensemble, whose servers are killed, one or two at a time, and whose clients are partitioned away: that of
+// locks of all kinds, and that of locks that tell of crashes, for which a coordinator is closed with each disaster.
 func TestRealHistories(t *testing.T) {
-	const (
-		tick    = 500 * time.Millisecond
-		timeout = 4 * tick
-	)
-	operations, faults := reliability.Trials(300, 12_000), reliability.Trials(4, 56)
+	const tick = 500 * time.Millisecond
 	t.Parallel()
-	e := ensemble.Start(t, 3, ensemble.Tick(tick))
+	eventstest.NeedsServers(t)
+	operations, grants, faults := reliability.Trials(300, 300, 12_000), reliability.Trials(100, 100, 1_000), reliability.Trials(4, 4, 56)
 	seed := uint64(time.Now().UnixNano())
-	random := rand.New(rand.NewPCG(seed, 0))
+	d := &disaster{
+		ensemble: ensemble.Start(t, 3, ensemble.Tick(tick)), random: rand.New(rand.NewPCG(seed, 0)), timeout: timeoutTicks * tick,
+	}
+	users, witnesses := realCrew(t, d, seed%2 == 1), realWitnesses(t, d)
+	var enough atomic.Bool
+	more := func(int) bool { return !enough.Load() }
+	used, witnessed := users.start(t, more), witnesses.start(more)
+	lacks := func() bool {
+		return users.history.size() < operations || witnesses.chronicle.grants.Load() < int64(grants)
+	}
+	for i := 0; i < faults || lacks(); i++ {
+		witnesses.renew(t, witnesses.desks[d.random.IntN(len(witnesses.desks))])
+		d.strike(t, i)
+	}
+	d.asking.Wait()
+	enough.Store(true)
+	eventstest.Receive(t, used, fmt.Sprintf("the workers, now that everything has been mended (seed %d)", seed))
+	eventstest.Receive(t, witnessed, fmt.Sprintf("the witnesses, now that everything has been mended (seed %d)", seed))
+	witnesses.finish(t)
+
+	name, notes := fmt.Sprint("seed ", seed), users.history.notes
+	var total tally
+	ops := users.history.operations()
+	verdict := check(t, name, ops, notes)
+	total.count(ops)
+	var crashes crashTally
+	told := witnesses.chronicle.operations()
+	crashVerdict := check(t, name, told, witnesses.chronicle.notes)
+	crashes.count(told)
+	if faults > 20 { // fewer may come when nobody has anything to lose
+		total.want(t)
+		if missing := crashes.missing(); len(missing) > 0 {
+			t.Errorf("no %v in the whole history", missing)
+		}
+	}
+	reliability.Report(t, reliability.RowHistories, "three real servers: %d operations under %d faults: %s; %v", len(ops), len(notes), verdict, &total)
+	reliability.Report(t, reliability.RowHistories, "locks that tell of crashes, three real servers: %d operations under %d faults: %s; %v",
+		len(told), len(witnesses.chronicle.notes), crashVerdict, &crashes)
+}
+
+// realCrew hires the users of locks of all kinds, which may be asked for them if they are revocable.
+func realCrew(t *testing.T, d *disaster, revocable bool) *crew {
+	t.Helper()
 	// A goroutine that was told of a loss runs in less than the least lead there is.
-	crew := newCrew(timeout/25, "/locks/a", "/locks/b", "/locks/rw", "/locks/permits", "/tasks/task", "/service/leader", slowLock)
-	d := &disaster{ensemble: e, history: crew.history, random: random, timeout: timeout}
-	if seed%2 == 1 {
+	crew := newCrew(d.timeout/25, "/locks/a", "/locks/b", "/locks/rw", "/locks/permits", "/tasks/task", "/service/leader", slowLock)
+	d.history = crew.history
+	if revocable {
 		crew.marks, d.wanted = append(crew.marks, coordinator.Revocable()), crew.paths
 	}
-	connecting, cancel := context.WithTimeout(t.Context(), realMax)
-	defer cancel()
-	for i := range 3 {
-		network := faultnet.New((&net.Dialer{}).DialContext, nil)
-		t.Cleanup(network.Close)
-		c, err := coordinator.Connect(connecting, e.Connect(), coordinator.WithDialer(network.Dial),
-			coordinator.WithSessionTimeout(timeout), coordinator.WithTickTime(tick))
+	for i := range d.networks {
+		c, err := d.connect(d.dial(t, i))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,117 +80,27 @@ func TestRealHistories(t *testing.T) {
 				t.Errorf("coordinator %d: Close: %v", i, err)
 			}
 		})
-		d.networks, d.coordinators = append(d.networks, network), append(d.coordinators, c)
+		d.coordinators = append(d.coordinators, c)
 		// Some come and go, and some hold for so long that there is something to lose.
 		for range crewSize - 1 {
-			crew.hire(c, random, timeout/50, timeout).paths = crew.paths[:5]
+			crew.hire(c, d.random, d.timeout/50, d.timeout).paths = crew.paths[:5]
 		}
-		crew.hire(c, random, 6*timeout, timeout).paths = crew.paths[5:]
+		crew.hire(c, d.random, 6*d.timeout, d.timeout).paths = crew.paths[5:]
 	}
-	var enough atomic.Bool
-	finished := crew.start(t, func(int) bool { return !enough.Load() })
-	for i := 0; i < faults || crew.history.size() < operations; i++ {
-		d.strike(t, i)
-	}
-	d.asking.Wait()
-	enough.Store(true)
-	select {
-	case <-finished:
-	case <-time.After(realMax):
-		t.Fatalf("seed %d: somebody waits, and everything has been mended", seed)
-	}
-	verdict := checkHistory(t, fmt.Sprint("seed ", seed), crew.history)
-	var total tally
-	ops := crew.history.operations()
-	total.count(ops)
-	if faults > 20 { // fewer may come when nobody has anything to lose
-		total.want(t)
-	}
-	reliability.Report(t, reliability.RowHistories, "three real servers: %d operations under %d faults: %s; %v",
-		len(ops), len(crew.history.notes), verdict, &total)
+	return crew
 }
 
-// disaster breaks real servers and the ways to them.
-type disaster struct {
-	ensemble *ensemble.Ensemble
-	networks []*faultnet.Network // by coordinator
-	history  *history
-	random   *rand.Rand
-	timeout  time.Duration
-
-	coordinators []*coordinator.Coordinator
-	wanted       []string // the paths of locks that somebody may ask for; nil if nobody does
-	asking       sync.WaitGroup
-}
-
-// strike breaks something, lets a while go by, and mends it. All kinds have their turn.
-func (d *disaster) strike(t *testing.T, turn int) {
+// realWitnesses hires the users of locks that tell of crashes.
+func realWitnesses(t *testing.T, d *disaster) *witnesses {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), realMax)
-	defer cancel()
-	who := d.random.IntN(len(d.networks))
-	if worker, held := d.history.holder(slowLock); held && d.random.IntN(4) != 0 {
-		who = worker / crewSize
-	}
-	network := d.networks[who]
-	if d.wanted != nil {
-		path, asks := pickRevocable(d.random, d.wanted), d.coordinators[d.random.IntN(len(d.coordinators))]
-		grace := time.Duration(d.random.Int64N(int64(d.timeout)))
-		d.history.note("somebody asks for %s within %v", path, grace)
-		d.asking.Go(func() { d.history.revoke(t, asks, path, grace, 4*d.timeout) })
-	}
-	switch turn % 8 {
-	case 0, 4:
-		d.history.note("%d is partitioned away", who)
-		network.Partition()
-	case 1:
-		leader, err := d.ensemble.Leader(ctx)
-		if err != nil {
-			t.Fatal(err)
+	crew := &witnesses{chronicle: &chronicle{history: newHistory(0)}}
+	d.told = crew.chronicle.history
+	for i := range d.networks {
+		dial := d.dial(t, i)
+		crew.open(t, func() (*coordinator.Coordinator, error) { return d.connect(dial) })
+		for range crewSize {
+			crew.hire(d.random, d.timeout/40, d.timeout)
 		}
-		d.history.note("the leader, %d, is killed", leader)
-		d.kill(t, leader)
-	case 2:
-		d.history.note("%d is not heard", who)
-		network.Partition(faultnet.Up)
-	case 3:
-		d.history.note("%d hears nothing", who)
-		network.Partition(faultnet.Down)
-	case 5:
-		server := d.random.IntN(d.ensemble.Size())
-		d.history.note("%d is killed", server)
-		d.kill(t, server)
-	case 6:
-		d.history.note("%d is cut off", who)
-		network.Cut()
-	case 7:
-		server := d.random.IntN(d.ensemble.Size())
-		d.history.note("all but %d are killed", server)
-		d.kill(t, (server+1)%3, (server+2)%3)
 	}
-	d.wait(d.timeout/4 + time.Duration(d.random.Int64N(int64(2*d.timeout))))
-	network.Heal()
-	if err := d.ensemble.Wait(ctx); err != nil {
-		t.Fatal(err)
-	}
-	d.wait(d.timeout / 4)
+	return crew
 }
-
-// kill ends servers, which come back a moment later.
-func (d *disaster) kill(t *testing.T, servers ...int) {
-	t.Helper()
-	for _, i := range servers {
-		if err := d.ensemble.Kill(i); err != nil {
-			t.Fatal(err)
-		}
-	}
-	d.wait(d.timeout / 4)
-	for _, i := range servers {
-		if err := d.ensemble.Restart(i); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// wait lets time pass while the workers work, who check each other.
-func (d *disaster) wait(long time.Duration) { <-time.After(long) }

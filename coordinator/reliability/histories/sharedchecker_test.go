@@ -1,4 +1,4 @@
-package histories_test
+package histories
 
 import (
 	"os"
@@ -24,7 +24,7 @@ func (p play) verdict(t *testing.T) porcupine.CheckResult {
 	t.Helper()
 	result, info := search(p)
 	if result == porcupine.Unknown {
-		t.Errorf("undecided; %s", draw(info, os.TempDir()))
+		t.Errorf("undecided; %s", draw[operation](info, os.TempDir()))
 	}
 	return result
 }

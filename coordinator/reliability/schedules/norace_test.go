@@ -1,9 +1,9 @@
 //go:build !race
 
-package schedules_test
+package schedules
 
-// schedules is how many are played by default.
-const schedules = 10_000
+// How many schedules are played.
+const quickSchedules, fullSchedules = 500, 10_000
 
 // frames is how many of a few cycles meet with something.
 const frames = 12

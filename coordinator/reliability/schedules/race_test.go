@@ -1,9 +1,9 @@
 //go:build race
 
-package schedules_test
+package schedules
 
-// schedules is how many are played by default.
-const schedules = 300
+// How many schedules are played: the race detector makes them slow.
+const quickSchedules, fullSchedules = 300, 300
 
 // frames is how many of a few cycles meet with something.
 const frames = 4

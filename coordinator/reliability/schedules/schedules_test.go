@@ -1,58 +1,41 @@
-package schedules_test
+package schedules
 
 import (
-	"fmt"
 	"os"
-	"runtime"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator/reliability"
 )
 
-// enough is after how many failing seeds the rest is not played: they would fail for the same reason.
-const enough = 3
-
 // TestSchedules plays one schedule after the other, as many at a time as there are processors.
 func TestSchedules(t *testing.T) {
 	if replayed() {
-		report(t, play(t, number(t, seedVariable, 0)))
+		report(t, playSeed(t, number(t, seedVariable, 0)))
 		return
 	}
-	usual := reliability.Trials(schedules, 2*schedules)
-	if testing.Short() {
-		usual = schedules / 20
-	}
-	first, total := uint64(1), number(t, numberVariable, uint64(usual))
+	first, total := uint64(1), number(t, numberVariable, uint64(reliability.Trials(quickSchedules, fullSchedules, 2*fullSchedules)))
 	if os.Getenv(soakVariable) == "1" {
 		first, total = uint64(time.Now().UnixNano())>>10<<10, 1<<62
 	}
 	sum := &tally{begun: time.Now(), counts: map[string]int{}}
-	var next atomic.Uint64
-	t.Run("all", func(t *testing.T) {
-		for i := range runtime.GOMAXPROCS(0) {
-			t.Run(fmt.Sprint(i), func(t *testing.T) {
-				t.Parallel()
-				for {
-					n := next.Add(1)
-					if n > total || sum.hopeless() || late(t) {
-						return
-					}
-					out := play(t, first+n-1)
-					report(t, out)
-					sum.add(t, out)
-				}
-			})
+	sideBySide(t, func(t *testing.T, i int) bool {
+		if uint64(i) >= total || sum.hopeless() || late(t) {
+			return false
 		}
+		out := playSeed(t, first+uint64(i))
+		report(t, out)
+		sum.add(t, out)
+		return true
 	})
 	sum.print(t)
-	if total >= 100 && !t.Failed() {
+	if sum.played >= telling && !t.Failed() {
 		sum.demand(t)
 	}
-	if soaking := os.Getenv(soakVariable) == "1"; !soaking && !t.Failed() && uint64(sum.played) < total {
-		t.Errorf("only %d of %d schedules were played before the time limit of go test; give it more with -timeout", sum.played, total)
+	if soaking := os.Getenv(soakVariable) == "1"; !soaking && uint64(sum.played) < total {
+		t.Logf("%d of %d schedules were played: after %d failures, or when the time limit of go test is near, the rest is left out",
+			sum.played, total, enough)
 	}
 	reliability.Report(t, reliability.RowTwoHolders,
 		"%d in %d random schedules with %d grants and %d faults, %v of virtual time",

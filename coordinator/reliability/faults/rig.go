@@ -1,0 +1,155 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+)
+
+// errNever is why a wait ends for something that has to happen and does not.
+var errNever = errors.New("faults: it does not happen")
+
+// Nothing here takes nearly as long as patience. It is counted in ticks that this process has seen, which are fewer on a machine
+// with other work, where everything takes longer.
+const (
+	patience     = 60 * time.Second
+	patienceTick = 50 * time.Millisecond
+)
+
+// patient returns a context that ends, with errNever, when patience does.
+func patient() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	go func() {
+		tick := time.NewTicker(patienceTick)
+		defer tick.Stop()
+		for range patience / patienceTick {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+		cancel(errNever)
+	}()
+	return ctx, func() { cancel(context.Canceled) }
+}
+
+// patiently ends with the test, or when something does not happen.
+func patiently(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := patient()
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// pause lets time pass, which is the subject here; whoever calls it has referees at work meanwhile.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// happens polls until the condition holds, and reports whether it did. It may be called from any goroutine.
+func happens(t *testing.T, what string, cond func() bool) bool {
+	t.Helper()
+	ctx, cancel := patient()
+	defer cancel()
+	for !cond() {
+		if pause(ctx, 2*time.Millisecond); ctx.Err() != nil {
+			t.Errorf("it never happens that %s", what)
+			return false
+		}
+	}
+	return true
+}
+
+// connect returns a coordinator with a session of its own that is closed at the end of the test.
+func connect(
+	t *testing.T, servers string, timeout, tick time.Duration, options ...coordinator.Option,
+) *coordinator.Coordinator {
+	t.Helper()
+	options = append(options, coordinator.WithSessionTimeout(timeout))
+	if tick != 0 { // else the coordinator is not told
+		options = append(options, coordinator.WithTickTime(tick))
+	}
+	c, err := coordinator.Connect(patiently(t), servers, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// quiet keeps the stock client's remarks out of the test's output.
+type quiet struct{}
+
+func (quiet) Printf(string, ...any) {}
+
+// stock connects with the client library alone. The callback may be nil.
+func stock(t *testing.T, servers []string, timeout time.Duration, callback zk.EventCallback) *zk.Conn {
+	t.Helper()
+	if callback == nil {
+		callback = func(zk.Event) {}
+	}
+	conn, news, err := zk.Connect(servers, timeout,
+		zk.WithLogger(quiet{}), zk.WithLogInfo(false), zk.WithEventCallback(callback))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		conn.Close()
+		for range news { // until the client's goroutines have ended
+		}
+	})
+	return conn
+}
+
+// queued waits until so many nodes stand in the lock's directory.
+func queued(t *testing.T, raw *zk.Conn, dir string, n int) {
+	t.Helper()
+	happens(t, fmt.Sprintf("%d stand at %s", n, dir), func() bool {
+		names, _, err := raw.Children(dir)
+		if err != nil && !errors.Is(err, zk.ErrNoNode) {
+			t.Error(err)
+			return true
+		}
+		return len(names) == n
+	})
+}
+
+// spread is the smallest, the middle and the largest of some durations, as parts of the session timeout or in
+// milliseconds.
+type spread struct{ all []float64 }
+
+func (s *spread) add(v float64) { s.all = append(s.all, v) }
+
+func (s *spread) addPart(d, timeout time.Duration) { s.add(float64(d) / float64(timeout)) }
+
+func (s *spread) any() bool { return len(s.all) > 0 }
+
+func (s *spread) sorted() []float64 {
+	if len(s.all) == 0 {
+		return []float64{0}
+	}
+	return slices.Sorted(slices.Values(s.all))
+}
+
+func (s *spread) min() float64 { return s.sorted()[0] }
+
+func (s *spread) median() float64 { sorted := s.sorted(); return sorted[len(sorted)/2] }
+
+func (s *spread) max() float64 { sorted := s.sorted(); return sorted[len(sorted)-1] }

@@ -1,0 +1,169 @@
+package faults
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// trial is one lock on its way from a holder, to whom something happens, to the next one, and the referee who watches.
+type trial struct {
+	name       string
+	path       string
+	timeout    time.Duration // of the holder's session
+	away, near *coordinator.Coordinator
+
+	held, wanted *coordinator.Acquisition
+	grant        events.Grant
+	deleted      <-chan zk.Event // of the held node, if somebody near the leader watches it
+
+	released atomic.Bool   // set before the holder gives the lock back by itself
+	over     chan struct{} // closed when the next one has the lock, or never will
+
+	// The referee's until then.
+	next    events.Grant
+	loss    events.Lost
+	flipped time.Time // when Valid turned false, lost: when Lost was read, and so on; zero if it was not seen
+	lost    time.Time
+	expired time.Time
+	granted time.Time
+}
+
+// hold has the trial's lock held by away and wanted by near, and a referee watch both from then on. With a raw client
+// the referee also sees when the servers delete the node.
+func (tr *trial) hold(t *testing.T, raw *zk.Conn) {
+	t.Helper()
+	tr.over = make(chan struct{})
+	ctx := patiently(t)
+	tr.held = tr.away.Mutex(tr.path).Acquire(t.Context())
+	grant, err := tr.held.Wait(ctx)
+	if err != nil {
+		t.Fatalf("%s: %v", tr.name, err)
+	}
+	tr.grant = grant
+	tr.wanted = tr.near.Mutex(tr.path).Acquire(t.Context())
+	if raw != nil {
+		queued(t, raw, tr.path, 2)
+		found, _, deleted, err := raw.ExistsW(grant.Node)
+		if err != nil || !found {
+			t.Fatalf("%s: %s is there: %v, %v", tr.name, grant.Node, found, err)
+		}
+		tr.deleted = deleted
+	}
+	go func() {
+		defer close(tr.over)
+		tr.referee(t, ctx)
+	}()
+}
+
+// referee notes what happens to the lock until the next one has it, and checks that it happens in the order that is
+// promised. Lost counts as delivered when it is in its channel: whoever looks there finds it.
+func (tr *trial) referee(t *testing.T, ctx context.Context) {
+	lost := func(loss events.Lost) {
+		tr.loss, tr.lost = loss, time.Now()
+		if tr.flipped.IsZero() {
+			tr.flipped = tr.lost
+		}
+		if tr.held.Valid() {
+			t.Errorf("%s: lost, and valid", tr.name)
+		}
+	}
+	look := func() {
+		select {
+		case loss := <-tr.held.Lost():
+			lost(loss)
+		default:
+		}
+	}
+	flip := time.NewTimer(time.Until(tr.held.Deadline()))
+	defer flip.Stop()
+	deleted := tr.deleted
+	for {
+		select {
+		case loss := <-tr.held.Lost():
+			lost(loss)
+		case <-flip.C:
+			if tr.held.Valid() {
+				flip.Reset(time.Until(tr.held.Deadline()))
+			} else if tr.flipped.IsZero() {
+				tr.flipped = time.Now()
+			}
+		case ev := <-deleted:
+			deleted = nil
+			if ev.Type != zk.EventNodeDeleted {
+				continue // the raw client has been closed
+			}
+			tr.expired = time.Now()
+			if look(); tr.lost.IsZero() && !tr.released.Load() {
+				t.Errorf("%s: the node is gone, and nobody has been told", tr.name)
+			}
+		case tr.next = <-tr.wanted.Granted():
+			tr.granted = time.Now()
+			if tr.held.Valid() {
+				t.Errorf("%s: valid, and granted to somebody else: two holders", tr.name)
+			}
+			if look(); tr.lost.IsZero() && !tr.released.Load() {
+				t.Errorf("%s: granted to somebody else, and the holder has not been told", tr.name)
+			}
+			if tr.next.Token <= tr.grant.Token {
+				t.Errorf("%s: token %#x after %#x", tr.name, tr.next.Token, tr.grant.Token)
+			}
+			return
+		case <-tr.wanted.Done():
+			t.Errorf("%s: the one who waited ended: %v", tr.name, tr.wanted.Err())
+			return
+		case <-ctx.Done():
+			t.Errorf("%s: wedged: nobody has the lock after %v (was lost: %t)", tr.name, patience, !tr.lost.IsZero())
+			return
+		}
+	}
+}
+
+// handOver ends the trial once the fault is over: a holder who is one still gives the lock back, the next one gets
+// it, and the one who had it first gets it back in his turn. It reports whether the lock was held up to now, and may
+// be called from any goroutine.
+func (tr *trial) handOver(t *testing.T) (kept bool) {
+	t.Helper()
+	kept = tr.held.Valid()
+	tr.released.Store(true)
+	tr.held.Release()
+	<-tr.over
+	if tr.granted.IsZero() {
+		return kept // the referee has said so
+	}
+	ctx, cancel := patient()
+	defer cancel()
+	again := tr.away.Mutex(tr.path).Acquire(ctx)
+	tr.wanted.Release()
+	grant, err := again.Wait(ctx)
+	if err != nil {
+		t.Errorf("%s: wedged: the first holder does not get the lock again: %v", tr.name, err)
+		return kept
+	}
+	if grant.Token <= tr.next.Token {
+		t.Errorf("%s: token %#x after %#x", tr.name, grant.Token, tr.next.Token)
+	}
+	again.Release()
+	for _, a := range []*coordinator.Acquisition{tr.held, tr.wanted, again} {
+		select {
+		case <-a.Done():
+		case <-ctx.Done():
+			t.Errorf("%s: an acquisition does not end", tr.name)
+		}
+	}
+	return kept && tr.lost.IsZero()
+}
+
+// reconnected waits until the first holder's session has a connection.
+func (tr *trial) reconnected(t *testing.T) bool {
+	t.Helper()
+	return happens(t, tr.name+" is connected again", func() bool {
+		return tr.away.State() == coordinator.StateConnected
+	})
+}

@@ -1,0 +1,136 @@
+package histories
+
+import (
+	"context"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
+)
+
+// realMax ends what hangs on real servers. Nothing takes nearly as long, on however slow a machine.
+const realMax = 5 * time.Minute
+
+const (
+	crewSize     = 3 // workers of a coordinator
+	timeoutTicks = 4 // of the servers, in a session timeout
+	slowLock     = "/locks/slow"
+)
+
+// disaster breaks real servers and the ways to them.
+type disaster struct {
+	ensemble *ensemble.Ensemble
+	networks [3][]*faultnet.Network // what breaks together: one of each crew's
+	history  *history               // of those that may be asked for their locks
+	told     *history               // of those that tell of crashes
+	random   *rand.Rand
+	timeout  time.Duration
+
+	coordinators []*coordinator.Coordinator
+	wanted       []string // the paths of locks that somebody may ask for; nil if nobody does
+	asking       sync.WaitGroup
+}
+
+// dial returns what dials through the network that breaks with the others of that number.
+func (d *disaster) dial(t *testing.T, number int) coordinator.Option {
+	t.Helper()
+	network := faultnet.New((&net.Dialer{}).DialContext, nil)
+	t.Cleanup(network.Close)
+	d.networks[number] = append(d.networks[number], network)
+	return coordinator.WithDialer(network.Dial)
+}
+
+// connect makes a coordinator.
+func (d *disaster) connect(dial coordinator.Option) (*coordinator.Coordinator, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), realMax)
+	defer cancel()
+	return coordinator.Connect(ctx, d.ensemble.Connect(), dial,
+		coordinator.WithSessionTimeout(d.timeout), coordinator.WithTickTime(d.timeout/timeoutTicks))
+}
+
+// note tells both histories.
+func (d *disaster) note(format string, args ...any) {
+	d.history.note(format, args...)
+	d.told.note(format, args...)
+}
+
+// strike breaks something, lets a while go by, and mends it. All kinds have their turn.
+func (d *disaster) strike(t *testing.T, turn int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), realMax)
+	defer cancel()
+	who := d.random.IntN(len(d.networks))
+	if worker, held := d.history.holder(slowLock); held && d.random.IntN(4) != 0 {
+		who = worker / crewSize
+	}
+	each := func(do func(*faultnet.Network)) {
+		for _, network := range d.networks[who] {
+			do(network)
+		}
+	}
+	if d.wanted != nil {
+		path, asks := pickRevocable(d.random, d.wanted), d.coordinators[d.random.IntN(len(d.coordinators))]
+		grace := time.Duration(d.random.Int64N(int64(d.timeout)))
+		d.history.note("somebody asks for %s within %v", path, grace)
+		d.asking.Go(func() { d.history.revoke(t, asks, path, grace, 4*d.timeout) })
+	}
+	switch turn % 8 {
+	case 0, 4:
+		d.note("%d is partitioned away", who)
+		each(func(n *faultnet.Network) { n.Partition() })
+	case 1:
+		leader, err := d.ensemble.Leader(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.note("the leader, %d, is killed", leader)
+		d.kill(t, leader)
+	case 2:
+		d.note("%d is not heard", who)
+		each(func(n *faultnet.Network) { n.Partition(faultnet.Up) })
+	case 3:
+		d.note("%d hears nothing", who)
+		each(func(n *faultnet.Network) { n.Partition(faultnet.Down) })
+	case 5:
+		server := d.random.IntN(d.ensemble.Size())
+		d.note("%d is killed", server)
+		d.kill(t, server)
+	case 6:
+		d.note("%d is cut off", who)
+		each((*faultnet.Network).Cut)
+	case 7:
+		server := d.random.IntN(d.ensemble.Size())
+		d.note("all but %d are killed", server)
+		d.kill(t, (server+1)%3, (server+2)%3)
+	}
+	d.wait(d.timeout/4 + time.Duration(d.random.Int64N(int64(2*d.timeout))))
+	each((*faultnet.Network).Heal)
+	if err := d.ensemble.Wait(ctx); err != nil {
+		t.Fatal(err)
+	}
+	d.wait(d.timeout / 4)
+}
+
+// kill ends servers, which come back a moment later.
+func (d *disaster) kill(t *testing.T, servers ...int) {
+	t.Helper()
+	for _, i := range servers {
+		if err := d.ensemble.Kill(i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.wait(d.timeout / 4)
+	for _, i := range servers {
+		if err := d.ensemble.Restart(i); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// wait lets time pass while the workers work, who check each other.
+func (d *disaster) wait(long time.Duration) { <-time.After(long) }

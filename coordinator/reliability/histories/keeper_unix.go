@@ -1,0 +1,218 @@
+//go:build unix
+
+package histories
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// memory is a set that the test keeps.
+type memory struct {
+	set  []int
+	seen int64 // the greatest token it was shown
+}
+
+// keeper keeps the sets of one kind of processes, and remembers what they did.
+type keeper struct {
+	mu        sync.Mutex
+	registers map[string]*memory
+	holder    *helper // who was granted and has not left; nil if it is not known
+	grants    int
+	pauses    int
+	sections  []*section
+	finished  bool
+}
+
+func newKeeper() *keeper {
+	k := &keeper{registers: map[string]*memory{}}
+	for _, register := range []string{registerTrusting, registerAsking, registerComparing, registerStock} {
+		k.registers[register] = &memory{}
+	}
+	return k
+}
+
+// finish lets everybody go home who is not in the critical section.
+func (k *keeper) finish() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.finished = true
+}
+
+// serve answers a child until it may go home.
+func (k *keeper) serve(t *testing.T, c *helper) {
+	for {
+		m, err := c.hear()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		answer, more := k.answer(c, m)
+		if more {
+			err = c.send(answer)
+		} else {
+			err = c.HangUp()
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		if !more {
+			return
+		}
+	}
+}
+
+// answer does what a child asks for.
+func (k *keeper) answer(c *helper, m message) (answer message, more bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	answer.Kind, more = m.Kind, true
+	switch m.Kind {
+	case "ready":
+		return answer, !k.finished
+	case "granted":
+		k.holder = c
+		k.grants++
+	case "section":
+		k.sections = append(k.sections, m.Section)
+		if k.holder == c {
+			k.holder = nil
+		}
+	case "read":
+		r := k.registers[m.Register]
+		answer.Accepted = m.Token >= r.seen
+		r.seen = max(r.seen, m.Token)
+		answer.Set = r.set
+	case "write":
+		r := k.registers[m.Register]
+		answer.Accepted = m.Register != registerComparing || m.Token >= r.seen
+		if answer.Accepted {
+			r.set = m.Set
+		}
+	}
+	return answer, more
+}
+
+// look returns who holds the lock, and how many Grants there were.
+func (k *keeper) look() (holder *helper, grants int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.holder, k.grants
+}
+
+// pauseHolder halts the one in the critical section for as long as others need to get into it, and lets the rest of the
+// period go by.
+func (k *keeper) pauseHolder(t *testing.T, period, expiry time.Duration) {
+	start := time.Now()
+	var victim *helper
+	before := 0
+	k.until(func() bool {
+		victim, before = k.look()
+		return victim != nil
+	}, start.Add(period))
+	if victim == nil {
+		return // everybody is between two sections
+	}
+	if err := victim.halt(); err != nil {
+		t.Error(err)
+		return
+	}
+	k.mu.Lock()
+	k.pauses++
+	k.mu.Unlock()
+	halted := time.Now()
+	// The server lets nobody else in before the session has expired; then some get their turn.
+	k.until(func() bool {
+		_, grants := k.look()
+		return grants > before+3 && time.Since(halted) > expiry
+	}, halted.Add(2*expiry))
+	if err := victim.goOn(); err != nil {
+		t.Error(err)
+	}
+	k.until(func() bool { return false }, start.Add(period))
+}
+
+// until polls until the condition holds, or it is too late.
+func (k *keeper) until(cond func() bool, deadline time.Time) {
+	ticker := time.NewTicker(2 * time.Millisecond)
+	defer ticker.Stop()
+	ctx, cancel := context.WithDeadline(context.Background(), deadline)
+	defer cancel()
+	for !cond() {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// operations returns what everybody saw.
+func (k *keeper) operations() (ops []operation) {
+	for _, s := range k.sections {
+		ops = append(ops, s.Ops...)
+	}
+	return ops
+}
+
+// overlaps counts the sections that began while an earlier one went on, by what their processes believed, and returns
+// the longest time for which two did.
+func (k *keeper) overlaps() (count int, longest time.Duration) {
+	byTime := func(a, b *section) int { return cmp.Compare(a.Granted, b.Granted) }
+	sections := slices.SortedFunc(slices.Values(k.sections), byTime)
+	var end int64
+	for _, s := range sections {
+		if s.Granted < end {
+			count++
+			longest = max(longest, time.Duration(min(end, s.Ended)-s.Granted))
+		}
+		end = max(end, s.Ended)
+	}
+	return count, longest
+}
+
+// outcome is what became of a set.
+type outcome struct {
+	register                  string
+	acknowledged, lost, stale int
+	compared                  bool // stale is known
+}
+
+func (o outcome) String() string {
+	if !o.compared {
+		return fmt.Sprintf("%s: %d of %d", o.register, o.lost, o.acknowledged)
+	}
+	return fmt.Sprintf("%s: %d of %d (%d late)", o.register, o.lost, o.acknowledged, o.stale)
+}
+
+// outcome counts the acknowledged elements that are not in the set, and the writes that were accepted though they were
+// sent when somebody else had been granted the lock already.
+func (k *keeper) outcome(register string) outcome {
+	o := outcome{register: register}
+	set := map[int]bool{}
+	for _, element := range k.registers[register].set {
+		set[element] = true
+	}
+	for _, s := range k.sections {
+		for _, w := range s.Writes {
+			if w.Register != register || !w.Accepted {
+				continue
+			}
+			o.acknowledged++
+			if !set[s.Element] {
+				o.lost++
+			}
+			o.compared = s.Token != 0
+			newer := func(other *section) bool { return other.Token > s.Token && other.Granted < w.Sent }
+			if o.compared && slices.ContainsFunc(k.sections, newer) {
+				o.stale++
+			}
+		}
+	}
+	return o
+}

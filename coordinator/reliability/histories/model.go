@@ -1,0 +1,274 @@
+package histories
+
+import (
+	"fmt"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// kind is what an operation is about.
+type kind uint8
+
+const (
+	kindAcquire kind = iota + 1 // a Grant was read
+	kindHold                    // Valid said yes
+	kindWrite                   // the token was shown, for a read or a write, to a resource that compares tokens
+	kindGuard                   // a transaction of the acquisition was sent to the servers
+	kindLose                    // a Lost was read
+	kindRelease                 // Release was called, or the wait was over
+	kindRead                    // what the resource holds was read
+	kindAsk                     // Revoke was called; it is nobody's
+	kindGone                    // a Revoke that began when this one held returned nil
+)
+
+// operation is what a worker did, from the time of the call to that of the answer.
+type operation struct {
+	Path   string `json:"path"`
+	Kind   kind   `json:"kind"`
+	Worker int    `json:"worker"` // from 0, below maxWorkers
+	Round  int32  `json:"round"`  // which of the worker's acquisitions it belongs to, from 1
+
+	Permits int   `json:"permits,omitempty"` // of a semaphore
+	Shares  bool  `json:"shares,omitempty"`  // it was asked for together with others, to read
+	Writer  int64 `json:"writer,omitempty"`  // of a reader in a writer's place: the token of that writer
+	Value   int64 `json:"value,omitempty"`   // what was read
+
+	Upgrades bool  `json:"upgrades,omitempty"` // it reads, and is the only one who may come to write
+	From     int32 `json:"from,omitempty"`     // the round in which the worker holds that in whose place this is, to write or to read
+	With     int   `json:"with,omitempty"`     // how many other locks are had together with it
+	Revoked  bool  `json:"revoked,omitempty"`  // of a loss: somebody had asked, and the grace ran out
+
+	Token    int64 `json:"token,omitempty"`    // of the Grant
+	Session  int64 `json:"session,omitempty"`  // of the Grant
+	Accepted bool  `json:"accepted,omitempty"` // of a write and a transaction
+
+	Call   int64 `json:"call"`
+	Return int64 `json:"return"`
+}
+
+// maxWorkers is how many workers a history may have.
+const maxWorkers = 16
+
+// The sides of a lock. Of a mutex and of a semaphore there is one.
+const (
+	toWrite = iota
+	toRead
+	toUpgrade // reads, and is the only one that may come to write
+	sides
+)
+
+// side returns the operation's side.
+func (op operation) side() int {
+	switch {
+	case op.Upgrades:
+		return toUpgrade
+	case op.Shares:
+		return toRead
+	default:
+		return toWrite
+	}
+}
+
+// rounds are the rounds of the workers' acquisitions; 0 is none.
+type rounds [maxWorkers]int32
+
+// state is the model of one lock of any kind, and of the resource behind it. It is comparable, as the search compares states often.
+//
+// Holders show their tokens to the resource. It refuses a writer whose token is smaller than one it has seen, and never a reader. A
+// reader that took a writer's place shows that writer's token: one of its own would be greater than that of a writer that waits
+// behind it and is yet to come. So what a reader has once read does not change while it holds: a write would be that of a second
+// holder, or one with an old token.
+type state struct {
+	kind    lockKind
+	held    [sides]rounds // in which the workers hold
+	over    [sides]rounds // the last ones that are over
+	permits [maxWorkers]int
+	wrote   int64 // the token of the newest writer, or holder
+	plain   int64 // the token of the newest writer that was no upgrade
+	read    int64 // the greatest token of a reader
+	seen    int64 // the greatest token that the resource has been shown
+	value   int64 // what it holds: the token of the writer that wrote it
+	granted rounds
+	asked   rounds // what granted was when somebody asked for the lock for the last time
+}
+
+// admits tells for each kind of lock whether a Grant is in order: no holder excludes it, and its token is new.
+func (m state) admits(op operation) bool {
+	switch m.kind {
+	case readWrite:
+		return m.admitsTo(op)
+	case semaphore: // the holder is younger than all before it, whether these still hold anything or not
+		return m.held[toWrite][op.Worker] == 0 && op.Token > m.wrote && m.taken()+op.Permits <= mostPermits
+	default: // a mutex, an election, and an unfair lock, too: that is fenced, and who comes next is not in the model
+		return m.held == [sides]rounds{} && op.Token > m.wrote
+	}
+}
+
+// admitsTo is admits for a read/write lock.
+func (m state) admitsTo(op operation) bool {
+	writes, reads, upgrades := m.held[toWrite] != rounds{}, m.held[toRead] != rounds{}, m.held[toUpgrade] != rounds{}
+	switch {
+	case op.Upgrades, op.Shares && op.With > 0:
+		// An upgradable reader may have waited for an upgrade that was asked for later than itself. A member of a multi-lock takes an
+		// upgradable reader for a writer, and waits for its upgrade as well.
+		return !writes && !upgrades && op.Token > m.plain
+	case op.Shares && op.Writer != 0: // which may still be there, and behind which no other can have written yet
+		others := m.held[toWrite]
+		others[op.Worker] = 0
+		return m.wrote == op.Writer && op.Token == op.Writer && others == rounds{}
+	case op.Shares:
+		return !writes && op.Token > m.wrote
+	case op.From != 0: // an upgrade: since its reader came, no other can have written
+		return !writes && !reads && m.held[toUpgrade][op.Worker] == op.From && op.Token >= max(m.wrote, m.read)
+	default:
+		return !writes && !reads && !upgrades && op.Token > max(m.wrote, m.read)
+	}
+}
+
+// step returns the state after the operation, and whether the lock can have answered it so.
+func (m state) step(op operation) (state, bool) {
+	side := op.side()
+	holds, fresh := m.held[side][op.Worker] == op.Round, op.Round > m.over[side][op.Worker]
+	switch op.Kind {
+	case kindAsk:
+		m.asked = m.granted
+		return m, true
+	case kindAcquire:
+		legal := fresh && m.admits(op)
+		m.granted[op.Worker] = max(m.granted[op.Worker], op.Round)
+		m.held[side][op.Worker], m.permits[op.Worker] = op.Round, op.Permits
+		if op.Shares {
+			m.read = max(m.read, op.Token)
+			return m, legal
+		}
+		if m.wrote = op.Token; op.From == 0 {
+			m.plain = op.Token
+		}
+		return m, legal
+	case kindHold:
+		return m, holds
+	case kindGone:
+		return m, !holds
+	case kindLose: // nobody loses a lock to a Revoke that came before its Grant
+		untold := op.Revoked && m.asked[op.Worker] < op.Round && (op.From == 0 || m.asked[op.Worker] < op.From)
+		return m.free(op), holds && !untold
+	case kindRelease: // or a withdrawal
+		return m.free(op), fresh
+	default:
+		return m.use(op)
+	}
+}
+
+// use is step for what is done to the resource. A semaphore has none that one of several holders could write.
+func (m state) use(op operation) (state, bool) {
+	switch {
+	case m.kind == semaphore:
+		return m, false
+	case op.Kind == kindWrite && !op.Accepted:
+		return m, op.Token < m.seen
+	case op.Kind == kindWrite:
+		legal := op.Token >= m.seen
+		m.seen, m.value = op.Token, op.Token
+		return m, legal
+	case op.Kind == kindRead && m.kind == readWrite: // nothing else has readers
+		m.seen = max(m.seen, op.Token)
+		return m, op.Value == m.value
+	case op.Kind == kindGuard && m.kind != readWrite:
+		// The node may be there for a while after its owner has been told of a loss, but not beside a newer Grant.
+		return m, !op.Accepted || op.Token == m.wrote
+	default:
+		return m, false
+	}
+}
+
+// free is the state in which the operation's acquisition holds nothing.
+func (m state) free(op operation) state {
+	side := op.side()
+	if m.held[side][op.Worker] == op.Round {
+		m.held[side][op.Worker], m.permits[op.Worker] = 0, 0
+	}
+	m.over[side][op.Worker] = op.Round
+	return m
+}
+
+// taken is how many permits are held.
+func (m state) taken() (n int) {
+	for _, held := range m.permits {
+		n += held
+	}
+	return n
+}
+
+func (m state) String() string {
+	text := fmt.Sprintf("granted %#x, to readers %#x; seen %#x, value %#x", m.wrote, m.read, m.seen, m.value)
+	for side, what := range []string{"held", "read", "upgradable"} {
+		for worker, round := range m.held[side] {
+			if round != 0 {
+				text += fmt.Sprintf("; %s by %d/%d", what, worker, round)
+			}
+		}
+	}
+	if m.kind == semaphore {
+		text += fmt.Sprintf("; %d of %d taken", m.taken(), mostPermits)
+	}
+	return text
+}
+
+func (op operation) String() string {
+	who := fmt.Sprintf("%d/%d", op.Worker, op.Round)
+	answer := map[bool]string{true: "accepted", false: "refused"}[op.Accepted]
+	switch {
+	case op.Upgrades:
+		who += ", an upgradable reader,"
+	case op.Shares:
+		who += ", a reader,"
+	case op.From != 0:
+		who += fmt.Sprintf(", the upgrade of %d,", op.From)
+	}
+	if op.With > 0 {
+		who += fmt.Sprintf(" with %d more", op.With)
+	}
+	switch op.Kind {
+	case kindAcquire:
+		return fmt.Sprintf("%s granted %#x", who, op.Token)
+	case kindHold:
+		return who + " is valid"
+	case kindWrite:
+		return fmt.Sprintf("%s write %#x: %s", who, op.Token, answer)
+	case kindGuard:
+		return fmt.Sprintf("%s txn %#x: %s", who, op.Token, answer)
+	case kindLose:
+		return who + map[bool]string{true: " was revoked", false: " lost"}[op.Revoked]
+	case kindAsk:
+		return "somebody asked"
+	case kindGone:
+		return who + " is gone, as was asked"
+	case kindRelease:
+		return who + " released"
+	case kindRead:
+		return fmt.Sprintf("%s read %#x under %#x", who, op.Value, op.Token)
+	default:
+		return "?"
+	}
+}
+
+func (op operation) place() place { return place{op.Path, op.Worker, op.Call, op.Return} }
+
+// model is the model in the terms of the search. The path tells what kind of lock it is.
+func (operation) model() porcupine.Model {
+	return porcupine.Model{
+		Partition: partition[operation],
+		Init:      func() any { return nil },
+		Step: func(before, input, _ any) (bool, any) {
+			op := input.(operation)
+			now, begun := before.(state)
+			if !begun {
+				now.kind = kindAt(op.Path)
+			}
+			next, legal := now.step(op)
+			return legal, next
+		},
+		DescribeOperation: func(input, _ any) string { return input.(operation).String() },
+		DescribeState:     func(state any) string { return fmt.Sprint(state) },
+	}
+}

@@ -1,0 +1,6 @@
+//go:build !unix
+
+package histories
+
+// runChild does nothing: on this system no process can be halted, and there are no children.
+func runChild() {}

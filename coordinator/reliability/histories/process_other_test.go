@@ -1,6 +1,0 @@
-//go:build !unix
-
-package histories_test
-
-// runChild does nothing: on this system no process can be halted, and there are no children.
-func runChild() {}

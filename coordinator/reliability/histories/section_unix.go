@@ -1,0 +1,290 @@
+//go:build unix
+
+package histories
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// The registers of the workloads. Each holds a set of numbers; to add one a worker reads the set, waits, and writes it
+// back with the number in it. What differs is what stands between a worker that is late and the set.
+const (
+	registerTrusting  = "in memory, trusting the Grant" // nothing
+	registerAsking    = "in memory, Valid asked first"  // a look at the watch
+	registerComparing = "in memory, tokens compared"    // the keeper refuses a token older than one it was shown
+	registerPlain     = "in ZooKeeper, plain"           // nothing
+	registerGuard     = "in ZooKeeper, Guard"           // the servers: Guard in a Multi of another session
+	registerTxn       = "in ZooKeeper, Txn"             // the servers: Txn
+	// Nothing, under the lock that the client library brings.
+	registerStock = "in memory, lock of the ZooKeeper client, trusting it"
+)
+
+// nodeOf is where a register is kept that is in ZooKeeper.
+func nodeOf(register string) string {
+	return "/registers/" + strings.NewReplacer(",", "", " ", "-").Replace(register)
+}
+
+// section is one stay in the critical section.
+type section struct {
+	Worker  int         `json:"worker"`
+	Element int         `json:"element"` // what it adds
+	Token   int64       `json:"token"`
+	Granted int64       `json:"granted"` // when the Grant was read
+	Ended   int64       `json:"ended"`   // when it gave the lock back, or read the Lost
+	Writes  []written   `json:"writes"`
+	Ops     []operation `json:"ops"`
+}
+
+// element returns a number that no other section adds.
+func element(worker, round int) int { return worker*1_000_000 + round }
+
+// written is what became of adding the element.
+type written struct {
+	Register string `json:"register"`
+	Sent     int64  `json:"sent"`
+	Accepted bool   `json:"accepted"` // acknowledged: it is in the set from now on
+}
+
+// worksite is where a child works.
+type worksite struct {
+	job         job
+	up          *parent
+	coordinator *coordinator.Coordinator
+	raw         *zk.Conn // a session of its own, which outlives the pauses
+	history     *history
+	tenure      *tenure
+	section     *section
+}
+
+// workJob enters the critical section as often as the parent likes.
+func workJob(ctx context.Context, j job, up *parent) error {
+	c, err := coordinator.Connect(ctx, j.Servers,
+		coordinator.WithSessionTimeout(j.Timeout), coordinator.WithTickTime(j.Tick))
+	if err != nil {
+		return err
+	}
+	raw, err := rawClient(j.Servers, 20*j.Tick)
+	if err != nil {
+		return goHome(ctx, c, err)
+	}
+	defer raw.Close()
+	w := &worksite{job: j, up: up, coordinator: c, raw: raw, history: newHaltedHistory()}
+	for round := int32(1); ; round++ {
+		if _, err := up.ask(message{Kind: "ready"}); err != nil {
+			return goHome(ctx, c, err)
+		}
+		if err := w.enter(ctx, round); err != nil {
+			return goHome(ctx, c, err)
+		}
+	}
+}
+
+// enter takes the lock, adds an element to each set, and tells the parent about it.
+func (w *worksite) enter(ctx context.Context, round int32) error {
+	h := w.history
+	w.tenure = h.begin(w.job.Worker, round, w.job.Path)
+	lock := w.coordinator.Mutex(w.job.Path).Acquire(ctx)
+	w.tenure.lock = lock
+	grant, err := lock.Wait(ctx)
+	if err != nil {
+		return err
+	}
+	w.tenure.granted(grant)
+	w.section = &section{
+		Worker: w.job.Worker, Element: element(w.job.Worker, int(round)), Token: grant.Token, Granted: machineTime(),
+	}
+	var lostAt atomic.Int64
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		select {
+		case <-lock.Lost():
+			lostAt.Store(machineTime())
+		case <-lock.Done():
+		}
+	}()
+	if _, err := w.up.ask(message{Kind: "granted"}); err != nil {
+		return err
+	}
+	if err := w.add(ctx, lock); err != nil {
+		return err
+	}
+	w.section.Ended = machineTime()
+	if lostAt.Load() != 0 {
+		w.tenure.lost(events.Lost{})
+	} else {
+		w.tenure.release()
+	}
+	<-lock.Done()
+	<-over
+	if at := lostAt.Load(); at != 0 {
+		w.section.Ended = min(at, w.section.Ended)
+	}
+	w.section.Ops, h.ops = h.ops, nil
+	_, err = w.up.ask(message{Kind: "section", Section: w.section})
+	return err
+}
+
+// add reads all sets, waits, and writes them back with the element in them.
+func (w *worksite) add(ctx context.Context, lock *coordinator.Acquisition) error {
+	sets := map[string][]int{}
+	for _, register := range []string{registerTrusting, registerAsking, registerComparing} {
+		sent := w.history.now()
+		answer, err := w.up.ask(message{Kind: "read", Register: register, Token: w.section.Token})
+		if err != nil {
+			return err
+		}
+		if register == registerComparing {
+			w.tenure.wrote(kindWrite, sent, answer.Accepted) // a read shows the token, too
+		}
+		sets[register] = append(answer.Set, w.section.Element)
+	}
+	for _, register := range []string{registerPlain, registerGuard, registerTxn} {
+		set, err := readNode(w.raw, nodeOf(register))
+		if err != nil {
+			continue // not to be written then
+		}
+		sets[register] = append(set, w.section.Element)
+	}
+	// A worker that thinks about what it has read, and of nothing else.
+	<-time.After(rand.N(w.job.Window))
+
+	for _, register := range []string{registerTrusting, registerAsking, registerComparing} {
+		if register == registerAsking && !w.tenure.valid() {
+			continue
+		}
+		sent := w.history.now()
+		answer, err := w.up.ask(message{Kind: "write", Register: register, Token: w.section.Token, Set: sets[register]})
+		if err != nil {
+			return err
+		}
+		if register == registerComparing {
+			w.tenure.wrote(kindWrite, sent, answer.Accepted)
+		}
+		w.note(register, sent, answer.Accepted)
+	}
+	for _, register := range []string{registerPlain, registerGuard, registerTxn} {
+		set, ok := sets[register]
+		if !ok {
+			continue
+		}
+		data, err := json.Marshal(set)
+		if err != nil {
+			return err
+		}
+		write := &zk.SetDataRequest{Path: nodeOf(register), Data: data, Version: -1}
+		sent := w.history.now()
+		switch register {
+		case registerPlain:
+			_, err = w.raw.Set(write.Path, write.Data, write.Version)
+		case registerGuard:
+			_, err = w.raw.Multi(lock.Guard(), write)
+		case registerTxn:
+			_, err = lock.Txn(ctx, write)
+		}
+		if register != registerPlain {
+			w.tenure.wrote(kindGuard, sent, err == nil)
+		}
+		w.note(register, sent, err == nil)
+	}
+	return nil
+}
+
+// note adds what became of a write. One of unknown outcome counts as not acknowledged.
+func (w *worksite) note(register string, sent int64, accepted bool) {
+	w.section.Writes = append(w.section.Writes, written{register, sent, accepted})
+}
+
+// stockJob is workJob with the lock that the client library brings, which knows no token and tells of no loss.
+func stockJob(_ context.Context, j job, up *parent) error {
+	conn, err := rawClient(j.Servers, j.Timeout)
+	if err != nil {
+		return err
+	}
+	asked := make(chan message)
+	answers := make(chan message)
+	go func() {
+		ask := func(m message) message {
+			asked <- m
+			return <-answers
+		}
+		for round := 1; ; round++ {
+			ask(message{Kind: "ready"})
+			lock := zk.NewLock(conn, j.Path, zk.WorldACL(zk.PermAll))
+			if err := lock.Lock(); err != nil {
+				continue // its session has ended; it has another one, or will have
+			}
+			s := &section{Worker: j.Worker, Element: element(j.Worker, round), Granted: machineTime()}
+			ask(message{Kind: "granted"})
+			set := ask(message{Kind: "read", Register: registerStock}).Set
+			<-time.After(rand.N(j.Window))
+			sent := machineTime()
+			accepted := ask(message{Kind: "write", Register: registerStock, Set: append(set, s.Element)}).Accepted
+			s.Writes = []written{{registerStock, sent, accepted}}
+			s.Ended = machineTime()
+			_ = lock.Unlock() // after a loss it fails, and there is nothing to be done about it
+			ask(message{Kind: "section", Section: s})
+		}
+	}()
+	// Lock cannot be called off: when the parent hangs up this process ends where it stands.
+	for {
+		select {
+		case m := <-asked:
+			if err := up.link.send(m); err != nil {
+				return err
+			}
+		case m, ok := <-up.said:
+			if !ok {
+				conn.Close()
+				return nil
+			}
+			answers <- m
+		}
+	}
+}
+
+// quietLog keeps the raw client's remarks out of the way.
+type quietLog struct{}
+
+func (quietLog) Printf(string, ...any) {}
+
+// rawClient is a client that knows nothing of locks.
+func rawClient(servers string, timeout time.Duration) (*zk.Conn, error) {
+	conn, news, err := zk.Connect(strings.Split(servers, ","), timeout, zk.WithLogger(quietLog{}), zk.WithLogInfo(false))
+	if err != nil {
+		return nil, fmt.Errorf("connecting a client that knows nothing of locks: %w", err)
+	}
+	go func() {
+		for range news { // until the client is closed
+		}
+	}()
+	return conn, nil
+}
+
+// readNode returns the set in a node, as it is now or later: a follower may be behind.
+func readNode(conn *zk.Conn, path string) ([]int, error) {
+	if _, err := conn.Sync(path); err != nil {
+		return nil, fmt.Errorf("sync: %w", err)
+	}
+	data, _, err := conn.Get(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading a set: %w", err)
+	}
+	var set []int
+	if err := json.Unmarshal(data, &set); err != nil {
+		return nil, fmt.Errorf("reading a set: %w", err)
+	}
+	return slices.Clip(set), nil
+}

@@ -1,0 +1,170 @@
+package histories
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// tenure is one acquisition as its worker sees it. Only its worker calls its methods.
+type tenure struct {
+	history *history
+	lock    *coordinator.Acquisition
+	op      operation   // what its operations have in common
+	others  []operation // of a multi-lock: the paths and sides of the other members
+	over    bool        // released, or done
+	told    bool        // of a loss
+
+	mu    sync.Mutex
+	asked int64 // the call that a Grant would answer
+	known int64 // when it was last held for certain
+}
+
+// begin notes that a worker is about to ask for a lock.
+func (h *history) begin(worker int, round int32, path string) *tenure {
+	now := h.now()
+	return &tenure{history: h, op: operation{Path: path, Worker: worker, Round: round}, asked: now, known: now}
+}
+
+// granted notes a Grant that was read, and asks everybody who believes to hold the lock.
+func (t *tenure) granted(grant events.Grant) {
+	t.op.Token = grant.Token
+	op := t.op
+	op.Kind, op.Call, op.Session = kindAcquire, t.asked, grant.Session
+	t.add(op)
+
+	h := t.history
+	h.mu.Lock()
+	var believers []*tenure
+	for _, part := range t.parts() {
+		path := part.op.Path
+		h.tenures[path] = append(h.tenures[path], t)
+		believers = append(believers, h.tenures[path]...)
+	}
+	h.mu.Unlock()
+	for _, other := range believers {
+		other.valid()
+	}
+}
+
+// valid asks whether the lock is held, and notes if it is. When it was granted, anybody may call it.
+func (t *tenure) valid() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	op := t.op
+	op.Kind, op.Call = kindHold, t.history.now()
+	if op.Token == 0 || !t.lock.Valid() { // a Grant that nobody has read is nobody's
+		return false
+	}
+	t.add(op)
+	t.known = op.Call // it may be lost, and somebody else's, between the answer and now
+	return true
+}
+
+// wrote notes a write to the resource, or a transaction, that was sent at the given time.
+func (t *tenure) wrote(k kind, sent int64, accepted bool) {
+	op := t.op
+	op.Kind, op.Call, op.Accepted = k, sent, accepted
+	t.add(op)
+}
+
+// read notes what was read from the resource, which was asked at the given time.
+func (t *tenure) read(sent, value int64) {
+	op := t.op
+	op.Kind, op.Call, op.Value = kindRead, sent, value
+	t.add(op)
+}
+
+// lost notes that the loss was read.
+func (t *tenure) lost(lost events.Lost) {
+	op := t.op
+	// Of a multi-lock it is not known at which of its paths somebody asked.
+	op.Kind, op.Revoked = kindLose, lost.Reason == events.ReasonRevoked && op.With == 0
+	if t.history.halted {
+		op.Call = t.lastKnown()
+	} else {
+		op.Call = max(t.lastKnown(), t.history.delivered())
+	}
+	if t.told = true; !t.history.amend(op) {
+		t.add(op)
+	}
+	t.forget()
+}
+
+// release gives the lock back, or withdraws from the queue.
+func (t *tenure) release() {
+	op := t.op
+	op.Kind = kindRelease
+	t.valid() // so that the time at which it was last known is this moment, if it still is held
+	op.Call = t.history.now()
+	if t.history.halted {
+		op.Call = t.lastKnown()
+	}
+	t.lock.Release()
+	t.hear()
+	if !t.over {
+		t.add(op)
+	}
+	t.forget()
+}
+
+// done notes that the acquisition is over.
+func (t *tenure) done() {
+	t.hear()
+	if !t.over {
+		op := t.op
+		op.Kind, op.Call = kindRelease, t.history.now()
+		t.add(op)
+	}
+	t.forget()
+}
+
+// amend has a loss take the place of the Release of the same acquisition, if there was one, and reports whether there was: it
+// gave nothing back then. Only of what was lost is a Lost read behind a Release, which its worker checks when it is done:
+//
+//  1. a deadline ends, and the lock is lost; the contexts are cancelled;
+//  2. the upgrade ends which waits in one of them, and its worker releases the lock;
+//  3. the Lost is put into the channel.
+func (h *history) amend(lost operation) (amended bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range h.ops {
+		if op := &h.ops[i]; op.Kind == kindRelease && op.Worker == lost.Worker && op.Round == lost.Round {
+			op.Kind, op.Call, op.Revoked = kindLose, min(op.Call, lost.Call), lost.Revoked
+			amended = true
+		}
+	}
+	return amended
+}
+
+// hear reads a loss that came before its owner got round to what he does, as one does at once to whoever was asked for the lock
+// while he waited.
+func (t *tenure) hear() {
+	select {
+	case lost := <-t.lock.Lost():
+		t.lost(lost)
+	default:
+	}
+}
+
+// forget is called when the acquisition holds nothing any more. A Grant that is read from now on answers no earlier
+// call.
+func (t *tenure) forget() {
+	h := t.history
+	h.mu.Lock()
+	for _, part := range t.parts() {
+		path := part.op.Path
+		h.tenures[path] = slices.DeleteFunc(h.tenures[path], func(other *tenure) bool { return other == t })
+	}
+	h.mu.Unlock()
+	t.over = true
+	t.asked = h.now()
+}
+
+func (t *tenure) lastKnown() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.known
+}

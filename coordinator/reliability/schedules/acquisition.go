@@ -1,0 +1,206 @@
+package schedules
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// Promise 4, which is about one acquisition and its channels.
+
+// record is one acquisition.
+type record struct {
+	life      *life
+	a         *coordinator.Acquisition
+	id        uint64
+	path      string
+	script    script
+	born      time.Time
+	ctx       context.Context // of the lock; nil if nobody looks at it
+	tenure    *tenure         // the Grant that was read
+	loss      *events.Lost    // that was read
+	released  bool
+	cancelled bool
+	cancel    context.CancelCauseFunc // of the wait
+	belated   bool                    // it was asked for when Close had been called, and perhaps when that had returned
+
+	writer *tenure       // whose place it is to take, or share, by asking with his context; nil: it is asked for alone
+	known  chan struct{} // closed when it is known whether it was granted, if there is a writer
+}
+
+func newRecord(l *life, path string, s script, a *coordinator.Acquisition) *record {
+	r := &record{life: l, a: a, id: a.ID(), path: path, script: s, born: time.Now(), belated: l.closing.Load() != nil}
+	l.note(r)
+	return r
+}
+
+func (r *record) failf(format string, args ...any) {
+	r.life.client.world.failf("%d of %s: "+format, append([]any{r.id, r.life.client.name}, args...)...)
+}
+
+func (r *record) granted(grant events.Grant) {
+	if r.tenure != nil || r.released {
+		r.failf("granted again, or after Release: %+v", grant)
+		return
+	}
+	if grant.ID != r.id || grant.Path != r.path || !r.life.client.world.holds(r.path, grant.Node) || grant.Token == 0 {
+		r.failf("%+v for %s", grant, r.path)
+	}
+	if !r.life.client.isKazoos(grant.Node) {
+		r.failf("granted %s", grant.Node)
+	}
+	r.tenure = newTenure(r.life, r.path, r.script.side, grant, r.born, r.a.Valid)
+	r.tenure.quick = r.script.late == 0
+	r.tenure.permits = r.script.permits
+	if r.writer != nil && r.writer.tookPlace(grant) {
+		r.tenure.place = r.writer.place
+		if r.writer.side == r.script.side {
+			r.life.client.world.count("granted again", 1)
+			if r.writer.grant.Node != grant.Node || r.writer.grant.Token != grant.Token {
+				r.failf("%+v inside of %+v", grant, r.writer.grant)
+			}
+		} else {
+			r.life.client.world.count("downgraded", 1)
+		}
+	}
+	if r.script.side == upgraded {
+		r.tenure.stands(r.writer)
+	}
+	r.tenure.begin()
+	if !r.script.returns {
+		r.isKnown()
+	}
+}
+
+// isKnown lets the writer go who waits for that.
+func (r *record) isKnown() {
+	if r.known != nil {
+		close(r.known)
+		r.known = nil
+	}
+}
+
+func (r *record) lost(lost events.Lost) {
+	if r.a.Valid() {
+		r.failf("valid after the loss")
+	}
+	if r.loss != nil {
+		r.failf("lost again")
+	}
+	r.loss = &lost
+	if r.tenure == nil {
+		// A Grant that was seen on the stream counts as taken.
+		if r.life.read == nil {
+			r.failf("lost without a Grant: %+v", lost)
+		}
+		return
+	}
+	if lost.Token != r.tenure.grant.Token || lost.ID != r.id || !errors.As(lost.Err, new(*coordinator.LostError)) {
+		r.failf("%+v", lost)
+	}
+	r.tenure.end("lost", lost.Reason)
+}
+
+func (r *record) release() {
+	if r.tenure != nil {
+		r.tenure.end("released", 0)
+	}
+	r.released = true
+	r.a.Release()
+	r.empty("after Release")
+	if r.ctx == nil {
+		return
+	}
+	select {
+	case <-r.ctx.Done():
+	case <-time.After(time.Millisecond): // a loss that was quicker ends it, and has not said so yet
+		r.failf("the context lives after Release")
+	}
+}
+
+// empty fails if anything can be read that says that the lock is held.
+func (r *record) empty(when string) {
+	select {
+	case grant := <-r.a.Granted():
+		r.failf("%+v %s", grant, when)
+	default:
+	}
+	if r.a.Valid() || !r.a.Deadline().IsZero() {
+		r.failf("valid %s, until %v", when, r.a.Deadline())
+	}
+}
+
+// done is called when Done is closed, the last thing to happen.
+func (r *record) done() {
+	w := r.life.client.world
+	defer r.isKnown()
+	err := r.a.Err()
+	w.logf("%d of %s: done, %v", r.id, r.life.client.name, err)
+	select {
+	case lost := <-r.a.Lost():
+		r.lost(lost)
+	default:
+	}
+	r.empty("after Done")
+	if r.tenure != nil {
+		r.tenure.end("done", 0)
+	}
+	r.isOver(err)
+	var lost *coordinator.LostError
+	switch {
+	case errors.As(err, &lost):
+		w.count("ended: lost", 1)
+		// A loss may come between a Grant on the stream, or its retraction, and the reading of it.
+		if r.tenure != nil && r.loss == nil {
+			r.failf("ended with %v, and nothing was told", err)
+		}
+	case r.loss != nil:
+		r.failf("ended with %v after a loss", err)
+	case errors.Is(err, coordinator.ErrClosed):
+		w.count("ended: closed", 1)
+		if r.life.closing.Load() == nil {
+			r.failf("closed, and the coordinator is not")
+		}
+	case err == nil:
+		w.count("ended: released", 1)
+		if !r.released || r.tenure == nil && r.life.read == nil {
+			r.failf("ended without an error, released %v, granted %v", r.released, r.tenure != nil)
+		}
+	case r.tenure != nil:
+		r.failf("held, and ended with %v", err)
+	case errors.Is(err, coordinator.ErrKind) && r.life.client.mayBeRefused():
+		w.count("ended: kazoo does not see somebody", 1)
+	case r.writer != nil && (errors.Is(err, coordinator.ErrNotAcquired) || errors.Is(err, coordinator.ErrReleased)):
+		w.count("ended: the place is not there any more", 1)
+	case errors.Is(err, coordinator.ErrNotAcquired):
+		w.count("ended: not acquired", 1)
+		if !r.released && !r.script.try {
+			r.failf("ended with %v", err)
+		}
+	case errors.Is(err, coordinator.ErrTimeout) && r.script.maxWait > 0:
+		w.count("ended: timeout", 1)
+	case errors.Is(err, errEnough) && r.cancelled:
+		w.count("ended: cancelled", 1)
+	default:
+		r.failf("ended with %v", err)
+	}
+	if r.ctx != nil {
+		r.judgeContext(err)
+	}
+}
+
+func (r *record) judgeContext(err error) {
+	cause := context.Cause(r.ctx)
+	var lost, because *coordinator.LostError
+	switch {
+	case cause == nil:
+		r.failf("the context lives after Done")
+	case r.released && errors.Is(cause, coordinator.ErrReleased): // which is all that a Release says, granted or not
+	case errors.As(err, &lost) && errors.As(cause, &because) && *lost == *because:
+	case err == nil || !errors.Is(cause, err):
+		r.failf("the context ended with %v, the acquisition with %v", cause, err)
+	}
+}

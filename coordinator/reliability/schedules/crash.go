@@ -1,0 +1,174 @@
+package schedules
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/session"
+)
+
+// Locks that tell of crashes: what each holder was told, beside what is known of those before him.
+
+// detectsOf shares the seeds out, independently of what recipeOf, again and formOf look at.
+func detectsOf(seed uint64) bool {
+	switch r := recipeOf(seed); {
+	case r == semaphore || r == unfair || r == several:
+		return false
+	default:
+		return seed/128%3 == 1
+	}
+}
+
+// errPanic is what a function under a lock panics with.
+var errPanic = errors.New("schedules: panic")
+
+// recovered is Do, and returns what its function panics with.
+func recovered(
+	ctx context.Context, h handle, f func(context.Context, events.Grant) error, options ...coordinator.AcquireOption,
+) (err error) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case error:
+			err = r
+		default:
+			panic(r)
+		}
+	}()
+	return h.Do(ctx, f, options...)
+}
+
+// fate is what became of one acquisition that was granted.
+type fate struct {
+	place    int64
+	node     string
+	side     side
+	told     *events.Abandoned
+	crashed  bool // its holder took the Grant and did not release, for certain
+	released bool // its holder released, and nobody held together with it who did not, as far as this one knows
+	gone     bool // the session lived when the node was gone, which nobody else has deleted
+}
+
+// fateOf judges an acquisition that is over.
+func (w *world) fateOf(path string, s side, place int64, grant events.Grant, how string, err error) {
+	if !w.detects || grant.Token == 0 {
+		return
+	}
+	gone := !w.srv.Exists(grant.Node) && slices.Contains(w.srv.Sessions(), grant.Session)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f := fate{place: place, node: grant.Node, side: s, told: grant.Abandoned, gone: gone && !w.meddled[nameOf(grant.Node)]}
+	switch how {
+	case "released", "function returned":
+		f.released = err == nil
+	case "lost", "panicked":
+		f.crashed = true
+	case "":
+		f.released = err == nil // it was taken on the stream
+	default:
+		f.crashed = errors.Is(err, coordinator.ErrClosed)
+	}
+	w.fates[path] = append(w.fates[path], f)
+	if grant.Abandoned != nil {
+		w.counts["told of a crash"]++
+	}
+	if f.crashed {
+		w.counts["crashed"]++
+	}
+}
+
+// isOver notes what became of the acquisition.
+func (r *record) isOver(err error) {
+	w, grant := r.life.client.world, r.a.Grant()
+	how, place := "", grant.Token
+	if r.tenure != nil {
+		how, place = r.tenure.how, r.tenure.place
+	} else if !r.released || err != nil {
+		return // nobody had it
+	}
+	w.fateOf(r.path, r.script.side, place, grant, how, err)
+}
+
+// judgeFates compares what each was told with what is known. Of many nobody knows what became of them: a release that is
+// made without a connection may be executed, or come too late.
+func (w *world) judgeFates() {
+	for _, path := range w.paths {
+		w.mu.Lock()
+		all := slices.Clone(w.fates[path])
+		w.mu.Unlock()
+		slices.SortStableFunc(all, func(a, b fate) int { return cmp.Compare(a.place, b.place) })
+		for _, f := range all {
+			if f.told == nil {
+				w.judgeSilence(path, all, f)
+			} else if clean(all, f.told.Token) {
+				w.failf("%s: the holder of %s was told of %+v, which was released", path, f.node, *f.told)
+			}
+		}
+		w.judgeRecord(path, all)
+	}
+}
+
+// judgeRecord fails if there is a record of one who has released, or of one behind whom somebody has.
+func (w *world) judgeRecord(path string, all []fate) {
+	data, stands := w.srv.Data(path + session.RecordSuffix)
+	if !stands {
+		return
+	}
+	var token int64
+	_, rest, _ := strings.Cut(string(data), "\ntoken ")
+	if _, err := fmt.Sscanf(rest, "0x%x\n", &token); err != nil {
+		w.failf("%s: the record is %q", path, data)
+	}
+	for _, f := range all {
+		if f.side == alone && f.place >= token && clean(all, f.place) {
+			w.failf("%s: the holder of %s has released, and there is a record: %q", path, f.node, data)
+		}
+	}
+}
+
+// judgeSilence fails if the latest before a holder who was told nothing has crashed for certain. One between the two of whom
+// that is not certain may have released. So may the writer in whose place a reader stands, by the time that reader looks.
+func (w *world) judgeSilence(path string, all []fate, f fate) {
+	var latest int64
+	for _, g := range all {
+		if f.side != alone && g.side == alone && g.place == f.place && !g.crashed {
+			return
+		}
+		if g.side == alone && g.place < f.place && (g.crashed || g.released || !taken(g)) {
+			latest = max(latest, g.place)
+		}
+	}
+	crashed := false
+	for _, g := range all {
+		if g.place == latest && g.side == alone {
+			crashed = crashed || g.crashed
+		}
+	}
+	if crashed {
+		w.failf("%s: the holder of %s was told of no crash, and the one before with token %x has crashed", path, f.node, latest)
+	}
+}
+
+// taken tells whether it is known what the holder did.
+func taken(f fate) bool { return f.crashed || f.released }
+
+// clean tells whether the holders with a token have released, all of them, for certain.
+func clean(all []fate, token int64) bool {
+	gone := false
+	for _, f := range all {
+		if f.place != token || f.side != alone {
+			continue
+		}
+		if !f.released {
+			return false
+		}
+		gone = gone || f.gone
+	}
+	return gone
+}

@@ -1,0 +1,30 @@
+package schedules
+
+import (
+	"os"
+	"strconv"
+	"testing"
+)
+
+// The environment of the tests here.
+const (
+	seedVariable   = "ZKGRANT_SEED"      // play this schedule only, and print it
+	numberVariable = "ZKGRANT_SCHEDULES" // play so many
+	soakVariable   = "ZKGRANT_SOAK"      // 1: play fresh ones until stopped
+)
+
+func replayed() bool { return os.Getenv(seedVariable) != "" }
+
+// number reads an environment variable.
+func number(t *testing.T, variable string, otherwise uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 0, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", variable, err)
+	}
+	return n
+}

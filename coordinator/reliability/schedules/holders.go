@@ -1,0 +1,298 @@
+package schedules
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// Promises 1, 2 and 3, which are about those who hold: in what order, for how long, and with what token.
+
+// tenure is a Grant that was taken, until it was given back or lost.
+type tenure struct {
+	life    *life
+	path    string
+	side    side
+	permits int
+	below   string // of an upgrade, the upgradable reader's node
+	place   int64  // in the queue: the token, or that of the writer whose place it took
+	grant   events.Grant
+	others  []*tenure   // of the other members of a multi-lock
+	at      time.Time   // of the Grant
+	quick   bool        // whoever holds reads his channels at once
+	valid   func() bool // asks the library
+
+	// Guarded by the world's mutex.
+	over time.Time
+	how  string
+	why  events.Reason
+}
+
+func newTenure(l *life, path string, s side, grant events.Grant, born time.Time, valid func() bool) *tenure {
+	t := &tenure{
+		life: l, path: path, side: s, permits: 1, place: grant.Token, grant: grant, at: born.Add(grant.Waited), quick: true, valid: valid,
+	}
+	t.addOthers()
+	return t
+}
+
+func (t *tenure) world() *world { return t.life.client.world }
+
+// begin looks who else holds, and who was there before.
+func (t *tenure) begin() {
+	w := t.world()
+	w.logf("%d of %s: granted %s, token %x, session %x",
+		t.grant.ID, t.life.client.name, t.grant.Node, t.grant.Token, t.grant.Session)
+	w.count("grants", 1)
+	if t.grant.Waited > 0 {
+		w.count("grants after waiting", 1)
+	}
+	w.mu.Lock()
+	others := slices.Clone(w.tenures[t.path])
+	w.tenures[t.path] = append(w.tenures[t.path], t)
+	if id, found := guid(t.grant.Node); found && w.cutAfter[id] {
+		w.counts["creates recovered"]++
+	}
+	w.mu.Unlock()
+	t.beginOthers()
+	beside := false
+	for _, other := range others {
+		w.exclusive(other, t)
+		beside = beside || other.valid() && t.valid() && other.place != t.place
+	}
+	w.crowd(t.path)
+	if beside {
+		w.count("grants beside another holder", 1)
+	}
+	t.first()
+}
+
+// exclusive fails if both are valid at one instant, unless they share the lock. Validity ends for good: if the first is valid before
+// and after the second was seen to be, both are in between.
+func (w *world) exclusive(a, b *tenure) {
+	if a.path != b.path || a == b || together(a, b) || !a.valid() || !b.valid() || !a.valid() || w.excused(a) || w.excused(b) {
+		return
+	}
+	w.count("two holders", 1)
+	w.failf("two holders of %s: %d of %s with token %x since %v, and %d of %s with token %x", a.path,
+		a.grant.ID, a.life.client.name, a.grant.Token, a.at.Sub(w.begun), b.grant.ID, b.life.client.name, b.grant.Token)
+}
+
+// excused tells whether nobody could have told the holder in time.
+func (w *world) excused(t *tenure) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.decreed[t.grant.Session] || w.meddledWith(t)
+}
+
+// meddledWith is called with mu held.
+func (w *world) meddledWith(t *tenure) bool {
+	return w.meddled[nameOf(t.grant.Node)] || t.below != "" && w.meddled[nameOf(t.below)]
+}
+
+// first fails if a node with a smaller number is there that has to be waited for. As long as the own node is, the directory is the
+// same, and the numbers are the order in which the server accepted the contenders.
+func (t *tenure) first() {
+	w := t.world()
+	if w.recipe == semaphore || w.recipe == unfair {
+		return // it has no place any more, see enters, or never had
+	}
+	number := sequence(t.grant.Node)
+	ahead := ""
+	for _, child := range w.srv.Children(t.path) {
+		waits := t.side.waitsFor(child)
+		if t.below != "" {
+			waits = t.overdue(child)
+		}
+		if sequence(child) < number && waits {
+			ahead = child
+		}
+	}
+	if ahead != "" && w.srv.Exists(t.grant.Node) && !w.excused(t) {
+		w.failf("%d of %s was granted %s behind %s", t.grant.ID, t.life.client.name, t.grant.Node, ahead)
+	}
+}
+
+// sequence is the number that the server appended to the name, as text, which compares as numbers do.
+func sequence(node string) string {
+	const digits = 10
+	return node[max(0, len(node)-digits):]
+}
+
+// end notes when and how the tenure ended. Only the first call counts.
+func (t *tenure) end(how string, why events.Reason) {
+	w := t.world()
+	w.logf("%d of %s: %s %v", t.grant.ID, t.life.client.name, how, why)
+	w.mu.Lock()
+	if !t.over.IsZero() {
+		w.mu.Unlock()
+		return
+	}
+	for _, one := range append(t.others, t) {
+		one.over, one.how, one.why = time.Now(), how, why
+	}
+	w.mu.Unlock()
+	if why != 0 {
+		w.count("lost: "+why.String(), 1)
+		t.judgeReason()
+	}
+}
+
+// judgeReason fails for a loss that had no cause.
+func (t *tenure) judgeReason() {
+	w := t.world()
+	w.mu.Lock()
+	decreed, meddled := w.decreed[t.grant.Session], w.meddledWith(t)
+	w.mu.Unlock()
+	var wrong bool
+	switch t.why {
+	case events.ReasonSessionExpired:
+		wrong = !decreed // or the lease should have run out before
+	case events.ReasonNodeRemoved:
+		wrong = !decreed && !meddled
+	case events.ReasonSuspended:
+		wrong = !t.life.client.strict
+	case events.ReasonLeaseRanOut:
+		wrong = w.kind == mild
+	case events.ReasonRevoked:
+		wrong = !w.wasRevoked(t.path)
+	default:
+		wrong = true
+	}
+	if wrong {
+		w.count("lost without need", 1)
+		w.failf("%d of %s lost %s without need: %v", t.grant.ID, t.life.client.name, t.path, t.why)
+	}
+}
+
+// ended returns when the tenure was over for whoever held; the zero time if it goes on. A coordinator that
+// is being closed has told everybody when it began to.
+func (t *tenure) ended() (time.Time, events.Reason) {
+	w := t.world()
+	w.mu.Lock()
+	over, why := t.over, t.why
+	w.mu.Unlock()
+	if closing := t.life.closing.Load(); closing != nil && (over.IsZero() || closing.Before(over)) {
+		return *closing, 0
+	}
+	return over, why
+}
+
+// inspect looks at every holder right behind each tick, which is when sessions end.
+func (w *world) inspect() {
+	next := w.begun
+	for {
+		next = next.Add(w.tick)
+		select {
+		case <-w.over:
+			return
+		case <-time.After(time.Until(next) + 1):
+		}
+		live := w.srv.Sessions()
+		w.mu.Lock()
+		var all []*tenure
+		for _, p := range w.paths {
+			for _, t := range w.tenures[p] {
+				if t.over.IsZero() {
+					all = append(all, t)
+				}
+			}
+		}
+		w.mu.Unlock()
+		for i, t := range all {
+			t.check(slices.Contains(live, t.grant.Session))
+			for _, other := range all[i+1:] {
+				w.exclusive(t, other)
+			}
+		}
+		for _, p := range w.paths {
+			w.crowd(p)
+		}
+		w.checkWatches(len(live))
+	}
+}
+
+// check compares what a holder believes with what the server knows. The loss came before the session's end
+// if it is known a moment behind it: the library had no time to do anything in between.
+func (t *tenure) check(lives bool) {
+	w := t.world()
+	if over, _ := t.ended(); !over.IsZero() || w.excused(t) {
+		return
+	}
+	there := w.srv.Exists(t.grant.Node) && (t.below == "" || w.srv.Exists(t.below))
+	if !t.valid() {
+		if !lives && t.quick {
+			w.failf("%d of %s: the session is over, and the loss was not told", t.grant.ID, t.life.client.name)
+		}
+		return
+	}
+	if over, _ := t.ended(); !over.IsZero() {
+		return
+	}
+	if !lives || !there {
+		w.count("valid too long", 1)
+		w.failf("%d of %s: valid, and the session lives: %v; the node is there: %v",
+			t.grant.ID, t.life.client.name, lives, there)
+	}
+}
+
+// checkWatches fails if there are more watches than nodes to watch, for each session. A connection that has
+// been stranded, or lags, has those of nodes that it does not know to be gone.
+func (w *world) checkWatches(sessions int) {
+	if w.behind.Load() {
+		return
+	}
+	nodes := 0
+	for _, p := range w.paths {
+		nodes += len(w.nodes(p))
+	}
+	if n := w.srv.Watches(); n > nodes*sessions+w.lookouts(sessions) {
+		w.failf("%d watches on %d nodes, by %d sessions", n, nodes, sessions)
+	}
+}
+
+// lookouts is how many watches there may be for changes of semaphores: of the leases and of the size.
+func (w *world) lookouts(sessions int) int {
+	if w.recipe != semaphore {
+		return 0
+	}
+	return 2 * len(w.paths) * sessions
+}
+
+// judgeOrder compares each tenure with all before it on its path that it may not be held together with.
+func (w *world) judgeOrder() {
+	for _, p := range w.paths {
+		// Of one who is excused even the Grant may have been on its way when his session or node was taken from him.
+		all := slices.DeleteFunc(slices.Clone(w.tenures[p]), w.excused)
+		slices.SortStableFunc(all, func(a, b *tenure) int {
+			return cmp.Or(a.at.Compare(b.at), upgradesFirst(a, b), cmp.Compare(a.place, b.place))
+		})
+		for i, b := range all {
+			for _, a := range all[:i] {
+				if !together(a, b) {
+					w.judgeTwo(a, b)
+				}
+			}
+		}
+	}
+}
+
+// judgeTwo compares two tenures of which the second was granted later.
+func (w *world) judgeTwo(a, b *tenure) {
+	if !inOrder(a, b) {
+		w.failf("%s: place %x (token %x) at %v, and %x (token %x) at %v",
+			a.path, a.place, a.grant.Token, a.at.Sub(w.begun), b.place, b.grant.Token, b.at.Sub(w.begun))
+	}
+	if !a.quick {
+		return
+	}
+	over, why := a.ended()
+	// At the same instant is in order: whoever has lost a lock gives the node up then.
+	if over.IsZero() || over.After(b.at) {
+		w.failf("%s: %d of %s was over at %v (%v), and %d of %s was granted at %v",
+			a.path, a.grant.ID, a.life.client.name, over.Sub(w.begun), why,
+			b.grant.ID, b.life.client.name, b.at.Sub(w.begun))
+	}
+}

@@ -1,0 +1,159 @@
+package schedules
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// plan is what a seed decides before the start.
+type plan struct {
+	seed      uint64
+	kind      kind
+	recipe    recipe
+	form      form
+	detects   bool // the locks tell of crashes
+	size      sizing
+	tick      time.Duration
+	followers bool
+	paths     []string
+	clients   []clientPlan
+	length    time.Duration // until everything heals
+}
+
+// kind is what a schedule may do, and so which of the checks hold.
+type kind uint8
+
+const (
+	// ordinary: whatever a network and an ensemble do of themselves.
+	ordinary kind = iota + 1
+	// mild: nothing that a lease does not outlive.
+	mild
+	// decreed: sessions are ended while they live, too.
+	decreed
+	// meddled: nodes are deleted by somebody else, too.
+	meddled
+)
+
+func (k kind) String() string {
+	return map[kind]string{ordinary: "ordinary", mild: "mild", decreed: "decreed", meddled: "meddled"}[k]
+}
+
+// clientPlan is one coordinator.
+type clientPlan struct {
+	timeout time.Duration
+	probe   time.Duration // 0 for the default
+	told    bool          // of the tick
+	strict  bool          // a lost connection is a loss
+	stream  streamPlan
+	workers int
+
+	unsteady bool // something is wrong with one frame or another all the time
+}
+
+type streamPlan uint8
+
+const (
+	noStream streamPlan = iota + 1
+	quickStream
+	slowStream
+)
+
+// random is a source of decisions.
+type random struct{ *rand.Rand }
+
+// newRandom returns the source of one part of a schedule.
+func newRandom(seed uint64, p part, number int) random {
+	return random{rand.New(rand.NewPCG(seed, uint64(p)<<32+uint64(number)))}
+}
+
+// part is who decides. Each has a source of his own, so that what one does changes nothing for the others.
+type part uint64
+
+const (
+	planning part = iota + 1
+	disturbing
+	losing // replies to creates
+	framing
+	reading
+	working
+)
+
+// oneIn is true once in n times.
+func (r random) oneIn(n int) bool { return r.IntN(n) == 0 }
+
+// upTo returns a duration below d.
+func (r random) upTo(d time.Duration) time.Duration { return time.Duration(r.Int64N(int64(d))) }
+
+// pick returns one of the choices.
+func pick[T any](r random, choices ...T) T { return choices[r.IntN(len(choices))] }
+
+func allPaths() []string { return []string{"/locks/a", "/b", "/locks/deep/c"} }
+
+func newPlan(seed uint64) plan {
+	r := newRandom(seed, planning, 0)
+	p := plan{
+		seed:      seed,
+		recipe:    recipeOf(seed),
+		form:      formOf(seed),
+		detects:   detectsOf(seed),
+		size:      newSizing(seed),
+		kind:      pick(r, ordinary, ordinary, ordinary, ordinary, mild, mild, decreed, meddled),
+		tick:      pick(r, time.Second/2, time.Second, 2*time.Second),
+		followers: r.oneIn(2),
+		paths:     allPaths()[:1+r.IntN(3)],
+	}
+	if p.recipe == several {
+		p.paths = allPaths()
+	}
+	longest := time.Duration(0)
+	for range 2 + r.IntN(3) {
+		c := clientPlan{
+			timeout: p.tick * pick[time.Duration](r, 2, 2, 3, 4, 6, 10, 20, 20),
+			told:    r.oneIn(2),
+			stream:  pick(r, noStream, noStream, quickStream, slowStream),
+			workers: 1 + r.IntN(3),
+		}
+		if p.kind == mild {
+			c.timeout = p.tick * pick[time.Duration](r, 10, 15, 20)
+		} else {
+			c.strict, c.unsteady = r.oneIn(6), r.oneIn(4)
+			if r.oneIn(4) {
+				c.probe = c.timeout / time.Duration(4+r.IntN(20))
+			}
+		}
+		longest = max(longest, c.timeout)
+		p.clients = append(p.clients, c)
+	}
+	p.length = 2*longest + r.upTo(3*longest)
+	return p
+}
+
+// longest returns the longest session timeout.
+func (p plan) longest() time.Duration {
+	longest := time.Duration(0)
+	for _, c := range p.clients {
+		longest = max(longest, c.timeout)
+	}
+	return longest
+}
+
+// outage returns for how long something is to be broken. In a mild schedule a lease outlives it, also one that was
+// granted a moment ago, after a long wait with nothing but a ping each third of the timeout: it counts from the newest
+// ping that came five eighths of a tick before the claim. The next connection may be a second away by then, and slow.
+func (p plan) outage(r random, timeout time.Duration) time.Duration {
+	if p.kind == mild {
+		window := min(2*time.Second, timeout/2) * 5 / 8 // of a tick that nobody has told
+		outlived := timeout*19/20 - timeout/3 - window - time.Second - timeout/20
+		return time.Millisecond + r.upTo(min(outlived, timeout*2/5))
+	}
+	switch r.IntN(4) {
+	case 0:
+		return time.Millisecond + r.upTo(timeout/10)
+	case 1:
+		return r.upTo(timeout)
+	case 2:
+		return timeout*4/5 + r.upTo(timeout*2/3)
+	default:
+		return timeout + r.upTo(2*timeout)
+	}
+}

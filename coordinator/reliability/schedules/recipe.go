@@ -1,0 +1,228 @@
+package schedules
+
+import (
+	"context"
+	"errors"
+	"path"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// What kind of lock a schedule is about, what may be asked of it, and who may hold it together.
+
+type recipe uint8
+
+const (
+	mutex recipe = iota + 1
+	readWrite
+	semaphore
+	unfair
+	reentrant // a mutex
+	several   // mutexes, one or some of them together
+)
+
+func (r recipe) String() string {
+	return map[recipe]string{mutex: "mutex", readWrite: "read/write lock", semaphore: "semaphore", unfair: "unfair lock", reentrant: "reentrant mutex", several: "multi-lock"}[r]
+}
+
+// recipeOf shares the seeds out. It takes no decision from the plan, so that a seed that is played for another
+// recipe is the same schedule of faults.
+func recipeOf(seed uint64) recipe {
+	return [...]recipe{mutex, readWrite, mutex, semaphore, several, reentrant, mutex, unfair}[seed%8]
+}
+
+// side is what an acquisition asks for.
+type side uint8
+
+const (
+	alone    side = iota + 1 // a mutex, or to write
+	shared                   // to read
+	mayWrite                 // to read, and perhaps to write
+	upgraded                 // to write with the context of one that holds that
+)
+
+// side picks one.
+func (k *worker) side() side {
+	switch {
+	case k.world.recipe == readWrite && k.oneIn(2):
+		return shared
+	case k.world.recipe == readWrite && !k.client.kazoo() && !k.world.detects && k.oneIn(2):
+		return mayWrite
+	}
+	return alone
+}
+
+// handle is what all kinds of locks can do.
+type handle interface {
+	Acquire(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition
+	Do(ctx context.Context, f func(context.Context, events.Grant) error, options ...coordinator.AcquireOption) error
+}
+
+// lock returns the handle.
+func (l *life) lock(path string, s side) handle {
+	switch l.client.world.recipe {
+	case readWrite:
+		rw := l.ReadWrite(path, l.client.options()...)
+		switch s {
+		case shared:
+			return rw.Read()
+		case mayWrite:
+			return rw.Upgradable()
+		default:
+			return rw.Write()
+		}
+	case semaphore:
+		return l.semaphore(path)
+	case unfair:
+		return l.Unfair(path)
+	case reentrant:
+		return l.Mutex(path, l.client.options()...)
+	case several:
+		return l.several(path)
+	default:
+		return l.Mutex(path, l.client.options()...)
+	}
+}
+
+// nodes returns the nodes of those who hold the lock at a path, and of those who wait for it, wherever these are.
+func (w *world) nodes(lock string) (paths []string) {
+	dirs := []string{lock}
+	switch {
+	case w.recipe == semaphore:
+		dirs = []string{lock + queueOf, lock + leasesOf}
+	case w.recipe == unfair && w.srv.Exists(lock):
+		return []string{lock}
+	}
+	for _, dir := range dirs {
+		for _, child := range w.srv.Children(dir) {
+			paths = append(paths, path.Join(dir, child))
+		}
+	}
+	return paths
+}
+
+// holds tells whether the node can be that of a holder.
+func (w *world) holds(lock, node string) bool {
+	switch w.recipe {
+	case semaphore:
+		return path.Dir(node) == lock+leasesOf
+	case unfair:
+		return node == lock
+	default:
+		return path.Dir(node) == lock
+	}
+}
+
+// nameOf is what all nodes of one acquisition have in common, in one session, and nobody else's: a GUID. Those of an
+// unfair lock bear one name, and who deletes one by hand may have hit anybody's.
+func nameOf(node string) string {
+	if id, found := guid(node); found {
+		return id
+	}
+	return node
+}
+
+// waitsFor tells whether a contender has to wait for another one that was there before.
+func (s side) waitsFor(node string) bool {
+	name, ok := events.ParseName(path.Base(node))
+	switch {
+	case !ok:
+		return false
+	case s == alone:
+		return true
+	case s == shared:
+		return !name.Kind.Reads() && name.Kind != events.KindUpgradable
+	default:
+		return !name.Kind.Reads()
+	}
+}
+
+// together tells whether both may hold at one instant: readers, and a writer beside the reader that took its place. How
+// many may have permits of a semaphore is not for two to say.
+func together(a, b *tenure) bool {
+	if w := a.world(); w.recipe == semaphore {
+		return a.permits+b.permits <= w.size.most
+	}
+	switch {
+	case a.side == upgraded || b.side == upgraded:
+		return a.isAbove(b) || b.isAbove(a)
+	case a.side == mayWrite && b.side == shared, a.side == shared && b.side == mayWrite:
+		return true
+	}
+	return a.side == shared && b.side == shared || a.place == b.place
+}
+
+// A writer becomes a reader: it asks for the read side with the context of the write side, and releases that when
+// it has been granted, or does not wait for that. A reader takes the writer's place if it was granted there.
+
+// again tells whether locks are entered again by those who hold them.
+func (w *world) again() bool {
+	return w.recipe == reentrant || w.recipe == readWrite && w.seed/8%2 == 1
+}
+
+func (c *client) options() (options []coordinator.LockOption) {
+	if c.world.again() {
+		options = append(options, coordinator.Reentrant())
+	}
+	if c.world.detects {
+		options = append(options, coordinator.DetectCrash())
+	}
+	if c.kazoo() {
+		options = append(options, coordinator.AsKazoo())
+	}
+	if c.world.revocable() {
+		options = append(options, coordinator.Revocable())
+	}
+	return options
+}
+
+// enter has a holder enter the lock again, in another goroutine. Who does that may hold it for longer than the one
+// whose context he has.
+func (k *worker) enter(r *record, s script) {
+	ctx := r.ctx
+	if s.hasty {
+		ctx = context.WithoutCancel(ctx)
+	}
+	s.enters, s.hasty, s.downgrade, s.raises = s.enters-1, s.enters%2 == 1, false, false
+	inner := k.ask(ctx, r.life, r.path, s)
+	inner.writer = r.tenure
+	k.world.count("entered again", 1)
+	k.world.crew.Go(func() { k.see(inner) })
+}
+
+// downgrade asks to read in the place of a writer who holds. The channel is closed when it is known what became of it.
+func (k *worker) downgrade(ctx context.Context, writer *tenure, s script) (known <-chan struct{}) {
+	s.side, s.downgrade, s.enters = shared, false, 0
+	if s.hasty { // it outlives the writer
+		ctx = context.WithoutCancel(ctx)
+	}
+	s.hasty, s.upgrade = false, s.context
+	r := k.ask(ctx, writer.life, writer.path, s)
+	told := make(chan struct{}) // r is that of the goroutine which sees to it from then on
+	r.writer, r.known = writer, told
+	k.world.count("downgrades", 1)
+	k.world.crew.Go(func() { k.see(r) })
+	return told
+}
+
+// tookPlace tells whether the Grant is for a place that the writer has had.
+func (t *tenure) tookPlace(grant events.Grant) bool {
+	return grant.Session == t.grant.Session && sequence(grant.Node) == sequence(t.grant.Node)
+}
+
+// upgrade asks to write while it reads, which is refused.
+func (r *record) upgrade() {
+	a := r.life.lock(r.path, alone).Acquire(r.ctx)
+	defer a.Release()
+	select {
+	case <-a.Done():
+	case <-time.After(r.life.client.timeout):
+	}
+	// Whoever has lost the lock asks like anybody else.
+	if err := a.Err(); r.a.Valid() && !errors.Is(err, coordinator.ErrDeadlock) {
+		r.failf("asked to write while it reads: %v", err)
+	}
+	r.life.client.world.count("upgrades refused", 1)
+}

@@ -1,0 +1,74 @@
+package schedules
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// Locks that are asked for with a deadline.
+
+// errImpatient is why somebody does not wait for a lock any more that he has asked for.
+var errImpatient = errors.New("schedules: asked, and not waited for")
+
+// revocable tells whether everybody has agreed to that, independently of what recipeOf, again and formOf look at.
+func (w *world) revocable() bool {
+	return w.recipe != unfair && w.recipe != several && w.seed/128%2 == 1
+}
+
+// revoke has somebody ask for a lock. He gives up before anybody would be removed by force, so whoever is asked has
+// to give it back himself, and nobody is excused. In the end all are.
+func (w *world) revoke(r random) {
+	life, path := w.victim(r).get(), pick(r, w.paths...)
+	if life == nil {
+		return
+	}
+	grace := r.upTo(life.client.timeout)
+	w.mu.Lock()
+	w.revoked[path] = true
+	w.mu.Unlock()
+	w.logf("%s: revokes %s within %v", life.client.name, path, grace)
+	w.crew.Go(func() {
+		ctx, cancel := context.WithTimeoutCause(context.Background(), grace+life.client.timeout-time.Millisecond, errImpatient)
+		defer cancel()
+		err := life.Revoke(ctx, path, grace)
+		w.logf("%s: revoked %s: %v", life.client.name, path, err)
+		switch {
+		case err == nil:
+			w.count("revoked", 1)
+		case errors.Is(err, errImpatient):
+			w.count("revoked in vain", 1)
+		case errors.Is(err, coordinator.ErrClosed) && life.closing.Load() != nil, errors.Is(err, coordinator.ErrNotHeld):
+		default:
+			w.failf("%s: revoking %s: %v", life.client.name, path, err)
+		}
+	})
+}
+
+// wasRevoked tells whether somebody has asked for the lock.
+func (w *world) wasRevoked(path string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.revoked[path]
+}
+
+// overdue fails if a lock is valid an instant after the deadline that its holder was told, or after he was told, if it had passed by
+// then: who is granted a lock that was to be given back already loses it in that moment, and may be seen in between.
+func (l *life) overdue(told events.Revoked) {
+	if told.Deadline.IsZero() {
+		return
+	}
+	l.client.world.count("asked back by a deadline", 1)
+	time.AfterFunc(max(0, time.Until(told.Deadline))+1, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for _, r := range l.known {
+			if r.id == told.ID && r.a.Valid() {
+				r.failf("valid, and was to be given back by %v", told.Deadline.Sub(l.client.world.begun))
+			}
+		}
+	})
+}

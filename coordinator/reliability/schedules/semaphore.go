@@ -1,0 +1,143 @@
+package schedules
+
+import (
+	"context"
+	"path"
+	"slices"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// A semaphore's permits: how many are held at one instant, by what the holders believe and by what the server has; that
+// an acquisition has all of its own or none; and that only the first in the queue is let in.
+
+const (
+	queueOf  = "/locks"
+	leasesOf = "/leases"
+)
+
+// sizing is how many permits there are.
+type sizing struct {
+	first   int // as everybody believes at the beginning
+	most    int // ever
+	resizes bool
+}
+
+func newSizing(seed uint64) sizing {
+	r := newRandom(seed, planning, 1)
+	s := sizing{first: 1 + r.IntN(4), resizes: r.oneIn(3)}
+	if s.most = s.first; s.resizes {
+		s.most += 2
+	}
+	return s
+}
+
+// permits picks how many are asked for. What everybody may want there always is.
+func (k *worker) permits() int {
+	if k.world.recipe != semaphore {
+		return 1
+	}
+	return 1 + k.IntN(k.world.size.first)
+}
+
+// semaphore returns the handle.
+func (l *life) semaphore(path string) *coordinator.Semaphore {
+	size := l.client.world.size
+	options := l.client.options()
+	if size.resizes {
+		options = append(options, coordinator.AdoptSize())
+	}
+	return l.Semaphore(path, size.first, options...)
+}
+
+// resize makes it another size, of as many permits as at first or more.
+func (w *world) resize(r random) {
+	life, lock := w.victim(r).get(), pick(r, w.paths...)
+	permits := w.size.first + r.IntN(w.size.most-w.size.first+1)
+	if life == nil {
+		return
+	}
+	w.logf("%s: resizes %s to %d", life.client.name, lock, permits)
+	w.count("resized", 1)
+	w.crew.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), life.client.timeout)
+		defer cancel()
+		err := life.semaphore(lock).Resize(ctx, permits)
+		w.logf("%s: resized %s: %v", life.client.name, lock, err)
+	})
+}
+
+// enters looks at a request that trades a place in the queue for leases, before it is executed.
+func (w *world) enters(q zktest.Request) {
+	place, leases := "", 0
+	for _, part := range q.Parts {
+		switch dir := path.Base(path.Dir(part.Path)); {
+		case part.Op == zktest.OpDelete && dir == path.Base(queueOf):
+			place = part.Path
+		case part.Op == zktest.OpCreate && dir == path.Base(leasesOf):
+			leases++
+		}
+	}
+	id, found := guid(place)
+	if !found || leases == 0 {
+		return
+	}
+	w.mu.Lock()
+	w.leases[id] = leases
+	w.mu.Unlock()
+	w.count("entered", 1)
+	if !w.srv.Exists(place) {
+		return // it will be refused
+	}
+	for _, other := range w.srv.Children(path.Dir(place)) {
+		if sequence(other) < sequence(place) {
+			w.failf("%s enters before %s", place, other)
+		}
+	}
+}
+
+// crowd fails if more permits are held on a path at one instant than there ever were.
+func (w *world) crowd(lock string) {
+	if w.recipe != semaphore {
+		return
+	}
+	w.mu.Lock()
+	all := slices.Clone(w.tenures[lock])
+	w.mu.Unlock()
+	all = slices.DeleteFunc(all, func(t *tenure) bool { return !t.valid() || w.excused(t) })
+	permits := 0
+	for _, t := range all {
+		if t.valid() { // as each was at the moment when the last of them was found to be
+			permits += t.permits
+		}
+	}
+	if permits > w.size.most {
+		w.count("two holders", 1)
+		w.failf("%d permits of %s are held, and there are %d", permits, lock, w.size.most)
+	}
+	if permits > 1 && len(all) > 1 {
+		w.count("permits held by several", 1)
+	}
+	w.checkLeases(lock)
+}
+
+// checkLeases fails if the server has more leases than there ever were permits, or a part of what belongs together.
+func (w *world) checkLeases(lock string) {
+	have := map[string]int{}
+	leases := w.srv.Children(lock + leasesOf)
+	for _, lease := range leases {
+		id, _ := guid(lease)
+		have[id]++
+	}
+	if len(leases) > w.size.most {
+		w.failf("%d leases in %s: %v", len(leases), lock, leases)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, n := range have {
+		if want := w.leases[id]; n != want && !w.meddled[id] {
+			w.failures = append(w.failures, "a part of some leases: "+id)
+		}
+	}
+}

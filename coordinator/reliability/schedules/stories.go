@@ -1,0 +1,266 @@
+package schedules
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// grip makes a handle.
+type grip func(c *coordinator.Coordinator, path string) handle
+
+// use is one use of a lock from beginning to end.
+type use struct {
+	name string
+	path string
+	lock grip // how it is asked for
+	// first is what others hold, and next what they ask for afterwards, to be alone.
+	first, next grip
+	// nodes is how many one contender may have at one time; 0 is one.
+	nodes int
+	// dirs are where nodes are, below the path; nil: right there.
+	dirs []string
+	// itself: the node is at the path.
+	itself bool
+	// ours: the directory is there, and known to be ours.
+	ours bool
+	// others hold the lock before it begins, and release it after a second.
+	others bool
+	// play uses the lock, whatever happens to it, and returns when it is over.
+	play func(s *scene, a *coordinator.Acquisition)
+}
+
+// size is how many permits the semaphores of the stories have.
+const size = 2
+
+// bulk asks for several permits.
+type bulk struct {
+	*coordinator.Semaphore
+	permits int
+}
+
+// Acquire asks for as many as it is to.
+func (b bulk) Acquire(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition {
+	return b.Semaphore.Acquire(ctx, append(options, coordinator.WithPermits(b.permits))...)
+}
+
+func asMutex(c *coordinator.Coordinator, path string) handle   { return c.Mutex(path) }
+func asUnfair(c *coordinator.Coordinator, path string) handle  { return c.Unfair(path) }
+func toRead(c *coordinator.Coordinator, path string) handle    { return c.ReadWrite(path).Read() }
+func toWrite(c *coordinator.Coordinator, path string) handle   { return c.ReadWrite(path).Write() }
+func toUpgrade(c *coordinator.Coordinator, path string) handle { return c.ReadWrite(path).Upgradable() }
+func onePermit(c *coordinator.Coordinator, path string) handle { return c.Semaphore(path, size) }
+
+func allPermits(c *coordinator.Coordinator, path string) handle {
+	return bulk{c.Semaphore(path, size), size}
+}
+
+func asBoth(c *coordinator.Coordinator, path string) handle {
+	return c.Multi(c.Mutex(path+"/x"), c.ReadWrite(path+"/y").Write())
+}
+
+func asOneOfBoth(c *coordinator.Coordinator, path string) handle { return c.Mutex(path + "/x") }
+
+func tellsOfCrashes(c *coordinator.Coordinator, path string) handle {
+	return c.Mutex(path, coordinator.DetectCrash())
+}
+
+// uses returns all stories. Each kind of lock has what its stories have in common first.
+func uses() []use {
+	const old, ours, deep, task = "/locks/a", "/locks/ours", "/new/and/deep", "/tasks/a"
+	return slices.Concat(
+		of(use{lock: asMutex, first: asMutex, next: asMutex},
+			use{name: "alone", path: old, play: hold},
+			use{name: "alone, in our directory", path: ours, ours: true, play: hold},
+			use{name: "new directory", path: deep, play: hold},
+			use{name: "after another", path: old, others: true, play: hold},
+			use{name: "after another, in our directory", path: ours, ours: true, others: true, play: hold},
+			use{name: "waits and leaves", path: old, others: true, play: giveUp},
+			use{name: "leaves at once", path: old, others: true, play: giveUpAtOnce},
+			use{name: "leaves at once, alone", path: "/new/one", play: giveUpAtOnce},
+			use{name: "leaves at once, alone in our directory", path: ours, ours: true, play: giveUpAtOnce},
+		),
+		of(use{first: toWrite, next: toWrite},
+			use{name: "reads", path: deep, lock: toRead, play: hold},
+			use{name: "reads, in our directory", path: ours, ours: true, lock: toRead, play: hold},
+			use{name: "reads beside another", path: ours, ours: true, others: true, lock: toRead, first: toRead, play: hold},
+			use{name: "reads after a writer", path: old, others: true, lock: toRead, play: hold},
+			use{name: "writes after a reader", path: ours, ours: true, others: true, lock: toWrite, first: toRead, play: hold},
+			use{name: "waits to read, and leaves", path: ours, ours: true, others: true, lock: toRead, play: giveUp},
+			use{name: "reads, and leaves at once", path: ours, ours: true, others: true, lock: toRead, play: giveUpAtOnce},
+			use{name: "becomes a reader", path: old, lock: toWrite, nodes: 2, play: goOnReading},
+			use{name: "waits, and becomes a reader", path: ours, ours: true, others: true, lock: toWrite, nodes: 2, play: goOnReading},
+			use{name: "becomes a reader in haste", path: ours, ours: true, lock: toWrite, nodes: 2, play: goOnReadingInHaste},
+			use{name: "upgrades", path: old, lock: toUpgrade, nodes: 2, play: upgrade},
+			use{name: "upgrades beside a reader", path: ours, ours: true, others: true, lock: toUpgrade, first: toRead, nodes: 2, play: upgrade},
+			use{name: "upgrades in haste", path: ours, ours: true, others: true, lock: toUpgrade, first: toRead, nodes: 2, play: upgradeInHaste},
+			use{name: "asks to upgrade, and leaves", path: ours, ours: true, others: true, lock: toUpgrade, first: toRead, nodes: 2, play: giveUpAnUpgrade},
+		),
+		of(use{first: allPermits, next: allPermits, nodes: size, dirs: []string{queueOf, leasesOf}},
+			use{name: "takes a permit", path: deep, lock: onePermit, play: hold},
+			use{name: "takes all permits", path: ours, ours: true, lock: allPermits, play: hold},
+			use{name: "takes the last permit", path: ours, ours: true, others: true, lock: onePermit, first: onePermit, play: hold},
+			use{name: "waits for all permits", path: old, others: true, lock: allPermits, first: onePermit, play: hold},
+			use{name: "waits for a permit, and leaves", path: ours, ours: true, others: true, lock: onePermit, play: giveUp},
+			use{name: "takes permits, and leaves at once", path: ours, ours: true, lock: allPermits, play: giveUpAtOnce},
+		),
+		of(use{lock: asUnfair, first: asUnfair, next: asUnfair, itself: true},
+			use{name: "claims", path: deep, play: hold},
+			use{name: "claims again", path: task, ours: true, play: hold},
+			use{name: "claims after another", path: task, others: true, play: hold},
+			use{name: "waits for a claim, and leaves", path: task, others: true, play: giveUp},
+			use{name: "claims, and leaves at once", path: task, ours: true, play: giveUpAtOnce},
+			use{name: "asks for a claim, and leaves at once", path: task, others: true, play: giveUpAtOnce},
+		),
+		of(use{lock: asBoth, first: asOneOfBoth, next: asBoth, nodes: 2, dirs: []string{"/x", "/y"}},
+			use{name: "both", path: deep, play: hold},
+			use{name: "both, in our directories", path: ours, ours: true, play: hold},
+			use{name: "both, after another who has both", path: ours, ours: true, others: true, first: asBoth, play: hold},
+			use{name: "both, after another who has one", path: deep, others: true, play: hold},
+			use{name: "waits for one of both, and leaves", path: ours, ours: true, others: true, play: giveUp},
+			use{name: "asks for both, and leaves at once", path: deep, play: giveUpAtOnce},
+		),
+		// The record of a crash counts as a node: the next holder that releases removes the latest one.
+		of(use{lock: tellsOfCrashes, first: tellsOfCrashes, next: tellsOfCrashes},
+			use{name: "tells of crashes", path: deep, play: hold},
+			use{name: "tells of crashes, after another, in our directory", path: ours, ours: true, others: true, play: hold},
+			use{name: "tells of crashes, waits, and leaves", path: ours, ours: true, others: true, play: giveUp},
+			use{name: "tells of crashes, and leaves at once", path: ours, ours: true, play: giveUpAtOnce},
+			use{name: "crashes", path: ours, ours: true, nodes: 2, play: crash},
+		),
+	)
+}
+
+// of gives each story what it leaves open of what the stories of its kind of lock have in common.
+func of(common use, stories ...use) []use {
+	for i := range stories {
+		u := &stories[i]
+		for _, g := range []struct{ to, from *grip }{{&u.lock, &common.lock}, {&u.first, &common.first}, {&u.next, &common.next}} {
+			if *g.to == nil {
+				*g.to = *g.from
+			}
+		}
+		u.nodes, u.dirs, u.itself = max(u.nodes, common.nodes), common.dirs, common.itself
+	}
+	return stories
+}
+
+// often is how many distances of a second loss are tried, unless it is measured.
+func (u use) often() int {
+	if u.nodes > 0 {
+		return 2 // what is new in it is long enough
+	}
+	return 3
+}
+
+// hold waits for the lock, holds it, and releases it.
+func hold(s *scene, a *coordinator.Acquisition) {
+	select {
+	case <-a.Granted():
+		s.holding(a)
+		a.Release()
+	case <-a.Done():
+		s.Errorf("ended with %v before it was granted", a.Err())
+	case <-time.After(10 * stageTimeout):
+		s.Fatalf("not granted after %v; nodes %v", 10*stageTimeout, s.srv.Children(s.path))
+	}
+}
+
+// giveUp releases the lock before it can be granted.
+func giveUp(_ *scene, a *coordinator.Acquisition) {
+	time.Sleep(time.Second / 2)
+	a.Release()
+}
+
+func giveUpAtOnce(_ *scene, a *coordinator.Acquisition) { a.Release() }
+
+// goOnReading becomes a reader when it may write.
+func goOnReading(s *scene, write *coordinator.Acquisition) {
+	_ = await(s, "the write lock is granted", write.Granted())
+	read := toRead(s.victim, s.path).Acquire(write.Context(context.Background()))
+	select {
+	case <-read.Granted():
+		write.Release()
+		s.holding(read)
+	case <-write.Lost(): // and the wait ends, or has nothing to wait for any more
+		if !s.expires {
+			s.Error("lost the write lock")
+		}
+	}
+	read.Release()
+	_ = await(s, "it has read", read.Done())
+	write.Release()
+}
+
+// goOnReadingInHaste gives the write lock back before it knows whether it may read.
+func goOnReadingInHaste(s *scene, write *coordinator.Acquisition) {
+	_ = await(s, "the write lock is granted", write.Granted())
+	read := toRead(s.victim, s.path).Acquire(context.WithoutCancel(write.Context(context.Background())))
+	write.Release()
+	select {
+	case <-read.Granted():
+		s.holding(read)
+		read.Release()
+	case <-read.Done():
+		if err := read.Err(); !errors.Is(err, coordinator.ErrNotAcquired) {
+			s.Errorf("ended with %v", err)
+		}
+	}
+	_ = await(s, "it has read", read.Done())
+}
+
+// upgrade writes in the place of an upgradable reader, which is released when that is done.
+func upgrade(s *scene, up *coordinator.Acquisition) {
+	_ = await(s, "the upgradable lock is granted", up.Granted())
+	write := toWrite(s.victim, s.path).Acquire(up.Context(context.Background()))
+	select {
+	case <-write.Granted():
+		s.holding(write)
+	case <-up.Lost(): // and the wait ends, or has nothing to wait for any more
+		if !s.expires {
+			s.Error("lost the upgradable lock")
+		}
+	}
+	write.Release()
+	_ = await(s, "it has written", write.Done())
+	up.Release()
+}
+
+// upgradeInHaste gives the upgradable lock back before it knows whether it may write.
+func upgradeInHaste(s *scene, up *coordinator.Acquisition) {
+	_ = await(s, "the upgradable lock is granted", up.Granted())
+	write := toWrite(s.victim, s.path).Acquire(context.WithoutCancel(up.Context(context.Background())))
+	up.Release()
+	select {
+	case <-write.Granted():
+		s.holding(write)
+		write.Release()
+	case <-write.Done():
+		if err := write.Err(); !errors.Is(err, coordinator.ErrNotAcquired) {
+			s.Errorf("ended with %v", err)
+		}
+	}
+	_ = await(s, "it has written", write.Done())
+}
+
+// giveUpAnUpgrade does not wait for the reader to leave, and gives both back at once.
+func giveUpAnUpgrade(s *scene, up *coordinator.Acquisition) {
+	_ = await(s, "the upgradable lock is granted", up.Granted())
+	write := toWrite(s.victim, s.path).Acquire(up.Context(context.Background()))
+	giveUp(s, write)
+	up.Release()
+	_ = await(s, "it does not write", write.Done())
+}
+
+// crash takes the lock once more, in Do, and panics there.
+func crash(s *scene, a *coordinator.Acquisition) {
+	hold(s, a)
+	err := recovered(context.Background(), tellsOfCrashes(s.victim, s.path), func(context.Context, events.Grant) error { panic(errPanic) })
+	if !errors.Is(err, errPanic) {
+		s.Errorf("ended with %v", err)
+	}
+}

@@ -1,0 +1,54 @@
+package schedules
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+)
+
+// story is what a stream may say about an acquisition, a letter for each event.
+var story = regexp.MustCompile(`^[qr]*(Gb*L|Gb*E|E)$`)
+
+// unfinished is a story whose end was dropped, since nobody was there to hear it when the coordinator was
+// closed.
+var unfinished = regexp.MustCompile(`^[qr]*(Gb*)?$`)
+
+// judgeStreams compares what the streams have said with what the channels have.
+func (w *world) judgeStreams() {
+	for _, c := range w.clients {
+		for _, l := range c.lives {
+			if l.read == nil {
+				continue
+			}
+			for id, said := range l.said {
+				if !story.MatchString(said) && (!l.cutShort || !unfinished.MatchString(said)) {
+					w.failf("stream of %s about %d: %s", c.name, id, said)
+				}
+			}
+			for _, r := range l.known {
+				said := l.said[r.id]
+				err, ended := l.ended[r.id]
+				switch {
+				case l.cutShort:
+				case said == "" && r.belated && errors.Is(r.a.Err(), coordinator.ErrClosed): // the stream may have ended before
+				case said == "":
+					r.failf("the stream has not a word about it")
+				case r.loss != nil && !strings.Contains(said, "L"), r.tenure != nil && !strings.Contains(said, "G"):
+					r.failf("stream: %s; granted %v, lost %v", said, r.tenure != nil, r.loss != nil)
+				case strings.Contains(said, "b") && r.tenure != nil && !w.wasAsked(r.tenure.grant.Node) && !w.wasAsked(r.tenure.below) &&
+					!w.wasRevoked(r.path):
+					r.failf("asked back, and nobody has asked: %s", said)
+				case ended && !same(err, r.a.Err()):
+					r.failf("stream: ended with %v; acquisition: %v", err, r.a.Err())
+				}
+			}
+		}
+	}
+}
+
+// same tells whether two errors say the same, nothing included.
+func same(a, b error) bool {
+	return a == nil && b == nil || a != nil && b != nil && a.Error() == b.Error()
+}

@@ -1,0 +1,250 @@
+package schedules
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// world is one schedule while it runs. Everything in it happens in one bubble.
+type world struct {
+	plan
+	t       *testing.T
+	begun   time.Time
+	srv     *zktest.Server
+	clients []*client
+	crew    sync.WaitGroup
+	healing chan struct{} // closed when the faults are over
+	over    chan struct{} // closed at the very end
+	// disturbed: everybody is connected, and the faults may begin.
+	disturbed atomic.Bool
+	// abandoned is closed if somebody is stuck: nobody need try any more.
+	abandoned chan struct{}
+	behind    atomic.Bool // some connection was stranded, or lagged
+
+	mu       sync.Mutex
+	trace    []line
+	failures []string
+	counts   map[string]int
+	tenures  map[string][]*tenure // by path, as they were told
+	decreed  map[int64]bool       // sessions that were ended by decree
+	meddled  map[string]bool      // nodes that somebody else deleted, by nameOf
+	leases   map[string]int       // by GUID, how many belong together
+	cutAfter map[string]bool      // GUIDs whose create was executed and never answered
+	asked    map[string]bool      // nodes that somebody wants back, by nameOf
+	revoked  map[string]bool      // paths of locks that were asked for with a deadline
+	fates    map[string][]fate    // by path, of a lock that tells of crashes
+}
+
+// line is one of the trace. It is put into words only if somebody wants to read it.
+type line struct {
+	at     time.Duration
+	format string
+	args   []any
+}
+
+// outcome is what is left of a schedule.
+type outcome struct {
+	plan
+	failures []string
+	trace    string
+	counts   map[string]int
+	slowest  time.Duration // from the healing until the last worker had what he wanted
+}
+
+// playSeed plays the schedule of a seed in a bubble. It takes minutes of virtual time, far below the limit of a bubble. It does not fail the test: the caller does, with the outcome.
+func playSeed(t *testing.T, seed uint64) (out outcome) {
+	t.Helper()
+	defer func() {
+		if r := recover(); r != nil { // the bubble's way to say that goroutines are left, or stuck
+			panic(fmt.Sprintf("seed %d: %v", seed, r))
+		}
+	}()
+	eventstest.Bubble(t, func(t *testing.T) {
+		w := &world{
+			plan: newPlan(seed), t: t, begun: time.Now(),
+			healing: make(chan struct{}), over: make(chan struct{}), abandoned: make(chan struct{}),
+			counts: map[string]int{}, tenures: map[string][]*tenure{},
+			decreed: map[int64]bool{}, meddled: map[string]bool{}, leases: map[string]int{}, cutAfter: map[string]bool{},
+			asked: map[string]bool{}, revoked: map[string]bool{}, fates: map[string][]fate{},
+		}
+		settings := []zktest.Setting{zktest.Tick(w.tick)}
+		if w.followers {
+			settings = append(settings, zktest.Followers())
+		}
+		w.srv = zktest.Start(t, settings...)
+		slowest := w.run()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		out = outcome{plan: w.plan, failures: w.failures, counts: w.counts, slowest: slowest}
+		if len(w.failures) > 0 || replayed() {
+			out.trace = w.words()
+		}
+	})
+	return out
+}
+
+// run is the whole story.
+func (w *world) run() time.Duration {
+	w.srv.Intercept(w.intercept)
+	for i, p := range w.plan.clients {
+		w.clients = append(w.clients, newClient(w, i, p))
+	}
+	for _, c := range w.clients {
+		if !c.connect(context.Background()) {
+			w.failf("no session at the start")
+			return 0
+		}
+	}
+	inspection := sync.WaitGroup{}
+	inspection.Go(w.inspect)
+	for _, c := range w.clients {
+		for i := range c.workers {
+			k := newWorker(w, c, i)
+			w.crew.Go(k.work)
+		}
+	}
+	w.disturb()
+	slowest := w.heal()
+	w.settle()
+	close(w.over)
+	inspection.Wait()
+	w.farewell()
+	return slowest
+}
+
+// heal ends all faults and waits until all workers have had every lock once more.
+func (w *world) heal() time.Duration {
+	w.logf("everything heals")
+	close(w.healing)
+	w.srv.Down(false)
+	w.srv.MuteAll(false)
+	for _, id := range w.srv.Sessions() {
+		w.srv.Mute(id, false)
+	}
+	for _, c := range w.clients {
+		for _, id := range c.ids() { // one that is muted or stranded may have no session any more
+			w.srv.Mute(id, false)
+			w.srv.Lag(id, false)
+			w.srv.Strand(id, false)
+		}
+		c.network.Heal()
+		if c.lossy.Load() {
+			c.network.Cut() // what a request that was lost waits for
+		}
+	}
+	start := time.Now()
+	done := make(chan struct{})
+	go func() {
+		w.crew.Wait()
+		close(done)
+	}()
+	holds := 0
+	for _, c := range w.clients {
+		holds += c.workers * len(w.paths)
+	}
+	bound := 5*w.longest() + 30*time.Second + time.Duration(holds)*2*finalHold
+	select {
+	case <-done:
+		return time.Since(start)
+	case <-time.After(bound):
+	}
+	w.count("wedged", 1)
+	w.failf("somebody still waits %v after everything healed; server:\n%s", bound, strings.Join(w.srv.Tree(), "\n"))
+	close(w.abandoned)
+	for _, c := range w.clients {
+		c.stop() // everything ends then, or the bubble says that it does not
+	}
+	<-done
+	return bound
+}
+
+// settle checks what is left when nobody wants anything any more.
+func (w *world) settle() {
+	// Nodes of sessions that nobody could end go with those.
+	time.Sleep(2*w.longest() + 2*w.tick)
+	synctest.Wait()
+	for _, path := range w.paths {
+		if left := w.nodes(path); len(left) > 0 {
+			w.failf("nodes left: %v", left)
+		}
+	}
+	if n := w.srv.Watches(); n > w.lookouts(len(w.srv.Sessions())) {
+		w.failf("%d watches left, and no node to watch", n)
+	}
+}
+
+// farewell closes everything.
+func (w *world) farewell() {
+	for _, c := range w.clients {
+		c.stop()
+	}
+	synctest.Wait()
+	time.Sleep(w.longest() + 2*w.tick)
+	synctest.Wait()
+	if n, m := len(w.srv.Sessions()), w.srv.Connections(); n+m > 0 {
+		w.failf("%d sessions and %d connections left", n, m)
+	}
+	w.judgeOrder()
+	if w.detects {
+		w.judgeFates()
+	}
+	w.judgeStreams()
+}
+
+// logf adds a line to the trace.
+func (w *world) logf(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.trace = append(w.trace, line{time.Since(w.begun), format, args})
+}
+
+// failf is logf for what must not be.
+func (w *world) failf(format string, args ...any) {
+	w.logf("VIOLATION: "+format, args...)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failures = append(w.failures, fmt.Sprintf(format, args...))
+}
+
+func (w *world) count(what string, n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.counts[what] += n
+}
+
+// words is the plan and the trace for reading. The caller holds mu.
+func (w *world) words() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed %d, %v, %v, tells of crashes %v, %v, tick %v, followers %v, %v, locks %v\n",
+		w.seed, w.recipe, w.form, w.detects, w.kind, w.tick, w.followers, w.length, w.paths)
+	for i, c := range w.plan.clients {
+		fmt.Fprintf(&b, "client %d: %+v\n", i, c)
+	}
+	slices.SortStableFunc(w.trace, func(a, b line) int { return int(a.at - b.at) })
+	for _, l := range w.trace {
+		fmt.Fprintf(&b, "%12.6f ", l.at.Seconds())
+		fmt.Fprintf(&b, l.format, l.args...)
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// healed tells whether the faults are over.
+func (w *world) healed() bool {
+	select {
+	case <-w.healing:
+		return true
+	default:
+		return false
+	}
+}
