@@ -26,6 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // TestPrograms builds the examples once. Each of them refuses a wrong command line, ends well, and gives back everything on
 // Ctrl-C.
 func TestPrograms(t *testing.T) {
+	t.Parallel()
 	folder := build(t)
 	for _, c := range calls() {
 		t.Run(strings.Join(append([]string{c.program}, c.args...), " "), func(t *testing.T) {
@@ -166,9 +167,11 @@ func scenes() []scene {
 			"finished 0, abandoned 1;",
 		}},
 		// The customer orders, and orders again from the next leader.
-		{program: "leaderhttp", args: args("-for 0"), await: []line{
-			{"leads, token", 2}, {"is gone", 1},
-		}, again: line{"the customer asks", 2}, says: []string{"has taken order 1 under token", "the customer had"}, counts: map[string]int{"is gone": 3}},
+		{
+			program: "leaderhttp", args: args("-for 0"),
+			await: []line{{"leads, token", 2}, {"is gone", 1}}, again: line{"the customer asks", 2},
+			says: []string{"has taken order 1 under token", "the customer had"}, counts: map[string]int{"is gone": 3},
+		},
 		{program: "limiter", args: args("-for 0 -raise 100ms"), await: []line{{"a big job begins", 3}}, says: []string{
 			"permits in use",
 		}},
