@@ -12,6 +12,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/examples/internal/program"
 	"github.com/zkgrant/zkgrant/examples/internal/stagetest"
 	"github.com/zkgrant/zkgrant/session/zktest"
@@ -40,7 +41,7 @@ func TestLoopLosesASession(t *testing.T) {
 	handle := func(until func() bool) {
 		t.Helper()
 		for !until() {
-			if err := l.handle(t.Context(), left, right, <-left.news); err != nil {
+			if err := l.handle(t.Context(), left, right, eventstest.Receive(t, left.news, "an event of the left side")); err != nil {
 				t.Fatal(err)
 			}
 		}
