@@ -94,7 +94,8 @@ func play(t *testing.T, folder, servers string, toTheEnd bool) {
 		}
 		t.Run(fmt.Sprintf("%s %d", c.program, i), func(t *testing.T) {
 			t.Parallel()
-			root := fmt.Sprintf("/%s/%d", c.program, i)
+			root := fmt.Sprintf("/%s-%d", c.program, i)
+			stagetest.MakeRoot(t, servers, root)
 			p := stagetest.Begin(t, exec.Command(filepath.Join(folder, c.program), append([]string{"-zk", servers + root}, c.args...)...))
 			for _, line := range c.await {
 				p.Await(t, line.text, line.count)
