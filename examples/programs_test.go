@@ -26,6 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // TestPrograms builds the examples once. Each of them refuses a wrong command line, ends well, and gives back everything on
 // Ctrl-C.
 func TestPrograms(t *testing.T) {
+	t.Parallel()
 	folder := build(t)
 	for _, c := range calls() {
 		t.Run(strings.Join(append([]string{c.program}, c.args...), " "), func(t *testing.T) {
@@ -93,7 +94,8 @@ func play(t *testing.T, folder, servers string, toTheEnd bool) {
 		}
 		t.Run(fmt.Sprintf("%s %d", c.program, i), func(t *testing.T) {
 			t.Parallel()
-			root := fmt.Sprintf("/%s/%d", c.program, i)
+			root := fmt.Sprintf("/%s-%d", c.program, i)
+			stagetest.MakeRoot(t, servers, root)
 			p := stagetest.Begin(t, exec.Command(filepath.Join(folder, c.program), append([]string{"-zk", servers + root}, c.args...)...))
 			for _, line := range c.await {
 				p.Await(t, line.text, line.count)
@@ -166,9 +168,11 @@ func scenes() []scene {
 			"finished 0, abandoned 1;",
 		}},
 		// The customer orders, and orders again from the next leader.
-		{program: "leaderhttp", args: args("-for 0"), await: []line{
-			{"leads, token", 2}, {"is gone", 1},
-		}, again: line{"the customer asks", 2}, says: []string{"has taken order 1 under token", "the customer had"}, counts: map[string]int{"is gone": 3}},
+		{
+			program: "leaderhttp", args: args("-for 0"),
+			await: []line{{"leads, token", 2}, {"is gone", 1}}, again: line{"the customer asks", 2},
+			says: []string{"has taken order 1 under token", "the customer had"}, counts: map[string]int{"is gone": 3},
+		},
 		{program: "limiter", args: args("-for 0 -raise 100ms"), await: []line{{"a big job begins", 3}}, says: []string{
 			"permits in use",
 		}},

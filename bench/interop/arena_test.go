@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -162,13 +163,19 @@ func (a *arena) command(tb testing.TB, f family, timeout time.Duration) *exec.Cm
 		if a.jerr != nil {
 			tb.Fatal(a.jerr)
 		}
-		return a.jvm.Command(a.folder, javaClass, args...)
+		return lean(a.jvm.Command(a.folder, javaClass, args...))
 	case kazoo, writeLock:
 		return a.guest(tb, f, args)
 	default:
 		tb.Fatalf("nobody knows how to run %s", f)
 		return nil
 	}
+}
+
+// lean has Java start quickly. No player lives long enough to gain from a second compiler or several collectors.
+func lean(cmd *exec.Cmd) *exec.Cmd {
+	cmd.Args = slices.Insert(cmd.Args, 1, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+	return cmd
 }
 
 func (a *arena) compile(ctx context.Context) (peers.Curator, error) {

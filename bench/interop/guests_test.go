@@ -43,7 +43,7 @@ func (a *arena) guest(tb testing.TB, f family, args []string) *exec.Cmd {
 	if g.jerr != nil {
 		tb.Fatal(g.jerr)
 	}
-	return g.jvm.Command(a.folder, javaClass, args...)
+	return lean(g.jvm.Command(a.folder, javaClass, args...))
 }
 
 // compileWriteLocks adds the class with which the player in Java plays WriteLock, too.

@@ -58,7 +58,7 @@ func (a *arena) startFor(tb testing.TB, f family, timeout time.Duration) *player
 		close(p.deaf)
 		closed := p.process.Close() // behind which nothing is heard any more
 		if err := errors.Join(append(p.strange, closed)...); err != nil {
-			tb.Errorf("%s: %v", f, err)
+			tb.Errorf("the player of %s ended with %v, want no error", f, err)
 		}
 		if said := p.process.Complaints(); said != "" && tb.Failed() {
 			tb.Logf("%s complained:\n%s", f, said)

@@ -16,9 +16,9 @@ import (
 //	revoke c node      ask the owner of the node to release it
 //	stop c             finish the section, and end the session       stopped c
 //
-// A contender that downgrades says share c in the middle of a section, when it has become a reader as well, and
-// gives up writing when it is told to go. One that upgrades does so the other way round. One that can be asked back says revoked c when it is. Whatever goes wrong is
-// fail c and a text; nothing follows it.
+// A contender that downgrades says share c in the middle of a section, when it has become a reader as well, and gives up
+// writing when it is told to go. A contender that upgrades does so the other way round. A revocable contender says
+// revoked c when it is asked for the lock. An error is fail c and a text; nothing follows it.
 //
 // When its input ends the process does, and leaves those who wait where they are.
 const (

@@ -86,21 +86,21 @@ func TestContestants(t *testing.T) {
 					t.Fatal(err)
 				}
 				if len(got) != values {
-					t.Fatalf("%v: %d values", q, len(got))
+					t.Fatalf("the answer to %v has %d values, want %d", q, len(got), values)
 				}
 				for _, v := range got {
 					if v < 0 && q.verb != askHold && q.verb != askHeld { // memory may shrink
-						t.Errorf("%v: %d", q, v)
+						t.Errorf("the answer to %v has %d, want no value below 0", q, v)
 					}
 				}
 				return got
 			}
 			if _, err := c.ask(t.Context(), question{verb: askCycle, path: "/x/y", n: 1}); !errors.Is(err, errRefused) {
-				t.Errorf("without a session: %v", err)
+				t.Errorf("a question without a session: %v, want %v", err, errRefused)
 			}
 			ask(question{verb: askOpen, n: 2}, 0)
 			if n := len(srv.Sessions()); n != 2 {
-				t.Errorf("%d sessions", n)
+				t.Errorf("%d sessions, want 2", n)
 			}
 			ask(question{verb: askCycle, path: "/test/one", n: 10}, 10)
 			ask(question{verb: askMany, path: "/test/many", n: 5, also: 3}, 1)
@@ -109,22 +109,22 @@ func TestContestants(t *testing.T) {
 			before := ask(question{verb: askBytes}, 1)
 			ask(question{verb: askDrain, n: 6}, 6)
 			if after := ask(question{verb: askBytes}, 1); after[0] <= before[0] {
-				t.Errorf("bytes: %d, then %d", before[0], after[0])
+				t.Errorf("bytes: %d, then %d; want more", before[0], after[0])
 			}
 			if calls := ask(question{verb: askCalls}, 2); calls[0] == 0 || calls[1] == 0 {
 				t.Errorf("%d calls that read, %d that wrote", calls[0], calls[1])
 			}
 			if _, err := c.ask(t.Context(), question{verb: "nosuch", path: "/x"}); !errors.Is(err, errRefused) {
-				t.Errorf("nonsense: %v", err)
+				t.Errorf("a question that is none: %v, want %v", err, errRefused)
 			}
 			ask(question{verb: askHold, path: "/test/held", n: 20}, 2)
 			ask(question{verb: askHeld}, 2)
 			if n := len(srv.Children("/test/held-19")); n != 1 {
-				t.Errorf("%d nodes of a lock that is held", n)
+				t.Errorf("%d nodes of a lock that is held, want 1", n)
 			}
 			ask(question{verb: askClose}, 0)
 			if n := len(srv.Sessions()); n != 0 {
-				t.Errorf("%d sessions are left", n)
+				t.Errorf("%d sessions are left, want none", n)
 			}
 			if key != keyOurs {
 				return

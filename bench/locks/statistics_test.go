@@ -27,14 +27,14 @@ func TestPercentile(t *testing.T) {
 		{hundred, 0, 1},
 	} {
 		if got := percentile(c.values, c.share); got != c.want {
-			t.Errorf("%v of %d values: %v, not %v", c.share, len(c.values), got, c.want)
+			t.Errorf("percentile(%d values, %v) = %v, want %v", len(c.values), c.share, got, c.want)
 		}
 	}
 	if hundred[0] != 100 {
 		t.Error("the values were sorted in place")
 	}
 	if got := percentile(nil, 0.5); !math.IsNaN(got) {
-		t.Errorf("of nothing: %v", got)
+		t.Errorf("of no values: %v, want NaN", got)
 	}
 }
 
@@ -49,7 +49,7 @@ func TestMedian(t *testing.T) {
 		{[]float64{9, 1, 5, 7}, 6},
 	} {
 		if got := median(c.values); got != c.want {
-			t.Errorf("%v: %v", c.values, got)
+			t.Errorf("median(%v) = %v, want %v", c.values, got, c.want)
 		}
 	}
 	if got := median(nil); !math.IsNaN(got) {
@@ -63,10 +63,10 @@ func TestEverybodyIsFirstOnce(t *testing.T) {
 	for round := range 9 {
 		order := rotate(all, round)
 		if order[0] != round%4 || !slices.Equal(slices.Sorted(slices.Values(order)), all) {
-			t.Errorf("round %d: %v", round, order)
+			t.Errorf("round %d: %v; want all, and %d first", round, order, round%4)
 		}
 	}
 	if got := rotate([]int(nil), 3); len(got) != 0 {
-		t.Errorf("of nobody: %v", got)
+		t.Errorf("rotate of nothing = %v, want nothing", got)
 	}
 }

@@ -85,13 +85,13 @@ func TestResultsAreReadAsTheyWereWritten(t *testing.T) {
 		r.Libraries[i].crowd = 0
 	}
 	if !reflect.DeepEqual(got, r) {
-		t.Errorf("%+v", got)
+		t.Errorf("read %+v, want %+v", got, r)
 	}
 	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := load(file); err == nil {
-		t.Error("half a file is taken")
+		t.Error("loading half a file: no error")
 	}
 }
 
@@ -113,7 +113,7 @@ func TestPlots(t *testing.T) {
 			continue
 		}
 		if err := xml.Unmarshal(text, new(struct{})); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s is no XML: %v", name, err)
 		}
 		for _, word := range words {
 			if !strings.Contains(string(text), ">"+word+"<") {
@@ -130,11 +130,11 @@ func TestReason(t *testing.T) {
 	t.Parallel()
 	for _, missing := range []error{peers.ErrNotFound, peers.ErrNoKazoo, peers.ErrNoEtcd} {
 		if got := reason(missing); !strings.Contains(got, "bench/deps") {
-			t.Errorf("%v: %q", missing, got)
+			t.Errorf("reason(%v) = %q, want what fetches it", missing, got)
 		}
 	}
 	if got := reason(errors.New("compiling in /home/me: no")); strings.Contains(got, "/home") {
-		t.Errorf("a path of the machine: %q", got)
+		t.Errorf("reason = %q, want no path of the machine", got)
 	}
 }
 
@@ -142,7 +142,7 @@ func TestNumbers(t *testing.T) {
 	t.Parallel()
 	for want, v := range map[string]float64{"0": 0, "2": 2, "0.45": 0.45, "1.30": 1.3, "12.3": 12.34, "1235": 1234.5} {
 		if got := number(v); got != want {
-			t.Errorf("%v: %q, not %q", v, got, want)
+			t.Errorf("number(%v) = %q, want %q", v, got, want)
 		}
 	}
 }

@@ -66,13 +66,13 @@ func TestWhereCuratorIsLookedFor(t *testing.T) {
 	} {
 		classpath, recipes, err := findJars(c.home, c.system, c.deps)
 		if !slices.Equal(classpath, c.classpath) || recipes != c.recipes {
-			t.Errorf("%s: %q, %q", c.name, classpath, recipes)
+			t.Errorf("%s: found %q, %q; want %q, %q", c.name, classpath, recipes, c.classpath, c.recipes)
 		}
 		if (err == nil) != (c.recipes != "") {
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("%s: error %v, want one: %v", c.name, err, c.recipes == "")
 		}
 		if err != nil && (!errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "bench/deps")) {
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("%s: %v; want ErrNotFound, and how to get it", c.name, err)
 		}
 	}
 }
@@ -87,7 +87,7 @@ func TestFindCurator(t *testing.T) {
 	recipes := filepath.Join(home, "curator-recipes.jar")
 	jar(t, recipes, "")
 	if _, err := FindCurator(zookeeper); err == nil {
-		t.Error("of an unknown version")
+		t.Error("FindCurator of a jar without a version: no error")
 	}
 	jar(t, recipes, "5.4.0")
 	c, err := FindCurator(zookeeper)
@@ -99,18 +99,18 @@ func TestFindCurator(t *testing.T) {
 		Classpath: []string{filepath.Join(home, "*"), "/zookeeper/*"},
 	}
 	if !reflect.DeepEqual(c, want) {
-		t.Errorf("%+v", c)
+		t.Errorf("FindCurator = %+v, want %+v", c, want)
 	}
 	line := c.Command("classes", "Main", "one", "two").Args
 	classpath := strings.Join(append([]string{"classes"}, c.Classpath...), separator)
 	if !slices.Contains(line, classpath) || !slices.Equal(line[len(line)-3:], []string{"Main", "one", "two"}) {
-		t.Errorf("%q", line)
+		t.Errorf("the command is %q; want class path %s, and at the end Main one two", line, classpath)
 	}
 	if err := os.WriteFile(filepath.Join(home, "README"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	jars, err := spellOut([]string{"first.jar", filepath.Join(home, "*")})
 	if err != nil || !slices.Equal(jars, []string{"first.jar", recipes}) {
-		t.Errorf("%q, %v", jars, err)
+		t.Errorf("spellOut = %q, %v; want first.jar and %s", jars, err, recipes)
 	}
 }

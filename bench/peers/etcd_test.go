@@ -25,18 +25,17 @@ func TestMetrics(t *testing.T) {
 	} {
 		name, value, ok := parseMetric(c.line)
 		if ok != c.ok || ok && (name != c.name || value != c.value) {
-			t.Errorf("%q: %q, %v, %v", c.line, name, value, ok)
+			t.Errorf("parseMetric(%q) = %q, %v, %v; want %q, %v, %v", c.line, name, value, ok, c.name, c.value, c.ok)
 		}
 	}
 }
 
 func TestEtcdVersion(t *testing.T) {
 	t.Parallel()
-	if got := etcdVersion("etcd Version: 3.4.23\nGit SHA: Not provided\n"); got != "3.4.23" {
-		t.Errorf("%q", got)
-	}
-	if got := etcdVersion("something else"); got != "?" {
-		t.Errorf("%q", got)
+	for said, want := range map[string]string{"etcd Version: 3.4.23\nGit SHA: Not provided\n": "3.4.23", "something else": "?"} {
+		if got := etcdVersion(said); got != want {
+			t.Errorf("etcdVersion(%q) = %q, want %q", said, got, want)
+		}
 	}
 }
 
@@ -71,7 +70,7 @@ func TestKazoo(t *testing.T) {
 	}
 	said, err := k.Command("import sys, kazoo; print(sys.argv[1])", "here").Output()
 	if err != nil || string(said) != "here\n" {
-		t.Errorf("%q, %v", said, err)
+		t.Errorf("Python printed %q, %v; want the argument, here", said, err)
 	}
 	t.Setenv("PATH", t.TempDir())
 	t.Chdir(t.TempDir())

@@ -50,7 +50,7 @@ func TestProcessEndsWithItsInputAndIsHeardToTheEnd(t *testing.T) {
 		t.Errorf("heard %q, want %q", texts, want)
 	}
 	if said := p.Complaints(); said != "a remark\n" {
-		t.Errorf("complaints %q", said)
+		t.Errorf("complaints %q, want what the process wrote to its standard error", said)
 	}
 	if err := p.Close(); err != nil {
 		t.Errorf("closed again: %v", err)
@@ -63,7 +63,7 @@ func TestProcessThatFails(t *testing.T) {
 	eventstest.Receive(t, p.Ended(), "the end of the process")
 	err := p.Close()
 	if err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "what went wrong") {
-		t.Errorf("%v", err)
+		t.Errorf("Close of a process that failed: %v; want its exit status 3 and what it complained of", err)
 	}
 }
 
@@ -73,7 +73,7 @@ func TestProcessThatDoesNotEndIsKilled(t *testing.T) {
 	eventstest.Receive(t, lines, "a line of the process")
 	p.patience = 10 * time.Millisecond
 	if err := p.Close(); err == nil || !strings.Contains(err.Error(), "killed") {
-		t.Errorf("%v", err)
+		t.Errorf("Close of a process that does not end: %v; want that it was killed", err)
 	}
 	select {
 	case <-p.Ended():
@@ -87,7 +87,7 @@ func TestProcessThatIsNoProgram(t *testing.T) {
 	cmd := play("polite")
 	cmd.Path = t.TempDir()
 	if p, err := Start(cmd, func(Line) {}); err == nil {
-		t.Error("started", p)
+		t.Errorf("Start of a folder = %v, want an error", p)
 	}
 }
 
@@ -96,14 +96,14 @@ func TestTailKeepsTheEnd(t *testing.T) {
 	var said tail
 	for range 3 {
 		if n, err := said.Write([]byte(strings.Repeat("x", tailSize))); n != tailSize || err != nil {
-			t.Error(n, err)
+			t.Errorf("writing %d bytes: %d, %v", tailSize, n, err)
 		}
 	}
 	if n, err := said.Write([]byte("end")); n != 3 || err != nil {
-		t.Error(n, err)
+		t.Errorf("writing 3 bytes: %d, %v", n, err)
 	}
 	if kept := said.String(); len(kept) != tailSize || !strings.HasSuffix(kept, "xend") {
-		t.Errorf("%d bytes, ending in %q", len(kept), kept[len(kept)-10:])
+		t.Errorf("kept %d bytes, ending in %q; want %d, ending in xend", len(kept), kept[len(kept)-10:], tailSize)
 	}
 }
 

@@ -39,18 +39,17 @@ func TestWhereWriteLockIsLookedFor(t *testing.T) {
 	} {
 		jar, err := findWriteLock(c.home, c.system, c.deps)
 		if jar != c.want || (err == nil) != (c.want != "") || err != nil && !errors.Is(err, ErrNoWriteLock) {
-			t.Errorf("%s: %q, %v", c.name, jar, err)
+			t.Errorf("%s: found %q, %v; want %q", c.name, jar, err, c.want)
 		}
 	}
 }
 
-// Whoever adds to a class path changes nobody else's.
-func TestWithJars(t *testing.T) {
+func TestAClassPathWithMoreChangesNoOther(t *testing.T) {
 	t.Parallel()
 	c := Curator{Classpath: append(make([]string, 0, 4), "curator")}
 	one, other := c.With("one"), c.With("other", "another")
 	if !slices.Equal(c.Classpath, []string{"curator"}) || !slices.Equal(one.Classpath, []string{"curator", "one"}) ||
 		!slices.Equal(other.Classpath, []string{"curator", "other", "another"}) {
-		t.Error(c, one, other)
+		t.Errorf("class paths %q, %q, %q; want curator, and behind it one, and other and another", c, one, other)
 	}
 }

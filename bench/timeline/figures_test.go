@@ -35,16 +35,16 @@ func TestFiguresOfARun(t *testing.T) {
 		Suspended: at(2000), Invalid: at(9050), Lost: at(9100), Expired: at(6800), Granted: at(6801), Lead: at(-2299),
 	}
 	if !reflect.DeepEqual(r, want) {
-		t.Errorf("%+v", r)
+		t.Errorf("the run is %+v, want %+v", r, want)
 	}
 	if len(told) != len(notes)-1 || !slices.IsSortedFunc(told, func(a, b Told) int { return int(a.At - b.At) }) {
-		t.Errorf("%+v", told)
+		t.Errorf("told: %+v; want %d notes in order", told, len(notes)-1)
 	}
 	if want := (Told{At: 2000, Who: "holder", What: "suspended", Own: "DOWN"}); told[0] != want {
-		t.Errorf("%+v", told[0])
+		t.Errorf("told first: %+v, want %+v", told[0], want)
 	}
 	if r := newRun("nosuch", notes, cut); !reflect.DeepEqual(r, Run{}) {
-		t.Errorf("of nobody: %+v", r)
+		t.Errorf("the run of an unknown library is %+v, want nothing", r)
 	}
 }
 
@@ -61,7 +61,7 @@ func TestSummary(t *testing.T) {
 		Lead:    Spread{Median: -2250, Min: -3000, Max: -1500, Came: 2},
 	}
 	if s != want {
-		t.Errorf("%+v", s)
+		t.Errorf("the summary is %+v, want %+v", s, want)
 	}
 	if s := summarize(nil); s != (Summary{}) {
 		t.Errorf("of nothing: %+v", s)
@@ -92,12 +92,12 @@ func TestVerdict(t *testing.T) {
 	} {
 		words, extent, harm := Measured{Runs: c.runs, Summary: summarize(c.runs)}.verdict()
 		if words != c.words || extent != c.extent || harm != c.harm {
-			t.Errorf("%+v: %q, %q, %v", c.runs, words, extent, harm)
+			t.Errorf("the verdict on %+v is %q, %q, %v; want %q, %q, %v", c.runs, words, extent, harm, c.words, c.extent, c.harm)
 		}
 	}
 }
 
-func TestWhoTakesSuspendedForALossIsInTime(t *testing.T) {
+func TestAHolderThatTakesSuspendedForALossIsInTime(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		run  Run
@@ -110,7 +110,7 @@ func TestWhoTakesSuspendedForALossIsInTime(t *testing.T) {
 	} {
 		f := &Figures{Measured: []Measured{{Runs: []Run{{Suspended: at(1), Granted: at(2)}, c.run}}}}
 		if got := f.suspendedInTime(); got != c.want {
-			t.Errorf("%+v: %v", c.run, got)
+			t.Errorf("%+v is in time: %v, want %v", c.run, got, c.want)
 		}
 	}
 }
@@ -135,6 +135,6 @@ func TestFiguresAreSavedAsTheyAre(t *testing.T) {
 		}
 	}
 	if _, err := load(t.TempDir()); err == nil {
-		t.Error("a folder is read")
+		t.Error("loading a folder: no error")
 	}
 }

@@ -42,7 +42,7 @@ func TestSeatOnTheCommandLine(t *testing.T) {
 	want := seat{addr: "127.0.0.1:2181", path: "/a/b", timeout: 6 * time.Second, tick: 1500 * time.Millisecond}
 	library, got, err := parseSeat(formatSeat(keyOurs, want))
 	if library != keyOurs || got != want || err != nil {
-		t.Errorf("%q, %+v, %v", library, got, err)
+		t.Errorf("the seat became %q, %+v, %v; want %q, %+v", library, got, err, keyOurs, want)
 	}
 	for _, bad := range [][]string{
 		nil, {"x"}, {keyOurs, "a", "b", "6", "1s"}, {keyOurs, "a", "b", "6s", "x"}, {keyOurs, "a", "b", "6s", "1s", "more"},

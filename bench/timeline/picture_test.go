@@ -21,7 +21,7 @@ func drawn(t *testing.T, f *Figures) []byte {
 		t.Fatal(err)
 	}
 	if b.Len() > largest {
-		t.Errorf("%d bytes", b.Len())
+		t.Errorf("the picture has %d bytes, want at most %d", b.Len(), largest)
 	}
 	for tokens := xml.NewDecoder(bytes.NewReader(b.Bytes())); ; {
 		if _, err := tokens.Token(); errors.Is(err, io.EOF) {
@@ -85,7 +85,7 @@ func TestAxis(t *testing.T) {
 	} {
 		a := newAxis(&c.f)
 		if a.broken() != c.broken {
-			t.Errorf("%s: %+v", name, a)
+			t.Errorf("%s: the axis %+v is broken: %v, want %v", name, a, a.broken(), c.broken)
 		}
 		last := axisLeft
 		for at := a.first; at <= a.last; at += 10 {
@@ -96,7 +96,7 @@ func TestAxis(t *testing.T) {
 			last = x
 		}
 		if last < axisRight-1 {
-			t.Errorf("%s: ends at %v", name, last)
+			t.Errorf("%s: the axis ends at %v, want %v", name, last, axisRight)
 		}
 		for _, m := range c.f.Measured {
 			lost := m.Summary.Lost.Median
@@ -109,7 +109,7 @@ func TestAxis(t *testing.T) {
 		}
 		for _, tick := range a.ticks() {
 			if tick.X < axisLeft || tick.X > axisRight {
-				t.Errorf("%s: %s s at %v", name, tick.Text, tick.X)
+				t.Errorf("%s: the tick of %s s is at %v, want it on the axis", name, tick.Text, tick.X)
 			}
 		}
 	}

@@ -22,16 +22,16 @@ func TestRecorderWaitsForWhatIsHeard(t *testing.T) {
 			t.Fatal(err)
 		}
 		if waited := time.Since(begin); waited != 3*time.Second {
-			t.Errorf("waited %v", waited)
+			t.Errorf("waited %v, want 3s", waited)
 		}
 		if err := r.until(t.Context(), func(n note) bool { return n.what == toldConnected }); err != nil {
 			t.Errorf("what was heard before: %v", err)
 		}
 		if notes := r.take(); len(notes) != 3 || notes[2].what != toldGranted {
-			t.Errorf("%+v", notes)
+			t.Errorf("taken: %+v; want three notes, the last of them granted", notes)
 		}
 		if notes := r.take(); len(notes) != 0 {
-			t.Errorf("again: %+v", notes)
+			t.Errorf("taken again: %+v, want nothing", notes)
 		}
 	})
 }
@@ -47,7 +47,7 @@ func TestRecorderWaitsNoLonger(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := r.during(ctx, time.Minute); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%v", err)
+			t.Errorf("during a minute that is cut short: %v, want %v", err, context.DeadlineExceeded)
 		}
 		begin = time.Now()
 		time.AfterFunc(time.Second, func() { r.hear(note{library: "lib", who: next, what: toldFailed, own: "no more"}) })

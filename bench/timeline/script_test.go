@@ -97,14 +97,14 @@ func TestScript(t *testing.T) {
 			"suspended": r.Suspended, "lost": r.Lost, "expired": r.Expired, "granted": r.Granted,
 		} {
 			if at == nil || *at <= 0 {
-				t.Errorf("%s: %s at %v", l.Key, what, at)
+				t.Errorf("%s: %s at %v, want a time after the cut", l.Key, what, at)
 			}
 		}
 		if (r.Invalid != nil) != (l.Key == keyOurs) {
-			t.Errorf("%s: not valid at %v", l.Key, r.Invalid)
+			t.Errorf("%s: not valid at %v, want a time for zkgrant alone", l.Key, r.Invalid)
 		}
 		if t.Failed() {
-			t.Fatalf("%s: %+v", l.Key, r.Told)
+			t.Fatalf("%s was told %+v", l.Key, r.Told)
 		}
 		t.Logf("%s: suspended %v, lost %v, expired %v, granted %v", l.Key, *r.Suspended, *r.Lost, *r.Expired, *r.Granted)
 		if l.Key == keyStock && *r.Lost < millis(heal) {
@@ -122,12 +122,12 @@ func TestScriptFailsWithItsContenders(t *testing.T) {
 	}
 	_, _, err := s.play(t.Context(), "/run", time.Second)
 	if err == nil || !strings.Contains(err.Error(), `no library "nosuch"`) {
-		t.Errorf("%v", err)
+		t.Errorf("a play with an unknown library: %v, want that there is none", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(fmt.Errorf("enough"))
 	s.contest = []library{{Key: keyOurs}}
 	if _, _, err := s.play(ctx, "/run", time.Second); err == nil || !strings.Contains(err.Error(), "enough") {
-		t.Errorf("cancelled: %v", err)
+		t.Errorf("a cancelled play: %v, want the cause", err)
 	}
 }

@@ -22,15 +22,15 @@ func TestTold(t *testing.T) {
 		"toldgranted anything": 0,
 	} {
 		if got, _, ok, err := parseTold(line); got != want || ok != (want != 0) || err != nil {
-			t.Errorf("%q is %v, %v, %v", line, got, ok, err)
+			t.Errorf("parseTold(%q) = %v, %v, %v; want %v", line, got, ok, err, want)
 		}
 	}
 	for _, line := range []string{"told ", "told nothing of value", "told lostX"} {
 		if _, _, ok, err := parseTold(line); ok || err == nil {
-			t.Errorf("%q: %v, %v", line, ok, err)
+			t.Errorf("parseTold(%q): %v, %v; want false and an error", line, ok, err)
 		}
 	}
 	if got := formatTold(toldFailed, "two\nlines"); got != "told failed two lines" {
-		t.Errorf("%q", got)
+		t.Errorf("formatTold of two lines = %q, want one line", got)
 	}
 }

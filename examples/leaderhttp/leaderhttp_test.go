@@ -41,10 +41,10 @@ func join(t *testing.T, server *zktest.Server, name string) *member {
 	m.stop = func() {
 		cancel()
 		if err := <-ended; err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s ended with %v, want no error", name, err)
 		}
 		if err := c.Close(); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("closing %s: %v", name, err)
 		}
 	}
 	time.Sleep(time.Second)
@@ -98,7 +98,7 @@ func TestLossCancelsTheRequest(t *testing.T) {
 		expired := time.Now()
 		must(t, <-answer, http.StatusServiceUnavailable, "", "not known") // before there is another session
 		if took := time.Since(expired); took > time.Second {
-			t.Errorf("the request went on for %v", took)
+			t.Errorf("the request went on for %v after the session, want at most a second", took)
 		}
 		if ann.orders != 0 {
 			t.Error("the order was taken")
@@ -124,7 +124,7 @@ func TestCutOff(t *testing.T) {
 		server.Mute(session, true)
 		for bob.term.Load() == nil {
 			if w := ann.ask(t.Context(), "POST", "/orders"); w.Code == http.StatusOK && bob.term.Load() != nil {
-				t.Error("two leaders")
+				t.Error("both answered a request, want one leader at a time")
 			}
 			time.Sleep(10 * time.Millisecond)
 		}

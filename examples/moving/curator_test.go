@@ -60,7 +60,7 @@ func TestInsteadOfMutex(t *testing.T) {
 		return insteadOfMutex(ctx, c, rebuild)
 	}
 	if err := insteadOfMutex(ctx, c, rebuild); err != nil || deep != 3 {
-		t.Error(deep, err)
+		t.Errorf("entered %d times, %v; want 3", deep, err)
 	}
 }
 

@@ -66,7 +66,7 @@ func TestInsteadOfIsOwner(t *testing.T) {
 		t.Error(err)
 	}
 	if total, _ := srv.Data(chroot + "/total"); string(total) != "1" {
-		t.Errorf("the total is %s", total)
+		t.Errorf("the total is %s, want 1", total)
 	}
 }
 
@@ -88,12 +88,12 @@ func TestInsteadOfTryLock(t *testing.T) {
 	sweep := func(context.Context) error {
 		sweeps++
 		return insteadOfTryLock(ctx, other, func(context.Context) error {
-			t.Error("two at once")
+			t.Error("two sweep at once, want one")
 			return nil
 		})
 	}
 	if err := insteadOfTryLock(ctx, c, sweep); err != nil || sweeps != 1 {
-		t.Error(sweeps, err)
+		t.Errorf("%d sweeps, %v; want 1", sweeps, err)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestBothLocks(t *testing.T) {
 		try := c.Mutex("/locks/report").Acquire(context.WithoutCancel(ctx), coordinator.Try())
 		<-try.Done()
 		if err := try.Err(); !errors.Is(err, coordinator.ErrDeadlock) {
-			t.Errorf("the new one: %v", err)
+			t.Errorf("trying the new lock: %v, want %v", err, coordinator.ErrDeadlock)
 		}
 		return nil
 	})

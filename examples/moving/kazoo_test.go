@@ -42,8 +42,8 @@ func TestInsteadOfKazoo(t *testing.T) {
 	}
 }
 
-// Processes drop AsKazoo one after the other: the lock is held by one at a time throughout, and all of them go on. Who still
-// has the option may be refused while he sees somebody who has not.
+// Processes drop AsKazoo one after the other: the lock is held by one at a time throughout, and all of them go on. A process
+// that still has the option may be refused while it sees one without it.
 func TestDropsAsKazoo(t *testing.T) {
 	const processes, sections = 3, 20
 	srv := server(t)
@@ -97,7 +97,7 @@ func TestDropsAsKazoo(t *testing.T) {
 					t.Error(err)
 				}
 			case <-ctx.Done():
-				t.Fatal("nobody comes in any more")
+				t.Fatalf("no section was entered any more, with %d processes that dropped the option", i)
 			}
 		}
 		if i < processes {

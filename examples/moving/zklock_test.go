@@ -11,6 +11,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 func zkLock(hosts []string, data []byte, report func() error) error {
@@ -76,7 +77,7 @@ func look(ctx context.Context, c *coordinator.Coordinator, printf func(string, .
 	return nil
 }
 
-// Whoever has moved waits for those who have not, and the other way round.
+// A service that has moved waits for those that have not, and the other way round.
 func TestBesideZkLock(t *testing.T) {
 	srv := server(t)
 	c, ctx := connect(t, srv), bounded(t)
@@ -131,7 +132,7 @@ func TestBesideZkLock(t *testing.T) {
 		entered.must(t, "theirs")
 		return nil
 	})
-	if err = errors.Join(err, <-behind, <-behind); err != nil {
+	if err = errors.Join(err, eventstest.Receive(t, behind, "the next one"), eventstest.Receive(t, behind, "the last one")); err != nil {
 		t.Fatal(err)
 	}
 	entered.must(t, "theirs", "ours", "theirs again")
@@ -153,14 +154,14 @@ func TestLoop(t *testing.T) {
 	work := &starts{started: make(chan int64, 1)}
 	over := make(chan error, 1)
 	go func() { over <- loop(bounded(t), c, work) }()
-	<-work.started
+	eventstest.Receive(t, work.started, "the start of the job")
 	if err := srv.Expire(c.SessionID()); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-over; !errors.Is(err, coordinator.ErrSessionExpired) {
-		t.Error(err)
+	if err := eventstest.Receive(t, over, "the end of the loop"); !errors.Is(err, coordinator.ErrSessionExpired) {
+		t.Errorf("the loop ended with %v, want %v", err, coordinator.ErrSessionExpired)
 	}
 	if work.stops == 0 {
-		t.Error("the job goes on")
+		t.Error("the job goes on after the loss, want it stopped")
 	}
 }

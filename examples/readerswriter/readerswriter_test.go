@@ -22,20 +22,15 @@ func TestReadersAndWriters(t *testing.T) {
 		p.Accidents(t, 3*time.Minute, 30*time.Second, func(ctx context.Context) error {
 			return run(ctx, p, p.ZK, 4)
 		})
-		check(t, p.Screen)
+		last := regexp.MustCompile(`[1-9]\d* times written, [1-9]\d* times read; at most [2-9] read at a time`)
+		if !last.MatchString(p.String()) {
+			t.Errorf("printed %s\nwant a last line like %v", p, last)
+		}
 		if !strings.Contains(p.String(), "editor  has read version") {
 			t.Error("the editor has written nothing")
 		}
 		p.Empty(t, pricesLock)
 	})
-}
-
-// check looks at the last line: there were changes, readings, and readers together.
-func check(t *testing.T, screen *stagetest.Screen) {
-	t.Helper()
-	if !regexp.MustCompile(`[1-9]\d* times written, [1-9]\d* times read; at most [2-9] read at a time`).MatchString(screen.String()) {
-		t.Errorf("the last line should tell of changes and readers together:\n%s", screen)
-	}
 }
 
 // What must not be seen is seen.

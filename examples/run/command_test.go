@@ -39,7 +39,8 @@ func play(part string, args []string) int {
 		if err != nil {
 			return 99
 		}
-		fmt.Printf("arguments %s, input %s, path %s, token %s\n", strings.Join(args, "+"), in, os.Getenv("ZKGRANT_PATH"), os.Getenv("ZKGRANT_TOKEN"))
+		fmt.Printf("arguments %s, input %s, path %s, token %s\n",
+			strings.Join(args, "+"), in, os.Getenv("ZKGRANT_PATH"), os.Getenv("ZKGRANT_TOKEN"))
 		return 0
 
 	case "wait": // for signals, and say which; TERM ends it, and USR2 with 5

@@ -31,7 +31,7 @@ func begun(t *testing.T, part string, args ...string) *group {
 // same time, and select takes either.
 func TestTheOutcomeIsTheCommandsOnlyIfTheLockIsValid(t *testing.T) {
 	command := begun(t, "exit", "3")
-	<-command.ended
+	eventstest.Receive(t, command.ended, "the end of the command")
 	var opt options
 	if code := opt.outcome(command, func() bool { return true }); code != 3 {
 		t.Errorf("exit code %d, want 3", code)
@@ -68,17 +68,17 @@ func TestContinuedOnlyIfTheLockIsValid(t *testing.T) {
 // What is left in a group is known without a race with its leader's end.
 func TestEmptyGroup(t *testing.T) {
 	command := begun(t, "exit", "0")
-	<-command.ended
+	eventstest.Receive(t, command.ended, "the end of the command")
 	if !command.empty() {
-		t.Error("nobody is left, and the group is not empty")
+		t.Error("the group is not empty after its only process, want it empty")
 	}
 	command.signal(syscall.SIGTERM) // for nobody
 	began := time.Now()
 	command.end(time.Hour)
 	if took := time.Since(began); took > time.Minute {
-		t.Errorf("waited %v for nobody", took)
+		t.Errorf("ending an empty group took %v, want no wait", took)
 	}
 	if command = begun(t, "stubborn"); command.empty() {
-		t.Error("the command runs, and its group is empty")
+		t.Error("the group of a running command is empty, want it not empty")
 	}
 }

@@ -57,7 +57,7 @@ func TestABrokenConnection(t *testing.T) {
 	run.Exits(5)
 }
 
-// Who does not end when asked to is killed, its children included.
+// A command that does not end when asked to is killed, its children included.
 func TestLostByAStubbornCommand(t *testing.T) {
 	for _, test := range []struct {
 		name, part string
@@ -171,7 +171,7 @@ func testRealLoss(t *testing.T, e *ensemble.Ensemble) {
 	next.When("granted after", 1, func() { overlap <- !gone(t, pid) })
 	proxy.Hold(ensemble.BothWays)
 	ready(t, next, "command")
-	if <-overlap {
+	if eventstest.Receive(t, overlap, "the next grant") {
 		t.Error("the next one was granted the lock while the command ran")
 	}
 	proxy.Heal()

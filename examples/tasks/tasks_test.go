@@ -67,7 +67,7 @@ func TestAccidents(t *testing.T) {
 func TestBoard(t *testing.T) {
 	b := newBoard(2)
 	if b.begin(0, 5) != 1 || b.begin(0, 7) != 2 {
-		t.Error("the task is open")
+		t.Error("an open task was not begun a first and a second time")
 	}
 	if err := b.finish(0, 5); err != nil {
 		t.Error(err)

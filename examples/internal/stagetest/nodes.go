@@ -26,18 +26,36 @@ func Ephemerals(tb testing.TB, servers, root string) []string {
 	return found
 }
 
-// look is Ephemerals, and says whether there is a root.
-func look(tb testing.TB, servers, root string) (found []string, there bool) {
+// MakeRoot makes a node directly below the top of the servers' tree that stays when it is empty.
+func MakeRoot(tb testing.TB, servers, root string) {
+	tb.Helper()
+	conn, closed := dial(tb, servers)
+	defer closed()
+	if _, err := conn.Create(root, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+		tb.Fatalf("making %s: %v", root, err)
+	}
+}
+
+// dial connects a client that is no part of the project. The caller must call closed.
+func dial(tb testing.TB, servers string) (conn *zk.Conn, closed func()) {
 	tb.Helper()
 	conn, news, err := zk.Connect(strings.Split(servers, ","), 5*time.Second, zk.WithLogger(log.New(io.Discard, "", 0)))
 	if err != nil {
 		tb.Fatal(err)
 	}
-	defer func() {
+	return conn, func() {
 		conn.Close()
 		for range news { // ends when the client's goroutines have
 		}
-	}()
+	}
+}
+
+// look is Ephemerals, and says whether there is a root.
+func look(tb testing.TB, servers, root string) (found []string, there bool) {
+	tb.Helper()
+	conn, closed := dial(tb, servers)
+	defer closed()
+	var err error
 	if there, _, err = conn.Exists(root); err == nil {
 		found, err = below(conn, root)
 	}
