@@ -5,25 +5,26 @@ import (
 	"testing"
 
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
 // TestABarrierIsAWrite: what comes before the reading has to go through the quorum. A
 // sync does not: a leader that has been deposed, and has not noticed, answers it.
 func TestABarrierIsAWrite(t *testing.T) {
-	inSession(t, func(r *rig) {
-		s := r.seat()
-		s.want("Opened")
-		s.create(1)
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		s := r.Seat()
+		s.Want("Opened")
+		s.CreateNode(1)
 		var asked []zktest.Op
-		r.srv.Intercept(func(q zktest.Request) zktest.Action {
+		r.Server.Intercept(func(q zktest.Request) zktest.Action {
 			if q.Op != zktest.OpPing {
 				asked = append(asked, q.Op)
 			}
 			return zktest.Pass()
 		})
 		s.List(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
-		if _, ok := s.answer().(recipes.Listed); !ok {
+		if _, ok := s.Answer().(recipes.Listed); !ok {
 			t.Error("not listed")
 		}
 		read := slices.IndexFunc(asked, func(op zktest.Op) bool {

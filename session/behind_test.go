@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -13,12 +14,12 @@ import (
 // request twice that is under way when it is closed, and has not always room for both answers.
 func TestTheEndOfASessionIsAskedForBehindItsRequests(t *testing.T) {
 	const late, grace = time.Second, 2 * time.Second
-	bubble(t, func(r *rig) {
-		r.open("")
-		s := r.seat()
-		s.want("Opened")
+	sessiontest.Bubble(t, func(r *sessiontest.Rig) {
+		r.Open("")
+		s := r.Seat()
+		s.Want("Opened")
 		var asked time.Time
-		r.srv.Intercept(func(q zktest.Request) zktest.Action {
+		r.Server.Intercept(func(q zktest.Request) zktest.Action {
 			switch q.Op {
 			case zktest.OpClose:
 				asked = time.Now()
@@ -31,7 +32,7 @@ func TestTheEndOfASessionIsAskedForBehindItsRequests(t *testing.T) {
 		s.Claim(recipes.Claim{Epoch: 1, Node: "none"})
 		synctest.Wait()
 		start := time.Now()
-		r.s.Close(grace)
+		r.Session.Close(grace)
 		if after := asked.Sub(start); after != late {
 			t.Errorf("asked for after %v, and the answer came after %v", after, late)
 		}

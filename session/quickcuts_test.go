@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/session"
+	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
@@ -22,20 +23,20 @@ func TestRequestsForWatchesThatOutliveTheirConnection(t *testing.T) {
 		}
 		return faultnet.Pass()
 	}
-	bubble(t, func(r *rig) {
-		network := faultnet.New(r.srv.DialContext, rule)
-		r.open("", session.OptionFunc(func(c *session.Config) { c.Dial = network.Dial }))
-		r.plant("n")
-		s := r.watching("n")
+	sessiontest.Bubble(t, func(r *sessiontest.Rig) {
+		network := faultnet.New(r.Server.DialContext, rule)
+		r.Open("", session.OptionFunc(func(c *session.Config) { c.Dial = network.Dial }))
+		r.Plant("n")
+		s := r.Watching("n")
 		for range 50 {
 			cuts.Store(3)
-			r.srv.Cut(r.only())
-			r.settle()
+			r.Server.Cut(r.Only())
+			r.Settle()
 			time.Sleep(2 * time.Second) // the next dial comes at once
 		}
-		s.fresh()
-		r.delete("n")
-		if told := typesOf(s.fresh()); !strings.Contains(told, "Gone") {
+		s.Fresh()
+		r.DeleteNode("n")
+		if told := sessiontest.TypesOf(s.Fresh()); !strings.Contains(told, "Gone") {
 			t.Errorf("told %s", told)
 		}
 	})
