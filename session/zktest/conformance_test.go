@@ -21,7 +21,7 @@ import (
 // what a ZooKeeper server lets them observe. The answers in the files are those
 // of a real server, and only a real server rewrites them:
 //
-//	ZKGRANT_REAL=1 go test ./session/zktest -run TestRealServer/script -rewrite
+//	ZKGRANT_REAL=1 go test ./session/zktest -run TestRealServer -rewrite
 //
 // That needs one on the machine; package ensemble says where it looks.
 // See testdata/conformance/README.md for how to read and write one.

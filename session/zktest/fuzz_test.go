@@ -65,6 +65,13 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
+// part is a request in a multi, whose requests are multiBody.
+func part(op Op, body []byte) []byte { return append(appendPart(nil, op, false, -1), body...) }
+
+func multiBody(parts ...[]byte) []byte {
+	return appendPart(slices.Concat(parts...), opError, true, -1)
+}
+
 // neighbour is a client that shares a server with a bad one. What it works with
 // nobody else may touch.
 type neighbour struct {
