@@ -23,7 +23,7 @@ func TestTheClockGoesOnWhileTheMachineIsSuspended(t *testing.T) {
 		t.Errorf("%v are left of an hour", left)
 	}
 	if !c.ordinary(time.Time{}).IsZero() {
-		t.Error("no time has become one")
+		t.Error("the zero time has become another one, want it to stay zero")
 	}
 }
 

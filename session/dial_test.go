@@ -275,7 +275,7 @@ func TestStopDuringADialLeavesNothingOpen(t *testing.T) {
 			t.Errorf("%v, %v", conn, err)
 		}
 		if !f.sock(1).isClosed() {
-			t.Error("socket still open")
+			t.Error("the socket is open after the end of the dial, want it closed")
 		}
 		f.wg.Wait()
 	})
@@ -298,10 +298,10 @@ func TestNetDialerIsTheDefault(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := d.Dial("tcp", listener.Addr().String(), 0); err == nil {
-		t.Error("connected to a closed port")
+		t.Error("Dial of a closed port = nil, want it refused")
 	}
 	if err := d.lastError(); err == nil {
-		t.Error("no last error")
+		t.Error("after a refused dial lastError = nil, want the refusal")
 	}
 }
 
@@ -391,7 +391,7 @@ func TestHostsAreShuffledByTheGivenSource(t *testing.T) {
 	one, _ := newHosts(names, testRand()).Next()
 	two, _ := newHosts(names, testRand()).Next()
 	if one != two {
-		t.Error("the same source gives different orders")
+		t.Error("two orders of the hosts from the same seed differ, want them equal")
 	}
 }
 

@@ -150,12 +150,12 @@ func TestLeaseRanOutOnceInEachOutage(t *testing.T) {
 			time.Sleep(left - time.Nanosecond)
 			s.Want("")
 			if !s.Deadline(1).After(time.Now()) {
-				t.Error("the lease is over too early")
+				t.Error("a nanosecond before the deadline the lease has run out, want it valid")
 			}
 			time.Sleep(time.Nanosecond)
 			s.Want("LeaseRanOut")
 			if s.Deadline(1).After(time.Now()) {
-				t.Error("the lease goes on")
+				t.Error("at the deadline the lease is valid, want LeaseRanOut")
 			}
 			time.Sleep(2 * time.Second)
 			s.Want("")

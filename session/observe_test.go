@@ -81,7 +81,7 @@ func TestObserveNeedsNoGrace(t *testing.T) {
 		}
 		r.Group.Close()
 		if _, _, closed := heard(r.Session.Observe(context.Background(), "/c")); !closed {
-			t.Error("when nothing is left: not told")
+			t.Error("an observer that comes after the group was closed is not told of the end")
 		}
 	})
 }

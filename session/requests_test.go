@@ -365,7 +365,7 @@ func TestABarrierIsAWrite(t *testing.T) {
 		})
 		s.List(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
 		if _, ok := s.Answer().(recipes.Listed); !ok {
-			t.Error("not listed")
+			t.Errorf("the list behind a barrier is answered %v, want Listed", s.LastErr())
 		}
 		read := slices.IndexFunc(asked, func(op zktest.Op) bool {
 			return op == zktest.OpGetChildren || op == zktest.OpGetChildren2

@@ -87,7 +87,7 @@ func TestRequestsDoNotWaitForWatchesForEver(t *testing.T) {
 		}
 		s.List(recipes.List{Epoch: 1})
 		if _, ok := s.Answer().(recipes.Listed); !ok {
-			t.Error("not listed")
+			t.Errorf("after the restore the list is answered %v, want Listed", s.LastErr())
 		}
 	})
 }

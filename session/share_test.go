@@ -236,7 +236,7 @@ func TestWhoMayNotJoin(t *testing.T) {
 				joiner := r.SeatWith(owner(r, s, created.Node.Text))
 				joiner.List(recipes.List{Epoch: 1})
 				if _, ok := joiner.Answer().(recipes.Listed); !ok {
-					t.Error("not listed")
+					t.Error("the list is not answered with Listed")
 				}
 				joiner.StandsAlone(1, created)
 			})

@@ -85,7 +85,7 @@ func TestLeaseRanOutComesAtTheDeadlineOfAShorterTimeout(t *testing.T) {
 				t.Errorf("LeaseRanOut came %v after the deadline", at.Sub(deadline))
 			}
 		case <-time.After(longTimeout):
-			t.Error("nothing was heard")
+			t.Errorf("no LeaseRanOut within %v, want it at the deadline", longTimeout)
 		}
 		r.Server.Mute(id, false)
 	})
@@ -96,7 +96,7 @@ func TestProbesKeepUpWithAShorterTimeout(t *testing.T) {
 	getsShorter(t, func(_ *sessiontest.Rig, s *sessiontest.Seat, ranOut <-chan time.Time) {
 		time.Sleep(longTimeout)
 		if len(ranOut) > 0 {
-			t.Error("a lease ran out on a healthy connection")
+			t.Errorf("LeaseRanOut on a connection that answers, within %v", longTimeout)
 		}
 		if left := time.Until(s.Deadline(1)); left < shortTimeout/2 {
 			t.Errorf("%v are left of the lease", left)

@@ -130,7 +130,7 @@ func TestTwoRequestsThatAreNoTurnover(t *testing.T) {
 					t.Errorf("the release was answered %+v", in)
 				}
 				if _, ok := turn.next.Answer().(recipes.Created); !ok {
-					t.Error("not created")
+					t.Error("the next seat's create is not answered with Created")
 				}
 			})
 		})

@@ -60,7 +60,7 @@ func FuzzFrames(f *testing.F) {
 		sending.Wait()
 		decent.works()
 		if k := rawMemory(t, s).hello(0, 10000, 0, make([]byte, 16)); k.session == 0 {
-			t.Fatal("no session for one who comes later")
+			t.Fatal("a client that comes later is given session 0, want one")
 		}
 	})
 }

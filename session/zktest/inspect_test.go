@@ -100,7 +100,7 @@ func TestInspection(t *testing.T) {
 			t.Errorf("data %q", data)
 		}
 		if _, found := s.Data("/none"); found {
-			t.Error("data of a missing node")
+			t.Error("Data of a missing node says that it is there")
 		}
 		if err := s.SetData("/a/b/c", []byte("y")); err != nil {
 			t.Fatal(err)
@@ -219,7 +219,7 @@ func TestTimeToLive(t *testing.T) {
 		c.make(p+"/child", 0)
 		time.Sleep(time.Minute) // and a child keeps its parent
 		if !s.Exists(p) {
-			t.Fatal("gone with a child in it")
+			t.Fatalf("%s has a child and was reaped after its time, want it kept", p)
 		}
 		// Changed while the child still keeps it: it is overdue, and without either it
 		// would go at the next check.
@@ -259,6 +259,6 @@ func TestReapTakesWhatIsOverdue(t *testing.T) {
 		}
 	})
 	if _, err := zktest.New(zktest.CheckInterval(0)); err == nil {
-		t.Error("a check interval of zero was accepted")
+		t.Error("New with a check interval of zero = nil, want an error")
 	}
 }

@@ -144,12 +144,12 @@ func TestStrandedWriteWaits(t *testing.T) {
 		work.Go(func() { c.make("/x", 0) })
 		time.Sleep(3 * time.Second)
 		if s.Exists("/x") {
-			t.Error("a write got through")
+			t.Error("a write on the stranded connection was executed, want it held back")
 		}
 		s.Strand(id, false)
 		work.Wait()
 		if !s.Exists("/x") || c.SessionID() != id {
-			t.Error("the write was lost")
+			t.Error("after the lag the write is missing, want it executed")
 		}
 
 		// If it waits too long, the pings behind it wait as well, and the client gives
