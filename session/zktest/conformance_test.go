@@ -47,7 +47,7 @@ func TestConformanceInBubble(t *testing.T) {
 	})
 }
 
-func TestConformanceOverTCP(t *testing.T) {
+func TestConformanceOverTCP(t *testing.T) { //nolint:tparallel // one after the other, beside other tests
 	t.Parallel() // it waits most of the time
 	answersAreFixed(t)
 	playScript(t, func(t *testing.T, file string) int {

@@ -17,7 +17,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-func TestExpireByHand(t *testing.T) {
+func TestExpireByHand(t *testing.T) { //nolint:tparallel // one after the other, beside other tests
 	t.Parallel() // it waits most of the time
 	t.Run("bubble", func(t *testing.T) {
 		eventstest.Bubble(t, func(t *testing.T) {

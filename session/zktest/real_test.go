@@ -12,12 +12,13 @@ import (
 // that need no features are a smoke test, which runs wherever a server is found.
 func TestRealServer(t *testing.T) {
 	t.Parallel() // it waits for servers most of the time
+	all := t
 	var featured *ensemble.Ensemble
-	zktest.PlayOnApache(t, zktest.StartApache(t, false), func(file *testing.T) *ensemble.Ensemble {
-		file.Helper()
-		eventstest.NeedsServers(file)
+	zktest.PlayOnApache(t, zktest.StartApache(t, false), func(t *testing.T) *ensemble.Ensemble {
+		t.Helper()
+		eventstest.NeedsServers(t)
 		if featured == nil {
-			featured = zktest.StartApache(t, true)
+			featured = zktest.StartApache(all, true)
 		}
 		return featured
 	})

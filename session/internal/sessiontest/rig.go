@@ -19,8 +19,9 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
+// What the tests agree on.
 const (
-	// timeout and tick are chosen so that a session outlives its lease by at
+	// Timeout and Tick are chosen so that a session outlives its lease by at
 	// least a second: it ends at a multiple of 10 s beyond the timeout, and
 	// the lease after 19 s.
 	Timeout = 20 * time.Second
