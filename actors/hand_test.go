@@ -24,7 +24,7 @@ func TestHandIsInTheCallersTime(t *testing.T) {
 		}
 	})
 	if !actor.Hand(1) {
-		t.Error("refused by an open group")
+		t.Error("Post to an actor of an open group = false, want true")
 	}
 	if want := []int{1, -1, 2, -2, 3}; !slices.Equal(got, want) {
 		t.Errorf("handled %v when it had returned, want %v", got, want)

@@ -53,6 +53,7 @@ var rooms = []room{
 	},
 	{folder: "actors/internal/actorstest", support: true},
 	{folder: "events/eventstest", support: true},
+	{folder: "session/internal/sessiontest", support: true},
 	{folder: "coordinator/reliability", support: true},
 	{folder: "examples", rooms: []string{anything}, modules: []string{anything}},
 	{folder: "examples/internal/stagetest", support: true},

@@ -5,55 +5,45 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
+	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
-
-const taskNode = "/tasks/a"
-
-// claimant is a seat that asks for the one node.
-func (r *rig) claimant() *seat {
-	r.Helper()
-	s := r.seatAt(session.Place{Dir: taskNode, Kind: events.KindUnfair})
-	s.want("Opened")
-	return s
-}
 
 // TestANodeThatCouldNotBeRemovedIsNobodys: it is of this session, and bears the name that everybody's does. Who has lost
 // the reply to his create must not take it for his.
 func TestANodeThatCouldNotBeRemovedIsNobodys(t *testing.T) {
-	inSession(t, func(r *rig) {
-		admin := r.admin()
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		admin := r.Admin()
 		defer admin.Close()
 		if _, err := admin.Create("/tasks", nil, 0, zk.WorldACL(zk.PermRead|zk.PermCreate)); err != nil {
 			r.Fatal(err)
 		}
-		first, second := r.claimant(), r.claimant()
-		made := first.makes(1)
+		first, second := r.Claimant(), r.Claimant()
+		made := first.Makes(1)
 		if !made.Alone || !made.Fresh {
 			r.Fatalf("made %+v", made)
 		}
 		first.Delete(recipes.Delete{Epoch: 1, Node: made.Node.Text})
-		if in, ok := first.answer().(recipes.Refused); !ok || in.Op != recipes.OpDelete {
+		if in, ok := first.Answer().(recipes.Refused); !ok || in.Op != recipes.OpDelete {
 			r.Fatalf("the delete was answered %+v", in)
 		}
-		r.srv.Intercept(func(q zktest.Request) zktest.Action {
-			if q.Path == taskNode && q.Op == zktest.OpMulti {
-				r.srv.Intercept(nil)
+		r.Server.Intercept(func(q zktest.Request) zktest.Action {
+			if q.Path == sessiontest.TaskNode && q.Op == zktest.OpMulti {
+				r.Server.Intercept(nil)
 				return zktest.CutAfter()
 			}
 			return zktest.Pass()
 		})
 		second.Create(recipes.Create{Epoch: 1, Attempt: 1})
-		if in, ok := second.answer().(recipes.Unknown); !ok {
+		if in, ok := second.Answer().(recipes.Unknown); !ok {
 			r.Fatalf("a create without an answer was answered %+v", in)
 		}
-		r.settle()
-		second.fresh()
+		r.Settle()
+		second.Fresh()
 		second.List(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
-		if in, ok := second.answer().(recipes.Listed); !ok || in.Own != (recipes.Own{}) || len(in.Queue) != 1 {
+		if in, ok := second.Answer().(recipes.Listed); !ok || in.Own != (recipes.Own{}) || len(in.Queue) != 1 {
 			r.Errorf("looked, and found %+v", in)
 		}
 	})
@@ -61,12 +51,12 @@ func TestANodeThatCouldNotBeRemovedIsNobodys(t *testing.T) {
 
 // TestWhoHasNothingDeletesNothing: the node at the path is another one's, of the same name.
 func TestWhoHasNothingDeletesNothing(t *testing.T) {
-	inSession(t, func(r *rig) {
-		first, second := r.claimant(), r.claimant()
-		made := first.makes(1)
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		first, second := r.Claimant(), r.Claimant()
+		made := first.Makes(1)
 		second.Delete(recipes.Delete{Epoch: 1, Node: made.Node.Text})
-		second.want("Deleted")
-		if !r.srv.Exists(taskNode) {
+		second.Want("Deleted")
+		if !r.Server.Exists(sessiontest.TaskNode) {
 			r.Error("the node is gone")
 		}
 	})
@@ -74,18 +64,18 @@ func TestWhoHasNothingDeletesNothing(t *testing.T) {
 
 // TestAClaimIsOfTheOwnNode: there is a node at the path, and another one than was made.
 func TestAClaimIsOfTheOwnNode(t *testing.T) {
-	inSession(t, func(r *rig) {
-		s := r.claimant()
-		made := s.makes(1)
-		if err := r.srv.Delete(taskNode); err != nil {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		s := r.Claimant()
+		made := s.Makes(1)
+		if err := r.Server.Delete(sessiontest.TaskNode); err != nil {
 			r.Fatal(err)
 		}
-		s.fresh() // it may have heard of that
-		if err := r.srv.Create(taskNode, nil); err != nil {
+		s.Fresh() // it may have heard of that
+		if err := r.Server.Create(sessiontest.TaskNode, nil); err != nil {
 			r.Fatal(err)
 		}
 		s.Claim(recipes.Claim{Epoch: 1, Node: made.Node.Text})
-		if in, ok := s.answer().(recipes.Refused); !ok || !in.Missing {
+		if in, ok := s.Answer().(recipes.Refused); !ok || !in.Missing {
 			r.Errorf("answered %+v", in)
 		}
 	})

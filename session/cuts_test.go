@@ -2,13 +2,17 @@ package session_test
 
 import (
 	"fmt"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
+	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
 	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
 // cut is where a connection breaks: at the nth request that counts.
@@ -42,84 +46,12 @@ func (c cut) intercept(srv *zktest.Server) (count func() int) {
 	}
 }
 
-// acquire goes through a whole acquisition, and tries each request again until it has a definite answer.
-func (s *seat) acquire() {
-	r := s.r
-	r.Helper()
-	s.want("Opened")
-	var listed recipes.Listed
-	attempt := recipes.Attempt(0)
-	for listed.Own == (recipes.Own{}) {
-		attempt++
-		if attempt > 2 {
-			r.Fatal("created twice, and not found")
-		}
-		s.Create(recipes.Create{Epoch: 1, Attempt: attempt})
-		in := s.answer()
-		_, lost := in.(recipes.Unknown)
-		if _, ok := in.(recipes.Created); !ok && !lost {
-			r.Fatalf("%+v", in)
-		}
-		for again := true; again; {
-			s.List(recipes.List{Epoch: 1, Attempt: attempt, Barrier: lost})
-			in := s.answer()
-			again = in == recipes.Unknown{Epoch: 1, Op: recipes.OpList}
-			if !again {
-				listed = in.(recipes.Listed)
-			}
-		}
-		// The listing either has the node or proves that there is none.
-		if n := len(r.srv.Children(dir)); n > 1 || len(listed.Queue) != n || (listed.Own.Name.Text != "") != (n == 1) {
-			r.Fatalf("%d nodes, and the listing says %+v", n, listed)
-		}
-	}
-	node := listed.Own.Name.Text
-	if listed.Own.Owner != r.only() || listed.Own.Owner != r.srv.Owner(dir+"/"+node) {
-		r.Errorf("%+v in session %#x", listed.Own, r.only())
-	}
-	for {
-		s.Claim(recipes.Claim{Epoch: 1, Node: node})
-		in := s.answer()
-		if in == (recipes.Claimed{Epoch: 1, Fresh: true}) {
-			break
-		}
-		if in != (recipes.Unknown{Epoch: 1, Op: recipes.OpClaim}) {
-			r.Fatalf("%+v", in)
-		}
-	}
-	s.delete(node)
-}
-
-func (s *seat) delete(node string) {
-	r := s.r
-	r.Helper()
-	for {
-		s.Delete(recipes.Delete{Epoch: 1, Node: node})
-		deleted := false
-		r.until("the deletion is answered", func() bool {
-			for _, in := range s.fresh() {
-				switch in {
-				case recipes.Deleted{Epoch: 1}:
-					deleted = true
-					return true
-				case recipes.Unknown{Epoch: 1, Op: recipes.OpDelete}:
-					return true
-				}
-			}
-			return false
-		})
-		if deleted {
-			return
-		}
-	}
-}
-
 // The connection breaks before or after each of the requests of an acquisition.
 func TestEveryRequestIsAnsweredOnceWhereverTheConnectionBreaks(t *testing.T) {
 	total := 0
-	inSession(t, func(r *rig) {
-		count := cut{}.intercept(r.srv)
-		r.seat().acquire()
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		count := cut{}.intercept(r.Server)
+		r.Seat().Acquire()
 		total = count()
 	})
 	// create, its parents, create; children, getData; the claim; delete.
@@ -129,17 +61,17 @@ func TestEveryRequestIsAnsweredOnceWhereverTheConnectionBreaks(t *testing.T) {
 	for at := 1; at <= total; at++ {
 		for name, action := range map[string]zktest.Action{"before": zktest.CutBefore(), "after": zktest.CutAfter()} {
 			t.Run(fmt.Sprintf("%s request %d", name, at), func(t *testing.T) {
-				inSession(t, func(r *rig) {
-					cut{at, action}.intercept(r.srv)
-					s := r.seat()
-					s.acquire()
+				sessiontest.InSession(t, func(r *sessiontest.Rig) {
+					cut{at, action}.intercept(r.Server)
+					s := r.Seat()
+					s.Acquire()
 					time.Sleep(time.Minute)
-					for _, in := range s.fresh() {
+					for _, in := range s.Fresh() {
 						if _, ok := in.(recipes.Gone); !ok {
 							t.Errorf("%+v came later", in)
 						}
 					}
-					if n := len(r.srv.Children(dir)); n != 0 {
+					if n := len(r.Server.Children(sessiontest.Dir)); n != 0 {
 						t.Errorf("%d nodes left", n)
 					}
 				})
@@ -150,12 +82,12 @@ func TestEveryRequestIsAnsweredOnceWhereverTheConnectionBreaks(t *testing.T) {
 
 // The same with many at once, and with breaks all the time.
 func TestEveryRequestIsAnsweredOnceInAStorm(t *testing.T) {
-	inSession(t, func(r *rig) {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		const seats, rounds = 400, 20
-		list := make([]*seat, seats)
+		list := make([]*sessiontest.Seat, seats)
 		for i := range list {
-			list[i] = r.seatAt(session.Place{Dir: fmt.Sprintf("/locks/%d", i%7)})
-			list[i].want("Opened")
+			list[i] = r.SeatAt(session.Place{Dir: fmt.Sprintf("/locks/%d", i%7)})
+			list[i].Want("Opened")
 		}
 		for round := range rounds {
 			for i, s := range list {
@@ -170,14 +102,14 @@ func TestEveryRequestIsAnsweredOnceInAStorm(t *testing.T) {
 					s.Delete(recipes.Delete{Epoch: 1, Node: "none"})
 				}
 			}
-			r.srv.Cut(r.only())
+			r.Server.Cut(r.Only())
 			time.Sleep(time.Duration(round) * time.Millisecond)
 		}
-		r.settle()
+		r.Settle()
 		time.Sleep(time.Second)
 		for i, s := range list {
 			answers := 0
-			for _, in := range s.fresh() {
+			for _, in := range s.Fresh() {
 				switch in.(type) {
 				case recipes.Suspended, recipes.Reconnected:
 				default:
@@ -187,6 +119,36 @@ func TestEveryRequestIsAnsweredOnceInAStorm(t *testing.T) {
 			if answers != rounds {
 				t.Fatalf("seat %d: %d answers to %d requests", i, answers, rounds)
 			}
+		}
+	})
+}
+
+// The connection is lost again and again right behind the handshake, so requests for watches stay in the
+// client's queue, and go out on later connections. The race detector is what fails here, if an answer gets
+// through before the client has put its own request together.
+func TestRequestsForWatchesThatOutliveTheirConnection(t *testing.T) {
+	var cuts atomic.Int64
+	rule := func(f faultnet.Frame) faultnet.Verdict {
+		if f.Direction == faultnet.Down && f.Op == zktest.OpConnect && cuts.Add(-1) >= 0 {
+			return faultnet.CutAfter()
+		}
+		return faultnet.Pass()
+	}
+	sessiontest.Bubble(t, func(r *sessiontest.Rig) {
+		network := faultnet.New(r.Server.DialContext, rule)
+		r.Open("", session.OptionFunc(func(c *session.Config) { c.Dial = network.Dial }))
+		r.Plant("n")
+		s := r.Watching("n")
+		for range 50 {
+			cuts.Store(3)
+			r.Server.Cut(r.Only())
+			r.Settle()
+			time.Sleep(2 * time.Second) // the next dial comes at once
+		}
+		s.Fresh()
+		r.DeleteNode("n")
+		if told := sessiontest.TypesOf(s.Fresh()); !strings.Contains(told, "Gone") {
+			t.Errorf("told %s", told)
 		}
 	})
 }

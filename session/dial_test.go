@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"sync"
@@ -274,7 +275,7 @@ func TestStopDuringADialLeavesNothingOpen(t *testing.T) {
 			t.Errorf("%v, %v", conn, err)
 		}
 		if !f.sock(1).isClosed() {
-			t.Error("socket still open")
+			t.Error("the socket is open after the end of the dial, want it closed")
 		}
 		f.wg.Wait()
 	})
@@ -297,10 +298,10 @@ func TestNetDialerIsTheDefault(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := d.Dial("tcp", listener.Addr().String(), 0); err == nil {
-		t.Error("connected to a closed port")
+		t.Error("Dial of a closed port = nil, want it refused")
 	}
 	if err := d.lastError(); err == nil {
-		t.Error("no last error")
+		t.Error("after a refused dial lastError = nil, want the refusal")
 	}
 }
 
@@ -337,4 +338,65 @@ func TestDialerMayBeWatchedFromOtherGoroutines(t *testing.T) {
 func isFarewell(conn net.Conn) bool {
 	_, ok := conn.(*farewell)
 	return ok
+}
+
+func testRand() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
+
+func TestHostsGoRoundInOneShuffledOrder(t *testing.T) {
+	names := []string{"a:1", "b:1", "c:1", "d:1", "e:1"}
+	given := slices.Clone(names)
+	h := newHosts(names, testRand())
+	if !slices.Equal(names, given) {
+		t.Fatalf("the caller's list was changed to %v", names)
+	}
+	if err := h.Init([]string{"elsewhere:1"}); err != nil {
+		t.Fatal(err)
+	}
+	if h.Len() != len(names) {
+		t.Fatalf("Len() = %d", h.Len())
+	}
+	var first []string
+	for i := range 3 * len(names) {
+		name, retryStart := h.Next()
+		if retryStart {
+			t.Fatalf("step %d: the client would sleep", i)
+		}
+		if i < len(names) {
+			first = append(first, name)
+		} else if want := first[i%len(names)]; name != want {
+			t.Fatalf("step %d: %s, want %s", i, name, want)
+		}
+		if i == 6 {
+			h.Connected() // changes nothing: the next one in the ring comes next
+		}
+	}
+	if sorted := slices.Sorted(slices.Values(first)); !slices.Equal(sorted, given) {
+		t.Fatalf("one round is %v", first)
+	}
+}
+
+func TestHostsAreShuffledByTheGivenSource(t *testing.T) {
+	names := []string{"a:1", "b:1", "c:1"}
+	starts := map[string]int{}
+	rng := testRand()
+	for range 300 {
+		name, _ := newHosts(names, rng).Next()
+		starts[name]++
+	}
+	for _, name := range names {
+		if n := starts[name]; n < 60 {
+			t.Errorf("%s is first %d times of 300", name, n)
+		}
+	}
+	one, _ := newHosts(names, testRand()).Next()
+	two, _ := newHosts(names, testRand()).Next()
+	if one != two {
+		t.Error("two orders of the hosts from the same seed differ, want them equal")
+	}
+}
+
+func TestHostsRefuseAnEmptyList(t *testing.T) {
+	if err := newHosts(nil, testRand()).Init([]string{"a:1"}); err == nil {
+		t.Fatal("accepted")
+	}
 }

@@ -8,31 +8,32 @@ import (
 
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
+	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
 // fastGrants are the two ways to a grant that are not a claim. Each makes a request,
 // which is answered with want if it is seen in time.
-func fastGrants() map[string]func(r *rig) (s *seat, request func(), want recipes.Input) {
-	return map[string]func(r *rig) (s *seat, request func(), want recipes.Input){
-		"by a create": func(r *rig) (*seat, func(), recipes.Input) {
-			r.warm()
-			s := r.seat()
-			s.want("Opened")
+func fastGrants() map[string]func(r *sessiontest.Rig) (s *sessiontest.Seat, request func(), want recipes.Input) {
+	return map[string]func(r *sessiontest.Rig) (s *sessiontest.Seat, request func(), want recipes.Input){
+		"by a create": func(r *sessiontest.Rig) (*sessiontest.Seat, func(), recipes.Input) {
+			r.Warm()
+			s := r.Seat()
+			s.Want("Opened")
 			return s, func() { s.Create(recipes.Create{Epoch: 1, Attempt: 1}) }, recipes.Created{Alone: true, Fresh: true}
 		},
-		"by an advance": func(r *rig) (*seat, func(), recipes.Input) {
-			r.warm()
-			r.plant("lock-0000000000")
-			pred, s := r.seat(), r.seat()
-			s.want("Opened")
-			node := pred.create(1).Text
-			pred.list(1)
-			own := s.create(1).Text
-			s.watch(node)
-			s.want("")
+		"by an advance": func(r *sessiontest.Rig) (*sessiontest.Seat, func(), recipes.Input) {
+			r.Warm()
+			r.Plant("lock-0000000000")
+			pred, s := r.Seat(), r.Seat()
+			s.Want("Opened")
+			node := pred.CreateNode(1).Text
+			pred.ListNodes(1)
+			own := s.CreateNode(1).Text
+			s.WatchNode(node)
+			s.Want("")
 			pred.Delete(recipes.Delete{Epoch: 1, Node: node, Floor: true})
-			s.wantGone(node)
+			s.WantGone(node)
 			advance := recipes.Advance{Epoch: 1, Node: own, Past: node, Next: "lock-0000000000"}
 			return s, func() { s.Advance(advance) }, recipes.Advanced{Floor: true, Fresh: true}
 		},
@@ -55,22 +56,22 @@ func proof(in recipes.Input) recipes.Input {
 func TestWhoeverIsGrantedIsToldOfTheEndOfTheLease(t *testing.T) {
 	for name, prepare := range fastGrants() {
 		t.Run(name, func(t *testing.T) {
-			inSession(t, func(r *rig) {
+			sessiontest.InSession(t, func(r *sessiontest.Rig) {
 				s, request, want := prepare(r)
 				request()
-				if in := s.answer(); proof(in) != want {
+				if in := s.Answer(); proof(in) != want {
 					t.Fatalf("%+v", in)
 				}
-				multis := r.multis()
+				multis := r.Multis()
 				time.Sleep(time.Minute)
 				if n := multis(); n != int(time.Minute/probe) {
 					t.Errorf("%d probes", n)
 				}
-				s.want("")
-				r.srv.MuteAll(true)
-				time.Sleep(timeout)
-				s.want("Suspended LeaseRanOut")
-				r.srv.MuteAll(false)
+				s.Want("")
+				r.Server.MuteAll(true)
+				time.Sleep(sessiontest.Timeout)
+				s.Want("Suspended LeaseRanOut")
+				r.Server.MuteAll(false)
 			})
 		})
 	}
@@ -81,11 +82,11 @@ func TestWhoeverIsGrantedIsToldOfTheEndOfTheLease(t *testing.T) {
 func TestAProofThatIsSeenTooLateIsNotFresh(t *testing.T) {
 	for name, prepare := range fastGrants() {
 		t.Run(name, func(t *testing.T) {
-			inSession(t, func(r *rig) {
+			sessiontest.InSession(t, func(r *sessiontest.Rig) {
 				s, request, want := prepare(r)
-				slow := r.seat()
-				slow.want("Opened")
-				r.srv.Intercept(func(q zktest.Request) zktest.Action {
+				slow := r.Seat()
+				slow.Want("Opened")
+				r.Server.Intercept(func(q zktest.Request) zktest.Action {
 					switch q.Op {
 					case zktest.OpMulti, zktest.OpGetData:
 						return zktest.Delay(time.Second)
@@ -95,11 +96,11 @@ func TestAProofThatIsSeenTooLateIsNotFresh(t *testing.T) {
 				})
 				request()
 				synctest.Wait()
-				slow.hears(func(recipes.Input) { time.Sleep(lease + time.Second) }) // stands for a pause of the whole process
+				slow.Hears(func(recipes.Input) { time.Sleep(sessiontest.Lease + time.Second) }) // stands for a pause of the whole process
 				slow.Delete(recipes.Delete{Epoch: 99, Node: "n"})
-				time.Sleep(lease + 2*time.Second)
+				time.Sleep(sessiontest.Lease + 2*time.Second)
 				var got []recipes.Input
-				for _, in := range s.fresh() {
+				for _, in := range s.Fresh() {
 					if _, news := in.(recipes.Suspended); !news {
 						got = append(got, proof(in))
 					}
@@ -123,27 +124,27 @@ func TestAProofThatIsSeenTooLateIsNotFresh(t *testing.T) {
 // TestALoneHoldersNodeIsWatchedAfterAWhile: a short cycle costs no watch, and whoever
 // holds on is told at once that the node is gone.
 func TestALoneHoldersNodeIsWatchedAfterAWhile(t *testing.T) {
-	inSession(t, func(r *rig) {
-		r.warm()
-		s := r.seat()
-		s.want("Opened")
-		asked := r.asked()
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		r.Warm()
+		s := r.Seat()
+		s.Want("Opened")
+		asked := r.Asked()
 		for attempt := range recipes.Attempt(10) {
-			s.delete(s.makes(attempt + 1).Node.Text)
+			s.DeleteNode(s.Makes(attempt + 1).Node.Text)
 		}
-		if got := asked(); got[zktest.OpGetData] != 0 || r.srv.Watches() != 0 {
-			t.Errorf("asked %v, %d watches", got, r.srv.Watches())
+		if got := asked(); got[zktest.OpGetData] != 0 || r.Server.Watches() != 0 {
+			t.Errorf("asked %v, %d watches", got, r.Server.Watches())
 		}
-		node := s.makes(11).Node.Text
+		node := s.Makes(11).Node.Text
 		time.Sleep(probe + time.Millisecond)
 		synctest.Wait()
-		if n := r.srv.Watches(); n != 1 {
+		if n := r.Server.Watches(); n != 1 {
 			t.Errorf("%d watches", n)
 		}
-		r.delete(node)
-		s.wantGone(node)
+		r.DeleteNode(node)
+		s.WantGone(node)
 		time.Sleep(time.Minute)
-		if n := r.srv.Watches(); n != 0 {
+		if n := r.Server.Watches(); n != 0 {
 			t.Errorf("%d watches are left", n)
 		}
 	})
@@ -154,11 +155,11 @@ func TestALoneHoldersNodeIsWatchedAfterAWhile(t *testing.T) {
 // is listed on that way to the grant either.
 func TestALoneHoldersNodeIsWatchedThoughItHadToClaim(t *testing.T) {
 	var asleep atomic.Int64
-	inSession(t, func(r *rig) {
-		r.warm()
-		s := r.seat()
-		s.want("Opened")
-		r.srv.Intercept(func(q zktest.Request) zktest.Action {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		r.Warm()
+		s := r.Seat()
+		s.Want("Opened")
+		r.Server.Intercept(func(q zktest.Request) zktest.Action {
 			if q.Op == zktest.OpMulti {
 				return zktest.Delay(time.Second)
 			}
@@ -166,28 +167,28 @@ func TestALoneHoldersNodeIsWatchedThoughItHadToClaim(t *testing.T) {
 		})
 		s.Create(recipes.Create{Epoch: 1, Attempt: 1})
 		synctest.Wait()
-		asleep.Store(int64(lease))
-		created, ok := s.answer().(recipes.Created)
+		asleep.Store(int64(sessiontest.Lease))
+		created, ok := s.Answer().(recipes.Created)
 		if !ok || !created.Alone || created.Fresh {
 			r.Fatalf("%+v", created)
 		}
-		r.srv.Intercept(nil)
+		r.Server.Intercept(nil)
 		node := created.Node.Text
 		fresh := false
 		for range 3 { // the first may prove nothing but what was answered before the suspend
 			s.Claim(recipes.Claim{Epoch: 1, Node: node})
-			claimed, ok := s.answer().(recipes.Claimed)
+			claimed, ok := s.Answer().(recipes.Claimed)
 			if fresh = ok && claimed.Fresh; fresh {
 				break
 			}
 		}
 		time.Sleep(probe + time.Millisecond)
 		synctest.Wait()
-		if n := r.srv.Watches(); !fresh || n != 1 {
+		if n := r.Server.Watches(); !fresh || n != 1 {
 			r.Fatalf("held %v, %d watches", fresh, n)
 		}
-		r.delete(node)
-		s.wantGone(node)
+		r.DeleteNode(node)
+		s.WantGone(node)
 	}, session.OptionFunc(func(cfg *session.Config) {
 		cfg.Asleep = func() time.Duration { return time.Duration(asleep.Load()) }
 	}))

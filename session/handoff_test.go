@@ -5,50 +5,51 @@ import (
 	"testing/synctest"
 
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
 func TestAReleaseThatMayNotLeaveAFloorIsARelease(t *testing.T) {
-	inSession(t, func(r *rig) {
-		r.warm()
-		s := r.seat()
-		s.want("Opened")
-		node := s.makes(1).Node.Text
-		r.denyWriting()
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		r.Warm()
+		s := r.Seat()
+		s.Want("Opened")
+		node := s.Makes(1).Node.Text
+		r.DenyWriting()
 		s.Delete(recipes.Delete{Epoch: 1, Node: node, Floor: true})
-		s.want("Deleted")
-		if got := r.srv.Children(dir); len(got) != 0 {
+		s.Want("Deleted")
+		if got := r.Server.Children(sessiontest.Dir); len(got) != 0 {
 			t.Errorf("left %v", got)
 		}
-		r.wantData(ourData)
+		r.WantData(sessiontest.OurData)
 	})
 }
 
 // TestAFloorNamesANodeByItsCreation, in the request that removes the node.
 func TestAFloorNamesANodeByItsCreation(t *testing.T) {
-	inSession(t, func(r *rig) {
-		r.warm()
-		s := r.seat()
-		s.want("Opened")
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		r.Warm()
+		s := r.Seat()
+		s.Want("Opened")
 		for attempt := recipes.Attempt(1); attempt < 4; attempt++ {
-			created := s.makes(attempt)
-			asked := r.asked()
+			created := s.Makes(attempt)
+			asked := r.Asked()
 			s.Delete(recipes.Delete{Epoch: 1, Node: created.Node.Text, Floor: true})
-			s.want("Deleted")
-			if got := asked(); len(got) != 1 || got[zktest.OpMulti] != 1 || len(r.srv.Children(dir)) != 0 {
-				t.Errorf("asked %v, left %v", got, r.srv.Children(dir))
+			s.Want("Deleted")
+			if got := asked(); len(got) != 1 || got[zktest.OpMulti] != 1 || len(r.Server.Children(sessiontest.Dir)) != 0 {
+				t.Errorf("asked %v, left %v", got, r.Server.Children(sessiontest.Dir))
 			}
-			r.wantData(floorOf(created.Token))
+			r.WantData(floorOf(created.Token))
 		}
 		// Who does not know its token leaves no floor, and who need not leave one does not.
-		r.plant("x-lock-0000000099")
+		r.Plant("x-lock-0000000099")
 		s.Delete(recipes.Delete{Epoch: 1, Node: "x-lock-0000000099", Floor: true})
-		s.want("Deleted")
-		created := s.makes(4)
-		r.wantData(ourData)
+		s.Want("Deleted")
+		created := s.Makes(4)
+		r.WantData(sessiontest.OurData)
 		s.Delete(recipes.Delete{Epoch: 1, Node: created.Node.Text})
-		s.want("Deleted")
-		r.wantData(ourData)
+		s.Want("Deleted")
+		r.WantData(sessiontest.OurData)
 	})
 }
 
@@ -56,8 +57,8 @@ func TestAFloorNamesANodeByItsCreation(t *testing.T) {
 // of it.
 func TestAdvance(t *testing.T) {
 	type scene struct {
-		*rig
-		pred  *seat
+		*sessiontest.Rig
+		pred  *sessiontest.Seat
 		node  string // pred's
 		token int64
 	}
@@ -65,7 +66,7 @@ func TestAdvance(t *testing.T) {
 		s.pred.Delete(recipes.Delete{Epoch: 1, Node: s.node, Floor: floor})
 	}
 	data := func(s scene, data string) {
-		if err := s.srv.SetData(dir, []byte(data)); err != nil {
+		if err := s.Server.SetData(sessiontest.Dir, []byte(data)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -77,18 +78,18 @@ func TestAdvance(t *testing.T) {
 	}{
 		"gives up": {func(s scene) { leave(s, false) }, recipes.Advanced{Epoch: 1, Stands: true}, 2},
 		"gives up, another of this session was the holder before": {func(s scene) {
-			before := s.seat()
-			before.want("Opened")
-			node := before.create(1).Text
-			before.list(1)
+			before := s.Seat()
+			before.Want("Opened")
+			node := before.CreateNode(1).Text
+			before.ListNodes(1)
 			before.Delete(recipes.Delete{Epoch: 1, Node: node, Floor: true})
-			before.fresh()
+			before.Fresh()
 			leave(s, false)
 		}, recipes.Advanced{Epoch: 1, Stands: true}, 2},
-		"both are gone": {func(s scene) { leave(s, false); s.delete(other) }, recipes.Advanced{Epoch: 1}, 2},
+		"both are gone": {func(s scene) { leave(s, false); s.DeleteNode(other) }, recipes.Advanced{Epoch: 1}, 2},
 		"leaves as holder in this session": {func(s scene) { leave(s, true) },
 			recipes.Advanced{Epoch: 1, Floor: true, Fresh: true}, 0},
-		"holder in this session, both gone": {func(s scene) { leave(s, true); s.delete(other) },
+		"holder in this session, both gone": {func(s scene) { leave(s, true); s.DeleteNode(other) },
 			recipes.Advanced{Epoch: 1, Floor: true, Fresh: true}, 0},
 		"leaves as holder in another session": {func(s scene) { leave(s, false); data(s, floorOf(s.token)) },
 			recipes.Advanced{Epoch: 1, Floor: true, Fresh: true}, 1},
@@ -96,38 +97,38 @@ func TestAdvance(t *testing.T) {
 			recipes.Advanced{Epoch: 1, Stands: true}, 2},
 		"a floor in somebody's data": {func(s scene) { leave(s, false); data(s, "x"+floorOf(s.token)) },
 			recipes.Advanced{Epoch: 1, Stands: true}, 2},
-		"a joiner wrote over the floor": {func(s scene) { leave(s, false); data(s, floorOf(s.token)); data(s, ourData) },
+		"a joiner wrote over the floor": {func(s scene) { leave(s, false); data(s, floorOf(s.token)); data(s, sessiontest.OurData) },
 			recipes.Advanced{Epoch: 1, Stands: true}, 2},
-		"of this session, a joiner wrote over the floor": {func(s scene) { leave(s, true); synctest.Wait(); data(s, ourData) },
+		"of this session, a joiner wrote over the floor": {func(s scene) { leave(s, true); synctest.Wait(); data(s, sessiontest.OurData) },
 			recipes.Advanced{Epoch: 1, Floor: true, Fresh: true}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inSession(t, func(r *rig) {
-				r.warm()
-				r.plant(other)
-				s := scene{rig: r, pred: r.seat()}
-				s.pred.want("Opened")
-				s.node = s.pred.create(1).Text
-				s.token = s.pred.list(1).Own.Token
-				waiter := r.seat()
-				waiter.want("Opened")
-				own := waiter.create(1).Text
-				waiter.list(1)
-				waiter.watch(s.node)
-				waiter.want("")
+			sessiontest.InSession(t, func(r *sessiontest.Rig) {
+				r.Warm()
+				r.Plant(other)
+				s := scene{Rig: r, pred: r.Seat()}
+				s.pred.Want("Opened")
+				s.node = s.pred.CreateNode(1).Text
+				s.token = s.pred.ListNodes(1).Own.Token
+				waiter := r.Seat()
+				waiter.Want("Opened")
+				own := waiter.CreateNode(1).Text
+				waiter.ListNodes(1)
+				waiter.WatchNode(s.node)
+				waiter.Want("")
 				c.leaves(s)
-				waiter.wantGone(s.node)
-				asked := r.asked()
+				waiter.WantGone(s.node)
+				asked := r.Asked()
 				waiter.Advance(recipes.Advance{Epoch: 1, Node: own, Past: s.node, Next: other})
-				if in := waiter.answer(); in != c.want {
+				if in := waiter.Answer(); in != c.want {
 					t.Errorf("%+v, want %+v", in, c.want)
 				}
 				if got := asked(); got[zktest.OpGetData] != c.reads || got[zktest.OpMulti] != 1 || len(got) != 1+min(c.reads, 1) {
 					t.Errorf("asked %v", got)
 				}
 				if c.want.Stands {
-					r.delete(other)
-					waiter.wantGone(other)
+					r.DeleteNode(other)
+					waiter.WantGone(other)
 				}
 			})
 		})
@@ -136,19 +137,19 @@ func TestAdvance(t *testing.T) {
 
 // TestAnAdvanceWithoutAnOwnNode is refused, whatever the floor says.
 func TestAnAdvanceWithoutAnOwnNode(t *testing.T) {
-	inSession(t, func(r *rig) {
-		r.warm()
-		pred, waiter := r.seat(), r.seat()
-		waiter.want("Opened")
-		r.plant("lock-0000000000")
-		node := pred.create(1).Text
-		pred.list(1)
-		waiter.watch(node)
-		waiter.want("")
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		r.Warm()
+		pred, waiter := r.Seat(), r.Seat()
+		waiter.Want("Opened")
+		r.Plant("lock-0000000000")
+		node := pred.CreateNode(1).Text
+		pred.ListNodes(1)
+		waiter.WatchNode(node)
+		waiter.Want("")
 		pred.Delete(recipes.Delete{Epoch: 1, Node: node, Floor: true})
-		waiter.wantGone(node)
+		waiter.WantGone(node)
 		waiter.Advance(recipes.Advance{Epoch: 1, Node: "none", Past: node, Next: "lock-0000000000"})
-		if in := waiter.answer(); in != (recipes.Refused{Epoch: 1, Op: recipes.OpAdvance, Missing: true}) {
+		if in := waiter.Answer(); in != (recipes.Refused{Epoch: 1, Op: recipes.OpAdvance, Missing: true}) {
 			t.Errorf("%+v", in)
 		}
 	})
@@ -157,63 +158,41 @@ func TestAnAdvanceWithoutAnOwnNode(t *testing.T) {
 // TestAnAdvanceSeesThatTheDataAreSomebodys: from then on they are left alone, though the
 // directory was made by us.
 func TestAnAdvanceSeesThatTheDataAreSomebodys(t *testing.T) {
-	inSession(t, func(r *rig) {
-		r.warm()
-		r.plant("lock-0000000000")
-		pred, waiter := r.seat(), r.seat()
-		waiter.want("Opened")
-		node := pred.create(1).Text
-		own := waiter.create(1).Text
-		waiter.list(1)
-		waiter.watch(node)
-		waiter.want("")
-		if err := r.srv.SetData(dir, []byte(theirData)); err != nil {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		r.Warm()
+		r.Plant("lock-0000000000")
+		pred, waiter := r.Seat(), r.Seat()
+		waiter.Want("Opened")
+		node := pred.CreateNode(1).Text
+		own := waiter.CreateNode(1).Text
+		waiter.ListNodes(1)
+		waiter.WatchNode(node)
+		waiter.Want("")
+		if err := r.Server.SetData(sessiontest.Dir, []byte(theirData)); err != nil {
 			t.Fatal(err)
 		}
 		pred.Delete(recipes.Delete{Epoch: 1, Node: node})
-		waiter.wantGone(node)
+		waiter.WantGone(node)
 		waiter.Advance(recipes.Advance{Epoch: 1, Node: own, Past: node, Next: "lock-0000000000"})
-		if in := waiter.answer(); in != (recipes.Advanced{Epoch: 1, Stands: true}) {
+		if in := waiter.Answer(); in != (recipes.Advanced{Epoch: 1, Stands: true}) {
 			t.Errorf("%+v", in)
 		}
 		waiter.Delete(recipes.Delete{Epoch: 1, Node: own, Floor: true})
-		waiter.want("Gone Deleted")
-		r.wantData(theirData)
+		waiter.Want("Gone Deleted")
+		r.WantData(theirData)
 	})
-}
-
-// leaving is three in a queue, of which the last one waits for the second: the first
-// leaves as a holder, and then the second for whatever reason.
-func (r *rig) leaving(first func(*seat, string)) (waiter *seat, advance recipes.Advance) {
-	r.Helper()
-	r.warm()
-	var seats [3]*seat
-	var nodes [3]string
-	for i := range seats {
-		seats[i] = r.seat()
-		seats[i].want("Opened")
-		nodes[i] = seats[i].create(1).Text
-		seats[i].list(1)
-	}
-	waiter = seats[2]
-	waiter.watch(nodes[1])
-	first(seats[0], nodes[0])
-	waiter.fresh()
-	seats[1].Delete(recipes.Delete{Epoch: 1, Node: nodes[1]})
-	waiter.wantGone(nodes[1])
-	return waiter, recipes.Advance{Epoch: 1, Node: nodes[2], Past: nodes[1], Next: nodes[0]}
 }
 
 // TestWhoHasSeenTheOneBeforeLeaveNeedsNoFloor: nobody is older than a holder, so the one
 // behind it was the last one ahead, however that leaves.
 func TestWhoHasSeenTheOneBeforeLeaveNeedsNoFloor(t *testing.T) {
-	inSession(t, func(r *rig) {
-		waiter, advance := r.leaving(func(s *seat, node string) {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		waiter, advance := r.Leaving(func(s *sessiontest.Seat, node string) {
 			s.Delete(recipes.Delete{Epoch: 1, Node: node, Floor: true})
 		})
-		asked := r.asked()
+		asked := r.Asked()
 		waiter.Advance(advance)
-		if in := waiter.answer(); in != (recipes.Advanced{Epoch: 1, Floor: true, Fresh: true}) {
+		if in := waiter.Answer(); in != (recipes.Advanced{Epoch: 1, Floor: true, Fresh: true}) {
 			t.Errorf("%+v", in)
 		}
 		if got := asked(); got[zktest.OpMulti] != 1 || len(got) != 1 {
@@ -224,20 +203,20 @@ func TestWhoHasSeenTheOneBeforeLeaveNeedsNoFloor(t *testing.T) {
 
 // TestAHolderWhoseNodeStaysIsInTheWay: it has let go, but a server has not removed it.
 func TestAHolderWhoseNodeStaysIsInTheWay(t *testing.T) {
-	inSession(t, func(r *rig) {
-		waiter, advance := r.leaving(func(s *seat, node string) {
-			r.srv.Intercept(func(q zktest.Request) zktest.Action {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		waiter, advance := r.Leaving(func(s *sessiontest.Seat, node string) {
+			r.Server.Intercept(func(q zktest.Request) zktest.Action {
 				if q.Op == zktest.OpMulti {
 					return zktest.Fail(zktest.Throttled)
 				}
 				return zktest.Pass()
 			})
 			s.Delete(recipes.Delete{Epoch: 1, Node: node, Floor: true})
-			s.fresh()
-			r.srv.Intercept(nil)
+			s.Fresh()
+			r.Server.Intercept(nil)
 		})
 		waiter.Advance(advance)
-		if in := waiter.answer(); in != (recipes.Advanced{Epoch: 1, Stands: true}) {
+		if in := waiter.Answer(); in != (recipes.Advanced{Epoch: 1, Stands: true}) {
 			t.Errorf("%+v", in)
 		}
 	})

@@ -3,52 +3,41 @@ package session_test
 import (
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
+	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
 // probe is how often the session writes while something is held.
-const probe = timeout / 10
-
-// multis returns how many Multis have come since the call before.
-func (r *rig) multis() func() int {
-	seen := r.srv.Requests(zktest.OpMulti)
-	return func() int {
-		synctest.Wait()
-		before := seen
-		seen = r.srv.Requests(zktest.OpMulti)
-		return seen - before
-	}
-}
+const probe = sessiontest.Timeout / 10
 
 func TestOneProbeForAThousandHoldersAndNoneForNobody(t *testing.T) {
-	inSession(t, func(r *rig) {
-		multis := r.multis()
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		multis := r.Multis()
 		time.Sleep(time.Hour)
 		if n := multis(); n != 0 {
 			t.Errorf("%d probes while nothing is held", n)
 		}
-		var seats []*seat
+		var seats []*sessiontest.Seat
 		for i := range 1000 {
 			node := fmt.Sprint("n", i)
-			r.plant(node)
-			s := r.seat()
-			s.want("Opened")
-			s.claim(1, node)
+			r.Plant(node)
+			s := r.Seat()
+			s.Want("Opened")
+			s.ClaimNode(1, node)
 			seats = append(seats, s)
 		}
 		if n := multis(); n != 1000 {
 			t.Errorf("%d claims", n)
 		}
-		least := lease
+		least := sessiontest.Lease
 		for second := range 3600 {
 			time.Sleep(time.Second)
 			if second >= 10 { // before that the newest answer that is proven is that of a ping
-				least = min(least, seats[0].until())
+				least = min(least, seats[0].Until())
 			}
 		}
 		if n, want := multis(), int(time.Hour/probe); n != want {
@@ -56,12 +45,12 @@ func TestOneProbeForAThousandHoldersAndNoneForNobody(t *testing.T) {
 		}
 		// A probe proves the newest answer that is older than the window, which is that
 		// of the probe before. The last look before the next one comes a second early.
-		if want := lease - 2*probe + time.Second; least != want {
+		if want := sessiontest.Lease - 2*probe + time.Second; least != want {
 			t.Errorf("the lease was as short as %v, want %v", least, want)
 		}
 		for i, s := range seats {
 			s.Delete(recipes.Delete{Epoch: 1, Node: fmt.Sprint("n", i)})
-			s.want("Deleted")
+			s.Want("Deleted")
 		}
 		multis()
 		time.Sleep(time.Hour)
@@ -72,21 +61,21 @@ func TestOneProbeForAThousandHoldersAndNoneForNobody(t *testing.T) {
 }
 
 func TestOtherWritesCountAsProbes(t *testing.T) {
-	inSession(t, func(r *rig) {
-		r.plant("n")
-		s, other := r.seat(), r.seat()
-		other.want("Opened")
-		s.want("Opened")
-		s.claim(1, "n")
-		multis := r.multis()
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		r.Plant("n")
+		s, other := r.Seat(), r.Seat()
+		other.Want("Opened")
+		s.Want("Opened")
+		s.ClaimNode(1, "n")
+		multis := r.Multis()
 		for range 600 {
 			time.Sleep(probe - time.Millisecond)
-			other.write()
+			other.WriteNothing()
 		}
 		if n := multis(); n != 0 {
 			t.Errorf("%d probes beside 600 writes", n)
 		}
-		if got := s.until(); got < lease-3*probe {
+		if got := s.Until(); got < sessiontest.Lease-3*probe {
 			t.Errorf("lease of %v", got)
 		}
 		time.Sleep(10 * probe)
@@ -97,45 +86,45 @@ func TestOtherWritesCountAsProbes(t *testing.T) {
 }
 
 func TestTheProbeIntervalCanBeSetAndStaysBelowTheTimeout(t *testing.T) {
-	for _, c := range []struct{ set, want time.Duration }{{time.Second, time.Second}, {timeout / 4, timeout / 4}, {time.Minute, timeout / 4}} {
+	for _, c := range []struct{ set, want time.Duration }{{time.Second, time.Second}, {sessiontest.Timeout / 4, sessiontest.Timeout / 4}, {time.Minute, sessiontest.Timeout / 4}} {
 		t.Run(fmt.Sprint(c.set), func(t *testing.T) {
-			inSession(t, func(r *rig) {
-				r.plant("n")
-				s := r.seat()
-				s.want("Opened")
-				s.claim(1, "n")
-				multis := r.multis()
+			sessiontest.InSession(t, func(r *sessiontest.Rig) {
+				r.Plant("n")
+				s := r.Seat()
+				s.Want("Opened")
+				s.ClaimNode(1, "n")
+				multis := r.Multis()
 				time.Sleep(time.Hour)
 				if n, want := multis(), int(time.Hour/c.want); n != want {
 					t.Errorf("%d probes in an hour, want %d", n, want)
 				}
-				s.want("")
+				s.Want("")
 			}, session.OptionFunc(func(c2 *session.Config) { c2.ProbeInterval = c.set }))
 		})
 	}
 }
 
 func TestAProbeThatFindsNoNodeTellsTheSeat(t *testing.T) {
-	inSession(t, func(r *rig) {
-		r.plant("a", "b")
-		a, b := r.seat(), r.seat()
-		a.claim(1, "a") // without a listing, so its own node is not watched
-		b.claim(1, "b")
-		r.delete("a")
-		a.want("")
-		b.want("")
-		multis := r.multis()
-		r.until("the seat is told", func() bool { return len(a.fresh()) > 0 })
-		if got := a.inputs[len(a.inputs)-1]; got != (recipes.Gone{Epoch: 1, Node: "a"}) {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		r.Plant("a", "b")
+		a, b := r.Seat(), r.Seat()
+		a.ClaimNode(1, "a") // without a listing, so its own node is not watched
+		b.ClaimNode(1, "b")
+		r.DeleteNode("a")
+		a.Want("")
+		b.Want("")
+		multis := r.Multis()
+		r.Until("the seat is told", func() bool { return len(a.Fresh()) > 0 })
+		if got := a.Inputs[len(a.Inputs)-1]; got != (recipes.Gone{Epoch: 1, Node: "a"}) {
 			t.Errorf("told %+v", got)
 		}
 		if n := multis(); n > 50 { // one of the two is probed at random
 			t.Errorf("after %d probes", n)
 		}
-		b.want("")
+		b.Want("")
 		time.Sleep(100 * probe)
-		a.want("")
-		b.want("")
+		a.Want("")
+		b.Want("")
 		if n := multis(); n != 100 {
 			t.Errorf("%d probes in 100 intervals for the one that is left", n)
 		}
@@ -143,37 +132,37 @@ func TestAProbeThatFindsNoNodeTellsTheSeat(t *testing.T) {
 }
 
 func TestOneProbeAtATime(t *testing.T) {
-	inSession(t, func(r *rig) {
-		r.plant("n")
-		s := r.seat()
-		s.claim(1, "n")
-		r.srv.Intercept(func(q zktest.Request) zktest.Action {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		r.Plant("n")
+		s := r.Seat()
+		s.ClaimNode(1, "n")
+		r.Server.Intercept(func(q zktest.Request) zktest.Action {
 			if q.Op == zktest.OpMulti {
 				return zktest.Delay(5*time.Second/2 - time.Millisecond) // a little more than the interval
 			}
 			return zktest.Pass()
 		})
-		multis := r.multis()
+		multis := r.Multis()
 		time.Sleep(40 * probe)
 		if n := multis(); n != 20 {
 			t.Errorf("%d probes, want one in every other interval", n)
 		}
-		s.want("")
+		s.Want("")
 	})
 }
 
 func TestNoProbeWithoutAConnectionAndOneAsSoonAsItIsDue(t *testing.T) {
-	inSession(t, func(r *rig) {
-		r.plant("n")
-		s := r.seat()
-		s.want("Opened")
-		s.claim(1, "n")
-		multis := r.multis()
-		r.srv.Down(true)
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		r.Plant("n")
+		s := r.Seat()
+		s.Want("Opened")
+		s.ClaimNode(1, "n")
+		multis := r.Multis()
+		r.Server.Down(true)
 		time.Sleep(5 * time.Second)
-		r.srv.Down(false)
-		r.settle()
-		s.want("Suspended Reconnected")
+		r.Server.Down(false)
+		r.Settle()
+		s.Want("Suspended Reconnected")
 		if n := multis(); n != 0 {
 			t.Errorf("%d probes without a connection", n)
 		}
@@ -181,7 +170,7 @@ func TestNoProbeWithoutAConnectionAndOneAsSoonAsItIsDue(t *testing.T) {
 		if n := multis(); n < 9 || n > 10 {
 			t.Errorf("%d probes in the 10 intervals after it", n)
 		}
-		if got := s.until(); got < lease-3*probe {
+		if got := s.Until(); got < sessiontest.Lease-3*probe {
 			t.Errorf("lease of %v", got)
 		}
 	})
@@ -189,11 +178,11 @@ func TestNoProbeWithoutAConnectionAndOneAsSoonAsItIsDue(t *testing.T) {
 
 // A claim that is answered after the seat has given its node up makes it no holder again.
 func TestALateClaimMakesNoHolder(t *testing.T) {
-	inSession(t, func(r *rig) {
-		r.plant("n")
-		s := r.seat()
-		s.want("Opened")
-		r.srv.Intercept(func(q zktest.Request) zktest.Action {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		r.Plant("n")
+		s := r.Seat()
+		s.Want("Opened")
+		r.Server.Intercept(func(q zktest.Request) zktest.Action {
 			if q.Op == zktest.OpMulti {
 				return zktest.Delay(time.Second)
 			}
@@ -202,8 +191,8 @@ func TestALateClaimMakesNoHolder(t *testing.T) {
 		s.Claim(recipes.Claim{Epoch: 1, Node: "n"})
 		s.Delete(recipes.Delete{Epoch: 1, Node: "n"})
 		time.Sleep(time.Second)
-		s.fresh()
-		multis := r.multis()
+		s.Fresh()
+		multis := r.Multis()
 		time.Sleep(time.Hour)
 		if n := multis(); n != 0 {
 			t.Errorf("%d probes", n)
@@ -212,17 +201,17 @@ func TestALateClaimMakesNoHolder(t *testing.T) {
 }
 
 func TestASessionThatEndsHasNoHolders(t *testing.T) {
-	inSession(t, func(r *rig) {
-		r.plant("n")
-		s := r.seat()
-		s.claim(1, "n")
-		if err := r.srv.Expire(r.only()); err != nil {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		r.Plant("n")
+		s := r.Seat()
+		s.ClaimNode(1, "n")
+		if err := r.Server.Expire(r.Only()); err != nil {
 			t.Fatal(err)
 		}
-		r.until("there is another session", func() bool { return s.Session(2) != 0 })
-		multis := r.multis()
+		r.Until("there is another session", func() bool { return s.Session(2) != 0 })
+		multis := r.Multis()
 		time.Sleep(time.Hour)
-		s.want("Suspended Expired Opened")
+		s.Want("Suspended Expired Opened")
 		if n := multis(); n != 0 {
 			t.Errorf("%d probes", n)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
+	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -22,35 +23,35 @@ import (
 func TestNobodyComesToWhoHasLapsed(t *testing.T) {
 	ask := recipes.Create{Epoch: 1, Attempt: 1}
 	t.Run("to share", func(t *testing.T) {
-		inSession(t, func(r *rig) {
-			w, node := r.writer()
-			inner := r.seatAt(session.Place{Dir: dir, With: []*session.Seat{w.Seat}})
-			inner.want("Opened")
-			r.together(func() { inner.Create(ask); w.Lapse() })
-			if in, ok := inner.answer().(recipes.Created); !ok || in.Node.Text == node.Text {
+		sessiontest.InSession(t, func(r *sessiontest.Rig) {
+			w, node := r.Writer()
+			inner := r.SeatAt(session.Place{Dir: sessiontest.Dir, With: []*session.Seat{w.Seat}})
+			inner.Want("Opened")
+			r.Together(func() { inner.Create(ask); w.Lapse() })
+			if in, ok := inner.Answer().(recipes.Created); !ok || in.Node.Text == node.Text {
 				r.Errorf("answered %+v", in)
 			}
-			r.wantChildren(2)
+			r.WantChildren(2)
 		})
 	})
-	for name, wants := range map[string]func(r *rig) (holder, other *seat){
-		"to read in its place": func(r *rig) (holder, other *seat) {
-			w, _ := r.writer()
-			return w, r.inPlaceOf(w)
+	for name, wants := range map[string]func(r *sessiontest.Rig) (holder, other *sessiontest.Seat){
+		"to read in its place": func(r *sessiontest.Rig) (holder, other *sessiontest.Seat) {
+			w, _ := r.Writer()
+			return w, r.InPlaceOf(w)
 		},
-		"to upgrade": func(r *rig) (holder, other *seat) {
-			u, _ := r.upgradable()
-			return u, r.over(u)
+		"to upgrade": func(r *sessiontest.Rig) (holder, other *sessiontest.Seat) {
+			u, _ := r.Upgradable()
+			return u, r.Over(u)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inSession(t, func(r *rig) {
+			sessiontest.InSession(t, func(r *sessiontest.Rig) {
 				holder, other := wants(r)
-				r.together(func() { other.Create(ask); holder.Lapse() })
-				if in, ok := other.answer().(recipes.Refused); !ok || in.Op != recipes.OpCreate {
+				r.Together(func() { other.Create(ask); holder.Lapse() })
+				if in, ok := other.Answer().(recipes.Refused); !ok || in.Op != recipes.OpCreate {
 					r.Errorf("answered %+v", in)
 				}
-				r.wantChildren(1)
+				r.WantChildren(1)
 			})
 		})
 	}
@@ -64,46 +65,46 @@ func TestNobodyComesToWhoHasLapsed(t *testing.T) {
 func TestWhoVerifiesBehindItsLossIsNoHolderAgain(t *testing.T) {
 	for name, detect := range map[string]bool{"plain": false, "tells of crashes": true} {
 		t.Run(name, func(t *testing.T) {
-			inSession(t, func(r *rig) {
-				s := r.seatAt(session.Place{Dir: dir, Detect: detect})
-				s.want("Opened")
-				node := s.create(1)
-				s.list(1)
+			sessiontest.InSession(t, func(r *sessiontest.Rig) {
+				s := r.SeatAt(session.Place{Dir: sessiontest.Dir, Detect: detect})
+				s.Want("Opened")
+				node := s.CreateNode(1)
+				s.ListNodes(1)
 				if detect {
-					s.recorded(node.Text)
+					s.Recorded(node.Text)
 				} else {
-					s.claim(1, node.Text)
+					s.ClaimNode(1, node.Text)
 				}
-				s.hears(func(in recipes.Input) { // as the actor does whose machine keeps the node
+				s.Hears(func(in recipes.Input) { // as the actor does whose machine keeps the node
 					if _, out := in.(recipes.LeaseRanOut); out {
 						s.Lapse()
 					}
 				})
 				time.Sleep(100 * time.Second)
 				var swallowed atomic.Int32
-				r.srv.Intercept(func(q zktest.Request) zktest.Action {
+				r.Server.Intercept(func(q zktest.Request) zktest.Action {
 					if q.Op != zktest.OpMulti {
 						return zktest.Pass()
 					}
 					swallowed.Add(1)
 					return zktest.Swallow() // the probe: what is answered is pings, as by a server without a quorum
 				})
-				r.until("a probe is lost", func() bool { return swallowed.Load() > 0 })
-				time.Sleep(s.until() - time.Second)
-				r.srv.Intercept(nil)
-				r.together(func() { // in the session's drain
+				r.Until("a probe is lost", func() bool { return swallowed.Load() > 0 })
+				time.Sleep(s.Until() - time.Second)
+				r.Server.Intercept(nil)
+				r.Together(func() { // in the session's drain
 					time.Sleep(2 * time.Second)                       // 1, 2
 					s.Claim(recipes.Claim{Epoch: 1, Node: node.Text}) // 3
 				})
 				time.Sleep(3 * time.Second) // whoever's goroutine the drain runs in
-				if told := s.fresh(); count[recipes.LeaseRanOut](told) != 1 || told[len(told)-1] != (recipes.Claimed{Epoch: 1}) {
+				if told := s.Fresh(); count[recipes.LeaseRanOut](told) != 1 || told[len(told)-1] != (recipes.Claimed{Epoch: 1}) {
 					t.Errorf("told %+v", told)
 				}
 				synctest.Wait()
-				inner := r.seatAt(session.Place{Dir: dir, Detect: detect, With: []*session.Seat{s.Seat}})
-				inner.want("Opened")
+				inner := r.SeatAt(session.Place{Dir: sessiontest.Dir, Detect: detect, With: []*session.Seat{s.Seat}})
+				inner.Want("Opened")
 				inner.Create(recipes.Create{Epoch: 1, Attempt: 1})
-				switch in := inner.answer().(type) {
+				switch in := inner.Answer().(type) {
 				case recipes.Created:
 					if in.Node.Text == node.Text {
 						t.Errorf("entered a lock that is lost: %+v", in)
@@ -120,28 +121,28 @@ func TestWhoVerifiesBehindItsLossIsNoHolderAgain(t *testing.T) {
 // Somebody removes the node in the outage, before it was ever watched, and makes the next one. A transaction of the one who
 // has lost, whose goroutine was not quicker, is not executed under the other's node.
 func TestNoTransactionBehindALoss(t *testing.T) {
-	inSession(t, func(r *rig) {
-		s := r.claimant()
-		created := s.makes(1)
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		s := r.Claimant()
+		created := s.Makes(1)
 		if !created.Alone || !created.Fresh {
 			t.Fatalf("made %+v", created)
 		}
-		admin := r.admin()
+		admin := r.Admin()
 		defer admin.Close()
-		r.srv.Cut(s.Session(1))
-		s.want("Suspended")
+		r.Server.Cut(s.Session(1))
+		s.Want("Suspended")
 		s.Lapse() // as the actor does whose machine keeps the node
-		if err := r.srv.Delete(taskNode); err != nil {
+		if err := r.Server.Delete(sessiontest.TaskNode); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := admin.Create(taskNode, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll)); err != nil {
+		if _, err := admin.Create(sessiontest.TaskNode, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll)); err != nil {
 			t.Fatal(err)
 		}
-		r.settle()
+		r.Settle()
 		ops := []any{&zk.CreateRequest{Path: "/x", Acl: zk.WorldACL(zk.PermAll)}}
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		_, err := s.Transact(ctx, 1, []string{taskNode}, ops)
+		_, err := s.Transact(ctx, 1, []string{sessiontest.TaskNode}, ops)
 		if !errors.Is(err, session.ErrGuard) {
 			t.Errorf("a transaction behind a loss, with somebody else's node: %v", err)
 		}

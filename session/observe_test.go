@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
 )
 
 // heard returns what an observer has not read yet, and whether there is anything, the end included.
@@ -26,9 +27,9 @@ func TestObserveBelowAChroot(t *testing.T) {
 	for _, chroot := range []string{"", "/app"} {
 		for _, dir := range []string{"/", "/e", "/deep/e"} {
 			t.Run(fmt.Sprint(chroot, " ", dir), func(t *testing.T) {
-				bubble(t, func(r *rig) {
-					r.open(chroot)
-					words := r.s.Observe(r.Context(), dir)
+				sessiontest.Bubble(t, func(r *sessiontest.Rig) {
+					r.Open(chroot)
+					words := r.Session.Observe(r.Context(), dir)
 					if l, ok, closed := heard(words); !ok || closed || l.Node != "" {
 						t.Fatalf("%+v, %v, %v", l, ok, closed)
 					}
@@ -36,7 +37,7 @@ func TestObserveBelowAChroot(t *testing.T) {
 					if dir == "/" {
 						below = "/lock-0000000007"
 					}
-					if err := r.srv.Create(chroot+below, []byte("ann")); err != nil {
+					if err := r.Server.Create(chroot+below, []byte("ann")); err != nil {
 						t.Fatal(err)
 					}
 					if l, ok, _ := heard(words); !ok || l.Node != below || string(l.Data) != "ann" || l.Token == 0 {
@@ -51,13 +52,13 @@ func TestObserveBelowAChroot(t *testing.T) {
 // TestObserveNeedsNoGrace: an observer whose context ends at whichever moment, or whose session is closed, is told of the end,
 // and none is left behind.
 func TestObserveNeedsNoGrace(t *testing.T) {
-	bubble(t, func(r *rig) {
-		r.open("")
+	sessiontest.Bubble(t, func(r *sessiontest.Rig) {
+		r.Open("")
 		over, end := context.WithCancel(r.Context())
 		end()
-		all := []<-chan events.Leader{r.s.Observe(over, "/a")}
+		all := []<-chan events.Leader{r.Session.Observe(over, "/a")}
 		late, end := context.WithCancel(r.Context())
-		all = append(all, r.s.Observe(late, "/a"), r.s.Observe(late, "/b"))
+		all = append(all, r.Session.Observe(late, "/a"), r.Session.Observe(late, "/b"))
 		go end() // while they are being read
 		for i, words := range all {
 			_, ok, closed := heard(words)
@@ -68,19 +69,19 @@ func TestObserveNeedsNoGrace(t *testing.T) {
 				t.Errorf("observer %d is not told of the end", i)
 			}
 		}
-		stays := r.s.Observe(context.Background(), "/c")
+		stays := r.Session.Observe(context.Background(), "/c")
 		heard(stays)
-		r.s.Close(time.Second)
+		r.Session.Close(time.Second)
 		for what, words := range map[string]<-chan events.Leader{
-			"before": stays, "behind": r.s.Observe(context.Background(), "/c"),
+			"before": stays, "behind": r.Session.Observe(context.Background(), "/c"),
 		} {
 			if _, _, closed := heard(words); !closed {
 				t.Errorf("%s the end of the session: not told", what)
 			}
 		}
-		r.group.Close()
-		if _, _, closed := heard(r.s.Observe(context.Background(), "/c")); !closed {
-			t.Error("when nothing is left: not told")
+		r.Group.Close()
+		if _, _, closed := heard(r.Session.Observe(context.Background(), "/c")); !closed {
+			t.Error("an observer that comes after the group was closed is not told of the end")
 		}
 	})
 }

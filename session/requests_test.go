@@ -13,62 +13,63 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
+	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
 func TestRequests(t *testing.T) {
-	inSession(t, func(r *rig) {
-		a, b := r.seat(), r.seat()
-		a.want("Opened")
-		b.want("Opened")
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		a, b := r.Seat(), r.Seat()
+		a.Want("Opened")
+		b.Want("Opened")
 
 		b.List(recipes.List{Epoch: 1, Barrier: true})
-		if in := b.answer().(recipes.Listed); len(in.Queue) != 0 || in.Own != (recipes.Own{}) || in.Epoch != 1 {
+		if in := b.Answer().(recipes.Listed); len(in.Queue) != 0 || in.Own != (recipes.Own{}) || in.Epoch != 1 {
 			t.Errorf("%+v in a directory that does not exist", in)
 		}
-		nodeA, nodeB := a.create(1), b.create(1)
+		nodeA, nodeB := a.CreateNode(1), b.CreateNode(1)
 		if nodeA.Seq != 0 || nodeB.Seq != 1 || nodeA.Kind != events.KindLock {
 			t.Errorf("%+v, %+v", nodeA, nodeB)
 		}
-		if err := r.srv.Create(dir+"/stranger", nil); err != nil {
+		if err := r.Server.Create(sessiontest.Dir+"/stranger", nil); err != nil {
 			t.Fatal(err)
 		}
-		listed := b.list(1)
+		listed := b.ListNodes(1)
 		queue := slices.SortedFunc(slices.Values(listed.Queue), events.CompareNames)
 		if !slices.Equal(queue, []events.Name{nodeA, nodeB}) {
 			t.Errorf("queue %v", queue)
 		}
-		if listed.Own.Name != nodeB || listed.Own.Owner != r.only() || listed.Own.Token <= a.list(1).Own.Token {
+		if listed.Own.Name != nodeB || listed.Own.Owner != r.Only() || listed.Own.Token <= a.ListNodes(1).Own.Token {
 			t.Errorf("%+v", listed.Own)
 		}
 		for _, attempt := range []recipes.Attempt{0, 2} { // which have created nothing
 			b.List(recipes.List{Epoch: 1, Attempt: attempt})
-			if in := b.answer().(recipes.Listed); in.Own != (recipes.Own{}) || len(in.Queue) != 2 {
+			if in := b.Answer().(recipes.Listed); in.Own != (recipes.Own{}) || len(in.Queue) != 2 {
 				t.Errorf("attempt %d finds %+v", attempt, in)
 			}
 		}
 
 		a.Claim(recipes.Claim{Epoch: 1, Node: nodeA.Text})
-		if in := a.answer(); in != (recipes.Claimed{Epoch: 1, Fresh: true}) {
+		if in := a.Answer(); in != (recipes.Claimed{Epoch: 1, Fresh: true}) {
 			t.Errorf("%+v", in)
 		}
 		b.Watch(recipes.Watch{Epoch: 1, Node: nodeA.Text})
-		b.want("")
+		b.Want("")
 		a.Delete(recipes.Delete{Epoch: 1, Node: nodeA.Text})
-		a.want("Gone Deleted") // it watches its own node
-		b.want("Gone")
+		a.Want("Gone Deleted") // it watches its own node
+		b.Want("Gone")
 		a.Delete(recipes.Delete{Epoch: 1, Node: nodeA.Text})
-		a.want("Deleted") // there is no such node, which is as well
+		a.Want("Deleted") // there is no such node, which is as well
 	})
 }
 
 func TestRequestsThatAreRefused(t *testing.T) {
-	inSession(t, func(r *rig) {
-		s := r.seat()
-		s.want("Opened")
-		node := s.create(1).Text
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		s := r.Seat()
+		s.Want("Opened")
+		node := s.CreateNode(1).Text
 		var fail zktest.Code
-		r.srv.Intercept(func(q zktest.Request) zktest.Action {
+		r.Server.Intercept(func(q zktest.Request) zktest.Action {
 			if fail != 0 && q.Op != zktest.OpPing {
 				return zktest.Fail(fail)
 			}
@@ -97,10 +98,10 @@ func TestRequestsThatAreRefused(t *testing.T) {
 			synctest.Wait()
 			fail = c.fail
 			c.request()
-			if in := s.answer(); in != c.want {
+			if in := s.Answer(); in != c.want {
 				t.Errorf("%v: %+v, want %+v", c.fail, in, c.want)
 			}
-			if err := s.lastErr(); c.err != nil && !errors.Is(err, c.err) {
+			if err := s.LastErr(); c.err != nil && !errors.Is(err, c.err) {
 				t.Errorf("%v: %v, want %v", c.fail, err, c.err)
 			}
 		}
@@ -108,34 +109,34 @@ func TestRequestsThatAreRefused(t *testing.T) {
 }
 
 func TestRequestsWaitForAConnection(t *testing.T) {
-	inSession(t, func(r *rig) {
-		s := r.seat()
-		r.srv.Down(true)
-		s.want("Opened Suspended")
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		s := r.Seat()
+		r.Server.Down(true)
+		s.Want("Opened Suspended")
 		s.Create(recipes.Create{Epoch: 1, Attempt: 1})
-		time.Sleep(timeout / 2)
-		s.want("")
-		r.srv.Down(false)
-		r.until("it is answered", func() bool { return len(r.srv.Children(dir)) == 1 })
-		s.want("Reconnected Created")
-		if n := r.srv.Requests(zktest.OpCreate); n != 2 { // without parents, and with
+		time.Sleep(sessiontest.Timeout / 2)
+		s.Want("")
+		r.Server.Down(false)
+		r.Until("it is answered", func() bool { return len(r.Server.Children(sessiontest.Dir)) == 1 })
+		s.Want("Reconnected Created")
+		if n := r.Server.Requests(zktest.OpCreate); n != 2 { // without parents, and with
 			t.Errorf("%d creates were sent", n)
 		}
 	})
 }
 
 func TestRequestsOfAPastEpochAreNotMade(t *testing.T) {
-	inSession(t, func(r *rig) {
-		s := r.seat()
-		r.srv.Down(true)
-		s.want("Opened Suspended")
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		s := r.Seat()
+		r.Server.Down(true)
+		s.Want("Opened Suspended")
 		s.Create(recipes.Create{Epoch: 1, Attempt: 1}) // waits, and is overtaken by the expiry
-		if err := r.srv.Expire(r.only()); err != nil {
+		if err := r.Server.Expire(r.Only()); err != nil {
 			t.Fatal(err)
 		}
-		r.srv.Down(false)
-		r.until("there is another session", func() bool { return s.Session(2) != 0 })
-		got := s.want("Expired Unknown Opened")
+		r.Server.Down(false)
+		r.Until("there is another session", func() bool { return s.Session(2) != 0 })
+		got := s.Want("Expired Unknown Opened")
 		if got[1] != (recipes.Unknown{Epoch: 1, Op: recipes.OpCreate}) {
 			t.Errorf("%+v", got[1])
 		}
@@ -150,11 +151,11 @@ func TestRequestsOfAPastEpochAreNotMade(t *testing.T) {
 			{recipes.OpDelete, func() { s.Delete(recipes.Delete{Epoch: 1, Node: "n"}) }},
 		} {
 			c.make()
-			if in := s.answer(); in != (recipes.Unknown{Epoch: 1, Op: c.op}) {
+			if in := s.Answer(); in != (recipes.Unknown{Epoch: 1, Op: c.op}) {
 				t.Errorf("%+v", in)
 			}
 		}
-		if got := r.srv.Tree(); len(got) != 0 {
+		if got := r.Server.Tree(); len(got) != 0 {
 			t.Errorf("made %v", got)
 		}
 	})
@@ -162,23 +163,23 @@ func TestRequestsOfAPastEpochAreNotMade(t *testing.T) {
 
 // A request that is on its way when the session ends is answered in its own epoch.
 func TestAnAnswerBearsTheEpochOfItsRequest(t *testing.T) {
-	inSession(t, func(r *rig) {
-		s := r.seat()
-		r.srv.Intercept(func(q zktest.Request) zktest.Action {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		s := r.Seat()
+		r.Server.Intercept(func(q zktest.Request) zktest.Action {
 			if q.Op == zktest.OpCreate {
 				return zktest.Swallow()
 			}
 			return zktest.Pass()
 		})
-		s.want("Opened")
+		s.Want("Opened")
 		s.Create(recipes.Create{Epoch: 1, Attempt: 1})
 		synctest.Wait()
-		if err := r.srv.Expire(r.only()); err != nil {
+		if err := r.Server.Expire(r.Only()); err != nil {
 			t.Fatal(err)
 		}
-		r.until("there is another session", func() bool { return s.Session(2) != 0 })
+		r.Until("there is another session", func() bool { return s.Session(2) != 0 })
 		var answers []recipes.Input
-		for _, in := range s.fresh() {
+		for _, in := range s.Fresh() {
 			if _, ok := in.(recipes.Unknown); ok {
 				answers = append(answers, in)
 			}
@@ -199,29 +200,29 @@ func TestParentsAreContainers(t *testing.T) {
 		{"server without containers", zktest.Unimplemented, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			inSession(t, func(r *rig) {
-				r.srv.Intercept(func(q zktest.Request) zktest.Action {
+			sessiontest.InSession(t, func(r *sessiontest.Rig) {
+				r.Server.Intercept(func(q zktest.Request) zktest.Action {
 					if c.code != 0 && q.Op == zktest.OpCreateContainer {
 						return zktest.Fail(c.code)
 					}
 					return zktest.Pass()
 				})
-				s := r.seatAt(session.Place{Dir: "/x/y/z"})
-				s.want("Opened")
-				node := s.create(1).Text
-				if got, want := r.srv.Tree(), []string{"/x", "/x/y", "/x/y/z", "/x/y/z/" + node}; !slices.Equal(got, want) {
+				s := r.SeatAt(session.Place{Dir: "/x/y/z"})
+				s.Want("Opened")
+				node := s.CreateNode(1).Text
+				if got, want := r.Server.Tree(), []string{"/x", "/x/y", "/x/y/z", "/x/y/z/" + node}; !slices.Equal(got, want) {
 					t.Errorf("made %v, want %v", got, want)
 				}
-				s.delete(node)
-				if n := r.srv.Reap(); n != c.reaps {
-					t.Errorf("%d of %v were containers", n, r.srv.Tree())
+				s.DeleteNode(node)
+				if n := r.Server.Reap(); n != c.reaps {
+					t.Errorf("%d of %v were containers", n, r.Server.Tree())
 				}
-				if r.srv.Exists("/x/y/z") != (c.reaps == 0) {
-					t.Errorf("left %v", r.srv.Tree())
+				if r.Server.Exists("/x/y/z") != (c.reaps == 0) {
+					t.Errorf("left %v", r.Server.Tree())
 				}
 				// The container went while nobody was there; then it is made again.
 				s.Create(recipes.Create{Epoch: 1, Attempt: 2})
-				if in := s.answer(); typesOf([]recipes.Input{in}) != "Created" {
+				if in := s.Answer(); sessiontest.TypesOf([]recipes.Input{in}) != "Created" {
 					t.Errorf("%+v", in)
 				}
 			})
@@ -232,24 +233,24 @@ func TestParentsAreContainers(t *testing.T) {
 // A directory that is reaped between its creation and that of the node is made again, but not for ever.
 func TestADirectoryThatKeepsGoingAway(t *testing.T) {
 	for _, times := range []int{1, 5, 1000} {
-		inSession(t, func(r *rig) {
+		sessiontest.InSession(t, func(r *sessiontest.Rig) {
 			var mu sync.Mutex
 			left := times
-			r.srv.Intercept(func(q zktest.Request) zktest.Action {
+			r.Server.Intercept(func(q zktest.Request) zktest.Action {
 				mu.Lock()
 				defer mu.Unlock()
-				if q.Op == zktest.OpCreate && left > 0 && r.srv.Exists(dir) {
+				if q.Op == zktest.OpCreate && left > 0 && r.Server.Exists(sessiontest.Dir) {
 					left--
-					if err := r.srv.Delete(dir); err != nil {
+					if err := r.Server.Delete(sessiontest.Dir); err != nil {
 						t.Error(err)
 					}
 				}
 				return zktest.Pass()
 			})
-			s := r.seat()
-			s.want("Opened")
+			s := r.Seat()
+			s.Want("Opened")
 			s.Create(recipes.Create{Epoch: 1, Attempt: 1})
-			in, want := typesOf([]recipes.Input{s.answer()}), "Created"
+			in, want := sessiontest.TypesOf([]recipes.Input{s.Answer()}), "Created"
 			if times == 1000 {
 				want = "Refused"
 			}
@@ -262,42 +263,42 @@ func TestADirectoryThatKeepsGoingAway(t *testing.T) {
 
 // A follower that has fallen behind does not know of the latest nodes. After a write through it, it does.
 func TestABarrierSeesWhatHasHappenedBefore(t *testing.T) {
-	inSession(t, func(r *rig) {
-		s := r.seat()
-		s.want("Opened")
-		own := s.create(1)
-		r.srv.Lag(r.only(), true)
-		r.plant("lock-0000000001")
-		if got := s.list(1).Queue; len(got) != 1 || got[0] != own {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		s := r.Seat()
+		s.Want("Opened")
+		own := s.CreateNode(1)
+		r.Server.Lag(r.Only(), true)
+		r.Plant("lock-0000000001")
+		if got := s.ListNodes(1).Queue; len(got) != 1 || got[0] != own {
 			t.Errorf("a follower that lags sees %v", got)
 		}
 		s.List(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
-		if in := s.answer().(recipes.Listed); len(in.Queue) != 2 || in.Own.Name != own {
+		if in := s.Answer().(recipes.Listed); len(in.Queue) != 2 || in.Own.Name != own {
 			t.Errorf("%+v", in)
 		}
-		r.srv.Lag(r.only(), false)
+		r.Server.Lag(r.Only(), false)
 	})
 }
 
 func TestDiscard(t *testing.T) {
-	inSession(t, func(r *rig) {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		for _, name := range []string{"a", "b", "c"} {
-			if err := r.srv.Create(dir+"/"+name, nil); err != nil {
+			if err := r.Server.Create(sessiontest.Dir+"/"+name, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
-		s := r.seat()
-		s.want("Opened")
+		s := r.Seat()
+		s.Want("Opened")
 		s.Discard(recipes.Discard{Node: "a"})
 		s.Discard(recipes.Discard{Node: "none"})
 		synctest.Wait()
-		if got := r.srv.Children(dir); !slices.Equal(got, []string{"b", "c"}) {
+		if got := r.Server.Children(sessiontest.Dir); !slices.Equal(got, []string{"b", "c"}) {
 			t.Errorf("left %v", got)
 		}
 		// It is tried until it is done, through lost connections and in the next session, when its seat is closed, too.
 		var mu sync.Mutex
 		cuts := 3
-		r.srv.Intercept(func(q zktest.Request) zktest.Action {
+		r.Server.Intercept(func(q zktest.Request) zktest.Action {
 			mu.Lock()
 			defer mu.Unlock()
 			if q.Op == zktest.OpDelete && cuts > 0 {
@@ -308,17 +309,17 @@ func TestDiscard(t *testing.T) {
 		})
 		s.Discard(recipes.Discard{Node: "b"})
 		s.Close()
-		r.until("b is gone", func() bool { return !r.srv.Exists(dir + "/b") })
+		r.Until("b is gone", func() bool { return !r.Server.Exists(sessiontest.Dir + "/b") })
 
-		r.srv.Down(true)
+		r.Server.Down(true)
 		synctest.Wait()
 		s.Discard(recipes.Discard{Node: "c"})
-		if err := r.srv.Expire(r.only()); err != nil {
+		if err := r.Server.Expire(r.Only()); err != nil {
 			t.Fatal(err)
 		}
-		r.srv.Down(false)
-		r.until("c is gone", func() bool { return !r.srv.Exists(dir + "/c") })
-		for _, in := range s.fresh() {
+		r.Server.Down(false)
+		r.Until("c is gone", func() bool { return !r.Server.Exists(sessiontest.Dir + "/c") })
+		for _, in := range s.Fresh() {
 			t.Errorf("told %+v", in)
 		}
 	})
@@ -326,24 +327,51 @@ func TestDiscard(t *testing.T) {
 
 // A discard that waits for a connection must not hold up the answer to what is too late.
 func TestPastRequestsDoNotWaitBehindADiscard(t *testing.T) {
-	inSession(t, func(r *rig) {
-		s := r.seat()
-		r.srv.Down(true)
-		s.want("Opened Suspended")
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		s := r.Seat()
+		r.Server.Down(true)
+		s.Want("Opened Suspended")
 		s.Discard(recipes.Discard{Node: "n"})
 		s.Create(recipes.Create{Epoch: 1, Attempt: 1})
-		if err := r.srv.Expire(r.only()); err != nil {
+		if err := r.Server.Expire(r.Only()); err != nil {
 			t.Fatal(err)
 		}
-		r.srv.Intercept(func(q zktest.Request) zktest.Action {
+		r.Server.Intercept(func(q zktest.Request) zktest.Action {
 			if q.Op == zktest.OpConnect && q.Session == 0 {
 				return zktest.CutBefore() // no new session for the time being
 			}
 			return zktest.Pass()
 		})
-		r.srv.Down(false)
-		r.until("the session is over", func() bool { return r.s.State() == session.Connecting })
-		s.want("Expired Unknown")
-		r.srv.Intercept(nil)
+		r.Server.Down(false)
+		r.Until("the session is over", func() bool { return r.Session.State() == session.Connecting })
+		s.Want("Expired Unknown")
+		r.Server.Intercept(nil)
+	})
+}
+
+// TestABarrierIsAWrite: what comes before the reading has to go through the quorum. A
+// sync does not: a leader that has been deposed, and has not noticed, answers it.
+func TestABarrierIsAWrite(t *testing.T) {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		s := r.Seat()
+		s.Want("Opened")
+		s.CreateNode(1)
+		var asked []zktest.Op
+		r.Server.Intercept(func(q zktest.Request) zktest.Action {
+			if q.Op != zktest.OpPing {
+				asked = append(asked, q.Op)
+			}
+			return zktest.Pass()
+		})
+		s.List(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
+		if _, ok := s.Answer().(recipes.Listed); !ok {
+			t.Errorf("the list behind a barrier is answered %v, want Listed", s.LastErr())
+		}
+		read := slices.IndexFunc(asked, func(op zktest.Op) bool {
+			return op == zktest.OpGetChildren || op == zktest.OpGetChildren2
+		})
+		if read < 1 || asked[read-1] != zktest.OpMulti {
+			t.Errorf("the server was asked %v", asked)
+		}
 	})
 }

@@ -9,114 +9,115 @@ import (
 
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
+	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
 func TestWatchesOutliveTheConnection(t *testing.T) {
-	inSession(t, func(r *rig) {
-		r.plant("kept", "missed", "both", "changed")
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		r.Plant("kept", "missed", "both", "changed")
 		names := []string{"kept", "missed", "both", "changed"}
-		seats := map[string]*seat{}
+		seats := map[string]*sessiontest.Seat{}
 		for _, name := range names {
-			seats[name] = r.watching(name)
+			seats[name] = r.Watching(name)
 		}
-		r.srv.Down(true)
+		r.Server.Down(true)
 		synctest.Wait()
-		r.setData("both")
-		r.delete("both")
-		r.delete("missed")
-		r.setData("changed")
-		r.srv.Down(false)
-		r.settle()
+		r.SetData("both")
+		r.DeleteNode("both")
+		r.DeleteNode("missed")
+		r.SetData("changed")
+		r.Server.Down(false)
+		r.Settle()
 		// Whoever looks after Reconnected sees the event first.
 		for _, name := range names {
 			want := "Suspended Reconnected"
 			if name == "missed" || name == "both" {
 				want = "Suspended Gone Reconnected"
 			}
-			seats[name].want(want)
+			seats[name].Want(want)
 		}
 		time.Sleep(time.Second)
-		if n := r.srv.Watches(); n != 2 {
+		if n := r.Server.Watches(); n != 2 {
 			t.Errorf("%d watches, want those on kept and changed", n)
 		}
-		r.delete("kept")
-		r.delete("changed")
-		seats["kept"].wantGone("kept")
-		seats["changed"].wantGone("changed")
-		seats["missed"].want("")
+		r.DeleteNode("kept")
+		r.DeleteNode("changed")
+		seats["kept"].WantGone("kept")
+		seats["changed"].WantGone("changed")
+		seats["missed"].Want("")
 	})
 }
 
 // Nobody waits longer than it takes to restore them, or at all if there are none.
 func TestRestoringWatchesIsNotWaitedForInVain(t *testing.T) {
-	inSession(t, func(r *rig) {
-		r.plant("n")
-		s := r.seat()
-		s.want("Opened")
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		r.Plant("n")
+		s := r.Seat()
+		s.Want("Opened")
 		for _, watched := range []bool{false, true} {
 			if watched {
-				s.watch("n")
+				s.WatchNode("n")
 			}
 			time.Sleep(time.Minute)
-			r.srv.Cut(r.only())
+			r.Server.Cut(r.Only())
 			time.Sleep(time.Millisecond) // the dial after a connection that has lived for long comes at once
-			s.want("Suspended Reconnected")
+			s.Want("Suspended Reconnected")
 		}
 	})
 }
 
 // A server that does not answer the client's request to restore the watches does not hold up everything else.
 func TestRequestsDoNotWaitForWatchesForEver(t *testing.T) {
-	inSession(t, func(r *rig) {
-		r.plant("n")
-		s := r.watching("n")
-		r.srv.Intercept(func(q zktest.Request) zktest.Action {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		r.Plant("n")
+		s := r.Watching("n")
+		r.Server.Intercept(func(q zktest.Request) zktest.Action {
 			if q.Op == zktest.OpSetWatches {
 				return zktest.Swallow()
 			}
 			return zktest.Pass()
 		})
-		r.srv.Cut(r.only())
+		r.Server.Cut(r.Only())
 		start := time.Now()
-		r.settle()
-		s.want("Suspended Reconnected")
+		r.Settle()
+		s.Want("Suspended Reconnected")
 		if took := time.Since(start); took > time.Second {
 			t.Errorf("took %v", took)
 		}
 		s.List(recipes.List{Epoch: 1})
-		if _, ok := s.answer().(recipes.Listed); !ok {
-			t.Error("not listed")
+		if _, ok := s.Answer().(recipes.Listed); !ok {
+			t.Errorf("after the restore the list is answered %v, want Listed", s.LastErr())
 		}
 	})
 }
 
 // Thousands of watches do not fit into one request of the client's.
 func TestManyWatchesAreRestored(t *testing.T) {
-	inSession(t, func(r *rig) {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		const n = 5000
-		seats := make([]*seat, n)
+		seats := make([]*sessiontest.Seat, n)
 		for i := range seats {
-			r.plant(fmt.Sprint("a-name-of-about-the-usual-length-", i))
-			seats[i] = r.seatAt(session.Place{Dir: dir})
-			seats[i].watch(fmt.Sprint("a-name-of-about-the-usual-length-", i))
+			r.Plant(fmt.Sprint("a-name-of-about-the-usual-length-", i))
+			seats[i] = r.SeatAt(session.Place{Dir: sessiontest.Dir})
+			seats[i].WatchNode(fmt.Sprint("a-name-of-about-the-usual-length-", i))
 		}
 		synctest.Wait()
-		r.srv.Down(true)
+		r.Server.Down(true)
 		synctest.Wait()
 		for i := 0; i < n; i += 2 {
-			r.delete(fmt.Sprint("a-name-of-about-the-usual-length-", i))
+			r.DeleteNode(fmt.Sprint("a-name-of-about-the-usual-length-", i))
 		}
-		r.srv.Down(false)
-		r.settle()
+		r.Server.Down(false)
+		r.Settle()
 		time.Sleep(time.Second)
-		if got := r.srv.Watches(); got != n/2 {
+		if got := r.Server.Watches(); got != n/2 {
 			t.Errorf("%d watches, want %d", got, n/2)
 		}
 		for i, s := range seats {
-			gone := slices.ContainsFunc(s.inputs, func(in recipes.Input) bool { _, ok := in.(recipes.Gone); return ok })
+			gone := slices.ContainsFunc(s.Inputs, func(in recipes.Input) bool { _, ok := in.(recipes.Gone); return ok })
 			if gone != (i%2 == 0) {
-				t.Fatalf("seat %d was told %+v", i, s.inputs)
+				t.Fatalf("seat %d was told %+v", i, s.Inputs)
 			}
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -15,40 +16,41 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
+	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
 func TestNewsOfASession(t *testing.T) {
-	inSession(t, func(r *rig) {
-		first := r.s.ID()
-		early := r.seat()
-		if got := early.want("Opened")[0]; got != (recipes.Opened{Epoch: 1, Session: first}) || first != r.only() {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		first := r.Session.ID()
+		early := r.Seat()
+		if got := early.Want("Opened")[0]; got != (recipes.Opened{Epoch: 1, Session: first}) || first != r.Only() {
 			t.Errorf("%+v in session %#x", got, first)
 		}
-		if got := r.s.Timeout(); got != timeout {
+		if got := r.Session.Timeout(); got != sessiontest.Timeout {
 			t.Errorf("timeout %v", got)
 		}
 
-		r.srv.Down(true)
-		early.want("Suspended")
-		r.wantState(session.Suspended)
-		late := r.seat()
-		late.want("Opened Suspended")
-		r.srv.Down(false)
-		r.settle()
-		early.want("Reconnected")
-		late.want("Reconnected")
-		if r.s.ID() != first {
-			t.Errorf("session %#x became %#x", first, r.s.ID())
+		r.Server.Down(true)
+		early.Want("Suspended")
+		r.WantState(session.Suspended)
+		late := r.Seat()
+		late.Want("Opened Suspended")
+		r.Server.Down(false)
+		r.Settle()
+		early.Want("Reconnected")
+		late.Want("Reconnected")
+		if r.Session.ID() != first {
+			t.Errorf("session %#x became %#x", first, r.Session.ID())
 		}
 
-		if err := r.srv.Expire(first); err != nil {
+		if err := r.Server.Expire(first); err != nil {
 			t.Fatal(err)
 		}
-		r.until("there is a second session", func() bool { return r.s.State() == session.Connected && r.s.ID() != first })
-		second := r.s.ID()
-		for _, s := range []*seat{early, late} {
-			got := s.want("Suspended Expired Opened")
+		r.Until("there is a second session", func() bool { return r.Session.State() == session.Connected && r.Session.ID() != first })
+		second := r.Session.ID()
+		for _, s := range []*sessiontest.Seat{early, late} {
+			got := s.Want("Suspended Expired Opened")
 			if got[2] != (recipes.Opened{Epoch: 2, Session: second}) {
 				t.Errorf("%+v in session %#x", got[2], second)
 			}
@@ -56,31 +58,31 @@ func TestNewsOfASession(t *testing.T) {
 				t.Errorf("epoch 1 has session %#x and a lease until %v, epoch 2 has session %#x", s.Session(1), s.Deadline(1), s.Session(2))
 			}
 		}
-		if got, want := r.told(), "Connected Suspended Resumed Suspended SessionExpired Connected"; got != want {
+		if got, want := r.Told(), "Connected Suspended Resumed Suspended SessionExpired Connected"; got != want {
 			t.Errorf("told %s, want %s", got, want)
 		}
-		if got := r.heard[0].(events.Connected); got != (events.Connected{Session: first, Timeout: timeout, Server: r.srv.Addr()}) {
+		if got := r.Heard[0].(events.Connected); got != (events.Connected{Session: first, Timeout: sessiontest.Timeout, Server: r.Server.Addr()}) {
 			t.Errorf("%+v", got)
 		}
-		if got := r.heard[4].(events.SessionExpired); got.Session != first {
+		if got := r.Heard[4].(events.SessionExpired); got.Session != first {
 			t.Errorf("%+v", got)
 		}
 
 		late.Close()
-		r.srv.Down(true)
-		early.want("Suspended")
-		late.want("")
-		r.srv.Down(false)
-		r.settle()
-		early.want("Reconnected")
-		r.s.Close(time.Second)
-		early.want("Expired")
-		late.want("")
-		r.wantState(session.Closed)
-		if r.s.ID() != 0 || early.Session(2) != 0 || !early.Deadline(2).IsZero() {
+		r.Server.Down(true)
+		early.Want("Suspended")
+		late.Want("")
+		r.Server.Down(false)
+		r.Settle()
+		early.Want("Reconnected")
+		r.Session.Close(time.Second)
+		early.Want("Expired")
+		late.Want("")
+		r.WantState(session.Closed)
+		if r.Session.ID() != 0 || early.Session(2) != 0 || !early.Deadline(2).IsZero() {
 			t.Error("there is a session after Close")
 		}
-		if n := len(r.srv.Sessions()); n != 0 {
+		if n := len(r.Server.Sessions()); n != 0 {
 			t.Errorf("the server has %d sessions after Close", n)
 		}
 	})
@@ -88,28 +90,28 @@ func TestNewsOfASession(t *testing.T) {
 
 // Whatever is done to it, each session belongs to a client of its own.
 func TestOneSessionForEachEpoch(t *testing.T) {
-	inSession(t, func(r *rig) {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		var made atomic.Int32
-		r.srv.Intercept(func(q zktest.Request) zktest.Action {
+		r.Server.Intercept(func(q zktest.Request) zktest.Action {
 			if q.Op == zktest.OpConnect && q.Session == 0 {
 				made.Add(1)
 			}
 			return zktest.Pass()
 		})
-		seat := r.seat()
-		seat.want("Opened")
+		seat := r.Seat()
+		seat.Want("Opened")
 		for epoch := recipes.Epoch(2); epoch < 12; epoch++ {
-			if err := r.srv.Expire(r.only()); err != nil {
+			if err := r.Server.Expire(r.Only()); err != nil {
 				t.Fatal(err)
 			}
-			r.until("there is another session", func() bool { return seat.Session(epoch) != 0 })
-			if got := seat.want("Suspended Expired Opened")[2]; got != (recipes.Opened{Epoch: epoch, Session: r.only()}) {
+			r.Until("there is another session", func() bool { return seat.Session(epoch) != 0 })
+			if got := seat.Want("Suspended Expired Opened")[2]; got != (recipes.Opened{Epoch: epoch, Session: r.Only()}) {
 				t.Errorf("%+v", got)
 			}
 			if n := made.Load(); n != int32(epoch)-1 {
 				t.Errorf("%d new sessions in epoch %d", n, epoch)
 			}
-			if n := r.srv.Connections(); n != 1 {
+			if n := r.Server.Connections(); n != 1 {
 				t.Errorf("%d connections in epoch %d", n, epoch)
 			}
 		}
@@ -118,69 +120,69 @@ func TestOneSessionForEachEpoch(t *testing.T) {
 
 // Servers that have lost their data refuse a client that knows more than they do, without a word, and would do so for ever.
 func TestASessionThatNoServerTakesBack(t *testing.T) {
-	inSession(t, func(r *rig) {
-		s := r.seat()
-		s.want("Opened")
-		s.claim(1, s.create(1).Text)
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		s := r.Seat()
+		s.Want("Opened")
+		s.ClaimNode(1, s.CreateNode(1).Text)
 		start := time.Now()
-		r.srv.Wipe()
-		r.until("there is another session", func() bool { return s.Session(2) != 0 })
-		if took := time.Since(start); took < lease+timeout || took > lease+timeout+2*time.Second {
+		r.Server.Wipe()
+		r.Until("there is another session", func() bool { return s.Session(2) != 0 })
+		if took := time.Since(start); took < sessiontest.Lease+sessiontest.Timeout || took > sessiontest.Lease+sessiontest.Timeout+2*time.Second {
 			t.Errorf("another session after %v", took)
 		}
-		s.want("Suspended LeaseRanOut Expired Opened")
-		s.create(2)
+		s.Want("Suspended LeaseRanOut Expired Opened")
+		s.CreateNode(2)
 	})
 }
 
 // A server that is behind for a while is no reason to give a session up.
 func TestASessionThatIsTakenBackLate(t *testing.T) {
-	inSession(t, func(r *rig) {
-		r.plant("n")
-		s := r.seat()
-		s.want("Opened")
-		s.claim(1, "n")
-		r.srv.Intercept(func(q zktest.Request) zktest.Action {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		r.Plant("n")
+		s := r.Seat()
+		s.Want("Opened")
+		s.ClaimNode(1, "n")
+		r.Server.Intercept(func(q zktest.Request) zktest.Action {
 			if q.Op == zktest.OpConnect {
 				return zktest.CutBefore()
 			}
 			return zktest.Pass()
 		})
-		r.srv.Cut(r.only())
-		time.Sleep(lease + time.Second)
-		s.want("Suspended LeaseRanOut")
-		r.srv.Intercept(nil)
-		r.settle()
-		s.want("Reconnected")
+		r.Server.Cut(r.Only())
+		time.Sleep(sessiontest.Lease + time.Second)
+		s.Want("Suspended LeaseRanOut")
+		r.Server.Intercept(nil)
+		r.Settle()
+		s.Want("Reconnected")
 	})
 }
 
 // The lease of a session in which nothing is held ran out long ago. That says nothing
 // about the session.
 func TestAnIdleSessionThatIsTakenBackLate(t *testing.T) {
-	inSession(t, func(r *rig) {
-		s := r.seat()
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		s := r.Seat()
 		time.Sleep(time.Hour)
-		r.srv.Intercept(func(q zktest.Request) zktest.Action {
+		r.Server.Intercept(func(q zktest.Request) zktest.Action {
 			if q.Op == zktest.OpConnect {
 				return zktest.CutBefore()
 			}
 			return zktest.Pass()
 		})
-		r.srv.Cut(r.only())
+		r.Server.Cut(r.Only())
 		time.Sleep(10 * time.Second)
-		r.srv.Intercept(nil)
-		r.settle()
-		s.want("Opened Suspended Reconnected")
+		r.Server.Intercept(nil)
+		r.Settle()
+		s.Want("Opened Suspended Reconnected")
 	})
 }
 
 func TestOpenWaitsForAServer(t *testing.T) {
-	bubble(t, func(r *rig) {
-		r.srv.Down(true)
+	sessiontest.Bubble(t, func(r *sessiontest.Rig) {
+		r.Server.Down(true)
 		start := time.Now()
-		time.AfterFunc(time.Minute, func() { r.srv.Down(false) })
-		r.open("")
+		time.AfterFunc(time.Minute, func() { r.Server.Down(false) })
+		r.Open("")
 		if took := time.Since(start); took < time.Minute || took > time.Minute+2*time.Second {
 			t.Errorf("open after %v", took)
 		}
@@ -189,47 +191,47 @@ func TestOpenWaitsForAServer(t *testing.T) {
 
 func TestOpenEndsWithItsContext(t *testing.T) {
 	for name, c := range map[string]struct {
-		bad  func(*rig)
+		bad  func(*sessiontest.Rig)
 		want string // part of the error
 	}{
-		"refused": {func(r *rig) { r.srv.Down(true) }, syscall.ECONNREFUSED.Error()},
-		"mute":    {func(r *rig) { r.srv.MuteAll(true) }, "handshake timed out"},
-		"cut": {func(r *rig) {
-			r.srv.Intercept(func(zktest.Request) zktest.Action { return zktest.CutBefore() })
+		"refused": {func(r *sessiontest.Rig) { r.Server.Down(true) }, syscall.ECONNREFUSED.Error()},
+		"mute":    {func(r *sessiontest.Rig) { r.Server.MuteAll(true) }, "handshake timed out"},
+		"cut": {func(r *sessiontest.Rig) {
+			r.Server.Intercept(func(zktest.Request) zktest.Action { return zktest.CutBefore() })
 		}, "closed the connection during the handshake"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(r *rig) {
+			sessiontest.Bubble(t, func(r *sessiontest.Rig) {
 				c.bad(r)
-				ctx, cancel := context.WithTimeout(context.Background(), timeout)
+				ctx, cancel := context.WithTimeout(context.Background(), sessiontest.Timeout)
 				defer cancel()
 				start := time.Now()
-				s, err := session.Open(ctx, r.servers(""), r.config(), r.group, r.news)
+				s, err := session.Open(ctx, r.Servers(""), r.Config(), r.Group, r.News)
 				if s != nil || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), c.want) {
 					t.Errorf("%v: %v", s, err)
 				}
-				if took := time.Since(start); took > timeout+3*time.Second {
+				if took := time.Since(start); took > sessiontest.Timeout+3*time.Second {
 					t.Errorf("took %v", took)
 				}
-				if got := r.told(); got != "" {
+				if got := r.Told(); got != "" {
 					t.Errorf("told %s", got)
 				}
-				r.group.Close()
+				r.Group.Close()
 			})
 		})
 	}
 }
 
 func TestOpenHasTheCauseOfItsContext(t *testing.T) {
-	bubble(t, func(r *rig) {
-		r.srv.Down(true)
+	sessiontest.Bubble(t, func(r *sessiontest.Rig) {
+		r.Server.Down(true)
 		why := errors.New("changed my mind")
 		ctx, cancel := context.WithCancelCause(context.Background())
 		cancel(why)
-		if _, err := session.Open(ctx, r.servers(""), r.config(), r.group, r.news); !errors.Is(err, why) {
+		if _, err := session.Open(ctx, r.Servers(""), r.Config(), r.Group, r.News); !errors.Is(err, why) {
 			t.Error(err)
 		}
-		r.group.Close()
+		r.Group.Close()
 	})
 }
 
@@ -242,73 +244,73 @@ func withAuth(scheme, auth string) session.Option {
 // Nobody hears of a session before it has its identities, and each connection gets them anew.
 func TestIdentitiesComeFirst(t *testing.T) {
 	acl := zk.DigestACL(zk.PermAll, "ann", "secret")
-	bubble(t, func(r *rig) {
-		r.open("", withAuth("digest", "ann:secret"), withAuth("digest", "bob:other"), session.OptionFunc(func(c *session.Config) { c.ACL = acl }))
-		auths := func() int { return r.srv.Requests(zktest.OpAuth) }
+	sessiontest.Bubble(t, func(r *sessiontest.Rig) {
+		r.Open("", withAuth("digest", "ann:secret"), withAuth("digest", "bob:other"), session.OptionFunc(func(c *session.Config) { c.ACL = acl }))
+		auths := func() int { return r.Server.Requests(zktest.OpAuth) }
 		if n := auths(); n != 2 {
 			t.Errorf("%d identities sent", n)
 		}
-		seat := r.seat()
-		seat.create(1)
-		r.srv.Cut(r.only())
-		r.until("it is sent again", func() bool { return auths() == 4 })
-		r.settle()
-		seat.list(1) // which nobody else may
-		if err := r.srv.Expire(r.only()); err != nil {
+		seat := r.Seat()
+		seat.CreateNode(1)
+		r.Server.Cut(r.Only())
+		r.Until("it is sent again", func() bool { return auths() == 4 })
+		r.Settle()
+		seat.ListNodes(1) // which nobody else may
+		if err := r.Server.Expire(r.Only()); err != nil {
 			t.Fatal(err)
 		}
-		r.until("there is another session", func() bool { return seat.Session(2) != 0 })
+		r.Until("there is another session", func() bool { return seat.Session(2) != 0 })
 		if n := auths(); n != 6 {
 			t.Errorf("%d identities sent, want 6", n)
 		}
-		seat.fresh()
-		seat.create(2)
+		seat.Fresh()
+		seat.CreateNode(2)
 
 		// The connection breaks while they are being added.
-		r.srv.Intercept(func(q zktest.Request) zktest.Action {
+		r.Server.Intercept(func(q zktest.Request) zktest.Action {
 			if q.Op == zktest.OpAuth && q.Count == 8 {
 				return zktest.CutAfter()
 			}
 			return zktest.Pass()
 		})
-		if err := r.srv.Expire(r.only()); err != nil {
+		if err := r.Server.Expire(r.Only()); err != nil {
 			t.Fatal(err)
 		}
-		r.until("there is another session", func() bool { return seat.Session(3) != 0 })
-		seat.want("Suspended Expired Opened")
-		seat.create(3)
+		r.Until("there is another session", func() bool { return seat.Session(3) != 0 })
+		seat.Want("Suspended Expired Opened")
+		seat.CreateNode(3)
 	})
 }
 
 func TestWrongIdentity(t *testing.T) {
-	bubble(t, func(r *rig) {
+	sessiontest.Bubble(t, func(r *sessiontest.Rig) {
 		start := time.Now()
-		_, err := session.Open(context.Background(), r.servers(""), r.config(withAuth("none", "x")), r.group, r.news)
+		_, err := session.Open(context.Background(), r.Servers(""), r.Config(withAuth("none", "x")), r.Group, r.News)
 		if !errors.Is(err, session.ErrNoAuth) || !errors.Is(err, zk.ErrAuthFailed) {
 			t.Error(err)
 		}
 		if took := time.Since(start); took > 3*time.Second {
 			t.Errorf("took %v", took)
 		}
-		r.group.Close()
+		r.Group.Close()
 	})
 }
 
 func TestChroot(t *testing.T) {
-	bubble(t, func(r *rig) {
-		r.open("/app/one") // which does not exist
-		a, top := r.seat(), r.seatAt(session.Place{Dir: "/"})
-		name := a.create(1)
-		if want := []string{"/app", "/app/one", "/app/one/locks", "/app/one/locks/a", "/app/one/locks/a/" + name.Text}; !slices.Equal(r.srv.Tree(), want) {
-			t.Errorf("made %v, want %v", r.srv.Tree(), want)
+	sessiontest.Bubble(t, func(r *sessiontest.Rig) {
+		r.Open("/app/one") // which does not exist
+		a, top := r.Seat(), r.SeatAt(session.Place{Dir: "/"})
+		name := a.CreateNode(1)
+		if want := []string{"/app", "/app/one", "/app/one/locks", "/app/one/locks/a", "/app/one/locks/a/" + name.Text}; !slices.Equal(r.Server.Tree(), want) {
+			t.Errorf("made %v, want %v", r.Server.Tree(), want)
 		}
-		listed := a.list(1)
-		if listed.Own.Name != name || listed.Own.Owner != r.only() || listed.Own.Token == 0 {
+		listed := a.ListNodes(1)
+		if listed.Own.Name != name || listed.Own.Owner != r.Only() || listed.Own.Token == 0 {
 			t.Errorf("%+v", listed)
 		}
 		// The chroot itself is a lock's directory, too.
-		if node := top.create(1).Text; !r.srv.Exists("/app/one/" + node) {
-			t.Errorf("made %v", r.srv.Tree())
+		if node := top.CreateNode(1).Text; !r.Server.Exists("/app/one/" + node) {
+			t.Errorf("made %v", r.Server.Tree())
 		}
 	})
 }
@@ -316,26 +318,28 @@ func TestChroot(t *testing.T) {
 func TestCloseIsBounded(t *testing.T) {
 	const grace = 2 * time.Second
 	for name, c := range map[string]struct {
-		bad  func(*rig)
+		bad  func(*sessiontest.Rig)
 		want time.Duration // at most
 	}{
-		"good":   {func(*rig) {}, 100 * time.Millisecond},
-		"mute":   {func(r *rig) { r.srv.MuteAll(true) }, grace + 2*time.Second},
-		"down":   {func(r *rig) { r.srv.Down(true) }, grace + 2*time.Second},
-		"silent": {func(r *rig) { r.srv.Intercept(func(zktest.Request) zktest.Action { return zktest.Swallow() }) }, grace + 2*time.Second},
-		"mute after a cut": {func(r *rig) {
-			r.srv.MuteAll(true)
-			r.srv.CutAll()
+		"good": {func(*sessiontest.Rig) {}, 100 * time.Millisecond},
+		"mute": {func(r *sessiontest.Rig) { r.Server.MuteAll(true) }, grace + 2*time.Second},
+		"down": {func(r *sessiontest.Rig) { r.Server.Down(true) }, grace + 2*time.Second},
+		"silent": {func(r *sessiontest.Rig) {
+			r.Server.Intercept(func(zktest.Request) zktest.Action { return zktest.Swallow() })
+		}, grace + 2*time.Second},
+		"mute after a cut": {func(r *sessiontest.Rig) {
+			r.Server.MuteAll(true)
+			r.Server.CutAll()
 			time.Sleep(time.Second)
 		}, grace + 2*time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(r *rig) {
-				r.open("")
-				seats := make([]*seat, 300) // more than are made at a time
+			sessiontest.Bubble(t, func(r *sessiontest.Rig) {
+				r.Open("")
+				seats := make([]*sessiontest.Seat, 300) // more than are made at a time
 				for i := range seats {
-					seats[i] = r.seat()
-					seats[i].want("Opened")
+					seats[i] = r.Seat()
+					seats[i].Want("Opened")
 				}
 				c.bad(r)
 				for _, s := range seats {
@@ -343,27 +347,27 @@ func TestCloseIsBounded(t *testing.T) {
 					s.Claim(recipes.Claim{Epoch: 1, Node: "none"})
 				}
 				start := time.Now()
-				r.s.Close(grace)
+				r.Session.Close(grace)
 				if took := time.Since(start); took > c.want {
 					t.Errorf("took %v, want at most %v", took, c.want)
 				}
-				r.group.Close()
+				r.Group.Close()
 				for _, s := range seats {
 					answers := 0
-					for _, in := range s.fresh() {
+					for _, in := range s.Fresh() {
 						switch in.(type) {
 						case recipes.Created, recipes.Refused, recipes.Unknown, recipes.Claimed:
 							answers++
 						}
 					}
 					if answers != 2 {
-						t.Fatalf("%d answers to 2 requests: %+v", answers, s.inputs)
+						t.Fatalf("%d answers to 2 requests: %+v", answers, s.Inputs)
 					}
 				}
-				r.srv.MuteAll(false)
-				r.srv.Intercept(nil)
-				r.until("the server has no session", func() bool { return len(r.srv.Sessions()) == 0 })
-				if n := len(r.srv.Children(dir)); n != 0 {
+				r.Server.MuteAll(false)
+				r.Server.Intercept(nil)
+				r.Until("the server has no session", func() bool { return len(r.Server.Sessions()) == 0 })
+				if n := len(r.Server.Children(sessiontest.Dir)); n != 0 {
 					t.Errorf("%d nodes left", n)
 				}
 			})
@@ -372,21 +376,21 @@ func TestCloseIsBounded(t *testing.T) {
 }
 
 func TestCloseTwice(t *testing.T) {
-	bubble(t, func(r *rig) {
-		r.open("")
+	sessiontest.Bubble(t, func(r *sessiontest.Rig) {
+		r.Open("")
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			r.s.Close(time.Second)
+			r.Session.Close(time.Second)
 		}()
-		r.s.Close(time.Second)
+		r.Session.Close(time.Second)
 		<-done
-		seat := r.seat() // opened after the end, and answered all the same
+		seat := r.Seat() // opened after the end, and answered all the same
 		seat.Create(recipes.Create{Epoch: 1, Attempt: 1})
-		if in := seat.answer(); in != (recipes.Unknown{Epoch: 1, Op: recipes.OpCreate}) {
+		if in := seat.Answer(); in != (recipes.Unknown{Epoch: 1, Op: recipes.OpCreate}) {
 			t.Errorf("%+v", in)
 		}
-		r.group.Close()
+		r.Group.Close()
 	})
 }
 
@@ -398,4 +402,33 @@ func TestStateHasAName(t *testing.T) {
 			t.Errorf("%d is %q, want %q", state, got, want)
 		}
 	}
+}
+
+// The end of the session is asked for when everything under way has been answered, and not before: the client answers a
+// request twice that is under way when it is closed, and has not always room for both answers.
+func TestTheEndOfASessionIsAskedForBehindItsRequests(t *testing.T) {
+	const late, grace = time.Second, 2 * time.Second
+	sessiontest.Bubble(t, func(r *sessiontest.Rig) {
+		r.Open("")
+		s := r.Seat()
+		s.Want("Opened")
+		var asked time.Time
+		r.Server.Intercept(func(q zktest.Request) zktest.Action {
+			switch q.Op {
+			case zktest.OpClose:
+				asked = time.Now()
+			case zktest.OpMulti:
+				return zktest.Delay(late)
+			default: // at once
+			}
+			return zktest.Pass()
+		})
+		s.Claim(recipes.Claim{Epoch: 1, Node: "none"})
+		synctest.Wait()
+		start := time.Now()
+		r.Session.Close(grace)
+		if after := asked.Sub(start); after != late {
+			t.Errorf("asked for after %v, and the answer came after %v", after, late)
+		}
+	})
 }

@@ -8,49 +8,38 @@ import (
 
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
+	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
 // Seats that share a node: who gets it, and when it goes.
 
-// seatWith opens a seat that may have the node of any of the owners.
-func (r *rig) seatWith(owners ...*seat) *seat {
-	r.Helper()
-	var with []*session.Seat
-	for _, o := range owners {
-		with = append(with, o.Seat)
-	}
-	s := r.seatAt(session.Place{Dir: dir, With: with})
-	s.fresh() // Opened, and whatever else is to be said of the session
-	return s
-}
-
 // owners are the ways in which somebody becomes the holder of a node of its own.
-func owners() map[string]func(r *rig) (s *seat, created recipes.Created) {
-	return map[string]func(r *rig) (*seat, recipes.Created){
-		"alone by its create": func(r *rig) (*seat, recipes.Created) {
-			r.warm()
-			s := r.seat()
-			s.want("Opened")
-			return s, s.makes(1)
+func owners() map[string]func(r *sessiontest.Rig) (s *sessiontest.Seat, created recipes.Created) {
+	return map[string]func(r *sessiontest.Rig) (*sessiontest.Seat, recipes.Created){
+		"alone by its create": func(r *sessiontest.Rig) (*sessiontest.Seat, recipes.Created) {
+			r.Warm()
+			s := r.Seat()
+			s.Want("Opened")
+			return s, s.Makes(1)
 		},
-		"listed, and claimed": func(r *rig) (*seat, recipes.Created) {
-			s := r.seat()
-			s.want("Opened")
-			node := s.create(1)
-			own := s.list(1).Own
-			s.claim(1, node.Text)
+		"listed, and claimed": func(r *sessiontest.Rig) (*sessiontest.Seat, recipes.Created) {
+			s := r.Seat()
+			s.Want("Opened")
+			node := s.CreateNode(1)
+			own := s.ListNodes(1).Own
+			s.ClaimNode(1, node.Text)
 			return s, recipes.Created{Epoch: 1, Node: own.Name, Alone: true, Fresh: true, Token: own.Token}
 		},
 	}
 }
 
 // owning is a rig with an owner of the one kind and of the other.
-func owning(t *testing.T, test func(r *rig, owner *seat, created recipes.Created), options ...session.Option) {
+func owning(t *testing.T, test func(r *sessiontest.Rig, owner *sessiontest.Seat, created recipes.Created), options ...session.Option) {
 	t.Helper()
 	for name, makes := range owners() {
 		t.Run(name, func(t *testing.T) {
-			inSession(t, func(r *rig) {
+			sessiontest.InSession(t, func(r *sessiontest.Rig) {
 				owner, created := makes(r)
 				test(r, owner, created)
 			}, options...)
@@ -58,48 +47,23 @@ func owning(t *testing.T, test func(r *rig, owner *seat, created recipes.Created
 	}
 }
 
-// joins asks for a node, and checks that it is the shared one.
-func (s *seat) joins(shared recipes.Created) {
-	s.r.Helper()
-	s.Create(recipes.Create{Epoch: 1, Attempt: 1})
-	if in := s.want("Created")[0]; in != shared {
-		s.r.Errorf("told %+v, want %+v", in, shared)
-	}
-}
-
-// standsAlone asks for a node, and checks that it is one of its own.
-func (s *seat) standsAlone(epoch recipes.Epoch, shared recipes.Created) {
-	s.r.Helper()
-	if node := s.create(epoch); node.Text == shared.Node.Text {
-		s.r.Errorf("has got %s", node.Text)
-	}
-}
-
-func (r *rig) wantChildren(n int) {
-	r.Helper()
-	synctest.Wait()
-	if got := r.srv.Children(dir); len(got) != n {
-		r.Errorf("the directory has %v, want %d nodes", got, n)
-	}
-}
-
 // TestWhoJoinsHasTheNodeForNothing: no request is made, neither to get in nor to get out,
 // and whoever joins is told what a create would have been that found nobody else.
 func TestWhoJoinsHasTheNodeForNothing(t *testing.T) {
-	owning(t, func(r *rig, owner *seat, created recipes.Created) {
-		asked := r.asked()
+	owning(t, func(r *sessiontest.Rig, owner *sessiontest.Seat, created recipes.Created) {
+		asked := r.Asked()
 		last := owner
 		for range 3 {
-			s := r.seatWith(last)
-			s.joins(created)
+			s := r.SeatWith(last)
+			s.Joins(created)
 			last = s
 		}
 		last.Delete(recipes.Delete{Epoch: 1, Node: created.Node.Text})
-		last.want("Deleted")
+		last.Want("Deleted")
 		if got := asked(); len(got) != 0 {
 			t.Errorf("asked %v", got)
 		}
-		r.wantChildren(1)
+		r.WantChildren(1)
 	})
 }
 
@@ -111,24 +75,24 @@ func TestTheNodeGoesWithTheLast(t *testing.T) {
 		for _, order := range orders {
 			for floors := range 1 << 3 {
 				t.Run(fmt.Sprintf("%d %v %03b", by, order, floors), func(t *testing.T) {
-					inSession(t, func(r *rig) {
-						r.warm()
-						seats := [3]*seat{r.seat()}
-						seats[0].want("Opened")
-						created := seats[0].makes(1)
-						seats[1] = r.seatWith(seats[0])
-						seats[1].joins(created)
-						seats[2] = r.seatWith([][]*seat{seats[:1], seats[1:2], seats[:2]}[by]...)
-						seats[2].joins(created)
-						asked := r.asked()
+					sessiontest.InSession(t, func(r *sessiontest.Rig) {
+						r.Warm()
+						seats := [3]*sessiontest.Seat{r.Seat()}
+						seats[0].Want("Opened")
+						created := seats[0].Makes(1)
+						seats[1] = r.SeatWith(seats[0])
+						seats[1].Joins(created)
+						seats[2] = r.SeatWith([][]*sessiontest.Seat{seats[:1], seats[1:2], seats[:2]}[by]...)
+						seats[2].Joins(created)
+						asked := r.Asked()
 						for _, who := range order {
-							r.wantChildren(1)
+							r.WantChildren(1)
 							seats[who].Delete(recipes.Delete{Epoch: 1, Node: created.Node.Text, Floor: floors>>who&1 != 0})
-							seats[who].want("Deleted")
+							seats[who].Want("Deleted")
 						}
-						r.wantChildren(0)
+						r.WantChildren(0)
 						got, want := asked(), zktest.OpDelete
-						r.wantData(map[bool]string{false: ourData, true: floorOf(created.Token)}[floors != 0])
+						r.WantData(map[bool]string{false: sessiontest.OurData, true: floorOf(created.Token)}[floors != 0])
 						if floors != 0 {
 							want = zktest.OpMulti
 						}
@@ -180,15 +144,15 @@ func TestJoinsAndReleasesInEveryOrder(t *testing.T) {
 		orders++
 		for _, atOnce := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%v at once %v", steps, atOnce), func(t *testing.T) {
-				inSession(t, func(r *rig) {
-					r.warm()
-					first := r.seat()
-					first.want("Opened")
-					created := first.makes(1)
-					r.plant("lock-0000000099") // so that nobody else is alone, and a holder
-					second := r.seatWith(first)
-					third := r.seatWith(first, second)
-					seats := [3]*seat{first, second, third}
+				sessiontest.InSession(t, func(r *sessiontest.Rig) {
+					r.Warm()
+					first := r.Seat()
+					first.Want("Opened")
+					created := first.Makes(1)
+					r.Plant("lock-0000000099") // so that nobody else is alone, and a holder
+					second := r.SeatWith(first)
+					third := r.SeatWith(first, second)
+					seats := [3]*sessiontest.Seat{first, second, third}
 					holds, joined := [3]bool{true}, [3]bool{true}
 					own := 1 // nodes that are not shared
 					take := func() {
@@ -211,13 +175,13 @@ func TestJoinsAndReleasesInEveryOrder(t *testing.T) {
 						}
 					}
 					if atOnce {
-						r.together(take)
+						r.Together(take)
 					} else {
 						take()
 					}
-					r.wantChildren(own)
+					r.WantChildren(own)
 					for who, s := range seats {
-						got := s.fresh()
+						got := s.Fresh()
 						want := "Created Deleted"
 						switch {
 						case who == 0:
@@ -225,7 +189,7 @@ func TestJoinsAndReleasesInEveryOrder(t *testing.T) {
 						case !joined[who]:
 							want = "Created"
 						}
-						if typesOf(got) != want || who > 0 && (got[0] == created) != joined[who] {
+						if sessiontest.TypesOf(got) != want || who > 0 && (got[0] == created) != joined[who] {
 							t.Errorf("%d was told %+v, joined %v", who, got, joined[who])
 						}
 					}
@@ -240,41 +204,41 @@ func TestJoinsAndReleasesInEveryOrder(t *testing.T) {
 
 // TestWhoMayNotJoin: what an owner that does not hold stands for.
 func TestWhoMayNotJoin(t *testing.T) {
-	for name, owner := range map[string]func(r *rig, s *seat, node string) *seat{
-		"one that has closed": func(r *rig, s *seat, node string) *seat {
-			s.delete(node)
+	for name, owner := range map[string]func(r *sessiontest.Rig, s *sessiontest.Seat, node string) *sessiontest.Seat{
+		"one that has closed": func(r *sessiontest.Rig, s *sessiontest.Seat, node string) *sessiontest.Seat {
+			s.DeleteNode(node)
 			s.Close()
 			return s
 		},
-		"one that only waits": func(r *rig, _ *seat, _ string) *seat {
-			waiter := r.seat()
-			waiter.create(1)
-			waiter.list(1)
+		"one that only waits": func(r *sessiontest.Rig, _ *sessiontest.Seat, _ string) *sessiontest.Seat {
+			waiter := r.Seat()
+			waiter.CreateNode(1)
+			waiter.ListNodes(1)
 			return waiter
 		},
-		"one that has joined, and left": func(r *rig, s *seat, node string) *seat {
-			joiner := r.seatWith(s)
+		"one that has joined, and left": func(r *sessiontest.Rig, s *sessiontest.Seat, node string) *sessiontest.Seat {
+			joiner := r.SeatWith(s)
 			joiner.Create(recipes.Create{Epoch: 1, Attempt: 1})
-			joiner.fresh()
-			joiner.delete(node)
+			joiner.Fresh()
+			joiner.DeleteNode(node)
 			return joiner
 		},
-		"one whose lease has run out": func(r *rig, s *seat, _ string) *seat {
-			r.srv.MuteAll(true)
-			time.Sleep(timeout)
-			r.srv.MuteAll(false)
-			r.settle()
+		"one whose lease has run out": func(r *sessiontest.Rig, s *sessiontest.Seat, _ string) *sessiontest.Seat {
+			r.Server.MuteAll(true)
+			time.Sleep(sessiontest.Timeout)
+			r.Server.MuteAll(false)
+			r.Settle()
 			return s
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			owning(t, func(r *rig, s *seat, created recipes.Created) {
-				joiner := r.seatWith(owner(r, s, created.Node.Text))
+			owning(t, func(r *sessiontest.Rig, s *sessiontest.Seat, created recipes.Created) {
+				joiner := r.SeatWith(owner(r, s, created.Node.Text))
 				joiner.List(recipes.List{Epoch: 1})
-				if _, ok := joiner.answer().(recipes.Listed); !ok {
-					t.Error("not listed")
+				if _, ok := joiner.Answer().(recipes.Listed); !ok {
+					t.Error("the list is not answered with Listed")
 				}
-				joiner.standsAlone(1, created)
+				joiner.StandsAlone(1, created)
 			})
 		})
 	}
@@ -283,25 +247,25 @@ func TestWhoMayNotJoin(t *testing.T) {
 // TestWhoMayJoinFindsNobodyInItsWay, when it looks before it creates anything; who may
 // not sees who is there.
 func TestWhoMayJoinFindsNobodyInItsWay(t *testing.T) {
-	owning(t, func(r *rig, owner *seat, created recipes.Created) {
-		joiner, other := r.seatWith(owner), r.seat()
-		other.want("Opened")
-		asked := r.asked()
+	owning(t, func(r *sessiontest.Rig, owner *sessiontest.Seat, created recipes.Created) {
+		joiner, other := r.SeatWith(owner), r.Seat()
+		other.Want("Opened")
+		asked := r.Asked()
 		joiner.List(recipes.List{Epoch: 1})
-		if in := joiner.answer().(recipes.Listed); len(in.Queue) != 0 || in.Epoch != 1 {
+		if in := joiner.Answer().(recipes.Listed); len(in.Queue) != 0 || in.Epoch != 1 {
 			t.Errorf("told %+v", in)
 		}
 		if got := asked(); len(got) != 0 {
 			t.Errorf("asked %v", got)
 		}
 		other.List(recipes.List{Epoch: 1})
-		if in := other.answer().(recipes.Listed); len(in.Queue) != 1 {
+		if in := other.Answer().(recipes.Listed); len(in.Queue) != 1 {
 			t.Errorf("told %+v", in)
 		}
-		owner.delete(created.Node.Text)
-		r.plant("lock-0000000099")
+		owner.DeleteNode(created.Node.Text)
+		r.Plant("lock-0000000099")
 		joiner.List(recipes.List{Epoch: 1})
-		if in := joiner.answer().(recipes.Listed); len(in.Queue) != 1 {
+		if in := joiner.Answer().(recipes.Listed); len(in.Queue) != 1 {
 			t.Errorf("told %+v once the owner has left", in)
 		}
 	})
@@ -311,23 +275,23 @@ func TestWhoMayJoinFindsNobodyInItsWay(t *testing.T) {
 func TestAnUnknownEndOfTheLastIsTriedAgain(t *testing.T) {
 	for name, cut := range map[string]zktest.Action{"request": zktest.CutBefore(), "reply": zktest.CutAfter()} {
 		t.Run(name, func(t *testing.T) {
-			owning(t, func(r *rig, owner *seat, created recipes.Created) {
-				joiner := r.seatWith(owner)
-				joiner.joins(created)
+			owning(t, func(r *sessiontest.Rig, owner *sessiontest.Seat, created recipes.Created) {
+				joiner := r.SeatWith(owner)
+				joiner.Joins(created)
 				owner.Delete(recipes.Delete{Epoch: 1, Node: created.Node.Text, Floor: true})
-				owner.want("Deleted")
+				owner.Want("Deleted")
 				owner.Close()
 				once := false
-				r.srv.Intercept(func(q zktest.Request) zktest.Action {
+				r.Server.Intercept(func(q zktest.Request) zktest.Action {
 					if q.Op == zktest.OpMulti && !once {
 						once = true
 						return cut
 					}
 					return zktest.Pass()
 				})
-				joiner.delete(created.Node.Text)
-				r.wantChildren(0)
-				r.wantData(floorOf(created.Token))
+				joiner.DeleteNode(created.Node.Text)
+				r.WantChildren(0)
+				r.WantData(floorOf(created.Token))
 			})
 		})
 	}
@@ -336,27 +300,27 @@ func TestAnUnknownEndOfTheLastIsTriedAgain(t *testing.T) {
 // TestNothingIsRememberedOfThoseWhoHaveShared: a node can be handed on from one to the
 // next for ever, and none of those who have left is kept.
 func TestNothingIsRememberedOfThoseWhoHaveShared(t *testing.T) {
-	inSession(t, func(r *rig) {
-		r.warm()
-		last := r.seat()
-		last.want("Opened")
-		created := last.makes(1)
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		r.Warm()
+		last := r.Seat()
+		last.Want("Opened")
+		created := last.Makes(1)
 		for range 100 {
-			next := r.seatWith(last)
-			next.joins(created)
+			next := r.SeatWith(last)
+			next.Joins(created)
 			last.Delete(recipes.Delete{Epoch: 1, Node: created.Node.Text})
-			last.want("Deleted")
+			last.Want("Deleted")
 			last.Close()
 			last = next
 		}
-		r.wantChildren(1)
-		if n := r.s.Sharing(); n != 1 {
+		r.WantChildren(1)
+		if n := r.Session.Sharing(); n != 1 {
 			t.Errorf("%d seats are remembered", n)
 		}
-		last.delete(created.Node.Text)
+		last.DeleteNode(created.Node.Text)
 		last.Close()
 		synctest.Wait()
-		if n := r.s.Sharing(); n != 0 {
+		if n := r.Session.Sharing(); n != 0 {
 			t.Errorf("%d seats are remembered of none that is left", n)
 		}
 	})

@@ -8,21 +8,12 @@ import (
 
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
+	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
 // What becomes of those who share a node when it is lost: each is told, and nobody joins
 // who comes behind that.
-
-// three have the node.
-func (r *rig) three(owner *seat, created recipes.Created) [3]*seat {
-	r.Helper()
-	all := [3]*seat{owner, r.seatWith(owner), r.seatWith(owner)}
-	for _, s := range all[1:] {
-		s.joins(created)
-	}
-	return all
-}
 
 // count returns how many of the inputs are of the type.
 func count[T recipes.Input](inputs []recipes.Input) (n int) {
@@ -37,36 +28,36 @@ func count[T recipes.Input](inputs []recipes.Input) (n int) {
 // TestEachIsToldThatTheNodeIsGone, however that is learnt, and all of them before the session
 // does anything else. A create that comes in that moment is no join any more.
 func TestEachIsToldThatTheNodeIsGone(t *testing.T) {
-	for name, learn := range map[string]func(r *rig, all [3]*seat, node string){
-		"by a watch": func(r *rig, all [3]*seat, node string) {
+	for name, learn := range map[string]func(r *sessiontest.Rig, all [3]*sessiontest.Seat, node string){
+		"by a watch": func(r *sessiontest.Rig, all [3]*sessiontest.Seat, node string) {
 			time.Sleep(probe + time.Millisecond) // all are watched from then on
-			r.delete(node)
+			r.DeleteNode(node)
 		},
-		"by a probe, before it is watched": func(r *rig, _ [3]*seat, node string) {
-			r.srv.Intercept(func(q zktest.Request) zktest.Action {
+		"by a probe, before it is watched": func(r *sessiontest.Rig, _ [3]*sessiontest.Seat, node string) {
+			r.Server.Intercept(func(q zktest.Request) zktest.Action {
 				if q.Op == zktest.OpGetData { // no watch is armed
 					return zktest.Swallow()
 				}
 				return zktest.Pass()
 			})
-			r.delete(node)
+			r.DeleteNode(node)
 		},
-		"by the claim of the first": func(r *rig, all [3]*seat, node string) {
-			r.delete(node)
+		"by the claim of the first": func(r *sessiontest.Rig, all [3]*sessiontest.Seat, node string) {
+			r.DeleteNode(node)
 			all[0].Claim(recipes.Claim{Epoch: 1, Node: node})
 		},
-		"by the claim of one that has joined": func(r *rig, all [3]*seat, node string) {
-			r.delete(node)
+		"by the claim of one that has joined": func(r *sessiontest.Rig, all [3]*sessiontest.Seat, node string) {
+			r.DeleteNode(node)
 			all[2].Claim(recipes.Claim{Epoch: 1, Node: node})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			owning(t, func(r *rig, owner *seat, created recipes.Created) {
-				all, late := r.three(owner, created), r.seatWith(owner)
+			owning(t, func(r *sessiontest.Rig, owner *sessiontest.Seat, created recipes.Created) {
+				all, late := r.Three(owner, created), r.SeatWith(owner)
 				var told atomic.Int32
 				for _, s := range all {
 					var once sync.Once
-					s.hears(func(in recipes.Input) {
+					s.Hears(func(in recipes.Input) {
 						switch in.(type) {
 						case recipes.Gone, recipes.Refused:
 							once.Do(func() {
@@ -78,21 +69,21 @@ func TestEachIsToldThatTheNodeIsGone(t *testing.T) {
 					})
 				}
 				learn(r, all, created.Node.Text)
-				r.until("the first is told", func() bool { return told.Load() > 0 })
+				r.Until("the first is told", func() bool { return told.Load() > 0 })
 				if n := told.Load(); n != 3 {
 					t.Errorf("%d were told in that moment", n)
 				}
-				r.srv.Intercept(nil)
+				r.Server.Intercept(nil)
 				time.Sleep(time.Minute)
 				for i, s := range all {
-					told := s.fresh()
+					told := s.Fresh()
 					// The event comes before the refusal of a claim, where there is a watch.
 					gone, refused := count[recipes.Gone](told), count[recipes.Refused](told)
 					if gone+refused < 1 || gone > 1 || refused > 1 {
 						t.Errorf("%d was told %+v", i, told)
 					}
 				}
-				if in, ok := late.fresh()[0].(recipes.Created); !ok || in.Node.Text == created.Node.Text {
+				if in, ok := late.Fresh()[0].(recipes.Created); !ok || in.Node.Text == created.Node.Text {
 					t.Errorf("who came behind it was told %+v", in)
 				}
 			})
@@ -106,28 +97,28 @@ func TestOneWatchForAllWhoShare(t *testing.T) {
 	for leaver := range 3 {
 		for name, early := range map[string]bool{"before it is armed": true, "behind that": false} {
 			t.Run(name, func(t *testing.T) {
-				owning(t, func(r *rig, owner *seat, created recipes.Created) {
-					all := r.three(owner, created)
-					watches := r.srv.Watches()
-					asked := r.asked()
+				owning(t, func(r *sessiontest.Rig, owner *sessiontest.Seat, created recipes.Created) {
+					all := r.Three(owner, created)
+					watches := r.Server.Watches()
+					asked := r.Asked()
 					if !early {
 						time.Sleep(probe + time.Millisecond)
 					}
 					all[leaver].Delete(recipes.Delete{Epoch: 1, Node: created.Node.Text})
-					all[leaver].want("Deleted")
+					all[leaver].Want("Deleted")
 					all[leaver].Close()
 					time.Sleep(2 * probe)
 					got := asked()
-					if n := got[zktest.OpGetData]; n != 1-watches || got[zktest.OpExists] != 0 || r.srv.Watches() != 1 {
-						t.Errorf("asked %v, %d watches", got, r.srv.Watches())
+					if n := got[zktest.OpGetData]; n != 1-watches || got[zktest.OpExists] != 0 || r.Server.Watches() != 1 {
+						t.Errorf("asked %v, %d watches", got, r.Server.Watches())
 					}
-					r.delete(created.Node.Text)
+					r.DeleteNode(created.Node.Text)
 					for i, s := range all {
 						if i == leaver {
-							s.want("")
+							s.Want("")
 							continue
 						}
-						s.wantGone(created.Node.Text)
+						s.WantGone(created.Node.Text)
 					}
 				})
 			})
@@ -137,44 +128,44 @@ func TestOneWatchForAllWhoShare(t *testing.T) {
 
 // TestEachIsToldOfTheEndOfTheLease and of the session, once.
 func TestEachIsToldOfTheEndOfTheLease(t *testing.T) {
-	owning(t, func(r *rig, owner *seat, created recipes.Created) {
-		all := r.three(owner, created)
+	owning(t, func(r *sessiontest.Rig, owner *sessiontest.Seat, created recipes.Created) {
+		all := r.Three(owner, created)
 		all[1].Delete(recipes.Delete{Epoch: 1, Node: created.Node.Text})
-		all[1].want("Deleted")
+		all[1].Want("Deleted")
 		for _, s := range all {
-			s.fresh()
+			s.Fresh()
 		}
-		multis := r.multis()
+		multis := r.Multis()
 		time.Sleep(time.Minute)
 		if n := multis(); n != int(time.Minute/probe) {
 			t.Errorf("%d probes for one node that is held twice", n)
 		}
-		late := r.seatWith(owner, all[2])
+		late := r.SeatWith(owner, all[2])
 		var once atomic.Bool
-		all[0].hears(func(in recipes.Input) {
+		all[0].Hears(func(in recipes.Input) {
 			if in == (recipes.LeaseRanOut{}) && once.CompareAndSwap(false, true) {
 				late.Create(recipes.Create{Epoch: 1, Attempt: 1})
 			}
 		})
-		r.srv.MuteAll(true)
-		time.Sleep(timeout)
-		all[0].want("Suspended LeaseRanOut")
-		all[1].want("Suspended")
-		all[2].want("Suspended LeaseRanOut")
-		late.want("Suspended") // it waits for a connection, as any create would
-		r.srv.MuteAll(false)
-		if err := r.srv.Expire(r.only()); err != nil {
+		r.Server.MuteAll(true)
+		time.Sleep(sessiontest.Timeout)
+		all[0].Want("Suspended LeaseRanOut")
+		all[1].Want("Suspended")
+		all[2].Want("Suspended LeaseRanOut")
+		late.Want("Suspended") // it waits for a connection, as any create would
+		r.Server.MuteAll(false)
+		if err := r.Server.Expire(r.Only()); err != nil {
 			t.Fatal(err)
 		}
-		r.until("there is another session", func() bool { return owner.Session(2) != 0 })
+		r.Until("there is another session", func() bool { return owner.Session(2) != 0 })
 		for _, s := range all {
-			if got := s.fresh(); count[recipes.Expired](got) != 1 || count[recipes.LeaseRanOut](got) != 0 {
+			if got := s.Fresh(); count[recipes.Expired](got) != 1 || count[recipes.LeaseRanOut](got) != 0 {
 				t.Errorf("told %+v", got)
 			}
 		}
-		late.fresh()
-		late.standsAlone(2, created)
-		if n := r.s.Sharing(); n != 0 {
+		late.Fresh()
+		late.StandsAlone(2, created)
+		if n := r.Session.Sharing(); n != 0 {
 			t.Errorf("%d seats are remembered", n)
 		}
 	})
@@ -184,10 +175,10 @@ func TestEachIsToldOfTheEndOfTheLease(t *testing.T) {
 // has looked at the clock since.
 func TestALeaseThatHasRunOutUnnoticedLetsNobodyJoin(t *testing.T) {
 	var asleep atomic.Int64
-	owning(t, func(r *rig, owner *seat, created recipes.Created) {
-		joiner := r.seatWith(owner)
-		asleep.Add(int64(lease))
-		joiner.standsAlone(1, created)
+	owning(t, func(r *sessiontest.Rig, owner *sessiontest.Seat, created recipes.Created) {
+		joiner := r.SeatWith(owner)
+		asleep.Add(int64(sessiontest.Lease))
+		joiner.StandsAlone(1, created)
 	}, session.OptionFunc(func(cfg *session.Config) {
 		cfg.Asleep = func() time.Duration { return time.Duration(asleep.Load()) }
 	}))
@@ -198,26 +189,26 @@ func TestALeaseThatHasRunOutUnnoticedLetsNobodyJoin(t *testing.T) {
 func TestJoiningNeedsNoConnection(t *testing.T) {
 	for name, strict := range map[string]bool{"suspended": false, "strict": true} {
 		t.Run(name, func(t *testing.T) {
-			owning(t, func(r *rig, owner *seat, created recipes.Created) {
-				joiner, between := r.seatWith(owner), r.seatWith(owner)
+			owning(t, func(r *sessiontest.Rig, owner *sessiontest.Seat, created recipes.Created) {
+				joiner, between := r.SeatWith(owner), r.SeatWith(owner)
 				var once atomic.Bool
-				owner.hears(func(in recipes.Input) {
+				owner.Hears(func(in recipes.Input) {
 					if in == (recipes.Suspended{}) && once.CompareAndSwap(false, true) {
 						between.Create(recipes.Create{Epoch: 1, Attempt: 1})
 					}
 				})
-				r.srv.Down(true)
-				r.wantState(session.Suspended)
-				joiner.fresh()
+				r.Server.Down(true)
+				r.WantState(session.Suspended)
+				joiner.Fresh()
 				joiner.Create(recipes.Create{Epoch: 1, Attempt: 1})
-				for _, s := range []*seat{joiner, between} {
-					if told := s.fresh(); count[recipes.Created](told) != map[bool]int{false: 1, true: 0}[strict] {
+				for _, s := range []*sessiontest.Seat{joiner, between} {
+					if told := s.Fresh(); count[recipes.Created](told) != map[bool]int{false: 1, true: 0}[strict] {
 						t.Errorf("told %+v", told)
 					}
 				}
-				r.srv.Down(false)
-				r.settle()
-				r.wantChildren(map[bool]int{false: 1, true: 3}[strict])
+				r.Server.Down(false)
+				r.Settle()
+				r.WantChildren(map[bool]int{false: 1, true: 3}[strict])
 			}, session.OptionFunc(func(cfg *session.Config) { cfg.LossOnSuspend = strict }))
 		})
 	}
@@ -226,43 +217,43 @@ func TestJoiningNeedsNoConnection(t *testing.T) {
 // TestWhoHasLostKeepsTheNodeWhileAnotherHasIt: one that has lost the lock gives the node up
 // at once, and a function still runs under the other.
 func TestWhoHasLostKeepsTheNodeWhileAnotherHasIt(t *testing.T) {
-	owning(t, func(r *rig, owner *seat, created recipes.Created) {
-		all := r.three(owner, created)
-		r.srv.Intercept(func(zktest.Request) zktest.Action { return zktest.Swallow() }) // but the server hears of the session
-		r.until("the lease runs out", func() bool { return count[recipes.LeaseRanOut](all[0].fresh()) > 0 })
+	owning(t, func(r *sessiontest.Rig, owner *sessiontest.Seat, created recipes.Created) {
+		all := r.Three(owner, created)
+		r.Server.Intercept(func(zktest.Request) zktest.Action { return zktest.Swallow() }) // but the server hears of the session
+		r.Until("the lease runs out", func() bool { return count[recipes.LeaseRanOut](all[0].Fresh()) > 0 })
 		all[0].Delete(recipes.Delete{Epoch: 1, Node: created.Node.Text})
 		all[2].Delete(recipes.Delete{Epoch: 1, Node: created.Node.Text})
-		r.srv.Intercept(nil)
-		r.settle()
+		r.Server.Intercept(nil)
+		r.Settle()
 		for _, i := range []int{0, 2} {
-			if told := all[i].fresh(); count[recipes.Deleted](told) != 1 {
+			if told := all[i].Fresh(); count[recipes.Deleted](told) != 1 {
 				t.Errorf("%d was told %+v", i, told)
 			}
 		}
-		r.wantChildren(1)
-		all[1].fresh()
-		all[1].delete(created.Node.Text)
-		r.wantChildren(0)
+		r.WantChildren(1)
+		all[1].Fresh()
+		all[1].DeleteNode(created.Node.Text)
+		r.WantChildren(0)
 	})
 }
 
 // TestWhoStartsAnewSharesNothing: the node is gone, and who had it makes another one, which is
 // removed though others have not given the first one up.
 func TestWhoStartsAnewSharesNothing(t *testing.T) {
-	owning(t, func(r *rig, owner *seat, created recipes.Created) {
-		all := r.three(owner, created)
+	owning(t, func(r *sessiontest.Rig, owner *sessiontest.Seat, created recipes.Created) {
+		all := r.Three(owner, created)
 		time.Sleep(probe + time.Millisecond)
-		r.delete(created.Node.Text)
+		r.DeleteNode(created.Node.Text)
 		for _, s := range all {
-			s.fresh()
+			s.Fresh()
 		}
 		all[1].Create(recipes.Create{Epoch: 1, Attempt: 2})
-		made, ok := all[1].answer().(recipes.Created)
+		made, ok := all[1].Answer().(recipes.Created)
 		if !ok || made.Node.Text == created.Node.Text {
 			r.Fatalf("told %+v", made)
 		}
-		r.wantChildren(1)
-		all[1].delete(made.Node.Text)
-		r.wantChildren(0)
+		r.WantChildren(1)
+		all[1].DeleteNode(made.Node.Text)
+		r.WantChildren(0)
 	})
 }

@@ -9,11 +9,12 @@ import (
 
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
+	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
 )
 
 const (
-	longTimeout  = 10 * timeout // of the first connection
-	shortTimeout = timeout      // of every later one
+	longTimeout  = 10 * sessiontest.Timeout // of the first connection
+	shortTimeout = sessiontest.Timeout      // of every later one
 )
 
 // shorter asks for another session timeout in every handshake but the first, as if the client had come to a
@@ -35,10 +36,10 @@ func (s *shorter) Write(p []byte) (int, error) {
 
 // getsShorter has a seat hold in a session whose timeout gets ten times shorter with a reconnect. The timers of the
 // lease, and of the next probe, were set before that. The channel has when LeaseRanOut was told.
-func getsShorter(t *testing.T, test func(r *rig, s *seat, ranOut <-chan time.Time)) {
+func getsShorter(t *testing.T, test func(r *sessiontest.Rig, s *sessiontest.Seat, ranOut <-chan time.Time)) {
 	t.Helper()
-	bubble(t, func(r *rig) {
-		r.open("", session.OptionFunc(func(c *session.Config) {
+	sessiontest.Bubble(t, func(r *sessiontest.Rig) {
+		r.Open("", session.OptionFunc(func(c *session.Config) {
 			c.Timeout = longTimeout
 			dial := c.Dial
 			c.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -50,18 +51,18 @@ func getsShorter(t *testing.T, test func(r *rig, s *seat, ranOut <-chan time.Tim
 			}
 		}))
 		ranOut := make(chan time.Time, 1)
-		s := &seat{Seat: r.s.Seat(session.Place{Dir: dir}), r: r, hook: func(in recipes.Input) {
+		s := &sessiontest.Seat{Seat: r.Session.Seat(session.Place{Dir: sessiontest.Dir}), Rig: r, Hook: func(in recipes.Input) {
 			if _, ok := in.(recipes.LeaseRanOut); ok {
 				ranOut <- time.Now() // there is room: it is told once
 			}
 		}}
-		s.Open(s.note)
-		s.want("Opened")
-		r.plant("n")
-		s.claim(1, "n")
-		r.srv.Cut(r.only())
-		r.settle()
-		if got := r.s.Timeout(); got != shortTimeout {
+		s.Open(s.Note)
+		s.Want("Opened")
+		r.Plant("n")
+		s.ClaimNode(1, "n")
+		r.Server.Cut(r.Only())
+		r.Settle()
+		if got := r.Session.Timeout(); got != shortTimeout {
 			t.Fatalf("timeout %v", got)
 		}
 		test(r, s, ranOut)
@@ -71,9 +72,9 @@ func getsShorter(t *testing.T, test func(r *rig, s *seat, ranOut <-chan time.Tim
 // TestLeaseRanOutComesAtTheDeadlineOfAShorterTimeout: the timer for the next probe
 // would notice as well, and too late.
 func TestLeaseRanOutComesAtTheDeadlineOfAShorterTimeout(t *testing.T) {
-	getsShorter(t, func(r *rig, s *seat, ranOut <-chan time.Time) {
-		id := r.only()
-		r.srv.Mute(id, true)
+	getsShorter(t, func(r *sessiontest.Rig, s *sessiontest.Seat, ranOut <-chan time.Time) {
+		id := r.Only()
+		r.Server.Mute(id, true)
 		deadline := s.Deadline(1)
 		if left := time.Until(deadline); left > shortTimeout || left < shortTimeout/2 {
 			t.Fatalf("the lease is good for %v of %v", left, shortTimeout)
@@ -84,18 +85,18 @@ func TestLeaseRanOutComesAtTheDeadlineOfAShorterTimeout(t *testing.T) {
 				t.Errorf("LeaseRanOut came %v after the deadline", at.Sub(deadline))
 			}
 		case <-time.After(longTimeout):
-			t.Error("nothing was heard")
+			t.Errorf("no LeaseRanOut within %v, want it at the deadline", longTimeout)
 		}
-		r.srv.Mute(id, false)
+		r.Server.Mute(id, false)
 	})
 }
 
 // TestProbesKeepUpWithAShorterTimeout: on a healthy connection nothing may be lost.
 func TestProbesKeepUpWithAShorterTimeout(t *testing.T) {
-	getsShorter(t, func(_ *rig, s *seat, ranOut <-chan time.Time) {
+	getsShorter(t, func(_ *sessiontest.Rig, s *sessiontest.Seat, ranOut <-chan time.Time) {
 		time.Sleep(longTimeout)
 		if len(ranOut) > 0 {
-			t.Error("a lease ran out on a healthy connection")
+			t.Errorf("LeaseRanOut on a connection that answers, within %v", longTimeout)
 		}
 		if left := time.Until(s.Deadline(1)); left < shortTimeout/2 {
 			t.Errorf("%v are left of the lease", left)

@@ -10,45 +10,9 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
+	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
-
-// task is the path of a lock of one node.
-const task = "/tasks/7"
-
-func (r *rig) single() *seat {
-	return r.seatAt(session.Place{Dir: task, Kind: events.KindUnfair, Data: []byte("me")})
-}
-
-// make1 asks for the node, and returns the answer.
-func (s *seat) make1(attempt recipes.Attempt) recipes.Input {
-	s.r.Helper()
-	s.Create(recipes.Create{Epoch: 1, Attempt: attempt})
-	return s.answer()
-}
-
-// look lists, and returns the answer.
-func (s *seat) look(attempt recipes.Attempt, barrier bool) recipes.Listed {
-	s.r.Helper()
-	s.List(recipes.List{Epoch: 1, Attempt: attempt, Barrier: barrier})
-	listed, ok := s.answer().(recipes.Listed)
-	if !ok {
-		s.r.Fatalf("not listed: %v", s.lastErr())
-	}
-	return listed
-}
-
-// once does something to the next request for which it is meant.
-func (r *rig) once(action zktest.Action, meant func(zktest.Request) bool) {
-	done := false
-	r.srv.Intercept(func(q zktest.Request) zktest.Action {
-		if done || !meant(q) {
-			return zktest.Pass()
-		}
-		done = true
-		return action
-	})
-}
 
 func isCreate(q zktest.Request) bool {
 	return q.Op == zktest.OpMulti && len(q.Parts) > 1 && q.Parts[0].Op == zktest.OpCreate
@@ -56,32 +20,32 @@ func isCreate(q zktest.Request) bool {
 
 // TestSingleCreate: the answer proves everything, and the second seat learns who has it.
 func TestSingleCreate(t *testing.T) {
-	inSession(t, func(r *rig) {
-		a, b := r.single(), r.single()
-		a.want("Opened")
-		b.want("Opened")
-		made, ok := a.make1(1).(recipes.Created)
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		a, b := r.Single(), r.Single()
+		a.Want("Opened")
+		b.Want("Opened")
+		made, ok := a.Make(1).(recipes.Created)
 		if !ok || !made.Alone || !made.Fresh || made.Node.Text != "7" || made.Token == 0 {
 			t.Fatalf("%+v", made)
 		}
-		if _, taken := b.make1(1).(recipes.Taken); !taken {
+		if _, taken := b.Make(1).(recipes.Taken); !taken {
 			t.Error("made twice")
 		}
-		listed := b.look(0, false)
+		listed := b.Look(0, false)
 		holder, ok := b.Holder()
-		if len(listed.Queue) != 1 || listed.Own != (recipes.Own{}) || !ok || holder.Node != task || string(holder.Data) != "me" || holder.Session != r.s.ID() {
+		if len(listed.Queue) != 1 || listed.Own != (recipes.Own{}) || !ok || holder.Node != sessiontest.Task || string(holder.Data) != "me" || holder.Session != r.Session.ID() {
 			t.Errorf("%+v, %+v", listed, holder)
 		}
-		reads := r.srv.Requests(zktest.OpGetData) + r.srv.Requests(zktest.OpExists)
+		reads := r.Server.Requests(zktest.OpGetData) + r.Server.Requests(zktest.OpExists)
 		b.Watch(recipes.Watch{Epoch: 1, Node: "7"})
-		b.want("")
-		if n := r.srv.Requests(zktest.OpGetData) + r.srv.Requests(zktest.OpExists) - reads; n != 0 {
+		b.Want("")
+		if n := r.Server.Requests(zktest.OpGetData) + r.Server.Requests(zktest.OpExists) - reads; n != 0 {
 			t.Errorf("%d requests for a watch that is armed", n)
 		}
 		a.Delete(recipes.Delete{Epoch: 1, Node: "7"})
-		a.want("Deleted")
-		b.want("Gone")
-		if _, made := b.make1(2).(recipes.Created); !made {
+		a.Want("Deleted")
+		b.Want("Gone")
+		if _, made := b.Make(2).(recipes.Created); !made {
 			t.Error("not made")
 		}
 	})
@@ -95,37 +59,37 @@ func TestSingleLostCreate(t *testing.T) {
 		made   bool
 	}{"executed": {zktest.CutAfter(), true}, "not executed": {zktest.CutBefore(), false}} {
 		t.Run(name, func(t *testing.T) {
-			inSession(t, func(r *rig) {
-				if err := r.srv.Create("/tasks", nil); err != nil {
+			sessiontest.InSession(t, func(r *sessiontest.Rig) {
+				if err := r.Server.Create("/tasks", nil); err != nil {
 					t.Fatal(err)
 				}
-				a, b := r.single(), r.single()
-				a.want("Opened")
-				b.want("Opened")
-				r.once(c.action, isCreate)
-				if _, unknown := a.make1(1).(recipes.Unknown); !unknown {
+				a, b := r.Single(), r.Single()
+				a.Want("Opened")
+				b.Want("Opened")
+				r.Once(c.action, isCreate)
+				if _, unknown := a.Make(1).(recipes.Unknown); !unknown {
 					t.Fatal("not unknown")
 				}
-				r.settle()
-				b.fresh()
-				creates := r.srv.Requests(zktest.OpMulti)
-				if _, taken := b.make1(1).(recipes.Taken); !taken || r.srv.Requests(zktest.OpMulti) != creates {
+				r.Settle()
+				b.Fresh()
+				creates := r.Server.Requests(zktest.OpMulti)
+				if _, taken := b.Make(1).(recipes.Taken); !taken || r.Server.Requests(zktest.OpMulti) != creates {
 					t.Error("two creates of one session at a time")
 				}
-				if listed := b.look(0, false); listed.Own != (recipes.Own{}) {
+				if listed := b.Look(0, false); listed.Own != (recipes.Own{}) {
 					t.Errorf("another seat's: %+v", listed)
 				}
-				listed := a.look(1, true)
-				if made := listed.Own.Token != 0; made != c.made || made && listed.Own.Owner != r.s.ID() {
+				listed := a.Look(1, true)
+				if made := listed.Own.Token != 0; made != c.made || made && listed.Own.Owner != r.Session.ID() {
 					t.Fatalf("%+v", listed)
 				}
 				if c.made {
-					a.claim(1, "7")
+					a.ClaimNode(1, "7")
 					a.Delete(recipes.Delete{Epoch: 1, Node: "7"})
-					a.want("Gone Deleted") // the look has armed a watch
-					b.fresh()
+					a.Want("Gone Deleted") // the look has armed a watch
+					b.Fresh()
 				}
-				if _, made := b.make1(2).(recipes.Created); !made {
+				if _, made := b.Make(2).(recipes.Created); !made {
 					t.Error("nobody may make it any more")
 				}
 			})
@@ -136,31 +100,31 @@ func TestSingleLostCreate(t *testing.T) {
 // TestSingleReplaced: somebody deletes the seat's node and makes another one by the same name. A claim does not
 // take that for the seat's, nor does a delete take it away.
 func TestSingleReplaced(t *testing.T) {
-	inSession(t, func(r *rig) {
-		a := r.single()
-		a.want("Opened")
-		if _, made := a.make1(1).(recipes.Created); !made {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		a := r.Single()
+		a.Want("Opened")
+		if _, made := a.Make(1).(recipes.Created); !made {
 			t.Fatal("not made")
 		}
-		if err := r.srv.Delete(task); err != nil {
+		if err := r.Server.Delete(sessiontest.Task); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.srv.Create(task, nil); err != nil {
+		if err := r.Server.Create(sessiontest.Task, nil); err != nil {
 			t.Fatal(err)
 		}
-		a.want("") // nobody watches it yet
+		a.Want("") // nobody watches it yet
 		a.Claim(recipes.Claim{Epoch: 1, Node: "7"})
-		if in := a.answer(); in != (recipes.Refused{Epoch: 1, Op: recipes.OpClaim, Missing: true}) {
+		if in := a.Answer(); in != (recipes.Refused{Epoch: 1, Op: recipes.OpClaim, Missing: true}) {
 			t.Errorf("claimed: %+v", in)
 		}
 		a.Delete(recipes.Delete{Epoch: 1, Node: "7"})
-		a.want("Deleted")
-		if !r.srv.Exists(task) {
+		a.Want("Deleted")
+		if !r.Server.Exists(sessiontest.Task) {
 			t.Error("somebody's node was deleted")
 		}
 		a.List(recipes.List{Epoch: 1})
-		if in, ok := a.answer().(recipes.Refused); !ok || !errors.Is(a.lastErr(), session.ErrKind) {
-			t.Errorf("a node that is no lock: %+v, %v", in, a.lastErr())
+		if in, ok := a.Answer().(recipes.Refused); !ok || !errors.Is(a.LastErr(), session.ErrKind) {
+			t.Errorf("a node that is no lock: %+v, %v", in, a.LastErr())
 		}
 	})
 }
@@ -175,27 +139,27 @@ func TestSingleLostDelete(t *testing.T) {
 		"not executed": {zktest.CutBefore(), false}, "turned away": {zktest.Fail(zktest.Throttled), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inSession(t, func(r *rig) {
-				a := r.single()
-				a.want("Opened")
-				if _, made := a.make1(1).(recipes.Created); !made {
+			sessiontest.InSession(t, func(r *sessiontest.Rig) {
+				a := r.Single()
+				a.Want("Opened")
+				if _, made := a.Make(1).(recipes.Created); !made {
 					t.Fatal("not made")
 				}
-				r.once(c.action, func(q zktest.Request) bool { return q.Op == zktest.OpDelete })
+				r.Once(c.action, func(q zktest.Request) bool { return q.Op == zktest.OpDelete })
 				a.Delete(recipes.Delete{Epoch: 1, Node: "7"})
-				if _, unknown := a.answer().(recipes.Unknown); !unknown {
+				if _, unknown := a.Answer().(recipes.Unknown); !unknown {
 					t.Fatal("not unknown")
 				}
 				if c.other {
-					if err := r.srv.Create(task, nil); err != nil {
+					if err := r.Server.Create(sessiontest.Task, nil); err != nil {
 						t.Fatal(err)
 					}
 				}
-				r.settle()
-				a.fresh()
+				r.Settle()
+				a.Fresh()
 				a.Delete(recipes.Delete{Epoch: 1, Node: "7"})
-				if _, deleted := a.answer().(recipes.Deleted); !deleted || r.srv.Exists(task) != c.other {
-					t.Errorf("deleted %v; node there: %v", deleted, r.srv.Exists(task))
+				if _, deleted := a.Answer().(recipes.Deleted); !deleted || r.Server.Exists(sessiontest.Task) != c.other {
+					t.Errorf("deleted %v; node there: %v", deleted, r.Server.Exists(sessiontest.Task))
 				}
 			})
 		})
@@ -205,26 +169,26 @@ func TestSingleLostDelete(t *testing.T) {
 // TestSingleRefusedDelete: a node that may not be deleted stays until its session ends. Another seat of the session
 // that loses a reply does not take it for its own: it was held by the first one.
 func TestSingleRefusedDelete(t *testing.T) {
-	inSession(t, func(r *rig) {
-		a, b := r.single(), r.single()
-		a.want("Opened")
-		b.want("Opened")
-		if _, made := a.make1(1).(recipes.Created); !made {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		a, b := r.Single(), r.Single()
+		a.Want("Opened")
+		b.Want("Opened")
+		if _, made := a.Make(1).(recipes.Created); !made {
 			t.Fatal("not made")
 		}
-		r.once(zktest.Fail(zktest.NoAuth), func(q zktest.Request) bool { return q.Op == zktest.OpDelete })
+		r.Once(zktest.Fail(zktest.NoAuth), func(q zktest.Request) bool { return q.Op == zktest.OpDelete })
 		a.Delete(recipes.Delete{Epoch: 1, Node: "7"})
-		if _, refused := a.answer().(recipes.Refused); !refused {
+		if _, refused := a.Answer().(recipes.Refused); !refused {
 			t.Fatal("not refused")
 		}
 		a.Close()
-		r.once(zktest.CutBefore(), isCreate)
-		if _, unknown := b.make1(1).(recipes.Unknown); !unknown {
+		r.Once(zktest.CutBefore(), isCreate)
+		if _, unknown := b.Make(1).(recipes.Unknown); !unknown {
 			t.Fatal("not unknown")
 		}
-		r.settle()
-		b.fresh()
-		if listed := b.look(1, true); listed.Own != (recipes.Own{}) || len(listed.Queue) != 1 {
+		r.Settle()
+		b.Fresh()
+		if listed := b.Look(1, true); listed.Own != (recipes.Own{}) || len(listed.Queue) != 1 {
 			t.Errorf("%+v", listed)
 		}
 	})
@@ -242,39 +206,39 @@ func TestSingleTellsTheOwner(t *testing.T) {
 		"nobody watches": {}, "replaced, and nobody watches": {replace: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inSession(t, func(r *rig) {
-				a, b := r.single(), r.single()
-				a.want("Opened")
-				b.want("Opened")
-				if _, made := a.make1(1).(recipes.Created); !made {
+			sessiontest.InSession(t, func(r *sessiontest.Rig) {
+				a, b := r.Single(), r.Single()
+				a.Want("Opened")
+				b.Want("Opened")
+				if _, made := a.Make(1).(recipes.Created); !made {
 					t.Fatal("not made")
 				}
 				if c.watched {
-					time.Sleep(timeout / 5)
+					time.Sleep(sessiontest.Timeout / 5)
 				}
 				if c.waits {
-					b.look(0, false)
+					b.Look(0, false)
 					b.Watch(recipes.Watch{Epoch: 1, Node: "7"})
 				}
-				a.want("")
-				if err := r.srv.Delete(task); err != nil {
+				a.Want("")
+				if err := r.Server.Delete(sessiontest.Task); err != nil {
 					t.Fatal(err)
 				}
 				if c.replace {
-					if err := r.srv.Create(task, nil); err != nil {
+					if err := r.Server.Create(sessiontest.Task, nil); err != nil {
 						t.Fatal(err)
 					}
 				}
 				if !c.watched && !c.waits {
-					a.want("")
-					time.Sleep(timeout / 5)
+					a.Want("")
+					time.Sleep(sessiontest.Timeout / 5)
 				}
-				a.want("Gone")
+				a.Want("Gone")
 				if c.waits {
-					b.want("Gone")
+					b.Want("Gone")
 				}
-				time.Sleep(timeout)
-				a.want("")
+				time.Sleep(sessiontest.Timeout)
+				a.Want("")
 			})
 		})
 	}
@@ -282,14 +246,14 @@ func TestSingleTellsTheOwner(t *testing.T) {
 
 // TestSingleDiscardsNothing: a node of a past session went with it, and its name is another's by now.
 func TestSingleDiscardsNothing(t *testing.T) {
-	inSession(t, func(r *rig) {
-		a, b := r.single(), r.single()
-		if _, made := a.make1(1).(recipes.Created); !made {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		a, b := r.Single(), r.Single()
+		if _, made := a.Make(1).(recipes.Created); !made {
 			t.Fatal("not made")
 		}
 		b.Discard(recipes.Discard{Node: "7"})
 		time.Sleep(time.Second)
-		if !r.srv.Exists(task) {
+		if !r.Server.Exists(sessiontest.Task) {
 			t.Error("discarded")
 		}
 	})
@@ -297,27 +261,27 @@ func TestSingleDiscardsNothing(t *testing.T) {
 
 // TestSingleWithoutWrite: what costs one request where the node may be written takes the plain way where it may not.
 func TestSingleWithoutWrite(t *testing.T) {
-	inSession(t, func(r *rig) {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		acl := []zk.ACL{{Perms: zk.PermRead | zk.PermDelete | zk.PermCreate, Scheme: "world", ID: "anyone"}}
-		a := r.seatAt(session.Place{Dir: task, Kind: events.KindUnfair, ACL: acl})
-		a.want("Opened")
-		made, ok := a.make1(1).(recipes.Created)
+		a := r.SeatAt(session.Place{Dir: sessiontest.Task, Kind: events.KindUnfair, ACL: acl})
+		a.Want("Opened")
+		made, ok := a.Make(1).(recipes.Created)
 		if !ok || made.Alone {
 			t.Fatalf("%+v", made)
 		}
-		listed := a.look(1, false)
-		if listed.Own.Token == 0 || listed.Own.Owner != r.s.ID() {
+		listed := a.Look(1, false)
+		if listed.Own.Token == 0 || listed.Own.Owner != r.Session.ID() {
 			t.Errorf("%+v", listed)
 		}
-		a.claim(1, "7")
+		a.ClaimNode(1, "7")
 	})
 }
 
 // TestPauses: any time up to a bound, which grows with the attempts and not for ever.
 func TestPauses(t *testing.T) {
-	inSession(t, func(r *rig) {
-		a := r.single()
-		a.want("Opened")
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		a := r.Single()
+		a.Want("Opened")
 		for attempt, bound := range map[recipes.Attempt]time.Duration{
 			1: 5 * time.Millisecond, 2: 10 * time.Millisecond, 5: 80 * time.Millisecond,
 			7: 320 * time.Millisecond, 8: 320 * time.Millisecond, 1 << 31: 320 * time.Millisecond,
@@ -327,14 +291,14 @@ func TestPauses(t *testing.T) {
 				start := time.Now()
 				var took time.Duration
 				paused := make(chan struct{})
-				a.mu.Lock()
-				a.hook = func(in recipes.Input) {
+				a.Mu.Lock()
+				a.Hook = func(in recipes.Input) {
 					if _, ok := in.(recipes.Paused); ok {
 						took = time.Since(start)
 						close(paused)
 					}
 				}
-				a.mu.Unlock()
+				a.Mu.Unlock()
 				a.Pause(recipes.Pause{Epoch: 1, Attempt: attempt})
 				<-paused
 				longest = max(longest, took)
@@ -349,19 +313,19 @@ func TestPauses(t *testing.T) {
 // TestAPastWatchSaysNothingOfTheOwnNode: the answer to a watch on the node before, which was asked for while that stood, comes
 // when the seat has made the next one, which has the same name.
 func TestAPastWatchSaysNothingOfTheOwnNode(t *testing.T) {
-	inSession(t, func(r *rig) {
-		a := r.single()
-		a.want("Opened")
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		a := r.Single()
+		a.Want("Opened")
 		a.FindGone(recipes.Watch{Epoch: 1, Node: "7"})
-		a.want("Gone") // it has none: this is about the one that it waits for
-		if made, ok := a.make1(1).(recipes.Created); !ok || !made.Alone {
+		a.Want("Gone") // it has none: this is about the one that it waits for
+		if made, ok := a.Make(1).(recipes.Created); !ok || !made.Alone {
 			t.Fatalf("%+v", made)
 		}
 		a.FindGone(recipes.Watch{Epoch: 1, Node: "7"})
-		a.want("")
-		if err := r.srv.Delete(task); err != nil {
+		a.Want("")
+		if err := r.Server.Delete(sessiontest.Task); err != nil {
 			t.Fatal(err)
 		}
-		a.want("Gone") // the session has looked again, and watches it
+		a.Want("Gone") // the session has looked again, and watches it
 	})
 }

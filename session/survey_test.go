@@ -13,6 +13,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
+	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -27,41 +28,41 @@ func namesOf(found []session.Found) string {
 }
 
 func TestSurveyAndLook(t *testing.T) {
-	bubble(t, func(r *rig) {
+	sessiontest.Bubble(t, func(r *sessiontest.Rig) {
 		for _, node := range []string{"/app/d/a", "/app/d/b", "/app/d/c/deep", "/app/e"} {
-			if err := r.srv.Create(node, []byte(node)); err != nil {
+			if err := r.Server.Create(node, []byte(node)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		r.open("/app")
-		s := r.seatAt(session.Place{Dir: "/own"})
-		s.want("Opened")
-		own := s.create(1).Text
-		watches := r.srv.Watches()
+		r.Open("/app")
+		s := r.SeatAt(session.Place{Dir: "/own"})
+		s.Want("Opened")
+		own := s.CreateNode(1).Text
+		watches := r.Server.Watches()
 		notB := func(name string) bool { return name != "b" }
 		for _, tt := range []struct {
 			what string
 			read func() ([]session.Found, error)
 			want string
 		}{
-			{"all of a directory", func() ([]session.Found, error) { return r.s.Survey(r.Context(), "/d", nil) }, "a=/app/d/a b=/app/d/b c="},
-			{"some of it", func() ([]session.Found, error) { return r.s.Survey(r.Context(), "/d", notB) }, "a=/app/d/a c="},
-			{"what stands at the chroot", func() ([]session.Found, error) { return r.s.Survey(r.Context(), "/", nil) }, "d= e=/app/e own=zkgrant\n"},
-			{"an empty directory", func() ([]session.Found, error) { return r.s.Survey(r.Context(), "/e", nil) }, ""},
-			{"no directory", func() ([]session.Found, error) { return r.s.Survey(r.Context(), "/none/at/all", nil) }, ""},
-			{"a node", func() ([]session.Found, error) { return r.s.Look(r.Context(), "/d/b") }, "b=/app/d/b"},
-			{"no node", func() ([]session.Found, error) { return r.s.Look(r.Context(), "/d/none") }, ""},
+			{"all of a directory", func() ([]session.Found, error) { return r.Session.Survey(r.Context(), "/d", nil) }, "a=/app/d/a b=/app/d/b c="},
+			{"some of it", func() ([]session.Found, error) { return r.Session.Survey(r.Context(), "/d", notB) }, "a=/app/d/a c="},
+			{"what stands at the chroot", func() ([]session.Found, error) { return r.Session.Survey(r.Context(), "/", nil) }, "d= e=/app/e own=zkgrant\n"},
+			{"an empty directory", func() ([]session.Found, error) { return r.Session.Survey(r.Context(), "/e", nil) }, ""},
+			{"no directory", func() ([]session.Found, error) { return r.Session.Survey(r.Context(), "/none/at/all", nil) }, ""},
+			{"a node", func() ([]session.Found, error) { return r.Session.Look(r.Context(), "/d/b") }, "b=/app/d/b"},
+			{"no node", func() ([]session.Found, error) { return r.Session.Look(r.Context(), "/d/none") }, ""},
 		} {
 			found, err := tt.read()
 			if err != nil || namesOf(found) != tt.want {
 				t.Errorf("%s: %q, %v, want %q", tt.what, namesOf(found), err, tt.want)
 			}
 		}
-		if found, err := r.s.Look(r.Context(), "/own/"+own); err != nil || len(found) != 1 || found[0].Stat.EphemeralOwner != r.only() {
+		if found, err := r.Session.Look(r.Context(), "/own/"+own); err != nil || len(found) != 1 || found[0].Stat.EphemeralOwner != r.Only() {
 			t.Errorf("the own node: %+v, %v", found, err)
 		}
-		if r.srv.Watches() != watches {
-			t.Errorf("%d watches, after %d", r.srv.Watches(), watches)
+		if r.Server.Watches() != watches {
+			t.Errorf("%d watches, after %d", r.Server.Watches(), watches)
 		}
 	})
 }
@@ -69,26 +70,26 @@ func TestSurveyAndLook(t *testing.T) {
 // TestSurveyIsOfOneSession: a survey that has listed in a session that then ends begins
 // again. It would take nodes for gone that it has read too soon elsewhere.
 func TestSurveyIsOfOneSession(t *testing.T) {
-	inSession(t, func(r *rig) {
-		if err := r.srv.Create(dir+"/a", nil); err != nil {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		if err := r.Server.Create(sessiontest.Dir+"/a", nil); err != nil {
 			t.Fatal(err)
 		}
-		first := r.only()
+		first := r.Only()
 		var asked []string
-		r.srv.Intercept(func(q zktest.Request) zktest.Action {
+		r.Server.Intercept(func(q zktest.Request) zktest.Action {
 			if q.Op != zktest.OpGetChildren2 && q.Op != zktest.OpGetData {
 				return zktest.Pass()
 			}
 			asked = append(asked, q.Op.String())
 			if q.Op == zktest.OpGetData && q.Session == first {
-				if err := r.srv.Expire(first); err != nil {
+				if err := r.Server.Expire(first); err != nil {
 					t.Error(err)
 				}
 				return zktest.CutAfter()
 			}
 			return zktest.Pass()
 		})
-		found, err := r.s.Survey(r.Context(), dir, nil)
+		found, err := r.Session.Survey(r.Context(), sessiontest.Dir, nil)
 		if err != nil || namesOf(found) != "a=" {
 			t.Errorf("%+v, %v", found, err)
 		}
@@ -99,26 +100,26 @@ func TestSurveyIsOfOneSession(t *testing.T) {
 }
 
 func TestSurveyOfAClosedSession(t *testing.T) {
-	inSession(t, func(r *rig) {
-		r.srv.Down(true)
-		r.wantState(session.Suspended)
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		r.Server.Down(true)
+		r.WantState(session.Suspended)
 		ended := make(chan error, 1)
 		go func() {
-			_, err := r.s.Survey(context.Background(), dir, nil)
+			_, err := r.Session.Survey(context.Background(), sessiontest.Dir, nil)
 			ended <- err
 		}()
 		synctest.Wait()
-		r.s.Close(time.Second)
+		r.Session.Close(time.Second)
 		if err := <-ended; !errors.Is(err, session.ErrClosed) {
 			t.Errorf("while it was closed: %v", err)
 		}
 		for _, open := range []bool{true, false} { // the group that the session's goroutines belong to
 			for range 20 { // more than there are places
-				if _, err := r.s.Look(r.Context(), dir); !errors.Is(err, session.ErrClosed) {
+				if _, err := r.Session.Look(r.Context(), sessiontest.Dir); !errors.Is(err, session.ErrClosed) {
 					t.Errorf("with an open group %v: %v", open, err)
 				}
 			}
-			r.group.Close()
+			r.Group.Close()
 		}
 	})
 }
@@ -126,25 +127,25 @@ func TestSurveyOfAClosedSession(t *testing.T) {
 // TestSurveysOfThoseWhoHaveLeftAreNotMade: who gives up while there is no connection
 // leaves no request behind, and his place is another's.
 func TestSurveysOfThoseWhoHaveLeftAreNotMade(t *testing.T) {
-	inSession(t, func(r *rig) {
-		s := r.seat()
-		r.srv.Down(true)
-		s.want("Opened Suspended")
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		s := r.Seat()
+		r.Server.Down(true)
+		s.Want("Opened Suspended")
 		for range 20 {
 			ctx, cancel := context.WithTimeout(r.Context(), time.Millisecond)
-			if _, err := r.s.Survey(ctx, dir, nil); !errors.Is(err, context.DeadlineExceeded) {
+			if _, err := r.Session.Survey(ctx, sessiontest.Dir, nil); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("%v", err)
 			}
 			cancel()
 		}
-		listings := r.srv.Requests(zktest.OpGetChildren2)
-		r.srv.Down(false)
+		listings := r.Server.Requests(zktest.OpGetChildren2)
+		r.Server.Down(false)
 		s.List(recipes.List{Epoch: 1})
-		s.answer()
-		if n := r.srv.Requests(zktest.OpGetChildren2) - listings; n != 1 {
+		s.Answer()
+		if n := r.Server.Requests(zktest.OpGetChildren2) - listings; n != 1 {
 			t.Errorf("%d listings", n)
 		}
-		if _, err := r.s.Survey(r.Context(), dir, nil); err != nil { // there is a place for it
+		if _, err := r.Session.Survey(r.Context(), sessiontest.Dir, nil); err != nil { // there is a place for it
 			t.Error(err)
 		}
 	})
@@ -167,16 +168,16 @@ func (c *endingContext) Err() error {
 // TestHalfASurveyIsNone: 1. the context ends while the nodes are read, so that the rest is
 // not; 2. what was read is answered; 3. only now the caller could see that it has ended.
 func TestHalfASurveyIsNone(t *testing.T) {
-	inSession(t, func(r *rig) {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		const nodes = 200
 		for i := range nodes {
-			if err := r.srv.Create(fmt.Sprintf("%s/%d", dir, i), nil); err != nil {
+			if err := r.Server.Create(fmt.Sprintf("%s/%d", sessiontest.Dir, i), nil); err != nil {
 				t.Fatal(err)
 			}
 		}
 		ctx := &endingContext{Context: r.Context()}
 		readings := 0
-		r.srv.Intercept(func(q zktest.Request) zktest.Action {
+		r.Server.Intercept(func(q zktest.Request) zktest.Action {
 			if q.Op == zktest.OpGetData {
 				if readings++; readings == 100 {
 					ctx.over.Store(true)
@@ -184,7 +185,7 @@ func TestHalfASurveyIsNone(t *testing.T) {
 			}
 			return zktest.Pass()
 		})
-		if found, err := r.s.Survey(ctx, dir, nil); !errors.Is(err, context.Canceled) || found != nil || readings == nodes {
+		if found, err := r.Session.Survey(ctx, sessiontest.Dir, nil); !errors.Is(err, context.Canceled) || found != nil || readings == nodes {
 			t.Errorf("%d of %d found, %v", len(found), nodes, err)
 		}
 	})

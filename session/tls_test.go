@@ -15,6 +15,7 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
+	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -94,7 +95,7 @@ func TestSessionOverTLS(t *testing.T) {
 		t.Errorf("%+v", made)
 	}
 	srv.CutAll()
-	if got := typesOf([]recipes.Input{next(), next()}); got != "Suspended Reconnected" {
+	if got := sessiontest.TypesOf([]recipes.Input{next(), next()}); got != "Suspended Reconnected" {
 		t.Errorf("told %s", got)
 	}
 	seat.List(recipes.List{Epoch: 1, Attempt: 1})

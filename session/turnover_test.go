@@ -2,51 +2,40 @@ package session_test
 
 import (
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
+	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// together runs f in the session's own time, so that whatever it asks for is parked
-// before any of it is made.
-func (r *rig) together(f func()) {
-	r.Helper()
-	var once sync.Once
-	s := &seat{Seat: r.s.Seat(session.Place{Dir: "/aside"}), r: r, hook: func(recipes.Input) { once.Do(f) }}
-	s.Open(s.note)
-	s.fresh()
-	s.Close()
-}
-
 // turn is a seat that holds, and one that is about to ask.
 type turn struct {
-	*rig
-	old, next *seat
+	*sessiontest.Rig
+	old, next *sessiontest.Seat
 	node      string // old's
 }
 
-func (r *rig) turn() turn {
+func turnIn(r *sessiontest.Rig) turn {
 	r.Helper()
-	return r.turnAt(session.Place{Dir: dir})
+	return turnAt(r, session.Place{Dir: sessiontest.Dir})
 }
 
-func (r *rig) turnAt(next session.Place) turn {
+func turnAt(r *sessiontest.Rig, next session.Place) turn {
 	r.Helper()
-	r.warm()
-	t := turn{rig: r, old: r.seat(), next: r.seatAt(next)}
-	t.old.want("Opened")
-	t.next.want("Opened")
-	t.node = t.old.makes(1).Node.Text
+	r.Warm()
+	t := turn{Rig: r, old: r.Seat(), next: r.SeatAt(next)}
+	t.old.Want("Opened")
+	t.next.Want("Opened")
+	t.node = t.old.Makes(1).Node.Text
 	return t
 }
 
 // over releases the one and asks for the other.
 func (t turn) over(floor bool) {
 	t.Helper()
-	t.together(func() {
+	t.Together(func() {
 		t.old.Delete(recipes.Delete{Epoch: 1, Node: t.node, Floor: floor})
 		t.next.Create(recipes.Create{Epoch: 1, Attempt: 1})
 	})
@@ -55,31 +44,31 @@ func (t turn) over(floor bool) {
 // is checks the answers to both.
 func (t turn) is(alone bool) {
 	t.Helper()
-	if in := t.old.answer(); in != (recipes.Deleted{Epoch: 1}) {
+	if in := t.old.Answer(); in != (recipes.Deleted{Epoch: 1}) {
 		t.Errorf("the release was answered %+v", in)
 	}
-	created, ok := t.next.answer().(recipes.Created)
+	created, ok := t.next.Answer().(recipes.Created)
 	if !ok || created.Alone != alone || created.Fresh != alone {
 		t.Errorf("the next was answered %+v, want alone %v", created, alone)
 	}
-	if got := t.srv.Children(dir); len(got) == 0 || strings.Contains(strings.Join(got, " "), t.node) {
+	if got := t.Server.Children(sessiontest.Dir); len(got) == 0 || strings.Contains(strings.Join(got, " "), t.node) {
 		t.Errorf("left %v", got)
 	}
-	if own := t.next.list(1).Own; own.Name != created.Node || alone && own.Token != created.Token {
+	if own := t.next.ListNodes(1).Own; own.Name != created.Node || alone && own.Token != created.Token {
 		t.Errorf("%+v, and a listing says %+v", created, own)
 	}
 }
 
 func TestAReleaseAndTheNextAcquireAreOneRequest(t *testing.T) {
-	inSession(t, func(r *rig) {
-		turn := r.turn()
-		asked := r.asked()
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		turn := turnIn(r)
+		asked := r.Asked()
 		turn.over(false)
 		if got := asked(); len(got) != 1 || got[zktest.OpMulti] != 1 {
 			t.Errorf("asked %v", got)
 		}
 		turn.is(true)
-		r.wantData(ourData)
+		r.WantData(sessiontest.OurData)
 	})
 }
 
@@ -89,12 +78,12 @@ func TestATurnoverThatIsRefused(t *testing.T) {
 		spoil func(turn)
 		alone bool
 	}{
-		"the node is gone": {func(t turn) { t.delete(t.node) }, true},
-		"we may not write": {func(t turn) { t.denyWriting() }, false},
+		"the node is gone": {func(t turn) { t.DeleteNode(t.node) }, true},
+		"we may not write": {func(t turn) { t.DenyWriting() }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inSession(t, func(r *rig) {
-				turn := r.turn()
+			sessiontest.InSession(t, func(r *sessiontest.Rig) {
+				turn := turnIn(r)
 				c.spoil(turn)
 				turn.over(false)
 				turn.is(c.alone)
@@ -105,9 +94,9 @@ func TestATurnoverThatIsRefused(t *testing.T) {
 
 // TestATurnoverSeesWhoStandsThere: the lock is somebody else's now.
 func TestATurnoverSeesWhoStandsThere(t *testing.T) {
-	inSession(t, func(r *rig) {
-		turn := r.turn()
-		r.plant("lock-0000000099")
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		turn := turnIn(r)
+		r.Plant("lock-0000000099")
 		turn.over(false)
 		turn.is(false)
 	})
@@ -120,28 +109,28 @@ func TestTwoRequestsThatAreNoTurnover(t *testing.T) {
 		floor bool
 		spoil func(turn)
 	}{
-		"a floor is left":            {session.Place{Dir: dir}, true, nil},
+		"a floor is left":            {session.Place{Dir: sessiontest.Dir}, true, nil},
 		"another directory":          {session.Place{Dir: "/locks/b"}, false, nil},
-		"much data":                  {session.Place{Dir: dir, Data: make([]byte, session.MaxRequest/2)}, false, nil},
-		"somebody waited there":      {session.Place{Dir: dir}, false, func(t turn) { t.plant("lock-0000000099"); t.next.list(1) }},
-		"a directory that is theirs": {session.Place{Dir: dir}, false, func(t turn) { t.denyWriting(); t.floorFails() }},
+		"much data":                  {session.Place{Dir: sessiontest.Dir, Data: make([]byte, session.MaxRequest/2)}, false, nil},
+		"somebody waited there":      {session.Place{Dir: sessiontest.Dir}, false, func(t turn) { t.Plant("lock-0000000099"); t.next.ListNodes(1) }},
+		"a directory that is theirs": {session.Place{Dir: sessiontest.Dir}, false, func(t turn) { t.DenyWriting(); t.FloorFails() }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inSession(t, func(r *rig) {
-				turn := r.turnAt(c.next)
+			sessiontest.InSession(t, func(r *sessiontest.Rig) {
+				turn := turnAt(r, c.next)
 				if c.spoil != nil {
 					c.spoil(turn)
 				}
-				asked := r.asked()
+				asked := r.Asked()
 				turn.over(c.floor)
 				if got := asked(); got[zktest.OpDelete]+got[zktest.OpMulti]+got[zktest.OpCreate] < 2 {
 					t.Errorf("asked %v", got)
 				}
-				if in := turn.old.answer(); in != (recipes.Deleted{Epoch: 1}) {
+				if in := turn.old.Answer(); in != (recipes.Deleted{Epoch: 1}) {
 					t.Errorf("the release was answered %+v", in)
 				}
-				if _, ok := turn.next.answer().(recipes.Created); !ok {
-					t.Error("not created")
+				if _, ok := turn.next.Answer().(recipes.Created); !ok {
+					t.Error("the next seat's create is not answered with Created")
 				}
 			})
 		})
@@ -152,9 +141,9 @@ func TestTwoRequestsThatAreNoTurnover(t *testing.T) {
 func TestATurnoverWithoutAnAnswer(t *testing.T) {
 	for name, done := range map[string]bool{"executed": true, "not executed": false} {
 		t.Run(name, func(t *testing.T) {
-			inSession(t, func(r *rig) {
-				turn := r.turn()
-				r.srv.Intercept(func(q zktest.Request) zktest.Action {
+			sessiontest.InSession(t, func(r *sessiontest.Rig) {
+				turn := turnIn(r)
+				r.Server.Intercept(func(q zktest.Request) zktest.Action {
 					switch {
 					case q.Op != zktest.OpMulti:
 						return zktest.Pass()
@@ -165,16 +154,16 @@ func TestATurnoverWithoutAnAnswer(t *testing.T) {
 					}
 				})
 				turn.over(false)
-				if in := turn.old.answer(); in != (recipes.Unknown{Epoch: 1, Op: recipes.OpDelete}) {
+				if in := turn.old.Answer(); in != (recipes.Unknown{Epoch: 1, Op: recipes.OpDelete}) {
 					t.Errorf("the release was answered %+v", in)
 				}
-				if in := turn.next.answer(); in != (recipes.Unknown{Epoch: 1, Op: recipes.OpCreate}) {
+				if in := turn.next.Answer(); in != (recipes.Unknown{Epoch: 1, Op: recipes.OpCreate}) {
 					t.Errorf("the next was answered %+v", in)
 				}
-				r.srv.Intercept(nil)
-				r.settle()
+				r.Server.Intercept(nil)
+				r.Settle()
 				turn.next.List(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
-				listed, ok := turn.next.answer().(recipes.Listed)
+				listed, ok := turn.next.Answer().(recipes.Listed)
 				if !ok || (listed.Own != recipes.Own{}) != done || len(listed.Queue) != 1 {
 					t.Errorf("executed %v, and listed %+v", done, listed)
 				}
@@ -185,34 +174,23 @@ func TestATurnoverWithoutAnAnswer(t *testing.T) {
 
 // TestATurnoverOfASessionThatIsOver is answered, both halves of it.
 func TestATurnoverOfASessionThatIsOver(t *testing.T) {
-	inSession(t, func(r *rig) {
-		turn := r.turn()
-		id := r.only()
-		r.srv.Down(true)
-		turn.old.fresh()
-		turn.next.fresh()
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		turn := turnIn(r)
+		id := r.Only()
+		r.Server.Down(true)
+		turn.old.Fresh()
+		turn.next.Fresh()
 		turn.over(false)
-		if err := r.srv.Expire(id); err != nil {
+		if err := r.Server.Expire(id); err != nil {
 			t.Fatal(err)
 		}
-		r.srv.Down(false)
-		if in := turn.old.answer(); in != (recipes.Unknown{Epoch: 1, Op: recipes.OpDelete}) {
+		r.Server.Down(false)
+		if in := turn.old.Answer(); in != (recipes.Unknown{Epoch: 1, Op: recipes.OpDelete}) {
 			t.Errorf("the release was answered %+v", in)
 		}
-		if in := turn.next.answer(); in != (recipes.Unknown{Epoch: 1, Op: recipes.OpCreate}) {
+		if in := turn.next.Answer(); in != (recipes.Unknown{Epoch: 1, Op: recipes.OpCreate}) {
 			t.Errorf("the next was answered %+v", in)
 		}
-		r.until("nothing is left", func() bool { return len(r.srv.Children(dir)) == 0 })
+		r.Until("nothing is left", func() bool { return len(r.Server.Children(sessiontest.Dir)) == 0 })
 	})
-}
-
-// floorFails has the session learn that it may not write the directory.
-func (r *rig) floorFails() {
-	r.Helper()
-	other := r.seat()
-	other.want("Opened")
-	node := other.makes(1).Node.Text
-	other.Delete(recipes.Delete{Epoch: 1, Node: node, Floor: true})
-	other.want("Deleted")
-	other.Close()
 }

@@ -7,66 +7,23 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// plant makes nodes for the test to watch.
-func (r *rig) plant(names ...string) {
-	r.Helper()
-	for _, name := range names {
-		if err := r.srv.Create(dir+"/"+name, nil); err != nil {
-			r.Fatal(err)
-		}
-	}
-}
-
-func (r *rig) delete(name string) {
-	r.Helper()
-	if err := r.srv.Delete(dir + "/" + name); err != nil {
-		r.Fatal(err)
-	}
-}
-
-func (r *rig) setData(name string) {
-	r.Helper()
-	if err := r.srv.SetData(dir+"/"+name, []byte(time.Now().String())); err != nil {
-		r.Fatal(err)
-	}
-}
-
-// watching is a seat that watches a node.
-func (r *rig) watching(name string) *seat {
-	r.Helper()
-	s := r.seat()
-	s.want("Opened")
-	s.watch(name)
-	s.want("")
-	return s
-}
-
-func (s *seat) watch(name string) { s.Watch(recipes.Watch{Epoch: 1, Node: name}) }
-
-// wantGone checks that the node's end, and nothing else, was told once.
-func (s *seat) wantGone(name string) {
-	s.r.Helper()
-	if in := s.want("Gone")[0]; in != (recipes.Gone{Epoch: 1, Node: name}) {
-		s.r.Errorf("told %+v, want the end of %s", in, name)
-	}
-}
-
 func TestWatch(t *testing.T) {
-	inSession(t, func(r *rig) {
-		r.plant("n", "other")
-		s := r.watching("n")
-		r.delete("other")
-		s.want("")
-		r.delete("n")
-		s.wantGone("n")
-		s.watch("n") // which is not there
-		s.wantGone("n")
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		r.Plant("n", "other")
+		s := r.Watching("n")
+		r.DeleteNode("other")
+		s.Want("")
+		r.DeleteNode("n")
+		s.WantGone("n")
+		s.WatchNode("n") // which is not there
+		s.WantGone("n")
 		time.Sleep(time.Minute)
-		s.want("")
-		if n := r.srv.Watches(); n != 0 {
+		s.Want("")
+		if n := r.Server.Watches(); n != 0 {
 			t.Errorf("%d watches left", n)
 		}
 	})
@@ -74,58 +31,58 @@ func TestWatch(t *testing.T) {
 
 // The client hands out events and replies by different goroutines. If both come in one segment, either may be first.
 func TestAnEventMayOvertakeTheReply(t *testing.T) {
-	inSession(t, func(r *rig) {
-		r.srv.Intercept(func(q zktest.Request) zktest.Action {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		r.Server.Intercept(func(q zktest.Request) zktest.Action {
 			if q.Op == zktest.OpGetData {
 				return zktest.Delay(time.Second)
 			}
 			return zktest.Pass()
 		})
-		s := r.seat()
-		s.want("Opened")
+		s := r.Seat()
+		s.Want("Opened")
 		for i := range 300 {
 			name := fmt.Sprint("n", i)
-			r.plant(name)
-			s.watch(name)
+			r.Plant(name)
+			s.WatchNode(name)
 			synctest.Wait()
-			r.delete(name) // the event waits behind the reply
-			s.want("")
+			r.DeleteNode(name) // the event waits behind the reply
+			s.Want("")
 			time.Sleep(time.Second)
-			s.wantGone(name)
+			s.WantGone(name)
 		}
 	})
 }
 
 // A watch fires when the data change, and then it is gone. Nobody is interested in data.
 func TestChangedDataArmTheWatchAgain(t *testing.T) {
-	inSession(t, func(r *rig) {
-		r.plant("n")
-		a, b := r.watching("n"), r.watching("n")
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		r.Plant("n")
+		a, b := r.Watching("n"), r.Watching("n")
 		for range 3 {
-			r.setData("n")
-			a.want("")
-			b.want("")
-			if n := r.srv.Watches(); n != 1 {
+			r.SetData("n")
+			a.Want("")
+			b.Want("")
+			if n := r.Server.Watches(); n != 1 {
 				t.Errorf("%d watches", n)
 			}
 		}
-		r.delete("n")
-		a.wantGone("n")
-		b.wantGone("n")
+		r.DeleteNode("n")
+		a.WantGone("n")
+		b.WantGone("n")
 
 		// It goes before the watch is armed again.
 		for i := range 300 {
 			name := fmt.Sprint("n", i)
-			r.plant(name)
-			a.watch(name)
+			r.Plant(name)
+			a.WatchNode(name)
 			synctest.Wait()
-			r.setData(name)
-			r.delete(name)
-			a.wantGone(name)
+			r.SetData(name)
+			r.DeleteNode(name)
+			a.WantGone(name)
 		}
 		time.Sleep(time.Minute)
-		a.want("")
-		if n := r.srv.Watches(); n != 0 {
+		a.Want("")
+		if n := r.Server.Watches(); n != 0 {
 			t.Errorf("%d watches left", n)
 		}
 	})
@@ -135,19 +92,19 @@ func TestChangedDataArmTheWatchAgain(t *testing.T) {
 func TestArmingAgainSurvivesABreak(t *testing.T) {
 	for name, action := range map[string]zktest.Action{"before": zktest.CutBefore(), "after": zktest.CutAfter()} {
 		t.Run(name, func(t *testing.T) {
-			inSession(t, func(r *rig) {
-				r.plant("n")
-				s := r.watching("n")
-				cut{1, action}.intercept(r.srv)
-				r.setData("n")
-				s.want("Suspended")
-				r.settle()
-				s.want("Reconnected")
-				if n := r.srv.Watches(); n != 1 {
+			sessiontest.InSession(t, func(r *sessiontest.Rig) {
+				r.Plant("n")
+				s := r.Watching("n")
+				cut{1, action}.intercept(r.Server)
+				r.SetData("n")
+				s.Want("Suspended")
+				r.Settle()
+				s.Want("Reconnected")
+				if n := r.Server.Watches(); n != 1 {
 					t.Errorf("%d watches", n)
 				}
-				r.delete("n")
-				s.wantGone("n")
+				r.DeleteNode("n")
+				s.WantGone("n")
 			})
 		})
 	}
@@ -155,20 +112,20 @@ func TestArmingAgainSurvivesABreak(t *testing.T) {
 
 // The client cannot drop a watch, so one path is armed once, however many are interested.
 func TestAPathIsArmedOnce(t *testing.T) {
-	inSession(t, func(r *rig) {
-		r.plant("n")
-		seats := make([]*seat, 20)
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		r.Plant("n")
+		seats := make([]*sessiontest.Seat, 20)
 		for i := range seats {
-			seats[i] = r.watching("n")
-			seats[i].watch("n")
+			seats[i] = r.Watching("n")
+			seats[i].WatchNode("n")
 		}
 		synctest.Wait()
-		if n := r.srv.Requests(zktest.OpGetData); n != 1 {
+		if n := r.Server.Requests(zktest.OpGetData); n != 1 {
 			t.Errorf("%d getData for 40 watches on one node", n)
 		}
-		r.delete("n")
+		r.DeleteNode("n")
 		for _, s := range seats {
-			s.wantGone("n")
+			s.WantGone("n")
 		}
 	})
 }
@@ -185,30 +142,30 @@ func TestArmingFailsForTwo(t *testing.T) {
 		"after":   {zktest.CutAfter(), "Suspended Unknown Reconnected", "Suspended Unknown Reconnected"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inSession(t, func(r *rig) {
-				r.plant("n")
+			sessiontest.InSession(t, func(r *sessiontest.Rig) {
+				r.Plant("n")
 				goOn := make(chan struct{})
-				r.srv.Intercept(func(q zktest.Request) zktest.Action {
+				r.Server.Intercept(func(q zktest.Request) zktest.Action {
 					if q.Op != zktest.OpGetData || q.Count > 1 {
 						return zktest.Pass()
 					}
 					<-goOn
 					return c.action
 				})
-				first, other := r.seat(), r.seat()
-				first.want("Opened")
-				other.want("Opened")
-				first.watch("n")
+				first, other := r.Seat(), r.Seat()
+				first.Want("Opened")
+				other.Want("Opened")
+				first.WatchNode("n")
 				synctest.Wait()
-				other.watch("n")
+				other.WatchNode("n")
 				synctest.Wait()
 				close(goOn)
-				r.settle()
-				first.want(c.first)
-				other.want(c.other)
-				r.delete("n")
-				other.wantGone("n")
-				first.want("")
+				r.Settle()
+				first.Want(c.first)
+				other.Want(c.other)
+				r.DeleteNode("n")
+				other.WantGone("n")
+				first.Want("")
 			})
 		})
 	}
@@ -216,109 +173,109 @@ func TestArmingFailsForTwo(t *testing.T) {
 
 // The watch cannot be armed again because others may not read the node any more.
 func TestArmingAgainIsDenied(t *testing.T) {
-	inSession(t, func(r *rig) {
-		r.plant("n")
-		s := r.watching("n")
-		r.srv.Intercept(func(q zktest.Request) zktest.Action {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		r.Plant("n")
+		s := r.Watching("n")
+		r.Server.Intercept(func(q zktest.Request) zktest.Action {
 			if q.Op == zktest.OpGetData {
 				return zktest.Fail(zktest.NoAuth)
 			}
 			return zktest.Pass()
 		})
-		r.setData("n")
-		if in := s.want("Unknown")[0]; in != (recipes.Unknown{Epoch: 1, Op: recipes.OpWatch}) {
+		r.SetData("n")
+		if in := s.Want("Unknown")[0]; in != (recipes.Unknown{Epoch: 1, Op: recipes.OpWatch}) {
 			t.Errorf("%+v", in)
 		}
-		s.watch("n")
-		if in := s.want("Refused")[0]; in != (recipes.Refused{Epoch: 1, Op: recipes.OpWatch, Node: "n"}) {
+		s.WatchNode("n")
+		if in := s.Want("Refused")[0]; in != (recipes.Refused{Epoch: 1, Op: recipes.OpWatch, Node: "n"}) {
 			t.Errorf("%+v", in)
 		}
 	})
 }
 
 func TestOneSeatWatchesItsOwnNodeAndAnother(t *testing.T) {
-	inSession(t, func(r *rig) {
-		r.plant("a", "b", "c")
-		s := r.seat()
-		s.want("Opened")
-		own := s.create(1).Text
-		s.list(1)
-		s.watch("a")
-		s.watch("b") // takes the place of a
-		s.want("")
-		r.delete("a")
-		s.want("")
-		r.delete("b")
-		s.wantGone("b")
-		r.setData(own)
-		s.want("")
-		r.delete(own)
-		s.wantGone(own)
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		r.Plant("a", "b", "c")
+		s := r.Seat()
+		s.Want("Opened")
+		own := s.CreateNode(1).Text
+		s.ListNodes(1)
+		s.WatchNode("a")
+		s.WatchNode("b") // takes the place of a
+		s.Want("")
+		r.DeleteNode("a")
+		s.Want("")
+		r.DeleteNode("b")
+		s.WantGone("b")
+		r.SetData(own)
+		s.Want("")
+		r.DeleteNode(own)
+		s.WantGone(own)
 	})
 }
 
 func TestAClosedSeatHearsNothing(t *testing.T) {
-	inSession(t, func(r *rig) {
-		r.plant("n")
-		closed, other := r.watching("n"), r.watching("n")
-		own := closed.create(1).Text
-		closed.list(1)
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		r.Plant("n")
+		closed, other := r.Watching("n"), r.Watching("n")
+		own := closed.CreateNode(1).Text
+		closed.ListNodes(1)
 		closed.Close()
-		r.setData("n")
-		r.setData(own)
+		r.SetData("n")
+		r.SetData(own)
 		synctest.Wait()
-		r.delete("n")
-		r.delete(own)
-		closed.want("")
-		other.wantGone("n")
-		if n := r.srv.Watches(); n != 0 {
+		r.DeleteNode("n")
+		r.DeleteNode(own)
+		closed.Want("")
+		other.WantGone("n")
+		if n := r.Server.Watches(); n != 0 {
 			t.Errorf("%d watches on nodes that nobody is interested in", n)
 		}
 		// A watch that was on its way when the seat was closed.
-		r.plant("late")
-		r.srv.Intercept(func(q zktest.Request) zktest.Action {
+		r.Plant("late")
+		r.Server.Intercept(func(q zktest.Request) zktest.Action {
 			if q.Op == zktest.OpGetData {
 				return zktest.Delay(time.Second)
 			}
 			return zktest.Pass()
 		})
-		other.watch("late")
+		other.WatchNode("late")
 		synctest.Wait()
 		other.Close()
 		time.Sleep(2 * time.Second)
-		r.delete("late")
-		other.want("")
+		r.DeleteNode("late")
+		other.Want("")
 
 		// The same while there is no connection, so that it is carried out after the closing.
-		r.plant("later")
-		last := r.seat()
-		last.want("Opened")
-		r.srv.Down(true)
+		r.Plant("later")
+		last := r.Seat()
+		last.Want("Opened")
+		r.Server.Down(true)
 		synctest.Wait()
-		last.watch("later")
+		last.WatchNode("later")
 		last.Close()
-		r.srv.Down(false)
-		r.settle()
+		r.Server.Down(false)
+		r.Settle()
 		time.Sleep(2 * time.Second)
-		last.want("Suspended")
-		r.delete("later")
-		last.want("")
+		last.Want("Suspended")
+		r.DeleteNode("later")
+		last.Want("")
 	})
 }
 
 // What was watched in one session is of no interest in the next.
 func TestWatchesEndWithTheirSession(t *testing.T) {
-	inSession(t, func(r *rig) {
-		r.plant("n")
-		s := r.watching("n")
-		if err := r.srv.Expire(r.only()); err != nil {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		r.Plant("n")
+		s := r.Watching("n")
+		if err := r.Server.Expire(r.Only()); err != nil {
 			t.Fatal(err)
 		}
-		r.until("there is another session", func() bool { return s.Session(2) != 0 })
-		r.delete("n")
-		s.want("Suspended Expired Opened")
+		r.Until("there is another session", func() bool { return s.Session(2) != 0 })
+		r.DeleteNode("n")
+		s.Want("Suspended Expired Opened")
 		s.Watch(recipes.Watch{Epoch: 2, Node: "n"})
-		if in := s.answer(); in != (recipes.Gone{Epoch: 2, Node: "n"}) {
+		if in := s.Answer(); in != (recipes.Gone{Epoch: 2, Node: "n"}) {
 			t.Errorf("%+v", in)
 		}
 	})

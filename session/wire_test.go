@@ -248,7 +248,7 @@ func TestBadFramesCloseTheConnection(t *testing.T) {
 					t.Error(err)
 				}
 				if !f.sock(1).isClosed() {
-					t.Error("socket still open")
+					t.Error("the socket is open after a bad frame, want it closed")
 				}
 				r.end(t)
 				f.wg.Wait()
@@ -369,10 +369,10 @@ func TestBytesPassUnchangedInAnyPieces(t *testing.T) {
 			}
 			server.Wait()
 			if !bytes.Equal(arrived, out) {
-				t.Error("request bytes changed")
+				t.Error("the server read other bytes than the client wrote")
 			}
 			if !bytes.Equal(got, back) {
-				t.Error("reply bytes changed")
+				t.Error("the client read other bytes than the server wrote")
 			}
 			if answers != 4 || l.session() != 7 || l.timeout() != testTimeout {
 				t.Errorf("%d answers, session %d, timeout %v", answers, l.session(), l.timeout())
@@ -427,7 +427,7 @@ func TestDeadlinesBelongToTheClientAfterTheHandshake(t *testing.T) {
 		}
 		server.Wait()
 		if _, err := w.Write(make([]byte, 4)); err == nil {
-			t.Error("an empty request went out")
+			t.Error("Write of an empty request = nil, want an error")
 		}
 		w2, far2, _ := wirePair(t, linkEvents{})
 		server.Go(func() { far2.handshake(); far2.grant(testTimeout, 7) })

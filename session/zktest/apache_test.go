@@ -97,7 +97,7 @@ func (a *apache) bury(t *testing.T, session int64, password []byte) error {
 	}
 	body, err := l.next()
 	if err != nil {
-		return nil //nolint:nilerr // the server hangs up on a session that has ended
+		return nil // the server hangs up on a session that has ended
 	}
 	d := &decoder{buf: body}
 	if d.int32(); d.int32() == 0 {

@@ -161,7 +161,7 @@ func (p *player) connect(c *scriptClient, verb string, a arguments, out *strings
 	if err != nil {
 		c.drop()
 		fmt.Fprintln(out, "connection closed")
-		return nil
+		return nil //nolint:nilerr // the end of the connection is what the script shows
 	}
 	d := &decoder{buf: body}
 	version, granted, id := d.int32(), d.int32(), d.int64()
@@ -180,6 +180,9 @@ func (p *player) connect(c *scriptClient, verb string, a arguments, out *strings
 	fmt.Fprintf(out, ", %d bytes of password", len(given))
 	if id != 0 && id == session && !slices.Equal(given, password) {
 		fmt.Fprintf(out, " that are new")
+	}
+	if zero := slices.Equal(given, make([]byte, passwordLength)); zero != (id == 0) {
+		fmt.Fprintf(out, " (all zero: %t)", zero)
 	}
 	c.password = given
 	if len(d.buf) > 0 {
@@ -253,15 +256,13 @@ func (p *player) exchange(c *scriptClient, list []scriptRequest, out *strings.Bu
 		waiting[xid] = q
 		piece = append(piece, frame(append(appendInt32(appendInt32(nil, xid), int32(q.op)), q.body...))...)
 	}
-	if _, err := c.line.Write(piece); err != nil {
-		return err
-	}
+	_, _ = c.line.Write(piece) // a server that hangs up on what comes has closed the connection, which shows below
 	for len(waiting) > 0 {
 		body, err := c.line.next()
 		if err != nil {
 			c.drop()
 			fmt.Fprintln(out, "connection closed")
-			return nil
+			return nil //nolint:nilerr // the end of the connection is what the script shows
 		}
 		r, err := decodeReply(body)
 		if err != nil {

@@ -21,7 +21,7 @@ import (
 // what a ZooKeeper server lets them observe. The answers in the files are those
 // of a real server, and only a real server rewrites them:
 //
-//	ZKGRANT_REAL=1 go test ./session/zktest -run TestRealServer/script -rewrite
+//	ZKGRANT_REAL=1 go test ./session/zktest -run TestRealServer -rewrite
 //
 // That needs one on the machine; package ensemble says where it looks.
 // See testdata/conformance/README.md for how to read and write one.
@@ -47,7 +47,7 @@ func TestConformanceInBubble(t *testing.T) {
 	})
 }
 
-func TestConformanceOverTCP(t *testing.T) {
+func TestConformanceOverTCP(t *testing.T) { //nolint:tparallel // one after the other, beside other tests
 	t.Parallel() // it waits most of the time
 	answersAreFixed(t)
 	playScript(t, func(t *testing.T, file string) int {

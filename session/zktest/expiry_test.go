@@ -62,7 +62,7 @@ func TestExpiryAfterSilence(t *testing.T) {
 		s.Mute(id, false)
 		c.stateFrom(c.stateFrom(from, zk.StateExpired), zk.StateHasSession)
 		if c.SessionID() == id {
-			t.Error("an expired session was resumed")
+			t.Errorf("after the expiry the client is in session %#x again, want a new one", id)
 		}
 	})
 }
@@ -92,6 +92,6 @@ func TestTick(t *testing.T) {
 		s.Mute(id, false)
 	})
 	if _, err := zktest.New(zktest.Tick(0)); err == nil {
-		t.Error("a tick of zero was accepted")
+		t.Error("New with a tick of zero = nil, want an error")
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-func TestExpireByHand(t *testing.T) {
+func TestExpireByHand(t *testing.T) { //nolint:tparallel // one after the other, beside other tests
 	t.Parallel() // it waits most of the time
 	t.Run("bubble", func(t *testing.T) {
 		eventstest.Bubble(t, func(t *testing.T) {
@@ -53,10 +53,10 @@ func checkExpire(t *testing.T, s *zktest.Server, dial zk.Dialer) {
 	}
 	c.stateFrom(c.stateFrom(0, zk.StateExpired), zk.StateHasSession)
 	if c.SessionID() == id {
-		t.Error("an expired session was resumed")
+		t.Errorf("after the expiry the client is in session %#x again, want a new one", id)
 	}
 	if err := s.Expire(id); err == nil {
-		t.Error("a session expired twice")
+		t.Error("Expire of the expired session = nil, want an error")
 	}
 }
 
@@ -129,7 +129,7 @@ func TestDown(t *testing.T) {
 		s.Down(false)
 		from = c.stateFrom(from, zk.StateHasSession)
 		if c.SessionID() != id {
-			t.Error("the session did not survive 5 s of 10")
+			t.Errorf("5 s of 10 without a server: session %#x became %#x, want it kept", id, c.SessionID())
 		}
 		s.Down(false) // says nothing new
 		synctest.Wait()
@@ -177,13 +177,13 @@ func TestMuteExecutesLate(t *testing.T) {
 		work.Go(func() { c.make("/x", 0) })
 		synctest.Wait()
 		if s.Exists("/x") {
-			t.Error("a mute server executed a request")
+			t.Error("the mute server has created the node, want it held back")
 		}
 		time.Sleep(3 * time.Second)
 		s.Mute(id, false)
 		work.Wait()
 		if !s.Exists("/x") || c.SessionID() != id {
-			t.Error("the request was lost")
+			t.Errorf("no longer mute: node there %t, session %#x; want the node, in session %#x", s.Exists("/x"), c.SessionID(), id)
 		}
 	})
 }
@@ -219,7 +219,7 @@ func TestWipe(t *testing.T) {
 			}
 		}
 		if len(s.Sessions()) != 0 || s.Exists("/x") {
-			t.Error("something is left")
+			t.Errorf("after Wipe there are sessions %v and nodes %v, want none", s.Sessions(), s.Tree())
 		}
 	})
 }

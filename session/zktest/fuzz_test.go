@@ -60,9 +60,16 @@ func FuzzFrames(f *testing.F) {
 		sending.Wait()
 		decent.works()
 		if k := rawMemory(t, s).hello(0, 10000, 0, make([]byte, 16)); k.session == 0 {
-			t.Fatal("no session for one who comes later")
+			t.Fatal("a client that comes later is given session 0, want one")
 		}
 	})
+}
+
+// part is a request in a multi, whose requests are multiBody.
+func part(op Op, body []byte) []byte { return append(appendPart(nil, op, false, -1), body...) }
+
+func multiBody(parts ...[]byte) []byte {
+	return appendPart(slices.Concat(parts...), opError, true, -1)
 }
 
 // neighbour is a client that shares a server with a bad one. What it works with

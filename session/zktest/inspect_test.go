@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -99,7 +100,7 @@ func TestInspection(t *testing.T) {
 			t.Errorf("data %q", data)
 		}
 		if _, found := s.Data("/none"); found {
-			t.Error("data of a missing node")
+			t.Error("Data of a missing node says that it is there")
 		}
 		if err := s.SetData("/a/b/c", []byte("y")); err != nil {
 			t.Fatal(err)
@@ -147,5 +148,117 @@ func TestCloseIsIdempotent(t *testing.T) {
 	cancel()
 	if _, err := s.DialContext(gone, "tcp", s.Addr()); !errors.Is(err, context.Canceled) {
 		t.Errorf("dial with a dead context: %v", err)
+	}
+}
+
+// overQuota tells whether the server answered QuotaExceeded, for which the client
+// library has no name.
+func overQuota(err error) bool { return err != nil && strings.HasSuffix(err.Error(), " -125") }
+
+func TestLimitNodes(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		s := zktest.Start(t)
+		c := memoryClient(t, s, 10*time.Second)
+		open := zk.WorldACL(zk.PermAll)
+		c.make("/locks", 0)
+		if err := s.LimitNodes("/locks", 2); err != nil {
+			t.Fatal(err)
+		}
+		p := c.make("/locks/a", 0)
+		if _, err := c.Create("/locks/b", nil, zk.FlagEphemeral|zk.FlagSequence, open); !overQuota(err) {
+			t.Errorf("a third node: %v", err)
+		}
+		c.make("/locksmith", 0) // not below it
+		if err := s.Create("/locks/mine", nil); err != nil {
+			t.Errorf("the test itself is not limited: %v", err)
+		}
+		if err := s.Delete("/locks/mine"); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Delete(p, -1); err != nil {
+			t.Fatal(err)
+		}
+		c.make("/locks/c", 0)
+		if err := s.LimitNodes("/locks", -1); err != nil {
+			t.Fatal(err)
+		}
+		c.make("/locks/d", 0)
+		if err := s.LimitNodes("/", 1); !errors.Is(err, zktest.BadArguments) {
+			t.Errorf("a quota for the root: %v", err)
+		}
+	})
+}
+
+func TestQuotasAreNotEnforcedByDefault(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		s := zktest.Start(t)
+		c := memoryClient(t, s, 10*time.Second)
+		for _, p := range []string{"/q", "/zookeeper/quota/q"} {
+			c.make(p, 0)
+		}
+		limits := []byte("count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=1")
+		if _, err := c.Create("/zookeeper/quota/q/zookeeper_limits", limits, 0, zk.WorldACL(zk.PermAll)); err != nil {
+			t.Fatal(err)
+		}
+		c.make("/q/over", 0)
+	})
+}
+
+func TestTimeToLive(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		s := zktest.Start(t, zktest.ExtendedTypes(), zktest.CheckInterval(time.Second))
+		c := memoryClient(t, s, 10*time.Second)
+		p, err := c.CreateTTL("/t", nil, zk.FlagTTL, zk.WorldACL(zk.PermAll), 10*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(8 * time.Second)
+		if _, err := c.Set(p, nil, -1); err != nil { // a change starts the time anew
+			t.Fatal(err)
+		}
+		c.make(p+"/child", 0)
+		time.Sleep(time.Minute) // and a child keeps its parent
+		if !s.Exists(p) {
+			t.Fatalf("%s has a child and was reaped after its time, want it kept", p)
+		}
+		// Changed while the child still keeps it: it is overdue, and without either it
+		// would go at the next check.
+		if _, err := c.Set(p, nil, -1); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Delete(p+"/child", -1); err != nil {
+			t.Fatal(err)
+		}
+		changed := time.Now()
+		if _, _, _, err := c.GetW(p); err != nil {
+			t.Fatal(err)
+		}
+		c.await(0, "deletion", func(e zk.Event) bool { return e.Type == zk.EventNodeDeleted && e.Path == p })
+		if d := time.Since(changed); d <= 10*time.Second || d > 11*time.Second {
+			t.Errorf("it lived for %v, want 10s and up to the next check", d)
+		}
+		if owner := s.Owner(p); owner != 0 {
+			t.Errorf("owner %#x", owner)
+		}
+	})
+}
+
+func TestReapTakesWhatIsOverdue(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		s := zktest.Start(t, zktest.ExtendedTypes())
+		c := memoryClient(t, s, 10*time.Second)
+		if _, err := c.CreateTTL("/t", nil, zk.FlagTTL, zk.WorldACL(zk.PermAll), time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if n := s.Reap(); n != 0 {
+			t.Errorf("reaped %d before the time", n)
+		}
+		time.Sleep(2 * time.Second)
+		if n := s.Reap(); n != 1 || s.Exists("/t") {
+			t.Errorf("reaped %d", n)
+		}
+	})
+	if _, err := zktest.New(zktest.CheckInterval(0)); err == nil {
+		t.Error("New with a check interval of zero = nil, want an error")
 	}
 }

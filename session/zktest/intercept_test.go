@@ -49,7 +49,7 @@ func TestInterceptCuts(t *testing.T) {
 				}
 				c.stateFrom(from, zk.StateHasSession)
 				if c.SessionID() != id {
-					t.Error("the session did not survive")
+					t.Errorf("after the cut session %#x became %#x, want it kept", id, c.SessionID())
 				}
 			})
 		})
@@ -122,7 +122,7 @@ func TestInterceptDelaysTheAnswerOnly(t *testing.T) {
 		})
 		synctest.Wait()
 		if !s.Exists("/x") {
-			t.Error("the request waits with its answer")
+			t.Error("while the answer is held back the node is missing, want the request executed")
 		}
 		start := time.Now()
 		c.settle() // on the same connection, so behind the answer held back
@@ -150,7 +150,7 @@ func TestInterceptFailAndSwallow(t *testing.T) {
 		})
 		synctest.Wait()
 		if !s.Exists("/y") {
-			t.Error("the request was not executed")
+			t.Error("the answer is swallowed and the node is missing, want the request executed")
 		}
 		c.settle() // the connection lives
 		s.Cut(c.SessionID())
@@ -175,7 +175,7 @@ func TestInterceptMayUseTheServer(t *testing.T) {
 			t.Errorf("create: %v", err)
 		}
 		if s.Exists("/x") {
-			t.Error("a request of an expired session was executed")
+			t.Error("the node of a session that expired before the request is there, want it missing")
 		}
 	})
 }

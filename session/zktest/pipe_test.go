@@ -42,7 +42,7 @@ func TestPipeCarriesBothWays(t *testing.T) {
 		}
 	}
 	if a.LocalAddr().String() != b.RemoteAddr().String() || a.RemoteAddr().String() != b.LocalAddr().String() {
-		t.Error("the ends disagree on their addresses")
+		t.Errorf("addresses %v-%v and %v-%v, want the same pair", a.LocalAddr(), a.RemoteAddr(), b.RemoteAddr(), b.LocalAddr())
 	}
 }
 
@@ -106,12 +106,12 @@ func TestPipeCloseWakesTheWaiting(t *testing.T) {
 			var work sync.WaitGroup
 			work.Go(func() {
 				if _, err := a.Read(make([]byte, 1)); err == nil {
-					t.Error("read something")
+					t.Error("a read that waits when the pipe is closed succeeds, want an error")
 				}
 			})
 			work.Go(func() {
 				if _, err := a.Write(make([]byte, 2*pipeBuffer)); err == nil {
-					t.Error("wrote everything")
+					t.Error("a write that waits when the pipe is closed succeeds, want an error")
 				}
 			})
 			synctest.Wait()

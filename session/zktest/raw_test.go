@@ -5,9 +5,6 @@ import (
 	"net"
 	"slices"
 	"testing"
-	"time"
-
-	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // rawClient speaks the protocol by hand, for what the client library hides.
@@ -16,13 +13,6 @@ type rawClient struct {
 	net.Conn
 	in  *frameReader
 	xid int32
-}
-
-// wire opens connections to the server a raw behaviour is tried on.
-type wire struct {
-	t    *testing.T
-	tick time.Duration
-	dial func() *rawClient
 }
 
 func newRaw(t *testing.T, nc net.Conn) *rawClient {
@@ -127,58 +117,6 @@ func (r *rawClient) create(p string, flags int32) string {
 		r.t.Fatalf("create %s: %v", p, a.code)
 	}
 	return a.body.string()
-}
-
-var rawBehaviours = []struct {
-	name string
-	try  func(wire)
-}{
-	{"handshake", tryHandshake},
-	{"resume", tryResume},
-	{"client from the future", tryFuture},
-	{"unknown request", tryUnknownRequest},
-	{"malformed request", tryMalformed},
-	{"bad frame length", tryBadLength},
-	{"create2", tryCreate2},
-	{"container answers", tryContainerAnswer},
-	{"multi answers", tryMultiAnswer},
-	{"event before answer", tryEventFirst},
-	{"set watches", trySetWatches},
-	{"are you ok", tryFourLetters},
-	{"close answers", tryClose},
-	{"names", tryNames},
-	{"flags", tryFlags},
-}
-
-func TestWireOverTCP(t *testing.T) {
-	t.Parallel() // it waits most of the time
-	for _, b := range rawBehaviours {
-		t.Run(b.name, func(t *testing.T) {
-			s := Start(t)
-			b.try(wire{t, defaultTick, func() *rawClient { return rawTCP(t, s.Addr()) }})
-		})
-	}
-}
-
-func TestWireInBubble(t *testing.T) {
-	for _, b := range rawBehaviours {
-		t.Run(b.name, func(t *testing.T) {
-			eventstest.Bubble(t, func(t *testing.T) {
-				s := Start(t)
-				b.try(wire{t, defaultTick, func() *rawClient { return rawMemory(t, s) }})
-			})
-		})
-	}
-}
-
-// TryWireOnApache tries the same on a real server.
-func TryWireOnApache(t *testing.T, addr string) {
-	t.Helper()
-	for _, b := range rawBehaviours {
-		t.Run(b.name, func(t *testing.T) {
-			b.try(wire{t, apacheTick, func() *rawClient { return rawTCP(t, addr) }})
-		})
-	}
 }
 
 func rawTCP(t *testing.T, addr string) *rawClient {

@@ -8,30 +8,18 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// TestRealServer holds Apache ZooKeeper against what the double is held against, so that the double cannot drift. Two servers
-// do for all of it. The files of the script that need no features are a smoke test, which runs wherever a server is found.
+// TestRealServer plays the script to Apache ZooKeeper, so that the double cannot drift. Two servers do for all of it. The files
+// that need no features are a smoke test, which runs wherever a server is found.
 func TestRealServer(t *testing.T) {
-	t.Parallel() // it waits most of the time
-	plain := zktest.StartApache(t, false)
-	t.Run("script", func(t *testing.T) {
-		var featured *ensemble.Ensemble
-		zktest.PlayOnApache(t, plain, func(file *testing.T) *ensemble.Ensemble {
-			file.Helper()
-			eventstest.NeedsServers(file)
-			if featured == nil {
-				featured = zktest.StartApache(t, true)
-			}
-			return featured
-		})
-	})
-	t.Run("wire", func(t *testing.T) {
+	t.Parallel() // it waits for servers most of the time
+	all := t
+	var featured *ensemble.Ensemble
+	zktest.PlayOnApache(t, zktest.StartApache(t, false), func(t *testing.T) *ensemble.Ensemble {
+		t.Helper()
 		eventstest.NeedsServers(t)
-		zktest.TryWireOnApache(t, plain.Addr(0))
-	})
-	t.Run("behaviour", func(t *testing.T) {
-		eventstest.NeedsServers(t)
-		for _, b := range behaviours {
-			t.Run(b.name, func(t *testing.T) { b.try(newWorld(t, plain.Addr(0), overTCP)) })
+		if featured == nil {
+			featured = zktest.StartApache(all, true)
 		}
+		return featured
 	})
 }

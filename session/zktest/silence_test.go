@@ -54,7 +54,7 @@ func TestMuteHidesExpiry(t *testing.T) {
 		s.Mute(k.session, true)
 		r.quiet(20 * time.Second)
 		if s.Exists("/x") || len(s.Sessions()) != 0 {
-			t.Error("the session did not expire")
+			t.Errorf("muted for 20 s, a session of 4 s has left sessions %v and nodes %v, want none", s.Sessions(), s.Tree())
 		}
 		again := rawMemory(t, s)
 		again.sendHello(0, 4000, k.session, k.password)
@@ -79,7 +79,7 @@ func TestMuteHoldsRequestsOfTheDead(t *testing.T) {
 		s.Mute(k.session, false)
 		r.ended("an expired session")
 		if s.Exists("/late") {
-			t.Error("a request was executed after its session had expired")
+			t.Error("the node of an expired session's request is there, want it missing")
 		}
 	})
 }
@@ -133,7 +133,7 @@ func TestCutsLeaveEarlierAnswers(t *testing.T) {
 					t.Errorf("left %v", s.Tree())
 				}
 				if got := rawMemory(t, s).hello(0, 10000, k.session, k.password); got.session != k.session {
-					t.Error("the session did not survive")
+					t.Errorf("a resume after the cut gives session %#x, want %#x", got.session, k.session)
 				}
 			})
 		})
@@ -219,7 +219,7 @@ func (f *failing) Cleanup(fn func())     { f.cleanups = append(f.cleanups, fn) }
 func TestStart(t *testing.T) {
 	tb := &failing{}
 	if s := Start(tb, Tick(-1)); s != nil || !tb.fatal {
-		t.Error("a server with an impossible tick was started")
+		t.Errorf("Start with a tick of -1 = %v, fatal %t; want nil, and the test failed", s, tb.fatal)
 	}
 	tb = &failing{}
 	s := Start(tb)
@@ -239,9 +239,9 @@ func TestBubbleIsRecognised(t *testing.T) {
 		}
 	})
 	if s := Start(t); s.listener == nil || s.Addr() == memoryAddress {
-		t.Errorf("a server outside a bubble does not listen")
+		t.Errorf("outside of a bubble the server is at %s, want a port that it listens on", s.Addr())
 	}
 	if s := Start(t, InMemory()); s.listener != nil {
-		t.Errorf("a server in memory listens")
+		t.Errorf("a server in memory listens on %s, want none", s.Addr())
 	}
 }

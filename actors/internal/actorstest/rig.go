@@ -299,7 +299,7 @@ func (r *Rig) IsOver(t *testing.T, want error) {
 		t.Errorf("Err is %v, want %v", got, want)
 	}
 	if r.Valid() || r.Holding() || !r.Deadline().IsZero() {
-		t.Error("it is over, and held")
+		t.Errorf("over: valid %t, holding %t, deadline %v; want none of them", r.Valid(), r.Holding(), r.Deadline())
 	}
 	if g, ok := Take(r.Granted()); ok {
 		t.Errorf("%+v can be read when it is over", g)

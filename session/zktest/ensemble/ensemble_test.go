@@ -42,7 +42,7 @@ func written(t *testing.T, conn *zk.Conn, path, data string) {
 }
 
 // TestOneServer shares one server among what can be seen on one.
-func TestOneServer(t *testing.T) {
+func TestOneServer(t *testing.T) { //nolint:tparallel // one after the other, beside other tests
 	eventstest.NeedsServers(t)
 	t.Parallel() // it waits for servers most of the time
 	e := Start(t, 1, Tick(100*time.Millisecond))

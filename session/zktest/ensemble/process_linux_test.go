@@ -73,7 +73,7 @@ func TestServersDieWithTheirParent(t *testing.T) {
 		t.Error(err)
 	}
 	if err := child.Wait(); err == nil {
-		t.Error("the killed process ended well")
+		t.Error("Wait of the killed process = nil, want its signal")
 	}
 	if pid == 0 {
 		t.Fatal("the other process has started no server")

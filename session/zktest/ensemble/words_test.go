@@ -63,7 +63,7 @@ func TestAskEndsWithItsContext(t *testing.T) {
 	time.AfterFunc(20*time.Millisecond, cancel)
 	begin := time.Now()
 	if _, err := ask(ctx, mute.Addr().String(), "srvr"); err == nil {
-		t.Error("an answer from a server that gives none")
+		t.Error("asking a server that never answers = nil, want an error")
 	}
 	if took := time.Since(begin); took >= wordTimeout {
 		t.Errorf("took %v, longer than its own limit", took)

@@ -36,12 +36,12 @@ func TestWhatIsHeldOrLagsIsLetGo(t *testing.T) {
 				c.create("/1")
 				synctest.Wait()
 				if r.srv.Exists("/1") {
-					t.Fatal("neither held nor late")
+					t.Fatal("before the network lets go the node is there, want the create on its way")
 				}
 				tt.letGo(r.net)
 				synctest.Wait()
 				if got := r.srv.Exists("/1"); got != tt.there {
-					t.Errorf("arrived: %v", got)
+					t.Errorf("after the network has let go the node is there: %t, want %t", got, tt.there)
 				}
 			})
 		})

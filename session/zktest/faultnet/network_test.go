@@ -28,7 +28,7 @@ func TestPartitionIsSilent(t *testing.T) {
 					t.Errorf("answered %v, %v", answered, err)
 				}
 				if executed := r.srv.Exists("/1"); executed != (name == "down") {
-					t.Errorf("executed: %v", executed)
+					t.Errorf("in a partition of %s the node is there: %t, want it only if requests pass", name, executed)
 				}
 				start := time.Now()
 				_, err := r.net.Dial(r.within(time.Minute), "tcp", r.srv.Addr())

@@ -154,10 +154,10 @@ func TestGarbageIsCut(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
 		c := r.dial()
 		if _, err := c.Write([]byte("GET / HTTP/1.1\r\n\r\n")); err == nil {
-			t.Error("taken")
+			t.Error("a write of HTTP succeeds, want the connection cut")
 		}
 		if _, err := c.receive(); err == nil {
-			t.Error("answered")
+			t.Error("HTTP is answered, want the connection cut")
 		}
 	})
 }

@@ -1,0 +1,290 @@
+// Package sessiontest is what the tests of session stand on: a session on a server in virtual time, and seats that note what
+// they are told.
+package sessiontest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkgrant/zkgrant/actors"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// What the tests agree on.
+const (
+	// Timeout and Tick are chosen so that a session outlives its lease by at
+	// least a second: it ends at a multiple of 10 s beyond the timeout, and
+	// the lease after 19 s.
+	Timeout = 20 * time.Second
+	Lease   = Timeout - Timeout/20
+	Tick    = 10 * time.Second
+
+	Dir      = "/locks/a"
+	Task     = "/tasks/7" // a lock of one node
+	TaskNode = "/tasks/a" // another one
+
+	PermitsAt = "/permits" // a semaphore
+	QueueAt   = PermitsAt + "/locks"
+	LeasesAt  = PermitsAt + "/leases"
+
+	OurData = "zkgrant\n" // of a directory that the library has made
+)
+
+// Rig is a session on a server of its own, in a bubble.
+type Rig struct {
+	*testing.T
+	Server  *zktest.Server
+	Session *session.Session
+	Group   *actors.Group
+	Start   time.Time // of the server, from which its ticks count
+
+	mu    sync.Mutex
+	Heard []events.Event
+}
+
+// Bubble runs the test in virtual time on a server without a session.
+func Bubble(t *testing.T, test func(*Rig)) {
+	t.Helper()
+	eventstest.Bubble(t, func(t *testing.T) {
+		test(&Rig{T: t, Server: zktest.Start(t, zktest.Tick(Tick)), Group: &actors.Group{}, Start: time.Now()})
+	})
+}
+
+// InSession is bubble with a session.
+func InSession(t *testing.T, test func(*Rig), options ...session.Option) {
+	t.Helper()
+	Bubble(t, func(r *Rig) {
+		r.Open("", options...)
+		test(r)
+	})
+}
+
+func (r *Rig) Config(options ...session.Option) session.Config {
+	r.Helper()
+	options = append([]session.Option{
+		r.Server.Option(),
+		session.OptionFunc(func(c *session.Config) { c.Timeout = Timeout }),
+	}, options...)
+	return session.NewConfig(options...)
+}
+
+func (r *Rig) Servers(chroot string) session.Servers {
+	return session.Servers{Hosts: []string{r.Server.Addr()}, Chroot: chroot}
+}
+
+func (r *Rig) News(ev events.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Heard = append(r.Heard, ev)
+}
+
+// Open opens the session, which is closed at the latest when the test has ended.
+func (r *Rig) Open(chroot string, options ...session.Option) {
+	r.Helper()
+	s, err := session.Open(context.Background(), r.Servers(chroot), r.Config(options...), r.Group, r.News)
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.Session = s
+	// Goroutines that are left behind keep the bubble from ending.
+	r.Cleanup(func() {
+		r.Session.Close(time.Second)
+		r.Group.Close()
+	})
+	synctest.Wait()
+}
+
+// Told returns the types of the session's events so far, as in "Connected Suspended".
+func (r *Rig) Told() string {
+	synctest.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return TypesOf(r.Heard)
+}
+
+// WantState checks the session's state.
+func (r *Rig) WantState(want session.State) {
+	r.Helper()
+	synctest.Wait()
+	if got := r.Session.State(); got != want {
+		r.Errorf("session is %v, want %v", got, want)
+	}
+}
+
+// Settle gives the session the time to reconnect, and to send what has waited.
+func (r *Rig) Settle() {
+	r.Helper()
+	r.Until("the session is connected", func() bool { return r.Session.State() == session.Connected })
+	time.Sleep(100 * time.Millisecond) // replies on a resumed connection are held back for a moment
+	synctest.Wait()
+}
+
+// Until waits in virtual time.
+func (r *Rig) Until(what string, cond func() bool) {
+	r.Helper()
+	for range 100_000 {
+		synctest.Wait()
+		if cond() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	r.Fatalf("it never happens that %s", what)
+}
+
+// Only returns the session that the server has.
+func (r *Rig) Only() int64 {
+	r.Helper()
+	list := r.Server.Sessions()
+	if len(list) != 1 {
+		r.Fatalf("%d sessions, want one", len(list))
+	}
+	return list[0]
+}
+
+// Seat is a test's seat, which notes what the session posts to it.
+type Seat struct {
+	*session.Seat
+	Rig  *Rig
+	Hook func(recipes.Input) // called by the session, in its own time; may be nil
+
+	Mu     sync.Mutex
+	Inputs []recipes.Input
+	errs   []error
+	read   int // how many of them the test has looked at
+}
+
+// Seat opens a seat at dir.
+func (r *Rig) Seat() *Seat { return r.SeatAt(session.Place{Dir: Dir}) }
+
+func (r *Rig) SeatAt(p session.Place) *Seat {
+	s := &Seat{Seat: r.Session.Seat(p), Rig: r}
+	s.Open(s.Note)
+	synctest.Wait()
+	return s
+}
+
+func (s *Seat) Note(in recipes.Input, err error) {
+	s.Mu.Lock()
+	s.Inputs = append(s.Inputs, in)
+	s.errs = append(s.errs, err)
+	hook := s.Hook
+	s.Mu.Unlock()
+	if hook != nil {
+		hook(in)
+	}
+}
+
+// Hears has the hook called with whatever comes from now on.
+func (s *Seat) Hears(hook func(recipes.Input)) {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	s.Hook = hook
+}
+
+// Fresh returns what has come since the last look.
+func (s *Seat) Fresh() []recipes.Input {
+	synctest.Wait()
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	list := s.Inputs[s.read:]
+	s.read = len(s.Inputs)
+	return list
+}
+
+// LastErr returns the error that came with the latest input.
+func (s *Seat) LastErr() error {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	return s.errs[len(s.errs)-1]
+}
+
+// Want checks the types of what has come since the last look.
+func (s *Seat) Want(types string) []recipes.Input {
+	s.Rig.Helper()
+	got := s.Fresh()
+	if TypesOf(got) != types {
+		s.Rig.Fatalf("the seat is told %+v, want %s", got, types)
+	}
+	return got
+}
+
+// Answer waits for the one answer to a request, and returns it. News of the
+// session that come before it are passed over.
+func (s *Seat) Answer() recipes.Input {
+	s.Rig.Helper()
+	var found []recipes.Input
+	s.Rig.Until("a request is answered", func() bool {
+		for _, in := range s.Fresh() {
+			switch in.(type) {
+			case recipes.Opened, recipes.Suspended, recipes.Reconnected, recipes.Expired, recipes.LeaseRanOut:
+			default:
+				found = append(found, in)
+			}
+		}
+		return len(found) > 0
+	})
+	if len(found) != 1 {
+		s.Rig.Fatalf("the request is answered %d times, want once: %+v", len(found), found)
+	}
+	return found[0]
+}
+
+// CreateNode makes the first attempt's node and returns its name.
+func (s *Seat) CreateNode(epoch recipes.Epoch) events.Name {
+	s.Rig.Helper()
+	s.Create(recipes.Create{Epoch: epoch, Attempt: 1})
+	in := s.Answer()
+	made, ok := in.(recipes.Created)
+	if !ok {
+		s.Rig.Fatalf("the create is answered %+v, want Created", in)
+	}
+	return made.Node
+}
+
+// ClaimNode makes the seat a holder of the node.
+func (s *Seat) ClaimNode(epoch recipes.Epoch, node string) {
+	s.Rig.Helper()
+	s.Claim(recipes.Claim{Epoch: epoch, Node: node})
+	if in, want := s.Answer(), (recipes.Claimed{Epoch: epoch, Fresh: true}); in != want {
+		s.Rig.Fatalf("the claim of %s is answered %+v, want %+v", node, in, want)
+	}
+}
+
+// WriteNothing goes through the quorum and changes nothing.
+func (s *Seat) WriteNothing() {
+	s.Rig.Helper()
+	s.Delete(recipes.Delete{Epoch: 1, Node: "none"})
+	s.Want("Deleted")
+}
+
+// ListNodes lists, and finds the first attempt's node.
+func (s *Seat) ListNodes(epoch recipes.Epoch) recipes.Listed {
+	s.Rig.Helper()
+	s.List(recipes.List{Epoch: epoch, Attempt: 1})
+	in := s.Answer()
+	listed, ok := in.(recipes.Listed)
+	if !ok {
+		s.Rig.Fatalf("the list is answered %+v, want Listed", in)
+	}
+	return listed
+}
+
+// TypesOf names the types of the values without their package.
+func TypesOf[T any](list []T) string {
+	names := make([]string, len(list))
+	for i, v := range list {
+		text := fmt.Sprintf("%T", v)
+		names[i] = text[strings.LastIndexByte(text, '.')+1:]
+	}
+	return strings.Join(names, " ")
+}

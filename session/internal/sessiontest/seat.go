@@ -1,0 +1,268 @@
+package sessiontest
+
+import (
+	"testing/synctest"
+	"time"
+
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// Recorded claims with a record, again if need be, until that is granted.
+func (s *Seat) Recorded(node string) {
+	s.Rig.Helper()
+	claim := recipes.Claim{Epoch: 1, Node: node, Record: recipes.RecordMade}
+	s.Claim(claim)
+	s.Rig.Until("the claim is granted", func() (granted bool) {
+		for _, in := range s.Fresh() {
+			switch in := in.(type) {
+			case recipes.Recorded:
+				if in.Fresh {
+					return true
+				}
+				s.Claim(claim)
+			case recipes.Unknown:
+				s.Claim(claim)
+			}
+		}
+		return false
+	})
+}
+
+// Claimant is a seat that asks for the one node.
+func (r *Rig) Claimant() *Seat {
+	r.Helper()
+	s := r.SeatAt(session.Place{Dir: TaskNode, Kind: events.KindUnfair})
+	s.Want("Opened")
+	return s
+}
+
+// Acquire goes through a whole acquisition, and tries each request again until it has a definite answer.
+func (s *Seat) Acquire() {
+	r := s.Rig
+	r.Helper()
+	s.Want("Opened")
+	var listed recipes.Listed
+	attempt := recipes.Attempt(0)
+	for listed.Own == (recipes.Own{}) {
+		attempt++
+		if attempt > 2 {
+			r.Fatal("two creates have been made, and no listing has the node")
+		}
+		s.Create(recipes.Create{Epoch: 1, Attempt: attempt})
+		in := s.Answer()
+		_, lost := in.(recipes.Unknown)
+		if _, ok := in.(recipes.Created); !ok && !lost {
+			r.Fatalf("create %d is answered %+v, want Created or Unknown", attempt, in)
+		}
+		for again := true; again; {
+			s.List(recipes.List{Epoch: 1, Attempt: attempt, Barrier: lost})
+			in := s.Answer()
+			again = in == recipes.Unknown{Epoch: 1, Op: recipes.OpList}
+			if !again {
+				listed = in.(recipes.Listed)
+			}
+		}
+		// The listing either has the node or proves that there is none.
+		if n := len(r.Server.Children(Dir)); n > 1 || len(listed.Queue) != n || (listed.Own.Name.Text != "") != (n == 1) {
+			r.Fatalf("%d nodes, and the listing says %+v", n, listed)
+		}
+	}
+	node := listed.Own.Name.Text
+	if listed.Own.Owner != r.Only() || listed.Own.Owner != r.Server.Owner(Dir+"/"+node) {
+		r.Errorf("the listing has %+v, want the node of session %#x", listed.Own, r.Only())
+	}
+	for {
+		s.Claim(recipes.Claim{Epoch: 1, Node: node})
+		in := s.Answer()
+		if in == (recipes.Claimed{Epoch: 1, Fresh: true}) {
+			break
+		}
+		if in != (recipes.Unknown{Epoch: 1, Op: recipes.OpClaim}) {
+			r.Fatalf("the claim of %s is answered %+v, want Claimed or Unknown", node, in)
+		}
+	}
+	s.DeleteNode(node)
+}
+
+// DeleteNode deletes a node, again while it is unknown whether it is deleted.
+func (s *Seat) DeleteNode(node string) {
+	r := s.Rig
+	r.Helper()
+	for {
+		s.Delete(recipes.Delete{Epoch: 1, Node: node})
+		deleted := false
+		r.Until("the deletion is answered", func() bool {
+			for _, in := range s.Fresh() {
+				switch in {
+				case recipes.Deleted{Epoch: 1}:
+					deleted = true
+					return true
+				case recipes.Unknown{Epoch: 1, Op: recipes.OpDelete}:
+					return true
+				}
+			}
+			return false
+		})
+		if deleted {
+			return
+		}
+	}
+}
+
+// Until tells how long the lease of the first epoch is good from now on.
+func (s *Seat) Until() time.Duration {
+	synctest.Wait()
+	return time.Until(s.Deadline(1))
+}
+
+// NoPings keeps the client's pings from being answered, so that they are no signs of life.
+func (r *Rig) NoPings() {
+	r.Server.Intercept(func(q zktest.Request) zktest.Action {
+		if q.Op == zktest.OpPing {
+			return zktest.Swallow()
+		}
+		return zktest.Pass()
+	})
+}
+
+// Single is a seat that asks for a lock of one node, with data of its own.
+func (r *Rig) Single() *Seat {
+	return r.SeatAt(session.Place{Dir: Task, Kind: events.KindUnfair, Data: []byte("me")})
+}
+
+// Make asks for the node, and returns the answer.
+func (s *Seat) Make(attempt recipes.Attempt) recipes.Input {
+	s.Rig.Helper()
+	s.Create(recipes.Create{Epoch: 1, Attempt: attempt})
+	return s.Answer()
+}
+
+// Look lists, and returns the answer.
+func (s *Seat) Look(attempt recipes.Attempt, barrier bool) recipes.Listed {
+	s.Rig.Helper()
+	s.List(recipes.List{Epoch: 1, Attempt: attempt, Barrier: barrier})
+	listed, ok := s.Answer().(recipes.Listed)
+	if !ok {
+		s.Rig.Fatalf("the list is not answered with Listed: %v", s.LastErr())
+	}
+	return listed
+}
+
+// Once does something to the next request for which it is meant.
+func (r *Rig) Once(action zktest.Action, meant func(zktest.Request) bool) {
+	done := false
+	r.Server.Intercept(func(q zktest.Request) zktest.Action {
+		if done || !meant(q) {
+			return zktest.Pass()
+		}
+		done = true
+		return action
+	})
+}
+
+// SeatWith opens a seat that may have the node of any of the owners.
+func (r *Rig) SeatWith(owners ...*Seat) *Seat {
+	r.Helper()
+	var with []*session.Seat
+	for _, o := range owners {
+		with = append(with, o.Seat)
+	}
+	s := r.SeatAt(session.Place{Dir: Dir, With: with})
+	s.Fresh() // Opened, and whatever else is to be said of the session
+	return s
+}
+
+// Joins asks for a node, and checks that it is the shared one.
+func (s *Seat) Joins(shared recipes.Created) {
+	s.Rig.Helper()
+	s.Create(recipes.Create{Epoch: 1, Attempt: 1})
+	if in := s.Want("Created")[0]; in != shared {
+		s.Rig.Errorf("told %+v, want %+v", in, shared)
+	}
+}
+
+// StandsAlone asks for a node, and checks that it is one of its own.
+func (s *Seat) StandsAlone(epoch recipes.Epoch, shared recipes.Created) {
+	s.Rig.Helper()
+	if node := s.CreateNode(epoch); node.Text == shared.Node.Text {
+		s.Rig.Errorf("the seat was given the shared node %s, want one of its own", node.Text)
+	}
+}
+
+// WantChildren checks how many nodes the directory has.
+func (r *Rig) WantChildren(n int) {
+	r.Helper()
+	synctest.Wait()
+	if got := r.Server.Children(Dir); len(got) != n {
+		r.Errorf("the directory has %v, want %d nodes", got, n)
+	}
+}
+
+// Three returns the owner and two seats that share its node.
+func (r *Rig) Three(owner *Seat, created recipes.Created) [3]*Seat {
+	r.Helper()
+	all := [3]*Seat{owner, r.SeatWith(owner), r.SeatWith(owner)}
+	for _, s := range all[1:] {
+		s.Joins(created)
+	}
+	return all
+}
+
+// Leaving is three in a queue, of which the last one waits for the second: the first
+// leaves as a holder, and then the second for whatever reason.
+func (r *Rig) Leaving(first func(*Seat, string)) (waiter *Seat, advance recipes.Advance) {
+	r.Helper()
+	r.Warm()
+	var seats [3]*Seat
+	var nodes [3]string
+	for i := range seats {
+		seats[i] = r.Seat()
+		seats[i].Want("Opened")
+		nodes[i] = seats[i].CreateNode(1).Text
+		seats[i].ListNodes(1)
+	}
+	waiter = seats[2]
+	waiter.WatchNode(nodes[1])
+	first(seats[0], nodes[0])
+	waiter.Fresh()
+	seats[1].Delete(recipes.Delete{Epoch: 1, Node: nodes[1]})
+	waiter.WantGone(nodes[1])
+	return waiter, recipes.Advance{Epoch: 1, Node: nodes[2], Past: nodes[1], Next: nodes[0]}
+}
+
+// Upgradable is a seat that holds, in a directory that is known to be ours.
+func (r *Rig) Upgradable() (u *Seat, node events.Name) {
+	r.Helper()
+	r.Warm()
+	u = r.SeatAt(session.Place{Dir: Dir, Kind: events.KindUpgradable})
+	u.Want("Opened")
+	return u, u.Makes(1).Node
+}
+
+// Over is a seat that is to upgrade another one.
+func (r *Rig) Over(u *Seat) *Seat {
+	r.Helper()
+	s := r.SeatAt(session.Place{Dir: Dir, Kind: events.KindUpgrade, Over: u.Seat})
+	s.Want("Opened")
+	return s
+}
+
+// Writer is a seat that writes, in a directory that is known to be ours. Alone there it holds.
+func (r *Rig) Writer() (w *Seat, node events.Name) {
+	r.Helper()
+	r.Warm()
+	w = r.SeatAt(session.Place{Dir: Dir, Kind: events.KindWrite})
+	w.Want("Opened")
+	return w, w.Makes(1).Node
+}
+
+// InPlaceOf is a seat that is to take another one's place.
+func (r *Rig) InPlaceOf(w *Seat) *Seat {
+	r.Helper()
+	s := r.SeatAt(session.Place{Dir: Dir, Kind: events.KindRead, In: w.Seat})
+	s.Want("Opened")
+	return s
+}

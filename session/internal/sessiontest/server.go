@@ -1,0 +1,222 @@
+package sessiontest
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// Warm leaves the directory empty, and the session knowing that it is ours.
+func (r *Rig) Warm() {
+	r.Helper()
+	s := r.Seat()
+	s.Want("Opened")
+	node := s.CreateNode(1)
+	s.ListNodes(1)
+	s.DeleteNode(node.Text)
+	s.Close()
+	s.Fresh()
+	r.WantData(OurData)
+}
+
+// WantData checks the directory's data.
+func (r *Rig) WantData(want string) {
+	r.Helper()
+	if got, _ := r.Server.Data(Dir); string(got) != want {
+		r.Errorf("the directory's data are %q, want %q", got, want)
+	}
+}
+
+// Asked counts the requests that are not pings, by what they ask for.
+func (r *Rig) Asked() func() map[zktest.Op]int {
+	counts := map[zktest.Op]int{}
+	r.Server.Intercept(func(q zktest.Request) zktest.Action {
+		if q.Op != zktest.OpPing {
+			counts[q.Op]++ // one connection, one request at a time
+		}
+		return zktest.Pass()
+	})
+	return func() map[zktest.Op]int {
+		synctest.Wait()
+		was := counts
+		counts = map[zktest.Op]int{}
+		return was
+	}
+}
+
+// Makes asks for a node, and returns the answer.
+func (s *Seat) Makes(attempt recipes.Attempt) recipes.Created {
+	s.Rig.Helper()
+	in := s.Make(attempt)
+	created, ok := in.(recipes.Created)
+	if !ok {
+		s.Rig.Fatalf("create %d is answered %+v, want Created", attempt, in)
+	}
+	return created
+}
+
+// Admin is a plain client, for what others may do.
+func (r *Rig) Admin() *zk.Conn {
+	r.Helper()
+	conn, news, err := zk.Connect([]string{r.Server.Addr()}, Timeout, zk.WithLogInfo(false),
+		zk.WithDialer(func(network, address string, _ time.Duration) (net.Conn, error) {
+			return r.Server.DialContext(context.Background(), network, address)
+		}))
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.Cleanup(func() {
+		conn.Close()
+		for range news { // closed when the client's goroutines have ended
+		}
+	})
+	return conn
+}
+
+// DenyWriting takes everybody's permission to write the directory's data.
+func (r *Rig) DenyWriting() {
+	r.Helper()
+	if _, err := r.Admin().SetACL(Dir, zk.WorldACL(zk.PermAll&^zk.PermWrite), -1); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// Plant makes nodes for the test to watch.
+func (r *Rig) Plant(names ...string) {
+	r.Helper()
+	for _, name := range names {
+		if err := r.Server.Create(Dir+"/"+name, nil); err != nil {
+			r.Fatal(err)
+		}
+	}
+}
+
+// DeleteNode deletes a node of the directory, as another client does.
+func (r *Rig) DeleteNode(name string) {
+	r.Helper()
+	if err := r.Server.Delete(Dir + "/" + name); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// SetData changes the data of a node of the directory, as another client does.
+func (r *Rig) SetData(name string) {
+	r.Helper()
+	if err := r.Server.SetData(Dir+"/"+name, []byte(time.Now().String())); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// Watching is a seat that watches a node.
+func (r *Rig) Watching(name string) *Seat {
+	r.Helper()
+	s := r.Seat()
+	s.Want("Opened")
+	s.WatchNode(name)
+	s.Want("")
+	return s
+}
+
+// WatchNode watches a node of the directory.
+func (s *Seat) WatchNode(name string) { s.Watch(recipes.Watch{Epoch: 1, Node: name}) }
+
+// WantGone checks that the node's end, and nothing else, was told once.
+func (s *Seat) WantGone(name string) {
+	s.Rig.Helper()
+	if in := s.Want("Gone")[0]; in != (recipes.Gone{Epoch: 1, Node: name}) {
+		s.Rig.Errorf("told %+v, want the end of %s", in, name)
+	}
+}
+
+// Multis returns how many Multis have come since the call before.
+func (r *Rig) Multis() func() int {
+	seen := r.Server.Requests(zktest.OpMulti)
+	return func() int {
+		synctest.Wait()
+		before := seen
+		seen = r.Server.Requests(zktest.OpMulti)
+		return seen - before
+	}
+}
+
+// PermitSeat returns a seat that wants so many permits.
+func (r *Rig) PermitSeat(size, permits int32) *Seat {
+	r.Helper()
+	s := r.SeatAt(session.Place{Dir: PermitsAt, Size: size, Permits: permits})
+	s.Want("Opened")
+	return s
+}
+
+// Surveys looks, and returns the answer.
+func (s *Seat) Surveys(e recipes.Survey) recipes.Surveyed {
+	s.Rig.Helper()
+	e.Epoch = 1
+	s.Survey(e)
+	in := s.Answer()
+	surveyed, ok := in.(recipes.Surveyed)
+	if !ok {
+		s.Rig.Fatalf("the survey is answered %+v, want Surveyed", in)
+	}
+	return surveyed
+}
+
+// Enters gets permits, and returns its leases.
+func (s *Seat) Enters(permits int32) recipes.Entered {
+	s.Rig.Helper()
+	node := s.CreateNode(1).Text
+	version := s.Surveys(recipes.Survey{Node: node}).Version
+	s.Enter(recipes.Enter{Epoch: 1, Node: node, Permits: permits, Version: version})
+	in, ok := s.Answer().(recipes.Entered)
+	if !ok || len(in.Leases) != int(permits) || !in.Fresh {
+		s.Rig.Fatalf("the request for %d permits is answered %+v, want fresh leases", permits, in)
+	}
+	return in
+}
+
+// MakePermits makes the directories of a semaphore.
+func (r *Rig) MakePermits(size int32) {
+	r.Helper()
+	s := r.PermitSeat(size, 1)
+	s.Delete(recipes.Delete{Epoch: 1, Node: s.Enters(1).Leases[0]})
+	s.Want("Deleted")
+	s.Close()
+}
+
+// WantPermits checks how many nodes there are in the queue and among the leases.
+func (r *Rig) WantPermits(queue, leases int) {
+	r.Helper()
+	synctest.Wait()
+	if q, l := r.Server.Children(QueueAt), r.Server.Children(LeasesAt); len(q) != queue || len(l) != leases {
+		r.Errorf("queue %v, leases %v; want %d and %d", q, l, queue, leases)
+	}
+}
+
+// Together runs f in the session's own time, so that whatever it asks for is parked
+// before any of it is made.
+func (r *Rig) Together(f func()) {
+	r.Helper()
+	var once sync.Once
+	s := &Seat{Seat: r.Session.Seat(session.Place{Dir: "/aside"}), Rig: r, Hook: func(recipes.Input) { once.Do(f) }}
+	s.Open(s.Note)
+	s.Fresh()
+	s.Close()
+}
+
+// FloorFails has the session learn that it may not write the directory.
+func (r *Rig) FloorFails() {
+	r.Helper()
+	other := r.Seat()
+	other.Want("Opened")
+	node := other.Makes(1).Node.Text
+	other.Delete(recipes.Delete{Epoch: 1, Node: node, Floor: true})
+	other.Want("Deleted")
+	other.Close()
+}
