@@ -37,6 +37,7 @@ func TestNoNodeIsLeftWhateverFrameIsLost(t *testing.T) {
 			return false
 		}
 		s := play(t, trials[i])
+		trials[i] = nil // it holds a server
 		if s.lost.Load() {
 			lost.Add(1)
 		}
@@ -116,6 +117,7 @@ func TestLoopsWithEachFrameLost(t *testing.T) {
 			return false
 		}
 		run(t, trials[i])
+		trials[i] = trial{} // it holds a server
 		return true
 	})
 	if want := blocks * 3 / 4; len(trials) < want {
