@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// patience is how long a child may take to end. It needs a moment.
-const patience = time.Minute
+// patience ends the wait for a child that hangs. It needs a moment.
+const patience = 5 * time.Minute
 
 // Child is a process that does a job.
 type Child struct {

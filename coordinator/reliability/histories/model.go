@@ -153,7 +153,7 @@ func (m state) step(op operation) (state, bool) {
 		untold := op.Revoked && m.asked[op.Worker] < op.Round && (op.From == 0 || m.asked[op.Worker] < op.From)
 		return m.free(op), holds && !untold
 	case kindRelease: // or a withdrawal
-		return m.free(op), fresh
+		return m.free(op), fresh || holds && m.kind == semaphore
 	default:
 		return m.use(op)
 	}

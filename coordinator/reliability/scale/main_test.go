@@ -1,4 +1,4 @@
-package scale_test
+package scale
 
 import (
 	"testing"

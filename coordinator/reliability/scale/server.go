@@ -1,4 +1,4 @@
-package scale_test
+package scale
 
 import (
 	"bufio"
@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator/reliability/child"
 	"github.com/zkgrant/zkgrant/session/zktest"
@@ -132,22 +131,4 @@ func (s *server) ask(t *testing.T, question string) int {
 		t.Fatal(err)
 	}
 	return n
-}
-
-// patience is for what takes a moment.
-const patience = time.Minute
-
-// eventually polls the condition.
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	ticker := time.NewTicker(10 * time.Millisecond)
-	defer ticker.Stop()
-	deadline := time.After(patience)
-	for !condition() {
-		select {
-		case <-ticker.C:
-		case <-deadline:
-			t.Fatalf("it never happens that %s", what)
-		}
-	}
 }
