@@ -3,7 +3,6 @@ package recipes
 import (
 	"fmt"
 	"math/bits"
-	"strings"
 )
 
 // A violation says which promise was broken.
@@ -87,8 +86,9 @@ func (e *environment) describe(before uint32, in input, r *result) string {
 	if from != to {
 		text += fmt.Sprintf(" -> %v", to)
 	}
-	if len(r.texts) > 0 {
-		text += "; " + strings.Join(r.texts, ", ")
+	_, effects := e.step(e.machines[before], e.input(in))
+	for i, ef := range effects {
+		text += [...]string{"; ", ", "}[min(i, 1)] + effectText(ef)
 	}
 	return text
 }

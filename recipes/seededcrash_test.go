@@ -1,5 +1,3 @@
-//go:build !race
-
 package recipes
 
 // crashMutants returns the seeded bugs of locks that tell of crashes.

@@ -1,5 +1,3 @@
-//go:build !race
-
 package recipes
 
 // fastMutants returns the seeded bugs of the fast path: of the machine where they have

@@ -1,5 +1,3 @@
-//go:build !race
-
 package recipes
 
 // unfairMutants returns the seeded bugs of locks that are one node.
