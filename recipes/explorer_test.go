@@ -8,12 +8,27 @@ import (
 	"time"
 )
 
+// A setting carries steps out in worlds of one kind, and checks what must hold in each of them. There are two: worlds of one
+// directory, with every kind of lock, and worlds of two directories, with multi-locks. A world W is a flat value without padding.
+type setting[W comparable] interface {
+	enabled(w *W, steps []step) []step
+	take(w *W, s step) violation // brings the world into its normal form as well
+	goal(w *W) bool
+
+	// For people.
+	stepText(w *W, s step, client rune) string
+	describeWorld(w *W, names permutation) string
+	listen(log func(c int, text string)) // to what the machines do
+	sorted() permutation                 // how the latest step sorted the clients
+}
+
 // An explorer visits every world that can be reached, breadth first, so that
 // the first violation it meets has a shortest interleaving.
-type explorer struct {
-	env     environment
+type explorer[W comparable] struct {
+	setting[W]
+
 	limit   int // worlds, at most
-	chunks  [][]world
+	chunks  [][]W
 	count   int
 	parents []uint32
 	table   []slot // open hashing
@@ -62,35 +77,47 @@ func (f finding) String() string {
 
 // explore visits every world of a configuration, unless there are more than the
 // limit or one breaks a promise.
-func explore(step stepFunc, cfg config, limit int) finding {
-	x := explorer{limit: limit, seed: maphash.MakeSeed(), table: make([]slot, 1<<16)}
+func explore(step stepFunc, cfg config, limit int) (f finding) {
+	began := time.Now()
+	defer func() {
+		f.took = time.Since(began)
+		runtime.GC() // the next configuration needs the memory
+	}()
+	if cfg.places != nil {
+		e := newMultiEnv(step, cfg)
+		return search(setting[multiWorld](e), e.open(cfg.left), limit)
+	}
 	if cfg.memory > 0 {
 		step = remembering(cfg.memory, step)
 	}
 	if cfg.single {
 		step = capped(2, step)
 	}
-	x.env.interpreter = newInterpreter(step, 0)
-	x.env.options = cfg.options
-	began := time.Now()
+	e := &environment{interpreter: newInterpreter(step, 0), options: cfg.options}
 	root := newWorld(cfg.clients, cfg.left, cfg.flags, cfg.roles)
 	for c, rule := range cfg.rules {
 		if rule != nil {
-			root.clients[c].machine, root.clients[c].raise = x.env.intern(NewMachine(rule)), raiseOf(rule)
+			root.clients[c].machine, root.clients[c].raise = e.intern(NewMachine(rule)), raiseOf(rule)
 		}
 	}
-	f := x.run(root)
-	f.states, f.took, f.met, f.changes = x.count, time.Since(began), x.env.meetings(), x.env.changes()
-	x = explorer{}
-	runtime.GC() // the next configuration needs the memory
+	e.open(&root)
+	f = search(setting[world](e), root, limit)
+	f.met, f.changes = e.meetings(), e.changes()
 	return f
 }
 
-func (x *explorer) at(i uint32) *world { return &x.chunks[i/chunk][i%chunk] }
-
-func (x *explorer) run(root world) (f finding) {
-	x.env.open(&root)
+// search visits every world that can be reached from the first one.
+func search[W comparable](e setting[W], root W, limit int) finding {
+	x := explorer[W]{setting: e, limit: limit, seed: maphash.MakeSeed(), table: make([]slot, 1<<16)}
 	x.add(&root, 0)
+	f := x.run()
+	f.states = x.count
+	return f
+}
+
+func (x *explorer[W]) at(i uint32) *W { return &x.chunks[i/chunk][i%chunk] }
+
+func (x *explorer[W]) run() (f finding) {
 	var steps []step
 	for i := uint32(0); int(i) < x.count; i++ {
 		if x.count > x.limit {
@@ -99,12 +126,12 @@ func (x *explorer) run(root world) (f finding) {
 		}
 		w := *x.at(i)
 		x.starts = append(x.starts, uint32(len(x.edges)))
-		steps = x.env.enabled(&w, steps[:0])
+		steps = x.enabled(&w, steps[:0])
 		progress := false
 		for _, s := range steps {
 			next := w
 			f.steps++
-			if bad := x.env.take(&next, s); bad != "" {
+			if bad := x.take(&next, s); bad != "" {
 				f.violation, f.trace = bad, x.explain(i, &s)
 				return f
 			}
@@ -115,7 +142,7 @@ func (x *explorer) run(root world) (f finding) {
 			}
 		}
 		switch {
-		case x.env.goal(&w):
+		case x.goal(&w):
 			x.goals = append(x.goals, i)
 		case !progress:
 			f.violation, f.trace = stuck, x.explain(i, nil)
@@ -130,17 +157,17 @@ func (x *explorer) run(root world) (f finding) {
 }
 
 // add returns the index of a world, which is new or has been seen before.
-func (x *explorer) add(w *world, parent uint32) uint32 {
+func (x *explorer[W]) add(w *W, parent uint32) uint32 {
 	if 2*x.count >= len(x.table) {
 		x.grow()
 	}
 	mask := uint32(len(x.table) - 1)
-	hash := uint32(maphash.Bytes(x.seed, w.bytes()))
+	hash := uint32(maphash.Bytes(x.seed, bytesOf(w)))
 	for h := hash & mask; ; h = (h + 1) & mask {
 		switch s := x.table[h]; {
 		case s.ref == 0:
 			if x.count%chunk == 0 {
-				x.chunks = append(x.chunks, make([]world, chunk))
+				x.chunks = append(x.chunks, make([]W, chunk))
 			}
 			i := uint32(x.count)
 			*x.at(i) = *w
@@ -154,7 +181,7 @@ func (x *explorer) add(w *world, parent uint32) uint32 {
 	}
 }
 
-func (x *explorer) grow() {
+func (x *explorer[W]) grow() {
 	before := x.table
 	x.table = make([]slot, 2*len(before))
 	mask := uint32(len(x.table) - 1)
@@ -171,7 +198,7 @@ func (x *explorer) grow() {
 }
 
 // hopeless returns the first world from which progress alone leads to no goal.
-func (x *explorer) hopeless() (uint32, bool) {
+func (x *explorer[W]) hopeless() (uint32, bool) {
 	n := uint32(x.count)
 	into := make([]uint32, n+1)
 	for _, to := range x.edges {
@@ -212,7 +239,7 @@ func (x *explorer) hopeless() (uint32, bool) {
 }
 
 // explain tells how world i was reached, and what the last step does.
-func (x *explorer) explain(i uint32, last *step) []string {
+func (x *explorer[W]) explain(i uint32, last *step) []string {
 	path := []uint32{i}
 	for i != 0 {
 		i = x.parents[i]
@@ -223,23 +250,23 @@ func (x *explorer) explain(i uint32, last *step) []string {
 	var lines []string
 	tell := func(s step) {
 		var heard []string
-		x.env.log = func(c int, text string) {
+		x.listen(func(c int, text string) {
 			heard = append(heard, fmt.Sprintf("%c: %s", 'a'+names[c], text))
-		}
+		})
 		before := w
-		x.env.take(&w, s)
-		x.env.log = nil
-		line := x.env.stepText(&before, s, rune('a'+names[s.client]))
+		x.take(&w, s)
+		x.listen(nil)
+		line := x.stepText(&before, s, rune('a'+names[s.client]))
 		lines = append(lines, fmt.Sprintf("%2d. %s", len(lines)+1, strings.Join(append([]string{line}, heard...), "\n      ")))
 		old := names
 		for c := range names {
-			names[c] = old[x.env.perm[c]]
+			names[c] = old[x.sorted()[c]]
 		}
 	}
 	for _, want := range path[1:] {
-		for _, s := range x.env.enabled(&w, nil) {
+		for _, s := range x.enabled(&w, nil) {
 			next := w
-			x.env.take(&next, s)
+			x.take(&next, s)
 			if next == *x.at(want) {
 				tell(s)
 				break
@@ -249,10 +276,14 @@ func (x *explorer) explain(i uint32, last *step) []string {
 	if last != nil {
 		tell(*last)
 	} else {
-		lines = append(lines, "    and there it ends: "+x.env.describeWorld(&w, names))
+		lines = append(lines, "    and there it ends: "+x.describeWorld(&w, names))
 	}
 	return lines
 }
+
+func (e *environment) listen(log func(c int, text string)) { e.log = log }
+
+func (e *environment) sorted() permutation { return e.perm }
 
 func (e *environment) describeWorld(w *world, names permutation) string {
 	var parts []string

@@ -27,7 +27,7 @@ func (e *multiEnv) tell(w *multiWorld, c int, ef Effect) violation {
 			if e.roles[c].kind(d).Reads() {
 				continue
 			}
-			if w.token[d] > g+1 && w.byHand&multiNode(g, d) == 0 && e.bug != bugOneAnew { // which has worse in store
+			if w.token[d] > g+1 && w.byHand&multiNode(g, d) == 0 && e.shell != shellOneAnew { // which has worse in store
 				return tokenOrder
 			}
 			w.token[d] = max(w.token[d], g+1)
