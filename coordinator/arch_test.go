@@ -53,6 +53,7 @@ var rooms = []room{
 	},
 	{folder: "events/eventstest", support: true},
 	{folder: "coordinator/reliability", support: true},
+	{folder: "recipes/internal/searchtest", support: true},
 	{folder: "examples", rooms: []string{anything}, modules: []string{anything}},
 }
 

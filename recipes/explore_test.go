@@ -63,16 +63,16 @@ func exploreAll(t *testing.T, workers, limit int, all []config) map[meeting]bool
 	atATime(workers, all, func(cfg config) {
 		f := explore(Machine.Step, cfg, limit)
 		t.Logf("%d contenders, %-55s %v", cfg.clients, cfg.name, f)
-		if f.truncated && limit != mostQuick {
+		if f.Truncated && limit != mostQuick {
 			t.Errorf("%s: more than %d worlds", cfg.name, limit)
 		}
-		if f.violation != "" {
-			t.Errorf("%s: %s\n%s", cfg.name, f.violation, strings.Join(f.trace, "\n"))
+		if f.Violation != "" {
+			t.Errorf("%s: %s\n%s", cfg.name, f.Violation, strings.Join(f.Trace, "\n"))
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		states, steps = states+f.states, steps+f.steps
-		if f.truncated {
+		states, steps = states+f.States, steps+f.Steps
+		if f.Truncated {
 			left++
 		}
 		maps.Copy(met, f.met)
@@ -133,10 +133,10 @@ func TestExploreLosesNothing(t *testing.T) {
 		simple := explore(Machine.Step, cfg, most)
 		cfg.whole = true
 		whole := explore(Machine.Step, cfg, eventstest.Amount(5*mostQuick, most))
-		if simple.violation != "" || whole.violation != "" {
-			t.Errorf("%s: %q, %q\n%s", cfg.name, simple.violation, whole.violation, strings.Join(whole.trace, "\n"))
+		if simple.Violation != "" || whole.Violation != "" {
+			t.Errorf("%s: %q, %q\n%s", cfg.name, simple.Violation, whole.Violation, strings.Join(whole.Trace, "\n"))
 		}
-		t.Logf("%-40s %8d worlds of %8d, %d changes", cfg.name, simple.states, whole.states, len(whole.changes))
+		t.Logf("%-40s %8d worlds of %8d, %d changes", cfg.name, simple.States, whole.States, len(whole.changes))
 		for c := range whole.changes {
 			if !simple.changes[c] {
 				t.Errorf("%s: no machine in %v is given %+v", cfg.name, c.state, c.input)

@@ -86,8 +86,8 @@ func (e *multiEnv) check(w *multiWorld) {
 	}
 }
 
-// goal tells whether all is over and nothing left.
-func (e *multiEnv) goal(w *multiWorld) bool {
+// Goal tells whether all is over and nothing left.
+func (e *multiEnv) Goal(w *multiWorld) bool {
 	for c := range e.roles {
 		if cl := &w.clients[c]; e.known[cl.machine].state != Over || cl.discard&w.past[0] != 0 {
 			return false

@@ -88,7 +88,7 @@ func (p *multiPlay) begin(d *datadriven.TestData) {
 // take carries out one step, for which the budget is always sufficient.
 func (p *multiPlay) take(s step) {
 	p.w.left = budget{cut: 9, lapse: 9, expire: 9, kill: 9, remove: 9, withdraw: 9}
-	if bad := p.env.take(&p.w, s); bad != "" {
+	if bad := p.env.Take(&p.w, s); bad != "" {
 		p.lines = append(p.lines, "VIOLATION: "+string(bad))
 	}
 }
@@ -97,7 +97,7 @@ func (p *multiPlay) take(s step) {
 func (p *multiPlay) settle() {
 	by := []stepKind{stepAnswer, stepFail, stepGone, stepDiscard, stepExecute, stepCatchUp}
 	for {
-		steps := p.env.enabled(&p.w, nil)
+		steps := p.env.Enabled(&p.w, nil)
 		steps = slices.DeleteFunc(steps, func(s step) bool { return !slices.Contains(by, s.kind) })
 		if len(steps) == 0 {
 			return

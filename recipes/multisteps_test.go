@@ -8,8 +8,8 @@ import (
 
 // What may happen in the world of multi-locks.
 
-// enabled appends every step that may come next.
-func (e *multiEnv) enabled(w *multiWorld, steps []step) []step {
+// Enabled appends every step that may come next.
+func (e *multiEnv) Enabled(w *multiWorld, steps []step) []step {
 	for c := range e.roles {
 		cl := &w.clients[c]
 		add := func(may bool, kind stepKind, arg uint8) {
@@ -63,8 +63,8 @@ func (e *multiEnv) enabled(w *multiWorld, steps []step) []step {
 	return steps
 }
 
-// take carries a step out.
-func (e *multiEnv) take(w *multiWorld, s step) violation {
+// Take carries a step out.
+func (e *multiEnv) Take(w *multiWorld, s step) violation {
 	e.bad = ""
 	c := int(s.client)
 	cl := &w.clients[c]
@@ -137,17 +137,8 @@ func (e *multiEnv) told(w *multiWorld, c int, id uint8) string {
 	return e.name(w, c, id/2, id%2).Text
 }
 
-func (e *multiEnv) listen(log func(c int, text string)) { e.log = log }
-
-func (*multiEnv) sorted() permutation { return identity }
-
-func (*multiEnv) stepText(_ *multiWorld, s step, client rune) string {
-	return fmt.Sprintf("step %v of %c on %d", s.kind, client, s.node)
-}
-
-func (*multiEnv) describeWorld(w *multiWorld, _ permutation) string {
-	return fmt.Sprintf("nodes %016b", w.past[0])
-}
+// Progress reports whether a step happens by itself.
+func (*multiEnv) Progress(s step) bool { return s.kind <= stepChanged }
 
 // connection is what happens to a session.
 func (e *multiEnv) connection(w *multiWorld, c int, kind stepKind) {

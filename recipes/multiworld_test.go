@@ -150,7 +150,7 @@ func (e *multiEnv) open(left budget) (w multiWorld) {
 	}
 	for c := range e.roles {
 		if e.eager {
-			e.take(&w, step{kind: stepStart, client: uint8(c)})
+			e.Take(&w, step{kind: stepStart, client: uint8(c)})
 		}
 	}
 	return w

@@ -79,8 +79,8 @@ func TestExploreNeedsNotEverything(t *testing.T) {
 		s.shell = n.shell
 		f := explore(n.step, s.config, eventstest.Amount(5*mostQuick, most))
 		t.Logf("%-55s %v", n.does, f)
-		if f.violation != "" || f.truncated && eventstest.Full() {
-			t.Errorf("a machine that %s: found %q, want nothing\n%s", n.does, f.violation, strings.Join(f.trace, "\n"))
+		if f.Violation != "" || f.Truncated && eventstest.Full() {
+			t.Errorf("a machine that %s: found %q, want nothing\n%s", n.does, f.Violation, strings.Join(f.Trace, "\n"))
 		}
 	}
 }

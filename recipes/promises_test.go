@@ -3,10 +3,12 @@ package recipes
 import (
 	"fmt"
 	"math/bits"
+
+	"github.com/zkgrant/zkgrant/recipes/internal/searchtest"
 )
 
 // A violation says which promise was broken.
-type violation string
+type violation = searchtest.Violation
 
 const (
 	twoHolders violation = "two holders"
@@ -33,8 +35,8 @@ const (
 	falseFloor violation = "a floor with an older contender"
 	overflow   violation = "more requests under way than one machine should have"
 	nameless   violation = "a request without a node"
-	stuck      violation = "stuck"
-	noWayOut   violation = "no way to the end"
+	stuck                = searchtest.Stuck
+	noWayOut             = searchtest.NoWayOut
 )
 
 // feed lets a client's machine take an input and carries its effects out.
@@ -388,8 +390,8 @@ func (e *environment) keptApart(w *world, cl *client) bool {
 	return w.past[0]&(1<<t.own) != 0 && w.past[0]&w.forms.blocking(t.own) == 0
 }
 
-// goal tells whether all is over and nothing is left.
-func (e *environment) goal(w *world) bool {
+// Goal tells whether all is over and nothing is left.
+func (e *environment) Goal(w *world) bool {
 	for c := range w.clients {
 		if w.clients[c].machine != machineOver || w.mine(c, 0) != 0 {
 			return false

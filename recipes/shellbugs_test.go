@@ -90,12 +90,12 @@ func TestExploreReportsBugsOfTheShell(t *testing.T) {
 			return
 		}
 		f := explore(Machine.Step, s.config, s.limit)
-		t.Logf("%-70s %v, %d steps long", b.does, f, len(f.trace))
-		if f.violation != s.want {
-			t.Errorf("a session that %s: found %q, want %q", b.does, f.violation, s.want)
+		t.Logf("%-70s %v, %d steps long", b.does, f, len(f.Trace))
+		if f.Violation != s.want {
+			t.Errorf("a session that %s: found %q, want %q", b.does, f.Violation, s.want)
 		}
 		count.Add(1)
-		states.Add(int64(f.states))
+		states.Add(int64(f.States))
 	})
 	fmt.Printf("reported %d of %d seeded bugs of the shell after %d worlds\n", count.Load(), len(shellBugs), states.Load())
 }

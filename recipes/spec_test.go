@@ -195,13 +195,13 @@ func explores(t *testing.T, spec string) (bad string) {
 	}
 	f := explore(Machine.Step, s.config, s.limit)
 	t.Log(f)
-	switch f.violation {
+	switch f.Violation {
 	case "":
 		return ""
 	case s.want:
-		return "violation: " + string(f.violation) + "\n" + strings.Join(f.trace, "\n")
+		return "violation: " + string(f.Violation) + "\n" + strings.Join(f.Trace, "\n")
 	default:
-		return "other violation: " + string(f.violation) + "\n" + strings.Join(f.trace, "\n")
+		return "other violation: " + string(f.Violation) + "\n" + strings.Join(f.Trace, "\n")
 	}
 }
 

@@ -3,7 +3,8 @@ package recipes
 import (
 	"bytes"
 	"math/bits"
-	"unsafe"
+
+	"github.com/zkgrant/zkgrant/recipes/internal/searchtest"
 )
 
 // The world that machines live in, for the explorer and for the transcripts: an
@@ -353,10 +354,5 @@ func (cl *client) less(other *client) bool {
 	if cl.machine != other.machine {
 		return cl.machine < other.machine
 	}
-	return bytes.Compare(bytesOf(cl), bytesOf(other)) < 0
-}
-
-// bytesOf shows a value as it lies in memory. No type that it is used for has padding, which TestWorldsHaveNoPadding holds.
-func bytesOf[T any](v *T) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(v)), unsafe.Sizeof(*v))
+	return bytes.Compare(searchtest.Bytes(cl), searchtest.Bytes(other)) < 0
 }
