@@ -119,7 +119,9 @@ func (f *finds) list(key string, values []string) error {
 
 var (
 	flagNames = map[string]uint8{"try": flagTry, "keep": flagKeep, "strict": flagStrict, "detect": flagDetect}
-	roleNames = map[string]uint8{"reader": reader, "writer": writes, "shares": roleShares, "trades": trades, "takes": takes, "kazoo": roleKazoo}
+	roleNames = map[string]uint8{
+		"reader": reader, "writer": writes, "shares": roleShares, "trades": trades, "takes": takes, "kazoo": roleKazoo,
+	}
 )
 
 func ruleNamed(name string) Rule {
@@ -212,7 +214,8 @@ func TestBadSpecsAreRefused(t *testing.T) {
 		}
 	}
 	s, err := parseSpec("flags=keep,try places=pq,qp:rw cut=2 late=1 late dir=alien -> stuck")
-	if err != nil || s.clients != 2 || s.places[1].flags != flagTry || s.left != (budget{cut: 2, late: 1}) || !s.late || s.dir != dirAlien || s.want != stuck {
+	if err != nil || s.clients != 2 || s.places[1].flags != flagTry || s.left != (budget{cut: 2, late: 1}) ||
+		!s.late || s.dir != dirAlien || s.want != stuck {
 		t.Errorf("read %+v, %v", s, err)
 	}
 	if names := slices.Sorted(maps.Keys((&budget{}).kinds())); len(names) != 16 {
