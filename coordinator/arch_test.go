@@ -55,6 +55,7 @@ var rooms = []room{
 	{folder: "events/eventstest", support: true},
 	{folder: "session/internal/sessiontest", support: true},
 	{folder: "coordinator/reliability", support: true},
+	{folder: "recipes/internal/searchtest", support: true},
 	{folder: "examples", rooms: []string{anything}, modules: []string{anything}},
 	{folder: "examples/internal/stagetest", support: true},
 }

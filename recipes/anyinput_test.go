@@ -106,8 +106,8 @@ type heard struct {
 	told uint8
 }
 
-// TestAnyInputInAnyState feeds every input, expected or not, to every situation
-// and to whatever comes out of it, three deep, for every rule.
+// TestAnyInputInAnyState feeds every input, expected or not, to every situation and to every machine that results, three deep,
+// for every rule.
 func TestAnyInputInAnyState(t *testing.T) {
 	for name, c := range map[string]struct {
 		rule       Rule
@@ -117,48 +117,65 @@ func TestAnyInputInAnyState(t *testing.T) {
 		"queue, detecting": {Mutex{}, crashSituations()}, "readers, detecting": {Read{}, crashSituations()},
 		"one node": {Unfair{}, singleSituations()}, "semaphore": {Semaphore{Size: 3, Permits: 2}, permitSituations()},
 	} {
-		t.Run(name, func(t *testing.T) { anyInput(t, c.rule, c.situations) })
+		t.Run(name, func(t *testing.T) {
+			anyInput(t, c.rule, c.situations, everyInput(), 3, func(in Input, m, next Machine, effects []Effect) (wrong string) {
+				again, _ := m.Step(in)
+				if next != again {
+					return "Step is not pure"
+				}
+				for _, e := range effects {
+					if _, ok := e.(Discard); !ok && (m.state == Over || past(in, m.epoch)) {
+						return "asked for " + effectText(e) + ", want nothing but a discard"
+					}
+				}
+				if next != m && (m.state == Over && next.state != Over || past(in, m.epoch)) {
+					return "went to " + next.state.String() + ", want no change"
+				}
+				return listensToNoMore(in, m, next, effects)
+			})
+		})
 	}
 }
 
-func anyInput(t *testing.T, rule Rule, situations map[string][]Input) {
+// anyInput feeds inputs to machines in some situations and to every machine that results, so many deep. It holds what a caller is
+// told in which order, and what check returns nothing for. The checks do without t, for they are made a million times.
+func anyInput(t *testing.T, rule Rule, situations map[string][]Input, inputs []Input, deep int,
+	check func(in Input, m, next Machine, effects []Effect) (wrong string),
+) {
 	t.Helper()
 	var level []heard
 	visited := map[heard]bool{}
 	for name, inputs := range situations {
-		m, told := NewMachine(rule), uint8(0)
+		h := heard{Machine: NewMachine(rule)}
 		for _, in := range inputs {
 			var effects []Effect
-			m, effects = m.Step(in)
-			told = hear(t, name, told, effects)
+			h.Machine, effects = h.Step(in)
+			if wrong := h.hear(effects); wrong != "" {
+				t.Fatalf("%s: %s", name, wrong)
+			}
 		}
-		level = append(level, heard{m, told})
+		level = append(level, h)
 	}
-	inputs := everyInput()
-	for range 3 {
+	for range deep {
 		var deeper []heard
 		for _, s := range level {
 			for _, in := range inputs {
 				before := s.Machine
 				next, effects := s.Step(in)
-				again, _ := s.Step(in)
-				where := s.State().String() + ", " + inputText(in)
-				if s.Machine != before || next != again {
-					t.Fatalf("%s: Step is not pure", where)
+				n := heard{next, s.told}
+				wrong := n.hear(effects)
+				switch {
+				case wrong != "":
+				case s.Machine != before:
+					wrong = "Step changed its receiver"
+				case next.state == Over && !next.finished:
+					wrong = "the machine is over, and the caller was not told"
+				default:
+					wrong = check(in, before, next, effects)
 				}
-				for _, e := range effects {
-					if _, ok := e.(Discard); !ok && (s.State() == Over || past(in, s.Epoch())) {
-						t.Fatalf("%s: %s", where, effectText(e))
-					}
+				if wrong != "" {
+					t.Fatalf("%v, %s: %s", s.state, inputText(in), wrong)
 				}
-				if next != before && (s.State() == Over && next.State() != Over || past(in, s.Epoch())) {
-					t.Fatalf("%s: went to %v", where, next.State())
-				}
-				if next.State() == Over && !next.finished {
-					t.Fatalf("%s: over, and the caller was not told", where)
-				}
-				listensToNoMore(t, where, s.Machine, next, in, effects)
-				n := heard{next, hear(t, where, s.told, effects)}
 				if !visited[n] {
 					visited[n] = true
 					deeper = append(deeper, n)
@@ -170,10 +187,8 @@ func anyInput(t *testing.T, rule Rule, situations map[string][]Input) {
 	t.Logf("%d machines", len(visited))
 }
 
-// hear keeps account of what a caller is told: a grant, then a loss, then the
-// end, each at most once.
-func hear(t *testing.T, where string, told uint8, effects []Effect) uint8 {
-	t.Helper()
+// hear notes what a caller is told: a grant, then a loss, then the end, each at most once.
+func (h *heard) hear(effects []Effect) (wrong string) {
 	for _, e := range effects {
 		var bit, excluded uint8
 		switch e.(type) {
@@ -181,31 +196,30 @@ func hear(t *testing.T, where string, told uint8, effects []Effect) uint8 {
 			bit, excluded = toldGrant, toldGrant|toldLost|toldFinish
 		case Lose:
 			bit, excluded = toldLost, toldLost|toldFinish
-			if told&toldGrant == 0 {
-				t.Fatalf("%s: lost what was never granted", where)
+			if h.told&toldGrant == 0 {
+				return "lost what was never granted"
 			}
 		case Finish:
 			bit, excluded = toldFinish, toldFinish
 		case Revoke:
 			excluded = toldFinish | toldLost
-			if told&toldGrant == 0 {
-				t.Fatalf("%s: asked back what was never granted", where)
+			if h.told&toldGrant == 0 {
+				return "asked back what was never granted"
 			}
 		case Queue, Requeue:
 			excluded = toldGrant | toldFinish
 		}
-		if told&excluded != 0 {
-			t.Fatalf("%s: %s, out of order", where, effectText(e))
+		if h.told&excluded != 0 {
+			return "told out of order: " + effectText(e)
 		}
-		told |= bit
+		h.told |= bit
 	}
-	return told
+	return ""
 }
 
-// listensToNoMore holds what the explorer's simplifications rest on: that of which a
-// machine need not be told, because it makes no difference then or later.
-func listensToNoMore(t *testing.T, where string, m, next Machine, in Input, effects []Effect) {
-	t.Helper()
+// listensToNoMore holds what the explorer's simplifications rest on: some inputs make no difference to a machine, now or later,
+// so the explorer leaves them out.
+func listensToNoMore(in Input, m, next Machine, effects []Effect) (wrong string) {
 	reads := false
 	for _, e := range effects {
 		switch e := e.(type) {
@@ -219,19 +233,20 @@ func listensToNoMore(t *testing.T, where string, m, next Machine, in Input, effe
 	switch m.state {
 	case Releasing, Over:
 		if next.state != Releasing && next.state != Over || reads || changes && dropped(in, m.state) {
-			t.Fatalf("%s: a machine that is leaving listens", where)
+			return "a machine that is leaving listens"
 		}
 	case Held, Lapsed:
 		g, gone := in.(Gone)
 		if next.state < Held || reads || gone && changes && g.Node != m.own.Name.Text {
-			t.Fatalf("%s: a machine that has held listens", where)
+			return "a machine that has held listens"
 		}
 	case Creating, Recovering, Claiming:
 		if reads && !answers(in) {
-			t.Fatalf("%s: a machine reads before it has written", where)
+			return "a machine reads before it has written"
 		}
 	default: // there it may read
 	}
+	return ""
 }
 
 // dropped tells whether the explorer leaves the input out for a machine that is leaving.

@@ -29,7 +29,7 @@ func TestAWishChangesNothingElse(t *testing.T) {
 				if _, again := asked.Step(AskedBack{plain.epoch, node, 0}); len(again) > 0 {
 					t.Fatalf("%T, %s, asked for %q again: %s", c.rule, name, node, texts(again))
 				}
-				steps += sameButForTheWish(t, name, plain, asked, 2)
+				steps += sameButForTheWish(t, []any{name}, plain, asked, 2)
 			}
 		}
 	}
@@ -64,14 +64,13 @@ func TestAWishThatSetsATimeChangesNothingElse(t *testing.T) {
 		}
 		same := asked
 		if same.asked, same.by = plain.asked, plain.by; same != plain || asked.by != 3 {
-			t.Fatalf("%s: %+v; asked back: %+v", name, plain, asked)
+			t.Fatalf("%v: %+v; asked back: %+v", name, plain, asked)
 		}
 	}
 }
 
 // sameButForTheWish gives two machines the same inputs, so many in a row, and returns how often.
-func sameButForTheWish(t *testing.T, where string, plain, asked Machine, deep int) (steps int) {
-	t.Helper()
+func sameButForTheWish(t *testing.T, where []any, plain, asked Machine, deep int) (steps int) {
 	if asked == plain {
 		return 0
 	}
@@ -79,17 +78,17 @@ func sameButForTheWish(t *testing.T, where string, plain, asked Machine, deep in
 	for _, in := range everyInput() {
 		p, effects := plain.Step(in)
 		a, besides := asked.Step(in)
-		text := where + ", " + inputText(in)
+		text := append(slices.Clip(where), plain.state, in)
 		granted := slices.ContainsFunc(besides, func(e Effect) bool { _, ok := e.(Grant); return ok })
 		if told := slices.ContainsFunc(besides, alike); told && asked.state == Held && asked.asked || told && !granted && a.state != Held {
-			t.Fatalf("%s: %s", text, texts(besides))
+			t.Fatalf("%v: %s", text, texts(besides))
 		}
 		if !slices.Equal(slices.DeleteFunc(effects, alike), slices.DeleteFunc(besides, alike)) {
-			t.Fatalf("%s: %s; asked back: %s", text, texts(effects), texts(besides))
+			t.Fatalf("%v: %s; asked back: %s", text, texts(effects), texts(besides))
 		}
 		same := a
 		if same.asked = p.asked; same != p {
-			t.Fatalf("%s: %+v; asked back: %+v", text, p, a)
+			t.Fatalf("%v: %+v; asked back: %+v", text, p, a)
 		}
 		steps++
 		if deep > 1 && p != plain {

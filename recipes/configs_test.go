@@ -1,5 +1,3 @@
-//go:build !race
-
 package recipes
 
 import "testing"
@@ -12,7 +10,8 @@ type config struct {
 	flags   []uint8
 	roles   []uint8
 	rules   []Rule
-	memory  int // how many of those ahead a waiter remembers; 0 is as many as it does
+	memory  int         // how many of those ahead a waiter remembers; 0 is as many as it does
+	places  []multiRole // the places of each client in two directories; nil if there is one directory
 	options
 }
 
@@ -74,7 +73,7 @@ func (b budget) plus(o budget) budget {
 		cut: b.cut + o.cut, lapse: b.lapse + o.lapse, expire: b.expire + o.expire, kill: b.kill + o.kill,
 		remove: b.remove + o.remove, withdraw: b.withdraw + o.withdraw, foreign: b.foreign + o.foreign, refuse: b.refuse + o.refuse,
 		guest: b.guest + o.guest, reap: b.reap + o.reap, change: b.change + o.change, resize: b.resize + o.resize,
-		wish: b.wish + o.wish, soon: b.soon + o.soon, late: b.late + o.late,
+		wish: b.wish + o.wish, soon: b.soon + o.soon, late: b.late + o.late, trade: b.trade + o.trade,
 	}
 }
 

@@ -1,5 +1,3 @@
-//go:build !race
-
 package recipes
 
 // crashes are the configurations of locks that tell of crashes. In each of them a caller who holds may release, panic,

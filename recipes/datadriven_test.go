@@ -177,7 +177,7 @@ func (p *play) take(kind stepKind, c uint8) { p.takeStep(step{kind: kind, client
 
 func (p *play) takeStep(s step) {
 	p.w.left = budget{cut: 9, lapse: 9, expire: 9, kill: 9, remove: 9, withdraw: 9, foreign: 9, refuse: 9, guest: 9, reap: 9, wish: 9}
-	if bad := p.env.take(&p.w, s); bad != "" {
+	if bad := p.env.Take(&p.w, s); bad != "" {
 		p.lines = append(p.lines, "VIOLATION: "+string(bad))
 	}
 }
@@ -186,7 +186,7 @@ func (p *play) takeStep(s step) {
 func (p *play) settle() {
 	by := []stepKind{stepFollows, stepAnswer, stepFail, stepGone, stepDiscard, stepExecute, stepCatchUp, stepPaused}
 	for {
-		steps := p.env.enabled(&p.w, nil)
+		steps := p.env.Enabled(&p.w, nil)
 		steps = slices.DeleteFunc(steps, func(s step) bool { return !slices.Contains(by, s.kind) })
 		if len(steps) == 0 {
 			return

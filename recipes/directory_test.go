@@ -120,6 +120,13 @@ const (
 	shellLetsGo                        // removes an upgradable reader's node with its release, whoever upgrades
 	shellOwnFence                      // takes an upgrade's own zxid for its token
 	shellLowFence                      // takes that of the upgradable reader
+	// Of multi-locks.
+	shellTwoTransactions // creates one node after the other
+	shellClaimsOne       // claims the first node
+	shellAllNodesOrNone  // gives up when one of the nodes to be deleted is gone
+	shellTakenForWhole   // takes a part of its nodes for all
+	shellAloneInOne      // takes one empty queue for all
+	shellOneAnew         // makes one node anew where it should make all
 )
 
 // numberOf is a node's number in the directory, which begins anew with each one.

@@ -135,7 +135,7 @@
 // What the session does on a machine's behalf is part of it: the directory's data, several
 // machines of one session that know of each other, a writer that becomes a reader, an
 // upgradable reader that becomes a writer. Rules
-// that are taken away are reported (seeded_test.go and the files beside it).
+// that are taken away are reported (coordinator/reliability/mutants/testdata/explorer.txt, shellbugs_test.go).
 //
 // # Epochs
 //

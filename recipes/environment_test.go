@@ -59,7 +59,8 @@ const (
 	stepUntaken
 )
 
-func (s step) progress() bool { return s.kind <= stepChanged }
+// Progress reports whether a step happens by itself.
+func (*environment) Progress(s step) bool { return s.kind <= stepChanged }
 
 // An environment carries steps out and checks what must hold in every world.
 type environment struct {
@@ -173,8 +174,8 @@ func (e *environment) open(w *world) {
 	e.finish(w)
 }
 
-// enabled appends every step that may come next.
-func (e *environment) enabled(w *world, steps []step) []step {
+// Enabled appends every step that may come next.
+func (e *environment) Enabled(w *world, steps []step) []step {
 	for c := range w.clients {
 		cl := &w.clients[c]
 		if cl.machine == machineOver && cl.requests[0].op == 0 && cl.discard == 0 {
@@ -282,8 +283,8 @@ func (e *environment) enabledFor(w *world, c uint8, steps []step) []step {
 	return steps
 }
 
-// take carries a step out and brings the world into its normal form.
-func (e *environment) take(w *world, s step) violation {
+// Take carries a step out and brings the world into its normal form.
+func (e *environment) Take(w *world, s step) violation {
 	e.bad = ""
 	e.do(w, s)
 	if e.bad == "" {

@@ -1,5 +1,3 @@
-//go:build !race
-
 package recipes
 
 import (
@@ -12,63 +10,77 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// bigRun names the environment variable that asks for more faults at a time, and for a
-// visit of the everyday worlds without the simplifications of what a machine will not
-// listen to. Of mutexes alone those are 249 million worlds, eight minutes of one core, and 6 GB of
-// memory. Without it there are 110 million of all kinds of locks, for which two or three minutes of two
-// cores and 3 GB are enough.
+// bigRun names the environment variable that asks for more faults at a time, and for a visit of the everyday worlds without the
+// simplifications of what a machine does not listen to. Of mutexes alone those are 249 million worlds, eight minutes of one core,
+// and 6 GB of memory. At full length without it there are 146 million of all kinds of locks: four minutes of two cores, and 3.3 GB.
 const bigRun = "ZKGRANT_EXPLORE_BIG"
 
-// most is how many worlds a configuration may have. The test fails beyond, for
-// a visit that was cut short proves nothing.
+// How many worlds a configuration may have. At full length the test fails beyond, because a visit that is cut short proves
+// nothing. By default a configuration is left after its first worlds, which are those that the fewest steps lead to.
 const (
-	most    = 20_000_000
-	mostBig = 30_000_000
+	most      = 20_000_000
+	mostBig   = 30_000_000
+	mostQuick = 10_000
 )
 
 // TestExplore visits every interleaving of the configurations, two at a time.
 func TestExplore(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes some minutes; run without -short")
-	}
 	big := os.Getenv(bigRun) != ""
 	everyday := slices.Concat(more(), directories(), pairs(big), sharing(), semaphores(), unfair(), kazoos(), revocations(), crashes(), upgrading())
-	all, limit, workers := everyday, most, 2
-	if big {
-		limit, workers = mostBig, 1
-		all = slices.Concat(huge(), hugeSharing(), hugeSemaphores(), hugeUpgrading())
+	switch {
+	case big:
+		all := slices.Concat(huge(), hugeSharing(), hugeSemaphores(), hugeUpgrading())
 		for _, cfg := range everyday {
 			cfg.whole = true
 			all = append(all, cfg)
 		}
+		reached(t, exploreAll(t, 1, mostBig, all))
+	case eventstest.Full():
+		reached(t, exploreAll(t, 2, most, everyday))
+		t.Logf("set %s=1 for more faults at a time, and for the same worlds without simplifications", bigRun)
+	default:
+		exploreAll(t, 2, mostQuick, everyday)
+		t.Log("set ZKGRANT_FULL=1 for the rest of the worlds")
 	}
+}
+
+// TestExploreMulti visits every interleaving of multi-locks in two directories.
+func TestExploreMulti(t *testing.T) {
+	exploreAll(t, 2, eventstest.Amount(mostQuick, most), multiConfigs())
+}
+
+// exploreAll visits the worlds of some configurations, at most so many of each, and returns what the machines met.
+func exploreAll(t *testing.T, workers, limit int, all []config) map[meeting]bool {
+	t.Helper()
 	began := time.Now()
 	var mu sync.Mutex
-	var states, steps int
+	var states, steps, left int
 	met := map[meeting]bool{}
 	atATime(workers, all, func(cfg config) {
 		f := explore(Machine.Step, cfg, limit)
-		t.Logf("%d contenders, %-45s %v", cfg.clients, cfg.name, f)
-		if f.truncated {
+		t.Logf("%d contenders, %-55s %v", cfg.clients, cfg.name, f)
+		if f.Truncated && limit != mostQuick {
 			t.Errorf("%s: more than %d worlds", cfg.name, limit)
 		}
-		if f.violation != "" {
-			t.Errorf("%s: %s\n%s", cfg.name, f.violation, strings.Join(f.trace, "\n"))
+		if f.Violation != "" {
+			t.Errorf("%s: %s\n%s", cfg.name, f.Violation, strings.Join(f.Trace, "\n"))
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		states, steps = states+f.states, steps+f.steps
+		states, steps = states+f.States, steps+f.Steps
+		if f.Truncated {
+			left++
+		}
 		maps.Copy(met, f.met)
 	})
-	reached(t, met)
-	took := time.Since(began)
-	fmt.Printf("explored %d worlds, %d transitions in %.1fs (%.0fk worlds/s)\n",
-		states, steps, took.Seconds(), float64(states)/took.Seconds()/1000)
-	if !big {
-		t.Logf("set %s=1 for more at a time, and for the same without simplifications", bigRun)
-	}
+	took := time.Since(began).Seconds()
+	fmt.Printf("%s: %d worlds, %d transitions in %.1fs (%.0fk worlds/s); %d of %d configurations not to the end\n",
+		t.Name(), states, steps, took, float64(states)/took/1000, left, len(all))
+	return met
 }
 
 // atATime does something for each item, for some at a time, and returns when all is done.
@@ -89,8 +101,8 @@ func atATime[T any](workers int, items []T, do func(T)) {
 	working.Wait()
 }
 
-// TestExploreLosesNothing holds that what the explorer simplifies it may: with it and
-// without, the machines take the very same steps.
+// TestExploreLosesNothing holds that the explorer may simplify as it does: with and without, the machines take the very same
+// steps. By default it does not go to the end of the largest worlds without simplifications.
 func TestExploreLosesNothing(t *testing.T) {
 	one, three := []Rule{Semaphore{Size: 1, Permits: 1}, Semaphore{Size: 1, Permits: 1}}, []Rule{Semaphore{Size: 4, Permits: 3}, Semaphore{Size: 4, Permits: 3}}
 	node, up := []Rule{Unfair{}, Unfair{}, Unfair{}}, []Rule{Upgradable{}, Upgrade{}, nil}
@@ -120,11 +132,11 @@ func TestExploreLosesNothing(t *testing.T) {
 	}, func(cfg config) {
 		simple := explore(Machine.Step, cfg, most)
 		cfg.whole = true
-		whole := explore(Machine.Step, cfg, most)
-		if simple.violation != "" || whole.violation != "" {
-			t.Errorf("%s: %q, %q\n%s", cfg.name, simple.violation, whole.violation, strings.Join(whole.trace, "\n"))
+		whole := explore(Machine.Step, cfg, eventstest.Amount(5*mostQuick, most))
+		if simple.Violation != "" || whole.Violation != "" {
+			t.Errorf("%s: %q, %q\n%s", cfg.name, simple.Violation, whole.Violation, strings.Join(whole.Trace, "\n"))
 		}
-		t.Logf("%-40s %8d worlds of %8d, %d changes", cfg.name, simple.states, whole.states, len(whole.changes))
+		t.Logf("%-40s %8d worlds of %8d, %d changes", cfg.name, simple.States, whole.States, len(whole.changes))
 		for c := range whole.changes {
 			if !simple.changes[c] {
 				t.Errorf("%s: no machine in %v is given %+v", cfg.name, c.state, c.input)
@@ -133,11 +145,18 @@ func TestExploreLosesNothing(t *testing.T) {
 	})
 }
 
-func TestExploreWorldHasNoPadding(t *testing.T) {
-	if got, want := unsafe.Sizeof(client{}), uintptr(4+8*maxRequests+20); got != want {
-		t.Errorf("a client takes %d bytes, its fields %d", got, want)
-	}
-	if got, want := unsafe.Sizeof(world{}), maxClients*unsafe.Sizeof(client{})+4*maxNodes+4*(maxLag+1)+6+3+15+1+3; got != want {
-		t.Errorf("a world takes %d bytes, its fields %d", got, want)
+func TestWorldsHaveNoPadding(t *testing.T) {
+	for _, c := range []struct {
+		what         string
+		size, fields uintptr
+	}{
+		{"client", unsafe.Sizeof(client{}), 4 + 8*maxRequests + 20},
+		{"world", unsafe.Sizeof(world{}), maxClients*unsafe.Sizeof(client{}) + 4*maxNodes + 4*(maxLag+1) + 6 + 3 + 16 + 1 + 2},
+		{"client of two directories", unsafe.Sizeof(multiClient{}), 4 + 4*(10+2) + 8 + 4*2},
+		{"world of two directories", unsafe.Sizeof(multiWorld{}), multiClients*unsafe.Sizeof(multiClient{}) + 4*multiGroups + 2*(multiLag+1) + 4 + 2 + 16},
+	} {
+		if c.size != c.fields {
+			t.Errorf("a %s takes %d bytes, its fields %d", c.what, c.size, c.fields)
+		}
 	}
 }

@@ -136,7 +136,6 @@ type traits struct {
 type result struct {
 	next    uint32
 	effects []effect
-	texts   []string // the same, for people
 }
 
 // newInterpreter numbers the nodes from a number on.
@@ -202,7 +201,6 @@ func (it *interpreter) run(machine uint32, in input) *result {
 	r := result{next: it.intern(next)}
 	for _, e := range effects {
 		r.effects = append(r.effects, it.effect(e))
-		r.texts = append(r.texts, effectText(e))
 	}
 	it.memo[key] = int32(len(it.results))
 	it.results = append(it.results, r)

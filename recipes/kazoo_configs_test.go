@@ -1,5 +1,3 @@
-//go:build !race
-
 package recipes
 
 // kazoos are the configurations in which somebody bears kazoo's names.

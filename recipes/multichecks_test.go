@@ -27,7 +27,7 @@ func (e *multiEnv) tell(w *multiWorld, c int, ef Effect) violation {
 			if e.roles[c].kind(d).Reads() {
 				continue
 			}
-			if w.token[d] > g+1 && w.byHand&multiNode(g, d) == 0 && e.bug != bugOneAnew { // which has worse in store
+			if w.token[d] > g+1 && w.byHand&multiNode(g, d) == 0 && e.shell != shellOneAnew { // which has worse in store
 				return tokenOrder
 			}
 			w.token[d] = max(w.token[d], g+1)
@@ -86,8 +86,8 @@ func (e *multiEnv) check(w *multiWorld) {
 	}
 }
 
-// goal tells whether all is over and nothing left.
-func (e *multiEnv) goal(w *multiWorld) bool {
+// Goal tells whether all is over and nothing left.
+func (e *multiEnv) Goal(w *multiWorld) bool {
 	for c := range e.roles {
 		if cl := &w.clients[c]; e.known[cl.machine].state != Over || cl.discard&w.past[0] != 0 {
 			return false

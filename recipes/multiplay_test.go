@@ -70,8 +70,8 @@ func (p *multiPlay) begin(d *datadriven.TestData) {
 	for i := range roles {
 		roles[i].flags = flags[string(rune('a'+i))]
 	}
-	p.env = newMultiEnv(roles)
-	p.w = p.env.open(multiBudget{})
+	p.env = newMultiEnv(Machine.Step, config{places: roles})
+	p.w = p.env.open(budget{})
 	p.env.log = func(c int, text string) {
 		if !strings.HasSuffix(text, ": Over") {
 			p.lines = append(p.lines, fmt.Sprintf("%c: %s", 'a'+c, text))
@@ -79,16 +79,16 @@ func (p *multiPlay) begin(d *datadriven.TestData) {
 	}
 	for c := range roles {
 		if !has(d, "hold") {
-			p.take(multiStep{kind: stepStart, client: uint8(c)})
+			p.take(step{kind: stepStart, client: uint8(c)})
 			p.settle()
 		}
 	}
 }
 
 // take carries out one step, for which the budget is always sufficient.
-func (p *multiPlay) take(s multiStep) {
-	p.w.left = multiBudget{cut: 9, lapse: 9, expire: 9, kill: 9, remove: 9, withdraw: 9}
-	if bad := p.env.take(&p.w, s); bad != "" {
+func (p *multiPlay) take(s step) {
+	p.w.left = budget{cut: 9, lapse: 9, expire: 9, kill: 9, remove: 9, withdraw: 9}
+	if bad := p.env.Take(&p.w, s); bad != "" {
 		p.lines = append(p.lines, "VIOLATION: "+string(bad))
 	}
 }
@@ -97,12 +97,12 @@ func (p *multiPlay) take(s multiStep) {
 func (p *multiPlay) settle() {
 	by := []stepKind{stepAnswer, stepFail, stepGone, stepDiscard, stepExecute, stepCatchUp}
 	for {
-		steps := p.env.enabled(&p.w)
-		steps = slices.DeleteFunc(steps, func(s multiStep) bool { return !slices.Contains(by, s.kind) })
+		steps := p.env.Enabled(&p.w, nil)
+		steps = slices.DeleteFunc(steps, func(s step) bool { return !slices.Contains(by, s.kind) })
 		if len(steps) == 0 {
 			return
 		}
-		p.take(slices.MinFunc(steps, func(a, b multiStep) int { return slices.Index(by, a.kind) - slices.Index(by, b.kind) }))
+		p.take(slices.MinFunc(steps, func(a, b step) int { return slices.Index(by, a.kind) - slices.Index(by, b.kind) }))
 	}
 }
 
@@ -114,25 +114,25 @@ func (p *multiPlay) command(t *testing.T, d *datadriven.TestData) {
 		"start": stepStart, "release": stepRelease, "withdraw": stepWithdraw, "reconnect": stepReconnect, "execute": stepExecute,
 	}
 	if kind, ok := one[d.Cmd]; ok {
-		p.take(multiStep{kind: kind, client: c})
+		p.take(step{kind: kind, client: c})
 		return
 	}
 	switch d.Cmd {
 	case "cut":
 		if has(d, "reply-lost") {
-			p.take(multiStep{kind: stepExecute, client: c})
+			p.take(step{kind: stepExecute, client: c})
 		}
-		p.take(multiStep{kind: stepCut, client: c})
+		p.take(step{kind: stepCut, client: c})
 	case "expire":
-		p.take(multiStep{kind: stepExpire, client: c})
+		p.take(step{kind: stepExpire, client: c})
 		if p.w.clients[c].conn == connUp {
 			p.w.raise(int(c))
-			p.take(multiStep{kind: stepDropDead, client: c})
+			p.take(step{kind: stepDropDead, client: c})
 		}
-		p.take(multiStep{kind: stepExpired, client: c})
-		p.take(multiStep{kind: stepOpen, client: c})
+		p.take(step{kind: stepExpired, client: c})
+		p.take(step{kind: stepOpen, client: c})
 	case "remove":
-		p.take(multiStep{kind: stepRemove, arg: 2*(whom[1]-'0') + whom[0] - 'p'})
+		p.take(step{kind: stepRemove, node: 2*(whom[1]-'0') + whom[0] - 'p'})
 	default:
 		d.Fatalf(t, "no command %s", d.Cmd)
 	}

@@ -20,7 +20,7 @@ func (e *multiEnv) execute(w *multiWorld, c, i int, part uint8) {
 		done = e.executeCreate(w, c, r, zombie)
 	case OpClaim, OpAdvance:
 		about := r.view
-		if e.bug == bugClaimsOne {
+		if e.shell == shellClaimsOne {
 			about = e.first(c, about)
 		}
 		switch {
@@ -30,7 +30,7 @@ func (e *multiEnv) execute(w *multiWorld, c, i int, part uint8) {
 			r.flags |= reqFirst
 		}
 	case OpDelete:
-		if gone := w.past[0] & r.view; gone != 0 && (e.bug != bugAllOrNothing || gone == r.view) {
+		if gone := w.past[0] & r.view; gone != 0 && (e.shell != shellAllNodesOrNone || gone == r.view) {
 			w.commit(w.past[0] &^ gone)
 		}
 	default: // a read
@@ -126,7 +126,7 @@ func (e *multiEnv) executeCreate(w *multiWorld, c int, r *multiRequest, zombie b
 	w.next++
 	w.groups[g] = multiGroup{owner: uint8(c) + 1, epoch: cl.epoch, attempt: r.arg}
 	nodes := role.nodes(g)
-	if e.bug == bugOneAnew && cl.known&w.past[0] != 0 {
+	if e.shell == shellOneAnew && cl.known&w.past[0] != 0 {
 		rest := cl.known & w.past[0]
 		old := uint8(bits.TrailingZeros16(rest)) / 2
 		w.groups[g].as, w.groups[old].attempt = old+1, r.arg
@@ -143,17 +143,17 @@ func (e *multiEnv) executeCreate(w *multiWorld, c int, r *multiRequest, zombie b
 	var there uint16
 	for _, d := range role.dirs {
 		there |= w.past[0] & (dirsP << d)
-		if e.bug == bugAloneInOne {
+		if e.shell == shellAloneInOne {
 			break
 		}
 	}
-	if there == 0 && e.bug != bugTwoTransactions {
+	if there == 0 && e.shell != shellTwoTransactions {
 		r.flags |= reqStands // alone
 		if e.leads2(w, nodes) {
 			r.flags |= reqFirst
 		}
 	}
-	if e.bug == bugTwoTransactions && !zombie && len(role.dirs) > 1 {
+	if e.shell == shellTwoTransactions && !zombie && len(role.dirs) > 1 {
 		w.commit(w.past[0] | e.first(c, nodes))
 		r.own = g + 1
 		return false
@@ -265,7 +265,7 @@ func (e *multiEnv) listed(w *multiWorld, c int, r multiRequest) {
 		}
 	}
 	for _, d := range role.dirs {
-		in.Parted = in.Parted || found != 0 && found&(dirsP<<d) == 0 && e.bug != bugTakenForWhole
+		in.Parted = in.Parted || found != 0 && found&(dirsP<<d) == 0 && e.shell != shellTakenForWhole
 	}
 	e.feed(w, c, in)
 }

@@ -3,30 +3,18 @@ package recipes
 import (
 	"fmt"
 	"math/bits"
-	"slices"
 	"strings"
 )
 
 // What may happen in the world of multi-locks.
 
-type multiStep struct {
-	kind   stepKind
-	client uint8
-	arg    uint8 // a node, or the directory that a List reads
-}
-
-// faulty are the steps that nothing may depend on.
-func (s multiStep) faulty() bool {
-	return slices.Contains([]stepKind{stepCut, stepLapse, stepExpire, stepKill, stepRemove, stepWithdraw, stepDowngrade}, s.kind)
-}
-
-// enabled returns every step that may come next.
-func (e *multiEnv) enabled(w *multiWorld) (steps []multiStep) {
+// Enabled appends every step that may come next.
+func (e *multiEnv) Enabled(w *multiWorld, steps []step) []step {
 	for c := range e.roles {
 		cl := &w.clients[c]
 		add := func(may bool, kind stepKind, arg uint8) {
 			if may {
-				steps = append(steps, multiStep{kind, uint8(c), arg})
+				steps = append(steps, step{kind, uint8(c), arg})
 			}
 		}
 		up, down := cl.conn == connUp, cl.conn == connDown
@@ -63,20 +51,20 @@ func (e *multiEnv) enabled(w *multiWorld) (steps []multiStep) {
 		id := uint8(bits.TrailingZeros16(m))
 		outside := w.groups[id/2].owner == multiOutside
 		if outside && (id != 2 || w.past[0]&1 == 0) { // its reader leaves behind its writer
-			steps = append(steps, multiStep{kind: stepLeaves, arg: id})
+			steps = append(steps, step{kind: stepLeaves, node: id})
 		}
 		if !outside && w.left.remove > 0 {
-			steps = append(steps, multiStep{kind: stepRemove, arg: id})
+			steps = append(steps, step{kind: stepRemove, node: id})
 		}
 	}
 	if w.left.trade > 0 && w.past[0]&1 != 0 {
-		steps = append(steps, multiStep{kind: stepDowngrade})
+		steps = append(steps, step{kind: stepDowngrade})
 	}
 	return steps
 }
 
-// take carries a step out.
-func (e *multiEnv) take(w *multiWorld, s multiStep) violation {
+// Take carries a step out.
+func (e *multiEnv) Take(w *multiWorld, s step) violation {
 	e.bad = ""
 	c := int(s.client)
 	cl := &w.clients[c]
@@ -86,7 +74,7 @@ func (e *multiEnv) take(w *multiWorld, s multiStep) violation {
 		f := e.roles[c].flags
 		e.feed(w, c, Started{Try: f&flagTry != 0, Keep: f&flagKeep != 0, Strict: f&flagStrict != 0})
 	case stepExecute:
-		e.execute(w, c, cl.find(sent), s.arg)
+		e.execute(w, c, cl.find(sent), s.node)
 	case stepAnswer:
 		e.answer(w, c, cl.find(executed))
 	case stepFail:
@@ -100,8 +88,8 @@ func (e *multiEnv) take(w *multiWorld, s multiStep) violation {
 			e.feed(w, c, Unknown{Epoch: Epoch(r.epoch), Op: Op(r.op)})
 		}
 	case stepGone:
-		cl.fired &^= 1 << s.arg
-		e.feed(w, c, Gone{Epoch: Epoch(cl.epoch), Node: e.told(w, c, s.arg)})
+		cl.fired &^= 1 << s.node
+		e.feed(w, c, Gone{Epoch: Epoch(cl.epoch), Node: e.told(w, c, s.node)})
 	case stepDiscard:
 		w.raise(c)
 		bit := cl.discard & -cl.discard
@@ -124,10 +112,10 @@ func (e *multiEnv) take(w *multiWorld, s multiStep) violation {
 		cl.lease = true
 	case stepRemove:
 		w.left.remove--
-		w.byHand |= 1 << s.arg
-		w.commit(w.past[0] &^ (1 << s.arg))
+		w.byHand |= 1 << s.node
+		w.commit(w.past[0] &^ (1 << s.node))
 	case stepLeaves:
-		w.commit(w.past[0] &^ (1 << s.arg))
+		w.commit(w.past[0] &^ (1 << s.node))
 	case stepDowngrade:
 		w.left.trade--
 		w.commit(w.past[0] | multiNode(1, 0))
@@ -148,6 +136,9 @@ func (e *multiEnv) told(w *multiWorld, c int, id uint8) string {
 	}
 	return e.name(w, c, id/2, id%2).Text
 }
+
+// Progress reports whether a step happens by itself.
+func (*multiEnv) Progress(s step) bool { return s.kind <= stepChanged }
 
 // connection is what happens to a session.
 func (e *multiEnv) connection(w *multiWorld, c int, kind stepKind) {
@@ -291,7 +282,7 @@ func (e *multiEnv) perform(w *multiWorld, c int, ef Effect) violation {
 	}
 	switch ef := ef.(type) {
 	case Create:
-		if e.bug != bugOneAnew {
+		if e.shell != shellOneAnew {
 			cl.known = 0
 		}
 		return e.send(w, c, multiRequest{op: uint8(OpCreate), epoch: uint8(ef.Epoch), arg: uint8(ef.Attempt)})
@@ -309,7 +300,7 @@ func (e *multiEnv) perform(w *multiWorld, c int, ef Effect) violation {
 		return e.send(w, c, multiRequest{op: uint8(OpWatch), epoch: uint8(ef.Epoch), node: 2*g + d})
 	case Claim:
 		nodes := about(ef.Node)
-		if !e.whole(c, nodes) && e.bug != bugTakenForWhole {
+		if !e.whole(c, nodes) && e.shell != shellTakenForWhole {
 			nodes = 0 // the shell knows that some are missing
 		}
 		return e.send(w, c, multiRequest{op: uint8(OpClaim), epoch: uint8(ef.Epoch), view: nodes})
@@ -322,7 +313,7 @@ func (e *multiEnv) perform(w *multiWorld, c int, ef Effect) violation {
 		}
 		return e.send(w, c, multiRequest{op: uint8(OpDelete), epoch: uint8(ef.Epoch), view: about(ef.Node)})
 	case Discard:
-		if e.bug == bugOneAnew {
+		if e.shell == shellOneAnew {
 			return ""
 		}
 		cl.discard |= about(ef.Node)

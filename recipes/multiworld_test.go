@@ -28,8 +28,9 @@ type multiWorld struct {
 	past    [multiLag + 1]uint16 // the nodes at the leader, one transaction before, and so on
 	next    uint8
 	token   [2]uint8 // 1 + the newest exclusive grant's group, of each directory
-	byHand  uint16   // nodes that somebody took away
-	left    multiBudget
+	fill    uint8
+	byHand  uint16 // nodes that somebody took away
+	left    budget
 }
 
 type multiGroup struct {
@@ -38,8 +39,6 @@ type multiGroup struct {
 }
 
 const multiOutside = 9
-
-type multiBudget struct{ cut, lapse, expire, kill, remove, withdraw, trade uint8 }
 
 type multiClient struct {
 	machine  uint32
@@ -51,6 +50,7 @@ type multiClient struct {
 	seen     uint8
 	lease    bool
 	told     uint8
+	fill     uint8
 	armed    uint16
 	fired    uint16
 	known    uint16 // the nodes that the shell knows to be the attempt's, or to have been
@@ -67,6 +67,7 @@ type multiRequest struct {
 	own    uint8 // 1 + the group that was made or found
 	age    uint8
 	flags  uint8
+	fill   uint8
 	view   uint16 // of List: what was read; of Claim, Delete: what it is about
 }
 
@@ -100,24 +101,11 @@ func (r multiRole) kind(dir uint8) events.Kind {
 	return r.kinds[slices.Index(r.dirs, dir)]
 }
 
-// A multiBug is what a seeded bug does in the shell.
-type multiBug uint8
-
-const (
-	bugTwoTransactions multiBug = iota + 1 // creates one node after the other
-	bugClaimsOne                           // claims the first node
-	bugAllOrNothing                        // gives up when one of the nodes to be deleted is gone
-	bugTakenForWhole                       // takes a part of its nodes for all
-	bugAloneInOne                          // takes one empty queue for all
-	bugOneAnew                             // makes one node anew where it should make all
-)
-
-// A multiEnv is what does not change in a configuration.
+// A multiEnv carries steps out in worlds of multi-locks, and checks what must hold in each.
 type multiEnv struct {
+	options
+
 	roles   []multiRole
-	bug     multiBug
-	late    bool // answers that were on their way come also behind a cut
-	writer  bool // somebody outside holds p as a writer, and may become a reader in its place
 	step    stepFunc
 	bad     violation
 	proof   uint8 // 1 + the group that an answer which is being fed proves
@@ -127,8 +115,8 @@ type multiEnv struct {
 	names   map[[5]uint8]events.Name
 }
 
-func newMultiEnv(roles []multiRole) *multiEnv {
-	return &multiEnv{roles: roles, step: Machine.Step, numbers: map[Machine]uint32{}, names: map[[5]uint8]events.Name{}}
+func newMultiEnv(step stepFunc, cfg config) *multiEnv {
+	return &multiEnv{options: cfg.options, roles: cfg.places, step: step, numbers: map[Machine]uint32{}, names: map[[5]uint8]events.Name{}}
 }
 
 func (e *multiEnv) intern(m Machine) uint32 {
@@ -141,7 +129,7 @@ func (e *multiEnv) intern(m Machine) uint32 {
 }
 
 // open returns the world in which everybody has a session.
-func (e *multiEnv) open(left multiBudget) (w multiWorld) {
+func (e *multiEnv) open(left budget) (w multiWorld) {
 	w.left = left
 	if e.writer {
 		w.groups[0] = multiGroup{owner: multiOutside}
@@ -159,6 +147,11 @@ func (e *multiEnv) open(left multiBudget) (w multiWorld) {
 		cl.machine = e.intern(NewMachine(e.roles[c].rule()))
 		cl.epoch = 1
 		e.feed(&w, c, Opened{Epoch: 1, Session: session(c, 1)})
+	}
+	for c := range e.roles {
+		if e.eager {
+			e.Take(&w, step{kind: stepStart, client: uint8(c)})
+		}
 	}
 	return w
 }

@@ -1,5 +1,3 @@
-//go:build !race
-
 package recipes
 
 // semaphores are the configurations of semaphores.

@@ -3,14 +3,15 @@ package recipes
 import (
 	"fmt"
 	"math/bits"
-	"strings"
+
+	"github.com/zkgrant/zkgrant/recipes/internal/searchtest"
 )
 
 // A violation says which promise was broken.
-type violation string
+type violation = searchtest.Violation
 
 const (
-	twoHolders violation = "two live holders"
+	twoHolders violation = "two holders"
 	untold     violation = "a holder that was not told its loss"
 	letIn      violation = "a node given up while a function runs under the lock"
 	noHold     violation = "a holder whose node is gone"
@@ -19,23 +20,23 @@ const (
 	outOfOrder violation = "a caller told out of order"
 	between    violation = "an upgrade with a writer between it and its upgradable reader"
 	overfull   violation = "more permits taken than there are"
-	overtook   violation = "a grant past somebody older who excludes it"
-	apart      violation = "a reader who waits for nobody but readers"
-	unfounded  violation = "an end for which there is no reason"
-	mingled    violation = "a contender with kazoo's names that stays beside one whom kazoo does not see"
-	unasked    violation = "a holder asked for a lock back that nobody wants back"
-	unheeded   violation = "a holder who was not told how soon the lock is wanted back"
-	overstayed violation = "a holder whose time to give the lock back is over"
-	letGo      violation = "a node given up before its holder was told the loss"
-	stillHeld  violation = "a holder who asked to lose the lock with the connection, and has none"
-	keptOn     violation = "a caller who gave up and is kept waiting for a connection that may never come"
+	overtook   violation = "a grant past an older contender that excludes it"
+	apart      violation = "a reader that waits for readers only"
+	unfounded  violation = "an end without a reason"
+	mingled    violation = "a contender with kazoo's names beside one that kazoo does not see"
+	unasked    violation = "a revoke that nobody asked for"
+	unheeded   violation = "a holder that was not told its deadline"
+	overstayed violation = "a holder beyond its deadline"
+	letGo      violation = "a node given up before the loss is told"
+	stillHeld  violation = "a strict holder without a connection"
+	keptOn     violation = "a withdrawn caller that waits for a connection"
 	leftBehind violation = "a node left behind"
-	overwrote  violation = "data overwritten that is somebody else's"
-	falseFloor violation = "a floor that somebody stands below"
+	overwrote  violation = "overwritten data of another program"
+	falseFloor violation = "a floor with an older contender"
 	overflow   violation = "more requests under way than one machine should have"
-	nameless   violation = "a request about no node"
-	stuck      violation = "stuck"
-	noWayOut   violation = "no way to the end"
+	nameless   violation = "a request without a node"
+	stuck                = searchtest.Stuck
+	noWayOut             = searchtest.NoWayOut
 )
 
 // feed lets a client's machine take an input and carries its effects out.
@@ -87,8 +88,9 @@ func (e *environment) describe(before uint32, in input, r *result) string {
 	if from != to {
 		text += fmt.Sprintf(" -> %v", to)
 	}
-	if len(r.texts) > 0 {
-		text += "; " + strings.Join(r.texts, ", ")
+	_, effects := e.step(e.machines[before], e.input(in))
+	for i, ef := range effects {
+		text += [...]string{"; ", ", "}[min(i, 1)] + effectText(ef)
 	}
 	return text
 }
@@ -388,8 +390,8 @@ func (e *environment) keptApart(w *world, cl *client) bool {
 	return w.past[0]&(1<<t.own) != 0 && w.past[0]&w.forms.blocking(t.own) == 0
 }
 
-// goal tells whether all is over and nothing is left.
-func (e *environment) goal(w *world) bool {
+// Goal tells whether all is over and nothing is left.
+func (e *environment) Goal(w *world) bool {
 	for c := range w.clients {
 		if w.clients[c].machine != machineOver || w.mine(c, 0) != 0 {
 			return false

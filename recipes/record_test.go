@@ -12,10 +12,10 @@ const (
 )
 
 const (
-	unrecorded violation = "a holder that did not release, and no record of it"
-	untrue     violation = "a record of somebody who did not crash"
-	unreported violation = "a grant that does not tell of a crash"
-	falseAlarm violation = "a grant that tells of a crash that was none"
+	unrecorded violation = "a crash without a record"
+	untrue     violation = "a record without a crash"
+	unreported violation = "a grant that hides a crash"
+	falseAlarm violation = "a grant that reports a crash that never was"
 )
 
 // What a Claim of a world has in its mask.

@@ -1,5 +1,3 @@
-//go:build !race
-
 package recipes
 
 // revocations are the configurations in which somebody wants a lock back, and says by when.

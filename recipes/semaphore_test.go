@@ -96,73 +96,42 @@ func everySemaphoreInput() []Input {
 // TestAnyInputToASemaphore is TestAnyInputInAnyState for machines that want permits. None is granted
 // but for leases, nothing that may exist is forgotten, and what is awaited is asked for.
 func TestAnyInputToASemaphore(t *testing.T) {
-	var level []heard
-	visited := map[heard]bool{}
-	for name, inputs := range semaphoreSituations() {
-		m, told := NewMachine(permitsOf), uint8(0)
-		for _, in := range inputs {
-			var effects []Effect
-			m, effects = m.Step(in)
-			told = hear(t, name, told, effects)
-		}
-		level = append(level, heard{m, told})
-	}
-	inputs := everySemaphoreInput()
-	for range 2 {
-		var deeper []heard
-		for _, s := range level {
-			for _, in := range inputs {
-				next, effects := s.Step(in)
-				where := s.State().String() + ", " + inputText(in)
-				for _, e := range effects {
-					switch e := e.(type) {
-					case Grant:
-						if !next.permits.leased || e.Token == 0 && s.own.Token != 0 {
-							t.Fatalf("%s: %s", where, effectText(e))
-						}
-					case Enter:
-						if s.state != Surveying || e.Permits != 3 || e.Node != s.own.Name.Text {
-							t.Fatalf("%s: %s", where, effectText(e))
-						}
-					case Discard:
-					default:
-						if s.State() == Over || past(in, s.Epoch()) {
-							t.Fatalf("%s: %s", where, effectText(e))
-						}
-					}
-				}
-				awaitsWhatItAskedFor(t, where, s.Machine, next, effects)
-				if next.State() == Over && !next.finished {
-					t.Fatalf("%s: over, and the caller was not told", where)
-				}
-				n := heard{next, hear(t, where, s.told, effects)}
-				if !visited[n] {
-					visited[n] = true
-					deeper = append(deeper, n)
-				}
+	anyInput(t, permitsOf, semaphoreSituations(), everySemaphoreInput(), 2, func(in Input, m, next Machine, effects []Effect) (wrong string) {
+		for _, e := range effects {
+			ok := true
+			switch e := e.(type) {
+			case Grant:
+				ok = next.permits.leased && (e.Token != 0 || m.own.Token == 0)
+			case Enter:
+				ok = m.state == Surveying && e.Permits == 3 && e.Node == m.own.Name.Text
+			case Discard:
+			default:
+				ok = m.state != Over && !past(in, m.epoch)
+			}
+			if !ok {
+				return "did not expect " + effectText(e)
 			}
 		}
-		level = deeper
-	}
-	t.Logf("%d machines", len(visited))
+		return awaitsWhatItAskedFor(m, next, effects)
+	})
 }
 
-// awaitsWhatItAskedFor: whoever comes to a state in which an answer is awaited has asked for it.
-func awaitsWhatItAskedFor(t *testing.T, where string, before, next Machine, effects []Effect) {
-	t.Helper()
-	if next.state == before.state {
-		return
-	}
-	want := map[State]Effect{
-		Surveying: Survey{}, Entering: Enter{}, Claiming: Claim{}, Creating: Create{}, Recovering: List{}, Listing: List{},
-		Advancing: Advance{}, Releasing: Delete{}, Looking: List{},
-	}[next.state]
-	if want == nil {
-		return
+// awaited are the requests whose answers states wait for.
+var awaited = map[State]Effect{
+	Surveying: Survey{}, Entering: Enter{}, Claiming: Claim{}, Creating: Create{}, Recovering: List{}, Listing: List{},
+	Advancing: Advance{}, Releasing: Delete{}, Looking: List{},
+}
+
+// awaitsWhatItAskedFor: a machine that comes to a state in which it awaits an answer has asked for it.
+func awaitsWhatItAskedFor(before, next Machine, effects []Effect) (wrong string) {
+	want := awaited[next.state]
+	if next.state == before.state || want == nil {
+		return ""
 	}
 	if !slices.ContainsFunc(effects, func(e Effect) bool { return reflect.TypeOf(e) == reflect.TypeOf(want) }) {
-		t.Fatalf("%s: came to %v with %v", where, next.state, effects)
+		return fmt.Sprintf("came to %v with %v, want a %T", next.state, effects, want)
 	}
+	return ""
 }
 
 // TestSemaphoreSteps are the steps that differ from a mutex's.

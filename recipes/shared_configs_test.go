@@ -1,5 +1,3 @@
-//go:build !race
-
 package recipes
 
 // What the clients of the read/write worlds are.

@@ -1,5 +1,3 @@
-//go:build !race
-
 package recipes
 
 // unfair are the configurations of locks that are one node.

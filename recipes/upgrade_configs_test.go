@@ -1,5 +1,3 @@
-//go:build !race
-
 package recipes
 
 // upgrading are the configurations in which somebody upgrades. A guest is a writer who may give up at any time.

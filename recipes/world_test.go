@@ -3,7 +3,8 @@ package recipes
 import (
 	"bytes"
 	"math/bits"
-	"unsafe"
+
+	"github.com/zkgrant/zkgrant/recipes/internal/searchtest"
 )
 
 // The world that machines live in, for the explorer and for the transcripts: an
@@ -40,7 +41,7 @@ type world struct {
 	truth   truth
 	left    budget
 	shown   uint8 // 1 + the node of the newest grant to a reader, where somebody may upgrade
-	fill    [3]uint8
+	fill    [2]uint8
 }
 
 // A node belongs to a client's session, or to a contender outside.
@@ -69,6 +70,7 @@ type budget struct {
 	wish     uint8 // somebody writes to a node that he wants the lock back
 	soon     uint8 // the same, and that he wants it soon
 	late     uint8 // the same, and that he wants it later than that
+	trade    uint8 // with two directories: a writer of another library becomes a reader
 }
 
 type client struct {
@@ -352,15 +354,5 @@ func (cl *client) less(other *client) bool {
 	if cl.machine != other.machine {
 		return cl.machine < other.machine
 	}
-	return bytes.Compare(cl.bytes(), other.bytes()) < 0
-}
-
-// bytes and world.bytes show the value as it lies in memory. No field has
-// padding around it, which TestWorldHasNoPadding holds.
-func (cl *client) bytes() []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(cl)), unsafe.Sizeof(*cl))
-}
-
-func (w *world) bytes() []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(w)), unsafe.Sizeof(*w))
+	return bytes.Compare(searchtest.Bytes(cl), searchtest.Bytes(other)) < 0
 }

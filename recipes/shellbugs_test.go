@@ -1,0 +1,106 @@
+package recipes
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
+)
+
+type shellBug struct {
+	shell shell
+	does  string
+	spec  string
+}
+
+// shellBugs are seeded bugs of the explorer's own model of the session, which carries requests out. Each has the spec of a world
+// in which it is found; see specVariable. Seeded bugs of the machine stand in coordinator/reliability/mutants.
+var shellBugs = []shellBug{
+	// The fast path.
+	{shellUnwatched, "walks back without watching", "clients=3 withdraw=1 eager -> stuck"},
+	{shellGivesUp, "takes a release for done that may not write a floor",
+		"clients=2 either -> a node left behind"},
+	{shellAnyFloor, "takes any floor for that of the node ahead",
+		"clients=2 withdraw=1 guest=1 foreign=1 dir=unknown plain eager simple -> two holders"},
+	{shellNumbers, "names the floor by a number, and writes it apart",
+		"clients=2 foreign=1 guest=2 reap=1 plain eager simple worlds=5000000 -> two holders"},
+	{shellCounts, "counts the nodes after the create and not with it", "clients=2 remove=1 plain eager -> two holders"},
+	{shellMarksAll, "writes its marker over data of another program", "clients=1 dir=alien -> overwritten data of another program"},
+	{shellRemembers, "does not notice that the directory is another one",
+		"clients=2 reap=1 foreign=1 change=1 -> overwritten data of another program"},
+	// Several machines in one session.
+	{shellKeepsFloor, "leaves a floor though a reader has its place",
+		"roles=trades,takes,writer guest=1 sharing eager -> a floor with an older contender"},
+	{shellKeepsWord, "leaves no floor, and its session takes it for the last one",
+		"roles=trades,takes,writer+shares guest=1 foreign=1 plain readers sharing eager simple worlds=5000000 -> two holders"},
+	{shellUnchecked, "downgrades without a check of the write node", "roles=trades,takes,writer remove=1 plain sharing eager -> two holders"},
+	{shellAnyWord, "takes a contender of its session that gave up for a holder",
+		"roles=shares,shares,shares guest=1 withdraw=1 plain sharing eager -> two holders"},
+	{shellEarlyWord, "takes a holder of its session for gone while its node stands",
+		"roles=shares,shares,shares guest=2 withdraw=1 sharing eager simple worlds=5000000 -> a grant that no claim proves"},
+	{shellAllClaim, "takes any node of its session for its own, of a lock that is one node",
+		"rules=unfair,unfair roles=shares,shares cut=1 plain single eager -> two holders"},
+	// Semaphores.
+	{shellOnePlace, "looks in the queue only for what it entered with", "rules=semaphore:1:1,semaphore:1:1 cut=1 permits eager -> stuck"},
+	{shellAnySize, "enters whatever the size has become",
+		"rules=semaphore:2:2,semaphore:2:2 resize=1 permits sizes eager -> more permits taken than there are"},
+	{shellPlaceFirst, "gives its place up before it has its leases",
+		"rules=semaphore:1:1,semaphore:1:1 permits eager -> more permits taken than there are"},
+	{shellKeepsPlace, "enters and keeps its place", "rules=semaphore:1:1,semaphore:1:1 permits eager -> a node left behind"},
+	{shellAllOrNothing, "gives leases back together, or none",
+		"rules=semaphore:4:3,semaphore:4:3 remove=1 permits eager -> a node left behind"},
+	{shellFirstLease, "gives one lease back", "rules=semaphore:4:3,semaphore:4:3 remove=1 permits eager -> a node left behind"},
+	// Locks that tell of crashes.
+	{shellTwoSteps, "removes the record in a second transaction",
+		"clients=2 cut=1 flags=detect,detect detect eager -> a record without a crash"},
+	{shellAllTheirs, "takes its own record for that of another holder",
+		"clients=2 cut=1 flags=detect,detect detect eager -> a grant that reports a crash that never was"},
+	{shellOverwrites, "writes its record over one that it finds",
+		"clients=2 cut=1 flags=detect,detect detect eager -> a grant that hides a crash"},
+	{shellTakesForGone, "takes a record in its way for the end of its node", "clients=2 flags=detect,detect detect eager -> stuck"},
+	{shellReadsEarly, "reads the record before it claims",
+		"roles=writer,reader cut=1 flags=detect,detect sharing detect eager -> a grant that reports a crash that never was"},
+	// Upgrades.
+	{shellOneNode, "claims an upgrade without the upgradable reader's node", "rules=upgradable,upgrade,- roles=shares,shares,writer " +
+		"remove=1 plain sharing upgrades eager -> an upgrade with a writer between it and its upgradable reader"},
+	{shellLetsGo, "gives the upgradable reader's node up while somebody upgrades",
+		"rules=upgradable,upgrade,- roles=shares,shares,writer sharing upgrades eager -> a holder whose node is gone"},
+	{shellOwnFence, "has an upgrade's own zxid for its token",
+		"rules=upgradable,upgrade,- roles=shares,shares,writer sharing upgrades eager -> a token that is not greater"},
+	{shellLowFence, "has the upgradable reader's token for its upgrade",
+		"rules=upgradable,upgrade,- roles=shares,shares,reader sharing upgrades eager -> a token that is not greater"},
+	// Multi-locks.
+	{shellTwoTransactions, "creates its nodes in two transactions", "places=pq,qp eager -> stuck"},
+	{shellOneAnew, "takes one place anew and keeps the others", "places=p,pq,qp remove=1 eager worlds=1000000 -> no way to the end"},
+	{shellClaimsOne, "claims one of its nodes", "places=pq,qp remove=1 eager -> a grant that no claim proves"},
+	{shellAllNodesOrNone, "gives up its nodes together, or none", "places=pq,qp remove=1 eager -> a node left behind"},
+	// The machine finds out that it has no place at all in one of the queues.
+	{shellTakenForWhole, "takes the nodes that it finds for all", "places=pq,qp remove=1 eager -> an end without a reason"},
+	{shellAloneInOne, "is alone if it is so in one directory", "places=pq,q eager -> a grant that no claim proves"},
+}
+
+// TestExploreReportsBugsOfTheShell holds that the explorer can fail. By default it leaves out the bugs that need more worlds than
+// others.
+func TestExploreReportsBugsOfTheShell(t *testing.T) {
+	var states, count atomic.Int64
+	atATime(2, shellBugs, func(b shellBug) {
+		s, err := parseSpec(b.spec)
+		s.shell = b.shell
+		switch {
+		case err != nil:
+			t.Errorf("%q: %v", b.spec, err)
+			return
+		case s.limit > mostFind && !eventstest.Full():
+			return
+		}
+		f := explore(Machine.Step, s.config, s.limit)
+		t.Logf("%-70s %v, %d steps long", b.does, f, len(f.Trace))
+		if f.Violation != s.want {
+			t.Errorf("a session that %s: found %q, want %q", b.does, f.Violation, s.want)
+		}
+		count.Add(1)
+		states.Add(int64(f.States))
+	})
+	fmt.Printf("reported %d of %d seeded bugs of the shell after %d worlds\n", count.Load(), len(shellBugs), states.Load())
+}

@@ -1,0 +1,224 @@
+package recipes
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// specVariable names the environment variable that says which world TestExploreFinds explores, and for which violation:
+//
+//	clients=3 withdraw=1 cut=1 plain eager -> two holders
+//
+// A spec has these words, each at most once, in any order:
+//
+//	clients=2                    how many contenders there are
+//	cut=1 expire=2 ...           how many faults of a kind may happen; the kinds are those of budget
+//	plain eager late ...         what else differs; the words are those of options
+//	dir=alien                    what the directory is when it begins: known, unknown, alien, none
+//	memory=1                     how many of those ahead a waiter remembers
+//	flags=keep,try+strict,-      of each contender; - is none
+//	roles=writer,reader,shares   of each contender
+//	rules=semaphore:4:3,unfair   of each contender; semaphore:2:1:adopt takes whatever size there is; - is what its role says
+//	places=pq,qp:rw,p            of each contender in two directories, with the kinds lock, read, write; the first letters name
+//	                             the directories in order, and one directory is a lock and no multi-lock
+//	worlds=1000                  how many worlds are visited at most
+//	simple                       leaves out what a machine does not listen to, which is right if the machine itself is
+const specVariable = "ZKGRANT_EXPLORE"
+
+// mostFind is how many worlds a spec has that does not say it.
+const mostFind = 400_000
+
+// A finds is a world to explore for a violation; "" is none.
+type finds struct {
+	config
+
+	limit int
+	want  violation
+}
+
+// parseSpec reads a spec.
+func parseSpec(spec string) (f finds, err error) {
+	f.limit, f.whole = mostFind, true
+	words, want, _ := strings.Cut(spec, "->")
+	f.name, f.want = spec, violation(strings.TrimSpace(want))
+	counts, switches := f.left.kinds(), f.switches()
+	counts["clients"], counts["memory"] = new(uint8), new(uint8)
+	seen := map[string]bool{}
+	for word := range strings.FieldsSeq(words) {
+		key, value, valued := strings.Cut(word, "=")
+		head := strings.TrimSuffix(word, value) // late and late=1 are two words
+		if seen[head] {
+			return f, fmt.Errorf("%s stands twice", head)
+		}
+		seen[head] = true
+		n, notNumber := strconv.Atoi(value)
+		switch {
+		case valued && counts[key] != nil && notNumber == nil:
+			*counts[key] = uint8(n)
+		case !valued && switches[key] != nil:
+			*switches[key] = true
+		case key == "simple" && !valued:
+			f.whole = false
+		case key == "worlds" && notNumber == nil:
+			f.limit = n
+		case valued:
+			err = f.list(key, strings.Split(value, ","))
+		default:
+			err = fmt.Errorf("no such word: %s", word)
+		}
+		if err != nil {
+			return f, err
+		}
+	}
+	f.clients, f.memory = int(*counts["clients"]), int(*counts["memory"])
+	for c := range min(len(f.flags), len(f.places)) {
+		f.places[c].flags = f.flags[c]
+	}
+	if f.clients == 0 {
+		f.clients = max(len(f.roles), len(f.rules), len(f.places), len(f.flags))
+	}
+	return f, nil
+}
+
+// list reads what a spec says of each contender.
+func (f *finds) list(key string, values []string) error {
+	for _, value := range values {
+		var bits uint8
+		names := map[string]map[string]uint8{"flags": flagNames, "roles": roleNames}[key]
+		for word := range strings.SplitSeq(value, "+") {
+			bit, ok := names[word]
+			if names != nil && !ok && word != "-" {
+				return fmt.Errorf("no such word in %s: %s", key, word)
+			}
+			bits |= bit
+		}
+		switch key {
+		case "flags":
+			f.flags = append(f.flags, bits)
+		case "roles":
+			f.roles = append(f.roles, bits)
+		case "rules":
+			f.rules = append(f.rules, ruleNamed(value))
+		case "places":
+			f.places = append(f.places, placesNamed(value))
+		case "dir":
+			f.dir = start(slices.Index([]string{"known", "unknown", "alien", "none"}, value))
+		default:
+			return fmt.Errorf("no such word: %s", key)
+		}
+	}
+	return nil
+}
+
+var (
+	flagNames = map[string]uint8{"try": flagTry, "keep": flagKeep, "strict": flagStrict, "detect": flagDetect}
+	roleNames = map[string]uint8{
+		"reader": reader, "writer": writes, "shares": roleShares, "trades": trades, "takes": takes, "kazoo": roleKazoo,
+	}
+)
+
+func ruleNamed(name string) Rule {
+	parts := strings.Split(name+":0:0:", ":")
+	size, _ := strconv.Atoi(parts[1])
+	wanted, _ := strconv.Atoi(parts[2])
+	return map[string]Rule{
+		"semaphore": Semaphore{Size: int32(size), Permits: int32(wanted), Adopt: parts[3] == "adopt"},
+		"unfair":    Unfair{}, "upgradable": Upgradable{}, "upgrade": Upgrade{},
+	}[parts[0]]
+}
+
+func placesNamed(name string) multiRole {
+	dirs, kinds, _ := strings.Cut(name, ":")
+	r := multiRole{plain: len(dirs) == 1}
+	for i, d := range dirs {
+		kind := events.KindLock
+		if i < len(kinds) {
+			kind = map[byte]events.Kind{'r': events.KindRead, 'w': events.KindWrite}[kinds[i]]
+		}
+		r.dirs, r.kinds = append(r.dirs, uint8(d-'p')), append(r.kinds, kind)
+	}
+	return r
+}
+
+// kinds returns the faults by name.
+func (b *budget) kinds() map[string]*uint8 {
+	return map[string]*uint8{
+		"cut": &b.cut, "lapse": &b.lapse, "expire": &b.expire, "kill": &b.kill, "remove": &b.remove, "withdraw": &b.withdraw,
+		"foreign": &b.foreign, "refuse": &b.refuse, "guest": &b.guest, "reap": &b.reap, "change": &b.change, "resize": &b.resize,
+		"wish": &b.wish, "soon": &b.soon, "late": &b.late, "trade": &b.trade,
+	}
+}
+
+// switches returns the options by name.
+func (o *options) switches() map[string]*bool {
+	return map[string]*bool{
+		"eager": &o.eager, "ghost": &o.ghost, "loose": &o.loose, "rearm": &o.rearm, "ownWatch": &o.ownWatch, "late": &o.late,
+		"early": &o.early, "clings": &o.clings, "plain": &o.plain, "tokens": &o.tokens, "either": &o.either, "single": &o.single,
+		"writer": &o.writer, "sharing": &o.sharing, "readers": &o.readers, "kazoos": &o.kazoos, "mixes": &o.mixes,
+		"permits": &o.permits, "sizes": &o.sizes, "detect": &o.detect, "upgrades": &o.upgrades,
+	}
+}
+
+// TestExploreFinds explores the world of one spec. It fails with the line "violation: ..." if it finds the violation that the
+// spec names, and with "other violation: ..." if it finds another one.
+func TestExploreFinds(t *testing.T) {
+	if spec, ok := os.LookupEnv(specVariable); ok {
+		if bad := explores(t, spec); bad != "" {
+			t.Error(bad)
+		}
+		return
+	}
+	for _, spec := range []string{
+		"clients=2 withdraw=1 cut=1 worlds=5000 -> stuck",
+		"roles=trades,takes sharing eager plain simple",
+		"rules=semaphore:2:2,semaphore:2:1:adopt resize=1 permits eager sizes",
+		"flags=keep+strict,- memory=1 dir=none eager expire=1",
+		"places=pq,q eager -> two holders",
+	} {
+		if bad := explores(t, spec); bad != "" {
+			t.Errorf("%s: %s", spec, bad)
+		}
+	}
+}
+
+// explores visits the worlds of a spec, and says which violation it has found.
+func explores(t *testing.T, spec string) (bad string) {
+	t.Helper()
+	s, err := parseSpec(spec)
+	if err != nil {
+		t.Fatalf("%q: %v", spec, err)
+	}
+	f := explore(Machine.Step, s.config, s.limit)
+	t.Log(f)
+	switch f.Violation {
+	case "":
+		return ""
+	case s.want:
+		return "violation: " + string(f.Violation) + "\n" + strings.Join(f.Trace, "\n")
+	default:
+		return "other violation: " + string(f.Violation) + "\n" + strings.Join(f.Trace, "\n")
+	}
+}
+
+func TestBadSpecsAreRefused(t *testing.T) {
+	for _, spec := range []string{"clients=x", "nothing", "eager eager", "roles=king", "flags=try+x", "what=1"} {
+		if _, err := parseSpec(spec); err == nil {
+			t.Errorf("%q is taken for a spec", spec)
+		}
+	}
+	s, err := parseSpec("flags=keep,try places=pq,qp:rw cut=2 late=1 late dir=alien -> stuck")
+	if err != nil || s.clients != 2 || s.places[1].flags != flagTry || s.left != (budget{cut: 2, late: 1}) ||
+		!s.late || s.dir != dirAlien || s.want != stuck {
+		t.Errorf("read %+v, %v", s, err)
+	}
+	if names := slices.Sorted(maps.Keys((&budget{}).kinds())); len(names) != 16 {
+		t.Errorf("%d kinds of faults have names: %v, want all 16", len(names), names)
+	}
+}
