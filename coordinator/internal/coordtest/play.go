@@ -37,7 +37,8 @@ const moment = 100 * time.Millisecond
 // time since the command began, unless that is less than 100 ms. Acquisitions and functions are callers (A), sessions are s1, s2, …:
 //
 //	scene                    a new server (tick=1s followers), new sessions, new callers; nocost: requests are not printed;
-//	                         vague: nor times, which are random where a connection is made anew; ownerless: nor whose a node is, nor its kind
+//	                         vague: nor times, which are random where a connection is made anew; ownerless: nor whose a node is, nor its kind;
+//	                         exclusive: a grant BESIDE a holder is told, which nobody can avoid where a server ends a session or deletes a node
 //	connect s1               only needed with options: timeout=3s tick=1s probe=1s loss-on-suspend; stream: what its stream says is printed
 //	acquire A s1             asks for a lock: path=/locks/reindex kind=mutex (read, write, unfair, election, semaphore:4, multi:/a:/b)
 //	                         try wait=1m data=text permits=2 reentrant detect revocable kazoo adopt
@@ -103,15 +104,15 @@ func variants(t *testing.T, file string) [][]string {
 }
 
 type play struct {
-	srv                    *zktest.Server
-	free, vague, ownerless bool
-	sessions               map[string]*coordinator.Coordinator
-	ids                    map[int64]string // of sessions, also of those that are over
-	callers                map[string]*caller
-	contexts               map[string]context.CancelCauseFunc
-	ctx                    map[string]context.Context
-	nodes                  map[string]string // from paths to labels
-	tokens                 []int64           // in the order in which they were granted
+	srv                               *zktest.Server
+	free, vague, ownerless, exclusive bool
+	sessions                          map[string]*coordinator.Coordinator
+	ids                               map[int64]string // of sessions, also of those that are over
+	callers                           map[string]*caller
+	contexts                          map[string]context.CancelCauseFunc
+	ctx                               map[string]context.Context
+	nodes                             map[string]string // from paths to labels
+	tokens                            []int64           // in the order in which they were granted
 
 	mu     sync.Mutex
 	line   int
@@ -163,6 +164,8 @@ func (p *play) begin(t *testing.T, args []string) {
 			next.free = true
 		case "vague":
 			next.vague = true
+		case "exclusive":
+			next.exclusive = true
 		case "ownerless":
 			next.ownerless = true
 		case "followers":
@@ -172,7 +175,7 @@ func (p *play) begin(t *testing.T, args []string) {
 		}
 	}
 	*p = play{
-		free: next.free, vague: next.vague, ownerless: next.ownerless,
+		free: next.free, vague: next.vague, ownerless: next.ownerless, exclusive: next.exclusive,
 		srv: zktest.Start(t, settings...), sessions: map[string]*coordinator.Coordinator{}, ids: map[int64]string{}, callers: map[string]*caller{},
 		asked: map[int64]map[zktest.Op]int{}, contexts: map[string]context.CancelCauseFunc{}, ctx: map[string]context.Context{}, nodes: map[string]string{},
 	}

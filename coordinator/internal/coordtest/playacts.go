@@ -336,7 +336,7 @@ func (p *play) beside(k *caller, g events.Grant) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for name, c := range p.callers {
-		if k.alone && c.alone && c.path == k.path && c.a != nil && c.a != k.a && c.a.Valid() && c.a.Grant().Node != g.Node {
+		if p.exclusive && k.alone && c.alone && c.path == k.path && c.a != nil && c.a != k.a && c.a.Valid() && c.a.Grant().Node != g.Node {
 			return " BESIDE " + name
 		}
 	}
