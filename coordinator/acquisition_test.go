@@ -14,74 +14,6 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-func TestTry(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv)
-		a, _ := coordtest.Hold(t, c.Mutex(lockPath), coordinator.Try())
-		made := func() int { return srv.Requests(zktest.OpCreate) + srv.Requests(zktest.OpMulti) }
-		before := made()
-		b := c.Mutex(lockPath).Acquire(t.Context(), coordinator.Try())
-		<-b.Done()
-		if !errors.Is(b.Err(), coordinator.ErrNotAcquired) {
-			t.Errorf("Err = %v", b.Err())
-		}
-		if got := made() - before; got != 0 || len(srv.Children(lockPath)) != 1 {
-			t.Errorf("%d nodes were created where somebody stands", got)
-		}
-		a.Release()
-		<-a.Done()
-		coordtest.Hold(t, c.Mutex(lockPath), coordinator.Try())
-	})
-}
-
-func TestTheContextBoundsTheWaitOnly(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv)
-		cause := errors.New("enough")
-		ctx, cancel := context.WithCancelCause(t.Context())
-		a := c.Mutex(lockPath).Acquire(ctx)
-		if _, err := a.Wait(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		b := c.Mutex(lockPath).Acquire(ctx)
-		untaken := c.Mutex("/locks/other").Acquire(ctx)
-		synctest.Wait()
-		cancel(cause)
-		<-b.Done()
-		<-untaken.Done()
-		synctest.Wait()
-		if !errors.Is(b.Err(), cause) || !errors.Is(untaken.Err(), cause) {
-			t.Errorf("Err = %v and %v, want the cause", b.Err(), untaken.Err())
-		}
-		if !a.Valid() || coordtest.IsClosed(a.Done()) || len(srv.Children(lockPath)) != 1 || len(srv.Children("/locks/other")) != 0 {
-			t.Errorf("valid %v, children %v and %v", a.Valid(), srv.Children(lockPath), srv.Children("/locks/other"))
-		}
-		late := c.Mutex(lockPath).Acquire(ctx)
-		<-late.Done()
-		if !errors.Is(late.Err(), cause) {
-			t.Errorf("with a context that had ended: %v", late.Err())
-		}
-	})
-}
-
-func TestMaxWait(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv)
-		a, _ := coordtest.Hold(t, c.Mutex(lockPath), coordinator.WithMaxWait(time.Minute))
-		start := time.Now()
-		b := c.Mutex(lockPath).Acquire(t.Context(), coordinator.WithMaxWait(time.Minute))
-		<-b.Done()
-		if !errors.Is(b.Err(), coordinator.ErrTimeout) || time.Since(start) != time.Minute || !a.Valid() {
-			t.Errorf("Err = %v after %v, the holder's lock valid: %v", b.Err(), time.Since(start), a.Valid())
-		}
-		none := c.Mutex(lockPath).Acquire(t.Context(), coordinator.WithMaxWait(0))
-		<-none.Done()
-		if !errors.Is(none.Err(), coordinator.ErrTimeout) {
-			t.Errorf("no wait at all: %v", none.Err())
-		}
-	})
-}
-
 func TestDataIsCopiedIntoTheNode(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -154,70 +86,6 @@ func TestConnectEndsWithItsContextAndNamesTheLastError(t *testing.T) {
 	})
 }
 
-func TestDo(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv)
-		mine := errors.New("mine")
-		err := c.Mutex(lockPath).Do(t.Context(), func(ctx context.Context, g events.Grant) error {
-			if g.Token == 0 || ctx.Err() != nil || len(srv.Children(lockPath)) != 1 {
-				t.Errorf("%+v, %v", g, ctx.Err())
-			}
-			return mine
-		})
-		synctest.Wait()
-		if !errors.Is(err, mine) || len(srv.Children(lockPath)) != 0 {
-			t.Errorf("Do = %v with %v left", err, srv.Children(lockPath))
-		}
-	})
-}
-
-func TestDoAfterALossKeepsTheNodeUntilTheFunctionHasReturned(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv)
-		mine := errors.New("mine")
-		var inside []string
-		err := c.Mutex(lockPath).Do(t.Context(), func(ctx context.Context, _ events.Grant) error {
-			// The answers stay away for longer than the lease, while the server
-			// keeps hearing from the session.
-			srv.Intercept(func(zktest.Request) zktest.Action { return zktest.Swallow() })
-			<-ctx.Done()
-			srv.Intercept(nil)
-			time.Sleep(2 * time.Second) // the function takes its time to stop
-			inside = srv.Children(lockPath)
-			var lost *coordinator.LostError
-			if cause := context.Cause(ctx); !errors.As(cause, &lost) || lost.Path != lockPath {
-				t.Errorf("cause = %v", cause)
-			}
-			return mine
-		})
-		if !errors.Is(err, coordinator.ErrLeaseRanOut) || !errors.Is(err, mine) {
-			t.Errorf("Do = %v", err)
-		}
-		time.Sleep(time.Second)
-		if len(inside) != 1 || len(srv.Children(lockPath)) != 0 {
-			t.Errorf("children while it stopped: %v, afterwards: %v", inside, srv.Children(lockPath))
-		}
-	})
-}
-
-func TestDoLetsAPanicThrough(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv)
-		func() {
-			defer func() {
-				if r := recover(); r != "boom" {
-					t.Errorf("recovered %v", r)
-				}
-			}()
-			_ = c.Mutex(lockPath).Do(t.Context(), func(context.Context, events.Grant) error { panic("boom") })
-		}()
-		synctest.Wait()
-		if left := srv.Children(lockPath); len(left) != 0 {
-			t.Errorf("left: %v", left)
-		}
-	})
-}
-
 func TestContextsOfAnAcquisition(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -248,34 +116,6 @@ func TestContextsOfAnAcquisition(t *testing.T) {
 		<-ctx.Done()
 		if cause := context.Cause(ctx); !errors.Is(cause, coordinator.ErrSessionExpired) || b.Valid() {
 			t.Errorf("cause = %v, valid %v", cause, b.Valid())
-		}
-	})
-}
-
-func TestAskingForALockThatTheContextHoldsIsADeadlock(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		a, _ := coordtest.Hold(t, c.Mutex(lockPath))
-		b, _ := coordtest.Hold(t, c.Mutex("/locks/inner"))
-		ctx := context.WithoutCancel(b.Context(a.Context(t.Context())))
-		again := c.Mutex(lockPath).Acquire(ctx)
-		<-again.Done()
-		if !errors.Is(again.Err(), coordinator.ErrDeadlock) {
-			t.Errorf("Err = %v", again.Err())
-		}
-		elsewhere := other.Mutex(lockPath).Acquire(ctx) // another owner: it queues
-		synctest.Wait()
-		if coordtest.IsClosed(elsewhere.Done()) {
-			t.Errorf("another coordinator's: %v", elsewhere.Err())
-		}
-		a.Release()
-		if _, err := elsewhere.Wait(t.Context()); err != nil {
-			t.Error(err)
-		}
-		elsewhere.Release()
-		coordtest.Hold(t, c.Mutex(lockPath)) // not held any more: no deadlock
-		if _, err := c.Mutex(lockPath).Acquire(ctx, coordinator.Try()).Wait(t.Context()); !errors.Is(err, coordinator.ErrNotAcquired) {
-			t.Errorf("with the context of a released lock: %v", err)
 		}
 	})
 }

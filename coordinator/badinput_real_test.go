@@ -15,6 +15,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
@@ -32,6 +33,7 @@ func makeNodes(t *testing.T, conn *zk.Conn, nodes ...[2]string) {
 }
 
 func TestBadInputOnARealServer(t *testing.T) {
+	eventstest.NeedsServers(t)
 	e := ensemble.Start(t, 1, ensemble.Property("zookeeper.enforceQuota", "true"))
 	addr := e.Addr(0)
 	conn := coordtest.RawClient(t, addr)

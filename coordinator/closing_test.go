@@ -16,38 +16,6 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// A function that runs under a lock is brought to an end before the next holder is
-// let in.
-func TestCloseWaitsForFunctionsUnderALock(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		started, over := make(chan struct{}), make(chan time.Time, 1)
-		var doErr error
-		go func() {
-			doErr = c.Mutex(lockPath).Do(t.Context(), func(ctx context.Context, _ events.Grant) error {
-				close(started)
-				<-ctx.Done()
-				time.Sleep(time.Second) // the work has to be brought to an end
-				return nil
-			})
-			over <- time.Now()
-		}()
-		<-started
-		next := coordtest.Queue(other.Mutex(lockPath))
-		go func() { _ = c.Close() }()
-		if _, err := next.Wait(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		granted := time.Now()
-		if end := <-over; end.After(granted) {
-			t.Errorf("the next holder was granted %v before the function had returned", end.Sub(granted))
-		}
-		if !errors.Is(doErr, coordinator.ErrClosed) {
-			t.Errorf("Do = %v", doErr)
-		}
-	})
-}
-
 func TestCloseIsBoundedWithASlowReader(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, err := coordinator.Connect(t.Context(), srv.Addr(), srv.Option())
@@ -106,21 +74,6 @@ func TestCloseIsBoundedWithADeadNetwork(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestDoReturnsWhenItsContextEndsThoughTheServerHangs(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv)
-		srv.MuteAll(true)
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		defer cancel()
-		start := time.Now()
-		err := c.Mutex(lockPath).Do(ctx, func(context.Context, events.Grant) error { return nil })
-		if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took != 100*time.Millisecond {
-			t.Errorf("Do = %v after %v", err, took)
-		}
-		srv.MuteAll(false)
-	})
 }
 
 func TestDoLeavesNothingOnAParentThatLivesForLong(t *testing.T) {

@@ -8,12 +8,14 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
 // TestRealCounts asks a real server what a lock has cost it. Pings come every few seconds,
 // and none of this takes as long; one or two of them do no harm.
 func TestRealCounts(t *testing.T) {
+	eventstest.NeedsServers(t)
 	const stray = 2
 	e := ensemble.Start(t, 1,
 		ensemble.Tick(2*time.Second), // for a long session timeout

@@ -10,14 +10,16 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
 // TestRealDetectCrash: releases and crashes of holders on three servers, the next one on another server each time.
 func TestRealDetectCrash(t *testing.T) {
+	eventstest.NeedsServers(t)
 	const path, record = "/locks/crash", "/locks/crash" + session.RecordSuffix
-	e := ensemble.Start(t, 3)
+	e := coordtest.Servers(t, 3)
 	ctx := coordtest.RealContext(t)
 	conn := coordtest.RawClient(t, e.Addr(0))
 	locks := make([]*coordinator.ReadWrite, 0, 3)
@@ -87,8 +89,9 @@ func TestRealDetectCrash(t *testing.T) {
 
 // TestRealDetectCrashExpired: the session of a holder ends, with one waiting and with nobody.
 func TestRealDetectCrashExpired(t *testing.T) {
+	eventstest.NeedsServers(t)
 	const path = "/locks/expired"
-	e := ensemble.Start(t, 1)
+	e := coordtest.Servers(t, 1)
 	ctx := coordtest.RealContext(t)
 	next := coordtest.ConnectReal(t, e.Connect())
 	for _, waits := range []bool{false, true} {
@@ -125,7 +128,8 @@ func TestRealDetectCrashExpired(t *testing.T) {
 
 // TestRealRecordPermissions: what a real server refuses is told as a refusal, and nothing is left but the record.
 func TestRealRecordPermissions(t *testing.T) {
-	e := ensemble.Start(t, 1)
+	eventstest.NeedsServers(t)
+	e := coordtest.Servers(t, 1)
 	conn := coordtest.RawClient(t, e.Addr(0))
 	for _, node := range []string{"/a", "/a/lock"} {
 		if _, err := conn.Create(node, nil, zk.FlagPersistent, zk.WorldACL(zk.PermAll)); err != nil {

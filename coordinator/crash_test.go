@@ -2,19 +2,15 @@ package coordinator_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path"
 	"reflect"
-	"runtime"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
-	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -82,222 +78,34 @@ func expire(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) {
 	}
 }
 
-// TestACrashIsTold has a holder end in each way that is no release. The next one is told, also when it waits already,
-// and so is whoever comes then, until one of them has released.
-func TestACrashIsTold(t *testing.T) {
-	held := func(do func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator, a *coordinator.Acquisition)) func(
-		*testing.T, *zktest.Server, *coordinator.Coordinator) events.Grant {
-		return func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) events.Grant {
-			a, grant := coordtest.Hold(t, detecting(c), coordinator.WithData([]byte("first")))
-			do(t, srv, c, a)
-			return grant
-		}
-	}
-	do := func(body func(c *coordinator.Coordinator)) func(*testing.T, *zktest.Server, *coordinator.Coordinator) events.Grant {
-		return func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) (grant events.Grant) {
-			var wait sync.WaitGroup
-			wait.Go(func() {
-				defer func() { _ = recover() }()
-				_ = detecting(c).Do(t.Context(), func(_ context.Context, g events.Grant) error {
-					grant = g
-					body(c)
-					return nil
-				}, coordinator.WithData([]byte("first")))
-			})
-			wait.Wait()
-			return grant
-		}
-	}
-	for name, crash := range map[string]func(*testing.T, *zktest.Server, *coordinator.Coordinator) events.Grant{
-		"session expired": held(func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator, a *coordinator.Acquisition) {
-			expire(t, srv, c)
-			<-a.Lost()
-			a.Release()
-		}),
-		"lease ran out": held(func(_ *testing.T, srv *zktest.Server, c *coordinator.Coordinator, a *coordinator.Acquisition) {
-			srv.Mute(c.SessionID(), true)
-			<-a.Lost()
-			a.Release()
-		}),
-		"node removed": held(func(t *testing.T, srv *zktest.Server, _ *coordinator.Coordinator, a *coordinator.Acquisition) {
-			if err := srv.Delete(a.Grant().Node); err != nil {
-				t.Error(err)
-			}
-			<-a.Lost()
-		}),
-		"released when it was lost": held(func(t *testing.T, srv *zktest.Server, _ *coordinator.Coordinator, a *coordinator.Acquisition) {
-			if err := srv.Delete(a.Grant().Node); err != nil {
-				t.Error(err)
-			}
-			a.Release()
-			<-a.Done()
-		}),
-		"closed": held(func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator, _ *coordinator.Acquisition) {
-			if err := c.Close(); err != nil {
-				t.Error(err)
-			}
-		}),
-		"panic":  do(func(*coordinator.Coordinator) { panic("boom") }),
-		"goexit": do(func(*coordinator.Coordinator) { runtime.Goexit() }),
-		"closed in a function": do(func(c *coordinator.Coordinator) {
-			go func() { _ = c.Close() }()
-			time.Sleep(time.Second) // which Close waits for
-		}),
-		"term": func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) (grant events.Grant) {
-			defer func() { _ = recover() }()
-			for term, err := range c.Election(lockPath, coordinator.DetectCrash()).Terms(t.Context(), coordinator.WithData([]byte("first"))) {
-				if err != nil {
-					t.Error(err)
-				}
-				grant = term.Grant()
-				panic("boom")
-			}
-			return grant
-		},
-	} {
-		for _, waits := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, waiting %v", name, waits), func(t *testing.T) {
-				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-					a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-					began := time.Now()
-					time.Sleep(time.Second)
-					var next *coordinator.Acquisition
-					if waits {
-						first, _ := coordtest.Hold(t, detecting(b)) // so that the one to crash is ahead of the next
-						defer first.Release()
-						go func() {
-							time.Sleep(time.Second)
-							next = detecting(b).Acquire(context.Background())
-							time.Sleep(time.Second)
-							first.Release()
-						}()
-					}
-					grant := crash(t, srv, a)
-					if next == nil {
-						next = detecting(b).Acquire(context.Background())
-					}
-					got, err := next.Wait(t.Context())
-					if err != nil || got.Abandoned == nil {
-						t.Fatalf("not told: %+v, %v", got, err)
-					}
-					if since := got.Abandoned.Since; since.Before(began) || !since.Before(time.Now().Add(time.Nanosecond)) {
-						t.Errorf("since %v", since)
-					}
-					if want := (events.Abandoned{Node: grant.Node, Data: []byte("first"), Token: grant.Token, Since: got.Abandoned.Since}); grant.Node != "" && !reflect.DeepEqual(*got.Abandoned, want) {
-						t.Errorf("told %+v, want %+v", *got.Abandoned, want)
-					}
-					if !reflect.DeepEqual(next.Grant(), got) {
-						t.Errorf("Grant says %+v, and %+v was delivered", next.Grant(), got)
-					}
-
-					// It crashes as well, and the first counts.
-					waiter := coordtest.Queue(detecting(b))
-					if err := srv.Delete(got.Node); err != nil {
-						t.Fatal(err)
-					}
-					if again := coordtest.Soon(t, waiter); !reflect.DeepEqual(again.Abandoned, got.Abandoned) {
-						t.Errorf("told %+v, and then %+v", got.Abandoned, again.Abandoned)
-					}
-					finish(t, waiter)
-					leftInOrder(t, srv, detecting(b))
-				})
-			})
-		}
-	}
-}
-
-// TestAReleaseIsNoCrash: whatever a function returns, whoever leaves a term, and whoever waits behind.
-func TestAReleaseIsNoCrash(t *testing.T) {
+// TestAPanicInATermIsACrash, and leaving a term is none. The record tells since when the lock was held, and Grant tells what was delivered.
+func TestAPanicInATermIsACrash(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		fault := errors.New("as intended")
-		if err := detecting(a).Do(t.Context(), func(context.Context, events.Grant) error { return fault }); !errors.Is(err, fault) {
-			t.Error(err)
-		}
-		leftInOrder(t, srv, detecting(b))
 		for _, err := range a.Election(lockPath, coordinator.DetectCrash()).Terms(t.Context()) {
 			if err != nil {
-				t.Error(err)
+				t.Fatalf("the first term: %v", err)
 			}
 			break
 		}
 		leftInOrder(t, srv, detecting(b))
-		var all []*coordinator.Acquisition
-		for i := range 10 { // handed over by claims, by floors, within a session and beyond
-			all = append(all, coordtest.Queue(detecting([]*coordinator.Coordinator{a, b}[i/2%2])))
+		began := time.Now()
+		time.Sleep(time.Second)
+		func() {
+			defer func() { _ = recover() }()
+			for range a.Election(lockPath, coordinator.DetectCrash()).Terms(t.Context(), coordinator.WithData([]byte("first"))) {
+				panic("boom")
+			}
+		}()
+		next, got := coordtest.Hold(t, detecting(b))
+		if got.Abandoned == nil || string(got.Abandoned.Data) != "first" {
+			t.Fatalf("behind the panic the next holder is told %+v, want a crash with the data %q", got.Abandoned, "first")
 		}
-		for i, acq := range all {
-			if g := coordtest.Soon(t, acq); g.Abandoned != nil {
-				t.Errorf("the %dth is told of %+v", i, g.Abandoned)
-			}
-			finish(t, acq)
+		if since := got.Abandoned.Since; since.Before(began) || since.After(time.Now()) {
+			t.Errorf("the crashed term was held since %v, want a time between %v and %v", since, began, time.Now())
 		}
-		leftInOrder(t, srv, detecting(a))
-	})
-}
-
-// TestAGrantThatNobodyTookIsNoCrash: nobody has done anything. If somebody else has crashed, the next one is told of that.
-func TestAGrantThatNobodyTookIsNoCrash(t *testing.T) {
-	for name, end := range map[string]func(*coordinator.Acquisition, context.CancelFunc){
-		"released": func(a *coordinator.Acquisition, _ context.CancelFunc) { a.Release() },
-		"context":  func(_ *coordinator.Acquisition, cancel context.CancelFunc) { cancel() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-				untaken := func() {
-					ctx, cancel := context.WithCancel(t.Context())
-					acq := detecting(a).Acquire(ctx)
-					synctest.Wait()
-					if !srv.Exists(recordPath) || !acq.Valid() {
-						t.Error("it is not held")
-					}
-					end(acq, cancel)
-					<-acq.Done()
-					cancel()
-				}
-				untaken()
-				leftInOrder(t, srv, detecting(b))
-
-				_, grant := coordtest.Hold(t, detecting(a))
-				expire(t, srv, a)
-				time.Sleep(time.Second)
-				untaken()
-				last, got := coordtest.Hold(t, detecting(b))
-				if got.Abandoned == nil || got.Abandoned.Node != grant.Node {
-					t.Errorf("told %+v, want that of %s", got.Abandoned, grant.Node)
-				}
-				finish(t, last)
-				leftInOrder(t, srv, detecting(b))
-			})
-		})
-	}
-	t.Run("closed", func(t *testing.T) {
-		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-			a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-			detecting(a).Acquire(t.Context())
-			synctest.Wait()
-			if err := a.Close(); err != nil {
-				t.Error(err)
-			}
-			leftInOrder(t, srv, detecting(b))
-		})
-	})
-	t.Run("taken on the stream", func(t *testing.T) {
-		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-			a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-			stream := a.Events(t.Context())
-			acq := detecting(a).Acquire(t.Context())
-			for ev := range stream {
-				if _, ok := ev.(events.Grant); ok {
-					break
-				}
-			}
-			expire(t, srv, a)
-			<-acq.Done()
-			if _, g := coordtest.Hold(t, detecting(b)); g.Abandoned == nil {
-				t.Error("not told")
-			}
-		})
+		if again := next.Grant(); !reflect.DeepEqual(again, got) {
+			t.Errorf("Grant() = %+v, and %+v was delivered", again, got)
+		}
 	})
 }

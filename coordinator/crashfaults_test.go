@@ -121,48 +121,6 @@ func TestGivingUpWhileTheClaimIsUnderWay(t *testing.T) {
 	}
 }
 
-// TestTheRecordIsRemovedByHand: who releases then has nothing to remove.
-func TestTheRecordIsRemovedByHand(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		first, second := coordtest.Queue(detecting(a)), coordtest.Queue(detecting(b))
-		for _, acq := range []*coordinator.Acquisition{first, second} {
-			coordtest.Soon(t, acq)
-			if err := srv.Delete(recordPath); err != nil {
-				t.Fatal(err)
-			}
-			finish(t, acq)
-		}
-		leftInOrder(t, srv, detecting(a))
-	})
-}
-
-// TestTheRecordOutlivesTheDirectory: a lock that nobody asks for is removed, and the record is not.
-func TestTheRecordOutlivesTheDirectory(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		coordtest.Hold(t, detecting(a))
-		expire(t, srv, a)
-		time.Sleep(time.Minute)
-		for srv.Reap() > 0 {
-		}
-		synctest.Wait()
-		if srv.Exists(lockPath) || !srv.Exists(recordPath) {
-			t.Fatalf("left: %v", srv.Tree())
-		}
-		last, g := coordtest.Hold(t, detecting(b))
-		if g.Abandoned == nil {
-			t.Error("not told")
-		}
-		finish(t, last)
-		for srv.Reap() > 0 {
-		}
-		if got := srv.Tree(); len(got) != 0 {
-			t.Errorf("left: %v", got)
-		}
-	})
-}
-
 // TestRoundTripsOfALockThatTellsOfCrashes: one more than without, also in a loop, and none for a waiter who would claim.
 func TestRoundTripsOfALockThatTellsOfCrashes(t *testing.T) {
 	const cycles = 100

@@ -8,13 +8,14 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
-	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // A real server executes a holder's transactions, and none of a past holder's.
 func TestRealGuard(t *testing.T) {
+	eventstest.NeedsServers(t)
 	t.Parallel()
-	e := ensemble.Start(t, 1)
+	e := coordtest.Servers(t, 1)
 	raw := coordtest.RawClient(t, e.Addr(0))
 	for _, path := range []string{"/app", "/app/ledger"} {
 		if _, err := raw.Create(path, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {

@@ -1,8 +1,6 @@
 package coordinator_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -286,60 +284,6 @@ func TestASuspendOfTheMachineEndsTheLease(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestLossOnSuspend(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, other := coordtest.Connect(t, srv, coordinator.WithLossOnSuspend()), coordtest.Connect(t, srv)
-		a, grant := coordtest.Hold(t, c.Mutex(lockPath))
-		w := coordtest.Queue(other.Mutex(lockPath))
-		mine := coordtest.Queue(c.Mutex(lockPath))
-		start := time.Now()
-		srv.Cut(grant.Session)
-		lost := <-a.Lost()
-		if lost.Reason != events.ReasonSuspended || !errors.Is(lost.Err, coordinator.ErrSuspended) || time.Since(start) != 0 || a.Valid() {
-			t.Errorf("%+v after %v, valid %v", lost, time.Since(start), a.Valid())
-		}
-		<-a.Done()
-		if !errors.Is(a.Err(), coordinator.ErrSuspended) {
-			t.Error(a.Err())
-		}
-		if next, err := w.Wait(t.Context()); err != nil || time.Since(start) > time.Second {
-			t.Errorf("%+v, %v after %v: the node is given up at once", next, err, time.Since(start))
-		}
-		w.Release()
-		if next, err := mine.Wait(t.Context()); err != nil || next.Session != grant.Session {
-			t.Errorf("%+v, %v: a waiter keeps its place", next, err)
-		}
-		mine.Release()
-	})
-}
-
-func TestLossOnSuspendInsideDo(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv, coordinator.WithLossOnSuspend())
-		failed := errors.New("half done")
-		err := c.Mutex(lockPath).Do(t.Context(), func(ctx context.Context, grant events.Grant) error {
-			srv.Cut(grant.Session)
-			<-ctx.Done()
-			if !errors.Is(context.Cause(ctx), coordinator.ErrSuspended) {
-				t.Error(context.Cause(ctx))
-			}
-			time.Sleep(time.Minute)
-			if !srv.Exists(grant.Node) {
-				t.Error("the node went while the function ran")
-			}
-			return failed
-		})
-		var lost *coordinator.LostError
-		if !errors.As(err, &lost) || !errors.Is(err, coordinator.ErrSuspended) || !errors.Is(err, failed) {
-			t.Error(err)
-		}
-		time.Sleep(time.Second)
-		if left := srv.Children(lockPath); len(left) != 0 {
-			t.Errorf("left %v", left)
-		}
-	})
 }
 
 func TestTicksAndProbesThatCannotBe(t *testing.T) {

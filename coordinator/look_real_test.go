@@ -12,15 +12,15 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
-	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
 // TestRealQueue looks at queues through each of three servers, whose counters say that
 // nothing came of it.
 func TestRealQueue(t *testing.T) {
+	eventstest.NeedsServers(t)
 	t.Parallel()
 	const dir, foreigners = "/locks/looked", 500
-	e := ensemble.Start(t, 3)
+	e := coordtest.Servers(t, 3)
 	raw := coordtest.RawClient(t, e.Addr(0))
 	holder, waiter := coordtest.ConnectReal(t, e.Connect()+"/app"), coordtest.ConnectReal(t, e.Connect()+"/app")
 	held := holder.Mutex(dir).Acquire(t.Context(), coordinator.WithData([]byte("holder")))

@@ -3,12 +3,10 @@ package coordinator_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { coordtest.Main(m) }
 
 // lockPath is the lock that most tests fight for.
 const lockPath = coordtest.LockPath

@@ -8,12 +8,14 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
 // TestRealReentry enters a lock again on a real server: of a thousand acquisitions it hears of
 // one, another session is in behind the last release, and each hears of the loss.
 func TestRealReentry(t *testing.T) {
+	eventstest.NeedsServers(t)
 	t.Parallel()
 	const many, hands, stray = 1000, 8, 10 // stray: pings, probes, and the watch for who holds for long
 	e := ensemble.Start(t, 1)

@@ -12,13 +12,14 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
-	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // TestRealRevoke asks holders at one server of a real ensemble for their locks through another one.
 func TestRealRevoke(t *testing.T) {
+	eventstest.NeedsServers(t)
 	t.Parallel()
-	e := ensemble.Start(t, 3)
+	e := coordtest.Servers(t, 3)
 	for name, lock := range revocableKinds() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

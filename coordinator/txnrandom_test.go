@@ -22,10 +22,7 @@ import (
 // the nodes afterwards: one that returned nil was executed once, one of unknown outcome once at most, and any other
 // never. All of them return.
 func TestTxnSaysWhatBecameOfIt(t *testing.T) {
-	seeds := uint64(150)
-	if testing.Short() {
-		seeds /= 10
-	}
+	seeds := uint64(eventstest.Amount(15, 150))
 	var sum fates
 	for seed := range seeds {
 		eventstest.Bubble(t, func(t *testing.T) {
