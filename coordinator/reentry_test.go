@@ -2,14 +2,23 @@ package coordinator_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
 // A lock that is entered again by whoever holds it.
@@ -69,4 +78,231 @@ func TestEnteredFromOtherGoroutines(t *testing.T) {
 		}
 		<-outside
 	})
+}
+
+// What becomes of a lock that was entered several times when something goes wrong.
+
+// TestNoNodeIsLeftWhenAReplyIsLost, or a request, of the acquisition or of the last release.
+// The inner ones make no difference.
+func TestNoNodeIsLeftWhenAReplyIsLost(t *testing.T) {
+	for name, action := range map[string]zktest.Action{"request": zktest.CutBefore(), "reply": zktest.CutAfter()} {
+		for nth := 1; nth <= 12; nth++ {
+			t.Run(fmt.Sprintf("%s %d", name, nth), func(t *testing.T) {
+				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+					c := coordtest.Connect(t, srv)
+					count := 0
+					srv.Intercept(func(r zktest.Request) zktest.Action {
+						if r.Op == zktest.OpPing || r.Op == zktest.OpConnect {
+							return zktest.Pass()
+						}
+						if count++; count == nth {
+							return action
+						}
+						return zktest.Pass()
+					})
+					lock := c.Mutex(lockPath, coordinator.Reentrant())
+					all := nested(t, lock, 3)
+					if got := srv.Children(lockPath); len(got) != 1 {
+						t.Errorf("while holding: %v", got)
+					}
+					all[0].Release()
+					time.Sleep(3 * time.Second)
+					if got := srv.Children(lockPath); len(got) != 1 || !all[1].Valid() {
+						t.Errorf("without the outer one: %v, valid %v", got, all[1].Valid())
+					}
+					all[2].Release()
+					all[1].Release()
+					for i, a := range all {
+						<-a.Done()
+						if a.Err() != nil {
+							t.Errorf("%d: %v", i, a.Err())
+						}
+					}
+					time.Sleep(3 * time.Second)
+					if got := srv.Children(lockPath); len(got) != 0 {
+						t.Errorf("left behind: %v", got)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestTransactionsOfAnInnerOne are guarded by the node, for as long as that one holds.
+func TestTransactionsOfAnInnerOne(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		if err := srv.Create("/ledger", nil); err != nil {
+			t.Fatal(err)
+		}
+		write := func(a *coordinator.Acquisition) error {
+			_, err := a.Txn(t.Context(), &zk.SetDataRequest{Path: "/ledger", Data: []byte("x"), Version: -1})
+			return err
+		}
+		all := nested(t, c.Mutex(lockPath, coordinator.Reentrant()), 2)
+		if all[0].Guard().Path != all[1].Guard().Path {
+			t.Errorf("%v and %v", all[0].Guard(), all[1].Guard())
+		}
+		all[0].Release()
+		if err := write(all[0]); !errors.Is(err, coordinator.ErrReleased) {
+			t.Errorf("by the one that was released: %v", err)
+		}
+		if err := write(all[1]); err != nil {
+			t.Errorf("by the one that holds: %v", err)
+		}
+	})
+}
+
+// TestJoinsAndReleasesTogether: whatever comes of them in whatever order, nobody of another
+// session is in while one of them holds, no token is smaller than one before, and nothing is left.
+func TestJoinsAndReleasesTogether(t *testing.T) {
+	const rounds, many = 30, 8
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		lock := c.Mutex(lockPath, coordinator.Reentrant())
+		var ours, theirs atomic.Int32 // how many hold
+		var top atomic.Int64          // the largest token
+		enter := func(mine, others *atomic.Int32, a *coordinator.Acquisition) {
+			grant := <-a.Granted()
+			mine.Add(1)
+			if others.Load() != 0 {
+				t.Error("two sessions hold")
+			}
+			for {
+				last := top.Load()
+				if grant.Token < last {
+					t.Errorf("token %d after %d", grant.Token, last)
+				}
+				if top.CompareAndSwap(last, grant.Token) || grant.Token < last {
+					return
+				}
+			}
+		}
+		leave := func(mine *atomic.Int32, a *coordinator.Acquisition) {
+			mine.Add(-1)
+			a.Release()
+		}
+		for range rounds {
+			outer := lock.Acquire(t.Context())
+			enter(&ours, &theirs, outer)
+			next := other.Mutex(lockPath).Acquire(t.Context())
+			ctx := context.WithoutCancel(outer.Context(t.Context()))
+			var wait sync.WaitGroup
+			for range many {
+				wait.Go(func() {
+					inner := lock.Acquire(ctx)
+					if rand.IntN(4) == 0 {
+						inner.Release() // perhaps before it is granted
+						<-inner.Done()
+						return
+					}
+					enter(&ours, &theirs, inner)
+					innermost := lock.Acquire(inner.Context(context.WithoutCancel(outer.Context(context.Background()))))
+					if rand.IntN(2) == 0 {
+						innermost.Release()
+					}
+					leave(&ours, inner)
+					innermost.Release()
+					<-innermost.Done()
+					<-inner.Done()
+				})
+			}
+			wait.Go(func() { leave(&ours, outer) })
+			wait.Go(func() {
+				enter(&theirs, &ours, next)
+				leave(&theirs, next)
+			})
+			wait.Wait()
+			<-outer.Done()
+			<-next.Done()
+			synctest.Wait()
+			if left := srv.Children(lockPath); len(left) != 0 {
+				t.Fatalf("left: %v", left)
+			}
+		}
+	})
+}
+
+// TestRealReentry enters a lock again on a real server: of a thousand acquisitions it hears of
+// one, another session is in behind the last release, and each hears of the loss.
+func TestRealReentry(t *testing.T) {
+	eventstest.NeedsServers(t)
+	t.Parallel()
+	const many, hands, stray = 1000, 8, 10 // stray: pings, probes, and the watch for who holds for long
+	e := ensemble.Start(t, 1)
+	raw := coordtest.RawClient(t, e.Addr(0))
+	c, other := coordtest.ConnectReal(t, e.Connect()), coordtest.ConnectReal(t, e.Connect())
+	lock := c.Mutex("/locks/again", coordinator.Reentrant())
+	outer := lock.Acquire(t.Context())
+	grant := coordtest.GrantOf(t, outer)
+	next := other.Mutex("/locks/again").Acquire(t.Context())
+	coordtest.Queued(t, raw, "/locks/again", 2)
+
+	ctx := outer.Context(t.Context())
+	var all [hands][]*coordinator.Acquisition
+	cost := coordtest.RealToll(t, e, func() {
+		var wait sync.WaitGroup
+		for hand := range all {
+			wait.Go(func() {
+				for range many / hands {
+					a := lock.Acquire(ctx)
+					select {
+					case again := <-a.Granted():
+						if again.Node != grant.Node || again.Token != grant.Token {
+							t.Errorf("%+v inside %+v", again, grant)
+						}
+					case <-a.Done():
+						t.Error(a.Err())
+					}
+					all[hand] = append(all[hand], a)
+				}
+			})
+		}
+		wait.Wait()
+		outer.Release()
+		if err := coordtest.EndOf(t, outer); err != nil {
+			t.Error(err)
+		}
+		for _, acquired := range all {
+			for _, a := range acquired[1:] {
+				a.Release()
+				if err := coordtest.EndOf(t, a); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+	if cost.Packets > stray || cost.Woken != 0 {
+		t.Errorf("entered %d times: %+v", many, cost)
+	}
+	for i, acquired := range all {
+		if names := coordtest.QueueOf(t, raw, "/locks/again"); len(names) != 2 || !acquired[0].Valid() || next.Valid() {
+			t.Fatalf("with %d left: nodes %v, it holds %v, the next one %v", hands-i, names, acquired[0].Valid(), next.Valid())
+		}
+		acquired[0].Release()
+	}
+	last := coordtest.GrantOf(t, next)
+	if last.Token <= grant.Token {
+		t.Errorf("%+v behind %+v", last, grant)
+	}
+	next.Release()
+
+	outer = lock.Acquire(t.Context())
+	grant = coordtest.GrantOf(t, outer)
+	inner := lock.Acquire(outer.Context(t.Context()))
+	coordtest.GrantOf(t, inner)
+	next = other.Mutex("/locks/again").Acquire(t.Context())
+	coordtest.Queued(t, raw, "/locks/again", 2)
+	if err := raw.Delete(grant.Node, -1); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range []*coordinator.Acquisition{outer, inner} {
+		lost, end := coordtest.LossOf(t, a), coordtest.EndOf(t, a)
+		if lost.Reason != events.ReasonNodeRemoved || lost.ID != a.ID() || !errors.Is(end, coordinator.ErrNodeRemoved) {
+			t.Errorf("%+v, %v", lost, end)
+		}
+	}
+	coordtest.GrantOf(t, next)
+	next.Release()
+	coordtest.Queued(t, raw, "/locks/again", 0)
 }

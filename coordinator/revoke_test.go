@@ -2,14 +2,24 @@ package coordinator_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
 	"path"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -185,5 +195,469 @@ func TestANodeThatBearsTheNameOfAnotherIsLeftAlone(t *testing.T) {
 		if data, ok := srv.Data(node); !ok || string(data) != "another" {
 			t.Errorf("%q, %v", data, ok)
 		}
+	})
+}
+
+// TestAHolderWhoIsCutOffLosesItBeforeHeIsRemoved: he holds for less than a probe interval, so he has not looked at his node when he is
+// asked; his session writes for another lock, so his lease goes on; and then nothing comes through any more. Timeouts are equal.
+func TestAHolderWhoIsCutOffLosesItBeforeHeIsRemoved(t *testing.T) {
+	const timeout = 40 * time.Second // with the ticks of 2 s, of which a lease pays for, that is a long one
+	for _, cut := range []time.Duration{timeout / 20, timeout * 9 / 100, timeout * 98 / 1000, timeout / 9} {
+		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+			long := coordinator.WithSessionTimeout(timeout)
+			c, operator, other := coordtest.Connect(t, srv, long), coordtest.Connect(t, srv, long), coordtest.Connect(t, srv)
+			coordtest.Warm(t, c, other)
+			holder, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable()))
+			next := coordtest.Queue(other.Mutex(lockPath))
+			done := make(chan error, 1)
+			go func() { done <- operator.Revoke(t.Context(), lockPath, 0) }()
+			const apart = 1300 * time.Millisecond // more than half a tick: the first write counts when the second is answered
+			time.Sleep(cut - apart)
+			for i := range 2 {
+				if i > 0 {
+					time.Sleep(apart)
+				}
+				if holder.Valid() {
+					another, _ := coordtest.Hold(t, c.Mutex("/another"))
+					another.Release()
+					<-another.Done()
+				}
+			}
+			srv.Mute(c.SessionID(), true)
+			if _, err := next.Wait(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if holder.Valid() {
+				t.Errorf("cut off after %v: two hold, for another %v", cut, time.Until(holder.Deadline()))
+			}
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+			holder.Release()
+			next.Release()
+			srv.Mute(c.SessionID(), false)
+		})
+	}
+}
+
+// TestRevokeOfAMultiLockThatWaitsElsewhere: it is the first at the path, so it counts as a holder. Nobody hears of a wish without a
+// Grant; at the end it loses its places, and queues up anew behind whoever has come meanwhile.
+func TestRevokeOfAMultiLockThatWaitsElsewhere(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, other, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		inTheWay, _ := coordtest.Hold(t, other.Mutex(accountB))
+		stream := c.Events(t.Context())
+		all := coordtest.Queue(c.Multi(c.Mutex(accountA, coordinator.Revocable()), c.Mutex(accountB, coordinator.Revocable())))
+		next := coordtest.Queue(other.Mutex(accountA))
+		asked := time.Now()
+		if err := operator.Revoke(t.Context(), accountA, grace); err != nil || !around(time.Since(asked), grace+patience) {
+			t.Fatalf("Revoke: %v after %v", err, time.Since(asked))
+		}
+		coordtest.Soon(t, next)
+		if n := heard[events.Requeued](stream); n != 1 {
+			t.Errorf("Requeued came %d times", n)
+		}
+		inTheWay.Release()
+		next.Release()
+		coordtest.Soon(t, all)
+		all.Release()
+	})
+}
+
+// TestNobodyEntersBehindARevocation: 1. somebody holds a lock that is to be given back by a certain moment; 2. the session
+// is busy (here: with a slow logger); 3. the holder asks for the lock once more; 4. the moment comes, and the lock is lost;
+// 5. the session comes to the create of 3. Nobody holds any more: it must not enter beside the one who has lost, and of a lock that
+// tells of crashes it would have to be told.
+func TestNobodyEntersBehindARevocation(t *testing.T) {
+	for _, do := range []bool{false, true} {
+		for _, detect := range []bool{false, true} {
+			t.Run(fmt.Sprintf("do %v, tells of crashes %v", do, detect), func(t *testing.T) {
+				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+					logger := zap.New(
+						zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(io.Discard), zap.WarnLevel),
+						zap.Hooks(func(e zapcore.Entry) error {
+							if strings.HasPrefix(e.Message, "connection lost") {
+								time.Sleep(2 * time.Second)
+							}
+							return nil
+						}))
+					c, operator := coordtest.Connect(t, srv, coordinator.WithLogger(logger)), coordtest.Connect(t, srv)
+					options := []coordinator.LockOption{coordinator.Reentrant(), coordinator.Revocable()}
+					if detect {
+						options = append(options, coordinator.DetectCrash())
+					}
+					lock := c.Mutex(lockPath, options...)
+					body := func(ctx context.Context, a *coordinator.Acquisition, outer events.Grant) {
+						time.Sleep(5 * time.Second) // it is watched by now
+						revoking(t.Context(), operator, grace)
+						time.Sleep(grace - time.Second)
+						srv.Cut(c.SessionID())
+						time.Sleep(500 * time.Millisecond)
+						if !a.Valid() {
+							t.Fatal("lost already")
+						}
+						inner := lock.Acquire(context.WithoutCancel(ctx))
+						<-a.Lost()
+						select {
+						case g := <-inner.Granted():
+							if g.Node == outer.Node || detect && g.Abandoned == nil {
+								t.Errorf("granted behind the loss: %+v", g)
+							}
+						case <-inner.Done():
+						case <-time.After(5 * time.Second): // waits behind the node of the function
+						}
+						inner.Release()
+					}
+					if do {
+						_ = lock.Do(t.Context(), func(ctx context.Context, g events.Grant) error {
+							a, _ := coordinator.FromContext(ctx)
+							body(ctx, a, g)
+							return nil
+						})
+					} else {
+						a, g := coordtest.Hold(t, lock)
+						body(a.Context(t.Context()), a, g)
+						a.Release()
+					}
+					time.Sleep(time.Minute)
+				})
+			})
+		}
+	}
+}
+
+// curatorsWish is what Curator's Revoker writes into a node.
+const curatorsWish = "__REVOKE__"
+
+// acquirer is a handle of any kind.
+type acquirer interface {
+	Acquire(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition
+}
+
+// kindsOfLock returns a handle for each kind of lock, at one path.
+func kindsOfLock() map[string]func(*coordinator.Coordinator) acquirer {
+	return map[string]func(*coordinator.Coordinator) acquirer{
+		"mutex":     func(c *coordinator.Coordinator) acquirer { return c.Mutex(lockPath) },
+		"read":      func(c *coordinator.Coordinator) acquirer { return c.ReadWrite(lockPath).Read() },
+		"write":     func(c *coordinator.Coordinator) acquirer { return c.ReadWrite(lockPath).Write() },
+		"semaphore": func(c *coordinator.Coordinator) acquirer { return c.Semaphore(lockPath, 1) },
+		"unfair":    func(c *coordinator.Coordinator) acquirer { return c.Unfair(lockPath) },
+	}
+}
+
+// TestAWishIsNoRelease: who finds Curator's message in its node is told so once, behind its Grant, and keeps the lock; who
+// waits behind it keeps waiting, and is let in when it is released.
+func TestAWishIsNoRelease(t *testing.T) {
+	for name, lock := range kindsOfLock() {
+		t.Run(name, func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+				stream := a.Events(t.Context())
+				holder := lock(a).Acquire(t.Context())
+				grant := coordtest.Soon(t, holder)
+				behind := acquirer(b.ReadWrite(lockPath).Write())
+				if name != "read" && name != "write" {
+					behind = lock(b)
+				}
+				waiter := behind.Acquire(t.Context())
+				time.Sleep(5 * time.Second) // its node is watched by now
+				var told []events.Revoked
+				for range 3 {
+					if err := srv.SetData(grant.Node, []byte(curatorsWish)); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(time.Second)
+					told = append(told, wishes(stream)...)
+				}
+				if !holder.Valid() || waiter.Valid() {
+					t.Fatalf("holder: %v, waiter: %v", holder.Valid(), waiter.Valid())
+				}
+				if got, want := told, (events.Revoked{ID: holder.ID(), Path: lockPath}); len(got) != 1 || got[0] != want {
+					t.Errorf("told %v, want %v once", got, want)
+				}
+				holder.Release()
+				coordtest.Soon(t, waiter)
+			})
+		})
+	}
+}
+
+// TestAWishBeforeTheGrantIsTold: to one that waits, and one that comes before anybody watches the node.
+func TestAWishBeforeTheGrantIsTold(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		stream := b.Events(t.Context())
+		holder, grant := coordtest.Hold(t, a.Mutex(lockPath))
+		waiter := coordtest.Queue(b.Mutex(lockPath))
+		for _, name := range srv.Children(lockPath) {
+			if node := path.Join(lockPath, name); node != grant.Node {
+				if err := srv.SetData(node, []byte(curatorsWish)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		synctest.Wait()
+		if got := wishes(stream); len(got) != 0 {
+			t.Errorf("told before it holds: %v", got)
+		}
+		holder.Release()
+		coordtest.Soon(t, waiter)
+		synctest.Wait()
+		if got := wishes(stream); len(got) != 1 || got[0].ID != waiter.ID() {
+			t.Errorf("told %v", got)
+		}
+		waiter.Release()
+		<-waiter.Done()
+
+		quick, grant := coordtest.Hold(t, b.Mutex(lockPath)) // granted in one round trip, and not watched yet
+		if err := srv.SetData(grant.Node, []byte(curatorsWish)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		if got := wishes(stream); len(got) != 1 || got[0].ID != quick.ID() || !quick.Valid() {
+			t.Errorf("told %v", got)
+		}
+	})
+}
+
+// wishes reads the stream as far as it goes.
+func wishes(stream <-chan events.Event) (all []events.Revoked) {
+	for {
+		synctest.Wait()
+		select {
+		case ev := <-stream:
+			if r, ok := ev.(events.Revoked); ok {
+				all = append(all, r)
+			}
+		default:
+			return all
+		}
+	}
+}
+
+// TestAWishThatSomebodyElseReadFirst: of one session, the holder's node is watched by whoever waits for it, before
+// the holder has it watched.
+func TestAWishThatSomebodyElseReadFirst(t *testing.T) {
+	for name, lock := range kindsOfLock() {
+		t.Run(name, func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := coordtest.Connect(t, srv)
+				usedOnce(t, lock(c))
+				stream := c.Events(t.Context())
+				holder := lock(c).Acquire(t.Context())
+				grant := coordtest.Soon(t, holder) // in one round trip, and not watched yet
+				if err := srv.SetData(grant.Node, []byte(curatorsWish)); err != nil {
+					t.Fatal(err)
+				}
+				behind := lock(c)
+				if name == "read" {
+					behind = c.ReadWrite(lockPath).Write()
+				}
+				waiter := behind.Acquire(t.Context())
+				time.Sleep(5 * time.Second)
+				if got := wishes(stream); len(got) != 1 || got[0].ID != holder.ID() {
+					t.Errorf("told %v, want one for %d", got, holder.ID())
+				}
+				holder.Release()
+				coordtest.Soon(t, waiter)
+				time.Sleep(5 * time.Second)
+				if got := wishes(stream); len(got) != 0 {
+					t.Errorf("the next one is told %v", got)
+				}
+			})
+		})
+	}
+}
+
+// TestAWishBeforeTheNodeIsFound: the reply to the create is lost, and the wish stands in the node before anybody has
+// found it.
+func TestAWishBeforeTheNodeIsFound(t *testing.T) {
+	for name, lock := range kindsOfLock() {
+		t.Run(name, func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := coordtest.Connect(t, srv)
+				usedOnce(t, lock(c))
+				stream := c.Events(t.Context())
+				srv.Intercept(func(r zktest.Request) zktest.Action {
+					if !makes(r, name) {
+						return zktest.Pass()
+					}
+					srv.Intercept(nil)
+					return zktest.CutAfter()
+				})
+				holder := lock(c).Acquire(t.Context())
+				synctest.Wait()
+				asked := 0
+				for _, node := range srv.Tree() {
+					if marker(node) == name {
+						asked++
+						if err := srv.SetData(node, []byte(curatorsWish)); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+				coordtest.Soon(t, holder)
+				time.Sleep(5 * time.Second)
+				if got := wishes(stream); len(got) != 1 || got[0].ID != holder.ID() || asked != 1 || !holder.Valid() {
+					t.Errorf("told %v of %d wishes, and holds: %v", got, asked, holder.Valid())
+				}
+			})
+		})
+	}
+}
+
+// TestAWishIsToldToThoseWhoEnterAgain: the one that holds, and the one that joins it while the wish stands.
+func TestAWishIsToldToThoseWhoEnterAgain(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		lock := c.Mutex(lockPath, coordinator.Reentrant())
+		stream := c.Events(t.Context())
+		outer, grant := coordtest.Hold(t, lock)
+		time.Sleep(5 * time.Second)
+		if err := srv.SetData(grant.Node, []byte(curatorsWish)); err != nil {
+			t.Fatal(err)
+		}
+		if got := wishes(stream); len(got) != 1 || got[0].ID != outer.ID() {
+			t.Errorf("told %v", got)
+		}
+		inner := lock.Acquire(outer.Context(t.Context()))
+		coordtest.Soon(t, inner)
+		if got := wishes(stream); len(got) != 1 || got[0].ID != inner.ID() {
+			t.Errorf("told %v", got)
+		}
+		if err := srv.SetData(grant.Node, []byte("somebody else's")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		coordtest.Soon(t, lock.Acquire(inner.Context(t.Context())))
+		if got := wishes(stream); len(got) != 0 {
+			t.Errorf("told %v, when the wish is gone", got)
+		}
+	})
+}
+
+// usedOnce makes the directories of a lock, so that the next one who is alone has it in one round trip.
+func usedOnce(t *testing.T, lock acquirer) {
+	t.Helper()
+	a := lock.Acquire(t.Context())
+	coordtest.Soon(t, a)
+	a.Release()
+	<-a.Done()
+}
+
+// makes tells whether the request makes the node that is held of a kind of lock.
+func makes(r zktest.Request, kind string) bool {
+	for _, part := range append(r.Parts, zktest.Part{Op: r.Op, Path: r.Path}) {
+		if part.Op == zktest.OpCreate && marker(part.Path) == kind {
+			return true
+		}
+	}
+	return false
+}
+
+// marker tells of which kind of lock the node is that is held, by its path.
+func marker(node string) string {
+	for part, kind := range map[string]string{
+		lockPath + "/_c_": "mutex", "__READ__": "read", "__WRIT__": "write", "-lease-": "semaphore",
+	} {
+		if strings.Contains(node, part) && (kind != "mutex" || strings.Contains(node, "-lock-")) {
+			return kind
+		}
+	}
+	if node == lockPath {
+		return "unfair"
+	}
+	return ""
+}
+
+// TestRealRevoke asks holders at one server of a real ensemble for their locks through another one.
+func TestRealRevoke(t *testing.T) {
+	eventstest.NeedsServers(t)
+	t.Parallel()
+	e := coordtest.Servers(t, 3)
+	for name, lock := range revocableKinds() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := coordtest.RealContext(t)
+			c, operator := coordtest.ConnectReal(t, e.Addr(0)+"/"+t.Name()), coordtest.ConnectReal(t, e.Addr(1)+"/"+t.Name())
+			if err := operator.Revoke(ctx, lockPath, 0); !errors.Is(err, coordinator.ErrNotHeld) {
+				t.Errorf("Revoke of a free lock: %v", err)
+			}
+			stream := c.Events(ctx)
+			holder := lock(c).Acquire(ctx, coordinator.WithData([]byte("job 17")))
+			coordtest.GrantOf(t, holder)
+			waiter := lock(operator).Acquire(ctx)
+			if name == "read" {
+				waiter = operator.ReadWrite(lockPath, coordinator.Revocable()).Write().Acquire(ctx)
+			}
+			const grace = 2 * time.Second
+			asked := time.Now()
+			done := revoking(ctx, operator, grace)
+			var told events.Revoked
+			for told == (events.Revoked{}) {
+				if r, ok := (<-stream).(events.Revoked); ok {
+					told = r
+				}
+			}
+			if told.ID != holder.ID() || told.Deadline.Before(asked.Add(grace)) {
+				t.Errorf("told %+v, asked at %v", told, asked)
+			}
+			if got := dataOfHolder(t, operator, name); got != "job 17" {
+				t.Errorf("the queue shows %q", got)
+			}
+			lost := <-holder.Lost()
+			if lost.Reason != events.ReasonRevoked || time.Now().Before(told.Deadline) {
+				t.Errorf("lost: %+v", lost)
+			}
+			coordtest.GrantOf(t, waiter)
+			if err := <-done; err != nil {
+				t.Errorf("Revoke: %v", err)
+			}
+			t.Logf("told by %v, and back after %v", told.Deadline.Sub(asked), time.Since(asked))
+			waiter.Release()
+			<-waiter.Done()
+		})
+	}
+	t.Run("by force", func(t *testing.T) {
+		t.Parallel()
+		ctx := coordtest.RealContext(t)
+		const timeout, grace = 2 * time.Second, 500 * time.Millisecond
+		c, operator := coordtest.ConnectReal(t, e.Addr(0)), coordtest.ConnectReal(t, e.Addr(2), coordinator.WithSessionTimeout(timeout))
+		began, end := make(chan events.Grant, 1), make(chan struct{})
+		ended := make(chan error, 1)
+		go func() {
+			ended <- c.Semaphore(lockPath, 3, coordinator.Revocable()).Do(ctx, func(_ context.Context, g events.Grant) error {
+				began <- g
+				<-end
+				return nil
+			}, coordinator.WithPermits(3))
+		}()
+		<-began
+		asked := time.Now()
+		if err := operator.Revoke(ctx, lockPath, grace); err != nil || time.Since(asked) < timeout+grace {
+			t.Errorf("Revoke: %v after %v", err, time.Since(asked))
+		}
+		if queue, err := operator.Semaphore(lockPath, 3).Queue(ctx); err != nil || len(queue) > 0 {
+			t.Errorf("left: %+v, %v", queue, err)
+		}
+		close(end)
+		if err := <-ended; !errors.Is(err, coordinator.ErrRevoked) {
+			t.Errorf("Do: %v", err)
+		}
+	})
+	t.Run("of another library", func(t *testing.T) {
+		t.Parallel()
+		ctx := coordtest.RealContext(t)
+		const timeout, path = 2 * time.Second, "/foreign"
+		operator := coordtest.ConnectReal(t, e.Addr(2), coordinator.WithSessionTimeout(timeout))
+		stock := zk.NewLock(coordtest.Admin(t, e.Addr(1), new(net.Dialer).DialContext), path, zk.WorldACL(zk.PermAll))
+		if err := stock.Lock(); err != nil {
+			t.Fatal(err)
+		}
+		asked := time.Now()
+		if err := operator.Revoke(ctx, path, 0); err != nil || time.Since(asked) < timeout {
+			t.Errorf("Revoke: %v after %v", err, time.Since(asked))
+		}
+		coordtest.Hold(t, operator.Mutex(path))
 	})
 }
