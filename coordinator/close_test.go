@@ -163,11 +163,11 @@ func noLeak(t *testing.T) (check func()) {
 	}
 }
 
-func TestConnectAndClose500TimesLeavesNothing(t *testing.T) {
+func TestConnectAndCloseAgainAndAgainLeavesNothing(t *testing.T) {
 	check := noLeak(t)
 	srv := zktest.Start(t)
 	ctx := t.Context()
-	for i := range 500 {
+	for i := range eventstest.Amount(50, 500) {
 		c, err := coordinator.Connect(ctx, srv.Addr())
 		if err != nil {
 			t.Fatal(err)
@@ -190,11 +190,11 @@ func TestConnectAndClose500TimesLeavesNothing(t *testing.T) {
 	check()
 }
 
-func TestConnectInVain50TimesLeavesNothing(t *testing.T) {
+func TestConnectInVainAgainAndAgainLeavesNothing(t *testing.T) {
 	check := noLeak(t)
 	srv := zktest.Start(t)
 	srv.Down(true)
-	for range 50 {
+	for range eventstest.Amount(10, 50) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 		if _, err := coordinator.Connect(ctx, srv.Addr()); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Connect = %v", err)

@@ -27,7 +27,7 @@ import (
 
 // A transaction that is tried from the moment of Acquire on has no guard, and is not sent, or has the lock's node for one.
 func TestTxnAroundTheGrantIsNeverUnguarded(t *testing.T) {
-	const acquisitions = 200
+	acquisitions := eventstest.Amount(20, 200)
 	srv := zktest.Start(t)
 	if err := srv.Create("/app"+ledgerPath, nil); err != nil {
 		t.Fatal(err)
