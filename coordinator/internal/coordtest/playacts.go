@@ -530,6 +530,11 @@ func (p *play) follow(name string, k *caller, untaken bool) {
 				})
 			default:
 			}
+			select {
+			case g := <-k.a.Granted():
+				p.hear(name, func() string { return "AFTER THE END: " + p.granted(g) })
+			default:
+			}
 			err := k.a.Err()
 			k.over = true
 			p.hear(name, func() string { return "DONE " + errorName(err) })
