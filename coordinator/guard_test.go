@@ -13,7 +13,9 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -46,12 +48,12 @@ func holder(t *testing.T, srv *zktest.Server, servers string) (*coordinator.Coor
 			t.Logf("Close: %v", err)
 		}
 	})
-	a, grant := hold(t, c.Mutex(lockPath))
+	a, grant := coordtest.Hold(t, c.Mutex(lockPath))
 	return c, a, grant
 }
 
 func TestTxnOfAHolder(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		_, a, _ := holder(t, srv, srv.Addr())
 		res, err := a.Txn(t.Context(),
 			write("one"),
@@ -78,7 +80,7 @@ func TestTxnOfAHolder(t *testing.T) {
 }
 
 func TestTxnIsRelativeToTheChrootAndGuardIsNot(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		if err := srv.Create("/app/ledger", nil); err != nil {
 			t.Fatal(err)
 		}
@@ -106,18 +108,18 @@ func TestTxnOfOneWhoDoesNotHold(t *testing.T) {
 		want    error
 	}{
 		"waiting": {func(_ *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
-			return queue(c.Mutex(lockPath))
+			return coordtest.Queue(c.Mutex(lockPath))
 		}, coordinator.ErrNotAcquired},
 		"never asked for": {func(_ *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
 			return c.Mutex("no path").Acquire(context.Background())
 		}, coordinator.ErrPath},
 		"released": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
-			a, _ := hold(t, c.Mutex("/locks/other"))
+			a, _ := coordtest.Hold(t, c.Mutex("/locks/other"))
 			a.Release()
 			return a
 		}, coordinator.ErrReleased},
 		"lost": {func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
-			a, _ := hold(t, c.Mutex("/locks/other"))
+			a, _ := coordtest.Hold(t, c.Mutex("/locks/other"))
 			if err := srv.Expire(c.SessionID()); err != nil {
 				t.Fatal(err)
 			}
@@ -125,7 +127,7 @@ func TestTxnOfOneWhoDoesNotHold(t *testing.T) {
 			return a
 		}, coordinator.ErrSessionExpired},
 		"closed": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
-			a, _ := hold(t, c.Mutex("/locks/other"))
+			a, _ := coordtest.Hold(t, c.Mutex("/locks/other"))
 			if err := c.Close(); err != nil {
 				t.Fatal(err)
 			}
@@ -134,9 +136,9 @@ func TestTxnOfOneWhoDoesNotHold(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 				holder(t, srv, srv.Addr())
-				a := tc.prepare(t, srv, connect(t, srv))
+				a := tc.prepare(t, srv, coordtest.Connect(t, srv))
 				synctest.Wait()
 				before := srv.Requests(zktest.OpMulti)
 				res, err := a.Txn(t.Context(), write("no"))
@@ -149,7 +151,7 @@ func TestTxnOfOneWhoDoesNotHold(t *testing.T) {
 }
 
 func TestTxnRefusesBadInput(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		_, a, _ := holder(t, srv, srv.Addr())
 		before := srv.Requests(zktest.OpMulti)
 		for name, tc := range map[string]struct {
@@ -183,7 +185,7 @@ func TestTxnWhoseReplyIsLost(t *testing.T) {
 		"not executed": {zktest.CutBefore(), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 				_, a, _ := holder(t, srv, srv.Addr())
 				srv.Intercept(func(r zktest.Request) zktest.Action {
 					if writesLedger(r) {
@@ -210,7 +212,7 @@ func writesLedger(r zktest.Request) bool {
 
 // What nobody waits for any more is not made later, when nobody expects it.
 func TestTxnWhoseContextEndsWhileThereIsNoConnection(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		_, a, _ := holder(t, srv, srv.Addr())
 		cause := errors.New("enough")
 		srv.Down(true)
@@ -232,7 +234,7 @@ func TestTxnWhoseContextEndsWhileThereIsNoConnection(t *testing.T) {
 }
 
 func TestTxnWhoseContextEndsWhileItIsUnderWay(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		_, a, _ := holder(t, srv, srv.Addr())
 		srv.Intercept(func(r zktest.Request) zktest.Action {
 			if writesLedger(r) {
@@ -253,7 +255,7 @@ func TestTxnWhoseContextEndsWhileItIsUnderWay(t *testing.T) {
 
 // An overloaded server says that it has not executed the transaction; then it is made again.
 func TestTxnThatIsTurnedAwayIsMadeAgain(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		_, a, _ := holder(t, srv, srv.Addr())
 		turned := 0
 		srv.Intercept(func(r zktest.Request) zktest.Action {
@@ -272,7 +274,7 @@ func TestTxnThatIsTurnedAwayIsMadeAgain(t *testing.T) {
 // A node that somebody removed guards nothing: whoever notices first, the holder or the transaction, the error is the
 // same.
 func TestTxnWhenTheNodeIsRemoved(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		_, a, grant := holder(t, srv, srv.Addr())
 		if err := srv.Delete(grant.Node); err != nil {
 			t.Fatal(err)
@@ -288,7 +290,7 @@ func TestTxnWhenTheNodeIsRemoved(t *testing.T) {
 
 // A function in Do finds its acquisition in its context.
 func TestTxnInDo(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, _, _ := holder(t, srv, srv.Addr())
 		if _, ok := coordinator.FromContext(t.Context()); ok {
 			t.Error("an acquisition out of nothing")
@@ -309,9 +311,9 @@ func TestTxnInDo(t *testing.T) {
 
 // The guard of a past holder stops its writes, however late they come and on whatever connection.
 func TestGuardOfAPastHolder(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, a, grant := holder(t, srv, srv.Addr())
-		waiting := queue(connect(t, srv).Mutex(lockPath))
+		waiting := coordtest.Queue(coordtest.Connect(t, srv).Mutex(lockPath))
 		raw := rawBubbleClient(t, srv)
 		if g := waiting.Guard(); srv.Exists(g.Path) {
 			t.Errorf("the guard of one who waits: %v", g)
@@ -359,4 +361,116 @@ func rawBubbleClient(t *testing.T, srv *zktest.Server) *zk.Conn {
 		}
 	})
 	return conn
+}
+
+// The guard makes a transaction harmless that is made too late, or once more: it
+// finds no node, or the caller's own check a newer version. What these tests hold is
+// that neither is sent.
+
+// TestTxnOfASessionThatIsOverIsNotSent has a transaction wait for a connection until
+// the session is over. Another session of the same coordinator comes with that
+// connection.
+func TestTxnOfASessionThatIsOverIsNotSent(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, a, grant := holder(t, srv, srv.Addr())
+		sent := 0
+		srv.Intercept(func(r zktest.Request) zktest.Action {
+			if writesLedger(r) {
+				sent++
+			}
+			return zktest.Pass()
+		})
+		srv.Down(true)
+		synctest.Wait()
+		ended := make(chan error, 1)
+		go func() {
+			_, err := a.Txn(t.Context(), write("late"))
+			ended <- err
+		}()
+		synctest.Wait()
+		if err := srv.Expire(grant.Session); err != nil {
+			t.Fatal(err)
+		}
+		srv.Down(false)
+		if err := <-ended; !errors.Is(err, coordinator.ErrSessionExpired) {
+			t.Errorf("%v", err)
+		}
+		coordtest.Hold(t, c.Mutex(lockPath)) // the next session is in use
+		synctest.Wait()
+		if sent > 0 || c.SessionID() == grant.Session {
+			t.Errorf("sent %d times, session 0x%x after 0x%x", sent, c.SessionID(), grant.Session)
+		}
+	})
+}
+
+// TestTxnOfUnknownOutcomeIsSentOnce: whether it was executed is for the caller to find
+// out, and whether it may be executed twice for him to know.
+func TestTxnOfUnknownOutcomeIsSentOnce(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		_, a, _ := holder(t, srv, srv.Addr())
+		sent := 0
+		srv.Intercept(func(r zktest.Request) zktest.Action {
+			if !writesLedger(r) {
+				return zktest.Pass()
+			}
+			if sent++; sent == 1 {
+				return zktest.CutAfter()
+			}
+			return zktest.Pass()
+		})
+		if _, err := a.Txn(t.Context(), write("one")); !errors.Is(err, coordinator.ErrOutcomeUnknown) {
+			t.Errorf("%v", err)
+		}
+		if _, err := a.Txn(t.Context(), write("two")); err != nil { // behind whatever waits for the connection
+			t.Error(err)
+		}
+		synctest.Wait()
+		if sent != 2 || written(srv) != "two" {
+			t.Errorf("two transactions were sent %d times, and left %q", sent, written(srv))
+		}
+	})
+}
+
+// A real server executes a holder's transactions, and none of a past holder's.
+func TestRealGuard(t *testing.T) {
+	eventstest.NeedsServers(t)
+	t.Parallel()
+	e := coordtest.Servers(t, 1)
+	raw := coordtest.RawClient(t, e.Addr(0))
+	for _, path := range []string{"/app", "/app/ledger"} {
+		if _, err := raw.Create(path, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := coordtest.ConnectReal(t, e.Connect()+"/app")
+	a := c.Mutex("/locks/guard").Acquire(t.Context())
+	grant := coordtest.GrantOf(t, a)
+	res, err := a.Txn(t.Context(), write("one"), &zk.CreateRequest{Path: "/job-", Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagSequence})
+	if err != nil || len(res) != 2 || res[0].Stat == nil || res[1].String == "" {
+		t.Errorf("%+v, %v", res, err)
+	}
+	if res, err := a.Txn(t.Context(), write("two"), &zk.DeleteRequest{Path: "/none"}); !errors.Is(err, zk.ErrNoNode) || len(res) != 2 {
+		t.Errorf("with one that fails: %+v, %v", res, err)
+	}
+	guard := a.Guard()
+	if guard.Path != "/app"+grant.Node {
+		t.Errorf("%+v of %+v", guard, grant)
+	}
+	onlyTheHolder := func(when string, want error) {
+		t.Helper()
+		if _, err := raw.Multi(guard, &zk.SetDataRequest{Path: "/app/ledger", Data: []byte(when), Version: -1}); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", when, err, want)
+		}
+	}
+	onlyTheHolder("held", nil)
+	if err := raw.Delete(guard.Path, -1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Txn(t.Context(), write("three")); !errors.Is(err, coordinator.ErrNodeRemoved) {
+		t.Errorf("without a node: %v", err)
+	}
+	onlyTheHolder("removed", zk.ErrNoNode)
+	if data, _, err := raw.Get("/app/ledger"); string(data) != "held" || err != nil {
+		t.Errorf("written: %q, %v", data, err)
+	}
 }

@@ -5,79 +5,31 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
 // What callers do wrong harms nobody else.
 
+// Releases one after the other are in testdata/acquire/release.txt.
 func TestReleaseIsHarmlessInEveryState(t *testing.T) {
 	type act func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition
 	for name, tt := range map[string]struct {
 		act  act
 		want error // nil: it was held and released
 	}{
-		"twice": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
-			a, _ := hold(t, c.Mutex(lockPath))
-			a.Release()
-			a.Release()
-			return a
-		}, nil},
-		"again when it is over": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
-			a, _ := hold(t, c.Mutex(lockPath))
-			a.Release()
-			<-a.Done()
-			return a
-		}, nil},
 		"before anything was sent": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
 			return c.Mutex(lockPath).Acquire(t.Context())
 		}, coordinator.ErrNotAcquired},
-		"while waiting": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
-			holder, _ := hold(t, c.Mutex(lockPath))
-			a := queue(c.Mutex(lockPath))
-			a.Release()
-			<-a.Done()
-			holder.Release()
-			return a
-		}, coordinator.ErrNotAcquired},
-		"with the Grant unread": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
-			return queue(c.Mutex(lockPath))
-		}, coordinator.ErrNotAcquired},
-		"after the loss": {func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
-			a, _ := hold(t, c.Mutex(lockPath))
-			if err := srv.Expire(c.SessionID()); err != nil {
-				t.Fatal(err)
-			}
-			<-a.Lost()
-			return a
-		}, coordinator.ErrSessionExpired},
-		"when the node is gone and nobody knows": {func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
-			a, grant := hold(t, c.Mutex(lockPath))
-			srv.Lag(c.SessionID(), true) // the event does not come
-			if err := srv.Delete(grant.Node); err != nil {
-				t.Fatal(err)
-			}
-			return a
-		}, nil},
-		"after Close": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
-			a, _ := hold(t, c.Mutex(lockPath))
-			if err := c.Close(); err != nil {
-				t.Error(err)
-			}
-			return a
-		}, coordinator.ErrClosed},
-		"of a bad path": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
-			return c.Mutex("/a//b").Acquire(t.Context())
-		}, coordinator.ErrPath},
 		"from inside Do, of another": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
-			a, _ := hold(t, c.Mutex(lockPath))
+			a, _ := coordtest.Hold(t, c.Mutex(lockPath))
 			err := c.Mutex("/locks/other").Do(a.Context(t.Context()), func(ctx context.Context, _ events.Grant) error {
 				a.Release()
 				<-a.Done()
@@ -88,35 +40,22 @@ func TestReleaseIsHarmlessInEveryState(t *testing.T) {
 			}
 			return a
 		}, nil},
-		"from inside Do, of who waits for it": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
-			var a *coordinator.Acquisition
-			err := c.Mutex(lockPath).Do(t.Context(), func(context.Context, events.Grant) error {
-				a = queue(c.Mutex(lockPath))
-				a.Release()
-				<-a.Done()
-				return nil
-			})
-			if err != nil {
-				t.Errorf("Do = %v", err)
-			}
-			return a
-		}, coordinator.ErrNotAcquired},
 		"from 100 goroutines, held": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
-			a, _ := hold(t, c.Mutex(lockPath))
+			a, _ := coordtest.Hold(t, c.Mutex(lockPath))
 			releaseTogether(a)
 			return a
 		}, nil},
 		"from 100 goroutines, waiting": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
-			holder, _ := hold(t, c.Mutex(lockPath))
-			a := queue(c.Mutex(lockPath))
+			holder, _ := coordtest.Hold(t, c.Mutex(lockPath))
+			a := coordtest.Queue(c.Mutex(lockPath))
 			go holder.Release() // a Grant may be on its way
 			releaseTogether(a)
 			return a
 		}, coordinator.ErrNotAcquired},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c := connect(t, srv)
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := coordtest.Connect(t, srv)
 				a := tt.act(t, srv, c)
 				start := time.Now()
 				a.Release()
@@ -140,7 +79,7 @@ func TestReleaseIsHarmlessInEveryState(t *testing.T) {
 				if got := srv.Children(lockPath); len(got) != 0 {
 					t.Errorf("left behind: %v", got)
 				}
-				next, _ := hold(t, connect(t, srv).Mutex(lockPath))
+				next, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath))
 				a.Release() // nor is it anything to others
 				synctest.Wait()
 				if !next.Valid() {
@@ -169,16 +108,16 @@ func releaseTogether(a *coordinator.Acquisition) {
 // its coordinator, not those who read the same stream, not who waits behind it any
 // longer than it asked for.
 func TestACallerThatNeverReadsDelaysNobody(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		const others, wait = 100, time.Minute
-		c := connect(t, srv)
+		c := coordtest.Connect(t, srv)
 		deaf := c.Events(t.Context())
 		stream := c.Events(t.Context())
-		deafOne := connect(t, srv)
+		deafOne := coordtest.Connect(t, srv)
 		start := time.Now()
 		_ = deafOne.Events(t.Context()) // a Grant that a subscriber has seen would count as taken
-		unread := queue(deafOne.Mutex("/locks/unread"), coordinator.WithMaxWait(wait))
-		behind := queue(c.Mutex("/locks/unread"))
+		unread := coordtest.Queue(deafOne.Mutex("/locks/unread"), coordinator.WithMaxWait(wait))
+		behind := coordtest.Queue(c.Mutex("/locks/unread"))
 		unreadLoss := c.Mutex("/locks/loss").Acquire(t.Context())
 		if _, err := unreadLoss.Wait(t.Context()); err != nil { // the Lost will be what nobody reads
 			t.Fatal(err)
@@ -198,7 +137,7 @@ func TestACallerThatNeverReadsDelaysNobody(t *testing.T) {
 			finals <- n
 		}()
 		for i := range others {
-			a, _ := hold(t, c.Mutex(fmt.Sprintf("/locks/%d", i%10)))
+			a, _ := coordtest.Hold(t, c.Mutex(fmt.Sprintf("/locks/%d", i%10)))
 			a.Release()
 			<-a.Done()
 		}
@@ -235,23 +174,8 @@ func TestWhatHappensInsideDo(t *testing.T) {
 		want   error
 		closed bool
 	}{
-		"panic": {
-			inside: func(*testing.T, *zktest.Server, *coordinator.Coordinator) { panic("boom") },
-		},
-		"panic after the loss": {
-			inside: func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) {
-				if err := srv.Expire(c.SessionID()); err != nil {
-					t.Error(err)
-				}
-				time.Sleep(time.Minute)
-				panic("boom")
-			},
-		},
 		"panic with an error": {
 			inside: func(*testing.T, *zktest.Server, *coordinator.Coordinator) { panic(io.ErrUnexpectedEOF) },
-		},
-		"the goroutine ends": {
-			inside: func(*testing.T, *zktest.Server, *coordinator.Coordinator) { runtime.Goexit() },
 		},
 		"Close": {
 			inside: func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
@@ -274,8 +198,8 @@ func TestWhatHappensInsideDo(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c, other := connect(t, srv), connect(t, srv)
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 				started := make(chan struct{})
 				over := make(chan struct{})
 				go func() {
@@ -311,7 +235,7 @@ func TestWhatHappensInsideDo(t *testing.T) {
 				}
 				if !tt.closed { // and whoever panicked can go on
 					next.Release()
-					hold(t, c.Mutex(lockPath))
+					coordtest.Hold(t, c.Mutex(lockPath))
 				}
 			})
 		})

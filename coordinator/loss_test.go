@@ -1,0 +1,416 @@
+package coordinator_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// Promise 2, behind followers that keep signs of life to themselves until the leader
+// asks. The faults come in all phases of the asking and of the client's pings and
+// probes, on locks that were just granted and on locks that have been held for long.
+
+// fault keeps a session from being heard of.
+type fault struct {
+	name  string
+	begin func(srv *zktest.Server, id int64)
+	end   func(srv *zktest.Server, id int64)
+}
+
+// silences are faults from which the session does not come back before it expires.
+func silences() []fault {
+	stay := func(zktest.Request) zktest.Action { return zktest.Pass() }
+	away := func(id int64) func(zktest.Request) zktest.Action {
+		return func(r zktest.Request) zktest.Action {
+			if r.Op == zktest.OpConnect && r.Session == id {
+				return zktest.CutBefore()
+			}
+			return zktest.Pass()
+		}
+	}
+	return []fault{
+		{"follower without a leader", func(srv *zktest.Server, id int64) {
+			srv.Intercept(away(id))
+			srv.Strand(id, true)
+		}, func(srv *zktest.Server, id int64) {
+			srv.Strand(id, false)
+			srv.Intercept(stay)
+		}},
+		{"mute", func(srv *zktest.Server, id int64) {
+			srv.Mute(id, true)
+			srv.Strand(id, true) // what the follower has heard of goes no further either
+		}, func(srv *zktest.Server, id int64) {
+			srv.Strand(id, false)
+			srv.Mute(id, false)
+		}},
+		{"unreachable", func(srv *zktest.Server, id int64) {
+			srv.Intercept(away(id))
+			srv.Cut(id)
+		}, func(srv *zktest.Server, _ int64) { srv.Intercept(stay) }},
+		{"slow, then without a leader", func(srv *zktest.Server, id int64) {
+			srv.Intercept(func(r zktest.Request) zktest.Action {
+				if r.Session != id {
+					return zktest.Pass()
+				}
+				if r.Op == zktest.OpConnect {
+					return zktest.CutBefore()
+				}
+				return zktest.Delay(300 * time.Millisecond)
+			})
+			time.AfterFunc(1500*time.Millisecond, func() { srv.Strand(id, true) })
+		}, func(srv *zktest.Server, id int64) {
+			srv.Strand(id, false)
+			srv.Intercept(stay)
+		}},
+	}
+}
+
+func TestLostComesBeforeTheExpiryBehindAFollower(t *testing.T) {
+	const tick = time.Second
+	phases := eventstest.Amount(3, 10)
+	for _, ticks := range []time.Duration{3, 12} {
+		timeout := ticks * tick
+		for _, f := range silences() {
+			t.Run(fmt.Sprintf("%d ticks, %s", ticks, f.name), func(t *testing.T) {
+				least, latest := time.Hour, time.Duration(0)
+				for _, idle := range []time.Duration{0, time.Minute} {
+					for _, held := range []time.Duration{0, timeout / 20, 3 * timeout / 10, timeout, time.Minute} {
+						for phase := range phases {
+							// Of the phase 37 ms are a fraction of the tick that no period here is a multiple of.
+							wait := idle + time.Duration(phase)*tick/time.Duration(phases) + 37*time.Millisecond
+							lead, told := leadOfLost(t, f, tick, timeout, wait, held)
+							least, latest = min(least, lead), max(latest, told)
+						}
+					}
+				}
+				t.Logf("lost at least %v before the session expired, and at most %v after the fault began", least, latest)
+			})
+		}
+	}
+}
+
+// leadOfLost returns how long before the end of its session a holder was told, and how
+// long after the beginning of the fault.
+func leadOfLost(t *testing.T, f fault, tick, timeout, wait, held time.Duration) (lead, told time.Duration) {
+	t.Helper()
+	eventstest.Bubble(t, func(t *testing.T) {
+		srv := zktest.Start(t, zktest.Tick(tick), zktest.Followers())
+		options := []coordinator.Option{coordinator.WithSessionTimeout(timeout), coordinator.WithTickTime(tick)}
+		victim, next := coordtest.Connect(t, srv, options...), coordtest.Connect(t, srv, options...)
+		time.Sleep(wait)
+		a, grant := coordtest.Hold(t, victim.Mutex(lockPath))
+		w := coordtest.Queue(next.Mutex(lockPath))
+		time.Sleep(held)
+		if !a.Valid() {
+			t.Fatalf("waited %v, held %v: not valid", wait, held)
+		}
+		start := time.Now()
+		f.begin(srv, grant.Session)
+		lost := <-a.Lost()
+		told = time.Since(start)
+		if lost.Reason != events.ReasonLeaseRanOut || a.Valid() {
+			t.Errorf("%+v, valid %v", lost, a.Valid())
+		}
+		if !slices.Contains(srv.Sessions(), grant.Session) {
+			t.Errorf("waited %v, held %v: told %v after the fault, and the session is over already", wait, held, told)
+		}
+		if _, err := w.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		lead = time.Since(start) - told
+		if lead < timeout/25 {
+			t.Errorf("waited %v, held %v: told %v after the fault, %v before the next grant", wait, held, told, lead)
+		}
+		f.end(srv, grant.Session)
+	})
+	return lead, told
+}
+
+// A follower that loses its leader twice, with half a tick or less in between, passes its signs of life on in between
+// or not at all; the lease tells the two apart.
+func TestLostComesBeforeTheExpiryBehindAFollowerThatIsCutOffTwice(t *testing.T) {
+	const tick, timeout = time.Second, 12 * time.Second
+	seed := uint64(time.Now().UnixNano())
+	rng := rand.New(rand.NewPCG(seed, 0))
+	lost := 0
+	trials := eventstest.Amount(60, 300)
+	for range trials {
+		first, between := time.Duration(rng.Int64N(int64(timeout))), time.Duration(rng.Int64N(int64(tick/2)))
+		phase := time.Minute + time.Duration(rng.Int64N(int64(3*timeout)))
+		eventstest.Bubble(t, func(t *testing.T) {
+			srv := zktest.Start(t, zktest.Tick(tick), zktest.Followers())
+			options := []coordinator.Option{coordinator.WithSessionTimeout(timeout), coordinator.WithTickTime(tick)}
+			a, grant := coordtest.Hold(t, coordtest.Connect(t, srv, options...).Mutex(lockPath))
+			next := coordtest.Queue(coordtest.Connect(t, srv, options...).Mutex(lockPath))
+			time.Sleep(phase)
+			srv.Intercept(func(r zktest.Request) zktest.Action {
+				if r.Op == zktest.OpConnect && r.Session == grant.Session {
+					return zktest.CutBefore() // it finds no other server
+				}
+				return zktest.Pass()
+			})
+			defer srv.Intercept(nil)
+			srv.Strand(grant.Session, true)
+			time.Sleep(first)
+			srv.Strand(grant.Session, false)
+			time.Sleep(between)
+			if !a.Valid() {
+				return // over before it began
+			}
+			srv.Strand(grant.Session, true)
+			defer srv.Strand(grant.Session, false)
+			if _, err := next.Wait(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if a.Valid() || len(a.Lost()) == 0 {
+				t.Errorf("granted to the next one; valid %v, told %v (seed %d: %v, then %v after %v)",
+					a.Valid(), len(a.Lost()) == 1, seed, first, between, phase)
+			}
+			lost++
+		})
+	}
+	if lost < trials/3 {
+		t.Errorf("only %d of %d trials came to a loss, want a third (seed %d)", lost, trials, seed)
+	}
+}
+
+// A lock is not lost on a healthy follower, whatever the phase of its grant.
+func TestNothingIsLostOnAHealthyFollower(t *testing.T) {
+	const tick = time.Second
+	for _, ticks := range []time.Duration{2, 3, 12} {
+		eventstest.Bubble(t, func(t *testing.T) {
+			srv := zktest.Start(t, zktest.Tick(tick), zktest.Followers())
+			c := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(ticks*tick), coordinator.WithTickTime(tick))
+			for range 50 {
+				time.Sleep(7*time.Minute + 137*time.Millisecond)
+				a, _ := coordtest.Hold(t, c.Mutex(lockPath))
+				for range 500 {
+					if !a.Valid() {
+						t.Fatalf("with a timeout of %d ticks: not valid", ticks)
+					}
+					time.Sleep(ticks * tick / 50)
+				}
+				a.Release()
+				<-a.Done()
+				if a.Err() != nil {
+					t.Fatal(a.Err())
+				}
+			}
+		})
+	}
+}
+
+func TestAThousandLocksCostOneProbeASecond(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv) // the default timeout of 10 s
+		var held []*coordinator.Acquisition
+		for i := range 1000 {
+			a, _ := coordtest.Hold(t, c.Mutex(fmt.Sprint("/locks/", i)))
+			held = append(held, a)
+		}
+		before := srv.Requests(zktest.OpMulti)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if n := srv.Requests(zktest.OpMulti) - before; n != 3600 {
+			t.Errorf("%d probes in an hour, want 3600", n)
+		}
+		for _, a := range held {
+			if !a.Valid() {
+				t.Fatal("not valid")
+			}
+			a.Release()
+			<-a.Done()
+		}
+		waiting, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath))
+		coordtest.Queue(c.Mutex(lockPath))
+		before = srv.Requests(zktest.OpMulti)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if n := srv.Requests(zktest.OpMulti) - before; n != 3600 {
+			t.Errorf("%d probes in an hour of another session's, want 3600: one who waits needs none", n)
+		}
+		waiting.Release()
+	})
+}
+
+// After a suspend of the machine Valid is right at the moment it is asked, and the loss
+// is told by the next probe's time, with a connection or without.
+func TestASuspendOfTheMachineEndsTheLease(t *testing.T) {
+	for name, down := range map[string]bool{"connected": false, "no connection": true} {
+		t.Run(name, func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				var asleep atomic.Int64
+				c := coordtest.Connect(t, srv, session.OptionFunc(func(cfg *session.Config) {
+					cfg.Asleep = func() time.Duration { return time.Duration(asleep.Load()) }
+				}))
+				a, _ := coordtest.Hold(t, c.Mutex(lockPath))
+				time.Sleep(time.Minute)
+				srv.Down(down)
+				synctest.Wait()
+				left := time.Until(a.Deadline())
+				asleep.Add(int64(left) - 1)
+				if !a.Valid() || time.Until(a.Deadline()) != 1 {
+					t.Errorf("valid %v, deadline in %v", a.Valid(), time.Until(a.Deadline()))
+				}
+				asleep.Add(1)
+				if a.Valid() || time.Until(a.Deadline()) != 0 {
+					t.Errorf("valid %v, deadline in %v", a.Valid(), time.Until(a.Deadline()))
+				}
+				asleep.Add(int64(time.Hour))
+				if a.Valid() || time.Until(a.Deadline()) != -time.Hour {
+					t.Errorf("after an hour: valid %v, deadline in %v", a.Valid(), time.Until(a.Deadline()))
+				}
+				select {
+				case lost := <-a.Lost():
+					if lost.Reason != events.ReasonLeaseRanOut {
+						t.Errorf("%+v", lost)
+					}
+				case <-time.After(time.Second + time.Millisecond):
+					t.Fatal("no loss by the next probe's time")
+				}
+				srv.Down(false)
+				if b, _ := coordtest.Hold(t, c.Mutex(lockPath)); !b.Valid() {
+					t.Error("not valid in a session that lives, for all the server knows")
+				}
+			})
+		})
+	}
+}
+
+func TestTicksAndProbesThatCannotBe(t *testing.T) {
+	const timeout = 10 * time.Second
+	for name, c := range map[string]struct {
+		option coordinator.Option
+		ok     bool
+	}{
+		"default tick":            {coordinator.WithTickTime(0), true},
+		"longest tick":            {coordinator.WithTickTime(timeout / 2), true},
+		"tick too long":           {coordinator.WithTickTime(timeout/2 + 1), false},
+		"negative tick":           {coordinator.WithTickTime(-1), false},
+		"default probe interval":  {coordinator.WithProbeInterval(0), true},
+		"longest probe interval":  {coordinator.WithProbeInterval(timeout / 4), true},
+		"probe interval too long": {coordinator.WithProbeInterval(timeout/4 + 1), false},
+		"negative probe interval": {coordinator.WithProbeInterval(-1), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				got, err := coordinator.Connect(t.Context(), srv.Addr(), srv.Option(), coordinator.WithSessionTimeout(timeout), c.option)
+				if (err == nil) != c.ok {
+					t.Errorf("Connect: %v", err)
+				}
+				if err == nil {
+					if err := got.Close(); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// The promises of the README, one test or more for each.
+
+func TestGrantsFollowTheOrderOfTheQueueWithGrowingTokens(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		var all []*coordinator.Acquisition
+		cs := []*coordinator.Coordinator{coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)}
+		for i := range 20 {
+			all = append(all, coordtest.Queue(cs[i%len(cs)].Mutex(lockPath)))
+		}
+		var last int64
+		for i, a := range all {
+			grant, err := a.Wait(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for j, later := range all[i+1:] {
+				if later.Valid() {
+					t.Fatalf("%d holds beside %d", i+1+j, i)
+				}
+			}
+			if grant.Token <= last || grant.Path != lockPath || grant.ID != a.ID() || !srv.Exists(grant.Node) {
+				t.Errorf("grant %d = %+v after token %d", i, grant, last)
+			}
+			last = grant.Token
+			a.Release()
+			<-a.Done()
+			if a.Err() != nil || srv.Exists(grant.Node) {
+				t.Errorf("after the release: %v, node there: %v", a.Err(), srv.Exists(grant.Node))
+			}
+		}
+	})
+}
+
+func TestTokensGrowWhenTheDirectoryIsRebornWithNumbersFromZero(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		a, before := coordtest.Hold(t, c.Mutex(lockPath))
+		a.Release()
+		<-a.Done()
+		if err := srv.Delete(lockPath); err != nil {
+			t.Fatal(err)
+		}
+		_, after := coordtest.Hold(t, c.Mutex(lockPath))
+		if after.Node[len(after.Node)-10:] != "0000000000" || after.Token <= before.Token {
+			t.Errorf("%+v after %+v", after, before)
+		}
+	})
+}
+
+// TestNoNodeIsLeftWhateverReplyIsLost cuts the connection at each request of an
+// acquisition and its release, once before the server has executed it and once
+// after, so that the reply is lost.
+func TestNoNodeIsLeftWhateverReplyIsLost(t *testing.T) {
+	const requests = 30 // more than the whole story takes
+	for name, action := range map[string]zktest.Action{"request": zktest.CutBefore(), "reply": zktest.CutAfter()} {
+		for nth := 1; nth <= requests; nth++ {
+			t.Run(fmt.Sprintf("%s %d", name, nth), func(t *testing.T) {
+				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+					c := coordtest.Connect(t, srv)
+					count := 0
+					srv.Intercept(func(r zktest.Request) zktest.Action {
+						if r.Op == zktest.OpPing || r.Op == zktest.OpConnect {
+							return zktest.Pass()
+						}
+						if count++; count == nth {
+							return action
+						}
+						return zktest.Pass()
+					})
+					a, grant := coordtest.Hold(t, c.Mutex(lockPath))
+					if got := srv.Children(lockPath); len(got) != 1 {
+						t.Errorf("while holding: %v", got)
+					}
+					w := coordtest.Queue(c.Mutex(lockPath))
+					time.Sleep(3 * time.Second)
+					a.Release()
+					next, err := w.Wait(t.Context())
+					if err != nil || next.Token <= grant.Token {
+						t.Fatalf("%+v, %v", next, err)
+					}
+					w.Release()
+					<-a.Done()
+					<-w.Done()
+					time.Sleep(3 * time.Second)
+					if got := srv.Children(lockPath); len(got) != 0 {
+						t.Errorf("left behind: %v", got)
+					}
+					if a.Err() != nil || w.Err() != nil {
+						t.Errorf("%v, %v", a.Err(), w.Err())
+					}
+				})
+			})
+		}
+	}
+}
