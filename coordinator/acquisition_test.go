@@ -9,14 +9,15 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
 func TestTry(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
-		a, _ := hold(t, c.Mutex(lockPath), coordinator.Try())
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		a, _ := coordtest.Hold(t, c.Mutex(lockPath), coordinator.Try())
 		made := func() int { return srv.Requests(zktest.OpCreate) + srv.Requests(zktest.OpMulti) }
 		before := made()
 		b := c.Mutex(lockPath).Acquire(t.Context(), coordinator.Try())
@@ -29,13 +30,13 @@ func TestTry(t *testing.T) {
 		}
 		a.Release()
 		<-a.Done()
-		hold(t, c.Mutex(lockPath), coordinator.Try())
+		coordtest.Hold(t, c.Mutex(lockPath), coordinator.Try())
 	})
 }
 
 func TestTheContextBoundsTheWaitOnly(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
 		cause := errors.New("enough")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		a := c.Mutex(lockPath).Acquire(ctx)
@@ -52,7 +53,7 @@ func TestTheContextBoundsTheWaitOnly(t *testing.T) {
 		if !errors.Is(b.Err(), cause) || !errors.Is(untaken.Err(), cause) {
 			t.Errorf("Err = %v and %v, want the cause", b.Err(), untaken.Err())
 		}
-		if !a.Valid() || isClosed(a.Done()) || len(srv.Children(lockPath)) != 1 || len(srv.Children("/locks/other")) != 0 {
+		if !a.Valid() || coordtest.IsClosed(a.Done()) || len(srv.Children(lockPath)) != 1 || len(srv.Children("/locks/other")) != 0 {
 			t.Errorf("valid %v, children %v and %v", a.Valid(), srv.Children(lockPath), srv.Children("/locks/other"))
 		}
 		late := c.Mutex(lockPath).Acquire(ctx)
@@ -64,9 +65,9 @@ func TestTheContextBoundsTheWaitOnly(t *testing.T) {
 }
 
 func TestMaxWait(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
-		a, _ := hold(t, c.Mutex(lockPath), coordinator.WithMaxWait(time.Minute))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		a, _ := coordtest.Hold(t, c.Mutex(lockPath), coordinator.WithMaxWait(time.Minute))
 		start := time.Now()
 		b := c.Mutex(lockPath).Acquire(t.Context(), coordinator.WithMaxWait(time.Minute))
 		<-b.Done()
@@ -82,12 +83,12 @@ func TestMaxWait(t *testing.T) {
 }
 
 func TestDataIsCopiedIntoTheNode(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
 		data := []byte("host-7")
 		option := coordinator.WithData(data)
 		data[0] = 'X'
-		_, grant := hold(t, c.Mutex(lockPath), option)
+		_, grant := coordtest.Hold(t, c.Mutex(lockPath), option)
 		if got, _ := srv.Data(grant.Node); string(got) != "host-7" {
 			t.Errorf("node holds %q", got)
 		}
@@ -95,8 +96,8 @@ func TestDataIsCopiedIntoTheNode(t *testing.T) {
 }
 
 func TestBadArgumentsEndAtOnceAndSendNothing(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
 		for _, tt := range []struct {
 			path    string
 			options []coordinator.AcquireOption
@@ -112,8 +113,8 @@ func TestBadArgumentsEndAtOnceAndSendNothing(t *testing.T) {
 			{lockPath, []coordinator.AcquireOption{coordinator.WithData(make([]byte, 1<<20))}, coordinator.ErrTooLarge},
 		} {
 			a := c.Mutex(tt.path).Acquire(t.Context(), tt.options...)
-			if !isClosed(a.Done()) || !errors.Is(a.Err(), tt.want) {
-				t.Errorf("%.20q: done %v, Err = %v, want %v", tt.path, isClosed(a.Done()), a.Err(), tt.want)
+			if !coordtest.IsClosed(a.Done()) || !errors.Is(a.Err(), tt.want) {
+				t.Errorf("%.20q: done %v, Err = %v, want %v", tt.path, coordtest.IsClosed(a.Done()), a.Err(), tt.want)
 			}
 			a.Release()
 		}
@@ -142,7 +143,7 @@ func TestBadServersAndOptions(t *testing.T) {
 }
 
 func TestConnectEndsWithItsContextAndNamesTheLastError(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		srv.Down(true)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
@@ -154,8 +155,8 @@ func TestConnectEndsWithItsContextAndNamesTheLastError(t *testing.T) {
 }
 
 func TestDo(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
 		mine := errors.New("mine")
 		err := c.Mutex(lockPath).Do(t.Context(), func(ctx context.Context, g events.Grant) error {
 			if g.Token == 0 || ctx.Err() != nil || len(srv.Children(lockPath)) != 1 {
@@ -171,8 +172,8 @@ func TestDo(t *testing.T) {
 }
 
 func TestDoAfterALossKeepsTheNodeUntilTheFunctionHasReturned(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
 		mine := errors.New("mine")
 		var inside []string
 		err := c.Mutex(lockPath).Do(t.Context(), func(ctx context.Context, _ events.Grant) error {
@@ -200,8 +201,8 @@ func TestDoAfterALossKeepsTheNodeUntilTheFunctionHasReturned(t *testing.T) {
 }
 
 func TestDoLetsAPanicThrough(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
 		func() {
 			defer func() {
 				if r := recover(); r != "boom" {
@@ -218,8 +219,8 @@ func TestDoLetsAPanicThrough(t *testing.T) {
 }
 
 func TestContextsOfAnAcquisition(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
 		a := c.Mutex(lockPath).Acquire(t.Context())
 		early := a.Context(t.Context())
 		if _, err := a.Wait(t.Context()); err != nil {
@@ -239,7 +240,7 @@ func TestContextsOfAnAcquisition(t *testing.T) {
 		late := a.Context(t.Context())
 		<-late.Done()
 
-		b, _ := hold(t, c.Mutex(lockPath))
+		b, _ := coordtest.Hold(t, c.Mutex(lockPath))
 		ctx := b.Context(t.Context())
 		if err := srv.Expire(c.SessionID()); err != nil {
 			t.Fatal(err)
@@ -252,10 +253,10 @@ func TestContextsOfAnAcquisition(t *testing.T) {
 }
 
 func TestAskingForALockThatTheContextHoldsIsADeadlock(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, other := connect(t, srv), connect(t, srv)
-		a, _ := hold(t, c.Mutex(lockPath))
-		b, _ := hold(t, c.Mutex("/locks/inner"))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		a, _ := coordtest.Hold(t, c.Mutex(lockPath))
+		b, _ := coordtest.Hold(t, c.Mutex("/locks/inner"))
 		ctx := context.WithoutCancel(b.Context(a.Context(t.Context())))
 		again := c.Mutex(lockPath).Acquire(ctx)
 		<-again.Done()
@@ -264,7 +265,7 @@ func TestAskingForALockThatTheContextHoldsIsADeadlock(t *testing.T) {
 		}
 		elsewhere := other.Mutex(lockPath).Acquire(ctx) // another owner: it queues
 		synctest.Wait()
-		if isClosed(elsewhere.Done()) {
+		if coordtest.IsClosed(elsewhere.Done()) {
 			t.Errorf("another coordinator's: %v", elsewhere.Err())
 		}
 		a.Release()
@@ -272,7 +273,7 @@ func TestAskingForALockThatTheContextHoldsIsADeadlock(t *testing.T) {
 			t.Error(err)
 		}
 		elsewhere.Release()
-		hold(t, c.Mutex(lockPath)) // not held any more: no deadlock
+		coordtest.Hold(t, c.Mutex(lockPath)) // not held any more: no deadlock
 		if _, err := c.Mutex(lockPath).Acquire(ctx, coordinator.Try()).Wait(t.Context()); !errors.Is(err, coordinator.ErrNotAcquired) {
 			t.Errorf("with the context of a released lock: %v", err)
 		}
@@ -280,11 +281,11 @@ func TestAskingForALockThatTheContextHoldsIsADeadlock(t *testing.T) {
 }
 
 func TestClose(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
 		stream := c.Events(t.Context())
-		held, _ := hold(t, c.Mutex(lockPath))
-		waiting := queue(c.Mutex(lockPath))
+		held, _ := coordtest.Hold(t, c.Mutex(lockPath))
+		waiting := coordtest.Queue(c.Mutex(lockPath))
 		id := c.SessionID()
 		ended := make(chan int)
 		go func() {
@@ -314,7 +315,7 @@ func TestClose(t *testing.T) {
 			t.Errorf("left %v in state %v", left, c.State())
 		}
 		late := c.Mutex(lockPath).Acquire(t.Context())
-		if !isClosed(late.Done()) || !errors.Is(late.Err(), coordinator.ErrClosed) {
+		if !coordtest.IsClosed(late.Done()) || !errors.Is(late.Err(), coordinator.ErrClosed) {
 			t.Errorf("after Close: %v", late.Err())
 		}
 		held.Release()
@@ -333,9 +334,9 @@ func TestCloseIsBoundedWhenTheServersAreAway(t *testing.T) {
 		"mute": func(srv *zktest.Server) { srv.MuteAll(true) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c := connect(t, srv)
-				hold(t, c.Mutex(lockPath))
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := coordtest.Connect(t, srv)
+				coordtest.Hold(t, c.Mutex(lockPath))
 				fault(srv)
 				synctest.Wait()
 				start := time.Now()

@@ -52,6 +52,7 @@ var rooms = []room{
 		zkNames: []string{"ACL", "CheckVersionRequest", "Dialer", "MultiResponse"}, // those its own signatures show
 	},
 	{folder: "events/eventstest", support: true},
+	{folder: "coordinator/internal/coordtest", support: true},
 	{folder: "coordinator/reliability", support: true},
 	{folder: "examples", rooms: []string{anything}, modules: []string{anything}},
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -37,11 +38,11 @@ func kindsOfLock() map[string]func(*coordinator.Coordinator) acquirer {
 func TestAWishIsNoRelease(t *testing.T) {
 	for name, lock := range kindsOfLock() {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				a, b := connect(t, srv), connect(t, srv)
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 				stream := a.Events(t.Context())
 				holder := lock(a).Acquire(t.Context())
-				grant := soon(t, holder)
+				grant := coordtest.Soon(t, holder)
 				behind := acquirer(b.ReadWrite(lockPath).Write())
 				if name != "read" && name != "write" {
 					behind = lock(b)
@@ -63,7 +64,7 @@ func TestAWishIsNoRelease(t *testing.T) {
 					t.Errorf("told %v, want %v once", got, want)
 				}
 				holder.Release()
-				soon(t, waiter)
+				coordtest.Soon(t, waiter)
 			})
 		})
 	}
@@ -71,11 +72,11 @@ func TestAWishIsNoRelease(t *testing.T) {
 
 // TestAWishBeforeTheGrantIsTold: to one that waits, and one that comes before anybody watches the node.
 func TestAWishBeforeTheGrantIsTold(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv), connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		stream := b.Events(t.Context())
-		holder, grant := hold(t, a.Mutex(lockPath))
-		waiter := queue(b.Mutex(lockPath))
+		holder, grant := coordtest.Hold(t, a.Mutex(lockPath))
+		waiter := coordtest.Queue(b.Mutex(lockPath))
 		for _, name := range srv.Children(lockPath) {
 			if node := path.Join(lockPath, name); node != grant.Node {
 				if err := srv.SetData(node, []byte(curatorsWish)); err != nil {
@@ -88,7 +89,7 @@ func TestAWishBeforeTheGrantIsTold(t *testing.T) {
 			t.Errorf("told before it holds: %v", got)
 		}
 		holder.Release()
-		soon(t, waiter)
+		coordtest.Soon(t, waiter)
 		synctest.Wait()
 		if got := wishes(stream); len(got) != 1 || got[0].ID != waiter.ID() {
 			t.Errorf("told %v", got)
@@ -96,7 +97,7 @@ func TestAWishBeforeTheGrantIsTold(t *testing.T) {
 		waiter.Release()
 		<-waiter.Done()
 
-		quick, grant := hold(t, b.Mutex(lockPath)) // granted in one round trip, and not watched yet
+		quick, grant := coordtest.Hold(t, b.Mutex(lockPath)) // granted in one round trip, and not watched yet
 		if err := srv.SetData(grant.Node, []byte(curatorsWish)); err != nil {
 			t.Fatal(err)
 		}
@@ -127,12 +128,12 @@ func wishes(stream <-chan events.Event) (all []events.Revoked) {
 func TestAWishThatSomebodyElseReadFirst(t *testing.T) {
 	for name, lock := range kindsOfLock() {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c := connect(t, srv)
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := coordtest.Connect(t, srv)
 				usedOnce(t, lock(c))
 				stream := c.Events(t.Context())
 				holder := lock(c).Acquire(t.Context())
-				grant := soon(t, holder) // in one round trip, and not watched yet
+				grant := coordtest.Soon(t, holder) // in one round trip, and not watched yet
 				if err := srv.SetData(grant.Node, []byte(curatorsWish)); err != nil {
 					t.Fatal(err)
 				}
@@ -146,7 +147,7 @@ func TestAWishThatSomebodyElseReadFirst(t *testing.T) {
 					t.Errorf("told %v, want one for %d", got, holder.ID())
 				}
 				holder.Release()
-				soon(t, waiter)
+				coordtest.Soon(t, waiter)
 				time.Sleep(5 * time.Second)
 				if got := wishes(stream); len(got) != 0 {
 					t.Errorf("the next one is told %v", got)
@@ -161,8 +162,8 @@ func TestAWishThatSomebodyElseReadFirst(t *testing.T) {
 func TestAWishBeforeTheNodeIsFound(t *testing.T) {
 	for name, lock := range kindsOfLock() {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c := connect(t, srv)
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := coordtest.Connect(t, srv)
 				usedOnce(t, lock(c))
 				stream := c.Events(t.Context())
 				srv.Intercept(func(r zktest.Request) zktest.Action {
@@ -183,7 +184,7 @@ func TestAWishBeforeTheNodeIsFound(t *testing.T) {
 						}
 					}
 				}
-				soon(t, holder)
+				coordtest.Soon(t, holder)
 				time.Sleep(5 * time.Second)
 				if got := wishes(stream); len(got) != 1 || got[0].ID != holder.ID() || asked != 1 || !holder.Valid() {
 					t.Errorf("told %v of %d wishes, and holds: %v", got, asked, holder.Valid())
@@ -195,11 +196,11 @@ func TestAWishBeforeTheNodeIsFound(t *testing.T) {
 
 // TestAWishIsToldToThoseWhoEnterAgain: the one that holds, and the one that joins it while the wish stands.
 func TestAWishIsToldToThoseWhoEnterAgain(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
 		lock := c.Mutex(lockPath, coordinator.Reentrant())
 		stream := c.Events(t.Context())
-		outer, grant := hold(t, lock)
+		outer, grant := coordtest.Hold(t, lock)
 		time.Sleep(5 * time.Second)
 		if err := srv.SetData(grant.Node, []byte(curatorsWish)); err != nil {
 			t.Fatal(err)
@@ -208,7 +209,7 @@ func TestAWishIsToldToThoseWhoEnterAgain(t *testing.T) {
 			t.Errorf("told %v", got)
 		}
 		inner := lock.Acquire(outer.Context(t.Context()))
-		soon(t, inner)
+		coordtest.Soon(t, inner)
 		if got := wishes(stream); len(got) != 1 || got[0].ID != inner.ID() {
 			t.Errorf("told %v", got)
 		}
@@ -216,7 +217,7 @@ func TestAWishIsToldToThoseWhoEnterAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		soon(t, lock.Acquire(inner.Context(t.Context())))
+		coordtest.Soon(t, lock.Acquire(inner.Context(t.Context())))
 		if got := wishes(stream); len(got) != 0 {
 			t.Errorf("told %v, when the wish is gone", got)
 		}
@@ -227,7 +228,7 @@ func TestAWishIsToldToThoseWhoEnterAgain(t *testing.T) {
 func usedOnce(t *testing.T, lock acquirer) {
 	t.Helper()
 	a := lock.Acquire(t.Context())
-	soon(t, a)
+	coordtest.Soon(t, a)
 	a.Release()
 	<-a.Done()
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
@@ -33,7 +34,7 @@ func makeNodes(t *testing.T, conn *zk.Conn, nodes ...[2]string) {
 func TestBadInputOnARealServer(t *testing.T) {
 	e := ensemble.Start(t, 1, ensemble.Property("zookeeper.enforceQuota", "true"))
 	addr := e.Addr(0)
-	conn := rawClient(t, addr)
+	conn := coordtest.RawClient(t, addr)
 	t.Run("denied", func(t *testing.T) { testDeniedReal(t, addr, conn) })
 	t.Run("identity refused", func(t *testing.T) {
 		_, err := coordinator.Connect(t.Context(), addr, coordinator.WithAuth("crystal", []byte("ball")))
@@ -59,7 +60,7 @@ func testDeniedReal(t *testing.T, addr string, conn *zk.Conn) {
 			makeDir(t, conn, chroot, d.perms)
 			var victim *coordinator.Coordinator
 			d.deny(t, func(options ...coordinator.Option) *coordinator.Coordinator {
-				return connectReal(t, addr+chroot, options...)
+				return coordtest.ConnectReal(t, addr+chroot, options...)
 			}, func(c *coordinator.Coordinator) { victim = c })
 			_, stat, err := conn.Exists(chroot + lockPath)
 			if err != nil {
@@ -88,8 +89,8 @@ func testQuotaReal(t *testing.T, addr string, conn *zk.Conn) {
 	makeNodes(t, conn, [2]string{"/limited"}, [2]string{"/zookeeper/quota/limited"},
 		[2]string{"/zookeeper/quota/limited/zookeeper_limits", "count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=3"},
 		[2]string{"/zookeeper/quota/limited/zookeeper_stats", "count=1,bytes=0"})
-	c := connectReal(t, addr+"/limited")
-	a, _ := hold(t, c.Mutex("/lock"))
+	c := coordtest.ConnectReal(t, addr+"/limited")
+	a, _ := coordtest.Hold(t, c.Mutex("/lock"))
 	b := c.Mutex("/lock").Acquire(t.Context())
 	if _, err := b.Wait(t.Context()); !errors.Is(err, coordinator.ErrQuota) {
 		t.Errorf("Err = %v", err)
@@ -103,19 +104,19 @@ func testQuotaReal(t *testing.T, addr string, conn *zk.Conn) {
 	}
 	a.Release()
 	<-a.Done()
-	hold(t, c.Mutex("/lock"))
+	coordtest.Hold(t, c.Mutex("/lock"))
 }
 
 // testSizeLimitReal: the server takes what is not refused here.
 func testSizeLimitReal(t *testing.T, addr string) {
-	c := connectReal(t, addr)
+	c := coordtest.ConnectReal(t, addr)
 	id := c.SessionID()
 	data := make([]byte, 0xfffff-1<<10-len(lockPath)-30)
-	a, _ := hold(t, c.Mutex(lockPath), coordinator.WithData(data))
+	a, _ := coordtest.Hold(t, c.Mutex(lockPath), coordinator.WithData(data))
 	a.Release()
 	<-a.Done()
 	long := c.Mutex("/" + strings.Repeat("a", len(data)))
-	b, _ := hold(t, long)
+	b, _ := coordtest.Hold(t, long)
 	b.Release()
 	<-b.Done()
 	if a.Err() != nil || b.Err() != nil || c.SessionID() != id || c.State() != coordinator.StateConnected {
@@ -132,7 +133,7 @@ func testReaperReal(t *testing.T, addr string) {
 	defer cancel()
 	var all sync.WaitGroup
 	for w := range workers {
-		c := connectReal(t, addr)
+		c := coordtest.ConnectReal(t, addr)
 		all.Go(func() {
 			for i := w; ctx.Err() == nil; i++ {
 				a := c.Mutex(fmt.Sprintf("/reaped/%d/%d", w, i%dirs)).Acquire(t.Context())

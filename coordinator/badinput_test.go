@@ -15,6 +15,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -155,7 +156,7 @@ func TestConnectToUnreachableServersEndsWithItsContextAndTheLastError(t *testing
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 				var dials atomic.Int32
 				dial := tt.dial(srv)
 				counted := coordinator.WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -183,7 +184,7 @@ func TestConnectToUnreachableServersEndsWithItsContextAndTheLastError(t *testing
 }
 
 func TestConnectWithAnEndedContext(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		srv.MuteAll(true)
@@ -193,25 +194,10 @@ func TestConnectWithAnEndedContext(t *testing.T) {
 	})
 }
 
-// traffic counts the requests that a server gets from now on, handshakes, farewells
-// and pings aside.
-func traffic(srv *zktest.Server) *atomic.Int32 {
-	var n atomic.Int32
-	srv.Intercept(func(r zktest.Request) zktest.Action {
-		switch r.Op {
-		case zktest.OpPing, zktest.OpConnect, zktest.OpClose:
-		default:
-			n.Add(1)
-		}
-		return zktest.Pass()
-	})
-	return &n
-}
-
 func TestBadLockPathsEndInErrPathAndSendNothing(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
-		sent := traffic(srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		sent := coordtest.Traffic(srv)
 		for _, path := range []string{
 			"", "a", "a/b", " /a", "//", "/a/", "/a//b", "/a/../b", "/..", "/./a", "/a\x00", "/\x00", "/a\x1f", "/a\xff", "/\U0001F512",
 			"/zookeeper", "/zookeeper/x", "/zookeeper/quota/locks",
@@ -220,7 +206,7 @@ func TestBadLockPathsEndInErrPathAndSendNothing(t *testing.T) {
 			for name, ask := range map[string]func(*coordinator.Lock) error{
 				"Acquire": func(l *coordinator.Lock) error {
 					a := l.Acquire(t.Context())
-					if !isClosed(a.Done()) {
+					if !coordtest.IsClosed(a.Done()) {
 						t.Errorf("%.20q: not over when Acquire returned", path)
 					}
 					return a.Err()
@@ -253,7 +239,7 @@ func TestBadLockPathsEndInErrPathAndSendNothing(t *testing.T) {
 
 // The servers' own tree is meant where it is, and not what an application calls so.
 func TestTheServersTreeIsRefusedWhereverTheChrootIs(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		dial := func(chroot string) *coordinator.Coordinator {
 			c, err := coordinator.Connect(t.Context(), srv.Addr()+chroot, srv.Option())
 			if err != nil {
@@ -266,11 +252,11 @@ func TestTheServersTreeIsRefusedWhereverTheChrootIs(t *testing.T) {
 			})
 			return c
 		}
-		hold(t, dial("/app").Mutex("/zookeeper/x"))
+		coordtest.Hold(t, dial("/app").Mutex("/zookeeper/x"))
 		if got := srv.Children("/app/zookeeper/x"); len(got) != 1 {
 			t.Errorf("tree: %v", srv.Tree())
 		}
-		hold(t, dial("").Mutex("/zookeepers"))
+		coordtest.Hold(t, dial("").Mutex("/zookeepers"))
 		for _, path := range []string{"/x", "/"} {
 			a := dial("/zookeeper").Mutex(path).Acquire(t.Context())
 			if <-a.Done(); !errors.Is(a.Err(), coordinator.ErrPath) {
@@ -285,16 +271,16 @@ func TestTheServersTreeIsRefusedWhereverTheChrootIs(t *testing.T) {
 // outage, and the request would be made again for ever.
 func TestSizeLimit(t *testing.T) {
 	const limit = 0xfffff - 1<<10 // for the path, the data and the access control list
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
-		sent := traffic(srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		sent := coordtest.Traffic(srv)
 		hugeACL := slices.Repeat([]zk.ACL{{Perms: zk.PermAll, Scheme: "digest", ID: strings.Repeat("x", 100) + ":y"}}, 10_000)
 		for name, a := range map[string]*coordinator.Acquisition{
 			"data": c.Mutex(lockPath).Acquire(t.Context(), coordinator.WithData(make([]byte, limit))),
 			"acl":  c.Mutex(lockPath, coordinator.WithACL(hugeACL)).Acquire(t.Context()),
 		} {
-			if !isClosed(a.Done()) || !errors.Is(a.Err(), coordinator.ErrTooLarge) || errors.Is(a.Err(), coordinator.ErrPath) {
-				t.Errorf("%s: over %v, Err = %v", name, isClosed(a.Done()), a.Err())
+			if !coordtest.IsClosed(a.Done()) || !errors.Is(a.Err(), coordinator.ErrTooLarge) || errors.Is(a.Err(), coordinator.ErrPath) {
+				t.Errorf("%s: over %v, Err = %v", name, coordtest.IsClosed(a.Done()), a.Err())
 			}
 		}
 		synctest.Wait()
@@ -304,13 +290,13 @@ func TestSizeLimit(t *testing.T) {
 
 		world := zk.WorldACL(zk.PermAll)
 		fits := limit - len(lockPath) - 12 - len(world[0].Scheme) - len(world[0].ID)
-		a, grant := hold(t, c.Mutex(lockPath), coordinator.WithData(make([]byte, fits)))
+		a, grant := coordtest.Hold(t, c.Mutex(lockPath), coordinator.WithData(make([]byte, fits)))
 		if got, _ := srv.Data(grant.Node); len(got) != fits {
 			t.Errorf("the node has %d bytes of %d", len(got), fits)
 		}
 		a.Release()
 		long := "/" + strings.Repeat("a", fits-1+len(lockPath))
-		if _, grant := hold(t, c.Mutex(long)); !strings.HasPrefix(grant.Node, long) {
+		if _, grant := coordtest.Hold(t, c.Mutex(long)); !strings.HasPrefix(grant.Node, long) {
 			t.Error("the longest path was not used")
 		}
 		if n := srv.Requests(zktest.OpConnect); n != 1 {
@@ -321,12 +307,12 @@ func TestSizeLimit(t *testing.T) {
 
 // A quota is the server's word, and final.
 func TestQuota(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
-		hold(t, c.Mutex(lockPath))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		coordtest.Hold(t, c.Mutex(lockPath))
 		refused := 0
 		srv.Intercept(func(r zktest.Request) zktest.Action {
-			if !creates(r) {
+			if !coordtest.Creates(r) {
 				return zktest.Pass()
 			}
 			if refused++; refused > storm {

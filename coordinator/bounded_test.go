@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -46,8 +47,8 @@ func TestEachLossIsToldInTime(t *testing.T) {
 		},
 	} {
 		t.Run(reason.String(), func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				a, held := hold(t, connect(t, srv, append(c.options, coordinator.WithSessionTimeout(timeout))...).Mutex(lockPath))
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				a, held := coordtest.Hold(t, coordtest.Connect(t, srv, append(c.options, coordinator.WithSessionTimeout(timeout))...).Mutex(lockPath))
 				ctx := a.Context(t.Context())
 				time.Sleep(timeout + timeout/40) // past the first proof of the lease, and between two probes
 				if !a.Valid() || ctx.Err() != nil {
@@ -74,7 +75,7 @@ func TestEachLossIsToldInTime(t *testing.T) {
 					t.Errorf("told again: %+v", lost)
 				default:
 				}
-				if !isClosed(a.Done()) {
+				if !coordtest.IsClosed(a.Done()) {
 					t.Error("not over")
 				}
 			})
@@ -84,9 +85,9 @@ func TestEachLossIsToldInTime(t *testing.T) {
 
 // TestADeadlockIsSeenAtOnce asks for a lock with the context of the one that holds it.
 func TestADeadlockIsSeenAtOnce(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		l := connect(t, srv).Mutex(lockPath)
-		a, _ := hold(t, l)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		l := coordtest.Connect(t, srv).Mutex(lockPath)
+		a, _ := coordtest.Hold(t, l)
 		began := time.Now()
 		again := l.Acquire(a.Context(t.Context()), coordinator.WithMaxWait(time.Minute))
 		<-again.Done()
@@ -99,8 +100,8 @@ func TestADeadlockIsSeenAtOnce(t *testing.T) {
 // TestCloseHasWaitedForTheStream: the goroutine of a subscriber that does not read is
 // gone when Close returns, and with it what it had to offer.
 func TestCloseHasWaitedForTheStream(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
 		stream := c.Events(t.Context())
 		<-c.Mutex("no path").Acquire(t.Context()).Done()
 		if err := c.Close(); err != nil {
@@ -163,14 +164,14 @@ func TestAWaitersTurnComes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, shared := range []bool{false, true} {
-				bubble(t, func(t *testing.T, srv *zktest.Server) {
-					holding := connect(t, srv)
+				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+					holding := coordtest.Connect(t, srv)
 					waiting := holding
 					if !shared {
-						waiting = connect(t, srv)
+						waiting = coordtest.Connect(t, srv)
 					}
-					holder, held := hold(t, holding.Mutex(lockPath))
-					w := queue(waiting.Mutex(lockPath))
+					holder, held := coordtest.Hold(t, holding.Mutex(lockPath))
+					w := coordtest.Queue(waiting.Mutex(lockPath))
 					s := scene{srv: srv, holder: holder, held: held, session: waiting.SessionID()}
 					for _, child := range srv.Children(lockPath) { // two of them
 						if node := lockPath + "/" + child; node != held.Node {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -29,7 +30,7 @@ func TestContextCancelledAtEachStep(t *testing.T) {
 				for nth := 1; nth <= steps+4; nth++ {
 					name := fmt.Sprintf("our directory %v, queued %v, answered late %v, request %d", ours, queued, late, nth)
 					t.Run(name, func(t *testing.T) {
-						bubble(t, func(t *testing.T, srv *zktest.Server) { cancelAt(t, srv, ours, queued, late, nth) })
+						coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { cancelAt(t, srv, ours, queued, late, nth) })
 					})
 				}
 			}
@@ -39,10 +40,10 @@ func TestContextCancelledAtEachStep(t *testing.T) {
 
 func cancelAt(t *testing.T, srv *zktest.Server, ours, queued, late bool, nth int) {
 	t.Helper()
-	c, other := connect(t, srv), connect(t, srv)
+	c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 	before := steps
 	if ours {
-		warm(t, c, other)
+		coordtest.Warm(t, c, other)
 		if !queued {
 			before = 1
 		}
@@ -51,7 +52,7 @@ func cancelAt(t *testing.T, srv *zktest.Server, ours, queued, late bool, nth int
 	}
 	var holder *coordinator.Acquisition
 	if queued {
-		holder, _ = hold(t, other.Mutex(lockPath))
+		holder, _ = coordtest.Hold(t, other.Mutex(lockPath))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -103,7 +104,7 @@ func cancelAt(t *testing.T, srv *zktest.Server, ours, queued, late bool, nth int
 	if n := srv.Watches(); n != 0 {
 		t.Errorf("%d watches are left", n)
 	}
-	hold(t, c.Mutex(lockPath))
+	coordtest.Hold(t, c.Mutex(lockPath))
 }
 
 // TestDoWithAContextCancelledAtEachStep is the same for Do: the function runs with a
@@ -111,11 +112,11 @@ func cancelAt(t *testing.T, srv *zktest.Server, ours, queued, late bool, nth int
 func TestDoWithAContextCancelledAtEachStep(t *testing.T) {
 	for nth := 1; nth <= steps+2; nth++ {
 		t.Run(fmt.Sprintf("request %d", nth), func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 				if err := srv.Create(lockPath, nil); err != nil {
 					t.Fatal(err)
 				}
-				c := connect(t, srv)
+				c := coordtest.Connect(t, srv)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				count := 0

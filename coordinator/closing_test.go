@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
@@ -18,8 +19,8 @@ import (
 // A function that runs under a lock is brought to an end before the next holder is
 // let in.
 func TestCloseWaitsForFunctionsUnderALock(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, other := connect(t, srv), connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		started, over := make(chan struct{}), make(chan time.Time, 1)
 		var doErr error
 		go func() {
@@ -32,7 +33,7 @@ func TestCloseWaitsForFunctionsUnderALock(t *testing.T) {
 			over <- time.Now()
 		}()
 		<-started
-		next := queue(other.Mutex(lockPath))
+		next := coordtest.Queue(other.Mutex(lockPath))
 		go func() { _ = c.Close() }()
 		if _, err := next.Wait(t.Context()); err != nil {
 			t.Fatal(err)
@@ -48,7 +49,7 @@ func TestCloseWaitsForFunctionsUnderALock(t *testing.T) {
 }
 
 func TestCloseIsBoundedWithASlowReader(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, err := coordinator.Connect(t.Context(), srv.Addr(), srv.Option())
 		if err != nil {
 			t.Fatal(err)
@@ -88,8 +89,8 @@ func TestCloseIsBoundedWithADeadNetwork(t *testing.T) {
 						if err != nil {
 							t.Fatal(err)
 						}
-						hold(t, c.Mutex(lockPath))
-						waiting := queue(c.Mutex(lockPath))
+						coordtest.Hold(t, c.Mutex(lockPath))
+						waiting := coordtest.Queue(c.Mutex(lockPath))
 						breaks(srv)
 						time.Sleep(noticed)
 						start := time.Now()
@@ -97,7 +98,7 @@ func TestCloseIsBoundedWithADeadNetwork(t *testing.T) {
 						if took := time.Since(start); took > timeout {
 							t.Errorf("Close took %v", took)
 						}
-						if !isClosed(waiting.Done()) {
+						if !coordtest.IsClosed(waiting.Done()) {
 							t.Error("it is closed, and somebody waits")
 						}
 					})
@@ -108,8 +109,8 @@ func TestCloseIsBoundedWithADeadNetwork(t *testing.T) {
 }
 
 func TestDoReturnsWhenItsContextEndsThoughTheServerHangs(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
 		srv.MuteAll(true)
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
@@ -123,8 +124,8 @@ func TestDoReturnsWhenItsContextEndsThoughTheServerHangs(t *testing.T) {
 }
 
 func TestDoLeavesNothingOnAParentThatLivesForLong(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
 		parent, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		for range 100 {
@@ -147,7 +148,7 @@ func TestConnectThatIsGivenUpLeavesNoSession(t *testing.T) {
 		"with identity":    {coordinator.WithAuth("digest", []byte("u:p"))},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 				srv.Intercept(func(zktest.Request) zktest.Action { return zktest.Delay(2 * time.Millisecond) })
 				vain := 0
 				for wait := range 15 {

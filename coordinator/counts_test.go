@@ -4,97 +4,31 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
-	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
 // What a lock costs, counted and not timed: requests, wake-ups, bytes, goroutines. The
 // network counts, and loses nothing. TestRealCounts asks a real server for its own counters.
 
-// meter is a network on which frames are counted.
-type meter struct {
-	*faultnet.Network
-
-	mu     sync.Mutex
-	counts count
-}
-
-// count is what has gone over a network: pings, and handshakes, are left out.
-type count struct {
-	requests, events int
-	bytes            int // both ways
-}
-
-func (c count) minus(o count) count {
-	return count{c.requests - o.requests, c.events - o.events, c.bytes - o.bytes}
-}
-
-func newMeter(srv *zktest.Server) *meter {
-	m := &meter{}
-	m.Network = faultnet.New(srv.DialContext, func(f faultnet.Frame) faultnet.Verdict {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		switch {
-		case f.Op == zktest.OpPing || f.Op == zktest.OpConnect || f.Op == zktest.OpClose:
-			return faultnet.Pass()
-		case f.Direction == faultnet.Up:
-			m.counts.requests++
-		case f.Op == faultnet.OpEvent:
-			m.counts.events++
-		}
-		m.counts.bytes += f.Size
-		return faultnet.Pass()
-	})
-	return m
-}
-
-// read returns the counts when nothing is under way.
-func (m *meter) read() count {
-	synctest.Wait()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.counts
-}
-
-// metered returns coordinators, each with a session of its own, and their meters.
-func metered(t *testing.T, srv *zktest.Server, n int) (cs []*coordinator.Coordinator, ms []*meter) {
-	t.Helper()
-	for range n {
-		m := newMeter(srv)
-		cs = append(cs, connect(t, srv, coordinator.WithDialer(m.Dial)))
-		ms = append(ms, m)
-	}
-	return cs, ms
-}
-
-// total adds up what the meters have counted.
-func total(ms []*meter) (sum count) {
-	for _, m := range ms {
-		c := m.read()
-		sum.requests, sum.events, sum.bytes = sum.requests+c.requests, sum.events+c.events, sum.bytes+c.bytes
-	}
-	return sum
-}
-
 // TestAFreeLockCostsTwoRequests: one to acquire, one to release.
 func TestAFreeLockCostsTwoRequests(t *testing.T) {
 	const cycles = 100
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		cs, ms := metered(t, srv, 1)
-		warm(t, cs[0])
-		before := total(ms)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs, ms := coordtest.Metered(t, srv, 1)
+		coordtest.Warm(t, cs[0])
+		before := coordtest.Total(ms)
 		for range cycles {
-			a, _ := hold(t, cs[0].Mutex(lockPath))
+			a, _ := coordtest.Hold(t, cs[0].Mutex(lockPath))
 			a.Release()
 			<-a.Done()
 		}
-		if n := total(ms).minus(before); n.requests != 2*cycles || n.events != 0 {
+		if n := coordtest.Total(ms).Minus(before); n.Requests != 2*cycles || n.Events != 0 {
 			t.Errorf("%+v in %d cycles", n, cycles)
 		}
 	})
@@ -104,18 +38,18 @@ func TestAFreeLockCostsTwoRequests(t *testing.T) {
 // together, which the scheduler decides.
 func TestALoopTakesLess(t *testing.T) {
 	const cycles = 100
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		cs, ms := metered(t, srv, 1)
-		warm(t, cs[0])
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs, ms := coordtest.Metered(t, srv, 1)
+		coordtest.Warm(t, cs[0])
 		for range 50 {
-			before := total(ms)
+			before := coordtest.Total(ms)
 			for range cycles {
-				a, _ := hold(t, cs[0].Mutex(lockPath))
+				a, _ := coordtest.Hold(t, cs[0].Mutex(lockPath))
 				a.Release()
 			}
-			n := total(ms).minus(before)
+			n := coordtest.Total(ms).Minus(before)
 			t.Logf("%+v in %d cycles", n, cycles)
-			if n.requests < 2*cycles {
+			if n.Requests < 2*cycles {
 				return
 			}
 		}
@@ -138,10 +72,10 @@ func handOver(t *testing.T, holder, next *coordinator.Acquisition) {
 func line(t *testing.T, cs []*coordinator.Coordinator, waiters int) []*coordinator.Acquisition {
 	t.Helper()
 	const first = 3
-	warm(t, cs...)
+	coordtest.Warm(t, cs...)
 	all := make([]*coordinator.Acquisition, 0, first+1+waiters)
 	for i := range first + 1 + waiters {
-		all = append(all, queue(cs[i%len(cs)].Mutex(lockPath)))
+		all = append(all, coordtest.Queue(cs[i%len(cs)].Mutex(lockPath)))
 	}
 	if _, err := all[0].Wait(t.Context()); err != nil {
 		t.Fatal(err)
@@ -159,13 +93,13 @@ func TestAReleaseWakesOneOfAThousand(t *testing.T) {
 	const waiters = 1000
 	for _, sessions := range []int{1, 5} {
 		t.Run(fmt.Sprintf("%d sessions", sessions), func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				cs, ms := metered(t, srv, sessions)
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				cs, ms := coordtest.Metered(t, srv, sessions)
 				all := line(t, cs, waiters)
 				for i := range 20 {
-					before := make([]count, sessions)
+					before := make([]coordtest.Count, sessions)
 					for s, m := range ms {
-						before[s] = m.read()
+						before[s] = m.Read()
 					}
 					handOver(t, all[i], all[i+1])
 					releases, enters := (3+i)%sessions, (4+i)%sessions // line has left three out
@@ -174,7 +108,7 @@ func TestAReleaseWakesOneOfAThousand(t *testing.T) {
 						if s == releases || s == enters {
 							want = 1
 						}
-						if n := m.read().minus(before[s]).events; n != want {
+						if n := m.Read().Minus(before[s]).Events; n != want {
 							t.Errorf("release %d: %d events for session %d, want %d", i, n, s, want)
 						}
 					}
@@ -189,16 +123,16 @@ func TestAReleaseWakesOneOfAThousand(t *testing.T) {
 func TestAHandoffCostsTheSameInALongQueue(t *testing.T) {
 	const handoffs = 10
 	for _, sessions := range []int{1, 5} {
-		var costs []count
+		var costs []coordtest.Count
 		for _, waiters := range []int{20, 500} {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				cs, ms := metered(t, srv, sessions)
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				cs, ms := coordtest.Metered(t, srv, sessions)
 				all := line(t, cs, waiters)
-				before := total(ms)
+				before := coordtest.Total(ms)
 				for i := range handoffs {
 					handOver(t, all[i], all[i+1])
 				}
-				costs = append(costs, total(ms).minus(before))
+				costs = append(costs, coordtest.Total(ms).Minus(before))
 			})
 		}
 		t.Logf("%d sessions: %d handoffs in queues of 20 and 500: %+v", sessions, handoffs, costs)
@@ -207,10 +141,10 @@ func TestAHandoffCostsTheSameInALongQueue(t *testing.T) {
 			if sessions == 1 {
 				want = 2 * handoffs // who let the lock go knows what the floor says
 			}
-			if c.requests != want || c.events != costs[0].events {
+			if c.Requests != want || c.Events != costs[0].Events {
 				t.Errorf("%d sessions: %+v for %d handoffs", sessions, c, handoffs)
 			}
-			if more := c.bytes - costs[0].bytes; more < 0 || more > 4*handoffs {
+			if more := c.Bytes - costs[0].Bytes; more < 0 || more > 4*handoffs {
 				t.Errorf("%d sessions: %d bytes more than in a short queue", sessions, more)
 			}
 		}
@@ -219,14 +153,14 @@ func TestAHandoffCostsTheSameInALongQueue(t *testing.T) {
 
 // TestTheOnlyOneWaitingAsksOnce: it claims, and reads nothing.
 func TestTheOnlyOneWaitingAsksOnce(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		cs, ms := metered(t, srv, 2)
-		warm(t, cs...)
-		holder, _ := hold(t, cs[0].Mutex(lockPath))
-		next := queue(cs[1].Mutex(lockPath))
-		before := total(ms)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs, ms := coordtest.Metered(t, srv, 2)
+		coordtest.Warm(t, cs...)
+		holder, _ := coordtest.Hold(t, cs[0].Mutex(lockPath))
+		next := coordtest.Queue(cs[1].Mutex(lockPath))
+		before := coordtest.Total(ms)
 		handOver(t, holder, next)
-		if n := total(ms).minus(before); n.requests != 2 || n.events != 1 { // delete, claim
+		if n := coordtest.Total(ms).Minus(before); n.Requests != 2 || n.Events != 1 { // delete, claim
 			t.Errorf("%+v", n)
 		}
 	})
@@ -237,23 +171,23 @@ func TestTheOnlyOneWaitingAsksOnce(t *testing.T) {
 func TestLocksHaveNoGoroutines(t *testing.T) {
 	const locks = 1000
 	srv := zktest.Start(t)
-	c := connect(t, srv, coordinator.WithSessionTimeout(40*time.Second))
-	hold(t, c.Mutex("/locks/counted")) // a client starts its last goroutines after it has told of the session
+	c := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(40*time.Second))
+	coordtest.Hold(t, c.Mutex("/locks/counted")) // a client starts its last goroutines after it has told of the session
 	before := runtime.NumGoroutine()
 	waiting := make([]*coordinator.Acquisition, locks)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for i := range locks {
-		hold(t, c.Mutex(fmt.Sprint("/locks/", i)))
+		coordtest.Hold(t, c.Mutex(fmt.Sprint("/locks/", i)))
 		waiting[i] = c.Mutex(fmt.Sprint("/locks/", i)).Acquire(ctx)
 	}
-	eventually(t, "all wait", func() bool {
+	eventstest.Eventually(t, "all wait", func() bool {
 		return len(srv.Children(fmt.Sprint("/locks/", locks-1))) == 2 && srv.Watches() >= locks
 	})
-	eventually(t, "nothing is under way any more", func() bool { return runtime.NumGoroutine() <= before })
+	eventstest.Eventually(t, "nothing is under way any more", func() bool { return runtime.NumGoroutine() <= before })
 	for _, a := range waiting {
-		if isClosed(a.Done()) || a.Valid() {
-			t.Fatalf("over %v, valid %v", isClosed(a.Done()), a.Valid())
+		if coordtest.IsClosed(a.Done()) || a.Valid() {
+			t.Fatalf("over %v, valid %v", coordtest.IsClosed(a.Done()), a.Valid())
 		}
 	}
 }

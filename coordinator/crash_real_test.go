@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
@@ -17,11 +18,11 @@ import (
 func TestRealDetectCrash(t *testing.T) {
 	const path, record = "/locks/crash", "/locks/crash" + session.RecordSuffix
 	e := ensemble.Start(t, 3)
-	ctx := realContext(t)
-	conn := rawClient(t, e.Addr(0))
+	ctx := coordtest.RealContext(t)
+	conn := coordtest.RawClient(t, e.Addr(0))
 	locks := make([]*coordinator.ReadWrite, 0, 3)
 	for i := range 3 {
-		locks = append(locks, connectReal(t, e.Addr(i)).ReadWrite(path, coordinator.DetectCrash()))
+		locks = append(locks, coordtest.ConnectReal(t, e.Addr(i)).ReadWrite(path, coordinator.DetectCrash()))
 	}
 	stands := func() bool {
 		t.Helper()
@@ -38,13 +39,13 @@ func TestRealDetectCrash(t *testing.T) {
 	for round := range 30 {
 		l := locks[round%3]
 		reader := l.Read().Acquire(ctx)
-		g := grantOf(t, reader)
+		g := coordtest.GrantOf(t, reader)
 		waiter := l.Write().Acquire(ctx, coordinator.WithData([]byte("waiter")))
 		if told := g.Abandoned; (told != nil) != (crashed != "") || told != nil && told.Node != crashed {
 			t.Errorf("round %d: a reader is told %+v, and %q has crashed", round, told, crashed)
 		}
 		reader.Release()
-		g = grantOf(t, waiter)
+		g = coordtest.GrantOf(t, waiter)
 		if told := g.Abandoned; (told != nil) != (crashed != "") || told != nil && (told.Node != crashed || string(told.Data) != "waiter") {
 			t.Errorf("round %d: a writer is told %+v, and %q has crashed", round, told, crashed)
 		}
@@ -62,7 +63,7 @@ func TestRealDetectCrash(t *testing.T) {
 			}
 		case 3: // it goes on as a reader
 			again := l.Read().Acquire(waiter.Context(ctx))
-			if got := grantOf(t, again); (got.Abandoned != nil) != (crashed != "") {
+			if got := coordtest.GrantOf(t, again); (got.Abandoned != nil) != (crashed != "") {
 				t.Errorf("round %d: a reader in the place of a writer is told %+v", round, got.Abandoned)
 			}
 			waiter.Release()
@@ -88,8 +89,8 @@ func TestRealDetectCrash(t *testing.T) {
 func TestRealDetectCrashExpired(t *testing.T) {
 	const path = "/locks/expired"
 	e := ensemble.Start(t, 1)
-	ctx := realContext(t)
-	next := connectReal(t, e.Connect())
+	ctx := coordtest.RealContext(t)
+	next := coordtest.ConnectReal(t, e.Connect())
 	for _, waits := range []bool{false, true} {
 		p := ensemble.StartProxy(t, e.Addr(0))
 		c, err := coordinator.Connect(ctx, p.Addr(), coordinator.WithSessionTimeout(2*time.Second))
@@ -98,7 +99,7 @@ func TestRealDetectCrashExpired(t *testing.T) {
 		}
 		before := time.Now()
 		a := c.Mutex(path, coordinator.DetectCrash()).Acquire(ctx, coordinator.WithData([]byte("who")))
-		g := grantOf(t, a)
+		g := coordtest.GrantOf(t, a)
 		var waiter *coordinator.Acquisition
 		if waits {
 			waiter = next.Mutex(path, coordinator.DetectCrash()).Acquire(ctx)
@@ -109,7 +110,7 @@ func TestRealDetectCrashExpired(t *testing.T) {
 		if !waits {
 			waiter = next.Mutex(path, coordinator.DetectCrash()).Acquire(ctx)
 		}
-		got := grantOf(t, waiter).Abandoned
+		got := coordtest.GrantOf(t, waiter).Abandoned
 		if got == nil || got.Node != g.Node || got.Token != g.Token || string(got.Data) != "who" || got.Since.Before(before) || got.Since.After(time.Now()) {
 			t.Errorf("told %+v, want that of %+v", got, g)
 		}
@@ -125,7 +126,7 @@ func TestRealDetectCrashExpired(t *testing.T) {
 // TestRealRecordPermissions: what a real server refuses is told as a refusal, and nothing is left but the record.
 func TestRealRecordPermissions(t *testing.T) {
 	e := ensemble.Start(t, 1)
-	conn := rawClient(t, e.Addr(0))
+	conn := coordtest.RawClient(t, e.Addr(0))
 	for _, node := range []string{"/a", "/a/lock"} {
 		if _, err := conn.Create(node, nil, zk.FlagPersistent, zk.WorldACL(zk.PermAll)); err != nil {
 			t.Fatal(err)
@@ -138,8 +139,8 @@ func TestRealRecordPermissions(t *testing.T) {
 		if _, err := conn.SetACL("/a", zk.WorldACL(test.perms), -1); err != nil {
 			t.Fatal(err)
 		}
-		a := connectReal(t, e.Connect()).Mutex("/a/lock", coordinator.DetectCrash()).Acquire(context.Background())
-		if _, err := a.Wait(realContext(t)); (err == nil) != test.held {
+		a := coordtest.ConnectReal(t, e.Connect()).Mutex("/a/lock", coordinator.DetectCrash()).Acquire(context.Background())
+		if _, err := a.Wait(coordtest.RealContext(t)); (err == nil) != test.held {
 			t.Fatal(err)
 		}
 		a.Release()
@@ -147,6 +148,6 @@ func TestRealRecordPermissions(t *testing.T) {
 		if err := a.Err(); !errors.Is(err, coordinator.ErrNoAuth) {
 			t.Errorf("%v", err)
 		}
-		queued(t, conn, "/a/lock", 0)
+		coordtest.Queued(t, conn, "/a/lock", 0)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/zktest"
@@ -39,7 +40,7 @@ func finish(t *testing.T, a *coordinator.Acquisition) {
 func leftInOrder(t *testing.T, srv *zktest.Server, l *coordinator.Lock) {
 	t.Helper()
 	a := l.Acquire(context.Background())
-	if g := soon(t, a); g.Abandoned != nil {
+	if g := coordtest.Soon(t, a); g.Abandoned != nil {
 		t.Errorf("a crash is told of that was none: %+v", g.Abandoned)
 	}
 	finish(t, a)
@@ -51,10 +52,10 @@ func leftInOrder(t *testing.T, srv *zktest.Server, l *coordinator.Lock) {
 
 // TestARecordStandsWhileTheLockIsHeld: beside the directory, and goes with the node of one who releases.
 func TestARecordStandsWhileTheLockIsHeld(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		l := detecting(connect(t, srv))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		l := detecting(coordtest.Connect(t, srv))
 		for range 3 {
-			a, grant := hold(t, l, coordinator.WithData([]byte("who\n\nI am")))
+			a, grant := coordtest.Hold(t, l, coordinator.WithData([]byte("who\n\nI am")))
 			data, _ := srv.Data(recordPath)
 			want := fmt.Sprintf("zkgrant holder\nnode %s\ntoken 0x%x\nsince %s\n\nwho\n\nI am",
 				path.Base(grant.Node), grant.Token, time.Now().UTC().Format(time.RFC3339Nano))
@@ -87,7 +88,7 @@ func TestACrashIsTold(t *testing.T) {
 	held := func(do func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator, a *coordinator.Acquisition)) func(
 		*testing.T, *zktest.Server, *coordinator.Coordinator) events.Grant {
 		return func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) events.Grant {
-			a, grant := hold(t, detecting(c), coordinator.WithData([]byte("first")))
+			a, grant := coordtest.Hold(t, detecting(c), coordinator.WithData([]byte("first")))
 			do(t, srv, c, a)
 			return grant
 		}
@@ -156,13 +157,13 @@ func TestACrashIsTold(t *testing.T) {
 	} {
 		for _, waits := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, waiting %v", name, waits), func(t *testing.T) {
-				bubble(t, func(t *testing.T, srv *zktest.Server) {
-					a, b := connect(t, srv), connect(t, srv)
+				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+					a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 					began := time.Now()
 					time.Sleep(time.Second)
 					var next *coordinator.Acquisition
 					if waits {
-						first, _ := hold(t, detecting(b)) // so that the one to crash is ahead of the next
+						first, _ := coordtest.Hold(t, detecting(b)) // so that the one to crash is ahead of the next
 						defer first.Release()
 						go func() {
 							time.Sleep(time.Second)
@@ -190,11 +191,11 @@ func TestACrashIsTold(t *testing.T) {
 					}
 
 					// It crashes as well, and the first counts.
-					waiter := queue(detecting(b))
+					waiter := coordtest.Queue(detecting(b))
 					if err := srv.Delete(got.Node); err != nil {
 						t.Fatal(err)
 					}
-					if again := soon(t, waiter); !reflect.DeepEqual(again.Abandoned, got.Abandoned) {
+					if again := coordtest.Soon(t, waiter); !reflect.DeepEqual(again.Abandoned, got.Abandoned) {
 						t.Errorf("told %+v, and then %+v", got.Abandoned, again.Abandoned)
 					}
 					finish(t, waiter)
@@ -207,8 +208,8 @@ func TestACrashIsTold(t *testing.T) {
 
 // TestAReleaseIsNoCrash: whatever a function returns, whoever leaves a term, and whoever waits behind.
 func TestAReleaseIsNoCrash(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv), connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		fault := errors.New("as intended")
 		if err := detecting(a).Do(t.Context(), func(context.Context, events.Grant) error { return fault }); !errors.Is(err, fault) {
 			t.Error(err)
@@ -223,10 +224,10 @@ func TestAReleaseIsNoCrash(t *testing.T) {
 		leftInOrder(t, srv, detecting(b))
 		var all []*coordinator.Acquisition
 		for i := range 10 { // handed over by claims, by floors, within a session and beyond
-			all = append(all, queue(detecting([]*coordinator.Coordinator{a, b}[i/2%2])))
+			all = append(all, coordtest.Queue(detecting([]*coordinator.Coordinator{a, b}[i/2%2])))
 		}
 		for i, acq := range all {
-			if g := soon(t, acq); g.Abandoned != nil {
+			if g := coordtest.Soon(t, acq); g.Abandoned != nil {
 				t.Errorf("the %dth is told of %+v", i, g.Abandoned)
 			}
 			finish(t, acq)
@@ -242,8 +243,8 @@ func TestAGrantThatNobodyTookIsNoCrash(t *testing.T) {
 		"context":  func(_ *coordinator.Acquisition, cancel context.CancelFunc) { cancel() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				a, b := connect(t, srv), connect(t, srv)
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 				untaken := func() {
 					ctx, cancel := context.WithCancel(t.Context())
 					acq := detecting(a).Acquire(ctx)
@@ -258,11 +259,11 @@ func TestAGrantThatNobodyTookIsNoCrash(t *testing.T) {
 				untaken()
 				leftInOrder(t, srv, detecting(b))
 
-				_, grant := hold(t, detecting(a))
+				_, grant := coordtest.Hold(t, detecting(a))
 				expire(t, srv, a)
 				time.Sleep(time.Second)
 				untaken()
-				last, got := hold(t, detecting(b))
+				last, got := coordtest.Hold(t, detecting(b))
 				if got.Abandoned == nil || got.Abandoned.Node != grant.Node {
 					t.Errorf("told %+v, want that of %s", got.Abandoned, grant.Node)
 				}
@@ -272,8 +273,8 @@ func TestAGrantThatNobodyTookIsNoCrash(t *testing.T) {
 		})
 	}
 	t.Run("closed", func(t *testing.T) {
-		bubble(t, func(t *testing.T, srv *zktest.Server) {
-			a, b := connect(t, srv), connect(t, srv)
+		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+			a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 			detecting(a).Acquire(t.Context())
 			synctest.Wait()
 			if err := a.Close(); err != nil {
@@ -283,8 +284,8 @@ func TestAGrantThatNobodyTookIsNoCrash(t *testing.T) {
 		})
 	})
 	t.Run("taken on the stream", func(t *testing.T) {
-		bubble(t, func(t *testing.T, srv *zktest.Server) {
-			a, b := connect(t, srv), connect(t, srv)
+		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+			a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 			stream := a.Events(t.Context())
 			acq := detecting(a).Acquire(t.Context())
 			for ev := range stream {
@@ -294,7 +295,7 @@ func TestAGrantThatNobodyTookIsNoCrash(t *testing.T) {
 			}
 			expire(t, srv, a)
 			<-acq.Done()
-			if _, g := hold(t, detecting(b)); g.Abandoned == nil {
+			if _, g := coordtest.Hold(t, detecting(b)); g.Abandoned == nil {
 				t.Error("not told")
 			}
 		})

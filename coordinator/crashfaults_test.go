@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
@@ -35,10 +36,10 @@ func TestLostRepliesOfAClaimAndARelease(t *testing.T) {
 			for _, times := range []int{1, 3} {
 				for _, crashed := range []bool{false, true} {
 					t.Run(what+", "+name, func(t *testing.T) {
-						bubble(t, func(t *testing.T, srv *zktest.Server) {
-							a, b := connect(t, srv), connect(t, srv)
+						coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+							a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 							if crashed {
-								hold(t, detecting(b))
+								coordtest.Hold(t, detecting(b))
 								expire(t, srv, b)
 								time.Sleep(time.Second)
 							}
@@ -50,8 +51,8 @@ func TestLostRepliesOfAClaimAndARelease(t *testing.T) {
 								left--
 								return action()
 							})
-							first := queue(detecting(a))
-							second := queue(detecting(a))
+							first := coordtest.Queue(detecting(a))
+							second := coordtest.Queue(detecting(a))
 							g, err := first.Wait(t.Context())
 							if err != nil || (g.Abandoned != nil) != crashed {
 								t.Errorf("told %+v, %v", g.Abandoned, err)
@@ -80,10 +81,10 @@ func TestGivingUpWhileTheClaimIsUnderWay(t *testing.T) {
 	for _, reply := range []string{"slow", "lost"} {
 		for _, crashed := range []bool{false, true} {
 			t.Run(reply, func(t *testing.T) {
-				bubble(t, func(t *testing.T, srv *zktest.Server) {
-					a, b := connect(t, srv), connect(t, srv)
+				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+					a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 					if crashed {
-						hold(t, detecting(b))
+						coordtest.Hold(t, detecting(b))
 						expire(t, srv, b)
 						time.Sleep(time.Second)
 					}
@@ -108,7 +109,7 @@ func TestGivingUpWhileTheClaimIsUnderWay(t *testing.T) {
 					if !seen || len(srv.Children(lockPath)) > 0 || srv.Exists(recordPath) != crashed {
 						t.Errorf("claimed: %v; left %v", seen, srv.Tree())
 					}
-					last, g := hold(t, detecting(b))
+					last, g := coordtest.Hold(t, detecting(b))
 					if (g.Abandoned != nil) != crashed {
 						t.Errorf("told %+v", g.Abandoned)
 					}
@@ -122,11 +123,11 @@ func TestGivingUpWhileTheClaimIsUnderWay(t *testing.T) {
 
 // TestTheRecordIsRemovedByHand: who releases then has nothing to remove.
 func TestTheRecordIsRemovedByHand(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv), connect(t, srv)
-		first, second := queue(detecting(a)), queue(detecting(b))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		first, second := coordtest.Queue(detecting(a)), coordtest.Queue(detecting(b))
 		for _, acq := range []*coordinator.Acquisition{first, second} {
-			soon(t, acq)
+			coordtest.Soon(t, acq)
 			if err := srv.Delete(recordPath); err != nil {
 				t.Fatal(err)
 			}
@@ -138,9 +139,9 @@ func TestTheRecordIsRemovedByHand(t *testing.T) {
 
 // TestTheRecordOutlivesTheDirectory: a lock that nobody asks for is removed, and the record is not.
 func TestTheRecordOutlivesTheDirectory(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv), connect(t, srv)
-		hold(t, detecting(a))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		coordtest.Hold(t, detecting(a))
 		expire(t, srv, a)
 		time.Sleep(time.Minute)
 		for srv.Reap() > 0 {
@@ -149,7 +150,7 @@ func TestTheRecordOutlivesTheDirectory(t *testing.T) {
 		if srv.Exists(lockPath) || !srv.Exists(recordPath) {
 			t.Fatalf("left: %v", srv.Tree())
 		}
-		last, g := hold(t, detecting(b))
+		last, g := coordtest.Hold(t, detecting(b))
 		if g.Abandoned == nil {
 			t.Error("not told")
 		}
@@ -165,13 +166,13 @@ func TestTheRecordOutlivesTheDirectory(t *testing.T) {
 // TestRoundTripsOfALockThatTellsOfCrashes: one more than without, also in a loop, and none for a waiter who would claim.
 func TestRoundTripsOfALockThatTellsOfCrashes(t *testing.T) {
 	const cycles = 100
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		cs, ms := metered(t, srv, 1)
-		warm(t, cs[0])
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs, ms := coordtest.Metered(t, srv, 1)
+		coordtest.Warm(t, cs[0])
 		for name, wait := range map[string]bool{"awaited": true, "in a loop": false} {
-			before := total(ms)
+			before := coordtest.Total(ms)
 			for range cycles {
-				a, _ := hold(t, detecting(cs[0]))
+				a, _ := coordtest.Hold(t, detecting(cs[0]))
 				a.Release()
 				if wait {
 					<-a.Done()
@@ -179,15 +180,15 @@ func TestRoundTripsOfALockThatTellsOfCrashes(t *testing.T) {
 			}
 			synctest.Wait()
 			// Who comes when the delete is not answered yet may see the node, and lists.
-			if n := total(ms).minus(before); wait && n.requests != 3*cycles || n.requests < 3*cycles || n.requests > 8*cycles {
+			if n := coordtest.Total(ms).Minus(before); wait && n.Requests != 3*cycles || n.Requests < 3*cycles || n.Requests > 8*cycles {
 				t.Errorf("%s: %+v in %d cycles", name, n, cycles)
 			}
 		}
-		holder, _ := hold(t, detecting(cs[0]))
-		waiter := queue(detecting(cs[0]))
-		before := total(ms)
+		holder, _ := coordtest.Hold(t, detecting(cs[0]))
+		waiter := coordtest.Queue(detecting(cs[0]))
+		before := coordtest.Total(ms)
 		handOver(t, holder, waiter)
-		if n := total(ms).minus(before); n.requests != 2 {
+		if n := coordtest.Total(ms).Minus(before); n.Requests != 2 {
 			t.Errorf("%+v in a handoff to the only one who waits", n)
 		}
 		finish(t, waiter)
@@ -195,13 +196,13 @@ func TestRoundTripsOfALockThatTellsOfCrashes(t *testing.T) {
 		// A reader alone takes one more, too.
 		rw := cs[0].ReadWrite("/locks/rw", coordinator.DetectCrash())
 		for range 2 {
-			r, _ := hold(t, rw.Read())
+			r, _ := coordtest.Hold(t, rw.Read())
 			finish(t, r)
 		}
-		before = total(ms)
-		r, _ := hold(t, rw.Read())
+		before = coordtest.Total(ms)
+		r, _ := coordtest.Hold(t, rw.Read())
 		finish(t, r)
-		if n := total(ms).minus(before); n.requests != 3 {
+		if n := coordtest.Total(ms).Minus(before); n.Requests != 3 {
 			t.Errorf("%+v for a reader", n)
 		}
 	})
@@ -211,9 +212,9 @@ func TestRoundTripsOfALockThatTellsOfCrashes(t *testing.T) {
 // again. Otherwise the next one is told of a crash that was none.
 func TestAReleaseThatNobodyHears(t *testing.T) {
 	for _, outage := range []time.Duration{2 * time.Second, time.Minute} {
-		bubble(t, func(t *testing.T, srv *zktest.Server) {
-			a, b := connect(t, srv), connect(t, srv)
-			holder, grant := hold(t, detecting(a))
+		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+			a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+			holder, grant := coordtest.Hold(t, detecting(a))
 			session := a.SessionID()
 			srv.Mute(session, true)
 			time.Sleep(time.Second)
@@ -223,7 +224,7 @@ func TestAReleaseThatNobodyHears(t *testing.T) {
 			finish(t, holder)
 			time.Sleep(outage)
 			srv.Mute(session, false)
-			last, got := hold(t, detecting(b))
+			last, got := coordtest.Hold(t, detecting(b))
 			if ended := outage == time.Minute; (got.Abandoned != nil) != ended || ended && got.Abandoned.Node != grant.Node {
 				t.Errorf("after %v: told %+v", outage, got.Abandoned)
 			}
@@ -236,11 +237,11 @@ func TestAReleaseThatNobodyHears(t *testing.T) {
 // TestWhoGivesUpBeforeItHasEnteredAgainIsNoCrash: it has done nothing, and the others have released. When the session answers is
 // for the scheduler to say, so there are many.
 func TestWhoGivesUpBeforeItHasEnteredAgainIsNoCrash(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv), connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		l := detecting(a, coordinator.Reentrant())
 		for range 500 {
-			outer, _ := hold(t, l)
+			outer, _ := coordtest.Hold(t, l)
 			var inner []*coordinator.Acquisition
 			for i := range 50 {
 				inner = append(inner, l.Acquire(outer.Context(context.Background())))
@@ -253,7 +254,7 @@ func TestWhoGivesUpBeforeItHasEnteredAgainIsNoCrash(t *testing.T) {
 				<-in.Done()
 			}
 			finish(t, outer)
-			last, grant := hold(t, detecting(b))
+			last, grant := coordtest.Hold(t, detecting(b))
 			finish(t, last)
 			if grant.Abandoned != nil {
 				t.Fatalf("told of %+v", grant.Abandoned)
@@ -269,10 +270,10 @@ func TestALeaseThatEndsBetweenTheProofAndTheClaim(t *testing.T) {
 	const timeout = 20 * time.Second
 	granted := 0
 	for lag := timeout / 8; lag < timeout/2; lag += timeout / 200 {
-		bubble(t, func(t *testing.T, srv *zktest.Server) {
-			network := newMeter(srv)
-			c := connect(t, srv, coordinator.WithSessionTimeout(timeout), coordinator.WithDialer(network.Dial))
-			warm(t, c)
+		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+			network := coordtest.NewMeter(srv)
+			c := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(timeout), coordinator.WithDialer(network.Dial))
+			coordtest.Warm(t, c)
 			network.Lag(faultnet.Down, lag)
 			time.Sleep(timeout)
 			a := detecting(c).Acquire(t.Context())

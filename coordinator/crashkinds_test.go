@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/zktest"
@@ -22,16 +23,16 @@ func TestCrashOfOneOfSeveral(t *testing.T) {
 	for _, innerCrashes := range []bool{false, true} {
 		for _, innerLast := range []bool{false, true} {
 			for _, crashed := range []bool{false, true} {
-				bubble(t, func(t *testing.T, srv *zktest.Server) {
-					cs, ms := metered(t, srv, 2)
+				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+					cs, ms := coordtest.Metered(t, srv, 2)
 					l := detecting(cs[0], coordinator.Reentrant())
 					if crashed {
-						hold(t, detecting(cs[1]))
+						coordtest.Hold(t, detecting(cs[1]))
 						expire(t, srv, cs[1])
 						time.Sleep(time.Second)
 					}
-					outer, og := hold(t, l)
-					before := ms[0].read()
+					outer, og := coordtest.Hold(t, l)
+					before := ms[0].Read()
 					entered, leave := make(chan events.Grant), make(chan struct{})
 					go func() {
 						defer func() { _ = recover() }()
@@ -45,7 +46,7 @@ func TestCrashOfOneOfSeveral(t *testing.T) {
 						})
 					}()
 					ig := <-entered
-					if n := ms[0].read().minus(before); n.requests != 0 {
+					if n := ms[0].Read().Minus(before); n.Requests != 0 {
 						t.Errorf("%+v to enter again", n)
 					}
 					if ig.Abandoned != og.Abandoned || (og.Abandoned != nil) != crashed {
@@ -64,7 +65,7 @@ func TestCrashOfOneOfSeveral(t *testing.T) {
 					synctest.Wait()
 					untaken.Release()
 					<-untaken.Done()
-					last, g := hold(t, detecting(cs[0], coordinator.Reentrant()))
+					last, g := coordtest.Hold(t, detecting(cs[0], coordinator.Reentrant()))
 					if (g.Abandoned != nil) != innerCrashes {
 						t.Errorf("crashed %v, and told %+v", innerCrashes, g.Abandoned)
 					}
@@ -85,14 +86,14 @@ func queue2(l *coordinator.Lock, outer *coordinator.Acquisition) *coordinator.Ac
 
 // TestReadersAreTold, and change nothing. A reader in the place of its own writer is not told of that one.
 func TestReadersAreTold(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv), connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		mine, theirs := a.ReadWrite(lockPath, coordinator.DetectCrash()), b.ReadWrite(lockPath, coordinator.DetectCrash())
 		readers := func(want string) {
 			t.Helper()
 			var all []*coordinator.Acquisition
 			for _, l := range []*coordinator.Lock{mine.Read(), theirs.Read(), theirs.Read()} {
-				r, g := hold(t, l)
+				r, g := coordtest.Hold(t, l)
 				got := ""
 				if g.Abandoned != nil {
 					got = g.Abandoned.Node
@@ -110,19 +111,19 @@ func TestReadersAreTold(t *testing.T) {
 		if srv.Exists(recordPath) {
 			t.Error("a reader made a record")
 		}
-		w, _ := hold(t, mine.Write())
-		waiting := queue(theirs.Read())
+		w, _ := coordtest.Hold(t, mine.Write())
+		waiting := coordtest.Queue(theirs.Read())
 		finish(t, w)
-		if g := soon(t, waiting); g.Abandoned != nil {
+		if g := coordtest.Soon(t, waiting); g.Abandoned != nil {
 			t.Errorf("told %+v", g.Abandoned)
 		}
 		finish(t, waiting)
 		readers("")
 
 		// It becomes a reader.
-		w, _ = hold(t, mine.Write())
+		w, _ = coordtest.Hold(t, mine.Write())
 		r := mine.Read().Acquire(w.Context(t.Context()))
-		if g := soon(t, r); g.Abandoned != nil {
+		if g := coordtest.Soon(t, r); g.Abandoned != nil {
 			t.Errorf("in its own place it is told %+v", g.Abandoned)
 		}
 		finish(t, w)
@@ -131,9 +132,9 @@ func TestReadersAreTold(t *testing.T) {
 		readers("")
 
 		// It becomes a reader, and crashes as a writer.
-		w, grant := hold(t, mine.Write())
+		w, grant := coordtest.Hold(t, mine.Write())
 		r = mine.Read().Acquire(w.Context(t.Context()))
-		soon(t, r)
+		coordtest.Soon(t, r)
 		if err := srv.Delete(grant.Node); err != nil {
 			t.Fatal(err)
 		}
@@ -143,12 +144,12 @@ func TestReadersAreTold(t *testing.T) {
 		readers(grant.Node)
 
 		// A crash is told to the next writer, and to a reader in that one's place, until the writer has released.
-		w, second := hold(t, theirs.Write())
+		w, second := coordtest.Hold(t, theirs.Write())
 		if second.Abandoned == nil || second.Abandoned.Node != grant.Node {
 			t.Errorf("the writer is told %+v", second.Abandoned)
 		}
 		r = theirs.Read().Acquire(w.Context(t.Context()))
-		if g := soon(t, r); g.Abandoned == nil || g.Abandoned.Node != grant.Node {
+		if g := coordtest.Soon(t, r); g.Abandoned == nil || g.Abandoned.Node != grant.Node {
 			t.Errorf("the reader in its place is told %+v", g.Abandoned)
 		}
 		finish(t, w)
@@ -159,7 +160,7 @@ func TestReadersAreTold(t *testing.T) {
 
 // TestCrashBelowChroots: each is told of the node by the name that it has below its own chroot.
 func TestCrashBelowChroots(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		below := func(chroot string) *coordinator.Coordinator {
 			c, err := coordinator.Connect(t.Context(), srv.Addr()+chroot, srv.Option())
 			if err != nil {
@@ -169,10 +170,10 @@ func TestCrashBelowChroots(t *testing.T) {
 			return c
 		}
 		a, b := below("/some"), below("/some/deep")
-		_, grant := hold(t, a.Mutex("/deep/lock", coordinator.DetectCrash()))
+		_, grant := coordtest.Hold(t, a.Mutex("/deep/lock", coordinator.DetectCrash()))
 		expire(t, srv, a)
 		time.Sleep(time.Second)
-		next, got := hold(t, b.Mutex("/lock", coordinator.DetectCrash()))
+		next, got := coordtest.Hold(t, b.Mutex("/lock", coordinator.DetectCrash()))
 		if got.Abandoned == nil || "/deep"+got.Abandoned.Node != grant.Node || !srv.Exists("/some/deep/lock"+session.RecordSuffix) {
 			t.Errorf("%s is told as %+v", grant.Node, got.Abandoned)
 		}
@@ -185,12 +186,12 @@ func TestCrashBelowChroots(t *testing.T) {
 
 // TestCrashAsKazoo: the record stands beside a lock with kazoo's names as well.
 func TestCrashAsKazoo(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv), connect(t, srv)
-		hold(t, detecting(a, coordinator.AsKazoo()), coordinator.WithData([]byte("a")))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		coordtest.Hold(t, detecting(a, coordinator.AsKazoo()), coordinator.WithData([]byte("a")))
 		expire(t, srv, a)
 		time.Sleep(time.Second)
-		next, g := hold(t, detecting(b, coordinator.AsKazoo()))
+		next, g := coordtest.Hold(t, detecting(b, coordinator.AsKazoo()))
 		if g.Abandoned == nil || string(g.Abandoned.Data) != "a" {
 			t.Errorf("told %+v", g.Abandoned)
 		}
@@ -208,10 +209,10 @@ func refused(a *coordinator.Acquisition) error {
 
 // TestCrashBadInput: an error at once, and nothing is sent.
 func TestCrashBadInput(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
-		holder, _ := hold(t, c.Mutex("/locks/plain"))
-		keeper, _ := hold(t, detecting(c))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		holder, _ := coordtest.Hold(t, c.Mutex("/locks/plain"))
+		keeper, _ := coordtest.Hold(t, detecting(c))
 		before := srv.Requests(zktest.OpCreate) + srv.Requests(zktest.OpMulti)
 		for what, test := range map[string]struct {
 			acq  *coordinator.Acquisition
@@ -241,10 +242,10 @@ func TestCrashBadInput(t *testing.T) {
 		finish(t, keeper)
 		// The most that is let through is what servers take, also when somebody is told of it.
 		data := make([]byte, session.MaxRequest-3*len(recordPath)-1100)
-		hold(t, detecting(c), coordinator.WithData(data))
+		coordtest.Hold(t, detecting(c), coordinator.WithData(data))
 		expire(t, srv, c)
 		time.Sleep(time.Second)
-		if _, g := hold(t, detecting(c)); g.Abandoned == nil || len(g.Abandoned.Data) != len(data) {
+		if _, g := coordtest.Hold(t, detecting(c)); g.Abandoned == nil || len(g.Abandoned.Data) != len(data) {
 			t.Error("what a large holder left was not told")
 		}
 	})
@@ -253,8 +254,8 @@ func TestCrashBadInput(t *testing.T) {
 // TestARecordThatIsNone: somebody's node is left alone. One of which only the beginning is understood is told as far as
 // that goes.
 func TestARecordThatIsNone(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
 		if err := srv.Create(recordPath, []byte("somebody's")); err != nil {
 			t.Fatal(err)
 		}
@@ -262,7 +263,7 @@ func TestARecordThatIsNone(t *testing.T) {
 			if err := refused(detecting(c).Acquire(t.Context())); !errors.Is(err, coordinator.ErrRecord) || !strings.Contains(err.Error(), recordPath) {
 				t.Errorf("%v", err)
 			}
-			reader := connect(t, srv).ReadWrite(lockPath, coordinator.DetectCrash()).Read().Acquire(t.Context())
+			reader := coordtest.Connect(t, srv).ReadWrite(lockPath, coordinator.DetectCrash()).Read().Acquire(t.Context())
 			if err := refused(reader); !errors.Is(err, coordinator.ErrRecord) {
 				t.Errorf("reader: %v", err)
 			}
@@ -273,7 +274,7 @@ func TestARecordThatIsNone(t *testing.T) {
 		if err := srv.SetData(recordPath, []byte("zkgrant holder\nnode n\ntoken x\nof later times\nsince never")); err != nil {
 			t.Fatal(err)
 		}
-		a, g := hold(t, detecting(c))
+		a, g := coordtest.Hold(t, detecting(c))
 		if want := (events.Abandoned{Node: lockPath + "/n"}); g.Abandoned == nil || g.Abandoned.Node != want.Node || g.Abandoned.Token != 0 || g.Abandoned.Data != nil || !g.Abandoned.Since.IsZero() {
 			t.Errorf("told %+v", g.Abandoned)
 		}
@@ -296,8 +297,8 @@ func TestRecordPermissions(t *testing.T) {
 		"may be made and read": {above: zk.PermRead | zk.PermCreate | zk.PermDelete, held: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				conn := admin(t, srv.Addr(), srv.DialContext)
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				conn := coordtest.Admin(t, srv.Addr(), srv.DialContext)
 				for _, n := range []struct {
 					path  string
 					perms int32
@@ -314,7 +315,7 @@ func TestRecordPermissions(t *testing.T) {
 				if _, err := conn.SetACL("/locks", zk.WorldACL(c.above), -1); err != nil {
 					t.Fatal(err)
 				}
-				a := detecting(connect(t, srv)).Acquire(t.Context())
+				a := detecting(coordtest.Connect(t, srv)).Acquire(t.Context())
 				g, err := a.Wait(t.Context())
 				if (err == nil) != c.held || err != nil && !errors.Is(err, coordinator.ErrNoAuth) {
 					t.Fatalf("%+v, %v", g, err)
@@ -337,9 +338,9 @@ func TestRecordPermissions(t *testing.T) {
 // TestAWriterThatReleasesWhileItsReaderLooks: 1. The reader in its place reads the record; 2. the writer releases, and its node and the
 // record are gone; 3. the reader sees that the node is not there. The writer has not crashed.
 func TestAWriterThatReleasesWhileItsReaderLooks(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		rw := connect(t, srv).ReadWrite(lockPath, coordinator.DetectCrash())
-		w, _ := hold(t, rw.Write())
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		rw := coordtest.Connect(t, srv).ReadWrite(lockPath, coordinator.DetectCrash())
+		w, _ := coordtest.Hold(t, rw.Write())
 		looked := false
 		srv.Intercept(func(r zktest.Request) zktest.Action {
 			if r.Op != zktest.OpGetData || r.Path != recordPath || looked {
@@ -350,7 +351,7 @@ func TestAWriterThatReleasesWhileItsReaderLooks(t *testing.T) {
 			return zktest.Delay(10 * time.Millisecond)
 		})
 		a := rw.Read().Acquire(context.WithoutCancel(w.Context(t.Context())))
-		if g := soon(t, a); g.Abandoned != nil || !looked {
+		if g := coordtest.Soon(t, a); g.Abandoned != nil || !looked {
 			t.Errorf("looked %v, told %+v", looked, g.Abandoned)
 		}
 		finish(t, a)

@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -17,7 +18,7 @@ import (
 // Directories that others fill, and that others remove.
 
 func TestForeignChildrenAreNoContenders(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		names := []string{"lock", "lock-", "lock-1", "lock-00000000001x", "_c_", "_c_x", "_c_short-lock", "0000000000", "-lock-000000000", "readme.txt", "ü"}
 		for i := range 1000 {
 			names = append(names, fmt.Sprintf("config-%04d", i))
@@ -27,13 +28,13 @@ func TestForeignChildrenAreNoContenders(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		c := connect(t, srv)
-		sent := traffic(srv)
-		a, grant := hold(t, c.Mutex(lockPath), coordinator.Try())
+		c := coordtest.Connect(t, srv)
+		sent := coordtest.Traffic(srv)
+		a, grant := coordtest.Hold(t, c.Mutex(lockPath), coordinator.Try())
 		if n := sent.Load(); n > steps+1 { // Try looks first
 			t.Errorf("%d requests", n)
 		}
-		w := queue(c.Mutex(lockPath))
+		w := coordtest.Queue(c.Mutex(lockPath))
 		a.Release()
 		next, err := w.Wait(t.Context())
 		if err != nil || next.Token <= grant.Token {
@@ -51,7 +52,7 @@ func TestForeignChildrenAreNoContenders(t *testing.T) {
 // leaves far ahead costs nothing, the last ones to leave one round each.
 func TestQueueOf25000(t *testing.T) {
 	const ahead = 25_000
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		node := func(i int) string { return fmt.Sprintf("%s/_c_%032x-lock-%010d", lockPath, i, i) }
 		for i := range ahead {
 			if err := srv.Create(node(i), nil); err != nil {
@@ -61,10 +62,10 @@ func TestQueueOf25000(t *testing.T) {
 		if err := srv.SetSequence(lockPath, ahead); err != nil {
 			t.Fatal(err)
 		}
-		c := connect(t, srv)
+		c := coordtest.Connect(t, srv)
 		stream := c.Events(t.Context())
-		sent := traffic(srv)
-		a := queue(c.Mutex(lockPath))
+		sent := coordtest.Traffic(srv)
+		a := coordtest.Queue(c.Mutex(lockPath))
 		if ev, ok := (<-stream).(events.Queued); !ok || ev.Ahead != ahead {
 			t.Errorf("%+v", ev)
 		}
@@ -104,13 +105,13 @@ func TestQueueOf25000(t *testing.T) {
 // drained: each hand-over takes the same few requests, however long the queue is.
 func TestAContenderWakesNobodyButItsSuccessor(t *testing.T) {
 	const waiters = 200
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		cs := []*coordinator.Coordinator{connect(t, srv), connect(t, srv), connect(t, srv)}
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs := []*coordinator.Coordinator{coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)}
 		all := make([]*coordinator.Acquisition, waiters)
 		for i := range all {
-			all[i] = queue(cs[i%len(cs)].Mutex(lockPath))
+			all[i] = coordtest.Queue(cs[i%len(cs)].Mutex(lockPath))
 		}
-		sent := traffic(srv)
+		sent := coordtest.Traffic(srv)
 		for i, a := range all {
 			before := sent.Load()
 			if _, err := a.Wait(t.Context()); err != nil {
@@ -128,13 +129,13 @@ func TestAContenderWakesNobodyButItsSuccessor(t *testing.T) {
 // TestDirectoryDeletedUnderEverybody: who held is told, who waited queues up again.
 func TestDirectoryDeletedUnderEverybody(t *testing.T) {
 	const waiters = 30
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		cs := []*coordinator.Coordinator{connect(t, srv), connect(t, srv), connect(t, srv)}
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs := []*coordinator.Coordinator{coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)}
 		stream := cs[1].Events(t.Context())
-		holder, first := hold(t, cs[0].Mutex(lockPath))
+		holder, first := coordtest.Hold(t, cs[0].Mutex(lockPath))
 		var all []*coordinator.Acquisition
 		for i := range waiters {
-			all = append(all, queue(cs[i%len(cs)].Mutex(lockPath)))
+			all = append(all, coordtest.Queue(cs[i%len(cs)].Mutex(lockPath)))
 		}
 		srv.MuteAll(true) // or they would be back before the directory is empty
 		for _, child := range srv.Children(lockPath) {
@@ -189,11 +190,11 @@ func TestDirectoryDeletedUnderEverybody(t *testing.T) {
 // TestAWaitersNodeDeletedUnderIt: it queues up again at the end, at once and not when
 // the one ahead leaves.
 func TestAWaitersNodeDeletedUnderIt(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, other := connect(t, srv), connect(t, srv)
-		holder, _ := hold(t, other.Mutex(lockPath))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		holder, _ := coordtest.Hold(t, other.Mutex(lockPath))
 		stream := c.Events(t.Context())
-		first, second := queue(c.Mutex(lockPath)), queue(other.Mutex(lockPath))
+		first, second := coordtest.Queue(c.Mutex(lockPath)), coordtest.Queue(other.Mutex(lockPath))
 		if ev, ok := (<-stream).(events.Queued); !ok || ev.Ahead != 1 {
 			t.Fatalf("%+v", ev)
 		}
@@ -232,8 +233,8 @@ func TestContainerReapedBetweenEnsureAndCreate(t *testing.T) {
 		"once": {1, false}, "five times": {5, false}, "always": {1 << 30, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c := connect(t, srv)
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := coordtest.Connect(t, srv)
 				reaped, requests := 0, 0
 				srv.Intercept(func(r zktest.Request) zktest.Action {
 					if r.Op != zktest.OpPing {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -16,15 +17,15 @@ import (
 // TestTwoReadersInOnePlace: a writer may become several readers, and each has the writer's place until the last of
 // them has left.
 func TestTwoReadersInOnePlace(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv), connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		rw := a.ReadWrite("/locks/rw")
 		write := rw.Write().Acquire(t.Context())
-		soon(t, write)
+		coordtest.Soon(t, write)
 		var readers []*coordinator.Acquisition
 		for range 2 {
 			reader := rw.Read().Acquire(write.Context(t.Context()))
-			soon(t, reader)
+			coordtest.Soon(t, reader)
 			readers = append(readers, reader)
 		}
 		writer := b.ReadWrite("/locks/rw").Write().Acquire(t.Context())
@@ -37,17 +38,17 @@ func TestTwoReadersInOnePlace(t *testing.T) {
 			}
 			reader.Release()
 		}
-		soon(t, writer)
+		coordtest.Soon(t, writer)
 	})
 }
 
 // TestAPlaceIsTakenOnlyFromAWriteNodeThatStands: what the servers know of the write node counts, and not what its owner
 // believes, who is told of its end later.
 func TestAPlaceIsTakenOnlyFromAWriteNodeThatStands(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv), connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		write := a.ReadWrite("/locks/rw").Write().Acquire(t.Context())
-		grant := soon(t, write)
+		grant := coordtest.Soon(t, write)
 		next := b.ReadWrite("/locks/rw").Write().Acquire(t.Context())
 		synctest.Wait()
 		srv.Intercept(func(q zktest.Request) zktest.Action {
@@ -61,7 +62,7 @@ func TestAPlaceIsTakenOnlyFromAWriteNodeThatStands(t *testing.T) {
 		})
 		// Its wait does not end with the write lock, of whose loss it would hear before the answer.
 		read := a.ReadWrite("/locks/rw").Read().Acquire(context.WithoutCancel(write.Context(t.Context())))
-		soon(t, next)
+		coordtest.Soon(t, next)
 		select {
 		case <-read.Done():
 			if err := read.Err(); !errors.Is(err, coordinator.ErrNotAcquired) {
@@ -80,8 +81,8 @@ func TestAPlaceIsTakenOnlyFromAWriteNodeThatStands(t *testing.T) {
 
 // TestWhoWouldWaitForHimself: with the context of whichever side is held only the way from writing to reading is open.
 func TestWhoWouldWaitForHimself(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv), connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		rw, other := a.ReadWrite("/locks/rw"), b.ReadWrite("/locks/rw")
 		for _, c := range []struct {
 			name       string
@@ -96,7 +97,7 @@ func TestWhoWouldWaitForHimself(t *testing.T) {
 			{"write, then read elsewhere", rw.Write(), a.ReadWrite("/locks/elsewhere").Read(), nil},
 		} {
 			held := c.held.Acquire(t.Context())
-			soon(t, held)
+			coordtest.Soon(t, held)
 			ctx, cancel := context.WithTimeout(held.Context(t.Context()), time.Minute)
 			asked := time.Now()
 			then := c.then.Acquire(ctx, coordinator.Try())
@@ -121,10 +122,10 @@ func TestWhoWouldWaitForHimself(t *testing.T) {
 
 // TestReadersLeaveNoFloor: beside a reader that leaves another one may stand that came before it.
 func TestReadersLeaveNoFloor(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv), connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		hold := a.ReadWrite("/locks/rw").Write().Acquire(t.Context())
-		soon(t, hold)
+		coordtest.Soon(t, hold)
 		var queue []*coordinator.Acquisition
 		for _, l := range []*coordinator.Lock{
 			a.ReadWrite("/locks/rw").Read(), a.ReadWrite("/locks/rw").Read(), b.ReadWrite("/locks/rw").Write(),
@@ -133,46 +134,46 @@ func TestReadersLeaveNoFloor(t *testing.T) {
 			synctest.Wait()
 		}
 		hold.Release()
-		soon(t, queue[0])
-		soon(t, queue[1])
+		coordtest.Soon(t, queue[0])
+		coordtest.Soon(t, queue[1])
 		queue[1].Release() // the nearest one ahead of the writer
 		time.Sleep(time.Second)
 		if queue[2].Valid() {
 			t.Error("a writer beside a reader")
 		}
 		queue[0].Release()
-		soon(t, queue[2])
+		coordtest.Soon(t, queue[2])
 	})
 }
 
 // TestWhoeverIsNextWaitsForTheReaderToo: a writer that knows of one ahead, who becomes a reader and leaves.
 func TestWhoeverIsNextWaitsForTheReaderToo(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv), connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		write := a.ReadWrite("/locks/rw").Write().Acquire(t.Context())
-		soon(t, write)
+		coordtest.Soon(t, write)
 		next := b.ReadWrite("/locks/rw").Write().Acquire(t.Context())
 		synctest.Wait()
 		read := a.ReadWrite("/locks/rw").Read().Acquire(write.Context(t.Context()))
-		soon(t, read)
+		coordtest.Soon(t, read)
 		write.Release()
 		time.Sleep(time.Second)
 		if next.Valid() || !read.Valid() {
 			t.Errorf("the reader holds: %v; the writer behind it: %v", read.Valid(), next.Valid())
 		}
 		read.Release()
-		soon(t, next)
+		coordtest.Soon(t, next)
 	})
 }
 
 // TestTheWordOfAWriterThatBecameAReader: a session knows of its own holders that they have left, and nobody was
 // older. Of a writer in whose place a reader stands it must not think so.
 func TestTheWordOfAWriterThatBecameAReader(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv), connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		rw, other := a.ReadWrite("/locks/rw"), b.ReadWrite("/locks/rw")
 		first := other.Write().Acquire(t.Context())
-		soon(t, first)
+		coordtest.Soon(t, first)
 		var queue []*coordinator.Acquisition
 		for _, l := range []*coordinator.Lock{rw.Write(), other.Read(), rw.Write()} {
 			queue = append(queue, l.Acquire(t.Context()))
@@ -180,18 +181,18 @@ func TestTheWordOfAWriterThatBecameAReader(t *testing.T) {
 		}
 		write, reader, writer := queue[0], queue[1], queue[2]
 		first.Release()
-		soon(t, write) // and it has waited, so it would leave word
+		coordtest.Soon(t, write) // and it has waited, so it would leave word
 		read := rw.Read().Acquire(write.Context(t.Context()))
-		soon(t, read)
+		coordtest.Soon(t, read)
 		write.Release()
-		soon(t, reader)
+		coordtest.Soon(t, reader)
 		reader.Release() // which the writer waits for; it remembers the write node ahead of it
 		time.Sleep(time.Second)
 		if writer.Valid() || !read.Valid() {
 			t.Errorf("the reader holds: %v; the writer behind it: %v", read.Valid(), writer.Valid())
 		}
 		read.Release()
-		soon(t, writer)
+		coordtest.Soon(t, writer)
 	})
 }
 
@@ -199,11 +200,11 @@ func TestTheWordOfAWriterThatBecameAReader(t *testing.T) {
 // who waited meanwhile, however the reader came by it.
 func TestAReaderInAWritersPlaceHasItsToken(t *testing.T) {
 	for _, lost := range []bool{false, true} {
-		bubble(t, func(t *testing.T, srv *zktest.Server) {
-			a, b := connect(t, srv), connect(t, srv)
+		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+			a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 			rw := a.ReadWrite("/locks/rw", coordinator.Reentrant())
-			write, wrote := hold(t, rw.Write())
-			next := queue(b.ReadWrite("/locks/rw").Write())
+			write, wrote := coordtest.Hold(t, rw.Write())
+			next := coordtest.Queue(b.ReadWrite("/locks/rw").Write())
 			if lost { // the reply to the create, so that the node is looked up
 				srv.Intercept(func(q zktest.Request) zktest.Action {
 					if q.Session != a.SessionID() || q.Op != zktest.OpMulti || len(q.Parts) != 2 {
@@ -214,18 +215,18 @@ func TestAReaderInAWritersPlaceHasItsToken(t *testing.T) {
 				})
 			}
 			read := rw.Read().Acquire(write.Context(t.Context()))
-			inPlace := soon(t, read)
+			inPlace := coordtest.Soon(t, read)
 			write.Release()
 			<-write.Done()
 			again := rw.Read().Acquire(read.Context(t.Context()))
-			for _, grant := range []events.Grant{inPlace, soon(t, again)} {
+			for _, grant := range []events.Grant{inPlace, coordtest.Soon(t, again)} {
 				if grant.Token != wrote.Token || grant.Node == wrote.Node {
 					t.Errorf("%+v in the place of %+v", grant, wrote)
 				}
 			}
 			read.Release()
 			again.Release()
-			if grant := soon(t, next); grant.Token <= inPlace.Token {
+			if grant := coordtest.Soon(t, next); grant.Token <= inPlace.Token {
 				t.Errorf("%+v behind %+v", grant, inPlace)
 			}
 		})
@@ -235,11 +236,11 @@ func TestAReaderInAWritersPlaceHasItsToken(t *testing.T) {
 // TestDataThatFitBesideOnePath: the request of a reader in a writer's place names two nodes. A server drops the connection
 // over one that is too large, and would go on doing so.
 func TestDataThatFitBesideOnePath(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
 		path := "/" + strings.Repeat("x", 3000)
 		rw := c.ReadWrite(path)
-		write, _ := hold(t, rw.Write())
+		write, _ := coordtest.Hold(t, rw.Write())
 		ctx := write.Context(t.Context())
 		for size := range 5 {
 			data := make([]byte, 1<<20-1-(size+1)*1500)

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
@@ -20,26 +22,26 @@ func TestRealElection(t *testing.T) {
 	t.Parallel()
 	const rounds = 40
 	e := ensemble.Start(t, 3)
-	ctx := realContext(t)
+	ctx := coordtest.RealContext(t)
 	chronicles := make([]*chronicle, 3)
 	var following, leading sync.WaitGroup
 	observing, end := context.WithCancel(ctx)
 	for i := range chronicles {
 		h := &chronicle{}
 		chronicles[i] = h
-		seen := connectReal(t, e.Addr(i)).Election(electionPath).Observe(observing)
+		seen := coordtest.ConnectReal(t, e.Addr(i)).Election(electionPath).Observe(observing)
 		if l := <-seen; l.Node != "" {
 			t.Errorf("%+v leads", l)
 		}
 		following.Go(func() { h.follow(seen, func() time.Duration { return 0 }) })
 	}
 	proxy := ensemble.StartProxy(t, e.Addr(0))
-	cutOff := connectReal(t, proxy.Addr(), coordinator.WithSessionTimeout(2*time.Second))
+	cutOff := coordtest.ConnectReal(t, proxy.Addr(), coordinator.WithSessionTimeout(2*time.Second))
 	leader := cutOff.Election(electionPath).Campaign(ctx, coordinator.WithData([]byte("cut off")))
-	first := grantOf(t, leader)
+	first := coordtest.GrantOf(t, leader)
 	w := &watchman{t: t}
 	for i := range 3 {
-		election := connectReal(t, e.Addr(i)).Election(electionPath)
+		election := coordtest.ConnectReal(t, e.Addr(i)).Election(electionPath)
 		leading.Go(func() {
 			terms := 0
 			for term, err := range election.Terms(ctx, coordinator.WithData(fmt.Appendf(nil, "candidate %d", i))) {
@@ -63,23 +65,23 @@ func TestRealElection(t *testing.T) {
 			}
 		})
 	}
-	queued(t, rawClient(t, e.Addr(0)), electionPath, 4)
+	coordtest.Queued(t, coordtest.RawClient(t, e.Addr(0)), electionPath, 4)
 	proxy.Hold(ensemble.BothWays)
-	if lost := lossOf(t, leader); w.token.Load() != 0 {
+	if lost := coordtest.LossOf(t, leader); w.token.Load() != 0 {
 		t.Errorf("%+v, and somebody else has led", lost)
 	}
 	leading.Wait()
 	proxy.Heal()
 	leader.Release()
-	if err := endOf(t, leader); !errors.Is(err, coordinator.ErrLeaseRanOut) {
+	if err := coordtest.EndOf(t, leader); !errors.Is(err, coordinator.ErrLeaseRanOut) {
 		t.Errorf("the one that was cut off: %v", err)
 	}
-	eventually(t, "the one that was cut off is back", func() bool { return cutOff.State() == coordinator.StateConnected })
-	last := connectReal(t, e.Connect()).Election(electionPath).Campaign(ctx, coordinator.WithData([]byte("last")))
-	grant := grantOf(t, last)
+	eventstest.Eventually(t, "the one that was cut off is back", func() bool { return cutOff.State() == coordinator.StateConnected })
+	last := coordtest.ConnectReal(t, e.Connect()).Election(electionPath).Campaign(ctx, coordinator.WithData([]byte("last")))
+	grant := coordtest.GrantOf(t, last)
 	for i, h := range chronicles {
 		who := fmt.Sprint("observer ", i)
-		eventually(t, who+" hears of the last", func() bool {
+		eventstest.Eventually(t, who+" hears of the last", func() bool {
 			heard := h.all()
 			return len(heard) > 0 && heard[len(heard)-1].Node == grant.Node
 		})
@@ -97,7 +99,7 @@ func TestRealElection(t *testing.T) {
 // theyHear waits until the observer has heard that, and fails if it hears of somebody who is none of them.
 func theyHear(t *testing.T, seen <-chan events.Leader, data string, others ...string) {
 	t.Helper()
-	deadline := time.After(realMax)
+	deadline := time.After(coordtest.RealMax)
 	for {
 		select {
 		case l, ok := <-seen:
@@ -121,22 +123,22 @@ func TestRealObserverBehind(t *testing.T) {
 	t.Parallel()
 	links := ensemble.NewLinks(t)
 	e := ensemble.Start(t, 3, links.Setting(), ensemble.SyncLimit(40))
-	ctx := realContext(t)
+	ctx := coordtest.RealContext(t)
 	followers, err := e.Followers(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
 	behind, ahead := followers[0], followers[1]
-	c := connectReal(t, e.Addr(ahead))
+	c := coordtest.ConnectReal(t, e.Addr(ahead))
 	ann := c.Election(electionPath).Campaign(ctx, coordinator.WithData([]byte("ann")))
-	grantOf(t, ann)
+	coordtest.GrantOf(t, ann)
 	bob := c.Election(electionPath).Campaign(ctx, coordinator.WithData([]byte("bob")))
-	queued(t, rawClient(t, e.Addr(behind)), electionPath, 2)
-	seen := connectReal(t, e.Addr(behind)).Election(electionPath).Observe(ctx)
+	coordtest.Queued(t, coordtest.RawClient(t, e.Addr(behind)), electionPath, 2)
+	seen := coordtest.ConnectReal(t, e.Addr(behind)).Election(electionPath).Observe(ctx)
 	theyHear(t, seen, "ann")
 	links.Isolate(behind)
 	ann.Release()
-	grantOf(t, bob)
+	coordtest.GrantOf(t, bob)
 	if err := c.Election(electionPath).Proclaim(ctx, bob, []byte("bob again")); err != nil {
 		t.Fatal(err)
 	}
@@ -151,14 +153,14 @@ func TestRealObserverBehind(t *testing.T) {
 func TestRealObserversWhileServersDie(t *testing.T) {
 	t.Parallel()
 	e := ensemble.Start(t, 3)
-	ctx := realContext(t)
+	ctx := coordtest.RealContext(t)
 	var all []<-chan events.Leader
 	for i := range 3 {
-		all = append(all, connectReal(t, e.Addr(i)).Election(electionPath).Observe(ctx))
+		all = append(all, coordtest.ConnectReal(t, e.Addr(i)).Election(electionPath).Observe(ctx))
 	}
-	c := connectReal(t, e.Connect())
+	c := coordtest.ConnectReal(t, e.Connect())
 	ann := c.Election(electionPath).Campaign(ctx, coordinator.WithData([]byte("ann")))
-	grantOf(t, ann)
+	coordtest.GrantOf(t, ann)
 	for _, seen := range all {
 		theyHear(t, seen, "ann", "")
 	}
@@ -170,8 +172,8 @@ func TestRealObserversWhileServersDie(t *testing.T) {
 		t.Fatal(err)
 	}
 	ann.Release()
-	bob := connectReal(t, e.Connect()).Election(electionPath).Campaign(ctx, coordinator.WithData([]byte("bob")))
-	grantOf(t, bob)
+	bob := coordtest.ConnectReal(t, e.Connect()).Election(electionPath).Campaign(ctx, coordinator.WithData([]byte("bob")))
+	coordtest.GrantOf(t, bob)
 	if err := e.Restart(leader); err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -28,8 +29,8 @@ func campaign(c *coordinator.Coordinator, name string, options ...coordinator.Ac
 // TestOneLeadsAfterTheOther: in the order in which they came, with growing tokens, and never two at a time. Whoever leaves
 // before its turn has nobody lead who did not.
 func TestOneLeadsAfterTheOther(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		cs := []*coordinator.Coordinator{connect(t, srv), connect(t, srv), connect(t, srv)}
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs := []*coordinator.Coordinator{coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)}
 		var all []*coordinator.Acquisition
 		for i := range 9 {
 			all = append(all, campaign(cs[i%3], fmt.Sprint("candidate ", i)))
@@ -69,8 +70,8 @@ func TestOneLeadsAfterTheOther(t *testing.T) {
 
 // TestALeaderThatIsCutOffHearsOfItFirst: its term is over before the next one begins.
 func TestALeaderThatIsCutOffHearsOfItFirst(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		cut, other := connect(t, srv), connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cut, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		var over time.Time
 		done := make(chan error)
 		go func() {
@@ -109,11 +110,11 @@ func TestALeaderThatIsCutOffHearsOfItFirst(t *testing.T) {
 // TestTerms: whoever resigns and goes on is behind the others, and leads again; a term that is lost is followed by a
 // campaign; break resigns for good; and so does a panic.
 func TestTerms(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		var led []string
 		ended := make(chan struct{}, 2)
 		for _, name := range []string{"ann", "bob"} {
-			c := connect(t, srv)
+			c := coordtest.Connect(t, srv)
 			go func() {
 				defer func() { ended <- struct{}{} }()
 				terms := 0
@@ -153,7 +154,7 @@ func TestTerms(t *testing.T) {
 		if left := srv.Children(electionPath); len(left) != 0 {
 			t.Errorf("left %v", left)
 		}
-		c := connect(t, srv)
+		c := coordtest.Connect(t, srv)
 		func() {
 			defer func() {
 				if r := recover(); r != "as intended" {
@@ -176,8 +177,8 @@ func TestTerms(t *testing.T) {
 
 // TestTermsEnd: what ends them is yielded once, with a nil acquisition.
 func TestTermsEnd(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, other, closed := connect(t, srv), connect(t, srv), connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, other, closed := coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		if err := closed.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -190,7 +191,7 @@ func TestTermsEnd(t *testing.T) {
 		lost, lose := context.WithCancelCause(t.Context())
 		lose(&coordinator.LostError{Path: "/outer", Reason: events.ReasonSessionExpired}) // it is no loss of a term
 		inMutex := context.Background()
-		m, _ := hold(t, c.Mutex(lockPath))
+		m, _ := coordtest.Hold(t, c.Mutex(lockPath))
 		for what, test := range map[string]struct {
 			c       *coordinator.Coordinator
 			path    string
@@ -229,8 +230,8 @@ func TestTermsEnd(t *testing.T) {
 
 // TestTermsEndWithTheCoordinator: the body's context is cancelled, and then it hears why there is no other term.
 func TestTermsEndWithTheCoordinator(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
 		var heard []error
 		done := make(chan struct{})
 		go func() {
@@ -258,8 +259,8 @@ func TestTermsEndWithTheCoordinator(t *testing.T) {
 
 // TestATermWithinATerm: with Reentrant it has the same node, which goes with the last.
 func TestATermWithinATerm(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
 		e := c.Election(electionPath, coordinator.Reentrant())
 		for outer, err := range e.Terms(t.Context()) {
 			if err != nil {
@@ -286,8 +287,8 @@ func TestATermWithinATerm(t *testing.T) {
 
 // TestElectionsAreAKindOfLock: beside another kind in one coordinator they are refused.
 func TestElectionsAreAKindOfLock(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
 		campaign(c, "leader")
 		for what, lock := range map[string]acquirer{
 			"mutex": c.Mutex(electionPath), "read": c.ReadWrite(electionPath).Read(), "semaphore": c.Semaphore(electionPath, 2),
@@ -315,8 +316,8 @@ func (c campaigner) Acquire(ctx context.Context, options ...coordinator.AcquireO
 
 // TestElectionAmongKazoos: with the option its candidates bear kazoo's names, and anybody sees who leads.
 func TestElectionAmongKazoos(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
 		e := c.Election(electionPath, coordinator.AsKazoo())
 		seen := e.Observe(t.Context())
 		for term, err := range e.Terms(t.Context(), coordinator.WithData([]byte("ann"))) {
@@ -337,11 +338,11 @@ func TestElectionAmongKazoos(t *testing.T) {
 
 // TestProclaim: the leader says something else, and nobody but the leader.
 func TestProclaim(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, other := connect(t, srv), connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		e := c.Election(electionPath)
 		leader := campaign(c, "first words")
-		grant := soon(t, leader)
+		grant := coordtest.Soon(t, leader)
 		waiting := campaign(c, "waits")
 		if err := e.Proclaim(t.Context(), leader, []byte("second words")); err != nil {
 			t.Fatal(err)
@@ -349,12 +350,12 @@ func TestProclaim(t *testing.T) {
 		if data, _ := srv.Data(grant.Node); string(data) != "second words" {
 			t.Errorf("%s", data)
 		}
-		m, _ := hold(t, c.Mutex(lockPath))
+		m, _ := coordtest.Hold(t, c.Mutex(lockPath))
 		over, cancel := context.WithCancelCause(t.Context())
 		gone := errors.New("no more")
 		cancel(gone)
 		elsewhere := c.Election(electionPath + "2").Campaign(t.Context())
-		soon(t, elsewhere)
+		coordtest.Soon(t, elsewhere)
 		for what, test := range map[string]struct {
 			ctx  context.Context
 			term *coordinator.Acquisition
@@ -382,7 +383,7 @@ func TestProclaim(t *testing.T) {
 		if err := e.Proclaim(t.Context(), leader, nil); !errors.Is(err, coordinator.ErrNodeRemoved) {
 			t.Errorf("of one who was removed: %v", err)
 		}
-		soon(t, waiting)
+		coordtest.Soon(t, waiting)
 		waiting.Release()
 		if err := e.Proclaim(t.Context(), waiting, nil); !errors.Is(err, coordinator.ErrReleased) {
 			t.Errorf("of one who has resigned: %v", err)

@@ -7,14 +7,15 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
 // TestABodyEndsBeforeTheNextLeads: the term is lost while the session lives, and the body takes its time to stop. The node
 // stays until it has, as with a function in Do.
 func TestABodyEndsBeforeTheNextLeads(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, other := connect(t, srv, coordinator.WithLossOnSuspend()), connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, other := coordtest.Connect(t, srv, coordinator.WithLossOnSuspend()), coordtest.Connect(t, srv)
 		begun, done := make(chan struct{}), make(chan struct{})
 		var ended time.Time
 		go func() {
@@ -36,7 +37,7 @@ func TestABodyEndsBeforeTheNextLeads(t *testing.T) {
 		next := campaign(other, "next")
 		synctest.Wait()
 		srv.Cut(c.SessionID())
-		soon(t, next)
+		coordtest.Soon(t, next)
 		if at := time.Now(); ended.IsZero() || at.Before(ended) {
 			t.Errorf("the next one leads, and the body has not ended")
 		}
@@ -46,13 +47,13 @@ func TestABodyEndsBeforeTheNextLeads(t *testing.T) {
 
 // TestAWishIsNoProclamation: what Curator's Revoker writes into the leader's node is not the leader's word.
 func TestAWishIsNoProclamation(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
 		e := c.Election(electionPath)
 		seen := e.Observe(t.Context())
 		wantLeader(t, srv, seen, "")
 		a := campaign(c, "ann:80")
-		grant := soon(t, a)
+		grant := coordtest.Soon(t, a)
 		wantLeader(t, srv, seen, "ann:80")
 		if err := srv.SetData(grant.Node, []byte(curatorsWish)); err != nil {
 			t.Fatal(err)
@@ -71,7 +72,7 @@ func TestAWishIsNoProclamation(t *testing.T) {
 // TestAPastObserverLeavesTheNextAlone: names that have no GUID come again. An observer that has ended hears of a node that
 // it had looked at, and takes nothing from the one that has begun since.
 func TestAPastObserverLeavesTheNextAlone(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		must := func(err error) {
 			t.Helper()
 			if err != nil {
@@ -81,7 +82,7 @@ func TestAPastObserverLeavesTheNextAlone(t *testing.T) {
 		const dir, zero, one = "/e", "/e/lock-0000000000", "/e/lock-0000000001"
 		must(srv.Create(dir, nil))
 		must(srv.Create(one, []byte("x")))
-		c := connect(t, srv)
+		c := coordtest.Connect(t, srv)
 		id, step := c.SessionID(), 0
 		srv.Intercept(func(q zktest.Request) zktest.Action {
 			if q.Session != id || q.Op != zktest.OpGetData && q.Op != zktest.OpGetChildren2 {

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -18,15 +20,15 @@ import (
 func TestWhatObserversCost(t *testing.T) {
 	for _, observers := range []int{1, 100} {
 		t.Run(fmt.Sprint(observers), func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				cs, ms := metered(t, srv, 1)
-				c := connect(t, srv)
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				cs, ms := coordtest.Metered(t, srv, 1)
+				c := coordtest.Connect(t, srv)
 				var seen []<-chan events.Leader
 				costs := func(what string, requests, evs int, change func()) {
 					t.Helper()
-					before := ms[0].read()
+					before := ms[0].Read()
 					change()
-					if n := ms[0].read().minus(before); n.requests != requests || n.events != evs {
+					if n := ms[0].Read().Minus(before); n.Requests != requests || n.Events != evs {
 						t.Errorf("%s: %+v, want %d requests and %d events", what, n, requests, evs)
 					}
 				}
@@ -74,11 +76,11 @@ func TestWhatObserversCost(t *testing.T) {
 
 // TestObserversLeaveOneWatch behind, which the next one uses, and nothing when that has fired.
 func TestObserversLeaveOneWatch(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		cs, ms := metered(t, srv, 1)
-		c := connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs, ms := coordtest.Metered(t, srv, 1)
+		c := coordtest.Connect(t, srv)
 		ann := campaign(c, "ann")
-		soon(t, ann)
+		coordtest.Soon(t, ann)
 		time.Sleep(time.Minute) // its own node is watched by now
 		before := srv.Watches()
 		for range 1000 {
@@ -90,10 +92,10 @@ func TestObserversLeaveOneWatch(t *testing.T) {
 		if n := srv.Watches() - before; n != 1 {
 			t.Errorf("%d watches", n)
 		}
-		sent := ms[0].read()
+		sent := ms[0].Read()
 		ann.Release()
 		synctest.Wait()
-		if n, asked := srv.Watches(), ms[0].read().minus(sent); n != 0 || asked.requests != 0 || asked.events != 1 {
+		if n, asked := srv.Watches(), ms[0].Read().Minus(sent); n != 0 || asked.Requests != 0 || asked.Events != 1 {
 			t.Errorf("%d watches, %+v", n, asked)
 		}
 		seen := cs[0].Election(electionPath).Observe(t.Context())
@@ -106,8 +108,8 @@ func TestObserversLeaveOneWatch(t *testing.T) {
 // TestObserversHaveNoGoroutines. It counts what the process has, so nothing runs beside it, and the time is real.
 func TestObserversHaveNoGoroutines(t *testing.T) {
 	srv := zktest.Start(t)
-	c := connect(t, srv, coordinator.WithSessionTimeout(40*time.Second))
-	hold(t, c.Mutex("/locks/counted")) // a client starts its last goroutines after it has told of the session
+	c := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(40*time.Second))
+	coordtest.Hold(t, c.Mutex("/locks/counted")) // a client starts its last goroutines after it has told of the session
 	before := runtime.NumGoroutine()
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
@@ -118,7 +120,7 @@ func TestObserversHaveNoGoroutines(t *testing.T) {
 	for _, s := range seen {
 		<-s
 	}
-	eventually(t, "nothing is under way any more", func() bool { return runtime.NumGoroutine() <= before })
+	eventstest.Eventually(t, "nothing is under way any more", func() bool { return runtime.NumGoroutine() <= before })
 	end()
 	for _, s := range seen {
 		for range s { // until it is closed

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -82,7 +83,7 @@ func TestElectionsAtRandom(t *testing.T) {
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) { electAtRandom(t, srv, seed, seed%2 == 1) })
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { electAtRandom(t, srv, seed, seed%2 == 1) })
 		})
 	}
 }
@@ -92,7 +93,7 @@ func electAtRandom(t *testing.T, srv *zktest.Server, seed uint64, faults bool) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	var cs []*coordinator.Coordinator
 	for range 4 {
-		cs = append(cs, connect(t, srv))
+		cs = append(cs, coordtest.Connect(t, srv))
 	}
 	ctx, end := context.WithCancel(t.Context())
 	var following sync.WaitGroup

@@ -1,39 +1,27 @@
 package coordinator_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
 // A lock in one round trip, and handoffs that do not list: what callers see of them.
 
-// soon waits for the grant in virtual time, and not for long.
-func soon(t *testing.T, a *coordinator.Acquisition) events.Grant {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	grant, err := a.Wait(ctx)
-	if err != nil {
-		t.Fatalf("no grant: %v", err)
-	}
-	return grant
-}
-
 // TestTokensGrowInALoop: each of them is the zxid that created the node, by whichever way
 // that was learnt.
 func TestTokensGrowInALoop(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		cs := []*coordinator.Coordinator{connect(t, srv), connect(t, srv)}
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs := []*coordinator.Coordinator{coordtest.Connect(t, srv), coordtest.Connect(t, srv)}
 		var last int64
 		for i := range 20 {
-			a, grant := hold(t, cs[i/5%2].Mutex(lockPath))
+			a, grant := coordtest.Hold(t, cs[i/5%2].Mutex(lockPath))
 			listed := srv.Children(lockPath)
 			if grant.Token <= last || len(listed) != 1 || grant.Node != lockPath+"/"+listed[0] {
 				t.Errorf("cycle %d: %+v after token %d; nodes %v", i, grant, last, listed)
@@ -49,15 +37,15 @@ func TestTokensGrowInALoop(t *testing.T) {
 // nearest first. It stays where it is until the holder goes.
 func TestAWaiterWalksBackAsFarAsItRemembers(t *testing.T) {
 	const between = 9 // more than it remembers twice
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, others := connect(t, srv), connect(t, srv)
-		warm(t, c, others)
-		holder, held := hold(t, others.Mutex(lockPath))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, others := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		coordtest.Warm(t, c, others)
+		holder, held := coordtest.Hold(t, others.Mutex(lockPath))
 		ahead := make([]*coordinator.Acquisition, between)
 		for i := range ahead {
-			ahead[i] = queue(others.Mutex(lockPath))
+			ahead[i] = coordtest.Queue(others.Mutex(lockPath))
 		}
-		last := queue(c.Mutex(lockPath))
+		last := coordtest.Queue(c.Mutex(lockPath))
 		for i := between - 1; i >= 0; i-- {
 			ahead[i].Release()
 			synctest.Wait()
@@ -66,7 +54,7 @@ func TestAWaiterWalksBackAsFarAsItRemembers(t *testing.T) {
 			}
 		}
 		holder.Release()
-		if grant := soon(t, last); grant.Token <= held.Token {
+		if grant := coordtest.Soon(t, last); grant.Token <= held.Token {
 			t.Errorf("%+v after %+v", grant, held)
 		}
 	})
@@ -75,15 +63,15 @@ func TestAWaiterWalksBackAsFarAsItRemembers(t *testing.T) {
 // TestGivingUpLetsNobodyIn: a floor is in the directory, of one who has held the lock
 // before. It says nothing of one who gives up, and that one leaves none.
 func TestGivingUpLetsNobodyIn(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		cs := []*coordinator.Coordinator{connect(t, srv), connect(t, srv), connect(t, srv)}
-		warm(t, cs...)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs := []*coordinator.Coordinator{coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)}
+		coordtest.Warm(t, cs...)
 		all := make([]*coordinator.Acquisition, 6)
 		for i := range all {
-			all[i] = queue(cs[i%len(cs)].Mutex(lockPath))
+			all[i] = coordtest.Queue(cs[i%len(cs)].Mutex(lockPath))
 		}
 		for i := range 3 { // the second leaves the first floor
-			soon(t, all[i])
+			coordtest.Soon(t, all[i])
 			if i < 2 {
 				all[i].Release()
 			}
@@ -97,7 +85,7 @@ func TestGivingUpLetsNobodyIn(t *testing.T) {
 			t.Fatalf("the holder holds %v, the last one %v", holder.Valid(), last.Valid())
 		}
 		holder.Release()
-		soon(t, last)
+		coordtest.Soon(t, last)
 	})
 }
 
@@ -105,12 +93,12 @@ func TestGivingUpLetsNobodyIn(t *testing.T) {
 // reading somebody joins who does not know that others are there, and marks the directory.
 func TestAFloorThatIsWrittenOverCostsAListing(t *testing.T) {
 	const waiters = 6
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		cs := []*coordinator.Coordinator{connect(t, srv), connect(t, srv), connect(t, srv)} // with two nobody reads the floor
-		warm(t, cs...)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs := []*coordinator.Coordinator{coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)} // with two nobody reads the floor
+		coordtest.Warm(t, cs...)
 		all := make([]*coordinator.Acquisition, 2+waiters)
 		for i := range all {
-			all[i] = queue(cs[i%3].Mutex(lockPath))
+			all[i] = coordtest.Queue(cs[i%3].Mutex(lockPath))
 		}
 		lists := srv.Requests(zktest.OpGetChildren2)
 		srv.Intercept(func(r zktest.Request) zktest.Action {
@@ -123,7 +111,7 @@ func TestAFloorThatIsWrittenOverCostsAListing(t *testing.T) {
 		})
 		var last int64
 		for _, a := range all {
-			grant := soon(t, a)
+			grant := coordtest.Soon(t, a)
 			if grant.Token <= last || !a.Valid() {
 				t.Errorf("%+v after token %d, valid %v", grant, last, a.Valid())
 			}
@@ -152,19 +140,19 @@ func TestALoneHolderIsToldOfItsLosses(t *testing.T) {
 		}},
 	} {
 		t.Run(reason.String(), func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				cs := connect(t, srv, coordinator.WithSessionTimeout(timeout))
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				cs := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(timeout))
 				mutex := func(i int) *coordinator.Lock { return cs.Mutex(fmt.Sprint("/locks/", i)) }
 				for i := range 3 * locks { // twice, for the directory to be known
-					a, _ := hold(t, mutex(i%locks))
+					a, _ := coordtest.Hold(t, mutex(i%locks))
 					a.Release()
 					<-a.Done()
 				}
-				sent := traffic(srv)
+				sent := coordtest.Traffic(srv)
 				var last *coordinator.Acquisition
 				var held events.Grant
 				for i := range locks {
-					last, held = hold(t, mutex(i))
+					last, held = coordtest.Hold(t, mutex(i))
 				}
 				if n := sent.Load(); n != locks {
 					t.Fatalf("%d requests for %d locks", n, locks)

@@ -7,6 +7,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
@@ -14,15 +15,15 @@ import (
 func TestRealGuard(t *testing.T) {
 	t.Parallel()
 	e := ensemble.Start(t, 1)
-	raw := rawClient(t, e.Addr(0))
+	raw := coordtest.RawClient(t, e.Addr(0))
 	for _, path := range []string{"/app", "/app/ledger"} {
 		if _, err := raw.Create(path, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	c := connectReal(t, e.Connect()+"/app")
+	c := coordtest.ConnectReal(t, e.Connect()+"/app")
 	a := c.Mutex("/locks/guard").Acquire(t.Context())
-	grant := grantOf(t, a)
+	grant := coordtest.GrantOf(t, a)
 	res, err := a.Txn(t.Context(), write("one"), &zk.CreateRequest{Path: "/job-", Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagSequence})
 	if err != nil || len(res) != 2 || res[0].Stat == nil || res[1].String == "" {
 		t.Errorf("%+v, %v", res, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -46,12 +47,12 @@ func holder(t *testing.T, srv *zktest.Server, servers string) (*coordinator.Coor
 			t.Logf("Close: %v", err)
 		}
 	})
-	a, grant := hold(t, c.Mutex(lockPath))
+	a, grant := coordtest.Hold(t, c.Mutex(lockPath))
 	return c, a, grant
 }
 
 func TestTxnOfAHolder(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		_, a, _ := holder(t, srv, srv.Addr())
 		res, err := a.Txn(t.Context(),
 			write("one"),
@@ -78,7 +79,7 @@ func TestTxnOfAHolder(t *testing.T) {
 }
 
 func TestTxnIsRelativeToTheChrootAndGuardIsNot(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		if err := srv.Create("/app/ledger", nil); err != nil {
 			t.Fatal(err)
 		}
@@ -106,18 +107,18 @@ func TestTxnOfOneWhoDoesNotHold(t *testing.T) {
 		want    error
 	}{
 		"waiting": {func(_ *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
-			return queue(c.Mutex(lockPath))
+			return coordtest.Queue(c.Mutex(lockPath))
 		}, coordinator.ErrNotAcquired},
 		"never asked for": {func(_ *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
 			return c.Mutex("no path").Acquire(context.Background())
 		}, coordinator.ErrPath},
 		"released": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
-			a, _ := hold(t, c.Mutex("/locks/other"))
+			a, _ := coordtest.Hold(t, c.Mutex("/locks/other"))
 			a.Release()
 			return a
 		}, coordinator.ErrReleased},
 		"lost": {func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
-			a, _ := hold(t, c.Mutex("/locks/other"))
+			a, _ := coordtest.Hold(t, c.Mutex("/locks/other"))
 			if err := srv.Expire(c.SessionID()); err != nil {
 				t.Fatal(err)
 			}
@@ -125,7 +126,7 @@ func TestTxnOfOneWhoDoesNotHold(t *testing.T) {
 			return a
 		}, coordinator.ErrSessionExpired},
 		"closed": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
-			a, _ := hold(t, c.Mutex("/locks/other"))
+			a, _ := coordtest.Hold(t, c.Mutex("/locks/other"))
 			if err := c.Close(); err != nil {
 				t.Fatal(err)
 			}
@@ -134,9 +135,9 @@ func TestTxnOfOneWhoDoesNotHold(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 				holder(t, srv, srv.Addr())
-				a := tc.prepare(t, srv, connect(t, srv))
+				a := tc.prepare(t, srv, coordtest.Connect(t, srv))
 				synctest.Wait()
 				before := srv.Requests(zktest.OpMulti)
 				res, err := a.Txn(t.Context(), write("no"))
@@ -149,7 +150,7 @@ func TestTxnOfOneWhoDoesNotHold(t *testing.T) {
 }
 
 func TestTxnRefusesBadInput(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		_, a, _ := holder(t, srv, srv.Addr())
 		before := srv.Requests(zktest.OpMulti)
 		for name, tc := range map[string]struct {
@@ -183,7 +184,7 @@ func TestTxnWhoseReplyIsLost(t *testing.T) {
 		"not executed": {zktest.CutBefore(), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 				_, a, _ := holder(t, srv, srv.Addr())
 				srv.Intercept(func(r zktest.Request) zktest.Action {
 					if writesLedger(r) {
@@ -210,7 +211,7 @@ func writesLedger(r zktest.Request) bool {
 
 // What nobody waits for any more is not made later, when nobody expects it.
 func TestTxnWhoseContextEndsWhileThereIsNoConnection(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		_, a, _ := holder(t, srv, srv.Addr())
 		cause := errors.New("enough")
 		srv.Down(true)
@@ -232,7 +233,7 @@ func TestTxnWhoseContextEndsWhileThereIsNoConnection(t *testing.T) {
 }
 
 func TestTxnWhoseContextEndsWhileItIsUnderWay(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		_, a, _ := holder(t, srv, srv.Addr())
 		srv.Intercept(func(r zktest.Request) zktest.Action {
 			if writesLedger(r) {
@@ -253,7 +254,7 @@ func TestTxnWhoseContextEndsWhileItIsUnderWay(t *testing.T) {
 
 // An overloaded server says that it has not executed the transaction; then it is made again.
 func TestTxnThatIsTurnedAwayIsMadeAgain(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		_, a, _ := holder(t, srv, srv.Addr())
 		turned := 0
 		srv.Intercept(func(r zktest.Request) zktest.Action {
@@ -272,7 +273,7 @@ func TestTxnThatIsTurnedAwayIsMadeAgain(t *testing.T) {
 // A node that somebody removed guards nothing: whoever notices first, the holder or the transaction, the error is the
 // same.
 func TestTxnWhenTheNodeIsRemoved(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		_, a, grant := holder(t, srv, srv.Addr())
 		if err := srv.Delete(grant.Node); err != nil {
 			t.Fatal(err)
@@ -288,7 +289,7 @@ func TestTxnWhenTheNodeIsRemoved(t *testing.T) {
 
 // A function in Do finds its acquisition in its context.
 func TestTxnInDo(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, _, _ := holder(t, srv, srv.Addr())
 		if _, ok := coordinator.FromContext(t.Context()); ok {
 			t.Error("an acquisition out of nothing")
@@ -309,9 +310,9 @@ func TestTxnInDo(t *testing.T) {
 
 // The guard of a past holder stops its writes, however late they come and on whatever connection.
 func TestGuardOfAPastHolder(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, a, grant := holder(t, srv, srv.Addr())
-		waiting := queue(connect(t, srv).Mutex(lockPath))
+		waiting := coordtest.Queue(coordtest.Connect(t, srv).Mutex(lockPath))
 		raw := rawBubbleClient(t, srv)
 		if g := waiting.Guard(); srv.Exists(g.Path) {
 			t.Errorf("the guard of one who waits: %v", g)

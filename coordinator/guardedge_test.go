@@ -15,6 +15,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -90,7 +91,7 @@ func TestTxnBesideRelease(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 				_, a, _ := holder(t, srv, srv.Addr())
 				ended := make(chan error, 1)
 				meanwhile(srv, a, func() {
@@ -119,7 +120,7 @@ func TestTxnIsAnsweredWhenTheCoordinatorIsClosedMeanwhile(t *testing.T) {
 		"not answered":  zktest.Swallow(),
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 				c, a, _ := holder(t, srv, srv.Addr())
 				srv.Intercept(func(r zktest.Request) zktest.Action {
 					if writesLedger(r) {
@@ -165,7 +166,7 @@ func (g gated) Write(p []byte) (int, error) {
 
 // What the caller has given is his again when Txn has returned, though it may be sent later.
 func TestTxnKeepsNothingOfTheCallers(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		const fillerPath = "/filler"
 		for _, path := range []string{ledgerPath, fillerPath} {
 			if err := srv.Create(path, nil); err != nil {
@@ -173,11 +174,11 @@ func TestTxnKeepsNothingOfTheCallers(t *testing.T) {
 			}
 		}
 		var gate atomic.Pointer[chan struct{}]
-		c := connect(t, srv, coordinator.WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c := coordtest.Connect(t, srv, coordinator.WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
 			conn, err := srv.DialContext(ctx, network, addr)
 			return gated{conn, &gate}, err
 		}))
-		a, _ := hold(t, c.Mutex(lockPath))
+		a, _ := coordtest.Hold(t, c.Mutex(lockPath))
 		shut := make(chan struct{})
 		gate.Store(&shut)
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -212,7 +213,7 @@ func TestTxnKeepsNothingOfTheCallers(t *testing.T) {
 
 // What one transaction answers the next one takes, and nothing leads out of the chroot.
 func TestTxnStaysInTheChroot(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		if err := srv.Create("/app/ledger", nil); err != nil {
 			t.Fatal(err)
 		}
@@ -235,7 +236,7 @@ func TestTxnStaysInTheChroot(t *testing.T) {
 
 // A real server makes a container, and the client cannot read the answer.
 func TestTxnMakesNoContainers(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		_, a, _ := holder(t, srv, srv.Addr())
 		for _, flags := range []int32{zk.FlagContainer, zk.FlagTTL, -1} {
 			op := &zk.CreateRequest{Path: "/x", Acl: zk.WorldACL(zk.PermAll), Flags: flags}

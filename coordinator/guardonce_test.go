@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -17,7 +18,7 @@ import (
 // the session is over. Another session of the same coordinator comes with that
 // connection.
 func TestTxnOfASessionThatIsOverIsNotSent(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, a, grant := holder(t, srv, srv.Addr())
 		sent := 0
 		srv.Intercept(func(r zktest.Request) zktest.Action {
@@ -41,7 +42,7 @@ func TestTxnOfASessionThatIsOverIsNotSent(t *testing.T) {
 		if err := <-ended; !errors.Is(err, coordinator.ErrSessionExpired) {
 			t.Errorf("%v", err)
 		}
-		hold(t, c.Mutex(lockPath)) // the next session is in use
+		coordtest.Hold(t, c.Mutex(lockPath)) // the next session is in use
 		synctest.Wait()
 		if sent > 0 || c.SessionID() == grant.Session {
 			t.Errorf("sent %d times, session 0x%x after 0x%x", sent, c.SessionID(), grant.Session)
@@ -52,7 +53,7 @@ func TestTxnOfASessionThatIsOverIsNotSent(t *testing.T) {
 // TestTxnOfUnknownOutcomeIsSentOnce: whether it was executed is for the caller to find
 // out, and whether it may be executed twice for him to know.
 func TestTxnOfUnknownOutcomeIsSentOnce(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		_, a, _ := holder(t, srv, srv.Addr())
 		sent := 0
 		srv.Intercept(func(r zktest.Request) zktest.Action {

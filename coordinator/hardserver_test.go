@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -71,11 +72,11 @@ func TestAnIdentityThatCannotBeSentOnAReconnect(t *testing.T) {
 // The answer that the session is over proves that it is not alive. The holder sits
 // behind a follower that has lost its leader; no other request of its is answered.
 func TestAnAnswerThatTheSessionIsOverRenewsNothing(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, other := connect(t, srv), connect(t, srv)
-		a, _ := hold(t, c.Mutex(lockPath))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		a, _ := coordtest.Hold(t, c.Mutex(lockPath))
 		id := c.SessionID()
-		next := queue(other.Mutex(lockPath))
+		next := coordtest.Queue(other.Mutex(lockPath))
 		srv.Strand(id, true)
 		var told atomic.Bool
 		srv.Intercept(func(r zktest.Request) zktest.Action {
@@ -107,10 +108,10 @@ func TestAnAnswerThatTheSessionIsOverRenewsNothing(t *testing.T) {
 
 // The client takes no notice when the server turns down to restore its watches.
 func TestAWaiterIsWokenAlthoughItsWatchesWereNotRestored(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, other := connect(t, srv), connect(t, srv)
-		holder, _ := hold(t, other.Mutex(lockPath))
-		w := queue(c.Mutex(lockPath))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		holder, _ := coordtest.Hold(t, other.Mutex(lockPath))
+		w := coordtest.Queue(c.Mutex(lockPath))
 		var refused atomic.Bool
 		srv.Intercept(func(q zktest.Request) zktest.Action {
 			if q.Op == zktest.OpSetWatches && refused.CompareAndSwap(false, true) {
@@ -134,8 +135,8 @@ func TestAWaiterIsWokenAlthoughItsWatchesWereNotRestored(t *testing.T) {
 func TestAServerThatTurnsRequestsAwayIsNotStormed(t *testing.T) {
 	for _, code := range []zktest.Code{zktest.Throttled, zktest.SessionMoved, zktest.MarshallingError} {
 		t.Run(code.Error(), func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c := connect(t, srv)
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := coordtest.Connect(t, srv)
 				var refusing atomic.Bool
 				var refused atomic.Int64
 				refusing.Store(true)
@@ -163,9 +164,9 @@ func TestAServerThatTurnsRequestsAwayIsNotStormed(t *testing.T) {
 // Sessions that end as soon as they were made, as behind a front that spreads
 // connections over two ensembles: new ones are not asked for in a storm.
 func TestSessionsThatEndAtOnceAreNoStorm(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		var made atomic.Int64
-		c := connect(t, srv)
+		c := coordtest.Connect(t, srv)
 		go func() {
 			for time.Now().Before(time.Date(2000, 1, 1, 0, 0, 20, 0, time.UTC)) {
 				for _, id := range srv.Sessions() {
@@ -195,16 +196,16 @@ func TestSessionsThatEndAtOnceAreNoStorm(t *testing.T) {
 // A node that may not be deleted blocks others while the session lives, so somebody
 // has to hear of it.
 func TestARefusedDeleteIsLogged(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		core, logs := observer.New(zap.InfoLevel)
-		c := connect(t, srv, coordinator.WithLogger(zap.New(core)))
+		c := coordtest.Connect(t, srv, coordinator.WithLogger(zap.New(core)))
 		srv.Intercept(func(q zktest.Request) zktest.Action {
 			if q.Op == zktest.OpDelete {
 				return zktest.Fail(zktest.NoAuth)
 			}
 			return zktest.Pass()
 		})
-		a, _ := hold(t, c.Mutex(lockPath))
+		a, _ := coordtest.Hold(t, c.Mutex(lockPath))
 		a.Release()
 		<-a.Done()
 		if !errors.Is(a.Err(), coordinator.ErrNoAuth) || logs.FilterLevelExact(zap.ErrorLevel).Len() != 1 {

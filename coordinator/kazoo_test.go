@@ -11,21 +11,22 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
 // TestAsKazoo: the names are kazoo's, and so is the life of the directory; all else is as ever.
 func TestAsKazoo(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv), connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		for form, locks := range map[string][2]*coordinator.Lock{
 			`[0-9a-f]{32}__lock__\d{10}()$`: {a.Mutex("/as/kazoo/mutex", coordinator.AsKazoo()), b.Mutex("/as/kazoo/mutex", coordinator.AsKazoo())},
 			`[0-9a-f]{32}__lock__\d{10}$`:   {a.ReadWrite("/as/kazoo/rw", coordinator.AsKazoo()).Write(), b.ReadWrite("/as/kazoo/rw", coordinator.AsKazoo()).Write()},
 			`[0-9a-f]{32}__rlock__\d{10}$`:  {a.ReadWrite("/as/kazoo/r", coordinator.AsKazoo()).Read(), b.ReadWrite("/as/kazoo/r", coordinator.AsKazoo()).Write()},
 		} {
-			first, grant := hold(t, locks[0])
-			second := queue(locks[1])
+			first, grant := coordtest.Hold(t, locks[0])
+			second := coordtest.Queue(locks[1])
 			if name := path.Base(grant.Node); !regexp.MustCompile("^" + form).MatchString(name) {
 				t.Errorf("the name is %s, want %s", name, form)
 			}
@@ -36,7 +37,7 @@ func TestAsKazoo(t *testing.T) {
 				t.Errorf("%s has no data, and kazoo does not show it then", grant.Node)
 			}
 			first.Release()
-			if g := soon(t, second); g.Token <= grant.Token {
+			if g := coordtest.Soon(t, second); g.Token <= grant.Token {
 				t.Errorf("token %d behind %d", g.Token, grant.Token)
 			}
 			second.Release()
@@ -51,25 +52,25 @@ func TestAsKazoo(t *testing.T) {
 
 // TestAsKazooFindsItsNodeAgain: a create whose reply is lost is looked up by kazoo's form of the GUID.
 func TestAsKazooFindsItsNodeAgain(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
 		lock := c.Mutex(lockPath, coordinator.AsKazoo())
-		holder, _ := hold(t, lock)
+		holder, _ := coordtest.Hold(t, lock)
 		lost := false
 		srv.Intercept(func(r zktest.Request) zktest.Action {
-			if creates(r) && !lost {
+			if coordtest.Creates(r) && !lost {
 				lost = true
 				return zktest.CutAfter()
 			}
 			return zktest.Pass()
 		})
-		waiter := queue(lock)
+		waiter := coordtest.Queue(lock)
 		time.Sleep(3 * time.Second)
 		if got := srv.Children(lockPath); len(got) != 2 || !lost {
 			t.Fatalf("nodes: %v", got)
 		}
 		holder.Release()
-		soon(t, waiter)
+		coordtest.Soon(t, waiter)
 		waiter.Release()
 		<-waiter.Done()
 		if got := srv.Children(lockPath); len(got) != 0 {
@@ -80,9 +81,9 @@ func TestAsKazooFindsItsNodeAgain(t *testing.T) {
 
 // TestAsKazooRefusesWhomKazooDoesNotSee: in the queue that it would join, before or behind, holding or waiting.
 func TestAsKazooRefusesWhomKazooDoesNotSee(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv), connect(t, srv)
-		holder, _ := hold(t, a.Mutex(lockPath))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		holder, _ := coordtest.Hold(t, a.Mutex(lockPath))
 		before := srv.Tree()
 		for what, l := range map[string]*coordinator.Lock{
 			"mutex":  b.Mutex(lockPath, coordinator.AsKazoo()),
@@ -104,22 +105,22 @@ func TestAsKazooRefusesWhomKazooDoesNotSee(t *testing.T) {
 		<-holder.Done()
 
 		// Ours holds; one of another form waits behind it, as it should, and from then on it is seen.
-		kazoos, _ := hold(t, b.Mutex(lockPath, coordinator.AsKazoo()))
-		waiter := queue(a.Mutex(lockPath))
-		late := queue(b.Mutex(lockPath, coordinator.AsKazoo()))
+		kazoos, _ := coordtest.Hold(t, b.Mutex(lockPath, coordinator.AsKazoo()))
+		waiter := coordtest.Queue(a.Mutex(lockPath))
+		late := coordtest.Queue(b.Mutex(lockPath, coordinator.AsKazoo()))
 		if err := late.Err(); !errors.Is(err, coordinator.ErrKind) || waiter.Valid() || !kazoos.Valid() {
 			t.Errorf("behind a holder and a waiter: %v", err)
 		}
 		kazoos.Release()
-		soon(t, waiter)
+		coordtest.Soon(t, waiter)
 	})
 }
 
 // TestAsKazooIsAnotherKindOfLock: within one coordinator a path has one form of names.
 func TestAsKazooIsAnotherKindOfLock(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
-		holder, _ := hold(t, c.Mutex(lockPath, coordinator.AsKazoo()))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		holder, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.AsKazoo()))
 		for what, acq := range map[string]*coordinator.Acquisition{
 			"mutex":                  c.Mutex(lockPath).Acquire(t.Context()),
 			"reader":                 c.ReadWrite(lockPath).Read().Acquire(t.Context()),
@@ -144,16 +145,16 @@ func TestAsKazooIsAnotherKindOfLock(t *testing.T) {
 
 // TestAsKazooHasNoDowngrade: kazoo knows no reader in a writer's place.
 func TestAsKazooHasNoDowngrade(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		rw := connect(t, srv).ReadWrite(lockPath, coordinator.AsKazoo())
-		writer, _ := hold(t, rw.Write())
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		rw := coordtest.Connect(t, srv).ReadWrite(lockPath, coordinator.AsKazoo())
+		writer, _ := coordtest.Hold(t, rw.Write())
 		if err := rw.Read().Acquire(writer.Context(t.Context())).Err(); !errors.Is(err, coordinator.ErrDeadlock) {
 			t.Errorf("a reader in the writer's place: %v", err)
 		}
-		again := connect(t, srv).Mutex("/again", coordinator.AsKazoo(), coordinator.Reentrant())
-		outer, grant := hold(t, again)
+		again := coordtest.Connect(t, srv).Mutex("/again", coordinator.AsKazoo(), coordinator.Reentrant())
+		outer, grant := coordtest.Hold(t, again)
 		inner := again.Acquire(outer.Context(t.Context()))
-		if g := soon(t, inner); g.Node != grant.Node {
+		if g := coordtest.Soon(t, inner); g.Node != grant.Node {
 			t.Errorf("entered again with %s, has %s", g.Node, grant.Node)
 		}
 	})
@@ -161,11 +162,11 @@ func TestAsKazooHasNoDowngrade(t *testing.T) {
 
 // TestAKazooQueueIsShown: Queue reads kazoo's names whatever the handle is.
 func TestAKazooQueueIsShown(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv), connect(t, srv)
-		hold(t, a.ReadWrite(lockPath, coordinator.AsKazoo()).Read())
-		hold(t, b.ReadWrite(lockPath, coordinator.AsKazoo()).Read())
-		queue(b.ReadWrite(lockPath, coordinator.AsKazoo()).Write())
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		coordtest.Hold(t, a.ReadWrite(lockPath, coordinator.AsKazoo()).Read())
+		coordtest.Hold(t, b.ReadWrite(lockPath, coordinator.AsKazoo()).Read())
+		coordtest.Queue(b.ReadWrite(lockPath, coordinator.AsKazoo()).Write())
 		for _, l := range []*coordinator.Lock{a.ReadWrite(lockPath, coordinator.AsKazoo()).Read(), a.ReadWrite(lockPath).Write()} {
 			got, err := l.Queue(t.Context())
 			var kinds []events.Kind

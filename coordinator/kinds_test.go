@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -14,14 +15,14 @@ import (
 // refused at once, and nothing is sent for it. When the last of the one kind is Done the path is free for
 // any other.
 func TestOneKindOfLockAtAPath(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
 		rw := c.ReadWrite(lockPath)
 		for name, kinds := range map[string]struct{ first, second, other *coordinator.Lock }{
 			"mutex, then read/write": {c.Mutex(lockPath), c.Mutex(lockPath), rw.Read()},
 			"read/write, then mutex": {rw.Read(), rw.Write(), c.Mutex(lockPath)},
 		} {
-			holder, waiter := queue(kinds.first), queue(kinds.second)
+			holder, waiter := coordtest.Queue(kinds.first), coordtest.Queue(kinds.second)
 			requests := srv.Requests(zktest.OpMulti) + srv.Requests(zktest.OpCreate) + srv.Requests(zktest.OpGetChildren2)
 			refused := kinds.other.Acquire(t.Context())
 			<-refused.Done()
@@ -40,7 +41,7 @@ func TestOneKindOfLockAtAPath(t *testing.T) {
 			waiter.Release()
 			<-waiter.Done()
 			last := kinds.other.Acquire(t.Context())
-			soon(t, last)
+			coordtest.Soon(t, last)
 			last.Release()
 			<-last.Done()
 		}
@@ -50,17 +51,17 @@ func TestOneKindOfLockAtAPath(t *testing.T) {
 // TestNoSizeForAnotherKindOfLock: a path that is in use as another kind of lock gets no size, whether this process uses it
 // or, where that can be seen, another one.
 func TestNoSizeForAnotherKindOfLock(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv), connect(t, srv)
-		hold(t, a.Mutex(lockPath))
-		hold(t, a.Unfair(taskPath))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		coordtest.Hold(t, a.Mutex(lockPath))
+		coordtest.Hold(t, a.Unfair(taskPath))
 		before := srv.Tree()
 		for what, err := range map[string]error{
 			"Resize of a mutex":             a.Semaphore(lockPath, 2).Resize(t.Context(), 3),
 			"Resize of an unfair lock":      a.Semaphore(taskPath, 2).Resize(t.Context(), 3),
 			"Resize of another's":           b.Semaphore(taskPath, 2).Resize(t.Context(), 3),
-			"permit of an unfair lock":      endOf(t, b.Semaphore(taskPath, 2).Acquire(t.Context())),
-			"permit of an unfair one tried": endOf(t, b.Semaphore(taskPath, 2).Acquire(t.Context(), coordinator.Try())),
+			"permit of an unfair lock":      coordtest.EndOf(t, b.Semaphore(taskPath, 2).Acquire(t.Context())),
+			"permit of an unfair one tried": coordtest.EndOf(t, b.Semaphore(taskPath, 2).Acquire(t.Context(), coordinator.Try())),
 		} {
 			if !errors.Is(err, coordinator.ErrKind) {
 				t.Errorf("%s: %v", what, err)

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -24,7 +25,7 @@ func TestNobodyEntersBehindARevocation(t *testing.T) {
 	for _, do := range []bool{false, true} {
 		for _, detect := range []bool{false, true} {
 			t.Run(fmt.Sprintf("do %v, tells of crashes %v", do, detect), func(t *testing.T) {
-				bubble(t, func(t *testing.T, srv *zktest.Server) {
+				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 					logger := zap.New(
 						zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(io.Discard), zap.WarnLevel),
 						zap.Hooks(func(e zapcore.Entry) error {
@@ -33,7 +34,7 @@ func TestNobodyEntersBehindARevocation(t *testing.T) {
 							}
 							return nil
 						}))
-					c, operator := connect(t, srv, coordinator.WithLogger(logger)), connect(t, srv)
+					c, operator := coordtest.Connect(t, srv, coordinator.WithLogger(logger)), coordtest.Connect(t, srv)
 					options := []coordinator.LockOption{coordinator.Reentrant(), coordinator.Revocable()}
 					if detect {
 						options = append(options, coordinator.DetectCrash())
@@ -67,7 +68,7 @@ func TestNobodyEntersBehindARevocation(t *testing.T) {
 							return nil
 						})
 					} else {
-						a, g := hold(t, lock)
+						a, g := coordtest.Hold(t, lock)
 						body(a.Context(t.Context()), a, g)
 						a.Release()
 					}

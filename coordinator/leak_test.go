@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -33,13 +35,13 @@ func noLeak(t *testing.T) (check func()) {
 	// client starts its last goroutines after it has told of the session: a round
 	// trip later all of them are there to be counted.
 	srv := zktest.Start(t)
-	a, _ := hold(t, connect(t, srv).Mutex("/locks/counted"))
+	a, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex("/locks/counted"))
 	a.Release()
 	<-a.Done()
 	goroutines, files := runtime.NumGoroutine(), descriptors()
 	return func() {
 		t.Helper()
-		eventually(t, "goroutines and descriptors end", func() bool {
+		eventstest.Eventually(t, "goroutines and descriptors end", func() bool {
 			return runtime.NumGoroutine() <= goroutines && descriptors() <= files
 		})
 	}
@@ -55,7 +57,7 @@ func TestConnectAndClose500TimesLeavesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		if i%10 == 0 {
-			hold(t, c.Mutex(lockPath))
+			coordtest.Hold(t, c.Mutex(lockPath))
 			c.Events(ctx)
 		}
 		if err := c.Close(); err != nil {
@@ -99,7 +101,7 @@ func TestCloseWith1000WaitingAnd100HeldLeavesNothing(t *testing.T) {
 	dir := func(i int) string { return fmt.Sprintf("/locks/%d", i) }
 	all := make([]*coordinator.Acquisition, 0, held+waiting)
 	for i := range held {
-		a, _ := hold(t, c.Mutex(dir(i)))
+		a, _ := coordtest.Hold(t, c.Mutex(dir(i)))
 		all = append(all, a)
 	}
 	// Half of the waiters stand in one queue.
@@ -112,7 +114,7 @@ func TestCloseWith1000WaitingAnd100HeldLeavesNothing(t *testing.T) {
 		}
 		return n
 	}
-	eventually(t, "all queue up", func() bool { return nodes() == held+waiting })
+	eventstest.Eventually(t, "all queue up", func() bool { return nodes() == held+waiting })
 	start := time.Now()
 	if err := c.Close(); err != nil {
 		t.Errorf("Close = %v", err)
@@ -123,8 +125,8 @@ func TestCloseWith1000WaitingAnd100HeldLeavesNothing(t *testing.T) {
 		t.Errorf("Close took %v, longer than the session timeout", took)
 	}
 	for _, a := range all {
-		if !isClosed(a.Done()) || !errors.Is(a.Err(), coordinator.ErrClosed) || a.Valid() {
-			t.Fatalf("over %v, valid %v, Err = %v", isClosed(a.Done()), a.Valid(), a.Err())
+		if !coordtest.IsClosed(a.Done()) || !errors.Is(a.Err(), coordinator.ErrClosed) || a.Valid() {
+			t.Fatalf("over %v, valid %v, Err = %v", coordtest.IsClosed(a.Done()), a.Valid(), a.Err())
 		}
 	}
 	if n := nodes(); n != 0 || len(srv.Sessions()) != 0 {
@@ -143,16 +145,16 @@ func TestCloseWith1000WaitingAnd100HeldWhileTheServerIsAway(t *testing.T) {
 		"mute": func(srv *zktest.Server) { srv.MuteAll(true) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c := connect(t, srv, coordinator.WithSessionTimeout(timeout))
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(timeout))
 				for i := range held {
-					hold(t, c.Mutex(fmt.Sprintf("/locks/%d", i)))
+					coordtest.Hold(t, c.Mutex(fmt.Sprintf("/locks/%d", i)))
 				}
 				all := make([]*coordinator.Acquisition, waiting)
 				for i := range all {
 					all[i] = c.Mutex(fmt.Sprintf("/locks/%d", i%held)).Acquire(t.Context())
 				}
-				queue(c.Mutex("/locks/0"))
+				coordtest.Queue(c.Mutex("/locks/0"))
 				fault(srv)
 				start := time.Now()
 				if err := c.Close(); err == nil {
@@ -162,8 +164,8 @@ func TestCloseWith1000WaitingAnd100HeldWhileTheServerIsAway(t *testing.T) {
 					t.Errorf("Close took %v", took)
 				}
 				for _, a := range all {
-					if !isClosed(a.Done()) || !errors.Is(a.Err(), coordinator.ErrClosed) {
-						t.Fatalf("over %v, Err = %v", isClosed(a.Done()), a.Err())
+					if !coordtest.IsClosed(a.Done()) || !errors.Is(a.Err(), coordinator.ErrClosed) {
+						t.Fatalf("over %v, Err = %v", coordtest.IsClosed(a.Done()), a.Err())
 					}
 				}
 				srv.MuteAll(false)

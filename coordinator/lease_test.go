@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session"
@@ -107,10 +108,10 @@ func leadOfLost(t *testing.T, f fault, tick, timeout, wait, held time.Duration) 
 	eventstest.Bubble(t, func(t *testing.T) {
 		srv := zktest.Start(t, zktest.Tick(tick), zktest.Followers())
 		options := []coordinator.Option{coordinator.WithSessionTimeout(timeout), coordinator.WithTickTime(tick)}
-		victim, next := connect(t, srv, options...), connect(t, srv, options...)
+		victim, next := coordtest.Connect(t, srv, options...), coordtest.Connect(t, srv, options...)
 		time.Sleep(wait)
-		a, grant := hold(t, victim.Mutex(lockPath))
-		w := queue(next.Mutex(lockPath))
+		a, grant := coordtest.Hold(t, victim.Mutex(lockPath))
+		w := coordtest.Queue(next.Mutex(lockPath))
 		time.Sleep(held)
 		if !a.Valid() {
 			t.Fatalf("waited %v, held %v: not valid", wait, held)
@@ -150,8 +151,8 @@ func TestLostComesBeforeTheExpiryBehindAFollowerThatIsCutOffTwice(t *testing.T) 
 		eventstest.Bubble(t, func(t *testing.T) {
 			srv := zktest.Start(t, zktest.Tick(tick), zktest.Followers())
 			options := []coordinator.Option{coordinator.WithSessionTimeout(timeout), coordinator.WithTickTime(tick)}
-			a, grant := hold(t, connect(t, srv, options...).Mutex(lockPath))
-			next := queue(connect(t, srv, options...).Mutex(lockPath))
+			a, grant := coordtest.Hold(t, coordtest.Connect(t, srv, options...).Mutex(lockPath))
+			next := coordtest.Queue(coordtest.Connect(t, srv, options...).Mutex(lockPath))
 			time.Sleep(phase)
 			srv.Intercept(func(r zktest.Request) zktest.Action {
 				if r.Op == zktest.OpConnect && r.Session == grant.Session {
@@ -190,10 +191,10 @@ func TestNothingIsLostOnAHealthyFollower(t *testing.T) {
 	for _, ticks := range []time.Duration{2, 3, 12} {
 		eventstest.Bubble(t, func(t *testing.T) {
 			srv := zktest.Start(t, zktest.Tick(tick), zktest.Followers())
-			c := connect(t, srv, coordinator.WithSessionTimeout(ticks*tick), coordinator.WithTickTime(tick))
+			c := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(ticks*tick), coordinator.WithTickTime(tick))
 			for range 50 {
 				time.Sleep(7*time.Minute + 137*time.Millisecond)
-				a, _ := hold(t, c.Mutex(lockPath))
+				a, _ := coordtest.Hold(t, c.Mutex(lockPath))
 				for range 500 {
 					if !a.Valid() {
 						t.Fatalf("with a timeout of %d ticks: not valid", ticks)
@@ -211,11 +212,11 @@ func TestNothingIsLostOnAHealthyFollower(t *testing.T) {
 }
 
 func TestAThousandLocksCostOneProbeASecond(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv) // the default timeout of 10 s
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv) // the default timeout of 10 s
 		var held []*coordinator.Acquisition
 		for i := range 1000 {
-			a, _ := hold(t, c.Mutex(fmt.Sprint("/locks/", i)))
+			a, _ := coordtest.Hold(t, c.Mutex(fmt.Sprint("/locks/", i)))
 			held = append(held, a)
 		}
 		before := srv.Requests(zktest.OpMulti)
@@ -231,8 +232,8 @@ func TestAThousandLocksCostOneProbeASecond(t *testing.T) {
 			a.Release()
 			<-a.Done()
 		}
-		waiting, _ := hold(t, connect(t, srv).Mutex(lockPath))
-		queue(c.Mutex(lockPath))
+		waiting, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath))
+		coordtest.Queue(c.Mutex(lockPath))
 		before = srv.Requests(zktest.OpMulti)
 		time.Sleep(time.Hour)
 		synctest.Wait()
@@ -248,12 +249,12 @@ func TestAThousandLocksCostOneProbeASecond(t *testing.T) {
 func TestASuspendOfTheMachineEndsTheLease(t *testing.T) {
 	for name, down := range map[string]bool{"connected": false, "no connection": true} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 				var asleep atomic.Int64
-				c := connect(t, srv, session.OptionFunc(func(cfg *session.Config) {
+				c := coordtest.Connect(t, srv, session.OptionFunc(func(cfg *session.Config) {
 					cfg.Asleep = func() time.Duration { return time.Duration(asleep.Load()) }
 				}))
-				a, _ := hold(t, c.Mutex(lockPath))
+				a, _ := coordtest.Hold(t, c.Mutex(lockPath))
 				time.Sleep(time.Minute)
 				srv.Down(down)
 				synctest.Wait()
@@ -279,7 +280,7 @@ func TestASuspendOfTheMachineEndsTheLease(t *testing.T) {
 					t.Fatal("no loss by the next probe's time")
 				}
 				srv.Down(false)
-				if b, _ := hold(t, c.Mutex(lockPath)); !b.Valid() {
+				if b, _ := coordtest.Hold(t, c.Mutex(lockPath)); !b.Valid() {
 					t.Error("not valid in a session that lives, for all the server knows")
 				}
 			})
@@ -288,11 +289,11 @@ func TestASuspendOfTheMachineEndsTheLease(t *testing.T) {
 }
 
 func TestLossOnSuspend(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, other := connect(t, srv, coordinator.WithLossOnSuspend()), connect(t, srv)
-		a, grant := hold(t, c.Mutex(lockPath))
-		w := queue(other.Mutex(lockPath))
-		mine := queue(c.Mutex(lockPath))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, other := coordtest.Connect(t, srv, coordinator.WithLossOnSuspend()), coordtest.Connect(t, srv)
+		a, grant := coordtest.Hold(t, c.Mutex(lockPath))
+		w := coordtest.Queue(other.Mutex(lockPath))
+		mine := coordtest.Queue(c.Mutex(lockPath))
 		start := time.Now()
 		srv.Cut(grant.Session)
 		lost := <-a.Lost()
@@ -315,8 +316,8 @@ func TestLossOnSuspend(t *testing.T) {
 }
 
 func TestLossOnSuspendInsideDo(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv, coordinator.WithLossOnSuspend())
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv, coordinator.WithLossOnSuspend())
 		failed := errors.New("half done")
 		err := c.Mutex(lockPath).Do(t.Context(), func(ctx context.Context, grant events.Grant) error {
 			srv.Cut(grant.Session)
@@ -357,7 +358,7 @@ func TestTicksAndProbesThatCannotBe(t *testing.T) {
 		"negative probe interval": {coordinator.WithProbeInterval(-1), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 				got, err := coordinator.Connect(t.Context(), srv.Addr(), srv.Option(), coordinator.WithSessionTimeout(timeout), c.option)
 				if (err == nil) != c.ok {
 					t.Errorf("Connect: %v", err)

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -17,11 +18,11 @@ func TestTheLogIsLimitedAboveDebug(t *testing.T) {
 	const locks = 500
 	for _, level := range []zapcore.Level{zapcore.DebugLevel, zapcore.InfoLevel, zapcore.ErrorLevel} {
 		t.Run(level.String(), func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 				core, logs := observer.New(level)
-				c := connect(t, srv, coordinator.WithLogger(zap.New(core)))
+				c := coordtest.Connect(t, srv, coordinator.WithLogger(zap.New(core)))
 				for i := range locks {
-					hold(t, c.Mutex(fmt.Sprintf("/locks/%d", i)))
+					coordtest.Hold(t, c.Mutex(fmt.Sprintf("/locks/%d", i)))
 				}
 				if err := srv.Expire(c.SessionID()); err != nil {
 					t.Fatal(err)

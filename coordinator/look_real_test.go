@@ -9,7 +9,9 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
@@ -19,13 +21,13 @@ func TestRealQueue(t *testing.T) {
 	t.Parallel()
 	const dir, foreigners = "/locks/looked", 500
 	e := ensemble.Start(t, 3)
-	raw := rawClient(t, e.Addr(0))
-	holder, waiter := connectReal(t, e.Connect()+"/app"), connectReal(t, e.Connect()+"/app")
+	raw := coordtest.RawClient(t, e.Addr(0))
+	holder, waiter := coordtest.ConnectReal(t, e.Connect()+"/app"), coordtest.ConnectReal(t, e.Connect()+"/app")
 	held := holder.Mutex(dir).Acquire(t.Context(), coordinator.WithData([]byte("holder")))
-	grant := grantOf(t, held)
-	queued(t, raw, "/app"+dir, 1)
+	grant := coordtest.GrantOf(t, held)
+	coordtest.Queued(t, raw, "/app"+dir, 1)
 	waiter.Mutex(dir).Acquire(t.Context(), coordinator.WithData([]byte("waiter")))
-	queued(t, raw, "/app"+dir, 2)
+	coordtest.Queued(t, raw, "/app"+dir, 2)
 	made := make(chan error, foreigners)
 	for i := range foreigners {
 		go func() {
@@ -42,11 +44,11 @@ func TestRealQueue(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 3 {
-		onlooker := connectReal(t, e.Addr(i)+"/app")
+		onlooker := coordtest.ConnectReal(t, e.Addr(i)+"/app")
 		var queue []events.Contender
-		eventually(t, "the server has caught up", func() bool {
+		eventstest.Eventually(t, "the server has caught up", func() bool {
 			var err error
-			if queue, err = onlooker.Mutex(dir).Queue(realContext(t)); err != nil {
+			if queue, err = onlooker.Mutex(dir).Queue(coordtest.RealContext(t)); err != nil {
 				t.Fatal(err)
 			}
 			return len(queue) == 2+foreigners
@@ -57,14 +59,14 @@ func TestRealQueue(t *testing.T) {
 		}{{"holder", holder.SessionID()}, {"waiter", waiter.SessionID()}, {"", raw.SessionID()}} {
 			got := queue[j]
 			if want.data != "" && string(got.Data) != want.data || got.Session != want.session || got.Holding != (j == 0) ||
-				got.Kind != events.KindLock || time.Since(got.Since).Abs() > realMax {
+				got.Kind != events.KindLock || time.Since(got.Since).Abs() > coordtest.RealMax {
 				t.Errorf("server %d: %d is %+v, want %+v", i, j, got, want)
 			}
 		}
 		if queue[0].Node != grant.Node {
 			t.Errorf("server %d: %+v holds, granted %+v", i, queue[0], grant)
 		}
-		if none, err := onlooker.Mutex("/locks/none").Queue(realContext(t)); err != nil || len(none) != 0 {
+		if none, err := onlooker.Mutex("/locks/none").Queue(coordtest.RealContext(t)); err != nil || len(none) != 0 {
 			t.Errorf("server %d: of nothing: %v, %v", i, none, err)
 		}
 	}
@@ -74,13 +76,13 @@ func TestRealQueue(t *testing.T) {
 	if _, err := raw.Create("/app"+dir+"/lock-0000009999", nil, 0, zk.WorldACL(0)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a refusal because of one that nobody may read", func() bool { // the holder's server may not know of it yet
-		queue, err := holder.Mutex(dir).Queue(realContext(t))
+	eventstest.Eventually(t, "a refusal because of one that nobody may read", func() bool { // the holder's server may not know of it yet
+		queue, err := holder.Mutex(dir).Queue(coordtest.RealContext(t))
 		if err != nil && queue != nil {
 			t.Errorf("%d contenders with %v", len(queue), err)
 		}
 		return errors.Is(err, coordinator.ErrNoAuth)
 	})
-	notLost(t, held)
+	coordtest.NotLost(t, held)
 	held.Release()
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -45,17 +46,17 @@ func summary(queue []events.Contender) string {
 }
 
 func TestQueueShowsHolderAndWaitersInOrder(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b, onlooker := connect(t, srv), connect(t, srv), connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b, onlooker := coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		seen := onlooker.Mutex(lockPath)
 		if queue := look(t, seen); len(queue) != 0 || len(srv.Tree()) != 0 {
 			t.Errorf("before anybody came: %v, nodes %v", queue, srv.Tree())
 		}
 		start := time.Now()
-		holder, grant := hold(t, a.Mutex(lockPath), coordinator.WithData([]byte("first")))
+		holder, grant := coordtest.Hold(t, a.Mutex(lockPath), coordinator.WithData([]byte("first")))
 		time.Sleep(time.Minute)
-		second := queue(b.Mutex(lockPath), coordinator.WithData([]byte("second")))
-		queue(a.Mutex(lockPath), coordinator.WithData([]byte("third")))
+		second := coordtest.Queue(b.Mutex(lockPath), coordinator.WithData([]byte("second")))
+		coordtest.Queue(a.Mutex(lockPath), coordinator.WithData([]byte("third")))
 		for _, c := range []*coordinator.Coordinator{onlooker, a, b} {
 			if got := summary(look(t, c.Mutex(lockPath))); got != "first+ second third" {
 				t.Errorf("the queue is %q", got)
@@ -85,7 +86,7 @@ func TestQueueShowsHolderAndWaitersInOrder(t *testing.T) {
 // the queue, and things that are none.
 func TestQueueTakesForeignContendersForWhatTheyAre(t *testing.T) {
 	const uuid = "4f1c0a52-7c39-4a0e-9a3c-d2b1c5a7e9f0"
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		want := []struct {
 			name string
 			kind events.Kind
@@ -111,8 +112,8 @@ func TestQueueTakesForeignContendersForWhatTheyAre(t *testing.T) {
 		if err := srv.SetSequence(lockPath, 9); err != nil {
 			t.Fatal(err)
 		}
-		c := connect(t, srv)
-		queue(c.Mutex(lockPath), coordinator.WithData([]byte("ours")))
+		c := coordtest.Connect(t, srv)
+		coordtest.Queue(c.Mutex(lockPath), coordinator.WithData([]byte("ours")))
 		gets := srv.Requests(zktest.OpGetData)
 		got := look(t, c.Mutex(lockPath))
 		if len(got) != len(want)+1 {
@@ -136,8 +137,8 @@ func TestQueueTakesForeignContendersForWhatTheyAre(t *testing.T) {
 // TestQueueOfAReadWriteLock shows a writer behind readers, and one that becomes a reader
 // in its own place. Whichever side is asked, readers wait for writers only.
 func TestQueueOfAReadWriteLock(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		rw := connect(t, srv).ReadWrite(lockPath)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		rw := coordtest.Connect(t, srv).ReadWrite(lockPath)
 		sides := []interface {
 			Queue(context.Context) ([]events.Contender, error)
 		}{rw, rw.Read(), rw.Write()}
@@ -151,11 +152,11 @@ func TestQueueOfAReadWriteLock(t *testing.T) {
 			}
 		}
 		named := func(name string) coordinator.AcquireOption { return coordinator.WithData([]byte(name)) }
-		first, _ := hold(t, rw.Read(), named("r1"))
-		second, _ := hold(t, rw.Read(), named("r2"))
-		writer := queue(rw.Write(), named("w3"))
-		queue(rw.Read(), named("r4"))
-		queue(rw.Write(), named("w5"))
+		first, _ := coordtest.Hold(t, rw.Read(), named("r1"))
+		second, _ := coordtest.Hold(t, rw.Read(), named("r2"))
+		writer := coordtest.Queue(rw.Write(), named("w3"))
+		coordtest.Queue(rw.Read(), named("r4"))
+		coordtest.Queue(rw.Write(), named("w5"))
 		want("r1+ r2+ w3 r4 w5")
 		first.Release()
 		want("r2+ w3 r4 w5")
@@ -177,7 +178,7 @@ func TestQueueOfAReadWriteLock(t *testing.T) {
 }
 
 func TestQueueIsInTheCallersNameSpace(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		for _, tt := range []struct{ servers, dir, outside string }{
 			{srv.Addr() + "/app/one", "/locks/a", "/app/one/locks/a"},
 			{srv.Addr() + "/app/two", "/", "/app/two"},
@@ -190,7 +191,7 @@ func TestQueueIsInTheCallersNameSpace(t *testing.T) {
 			if queue := look(t, c.Mutex(tt.dir)); len(queue) != 0 {
 				t.Errorf("%s: %+v in a directory that does not exist", tt.outside, queue)
 			}
-			a, grant := hold(t, c.Mutex(tt.dir))
+			a, grant := coordtest.Hold(t, c.Mutex(tt.dir))
 			if queue := look(t, c.Mutex(tt.dir)); len(queue) != 1 || queue[0].Node != grant.Node || path.Dir(grant.Node) != tt.dir {
 				t.Errorf("%s: %+v, granted %+v", tt.outside, queue, grant)
 			}
@@ -210,13 +211,13 @@ func TestQueueIsInTheCallersNameSpace(t *testing.T) {
 func TestQueueLeavesOutWhoIsGoneByThen(t *testing.T) {
 	for want, gone := range map[string][]int{"1+ 2": {0}, "0+ 2": {1}, "2+": {0, 1}, "": {0, 1, 2}} {
 		t.Run(want, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 				for i := range 3 {
 					if err := srv.Create(fmt.Sprintf("%s/lock-%010d", lockPath, i), fmt.Appendf(nil, "%d", i)); err != nil {
 						t.Fatal(err)
 					}
 				}
-				c := connect(t, srv)
+				c := coordtest.Connect(t, srv)
 				srv.Intercept(func(r zktest.Request) zktest.Action {
 					for r.Op == zktest.OpGetData && len(gone) > 0 {
 						if err := srv.Delete(fmt.Sprintf("%s/lock-%010d", lockPath, gone[0])); err != nil {
@@ -237,12 +238,12 @@ func TestQueueLeavesOutWhoIsGoneByThen(t *testing.T) {
 // TestQueueChangesNothing counts what a look costs the server, and that nothing else
 // comes of it: a look has no part in what the session knows of the directory.
 func TestQueueChangesNothing(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
-		warm(t, c)
-		a, _ := hold(t, c.Mutex(lockPath))
-		queue(connect(t, srv).Mutex(lockPath))
-		onlooker := connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		coordtest.Warm(t, c)
+		a, _ := coordtest.Hold(t, c.Mutex(lockPath))
+		coordtest.Queue(coordtest.Connect(t, srv).Mutex(lockPath))
+		onlooker := coordtest.Connect(t, srv)
 		deadline, watches, tree := a.Deadline(), srv.Watches(), srv.Tree()
 		seen := map[zktest.Op]int{}
 		srv.Intercept(func(r zktest.Request) zktest.Action {
@@ -267,12 +268,12 @@ func TestQueueChangesNothing(t *testing.T) {
 // TestALoopWithLooksCostsTheSame: the directory stays known for one of ours where
 // nobody else is, so that a free lock takes one request.
 func TestALoopWithLooksCostsTheSame(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
-		warm(t, c)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		coordtest.Warm(t, c)
 		for round := range 3 {
-			sent := traffic(srv)
-			a, _ := hold(t, c.Mutex(lockPath))
+			sent := coordtest.Traffic(srv)
+			a, _ := coordtest.Hold(t, c.Mutex(lockPath))
 			a.Release()
 			<-a.Done()
 			if n := sent.Load(); n != 2 {
@@ -284,9 +285,9 @@ func TestALoopWithLooksCostsTheSame(t *testing.T) {
 }
 
 func TestQueueOfABadPathIsRefusedLikeAcquire(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
-		sent := traffic(srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		sent := coordtest.Traffic(srv)
 		for _, p := range []string{"", "locks", "/locks/", "/a//b", "/a/../b", "/a\x00", "/zookeeper", "/zookeeper/quota/x", "/" + strings.Repeat("x", 1<<20)} {
 			_, err := c.Mutex(p).Queue(t.Context())
 			a := c.Mutex(p).Acquire(t.Context())
@@ -302,10 +303,10 @@ func TestQueueOfABadPathIsRefusedLikeAcquire(t *testing.T) {
 }
 
 func TestQueueNeedsToReadTheDirectoryAndItsContenders(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
-		makeDir(t, admin(t, srv.Addr(), srv.DialContext), "", zk.PermAll&^zk.PermRead)
-		sent := traffic(srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		makeDir(t, coordtest.Admin(t, srv.Addr(), srv.DialContext), "", zk.PermAll&^zk.PermRead)
+		sent := coordtest.Traffic(srv)
 		if queue, err := c.Mutex(lockPath).Queue(t.Context()); !errors.Is(err, coordinator.ErrNoAuth) || queue != nil {
 			t.Errorf("the directory: %v, %v", queue, err)
 		}
@@ -313,9 +314,9 @@ func TestQueueNeedsToReadTheDirectoryAndItsContenders(t *testing.T) {
 			t.Errorf("%d requests", n)
 		}
 		const other = "/locks/other"
-		ann := connect(t, srv, coordinator.WithAuth("digest", []byte("somebody:else")))
-		hold(t, ann.Mutex(other))
-		queue(ann.Mutex(other, somebodyElse()))
+		ann := coordtest.Connect(t, srv, coordinator.WithAuth("digest", []byte("somebody:else")))
+		coordtest.Hold(t, ann.Mutex(other))
+		coordtest.Queue(ann.Mutex(other, somebodyElse()))
 		if queue, err := c.Mutex(other).Queue(t.Context()); !errors.Is(err, coordinator.ErrNoAuth) || queue != nil {
 			t.Errorf("a contender: %v, %v", queue, err)
 		}
@@ -328,7 +329,7 @@ func TestQueueNeedsToReadTheDirectoryAndItsContenders(t *testing.T) {
 // TestQueuedComesWithEachListing compares the events with the listings that a waiter
 // makes: behind its create, and again on each new connection.
 func TestQueuedComesWithEachListing(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		for i := range 3 {
 			if err := srv.Create(fmt.Sprintf("%s/lock-%010d", lockPath, i), nil); err != nil {
 				t.Fatal(err)
@@ -337,7 +338,7 @@ func TestQueuedComesWithEachListing(t *testing.T) {
 		if err := srv.SetSequence(lockPath, 3); err != nil {
 			t.Fatal(err)
 		}
-		c := connect(t, srv)
+		c := coordtest.Connect(t, srv)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		stream := c.Events(ctx)
@@ -351,7 +352,7 @@ func TestQueuedComesWithEachListing(t *testing.T) {
 				}
 			}
 		}()
-		a := queue(c.Mutex(lockPath))
+		a := coordtest.Queue(c.Mutex(lockPath))
 		for i := range 3 {
 			srv.Cut(c.SessionID())
 			time.Sleep(time.Second) // until it is connected, and has listed

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -46,9 +47,9 @@ func crowd(t *testing.T, srv *zktest.Server, n int) {
 }
 
 func TestQueueWaitsForAConnection(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		crowd(t, srv, 3)
-		c := connect(t, srv)
+		c := coordtest.Connect(t, srv)
 		srv.Down(true)
 		synctest.Wait()
 		result := looking(t.Context(), c.Mutex(lockPath))
@@ -91,9 +92,9 @@ func TestQueueBeginsAgainWhenItIsInterrupted(t *testing.T) {
 	} {
 		for nth := 1; nth <= 4; nth++ { // the listing, and three readings
 			t.Run(fmt.Sprintf("%s at %d", name, nth), func(t *testing.T) {
-				bubble(t, func(t *testing.T, srv *zktest.Server) {
+				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 					crowd(t, srv, 3)
-					c := connect(t, srv)
+					c := coordtest.Connect(t, srv)
 					seen := 0
 					srv.Intercept(func(r zktest.Request) zktest.Action {
 						if r.Op != zktest.OpGetChildren2 && r.Op != zktest.OpGetData {
@@ -135,9 +136,9 @@ func TestQueueEndsWithItsContext(t *testing.T) {
 		"while the readings are not answered": late(zktest.OpGetData),
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 				crowd(t, srv, 200)
-				c := connect(t, srv)
+				c := coordtest.Connect(t, srv)
 				ctx, cancel := context.WithCancelCause(t.Context())
 				if arrange == nil {
 					cancel(impatient)
@@ -150,7 +151,7 @@ func TestQueueEndsWithItsContext(t *testing.T) {
 				if got := <-result; !errors.Is(got.err, impatient) || got.queue != nil || !time.Now().Equal(start) {
 					t.Errorf("%v, %v after %v", got.queue, got.err, time.Since(start))
 				}
-				sent := traffic(srv) // the interception ends
+				sent := coordtest.Traffic(srv) // the interception ends
 				srv.Down(false)
 				time.Sleep(10 * time.Second)
 				if n := sent.Load(); n != 0 {
@@ -188,9 +189,9 @@ func TestQueueEndsWithTheCoordinator(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 				crowd(t, srv, 100)
-				c := connect(t, srv)
+				c := coordtest.Connect(t, srv)
 				arrange(srv)
 				var results []<-chan looked
 				for range 20 { // more than are made at a time
@@ -232,10 +233,10 @@ func TestQueueOfAThousandLeavesRoomForLocks(t *testing.T) {
 	)
 	for _, lookers := range []int{1, 100} {
 		t.Run(fmt.Sprintf("%d lookers", lookers), func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 				crowd(t, srv, contenders)
-				c := connect(t, srv)
-				hold(t, c.Mutex("/locks/warm")) // it makes /locks known, and is no part of what is counted
+				c := coordtest.Connect(t, srv)
+				coordtest.Hold(t, c.Mutex("/locks/warm")) // it makes /locks known, and is no part of what is counted
 				var now time.Time
 				burst, most, listings, readings := 0, 0, 0, 0
 				srv.Intercept(func(r zktest.Request) zktest.Action {
@@ -264,7 +265,7 @@ func TestQueueOfAThousandLeavesRoomForLocks(t *testing.T) {
 					})
 				}
 				time.Sleep(rtt / 2)
-				a, _ := hold(t, c.Mutex("/locks/urgent"))
+				a, _ := coordtest.Hold(t, c.Mutex("/locks/urgent"))
 				if took := time.Since(start); took > 20*rtt {
 					t.Errorf("a lock took %v meanwhile", took)
 				}
@@ -285,9 +286,9 @@ func TestQueueOfAThousandLeavesRoomForLocks(t *testing.T) {
 // server does not show, one after the other, and each give up soon. What they leave
 // under way stays bounded, and is gone with the connection.
 func TestLookersThatGiveUpDoNotPileUp(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		crowd(t, srv, 100)
-		c := connect(t, srv)
+		c := coordtest.Connect(t, srv)
 		readings := 0
 		srv.Intercept(func(r zktest.Request) zktest.Action {
 			if !strings.HasPrefix(r.Path, lockPath+"/") {
@@ -306,7 +307,7 @@ func TestLookersThatGiveUpDoNotPileUp(t *testing.T) {
 		if readings != 64 {
 			t.Errorf("%d readings are under way", readings)
 		}
-		hold(t, c.Mutex("/locks/another"))
+		coordtest.Hold(t, c.Mutex("/locks/another"))
 		srv.Intercept(nil)
 		srv.Cut(c.SessionID())
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -17,9 +18,9 @@ func TestAReleaseThatGotLostIsMadeAgain(t *testing.T) {
 		"throttled":    zktest.Fail(zktest.Throttled),
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c := connect(t, srv)
-				a, grant := hold(t, c.Mutex(lockPath))
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := coordtest.Connect(t, srv)
+				a, grant := coordtest.Hold(t, c.Mutex(lockPath))
 				id, lost := c.SessionID(), false
 				srv.Intercept(func(r zktest.Request) zktest.Action {
 					if r.Op != zktest.OpDelete || lost {
@@ -34,8 +35,8 @@ func TestAReleaseThatGotLostIsMadeAgain(t *testing.T) {
 				if !lost || srv.Exists(grant.Node) {
 					t.Errorf("a delete got lost: %v; the node is there: %v", lost, srv.Exists(grant.Node))
 				}
-				if !isClosed(a.Done()) || a.Err() != nil || c.SessionID() != id {
-					t.Errorf("done %v with %v, session 0x%x and before 0x%x", isClosed(a.Done()), a.Err(), c.SessionID(), id)
+				if !coordtest.IsClosed(a.Done()) || a.Err() != nil || c.SessionID() != id {
+					t.Errorf("done %v with %v, session 0x%x and before 0x%x", coordtest.IsClosed(a.Done()), a.Err(), c.SessionID(), id)
 				}
 			})
 		})

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -25,13 +26,13 @@ func TestReleaseIsHarmlessInEveryState(t *testing.T) {
 		want error // nil: it was held and released
 	}{
 		"twice": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
-			a, _ := hold(t, c.Mutex(lockPath))
+			a, _ := coordtest.Hold(t, c.Mutex(lockPath))
 			a.Release()
 			a.Release()
 			return a
 		}, nil},
 		"again when it is over": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
-			a, _ := hold(t, c.Mutex(lockPath))
+			a, _ := coordtest.Hold(t, c.Mutex(lockPath))
 			a.Release()
 			<-a.Done()
 			return a
@@ -40,18 +41,18 @@ func TestReleaseIsHarmlessInEveryState(t *testing.T) {
 			return c.Mutex(lockPath).Acquire(t.Context())
 		}, coordinator.ErrNotAcquired},
 		"while waiting": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
-			holder, _ := hold(t, c.Mutex(lockPath))
-			a := queue(c.Mutex(lockPath))
+			holder, _ := coordtest.Hold(t, c.Mutex(lockPath))
+			a := coordtest.Queue(c.Mutex(lockPath))
 			a.Release()
 			<-a.Done()
 			holder.Release()
 			return a
 		}, coordinator.ErrNotAcquired},
 		"with the Grant unread": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
-			return queue(c.Mutex(lockPath))
+			return coordtest.Queue(c.Mutex(lockPath))
 		}, coordinator.ErrNotAcquired},
 		"after the loss": {func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
-			a, _ := hold(t, c.Mutex(lockPath))
+			a, _ := coordtest.Hold(t, c.Mutex(lockPath))
 			if err := srv.Expire(c.SessionID()); err != nil {
 				t.Fatal(err)
 			}
@@ -59,7 +60,7 @@ func TestReleaseIsHarmlessInEveryState(t *testing.T) {
 			return a
 		}, coordinator.ErrSessionExpired},
 		"when the node is gone and nobody knows": {func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
-			a, grant := hold(t, c.Mutex(lockPath))
+			a, grant := coordtest.Hold(t, c.Mutex(lockPath))
 			srv.Lag(c.SessionID(), true) // the event does not come
 			if err := srv.Delete(grant.Node); err != nil {
 				t.Fatal(err)
@@ -67,7 +68,7 @@ func TestReleaseIsHarmlessInEveryState(t *testing.T) {
 			return a
 		}, nil},
 		"after Close": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
-			a, _ := hold(t, c.Mutex(lockPath))
+			a, _ := coordtest.Hold(t, c.Mutex(lockPath))
 			if err := c.Close(); err != nil {
 				t.Error(err)
 			}
@@ -77,7 +78,7 @@ func TestReleaseIsHarmlessInEveryState(t *testing.T) {
 			return c.Mutex("/a//b").Acquire(t.Context())
 		}, coordinator.ErrPath},
 		"from inside Do, of another": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
-			a, _ := hold(t, c.Mutex(lockPath))
+			a, _ := coordtest.Hold(t, c.Mutex(lockPath))
 			err := c.Mutex("/locks/other").Do(a.Context(t.Context()), func(ctx context.Context, _ events.Grant) error {
 				a.Release()
 				<-a.Done()
@@ -91,7 +92,7 @@ func TestReleaseIsHarmlessInEveryState(t *testing.T) {
 		"from inside Do, of who waits for it": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
 			var a *coordinator.Acquisition
 			err := c.Mutex(lockPath).Do(t.Context(), func(context.Context, events.Grant) error {
-				a = queue(c.Mutex(lockPath))
+				a = coordtest.Queue(c.Mutex(lockPath))
 				a.Release()
 				<-a.Done()
 				return nil
@@ -102,21 +103,21 @@ func TestReleaseIsHarmlessInEveryState(t *testing.T) {
 			return a
 		}, coordinator.ErrNotAcquired},
 		"from 100 goroutines, held": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
-			a, _ := hold(t, c.Mutex(lockPath))
+			a, _ := coordtest.Hold(t, c.Mutex(lockPath))
 			releaseTogether(a)
 			return a
 		}, nil},
 		"from 100 goroutines, waiting": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
-			holder, _ := hold(t, c.Mutex(lockPath))
-			a := queue(c.Mutex(lockPath))
+			holder, _ := coordtest.Hold(t, c.Mutex(lockPath))
+			a := coordtest.Queue(c.Mutex(lockPath))
 			go holder.Release() // a Grant may be on its way
 			releaseTogether(a)
 			return a
 		}, coordinator.ErrNotAcquired},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c := connect(t, srv)
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := coordtest.Connect(t, srv)
 				a := tt.act(t, srv, c)
 				start := time.Now()
 				a.Release()
@@ -140,7 +141,7 @@ func TestReleaseIsHarmlessInEveryState(t *testing.T) {
 				if got := srv.Children(lockPath); len(got) != 0 {
 					t.Errorf("left behind: %v", got)
 				}
-				next, _ := hold(t, connect(t, srv).Mutex(lockPath))
+				next, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath))
 				a.Release() // nor is it anything to others
 				synctest.Wait()
 				if !next.Valid() {
@@ -169,16 +170,16 @@ func releaseTogether(a *coordinator.Acquisition) {
 // its coordinator, not those who read the same stream, not who waits behind it any
 // longer than it asked for.
 func TestACallerThatNeverReadsDelaysNobody(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		const others, wait = 100, time.Minute
-		c := connect(t, srv)
+		c := coordtest.Connect(t, srv)
 		deaf := c.Events(t.Context())
 		stream := c.Events(t.Context())
-		deafOne := connect(t, srv)
+		deafOne := coordtest.Connect(t, srv)
 		start := time.Now()
 		_ = deafOne.Events(t.Context()) // a Grant that a subscriber has seen would count as taken
-		unread := queue(deafOne.Mutex("/locks/unread"), coordinator.WithMaxWait(wait))
-		behind := queue(c.Mutex("/locks/unread"))
+		unread := coordtest.Queue(deafOne.Mutex("/locks/unread"), coordinator.WithMaxWait(wait))
+		behind := coordtest.Queue(c.Mutex("/locks/unread"))
 		unreadLoss := c.Mutex("/locks/loss").Acquire(t.Context())
 		if _, err := unreadLoss.Wait(t.Context()); err != nil { // the Lost will be what nobody reads
 			t.Fatal(err)
@@ -198,7 +199,7 @@ func TestACallerThatNeverReadsDelaysNobody(t *testing.T) {
 			finals <- n
 		}()
 		for i := range others {
-			a, _ := hold(t, c.Mutex(fmt.Sprintf("/locks/%d", i%10)))
+			a, _ := coordtest.Hold(t, c.Mutex(fmt.Sprintf("/locks/%d", i%10)))
 			a.Release()
 			<-a.Done()
 		}
@@ -274,8 +275,8 @@ func TestWhatHappensInsideDo(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c, other := connect(t, srv), connect(t, srv)
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 				started := make(chan struct{})
 				over := make(chan struct{})
 				go func() {
@@ -311,7 +312,7 @@ func TestWhatHappensInsideDo(t *testing.T) {
 				}
 				if !tt.closed { // and whoever panicked can go on
 					next.Release()
-					hold(t, c.Mutex(lockPath))
+					coordtest.Hold(t, c.Mutex(lockPath))
 				}
 			})
 		})

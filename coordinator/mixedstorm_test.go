@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -25,7 +26,7 @@ func TestTheStormOfAllSides(t *testing.T) {
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 				s := &sidesStorm{
 					t: t, srv: srv, random: rand.New(rand.NewPCG(seed, 7)), paths: []string{accountA, accountB, accountC},
 					faults: seed%4 > 0, deletes: seed%4 == 3, lags: seed%4 == 2, sides: map[string]map[*coordinator.Acquisition]string{}, tokens: map[string]int64{},
@@ -54,7 +55,7 @@ func (s *sidesStorm) run(seed uint64) {
 	const contenders, rounds = 12, 10
 	var cs []*coordinator.Coordinator
 	for range 4 {
-		cs = append(cs, connect(s.t, s.srv))
+		cs = append(cs, coordtest.Connect(s.t, s.srv))
 	}
 	drop := rand.New(rand.NewPCG(seed, 99))
 	var dropping sync.Mutex
@@ -94,7 +95,7 @@ func (s *sidesStorm) run(seed uint64) {
 		close(over)
 	}()
 	deadline := time.After(2 * time.Hour)
-	for !isClosed(over) {
+	for !coordtest.IsClosed(over) {
 		select {
 		case <-over:
 		case <-deadline:

@@ -14,7 +14,9 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
@@ -23,11 +25,11 @@ import (
 func TestRealMultiLock(t *testing.T) {
 	const contenders, rounds = 12, 15
 	e := ensemble.Start(t, 3)
-	ctx := realContext(t)
+	ctx := coordtest.RealContext(t)
 	paths := []string{accountA, accountB, accountC}
 	var cs []*coordinator.Coordinator
 	for i := range 3 {
-		cs = append(cs, connectReal(t, e.Addr(i)))
+		cs = append(cs, coordtest.ConnectReal(t, e.Addr(i)))
 	}
 	var mu sync.Mutex
 	inside, tokens := map[string]int{}, map[string]int64{}
@@ -70,21 +72,21 @@ func TestRealMultiLock(t *testing.T) {
 		t.Errorf("%d were granted", n)
 	}
 	for _, p := range paths {
-		queued(t, rawClient(t, e.Addr(0)), p, 0)
+		coordtest.Queued(t, coordtest.RawClient(t, e.Addr(0)), p, 0)
 	}
 }
 
 // TestRealMultiLockDetails: what a real server makes of the transactions.
 func TestRealMultiLockDetails(t *testing.T) {
 	e := ensemble.Start(t, 1, ensemble.Tick(2*time.Second), ensemble.Property("znode.container.checkIntervalMs", "600000"))
-	c := connectReal(t, e.Connect(), coordinator.WithSessionTimeout(40*time.Second))
-	raw := rawClient(t, e.Addr(0))
+	c := coordtest.ConnectReal(t, e.Connect(), coordinator.WithSessionTimeout(40*time.Second))
+	raw := coordtest.RawClient(t, e.Addr(0))
 	t.Run("32 free locks", func(t *testing.T) {
 		const cycles, stray = 50, 2
 		all := mutexes(c, pathsOf(32)...)
 		cycle := func() {
 			a := all.Acquire(context.Background())
-			if g := grantOf(t, a); len(g.Members) != 32 {
+			if g := coordtest.GrantOf(t, a); len(g.Members) != 32 {
 				t.Errorf("%+v", g)
 			}
 			a.Release()
@@ -92,57 +94,57 @@ func TestRealMultiLockDetails(t *testing.T) {
 		}
 		cycle()
 		cycle() // the directories are known to be ours
-		n := realToll(t, e, func() {
+		n := coordtest.RealToll(t, e, func() {
 			for range cycles {
 				cycle()
 			}
 		})
 		t.Logf("%d cycles: %+v", cycles, n)
-		if n.packets < 2*cycles || n.packets > 2*cycles+stray {
-			t.Errorf("%v requests in %d cycles", n.packets, cycles)
+		if n.Packets < 2*cycles || n.Packets > 2*cycles+stray {
+			t.Errorf("%v requests in %d cycles", n.Packets, cycles)
 		}
 	})
 	t.Run("deleted by hand", func(t *testing.T) {
 		for i := range 3 {
 			a := c.Multi(c.Mutex("/by/hand/1"), c.ReadWrite("/by/hand/2").Write(), c.ReadWrite("/by/hand/3").Read()).Acquire(context.Background())
-			grant := grantOf(t, a)
+			grant := coordtest.GrantOf(t, a)
 			for _, m := range grant.Members {
 				if _, stat, err := raw.Get(m.Node); err != nil || stat.Czxid != grant.Token || stat.EphemeralOwner != grant.Session {
 					t.Errorf("%+v: %+v, %v", m, stat, err)
 				}
 			}
 			waits := c.Mutex(grant.Members[0].Path).Acquire(context.Background())
-			queued(t, raw, grant.Members[0].Path, 2)
+			coordtest.Queued(t, raw, grant.Members[0].Path, 2)
 			if err := raw.Delete(grant.Members[i].Node, -1); err != nil {
 				t.Fatal(err)
 			}
-			if lost := lossOf(t, a); lost.Reason != events.ReasonNodeRemoved || lost.Token != grant.Token {
+			if lost := coordtest.LossOf(t, a); lost.Reason != events.ReasonNodeRemoved || lost.Token != grant.Token {
 				t.Errorf("%+v", lost)
 			}
-			if next := grantOf(t, waits); next.Token <= grant.Token {
+			if next := coordtest.GrantOf(t, waits); next.Token <= grant.Token {
 				t.Errorf("%+v behind %+v", next, grant)
 			}
 			waits.Release()
-			if err := endOf(t, waits); err != nil {
+			if err := coordtest.EndOf(t, waits); err != nil {
 				t.Error(err)
 			}
 			for _, m := range grant.Members {
-				queued(t, raw, m.Path, 0)
+				coordtest.Queued(t, raw, m.Path, 0)
 			}
 		}
 	})
 	t.Run("a place lost while waiting", func(t *testing.T) {
 		held := mutexes(c, accountA, accountB).Acquire(context.Background())
-		first := grantOf(t, held)
+		first := coordtest.GrantOf(t, held)
 		waits := mutexes(c, accountB, accountA).Acquire(context.Background())
-		for _, node := range queued(t, raw, accountA, 2) {
+		for _, node := range coordtest.Queued(t, raw, accountA, 2) {
 			if path.Join(accountA, node) != first.Members[0].Node {
 				if err := raw.Delete(path.Join(accountA, node), -1); err != nil {
 					t.Fatal(err)
 				}
-				eventually(t, "all places are taken anew", func() bool {
+				eventstest.Eventually(t, "all places are taken anew", func() bool {
 					for _, p := range []string{accountA, accountB} {
-						for _, name := range queueOf(t, raw, p) {
+						for _, name := range coordtest.QueueOf(t, raw, p) {
 							if name[:40] == node[:40] {
 								return false
 							}
@@ -152,25 +154,25 @@ func TestRealMultiLockDetails(t *testing.T) {
 				})
 			}
 		}
-		queued(t, raw, accountB, 2)
+		coordtest.Queued(t, raw, accountB, 2)
 		held.Release()
-		grantOf(t, waits)
+		coordtest.GrantOf(t, waits)
 		waits.Release()
-		if err := endOf(t, waits); err != nil {
+		if err := coordtest.EndOf(t, waits); err != nil {
 			t.Error(err)
 		}
 	})
 	t.Run("a transaction rests on all", func(t *testing.T) {
 		held := mutexes(c, accountA, accountB).Acquire(context.Background())
-		grant := grantOf(t, held)
+		grant := coordtest.GrantOf(t, held)
 		if err := raw.Delete(grant.Members[1].Node, -1); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := held.Txn(realContext(t), &zk.CreateRequest{Path: "/nobody", Acl: zk.WorldACL(zk.PermAll)}); !errors.Is(err, coordinator.ErrNodeRemoved) {
+		if _, err := held.Txn(coordtest.RealContext(t), &zk.CreateRequest{Path: "/nobody", Acl: zk.WorldACL(zk.PermAll)}); !errors.Is(err, coordinator.ErrNodeRemoved) {
 			t.Errorf("%v", err)
 		}
 		<-held.Done()
-		queued(t, raw, accountA, 0)
+		coordtest.Queued(t, raw, accountA, 0)
 	})
 	t.Run("as large as a request may be", func(t *testing.T) {
 		const each = 1 << 12
@@ -180,13 +182,13 @@ func TestRealMultiLockDetails(t *testing.T) {
 			paths = append(paths, p)
 		}
 		a := mutexes(c, paths...).Acquire(context.Background())
-		if g := grantOf(t, a); len(g.Members) != len(paths) {
+		if g := coordtest.GrantOf(t, a); len(g.Members) != len(paths) {
 			t.Errorf("%d members", len(g.Members))
 		}
 		a.Release()
-		if err := endOf(t, a); err != nil {
+		if err := coordtest.EndOf(t, a); err != nil {
 			t.Error(err)
 		}
-		queued(t, raw, paths[len(paths)-1], 0)
+		coordtest.Queued(t, raw, paths[len(paths)-1], 0)
 	})
 }

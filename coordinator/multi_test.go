@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -61,13 +62,13 @@ func heard[E events.Event](stream <-chan events.Event) (n int) {
 // TestAllOfAMultiLockAreGrantedTogether: one Grant, one token, the members in the order given, and everybody who asks for one of
 // them waits.
 func TestAllOfAMultiLockAreGrantedTogether(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv), connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		all := a.Multi(a.Mutex(accountB), a.ReadWrite(accountA).Write(), a.ReadWrite(accountC).Read())
 		if all.Path() != accountB {
 			t.Errorf("it is called %s", all.Path())
 		}
-		held, grant := hold(t, all, coordinator.WithData([]byte("me")))
+		held, grant := coordtest.Hold(t, all, coordinator.WithData([]byte("me")))
 		if grant.Path != accountB || len(grant.Members) != 3 || grant.Members[0].Node != grant.Node || grant.Session != a.SessionID() {
 			t.Fatalf("%+v", grant)
 		}
@@ -86,9 +87,9 @@ func TestAllOfAMultiLockAreGrantedTogether(t *testing.T) {
 		}
 		var waiting []*coordinator.Acquisition
 		for _, l := range []*coordinator.Lock{b.Mutex(accountB), b.ReadWrite(accountA).Read(), b.ReadWrite(accountC).Write()} {
-			waiting = append(waiting, queue(l))
+			waiting = append(waiting, coordtest.Queue(l))
 		}
-		beside := queue(b.ReadWrite("/accounts/d").Read())
+		beside := coordtest.Queue(b.ReadWrite("/accounts/d").Read())
 		reader := b.ReadWrite(accountC).Read().Acquire(t.Context(), coordinator.Try())
 		if _, err := reader.Wait(t.Context()); !errors.Is(err, coordinator.ErrNotAcquired) { // behind the writer
 			t.Errorf("a reader behind a writer: %v", err)
@@ -104,7 +105,7 @@ func TestAllOfAMultiLockAreGrantedTogether(t *testing.T) {
 		}
 		held.Release()
 		for _, w := range waiting {
-			if g := soon(t, w); g.Token <= grant.Token {
+			if g := coordtest.Soon(t, w); g.Token <= grant.Token {
 				t.Errorf("token %d behind %d", g.Token, grant.Token)
 			}
 		}
@@ -113,8 +114,8 @@ func TestAllOfAMultiLockAreGrantedTogether(t *testing.T) {
 
 // TestOppositeOrders: two that name the same paths in opposite orders never wait for each other.
 func TestOppositeOrders(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv), connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		var token int64
 		for range 50 {
 			first, second := mutexes(a, accountA, accountB).Acquire(t.Context()), mutexes(b, accountB, accountA).Acquire(t.Context())
@@ -126,7 +127,7 @@ func TestOppositeOrders(t *testing.T) {
 				first, second = second, first
 			}
 			for _, x := range []*coordinator.Acquisition{first, second} {
-				g := soon(t, x)
+				g := coordtest.Soon(t, x)
 				if g.Token <= token {
 					t.Fatalf("token %d behind %d", g.Token, token)
 				}
@@ -140,29 +141,29 @@ func TestOppositeOrders(t *testing.T) {
 
 // TestAWaiterForAllHoldsNone: who waits for one of them has no other either, and keeps out those who come later.
 func TestAWaiterForAllHoldsNone(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv), connect(t, srv)
-		one, _ := hold(t, a.Mutex(accountB))
-		two, _ := hold(t, a.Mutex(accountC))
-		all := queue(mutexes(b, accountA, accountB, accountC))
-		later := queue(a.Mutex(accountA))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		one, _ := coordtest.Hold(t, a.Mutex(accountB))
+		two, _ := coordtest.Hold(t, a.Mutex(accountC))
+		all := coordtest.Queue(mutexes(b, accountA, accountB, accountC))
+		later := coordtest.Queue(a.Mutex(accountA))
 		one.Release()
 		time.Sleep(time.Minute)
 		if all.Valid() || later.Valid() {
 			t.Errorf("granted: all %v, later %v", all.Valid(), later.Valid())
 		}
 		two.Release()
-		soon(t, all)
+		coordtest.Soon(t, all)
 		all.Release()
-		soon(t, later)
+		coordtest.Soon(t, later)
 	})
 }
 
 // TestOneDeadlineForAll: who gives up leaves nothing behind in any queue.
 func TestOneDeadlineForAll(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv), connect(t, srv)
-		held, _ := hold(t, a.Mutex(accountC))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		held, _ := coordtest.Hold(t, a.Mutex(accountC))
 		began := time.Now()
 		all := mutexes(b, accountA, accountB, accountC).Acquire(t.Context(), coordinator.WithMaxWait(10*time.Second))
 		if _, err := all.Wait(t.Context()); !errors.Is(err, coordinator.ErrTimeout) || time.Since(began) != 10*time.Second {
@@ -179,21 +180,21 @@ func TestOneDeadlineForAll(t *testing.T) {
 			t.Errorf("left behind: %v", left)
 		}
 		held.Release()
-		soon(t, mutexes(b, accountA, accountB, accountC).Acquire(t.Context()))
+		coordtest.Soon(t, mutexes(b, accountA, accountB, accountC).Acquire(t.Context()))
 	})
 }
 
 // TestTryAll creates nothing where somebody stands in the way of one.
 func TestTryAll(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv), connect(t, srv)
-		all, _ := hold(t, mutexes(b, accountA, accountB, accountC), coordinator.Try())
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		all, _ := coordtest.Hold(t, mutexes(b, accountA, accountB, accountC), coordinator.Try())
 		all.Release()
 		<-all.Done()
-		held, _ := hold(t, a.Mutex(accountC))
+		held, _ := coordtest.Hold(t, a.Mutex(accountC))
 		var multis int
 		srv.Intercept(func(r zktest.Request) zktest.Action {
-			if creates(r) {
+			if coordtest.Creates(r) {
 				multis++
 			}
 			return zktest.Pass()
@@ -207,7 +208,7 @@ func TestTryAll(t *testing.T) {
 		}
 		held.Release()
 		<-held.Done()
-		soon(t, mutexes(b, accountA, accountB, accountC).Acquire(t.Context(), coordinator.Try()))
+		coordtest.Soon(t, mutexes(b, accountA, accountB, accountC).Acquire(t.Context(), coordinator.Try()))
 	})
 }
 
@@ -216,16 +217,16 @@ func TestOneLostForAll(t *testing.T) {
 	for _, after := range []time.Duration{0, 5 * time.Second} { // before the nodes are watched, and behind that
 		for i := range 3 {
 			t.Run(fmt.Sprintf("node %d after %v", i, after), func(t *testing.T) {
-				bubble(t, func(t *testing.T, srv *zktest.Server) {
-					a := connect(t, srv)
+				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+					a := coordtest.Connect(t, srv)
 					all := mutexes(a, accountA, accountB, accountC)
 					for range 2 { // from then on it takes one request, and nothing is watched at first
-						held, _ := hold(t, all)
+						held, _ := coordtest.Hold(t, all)
 						held.Release()
 						<-held.Done()
 					}
 					stream := a.Events(t.Context())
-					held, grant := hold(t, all)
+					held, grant := coordtest.Hold(t, all)
 					ctx := held.Context(t.Context())
 					time.Sleep(after)
 					if err := srv.Delete(grant.Members[i].Node); err != nil {
@@ -258,18 +259,18 @@ func TestOneLostForAll(t *testing.T) {
 // TestAWaiterThatLosesOnePlaceTakesAllAnew: with the one place alone it would wait for those who came meanwhile, and they for
 // its others.
 func TestAWaiterThatLosesOnePlaceTakesAllAnew(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b, c := connect(t, srv), connect(t, srv), connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b, c := coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		stream := b.Events(t.Context())
-		held, _ := hold(t, mutexes(a, accountA, accountB))
-		first := queue(mutexes(b, accountA, accountB))
+		held, _ := coordtest.Hold(t, mutexes(a, accountA, accountB))
+		first := coordtest.Queue(mutexes(b, accountA, accountB))
 		nodes := map[string]bool{}
 		for _, p := range []string{accountA, accountB} {
 			for _, child := range srv.Children(p) {
 				nodes[path.Join(p, child)] = srv.Owner(path.Join(p, child)) == b.SessionID()
 			}
 		}
-		second := queue(mutexes(c, accountB, accountA))
+		second := coordtest.Queue(mutexes(c, accountB, accountA))
 		for node, of := range nodes {
 			if of && path.Dir(node) == accountB {
 				if err := srv.Delete(node); err != nil {
@@ -287,22 +288,22 @@ func TestAWaiterThatLosesOnePlaceTakesAllAnew(t *testing.T) {
 			t.Errorf("that was told %d times", n)
 		}
 		held.Release()
-		soon(t, second)
+		coordtest.Soon(t, second)
 		if first.Valid() {
 			t.Error("granted beside the other")
 		}
 		second.Release()
-		soon(t, first)
+		coordtest.Soon(t, first)
 	})
 }
 
 // TestQueueOfAMultiLock is that of one lock after the other.
 func TestQueueOfAMultiLock(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a := connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a := coordtest.Connect(t, srv)
 		all := mutexes(a, accountB, accountA)
-		hold(t, all)
-		queue(a.Mutex(accountA))
+		coordtest.Hold(t, all)
+		coordtest.Queue(a.Mutex(accountA))
 		got, err := all.Queue(t.Context())
 		if err != nil || len(got) != 3 {
 			t.Fatalf("%+v, %v", got, err)
@@ -320,9 +321,9 @@ func TestQueueOfAMultiLock(t *testing.T) {
 
 // TestContextsOfMultiLocks: nobody waits for himself, at whichever of the paths.
 func TestContextsOfMultiLocks(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
-		all, _ := hold(t, c.Multi(c.Mutex(accountA), c.ReadWrite(accountB).Write()))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		all, _ := coordtest.Hold(t, c.Multi(c.Mutex(accountA), c.ReadWrite(accountB).Write()))
 		inside := all.Context(t.Context())
 		for name, tt := range map[string]struct {
 			lock *coordinator.Lock
@@ -340,17 +341,17 @@ func TestContextsOfMultiLocks(t *testing.T) {
 				t.Errorf("%s: %v, want %v", name, err, tt.want)
 			}
 		}
-		one, _ := hold(t, c.Mutex(accountC))
+		one, _ := coordtest.Hold(t, c.Mutex(accountC))
 		if _, err := mutexes(c, "/accounts/d", accountC).Acquire(one.Context(inside)).Wait(t.Context()); !errors.Is(err, coordinator.ErrDeadlock) {
 			t.Errorf("one of them inside: %v", err)
 		}
-		write, _ := hold(t, c.ReadWrite("/accounts/e").Write())
+		write, _ := coordtest.Hold(t, c.ReadWrite("/accounts/e").Write())
 		if _, err := c.Multi(c.ReadWrite("/accounts/e").Read()).Acquire(write.Context(t.Context())).Wait(t.Context()); !errors.Is(err, coordinator.ErrDeadlock) {
 			t.Errorf("a reader in a multi-lock in a writer's place: %v", err)
 		}
-		soon(t, c.Mutex("/accounts/f").Acquire(inside))
+		coordtest.Soon(t, c.Mutex("/accounts/f").Acquire(inside))
 		all.Release()
 		<-all.Done()
-		soon(t, c.Mutex(accountA).Acquire(context.WithoutCancel(inside), coordinator.WithMaxWait(time.Second)))
+		coordtest.Soon(t, c.Mutex(accountA).Acquire(context.WithoutCancel(inside), coordinator.WithMaxWait(time.Second)))
 	})
 }

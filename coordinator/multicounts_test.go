@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -12,11 +13,11 @@ import (
 // TestThirtyTwoFreeLocksCostTwoRequests: one to acquire all of them, one to give all back.
 func TestThirtyTwoFreeLocksCostTwoRequests(t *testing.T) {
 	const paths, cycles = 32, 20
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		cs, ms := metered(t, srv, 1)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs, ms := coordtest.Metered(t, srv, 1)
 		all := mutexes(cs[0], pathsOf(paths)...)
 		cycle := func() {
-			a, grant := hold(t, all)
+			a, grant := coordtest.Hold(t, all)
 			if len(grant.Members) != paths {
 				t.Fatalf("%+v", grant)
 			}
@@ -26,17 +27,17 @@ func TestThirtyTwoFreeLocksCostTwoRequests(t *testing.T) {
 		for range 2 { // the directories are made, and known to be ours
 			cycle()
 		}
-		before := total(ms)
+		before := coordtest.Total(ms)
 		for range cycles {
 			cycle()
 		}
-		if n := total(ms).minus(before); n.requests != 2*cycles || n.events != 0 {
+		if n := coordtest.Total(ms).Minus(before); n.Requests != 2*cycles || n.Events != 0 {
 			t.Errorf("%+v in %d cycles", n, cycles)
 		}
-		held, _ := hold(t, all)
-		before = total(ms)
+		held, _ := coordtest.Hold(t, all)
+		before = coordtest.Total(ms)
 		time.Sleep(5 * time.Minute)
-		if n := total(ms).minus(before); n.requests > 5*60+paths { // a probe a second, and each node is watched once
+		if n := coordtest.Total(ms).Minus(before); n.Requests > 5*60+paths { // a probe a second, and each node is watched once
 			t.Errorf("%+v to hold it for five minutes", n)
 		}
 		held.Release()
@@ -47,22 +48,22 @@ func TestThirtyTwoFreeLocksCostTwoRequests(t *testing.T) {
 // when it goes. Nothing depends on the number of paths but the listings, which are in one flight.
 func TestAHandoffOfMultiLocks(t *testing.T) {
 	const handoffs = 10
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		cs, ms := metered(t, srv, 2)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs, ms := coordtest.Metered(t, srv, 2)
 		a, b := mutexes(cs[0], accountA, accountB), mutexes(cs[1], accountB, accountA)
-		now, _ := hold(t, a)
-		before := total(ms)
+		now, _ := coordtest.Hold(t, a)
+		before := coordtest.Total(ms)
 		for range handoffs {
-			next := queue(b)
+			next := coordtest.Queue(b)
 			now.Release()
-			soon(t, next)
+			coordtest.Soon(t, next)
 			now, a, b = next, b, a
 		}
-		n := total(ms).minus(before)
+		n := coordtest.Total(ms).Minus(before)
 		t.Logf("%d handoffs: %+v", handoffs, n)
 		// To come: the create, two listings, a look at each own node, a watch. To go on: the same without the create and the
 		// watch, and the claim. To go: the delete.
-		if n.requests > (6+5+1)*handoffs+4 {
+		if n.Requests > (6+5+1)*handoffs+4 {
 			t.Errorf("%+v for %d handoffs", n, handoffs)
 		}
 	})

@@ -13,19 +13,20 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
 // What goes wrong with multi-locks: bad input, lost requests and replies, sessions that end.
 
 func TestBadMultiLocksEndAtOnceAndSendNothing(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, other := connect(t, srv), connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		long := make([]string, 5)
 		for i := range long {
 			long[i] = fmt.Sprintf("/%d%s", i, strings.Repeat("a", 1<<18))
 		}
-		hold(t, c.Mutex(accountC))
+		coordtest.Hold(t, c.Mutex(accountC))
 		synctest.Wait()
 		var sent atomic.Int64
 		srv.Intercept(func(r zktest.Request) zktest.Action {
@@ -65,8 +66,8 @@ func TestBadMultiLocksEndAtOnceAndSendNothing(t *testing.T) {
 		} {
 			a := tt.lock.Acquire(t.Context(), tt.options...)
 			for _, want := range tt.want {
-				if !isClosed(a.Done()) || !errors.Is(a.Err(), want) {
-					t.Errorf("%s: done %v, Err = %v, want %v", name, isClosed(a.Done()), a.Err(), want)
+				if !coordtest.IsClosed(a.Done()) || !errors.Is(a.Err(), want) {
+					t.Errorf("%s: done %v, Err = %v, want %v", name, coordtest.IsClosed(a.Done()), a.Err(), want)
 				}
 			}
 			a.Release()
@@ -84,26 +85,26 @@ func TestBadMultiLocksEndAtOnceAndSendNothing(t *testing.T) {
 			t.Errorf("%d requests were sent", n)
 		}
 		// Nothing of those that were refused stands in the way of another kind of lock.
-		soon(t, c.ReadWrite(accountB).Write().Acquire(t.Context()))
+		coordtest.Soon(t, c.ReadWrite(accountB).Write().Acquire(t.Context()))
 	})
 }
 
 // TestOneKindOfLockAtEachPathOfAMultiLock: as long as it lives, and no longer.
 func TestOneKindOfLockAtEachPathOfAMultiLock(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
-		all, _ := hold(t, mutexes(c, accountA, accountB))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		all, _ := coordtest.Hold(t, mutexes(c, accountA, accountB))
 		for _, p := range []string{accountA, accountB} {
 			a := c.ReadWrite(p).Read().Acquire(t.Context(), coordinator.WithMaxWait(time.Minute))
 			if <-a.Done(); !errors.Is(a.Err(), coordinator.ErrKind) {
 				t.Errorf("%s: %v", p, a.Err())
 			}
 		}
-		one := queue(c.Mutex(accountB))
+		one := coordtest.Queue(c.Mutex(accountB))
 		all.Release()
 		<-all.Done()
-		soon(t, one)
-		soon(t, c.ReadWrite(accountA).Read().Acquire(t.Context()))
+		coordtest.Soon(t, one)
+		coordtest.Soon(t, c.ReadWrite(accountA).Read().Acquire(t.Context()))
 	})
 }
 
@@ -114,8 +115,8 @@ func TestNoNodeOfAMultiLockIsLeftWhateverReplyIsLost(t *testing.T) {
 	for name, action := range map[string]zktest.Action{"request": zktest.CutBefore(), "reply": zktest.CutAfter()} {
 		for nth := 1; nth <= requests; nth++ {
 			t.Run(fmt.Sprintf("%s %d", name, nth), func(t *testing.T) {
-				bubble(t, func(t *testing.T, srv *zktest.Server) {
-					c := connect(t, srv)
+				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+					c := coordtest.Connect(t, srv)
 					var count atomic.Int64
 					srv.Intercept(func(r zktest.Request) zktest.Action {
 						if r.Op != zktest.OpPing && r.Op != zktest.OpConnect && int(count.Add(1)) == nth {
@@ -123,11 +124,11 @@ func TestNoNodeOfAMultiLockIsLeftWhateverReplyIsLost(t *testing.T) {
 						}
 						return zktest.Pass()
 					})
-					a, grant := hold(t, mutexes(c, paths...))
+					a, grant := coordtest.Hold(t, mutexes(c, paths...))
 					if got := nodesBelow(srv, paths...); len(got) != 3 {
 						t.Errorf("while holding: %v", got)
 					}
-					w := queue(mutexes(c, accountC, accountB, accountA))
+					w := coordtest.Queue(mutexes(c, accountC, accountB, accountA))
 					time.Sleep(3 * time.Second)
 					a.Release()
 					next, err := w.Wait(t.Context())
@@ -153,15 +154,15 @@ func TestNoNodeOfAMultiLockIsLeftWhateverReplyIsLost(t *testing.T) {
 // TestARefusedReleaseGivesTheOthersBack: the transaction that removes all fails if one is gone already.
 func TestARefusedReleaseGivesTheOthersBack(t *testing.T) {
 	for i := range 3 {
-		bubble(t, func(t *testing.T, srv *zktest.Server) {
-			c := connect(t, srv)
+		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+			c := coordtest.Connect(t, srv)
 			all := mutexes(c, accountA, accountB, accountC)
 			for range 2 { // from then on it takes one request, and nothing is watched at first
-				held, _ := hold(t, all)
+				held, _ := coordtest.Hold(t, all)
 				held.Release()
 				<-held.Done()
 			}
-			held, grant := hold(t, all)
+			held, grant := coordtest.Hold(t, all)
 			if err := srv.Delete(grant.Members[i].Node); err != nil {
 				t.Fatal(err)
 			}
@@ -179,10 +180,10 @@ func TestARefusedReleaseGivesTheOthersBack(t *testing.T) {
 // each node, is refused.
 func TestAMultiLockThatLosesANodeInTheLastMoment(t *testing.T) {
 	for i := range 2 {
-		bubble(t, func(t *testing.T, srv *zktest.Server) {
-			a, b := connect(t, srv), connect(t, srv)
-			first, _ := hold(t, a.Mutex(accountA))
-			waits := queue(mutexes(b, accountA, accountB))
+		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+			a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+			first, _ := coordtest.Hold(t, a.Mutex(accountA))
+			waits := coordtest.Queue(mutexes(b, accountA, accountB))
 			var claims [][]zktest.Part
 			srv.Intercept(func(r zktest.Request) zktest.Action {
 				if r.Session != b.SessionID() || r.Op != zktest.OpMulti || r.Parts[0].Op != zktest.OpCheck {
@@ -195,7 +196,7 @@ func TestAMultiLockThatLosesANodeInTheLastMoment(t *testing.T) {
 				return zktest.Pass()
 			})
 			first.Release()
-			grant := soon(t, waits)
+			grant := coordtest.Soon(t, waits)
 			for _, claim := range claims {
 				if len(claim) != 2 || path.Dir(claim[0].Path) != accountA || path.Dir(claim[1].Path) != accountB {
 					t.Errorf("claimed %+v", claim)
@@ -212,32 +213,32 @@ func TestAMultiLockThatLosesANodeInTheLastMoment(t *testing.T) {
 // them since.
 func TestAMultiLockIsAloneOnlyIfItIsSoEverywhere(t *testing.T) {
 	for _, p := range []string{accountA, accountB, accountC} {
-		bubble(t, func(t *testing.T, srv *zktest.Server) {
-			a, b := connect(t, srv), connect(t, srv)
+		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+			a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 			all := mutexes(a, accountA, accountB, accountC)
 			for range 3 {
-				held, _ := hold(t, all)
+				held, _ := coordtest.Hold(t, all)
 				held.Release()
 				<-held.Done()
 			}
-			one, _ := hold(t, b.Mutex(p))
-			waits := queue(all)
+			one, _ := coordtest.Hold(t, b.Mutex(p))
+			waits := coordtest.Queue(all)
 			time.Sleep(time.Second)
 			if waits.Valid() {
 				t.Errorf("granted beside the holder of %s", p)
 			}
 			one.Release()
-			soon(t, waits)
+			coordtest.Soon(t, waits)
 		})
 	}
 }
 
 // TestTheEndOfASessionWithMultiLocks: a holder hears of the end first, and a waiter queues again at all paths.
 func TestTheEndOfASessionWithMultiLocks(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv), connect(t, srv)
-		held, grant := hold(t, mutexes(a, accountA, accountB))
-		waits := queue(mutexes(b, accountB, accountA))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		held, grant := coordtest.Hold(t, mutexes(a, accountA, accountB))
+		waits := coordtest.Queue(mutexes(b, accountB, accountA))
 		for _, id := range []int64{b.SessionID(), a.SessionID()} {
 			if err := srv.Expire(id); err != nil {
 				t.Fatal(err)
@@ -248,7 +249,7 @@ func TestTheEndOfASessionWithMultiLocks(t *testing.T) {
 			t.Errorf("%+v", lost)
 		}
 		<-held.Done()
-		if next := soon(t, waits); next.Token <= grant.Token || next.Session != b.SessionID() {
+		if next := coordtest.Soon(t, waits); next.Token <= grant.Token || next.Session != b.SessionID() {
 			t.Errorf("%+v behind %+v", next, grant)
 		}
 		if got := nodesBelow(srv, accountA, accountB); len(got) != 2 {
@@ -260,9 +261,9 @@ func TestTheEndOfASessionWithMultiLocks(t *testing.T) {
 // TestTxnOfAMultiLock rests on all nodes.
 func TestTxnOfAMultiLock(t *testing.T) {
 	for i := range 2 {
-		bubble(t, func(t *testing.T, srv *zktest.Server) {
-			c := connect(t, srv)
-			held, grant := hold(t, mutexes(c, accountA, accountB))
+		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+			c := coordtest.Connect(t, srv)
+			held, grant := coordtest.Hold(t, mutexes(c, accountA, accountB))
 			create := func(name string) error {
 				res, err := held.Txn(t.Context(), &zk.CreateRequest{Path: name, Acl: zk.WorldACL(zk.PermAll)})
 				if err == nil && (len(res) != 1 || res[0].String != name) {
@@ -291,7 +292,7 @@ func TestTxnOfAMultiLock(t *testing.T) {
 
 // TestMultiLocksBelowAChroot: the nodes are named as the caller's paths are.
 func TestMultiLocksBelowAChroot(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		if err := srv.Create("/app", nil); err != nil {
 			t.Fatal(err)
 		}
@@ -300,7 +301,7 @@ func TestMultiLocksBelowAChroot(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		_, grant := hold(t, mutexes(c, "/", accountB))
+		_, grant := coordtest.Hold(t, mutexes(c, "/", accountB))
 		for i, m := range grant.Members {
 			if m.Path != []string{"/", accountB}[i] || !strings.HasPrefix(m.Node, m.Path) || strings.Contains(m.Node, "//") || !srv.Exists("/app"+m.Node) {
 				t.Errorf("%+v", m)
@@ -312,11 +313,11 @@ func TestMultiLocksBelowAChroot(t *testing.T) {
 // TestMultiLocksAtTheEndOfTheSequence: whichever directory has no numbers left.
 func TestMultiLocksAtTheEndOfTheSequence(t *testing.T) {
 	for _, warmed := range []bool{false, true} {
-		bubble(t, func(t *testing.T, srv *zktest.Server) {
-			c := connect(t, srv)
+		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+			c := coordtest.Connect(t, srv)
 			all := mutexes(c, accountA, accountB)
 			for i := 0; warmed && i < 3; i++ {
-				a, _ := hold(t, all)
+				a, _ := coordtest.Hold(t, all)
 				a.Release()
 				<-a.Done()
 			}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -23,7 +24,7 @@ func TestTheStormOfOppositeOrders(t *testing.T) {
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 				s := &multiStorm{
 					t: t, srv: srv, random: rand.New(rand.NewPCG(seed, 1)), paths: []string{accountA, accountB, accountC, "/accounts/d"},
 					faults: seed%3 > 0, deletes: seed%3 > 1, inside: map[string]map[*coordinator.Acquisition]bool{}, tokens: map[string]int64{},
@@ -51,7 +52,7 @@ func (s *multiStorm) run(seed uint64) {
 	const contenders, rounds = 12, 10
 	var cs []*coordinator.Coordinator
 	for range 3 {
-		cs = append(cs, connect(s.t, s.srv))
+		cs = append(cs, coordtest.Connect(s.t, s.srv))
 	}
 	var running sync.WaitGroup
 	for i := range contenders {
@@ -68,7 +69,7 @@ func (s *multiStorm) run(seed uint64) {
 		close(over)
 	}()
 	deadline := time.After(time.Hour)
-	for !isClosed(over) {
+	for !coordtest.IsClosed(over) {
 		select {
 		case <-over:
 		case <-deadline:

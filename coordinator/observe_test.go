@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -58,8 +59,8 @@ func wantQuiet(t *testing.T, seen <-chan events.Leader) {
 
 // TestObserve sees an election through, from before there is a path.
 func TestObserve(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv), connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		seen := b.Election(electionPath).Observe(t.Context())
 		wantLeader(t, srv, seen, "")
 		if srv.Exists(path.Dir(electionPath)) {
@@ -67,7 +68,7 @@ func TestObserve(t *testing.T) {
 		}
 		ann := campaign(a, "ann")
 		first := wantLeader(t, srv, seen, "ann")
-		if grant := soon(t, ann); grant.Token != first.Token || grant.Node != first.Node {
+		if grant := coordtest.Soon(t, ann); grant.Token != first.Token || grant.Node != first.Node {
 			t.Errorf("%+v, and %+v leads", grant, first)
 		}
 		bob, cleo, dan := campaign(b, "bob"), campaign(a, "cleo"), campaign(b, "dan")
@@ -86,10 +87,10 @@ func TestObserve(t *testing.T) {
 			t.Errorf("%+v behind %+v", l, first)
 		}
 		wantLeader(t, srv, second, "bob")
-		soon(t, bob)
+		coordtest.Soon(t, bob)
 		bob.Release()
 		wantLeader(t, srv, seen, "dan")
-		soon(t, dan)
+		coordtest.Soon(t, dan)
 		dan.Release()
 		wantLeader(t, srv, seen, "")
 		if err := srv.Delete(electionPath); err != nil {
@@ -109,8 +110,8 @@ func TestObserve(t *testing.T) {
 
 // TestASlowObserverHearsTheLatest, of each of two, who do not wait for each other.
 func TestASlowObserverHearsTheLatest(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
 		e := c.Election(electionPath)
 		slow, quick := e.Observe(t.Context()), e.Observe(t.Context())
 		wantLeader(t, srv, quick, "")
@@ -131,9 +132,9 @@ func TestASlowObserverHearsTheLatest(t *testing.T) {
 
 // TestObserversEnd with their contexts, with the coordinator, and where nothing can be seen: the channel is closed.
 func TestObserversEnd(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		core, logs := observer.New(zap.WarnLevel)
-		c := connect(t, srv, coordinator.WithLogger(zap.New(core)))
+		c := coordtest.Connect(t, srv, coordinator.WithLogger(zap.New(core)))
 		e := c.Election(electionPath)
 		over, end := context.WithCancel(t.Context())
 		end()
@@ -169,7 +170,7 @@ func TestObserversEnd(t *testing.T) {
 		}
 		isOver("no path", c.Election("service").Observe(t.Context()))
 
-		adm := admin(t, srv.Addr(), srv.DialContext)
+		adm := coordtest.Admin(t, srv.Addr(), srv.DialContext)
 		if _, err := adm.Create("/closed", nil, zk.FlagPersistent, zk.WorldACL(zk.PermAll&^zk.PermRead)); err != nil {
 			t.Fatal(err)
 		}
@@ -245,10 +246,10 @@ func TestObserversOutliveConnections(t *testing.T) {
 			},
 		} {
 			t.Run(name+", "+what, func(t *testing.T) {
-				bubble(t, func(t *testing.T, srv *zktest.Server) {
-					c, other := connect(t, srv), connect(t, srv)
+				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+					c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 					ann, bob := campaign(c, "ann"), campaign(c, "bob")
-					soon(t, ann)
+					coordtest.Soon(t, ann)
 					seen := other.Election(electionPath).Observe(t.Context())
 					wantLeader(t, srv, seen, "ann")
 					want := ""
@@ -286,8 +287,8 @@ func TestObserversOutliveConnections(t *testing.T) {
 
 // TestObserveBeforeThereIsAConnection: it begins with the first one, and a coordinator that is closed meanwhile closes the channel.
 func TestObserveBeforeThereIsAConnection(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
 		campaign(c, "ann")
 		srv.Down(true)
 		other := c.Election(electionPath)
@@ -311,10 +312,10 @@ func TestObserveBeforeThereIsAConnection(t *testing.T) {
 
 // TestAChangeRightBehindAReading: its event comes together with the answer, and whichever is heeded first, it is not overlooked.
 func TestAChangeRightBehindAReading(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, other := connect(t, srv), connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		ann := campaign(c, "ann")
-		grant := soon(t, ann)
+		grant := coordtest.Soon(t, ann)
 		session := other.SessionID()
 		srv.Intercept(func(q zktest.Request) zktest.Action {
 			if q.Session == session && q.Op == zktest.OpGetData {
@@ -345,18 +346,18 @@ func TestAChangeRightBehindAReading(t *testing.T) {
 // TestObserveWhereASemaphoreStands: both look out for changes of one directory, and neither takes the other's watch for what it is
 // not.
 func TestObserveWhereASemaphoreStands(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
 		leases := c.Election("/permits/leases").Observe(t.Context())
 		wantLeader(t, srv, leases, "")
 		s := c.Semaphore("/permits", 1)
 		last := s.Acquire(t.Context())
-		soon(t, last)
+		coordtest.Soon(t, last)
 		for range 5 {
 			next := s.Acquire(t.Context())
 			synctest.Wait()
 			last.Release()
-			soon(t, next)
+			coordtest.Soon(t, next)
 			last = next
 		}
 		last.Release()

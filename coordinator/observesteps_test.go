@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -91,12 +92,12 @@ func TestObserveAtEachStep(t *testing.T) {
 			for _, meanwhile := range slices.Concat(moves, breaks) {
 				for step := 1; ; step++ {
 					requests := 0
-					bubble(t, func(t *testing.T, srv *zktest.Server) {
+					coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 						h := &hustings{srv: srv}
 						for _, how := range at {
 							h.move(how)
 						}
-						c := connect(t, srv)
+						c := coordtest.Connect(t, srv)
 						srv.Intercept(func(q zktest.Request) zktest.Action {
 							if q.Op != zktest.OpExists && q.Op != zktest.OpGetData && q.Op != zktest.OpGetChildren2 {
 								return zktest.Pass()

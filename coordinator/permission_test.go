@@ -3,7 +3,6 @@ package coordinator_test
 import (
 	"context"
 	"errors"
-	"net"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -12,30 +11,12 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
 // What access control denies ends an acquisition at once. Nothing is tried again,
 // and nothing is left for which there was permission to remove it.
-
-// admin is a plain client, for what the tests arrange behind a coordinator's back.
-// It is closed at the end of the test.
-func admin(t *testing.T, addr string, dial func(ctx context.Context, network, address string) (net.Conn, error)) *zk.Conn {
-	t.Helper()
-	conn, news, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogInfo(false),
-		zk.WithDialer(func(network, address string, _ time.Duration) (net.Conn, error) {
-			return dial(context.Background(), network, address)
-		}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		conn.Close()
-		for range news { // closed when the client's goroutines have ended
-		}
-	})
-	return conn
-}
 
 // makeDir makes the directory of lockPath below the chroot, whose parent is open to
 // everybody, so that everybody has the permissions there and no others.
@@ -84,7 +65,7 @@ func denials() map[string]denial {
 func (d denial) deny(t *testing.T, connect func(...coordinator.Option) *coordinator.Coordinator, watch func(*coordinator.Coordinator)) {
 	t.Helper()
 	if d.ahead != nil {
-		hold(t, connect(coordinator.WithAuth("digest", []byte("somebody:else"))).Mutex(lockPath, d.ahead...))
+		coordtest.Hold(t, connect(coordinator.WithAuth("digest", []byte("somebody:else"))).Mutex(lockPath, d.ahead...))
 	}
 	c := connect()
 	watch(c)
@@ -117,12 +98,14 @@ func left(srv *zktest.Server, session int64) (own, others int) {
 func TestDeniedIsErrNoAuthAtOnceWithoutRetriesAndWithoutANode(t *testing.T) {
 	for name, d := range denials() {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 				var victim *coordinator.Coordinator
 				var requests atomic.Int32
 				start := time.Now()
-				makeDir(t, admin(t, srv.Addr(), srv.DialContext), "", d.perms)
-				d.deny(t, func(options ...coordinator.Option) *coordinator.Coordinator { return connect(t, srv, options...) },
+				makeDir(t, coordtest.Admin(t, srv.Addr(), srv.DialContext), "", d.perms)
+				d.deny(t, func(options ...coordinator.Option) *coordinator.Coordinator {
+					return coordtest.Connect(t, srv, options...)
+				},
 					func(c *coordinator.Coordinator) {
 						victim = c
 						srv.Intercept(func(r zktest.Request) zktest.Action {
@@ -155,13 +138,13 @@ func TestDeniedIsErrNoAuthAtOnceWithoutRetriesAndWithoutANode(t *testing.T) {
 
 // Where the directory is missing it is the parent that has to be writable.
 func TestDeniedToMakeTheDirectory(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		conn := admin(t, srv.Addr(), srv.DialContext)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		conn := coordtest.Admin(t, srv.Addr(), srv.DialContext)
 		if _, err := conn.Create("/locks", nil, zk.FlagPersistent, zk.WorldACL(zk.PermRead)); err != nil {
 			t.Fatal(err)
 		}
-		c := connect(t, srv)
-		sent := traffic(srv)
+		c := coordtest.Connect(t, srv)
+		sent := coordtest.Traffic(srv)
 		for _, path := range []string{"/locks/a", "/locks/a/b/c"} {
 			a := c.Mutex(path).Acquire(t.Context())
 			if <-a.Done(); !errors.Is(a.Err(), coordinator.ErrNoAuth) {
@@ -177,12 +160,12 @@ func TestDeniedToMakeTheDirectory(t *testing.T) {
 
 // Without permission to delete there is a Grant, and Release says what is left.
 func TestDeniedToRelease(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		makeDir(t, admin(t, srv.Addr(), srv.DialContext), "", zk.PermRead|zk.PermCreate)
-		c := connect(t, srv)
-		holder, _ := hold(t, c.Mutex(lockPath))
-		waiter := queue(c.Mutex(lockPath))
-		sent := traffic(srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		makeDir(t, coordtest.Admin(t, srv.Addr(), srv.DialContext), "", zk.PermRead|zk.PermCreate)
+		c := coordtest.Connect(t, srv)
+		holder, _ := coordtest.Hold(t, c.Mutex(lockPath))
+		waiter := coordtest.Queue(c.Mutex(lockPath))
+		sent := coordtest.Traffic(srv)
 		waiter.Release()
 		holder.Release()
 		<-holder.Done()
@@ -205,11 +188,11 @@ func TestDeniedToRelease(t *testing.T) {
 
 // The directory's data is nobody's business but its owner's.
 func TestNoPermissionToWriteIsNeeded(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		makeDir(t, admin(t, srv.Addr(), srv.DialContext), "", zk.PermAll&^zk.PermWrite&^zk.PermAdmin)
-		c := connect(t, srv)
-		a, _ := hold(t, c.Mutex(lockPath))
-		b := queue(c.Mutex(lockPath))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		makeDir(t, coordtest.Admin(t, srv.Addr(), srv.DialContext), "", zk.PermAll&^zk.PermWrite&^zk.PermAdmin)
+		c := coordtest.Connect(t, srv)
+		a, _ := coordtest.Hold(t, c.Mutex(lockPath))
+		b := coordtest.Queue(c.Mutex(lockPath))
 		a.Release()
 		if _, err := b.Wait(t.Context()); err != nil {
 			t.Fatal(err)
@@ -224,10 +207,10 @@ func TestNoPermissionToWriteIsNeeded(t *testing.T) {
 
 // The list is refused by the server; without a retry, for it will be refused again.
 func TestAnAccessControlListThatTheServerRefuses(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		makeDir(t, admin(t, srv.Addr(), srv.DialContext), "", zk.PermAll)
-		c := connect(t, srv)
-		sent := traffic(srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		makeDir(t, coordtest.Admin(t, srv.Addr(), srv.DialContext), "", zk.PermAll)
+		c := coordtest.Connect(t, srv)
+		sent := coordtest.Traffic(srv)
 		for name, acl := range map[string][]zk.ACL{
 			"no such scheme":       {{Perms: zk.PermAll, Scheme: "crystal", ID: "ball"}},
 			"auth without an auth": zk.AuthACL(zk.PermAll),
@@ -245,7 +228,7 @@ func TestAnAccessControlListThatTheServerRefuses(t *testing.T) {
 }
 
 func TestAnIdentityThatTheServerRefusesEndsConnect(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		start := time.Now()
 		_, err := coordinator.Connect(t.Context(), srv.Addr(), srv.Option(), coordinator.WithAuth("crystal", []byte("ball")))
 		if !errors.Is(err, coordinator.ErrNoAuth) || time.Since(start) > 2*time.Second {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -16,11 +17,11 @@ import (
 // The promises of the README, one test or more for each.
 
 func TestGrantsFollowTheOrderOfTheQueueWithGrowingTokens(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		var all []*coordinator.Acquisition
-		cs := []*coordinator.Coordinator{connect(t, srv), connect(t, srv), connect(t, srv)}
+		cs := []*coordinator.Coordinator{coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)}
 		for i := range 20 {
-			all = append(all, queue(cs[i%len(cs)].Mutex(lockPath)))
+			all = append(all, coordtest.Queue(cs[i%len(cs)].Mutex(lockPath)))
 		}
 		var last int64
 		for i, a := range all {
@@ -47,15 +48,15 @@ func TestGrantsFollowTheOrderOfTheQueueWithGrowingTokens(t *testing.T) {
 }
 
 func TestTokensGrowWhenTheDirectoryIsRebornWithNumbersFromZero(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
-		a, before := hold(t, c.Mutex(lockPath))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		a, before := coordtest.Hold(t, c.Mutex(lockPath))
 		a.Release()
 		<-a.Done()
 		if err := srv.Delete(lockPath); err != nil {
 			t.Fatal(err)
 		}
-		_, after := hold(t, c.Mutex(lockPath))
+		_, after := coordtest.Hold(t, c.Mutex(lockPath))
 		if after.Node[len(after.Node)-10:] != "0000000000" || after.Token <= before.Token {
 			t.Errorf("%+v after %+v", after, before)
 		}
@@ -68,10 +69,10 @@ func TestLostComesBeforeTheServerExpiresTheSession(t *testing.T) {
 		"server mute":        func(srv *zktest.Server, id int64) { srv.Mute(id, true) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				victim, next := connect(t, srv), connect(t, srv)
-				a, _ := hold(t, victim.Mutex(lockPath))
-				waiting := queue(next.Mutex(lockPath))
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				victim, next := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+				a, _ := coordtest.Hold(t, victim.Mutex(lockPath))
+				waiting := coordtest.Queue(next.Mutex(lockPath))
 				start := time.Now()
 				cut(srv, victim.SessionID())
 				lost := <-a.Lost()
@@ -94,11 +95,11 @@ func TestLostComesBeforeTheServerExpiresTheSession(t *testing.T) {
 }
 
 func TestAShortOutageCostsNobodyALock(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
 		stream := c.Events(t.Context())
-		a, grant := hold(t, c.Mutex(lockPath))
-		w := queue(c.Mutex(lockPath))
+		a, grant := coordtest.Hold(t, c.Mutex(lockPath))
+		w := coordtest.Queue(c.Mutex(lockPath))
 		srv.Down(true)
 		time.Sleep(4 * time.Second)
 		if !a.Valid() || c.State() != coordinator.StateSuspended {
@@ -126,11 +127,11 @@ func TestAShortOutageCostsNobodyALock(t *testing.T) {
 }
 
 func TestAWaiterWhoseSessionExpiresQueuesAgain(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, other := connect(t, srv), connect(t, srv)
-		holder, _ := hold(t, other.Mutex(lockPath))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		holder, _ := coordtest.Hold(t, other.Mutex(lockPath))
 		stream := c.Events(t.Context())
-		w := queue(c.Mutex(lockPath))
+		w := coordtest.Queue(c.Mutex(lockPath))
 		first := c.SessionID()
 		if err := srv.Expire(first); err != nil {
 			t.Fatal(err)
@@ -157,10 +158,10 @@ func TestAWaiterWhoseSessionExpiresQueuesAgain(t *testing.T) {
 }
 
 func TestNodesRemovedByHand(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
-		a, grant := hold(t, c.Mutex(lockPath))
-		w := queue(c.Mutex(lockPath))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		a, grant := coordtest.Hold(t, c.Mutex(lockPath))
+		w := coordtest.Queue(c.Mutex(lockPath))
 		for _, child := range srv.Children(lockPath) { // both of them
 			if err := srv.Delete(lockPath + "/" + child); err != nil {
 				t.Fatal(err)
@@ -184,8 +185,8 @@ func TestNoNodeIsLeftWhateverReplyIsLost(t *testing.T) {
 	for name, action := range map[string]zktest.Action{"request": zktest.CutBefore(), "reply": zktest.CutAfter()} {
 		for nth := 1; nth <= requests; nth++ {
 			t.Run(fmt.Sprintf("%s %d", name, nth), func(t *testing.T) {
-				bubble(t, func(t *testing.T, srv *zktest.Server) {
-					c := connect(t, srv)
+				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+					c := coordtest.Connect(t, srv)
 					count := 0
 					srv.Intercept(func(r zktest.Request) zktest.Action {
 						if r.Op == zktest.OpPing || r.Op == zktest.OpConnect {
@@ -196,11 +197,11 @@ func TestNoNodeIsLeftWhateverReplyIsLost(t *testing.T) {
 						}
 						return zktest.Pass()
 					})
-					a, grant := hold(t, c.Mutex(lockPath))
+					a, grant := coordtest.Hold(t, c.Mutex(lockPath))
 					if got := srv.Children(lockPath); len(got) != 1 {
 						t.Errorf("while holding: %v", got)
 					}
-					w := queue(c.Mutex(lockPath))
+					w := coordtest.Queue(c.Mutex(lockPath))
 					time.Sleep(3 * time.Second)
 					a.Release()
 					next, err := w.Wait(t.Context())
@@ -224,10 +225,10 @@ func TestNoNodeIsLeftWhateverReplyIsLost(t *testing.T) {
 }
 
 func TestWithdrawnWhileTheServerIsAway(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
-		holder, _ := hold(t, c.Mutex(lockPath))
-		waiter := queue(c.Mutex(lockPath))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		holder, _ := coordtest.Hold(t, c.Mutex(lockPath))
+		waiter := coordtest.Queue(c.Mutex(lockPath))
 		srv.Down(true)
 		time.Sleep(time.Second)
 		fresh := c.Mutex(lockPath).Acquire(t.Context(), coordinator.WithMaxWait(time.Second))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -16,25 +17,25 @@ func TestNoGrantWithoutAnAnswerFromTheQuorum(t *testing.T) {
 	const late = time.Second
 	for name, prepare := range map[string]func(t *testing.T, srv *zktest.Server, c, other *coordinator.Coordinator) func() *coordinator.Acquisition{
 		"alone in our directory": func(t *testing.T, _ *zktest.Server, c, other *coordinator.Coordinator) func() *coordinator.Acquisition {
-			warm(t, c, other)
-			return func() *coordinator.Acquisition { return queue(c.Mutex(lockPath)) }
+			coordtest.Warm(t, c, other)
+			return func() *coordinator.Acquisition { return coordtest.Queue(c.Mutex(lockPath)) }
 		},
 		"first in a listing": func(t *testing.T, srv *zktest.Server, c, _ *coordinator.Coordinator) func() *coordinator.Acquisition {
 			if err := srv.Create(lockPath+"/stranger", nil); err != nil {
 				t.Fatal(err)
 			}
-			return func() *coordinator.Acquisition { return queue(c.Mutex(lockPath)) }
+			return func() *coordinator.Acquisition { return coordtest.Queue(c.Mutex(lockPath)) }
 		},
 		"the only one ahead leaves": func(t *testing.T, _ *zktest.Server, c, other *coordinator.Coordinator) func() *coordinator.Acquisition {
-			warm(t, c, other)
-			holder, _ := hold(t, other.Mutex(lockPath))
-			a := queue(c.Mutex(lockPath))
+			coordtest.Warm(t, c, other)
+			holder, _ := coordtest.Hold(t, other.Mutex(lockPath))
+			a := coordtest.Queue(c.Mutex(lockPath))
 			return func() *coordinator.Acquisition { holder.Release(); return a }
 		},
 		"the nearest leaves as a holder": func(t *testing.T, _ *zktest.Server, c, other *coordinator.Coordinator) func() *coordinator.Acquisition {
-			warm(t, c, other)
-			first, _ := hold(t, other.Mutex(lockPath))
-			second, a := queue(other.Mutex(lockPath)), queue(c.Mutex(lockPath))
+			coordtest.Warm(t, c, other)
+			first, _ := coordtest.Hold(t, other.Mutex(lockPath))
+			second, a := coordtest.Queue(other.Mutex(lockPath)), coordtest.Queue(c.Mutex(lockPath))
 			first.Release()
 			if _, err := second.Wait(t.Context()); err != nil {
 				t.Fatal(err)
@@ -43,8 +44,8 @@ func TestNoGrantWithoutAnAnswerFromTheQuorum(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c, other := connect(t, srv), connect(t, srv)
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 				happens := prepare(t, srv, c, other)
 				srv.Intercept(func(r zktest.Request) zktest.Action {
 					if r.Session == c.SessionID() && r.Op == zktest.OpMulti {

@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -13,11 +14,11 @@ import (
 // another writer behind them.
 func TestAReleaseOfAReadWriteLockWakesWhomItAdmits(t *testing.T) {
 	const readers, sessions = 10, 3
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		cs, ms := metered(t, srv, sessions)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs, ms := coordtest.Metered(t, srv, sessions)
 		var all []*coordinator.Acquisition
 		join := func(l func(*coordinator.ReadWrite) *coordinator.Lock) {
-			all = append(all, queue(l(cs[len(all)%sessions].ReadWrite(lockPath))))
+			all = append(all, coordtest.Queue(l(cs[len(all)%sessions].ReadWrite(lockPath))))
 		}
 		for range 2 {
 			join((*coordinator.ReadWrite).Write)
@@ -36,10 +37,10 @@ func TestAReleaseOfAReadWriteLockWakesWhomItAdmits(t *testing.T) {
 		}
 		release := func(i, requests int, what string) {
 			t.Helper()
-			before := total(ms)
+			before := coordtest.Total(ms)
 			all[i].Release()
 			synctest.Wait()
-			if got := total(ms).minus(before).requests; got != requests {
+			if got := coordtest.Total(ms).Minus(before).Requests; got != requests {
 				t.Errorf("%s: %d requests, want %d", what, got, requests)
 			}
 		}
@@ -75,20 +76,20 @@ func TestAReleaseOfAReadWriteLockWakesWhomItAdmits(t *testing.T) {
 
 // TestReadersCost: what a reader pays.
 func TestReadersCost(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		cs, ms := metered(t, srv, 1)
-		warm(t, cs[0])
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs, ms := coordtest.Metered(t, srv, 1)
+		coordtest.Warm(t, cs[0])
 		read := cs[0].ReadWrite(lockPath).Read()
 		cost := func(do func()) int {
-			before := total(ms)
+			before := coordtest.Total(ms)
 			do()
-			return total(ms).minus(before).requests
+			return coordtest.Total(ms).Minus(before).Requests
 		}
 		var first, second *coordinator.Acquisition
-		if n := cost(func() { first = queue(read) }); n != 1 {
+		if n := cost(func() { first = coordtest.Queue(read) }); n != 1 {
 			t.Errorf("alone: %d requests", n)
 		}
-		if n := cost(func() { second = queue(read) }); n != 4 { // create with the marker, list, own node, claim
+		if n := cost(func() { second = coordtest.Queue(read) }); n != 4 { // create with the marker, list, own node, claim
 			t.Errorf("beside another: %d requests", n)
 		}
 		if !first.Valid() || !second.Valid() {
@@ -98,7 +99,7 @@ func TestReadersCost(t *testing.T) {
 			t.Errorf("two releases: %d requests", n)
 		}
 		rw := cs[0].ReadWrite(lockPath)
-		write, _ := hold(t, rw.Write())
+		write, _ := coordtest.Hold(t, rw.Write())
 		if n := cost(func() { rw.Read().Acquire(write.Context(t.Context())); synctest.Wait() }); n != 4 {
 			t.Errorf("in the place of a writer: %d requests", n)
 		}
@@ -107,18 +108,18 @@ func TestReadersCost(t *testing.T) {
 
 // TestAnUpgradeCosts: what an upgrade pays, and what those pay who stand around it.
 func TestAnUpgradeCosts(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		cs, ms := metered(t, srv, 2)
-		warm(t, cs[0])
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs, ms := coordtest.Metered(t, srv, 2)
+		coordtest.Warm(t, cs[0])
 		rw, other := cs[0].ReadWrite(lockPath), cs[1].ReadWrite(lockPath)
 		cost := func(do func()) int {
-			before := total(ms)
+			before := coordtest.Total(ms)
 			do()
 			synctest.Wait()
-			return total(ms).minus(before).requests
+			return coordtest.Total(ms).Minus(before).Requests
 		}
 		var up, write *coordinator.Acquisition
-		if n := cost(func() { up = queue(rw.Upgradable()) }); n != 1 {
+		if n := cost(func() { up = coordtest.Queue(rw.Upgradable()) }); n != 1 {
 			t.Errorf("an upgradable reader, alone: %d requests", n)
 		}
 		if n := cost(func() { write = queueFrom(rw.Write(), up.Context(t.Context())) }); n != 5 { // create, list, both nodes, claim
@@ -127,11 +128,11 @@ func TestAnUpgradeCosts(t *testing.T) {
 		if n := cost(write.Release); n != 1 {
 			t.Errorf("and back: %d requests", n)
 		}
-		writer := queue(other.Write())
+		writer := coordtest.Queue(other.Write())
 		if n := cost(func() { write = queueFrom(rw.Write(), up.Context(t.Context())) }); n > 6 { // and the writer between
 			t.Errorf("its upgrade ahead of a writer: %d requests", n)
 		}
-		if soon(t, write); writer.Valid() {
+		if coordtest.Soon(t, write); writer.Valid() {
 			t.Error("not alone")
 		}
 		if n := cost(up.Release); n != 0 {

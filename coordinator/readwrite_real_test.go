@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
@@ -15,15 +16,15 @@ import (
 func TestRealReadWrite(t *testing.T) {
 	const path, workers, rounds = "/locks/rw", 9, 30
 	e := ensemble.Start(t, 3)
-	ctx := realContext(t)
+	ctx := coordtest.RealContext(t)
 	var cs []*coordinator.Coordinator
 	for i := range 3 {
-		cs = append(cs, connectReal(t, e.Addr(i)))
+		cs = append(cs, coordtest.ConnectReal(t, e.Addr(i)))
 	}
 	var held []*coordinator.Acquisition
 	for _, c := range cs { // all of them at a time
 		a := c.ReadWrite(path).Read().Acquire(ctx)
-		grantOf(t, a)
+		coordtest.GrantOf(t, a)
 		held = append(held, a)
 	}
 	for _, a := range held {
@@ -48,7 +49,7 @@ func TestRealReadWrite(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	queued(t, rawClient(t, e.Addr(0)), path, 0) // nobody waits for a release, and a follower lags
+	coordtest.Queued(t, coordtest.RawClient(t, e.Addr(0)), path, 0) // nobody waits for a release, and a follower lags
 }
 
 // A watchman looks who is inside.

@@ -9,14 +9,15 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
 // TestReadersTogetherWritersAlone: everybody is granted in the order of arrival, and those
 // who read between two writers hold together.
 func TestReadersTogetherWritersAlone(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv), connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		rw, other := a.ReadWrite(lockPath), b.ReadWrite(lockPath)
 		var queue []*coordinator.Acquisition
 		for _, l := range []*coordinator.Lock{rw.Write(), rw.Read(), other.Read(), other.Write(), rw.Write(), rw.Read()} {
@@ -49,11 +50,11 @@ func TestReadersTogetherWritersAlone(t *testing.T) {
 // TestDowngradeLetsNoWriterIn: the writer that waits, and the reader behind it, find the read
 // node in the place of the write node.
 func TestDowngradeLetsNoWriterIn(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv), connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		rw := a.ReadWrite(lockPath)
 		first := b.ReadWrite(lockPath).Read().Acquire(t.Context())
-		soon(t, first)
+		coordtest.Soon(t, first)
 		write := rw.Write().Acquire(t.Context()) // it waits, so it would leave a floor
 		synctest.Wait()
 		reader := b.ReadWrite(lockPath).Read().Acquire(t.Context())
@@ -61,9 +62,9 @@ func TestDowngradeLetsNoWriterIn(t *testing.T) {
 		writer := b.ReadWrite(lockPath).Write().Acquire(t.Context())
 		synctest.Wait()
 		first.Release()
-		soon(t, write)
+		coordtest.Soon(t, write)
 		read := rw.Read().Acquire(write.Context(t.Context()))
-		soon(t, read)
+		coordtest.Soon(t, read)
 		if _, err := rw.Write().Acquire(read.Context(t.Context())).Wait(t.Context()); !errors.Is(err, coordinator.ErrDeadlock) {
 			t.Errorf("a reader asked to write: %v", err)
 		}
@@ -72,24 +73,24 @@ func TestDowngradeLetsNoWriterIn(t *testing.T) {
 			t.Error("granted beside the writer")
 		}
 		write.Release()
-		soon(t, reader)
+		coordtest.Soon(t, reader)
 		reader.Release()
 		time.Sleep(time.Second)
 		if !read.Valid() || writer.Valid() {
 			t.Error("the writer came in between")
 		}
 		read.Release()
-		soon(t, writer)
+		coordtest.Soon(t, writer)
 	})
 }
 
 // TestDowngradeOfAPastWriter: who does not hold any more has no place to give.
 func TestDowngradeOfAPastWriter(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a := connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a := coordtest.Connect(t, srv)
 		rw := a.ReadWrite(lockPath)
 		write := rw.Write().Acquire(t.Context())
-		soon(t, write)
+		coordtest.Soon(t, write)
 		held := write.Context(t.Context())
 		srv.Intercept(func(r zktest.Request) zktest.Action {
 			for _, part := range r.Parts {
@@ -113,14 +114,14 @@ func TestDowngradeOfAPastWriter(t *testing.T) {
 
 // TestTryToReadBesideReaders: who can be let in without waiting is.
 func TestTryToReadBesideReaders(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv).ReadWrite(lockPath), connect(t, srv).ReadWrite(lockPath)
-		soon(t, a.Read().Acquire(t.Context()))
-		soon(t, b.Read().Acquire(t.Context(), coordinator.Try()))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv).ReadWrite(lockPath), coordtest.Connect(t, srv).ReadWrite(lockPath)
+		coordtest.Soon(t, a.Read().Acquire(t.Context()))
+		coordtest.Soon(t, b.Read().Acquire(t.Context(), coordinator.Try()))
 		if _, err := b.Write().Acquire(t.Context(), coordinator.Try()).Wait(t.Context()); !errors.Is(err, coordinator.ErrNotAcquired) {
 			t.Errorf("a writer beside readers: %v", err)
 		}
-		queue(a.Write())
+		coordtest.Queue(a.Write())
 		if _, err := b.Read().Acquire(t.Context(), coordinator.Try()).Wait(t.Context()); !errors.Is(err, coordinator.ErrNotAcquired) {
 			t.Errorf("a reader behind a writer: %v", err)
 		}

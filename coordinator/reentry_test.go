@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -41,7 +42,7 @@ func nested(t *testing.T, l *coordinator.Lock, deep int) []*coordinator.Acquisit
 	ctx := context.Background()
 	for range deep {
 		a := l.Acquire(ctx)
-		soon(t, a)
+		coordtest.Soon(t, a)
 		all, ctx = append(all, a), a.Context(ctx)
 	}
 	return all
@@ -52,14 +53,14 @@ func nested(t *testing.T, l *coordinator.Lock, deep int) []*coordinator.Acquisit
 func TestEnteredAgainWithoutARequest(t *testing.T) {
 	for name, side := range sides() {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c := connect(t, srv)
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := coordtest.Connect(t, srv)
 				lock := side(c, coordinator.Reentrant())
-				outer, first := hold(t, lock, coordinator.WithData([]byte("first")))
+				outer, first := coordtest.Hold(t, lock, coordinator.WithData([]byte("first")))
 				stream := c.Events(t.Context())
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				sent := traffic(srv)
+				sent := coordtest.Traffic(srv)
 				ctx := outer.Context(t.Context())
 				for i, options := range [][]coordinator.AcquireOption{
 					nil, {coordinator.Try()}, {coordinator.WithMaxWait(time.Nanosecond)}, {coordinator.WithData([]byte("other"))},
@@ -83,7 +84,7 @@ func TestEnteredAgainWithoutARequest(t *testing.T) {
 					if ev := <-stream; ev != (events.Ended{ID: inner.ID(), Path: lockPath, Held: time.Millisecond}) {
 						t.Errorf("%d: the stream said %+v", i, ev)
 					}
-					if inner.Err() != nil || inner.Valid() || !outer.Valid() || isClosed(outer.Done()) {
+					if inner.Err() != nil || inner.Valid() || !outer.Valid() || coordtest.IsClosed(outer.Done()) {
 						t.Errorf("%d: %v, the outer one holds %v", i, inner.Err(), outer.Valid())
 					}
 				}
@@ -108,12 +109,12 @@ func TestEnteredAgainWithoutARequest(t *testing.T) {
 func TestNobodyElseComesInBeforeTheLastRelease(t *testing.T) {
 	for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
 		t.Run(fmt.Sprint(order), func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c, other := connect(t, srv), connect(t, srv)
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 				lock := c.Mutex(lockPath, coordinator.Reentrant())
 				all := nested(t, lock, 3)
-				outside := queue(other.Mutex(lockPath, coordinator.Reentrant()))
-				beside := queue(lock)
+				outside := coordtest.Queue(other.Mutex(lockPath, coordinator.Reentrant()))
+				beside := coordtest.Queue(lock)
 				for left, i := range order {
 					time.Sleep(time.Second)
 					if outside.Valid() || beside.Valid() {
@@ -130,12 +131,12 @@ func TestNobodyElseComesInBeforeTheLastRelease(t *testing.T) {
 						t.Errorf("%d: %v", i, all[i].Err())
 					}
 				}
-				next := soon(t, outside)
+				next := coordtest.Soon(t, outside)
 				if beside.Valid() {
 					t.Error("two hold")
 				}
 				outside.Release()
-				if last := soon(t, beside); last.Token <= next.Token {
+				if last := coordtest.Soon(t, beside); last.Token <= next.Token {
 					t.Errorf("%+v behind %+v", last, next)
 				}
 			})
@@ -146,20 +147,20 @@ func TestNobodyElseComesInBeforeTheLastRelease(t *testing.T) {
 // TestEnteredFromOtherGoroutines, with the context of the holder, all at once.
 func TestEnteredFromOtherGoroutines(t *testing.T) {
 	const many = 50
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, other := connect(t, srv), connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		lock := c.Mutex(lockPath, coordinator.Reentrant())
 		outside := make(chan events.Grant, 1)
 		var inner []*coordinator.Acquisition
 		err := lock.Do(t.Context(), func(ctx context.Context, g events.Grant) error {
-			next := queue(other.Mutex(lockPath))
+			next := coordtest.Queue(other.Mutex(lockPath))
 			go func() { outside <- <-next.Granted() }()
 			var wait sync.WaitGroup
 			var mu sync.Mutex
 			for range many {
 				wait.Go(func() {
 					a := lock.Acquire(ctx)
-					if grant := soon(t, a); grant.Token != g.Token {
+					if grant := coordtest.Soon(t, a); grant.Token != g.Token {
 						t.Errorf("%+v", grant)
 					}
 					mu.Lock()
@@ -195,49 +196,49 @@ func TestWhoOwnsNothing(t *testing.T) {
 	type acquired = *coordinator.Acquisition
 	for name, ask := range map[string]func(*testing.T, *zktest.Server, *coord, ...option) (holder, asks acquired){
 		"before the Grant": func(t *testing.T, srv *zktest.Server, c *coord, o ...option) (_, _ acquired) {
-			holder, _ := hold(t, connect(t, srv).Mutex(lockPath))
-			waiter := queue(c.Mutex(lockPath))
+			holder, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath))
+			waiter := coordtest.Queue(c.Mutex(lockPath))
 			a := c.Mutex(lockPath, o...).Acquire(context.WithoutCancel(waiter.Context(t.Context())))
 			synctest.Wait()
 			holder.Release()
-			soon(t, waiter)
+			coordtest.Soon(t, waiter)
 			return waiter, a
 		},
 		"after the end": func(t *testing.T, srv *zktest.Server, c *coord, o ...option) (_, _ acquired) {
-			past, _ := hold(t, c.Mutex(lockPath))
+			past, _ := coordtest.Hold(t, c.Mutex(lockPath))
 			ctx := context.WithoutCancel(past.Context(t.Context()))
 			past.Release()
 			<-past.Done()
-			holder, _ := hold(t, connect(t, srv).Mutex(lockPath))
+			holder, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath))
 			return holder, c.Mutex(lockPath, o...).Acquire(ctx)
 		},
 		"by another coordinator": func(t *testing.T, srv *zktest.Server, c *coord, o ...option) (_, _ acquired) {
-			holder, _ := hold(t, c.Mutex(lockPath, o...))
+			holder, _ := coordtest.Hold(t, c.Mutex(lockPath, o...))
 			ctx := context.WithoutCancel(holder.Context(t.Context())) // or the release would end the wait
-			return holder, connect(t, srv).Mutex(lockPath, o...).Acquire(ctx)
+			return holder, coordtest.Connect(t, srv).Mutex(lockPath, o...).Acquire(ctx)
 		},
 		"with another context": func(t *testing.T, _ *zktest.Server, c *coord, o ...option) (_, _ acquired) {
 			lock := c.Mutex(lockPath, o...)
-			holder, _ := hold(t, lock)
+			holder, _ := coordtest.Hold(t, lock)
 			return holder, lock.Acquire(t.Context())
 		},
 		"with the context of another lock": func(t *testing.T, _ *zktest.Server, c *coord, o ...option) (_, _ acquired) {
 			lock := c.Mutex(lockPath, o...)
-			holder, _ := hold(t, lock)
-			other, _ := hold(t, c.Mutex("/locks/other", o...))
+			holder, _ := coordtest.Hold(t, lock)
+			other, _ := coordtest.Hold(t, c.Mutex("/locks/other", o...))
 			return holder, lock.Acquire(other.Context(t.Context()))
 		},
 	} {
 		for option, o := range map[string][]option{"": nil, "reentrant": {coordinator.Reentrant()}} {
 			t.Run(name+option, func(t *testing.T) {
-				bubble(t, func(t *testing.T, srv *zktest.Server) {
-					holder, a := ask(t, srv, connect(t, srv), o...)
+				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+					holder, a := ask(t, srv, coordtest.Connect(t, srv), o...)
 					time.Sleep(time.Second)
-					if !holder.Valid() || a.Valid() || isClosed(a.Done()) {
+					if !holder.Valid() || a.Valid() || coordtest.IsClosed(a.Done()) {
 						t.Fatalf("the holder holds %v, the other one %v: %v", holder.Valid(), a.Valid(), a.Err())
 					}
 					holder.Release()
-					if grant := soon(t, a); !srv.Exists(grant.Node) {
+					if grant := coordtest.Soon(t, a); !srv.Exists(grant.Node) {
 						t.Errorf("%+v", grant)
 					}
 				})
@@ -251,17 +252,17 @@ func TestWhoOwnsNothing(t *testing.T) {
 func TestWithoutTheOptionItIsADeadlock(t *testing.T) {
 	for name, side := range sides() {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c := connect(t, srv)
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := coordtest.Connect(t, srv)
 				plain, reentrant := side(c), side(c, coordinator.Reentrant())
 				for _, held := range []*coordinator.Lock{plain, reentrant} {
-					outer, _ := hold(t, held)
+					outer, _ := coordtest.Hold(t, held)
 					inner := reentrant.Acquire(outer.Context(t.Context()))
-					soon(t, inner)
-					sent := traffic(srv)
+					coordtest.Soon(t, inner)
+					sent := coordtest.Traffic(srv)
 					for _, ctx := range []context.Context{outer.Context(t.Context()), inner.Context(t.Context())} {
 						a := plain.Acquire(ctx, coordinator.Try())
-						if !isClosed(a.Done()) || !errors.Is(a.Err(), coordinator.ErrDeadlock) {
+						if !coordtest.IsClosed(a.Done()) || !errors.Is(a.Err(), coordinator.ErrDeadlock) {
 							t.Errorf("Err = %v", a.Err())
 						}
 					}
@@ -279,11 +280,11 @@ func TestWithoutTheOptionItIsADeadlock(t *testing.T) {
 
 // TestAnUnfairLockIsNotEnteredAgain: it has one node, and that one owner.
 func TestAnUnfairLockIsNotEnteredAgain(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		lock := connect(t, srv).Unfair(lockPath, coordinator.Reentrant())
-		outer, _ := hold(t, lock)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		lock := coordtest.Connect(t, srv).Unfair(lockPath, coordinator.Reentrant())
+		outer, _ := coordtest.Hold(t, lock)
 		inner := lock.Acquire(outer.Context(t.Context()))
-		if !isClosed(inner.Done()) || !errors.Is(inner.Err(), coordinator.ErrDeadlock) || !outer.Valid() {
+		if !coordtest.IsClosed(inner.Done()) || !errors.Is(inner.Err(), coordinator.ErrDeadlock) || !outer.Valid() {
 			t.Errorf("Err = %v, the outer one holds %v", inner.Err(), outer.Valid())
 		}
 	})
@@ -292,29 +293,29 @@ func TestAnUnfairLockIsNotEnteredAgain(t *testing.T) {
 // TestTheSidesOfAReadWriteLock: a side is entered again, whatever else the context holds. A
 // reader does not become a writer.
 func TestTheSidesOfAReadWriteLock(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, other := connect(t, srv), connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		rw := c.ReadWrite(lockPath, coordinator.Reentrant())
-		read, _ := hold(t, rw.Read())
+		read, _ := coordtest.Hold(t, rw.Read())
 		upgrade := rw.Write().Acquire(read.Context(t.Context()))
-		if !isClosed(upgrade.Done()) || !errors.Is(upgrade.Err(), coordinator.ErrDeadlock) {
+		if !coordtest.IsClosed(upgrade.Done()) || !errors.Is(upgrade.Err(), coordinator.ErrDeadlock) {
 			t.Errorf("a reader asked to write: %v", upgrade.Err())
 		}
 		read.Release()
 
-		write, first := hold(t, rw.Write())
+		write, first := coordtest.Hold(t, rw.Write())
 		read = rw.Read().Acquire(write.Context(t.Context())) // in its place
-		if grant := soon(t, read); grant.Node == first.Node {
+		if grant := coordtest.Soon(t, read); grant.Node == first.Node {
 			t.Errorf("%+v inside %+v", grant, first)
 		}
 		ctx := read.Context(write.Context(t.Context()))
 		again, rewrite := rw.Read().Acquire(ctx), rw.Write().Acquire(ctx)
-		soon(t, again)
-		if grant := soon(t, rewrite); grant.Node != first.Node {
+		coordtest.Soon(t, again)
+		if grant := coordtest.Soon(t, rewrite); grant.Node != first.Node {
 			t.Errorf("%+v inside %+v", grant, first)
 		}
-		writer := queue(other.ReadWrite(lockPath).Write())
-		reader := queue(other.ReadWrite(lockPath).Read())
+		writer := coordtest.Queue(other.ReadWrite(lockPath).Write())
+		reader := coordtest.Queue(other.ReadWrite(lockPath).Read())
 		for _, a := range []*coordinator.Acquisition{write, read, rewrite, again} {
 			synctest.Wait()
 			if writer.Valid() || reader.Valid() {
@@ -322,9 +323,9 @@ func TestTheSidesOfAReadWriteLock(t *testing.T) {
 			}
 			a.Release()
 		}
-		soon(t, writer)
+		coordtest.Soon(t, writer)
 		writer.Release()
-		soon(t, reader)
+		coordtest.Soon(t, reader)
 	})
 }
 
@@ -336,26 +337,26 @@ func TestAPlaceThatAReaderTookIsNoFloor(t *testing.T) {
 		for by := range deep {
 			for _, order := range [][]int{{0, 1}, {1, 0}} {
 				t.Run(fmt.Sprint(deep, by, order), func(t *testing.T) {
-					bubble(t, func(t *testing.T, srv *zktest.Server) {
-						c, other := connect(t, srv), connect(t, srv)
+					coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+						c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 						rw := c.ReadWrite(lockPath, coordinator.Reentrant())
-						before, _ := hold(t, other.ReadWrite(lockPath).Write())
-						outer := queue(rw.Write())
-						reader := queue(other.ReadWrite(lockPath).Read())
-						writer := queue(rw.Write()) // of the session that knows who has let go
+						before, _ := coordtest.Hold(t, other.ReadWrite(lockPath).Write())
+						outer := coordtest.Queue(rw.Write())
+						reader := coordtest.Queue(other.ReadWrite(lockPath).Read())
+						writer := coordtest.Queue(rw.Write()) // of the session that knows who has let go
 						before.Release()
-						soon(t, outer)
+						coordtest.Soon(t, outer)
 						all := []*coordinator.Acquisition{outer}
 						late := func() {
 							a := rw.Write().Acquire(outer.Context(t.Context()))
-							soon(t, a)
+							coordtest.Soon(t, a)
 							all = append(all, a)
 						}
 						if deep == 2 {
 							late()
 						}
 						read := rw.Read().Acquire(all[by].Context(t.Context()))
-						soon(t, read)
+						coordtest.Soon(t, read)
 						if deep == 1 {
 							late()
 						}
@@ -363,14 +364,14 @@ func TestAPlaceThatAReaderTookIsNoFloor(t *testing.T) {
 							all[i].Release()
 							<-all[i].Done()
 						}
-						soon(t, reader)
+						coordtest.Soon(t, reader)
 						reader.Release()
 						time.Sleep(time.Second)
 						if !read.Valid() || writer.Valid() {
 							t.Errorf("the reader holds %v, the writer %v", read.Valid(), writer.Valid())
 						}
 						read.Release()
-						soon(t, writer)
+						coordtest.Soon(t, writer)
 					})
 				})
 			}
@@ -380,8 +381,8 @@ func TestAPlaceThatAReaderTookIsNoFloor(t *testing.T) {
 
 // TestWhatAFunctionDoesInside: Do inside Do, three deep, through the panic of the innermost.
 func TestWhatAFunctionDoesInside(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
 		lock := c.Mutex(lockPath, coordinator.Reentrant())
 		mine := errors.New("mine")
 		var tokens []int64
@@ -424,13 +425,13 @@ func TestWhatAFunctionDoesInside(t *testing.T) {
 // TestAReleasedOwnersContext: it is cancelled, and with it the wait of an acquisition whose
 // Grant was not taken yet. One whose was goes on, and is entered with a context of its own.
 func TestAReleasedOwnersContext(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, other := connect(t, srv), connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		lock := c.Mutex(lockPath, coordinator.Reentrant())
-		outer, grant := hold(t, lock)
+		outer, grant := coordtest.Hold(t, lock)
 		ctx := outer.Context(t.Context())
 		taken, untaken := lock.Acquire(ctx), lock.Acquire(ctx)
-		soon(t, taken)
+		coordtest.Soon(t, taken)
 		outer.Release()
 		<-untaken.Done()
 		if !errors.Is(untaken.Err(), coordinator.ErrReleased) || !taken.Valid() {
@@ -441,15 +442,15 @@ func TestAReleasedOwnersContext(t *testing.T) {
 		if !errors.Is(late.Err(), coordinator.ErrReleased) {
 			t.Errorf("behind that: %v", late.Err())
 		}
-		next := queue(other.Mutex(lockPath))
+		next := coordtest.Queue(other.Mutex(lockPath))
 		inner := lock.Acquire(taken.Context(t.Context()))
-		if again := soon(t, inner); again.Token != grant.Token {
+		if again := coordtest.Soon(t, inner); again.Token != grant.Token {
 			t.Errorf("%+v inside %+v", again, grant)
 		}
 		// The one is past, and the other is not: whichever of them the context names first, one that holds counts.
 		chain := context.WithoutCancel(outer.Context(taken.Context(t.Context())))
 		last := lock.Acquire(chain)
-		soon(t, last)
+		coordtest.Soon(t, last)
 		for _, a := range []*coordinator.Acquisition{taken, inner, last} {
 			synctest.Wait()
 			if next.Valid() {
@@ -457,6 +458,6 @@ func TestAReleasedOwnersContext(t *testing.T) {
 			}
 			a.Release()
 		}
-		soon(t, next)
+		coordtest.Soon(t, next)
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -48,12 +49,12 @@ func TestEachHearsOfTheLossOnce(t *testing.T) {
 		}, true, true, coordinator.ErrSuspended},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 				var options []coordinator.Option
 				if tt.strict {
 					options = append(options, coordinator.WithLossOnSuspend())
 				}
-				c, other := connect(t, srv, options...), connect(t, srv)
+				c, other := coordtest.Connect(t, srv, options...), coordtest.Connect(t, srv)
 				lock := c.Mutex(lockPath, coordinator.Reentrant())
 				all := nested(t, lock, 3)
 				time.Sleep(time.Minute)
@@ -63,7 +64,7 @@ func TestEachHearsOfTheLossOnce(t *testing.T) {
 						stream = append(stream, ev)
 					}
 				}()
-				next := queue(other.Mutex(lockPath))
+				next := coordtest.Queue(other.Mutex(lockPath))
 				ctx := context.WithoutCancel(all[2].Context(all[0].Context(t.Context())))
 				held := events.Grant{Node: all[0].Guard().Path}
 				tt.happens(t, srv, c, held)
@@ -87,7 +88,7 @@ func TestEachHearsOfTheLossOnce(t *testing.T) {
 				}
 				soon(next)
 				for i, a := range all {
-					if a.Valid() || len(a.Lost()) != 0 || len(a.Granted()) != 0 || !errors.Is(a.Err(), tt.want) && isClosed(a.Done()) {
+					if a.Valid() || len(a.Lost()) != 0 || len(a.Granted()) != 0 || !errors.Is(a.Err(), tt.want) && coordtest.IsClosed(a.Done()) {
 						t.Errorf("%d: valid %v, %d losses more, %v", i, a.Valid(), len(a.Lost()), a.Err())
 					}
 				}
@@ -123,8 +124,8 @@ func TestTheNodeStaysUntilEachFunctionHasReturned(t *testing.T) {
 		"outer first": {time.Second, 2 * time.Second}, "inner first": {2 * time.Second, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c := connect(t, srv)
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := coordtest.Connect(t, srv)
 				lock := c.Mutex(lockPath, coordinator.Reentrant())
 				var lost, last time.Time
 				var wait sync.WaitGroup
@@ -172,18 +173,18 @@ func TestTheNodeStaysUntilEachFunctionHasReturned(t *testing.T) {
 // TestEnteredAgainDuringAnOutage: as long as the lease lasts the lock is held, and entered.
 // Nothing has changed when the connection is back, but for what was released meanwhile.
 func TestEnteredAgainDuringAnOutage(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, other := connect(t, srv), connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		lock := c.Mutex(lockPath, coordinator.Reentrant())
-		outer, grant := hold(t, lock)
+		outer, grant := coordtest.Hold(t, lock)
 		before := lock.Acquire(outer.Context(t.Context()))
-		soon(t, before)
-		next := queue(other.Mutex(lockPath))
+		coordtest.Soon(t, before)
+		next := coordtest.Queue(other.Mutex(lockPath))
 		srv.Cut(c.SessionID())
 		srv.Down(true)
 		time.Sleep(time.Second)
 		inner := lock.Acquire(outer.Context(t.Context()))
-		if again := soon(t, inner); again.Token != grant.Token || c.State() != coordinator.StateSuspended {
+		if again := coordtest.Soon(t, inner); again.Token != grant.Token || c.State() != coordinator.StateSuspended {
 			t.Errorf("%+v inside %+v, %v", again, grant, c.State())
 		}
 		outer.Release()
@@ -195,25 +196,25 @@ func TestEnteredAgainDuringAnOutage(t *testing.T) {
 		}
 		before.Release()
 		inner.Release()
-		soon(t, next)
+		coordtest.Soon(t, next)
 	})
 }
 
 // TestCloseInTheMiddle: acquisitions end with the coordinator, functions are waited for, and
 // the node goes with the last of them. What is asked for behind that is not had.
 func TestCloseInTheMiddle(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, other := connect(t, srv), connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		lock := c.Mutex(lockPath, coordinator.Reentrant())
-		next := queue(other.Mutex("/aside"))
-		soon(t, next)
+		next := coordtest.Queue(other.Mutex("/aside"))
+		coordtest.Soon(t, next)
 		closed := make(chan struct{})
 		var inner, late *coordinator.Acquisition
 		var innerErr error
 		err := lock.Do(t.Context(), func(ctx context.Context, _ events.Grant) error {
 			inner = lock.Acquire(ctx)
-			soon(t, inner)
-			next = queue(other.Mutex(lockPath))
+			coordtest.Soon(t, inner)
+			next = coordtest.Queue(other.Mutex(lockPath))
 			innerErr = lock.Do(ctx, func(ctx context.Context, _ events.Grant) error {
 				go func() {
 					defer close(closed)
@@ -243,7 +244,7 @@ func TestCloseInTheMiddle(t *testing.T) {
 				t.Errorf("%s ended with %v", what, got)
 			}
 		}
-		soon(t, next)
+		coordtest.Soon(t, next)
 	})
 }
 
@@ -253,8 +254,8 @@ func TestNoNodeIsLeftWhenAReplyIsLost(t *testing.T) {
 	for name, action := range map[string]zktest.Action{"request": zktest.CutBefore(), "reply": zktest.CutAfter()} {
 		for nth := 1; nth <= 12; nth++ {
 			t.Run(fmt.Sprintf("%s %d", name, nth), func(t *testing.T) {
-				bubble(t, func(t *testing.T, srv *zktest.Server) {
-					c := connect(t, srv)
+				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+					c := coordtest.Connect(t, srv)
 					count := 0
 					srv.Intercept(func(r zktest.Request) zktest.Action {
 						if r.Op == zktest.OpPing || r.Op == zktest.OpConnect {
@@ -295,8 +296,8 @@ func TestNoNodeIsLeftWhenAReplyIsLost(t *testing.T) {
 
 // TestTransactionsOfAnInnerOne are guarded by the node, for as long as that one holds.
 func TestTransactionsOfAnInnerOne(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
 		if err := srv.Create("/ledger", nil); err != nil {
 			t.Fatal(err)
 		}
@@ -322,8 +323,8 @@ func TestTransactionsOfAnInnerOne(t *testing.T) {
 // session is in while one of them holds, no token is smaller than one before, and nothing is left.
 func TestJoinsAndReleasesTogether(t *testing.T) {
 	const rounds, many = 30, 8
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, other := connect(t, srv), connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		lock := c.Mutex(lockPath, coordinator.Reentrant())
 		var ours, theirs atomic.Int32 // how many hold
 		var top atomic.Int64          // the largest token

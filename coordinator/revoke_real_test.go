@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
@@ -21,14 +22,14 @@ func TestRealRevoke(t *testing.T) {
 	for name, lock := range revocableKinds() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx := realContext(t)
-			c, operator := connectReal(t, e.Addr(0)+"/"+t.Name()), connectReal(t, e.Addr(1)+"/"+t.Name())
+			ctx := coordtest.RealContext(t)
+			c, operator := coordtest.ConnectReal(t, e.Addr(0)+"/"+t.Name()), coordtest.ConnectReal(t, e.Addr(1)+"/"+t.Name())
 			if err := operator.Revoke(ctx, lockPath, 0); !errors.Is(err, coordinator.ErrNotHeld) {
 				t.Errorf("Revoke of a free lock: %v", err)
 			}
 			stream := c.Events(ctx)
 			holder := lock(c).Acquire(ctx, coordinator.WithData([]byte("job 17")))
-			grantOf(t, holder)
+			coordtest.GrantOf(t, holder)
 			waiter := lock(operator).Acquire(ctx)
 			if name == "read" {
 				waiter = operator.ReadWrite(lockPath, coordinator.Revocable()).Write().Acquire(ctx)
@@ -52,7 +53,7 @@ func TestRealRevoke(t *testing.T) {
 			if lost.Reason != events.ReasonRevoked || time.Now().Before(told.Deadline) {
 				t.Errorf("lost: %+v", lost)
 			}
-			grantOf(t, waiter)
+			coordtest.GrantOf(t, waiter)
 			if err := <-done; err != nil {
 				t.Errorf("Revoke: %v", err)
 			}
@@ -63,9 +64,9 @@ func TestRealRevoke(t *testing.T) {
 	}
 	t.Run("by force", func(t *testing.T) {
 		t.Parallel()
-		ctx := realContext(t)
+		ctx := coordtest.RealContext(t)
 		const timeout, grace = 2 * time.Second, 500 * time.Millisecond
-		c, operator := connectReal(t, e.Addr(0)), connectReal(t, e.Addr(2), coordinator.WithSessionTimeout(timeout))
+		c, operator := coordtest.ConnectReal(t, e.Addr(0)), coordtest.ConnectReal(t, e.Addr(2), coordinator.WithSessionTimeout(timeout))
 		began, end := make(chan events.Grant, 1), make(chan struct{})
 		ended := make(chan error, 1)
 		go func() {
@@ -90,10 +91,10 @@ func TestRealRevoke(t *testing.T) {
 	})
 	t.Run("of another library", func(t *testing.T) {
 		t.Parallel()
-		ctx := realContext(t)
+		ctx := coordtest.RealContext(t)
 		const timeout, path = 2 * time.Second, "/foreign"
-		operator := connectReal(t, e.Addr(2), coordinator.WithSessionTimeout(timeout))
-		stock := zk.NewLock(admin(t, e.Addr(1), new(net.Dialer).DialContext), path, zk.WorldACL(zk.PermAll))
+		operator := coordtest.ConnectReal(t, e.Addr(2), coordinator.WithSessionTimeout(timeout))
+		stock := zk.NewLock(coordtest.Admin(t, e.Addr(1), new(net.Dialer).DialContext), path, zk.WorldACL(zk.PermAll))
 		if err := stock.Lock(); err != nil {
 			t.Fatal(err)
 		}
@@ -101,6 +102,6 @@ func TestRealRevoke(t *testing.T) {
 		if err := operator.Revoke(ctx, path, 0); err != nil || time.Since(asked) < timeout {
 			t.Errorf("Revoke: %v after %v", err, time.Since(asked))
 		}
-		hold(t, operator.Mutex(path))
+		coordtest.Hold(t, operator.Mutex(path))
 	})
 }

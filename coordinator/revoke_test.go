@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -57,11 +58,11 @@ func TestARevokedHolderLosesTheLockAtTheDeadline(t *testing.T) {
 	for name, lock := range revocableKinds() {
 		for _, watched := range []bool{false, true} {
 			t.Run(name+map[bool]string{true: ", watched"}[watched], func(t *testing.T) {
-				bubble(t, func(t *testing.T, srv *zktest.Server) {
-					a, b, operator := connect(t, srv), connect(t, srv), connect(t, srv)
+				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+					a, b, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 					stream := a.Events(t.Context())
 					holder := lock(a).Acquire(t.Context(), coordinator.WithData([]byte("job 17")))
-					grant := soon(t, holder)
+					grant := coordtest.Soon(t, holder)
 					behind := lock(b)
 					if name == "read" {
 						behind = b.ReadWrite(lockPath).Write()
@@ -86,7 +87,7 @@ func TestARevokedHolderLosesTheLockAtTheDeadline(t *testing.T) {
 					if got := dataOfHolder(t, operator, name); got != "job 17" {
 						t.Errorf("the queue shows %q", got)
 					}
-					soon(t, waiter)
+					coordtest.Soon(t, waiter)
 					if holder.Valid() || len(holder.Lost()) != 1 { // it is there, and nobody has read it
 						t.Fatal("somebody else has it, and the holder has not been told")
 					}
@@ -131,13 +132,13 @@ func dataOfHolder(t *testing.T, c *coordinator.Coordinator, kind string) string 
 func TestAHolderWhoReleasesInTime(t *testing.T) {
 	for name, lock := range revocableKinds() {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c := connect(t, srv)
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := coordtest.Connect(t, srv)
 				stream := c.Events(t.Context())
 				holder := lock(c).Acquire(t.Context())
-				soon(t, holder)
+				coordtest.Soon(t, holder)
 				asked := time.Now()
-				done := revoking(t.Context(), connect(t, srv), grace)
+				done := revoking(t.Context(), coordtest.Connect(t, srv), grace)
 				time.Sleep(2 * time.Second)
 				if told := wishes(stream); len(told) != 1 {
 					t.Fatalf("told %+v", told)
@@ -151,7 +152,7 @@ func TestAHolderWhoReleasesInTime(t *testing.T) {
 					t.Errorf("Err: %v", err)
 				}
 				again := lock(c).Acquire(t.Context()) // another node is another wish
-				soon(t, again)
+				coordtest.Soon(t, again)
 				time.Sleep(3 * grace)
 				if !again.Valid() || len(wishes(stream)) > 0 {
 					t.Error("the next one was asked, too")
@@ -177,8 +178,8 @@ func TestDoIsCancelledAtTheDeadlineAndKeepsTheNode(t *testing.T) {
 		{"does not return in time", time.Minute, grace + patience},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				holder, other := connect(t, srv), connect(t, srv)
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				holder, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 				ended := make(chan error, 1)
 				began, cancelled := make(chan struct{}), make(chan error, 1)
 				go func() {
@@ -191,7 +192,7 @@ func TestDoIsCancelledAtTheDeadlineAndKeepsTheNode(t *testing.T) {
 					})
 				}()
 				<-began
-				waiter := queue(other.Mutex(lockPath))
+				waiter := coordtest.Queue(other.Mutex(lockPath))
 				asked := time.Now()
 				done := revoking(t.Context(), other, grace)
 				if err := <-cancelled; !errors.Is(err, coordinator.ErrRevoked) || !around(time.Since(asked), grace) {
@@ -200,7 +201,7 @@ func TestDoIsCancelledAtTheDeadlineAndKeepsTheNode(t *testing.T) {
 				if err := <-done; err != nil || !around(time.Since(asked), c.took) {
 					t.Errorf("Revoke: %v after %v, want %v", err, time.Since(asked), c.took)
 				}
-				soon(t, waiter)
+				coordtest.Soon(t, waiter)
 				if err := <-ended; !errors.Is(err, coordinator.ErrRevoked) {
 					t.Errorf("Do: %v", err)
 				}
@@ -214,11 +215,11 @@ func TestDoIsCancelledAtTheDeadlineAndKeepsTheNode(t *testing.T) {
 func TestAHolderWhoHearsNothingIsRemoved(t *testing.T) {
 	for name, lock := range revocableKinds() {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c, operator := connect(t, srv), connect(t, srv)
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				c, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 				stream := c.Events(t.Context())
 				holder := lock(c).Acquire(t.Context())
-				soon(t, holder)
+				coordtest.Soon(t, holder)
 				time.Sleep(5 * time.Second)
 				deaf(srv, c.SessionID())
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -249,15 +250,15 @@ func deaf(srv *zktest.Server, session int64) {
 // TestAllWhoHoldAreAsked: readers, and those who hold permits, in whatever process, and nobody else.
 func TestAllWhoHoldAreAsked(t *testing.T) {
 	t.Run("readers", func(t *testing.T) {
-		bubble(t, func(t *testing.T, srv *zktest.Server) {
-			cs := []*coordinator.Coordinator{connect(t, srv), connect(t, srv), connect(t, srv)}
+		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+			cs := []*coordinator.Coordinator{coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)}
 			var readers []*coordinator.Acquisition
 			for _, c := range cs {
-				r, _ := hold(t, c.ReadWrite(lockPath, coordinator.Revocable()).Read())
+				r, _ := coordtest.Hold(t, c.ReadWrite(lockPath, coordinator.Revocable()).Read())
 				readers = append(readers, r)
 			}
-			writer := queue(cs[0].ReadWrite(lockPath).Write())
-			late := queue(cs[1].ReadWrite(lockPath).Read())
+			writer := coordtest.Queue(cs[0].ReadWrite(lockPath).Write())
+			late := coordtest.Queue(cs[1].ReadWrite(lockPath).Read())
 			if err := cs[2].Revoke(t.Context(), lockPath, grace); err != nil {
 				t.Error(err)
 			}
@@ -266,26 +267,26 @@ func TestAllWhoHoldAreAsked(t *testing.T) {
 					t.Errorf("reader: %v", r.Err())
 				}
 			}
-			soon(t, writer)
+			coordtest.Soon(t, writer)
 			time.Sleep(time.Minute)
 			if !writer.Valid() {
 				t.Error("who came to hold the lock later was asked, too")
 			}
 			writer.Release()
-			soon(t, late)
+			coordtest.Soon(t, late)
 		})
 	})
 	t.Run("permits", func(t *testing.T) {
-		bubble(t, func(t *testing.T, srv *zktest.Server) {
-			a, b := connect(t, srv), connect(t, srv)
+		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+			a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 			stream := a.Events(t.Context())
 			handle := func(c *coordinator.Coordinator) *coordinator.Semaphore {
 				return c.Semaphore(lockPath, 5, coordinator.Revocable())
 			}
 			three := handle(a).Acquire(t.Context(), coordinator.WithPermits(3), coordinator.WithData([]byte("three")))
 			two := handle(b).Acquire(t.Context(), coordinator.WithPermits(2))
-			soon(t, three)
-			soon(t, two)
+			coordtest.Soon(t, three)
+			coordtest.Soon(t, two)
 			all := handle(b).Acquire(t.Context(), coordinator.WithPermits(5))
 			done := revoking(t.Context(), b, grace)
 			time.Sleep(2 * time.Second)
@@ -300,12 +301,12 @@ func TestAllWhoHoldAreAsked(t *testing.T) {
 					t.Errorf("holder: %v", h.Err())
 				}
 			}
-			soon(t, all)
+			coordtest.Soon(t, all)
 		})
 	})
 	t.Run("permits by force", func(t *testing.T) {
-		bubble(t, func(t *testing.T, srv *zktest.Server) {
-			a, b := connect(t, srv), connect(t, srv)
+		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+			a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 			handle := a.Semaphore(lockPath, 5, coordinator.Revocable())
 			began := make(chan struct{})
 			ended := make(chan error, 1)
@@ -339,13 +340,13 @@ func TestAllWhoHoldAreAsked(t *testing.T) {
 		})
 	})
 	t.Run("a writer who reads in its place", func(t *testing.T) {
-		bubble(t, func(t *testing.T, srv *zktest.Server) {
-			c := connect(t, srv)
+		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+			c := coordtest.Connect(t, srv)
 			lock := c.ReadWrite(lockPath, coordinator.Revocable())
-			writer, _ := hold(t, lock.Write())
+			writer, _ := coordtest.Hold(t, lock.Write())
 			reader := lock.Read().Acquire(writer.Context(t.Context()))
-			soon(t, reader)
-			if err := connect(t, srv).Revoke(t.Context(), lockPath, grace); err != nil {
+			coordtest.Soon(t, reader)
+			if err := coordtest.Connect(t, srv).Revoke(t.Context(), lockPath, grace); err != nil {
 				t.Error(err)
 			}
 			for _, h := range []*coordinator.Acquisition{writer, reader} {
@@ -359,10 +360,10 @@ func TestAllWhoHoldAreAsked(t *testing.T) {
 
 // TestTheWishThatLeavesTheLeastTimeCounts: the holder is told again of one that ends sooner, and not of the others.
 func TestTheWishThatLeavesTheLeastTimeCounts(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, b, d := connect(t, srv), connect(t, srv), connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, b, d := coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		stream := c.Events(t.Context())
-		holder, grant := hold(t, c.Mutex(lockPath, coordinator.Revocable()))
+		holder, grant := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable()))
 		time.Sleep(5 * time.Second)
 		if err := srv.SetData(grant.Node, []byte(curatorsWish)); err != nil {
 			t.Fatal(err)
@@ -400,13 +401,13 @@ func TestTheWishThatLeavesTheLeastTimeCounts(t *testing.T) {
 
 // TestAProclamationDoesNotOverruleAWish: the leader overwrites it, and hears of what is left of the time, which is no news.
 func TestAProclamationDoesNotOverruleAWish(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, operator := connect(t, srv), connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		stream := c.Events(t.Context())
 		seen := operator.Election(lockPath).Observe(t.Context())
 		election := c.Election(lockPath, coordinator.Revocable())
 		leader := election.Campaign(t.Context(), coordinator.WithData([]byte("one")))
-		grant := soon(t, leader)
+		grant := coordtest.Soon(t, leader)
 		time.Sleep(5 * time.Second)
 		asked := time.Now()
 		done := revoking(t.Context(), operator, grace)
@@ -432,19 +433,19 @@ func TestAProclamationDoesNotOverruleAWish(t *testing.T) {
 
 // TestThoseWhoEnterAgainLoseItTogether: each is told, also who enters while the wish stands, and it gives nobody more time.
 func TestThoseWhoEnterAgainLoseItTogether(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, operator := connect(t, srv), connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		lock := c.Mutex(lockPath, coordinator.Reentrant(), coordinator.Revocable())
 		stream := c.Events(t.Context())
-		outer, _ := hold(t, lock)
+		outer, _ := coordtest.Hold(t, lock)
 		inner := c.Mutex(lockPath, coordinator.Reentrant()).Acquire(outer.Context(t.Context()))
-		soon(t, inner)
+		coordtest.Soon(t, inner)
 		time.Sleep(5 * time.Second)
 		asked := time.Now()
 		done := revoking(t.Context(), operator, grace)
 		time.Sleep(2 * time.Second)
 		later := lock.Acquire(outer.Context(t.Context()))
-		soon(t, later)
+		coordtest.Soon(t, later)
 		told := wishes(stream)
 		if len(told) != 3 {
 			t.Errorf("told %+v", told)
@@ -467,12 +468,12 @@ func TestThoseWhoEnterAgainLoseItTogether(t *testing.T) {
 
 // TestAGraceOfNothing is at once for whoever watches his node.
 func TestAGraceOfNothing(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
-		holder, _ := hold(t, c.Mutex(lockPath, coordinator.Revocable()))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		holder, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable()))
 		time.Sleep(5 * time.Second)
 		asked := time.Now()
-		if err := connect(t, srv).Revoke(t.Context(), lockPath, 0); err != nil || time.Since(asked) > 100*time.Millisecond {
+		if err := coordtest.Connect(t, srv).Revoke(t.Context(), lockPath, 0); err != nil || time.Since(asked) > 100*time.Millisecond {
 			t.Errorf("Revoke: %v after %v", err, time.Since(asked))
 		}
 		if lost := <-holder.Lost(); lost.Reason != events.ReasonRevoked {
@@ -483,9 +484,9 @@ func TestAGraceOfNothing(t *testing.T) {
 
 // TestAGrantThatNobodyTookIsRevoked: no loss is told of it, and the acquisition ends.
 func TestAGrantThatNobodyTookIsRevoked(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
-		holder := queue(c.Mutex(lockPath, coordinator.Revocable()))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		holder := coordtest.Queue(c.Mutex(lockPath, coordinator.Revocable()))
 		if err := c.Revoke(t.Context(), lockPath, grace); err != nil {
 			t.Error(err)
 		}
@@ -499,7 +500,7 @@ func TestAGrantThatNobodyTookIsRevoked(t *testing.T) {
 // stranger returns what makes nodes that go with the session of somebody who is none of ours.
 func stranger(t *testing.T, srv *zktest.Server) (create func(node string, data []byte) error) {
 	t.Helper()
-	a, _ := hold(t, connect(t, srv).Mutex("/elsewhere"))
+	a, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex("/elsewhere"))
 	return func(node string, data []byte) error {
 		if dir := path.Dir(node); !srv.Exists(dir) {
 			if err := srv.Create(dir, nil); err != nil {
@@ -520,8 +521,8 @@ func TestHoldersOfOtherLibrariesAreAskedInTheirWay(t *testing.T) {
 	} {
 		for _, hears := range []bool{true, false} {
 			t.Run(node+map[bool]string{true: ", which hears"}[hears], func(t *testing.T) {
-				bubble(t, func(t *testing.T, srv *zktest.Server) {
-					c := connect(t, srv)
+				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+					c := coordtest.Connect(t, srv)
 					node := path.Join(lockPath, node)
 					if err := stranger(t, srv)(node, []byte("theirs")); err != nil {
 						t.Fatal(err)
@@ -551,8 +552,8 @@ func TestHoldersOfOtherLibrariesAreAskedInTheirWay(t *testing.T) {
 
 // TestANodeThatBearsTheNameOfAnotherIsLeftAlone: names without a GUID come again.
 func TestANodeThatBearsTheNameOfAnotherIsLeftAlone(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
 		node := lockPath + "/lock-0000000000"
 		create := stranger(t, srv)
 		if err := create(node, nil); err != nil {
@@ -579,13 +580,13 @@ func TestANodeThatBearsTheNameOfAnotherIsLeftAlone(t *testing.T) {
 
 // TestRevokeSeesWhoWasGrantedBefore, though the follower that it talks to lags behind.
 func TestRevokeSeesWhoWasGrantedBefore(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, operator := connect(t, srv), connect(t, srv)
-		first, _ := hold(t, c.Mutex(lockPath))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		first, _ := coordtest.Hold(t, c.Mutex(lockPath))
 		srv.Lag(operator.SessionID(), true)
 		first.Release()
 		<-first.Done()
-		holder, _ := hold(t, c.Mutex(lockPath, coordinator.Revocable()))
+		holder, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable()))
 		done := revoking(t.Context(), operator, 0)
 		<-holder.Done()
 		srv.Lag(operator.SessionID(), false)

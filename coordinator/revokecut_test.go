@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -14,12 +15,12 @@ import (
 func TestAHolderWhoIsCutOffLosesItBeforeHeIsRemoved(t *testing.T) {
 	const timeout = 40 * time.Second // with the ticks of 2 s, of which a lease pays for, that is a long one
 	for _, cut := range []time.Duration{timeout / 20, timeout * 9 / 100, timeout * 98 / 1000, timeout / 9} {
-		bubble(t, func(t *testing.T, srv *zktest.Server) {
+		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 			long := coordinator.WithSessionTimeout(timeout)
-			c, operator, other := connect(t, srv, long), connect(t, srv, long), connect(t, srv)
-			warm(t, c, other)
-			holder, _ := hold(t, c.Mutex(lockPath, coordinator.Revocable()))
-			next := queue(other.Mutex(lockPath))
+			c, operator, other := coordtest.Connect(t, srv, long), coordtest.Connect(t, srv, long), coordtest.Connect(t, srv)
+			coordtest.Warm(t, c, other)
+			holder, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable()))
+			next := coordtest.Queue(other.Mutex(lockPath))
 			done := make(chan error, 1)
 			go func() { done <- operator.Revoke(t.Context(), lockPath, 0) }()
 			const apart = 1300 * time.Millisecond // more than half a tick: the first write counts when the second is answered
@@ -29,7 +30,7 @@ func TestAHolderWhoIsCutOffLosesItBeforeHeIsRemoved(t *testing.T) {
 					time.Sleep(apart)
 				}
 				if holder.Valid() {
-					another, _ := hold(t, c.Mutex("/another"))
+					another, _ := coordtest.Hold(t, c.Mutex("/another"))
 					another.Release()
 					<-another.Done()
 				}
@@ -54,23 +55,23 @@ func TestAHolderWhoIsCutOffLosesItBeforeHeIsRemoved(t *testing.T) {
 // TestRevokeOfAMultiLockThatWaitsElsewhere: it is the first at the path, so it counts as a holder. Nobody hears of a wish without a
 // Grant; at the end it loses its places, and queues up anew behind whoever has come meanwhile.
 func TestRevokeOfAMultiLockThatWaitsElsewhere(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, other, operator := connect(t, srv), connect(t, srv), connect(t, srv)
-		inTheWay, _ := hold(t, other.Mutex(accountB))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, other, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		inTheWay, _ := coordtest.Hold(t, other.Mutex(accountB))
 		stream := c.Events(t.Context())
-		all := queue(c.Multi(c.Mutex(accountA, coordinator.Revocable()), c.Mutex(accountB, coordinator.Revocable())))
-		next := queue(other.Mutex(accountA))
+		all := coordtest.Queue(c.Multi(c.Mutex(accountA, coordinator.Revocable()), c.Mutex(accountB, coordinator.Revocable())))
+		next := coordtest.Queue(other.Mutex(accountA))
 		asked := time.Now()
 		if err := operator.Revoke(t.Context(), accountA, grace); err != nil || !around(time.Since(asked), grace+patience) {
 			t.Fatalf("Revoke: %v after %v", err, time.Since(asked))
 		}
-		soon(t, next)
+		coordtest.Soon(t, next)
 		if n := heard[events.Requeued](stream); n != 1 {
 			t.Errorf("Requeued came %d times", n)
 		}
 		inTheWay.Release()
 		next.Release()
-		soon(t, all)
+		coordtest.Soon(t, all)
 		all.Release()
 	})
 }

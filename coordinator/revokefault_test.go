@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -55,8 +56,8 @@ func TestRevokeGoesOnWhateverHappensToIt(t *testing.T) {
 			for n := int32(1); ; n++ {
 				came := &atomic.Bool{}
 				t.Run(fmt.Sprintf("%s, %s, request %d", name, kind, n), func(t *testing.T) {
-					bubble(t, func(t *testing.T, srv *zktest.Server) {
-						c, operator := connect(t, srv), connect(t, srv)
+					coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+						c, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 						var holder *coordinator.Acquisition
 						switch kind {
 						case "foreign":
@@ -65,9 +66,9 @@ func TestRevokeGoesOnWhateverHappensToIt(t *testing.T) {
 							}
 						case "permits":
 							holder = c.Semaphore(lockPath, 3, coordinator.Revocable()).Acquire(t.Context(), coordinator.WithPermits(3))
-							soon(t, holder)
+							coordtest.Soon(t, holder)
 						default:
-							holder, _ = hold(t, c.Mutex(lockPath, coordinator.Revocable()))
+							holder, _ = coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable()))
 						}
 						time.Sleep(5 * time.Second)
 						came = atRequest(srv, operator.SessionID(), n, func(srv *zktest.Server, session int64) zktest.Action {
@@ -127,9 +128,9 @@ func TestAHolderHearsOfAWishWhateverHappens(t *testing.T) {
 	for name, mishap := range mishaps() {
 		for n := int32(1); n < 6; n++ {
 			t.Run(fmt.Sprintf("%s, request %d", name, n), func(t *testing.T) {
-				bubble(t, func(t *testing.T, srv *zktest.Server) {
-					c, operator := connect(t, srv), connect(t, srv)
-					holder, _ := hold(t, c.Mutex(lockPath, coordinator.Revocable()))
+				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+					c, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+					holder, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable()))
 					time.Sleep(5 * time.Second)
 					came := atRequest(srv, c.SessionID(), n, mishap)
 					asked := time.Now()
@@ -150,9 +151,9 @@ func TestAHolderHearsOfAWishWhateverHappens(t *testing.T) {
 
 // TestAHolderWithoutAConnectionLosesTheLockAtTheDeadline: it needs nobody for that.
 func TestAHolderWithoutAConnectionLosesTheLockAtTheDeadline(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, operator := connect(t, srv), connect(t, srv)
-		holder, grant := hold(t, c.Mutex(lockPath, coordinator.Revocable()))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		holder, grant := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable()))
 		time.Sleep(5 * time.Second)
 		asked := time.Now()
 		done := revoking(t.Context(), operator, grace)
@@ -177,9 +178,9 @@ func TestAHolderWithoutAConnectionLosesTheLockAtTheDeadline(t *testing.T) {
 
 // TestRevokeOfAHolderWhoDies ends with that.
 func TestRevokeOfAHolderWhoDies(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, operator := connect(t, srv), connect(t, srv)
-		holder, _ := hold(t, c.Mutex(lockPath, coordinator.Revocable()))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		holder, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable()))
 		done := revoking(t.Context(), operator, time.Hour)
 		time.Sleep(5 * time.Second)
 		if err := srv.Expire(c.SessionID()); err != nil {
@@ -192,7 +193,7 @@ func TestRevokeOfAHolderWhoDies(t *testing.T) {
 		if !errors.Is(holder.Err(), coordinator.ErrSessionExpired) {
 			t.Errorf("Err: %v", holder.Err())
 		}
-		next, _ := hold(t, c.Mutex(lockPath, coordinator.Revocable())) // and its clock is stopped
+		next, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable())) // and its clock is stopped
 		time.Sleep(2 * time.Hour)
 		if !next.Valid() {
 			t.Errorf("lost: %v", next.Err())
@@ -202,9 +203,9 @@ func TestRevokeOfAHolderWhoDies(t *testing.T) {
 
 // TestRevokeOfManyTakesTurns: with so many holders no more requests are under way than a few.
 func TestRevokeOfManyTakesTurns(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		const readers = 300
-		c, operator := connect(t, srv), connect(t, srv)
+		c, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		for range readers {
 			c.ReadWrite(lockPath, coordinator.Revocable()).Read().Acquire(t.Context())
 		}
@@ -222,9 +223,9 @@ func TestRevokeOfManyTakesTurns(t *testing.T) {
 
 // TestRevokeHearsOfTheEndInAnotherSession: the watches of the one in which it has asked went with that.
 func TestRevokeHearsOfTheEndInAnotherSession(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, operator := connect(t, srv), connect(t, srv)
-		holder, _ := hold(t, c.Mutex(lockPath, coordinator.Revocable()))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		holder, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable()))
 		done := revoking(t.Context(), operator, time.Hour)
 		time.Sleep(5 * time.Second)
 		if err := srv.Expire(operator.SessionID()); err != nil {

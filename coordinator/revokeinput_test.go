@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -42,7 +43,7 @@ func TestRevokeOfWhatCannotBeRevoked(t *testing.T) {
 	holds := func(lock func(*coordinator.Coordinator) acquirer) func(*testing.T, *zktest.Server, *coordinator.Coordinator) {
 		return func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
 			t.Helper()
-			soon(t, lock(c).Acquire(t.Context()))
+			coordtest.Soon(t, lock(c).Acquire(t.Context()))
 		}
 	}
 	cases := map[string]input{
@@ -63,19 +64,19 @@ func TestRevokeOfWhatCannotBeRevoked(t *testing.T) {
 		"an unfair lock":           {holds(func(c *coordinator.Coordinator) acquirer { return c.Unfair(lockPath) }), nil, lockPath, grace, coordinator.ErrKind},
 		"one reader who has not agreed": {func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) {
 			t.Helper()
-			hold(t, c.ReadWrite(lockPath, coordinator.Revocable()).Read())
-			hold(t, c.ReadWrite(lockPath).Read())
-			hold(t, connect(t, srv).ReadWrite(lockPath, coordinator.Revocable()).Read())
+			coordtest.Hold(t, c.ReadWrite(lockPath, coordinator.Revocable()).Read())
+			coordtest.Hold(t, c.ReadWrite(lockPath).Read())
+			coordtest.Hold(t, coordtest.Connect(t, srv).ReadWrite(lockPath, coordinator.Revocable()).Read())
 		}, nil, lockPath, grace, coordinator.ErrNotRevocable},
 		"a waiter who has agreed, and a holder who has not": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
 			t.Helper()
-			hold(t, c.Mutex(lockPath))
-			queue(c.Mutex(lockPath, coordinator.Revocable()))
+			coordtest.Hold(t, c.Mutex(lockPath))
+			coordtest.Queue(c.Mutex(lockPath, coordinator.Revocable()))
 		}, nil, lockPath, grace, coordinator.ErrNotRevocable},
 		"who has entered again and agreed, and not before": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
 			t.Helper()
-			a, _ := hold(t, c.Mutex(lockPath, coordinator.Reentrant()))
-			soon(t, c.Mutex(lockPath, coordinator.Reentrant(), coordinator.Revocable()).Acquire(a.Context(t.Context())))
+			a, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Reentrant()))
+			coordtest.Soon(t, c.Mutex(lockPath, coordinator.Reentrant(), coordinator.Revocable()).Acquire(a.Context(t.Context())))
 		}, nil, lockPath, grace, coordinator.ErrNotRevocable},
 	}
 	for name, lock := range kindsOfLock() {
@@ -85,8 +86,8 @@ func TestRevokeOfWhatCannotBeRevoked(t *testing.T) {
 	}
 	for name, in := range cases {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c, operator := connect(t, srv), connect(t, srv)
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				c, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 				stream := c.Events(t.Context())
 				in.arrange(t, srv, c)
 				time.Sleep(5 * time.Minute) // what is empty has been removed by then
@@ -121,9 +122,9 @@ func contents(srv *zktest.Server) (all []string) {
 
 // TestRevokeOfAClosedCoordinator, and of one that is closed meanwhile.
 func TestRevokeOfAClosedCoordinator(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		holder, _ := hold(t, connect(t, srv).Mutex(lockPath, coordinator.Revocable()))
-		c := connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		holder, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath, coordinator.Revocable()))
+		c := coordtest.Connect(t, srv)
 		done := revoking(t.Context(), c, time.Minute)
 		time.Sleep(5 * time.Second)
 		if err := c.Close(); err != nil {
@@ -144,9 +145,9 @@ func TestRevokeOfAClosedCoordinator(t *testing.T) {
 
 // TestRevokeWhoseContextEnds: the holder obeys, but nobody is removed.
 func TestRevokeWhoseContextEnds(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
-		holder, _ := hold(t, connect(t, srv).ReadWrite(lockPath, coordinator.Revocable()).Read())
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		holder, _ := coordtest.Hold(t, coordtest.Connect(t, srv).ReadWrite(lockPath, coordinator.Revocable()).Read())
 		theirs := lockPath + "/_c_4f1c0a52-7c39-4a0e-9a3c-d2b1c5a7e9f0-__READ__0000000007"
 		if err := stranger(t, srv)(theirs, nil); err != nil {
 			t.Fatal(err)
@@ -171,9 +172,9 @@ func TestRevokeWhoseContextEnds(t *testing.T) {
 
 // TestRevokeWithoutAConnectionLeavesNothing: whoever gives up while there is none has asked nobody.
 func TestRevokeWithoutAConnectionLeavesNothing(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
-		holder, _ := hold(t, connect(t, srv).Mutex(lockPath, coordinator.Revocable()))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		holder, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath, coordinator.Revocable()))
 		before := contents(srv)
 		id := c.SessionID()
 		srv.Intercept(func(r zktest.Request) zktest.Action {
@@ -203,11 +204,11 @@ func TestRevokeWithoutAConnectionLeavesNothing(t *testing.T) {
 func TestRevokeWithoutPermission(t *testing.T) {
 	for name, perms := range map[string]int32{"write": zk.PermAll &^ zk.PermWrite, "read": zk.PermAll &^ zk.PermRead} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 				acl := append(zk.WorldACL(perms), zk.DigestACL(zk.PermAll, "the", "holder")...)
-				c := connect(t, srv, coordinator.WithAuth("digest", []byte("the:holder")))
-				holder, _ := hold(t, c.Mutex(lockPath, coordinator.Revocable(), coordinator.WithACL(acl)))
-				if err := connect(t, srv).Revoke(t.Context(), lockPath, grace); !errors.Is(err, coordinator.ErrNoAuth) {
+				c := coordtest.Connect(t, srv, coordinator.WithAuth("digest", []byte("the:holder")))
+				holder, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable(), coordinator.WithACL(acl)))
+				if err := coordtest.Connect(t, srv).Revoke(t.Context(), lockPath, grace); !errors.Is(err, coordinator.ErrNoAuth) {
 					t.Errorf("Revoke: %v", err)
 				}
 				time.Sleep(time.Minute)
@@ -221,8 +222,8 @@ func TestRevokeWithoutPermission(t *testing.T) {
 
 // TestRevocableOptions: what the option cannot be given to, and what data a node cannot have.
 func TestRevocableOptions(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
 		before := contents(srv)
 		if err := c.Unfair(lockPath, coordinator.Revocable()).Acquire(t.Context()).Err(); !errors.Is(err, coordinator.ErrKind) {
 			t.Errorf("unfair: %v", err)
@@ -242,7 +243,7 @@ func TestRevocableOptions(t *testing.T) {
 		}
 		election := c.Election(lockPath)
 		leader := election.Campaign(t.Context(), coordinator.WithData([]byte("_REVOKE__")))
-		soon(t, leader)
+		coordtest.Soon(t, leader)
 		before = contents(srv)
 		if err := election.Proclaim(t.Context(), leader, []byte(curatorsWish)); !errors.Is(err, coordinator.ErrData) {
 			t.Errorf("Proclaim: %v", err)
@@ -257,11 +258,11 @@ func TestRevocableOptions(t *testing.T) {
 func TestAWishToOneWhoHasNotAgreedSetsNoTime(t *testing.T) {
 	for name, lock := range kindsOfLock() {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c := connect(t, srv)
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := coordtest.Connect(t, srv)
 				stream := c.Events(t.Context())
 				holder := lock(c).Acquire(t.Context())
-				grant := soon(t, holder)
+				grant := coordtest.Soon(t, holder)
 				if err := srv.SetData(grant.Node, []byte("__REVOKE__ 0\n")); err != nil {
 					t.Fatal(err)
 				}
@@ -286,10 +287,10 @@ func TestNodesSayWhoseTheyAre(t *testing.T) {
 		all["revocable "+name] = lock
 	}
 	for name, lock := range all {
-		bubble(t, func(t *testing.T, srv *zktest.Server) {
-			c := connect(t, srv)
+		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+			c := coordtest.Connect(t, srv)
 			first := lock(c).Acquire(t.Context())
-			soon(t, first)
+			coordtest.Soon(t, first)
 			lock(c).Acquire(t.Context())
 			synctest.Wait()
 			want := events.Marks(0)

@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
@@ -19,10 +20,10 @@ import (
 func TestRealSemaphore(t *testing.T) {
 	const size, workers, rounds = 5, 12, 15
 	e := ensemble.Start(t, 3)
-	ctx := realContext(t)
+	ctx := coordtest.RealContext(t)
 	var sems []*coordinator.Semaphore
 	for i := range 3 {
-		sems = append(sems, connectReal(t, e.Addr(i)).Semaphore(semPath, size))
+		sems = append(sems, coordtest.ConnectReal(t, e.Addr(i)).Semaphore(semPath, size))
 	}
 	var wait sync.WaitGroup
 	var held, most atomic.Int64
@@ -50,26 +51,26 @@ func TestRealSemaphore(t *testing.T) {
 	}
 	wait.Wait()
 	t.Logf("at most %d were held", most.Load())
-	raw := rawClient(t, e.Addr(0))
-	queued(t, raw, semQueue, 0)
-	queued(t, raw, semLeases, 0)
+	raw := coordtest.RawClient(t, e.Addr(0))
+	coordtest.Queued(t, raw, semQueue, 0)
+	coordtest.Queued(t, raw, semLeases, 0)
 }
 
 // TestRealSemaphoreFaults are the things that happen to one, on a real server.
 func TestRealSemaphoreFaults(t *testing.T) {
 	e := ensemble.Start(t, 1)
-	ctx := realContext(t)
-	a, b := connectReal(t, e.Connect()), connectReal(t, e.Connect())
-	raw := rawClient(t, e.Addr(0))
+	ctx := coordtest.RealContext(t)
+	a, b := coordtest.ConnectReal(t, e.Connect()), coordtest.ConnectReal(t, e.Connect())
+	raw := coordtest.RawClient(t, e.Addr(0))
 	s := a.Semaphore(semPath, 4)
 	take := func(s *coordinator.Semaphore, n, waiting int) *coordinator.Acquisition {
 		t.Helper()
 		a := s.Acquire(ctx, coordinator.WithPermits(n))
-		queued(t, raw, semQueue, waiting)
+		coordtest.Queued(t, raw, semQueue, waiting)
 		return a
 	}
 	first := take(s, 3, 0)
-	if grant := grantOf(t, first); grant.Token == 0 {
+	if grant := coordtest.GrantOf(t, first); grant.Token == 0 {
 		t.Errorf("granted %+v", grant)
 	}
 	wantEnd(t, b.Semaphore(semPath, 5).Acquire(ctx), coordinator.ErrSizeMismatch)
@@ -79,16 +80,16 @@ func TestRealSemaphoreFaults(t *testing.T) {
 	// The place of one who waits is deleted: it queues up again, behind another.
 	second := take(s, 2, 1)
 	third := take(b.Semaphore(semPath, 4), 4, 2)
-	if err := raw.Delete(semQueue+"/"+queueOf(t, raw, semQueue)[0], -1); err != nil {
+	if err := raw.Delete(semQueue+"/"+coordtest.QueueOf(t, raw, semQueue)[0], -1); err != nil {
 		t.Fatal(err)
 	}
-	queued(t, raw, semQueue, 2)
+	coordtest.Queued(t, raw, semQueue, 2)
 
 	// The size grows, and lets nobody in who wants too many.
 	if err := s.Resize(ctx, 6); err != nil {
 		t.Fatal(err)
 	}
-	notLost(t, first)
+	coordtest.NotLost(t, first)
 	if _, stat, err := raw.Get(semSize); err != nil || stat.Version != 1 {
 		t.Error(stat, err)
 	}
@@ -96,26 +97,26 @@ func TestRealSemaphoreFaults(t *testing.T) {
 	if _, err := raw.Set(semSize, []byte("7"), -1); err != nil {
 		t.Fatal(err)
 	}
-	grantOf(t, third)
-	queued(t, raw, semQueue, 1)
+	coordtest.GrantOf(t, third)
+	coordtest.Queued(t, raw, semQueue, 1)
 
 	// One of three leases is deleted: all of them are lost, once, and second is let in.
 	leases := leasesOf(t, raw, first)
 	if err := raw.Delete(leases[len(leases)-1], -1); err != nil {
 		t.Fatal(err)
 	}
-	if lost := lossOf(t, first); lost.Reason != events.ReasonNodeRemoved {
+	if lost := coordtest.LossOf(t, first); lost.Reason != events.ReasonNodeRemoved {
 		t.Errorf("lost: %v", lost.Reason)
 	}
-	grantOf(t, second)
+	coordtest.GrantOf(t, second)
 	second.Release()
 	third.Release()
 	for _, a := range []*coordinator.Acquisition{second, third} {
-		if err := endOf(t, a); err != nil {
+		if err := coordtest.EndOf(t, a); err != nil {
 			t.Error(err)
 		}
 	}
-	queued(t, raw, semLeases, 0)
+	coordtest.Queued(t, raw, semLeases, 0)
 }
 
 // leasesOf returns the paths of the leases of the session that holds the acquisition.
@@ -125,7 +126,7 @@ func leasesOf(t *testing.T, raw *zk.Conn, a *coordinator.Acquisition) (nodes []s
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range queueOf(t, raw, semLeases) {
+	for _, name := range coordtest.QueueOf(t, raw, semLeases) {
 		_, stat, err := raw.Get(semLeases + "/" + name)
 		if err == nil && stat.EphemeralOwner == own.EphemeralOwner {
 			nodes = append(nodes, semLeases+"/"+name)
@@ -137,20 +138,20 @@ func leasesOf(t *testing.T, raw *zk.Conn, a *coordinator.Acquisition) (nodes []s
 // TestRealPermitsOfAClosedSession are given to the next one.
 func TestRealPermitsOfAClosedSession(t *testing.T) {
 	e := ensemble.Start(t, 1)
-	ctx := realContext(t)
-	raw := rawClient(t, e.Addr(0))
+	ctx := coordtest.RealContext(t)
+	raw := coordtest.RawClient(t, e.Addr(0))
 	doomed, err := coordinator.Connect(ctx, e.Connect(), coordinator.WithSessionTimeout(10*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
 	held := doomed.Semaphore(semPath, 2).Acquire(context.Background(), coordinator.WithPermits(2))
-	grantOf(t, held)
-	next := connectReal(t, e.Connect()).Semaphore(semPath, 2).Acquire(ctx, coordinator.WithPermits(2))
-	queued(t, raw, semQueue, 1)
+	coordtest.GrantOf(t, held)
+	next := coordtest.ConnectReal(t, e.Connect()).Semaphore(semPath, 2).Acquire(ctx, coordinator.WithPermits(2))
+	coordtest.Queued(t, raw, semQueue, 1)
 	if err := doomed.Close(); err != nil { // which ends its session
 		t.Error(err)
 	}
-	grantOf(t, next)
-	notLost(t, next)
-	queued(t, raw, semLeases, 2)
+	coordtest.GrantOf(t, next)
+	coordtest.NotLost(t, next)
+	coordtest.Queued(t, raw, semLeases, 2)
 }

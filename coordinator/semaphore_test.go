@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -79,8 +80,8 @@ func wantEnd(t *testing.T, a *coordinator.Acquisition, want error) {
 // TestPermitsAreGivenOutInOrder: a wish for many is not overtaken by one for few, and each
 // is granted at once and in full.
 func TestPermitsAreGivenOutInOrder(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv).Semaphore(semPath, 4), connect(t, srv).Semaphore(semPath, 4)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv).Semaphore(semPath, 4), coordtest.Connect(t, srv).Semaphore(semPath, 4)
 		all := append(take(t, a, 1, 2), take(t, b, 1, 3, 1)...)
 		wantHolding(t, srv, all, "0 1 2", 4)
 		var last int64
@@ -107,10 +108,10 @@ func TestPermitsAreGivenOutInOrder(t *testing.T) {
 // again, in sessions of their own. With permits taken one by one they would soon have two
 // each.
 func TestTwoThatWantMostOfThemNeverBlockEachOther(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		var wait sync.WaitGroup
 		for range 2 {
-			s := connect(t, srv).Semaphore(semPath, 4)
+			s := coordtest.Connect(t, srv).Semaphore(semPath, 4)
 			wait.Go(func() {
 				for range 200 {
 					a := s.Acquire(t.Context(), coordinator.WithPermits(3))
@@ -133,7 +134,7 @@ func TestTwoThatWantMostOfThemNeverBlockEachOther(t *testing.T) {
 // TestNoMorePermitsThanThereAre: 100 goroutines in four sessions and eleven permits.
 func TestNoMorePermitsThanThereAre(t *testing.T) {
 	const permits, callers = 11, 100
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		var mu sync.Mutex
 		held, most := 0, 0
 		count := func(n int) {
@@ -144,7 +145,7 @@ func TestNoMorePermitsThanThereAre(t *testing.T) {
 		}
 		var sems []*coordinator.Semaphore
 		for range 4 {
-			sems = append(sems, connect(t, srv).Semaphore(semPath, permits))
+			sems = append(sems, coordtest.Connect(t, srv).Semaphore(semPath, permits))
 		}
 		var wait sync.WaitGroup
 		for i := range callers {
@@ -178,8 +179,8 @@ func TestNoMorePermitsThanThereAre(t *testing.T) {
 // TestSizesMustAgree, whether one is alone or finds others; nothing of one who disagrees
 // is left, and nobody waits for him.
 func TestSizesMustAgree(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
 		held := take(t, c.Semaphore(semPath, 2), 1)
 		for _, size := range []int{1, 3} {
 			a := c.Semaphore(semPath, size).Acquire(t.Context())
@@ -207,9 +208,9 @@ func TestSizesMustAgree(t *testing.T) {
 
 // TestResizeWakesWhomItAdmits, and nobody else: three more permits let three in.
 func TestResizeWakesWhomItAdmits(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		s := connect(t, srv).Semaphore(semPath, 2)
-		other := connect(t, srv).Semaphore(semPath, 2)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		s := coordtest.Connect(t, srv).Semaphore(semPath, 2)
+		other := coordtest.Connect(t, srv).Semaphore(semPath, 2)
 		all := take(t, s, 2)
 		for range 10 {
 			all = append(all, take(t, other, 1)...)
@@ -238,8 +239,8 @@ func TestResizeWakesWhomItAdmits(t *testing.T) {
 
 // TestResizeOfAClosedCoordinator ends with ErrClosed, also if it was waiting for a connection then.
 func TestResizeOfAClosedCoordinator(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
 		srv.Mute(c.SessionID(), true)
 		srv.Cut(c.SessionID())
 		synctest.Wait()
@@ -259,8 +260,8 @@ func TestResizeOfAClosedCoordinator(t *testing.T) {
 // TestResizeBesideAcquire: who asks beside it, with the same handle, is of neither opinion until it is
 // known which of them counts.
 func TestResizeBesideAcquire(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		s := connect(t, srv).Semaphore(semPath, 1)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		s := coordtest.Connect(t, srv).Semaphore(semPath, 1)
 		held := take(t, s, 1)
 		for size := 2; size < 12; size++ {
 			before := s.Acquire(t.Context())
@@ -273,7 +274,7 @@ func TestResizeBesideAcquire(t *testing.T) {
 			behind := s.Acquire(t.Context())
 			for i, a := range []*coordinator.Acquisition{before, beside, behind} {
 				synctest.Wait()
-				if isClosed(a.Done()) {
+				if coordtest.IsClosed(a.Done()) {
 					t.Errorf("size %d: %d ended with %v", size, i, a.Err())
 				}
 				a.Release()
@@ -287,8 +288,8 @@ func TestResizeBesideAcquire(t *testing.T) {
 // TestWhoWantsMoreThanThereAreLetsTheOthersThrough: permits are taken away from under one that
 // waits for more, and by hand.
 func TestWhoWantsMoreThanThereAreLetsTheOthersThrough(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		s := connect(t, srv).Semaphore(semPath, 3)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		s := coordtest.Connect(t, srv).Semaphore(semPath, 3)
 		all := take(t, s, 1, 3, 2)
 		wantHolding(t, srv, all, "0", 1)
 		if err := srv.SetData(semSize, []byte("2")); err != nil {
@@ -311,8 +312,8 @@ func TestWhoWantsMoreThanThereAreLetsTheOthersThrough(t *testing.T) {
 
 // TestBadNumbersOfPermits end at once, and leave nothing behind.
 func TestBadNumbersOfPermits(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
 		before := srv.Tree()
 		for name, a := range map[string]*coordinator.Acquisition{
 			"none":            c.Semaphore(semPath, 2).Acquire(t.Context(), coordinator.WithPermits(0)),

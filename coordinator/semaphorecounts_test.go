@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
@@ -30,8 +31,8 @@ func warmPermits(t *testing.T, size int, cs ...*coordinator.Coordinator) {
 // one to give them back, however many there are.
 func TestAFreePermitTakesThreeRoundTrips(t *testing.T) {
 	const cycles, size, lag = 100, 5, 10 * time.Millisecond
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		cs, ms := metered(t, srv, 1)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs, ms := coordtest.Metered(t, srv, 1)
 		warmPermits(t, size, cs[0])
 		for _, permits := range []int{1, 3} {
 			cycle := func() (granted, released time.Duration) {
@@ -45,11 +46,11 @@ func TestAFreePermitTakesThreeRoundTrips(t *testing.T) {
 				<-a.Done()
 				return granted, time.Since(start) - granted
 			}
-			before := total(ms)
+			before := coordtest.Total(ms)
 			for range cycles {
 				cycle()
 			}
-			if n := total(ms).minus(before); n.requests != 5*cycles || n.events != 0 {
+			if n := coordtest.Total(ms).Minus(before); n.Requests != 5*cycles || n.Events != 0 {
 				t.Errorf("%+v in %d cycles of %d permits", n, cycles, permits)
 			}
 			ms[0].Lag(faultnet.Up, lag)
@@ -66,10 +67,10 @@ func TestAFreePermitTakesThreeRoundTrips(t *testing.T) {
 func TestAReturnedPermitWakesTheFirst(t *testing.T) {
 	const permits, rounds = 11, 10
 	for _, sessions := range []int{1, 5} {
-		var costs []count
+		var costs []coordtest.Count
 		for _, waiters := range []int{20, 1000} {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				cs, ms := metered(t, srv, sessions)
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				cs, ms := coordtest.Metered(t, srv, sessions)
 				warmPermits(t, permits, cs...)
 				var all []*coordinator.Acquisition
 				for i := range permits + waiters {
@@ -77,7 +78,7 @@ func TestAReturnedPermitWakesTheFirst(t *testing.T) {
 				}
 				all[0].Release() // the first in the queue has waited for nobody
 				synctest.Wait()
-				before := total(ms)
+				before := coordtest.Total(ms)
 				for i := range rounds {
 					all[1+i].Release()
 					synctest.Wait()
@@ -85,12 +86,12 @@ func TestAReturnedPermitWakesTheFirst(t *testing.T) {
 						t.Fatalf("round %d: granted to %v", i, holding(all))
 					}
 				}
-				costs = append(costs, total(ms).minus(before))
+				costs = append(costs, coordtest.Total(ms).Minus(before))
 			})
 		}
 		t.Logf("%d sessions: %d rounds behind 20 and behind 1000: %+v", sessions, rounds, costs)
 		for i, c := range costs {
-			if c.requests != costs[0].requests || c.events != costs[0].events || c.events > 3*rounds || c.requests > 12*rounds {
+			if c.Requests != costs[0].Requests || c.Events != costs[0].Events || c.Events > 3*rounds || c.Requests > 12*rounds {
 				t.Errorf("%d sessions, queue %d: %+v", sessions, i, c)
 			}
 		}
@@ -101,22 +102,22 @@ func TestAReturnedPermitWakesTheFirst(t *testing.T) {
 func TestResizeWakesOneForEachPermit(t *testing.T) {
 	for _, waiters := range []int{20, 500} {
 		t.Run(fmt.Sprint(waiters, " wait"), func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				cs, ms := metered(t, srv, 2)
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				cs, ms := coordtest.Metered(t, srv, 2)
 				warmPermits(t, 1, cs...)
 				s := cs[0].Semaphore(semPath, 1)
 				all := take(t, s, 1)
 				for range waiters {
 					all = append(all, take(t, cs[1].Semaphore(semPath, 1), 1)...)
 				}
-				before := ms[1].read()
+				before := ms[1].Read()
 				if err := s.Resize(t.Context(), 5); err != nil {
 					t.Fatal(err)
 				}
 				wantHolding(t, srv, all, "0 1 2 3 4", 5)
 				// One for the size, one for each place in the queue that was left, and one for the
 				// leases, which were watched.
-				if n := ms[1].read().minus(before); n.events > 1+4+1 {
+				if n := ms[1].Read().Minus(before); n.Events > 1+4+1 {
 					t.Errorf("%+v", n)
 				}
 			})
@@ -126,13 +127,13 @@ func TestResizeWakesOneForEachPermit(t *testing.T) {
 
 // TestWhoWaitsForAPermitAsksNothing, be it the first or not.
 func TestWhoWaitsForAPermitAsksNothing(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		cs, ms := metered(t, srv, 2)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs, ms := coordtest.Metered(t, srv, 2)
 		take(t, cs[0].Semaphore(semPath, 1), 1)
 		take(t, cs[1].Semaphore(semPath, 1), 1, 1, 1)
-		before := ms[1].read()
+		before := ms[1].Read()
 		time.Sleep(time.Hour)
-		if n := ms[1].read().minus(before); n.requests != 0 || n.events != 0 {
+		if n := ms[1].Read().Minus(before); n.Requests != 0 || n.Events != 0 {
 			t.Errorf("%+v in an hour", n)
 		}
 	})
@@ -140,8 +141,8 @@ func TestWhoWaitsForAPermitAsksNothing(t *testing.T) {
 
 // TestNoWatchesOfSemaphoresAreLeft but one for the size, however many have waited at the first place.
 func TestNoWatchesOfSemaphoresAreLeft(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
 		s := c.Semaphore(semPath, 1)
 		held := take(t, s, 1)
 		for range 50 {

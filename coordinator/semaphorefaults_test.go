@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -19,8 +20,8 @@ import (
 // TestAPermitThatIsDeletedByHand: one Lost for all of the acquisition's permits, and the others
 // are given back.
 func TestAPermitThatIsDeletedByHand(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
 		s := c.Semaphore(semPath, 3)
 		stream := c.Events(t.Context())
 		all := take(t, s, 3)
@@ -61,8 +62,8 @@ func inOrder(srv *zktest.Server) []string {
 
 // TestAWaiterWhoseNodeIsDeletedQueuesAgain: first in the queue, or in the middle of it.
 func TestAWaiterWhoseNodeIsDeletedQueuesAgain(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		s := connect(t, srv).Semaphore(semPath, 1)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		s := coordtest.Connect(t, srv).Semaphore(semPath, 1)
 		all := take(t, s, 1, 1, 1, 1)
 		wantHolding(t, srv, all, "0", 1)
 		for _, i := range []int{1, 0} { // who is second, and then who is first, becomes the last
@@ -88,8 +89,8 @@ func TestAWaiterWhoseNodeIsDeletedQueuesAgain(t *testing.T) {
 
 // TestTheOnlyOneInTheQueueIsWatched: it has never listed, and waits because the semaphore is full.
 func TestTheOnlyOneInTheQueueIsWatched(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		s := connect(t, srv).Semaphore(semPath, 1)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		s := coordtest.Connect(t, srv).Semaphore(semPath, 1)
 		for range 3 { // the directory is known to be ours
 			a := take(t, s, 1)[0]
 			a.Release()
@@ -111,8 +112,8 @@ func TestTheOnlyOneInTheQueueIsWatched(t *testing.T) {
 
 // TestTryAPermit creates nothing where it would have to wait.
 func TestTryAPermit(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		s := connect(t, srv).Semaphore(semPath, 3)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		s := coordtest.Connect(t, srv).Semaphore(semPath, 3)
 		try := func(n int) *coordinator.Acquisition {
 			return s.Acquire(t.Context(), coordinator.Try(), coordinator.WithPermits(n))
 		}
@@ -120,7 +121,7 @@ func TestTryAPermit(t *testing.T) {
 		wantHolding(t, srv, []*coordinator.Acquisition{first}, "0", 2)
 		made := 0
 		srv.Intercept(func(r zktest.Request) zktest.Action {
-			if creates(r) {
+			if coordtest.Creates(r) {
 				made++
 			}
 			return zktest.Pass()
@@ -144,8 +145,8 @@ func TestTryAPermit(t *testing.T) {
 
 // TestPermitsInAContext add up.
 func TestPermitsInAContext(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		s := connect(t, srv).Semaphore(semPath, 3)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		s := coordtest.Connect(t, srv).Semaphore(semPath, 3)
 		first := take(t, s, 2)[0]
 		ctx := first.Context(t.Context())
 		second := s.Acquire(ctx)
@@ -163,8 +164,8 @@ func TestPermitsInAContext(t *testing.T) {
 
 // TestTheEndOfASessionFreesItsPermits, and one that waits queues again.
 func TestTheEndOfASessionFreesItsPermits(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv), connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		all := take(t, a.Semaphore(semPath, 4), 3)
 		all = append(all, take(t, a.Semaphore(semPath, 4), 2)...)
 		all = append(all, take(t, b.Semaphore(semPath, 4), 4)...)
@@ -199,8 +200,8 @@ func TestTheFirstInTheQueueLooksAgainAfterAnOutage(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				a, b := connect(t, srv), connect(t, srv)
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 				all := append(take(t, a.Semaphore(semPath, 1), 1), take(t, b.Semaphore(semPath, 1), 1)...)
 				wantHolding(t, srv, all, "0", 1)
 				srv.Cut(b.SessionID())
@@ -221,7 +222,7 @@ func TestTheFirstInTheQueueLooksAgainAfterAnOutage(t *testing.T) {
 
 // TestASemaphoreBelowAChroot, whose Grant names the node as Txn takes it.
 func TestASemaphoreBelowAChroot(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, err := coordinator.Connect(t.Context(), srv.Addr()+"/app", srv.Option())
 		if err != nil {
 			t.Fatal(err)
@@ -246,8 +247,8 @@ func TestASemaphoreBelowAChroot(t *testing.T) {
 
 // TestForeignLeasesCount, as with Curator.
 func TestForeignLeasesCount(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		s := connect(t, srv).Semaphore(semPath, 2)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		s := coordtest.Connect(t, srv).Semaphore(semPath, 2)
 		take(t, s, 1)[0].Release()
 		synctest.Wait()
 		if err := srv.Create(semLeases+"/somebody", nil); err != nil {
@@ -264,8 +265,8 @@ func TestForeignLeasesCount(t *testing.T) {
 
 // TestQueueOfASemaphore: one for each permit that is held, and then who waits.
 func TestQueueOfASemaphore(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv), connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		s := a.Semaphore(semPath, 3)
 		queue := func() string {
 			t.Helper()
@@ -311,8 +312,8 @@ func TestAPermitThatMayNotBeTaken(t *testing.T) {
 		"to enter":   func(r zktest.Request) bool { return r.Op == zktest.OpMulti && len(r.Parts) > 2 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				s := connect(t, srv).Semaphore(semPath, 2)
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				s := coordtest.Connect(t, srv).Semaphore(semPath, 2)
 				srv.Intercept(func(r zktest.Request) zktest.Action {
 					if denied(r) {
 						return zktest.Fail(zktest.NoAuth)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -23,8 +24,8 @@ func TestALeaseOutOfTurnIsSeenInTime(t *testing.T) {
 		"in our directory": {}, "in theirs": {theirs: true}, "the answer is lost": {lost: true}, "a try": {try: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				s := connect(t, srv).Semaphore(semPath, 1)
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				s := coordtest.Connect(t, srv).Semaphore(semPath, 1)
 				if c.theirs {
 					for _, dir := range []string{semPath, semLeases} {
 						if err := srv.Create(dir, nil); err != nil {
@@ -64,7 +65,7 @@ func TestALeaseOutOfTurnIsSeenInTime(t *testing.T) {
 				if err := srv.Delete(stray); err != nil {
 					t.Fatal(err)
 				}
-				soon(t, a)
+				coordtest.Soon(t, a)
 				a.Release()
 				<-a.Done()
 				if got := srv.Children(semLeases); len(got) != 0 {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -56,16 +57,16 @@ func (l *ledger) note(ev events.Event) {
 // that was taken and every end, paired, and hardly anything beside them.
 func TestStreamOf5000Locks(t *testing.T) {
 	const locks, waiters, early, others, released = 5000, 300, 2000, 50, 500
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		shard := func(i int) string { return fmt.Sprintf("/shards/%d", i) }
 		for i := range locks {
 			if err := srv.Create(shard(i), nil); err != nil {
 				t.Fatal(err)
 			}
 		}
-		blocker, _ := hold(t, connect(t, srv).Mutex(lockPath))
+		blocker, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath))
 		defer blocker.Release()
-		c := connect(t, srv)
+		c := coordtest.Connect(t, srv)
 		stream := c.Events(t.Context())
 		seen := newLedger(t)
 		all := make([]*coordinator.Acquisition, 0, locks+waiters)
@@ -88,7 +89,7 @@ func TestStreamOf5000Locks(t *testing.T) {
 		start := time.Now()
 		var worked []*coordinator.Acquisition
 		for range others {
-			a, _ := hold(t, c.Mutex("/locks/other"))
+			a, _ := coordtest.Hold(t, c.Mutex("/locks/other"))
 			worked = append(worked, a)
 			a.Release()
 			<-a.Done()
@@ -127,8 +128,8 @@ func TestStreamOf5000Locks(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		for _, a := range all[:locks] {
-			if a.Valid() || !isClosed(a.Done()) {
-				t.Fatalf("%d: valid %v, over %v", a.ID(), a.Valid(), isClosed(a.Done()))
+			if a.Valid() || !coordtest.IsClosed(a.Done()) {
+				t.Fatalf("%d: valid %v, over %v", a.ID(), a.Valid(), coordtest.IsClosed(a.Done()))
 			}
 		}
 

@@ -13,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
@@ -44,7 +45,7 @@ type shop struct {
 // TestTaskClaims: eight workers claim a thousand tasks with Try, and one of them is cut off in the middle of
 // a task. Each task is done once, and that one is done again, by another worker.
 func TestTaskClaims(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		workTasks(t, srv.Addr(), srv.DialContext)
 	})
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -119,7 +120,7 @@ func TestTheCauseOfAFailedConnectIsVisibleWithinOneDial(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hold(t, c.Mutex(lockPath))
+	coordtest.Hold(t, c.Mutex(lockPath))
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}

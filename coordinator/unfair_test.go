@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -21,9 +22,9 @@ const taskPath = "/tasks/7"
 // TestUnfair: the node is at the path itself and costs one request; one holds at a time, also of
 // two acquisitions of one coordinator; tokens grow, and nothing is left.
 func TestUnfair(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv), connect(t, srv)
-		warmUp, _ := hold(t, a.Unfair("/tasks/0")) // and the parent is made
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		warmUp, _ := coordtest.Hold(t, a.Unfair("/tasks/0")) // and the parent is made
 		requests := func() int {
 			n := 0
 			for _, op := range []zktest.Op{zktest.OpCreate, zktest.OpMulti, zktest.OpDelete, zktest.OpExists, zktest.OpGetData, zktest.OpGetChildren2} {
@@ -32,7 +33,7 @@ func TestUnfair(t *testing.T) {
 			return n
 		}
 		before := requests()
-		first, grant := hold(t, a.Unfair(taskPath), coordinator.WithData([]byte("me")))
+		first, grant := coordtest.Hold(t, a.Unfair(taskPath), coordinator.WithData([]byte("me")))
 		if n := requests() - before; n != 1 {
 			t.Errorf("%d requests for a free lock", n)
 		}
@@ -42,7 +43,7 @@ func TestUnfair(t *testing.T) {
 		}
 		stream := b.Events(t.Context())
 		waiters := []*coordinator.Acquisition{
-			queue(a.Unfair(taskPath)), queue(b.Unfair(taskPath)), queue(a.Unfair(taskPath)), queue(b.Unfair(taskPath)),
+			coordtest.Queue(a.Unfair(taskPath)), coordtest.Queue(b.Unfair(taskPath)), coordtest.Queue(a.Unfair(taskPath)), coordtest.Queue(b.Unfair(taskPath)),
 		}
 		if q, ok := (<-stream).(events.Queued); !ok || q.Ahead != 1 || q.Path != taskPath {
 			t.Errorf("a waiter is told %+v", q)
@@ -101,7 +102,7 @@ func TestUnfair(t *testing.T) {
 
 // TestUnfairTry: the loser learns at once who has it, and leaves nothing behind, not even a watch.
 func TestUnfairTry(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		if err := srv.Create("/app", nil); err != nil {
 			t.Fatal(err)
 		}
@@ -110,8 +111,8 @@ func TestUnfairTry(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = c.Close() }()
-		other := connect(t, srv)
-		_, grant := hold(t, other.Unfair("/app"+taskPath), coordinator.WithData([]byte("worker 3")))
+		other := coordtest.Connect(t, srv)
+		_, grant := coordtest.Hold(t, other.Unfair("/app"+taskPath), coordinator.WithData([]byte("worker 3")))
 		start := time.Now()
 		for range 3 {
 			a := c.Unfair(taskPath).Acquire(t.Context(), coordinator.Try())
@@ -131,7 +132,7 @@ func TestUnfairTry(t *testing.T) {
 		if time.Since(start) > time.Second/10 {
 			t.Errorf("took %v", time.Since(start))
 		}
-		free, _ := hold(t, c.Unfair("/tasks/8"), coordinator.Try())
+		free, _ := coordtest.Hold(t, c.Unfair("/tasks/8"), coordinator.Try())
 		if !free.Valid() || !srv.Exists("/app/tasks/8") {
 			t.Error("a free lock was not had")
 		}
@@ -143,9 +144,9 @@ func TestUnfairTry(t *testing.T) {
 func TestUnfairWaitersLeaveAtOnce(t *testing.T) {
 	for name, away := range map[string]bool{"connected": false, "without a connection": true} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				a, b := connect(t, srv), connect(t, srv)
-				holder, _ := hold(t, a.Unfair(taskPath))
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+				holder, _ := coordtest.Hold(t, a.Unfair(taskPath))
 				ctx, cancel := context.WithCancel(t.Context())
 				cancelled := b.Unfair(taskPath).Acquire(ctx)
 				bounded := b.Unfair(taskPath).Acquire(t.Context(), coordinator.WithMaxWait(time.Second))
@@ -227,11 +228,11 @@ func TestUnfairLosses(t *testing.T) {
 		}, events.ReasonNodeRemoved, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				victim, next := connect(t, srv), connect(t, srv)
-				a, grant := hold(t, victim.Unfair(taskPath))
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				victim, next := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+				a, grant := coordtest.Hold(t, victim.Unfair(taskPath))
 				time.Sleep(3 * time.Second) // its node is watched by now
-				waiting := queue(next.Unfair(taskPath))
+				waiting := coordtest.Queue(next.Unfair(taskPath))
 				start := time.Now()
 				c.fault(t, srv, victim.SessionID())
 				lost := <-a.Lost()
@@ -262,10 +263,10 @@ func TestUnfairLosses(t *testing.T) {
 // TestUnfairOutage: a lock outlives an outage that the session outlives, and a waiter goes on
 // waiting.
 func TestUnfairOutage(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv), connect(t, srv)
-		holder, grant := hold(t, a.Unfair(taskPath))
-		waiter := queue(b.Unfair(taskPath))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		holder, grant := coordtest.Hold(t, a.Unfair(taskPath))
+		waiter := coordtest.Queue(b.Unfair(taskPath))
 		for range 3 {
 			srv.Down(true)
 			time.Sleep(4 * time.Second)
@@ -289,10 +290,10 @@ func TestUnfairOutage(t *testing.T) {
 // TestUnfairReleaseTakesNobodysNode: the reply to the delete is lost, and by the time the connection is back somebody
 // else has made the next node, which the release must not take for its own.
 func TestUnfairReleaseTakesNobodysNode(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv), connect(t, srv)
-		holder, _ := hold(t, a.Unfair(taskPath))
-		waiter := queue(b.Unfair(taskPath))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		holder, _ := coordtest.Hold(t, a.Unfair(taskPath))
+		waiter := coordtest.Queue(b.Unfair(taskPath))
 		mine := a.SessionID()
 		srv.Intercept(func(r zktest.Request) zktest.Action {
 			if r.Op == zktest.OpDelete && r.Session == mine {
@@ -320,10 +321,10 @@ func TestUnfairLostCreate(t *testing.T) {
 	for name, cut := range map[string]zktest.Action{"executed": zktest.CutAfter(), "not executed": zktest.CutBefore()} {
 		for _, withdraw := range []int{-1, 0, 1} {
 			t.Run(fmt.Sprintf("%s, %d withdrawn", name, withdraw), func(t *testing.T) {
-				bubble(t, func(t *testing.T, srv *zktest.Server) {
-					c := connect(t, srv)
+				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+					c := coordtest.Connect(t, srv)
 					srv.Intercept(func(r zktest.Request) zktest.Action {
-						if creates(r) && r.Path == taskPath {
+						if coordtest.Creates(r) && r.Path == taskPath {
 							srv.Intercept(nil)
 							return cut
 						}
@@ -369,13 +370,13 @@ func TestUnfairLostCreate(t *testing.T) {
 // few times, and few create; nobody lists anything.
 func TestUnfairDoesNotStampede(t *testing.T) {
 	const waiting = 100
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		var tries atomic.Int32
 		var cs []*coordinator.Coordinator
 		for range 4 {
-			cs = append(cs, connect(t, srv))
+			cs = append(cs, coordtest.Connect(t, srv))
 		}
-		holder, _ := hold(t, cs[0].Unfair(taskPath))
+		holder, _ := coordtest.Hold(t, cs[0].Unfair(taskPath))
 		granted := make(chan *coordinator.Acquisition, waiting)
 		var wait sync.WaitGroup
 		for i := range waiting {
@@ -388,7 +389,7 @@ func TestUnfairDoesNotStampede(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		srv.Intercept(func(r zktest.Request) zktest.Action {
-			if creates(r) {
+			if coordtest.Creates(r) {
 				tries.Add(1)
 			}
 			return zktest.Delay(time.Millisecond) // so that one round trip is not nothing beside a pause

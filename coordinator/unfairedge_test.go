@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -23,17 +24,17 @@ func TestUnfairAndTheOtherKinds(t *testing.T) {
 		t.Helper()
 		a := l.Acquire(t.Context(), options...)
 		synctest.Wait()
-		if !isClosed(a.Done()) || !errors.Is(a.Err(), want) {
+		if !coordtest.IsClosed(a.Done()) || !errors.Is(a.Err(), want) {
 			t.Errorf("%s: %v", what, a.Err())
 		}
 	}
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv), connect(t, srv)
-		mutex, _ := hold(t, a.Mutex(lockPath))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		mutex, _ := coordtest.Hold(t, a.Mutex(lockPath))
 		refused(t, "a mutex's directory", b.Unfair(lockPath), coordinator.ErrKind)
 		refused(t, "a mutex's directory, tried", b.Unfair(lockPath), coordinator.ErrKind, coordinator.Try())
 		refused(t, "a mutex in one process", a.Unfair(lockPath), coordinator.ErrKind)
-		unfair, _ := hold(t, a.Unfair(taskPath))
+		unfair, _ := coordtest.Hold(t, a.Unfair(taskPath))
 		refused(t, "a task as a mutex", b.Mutex(taskPath), coordinator.ErrKind)
 		refused(t, "a task as a mutex, tried", b.Mutex(taskPath), coordinator.ErrKind, coordinator.Try())
 		refused(t, "below a task", b.Unfair(taskPath+"/1/2"), coordinator.ErrKind)
@@ -41,7 +42,7 @@ func TestUnfairAndTheOtherKinds(t *testing.T) {
 		for what, options := range map[string][]coordinator.AcquireOption{"": nil, ", tried": {coordinator.Try()}} {
 			a := semaphore.Acquire(t.Context(), options...)
 			synctest.Wait()
-			if !isClosed(a.Done()) || !errors.Is(a.Err(), coordinator.ErrKind) {
+			if !coordtest.IsClosed(a.Done()) || !errors.Is(a.Err(), coordinator.ErrKind) {
 				t.Errorf("a task as a semaphore%s: %v", what, a.Err())
 			}
 		}
@@ -70,18 +71,18 @@ func TestUnfairAndTheOtherKinds(t *testing.T) {
 func TestUnfairNodeRemovedAtOnce(t *testing.T) {
 	for name, same := range map[string]bool{"another session": false, "the same session": true} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				a := connect(t, srv)
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				a := coordtest.Connect(t, srv)
 				b := a
 				if !same {
-					b = connect(t, srv)
+					b = coordtest.Connect(t, srv)
 				}
-				holder, grant := hold(t, a.Unfair(taskPath))
+				holder, grant := coordtest.Hold(t, a.Unfair(taskPath))
 				if err := srv.Delete(taskPath); err != nil {
 					t.Fatal(err)
 				}
 				start := time.Now()
-				next, after := hold(t, b.Unfair(taskPath))
+				next, after := coordtest.Hold(t, b.Unfair(taskPath))
 				if took := time.Since(start); took > time.Second {
 					t.Errorf("the next one waited for %v", took)
 				}
@@ -102,8 +103,8 @@ func TestUnfairNodeRemovedAtOnce(t *testing.T) {
 // TestUnfairNodeRemovedUnderAFunction: the first to hear of it is a probe. The function that runs on has nothing left to
 // keep for it, so nobody waits for its end, in its own session either.
 func TestUnfairNodeRemovedUnderAFunction(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
 		var once sync.Once
 		srv.Intercept(func(q zktest.Request) (do zktest.Action) { // the holder's look at its node, which would be the first otherwise
 			if q.Op == zktest.OpGetData && q.Path == taskPath {
@@ -143,9 +144,9 @@ func TestUnfairNodeRemovedUnderAFunction(t *testing.T) {
 // TestUnfairNodeReplacedBehindItsData: somebody writes to the holder's node, and deletes it before the holder has it watched again;
 // what is then there to be watched is the next holder's.
 func TestUnfairNodeReplacedBehindItsData(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv), connect(t, srv)
-		holder, grant := hold(t, a.Unfair(taskPath))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		holder, grant := coordtest.Hold(t, a.Unfair(taskPath))
 		time.Sleep(3 * time.Second) // the node is watched
 		var once sync.Once
 		srv.Intercept(func(q zktest.Request) (do zktest.Action) { // it takes a moment then
@@ -161,7 +162,7 @@ func TestUnfairNodeReplacedBehindItsData(t *testing.T) {
 		if err := srv.Delete(taskPath); err != nil {
 			t.Fatal(err)
 		}
-		next, after := hold(t, b.Unfair(taskPath))
+		next, after := coordtest.Hold(t, b.Unfair(taskPath))
 		time.Sleep(time.Second)
 		if holder.Valid() || !next.Valid() || srv.Owner(taskPath) != after.Session {
 			t.Fatalf("valid: %v, and the next one: %v", holder.Valid(), next.Valid())
@@ -175,13 +176,13 @@ func TestUnfairNodeReplacedBehindItsData(t *testing.T) {
 // TestUnfairNodeReplacedAndSeen: it is replaced before it is watched, and somebody of the holder's session who only tries finds the next
 // one there. The holder hears of it at once, and not with the next probe.
 func TestUnfairNodeReplacedAndSeen(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv), connect(t, srv)
-		holder, _ := hold(t, a.Unfair(taskPath))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		holder, _ := coordtest.Hold(t, a.Unfair(taskPath))
 		if err := srv.Delete(taskPath); err != nil {
 			t.Fatal(err)
 		}
-		next, _ := hold(t, b.Unfair(taskPath))
+		next, _ := coordtest.Hold(t, b.Unfair(taskPath))
 		_, err := a.Unfair(taskPath).Acquire(t.Context(), coordinator.Try()).Wait(t.Context())
 		var held *coordinator.HeldError
 		if !errors.As(err, &held) || held.Holder.Session != b.SessionID() {
@@ -199,9 +200,9 @@ func TestUnfairNodeReplacedAndSeen(t *testing.T) {
 func TestUnfairNodeReplacedInAnOutage(t *testing.T) {
 	for name, watched := range map[string]bool{"watched": true, "not watched yet": false} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				a, b := connect(t, srv), connect(t, srv)
-				holder, grant := hold(t, a.Unfair(taskPath))
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+				holder, grant := coordtest.Hold(t, a.Unfair(taskPath))
 				if watched {
 					time.Sleep(3 * time.Second)
 				}
@@ -210,7 +211,7 @@ func TestUnfairNodeReplacedInAnOutage(t *testing.T) {
 				if err := srv.Delete(taskPath); err != nil {
 					t.Fatal(err)
 				}
-				next, after := hold(t, b.Unfair(taskPath))
+				next, after := coordtest.Hold(t, b.Unfair(taskPath))
 				time.Sleep(4 * time.Second)
 				srv.Mute(grant.Session, false)
 				if lost := <-holder.Lost(); lost.Reason != events.ReasonNodeRemoved {
@@ -229,10 +230,10 @@ func TestUnfairNodeReplacedInAnOutage(t *testing.T) {
 // TestUnfairOurOwnDataMayBeOverwritten: somebody writes to the holder's node. It is the holder's all
 // the same, and watched as before.
 func TestUnfairOurOwnDataMayBeOverwritten(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv), connect(t, srv)
-		holder, _ := hold(t, a.Unfair(taskPath))
-		waiter := queue(b.Unfair(taskPath))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		holder, _ := coordtest.Hold(t, a.Unfair(taskPath))
+		waiter := coordtest.Queue(b.Unfair(taskPath))
 		time.Sleep(3 * time.Second)
 		for range 3 {
 			if err := srv.SetData(taskPath, []byte("look at me")); err != nil {
@@ -258,12 +259,12 @@ func TestUnfairOurOwnDataMayBeOverwritten(t *testing.T) {
 
 // TestUnfairWithoutWrite: where nobody may write the nodes, it costs two requests more, and holds.
 func TestUnfairWithoutWrite(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv), connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		acl := coordinator.WithACL([]zk.ACL{{Perms: zk.PermRead | zk.PermCreate | zk.PermDelete, Scheme: "world", ID: "anyone"}})
-		holder, grant := hold(t, a.Unfair(taskPath, acl))
-		waiter := queue(b.Unfair(taskPath, acl))
-		second := queue(a.Unfair(taskPath, acl))
+		holder, grant := coordtest.Hold(t, a.Unfair(taskPath, acl))
+		waiter := coordtest.Queue(b.Unfair(taskPath, acl))
+		second := coordtest.Queue(a.Unfair(taskPath, acl))
 		time.Sleep(5 * time.Second)
 		if !holder.Valid() || waiter.Valid() || second.Valid() {
 			t.Fatal("not one holder")
@@ -285,17 +286,17 @@ func TestUnfairWithoutWrite(t *testing.T) {
 // TestUnfairTransactions: a transaction rests on the holder's own node. What was asked for
 // before the end is made before the node goes, or not at all, though the next holder's bears the same name.
 func TestUnfairTransactions(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		if err := srv.Create("/state", nil); err != nil {
 			t.Fatal(err)
 		}
-		a, b := connect(t, srv), connect(t, srv)
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		for round := range 20 {
-			holder, grant := hold(t, a.Unfair(taskPath))
+			holder, grant := coordtest.Hold(t, a.Unfair(taskPath))
 			if _, err := holder.Txn(t.Context(), &zk.SetDataRequest{Path: "/state", Data: []byte("held"), Version: -1}); err != nil {
 				t.Fatal(err)
 			}
-			waiter := queue(b.Unfair(taskPath))
+			waiter := coordtest.Queue(b.Unfair(taskPath))
 			var order []string
 			srv.Intercept(func(r zktest.Request) zktest.Action {
 				if r.Session == grant.Session && (r.Op == zktest.OpDelete || len(r.Parts) > 1) {
@@ -338,9 +339,9 @@ func TestUnfairTransactions(t *testing.T) {
 
 // TestUnfairDeleteWaitsForTransactions: the node is not given up before a transaction that rests on it is answered.
 func TestUnfairDeleteWaitsForTransactions(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a := connect(t, srv)
-		holder, _ := hold(t, a.Unfair(taskPath))
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a := coordtest.Connect(t, srv)
+		holder, _ := coordtest.Hold(t, a.Unfair(taskPath))
 		srv.Intercept(func(r zktest.Request) zktest.Action {
 			if len(r.Parts) > 1 {
 				return zktest.Delay(time.Second)
@@ -370,8 +371,8 @@ func TestUnfairDeleteWaitsForTransactions(t *testing.T) {
 
 // TestUnfairDoAndClose: Do keeps the node until the function has returned, and Close gives it back.
 func TestUnfairDoAndClose(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv), connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		err := a.Unfair(taskPath).Do(t.Context(), func(ctx context.Context, g events.Grant) error {
 			if err := srv.Expire(g.Session); err != nil {
 				return err
@@ -382,8 +383,8 @@ func TestUnfairDoAndClose(t *testing.T) {
 		if !errors.Is(err, coordinator.ErrSessionExpired) {
 			t.Errorf("%v", err)
 		}
-		held, _ := hold(t, a.Unfair(taskPath))
-		waiting, paused := queue(a.Unfair(taskPath)), queue(b.Unfair(taskPath))
+		held, _ := coordtest.Hold(t, a.Unfair(taskPath))
+		waiting, paused := coordtest.Queue(a.Unfair(taskPath)), coordtest.Queue(b.Unfair(taskPath))
 		if err := a.Close(); err != nil {
 			t.Error(err)
 		}
@@ -393,7 +394,7 @@ func TestUnfairDoAndClose(t *testing.T) {
 		if err := b.Close(); err != nil { // it pauses
 			t.Error(err)
 		}
-		if !isClosed(paused.Done()) || srv.Exists(taskPath) {
+		if !coordtest.IsClosed(paused.Done()) || srv.Exists(taskPath) {
 			t.Error("something is left")
 		}
 	})
@@ -401,10 +402,10 @@ func TestUnfairDoAndClose(t *testing.T) {
 
 // TestUnfairParentsComeAndGo: the parents are containers, which the server removes when they are empty.
 func TestUnfairParentsComeAndGo(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a := connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a := coordtest.Connect(t, srv)
 		for range 3 {
-			holder, _ := hold(t, a.Unfair("/deep/tasks/of/mine"))
+			holder, _ := coordtest.Hold(t, a.Unfair("/deep/tasks/of/mine"))
 			holder.Release()
 			<-holder.Done()
 			for srv.Reap() > 0 {

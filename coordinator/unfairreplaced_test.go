@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -20,8 +21,8 @@ func TestUnfairReleasedInAnOutage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			lapsed := c.lapsed
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				a, b := connect(t, srv), connect(t, srv)
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 				inside, leave, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 				go func() {
 					ended <- a.Unfair(taskPath).Do(t.Context(), func(context.Context, events.Grant) error {
@@ -44,7 +45,7 @@ func TestUnfairReleasedInAnOutage(t *testing.T) {
 				if err := srv.Delete(taskPath); err != nil {
 					t.Fatal(err)
 				}
-				next, _ := hold(t, b.Unfair(taskPath))
+				next, _ := coordtest.Hold(t, b.Unfair(taskPath))
 				if lapsed {
 					time.Sleep(9400 * time.Millisecond) // the lease is over, and the session is not
 				}

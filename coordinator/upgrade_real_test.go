@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
@@ -19,10 +20,10 @@ import (
 func TestRealUpgrade(t *testing.T) {
 	const path, workers, rounds = "/locks/upgrade", 9, 30
 	e := ensemble.Start(t, 3)
-	ctx := realContext(t)
+	ctx := coordtest.RealContext(t)
 	var cs []*coordinator.Coordinator
 	for i := range 3 {
-		cs = append(cs, connectReal(t, e.Addr(i)))
+		cs = append(cs, coordtest.ConnectReal(t, e.Addr(i)))
 	}
 	w := &watchman{t: t}
 	var value, upgradables atomic.Int64
@@ -99,32 +100,32 @@ func TestRealUpgrade(t *testing.T) {
 	if upgrades.Load() < rounds {
 		t.Errorf("only %d upgrades", upgrades.Load())
 	}
-	queued(t, rawClient(t, e.Addr(0)), path, 0)
+	coordtest.Queued(t, coordtest.RawClient(t, e.Addr(0)), path, 0)
 }
 
 // TestRealUpgradeOneByOne: what is promised of an upgrade, on a real server: nodes by their kinds, tokens, either node's loss.
 func TestRealUpgradeOneByOne(t *testing.T) {
 	const path = "/locks/upgrade"
 	e := ensemble.Start(t, 1)
-	ctx := realContext(t)
-	raw := rawClient(t, e.Addr(0))
-	a, b := connectReal(t, e.Addr(0)).ReadWrite(path), connectReal(t, e.Addr(0)).ReadWrite(path)
+	ctx := coordtest.RealContext(t)
+	raw := coordtest.RawClient(t, e.Addr(0))
+	a, b := coordtest.ConnectReal(t, e.Addr(0)).ReadWrite(path), coordtest.ConnectReal(t, e.Addr(0)).ReadWrite(path)
 	for _, victim := range []events.Kind{0, events.KindUpgradable, events.KindUpgrade} {
 		up := a.Upgradable().Acquire(ctx)
-		grantOf(t, up)
+		coordtest.GrantOf(t, up)
 		reader := b.Read().Acquire(ctx)
-		readerGrant := grantOf(t, reader)
+		readerGrant := coordtest.GrantOf(t, reader)
 		writer := b.Write().Acquire(ctx)
-		queued(t, raw, path, 3)
+		coordtest.Queued(t, raw, path, 3)
 		write := a.Write().Acquire(context.WithoutCancel(up.Context(ctx)))
-		names := queued(t, raw, path, 4)
+		names := coordtest.Queued(t, raw, path, 4)
 		for i, kind := range []events.Kind{events.KindUpgradable, events.KindRead, events.KindWrite, events.KindUpgrade} {
 			if name, _ := events.ParseName(names[i]); name.Kind != kind {
 				t.Errorf("node %d is %s, and not of %v", i, names[i], kind)
 			}
 		}
 		reader.Release()
-		grant := grantOf(t, write)
+		grant := coordtest.GrantOf(t, write)
 		if grant.Token < readerGrant.Token {
 			t.Errorf("a token of %d behind a reader's of %d", grant.Token, readerGrant.Token)
 		}
@@ -150,10 +151,10 @@ func TestRealUpgradeOneByOne(t *testing.T) {
 			t.Error("the writer is lost with the release of the upgradable reader")
 		}
 		write.Release()
-		if token := grantOf(t, writer).Token; token <= grant.Token {
+		if token := coordtest.GrantOf(t, writer).Token; token <= grant.Token {
 			t.Errorf("a token of %d behind %d", token, grant.Token)
 		}
 		writer.Release()
-		queued(t, raw, path, 0)
+		coordtest.Queued(t, raw, path, 0)
 	}
 }

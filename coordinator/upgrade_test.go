@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -15,17 +16,17 @@ import (
 // TestUpgrade: one upgradable reader beside readers, who becomes the writer when they have left, ahead of writers
 // who wait for longer, and goes back.
 func TestUpgrade(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv).ReadWrite(lockPath), connect(t, srv).ReadWrite(lockPath)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv).ReadWrite(lockPath), coordtest.Connect(t, srv).ReadWrite(lockPath)
 		before := b.Read().Acquire(t.Context())
-		soon(t, before)
+		coordtest.Soon(t, before)
 		up := a.Upgradable().Acquire(t.Context())
-		upGrant := soon(t, up)
+		upGrant := coordtest.Soon(t, up)
 		beside := b.Read().Acquire(t.Context())
-		besideGrant := soon(t, beside)
-		second := queue(b.Upgradable())
-		writer := queue(b.Write())
-		behind := queue(b.Read())
+		besideGrant := coordtest.Soon(t, beside)
+		second := coordtest.Queue(b.Upgradable())
+		writer := coordtest.Queue(b.Write())
+		behind := coordtest.Queue(b.Read())
 		write := a.Write().Acquire(up.Context(t.Context()))
 		synctest.Wait()
 		for name, acq := range map[string]*coordinator.Acquisition{"another upgradable": second, "a writer": writer, "a reader behind him": behind, "the upgrade": write} {
@@ -39,7 +40,7 @@ func TestUpgrade(t *testing.T) {
 			t.Error("upgraded beside a reader who came in beside it")
 		}
 		beside.Release()
-		grant := soon(t, write)
+		grant := coordtest.Soon(t, write)
 		if grant.Token < upGrant.Token || grant.Token < besideGrant.Token {
 			t.Errorf("the upgrade's token is %d, and those before it %d and %d", grant.Token, upGrant.Token, besideGrant.Token)
 		}
@@ -49,20 +50,20 @@ func TestUpgrade(t *testing.T) {
 		}
 		write.Release()
 		<-write.Done()
-		beside = queue(a.Read()) // behind the writer who waits
+		beside = coordtest.Queue(a.Read()) // behind the writer who waits
 		time.Sleep(time.Second)
 		if !up.Valid() || writer.Valid() || beside.Valid() {
 			t.Error("the release of the upgrade let somebody in")
 		}
 		up.Release()
-		soon(t, second)
+		coordtest.Soon(t, second)
 		second.Release()
-		if token := soon(t, writer).Token; token <= grant.Token {
+		if token := coordtest.Soon(t, writer).Token; token <= grant.Token {
 			t.Errorf("the token of the writer who waited in between is %d, and the upgrade's %d", token, grant.Token)
 		}
 		writer.Release()
-		soon(t, behind)
-		soon(t, beside)
+		coordtest.Soon(t, behind)
+		coordtest.Soon(t, beside)
 	})
 }
 
@@ -72,7 +73,7 @@ func TestAnUpgradeInAnyOrder(t *testing.T) {
 	for name, play := range map[string]func(t *testing.T, up, write, reader, writer *coordinator.Acquisition){
 		"the upgradable one first": func(t *testing.T, up, write, reader, writer *coordinator.Acquisition) {
 			reader.Release()
-			soon(t, write)
+			coordtest.Soon(t, write)
 			up.Release()
 			<-up.Done()
 			time.Sleep(time.Second)
@@ -85,11 +86,11 @@ func TestAnUpgradeInAnyOrder(t *testing.T) {
 			up.Release()
 			<-up.Done()
 			time.Sleep(time.Second)
-			if write.Valid() || writer.Valid() || isClosed(write.Done()) {
+			if write.Valid() || writer.Valid() || coordtest.IsClosed(write.Done()) {
 				t.Errorf("beside a reader, or %v", write.Err())
 			}
 			reader.Release()
-			soon(t, write)
+			coordtest.Soon(t, write)
 			time.Sleep(time.Second)
 			if writer.Valid() {
 				t.Error("not alone")
@@ -113,16 +114,16 @@ func TestAnUpgradeInAnyOrder(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				a, b := connect(t, srv).ReadWrite(lockPath), connect(t, srv).ReadWrite(lockPath)
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				a, b := coordtest.Connect(t, srv).ReadWrite(lockPath), coordtest.Connect(t, srv).ReadWrite(lockPath)
 				up := a.Upgradable().Acquire(t.Context())
-				soon(t, up)
+				coordtest.Soon(t, up)
 				reader := b.Read().Acquire(t.Context())
-				soon(t, reader)
+				coordtest.Soon(t, reader)
 				write := queueFrom(a.Write(), context.WithoutCancel(up.Context(t.Context())))
-				writer := queue(b.Write())
+				writer := coordtest.Queue(b.Write())
 				play(t, up, write, reader, writer)
-				soon(t, writer)
+				coordtest.Soon(t, writer)
 				writer.Release()
 				<-writer.Done()
 				synctest.Wait()
@@ -143,15 +144,15 @@ func queueFrom(l *coordinator.Lock, ctx context.Context) *coordinator.Acquisitio
 
 // TestAReaderGivesWayToAnUpgrade: it has waited for a writer who gives up, behind whom the upgrade did not wait for it.
 func TestAReaderGivesWayToAnUpgrade(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv), connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		stream := b.Events(t.Context())
 		up := a.ReadWrite(lockPath).Upgradable().Acquire(t.Context())
-		soon(t, up)
-		writer := queue(a.ReadWrite(lockPath).Write())
-		reader := queue(b.ReadWrite(lockPath).Read())
+		coordtest.Soon(t, up)
+		writer := coordtest.Queue(a.ReadWrite(lockPath).Write())
+		reader := coordtest.Queue(b.ReadWrite(lockPath).Read())
 		write := a.ReadWrite(lockPath).Write().Acquire(up.Context(t.Context()))
-		soon(t, write)
+		coordtest.Soon(t, write)
 		writer.Release()
 		time.Sleep(time.Second)
 		if reader.Valid() || !write.Valid() {
@@ -166,7 +167,7 @@ func TestAReaderGivesWayToAnUpgrade(t *testing.T) {
 			}
 		}
 		write.Release()
-		soon(t, reader)
+		coordtest.Soon(t, reader)
 	})
 }
 
@@ -175,17 +176,17 @@ func TestAnUpgradeIsLostWithEitherNode(t *testing.T) {
 	for _, kind := range []events.Kind{events.KindUpgradable, events.KindUpgrade} {
 		for _, held := range []bool{false, true} {
 			t.Run(kind.String(), func(t *testing.T) {
-				bubble(t, func(t *testing.T, srv *zktest.Server) {
-					a, b := connect(t, srv).ReadWrite(lockPath), connect(t, srv).ReadWrite(lockPath)
+				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+					a, b := coordtest.Connect(t, srv).ReadWrite(lockPath), coordtest.Connect(t, srv).ReadWrite(lockPath)
 					up := a.Upgradable().Acquire(t.Context())
-					soon(t, up)
+					coordtest.Soon(t, up)
 					reader := b.Read().Acquire(t.Context())
-					soon(t, reader)
+					coordtest.Soon(t, reader)
 					write := queueFrom(a.Write(), context.WithoutCancel(up.Context(t.Context())))
-					writer := queue(b.Write())
+					writer := coordtest.Queue(b.Write())
 					if held {
 						reader.Release()
-						soon(t, write)
+						coordtest.Soon(t, write)
 					}
 					for _, child := range srv.Children(lockPath) {
 						if name, _ := events.ParseName(child); name.Kind == kind {
@@ -197,7 +198,7 @@ func TestAnUpgradeIsLostWithEitherNode(t *testing.T) {
 					synctest.Wait()
 					switch {
 					case held:
-						if err := write.Err(); !isClosed(write.Done()) || !errors.Is(err, coordinator.ErrNodeRemoved) {
+						if err := write.Err(); !coordtest.IsClosed(write.Done()) || !errors.Is(err, coordinator.ErrNodeRemoved) {
 							t.Errorf("held: %v", err)
 						}
 						if up.Valid() != (kind == events.KindUpgrade) {
@@ -205,16 +206,16 @@ func TestAnUpgradeIsLostWithEitherNode(t *testing.T) {
 						}
 					case kind == events.KindUpgrade: // it queues up anew
 						reader.Release()
-						soon(t, write)
+						coordtest.Soon(t, write)
 						write.Release()
 					default:
-						if err := write.Err(); !isClosed(write.Done()) || !errors.Is(err, coordinator.ErrNotAcquired) {
+						if err := write.Err(); !coordtest.IsClosed(write.Done()) || !errors.Is(err, coordinator.ErrNotAcquired) {
 							t.Errorf("waiting: %v", err)
 						}
 						reader.Release()
 					}
 					up.Release()
-					soon(t, writer)
+					coordtest.Soon(t, writer)
 					writer.Release()
 					<-writer.Done()
 					synctest.Wait()

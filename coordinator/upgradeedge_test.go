@@ -10,14 +10,15 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
 // TestWhoMayUpgrade: what can be asked for with which context.
 func TestWhoMayUpgrade(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv), connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		rw, other := a.ReadWrite(lockPath), b.ReadWrite(lockPath)
 		again := a.ReadWrite(lockPath, coordinator.Reentrant())
 		for _, c := range []struct {
@@ -44,7 +45,7 @@ func TestWhoMayUpgrade(t *testing.T) {
 			var all []*coordinator.Acquisition
 			for _, l := range c.held {
 				held := l.Acquire(ctx)
-				soon(t, held)
+				coordtest.Soon(t, held)
 				ctx = held.Context(ctx) //nolint:fatcontext // two at most
 				all = append(all, held)
 			}
@@ -66,8 +67,8 @@ func TestWhoMayUpgrade(t *testing.T) {
 			}
 		}
 		up, read := rw.Upgradable().Acquire(t.Context()), rw.Read().Acquire(t.Context())
-		soon(t, up)
-		soon(t, read)
+		coordtest.Soon(t, up)
+		coordtest.Soon(t, read)
 		for _, ctx := range []context.Context{up.Context(read.Context(t.Context())), read.Context(up.Context(t.Context()))} {
 			if err := rw.Write().Acquire(ctx).Err(); !errors.Is(err, coordinator.ErrDeadlock) {
 				t.Errorf("as a reader beside itself: %v", err)
@@ -83,13 +84,13 @@ func TestWhoMayUpgrade(t *testing.T) {
 // TestAnUpgradeThatIsGivenUp: by its context, by its longest wait, because it was only to be tried. The upgradable reader stays
 // what it is, and what descends from its context does not wait any longer than it holds.
 func TestAnUpgradeThatIsGivenUp(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv).ReadWrite(lockPath), connect(t, srv).ReadWrite(lockPath)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv).ReadWrite(lockPath), coordtest.Connect(t, srv).ReadWrite(lockPath)
 		up := a.Upgradable().Acquire(t.Context())
-		soon(t, up)
+		coordtest.Soon(t, up)
 		reader := b.Read().Acquire(t.Context())
-		soon(t, reader)
-		writer := queue(b.Write())
+		coordtest.Soon(t, reader)
+		writer := coordtest.Queue(b.Write())
 		mine, cancel := context.WithCancel(up.Context(t.Context()))
 		time.AfterFunc(time.Second, cancel)
 		for name, c := range map[string]struct {
@@ -118,23 +119,23 @@ func TestAnUpgradeThatIsGivenUp(t *testing.T) {
 			t.Errorf("with the context of a lock that was released: %v", err)
 		}
 		reader.Release()
-		soon(t, writer)
+		coordtest.Soon(t, writer)
 	})
 }
 
 // TestTwoUpgradesOfOne: they exclude each other, in the order in which they were asked for, and the second is asked for while the
 // upgradable reader is released.
 func TestTwoUpgradesOfOne(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv).ReadWrite(lockPath), connect(t, srv).ReadWrite(lockPath)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv).ReadWrite(lockPath), coordtest.Connect(t, srv).ReadWrite(lockPath)
 		up := a.Upgradable().Acquire(t.Context())
-		soon(t, up)
+		coordtest.Soon(t, up)
 		ctx := context.WithoutCancel(up.Context(t.Context()))
 		first := a.Write().Acquire(ctx)
-		grant := soon(t, first)
+		grant := coordtest.Soon(t, first)
 		second := queueFrom(a.Write(), ctx)
-		writer := queue(b.Write())
-		reader := queue(b.Read())
+		writer := coordtest.Queue(b.Write())
+		reader := coordtest.Queue(b.Read())
 		up.Release()
 		<-up.Done()
 		third := a.Write().Acquire(ctx) // for which it is too late: it is a writer like any other
@@ -143,34 +144,34 @@ func TestTwoUpgradesOfOne(t *testing.T) {
 			t.Error("two writers")
 		}
 		first.Release()
-		if token := soon(t, second).Token; token < grant.Token {
+		if token := coordtest.Soon(t, second).Token; token < grant.Token {
 			t.Errorf("the second token is %d, and the first %d", token, grant.Token)
 		}
 		if writer.Valid() || reader.Valid() || third.Valid() {
 			t.Error("not alone")
 		}
 		second.Release()
-		soon(t, writer)
+		coordtest.Soon(t, writer)
 		writer.Release()
-		soon(t, reader)
+		coordtest.Soon(t, reader)
 		reader.Release()
-		soon(t, third)
+		coordtest.Soon(t, third)
 	})
 }
 
 // TestAnUpgradeEndsWithTheSession: both locks are lost, and nobody queues up for the second one anew.
 func TestAnUpgradeEndsWithTheSession(t *testing.T) {
 	for _, held := range []bool{false, true} {
-		bubble(t, func(t *testing.T, srv *zktest.Server) {
-			a, b := connect(t, srv), connect(t, srv)
+		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+			a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 			up := a.ReadWrite(lockPath).Upgradable().Acquire(t.Context())
-			soon(t, up)
+			coordtest.Soon(t, up)
 			reader := b.ReadWrite(lockPath).Read().Acquire(t.Context())
-			soon(t, reader)
+			coordtest.Soon(t, reader)
 			write := queueFrom(a.ReadWrite(lockPath).Write(), context.WithoutCancel(up.Context(t.Context())))
 			if held {
 				reader.Release()
-				soon(t, write)
+				coordtest.Soon(t, write)
 			}
 			if err := srv.Expire(a.SessionID()); err != nil {
 				t.Fatal(err)
@@ -186,18 +187,18 @@ func TestAnUpgradeEndsWithTheSession(t *testing.T) {
 			}
 			reader.Release()
 			synctest.Wait()
-			soon(t, b.ReadWrite(lockPath).Write().Acquire(t.Context()))
+			coordtest.Soon(t, b.ReadWrite(lockPath).Write().Acquire(t.Context()))
 		})
 	}
 }
 
 // TestTheReplyToAnUpgradeIsLost: the node is found again, and so is the token, which is smaller than that of a writer who waits.
 func TestTheReplyToAnUpgradeIsLost(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv), connect(t, srv)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		up := a.ReadWrite(lockPath).Upgradable().Acquire(t.Context())
-		soon(t, up)
-		writer := queue(b.ReadWrite(lockPath).Write())
+		coordtest.Soon(t, up)
+		writer := coordtest.Queue(b.ReadWrite(lockPath).Write())
 		srv.Intercept(func(q zktest.Request) zktest.Action {
 			if q.Session != a.SessionID() || q.Op != zktest.OpMulti || len(q.Parts) != 2 {
 				return zktest.Pass()
@@ -206,13 +207,13 @@ func TestTheReplyToAnUpgradeIsLost(t *testing.T) {
 			return zktest.CutAfter()
 		})
 		write := a.ReadWrite(lockPath).Write().Acquire(up.Context(t.Context()))
-		grant := soon(t, write)
+		grant := coordtest.Soon(t, write)
 		if nodes := srv.Children(lockPath); len(nodes) != 3 {
 			t.Errorf("nodes %v", nodes)
 		}
 		write.Release()
 		up.Release()
-		if token := soon(t, writer).Token; token <= grant.Token {
+		if token := coordtest.Soon(t, writer).Token; token <= grant.Token {
 			t.Errorf("a token of %d behind %d", token, grant.Token)
 		}
 	})
@@ -220,15 +221,15 @@ func TestTheReplyToAnUpgradeIsLost(t *testing.T) {
 
 // TestReentrantUpgradable: whoever has entered again upgrades as well, and the node goes with the last of all.
 func TestReentrantUpgradable(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv).ReadWrite(lockPath, coordinator.Reentrant()), connect(t, srv).ReadWrite(lockPath)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv).ReadWrite(lockPath, coordinator.Reentrant()), coordtest.Connect(t, srv).ReadWrite(lockPath)
 		outer := a.Upgradable().Acquire(t.Context())
-		soon(t, outer)
+		coordtest.Soon(t, outer)
 		inner := a.Upgradable().Acquire(outer.Context(t.Context()))
-		soon(t, inner)
+		coordtest.Soon(t, inner)
 		write := a.Write().Acquire(context.WithoutCancel(inner.Context(t.Context())))
-		soon(t, write)
-		writer := queue(b.Write())
+		coordtest.Soon(t, write)
+		writer := coordtest.Queue(b.Write())
 		for _, l := range []*coordinator.Acquisition{inner, write, outer} {
 			time.Sleep(time.Second)
 			if writer.Valid() {
@@ -237,16 +238,16 @@ func TestReentrantUpgradable(t *testing.T) {
 			l.Release()
 			<-l.Done()
 		}
-		soon(t, writer)
+		coordtest.Soon(t, writer)
 	})
 }
 
 // TestTheQueueShowsWhoUpgrades: who holds, by what kind.
 func TestTheQueueShowsWhoUpgrades(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := connect(t, srv).ReadWrite(lockPath), connect(t, srv).ReadWrite(lockPath)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv).ReadWrite(lockPath), coordtest.Connect(t, srv).ReadWrite(lockPath)
 		up := a.Upgradable().Acquire(t.Context())
-		soon(t, up)
+		coordtest.Soon(t, up)
 		curators := srv.Create(lockPath+"/_c_4f1c0a52-7c39-4a0e-9a3c-d2b1c5a7e9f0-__READ__0000000001", nil)
 		if err := curators; err != nil {
 			t.Fatal(err)
@@ -254,9 +255,9 @@ func TestTheQueueShowsWhoUpgrades(t *testing.T) {
 		if err := srv.SetSequence(lockPath, 2); err != nil {
 			t.Fatal(err)
 		}
-		soon(t, b.Read().Acquire(t.Context()))
+		coordtest.Soon(t, b.Read().Acquire(t.Context()))
 		queueFrom(a.Write(), up.Context(t.Context()))
-		queue(b.Upgradable())
+		coordtest.Queue(b.Upgradable())
 		found, err := b.Queue(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -278,10 +279,10 @@ func TestTheQueueShowsWhoUpgrades(t *testing.T) {
 
 // TestCuratorsReadersWaitForAnUpgradableOne: it does not wait for them when it upgrades, but for those ahead of it.
 func TestCuratorsReadersWaitForAnUpgradableOne(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		const curators = lockPath + "/_c_4f1c0a52-7c39-4a0e-9a3c-d2b1c5a7e9f0-__READ__"
-		c := connect(t, srv)
-		soon(t, c.ReadWrite(lockPath).Read().Acquire(t.Context())) // number 0, and makes the directory
+		c := coordtest.Connect(t, srv)
+		coordtest.Soon(t, c.ReadWrite(lockPath).Read().Acquire(t.Context())) // number 0, and makes the directory
 		if err := srv.Create(curators+"0000000001", nil); err != nil {
 			t.Fatal(err)
 		}
@@ -289,7 +290,7 @@ func TestCuratorsReadersWaitForAnUpgradableOne(t *testing.T) {
 			t.Fatal(err)
 		}
 		up := c.ReadWrite(lockPath).Upgradable().Acquire(t.Context())
-		if node := soon(t, up).Node; node[len(node)-1] != '2' {
+		if node := coordtest.Soon(t, up).Node; node[len(node)-1] != '2' {
 			t.Fatal(node)
 		}
 		if err := srv.Create(curators+"0000000003", nil); err != nil {
@@ -310,22 +311,22 @@ func TestCuratorsReadersWaitForAnUpgradableOne(t *testing.T) {
 				synctest.Wait()
 			}
 		}
-		soon(t, write)
+		coordtest.Soon(t, write)
 	})
 }
 
 // TestTxnOfAnUpgrade: it depends on both nodes, and says nothing of that to its caller.
 func TestTxnOfAnUpgrade(t *testing.T) {
 	for _, victim := range []events.Kind{0, events.KindUpgradable, events.KindUpgrade} {
-		bubble(t, func(t *testing.T, srv *zktest.Server) {
+		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 			if err := srv.Create("/data", nil); err != nil {
 				t.Fatal(err)
 			}
-			rw := connect(t, srv).ReadWrite(lockPath)
+			rw := coordtest.Connect(t, srv).ReadWrite(lockPath)
 			up := rw.Upgradable().Acquire(t.Context())
-			soon(t, up)
+			coordtest.Soon(t, up)
 			write := rw.Write().Acquire(up.Context(t.Context()))
-			soon(t, write)
+			coordtest.Soon(t, write)
 			srv.Intercept(func(q zktest.Request) zktest.Action { // before its owner can hear of it
 				if q.Op == zktest.OpMulti && len(q.Parts) == 4 {
 					srv.Intercept(nil)
@@ -354,12 +355,12 @@ func TestTxnOfAnUpgrade(t *testing.T) {
 
 // TestTxnOfAnUpgradeThatFails: which operation it was.
 func TestTxnOfAnUpgradeThatFails(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		rw := connect(t, srv).ReadWrite(lockPath)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		rw := coordtest.Connect(t, srv).ReadWrite(lockPath)
 		up := rw.Upgradable().Acquire(t.Context())
-		soon(t, up)
+		coordtest.Soon(t, up)
 		write := rw.Write().Acquire(up.Context(t.Context()))
-		soon(t, write)
+		coordtest.Soon(t, write)
 		got, err := write.Txn(t.Context(), &zk.DeleteRequest{Path: "/none", Version: -1})
 		if !errors.Is(err, zk.ErrNoNode) || errors.Is(err, coordinator.ErrNodeRemoved) || len(got) != 1 {
 			t.Errorf("%+v, %v", got, err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -30,10 +31,10 @@ func nodeOfKind(t *testing.T, srv *zktest.Server, kind events.Kind) (node string
 // reader's node is gone. The other one goes as well, whether the caller still waits or not.
 func TestAnUpgradeWhoseReplyIsLostWithTheUpgradableNode(t *testing.T) {
 	for _, released := range []bool{false, true} {
-		bubble(t, func(t *testing.T, srv *zktest.Server) {
-			a, b := connect(t, srv), connect(t, srv)
+		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+			a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 			up := a.ReadWrite(lockPath).Upgradable().Acquire(t.Context())
-			soon(t, up)
+			coordtest.Soon(t, up)
 			srv.Intercept(func(q zktest.Request) zktest.Action {
 				if q.Session != a.SessionID() || q.Op != zktest.OpMulti || len(q.Parts) != 2 || !strings.Contains(q.Parts[1].Path, events.KindUpgrade.Marker()) {
 					return zktest.Pass()
@@ -61,7 +62,7 @@ func TestAnUpgradeWhoseReplyIsLostWithTheUpgradableNode(t *testing.T) {
 			if left := srv.Children(lockPath); len(left) > 0 {
 				t.Errorf("left behind: %v", left)
 			}
-			soon(t, b.ReadWrite(lockPath).Write().Acquire(t.Context()))
+			coordtest.Soon(t, b.ReadWrite(lockPath).Write().Acquire(t.Context()))
 		})
 	}
 }
@@ -70,14 +71,14 @@ func TestAnUpgradeWhoseReplyIsLostWithTheUpgradableNode(t *testing.T) {
 // that he has given up.
 func TestTokensOfTwoUpgrades(t *testing.T) {
 	for range 5 { // now and then the first looks first, and there is nothing to see
-		bubble(t, func(t *testing.T, srv *zktest.Server) {
-			a, b := connect(t, srv), connect(t, srv)
+		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+			a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 			up := a.ReadWrite(lockPath).Upgradable().Acquire(t.Context())
-			soon(t, up)
+			coordtest.Soon(t, up)
 			old, young := b.ReadWrite(lockPath).Read().Acquire(t.Context()), b.ReadWrite(lockPath).Read().Acquire(t.Context())
-			soon(t, old)
-			soon(t, young)
-			writer := queue(b.ReadWrite(lockPath).Write())
+			coordtest.Soon(t, old)
+			coordtest.Soon(t, young)
+			writer := coordtest.Queue(b.ReadWrite(lockPath).Write())
 			between := nodeOfKind(t, srv, events.KindWrite)
 			first := queueFrom(a.ReadWrite(lockPath).Write(), up.Context(t.Context()))
 			old.Release()
@@ -103,12 +104,12 @@ func TestTokensOfTwoUpgrades(t *testing.T) {
 			second := queueFrom(a.ReadWrite(lockPath).Write(), up.Context(t.Context()))
 			young.Release()
 			<-young.Done()
-			grant := soon(t, first)
+			grant := coordtest.Soon(t, first)
 			srv.Intercept(nil)
 			writer.Release()
 			<-writer.Done()
 			first.Release()
-			if token := soon(t, second).Token; token < grant.Token {
+			if token := coordtest.Soon(t, second).Token; token < grant.Token {
 				t.Errorf("the second token is %d, and the first %d", token, grant.Token)
 			}
 		})

@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -25,20 +26,20 @@ func TestACreateThatIsWithdrawnUnderWayLeavesNothing(t *testing.T) {
 		"answered late": zktest.Delay(time.Second),
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c := connect(t, srv)
-				_, _ = hold(t, c.Mutex(lockPath)) // the directory is there, and somebody stands in it
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := coordtest.Connect(t, srv)
+				_, _ = coordtest.Hold(t, c.Mutex(lockPath)) // the directory is there, and somebody stands in it
 				id := c.SessionID()
 				arrived, withdrawn := false, make(chan struct{})
 				srv.Intercept(func(r zktest.Request) zktest.Action {
-					if !creates(r) || arrived {
+					if !coordtest.Creates(r) || arrived {
 						return zktest.Pass()
 					}
 					arrived = true
 					<-withdrawn
 					return action
 				})
-				a := queue(c.Mutex(lockPath))
+				a := coordtest.Queue(c.Mutex(lockPath))
 				if !arrived {
 					t.Fatal("no create was sent")
 				}
@@ -50,8 +51,8 @@ func TestACreateThatIsWithdrawnUnderWayLeavesNothing(t *testing.T) {
 				if got := srv.Children(lockPath); len(got) != 1 {
 					t.Errorf("beside the holder's node: %v", got)
 				}
-				if !isClosed(a.Done()) || c.SessionID() != id {
-					t.Errorf("done %v, session 0x%x and before 0x%x", isClosed(a.Done()), c.SessionID(), id)
+				if !coordtest.IsClosed(a.Done()) || c.SessionID() != id {
+					t.Errorf("done %v, session 0x%x and before 0x%x", coordtest.IsClosed(a.Done()), c.SessionID(), id)
 				}
 				select {
 				case grant := <-a.Granted():

@@ -1,0 +1,143 @@
+// Package coordtest is what most tests of package coordinator have in common: a test server in virtual time, sessions on it, and
+// the few things that one does with a lock. Meters count what a lock costs; the rest is for tests against real servers.
+package coordtest
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// LockPath is the lock that most tests fight for.
+const LockPath = "/locks/reindex"
+
+// Bubble runs the test in virtual time against a server of its own.
+func Bubble(t *testing.T, test func(t *testing.T, srv *zktest.Server)) {
+	t.Helper()
+	eventstest.Bubble(t, func(t *testing.T) {
+		test(t, zktest.Start(t))
+	})
+}
+
+// Connect returns a coordinator with a session of its own. It is closed at the end of the test.
+func Connect(t *testing.T, srv *zktest.Server, options ...coordinator.Option) *coordinator.Coordinator {
+	t.Helper()
+	c, err := coordinator.Connect(t.Context(), srv.Addr(), append([]coordinator.Option{srv.Option()}, options...)...)
+	if err != nil {
+		t.Fatalf("Connect: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Logf("Close: %v", err)
+		}
+	})
+	return c
+}
+
+// Hold returns a granted acquisition.
+func Hold(t *testing.T, l *coordinator.Lock, options ...coordinator.AcquireOption) (*coordinator.Acquisition, events.Grant) {
+	t.Helper()
+	a := l.Acquire(context.Background(), options...)
+	grant, err := a.Wait(t.Context())
+	if err != nil {
+		t.Fatalf("Wait: %v", err)
+	}
+	return a, grant
+}
+
+// Queue returns an acquisition that has taken its place in the queue. It works in bubbles only.
+func Queue(l *coordinator.Lock, options ...coordinator.AcquireOption) *coordinator.Acquisition {
+	a := l.Acquire(context.Background(), options...)
+	synctest.Wait()
+	return a
+}
+
+// Soon waits for the grant, for at most five seconds of virtual time.
+func Soon(t *testing.T, a *coordinator.Acquisition) events.Grant {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	grant, err := a.Wait(ctx)
+	if err != nil {
+		t.Fatalf("no grant: %v", err)
+	}
+	return grant
+}
+
+// Warm has each of them hold the lock twice, so that they know its directory for ours.
+func Warm(t *testing.T, cs ...*coordinator.Coordinator) {
+	t.Helper()
+	for range 2 { // the one that makes the directory learns by the next listing that it is ours
+		for _, c := range cs {
+			a, _ := Hold(t, c.Mutex(LockPath))
+			a.Release()
+			<-a.Done()
+		}
+	}
+}
+
+// Creates reports whether the request makes a contender's node, alone or with the directory's marker.
+func Creates(r zktest.Request) bool {
+	return r.Op == zktest.OpCreate || r.Op == zktest.OpMulti && len(r.Parts) > 0 && r.Parts[0].Op == zktest.OpCreate
+}
+
+// IsClosed reports whether the channel is closed.
+func IsClosed(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Traffic counts the requests that the server gets from now on, without handshakes, farewells and pings.
+func Traffic(srv *zktest.Server) *atomic.Int32 {
+	var n atomic.Int32
+	srv.Intercept(func(r zktest.Request) zktest.Action {
+		switch r.Op {
+		case zktest.OpPing, zktest.OpConnect, zktest.OpClose:
+		default:
+			n.Add(1)
+		}
+		return zktest.Pass()
+	})
+	return &n
+}
+
+// Admin is a plain client, for what a test arranges behind a coordinator's back. It is closed at the end of the test.
+func Admin(t *testing.T, addr string, dial func(ctx context.Context, network, address string) (net.Conn, error)) *zk.Conn {
+	t.Helper()
+	return client(t, addr, zk.WithDialer(func(network, address string, _ time.Duration) (net.Conn, error) {
+		return dial(context.Background(), network, address)
+	}))
+}
+
+// quietLog keeps a plain client's remarks out of the test's output.
+type quietLog struct{}
+
+func (quietLog) Printf(string, ...any) {}
+
+func client(t *testing.T, addr string, dial func(*zk.Conn)) *zk.Conn {
+	t.Helper()
+	conn, news, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogger(quietLog{}), zk.WithLogInfo(false), dial)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		conn.Close()
+		for range news { // closed when the client's goroutines have ended
+		}
+	})
+	return conn
+}

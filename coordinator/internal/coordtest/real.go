@@ -1,0 +1,146 @@
+package coordtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+)
+
+// RealMax bounds every wait on real servers. It is far more than anything takes, also on a machine with other work.
+const RealMax = 3 * time.Minute
+
+// RealContext ends with the test, or after RealMax.
+func RealContext(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), RealMax)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// ConnectReal connects to real servers until the test has ended.
+func ConnectReal(t *testing.T, servers string, options ...coordinator.Option) *coordinator.Coordinator {
+	t.Helper()
+	options = append([]coordinator.Option{coordinator.WithSessionTimeout(10 * time.Second)}, options...)
+	c, err := coordinator.Connect(RealContext(t), servers, options...)
+	if err != nil {
+		t.Fatalf("Connect: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return c
+}
+
+// RawClient is a client of a real server that knows nothing of locks.
+func RawClient(t *testing.T, addr string) *zk.Conn {
+	t.Helper()
+	return client(t, addr, zk.WithDialer(net.DialTimeout))
+}
+
+// QueueOf returns the names in a lock's directory by the number that the server gave them.
+func QueueOf(t *testing.T, raw *zk.Conn, dir string) []string {
+	t.Helper()
+	names, _, err := raw.Children(dir)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		t.Fatalf("listing %s: %v", dir, err)
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		na, _ := events.ParseName(a)
+		nb, _ := events.ParseName(b)
+		return events.CompareNames(na, nb)
+	})
+	return names
+}
+
+// Queued waits until n nodes are in the lock's directory, and returns their names.
+func Queued(t *testing.T, raw *zk.Conn, dir string, n int) (names []string) {
+	t.Helper()
+	eventstest.Eventually(t, fmt.Sprintf("%d nodes at %s", n, dir), func() bool {
+		names = QueueOf(t, raw, dir)
+		return len(names) == n
+	})
+	return names
+}
+
+// GrantOf waits for the grant.
+func GrantOf(t *testing.T, a *coordinator.Acquisition) events.Grant {
+	t.Helper()
+	grant, err := a.Wait(RealContext(t))
+	if err != nil {
+		t.Fatalf("no grant: %v", err)
+	}
+	return grant
+}
+
+// LossOf waits for the loss.
+func LossOf(t *testing.T, a *coordinator.Acquisition) events.Lost {
+	t.Helper()
+	return eventstest.Receive(t, a.Lost(), "the loss of the lock")
+}
+
+// EndOf waits for the end, and returns its error.
+func EndOf(t *testing.T, a *coordinator.Acquisition) error {
+	t.Helper()
+	eventstest.Receive(t, a.Done(), "the end of the acquisition")
+	return a.Err()
+}
+
+// NotLost checks that the lock is held, and that its holder has heard nothing else.
+func NotLost(t *testing.T, a *coordinator.Acquisition) {
+	t.Helper()
+	select {
+	case lost := <-a.Lost():
+		t.Errorf("the lock is lost: %v", lost.Reason)
+	case <-a.Done():
+		t.Errorf("the acquisition is over: %v", a.Err())
+	default:
+	}
+	if !a.Valid() {
+		t.Errorf("the lock is not valid; its deadline is in %v", time.Until(a.Deadline()))
+	}
+}
+
+// Toll is what a real server has counted.
+type Toll struct {
+	Packets float64 // received, without those that ask for the counters
+	Bytes   float64 // received
+	Woken   float64 // watches that fired because a node was deleted
+}
+
+// RealToll returns what the server counts while do runs.
+func RealToll(t *testing.T, e *ensemble.Ensemble, do func()) Toll {
+	t.Helper()
+	asked := 0.0 // each question is a packet, and has been counted when it is answered
+	read := func() Toll {
+		var counters map[string]float64
+		eventstest.Eventually(t, "the server says what it has counted", func() bool {
+			var err error
+			asked++
+			counters, err = e.Counters(RealContext(t), 0)
+			return err == nil
+		})
+		for _, name := range []string{"zk_packets_received", "zk_bytes_received_count", "zk_sum_node_deleted_watch_count"} {
+			if _, ok := counters[name]; !ok {
+				t.Fatalf("the server has no counter %s", name)
+			}
+		}
+		return Toll{counters["zk_packets_received"] - asked, counters["zk_bytes_received_count"], counters["zk_sum_node_deleted_watch_count"]}
+	}
+	before := read()
+	do()
+	after := read()
+	return Toll{after.Packets - before.Packets, after.Bytes - before.Bytes, after.Woken - before.Woken}
+}
