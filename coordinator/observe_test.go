@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"runtime"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +19,7 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -55,79 +59,6 @@ func wantQuiet(t *testing.T, seen <-chan events.Leader) {
 	if l, ok, closed := said(seen); ok || closed {
 		t.Fatalf("said %+v, closed: %v", l, closed)
 	}
-}
-
-// TestObserve sees an election through, from before there is a path.
-func TestObserve(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		seen := b.Election(electionPath).Observe(t.Context())
-		wantLeader(t, srv, seen, "")
-		if srv.Exists(path.Dir(electionPath)) {
-			t.Error("to observe makes a path")
-		}
-		ann := campaign(a, "ann")
-		first := wantLeader(t, srv, seen, "ann")
-		if grant := coordtest.Soon(t, ann); grant.Token != first.Token || grant.Node != first.Node {
-			t.Errorf("%+v, and %+v leads", grant, first)
-		}
-		bob, cleo, dan := campaign(b, "bob"), campaign(a, "cleo"), campaign(b, "dan")
-		cleo.Release()
-		wantQuiet(t, seen)
-		if err := a.Election(electionPath).Proclaim(t.Context(), ann, []byte("ann again")); err != nil {
-			t.Fatal(err)
-		}
-		if l := wantLeader(t, srv, seen, "ann again"); l.Node != first.Node || l.Token != first.Token {
-			t.Errorf("%+v, and before %+v", l, first)
-		}
-		second := b.Election(electionPath).Observe(t.Context())
-		wantLeader(t, srv, second, "ann again")
-		ann.Release()
-		if l := wantLeader(t, srv, seen, "bob"); l.Token <= first.Token {
-			t.Errorf("%+v behind %+v", l, first)
-		}
-		wantLeader(t, srv, second, "bob")
-		coordtest.Soon(t, bob)
-		bob.Release()
-		wantLeader(t, srv, seen, "dan")
-		coordtest.Soon(t, dan)
-		dan.Release()
-		wantLeader(t, srv, seen, "")
-		if err := srv.Delete(electionPath); err != nil {
-			t.Fatal(err)
-		}
-		if err := srv.Delete(path.Dir(electionPath)); err != nil {
-			t.Fatal(err)
-		}
-		wantQuiet(t, seen)
-		eve := campaign(a, "eve")
-		wantLeader(t, srv, seen, "eve")
-		eve.Release()
-		wantLeader(t, srv, seen, "")
-		wantLeader(t, srv, second, "")
-	})
-}
-
-// TestASlowObserverHearsTheLatest, of each of two, who do not wait for each other.
-func TestASlowObserverHearsTheLatest(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv)
-		e := c.Election(electionPath)
-		slow, quick := e.Observe(t.Context()), e.Observe(t.Context())
-		wantLeader(t, srv, quick, "")
-		var last *coordinator.Acquisition
-		for _, name := range []string{"ann", "bob", "cleo"} {
-			if last != nil {
-				last.Release()
-				wantLeader(t, srv, quick, "")
-			}
-			last = campaign(c, name)
-			l := wantLeader(t, srv, quick, name)
-			l.Data[0] = 'x' // the reader's own
-		}
-		wantLeader(t, srv, slow, "cleo")
-		wantQuiet(t, slow)
-	})
 }
 
 // TestObserversEnd with their contexts, with the coordinator, and where nothing can be seen: the channel is closed.
@@ -343,35 +274,266 @@ func TestAChangeRightBehindAReading(t *testing.T) {
 	})
 }
 
-// TestObserveWhereASemaphoreStands: both look out for changes of one directory, and neither takes the other's watch for what it is
-// not.
-func TestObserveWhereASemaphoreStands(t *testing.T) {
+// hustings is an election of nobody's, which the test moves.
+type hustings struct {
+	srv *zktest.Server
+
+	mu     sync.Mutex // held while something is moved, which is seen before it is done
+	joined int
+}
+
+// first returns who leads; empty: nobody.
+func (h *hustings) first() string {
+	names := h.srv.Children(electionPath) // they are made with numbers of ten digits, and nothing else
+	slices.Sort(names)
+	if len(names) == 0 {
+		return ""
+	}
+	return path.Join(electionPath, names[0])
+}
+
+// move changes something, if there is anything to change.
+func (h *hustings) move(how string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.moving(how)
+}
+
+func (h *hustings) moving(how string) {
+	must := func(err error) {
+		if err != nil {
+			panic(err)
+		}
+	}
+	first := h.first()
+	switch how {
+	case "path":
+		if !h.srv.Exists(electionPath) {
+			must(h.srv.Create(electionPath, nil))
+		}
+	case "join":
+		must(h.srv.Create(fmt.Sprintf("%s/lock-%010d", electionPath, h.joined), fmt.Appendf(nil, "candidate %d", h.joined)))
+		h.joined++
+	case "leave":
+		if first != "" {
+			must(h.srv.Delete(first))
+		}
+	case "proclaim":
+		if first != "" {
+			data, _ := h.srv.Data(first)
+			must(h.srv.SetData(first, append(data, '!')))
+		}
+	case "remove":
+		for _, name := range h.srv.Children(electionPath) {
+			must(h.srv.Delete(path.Join(electionPath, name)))
+		}
+		if h.srv.Exists(electionPath) {
+			must(h.srv.Delete(electionPath))
+		}
+	case "anew": // another path of the same name, in which the leader's name is that of one who comes second
+		h.moving("remove")
+		h.joined = max(h.joined, 1)
+		must(h.srv.Create(electionPath+"/lock-0000000000", []byte("anew")))
+		if first != "" && path.Base(first) != "lock-0000000000" {
+			must(h.srv.Create(first, []byte("not the first")))
+		}
+	}
+}
+
+// TestObserveAtEachStep has something happen before each request that an observer makes, while it begins and while
+// something else happens. In the end it has heard who leads, in order and within a few requests.
+func TestObserveAtEachStep(t *testing.T) {
+	const most = 60
+	moves := []string{"path", "join", "leave", "proclaim", "remove", "anew"}
+	breaks := []string{"cut before", "cut after", "expire"}
+	fired := 0
+	for _, at := range [][]string{nil, {"path"}, {"join"}, {"join", "join", "leave"}, {"join", "join", "join"}} {
+		for _, then := range moves {
+			for _, meanwhile := range slices.Concat(moves, breaks) {
+				for step := 1; ; step++ {
+					requests := 0
+					coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+						h := &hustings{srv: srv}
+						for _, how := range at {
+							h.move(how)
+						}
+						c := coordtest.Connect(t, srv)
+						srv.Intercept(func(q zktest.Request) zktest.Action {
+							if q.Op != zktest.OpExists && q.Op != zktest.OpGetData && q.Op != zktest.OpGetChildren2 {
+								return zktest.Pass()
+							}
+							if requests++; requests != step {
+								return zktest.Pass()
+							}
+							switch meanwhile {
+							case "cut before":
+								return zktest.CutBefore()
+							case "cut after":
+								return zktest.CutAfter()
+							case "expire":
+								_ = srv.Expire(q.Session)
+							default:
+								h.move(meanwhile)
+							}
+							return zktest.Pass()
+						})
+						wantTheTruth(t, h, c, then)
+					})
+					if t.Failed() || requests > most {
+						t.Fatalf("from %v, %s with %s at request %d: %d requests", at, then, meanwhile, step, requests)
+					}
+					if requests < step {
+						break
+					}
+					fired++
+				}
+			}
+		}
+	}
+	t.Logf("%d times something happened", fired)
+}
+
+// wantTheTruth observes while something happens, and wants to have heard who leads in the end, and nobody twice.
+func wantTheTruth(t *testing.T, h *hustings, c *coordinator.Coordinator, then string) {
+	t.Helper()
+	seen := c.Election(electionPath).Observe(t.Context())
+	var last events.Leader
+	var token int64
+	words := 0
+	listen := func() {
+		time.Sleep(time.Minute)
+		for {
+			l, ok, _ := said(seen)
+			if !ok {
+				return
+			}
+			switch {
+			case words > 0 && l.Node == last.Node && l.Token == last.Token && string(l.Data) == string(last.Data):
+				t.Errorf("said twice: %+v", l)
+			case l.Token != 0 && (l.Token < token || l.Token == token && l.Node != last.Node):
+				t.Errorf("%+v leads behind %+v", l, last)
+			}
+			last, token, words = l, max(token, l.Token), words+1
+		}
+	}
+	listen()
+	h.move(then)
+	listen()
+	data, _ := h.srv.Data(h.first())
+	if node := h.first(); words == 0 || last.Node != node || node != "" && string(last.Data) != string(data) {
+		t.Errorf("%d words, the last %+v; %q leads with %q", words, last, node, data)
+	}
+}
+
+// TestWhatObserversCost: nothing while others come and go behind the leader, and the same for any number of them in one
+// coordinator.
+func TestWhatObserversCost(t *testing.T) {
+	for _, observers := range []int{1, 100} {
+		t.Run(fmt.Sprint(observers), func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				cs, ms := coordtest.Metered(t, srv, 1)
+				c := coordtest.Connect(t, srv)
+				var seen []<-chan events.Leader
+				costs := func(what string, requests, evs int, change func()) {
+					t.Helper()
+					before := ms[0].Read()
+					change()
+					if n := ms[0].Read().Minus(before); n.Requests != requests || n.Events != evs {
+						t.Errorf("%s: %+v, want %d requests and %d events", what, n, requests, evs)
+					}
+				}
+				all := func(data string) {
+					t.Helper()
+					for _, s := range seen {
+						wantLeader(t, srv, s, data)
+					}
+				}
+				costs("to begin without a path", 2, 0, func() { // list, and look out for the path
+					seen = append(seen, cs[0].Election(electionPath).Observe(t.Context()))
+				})
+				costs("another observer", 0, 0, func() {
+					for range observers - 1 {
+						seen = append(seen, cs[0].Election(electionPath).Observe(t.Context()))
+					}
+				})
+				all("")
+				costs("a path", 2, 1, func() { // list, and list again with a watch
+					if err := srv.Create(electionPath, nil); err != nil {
+						t.Fatal(err)
+					}
+				})
+				var ann, bob, cleo, dan *coordinator.Acquisition
+				costs("a leader", 2, 1, func() { ann = campaign(c, "ann") }) // list, read
+				all("ann")
+				costs("candidates", 0, 0, func() { bob, cleo, dan = campaign(c, "bob"), campaign(c, "cleo"), campaign(c, "dan") })
+				costs("one who leaves", 0, 0, func() { cleo.Release() })
+				costs("a word", 1, 1, func() { // read
+					if err := c.Election(electionPath).Proclaim(t.Context(), ann, []byte("ann again")); err != nil {
+						t.Fatal(err)
+					}
+				})
+				all("ann again")
+				costs("another leader", 2, 1, func() { ann.Release() }) // list, read
+				all("bob")
+				costs("one who leaves from behind", 0, 0, func() { dan.Release() })
+				costs("nobody", 2, 1, func() { bob.Release() }) // list, and list again with a watch
+				all("")
+				costs("an hour", 0, 0, func() { time.Sleep(time.Hour) })
+			})
+		})
+	}
+}
+
+// TestObserversLeaveOneWatch behind, which the next one uses, and nothing when that has fired.
+func TestObserversLeaveOneWatch(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs, ms := coordtest.Metered(t, srv, 1)
 		c := coordtest.Connect(t, srv)
-		leases := c.Election("/permits/leases").Observe(t.Context())
-		wantLeader(t, srv, leases, "")
-		s := c.Semaphore("/permits", 1)
-		last := s.Acquire(t.Context())
-		coordtest.Soon(t, last)
-		for range 5 {
-			next := s.Acquire(t.Context())
+		ann := campaign(c, "ann")
+		coordtest.Soon(t, ann)
+		time.Sleep(time.Minute) // its own node is watched by now
+		before := srv.Watches()
+		for range 1000 {
+			ctx, end := context.WithCancel(t.Context())
+			wantLeader(t, srv, cs[0].Election(electionPath).Observe(ctx), "ann")
+			end()
 			synctest.Wait()
-			last.Release()
-			coordtest.Soon(t, next)
-			last = next
 		}
-		last.Release()
-		<-last.Done()
-		for _, name := range []string{"ann", "bob"} {
-			node := "/permits/leases/lock-0000000000"
-			if err := srv.Create(node, []byte(name)); err != nil {
-				t.Fatal(err)
-			}
-			wantLeader(t, srv, leases, name)
-			if err := srv.Delete(node); err != nil {
-				t.Fatal(err)
-			}
-			wantLeader(t, srv, leases, "")
+		if n := srv.Watches() - before; n != 1 {
+			t.Errorf("%d watches", n)
 		}
+		sent := ms[0].Read()
+		ann.Release()
+		synctest.Wait()
+		if n, asked := srv.Watches(), ms[0].Read().Minus(sent); n != 0 || asked.Requests != 0 || asked.Events != 1 {
+			t.Errorf("%d watches, %+v", n, asked)
+		}
+		seen := cs[0].Election(electionPath).Observe(t.Context())
+		wantLeader(t, srv, seen, "")
+		campaign(c, "bob")
+		wantLeader(t, srv, seen, "bob")
 	})
+}
+
+// TestObserversHaveNoGoroutines. It counts what the process has, so nothing runs beside it, and the time is real.
+func TestObserversHaveNoGoroutines(t *testing.T) {
+	srv := zktest.Start(t)
+	c := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(40*time.Second))
+	coordtest.Hold(t, c.Mutex("/locks/counted")) // a client starts its last goroutines after it has told of the session
+	before := runtime.NumGoroutine()
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	var seen []<-chan events.Leader
+	for i := range 1000 {
+		seen = append(seen, c.Election(fmt.Sprint("/elections/", i%10)).Observe(ctx))
+	}
+	for _, s := range seen {
+		<-s
+	}
+	eventstest.Eventually(t, "nothing is under way any more", func() bool { return runtime.NumGoroutine() <= before })
+	end()
+	for _, s := range seen {
+		for range s { // until it is closed
+		}
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,7 +16,11 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
+
+func TestSemaphoreDialogues(t *testing.T) { coordtest.Play(t, "semaphore") }
 
 const (
 	semPath   = "/limits/exports"
@@ -75,33 +80,6 @@ func wantEnd(t *testing.T, a *coordinator.Acquisition, want error) {
 	if err := a.Err(); !errors.Is(err, want) {
 		t.Errorf("ended with %v, want %v", err, want)
 	}
-}
-
-// TestPermitsAreGivenOutInOrder: a wish for many is not overtaken by one for few, and each
-// is granted at once and in full.
-func TestPermitsAreGivenOutInOrder(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := coordtest.Connect(t, srv).Semaphore(semPath, 4), coordtest.Connect(t, srv).Semaphore(semPath, 4)
-		all := append(take(t, a, 1, 2), take(t, b, 1, 3, 1)...)
-		wantHolding(t, srv, all, "0 1 2", 4)
-		var last int64
-		for _, a := range all[:3] {
-			grant := <-a.Granted()
-			if grant.Token <= last {
-				t.Errorf("token %d behind %d", grant.Token, last)
-			}
-			last = grant.Token
-		}
-		all[2].Release()
-		wantHolding(t, srv, all, "0 1", 3) // 3 wants three, and 4 stands behind
-		all[1].Release()
-		wantHolding(t, srv, all, "0 3", 4)
-		all[0].Release()
-		wantHolding(t, srv, all, "3 4", 4)
-		all[3].Release()
-		all[4].Release()
-		wantNothing(t, srv)
-	})
 }
 
 // TestTwoThatWantMostOfThemNeverBlockEachOther: two callers want three of four, again and
@@ -176,67 +154,6 @@ func TestNoMorePermitsThanThereAre(t *testing.T) {
 	})
 }
 
-// TestSizesMustAgree, whether one is alone or finds others; nothing of one who disagrees
-// is left, and nobody waits for him.
-func TestSizesMustAgree(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv)
-		held := take(t, c.Semaphore(semPath, 2), 1)
-		for _, size := range []int{1, 3} {
-			a := c.Semaphore(semPath, size).Acquire(t.Context())
-			wantEnd(t, a, coordinator.ErrSizeMismatch)
-			if text := a.Err().Error(); !strings.Contains(text, "2") || !strings.Contains(text, fmt.Sprint(size)) {
-				t.Errorf("%q does not name both", text)
-			}
-		}
-		held = append(held, take(t, c.Semaphore(semPath, 2), 2)...)
-		wantHolding(t, srv, held, "0", 1)
-		wantEnd(t, c.Semaphore(semPath, 5).Acquire(t.Context()), coordinator.ErrSizeMismatch) // at once, and not when it is first
-		wantEnd(t, c.Semaphore(semPath, 5).Acquire(t.Context(), coordinator.Try()), coordinator.ErrNotAcquired)
-		adopted := c.Semaphore(semPath, 5, coordinator.AdoptSize())
-		wantEnd(t, adopted.Acquire(t.Context(), coordinator.WithPermits(3)), coordinator.ErrPermits)
-		held[0].Release()
-		wantHolding(t, srv, held, "1", 2)
-		held[1].Release()
-		wantEnd(t, c.Semaphore(semPath, 5).Acquire(t.Context(), coordinator.Try()), coordinator.ErrSizeMismatch)
-		wantHolding(t, srv, take(t, adopted, 2), "0", 2)
-		if data, _ := srv.Data(semSize); string(data) != "2" {
-			t.Errorf("size %q", data)
-		}
-	})
-}
-
-// TestResizeWakesWhomItAdmits, and nobody else: three more permits let three in.
-func TestResizeWakesWhomItAdmits(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		s := coordtest.Connect(t, srv).Semaphore(semPath, 2)
-		other := coordtest.Connect(t, srv).Semaphore(semPath, 2)
-		all := take(t, s, 2)
-		for range 10 {
-			all = append(all, take(t, other, 1)...)
-		}
-		wantHolding(t, srv, all, "0", 2)
-		if err := s.Resize(t.Context(), 5); err != nil {
-			t.Fatal(err)
-		}
-		wantHolding(t, srv, all, "0 1 2 3", 5)
-		wantEnd(t, other.Acquire(t.Context()), coordinator.ErrSizeMismatch) // its handle has the old one
-		all = append(all, take(t, s, 1)...)
-		wantHolding(t, srv, all, "0 1 2 3", 5)
-		// Fewer than are held: nobody loses any, and nobody is let in until enough have come back.
-		if err := s.Resize(t.Context(), 1); err != nil {
-			t.Fatal(err)
-		}
-		wantHolding(t, srv, all, "0 1 2 3", 5)
-		all[0].Release()
-		all[2].Release()
-		all[3].Release()
-		wantHolding(t, srv, all, "1", 1)
-		all[1].Release()
-		wantHolding(t, srv, all, "4", 1)
-	})
-}
-
 // TestResizeOfAClosedCoordinator ends with ErrClosed, also if it was waiting for a connection then.
 func TestResizeOfAClosedCoordinator(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -285,31 +202,6 @@ func TestResizeBesideAcquire(t *testing.T) {
 	})
 }
 
-// TestWhoWantsMoreThanThereAreLetsTheOthersThrough: permits are taken away from under one that
-// waits for more, and by hand.
-func TestWhoWantsMoreThanThereAreLetsTheOthersThrough(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		s := coordtest.Connect(t, srv).Semaphore(semPath, 3)
-		all := take(t, s, 1, 3, 2)
-		wantHolding(t, srv, all, "0", 1)
-		if err := srv.SetData(semSize, []byte("2")); err != nil {
-			t.Fatal(err)
-		}
-		wantEnd(t, all[1], coordinator.ErrPermits)
-		all[0].Release()
-		wantHolding(t, srv, all, "2", 2)
-		if err := srv.SetData(semSize, []byte("many")); err != nil {
-			t.Fatal(err)
-		}
-		a := s.Acquire(t.Context())
-		<-a.Done()
-		if err := a.Err(); err == nil || !strings.Contains(err.Error(), "many") {
-			t.Errorf("ended with %v", err)
-		}
-		wantHolding(t, srv, all, "2", 2)
-	})
-}
-
 // TestBadNumbersOfPermits end at once, and leave nothing behind.
 func TestBadNumbersOfPermits(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -346,4 +238,314 @@ func TestBadNumbersOfPermits(t *testing.T) {
 			t.Errorf("left %v", after)
 		}
 	})
+}
+
+// What goes wrong with a semaphore, and what of it is told.
+
+// TestASemaphoreBelowAChroot, whose Grant names the node as Txn takes it.
+func TestASemaphoreBelowAChroot(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, err := coordinator.Connect(t.Context(), srv.Addr()+"/app", srv.Option())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		a := c.Semaphore(semPath, 2).Acquire(t.Context(), coordinator.WithPermits(2))
+		grant, err := a.Wait(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(grant.Node, semLeases+"/_c_") || !srv.Exists("/app"+grant.Node) || grant.Path != semPath {
+			t.Errorf("granted %+v", grant)
+		}
+		if _, err := a.Txn(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if guard := a.Guard(); guard.Path != "/app"+grant.Node {
+			t.Errorf("guard %s", guard.Path)
+		}
+	})
+}
+
+// TestAPermitThatMayNotBeTaken ends with the server's word, and keeps nobody waiting: who may not look,
+// and who may not make leases.
+func TestAPermitThatMayNotBeTaken(t *testing.T) {
+	for name, denied := range map[string]func(zktest.Request) bool{
+		"the size":   func(r zktest.Request) bool { return r.Op == zktest.OpGetData && r.Path == semSize },
+		"the leases": func(r zktest.Request) bool { return r.Op == zktest.OpGetData && r.Path == semLeases },
+		"to enter":   func(r zktest.Request) bool { return r.Op == zktest.OpMulti && len(r.Parts) > 2 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				s := coordtest.Connect(t, srv).Semaphore(semPath, 2)
+				srv.Intercept(func(r zktest.Request) zktest.Action {
+					if denied(r) {
+						return zktest.Fail(zktest.NoAuth)
+					}
+					return zktest.Pass()
+				})
+				wantEnd(t, s.Acquire(t.Context()), coordinator.ErrNoAuth)
+				wantNothing(t, srv)
+				srv.Intercept(nil)
+				wantHolding(t, srv, take(t, s, 2), "0", 2)
+			})
+		})
+	}
+}
+
+// TestALeaseOutOfTurnIsSeenInTime: somebody makes a lease between the look of the first in the queue and its transaction, as
+// Curator's InterProcessSemaphoreV2 does whose session ended while it made one, and which asks again in the next. The first
+// counts once more, gives way, and is let in when that lease is gone; so it does where the answer to its transaction is
+// lost, and where the directory of the leases is not ours.
+func TestALeaseOutOfTurnIsSeenInTime(t *testing.T) {
+	const stray = semLeases + "/_c_00000000-0000-4000-8000-000000000000-lease-9999999999"
+	for name, c := range map[string]struct {
+		theirs bool
+		lost   bool
+		try    bool
+	}{
+		"in our directory": {}, "in theirs": {theirs: true}, "the answer is lost": {lost: true}, "a try": {try: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				s := coordtest.Connect(t, srv).Semaphore(semPath, 1)
+				if c.theirs {
+					for _, dir := range []string{semPath, semLeases} {
+						if err := srv.Create(dir, nil); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				first := take(t, s, 1)[0] // from here on the directories are there, and known
+				first.Release()
+				<-first.Done()
+				srv.Intercept(func(r zktest.Request) zktest.Action {
+					if r.Op != zktest.OpMulti || len(r.Parts) < 3 || srv.Exists(stray) {
+						return zktest.Pass()
+					}
+					if err := srv.Create(stray, nil); err != nil {
+						t.Error(err)
+					}
+					if c.lost {
+						return zktest.CutAfter()
+					}
+					return zktest.Pass()
+				})
+				var options []coordinator.AcquireOption
+				if c.try {
+					options = append(options, coordinator.Try())
+				}
+				a := s.Acquire(t.Context(), options...)
+				time.Sleep(5 * time.Second)
+				if got := srv.Children(semLeases); a.Valid() || len(got) != 1 || !strings.HasSuffix(stray, got[0]) {
+					t.Fatalf("it holds: %v, beside %v", a.Valid(), got)
+				}
+				if c.try {
+					wantEnd(t, a, coordinator.ErrNotAcquired)
+					return
+				}
+				srv.Intercept(nil)
+				if err := srv.Delete(stray); err != nil {
+					t.Fatal(err)
+				}
+				coordtest.Soon(t, a)
+				a.Release()
+				<-a.Done()
+				if got := srv.Children(semLeases); len(got) != 0 {
+					t.Errorf("left: %v", got)
+				}
+			})
+		})
+	}
+}
+
+// What a semaphore costs, counted as in counts_test.go.
+
+// warmPermits has each of them hold a permit, so that they know the queue's directory for
+// ours.
+func warmPermits(t *testing.T, size int, cs ...*coordinator.Coordinator) {
+	t.Helper()
+	for range 2 {
+		for _, c := range cs {
+			a := take(t, c.Semaphore(semPath, size), 1)[0]
+			a.Release()
+			<-a.Done()
+		}
+	}
+}
+
+// TestAFreePermitTakesThreeRoundTrips: create, look (two requests in one flight), enter; and
+// one to give them back, however many there are.
+func TestAFreePermitTakesThreeRoundTrips(t *testing.T) {
+	const cycles, size, lag = 100, 5, 10 * time.Millisecond
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs, ms := coordtest.Metered(t, srv, 1)
+		warmPermits(t, size, cs[0])
+		for _, permits := range []int{1, 3} {
+			cycle := func() (granted, released time.Duration) {
+				start := time.Now()
+				a := cs[0].Semaphore(semPath, size).Acquire(t.Context(), coordinator.WithPermits(permits))
+				if _, err := a.Wait(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				granted = time.Since(start)
+				a.Release()
+				<-a.Done()
+				return granted, time.Since(start) - granted
+			}
+			before := coordtest.Total(ms)
+			for range cycles {
+				cycle()
+			}
+			if n := coordtest.Total(ms).Minus(before); n.Requests != 5*cycles || n.Events != 0 {
+				t.Errorf("%+v in %d cycles of %d permits", n, cycles, permits)
+			}
+			ms[0].Lag(faultnet.Up, lag)
+			if granted, released := cycle(); granted != 3*lag || released != lag {
+				t.Errorf("%d permits: granted after %v, released after %v; one way takes %v", permits, granted, released, lag)
+			}
+			ms[0].Lag(faultnet.Up, 0)
+		}
+	})
+}
+
+// TestAReturnedPermitWakesTheFirst of a thousand, and the second, which is the first then. It costs
+// as much behind 20.
+func TestAReturnedPermitWakesTheFirst(t *testing.T) {
+	const permits, rounds = 11, 10
+	for _, sessions := range []int{1, 5} {
+		var costs []coordtest.Count
+		for _, waiters := range []int{20, 1000} {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				cs, ms := coordtest.Metered(t, srv, sessions)
+				warmPermits(t, permits, cs...)
+				var all []*coordinator.Acquisition
+				for i := range permits + waiters {
+					all = append(all, take(t, cs[i%sessions].Semaphore(semPath, permits), 1)...)
+				}
+				all[0].Release() // the first in the queue has waited for nobody
+				synctest.Wait()
+				before := coordtest.Total(ms)
+				for i := range rounds {
+					all[1+i].Release()
+					synctest.Wait()
+					if next := all[permits+1+i]; !next.Valid() || all[permits+2+i].Valid() {
+						t.Fatalf("round %d: granted to %v", i, holding(all))
+					}
+				}
+				costs = append(costs, coordtest.Total(ms).Minus(before))
+			})
+		}
+		t.Logf("%d sessions: %d rounds behind 20 and behind 1000: %+v", sessions, rounds, costs)
+		for i, c := range costs {
+			if c.Requests != costs[0].Requests || c.Events != costs[0].Events || c.Events > 3*rounds || c.Requests > 12*rounds {
+				t.Errorf("%d sessions, queue %d: %+v", sessions, i, c)
+			}
+		}
+	}
+}
+
+// TestResizeWakesOneForEachPermit, and one more, which is the first then.
+func TestResizeWakesOneForEachPermit(t *testing.T) {
+	for _, waiters := range []int{20, 500} {
+		t.Run(fmt.Sprint(waiters, " wait"), func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				cs, ms := coordtest.Metered(t, srv, 2)
+				warmPermits(t, 1, cs...)
+				s := cs[0].Semaphore(semPath, 1)
+				all := take(t, s, 1)
+				for range waiters {
+					all = append(all, take(t, cs[1].Semaphore(semPath, 1), 1)...)
+				}
+				before := ms[1].Read()
+				if err := s.Resize(t.Context(), 5); err != nil {
+					t.Fatal(err)
+				}
+				wantHolding(t, srv, all, "0 1 2 3 4", 5)
+				// One for the size, one for each place in the queue that was left, and one for the
+				// leases, which were watched.
+				if n := ms[1].Read().Minus(before); n.Events > 1+4+1 {
+					t.Errorf("%+v", n)
+				}
+			})
+		})
+	}
+}
+
+// TestWhoWaitsForAPermitAsksNothing, be it the first or not.
+func TestWhoWaitsForAPermitAsksNothing(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs, ms := coordtest.Metered(t, srv, 2)
+		take(t, cs[0].Semaphore(semPath, 1), 1)
+		take(t, cs[1].Semaphore(semPath, 1), 1, 1, 1)
+		before := ms[1].Read()
+		time.Sleep(time.Hour)
+		if n := ms[1].Read().Minus(before); n.Requests != 0 || n.Events != 0 {
+			t.Errorf("%+v in an hour", n)
+		}
+	})
+}
+
+// TestNoWatchesOfSemaphoresAreLeft but one for the size, however many have waited at the first place.
+func TestNoWatchesOfSemaphoresAreLeft(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		s := c.Semaphore(semPath, 1)
+		held := take(t, s, 1)
+		for range 50 {
+			waiting := take(t, s, 1, 1)
+			waiting[0].Release()
+			waiting[1].Release()
+			synctest.Wait()
+		}
+		if n := srv.Watches(); n > 3 { // the leases, the size, and the lease that is held
+			t.Errorf("%d watches while it is held", n)
+		}
+		held[0].Release()
+		synctest.Wait()
+		if n := srv.Watches(); n > 1 {
+			t.Errorf("%d watches when nothing is held", n)
+		}
+	})
+}
+
+// TestRealSemaphore has workers of three sessions, each behind a server of its own, want one to
+// three of five permits: never more are held than there are, and in the end none is.
+func TestRealSemaphore(t *testing.T) {
+	const size, workers, rounds = 5, 12, 15
+	e := ensemble.Start(t, 3)
+	ctx := coordtest.RealContext(t)
+	var sems []*coordinator.Semaphore
+	for i := range 3 {
+		sems = append(sems, coordtest.ConnectReal(t, e.Addr(i)).Semaphore(semPath, size))
+	}
+	var wait sync.WaitGroup
+	var held, most atomic.Int64
+	for i := range workers {
+		s := sems[i%len(sems)]
+		wait.Go(func() {
+			for round := range rounds {
+				n := 1 + (i+round)%3
+				a := s.Acquire(ctx, coordinator.WithPermits(n))
+				if _, err := a.Wait(ctx); err != nil {
+					t.Error(err)
+					return
+				}
+				now := held.Add(int64(n))
+				if now > size || !a.Valid() {
+					t.Errorf("%d of %d permits are held, valid %v", now, size, a.Valid())
+				}
+				for seen := most.Load(); seen < now && !most.CompareAndSwap(seen, now); {
+					seen = most.Load()
+				}
+				held.Add(int64(-n))
+				a.Release()
+			}
+		})
+	}
+	wait.Wait()
+	t.Logf("at most %d were held", most.Load())
+	raw := coordtest.RawClient(t, e.Addr(0))
+	coordtest.Queued(t, raw, semQueue, 0)
+	coordtest.Queued(t, raw, semLeases, 0)
 }

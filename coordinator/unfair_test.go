@@ -4,17 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
+
+func TestUnfairDialogues(t *testing.T) { coordtest.Play(t, "unfair") }
 
 // taskPath is the unfair lock that most of these tests fight for.
 const taskPath = "/tasks/7"
@@ -260,61 +265,6 @@ func TestUnfairLosses(t *testing.T) {
 	}
 }
 
-// TestUnfairOutage: a lock outlives an outage that the session outlives, and a waiter goes on
-// waiting.
-func TestUnfairOutage(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		holder, grant := coordtest.Hold(t, a.Unfair(taskPath))
-		waiter := coordtest.Queue(b.Unfair(taskPath))
-		for range 3 {
-			srv.Down(true)
-			time.Sleep(4 * time.Second)
-			srv.Down(false)
-			time.Sleep(4 * time.Second)
-			if !holder.Valid() || waiter.Valid() {
-				t.Fatalf("valid: holder %v, waiter %v", holder.Valid(), waiter.Valid())
-			}
-		}
-		if err := srv.Expire(b.SessionID()); err != nil { // no place is lost, for there is none
-			t.Fatal(err)
-		}
-		time.Sleep(4 * time.Second)
-		holder.Release()
-		if g, err := waiter.Wait(t.Context()); err != nil || g.Token <= grant.Token {
-			t.Errorf("%+v, %v", g, err)
-		}
-	})
-}
-
-// TestUnfairReleaseTakesNobodysNode: the reply to the delete is lost, and by the time the connection is back somebody
-// else has made the next node, which the release must not take for its own.
-func TestUnfairReleaseTakesNobodysNode(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		holder, _ := coordtest.Hold(t, a.Unfair(taskPath))
-		waiter := coordtest.Queue(b.Unfair(taskPath))
-		mine := a.SessionID()
-		srv.Intercept(func(r zktest.Request) zktest.Action {
-			if r.Op == zktest.OpDelete && r.Session == mine {
-				srv.Intercept(nil)
-				return zktest.CutAfter()
-			}
-			return zktest.Pass()
-		})
-		holder.Release()
-		grant, err := waiter.Wait(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		<-holder.Done()
-		time.Sleep(20 * time.Second)
-		if !waiter.Valid() || srv.Owner(taskPath) != grant.Session {
-			t.Error("the next holder's node was deleted")
-		}
-	})
-}
-
 // TestUnfairLostCreate: the creates of two acquisitions of one session are lost together, with and without being
 // executed. One of them has the lock, the other waits for it.
 func TestUnfairLostCreate(t *testing.T) {
@@ -414,4 +364,262 @@ func TestUnfairDoesNotStampede(t *testing.T) {
 			t.Errorf("%d creates for %d handoffs", tries.Load(), waiting)
 		}
 	})
+}
+
+// TestUnfairNodeRemovedUnderAFunction: the first to hear of it is a probe. The function that runs on has nothing left to
+// keep for it, so nobody waits for its end, in its own session either.
+func TestUnfairNodeRemovedUnderAFunction(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		var once sync.Once
+		srv.Intercept(func(q zktest.Request) (do zktest.Action) { // the holder's look at its node, which would be the first otherwise
+			if q.Op == zktest.OpGetData && q.Path == taskPath {
+				once.Do(func() { do = zktest.Fail(zktest.Throttled) })
+			}
+			return do
+		})
+		end, ended := make(chan struct{}), make(chan error)
+		lost := make(chan struct{})
+		go func() {
+			ended <- c.Unfair(taskPath).Do(t.Context(), func(ctx context.Context, _ events.Grant) error {
+				if err := srv.Delete(taskPath); err != nil {
+					return err
+				}
+				<-ctx.Done()
+				close(lost)
+				<-end
+				return nil
+			})
+		}()
+		<-lost
+		next := c.Unfair(taskPath).Acquire(t.Context(), coordinator.WithMaxWait(2*time.Second))
+		if _, err := next.Wait(t.Context()); err != nil {
+			t.Error(err)
+		}
+		close(end)
+		if err := <-ended; !errors.Is(err, coordinator.ErrNodeRemoved) {
+			t.Error(err)
+		}
+		time.Sleep(20 * time.Second)
+		if !next.Valid() {
+			t.Error("the end of the function took the next one's node")
+		}
+	})
+}
+
+// TestUnfairWithoutWrite: where nobody may write the nodes, it costs two requests more, and holds.
+func TestUnfairWithoutWrite(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		acl := coordinator.WithACL([]zk.ACL{{Perms: zk.PermRead | zk.PermCreate | zk.PermDelete, Scheme: "world", ID: "anyone"}})
+		holder, grant := coordtest.Hold(t, a.Unfair(taskPath, acl))
+		waiter := coordtest.Queue(b.Unfair(taskPath, acl))
+		second := coordtest.Queue(a.Unfair(taskPath, acl))
+		time.Sleep(5 * time.Second)
+		if !holder.Valid() || waiter.Valid() || second.Valid() {
+			t.Fatal("not one holder")
+		}
+		holder.Release()
+		time.Sleep(5 * time.Second)
+		if waiter.Valid() == second.Valid() {
+			t.Fatal("not one holder")
+		}
+		if second.Valid() {
+			waiter = second
+		}
+		if g := <-waiter.Granted(); g.Token <= grant.Token {
+			t.Errorf("%+v after %+v", g, grant)
+		}
+	})
+}
+
+// TestUnfairTransactions: a transaction rests on the holder's own node. What was asked for
+// before the end is made before the node goes, or not at all, though the next holder's bears the same name.
+func TestUnfairTransactions(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		if err := srv.Create("/state", nil); err != nil {
+			t.Fatal(err)
+		}
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		for round := range 20 {
+			holder, grant := coordtest.Hold(t, a.Unfair(taskPath))
+			if _, err := holder.Txn(t.Context(), &zk.SetDataRequest{Path: "/state", Data: []byte("held"), Version: -1}); err != nil {
+				t.Fatal(err)
+			}
+			waiter := coordtest.Queue(b.Unfair(taskPath))
+			var order []string
+			srv.Intercept(func(r zktest.Request) zktest.Action {
+				if r.Session == grant.Session && (r.Op == zktest.OpDelete || len(r.Parts) > 1) {
+					order = append(order, r.Op.String())
+				}
+				return zktest.Pass()
+			})
+			done := make(chan error, 10)
+			for range cap(done) {
+				go func() {
+					_, err := holder.Txn(context.Background(), &zk.SetDataRequest{Path: "/state", Data: []byte("late"), Version: -1})
+					done <- err
+				}()
+			}
+			holder.Release()
+			for range cap(done) {
+				if err := <-done; err != nil && !errors.Is(err, coordinator.ErrReleased) {
+					t.Errorf("round %d: %v", round, err)
+				}
+			}
+			if _, err := waiter.Wait(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			<-holder.Done()
+			srv.Intercept(nil)
+			if i := slices.Index(order, zktest.OpDelete.String()); i < 0 || i != len(order)-1 {
+				t.Fatalf("executed: %v", order)
+			}
+			if _, err := holder.Txn(t.Context(), &zk.SetDataRequest{Path: "/state", Data: nil, Version: -1}); !errors.Is(err, coordinator.ErrReleased) {
+				t.Errorf("a past holder: %v", err)
+			}
+			if guard := holder.Guard(); srv.Exists(guard.Path) {
+				t.Errorf("a guard that the next holder's node satisfies: %s", guard.Path)
+			}
+			waiter.Release()
+			<-waiter.Done()
+		}
+	})
+}
+
+// TestUnfairDeleteWaitsForTransactions: the node is not given up before a transaction that rests on it is answered.
+func TestUnfairDeleteWaitsForTransactions(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a := coordtest.Connect(t, srv)
+		holder, _ := coordtest.Hold(t, a.Unfair(taskPath))
+		srv.Intercept(func(r zktest.Request) zktest.Action {
+			if len(r.Parts) > 1 {
+				return zktest.Delay(time.Second)
+			}
+			return zktest.Pass()
+		})
+		done := make(chan error, 1)
+		go func() {
+			_, err := holder.Txn(context.Background(), &zk.CreateRequest{Path: "/made", Acl: zk.WorldACL(zk.PermAll)})
+			done <- err
+		}()
+		synctest.Wait()
+		holder.Release()
+		time.Sleep(time.Second / 2)
+		if !srv.Exists(taskPath) || !srv.Exists("/made") {
+			t.Error("deleted while a transaction is under way")
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		<-holder.Done()
+		if srv.Exists(taskPath) {
+			t.Error("not deleted")
+		}
+	})
+}
+
+// TestUnfairDoAndClose: Do keeps the node until the function has returned, and Close gives it back.
+func TestUnfairDoAndClose(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		err := a.Unfair(taskPath).Do(t.Context(), func(ctx context.Context, g events.Grant) error {
+			if err := srv.Expire(g.Session); err != nil {
+				return err
+			}
+			<-ctx.Done()
+			return nil
+		})
+		if !errors.Is(err, coordinator.ErrSessionExpired) {
+			t.Errorf("%v", err)
+		}
+		held, _ := coordtest.Hold(t, a.Unfair(taskPath))
+		waiting, paused := coordtest.Queue(a.Unfair(taskPath)), coordtest.Queue(b.Unfair(taskPath))
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+		if !errors.Is(held.Err(), coordinator.ErrClosed) || !errors.Is(waiting.Err(), coordinator.ErrClosed) {
+			t.Errorf("%v, %v", held.Err(), waiting.Err())
+		}
+		if err := b.Close(); err != nil { // it pauses
+			t.Error(err)
+		}
+		if !coordtest.IsClosed(paused.Done()) || srv.Exists(taskPath) {
+			t.Error("something is left")
+		}
+	})
+}
+
+// TestUnfairParentsComeAndGo: the parents are containers, which the server removes when they are empty.
+func TestUnfairParentsComeAndGo(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a := coordtest.Connect(t, srv)
+		for range 3 {
+			holder, _ := coordtest.Hold(t, a.Unfair("/deep/tasks/of/mine"))
+			holder.Release()
+			<-holder.Done()
+			for srv.Reap() > 0 {
+			}
+			if srv.Exists("/deep") {
+				t.Fatal("a parent is left")
+			}
+		}
+	})
+}
+
+// TestUnfairReleasedInAnOutage: the holder releases it without a connection, and meanwhile its node is deleted by hand
+// and made anew by another, which the delete that has waited must not take for its own. The same of one that lost the
+// lock in the outage, and gives the node back when its function has ended.
+func TestUnfairReleasedInAnOutage(t *testing.T) {
+	for name, c := range map[string]struct{ lapsed, watched bool }{
+		"released": {false, true}, "released before it is watched": {false, false}, "lost": {true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lapsed := c.lapsed
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+				inside, leave, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+				go func() {
+					ended <- a.Unfair(taskPath).Do(t.Context(), func(context.Context, events.Grant) error {
+						close(inside)
+						<-leave
+						return nil
+					})
+				}()
+				<-inside
+				session := a.SessionID()
+				if c.watched {
+					time.Sleep(5 * time.Second)
+				}
+				srv.Mute(session, true)
+				srv.Cut(session)
+				time.Sleep(100 * time.Millisecond)
+				if !lapsed {
+					close(leave)
+				}
+				if err := srv.Delete(taskPath); err != nil {
+					t.Fatal(err)
+				}
+				next, _ := coordtest.Hold(t, b.Unfair(taskPath))
+				if lapsed {
+					time.Sleep(9400 * time.Millisecond) // the lease is over, and the session is not
+				}
+				srv.Mute(session, false)
+				time.Sleep(3 * time.Second)
+				if lapsed {
+					close(leave)
+				}
+				if err := <-ended; lapsed != errors.Is(err, coordinator.ErrLeaseRanOut) {
+					t.Error(err)
+				}
+				time.Sleep(20 * time.Second)
+				if a.SessionID() != session {
+					t.Error("the session has ended")
+				}
+				if !next.Valid() || srv.Owner(taskPath) != b.SessionID() {
+					t.Error("the next holder has lost it")
+				}
+			})
+		})
+	}
 }

@@ -1,4 +1,4 @@
-package coordinator_test
+package coordtest
 
 import (
 	"context"
@@ -60,6 +60,33 @@ type dialogue struct {
 	notes    []string         // what was told since the step began
 }
 
+// ElectionPath is the election that most tests hold.
+const ElectionPath = "/service/leader"
+
+type acquirer interface {
+	Acquire(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition
+	Queue(ctx context.Context) ([]events.Contender, error)
+	Path() string
+}
+
+// Candidates has an election's candidates acquire.
+type Candidates struct{ *coordinator.Election }
+
+// Acquire campaigns.
+func (c Candidates) Acquire(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition {
+	return c.Campaign(ctx, options...)
+}
+
+// HeardSoFar returns what an observer has heard that it has not read yet, and whether it hears no more.
+func HeardSoFar(seen <-chan events.Leader) (l events.Leader, ok, closed bool) {
+	select {
+	case l, open := <-seen:
+		return l, open, !open
+	default:
+		return events.Leader{}, false, false
+	}
+}
+
 // A stage is where a dialogue is played: the double or a real server.
 type stage interface {
 	connect(t *testing.T) *coordinator.Coordinator
@@ -67,6 +94,8 @@ type stage interface {
 	tree() []string
 	children(path string) []string
 	data(path string) (data string, there bool)
+	// made returns an error unless the session has made the node, with the token if there is one.
+	made(node string, session, token int64) error
 	create(path string, data []byte) error
 	set(path string, data []byte) error
 	remove(path string) error
@@ -82,6 +111,7 @@ type part struct {
 	paths        []string
 	shared       []bool // per path
 	permits      bool
+	placeless    bool // it waits without a node
 	in           *part
 	granted      bool
 	over         bool
@@ -99,11 +129,11 @@ type follower struct {
 	slow bool // it reads only when it is told to
 }
 
-// dialogues plays a file on the double.
-func dialogues(t *testing.T, file string) {
+// Play plays a file of testdata on the double.
+func Play(t *testing.T, file string) {
 	t.Helper()
 	scenes(t, file, func(t *testing.T, d *datadriven.TestData) (told string) {
-		bubble(t, func(t *testing.T, srv *zktest.Server) {
+		Bubble(t, func(t *testing.T, srv *zktest.Server) {
 			told = newDialogue(t, doubleStage{srv}).play(d.Input, nil)
 		})
 		return told
@@ -150,13 +180,19 @@ func (d *dialogue) play(input string, want []string) string {
 				d.step(strings.Fields(step))
 				tried += strings.Count(step+" ", " try ")
 			}
-			d.on.settle(func() bool { return true })
+			d.on.settle(d.placed)
 			state = d.state()
 		}
-		d.on.settle(func() bool {
-			state = d.state()
-			return i >= len(want) || strings.HasSuffix(strings.TrimRight(want[i], " "), state)
-		})
+		if want != nil {
+			told := want[min(i, len(want)-1)]
+			d.on.settle(func() bool {
+				state = d.state()
+				return sameTold(strings.TrimPrefix(told, line), state)
+			})
+			if sameTold(strings.TrimPrefix(told, line), state) {
+				state = strings.TrimSpace(strings.TrimPrefix(told, line))
+			}
+		}
 		if n := d.created() - made; tried > 0 && n > 0 && strings.Count(state, "ErrNotAcquired") == tried {
 			d.Errorf("behind %q: a try in vain has led to %d requests that create", line, n)
 		}
@@ -164,6 +200,37 @@ func (d *dialogue) play(input string, want []string) string {
 	}
 	d.end()
 	return told.String()
+}
+
+// sameTold reports whether the same was told, in any order.
+func sameTold(one, other string) bool {
+	sorted := func(told string) []string {
+		parts := strings.Split(strings.TrimSpace(told), "; ")
+		slices.Sort(parts)
+		return parts
+	}
+	return slices.Equal(sorted(one), sorted(other))
+}
+
+// placed reports whether each that waits has its nodes. A virtual server is idle by then.
+func (d *dialogue) placed() bool {
+	if _, ok := d.on.(doubleStage); ok {
+		return true
+	}
+	d.state()
+	tree := d.on.tree()
+	for _, p := range d.all {
+		nodes := 0
+		for _, line := range tree {
+			if strings.HasSuffix(line, " "+p.name) {
+				nodes++
+			}
+		}
+		if !p.over && !p.granted && !p.placeless && nodes < len(p.paths) {
+			return false
+		}
+	}
+	return true
 }
 
 // end releases all, and checks that nothing is left.
@@ -175,10 +242,11 @@ func (d *dialogue) end() {
 		p.a.Release()
 	}
 	for _, p := range d.all {
-		d.on.settle(func() bool { return isClosed(p.a.Done()) })
-		if !isClosed(p.a.Done()) {
+		d.on.settle(func() bool { return IsClosed(p.a.Done()) })
+		if !IsClosed(p.a.Done()) {
 			d.Errorf("at the end %s does not end", p.name)
 		}
+		d.listen()
 		if p.lost != p.stream || p.lost > 1 {
 			d.Errorf("the loss of %s was told %d times on its channel and %d times on the stream", p.name, p.lost, p.stream)
 		}
@@ -242,7 +310,7 @@ func (d *dialogue) step(words []string) {
 	if len(words) > 2 && words[1] == "=" {
 		c := d.caller(words[2])
 		if words[3] == "observe" {
-			dir := electionPath
+			dir := ElectionPath
 			if len(words) > 4 && strings.HasPrefix(words[4], "at=") {
 				dir = words[4][len("at="):]
 			}
@@ -261,10 +329,14 @@ func (d *dialogue) step(words []string) {
 		}
 	case "release":
 		for _, name := range words {
-			d.part(name).a.Release()
+			if d.part(name).a.Release(); d.part(name).a.Valid() {
+				d.Errorf("%s is valid right behind its release", name)
+			}
 		}
 	case "wait":
-		time.Sleep(d.duration(words[0]))
+		if _, ok := d.on.(doubleStage); ok { // on a real server the next line is awaited
+			time.Sleep(d.duration(words[0]))
+		}
 	case "read":
 		for _, o := range d.watching {
 			if o.name == words[0] {
@@ -292,19 +364,17 @@ func (d *dialogue) step(words []string) {
 			d.tell("%s is not there", words[0])
 		}
 	case "resize":
-		s, _, _ := d.handle(words[0], words[1:2])
+		s, _, _ := d.handle(words[0], append(words[1:2:2], words[3:]...))
 		if err := s.(*coordinator.Semaphore).Resize(d.Context(), d.number(words[2])); err != nil {
 			d.tell("%s", errorName(err))
 		}
 	case "proclaim":
-		if err := d.caller(words[0]).Election(electionPath).Proclaim(d.Context(), d.part(words[1]).a, []byte(strings.Join(words[2:], " "))); err != nil {
+		if err := d.caller(words[0]).Election(ElectionPath).Proclaim(d.Context(), d.part(words[1]).a, []byte(strings.Join(words[2:], " "))); err != nil {
 			d.tell("%s", errorName(err))
 		}
 	case "queue":
 		l, _, _ := d.handle(words[0], words[1:])
-		queue, err := l.(interface {
-			Queue(ctx context.Context) ([]events.Contender, error)
-		}).Queue(d.Context())
+		queue, err := l.Queue(d.Context())
 		if err != nil {
 			d.tell("%s", errorName(err))
 			return
@@ -368,7 +438,7 @@ func (d *dialogue) fault(verb string, words []string) {
 		on.Lag(id, verb == "lag")
 	case "next":
 		on.Intercept(func(r zktest.Request) zktest.Action {
-			if r.Session != id || words[1] != r.Op.String() && (words[1] != "creating" || !creates(r)) {
+			if r.Session != id || words[1] != r.Op.String() && (words[1] != "creating" || !Creates(r)) {
 				return zktest.Pass()
 			}
 			on.Intercept(nil)
@@ -419,6 +489,9 @@ func (d *dialogue) nodeOf(words []string) string {
 func (d *dialogue) ask(name, session string, words []string) {
 	d.Helper()
 	l, p, rest := d.handle(session, words)
+	if got := l.Path(); got != p.paths[0] {
+		d.Errorf("the lock of %s is at %s, want %s", name, got, p.paths[0])
+	}
 	p.name, p.session = name, session
 	ctx := d.Context()
 	options := []coordinator.AcquireOption{coordinator.WithData([]byte(name))}
@@ -455,7 +528,7 @@ func (d *dialogue) ask(name, session string, words []string) {
 func (d *dialogue) handle(session string, words []string) (l acquirer, p *part, rest []string) {
 	d.Helper()
 	c := d.caller(session)
-	dir, elected, kind := lockPath, electionPath, ""
+	dir, elected, kind := LockPath, ElectionPath, ""
 	var options []coordinator.LockOption
 	var members []string
 	for _, word := range words {
@@ -478,7 +551,7 @@ func (d *dialogue) handle(session string, words []string) (l acquirer, p *part, 
 	if kind == "election" {
 		dir = elected
 	}
-	p = &part{paths: []string{dir}, shared: []bool{kind == "read"}}
+	p = &part{paths: []string{dir}, shared: []bool{kind == "read"}, placeless: kind == "unfair"}
 	key := fmt.Sprint(session, kind, dir, members, len(options), slices.Contains(words, "kazoo"))
 	if d.handles[key] != nil && kind != "multi" {
 		p.permits = strings.Contains(kind, ":")
@@ -495,7 +568,7 @@ func (d *dialogue) handle(session string, words []string) (l acquirer, p *part, 
 	case "unfair":
 		l = c.Unfair(dir, options...)
 	case "election":
-		l = campaigner{c.Election(elected, options...)}
+		l = Candidates{c.Election(elected, options...)}
 	case "sem":
 		p.permits = true
 		l = c.Semaphore(dir, d.number(size), options...)
@@ -546,7 +619,7 @@ func (d *dialogue) state() string {
 		default:
 		}
 		switch {
-		case isClosed(p.a.Done()):
+		case IsClosed(p.a.Done()):
 			if err := p.a.Err(); err != nil && !p.over && p.lost == 0 {
 				if errors.Is(err, coordinator.ErrKind) && !strings.Contains(err.Error(), p.paths[0]) {
 					d.Errorf("%s ended with %v, which does not name %s", p.name, err, p.paths[0])
@@ -557,6 +630,9 @@ func (d *dialogue) state() string {
 		case p.a.Valid():
 			held = append(held, p.name)
 		case !p.granted:
+			if node := p.a.Grant().Node; node != "" {
+				d.Errorf("%s waits, and its Grant has the node %s", p.name, node)
+			}
 			waiting = append(waiting, p.name)
 		}
 	}
@@ -573,7 +649,7 @@ func (d *dialogue) state() string {
 	if len(waiting) > 0 {
 		parts = append(parts, strings.Join(waiting, " ")+plural(waiting, " waits", " wait"))
 	}
-	if leases := d.on.children(lockPath + "/leases"); len(leases) > 0 {
+	if leases := d.on.children(LockPath + "/leases"); len(leases) > 0 {
 		parts = append(parts, fmt.Sprint("leases ", len(leases)))
 	}
 	return strings.Join(append(parts, d.notes...), "; ")
@@ -600,8 +676,9 @@ func (d *dialogue) granted(p *part) {
 	for i, path := range p.paths {
 		switch {
 		case p.in != nil && slices.Contains(p.in.paths, path):
-			if want := p.in.a.Grant().Token; grant.Token != want {
-				d.Errorf("%s in the place of %s has the token %d, want %d", p.name, p.in.name, grant.Token, want)
+			outer := p.in.a.Grant()
+			if same := p.shared[i] == p.in.shared[0]; grant.Token != outer.Token || (grant.Node == outer.Node) != same {
+				d.Errorf("%s in the place of %s is granted %+v, want the token of %+v; and the same node: %v", p.name, p.in.name, grant, outer, same)
 			}
 			continue
 		case p.shared[i] && grant.Token <= d.alone[path], !p.shared[i] && grant.Token <= d.tokens[path]:
@@ -625,10 +702,18 @@ func (d *dialogue) members(p *part, grant events.Grant) {
 			d.Errorf("%s is granted %+v: the first member is %+v", p.name, grant, nodes[0])
 		}
 	}
-	tree := d.on.tree()
+	if guard := p.a.Guard().Path; !strings.Contains(guard, grant.Node) {
+		d.Errorf("the guard of %s rests on %s, want %s", p.name, guard, grant.Node)
+	}
+	tree, token := d.on.tree(), grant.Token
+	if p.permits {
+		token = 0 // that of the place in the queue, which has gone
+	}
 	for i, m := range nodes {
 		if len(nodes) != len(p.paths) || m.Path != p.paths[i] || !slices.Contains(tree, m.Node+" "+p.name) {
 			d.Errorf("%s is granted %+v at %q; there are %q", p.name, nodes, p.paths, tree)
+		} else if err := d.on.made(m.Node, grant.Session, token); err != nil {
+			d.Errorf("%s is granted %+v: %v", p.name, grant, err)
 		}
 	}
 }
@@ -647,6 +732,9 @@ func (d *dialogue) listen() {
 			case ev, open := <-d.streams[session]:
 				if more = open; open {
 					d.heard(session, ev)
+					if _, ok := d.on.(doubleStage); ok {
+						synctest.Wait() // the next one is offered only now
+					}
 				}
 			default:
 				more = false
@@ -655,7 +743,7 @@ func (d *dialogue) listen() {
 	}
 	for _, o := range d.watching {
 		for more := !o.over && !o.slow; more; {
-			l, ok, closed := heardSoFar(o.seen)
+			l, ok, closed := HeardSoFar(o.seen)
 			switch {
 			case closed:
 				o.over = true
@@ -664,6 +752,12 @@ func (d *dialogue) listen() {
 				d.tell("%s hears nobody", o.name)
 			case ok:
 				d.tell("%s hears %s", o.name, l.Data)
+				l.Data[0] = 'x' // it is the reader's own
+				for _, p := range d.all {
+					if grant := p.a.Grant(); grant.Node == l.Node && grant.Token != l.Token {
+						d.Errorf("%s hears %+v, which was granted %+v", o.name, l, grant)
+					}
+				}
 				if l.Token < o.last.Token || l.Token == o.last.Token && l.Node != o.last.Node {
 					d.Errorf("%s hears %+v behind %+v", o.name, l, o.last)
 				}
@@ -718,8 +812,14 @@ func errorName(err error) string {
 			names = append(names, known.name)
 		}
 	}
-	if names == nil {
+	var held *coordinator.HeldError
+	switch {
+	case names == nil:
 		return err.Error()
+	case errors.Is(err, coordinator.ErrSizeMismatch): // both sizes are named
+		return names[0] + ": " + err.Error()
+	case errors.As(err, &held):
+		return fmt.Sprintf("%s, %s has it", strings.Join(names, ", "), held.Holder.Data)
 	}
 	return strings.Join(names, ", ")
 }
@@ -727,7 +827,7 @@ func errorName(err error) string {
 // doubleStage is the in-process server.
 type doubleStage struct{ *zktest.Server }
 
-func (s doubleStage) connect(t *testing.T) *coordinator.Coordinator { return connect(t, s.Server) }
+func (s doubleStage) connect(t *testing.T) *coordinator.Coordinator { return Connect(t, s.Server) }
 func (s doubleStage) children(path string) []string                 { return s.Children(path) }
 func (s doubleStage) create(path string, data []byte) error         { return s.Create(path, data) }
 func (s doubleStage) set(path string, data []byte) error            { return s.SetData(path, data) }
@@ -736,6 +836,13 @@ func (s doubleStage) remove(path string) error                      { return s.D
 func (s doubleStage) data(path string) (string, bool) {
 	data, there := s.Data(path)
 	return string(data), there
+}
+
+func (s doubleStage) made(node string, session, _ int64) error {
+	if owner := s.Owner(node); owner != session {
+		return fmt.Errorf("the owner of %s is %#x", node, owner)
+	}
+	return nil
 }
 
 func (s doubleStage) tree() (nodes []string) {
@@ -756,10 +863,3 @@ func (s doubleStage) settle(reached func() bool) {
 		reached()
 	}
 }
-
-func TestSemaphoreDialogues(t *testing.T) { dialogues(t, "semaphore") }
-func TestReadWriteDialogues(t *testing.T) { dialogues(t, "readwrite") }
-func TestMultiDialogues(t *testing.T)     { dialogues(t, "multi") }
-func TestUnfairDialogues(t *testing.T)    { dialogues(t, "unfair") }
-func TestElectionDialogues(t *testing.T)  { dialogues(t, "election") }
-func TestKazooDialogues(t *testing.T)     { dialogues(t, "kazoo") }
