@@ -19,7 +19,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-func TestElectionDialogues(t *testing.T) { coordtest.Play(t, "election") }
+func TestElectionDialogues(t *testing.T) { coordtest.Scenes(t, "election") }
 
 // electionPath is the election that most tests hold.
 const electionPath = "/service/leader"

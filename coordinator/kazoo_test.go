@@ -11,7 +11,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-func TestKazooDialogues(t *testing.T) { coordtest.Play(t, "kazoo") }
+func TestKazooDialogues(t *testing.T) { coordtest.Scenes(t, "kazoo") }
 
 // TestAsKazoo: the names are kazoo's, and so is the life of the directory; all else is as ever.
 func TestAsKazoo(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-func TestReadWriteDialogues(t *testing.T) { coordtest.Play(t, "readwrite") }
+func TestReadWriteDialogues(t *testing.T) { coordtest.Scenes(t, "readwrite") }
 
 // TestDataThatFitBesideOnePath: the request of a reader in a writer's place names two nodes. A server drops the connection
 // over one that is too large, and would go on doing so.

@@ -20,7 +20,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
-func TestSemaphoreDialogues(t *testing.T) { coordtest.Play(t, "semaphore") }
+func TestSemaphoreDialogues(t *testing.T) { coordtest.Scenes(t, "semaphore") }
 
 const (
 	semPath   = "/limits/exports"

@@ -129,8 +129,8 @@ type follower struct {
 	slow bool // it reads only when it is told to
 }
 
-// Play plays a file of testdata on the double.
-func Play(t *testing.T, file string) {
+// Scenes plays a file of testdata on the double.
+func Scenes(t *testing.T, file string) {
 	t.Helper()
 	scenes(t, file, func(t *testing.T, d *datadriven.TestData) (told string) {
 		Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -236,7 +236,7 @@ func (d *dialogue) placed() bool {
 // end releases all, and checks that nothing is left.
 func (d *dialogue) end() {
 	for _, p := range d.all {
-		if p.lost > 0 && (errorName(p.a.Err()) != errorName(p.why) || p.ctx.Err() == nil) {
+		if p.lost > 0 && (errorNames(p.a.Err()) != errorNames(p.why) || p.ctx.Err() == nil) {
 			d.Errorf("%s has lost its lock: %v; it ended with %v, and its context with %v", p.name, p.why, p.a.Err(), p.ctx.Err())
 		}
 		p.a.Release()
@@ -366,24 +366,24 @@ func (d *dialogue) step(words []string) {
 	case "resize":
 		s, _, _ := d.handle(words[0], append(words[1:2:2], words[3:]...))
 		if err := s.(*coordinator.Semaphore).Resize(d.Context(), d.number(words[2])); err != nil {
-			d.tell("%s", errorName(err))
+			d.tell("%s", errorNames(err))
 		}
 	case "proclaim":
 		if err := d.caller(words[0]).Election(ElectionPath).Proclaim(d.Context(), d.part(words[1]).a, []byte(strings.Join(words[2:], " "))); err != nil {
-			d.tell("%s", errorName(err))
+			d.tell("%s", errorNames(err))
 		}
 	case "queue":
 		l, _, _ := d.handle(words[0], words[1:])
 		queue, err := l.Queue(d.Context())
 		if err != nil {
-			d.tell("%s", errorName(err))
+			d.tell("%s", errorNames(err))
 			return
 		}
 		d.tell("queue: %s", d.queue(queue))
 	case "txn":
 		res, err := d.part(words[0]).a.Txn(d.Context(), &zk.CreateRequest{Path: words[1], Acl: zk.WorldACL(zk.PermAll)})
 		if err != nil {
-			d.tell("%s", errorName(err))
+			d.tell("%s", errorNames(err))
 		} else if len(res) != 1 || res[0].String != words[1] {
 			d.Errorf("the transaction of %s was answered %+v", words[0], res)
 		}
@@ -624,7 +624,7 @@ func (d *dialogue) state() string {
 				if errors.Is(err, coordinator.ErrKind) && !strings.Contains(err.Error(), p.paths[0]) {
 					d.Errorf("%s ended with %v, which does not name %s", p.name, err, p.paths[0])
 				}
-				fresh = append(fresh, fmt.Sprintf("%s ended: %s", p.name, errorName(err)))
+				fresh = append(fresh, fmt.Sprintf("%s ended: %s", p.name, errorNames(err)))
 			}
 			p.over = true
 		case p.a.Valid():
@@ -794,34 +794,18 @@ func (d *dialogue) created() int {
 	return 0
 }
 
-// errorName names the errors that err is.
-func errorName(err error) string {
-	var names []string
-	for _, known := range []struct {
-		name string
-		err  error
-	}{
-		{"ErrKind", coordinator.ErrKind}, {"ErrDeadlock", coordinator.ErrDeadlock}, {"ErrTimeout", coordinator.ErrTimeout},
-		{"ErrNotAcquired", coordinator.ErrNotAcquired}, {"ErrSizeMismatch", coordinator.ErrSizeMismatch}, {"ErrPermits", coordinator.ErrPermits},
-		{"ErrNodeRemoved", coordinator.ErrNodeRemoved}, {"ErrSessionExpired", coordinator.ErrSessionExpired}, {"ErrClosed", coordinator.ErrClosed},
-		{"ErrReleased", coordinator.ErrReleased}, {"ErrNoAuth", coordinator.ErrNoAuth}, {"ErrNotCandidate", coordinator.ErrNotCandidate},
-		{"ErrSequenceEnd", coordinator.ErrSequenceEnd}, {"ErrPath", coordinator.ErrPath}, {"ErrTooLarge", coordinator.ErrTooLarge},
-		{"ErrLeaseRanOut", coordinator.ErrLeaseRanOut}, {"zk.ErrNodeExists", zk.ErrNodeExists},
-	} {
-		if errors.Is(err, known.err) {
-			names = append(names, known.name)
-		}
-	}
+// errorNames names the errors that err is, with what else it tells.
+func errorNames(err error) string {
 	var held *coordinator.HeldError
 	switch {
-	case names == nil:
-		return err.Error()
+	case errors.Is(err, zk.ErrNodeExists):
+		return "zk.ErrNodeExists"
 	case errors.Is(err, coordinator.ErrSizeMismatch): // both sizes are named
-		return names[0] + ": " + err.Error()
+		return "ErrSizeMismatch: " + err.Error()
 	case errors.As(err, &held):
-		return fmt.Sprintf("%s, %s has it", strings.Join(names, ", "), held.Holder.Data)
+		return fmt.Sprintf("%s, %s has it", errorName(err), held.Holder.Data)
 	}
-	return strings.Join(names, ", ")
+	return errorName(err)
 }
 
 // doubleStage is the in-process server.

@@ -16,9 +16,9 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// PlayReal plays those scenes of a file on a real server that are marked for it. What is told has to be the same as on the double,
+// RealScenes plays those scenes of a file on a real server that are marked for it. What is told has to be the same as on the double,
 // sooner or later and in any order.
-func PlayReal(t *testing.T, e *ensemble.Ensemble, file string) {
+func RealScenes(t *testing.T, e *ensemble.Ensemble, file string) {
 	t.Helper()
 	if rewrite := flag.Lookup("rewrite"); rewrite != nil && rewrite.Value.String() == "true" {
 		t.Skip("the double writes what is told")
