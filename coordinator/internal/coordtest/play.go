@@ -1,0 +1,363 @@
+package coordtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// Play plays every file of a folder, each in virtual time. A file is a play of callers with sessions of their own against one
+// server: commands, and below each what the callers heard, who holds, which nodes stand, and what the sessions asked for.
+// After a change of behaviour run the test with -rewrite and read the difference.
+//
+// A command has more lines if several things happen before anybody looks. The last thing a caller hears is printed with the
+// time since the command began, if that is not zero. Acquisitions and functions are callers (A), sessions are s1, s2, …:
+//
+//	scene                    a new server (tick=1s followers), new sessions, new callers
+//	connect s1               only needed with options: timeout=3s tick=1s probe=1s loss-on-suspend; stream: what its stream says is printed
+//	acquire A s1             asks for a lock: path=/locks/reindex kind=mutex (read, write, unfair, election, semaphore:4, multi:/a:/b)
+//	                         try wait=1m data=text permits=2 reentrant detect revocable kazoo adopt
+//	                         inside=B: with B's context (detached: that outlives B); ctx=C: with the context that `cancel C` ends; untaken: nobody reads the Grant
+//	do A s1                  the same as a function under the lock, which stays inside until it is told to finish;
+//	                         obeys=2s: it returns by itself so long after its context has ended
+//	finish A                 the function returns (err: with an error; panic: with a panic; exit: its goroutine ends)
+//	release A, cancel C      and take A: somebody reads the Grant now
+//	revoke R s1 grace=3s     asks for a lock back (path=…)
+//	queue s1                 what a look at the queue finds (path=… kind=…)
+//	warm s1 s2               both learn that the directory is ours
+//	close s1, sleep 5s
+//	expire, cut, mute, unmute, lag, unlag, strand, unstrand s1; down, up, cutall
+//	delete A (or a path), set A text, create /path, reap, tree, data A, watches
+//	next s1 create cut-after what becomes of the next such request (cut-before, cut-after, swallow, delay=2s, fail=throttled);
+//	                         always: of every such request; s1 or any; an operation, or any; pass: of nothing any more
+func Play(t *testing.T, folder string) {
+	t.Helper()
+	datadriven.Walk(t, folder, func(t *testing.T, file string) {
+		t.Helper()
+		eventstest.Bubble(t, func(t *testing.T) {
+			p := &play{}
+			p.begin(t, nil)
+			datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
+				t.Helper()
+				return p.command(t, d)
+			})
+			p.end()
+		})
+	})
+}
+
+type play struct {
+	srv      *zktest.Server
+	sessions map[string]*coordinator.Coordinator
+	ids      map[int64]string // of sessions, also of those that are over
+	callers  map[string]*caller
+	contexts map[string]context.CancelCauseFunc
+	ctx      map[string]context.Context
+	nodes    map[string]string // from paths to labels
+	tokens   []int64           // in the order in which they were granted
+
+	mu     sync.Mutex
+	start  time.Time
+	heard  []news
+	asked  map[int64]map[zktest.Op]int
+	faults []fault
+}
+
+// caller is one acquisition, and perhaps the function that runs under it.
+type caller struct {
+	a      *coordinator.Acquisition
+	grant  events.Grant
+	take   chan struct{}
+	finish chan string
+	over   bool
+}
+
+type news struct {
+	at   time.Duration
+	who  string
+	text func() string // called when nothing is under way
+}
+
+type fault struct {
+	session string
+	op      string
+	action  zktest.Action
+	once    bool
+}
+
+func (p *play) begin(t *testing.T, args []string) {
+	t.Helper()
+	p.end()
+	var settings []zktest.Setting
+	for _, arg := range args {
+		switch key, value, _ := strings.Cut(arg, "="); key {
+		case "tick":
+			settings = append(settings, zktest.Tick(duration(t, value)))
+		case "followers":
+			settings = append(settings, zktest.Followers())
+		default:
+			t.Fatalf("scene: no argument %q", arg)
+		}
+	}
+	*p = play{
+		srv: zktest.Start(t, settings...), sessions: map[string]*coordinator.Coordinator{}, ids: map[int64]string{}, callers: map[string]*caller{},
+		asked: map[int64]map[zktest.Op]int{}, contexts: map[string]context.CancelCauseFunc{}, ctx: map[string]context.Context{}, nodes: map[string]string{},
+	}
+	p.srv.Intercept(p.intercept)
+}
+
+// end ends what a scene has begun.
+func (p *play) end() {
+	if p.srv == nil {
+		return
+	}
+	p.srv.Intercept(nil)
+	p.srv.Down(false)
+	p.srv.MuteAll(false)
+	for _, c := range p.callers {
+		if c.finish != nil && !c.over {
+			c.finish <- ""
+		}
+	}
+	for _, cancel := range p.contexts {
+		cancel(nil)
+	}
+	for _, c := range p.sessions {
+		_ = c.Close() // what it says is the business of `close`
+	}
+	synctest.Wait()
+}
+
+func (p *play) intercept(r zktest.Request) zktest.Action {
+	if r.Op == zktest.OpPing || r.Op == zktest.OpClose {
+		return zktest.Pass()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r.Op != zktest.OpConnect {
+		if p.asked[r.Session] == nil {
+			p.asked[r.Session] = map[zktest.Op]int{}
+		}
+		p.asked[r.Session][r.Op]++
+	}
+	for i, f := range p.faults {
+		named := f.op == r.Op.String() || f.op == "any" && r.Op != zktest.OpConnect || f.op == "create" && Creates(r)
+		if named && (f.session == "any" || f.session == p.ids[r.Session]) {
+			if f.once {
+				p.faults = slices.Delete(p.faults, i, i+1)
+			}
+			return f.action
+		}
+	}
+	return zktest.Pass()
+}
+
+// hear notes what somebody heard, in whatever goroutine.
+func (p *play) hear(who string, text func() string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.heard = append(p.heard, news{time.Since(p.start), who, text})
+}
+
+func (p *play) command(t *testing.T, d *datadriven.TestData) string {
+	t.Helper()
+	first := d.Cmd
+	for _, arg := range d.CmdArgs {
+		first += " " + arg.String()
+	}
+	p.mu.Lock()
+	p.start, p.heard, p.asked = time.Now(), nil, map[int64]map[zktest.Op]int{}
+	p.mu.Unlock()
+	var out []string
+	for _, line := range append([]string{first}, strings.Split(d.Input, "\n")...) {
+		if fields := strings.Fields(line); len(fields) > 0 {
+			if said := p.act(t, fields[0], fields[1:]); said != "" {
+				out = append(out, said)
+			}
+			synctest.Wait()
+		}
+	}
+	synctest.Wait()
+	p.remember()
+	p.mu.Lock()
+	heard := slices.Clone(p.heard)
+	p.mu.Unlock()
+	slices.SortStableFunc(heard, func(a, b news) int {
+		if a.at != b.at {
+			return int(a.at - b.at)
+		}
+		return strings.Compare(a.who, b.who)
+	})
+	for _, n := range heard {
+		line := n.who + ": " + n.text()
+		if n.at != 0 {
+			line += fmt.Sprintf(" (after %v)", n.at.Round(time.Millisecond))
+		}
+		out = append(out, line)
+	}
+	return strings.Join(append(out, p.standing()), "\n") + "\n"
+}
+
+// remember gives every ephemeral node that it has not seen a label, in the order of their numbers.
+func (p *play) remember() {
+	tree := p.srv.Tree()
+	slices.SortFunc(tree, func(a, b string) int {
+		na, _ := events.ParseName(path.Base(a))
+		nb, _ := events.ParseName(path.Base(b))
+		if na.Seq != nb.Seq {
+			return int(na.Seq - nb.Seq)
+		}
+		return strings.Compare(path.Dir(a), path.Dir(b))
+	})
+	for _, node := range tree {
+		if p.srv.Owner(node) != 0 {
+			p.label(node)
+		}
+	}
+}
+
+// label names a node, whose path has a GUID in it.
+func (p *play) label(node string) string {
+	if node == "" {
+		return "no node"
+	}
+	if p.nodes[node] == "" {
+		p.nodes[node] = fmt.Sprint("n", len(p.nodes)+1)
+	}
+	return p.nodes[node]
+}
+
+// token names a token by the order of the grants, and says so if that is not the order of the tokens.
+func (p *play) token(token int64) string {
+	i := slices.Index(p.tokens, token)
+	if i < 0 {
+		i = len(p.tokens)
+		p.tokens = append(p.tokens, token)
+	}
+	name := fmt.Sprint("t", i+1)
+	for j, earlier := range p.tokens[:i] {
+		if earlier > token {
+			return fmt.Sprintf("%s (LESS THAN t%d)", name, j+1)
+		}
+	}
+	return name
+}
+
+// standing tells who holds and who waits, which ephemeral nodes there are and whose, and what was asked for.
+func (p *play) standing() string {
+	var who, nodes, asked []string
+	for _, name := range slices.Sorted(maps.Keys(p.callers)) {
+		switch c := p.callers[name]; {
+		case c.a == nil: // a function that is not in yet
+			if !c.over {
+				who = append(who, name+" waits")
+			}
+		case c.a.Valid():
+			who = append(who, name+" holds")
+		case !c.over && c.grant.Node != "":
+			who = append(who, name+" has lost")
+		case !IsClosed(c.a.Done()):
+			who = append(who, name+" waits")
+		}
+	}
+	for _, node := range p.srv.Tree() {
+		if owner := p.srv.Owner(node); owner != 0 {
+			nodes = append(nodes, p.label(node)+" of "+p.nameOf(owner))
+		}
+	}
+	slices.SortFunc(nodes, func(a, b string) int {
+		if len(a) != len(b) {
+			return len(a) - len(b)
+		}
+		return strings.Compare(a, b)
+	})
+	p.mu.Lock()
+	requests := p.asked
+	p.mu.Unlock()
+	for id, ops := range requests {
+		var parts []string
+		for op, n := range ops {
+			parts = append(parts, times(n, op.String()))
+		}
+		slices.Sort(parts)
+		asked = append(asked, p.nameOf(id)+": "+strings.Join(parts, ", "))
+	}
+	slices.Sort(asked)
+	text := "== " + or(strings.Join(who, ", "), "nobody") + "; " + or(strings.Join(nodes, ", "), "no node")
+	if len(asked) > 0 {
+		text += "\n   " + strings.Join(asked, "; ")
+	}
+	return text
+}
+
+func times(n int, what string) string {
+	if n == 1 {
+		return what
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+func or(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+func duration(t *testing.T, text string) time.Duration {
+	t.Helper()
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+var errFinished = errors.New("unfinished work")
+
+// errorName names the errors that callers may test for.
+func errorName(err error) string {
+	if err == nil {
+		return "nil"
+	}
+	var names []string
+	for _, known := range []struct {
+		name string
+		err  error
+	}{
+		{"ErrSessionExpired", coordinator.ErrSessionExpired}, {"ErrLeaseRanOut", coordinator.ErrLeaseRanOut},
+		{"ErrNodeRemoved", coordinator.ErrNodeRemoved}, {"ErrSuspended", coordinator.ErrSuspended}, {"ErrRevoked", coordinator.ErrRevoked},
+		{"ErrReleased", coordinator.ErrReleased}, {"ErrNotAcquired", coordinator.ErrNotAcquired}, {"ErrTimeout", coordinator.ErrTimeout},
+		{"ErrDeadlock", coordinator.ErrDeadlock}, {"ErrClosed", coordinator.ErrClosed}, {"ErrOutcomeUnknown", coordinator.ErrOutcomeUnknown},
+		{"ErrPath", coordinator.ErrPath}, {"ErrTooLarge", coordinator.ErrTooLarge}, {"ErrNoAuth", coordinator.ErrNoAuth},
+		{"ErrQuota", coordinator.ErrQuota}, {"ErrSequenceEnd", coordinator.ErrSequenceEnd}, {"ErrKind", coordinator.ErrKind},
+		{"ErrRecord", coordinator.ErrRecord}, {"ErrMembers", coordinator.ErrMembers}, {"ErrDuplicate", coordinator.ErrDuplicate},
+		{"ErrNotCandidate", coordinator.ErrNotCandidate}, {"ErrSizeMismatch", coordinator.ErrSizeMismatch}, {"ErrPermits", coordinator.ErrPermits},
+		{"ErrNotHeld", coordinator.ErrNotHeld}, {"ErrNotRevocable", coordinator.ErrNotRevocable}, {"ErrGrace", coordinator.ErrGrace},
+		{"ErrData", coordinator.ErrData}, {"its context", errCancelled}, {"its error", errFinished},
+		{"context canceled", context.Canceled}, {"deadline exceeded", context.DeadlineExceeded},
+	} {
+		if errors.Is(err, known.err) {
+			names = append(names, known.name)
+		}
+	}
+	if len(names) == 0 {
+		return err.Error()
+	}
+	return strings.Join(names, " + ")
+}
