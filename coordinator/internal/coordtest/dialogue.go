@@ -143,7 +143,7 @@ func Scenes(t *testing.T, file string) {
 // scenes has each scene of a file played.
 func scenes(t *testing.T, file string, play func(t *testing.T, d *datadriven.TestData) string) {
 	t.Helper()
-	datadriven.RunTest(t, filepath.Join("testdata", file+".txt"), func(t *testing.T, d *datadriven.TestData) string {
+	datadriven.RunTest(t, filepath.Join("testdata", "scenes", file+".txt"), func(t *testing.T, d *datadriven.TestData) string {
 		t.Helper()
 		return play(t, d)
 	})
