@@ -19,6 +19,7 @@ import (
 // TestRealElection has candidates of three sessions lead in turn on a real ensemble, one of them dies with its connection, and
 // observers at each server hear of it: in order, each with a greater token, and the last one in the end.
 func TestRealElection(t *testing.T) {
+	eventstest.NeedsServers(t)
 	t.Parallel()
 	const rounds = 40
 	e := ensemble.Start(t, 3)
@@ -120,6 +121,7 @@ func theyHear(t *testing.T, seen <-chan events.Leader, data string, others ...st
 // TestRealObserverBehind observes through a follower that is cut off from its leader: it hears what that one knows, and the
 // rest when it has found the others again.
 func TestRealObserverBehind(t *testing.T) {
+	eventstest.NeedsServers(t)
 	t.Parallel()
 	links := ensemble.NewLinks(t)
 	e := ensemble.Start(t, 3, links.Setting(), ensemble.SyncLimit(40))
@@ -151,6 +153,7 @@ func TestRealObserverBehind(t *testing.T) {
 
 // TestRealObserversWhileServersDie: whichever server an observer is connected to, it hears who leads once that one is back.
 func TestRealObserversWhileServersDie(t *testing.T) {
+	eventstest.NeedsServers(t)
 	t.Parallel()
 	e := ensemble.Start(t, 3)
 	ctx := coordtest.RealContext(t)

@@ -16,10 +16,9 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
-
-func TestElectionDialogues(t *testing.T) { coordtest.Scenes(t, "election") }
 
 // electionPath is the election that most tests hold.
 const electionPath = "/service/leader"
@@ -496,11 +495,7 @@ func leaderOf(srv *zktest.Server) (l events.Leader) {
 // sessions go as well. At most one leads at a time. Observers hear in order, each leader once, and the last one in the end; and
 // where nothing breaks, the quick one hears all.
 func TestElectionsAtRandom(t *testing.T) {
-	seeds := uint64(60)
-	if testing.Short() {
-		seeds = 10
-	}
-	for seed := range seeds {
+	for seed := range uint64(eventstest.Amount(10, 60)) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { electAtRandom(t, srv, seed, seed%2 == 1) })
 		})

@@ -11,8 +11,6 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-func TestKazooDialogues(t *testing.T) { coordtest.Scenes(t, "kazoo") }
-
 // TestAsKazoo: the names are kazoo's, and so is the life of the directory; all else is as ever.
 func TestAsKazoo(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {

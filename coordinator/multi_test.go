@@ -19,8 +19,6 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-func TestMultiDialogues(t *testing.T) { coordtest.Scenes(t, "multi") }
-
 // Where multi-locks meet.
 const accountA, accountB, accountC = "/accounts/a", "/accounts/b", "/accounts/c"
 

@@ -12,11 +12,10 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
-
-func TestReadWriteDialogues(t *testing.T) { coordtest.Scenes(t, "readwrite") }
 
 // TestDataThatFitBesideOnePath: the request of a reader in a writer's place names two nodes. A server drops the connection
 // over one that is too large, and would go on doing so.
@@ -187,20 +186,34 @@ func TestAnUpgradeCosts(t *testing.T) {
 	})
 }
 
-// TestRealReadWrite has readers and writers of three sessions meet on a real ensemble, some of
-// whom become readers: a writer is alone, readers are together, and the tokens of writers grow.
-func TestRealReadWrite(t *testing.T) {
-	const path, workers, rounds = "/locks/rw", 9, 30
+// TestReadersAndWriters: readers are together, a writer is alone, whichever becomes a reader, and the tokens of writers grow.
+func TestReadersAndWriters(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		readersAndWriters(t, coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv))
+		synctest.Wait()
+		if left := srv.Children(coordtest.LockPath); len(left) > 0 {
+			t.Errorf("when all have released these nodes are there: %v", left)
+		}
+	})
+}
+
+// TestRealReadersAndWriters is the same with a session at each server of an ensemble.
+func TestRealReadersAndWriters(t *testing.T) {
+	eventstest.NeedsServers(t)
 	e := ensemble.Start(t, 3)
-	ctx := coordtest.RealContext(t)
-	var cs []*coordinator.Coordinator
-	for i := range 3 {
-		cs = append(cs, coordtest.ConnectReal(t, e.Addr(i)))
-	}
+	readersAndWriters(t, coordtest.ConnectReal(t, e.Addr(0)), coordtest.ConnectReal(t, e.Addr(1)), coordtest.ConnectReal(t, e.Addr(2)))
+	coordtest.Queued(t, coordtest.RawClient(t, e.Addr(0)), coordtest.LockPath, 0) // nobody waits for a release, and a follower lags
+}
+
+func readersAndWriters(t *testing.T, cs ...*coordinator.Coordinator) {
+	t.Helper()
+	const workers, rounds = 9, 30
 	var held []*coordinator.Acquisition
 	for _, c := range cs { // all of them at a time
-		a := c.ReadWrite(path).Read().Acquire(ctx)
-		coordtest.GrantOf(t, a)
+		a := c.ReadWrite(coordtest.LockPath).Read().Acquire(t.Context())
+		if _, err := a.Wait(t.Context()); err != nil {
+			t.Fatalf("a reader beside readers: %v", err)
+		}
 		held = append(held, a)
 	}
 	for _, a := range held {
@@ -209,23 +222,22 @@ func TestRealReadWrite(t *testing.T) {
 	w := &watchman{t: t}
 	var wait sync.WaitGroup
 	for i := range workers {
-		rw := cs[i%len(cs)].ReadWrite(path)
+		rw := cs[i%len(cs)].ReadWrite(coordtest.LockPath)
 		wait.Go(func() {
 			for round := range rounds {
 				var err error
 				if (i+round)%3 == 0 {
-					err = w.write(ctx, rw, round%2 == 0)
+					err = w.write(t.Context(), rw, round%2 == 0)
 				} else {
-					err = w.read(ctx, rw.Read(), func() {})
+					err = w.read(t.Context(), rw.Read(), func() {})
 				}
 				if err != nil {
-					t.Error(err)
+					t.Errorf("worker %d, round %d: %v", i, round, err)
 				}
 			}
 		})
 	}
 	wait.Wait()
-	coordtest.Queued(t, coordtest.RawClient(t, e.Addr(0)), path, 0) // nobody waits for a release, and a follower lags
 }
 
 // A watchman looks who is inside.
@@ -238,7 +250,7 @@ type watchman struct {
 func (w *watchman) look() {
 	readers, writers := w.readers.Load(), w.writers.Load()
 	if writers > 1 || writers == 1 && readers > 0 {
-		w.t.Errorf("%d writers and %d readers", writers, readers)
+		w.t.Errorf("%d writers and %d readers are inside, want one writer alone or readers", writers, readers)
 	}
 }
 
@@ -267,7 +279,7 @@ func (w *watchman) write(ctx context.Context, rw *coordinator.ReadWrite, downgra
 	w.writers.Add(1)
 	w.look()
 	if before := w.token.Swap(grant.Token); before >= grant.Token {
-		w.t.Errorf("token %d after %d", grant.Token, before)
+		w.t.Errorf("a writer has the token %d behind %d", grant.Token, before)
 	}
 	leave := func() { w.writers.Add(-1) }
 	if !downgrade {

@@ -15,12 +15,11 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
-
-func TestSemaphoreDialogues(t *testing.T) { coordtest.Scenes(t, "semaphore") }
 
 const (
 	semPath   = "/limits/exports"
@@ -72,13 +71,8 @@ func wantNothing(t *testing.T, srv *zktest.Server) {
 // wantEnd waits for the end of the acquisition.
 func wantEnd(t *testing.T, a *coordinator.Acquisition, want error) {
 	t.Helper()
-	select {
-	case <-a.Done():
-	case <-time.After(time.Minute):
-		t.Fatal("it does not end")
-	}
-	if err := a.Err(); !errors.Is(err, want) {
-		t.Errorf("ended with %v, want %v", err, want)
+	if eventstest.Receive(t, a.Done(), "the end of the acquisition"); !errors.Is(a.Err(), want) {
+		t.Errorf("the acquisition ended with %v, want %v", a.Err(), want)
 	}
 }
 
@@ -109,49 +103,72 @@ func TestTwoThatWantMostOfThemNeverBlockEachOther(t *testing.T) {
 	})
 }
 
-// TestNoMorePermitsThanThereAre: 100 goroutines in four sessions and eleven permits.
+// permitStorm has callers want one to three permits each, some times. It returns how many were held at most.
+func permitStorm(t *testing.T, sems []*coordinator.Semaphore, size int64, callers, rounds int, leases func() int) int64 {
+	t.Helper()
+	var held, most atomic.Int64
+	var wait sync.WaitGroup
+	for i := range callers {
+		s := sems[i%len(sems)]
+		wait.Go(func() {
+			for round := range rounds {
+				n := 1 + (i+round)%3
+				err := s.Do(t.Context(), func(ctx context.Context, _ events.Grant) error {
+					now := held.Add(int64(n))
+					defer held.Add(int64(-n))
+					if now > size || leases() > int(size) || ctx.Err() != nil {
+						t.Errorf("caller %d, round %d: %d of %d permits are held with %d leases; the lock has ended: %v", i, round, now, size, leases(), ctx.Err())
+					}
+					for seen := most.Load(); seen < now && !most.CompareAndSwap(seen, now); {
+						seen = most.Load()
+					}
+					time.Sleep(rand.N(10 * time.Millisecond))
+					return nil
+				}, coordinator.WithPermits(n))
+				if err != nil {
+					t.Errorf("caller %d, round %d: %v", i, round, err)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	return most.Load()
+}
+
+// TestNoMorePermitsThanThereAre: 100 callers in four sessions and eleven permits.
 func TestNoMorePermitsThanThereAre(t *testing.T) {
-	const permits, callers = 11, 100
+	const permits = 11
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		var mu sync.Mutex
-		held, most := 0, 0
-		count := func(n int) {
-			mu.Lock()
-			defer mu.Unlock()
-			held += n
-			most = max(most, held)
-		}
 		var sems []*coordinator.Semaphore
 		for range 4 {
 			sems = append(sems, coordtest.Connect(t, srv).Semaphore(semPath, permits))
 		}
-		var wait sync.WaitGroup
-		for i := range callers {
-			s := sems[i%len(sems)]
-			wait.Go(func() {
-				for range 5 {
-					n := 1 + rand.N(3)
-					err := s.Do(t.Context(), func(context.Context, events.Grant) error {
-						count(n)
-						defer count(-n)
-						if leases := len(srv.Children(semLeases)); leases > permits {
-							t.Errorf("%d leases", leases)
-						}
-						time.Sleep(rand.N(10 * time.Millisecond))
-						return nil
-					}, coordinator.WithPermits(n))
-					if err != nil {
-						t.Error(err)
-					}
-				}
-			})
-		}
-		wait.Wait()
-		if most != permits {
-			t.Errorf("%d were held at most, want %d", most, permits)
+		if most := permitStorm(t, sems, permits, 100, 5, func() int { return len(srv.Children(semLeases)) }); most != permits {
+			t.Errorf("%d permits were held at most, want all %d", most, permits)
 		}
 		wantNothing(t, srv)
 	})
+}
+
+// TestRealNoMorePermitsThanThereAre is the same with sessions at each server of an ensemble.
+func TestRealNoMorePermitsThanThereAre(t *testing.T) {
+	eventstest.NeedsServers(t)
+	e := ensemble.Start(t, 3)
+	const permits = 5
+	var sems []*coordinator.Semaphore
+	for i := range 3 {
+		sems = append(sems, coordtest.ConnectReal(t, e.Addr(i)).Semaphore(semPath, permits))
+	}
+	t.Logf("%d were held at most", permitStorm(t, sems, permits, 12, 15, func() int { return 0 }))
+	raw := coordtest.RawClient(t, e.Addr(0))
+	coordtest.Queued(t, raw, semQueue, 0)
+	coordtest.Queued(t, raw, semLeases, 0)
+	if err := sems[0].Resize(t.Context(), permits+1); err != nil {
+		t.Fatal(err)
+	}
+	if data, stat, err := raw.Get(semSize); err != nil || string(data) != "6" || stat.Version != 1 {
+		t.Errorf("after one Resize to 6 the size is %q in version %d, %v; want version 1", data, stat.Version, err)
+	}
 }
 
 // TestResizeOfAClosedCoordinator ends with ErrClosed, also if it was waiting for a connection then.
@@ -231,7 +248,10 @@ func TestBadNumbersOfPermits(t *testing.T) {
 			}
 		}
 		if err := c.Semaphore("no/path", 2).Resize(t.Context(), 1); !errors.Is(err, coordinator.ErrPath) {
-			t.Errorf("Resize of no path: %v", err)
+			t.Errorf("Resize of no path: %v, want ErrPath", err)
+		}
+		if _, err := c.Semaphore("no/path", 1).Queue(t.Context()); !errors.Is(err, coordinator.ErrPath) {
+			t.Errorf("Queue of no path: %v, want ErrPath", err)
 		}
 		synctest.Wait()
 		if after := srv.Tree(); fmt.Sprint(after) != fmt.Sprint(before) {
@@ -507,45 +527,4 @@ func TestNoWatchesOfSemaphoresAreLeft(t *testing.T) {
 			t.Errorf("%d watches when nothing is held", n)
 		}
 	})
-}
-
-// TestRealSemaphore has workers of three sessions, each behind a server of its own, want one to
-// three of five permits: never more are held than there are, and in the end none is.
-func TestRealSemaphore(t *testing.T) {
-	const size, workers, rounds = 5, 12, 15
-	e := ensemble.Start(t, 3)
-	ctx := coordtest.RealContext(t)
-	var sems []*coordinator.Semaphore
-	for i := range 3 {
-		sems = append(sems, coordtest.ConnectReal(t, e.Addr(i)).Semaphore(semPath, size))
-	}
-	var wait sync.WaitGroup
-	var held, most atomic.Int64
-	for i := range workers {
-		s := sems[i%len(sems)]
-		wait.Go(func() {
-			for round := range rounds {
-				n := 1 + (i+round)%3
-				a := s.Acquire(ctx, coordinator.WithPermits(n))
-				if _, err := a.Wait(ctx); err != nil {
-					t.Error(err)
-					return
-				}
-				now := held.Add(int64(n))
-				if now > size || !a.Valid() {
-					t.Errorf("%d of %d permits are held, valid %v", now, size, a.Valid())
-				}
-				for seen := most.Load(); seen < now && !most.CompareAndSwap(seen, now); {
-					seen = most.Load()
-				}
-				held.Add(int64(-n))
-				a.Release()
-			}
-		})
-	}
-	wait.Wait()
-	t.Logf("at most %d were held", most.Load())
-	raw := coordtest.RawClient(t, e.Addr(0))
-	coordtest.Queued(t, raw, semQueue, 0)
-	coordtest.Queued(t, raw, semLeases, 0)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
@@ -52,6 +53,7 @@ func TestTaskClaims(t *testing.T) {
 
 // TestRealTaskClaims is the same on a real server.
 func TestRealTaskClaims(t *testing.T) {
+	eventstest.NeedsServers(t)
 	t.Parallel()
 	e := ensemble.Start(t, 1)
 	dialer := &net.Dialer{}

@@ -19,8 +19,6 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-func TestUnfairDialogues(t *testing.T) { coordtest.Scenes(t, "unfair") }
-
 // taskPath is the unfair lock that most of these tests fight for.
 const taskPath = "/tasks/7"
 
