@@ -161,49 +161,6 @@ func TestBadMultiLocksEndAtOnceAndSendNothing(t *testing.T) {
 	})
 }
 
-// TestNoNodeOfAMultiLockIsLeftWhateverReplyIsLost is TestNoNodeIsLeftWhateverReplyIsLost for several paths.
-func TestNoNodeOfAMultiLockIsLeftWhateverReplyIsLost(t *testing.T) {
-	const requests = 45 // more than the whole story takes
-	paths := []string{accountA, accountB, accountC}
-	for name, action := range map[string]zktest.Action{"request": zktest.CutBefore(), "reply": zktest.CutAfter()} {
-		for nth := 1; nth <= requests; nth++ {
-			t.Run(fmt.Sprintf("%s %d", name, nth), func(t *testing.T) {
-				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-					c := coordtest.Connect(t, srv)
-					var count atomic.Int64
-					srv.Intercept(func(r zktest.Request) zktest.Action {
-						if r.Op != zktest.OpPing && r.Op != zktest.OpConnect && int(count.Add(1)) == nth {
-							return action
-						}
-						return zktest.Pass()
-					})
-					a, grant := coordtest.Hold(t, mutexes(c, paths...))
-					if got := nodesBelow(srv, paths...); len(got) != 3 {
-						t.Errorf("while holding: %v", got)
-					}
-					w := coordtest.Queue(mutexes(c, accountC, accountB, accountA))
-					time.Sleep(3 * time.Second)
-					a.Release()
-					next, err := w.Wait(t.Context())
-					if err != nil || next.Token <= grant.Token {
-						t.Fatalf("%+v, %v", next, err)
-					}
-					w.Release()
-					<-a.Done()
-					<-w.Done()
-					time.Sleep(3 * time.Second)
-					if got := nodesBelow(srv, paths...); len(got) != 0 {
-						t.Errorf("left behind: %v", got)
-					}
-					if a.Err() != nil || w.Err() != nil {
-						t.Errorf("%v, %v", a.Err(), w.Err())
-					}
-				})
-			})
-		}
-	}
-}
-
 // TestAMultiLockThatLosesANodeInTheLastMoment is not granted, and all are queued anew: the claim, which is one transaction with a check of
 // each node, is refused.
 func TestAMultiLockThatLosesANodeInTheLastMoment(t *testing.T) {

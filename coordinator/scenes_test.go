@@ -1,10 +1,14 @@
 package coordinator_test
 
 import (
+	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
@@ -23,5 +27,93 @@ func TestRealScenes(t *testing.T) {
 	e := ensemble.Start(t, 1)
 	for _, file := range []string{"semaphore", "readwrite", "multi", "unfair", "election", "kazoo"} {
 		t.Run(file, func(t *testing.T) { coordtest.RealScenes(t, e, file) })
+	}
+}
+
+// eachKind are the kinds of lock that exclude each other, as the scenes name them.
+var eachKind = []string{
+	"mutex", "mutex kazoo", "write", "write kazoo", "election", "unfair", "sem:3 permits=2", "multi /accounts/a /accounts/b:w /accounts/c",
+}
+
+// TestEachKindKeepsItsPromises: what every kind of lock promises, whatever it is.
+func TestEachKindKeepsItsPromises(t *testing.T) {
+	const holds = "held = a KIND ; waits = b KIND"
+	for name, scene := range map[string]struct{ steps, want []string }{
+		"a waiter whose session expires queues again": {
+			[]string{holds, "expire b ; wait 5s", "release held ; wait 5s"},
+			[]string{"held holds; waits waits", "held holds; waits waits; waits queues again", "waits holds"},
+		},
+		"the lock of a session that expires goes to the next": {
+			[]string{holds, "expire a ; wait 5s"},
+			[]string{"held holds; waits waits", "waits holds; held lost: session expired"},
+		},
+		"a holder that is cut off loses the lock, and the next one gets it": {
+			[]string{holds, "mute a ; wait 30s", "unmute a ; wait 30s"},
+			[]string{"held holds; waits waits", "waits holds; held lost: lease ran out", "waits holds"},
+		},
+		"a holder whose node is deleted loses the lock, and the next one gets it": {
+			[]string{holds, "delete held ; wait 5s"},
+			[]string{"held holds; waits waits", "waits holds; held lost: node removed"},
+		},
+		"one that waits ends with its context, and leaves its place": {
+			[]string{"held = a KIND ; waits = b KIND within=10s", "wait 9999ms", "wait 1ms", "next = a KIND ; release held ; wait 5s"},
+			[]string{"held holds; waits waits", "held holds; waits waits", "held holds; waits ended: deadline exceeded", "next holds"},
+		},
+		"one that waits gives up": {
+			[]string{holds, "release waits", "next = b KIND ; release held ; wait 5s"},
+			[]string{"held holds; waits waits", "held holds; waits ended: ErrNotAcquired", "next holds"},
+		},
+		"with Close the lock goes to the next": {
+			[]string{holds, "close a ; wait 5s"},
+			[]string{"held holds; waits waits", "waits holds; held ended: ErrClosed"},
+		},
+	} {
+		for _, kind := range eachKind {
+			t.Run(name+", "+kind, func(t *testing.T) {
+				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+					steps := strings.Split(strings.ReplaceAll(strings.Join(scene.steps, "\n"), "KIND", kind), "\n")
+					told := strings.Split(strings.TrimSuffix(coordtest.Scene(t, srv, steps...), "\n"), "\n")
+					for i, want := range scene.want {
+						if kind == "unfair" { // it has no place to lose
+							want = strings.TrimSuffix(want, "; waits queues again")
+						}
+						got := strings.ReplaceAll(strings.TrimSpace(strings.TrimPrefix(told[i], steps[i])), "; leases 2", "")
+						if got != want {
+							t.Errorf("behind %q: %s, want %s", steps[i], got, want)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestNoNodeIsLeftWhateverRequestOfAnyKindIsLost: each request of a scene is lost once, and its reply once. All is as if nothing had
+// happened: one holds behind the other with a greater token, and no node is left.
+func TestNoNodeIsLeftWhateverRequestOfAnyKindIsLost(t *testing.T) {
+	for _, kind := range eachKind {
+		want := ""
+		for name, action := range map[string]zktest.Action{"request": zktest.CutBefore(), "reply": zktest.CutAfter()} {
+			for nth, more := int64(0), true; more; nth += int64(eventstest.Amount(2, 1)) {
+				t.Run(fmt.Sprintf("%s, %s %d", kind, name, nth), func(t *testing.T) {
+					coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+						var count atomic.Int64
+						srv.Intercept(func(r zktest.Request) zktest.Action {
+							if r.Op != zktest.OpPing && r.Op != zktest.OpConnect && count.Add(1) == nth {
+								return action
+							}
+							return zktest.Pass()
+						})
+						got := coordtest.Scene(t, srv, "first = a "+kind+" ; wait 3s", "second = a "+kind, "wait 3s", "release first ; wait 5s", "release second ; wait 3s")
+						if nth == 0 { // nothing is lost
+							want = got
+						}
+						if more = count.Load() >= nth; got != want {
+							t.Errorf("got\n%swant\n%s", got, want)
+						}
+					})
+				})
+			}
+		}
 	}
 }

@@ -140,6 +140,12 @@ func Scenes(t *testing.T, file string) {
 	})
 }
 
+// Scene plays one scene on the double, and returns what was told.
+func Scene(t *testing.T, srv *zktest.Server, steps ...string) string {
+	t.Helper()
+	return newDialogue(t, doubleStage{srv}).play(strings.Join(steps, "\n"), nil)
+}
+
 // scenes has each scene of a file played.
 func scenes(t *testing.T, file string, play func(t *testing.T, d *datadriven.TestData) string) {
 	t.Helper()
