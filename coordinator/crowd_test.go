@@ -24,9 +24,7 @@ func TestForeignChildrenAreNoContenders(t *testing.T) {
 			names = append(names, fmt.Sprintf("config-%04d", i))
 		}
 		for _, name := range names {
-			if err := srv.Create(lockPath+"/"+name, []byte("mine")); err != nil {
-				t.Fatal(err)
-			}
+			coordtest.Must(t, srv.Create(lockPath+"/"+name, []byte("mine")))
 		}
 		c := coordtest.Connect(t, srv)
 		sent := coordtest.Traffic(srv)
@@ -40,8 +38,7 @@ func TestForeignChildrenAreNoContenders(t *testing.T) {
 		if err != nil || next.Token <= grant.Token {
 			t.Errorf("%+v, %v", next, err)
 		}
-		w.Release()
-		<-w.Done()
+		coordtest.End(w)
 		if got := srv.Children(lockPath); len(got) != len(names) {
 			t.Errorf("%d children are left of %d", len(got), len(names))
 		}
@@ -55,13 +52,9 @@ func TestQueueOf25000(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		node := func(i int) string { return fmt.Sprintf("%s/_c_%032x-lock-%010d", lockPath, i, i) }
 		for i := range ahead {
-			if err := srv.Create(node(i), nil); err != nil {
-				t.Fatal(err)
-			}
+			coordtest.Must(t, srv.Create(node(i), nil))
 		}
-		if err := srv.SetSequence(lockPath, ahead); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.SetSequence(lockPath, ahead))
 		c := coordtest.Connect(t, srv)
 		stream := c.Events(t.Context())
 		sent := coordtest.Traffic(srv)
@@ -74,9 +67,7 @@ func TestQueueOf25000(t *testing.T) {
 			t.Errorf("%d requests and %d watches to join", joined, srv.Watches())
 		}
 		for i := range ahead - 2 {
-			if err := srv.Delete(node(i)); err != nil {
-				t.Fatal(err)
-			}
+			coordtest.Must(t, srv.Delete(node(i)))
 		}
 		synctest.Wait()
 		if n := sent.Load() - joined; n != 0 {
@@ -89,9 +80,7 @@ func TestQueueOf25000(t *testing.T) {
 		if a.Valid() {
 			t.Fatal("granted with somebody ahead")
 		}
-		if err := srv.Delete(node(ahead - 2)); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.Delete(node(ahead-2)))
 		if _, err := a.Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -139,14 +128,10 @@ func TestDirectoryDeletedUnderEverybody(t *testing.T) {
 		}
 		srv.MuteAll(true) // or they would be back before the directory is empty
 		for _, child := range srv.Children(lockPath) {
-			if err := srv.Delete(lockPath + "/" + child); err != nil {
-				t.Fatal(err)
-			}
+			coordtest.Must(t, srv.Delete(lockPath+"/"+child))
 		}
 		for _, dir := range []string{lockPath, "/locks"} {
-			if err := srv.Delete(dir); err != nil {
-				t.Fatal(err)
-			}
+			coordtest.Must(t, srv.Delete(dir))
 		}
 		srv.MuteAll(false)
 		if lost := <-holder.Lost(); lost.Reason != events.ReasonNodeRemoved {
@@ -200,9 +185,7 @@ func TestAWaitersNodeDeletedUnderIt(t *testing.T) {
 		}
 		for _, child := range srv.Children(lockPath) {
 			if node := lockPath + "/" + child; srv.Owner(node) == c.SessionID() {
-				if err := srv.Delete(node); err != nil {
-					t.Fatal(err)
-				}
+				coordtest.Must(t, srv.Delete(node))
 			}
 		}
 		synctest.Wait()
@@ -242,9 +225,7 @@ func TestContainerReapedBetweenEnsureAndCreate(t *testing.T) {
 					}
 					if r.Op == zktest.OpCreate && srv.Exists(lockPath) && reaped < tt.times {
 						reaped++
-						if err := srv.Delete(lockPath); err != nil {
-							t.Error(err)
-						}
+						coordtest.Must(t, srv.Delete(lockPath))
 					}
 					return zktest.Pass()
 				})
@@ -256,8 +237,7 @@ func TestContainerReapedBetweenEnsureAndCreate(t *testing.T) {
 				if tt.ends && !errors.Is(err, zk.ErrNoNode) {
 					t.Errorf("Err = %v", err)
 				}
-				a.Release()
-				<-a.Done()
+				coordtest.End(a)
 				time.Sleep(time.Hour)
 				if requests > 40 {
 					t.Errorf("%d requests", requests)

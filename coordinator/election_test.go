@@ -98,9 +98,7 @@ func TestTerms(t *testing.T) {
 						term.Release() // and remains a candidate
 						time.Sleep(time.Second)
 					case 2:
-						if err := srv.Expire(c.SessionID()); err != nil {
-							t.Error(err)
-						}
+						coordtest.Must(t, srv.Expire(c.SessionID()))
 						<-term.Lost()
 					}
 				}
@@ -339,9 +337,7 @@ func TestProclaim(t *testing.T) {
 		if data, _ := srv.Data(grant.Node); string(data) != "second words" {
 			t.Errorf("%.20s", data)
 		}
-		if err := srv.Delete(grant.Node); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.Delete(grant.Node))
 		if err := e.Proclaim(t.Context(), leader, nil); !errors.Is(err, coordinator.ErrNodeRemoved) {
 			t.Errorf("of one who was removed: %v", err)
 		}

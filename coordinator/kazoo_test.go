@@ -26,17 +26,16 @@ func TestAsKazoo(t *testing.T) {
 				t.Errorf("the name is %s, want %s", name, form)
 			}
 			if second.Valid() {
-				t.Error("two hold")
+				t.Errorf("%s: the second holds beside the first", form)
 			}
 			if data, ok := srv.Data(grant.Node); !ok || data == nil {
 				t.Errorf("%s has no data, and kazoo does not show it then", grant.Node)
 			}
 			first.Release()
 			if g := coordtest.Soon(t, second); g.Token <= grant.Token {
-				t.Errorf("token %d behind %d", g.Token, grant.Token)
+				t.Errorf("%s: the token %d is granted behind %d, want a greater one", form, g.Token, grant.Token)
 			}
-			second.Release()
-			<-second.Done()
+			coordtest.End(second)
 			synctest.Wait()
 			if srv.Reap(); !srv.Exists(locks[0].Path()) {
 				t.Errorf("%s was removed when it was empty", locks[0].Path())

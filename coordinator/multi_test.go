@@ -71,7 +71,7 @@ func TestOppositeOrders(t *testing.T) {
 			first, second := mutexes(a, accountA, accountB).Acquire(t.Context()), mutexes(b, accountB, accountA).Acquire(t.Context())
 			synctest.Wait()
 			if first.Valid() == second.Valid() {
-				t.Fatalf("held by %v and %v", first.Valid(), second.Valid())
+				t.Fatalf("the first holds: %v, the second holds: %v, want one of them", first.Valid(), second.Valid())
 			}
 			if second.Valid() {
 				first, second = second, first
@@ -79,7 +79,7 @@ func TestOppositeOrders(t *testing.T) {
 			for _, x := range []*coordinator.Acquisition{first, second} {
 				g := coordtest.Soon(t, x)
 				if g.Token <= token {
-					t.Fatalf("token %d behind %d", g.Token, token)
+					t.Fatalf("the token %d is granted behind %d, want a greater one", g.Token, token)
 				}
 				token = g.Token
 				x.Release()
@@ -148,13 +148,13 @@ func TestBadMultiLocksEndAtOnceAndSendNothing(t *testing.T) {
 			}
 			if tt.lock.Path() == "" {
 				if _, err := tt.lock.Queue(t.Context()); !errors.Is(err, tt.want[0]) {
-					t.Errorf("%s: Queue: %v", name, err)
+					t.Errorf("%s: Queue says %v, want %v", name, err, tt.want[0])
 				}
 			}
 		}
 		synctest.Wait()
 		if n := sent.Load(); n > 0 {
-			t.Errorf("%d requests were sent", n)
+			t.Errorf("%d requests were sent for locks that are refused, want none", n)
 		}
 		// Nothing of those that were refused stands in the way of another kind of lock.
 		coordtest.Soon(t, c.ReadWrite(accountB).Write().Acquire(t.Context()))
@@ -184,11 +184,11 @@ func TestAMultiLockThatLosesANodeInTheLastMoment(t *testing.T) {
 			grant := coordtest.Soon(t, waits)
 			for _, claim := range claims {
 				if len(claim) != 2 || path.Dir(claim[0].Path) != accountA || path.Dir(claim[1].Path) != accountB {
-					t.Errorf("claimed %+v", claim)
+					t.Errorf("a claim checks %+v, want one node at each path", claim)
 				}
 			}
 			if len(claims) < 2 || grant.Members[i].Node == claims[0][i].Path {
-				t.Errorf("%+v behind %+v", grant, claims)
+				t.Errorf("%+v is granted behind the claims %+v, want a second claim and another node", grant, claims)
 			}
 		})
 	}
@@ -197,9 +197,7 @@ func TestAMultiLockThatLosesANodeInTheLastMoment(t *testing.T) {
 // TestMultiLocksBelowAChroot: the nodes are named as the caller's paths are.
 func TestMultiLocksBelowAChroot(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		if err := srv.Create("/app", nil); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.Create("/app", nil))
 		c, err := coordinator.Connect(t.Context(), srv.Addr()+"/app", srv.Option())
 		if err != nil {
 			t.Fatal(err)
@@ -208,7 +206,7 @@ func TestMultiLocksBelowAChroot(t *testing.T) {
 		_, grant := coordtest.Hold(t, mutexes(c, "/", accountB))
 		for i, m := range grant.Members {
 			if m.Path != []string{"/", accountB}[i] || !strings.HasPrefix(m.Node, m.Path) || strings.Contains(m.Node, "//") || !srv.Exists("/app"+m.Node) {
-				t.Errorf("%+v", m)
+				t.Errorf("below a chroot member %d is %+v, want its node named as the caller names its path", i, m)
 			}
 		}
 	})
@@ -225,10 +223,9 @@ func TestThirtyTwoFreeLocksCostTwoRequests(t *testing.T) {
 		cycle := func() {
 			a, grant := coordtest.Hold(t, all)
 			if len(grant.Members) != paths {
-				t.Fatalf("%+v", grant)
+				t.Fatalf("%+v is granted, want %d members", grant, paths)
 			}
-			a.Release()
-			<-a.Done()
+			coordtest.End(a)
 		}
 		for range 2 { // the directories are made, and known to be ours
 			cycle()
@@ -238,20 +235,19 @@ func TestThirtyTwoFreeLocksCostTwoRequests(t *testing.T) {
 			cycle()
 		}
 		if n := coordtest.Total(ms).Minus(before); n.Requests != 2*cycles || n.Events != 0 {
-			t.Errorf("%+v in %d cycles", n, cycles)
+			t.Errorf("%d cycles took %+v, want 2 requests each and no event", cycles, n)
 		}
 		held, _ := coordtest.Hold(t, all)
 		before = coordtest.Total(ms)
 		time.Sleep(5 * time.Minute)
 		if n := coordtest.Total(ms).Minus(before); n.Requests > 5*60+paths { // a probe a second, and each node is watched once
-			t.Errorf("%+v to hold it for five minutes", n)
+			t.Errorf("to hold it for five minutes took %+v, want at most %d requests", n, 5*60+paths)
 		}
 		held.Release()
 	})
 }
 
-// TestAHandoffOfMultiLocks: whoever comes when it is held creates, and lists each directory; whoever was the only one behind it claims
-// when it goes. Nothing depends on the number of paths but the listings, which are in one flight.
+// TestAHandoffOfMultiLocks: one that comes when it is held creates, and lists each directory. The only one behind it claims when it goes. Nothing depends on the number of paths but the listings, which are in one flight.
 func TestAHandoffOfMultiLocks(t *testing.T) {
 	const handoffs = 10
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -270,7 +266,7 @@ func TestAHandoffOfMultiLocks(t *testing.T) {
 		// To come: the create, two listings, a look at each own node, a watch. To go on: the same without the create and the
 		// watch, and the claim. To go: the delete.
 		if n.Requests > (6+5+1)*handoffs+4 {
-			t.Errorf("%+v for %d handoffs", n, handoffs)
+			t.Errorf("%d handoffs took %+v, want at most %d requests", handoffs, n, (6+5+1)*handoffs+4)
 		}
 	})
 }
@@ -286,10 +282,9 @@ func TestRealMultiLockDetails(t *testing.T) {
 		cycle := func() {
 			a := all.Acquire(context.Background())
 			if g := coordtest.GrantOf(t, a); len(g.Members) != 32 {
-				t.Errorf("%+v", g)
+				t.Errorf("%+v is granted, want 32 members", g)
 			}
-			a.Release()
-			<-a.Done()
+			coordtest.End(a)
 		}
 		cycle()
 		cycle() // the directories are known to be ours
@@ -300,7 +295,7 @@ func TestRealMultiLockDetails(t *testing.T) {
 		})
 		t.Logf("%d cycles: %+v", cycles, n)
 		if n.Packets < 2*cycles || n.Packets > 2*cycles+stray {
-			t.Errorf("%v requests in %d cycles", n.Packets, cycles)
+			t.Errorf("%d cycles took %v requests, want %d to %d", cycles, n.Packets, 2*cycles, 2*cycles+stray)
 		}
 	})
 	t.Run("as large as a request may be", func(t *testing.T) {
@@ -312,7 +307,7 @@ func TestRealMultiLockDetails(t *testing.T) {
 		}
 		a := mutexes(c, paths...).Acquire(context.Background())
 		if g := coordtest.GrantOf(t, a); len(g.Members) != len(paths) {
-			t.Errorf("%d members", len(g.Members))
+			t.Errorf("%d members are granted, want %d", len(g.Members), len(paths))
 		}
 		a.Release()
 		if err := coordtest.EndOf(t, a); err != nil {

@@ -259,16 +259,12 @@ func TestAChangeRightBehindAReading(t *testing.T) {
 			seen := other.Election(electionPath).Observe(ctx)
 			wantQuiet(t, seen)
 			word := fmt.Sprint("word ", round)
-			if err := srv.SetData(grant.Node, []byte(word)); err != nil {
-				t.Fatal(err)
-			}
+			coordtest.Must(t, srv.SetData(grant.Node, []byte(word)))
 			time.Sleep(time.Minute)
 			wantLeader(t, srv, seen, word)
 			end()
 			synctest.Wait()
-			if err := srv.SetData(grant.Node, []byte("nothing is armed any more")); err != nil {
-				t.Fatal(err)
-			}
+			coordtest.Must(t, srv.SetData(grant.Node, []byte("nothing is armed any more")))
 			synctest.Wait()
 		}
 	})
@@ -458,9 +454,7 @@ func TestWhatObserversCost(t *testing.T) {
 				})
 				all("")
 				costs("a path", 2, 1, func() { // list, and list again with a watch
-					if err := srv.Create(electionPath, nil); err != nil {
-						t.Fatal(err)
-					}
+					coordtest.Must(t, srv.Create(electionPath, nil))
 				})
 				var ann, bob, cleo, dan *coordinator.Acquisition
 				costs("a leader", 2, 1, func() { ann = campaign(c, "ann") }) // list, read

@@ -37,21 +37,20 @@ func TestDataThatFitBesideOnePath(t *testing.T) {
 				t.Fatalf("%d bytes: neither granted nor over", len(data))
 			}
 			if want := size < 4; errors.Is(err, coordinator.ErrTooLarge) != want {
-				t.Errorf("%d bytes: %v", len(data), err)
+				t.Errorf("%d bytes beside the path: %v; want ErrTooLarge: %v", len(data), err, !want)
 			}
-			beside.Release()
-			<-beside.Done()
+			coordtest.End(beside)
 		}
 		if !write.Valid() || c.State() != coordinator.StateConnected {
-			t.Errorf("the writer holds %v, %v", write.Valid(), c.State())
+			t.Errorf("after requests that are too large the writer holds: %v, in the state %v; want it to hold, connected", write.Valid(), c.State())
 		}
 	})
 }
 
-// TestAReleaseOfAReadWriteLockWakesWhomItAdmits: every request is counted that a release leads to,
-// and whoever is not woken makes none. Ten readers stand between two writers, and ten more, and
+// TestAReleaseOfAReadWriteLockWakesOnlyThoseItAdmits: every request is counted that a release leads to,
+// and a waiter that is not woken makes none. Ten readers stand between two writers, and ten more, and
 // another writer behind them.
-func TestAReleaseOfAReadWriteLockWakesWhomItAdmits(t *testing.T) {
+func TestAReleaseOfAReadWriteLockWakesOnlyThoseItAdmits(t *testing.T) {
 	const readers, sessions = 10, 3
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		cs, ms := coordtest.Metered(t, srv, sessions)
@@ -104,7 +103,7 @@ func TestAReleaseOfAReadWriteLockWakesWhomItAdmits(t *testing.T) {
 		want(next, next)
 		// Those behind it stood behind two writers, and ask for the floor, unless they are of its session.
 		const here = 3
-		release(next, 1+here+2*(readers-here), "a writer who has waited")
+		release(next, 1+here+2*(readers-here), "a writer that has waited")
 		want(next+1, 2*readers+1)
 		// Younger readers go first: the writer behind them waits for the youngest.
 		release(2*readers+1, 1+3, "the youngest reader, and the writer moves up")
@@ -126,21 +125,21 @@ func TestReadersCost(t *testing.T) {
 		}
 		var first, second *coordinator.Acquisition
 		if n := cost(func() { first = coordtest.Queue(read) }); n != 1 {
-			t.Errorf("alone: %d requests", n)
+			t.Errorf("a reader alone made %d requests, want 1", n)
 		}
 		if n := cost(func() { second = coordtest.Queue(read) }); n != 4 { // create with the marker, list, own node, claim
-			t.Errorf("beside another: %d requests", n)
+			t.Errorf("a reader beside another made %d requests, want 4", n)
 		}
 		if !first.Valid() || !second.Valid() {
-			t.Fatal("readers do not hold together")
+			t.Fatal("two readers do not hold together")
 		}
 		if n := cost(func() { first.Release(); <-first.Done(); second.Release(); <-second.Done() }); n != 2 {
-			t.Errorf("two releases: %d requests", n)
+			t.Errorf("two releases made %d requests, want 2", n)
 		}
 		rw := cs[0].ReadWrite(lockPath)
 		write, _ := coordtest.Hold(t, rw.Write())
 		if n := cost(func() { rw.Read().Acquire(write.Context(t.Context())); synctest.Wait() }); n != 4 {
-			t.Errorf("in the place of a writer: %d requests", n)
+			t.Errorf("a reader in the place of a writer made %d requests, want 4", n)
 		}
 	})
 }
@@ -240,13 +239,13 @@ func readersAndWriters(t *testing.T, cs ...*coordinator.Coordinator) {
 	wait.Wait()
 }
 
-// A watchman looks who is inside.
+// A watchman counts readers and writers that are inside.
 type watchman struct {
 	t                       *testing.T
 	readers, writers, token atomic.Int64
 }
 
-// look is called by somebody inside.
+// look is called by one that is inside.
 func (w *watchman) look() {
 	readers, writers := w.readers.Load(), w.writers.Load()
 	if writers > 1 || writers == 1 && readers > 0 {
@@ -288,7 +287,6 @@ func (w *watchman) write(ctx context.Context, rw *coordinator.ReadWrite, downgra
 	}
 	return w.read(a.Context(ctx), rw.Read(), func() {
 		leave()
-		a.Release()
-		<-a.Done()
+		coordtest.End(a)
 	})
 }

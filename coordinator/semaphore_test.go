@@ -54,7 +54,7 @@ func holding(all []*coordinator.Acquisition) string {
 func wantHolding(t *testing.T, srv *zktest.Server, all []*coordinator.Acquisition, want string, leases int) {
 	t.Helper()
 	if got, n := holding(all), len(srv.Children(semLeases)); got != want || n != leases {
-		t.Fatalf("[%s] hold %d leases, want [%s] and %d", got, n, want, leases)
+		t.Fatalf("the acquisitions [%s] hold with %d leases, want [%s] with %d", got, n, want, leases)
 	}
 }
 
@@ -64,7 +64,7 @@ func wantNothing(t *testing.T, srv *zktest.Server) {
 	time.Sleep(time.Second)
 	synctest.Wait()
 	if queue, leases := srv.Children(semQueue), srv.Children(semLeases); len(queue)+len(leases) != 0 {
-		t.Errorf("left %v, %v", queue, leases)
+		t.Errorf("when all have released the queue is %v and the leases are %v, want none", queue, leases)
 	}
 }
 
@@ -92,7 +92,7 @@ func TestTwoThatWantMostOfThemNeverBlockEachOther(t *testing.T) {
 						return
 					}
 					if n := len(srv.Children(semLeases)); n != 3 {
-						t.Errorf("%d leases while three are held", n)
+						t.Errorf("%d leases while three permits are held, want 3", n)
 					}
 					a.Release()
 				}
@@ -183,16 +183,15 @@ func TestResizeOfAClosedCoordinator(t *testing.T) {
 		synctest.Wait()
 		_ = c.Close() // the servers cannot be told
 		if err := <-resized; !errors.Is(err, coordinator.ErrClosed) {
-			t.Errorf("while it is closed: %v", err)
+			t.Errorf("Resize while the coordinator is closed: %v, want ErrClosed", err)
 		}
 		if err := c.Semaphore(semPath, 3).Resize(t.Context(), 5); !errors.Is(err, coordinator.ErrClosed) {
-			t.Errorf("behind that: %v", err)
+			t.Errorf("Resize behind Close: %v, want ErrClosed", err)
 		}
 	})
 }
 
-// TestResizeBesideAcquire: who asks beside it, with the same handle, is of neither opinion until it is
-// known which of them counts.
+// TestResizeBesideAcquire: an acquisition that is made beside Resize, with the same handle, is not refused for its size.
 func TestResizeBesideAcquire(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		s := coordtest.Connect(t, srv).Semaphore(semPath, 1)
@@ -209,10 +208,9 @@ func TestResizeBesideAcquire(t *testing.T) {
 			for i, a := range []*coordinator.Acquisition{before, beside, behind} {
 				synctest.Wait()
 				if coordtest.IsClosed(a.Done()) {
-					t.Errorf("size %d: %d ended with %v", size, i, a.Err())
+					t.Errorf("Resize to %d: acquisition %d of 3 ended with %v, want it to wait or hold", size, i, a.Err())
 				}
-				a.Release()
-				<-a.Done()
+				coordtest.End(a)
 			}
 		}
 		held[0].Release()
@@ -236,15 +234,15 @@ func TestBadNumbersOfPermits(t *testing.T) {
 			"of a write lock": c.ReadWrite(semPath).Write().Acquire(t.Context(), coordinator.WithPermits(1)),
 		} {
 			if err := a.Err(); !errors.Is(err, coordinator.ErrPermits) {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: %v, want ErrPermits", name, err)
 			}
 		}
 		if err := c.Semaphore(semPath, 1<<30).Acquire(t.Context(), coordinator.WithPermits(1<<30)).Err(); !errors.Is(err, coordinator.ErrTooLarge) {
-			t.Errorf("more than fits into a request: %v", err)
+			t.Errorf("more permits than fit into a request: %v, want ErrTooLarge", err)
 		}
 		for _, n := range []int{0, -1, 1 << 40} {
 			if err := c.Semaphore(semPath, 2).Resize(t.Context(), n); !errors.Is(err, coordinator.ErrPermits) {
-				t.Errorf("Resize to %d: %v", n, err)
+				t.Errorf("Resize to %d: %v, want ErrPermits", n, err)
 			}
 		}
 		if err := c.Semaphore("no/path", 2).Resize(t.Context(), 1); !errors.Is(err, coordinator.ErrPath) {
@@ -255,7 +253,7 @@ func TestBadNumbersOfPermits(t *testing.T) {
 		}
 		synctest.Wait()
 		if after := srv.Tree(); fmt.Sprint(after) != fmt.Sprint(before) {
-			t.Errorf("left %v", after)
+			t.Errorf("after bad numbers of permits the tree is %v, want %v", after, before)
 		}
 	})
 }
@@ -276,19 +274,19 @@ func TestASemaphoreBelowAChroot(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !strings.HasPrefix(grant.Node, semLeases+"/_c_") || !srv.Exists("/app"+grant.Node) || grant.Path != semPath {
-			t.Errorf("granted %+v", grant)
+			t.Errorf("below a chroot %+v is granted, want a lease at %s, without the chroot", grant, semLeases)
 		}
 		if _, err := a.Txn(t.Context()); err != nil {
 			t.Error(err)
 		}
 		if guard := a.Guard(); guard.Path != "/app"+grant.Node {
-			t.Errorf("guard %s", guard.Path)
+			t.Errorf("the guard is at %s, want it with the chroot: /app%s", guard.Path, grant.Node)
 		}
 	})
 }
 
-// TestAPermitThatMayNotBeTaken ends with the server's word, and keeps nobody waiting: who may not look,
-// and who may not make leases.
+// TestAPermitThatMayNotBeTaken: where a session may not read the size, look at the leases or make one, Acquire ends with ErrNoAuth and
+// leaves nothing.
 func TestAPermitThatMayNotBeTaken(t *testing.T) {
 	for name, denied := range map[string]func(zktest.Request) bool{
 		"the size":   func(r zktest.Request) bool { return r.Op == zktest.OpGetData && r.Path == semSize },
@@ -313,7 +311,7 @@ func TestAPermitThatMayNotBeTaken(t *testing.T) {
 	}
 }
 
-// TestALeaseOutOfTurnIsSeenInTime: somebody makes a lease between the look of the first in the queue and its transaction, as
+// TestALeaseOutOfTurnIsSeenInTime: another client makes a lease between the look of the first in the queue and its transaction, as
 // Curator's InterProcessSemaphoreV2 does whose session ended while it made one, and which asks again in the next. The first
 // counts once more, gives way, and is let in when that lease is gone; so it does where the answer to its transaction is
 // lost, and where the directory of the leases is not ours.
@@ -331,21 +329,16 @@ func TestALeaseOutOfTurnIsSeenInTime(t *testing.T) {
 				s := coordtest.Connect(t, srv).Semaphore(semPath, 1)
 				if c.theirs {
 					for _, dir := range []string{semPath, semLeases} {
-						if err := srv.Create(dir, nil); err != nil {
-							t.Fatal(err)
-						}
+						coordtest.Must(t, srv.Create(dir, nil))
 					}
 				}
 				first := take(t, s, 1)[0] // from here on the directories are there, and known
-				first.Release()
-				<-first.Done()
+				coordtest.End(first)
 				srv.Intercept(func(r zktest.Request) zktest.Action {
 					if r.Op != zktest.OpMulti || len(r.Parts) < 3 || srv.Exists(stray) {
 						return zktest.Pass()
 					}
-					if err := srv.Create(stray, nil); err != nil {
-						t.Error(err)
-					}
+					coordtest.Must(t, srv.Create(stray, nil))
 					if c.lost {
 						return zktest.CutAfter()
 					}
@@ -358,21 +351,18 @@ func TestALeaseOutOfTurnIsSeenInTime(t *testing.T) {
 				a := s.Acquire(t.Context(), options...)
 				time.Sleep(5 * time.Second)
 				if got := srv.Children(semLeases); a.Valid() || len(got) != 1 || !strings.HasSuffix(stray, got[0]) {
-					t.Fatalf("it holds: %v, beside %v", a.Valid(), got)
+					t.Fatalf("beside a lease out of turn it holds: %v, and the leases are %v, want only the other one", a.Valid(), got)
 				}
 				if c.try {
 					wantEnd(t, a, coordinator.ErrNotAcquired)
 					return
 				}
 				srv.Intercept(nil)
-				if err := srv.Delete(stray); err != nil {
-					t.Fatal(err)
-				}
+				coordtest.Must(t, srv.Delete(stray))
 				coordtest.Soon(t, a)
-				a.Release()
-				<-a.Done()
+				coordtest.End(a)
 				if got := srv.Children(semLeases); len(got) != 0 {
-					t.Errorf("left: %v", got)
+					t.Errorf("after the release these leases are left: %v", got)
 				}
 			})
 		})
@@ -388,8 +378,7 @@ func warmPermits(t *testing.T, size int, cs ...*coordinator.Coordinator) {
 	for range 2 {
 		for _, c := range cs {
 			a := take(t, c.Semaphore(semPath, size), 1)[0]
-			a.Release()
-			<-a.Done()
+			coordtest.End(a)
 		}
 	}
 }
@@ -409,8 +398,7 @@ func TestAFreePermitTakesThreeRoundTrips(t *testing.T) {
 					t.Fatal(err)
 				}
 				granted = time.Since(start)
-				a.Release()
-				<-a.Done()
+				coordtest.End(a)
 				return granted, time.Since(start) - granted
 			}
 			before := coordtest.Total(ms)
@@ -418,11 +406,11 @@ func TestAFreePermitTakesThreeRoundTrips(t *testing.T) {
 				cycle()
 			}
 			if n := coordtest.Total(ms).Minus(before); n.Requests != 5*cycles || n.Events != 0 {
-				t.Errorf("%+v in %d cycles of %d permits", n, cycles, permits)
+				t.Errorf("%d cycles of %d permits took %+v, want 5 requests each and no event", cycles, permits, n)
 			}
 			ms[0].Lag(faultnet.Up, lag)
 			if granted, released := cycle(); granted != 3*lag || released != lag {
-				t.Errorf("%d permits: granted after %v, released after %v; one way takes %v", permits, granted, released, lag)
+				t.Errorf("%d permits were granted after %v and given back after %v, want 3 and 1 times %v", permits, granted, released, lag)
 			}
 			ms[0].Lag(faultnet.Up, 0)
 		}
@@ -450,7 +438,7 @@ func TestAReturnedPermitWakesTheFirst(t *testing.T) {
 					all[1+i].Release()
 					synctest.Wait()
 					if next := all[permits+1+i]; !next.Valid() || all[permits+2+i].Valid() {
-						t.Fatalf("round %d: granted to %v", i, holding(all))
+						t.Fatalf("round %d: [%s] hold, want %d and not %d", i, holding(all), permits+1+i, permits+2+i)
 					}
 				}
 				costs = append(costs, coordtest.Total(ms).Minus(before))
@@ -459,7 +447,7 @@ func TestAReturnedPermitWakesTheFirst(t *testing.T) {
 		t.Logf("%d sessions: %d rounds behind 20 and behind 1000: %+v", sessions, rounds, costs)
 		for i, c := range costs {
 			if c.Requests != costs[0].Requests || c.Events != costs[0].Events || c.Events > 3*rounds || c.Requests > 12*rounds {
-				t.Errorf("%d sessions, queue %d: %+v", sessions, i, c)
+				t.Errorf("%d sessions, queue %d: %+v, want as much as in queue 0, at most %d events and %d requests", sessions, i, c, 3*rounds, 12*rounds)
 			}
 		}
 	}
@@ -485,15 +473,15 @@ func TestResizeWakesOneForEachPermit(t *testing.T) {
 				// One for the size, one for each place in the queue that was left, and one for the
 				// leases, which were watched.
 				if n := ms[1].Read().Minus(before); n.Events > 1+4+1 {
-					t.Errorf("%+v", n)
+					t.Errorf("Resize led to %+v, want at most %d events", n, 1+4+1)
 				}
 			})
 		})
 	}
 }
 
-// TestWhoWaitsForAPermitAsksNothing, be it the first or not.
-func TestWhoWaitsForAPermitAsksNothing(t *testing.T) {
+// TestAWaiterForAPermitAsksNothing: neither the first in the queue nor one behind it.
+func TestAWaiterForAPermitAsksNothing(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		cs, ms := coordtest.Metered(t, srv, 2)
 		take(t, cs[0].Semaphore(semPath, 1), 1)
@@ -501,7 +489,7 @@ func TestWhoWaitsForAPermitAsksNothing(t *testing.T) {
 		before := ms[1].Read()
 		time.Sleep(time.Hour)
 		if n := ms[1].Read().Minus(before); n.Requests != 0 || n.Events != 0 {
-			t.Errorf("%+v in an hour", n)
+			t.Errorf("three that wait for an hour made %+v, want nothing", n)
 		}
 	})
 }
@@ -519,12 +507,12 @@ func TestNoWatchesOfSemaphoresAreLeft(t *testing.T) {
 			synctest.Wait()
 		}
 		if n := srv.Watches(); n > 3 { // the leases, the size, and the lease that is held
-			t.Errorf("%d watches while it is held", n)
+			t.Errorf("%d watches while a permit is held, want at most 3", n)
 		}
 		held[0].Release()
 		synctest.Wait()
 		if n := srv.Watches(); n > 1 {
-			t.Errorf("%d watches when nothing is held", n)
+			t.Errorf("%d watches when nothing is held, want at most 1", n)
 		}
 	})
 }

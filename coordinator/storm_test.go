@@ -220,8 +220,7 @@ func (s *melee) wait(a *coordinator.Acquisition, mine *rand.Rand, what string) (
 }
 
 func (s *melee) end(a *coordinator.Acquisition) {
-	a.Release()
-	<-a.Done()
+	coordtest.End(a)
 	s.live.Delete(a)
 }
 
