@@ -30,23 +30,23 @@ func TestForeignChildrenAreNoContenders(t *testing.T) {
 		sent := coordtest.Traffic(srv)
 		a, grant := coordtest.Hold(t, c.Mutex(lockPath), coordinator.Try())
 		if n := sent.Load(); n > steps+1 { // Try looks first
-			t.Errorf("%d requests", n)
+			t.Errorf("a try beside strange children took %d requests, want at most %d", n, steps+1)
 		}
 		w := coordtest.Queue(c.Mutex(lockPath))
 		a.Release()
 		next, err := w.Wait(t.Context())
 		if err != nil || next.Token <= grant.Token {
-			t.Errorf("%+v, %v", next, err)
+			t.Errorf("the next one is granted %+v, %v, want a token above %d", next, err, grant.Token)
 		}
 		coordtest.End(w)
 		if got := srv.Children(lockPath); len(got) != len(names) {
-			t.Errorf("%d children are left of %d", len(got), len(names))
+			t.Errorf("%d strange children are left, want all %d", len(got), len(names))
 		}
 	})
 }
 
-// TestQueueOf25000 stands behind 25,000 contenders. It costs one listing to join; who
-// leaves far ahead costs nothing, the last ones to leave one round each.
+// TestQueueOf25000 stands behind 25,000 contenders. It costs one listing to join. A contender that
+// leaves far ahead costs nothing, and the last ones to leave cost one round each.
 func TestQueueOf25000(t *testing.T) {
 	const ahead = 25_000
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -60,32 +60,32 @@ func TestQueueOf25000(t *testing.T) {
 		sent := coordtest.Traffic(srv)
 		a := coordtest.Queue(c.Mutex(lockPath))
 		if ev, ok := (<-stream).(events.Queued); !ok || ev.Ahead != ahead {
-			t.Errorf("%+v", ev)
+			t.Errorf("the waiter hears %+v, want that %d are ahead", ev, ahead)
 		}
 		joined := sent.Load()
 		if joined > steps || srv.Watches() != 2 {
-			t.Errorf("%d requests and %d watches to join", joined, srv.Watches())
+			t.Errorf("to join took %d requests and %d watches, want at most %d and 2", joined, srv.Watches(), steps)
 		}
 		for i := range ahead - 2 {
 			coordtest.Must(t, srv.Delete(node(i)))
 		}
 		synctest.Wait()
 		if n := sent.Load() - joined; n != 0 {
-			t.Errorf("%d requests because others left who stood far ahead", n)
+			t.Errorf("%d requests because contenders left that stood far ahead, want none", n)
 		}
 		if err := srv.Delete(node(ahead - 1)); err != nil { // gives up, out of turn
 			t.Fatal(err)
 		}
 		synctest.Wait()
 		if a.Valid() {
-			t.Fatal("granted with somebody ahead")
+			t.Fatal("granted with a contender ahead")
 		}
 		coordtest.Must(t, srv.Delete(node(ahead-2)))
 		if _, err := a.Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if n := sent.Load() - joined; n > 10 { // two walks back by three requests, a listing with the own node and the floor, a claim
-			t.Errorf("%d requests for the last two ahead", n)
+			t.Errorf("%d requests for the last two ahead, want at most 10", n)
 		}
 	})
 }
@@ -109,13 +109,13 @@ func TestAContenderWakesNobodyButItsSuccessor(t *testing.T) {
 			a.Release()
 			synctest.Wait()
 			if n := sent.Load() - before; n > 3 { // delete, and the next one looks for the floor and claims
-				t.Fatalf("hand-over %d took %d requests", i, n)
+				t.Fatalf("hand-over %d took %d requests, want at most 3", i, n)
 			}
 		}
 	})
 }
 
-// TestDirectoryDeletedUnderEverybody: who held is told, who waited queues up again.
+// TestDirectoryDeletedUnderEverybody: the holder is told, and the waiters queue up again.
 func TestDirectoryDeletedUnderEverybody(t *testing.T) {
 	const waiters = 30
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -135,7 +135,7 @@ func TestDirectoryDeletedUnderEverybody(t *testing.T) {
 		}
 		srv.MuteAll(false)
 		if lost := <-holder.Lost(); lost.Reason != events.ReasonNodeRemoved {
-			t.Errorf("%+v", lost)
+			t.Errorf("the holder hears %+v, want that its node was removed", lost)
 		}
 		synctest.Wait()
 		requeued := 0
@@ -150,24 +150,24 @@ func TestDirectoryDeletedUnderEverybody(t *testing.T) {
 			for _, a := range all {
 				if a.Valid() {
 					if now != nil {
-						t.Fatal("two hold it")
+						t.Fatal("two hold the lock")
 					}
 					now = a
 				}
 			}
 			if now == nil {
-				t.Fatal("nobody holds it")
+				t.Fatal("none of those that queue again holds the lock")
 			}
 			grant, err := now.Wait(t.Context())
 			if err != nil || grant.Token <= last {
-				t.Fatalf("%+v, %v", grant, err)
+				t.Fatalf("%+v is granted, %v, want a token above %d", grant, err, last)
 			}
 			last = grant.Token
 			now.Release()
 			synctest.Wait()
 		}
 		if got := srv.Children(lockPath); len(got) != 0 {
-			t.Errorf("left behind: %v", got)
+			t.Errorf("when all have released these nodes are left: %v", got)
 		}
 	})
 }
@@ -232,15 +232,15 @@ func TestContainerReapedBetweenEnsureAndCreate(t *testing.T) {
 				a := c.Mutex(lockPath).Acquire(t.Context())
 				_, err := a.Wait(t.Context())
 				if !tt.ends && (err != nil || reaped != tt.times) {
-					t.Errorf("%v after %d times", err, reaped)
+					t.Errorf("with the directory removed %d times Acquire ends with %v, want a grant after %d", reaped, err, tt.times)
 				}
 				if tt.ends && !errors.Is(err, zk.ErrNoNode) {
-					t.Errorf("Err = %v", err)
+					t.Errorf("with the directory removed each time Acquire ends with %v, want zk.ErrNoNode", err)
 				}
 				coordtest.End(a)
 				time.Sleep(time.Hour)
 				if requests > 40 {
-					t.Errorf("%d requests", requests)
+					t.Errorf("%d requests, want at most 40", requests)
 				}
 			})
 		})

@@ -3,12 +3,7 @@ package coordinator_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math/rand/v2"
-	"path"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,7 +11,6 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
-	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -46,7 +40,7 @@ func TestALeaderThatIsCutOffHearsOfItFirst(t *testing.T) {
 				<-ctx.Done()
 				over = time.Now()
 				if cause := context.Cause(ctx); !errors.Is(cause, coordinator.ErrLeaseRanOut) || term.Valid() {
-					t.Errorf("%v, valid: %v", cause, term.Valid())
+					t.Errorf("the context of the term ended with %v, want ErrLeaseRanOut; the term is still valid: %v", cause, term.Valid())
 				}
 				break
 			}
@@ -60,17 +54,17 @@ func TestALeaderThatIsCutOffHearsOfItFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 		if next.Valid() {
-			t.Error("the next one led before")
+			t.Error("the next one leads before the term of the leader that is cut off is over")
 		}
 		if _, err := next.Wait(t.Context()); err != nil || !time.Now().After(over) {
-			t.Errorf("%v; over since %v", err, time.Since(over))
+			t.Errorf("the next one: %v; it leads %v behind the end of the term, want it later", err, time.Since(over))
 		}
 		srv.Mute(session, false)
 	})
 }
 
-// TestTerms: whoever resigns and goes on is behind the others, and leads again; a term that is lost is followed by a
-// campaign; break resigns for good; and so does a panic.
+// TestTerms: a leader that resigns and goes on is behind the others, and leads again. A term that is lost is followed by a campaign.
+// break resigns for good, and so does a panic.
 func TestTerms(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		var led []string
@@ -86,7 +80,7 @@ func TestTerms(t *testing.T) {
 						continue
 					}
 					if !term.Valid() || term.Grant().Token == 0 || !srv.Exists(term.Grant().Node) {
-						t.Errorf("%s does not hold what was yielded: %+v", name, term.Grant())
+						t.Errorf("%s does not hold the term that was yielded: %+v", name, term.Grant())
 					}
 					led = append(led, name) // one at a time, or the race detector has something to say
 					time.Sleep(time.Minute)
@@ -108,17 +102,17 @@ func TestTerms(t *testing.T) {
 		<-ended
 		<-ended
 		if got := strings.Join(led, " "); got != "ann bob ann bob ann bob" {
-			t.Errorf("%s led", got)
+			t.Errorf("they led in the order %s, want ann and bob in turn, three times each", got)
 		}
 		synctest.Wait()
 		if left := srv.Children(electionPath); len(left) != 0 {
-			t.Errorf("left %v", left)
+			t.Errorf("when all have resigned these nodes are left: %v", left)
 		}
 		c := coordtest.Connect(t, srv)
 		func() {
 			defer func() {
 				if r := recover(); r != "as intended" {
-					t.Errorf("recovered %v", r)
+					t.Errorf("recovered %v, want the panic of the body", r)
 				}
 			}()
 			for _, err := range c.Election(electionPath).Terms(t.Context()) {
@@ -130,7 +124,7 @@ func TestTerms(t *testing.T) {
 		}()
 		synctest.Wait()
 		if left := srv.Children(electionPath); len(left) != 0 {
-			t.Errorf("left by a panic: %v", left)
+			t.Errorf("after a panic in the body these nodes are left: %v", left)
 		}
 	})
 }
@@ -174,16 +168,16 @@ func TestTermsEnd(t *testing.T) {
 			yielded := 0
 			for term, err := range test.c.Election(test.path).Terms(test.ctx, test.options...) {
 				if yielded++; term != nil || !errors.Is(err, test.want) {
-					t.Errorf("%s: %v, %v", what, term, err)
+					t.Errorf("%s: yielded %v, %v, want nil, %v", what, term, err, test.want)
 				}
 			}
 			if yielded != 1 {
-				t.Errorf("%s: yielded %d times", what, yielded)
+				t.Errorf("%s: yielded %d times, want once", what, yielded)
 			}
 		}
 		synctest.Wait() // for those who have withdrawn
 		if n := len(srv.Children(electionPath)); n != 1 || !leader.Valid() {
-			t.Errorf("%d candidates, the leader leads: %v", n, leader.Valid())
+			t.Errorf("after all these there are %d candidates, and the leader leads: %v; want it alone", n, leader.Valid())
 		}
 	})
 }
@@ -212,7 +206,7 @@ func TestTermsEndWithTheCoordinator(t *testing.T) {
 		}
 		<-done
 		if len(heard) != 2 || !errors.Is(heard[0], coordinator.ErrClosed) || !errors.Is(heard[1], coordinator.ErrClosed) {
-			t.Errorf("heard %v", heard)
+			t.Errorf("the body heard %v, want ErrClosed from its context and from Terms", heard)
 		}
 	})
 }
@@ -228,7 +222,7 @@ func TestATermWithinATerm(t *testing.T) {
 			}
 			for inner, err := range e.Terms(outer.Context(t.Context())) {
 				if err != nil || inner.Grant().Node != outer.Grant().Node || inner.Grant().Token != outer.Grant().Token {
-					t.Fatalf("%+v, %v", inner, err)
+					t.Fatalf("the term within %+v is %+v, %v, want the same node and token", outer.Grant(), inner, err)
 				}
 				break
 			}
@@ -240,7 +234,7 @@ func TestATermWithinATerm(t *testing.T) {
 		}
 		synctest.Wait()
 		if left := srv.Children(electionPath); len(left) != 0 {
-			t.Errorf("left %v", left)
+			t.Errorf("when all have resigned these nodes are left: %v", left)
 		}
 	})
 }
@@ -258,11 +252,11 @@ func TestElectionsAreAKindOfLock(t *testing.T) {
 			a := lock.Acquire(t.Context())
 			<-a.Done()
 			if !errors.Is(a.Err(), coordinator.ErrKind) || !strings.Contains(a.Err().Error(), "is an election here") {
-				t.Errorf("%s: %v", what, a.Err())
+				t.Errorf("%s: %v, want ErrKind that names the election", what, a.Err())
 			}
 		}
 		if c.Election(electionPath).Path() != electionPath {
-			t.Error("another path")
+			t.Errorf("the election is at %s, want %s", c.Election(electionPath).Path(), electionPath)
 		}
 	})
 }
@@ -285,11 +279,11 @@ func TestElectionAmongKazoos(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !strings.Contains(term.Grant().Node, "__lock__") {
-				t.Errorf("%+v", term.Grant())
+				t.Errorf("the term is granted %+v, want a name of kazoo's", term.Grant())
 			}
 			synctest.Wait()
 			if l := <-seen; l.Node != term.Grant().Node || string(l.Data) != "ann" {
-				t.Errorf("%+v leads", l)
+				t.Errorf("an observer hears that %+v leads, want ann with the term's node", l)
 			}
 			break
 		}
@@ -308,7 +302,7 @@ func TestProclaim(t *testing.T) {
 			t.Fatal(err)
 		}
 		if data, _ := srv.Data(grant.Node); string(data) != "second words" {
-			t.Errorf("%s", data)
+			t.Errorf("the leader's node has %q, want the proclamation", data)
 		}
 		m, _ := coordtest.Hold(t, c.Mutex(lockPath))
 		over, cancel := context.WithCancelCause(t.Context())
@@ -326,7 +320,7 @@ func TestProclaim(t *testing.T) {
 			"another's lock":        {t.Context(), m, "x", coordinator.ErrNotCandidate},
 			"another election":      {t.Context(), elsewhere, "x", coordinator.ErrNotCandidate},
 			"another coordinator":   {t.Context(), campaign(other, "other"), "x", coordinator.ErrNotCandidate},
-			"one who waits":         {t.Context(), waiting, "x", coordinator.ErrNotAcquired},
+			"one that waits":        {t.Context(), waiting, "x", coordinator.ErrNotAcquired},
 			"too much":              {t.Context(), leader, strings.Repeat("x", 1<<20), coordinator.ErrTooLarge},
 			"a context that's over": {over, leader, "x", gone},
 		} {
@@ -335,16 +329,16 @@ func TestProclaim(t *testing.T) {
 			}
 		}
 		if data, _ := srv.Data(grant.Node); string(data) != "second words" {
-			t.Errorf("%.20s", data)
+			t.Errorf("after proclamations that are refused the node has %.20q, want the one before", data)
 		}
 		coordtest.Must(t, srv.Delete(grant.Node))
 		if err := e.Proclaim(t.Context(), leader, nil); !errors.Is(err, coordinator.ErrNodeRemoved) {
-			t.Errorf("of one who was removed: %v", err)
+			t.Errorf("a proclamation of a leader whose node was removed: %v, want ErrNodeRemoved", err)
 		}
 		coordtest.Soon(t, waiting)
 		waiting.Release()
 		if err := e.Proclaim(t.Context(), waiting, nil); !errors.Is(err, coordinator.ErrReleased) {
-			t.Errorf("of one who has resigned: %v", err)
+			t.Errorf("a proclamation of a leader that has resigned: %v, want ErrReleased", err)
 		}
 	})
 }
@@ -377,7 +371,7 @@ func TestABodyEndsBeforeTheNextLeads(t *testing.T) {
 		srv.Cut(c.SessionID())
 		coordtest.Soon(t, next)
 		if at := time.Now(); ended.IsZero() || at.Before(ended) {
-			t.Errorf("the next one leads, and the body has not ended")
+			t.Errorf("the next one leads at %v, want it behind the end of the body at %v", at, ended)
 		}
 		<-done
 	})
@@ -427,196 +421,7 @@ func TestAPastObserverLeavesTheNextAlone(t *testing.T) {
 		time.Sleep(time.Minute)
 		must(c.Close())
 		if _, _, closed := said(stays); !closed {
-			t.Error("the coordinator is closed and the channel is not")
+			t.Error("the coordinator is closed, and the channel of the observer is not")
 		}
 	})
-}
-
-// chronicle is what one observer has heard.
-type chronicle struct {
-	mu    sync.Mutex
-	heard []events.Leader
-}
-
-// follow reads until the channel is closed, and waits so long behind each word.
-func (c *chronicle) follow(seen <-chan events.Leader, pause func() time.Duration) {
-	for l := range seen {
-		c.mu.Lock()
-		c.heard = append(c.heard, l)
-		c.mu.Unlock()
-		time.Sleep(pause())
-	}
-}
-
-func (c *chronicle) all() []events.Leader {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.heard)
-}
-
-// check fails the test if somebody leads again who did not any more, if a token goes back, or if something is said twice. The
-// Leader of a node is told apart from that of another one by its token.
-func (c *chronicle) check(t *testing.T, who string) {
-	t.Helper()
-	var last events.Leader
-	var token int64
-	for i, l := range c.all() {
-		switch {
-		case i > 0 && l.Node == last.Node && l.Token == last.Token && string(l.Data) == string(last.Data):
-			t.Errorf("%s: said twice: %+v", who, l)
-		case l.Token != 0 && (l.Token < token || l.Token == token && l.Node != last.Node):
-			t.Errorf("%s: %+v behind %+v", who, l, last)
-		}
-		last, token = l, max(token, l.Token)
-	}
-}
-
-// leaderOf returns who leads, as the server has it.
-func leaderOf(srv *zktest.Server) (l events.Leader) {
-	var first events.Name
-	for _, child := range srv.Children(electionPath) {
-		if n, ok := events.ParseName(child); ok && (first.Text == "" || events.CompareNames(n, first) < 0) {
-			first = n
-		}
-	}
-	if first.Text == "" {
-		return l
-	}
-	l.Node = path.Join(electionPath, first.Text)
-	l.Data, _ = srv.Data(l.Node)
-	return l
-}
-
-// TestElectionsAtRandom has candidates of four sessions come, speak and go, and in every other run connections and
-// sessions go as well. At most one leads at a time. Observers hear in order, each leader once, and the last one in the end; and
-// where nothing breaks, the quick one hears all.
-func TestElectionsAtRandom(t *testing.T) {
-	for seed := range uint64(eventstest.Amount(10, 60)) {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { electAtRandom(t, srv, seed, seed%2 == 1) })
-		})
-	}
-}
-
-func electAtRandom(t *testing.T, srv *zktest.Server, seed uint64, faults bool) {
-	t.Helper()
-	random := rand.New(rand.NewPCG(seed, 1))
-	var cs []*coordinator.Coordinator
-	for range 4 {
-		cs = append(cs, coordtest.Connect(t, srv))
-	}
-	ctx, end := context.WithCancel(t.Context())
-	var following sync.WaitGroup
-	chronicles := map[string]*chronicle{}
-	observe := func(who string, c *coordinator.Coordinator, pause func() time.Duration) *chronicle {
-		h := &chronicle{}
-		chronicles[who] = h
-		following.Go(func() { h.follow(c.Election(electionPath).Observe(ctx), pause) })
-		return h
-	}
-	quick := observe("quick", cs[3], func() time.Duration { return 0 })
-	slowly := rand.New(rand.NewPCG(seed, 2))
-	observe("slow", cs[3], func() time.Duration { return time.Duration(slowly.Int64N(int64(time.Minute))) })
-	observe("candidate", cs[0], func() time.Duration { return 0 })
-
-	var candidates []*coordinator.Acquisition
-	var truth []events.Leader
-	settle := func() {
-		synctest.Wait()
-		valid := 0
-		for _, a := range candidates {
-			if a.Valid() {
-				valid++
-			}
-		}
-		if valid > 1 {
-			t.Errorf("%d lead", valid)
-		}
-		l := leaderOf(srv)
-		if n := len(truth); n == 0 || truth[n-1].Node != l.Node || string(truth[n-1].Data) != string(l.Data) {
-			truth = append(truth, l)
-		}
-	}
-	settle()
-	for step := range 80 {
-		c := cs[random.IntN(len(cs))]
-		switch what := random.IntN(10); {
-		case what < 4 || len(candidates) == 0:
-			candidates = append(candidates, c.Election(electionPath).Campaign(context.Background(),
-				coordinator.WithData(fmt.Appendf(nil, "candidate of step %d", step))))
-		case what < 7:
-			i := random.IntN(len(candidates))
-			candidates[i].Release()
-			candidates = slices.Delete(candidates, i, i+1)
-		case what < 8:
-			for _, a := range candidates {
-				select {
-				case <-a.Granted():
-				default:
-				}
-				if a.Valid() {
-					proclaim(t, cs, a, fmt.Sprint("word of step ", step), faults)
-				}
-			}
-		case faults:
-			breakOne(srv, c.SessionID(), random)
-		}
-		if !faults || random.IntN(3) == 0 {
-			settle()
-		}
-		if faults {
-			time.Sleep(time.Duration(random.Int64N(int64(3 * time.Second))))
-		}
-	}
-	time.Sleep(10 * time.Minute)
-	settle()
-	last := truth[len(truth)-1]
-	for who, h := range chronicles {
-		h.check(t, who)
-		heard := h.all()
-		if n := len(heard); n == 0 || heard[n-1].Node != last.Node || string(heard[n-1].Data) != string(last.Data) {
-			t.Errorf("%s: heard %+v at last, and %+v leads", who, heard[max(0, n-1):], last)
-		}
-	}
-	if heard := quick.all(); !faults && !slices.EqualFunc(heard, truth, func(a, b events.Leader) bool {
-		return a.Node == b.Node && string(a.Data) == string(b.Data)
-	}) {
-		t.Errorf("heard\n%+v\nand not\n%+v", heard, truth)
-	}
-	end()
-	following.Wait()
-}
-
-// proclaim has the leader say something, by whichever coordinator it is of.
-func proclaim(t *testing.T, cs []*coordinator.Coordinator, a *coordinator.Acquisition, what string, faults bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	for _, c := range cs {
-		err := c.Election(electionPath).Proclaim(ctx, a, []byte(what))
-		if err == nil || errors.Is(err, coordinator.ErrNotCandidate) {
-			continue
-		}
-		if !faults {
-			t.Errorf("%s: %v", what, err)
-		}
-	}
-}
-
-// breakOne breaks something of a session, for a while.
-func breakOne(srv *zktest.Server, session int64, random *rand.Rand) {
-	wait := time.Duration(random.Int64N(int64(20 * time.Second)))
-	switch random.IntN(4) { // nobody ends a session before its time: then a leader would hear of it too late
-	case 0:
-		srv.Cut(session)
-	case 1:
-		srv.Mute(session, true)
-		time.AfterFunc(wait, func() { srv.Mute(session, false) })
-	case 2:
-		srv.Lag(session, true)
-		time.AfterFunc(wait, func() { srv.Lag(session, false) })
-	case 3:
-		srv.Down(true)
-		time.AfterFunc(wait/10, func() { srv.Down(false) })
-	}
 }
