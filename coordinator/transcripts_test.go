@@ -6,4 +6,14 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 )
 
-func TestAcquire(t *testing.T) { coordtest.Play(t, "testdata/acquire") }
+func TestAcquireDialogues(t *testing.T) { coordtest.Play(t, "testdata/acquire") }
+
+func TestLossDialogues(t *testing.T) { coordtest.Play(t, "testdata/loss") }
+
+func TestCloseDialogues(t *testing.T) { coordtest.Play(t, "testdata/close") }
+
+func TestReentryDialogues(t *testing.T) { coordtest.Play(t, "testdata/reentry") }
+
+func TestCrashDialogues(t *testing.T) { coordtest.Play(t, "testdata/crash") }
+
+func TestRevokeDialogues(t *testing.T) { coordtest.Play(t, "testdata/revoke") }

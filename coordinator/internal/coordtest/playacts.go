@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
@@ -47,11 +50,13 @@ func (p *play) act(t *testing.T, verb string, args []string) string {
 	case "connect":
 		p.connect(t, arg(0), args[1:])
 	case "acquire", "do":
-		p.acquire(t, verb == "do", arg(0), p.session(t, arg(1)), args[2:])
+		p.acquire(t, verb == "do", arg(0), arg(1), args[2:])
 	case "finish":
 		p.callers[arg(0)].finish <- strings.Join(args[1:], " ")
 	case "release":
 		p.callers[arg(0)].a.Release()
+	case "leave":
+		return p.leave(args)
 	case "take":
 		close(p.callers[arg(0)].take)
 	case "cancel":
@@ -90,6 +95,8 @@ func (p *play) act(t *testing.T, verb string, args []string) string {
 		each(p.srv.Cut)
 	case "mute", "unmute":
 		each(func(id int64) { p.srv.Mute(id, verb == "mute") })
+	case "hush": // it is not heard, and hears nothing
+		each(func(id int64) { p.srv.Mute(id, true); p.srv.Cut(id) })
 	case "lag", "unlag":
 		each(func(id int64) { p.srv.Lag(id, verb == "lag") })
 	case "strand", "unstrand":
@@ -116,7 +123,14 @@ func (p *play) act(t *testing.T, verb string, args []string) string {
 	case "next", "always":
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.faults = append(p.faults, fault{arg(0), arg(1), action(t, arg(2)), verb == "next"})
+		p.faults = append(p.faults, fault{session: arg(0), op: arg(1), action: action(t, arg(2)), once: verb == "next"})
+	case "hold":
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.resume = make(chan zktest.Action)
+		p.faults = append(p.faults, fault{session: arg(0), op: arg(1), once: true, held: p.resume})
+	case "resume":
+		p.resume <- action(t, arg(0))
 	case "pass":
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -127,10 +141,43 @@ func (p *play) act(t *testing.T, verb string, args []string) string {
 	return ""
 }
 
+// leave releases the callers one by one, and tells if somebody is in meanwhile who was not before.
+func (p *play) leave(args []string) string {
+	in := func() (names []string) {
+		synctest.Wait()
+		for _, name := range slices.Sorted(maps.Keys(p.callers)) {
+			if c := p.callers[name]; c.a != nil && c.a.Valid() && !slices.Contains(args, name) {
+				names = append(names, name)
+			}
+		}
+		return names
+	}
+	before := in()
+	for i, name := range args {
+		time.Sleep(time.Second)
+		if now := in(); !slices.Equal(now, before) {
+			return fmt.Sprintf("%v HOLD with %d left, and held before: %v", now, len(args)-i, before)
+		}
+		for _, later := range args[i:] {
+			if !p.callers[later].a.Valid() {
+				return later + " DOES NOT HOLD any more"
+			}
+		}
+		p.callers[name].a.Release()
+		synctest.Wait()
+		p.mu.Lock() // in whatever order they leave, the same is printed
+		p.heard = slices.DeleteFunc(p.heard, func(n news) bool { return n.who == name && n.text() == "DONE nil" })
+		p.mu.Unlock()
+	}
+	return "each held until it was released, and no other caller"
+}
+
 func action(t *testing.T, text string) zktest.Action {
 	t.Helper()
 	key, value, _ := strings.Cut(text, "=")
 	switch key {
+	case "pass":
+		return zktest.Pass()
 	case "cut-before":
 		return zktest.CutBefore()
 	case "cut-after":
@@ -171,6 +218,7 @@ func (p *play) tree() string {
 			all = append(all, node)
 		}
 	}
+	slices.Sort(all)
 	return strings.Join(all, " ")
 }
 
@@ -187,15 +235,17 @@ func (p *play) session(t *testing.T, name string) *coordinator.Coordinator {
 func (p *play) nameOf(id int64) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if id == 0 {
-		return "the server"
-	}
+	return p.named(id)
+}
+
+// named is nameOf with the lock held.
+func (p *play) named(id int64) string {
 	for name, c := range p.sessions {
-		if c.SessionID() == id {
+		if id != 0 && c.SessionID() == id {
 			p.ids[id] = name
 		}
 	}
-	return or(p.ids[id], "a former session")
+	return or(p.ids[id], "the server")
 }
 
 func (p *play) connect(t *testing.T, name string, args []string) {
@@ -221,26 +271,34 @@ func (p *play) connect(t *testing.T, name string, args []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.mu.Lock()
 	p.sessions[name] = c
+	p.mu.Unlock()
+	p.nameOf(c.SessionID())
 	if stream {
 		go p.listen(c.Events(t.Context()), name)
 	}
 }
 
-// listen notes what a coordinator's stream says beside grants and ends.
+// listen notes what a coordinator's stream says.
 func (p *play) listen(stream <-chan events.Event, session string) {
 	note := func(id uint64, text string) {
 		p.hear(session, func() string {
-			for name, c := range p.callers {
-				if c.a != nil && c.a.ID() == id {
-					return "stream: " + name + " " + text
-				}
+			if name := p.callerOf(session, id); name != "" {
+				return "stream: " + name + " " + text
 			}
 			return "stream: " + text
 		})
 	}
 	for ev := range stream {
 		switch ev := ev.(type) {
+		case events.Grant:
+			note(ev.ID, "GRANT")
+		case events.Lost:
+			name := p.callerOf(session, ev.ID) // of several that lose it together, none is first
+			p.hear(session+name, func() string { return "stream: LOST " + ev.Reason.String() })
+		case events.Ended:
+			note(ev.ID, "ENDED "+errorName(ev.Err)+map[bool]string{true: fmt.Sprintf(", held %v", ev.Held)}[ev.Held > 0 && !p.vague])
 		case events.Queued:
 			note(ev.ID, fmt.Sprintf("queued behind %d", ev.Ahead))
 		case events.Requeued:
@@ -259,6 +317,30 @@ func (p *play) listen(stream <-chan events.Event, session string) {
 			note(0, "session expired")
 		}
 	}
+}
+
+// callerOf returns the name of the caller with that acquisition.
+func (p *play) callerOf(session string, id uint64) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for name, c := range p.callers {
+		if c.session == session && c.a != nil && c.a.ID() == id {
+			return name
+		}
+	}
+	return ""
+}
+
+// beside returns what is to be said if another caller holds the lock beside one that holds it alone.
+func (p *play) beside(k *caller, g events.Grant) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for name, c := range p.callers {
+		if p.exclusive && k.alone && c.alone && c.path == k.path && c.a != nil && c.a != k.a && c.a.Valid() && c.a.Grant().Node != g.Node {
+			return " BESIDE " + name
+		}
+	}
+	return ""
 }
 
 // wish is what the arguments of an acquisition say.
@@ -299,7 +381,7 @@ func (p *play) read(t *testing.T, args []string) wish {
 				"kazoo": coordinator.AsKazoo, "adopt": coordinator.AdoptSize,
 			}[key]())
 		case "inside":
-			w.ctx = p.callers[value].a.Context(w.ctx)
+			w.ctx = p.callers[value].inside(w.ctx)
 		case "detached": // a context that outlives the locks it tells of
 			w.ctx = context.WithoutCancel(w.ctx)
 		case "ctx":
@@ -321,19 +403,67 @@ func (p *play) read(t *testing.T, args []string) wish {
 	return w
 }
 
+// inside returns a context that tells of the caller's lock: that of its function, if it has one.
+func (c *caller) inside(parent context.Context) context.Context {
+	if c.ctx != nil {
+		return c.ctx
+	}
+	return c.a.Context(parent)
+}
+
+// lock is what every kind of lock has.
+type lock interface {
+	Acquire(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition
+	Do(ctx context.Context, f func(context.Context, events.Grant) error, options ...coordinator.AcquireOption) error
+	Queue(ctx context.Context) ([]events.Contender, error)
+}
+
+// election is a lock whose holder leads.
+type election struct {
+	lock // has no function
+	*coordinator.Election
+}
+
+func (e election) Acquire(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition {
+	return e.Campaign(ctx, options...)
+}
+
+func (e election) Queue(ctx context.Context) ([]events.Contender, error) {
+	return e.Election.Queue(ctx)
+}
+
+// readWrite is both sides of a lock, to be looked at.
+type readWrite struct {
+	lock
+	*coordinator.ReadWrite
+}
+
+func (rw readWrite) Queue(ctx context.Context) ([]events.Contender, error) {
+	return rw.ReadWrite.Queue(ctx)
+}
+
 // handle returns the lock that the wish is for.
-func (w wish) handle(t *testing.T, c *coordinator.Coordinator) *coordinator.Lock {
+func (w wish) handle(t *testing.T, c *coordinator.Coordinator) lock {
 	t.Helper()
-	kind, rest, _ := strings.Cut(w.kind, ":")
-	switch kind {
+	switch kind, rest, _ := strings.Cut(w.kind, ":"); kind {
 	case "mutex":
 		return c.Mutex(w.path, w.lock...)
 	case "read":
 		return c.ReadWrite(w.path, w.lock...).Read()
 	case "write":
 		return c.ReadWrite(w.path, w.lock...).Write()
+	case "readwrite":
+		return readWrite{ReadWrite: c.ReadWrite(w.path, w.lock...)}
 	case "unfair":
 		return c.Unfair(w.path, w.lock...)
+	case "election":
+		return election{Election: c.Election(w.path, w.lock...)}
+	case "semaphore":
+		n, err := strconv.Atoi(rest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Semaphore(w.path, n, w.lock...)
 	case "multi":
 		var members []*coordinator.Lock
 		for at := range strings.SplitSeq(rest, ":") {
@@ -345,28 +475,22 @@ func (w wish) handle(t *testing.T, c *coordinator.Coordinator) *coordinator.Lock
 	return nil
 }
 
-func (p *play) acquire(t *testing.T, do bool, name string, c *coordinator.Coordinator, args []string) {
+func (p *play) acquire(t *testing.T, do bool, name, session string, args []string) {
 	t.Helper()
+	c := p.session(t, session)
 	w := p.read(t, args)
-	k := &caller{take: make(chan struct{})}
+	k := &caller{
+		session: session, path: w.path, alone: slices.Contains([]string{"mutex", "write", "unfair", "election"}, w.kind), take: make(chan struct{}),
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.callers[name] = k
-	kind, size, _ := strings.Cut(w.kind, ":")
-	switch {
-	case do:
+	if do {
 		k.finish = make(chan string)
 		go p.do(w, name, k, w.handle(t, c))
 		return
-	case kind == "semaphore":
-		n, err := strconv.Atoi(size)
-		if err != nil {
-			t.Fatal(err)
-		}
-		k.a = c.Semaphore(w.path, n, w.lock...).Acquire(w.ctx, w.options...)
-	case kind == "election":
-		k.a = c.Election(w.path, w.lock...).Campaign(w.ctx, w.options...)
-	default:
-		k.a = w.handle(t, c).Acquire(w.ctx, w.options...)
 	}
+	k.a = w.handle(t, c).Acquire(w.ctx, w.options...)
 	go p.follow(name, k, w.untaken)
 }
 
@@ -383,11 +507,15 @@ func (p *play) follow(name string, k *caller, untaken bool) {
 			granted, take = k.a.Granted(), nil
 		case g := <-granted:
 			k.grant, granted = g, nil
-			p.hear(name, func() string { return p.granted(g) })
+			beside := p.beside(k, g)
+			p.hear(name, func() string { return p.granted(g) + beside })
 		case l := <-lost:
 			valid := k.a.Valid()
 			p.hear(name, func() string {
-				text := fmt.Sprintf("LOST %v, token %s, %s, held %v", l.Reason, p.token(l.Token), errorName(l.Err), l.Held.Round(time.Millisecond))
+				text := fmt.Sprintf("LOST %v, token %s, %s", l.Reason, p.token(l.Token), errorName(l.Err))
+				if !p.vague {
+					text += fmt.Sprintf(", held %v", l.Held.Round(time.Millisecond))
+				}
 				if valid {
 					text += ", BUT STILL VALID"
 				}
@@ -412,7 +540,7 @@ func (p *play) follow(name string, k *caller, untaken bool) {
 
 func (p *play) granted(g events.Grant) string {
 	text := fmt.Sprintf("GRANT %s %s", p.token(g.Token), p.label(g.Node))
-	if g.Waited != 0 {
+	if g.Waited >= moment && !p.vague {
 		text += fmt.Sprintf(", waited %v", g.Waited.Round(time.Millisecond))
 	}
 	if b := g.Abandoned; b != nil {
@@ -422,7 +550,7 @@ func (p *play) granted(g events.Grant) string {
 }
 
 // do runs a function under a lock that stays inside until it is told to finish.
-func (p *play) do(w wish, name string, k *caller, l *coordinator.Lock) {
+func (p *play) do(w wish, name string, k *caller, l lock) {
 	defer func() {
 		k.over = true
 		if r := recover(); r != nil {
@@ -436,9 +564,12 @@ func (p *play) do(w wish, name string, k *caller, l *coordinator.Lock) {
 		}
 	}()
 	err := l.Do(w.ctx, func(ctx context.Context, g events.Grant) error {
+		p.mu.Lock()
 		k.a, _ = coordinator.FromContext(ctx)
-		k.grant = g
-		p.hear(name, func() string { return "ENTERS " + strings.TrimPrefix(p.granted(g), "GRANT ") })
+		k.ctx, k.grant = ctx, g
+		p.mu.Unlock()
+		beside := p.beside(k, g)
+		p.hear(name, func() string { return "ENTERS " + strings.TrimPrefix(p.granted(g), "GRANT ") + beside })
 		ended := ctx.Done()
 		var obeys <-chan time.Time
 		for {
@@ -474,23 +605,13 @@ func (p *play) look(t *testing.T, c *coordinator.Coordinator, args []string) str
 	t.Helper()
 	w := p.read(t, args)
 	p.remember()
-	var found []events.Contender
-	var err error
-	kind, size, _ := strings.Cut(w.kind, ":")
-	switch kind {
-	case "semaphore":
-		n, _ := strconv.Atoi(size)
-		found, err = c.Semaphore(w.path, n, w.lock...).Queue(w.ctx)
-	case "election":
-		found, err = c.Election(w.path, w.lock...).Queue(w.ctx)
-	case "readwrite":
-		found, err = c.ReadWrite(w.path, w.lock...).Queue(w.ctx)
-	default:
-		found, err = w.handle(t, c).Queue(w.ctx)
-	}
+	found, err := w.handle(t, c).Queue(w.ctx)
 	var all []string
 	for _, f := range found {
-		text := fmt.Sprintf("%s of %s, %v", p.label(f.Node), p.nameOf(f.Session), f.Kind)
+		text := p.label(f.Node)
+		if !p.ownerless {
+			text += fmt.Sprintf(" of %s, %v", p.nameOf(f.Session), f.Kind)
+		}
 		if len(f.Data) > 0 {
 			text += fmt.Sprintf(" %q", f.Data)
 		}
