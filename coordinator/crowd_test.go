@@ -172,40 +172,6 @@ func TestDirectoryDeletedUnderEverybody(t *testing.T) {
 	})
 }
 
-// TestAWaitersNodeDeletedUnderIt: it queues up again at the end, at once and not when
-// the one ahead leaves.
-func TestAWaitersNodeDeletedUnderIt(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		holder, _ := coordtest.Hold(t, other.Mutex(lockPath))
-		stream := c.Events(t.Context())
-		first, second := coordtest.Queue(c.Mutex(lockPath)), coordtest.Queue(other.Mutex(lockPath))
-		if ev, ok := (<-stream).(events.Queued); !ok || ev.Ahead != 1 {
-			t.Fatalf("%+v", ev)
-		}
-		for _, child := range srv.Children(lockPath) {
-			if node := lockPath + "/" + child; srv.Owner(node) == c.SessionID() {
-				coordtest.Must(t, srv.Delete(node))
-			}
-		}
-		synctest.Wait()
-		if _, ok := (<-stream).(events.Requeued); !ok {
-			t.Error("no Requeued")
-		}
-		if ev, ok := (<-stream).(events.Queued); !ok || ev.Ahead != 2 {
-			t.Errorf("%+v", ev)
-		}
-		holder.Release()
-		if _, err := second.Wait(t.Context()); err != nil || first.Valid() {
-			t.Errorf("%v, who had lost its place holds: %v", err, first.Valid())
-		}
-		second.Release()
-		if _, err := first.Wait(t.Context()); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // TestContainerReapedBetweenEnsureAndCreate has the directory removed each time it
 // was made, right before the node is created in it.
 func TestContainerReapedBetweenEnsureAndCreate(t *testing.T) {

@@ -23,6 +23,7 @@ func TestReadWriteScenes(t *testing.T) { coordtest.Scenes(t, "readwrite") }
 func TestMultiScenes(t *testing.T)     { coordtest.Scenes(t, "multi") }
 func TestUnfairScenes(t *testing.T)    { coordtest.Scenes(t, "unfair") }
 func TestElectionScenes(t *testing.T)  { coordtest.Scenes(t, "election") }
+func TestObserverScenes(t *testing.T)  { coordtest.Scenes(t, "observe") }
 func TestKazooScenes(t *testing.T)     { coordtest.Scenes(t, "kazoo") }
 
 // TestRealScenes plays the same on a real server, as far as it can be had to do such things.
@@ -154,3 +155,6 @@ func TestAsKazoo(t *testing.T) {
 		}
 	})
 }
+
+// TestUnfairFunctions: what becomes of the node of an unfair lock when a function that runs under it ends late.
+func TestUnfairFunctions(t *testing.T) { coordtest.Play(t, "testdata/unfair") }

@@ -348,47 +348,6 @@ func TestUnfairDoesNotStampede(t *testing.T) {
 	})
 }
 
-// TestUnfairNodeRemovedUnderAFunction: the first to hear of it is a probe. The function that runs on has nothing left to
-// keep for it, so nobody waits for its end, in its own session either.
-func TestUnfairNodeRemovedUnderAFunction(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv)
-		var once sync.Once
-		srv.Intercept(func(q zktest.Request) (do zktest.Action) { // the holder's look at its node, which would be the first otherwise
-			if q.Op == zktest.OpGetData && q.Path == taskPath {
-				once.Do(func() { do = zktest.Fail(zktest.Throttled) })
-			}
-			return do
-		})
-		end, ended := make(chan struct{}), make(chan error)
-		lost := make(chan struct{})
-		go func() {
-			ended <- c.Unfair(taskPath).Do(t.Context(), func(ctx context.Context, _ events.Grant) error {
-				if err := srv.Delete(taskPath); err != nil {
-					return err
-				}
-				<-ctx.Done()
-				close(lost)
-				<-end
-				return nil
-			})
-		}()
-		<-lost
-		next := c.Unfair(taskPath).Acquire(t.Context(), coordinator.WithMaxWait(2*time.Second))
-		if _, err := next.Wait(t.Context()); err != nil {
-			t.Error(err)
-		}
-		close(end)
-		if err := <-ended; !errors.Is(err, coordinator.ErrNodeRemoved) {
-			t.Error(err)
-		}
-		time.Sleep(20 * time.Second)
-		if !next.Valid() {
-			t.Error("the end of the function took the next one's node")
-		}
-	})
-}
-
 // TestUnfairWithoutWrite: where nobody may write the nodes, it costs two requests more, and holds.
 func TestUnfairWithoutWrite(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -543,59 +502,4 @@ func TestUnfairParentsComeAndGo(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestUnfairReleasedInAnOutage: the holder releases it without a connection, and meanwhile its node is deleted by hand
-// and made anew by another, which the delete that has waited must not take for its own. The same of one that lost the
-// lock in the outage, and gives the node back when its function has ended.
-func TestUnfairReleasedInAnOutage(t *testing.T) {
-	for name, c := range map[string]struct{ lapsed, watched bool }{
-		"released": {false, true}, "released before it is watched": {false, false}, "lost": {true, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			lapsed := c.lapsed
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-				inside, leave, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-				go func() {
-					ended <- a.Unfair(taskPath).Do(t.Context(), func(context.Context, events.Grant) error {
-						close(inside)
-						<-leave
-						return nil
-					})
-				}()
-				<-inside
-				session := a.SessionID()
-				if c.watched {
-					time.Sleep(5 * time.Second)
-				}
-				srv.Mute(session, true)
-				srv.Cut(session)
-				time.Sleep(100 * time.Millisecond)
-				if !lapsed {
-					close(leave)
-				}
-				coordtest.Must(t, srv.Delete(taskPath))
-				next, _ := coordtest.Hold(t, b.Unfair(taskPath))
-				if lapsed {
-					time.Sleep(9400 * time.Millisecond) // the lease is over, and the session is not
-				}
-				srv.Mute(session, false)
-				time.Sleep(3 * time.Second)
-				if lapsed {
-					close(leave)
-				}
-				if err := <-ended; lapsed != errors.Is(err, coordinator.ErrLeaseRanOut) {
-					t.Error(err)
-				}
-				time.Sleep(20 * time.Second)
-				if a.SessionID() != session {
-					t.Error("the session has ended, which the test wants to live")
-				}
-				if !next.Valid() || srv.Owner(taskPath) != b.SessionID() {
-					t.Error("the next holder has lost the lock, or its node is of another session")
-				}
-			})
-		})
-	}
 }

@@ -55,6 +55,7 @@ type dialogue struct {
 	handles  map[string]acquirer // by session and kind: Resize changes what a handle believes
 	all      []*part
 	watching []*follower
+	broken   map[string]int64 // the session that was muted, or reads what is past
 	tokens   map[string]int64 // the greatest one granted at a path
 	alone    map[string]int64 // the greatest one of those who exclude everybody
 	notes    []string         // what was told since the step began
@@ -159,7 +160,7 @@ func newDialogue(t *testing.T, on stage) *dialogue {
 	t.Helper()
 	return &dialogue{
 		T: t, on: on, callers: map[string]*coordinator.Coordinator{}, streams: map[string]<-chan events.Event{},
-		handles: map[string]acquirer{}, tokens: map[string]int64{}, alone: map[string]int64{},
+		handles: map[string]acquirer{}, broken: map[string]int64{}, tokens: map[string]int64{}, alone: map[string]int64{},
 	}
 }
 
@@ -438,10 +439,13 @@ func (d *dialogue) fault(verb string, words []string) {
 		d.must(on.Expire(id))
 	case "cut":
 		on.Cut(id)
-	case "mute", "unmute":
+	case "mute", "lag":
+		d.broken[words[0]] = id // it may have another session when it is mended
 		on.Mute(id, verb == "mute")
-	case "lag", "unlag":
 		on.Lag(id, verb == "lag")
+	case "unmute", "unlag":
+		on.Mute(d.broken[words[0]], false)
+		on.Lag(d.broken[words[0]], false)
 	case "next":
 		on.Intercept(func(r zktest.Request) zktest.Action {
 			if r.Session != id || words[1] != r.Op.String() && (words[1] != "creating" || !Creates(r)) {
