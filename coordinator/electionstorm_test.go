@@ -210,13 +210,10 @@ func breakOne(srv *zktest.Server, session int64, random *rand.Rand) {
 	}
 }
 
-// TestRealElection has candidates of three sessions lead in turn on a real ensemble, one of them dies with its connection, and
+// realElections has candidates of three sessions lead in turn on a real ensemble, one of them dies with its connection, and
 // observers at each server hear of it: in order, each with a greater token, and the last one in the end.
-func TestRealElection(t *testing.T) {
-	eventstest.NeedsServers(t)
-	t.Parallel()
+func realElections(t *testing.T, e *ensemble.Ensemble) {
 	const rounds = 40
-	e := ensemble.Start(t, 3)
 	ctx := coordtest.RealContext(t)
 	chronicles := make([]*chronicle, 3)
 	var following, leading sync.WaitGroup

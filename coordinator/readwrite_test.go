@@ -12,7 +12,6 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
-	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
@@ -196,10 +195,8 @@ func TestReadersAndWriters(t *testing.T) {
 	})
 }
 
-// TestRealReadersAndWriters is the same with a session at each server of an ensemble.
-func TestRealReadersAndWriters(t *testing.T) {
-	eventstest.NeedsServers(t)
-	e := ensemble.Start(t, 3)
+// realReadersAndWriters is the same with a session at each server of an ensemble.
+func realReadersAndWriters(t *testing.T, e *ensemble.Ensemble) {
 	readersAndWriters(t, coordtest.ConnectReal(t, e.Addr(0)), coordtest.ConnectReal(t, e.Addr(1)), coordtest.ConnectReal(t, e.Addr(2)))
 	coordtest.Queued(t, coordtest.RawClient(t, e.Addr(0)), coordtest.LockPath, 0) // nobody waits for a release, and a follower lags
 }

@@ -150,10 +150,8 @@ func TestNoMorePermitsThanThereAre(t *testing.T) {
 	})
 }
 
-// TestRealNoMorePermitsThanThereAre is the same with sessions at each server of an ensemble.
-func TestRealNoMorePermitsThanThereAre(t *testing.T) {
-	eventstest.NeedsServers(t)
-	e := ensemble.Start(t, 3)
+// realPermits is the same with sessions at each server of an ensemble.
+func realPermits(t *testing.T, e *ensemble.Ensemble) {
 	const permits = 5
 	var sems []*coordinator.Semaphore
 	for i := range 3 {

@@ -55,10 +55,19 @@ func TestTheStormOfAllSides(t *testing.T) {
 	})
 }
 
-// TestRealStormOfOppositeOrders is the same as the one on the double, with sessions at each server of an ensemble, and nothing breaks.
-func TestRealStormOfOppositeOrders(t *testing.T) {
+// TestRealStorms has crowds of each kind of lock meet at one ensemble, as others do on the double.
+func TestRealStorms(t *testing.T) {
 	eventstest.NeedsServers(t)
 	e := ensemble.Start(t, 3)
+	for name, test := range map[string]func(*testing.T, *ensemble.Ensemble){
+		"opposite orders": realOppositeOrders, "permits": realPermits, "readers and writers": realReadersAndWriters, "elections": realElections,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, e) })
+	}
+}
+
+// realOppositeOrders is the storm of opposite orders with sessions at each server, and nothing breaks.
+func realOppositeOrders(t *testing.T, e *ensemble.Ensemble) {
 	var cs []*coordinator.Coordinator
 	for i := range 3 {
 		cs = append(cs, coordtest.ConnectReal(t, e.Addr(i)))
