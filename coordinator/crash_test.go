@@ -6,17 +6,21 @@ import (
 	"fmt"
 	"path"
 	"reflect"
-	"runtime"
-	"sync"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
 const recordPath = lockPath + session.RecordSuffix
@@ -82,123 +86,325 @@ func expire(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) {
 	}
 }
 
-// TestACrashIsTold has a holder end in each way that is no release. The next one is told, also when it waits already,
-// and so is whoever comes then, until one of them has released.
-func TestACrashIsTold(t *testing.T) {
-	held := func(do func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator, a *coordinator.Acquisition)) func(
-		*testing.T, *zktest.Server, *coordinator.Coordinator) events.Grant {
-		return func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) events.Grant {
-			a, grant := coordtest.Hold(t, detecting(c), coordinator.WithData([]byte("first")))
-			do(t, srv, c, a)
-			return grant
+// TestAPanicInATermIsACrash, and leaving a term is none. The record tells since when the lock was held, and Grant tells what was delivered.
+func TestAPanicInATermIsACrash(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		for _, err := range a.Election(lockPath, coordinator.DetectCrash()).Terms(t.Context()) {
+			if err != nil {
+				t.Fatalf("the first term: %v", err)
+			}
+			break
 		}
-	}
-	do := func(body func(c *coordinator.Coordinator)) func(*testing.T, *zktest.Server, *coordinator.Coordinator) events.Grant {
-		return func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) (grant events.Grant) {
-			var wait sync.WaitGroup
-			wait.Go(func() {
-				defer func() { _ = recover() }()
-				_ = detecting(c).Do(t.Context(), func(_ context.Context, g events.Grant) error {
-					grant = g
-					body(c)
-					return nil
-				}, coordinator.WithData([]byte("first")))
-			})
-			wait.Wait()
-			return grant
-		}
-	}
-	for name, crash := range map[string]func(*testing.T, *zktest.Server, *coordinator.Coordinator) events.Grant{
-		"session expired": held(func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator, a *coordinator.Acquisition) {
-			expire(t, srv, c)
-			<-a.Lost()
-			a.Release()
-		}),
-		"lease ran out": held(func(_ *testing.T, srv *zktest.Server, c *coordinator.Coordinator, a *coordinator.Acquisition) {
-			srv.Mute(c.SessionID(), true)
-			<-a.Lost()
-			a.Release()
-		}),
-		"node removed": held(func(t *testing.T, srv *zktest.Server, _ *coordinator.Coordinator, a *coordinator.Acquisition) {
-			if err := srv.Delete(a.Grant().Node); err != nil {
-				t.Error(err)
-			}
-			<-a.Lost()
-		}),
-		"released when it was lost": held(func(t *testing.T, srv *zktest.Server, _ *coordinator.Coordinator, a *coordinator.Acquisition) {
-			if err := srv.Delete(a.Grant().Node); err != nil {
-				t.Error(err)
-			}
-			a.Release()
-			<-a.Done()
-		}),
-		"closed": held(func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator, _ *coordinator.Acquisition) {
-			if err := c.Close(); err != nil {
-				t.Error(err)
-			}
-		}),
-		"panic":  do(func(*coordinator.Coordinator) { panic("boom") }),
-		"goexit": do(func(*coordinator.Coordinator) { runtime.Goexit() }),
-		"closed in a function": do(func(c *coordinator.Coordinator) {
-			go func() { _ = c.Close() }()
-			time.Sleep(time.Second) // which Close waits for
-		}),
-		"term": func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) (grant events.Grant) {
+		leftInOrder(t, srv, detecting(b))
+		began := time.Now()
+		time.Sleep(time.Second)
+		func() {
 			defer func() { _ = recover() }()
-			for term, err := range c.Election(lockPath, coordinator.DetectCrash()).Terms(t.Context(), coordinator.WithData([]byte("first"))) {
-				if err != nil {
-					t.Error(err)
-				}
-				grant = term.Grant()
+			for range a.Election(lockPath, coordinator.DetectCrash()).Terms(t.Context(), coordinator.WithData([]byte("first"))) {
 				panic("boom")
 			}
-			return grant
-		},
-	} {
-		for _, waits := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, waiting %v", name, waits), func(t *testing.T) {
-				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-					a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-					began := time.Now()
-					time.Sleep(time.Second)
-					var next *coordinator.Acquisition
-					if waits {
-						first, _ := coordtest.Hold(t, detecting(b)) // so that the one to crash is ahead of the next
-						defer first.Release()
-						go func() {
-							time.Sleep(time.Second)
-							next = detecting(b).Acquire(context.Background())
-							time.Sleep(time.Second)
-							first.Release()
-						}()
-					}
-					grant := crash(t, srv, a)
-					if next == nil {
-						next = detecting(b).Acquire(context.Background())
-					}
-					got, err := next.Wait(t.Context())
-					if err != nil || got.Abandoned == nil {
-						t.Fatalf("not told: %+v, %v", got, err)
-					}
-					if since := got.Abandoned.Since; since.Before(began) || !since.Before(time.Now().Add(time.Nanosecond)) {
-						t.Errorf("since %v", since)
-					}
-					if want := (events.Abandoned{Node: grant.Node, Data: []byte("first"), Token: grant.Token, Since: got.Abandoned.Since}); grant.Node != "" && !reflect.DeepEqual(*got.Abandoned, want) {
-						t.Errorf("told %+v, want %+v", *got.Abandoned, want)
-					}
-					if !reflect.DeepEqual(next.Grant(), got) {
-						t.Errorf("Grant says %+v, and %+v was delivered", next.Grant(), got)
-					}
+		}()
+		next, got := coordtest.Hold(t, detecting(b))
+		if got.Abandoned == nil || string(got.Abandoned.Data) != "first" {
+			t.Fatalf("behind the panic the next holder is told %+v, want a crash with the data %q", got.Abandoned, "first")
+		}
+		if since := got.Abandoned.Since; since.Before(began) || since.After(time.Now()) {
+			t.Errorf("the crashed term was held since %v, want a time between %v and %v", since, began, time.Now())
+		}
+		if again := next.Grant(); !reflect.DeepEqual(again, got) {
+			t.Errorf("Grant() = %+v, and %+v was delivered", again, got)
+		}
+	})
+}
 
-					// It crashes as well, and the first counts.
-					waiter := coordtest.Queue(detecting(b))
-					if err := srv.Delete(got.Node); err != nil {
+// TestCrashBelowChroots: each is told of the node by the name that it has below its own chroot.
+func TestCrashBelowChroots(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		below := func(chroot string) *coordinator.Coordinator {
+			c, err := coordinator.Connect(t.Context(), srv.Addr()+chroot, srv.Option())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = c.Close() })
+			return c
+		}
+		a, b := below("/some"), below("/some/deep")
+		_, grant := coordtest.Hold(t, a.Mutex("/deep/lock", coordinator.DetectCrash()))
+		expire(t, srv, a)
+		time.Sleep(time.Second)
+		next, got := coordtest.Hold(t, b.Mutex("/lock", coordinator.DetectCrash()))
+		if got.Abandoned == nil || "/deep"+got.Abandoned.Node != grant.Node || !srv.Exists("/some/deep/lock"+session.RecordSuffix) {
+			t.Errorf("%s is told as %+v", grant.Node, got.Abandoned)
+		}
+		finish(t, next)
+		if acq := b.Mutex("/", coordinator.DetectCrash()).Acquire(t.Context()); !errors.Is(acq.Err(), coordinator.ErrPath) {
+			t.Errorf("at the chroot: %v", acq.Err())
+		}
+	})
+}
+
+// refused returns the end of an acquisition that was refused, and releases one that was not.
+func refused(a *coordinator.Acquisition) error {
+	synctest.Wait()
+	defer a.Release()
+	return a.Err()
+}
+
+// TestCrashBadInput: an error at once, and nothing is sent.
+func TestCrashBadInput(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		holder, _ := coordtest.Hold(t, c.Mutex("/locks/plain"))
+		keeper, _ := coordtest.Hold(t, detecting(c))
+		before := srv.Requests(zktest.OpCreate) + srv.Requests(zktest.OpMulti)
+		for what, test := range map[string]struct {
+			acq  *coordinator.Acquisition
+			want error
+		}{
+			"the root":                {c.Mutex("/", coordinator.DetectCrash()).Acquire(t.Context()), coordinator.ErrPath},
+			"unfair":                  {c.Unfair("/u", coordinator.DetectCrash()).Acquire(t.Context()), coordinator.ErrKind},
+			"semaphore":               {c.Semaphore("/s", 2, coordinator.DetectCrash()).Acquire(t.Context()), coordinator.ErrKind},
+			"beside one without":      {c.Mutex("/locks/plain", coordinator.DetectCrash()).Acquire(t.Context()), coordinator.ErrKind},
+			"without, beside one":     {c.Mutex(lockPath).Acquire(t.Context()), coordinator.ErrKind},
+			"without, by the holder":  {c.Mutex(lockPath, coordinator.Reentrant()).Acquire(keeper.Context(t.Context())), coordinator.ErrKind},
+			"too large for a record":  {c.Mutex("/"+strings.Repeat("p", session.MaxRequest/2-1000), coordinator.DetectCrash()).Acquire(t.Context()), coordinator.ErrTooLarge},
+			"data and path too large": {detecting(c).Acquire(t.Context(), coordinator.WithData(make([]byte, session.MaxRequest-1030-2*len(recordPath)+len(session.RecordSuffix)))), coordinator.ErrTooLarge},
+		} {
+			if err := refused(test.acq); !errors.Is(err, test.want) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		if err := c.Semaphore("/s", 2, coordinator.DetectCrash()).Resize(t.Context(), 3); !errors.Is(err, coordinator.ErrKind) {
+			t.Errorf("Resize: %v", err)
+		}
+		synctest.Wait()
+		if n := srv.Requests(zktest.OpCreate) + srv.Requests(zktest.OpMulti); n != before {
+			t.Errorf("%d requests", n-before)
+		}
+		finish(t, holder)
+		finish(t, keeper)
+		// The most that is let through is what servers take, also when somebody is told of it.
+		data := make([]byte, session.MaxRequest-3*len(recordPath)-1100)
+		coordtest.Hold(t, detecting(c), coordinator.WithData(data))
+		expire(t, srv, c)
+		time.Sleep(time.Second)
+		if _, g := coordtest.Hold(t, detecting(c)); g.Abandoned == nil || len(g.Abandoned.Data) != len(data) {
+			t.Error("what a large holder left was not told")
+		}
+	})
+}
+
+// TestARecordThatIsNone: somebody's node is left alone. One of which only the beginning is understood is told as far as
+// that goes.
+func TestARecordThatIsNone(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		if err := srv.Create(recordPath, []byte("somebody's")); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := refused(detecting(c).Acquire(t.Context())); !errors.Is(err, coordinator.ErrRecord) || !strings.Contains(err.Error(), recordPath) {
+				t.Errorf("%v", err)
+			}
+			reader := coordtest.Connect(t, srv).ReadWrite(lockPath, coordinator.DetectCrash()).Read().Acquire(t.Context())
+			if err := refused(reader); !errors.Is(err, coordinator.ErrRecord) {
+				t.Errorf("reader: %v", err)
+			}
+		}
+		if data, _ := srv.Data(recordPath); string(data) != "somebody's" || len(srv.Children(lockPath)) > 0 {
+			t.Errorf("%q, %v", data, srv.Tree())
+		}
+		if err := srv.SetData(recordPath, []byte("zkgrant holder\nnode n\ntoken x\nof later times\nsince never")); err != nil {
+			t.Fatal(err)
+		}
+		a, g := coordtest.Hold(t, detecting(c))
+		if want := (events.Abandoned{Node: lockPath + "/n"}); g.Abandoned == nil || g.Abandoned.Node != want.Node || g.Abandoned.Token != 0 || g.Abandoned.Data != nil || !g.Abandoned.Since.IsZero() {
+			t.Errorf("told %+v", g.Abandoned)
+		}
+		finish(t, a)
+		leftInOrder(t, srv, detecting(c))
+	})
+}
+
+// TestRecordPermissions: what may not be made, or read, keeps the lock from being held; what may not be removed stays, and
+// Err says so, but the lock is free.
+func TestRecordPermissions(t *testing.T) {
+	for name, c := range map[string]struct {
+		above  int32 // permissions in the node above the lock's
+		record int32 // in a record that stands, if there is one
+		held   bool
+	}{
+		"nothing may be made":  {above: zk.PermRead | zk.PermDelete},
+		"may not be read":      {above: zk.PermAll, record: zk.PermWrite},
+		"may not be removed":   {above: zk.PermRead | zk.PermCreate, held: true},
+		"may be made and read": {above: zk.PermRead | zk.PermCreate | zk.PermDelete, held: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				conn := coordtest.Admin(t, srv.Addr(), srv.DialContext)
+				for _, n := range []struct {
+					path  string
+					perms int32
+				}{{"/locks", zk.PermAll}, {lockPath, zk.PermAll}} {
+					if _, err := conn.Create(n.path, nil, zk.FlagPersistent, zk.WorldACL(n.perms)); err != nil {
 						t.Fatal(err)
 					}
-					if again := coordtest.Soon(t, waiter); !reflect.DeepEqual(again.Abandoned, got.Abandoned) {
-						t.Errorf("told %+v, and then %+v", got.Abandoned, again.Abandoned)
+				}
+				if c.record != 0 {
+					if _, err := conn.Create(recordPath, []byte("zkgrant holder\nnode n\n\n"), zk.FlagPersistent, zk.WorldACL(c.record)); err != nil {
+						t.Fatal(err)
 					}
-					finish(t, waiter)
+				}
+				if _, err := conn.SetACL("/locks", zk.WorldACL(c.above), -1); err != nil {
+					t.Fatal(err)
+				}
+				a := detecting(coordtest.Connect(t, srv)).Acquire(t.Context())
+				g, err := a.Wait(t.Context())
+				if (err == nil) != c.held || err != nil && !errors.Is(err, coordinator.ErrNoAuth) {
+					t.Fatalf("%+v, %v", g, err)
+				}
+				a.Release()
+				<-a.Done()
+				synctest.Wait()
+				stays := c.held && c.above&zk.PermDelete == 0
+				if err := a.Err(); c.held && errors.Is(err, coordinator.ErrNoAuth) != stays || c.held && !stays && err != nil {
+					t.Errorf("released: %v", err)
+				}
+				if len(srv.Children(lockPath)) > 0 || srv.Exists(recordPath) != (stays || c.record != 0) {
+					t.Errorf("left: %v", srv.Tree())
+				}
+			})
+		})
+	}
+}
+
+// TestAWriterThatReleasesWhileItsReaderLooks: 1. The reader in its place reads the record; 2. the writer releases, and its node and the
+// record are gone; 3. the reader sees that the node is not there. The writer has not crashed.
+func TestAWriterThatReleasesWhileItsReaderLooks(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		rw := coordtest.Connect(t, srv).ReadWrite(lockPath, coordinator.DetectCrash())
+		w, _ := coordtest.Hold(t, rw.Write())
+		looked := false
+		srv.Intercept(func(r zktest.Request) zktest.Action {
+			if r.Op != zktest.OpGetData || r.Path != recordPath || looked {
+				return zktest.Pass()
+			}
+			looked = true
+			w.Release()
+			return zktest.Delay(10 * time.Millisecond)
+		})
+		a := rw.Read().Acquire(context.WithoutCancel(w.Context(t.Context())))
+		if g := coordtest.Soon(t, a); g.Abandoned != nil || !looked {
+			t.Errorf("looked %v, told %+v", looked, g.Abandoned)
+		}
+		finish(t, a)
+		leftInOrder(t, srv, rw.Write())
+	})
+}
+
+// records tells whether the request claims the lock together with its record, and parts whether it removes the two.
+func records(r zktest.Request) bool {
+	return r.Op == zktest.OpMulti && len(r.Parts) == 2 && r.Parts[0].Op == zktest.OpCheck && r.Parts[1].Path == recordPath
+}
+
+func parts(r zktest.Request) bool {
+	return r.Op == zktest.OpMulti && len(r.Parts) > 1 && r.Parts[0].Op == zktest.OpDelete && r.Parts[1].Path == recordPath
+}
+
+// TestLostRepliesOfAClaimAndARelease: a claim is made again, and its record is its own; a release is, and the record
+// is gone.
+func TestLostRepliesOfAClaimAndARelease(t *testing.T) {
+	actions := map[string]func() zktest.Action{
+		"reply lost": zktest.CutAfter, "request lost": zktest.CutBefore,
+		"throttled": func() zktest.Action { return zktest.Fail(zktest.Throttled) },
+	}
+	for name, action := range actions {
+		for what, is := range map[string]func(zktest.Request) bool{
+			"claim": records, "release": parts,
+			"reading": func(r zktest.Request) bool { return r.Op == zktest.OpGetData && r.Path == recordPath },
+		} {
+			for _, times := range []int{1, 3} {
+				for _, crashed := range []bool{false, true} {
+					t.Run(what+", "+name, func(t *testing.T) {
+						coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+							a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+							if crashed {
+								coordtest.Hold(t, detecting(b))
+								expire(t, srv, b)
+								time.Sleep(time.Second)
+							}
+							left := times
+							srv.Intercept(func(r zktest.Request) zktest.Action {
+								if left == 0 || !is(r) {
+									return zktest.Pass()
+								}
+								left--
+								return action()
+							})
+							first := coordtest.Queue(detecting(a))
+							second := coordtest.Queue(detecting(a))
+							g, err := first.Wait(t.Context())
+							if err != nil || (g.Abandoned != nil) != crashed {
+								t.Errorf("told %+v, %v", g.Abandoned, err)
+							}
+							first.Release()
+							if g, err := second.Wait(t.Context()); err != nil || g.Abandoned != nil {
+								t.Errorf("the second is told %+v, %v", g.Abandoned, err)
+							}
+							second.Release()
+							time.Sleep(5 * time.Second)
+							srv.Intercept(nil)
+							leftInOrder(t, srv, detecting(b))
+							if left > 0 && what != "reading" {
+								t.Errorf("nothing was lost")
+							}
+						})
+					})
+				}
+			}
+		}
+	}
+}
+
+// TestGivingUpWhileTheClaimIsUnderWay: the record is made all the same, and goes with the node.
+func TestGivingUpWhileTheClaimIsUnderWay(t *testing.T) {
+	for _, reply := range []string{"slow", "lost"} {
+		for _, crashed := range []bool{false, true} {
+			t.Run(reply, func(t *testing.T) {
+				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+					a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+					if crashed {
+						coordtest.Hold(t, detecting(b))
+						expire(t, srv, b)
+						time.Sleep(time.Second)
+					}
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					seen := false
+					srv.Intercept(func(r zktest.Request) zktest.Action {
+						if seen || !records(r) {
+							return zktest.Pass()
+						}
+						seen = true
+						if reply == "lost" {
+							go cancel()
+							return zktest.CutAfter()
+						}
+						time.AfterFunc(100*time.Millisecond, cancel)
+						return zktest.Delay(200 * time.Millisecond)
+					})
+					acq := detecting(a).Acquire(ctx)
+					<-acq.Done()
+					time.Sleep(5 * time.Second)
+					if !seen || len(srv.Children(lockPath)) > 0 || srv.Exists(recordPath) != crashed {
+						t.Errorf("claimed: %v; left %v", seen, srv.Tree())
+					}
+					last, g := coordtest.Hold(t, detecting(b))
+					if (g.Abandoned != nil) != crashed {
+						t.Errorf("told %+v", g.Abandoned)
+					}
+					finish(t, last)
 					leftInOrder(t, srv, detecting(b))
 				})
 			})
@@ -206,98 +412,277 @@ func TestACrashIsTold(t *testing.T) {
 	}
 }
 
-// TestAReleaseIsNoCrash: whatever a function returns, whoever leaves a term, and whoever waits behind.
-func TestAReleaseIsNoCrash(t *testing.T) {
+// TestRoundTripsOfALockThatTellsOfCrashes: one more than without, also in a loop, and none for a waiter who would claim.
+func TestRoundTripsOfALockThatTellsOfCrashes(t *testing.T) {
+	const cycles = 100
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		fault := errors.New("as intended")
-		if err := detecting(a).Do(t.Context(), func(context.Context, events.Grant) error { return fault }); !errors.Is(err, fault) {
-			t.Error(err)
-		}
-		leftInOrder(t, srv, detecting(b))
-		for _, err := range a.Election(lockPath, coordinator.DetectCrash()).Terms(t.Context()) {
-			if err != nil {
-				t.Error(err)
+		cs, ms := coordtest.Metered(t, srv, 1)
+		coordtest.Warm(t, cs[0])
+		for name, wait := range map[string]bool{"awaited": true, "in a loop": false} {
+			before := coordtest.Total(ms)
+			for range cycles {
+				a, _ := coordtest.Hold(t, detecting(cs[0]))
+				a.Release()
+				if wait {
+					<-a.Done()
+				}
 			}
-			break
-		}
-		leftInOrder(t, srv, detecting(b))
-		var all []*coordinator.Acquisition
-		for i := range 10 { // handed over by claims, by floors, within a session and beyond
-			all = append(all, coordtest.Queue(detecting([]*coordinator.Coordinator{a, b}[i/2%2])))
-		}
-		for i, acq := range all {
-			if g := coordtest.Soon(t, acq); g.Abandoned != nil {
-				t.Errorf("the %dth is told of %+v", i, g.Abandoned)
+			synctest.Wait()
+			// Who comes when the delete is not answered yet may see the node, and lists.
+			if n := coordtest.Total(ms).Minus(before); wait && n.Requests != 3*cycles || n.Requests < 3*cycles || n.Requests > 8*cycles {
+				t.Errorf("%s: %+v in %d cycles", name, n, cycles)
 			}
-			finish(t, acq)
 		}
-		leftInOrder(t, srv, detecting(a))
+		holder, _ := coordtest.Hold(t, detecting(cs[0]))
+		waiter := coordtest.Queue(detecting(cs[0]))
+		before := coordtest.Total(ms)
+		handOver(t, holder, waiter)
+		if n := coordtest.Total(ms).Minus(before); n.Requests != 2 {
+			t.Errorf("%+v in a handoff to the only one who waits", n)
+		}
+		finish(t, waiter)
+
+		// A reader alone takes one more, too.
+		rw := cs[0].ReadWrite("/locks/rw", coordinator.DetectCrash())
+		for range 2 {
+			r, _ := coordtest.Hold(t, rw.Read())
+			finish(t, r)
+		}
+		before = coordtest.Total(ms)
+		r, _ := coordtest.Hold(t, rw.Read())
+		finish(t, r)
+		if n := coordtest.Total(ms).Minus(before); n.Requests != 3 {
+			t.Errorf("%+v for a reader", n)
+		}
 	})
 }
 
-// TestAGrantThatNobodyTookIsNoCrash: nobody has done anything. If somebody else has crashed, the next one is told of that.
-func TestAGrantThatNobodyTookIsNoCrash(t *testing.T) {
-	for name, end := range map[string]func(*coordinator.Acquisition, context.CancelFunc){
-		"released": func(a *coordinator.Acquisition, _ context.CancelFunc) { a.Release() },
-		"context":  func(_ *coordinator.Acquisition, cancel context.CancelFunc) { cancel() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-				untaken := func() {
-					ctx, cancel := context.WithCancel(t.Context())
-					acq := detecting(a).Acquire(ctx)
-					synctest.Wait()
-					if !srv.Exists(recordPath) || !acq.Valid() {
-						t.Error("it is not held")
-					}
-					end(acq, cancel)
-					<-acq.Done()
-					cancel()
-				}
-				untaken()
-				leftInOrder(t, srv, detecting(b))
-
-				_, grant := coordtest.Hold(t, detecting(a))
-				expire(t, srv, a)
-				time.Sleep(time.Second)
-				untaken()
-				last, got := coordtest.Hold(t, detecting(b))
-				if got.Abandoned == nil || got.Abandoned.Node != grant.Node {
-					t.Errorf("told %+v, want that of %s", got.Abandoned, grant.Node)
-				}
-				finish(t, last)
-				leftInOrder(t, srv, detecting(b))
-			})
+// TestAReleaseThatNobodyHears: who releases while there is no connection has released, if the session is there when there is one
+// again. Otherwise the next one is told of a crash that was none.
+func TestAReleaseThatNobodyHears(t *testing.T) {
+	for _, outage := range []time.Duration{2 * time.Second, time.Minute} {
+		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+			a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+			holder, grant := coordtest.Hold(t, detecting(a))
+			session := a.SessionID()
+			srv.Mute(session, true)
+			time.Sleep(time.Second)
+			if !holder.Valid() {
+				t.Error("it is lost already")
+			}
+			finish(t, holder)
+			time.Sleep(outage)
+			srv.Mute(session, false)
+			last, got := coordtest.Hold(t, detecting(b))
+			if ended := outage == time.Minute; (got.Abandoned != nil) != ended || ended && got.Abandoned.Node != grant.Node {
+				t.Errorf("after %v: told %+v", outage, got.Abandoned)
+			}
+			finish(t, last)
+			leftInOrder(t, srv, detecting(a))
 		})
 	}
-	t.Run("closed", func(t *testing.T) {
-		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-			a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-			detecting(a).Acquire(t.Context())
-			synctest.Wait()
-			if err := a.Close(); err != nil {
-				t.Error(err)
-			}
-			leftInOrder(t, srv, detecting(b))
-		})
-	})
-	t.Run("taken on the stream", func(t *testing.T) {
-		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-			a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-			stream := a.Events(t.Context())
-			acq := detecting(a).Acquire(t.Context())
-			for ev := range stream {
-				if _, ok := ev.(events.Grant); ok {
-					break
+}
+
+// TestWhoGivesUpBeforeItHasEnteredAgainIsNoCrash: it has done nothing, and the others have released. When the session answers is
+// for the scheduler to say, so there are many.
+func TestWhoGivesUpBeforeItHasEnteredAgainIsNoCrash(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		l := detecting(a, coordinator.Reentrant())
+		for range 500 {
+			outer, _ := coordtest.Hold(t, l)
+			var inner []*coordinator.Acquisition
+			for i := range 50 {
+				inner = append(inner, l.Acquire(outer.Context(context.Background())))
+				if i >= 5 {
+					inner[i-5].Release()
 				}
 			}
-			expire(t, srv, a)
-			<-acq.Done()
-			if _, g := coordtest.Hold(t, detecting(b)); g.Abandoned == nil {
-				t.Error("not told")
+			for _, in := range inner {
+				in.Release()
+				<-in.Done()
 			}
-		})
+			finish(t, outer)
+			last, grant := coordtest.Hold(t, detecting(b))
+			finish(t, last)
+			if grant.Abandoned != nil {
+				t.Fatalf("told of %+v", grant.Abandoned)
+			}
+		}
+		leftInOrder(t, srv, detecting(b))
 	})
+}
+
+// TestALeaseThatEndsBetweenTheProofAndTheClaim: 1. A create proves that it is alone, and says so late; 2. its claim is under way when the
+// lease of that proof runs out; 3. the claim is answered in time, and granted. Whoever is granted is told of his loss.
+func TestALeaseThatEndsBetweenTheProofAndTheClaim(t *testing.T) {
+	const timeout = 20 * time.Second
+	granted := 0
+	for lag := timeout / 8; lag < timeout/2; lag += timeout / 200 {
+		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+			network := coordtest.NewMeter(srv)
+			c := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(timeout), coordinator.WithDialer(network.Dial))
+			coordtest.Warm(t, c)
+			network.Lag(faultnet.Down, lag)
+			time.Sleep(timeout)
+			a := detecting(c).Acquire(t.Context())
+			select {
+			case <-a.Granted():
+			case <-time.After(2 * timeout): // its claims are answered too late, one after the other
+				return
+			}
+			granted++
+			srv.MuteAll(true)
+			select {
+			case <-a.Lost():
+			case <-time.After(timeout):
+				t.Errorf("answers take %v: a timeout after the last sign of life there is no news of a loss", lag)
+			}
+			srv.MuteAll(false)
+		})
+	}
+	if granted < 10 {
+		t.Errorf("granted %d times", granted)
+	}
+}
+
+// TestRealDetectCrash: releases and crashes of holders on three servers, the next one on another server each time.
+func TestRealDetectCrash(t *testing.T) {
+	eventstest.NeedsServers(t)
+	const path, record = "/locks/crash", "/locks/crash" + session.RecordSuffix
+	e := coordtest.Servers(t, 3)
+	ctx := coordtest.RealContext(t)
+	conn := coordtest.RawClient(t, e.Addr(0))
+	locks := make([]*coordinator.ReadWrite, 0, 3)
+	for i := range 3 {
+		locks = append(locks, coordtest.ConnectReal(t, e.Addr(i)).ReadWrite(path, coordinator.DetectCrash()))
+	}
+	stands := func() bool {
+		t.Helper()
+		if _, err := conn.Sync(path); err != nil {
+			t.Fatal(err)
+		}
+		there, _, err := conn.Exists(record)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return there
+	}
+	crashed := "" // the first that has, and nobody has released
+	for round := range 30 {
+		l := locks[round%3]
+		reader := l.Read().Acquire(ctx)
+		g := coordtest.GrantOf(t, reader)
+		waiter := l.Write().Acquire(ctx, coordinator.WithData([]byte("waiter")))
+		if told := g.Abandoned; (told != nil) != (crashed != "") || told != nil && told.Node != crashed {
+			t.Errorf("round %d: a reader is told %+v, and %q has crashed", round, told, crashed)
+		}
+		reader.Release()
+		g = coordtest.GrantOf(t, waiter)
+		if told := g.Abandoned; (told != nil) != (crashed != "") || told != nil && (told.Node != crashed || string(told.Data) != "waiter") {
+			t.Errorf("round %d: a writer is told %+v, and %q has crashed", round, told, crashed)
+		}
+		if !stands() {
+			t.Errorf("round %d: no record while the lock is held", round)
+		}
+		switch round % 5 {
+		case 1, 2: // somebody takes its node away
+			if err := conn.Delete(g.Node, -1); err != nil {
+				t.Fatal(err)
+			}
+			<-waiter.Done()
+			if crashed == "" {
+				crashed = g.Node
+			}
+		case 3: // it goes on as a reader
+			again := l.Read().Acquire(waiter.Context(ctx))
+			if got := coordtest.GrantOf(t, again); (got.Abandoned != nil) != (crashed != "") {
+				t.Errorf("round %d: a reader in the place of a writer is told %+v", round, got.Abandoned)
+			}
+			waiter.Release()
+			<-waiter.Done()
+			again.Release()
+			<-again.Done()
+			crashed = ""
+		default:
+			waiter.Release()
+			<-waiter.Done()
+			crashed = ""
+		}
+		if err := waiter.Err(); crashed == "" && err != nil {
+			t.Errorf("round %d: %v", round, err)
+		}
+		if stands() != (crashed != "") {
+			t.Errorf("round %d: the record stands: %v", round, stands())
+		}
+	}
+}
+
+// TestRealDetectCrashExpired: the session of a holder ends, with one waiting and with nobody.
+func TestRealDetectCrashExpired(t *testing.T) {
+	eventstest.NeedsServers(t)
+	const path = "/locks/expired"
+	e := coordtest.Servers(t, 1)
+	ctx := coordtest.RealContext(t)
+	next := coordtest.ConnectReal(t, e.Connect())
+	for _, waits := range []bool{false, true} {
+		p := ensemble.StartProxy(t, e.Addr(0))
+		c, err := coordinator.Connect(ctx, p.Addr(), coordinator.WithSessionTimeout(2*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := time.Now()
+		a := c.Mutex(path, coordinator.DetectCrash()).Acquire(ctx, coordinator.WithData([]byte("who")))
+		g := coordtest.GrantOf(t, a)
+		var waiter *coordinator.Acquisition
+		if waits {
+			waiter = next.Mutex(path, coordinator.DetectCrash()).Acquire(ctx)
+		}
+		p.Refuse(true)
+		p.Cut()
+		<-a.Lost()
+		if !waits {
+			waiter = next.Mutex(path, coordinator.DetectCrash()).Acquire(ctx)
+		}
+		got := coordtest.GrantOf(t, waiter).Abandoned
+		if got == nil || got.Node != g.Node || got.Token != g.Token || string(got.Data) != "who" || got.Since.Before(before) || got.Since.After(time.Now()) {
+			t.Errorf("told %+v, want that of %+v", got, g)
+		}
+		waiter.Release()
+		<-waiter.Done()
+		if err := waiter.Err(); err != nil {
+			t.Error(err)
+		}
+		_ = c.Close() // it cannot tell the server
+	}
+}
+
+// TestRealRecordPermissions: what a real server refuses is told as a refusal, and nothing is left but the record.
+func TestRealRecordPermissions(t *testing.T) {
+	eventstest.NeedsServers(t)
+	e := coordtest.Servers(t, 1)
+	conn := coordtest.RawClient(t, e.Addr(0))
+	for _, node := range []string{"/a", "/a/lock"} {
+		if _, err := conn.Create(node, nil, zk.FlagPersistent, zk.WorldACL(zk.PermAll)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct {
+		perms int32
+		held  bool
+	}{{zk.PermAdmin | zk.PermRead | zk.PermDelete, false}, {zk.PermAdmin | zk.PermRead | zk.PermCreate, true}} {
+		if _, err := conn.SetACL("/a", zk.WorldACL(test.perms), -1); err != nil {
+			t.Fatal(err)
+		}
+		a := coordtest.ConnectReal(t, e.Connect()).Mutex("/a/lock", coordinator.DetectCrash()).Acquire(context.Background())
+		if _, err := a.Wait(coordtest.RealContext(t)); (err == nil) != test.held {
+			t.Fatal(err)
+		}
+		a.Release()
+		<-a.Done()
+		if err := a.Err(); !errors.Is(err, coordinator.ErrNoAuth) {
+			t.Errorf("%v", err)
+		}
+		coordtest.Queued(t, conn, "/a/lock", 0)
+	}
 }

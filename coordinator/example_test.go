@@ -7,6 +7,8 @@ import (
 	"log"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
@@ -167,4 +169,165 @@ func ExampleCoordinator_Events() {
 	}
 	fmt.Println("held", held)
 	// Output: held 3
+}
+
+// Whoever holds the lock behind somebody who crashed repairs what that one has left half done. When a function has returned, or a lock was
+// released, the next one finds it in order.
+func ExampleDetectCrash() {
+	c, _, stop := exampleServer()
+	defer stop()
+
+	lock := c.Mutex("/locks/accounts", coordinator.DetectCrash())
+	transfer := func(who string, crash bool) {
+		defer func() { _ = recover() }()
+		_ = lock.Do(context.Background(), func(_ context.Context, grant events.Grant) error {
+			if left := grant.Abandoned; left != nil {
+				fmt.Printf("%s repairs what %s has left\n", who, left.Data)
+			}
+			if crash {
+				panic("out of memory")
+			}
+			fmt.Println(who, "is done")
+			return nil
+		}, coordinator.WithData([]byte(who)))
+	}
+	transfer("ann", false)
+	transfer("bob", true)
+	transfer("cid", false)
+	transfer("dan", false)
+
+	// Output:
+	// ann is done
+	// cid repairs what bob has left
+	// cid is done
+	// dan is done
+}
+
+// State that is kept in ZooKeeper is changed by the holder or not at all, however
+// long the holder was halted in between.
+func ExampleAcquisition_Txn() {
+	c, srv, stop := exampleServer()
+	defer stop()
+	if err := srv.Create("/balance", []byte("100")); err != nil {
+		log.Print(err)
+		return
+	}
+
+	lock := c.Mutex("/locks/balance").Acquire(context.Background())
+	grant, err := lock.Wait(context.Background())
+	if err != nil {
+		log.Print(err)
+		return
+	}
+	set := func(to string) error {
+		_, err := lock.Txn(context.Background(), &zk.SetDataRequest{Path: "/balance", Data: []byte(to), Version: -1})
+		return err
+	}
+	fmt.Println(set("90"))
+	if err := srv.Delete(grant.Node); err != nil { // an accident
+		log.Print(err)
+	}
+	fmt.Println(errors.Is(set("80"), coordinator.ErrNodeRemoved))
+	balance, _ := srv.Data("/balance")
+	fmt.Println(string(balance))
+	// Output:
+	// <nil>
+	// true
+	// 90
+}
+
+// A function takes the lock that it needs, whether or not its caller has it already: the
+// context tells.
+func ExampleReentrant() {
+	c, srv, stop := exampleServer()
+	defer stop()
+
+	lock := c.Mutex("/locks/accounts", coordinator.Reentrant())
+	balance := map[string]int{"a": 10, "b": 0}
+	var tokens []int64
+	add := func(ctx context.Context, account string, amount int) error {
+		return lock.Do(ctx, func(_ context.Context, g events.Grant) error {
+			balance[account] += amount
+			tokens = append(tokens, g.Token)
+			return nil
+		})
+	}
+	must(lock.Do(context.Background(), func(ctx context.Context, g events.Grant) error {
+		tokens = append(tokens, g.Token)
+		err := errors.Join(add(ctx, "a", -5), add(ctx, "b", 5))
+		fmt.Println("nodes:", len(srv.Children("/locks/accounts")))
+		return err
+	}))
+	fmt.Println(balance, "one token:", tokens[0] == tokens[1] && tokens[1] == tokens[2])
+
+	must(add(context.Background(), "b", 1)) // by itself it takes the lock
+	fmt.Println(balance, "another token:", tokens[3] > tokens[2])
+	// Output:
+	// nodes: 1
+	// map[a:5 b:5] one token: true
+	// map[a:5 b:6] another token: true
+}
+
+// Whatever is held longer than the acquisition that it was entered by keeps the lock. Work
+// under it needs a context that is not cancelled with that one.
+func ExampleReentrant_handOn() {
+	c, _, stop := exampleServer()
+	defer stop()
+
+	lock := c.Mutex("/locks/a", coordinator.Reentrant())
+	first, grant := held(lock)
+	second := lock.Acquire(first.Context(context.Background()))
+	again, err := second.Wait(context.Background())
+	must(err)
+	work := second.Context(context.Background())
+
+	first.Release()
+	<-first.Done()
+	fmt.Println("held:", second.Valid(), work.Err() == nil, again.Token == grant.Token)
+	second.Release()
+	fmt.Println("held:", second.Valid(), errors.Is(context.Cause(work), coordinator.ErrReleased))
+	// Output:
+	// held: true true true
+	// held: false true
+}
+
+// A holder hears that somebody wants his lock, comes to an end, and releases it in time.
+func ExampleCoordinator_Revoke() {
+	c, _, stop := exampleServer()
+	defer stop()
+
+	news := c.Events(context.Background())
+	job, _ := held(c.Mutex("/locks/reindex", coordinator.Revocable()))
+	go func() {
+		for ev := range news {
+			if r, ok := ev.(events.Revoked); ok && r.ID == job.ID() {
+				fmt.Println("told, and in time:", time.Now().Before(r.Deadline))
+				job.Release() // as soon as the work is at a safe point
+			}
+		}
+	}()
+
+	must(c.Revoke(context.Background(), "/locks/reindex", time.Minute)) // from anywhere
+	fmt.Println("held:", job.Valid())
+	fmt.Println("nobody is asked:", errors.Is(c.Revoke(context.Background(), "/locks/reindex", time.Minute), coordinator.ErrNotHeld))
+	// Output:
+	// told, and in time: true
+	// held: false
+	// nobody is asked: true
+}
+
+// Who does not give the lock back loses it at the deadline. A function's context says so.
+func ExampleRevocable() {
+	c, _, stop := exampleServer()
+	defer stop()
+
+	lock := c.Mutex("/locks/reindex", coordinator.Revocable())
+	err := lock.Do(context.Background(), func(ctx context.Context, _ events.Grant) error {
+		go func() { _ = c.Revoke(context.Background(), "/locks/reindex", 10*time.Millisecond) }()
+		<-ctx.Done()
+		return context.Cause(ctx)
+	})
+	fmt.Println(errors.Is(err, coordinator.ErrRevoked))
+	// Output:
+	// true
 }

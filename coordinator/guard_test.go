@@ -15,6 +15,7 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -360,4 +361,116 @@ func rawBubbleClient(t *testing.T, srv *zktest.Server) *zk.Conn {
 		}
 	})
 	return conn
+}
+
+// The guard makes a transaction harmless that is made too late, or once more: it
+// finds no node, or the caller's own check a newer version. What these tests hold is
+// that neither is sent.
+
+// TestTxnOfASessionThatIsOverIsNotSent has a transaction wait for a connection until
+// the session is over. Another session of the same coordinator comes with that
+// connection.
+func TestTxnOfASessionThatIsOverIsNotSent(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, a, grant := holder(t, srv, srv.Addr())
+		sent := 0
+		srv.Intercept(func(r zktest.Request) zktest.Action {
+			if writesLedger(r) {
+				sent++
+			}
+			return zktest.Pass()
+		})
+		srv.Down(true)
+		synctest.Wait()
+		ended := make(chan error, 1)
+		go func() {
+			_, err := a.Txn(t.Context(), write("late"))
+			ended <- err
+		}()
+		synctest.Wait()
+		if err := srv.Expire(grant.Session); err != nil {
+			t.Fatal(err)
+		}
+		srv.Down(false)
+		if err := <-ended; !errors.Is(err, coordinator.ErrSessionExpired) {
+			t.Errorf("%v", err)
+		}
+		coordtest.Hold(t, c.Mutex(lockPath)) // the next session is in use
+		synctest.Wait()
+		if sent > 0 || c.SessionID() == grant.Session {
+			t.Errorf("sent %d times, session 0x%x after 0x%x", sent, c.SessionID(), grant.Session)
+		}
+	})
+}
+
+// TestTxnOfUnknownOutcomeIsSentOnce: whether it was executed is for the caller to find
+// out, and whether it may be executed twice for him to know.
+func TestTxnOfUnknownOutcomeIsSentOnce(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		_, a, _ := holder(t, srv, srv.Addr())
+		sent := 0
+		srv.Intercept(func(r zktest.Request) zktest.Action {
+			if !writesLedger(r) {
+				return zktest.Pass()
+			}
+			if sent++; sent == 1 {
+				return zktest.CutAfter()
+			}
+			return zktest.Pass()
+		})
+		if _, err := a.Txn(t.Context(), write("one")); !errors.Is(err, coordinator.ErrOutcomeUnknown) {
+			t.Errorf("%v", err)
+		}
+		if _, err := a.Txn(t.Context(), write("two")); err != nil { // behind whatever waits for the connection
+			t.Error(err)
+		}
+		synctest.Wait()
+		if sent != 2 || written(srv) != "two" {
+			t.Errorf("two transactions were sent %d times, and left %q", sent, written(srv))
+		}
+	})
+}
+
+// A real server executes a holder's transactions, and none of a past holder's.
+func TestRealGuard(t *testing.T) {
+	eventstest.NeedsServers(t)
+	t.Parallel()
+	e := coordtest.Servers(t, 1)
+	raw := coordtest.RawClient(t, e.Addr(0))
+	for _, path := range []string{"/app", "/app/ledger"} {
+		if _, err := raw.Create(path, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := coordtest.ConnectReal(t, e.Connect()+"/app")
+	a := c.Mutex("/locks/guard").Acquire(t.Context())
+	grant := coordtest.GrantOf(t, a)
+	res, err := a.Txn(t.Context(), write("one"), &zk.CreateRequest{Path: "/job-", Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagSequence})
+	if err != nil || len(res) != 2 || res[0].Stat == nil || res[1].String == "" {
+		t.Errorf("%+v, %v", res, err)
+	}
+	if res, err := a.Txn(t.Context(), write("two"), &zk.DeleteRequest{Path: "/none"}); !errors.Is(err, zk.ErrNoNode) || len(res) != 2 {
+		t.Errorf("with one that fails: %+v, %v", res, err)
+	}
+	guard := a.Guard()
+	if guard.Path != "/app"+grant.Node {
+		t.Errorf("%+v of %+v", guard, grant)
+	}
+	onlyTheHolder := func(when string, want error) {
+		t.Helper()
+		if _, err := raw.Multi(guard, &zk.SetDataRequest{Path: "/app/ledger", Data: []byte(when), Version: -1}); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", when, err, want)
+		}
+	}
+	onlyTheHolder("held", nil)
+	if err := raw.Delete(guard.Path, -1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Txn(t.Context(), write("three")); !errors.Is(err, coordinator.ErrNodeRemoved) {
+		t.Errorf("without a node: %v", err)
+	}
+	onlyTheHolder("removed", zk.ErrNoNode)
+	if data, _, err := raw.Get("/app/ledger"); string(data) != "held" || err != nil {
+		t.Errorf("written: %q, %v", data, err)
+	}
 }

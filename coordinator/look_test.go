@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -372,4 +374,379 @@ func TestQueuedComesWithEachListing(t *testing.T) {
 			t.Errorf("%d listings", n)
 		}
 	})
+}
+
+// What becomes of a look when the connection goes, or the session, the caller's
+// patience, the coordinator; and how much many of them take.
+
+// looked is what Queue returned.
+type looked struct {
+	queue []events.Contender
+	err   error
+}
+
+// looking has Queue called by somebody else. It works in bubbles only.
+func looking(ctx context.Context, l *coordinator.Lock) <-chan looked {
+	result := make(chan looked, 1)
+	go func() {
+		queue, err := l.Queue(ctx)
+		result <- looked{queue, err}
+	}()
+	synctest.Wait()
+	return result
+}
+
+// crowd makes so many contenders of nobody's.
+func crowd(t *testing.T, srv *zktest.Server, n int) {
+	t.Helper()
+	for i := range n {
+		if err := srv.Create(fmt.Sprintf("%s/lock-%010d", lockPath, i), fmt.Appendf(nil, "%d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestQueueWaitsForAConnection(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		crowd(t, srv, 3)
+		c := coordtest.Connect(t, srv)
+		srv.Down(true)
+		synctest.Wait()
+		result := looking(t.Context(), c.Mutex(lockPath))
+		time.Sleep(time.Second)
+		if len(result) > 0 {
+			t.Fatalf("answered without a connection: %+v", <-result)
+		}
+		srv.Down(false)
+		if got := <-result; got.err != nil || summary(got.queue) != "0+ 1 2" {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// TestQueueBeginsAgainWhenItIsInterrupted breaks what there is to break, once, at each
+// of the requests that a look makes.
+func TestQueueBeginsAgainWhenItIsInterrupted(t *testing.T) {
+	for name, act := range map[string]func(srv *zktest.Server, session int64) zktest.Action{
+		"cut before":  func(*zktest.Server, int64) zktest.Action { return zktest.CutBefore() },
+		"cut after":   func(*zktest.Server, int64) zktest.Action { return zktest.CutAfter() },
+		"turned away": func(*zktest.Server, int64) zktest.Action { return zktest.Fail(zktest.Throttled) },
+		"moved":       func(*zktest.Server, int64) zktest.Action { return zktest.Fail(zktest.SessionMoved) },
+		"silence": func(srv *zktest.Server, _ int64) zktest.Action {
+			srv.MuteAll(true)
+			time.AfterFunc(8*time.Second, func() { srv.MuteAll(false) }) // the client has hung up by then
+			return zktest.Swallow()
+		},
+		"expired": func(srv *zktest.Server, session int64) zktest.Action {
+			if err := srv.Expire(session); err != nil {
+				panic(err)
+			}
+			return zktest.CutAfter()
+		},
+		"said to be expired": func(srv *zktest.Server, session int64) zktest.Action {
+			if err := srv.Expire(session); err != nil {
+				panic(err)
+			}
+			return zktest.Fail(zktest.SessionExpired)
+		},
+	} {
+		for nth := 1; nth <= 4; nth++ { // the listing, and three readings
+			t.Run(fmt.Sprintf("%s at %d", name, nth), func(t *testing.T) {
+				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+					crowd(t, srv, 3)
+					c := coordtest.Connect(t, srv)
+					seen := 0
+					srv.Intercept(func(r zktest.Request) zktest.Action {
+						if r.Op != zktest.OpGetChildren2 && r.Op != zktest.OpGetData {
+							return zktest.Pass()
+						}
+						if seen++; seen == nth {
+							return act(srv, r.Session)
+						}
+						return zktest.Pass()
+					})
+					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+					defer cancel()
+					got, err := c.Mutex(lockPath).Queue(ctx)
+					if err != nil || summary(got) != "0+ 1 2" || seen < nth+4 {
+						t.Errorf("%+v, %v after %d requests", got, err, seen)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestQueueEndsWithItsContext(t *testing.T) {
+	impatient := errors.New("impatient")
+	late := func(op zktest.Op) func(*zktest.Server) {
+		return func(srv *zktest.Server) {
+			srv.Intercept(func(r zktest.Request) zktest.Action {
+				if r.Op == op {
+					return zktest.Delay(2 * time.Second)
+				}
+				return zktest.Pass()
+			})
+		}
+	}
+	for name, arrange := range map[string]func(srv *zktest.Server){
+		"before anything is sent":             nil,
+		"while there is no connection":        func(srv *zktest.Server) { srv.Down(true); synctest.Wait() },
+		"while the listing is not answered":   late(zktest.OpGetChildren2),
+		"while the readings are not answered": late(zktest.OpGetData),
+	} {
+		t.Run(name, func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				crowd(t, srv, 200)
+				c := coordtest.Connect(t, srv)
+				ctx, cancel := context.WithCancelCause(t.Context())
+				if arrange == nil {
+					cancel(impatient)
+				} else {
+					arrange(srv)
+				}
+				start := time.Now()
+				result := looking(ctx, c.Mutex(lockPath))
+				cancel(impatient)
+				if got := <-result; !errors.Is(got.err, impatient) || got.queue != nil || !time.Now().Equal(start) {
+					t.Errorf("%v, %v after %v", got.queue, got.err, time.Since(start))
+				}
+				sent := coordtest.Traffic(srv) // the interception ends
+				srv.Down(false)
+				time.Sleep(10 * time.Second)
+				if n := sent.Load(); n != 0 {
+					t.Errorf("%d requests for somebody who has gone", n)
+				}
+				if got := look(t, c.Mutex(lockPath)); len(got) != 200 {
+					t.Errorf("%d contenders", len(got))
+				}
+			})
+		})
+	}
+}
+
+func TestQueueEndsWithTheCoordinator(t *testing.T) {
+	for name, arrange := range map[string]func(srv *zktest.Server){
+		"while there is no connection": func(srv *zktest.Server) {
+			srv.Down(true)
+			synctest.Wait()
+		},
+		"while it is turned away": func(srv *zktest.Server) {
+			srv.Intercept(func(r zktest.Request) zktest.Action {
+				if r.Op == zktest.OpGetData {
+					return zktest.Fail(zktest.Throttled)
+				}
+				return zktest.Pass()
+			})
+		},
+		"while it is not answered": func(srv *zktest.Server) {
+			srv.Intercept(func(r zktest.Request) zktest.Action {
+				if r.Op == zktest.OpGetData {
+					return zktest.Swallow()
+				}
+				return zktest.Pass()
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				crowd(t, srv, 100)
+				c := coordtest.Connect(t, srv)
+				arrange(srv)
+				var results []<-chan looked
+				for range 20 { // more than are made at a time
+					results = append(results, looking(context.Background(), c.Mutex(lockPath)))
+				}
+				start := time.Now()
+				closed := make(chan error, 1)
+				go func() { closed <- c.Close() }()
+				for _, result := range results {
+					if got := <-result; !errors.Is(got.err, coordinator.ErrClosed) || got.queue != nil {
+						t.Errorf("%v, %v", got.queue, got.err)
+					}
+				}
+				if !time.Now().Equal(start) {
+					t.Errorf("they were told after %v", time.Since(start))
+				}
+				if err := <-closed; err != nil {
+					t.Logf("Close: %v", err)
+				}
+				if took := time.Since(start); took > 10*time.Second {
+					t.Errorf("Close took %v", took)
+				}
+				if _, err := c.Mutex(lockPath).Queue(t.Context()); !errors.Is(err, coordinator.ErrClosed) {
+					t.Errorf("after Close: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// TestQueueOfAThousandLeavesRoomForLocks looks at a long queue on a slow line, alone
+// and with many others, and asks for another lock meanwhile. A server answers in order,
+// so what the lock has to wait for is what was sent before.
+func TestQueueOfAThousandLeavesRoomForLocks(t *testing.T) {
+	const (
+		contenders = 1000
+		window     = 64
+		rtt        = 100 * time.Millisecond
+	)
+	for _, lookers := range []int{1, 100} {
+		t.Run(fmt.Sprintf("%d lookers", lookers), func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				crowd(t, srv, contenders)
+				c := coordtest.Connect(t, srv)
+				coordtest.Hold(t, c.Mutex("/locks/warm")) // it makes /locks known, and is no part of what is counted
+				var now time.Time
+				burst, most, listings, readings := 0, 0, 0, 0
+				srv.Intercept(func(r zktest.Request) zktest.Action {
+					if !strings.HasPrefix(r.Path, lockPath) {
+						return zktest.Delay(rtt)
+					}
+					if r.Op == zktest.OpGetChildren2 {
+						listings++
+					} else {
+						readings++
+					}
+					if !time.Now().Equal(now) {
+						now, burst = time.Now(), 0
+					}
+					burst++
+					most = max(most, burst)
+					return zktest.Delay(rtt)
+				})
+				start := time.Now()
+				var all sync.WaitGroup
+				for range lookers {
+					all.Go(func() {
+						if got := look(t, c.Mutex(lockPath)); len(got) != contenders || !got[0].Holding {
+							t.Errorf("%d contenders", len(got))
+						}
+					})
+				}
+				time.Sleep(rtt / 2)
+				a, _ := coordtest.Hold(t, c.Mutex("/locks/urgent"))
+				if took := time.Since(start); took > 20*rtt {
+					t.Errorf("a lock took %v meanwhile", took)
+				}
+				a.Release()
+				all.Wait()
+				if most != window || listings != lookers || readings != lookers*contenders {
+					t.Errorf("%d at a time, %d listings, %d readings", most, listings, readings)
+				}
+				if took, want := time.Since(start), rtt*time.Duration(lookers*contenders/window+lookers); lookers == 1 && took > want+2*rtt {
+					t.Errorf("it took %v, want some %v", took, want)
+				}
+			})
+		})
+	}
+}
+
+// TestLookersThatGiveUpDoNotPileUp has thousands look at a queue whose contenders a
+// server does not show, one after the other, and each give up soon. What they leave
+// under way stays bounded, and is gone with the connection.
+func TestLookersThatGiveUpDoNotPileUp(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		crowd(t, srv, 100)
+		c := coordtest.Connect(t, srv)
+		readings := 0
+		srv.Intercept(func(r zktest.Request) zktest.Action {
+			if !strings.HasPrefix(r.Path, lockPath+"/") {
+				return zktest.Pass()
+			}
+			readings++
+			return zktest.Swallow()
+		})
+		for range 3000 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			if _, err := c.Mutex(lockPath).Queue(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatal(err)
+			}
+			cancel()
+		}
+		if readings != 64 {
+			t.Errorf("%d readings are under way", readings)
+		}
+		coordtest.Hold(t, c.Mutex("/locks/another"))
+		srv.Intercept(nil)
+		srv.Cut(c.SessionID())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if got, err := c.Mutex(lockPath).Queue(ctx); err != nil || len(got) != 100 {
+			t.Errorf("%d contenders, %v", len(got), err)
+		}
+	})
+}
+
+// TestRealQueue looks at queues through each of three servers, whose counters say that
+// nothing came of it.
+func TestRealQueue(t *testing.T) {
+	eventstest.NeedsServers(t)
+	t.Parallel()
+	const dir, foreigners = "/locks/looked", 500
+	e := coordtest.Servers(t, 3)
+	raw := coordtest.RawClient(t, e.Addr(0))
+	holder, waiter := coordtest.ConnectReal(t, e.Connect()+"/app"), coordtest.ConnectReal(t, e.Connect()+"/app")
+	held := holder.Mutex(dir).Acquire(t.Context(), coordinator.WithData([]byte("holder")))
+	grant := coordtest.GrantOf(t, held)
+	coordtest.Queued(t, raw, "/app"+dir, 1)
+	waiter.Mutex(dir).Acquire(t.Context(), coordinator.WithData([]byte("waiter")))
+	coordtest.Queued(t, raw, "/app"+dir, 2)
+	made := make(chan error, foreigners)
+	for i := range foreigners {
+		go func() {
+			_, err := raw.CreateProtectedEphemeralSequential("/app"+dir+"/lock-", fmt.Appendf(nil, "%d", i), zk.WorldACL(zk.PermAll))
+			made <- err
+		}()
+	}
+	for range foreigners {
+		if err := <-made; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := raw.Create("/app"+dir+"/notes", nil, 0, zk.WorldACL(0)); err != nil { // which nobody may read
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		onlooker := coordtest.ConnectReal(t, e.Addr(i)+"/app")
+		var queue []events.Contender
+		eventstest.Eventually(t, "the server has caught up", func() bool {
+			var err error
+			if queue, err = onlooker.Mutex(dir).Queue(coordtest.RealContext(t)); err != nil {
+				t.Fatal(err)
+			}
+			return len(queue) == 2+foreigners
+		})
+		for j, want := range []struct {
+			data    string
+			session int64
+		}{{"holder", holder.SessionID()}, {"waiter", waiter.SessionID()}, {"", raw.SessionID()}} {
+			got := queue[j]
+			if want.data != "" && string(got.Data) != want.data || got.Session != want.session || got.Holding != (j == 0) ||
+				got.Kind != events.KindLock || time.Since(got.Since).Abs() > coordtest.RealMax {
+				t.Errorf("server %d: %d is %+v, want %+v", i, j, got, want)
+			}
+		}
+		if queue[0].Node != grant.Node {
+			t.Errorf("server %d: %+v holds, granted %+v", i, queue[0], grant)
+		}
+		if none, err := onlooker.Mutex("/locks/none").Queue(coordtest.RealContext(t)); err != nil || len(none) != 0 {
+			t.Errorf("server %d: of nothing: %v, %v", i, none, err)
+		}
+	}
+	if exists, _, err := raw.Exists("/app/locks/none"); err != nil || exists {
+		t.Errorf("a look has made a directory: %v, %v", exists, err)
+	}
+	if _, err := raw.Create("/app"+dir+"/lock-0000009999", nil, 0, zk.WorldACL(0)); err != nil {
+		t.Fatal(err)
+	}
+	eventstest.Eventually(t, "a refusal because of one that nobody may read", func() bool { // the holder's server may not know of it yet
+		queue, err := holder.Mutex(dir).Queue(coordtest.RealContext(t))
+		if err != nil && queue != nil {
+			t.Errorf("%d contenders with %v", len(queue), err)
+		}
+		return errors.Is(err, coordinator.ErrNoAuth)
+	})
+	coordtest.NotLost(t, held)
+	held.Release()
 }

@@ -69,6 +69,7 @@ func (o *outage) survived(t *testing.T, raw *zk.Conn) {
 }
 
 func TestRealServerIsKilledAndComesBack(t *testing.T) {
+	eventstest.NeedsServers(t)
 	t.Parallel()
 	e := ensemble.Start(t, 1)
 	raw := coordtest.RawClient(t, e.Addr(0))
@@ -90,6 +91,7 @@ func TestRealServerIsKilledAndComesBack(t *testing.T) {
 }
 
 func TestRealLeaderIsKilled(t *testing.T) {
+	eventstest.NeedsServers(t)
 	t.Parallel()
 	e := ensemble.Start(t, 3)
 	ctx := coordtest.RealContext(t)
@@ -111,10 +113,10 @@ func TestRealLeaderIsKilled(t *testing.T) {
 
 // What one server is enough for.
 func TestRealServer(t *testing.T) {
+	eventstest.NeedsServers(t)
 	t.Parallel()
-	e := ensemble.Start(t, 1)
+	e := coordtest.Servers(t, 1)
 	for name, test := range map[string]func(*testing.T, *ensemble.Ensemble){
-		"first come first served":   realFIFO,
 		"nodes deleted by somebody": realDeletedByHand,
 		"close leaves no node":      realClose,
 		"access control":            realACL,
@@ -127,7 +129,11 @@ func TestRealServer(t *testing.T) {
 	}
 }
 
-func realFIFO(t *testing.T, e *ensemble.Ensemble) {
+// TestRealSmoke is the one test with a real server that runs where one is found, without being asked for: twenty contenders in four
+// sessions are granted one at a time, in the order in which they came, with growing tokens, and leave nothing.
+func TestRealSmoke(t *testing.T) {
+	t.Parallel()
+	e := coordtest.Servers(t, 1)
 	const dir, contenders = "/locks/fifo", 20
 	raw := coordtest.RawClient(t, e.Addr(0))
 	var coordinators []*coordinator.Coordinator

@@ -3,6 +3,9 @@ package coordinator_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"net"
 	"path"
 	"strings"
 	"testing"
@@ -10,10 +13,13 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -52,65 +58,6 @@ func around(got, want time.Duration) bool {
 	return got >= want-10*time.Millisecond && got <= want+timeoutOfAll/10+100*time.Millisecond
 }
 
-// TestARevokedHolderLosesTheLockAtTheDeadline: he is told by when, keeps the lock and his data until then, and hears of the loss before
-// anybody else has the lock; then Revoke returns.
-func TestARevokedHolderLosesTheLockAtTheDeadline(t *testing.T) {
-	for name, lock := range revocableKinds() {
-		for _, watched := range []bool{false, true} {
-			t.Run(name+map[bool]string{true: ", watched"}[watched], func(t *testing.T) {
-				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-					a, b, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-					stream := a.Events(t.Context())
-					holder := lock(a).Acquire(t.Context(), coordinator.WithData([]byte("job 17")))
-					grant := coordtest.Soon(t, holder)
-					behind := lock(b)
-					if name == "read" {
-						behind = b.ReadWrite(lockPath).Write()
-					}
-					waiter := behind.Acquire(t.Context())
-					if watched {
-						time.Sleep(5 * time.Second)
-					}
-					asked := time.Now()
-					done := revoking(t.Context(), operator, grace)
-					time.Sleep(grace - time.Second + timeoutOfAll/10*9/10)
-					if told := wishes(stream); len(told) != 1 || told[0].ID != holder.ID() || told[0].Path != lockPath || !around(told[0].Deadline.Sub(asked), grace) {
-						t.Fatalf("told %+v at %v", told, asked)
-					} else if !holder.Valid() || waiter.Valid() || len(done) > 0 {
-						t.Fatalf("holder: %v, waiter: %v, revoked: %d", holder.Valid(), waiter.Valid(), len(done))
-					} else {
-						time.Sleep(time.Until(told[0].Deadline) - time.Millisecond)
-					}
-					if data, _ := srv.Data(grant.Node); !holder.Valid() || !strings.HasPrefix(string(data), "__REVOKE__ 3000\n") || !strings.HasSuffix(string(data), "\njob 17") {
-						t.Errorf("at the deadline: %v, data %q", holder.Valid(), data)
-					}
-					if got := dataOfHolder(t, operator, name); got != "job 17" {
-						t.Errorf("the queue shows %q", got)
-					}
-					coordtest.Soon(t, waiter)
-					if holder.Valid() || len(holder.Lost()) != 1 { // it is there, and nobody has read it
-						t.Fatal("somebody else has it, and the holder has not been told")
-					}
-					if lost := <-holder.Lost(); lost.Reason != events.ReasonRevoked || !errors.Is(lost.Err, coordinator.ErrRevoked) ||
-						!around(lost.Held, time.Since(asked)) && !watched {
-						t.Errorf("lost: %+v", lost)
-					}
-					if err := <-done; err != nil {
-						t.Errorf("Revoke: %v", err)
-					}
-					if took := time.Since(asked); !around(took, grace) {
-						t.Errorf("it took %v", took)
-					}
-					<-holder.Done()
-					if err := holder.Err(); !errors.Is(err, coordinator.ErrRevoked) {
-						t.Errorf("Err: %v", err)
-					}
-				})
-			})
-		}
-	}
-}
-
 // dataOfHolder returns what a queue shows of who holds.
 func dataOfHolder(t *testing.T, c *coordinator.Coordinator, kind string) string {
 	t.Helper()
@@ -128,115 +75,6 @@ func dataOfHolder(t *testing.T, c *coordinator.Coordinator, kind string) string 
 	return string(queue[0].Data)
 }
 
-// TestAHolderWhoReleasesInTime has lost nothing, and ends the revocation.
-func TestAHolderWhoReleasesInTime(t *testing.T) {
-	for name, lock := range revocableKinds() {
-		t.Run(name, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c := coordtest.Connect(t, srv)
-				stream := c.Events(t.Context())
-				holder := lock(c).Acquire(t.Context())
-				coordtest.Soon(t, holder)
-				asked := time.Now()
-				done := revoking(t.Context(), coordtest.Connect(t, srv), grace)
-				time.Sleep(2 * time.Second)
-				if told := wishes(stream); len(told) != 1 {
-					t.Fatalf("told %+v", told)
-				}
-				holder.Release()
-				if err := <-done; err != nil || time.Since(asked) > grace {
-					t.Errorf("Revoke: %v after %v", err, time.Since(asked))
-				}
-				time.Sleep(grace)
-				if err := holder.Err(); err != nil || len(holder.Lost()) > 0 {
-					t.Errorf("Err: %v", err)
-				}
-				again := lock(c).Acquire(t.Context()) // another node is another wish
-				coordtest.Soon(t, again)
-				time.Sleep(3 * grace)
-				if !again.Valid() || len(wishes(stream)) > 0 {
-					t.Error("the next one was asked, too")
-				}
-				if n := srv.Watches(); n > 1 {
-					t.Errorf("%d watches are left", n)
-				}
-			})
-		})
-	}
-}
-
-// TestDoIsCancelledAtTheDeadlineAndKeepsTheNode: the context ends, the node goes when the function has returned; if it does not, somebody removes
-// it a session timeout later.
-func TestDoIsCancelledAtTheDeadlineAndKeepsTheNode(t *testing.T) {
-	for _, c := range []struct {
-		name    string
-		lingers time.Duration
-		took    time.Duration
-	}{
-		{"returns at once", 0, grace},
-		{"returns late", 4 * time.Second, grace + 4*time.Second},
-		{"does not return in time", time.Minute, grace + patience},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				holder, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-				ended := make(chan error, 1)
-				began, cancelled := make(chan struct{}), make(chan error, 1)
-				go func() {
-					ended <- holder.Mutex(lockPath, coordinator.Revocable()).Do(t.Context(), func(ctx context.Context, _ events.Grant) error {
-						close(began)
-						<-ctx.Done()
-						cancelled <- context.Cause(ctx)
-						time.Sleep(c.lingers)
-						return nil
-					})
-				}()
-				<-began
-				waiter := coordtest.Queue(other.Mutex(lockPath))
-				asked := time.Now()
-				done := revoking(t.Context(), other, grace)
-				if err := <-cancelled; !errors.Is(err, coordinator.ErrRevoked) || !around(time.Since(asked), grace) {
-					t.Errorf("cancelled with %v after %v", err, time.Since(asked))
-				}
-				if err := <-done; err != nil || !around(time.Since(asked), c.took) {
-					t.Errorf("Revoke: %v after %v, want %v", err, time.Since(asked), c.took)
-				}
-				coordtest.Soon(t, waiter)
-				if err := <-ended; !errors.Is(err, coordinator.ErrRevoked) {
-					t.Errorf("Do: %v", err)
-				}
-			})
-		})
-	}
-}
-
-// TestAHolderWhoHearsNothingIsRemoved: its server lets it read nothing for the moment, whatever happens. It hears of the end of its node
-// by its next write.
-func TestAHolderWhoHearsNothingIsRemoved(t *testing.T) {
-	for name, lock := range revocableKinds() {
-		t.Run(name, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-				stream := c.Events(t.Context())
-				holder := lock(c).Acquire(t.Context())
-				coordtest.Soon(t, holder)
-				time.Sleep(5 * time.Second)
-				deaf(srv, c.SessionID())
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
-				asked := time.Now()
-				if err := operator.Revoke(ctx, lockPath, grace); err != nil || !around(time.Since(asked), grace+patience) {
-					t.Fatalf("Revoke: %v after %v", err, time.Since(asked))
-				}
-				lost := <-holder.Lost()
-				if lost.Reason != events.ReasonNodeRemoved || len(wishes(stream)) > 0 {
-					t.Errorf("lost: %+v", lost)
-				}
-			})
-		})
-	}
-}
-
 // deaf has the session's reads be refused for the moment, again and again, so that it does not learn what its node says.
 func deaf(srv *zktest.Server, session int64) {
 	srv.Intercept(func(r zktest.Request) zktest.Action {
@@ -244,158 +82,6 @@ func deaf(srv *zktest.Server, session int64) {
 			return zktest.Fail(zktest.Throttled)
 		}
 		return zktest.Pass()
-	})
-}
-
-// TestAllWhoHoldAreAsked: readers, and those who hold permits, in whatever process, and nobody else.
-func TestAllWhoHoldAreAsked(t *testing.T) {
-	t.Run("readers", func(t *testing.T) {
-		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-			cs := []*coordinator.Coordinator{coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)}
-			var readers []*coordinator.Acquisition
-			for _, c := range cs {
-				r, _ := coordtest.Hold(t, c.ReadWrite(lockPath, coordinator.Revocable()).Read())
-				readers = append(readers, r)
-			}
-			writer := coordtest.Queue(cs[0].ReadWrite(lockPath).Write())
-			late := coordtest.Queue(cs[1].ReadWrite(lockPath).Read())
-			if err := cs[2].Revoke(t.Context(), lockPath, grace); err != nil {
-				t.Error(err)
-			}
-			for _, r := range readers {
-				if !errors.Is(r.Err(), coordinator.ErrRevoked) {
-					t.Errorf("reader: %v", r.Err())
-				}
-			}
-			coordtest.Soon(t, writer)
-			time.Sleep(time.Minute)
-			if !writer.Valid() {
-				t.Error("who came to hold the lock later was asked, too")
-			}
-			writer.Release()
-			coordtest.Soon(t, late)
-		})
-	})
-	t.Run("permits", func(t *testing.T) {
-		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-			a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-			stream := a.Events(t.Context())
-			handle := func(c *coordinator.Coordinator) *coordinator.Semaphore {
-				return c.Semaphore(lockPath, 5, coordinator.Revocable())
-			}
-			three := handle(a).Acquire(t.Context(), coordinator.WithPermits(3), coordinator.WithData([]byte("three")))
-			two := handle(b).Acquire(t.Context(), coordinator.WithPermits(2))
-			coordtest.Soon(t, three)
-			coordtest.Soon(t, two)
-			all := handle(b).Acquire(t.Context(), coordinator.WithPermits(5))
-			done := revoking(t.Context(), b, grace)
-			time.Sleep(2 * time.Second)
-			if told := wishes(stream); len(told) != 1 || told[0].ID != three.ID() {
-				t.Errorf("told %+v", told)
-			}
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
-			for _, h := range []*coordinator.Acquisition{three, two} {
-				if !errors.Is(h.Err(), coordinator.ErrRevoked) {
-					t.Errorf("holder: %v", h.Err())
-				}
-			}
-			coordtest.Soon(t, all)
-		})
-	})
-	t.Run("permits by force", func(t *testing.T) {
-		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-			a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-			handle := a.Semaphore(lockPath, 5, coordinator.Revocable())
-			began := make(chan struct{})
-			ended := make(chan error, 1)
-			go func() {
-				ended <- handle.Do(t.Context(), func(context.Context, events.Grant) error {
-					close(began)
-					time.Sleep(time.Minute)
-					return nil
-				}, coordinator.WithPermits(4))
-			}()
-			<-began
-			asked := time.Now()
-			done := revoking(t.Context(), b, grace)
-			time.Sleep(grace + 2*time.Second)
-			for i, lease := range srv.Children(lockPath + "/leases") {
-				if i%2 == 1 { // one by one then
-					if err := srv.Delete(path.Join(lockPath, "leases", lease)); err != nil {
-						t.Error(err)
-					}
-				}
-			}
-			if err := <-done; err != nil || !around(time.Since(asked), grace+patience) {
-				t.Errorf("Revoke: %v after %v", err, time.Since(asked))
-			}
-			if left := srv.Children(lockPath + "/leases"); len(left) > 0 {
-				t.Errorf("left: %v", left)
-			}
-			if err := <-ended; !errors.Is(err, coordinator.ErrRevoked) {
-				t.Errorf("Do: %v", err)
-			}
-		})
-	})
-	t.Run("a writer who reads in its place", func(t *testing.T) {
-		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-			c := coordtest.Connect(t, srv)
-			lock := c.ReadWrite(lockPath, coordinator.Revocable())
-			writer, _ := coordtest.Hold(t, lock.Write())
-			reader := lock.Read().Acquire(writer.Context(t.Context()))
-			coordtest.Soon(t, reader)
-			if err := coordtest.Connect(t, srv).Revoke(t.Context(), lockPath, grace); err != nil {
-				t.Error(err)
-			}
-			for _, h := range []*coordinator.Acquisition{writer, reader} {
-				if !errors.Is(h.Err(), coordinator.ErrRevoked) {
-					t.Errorf("holder: %v", h.Err())
-				}
-			}
-		})
-	})
-}
-
-// TestTheWishThatLeavesTheLeastTimeCounts: the holder is told again of one that ends sooner, and not of the others.
-func TestTheWishThatLeavesTheLeastTimeCounts(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, b, d := coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		stream := c.Events(t.Context())
-		holder, grant := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable()))
-		time.Sleep(5 * time.Second)
-		if err := srv.SetData(grant.Node, []byte(curatorsWish)); err != nil {
-			t.Fatal(err)
-		}
-		if told := wishes(stream); len(told) != 1 || !told[0].Deadline.IsZero() {
-			t.Fatalf("told %+v", told)
-		}
-		began := time.Now()
-		steps := []struct {
-			grace time.Duration
-			by    time.Duration // from began; 0: not told
-		}{{30 * time.Second, 30 * time.Second}, {40 * time.Second, 0}, {time.Minute, 0}, {20 * time.Second, 23 * time.Second}, {19500 * time.Millisecond, 0}, {time.Second, 6 * time.Second}}
-		var asked []<-chan error
-		for i, s := range steps {
-			asked = append(asked, revoking(t.Context(), []*coordinator.Coordinator{b, d}[i%2], s.grace))
-			synctest.Wait()
-			told := wishes(stream)
-			switch {
-			case s.by == 0 && len(told) > 0, s.by > 0 && (len(told) != 1 || told[0].Deadline.Sub(began) != s.by):
-				t.Errorf("step %d: told %+v, began %v", i, told, began)
-			}
-			time.Sleep(time.Second)
-		}
-		<-holder.Done()
-		if lost := <-holder.Lost(); lost.Reason != events.ReasonRevoked || time.Since(began) != 6*time.Second {
-			t.Errorf("lost: %+v after %v", lost, time.Since(began))
-		}
-		for _, done := range asked {
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
-		}
 	})
 }
 
@@ -427,72 +113,6 @@ func TestAProclamationDoesNotOverruleAWish(t *testing.T) {
 		}
 		if err := <-done; err != nil || time.Since(asked) != grace {
 			t.Errorf("Revoke: %v after %v", err, time.Since(asked))
-		}
-	})
-}
-
-// TestThoseWhoEnterAgainLoseItTogether: each is told, also who enters while the wish stands, and it gives nobody more time.
-func TestThoseWhoEnterAgainLoseItTogether(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		lock := c.Mutex(lockPath, coordinator.Reentrant(), coordinator.Revocable())
-		stream := c.Events(t.Context())
-		outer, _ := coordtest.Hold(t, lock)
-		inner := c.Mutex(lockPath, coordinator.Reentrant()).Acquire(outer.Context(t.Context()))
-		coordtest.Soon(t, inner)
-		time.Sleep(5 * time.Second)
-		asked := time.Now()
-		done := revoking(t.Context(), operator, grace)
-		time.Sleep(2 * time.Second)
-		later := lock.Acquire(outer.Context(t.Context()))
-		coordtest.Soon(t, later)
-		told := wishes(stream)
-		if len(told) != 3 {
-			t.Errorf("told %+v", told)
-		}
-		for _, r := range told {
-			if r.Deadline.Sub(asked) != grace {
-				t.Errorf("told %+v, asked at %v", r, asked)
-			}
-		}
-		if err := <-done; err != nil || time.Since(asked) != grace {
-			t.Errorf("Revoke: %v after %v", err, time.Since(asked))
-		}
-		for _, a := range []*coordinator.Acquisition{outer, inner, later} {
-			if lost := <-a.Lost(); lost.Reason != events.ReasonRevoked {
-				t.Errorf("lost: %+v", lost)
-			}
-		}
-	})
-}
-
-// TestAGraceOfNothing is at once for whoever watches his node.
-func TestAGraceOfNothing(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv)
-		holder, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable()))
-		time.Sleep(5 * time.Second)
-		asked := time.Now()
-		if err := coordtest.Connect(t, srv).Revoke(t.Context(), lockPath, 0); err != nil || time.Since(asked) > 100*time.Millisecond {
-			t.Errorf("Revoke: %v after %v", err, time.Since(asked))
-		}
-		if lost := <-holder.Lost(); lost.Reason != events.ReasonRevoked {
-			t.Errorf("lost: %+v", lost)
-		}
-	})
-}
-
-// TestAGrantThatNobodyTookIsRevoked: no loss is told of it, and the acquisition ends.
-func TestAGrantThatNobodyTookIsRevoked(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv)
-		holder := coordtest.Queue(c.Mutex(lockPath, coordinator.Revocable()))
-		if err := c.Revoke(t.Context(), lockPath, grace); err != nil {
-			t.Error(err)
-		}
-		<-holder.Done()
-		if !errors.Is(holder.Err(), coordinator.ErrRevoked) || len(holder.Lost()) > 0 || len(holder.Granted()) > 0 {
-			t.Errorf("Err: %v", holder.Err())
 		}
 	})
 }
@@ -578,20 +198,466 @@ func TestANodeThatBearsTheNameOfAnotherIsLeftAlone(t *testing.T) {
 	})
 }
 
-// TestRevokeSeesWhoWasGrantedBefore, though the follower that it talks to lags behind.
-func TestRevokeSeesWhoWasGrantedBefore(t *testing.T) {
+// TestAHolderWhoIsCutOffLosesItBeforeHeIsRemoved: he holds for less than a probe interval, so he has not looked at his node when he is
+// asked; his session writes for another lock, so his lease goes on; and then nothing comes through any more. Timeouts are equal.
+func TestAHolderWhoIsCutOffLosesItBeforeHeIsRemoved(t *testing.T) {
+	const timeout = 40 * time.Second // with the ticks of 2 s, of which a lease pays for, that is a long one
+	for _, cut := range []time.Duration{timeout / 20, timeout * 9 / 100, timeout * 98 / 1000, timeout / 9} {
+		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+			long := coordinator.WithSessionTimeout(timeout)
+			c, operator, other := coordtest.Connect(t, srv, long), coordtest.Connect(t, srv, long), coordtest.Connect(t, srv)
+			coordtest.Warm(t, c, other)
+			holder, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable()))
+			next := coordtest.Queue(other.Mutex(lockPath))
+			done := make(chan error, 1)
+			go func() { done <- operator.Revoke(t.Context(), lockPath, 0) }()
+			const apart = 1300 * time.Millisecond // more than half a tick: the first write counts when the second is answered
+			time.Sleep(cut - apart)
+			for i := range 2 {
+				if i > 0 {
+					time.Sleep(apart)
+				}
+				if holder.Valid() {
+					another, _ := coordtest.Hold(t, c.Mutex("/another"))
+					another.Release()
+					<-another.Done()
+				}
+			}
+			srv.Mute(c.SessionID(), true)
+			if _, err := next.Wait(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if holder.Valid() {
+				t.Errorf("cut off after %v: two hold, for another %v", cut, time.Until(holder.Deadline()))
+			}
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+			holder.Release()
+			next.Release()
+			srv.Mute(c.SessionID(), false)
+		})
+	}
+}
+
+// TestRevokeOfAMultiLockThatWaitsElsewhere: it is the first at the path, so it counts as a holder. Nobody hears of a wish without a
+// Grant; at the end it loses its places, and queues up anew behind whoever has come meanwhile.
+func TestRevokeOfAMultiLockThatWaitsElsewhere(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		first, _ := coordtest.Hold(t, c.Mutex(lockPath))
-		srv.Lag(operator.SessionID(), true)
-		first.Release()
-		<-first.Done()
-		holder, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable()))
-		done := revoking(t.Context(), operator, 0)
-		<-holder.Done()
-		srv.Lag(operator.SessionID(), false)
-		if err := <-done; err != nil || !errors.Is(holder.Err(), coordinator.ErrRevoked) {
-			t.Errorf("Revoke: %v; the holder: %v", err, holder.Err())
+		c, other, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		inTheWay, _ := coordtest.Hold(t, other.Mutex(accountB))
+		stream := c.Events(t.Context())
+		all := coordtest.Queue(c.Multi(c.Mutex(accountA, coordinator.Revocable()), c.Mutex(accountB, coordinator.Revocable())))
+		next := coordtest.Queue(other.Mutex(accountA))
+		asked := time.Now()
+		if err := operator.Revoke(t.Context(), accountA, grace); err != nil || !around(time.Since(asked), grace+patience) {
+			t.Fatalf("Revoke: %v after %v", err, time.Since(asked))
 		}
+		coordtest.Soon(t, next)
+		if n := heard[events.Requeued](stream); n != 1 {
+			t.Errorf("Requeued came %d times", n)
+		}
+		inTheWay.Release()
+		next.Release()
+		coordtest.Soon(t, all)
+		all.Release()
+	})
+}
+
+// TestNobodyEntersBehindARevocation: 1. somebody holds a lock that is to be given back by a certain moment; 2. the session
+// is busy (here: with a slow logger); 3. the holder asks for the lock once more; 4. the moment comes, and the lock is lost;
+// 5. the session comes to the create of 3. Nobody holds any more: it must not enter beside the one who has lost, and of a lock that
+// tells of crashes it would have to be told.
+func TestNobodyEntersBehindARevocation(t *testing.T) {
+	for _, do := range []bool{false, true} {
+		for _, detect := range []bool{false, true} {
+			t.Run(fmt.Sprintf("do %v, tells of crashes %v", do, detect), func(t *testing.T) {
+				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+					logger := zap.New(
+						zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(io.Discard), zap.WarnLevel),
+						zap.Hooks(func(e zapcore.Entry) error {
+							if strings.HasPrefix(e.Message, "connection lost") {
+								time.Sleep(2 * time.Second)
+							}
+							return nil
+						}))
+					c, operator := coordtest.Connect(t, srv, coordinator.WithLogger(logger)), coordtest.Connect(t, srv)
+					options := []coordinator.LockOption{coordinator.Reentrant(), coordinator.Revocable()}
+					if detect {
+						options = append(options, coordinator.DetectCrash())
+					}
+					lock := c.Mutex(lockPath, options...)
+					body := func(ctx context.Context, a *coordinator.Acquisition, outer events.Grant) {
+						time.Sleep(5 * time.Second) // it is watched by now
+						revoking(t.Context(), operator, grace)
+						time.Sleep(grace - time.Second)
+						srv.Cut(c.SessionID())
+						time.Sleep(500 * time.Millisecond)
+						if !a.Valid() {
+							t.Fatal("lost already")
+						}
+						inner := lock.Acquire(context.WithoutCancel(ctx))
+						<-a.Lost()
+						select {
+						case g := <-inner.Granted():
+							if g.Node == outer.Node || detect && g.Abandoned == nil {
+								t.Errorf("granted behind the loss: %+v", g)
+							}
+						case <-inner.Done():
+						case <-time.After(5 * time.Second): // waits behind the node of the function
+						}
+						inner.Release()
+					}
+					if do {
+						_ = lock.Do(t.Context(), func(ctx context.Context, g events.Grant) error {
+							a, _ := coordinator.FromContext(ctx)
+							body(ctx, a, g)
+							return nil
+						})
+					} else {
+						a, g := coordtest.Hold(t, lock)
+						body(a.Context(t.Context()), a, g)
+						a.Release()
+					}
+					time.Sleep(time.Minute)
+				})
+			})
+		}
+	}
+}
+
+// curatorsWish is what Curator's Revoker writes into a node.
+const curatorsWish = "__REVOKE__"
+
+// acquirer is a handle of any kind.
+type acquirer interface {
+	Acquire(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition
+}
+
+// kindsOfLock returns a handle for each kind of lock, at one path.
+func kindsOfLock() map[string]func(*coordinator.Coordinator) acquirer {
+	return map[string]func(*coordinator.Coordinator) acquirer{
+		"mutex":     func(c *coordinator.Coordinator) acquirer { return c.Mutex(lockPath) },
+		"read":      func(c *coordinator.Coordinator) acquirer { return c.ReadWrite(lockPath).Read() },
+		"write":     func(c *coordinator.Coordinator) acquirer { return c.ReadWrite(lockPath).Write() },
+		"semaphore": func(c *coordinator.Coordinator) acquirer { return c.Semaphore(lockPath, 1) },
+		"unfair":    func(c *coordinator.Coordinator) acquirer { return c.Unfair(lockPath) },
+	}
+}
+
+// TestAWishIsNoRelease: who finds Curator's message in its node is told so once, behind its Grant, and keeps the lock; who
+// waits behind it keeps waiting, and is let in when it is released.
+func TestAWishIsNoRelease(t *testing.T) {
+	for name, lock := range kindsOfLock() {
+		t.Run(name, func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+				stream := a.Events(t.Context())
+				holder := lock(a).Acquire(t.Context())
+				grant := coordtest.Soon(t, holder)
+				behind := acquirer(b.ReadWrite(lockPath).Write())
+				if name != "read" && name != "write" {
+					behind = lock(b)
+				}
+				waiter := behind.Acquire(t.Context())
+				time.Sleep(5 * time.Second) // its node is watched by now
+				var told []events.Revoked
+				for range 3 {
+					if err := srv.SetData(grant.Node, []byte(curatorsWish)); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(time.Second)
+					told = append(told, wishes(stream)...)
+				}
+				if !holder.Valid() || waiter.Valid() {
+					t.Fatalf("holder: %v, waiter: %v", holder.Valid(), waiter.Valid())
+				}
+				if got, want := told, (events.Revoked{ID: holder.ID(), Path: lockPath}); len(got) != 1 || got[0] != want {
+					t.Errorf("told %v, want %v once", got, want)
+				}
+				holder.Release()
+				coordtest.Soon(t, waiter)
+			})
+		})
+	}
+}
+
+// TestAWishBeforeTheGrantIsTold: to one that waits, and one that comes before anybody watches the node.
+func TestAWishBeforeTheGrantIsTold(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		stream := b.Events(t.Context())
+		holder, grant := coordtest.Hold(t, a.Mutex(lockPath))
+		waiter := coordtest.Queue(b.Mutex(lockPath))
+		for _, name := range srv.Children(lockPath) {
+			if node := path.Join(lockPath, name); node != grant.Node {
+				if err := srv.SetData(node, []byte(curatorsWish)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		synctest.Wait()
+		if got := wishes(stream); len(got) != 0 {
+			t.Errorf("told before it holds: %v", got)
+		}
+		holder.Release()
+		coordtest.Soon(t, waiter)
+		synctest.Wait()
+		if got := wishes(stream); len(got) != 1 || got[0].ID != waiter.ID() {
+			t.Errorf("told %v", got)
+		}
+		waiter.Release()
+		<-waiter.Done()
+
+		quick, grant := coordtest.Hold(t, b.Mutex(lockPath)) // granted in one round trip, and not watched yet
+		if err := srv.SetData(grant.Node, []byte(curatorsWish)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		if got := wishes(stream); len(got) != 1 || got[0].ID != quick.ID() || !quick.Valid() {
+			t.Errorf("told %v", got)
+		}
+	})
+}
+
+// wishes reads the stream as far as it goes.
+func wishes(stream <-chan events.Event) (all []events.Revoked) {
+	for {
+		synctest.Wait()
+		select {
+		case ev := <-stream:
+			if r, ok := ev.(events.Revoked); ok {
+				all = append(all, r)
+			}
+		default:
+			return all
+		}
+	}
+}
+
+// TestAWishThatSomebodyElseReadFirst: of one session, the holder's node is watched by whoever waits for it, before
+// the holder has it watched.
+func TestAWishThatSomebodyElseReadFirst(t *testing.T) {
+	for name, lock := range kindsOfLock() {
+		t.Run(name, func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := coordtest.Connect(t, srv)
+				usedOnce(t, lock(c))
+				stream := c.Events(t.Context())
+				holder := lock(c).Acquire(t.Context())
+				grant := coordtest.Soon(t, holder) // in one round trip, and not watched yet
+				if err := srv.SetData(grant.Node, []byte(curatorsWish)); err != nil {
+					t.Fatal(err)
+				}
+				behind := lock(c)
+				if name == "read" {
+					behind = c.ReadWrite(lockPath).Write()
+				}
+				waiter := behind.Acquire(t.Context())
+				time.Sleep(5 * time.Second)
+				if got := wishes(stream); len(got) != 1 || got[0].ID != holder.ID() {
+					t.Errorf("told %v, want one for %d", got, holder.ID())
+				}
+				holder.Release()
+				coordtest.Soon(t, waiter)
+				time.Sleep(5 * time.Second)
+				if got := wishes(stream); len(got) != 0 {
+					t.Errorf("the next one is told %v", got)
+				}
+			})
+		})
+	}
+}
+
+// TestAWishBeforeTheNodeIsFound: the reply to the create is lost, and the wish stands in the node before anybody has
+// found it.
+func TestAWishBeforeTheNodeIsFound(t *testing.T) {
+	for name, lock := range kindsOfLock() {
+		t.Run(name, func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := coordtest.Connect(t, srv)
+				usedOnce(t, lock(c))
+				stream := c.Events(t.Context())
+				srv.Intercept(func(r zktest.Request) zktest.Action {
+					if !makes(r, name) {
+						return zktest.Pass()
+					}
+					srv.Intercept(nil)
+					return zktest.CutAfter()
+				})
+				holder := lock(c).Acquire(t.Context())
+				synctest.Wait()
+				asked := 0
+				for _, node := range srv.Tree() {
+					if marker(node) == name {
+						asked++
+						if err := srv.SetData(node, []byte(curatorsWish)); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+				coordtest.Soon(t, holder)
+				time.Sleep(5 * time.Second)
+				if got := wishes(stream); len(got) != 1 || got[0].ID != holder.ID() || asked != 1 || !holder.Valid() {
+					t.Errorf("told %v of %d wishes, and holds: %v", got, asked, holder.Valid())
+				}
+			})
+		})
+	}
+}
+
+// TestAWishIsToldToThoseWhoEnterAgain: the one that holds, and the one that joins it while the wish stands.
+func TestAWishIsToldToThoseWhoEnterAgain(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		lock := c.Mutex(lockPath, coordinator.Reentrant())
+		stream := c.Events(t.Context())
+		outer, grant := coordtest.Hold(t, lock)
+		time.Sleep(5 * time.Second)
+		if err := srv.SetData(grant.Node, []byte(curatorsWish)); err != nil {
+			t.Fatal(err)
+		}
+		if got := wishes(stream); len(got) != 1 || got[0].ID != outer.ID() {
+			t.Errorf("told %v", got)
+		}
+		inner := lock.Acquire(outer.Context(t.Context()))
+		coordtest.Soon(t, inner)
+		if got := wishes(stream); len(got) != 1 || got[0].ID != inner.ID() {
+			t.Errorf("told %v", got)
+		}
+		if err := srv.SetData(grant.Node, []byte("somebody else's")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		coordtest.Soon(t, lock.Acquire(inner.Context(t.Context())))
+		if got := wishes(stream); len(got) != 0 {
+			t.Errorf("told %v, when the wish is gone", got)
+		}
+	})
+}
+
+// usedOnce makes the directories of a lock, so that the next one who is alone has it in one round trip.
+func usedOnce(t *testing.T, lock acquirer) {
+	t.Helper()
+	a := lock.Acquire(t.Context())
+	coordtest.Soon(t, a)
+	a.Release()
+	<-a.Done()
+}
+
+// makes tells whether the request makes the node that is held of a kind of lock.
+func makes(r zktest.Request, kind string) bool {
+	for _, part := range append(r.Parts, zktest.Part{Op: r.Op, Path: r.Path}) {
+		if part.Op == zktest.OpCreate && marker(part.Path) == kind {
+			return true
+		}
+	}
+	return false
+}
+
+// marker tells of which kind of lock the node is that is held, by its path.
+func marker(node string) string {
+	for part, kind := range map[string]string{
+		lockPath + "/_c_": "mutex", "__READ__": "read", "__WRIT__": "write", "-lease-": "semaphore",
+	} {
+		if strings.Contains(node, part) && (kind != "mutex" || strings.Contains(node, "-lock-")) {
+			return kind
+		}
+	}
+	if node == lockPath {
+		return "unfair"
+	}
+	return ""
+}
+
+// TestRealRevoke asks holders at one server of a real ensemble for their locks through another one.
+func TestRealRevoke(t *testing.T) {
+	eventstest.NeedsServers(t)
+	t.Parallel()
+	e := coordtest.Servers(t, 3)
+	for name, lock := range revocableKinds() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := coordtest.RealContext(t)
+			c, operator := coordtest.ConnectReal(t, e.Addr(0)+"/"+t.Name()), coordtest.ConnectReal(t, e.Addr(1)+"/"+t.Name())
+			if err := operator.Revoke(ctx, lockPath, 0); !errors.Is(err, coordinator.ErrNotHeld) {
+				t.Errorf("Revoke of a free lock: %v", err)
+			}
+			stream := c.Events(ctx)
+			holder := lock(c).Acquire(ctx, coordinator.WithData([]byte("job 17")))
+			coordtest.GrantOf(t, holder)
+			waiter := lock(operator).Acquire(ctx)
+			if name == "read" {
+				waiter = operator.ReadWrite(lockPath, coordinator.Revocable()).Write().Acquire(ctx)
+			}
+			const grace = 2 * time.Second
+			asked := time.Now()
+			done := revoking(ctx, operator, grace)
+			var told events.Revoked
+			for told == (events.Revoked{}) {
+				if r, ok := (<-stream).(events.Revoked); ok {
+					told = r
+				}
+			}
+			if told.ID != holder.ID() || told.Deadline.Before(asked.Add(grace)) {
+				t.Errorf("told %+v, asked at %v", told, asked)
+			}
+			if got := dataOfHolder(t, operator, name); got != "job 17" {
+				t.Errorf("the queue shows %q", got)
+			}
+			lost := <-holder.Lost()
+			if lost.Reason != events.ReasonRevoked || time.Now().Before(told.Deadline) {
+				t.Errorf("lost: %+v", lost)
+			}
+			coordtest.GrantOf(t, waiter)
+			if err := <-done; err != nil {
+				t.Errorf("Revoke: %v", err)
+			}
+			t.Logf("told by %v, and back after %v", told.Deadline.Sub(asked), time.Since(asked))
+			waiter.Release()
+			<-waiter.Done()
+		})
+	}
+	t.Run("by force", func(t *testing.T) {
+		t.Parallel()
+		ctx := coordtest.RealContext(t)
+		const timeout, grace = 2 * time.Second, 500 * time.Millisecond
+		c, operator := coordtest.ConnectReal(t, e.Addr(0)), coordtest.ConnectReal(t, e.Addr(2), coordinator.WithSessionTimeout(timeout))
+		began, end := make(chan events.Grant, 1), make(chan struct{})
+		ended := make(chan error, 1)
+		go func() {
+			ended <- c.Semaphore(lockPath, 3, coordinator.Revocable()).Do(ctx, func(_ context.Context, g events.Grant) error {
+				began <- g
+				<-end
+				return nil
+			}, coordinator.WithPermits(3))
+		}()
+		<-began
+		asked := time.Now()
+		if err := operator.Revoke(ctx, lockPath, grace); err != nil || time.Since(asked) < timeout+grace {
+			t.Errorf("Revoke: %v after %v", err, time.Since(asked))
+		}
+		if queue, err := operator.Semaphore(lockPath, 3).Queue(ctx); err != nil || len(queue) > 0 {
+			t.Errorf("left: %+v, %v", queue, err)
+		}
+		close(end)
+		if err := <-ended; !errors.Is(err, coordinator.ErrRevoked) {
+			t.Errorf("Do: %v", err)
+		}
+	})
+	t.Run("of another library", func(t *testing.T) {
+		t.Parallel()
+		ctx := coordtest.RealContext(t)
+		const timeout, path = 2 * time.Second, "/foreign"
+		operator := coordtest.ConnectReal(t, e.Addr(2), coordinator.WithSessionTimeout(timeout))
+		stock := zk.NewLock(coordtest.Admin(t, e.Addr(1), new(net.Dialer).DialContext), path, zk.WorldACL(zk.PermAll))
+		if err := stock.Lock(); err != nil {
+			t.Fatal(err)
+		}
+		asked := time.Now()
+		if err := operator.Revoke(ctx, path, 0); err != nil || time.Since(asked) < timeout {
+			t.Errorf("Revoke: %v after %v", err, time.Since(asked))
+		}
+		coordtest.Hold(t, operator.Mutex(path))
 	})
 }

@@ -432,5 +432,8 @@ func errorName(err error) string {
 	if len(names) == 0 {
 		return err.Error()
 	}
+	if lost := (*coordinator.LostError)(nil); errors.As(err, &lost) {
+		names[0] = "LostError " + names[0]
+	}
 	return strings.Join(names, " + ")
 }

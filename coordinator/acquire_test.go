@@ -1,0 +1,537 @@
+package coordinator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+func TestDataIsCopiedIntoTheNode(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		data := []byte("host-7")
+		option := coordinator.WithData(data)
+		data[0] = 'X'
+		_, grant := coordtest.Hold(t, c.Mutex(lockPath), option)
+		if got, _ := srv.Data(grant.Node); string(got) != "host-7" {
+			t.Errorf("node holds %q", got)
+		}
+	})
+}
+
+func TestBadArgumentsEndAtOnceAndSendNothing(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		for _, tt := range []struct {
+			path    string
+			options []coordinator.AcquireOption
+			want    error
+		}{
+			{"", nil, coordinator.ErrPath},
+			{"a", nil, coordinator.ErrPath},
+			{"/a//b", nil, coordinator.ErrPath},
+			{"/a/", nil, coordinator.ErrPath},
+			{"/a/../b", nil, coordinator.ErrPath},
+			{"/a\x00", nil, coordinator.ErrPath},
+			{"/" + strings.Repeat("a", 1<<20), nil, coordinator.ErrTooLarge},
+			{lockPath, []coordinator.AcquireOption{coordinator.WithData(make([]byte, 1<<20))}, coordinator.ErrTooLarge},
+		} {
+			a := c.Mutex(tt.path).Acquire(t.Context(), tt.options...)
+			if !coordtest.IsClosed(a.Done()) || !errors.Is(a.Err(), tt.want) {
+				t.Errorf("%.20q: done %v, Err = %v, want %v", tt.path, coordtest.IsClosed(a.Done()), a.Err(), tt.want)
+			}
+			a.Release()
+		}
+		synctest.Wait()
+		for _, op := range []zktest.Op{zktest.OpCreate, zktest.OpMulti, zktest.OpCreateContainer, zktest.OpGetChildren2} {
+			if got := srv.Requests(op); got != 0 {
+				t.Errorf("%d requests %v were sent", got, op)
+			}
+		}
+	})
+}
+
+func TestBadServersAndOptions(t *testing.T) {
+	for _, servers := range []string{"", ":", "h:x", "h:2181/app/", "h:2181/app,h2:2181"} {
+		if _, err := coordinator.Connect(t.Context(), servers); !errors.Is(err, coordinator.ErrConnectString) {
+			t.Errorf("Connect(%q) = %v", servers, err)
+		}
+	}
+	for name, option := range map[string]coordinator.Option{
+		"timeout": coordinator.WithSessionTimeout(0), "logger": coordinator.WithLogger(nil), "acl": coordinator.WithACL(nil),
+	} {
+		if _, err := coordinator.Connect(t.Context(), "127.0.0.1:1", option); err == nil {
+			t.Errorf("bad %s was accepted", name)
+		}
+	}
+}
+
+func TestConnectEndsWithItsContextAndNamesTheLastError(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		srv.Down(true)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		_, err := coordinator.Connect(ctx, srv.Addr(), srv.Option())
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "refused") {
+			t.Errorf("Connect = %v", err)
+		}
+	})
+}
+
+func TestContextsOfAnAcquisition(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		a := c.Mutex(lockPath).Acquire(t.Context())
+		early := a.Context(t.Context())
+		if _, err := a.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		parent, cancel := context.WithCancel(t.Context())
+		child := a.Context(parent)
+		cancel()
+		if early.Err() != nil || !errors.Is(child.Err(), context.Canceled) {
+			t.Errorf("before the release: %v and %v", early.Err(), child.Err())
+		}
+		a.Release()
+		<-early.Done()
+		if cause := context.Cause(early); !errors.Is(cause, coordinator.ErrReleased) {
+			t.Errorf("cause = %v", cause)
+		}
+		late := a.Context(t.Context())
+		<-late.Done()
+
+		b, _ := coordtest.Hold(t, c.Mutex(lockPath))
+		ctx := b.Context(t.Context())
+		if err := srv.Expire(c.SessionID()); err != nil {
+			t.Fatal(err)
+		}
+		<-ctx.Done()
+		if cause := context.Cause(ctx); !errors.Is(cause, coordinator.ErrSessionExpired) || b.Valid() {
+			t.Errorf("cause = %v, valid %v", cause, b.Valid())
+		}
+	})
+}
+
+func TestClose(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		stream := c.Events(t.Context())
+		held, _ := coordtest.Hold(t, c.Mutex(lockPath))
+		waiting := coordtest.Queue(c.Mutex(lockPath))
+		id := c.SessionID()
+		ended := make(chan int)
+		go func() {
+			n := 0
+			for ev := range stream {
+				if _, ok := ev.(events.Ended); ok {
+					n++
+				}
+			}
+			ended <- n
+		}()
+		if err := c.Close(); err != nil {
+			t.Errorf("Close = %v", err)
+		}
+		if n := <-ended; n != 2 {
+			t.Errorf("the stream closed after %d Ended", n)
+		}
+		if !errors.Is(held.Err(), coordinator.ErrClosed) || !errors.Is(waiting.Err(), coordinator.ErrClosed) || held.Valid() {
+			t.Errorf("%v, %v", held.Err(), waiting.Err())
+		}
+		for _, s := range srv.Sessions() {
+			if s == id {
+				t.Error("the session is still there")
+			}
+		}
+		if left := srv.Children(lockPath); len(left) != 0 || c.State() != coordinator.StateClosed || c.SessionID() != 0 {
+			t.Errorf("left %v in state %v", left, c.State())
+		}
+		late := c.Mutex(lockPath).Acquire(t.Context())
+		if !coordtest.IsClosed(late.Done()) || !errors.Is(late.Err(), coordinator.ErrClosed) {
+			t.Errorf("after Close: %v", late.Err())
+		}
+		held.Release()
+		if err := c.Close(); err != nil {
+			t.Errorf("second Close = %v", err)
+		}
+		if _, open := <-c.Events(t.Context()); open {
+			t.Error("a stream of a closed coordinator is open")
+		}
+	})
+}
+
+func TestCloseIsBoundedWhenTheServersAreAway(t *testing.T) {
+	for name, fault := range map[string]func(*zktest.Server){
+		"down": func(srv *zktest.Server) { srv.Down(true) },
+		"mute": func(srv *zktest.Server) { srv.MuteAll(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := coordtest.Connect(t, srv)
+				coordtest.Hold(t, c.Mutex(lockPath))
+				fault(srv)
+				synctest.Wait()
+				start := time.Now()
+				err := c.Close()
+				if took := time.Since(start); took > 10*time.Second {
+					t.Errorf("Close took %v", took)
+				}
+				if err == nil {
+					t.Error("Close did not say that a node is left")
+				}
+			})
+		})
+	}
+}
+
+// What has to happen in the end is waited for with a bound here, in virtual time: a
+// lock that gets stuck fails these tests at once, where others would wait for it
+// until the time limit of the whole run.
+
+// TestCloseHasWaitedForTheStream: the goroutine of a subscriber that does not read is
+// gone when Close returns, and with it what it had to offer.
+func TestCloseHasWaitedForTheStream(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		stream := c.Events(t.Context())
+		<-c.Mutex("no path").Acquire(t.Context()).Done()
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		if ev, open := <-stream; open {
+			t.Errorf("after Close has returned the stream says %+v", ev)
+		}
+	})
+}
+
+// A lock in one round trip, and handoffs that do not list: what callers see of them.
+
+// TestTokensGrowInALoop: each of them is the zxid that created the node, by whichever way
+// that was learnt.
+func TestTokensGrowInALoop(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs := []*coordinator.Coordinator{coordtest.Connect(t, srv), coordtest.Connect(t, srv)}
+		var last int64
+		for i := range 20 {
+			a, grant := coordtest.Hold(t, cs[i/5%2].Mutex(lockPath))
+			listed := srv.Children(lockPath)
+			if grant.Token <= last || len(listed) != 1 || grant.Node != lockPath+"/"+listed[0] {
+				t.Errorf("cycle %d: %+v after token %d; nodes %v", i, grant, last, listed)
+			}
+			last = grant.Token
+			a.Release()
+			<-a.Done()
+		}
+	})
+}
+
+// TestAWaiterWalksBackAsFarAsItRemembers: those between it and the holder give up, the
+// nearest first. It stays where it is until the holder goes.
+func TestAWaiterWalksBackAsFarAsItRemembers(t *testing.T) {
+	const between = 9 // more than it remembers twice
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, others := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		coordtest.Warm(t, c, others)
+		holder, held := coordtest.Hold(t, others.Mutex(lockPath))
+		ahead := make([]*coordinator.Acquisition, between)
+		for i := range ahead {
+			ahead[i] = coordtest.Queue(others.Mutex(lockPath))
+		}
+		last := coordtest.Queue(c.Mutex(lockPath))
+		for i := between - 1; i >= 0; i-- {
+			ahead[i].Release()
+			synctest.Wait()
+			if last.Valid() || !holder.Valid() {
+				t.Fatalf("with %d between: the last one holds %v, the holder %v", i, last.Valid(), holder.Valid())
+			}
+		}
+		holder.Release()
+		if grant := coordtest.Soon(t, last); grant.Token <= held.Token {
+			t.Errorf("%+v after %+v", grant, held)
+		}
+	})
+}
+
+// TestGivingUpLetsNobodyIn: a floor is in the directory, of one who has held the lock
+// before. It says nothing of one who gives up, and that one leaves none.
+func TestGivingUpLetsNobodyIn(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs := []*coordinator.Coordinator{coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)}
+		coordtest.Warm(t, cs...)
+		all := make([]*coordinator.Acquisition, 6)
+		for i := range all {
+			all[i] = coordtest.Queue(cs[i%len(cs)].Mutex(lockPath))
+		}
+		for i := range 3 { // the second leaves the first floor
+			coordtest.Soon(t, all[i])
+			if i < 2 {
+				all[i].Release()
+			}
+		}
+		holder, next, last := all[2], all[4], all[5]
+		next.Release()
+		synctest.Wait()
+		all[3].Release()
+		synctest.Wait()
+		if !holder.Valid() || last.Valid() || len(last.Granted()) != 0 {
+			t.Fatalf("the holder holds %v, the last one %v", holder.Valid(), last.Valid())
+		}
+		holder.Release()
+		coordtest.Soon(t, last)
+	})
+}
+
+// TestAFloorThatIsWrittenOverCostsAListing, and nothing else: between the release and the
+// reading somebody joins who does not know that others are there, and marks the directory.
+func TestAFloorThatIsWrittenOverCostsAListing(t *testing.T) {
+	const waiters = 6
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs := []*coordinator.Coordinator{coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)} // with two nobody reads the floor
+		coordtest.Warm(t, cs...)
+		all := make([]*coordinator.Acquisition, 2+waiters)
+		for i := range all {
+			all[i] = coordtest.Queue(cs[i%3].Mutex(lockPath))
+		}
+		lists := srv.Requests(zktest.OpGetChildren2)
+		srv.Intercept(func(r zktest.Request) zktest.Action {
+			if r.Op == zktest.OpGetData && r.Path == lockPath {
+				if err := srv.SetData(lockPath, []byte("zkgrant\n")); err != nil {
+					t.Error(err)
+				}
+			}
+			return zktest.Pass()
+		})
+		var last int64
+		for _, a := range all {
+			grant := coordtest.Soon(t, a)
+			if grant.Token <= last || !a.Valid() {
+				t.Errorf("%+v after token %d, valid %v", grant, last, a.Valid())
+			}
+			last = grant.Token
+			a.Release()
+		}
+		if n := srv.Requests(zktest.OpGetChildren2) - lists; n != waiters { // the first one to wait has one ahead only
+			t.Errorf("%d listings for %d handoffs", n, waiters)
+		}
+	})
+}
+
+// TestALoneHolderIsToldOfItsLosses, who has made one request.
+func TestALoneHolderIsToldOfItsLosses(t *testing.T) {
+	const timeout, locks = 10 * time.Second, 20
+	for reason, c := range map[events.Reason]struct {
+		within  time.Duration
+		happens func(t *testing.T, srv *zktest.Server, held events.Grant)
+	}{
+		events.ReasonLeaseRanOut: {timeout, func(_ *testing.T, srv *zktest.Server, _ events.Grant) { srv.MuteAll(true) }},
+		// The probes look at one of the locks each.
+		events.ReasonNodeRemoved: {100 * time.Millisecond, func(t *testing.T, srv *zktest.Server, held events.Grant) {
+			if err := srv.Delete(held.Node); err != nil {
+				t.Error(err)
+			}
+		}},
+	} {
+		t.Run(reason.String(), func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				cs := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(timeout))
+				mutex := func(i int) *coordinator.Lock { return cs.Mutex(fmt.Sprint("/locks/", i)) }
+				for i := range 3 * locks { // twice, for the directory to be known
+					a, _ := coordtest.Hold(t, mutex(i%locks))
+					a.Release()
+					<-a.Done()
+				}
+				sent := coordtest.Traffic(srv)
+				var last *coordinator.Acquisition
+				var held events.Grant
+				for i := range locks {
+					last, held = coordtest.Hold(t, mutex(i))
+				}
+				if n := sent.Load(); n != locks {
+					t.Fatalf("%d requests for %d locks", n, locks)
+				}
+				srv.Intercept(nil)
+				time.Sleep(timeout + timeout/40) // past the first pace, and between two probes
+				c.happens(t, srv, held)
+				select {
+				case lost := <-last.Lost():
+					if lost.Reason != reason || lost.Token != held.Token {
+						t.Errorf("%+v", lost)
+					}
+				case <-time.After(c.within):
+					t.Errorf("nothing was heard in %v", c.within)
+				}
+				srv.MuteAll(false)
+			})
+		})
+	}
+}
+
+// TestNoSizeForAnotherKindOfLock: a path that is in use as another kind of lock gets no size, whether this process uses it
+// or, where that can be seen, another one.
+func TestNoSizeForAnotherKindOfLock(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		coordtest.Hold(t, a.Mutex(lockPath))
+		coordtest.Hold(t, a.Unfair(taskPath))
+		before := srv.Tree()
+		for what, err := range map[string]error{
+			"Resize of a mutex":             a.Semaphore(lockPath, 2).Resize(t.Context(), 3),
+			"Resize of an unfair lock":      a.Semaphore(taskPath, 2).Resize(t.Context(), 3),
+			"Resize of another's":           b.Semaphore(taskPath, 2).Resize(t.Context(), 3),
+			"permit of an unfair lock":      coordtest.EndOf(t, b.Semaphore(taskPath, 2).Acquire(t.Context())),
+			"permit of an unfair one tried": coordtest.EndOf(t, b.Semaphore(taskPath, 2).Acquire(t.Context(), coordinator.Try())),
+		} {
+			if !errors.Is(err, coordinator.ErrKind) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		if after := srv.Tree(); !slices.Equal(after, before) {
+			t.Errorf("left %v", after)
+		}
+	})
+}
+
+// steps is how many requests a free lock takes in a directory that somebody else has
+// made, and a waiter in any until it waits: create, list, watch the own node, and claim
+// or watch the one ahead. In a directory of ours a free lock takes one.
+const steps = 4
+
+// TestContextCancelledAtEachStep ends the context at each request of an acquisition,
+// right before the server executes it, and again between its execution and its
+// answer; at each request of a waiter that is let in meanwhile as well; and in a
+// directory that is known to be ours, and in one of somebody else.
+func TestContextCancelledAtEachStep(t *testing.T) {
+	for _, ours := range []bool{false, true} {
+		for _, queued := range []bool{false, true} {
+			for _, late := range []bool{false, true} {
+				for nth := 1; nth <= steps+4; nth++ {
+					name := fmt.Sprintf("our directory %v, queued %v, answered late %v, request %d", ours, queued, late, nth)
+					t.Run(name, func(t *testing.T) {
+						coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { cancelAt(t, srv, ours, queued, late, nth) })
+					})
+				}
+			}
+		}
+	}
+}
+
+func cancelAt(t *testing.T, srv *zktest.Server, ours, queued, late bool, nth int) {
+	t.Helper()
+	c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+	before := steps
+	if ours {
+		coordtest.Warm(t, c, other)
+		if !queued {
+			before = 1
+		}
+	} else if err := srv.Create(lockPath, nil); err != nil {
+		t.Fatal(err)
+	}
+	var holder *coordinator.Acquisition
+	if queued {
+		holder, _ = coordtest.Hold(t, other.Mutex(lockPath))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	count, victim := 0, c.SessionID()
+	srv.Intercept(func(r zktest.Request) zktest.Action {
+		if r.Session != victim || r.Op == zktest.OpPing {
+			return zktest.Pass()
+		}
+		if count++; count != nth {
+			return zktest.Pass()
+		}
+		if !late {
+			cancel()
+			return zktest.Pass()
+		}
+		time.AfterFunc(time.Second, cancel)
+		return zktest.Delay(2 * time.Second)
+	})
+	a := c.Mutex(lockPath).Acquire(ctx)
+	if queued {
+		time.Sleep(5 * time.Second)
+		holder.Release()
+	}
+	patience, stop := context.WithTimeout(context.Background(), time.Hour)
+	defer stop()
+	_, err := a.Wait(patience)
+	switch {
+	case errors.Is(err, context.Canceled):
+		if ctx.Err() == nil {
+			t.Error("nobody had cancelled it")
+		}
+	case err != nil:
+		t.Errorf("Err = %v", err)
+	case late && nth <= before:
+		t.Error("granted, with the context cancelled for a second")
+	default:
+		cancel() // the wait is over
+		synctest.Wait()
+		if !a.Valid() {
+			t.Error("taken, and then not valid")
+		}
+		a.Release()
+	}
+	<-a.Done()
+	time.Sleep(3 * time.Second)
+	if got := srv.Children(lockPath); len(got) != 0 {
+		t.Errorf("left behind: %v", got)
+	}
+	if n := srv.Watches(); n != 0 {
+		t.Errorf("%d watches are left", n)
+	}
+	coordtest.Hold(t, c.Mutex(lockPath))
+}
+
+// TestDoWithAContextCancelledAtEachStep is the same for Do: the function runs with a
+// cancelled context or not at all.
+func TestDoWithAContextCancelledAtEachStep(t *testing.T) {
+	for nth := 1; nth <= steps+2; nth++ {
+		t.Run(fmt.Sprintf("request %d", nth), func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				if err := srv.Create(lockPath, nil); err != nil {
+					t.Fatal(err)
+				}
+				c := coordtest.Connect(t, srv)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				count := 0
+				srv.Intercept(func(r zktest.Request) zktest.Action {
+					if r.Op == zktest.OpPing {
+						return zktest.Pass()
+					}
+					if count++; count == nth {
+						cancel()
+					}
+					return zktest.Pass()
+				})
+				ran := false
+				err := c.Mutex(lockPath).Do(ctx, func(inner context.Context, _ events.Grant) error {
+					ran = true
+					if nth <= steps {
+						<-inner.Done()
+					}
+					return inner.Err()
+				})
+				if nth <= steps && !errors.Is(err, context.Canceled) || nth > steps && (err != nil || !ran) {
+					t.Errorf("Do = %v, ran %v", err, ran)
+				}
+				time.Sleep(time.Second)
+				if got := srv.Children(lockPath); len(got) != 0 {
+					t.Errorf("left behind: %v", got)
+				}
+			})
+		})
+	}
+}

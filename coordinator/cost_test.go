@@ -1,0 +1,481 @@
+package coordinator_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+)
+
+// What a lock costs, counted and not timed: requests, wake-ups, bytes, goroutines. The
+// network counts, and loses nothing. TestRealCounts asks a real server for its own counters.
+
+// TestAFreeLockCostsTwoRequests: one to acquire, one to release.
+func TestAFreeLockCostsTwoRequests(t *testing.T) {
+	const cycles = 100
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs, ms := coordtest.Metered(t, srv, 1)
+		coordtest.Warm(t, cs[0])
+		before := coordtest.Total(ms)
+		for range cycles {
+			a, _ := coordtest.Hold(t, cs[0].Mutex(lockPath))
+			a.Release()
+			<-a.Done()
+		}
+		if n := coordtest.Total(ms).Minus(before); n.Requests != 2*cycles || n.Events != 0 {
+			t.Errorf("%+v in %d cycles", n, cycles)
+		}
+	})
+}
+
+// TestALoopTakesLess: a release and the acquire behind it share a request if they come
+// together, which the scheduler decides.
+func TestALoopTakesLess(t *testing.T) {
+	const cycles = 100
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs, ms := coordtest.Metered(t, srv, 1)
+		coordtest.Warm(t, cs[0])
+		for range 50 {
+			before := coordtest.Total(ms)
+			for range cycles {
+				a, _ := coordtest.Hold(t, cs[0].Mutex(lockPath))
+				a.Release()
+			}
+			n := coordtest.Total(ms).Minus(before)
+			t.Logf("%+v in %d cycles", n, cycles)
+			if n.Requests < 2*cycles {
+				return
+			}
+		}
+		t.Error("no loop takes less")
+	})
+}
+
+// handOver has the holder release, and waits for the next one.
+func handOver(t *testing.T, holder, next *coordinator.Acquisition) {
+	t.Helper()
+	holder.Release()
+	if _, err := next.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	<-holder.Done()
+}
+
+// line has a lock held, and so many wait for it, in turn in each of the sessions. The
+// first few have left already: the others have nobody beside them who never waited.
+func line(t *testing.T, cs []*coordinator.Coordinator, waiters int) []*coordinator.Acquisition {
+	t.Helper()
+	const first = 3
+	coordtest.Warm(t, cs...)
+	all := make([]*coordinator.Acquisition, 0, first+1+waiters)
+	for i := range first + 1 + waiters {
+		all = append(all, coordtest.Queue(cs[i%len(cs)].Mutex(lockPath)))
+	}
+	if _, err := all[0].Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range first {
+		handOver(t, all[i], all[i+1])
+	}
+	return all[first:]
+}
+
+// TestAReleaseWakesOneOfAThousand: one event, where all are in one session; where they
+// are not, one for the next holder, and one for the session whose own node is gone, which
+// watches that.
+func TestAReleaseWakesOneOfAThousand(t *testing.T) {
+	const waiters = 1000
+	for _, sessions := range []int{1, 5} {
+		t.Run(fmt.Sprintf("%d sessions", sessions), func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				cs, ms := coordtest.Metered(t, srv, sessions)
+				all := line(t, cs, waiters)
+				for i := range 20 {
+					before := make([]coordtest.Count, sessions)
+					for s, m := range ms {
+						before[s] = m.Read()
+					}
+					handOver(t, all[i], all[i+1])
+					releases, enters := (3+i)%sessions, (4+i)%sessions // line has left three out
+					for s, m := range ms {
+						want := 0
+						if s == releases || s == enters {
+							want = 1
+						}
+						if n := m.Read().Minus(before[s]).Events; n != want {
+							t.Errorf("release %d: %d events for session %d, want %d", i, n, s, want)
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestAHandoffCostsTheSameInALongQueue: as many requests, and as many bytes but for how
+// long a zxid is in hexadecimal.
+func TestAHandoffCostsTheSameInALongQueue(t *testing.T) {
+	const handoffs = 10
+	for _, sessions := range []int{1, 5} {
+		var costs []coordtest.Count
+		for _, waiters := range []int{20, 500} {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				cs, ms := coordtest.Metered(t, srv, sessions)
+				all := line(t, cs, waiters)
+				before := coordtest.Total(ms)
+				for i := range handoffs {
+					handOver(t, all[i], all[i+1])
+				}
+				costs = append(costs, coordtest.Total(ms).Minus(before))
+			})
+		}
+		t.Logf("%d sessions: %d handoffs in queues of 20 and 500: %+v", sessions, handoffs, costs)
+		for _, c := range costs {
+			want := 3 * handoffs // delete with a floor; read the floor, claim
+			if sessions == 1 {
+				want = 2 * handoffs // who let the lock go knows what the floor says
+			}
+			if c.Requests != want || c.Events != costs[0].Events {
+				t.Errorf("%d sessions: %+v for %d handoffs", sessions, c, handoffs)
+			}
+			if more := c.Bytes - costs[0].Bytes; more < 0 || more > 4*handoffs {
+				t.Errorf("%d sessions: %d bytes more than in a short queue", sessions, more)
+			}
+		}
+	}
+}
+
+// TestTheOnlyOneWaitingAsksOnce: it claims, and reads nothing.
+func TestTheOnlyOneWaitingAsksOnce(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs, ms := coordtest.Metered(t, srv, 2)
+		coordtest.Warm(t, cs...)
+		holder, _ := coordtest.Hold(t, cs[0].Mutex(lockPath))
+		next := coordtest.Queue(cs[1].Mutex(lockPath))
+		before := coordtest.Total(ms)
+		handOver(t, holder, next)
+		if n := coordtest.Total(ms).Minus(before); n.Requests != 2 || n.Events != 1 { // delete, claim
+			t.Errorf("%+v", n)
+		}
+	})
+}
+
+// TestLocksHaveNoGoroutines, neither while they are held nor while they are waited for. It
+// counts what the process has, so nothing runs beside it, and the time is real.
+func TestLocksHaveNoGoroutines(t *testing.T) {
+	const locks = 1000
+	srv := zktest.Start(t)
+	c := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(40*time.Second))
+	coordtest.Hold(t, c.Mutex("/locks/counted")) // a client starts its last goroutines after it has told of the session
+	before := runtime.NumGoroutine()
+	waiting := make([]*coordinator.Acquisition, locks)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for i := range locks {
+		coordtest.Hold(t, c.Mutex(fmt.Sprint("/locks/", i)))
+		waiting[i] = c.Mutex(fmt.Sprint("/locks/", i)).Acquire(ctx)
+	}
+	eventstest.Eventually(t, "all wait", func() bool {
+		return len(srv.Children(fmt.Sprint("/locks/", locks-1))) == 2 && srv.Watches() >= locks
+	})
+	eventstest.Eventually(t, "nothing is under way any more", func() bool { return runtime.NumGoroutine() <= before })
+	for _, a := range waiting {
+		if coordtest.IsClosed(a.Done()) || a.Valid() {
+			t.Fatalf("over %v, valid %v", coordtest.IsClosed(a.Done()), a.Valid())
+		}
+	}
+}
+
+// BenchmarkCycle is an uncontended acquire and release against the server inside the process, over a pipe: what the
+// library and the client cost, without a network and with a server that is almost nothing.
+func BenchmarkCycle(b *testing.B) {
+	for _, awaited := range []struct {
+		name string
+		yes  bool
+	}{{"as felt", false}, {"release awaited", true}} {
+		b.Run(awaited.name, func(b *testing.B) {
+			srv := zktest.Start(b)
+			ctx := context.Background()
+			c, err := coordinator.Connect(ctx, srv.Addr(), srv.Option())
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer func() {
+				if err := c.Close(); err != nil {
+					b.Error(err)
+				}
+			}()
+			lock := c.Mutex(lockPath)
+			b.ReportAllocs()
+			var a *coordinator.Acquisition
+			for b.Loop() {
+				a = lock.Acquire(ctx)
+				if _, err := a.Wait(ctx); err != nil {
+					b.Fatal(err)
+				}
+				a.Release()
+				if awaited.yes {
+					<-a.Done()
+				}
+			}
+			<-a.Done()
+		})
+	}
+}
+
+// ledger follows what one subscriber is told and finds what must not be.
+type ledger struct {
+	t       *testing.T
+	granted map[uint64]int64 // token of the Grant
+	final   map[uint64]string
+	total   int // events
+}
+
+func newLedger(t *testing.T) *ledger {
+	t.Helper()
+	return &ledger{t: t, granted: map[uint64]int64{}, final: map[uint64]string{}}
+}
+
+// note takes the next event.
+func (l *ledger) note(ev events.Event) {
+	l.t.Helper()
+	l.total++
+	switch ev := ev.(type) {
+	case events.Grant:
+		if l.granted[ev.ID] != 0 || l.final[ev.ID] != "" {
+			l.t.Fatalf("%d: Grant after Grant %d and %q", ev.ID, l.granted[ev.ID], l.final[ev.ID])
+		}
+		l.granted[ev.ID] = ev.Token
+	case events.Lost:
+		if l.granted[ev.ID] != ev.Token || l.final[ev.ID] != "" {
+			l.t.Fatalf("%d: Lost of %d after Grant %d and %q", ev.ID, ev.Token, l.granted[ev.ID], l.final[ev.ID])
+		}
+		l.final[ev.ID] = "Lost"
+	case events.Ended:
+		if l.final[ev.ID] != "" {
+			l.t.Fatalf("%d: Ended after %s", ev.ID, l.final[ev.ID])
+		}
+		l.final[ev.ID] = "Ended"
+	case events.Queued, events.Requeued:
+		// Neither can come after the end, but one of a withdrawn acquisition may be
+		// on its way when it is read; the order is the lock actor's test.
+	}
+}
+
+// TestStreamOfThousandsOfLocks has one loop with 5,000 locks (or 1,000) and 300 waiters. The loop stops
+// reading in the middle, while others work, locks are released and lost, connections
+// come and go, and nodes are removed by hand. When it reads again it finds every Grant
+// that was taken and every end, paired, and hardly anything beside them.
+func TestStreamOfThousandsOfLocks(t *testing.T) {
+	const waiters, others = 300, 50
+	locks, early, released := eventstest.Amount(1000, 5000), eventstest.Amount(400, 2000), eventstest.Amount(100, 500)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		shard := func(i int) string { return fmt.Sprintf("/shards/%d", i) }
+		for i := range locks {
+			if err := srv.Create(shard(i), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		blocker, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath))
+		defer blocker.Release()
+		c := coordtest.Connect(t, srv)
+		stream := c.Events(t.Context())
+		seen := newLedger(t)
+		all := make([]*coordinator.Acquisition, 0, locks+waiters)
+		for i := range locks {
+			all = append(all, c.Mutex(shard(i)).Acquire(t.Context()))
+		}
+		for len(seen.granted) < early {
+			seen.note(<-stream)
+		}
+		for range waiters {
+			all = append(all, c.Mutex(lockPath).Acquire(t.Context()))
+		}
+		synctest.Wait()
+		if got := len(srv.Children(lockPath)); got != waiters+1 {
+			t.Fatalf("%d of %d wait", got, waiters)
+		}
+
+		// From here on the loop reads nothing.
+		before := seen.total
+		start := time.Now()
+		var worked []*coordinator.Acquisition
+		for range others {
+			a, _ := coordtest.Hold(t, c.Mutex("/locks/other"))
+			worked = append(worked, a)
+			a.Release()
+			<-a.Done()
+		}
+		if took := time.Since(start); took != 0 {
+			t.Errorf("the others were held up for %v", took)
+		}
+		for round := range 8 { // noise: each round is a Requeued and a Queued of each waiter
+			for _, child := range srv.Children(lockPath) {
+				if node := lockPath + "/" + child; srv.Owner(node) == c.SessionID() {
+					if err := srv.Delete(node); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			synctest.Wait()
+			if round%3 == 0 {
+				srv.Cut(c.SessionID())
+				time.Sleep(2 * time.Second)
+			}
+		}
+		for _, a := range all[:released] {
+			a.Release()
+		}
+		taken := map[uint64]bool{}
+		for _, a := range all[early-early/20 : locks-locks/5] { // by channel, as another part of the program might
+			select {
+			case <-a.Granted():
+				taken[a.ID()] = true
+			default:
+				t.Fatalf("%d is not granted", a.ID())
+			}
+		}
+		if err := srv.Expire(c.SessionID()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		for _, a := range all[:locks] {
+			if a.Valid() || !coordtest.IsClosed(a.Done()) {
+				t.Fatalf("%d: valid %v, over %v", a.ID(), a.Valid(), coordtest.IsClosed(a.Done()))
+			}
+		}
+
+		// And from here on it does again.
+		closed := make(chan error)
+		go func() { closed <- c.Close() }()
+		for ev := range stream {
+			seen.note(ev)
+		}
+		if err := <-closed; err != nil {
+			t.Errorf("Close = %v", err)
+		}
+		lost := 0
+		for _, a := range all {
+			id := a.ID()
+			if seen.final[id] == "" {
+				t.Fatalf("%d: no end", id)
+			}
+			if taken[id] && seen.granted[id] == 0 {
+				t.Fatalf("%d: its Grant was taken, and the stream did not have it", id)
+			}
+			if seen.final[id] == "Lost" {
+				lost++
+			} else if taken[id] {
+				t.Fatalf("%d: lost, and the stream has %s", id, seen.final[id])
+			}
+		}
+		for _, a := range worked {
+			if seen.granted[a.ID()] == 0 || seen.final[a.ID()] != "Ended" {
+				t.Fatalf("%d was held and released; the stream had Grant %d and %q", a.ID(), seen.granted[a.ID()], seen.final[a.ID()])
+			}
+		}
+		if len(seen.final) != locks+waiters+others || lost < early-released {
+			t.Errorf("%d ends, %d of them losses", len(seen.final), lost)
+		}
+		// The promise is three of each live acquisition. Here a waiter's are a Queued, a
+		// Requeued and its end; the others were never queued and have a Grant, unless the
+		// loop has read it, and an end. Of the session there is one of each of four kinds.
+		after := seen.total - before
+		if most := 3*waiters + 2*(locks+others) - early + 4; after > most {
+			t.Errorf("%d events were kept, more than %d", after, most)
+		}
+		t.Logf("%d events before the pause, %d after it, %d losses", before, after, lost)
+	})
+}
+
+// TestRealCounts asks a real server what a lock has cost it. Pings come every few seconds,
+// and none of this takes as long; one or two of them do no harm.
+func TestRealCounts(t *testing.T) {
+	eventstest.NeedsServers(t)
+	const stray = 2
+	e := ensemble.Start(t, 1,
+		ensemble.Tick(2*time.Second), // for a long session timeout
+		ensemble.Property("znode.container.checkIntervalMs", "600000"))
+	connectIdle := func(t *testing.T) *coordinator.Coordinator {
+		return coordtest.ConnectReal(t, e.Connect(), coordinator.WithSessionTimeout(40*time.Second))
+	}
+	t.Run("a free lock", func(t *testing.T) {
+		const cycles = 200
+		l := connectIdle(t).Mutex("/locks/free")
+		cycle := func() {
+			a := l.Acquire(context.Background())
+			coordtest.GrantOf(t, a)
+			a.Release()
+			<-a.Done()
+		}
+		cycle()
+		cycle() // the directory is known to be ours
+		n := coordtest.RealToll(t, e, func() {
+			for range cycles {
+				cycle()
+			}
+		})
+		t.Logf("%d cycles: %+v", cycles, n)
+		if n.Packets < 2*cycles || n.Packets > 2*cycles+stray || n.Woken != 0 {
+			t.Errorf("%v requests and %v wake-ups in %d cycles", n.Packets, n.Woken, cycles)
+		}
+	})
+	t.Run("a queue", func(t *testing.T) {
+		const handoffs = 20
+		var tolls []coordtest.Toll
+		for _, q := range []struct {
+			dir     string
+			waiters int
+		}{{"/locks/small", 3 + handoffs + 1}, {"/locks/large", 1000}} {
+			c, raw := connectIdle(t), coordtest.RawClient(t, e.Addr(0))
+			stream := c.Events(t.Context())
+			all := map[uint64]*coordinator.Acquisition{}
+			for range q.waiters + 1 {
+				a := c.Mutex(q.dir).Acquire(context.Background())
+				all[a.ID()] = a
+			}
+			holder := func() *coordinator.Acquisition { // which of them it is, the server has decided
+				for ev := range stream {
+					if grant, ok := ev.(events.Grant); ok {
+						return all[grant.ID]
+					}
+				}
+				t.Fatal("the stream has ended")
+				return nil
+			}
+			now := holder()
+			coordtest.Queued(t, raw, q.dir, len(all))
+			next := func() {
+				now.Release()
+				<-now.Done()
+				now = holder()
+			}
+			for range 3 { // the first of them have never waited, or had one ahead of them only
+				next()
+			}
+			n := coordtest.RealToll(t, e, func() {
+				for range handoffs {
+					next()
+				}
+			})
+			t.Logf("%d handoffs with %d waiting: %+v", handoffs, q.waiters, n)
+			if n.Woken != handoffs || n.Packets < 2*handoffs || n.Packets > 2*handoffs+stray {
+				t.Errorf("%v requests and %v wake-ups for %d handoffs", n.Packets, n.Woken, handoffs)
+			}
+			tolls = append(tolls, n)
+		}
+		// The paths are as long; a zxid in hexadecimal may be longer.
+		if more := tolls[1].Bytes - tolls[0].Bytes; more < -16*stray || more > 4*handoffs+16*stray {
+			t.Errorf("%v bytes more in the long queue", more)
+		}
+	})
+}

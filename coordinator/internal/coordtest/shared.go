@@ -1,0 +1,71 @@
+package coordtest
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+)
+
+// shared are the real servers that the tests of a package share: one ensemble a size, started when a test first asks for it.
+type shared struct {
+	mu        sync.Mutex
+	ensembles map[int]*ensemble.Ensemble
+	folders   []string
+}
+
+var servers = shared{ensembles: map[int]*ensemble.Ensemble{}} //nolint:gochecknoglobals // one test process, one set of servers
+
+// Main runs the tests of a package, ends the servers that they share, and looks for goroutines that are left.
+func Main(m *testing.M) { goleak.VerifyTestMain(closing{m}) }
+
+// closing is a test run that ends the shared servers.
+type closing struct{ *testing.M }
+
+func (c closing) Run() int {
+	code := c.M.Run()
+	for _, e := range servers.ensembles {
+		_ = e.Close() // a server that dies late fails no test
+	}
+	for _, folder := range servers.folders {
+		_ = os.RemoveAll(folder)
+	}
+	return code
+}
+
+// Servers returns an ensemble of n servers that the tests of the package share. A test uses paths of its own there, and neither
+// kills a server nor counts what it does. Without a ZooKeeper on the machine it skips the test, or fails it if real ones are asked for.
+func Servers(t *testing.T, n int) *ensemble.Ensemble {
+	t.Helper()
+	servers.mu.Lock()
+	defer servers.mu.Unlock()
+	if e := servers.ensembles[n]; e != nil {
+		return e
+	}
+	installation, err := ensemble.Find()
+	if err != nil {
+		if errors.Is(err, ensemble.ErrNotFound) && os.Getenv("ZKGRANT_REAL") != "1" {
+			t.Skip(err)
+		}
+		t.Fatal(err)
+	}
+	folder, err := os.MkdirTemp("", "zkgrant")
+	if err != nil {
+		t.Fatal(err)
+	}
+	servers.folders = append(servers.folders, folder)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	e, err := ensemble.Launch(ctx, installation, folder, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	servers.ensembles[n] = e
+	return e
+}
