@@ -20,9 +20,12 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// A dialogue is a file of scenes in testdata. In each scene callers in the sessions a, b, c take locks and release them, and
-// something breaks. Above the line stand the steps. Below it stands each step again with what it led to: who holds, who waits,
-// and what else was told. `go test ./coordinator -run Dialogue -rewrite` writes the part below the line anew.
+// A dialogue is one scene of a file in testdata/scenes. Callers in the sessions a, b, c take locks and release them, and something breaks.
+// Above the line stand the steps. Below it stands each step again with what it led to: which callers hold, which wait, and what else was
+// told. `go test ./coordinator -run Scenes -rewrite` writes the part below the line anew.
+//
+// A scene tells less than a play (see Play): no requests and no times, only what is the same on every server. So the scenes that begin with
+// "play real" are played on a real server, too.
 //
 //	w = a write             w holds
 //	r = b read try          w holds; r ended: ErrNotAcquired
@@ -44,9 +47,9 @@ import (
 //	resize SESSION KIND N, proclaim SESSION NAME TEXT, queue SESSION KIND, txn NAME PATH, read NAME (a slow observer)
 //	next SESSION OP ACTION    the next request of that kind: cut-before, cut-after, throttle, deny, D (a delay), delete NAME
 //
-// Without being told the player checks of every scene: the tokens of those who exclude each other grow, and a reader in the place of a
-// writer has the writer's; one who tries in vain creates nothing; what was lost is told once, and on both channels; and when all have
-// released no node is left.
+// The player checks in every scene: the tokens of holders that exclude each other grow, and a reader in the place of a writer has the
+// writer's. The nodes of a Grant are there, with the caller's data. A try in vain creates nothing. A loss is told once on each channel. When
+// all have released, no node is left.
 type dialogue struct {
 	*testing.T
 	on       stage
@@ -57,7 +60,7 @@ type dialogue struct {
 	watching []*follower
 	broken   map[string]int64 // the session that was muted, or reads what is past
 	tokens   map[string]int64 // the greatest one granted at a path
-	alone    map[string]int64 // the greatest one of those who exclude everybody
+	alone    map[string]int64 // the greatest one of a holder that excludes all
 	notes    []string         // what was told since the step began
 }
 
@@ -281,7 +284,7 @@ func (d *dialogue) part(name string) *part {
 			return p
 		}
 	}
-	d.Fatalf("nobody is called %q", name)
+	d.Fatalf("no caller is named %q", name)
 	return nil
 }
 
