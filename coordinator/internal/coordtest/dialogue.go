@@ -345,7 +345,7 @@ func (d *dialogue) step(words []string) {
 		}
 	case "wait":
 		if _, ok := d.on.(doubleStage); ok { // on a real server the next line is awaited
-			time.Sleep(d.duration(words[0]))
+			<-time.After(d.duration(words[0]))
 		}
 	case "read":
 		for _, o := range d.watching {
@@ -522,7 +522,7 @@ func (d *dialogue) ask(name, session string, words []string) {
 			if in.session == session && in.a.Valid() && !p.permits {
 				p.in = in
 			}
-			ctx = in.a.Context(ctx)
+			ctx = in.a.Context(ctx) //nolint:fatcontext // it holds each lock that is named
 		case "within":
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, d.duration(value))
@@ -709,8 +709,7 @@ func (d *dialogue) members(p *part, grant events.Grant) {
 	d.Helper()
 	nodes := []events.Member{{Path: grant.Path, Node: grant.Node}}
 	if len(grant.Members) > 0 {
-		nodes = grant.Members
-		p.a.Grant().Members[0].Node = "somebody else's" // each caller has a slice of its own
+		p.a.Grant().Members[0].Node = "another caller's" // each caller has a slice of its own
 		if nodes = p.a.Grant().Members; nodes[0].Node != grant.Node {
 			d.Errorf("%s is granted %+v: the first member is %+v", p.name, grant, nodes[0])
 		}
@@ -855,7 +854,7 @@ func (s doubleStage) tree() (nodes []string) {
 func (s doubleStage) settle(reached func() bool) {
 	synctest.Wait()
 	if !reached() {
-		time.Sleep(30 * time.Second) // without a connection
+		<-time.After(30 * time.Second) // without a connection
 		synctest.Wait()
 		reached()
 	}

@@ -106,6 +106,6 @@ func (s *realStage) settle(reached func() bool) {
 		if reached() {
 			return
 		}
-		time.Sleep(5 * time.Millisecond)
+		<-time.After(5 * time.Millisecond)
 	}
 }
