@@ -262,8 +262,7 @@ func TestObserveAtEachStep(t *testing.T) {
 	fired := 0
 	begun := [][]string{nil, {"join", "join", "leave"}, {"path"}, {"join"}, {"join", "join", "join"}}
 	for _, at := range begun[:eventstest.Amount(2, len(begun))] {
-		for i := 0; i < len(moves); i += eventstest.Amount(2, 1) {
-			then := moves[i]
+		for _, then := range moves {
 			for _, meanwhile := range slices.Concat(moves, breaks) {
 				for step := 1; ; step++ {
 					requests := 0
