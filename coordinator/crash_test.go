@@ -101,8 +101,8 @@ func TestAPanicInATermIsACrash(t *testing.T) {
 		time.Sleep(time.Second)
 		func() {
 			defer func() { _ = recover() }()
-			for range a.Election(lockPath, coordinator.DetectCrash()).Terms(t.Context(), coordinator.WithData([]byte("first"))) {
-				panic("boom")
+			for _, err := range a.Election(lockPath, coordinator.DetectCrash()).Terms(t.Context(), coordinator.WithData([]byte("first"))) {
+				panic(fmt.Sprint("boom, ", err))
 			}
 		}()
 		next, got := coordtest.Hold(t, detecting(b))

@@ -75,16 +75,6 @@ func dataOfHolder(t *testing.T, c *coordinator.Coordinator, kind string) string 
 	return string(queue[0].Data)
 }
 
-// deaf has the session's reads be refused for the moment, again and again, so that it does not learn what its node says.
-func deaf(srv *zktest.Server, session int64) {
-	srv.Intercept(func(r zktest.Request) zktest.Action {
-		if r.Session == session && r.Op == zktest.OpGetData {
-			return zktest.Fail(zktest.Throttled)
-		}
-		return zktest.Pass()
-	})
-}
-
 // TestAProclamationDoesNotOverruleAWish: the leader overwrites it, and hears of what is left of the time, which is no news.
 func TestAProclamationDoesNotOverruleAWish(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {

@@ -143,12 +143,11 @@ type news struct {
 }
 
 type fault struct {
-	session, path string
-	alone         bool // at most one such caller holds
-	op            string
-	action        zktest.Action
-	once          bool
-	held          <-chan zktest.Action // decided about later
+	session string
+	op      string
+	action  zktest.Action
+	once    bool
+	held    <-chan zktest.Action // decided about later
 }
 
 func (p *play) begin(t *testing.T, args []string) {

@@ -88,7 +88,7 @@ func (p *play) act(t *testing.T, verb string, args []string) string {
 			p.hear(arg(0), func() string { return "CLOSED " + errorName(err) })
 		}()
 	case "sleep":
-		time.Sleep(duration(t, arg(0)))
+		<-time.After(duration(t, arg(0)))
 	case "expire":
 		each(func(id int64) { fail(p.srv.Expire(id)) })
 	case "cut":
@@ -154,7 +154,7 @@ func (p *play) leave(args []string) string {
 	}
 	before := in()
 	for i, name := range args {
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		if now := in(); !slices.Equal(now, before) {
 			return fmt.Sprintf("%v HOLD with %d left, and held before: %v", now, len(args)-i, before)
 		}
@@ -381,7 +381,7 @@ func (p *play) read(t *testing.T, args []string) wish {
 				"kazoo": coordinator.AsKazoo, "adopt": coordinator.AdoptSize,
 			}[key]())
 		case "inside":
-			w.ctx = p.callers[value].inside(w.ctx)
+			w.ctx = p.callers[value].inside(w.ctx) //nolint:fatcontext // one argument is one context inside another
 		case "detached": // a context that outlives the locks it tells of
 			w.ctx = context.WithoutCancel(w.ctx)
 		case "ctx":
@@ -528,6 +528,11 @@ func (p *play) follow(name string, k *caller, untaken bool) {
 				p.hear(name, func() string {
 					return fmt.Sprintf("LOST %v, token %s, %s", l.Reason, p.token(l.Token), errorName(l.Err))
 				})
+			default:
+			}
+			select {
+			case g := <-k.a.Granted():
+				p.hear(name, func() string { return "AFTER THE END: " + p.granted(g) })
 			default:
 			}
 			err := k.a.Err()

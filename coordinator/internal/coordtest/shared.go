@@ -55,7 +55,7 @@ func Servers(t *testing.T, n int) *ensemble.Ensemble {
 		}
 		t.Fatal(err)
 	}
-	folder, err := os.MkdirTemp("", "zkgrant")
+	folder, err := os.MkdirTemp("", "zkgrant") //nolint:usetesting // it outlives the test that asks first
 	if err != nil {
 		t.Fatal(err)
 	}
