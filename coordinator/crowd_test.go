@@ -24,79 +24,68 @@ func TestForeignChildrenAreNoContenders(t *testing.T) {
 			names = append(names, fmt.Sprintf("config-%04d", i))
 		}
 		for _, name := range names {
-			if err := srv.Create(lockPath+"/"+name, []byte("mine")); err != nil {
-				t.Fatal(err)
-			}
+			coordtest.Must(t, srv.Create(lockPath+"/"+name, []byte("mine")))
 		}
 		c := coordtest.Connect(t, srv)
 		sent := coordtest.Traffic(srv)
 		a, grant := coordtest.Hold(t, c.Mutex(lockPath), coordinator.Try())
 		if n := sent.Load(); n > steps+1 { // Try looks first
-			t.Errorf("%d requests", n)
+			t.Errorf("a try beside strange children took %d requests, want at most %d", n, steps+1)
 		}
 		w := coordtest.Queue(c.Mutex(lockPath))
 		a.Release()
 		next, err := w.Wait(t.Context())
 		if err != nil || next.Token <= grant.Token {
-			t.Errorf("%+v, %v", next, err)
+			t.Errorf("the next one is granted %+v, %v, want a token above %d", next, err, grant.Token)
 		}
-		w.Release()
-		<-w.Done()
+		coordtest.End(w)
 		if got := srv.Children(lockPath); len(got) != len(names) {
-			t.Errorf("%d children are left of %d", len(got), len(names))
+			t.Errorf("%d strange children are left, want all %d", len(got), len(names))
 		}
 	})
 }
 
-// TestQueueOf25000 stands behind 25,000 contenders. It costs one listing to join; who
-// leaves far ahead costs nothing, the last ones to leave one round each.
+// TestQueueOf25000 stands behind 25,000 contenders. It costs one listing to join. A contender that
+// leaves far ahead costs nothing, and the last ones to leave cost one round each.
 func TestQueueOf25000(t *testing.T) {
 	const ahead = 25_000
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		node := func(i int) string { return fmt.Sprintf("%s/_c_%032x-lock-%010d", lockPath, i, i) }
 		for i := range ahead {
-			if err := srv.Create(node(i), nil); err != nil {
-				t.Fatal(err)
-			}
+			coordtest.Must(t, srv.Create(node(i), nil))
 		}
-		if err := srv.SetSequence(lockPath, ahead); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.SetSequence(lockPath, ahead))
 		c := coordtest.Connect(t, srv)
 		stream := c.Events(t.Context())
 		sent := coordtest.Traffic(srv)
 		a := coordtest.Queue(c.Mutex(lockPath))
 		if ev, ok := (<-stream).(events.Queued); !ok || ev.Ahead != ahead {
-			t.Errorf("%+v", ev)
+			t.Errorf("the waiter hears %+v, want that %d are ahead", ev, ahead)
 		}
 		joined := sent.Load()
 		if joined > steps || srv.Watches() != 2 {
-			t.Errorf("%d requests and %d watches to join", joined, srv.Watches())
+			t.Errorf("to join took %d requests and %d watches, want at most %d and 2", joined, srv.Watches(), steps)
 		}
 		for i := range ahead - 2 {
-			if err := srv.Delete(node(i)); err != nil {
-				t.Fatal(err)
-			}
+			coordtest.Must(t, srv.Delete(node(i)))
 		}
 		synctest.Wait()
 		if n := sent.Load() - joined; n != 0 {
-			t.Errorf("%d requests because others left who stood far ahead", n)
+			t.Errorf("%d requests because contenders left that stood far ahead, want none", n)
 		}
 		if err := srv.Delete(node(ahead - 1)); err != nil { // gives up, out of turn
 			t.Fatal(err)
 		}
 		synctest.Wait()
 		if a.Valid() {
-			t.Fatal("granted with somebody ahead")
+			t.Fatal("granted with a contender ahead")
 		}
-		if err := srv.Delete(node(ahead - 2)); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.Delete(node(ahead-2)))
 		if _, err := a.Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if n := sent.Load() - joined; n > 10 { // two walks back by three requests, a listing with the own node and the floor, a claim
-			t.Errorf("%d requests for the last two ahead", n)
+			t.Errorf("%d requests for the last two ahead, want at most 10", n)
 		}
 	})
 }
@@ -120,13 +109,13 @@ func TestAContenderWakesNobodyButItsSuccessor(t *testing.T) {
 			a.Release()
 			synctest.Wait()
 			if n := sent.Load() - before; n > 3 { // delete, and the next one looks for the floor and claims
-				t.Fatalf("hand-over %d took %d requests", i, n)
+				t.Fatalf("hand-over %d took %d requests, want at most 3", i, n)
 			}
 		}
 	})
 }
 
-// TestDirectoryDeletedUnderEverybody: who held is told, who waited queues up again.
+// TestDirectoryDeletedUnderEverybody: the holder is told, and the waiters queue up again.
 func TestDirectoryDeletedUnderEverybody(t *testing.T) {
 	const waiters = 30
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -139,18 +128,14 @@ func TestDirectoryDeletedUnderEverybody(t *testing.T) {
 		}
 		srv.MuteAll(true) // or they would be back before the directory is empty
 		for _, child := range srv.Children(lockPath) {
-			if err := srv.Delete(lockPath + "/" + child); err != nil {
-				t.Fatal(err)
-			}
+			coordtest.Must(t, srv.Delete(lockPath+"/"+child))
 		}
 		for _, dir := range []string{lockPath, "/locks"} {
-			if err := srv.Delete(dir); err != nil {
-				t.Fatal(err)
-			}
+			coordtest.Must(t, srv.Delete(dir))
 		}
 		srv.MuteAll(false)
 		if lost := <-holder.Lost(); lost.Reason != events.ReasonNodeRemoved {
-			t.Errorf("%+v", lost)
+			t.Errorf("the holder hears %+v, want that its node was removed", lost)
 		}
 		synctest.Wait()
 		requeued := 0
@@ -165,60 +150,24 @@ func TestDirectoryDeletedUnderEverybody(t *testing.T) {
 			for _, a := range all {
 				if a.Valid() {
 					if now != nil {
-						t.Fatal("two hold it")
+						t.Fatal("two hold the lock")
 					}
 					now = a
 				}
 			}
 			if now == nil {
-				t.Fatal("nobody holds it")
+				t.Fatal("none of those that queue again holds the lock")
 			}
 			grant, err := now.Wait(t.Context())
 			if err != nil || grant.Token <= last {
-				t.Fatalf("%+v, %v", grant, err)
+				t.Fatalf("%+v is granted, %v, want a token above %d", grant, err, last)
 			}
 			last = grant.Token
 			now.Release()
 			synctest.Wait()
 		}
 		if got := srv.Children(lockPath); len(got) != 0 {
-			t.Errorf("left behind: %v", got)
-		}
-	})
-}
-
-// TestAWaitersNodeDeletedUnderIt: it queues up again at the end, at once and not when
-// the one ahead leaves.
-func TestAWaitersNodeDeletedUnderIt(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		holder, _ := coordtest.Hold(t, other.Mutex(lockPath))
-		stream := c.Events(t.Context())
-		first, second := coordtest.Queue(c.Mutex(lockPath)), coordtest.Queue(other.Mutex(lockPath))
-		if ev, ok := (<-stream).(events.Queued); !ok || ev.Ahead != 1 {
-			t.Fatalf("%+v", ev)
-		}
-		for _, child := range srv.Children(lockPath) {
-			if node := lockPath + "/" + child; srv.Owner(node) == c.SessionID() {
-				if err := srv.Delete(node); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		synctest.Wait()
-		if _, ok := (<-stream).(events.Requeued); !ok {
-			t.Error("no Requeued")
-		}
-		if ev, ok := (<-stream).(events.Queued); !ok || ev.Ahead != 2 {
-			t.Errorf("%+v", ev)
-		}
-		holder.Release()
-		if _, err := second.Wait(t.Context()); err != nil || first.Valid() {
-			t.Errorf("%v, who had lost its place holds: %v", err, first.Valid())
-		}
-		second.Release()
-		if _, err := first.Wait(t.Context()); err != nil {
-			t.Error(err)
+			t.Errorf("when all have released these nodes are left: %v", got)
 		}
 	})
 }
@@ -242,25 +191,22 @@ func TestContainerReapedBetweenEnsureAndCreate(t *testing.T) {
 					}
 					if r.Op == zktest.OpCreate && srv.Exists(lockPath) && reaped < tt.times {
 						reaped++
-						if err := srv.Delete(lockPath); err != nil {
-							t.Error(err)
-						}
+						coordtest.Must(t, srv.Delete(lockPath))
 					}
 					return zktest.Pass()
 				})
 				a := c.Mutex(lockPath).Acquire(t.Context())
 				_, err := a.Wait(t.Context())
 				if !tt.ends && (err != nil || reaped != tt.times) {
-					t.Errorf("%v after %d times", err, reaped)
+					t.Errorf("with the directory removed %d times Acquire ends with %v, want a grant after %d", reaped, err, tt.times)
 				}
 				if tt.ends && !errors.Is(err, zk.ErrNoNode) {
-					t.Errorf("Err = %v", err)
+					t.Errorf("with the directory removed each time Acquire ends with %v, want zk.ErrNoNode", err)
 				}
-				a.Release()
-				<-a.Done()
+				coordtest.End(a)
 				time.Sleep(time.Hour)
 				if requests > 40 {
-					t.Errorf("%d requests", requests)
+					t.Errorf("%d requests, want at most 40", requests)
 				}
 			})
 		})

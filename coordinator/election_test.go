@@ -3,8 +3,6 @@ package coordinator_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -26,48 +24,6 @@ func campaign(c *coordinator.Coordinator, name string, options ...coordinator.Ac
 	return a
 }
 
-// TestOneLeadsAfterTheOther: in the order in which they came, with growing tokens, and never two at a time. Whoever leaves
-// before its turn has nobody lead who did not.
-func TestOneLeadsAfterTheOther(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		cs := []*coordinator.Coordinator{coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)}
-		var all []*coordinator.Acquisition
-		for i := range 9 {
-			all = append(all, campaign(cs[i%3], fmt.Sprint("candidate ", i)))
-		}
-		var last int64
-		for len(all) > 0 {
-			grant, err := all[0].Wait(t.Context())
-			if err != nil || grant.Token <= last || grant.Node != all[0].Grant().Node {
-				t.Fatalf("%+v, %v after token %d", grant, err, last)
-			}
-			last = grant.Token
-			if len(all) > 3 { // the last one, and one from the middle, leave
-				for _, i := range []int{len(all) - 1, 2} {
-					all[i].Release()
-					<-all[i].Done()
-					all = slices.Delete(all, i, i+1)
-				}
-			}
-			synctest.Wait()
-			for i, a := range all[1:] {
-				if a.Valid() || a.Grant().Node != "" {
-					t.Errorf("%d leads beside the first", i+1)
-				}
-			}
-			queue, err := cs[0].Election(electionPath).Queue(t.Context())
-			if err != nil || len(queue) != len(all) || queue[0].Node != grant.Node || !queue[0].Holding {
-				t.Errorf("%d candidates in %+v, %v", len(all), queue, err)
-			}
-			all[0].Release()
-			if all[0].Valid() {
-				t.Error("leads and has resigned")
-			}
-			all = all[1:]
-		}
-	})
-}
-
 // TestALeaderThatIsCutOffHearsOfItFirst: its term is over before the next one begins.
 func TestALeaderThatIsCutOffHearsOfItFirst(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -84,7 +40,7 @@ func TestALeaderThatIsCutOffHearsOfItFirst(t *testing.T) {
 				<-ctx.Done()
 				over = time.Now()
 				if cause := context.Cause(ctx); !errors.Is(cause, coordinator.ErrLeaseRanOut) || term.Valid() {
-					t.Errorf("%v, valid: %v", cause, term.Valid())
+					t.Errorf("the context of the term ended with %v, want ErrLeaseRanOut; the term is still valid: %v", cause, term.Valid())
 				}
 				break
 			}
@@ -98,17 +54,17 @@ func TestALeaderThatIsCutOffHearsOfItFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 		if next.Valid() {
-			t.Error("the next one led before")
+			t.Error("the next one leads before the term of the leader that is cut off is over")
 		}
 		if _, err := next.Wait(t.Context()); err != nil || !time.Now().After(over) {
-			t.Errorf("%v; over since %v", err, time.Since(over))
+			t.Errorf("the next one: %v; it leads %v behind the end of the term, want it later", err, time.Since(over))
 		}
 		srv.Mute(session, false)
 	})
 }
 
-// TestTerms: whoever resigns and goes on is behind the others, and leads again; a term that is lost is followed by a
-// campaign; break resigns for good; and so does a panic.
+// TestTerms: a leader that resigns and goes on is behind the others, and leads again. A term that is lost is followed by a campaign.
+// break resigns for good, and so does a panic.
 func TestTerms(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		var led []string
@@ -124,7 +80,7 @@ func TestTerms(t *testing.T) {
 						continue
 					}
 					if !term.Valid() || term.Grant().Token == 0 || !srv.Exists(term.Grant().Node) {
-						t.Errorf("%s does not hold what was yielded: %+v", name, term.Grant())
+						t.Errorf("%s does not hold the term that was yielded: %+v", name, term.Grant())
 					}
 					led = append(led, name) // one at a time, or the race detector has something to say
 					time.Sleep(time.Minute)
@@ -136,9 +92,7 @@ func TestTerms(t *testing.T) {
 						term.Release() // and remains a candidate
 						time.Sleep(time.Second)
 					case 2:
-						if err := srv.Expire(c.SessionID()); err != nil {
-							t.Error(err)
-						}
+						coordtest.Must(t, srv.Expire(c.SessionID()))
 						<-term.Lost()
 					}
 				}
@@ -148,17 +102,17 @@ func TestTerms(t *testing.T) {
 		<-ended
 		<-ended
 		if got := strings.Join(led, " "); got != "ann bob ann bob ann bob" {
-			t.Errorf("%s led", got)
+			t.Errorf("they led in the order %s, want ann and bob in turn, three times each", got)
 		}
 		synctest.Wait()
 		if left := srv.Children(electionPath); len(left) != 0 {
-			t.Errorf("left %v", left)
+			t.Errorf("when all have resigned these nodes are left: %v", left)
 		}
 		c := coordtest.Connect(t, srv)
 		func() {
 			defer func() {
 				if r := recover(); r != "as intended" {
-					t.Errorf("recovered %v", r)
+					t.Errorf("recovered %v, want the panic of the body", r)
 				}
 			}()
 			for _, err := range c.Election(electionPath).Terms(t.Context()) {
@@ -170,7 +124,7 @@ func TestTerms(t *testing.T) {
 		}()
 		synctest.Wait()
 		if left := srv.Children(electionPath); len(left) != 0 {
-			t.Errorf("left by a panic: %v", left)
+			t.Errorf("after a panic in the body these nodes are left: %v", left)
 		}
 	})
 }
@@ -214,16 +168,16 @@ func TestTermsEnd(t *testing.T) {
 			yielded := 0
 			for term, err := range test.c.Election(test.path).Terms(test.ctx, test.options...) {
 				if yielded++; term != nil || !errors.Is(err, test.want) {
-					t.Errorf("%s: %v, %v", what, term, err)
+					t.Errorf("%s: yielded %v, %v, want nil, %v", what, term, err, test.want)
 				}
 			}
 			if yielded != 1 {
-				t.Errorf("%s: yielded %d times", what, yielded)
+				t.Errorf("%s: yielded %d times, want once", what, yielded)
 			}
 		}
 		synctest.Wait() // for those who have withdrawn
 		if n := len(srv.Children(electionPath)); n != 1 || !leader.Valid() {
-			t.Errorf("%d candidates, the leader leads: %v", n, leader.Valid())
+			t.Errorf("after all these there are %d candidates, and the leader leads: %v; want it alone", n, leader.Valid())
 		}
 	})
 }
@@ -252,7 +206,7 @@ func TestTermsEndWithTheCoordinator(t *testing.T) {
 		}
 		<-done
 		if len(heard) != 2 || !errors.Is(heard[0], coordinator.ErrClosed) || !errors.Is(heard[1], coordinator.ErrClosed) {
-			t.Errorf("heard %v", heard)
+			t.Errorf("the body heard %v, want ErrClosed from its context and from Terms", heard)
 		}
 	})
 }
@@ -268,7 +222,7 @@ func TestATermWithinATerm(t *testing.T) {
 			}
 			for inner, err := range e.Terms(outer.Context(t.Context())) {
 				if err != nil || inner.Grant().Node != outer.Grant().Node || inner.Grant().Token != outer.Grant().Token {
-					t.Fatalf("%+v, %v", inner, err)
+					t.Fatalf("the term within %+v is %+v, %v, want the same node and token", outer.Grant(), inner, err)
 				}
 				break
 			}
@@ -280,7 +234,7 @@ func TestATermWithinATerm(t *testing.T) {
 		}
 		synctest.Wait()
 		if left := srv.Children(electionPath); len(left) != 0 {
-			t.Errorf("left %v", left)
+			t.Errorf("when all have resigned these nodes are left: %v", left)
 		}
 	})
 }
@@ -298,11 +252,11 @@ func TestElectionsAreAKindOfLock(t *testing.T) {
 			a := lock.Acquire(t.Context())
 			<-a.Done()
 			if !errors.Is(a.Err(), coordinator.ErrKind) || !strings.Contains(a.Err().Error(), "is an election here") {
-				t.Errorf("%s: %v", what, a.Err())
+				t.Errorf("%s: %v, want ErrKind that names the election", what, a.Err())
 			}
 		}
 		if c.Election(electionPath).Path() != electionPath {
-			t.Error("another path")
+			t.Errorf("the election is at %s, want %s", c.Election(electionPath).Path(), electionPath)
 		}
 	})
 }
@@ -325,11 +279,11 @@ func TestElectionAmongKazoos(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !strings.Contains(term.Grant().Node, "__lock__") {
-				t.Errorf("%+v", term.Grant())
+				t.Errorf("the term is granted %+v, want a name of kazoo's", term.Grant())
 			}
 			synctest.Wait()
 			if l := <-seen; l.Node != term.Grant().Node || string(l.Data) != "ann" {
-				t.Errorf("%+v leads", l)
+				t.Errorf("an observer hears that %+v leads, want ann with the term's node", l)
 			}
 			break
 		}
@@ -348,7 +302,7 @@ func TestProclaim(t *testing.T) {
 			t.Fatal(err)
 		}
 		if data, _ := srv.Data(grant.Node); string(data) != "second words" {
-			t.Errorf("%s", data)
+			t.Errorf("the leader's node has %q, want the proclamation", data)
 		}
 		m, _ := coordtest.Hold(t, c.Mutex(lockPath))
 		over, cancel := context.WithCancelCause(t.Context())
@@ -366,7 +320,7 @@ func TestProclaim(t *testing.T) {
 			"another's lock":        {t.Context(), m, "x", coordinator.ErrNotCandidate},
 			"another election":      {t.Context(), elsewhere, "x", coordinator.ErrNotCandidate},
 			"another coordinator":   {t.Context(), campaign(other, "other"), "x", coordinator.ErrNotCandidate},
-			"one who waits":         {t.Context(), waiting, "x", coordinator.ErrNotAcquired},
+			"one that waits":        {t.Context(), waiting, "x", coordinator.ErrNotAcquired},
 			"too much":              {t.Context(), leader, strings.Repeat("x", 1<<20), coordinator.ErrTooLarge},
 			"a context that's over": {over, leader, "x", gone},
 		} {
@@ -375,18 +329,99 @@ func TestProclaim(t *testing.T) {
 			}
 		}
 		if data, _ := srv.Data(grant.Node); string(data) != "second words" {
-			t.Errorf("%.20s", data)
+			t.Errorf("after proclamations that are refused the node has %.20q, want the one before", data)
 		}
-		if err := srv.Delete(grant.Node); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.Delete(grant.Node))
 		if err := e.Proclaim(t.Context(), leader, nil); !errors.Is(err, coordinator.ErrNodeRemoved) {
-			t.Errorf("of one who was removed: %v", err)
+			t.Errorf("a proclamation of a leader whose node was removed: %v, want ErrNodeRemoved", err)
 		}
 		coordtest.Soon(t, waiting)
 		waiting.Release()
 		if err := e.Proclaim(t.Context(), waiting, nil); !errors.Is(err, coordinator.ErrReleased) {
-			t.Errorf("of one who has resigned: %v", err)
+			t.Errorf("a proclamation of a leader that has resigned: %v, want ErrReleased", err)
+		}
+	})
+}
+
+// TestABodyEndsBeforeTheNextLeads: the term is lost while the session lives, and the body takes its time to stop. The node
+// stays until it has, as with a function in Do.
+func TestABodyEndsBeforeTheNextLeads(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, other := coordtest.Connect(t, srv, coordinator.WithLossOnSuspend()), coordtest.Connect(t, srv)
+		begun, done := make(chan struct{}), make(chan struct{})
+		var ended time.Time
+		go func() {
+			defer close(done)
+			for term, err := range c.Election(electionPath).Terms(t.Context()) {
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				ctx := term.Context(t.Context())
+				close(begun)
+				<-ctx.Done()
+				time.Sleep(3 * time.Second) // it winds down
+				ended = time.Now()
+				break
+			}
+		}()
+		<-begun
+		next := campaign(other, "next")
+		synctest.Wait()
+		srv.Cut(c.SessionID())
+		coordtest.Soon(t, next)
+		if at := time.Now(); ended.IsZero() || at.Before(ended) {
+			t.Errorf("the next one leads at %v, want it behind the end of the body at %v", at, ended)
+		}
+		<-done
+	})
+}
+
+// TestAPastObserverLeavesTheNextAlone: names that have no GUID come again. An observer that has ended hears of a node that
+// it had looked at, and takes nothing from the one that has begun since.
+func TestAPastObserverLeavesTheNextAlone(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		const dir, zero, one = "/e", "/e/lock-0000000000", "/e/lock-0000000001"
+		must(srv.Create(dir, nil))
+		must(srv.Create(one, []byte("x")))
+		c := coordtest.Connect(t, srv)
+		id, step := c.SessionID(), 0
+		srv.Intercept(func(q zktest.Request) zktest.Action {
+			if q.Session != id || q.Op != zktest.OpGetData && q.Op != zktest.OpGetChildren2 {
+				return zktest.Pass()
+			}
+			switch step++; step {
+			case 2: // the leader that was listed is about to be read
+				for _, node := range []string{one, dir} {
+					must(srv.Delete(node))
+				}
+				must(srv.Create(dir, nil))
+				must(srv.Create(zero, []byte("first")))
+				must(srv.Create(one, []byte("second")))
+			case 3: // the listing that follows
+				return zktest.CutBefore()
+			}
+			return zktest.Pass()
+		})
+		ctx, end := context.WithCancel(t.Context())
+		seen := c.Election(dir).Observe(ctx)
+		time.Sleep(time.Minute)
+		wantLeader(t, srv, seen, "first")
+		end()
+		synctest.Wait()
+		stays := c.Election(dir).Observe(t.Context())
+		wantLeader(t, srv, stays, "first")
+		must(srv.Delete(one))
+		time.Sleep(time.Minute)
+		must(c.Close())
+		if _, _, closed := said(stays); !closed {
+			t.Error("the coordinator is closed, and the channel of the observer is not")
 		}
 	})
 }

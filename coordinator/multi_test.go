@@ -5,7 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,7 +14,9 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
 // Where multi-locks meet.
@@ -59,59 +62,6 @@ func heard[E events.Event](stream <-chan events.Event) (n int) {
 	}
 }
 
-// TestAllOfAMultiLockAreGrantedTogether: one Grant, one token, the members in the order given, and everybody who asks for one of
-// them waits.
-func TestAllOfAMultiLockAreGrantedTogether(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		all := a.Multi(a.Mutex(accountB), a.ReadWrite(accountA).Write(), a.ReadWrite(accountC).Read())
-		if all.Path() != accountB {
-			t.Errorf("it is called %s", all.Path())
-		}
-		held, grant := coordtest.Hold(t, all, coordinator.WithData([]byte("me")))
-		if grant.Path != accountB || len(grant.Members) != 3 || grant.Members[0].Node != grant.Node || grant.Session != a.SessionID() {
-			t.Fatalf("%+v", grant)
-		}
-		for i, p := range []string{accountB, accountA, accountC} {
-			m := grant.Members[i]
-			if children := srv.Children(p); m.Path != p || len(children) != 1 || m.Node != path.Join(p, children[0]) {
-				t.Errorf("member %d is %+v, and below %s there is %v", i, m, p, children)
-			}
-			if data, _ := srv.Data(m.Node); string(data) != "me" {
-				t.Errorf("%s holds %q", m.Node, data)
-			}
-		}
-		grant.Members[0].Node = "somebody else's"
-		if held.Grant().Members[0].Node == grant.Members[0].Node {
-			t.Error("two callers have one slice")
-		}
-		var waiting []*coordinator.Acquisition
-		for _, l := range []*coordinator.Lock{b.Mutex(accountB), b.ReadWrite(accountA).Read(), b.ReadWrite(accountC).Write()} {
-			waiting = append(waiting, coordtest.Queue(l))
-		}
-		beside := coordtest.Queue(b.ReadWrite("/accounts/d").Read())
-		reader := b.ReadWrite(accountC).Read().Acquire(t.Context(), coordinator.Try())
-		if _, err := reader.Wait(t.Context()); !errors.Is(err, coordinator.ErrNotAcquired) { // behind the writer
-			t.Errorf("a reader behind a writer: %v", err)
-		}
-		time.Sleep(time.Minute)
-		for i, w := range waiting {
-			if w.Valid() {
-				t.Errorf("%d is let in", i)
-			}
-		}
-		if !beside.Valid() {
-			t.Error("somebody waits for nobody")
-		}
-		held.Release()
-		for _, w := range waiting {
-			if g := coordtest.Soon(t, w); g.Token <= grant.Token {
-				t.Errorf("token %d behind %d", g.Token, grant.Token)
-			}
-		}
-	})
-}
-
 // TestOppositeOrders: two that name the same paths in opposite orders never wait for each other.
 func TestOppositeOrders(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -121,7 +71,7 @@ func TestOppositeOrders(t *testing.T) {
 			first, second := mutexes(a, accountA, accountB).Acquire(t.Context()), mutexes(b, accountB, accountA).Acquire(t.Context())
 			synctest.Wait()
 			if first.Valid() == second.Valid() {
-				t.Fatalf("held by %v and %v", first.Valid(), second.Valid())
+				t.Fatalf("the first holds: %v, the second holds: %v, want one of them", first.Valid(), second.Valid())
 			}
 			if second.Valid() {
 				first, second = second, first
@@ -129,7 +79,7 @@ func TestOppositeOrders(t *testing.T) {
 			for _, x := range []*coordinator.Acquisition{first, second} {
 				g := coordtest.Soon(t, x)
 				if g.Token <= token {
-					t.Fatalf("token %d behind %d", g.Token, token)
+					t.Fatalf("the token %d is granted behind %d, want a greater one", g.Token, token)
 				}
 				token = g.Token
 				x.Release()
@@ -139,219 +89,230 @@ func TestOppositeOrders(t *testing.T) {
 	})
 }
 
-// TestAWaiterForAllHoldsNone: who waits for one of them has no other either, and keeps out those who come later.
-func TestAWaiterForAllHoldsNone(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		one, _ := coordtest.Hold(t, a.Mutex(accountB))
-		two, _ := coordtest.Hold(t, a.Mutex(accountC))
-		all := coordtest.Queue(mutexes(b, accountA, accountB, accountC))
-		later := coordtest.Queue(a.Mutex(accountA))
-		one.Release()
-		time.Sleep(time.Minute)
-		if all.Valid() || later.Valid() {
-			t.Errorf("granted: all %v, later %v", all.Valid(), later.Valid())
-		}
-		two.Release()
-		coordtest.Soon(t, all)
-		all.Release()
-		coordtest.Soon(t, later)
-	})
-}
+// What goes wrong with multi-locks: bad input, lost requests and replies, sessions that end.
 
-// TestOneDeadlineForAll: who gives up leaves nothing behind in any queue.
-func TestOneDeadlineForAll(t *testing.T) {
+func TestBadMultiLocksEndAtOnceAndSendNothing(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		held, _ := coordtest.Hold(t, a.Mutex(accountC))
-		began := time.Now()
-		all := mutexes(b, accountA, accountB, accountC).Acquire(t.Context(), coordinator.WithMaxWait(10*time.Second))
-		if _, err := all.Wait(t.Context()); !errors.Is(err, coordinator.ErrTimeout) || time.Since(began) != 10*time.Second {
-			t.Errorf("%v after %v", err, time.Since(began))
+		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		long := make([]string, 5)
+		for i := range long {
+			long[i] = fmt.Sprintf("/%d%s", i, strings.Repeat("a", 1<<18))
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		if _, err := mutexes(b, accountC, accountA).Acquire(ctx).Wait(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%v", err)
-		}
-		<-all.Done()
+		coordtest.Hold(t, c.Mutex(accountC))
 		synctest.Wait()
-		if left := nodesBelow(srv, accountA, accountB); len(left) > 0 {
-			t.Errorf("left behind: %v", left)
-		}
-		held.Release()
-		coordtest.Soon(t, mutexes(b, accountA, accountB, accountC).Acquire(t.Context()))
-	})
-}
-
-// TestTryAll creates nothing where somebody stands in the way of one.
-func TestTryAll(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		all, _ := coordtest.Hold(t, mutexes(b, accountA, accountB, accountC), coordinator.Try())
-		all.Release()
-		<-all.Done()
-		held, _ := coordtest.Hold(t, a.Mutex(accountC))
-		var multis int
+		var sent atomic.Int64
 		srv.Intercept(func(r zktest.Request) zktest.Action {
-			if coordtest.Creates(r) {
-				multis++
+			if r.Op != zktest.OpPing {
+				sent.Add(1)
 			}
 			return zktest.Pass()
 		})
-		try := mutexes(b, accountA, accountB, accountC).Acquire(t.Context(), coordinator.Try())
-		if _, err := try.Wait(t.Context()); !errors.Is(err, coordinator.ErrNotAcquired) {
-			t.Errorf("%v", err)
-		}
-		if multis > 0 {
-			t.Error("something was created")
-		}
-		held.Release()
-		<-held.Done()
-		coordtest.Soon(t, mutexes(b, accountA, accountB, accountC).Acquire(t.Context(), coordinator.Try()))
-	})
-}
-
-// TestOneLostForAll: whichever node is deleted, the acquisition is lost once, and the others are given up.
-func TestOneLostForAll(t *testing.T) {
-	for _, after := range []time.Duration{0, 5 * time.Second} { // before the nodes are watched, and behind that
-		for i := range 3 {
-			t.Run(fmt.Sprintf("node %d after %v", i, after), func(t *testing.T) {
-				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-					a := coordtest.Connect(t, srv)
-					all := mutexes(a, accountA, accountB, accountC)
-					for range 2 { // from then on it takes one request, and nothing is watched at first
-						held, _ := coordtest.Hold(t, all)
-						held.Release()
-						<-held.Done()
-					}
-					stream := a.Events(t.Context())
-					held, grant := coordtest.Hold(t, all)
-					ctx := held.Context(t.Context())
-					time.Sleep(after)
-					if err := srv.Delete(grant.Members[i].Node); err != nil {
-						t.Fatal(err)
-					}
-					time.Sleep(2 * time.Second)
-					if len(held.Lost()) == 0 {
-						t.Fatal("nothing was told of it")
-					}
-					if lost := <-held.Lost(); lost.Reason != events.ReasonNodeRemoved || lost.Token != grant.Token || lost.Path != accountA {
-						t.Errorf("%+v", lost)
-					}
-					<-held.Done()
-					if ctx.Err() == nil || held.Valid() || !errors.Is(held.Err(), coordinator.ErrNodeRemoved) {
-						t.Errorf("%v, %v, %v", ctx.Err(), held.Valid(), held.Err())
-					}
-					time.Sleep(time.Minute)
-					if left := nodesBelow(srv, accountA, accountB, accountC); len(left) > 0 {
-						t.Errorf("left behind: %v", left)
-					}
-					if losses := heard[events.Lost](stream); losses != 1 {
-						t.Errorf("told %d times", losses)
-					}
-				})
-			})
-		}
-	}
-}
-
-// TestAWaiterThatLosesOnePlaceTakesAllAnew: with the one place alone it would wait for those who came meanwhile, and they for
-// its others.
-func TestAWaiterThatLosesOnePlaceTakesAllAnew(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b, c := coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		stream := b.Events(t.Context())
-		held, _ := coordtest.Hold(t, mutexes(a, accountA, accountB))
-		first := coordtest.Queue(mutexes(b, accountA, accountB))
-		nodes := map[string]bool{}
-		for _, p := range []string{accountA, accountB} {
-			for _, child := range srv.Children(p) {
-				nodes[path.Join(p, child)] = srv.Owner(path.Join(p, child)) == b.SessionID()
+		for name, tt := range map[string]struct {
+			lock    *coordinator.Lock
+			options []coordinator.AcquireOption
+			want    []error
+		}{
+			"none at all":          {c.Multi(), nil, []error{coordinator.ErrMembers}},
+			"nil":                  {c.Multi(c.Mutex(accountA), nil), nil, []error{coordinator.ErrMembers}},
+			"another coordinator":  {c.Multi(c.Mutex(accountA), other.Mutex(accountB)), nil, []error{coordinator.ErrMembers}},
+			"twice":                {mutexes(c, accountA, accountB, accountA), nil, []error{coordinator.ErrDuplicate}},
+			"twice, cleaned":       {mutexes(c, accountA, "/accounts//a"), nil, []error{coordinator.ErrDuplicate, coordinator.ErrPath}},
+			"twice, with a slash":  {mutexes(c, accountA+"/", accountA), nil, []error{coordinator.ErrDuplicate}},
+			"both sides":           {c.Multi(c.ReadWrite(accountA).Read(), c.ReadWrite(accountA).Write()), nil, []error{coordinator.ErrDuplicate}},
+			"nested":               {c.Multi(c.Mutex(accountA), mutexes(c, accountB)), nil, []error{coordinator.ErrKind}},
+			"nested nonsense":      {c.Multi(c.Multi()), nil, []error{coordinator.ErrKind}},
+			"unfair":               {c.Multi(c.Mutex(accountA), c.Unfair(accountB)), nil, []error{coordinator.ErrKind}},
+			"reentrant":            {c.Multi(c.Mutex(accountA, coordinator.Reentrant())), nil, []error{coordinator.ErrKind}},
+			"tells of crashes":     {c.Multi(c.Mutex(accountA, coordinator.DetectCrash())), nil, []error{coordinator.ErrKind}},
+			"upgradable":           {c.Multi(c.Mutex(accountA), c.ReadWrite(accountB).Upgradable()), nil, []error{coordinator.ErrKind}},
+			"kazoo's":              {c.Multi(c.Mutex(accountA, coordinator.AsKazoo())), nil, []error{coordinator.ErrKind}},
+			"no path":              {mutexes(c, accountA, "b"), nil, []error{coordinator.ErrPath}},
+			"the servers' own":     {mutexes(c, "/zookeeper/config"), nil, []error{coordinator.ErrPath}},
+			"a megabyte of paths":  {mutexes(c, long...), nil, []error{coordinator.ErrTooLarge}},
+			"one path too long":    {mutexes(c, "/"+strings.Repeat("a", 1<<20)), nil, []error{coordinator.ErrTooLarge, coordinator.ErrPath}},
+			"data for each":        {mutexes(c, pathsOf(32)...), []coordinator.AcquireOption{coordinator.WithData(make([]byte, 1<<15))}, []error{coordinator.ErrTooLarge}},
+			"permits":              {mutexes(c, accountA), []coordinator.AcquireOption{coordinator.WithPermits(1)}, []error{coordinator.ErrPermits}},
+			"no time":              {mutexes(c, accountA), []coordinator.AcquireOption{coordinator.WithMaxWait(-1)}, []error{coordinator.ErrTimeout}},
+			"many, and one too":    {mutexes(c, append(pathsOf(20000), accountA)...), nil, []error{coordinator.ErrTooLarge}},
+			"as another kind here": {c.Multi(c.Mutex(accountB), c.ReadWrite(accountC).Read()), nil, []error{coordinator.ErrKind}},
+		} {
+			a := tt.lock.Acquire(t.Context(), tt.options...)
+			for _, want := range tt.want {
+				if !coordtest.IsClosed(a.Done()) || !errors.Is(a.Err(), want) {
+					t.Errorf("%s: done %v, Err = %v, want %v", name, coordtest.IsClosed(a.Done()), a.Err(), want)
+				}
 			}
-		}
-		second := coordtest.Queue(mutexes(c, accountB, accountA))
-		for node, of := range nodes {
-			if of && path.Dir(node) == accountB {
-				if err := srv.Delete(node); err != nil {
-					t.Fatal(err)
+			a.Release()
+			if name != "none at all" && tt.lock.Path() == "" && name != "nested nonsense" {
+				t.Errorf("%s: it has no path", name)
+			}
+			if tt.lock.Path() == "" {
+				if _, err := tt.lock.Queue(t.Context()); !errors.Is(err, tt.want[0]) {
+					t.Errorf("%s: Queue says %v, want %v", name, err, tt.want[0])
 				}
 			}
 		}
 		synctest.Wait()
-		for node, of := range nodes {
-			if of && srv.Exists(node) {
-				t.Errorf("%s is still there", node)
+		if n := sent.Load(); n > 0 {
+			t.Errorf("%d requests were sent for locks that are refused, want none", n)
+		}
+		// Nothing of those that were refused stands in the way of another kind of lock.
+		coordtest.Soon(t, c.ReadWrite(accountB).Write().Acquire(t.Context()))
+	})
+}
+
+// TestAMultiLockThatLosesANodeInTheLastMoment is not granted, and all are queued anew: the claim, which is one transaction with a check of
+// each node, is refused.
+func TestAMultiLockThatLosesANodeInTheLastMoment(t *testing.T) {
+	for i := range 2 {
+		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+			a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+			first, _ := coordtest.Hold(t, a.Mutex(accountA))
+			waits := coordtest.Queue(mutexes(b, accountA, accountB))
+			var claims [][]zktest.Part
+			srv.Intercept(func(r zktest.Request) zktest.Action {
+				if r.Session != b.SessionID() || r.Op != zktest.OpMulti || r.Parts[0].Op != zktest.OpCheck {
+					return zktest.Pass()
+				}
+				if claims = append(claims, r.Parts); len(claims) == 1 {
+					go func() { _ = srv.Delete(r.Parts[i].Path) }() // when the server has done with this
+					return zktest.Fail(zktest.Throttled)
+				}
+				return zktest.Pass()
+			})
+			first.Release()
+			grant := coordtest.Soon(t, waits)
+			for _, claim := range claims {
+				if len(claim) != 2 || path.Dir(claim[0].Path) != accountA || path.Dir(claim[1].Path) != accountB {
+					t.Errorf("a claim checks %+v, want one node at each path", claim)
+				}
+			}
+			if len(claims) < 2 || grant.Members[i].Node == claims[0][i].Path {
+				t.Errorf("%+v is granted behind the claims %+v, want a second claim and another node", grant, claims)
+			}
+		})
+	}
+}
+
+// TestMultiLocksBelowAChroot: the nodes are named as the caller's paths are.
+func TestMultiLocksBelowAChroot(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		coordtest.Must(t, srv.Create("/app", nil))
+		c, err := coordinator.Connect(t.Context(), srv.Addr()+"/app", srv.Option())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_, grant := coordtest.Hold(t, mutexes(c, "/", accountB))
+		for i, m := range grant.Members {
+			if m.Path != []string{"/", accountB}[i] || !strings.HasPrefix(m.Node, m.Path) || strings.Contains(m.Node, "//") || !srv.Exists("/app"+m.Node) {
+				t.Errorf("below a chroot member %d is %+v, want its node named as the caller names its path", i, m)
 			}
 		}
-		if n := heard[events.Requeued](stream); n != 1 {
-			t.Errorf("that was told %d times", n)
+	})
+}
+
+// What multi-locks cost.
+
+// TestThirtyTwoFreeLocksCostTwoRequests: one to acquire all of them, one to give all back.
+func TestThirtyTwoFreeLocksCostTwoRequests(t *testing.T) {
+	const paths, cycles = 32, 20
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs, ms := coordtest.Metered(t, srv, 1)
+		all := mutexes(cs[0], pathsOf(paths)...)
+		cycle := func() {
+			a, grant := coordtest.Hold(t, all)
+			if len(grant.Members) != paths {
+				t.Fatalf("%+v is granted, want %d members", grant, paths)
+			}
+			coordtest.End(a)
+		}
+		for range 2 { // the directories are made, and known to be ours
+			cycle()
+		}
+		before := coordtest.Total(ms)
+		for range cycles {
+			cycle()
+		}
+		if n := coordtest.Total(ms).Minus(before); n.Requests != 2*cycles || n.Events != 0 {
+			t.Errorf("%d cycles took %+v, want 2 requests each and no event", cycles, n)
+		}
+		held, _ := coordtest.Hold(t, all)
+		before = coordtest.Total(ms)
+		time.Sleep(5 * time.Minute)
+		if n := coordtest.Total(ms).Minus(before); n.Requests > 5*60+paths { // a probe a second, and each node is watched once
+			t.Errorf("to hold it for five minutes took %+v, want at most %d requests", n, 5*60+paths)
 		}
 		held.Release()
-		coordtest.Soon(t, second)
-		if first.Valid() {
-			t.Error("granted beside the other")
-		}
-		second.Release()
-		coordtest.Soon(t, first)
 	})
 }
 
-// TestQueueOfAMultiLock is that of one lock after the other.
-func TestQueueOfAMultiLock(t *testing.T) {
+// TestAHandoffOfMultiLocks: one that comes when it is held creates, and lists each directory. The only one behind it claims when it goes. Nothing depends on the number of paths but the listings, which are in one flight.
+func TestAHandoffOfMultiLocks(t *testing.T) {
+	const handoffs = 10
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a := coordtest.Connect(t, srv)
-		all := mutexes(a, accountB, accountA)
-		coordtest.Hold(t, all)
-		coordtest.Queue(a.Mutex(accountA))
-		got, err := all.Queue(t.Context())
-		if err != nil || len(got) != 3 {
-			t.Fatalf("%+v, %v", got, err)
+		cs, ms := coordtest.Metered(t, srv, 2)
+		a, b := mutexes(cs[0], accountA, accountB), mutexes(cs[1], accountB, accountA)
+		now, _ := coordtest.Hold(t, a)
+		before := coordtest.Total(ms)
+		for range handoffs {
+			next := coordtest.Queue(b)
+			now.Release()
+			coordtest.Soon(t, next)
+			now, a, b = next, b, a
 		}
-		var holding []bool
-		var dirs []string
-		for _, q := range got {
-			dirs, holding = append(dirs, path.Dir(q.Node)), append(holding, q.Holding)
-		}
-		if !slices.Equal(dirs, []string{accountB, accountA, accountA}) || !slices.Equal(holding, []bool{true, true, false}) {
-			t.Errorf("%v %v", dirs, holding)
+		n := coordtest.Total(ms).Minus(before)
+		t.Logf("%d handoffs: %+v", handoffs, n)
+		// To come: the create, two listings, a look at each own node, a watch. To go on: the same without the create and the
+		// watch, and the claim. To go: the delete.
+		if n.Requests > (6+5+1)*handoffs+4 {
+			t.Errorf("%d handoffs took %+v, want at most %d requests", handoffs, n, (6+5+1)*handoffs+4)
 		}
 	})
 }
 
-// TestContextsOfMultiLocks: nobody waits for himself, at whichever of the paths.
-func TestContextsOfMultiLocks(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv)
-		all, _ := coordtest.Hold(t, c.Multi(c.Mutex(accountA), c.ReadWrite(accountB).Write()))
-		inside := all.Context(t.Context())
-		for name, tt := range map[string]struct {
-			lock *coordinator.Lock
-			want error
-		}{
-			"the first":            {c.Mutex(accountA), coordinator.ErrDeadlock},
-			"the second":           {c.ReadWrite(accountB).Write(), coordinator.ErrDeadlock},
-			"its other side":       {c.ReadWrite(accountB).Read(), coordinator.ErrDeadlock},
-			"reentrant":            {c.Mutex(accountA, coordinator.Reentrant()), coordinator.ErrDeadlock},
-			"all of it":            {c.Multi(c.Mutex(accountA), c.ReadWrite(accountB).Write()), coordinator.ErrDeadlock},
-			"some of it":           {mutexes(c, accountC, accountA), coordinator.ErrDeadlock},
-			"another kind of lock": {c.Mutex(accountB), coordinator.ErrKind},
-		} {
-			if _, err := tt.lock.Acquire(inside, coordinator.WithMaxWait(time.Minute)).Wait(t.Context()); !errors.Is(err, tt.want) {
-				t.Errorf("%s: %v, want %v", name, err, tt.want)
+// TestRealMultiLockDetails: what a real server makes of the transactions.
+func TestRealMultiLockDetails(t *testing.T) {
+	eventstest.NeedsServers(t)
+	e := ensemble.Start(t, 1, ensemble.Tick(2*time.Second), ensemble.Property("znode.container.checkIntervalMs", "600000"))
+	c := coordtest.ConnectReal(t, e.Connect(), coordinator.WithSessionTimeout(40*time.Second))
+	t.Run("32 free locks", func(t *testing.T) {
+		const cycles, stray = 50, 2
+		all := mutexes(c, pathsOf(32)...)
+		cycle := func() {
+			a := all.Acquire(context.Background())
+			if g := coordtest.GrantOf(t, a); len(g.Members) != 32 {
+				t.Errorf("%+v is granted, want 32 members", g)
 			}
+			coordtest.End(a)
 		}
-		one, _ := coordtest.Hold(t, c.Mutex(accountC))
-		if _, err := mutexes(c, "/accounts/d", accountC).Acquire(one.Context(inside)).Wait(t.Context()); !errors.Is(err, coordinator.ErrDeadlock) {
-			t.Errorf("one of them inside: %v", err)
+		cycle()
+		cycle() // the directories are known to be ours
+		n := coordtest.RealToll(t, e, func() {
+			for range cycles {
+				cycle()
+			}
+		})
+		t.Logf("%d cycles: %+v", cycles, n)
+		if n.Packets < 2*cycles || n.Packets > 2*cycles+stray {
+			t.Errorf("%d cycles took %v requests, want %d to %d", cycles, n.Packets, 2*cycles, 2*cycles+stray)
 		}
-		write, _ := coordtest.Hold(t, c.ReadWrite("/accounts/e").Write())
-		if _, err := c.Multi(c.ReadWrite("/accounts/e").Read()).Acquire(write.Context(t.Context())).Wait(t.Context()); !errors.Is(err, coordinator.ErrDeadlock) {
-			t.Errorf("a reader in a multi-lock in a writer's place: %v", err)
+	})
+	t.Run("as large as a request may be", func(t *testing.T) {
+		const each = 1 << 12
+		var paths []string
+		for i := range 240 {
+			p := fmt.Sprintf("/large/%0*d", each-7, i)
+			paths = append(paths, p)
 		}
-		coordtest.Soon(t, c.Mutex("/accounts/f").Acquire(inside))
-		all.Release()
-		<-all.Done()
-		coordtest.Soon(t, c.Mutex(accountA).Acquire(context.WithoutCancel(inside), coordinator.WithMaxWait(time.Second)))
+		a := mutexes(c, paths...).Acquire(context.Background())
+		if g := coordtest.GrantOf(t, a); len(g.Members) != len(paths) {
+			t.Errorf("%d members are granted, want %d", len(g.Members), len(paths))
+		}
+		a.Release()
+		if err := coordtest.EndOf(t, a); err != nil {
+			t.Error(err)
+		}
+		coordtest.Queued(t, coordtest.RawClient(t, e.Addr(0)), paths[len(paths)-1], 0)
 	})
 }

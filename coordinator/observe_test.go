@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"runtime"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +19,7 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -40,11 +44,11 @@ func wantLeader(t *testing.T, srv *zktest.Server, seen <-chan events.Leader, dat
 	l, ok, closed := said(seen)
 	switch {
 	case !ok || closed:
-		t.Fatalf("nothing was said (closed: %v), and %q leads", closed, data)
+		t.Fatalf("the observer hears nothing (its channel is closed: %v), want %q", closed, data)
 	case string(l.Data) != data || (data == "") != (l.Node == "") || (data == "") != (l.Token == 0):
-		t.Fatalf("%+v leads, and not %q", l, data)
+		t.Fatalf("the observer hears that %+v leads, want %q", l, data)
 	case data != "" && !srv.Exists(l.Node):
-		t.Fatalf("%+v leads, who is gone", l)
+		t.Fatalf("the observer hears that %+v leads, whose node is gone", l)
 	}
 	return l
 }
@@ -53,81 +57,8 @@ func wantLeader(t *testing.T, srv *zktest.Server, seen <-chan events.Leader, dat
 func wantQuiet(t *testing.T, seen <-chan events.Leader) {
 	t.Helper()
 	if l, ok, closed := said(seen); ok || closed {
-		t.Fatalf("said %+v, closed: %v", l, closed)
+		t.Fatalf("the observer hears %+v (its channel is closed: %v), want nothing", l, closed)
 	}
-}
-
-// TestObserve sees an election through, from before there is a path.
-func TestObserve(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		seen := b.Election(electionPath).Observe(t.Context())
-		wantLeader(t, srv, seen, "")
-		if srv.Exists(path.Dir(electionPath)) {
-			t.Error("to observe makes a path")
-		}
-		ann := campaign(a, "ann")
-		first := wantLeader(t, srv, seen, "ann")
-		if grant := coordtest.Soon(t, ann); grant.Token != first.Token || grant.Node != first.Node {
-			t.Errorf("%+v, and %+v leads", grant, first)
-		}
-		bob, cleo, dan := campaign(b, "bob"), campaign(a, "cleo"), campaign(b, "dan")
-		cleo.Release()
-		wantQuiet(t, seen)
-		if err := a.Election(electionPath).Proclaim(t.Context(), ann, []byte("ann again")); err != nil {
-			t.Fatal(err)
-		}
-		if l := wantLeader(t, srv, seen, "ann again"); l.Node != first.Node || l.Token != first.Token {
-			t.Errorf("%+v, and before %+v", l, first)
-		}
-		second := b.Election(electionPath).Observe(t.Context())
-		wantLeader(t, srv, second, "ann again")
-		ann.Release()
-		if l := wantLeader(t, srv, seen, "bob"); l.Token <= first.Token {
-			t.Errorf("%+v behind %+v", l, first)
-		}
-		wantLeader(t, srv, second, "bob")
-		coordtest.Soon(t, bob)
-		bob.Release()
-		wantLeader(t, srv, seen, "dan")
-		coordtest.Soon(t, dan)
-		dan.Release()
-		wantLeader(t, srv, seen, "")
-		if err := srv.Delete(electionPath); err != nil {
-			t.Fatal(err)
-		}
-		if err := srv.Delete(path.Dir(electionPath)); err != nil {
-			t.Fatal(err)
-		}
-		wantQuiet(t, seen)
-		eve := campaign(a, "eve")
-		wantLeader(t, srv, seen, "eve")
-		eve.Release()
-		wantLeader(t, srv, seen, "")
-		wantLeader(t, srv, second, "")
-	})
-}
-
-// TestASlowObserverHearsTheLatest, of each of two, who do not wait for each other.
-func TestASlowObserverHearsTheLatest(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv)
-		e := c.Election(electionPath)
-		slow, quick := e.Observe(t.Context()), e.Observe(t.Context())
-		wantLeader(t, srv, quick, "")
-		var last *coordinator.Acquisition
-		for _, name := range []string{"ann", "bob", "cleo"} {
-			if last != nil {
-				last.Release()
-				wantLeader(t, srv, quick, "")
-			}
-			last = campaign(c, name)
-			l := wantLeader(t, srv, quick, name)
-			l.Data[0] = 'x' // the reader's own
-		}
-		wantLeader(t, srv, slow, "cleo")
-		wantQuiet(t, slow)
-	})
 }
 
 // TestObserversEnd with their contexts, with the coordinator, and where nothing can be seen: the channel is closed.
@@ -144,7 +75,7 @@ func TestObserversEnd(t *testing.T) {
 				said(seen) // what was not read yet comes before
 			}
 			if _, _, closed := said(seen); !closed {
-				t.Errorf("%s: not closed", what)
+				t.Errorf("%s: the channel is not closed", what)
 			}
 		}
 		isOver("a context that is over", e.Observe(over))
@@ -166,7 +97,7 @@ func TestObserversEnd(t *testing.T) {
 			isOver("one of many", seen)
 		}
 		if n := logs.Len(); n != 0 {
-			t.Errorf("%d warnings", n)
+			t.Errorf("observers that have ended led to %d warnings, want none", n)
 		}
 		isOver("no path", c.Election("service").Observe(t.Context()))
 
@@ -176,7 +107,7 @@ func TestObserversEnd(t *testing.T) {
 		}
 		isOver("a path that may not be read", c.Election("/closed").Observe(t.Context()))
 		if _, err := c.Election("/closed").Queue(t.Context()); !errors.Is(err, coordinator.ErrNoAuth) {
-			t.Errorf("Queue says %v", err)
+			t.Errorf("Queue of a path that may not be read: %v, want ErrNoAuth", err)
 		}
 		if _, err := adm.Create("/hidden", nil, zk.FlagPersistent, zk.WorldACL(zk.PermAll)); err != nil {
 			t.Fatal(err)
@@ -188,11 +119,11 @@ func TestObserversEnd(t *testing.T) {
 		}
 		isOver("a leader who may not be read", hidden)
 		if n := logs.FilterMessage("cannot see who leads").Len(); n != 3 {
-			t.Errorf("%d warnings", n)
+			t.Errorf("%d warnings that the leader cannot be seen, want 3", n)
 		}
 		wantQuiet(t, stays)
 		if !ann.Valid() {
-			t.Error("the leader does not lead any more")
+			t.Error("the leader has lost the election to its observers")
 		}
 		if err := c.Close(); err != nil {
 			t.Fatal(err)
@@ -200,89 +131,6 @@ func TestObserversEnd(t *testing.T) {
 		isOver("a coordinator that was closed", stays)
 		isOver("a coordinator that is closed", e.Observe(t.Context()))
 	})
-}
-
-// TestObserversOutliveConnections, and sessions: what was said last stands until there is something else to say.
-func TestObserversOutliveConnections(t *testing.T) {
-	for name, outage := range map[string]func(srv *zktest.Server, c *coordinator.Coordinator, change func()){
-		"cut": func(srv *zktest.Server, c *coordinator.Coordinator, change func()) { srv.Cut(c.SessionID()); change() },
-		"muted": func(srv *zktest.Server, c *coordinator.Coordinator, change func()) {
-			id := c.SessionID()
-			srv.Mute(id, true)
-			change()
-			time.Sleep(8 * time.Second)
-			srv.Mute(id, false)
-		},
-		"expired": func(srv *zktest.Server, c *coordinator.Coordinator, change func()) {
-			_ = srv.Expire(c.SessionID())
-			change()
-		},
-		"lost": func(srv *zktest.Server, c *coordinator.Coordinator, change func()) {
-			id := c.SessionID()
-			srv.Mute(id, true)
-			change()
-			time.Sleep(time.Minute)
-			srv.Mute(id, false)
-		},
-		"on a follower that lags": func(srv *zktest.Server, c *coordinator.Coordinator, change func()) {
-			id := c.SessionID()
-			srv.Lag(id, true)
-			change()
-			time.Sleep(time.Minute)
-			srv.Lag(id, false)
-		},
-	} {
-		for what, change := range map[string]func(srv *zktest.Server, ann, bob *coordinator.Acquisition) string{
-			"nothing":        func(*zktest.Server, *coordinator.Acquisition, *coordinator.Acquisition) string { return "" },
-			"another leader": func(_ *zktest.Server, ann, _ *coordinator.Acquisition) string { ann.Release(); return "bob" },
-			"another word": func(srv *zktest.Server, ann, _ *coordinator.Acquisition) string {
-				_ = srv.SetData(ann.Grant().Node, []byte("ann again"))
-				return "ann again"
-			},
-			"nobody": func(_ *zktest.Server, ann, bob *coordinator.Acquisition) string {
-				bob.Release()
-				ann.Release()
-				return "nobody"
-			},
-		} {
-			t.Run(name+", "+what, func(t *testing.T) {
-				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-					c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-					ann, bob := campaign(c, "ann"), campaign(c, "bob")
-					coordtest.Soon(t, ann)
-					seen := other.Election(electionPath).Observe(t.Context())
-					wantLeader(t, srv, seen, "ann")
-					want := ""
-					outage(srv, other, func() {
-						synctest.Wait()
-						want = change(srv, ann, bob)
-						wantQuiet(t, seen)
-					})
-					time.Sleep(time.Minute)
-					switch want {
-					case "":
-						wantQuiet(t, seen)
-						want = "ann"
-					case "nobody":
-						want = ""
-						fallthrough
-					default:
-						wantLeader(t, srv, seen, want)
-					}
-					if want == "ann" || want == "ann again" { // and it hears of what comes behind
-						ann.Release()
-						wantLeader(t, srv, seen, "bob")
-					}
-					bob.Release()
-					if want != "" {
-						wantLeader(t, srv, seen, "")
-					}
-					campaign(c, "cleo")
-					wantLeader(t, srv, seen, "cleo")
-				})
-			})
-		}
-	}
 }
 
 // TestObserveBeforeThereIsAConnection: it begins with the first one, and a coordinator that is closed meanwhile closes the channel.
@@ -302,10 +150,10 @@ func TestObserveBeforeThereIsAConnection(t *testing.T) {
 		late := c.Election("/elsewhere").Observe(t.Context())
 		wantQuiet(t, late)
 		if err := c.Close(); err == nil {
-			t.Error("closed in order without a server")
+			t.Error("Close without a server says nil, want an error")
 		}
 		if _, _, closed := said(late); !closed {
-			t.Error("not closed")
+			t.Error("after Close the channel of an observer that never had a connection is not closed")
 		}
 	})
 }
@@ -328,50 +176,269 @@ func TestAChangeRightBehindAReading(t *testing.T) {
 			seen := other.Election(electionPath).Observe(ctx)
 			wantQuiet(t, seen)
 			word := fmt.Sprint("word ", round)
-			if err := srv.SetData(grant.Node, []byte(word)); err != nil {
-				t.Fatal(err)
-			}
+			coordtest.Must(t, srv.SetData(grant.Node, []byte(word)))
 			time.Sleep(time.Minute)
 			wantLeader(t, srv, seen, word)
 			end()
 			synctest.Wait()
-			if err := srv.SetData(grant.Node, []byte("nothing is armed any more")); err != nil {
-				t.Fatal(err)
-			}
+			coordtest.Must(t, srv.SetData(grant.Node, []byte("nothing is armed any more")))
 			synctest.Wait()
 		}
 	})
 }
 
-// TestObserveWhereASemaphoreStands: both look out for changes of one directory, and neither takes the other's watch for what it is
-// not.
-func TestObserveWhereASemaphoreStands(t *testing.T) {
+// hustings is an election of nobody's, which the test moves.
+type hustings struct {
+	srv *zktest.Server
+
+	mu     sync.Mutex // held while something is moved, which is seen before it is done
+	joined int
+}
+
+// first returns the leader's node; empty: nobody leads.
+func (h *hustings) first() string {
+	names := h.srv.Children(electionPath) // they are made with numbers of ten digits, and nothing else
+	slices.Sort(names)
+	if len(names) == 0 {
+		return ""
+	}
+	return path.Join(electionPath, names[0])
+}
+
+// move changes something, if there is anything to change.
+func (h *hustings) move(how string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.moving(how)
+}
+
+func (h *hustings) moving(how string) {
+	must := func(err error) {
+		if err != nil {
+			panic(err)
+		}
+	}
+	first := h.first()
+	switch how {
+	case "path":
+		if !h.srv.Exists(electionPath) {
+			must(h.srv.Create(electionPath, nil))
+		}
+	case "join":
+		must(h.srv.Create(fmt.Sprintf("%s/lock-%010d", electionPath, h.joined), fmt.Appendf(nil, "candidate %d", h.joined)))
+		h.joined++
+	case "leave":
+		if first != "" {
+			must(h.srv.Delete(first))
+		}
+	case "proclaim":
+		if first != "" {
+			data, _ := h.srv.Data(first)
+			must(h.srv.SetData(first, append(data, '!')))
+		}
+	case "remove":
+		for _, name := range h.srv.Children(electionPath) {
+			must(h.srv.Delete(path.Join(electionPath, name)))
+		}
+		if h.srv.Exists(electionPath) {
+			must(h.srv.Delete(electionPath))
+		}
+	case "anew": // another path of the same name, in which the leader's name is that of one who comes second
+		h.moving("remove")
+		h.joined = max(h.joined, 1)
+		must(h.srv.Create(electionPath+"/lock-0000000000", []byte("anew")))
+		if first != "" && path.Base(first) != "lock-0000000000" {
+			must(h.srv.Create(first, []byte("not the first")))
+		}
+	}
+}
+
+// TestObserveAtEachStep has something happen before each request that an observer makes, while it begins and while
+// something else happens. In the end it has heard of the leader, in order and within a few requests.
+func TestObserveAtEachStep(t *testing.T) {
+	const most = 60
+	moves := []string{"path", "join", "leave", "proclaim", "remove", "anew"}
+	breaks := []string{"cut before", "cut after", "expire"}
+	fired := 0
+	begun := [][]string{nil, {"join", "join", "leave"}, {"path"}, {"join"}, {"join", "join", "join"}}
+	for _, at := range begun[:eventstest.Amount(2, len(begun))] {
+		for _, then := range moves {
+			for _, meanwhile := range slices.Concat(moves, breaks) {
+				for step := 1; ; step++ {
+					requests := 0
+					coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+						h := &hustings{srv: srv}
+						for _, how := range at {
+							h.move(how)
+						}
+						c := coordtest.Connect(t, srv)
+						srv.Intercept(func(q zktest.Request) zktest.Action {
+							if q.Op != zktest.OpExists && q.Op != zktest.OpGetData && q.Op != zktest.OpGetChildren2 {
+								return zktest.Pass()
+							}
+							if requests++; requests != step {
+								return zktest.Pass()
+							}
+							switch meanwhile {
+							case "cut before":
+								return zktest.CutBefore()
+							case "cut after":
+								return zktest.CutAfter()
+							case "expire":
+								_ = srv.Expire(q.Session)
+							default:
+								h.move(meanwhile)
+							}
+							return zktest.Pass()
+						})
+						wantTheTruth(t, h, c, then)
+					})
+					if t.Failed() || requests > most {
+						t.Fatalf("behind %v: %s, and %s at request %d: %d requests, want at most %d", at, then, meanwhile, step, requests, most)
+					}
+					if requests < step {
+						break
+					}
+					fired++
+				}
+			}
+		}
+	}
+	t.Logf("%d times something happened", fired)
+}
+
+// wantTheTruth observes while something happens, and wants to have heard of the leader in the end, in order and nothing twice.
+func wantTheTruth(t *testing.T, h *hustings, c *coordinator.Coordinator, then string) {
+	t.Helper()
+	seen := c.Election(electionPath).Observe(t.Context())
+	heard := &chronicle{}
+	listen := func() {
+		time.Sleep(time.Minute)
+		for l, ok, _ := said(seen); ok; l, ok, _ = said(seen) {
+			heard.heard = append(heard.heard, l)
+		}
+	}
+	listen()
+	h.move(then)
+	listen()
+	heard.check(t, "the observer")
+	var last events.Leader
+	if n := len(heard.heard); n > 0 {
+		last = heard.heard[n-1]
+	}
+	data, _ := h.srv.Data(h.first())
+	if node := h.first(); len(heard.heard) == 0 || last.Node != node || node != "" && string(last.Data) != string(data) {
+		t.Errorf("the observer heard %d words, the last %+v, want %q with %q", len(heard.heard), last, node, data)
+	}
+}
+
+// TestWhatObserversCost: nothing while others come and go behind the leader, and the same for any number of them in one
+// coordinator.
+func TestWhatObserversCost(t *testing.T) {
+	for _, observers := range []int{1, 100} {
+		t.Run(fmt.Sprint(observers), func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				cs, ms := coordtest.Metered(t, srv, 1)
+				c := coordtest.Connect(t, srv)
+				var seen []<-chan events.Leader
+				costs := func(what string, requests, evs int, change func()) {
+					t.Helper()
+					before := ms[0].Read()
+					change()
+					if n := ms[0].Read().Minus(before); n.Requests != requests || n.Events != evs {
+						t.Errorf("%s: %+v, want %d requests and %d events", what, n, requests, evs)
+					}
+				}
+				all := func(data string) {
+					t.Helper()
+					for _, s := range seen {
+						wantLeader(t, srv, s, data)
+					}
+				}
+				costs("to begin without a path", 2, 0, func() { // list, and look out for the path
+					seen = append(seen, cs[0].Election(electionPath).Observe(t.Context()))
+				})
+				costs("another observer", 0, 0, func() {
+					for range observers - 1 {
+						seen = append(seen, cs[0].Election(electionPath).Observe(t.Context()))
+					}
+				})
+				all("")
+				costs("a path", 2, 1, func() { // list, and list again with a watch
+					coordtest.Must(t, srv.Create(electionPath, nil))
+				})
+				var ann, bob, cleo, dan *coordinator.Acquisition
+				costs("a leader", 2, 1, func() { ann = campaign(c, "ann") }) // list, read
+				all("ann")
+				costs("candidates", 0, 0, func() { bob, cleo, dan = campaign(c, "bob"), campaign(c, "cleo"), campaign(c, "dan") })
+				costs("one who leaves", 0, 0, func() { cleo.Release() })
+				costs("a word", 1, 1, func() { // read
+					if err := c.Election(electionPath).Proclaim(t.Context(), ann, []byte("ann again")); err != nil {
+						t.Fatal(err)
+					}
+				})
+				all("ann again")
+				costs("another leader", 2, 1, func() { ann.Release() }) // list, read
+				all("bob")
+				costs("one who leaves from behind", 0, 0, func() { dan.Release() })
+				costs("nobody", 2, 1, func() { bob.Release() }) // list, and list again with a watch
+				all("")
+				costs("an hour", 0, 0, func() { time.Sleep(time.Hour) })
+			})
+		})
+	}
+}
+
+// TestObserversLeaveOneWatch behind, which the next one uses, and nothing when that has fired.
+func TestObserversLeaveOneWatch(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs, ms := coordtest.Metered(t, srv, 1)
 		c := coordtest.Connect(t, srv)
-		leases := c.Election("/permits/leases").Observe(t.Context())
-		wantLeader(t, srv, leases, "")
-		s := c.Semaphore("/permits", 1)
-		last := s.Acquire(t.Context())
-		coordtest.Soon(t, last)
-		for range 5 {
-			next := s.Acquire(t.Context())
+		ann := campaign(c, "ann")
+		coordtest.Soon(t, ann)
+		time.Sleep(time.Minute) // its own node is watched by now
+		before := srv.Watches()
+		for range 1000 {
+			ctx, end := context.WithCancel(t.Context())
+			wantLeader(t, srv, cs[0].Election(electionPath).Observe(ctx), "ann")
+			end()
 			synctest.Wait()
-			last.Release()
-			coordtest.Soon(t, next)
-			last = next
 		}
-		last.Release()
-		<-last.Done()
-		for _, name := range []string{"ann", "bob"} {
-			node := "/permits/leases/lock-0000000000"
-			if err := srv.Create(node, []byte(name)); err != nil {
-				t.Fatal(err)
-			}
-			wantLeader(t, srv, leases, name)
-			if err := srv.Delete(node); err != nil {
-				t.Fatal(err)
-			}
-			wantLeader(t, srv, leases, "")
+		if n := srv.Watches() - before; n != 1 {
+			t.Errorf("after a thousand observers %d watches are left, want 1", n)
 		}
+		sent := ms[0].Read()
+		ann.Release()
+		synctest.Wait()
+		if n, asked := srv.Watches(), ms[0].Read().Minus(sent); n != 0 || asked.Requests != 0 || asked.Events != 1 {
+			t.Errorf("when the leader has gone there are %d watches, after %+v; want none, one event and no request", n, asked)
+		}
+		seen := cs[0].Election(electionPath).Observe(t.Context())
+		wantLeader(t, srv, seen, "")
+		campaign(c, "bob")
+		wantLeader(t, srv, seen, "bob")
 	})
+}
+
+// TestObserversHaveNoGoroutines. It counts what the process has, so nothing runs beside it, and the time is real.
+func TestObserversHaveNoGoroutines(t *testing.T) {
+	srv := zktest.Start(t)
+	c := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(40*time.Second))
+	coordtest.Hold(t, c.Mutex("/locks/counted")) // a client starts its last goroutines after it has told of the session
+	before := runtime.NumGoroutine()
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	var seen []<-chan events.Leader
+	for i := range 1000 {
+		seen = append(seen, c.Election(fmt.Sprint("/elections/", i%10)).Observe(ctx))
+	}
+	for _, s := range seen {
+		<-s
+	}
+	eventstest.Eventually(t, "nothing is under way any more", func() bool { return runtime.NumGoroutine() <= before })
+	end()
+	for _, s := range seen {
+		for range s { // until it is closed
+		}
+	}
 }

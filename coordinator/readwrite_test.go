@@ -3,7 +3,9 @@ package coordinator_test
 import (
 	"context"
 	"errors"
-	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,119 +13,277 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// TestReadersTogetherWritersAlone: everybody is granted in the order of arrival, and those
-// who read between two writers hold together.
-func TestReadersTogetherWritersAlone(t *testing.T) {
+// TestDataThatFitBesideOnePath: the request of a reader in a writer's place names two nodes. A server drops the connection
+// over one that is too large, and would go on doing so.
+func TestDataThatFitBesideOnePath(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		rw, other := a.ReadWrite(lockPath), b.ReadWrite(lockPath)
-		var queue []*coordinator.Acquisition
-		for _, l := range []*coordinator.Lock{rw.Write(), rw.Read(), other.Read(), other.Write(), rw.Write(), rw.Read()} {
-			queue = append(queue, l.Acquire(t.Context()))
-			synctest.Wait()
+		c := coordtest.Connect(t, srv)
+		path := "/" + strings.Repeat("x", 3000)
+		rw := c.ReadWrite(path)
+		write, _ := coordtest.Hold(t, rw.Write())
+		ctx := write.Context(t.Context())
+		for size := range 5 {
+			data := make([]byte, 1<<20-1-(size+1)*1500)
+			beside, err := rw.Read().Acquire(ctx, coordinator.WithData(data)), error(nil)
+			select {
+			case <-beside.Granted():
+			case <-beside.Done():
+				err = beside.Err()
+			case <-time.After(time.Minute):
+				t.Fatalf("%d bytes: neither granted nor over", len(data))
+			}
+			if want := size < 4; errors.Is(err, coordinator.ErrTooLarge) != want {
+				t.Errorf("%d bytes beside the path: %v; want ErrTooLarge: %v", len(data), err, !want)
+			}
+			coordtest.End(beside)
 		}
-		granted := func() (which []int) {
-			synctest.Wait()
-			for i, q := range queue {
-				if q.Valid() {
+		if !write.Valid() || c.State() != coordinator.StateConnected {
+			t.Errorf("after requests that are too large the writer holds: %v, in the state %v; want it to hold, connected", write.Valid(), c.State())
+		}
+	})
+}
+
+// TestAReleaseOfAReadWriteLockWakesOnlyThoseItAdmits: every request is counted that a release leads to,
+// and a waiter that is not woken makes none. Ten readers stand between two writers, and ten more, and
+// another writer behind them.
+func TestAReleaseOfAReadWriteLockWakesOnlyThoseItAdmits(t *testing.T) {
+	const readers, sessions = 10, 3
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs, ms := coordtest.Metered(t, srv, sessions)
+		var all []*coordinator.Acquisition
+		join := func(l func(*coordinator.ReadWrite) *coordinator.Lock) {
+			all = append(all, coordtest.Queue(l(cs[len(all)%sessions].ReadWrite(lockPath))))
+		}
+		for range 2 {
+			join((*coordinator.ReadWrite).Write)
+			for range readers {
+				join((*coordinator.ReadWrite).Read)
+			}
+		}
+		join((*coordinator.ReadWrite).Write)
+		holds := func() (which []int) {
+			for i, a := range all {
+				if a.Valid() {
 					which = append(which, i)
 				}
 			}
 			return which
 		}
-		for _, step := range []struct {
-			release []int
-			want    []int
-		}{{nil, []int{0}}, {[]int{0}, []int{1, 2}}, {[]int{2}, []int{1}}, {[]int{1}, []int{3}}, {[]int{3}, []int{4}}, {[]int{4}, []int{5}}} {
-			for _, i := range step.release {
-				queue[i].Release()
+		release := func(i, requests int, what string) {
+			t.Helper()
+			before := coordtest.Total(ms)
+			all[i].Release()
+			synctest.Wait()
+			if got := coordtest.Total(ms).Minus(before).Requests; got != requests {
+				t.Errorf("%s: %d requests, want %d", what, got, requests)
 			}
-			if got := granted(); !slices.Equal(got, step.want) {
-				t.Fatalf("behind the release of %v: %v hold, want %v", step.release, got, step.want)
+		}
+		want := func(first, last int) {
+			t.Helper()
+			got := holds()
+			if len(got) != last-first+1 || got[0] != first || got[len(got)-1] != last {
+				t.Fatalf("%v hold, want %d to %d", got, first, last)
 			}
+		}
+		want(0, 0)
+		release(0, 1+readers, "a writer, and each reader behind it claims")
+		want(1, readers)
+		for i := 1; i < readers; i++ {
+			release(i, 1, "a reader beside others that are younger")
+		}
+		want(readers, readers)
+		const next = readers + 1
+		// Delete; before that reader others stood, so the writer asks for the floor and claims, then asks for the
+		// next one, then lists, the directory and its own node, and claims.
+		release(readers, 1+2+1+2+1, "the last reader")
+		want(next, next)
+		// Those behind it stood behind two writers, and ask for the floor, unless they are of its session.
+		const here = 3
+		release(next, 1+here+2*(readers-here), "a writer that has waited")
+		want(next+1, 2*readers+1)
+		// Younger readers go first: the writer behind them waits for the youngest.
+		release(2*readers+1, 1+3, "the youngest reader, and the writer moves up")
+		want(next+1, 2*readers)
+		release(next+3, 1, "one in the middle")
+	})
+}
+
+// TestReadersCost: what a reader pays.
+func TestReadersCost(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs, ms := coordtest.Metered(t, srv, 1)
+		coordtest.Warm(t, cs[0])
+		read := cs[0].ReadWrite(lockPath).Read()
+		cost := func(do func()) int {
+			before := coordtest.Total(ms)
+			do()
+			return coordtest.Total(ms).Minus(before).Requests
+		}
+		var first, second *coordinator.Acquisition
+		if n := cost(func() { first = coordtest.Queue(read) }); n != 1 {
+			t.Errorf("a reader alone made %d requests, want 1", n)
+		}
+		if n := cost(func() { second = coordtest.Queue(read) }); n != 4 { // create with the marker, list, own node, claim
+			t.Errorf("a reader beside another made %d requests, want 4", n)
+		}
+		if !first.Valid() || !second.Valid() {
+			t.Fatal("two readers do not hold together")
+		}
+		if n := cost(func() { first.Release(); <-first.Done(); second.Release(); <-second.Done() }); n != 2 {
+			t.Errorf("two releases made %d requests, want 2", n)
+		}
+		rw := cs[0].ReadWrite(lockPath)
+		write, _ := coordtest.Hold(t, rw.Write())
+		if n := cost(func() { rw.Read().Acquire(write.Context(t.Context())); synctest.Wait() }); n != 4 {
+			t.Errorf("a reader in the place of a writer made %d requests, want 4", n)
 		}
 	})
 }
 
-// TestDowngradeLetsNoWriterIn: the writer that waits, and the reader behind it, find the read
-// node in the place of the write node.
-func TestDowngradeLetsNoWriterIn(t *testing.T) {
+// TestAnUpgradeCosts: what an upgrade pays, and what those pay who stand around it.
+func TestAnUpgradeCosts(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		rw := a.ReadWrite(lockPath)
-		first := b.ReadWrite(lockPath).Read().Acquire(t.Context())
-		coordtest.Soon(t, first)
-		write := rw.Write().Acquire(t.Context()) // it waits, so it would leave a floor
-		synctest.Wait()
-		reader := b.ReadWrite(lockPath).Read().Acquire(t.Context())
-		synctest.Wait()
-		writer := b.ReadWrite(lockPath).Write().Acquire(t.Context())
-		synctest.Wait()
-		first.Release()
-		coordtest.Soon(t, write)
-		read := rw.Read().Acquire(write.Context(t.Context()))
-		coordtest.Soon(t, read)
-		if _, err := rw.Write().Acquire(read.Context(t.Context())).Wait(t.Context()); !errors.Is(err, coordinator.ErrDeadlock) {
-			t.Errorf("a reader asked to write: %v", err)
+		cs, ms := coordtest.Metered(t, srv, 2)
+		coordtest.Warm(t, cs[0])
+		rw, other := cs[0].ReadWrite(lockPath), cs[1].ReadWrite(lockPath)
+		cost := func(do func()) int {
+			before := coordtest.Total(ms)
+			do()
+			synctest.Wait()
+			return coordtest.Total(ms).Minus(before).Requests
 		}
-		synctest.Wait()
-		if reader.Valid() || writer.Valid() {
-			t.Error("granted beside the writer")
+		var up, write *coordinator.Acquisition
+		if n := cost(func() { up = coordtest.Queue(rw.Upgradable()) }); n != 1 {
+			t.Errorf("an upgradable reader, alone: %d requests", n)
 		}
-		write.Release()
-		coordtest.Soon(t, reader)
-		reader.Release()
-		time.Sleep(time.Second)
-		if !read.Valid() || writer.Valid() {
-			t.Error("the writer came in between")
+		if n := cost(func() { write = queueFrom(rw.Write(), up.Context(t.Context())) }); n != 5 { // create, list, both nodes, claim
+			t.Errorf("its upgrade: %d requests", n)
 		}
-		read.Release()
-		coordtest.Soon(t, writer)
+		if n := cost(write.Release); n != 1 {
+			t.Errorf("and back: %d requests", n)
+		}
+		writer := coordtest.Queue(other.Write())
+		if n := cost(func() { write = queueFrom(rw.Write(), up.Context(t.Context())) }); n > 6 { // and the writer between
+			t.Errorf("its upgrade ahead of a writer: %d requests", n)
+		}
+		if coordtest.Soon(t, write); writer.Valid() {
+			t.Error("not alone")
+		}
+		if n := cost(up.Release); n != 0 {
+			t.Errorf("the release of the one below: %d requests", n)
+		}
+		if n := cost(write.Release); n != 2 { // one transaction for both, and the writer claims
+			t.Errorf("and of the upgrade: %d requests", n)
+		}
+		if !writer.Valid() {
+			t.Error("the writer does not hold")
+		}
 	})
 }
 
-// TestDowngradeOfAPastWriter: who does not hold any more has no place to give.
-func TestDowngradeOfAPastWriter(t *testing.T) {
+// TestReadersAndWriters: readers are together, a writer is alone, whichever becomes a reader, and the tokens of writers grow.
+func TestReadersAndWriters(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a := coordtest.Connect(t, srv)
-		rw := a.ReadWrite(lockPath)
-		write := rw.Write().Acquire(t.Context())
-		coordtest.Soon(t, write)
-		held := write.Context(t.Context())
-		srv.Intercept(func(r zktest.Request) zktest.Action {
-			for _, part := range r.Parts {
-				if part.Op == zktest.OpCreate { // the read node, behind a check
-					return zktest.Delay(time.Second)
+		readersAndWriters(t, coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv))
+		synctest.Wait()
+		if left := srv.Children(coordtest.LockPath); len(left) > 0 {
+			t.Errorf("when all have released these nodes are there: %v", left)
+		}
+	})
+}
+
+// realReadersAndWriters is the same with a session at each server of an ensemble.
+func realReadersAndWriters(t *testing.T, e *ensemble.Ensemble) {
+	readersAndWriters(t, coordtest.ConnectReal(t, e.Addr(0)), coordtest.ConnectReal(t, e.Addr(1)), coordtest.ConnectReal(t, e.Addr(2)))
+	coordtest.Queued(t, coordtest.RawClient(t, e.Addr(0)), coordtest.LockPath, 0) // nobody waits for a release, and a follower lags
+}
+
+func readersAndWriters(t *testing.T, cs ...*coordinator.Coordinator) {
+	t.Helper()
+	const workers, rounds = 9, 30
+	var held []*coordinator.Acquisition
+	for _, c := range cs { // all of them at a time
+		a := c.ReadWrite(coordtest.LockPath).Read().Acquire(t.Context())
+		if _, err := a.Wait(t.Context()); err != nil {
+			t.Fatalf("a reader beside readers: %v", err)
+		}
+		held = append(held, a)
+	}
+	for _, a := range held {
+		a.Release()
+	}
+	w := &watchman{t: t}
+	var wait sync.WaitGroup
+	for i := range workers {
+		rw := cs[i%len(cs)].ReadWrite(coordtest.LockPath)
+		wait.Go(func() {
+			for round := range rounds {
+				var err error
+				if (i+round)%3 == 0 {
+					err = w.write(t.Context(), rw, round%2 == 0)
+				} else {
+					err = w.read(t.Context(), rw.Read(), func() {})
+				}
+				if err != nil {
+					t.Errorf("worker %d, round %d: %v", i, round, err)
 				}
 			}
-			return zktest.Pass()
 		})
-		read := rw.Read().Acquire(held)
-		write.Release() // before the read lock is granted
-		if _, err := read.Wait(t.Context()); !errors.Is(err, coordinator.ErrReleased) && !errors.Is(err, coordinator.ErrNotAcquired) {
-			t.Errorf("the place of a writer that has gone: %v", err)
-		}
-		<-read.Done()
-		if _, err := rw.Read().Acquire(context.WithoutCancel(held)).Wait(t.Context()); err != nil {
-			t.Errorf("with the context of a writer that has gone: %v", err)
-		}
-	})
+	}
+	wait.Wait()
 }
 
-// TestTryToReadBesideReaders: who can be let in without waiting is.
-func TestTryToReadBesideReaders(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := coordtest.Connect(t, srv).ReadWrite(lockPath), coordtest.Connect(t, srv).ReadWrite(lockPath)
-		coordtest.Soon(t, a.Read().Acquire(t.Context()))
-		coordtest.Soon(t, b.Read().Acquire(t.Context(), coordinator.Try()))
-		if _, err := b.Write().Acquire(t.Context(), coordinator.Try()).Wait(t.Context()); !errors.Is(err, coordinator.ErrNotAcquired) {
-			t.Errorf("a writer beside readers: %v", err)
-		}
-		coordtest.Queue(a.Write())
-		if _, err := b.Read().Acquire(t.Context(), coordinator.Try()).Wait(t.Context()); !errors.Is(err, coordinator.ErrNotAcquired) {
-			t.Errorf("a reader behind a writer: %v", err)
-		}
+// A watchman counts readers and writers that are inside.
+type watchman struct {
+	t                       *testing.T
+	readers, writers, token atomic.Int64
+}
+
+// look is called by one that is inside.
+func (w *watchman) look() {
+	readers, writers := w.readers.Load(), w.writers.Load()
+	if writers > 1 || writers == 1 && readers > 0 {
+		w.t.Errorf("%d writers and %d readers are inside, want one writer alone or readers", writers, readers)
+	}
+}
+
+// read reads; before is what has to be done when the lock is granted.
+func (w *watchman) read(ctx context.Context, l *coordinator.Lock, before func()) error {
+	a := l.Acquire(ctx)
+	defer a.Release()
+	if _, err := a.Wait(ctx); err != nil {
+		return err
+	}
+	before()
+	w.readers.Add(1)
+	w.look()
+	w.readers.Add(-1)
+	return nil
+}
+
+// write writes, and goes on as a reader if it is told to.
+func (w *watchman) write(ctx context.Context, rw *coordinator.ReadWrite, downgrade bool) error {
+	a := rw.Write().Acquire(ctx)
+	defer a.Release()
+	grant, err := a.Wait(ctx)
+	if err != nil {
+		return err
+	}
+	w.writers.Add(1)
+	w.look()
+	if before := w.token.Swap(grant.Token); before >= grant.Token {
+		w.t.Errorf("a writer has the token %d behind %d", grant.Token, before)
+	}
+	leave := func() { w.writers.Add(-1) }
+	if !downgrade {
+		leave()
+		return nil
+	}
+	return w.read(a.Context(ctx), rw.Read(), func() {
+		leave()
+		coordtest.End(a)
 	})
 }

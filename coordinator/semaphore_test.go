@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,7 +15,10 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
 const (
@@ -50,7 +54,7 @@ func holding(all []*coordinator.Acquisition) string {
 func wantHolding(t *testing.T, srv *zktest.Server, all []*coordinator.Acquisition, want string, leases int) {
 	t.Helper()
 	if got, n := holding(all), len(srv.Children(semLeases)); got != want || n != leases {
-		t.Fatalf("[%s] hold %d leases, want [%s] and %d", got, n, want, leases)
+		t.Fatalf("the acquisitions [%s] hold with %d leases, want [%s] with %d", got, n, want, leases)
 	}
 }
 
@@ -60,48 +64,16 @@ func wantNothing(t *testing.T, srv *zktest.Server) {
 	time.Sleep(time.Second)
 	synctest.Wait()
 	if queue, leases := srv.Children(semQueue), srv.Children(semLeases); len(queue)+len(leases) != 0 {
-		t.Errorf("left %v, %v", queue, leases)
+		t.Errorf("when all have released the queue is %v and the leases are %v, want none", queue, leases)
 	}
 }
 
 // wantEnd waits for the end of the acquisition.
 func wantEnd(t *testing.T, a *coordinator.Acquisition, want error) {
 	t.Helper()
-	select {
-	case <-a.Done():
-	case <-time.After(time.Minute):
-		t.Fatal("it does not end")
+	if eventstest.Receive(t, a.Done(), "the end of the acquisition"); !errors.Is(a.Err(), want) {
+		t.Errorf("the acquisition ended with %v, want %v", a.Err(), want)
 	}
-	if err := a.Err(); !errors.Is(err, want) {
-		t.Errorf("ended with %v, want %v", err, want)
-	}
-}
-
-// TestPermitsAreGivenOutInOrder: a wish for many is not overtaken by one for few, and each
-// is granted at once and in full.
-func TestPermitsAreGivenOutInOrder(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := coordtest.Connect(t, srv).Semaphore(semPath, 4), coordtest.Connect(t, srv).Semaphore(semPath, 4)
-		all := append(take(t, a, 1, 2), take(t, b, 1, 3, 1)...)
-		wantHolding(t, srv, all, "0 1 2", 4)
-		var last int64
-		for _, a := range all[:3] {
-			grant := <-a.Granted()
-			if grant.Token <= last {
-				t.Errorf("token %d behind %d", grant.Token, last)
-			}
-			last = grant.Token
-		}
-		all[2].Release()
-		wantHolding(t, srv, all, "0 1", 3) // 3 wants three, and 4 stands behind
-		all[1].Release()
-		wantHolding(t, srv, all, "0 3", 4)
-		all[0].Release()
-		wantHolding(t, srv, all, "3 4", 4)
-		all[3].Release()
-		all[4].Release()
-		wantNothing(t, srv)
-	})
 }
 
 // TestTwoThatWantMostOfThemNeverBlockEachOther: two callers want three of four, again and
@@ -120,7 +92,7 @@ func TestTwoThatWantMostOfThemNeverBlockEachOther(t *testing.T) {
 						return
 					}
 					if n := len(srv.Children(semLeases)); n != 3 {
-						t.Errorf("%d leases while three are held", n)
+						t.Errorf("%d leases while three permits are held, want 3", n)
 					}
 					a.Release()
 				}
@@ -131,110 +103,70 @@ func TestTwoThatWantMostOfThemNeverBlockEachOther(t *testing.T) {
 	})
 }
 
-// TestNoMorePermitsThanThereAre: 100 goroutines in four sessions and eleven permits.
+// permitStorm has callers want one to three permits each, some times. It returns how many were held at most.
+func permitStorm(t *testing.T, sems []*coordinator.Semaphore, size int64, callers, rounds int, leases func() int) int64 {
+	t.Helper()
+	var held, most atomic.Int64
+	var wait sync.WaitGroup
+	for i := range callers {
+		s := sems[i%len(sems)]
+		wait.Go(func() {
+			for round := range rounds {
+				n := 1 + (i+round)%3
+				err := s.Do(t.Context(), func(ctx context.Context, _ events.Grant) error {
+					now := held.Add(int64(n))
+					defer held.Add(int64(-n))
+					if now > size || leases() > int(size) || ctx.Err() != nil {
+						t.Errorf("caller %d, round %d: %d of %d permits are held with %d leases; the lock has ended: %v", i, round, now, size, leases(), ctx.Err())
+					}
+					for seen := most.Load(); seen < now && !most.CompareAndSwap(seen, now); {
+						seen = most.Load()
+					}
+					time.Sleep(rand.N(10 * time.Millisecond))
+					return nil
+				}, coordinator.WithPermits(n))
+				if err != nil {
+					t.Errorf("caller %d, round %d: %v", i, round, err)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	return most.Load()
+}
+
+// TestNoMorePermitsThanThereAre: 100 callers in four sessions and eleven permits.
 func TestNoMorePermitsThanThereAre(t *testing.T) {
-	const permits, callers = 11, 100
+	const permits = 11
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		var mu sync.Mutex
-		held, most := 0, 0
-		count := func(n int) {
-			mu.Lock()
-			defer mu.Unlock()
-			held += n
-			most = max(most, held)
-		}
 		var sems []*coordinator.Semaphore
 		for range 4 {
 			sems = append(sems, coordtest.Connect(t, srv).Semaphore(semPath, permits))
 		}
-		var wait sync.WaitGroup
-		for i := range callers {
-			s := sems[i%len(sems)]
-			wait.Go(func() {
-				for range 5 {
-					n := 1 + rand.N(3)
-					err := s.Do(t.Context(), func(context.Context, events.Grant) error {
-						count(n)
-						defer count(-n)
-						if leases := len(srv.Children(semLeases)); leases > permits {
-							t.Errorf("%d leases", leases)
-						}
-						time.Sleep(rand.N(10 * time.Millisecond))
-						return nil
-					}, coordinator.WithPermits(n))
-					if err != nil {
-						t.Error(err)
-					}
-				}
-			})
-		}
-		wait.Wait()
-		if most != permits {
-			t.Errorf("%d were held at most, want %d", most, permits)
+		if most := permitStorm(t, sems, permits, 100, 5, func() int { return len(srv.Children(semLeases)) }); most != permits {
+			t.Errorf("%d permits were held at most, want all %d", most, permits)
 		}
 		wantNothing(t, srv)
 	})
 }
 
-// TestSizesMustAgree, whether one is alone or finds others; nothing of one who disagrees
-// is left, and nobody waits for him.
-func TestSizesMustAgree(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv)
-		held := take(t, c.Semaphore(semPath, 2), 1)
-		for _, size := range []int{1, 3} {
-			a := c.Semaphore(semPath, size).Acquire(t.Context())
-			wantEnd(t, a, coordinator.ErrSizeMismatch)
-			if text := a.Err().Error(); !strings.Contains(text, "2") || !strings.Contains(text, fmt.Sprint(size)) {
-				t.Errorf("%q does not name both", text)
-			}
-		}
-		held = append(held, take(t, c.Semaphore(semPath, 2), 2)...)
-		wantHolding(t, srv, held, "0", 1)
-		wantEnd(t, c.Semaphore(semPath, 5).Acquire(t.Context()), coordinator.ErrSizeMismatch) // at once, and not when it is first
-		wantEnd(t, c.Semaphore(semPath, 5).Acquire(t.Context(), coordinator.Try()), coordinator.ErrNotAcquired)
-		adopted := c.Semaphore(semPath, 5, coordinator.AdoptSize())
-		wantEnd(t, adopted.Acquire(t.Context(), coordinator.WithPermits(3)), coordinator.ErrPermits)
-		held[0].Release()
-		wantHolding(t, srv, held, "1", 2)
-		held[1].Release()
-		wantEnd(t, c.Semaphore(semPath, 5).Acquire(t.Context(), coordinator.Try()), coordinator.ErrSizeMismatch)
-		wantHolding(t, srv, take(t, adopted, 2), "0", 2)
-		if data, _ := srv.Data(semSize); string(data) != "2" {
-			t.Errorf("size %q", data)
-		}
-	})
-}
-
-// TestResizeWakesWhomItAdmits, and nobody else: three more permits let three in.
-func TestResizeWakesWhomItAdmits(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		s := coordtest.Connect(t, srv).Semaphore(semPath, 2)
-		other := coordtest.Connect(t, srv).Semaphore(semPath, 2)
-		all := take(t, s, 2)
-		for range 10 {
-			all = append(all, take(t, other, 1)...)
-		}
-		wantHolding(t, srv, all, "0", 2)
-		if err := s.Resize(t.Context(), 5); err != nil {
-			t.Fatal(err)
-		}
-		wantHolding(t, srv, all, "0 1 2 3", 5)
-		wantEnd(t, other.Acquire(t.Context()), coordinator.ErrSizeMismatch) // its handle has the old one
-		all = append(all, take(t, s, 1)...)
-		wantHolding(t, srv, all, "0 1 2 3", 5)
-		// Fewer than are held: nobody loses any, and nobody is let in until enough have come back.
-		if err := s.Resize(t.Context(), 1); err != nil {
-			t.Fatal(err)
-		}
-		wantHolding(t, srv, all, "0 1 2 3", 5)
-		all[0].Release()
-		all[2].Release()
-		all[3].Release()
-		wantHolding(t, srv, all, "1", 1)
-		all[1].Release()
-		wantHolding(t, srv, all, "4", 1)
-	})
+// realPermits is the same with sessions at each server of an ensemble.
+func realPermits(t *testing.T, e *ensemble.Ensemble) {
+	const permits = 5
+	var sems []*coordinator.Semaphore
+	for i := range 3 {
+		sems = append(sems, coordtest.ConnectReal(t, e.Addr(i)).Semaphore(semPath, permits))
+	}
+	t.Logf("%d were held at most", permitStorm(t, sems, permits, 12, 15, func() int { return 0 }))
+	raw := coordtest.RawClient(t, e.Addr(0))
+	coordtest.Queued(t, raw, semQueue, 0)
+	coordtest.Queued(t, raw, semLeases, 0)
+	if err := sems[0].Resize(t.Context(), permits+1); err != nil {
+		t.Fatal(err)
+	}
+	if data, stat, err := raw.Get(semSize); err != nil || string(data) != "6" || stat.Version != 1 {
+		t.Errorf("after one Resize to 6 the size is %q in version %d, %v; want version 1", data, stat.Version, err)
+	}
 }
 
 // TestResizeOfAClosedCoordinator ends with ErrClosed, also if it was waiting for a connection then.
@@ -249,16 +181,15 @@ func TestResizeOfAClosedCoordinator(t *testing.T) {
 		synctest.Wait()
 		_ = c.Close() // the servers cannot be told
 		if err := <-resized; !errors.Is(err, coordinator.ErrClosed) {
-			t.Errorf("while it is closed: %v", err)
+			t.Errorf("Resize while the coordinator is closed: %v, want ErrClosed", err)
 		}
 		if err := c.Semaphore(semPath, 3).Resize(t.Context(), 5); !errors.Is(err, coordinator.ErrClosed) {
-			t.Errorf("behind that: %v", err)
+			t.Errorf("Resize behind Close: %v, want ErrClosed", err)
 		}
 	})
 }
 
-// TestResizeBesideAcquire: who asks beside it, with the same handle, is of neither opinion until it is
-// known which of them counts.
+// TestResizeBesideAcquire: an acquisition that is made beside Resize, with the same handle, is not refused for its size.
 func TestResizeBesideAcquire(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		s := coordtest.Connect(t, srv).Semaphore(semPath, 1)
@@ -275,38 +206,12 @@ func TestResizeBesideAcquire(t *testing.T) {
 			for i, a := range []*coordinator.Acquisition{before, beside, behind} {
 				synctest.Wait()
 				if coordtest.IsClosed(a.Done()) {
-					t.Errorf("size %d: %d ended with %v", size, i, a.Err())
+					t.Errorf("Resize to %d: acquisition %d of 3 ended with %v, want it to wait or hold", size, i, a.Err())
 				}
-				a.Release()
-				<-a.Done()
+				coordtest.End(a)
 			}
 		}
 		held[0].Release()
-	})
-}
-
-// TestWhoWantsMoreThanThereAreLetsTheOthersThrough: permits are taken away from under one that
-// waits for more, and by hand.
-func TestWhoWantsMoreThanThereAreLetsTheOthersThrough(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		s := coordtest.Connect(t, srv).Semaphore(semPath, 3)
-		all := take(t, s, 1, 3, 2)
-		wantHolding(t, srv, all, "0", 1)
-		if err := srv.SetData(semSize, []byte("2")); err != nil {
-			t.Fatal(err)
-		}
-		wantEnd(t, all[1], coordinator.ErrPermits)
-		all[0].Release()
-		wantHolding(t, srv, all, "2", 2)
-		if err := srv.SetData(semSize, []byte("many")); err != nil {
-			t.Fatal(err)
-		}
-		a := s.Acquire(t.Context())
-		<-a.Done()
-		if err := a.Err(); err == nil || !strings.Contains(err.Error(), "many") {
-			t.Errorf("ended with %v", err)
-		}
-		wantHolding(t, srv, all, "2", 2)
 	})
 }
 
@@ -327,23 +232,285 @@ func TestBadNumbersOfPermits(t *testing.T) {
 			"of a write lock": c.ReadWrite(semPath).Write().Acquire(t.Context(), coordinator.WithPermits(1)),
 		} {
 			if err := a.Err(); !errors.Is(err, coordinator.ErrPermits) {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: %v, want ErrPermits", name, err)
 			}
 		}
 		if err := c.Semaphore(semPath, 1<<30).Acquire(t.Context(), coordinator.WithPermits(1<<30)).Err(); !errors.Is(err, coordinator.ErrTooLarge) {
-			t.Errorf("more than fits into a request: %v", err)
+			t.Errorf("more permits than fit into a request: %v, want ErrTooLarge", err)
 		}
 		for _, n := range []int{0, -1, 1 << 40} {
 			if err := c.Semaphore(semPath, 2).Resize(t.Context(), n); !errors.Is(err, coordinator.ErrPermits) {
-				t.Errorf("Resize to %d: %v", n, err)
+				t.Errorf("Resize to %d: %v, want ErrPermits", n, err)
 			}
 		}
 		if err := c.Semaphore("no/path", 2).Resize(t.Context(), 1); !errors.Is(err, coordinator.ErrPath) {
-			t.Errorf("Resize of no path: %v", err)
+			t.Errorf("Resize of no path: %v, want ErrPath", err)
+		}
+		if _, err := c.Semaphore("no/path", 1).Queue(t.Context()); !errors.Is(err, coordinator.ErrPath) {
+			t.Errorf("Queue of no path: %v, want ErrPath", err)
 		}
 		synctest.Wait()
 		if after := srv.Tree(); fmt.Sprint(after) != fmt.Sprint(before) {
-			t.Errorf("left %v", after)
+			t.Errorf("after bad numbers of permits the tree is %v, want %v", after, before)
+		}
+	})
+}
+
+// What goes wrong with a semaphore, and what of it is told.
+
+// TestASemaphoreBelowAChroot, whose Grant names the node as Txn takes it.
+func TestASemaphoreBelowAChroot(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, err := coordinator.Connect(t.Context(), srv.Addr()+"/app", srv.Option())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		a := c.Semaphore(semPath, 2).Acquire(t.Context(), coordinator.WithPermits(2))
+		grant, err := a.Wait(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(grant.Node, semLeases+"/_c_") || !srv.Exists("/app"+grant.Node) || grant.Path != semPath {
+			t.Errorf("below a chroot %+v is granted, want a lease at %s, without the chroot", grant, semLeases)
+		}
+		if _, err := a.Txn(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if guard := a.Guard(); guard.Path != "/app"+grant.Node {
+			t.Errorf("the guard is at %s, want it with the chroot: /app%s", guard.Path, grant.Node)
+		}
+	})
+}
+
+// TestAPermitThatMayNotBeTaken: where a session may not read the size, look at the leases or make one, Acquire ends with ErrNoAuth and
+// leaves nothing.
+func TestAPermitThatMayNotBeTaken(t *testing.T) {
+	for name, denied := range map[string]func(zktest.Request) bool{
+		"the size":   func(r zktest.Request) bool { return r.Op == zktest.OpGetData && r.Path == semSize },
+		"the leases": func(r zktest.Request) bool { return r.Op == zktest.OpGetData && r.Path == semLeases },
+		"to enter":   func(r zktest.Request) bool { return r.Op == zktest.OpMulti && len(r.Parts) > 2 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				s := coordtest.Connect(t, srv).Semaphore(semPath, 2)
+				srv.Intercept(func(r zktest.Request) zktest.Action {
+					if denied(r) {
+						return zktest.Fail(zktest.NoAuth)
+					}
+					return zktest.Pass()
+				})
+				wantEnd(t, s.Acquire(t.Context()), coordinator.ErrNoAuth)
+				wantNothing(t, srv)
+				srv.Intercept(nil)
+				wantHolding(t, srv, take(t, s, 2), "0", 2)
+			})
+		})
+	}
+}
+
+// TestALeaseOutOfTurnIsSeenInTime: another client makes a lease between the look of the first in the queue and its transaction, as
+// Curator's InterProcessSemaphoreV2 does whose session ended while it made one, and which asks again in the next. The first
+// counts once more, gives way, and is let in when that lease is gone; so it does where the answer to its transaction is
+// lost, and where the directory of the leases is not ours.
+func TestALeaseOutOfTurnIsSeenInTime(t *testing.T) {
+	const stray = semLeases + "/_c_00000000-0000-4000-8000-000000000000-lease-9999999999"
+	for name, c := range map[string]struct {
+		theirs bool
+		lost   bool
+		try    bool
+	}{
+		"in our directory": {}, "in theirs": {theirs: true}, "the answer is lost": {lost: true}, "a try": {try: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				s := coordtest.Connect(t, srv).Semaphore(semPath, 1)
+				if c.theirs {
+					for _, dir := range []string{semPath, semLeases} {
+						coordtest.Must(t, srv.Create(dir, nil))
+					}
+				}
+				first := take(t, s, 1)[0] // from here on the directories are there, and known
+				coordtest.End(first)
+				srv.Intercept(func(r zktest.Request) zktest.Action {
+					if r.Op != zktest.OpMulti || len(r.Parts) < 3 || srv.Exists(stray) {
+						return zktest.Pass()
+					}
+					coordtest.Must(t, srv.Create(stray, nil))
+					if c.lost {
+						return zktest.CutAfter()
+					}
+					return zktest.Pass()
+				})
+				var options []coordinator.AcquireOption
+				if c.try {
+					options = append(options, coordinator.Try())
+				}
+				a := s.Acquire(t.Context(), options...)
+				time.Sleep(5 * time.Second)
+				if got := srv.Children(semLeases); a.Valid() || len(got) != 1 || !strings.HasSuffix(stray, got[0]) {
+					t.Fatalf("beside a lease out of turn it holds: %v, and the leases are %v, want only the other one", a.Valid(), got)
+				}
+				if c.try {
+					wantEnd(t, a, coordinator.ErrNotAcquired)
+					return
+				}
+				srv.Intercept(nil)
+				coordtest.Must(t, srv.Delete(stray))
+				coordtest.Soon(t, a)
+				coordtest.End(a)
+				if got := srv.Children(semLeases); len(got) != 0 {
+					t.Errorf("after the release these leases are left: %v", got)
+				}
+			})
+		})
+	}
+}
+
+// What a semaphore costs, counted as in counts_test.go.
+
+// warmPermits has each of them hold a permit, so that they know the queue's directory for
+// ours.
+func warmPermits(t *testing.T, size int, cs ...*coordinator.Coordinator) {
+	t.Helper()
+	for range 2 {
+		for _, c := range cs {
+			a := take(t, c.Semaphore(semPath, size), 1)[0]
+			coordtest.End(a)
+		}
+	}
+}
+
+// TestAFreePermitTakesThreeRoundTrips: create, look (two requests in one flight), enter; and
+// one to give them back, however many there are.
+func TestAFreePermitTakesThreeRoundTrips(t *testing.T) {
+	const cycles, size, lag = 100, 5, 10 * time.Millisecond
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs, ms := coordtest.Metered(t, srv, 1)
+		warmPermits(t, size, cs[0])
+		for _, permits := range []int{1, 3} {
+			cycle := func() (granted, released time.Duration) {
+				start := time.Now()
+				a := cs[0].Semaphore(semPath, size).Acquire(t.Context(), coordinator.WithPermits(permits))
+				if _, err := a.Wait(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				granted = time.Since(start)
+				coordtest.End(a)
+				return granted, time.Since(start) - granted
+			}
+			before := coordtest.Total(ms)
+			for range cycles {
+				cycle()
+			}
+			if n := coordtest.Total(ms).Minus(before); n.Requests != 5*cycles || n.Events != 0 {
+				t.Errorf("%d cycles of %d permits took %+v, want 5 requests each and no event", cycles, permits, n)
+			}
+			ms[0].Lag(faultnet.Up, lag)
+			if granted, released := cycle(); granted != 3*lag || released != lag {
+				t.Errorf("%d permits were granted after %v and given back after %v, want 3 and 1 times %v", permits, granted, released, lag)
+			}
+			ms[0].Lag(faultnet.Up, 0)
+		}
+	})
+}
+
+// TestAReturnedPermitWakesTheFirst of many, and the second, which is the first then. It costs
+// as much behind 20.
+func TestAReturnedPermitWakesTheFirst(t *testing.T) {
+	const permits, rounds = 11, 10
+	for _, sessions := range []int{1, 5} {
+		var costs []coordtest.Count
+		for _, waiters := range []int{20, eventstest.Amount(300, 1000)} {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				cs, ms := coordtest.Metered(t, srv, sessions)
+				warmPermits(t, permits, cs...)
+				var all []*coordinator.Acquisition
+				for i := range permits + waiters {
+					all = append(all, take(t, cs[i%sessions].Semaphore(semPath, permits), 1)...)
+				}
+				all[0].Release() // the first in the queue has waited for nobody
+				synctest.Wait()
+				before := coordtest.Total(ms)
+				for i := range rounds {
+					all[1+i].Release()
+					synctest.Wait()
+					if next := all[permits+1+i]; !next.Valid() || all[permits+2+i].Valid() {
+						t.Fatalf("round %d: [%s] hold, want %d and not %d", i, holding(all), permits+1+i, permits+2+i)
+					}
+				}
+				costs = append(costs, coordtest.Total(ms).Minus(before))
+			})
+		}
+		t.Logf("%d sessions: %d rounds behind 20 and behind many: %+v", sessions, rounds, costs)
+		for i, c := range costs {
+			if c.Requests != costs[0].Requests || c.Events != costs[0].Events || c.Events > 3*rounds || c.Requests > 12*rounds {
+				t.Errorf("%d sessions, queue %d: %+v, want as much as in queue 0, at most %d events and %d requests", sessions, i, c, 3*rounds, 12*rounds)
+			}
+		}
+	}
+}
+
+// TestResizeWakesOneForEachPermit, and one more, which is the first then.
+func TestResizeWakesOneForEachPermit(t *testing.T) {
+	for _, waiters := range []int{20, 500} {
+		t.Run(fmt.Sprint(waiters, " wait"), func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				cs, ms := coordtest.Metered(t, srv, 2)
+				warmPermits(t, 1, cs...)
+				s := cs[0].Semaphore(semPath, 1)
+				all := take(t, s, 1)
+				for range waiters {
+					all = append(all, take(t, cs[1].Semaphore(semPath, 1), 1)...)
+				}
+				before := ms[1].Read()
+				if err := s.Resize(t.Context(), 5); err != nil {
+					t.Fatal(err)
+				}
+				wantHolding(t, srv, all, "0 1 2 3 4", 5)
+				// One for the size, one for each place in the queue that was left, and one for the
+				// leases, which were watched.
+				if n := ms[1].Read().Minus(before); n.Events > 1+4+1 {
+					t.Errorf("Resize led to %+v, want at most %d events", n, 1+4+1)
+				}
+			})
+		})
+	}
+}
+
+// TestAWaiterForAPermitAsksNothing: neither the first in the queue nor one behind it.
+func TestAWaiterForAPermitAsksNothing(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs, ms := coordtest.Metered(t, srv, 2)
+		take(t, cs[0].Semaphore(semPath, 1), 1)
+		take(t, cs[1].Semaphore(semPath, 1), 1, 1, 1)
+		before := ms[1].Read()
+		time.Sleep(time.Hour)
+		if n := ms[1].Read().Minus(before); n.Requests != 0 || n.Events != 0 {
+			t.Errorf("three that wait for an hour made %+v, want nothing", n)
+		}
+	})
+}
+
+// TestNoWatchesOfSemaphoresAreLeft but one for the size, however many have waited at the first place.
+func TestNoWatchesOfSemaphoresAreLeft(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		s := c.Semaphore(semPath, 1)
+		held := take(t, s, 1)
+		for range 50 {
+			waiting := take(t, s, 1, 1)
+			waiting[0].Release()
+			waiting[1].Release()
+			synctest.Wait()
+		}
+		if n := srv.Watches(); n > 3 { // the leases, the size, and the lease that is held
+			t.Errorf("%d watches while a permit is held, want at most 3", n)
+		}
+		held[0].Release()
+		synctest.Wait()
+		if n := srv.Watches(); n > 1 {
+			t.Errorf("%d watches when nothing is held, want at most 1", n)
 		}
 	})
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
@@ -27,7 +28,7 @@ const (
 )
 
 // shop is where the workers note what they do. The end of a task is noted in ZooKeeper as well, in a transaction
-// that only the holder can make, so nobody who has lost a claim ends a task.
+// that only the holder can make, so no worker that has lost a claim ends a task.
 type shop struct {
 	*testing.T
 	ctx  context.Context
@@ -38,7 +39,7 @@ type shop struct {
 	ended    [tasks]int
 	lost     int // the task that the victim had; -1: none
 	ofVictim int // tasks that it has begun
-	busy     int // claims that somebody else had
+	busy     int // claims that another worker had
 	tokens   [tasks]int64
 }
 
@@ -52,6 +53,7 @@ func TestTaskClaims(t *testing.T) {
 
 // TestRealTaskClaims is the same on a real server.
 func TestRealTaskClaims(t *testing.T) {
+	eventstest.NeedsServers(t)
 	t.Parallel()
 	e := ensemble.Start(t, 1)
 	dialer := &net.Dialer{}
@@ -88,13 +90,13 @@ func workTasks(t *testing.T, servers string, dial faultnet.Dial) {
 			again = 1
 		}
 		if s.ended[i] != 1 || s.begun[i] != 1+again {
-			t.Errorf("task %d was begun %d times and done %d times", i, s.begun[i], s.ended[i])
+			t.Errorf("task %d was begun %d times and done %d times, want %d and once", i, s.begun[i], s.ended[i], 1+again)
 		}
 	}
 	if s.lost < 0 {
-		t.Error("nobody was cut off in the middle of a task")
+		t.Error("no worker was cut off in the middle of a task")
 	}
-	t.Logf("%d tasks, %d claims that somebody else had; task %d done again", tasks, s.busy, s.lost)
+	t.Logf("%d tasks, %d claims that another worker had; task %d done again", tasks, s.busy, s.lost)
 	network.Close() // before the victim's Close, which has nobody to talk to
 }
 
@@ -116,7 +118,7 @@ func (s *shop) work(worker int, c *coordinator.Coordinator) {
 			}
 			progress = progress || done
 		}
-		if !progress { // whatever is left is somebody else's, as long as that one lives
+		if !progress { // what is left is another worker's, as long as that one lives
 			timer := time.NewTimer(100 * time.Millisecond)
 			select {
 			case <-timer.C:
@@ -125,7 +127,7 @@ func (s *shop) work(worker int, c *coordinator.Coordinator) {
 			}
 		}
 	}
-	s.Error("not all was done in time")
+	s.Error("a worker gives up: not all tasks were done in time")
 }
 
 // claim does the task if nobody else has it. It reports whether that was the worker's last.
@@ -152,7 +154,7 @@ func (s *shop) claim(worker int, c *coordinator.Coordinator, task int) (done, ov
 	s.mu.Lock()
 	s.begun[task]++
 	if grant.Token <= s.tokens[task] {
-		s.Errorf("task %d: token %x after %x", task, grant.Token, s.tokens[task])
+		s.Errorf("task %d is granted with the token %x behind %x, want a greater one", task, grant.Token, s.tokens[task])
 	}
 	s.tokens[task] = grant.Token
 	ends := worker == 0

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
@@ -35,67 +38,64 @@ func TestUnfair(t *testing.T) {
 		before := requests()
 		first, grant := coordtest.Hold(t, a.Unfair(taskPath), coordinator.WithData([]byte("me")))
 		if n := requests() - before; n != 1 {
-			t.Errorf("%d requests for a free lock", n)
+			t.Errorf("a free lock took %d requests, want 1", n)
 		}
 		data, _ := srv.Data(taskPath)
 		if grant.Node != taskPath || grant.Session != a.SessionID() || srv.Owner(taskPath) != a.SessionID() || string(data) != "me" {
-			t.Errorf("%+v, owner %x, data %q", grant, srv.Owner(taskPath), data)
+			t.Errorf("%+v is granted; the node is of %#x with %q, want the path itself, of %#x, with the caller's data", grant, srv.Owner(taskPath), data, a.SessionID())
 		}
 		stream := b.Events(t.Context())
 		waiters := []*coordinator.Acquisition{
 			coordtest.Queue(a.Unfair(taskPath)), coordtest.Queue(b.Unfair(taskPath)), coordtest.Queue(a.Unfair(taskPath)), coordtest.Queue(b.Unfair(taskPath)),
 		}
 		if q, ok := (<-stream).(events.Queued); !ok || q.Ahead != 1 || q.Path != taskPath {
-			t.Errorf("a waiter is told %+v", q)
+			t.Errorf("a waiter is told %+v, want that 1 is ahead", q)
 		}
 		queue, err := b.Unfair(taskPath).Queue(t.Context())
 		if err != nil || len(queue) != 1 || queue[0].Node != taskPath || queue[0].Session != a.SessionID() || string(queue[0].Data) != "me" || !queue[0].Holding {
-			t.Errorf("queue: %+v, %v", queue, err)
+			t.Errorf("the queue is %+v, %v, want the holder alone", queue, err)
 		}
 		if queue, err := b.Unfair("/tasks/none").Queue(t.Context()); err != nil || len(queue) != 0 {
-			t.Errorf("queue of nobody: %+v, %v", queue, err)
+			t.Errorf("the queue of a free lock is %+v, %v, want nobody", queue, err)
 		}
 		if _, err := b.Unfair("/tasks").Queue(t.Context()); !errors.Is(err, coordinator.ErrKind) {
-			t.Errorf("queue of a directory: %v", err)
+			t.Errorf("the queue of a directory: %v, want ErrKind", err)
 		}
 		token := grant.Token
 		holder := first
 		for range waiters {
 			before := requests()
-			holder.Release()
-			<-holder.Done()
+			coordtest.End(holder)
 			if holder == first && requests()-before != 1 {
-				t.Errorf("%d requests for a release", requests()-before)
+				t.Errorf("a release took %d requests, want 1", requests()-before)
 			}
 			time.Sleep(2 * time.Second) // all have looked
 			holder = nil
 			for _, w := range waiters {
 				if w.Valid() {
 					if holder != nil {
-						t.Fatal("two holders")
+						t.Fatal("after a release two acquisitions hold, want one")
 					}
 					holder = w
 				}
 			}
 			if holder == nil {
-				t.Fatal("nobody holds")
+				t.Fatal("two seconds after a release none of those that wait holds, want one")
 			}
 			select {
 			case g := <-holder.Granted():
 				if g.Token <= token || srv.Owner(taskPath) != g.Session {
-					t.Errorf("%+v after token %d", g, token)
+					t.Errorf("%+v is granted behind the token %d, want a greater one and the node's owner", g, token)
 				}
 				token = g.Token
 			default:
-				t.Fatal("not granted twice")
+				t.Fatal("an acquisition holds for the second time, or was not granted")
 			}
 		}
-		holder.Release()
-		<-holder.Done()
-		warmUp.Release()
-		<-warmUp.Done()
+		coordtest.End(holder)
+		coordtest.End(warmUp)
 		if n := srv.Children("/tasks"); len(n) != 0 {
-			t.Errorf("left: %v", n)
+			t.Errorf("when all have released these nodes are left: %v", n)
 		}
 	})
 }
@@ -103,9 +103,7 @@ func TestUnfair(t *testing.T) {
 // TestUnfairTry: the loser learns at once who has it, and leaves nothing behind, not even a watch.
 func TestUnfairTry(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		if err := srv.Create("/app", nil); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.Create("/app", nil))
 		c, err := coordinator.Connect(t.Context(), srv.Addr()+"/app", srv.Option())
 		if err != nil {
 			t.Fatal(err)
@@ -119,27 +117,27 @@ func TestUnfairTry(t *testing.T) {
 			_, err = a.Wait(t.Context())
 			var held *coordinator.HeldError
 			if !errors.As(err, &held) || !errors.Is(err, coordinator.ErrNotAcquired) {
-				t.Fatalf("tried: %v", err)
+				t.Fatalf("a try of a lock that is held: %v, want a HeldError that is ErrNotAcquired", err)
 			}
 			h := held.Holder
 			if h.Node != taskPath || h.Session != grant.Session || string(h.Data) != "worker 3" || !h.Holding || h.Kind != events.KindUnfair || h.Since.IsZero() {
-				t.Errorf("held by %+v", h)
+				t.Errorf("the try says that %+v holds, want the holder %+v", h, grant)
 			}
 		}
 		if n := srv.Watches(); n != 0 {
-			t.Errorf("%d watches are left", n)
+			t.Errorf("three tries leave %d watches, want none", n)
 		}
 		if time.Since(start) > time.Second/10 {
-			t.Errorf("took %v", time.Since(start))
+			t.Errorf("three tries took %v, want no wait", time.Since(start))
 		}
 		free, _ := coordtest.Hold(t, c.Unfair("/tasks/8"), coordinator.Try())
 		if !free.Valid() || !srv.Exists("/app/tasks/8") {
-			t.Error("a free lock was not had")
+			t.Error("a try of a free lock is granted, and the lock is not valid or has no node")
 		}
 	})
 }
 
-// TestUnfairWaitersLeaveAtOnce: who waits has nothing at the server, and is over as soon as it gives up,
+// TestUnfairWaitersLeaveAtOnce: a waiter has nothing at the server, and is over as soon as it gives up,
 // or its time is out, also in the pause before it looks again, and without a connection.
 func TestUnfairWaitersLeaveAtOnce(t *testing.T) {
 	for name, away := range map[string]bool{"connected": false, "without a connection": true} {
@@ -168,27 +166,25 @@ func TestUnfairWaitersLeaveAtOnce(t *testing.T) {
 				<-cancelled.Done()
 				<-released.Done()
 				if took := time.Since(start); took > 0 {
-					t.Errorf("took %v", took)
+					t.Errorf("to give up took %v, want no time at all", took)
 				}
 				if !errors.Is(cancelled.Err(), context.Canceled) || !errors.Is(released.Err(), coordinator.ErrNotAcquired) {
-					t.Errorf("%v, %v", cancelled.Err(), released.Err())
+					t.Errorf("the waiters ended with %v and %v, want context.Canceled and ErrNotAcquired", cancelled.Err(), released.Err())
 				}
 				if away {
 					<-bounded.Done()
 					if !errors.Is(bounded.Err(), coordinator.ErrTimeout) || time.Since(start) != time.Second {
-						t.Errorf("%v after %v", bounded.Err(), time.Since(start))
+						t.Errorf("the wait of one second ended with %v after %v, want ErrTimeout", bounded.Err(), time.Since(start))
 					}
 					srv.Mute(b.SessionID(), false)
 					time.Sleep(time.Second)
-					holder.Release()
-					<-holder.Done()
+					coordtest.End(holder)
 				}
 				time.Sleep(time.Second)
-				bounded.Release()
-				<-bounded.Done()
+				coordtest.End(bounded)
 				deletes := srv.Requests(zktest.OpDelete) - writes
 				if deletes > 1 || srv.Exists(taskPath) {
-					t.Errorf("%d deletes; node there: %v", deletes, srv.Exists(taskPath))
+					t.Errorf("to give up led to %d deletes and leaves a node: %v; want at most 1, and none", deletes, srv.Exists(taskPath))
 				}
 			})
 		})
@@ -216,15 +212,11 @@ func TestUnfairLosses(t *testing.T) {
 		}, events.ReasonLeaseRanOut, false},
 		"expired": {func(t *testing.T, srv *zktest.Server, id int64) {
 			t.Helper()
-			if err := srv.Expire(id); err != nil {
-				t.Error(err)
-			}
+			coordtest.Must(t, srv.Expire(id))
 		}, events.ReasonSessionExpired, true},
 		"deleted": {func(t *testing.T, srv *zktest.Server, _ int64) {
 			t.Helper()
-			if err := srv.Delete(taskPath); err != nil {
-				t.Error(err)
-			}
+			coordtest.Must(t, srv.Delete(taskPath))
 		}, events.ReasonNodeRemoved, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -238,81 +230,26 @@ func TestUnfairLosses(t *testing.T) {
 				lost := <-a.Lost()
 				told := time.Since(start)
 				if lost.Reason != c.reason || lost.Token != grant.Token || a.Valid() {
-					t.Errorf("%+v, valid %v", lost, a.Valid())
+					t.Errorf("lost %+v, want the reason %v and the token %d; the lock is still valid: %v", lost, c.reason, grant.Token, a.Valid())
 				}
 				g, err := waiting.Wait(t.Context())
 				if err != nil || g.Token <= grant.Token {
-					t.Fatalf("%+v, %v", g, err)
+					t.Fatalf("the next one is granted %+v, %v, want a token above %d", g, err, grant.Token)
 				}
 				if granted := time.Since(start); !c.late && granted <= told || told > 10*time.Second {
-					t.Errorf("told after %v, the next one granted after %v", told, granted)
+					t.Errorf("the loss was told after %v and the next one granted after %v, want that order and at most 10s", told, granted)
 				}
 				srv.Intercept(nil)
 				srv.Mute(grant.Session, false)
 				srv.Strand(grant.Session, false)
 				time.Sleep(30 * time.Second) // what the victim still sends takes nothing from anybody
 				if !waiting.Valid() || srv.Owner(taskPath) != g.Session {
-					t.Error("the next holder has lost it")
+					t.Error("the next holder has lost the lock, or its node is of another session")
 				}
 				<-a.Done()
 			})
 		})
 	}
-}
-
-// TestUnfairOutage: a lock outlives an outage that the session outlives, and a waiter goes on
-// waiting.
-func TestUnfairOutage(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		holder, grant := coordtest.Hold(t, a.Unfair(taskPath))
-		waiter := coordtest.Queue(b.Unfair(taskPath))
-		for range 3 {
-			srv.Down(true)
-			time.Sleep(4 * time.Second)
-			srv.Down(false)
-			time.Sleep(4 * time.Second)
-			if !holder.Valid() || waiter.Valid() {
-				t.Fatalf("valid: holder %v, waiter %v", holder.Valid(), waiter.Valid())
-			}
-		}
-		if err := srv.Expire(b.SessionID()); err != nil { // no place is lost, for there is none
-			t.Fatal(err)
-		}
-		time.Sleep(4 * time.Second)
-		holder.Release()
-		if g, err := waiter.Wait(t.Context()); err != nil || g.Token <= grant.Token {
-			t.Errorf("%+v, %v", g, err)
-		}
-	})
-}
-
-// TestUnfairReleaseTakesNobodysNode: the reply to the delete is lost, and by the time the connection is back somebody
-// else has made the next node, which the release must not take for its own.
-func TestUnfairReleaseTakesNobodysNode(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		holder, _ := coordtest.Hold(t, a.Unfair(taskPath))
-		waiter := coordtest.Queue(b.Unfair(taskPath))
-		mine := a.SessionID()
-		srv.Intercept(func(r zktest.Request) zktest.Action {
-			if r.Op == zktest.OpDelete && r.Session == mine {
-				srv.Intercept(nil)
-				return zktest.CutAfter()
-			}
-			return zktest.Pass()
-		})
-		holder.Release()
-		grant, err := waiter.Wait(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		<-holder.Done()
-		time.Sleep(20 * time.Second)
-		if !waiter.Valid() || srv.Owner(taskPath) != grant.Session {
-			t.Error("the next holder's node was deleted")
-		}
-	})
 }
 
 // TestUnfairLostCreate: the creates of two acquisitions of one session are lost together, with and without being
@@ -330,9 +267,7 @@ func TestUnfairLostCreate(t *testing.T) {
 						}
 						return zktest.Pass()
 					})
-					if err := srv.Create("/tasks", nil); err != nil {
-						t.Fatal(err)
-					}
+					coordtest.Must(t, srv.Create("/tasks", nil))
 					both := []*coordinator.Acquisition{c.Unfair(taskPath).Acquire(t.Context()), c.Unfair(taskPath).Acquire(t.Context())}
 					synctest.Wait()
 					if withdraw >= 0 {
@@ -340,25 +275,23 @@ func TestUnfairLostCreate(t *testing.T) {
 					}
 					time.Sleep(5 * time.Second)
 					if both[0].Valid() == both[1].Valid() {
-						t.Fatalf("valid: %v, %v", both[0].Valid(), both[1].Valid())
+						t.Fatalf("the first holds: %v, the second holds: %v, want one of them", both[0].Valid(), both[1].Valid())
 					}
 					holder, waiter := both[0], both[1]
 					if !holder.Valid() {
 						holder, waiter = waiter, holder
 					}
 					first := <-holder.Granted()
-					holder.Release()
-					<-holder.Done()
+					coordtest.End(holder)
 					if withdraw < 0 {
 						if second, err := waiter.Wait(t.Context()); err != nil || second.Token <= first.Token {
-							t.Errorf("%+v after %+v, %v", second, first, err)
+							t.Errorf("%+v is granted behind %+v, %v, want a greater token", second, first, err)
 						}
-						waiter.Release()
-						<-waiter.Done()
+						coordtest.End(waiter)
 					}
 					time.Sleep(time.Second)
 					if srv.Exists(taskPath) {
-						t.Error("a node is left")
+						t.Error("when both have ended a node is left")
 					}
 				})
 			})
@@ -402,16 +335,171 @@ func TestUnfairDoesNotStampede(t *testing.T) {
 			time.Sleep(5 * time.Second) // all have looked
 			most = max(most, int(tries.Load())-before)
 		}
-		holder.Release()
-		<-holder.Done()
+		coordtest.End(holder)
 		wait.Wait()
 		reads = srv.Requests(zktest.OpGetData) - reads
 		t.Logf("%d handoffs: %d creates, %d at most in one; %d reads", waiting, tries.Load(), most, reads)
 		if each := waiting * (waiting + 1) / 2; 2*reads > 3*each {
-			t.Errorf("%d reads, and looking once each were %d", reads, each)
+			t.Errorf("%d reads, want at most one and a half times the %d of one look each", reads, each)
 		}
 		if tries.Load() > 3*waiting {
-			t.Errorf("%d creates for %d handoffs", tries.Load(), waiting)
+			t.Errorf("%d creates for %d handoffs, want at most three each", tries.Load(), waiting)
+		}
+	})
+}
+
+// TestUnfairWithoutWrite: where nobody may write the nodes, it costs two requests more, and holds.
+func TestUnfairWithoutWrite(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		acl := coordinator.WithACL([]zk.ACL{{Perms: zk.PermRead | zk.PermCreate | zk.PermDelete, Scheme: "world", ID: "anyone"}})
+		holder, grant := coordtest.Hold(t, a.Unfair(taskPath, acl))
+		waiter := coordtest.Queue(b.Unfair(taskPath, acl))
+		second := coordtest.Queue(a.Unfair(taskPath, acl))
+		time.Sleep(5 * time.Second)
+		if !holder.Valid() || waiter.Valid() || second.Valid() {
+			t.Fatal("beside the holder another one holds, or the holder has lost the lock")
+		}
+		holder.Release()
+		time.Sleep(5 * time.Second)
+		if waiter.Valid() == second.Valid() {
+			t.Fatal("after the release both waiters hold or none does, want one")
+		}
+		if second.Valid() {
+			waiter = second
+		}
+		if g := <-waiter.Granted(); g.Token <= grant.Token {
+			t.Errorf("%+v is granted behind %+v, want a greater token", g, grant)
+		}
+	})
+}
+
+// TestUnfairTransactions: a transaction rests on the holder's own node. What was asked for
+// before the end is made before the node goes, or not at all, though the next holder's bears the same name.
+func TestUnfairTransactions(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		coordtest.Must(t, srv.Create("/state", nil))
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		for round := range 20 {
+			holder, grant := coordtest.Hold(t, a.Unfair(taskPath))
+			if _, err := holder.Txn(t.Context(), &zk.SetDataRequest{Path: "/state", Data: []byte("held"), Version: -1}); err != nil {
+				t.Fatal(err)
+			}
+			waiter := coordtest.Queue(b.Unfair(taskPath))
+			var order []string
+			srv.Intercept(func(r zktest.Request) zktest.Action {
+				if r.Session == grant.Session && (r.Op == zktest.OpDelete || len(r.Parts) > 1) {
+					order = append(order, r.Op.String())
+				}
+				return zktest.Pass()
+			})
+			done := make(chan error, 10)
+			for range cap(done) {
+				go func() {
+					_, err := holder.Txn(context.Background(), &zk.SetDataRequest{Path: "/state", Data: []byte("late"), Version: -1})
+					done <- err
+				}()
+			}
+			holder.Release()
+			for range cap(done) {
+				if err := <-done; err != nil && !errors.Is(err, coordinator.ErrReleased) {
+					t.Errorf("round %d: a transaction beside the release: %v, want nil or ErrReleased", round, err)
+				}
+			}
+			if _, err := waiter.Wait(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			<-holder.Done()
+			srv.Intercept(nil)
+			if i := slices.Index(order, zktest.OpDelete.String()); i < 0 || i != len(order)-1 {
+				t.Fatalf("round %d: the server executed %v, want the delete behind all transactions", round, order)
+			}
+			if _, err := holder.Txn(t.Context(), &zk.SetDataRequest{Path: "/state", Data: nil, Version: -1}); !errors.Is(err, coordinator.ErrReleased) {
+				t.Errorf("round %d: a transaction of a past holder: %v, want ErrReleased", round, err)
+			}
+			if guard := holder.Guard(); srv.Exists(guard.Path) {
+				t.Errorf("round %d: the guard of a past holder is satisfied by the next holder's node %s", round, guard.Path)
+			}
+			coordtest.End(waiter)
+		}
+	})
+}
+
+// TestUnfairDeleteWaitsForTransactions: the node is not given up before a transaction that rests on it is answered.
+func TestUnfairDeleteWaitsForTransactions(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a := coordtest.Connect(t, srv)
+		holder, _ := coordtest.Hold(t, a.Unfair(taskPath))
+		srv.Intercept(func(r zktest.Request) zktest.Action {
+			if len(r.Parts) > 1 {
+				return zktest.Delay(time.Second)
+			}
+			return zktest.Pass()
+		})
+		done := make(chan error, 1)
+		go func() {
+			_, err := holder.Txn(context.Background(), &zk.CreateRequest{Path: "/made", Acl: zk.WorldACL(zk.PermAll)})
+			done <- err
+		}()
+		synctest.Wait()
+		holder.Release()
+		time.Sleep(time.Second / 2)
+		if !srv.Exists(taskPath) || !srv.Exists("/made") {
+			t.Error("the node was deleted, or the transaction not made, while the answer to the transaction is under way")
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		<-holder.Done()
+		if srv.Exists(taskPath) {
+			t.Error("the node is there when the release is done")
+		}
+	})
+}
+
+// TestUnfairDoAndClose: Do keeps the node until the function has returned, and Close gives it back.
+func TestUnfairDoAndClose(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		err := a.Unfair(taskPath).Do(t.Context(), func(ctx context.Context, g events.Grant) error {
+			if err := srv.Expire(g.Session); err != nil {
+				return err
+			}
+			<-ctx.Done()
+			return nil
+		})
+		if !errors.Is(err, coordinator.ErrSessionExpired) {
+			t.Errorf("Do whose session expired: %v, want ErrSessionExpired", err)
+		}
+		held, _ := coordtest.Hold(t, a.Unfair(taskPath))
+		waiting, paused := coordtest.Queue(a.Unfair(taskPath)), coordtest.Queue(b.Unfair(taskPath))
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+		if !errors.Is(held.Err(), coordinator.ErrClosed) || !errors.Is(waiting.Err(), coordinator.ErrClosed) {
+			t.Errorf("with Close the holder ended with %v and the waiter with %v, want ErrClosed", held.Err(), waiting.Err())
+		}
+		if err := b.Close(); err != nil { // it pauses
+			t.Error(err)
+		}
+		if !coordtest.IsClosed(paused.Done()) || srv.Exists(taskPath) {
+			t.Error("after both Closes a waiter has not ended, or the node is there")
+		}
+	})
+}
+
+// TestUnfairParentsComeAndGo: the parents are containers, which the server removes when they are empty.
+func TestUnfairParentsComeAndGo(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a := coordtest.Connect(t, srv)
+		for range 3 {
+			holder, _ := coordtest.Hold(t, a.Unfair("/deep/tasks/of/mine"))
+			coordtest.End(holder)
+			for srv.Reap() > 0 {
+			}
+			if srv.Exists("/deep") {
+				t.Fatal("the server has removed empty containers, and a parent is left")
+			}
 		}
 	})
 }

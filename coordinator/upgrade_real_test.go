@@ -11,6 +11,7 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
@@ -18,6 +19,7 @@ import (
 // with a session: a writer is alone, one is upgradable at a time, nobody writes between an upgradable reader and its
 // upgrade, and the tokens of writers grow.
 func TestRealUpgrade(t *testing.T) {
+	eventstest.NeedsServers(t)
 	const path, workers, rounds = "/locks/upgrade", 9, 30
 	e := ensemble.Start(t, 3)
 	ctx := coordtest.RealContext(t)
@@ -105,6 +107,7 @@ func TestRealUpgrade(t *testing.T) {
 
 // TestRealUpgradeOneByOne: what is promised of an upgrade, on a real server: nodes by their kinds, tokens, either node's loss.
 func TestRealUpgradeOneByOne(t *testing.T) {
+	eventstest.NeedsServers(t)
 	const path = "/locks/upgrade"
 	e := ensemble.Start(t, 1)
 	ctx := coordtest.RealContext(t)

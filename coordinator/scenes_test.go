@@ -1,0 +1,160 @@
+package coordinator_test
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+)
+
+// What callers of each kind of lock see of each other is told in the scenes of testdata/scenes.
+
+func TestSemaphoreScenes(t *testing.T) { coordtest.Scenes(t, "semaphore") }
+func TestReadWriteScenes(t *testing.T) { coordtest.Scenes(t, "readwrite") }
+func TestMultiScenes(t *testing.T)     { coordtest.Scenes(t, "multi") }
+func TestUnfairScenes(t *testing.T)    { coordtest.Scenes(t, "unfair") }
+func TestElectionScenes(t *testing.T)  { coordtest.Scenes(t, "election") }
+func TestObserverScenes(t *testing.T)  { coordtest.Scenes(t, "observe") }
+func TestKazooScenes(t *testing.T)     { coordtest.Scenes(t, "kazoo") }
+
+// TestRealScenes plays the same on a real server, as far as it can be had to do such things.
+func TestRealScenes(t *testing.T) {
+	eventstest.NeedsServers(t)
+	e := ensemble.Start(t, 1)
+	for _, file := range []string{"semaphore", "readwrite", "multi", "unfair", "election", "kazoo"} {
+		t.Run(file, func(t *testing.T) { coordtest.RealScenes(t, e, file) })
+	}
+}
+
+// eachKind are the kinds of lock that exclude each other, as the scenes name them.
+var eachKind = []string{
+	"mutex", "mutex kazoo", "write", "write kazoo", "election", "unfair", "sem:3 permits=2", "multi /accounts/a /accounts/b:w /accounts/c",
+}
+
+// TestEachKindKeepsItsPromises: what every kind of lock promises, whatever it is.
+func TestEachKindKeepsItsPromises(t *testing.T) {
+	const holds = "held = a KIND ; waits = b KIND"
+	for name, scene := range map[string]struct{ steps, want []string }{
+		"a waiter whose session expires queues again": {
+			[]string{holds, "expire b ; wait 5s", "release held ; wait 5s"},
+			[]string{"held holds; waits waits", "held holds; waits waits; waits queues again", "waits holds"},
+		},
+		"the lock of a session that expires goes to the next": {
+			[]string{holds, "expire a ; wait 5s"},
+			[]string{"held holds; waits waits", "waits holds; held lost: session expired"},
+		},
+		"a holder that is cut off loses the lock, and the next one gets it": {
+			[]string{holds, "mute a ; wait 30s", "unmute a ; wait 30s"},
+			[]string{"held holds; waits waits", "waits holds; held lost: lease ran out", "waits holds"},
+		},
+		"a holder whose node is deleted loses the lock, and the next one gets it": {
+			[]string{holds, "delete held ; wait 5s"},
+			[]string{"held holds; waits waits", "waits holds; held lost: node removed"},
+		},
+		"one that waits ends with its context, and leaves its place": {
+			[]string{"held = a KIND ; waits = b KIND within=10s", "wait 9999ms", "wait 1ms", "next = a KIND ; release held ; wait 5s"},
+			[]string{"held holds; waits waits", "held holds; waits waits", "held holds; waits ended: deadline exceeded", "next holds"},
+		},
+		"one that waits gives up": {
+			[]string{holds, "release waits", "next = b KIND ; release held ; wait 5s"},
+			[]string{"held holds; waits waits", "held holds; waits ended: ErrNotAcquired", "next holds"},
+		},
+		"with Close the lock goes to the next": {
+			[]string{holds, "close a ; wait 5s"},
+			[]string{"held holds; waits waits", "waits holds; held ended: ErrClosed"},
+		},
+	} {
+		for _, kind := range eachKind {
+			t.Run(name+", "+kind, func(t *testing.T) {
+				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+					steps := strings.Split(strings.ReplaceAll(strings.Join(scene.steps, "\n"), "KIND", kind), "\n")
+					told := strings.Split(strings.TrimSuffix(coordtest.Scene(t, srv, steps...), "\n"), "\n")
+					for i, want := range scene.want {
+						if kind == "unfair" { // it has no place to lose
+							want = strings.TrimSuffix(want, "; waits queues again")
+						}
+						got := strings.ReplaceAll(strings.TrimSpace(strings.TrimPrefix(told[i], steps[i])), "; leases 2", "")
+						if got != want {
+							t.Errorf("behind %q: %s, want %s", steps[i], got, want)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestNoNodeIsLeftWhateverRequestOfAnyKindIsLost: each request of a scene is lost once, and its reply once. All is as if nothing had
+// happened: one holds behind the other with a greater token, and no node is left.
+func TestNoNodeIsLeftWhateverRequestOfAnyKindIsLost(t *testing.T) {
+	for _, kind := range eachKind {
+		want := ""
+		for name, action := range map[string]zktest.Action{"request": zktest.CutBefore(), "reply": zktest.CutAfter()} {
+			for nth, more := int64(0), true; more; nth += int64(eventstest.Amount(2, 1)) {
+				t.Run(fmt.Sprintf("%s, %s %d", kind, name, nth), func(t *testing.T) {
+					coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+						var count atomic.Int64
+						srv.Intercept(func(r zktest.Request) zktest.Action {
+							if r.Op != zktest.OpPing && r.Op != zktest.OpConnect && count.Add(1) == nth {
+								return action
+							}
+							return zktest.Pass()
+						})
+						got := coordtest.Scene(t, srv, "first = a "+kind+" ; wait 3s", "second = a "+kind, "wait 3s", "release first ; wait 5s", "release second ; wait 3s")
+						if nth == 0 { // nothing is lost
+							want = got
+						}
+						if more = count.Load() >= nth; got != want {
+							t.Errorf("got\n%swant\n%s", got, want)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// TestAsKazoo: the names are kazoo's, and so is the life of the directory; all else is as ever.
+func TestAsKazoo(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		for form, locks := range map[string][2]*coordinator.Lock{
+			`[0-9a-f]{32}__lock__\d{10}()$`: {a.Mutex("/as/kazoo/mutex", coordinator.AsKazoo()), b.Mutex("/as/kazoo/mutex", coordinator.AsKazoo())},
+			`[0-9a-f]{32}__lock__\d{10}$`:   {a.ReadWrite("/as/kazoo/rw", coordinator.AsKazoo()).Write(), b.ReadWrite("/as/kazoo/rw", coordinator.AsKazoo()).Write()},
+			`[0-9a-f]{32}__rlock__\d{10}$`:  {a.ReadWrite("/as/kazoo/r", coordinator.AsKazoo()).Read(), b.ReadWrite("/as/kazoo/r", coordinator.AsKazoo()).Write()},
+		} {
+			first, grant := coordtest.Hold(t, locks[0])
+			second := coordtest.Queue(locks[1])
+			if name := path.Base(grant.Node); !regexp.MustCompile("^" + form).MatchString(name) {
+				t.Errorf("the name is %s, want %s", name, form)
+			}
+			if second.Valid() {
+				t.Errorf("%s: the second holds beside the first", form)
+			}
+			if data, ok := srv.Data(grant.Node); !ok || data == nil {
+				t.Errorf("%s has no data, and kazoo does not show it then", grant.Node)
+			}
+			first.Release()
+			if g := coordtest.Soon(t, second); g.Token <= grant.Token {
+				t.Errorf("%s: the token %d is granted behind %d, want a greater one", form, g.Token, grant.Token)
+			}
+			coordtest.End(second)
+			synctest.Wait()
+			if srv.Reap(); !srv.Exists(locks[0].Path()) {
+				t.Errorf("%s was removed when it was empty", locks[0].Path())
+			}
+		}
+	})
+}
+
+// TestUnfairFunctions: what becomes of the node of an unfair lock when a function that runs under it ends late.
+func TestUnfairFunctions(t *testing.T) { coordtest.Play(t, "testdata/unfair") }

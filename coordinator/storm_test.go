@@ -1,0 +1,410 @@
+package coordinator_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"path"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+)
+
+// A melee is what a crowd of contenders does at a few paths, while nothing breaks or much does.
+//
+// At each path a writer is alone and the tokens of writers grow, unless nodes are deleted or sessions ended by hand. Nobody is stuck, and
+// nothing is left.
+type melee struct {
+	t                     *testing.T
+	srv                   *zktest.Server // nil: real servers, at which nothing breaks
+	random                *rand.Rand
+	paths                 []string
+	mutexes               bool          // all exclude each other, and each waits until it is granted
+	faults, deletes, lags bool          // what breaks: connections and replies; nodes and sessions; reads are behind
+	every, dwells         time.Duration // at most so long between two faults, and under a lock
+
+	upgrades, multis, lost, granted atomic.Int64
+	mu                              sync.Mutex
+	sides                           map[string]map[*coordinator.Acquisition]string
+	tokens                          map[string]int64
+	live                            sync.Map
+}
+
+// TestTheStormOfOppositeOrders: contenders of three sessions want the same mutexes in all orders, together and some of them singly. Each is
+// granted. In two of three runs connections break and sessions end, in one of three nodes are deleted, too.
+func TestTheStormOfOppositeOrders(t *testing.T) {
+	storms(t, eventstest.Amount(6, 30), 3, func(s *melee, seed uint64) {
+		s.mutexes, s.faults, s.deletes, s.every = true, seed%3 > 0, seed%3 > 1, 3*time.Second
+	})
+}
+
+// TestTheStormOfAllSides: multi-locks whose members read and write, readers, writers that become readers, upgradable readers that upgrade,
+// once or twice. In three of four runs replies are lost, connections and sessions end; in one of four reads are behind; in another one
+// nodes are deleted.
+func TestTheStormOfAllSides(t *testing.T) {
+	storms(t, eventstest.Amount(6, 24), 4, func(s *melee, seed uint64) {
+		s.faults, s.deletes, s.lags, s.every = seed%4 > 0, seed%4 == 3, seed%4 == 2, time.Second/2
+	})
+}
+
+// TestRealStorms has crowds of each kind of lock meet at one ensemble, as others do on the double.
+func TestRealStorms(t *testing.T) {
+	eventstest.NeedsServers(t)
+	e := ensemble.Start(t, 3)
+	for name, test := range map[string]func(*testing.T, *ensemble.Ensemble){
+		"opposite orders": realOppositeOrders, "permits": realPermits, "readers and writers": realReadersAndWriters, "elections": realElections,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, e) })
+	}
+}
+
+// realOppositeOrders is the storm of opposite orders with sessions at each server, and nothing breaks.
+func realOppositeOrders(t *testing.T, e *ensemble.Ensemble) {
+	var cs []*coordinator.Coordinator
+	for i := range 3 {
+		cs = append(cs, coordtest.ConnectReal(t, e.Addr(i)))
+	}
+	s := newMelee(t, 1)
+	s.mutexes, s.dwells = true, 5*time.Millisecond
+	s.run(cs, 1)
+	raw := coordtest.RawClient(t, e.Addr(0))
+	for _, p := range s.paths {
+		coordtest.Queued(t, raw, p, 0)
+	}
+}
+
+// storms plays storms in virtual time, each with so many sessions.
+func storms(t *testing.T, seeds, sessions int, set func(s *melee, seed uint64)) {
+	t.Helper()
+	for seed := range uint64(seeds) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				s := newMelee(t, seed)
+				s.srv, s.dwells = srv, 300*time.Millisecond
+				set(s, seed)
+				var cs []*coordinator.Coordinator
+				for range sessions {
+					cs = append(cs, coordtest.Connect(t, srv))
+				}
+				if s.faults {
+					srv.Intercept(s.drop(seed))
+				}
+				s.run(cs, seed)
+				srv.Intercept(nil)
+				for _, id := range srv.Sessions() {
+					srv.Lag(id, false)
+					srv.Mute(id, false)
+				}
+				time.Sleep(time.Minute)
+				if left := nodesBelow(srv, s.paths...); len(left) > 0 {
+					t.Errorf("when all have left these nodes are there: %v", left)
+				}
+			})
+		})
+	}
+}
+
+func newMelee(t *testing.T, seed uint64) *melee {
+	t.Helper()
+	return &melee{
+		t: t, random: rand.New(rand.NewPCG(seed, 7)), paths: []string{accountA, accountB, accountC},
+		sides: map[string]map[*coordinator.Acquisition]string{}, tokens: map[string]int64{},
+	}
+}
+
+// drop loses, delays and refuses some requests.
+func (s *melee) drop(seed uint64) func(zktest.Request) zktest.Action {
+	random := rand.New(rand.NewPCG(seed, 99))
+	var mu sync.Mutex
+	return func(r zktest.Request) zktest.Action {
+		if r.Op == zktest.OpPing || r.Op == zktest.OpConnect {
+			return zktest.Pass()
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		switch random.IntN(60) {
+		case 0:
+			return zktest.CutAfter()
+		case 1:
+			return zktest.CutBefore()
+		case 2, 3, 4:
+			return zktest.Delay(time.Duration(random.IntN(500)) * time.Millisecond)
+		case 5:
+			return zktest.Fail(zktest.Throttled)
+		default:
+			return zktest.Pass()
+		}
+	}
+}
+
+// run has twelve contenders in the sessions come ten times each.
+func (s *melee) run(cs []*coordinator.Coordinator, seed uint64) {
+	const contenders, rounds = 12, 10
+	over := make(chan struct{})
+	var running sync.WaitGroup
+	for i := range contenders {
+		c, mine := cs[i%len(cs)], rand.New(rand.NewPCG(seed, uint64(i)+2))
+		running.Go(func() {
+			for range rounds {
+				s.visit(c, mine)
+			}
+		})
+	}
+	go func() {
+		running.Wait()
+		close(over)
+	}()
+	if s.srv == nil {
+		<-over
+	}
+	deadline := time.After(2 * time.Hour) // of virtual time
+	for !coordtest.IsClosed(over) {
+		select {
+		case <-over:
+		case <-deadline:
+			s.t.Log(nodesBelow(s.srv, s.paths...))
+			s.live.Range(func(k, v any) bool { s.t.Log(v, k.(*coordinator.Acquisition).Err()); return true })
+			s.t.Error("some contenders are stuck: they wait or do not end after two hours")
+			for _, c := range cs {
+				_ = c.Close()
+			}
+			<-over
+			return
+		case <-time.After(time.Duration(s.random.Int64N(int64(s.every)))):
+			s.fault()
+		}
+	}
+	if n := s.granted.Load(); s.mutexes && n != contenders*rounds {
+		s.t.Errorf("%d were granted, want all %d", n, contenders*rounds)
+	}
+	s.t.Logf("%d granted, %d upgrades, %d multis, %d lost", s.granted.Load(), s.upgrades.Load(), s.multis.Load(), s.lost.Load())
+}
+
+// at returns a lock of one of the sides at a path.
+func (s *melee) at(c *coordinator.Coordinator, p, side string) *coordinator.Lock {
+	switch {
+	case s.mutexes:
+		return c.Mutex(p)
+	case side == "r":
+		return c.ReadWrite(p).Read()
+	default:
+		return c.ReadWrite(p).Write()
+	}
+}
+
+// side picks one of the sides.
+func (s *melee) side(mine *rand.Rand) string {
+	if !s.mutexes && mine.IntN(2) == 0 {
+		return "r"
+	}
+	return "w"
+}
+
+func (s *melee) wait(a *coordinator.Acquisition, mine *rand.Rand, what string) (events.Grant, bool) {
+	s.live.Store(a, what)
+	ctx := context.Background()
+	if !s.mutexes && mine.IntN(5) == 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(mine.IntN(1500))*time.Millisecond)
+		defer cancel()
+	}
+	g, err := a.Wait(ctx)
+	if err != nil {
+		if s.mutexes {
+			s.t.Errorf("%s is not granted: %v", what, err)
+		}
+		s.end(a)
+		return g, false
+	}
+	s.granted.Add(1)
+	return g, true
+}
+
+func (s *melee) end(a *coordinator.Acquisition) {
+	coordtest.End(a)
+	s.live.Delete(a)
+}
+
+func (s *melee) dwell(a *coordinator.Acquisition, mine *rand.Rand) {
+	select {
+	case <-a.Lost():
+		s.lost.Add(1)
+	case <-time.After(time.Duration(mine.Int64N(int64(s.dwells)) * int64(1+mine.IntN(2)*mine.IntN(10)))):
+	}
+}
+
+func (s *melee) visit(c *coordinator.Coordinator, mine *rand.Rand) {
+	switch n := mine.IntN(3); {
+	case n == 0, n == 1 && s.mutexes:
+		s.multi(c, mine)
+	case n == 1:
+		s.upgrade(c.ReadWrite(s.paths[mine.IntN(len(s.paths))]), mine)
+	default:
+		s.single(c, mine)
+	}
+}
+
+func (s *melee) multi(c *coordinator.Coordinator, mine *rand.Rand) {
+	var locks []*coordinator.Lock
+	sides := map[string]string{}
+	for _, i := range mine.Perm(len(s.paths))[:1+mine.IntN(len(s.paths))] {
+		p := s.paths[i]
+		sides[p] = s.side(mine)
+		locks = append(locks, s.at(c, p, sides[p]))
+	}
+	a := c.Multi(locks...).Acquire(context.Background())
+	g, ok := s.wait(a, mine, fmt.Sprint("multi ", sides))
+	if !ok {
+		return
+	}
+	s.multis.Add(1)
+	s.enter(a, sides, g.Token)
+	s.dwell(a, mine)
+	s.leave(a, sides)
+	s.end(a)
+}
+
+func (s *melee) single(c *coordinator.Coordinator, mine *rand.Rand) {
+	p := s.paths[mine.IntN(len(s.paths))]
+	side := s.side(mine)
+	a := s.at(c, p, side).Acquire(context.Background())
+	g, ok := s.wait(a, mine, side+p)
+	if !ok {
+		return
+	}
+	s.enter(a, map[string]string{p: side}, g.Token)
+	s.dwell(a, mine)
+	if side == "w" && !s.mutexes && mine.IntN(2) == 0 {
+		r := c.ReadWrite(p).Read().Acquire(context.WithoutCancel(a.Context(context.Background())))
+		if mine.IntN(3) > 0 {
+			if _, ok := s.wait(r, mine, "downgrade "+p); ok {
+				s.leave(a, map[string]string{p: side})
+				s.end(a)
+				s.enter(r, map[string]string{p: "r"}, 0)
+				s.dwell(r, mine)
+				s.leave(r, map[string]string{p: "r"})
+				s.end(r)
+				return
+			}
+		}
+		s.live.Store(r, "downgrade given up "+p)
+		defer s.end(r)
+	}
+	s.leave(a, map[string]string{p: side})
+	s.end(a)
+}
+
+func (s *melee) upgrade(rw *coordinator.ReadWrite, mine *rand.Rand) {
+	p := rw.Read().Path()
+	u := rw.Upgradable().Acquire(context.Background())
+	g, ok := s.wait(u, mine, "u"+p)
+	if !ok {
+		return
+	}
+	s.enter(u, map[string]string{p: "u"}, g.Token)
+	s.dwell(u, mine)
+	ctx := context.WithoutCancel(u.Context(context.Background()))
+	var all sync.WaitGroup
+	for range 1 + mine.IntN(2) {
+		x := rw.Write().Acquire(ctx)
+		own := rand.New(rand.NewPCG(mine.Uint64(), 3))
+		all.Go(func() {
+			g, ok := s.wait(x, own, "x"+p)
+			if !ok {
+				return
+			}
+			s.upgrades.Add(1)
+			s.enterOver(x, u, p, g.Token)
+			s.dwell(x, own)
+			s.leave(x, map[string]string{p: "w"})
+			s.end(x)
+		})
+		time.Sleep(time.Duration(mine.IntN(300)) * time.Millisecond)
+	}
+	if mine.IntN(2) == 0 {
+		all.Wait()
+	}
+	s.leave(u, map[string]string{p: "u"})
+	s.end(u)
+	all.Wait()
+}
+
+func (s *melee) enter(a *coordinator.Acquisition, sides map[string]string, token int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for p, side := range sides {
+		s.come(a, nil, p, side, token)
+	}
+}
+
+func (s *melee) enterOver(x, u *coordinator.Acquisition, p string, token int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.come(x, u, p, "w", token)
+}
+
+func (s *melee) come(a, under *coordinator.Acquisition, p, side string, token int64) {
+	if s.sides[p] == nil {
+		s.sides[p] = map[*coordinator.Acquisition]string{}
+	}
+	for other, theirs := range s.sides[p] {
+		together := side == "r" && theirs != "w" || side == "u" && theirs == "r" || other == under
+		if !together && other.Valid() && a.Valid() && !s.deletes {
+			v, _ := s.live.Load(a)
+			w, _ := s.live.Load(other)
+			s.t.Errorf("%s holds %s as %q beside one that holds it as %q (%s)", v, p, side, theirs, w)
+		}
+	}
+	s.sides[p][a] = side
+	if side == "w" {
+		if token < s.tokens[p] && a.Valid() && !s.deletes || token == s.tokens[p] && under == nil && a.Valid() && !s.deletes {
+			s.t.Errorf("at %s the token %d is granted behind %d (by an upgrade: %v)", p, token, s.tokens[p], under != nil)
+		}
+		s.tokens[p] = max(token, s.tokens[p])
+	}
+}
+
+func (s *melee) leave(a *coordinator.Acquisition, sides map[string]string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for p := range sides {
+		delete(s.sides[p], a)
+	}
+}
+
+func (s *melee) fault() {
+	ids := s.srv.Sessions()
+	if !s.faults || len(ids) == 0 {
+		return
+	}
+	id := ids[s.random.IntN(len(ids))]
+	switch s.random.IntN(8) {
+	case 0, 1:
+		s.srv.Cut(id)
+	case 2:
+		s.srv.Mute(id, true)
+		time.AfterFunc(time.Duration(s.random.IntN(20))*time.Second, func() { s.srv.Mute(id, false) })
+	case 3:
+		if s.deletes { // the holder hears of it when others may be in already
+			_ = s.srv.Expire(id)
+		}
+	case 4, 5:
+		if s.lags {
+			s.srv.Lag(id, true)
+			time.AfterFunc(time.Duration(s.random.IntN(3000))*time.Millisecond, func() { s.srv.Lag(id, false) })
+		}
+	default:
+		p := s.paths[s.random.IntN(len(s.paths))]
+		if nodes := s.srv.Children(p); len(nodes) > 0 && s.deletes {
+			_ = s.srv.Delete(path.Join(p, nodes[s.random.IntN(len(nodes))]))
+		}
+	}
+}
