@@ -28,7 +28,7 @@ type multiWorld struct {
 	past    [multiLag + 1]uint16 // the nodes at the leader, one transaction before, and so on
 	next    uint8
 	token   [2]uint8 // 1 + the newest exclusive grant's group, of each directory
-	fill    uint8
+	_       uint8
 	byHand  uint16 // nodes that somebody took away
 	left    budget
 }
@@ -50,7 +50,7 @@ type multiClient struct {
 	seen     uint8
 	lease    bool
 	told     uint8
-	fill     uint8
+	_        uint8
 	armed    uint16
 	fired    uint16
 	known    uint16 // the nodes that the shell knows to be the attempt's, or to have been
@@ -67,7 +67,7 @@ type multiRequest struct {
 	own    uint8 // 1 + the group that was made or found
 	age    uint8
 	flags  uint8
-	fill   uint8
+	_      uint8
 	view   uint16 // of List: what was read; of Claim, Delete: what it is about
 }
 

@@ -48,7 +48,7 @@ func parseSpec(spec string) (f finds, err error) {
 	f.limit, f.whole = mostFind, true
 	words, want, _ := strings.Cut(spec, "->")
 	f.name, f.want = spec, violation(strings.TrimSpace(want))
-	counts, switches := f.left.kinds(), f.switches()
+	counts, switches := kindsOf(&f.left), f.switches()
 	counts["clients"], counts["memory"] = new(uint8), new(uint8)
 	seen := map[string]bool{}
 	for word := range strings.FieldsSeq(words) {
@@ -147,8 +147,8 @@ func placesNamed(name string) multiRole {
 	return r
 }
 
-// kinds returns the faults by name.
-func (b *budget) kinds() map[string]*uint8 {
+// kindsOf returns the faults by name.
+func kindsOf(b *budget) map[string]*uint8 {
 	return map[string]*uint8{
 		"cut": &b.cut, "lapse": &b.lapse, "expire": &b.expire, "kill": &b.kill, "remove": &b.remove, "withdraw": &b.withdraw,
 		"foreign": &b.foreign, "refuse": &b.refuse, "guest": &b.guest, "reap": &b.reap, "change": &b.change, "resize": &b.resize,
@@ -218,7 +218,7 @@ func TestBadSpecsAreRefused(t *testing.T) {
 		!s.late || s.dir != dirAlien || s.want != stuck {
 		t.Errorf("read %+v, %v", s, err)
 	}
-	if names := slices.Sorted(maps.Keys((&budget{}).kinds())); len(names) != 16 {
+	if names := slices.Sorted(maps.Keys(kindsOf(&budget{}))); len(names) != 16 {
 		t.Errorf("%d kinds of faults have names: %v, want all 16", len(names), names)
 	}
 }

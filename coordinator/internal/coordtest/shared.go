@@ -20,7 +20,7 @@ type shared struct {
 	folders   []string
 }
 
-var servers = shared{ensembles: map[int]*ensemble.Ensemble{}} //nolint:gochecknoglobals // one test process, one set of servers
+var servers = shared{ensembles: map[int]*ensemble.Ensemble{}}
 
 // Main runs the tests of a package, ends the servers that they share, and looks for goroutines that are left.
 func Main(m *testing.M) { goleak.VerifyTestMain(closing{m}) }
