@@ -41,7 +41,7 @@ type world struct {
 	truth   truth
 	left    budget
 	shown   uint8 // 1 + the node of the newest grant to a reader, where somebody may upgrade
-	fill    [2]uint8
+	_       [2]uint8
 }
 
 // A node belongs to a client's session, or to a contender outside.
@@ -93,7 +93,7 @@ type client struct {
 	look     uint8
 	wishes   wishes
 	raise    uint8 // of an upgradable reader, and of its upgrade
-	fill     [3]uint8
+	_        [3]uint8
 }
 
 type conn uint8
