@@ -4,6 +4,7 @@ package main
 
 import (
 	"os"
+	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -165,6 +166,7 @@ func TestRunIsKilled(t *testing.T) {
 func TestRealServer(t *testing.T) {
 	eventstest.NeedsServers(t)
 	e := ensemble.Start(t, 1)
+	stagetest.MakeRoot(t, e.Connect(), path.Dir(lockPath))
 	t.Run("one after the other", func(t *testing.T) { testRealRun(t, e.Connect()) })
 	t.Run("loss", func(t *testing.T) { testRealLoss(t, e) })
 }
@@ -179,7 +181,7 @@ func testRealRun(t *testing.T, servers string) {
 	first.Send(syscall.SIGTERM)
 	first.Exits(0)
 	second.Exits(3)
-	if left := stagetest.Ephemerals(t, servers, lockPath); len(left) > 0 {
+	if left := stagetest.Ephemerals(t, servers, path.Dir(lockPath)); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }
