@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,6 +57,7 @@ type dialogue struct {
 	callers  map[string]*coordinator.Coordinator
 	streams  map[string]<-chan events.Event
 	handles  map[string]acquirer // by session and kind: Resize changes what a handle believes
+	mu       sync.Mutex          // guards all
 	all      []*part
 	watching []*follower
 	broken   map[string]int64 // the session that was muted, or reads what is past
@@ -279,6 +281,8 @@ func (d *dialogue) caller(name string) *coordinator.Coordinator {
 
 // part returns what a name stands for.
 func (d *dialogue) part(name string) *part {
+	d.mu.Lock() // an interceptor asks, too
+	defer d.mu.Unlock()
 	for _, p := range d.all {
 		if p.name == name {
 			return p
@@ -534,6 +538,8 @@ func (d *dialogue) ask(name, session string, words []string) {
 		}
 	}
 	p.a = l.Acquire(ctx, options...)
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.all = append(d.all, p)
 }
 
