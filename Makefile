@@ -71,20 +71,20 @@ $(GOLANGCI):
 
 # RACED are the packages with goroutines of their own. The rest is tested without the race detector, which makes it slow: the
 # explorer is pure, and the runtime of the detector was seen to fail a check of its own (tsan_rtl.cpp:346) in the histories.
-# The schedules are played both ways.
+# The schedules are played both ways. GOGC=400: the clients' large buffers keep the collector busy, and there is memory enough.
 RACED := ./actors/... ./session/... ./coordinator
 APART := ./coordinator/reliability/mutants
 
 .PHONY: tests
 tests: ## the tests that need no race detector; at full length with ZKGRANT_FULL=1
-	$(GO) test -shuffle=on -timeout 60m $$(comm -23 <($(GO) list ./... | sort) <($(GO) list $(RACED) $(APART) | sort))
+	GOGC=400 $(GO) test -shuffle=on -timeout 60m $$(comm -23 <($(GO) list ./... | sort) <($(GO) list $(RACED) $(APART) | sort))
 ifneq ($(BENCH),)
 	cd bench && $(GO) test -shuffle=on -timeout 60m $$($(GO) list ./... | grep -v '/interop$$')
 endif
 
 .PHONY: race
 race: ## the tests under the race detector
-	GO='$(GO)' .ci/race -shuffle=on -timeout 60m $(RACED) ./coordinator/reliability/schedules
+	GOGC=400 GO='$(GO)' .ci/race -shuffle=on -timeout 60m $(RACED) ./coordinator/reliability/schedules
 
 .PHONY: mutants
 mutants: ## put each of the seeded bugs into the library and see that its tests find it
