@@ -200,8 +200,8 @@ func TestPostRacesWithClose(t *testing.T) {
 	}
 }
 
-// TestAHandlerThatDoesNotReturnEndsTheProgram, whoever's goroutine it ran in: a caller
-// who recovers would leave an actor behind that nobody drains.
+// TestAHandlerThatDoesNotReturnEndsTheProgram in any goroutine: a caller that recovers would leave an actor behind that
+// nobody drains.
 func TestAHandlerThatDoesNotReturnEndsTheProgram(t *testing.T) {
 	const how = "ZKGRANT_BROKEN_HANDLER"
 	handlers := map[string]func(){"panics": func() { panic("on purpose") }, "exits": runtime.Goexit}

@@ -255,8 +255,8 @@ func TestNodeOfALockAtTheRoot(t *testing.T) {
 	})
 }
 
-// TestTheRecordGoesWithWhoWasQuicker: behind a loss the machine hears what the caller has done. If he had released when the news of
-// it came, or had taken nothing, the record goes with the node; if he was told of the loss, it stays.
+// TestTheRecordGoesWithWhoWasQuicker: behind a loss the machine hears what the caller has done. If the caller had released
+// before the news came, or had taken nothing, the record goes with the node. If the caller was told of the loss, it stays.
 func TestTheRecordGoesWithWhoWasQuicker(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		for _, taken := range []bool{false, true} {

@@ -11,7 +11,7 @@ func TestOneQueueWithGuests(t *testing.T) {
 	both := team{
 		family: zkgrant, forms: times(2, formWriteKazoo, formReadKazoo), killed: []form{formWriteKazoo, formReadKazoo},
 	}
-	for _, w := range []workload{
+	for _, w := range played([]workload{
 		{name: "mutex in kazoo's form, kazoo's", tier: quick, teams: []team{
 			same(kazoo, formLock), same(zkgrant, formMutexKazoo),
 		}},
@@ -35,7 +35,7 @@ func TestOneQueueWithGuests(t *testing.T) {
 		}},
 		{name: "mutex, WriteLock's", tier: quick, teams: []team{same(writeLock, formWriteLock), same(zkgrant, formMutex)}},
 		{name: "mutex, beside WriteLock's", teams: []team{same(zkgrant, formMutex), same(writeLock, formWriteLock)}},
-	} {
+	}) {
 		t.Run(w.name, func(t *testing.T) {
 			t.Parallel()
 			enter(t).play(t, w).report(t)
@@ -52,11 +52,11 @@ func TestWaitingBehind(t *testing.T) {
 	}
 	// In the first they find a directory of ours, and in the others one that is not.
 	both := team{family: zkgrant, forms: times(2, formWrite, formRead), killed: []form{formWrite, formRead}}
-	for _, w := range []workload{
+	for _, w := range played([]workload{
 		{name: "mutex, beside kazoo's", tier: quick, blind: kazoo, teams: []team{same(zkgrant, formMutex), same(kazoo, formLock)}},
 		{name: "read and write, kazoo's", blind: kazoo, teams: []team{same(kazoo, formWrite), both}},
 		{name: "read and write, WriteLock's", blind: writeLock, teams: []team{same(writeLock, formWriteLock), both}},
-	} {
+	}) {
 		t.Run(w.name, func(t *testing.T) {
 			t.Parallel()
 			g := enter(t).play(t, w)

@@ -25,7 +25,7 @@ func TestOneQueue(t *testing.T) {
 	downgrading := func(f family, how form) team {
 		return team{family: f, forms: []form{how, formRead, formWrite, formRead}, killed: []form{how}}
 	}
-	for _, w := range []workload{
+	for _, w := range played([]workload{
 		{name: "mutex, Curator's", tier: quickWithDeaths, teams: []team{alike(curator, 4, formMutex), alike(zkgrant, 4, formMutex)}},
 		{name: "mutex, beside Curator's", teams: []team{alike(zkgrant, 4, formMutex), alike(curator, 4, formMutex)}},
 		{name: "mutex, go-zookeeper's", tier: quick, teams: []team{alike(stock, 4, formLock), alike(zkgrant, 4, formMutex)}},
@@ -57,7 +57,7 @@ func TestOneQueue(t *testing.T) {
 		{name: "one permit, Curator's semaphore mutex", teams: []team{
 			alike(curator, 4, formSemaphoreMutex), alike(zkgrant, 4, semaphore(1)),
 		}},
-	} {
+	}) {
 		t.Run(w.name, func(t *testing.T) {
 			t.Parallel()
 			enter(t).play(t, w).report(t)
