@@ -140,7 +140,7 @@ func TestTermsEnd(t *testing.T) {
 		over, cancel := context.WithCancelCause(t.Context())
 		gone := errors.New("no more")
 		cancel(gone)
-		soon, stop := context.WithTimeoutCause(t.Context(), time.Hour, gone)
+		soon, stop := context.WithTimeoutCause(t.Context(), time.Minute, gone)
 		defer stop()
 		lost, lose := context.WithCancelCause(t.Context())
 		lose(&coordinator.LostError{Path: "/outer", Reason: events.ReasonSessionExpired}) // it is no loss of a term

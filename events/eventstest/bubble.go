@@ -12,18 +12,50 @@ import (
 	"time"
 )
 
-// Bubble runs the test in virtual time, as synctest.Test does, with a watchdog. If the test is not over after Limit of
-// virtual time, the watchdog panics with the lines that its goroutines wait in. A test cannot be ended in another way
-// while it waits for a channel.
+// Bubble runs the test in virtual time, as synctest.Test does, with a watchdog. The watchdog panics with the lines that the test's
+// goroutines wait in if the test is not over after Limit of virtual time, or waits for the same thing from one round of
+// the watchdog to the next while nothing sleeps. A test cannot be ended in another way while it waits for a channel.
 func Bubble(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		watchdog := time.AfterFunc(Limit, func() {
-			panic(fmt.Sprintf("%s is not over after %v of virtual time; it waits in\n%s", t.Name(), Limit, waiting(stacks())))
+		began, wait := time.Now(), ""
+		var watchdog *time.Timer
+		watchdog = time.AfterFunc(round, func() {
+			all, before := bubble(stacks()), wait
+			wait = awaited(all)
+			if after := time.Since(began); after >= Limit || wait != "" && wait == before {
+				panic(fmt.Sprintf("%s is not over after %v of virtual time; it waits in\n%s", t.Name(), after, waiting(all)))
+			}
+			watchdog.Reset(round)
 		})
 		defer watchdog.Stop()
 		test(t)
 	})
+}
+
+// bubble keeps the stacks of the caller's bubble. The caller's own stack comes first.
+func bubble(stacks string) (of []string) {
+	name := regexp.MustCompile(`synctest bubble \d+`).FindString(stacks)
+	for stack := range strings.SplitSeq(stacks, "\n\n") {
+		if head, _, _ := strings.Cut(stack, "\n"); strings.HasSuffix(head, name+"]:") {
+			of = append(of, stack)
+		}
+	}
+	return of
+}
+
+// awaited returns the calls of the test that a bubble runs, or nothing while one of its goroutines sleeps.
+func awaited(bubble []string) (test string) {
+	for _, stack := range bubble {
+		head, calls, _ := strings.Cut(stack, "\n")
+		if strings.Contains(head, "[sleep") {
+			return ""
+		}
+		if strings.Contains(calls, "eventstest.Bubble.func1(") {
+			test = calls
+		}
+	}
+	return test
 }
 
 // stacks returns the stacks of all goroutines.
@@ -37,16 +69,13 @@ func stacks() string {
 
 var frame = regexp.MustCompile(`(?m)^\t(\S+_test\.go):(\d+)`)
 
-// waiting names the innermost line of a test file in each stack of a bubble, and the text of that line.
-func waiting(stacks string) string {
+// waiting names the innermost line of a test file in each stack, and the text of that line.
+func waiting(bubble []string) string {
 	var lines []string
-	for stack := range strings.SplitSeq(stacks, "\n\n") {
-		head, _, _ := strings.Cut(stack, "\n")
-		at := frame.FindStringSubmatch(stack)
-		if at == nil || !strings.Contains(head, "synctest bubble") {
-			continue
+	for _, stack := range bubble {
+		if at := frame.FindStringSubmatch(stack); at != nil {
+			lines = append(lines, fmt.Sprintf("\t%s:%s: %s", at[1], at[2], source(at[1], at[2])))
 		}
-		lines = append(lines, fmt.Sprintf("\t%s:%s: %s", at[1], at[2], source(at[1], at[2])))
 	}
 	return strings.Join(lines, "\n")
 }

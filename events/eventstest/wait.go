@@ -8,8 +8,10 @@ import (
 const (
 	// Limit is how much virtual time a test may take. No promise of the library takes hours.
 	Limit = 48 * time.Hour
+	// round is how often the watchdog of a bubble looks.
+	round = 10 * time.Minute
 	// patience is how much virtual time it may wait for one thing.
-	patience = Limit / 4
+	patience = round - time.Minute
 	// polls is how often a test looks before it gives up. Outside of virtual time 6,000 polls take a minute or more.
 	polls = 6000
 	// interval lies between two looks outside of virtual time.

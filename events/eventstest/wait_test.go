@@ -18,24 +18,32 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // hangs is set in the process in which a test is to hang.
 const hangs = "ZKGRANT_TEST_HANGS"
 
-// TestAHangIsToldByTheLineThatWaits: a test that hangs in virtual time ends at once, and says where it waits.
+// TestAHangIsToldByTheLineThatWaits: a test that hangs in virtual time ends soon, and says where it waits. Only something that sleeps
+// keeps it for longer.
 func TestAHangIsToldByTheLineThatWaits(t *testing.T) {
 	if os.Getenv(hangs) != "" {
 		eventstest.Bubble(t, func(*testing.T) {
 			never := make(chan int)
 			defer time.AfterFunc(2*eventstest.Limit, func() { close(never) }).Stop()
+			if os.Getenv(hangs) == "asleep" {
+				go time.Sleep(2 * eventstest.Limit)
+			}
 			<-never // the line that is to be told
 		})
 	}
-	command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
-	command.Env = append(os.Environ(), hangs+"=1")
-	out, err := command.CombinedOutput()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) {
-		t.Fatalf("the hanging test ended with %v:\n%s", err, out)
-	}
-	if got, want := string(out), "<-never // the line that is to be told"; !strings.Contains(got, want) {
-		t.Errorf("got %s\nwant a line with %q", got, want)
+	for how, after := range map[string]string{"awake": "20m0s", "asleep": eventstest.Limit.String()} {
+		command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+		command.Env = append(os.Environ(), hangs+"="+how)
+		out, err := command.CombinedOutput()
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			t.Fatalf("%s: the hanging test ended with %v:\n%s", how, err, out)
+		}
+		for _, want := range []string{"is not over after " + after, "<-never // the line that is to be told"} {
+			if got := string(out); !strings.Contains(got, want) {
+				t.Errorf("%s: got %s\nwant a line with %q", how, got, want)
+			}
+		}
 	}
 }
 

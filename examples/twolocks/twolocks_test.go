@@ -16,7 +16,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // The first instance shuts down, and the second has what it had.
 func TestShutdown(t *testing.T) {
 	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
-		p.For(t, time.Hour, func(ctx context.Context) error { return run(ctx, p, p.ZK, 30*time.Minute) })
+		p.For(t, 10*time.Minute, func(ctx context.Context) error { return run(ctx, p, p.ZK, 5*time.Minute) })
 		p.Must(t, "second  has the report", "second  has the cleanup", "first   shut down", "second  shut down")
 	})
 }
