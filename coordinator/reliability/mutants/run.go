@@ -153,11 +153,11 @@ func (l *Lab) Sound(ctx context.Context, f Finder) Run {
 func (l *Lab) Try(ctx context.Context, bug int, f Finder) Run {
 	sound := l.Sound(ctx, f)
 	l.mu.Lock()
-	limit := 20*sound.Took + 40*l.measured[len(l.measured)/2]
+	limit := 10*sound.Took + 20*l.measured[len(l.measured)/2]
 	l.mu.Unlock()
 	run := l.try(ctx, bug, f, limit)
 	if run.Verdict == Hung {
-		run = l.try(ctx, bug, f, 3*limit)
+		run = l.try(ctx, bug, f, 2*limit)
 	}
 	return run
 }
