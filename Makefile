@@ -88,7 +88,7 @@ race: ## the tests under the race detector
 
 .PHONY: mutants
 mutants: ## put each of the seeded bugs into the library and see that its tests find it
-	ZKGRANT_MUTANTS=1 $(GO) test -count=1 -v -timeout 60m -run 'TestEverySeededBugIsFound' ./coordinator/reliability/mutants | grep -avE '^ *(=== |--- PASS|mutants_test.go:[0-9]+: .* after [0-9.]+m?s$$)'
+	ZKGRANT_REAL= ZKGRANT_FULL= ZKGRANT_MUTANTS=1 $(GO) test -count=1 -v -timeout 60m -run 'TestEverySeededBugIsFound' ./coordinator/reliability/mutants | grep -avE '^ *(=== |--- PASS|mutants_test.go:[0-9]+: .* after [0-9.]+m?s$$)'
 
 .PHONY: kills
 kills: ## the kill matrix, .deps/kills.txt: which tests find which seeded bug
