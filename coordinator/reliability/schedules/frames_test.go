@@ -9,10 +9,18 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
+// oneIn returns that of so many trials one is played, or each at full length.
+func oneIn(quick int) int {
+	if noSample {
+		return reliability.Trials(quick, 1, 1)
+	}
+	return quick
+}
+
 // TestNoNodeIsLeftWhateverFrameIsLost loses each frame of each story in turn, in both directions, and another one soon after or
 // none. The quick test takes a sample: each way of losing a frame of each story at least once in each direction.
 func TestNoNodeIsLeftWhateverFrameIsLost(t *testing.T) {
-	every := reliability.Trials(12, 1, 1)
+	every := oneIn(12)
 	var trials []*scene
 	blocks := 0
 	for _, st := range uses() {
@@ -79,7 +87,7 @@ func play(t *testing.T, s *scene) *scene {
 // TestLoopsWithEachFrameLost has each frame of a few cycles meet with each mishap in turn, upwards and downwards. The quick test
 // takes a sample: each mishap of each track at least once in each direction.
 func TestLoopsWithEachFrameLost(t *testing.T) {
-	every := reliability.Trials(7, 1, 1)
+	every := oneIn(7)
 	type trial struct {
 		*laps
 		track string

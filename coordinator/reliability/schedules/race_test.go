@@ -5,5 +5,5 @@ package schedules
 // How many schedules are played: the race detector makes them slow.
 const quickSchedules, fullSchedules = 300, 300
 
-// frames is how many of a few cycles meet with something.
-const frames = 4
+// frames is how many of a few cycles meet with something, and all of them at full length. Under the race detector it is a sample.
+const frames, noSample = 4, false
