@@ -20,7 +20,9 @@ import (
 
 const (
 	// enough finders of a bug are looked for. A bug that so many find is no reason to keep any one of them.
-	enough = 8
+	enough = 5
+	// budget is how many times the median the tests may take together that are run for one bug.
+	budget = 200
 	// slowest is how many times the median a test may take, to be run for every bug that it reaches.
 	slowest = 25
 	// batch is how many tests run in one process.
@@ -33,6 +35,7 @@ type Kills struct {
 	Tests []Finder         // those that were run
 	Left  []Finder         // those that take too long, or are skipped
 	By    map[int][]Finder // by the number of a bug from 0, sorted: up to enough finders, those named with it aside
+	Spent map[int]int      // how many tests that reach the bug were not run, because the budget was spent
 }
 
 // probe is a test without a bug.
@@ -42,14 +45,14 @@ type probe struct {
 	reaches map[int]bool // the numbers of bugs, from 1
 }
 
-// KillMatrix runs all tests of the lab's packages for each bug that they reach, the quick ones first, until enough have found
-// it. A test that leaves goroutines, or fails only in company, is not told from one that passes. said hears of the progress.
+// KillMatrix runs the tests of the lab's packages for each bug that they reach, the quick ones first, until enough have found it or
+// the budget is spent. A test that leaves goroutines, or fails only in company, is not told from one that passes. said hears of the progress.
 func (l *Lab) KillMatrix(ctx context.Context, bugs []*Bug, said func(done int)) (*Kills, error) {
 	probes, left, err := l.probe(ctx)
 	if err != nil {
 		return nil, err
 	}
-	k := &Kills{Bugs: bugs, Left: left, By: map[int][]Finder{}}
+	k := &Kills{Bugs: bugs, Left: left, By: map[int][]Finder{}, Spent: map[int]int{}}
 	for _, p := range probes {
 		k.Tests = append(k.Tests, p.Finder)
 	}
@@ -62,10 +65,10 @@ func (l *Lab) KillMatrix(ctx context.Context, bugs []*Bug, said func(done int)) 
 				reach = append(reach, p)
 			}
 		}
-		found := l.kill(ctx, i+1, reach)
+		found, rest := l.kill(ctx, i+1, reach, budget*probes[len(probes)/2].took)
 		mu.Lock()
 		defer mu.Unlock()
-		k.By[i] = found
+		k.By[i], k.Spent[i] = found, rest
 		done++
 		said(done)
 	})
@@ -142,13 +145,18 @@ func (l *Lab) reach(ctx context.Context, f Finder) probe {
 	return p
 }
 
-// kill returns tests that find the bug, enough of them if there are so many.
-func (l *Lab) kill(ctx context.Context, bug int, probes []probe) (found []Finder) {
+// kill returns tests that find the bug, enough of them if there are so many, and how many it did not run for lack of time.
+func (l *Lab) kill(ctx context.Context, bug int, probes []probe, left time.Duration) (found []Finder, rest int) {
 	for len(probes) > 0 && len(found) < enough && ctx.Err() == nil {
+		if left < 0 {
+			rest = len(probes)
+			break
+		}
 		var company []probe // the next tests of one package
 		for _, p := range probes {
 			if p.Pkg == probes[0].Pkg && len(company) < batch {
 				company = append(company, p)
+				left -= p.took
 			}
 		}
 		ended, failed := l.together(ctx, bug, company)
@@ -156,7 +164,7 @@ func (l *Lab) kill(ctx context.Context, bug int, probes []probe) (found []Finder
 		probes = slices.DeleteFunc(probes, func(p probe) bool { return ended[p.Finder] })
 	}
 	slices.SortFunc(found, func(a, b Finder) int { return cmp.Compare(a.String(), b.String()) })
-	return found
+	return found, rest
 }
 
 var result = regexp.MustCompile(`(?m)^(=== RUN|=== CONT|--- PASS:|--- FAIL:|--- SKIP:) +(Test\w+)( |$)`)
@@ -170,7 +178,7 @@ func (l *Lab) together(ctx context.Context, bug int, company []probe) (ended map
 		names, took = append(names, p.Test), took+p.took
 	}
 	pkg := company[0].Pkg
-	run := l.start(ctx, Finder{Pkg: pkg}, "^("+strings.Join(names, "|")+")$", 20*took, fmt.Sprintf("%s=%d", Switch, bug), "-test.parallel=1")
+	run := l.start(ctx, Finder{Pkg: pkg}, "^("+strings.Join(names, "|")+")$", 6*took, fmt.Sprintf("%s=%d", Switch, bug), "-test.parallel=1")
 	ended = map[Finder]bool{}
 	last := ""
 	for _, m := range result.FindAllStringSubmatch(run.Output, -1) {
@@ -197,11 +205,11 @@ func (l *Lab) together(ctx context.Context, bug int, company []probe) (ended map
 	return ended, failed
 }
 
-// Write prints the matrix: for each bug the tests that find it, and for each test how much it is needed.
+// Write prints the matrix: for each bug the tests that find it, and for each test how many it finds, and how many no other test finds.
 func (k *Kills) Write(to io.Writer) error {
 	out := bufio.NewWriter(to)
 	finds, alone := map[Finder]int{}, map[Finder]int{}
-	fmt.Fprintf(out, "# Which tests find which seeded bug; up to %d tests each, besides those that the list names\n\n", enough)
+	fmt.Fprintf(out, "# Which tests find which seeded bug; up to %d tests each and those that the list names\n\n", enough)
 	for i, b := range k.Bugs {
 		all := slices.Clone(k.By[i])
 		for _, f := range b.Finders {
@@ -216,6 +224,9 @@ func (k *Kills) Write(to io.Writer) error {
 				alone[f]++
 			}
 			fmt.Fprintf(out, "\t%v\n", f)
+		}
+		if k.Spent[i] > 0 {
+			fmt.Fprintf(out, "\t(%d slower tests reach it, and were not run)\n", k.Spent[i])
 		}
 	}
 	fmt.Fprintf(out, "\n# What each test finds, and what no other test finds\n\n")
