@@ -12,7 +12,9 @@ func (e *environment) stepText(w *world, s step, name rune) string {
 		i, part := e.picked(cl, s)
 		r := cl.requests[i]
 		what := Op(r.op).String()
-		if part != 0 {
+		if part != 0 && Op(r.op) == OpList {
+			what += fmt.Sprintf(" of directory %c", 'p'+part-1)
+		} else if part != 0 {
 			parts := [...]string{partFloor: "the reading of the floor", partWatch: "the watch", partClaim: "the claim"}
 			if Op(r.op) == OpSurvey {
 				parts = [...]string{partSize: "the size", partTaken: "the counting", partOwn: "the watch on the own node"}
