@@ -117,7 +117,7 @@ func (e *multiEnv) normalise(w *world) {
 	}
 }
 
-// unheard drops what a machine will not listen to, as that of the other explorer does.
+// unheard drops watches that a machine will not listen to, and news of requests of past epochs.
 func (e *multiEnv) unheard(cl *client) {
 	m := &e.traits[cl.machine]
 	hears := uint8(0xff)

@@ -162,27 +162,20 @@ func (e *multiEnv) leads2(w *world, nodes uint8) bool {
 // answer delivers what a server has answered.
 func (e *multiEnv) answer(w *world, c int, r request) {
 	fresh := r.flags&reqStale == 0
-	switch Op(r.op) {
-	case OpCreate:
+	switch op := Op(r.op); {
+	case op == OpCreate:
 		e.created(w, c, r, fresh)
-	case OpClaim:
-		if r.flags&reqMissing != 0 {
-			e.feed(w, c, Refused{Epoch: Epoch(r.epoch), Op: OpClaim, Missing: true})
-			return
-		}
+	case r.flags&reqMissing != 0:
+		e.feed(w, c, Refused{Epoch: Epoch(r.epoch), Op: op, Missing: true})
+	case op == OpClaim:
 		e.prove(c, r, r.mask)
 		e.feed(w, c, Claimed{Epoch: Epoch(r.epoch), Fresh: fresh})
-	case OpAdvance:
-		if r.flags&reqMissing != 0 {
-			e.feed(w, c, Refused{Epoch: Epoch(r.epoch), Op: OpAdvance, Missing: true})
-			return
-		}
+	case op == OpAdvance:
 		e.feed(w, c, Advanced{Epoch: Epoch(r.epoch), Stands: r.flags&reqStands != 0, Fresh: fresh})
-	case OpDelete:
+	case op == OpDelete:
 		e.feed(w, c, Deleted{Epoch: Epoch(r.epoch)})
-	case OpList:
+	case op == OpList:
 		e.listed(w, c, r)
-	default:
 	}
 	e.proof = 0
 }
