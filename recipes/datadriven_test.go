@@ -58,6 +58,9 @@ import (
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		t.Helper()
+		if path == worldsFile {
+			return // no transcript
+		}
 		var p interface {
 			run(*testing.T, *datadriven.TestData) string
 		} = &play{}

@@ -184,7 +184,7 @@ func (e *environment) Enabled(w *world, steps []step) []step {
 	for c := range w.clients {
 		cl := &w.clients[c]
 		// With several directories one that is over may be started again, which changes nothing.
-		if cl.machine == machineOver && cl.requests[0].op == 0 && cl.discard == 0 && (e.several == nil || int(c) >= len(e.several.roles)) {
+		if cl.machine == machineOver && cl.requests[0].op == 0 && cl.discard == 0 && (e.several == nil || c >= len(e.several.roles)) {
 			continue
 		}
 		steps = e.enabledFor(w, uint8(c), steps)

@@ -124,6 +124,15 @@ var (
 	}
 )
 
+// What the clients of the read/write worlds are.
+const (
+	reader = roleRead
+	writes = roleWrite
+	trades = roleWrite | roleShares | roleTrades
+	takes  = roleRead | roleShares | roleTakes
+	beside = roleWrite | roleShares // a writer in the session of one that trades
+)
+
 func ruleNamed(name string) Rule {
 	parts := strings.Split(name+":0:0:", ":")
 	size, _ := strconv.Atoi(parts[1])
