@@ -67,7 +67,7 @@ func TestLeads(t *testing.T) {
 		leader, ok := recipes.Leads(queue)
 		for _, n := range queue {
 			if leads := ok && n == leader; leads != (n.Seq == -1) || n.Kind == events.KindLock && leads != recipes.Holds(recipes.Mutex{}, queue, n) {
-				t.Errorf("%+v leads in %+v", leader, queue)
+				t.Errorf("%+v leads in %+v, which is wrong for %+v", leader, queue, n)
 			}
 		}
 	}

@@ -228,7 +228,7 @@ func TestOpinionsOfSize(t *testing.T) {
 		third.Size = 5
 		after, _ := m.Step(third) // a listing tells at once, and not only when it is its turn
 		if adopt != (after.State() == Waiting) || after.Size() != 5 {
-			t.Errorf("adopt %v: %v, %d", adopt, after.State(), after.Size())
+			t.Errorf("adopt %v, when it has listed another size: %v, size %d; want it to wait: %[1]v, size 5", adopt, after.State(), after.Size())
 		}
 		if adopt {
 			continue

@@ -54,11 +54,11 @@ func TestContendersTellOfTheLossOfTheirSession(t *testing.T) {
 			}()
 			eventstest.Eventually(t, "the lock is granted", func() bool { return printed.has(toldGranted) })
 			if !printed.has(toldConnected) || printed.has(toldLost) {
-				t.Errorf("printed %s", printed.text.String())
+				t.Errorf("when it is granted the contender has printed %s, want a connection and no loss", printed.text.String())
 			}
 			sessions := srv.Sessions()
 			if len(sessions) != 1 {
-				t.Fatalf("%d sessions", len(sessions))
+				t.Fatalf("when it is granted there are %d sessions, want 1", len(sessions))
 			}
 			if err := srv.Expire(sessions[0]); err != nil {
 				t.Fatal(err)
