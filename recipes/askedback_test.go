@@ -52,8 +52,9 @@ func TestAWishThatSetsATimeChangesNothingElse(t *testing.T) {
 			if sooner {
 				last = by
 			}
-			if told := len(effects) == 1 && effects[0] == Effect(Revoke{By: by}); told != (sooner && plain.state == Held) || !told && len(effects) > 0 {
-				t.Fatalf("%s, asked back by %d: it does %q, want a Revoke: %v, and nothing else", name, by, texts(effects), sooner && plain.state == Held)
+			told, want := len(effects) == 1 && effects[0] == Effect(Revoke{By: by}), sooner && plain.state == Held
+			if told != want || !told && len(effects) > 0 {
+				t.Fatalf("%s, asked back by %d: it does %q, want a Revoke: %v, and nothing else", name, by, texts(effects), want)
 			}
 			asked = next
 		}

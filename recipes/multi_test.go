@@ -86,7 +86,7 @@ func stepsOf(inputs ...Input) (Machine, []Effect) {
 	return run(NewMachine(lockLock), append([]Input{opened, Started{}}, inputs...)...)
 }
 
-func TestMultiMachine(t *testing.T) {
+func TestAMultiLockIsHadWhenItIsFirstEverywhere(t *testing.T) {
 	joined := Enqueued{Epoch: 1, Nodes: []events.Name{own0, own1}}
 	alone := Enqueued{Epoch: 1, Nodes: []events.Name{own0, own1}, Alone: true, Fresh: true, Token: 500}
 	end := place(1, "me", events.KindLock, events.SeqEnd)
@@ -148,7 +148,7 @@ func TestMultiThatIsParted(t *testing.T) {
 	}
 }
 
-func TestMemberNames(t *testing.T) {
+func TestAMembersNameTellsItsMemberAndNode(t *testing.T) {
 	for name, want := range map[string]struct {
 		member int
 		node   string

@@ -217,8 +217,8 @@ func TestSemaphoreSteps(t *testing.T) {
 	}
 }
 
-// TestOpinionsOfSize: another one counts at the first look, and the size is followed from then on.
-func TestOpinionsOfSize(t *testing.T) {
+// TestAnotherSizeCountsAtTheFirstLook: another one counts at the first look, and the size is followed from then on.
+func TestAnotherSizeCountsAtTheFirstLook(t *testing.T) {
 	for _, adopt := range []bool{false, true} {
 		m := NewMachine(Semaphore{Size: 4, Permits: 3, Adopt: adopt})
 		for _, in := range []Input{opened, Started{}, Created{Epoch: 1, Node: ours}} {

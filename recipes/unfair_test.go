@@ -127,8 +127,8 @@ func TestUnfairTransitions(t *testing.T) {
 	}
 }
 
-// TestUnfairBlockers: whoever has the node blocks me, unless it is me.
-func TestUnfairBlockers(t *testing.T) {
+// TestWhoeverHasTheOneNodeBlocksTheRest: whoever has the node blocks me, unless it is me.
+func TestWhoeverHasTheOneNodeBlocksTheRest(t *testing.T) {
 	other := events.Name{Text: "other", Kind: events.KindUnfair}
 	if got := (Unfair{}).Blockers([]events.Name{single, other}, single); len(got) != 1 || got[0] != other {
 		t.Errorf("beside another node it is blocked by %v, want that", got)

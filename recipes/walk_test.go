@@ -89,9 +89,9 @@ func TestNearestFollowsTheRule(t *testing.T) {
 
 func TestOnlyAWriteNodeIsReplaceable(t *testing.T) {
 	for kind := events.KindLock; kind <= events.KindWriteLock; kind++ {
-		if replaceable(Mutex{}, kind) != (kind == events.KindWrite) || replaceable(Write{}, kind) != (kind == events.KindWrite) || replaceable(Read{}, kind) {
-			t.Errorf("a node of kind %v: replaceable for a mutex %v, a writer %v, a reader %v; want %v, %[5]v, false", kind,
-				replaceable(Mutex{}, kind), replaceable(Write{}, kind), replaceable(Read{}, kind), kind == events.KindWrite)
+		got := [...]bool{replaceable(Mutex{}, kind), replaceable(Write{}, kind), replaceable(Read{}, kind)}
+		if want := [...]bool{kind == events.KindWrite, kind == events.KindWrite, false}; got != want {
+			t.Errorf("a node of kind %v is replaceable for a mutex, a writer, a reader: %v, want %v", kind, got, want)
 		}
 	}
 }

@@ -62,7 +62,7 @@ func TestEtcd(t *testing.T) {
 	}
 }
 
-func TestKazoo(t *testing.T) {
+func TestKazooIsFoundAndRun(t *testing.T) {
 	eventstest.NeedsServers(t)
 	k, err := FindKazoo(t.Context())
 	if err != nil {

@@ -78,7 +78,7 @@ func TestContendersTellOfTheLossOfTheirSession(t *testing.T) {
 }
 
 // The script, with the two libraries that need no Java, and a server inside this process.
-func TestScript(t *testing.T) {
+func TestTheScriptSeesLossAndGrantOfEachLibrary(t *testing.T) {
 	t.Parallel()
 	const timeout, tick, heal = time.Second, 100 * time.Millisecond, 2 * time.Second
 	srv := zktest.Start(t, zktest.Tick(tick))

@@ -2,7 +2,7 @@ package main
 
 import "testing"
 
-func TestTold(t *testing.T) {
+func TestWhatWasToldIsReadAsItWasWritten(t *testing.T) {
 	t.Parallel()
 	for w := toldGranted; w <= toldFailed; w++ {
 		for _, own := range []string{"", "LOST", "Lost: lease ran out"} {
