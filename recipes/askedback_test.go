@@ -24,10 +24,10 @@ func TestAWishChangesNothingElse(t *testing.T) {
 				told := len(effects) == 1 && effects[0] == Effect(Revoke{})
 				want := own && plain.state == Held && !plain.asked && plain.why == 0
 				if told != want || !told && len(effects) > 0 || !own && asked != plain {
-					t.Fatalf("%T, %s, asked for %q: %s", c.rule, name, node, texts(effects))
+					t.Fatalf("%T, %s, asked for %q: it does %q, want a Revoke: %v, and nothing else", c.rule, name, node, texts(effects), want)
 				}
 				if _, again := asked.Step(AskedBack{plain.epoch, node, 0}); len(again) > 0 {
-					t.Fatalf("%T, %s, asked for %q again: %s", c.rule, name, node, texts(again))
+					t.Fatalf("%T, %s, asked for %q again: it does %q, want nothing", c.rule, name, node, texts(again))
 				}
 				steps += sameButForTheWish(t, []any{name}, plain, asked, 2)
 			}
@@ -52,19 +52,20 @@ func TestAWishThatSetsATimeChangesNothingElse(t *testing.T) {
 			if sooner {
 				last = by
 			}
-			if told := len(effects) == 1 && effects[0] == Effect(Revoke{By: by}); told != (sooner && plain.state == Held) || !told && len(effects) > 0 {
-				t.Fatalf("%s, by %d: %s", name, by, texts(effects))
+			told, want := len(effects) == 1 && effects[0] == Effect(Revoke{By: by}), sooner && plain.state == Held
+			if told != want || !told && len(effects) > 0 {
+				t.Fatalf("%s, asked back by %d: it does %q, want a Revoke: %v, and nothing else", name, by, texts(effects), want)
 			}
 			asked = next
 		}
 		for _, by := range []Moment{1, 2} {
 			if next, effects := asked.Step(Overdue{by}); next != asked || len(effects) > 0 {
-				t.Fatalf("%s, overdue at %d: %s", name, by, texts(effects))
+				t.Fatalf("%s, overdue at %d, which is none of its times: it does %q, want nothing", name, by, texts(effects))
 			}
 		}
 		same := asked
 		if same.asked, same.by = plain.asked, plain.by; same != plain || asked.by != 3 {
-			t.Fatalf("%v: %+v; asked back: %+v", name, plain, asked)
+			t.Fatalf("%v: when asked back by 3 and later it is %+v, want the same as not asked, %+v, but for that", name, asked, plain)
 		}
 	}
 }
@@ -81,14 +82,14 @@ func sameButForTheWish(t *testing.T, where []any, plain, asked Machine, deep int
 		text := append(slices.Clip(where), plain.state, in)
 		granted := slices.ContainsFunc(besides, func(e Effect) bool { _, ok := e.(Grant); return ok })
 		if told := slices.ContainsFunc(besides, alike); told && asked.state == Held && asked.asked || told && !granted && a.state != Held {
-			t.Fatalf("%v: %s", text, texts(besides))
+			t.Fatalf("%v: asked back, it does %q, want a Revoke once, and with a Grant or while it holds", text, texts(besides))
 		}
 		if !slices.Equal(slices.DeleteFunc(effects, alike), slices.DeleteFunc(besides, alike)) {
-			t.Fatalf("%v: %s; asked back: %s", text, texts(effects), texts(besides))
+			t.Fatalf("%v: asked back, it does %q, want the same as not asked, %q, but for a Revoke", text, texts(besides), texts(effects))
 		}
 		same := a
 		if same.asked = p.asked; same != p {
-			t.Fatalf("%v: %+v; asked back: %+v", text, p, a)
+			t.Fatalf("%v: asked back, it is %+v, want the same as not asked, %+v, but for that", text, a, p)
 		}
 		steps++
 		if deep > 1 && p != plain {

@@ -1,6 +1,11 @@
 package recipes
 
-import "testing"
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
 
 // A config is a world to explore: who takes part, and what may go wrong.
 type config struct {
@@ -68,141 +73,56 @@ func capped(most Attempt, step stepFunc) stepFunc {
 	}
 }
 
-func (b budget) plus(o budget) budget {
-	return budget{
-		cut: b.cut + o.cut, lapse: b.lapse + o.lapse, expire: b.expire + o.expire, kill: b.kill + o.kill,
-		remove: b.remove + o.remove, withdraw: b.withdraw + o.withdraw, foreign: b.foreign + o.foreign, refuse: b.refuse + o.refuse,
-		guest: b.guest + o.guest, reap: b.reap + o.reap, change: b.change + o.change, resize: b.resize + o.resize,
-		wish: b.wish + o.wish, soon: b.soon + o.soon, late: b.late + o.late, trade: b.trade + o.trade,
-	}
-}
+// worldsFile has the worlds to explore, but for those of upgrades.
+const worldsFile = "testdata/worlds.txt"
 
-// pairs returns a configuration for every pair of faults, a fault with itself
-// included. Where a session is killed, which is much as where it expires, and
-// somebody else joins, three contenders make more worlds than an everyday run has
-// time for.
-func pairs(big bool) []config {
-	var all []config
-	for i, a := range faults() {
-		for _, b := range faults()[i:] {
-			cfg := config{name: a.name + " + " + b.name, clients: 3, left: a.left.plus(b.left), options: options{eager: true}}
-			if !big && cfg.left.kill > 0 && cfg.left.foreign+cfg.left.guest > 0 {
-				cfg.clients = 2
+// worlds returns the worlds of some sections of the file.
+func worlds(t *testing.T, sections ...string) (all []config) {
+	t.Helper()
+	text, err := os.ReadFile(worldsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	section, lines := "", strings.ReplaceAll(string(text), "\n\t", " ")
+	for line := range strings.Lines(lines) {
+		who, faults, ok := strings.Cut(strings.TrimSpace(line), ": ")
+		name, begins := strings.CutPrefix(who, "== ")
+		switch {
+		case begins:
+			section = name
+		case strings.HasPrefix(who, "#"), who == "", !slices.Contains(sections, section):
+		case !ok:
+			t.Fatalf("%s: %q has no faults behind a colon", worldsFile, line)
+		default:
+			for left := range strings.SplitSeq(faults, ", ") {
+				all = append(all, worldOf(t, who, left))
 			}
-			all = append(all, cfg)
 		}
+	}
+	if len(all) == 0 {
+		t.Fatalf("%s has no worlds in %v", worldsFile, sections)
 	}
 	return all
 }
 
-// more are the configurations that are no mere pairs.
-func more() []config {
-	keep := []uint8{flagKeep, flagKeep, flagKeep}
-	try := []uint8{flagTry, flagTry}
-	strict := []uint8{flagStrict, flagStrict, flagStrict}
-	strictKeep := []uint8{flagStrict | flagKeep, flagStrict | flagKeep}
-	return []config{
-		{name: "no fault", clients: 3},
-		{name: "expire, from the start", clients: 3, left: budget{expire: 1}},
-		{name: "kill, from the start", clients: 3, left: budget{kill: 1}},
-		{name: "two cuts, watches set again", clients: 3, left: budget{cut: 2}, options: options{rearm: true}},
-		{name: "remove + cut, own node watched", clients: 2, left: budget{cut: 1, remove: 2}, options: options{rearm: true, ownWatch: true}},
-		{name: "remove + cut, told after the reconnect", clients: 2, left: budget{cut: 2, remove: 1}, options: options{clings: true}},
-		{name: "kill, own node watched", clients: 3, left: budget{kill: 1}, options: options{ownWatch: true, eager: true}},
-		{name: "keep: expire", clients: 3, left: budget{expire: 1}, flags: keep},
-		{name: "keep: lapse + cut", clients: 3, left: budget{lapse: 1, cut: 1}, flags: keep},
-		{name: "keep: remove, own node watched", clients: 3, left: budget{remove: 1}, flags: keep, options: options{ownWatch: true}},
-		{name: "strict: cut + withdraw", clients: 3, left: budget{cut: 1, withdraw: 1}, flags: strict, options: options{eager: true}},
-		{name: "strict: two cuts + lapse", clients: 2, left: budget{cut: 2, lapse: 1}, flags: strict},
-		{name: "strict: cut + remove, own node watched", clients: 2, left: budget{cut: 1, remove: 1}, flags: strict, options: options{ownWatch: true}},
-		{name: "strict, keep: cut + expire", clients: 2, left: budget{cut: 1, expire: 1}, flags: strictKeep},
-		{name: "try: cut", clients: 3, left: budget{cut: 1}, flags: try, options: options{eager: true}},
-		{name: "try: expire", clients: 3, left: budget{expire: 1}, flags: try, options: options{eager: true}},
-		{name: "ghost creates: expire", clients: 3, left: budget{expire: 1}, options: options{ghost: true, eager: true}},
-		{name: "ghost creates: two expire", clients: 2, left: budget{expire: 2}, options: options{ghost: true}},
-		{name: "lapse + withdraw + cut, told in time", clients: 2, left: budget{lapse: 2, withdraw: 1, cut: 1}},
-		{name: "requests overtake: withdraw + cut", clients: 3, left: budget{withdraw: 1, cut: 1}, options: options{loose: true, eager: true}},
-		{name: "requests overtake: remove + cut", clients: 3, left: budget{remove: 1, cut: 1}, options: options{loose: true, eager: true}},
-		{name: "requests overtake: expire", clients: 3, left: budget{expire: 1}, options: options{loose: true, eager: true}},
-		{name: "two of much", clients: 2, left: budget{cut: 2, lapse: 1, withdraw: 1, refuse: 1}, options: options{eager: true}},
-		{name: "one of much", clients: 2, left: budget{cut: 1, expire: 1, lapse: 1, withdraw: 1}, options: options{eager: true}},
+// worldOf is the world in which so much may go wrong, without what no machine listens to.
+func worldOf(t *testing.T, who, left string) config {
+	t.Helper()
+	f, err := parseSpec(who)
+	if err != nil {
+		t.Fatalf("%s: %q: %v", worldsFile, who, err)
 	}
-}
-
-// directories are the configurations in which the directory's data plays a part, beyond
-// the pairs of faults.
-func directories() []config {
-	keep := []uint8{flagKeep, flagKeep, flagKeep}
-	strict := []uint8{flagStrict, flagStrict, flagStrict}
-	all := func(o options) options {
-		o.eager = true
-		return o
+	f.name, f.whole = who+": "+left, false
+	counts := kindsOf(&f.left)
+	for fault := range strings.FieldsSeq(left) {
+		switch count := counts[fault]; {
+		case count != nil:
+			*count++
+		case fault != "none":
+			t.Fatalf("%s: %q: no such fault: %s", worldsFile, who, fault)
+		}
 	}
-	return []config{
-		{name: "directory unknown", clients: 3, options: options{dir: dirUnknown}},
-		{name: "directory unknown: withdraw + guest", clients: 3, left: budget{withdraw: 1, guest: 1}, options: all(options{dir: dirUnknown})},
-		{name: "directory unknown: cut + expire", clients: 2, left: budget{cut: 1, expire: 1}, options: options{dir: dirUnknown}},
-		{name: "somebody's directory", clients: 3, left: budget{withdraw: 1, guest: 1}, options: options{dir: dirAlien}},
-		{name: "somebody's directory: cut + expire", clients: 2, left: budget{cut: 1, expire: 1}, options: options{dir: dirAlien}},
-		{name: "somebody's directory: withdraw + cut", clients: 3, left: budget{withdraw: 1, cut: 1}, options: all(options{dir: dirAlien})},
-		{name: "somebody's directory: remove + lapse", clients: 3, left: budget{remove: 1, lapse: 1}, options: all(options{dir: dirAlien})},
-		{name: "no directory", clients: 3, left: budget{withdraw: 1}, options: options{dir: dirNone}},
-		{name: "no directory: cut", clients: 3, left: budget{cut: 1}, options: all(options{dir: dirNone})},
-		{name: "no directory: foreign + reap", clients: 3, left: budget{foreign: 1, reap: 1}, options: all(options{dir: dirNone})},
-		{name: "reap twice", clients: 3, left: budget{reap: 2}},
-		{name: "reap: foreign + foreign", clients: 2, left: budget{reap: 1, foreign: 2}},
-		{name: "reap: guest + guest + withdraw", clients: 2, left: budget{reap: 1, guest: 2, withdraw: 1}},
-		{name: "reap: foreign + expire", clients: 2, left: budget{reap: 1, foreign: 1, expire: 1}},
-		{name: "reap: guest + remove + cut", clients: 2, left: budget{reap: 1, guest: 1, remove: 1, cut: 1}},
-		{name: "change", clients: 3, left: budget{change: 1}},
-		{name: "change + withdraw + guest", clients: 3, left: budget{change: 1, withdraw: 1, guest: 1}, options: all(options{})},
-		{name: "change + reap + foreign", clients: 2, left: budget{change: 1, reap: 1, foreign: 1}},
-		{name: "marked or not: withdraw", clients: 3, left: budget{withdraw: 1}, options: options{either: true}},
-		{name: "marked or not: withdraw + guest", clients: 3, left: budget{withdraw: 1, guest: 1}, options: all(options{either: true})},
-		{name: "marked or not: cut", clients: 3, left: budget{cut: 1}, options: all(options{either: true})},
-		{name: "marked or not: expire", clients: 3, left: budget{expire: 1}, options: all(options{either: true})},
-		{name: "two withdraw + foreign", clients: 3, left: budget{withdraw: 2, foreign: 1}, options: all(options{})},
-		{name: "two withdraw + guest", clients: 3, left: budget{withdraw: 2, guest: 1}, options: all(options{})},
-		{name: "a writer who may trade", clients: 3, left: budget{withdraw: 1}, options: all(options{writer: true})},
-		{name: "a writer who may trade: cut", clients: 2, left: budget{cut: 1, withdraw: 1}, options: all(options{writer: true})},
-		{name: "a writer who may trade: foreign", clients: 2, left: budget{foreign: 1}, options: all(options{writer: true})},
-		{name: "a writer who may trade: guest", clients: 2, left: budget{guest: 1}, options: all(options{writer: true})},
-		{name: "remembers one: withdraw + guest", clients: 3, left: budget{withdraw: 1, guest: 1}, memory: 1, options: all(options{})},
-		{name: "remembers two: two withdraw + guest", clients: 3, left: budget{withdraw: 2, guest: 1}, memory: 2, options: all(options{})},
-		{name: "remembers two: two withdraw + foreign", clients: 3, left: budget{withdraw: 2, foreign: 1}, memory: 2, options: all(options{})},
-		{name: "strict: two withdraw + cut", clients: 3, left: budget{withdraw: 2, cut: 1}, flags: strict, options: all(options{})},
-		{name: "strict: cut + withdraw, answers after the cut", clients: 3, left: budget{cut: 1, withdraw: 1}, flags: strict, options: all(options{late: true})},
-		{name: "cut + expire, answers after the cut", clients: 2, left: budget{cut: 1, expire: 1}, options: all(options{late: true})},
-		{name: "two cuts + withdraw, answers after the cut", clients: 3, left: budget{cut: 2, withdraw: 1}, options: all(options{late: true})},
-		{name: "cut + guest, answers after the cut", clients: 3, left: budget{cut: 1, guest: 1}, options: all(options{late: true})},
-		{name: "cut + remove, answers after the cut", clients: 3, left: budget{cut: 1, remove: 1}, options: all(options{late: true})},
-		{name: "keep: lapse + guest", clients: 3, left: budget{lapse: 1, guest: 1}, flags: keep, options: all(options{})},
-		{name: "requests overtake: withdraw + guest", clients: 3, left: budget{withdraw: 1, guest: 1}, options: all(options{loose: true})},
-		{name: "own node watched: withdraw + remove", clients: 3, left: budget{withdraw: 1, remove: 1}, options: all(options{ownWatch: true})},
-		{name: "two cuts + withdraw, watches set again", clients: 3, left: budget{cut: 2, withdraw: 1}, options: all(options{rearm: true})},
-	}
-}
-
-// huge are the configurations that an everyday run has no time for.
-func huge() []config {
-	three := func(name string, left budget, o options) config {
-		o.eager = true
-		return config{name: name, clients: 3, left: left, options: o}
-	}
-	deep := three("remembers two: withdraw + two guests", budget{withdraw: 1, guest: 2}, options{})
-	deep.memory = 2
-	return []config{
-		deep,
-		three("reap + two foreign", budget{reap: 1, foreign: 2}, options{}),
-		three("withdraw + cut + guest", budget{withdraw: 1, cut: 1, guest: 1}, options{}),
-		three("withdraw + cut + lapse", budget{withdraw: 1, cut: 1, lapse: 1}, options{}),
-		three("withdraw + remove + guest", budget{withdraw: 1, remove: 1, guest: 1}, options{}),
-		three("cut + lapse + guest", budget{cut: 1, lapse: 1, guest: 1}, options{}),
-		three("expire + withdraw + cut", budget{expire: 1, withdraw: 1, cut: 1}, options{}),
-		three("marked or not: cut + guest", budget{cut: 1, guest: 1}, options{either: true}),
-		three("no directory: reap + withdraw + cut", budget{reap: 1, withdraw: 1, cut: 1}, options{dir: dirNone}),
-		{name: "a writer who may trade: foreign + guest", clients: 2, left: budget{foreign: 1, guest: 1}, options: options{writer: true, eager: true}},
-	}
+	return f.config
 }
 
 // reached holds that the exploration comes to what it is there for: every answer that

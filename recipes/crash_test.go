@@ -145,7 +145,7 @@ func TestReadersMakeNoRecord(t *testing.T) {
 		m, _ = m.Step(in)
 	}
 	if next, effects := m.Step(Withdrawn{WhyContext}); next.State() != Releasing || effectTexts(effects) != "delete #5" {
-		t.Errorf("%v, %s", next.State(), effectTexts(effects))
+		t.Errorf("withdrawn while it claims: %v, %q; want %v, %q", next.State(), effectTexts(effects), Releasing, "delete #5")
 	}
 }
 

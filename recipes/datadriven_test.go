@@ -50,17 +50,22 @@ import (
 //	catch-up c         the replica of c catches up by one transaction, and no more
 //	gone c             the watch of c that has fired is delivered, and no more
 //	refuse a           a server turns a's oldest request down
+//
+// Those in testdata/multi are of two directories, p and q. The nodes of one attempt bear one number in both: p1 and q1.
+//
+//	multi a=(p,q) b=(q,p) c=(p)   as queue: for a multi-lock, or with one directory for a mutex in it (try=(a) keep=(b));
+//	                              with hold nobody has asked yet
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		t.Helper()
+		if path == worldsFile {
+			return // no transcript
+		}
 		var p interface {
 			run(*testing.T, *datadriven.TestData) string
 		} = &play{}
 		if strings.Contains(path, "semaphore") {
 			p = &permitPlay{}
-		}
-		if strings.Contains(path, "multi") {
-			p = &multiPlay{}
 		}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			t.Helper()
@@ -82,6 +87,8 @@ func (p *play) run(t *testing.T, d *datadriven.TestData) string {
 	switch d.Cmd {
 	case "world", "queue":
 		p.begin(t, d)
+	case "multi":
+		p.beginMulti(d)
 	case "deliver":
 	default:
 		p.command(t, d)
@@ -152,12 +159,7 @@ func (p *play) begin(t *testing.T, d *datadriven.TestData) {
 			p.w.clients[c].machine = p.env.intern(NewMachine(Unfair{}))
 		}
 	}
-	p.env.open(&p.w)
-	p.env.log = func(c int, text string) {
-		if !strings.HasSuffix(text, ": Over") { // to which nothing matters any more
-			p.lines = append(p.lines, fmt.Sprintf("%c: %s", 'a'+c, text))
-		}
-	}
+	p.open()
 	if d.Cmd == "world" {
 		return
 	}
@@ -168,6 +170,16 @@ func (p *play) begin(t *testing.T, d *datadriven.TestData) {
 		p.take(stepStart, uint8(c))
 		if !has(d, "hold") {
 			p.settle()
+		}
+	}
+}
+
+// open begins the play, of which what the machines hear and do is noted from then on.
+func (p *play) open() {
+	p.env.open(&p.w)
+	p.env.log = func(c int, text string) {
+		if !strings.HasSuffix(text, ": Over") { // to which nothing matters any more
+			p.lines = append(p.lines, fmt.Sprintf("%c: %s", 'a'+c, text))
 		}
 	}
 }
@@ -235,6 +247,10 @@ func (p *play) command(t *testing.T, d *datadriven.TestData) {
 	case "overdue":
 		p.take(stepOverdue, c)
 	case "remove", "asked":
+		if p.env.several != nil {
+			p.takeStep(step{kind: stepRemove, node: 2*(whom[1]-'0') + whom[0] - 'p'})
+			return
+		}
 		seq, err := strconv.ParseInt(strings.TrimPrefix(whom, "#"), 10, 64)
 		if err != nil {
 			d.Fatalf(t, "which node? %v", err)
@@ -275,7 +291,7 @@ func (p *play) standing() string {
 		cl := &p.w.clients[c]
 		m := p.env.machines[cl.machine]
 		text := fmt.Sprintf("%c %v", 'a'+c, m.state)
-		if own := m.own.Name.Text; own != "" && m.state != Over {
+		if own := m.own.Name.Text; own != "" && m.state != Over && p.env.several == nil {
 			text += " " + short(own)
 		}
 		switch cl.conn {
@@ -290,12 +306,12 @@ func (p *play) standing() string {
 	var nodes []string
 	for i := range maxNodes {
 		if p.w.past[0]&(1<<i) != 0 {
-			nodes = append(nodes, short(p.env.name(uint8(i), p.w.forms[i]).Text))
+			nodes = append(nodes, p.nodeText(uint8(i)))
 		}
 	}
 	text := "== " + strings.Join(parts, ", ") + "; nodes [" + strings.Join(nodes, " ") + "]"
 	switch f := p.w.dirs[0].floor(); {
-	case p.w.dirs[0] == 0:
+	case p.w.dirs[0] == 0 && p.env.several == nil:
 		text += ", no directory"
 	case f != noNode:
 		text += ", floor " + short(p.env.name(f, p.w.forms[f]).Text)
@@ -304,4 +320,42 @@ func (p *play) standing() string {
 		text += ", record of " + short(p.env.name(r-1, p.w.forms[r-1]).Text)
 	}
 	return text
+}
+
+// nodeText is what a transcript calls a node.
+func (p *play) nodeText(id uint8) string {
+	if p.env.several != nil {
+		return fmt.Sprintf("%c%d", 'p'+id%2, id/2)
+	}
+	return short(p.env.name(id, p.w.forms[id]).Text)
+}
+
+func (p *play) beginMulti(d *datadriven.TestData) {
+	var roles []multiRole
+	flags := map[string]uint8{}
+	for _, a := range d.CmdArgs {
+		switch a.Key {
+		case "try", "keep":
+			for _, v := range a.Vals {
+				flags[v] = flagNames[a.Key]
+			}
+		case "hold":
+		default:
+			roles = append(roles, placesNamed(strings.Join(a.Vals, "")))
+		}
+	}
+	for i := range roles {
+		roles[i].flags = flags[string(rune('a'+i))]
+	}
+	p.clients = len(roles)
+	p.env = environment{interpreter: newInterpreter(Machine.Step, 0)}
+	p.w = newWorld(p.clients, budget{}, nil, nil)
+	inDirectories(&p.env, &p.w, roles)
+	p.open()
+	for c := range p.clients {
+		if !has(d, "hold") {
+			p.take(stepStart, uint8(c))
+			p.settle()
+		}
+	}
 }

@@ -11,6 +11,10 @@ func (e *environment) answer(w *world, c, i int) {
 	if r.write() && r.flags&(reqStale|reqRefused) == 0 && r.epoch == cl.epoch {
 		w.renewed(c)
 	}
+	if e.several != nil {
+		e.several.answer(w, c, r)
+		return
+	}
 	var fresh uint8
 	if cl.lease {
 		fresh = flagFresh

@@ -67,6 +67,8 @@ type environment struct {
 	*interpreter
 	options
 
+	several *multiEnv // the directories, if there are several
+
 	perm  permutation           // how the latest step sorted the clients
 	log   func(c int, s string) // if set, hears what the machines do
 	proof uint8                 // 1 + the node that the answer being delivered proves to be first
@@ -150,7 +152,10 @@ func (e *environment) open(w *world) {
 			w.dirs[0] = ourBirth | w.dirs[0].with(dataMarker)
 		}
 	}
-	if e.writer {
+	switch {
+	case e.writer && e.several != nil:
+		e.several.openWriter(w)
+	case e.writer:
 		w.next = 1
 		w.nodes[0], w.forms[0] = node{owner: foreign}, formWrite
 		w.past[0] = 1 << 0
@@ -178,12 +183,17 @@ func (e *environment) open(w *world) {
 func (e *environment) Enabled(w *world, steps []step) []step {
 	for c := range w.clients {
 		cl := &w.clients[c]
-		if cl.machine == machineOver && cl.requests[0].op == 0 && cl.discard == 0 {
+		// With several directories one that is over may be started again, which changes nothing.
+		if cl.machine == machineOver && cl.requests[0].op == 0 && cl.discard == 0 && (e.several == nil || c >= len(e.several.roles)) {
 			continue
 		}
 		steps = e.enabledFor(w, uint8(c), steps)
 	}
-	steps = e.enabledOutside(w, steps)
+	if e.several != nil {
+		steps = e.several.enabledOutside(w, steps)
+	} else {
+		steps = e.enabledOutside(w, steps)
+	}
 	if w.left.remove > 0 {
 		for m := w.past[0] &^ w.outsiders(); m != 0; m &= m - 1 {
 			steps = append(steps, step{kind: stepRemove, node: uint8(bits.TrailingZeros8(m))})
@@ -275,11 +285,13 @@ func (e *environment) enabledFor(w *world, c uint8, steps []step) []step {
 	add(down && cl.closed != 0, stepExpired)
 	add(cl.conn == connNone, stepOpen)
 	add(e.traits[cl.machine].state == Pausing, stepPaused)
-	add(up && w.left.cut > 0, stepCut)
-	add(w.left.lapse > 0 && cl.conn != connNone && (cl.lease || w.mayGoStale(int(c))), stepLapse)
+	// With several directories nothing happens to a session whose caller has come to the end, and a lease runs out once.
+	live := cl.conn != connNone && (e.several == nil || cl.told&toldFinish == 0)
+	add(up && w.left.cut > 0 && live, stepCut)
+	add(w.left.lapse > 0 && live && (cl.lease || e.several == nil && w.mayGoStale(int(c))), stepLapse)
 	add(up && cl.closed == 0 && !cl.lease, stepRenew)
-	add(w.left.expire > 0 && cl.conn != connNone && cl.closed == 0, stepExpire)
-	add(w.left.kill > 0 && cl.conn != connNone && cl.closed == 0, stepKill)
+	add(w.left.expire > 0 && live && cl.closed == 0, stepExpire)
+	add(w.left.kill > 0 && live && cl.closed == 0, stepKill)
 	return steps
 }
 

@@ -5,6 +5,14 @@ package recipes
 // executions appends the ways in which a server may execute a request next.
 func (e *environment) executions(cl *client, r request, s step, steps []step) []step {
 	switch {
+	case e.several != nil && Op(r.op) == OpList: // one directory after the other, in any order
+		for _, d := range e.several.roles[s.client].dirs {
+			if r.own&(1<<d) == 0 {
+				steps = append(steps, step{kind: s.kind, client: s.client, node: s.node | (d+1)<<4})
+			}
+		}
+		return steps
+	case e.several != nil: // the rest as one
 	case (Op(r.op) == OpAdvance || Op(r.op) == OpSurvey) && cl.conn == connUp:
 		for part := partFloor; part <= partClaim; part++ {
 			if r.mask&(1<<part) != 0 {
@@ -45,6 +53,12 @@ func (e *environment) executes(cl *client) int {
 	i := cl.find(sent)
 	if i < 0 || cl.conn == connUp && cl.closed == 0 {
 		return i
+	}
+	if e.several != nil {
+		if r := cl.requests[i]; cl.conn == connDown && cl.closed == 0 && r.write() && Op(r.op) != OpAdvance && Op(r.op) != OpList {
+			return i
+		}
+		return -1
 	}
 	if cl.conn == connUp {
 		// The leader has ended the session. A replica that does not know yet

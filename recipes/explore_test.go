@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -30,10 +29,11 @@ const (
 // TestExplore visits every interleaving of the configurations, two at a time.
 func TestExplore(t *testing.T) {
 	big := os.Getenv(bigRun) != ""
-	everyday := slices.Concat(more(), directories(), pairs(big), sharing(), semaphores(), unfair(), kazoos(), revocations(), crashes(), upgrading())
+	everyday := worlds(t, "mutex", "directory", "sharing", "semaphores", "unfair", "kazoo", "revocations", "crashes")
+	everyday = append(everyday, upgrading()...)
 	switch {
 	case big:
-		all := slices.Concat(huge(), hugeSharing(), hugeSemaphores(), hugeUpgrading())
+		all := append(worlds(t, "huge"), hugeUpgrading()...)
 		for _, cfg := range everyday {
 			cfg.whole = true
 			all = append(all, cfg)
@@ -50,7 +50,7 @@ func TestExplore(t *testing.T) {
 
 // TestExploreMulti visits every interleaving of multi-locks in two directories.
 func TestExploreMulti(t *testing.T) {
-	exploreAll(t, 2, eventstest.Amount(mostQuick, most), multiConfigs())
+	exploreAll(t, 2, eventstest.Amount(mostQuick, most), worlds(t, "multi"))
 }
 
 // exploreAll visits the worlds of some configurations, at most so many of each, and returns what the machines met.
@@ -152,8 +152,6 @@ func TestWorldsHaveNoPadding(t *testing.T) {
 	}{
 		{"client", unsafe.Sizeof(client{}), 4 + 8*maxRequests + 20},
 		{"world", unsafe.Sizeof(world{}), maxClients*unsafe.Sizeof(client{}) + 4*maxNodes + 4*(maxLag+1) + 6 + 3 + 16 + 1 + 2},
-		{"client of two directories", unsafe.Sizeof(multiClient{}), 4 + 4*(10+2) + 8 + 4*2},
-		{"world of two directories", unsafe.Sizeof(multiWorld{}), multiClients*unsafe.Sizeof(multiClient{}) + 4*multiGroups + 2*(multiLag+1) + 4 + 2 + 16},
 	} {
 		if c.size != c.fields {
 			t.Errorf("a %s takes %d bytes, its fields %d", c.what, c.size, c.fields)

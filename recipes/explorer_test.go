@@ -19,11 +19,6 @@ type finding struct {
 // limit or one breaks a promise.
 func explore(machine stepFunc, cfg config, limit int) (f finding) {
 	defer runtime.GC() // the next configuration needs the memory
-	if cfg.places != nil {
-		e := newMultiEnv(machine, cfg)
-		f.Finding = searchtest.Visit(searchtest.Model[multiWorld, step](e), e.open(cfg.left), limit)
-		return f
-	}
 	if cfg.memory > 0 {
 		machine = remembering(cfg.memory, machine)
 	}
@@ -32,6 +27,9 @@ func explore(machine stepFunc, cfg config, limit int) (f finding) {
 	}
 	e := &environment{interpreter: newInterpreter(machine, 0), options: cfg.options}
 	root := newWorld(cfg.clients, cfg.left, cfg.flags, cfg.roles)
+	if cfg.places != nil {
+		inDirectories(e, &root, cfg.places)
+	}
 	for c, rule := range cfg.rules {
 		if rule != nil {
 			root.clients[c].machine, root.clients[c].raise = e.intern(NewMachine(rule)), raiseOf(rule)
@@ -43,7 +41,7 @@ func explore(machine stepFunc, cfg config, limit int) (f finding) {
 	return f
 }
 
-// A narrator tells an interleaving of a world of one directory.
+// A narrator tells an interleaving.
 type narrator struct {
 	*environment
 
@@ -73,21 +71,3 @@ func (n *narrator) Standing(w *world) (text string) {
 	}
 	return fmt.Sprintf("%snodes %08b, directory %02x", text, w.past[0], w.dirs[0])
 }
-
-// A multiNarrator tells an interleaving of a world of two directories.
-type multiNarrator struct{ *multiEnv }
-
-// Narrate returns a narrator from the start.
-func (e *multiEnv) Narrate() searchtest.Narrator[multiWorld, step] { return multiNarrator{e} }
-
-// Tell takes a step, and returns what happens.
-func (n multiNarrator) Tell(w *multiWorld, s step) []string {
-	lines := []string{fmt.Sprintf("step %v of %c on %d", s.kind, 'a'+s.client, s.node)}
-	n.log = func(c int, text string) { lines = append(lines, fmt.Sprintf("%c: %s", 'a'+c, text)) }
-	n.Take(w, s)
-	n.log = nil
-	return lines
-}
-
-// Standing describes a world.
-func (multiNarrator) Standing(w *multiWorld) string { return fmt.Sprintf("nodes %016b", w.past[0]) }

@@ -10,8 +10,8 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// TestHolds has queues of some kinds, the oldest first, and a plus for each that holds.
-func TestHolds(t *testing.T) {
+// TestWhoHoldsInAQueueOfKinds has queues of some kinds, the oldest first, and a plus for each that holds.
+func TestWhoHoldsInAQueueOfKinds(t *testing.T) {
 	for _, tt := range []struct {
 		rule  recipes.Rule
 		kinds []events.Kind
@@ -52,8 +52,8 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// TestLeads: whoever leads is the only one in whose way nobody stands, whatever the kinds and the order.
-func TestLeads(t *testing.T) {
+// TestTheLeaderIsTheOneInWhoseWayNobodyStands: whoever leads is the only one in whose way nobody stands, whatever the kinds and the order.
+func TestTheLeaderIsTheOneInWhoseWayNobodyStands(t *testing.T) {
 	if _, ok := recipes.Leads(nil); ok {
 		t.Error("somebody leads where nobody is")
 	}
@@ -67,7 +67,7 @@ func TestLeads(t *testing.T) {
 		leader, ok := recipes.Leads(queue)
 		for _, n := range queue {
 			if leads := ok && n == leader; leads != (n.Seq == -1) || n.Kind == events.KindLock && leads != recipes.Holds(recipes.Mutex{}, queue, n) {
-				t.Errorf("%+v leads in %+v", leader, queue)
+				t.Errorf("%+v leads in %+v, which is wrong for %+v", leader, queue, n)
 			}
 		}
 	}

@@ -25,16 +25,16 @@ func TestKazoosNamesKeepToThemselves(t *testing.T) {
 					m, effects := m.Step(Listed{Epoch: 1, Queue: []events.Name{other, mine.Name}, Own: mine})
 					stays := m.State() == Waiting || m.State() == Claiming
 					if stays != kind.Kazoo() {
-						t.Errorf("it is %v: %s", m.State(), texts(effects))
+						t.Errorf("when it has listed it is %v and does %q, want it to stay: %v", m.State(), texts(effects), kind.Kazoo())
 					}
 					if kind.Kazoo() {
 						return
 					}
 					if got, want := texts(effects), "delete "+short(mine.Name.Text); got != want {
-						t.Errorf("it does %s", got)
+						t.Errorf("when it has listed it does %q, want %q", got, want)
 					}
 					if _, effects = m.Step(Deleted{Epoch: 1}); texts(effects) != `END "mixed queue"` {
-						t.Errorf("and then %s", texts(effects))
+						t.Errorf("when its node is deleted it does %q, want an end for a mixed queue", texts(effects))
 					}
 				})
 			}
@@ -65,7 +65,7 @@ func TestEverybodyElseWaitsBehindKazoosNames(t *testing.T) {
 		m, _ := run(NewMachine(rule), opened, Started{}, Created{Epoch: 1, Node: mine.Name})
 		m, _ = m.Step(Listed{Epoch: 1, Queue: []events.Name{named(events.KindKazooLock, 3), mine.Name}, Own: mine})
 		if m.State() != Waiting {
-			t.Errorf("%T is %v", rule, m.State())
+			t.Errorf("%T behind one of kazoo's names is %v, want %v", rule, m.State(), Waiting)
 		}
 	}
 }

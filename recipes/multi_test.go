@@ -50,7 +50,7 @@ func TestMultiFollowsTheRuleOfEachMember(t *testing.T) {
 	} {
 		got := c.rule.Blockers(c.queue, c.me)
 		if c.want == "" && len(got) != 0 || c.want != "" && (len(got) != 1 || got[0].Text != c.want) {
-			t.Errorf("%s: %v", name, got)
+			t.Errorf("%s: blocked by %v, want %q", name, got, c.want)
 		}
 		if n := ahead(c.rule, c.queue, c.me); n != c.ahead {
 			t.Errorf("%s: %d ahead, want %d", name, n, c.ahead)
@@ -76,7 +76,7 @@ func TestMultiIsUsableIfEachQueueIs(t *testing.T) {
 		"without one of the places": {[]events.Name{own0}, false},
 	} {
 		if got := lockLock.usable(c.queue, own0); got != c.want {
-			t.Errorf("%s: %v", name, got)
+			t.Errorf("%s: usable %v, want %v", name, got, c.want)
 		}
 	}
 }
@@ -86,7 +86,7 @@ func stepsOf(inputs ...Input) (Machine, []Effect) {
 	return run(NewMachine(lockLock), append([]Input{opened, Started{}}, inputs...)...)
 }
 
-func TestMultiMachine(t *testing.T) {
+func TestAMultiLockIsHadWhenItIsFirstEverywhere(t *testing.T) {
 	joined := Enqueued{Epoch: 1, Nodes: []events.Name{own0, own1}}
 	alone := Enqueued{Epoch: 1, Nodes: []events.Name{own0, own1}, Alone: true, Fresh: true, Token: 500}
 	end := place(1, "me", events.KindLock, events.SeqEnd)
@@ -143,12 +143,12 @@ func TestMultiThatIsParted(t *testing.T) {
 	} {
 		m, effects := stepsOf(c.inputs...)
 		if m.State() != c.want || !slices.Equal(effects, c.does) {
-			t.Errorf("%s: %v %v", name, m.State(), effects)
+			t.Errorf("%s: %v %v, want %v %v", name, m.State(), effects, c.want, c.does)
 		}
 	}
 }
 
-func TestMemberNames(t *testing.T) {
+func TestAMembersNameTellsItsMemberAndNode(t *testing.T) {
 	for name, want := range map[string]struct {
 		member int
 		node   string
@@ -157,7 +157,7 @@ func TestMemberNames(t *testing.T) {
 		"0/a": {0, "a", true}, "31/a/b": {31, "a/b", true}, "a": {}, "": {}, "-1/a": {}, "x/a": {}, "leases/a": {},
 	} {
 		if member, node, ok := ParseMember(name); ok != want.ok || ok && (member != want.member || node != want.node) {
-			t.Errorf("%q is %d, %q, %v", name, member, node, ok)
+			t.Errorf("%q is %d, %q, %v; want %+v", name, member, node, ok, want)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 // What the servers of the world of multi-locks do, and what the shell makes of that.
 
 // execute lets a server execute a request, or a part of it.
-func (e *multiEnv) execute(w *multiWorld, c, i int, part uint8) {
+func (e *multiEnv) execute(w *world, c, i int, part uint8) {
 	cl := &w.clients[c]
 	r := &cl.requests[i]
 	role := e.roles[c]
@@ -19,25 +19,25 @@ func (e *multiEnv) execute(w *multiWorld, c, i int, part uint8) {
 	case OpCreate:
 		done = e.executeCreate(w, c, r, zombie)
 	case OpClaim, OpAdvance:
-		about := r.view
+		about := r.mask
 		if e.shell == shellClaimsOne {
 			about = e.first(c, about)
 		}
 		switch {
 		case w.past[0]&about != about || about == 0:
 			r.flags |= reqMissing
-		case e.leads(w, r.view) && e.whole(c, r.view):
+		case e.leads(w, r.mask) && e.whole(c, r.mask):
 			r.flags |= reqFirst
 		}
 	case OpDelete:
-		if gone := w.past[0] & r.view; gone != 0 && (e.shell != shellAllNodesOrNone || gone == r.view) {
-			w.commit(w.past[0] &^ gone)
+		if gone := w.past[0] & r.mask; gone != 0 && (e.shell != shellAllNodesOrNone || gone == r.mask) {
+			w.without(gone)
 		}
 	default: // a read
 	}
 	if zombie {
 		if done {
-			*r = multiRequest{op: r.op, status: lost, epoch: r.epoch, arg: r.arg}
+			*r = request{op: r.op, status: lost, epoch: r.epoch, arg: r.arg}
 		}
 		return
 	}
@@ -47,14 +47,14 @@ func (e *multiEnv) execute(w *multiWorld, c, i int, part uint8) {
 	view := w.past[cl.lag]
 	switch Op(r.op) {
 	case OpList:
-		r.parts |= 1 << part
-		r.view |= view & (dirsP << part)
-		if r.parts == 1 { // the first, be it barred or not
+		r.own |= 1 << part
+		r.mask |= view & (dirsP << part)
+		if r.own == 1 { // the first, be it barred or not
 			r.age = cl.lag
 		}
 		r.age = max(r.age, cl.lag)
-		for g := range w.next { // the shell watches its own
-			if o := w.groups[g]; o.owner == uint8(c)+1 && r.arg != 0 && o.attempt == r.arg {
+		for g := range w.next / 2 { // the shell watches its own
+			if o := w.nodes[2*g]; o.owner == uint8(c)+1 && r.arg != 0 && o.attempt == r.arg {
 				cl.armed |= multiNode(g, part) & view
 				if r.epoch == cl.epoch {
 					cl.known |= multiNode(g, part) & view
@@ -62,15 +62,15 @@ func (e *multiEnv) execute(w *multiWorld, c, i int, part uint8) {
 			}
 		}
 		for _, d := range role.dirs {
-			done = done && r.parts&(1<<d) != 0
+			done = done && r.own&(1<<d) != 0
 		}
 	case OpWatch:
-		cl.arm(1<<r.node, view)
+		cl.arm(1<<r.arg, view)
 		cl.drop(i)
 		return
 	case OpAdvance:
-		if view&(1<<r.node) != 0 {
-			cl.armed |= 1 << r.node
+		if view&(1<<r.own) != 0 {
+			cl.armed |= 1 << r.own
 			r.flags |= reqStands
 		}
 	default:
@@ -83,14 +83,8 @@ func (e *multiEnv) execute(w *multiWorld, c, i int, part uint8) {
 	}
 }
 
-// write tells whether the answer needs the leader.
-func (r multiRequest) write() bool {
-	op := Op(r.op)
-	return op == OpCreate || op == OpClaim || op == OpDelete || op == OpAdvance || r.flags&reqBarrier != 0
-}
-
 // whole tells whether there is a node of each of the client's directories among some nodes.
-func (e *multiEnv) whole(c int, nodes uint16) bool {
+func (e *multiEnv) whole(c int, nodes uint8) bool {
 	for _, d := range e.roles[c].dirs {
 		if nodes&(dirsP<<d) == 0 {
 			return false
@@ -100,7 +94,7 @@ func (e *multiEnv) whole(c int, nodes uint16) bool {
 }
 
 // first returns the one of some nodes that the client names first.
-func (e *multiEnv) first(c int, nodes uint16) uint16 {
+func (e *multiEnv) first(c int, nodes uint8) uint8 {
 	for _, d := range e.roles[c].dirs {
 		if n := nodes & (dirsP << d); n != 0 {
 			return n
@@ -109,38 +103,35 @@ func (e *multiEnv) first(c int, nodes uint16) uint16 {
 	return 0
 }
 
-func (e *multiEnv) executeCreate(w *multiWorld, c int, r *multiRequest, zombie bool) (done bool) {
+func (e *multiEnv) executeCreate(w *world, c int, r *request, zombie bool) (done bool) {
 	cl, role := &w.clients[c], e.roles[c]
+	made := node{owner: uint8(c) + 1, epoch: cl.epoch, attempt: r.arg}
 	if r.own != 0 { // the seeded bug: the second transaction
-		second := w.next
-		w.next++
-		w.groups[second] = multiGroup{owner: uint8(c) + 1, epoch: cl.epoch, attempt: r.arg, as: r.own}
-		r.node = second
-		w.commit(w.past[0] | multiNode(second, role.dirs[1]))
+		r.mask = multiNode(w.join(made, r.own), role.dirs[1])
+		w.commit(w.past[0]|r.mask, 0)
 		return true
 	}
-	if w.next == multiGroups {
+	if w.next == maxNodes {
 		panic("more groups than this world has room for")
 	}
-	g := w.next
-	w.next++
-	w.groups[g] = multiGroup{owner: uint8(c) + 1, epoch: cl.epoch, attempt: r.arg}
+	g := w.join(made, 0)
+	r.own = 1 + g
 	nodes := role.nodes(g)
 	if e.shell == shellOneAnew && cl.known&w.past[0] != 0 {
 		rest := cl.known & w.past[0]
-		old := uint8(bits.TrailingZeros16(rest)) / 2
-		w.groups[g].as, w.groups[old].attempt = old+1, r.arg
+		old := uint8(bits.TrailingZeros8(rest)) / 2
+		w.forms[2*g], w.forms[2*g+1] = form(old+1)<<inPlace, form(old+1)<<inPlace
+		w.nodes[2*old].attempt, w.nodes[2*old+1].attempt = r.arg, r.arg
 		for _, d := range role.dirs {
 			if rest&(dirsP<<d) != 0 {
 				nodes &^= dirsP << d
 			}
 		}
 		cl.known = rest | nodes
-		w.commit(w.past[0] | nodes)
-		r.own = g + 1
+		w.commit(w.past[0]|nodes, 0)
 		return true
 	}
-	var there uint16
+	var there uint8
 	for _, d := range role.dirs {
 		there |= w.past[0] & (dirsP << d)
 		if e.shell == shellAloneInOne {
@@ -154,59 +145,43 @@ func (e *multiEnv) executeCreate(w *multiWorld, c int, r *multiRequest, zombie b
 		}
 	}
 	if e.shell == shellTwoTransactions && !zombie && len(role.dirs) > 1 {
-		w.commit(w.past[0] | e.first(c, nodes))
-		r.own = g + 1
+		w.commit(w.past[0]|e.first(c, nodes), 0)
 		return false
 	}
-	w.commit(w.past[0] | nodes)
-	r.own = g + 1
+	w.commit(w.past[0]|nodes, 0)
 	return true
 }
 
 // leads2 is leads for nodes that are about to be made.
-func (e *multiEnv) leads2(w *multiWorld, nodes uint16) bool {
+func (e *multiEnv) leads2(w *world, nodes uint8) bool {
 	with := *w
 	with.past[0] |= nodes
 	return e.leads(&with, nodes)
 }
 
 // answer delivers what a server has answered.
-func (e *multiEnv) answer(w *multiWorld, c, i int) {
-	cl := &w.clients[c]
-	r := cl.requests[i]
-	cl.drop(i)
-	cl.seen = min(cl.seen, r.age)
+func (e *multiEnv) answer(w *world, c int, r request) {
 	fresh := r.flags&reqStale == 0
-	if r.write() && fresh && r.epoch == cl.epoch {
-		cl.lease = true
-	}
-	switch Op(r.op) {
-	case OpCreate:
+	switch op := Op(r.op); {
+	case op == OpCreate:
 		e.created(w, c, r, fresh)
-	case OpClaim:
-		if r.flags&reqMissing != 0 {
-			e.feed(w, c, Refused{Epoch: Epoch(r.epoch), Op: OpClaim, Missing: true})
-			return
-		}
-		e.prove(c, r, r.view)
+	case r.flags&reqMissing != 0:
+		e.feed(w, c, Refused{Epoch: Epoch(r.epoch), Op: op, Missing: true})
+	case op == OpClaim:
+		e.prove(c, r, r.mask)
 		e.feed(w, c, Claimed{Epoch: Epoch(r.epoch), Fresh: fresh})
-	case OpAdvance:
-		if r.flags&reqMissing != 0 {
-			e.feed(w, c, Refused{Epoch: Epoch(r.epoch), Op: OpAdvance, Missing: true})
-			return
-		}
+	case op == OpAdvance:
 		e.feed(w, c, Advanced{Epoch: Epoch(r.epoch), Stands: r.flags&reqStands != 0, Fresh: fresh})
-	case OpDelete:
+	case op == OpDelete:
 		e.feed(w, c, Deleted{Epoch: Epoch(r.epoch)})
-	case OpList:
+	case op == OpList:
 		e.listed(w, c, r)
-	default:
 	}
 	e.proof = 0
 }
 
 // prove notes which group an answer proves to be the first everywhere.
-func (e *multiEnv) prove(c int, r multiRequest, nodes uint16) {
+func (e *multiEnv) prove(c int, r request, nodes uint8) {
 	e.proof = 0
 	if r.flags&reqFirst == 0 {
 		return
@@ -218,7 +193,7 @@ func (e *multiEnv) prove(c int, r multiRequest, nodes uint16) {
 	}
 }
 
-func (e *multiEnv) created(w *multiWorld, c int, r multiRequest, fresh bool) {
+func (e *multiEnv) created(w *world, c int, r request, fresh bool) {
 	cl, role, g := &w.clients[c], e.roles[c], r.own-1
 	alone := r.flags&reqStands != 0
 	var token int64
@@ -226,14 +201,14 @@ func (e *multiEnv) created(w *multiWorld, c int, r multiRequest, fresh bool) {
 		token = tokenBase + int64(g)
 	}
 	e.prove(c, r, role.nodes(g))
-	if r.epoch == cl.epoch && w.groups[g].as == 0 {
+	if r.epoch == cl.epoch && w.as(g) == 0 {
 		cl.known = role.nodes(g)
 	}
 	var names []events.Name
 	for i, d := range role.dirs {
 		group := g
-		if i == 1 && r.node != 0 { // the seeded bug's
-			group = r.node
+		if i == 1 && r.mask != 0 { // the seeded bug's
+			group = uint8(bits.TrailingZeros8(r.mask)) / 2
 			cl.known = multiNode(g, role.dirs[0]) | multiNode(group, d)
 		}
 		names = append(names, e.name(w, c, group, d))
@@ -245,21 +220,21 @@ func (e *multiEnv) created(w *multiWorld, c int, r multiRequest, fresh bool) {
 	e.feed(w, c, Enqueued{Epoch: Epoch(r.epoch), Nodes: names, Alone: alone, Fresh: fresh && alone, Token: token})
 }
 
-func (e *multiEnv) listed(w *multiWorld, c int, r multiRequest) {
+func (e *multiEnv) listed(w *world, c int, r request) {
 	role := e.roles[c]
 	in := Listed{Epoch: Epoch(r.epoch)}
-	var found uint16
+	var found uint8
 	for _, d := range role.dirs {
-		for g := range w.next {
-			if r.view&multiNode(g, d) == 0 {
+		for g := range w.next / 2 {
+			if r.mask&multiNode(g, d) == 0 {
 				continue
 			}
 			name := e.name(w, c, g, d)
 			in.Queue = append(in.Queue, name)
-			if o := w.groups[g]; o.owner == uint8(c)+1 && r.arg != 0 && o.attempt == r.arg {
+			if o := w.nodes[2*g]; o.owner == uint8(c)+1 && r.arg != 0 && o.attempt == r.arg {
 				found |= multiNode(g, d)
 				if in.Own == (Own{}) {
-					in.Own = Own{Name: name, Owner: session(c, o.epoch), Token: tokenBase + int64(g)}
+					in.Own = Own{Name: name, Owner: sessionID(o.epoch), Token: tokenBase + int64(g)}
 				}
 			}
 		}

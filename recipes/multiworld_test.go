@@ -8,71 +8,19 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// The world of multi-locks: two directories, p and q, beside which that of the other explorer has one. An ensemble
-// whose leader has the truth, a replica per client that lags behind, connections that break, sessions that end.
+// Several directories, p and q, in the world of the explorer. A step of the leader makes or removes nodes of both at once. What a
+// create makes is a group: a node in each of the directories that its client wants, of which the number is that of the group. A
+// node's index is twice that number, and one more in the second directory.
 //
-// A step of the leader makes or removes nodes of both directories at once. What a create makes is a group: a node in each of the
-// directories that its client wants, of which the number is that of the group. The nodes of all groups are a mask, with
-// two bits for each.
+// The forms of nodes say nothing here but 1 + the group whose GUID they bear, if they have none of their own, in the place of which
+// node they stand in.
 const (
-	multiClients = 3
-	multiGroups  = 8
-	multiLag     = 2
-	dirsP        = 0x5555 // the nodes in the first directory
-	dirsQ        = dirsP << 1
+	multiGroups = maxNodes / 2
+	dirsP       = 0x55 // the nodes in the first directory
 )
 
-type multiWorld struct {
-	clients [multiClients]multiClient
-	groups  [multiGroups]multiGroup
-	past    [multiLag + 1]uint16 // the nodes at the leader, one transaction before, and so on
-	next    uint8
-	token   [2]uint8 // 1 + the newest exclusive grant's group, of each directory
-	_       uint8
-	byHand  uint16 // nodes that somebody took away
-	left    budget
-}
-
-type multiGroup struct {
-	owner, epoch, attempt uint8 // owner: client + 1, or outside
-	as                    uint8 // 1 + the group whose GUID it bears; 0: it has one of its own
-}
-
-const multiOutside = 9
-
-type multiClient struct {
-	machine  uint32
-	requests [4]multiRequest
-	conn     conn
-	epoch    uint8
-	closed   uint8 // 1 + transactions since the leader has ended the session
-	lag      uint8
-	seen     uint8
-	lease    bool
-	told     uint8
-	_        uint8
-	armed    uint16
-	fired    uint16
-	known    uint16 // the nodes that the shell knows to be the attempt's, or to have been
-	discard  uint16
-}
-
-type multiRequest struct {
-	op     uint8
-	status status
-	epoch  uint8
-	arg    uint8 // an attempt
-	node   uint8 // of Watch: whom; of Advance: the next one
-	parts  uint8 // of List: the directories that were read
-	own    uint8 // 1 + the group that was made or found
-	age    uint8
-	flags  uint8
-	_      uint8
-	view   uint16 // of List: what was read; of Claim, Delete: what it is about
-}
-
 // multiNode is the bit of a group's node in a directory.
-func multiNode(group, dir uint8) uint16 { return 1 << (2*group + dir) }
+func multiNode(group, dir uint8) uint8 { return 1 << (2*group + dir) }
 
 // A multiRole is what a client of the world wants: places in directories, in an order.
 type multiRole struct {
@@ -90,7 +38,7 @@ func (r multiRole) rule() Rule {
 }
 
 // nodes returns the nodes of a group of the client's.
-func (r multiRole) nodes(group uint8) (mask uint16) {
+func (r multiRole) nodes(group uint8) (mask uint8) {
 	for _, d := range r.dirs {
 		mask |= multiNode(group, d)
 	}
@@ -101,62 +49,49 @@ func (r multiRole) kind(dir uint8) events.Kind {
 	return r.kinds[slices.Index(r.dirs, dir)]
 }
 
-// A multiEnv carries steps out in worlds of multi-locks, and checks what must hold in each.
+// A multiEnv is what servers and shells of multi-locks do in the worlds of an environment, and what must hold in each.
 type multiEnv struct {
-	options
+	*environment
 
-	roles   []multiRole
-	step    stepFunc
-	bad     violation
-	proof   uint8 // 1 + the group that an answer which is being fed proves
-	log     func(c int, text string)
-	numbers map[Machine]uint32
-	known   []Machine
-	names   map[[5]uint8]events.Name
+	roles []multiRole
+	names map[[5]uint8]events.Name
 }
 
-func newMultiEnv(step stepFunc, cfg config) *multiEnv {
-	return &multiEnv{options: cfg.options, roles: cfg.places, step: step, numbers: map[Machine]uint32{}, names: map[[5]uint8]events.Name{}}
-}
-
-func (e *multiEnv) intern(m Machine) uint32 {
-	id, ok := e.numbers[m]
-	if !ok {
-		id = uint32(len(e.known))
-		e.numbers[m], e.known = id, append(e.known, m)
-	}
-	return id
-}
-
-// open returns the world in which everybody has a session.
-func (e *multiEnv) open(left budget) (w multiWorld) {
-	w.left = left
-	if e.writer {
-		w.groups[0] = multiGroup{owner: multiOutside}
-		w.groups[1] = multiGroup{owner: multiOutside, attempt: 1} // the read node in the write node's place
-		w.next = 2
-		w.past[0] = multiNode(0, 0)
-	}
-	for c := range w.clients {
+// inDirectories gives the clients of a world their places in several directories.
+func inDirectories(e *environment, w *world, roles []multiRole) {
+	e.several = &multiEnv{environment: e, roles: roles, names: map[[5]uint8]events.Name{}}
+	e.dir, e.keepOrder = dirNone, true
+	for c, role := range roles {
 		cl := &w.clients[c]
-		cl.lease = true
-		if c >= len(e.roles) {
-			cl.machine, cl.told = e.over(), toldFinish
-			continue
-		}
-		cl.machine = e.intern(NewMachine(e.roles[c].rule()))
-		cl.epoch = 1
-		e.feed(&w, c, Opened{Epoch: 1, Session: session(c, 1)})
+		cl.machine, cl.flags = e.intern(NewMachine(role.rule())), role.flags
 	}
-	for c := range e.roles {
-		if e.eager {
-			e.Take(&w, step{kind: stepStart, client: uint8(c)})
-		}
-	}
-	return w
 }
 
-func session(c int, epoch uint8) int64 { return int64(c+1)<<8 | int64(epoch) }
+// openWriter has a foreign writer hold the first directory. The second group has the read node in its place.
+func (e *multiEnv) openWriter(w *world) {
+	w.next, w.past[0] = 4, multiNode(0, 0)
+	for id := range w.next {
+		w.nodes[id].owner = foreign
+	}
+}
+
+// as is 1 + the group whose GUID a group bears; 0: it has one of its own.
+func (w *world) as(group uint8) uint8 { return uint8(w.forms[2*group] >> inPlace) }
+
+// join makes a group, of which no node exists yet.
+func (w *world) join(n node, as uint8) (group uint8) {
+	group = w.next / 2
+	w.next += 2
+	for d := range uint8(2) {
+		w.nodes[2*group+d], w.forms[2*group+d] = n, form(as)<<inPlace
+	}
+	return group
+}
+
+// newest is 1 + the newest exclusive grant's group, of a directory.
+func (w *world) newest(dir uint8) *uint8 {
+	return [...]*uint8{&w.token, &w.shown}[dir]
+}
 
 // seq is a group's number in each of its directories. The read node that takes a writer's place has the writer's.
 func (e *multiEnv) seq(group uint8) int64 {
@@ -167,11 +102,11 @@ func (e *multiEnv) seq(group uint8) int64 {
 }
 
 // kindOf is what the name of a node says.
-func (e *multiEnv) kindOf(w *multiWorld, group, dir uint8) events.Kind {
-	switch o := w.groups[group].owner; {
-	case o == multiOutside && group == 0:
+func (e *multiEnv) kindOf(w *world, group, dir uint8) events.Kind {
+	switch o := w.nodes[2*group].owner; {
+	case o == foreign && group == 0:
 		return events.KindWrite
-	case o == multiOutside:
+	case o == foreign:
 		return events.KindRead
 	default:
 		return e.roles[o-1].kind(dir)
@@ -179,14 +114,14 @@ func (e *multiEnv) kindOf(w *multiWorld, group, dir uint8) events.Kind {
 }
 
 // name is what a client calls a node.
-func (e *multiEnv) name(w *multiWorld, c int, group, dir uint8) events.Name {
+func (e *multiEnv) name(w *world, c int, group, dir uint8) events.Name {
 	kind := e.kindOf(w, group, dir)
-	key := [5]uint8{uint8(c), group, dir, uint8(kind), w.groups[group].as}
+	key := [5]uint8{uint8(c), group, dir, uint8(kind), w.as(group)}
 	if n, ok := e.names[key]; ok {
 		return n
 	}
 	as := group
-	if a := w.groups[group].as; a != 0 {
+	if a := w.as(group); a != 0 {
 		as = a - 1
 	}
 	n := events.Name{Text: fmt.Sprintf("_c_g%d-%s%010d", as, kind.Marker(), e.seq(group)), Kind: kind, Seq: e.seq(group)}
@@ -214,9 +149,9 @@ func (e *multiEnv) node(c int, name string) (group, dir uint8, ok bool) {
 }
 
 // blocking returns the nodes that keep a node from being the first in its queue, of those that exist at the leader.
-func (e *multiEnv) blocking(w *multiWorld, group, dir uint8) (mask uint16) {
+func (e *multiEnv) blocking(w *world, group, dir uint8) (mask uint8) {
 	mine := e.kindOf(w, group, dir)
-	for g := range w.next {
+	for g := range w.next / 2 {
 		bit := multiNode(g, dir)
 		older := e.seq(g) < e.seq(group)
 		if w.past[0]&bit != 0 && older && g != group && (!mine.Reads() || !e.kindOf(w, g, dir).Reads()) {
@@ -227,9 +162,9 @@ func (e *multiEnv) blocking(w *multiWorld, group, dir uint8) (mask uint16) {
 }
 
 // leads tells whether a group's nodes all exist, and nobody stands before any.
-func (e *multiEnv) leads(w *multiWorld, nodes uint16) bool {
+func (e *multiEnv) leads(w *world, nodes uint8) bool {
 	for m := nodes; m != 0; m &= m - 1 {
-		id := uint8(bits.TrailingZeros16(m))
+		id := uint8(bits.TrailingZeros8(m))
 		if e.blocking(w, id/2, id%2) != 0 {
 			return false
 		}
@@ -237,63 +172,8 @@ func (e *multiEnv) leads(w *multiWorld, nodes uint16) bool {
 	return w.past[0]&nodes == nodes
 }
 
-// commit is one transaction at the leader.
-func (w *multiWorld) commit(alive uint16) {
-	for c := range w.clients {
-		if w.clients[c].lag == multiLag {
-			w.catchUp(c)
-		}
-	}
-	copy(w.past[1:], w.past[:])
-	w.past[0] = alive
-	for c := range w.clients {
-		cl := &w.clients[c]
-		if cl.conn == connUp {
-			cl.lag++
-		}
-		cl.seen = min(cl.seen+1, multiLag)
-		if cl.closed != 0 {
-			cl.closed = min(cl.closed+1, 1+multiLag)
-		}
-		for i := range cl.requests {
-			if r := &cl.requests[i]; r.status == executed || r.parts != 0 {
-				r.age = min(r.age+1, multiLag)
-			}
-		}
-	}
-}
-
-// catchUp applies one more transaction at a client's replica; its watches fire.
-func (w *multiWorld) catchUp(c int) {
-	cl := &w.clients[c]
-	cl.lag--
-	gone := w.past[cl.lag+1] &^ w.past[cl.lag] & cl.armed
-	cl.armed &^= gone
-	cl.fired |= gone
-}
-
-func (w *multiWorld) raise(c int) {
-	for w.clients[c].lag > 0 {
-		w.catchUp(c)
-	}
-}
-
-// find returns the index of the oldest request of a status, or -1.
-func (cl *multiClient) find(s status) int {
-	return slices.IndexFunc(cl.requests[:], func(r multiRequest) bool { return r.op != 0 && r.status == s })
-}
-
-func (cl *multiClient) drop(i int) {
-	copy(cl.requests[i:], cl.requests[i+1:])
-	cl.requests[len(cl.requests)-1] = multiRequest{}
-}
-
-func (cl *multiClient) holds() bool {
-	return cl.told&toldGrant != 0 && cl.told&(toldLost|toldWithdrawn|toldFinish) == 0
-}
-
 // arm watches nodes, as far as a view has them.
-func (cl *multiClient) arm(nodes, view uint16) {
+func (cl *client) arm(nodes, view uint8) {
 	cl.armed |= nodes & view
 	cl.fired |= nodes &^ view &^ cl.armed
 }

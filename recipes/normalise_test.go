@@ -7,6 +7,10 @@ import "math/bits"
 
 // normalise forgets what can have no influence any more.
 func (e *environment) normalise(w *world) {
+	if e.several != nil {
+		e.several.normalise(w)
+		return
+	}
 	var owns, named uint8
 	var asked uint8 // nodes that the floor may yet be compared with
 	need := uint8(0)

@@ -41,13 +41,17 @@ const (
 
 // feed lets a client's machine take an input and carries its effects out.
 func (e *environment) feed(w *world, c int, in input) {
+	if e.several != nil {
+		e.several.feed(w, c, e.input(in))
+		return
+	}
 	cl := &w.clients[c]
 	before := cl.machine
 	in = e.rename(&w.forms, in)
 	r := e.run(before, in)
 	cl.machine = r.next
 	if e.log != nil {
-		e.log(c, e.describe(before, in, r))
+		e.log(c, e.describe(before, e.input(in), in.epoch))
 	}
 	for _, ef := range r.effects {
 		if v := e.perform(w, c, ef); v != "" && e.bad == "" {
@@ -57,38 +61,45 @@ func (e *environment) feed(w *world, c int, in input) {
 	if v := e.heed(w, c, before, in, r); v != "" && e.bad == "" {
 		e.bad = v
 	}
-	m := &e.machines[cl.machine]
 	if cl.holds() && !e.plain && e.bad == "" && (in.kind == inExpired || in.kind == inLeaseRanOut || in.kind == inGone && in.arg == e.traits[cl.machine].own) {
 		e.bad = untold
 	}
 	if in.kind == inListed && !e.plain && e.bad == "" && e.mingles(w, &e.traits[before], &e.traits[cl.machine], in) {
 		e.bad = mingled
 	}
-	if m.state == Over && e.bad == "" {
-		switch {
-		case cl.told&toldFinish == 0:
-			e.bad = outOfOrder
-		case !e.ghost && w.mine(c, 0)&^cl.discard != 0 && cl.raise&raiseParted == 0:
-			e.bad = leftBehind
-		}
-		w.partLast(c)
-	}
-	if m.state == Lapsed && cl.flags&flagKeep == 0 && in.kind != inParted { // whose side says at once that nobody was quicker than the loss
+	e.over(w, c)
+	if e.traits[cl.machine].state == Lapsed && cl.flags&flagKeep == 0 && in.kind != inParted { // whose side says at once that nobody was quicker than the loss
 		e.feed(w, c, e.parting(cl, WhyLost))
 	}
 }
 
-// describe tells what a machine made of an input.
-func (e *environment) describe(before uint32, in input, r *result) string {
-	from, to := e.machines[before].state, e.machines[r.next].state
-	text := fmt.Sprintf("%s: %v", inputText(e.input(in)), from)
-	if in.epoch != 0 && in.kind != inOpened && Epoch(in.epoch) != e.machines[before].epoch {
-		text = fmt.Sprintf("%s (epoch %d): %v", inputText(e.input(in)), in.epoch, from)
+// over holds what is due when a machine is over: its caller knows, and none of its nodes is left behind.
+func (e *environment) over(w *world, c int) {
+	cl := &w.clients[c]
+	if e.traits[cl.machine].state != Over || e.bad != "" {
+		return
 	}
-	if from != to {
-		text += fmt.Sprintf(" -> %v", to)
+	switch {
+	case cl.told&toldFinish == 0:
+		e.bad = outOfOrder
+	case !e.ghost && w.mine(c, 0)&^cl.discard != 0 && cl.raise&raiseParted == 0:
+		e.bad = leftBehind
 	}
-	_, effects := e.step(e.machines[before], e.input(in))
+	w.partLast(c)
+}
+
+// describe tells what a machine made of an input of an epoch.
+func (e *environment) describe(before uint32, in Input, epoch uint8) string {
+	m := e.machines[before]
+	next, effects := e.step(m, in)
+	text := inputText(in)
+	if _, opened := in.(Opened); epoch != 0 && !opened && Epoch(epoch) != m.epoch {
+		text += fmt.Sprintf(" (epoch %d)", epoch)
+	}
+	text += fmt.Sprintf(": %v", m.state)
+	if m.state != next.state {
+		text += fmt.Sprintf(" -> %v", next.state)
+	}
 	for i, ef := range effects {
 		text += [...]string{"; ", ", "}[min(i, 1)] + effectText(ef)
 	}
@@ -298,6 +309,10 @@ func (e *environment) send(w *world, c int, op Op, ef effect) violation {
 // check holds in every world: at most one may believe that it holds the lock,
 // and whoever does is right, unless its node was taken away by hand.
 func (e *environment) check(w *world) {
+	if e.several != nil {
+		e.several.check(w)
+		return
+	}
 	holders := e.holdOutside(w)
 	if f := w.dirs[0].floor(); f != noNode && !e.plain && w.past[0]&(w.forms.older(f)|w.forms.beside(f)) != 0 {
 		e.bad = falseFloor
@@ -397,7 +412,7 @@ func (e *environment) Goal(w *world) bool {
 			return false
 		}
 	}
-	return true
+	return e.several == nil || w.past[0] == 0
 }
 
 // mingles tells whether somebody with kazoo's names has seen a node that kazoo does not, and goes on.

@@ -5,6 +5,10 @@ package recipes
 // execute lets a server execute a request, or a part of it. Reads see the client's
 // replica.
 func (e *environment) execute(w *world, c, i int, part uint8, plain bool) {
+	if e.several != nil {
+		e.several.execute(w, c, i, part-1)
+		return
+	}
 	cl := &w.clients[c]
 	zombie := cl.conn != connUp
 	r := &cl.requests[i]

@@ -100,7 +100,7 @@ func TestMutexWatchesOneAndNoTwoTheSame(t *testing.T) {
 		for _, me := range queue {
 			answer := Mutex{}.Blockers(queue, me)
 			if len(answer) > 1 || len(answer) == 1 && watched[answer[0]] {
-				t.Fatalf("%v: %v waits for %v", queue, me.Seq, answer)
+				t.Fatalf("%v: %v waits for %v, want one at most, for whom nobody else waits", queue, me.Seq, answer)
 			}
 			for _, n := range answer {
 				watched[n] = true
@@ -136,7 +136,7 @@ func TestUsableFailsClosed(t *testing.T) {
 		{nil, contender(events.SeqEnd), false},
 	} {
 		if got := usable(c.queue, c.me); got != c.want {
-			t.Errorf("usable(%v, %v) = %v", c.queue, c.me.Text, got)
+			t.Errorf("usable(%v, %v) = %v, want %v", c.queue, c.me.Text, got, c.want)
 		}
 	}
 }

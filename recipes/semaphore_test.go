@@ -217,8 +217,8 @@ func TestSemaphoreSteps(t *testing.T) {
 	}
 }
 
-// TestOpinionsOfSize: another one counts at the first look, and the size is followed from then on.
-func TestOpinionsOfSize(t *testing.T) {
+// TestAnotherSizeCountsAtTheFirstLook: another one counts at the first look, and the size is followed from then on.
+func TestAnotherSizeCountsAtTheFirstLook(t *testing.T) {
 	for _, adopt := range []bool{false, true} {
 		m := NewMachine(Semaphore{Size: 4, Permits: 3, Adopt: adopt})
 		for _, in := range []Input{opened, Started{}, Created{Epoch: 1, Node: ours}} {
@@ -228,7 +228,7 @@ func TestOpinionsOfSize(t *testing.T) {
 		third.Size = 5
 		after, _ := m.Step(third) // a listing tells at once, and not only when it is its turn
 		if adopt != (after.State() == Waiting) || after.Size() != 5 {
-			t.Errorf("adopt %v: %v, %d", adopt, after.State(), after.Size())
+			t.Errorf("adopt %v, when it has listed another size: %v, size %d; want it to wait: %[1]v, size 5", adopt, after.State(), after.Size())
 		}
 		if adopt {
 			continue

@@ -22,6 +22,10 @@ func (e *environment) do(w *world, s step) {
 		e.fail(w, c)
 	case stepGone:
 		cl.fired &^= 1 << s.node
+		if e.several != nil {
+			e.several.feed(w, c, Gone{Epoch: Epoch(cl.epoch), Node: e.several.told(w, c, s.node)})
+			return
+		}
 		if e.traits[cl.machine].own == s.node {
 			cl.role &^= roleClaims
 		}
@@ -83,6 +87,9 @@ func (e *environment) do(w *world, s step) {
 	case stepKill:
 		w.left.kill--
 		w.byHand |= w.ends(c) & e.proven(w)
+		if e.several != nil {
+			w.byHand |= w.mineOf(c, cl.epoch, 0xff)
+		}
 		w.end(c)
 	case stepRemove:
 		w.left.remove--
@@ -164,6 +171,11 @@ func (e *environment) outside(w *world, s step) {
 		}
 		w.create(node{owner: guest}, f, data)
 	case stepDowngrade:
+		if e.several != nil {
+			w.left.trade--
+			w.commit(w.past[0]|multiNode(1, 0), 0)
+			return
+		}
 		w.create(node{owner: foreign}, twinOf(s.node), 0)
 	case stepEnters:
 		w.guestEnters(s.node)
@@ -201,6 +213,9 @@ func (w *world) renewed(c int) { w.each(c, func(_ int, cl *client) { cl.lease = 
 // proven returns the nodes of those who hold, or to whom it is on its way that they
 // may. If one of these is taken away by hand, its owner cannot know yet.
 func (e *environment) proven(w *world) uint8 {
+	if e.several != nil {
+		return 0xff
+	}
 	var mask uint8
 	for c := range w.clients {
 		cl := &w.clients[c]
@@ -262,7 +277,7 @@ func (e *environment) disconnect(cl *client) {
 		cl.lose(executed)
 	}
 	for _, r := range cl.requests {
-		if r.status == executed || e.late && r.begun() {
+		if r.status == executed || e.late && r.begun() && Op(r.op) != OpList {
 			cl.seen = min(cl.seen, r.age) // it has come, and is only delivered late
 		}
 	}
@@ -296,7 +311,7 @@ func (e *environment) reconnect(w *world, c int) {
 
 func (e *environment) connect(w *world, cl *client) {
 	for i := range cl.requests {
-		if r := &cl.requests[i]; e.late && r.status == sent && (Op(r.op) == OpAdvance || Op(r.op) == OpSurvey) {
+		if r := &cl.requests[i]; e.late && e.several == nil && r.status == sent && (Op(r.op) == OpAdvance || Op(r.op) == OpSurvey) {
 			r.status = parked // a part of it was sent late, too, and finds the new connection
 		}
 	}
@@ -307,8 +322,10 @@ func (e *environment) connect(w *world, cl *client) {
 		}
 	}
 	cl.conn, cl.lag, cl.lease = connUp, cl.seen, true
-	cl.fired = cl.armed &^ w.past[cl.lag]
-	cl.armed &^= cl.fired
+	if e.several == nil { // otherwise the shell has asked for its own nodes since the cut, if for any
+		cl.fired = cl.armed &^ w.past[cl.lag]
+		cl.armed &^= cl.fired
+	}
 }
 
 // expired tells a client the end of its session.

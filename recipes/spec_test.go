@@ -124,6 +124,15 @@ var (
 	}
 )
 
+// What the clients of the read/write worlds are.
+const (
+	reader = roleRead
+	writes = roleWrite
+	trades = roleWrite | roleShares | roleTrades
+	takes  = roleRead | roleShares | roleTakes
+	beside = roleWrite | roleShares // a writer in the session of one that trades
+)
+
 func ruleNamed(name string) Rule {
 	parts := strings.Split(name+":0:0:", ":")
 	size, _ := strconv.Atoi(parts[1])
@@ -216,7 +225,7 @@ func TestBadSpecsAreRefused(t *testing.T) {
 	s, err := parseSpec("flags=keep,try places=pq,qp:rw cut=2 late=1 late dir=alien -> stuck")
 	if err != nil || s.clients != 2 || s.places[1].flags != flagTry || s.left != (budget{cut: 2, late: 1}) ||
 		!s.late || s.dir != dirAlien || s.want != stuck {
-		t.Errorf("read %+v, %v", s, err)
+		t.Errorf("read %+v, %v; want all words of the spec in it, and no error", s, err)
 	}
 	if names := slices.Sorted(maps.Keys(kindsOf(&budget{}))); len(names) != 16 {
 		t.Errorf("%d kinds of faults have names: %v, want all 16", len(names), names)

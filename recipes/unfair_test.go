@@ -127,14 +127,14 @@ func TestUnfairTransitions(t *testing.T) {
 	}
 }
 
-// TestUnfairBlockers: whoever has the node blocks me, unless it is me.
-func TestUnfairBlockers(t *testing.T) {
+// TestWhoeverHasTheOneNodeBlocksTheRest: whoever has the node blocks me, unless it is me.
+func TestWhoeverHasTheOneNodeBlocksTheRest(t *testing.T) {
 	other := events.Name{Text: "other", Kind: events.KindUnfair}
 	if got := (Unfair{}).Blockers([]events.Name{single, other}, single); len(got) != 1 || got[0] != other {
-		t.Errorf("blocked by %v", got)
+		t.Errorf("beside another node it is blocked by %v, want that", got)
 	}
 	if got := (Unfair{}).Blockers([]events.Name{single}, single); len(got) != 0 {
-		t.Errorf("blocked by %v", got)
+		t.Errorf("alone it is blocked by %v, want nobody", got)
 	}
 	if !Single(Unfair{}) || Single(Mutex{}) || Single(Write{}) || Single(Read{}) || !(Unfair{}).Exclusive() || (Unfair{}).Kind() != events.KindUnfair {
 		t.Error("another kind of rule")

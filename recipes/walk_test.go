@@ -19,7 +19,7 @@ func queueOf(t *testing.T, ahead int) (m Machine, own events.Name) {
 		m, _ = m.Step(in)
 	}
 	if m.State() != Waiting {
-		t.Fatalf("behind %d: %v", ahead, m.State())
+		t.Fatalf("behind %d, when it has listed: %v, want %v", ahead, m.State(), Waiting)
 	}
 	return m, own
 }
@@ -34,7 +34,7 @@ func TestWaiterWalksBack(t *testing.T) {
 			var effects []Effect
 			m, effects = m.Step(Gone{1, contender(int64(gone)).Text})
 			if len(effects) != 1 {
-				t.Fatalf("behind %d, without #%d: %v", ahead, gone, effects)
+				t.Fatalf("behind %d, when #%d is gone: it does %v, want one thing", ahead, gone, effects)
 			}
 			walked := ahead - 1 - gone
 			var want Effect = Advance{Epoch: 1, Node: own.Text, Past: contender(int64(gone)).Text, Next: contender(int64(gone - 1)).Text}
@@ -52,7 +52,7 @@ func TestWaiterWalksBack(t *testing.T) {
 			}
 			m, effects = m.Step(Advanced{Epoch: 1, Stands: true})
 			if m.State() != Waiting || len(effects) > 0 {
-				t.Fatalf("behind %d, with #%d: %v %v", ahead, gone-1, m.State(), effects)
+				t.Fatalf("behind %d, when #%d is known to stand: %v %v, want %v and no effect", ahead, gone-1, m.State(), effects, Waiting)
 			}
 		}
 	}
@@ -64,7 +64,7 @@ func TestHolderRemembersNobody(t *testing.T) {
 	for name, inputs := range situations() {
 		m := machineAfter(inputs)
 		if m.State() != Waiting && m.State() != Advancing && (m.older != neighbours{} || m.ahead != 0) {
-			t.Errorf("%s: %v", name, m.older)
+			t.Errorf("%s: it remembers %v and %d ahead, want nobody", name, m.older, m.ahead)
 		}
 	}
 }
@@ -82,15 +82,16 @@ func TestNearestFollowsTheRule(t *testing.T) {
 		{[]events.Name{contender(0), contender(1), contender(2), ahead3, ahead4}, neighbours{ahead4.Text, ahead3.Text, contender(2).Text, contender(1).Text}},
 	} {
 		if got := nearest(Mutex{}, c.queue, ours); got != c.want {
-			t.Errorf("of %v: %v", c.queue, got)
+			t.Errorf("the nearest of %v are %v, want %v", c.queue, got, c.want)
 		}
 	}
 }
 
 func TestOnlyAWriteNodeIsReplaceable(t *testing.T) {
 	for kind := events.KindLock; kind <= events.KindWriteLock; kind++ {
-		if replaceable(Mutex{}, kind) != (kind == events.KindWrite) || replaceable(Write{}, kind) != (kind == events.KindWrite) || replaceable(Read{}, kind) {
-			t.Errorf("%v", kind)
+		got := [...]bool{replaceable(Mutex{}, kind), replaceable(Write{}, kind), replaceable(Read{}, kind)}
+		if want := [...]bool{kind == events.KindWrite, kind == events.KindWrite, false}; got != want {
+			t.Errorf("a node of kind %v is replaceable for a mutex, a writer, a reader: %v, want %v", kind, got, want)
 		}
 	}
 }

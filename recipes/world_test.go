@@ -93,7 +93,8 @@ type client struct {
 	look     uint8
 	wishes   wishes
 	raise    uint8 // of an upgradable reader, and of its upgrade
-	_        [3]uint8
+	known    uint8 // of a multi-lock: the nodes that the shell knows to be the attempt's, or to have been
+	_        [2]uint8
 }
 
 type conn uint8
@@ -145,6 +146,8 @@ const (
 	reqFloor  // Advance: the floor names the blocker; Delete: one is to be written
 	reqStands // Advance: the next one exists; Create: nobody else does
 	reqHalf   // Create, Delete: done but for what a seeded bug does apart
+
+	reqWhole = reqBarrier // Advance: of a multi-lock, which is executed as one
 )
 
 // The parts of an Advance, which may be executed in any order.
@@ -176,8 +179,10 @@ func (r request) begun() bool {
 		return false
 	case Op(r.op) == OpSurvey:
 		return r.mask&reads != 0
+	case Op(r.op) == OpList:
+		return r.own != 0 // of several directories
 	default:
-		return Op(r.op) == OpAdvance && r.mask != 0 && r.mask != reads // which may be spared
+		return Op(r.op) == OpAdvance && r.flags&reqWhole == 0 && r.mask != 0 && r.mask != reads // which may be spared
 	}
 }
 

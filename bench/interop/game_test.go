@@ -53,6 +53,7 @@ type game struct {
 	seldom map[*contender]int      // after how many sections those come again who do not at once
 	over   chan struct{}           // closed when nobody needs to come any more
 	giveUp context.CancelCauseFunc // ends the game when something went wrong
+	silent *time.Timer             // does so when nobody has said anything for very long
 	took   time.Duration           // from the first entry to the last departure
 
 	mu      sync.Mutex // guards everything below; whoever holds it is the referee
@@ -91,10 +92,11 @@ func (a *arena) play(t *testing.T, w workload) *game {
 		g.nodes = path.Join(g.dir, "leases")
 	}
 	g.referee = newReferee(permits, w.blind)
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Minute, fmt.Errorf("%s takes too long", w.name))
-	defer cancel()
-	ctx, g.giveUp = context.WithCancelCause(ctx)
-	defer g.giveUp(nil)
+	ctx, giveUp := context.WithCancelCause(t.Context())
+	defer giveUp(nil)
+	g.giveUp = giveUp
+	g.silent = time.AfterFunc(patience, func() { giveUp(fmt.Errorf("%s: no contender has said anything for %v", w.name, patience)) })
+	defer g.silent.Stop()
 	players, doomed := g.open(ctx, t, a)
 	began := time.Now()
 	g.run(ctx, t, players, doomed)
@@ -184,7 +186,7 @@ func (g *game) run(ctx context.Context, t *testing.T, players, doomed []*contend
 // begin has a contender enter again and again, or once if it is one that comes seldom.
 func (g *game) begin(c *contender) error {
 	if g.seldom[c] > 0 {
-		return c.order(orderTry, strconv.FormatInt((5*time.Minute).Milliseconds(), 10))
+		return c.order(orderTry, strconv.FormatInt(endless.Milliseconds(), 10))
 	}
 	return c.order(orderRun)
 }
@@ -258,6 +260,7 @@ func (g *game) attend(ctx context.Context, c *contender, lives bool) error {
 		if err != nil {
 			return err
 		}
+		g.silent.Reset(patience)
 		switch n.word {
 		case newsEnter:
 			err = g.entered(c, lives)

@@ -40,6 +40,7 @@ func mutexOf(f family) form {
 func (s *stage) openGaps(killed bool, holder *contender) {
 	s.t.Helper()
 	var vanishing, waiting []*contender
+	joining := time.Duration(0) // how long the slowest took to come into the queue
 	for _, pair := range [][2]family{
 		{zkgrant, curator}, {zkgrant, stock}, {curator, zkgrant}, {stock, zkgrant}, {zkgrant, zkgrant},
 	} {
@@ -50,10 +51,13 @@ func (s *stage) openGaps(killed bool, holder *contender) {
 		if killed {
 			s.acquire(c)
 		} else {
-			s.acquireWithin(c, 6*time.Second)
+			// Long enough for all to come into the queue behind it.
+			s.acquireWithin(c, 6*time.Second+time.Duration(10*len(vanishing))*joining)
 		}
 		s.appears(c, s.dir)
+		came := time.Now()
 		s.queueUp(waiting[i])
+		joining = max(joining, time.Since(came))
 	}
 	for _, c := range vanishing {
 		if !killed {
@@ -65,7 +69,7 @@ func (s *stage) openGaps(killed bool, holder *contender) {
 	s.until(func() error {
 		left, err := s.arena.witness.children(s.dir)
 		if err == nil && len(left) != 1+len(waiting) {
-			err = fmt.Errorf("%d nodes", len(left))
+			err = fmt.Errorf("when those have vanished who gave up or were killed: %d nodes, want %d", len(left), 1+len(waiting))
 		}
 		return err
 	})

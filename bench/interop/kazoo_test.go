@@ -28,7 +28,7 @@ func TestKazoosLockNeedsItsDirectory(t *testing.T) {
 			s.reaped()
 			s.reaped() // the first may have been gone before all that were found empty together with it were
 			if there, err := s.arena.witness.exists(s.dir); err != nil || there != c.stays {
-				t.Fatalf("the directory is there: %v, %v", there, err)
+				t.Fatalf("the directory is there: %v, %v; want %v", there, err, c.stays)
 			}
 			s.acquire(kazoos)
 			if c.stays {
@@ -38,7 +38,7 @@ func TestKazoosLockNeedsItsDirectory(t *testing.T) {
 			ctx, cancel := s.patience()
 			defer cancel()
 			if n, err := kazoos.next(ctx, newsFail); err != nil || !strings.HasPrefix(n.text, "NoNodeError") {
-				t.Errorf("it said %s %s, %v", n.word, n.text, err)
+				t.Errorf("without the directory kazoo said %s %s, %v; want a NoNodeError", n.word, n.text, err)
 			}
 		})
 	}

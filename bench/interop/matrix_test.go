@@ -24,8 +24,6 @@ const tables = 12
 func TestMatrix(t *testing.T) {
 	t.Parallel()
 	a := enter(t)
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 2*patience, fmt.Errorf("not within %v", 2*patience))
-	defer cancel()
 	players := make(map[family]*player)
 	for _, r := range acquirers() {
 		if players[r.family] == nil {
@@ -54,7 +52,7 @@ func TestMatrix(t *testing.T) {
 				places <- struct{}{}
 				all.Go(func() {
 					defer func() { <-places }()
-					switch got, err := m.play(ctx, row.of(i)); {
+					switch got, err := m.play(t.Context(), row.of(i)); {
 					case err != nil:
 						t.Errorf("%v held by %v, %v comes: %v", m.dir, m.holds, m.comes, err)
 					case got != row.of(i):
@@ -80,6 +78,8 @@ type meeting struct {
 // play returns what becomes of the one who comes. If it is expected to wait it is watched for a moment. Otherwise it
 // may take its time: a machine that is busy would make it one who waits.
 func (m *meeting) play(ctx context.Context, expected verdict) (verdict, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, 2*patience, fmt.Errorf("%s: not over within %v", m.name, 2*patience))
+	defer cancel()
 	leave, err := m.hold(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("who holds: %w", err)
@@ -146,7 +146,7 @@ func (m *meeting) seat(ctx context.Context, r role, does string) (*contender, er
 	if err := c.opened(ctx); err != nil {
 		return nil, err
 	}
-	return c, c.order(orderTry, strconv.FormatInt((4*patience).Milliseconds(), 10))
+	return c, c.order(orderTry, strconv.FormatInt(endless.Milliseconds(), 10))
 }
 
 // end has a contender that is inside leave, and end its session.

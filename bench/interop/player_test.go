@@ -124,7 +124,7 @@ func (c *contender) next(ctx context.Context, words ...string) (news, error) {
 			return news{}, fmt.Errorf("the process of %s has ended: %s", c.name, c.player.process.Complaints())
 		}
 	case <-ctx.Done():
-		return news{}, fmt.Errorf("no news of %s: %w", c.name, context.Cause(ctx))
+		return news{}, fmt.Errorf("no news of %s, which was to say one of %q: %w", c.name, words, context.Cause(ctx))
 	}
 }
 

@@ -53,7 +53,7 @@ func TestMedian(t *testing.T) {
 		}
 	}
 	if got := median(nil); !math.IsNaN(got) {
-		t.Errorf("of nothing: %v", got)
+		t.Errorf("the median of nothing is %v, want NaN", got)
 	}
 }
 

@@ -58,11 +58,11 @@ func TestEtcd(t *testing.T) {
 		t.Error(err)
 	}
 	if left, err := os.ReadDir(parent); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
+		t.Errorf("when it is closed it has left %v, %v; want an empty folder", left, err)
 	}
 }
 
-func TestKazoo(t *testing.T) {
+func TestKazooIsFoundAndRun(t *testing.T) {
 	eventstest.NeedsServers(t)
 	k, err := FindKazoo(t.Context())
 	if err != nil {
@@ -75,6 +75,6 @@ func TestKazoo(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	t.Chdir(t.TempDir())
 	if _, err := FindKazoo(t.Context()); !errors.Is(err, ErrNoKazoo) {
-		t.Errorf("without Python: %v", err)
+		t.Errorf("without Python: %v, want %v", err, ErrNoKazoo)
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 const (
 	// patience is how long a process may take to end once its input has ended.
-	patience = 10 * time.Second
+	patience = 3 * time.Minute
 	// tailSize is how much of what a process last said about errors is kept, in bytes.
 	tailSize = 4 << 10
 )

@@ -42,7 +42,7 @@ func TestProcessEndsWithItsInputAndIsHeardToTheEnd(t *testing.T) {
 	for _, l := range heard {
 		texts = append(texts, l.Text)
 		if l.At.Before(before) || l.At.After(time.Now()) {
-			t.Errorf("%q at %v", l.Text, l.At)
+			t.Errorf("%q was heard at %v, want a time behind %v, and not in the future", l.Text, l.At, before)
 		}
 		before = l.At
 	}
@@ -53,7 +53,7 @@ func TestProcessEndsWithItsInputAndIsHeardToTheEnd(t *testing.T) {
 		t.Errorf("complaints %q, want what the process wrote to its standard error", said)
 	}
 	if err := p.Close(); err != nil {
-		t.Errorf("closed again: %v", err)
+		t.Errorf("closed a second time: %v, want no error", err)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-func TestServer(t *testing.T) {
+func TestAServerAnswersUntilItIsClosed(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)
 	s, err := StartServer(t.Context(), ensemble.Tick(time.Second))

@@ -64,7 +64,7 @@ func TestSummary(t *testing.T) {
 		t.Errorf("the summary is %+v, want %+v", s, want)
 	}
 	if s := summarize(nil); s != (Summary{}) {
-		t.Errorf("of nothing: %+v", s)
+		t.Errorf("the summary of no runs is %+v, want a zero one", s)
 	}
 }
 
@@ -127,7 +127,7 @@ func TestFiguresAreSavedAsTheyAre(t *testing.T) {
 	}
 	again, err := load(file)
 	if err != nil || !reflect.DeepEqual(again, f) {
-		t.Errorf("%v\n%+v\n%+v", err, again, f)
+		t.Errorf("saved and loaded again: %v\n%+v\nwant\n%+v", err, again, f)
 	}
 	for _, m := range f.Measured {
 		if s := summarize(m.Runs); s != m.Summary {

@@ -42,7 +42,7 @@ func TestRecorderWaitsNoLonger(t *testing.T) {
 		r := newRecorder()
 		begin := time.Now()
 		if err := r.during(t.Context(), time.Minute); err != nil || time.Since(begin) != time.Minute {
-			t.Errorf("%v after %v", err, time.Since(begin))
+			t.Errorf("when nothing fails it ended with %v after %v, want no error after a minute", err, time.Since(begin))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -53,7 +53,7 @@ func TestRecorderWaitsNoLonger(t *testing.T) {
 		time.AfterFunc(time.Second, func() { r.hear(note{library: "lib", who: next, what: toldFailed, own: "no more"}) })
 		err := r.during(t.Context(), time.Minute)
 		if err == nil || time.Since(begin) != time.Second || !strings.Contains(err.Error(), "lib, next holder: no more") {
-			t.Errorf("%v after %v", err, time.Since(begin))
+			t.Errorf("when somebody fails it ended with %v after %v, want what was said, after a second", err, time.Since(begin))
 		}
 	})
 }

@@ -54,11 +54,11 @@ func TestContendersTellOfTheLossOfTheirSession(t *testing.T) {
 			}()
 			eventstest.Eventually(t, "the lock is granted", func() bool { return printed.has(toldGranted) })
 			if !printed.has(toldConnected) || printed.has(toldLost) {
-				t.Errorf("printed %s", printed.text.String())
+				t.Errorf("when it is granted the contender has printed %s, want a connection and no loss", printed.text.String())
 			}
 			sessions := srv.Sessions()
 			if len(sessions) != 1 {
-				t.Fatalf("%d sessions", len(sessions))
+				t.Fatalf("when it is granted there are %d sessions, want 1", len(sessions))
 			}
 			if err := srv.Expire(sessions[0]); err != nil {
 				t.Fatal(err)
@@ -78,7 +78,7 @@ func TestContendersTellOfTheLossOfTheirSession(t *testing.T) {
 }
 
 // The script, with the two libraries that need no Java, and a server inside this process.
-func TestScript(t *testing.T) {
+func TestTheScriptSeesLossAndGrantOfEachLibrary(t *testing.T) {
 	t.Parallel()
 	const timeout, tick, heal = time.Second, 100 * time.Millisecond, 2 * time.Second
 	srv := zktest.Start(t, zktest.Tick(tick))

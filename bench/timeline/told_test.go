@@ -2,13 +2,13 @@ package main
 
 import "testing"
 
-func TestTold(t *testing.T) {
+func TestWhatWasToldIsReadAsItWasWritten(t *testing.T) {
 	t.Parallel()
 	for w := toldGranted; w <= toldFailed; w++ {
 		for _, own := range []string{"", "LOST", "Lost: lease ran out"} {
 			got, gotOwn, ok, err := parseTold(formatTold(w, own))
 			if got != w || gotOwn != own || !ok || err != nil {
-				t.Errorf("%v, %q became %v, %q, %v, %v", w, own, got, gotOwn, ok, err)
+				t.Errorf("written and read again, %v, %q is %v, %q, %v, %v; want the same", w, own, got, gotOwn, ok, err)
 			}
 		}
 	}

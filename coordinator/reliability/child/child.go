@@ -72,7 +72,7 @@ func Start(tb testing.TB, name, variable, job string, goOn func(*os.Process)) *C
 			goOn(cmd.Process)
 		}
 		timer := time.AfterFunc(patience, func() {
-			tb.Errorf("%s did not end by itself", name)
+			tb.Errorf("%s did not end within %v of the end of its input: it is killed", name, patience)
 			_ = cmd.Process.Kill()
 		})
 		defer timer.Stop()

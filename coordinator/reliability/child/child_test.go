@@ -35,6 +35,6 @@ func TestAChildDoesItsJob(t *testing.T) {
 	}
 	answer, err := bufio.NewReader(c.Out).ReadString('\n')
 	if err != nil || answer != "so: HELLO\n" {
-		t.Errorf("said %q, %v", answer, err)
+		t.Errorf("the child said %q, %v; want %q", answer, err, "so: HELLO\n")
 	}
 }

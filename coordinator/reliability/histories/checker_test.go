@@ -175,13 +175,13 @@ func TestEachLockHasAHistoryOfItsOwn(t *testing.T) {
 		{Path: "/a", Kind: kindHold, Worker: 0, Round: 1, Token: 7, Call: 5, Return: 6},
 	}
 	if result, _ := search(ops); result != porcupine.Ok {
-		t.Errorf("on two paths: %s", result)
+		t.Errorf("on two paths: %s, want %s", result, porcupine.Ok)
 	}
 	for i := range ops {
 		ops[i].Path = "/a"
 	}
 	if result, _ := search(ops); result != porcupine.Illegal {
-		t.Errorf("on one path: %s", result)
+		t.Errorf("on one path: %s, want %s", result, porcupine.Illegal)
 	}
 }
 
@@ -192,14 +192,14 @@ func TestLongHistoriesAreDecidedAbout(t *testing.T) {
 	start := time.Now()
 	result, _ := search(ops)
 	if result != porcupine.Ok {
-		t.Errorf("a legal history of %d operations is %s", len(ops), result)
+		t.Errorf("a legal history of %d operations is %s, want %s", len(ops), result, porcupine.Ok)
 	}
 	legal := time.Since(start)
 	last := ops[grants(ops)[len(grants(ops))-1]]
 	last.Worker, last.Call = 9, last.Return
 	start = time.Now()
 	if result, _ = search(append(ops, last)); result != porcupine.Illegal {
-		t.Errorf("one with a second holder at its end is %s", result)
+		t.Errorf("one with a second holder at its end is %s, want %s", result, porcupine.Illegal)
 	}
 	illegal := time.Since(start)
 	t.Logf("%d operations: %v if legal, %v if not",
@@ -210,9 +210,9 @@ func TestDrawingsCanBeMade(t *testing.T) {
 	_, info := search(legalHistory(rand.New(rand.NewPCG(1, 2)), 5))
 	name, found := strings.CutPrefix(draw[operation](info, t.TempDir()), "see ")
 	if drawn, err := os.Stat(name); !found || err != nil || drawn.Size() == 0 {
-		t.Errorf("%s: %v, %v", name, drawn, err)
+		t.Errorf("the drawing %q: %v, %v; want a file that is not empty", name, drawn, err)
 	}
 	if said := draw[operation](info, name); !strings.HasPrefix(said, "no drawing: ") {
-		t.Error(said)
+		t.Errorf("drawing into a folder that is none: %q, want that there is no drawing, and why", said)
 	}
 }

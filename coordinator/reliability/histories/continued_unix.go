@@ -144,7 +144,7 @@ func (r *resumption) trial(t *testing.T, c *helper, path string) error {
 	_, err := wanted.Wait(ctx)
 	p.granted = time.Duration(machineTime())
 	if err != nil {
-		return errors.Join(err, c.goOn())
+		return errors.Join(fmt.Errorf("the lock of the halted child is not granted: %w", err), c.goOn())
 	}
 
 	r.waking.Lock()
@@ -164,7 +164,7 @@ func (r *resumption) trial(t *testing.T, c *helper, path string) error {
 	select {
 	case <-wanted.Done():
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return fmt.Errorf("the next holder has released, and is not done: %w", context.Cause(ctx))
 	}
 
 	r.mu.Lock()

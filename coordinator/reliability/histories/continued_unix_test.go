@@ -53,7 +53,7 @@ func TestRealHolderIsHaltedAndContinued(t *testing.T) {
 	}
 	running.Wait()
 	if len(r.pauses) < trials {
-		t.Fatalf("%d trials", len(r.pauses))
+		t.Fatalf("got %d trials, want %d", len(r.pauses), trials)
 	}
 
 	var told, awake []time.Duration

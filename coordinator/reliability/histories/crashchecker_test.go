@@ -64,7 +64,7 @@ func TestAFlawInAHistoryOfCrashesIsFound(t *testing.T) {
 		"unseen behind a crash":                crashed.add(*b, crashUnseen).grant(*c, a),
 	} {
 		if got, _ := search(in); got != porcupine.Ok {
-			t.Errorf("%s: it is %s", name, got)
+			t.Errorf("%s: it is %s, want %s", name, got, porcupine.Ok)
 		}
 	}
 	for name, flawed := range map[string]story{
@@ -97,7 +97,7 @@ func TestAFlawInAHistoryOfCrashesIsFound(t *testing.T) {
 		"the end of one who does not hold":             released.add(*a, crashCrashed),
 	} {
 		if got, _ := search(flawed); got != porcupine.Illegal {
-			t.Errorf("%s: it is %s", name, got)
+			t.Errorf("%s: it is %s, want %s", name, got, porcupine.Illegal)
 		}
 	}
 }

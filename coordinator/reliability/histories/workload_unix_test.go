@@ -98,14 +98,15 @@ func TestRealWorkloads(t *testing.T) {
 			continue
 		}
 		if o.lost != 0 || o.stale != 0 {
-			t.Errorf("%v", o)
+			t.Errorf("at the end %v: %d acknowledged updates lost and %d accepted late, want none", o, o.lost, o.stale)
 		}
 	}
 	reliability.Report(t, reliability.RowStaleWrites,
 		"acknowledged updates that were lost, and writes accepted after a newer grant: %s; %v",
 		strings.Join(results, "; "), stock.outcome(registerStock))
 	if ours.outcome(registerTxn).acknowledged == 0 || overlap == 0 {
-		t.Errorf("%d sections, %d overlaps: nothing has been tried", len(ours.sections), overlap)
+		t.Errorf("%d transactions acknowledged and %d overlaps in %d sections, want some of each: nothing has been tried",
+			ours.outcome(registerTxn).acknowledged, overlap, len(ours.sections))
 	}
 }
 

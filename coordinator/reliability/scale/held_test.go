@@ -59,7 +59,7 @@ func take(t *testing.T, lock func(path string) *coordinator.Lock) []held {
 				select {
 				case <-all[i].granted:
 				case <-all[i].done:
-					t.Errorf("not granted: %v", a.Err())
+					t.Errorf("lock %d ended before its Grant with %v, want a Grant", i, a.Err())
 				}
 			}
 		})
