@@ -5,8 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -26,178 +24,6 @@ import (
 )
 
 // What is wrong is said at once, by name, and nothing is sent.
-
-func TestConnectNamesTheMalformedPartOfTheServers(t *testing.T) {
-	never := coordinator.WithDialer(func(context.Context, string, string) (net.Conn, error) {
-		return nil, errors.New("somebody dialled")
-	})
-	for _, tt := range []struct{ servers, names string }{
-		{"", "no host"},
-		{" \t ", "no host"},
-		{"/app", `no host in "/app"`},
-		{",", "host 1"},
-		{"zk1:2181,", "host 2"},
-		{"zk1:2181,,zk3:2181", "host 2"},
-		{"zk1,zk2:", `host 2 "zk2:"`},
-		{":2181", "empty host name"},
-		{"zk1:port", `"port"`},
-		{"zk1:0", `"0"`},
-		{"zk1:65536", `"65536"`},
-		{"zk1:-2181", `"-2181"`},
-		{"zk1: 2181", `" 2181"`},
-		{"zk 1:2181", `' '`},
-		{"zk1;zk2", `';'`},
-		{"::1:2181", "brackets"},
-		{"[::1:2181", "not closed"},
-		{"[zk1]:2181", `"zk1"`},
-		{"zk1:2181/app/", `"/app/"`},
-		{"zk1:2181//app", `"//app"`},
-		{"zk1:2181/app/../other", `".."`},
-		{"zk1:2181/app,zk2:2181", "behind the last host"},
-		{"zk1:2181/a\x00", "U+0000"},
-		{"http://zk1:2181", `"//zk1:2181"`},
-	} {
-		_, err := coordinator.Connect(t.Context(), tt.servers, never)
-		if !errors.Is(err, coordinator.ErrConnectString) || !strings.Contains(err.Error(), tt.names) {
-			t.Errorf("Connect(%q) = %v, want it to name %q", tt.servers, err, tt.names)
-		}
-	}
-}
-
-// What looks odd and is right is dialled, each server of it.
-func TestConnectStringsThatLookOddAndAreRight(t *testing.T) {
-	for _, tt := range []struct {
-		servers string
-		dialled []string
-	}{
-		{"zk1", []string{"zk1:2181"}},
-		{" zk1:2182 , zk2 /app", []string{"zk1:2182", "zk2:2181"}},
-		{"[::1]:2182/app", []string{"[::1]:2182"}},
-		{"[fe80::1%eth0],zk_1.", []string{"[fe80::1%eth0]:2181", "zk_1.:2181"}},
-		{"zk1/", []string{"zk1:2181"}},
-	} {
-		ctx, cancel := context.WithCancel(t.Context())
-		dialled := make(chan string, 100)
-		dial := func(_ context.Context, _, addr string) (net.Conn, error) {
-			select {
-			case dialled <- addr:
-			default:
-			}
-			return nil, errors.New("nobody there")
-		}
-		failed := make(chan error)
-		go func() {
-			_, err := coordinator.Connect(ctx, tt.servers, coordinator.WithDialer(dial))
-			failed <- err
-		}()
-		got := []string{}
-		for range tt.dialled {
-			got = append(got, <-dialled)
-		}
-		cancel()
-		if err := <-failed; !errors.Is(err, context.Canceled) {
-			t.Errorf("Connect(%q) = %v", tt.servers, err)
-		}
-		slices.Sort(got)
-		slices.Sort(tt.dialled)
-		if !slices.Equal(got, tt.dialled) {
-			t.Errorf("Connect(%q) dialled %v, want %v", tt.servers, got, tt.dialled)
-		}
-	}
-}
-
-func TestConnectToUnreachableServersEndsWithItsContextAndTheLastError(t *testing.T) {
-	const patience = 20 * time.Second
-	for name, tt := range map[string]struct {
-		dial func(srv *zktest.Server) func(context.Context, string, string) (net.Conn, error)
-		says string
-	}{
-		"refused": {
-			func(srv *zktest.Server) func(context.Context, string, string) (net.Conn, error) {
-				srv.Down(true)
-				return srv.DialContext
-			}, "refused",
-		},
-		"accepts and says nothing": {
-			func(srv *zktest.Server) func(context.Context, string, string) (net.Conn, error) {
-				srv.MuteAll(true)
-				return srv.DialContext
-			}, "handshake timed out",
-		},
-		"hangs up": {
-			func(*zktest.Server) func(context.Context, string, string) (net.Conn, error) {
-				return func(context.Context, string, string) (net.Conn, error) {
-					near, far := net.Pipe()
-					_ = far.Close()
-					return near, nil
-				}
-			}, "closed",
-		},
-		"no such name": {
-			func(*zktest.Server) func(context.Context, string, string) (net.Conn, error) {
-				return func(context.Context, string, string) (net.Conn, error) {
-					return nil, &net.DNSError{Err: "no such host", Name: "zk.example.com", IsNotFound: true}
-				}
-			}, "no such host",
-		},
-		"packets vanish": {
-			func(*zktest.Server) func(context.Context, string, string) (net.Conn, error) {
-				return func(ctx context.Context, _, _ string) (net.Conn, error) {
-					<-ctx.Done()
-					return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("i/o timeout")}
-				}
-			}, "i/o timeout",
-		},
-		"speaks something else": {
-			func(*zktest.Server) func(context.Context, string, string) (net.Conn, error) {
-				return func(context.Context, string, string) (net.Conn, error) {
-					near, far := net.Pipe()
-					// The client hangs up in the middle of either.
-					go func() { _, _ = io.Copy(io.Discard, far) }()
-					go func() { _, _ = far.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) }()
-					return near, nil
-				}
-			}, "frame length",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				var dials atomic.Int32
-				dial := tt.dial(srv)
-				counted := coordinator.WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
-					dials.Add(1)
-					return dial(ctx, network, addr)
-				})
-				enough := errors.New("enough")
-				ctx, cancel := context.WithTimeoutCause(t.Context(), patience, enough)
-				defer cancel()
-				start := time.Now()
-				_, err := coordinator.Connect(ctx, "zk.example.com:2181", counted)
-				took := time.Since(start)
-				if !errors.Is(err, enough) || !strings.Contains(err.Error(), tt.says) || !strings.Contains(err.Error(), "zk.example.com:2181") {
-					t.Errorf("Connect = %v", err)
-				}
-				if took < patience || took > patience+time.Second {
-					t.Errorf("Connect took %v, its context %v", took, patience)
-				}
-				if n := dials.Load(); n < 2 || n > 60 { // at least half a second between them, once they keep failing
-					t.Errorf("%d dials in %v", n, took)
-				}
-			})
-		})
-	}
-}
-
-func TestConnectWithAnEndedContext(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		srv.MuteAll(true)
-		if _, err := coordinator.Connect(ctx, srv.Addr(), srv.Option()); !errors.Is(err, context.Canceled) {
-			t.Errorf("Connect = %v", err)
-		}
-	})
-}
 
 func TestBadLockPathsEndInErrPathAndSendNothing(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -545,20 +371,6 @@ func TestAnAccessControlListThatTheServerRefuses(t *testing.T) {
 		time.Sleep(time.Hour)
 		if n := sent.Load(); n != 2 {
 			t.Errorf("%d requests", n)
-		}
-	})
-}
-
-func TestAnIdentityThatTheServerRefusesEndsConnect(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		start := time.Now()
-		_, err := coordinator.Connect(t.Context(), srv.Addr(), srv.Option(), coordinator.WithAuth("crystal", []byte("ball")))
-		if !errors.Is(err, coordinator.ErrNoAuth) || time.Since(start) > 2*time.Second {
-			t.Errorf("Connect = %v after %v", err, time.Since(start))
-		}
-		synctest.Wait()
-		if n := srv.Requests(zktest.OpAuth); n > 2 {
-			t.Errorf("%d attempts", n)
 		}
 	})
 }

@@ -288,37 +288,6 @@ func TestASuspendOfTheMachineEndsTheLease(t *testing.T) {
 	}
 }
 
-func TestTicksAndProbesThatCannotBe(t *testing.T) {
-	const timeout = 10 * time.Second
-	for name, c := range map[string]struct {
-		option coordinator.Option
-		ok     bool
-	}{
-		"default tick":            {coordinator.WithTickTime(0), true},
-		"longest tick":            {coordinator.WithTickTime(timeout / 2), true},
-		"tick too long":           {coordinator.WithTickTime(timeout/2 + 1), false},
-		"negative tick":           {coordinator.WithTickTime(-1), false},
-		"default probe interval":  {coordinator.WithProbeInterval(0), true},
-		"longest probe interval":  {coordinator.WithProbeInterval(timeout / 4), true},
-		"probe interval too long": {coordinator.WithProbeInterval(timeout/4 + 1), false},
-		"negative probe interval": {coordinator.WithProbeInterval(-1), false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				got, err := coordinator.Connect(t.Context(), srv.Addr(), srv.Option(), coordinator.WithSessionTimeout(timeout), c.option)
-				if (err == nil) != c.ok {
-					t.Errorf("Connect: %v", err)
-				}
-				if err == nil {
-					if err := got.Close(); err != nil {
-						t.Error(err)
-					}
-				}
-			})
-		})
-	}
-}
-
 // The promises of the README, one test or more for each.
 
 func TestGrantsFollowTheOrderOfTheQueueWithGrowingTokens(t *testing.T) {
