@@ -167,7 +167,7 @@ func TestConnectAndCloseAgainAndAgainLeavesNothing(t *testing.T) {
 	check := noLeak(t)
 	srv := zktest.Start(t)
 	ctx := t.Context()
-	for i := range eventstest.Amount(50, 500) {
+	for i := range eventstest.Amount(20, 500) {
 		c, err := coordinator.Connect(ctx, srv.Addr())
 		if err != nil {
 			t.Fatal(err)
@@ -205,8 +205,8 @@ func TestConnectInVainAgainAndAgainLeavesNothing(t *testing.T) {
 	check()
 }
 
-func TestCloseWith1000WaitingAnd100HeldLeavesNothing(t *testing.T) {
-	const waiting, held = 1000, 100
+func TestCloseWithManyWaitingAndManyHeldLeavesNothing(t *testing.T) {
+	waiting, held := eventstest.Amount(300, 1000), eventstest.Amount(30, 100)
 	check := noLeak(t)
 	srv := zktest.Start(t)
 	c, err := coordinator.Connect(t.Context(), srv.Addr(), coordinator.WithSessionTimeout(10*time.Second))
@@ -254,8 +254,9 @@ func TestCloseWith1000WaitingAnd100HeldLeavesNothing(t *testing.T) {
 
 // The same with a server that is away: Close is over within the session timeout, and
 // the nodes go when the server ends the session.
-func TestCloseWith1000WaitingAnd100HeldWhileTheServerIsAway(t *testing.T) {
-	const waiting, held, timeout = 1000, 100, 10 * time.Second
+func TestCloseWithManyWaitingAndManyHeldWhileTheServerIsAway(t *testing.T) {
+	const timeout = 10 * time.Second
+	waiting, held := eventstest.Amount(300, 1000), eventstest.Amount(30, 100)
 	for name, fault := range map[string]func(*zktest.Server){
 		"down": func(srv *zktest.Server) { srv.Down(true) },
 		"mute": func(srv *zktest.Server) { srv.MuteAll(true) },

@@ -93,8 +93,7 @@ func line(t *testing.T, cs []*coordinator.Coordinator, waiters int) []*coordinat
 // are not, one for the next holder, and one for the session whose own node is gone, which
 // watches that.
 func TestAReleaseWakesOneOfAThousand(t *testing.T) {
-	const waiters = 1000
-	for _, sessions := range []int{1, 5} {
+	for sessions, waiters := range map[int]int{1: eventstest.Amount(200, 1000), 5: 1000} {
 		t.Run(fmt.Sprintf("%d sessions", sessions), func(t *testing.T) {
 			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 				cs, ms := coordtest.Metered(t, srv, sessions)
@@ -127,7 +126,7 @@ func TestAHandoffCostsTheSameInALongQueue(t *testing.T) {
 	const handoffs = 10
 	for _, sessions := range []int{1, 5} {
 		var costs []coordtest.Count
-		for _, waiters := range []int{20, 500} {
+		for _, waiters := range []int{20, eventstest.Amount(200, 500)} {
 			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 				cs, ms := coordtest.Metered(t, srv, sessions)
 				all := line(t, cs, waiters)
@@ -138,7 +137,7 @@ func TestAHandoffCostsTheSameInALongQueue(t *testing.T) {
 				costs = append(costs, coordtest.Total(ms).Minus(before))
 			})
 		}
-		t.Logf("%d sessions: %d handoffs in queues of 20 and 500: %+v", sessions, handoffs, costs)
+		t.Logf("%d sessions: %d handoffs in a short and a long queue: %+v", sessions, handoffs, costs)
 		for _, c := range costs {
 			want := 3 * handoffs // delete with a floor; read the floor, claim
 			if sessions == 1 {
@@ -172,7 +171,7 @@ func TestTheOnlyOneWaitingAsksOnce(t *testing.T) {
 // TestLocksHaveNoGoroutines, neither while they are held nor while they are waited for. It
 // counts what the process has, so nothing runs beside it, and the time is real.
 func TestLocksHaveNoGoroutines(t *testing.T) {
-	const locks = 1000
+	locks := eventstest.Amount(300, 1000)
 	srv := zktest.Start(t)
 	c := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(40*time.Second))
 	coordtest.Hold(t, c.Mutex("/locks/counted")) // a client starts its last goroutines after it has told of the session
@@ -271,12 +270,13 @@ func (l *ledger) note(ev events.Event) {
 	}
 }
 
-// TestStreamOfThousandsOfLocks has one loop with 5,000 locks (or 1,000) and 300 waiters. The loop stops
+// TestStreamOfThousandsOfLocks has one loop with 5,000 locks and 300 waiters, or fewer. The loop stops
 // reading in the middle, while others work, locks are released and lost, connections
 // come and go, and nodes are removed by hand. When it reads again it finds every Grant
 // that was taken and every end, paired, and hardly anything beside them.
 func TestStreamOfThousandsOfLocks(t *testing.T) {
-	const waiters, others = 300, 50
+	const others = 50
+	waiters := eventstest.Amount(100, 300)
 	locks, early, released := eventstest.Amount(1000, 5000), eventstest.Amount(400, 2000), eventstest.Amount(100, 500)
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		shard := func(i int) string { return fmt.Sprintf("/shards/%d", i) }

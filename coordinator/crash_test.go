@@ -489,7 +489,7 @@ func TestWhoGivesUpBeforeItHasEnteredAgainIsNoCrash(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		l := detecting(a, coordinator.Reentrant())
-		for range 500 {
+		for range eventstest.Amount(60, 500) {
 			outer, _ := coordtest.Hold(t, l)
 			var inner []*coordinator.Acquisition
 			for i := range 50 {
@@ -549,6 +549,7 @@ func TestALeaseThatEndsBetweenTheProofAndTheClaim(t *testing.T) {
 // TestRealDetectCrash: releases and crashes of holders on three servers, the next one on another server each time.
 func TestRealDetectCrash(t *testing.T) {
 	eventstest.NeedsServers(t)
+	t.Parallel()
 	const path, record = "/locks/crash", "/locks/crash" + session.RecordSuffix
 	e := coordtest.Servers(t, 3)
 	ctx := coordtest.RealContext(t)

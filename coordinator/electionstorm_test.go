@@ -79,7 +79,7 @@ func leaderOf(srv *zktest.Server) (l events.Leader) {
 // sessions go as well. At most one leads at a time. Observers hear in order, each leader once, and the last one in the end; and
 // where nothing breaks, the quick one hears all.
 func TestElectionsAtRandom(t *testing.T) {
-	for seed := range uint64(eventstest.Amount(10, 60)) {
+	for seed := range uint64(eventstest.Amount(6, 60)) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { electAtRandom(t, srv, seed, seed%2 == 1) })
 		})

@@ -45,7 +45,7 @@ type melee struct {
 // TestTheStormOfOppositeOrders: contenders of three sessions want the same mutexes in all orders, together and some of them singly. Each is
 // granted. In two of three runs connections break and sessions end, in one of three nodes are deleted, too.
 func TestTheStormOfOppositeOrders(t *testing.T) {
-	storms(t, eventstest.Amount(6, 30), 3, func(s *melee, seed uint64) {
+	storms(t, eventstest.Amount(3, 30), 3, func(s *melee, seed uint64) {
 		s.mutexes, s.faults, s.deletes, s.every = true, seed%3 > 0, seed%3 > 1, 3*time.Second
 	})
 }
@@ -54,7 +54,7 @@ func TestTheStormOfOppositeOrders(t *testing.T) {
 // once or twice. In three of four runs replies are lost, connections and sessions end; in one of four reads are behind; in another one
 // nodes are deleted.
 func TestTheStormOfAllSides(t *testing.T) {
-	storms(t, eventstest.Amount(6, 24), 4, func(s *melee, seed uint64) {
+	storms(t, eventstest.Amount(4, 24), 4, func(s *melee, seed uint64) {
 		s.faults, s.deletes, s.lags, s.every = seed%4 > 0, seed%4 == 3, seed%4 == 2, time.Second/2
 	})
 }
@@ -62,7 +62,7 @@ func TestTheStormOfAllSides(t *testing.T) {
 // TestRealStorms has crowds of each kind of lock meet at one ensemble, as others do on the double.
 func TestRealStorms(t *testing.T) {
 	eventstest.NeedsServers(t)
-	e := ensemble.Start(t, 3)
+	e := coordtest.Servers(t, 3)
 	for name, test := range map[string]func(*testing.T, *ensemble.Ensemble){
 		"opposite orders": realOppositeOrders, "permits": realPermits, "readers and writers": realReadersAndWriters, "elections": realElections,
 	} {
@@ -443,16 +443,16 @@ func TestForeignChildrenAreNoContenders(t *testing.T) {
 	})
 }
 
-// TestQueueOf25000 stands behind 25,000 contenders. It costs one listing to join. A contender that
-// leaves far ahead costs nothing, and the last ones to leave cost one round each.
-func TestQueueOf25000(t *testing.T) {
-	const ahead = 25_000
+// TestAVeryLongQueueCostsOneListing to join. A contender that leaves far ahead costs nothing, and the last ones to leave
+// cost one round each.
+func TestAVeryLongQueueCostsOneListing(t *testing.T) {
+	ahead := eventstest.Amount(5_000, 25_000)
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		node := func(i int) string { return fmt.Sprintf("%s/_c_%032x-lock-%010d", lockPath, i, i) }
 		for i := range ahead {
 			coordtest.Must(t, srv.Create(node(i), nil))
 		}
-		coordtest.Must(t, srv.SetSequence(lockPath, ahead))
+		coordtest.Must(t, srv.SetSequence(lockPath, int32(ahead)))
 		c := coordtest.Connect(t, srv)
 		stream := c.Events(t.Context())
 		sent := coordtest.Traffic(srv)
