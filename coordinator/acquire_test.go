@@ -112,9 +112,7 @@ func TestContextsOfAnAcquisition(t *testing.T) {
 
 		b, _ := coordtest.Hold(t, c.Mutex(lockPath))
 		ctx := b.Context(t.Context())
-		if err := srv.Expire(c.SessionID()); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.Expire(c.SessionID()))
 		<-ctx.Done()
 		if cause := context.Cause(ctx); !errors.Is(cause, coordinator.ErrSessionExpired) || b.Valid() {
 			t.Errorf("cause = %v, valid %v", cause, b.Valid())
@@ -229,8 +227,7 @@ func TestTokensGrowInALoop(t *testing.T) {
 				t.Errorf("cycle %d: %+v after token %d; nodes %v", i, grant, last, listed)
 			}
 			last = grant.Token
-			a.Release()
-			<-a.Done()
+			coordtest.End(a)
 		}
 	})
 }
@@ -347,8 +344,7 @@ func TestALoneHolderIsToldOfItsLosses(t *testing.T) {
 				mutex := func(i int) *coordinator.Lock { return cs.Mutex(fmt.Sprint("/locks/", i)) }
 				for i := range 3 * locks { // twice, for the directory to be known
 					a, _ := coordtest.Hold(t, mutex(i%locks))
-					a.Release()
-					<-a.Done()
+					coordtest.End(a)
 				}
 				sent := coordtest.Traffic(srv)
 				var last *coordinator.Acquisition
@@ -500,9 +496,7 @@ func TestDoWithAContextCancelledAtEachStep(t *testing.T) {
 	for nth := 1; nth <= steps+2; nth++ {
 		t.Run(fmt.Sprintf("request %d", nth), func(t *testing.T) {
 			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				if err := srv.Create(lockPath, nil); err != nil {
-					t.Fatal(err)
-				}
+				coordtest.Must(t, srv.Create(lockPath, nil))
 				c := coordtest.Connect(t, srv)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()

@@ -315,8 +315,7 @@ func TestDeniedToRelease(t *testing.T) {
 		waiter := coordtest.Queue(c.Mutex(lockPath))
 		sent := coordtest.Traffic(srv)
 		waiter.Release()
-		holder.Release()
-		<-holder.Done()
+		coordtest.End(holder)
 		<-waiter.Done()
 		if !errors.Is(holder.Err(), coordinator.ErrNoAuth) || holder.Valid() {
 			t.Errorf("Err = %v, valid %v", holder.Err(), holder.Valid())
@@ -345,8 +344,7 @@ func TestNoPermissionToWriteIsNeeded(t *testing.T) {
 		if _, err := b.Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		b.Release()
-		<-b.Done()
+		coordtest.End(b)
 		if a.Err() != nil || b.Err() != nil || len(srv.Children(lockPath)) != 0 {
 			t.Errorf("%v, %v, children %v", a.Err(), b.Err(), srv.Children(lockPath))
 		}
@@ -460,8 +458,7 @@ func testQuotaReal(t *testing.T, addr string, conn *zk.Conn) {
 	if !a.Valid() {
 		t.Error("the holder lost it")
 	}
-	a.Release()
-	<-a.Done()
+	coordtest.End(a)
 	coordtest.Hold(t, c.Mutex("/lock"))
 }
 
@@ -471,12 +468,10 @@ func testSizeLimitReal(t *testing.T, addr string) {
 	id := c.SessionID()
 	data := make([]byte, 0xfffff-1<<10-len(lockPath)-30)
 	a, _ := coordtest.Hold(t, c.Mutex(lockPath), coordinator.WithData(data))
-	a.Release()
-	<-a.Done()
+	coordtest.End(a)
 	long := c.Mutex("/" + strings.Repeat("a", len(data)))
 	b, _ := coordtest.Hold(t, long)
-	b.Release()
-	<-b.Done()
+	coordtest.End(b)
 	if a.Err() != nil || b.Err() != nil || c.SessionID() != id || c.State() != coordinator.StateConnected {
 		t.Errorf("%v, %v, session %x after %x, %v", a.Err(), b.Err(), c.SessionID(), id, c.State())
 	}

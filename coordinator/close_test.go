@@ -84,9 +84,7 @@ func TestDoLeavesNothingOnAParentThatLivesForLong(t *testing.T) {
 		parent, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		for range 100 {
-			if err := c.Mutex(lockPath).Do(parent, func(context.Context, events.Grant) error { return nil }); err != nil {
-				t.Fatal(err)
-			}
+			coordtest.Must(t, c.Mutex(lockPath).Do(parent, func(context.Context, events.Grant) error { return nil }))
 		}
 		synctest.Wait()
 		if n := reflect.ValueOf(parent).Elem().FieldByName("children").Len(); n > 10 {
@@ -152,8 +150,7 @@ func noLeak(t *testing.T) (check func()) {
 	// trip later all of them are there to be counted.
 	srv := zktest.Start(t)
 	a, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex("/locks/counted"))
-	a.Release()
-	<-a.Done()
+	coordtest.End(a)
 	goroutines, files := runtime.NumGoroutine(), descriptors()
 	return func() {
 		t.Helper()
@@ -176,9 +173,7 @@ func TestConnectAndCloseAgainAndAgainLeavesNothing(t *testing.T) {
 			coordtest.Hold(t, c.Mutex(lockPath))
 			c.Events(ctx)
 		}
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, c.Close())
 		if n := len(srv.Sessions()); n != 0 {
 			t.Fatalf("%d sessions after Close %d", n, i)
 		}

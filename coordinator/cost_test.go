@@ -28,8 +28,7 @@ func TestAFreeLockCostsTwoRequests(t *testing.T) {
 		before := coordtest.Total(ms)
 		for range cycles {
 			a, _ := coordtest.Hold(t, cs[0].Mutex(lockPath))
-			a.Release()
-			<-a.Done()
+			coordtest.End(a)
 		}
 		if n := coordtest.Total(ms).Minus(before); n.Requests != 2*cycles || n.Events != 0 {
 			t.Errorf("%+v in %d cycles", n, cycles)
@@ -281,9 +280,7 @@ func TestStreamOfThousandsOfLocks(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		shard := func(i int) string { return fmt.Sprintf("/shards/%d", i) }
 		for i := range locks {
-			if err := srv.Create(shard(i), nil); err != nil {
-				t.Fatal(err)
-			}
+			coordtest.Must(t, srv.Create(shard(i), nil))
 		}
 		blocker, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath))
 		defer blocker.Release()
@@ -312,8 +309,7 @@ func TestStreamOfThousandsOfLocks(t *testing.T) {
 		for range others {
 			a, _ := coordtest.Hold(t, c.Mutex("/locks/other"))
 			worked = append(worked, a)
-			a.Release()
-			<-a.Done()
+			coordtest.End(a)
 		}
 		if took := time.Since(start); took != 0 {
 			t.Errorf("the others were held up for %v", took)
@@ -321,9 +317,7 @@ func TestStreamOfThousandsOfLocks(t *testing.T) {
 		for round := range 8 { // noise: each round is a Requeued and a Queued of each waiter
 			for _, child := range srv.Children(lockPath) {
 				if node := lockPath + "/" + child; srv.Owner(node) == c.SessionID() {
-					if err := srv.Delete(node); err != nil {
-						t.Fatal(err)
-					}
+					coordtest.Must(t, srv.Delete(node))
 				}
 			}
 			synctest.Wait()
@@ -344,9 +338,7 @@ func TestStreamOfThousandsOfLocks(t *testing.T) {
 				t.Fatalf("%d is not granted", a.ID())
 			}
 		}
-		if err := srv.Expire(c.SessionID()); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.Expire(c.SessionID()))
 		time.Sleep(5 * time.Second)
 		for _, a := range all[:locks] {
 			if a.Valid() || !coordtest.IsClosed(a.Done()) {
@@ -414,8 +406,7 @@ func TestRealCounts(t *testing.T) {
 		cycle := func() {
 			a := l.Acquire(context.Background())
 			coordtest.GrantOf(t, a)
-			a.Release()
-			<-a.Done()
+			coordtest.End(a)
 		}
 		cycle()
 		cycle() // the directory is known to be ours
@@ -455,8 +446,7 @@ func TestRealCounts(t *testing.T) {
 			now := holder()
 			coordtest.Queued(t, raw, q.dir, len(all))
 			next := func() {
-				now.Release()
-				<-now.Done()
+				coordtest.End(now)
 				now = holder()
 			}
 			for range 3 { // the first of them have never waited, or had one ahead of them only

@@ -33,8 +33,7 @@ func detecting(c *coordinator.Coordinator, options ...coordinator.LockOption) *c
 // finish releases and waits for the end.
 func finish(t *testing.T, a *coordinator.Acquisition) {
 	t.Helper()
-	a.Release()
-	<-a.Done()
+	coordtest.End(a)
 	if err := a.Err(); err != nil {
 		t.Errorf("released: %v", err)
 	}
@@ -200,9 +199,7 @@ func TestCrashBadInput(t *testing.T) {
 func TestARecordThatIsNone(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
-		if err := srv.Create(recordPath, []byte("somebody's")); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.Create(recordPath, []byte("somebody's")))
 		for range 2 {
 			if err := refused(detecting(c).Acquire(t.Context())); !errors.Is(err, coordinator.ErrRecord) || !strings.Contains(err.Error(), recordPath) {
 				t.Errorf("%v", err)
@@ -215,9 +212,7 @@ func TestARecordThatIsNone(t *testing.T) {
 		if data, _ := srv.Data(recordPath); string(data) != "somebody's" || len(srv.Children(lockPath)) > 0 {
 			t.Errorf("%q, %v", data, srv.Tree())
 		}
-		if err := srv.SetData(recordPath, []byte("zkgrant holder\nnode n\ntoken x\nof later times\nsince never")); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.SetData(recordPath, []byte("zkgrant holder\nnode n\ntoken x\nof later times\nsince never")))
 		a, g := coordtest.Hold(t, detecting(c))
 		if want := (events.Abandoned{Node: lockPath + "/n"}); g.Abandoned == nil || g.Abandoned.Node != want.Node || g.Abandoned.Token != 0 || g.Abandoned.Data != nil || !g.Abandoned.Since.IsZero() {
 			t.Errorf("told %+v", g.Abandoned)
@@ -264,8 +259,7 @@ func TestRecordPermissions(t *testing.T) {
 				if (err == nil) != c.held || err != nil && !errors.Is(err, coordinator.ErrNoAuth) {
 					t.Fatalf("%+v, %v", g, err)
 				}
-				a.Release()
-				<-a.Done()
+				coordtest.End(a)
 				synctest.Wait()
 				stays := c.held && c.above&zk.PermDelete == 0
 				if err := a.Err(); c.held && errors.Is(err, coordinator.ErrNoAuth) != stays || c.held && !stays && err != nil {
@@ -499,8 +493,7 @@ func TestWhoGivesUpBeforeItHasEnteredAgainIsNoCrash(t *testing.T) {
 				}
 			}
 			for _, in := range inner {
-				in.Release()
-				<-in.Done()
+				coordtest.End(in)
 			}
 			finish(t, outer)
 			last, grant := coordtest.Hold(t, detecting(b))
@@ -588,9 +581,7 @@ func TestRealDetectCrash(t *testing.T) {
 		}
 		switch round % 5 {
 		case 1, 2: // somebody takes its node away
-			if err := conn.Delete(g.Node, -1); err != nil {
-				t.Fatal(err)
-			}
+			coordtest.Must(t, conn.Delete(g.Node, -1))
 			<-waiter.Done()
 			if crashed == "" {
 				crashed = g.Node
@@ -600,14 +591,11 @@ func TestRealDetectCrash(t *testing.T) {
 			if got := coordtest.GrantOf(t, again); (got.Abandoned != nil) != (crashed != "") {
 				t.Errorf("round %d: a reader in the place of a writer is told %+v", round, got.Abandoned)
 			}
-			waiter.Release()
-			<-waiter.Done()
-			again.Release()
-			<-again.Done()
+			coordtest.End(waiter)
+			coordtest.End(again)
 			crashed = ""
 		default:
-			waiter.Release()
-			<-waiter.Done()
+			coordtest.End(waiter)
 			crashed = ""
 		}
 		if err := waiter.Err(); crashed == "" && err != nil {
@@ -649,8 +637,7 @@ func TestRealDetectCrashExpired(t *testing.T) {
 		if got == nil || got.Node != g.Node || got.Token != g.Token || string(got.Data) != "who" || got.Since.Before(before) || got.Since.After(time.Now()) {
 			t.Errorf("told %+v, want that of %+v", got, g)
 		}
-		waiter.Release()
-		<-waiter.Done()
+		coordtest.End(waiter)
 		if err := waiter.Err(); err != nil {
 			t.Error(err)
 		}
@@ -679,8 +666,7 @@ func TestRealRecordPermissions(t *testing.T) {
 		if _, err := a.Wait(coordtest.RealContext(t)); (err == nil) != test.held {
 			t.Fatal(err)
 		}
-		a.Release()
-		<-a.Done()
+		coordtest.End(a)
 		if err := a.Err(); !errors.Is(err, coordinator.ErrNoAuth) {
 			t.Errorf("%v", err)
 		}

@@ -50,9 +50,7 @@ func TestALeaderThatIsCutOffHearsOfItFirst(t *testing.T) {
 		next := campaign(other, "next")
 		session := cut.SessionID()
 		srv.Mute(session, true)
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, <-done)
 		if next.Valid() {
 			t.Error("the next one leads before the term of the leader that is cut off is over")
 		}
@@ -133,9 +131,7 @@ func TestTerms(t *testing.T) {
 func TestTermsEnd(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other, closed := coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		if err := closed.Close(); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, closed.Close())
 		leader := campaign(other, "leader")
 		over, cancel := context.WithCancelCause(t.Context())
 		gone := errors.New("no more")
@@ -298,9 +294,7 @@ func TestProclaim(t *testing.T) {
 		leader := campaign(c, "first words")
 		grant := coordtest.Soon(t, leader)
 		waiting := campaign(c, "waits")
-		if err := e.Proclaim(t.Context(), leader, []byte("second words")); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, e.Proclaim(t.Context(), leader, []byte("second words")))
 		if data, _ := srv.Data(grant.Node); string(data) != "second words" {
 			t.Errorf("the leader's node has %q, want the proclamation", data)
 		}

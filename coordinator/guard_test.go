@@ -36,9 +36,7 @@ func written(srv *zktest.Server) string {
 // holder returns a server with a ledger, and the lock held.
 func holder(t *testing.T, srv *zktest.Server, servers string) (*coordinator.Coordinator, *coordinator.Acquisition, events.Grant) {
 	t.Helper()
-	if err := srv.Create(ledgerPath, nil); err != nil {
-		t.Fatal(err)
-	}
+	coordtest.Must(t, srv.Create(ledgerPath, nil))
 	c, err := coordinator.Connect(t.Context(), servers, srv.Option())
 	if err != nil {
 		t.Fatal(err)
@@ -81,9 +79,7 @@ func TestTxnOfAHolder(t *testing.T) {
 
 func TestTxnIsRelativeToTheChrootAndGuardIsNot(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		if err := srv.Create("/app/ledger", nil); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.Create("/app/ledger", nil))
 		_, a, grant := holder(t, srv, srv.Addr()+"/app")
 		op := write("one")
 		if _, err := a.Txn(t.Context(), op); err != nil {
@@ -120,17 +116,13 @@ func TestTxnOfOneWhoDoesNotHold(t *testing.T) {
 		}, coordinator.ErrReleased},
 		"lost": {func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
 			a, _ := coordtest.Hold(t, c.Mutex("/locks/other"))
-			if err := srv.Expire(c.SessionID()); err != nil {
-				t.Fatal(err)
-			}
+			coordtest.Must(t, srv.Expire(c.SessionID()))
 			<-a.Lost()
 			return a
 		}, coordinator.ErrSessionExpired},
 		"closed": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
 			a, _ := coordtest.Hold(t, c.Mutex("/locks/other"))
-			if err := c.Close(); err != nil {
-				t.Fatal(err)
-			}
+			coordtest.Must(t, c.Close())
 			return a
 		}, coordinator.ErrClosed},
 	}
@@ -276,9 +268,7 @@ func TestTxnThatIsTurnedAwayIsMadeAgain(t *testing.T) {
 func TestTxnWhenTheNodeIsRemoved(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		_, a, grant := holder(t, srv, srv.Addr())
-		if err := srv.Delete(grant.Node); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.Delete(grant.Node))
 		if res, err := a.Txn(t.Context(), write("no")); !errors.Is(err, coordinator.ErrNodeRemoved) {
 			t.Errorf("%v, %v", res, err)
 		}
@@ -325,9 +315,7 @@ func TestGuardOfAPastHolder(t *testing.T) {
 		if _, err := raw.Multi(guard, write("in time")); err != nil {
 			t.Error(err)
 		}
-		if err := srv.Expire(c.SessionID()); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.Expire(c.SessionID()))
 		if _, err := waiting.Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -388,9 +376,7 @@ func TestTxnOfASessionThatIsOverIsNotSent(t *testing.T) {
 			ended <- err
 		}()
 		synctest.Wait()
-		if err := srv.Expire(grant.Session); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.Expire(grant.Session))
 		srv.Down(false)
 		if err := <-ended; !errors.Is(err, coordinator.ErrSessionExpired) {
 			t.Errorf("%v", err)
@@ -463,9 +449,7 @@ func TestRealGuard(t *testing.T) {
 		}
 	}
 	onlyTheHolder("held", nil)
-	if err := raw.Delete(guard.Path, -1); err != nil {
-		t.Fatal(err)
-	}
+	coordtest.Must(t, raw.Delete(guard.Path, -1))
 	if _, err := a.Txn(t.Context(), write("three")); !errors.Is(err, coordinator.ErrNodeRemoved) {
 		t.Errorf("without a node: %v", err)
 	}

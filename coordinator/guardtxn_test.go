@@ -29,9 +29,7 @@ import (
 func TestTxnAroundTheGrantIsNeverUnguarded(t *testing.T) {
 	acquisitions := eventstest.Amount(20, 200)
 	srv := zktest.Start(t)
-	if err := srv.Create("/app"+ledgerPath, nil); err != nil {
-		t.Fatal(err)
-	}
+	coordtest.Must(t, srv.Create("/app"+ledgerPath, nil))
 	c, err := coordinator.Connect(t.Context(), srv.Addr()+"/app", srv.Option())
 	if err != nil {
 		t.Fatal(err)
@@ -60,8 +58,7 @@ func TestTxnAroundTheGrantIsNeverUnguarded(t *testing.T) {
 			})
 		}
 		writers.Wait()
-		a.Release()
-		<-a.Done()
+		coordtest.End(a)
 	}
 	guards.Range(func(dir, _ any) bool {
 		if dir != "/app"+lockPath {
@@ -173,9 +170,7 @@ func TestTxnKeepsNothingOfTheCallers(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		const fillerPath = "/filler"
 		for _, path := range []string{ledgerPath, fillerPath} {
-			if err := srv.Create(path, nil); err != nil {
-				t.Fatal(err)
-			}
+			coordtest.Must(t, srv.Create(path, nil))
 		}
 		var gate atomic.Pointer[chan struct{}]
 		c := coordtest.Connect(t, srv, coordinator.WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -218,9 +213,7 @@ func TestTxnKeepsNothingOfTheCallers(t *testing.T) {
 // What one transaction answers the next one takes, and nothing leads out of the chroot.
 func TestTxnStaysInTheChroot(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		if err := srv.Create("/app/ledger", nil); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.Create("/app/ledger", nil))
 		_, a, _ := holder(t, srv, srv.Addr()+"/app")
 		for _, name := range []string{"/job-", "/"} {
 			res, err := a.Txn(t.Context(), &zk.CreateRequest{Path: name, Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagSequence})
@@ -301,9 +294,7 @@ func newTxnStory(t *testing.T, seed uint64) *txnStory {
 	s := &txnStory{T: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 0)), told: map[string]error{}}
 	s.timeout = tick * time.Duration(2+s.roll(8))
 	s.srv = zktest.Start(t, zktest.Tick(tick), zktest.Followers())
-	if err := s.srv.Create("/app/made", nil); err != nil {
-		t.Fatal(err)
-	}
+	coordtest.Must(t, s.srv.Create("/app/made", nil))
 	s.srv.Intercept(s.server)
 	s.network = faultnet.New(s.srv.DialContext, s.frame)
 	var err error

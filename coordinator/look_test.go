@@ -107,13 +107,9 @@ func TestQueueTakesForeignContendersForWhatTheyAre(t *testing.T) {
 			names = append(names, w.name)
 		}
 		for _, name := range names {
-			if err := srv.Create(lockPath+"/"+name, []byte(name)); err != nil {
-				t.Fatal(err)
-			}
+			coordtest.Must(t, srv.Create(lockPath+"/"+name, []byte(name)))
 		}
-		if err := srv.SetSequence(lockPath, 9); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.SetSequence(lockPath, 9))
 		c := coordtest.Connect(t, srv)
 		coordtest.Queue(c.Mutex(lockPath), coordinator.WithData([]byte("ours")))
 		gets := srv.Requests(zktest.OpGetData)
@@ -215,9 +211,7 @@ func TestQueueLeavesOutWhoIsGoneByThen(t *testing.T) {
 		t.Run(want, func(t *testing.T) {
 			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 				for i := range 3 {
-					if err := srv.Create(fmt.Sprintf("%s/lock-%010d", lockPath, i), fmt.Appendf(nil, "%d", i)); err != nil {
-						t.Fatal(err)
-					}
+					coordtest.Must(t, srv.Create(fmt.Sprintf("%s/lock-%010d", lockPath, i), fmt.Appendf(nil, "%d", i)))
 				}
 				c := coordtest.Connect(t, srv)
 				srv.Intercept(func(r zktest.Request) zktest.Action {
@@ -276,8 +270,7 @@ func TestALoopWithLooksCostsTheSame(t *testing.T) {
 		for round := range 3 {
 			sent := coordtest.Traffic(srv)
 			a, _ := coordtest.Hold(t, c.Mutex(lockPath))
-			a.Release()
-			<-a.Done()
+			coordtest.End(a)
 			if n := sent.Load(); n != 2 {
 				t.Errorf("round %d took %d requests", round, n)
 			}
@@ -333,13 +326,9 @@ func TestQueueNeedsToReadTheDirectoryAndItsContenders(t *testing.T) {
 func TestQueuedComesWithEachListing(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		for i := range 3 {
-			if err := srv.Create(fmt.Sprintf("%s/lock-%010d", lockPath, i), nil); err != nil {
-				t.Fatal(err)
-			}
+			coordtest.Must(t, srv.Create(fmt.Sprintf("%s/lock-%010d", lockPath, i), nil))
 		}
-		if err := srv.SetSequence(lockPath, 3); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.SetSequence(lockPath, 3))
 		c := coordtest.Connect(t, srv)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -358,9 +347,7 @@ func TestQueuedComesWithEachListing(t *testing.T) {
 		for i := range 3 {
 			srv.Cut(c.SessionID())
 			time.Sleep(time.Second) // until it is connected, and has listed
-			if err := srv.Delete(fmt.Sprintf("%s/lock-%010d", lockPath, i)); err != nil {
-				t.Fatal(err)
-			}
+			coordtest.Must(t, srv.Delete(fmt.Sprintf("%s/lock-%010d", lockPath, i)))
 		}
 		if _, err := a.Wait(t.Context()); err != nil {
 			t.Fatal(err)
@@ -400,9 +387,7 @@ func looking(ctx context.Context, l *coordinator.Lock) <-chan looked {
 func crowd(t *testing.T, srv *zktest.Server, n int) {
 	t.Helper()
 	for i := range n {
-		if err := srv.Create(fmt.Sprintf("%s/lock-%010d", lockPath, i), fmt.Appendf(nil, "%d", i)); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.Create(fmt.Sprintf("%s/lock-%010d", lockPath, i), fmt.Appendf(nil, "%d", i)))
 	}
 }
 
@@ -700,9 +685,7 @@ func TestRealQueue(t *testing.T) {
 		}()
 	}
 	for range foreigners {
-		if err := <-made; err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, <-made)
 	}
 	if _, err := raw.Create("/app"+dir+"/notes", nil, 0, zk.WorldACL(0)); err != nil { // which nobody may read
 		t.Fatal(err)

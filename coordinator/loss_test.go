@@ -207,8 +207,7 @@ func TestNothingIsLostOnAHealthyFollower(t *testing.T) {
 					}
 					time.Sleep(ticks * tick / 50)
 				}
-				a.Release()
-				<-a.Done()
+				coordtest.End(a)
 				if a.Err() != nil {
 					t.Fatal(a.Err())
 				}
@@ -236,8 +235,7 @@ func TestAThousandLocksCostOneProbeASecond(t *testing.T) {
 			if !a.Valid() {
 				t.Fatalf("after %v a lock is not valid, want all of them", length)
 			}
-			a.Release()
-			<-a.Done()
+			coordtest.End(a)
 		}
 		waiting, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath))
 		coordtest.Queue(c.Mutex(lockPath))
@@ -319,8 +317,7 @@ func TestGrantsFollowTheOrderOfTheQueueWithGrowingTokens(t *testing.T) {
 				t.Errorf("grant %d = %+v after token %d", i, grant, last)
 			}
 			last = grant.Token
-			a.Release()
-			<-a.Done()
+			coordtest.End(a)
 			if a.Err() != nil || srv.Exists(grant.Node) {
 				t.Errorf("after the release: %v, node there: %v", a.Err(), srv.Exists(grant.Node))
 			}
@@ -332,11 +329,8 @@ func TestTokensGrowWhenTheDirectoryIsRebornWithNumbersFromZero(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
 		a, before := coordtest.Hold(t, c.Mutex(lockPath))
-		a.Release()
-		<-a.Done()
-		if err := srv.Delete(lockPath); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.End(a)
+		coordtest.Must(t, srv.Delete(lockPath))
 		_, after := coordtest.Hold(t, c.Mutex(lockPath))
 		if after.Node[len(after.Node)-10:] != "0000000000" || after.Token <= before.Token {
 			t.Errorf("%+v after %+v", after, before)

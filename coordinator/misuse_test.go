@@ -31,8 +31,7 @@ func TestReleaseIsHarmlessInEveryState(t *testing.T) {
 		"from inside Do, of another": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
 			a, _ := coordtest.Hold(t, c.Mutex(lockPath))
 			err := c.Mutex("/locks/other").Do(a.Context(t.Context()), func(ctx context.Context, _ events.Grant) error {
-				a.Release()
-				<-a.Done()
+				coordtest.End(a)
 				return context.Cause(ctx) // of which a's is the parent
 			})
 			if !errors.Is(err, coordinator.ErrReleased) {
@@ -138,8 +137,7 @@ func TestACallerThatNeverReadsDelaysNobody(t *testing.T) {
 		}()
 		for i := range others {
 			a, _ := coordtest.Hold(t, c.Mutex(fmt.Sprintf("/locks/%d", i%10)))
-			a.Release()
-			<-a.Done()
+			coordtest.End(a)
 		}
 		if n := <-finals; n != others || time.Since(start) != 0 {
 			t.Errorf("%d ends after %v", n, time.Since(start))
@@ -154,9 +152,7 @@ func TestACallerThatNeverReadsDelaysNobody(t *testing.T) {
 		}
 
 		start = time.Now()
-		if err := srv.Expire(c.SessionID()); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.Expire(c.SessionID()))
 		<-behind.Lost()
 		<-unreadLoss.Done()
 		if took := time.Since(start); took > time.Second {

@@ -125,9 +125,7 @@ func TestObserversEnd(t *testing.T) {
 		if !ann.Valid() {
 			t.Error("the leader has lost the election to its observers")
 		}
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, c.Close())
 		isOver("a coordinator that was closed", stays)
 		isOver("a coordinator that is closed", e.Observe(t.Context()))
 	})
@@ -374,9 +372,7 @@ func TestWhatObserversCost(t *testing.T) {
 				costs("candidates", 0, 0, func() { bob, cleo, dan = campaign(c, "bob"), campaign(c, "cleo"), campaign(c, "dan") })
 				costs("one who leaves", 0, 0, func() { cleo.Release() })
 				costs("a word", 1, 1, func() { // read
-					if err := c.Election(electionPath).Proclaim(t.Context(), ann, []byte("ann again")); err != nil {
-						t.Fatal(err)
-					}
+					coordtest.Must(t, c.Election(electionPath).Proclaim(t.Context(), ann, []byte("ann again")))
 				})
 				all("ann again")
 				costs("another leader", 2, 1, func() { ann.Release() }) // list, read

@@ -132,9 +132,7 @@ func TestNoNodeIsLeftWhenAReplyIsLost(t *testing.T) {
 func TestTransactionsOfAnInnerOne(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
-		if err := srv.Create("/ledger", nil); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.Create("/ledger", nil))
 		write := func(a *coordinator.Acquisition) error {
 			_, err := a.Txn(t.Context(), &zk.SetDataRequest{Path: "/ledger", Data: []byte("x"), Version: -1})
 			return err
@@ -202,8 +200,7 @@ func TestJoinsAndReleasesTogether(t *testing.T) {
 						innermost.Release()
 					}
 					leave(&ours, inner)
-					innermost.Release()
-					<-innermost.Done()
+					coordtest.End(innermost)
 					<-inner.Done()
 				})
 			}
@@ -293,9 +290,7 @@ func TestRealReentry(t *testing.T) {
 	coordtest.GrantOf(t, inner)
 	next = other.Mutex("/locks/again").Acquire(t.Context())
 	coordtest.Queued(t, raw, "/locks/again", 2)
-	if err := raw.Delete(grant.Node, -1); err != nil {
-		t.Fatal(err)
-	}
+	coordtest.Must(t, raw.Delete(grant.Node, -1))
 	for _, a := range []*coordinator.Acquisition{outer, inner} {
 		lost, end := coordtest.LossOf(t, a), coordtest.EndOf(t, a)
 		if lost.Reason != events.ReasonNodeRemoved || lost.ID != a.ID() || !errors.Is(end, coordinator.ErrNodeRemoved) {

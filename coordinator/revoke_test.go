@@ -134,9 +134,7 @@ func TestHoldersOfOtherLibrariesAreAskedInTheirWay(t *testing.T) {
 				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 					c := coordtest.Connect(t, srv)
 					node := path.Join(lockPath, node)
-					if err := stranger(t, srv)(node, []byte("theirs")); err != nil {
-						t.Fatal(err)
-					}
+					coordtest.Must(t, stranger(t, srv)(node, []byte("theirs")))
 					asked := time.Now()
 					done := revoking(t.Context(), c, grace)
 					time.Sleep(time.Second)
@@ -166,9 +164,7 @@ func TestANodeThatBearsTheNameOfAnotherIsLeftAlone(t *testing.T) {
 		c := coordtest.Connect(t, srv)
 		node := lockPath + "/lock-0000000000"
 		create := stranger(t, srv)
-		if err := create(node, nil); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, create(node, nil))
 		done := revoking(t.Context(), c, grace)
 		time.Sleep(time.Second)
 		srv.Lag(c.SessionID(), true)
@@ -209,8 +205,7 @@ func TestAHolderWhoIsCutOffLosesItBeforeHeIsRemoved(t *testing.T) {
 				}
 				if holder.Valid() {
 					another, _ := coordtest.Hold(t, c.Mutex("/another"))
-					another.Release()
-					<-another.Done()
+					coordtest.End(another)
 				}
 			}
 			srv.Mute(c.SessionID(), true)
@@ -353,9 +348,7 @@ func TestAWishIsNoRelease(t *testing.T) {
 				time.Sleep(5 * time.Second) // its node is watched by now
 				var told []events.Revoked
 				for range 3 {
-					if err := srv.SetData(grant.Node, []byte(curatorsWish)); err != nil {
-						t.Fatal(err)
-					}
+					coordtest.Must(t, srv.SetData(grant.Node, []byte(curatorsWish)))
 					time.Sleep(time.Second)
 					told = append(told, wishes(stream)...)
 				}
@@ -381,9 +374,7 @@ func TestAWishBeforeTheGrantIsTold(t *testing.T) {
 		waiter := coordtest.Queue(b.Mutex(lockPath))
 		for _, name := range srv.Children(lockPath) {
 			if node := path.Join(lockPath, name); node != grant.Node {
-				if err := srv.SetData(node, []byte(curatorsWish)); err != nil {
-					t.Fatal(err)
-				}
+				coordtest.Must(t, srv.SetData(node, []byte(curatorsWish)))
 			}
 		}
 		synctest.Wait()
@@ -396,13 +387,10 @@ func TestAWishBeforeTheGrantIsTold(t *testing.T) {
 		if got := wishes(stream); len(got) != 1 || got[0].ID != waiter.ID() {
 			t.Errorf("told %v", got)
 		}
-		waiter.Release()
-		<-waiter.Done()
+		coordtest.End(waiter)
 
 		quick, grant := coordtest.Hold(t, b.Mutex(lockPath)) // granted in one round trip, and not watched yet
-		if err := srv.SetData(grant.Node, []byte(curatorsWish)); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.SetData(grant.Node, []byte(curatorsWish)))
 		time.Sleep(5 * time.Second)
 		if got := wishes(stream); len(got) != 1 || got[0].ID != quick.ID() || !quick.Valid() {
 			t.Errorf("told %v", got)
@@ -436,9 +424,7 @@ func TestAWishThatSomebodyElseReadFirst(t *testing.T) {
 				stream := c.Events(t.Context())
 				holder := lock(c).Acquire(t.Context())
 				grant := coordtest.Soon(t, holder) // in one round trip, and not watched yet
-				if err := srv.SetData(grant.Node, []byte(curatorsWish)); err != nil {
-					t.Fatal(err)
-				}
+				coordtest.Must(t, srv.SetData(grant.Node, []byte(curatorsWish)))
 				behind := lock(c)
 				if name == "read" {
 					behind = c.ReadWrite(lockPath).Write()
@@ -504,9 +490,7 @@ func TestAWishIsToldToThoseWhoEnterAgain(t *testing.T) {
 		stream := c.Events(t.Context())
 		outer, grant := coordtest.Hold(t, lock)
 		time.Sleep(5 * time.Second)
-		if err := srv.SetData(grant.Node, []byte(curatorsWish)); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.SetData(grant.Node, []byte(curatorsWish)))
 		if got := wishes(stream); len(got) != 1 || got[0].ID != outer.ID() {
 			t.Errorf("told %v", got)
 		}
@@ -515,9 +499,7 @@ func TestAWishIsToldToThoseWhoEnterAgain(t *testing.T) {
 		if got := wishes(stream); len(got) != 1 || got[0].ID != inner.ID() {
 			t.Errorf("told %v", got)
 		}
-		if err := srv.SetData(grant.Node, []byte("somebody else's")); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.SetData(grant.Node, []byte("somebody else's")))
 		time.Sleep(time.Second)
 		coordtest.Soon(t, lock.Acquire(inner.Context(t.Context())))
 		if got := wishes(stream); len(got) != 0 {
@@ -531,8 +513,7 @@ func usedOnce(t *testing.T, lock acquirer) {
 	t.Helper()
 	a := lock.Acquire(t.Context())
 	coordtest.Soon(t, a)
-	a.Release()
-	<-a.Done()
+	coordtest.End(a)
 }
 
 // makes tells whether the request makes the node that is held of a kind of lock.
@@ -604,8 +585,7 @@ func TestRealRevoke(t *testing.T) {
 				t.Errorf("Revoke: %v", err)
 			}
 			t.Logf("told by %v, and back after %v", told.Deadline.Sub(asked), time.Since(asked))
-			waiter.Release()
-			<-waiter.Done()
+			coordtest.End(waiter)
 		})
 	}
 	t.Run("by force", func(t *testing.T) {
@@ -641,9 +621,7 @@ func TestRealRevoke(t *testing.T) {
 		const timeout, path = 2 * time.Second, "/foreign"
 		operator := coordtest.ConnectReal(t, e.Addr(2), coordinator.WithSessionTimeout(timeout))
 		stock := zk.NewLock(coordtest.Admin(t, e.Addr(1), new(net.Dialer).DialContext), path, zk.WorldACL(zk.PermAll))
-		if err := stock.Lock(); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, stock.Lock())
 		asked := time.Now()
 		if err := operator.Revoke(ctx, path, 0); err != nil || time.Since(asked) < timeout {
 			t.Errorf("Revoke: %v after %v", err, time.Since(asked))

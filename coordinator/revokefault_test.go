@@ -68,9 +68,7 @@ func TestRevokeGoesOnWhateverHappensToIt(t *testing.T) {
 						var holder *coordinator.Acquisition
 						switch kind {
 						case "foreign":
-							if err := stranger(t, srv)(theirs, nil); err != nil {
-								t.Fatal(err)
-							}
+							coordtest.Must(t, stranger(t, srv)(theirs, nil))
 						case "permits":
 							holder = c.Semaphore(lockPath, 3, coordinator.Revocable()).Acquire(t.Context(), coordinator.WithPermits(3))
 							coordtest.Soon(t, holder)
@@ -188,9 +186,7 @@ func TestRevokeOfAHolderWhoDies(t *testing.T) {
 		holder, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable()))
 		done := revoking(t.Context(), operator, time.Hour)
 		time.Sleep(5 * time.Second)
-		if err := srv.Expire(c.SessionID()); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.Expire(c.SessionID()))
 		if err := <-done; err != nil {
 			t.Errorf("Revoke: %v", err)
 		}
@@ -233,9 +229,7 @@ func TestRevokeHearsOfTheEndInAnotherSession(t *testing.T) {
 		holder, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable()))
 		done := revoking(t.Context(), operator, time.Hour)
 		time.Sleep(5 * time.Second)
-		if err := srv.Expire(operator.SessionID()); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.Expire(operator.SessionID()))
 		time.Sleep(5 * time.Second)
 		holder.Release()
 		select {
@@ -266,9 +260,7 @@ func TestRevokeOfWhatCannotBeRevoked(t *testing.T) {
 		return func(t *testing.T, srv *zktest.Server, _ *coordinator.Coordinator) {
 			t.Helper()
 			for _, node := range nodes {
-				if err := srv.Create(node, []byte("somebody's")); err != nil {
-					t.Fatal(err)
-				}
+				coordtest.Must(t, srv.Create(node, []byte("somebody's")))
 			}
 		}
 	}
@@ -381,9 +373,7 @@ func TestRevokeWhoseContextEnds(t *testing.T) {
 		c := coordtest.Connect(t, srv)
 		holder, _ := coordtest.Hold(t, coordtest.Connect(t, srv).ReadWrite(lockPath, coordinator.Revocable()).Read())
 		theirs := lockPath + "/_c_4f1c0a52-7c39-4a0e-9a3c-d2b1c5a7e9f0-__READ__0000000007"
-		if err := stranger(t, srv)(theirs, nil); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, stranger(t, srv)(theirs, nil))
 		cause := errors.New("enough")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, cause)
 		defer cancel()
@@ -495,9 +485,7 @@ func TestAWishToOneWhoHasNotAgreedSetsNoTime(t *testing.T) {
 				stream := c.Events(t.Context())
 				holder := lock(c).Acquire(t.Context())
 				grant := coordtest.Soon(t, holder)
-				if err := srv.SetData(grant.Node, []byte("__REVOKE__ 0\n")); err != nil {
-					t.Fatal(err)
-				}
+				coordtest.Must(t, srv.SetData(grant.Node, []byte("__REVOKE__ 0\n")))
 				time.Sleep(time.Minute)
 				if got, want := wishes(stream), (events.Revoked{ID: holder.ID(), Path: lockPath}); len(got) != 1 || got[0] != want || !holder.Valid() {
 					t.Errorf("told %+v; %v", got, holder.Err())

@@ -161,9 +161,7 @@ func realPermits(t *testing.T, e *ensemble.Ensemble) {
 	raw := coordtest.RawClient(t, e.Addr(0))
 	coordtest.Queued(t, raw, semQueue, 0)
 	coordtest.Queued(t, raw, semLeases, 0)
-	if err := sems[0].Resize(t.Context(), permits+1); err != nil {
-		t.Fatal(err)
-	}
+	coordtest.Must(t, sems[0].Resize(t.Context(), permits+1))
 	if data, stat, err := raw.Get(semSize); err != nil || string(data) != "6" || stat.Version != 1 {
 		t.Errorf("after one Resize to 6 the size is %q in version %d, %v; want version 1", data, stat.Version, err)
 	}
@@ -199,9 +197,7 @@ func TestResizeBesideAcquire(t *testing.T) {
 			resized := make(chan error)
 			go func() { resized <- s.Resize(t.Context(), size) }()
 			beside := s.Acquire(t.Context())
-			if err := <-resized; err != nil {
-				t.Fatal(err)
-			}
+			coordtest.Must(t, <-resized)
 			behind := s.Acquire(t.Context())
 			for i, a := range []*coordinator.Acquisition{before, beside, behind} {
 				synctest.Wait()
@@ -464,9 +460,7 @@ func TestResizeWakesOneForEachPermit(t *testing.T) {
 					all = append(all, take(t, cs[1].Semaphore(semPath, 1), 1)...)
 				}
 				before := ms[1].Read()
-				if err := s.Resize(t.Context(), 5); err != nil {
-					t.Fatal(err)
-				}
+				coordtest.Must(t, s.Resize(t.Context(), 5))
 				wantHolding(t, srv, all, "0 1 2 3 4", 5)
 				// One for the size, one for each place in the queue that was left, and one for the
 				// leases, which were watched.

@@ -163,8 +163,7 @@ func TestARefusedDeleteIsLogged(t *testing.T) {
 			return zktest.Pass()
 		})
 		a, _ := coordtest.Hold(t, c.Mutex(lockPath))
-		a.Release()
-		<-a.Done()
+		coordtest.End(a)
 		if !errors.Is(a.Err(), coordinator.ErrNoAuth) || logs.FilterLevelExact(zap.ErrorLevel).Len() != 1 {
 			t.Errorf("Err = %v, logged %v", a.Err(), logs.All())
 		}
@@ -182,9 +181,7 @@ func TestTheLogIsLimitedAboveDebug(t *testing.T) {
 				for i := range locks {
 					coordtest.Hold(t, c.Mutex(fmt.Sprintf("/locks/%d", i)))
 				}
-				if err := srv.Expire(c.SessionID()); err != nil {
-					t.Fatal(err)
-				}
+				coordtest.Must(t, srv.Expire(c.SessionID()))
 				time.Sleep(time.Second)
 				lost, steps := logs.FilterMessage("lock lost").Len(), logs.FilterMessage("step").Len()
 				expired := logs.FilterMessage("session expired").Len()
@@ -266,19 +263,13 @@ func TestRealServerIsKilledAndComesBack(t *testing.T) {
 	e := ensemble.Start(t, 1)
 	raw := coordtest.RawClient(t, e.Addr(0))
 	o := beforeOutage(t, e.Connect(), raw)
-	if err := e.Kill(0); err != nil {
-		t.Fatal(err)
-	}
+	coordtest.Must(t, e.Kill(0))
 	for _, c := range []*coordinator.Coordinator{o.holder, o.waiter} {
 		eventstest.Eventually(t, "the coordinators notice", func() bool { return c.State() == coordinator.StateSuspended })
 	}
 	coordtest.NotLost(t, o.held) // suspended is not lost
-	if err := e.Restart(0); err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Wait(coordtest.RealContext(t)); err != nil {
-		t.Fatal(err)
-	}
+	coordtest.Must(t, e.Restart(0))
+	coordtest.Must(t, e.Wait(coordtest.RealContext(t)))
 	o.survived(t, raw)
 }
 
@@ -293,9 +284,7 @@ func TestRealLeaderIsKilled(t *testing.T) {
 	}
 	raw := coordtest.RawClient(t, e.Addr((leader+1)%e.Size()))
 	o := beforeOutage(t, e.Connect(), raw)
-	if err := e.Kill(leader); err != nil {
-		t.Fatal(err)
-	}
+	coordtest.Must(t, e.Kill(leader))
 	next, err := e.Leader(ctx)
 	if err != nil || next == leader {
 		t.Fatalf("leader %d after %d: %v", next, leader, err)
@@ -387,9 +376,7 @@ func realDeletedByHand(t *testing.T, e *ensemble.Ensemble) {
 	}
 	names := coordtest.Queued(t, raw, dir, 2)
 
-	if err := raw.Delete(path.Join(dir, names[1]), -1); err != nil {
-		t.Fatal(err)
-	}
+	coordtest.Must(t, raw.Delete(path.Join(dir, names[1]), -1))
 	for requeued := false; !requeued; {
 		select {
 		case ev := <-stream:
@@ -400,9 +387,7 @@ func realDeletedByHand(t *testing.T, e *ensemble.Ensemble) {
 	}
 	coordtest.Queued(t, raw, dir, 2)
 
-	if err := raw.Delete(grant.Node, -1); err != nil {
-		t.Fatal(err)
-	}
+	coordtest.Must(t, raw.Delete(grant.Node, -1))
 	lost := coordtest.LossOf(t, held)
 	if lost.Reason != events.ReasonNodeRemoved || !errors.Is(lost.Err, coordinator.ErrNodeRemoved) || held.Valid() {
 		t.Errorf("%+v", lost)
