@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,65 +24,6 @@ func TestDataIsCopiedIntoTheNode(t *testing.T) {
 		_, grant := coordtest.Hold(t, c.Mutex(lockPath), option)
 		if got, _ := srv.Data(grant.Node); string(got) != "host-7" {
 			t.Errorf("node holds %q", got)
-		}
-	})
-}
-
-func TestBadArgumentsEndAtOnceAndSendNothing(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv)
-		for _, tt := range []struct {
-			path    string
-			options []coordinator.AcquireOption
-			want    error
-		}{
-			{"", nil, coordinator.ErrPath},
-			{"a", nil, coordinator.ErrPath},
-			{"/a//b", nil, coordinator.ErrPath},
-			{"/a/", nil, coordinator.ErrPath},
-			{"/a/../b", nil, coordinator.ErrPath},
-			{"/a\x00", nil, coordinator.ErrPath},
-			{"/" + strings.Repeat("a", 1<<20), nil, coordinator.ErrTooLarge},
-			{lockPath, []coordinator.AcquireOption{coordinator.WithData(make([]byte, 1<<20))}, coordinator.ErrTooLarge},
-		} {
-			a := c.Mutex(tt.path).Acquire(t.Context(), tt.options...)
-			if !coordtest.IsClosed(a.Done()) || !errors.Is(a.Err(), tt.want) {
-				t.Errorf("%.20q: done %v, Err = %v, want %v", tt.path, coordtest.IsClosed(a.Done()), a.Err(), tt.want)
-			}
-			a.Release()
-		}
-		synctest.Wait()
-		for _, op := range []zktest.Op{zktest.OpCreate, zktest.OpMulti, zktest.OpCreateContainer, zktest.OpGetChildren2} {
-			if got := srv.Requests(op); got != 0 {
-				t.Errorf("%d requests %v were sent", got, op)
-			}
-		}
-	})
-}
-
-func TestBadServersAndOptions(t *testing.T) {
-	for _, servers := range []string{"", ":", "h:x", "h:2181/app/", "h:2181/app,h2:2181"} {
-		if _, err := coordinator.Connect(t.Context(), servers); !errors.Is(err, coordinator.ErrConnectString) {
-			t.Errorf("Connect(%q) = %v", servers, err)
-		}
-	}
-	for name, option := range map[string]coordinator.Option{
-		"timeout": coordinator.WithSessionTimeout(0), "logger": coordinator.WithLogger(nil), "acl": coordinator.WithACL(nil),
-	} {
-		if _, err := coordinator.Connect(t.Context(), "127.0.0.1:1", option); err == nil {
-			t.Errorf("bad %s was accepted", name)
-		}
-	}
-}
-
-func TestConnectEndsWithItsContextAndNamesTheLastError(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		srv.Down(true)
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		_, err := coordinator.Connect(ctx, srv.Addr(), srv.Option())
-		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "refused") {
-			t.Errorf("Connect = %v", err)
 		}
 	})
 }
@@ -166,30 +106,6 @@ func TestClose(t *testing.T) {
 			t.Error("a stream of a closed coordinator is open")
 		}
 	})
-}
-
-func TestCloseIsBoundedWhenTheServersAreAway(t *testing.T) {
-	for name, fault := range map[string]func(*zktest.Server){
-		"down": func(srv *zktest.Server) { srv.Down(true) },
-		"mute": func(srv *zktest.Server) { srv.MuteAll(true) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c := coordtest.Connect(t, srv)
-				coordtest.Hold(t, c.Mutex(lockPath))
-				fault(srv)
-				synctest.Wait()
-				start := time.Now()
-				err := c.Close()
-				if took := time.Since(start); took > 10*time.Second {
-					t.Errorf("Close took %v", took)
-				}
-				if err == nil {
-					t.Error("Close did not say that a node is left")
-				}
-			})
-		})
-	}
 }
 
 // What has to happen in the end is waited for with a bound here, in virtual time: a

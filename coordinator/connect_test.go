@@ -39,6 +39,7 @@ func TestConnectNamesTheMalformedPartOfTheServers(t *testing.T) {
 		{"zk1:2181,", "host 2"},
 		{"zk1:2181,,zk3:2181", "host 2"},
 		{"zk1,zk2:", `host 2 "zk2:"`},
+		{":", "empty host name"},
 		{":2181", "empty host name"},
 		{"zk1:port", `"port"`},
 		{"zk1:0", `"0"`},
@@ -96,7 +97,7 @@ func TestConnectStringsThatLookOddAndAreRight(t *testing.T) {
 		}
 		cancel()
 		if err := <-failed; !errors.Is(err, context.Canceled) {
-			t.Errorf("Connect(%q) = %v", tt.servers, err)
+			t.Errorf("Connect(%q) = %v, want context.Canceled", tt.servers, err)
 		}
 		slices.Sort(got)
 		slices.Sort(tt.dialled)
@@ -175,13 +176,13 @@ func TestConnectToUnreachableServersEndsWithItsContextAndTheLastError(t *testing
 				_, err := coordinator.Connect(ctx, "zk.example.com:2181", counted)
 				took := time.Since(start)
 				if !errors.Is(err, enough) || !strings.Contains(err.Error(), tt.says) || !strings.Contains(err.Error(), "zk.example.com:2181") {
-					t.Errorf("Connect = %v", err)
+					t.Errorf("Connect = %v, want the cause of its context, the server's address and %q", err, tt.says)
 				}
 				if took < patience || took > patience+time.Second {
-					t.Errorf("Connect took %v, its context %v", took, patience)
+					t.Errorf("Connect took %v, want as long as its context, %v", took, patience)
 				}
 				if n := dials.Load(); n < 2 || n > 60 { // at least half a second between them, once they keep failing
-					t.Errorf("%d dials in %v", n, took)
+					t.Errorf("%d dials in %v, want 2 to 60", n, took)
 				}
 			})
 		})
@@ -194,7 +195,7 @@ func TestConnectWithAnEndedContext(t *testing.T) {
 		cancel()
 		srv.MuteAll(true)
 		if _, err := coordinator.Connect(ctx, srv.Addr(), srv.Option()); !errors.Is(err, context.Canceled) {
-			t.Errorf("Connect = %v", err)
+			t.Errorf("Connect with an ended context = %v, want context.Canceled", err)
 		}
 	})
 }
@@ -204,16 +205,16 @@ func TestAnIdentityThatTheServerRefusesEndsConnect(t *testing.T) {
 		start := time.Now()
 		_, err := coordinator.Connect(t.Context(), srv.Addr(), srv.Option(), coordinator.WithAuth("crystal", []byte("ball")))
 		if !errors.Is(err, coordinator.ErrNoAuth) || time.Since(start) > 2*time.Second {
-			t.Errorf("Connect = %v after %v", err, time.Since(start))
+			t.Errorf("Connect = %v after %v, want ErrNoAuth within 2 s", err, time.Since(start))
 		}
 		synctest.Wait()
 		if n := srv.Requests(zktest.OpAuth); n > 2 {
-			t.Errorf("%d attempts", n)
+			t.Errorf("%d attempts with an identity that was refused, want at most 2", n)
 		}
 	})
 }
 
-func TestTicksAndProbesThatCannotBe(t *testing.T) {
+func TestOptionsThatCannotBeEndConnect(t *testing.T) {
 	const timeout = 10 * time.Second
 	for name, c := range map[string]struct {
 		option coordinator.Option
@@ -227,12 +228,15 @@ func TestTicksAndProbesThatCannotBe(t *testing.T) {
 		"longest probe interval":  {coordinator.WithProbeInterval(timeout / 4), true},
 		"probe interval too long": {coordinator.WithProbeInterval(timeout/4 + 1), false},
 		"negative probe interval": {coordinator.WithProbeInterval(-1), false},
+		"no session timeout":      {coordinator.WithSessionTimeout(0), false},
+		"no logger":               {coordinator.WithLogger(nil), false},
+		"no access control list":  {coordinator.WithACL(nil), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 				got, err := coordinator.Connect(t.Context(), srv.Addr(), srv.Option(), coordinator.WithSessionTimeout(timeout), c.option)
 				if (err == nil) != c.ok {
-					t.Errorf("Connect: %v", err)
+					t.Errorf("Connect = %v, want a coordinator: %v", err, c.ok)
 				}
 				if err == nil {
 					if err := got.Close(); err != nil {
@@ -281,10 +285,10 @@ func TestAnIdentityThatCannotBeSentOnAReconnect(t *testing.T) {
 		time.Sleep(time.Hour) // one broken connection; after that all is well for an hour
 		synctest.Wait()
 		if armed.Load() {
-			t.Fatal("not hit")
+			t.Fatal("no connection broke at the identity, want the second one to")
 		}
 		if c.State() != coordinator.StateConnected {
-			t.Errorf("an hour after one failed write the coordinator is %v", c.State())
+			t.Errorf("an hour after one failed write the coordinator is %v, want it connected", c.State())
 		}
 		if err := c.Close(); err != nil {
 			t.Error(err)
@@ -421,14 +425,14 @@ func connectOnce(t *testing.T, addr, host string, cfg *tls.Config) error {
 	}
 	c, err := coordinator.Connect(ctx, host+":2281", options...)
 	if err == nil {
-		t.Error("connected")
+		t.Errorf("a client with %+v has connected, want an error", cfg)
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
 		return nil
 	}
 	if !errors.Is(err, context.Canceled) || dials.Load() != 2 {
-		t.Errorf("%d dials: %v", dials.Load(), err)
+		t.Errorf("after %d dials Connect = %v, want 2, and context.Canceled", dials.Load(), err)
 	}
 	return err
 }
@@ -438,7 +442,7 @@ func as[E error](t *testing.T, err error, text string) {
 	t.Helper()
 	var e E
 	if !errors.As(err, &e) || !strings.Contains(err.Error(), text) {
-		t.Errorf("no %T that says %q: %v", e, text, err)
+		t.Errorf("Connect = %v, want a %T that says %q", err, e, text)
 	}
 }
 
@@ -449,4 +453,13 @@ func says(t *testing.T, what string, err error, text string) {
 	} else {
 		t.Logf("%s: %v", what, err)
 	}
+}
+
+// connectBelow returns a coordinator below a chroot of the double. It is closed at the end of the test.
+func connectBelow(t *testing.T, srv *zktest.Server, chroot string) *coordinator.Coordinator {
+	t.Helper()
+	c, err := coordinator.Connect(t.Context(), srv.Addr()+chroot, srv.Option())
+	coordtest.Must(t, err)
+	t.Cleanup(func() { _ = c.Close() }) // the server may have gone
+	return c
 }

@@ -300,7 +300,7 @@ func TestQueueOfABadPathIsRefusedLikeAcquire(t *testing.T) {
 func TestQueueNeedsToReadTheDirectoryAndItsContenders(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
-		makeDir(t, coordtest.Admin(t, srv.Addr(), srv.DialContext), "", zk.PermAll&^zk.PermRead)
+		makeDir(t, onTheDouble(t, srv), zk.PermAll&^zk.PermRead)
 		sent := coordtest.Traffic(srv)
 		if queue, err := c.Mutex(lockPath).Queue(t.Context()); !errors.Is(err, coordinator.ErrNoAuth) || queue != nil {
 			t.Errorf("the directory: %v, %v", queue, err)
