@@ -213,7 +213,7 @@ func breakOne(srv *zktest.Server, session int64, random *rand.Rand) {
 // realElections has candidates of three sessions lead in turn on a real ensemble, one of them dies with its connection, and
 // observers at each server hear of it: in order, each with a greater token, and the last one in the end.
 func realElections(t *testing.T, e *ensemble.Ensemble) {
-	const rounds = 40
+	rounds := eventstest.Amount(15, 40)
 	ctx := coordtest.RealContext(t)
 	chronicles := make([]*chronicle, 3)
 	var following, leading sync.WaitGroup
@@ -223,7 +223,7 @@ func realElections(t *testing.T, e *ensemble.Ensemble) {
 		chronicles[i] = h
 		seen := coordtest.ConnectReal(t, e.Addr(i)).Election(electionPath).Observe(observing)
 		if l := <-seen; l.Node != "" {
-			t.Errorf("%+v leads", l)
+			t.Errorf("before the first campaign %+v leads, want nobody", l)
 		}
 		following.Go(func() { h.follow(seen, func() time.Duration { return 0 }) })
 	}
@@ -301,7 +301,7 @@ func theyHear(t *testing.T, seen <-chan events.Leader, data string, others ...st
 			case string(l.Data) == data:
 				return
 			case !slices.Contains(others, string(l.Data)):
-				t.Errorf("%+v leads", l)
+				t.Errorf("the observer hears of %+v, want %q or one of %q", l, data, others)
 			}
 		case <-deadline:
 			t.Fatalf("nobody hears of %q", data)

@@ -302,27 +302,32 @@ func TestGrantsFollowTheOrderOfTheQueueWithGrowingTokens(t *testing.T) {
 		for i := range 20 {
 			all = append(all, coordtest.Queue(cs[i%len(cs)].Mutex(lockPath)))
 		}
-		var last int64
-		for i, a := range all {
-			grant, err := a.Wait(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			for j, later := range all[i+1:] {
-				if later.Valid() {
-					t.Fatalf("%d holds beside %d", i+1+j, i)
-				}
-			}
-			if grant.Token <= last || grant.Path != lockPath || grant.ID != a.ID() || !srv.Exists(grant.Node) {
-				t.Errorf("grant %d = %+v after token %d", i, grant, last)
-			}
-			last = grant.Token
-			coordtest.End(a)
-			if a.Err() != nil || srv.Exists(grant.Node) {
-				t.Errorf("after the release: %v, node there: %v", a.Err(), srv.Exists(grant.Node))
+		grantedInOrder(t, all, func(node string) bool { return srv.Exists(node) })
+	})
+}
+
+// grantedInOrder has each of those in a queue hold the lock in turn, with a greater token than the one before. It is the only one, and
+// its node goes with it.
+func grantedInOrder(t *testing.T, queue []*coordinator.Acquisition, exists func(node string) bool) {
+	t.Helper()
+	var last int64
+	for i, a := range queue {
+		grant := coordtest.GrantOf(t, a)
+		for j, later := range queue[i+1:] {
+			if later.Valid() || len(later.Granted()) > 0 {
+				t.Fatalf("%d is granted while %d holds, want one at a time", i+1+j, i)
 			}
 		}
-	})
+		if grant.Token <= last || grant.Path != lockPath || grant.ID != a.ID() || !exists(grant.Node) {
+			t.Errorf("grant %d is %+v behind the token %d, want a greater one, of acquisition %d at %s", i, grant, last, a.ID(), lockPath)
+		}
+		coordtest.NotLost(t, a)
+		last = grant.Token
+		a.Release()
+		if err := coordtest.EndOf(t, a); err != nil || exists(grant.Node) {
+			t.Errorf("released, %d ends with %v, its node there: %v; want nil, and no node", i, err, exists(grant.Node))
+		}
+	}
 }
 
 func TestTokensGrowWhenTheDirectoryIsRebornWithNumbersFromZero(t *testing.T) {
@@ -338,11 +343,34 @@ func TestTokensGrowWhenTheDirectoryIsRebornWithNumbersFromZero(t *testing.T) {
 	})
 }
 
-// TestNoNodeIsLeftWhateverReplyIsLost cuts the connection at each request of an
-// acquisition and its release, once before the server has executed it and once
-// after, so that the reply is lost.
+// TestNoNodeIsLeftWhateverReplyIsLost of an acquisition and its release, or whatever request.
 func TestNoNodeIsLeftWhateverReplyIsLost(t *testing.T) {
 	const requests = 30 // more than the whole story takes
+	atEachLoss(t, requests, func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) {
+		a, grant := coordtest.Hold(t, c.Mutex(lockPath))
+		if got := srv.Children(lockPath); len(got) != 1 {
+			t.Errorf("while the lock is held the nodes are %v, want one", got)
+		}
+		w := coordtest.Queue(c.Mutex(lockPath))
+		time.Sleep(3 * time.Second)
+		a.Release()
+		next, err := w.Wait(t.Context())
+		if err != nil || next.Token <= grant.Token {
+			t.Fatalf("behind the release %+v is granted, %v; want a token above %d", next, err, grant.Token)
+		}
+		w.Release()
+		<-a.Done()
+		<-w.Done()
+		if a.Err() != nil || w.Err() != nil {
+			t.Errorf("released, the two end with %v and %v, want nil", a.Err(), w.Err())
+		}
+	})
+}
+
+// atEachLoss plays the story of a coordinator with the connection cut at each of its requests, once before the server has executed
+// it and once after, so that the reply is lost. In the end no node is left.
+func atEachLoss(t *testing.T, requests int, story func(*testing.T, *zktest.Server, *coordinator.Coordinator)) {
+	t.Helper()
 	for name, action := range map[string]zktest.Action{"request": zktest.CutBefore(), "reply": zktest.CutAfter()} {
 		for nth := 1; nth <= requests; nth++ {
 			t.Run(fmt.Sprintf("%s %d", name, nth), func(t *testing.T) {
@@ -358,26 +386,10 @@ func TestNoNodeIsLeftWhateverReplyIsLost(t *testing.T) {
 						}
 						return zktest.Pass()
 					})
-					a, grant := coordtest.Hold(t, c.Mutex(lockPath))
-					if got := srv.Children(lockPath); len(got) != 1 {
-						t.Errorf("while holding: %v", got)
-					}
-					w := coordtest.Queue(c.Mutex(lockPath))
-					time.Sleep(3 * time.Second)
-					a.Release()
-					next, err := w.Wait(t.Context())
-					if err != nil || next.Token <= grant.Token {
-						t.Fatalf("%+v, %v", next, err)
-					}
-					w.Release()
-					<-a.Done()
-					<-w.Done()
+					story(t, srv, c)
 					time.Sleep(3 * time.Second)
 					if got := srv.Children(lockPath); len(got) != 0 {
-						t.Errorf("left behind: %v", got)
-					}
-					if a.Err() != nil || w.Err() != nil {
-						t.Errorf("%v, %v", a.Err(), w.Err())
+						t.Errorf("in the end the nodes %v are left, want none", got)
 					}
 				})
 			})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
@@ -203,7 +204,8 @@ func realReadersAndWriters(t *testing.T, e *ensemble.Ensemble) {
 
 func readersAndWriters(t *testing.T, cs ...*coordinator.Coordinator) {
 	t.Helper()
-	const workers, rounds = 9, 30
+	const workers = 9
+	rounds := eventstest.Amount(12, 30)
 	var held []*coordinator.Acquisition
 	for _, c := range cs { // all of them at a time
 		a := c.ReadWrite(coordtest.LockPath).Read().Acquire(t.Context())

@@ -561,7 +561,7 @@ func TestRealRevoke(t *testing.T) {
 			if name == "read" {
 				waiter = operator.ReadWrite(lockPath, coordinator.Revocable()).Write().Acquire(ctx)
 			}
-			const grace = 2 * time.Second
+			const grace = time.Second
 			asked := time.Now()
 			done := revoking(ctx, operator, grace)
 			var told events.Revoked

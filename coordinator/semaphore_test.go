@@ -157,7 +157,7 @@ func realPermits(t *testing.T, e *ensemble.Ensemble) {
 	for i := range 3 {
 		sems = append(sems, coordtest.ConnectReal(t, e.Addr(i)).Semaphore(semPath, permits))
 	}
-	t.Logf("%d were held at most", permitStorm(t, sems, permits, 12, 15, func() int { return 0 }))
+	t.Logf("%d were held at most", permitStorm(t, sems, permits, 12, eventstest.Amount(6, 15), func() int { return 0 }))
 	raw := coordtest.RawClient(t, e.Addr(0))
 	coordtest.Queued(t, raw, semQueue, 0)
 	coordtest.Queued(t, raw, semLeases, 0)

@@ -315,45 +315,26 @@ func TestRealServer(t *testing.T) {
 func TestRealSmoke(t *testing.T) {
 	t.Parallel()
 	e := coordtest.Servers(t, 1)
-	const dir, contenders = "/locks/fifo", 20
+	const root = "/smoke"
 	raw := coordtest.RawClient(t, e.Addr(0))
 	var coordinators []*coordinator.Coordinator
 	for range 4 {
-		coordinators = append(coordinators, coordtest.ConnectReal(t, e.Connect()))
+		coordinators = append(coordinators, coordtest.ConnectReal(t, e.Connect()+root))
 	}
-	queue := make([]*coordinator.Acquisition, contenders)
+	queue := make([]*coordinator.Acquisition, 20)
 	for i := range queue {
-		queue[i] = coordinators[i%len(coordinators)].Mutex(dir).Acquire(t.Context())
-		coordtest.Queued(t, raw, dir, i+1) // so that the order of acceptance is that of the slice
+		queue[i] = coordinators[i%len(coordinators)].Mutex(lockPath).Acquire(t.Context())
+		coordtest.Queued(t, raw, root+lockPath, i+1) // so that the order of acceptance is that of the slice
 	}
-	var last events.Grant
-	for i, a := range queue {
-		grant := coordtest.GrantOf(t, a)
-		for j, other := range queue[i+1:] {
-			select {
-			case <-other.Granted():
-				t.Fatalf("%d is granted while %d holds", i+1+j, i)
-			default:
-			}
-		}
-		if grant.Token <= last.Token || grant.ID != a.ID() || grant.Path != dir {
-			t.Errorf("%+v after %+v", grant, last)
-		}
-		coordtest.NotLost(t, a)
-		last = grant
-		a.Release()
+	exists := func(node string) bool {
+		there, _, err := raw.Exists(root + node)
+		coordtest.Must(t, err)
+		return there
 	}
-	for _, a := range queue {
-		if err := coordtest.EndOf(t, a); err != nil {
-			t.Error(err)
-		}
-	}
-	coordtest.Queued(t, raw, dir, 0)
+	grantedInOrder(t, queue, exists)
+	coordtest.Queued(t, raw, root+lockPath, 0)
 	// The directory was made as a container, and goes by itself.
-	eventstest.Eventually(t, "the directory is gone", func() bool {
-		exists, _, err := raw.Exists(dir)
-		return err == nil && !exists
-	})
+	eventstest.Eventually(t, "the directory is gone", func() bool { return !exists(lockPath) })
 }
 
 func realDeletedByHand(t *testing.T, e *ensemble.Ensemble) {

@@ -66,7 +66,10 @@ func TestRealStorms(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *ensemble.Ensemble){
 		"opposite orders": realOppositeOrders, "permits": realPermits, "readers and writers": realReadersAndWriters, "elections": realElections,
 	} {
-		t.Run(name, func(t *testing.T) { test(t, e) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, e)
+		})
 	}
 }
 
