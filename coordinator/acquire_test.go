@@ -23,7 +23,7 @@ func TestDataIsCopiedIntoTheNode(t *testing.T) {
 		data[0] = 'X'
 		_, grant := coordtest.Hold(t, c.Mutex(lockPath), option)
 		if got, _ := srv.Data(grant.Node); string(got) != "host-7" {
-			t.Errorf("node holds %q", got)
+			t.Errorf("the node has %q, want %q", got, "host-7")
 		}
 	})
 }
@@ -40,12 +40,13 @@ func TestContextsOfAnAcquisition(t *testing.T) {
 		child := a.Context(parent)
 		cancel()
 		if early.Err() != nil || !errors.Is(child.Err(), context.Canceled) {
-			t.Errorf("before the release: %v and %v", early.Err(), child.Err())
+			t.Errorf("while the lock is held: %v, and %v below a parent that is over; want nil and context.Canceled",
+				early.Err(), child.Err())
 		}
 		a.Release()
 		<-early.Done()
 		if cause := context.Cause(early); !errors.Is(cause, coordinator.ErrReleased) {
-			t.Errorf("cause = %v", cause)
+			t.Errorf("behind the release the context ends with %v, want ErrReleased", cause)
 		}
 		late := a.Context(t.Context())
 		<-late.Done()
@@ -55,7 +56,7 @@ func TestContextsOfAnAcquisition(t *testing.T) {
 		coordtest.Must(t, srv.Expire(c.SessionID()))
 		<-ctx.Done()
 		if cause := context.Cause(ctx); !errors.Is(cause, coordinator.ErrSessionExpired) || b.Valid() {
-			t.Errorf("cause = %v, valid %v", cause, b.Valid())
+			t.Errorf("behind the loss the context ends with %v, valid: %v; want ErrSessionExpired", cause, b.Valid())
 		}
 	})
 }
@@ -78,32 +79,34 @@ func TestClose(t *testing.T) {
 			ended <- n
 		}()
 		if err := c.Close(); err != nil {
-			t.Errorf("Close = %v", err)
+			t.Errorf("Close = %v, want nil", err)
 		}
 		if n := <-ended; n != 2 {
-			t.Errorf("the stream closed after %d Ended", n)
+			t.Errorf("the stream closed after %d Ended, want 2", n)
 		}
 		if !errors.Is(held.Err(), coordinator.ErrClosed) || !errors.Is(waiting.Err(), coordinator.ErrClosed) || held.Valid() {
-			t.Errorf("%v, %v", held.Err(), waiting.Err())
+			t.Errorf("behind Close the holder ends with %v, the waiter with %v, valid: %v; want ErrClosed twice",
+				held.Err(), waiting.Err(), held.Valid())
 		}
 		for _, s := range srv.Sessions() {
 			if s == id {
-				t.Error("the session is still there")
+				t.Error("behind Close the session is there, want it gone")
 			}
 		}
 		if left := srv.Children(lockPath); len(left) != 0 || c.State() != coordinator.StateClosed || c.SessionID() != 0 {
-			t.Errorf("left %v in state %v", left, c.State())
+			t.Errorf("behind Close the nodes are %v, the state %v, the session %#x; want none, closed and 0",
+				left, c.State(), c.SessionID())
 		}
 		late := c.Mutex(lockPath).Acquire(t.Context())
 		if !coordtest.IsClosed(late.Done()) || !errors.Is(late.Err(), coordinator.ErrClosed) {
-			t.Errorf("after Close: %v", late.Err())
+			t.Errorf("an acquisition behind Close ends with %v, want ErrClosed at once", late.Err())
 		}
 		held.Release()
 		if err := c.Close(); err != nil {
-			t.Errorf("second Close = %v", err)
+			t.Errorf("the second Close = %v, want nil", err)
 		}
 		if _, open := <-c.Events(t.Context()); open {
-			t.Error("a stream of a closed coordinator is open")
+			t.Error("a stream of a closed coordinator is open, want it closed")
 		}
 	})
 }
@@ -120,10 +123,10 @@ func TestCloseHasWaitedForTheStream(t *testing.T) {
 		stream := c.Events(t.Context())
 		<-c.Mutex("no path").Acquire(t.Context()).Done()
 		if err := c.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("Close = %v, want nil", err)
 		}
 		if ev, open := <-stream; open {
-			t.Errorf("after Close has returned the stream says %+v", ev)
+			t.Errorf("behind Close the stream says %+v, want nothing", ev)
 		}
 	})
 }
@@ -140,7 +143,8 @@ func TestTokensGrowInALoop(t *testing.T) {
 			a, grant := coordtest.Hold(t, cs[i/5%2].Mutex(lockPath))
 			listed := srv.Children(lockPath)
 			if grant.Token <= last || len(listed) != 1 || grant.Node != lockPath+"/"+listed[0] {
-				t.Errorf("cycle %d: %+v after token %d; nodes %v", i, grant, last, listed)
+				t.Errorf("cycle %d: %+v is granted behind the token %d, with the nodes %v; want a greater one, and its node alone",
+					i, grant, last, listed)
 			}
 			last = grant.Token
 			coordtest.End(a)
@@ -165,12 +169,12 @@ func TestAWaiterWalksBackAsFarAsItRemembers(t *testing.T) {
 			ahead[i].Release()
 			synctest.Wait()
 			if last.Valid() || !holder.Valid() {
-				t.Fatalf("with %d between: the last one holds %v, the holder %v", i, last.Valid(), holder.Valid())
+				t.Fatalf("with %d between, the last one holds: %v, the holder: %v; want the holder alone", i, last.Valid(), holder.Valid())
 			}
 		}
 		holder.Release()
 		if grant := coordtest.Soon(t, last); grant.Token <= held.Token {
-			t.Errorf("%+v after %+v", grant, held)
+			t.Errorf("%+v is granted behind %+v, want a greater token", grant, held)
 		}
 	})
 }
@@ -197,7 +201,7 @@ func TestGivingUpLetsNobodyIn(t *testing.T) {
 		all[3].Release()
 		synctest.Wait()
 		if !holder.Valid() || last.Valid() || len(last.Granted()) != 0 {
-			t.Fatalf("the holder holds %v, the last one %v", holder.Valid(), last.Valid())
+			t.Fatalf("when two have given up the holder holds: %v, the last one: %v; want the holder alone", holder.Valid(), last.Valid())
 		}
 		holder.Release()
 		coordtest.Soon(t, last)
@@ -228,13 +232,13 @@ func TestAFloorThatIsWrittenOverCostsAListing(t *testing.T) {
 		for _, a := range all {
 			grant := coordtest.Soon(t, a)
 			if grant.Token <= last || !a.Valid() {
-				t.Errorf("%+v after token %d, valid %v", grant, last, a.Valid())
+				t.Errorf("%+v is granted behind the token %d, valid: %v; want a greater one, and valid", grant, last, a.Valid())
 			}
 			last = grant.Token
 			a.Release()
 		}
 		if n := srv.Requests(zktest.OpGetChildren2) - lists; n != waiters { // the first one to wait has one ahead only
-			t.Errorf("%d listings for %d handoffs", n, waiters)
+			t.Errorf("%d listings, want %d, one for each handoff but the first", n, waiters)
 		}
 	})
 }
@@ -269,7 +273,7 @@ func TestALoneHolderIsToldOfItsLosses(t *testing.T) {
 					last, held = coordtest.Hold(t, mutex(i))
 				}
 				if n := sent.Load(); n != locks {
-					t.Fatalf("%d requests for %d locks", n, locks)
+					t.Fatalf("%d requests for %d locks, want one each", n, locks)
 				}
 				srv.Intercept(nil)
 				time.Sleep(timeout + timeout/40) // past the first pace, and between two probes
@@ -277,10 +281,10 @@ func TestALoneHolderIsToldOfItsLosses(t *testing.T) {
 				select {
 				case lost := <-last.Lost():
 					if lost.Reason != reason || lost.Token != held.Token {
-						t.Errorf("%+v", lost)
+						t.Errorf("the holder hears %+v, want %v of the token %d", lost, reason, held.Token)
 					}
 				case <-time.After(c.within):
-					t.Errorf("nothing was heard in %v", c.within)
+					t.Errorf("nothing was heard in %v, want a loss: %v", c.within, reason)
 				}
 				srv.MuteAll(false)
 			})
@@ -304,11 +308,11 @@ func TestNoSizeForAnotherKindOfLock(t *testing.T) {
 			"permit of an unfair one tried": coordtest.EndOf(t, b.Semaphore(taskPath, 2).Acquire(t.Context(), coordinator.Try())),
 		} {
 			if !errors.Is(err, coordinator.ErrKind) {
-				t.Errorf("%s: %v", what, err)
+				t.Errorf("%s: %v, want ErrKind", what, err)
 			}
 		}
 		if after := srv.Tree(); !slices.Equal(after, before) {
-			t.Errorf("left %v", after)
+			t.Errorf("what was refused has left %v, want %v", after, before)
 		}
 	})
 }
@@ -381,27 +385,27 @@ func cancelAt(t *testing.T, srv *zktest.Server, ours, queued, late bool, nth int
 	switch {
 	case errors.Is(err, context.Canceled):
 		if ctx.Err() == nil {
-			t.Error("nobody had cancelled it")
+			t.Error("Wait says that the context was cancelled, and it was not")
 		}
 	case err != nil:
-		t.Errorf("Err = %v", err)
+		t.Errorf("Wait = %v, want a grant or context.Canceled", err)
 	case late && nth <= before:
-		t.Error("granted, with the context cancelled for a second")
+		t.Error("granted with the context cancelled for a second, want context.Canceled")
 	default:
 		cancel() // the wait is over
 		synctest.Wait()
 		if !a.Valid() {
-			t.Error("taken, and then not valid")
+			t.Error("when the grant is taken, and the context cancelled, the lock is not valid, want it held")
 		}
 		a.Release()
 	}
 	<-a.Done()
 	time.Sleep(3 * time.Second)
 	if got := srv.Children(lockPath); len(got) != 0 {
-		t.Errorf("left behind: %v", got)
+		t.Errorf("when it is over the nodes %v are left, want none", got)
 	}
 	if n := srv.Watches(); n != 0 {
-		t.Errorf("%d watches are left", n)
+		t.Errorf("when it is over %d watches are left, want none", n)
 	}
 	coordtest.Hold(t, c.Mutex(lockPath))
 }
@@ -435,11 +439,12 @@ func TestDoWithAContextCancelledAtEachStep(t *testing.T) {
 					return inner.Err()
 				})
 				if nth <= steps && !errors.Is(err, context.Canceled) || nth > steps && (err != nil || !ran) {
-					t.Errorf("Do = %v, ran %v", err, ran)
+					t.Errorf("cancelled at request %d, Do = %v, and the function ran: %v; want context.Canceled up to %d, and then nil",
+						nth, err, ran, steps)
 				}
 				time.Sleep(time.Second)
 				if got := srv.Children(lockPath); len(got) != 0 {
-					t.Errorf("left behind: %v", got)
+					t.Errorf("behind Do the nodes %v are left, want none", got)
 				}
 			})
 		})

@@ -40,7 +40,7 @@ func TestBadLockPathsEndInErrPathAndSendNothing(t *testing.T) {
 					a := l.Acquire(t.Context())
 					defer a.Release()
 					if !coordtest.IsClosed(a.Done()) {
-						t.Errorf("%.20q: not over when Acquire returned", path)
+						t.Errorf("%.20q: not over when Acquire returned, want it over", path)
 					}
 					return a.Err()
 				},
@@ -110,7 +110,7 @@ func TestSizeLimit(t *testing.T) {
 		}
 		theLargest(t, s)
 		if n := srv.Requests(zktest.OpConnect); n != 3 {
-			t.Errorf("%d handshakes of three clients: the server hung up", n)
+			t.Errorf("%d handshakes of three clients, want 3: the server hung up", n)
 		}
 	})
 }
@@ -137,7 +137,8 @@ func theLargest(t *testing.T, s *site) {
 	}
 	coordtest.End(b)
 	if a.Err() != nil || b.Err() != nil || c.SessionID() != id || c.State() != coordinator.StateConnected {
-		t.Errorf("the largest ended with %v and %v, in session %x after %x, %v; want nil, and the session alive", a.Err(), b.Err(), c.SessionID(), id, c.State())
+		t.Errorf("the largest ended with %v and %v, in session %x after %x, %v; want nil, and the session alive",
+			a.Err(), b.Err(), c.SessionID(), id, c.State())
 	}
 }
 

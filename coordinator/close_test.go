@@ -36,7 +36,7 @@ func TestCloseIsBoundedWithASlowReader(t *testing.T) {
 		start := time.Now()
 		_ = c.Close()
 		if took := time.Since(start); took > 10*time.Second {
-			t.Errorf("Close took %v, the session timeout is 10 s", took)
+			t.Errorf("Close took %v, want at most the session timeout, 10 s", took)
 		}
 		time.Sleep(time.Second) // for the reader
 	})
@@ -66,10 +66,10 @@ func TestCloseIsBoundedWithADeadNetwork(t *testing.T) {
 						start := time.Now()
 						_ = c.Close()
 						if took := time.Since(start); took > timeout {
-							t.Errorf("Close took %v", took)
+							t.Errorf("Close took %v, want at most the session timeout, %v", took, timeout)
 						}
 						if !coordtest.IsClosed(waiting.Done()) {
-							t.Error("it is closed, and somebody waits")
+							t.Error("behind Close an acquisition waits, want it over")
 						}
 					})
 				})
@@ -88,7 +88,7 @@ func TestDoLeavesNothingOnAParentThatLivesForLong(t *testing.T) {
 		}
 		synctest.Wait()
 		if n := reflect.ValueOf(parent).Elem().FieldByName("children").Len(); n > 10 {
-			t.Errorf("%d children hang on the parent after 100 calls that are over", n)
+			t.Errorf("%d children hang on the parent after 100 calls that are over, want at most 10", n)
 		}
 	})
 }
@@ -118,11 +118,12 @@ func TestConnectThatIsGivenUpLeavesNoSession(t *testing.T) {
 					}
 					synctest.Wait()
 					if left := srv.Sessions(); err != nil || len(left) > 0 {
-						t.Errorf("after %d ms: %v, sessions left: %x", wait, err, left)
+						t.Errorf("given up after %d ms: %v, and the sessions %x are left; want nil or the end of the context, and none",
+							wait, err, left)
 					}
 				}
 				if vain == 0 || vain == 15 {
-					t.Errorf("%d in vain", vain)
+					t.Errorf("%d of 15 were in vain, want some", vain)
 				}
 			})
 		})
@@ -175,11 +176,11 @@ func TestConnectAndCloseAgainAndAgainLeavesNothing(t *testing.T) {
 		}
 		coordtest.Must(t, c.Close())
 		if n := len(srv.Sessions()); n != 0 {
-			t.Fatalf("%d sessions after Close %d", n, i)
+			t.Fatalf("%d sessions after Close %d, want none", n, i)
 		}
 	}
 	if got := srv.Children(lockPath); len(got) != 0 {
-		t.Errorf("left behind: %v", got)
+		t.Errorf("behind all Closes the nodes %v are left, want none", got)
 	}
 	srv.Close()
 	check()
@@ -192,7 +193,7 @@ func TestConnectInVainAgainAndAgainLeavesNothing(t *testing.T) {
 	for range eventstest.Amount(10, 50) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 		if _, err := coordinator.Connect(ctx, srv.Addr()); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Connect = %v", err)
+			t.Errorf("Connect = %v, want the end of its context", err)
 		}
 		cancel()
 	}
@@ -228,20 +229,21 @@ func TestCloseWithManyWaitingAndManyHeldLeavesNothing(t *testing.T) {
 	eventstest.Eventually(t, "all queue up", func() bool { return nodes() == held+waiting })
 	start := time.Now()
 	if err := c.Close(); err != nil {
-		t.Errorf("Close = %v", err)
+		t.Errorf("Close = %v, want nil", err)
 	}
 	took := time.Since(start)
 	t.Logf("Close took %v", took)
 	if took > 10*time.Second {
-		t.Errorf("Close took %v, longer than the session timeout", took)
+		t.Errorf("Close took %v, want at most the session timeout, 10 s", took)
 	}
 	for _, a := range all {
 		if !coordtest.IsClosed(a.Done()) || !errors.Is(a.Err(), coordinator.ErrClosed) || a.Valid() {
-			t.Fatalf("over %v, valid %v, Err = %v", coordtest.IsClosed(a.Done()), a.Valid(), a.Err())
+			t.Fatalf("behind Close an acquisition is over: %v, valid: %v, Err = %v; want it over with ErrClosed",
+				coordtest.IsClosed(a.Done()), a.Valid(), a.Err())
 		}
 	}
 	if n := nodes(); n != 0 || len(srv.Sessions()) != 0 {
-		t.Errorf("%d nodes and %d sessions are left", n, len(srv.Sessions()))
+		t.Errorf("behind Close %d nodes and %d sessions are left, want none", n, len(srv.Sessions()))
 	}
 	srv.Close()
 	check()
@@ -270,14 +272,15 @@ func TestCloseWithManyWaitingAndManyHeldWhileTheServerIsAway(t *testing.T) {
 				fault(srv)
 				start := time.Now()
 				if err := c.Close(); err == nil {
-					t.Error("Close did not say that nodes are left")
+					t.Error("Close = nil, want an error: nodes are left")
 				}
 				if took := time.Since(start); took > timeout {
-					t.Errorf("Close took %v", took)
+					t.Errorf("Close took %v, want at most %v", took, timeout)
 				}
 				for _, a := range all {
 					if !coordtest.IsClosed(a.Done()) || !errors.Is(a.Err(), coordinator.ErrClosed) {
-						t.Fatalf("over %v, Err = %v", coordtest.IsClosed(a.Done()), a.Err())
+						t.Fatalf("behind Close an acquisition is over: %v, Err = %v; want it over with ErrClosed",
+							coordtest.IsClosed(a.Done()), a.Err())
 					}
 				}
 				srv.MuteAll(false)
@@ -285,7 +288,7 @@ func TestCloseWithManyWaitingAndManyHeldWhileTheServerIsAway(t *testing.T) {
 				time.Sleep(timeout + 4*time.Second)
 				for i := range held {
 					if got := srv.Children(fmt.Sprintf("/locks/%d", i)); len(got) != 0 {
-						t.Fatalf("left behind: %v", got)
+						t.Fatalf("when the session is over the nodes %v are left, want none", got)
 					}
 				}
 			})

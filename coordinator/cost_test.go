@@ -250,12 +250,14 @@ func (l *ledger) note(ev events.Event) {
 	switch ev := ev.(type) {
 	case events.Grant:
 		if l.granted[ev.ID] != 0 || l.final[ev.ID] != "" {
-			l.t.Fatalf("%d: the stream has a Grant behind the Grant %d and the end %q, want one, and before the end", ev.ID, l.granted[ev.ID], l.final[ev.ID])
+			l.t.Fatalf("%d: the stream has a Grant behind the Grant %d and the end %q, want one, and before the end",
+				ev.ID, l.granted[ev.ID], l.final[ev.ID])
 		}
 		l.granted[ev.ID] = ev.Token
 	case events.Lost:
 		if l.granted[ev.ID] != ev.Token || l.final[ev.ID] != "" {
-			l.t.Fatalf("%d: the stream has the loss of %d behind the Grant %d and the end %q, want that of the Grant, once", ev.ID, ev.Token, l.granted[ev.ID], l.final[ev.ID])
+			l.t.Fatalf("%d: the stream has the loss of %d behind the Grant %d and the end %q, want that of the Grant, once",
+				ev.ID, ev.Token, l.granted[ev.ID], l.final[ev.ID])
 		}
 		l.final[ev.ID] = "Lost"
 	case events.Ended:
@@ -372,7 +374,8 @@ func TestStreamOfThousandsOfLocks(t *testing.T) {
 		}
 		for _, a := range worked {
 			if seen.granted[a.ID()] == 0 || seen.final[a.ID()] != "Ended" {
-				t.Fatalf("%d was held and released; the stream had the Grant %d and the end %q, want both", a.ID(), seen.granted[a.ID()], seen.final[a.ID()])
+				t.Fatalf("%d was held and released; the stream had the Grant %d and the end %q, want both",
+					a.ID(), seen.granted[a.ID()], seen.final[a.ID()])
 			}
 		}
 		if len(seen.final) != locks+waiters+others || lost < early-released {
@@ -461,7 +464,8 @@ func TestRealCounts(t *testing.T) {
 			})
 			t.Logf("%d handoffs with %d waiting: %+v", handoffs, q.waiters, n)
 			if n.Woken != handoffs || n.Packets < 2*handoffs || n.Packets > 2*handoffs+stray {
-				t.Errorf("%d handoffs took %v requests and %v wake-ups, want %d to %d, and one each", handoffs, n.Packets, n.Woken, 2*handoffs, 2*handoffs+stray)
+				t.Errorf("%d handoffs took %v requests and %v wake-ups, want %d to %d, and one each",
+					handoffs, n.Packets, n.Woken, 2*handoffs, 2*handoffs+stray)
 			}
 			tolls = append(tolls, n)
 		}

@@ -89,7 +89,7 @@ func TestAPanicInATermIsACrash(t *testing.T) {
 		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		for _, err := range a.Election(lockPath, coordinator.DetectCrash()).Terms(t.Context()) {
 			if err != nil {
-				t.Fatalf("the first term: %v", err)
+				t.Fatalf("the first term begins with %v, want nil", err)
 			}
 			break
 		}
@@ -110,7 +110,7 @@ func TestAPanicInATermIsACrash(t *testing.T) {
 			t.Errorf("the crashed term was held since %v, want a time between %v and %v", since, began, time.Now())
 		}
 		if again := next.Grant(); !reflect.DeepEqual(again, got) {
-			t.Errorf("Grant() = %+v, and %+v was delivered", again, got)
+			t.Errorf("Grant() = %+v, want what was delivered: %+v", again, got)
 		}
 	})
 }
@@ -124,7 +124,7 @@ func TestCrashBelowChroots(t *testing.T) {
 		time.Sleep(time.Second)
 		next, got := coordtest.Hold(t, b.Mutex("/lock", coordinator.DetectCrash()))
 		if got.Abandoned == nil || "/deep"+got.Abandoned.Node != grant.Node || !srv.Exists("/some/deep/lock"+session.RecordSuffix) {
-			t.Errorf("the crash of %s below /some is told as %+v below /some/deep", grant.Node, got.Abandoned)
+			t.Errorf("the crash of %s below /some is told below /some/deep as %+v, want that node without /deep", grant.Node, got.Abandoned)
 		}
 		finish(t, next)
 		if acq := b.Mutex("/", coordinator.DetectCrash()).Acquire(t.Context()); !errors.Is(acq.Err(), coordinator.ErrPath) {
@@ -522,7 +522,7 @@ func TestALeaseThatEndsBetweenTheProofAndTheClaim(t *testing.T) {
 			select {
 			case <-a.Lost():
 			case <-time.After(timeout):
-				t.Errorf("answers take %v: a timeout after the last sign of life there is no news of a loss", lag)
+				t.Errorf("answers take %v: a timeout after the last sign of life nothing is told, want a loss", lag)
 			}
 			srv.MuteAll(false)
 		})
@@ -562,12 +562,12 @@ func TestRealDetectCrash(t *testing.T) {
 		g := coordtest.GrantOf(t, reader)
 		waiter := l.Write().Acquire(ctx, coordinator.WithData([]byte("waiter")))
 		if told := g.Abandoned; (told != nil) != (crashed != "") || told != nil && told.Node != crashed {
-			t.Errorf("round %d: a reader is told %+v, and %q has crashed", round, told, crashed)
+			t.Errorf("round %d: a reader is told %+v, want that %q has crashed", round, told, crashed)
 		}
 		reader.Release()
 		g = coordtest.GrantOf(t, waiter)
 		if told := g.Abandoned; (told != nil) != (crashed != "") || told != nil && (told.Node != crashed || string(told.Data) != "waiter") {
-			t.Errorf("round %d: a writer is told %+v, and %q has crashed", round, told, crashed)
+			t.Errorf("round %d: a writer is told %+v, want that %q has crashed", round, told, crashed)
 		}
 		if !stands() {
 			t.Errorf("round %d: no record stands while the lock is held, want one", round)
@@ -582,7 +582,7 @@ func TestRealDetectCrash(t *testing.T) {
 		case 3: // it goes on as a reader
 			again := l.Read().Acquire(waiter.Context(ctx))
 			if got := coordtest.GrantOf(t, again); (got.Abandoned != nil) != (crashed != "") {
-				t.Errorf("round %d: a reader in the place of a writer is told %+v", round, got.Abandoned)
+				t.Errorf("round %d: a reader in the place of a writer is told %+v, want a crash: %v", round, got.Abandoned, crashed != "")
 			}
 			coordtest.End(waiter)
 			coordtest.End(again)

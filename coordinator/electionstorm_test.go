@@ -51,7 +51,7 @@ func (c *chronicle) check(t *testing.T, observer string) {
 	for i, l := range c.all() {
 		switch {
 		case i > 0 && l.Node == last.Node && l.Token == last.Token && string(l.Data) == string(last.Data):
-			t.Errorf("%s heard this twice: %+v", observer, l)
+			t.Errorf("%s heard %+v twice in a row, want it once", observer, l)
 		case l.Token != 0 && (l.Token < token || l.Token == token && l.Node != last.Node):
 			t.Errorf("%s heard %+v behind %+v, want a greater token", observer, l, last)
 		}
@@ -187,7 +187,7 @@ func proclaim(t *testing.T, cs []*coordinator.Coordinator, a *coordinator.Acquis
 			continue
 		}
 		if !faults {
-			t.Errorf("proclaiming %q: %v", what, err)
+			t.Errorf("proclaiming %q: %v, want nil", what, err)
 		}
 	}
 }
@@ -238,17 +238,17 @@ func realElections(t *testing.T, e *ensemble.Ensemble) {
 			terms := 0
 			for term, err := range election.Terms(ctx, coordinator.WithData(fmt.Appendf(nil, "candidate %d", i))) {
 				if err != nil {
-					t.Error(err)
+					t.Errorf("a term of candidate %d begins with %v, want nil", i, err)
 					return
 				}
 				if token := term.Grant().Token; w.token.Swap(token) >= token {
-					t.Errorf("candidate %d leads with the token %d, which is not greater than the one before", i, token)
+					t.Errorf("candidate %d leads with the token %d, want a greater one than the one before", i, token)
 				}
 				if w.writers.Add(1); w.writers.Load() != 1 {
-					t.Errorf("candidate %d leads beside another one", i)
+					t.Errorf("candidate %d leads beside another one, want it alone", i)
 				}
 				if err := election.Proclaim(ctx, term, fmt.Appendf(nil, "candidate %d, term %d", i, terms)); err != nil {
-					t.Error(err)
+					t.Errorf("candidate %d proclaims: %v, want nil", i, err)
 				}
 				w.writers.Add(-1)
 				if terms++; terms == rounds {
@@ -260,7 +260,7 @@ func realElections(t *testing.T, e *ensemble.Ensemble) {
 	coordtest.Queued(t, coordtest.RawClient(t, e.Addr(0)), electionPath, 4)
 	proxy.Hold(ensemble.BothWays)
 	if lost := coordtest.LossOf(t, leader); w.token.Load() != 0 {
-		t.Errorf("%+v was told when the next one had led already", lost)
+		t.Errorf("%+v was told when the next one had led already, want it told before", lost)
 	}
 	leading.Wait()
 	proxy.Heal()
@@ -304,7 +304,7 @@ func theyHear(t *testing.T, seen <-chan events.Leader, data string, others ...st
 				t.Errorf("the observer hears of %+v, want %q or one of %q", l, data, others)
 			}
 		case <-deadline:
-			t.Fatalf("nobody hears of %q", data)
+			t.Fatalf("the observer does not hear of %q, want it heard", data)
 		}
 	}
 }

@@ -78,7 +78,8 @@ func TestTxnOfOneWhoDoesNotHold(t *testing.T) {
 				before := srv.Requests(zktest.OpMulti)
 				res, err := a.Txn(t.Context(), write("no"))
 				if !errors.Is(err, tc.want) || res != nil || written(srv) != "" || srv.Requests(zktest.OpMulti) != before {
-					t.Errorf("Txn = %v, %v, and %q is written by %d requests; want %v, and nothing sent", res, err, written(srv), srv.Requests(zktest.OpMulti)-before, tc.want)
+					t.Errorf("Txn = %v, %v, and %q is written by %d requests; want %v, and nothing sent",
+						res, err, written(srv), srv.Requests(zktest.OpMulti)-before, tc.want)
 				}
 			})
 		})

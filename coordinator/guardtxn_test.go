@@ -441,7 +441,8 @@ func (s *txnStory) judge(sum *fates) {
 			s.Errorf("seed %d: %s: Txn returned %v, want another error: no node is removed by hand", s.seed, prefix, err)
 		}
 		if wrong {
-			s.Errorf("seed %d: %s was executed %d times, and Txn returned %v; want once for nil, at most once for an unknown outcome, and never for the rest", s.seed, prefix, n, err)
+			s.Errorf("seed %d: %s was executed %d times, and Txn returned %v; want once for nil, at most once for an unknown outcome, and never for the rest",
+				s.seed, prefix, n, err)
 		}
 	}
 }

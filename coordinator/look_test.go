@@ -29,7 +29,7 @@ func look(t *testing.T, l *coordinator.Lock) []events.Contender {
 	t.Helper()
 	queue, err := l.Queue(t.Context())
 	if err != nil {
-		t.Fatalf("Queue: %v", err)
+		t.Fatalf("Queue: %v, want nil", err)
 	}
 	return queue
 }
@@ -52,7 +52,7 @@ func TestQueueShowsHolderAndWaitersInOrder(t *testing.T) {
 		a, b, onlooker := coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		seen := onlooker.Mutex(lockPath)
 		if queue := look(t, seen); len(queue) != 0 || len(srv.Tree()) != 0 {
-			t.Errorf("before anybody came: %v, nodes %v", queue, srv.Tree())
+			t.Errorf("before the first contender the queue is %v, the nodes are %v; want neither", queue, srv.Tree())
 		}
 		start := time.Now()
 		holder, grant := coordtest.Hold(t, a.Mutex(lockPath), coordinator.WithData([]byte("first")))
@@ -61,16 +61,16 @@ func TestQueueShowsHolderAndWaitersInOrder(t *testing.T) {
 		coordtest.Queue(a.Mutex(lockPath), coordinator.WithData([]byte("third")))
 		for _, c := range []*coordinator.Coordinator{onlooker, a, b} {
 			if got := summary(look(t, c.Mutex(lockPath))); got != "first+ second third" {
-				t.Errorf("the queue is %q", got)
+				t.Errorf("the queue is %q, want %q", got, "first+ second third")
 			}
 		}
 		got := look(t, seen)
 		if first := got[0]; first.Node != grant.Node || first.Session != a.SessionID() || first.Kind != events.KindLock ||
 			!first.Since.Truncate(time.Second).Equal(start.Truncate(time.Second)) {
-			t.Errorf("%+v of %+v", first, grant)
+			t.Errorf("the first in the queue is %+v, want what was granted as %+v, since %v", first, grant, start)
 		}
 		if second := got[1]; second.Session != b.SessionID() || second.Since.Sub(got[0].Since).Truncate(time.Second) != time.Minute {
-			t.Errorf("%+v behind %+v", second, got[0])
+			t.Errorf("the second in the queue is %+v behind %+v, want that of %#x, a minute younger", second, got[0], b.SessionID())
 		}
 		copy(got[0].Data, "WRONG")
 		holder.Release()
@@ -79,7 +79,7 @@ func TestQueueShowsHolderAndWaitersInOrder(t *testing.T) {
 		}
 		<-holder.Done()
 		if got := summary(look(t, seen)); got != "second+ third" {
-			t.Errorf("after a handoff the queue is %q", got)
+			t.Errorf("after a handoff the queue is %q, want %q", got, "second+ third")
 		}
 	})
 }
@@ -115,7 +115,7 @@ func TestQueueTakesForeignContendersForWhatTheyAre(t *testing.T) {
 		gets := srv.Requests(zktest.OpGetData)
 		got := look(t, c.Mutex(lockPath))
 		if len(got) != len(want)+1 {
-			t.Fatalf("%d contenders: %+v", len(got), got)
+			t.Fatalf("%d contenders, want %d: %+v", len(got), len(want)+1, got)
 		}
 		for i, w := range want {
 			g := got[i]
@@ -124,10 +124,10 @@ func TestQueueTakesForeignContendersForWhatTheyAre(t *testing.T) {
 			}
 		}
 		if last := got[len(want)]; string(last.Data) != "ours" || last.Session != c.SessionID() || last.Holding {
-			t.Errorf("%+v", last)
+			t.Errorf("the last in the queue is %+v, want ours, waiting", last)
 		}
 		if n := srv.Requests(zktest.OpGetData) - gets; n != len(got) {
-			t.Errorf("%d nodes read of %d contenders", n, len(got))
+			t.Errorf("%d nodes read, want the %d contenders", n, len(got))
 		}
 	})
 }
@@ -168,7 +168,7 @@ func TestQueueOfAReadWriteLock(t *testing.T) {
 			t.Fatal(err)
 		}
 		if queue := look(t, rw.Read()); len(queue) != 4 || !queue[0].Holding || !queue[1].Holding || queue[2].Holding {
-			t.Errorf("halfway: %q", summary(queue))
+			t.Errorf("while a writer becomes a reader the queue is %q, want its two nodes to hold, and two to wait", summary(queue))
 		}
 		writer.Release()
 		want("w3 reads+ r4+ w5")
@@ -187,14 +187,14 @@ func TestQueueIsInTheCallersNameSpace(t *testing.T) {
 				t.Fatal(err)
 			}
 			if queue := look(t, c.Mutex(tt.dir)); len(queue) != 0 {
-				t.Errorf("%s: %+v in a directory that does not exist", tt.outside, queue)
+				t.Errorf("%s: the queue of a directory that does not exist is %+v, want none", tt.outside, queue)
 			}
 			a, grant := coordtest.Hold(t, c.Mutex(tt.dir))
 			if queue := look(t, c.Mutex(tt.dir)); len(queue) != 1 || queue[0].Node != grant.Node || path.Dir(grant.Node) != tt.dir {
-				t.Errorf("%s: %+v, granted %+v", tt.outside, queue, grant)
+				t.Errorf("%s: the queue is %+v, want what was granted: %+v", tt.outside, queue, grant)
 			}
 			if children := srv.Children(tt.outside); len(children) != 1 || children[0] != path.Base(grant.Node) {
-				t.Errorf("%s has %v", tt.outside, children)
+				t.Errorf("%s has the nodes %v, want that of the grant, %s", tt.outside, children, grant.Node)
 			}
 			a.Release()
 			if err := c.Close(); err != nil {
@@ -248,15 +248,16 @@ func TestQueueChangesNothing(t *testing.T) {
 		})
 		for _, c := range []*coordinator.Coordinator{c, onlooker} {
 			if got := look(t, c.Mutex(lockPath)); len(got) != 2 {
-				t.Errorf("%+v", got)
+				t.Errorf("the queue is %+v, want two contenders", got)
 			}
 		}
 		synctest.Wait()
 		if len(seen) != 2 || seen[zktest.OpGetChildren2] != 2 || seen[zktest.OpGetData] != 4 {
-			t.Errorf("requests: %v", seen)
+			t.Errorf("two looks made the requests %v, want a listing and two readings each", seen)
 		}
 		if srv.Watches() != watches || !slices.Equal(srv.Tree(), tree) || !a.Deadline().Equal(deadline) {
-			t.Errorf("%d watches after %d, nodes %v, deadline %v after %v", srv.Watches(), watches, srv.Tree(), a.Deadline(), deadline)
+			t.Errorf("behind two looks: %d watches after %d, nodes %v after %v, deadline %v after %v; want no change",
+				srv.Watches(), watches, srv.Tree(), tree, a.Deadline(), deadline)
 		}
 	})
 }
@@ -272,7 +273,7 @@ func TestALoopWithLooksCostsTheSame(t *testing.T) {
 			a, _ := coordtest.Hold(t, c.Mutex(lockPath))
 			coordtest.End(a)
 			if n := sent.Load(); n != 2 {
-				t.Errorf("round %d took %d requests", round, n)
+				t.Errorf("round %d took %d requests, want 2", round, n)
 			}
 			look(t, c.Mutex(lockPath))
 		}
@@ -288,11 +289,11 @@ func TestQueueOfABadPathIsRefusedLikeAcquire(t *testing.T) {
 			a := c.Mutex(p).Acquire(t.Context())
 			<-a.Done()
 			if !errors.Is(err, coordinator.ErrPath) || a.Err() == nil || err.Error() != a.Err().Error() {
-				t.Errorf("%.20q: Queue says %.100v, Acquire %.100v", p, err, a.Err())
+				t.Errorf("%.20q: Queue says %.100v, Acquire %.100v; want ErrPath from both, in the same words", p, err, a.Err())
 			}
 		}
 		if n := sent.Load(); n != 0 {
-			t.Errorf("%d requests", n)
+			t.Errorf("%d requests for bad paths, want none", n)
 		}
 	})
 }
@@ -303,20 +304,20 @@ func TestQueueNeedsToReadTheDirectoryAndItsContenders(t *testing.T) {
 		makeDir(t, onTheDouble(t, srv), zk.PermAll&^zk.PermRead)
 		sent := coordtest.Traffic(srv)
 		if queue, err := c.Mutex(lockPath).Queue(t.Context()); !errors.Is(err, coordinator.ErrNoAuth) || queue != nil {
-			t.Errorf("the directory: %v, %v", queue, err)
+			t.Errorf("Queue of a directory that may not be read = %v, %v; want ErrNoAuth", queue, err)
 		}
 		if n := sent.Load(); n != 1 {
-			t.Errorf("%d requests", n)
+			t.Errorf("a refusal took %d requests, want 1", n)
 		}
 		const other = "/locks/other"
 		ann := coordtest.Connect(t, srv, coordinator.WithAuth("digest", []byte("somebody:else")))
 		coordtest.Hold(t, ann.Mutex(other))
 		coordtest.Queue(ann.Mutex(other, somebodyElse()))
 		if queue, err := c.Mutex(other).Queue(t.Context()); !errors.Is(err, coordinator.ErrNoAuth) || queue != nil {
-			t.Errorf("a contender: %v, %v", queue, err)
+			t.Errorf("Queue with a contender that may not be read = %v, %v; want ErrNoAuth", queue, err)
 		}
 		if queue := look(t, ann.Mutex(other)); len(queue) != 2 {
-			t.Errorf("%+v", queue)
+			t.Errorf("its owner sees the queue %+v, want two contenders", queue)
 		}
 	})
 }
@@ -358,7 +359,7 @@ func TestQueuedComesWithEachListing(t *testing.T) {
 			t.Errorf("ahead were %v, want %v", ahead, want)
 		}
 		if n := srv.Requests(zktest.OpGetChildren2); n != len(ahead) {
-			t.Errorf("%d listings", n)
+			t.Errorf("%d listings, want %d, one for each Queued", n, len(ahead))
 		}
 	})
 }
@@ -400,11 +401,11 @@ func TestQueueWaitsForAConnection(t *testing.T) {
 		result := looking(t.Context(), c.Mutex(lockPath))
 		time.Sleep(time.Second)
 		if len(result) > 0 {
-			t.Fatalf("answered without a connection: %+v", <-result)
+			t.Fatalf("without a connection Queue = %+v, want it to wait", <-result)
 		}
 		srv.Down(false)
 		if got := <-result; got.err != nil || summary(got.queue) != "0+ 1 2" {
-			t.Errorf("%+v", got)
+			t.Errorf("with a connection again Queue = %+v, want %q", got, "0+ 1 2")
 		}
 	})
 }
@@ -454,7 +455,7 @@ func TestQueueBeginsAgainWhenItIsInterrupted(t *testing.T) {
 					defer cancel()
 					got, err := c.Mutex(lockPath).Queue(ctx)
 					if err != nil || summary(got) != "0+ 1 2" || seen < nth+4 {
-						t.Errorf("%+v, %v after %d requests", got, err, seen)
+						t.Errorf("Queue = %+v, %v after %d requests; want %q, with all four requests made again", got, err, seen, "0+ 1 2")
 					}
 				})
 			})
@@ -494,16 +495,16 @@ func TestQueueEndsWithItsContext(t *testing.T) {
 				result := looking(ctx, c.Mutex(lockPath))
 				cancel(impatient)
 				if got := <-result; !errors.Is(got.err, impatient) || got.queue != nil || !time.Now().Equal(start) {
-					t.Errorf("%v, %v after %v", got.queue, got.err, time.Since(start))
+					t.Errorf("Queue = %v, %v %v after its context ended; want the cause, at once", got.queue, got.err, time.Since(start))
 				}
 				sent := coordtest.Traffic(srv) // the interception ends
 				srv.Down(false)
 				time.Sleep(10 * time.Second)
 				if n := sent.Load(); n != 0 {
-					t.Errorf("%d requests for somebody who has gone", n)
+					t.Errorf("%d requests for a caller that has given up, want none", n)
 				}
 				if got := look(t, c.Mutex(lockPath)); len(got) != 200 {
-					t.Errorf("%d contenders", len(got))
+					t.Errorf("the next look shows %d contenders, want 200", len(got))
 				}
 			})
 		})
@@ -547,20 +548,20 @@ func TestQueueEndsWithTheCoordinator(t *testing.T) {
 				go func() { closed <- c.Close() }()
 				for _, result := range results {
 					if got := <-result; !errors.Is(got.err, coordinator.ErrClosed) || got.queue != nil {
-						t.Errorf("%v, %v", got.queue, got.err)
+						t.Errorf("Queue = %v, %v; want ErrClosed", got.queue, got.err)
 					}
 				}
 				if !time.Now().Equal(start) {
-					t.Errorf("they were told after %v", time.Since(start))
+					t.Errorf("they were told %v after Close began, want at once", time.Since(start))
 				}
 				if err := <-closed; err != nil {
 					t.Logf("Close: %v", err)
 				}
 				if took := time.Since(start); took > 10*time.Second {
-					t.Errorf("Close took %v", took)
+					t.Errorf("Close took %v, want at most the session timeout, 10 s", took)
 				}
 				if _, err := c.Mutex(lockPath).Queue(t.Context()); !errors.Is(err, coordinator.ErrClosed) {
-					t.Errorf("after Close: %v", err)
+					t.Errorf("Queue behind Close: %v, want ErrClosed", err)
 				}
 			})
 		})
@@ -605,19 +606,20 @@ func TestQueueOfAThousandLeavesRoomForLocks(t *testing.T) {
 				for range lookers {
 					all.Go(func() {
 						if got := look(t, c.Mutex(lockPath)); len(got) != contenders || !got[0].Holding {
-							t.Errorf("%d contenders", len(got))
+							t.Errorf("%d contenders are shown, want %d with the first holding", len(got), contenders)
 						}
 					})
 				}
 				time.Sleep(rtt / 2)
 				a, _ := coordtest.Hold(t, c.Mutex("/locks/urgent"))
 				if took := time.Since(start); took > 20*rtt {
-					t.Errorf("a lock took %v meanwhile", took)
+					t.Errorf("a lock took %v meanwhile, want at most %v", took, 20*rtt)
 				}
 				a.Release()
 				all.Wait()
 				if most != window || listings != lookers || readings != lookers*contenders {
-					t.Errorf("%d at a time, %d listings, %d readings", most, listings, readings)
+					t.Errorf("%d requests at a time, %d listings, %d readings; want %d, %d and %d",
+						most, listings, readings, window, lookers, lookers*contenders)
 				}
 				if took, want := time.Since(start), rtt*time.Duration(lookers*contenders/window+lookers); lookers == 1 && took > want+2*rtt {
 					t.Errorf("it took %v, want some %v", took, want)
@@ -650,7 +652,7 @@ func TestLookersThatGiveUpDoNotPileUp(t *testing.T) {
 			cancel()
 		}
 		if readings != 64 {
-			t.Errorf("%d readings are under way", readings)
+			t.Errorf("%d readings are under way, want 64", readings)
 		}
 		coordtest.Hold(t, c.Mutex("/locks/another"))
 		srv.Intercept(nil)
@@ -658,7 +660,7 @@ func TestLookersThatGiveUpDoNotPileUp(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if got, err := c.Mutex(lockPath).Queue(ctx); err != nil || len(got) != 100 {
-			t.Errorf("%d contenders, %v", len(got), err)
+			t.Errorf("on a new connection %d contenders are shown, %v; want 100", len(got), err)
 		}
 	})
 }
@@ -711,14 +713,14 @@ func TestRealQueue(t *testing.T) {
 			}
 		}
 		if queue[0].Node != grant.Node {
-			t.Errorf("server %d: %+v holds, granted %+v", i, queue[0], grant)
+			t.Errorf("server %d: %+v holds, want what was granted: %+v", i, queue[0], grant)
 		}
 		if none, err := onlooker.Mutex("/locks/none").Queue(coordtest.RealContext(t)); err != nil || len(none) != 0 {
-			t.Errorf("server %d: of nothing: %v, %v", i, none, err)
+			t.Errorf("server %d: the queue of nothing is %v, %v; want none", i, none, err)
 		}
 	}
 	if exists, _, err := raw.Exists("/app/locks/none"); err != nil || exists {
-		t.Errorf("a look has made a directory: %v, %v", exists, err)
+		t.Errorf("after a look the directory exists: %v, %v; want none", exists, err)
 	}
 	if _, err := raw.Create("/app"+dir+"/lock-0000009999", nil, 0, zk.WorldACL(0)); err != nil {
 		t.Fatal(err)
@@ -726,7 +728,7 @@ func TestRealQueue(t *testing.T) {
 	eventstest.Eventually(t, "a refusal because of one that nobody may read", func() bool { // the holder's server may not know of it yet
 		queue, err := holder.Mutex(dir).Queue(coordtest.RealContext(t))
 		if err != nil && queue != nil {
-			t.Errorf("%d contenders with %v", len(queue), err)
+			t.Errorf("Queue = %d contenders with %v, want none beside an error", len(queue), err)
 		}
 		return errors.Is(err, coordinator.ErrNoAuth)
 	})

@@ -119,24 +119,25 @@ func leadOfLost(t *testing.T, f fault, tick, timeout, wait, held time.Duration) 
 		w := coordtest.Queue(next.Mutex(lockPath))
 		time.Sleep(held)
 		if !a.Valid() {
-			t.Fatalf("waited %v, held %v: not valid", wait, held)
+			t.Fatalf("waited %v, held %v: the lock is not valid before the fault, want it held", wait, held)
 		}
 		start := time.Now()
 		f.begin(srv, grant.Session)
 		lost := <-a.Lost()
 		told = time.Since(start)
 		if lost.Reason != events.ReasonLeaseRanOut || a.Valid() {
-			t.Errorf("%+v, valid %v", lost, a.Valid())
+			t.Errorf("told of %+v, valid: %v; want that the lease ran out, and not valid", lost, a.Valid())
 		}
 		if !slices.Contains(srv.Sessions(), grant.Session) {
-			t.Errorf("waited %v, held %v: told %v after the fault, and the session is over already", wait, held, told)
+			t.Errorf("waited %v, held %v: told %v after the fault, and the session is over already; want it told before", wait, held, told)
 		}
 		if _, err := w.Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		lead = time.Since(start) - told
 		if lead < timeout/25 {
-			t.Errorf("waited %v, held %v: told %v after the fault, %v before the next grant", wait, held, told, lead)
+			t.Errorf("waited %v, held %v: told %v after the fault, %v before the next grant; want at least %v before",
+				wait, held, told, lead, timeout/25)
 		}
 		f.end(srv, grant.Session)
 	})
@@ -180,7 +181,7 @@ func TestLostComesBeforeTheExpiryBehindAFollowerThatIsCutOffTwice(t *testing.T) 
 				t.Fatal(err)
 			}
 			if a.Valid() || len(a.Lost()) == 0 {
-				t.Errorf("granted to the next one; valid %v, told %v (seed %d: %v, then %v after %v)",
+				t.Errorf("when the next one is granted: valid %v, told %v; want it lost, and told (seed %d: %v, then %v after %v)",
 					a.Valid(), len(a.Lost()) == 1, seed, first, between, phase)
 			}
 			lost++
@@ -203,7 +204,7 @@ func TestNothingIsLostOnAHealthyFollower(t *testing.T) {
 				a, _ := coordtest.Hold(t, c.Mutex(lockPath))
 				for range 500 {
 					if !a.Valid() {
-						t.Fatalf("with a timeout of %d ticks: not valid", ticks)
+						t.Fatalf("with a timeout of %d ticks the lock is not valid, want it held", ticks)
 					}
 					time.Sleep(ticks * tick / 50)
 				}
@@ -266,27 +267,29 @@ func TestASuspendOfTheMachineEndsTheLease(t *testing.T) {
 				left := time.Until(a.Deadline())
 				asleep.Add(int64(left) - 1)
 				if !a.Valid() || time.Until(a.Deadline()) != 1 {
-					t.Errorf("valid %v, deadline in %v", a.Valid(), time.Until(a.Deadline()))
+					t.Errorf("a moment before the lease ends: valid %v, deadline in %v; want valid, and 1ns",
+						a.Valid(), time.Until(a.Deadline()))
 				}
 				asleep.Add(1)
 				if a.Valid() || time.Until(a.Deadline()) != 0 {
-					t.Errorf("valid %v, deadline in %v", a.Valid(), time.Until(a.Deadline()))
+					t.Errorf("when the lease ends: valid %v, deadline in %v; want not valid, and 0s", a.Valid(), time.Until(a.Deadline()))
 				}
 				asleep.Add(int64(time.Hour))
 				if a.Valid() || time.Until(a.Deadline()) != -time.Hour {
-					t.Errorf("after an hour: valid %v, deadline in %v", a.Valid(), time.Until(a.Deadline()))
+					t.Errorf("after an hour asleep: valid %v, deadline in %v; want not valid, and an hour ago",
+						a.Valid(), time.Until(a.Deadline()))
 				}
 				select {
 				case lost := <-a.Lost():
 					if lost.Reason != events.ReasonLeaseRanOut {
-						t.Errorf("%+v", lost)
+						t.Errorf("told of %+v, want that the lease ran out", lost)
 					}
 				case <-time.After(time.Second + time.Millisecond):
-					t.Fatal("no loss by the next probe's time")
+					t.Fatal("no loss is told by the next probe's time, want one")
 				}
 				srv.Down(false)
 				if b, _ := coordtest.Hold(t, c.Mutex(lockPath)); !b.Valid() {
-					t.Error("not valid in a session that lives, for all the server knows")
+					t.Error("a lock in a session that lives, for all the server knows, is not valid, want it held")
 				}
 			})
 		})
@@ -338,7 +341,7 @@ func TestTokensGrowWhenTheDirectoryIsRebornWithNumbersFromZero(t *testing.T) {
 		coordtest.Must(t, srv.Delete(lockPath))
 		_, after := coordtest.Hold(t, c.Mutex(lockPath))
 		if after.Node[len(after.Node)-10:] != "0000000000" || after.Token <= before.Token {
-			t.Errorf("%+v after %+v", after, before)
+			t.Errorf("in the directory that is reborn %+v is granted after %+v, want the number 0 and a greater token", after, before)
 		}
 	})
 }

@@ -144,7 +144,7 @@ func TestBadMultiLocksEndAtOnceAndSendNothing(t *testing.T) {
 			}
 			a.Release()
 			if name != "none at all" && tt.lock.Path() == "" && name != "nested nonsense" {
-				t.Errorf("%s: it has no path", name)
+				t.Errorf("%s: the error has no path, want the lock's", name)
 			}
 			if tt.lock.Path() == "" {
 				if _, err := tt.lock.Queue(t.Context()); !errors.Is(err, tt.want[0]) {

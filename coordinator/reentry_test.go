@@ -230,13 +230,13 @@ func realReentry(t *testing.T, e *ensemble.Ensemble) {
 		wait.Wait()
 		outer.Release()
 		if err := coordtest.EndOf(t, outer); err != nil {
-			t.Error(err)
+			t.Errorf("released, the outer one ends with %v, want nil", err)
 		}
 		for _, acquired := range all {
 			for _, a := range acquired[1:] {
 				a.Release()
 				if err := coordtest.EndOf(t, a); err != nil {
-					t.Error(err)
+					t.Errorf("released, an inner one ends with %v, want nil", err)
 				}
 			}
 		}
@@ -246,7 +246,8 @@ func realReentry(t *testing.T, e *ensemble.Ensemble) {
 	}
 	for i, acquired := range all {
 		if names := coordtest.QueueOf(t, raw, "/locks/again"); len(names) != 2 || !acquired[0].Valid() || next.Valid() {
-			t.Fatalf("with %d left: nodes %v, it holds %v, the next one %v; want two nodes, and it to hold alone", hands-i, names, acquired[0].Valid(), next.Valid())
+			t.Fatalf("with %d left: nodes %v, it holds %v, the next one %v; want two nodes, and it to hold alone",
+				hands-i, names, acquired[0].Valid(), next.Valid())
 		}
 		acquired[0].Release()
 	}

@@ -70,7 +70,7 @@ func dataOfHolder(t *testing.T, c *coordinator.Coordinator, kind string) string 
 	}
 	queue, err := look(t.Context())
 	if err != nil || len(queue) == 0 || !queue[0].Holding {
-		t.Fatalf("queue: %+v, %v", queue, err)
+		t.Fatalf("the queue is %+v, %v; want a holder at its head", queue, err)
 	}
 	return string(queue[0].Data)
 }
@@ -89,20 +89,20 @@ func TestAProclamationDoesNotOverruleAWish(t *testing.T) {
 		done := revoking(t.Context(), operator, grace)
 		time.Sleep(time.Second)
 		if err := election.Proclaim(t.Context(), leader, []byte("two")); err != nil {
-			t.Error(err)
+			t.Errorf("Proclaim while a wish stands: %v, want nil", err)
 		}
 		time.Sleep(time.Second)
 		if data, _ := srv.Data(grant.Node); string(data) != "__REVOKE__ 2000\ntwo" {
-			t.Errorf("data: %q", data)
+			t.Errorf("the proclaimed node has %q, want the wish with 2000 ms left, and the word", data)
 		}
 		if said := <-seen; string(said.Data) != "two" {
-			t.Errorf("observed %+v", said)
+			t.Errorf("the observer hears %+v, want the word alone", said)
 		}
 		if told := wishes(stream); len(told) != 1 {
-			t.Errorf("told %+v", told)
+			t.Errorf("the leader is told %+v, want one wish", told)
 		}
 		if err := <-done; err != nil || time.Since(asked) != grace {
-			t.Errorf("Revoke: %v after %v", err, time.Since(asked))
+			t.Errorf("Revoke: %v after %v, want nil after %v", err, time.Since(asked), grace)
 		}
 	})
 }
@@ -139,7 +139,7 @@ func TestHoldersOfOtherLibrariesAreAskedInTheirWay(t *testing.T) {
 					done := revoking(t.Context(), c, grace)
 					time.Sleep(time.Second)
 					if data, _ := srv.Data(node); string(data) != curatorsWish {
-						t.Errorf("data: %q", data)
+						t.Errorf("a second after the wish the node has %q, want %q", data, curatorsWish)
 					}
 					took := grace + patience
 					if hears {
@@ -150,7 +150,8 @@ func TestHoldersOfOtherLibrariesAreAskedInTheirWay(t *testing.T) {
 						}
 					}
 					if err := <-done; err != nil || !around(time.Since(asked), took) || srv.Exists(node) {
-						t.Errorf("Revoke: %v after %v", err, time.Since(asked))
+						t.Errorf("Revoke: %v after %v, the node there: %v; want nil after %v, and no node",
+							err, time.Since(asked), srv.Exists(node), took)
 					}
 				})
 			})
@@ -175,11 +176,11 @@ func TestANodeThatBearsTheNameOfAnotherIsLeftAlone(t *testing.T) {
 		}
 		srv.Lag(c.SessionID(), false)
 		if err := <-done; err != nil {
-			t.Error(err)
+			t.Errorf("Revoke: %v, want nil", err)
 		}
 		time.Sleep(time.Minute)
 		if data, ok := srv.Data(node); !ok || string(data) != "another" {
-			t.Errorf("%q, %v", data, ok)
+			t.Errorf("the other node of the name has %q, there: %v; want it untouched", data, ok)
 		}
 	})
 }
@@ -213,10 +214,11 @@ func TestAHolderWhoIsCutOffLosesItBeforeHeIsRemoved(t *testing.T) {
 				t.Fatal(err)
 			}
 			if holder.Valid() {
-				t.Errorf("cut off after %v: two hold, for another %v", cut, time.Until(holder.Deadline()))
+				t.Errorf("cut off after %v: the holder is valid beside the next one, for another %v; want it lost",
+					cut, time.Until(holder.Deadline()))
 			}
 			if err := <-done; err != nil {
-				t.Error(err)
+				t.Errorf("cut off after %v, Revoke: %v, want nil", cut, err)
 			}
 			holder.Release()
 			next.Release()
@@ -236,11 +238,11 @@ func TestRevokeOfAMultiLockThatWaitsElsewhere(t *testing.T) {
 		next := coordtest.Queue(other.Mutex(accountA))
 		asked := time.Now()
 		if err := operator.Revoke(t.Context(), accountA, grace); err != nil || !around(time.Since(asked), grace+patience) {
-			t.Fatalf("Revoke: %v after %v", err, time.Since(asked))
+			t.Fatalf("Revoke: %v after %v, want nil after %v", err, time.Since(asked), grace+patience)
 		}
 		coordtest.Soon(t, next)
 		if n := heard[events.Requeued](stream); n != 1 {
-			t.Errorf("Requeued came %d times", n)
+			t.Errorf("Requeued came %d times, want once", n)
 		}
 		inTheWay.Release()
 		next.Release()
@@ -279,14 +281,14 @@ func TestNobodyEntersBehindARevocation(t *testing.T) {
 						srv.Cut(c.SessionID())
 						time.Sleep(500 * time.Millisecond)
 						if !a.Valid() {
-							t.Fatal("lost already")
+							t.Fatal("a moment before the deadline the lock is lost, want it held")
 						}
 						inner := lock.Acquire(context.WithoutCancel(ctx))
 						<-a.Lost()
 						select {
 						case g := <-inner.Granted():
 							if g.Node == outer.Node || detect && g.Abandoned == nil {
-								t.Errorf("granted behind the loss: %+v", g)
+								t.Errorf("granted behind the loss: %+v, want another node, and to be told of the crash", g)
 							}
 						case <-inner.Done():
 						case <-time.After(5 * time.Second): // waits behind the node of the function
@@ -353,7 +355,8 @@ func TestAWishIsNoRelease(t *testing.T) {
 					told = append(told, wishes(stream)...)
 				}
 				if !holder.Valid() || waiter.Valid() {
-					t.Fatalf("holder: %v, waiter: %v", holder.Valid(), waiter.Valid())
+					t.Fatalf("behind three wishes the holder is valid: %v, the waiter: %v; want the holder alone",
+						holder.Valid(), waiter.Valid())
 				}
 				if got, want := told, (events.Revoked{ID: holder.ID(), Path: lockPath}); len(got) != 1 || got[0] != want {
 					t.Errorf("told %v, want %v once", got, want)
@@ -379,13 +382,13 @@ func TestAWishBeforeTheGrantIsTold(t *testing.T) {
 		}
 		synctest.Wait()
 		if got := wishes(stream); len(got) != 0 {
-			t.Errorf("told before it holds: %v", got)
+			t.Errorf("told %v before it holds, want nothing", got)
 		}
 		holder.Release()
 		coordtest.Soon(t, waiter)
 		synctest.Wait()
 		if got := wishes(stream); len(got) != 1 || got[0].ID != waiter.ID() {
-			t.Errorf("told %v", got)
+			t.Errorf("behind its grant the waiter is told %v, want one wish to %d", got, waiter.ID())
 		}
 		coordtest.End(waiter)
 
@@ -393,7 +396,7 @@ func TestAWishBeforeTheGrantIsTold(t *testing.T) {
 		coordtest.Must(t, srv.SetData(grant.Node, []byte(curatorsWish)))
 		time.Sleep(5 * time.Second)
 		if got := wishes(stream); len(got) != 1 || got[0].ID != quick.ID() || !quick.Valid() {
-			t.Errorf("told %v", got)
+			t.Errorf("told %v of a wish to a node that is not watched yet, want one to %d, which holds", got, quick.ID())
 		}
 	})
 }
@@ -438,7 +441,7 @@ func TestAWishThatSomebodyElseReadFirst(t *testing.T) {
 				coordtest.Soon(t, waiter)
 				time.Sleep(5 * time.Second)
 				if got := wishes(stream); len(got) != 0 {
-					t.Errorf("the next one is told %v", got)
+					t.Errorf("the next one is told %v, want nothing", got)
 				}
 			})
 		})
@@ -475,7 +478,7 @@ func TestAWishBeforeTheNodeIsFound(t *testing.T) {
 				coordtest.Soon(t, holder)
 				time.Sleep(5 * time.Second)
 				if got := wishes(stream); len(got) != 1 || got[0].ID != holder.ID() || asked != 1 || !holder.Valid() {
-					t.Errorf("told %v of %d wishes, and holds: %v", got, asked, holder.Valid())
+					t.Errorf("told %v of %d wishes, and holds: %v; want one of one, and that it holds", got, asked, holder.Valid())
 				}
 			})
 		})
@@ -492,18 +495,18 @@ func TestAWishIsToldToThoseWhoEnterAgain(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		coordtest.Must(t, srv.SetData(grant.Node, []byte(curatorsWish)))
 		if got := wishes(stream); len(got) != 1 || got[0].ID != outer.ID() {
-			t.Errorf("told %v", got)
+			t.Errorf("told %v, want one wish to %d, which holds", got, outer.ID())
 		}
 		inner := lock.Acquire(outer.Context(t.Context()))
 		coordtest.Soon(t, inner)
 		if got := wishes(stream); len(got) != 1 || got[0].ID != inner.ID() {
-			t.Errorf("told %v", got)
+			t.Errorf("told %v, want one wish to %d, which entered", got, inner.ID())
 		}
 		coordtest.Must(t, srv.SetData(grant.Node, []byte("somebody else's")))
 		time.Sleep(time.Second)
 		coordtest.Soon(t, lock.Acquire(inner.Context(t.Context())))
 		if got := wishes(stream); len(got) != 0 {
-			t.Errorf("told %v, when the wish is gone", got)
+			t.Errorf("told %v when the wish is gone, want nothing", got)
 		}
 	})
 }
@@ -552,7 +555,7 @@ func TestRealRevoke(t *testing.T) {
 			ctx := coordtest.RealContext(t)
 			c, operator := coordtest.ConnectReal(t, e.Addr(0)+"/"+t.Name()), coordtest.ConnectReal(t, e.Addr(1)+"/"+t.Name())
 			if err := operator.Revoke(ctx, lockPath, 0); !errors.Is(err, coordinator.ErrNotHeld) {
-				t.Errorf("Revoke of a free lock: %v", err)
+				t.Errorf("Revoke of a free lock: %v, want ErrNotHeld", err)
 			}
 			stream := c.Events(ctx)
 			holder := lock(c).Acquire(ctx, coordinator.WithData([]byte("job 17")))
@@ -571,18 +574,18 @@ func TestRealRevoke(t *testing.T) {
 				}
 			}
 			if told.ID != holder.ID() || told.Deadline.Before(asked.Add(grace)) {
-				t.Errorf("told %+v, asked at %v", told, asked)
+				t.Errorf("told %+v, asked at %v; want %d, and a deadline %v later", told, asked, holder.ID(), grace)
 			}
 			if got := dataOfHolder(t, operator, name); got != "job 17" {
-				t.Errorf("the queue shows %q", got)
+				t.Errorf("the queue shows %q, want %q", got, "job 17")
 			}
 			lost := <-holder.Lost()
 			if lost.Reason != events.ReasonRevoked || time.Now().Before(told.Deadline) {
-				t.Errorf("lost: %+v", lost)
+				t.Errorf("told of %+v by %v, want that it was revoked, and not before the deadline", lost, told.Deadline)
 			}
 			coordtest.GrantOf(t, waiter)
 			if err := <-done; err != nil {
-				t.Errorf("Revoke: %v", err)
+				t.Errorf("Revoke: %v, want nil", err)
 			}
 			t.Logf("told by %v, and back after %v", told.Deadline.Sub(asked), time.Since(asked))
 			coordtest.End(waiter)
@@ -605,14 +608,14 @@ func TestRealRevoke(t *testing.T) {
 		<-began
 		asked := time.Now()
 		if err := operator.Revoke(ctx, lockPath, grace); err != nil || time.Since(asked) < timeout+grace {
-			t.Errorf("Revoke: %v after %v", err, time.Since(asked))
+			t.Errorf("Revoke: %v after %v, want nil after %v at least", err, time.Since(asked), timeout+grace)
 		}
 		if queue, err := operator.Semaphore(lockPath, 3).Queue(ctx); err != nil || len(queue) > 0 {
-			t.Errorf("left: %+v, %v", queue, err)
+			t.Errorf("behind Revoke the queue is %+v, %v; want none", queue, err)
 		}
 		close(end)
 		if err := <-ended; !errors.Is(err, coordinator.ErrRevoked) {
-			t.Errorf("Do: %v", err)
+			t.Errorf("Do = %v, want ErrRevoked", err)
 		}
 	})
 	t.Run("of another library", func(t *testing.T) {
@@ -624,7 +627,7 @@ func TestRealRevoke(t *testing.T) {
 		coordtest.Must(t, stock.Lock())
 		asked := time.Now()
 		if err := operator.Revoke(ctx, path, 0); err != nil || time.Since(asked) < timeout {
-			t.Errorf("Revoke: %v after %v", err, time.Since(asked))
+			t.Errorf("Revoke: %v after %v, want nil after %v at least", err, time.Since(asked), timeout)
 		}
 		coordtest.Hold(t, operator.Mutex(path))
 	})

@@ -117,7 +117,8 @@ func permitStorm(t *testing.T, sems []*coordinator.Semaphore, size int64, caller
 					now := held.Add(int64(n))
 					defer held.Add(int64(-n))
 					if now > size || leases() > int(size) || ctx.Err() != nil {
-						t.Errorf("caller %d, round %d: %d of %d permits are held with %d leases; the lock has ended: %v", i, round, now, size, leases(), ctx.Err())
+						t.Errorf("caller %d, round %d: %d of %d permits are held with %d leases; the lock has ended: %v, want no more than there are, and nil",
+							i, round, now, size, leases(), ctx.Err())
 					}
 					for seen := most.Load(); seen < now && !most.CompareAndSwap(seen, now); {
 						seen = most.Load()
@@ -126,7 +127,7 @@ func permitStorm(t *testing.T, sems []*coordinator.Semaphore, size int64, caller
 					return nil
 				}, coordinator.WithPermits(n))
 				if err != nil {
-					t.Errorf("caller %d, round %d: %v", i, round, err)
+					t.Errorf("caller %d, round %d: %v, want nil", i, round, err)
 				}
 			}
 		})
@@ -356,7 +357,7 @@ func TestALeaseOutOfTurnIsSeenInTime(t *testing.T) {
 				coordtest.Soon(t, a)
 				coordtest.End(a)
 				if got := srv.Children(semLeases); len(got) != 0 {
-					t.Errorf("after the release these leases are left: %v", got)
+					t.Errorf("after the release the leases %v are left, want none", got)
 				}
 			})
 		})
@@ -441,7 +442,8 @@ func TestAReturnedPermitWakesTheFirst(t *testing.T) {
 		t.Logf("%d sessions: %d rounds behind 20 and behind many: %+v", sessions, rounds, costs)
 		for i, c := range costs {
 			if c.Requests != costs[0].Requests || c.Events != costs[0].Events || c.Events > 3*rounds || c.Requests > 12*rounds {
-				t.Errorf("%d sessions, queue %d: %+v, want as much as in queue 0, at most %d events and %d requests", sessions, i, c, 3*rounds, 12*rounds)
+				t.Errorf("%d sessions, queue %d: %+v, want as much as in queue 0, at most %d events and %d requests",
+					sessions, i, c, 3*rounds, 12*rounds)
 			}
 		}
 	}

@@ -51,13 +51,13 @@ func TestAnAnswerThatTheSessionIsOverRenewsNothing(t *testing.T) {
 		c.Mutex("/locks/other").Acquire(t.Context(), coordinator.Try()) // some request
 		time.Sleep(time.Millisecond)
 		if after := a.Deadline(); after.After(before) {
-			t.Errorf("the deadline moved by %v on being told that the session is over", after.Sub(before))
+			t.Errorf("the deadline moved by %v on being told that the session is over, want it to stay", after.Sub(before))
 		}
 		if _, err := next.Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if a.Valid() {
-			t.Errorf("two holders: the first is still valid for %v", time.Until(a.Deadline()))
+			t.Errorf("two holders: when the next one is granted the first is still valid for %v, want not valid", time.Until(a.Deadline()))
 		}
 		srv.Strand(id, false)
 	})
@@ -82,7 +82,7 @@ func TestAWaiterIsWokenAlthoughItsWatchesWereNotRestored(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		if _, err := w.Wait(ctx); err != nil {
-			t.Errorf("an hour after the release: %v; nodes %v", err, srv.Children(lockPath))
+			t.Errorf("an hour after the release: %v, with the nodes %v; want a grant", err, srv.Children(lockPath))
 		}
 	})
 }
@@ -108,10 +108,10 @@ func TestAServerThatTurnsRequestsAwayIsNotStormed(t *testing.T) {
 				time.Sleep(time.Second)
 				refusing.Store(false)
 				if n := refused.Load(); n < 2 || n > 50 {
-					t.Errorf("%d requests in a second", n)
+					t.Errorf("%d requests in a second of refusals, want 2 to 50", n)
 				}
 				if _, err := a.Wait(t.Context()); err != nil {
-					t.Error(err)
+					t.Errorf("when requests are served again: %v, want a grant", err)
 				}
 			})
 		})
@@ -140,12 +140,12 @@ func TestSessionsThatEndAtOnceAreNoStorm(t *testing.T) {
 		})
 		time.Sleep(10 * time.Second)
 		if made.Load() > 40 { // with the dialer's own back-off, up to 1 s, it would be about 15
-			t.Errorf("%d sessions in 10 s", made.Load())
+			t.Errorf("%d sessions in 10 s, want at most 40", made.Load())
 		}
 		time.Sleep(15 * time.Second)
 		synctest.Wait()
 		if c.State() != coordinator.StateConnected {
-			t.Error(c.State())
+			t.Errorf("when sessions live again the coordinator is %v, want it connected", c.State())
 		}
 	})
 }
@@ -165,7 +165,7 @@ func TestARefusedDeleteIsLogged(t *testing.T) {
 		a, _ := coordtest.Hold(t, c.Mutex(lockPath))
 		coordtest.End(a)
 		if !errors.Is(a.Err(), coordinator.ErrNoAuth) || logs.FilterLevelExact(zap.ErrorLevel).Len() != 1 {
-			t.Errorf("Err = %v, logged %v", a.Err(), logs.All())
+			t.Errorf("Err = %v, logged %v; want ErrNoAuth, and one line of it", a.Err(), logs.All())
 		}
 		srv.Intercept(nil)
 	})
@@ -188,15 +188,16 @@ func TestTheLogIsLimitedAboveDebug(t *testing.T) {
 				switch level {
 				case zapcore.DebugLevel:
 					if lost != 10 || expired != 1 || steps < 5*locks {
-						t.Errorf("%d losses, %d expiries, %d steps", lost, expired, steps)
+						t.Errorf("%d losses, %d expiries and %d steps are logged, want 10, 1 and at least %d",
+							lost, expired, steps, 5*locks)
 					}
 				case zapcore.InfoLevel:
 					if lost != 10 || expired != 1 || steps != 0 {
-						t.Errorf("%d losses, %d expiries, %d steps", lost, expired, steps)
+						t.Errorf("%d losses, %d expiries and %d steps are logged, want 10, 1 and 0", lost, expired, steps)
 					}
 				default:
 					if logs.Len() != 0 {
-						t.Errorf("%d lines, the first %+v", logs.Len(), logs.All()[0])
+						t.Errorf("%d lines, the first %+v, want none", logs.Len(), logs.All()[0])
 					}
 				}
 			})
@@ -231,28 +232,28 @@ func (o *outage) survived(t *testing.T, raw *zk.Conn) {
 		eventstest.Eventually(t, "the coordinators are connected again", func() bool { return c.State() == coordinator.StateConnected })
 	}
 	if ids := [2]int64{o.holder.SessionID(), o.waiter.SessionID()}; ids != o.ids {
-		t.Errorf("sessions %#x became %#x", o.ids, ids)
+		t.Errorf("the sessions %#x became %#x, want the same", o.ids, ids)
 	}
 	if names := coordtest.Queued(t, raw, "/locks/outage", 2); !slices.Equal(names, o.names) {
-		t.Errorf("queue %v became %v", o.names, names)
+		t.Errorf("the queue %v became %v, want the same", o.names, names)
 	}
 	coordtest.NotLost(t, o.held)
 	select {
 	case <-o.wanted.Granted():
-		t.Error("granted to two")
+		t.Error("the waiter is granted while the holder holds, want one at a time")
 	default:
 	}
 	o.held.Release()
 	if err := coordtest.EndOf(t, o.held); err != nil {
-		t.Error(err)
+		t.Errorf("released, the holder ends with %v, want nil", err)
 	}
 	next := coordtest.GrantOf(t, o.wanted)
 	if next.Token <= o.grant.Token || path.Base(next.Node) != o.names[1] || next.Session != o.ids[1] {
-		t.Errorf("%+v after %+v", next, o.grant)
+		t.Errorf("%+v is granted after %+v, want a greater token and the node %s of %#x", next, o.grant, o.names[1], o.ids[1])
 	}
 	o.wanted.Release()
 	if err := coordtest.EndOf(t, o.wanted); err != nil {
-		t.Error(err)
+		t.Errorf("released, the waiter ends with %v, want nil", err)
 	}
 	coordtest.Queued(t, raw, "/locks/outage", 0)
 }
@@ -287,7 +288,7 @@ func TestRealLeaderIsKilled(t *testing.T) {
 	coordtest.Must(t, e.Kill(leader))
 	next, err := e.Leader(ctx)
 	if err != nil || next == leader {
-		t.Fatalf("leader %d after %d: %v", next, leader, err)
+		t.Fatalf("the leader is %d after %d: %v; want another one", next, leader, err)
 	}
 	o.survived(t, raw)
 }
@@ -352,7 +353,7 @@ func realDeletedByHand(t *testing.T, e *ensemble.Ensemble) {
 				ahead = q.Ahead
 			}
 		case <-coordtest.RealContext(t).Done():
-			t.Fatal("never queued")
+			t.Fatal("no Queued with one ahead is heard, want one")
 		}
 	}
 	names := coordtest.Queued(t, raw, dir, 2)
@@ -363,7 +364,7 @@ func realDeletedByHand(t *testing.T, e *ensemble.Ensemble) {
 		case ev := <-stream:
 			requeued = ev == events.Event(events.Requeued{ID: wanted.ID(), Path: dir})
 		case <-coordtest.RealContext(t).Done():
-			t.Fatal("never queued again")
+			t.Fatal("no Requeued is heard behind the removal of the waiter's node, want one")
 		}
 	}
 	coordtest.Queued(t, raw, dir, 2)
@@ -371,14 +372,14 @@ func realDeletedByHand(t *testing.T, e *ensemble.Ensemble) {
 	coordtest.Must(t, raw.Delete(grant.Node, -1))
 	lost := coordtest.LossOf(t, held)
 	if lost.Reason != events.ReasonNodeRemoved || !errors.Is(lost.Err, coordinator.ErrNodeRemoved) || held.Valid() {
-		t.Errorf("%+v", lost)
+		t.Errorf("the holder hears %+v, valid: %v; want that its node was removed", lost, held.Valid())
 	}
 	if next := coordtest.GrantOf(t, wanted); next.Token <= grant.Token || path.Base(next.Node) == names[1] {
-		t.Errorf("%+v after %+v", next, grant)
+		t.Errorf("%+v is granted after %+v, want a greater token and a new node", next, grant)
 	}
 	wanted.Release()
 	if err := coordtest.EndOf(t, wanted); err != nil {
-		t.Error(err)
+		t.Errorf("released, the waiter ends with %v, want nil", err)
 	}
 }
 
@@ -395,18 +396,18 @@ func realClose(t *testing.T, e *ensemble.Ensemble) {
 	coordtest.Queued(t, raw, dir, 6)
 	late := c.Mutex(dir).Acquire(t.Context()) // whose create is under way
 	if err := c.Close(); err != nil {
-		t.Error(err)
+		t.Errorf("Close = %v, want nil", err)
 	}
 	if names := coordtest.QueueOf(t, raw, dir); len(names) != 0 {
-		t.Errorf("left %v", names)
+		t.Errorf("behind Close the nodes %v are left, want none", names)
 	}
 	for _, a := range append(waiting, late) {
 		if err := coordtest.EndOf(t, a); !errors.Is(err, coordinator.ErrClosed) {
-			t.Error(err)
+			t.Errorf("behind Close a waiter ends with %v, want ErrClosed", err)
 		}
 	}
 	if err := coordtest.EndOf(t, held); !errors.Is(err, coordinator.ErrClosed) {
-		t.Error(err)
+		t.Errorf("behind Close the holder ends with %v, want ErrClosed", err)
 	}
 }
 
@@ -423,7 +424,7 @@ func realACL(t *testing.T, e *ensemble.Ensemble) {
 	case <-wanted.Granted():
 		first, second = wanted, held
 	case <-coordtest.RealContext(t).Done():
-		t.Fatal("no grant")
+		t.Fatal("neither is granted, want one")
 	}
 	for name, c := range map[string]*coordinator.Coordinator{
 		"nobody":                    coordtest.ConnectReal(t, e.Connect()),
@@ -431,7 +432,7 @@ func realACL(t *testing.T, e *ensemble.Ensemble) {
 		"ann with another password": coordtest.ConnectReal(t, e.Connect(), coordinator.WithAuth("digest", []byte("ann:wrong"))),
 	} {
 		if err := coordtest.EndOf(t, c.Mutex(dir).Acquire(t.Context())); !errors.Is(err, coordinator.ErrNoAuth) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: the acquisition ends with %v, want ErrNoAuth", name, err)
 		}
 	}
 	coordtest.NotLost(t, first)
@@ -440,7 +441,7 @@ func realACL(t *testing.T, e *ensemble.Ensemble) {
 	second.Release()
 
 	if _, err := coordinator.Connect(coordtest.RealContext(t), e.Connect(), coordinator.WithAuth("nosuch", []byte("x"))); !errors.Is(err, coordinator.ErrNoAuth) {
-		t.Errorf("an unknown scheme: %v", err)
+		t.Errorf("Connect with an unknown scheme = %v, want ErrNoAuth", err)
 	}
 }
 
@@ -450,18 +451,18 @@ func realChroot(t *testing.T, e *ensemble.Ensemble) {
 	a := c.Mutex("/locks/chroot").Acquire(t.Context())
 	grant := coordtest.GrantOf(t, a)
 	if path.Dir(grant.Node) != "/locks/chroot" || grant.Path != "/locks/chroot" {
-		t.Errorf("%+v", grant)
+		t.Errorf("%+v is granted below a chroot, want names below it", grant)
 	}
 	_, stat, err := raw.Get("/made/by/us" + grant.Node)
 	if err != nil || stat.EphemeralOwner != grant.Session || stat.Czxid != grant.Token {
-		t.Errorf("%+v, %v, granted %+v", stat, err, grant)
+		t.Errorf("the granted node is %+v, %v; want that of %+v", stat, err, grant)
 	}
 	// From outside it is a lock at a longer path.
 	other := coordtest.ConnectReal(t, e.Connect()).Mutex("/made/by/us/locks/chroot").Acquire(t.Context())
 	coordtest.Queued(t, raw, "/made/by/us/locks/chroot", 2)
 	a.Release()
 	if next := coordtest.GrantOf(t, other); next.Token <= grant.Token {
-		t.Errorf("%+v after %+v", next, grant)
+		t.Errorf("%+v is granted after %+v, want a greater token", next, grant)
 	}
 	other.Release()
 }

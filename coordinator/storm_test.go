@@ -112,7 +112,7 @@ func storms(t *testing.T, seeds, sessions int, set func(s *melee, seed uint64)) 
 				}
 				time.Sleep(time.Minute)
 				if left := nodesBelow(srv, s.paths...); len(left) > 0 {
-					t.Errorf("when all have left these nodes are there: %v", left)
+					t.Errorf("when all have left the nodes %v are there, want none", left)
 				}
 			})
 		})
@@ -179,7 +179,7 @@ func (s *melee) run(cs []*coordinator.Coordinator, seed uint64) {
 		case <-deadline:
 			s.t.Log(nodesBelow(s.srv, s.paths...))
 			s.live.Range(func(k, v any) bool { s.t.Log(v, k.(*coordinator.Acquisition).Err()); return true })
-			s.t.Error("some contenders are stuck: they wait or do not end after two hours")
+			s.t.Error("some contenders wait or do not end after two hours, want all of them to have ended")
 			for _, c := range cs {
 				_ = c.Close()
 			}
@@ -226,7 +226,7 @@ func (s *melee) wait(a *coordinator.Acquisition, mine *rand.Rand, what string) (
 	g, err := a.Wait(ctx)
 	if err != nil {
 		if s.mutexes {
-			s.t.Errorf("%s is not granted: %v", what, err)
+			s.t.Errorf("%s: %v, want a grant", what, err)
 		}
 		s.end(a)
 		return g, false
@@ -367,13 +367,14 @@ func (s *melee) come(a, under *coordinator.Acquisition, p, side string, token in
 		if !together && other.Valid() && a.Valid() && !s.deletes {
 			v, _ := s.live.Load(a)
 			w, _ := s.live.Load(other)
-			s.t.Errorf("%s holds %s as %q beside one that holds it as %q (%s)", v, p, side, theirs, w)
+			s.t.Errorf("%s holds %s as %q beside one that holds it as %q (%s), want it alone", v, p, side, theirs, w)
 		}
 	}
 	s.sides[p][a] = side
 	if side == "w" {
 		if token < s.tokens[p] && a.Valid() && !s.deletes || token == s.tokens[p] && under == nil && a.Valid() && !s.deletes {
-			s.t.Errorf("at %s the token %d is granted behind %d (by an upgrade: %v)", p, token, s.tokens[p], under != nil)
+			s.t.Errorf("at %s the token %d is granted behind %d, by an upgrade: %v; want a greater one",
+				p, token, s.tokens[p], under != nil)
 		}
 		s.tokens[p] = max(token, s.tokens[p])
 	}
@@ -479,7 +480,7 @@ func TestAVeryLongQueueCostsOneListing(t *testing.T) {
 		}
 		synctest.Wait()
 		if a.Valid() {
-			t.Fatal("granted with a contender ahead")
+			t.Fatal("granted with a contender ahead, want it to wait")
 		}
 		coordtest.Must(t, srv.Delete(node(ahead-2)))
 		if _, err := a.Wait(t.Context()); err != nil {
@@ -551,13 +552,13 @@ func TestDirectoryDeletedUnderEverybody(t *testing.T) {
 			for _, a := range all {
 				if a.Valid() {
 					if now != nil {
-						t.Fatal("two hold the lock")
+						t.Fatal("two hold the lock, want one")
 					}
 					now = a
 				}
 			}
 			if now == nil {
-				t.Fatal("none of those that queue again holds the lock")
+				t.Fatal("none of those that queue again holds the lock, want one")
 			}
 			grant, err := now.Wait(t.Context())
 			if err != nil || grant.Token <= last {
@@ -568,7 +569,7 @@ func TestDirectoryDeletedUnderEverybody(t *testing.T) {
 			synctest.Wait()
 		}
 		if got := srv.Children(lockPath); len(got) != 0 {
-			t.Errorf("when all have released these nodes are left: %v", got)
+			t.Errorf("when all have released the nodes %v are left, want none", got)
 		}
 	})
 }

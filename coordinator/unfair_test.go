@@ -46,7 +46,8 @@ func TestUnfair(t *testing.T) {
 		}
 		data, _ := srv.Data(taskPath)
 		if grant.Node != taskPath || grant.Session != a.SessionID() || srv.Owner(taskPath) != a.SessionID() || string(data) != "me" {
-			t.Errorf("%+v is granted; the node is of %#x with %q, want the path itself, of %#x, with the caller's data", grant, srv.Owner(taskPath), data, a.SessionID())
+			t.Errorf("%+v is granted; the node is of %#x with %q, want the path itself, of %#x, with the caller's data",
+				grant, srv.Owner(taskPath), data, a.SessionID())
 		}
 		stream := b.Events(t.Context())
 		waiters := []*coordinator.Acquisition{
@@ -93,13 +94,13 @@ func TestUnfair(t *testing.T) {
 				}
 				token = g.Token
 			default:
-				t.Fatal("an acquisition holds for the second time, or was not granted")
+				t.Fatal("an acquisition holds for the second time, or was not granted; want each granted once")
 			}
 		}
 		coordtest.End(holder)
 		coordtest.End(warmUp)
 		if n := srv.Children("/tasks"); len(n) != 0 {
-			t.Errorf("when all have released these nodes are left: %v", n)
+			t.Errorf("when all have released the nodes %v are left, want none", n)
 		}
 	})
 }
@@ -136,7 +137,7 @@ func TestUnfairTry(t *testing.T) {
 		}
 		free, _ := coordtest.Hold(t, c.Unfair("/tasks/8"), coordinator.Try())
 		if !free.Valid() || !srv.Exists("/app/tasks/8") {
-			t.Error("a try of a free lock is granted, and the lock is not valid or has no node")
+			t.Error("a try of a free lock is granted, and the lock is not valid or has no node; want both")
 		}
 	})
 }
@@ -248,7 +249,7 @@ func TestUnfairLosses(t *testing.T) {
 				srv.Strand(grant.Session, false)
 				time.Sleep(30 * time.Second) // what the victim still sends takes nothing from anybody
 				if !waiting.Valid() || srv.Owner(taskPath) != g.Session {
-					t.Error("the next holder has lost the lock, or its node is of another session")
+					t.Error("the next holder has lost the lock, or its node is of another session; want it held")
 				}
 				<-a.Done()
 			})
@@ -295,7 +296,7 @@ func TestUnfairLostCreate(t *testing.T) {
 					}
 					time.Sleep(time.Second)
 					if srv.Exists(taskPath) {
-						t.Error("when both have ended a node is left")
+						t.Error("when both have ended a node is left, want none")
 					}
 				})
 			})
@@ -362,7 +363,7 @@ func TestUnfairWithoutWrite(t *testing.T) {
 		second := coordtest.Queue(a.Unfair(taskPath, acl))
 		time.Sleep(5 * time.Second)
 		if !holder.Valid() || waiter.Valid() || second.Valid() {
-			t.Fatal("beside the holder another one holds, or the holder has lost the lock")
+			t.Fatal("beside the holder another one holds, or the holder has lost the lock; want the holder alone")
 		}
 		holder.Release()
 		time.Sleep(5 * time.Second)
@@ -422,7 +423,8 @@ func TestUnfairTransactions(t *testing.T) {
 				t.Errorf("round %d: a transaction of a past holder: %v, want ErrReleased", round, err)
 			}
 			if guard := holder.Guard(); srv.Exists(guard.Path) {
-				t.Errorf("round %d: the guard of a past holder is satisfied by the next holder's node %s", round, guard.Path)
+				t.Errorf("round %d: the guard of a past holder is satisfied by the next holder's node %s, want it refused",
+					round, guard.Path)
 			}
 			coordtest.End(waiter)
 		}
@@ -449,14 +451,14 @@ func TestUnfairDeleteWaitsForTransactions(t *testing.T) {
 		holder.Release()
 		time.Sleep(time.Second / 2)
 		if !srv.Exists(taskPath) || !srv.Exists("/made") {
-			t.Error("the node was deleted, or the transaction not made, while the answer to the transaction is under way")
+			t.Error("the node was deleted, or the transaction not made, while the answer to the transaction is under way; want neither")
 		}
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
 		<-holder.Done()
 		if srv.Exists(taskPath) {
-			t.Error("the node is there when the release is done")
+			t.Error("the node is there when the release is done, want it gone")
 		}
 	})
 }
@@ -487,7 +489,7 @@ func TestUnfairDoAndClose(t *testing.T) {
 			t.Error(err)
 		}
 		if !coordtest.IsClosed(paused.Done()) || srv.Exists(taskPath) {
-			t.Error("after both Closes a waiter has not ended, or the node is there")
+			t.Error("after both Closes a waiter has not ended, or the node is there; want it over, and no node")
 		}
 	})
 }
@@ -502,7 +504,7 @@ func TestUnfairParentsComeAndGo(t *testing.T) {
 			for srv.Reap() > 0 {
 			}
 			if srv.Exists("/deep") {
-				t.Fatal("the server has removed empty containers, and a parent is left")
+				t.Fatal("the server has removed empty containers, and a parent is left; want none")
 			}
 		}
 	})
@@ -583,7 +585,7 @@ func workTasks(t *testing.T, servers string, dial faultnet.Dial) {
 		}
 	}
 	if s.lost < 0 {
-		t.Error("no worker was cut off in the middle of a task")
+		t.Error("no worker was cut off in the middle of a task, want one")
 	}
 	t.Logf("%d tasks, %d claims that another worker had; task %d done again", tasks, s.busy, s.lost)
 	network.Close() // before the victim's Close, which has nobody to talk to
