@@ -92,7 +92,7 @@ func line(t *testing.T, cs []*coordinator.Coordinator, waiters int) []*coordinat
 // are not, one for the next holder, and one for the session whose own node is gone, which
 // watches that.
 func TestAReleaseWakesOneOfAThousand(t *testing.T) {
-	for sessions, waiters := range map[int]int{1: eventstest.Amount(200, 1000), 5: 1000} {
+	for sessions, waiters := range map[int]int{1: eventstest.Amount(200, 1000), 5: eventstest.Amount(400, 1000)} {
 		t.Run(fmt.Sprintf("%d sessions", sessions), func(t *testing.T) {
 			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 				cs, ms := coordtest.Metered(t, srv, sessions)
