@@ -28,7 +28,7 @@ func TestDataIsCopiedIntoTheNode(t *testing.T) {
 	})
 }
 
-func TestContextsOfAnAcquisition(t *testing.T) {
+func TestContextsEndWithTheLockAndSayWhy(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
 		a := c.Mutex(lockPath).Acquire(t.Context())
@@ -61,75 +61,9 @@ func TestContextsOfAnAcquisition(t *testing.T) {
 	})
 }
 
-func TestClose(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv)
-		stream := c.Events(t.Context())
-		held, _ := coordtest.Hold(t, c.Mutex(lockPath))
-		waiting := coordtest.Queue(c.Mutex(lockPath))
-		id := c.SessionID()
-		ended := make(chan int)
-		go func() {
-			n := 0
-			for ev := range stream {
-				if _, ok := ev.(events.Ended); ok {
-					n++
-				}
-			}
-			ended <- n
-		}()
-		if err := c.Close(); err != nil {
-			t.Errorf("Close = %v, want nil", err)
-		}
-		if n := <-ended; n != 2 {
-			t.Errorf("the stream closed after %d Ended, want 2", n)
-		}
-		if !errors.Is(held.Err(), coordinator.ErrClosed) || !errors.Is(waiting.Err(), coordinator.ErrClosed) || held.Valid() {
-			t.Errorf("behind Close the holder ends with %v, the waiter with %v, valid: %v; want ErrClosed twice",
-				held.Err(), waiting.Err(), held.Valid())
-		}
-		for _, s := range srv.Sessions() {
-			if s == id {
-				t.Error("behind Close the session is there, want it gone")
-			}
-		}
-		if left := srv.Children(lockPath); len(left) != 0 || c.State() != coordinator.StateClosed || c.SessionID() != 0 {
-			t.Errorf("behind Close the nodes are %v, the state %v, the session %#x; want none, closed and 0",
-				left, c.State(), c.SessionID())
-		}
-		late := c.Mutex(lockPath).Acquire(t.Context())
-		if !coordtest.IsClosed(late.Done()) || !errors.Is(late.Err(), coordinator.ErrClosed) {
-			t.Errorf("an acquisition behind Close ends with %v, want ErrClosed at once", late.Err())
-		}
-		held.Release()
-		if err := c.Close(); err != nil {
-			t.Errorf("the second Close = %v, want nil", err)
-		}
-		if _, open := <-c.Events(t.Context()); open {
-			t.Error("a stream of a closed coordinator is open, want it closed")
-		}
-	})
-}
-
 // What has to happen in the end is waited for with a bound here, in virtual time: a
 // lock that gets stuck fails these tests at once, where others would wait for it
 // until the time limit of the whole run.
-
-// TestCloseHasWaitedForTheStream: the goroutine of a subscriber that does not read is
-// gone when Close returns, and with it what it had to offer.
-func TestCloseHasWaitedForTheStream(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv)
-		stream := c.Events(t.Context())
-		<-c.Mutex("no path").Acquire(t.Context()).Done()
-		if err := c.Close(); err != nil {
-			t.Errorf("Close = %v, want nil", err)
-		}
-		if ev, open := <-stream; open {
-			t.Errorf("behind Close the stream says %+v, want nothing", ev)
-		}
-	})
-}
 
 // A lock in one round trip, and handoffs that do not list: what callers see of them.
 
@@ -449,4 +383,46 @@ func TestDoWithAContextCancelledAtEachStep(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestQueuedComesWithEachListing compares the events with the listings that a waiter
+// makes: behind its create, and again on each new connection.
+func TestQueuedComesWithEachListing(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		for i := range 3 {
+			coordtest.Must(t, srv.Create(fmt.Sprintf("%s/lock-%010d", lockPath, i), nil))
+		}
+		coordtest.Must(t, srv.SetSequence(lockPath, 3))
+		c := coordtest.Connect(t, srv)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		stream := c.Events(ctx)
+		var ahead []int
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			for ev := range stream {
+				if q, ok := ev.(events.Queued); ok {
+					ahead = append(ahead, q.Ahead)
+				}
+			}
+		}()
+		a := coordtest.Queue(c.Mutex(lockPath))
+		for i := range 3 {
+			srv.Cut(c.SessionID())
+			time.Sleep(time.Second) // until it is connected, and has listed
+			coordtest.Must(t, srv.Delete(fmt.Sprintf("%s/lock-%010d", lockPath, i)))
+		}
+		if _, err := a.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		<-ended
+		if want := []int{3, 3, 2, 1}; !slices.Equal(ahead, want) {
+			t.Errorf("ahead were %v, want %v", ahead, want)
+		}
+		if n := srv.Requests(zktest.OpGetChildren2); n != len(ahead) {
+			t.Errorf("%d listings, want %d, one for each Queued", n, len(ahead))
+		}
+	})
 }

@@ -90,7 +90,7 @@ func TestTheServersTreeIsRefusedWhereverTheChrootIs(t *testing.T) {
 // What is refused for its size is refused here, and what is not is accepted by the
 // server. A server hangs up on a request that is too long, which would look like an
 // outage, and the request would be made again for ever.
-func TestSizeLimit(t *testing.T) {
+func TestWhatIsTooLargeIsRefusedAndNothingElse(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		s := onTheDouble(t, srv)
 		c := s.connect()
@@ -143,7 +143,7 @@ func theLargest(t *testing.T, s *site) {
 }
 
 // A quota is the server's word, and final.
-func TestQuota(t *testing.T) {
+func TestAQuotaIsErrQuotaAtOnceAndFinal(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
 		coordtest.Hold(t, c.Mutex(lockPath))
@@ -308,7 +308,7 @@ func TestRealDenied(t *testing.T) {
 }
 
 // Where the directory is missing it is the parent that has to be writable.
-func TestDeniedToMakeTheDirectory(t *testing.T) {
+func TestDeniedToMakeTheDirectoryIsErrNoAuth(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		conn := coordtest.Admin(t, srv.Addr(), srv.DialContext)
 		if _, err := conn.Create("/locks", nil, zk.FlagPersistent, zk.WorldACL(zk.PermRead)); err != nil {
@@ -330,7 +330,7 @@ func TestDeniedToMakeTheDirectory(t *testing.T) {
 }
 
 // Without permission to delete there is a Grant, and Release says what is left.
-func TestDeniedToRelease(t *testing.T) {
+func TestDeniedToReleaseIsSaidByErr(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		makeDir(t, onTheDouble(t, srv), zk.PermRead|zk.PermCreate)
 		c := coordtest.Connect(t, srv)
@@ -375,7 +375,7 @@ func TestNoPermissionToWriteIsNeeded(t *testing.T) {
 }
 
 // The list is refused by the server; without a retry, for it will be refused again.
-func TestAnAccessControlListThatTheServerRefuses(t *testing.T) {
+func TestAnAccessControlListThatIsRefusedIsNotTriedAgain(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		makeDir(t, onTheDouble(t, srv), zk.PermAll)
 		c := coordtest.Connect(t, srv)
@@ -409,7 +409,7 @@ func makeNodes(t *testing.T, conn *zk.Conn, nodes ...[2]string) {
 	}
 }
 
-func TestBadInputOnARealServer(t *testing.T) {
+func TestRealBadInput(t *testing.T) {
 	eventstest.NeedsServers(t)
 	e := ensemble.Start(t, 1, ensemble.Property("zookeeper.enforceQuota", "true"))
 	addr := e.Addr(0)

@@ -295,3 +295,69 @@ func TestCloseWithManyWaitingAndManyHeldWhileTheServerIsAway(t *testing.T) {
 		})
 	}
 }
+
+func TestCloseEndsEverythingAndLeavesNothing(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		stream := c.Events(t.Context())
+		held, _ := coordtest.Hold(t, c.Mutex(lockPath))
+		waiting := coordtest.Queue(c.Mutex(lockPath))
+		id := c.SessionID()
+		ended := make(chan int)
+		go func() {
+			n := 0
+			for ev := range stream {
+				if _, ok := ev.(events.Ended); ok {
+					n++
+				}
+			}
+			ended <- n
+		}()
+		if err := c.Close(); err != nil {
+			t.Errorf("Close = %v, want nil", err)
+		}
+		if n := <-ended; n != 2 {
+			t.Errorf("the stream closed after %d Ended, want 2", n)
+		}
+		if !errors.Is(held.Err(), coordinator.ErrClosed) || !errors.Is(waiting.Err(), coordinator.ErrClosed) || held.Valid() {
+			t.Errorf("behind Close the holder ends with %v, the waiter with %v, valid: %v; want ErrClosed twice",
+				held.Err(), waiting.Err(), held.Valid())
+		}
+		for _, s := range srv.Sessions() {
+			if s == id {
+				t.Error("behind Close the session is there, want it gone")
+			}
+		}
+		if left := srv.Children(lockPath); len(left) != 0 || c.State() != coordinator.StateClosed || c.SessionID() != 0 {
+			t.Errorf("behind Close the nodes are %v, the state %v, the session %#x; want none, closed and 0",
+				left, c.State(), c.SessionID())
+		}
+		late := c.Mutex(lockPath).Acquire(t.Context())
+		if !coordtest.IsClosed(late.Done()) || !errors.Is(late.Err(), coordinator.ErrClosed) {
+			t.Errorf("an acquisition behind Close ends with %v, want ErrClosed at once", late.Err())
+		}
+		held.Release()
+		if err := c.Close(); err != nil {
+			t.Errorf("the second Close = %v, want nil", err)
+		}
+		if _, open := <-c.Events(t.Context()); open {
+			t.Error("a stream of a closed coordinator is open, want it closed")
+		}
+	})
+}
+
+// TestCloseHasWaitedForTheStream: the goroutine of a subscriber that does not read is
+// gone when Close returns, and with it what it had to offer.
+func TestCloseHasWaitedForTheStream(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		stream := c.Events(t.Context())
+		<-c.Mutex("no path").Acquire(t.Context()).Done()
+		if err := c.Close(); err != nil {
+			t.Errorf("Close = %v, want nil", err)
+		}
+		if ev, open := <-stream; open {
+			t.Errorf("behind Close the stream says %+v, want nothing", ev)
+		}
+	})
+}

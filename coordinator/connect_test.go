@@ -66,7 +66,7 @@ func TestConnectNamesTheMalformedPartOfTheServers(t *testing.T) {
 }
 
 // What looks odd and is right is dialled, each server of it.
-func TestConnectStringsThatLookOddAndAreRight(t *testing.T) {
+func TestEachServerOfAnOddConnectStringIsDialled(t *testing.T) {
 	for _, tt := range []struct {
 		servers string
 		dialled []string
@@ -189,7 +189,7 @@ func TestConnectToUnreachableServersEndsWithItsContextAndTheLastError(t *testing
 	}
 }
 
-func TestConnectWithAnEndedContext(t *testing.T) {
+func TestConnectWithAnEndedContextEndsAtOnce(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -265,7 +265,7 @@ func (b *brittle) Write(p []byte) (int, error) {
 
 // The connection is reset right behind the handshake of a reconnect, so that the
 // write of the identity fails. The client has no room for the answer to that.
-func TestAnIdentityThatCannotBeSentOnAReconnect(t *testing.T) {
+func TestAnIdentityThatIsNotSentOnAReconnectIsSentOnTheNext(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		srv := zktest.Start(t)
 		var armed atomic.Bool

@@ -115,8 +115,8 @@ func TestAPanicInATermIsACrash(t *testing.T) {
 	})
 }
 
-// TestCrashBelowChroots: each is told of the node by the name that it has below its own chroot.
-func TestCrashBelowChroots(t *testing.T) {
+// TestACrashIsToldByTheNameBelowEachChroot of the node.
+func TestACrashIsToldByTheNameBelowEachChroot(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		a, b := connectBelow(t, srv, "/some"), connectBelow(t, srv, "/some/deep")
 		_, grant := coordtest.Hold(t, a.Mutex("/deep/lock", coordinator.DetectCrash()))
@@ -140,8 +140,8 @@ func refused(a *coordinator.Acquisition) error {
 	return a.Err()
 }
 
-// TestCrashBadInput: an error at once, and nothing is sent.
-func TestCrashBadInput(t *testing.T) {
+// TestBadInputOfALockThatTellsOfCrashesSendsNothing, and ends at once.
+func TestBadInputOfALockThatTellsOfCrashesSendsNothing(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
 		holder, _ := coordtest.Hold(t, c.Mutex("/locks/plain"))
@@ -399,8 +399,8 @@ func TestGivingUpWhileTheClaimIsUnderWay(t *testing.T) {
 	}
 }
 
-// TestRoundTripsOfALockThatTellsOfCrashes: one more than without, also in a loop, and none for a waiter who would claim.
-func TestRoundTripsOfALockThatTellsOfCrashes(t *testing.T) {
+// TestALockThatTellsOfCrashesTakesOneRoundTripMore, also in a loop, and none more for a waiter that would claim.
+func TestALockThatTellsOfCrashesTakesOneRoundTripMore(t *testing.T) {
 	const cycles = 100
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		cs, ms := coordtest.Metered(t, srv, 1)

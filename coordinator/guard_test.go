@@ -41,7 +41,7 @@ func holder(t *testing.T, srv *zktest.Server, chroot string) (*coordinator.Coord
 }
 
 // Whoever is not the holder changes nothing, and the servers are not even asked if it is known here.
-func TestTxnOfOneWhoDoesNotHold(t *testing.T) {
+func TestTxnOfOneThatDoesNotHoldSendsNothing(t *testing.T) {
 	cases := map[string]struct {
 		prepare func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition
 		want    error
@@ -112,7 +112,7 @@ func TestTxnRefusesBadInput(t *testing.T) {
 	})
 }
 
-func TestTxnWhoseReplyIsLost(t *testing.T) {
+func TestTxnWhoseReplyIsLostIsOfUnknownOutcome(t *testing.T) {
 	for name, tc := range map[string]struct {
 		action zktest.Action
 		want   string
@@ -209,7 +209,7 @@ func TestTxnThatIsTurnedAwayIsMadeAgain(t *testing.T) {
 
 // A node that somebody removed guards nothing: whoever notices first, the holder or the transaction, the error is the
 // same.
-func TestTxnWhenTheNodeIsRemoved(t *testing.T) {
+func TestTxnWithoutANodeIsErrNodeRemoved(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		_, a, grant := holder(t, srv, "")
 		coordtest.Must(t, srv.Delete(grant.Node))
@@ -223,7 +223,7 @@ func TestTxnWhenTheNodeIsRemoved(t *testing.T) {
 }
 
 // A function in Do finds its acquisition in its context.
-func TestTxnInDo(t *testing.T) {
+func TestTheFunctionOfDoFindsItsAcquisition(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, _, _ := holder(t, srv, "")
 		if _, ok := coordinator.FromContext(t.Context()); ok {
@@ -244,7 +244,7 @@ func TestTxnInDo(t *testing.T) {
 }
 
 // The guard of a past holder stops its writes, however late they come and on whatever connection.
-func TestGuardOfAPastHolder(t *testing.T) {
+func TestTheGuardOfAPastHolderStopsItsWrites(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, a, grant := holder(t, srv, "")
 		waiting := coordtest.Queue(coordtest.Connect(t, srv).Mutex(lockPath))
@@ -343,8 +343,8 @@ func TestTxnOfUnknownOutcomeIsSentOnce(t *testing.T) {
 	})
 }
 
-// TestTransactionsOfAHolder are executed as a whole, below the chroot and with the guard in front, which is not below it.
-func TestTransactionsOfAHolder(t *testing.T) {
+// TestTransactionsOfAHolderAreWholeAndGuarded: they are executed as a whole, below the chroot. The guard has the path above it, too.
+func TestTransactionsOfAHolderAreWholeAndGuarded(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		s := &site{
 			connect: func(...coordinator.Option) *coordinator.Coordinator { return connectBelow(t, srv, "/app") },

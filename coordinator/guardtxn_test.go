@@ -61,7 +61,7 @@ func TestTxnAroundTheGrantIsNeverUnguarded(t *testing.T) {
 }
 
 // Released is released, whoever finds first that the node is gone.
-func TestTxnBesideRelease(t *testing.T) {
+func TestTxnBesideReleaseIsNilOrErrReleased(t *testing.T) {
 	for name, meanwhile := range map[string]func(srv *zktest.Server, a *coordinator.Acquisition, txn func()){
 		"while it is turned away": func(srv *zktest.Server, a *coordinator.Acquisition, txn func()) {
 			srv.Intercept(func(r zktest.Request) zktest.Action {

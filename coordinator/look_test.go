@@ -21,8 +21,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// What Queue says of a lock, and that looking leaves nothing behind. What becomes of a
-// look when things go wrong is in lookfault_test.go.
+// What Queue says of a lock, and that looking leaves nothing behind.
 
 // look returns what Queue does, which has to work.
 func look(t *testing.T, l *coordinator.Lock) []events.Contender {
@@ -132,9 +131,9 @@ func TestQueueTakesForeignContendersForWhatTheyAre(t *testing.T) {
 	})
 }
 
-// TestQueueOfAReadWriteLock shows a writer behind readers, and one that becomes a reader
+// TestTheQueueOfAReadWriteLockShowsWhoHolds shows a writer behind readers, and one that becomes a reader
 // in its own place. Whichever side is asked, readers wait for writers only.
-func TestQueueOfAReadWriteLock(t *testing.T) {
+func TestTheQueueOfAReadWriteLockShowsWhoHolds(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		rw := coordtest.Connect(t, srv).ReadWrite(lockPath)
 		sides := []interface {
@@ -322,48 +321,6 @@ func TestQueueNeedsToReadTheDirectoryAndItsContenders(t *testing.T) {
 	})
 }
 
-// TestQueuedComesWithEachListing compares the events with the listings that a waiter
-// makes: behind its create, and again on each new connection.
-func TestQueuedComesWithEachListing(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		for i := range 3 {
-			coordtest.Must(t, srv.Create(fmt.Sprintf("%s/lock-%010d", lockPath, i), nil))
-		}
-		coordtest.Must(t, srv.SetSequence(lockPath, 3))
-		c := coordtest.Connect(t, srv)
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		stream := c.Events(ctx)
-		var ahead []int
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			for ev := range stream {
-				if q, ok := ev.(events.Queued); ok {
-					ahead = append(ahead, q.Ahead)
-				}
-			}
-		}()
-		a := coordtest.Queue(c.Mutex(lockPath))
-		for i := range 3 {
-			srv.Cut(c.SessionID())
-			time.Sleep(time.Second) // until it is connected, and has listed
-			coordtest.Must(t, srv.Delete(fmt.Sprintf("%s/lock-%010d", lockPath, i)))
-		}
-		if _, err := a.Wait(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		cancel()
-		<-ended
-		if want := []int{3, 3, 2, 1}; !slices.Equal(ahead, want) {
-			t.Errorf("ahead were %v, want %v", ahead, want)
-		}
-		if n := srv.Requests(zktest.OpGetChildren2); n != len(ahead) {
-			t.Errorf("%d listings, want %d, one for each Queued", n, len(ahead))
-		}
-	})
-}
-
 // What becomes of a look when the connection goes, or the session, the caller's
 // patience, the coordinator; and how much many of them take.
 
@@ -413,29 +370,19 @@ func TestQueueWaitsForAConnection(t *testing.T) {
 // TestQueueBeginsAgainWhenItIsInterrupted breaks what there is to break, once, at each
 // of the requests that a look makes.
 func TestQueueBeginsAgainWhenItIsInterrupted(t *testing.T) {
-	for name, act := range map[string]func(srv *zktest.Server, session int64) zktest.Action{
-		"cut before":  func(*zktest.Server, int64) zktest.Action { return zktest.CutBefore() },
-		"cut after":   func(*zktest.Server, int64) zktest.Action { return zktest.CutAfter() },
-		"turned away": func(*zktest.Server, int64) zktest.Action { return zktest.Fail(zktest.Throttled) },
-		"moved":       func(*zktest.Server, int64) zktest.Action { return zktest.Fail(zktest.SessionMoved) },
-		"silence": func(srv *zktest.Server, _ int64) zktest.Action {
-			srv.MuteAll(true)
-			time.AfterFunc(8*time.Second, func() { srv.MuteAll(false) }) // the client has hung up by then
-			return zktest.Swallow()
-		},
-		"expired": func(srv *zktest.Server, session int64) zktest.Action {
-			if err := srv.Expire(session); err != nil {
-				panic(err)
-			}
-			return zktest.CutAfter()
-		},
-		"said to be expired": func(srv *zktest.Server, session int64) zktest.Action {
-			if err := srv.Expire(session); err != nil {
-				panic(err)
-			}
-			return zktest.Fail(zktest.SessionExpired)
-		},
-	} {
+	happens := mishaps()
+	happens["silence"] = func(srv *zktest.Server, _ int64) zktest.Action {
+		srv.MuteAll(true)
+		time.AfterFunc(8*time.Second, func() { srv.MuteAll(false) }) // the client has hung up by then
+		return zktest.Swallow()
+	}
+	happens["said to be expired"] = func(srv *zktest.Server, session int64) zktest.Action {
+		if err := srv.Expire(session); err != nil {
+			panic(err)
+		}
+		return zktest.Fail(zktest.SessionExpired)
+	}
+	for name, act := range happens {
 		for nth := 1; nth <= 4; nth++ { // the listing, and three readings
 			t.Run(fmt.Sprintf("%s at %d", name, nth), func(t *testing.T) {
 				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {

@@ -164,7 +164,7 @@ func TestACallerThatNeverReadsDelaysNobody(t *testing.T) {
 	})
 }
 
-func TestWhatHappensInsideDo(t *testing.T) {
+func TestWhateverHappensInsideDoTheNextOneIsGranted(t *testing.T) {
 	for name, tt := range map[string]struct {
 		inside func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator)
 		want   error

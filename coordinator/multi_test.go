@@ -16,7 +16,6 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
-	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
 // Where multi-locks meet.
@@ -269,30 +268,6 @@ func TestAHandoffOfMultiLocks(t *testing.T) {
 			t.Errorf("%d handoffs took %+v, want at most %d requests", handoffs, n, (6+5+1)*handoffs+4)
 		}
 	})
-}
-
-// realFreeLocks: 32 free locks cost a real server two requests.
-func realFreeLocks(t *testing.T, e *ensemble.Ensemble, c *coordinator.Coordinator) {
-	const cycles, stray = 50, 2
-	all := mutexes(c, pathsOf(32)...)
-	cycle := func() {
-		a := all.Acquire(context.Background())
-		if g := coordtest.GrantOf(t, a); len(g.Members) != 32 {
-			t.Errorf("%+v is granted, want 32 members", g)
-		}
-		coordtest.End(a)
-	}
-	cycle()
-	cycle() // the directories are known to be ours
-	n := coordtest.RealToll(t, e, func() {
-		for range cycles {
-			cycle()
-		}
-	})
-	t.Logf("%d cycles: %+v", cycles, n)
-	if n.Packets < 2*cycles || n.Packets > 2*cycles+stray {
-		t.Errorf("%d cycles took %v requests, want %d to %d", cycles, n.Packets, 2*cycles, 2*cycles+stray)
-	}
 }
 
 // TestRealMultiLockAsLargeAsARequestMayBe: what a real server makes of the largest transaction.

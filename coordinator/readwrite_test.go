@@ -112,8 +112,8 @@ func TestAReleaseOfAReadWriteLockWakesOnlyThoseItAdmits(t *testing.T) {
 	})
 }
 
-// TestReadersCost: what a reader pays.
-func TestReadersCost(t *testing.T) {
+// TestAReaderCostsOneRequestAloneAndFourBesideAnother: create, list, read the own node, claim.
+func TestAReaderCostsOneRequestAloneAndFourBesideAnother(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		cs, ms := coordtest.Metered(t, srv, 1)
 		coordtest.Warm(t, cs[0])

@@ -34,8 +34,8 @@ func nested(t *testing.T, l *coordinator.Lock, deep int) []*coordinator.Acquisit
 	return all
 }
 
-// TestEnteredFromOtherGoroutines, with the context of the holder, all at once.
-func TestEnteredFromOtherGoroutines(t *testing.T) {
+// TestALockThatGoroutinesEnterIsHeldUntilTheLastLeaves: they enter with the context of the holder, all at once.
+func TestALockThatGoroutinesEnterIsHeldUntilTheLastLeaves(t *testing.T) {
 	const many = 50
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -103,8 +103,8 @@ func TestNoNodeIsLeftWhenAReplyIsLost(t *testing.T) {
 	})
 }
 
-// TestTransactionsOfAnInnerOne are guarded by the node, for as long as that one holds.
-func TestTransactionsOfAnInnerOne(t *testing.T) {
+// TestAnInnerOneIsGuardedForAsLongAsItHolds: its transactions are guarded by the node of the outer one.
+func TestAnInnerOneIsGuardedForAsLongAsItHolds(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
 		coordtest.Must(t, srv.Create("/ledger", nil))
@@ -126,9 +126,9 @@ func TestTransactionsOfAnInnerOne(t *testing.T) {
 	})
 }
 
-// TestJoinsAndReleasesTogether: whatever comes of them in whatever order, nobody of another
-// session is in while one of them holds, no token is smaller than one before, and nothing is left.
-func TestJoinsAndReleasesTogether(t *testing.T) {
+// TestOneSessionHoldsHoweverJoinsAndReleasesMeet: no other session holds meanwhile, no token is smaller than one before, and
+// nothing is left.
+func TestOneSessionHoldsHoweverJoinsAndReleasesMeet(t *testing.T) {
 	const rounds, many = 30, 8
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)

@@ -122,8 +122,8 @@ func stranger(t *testing.T, srv *zktest.Server) (create func(node string, data [
 	}
 }
 
-// TestHoldersOfOtherLibrariesAreAskedInTheirWay, and removed if they do not hear it.
-func TestHoldersOfOtherLibrariesAreAskedInTheirWay(t *testing.T) {
+// TestHoldersOfOtherLibrariesAreAskedInTheirWayAndThenRemoved, if they do not hear it.
+func TestHoldersOfOtherLibrariesAreAskedInTheirWayAndThenRemoved(t *testing.T) {
 	for _, node := range []string{
 		"_c_4f1c0a52-7c39-4a0e-9a3c-d2b1c5a7e9f0-lock-0000000007", "leases/_c_4f1c0a52-7c39-4a0e-9a3c-d2b1c5a7e9f0-lease-0000000007",
 		"lock-0000000007", "4f1c0a527c394a0e9a3cd2b1c5a7e9f0__lock__0000000007", "x-72057594037927936-0000000007",
@@ -227,9 +227,9 @@ func TestAHolderWhoIsCutOffLosesItBeforeHeIsRemoved(t *testing.T) {
 	}
 }
 
-// TestRevokeOfAMultiLockThatWaitsElsewhere: it is the first at the path, so it counts as a holder. Nobody hears of a wish without a
-// Grant; at the end it loses its places, and queues up anew behind whoever has come meanwhile.
-func TestRevokeOfAMultiLockThatWaitsElsewhere(t *testing.T) {
+// TestAMultiLockThatIsRevokedWhileItWaitsElsewhereQueuesAgain: it is the first at the path, so it counts as a holder. It hears of
+// no wish without a Grant. At the end it loses its places, and queues up behind the one that has come meanwhile.
+func TestAMultiLockThatIsRevokedWhileItWaitsElsewhereQueuesAgain(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		inTheWay, _ := coordtest.Hold(t, other.Mutex(accountB))
@@ -423,7 +423,7 @@ func TestAWishThatSomebodyElseReadFirst(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 				c := coordtest.Connect(t, srv)
-				usedOnce(t, lock(c))
+				holdAgainAndAgain(t, lock(c), 1) // and its directories are made
 				stream := c.Events(t.Context())
 				holder := lock(c).Acquire(t.Context())
 				grant := coordtest.Soon(t, holder) // in one round trip, and not watched yet
@@ -455,7 +455,7 @@ func TestAWishBeforeTheNodeIsFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 				c := coordtest.Connect(t, srv)
-				usedOnce(t, lock(c))
+				holdAgainAndAgain(t, lock(c), 1) // and its directories are made
 				stream := c.Events(t.Context())
 				srv.Intercept(func(r zktest.Request) zktest.Action {
 					if !makes(r, name) {
@@ -509,14 +509,6 @@ func TestAWishIsToldToThoseWhoEnterAgain(t *testing.T) {
 			t.Errorf("told %v when the wish is gone, want nothing", got)
 		}
 	})
-}
-
-// usedOnce makes the directories of a lock, so that the next one who is alone has it in one round trip.
-func usedOnce(t *testing.T, lock acquirer) {
-	t.Helper()
-	a := lock.Acquire(t.Context())
-	coordtest.Soon(t, a)
-	coordtest.End(a)
 }
 
 // makes tells whether the request makes the node that is held of a kind of lock.

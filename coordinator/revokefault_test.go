@@ -179,8 +179,7 @@ func TestAHolderWithoutAConnectionLosesTheLockAtTheDeadline(t *testing.T) {
 	})
 }
 
-// TestRevokeOfAHolderWhoDies ends with that.
-func TestRevokeOfAHolderWhoDies(t *testing.T) {
+func TestRevokeEndsWithTheSessionOfTheHolder(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		holder, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable()))
@@ -344,8 +343,8 @@ func contents(srv *zktest.Server) (all []string) {
 	return all
 }
 
-// TestRevokeOfAClosedCoordinator, and of one that is closed meanwhile.
-func TestRevokeOfAClosedCoordinator(t *testing.T) {
+// TestRevokeOfAClosedCoordinatorIsErrClosed, and so is that of one that is closed meanwhile.
+func TestRevokeOfAClosedCoordinatorIsErrClosed(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		holder, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath, coordinator.Revocable()))
 		c := coordtest.Connect(t, srv)
@@ -367,8 +366,8 @@ func TestRevokeOfAClosedCoordinator(t *testing.T) {
 	})
 }
 
-// TestRevokeWhoseContextEnds: the holder obeys, but nobody is removed.
-func TestRevokeWhoseContextEnds(t *testing.T) {
+// TestRevokeWhoseContextEndsRemovesNobody, and the holder obeys.
+func TestRevokeWhoseContextEndsRemovesNobody(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
 		holder, _ := coordtest.Hold(t, coordtest.Connect(t, srv).ReadWrite(lockPath, coordinator.Revocable()).Read())
@@ -422,8 +421,8 @@ func TestRevokeWithoutAConnectionLeavesNothing(t *testing.T) {
 	})
 }
 
-// TestRevokeWithoutPermission: whoever may not write to the node, or not read it, hears so.
-func TestRevokeWithoutPermission(t *testing.T) {
+// TestRevokeWithoutPermissionIsErrNoAuth: without that to write to the node, or that to read it.
+func TestRevokeWithoutPermissionIsErrNoAuth(t *testing.T) {
 	for name, perms := range map[string]int32{"write": zk.PermAll &^ zk.PermWrite, "read": zk.PermAll &^ zk.PermRead} {
 		t.Run(name, func(t *testing.T) {
 			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -442,8 +441,8 @@ func TestRevokeWithoutPermission(t *testing.T) {
 	}
 }
 
-// TestRevocableOptions: what the option cannot be given to, and what data a node cannot have.
-func TestRevocableOptions(t *testing.T) {
+// TestWhatCannotBeRevocableIsRefused: unfair locks, and data that read as a wish.
+func TestWhatCannotBeRevocableIsRefused(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
 		before := contents(srv)

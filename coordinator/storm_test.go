@@ -517,8 +517,9 @@ func TestAContenderWakesNobodyButItsSuccessor(t *testing.T) {
 	})
 }
 
-// TestDirectoryDeletedUnderEverybody: the holder is told, and the waiters queue up again.
-func TestDirectoryDeletedUnderEverybody(t *testing.T) {
+// TestTheHolderIsToldAndTheWaitersQueueAgainWhenTheDirectoryIsDeleted, and each of them
+// is granted in the end, with a greater token.
+func TestTheHolderIsToldAndTheWaitersQueueAgainWhenTheDirectoryIsDeleted(t *testing.T) {
 	const waiters = 30
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		cs := []*coordinator.Coordinator{coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)}
@@ -574,9 +575,8 @@ func TestDirectoryDeletedUnderEverybody(t *testing.T) {
 	})
 }
 
-// TestContainerReapedBetweenEnsureAndCreate has the directory removed each time it
-// was made, right before the node is created in it.
-func TestContainerReapedBetweenEnsureAndCreate(t *testing.T) {
+// TestADirectoryThatIsReapedBeforeTheCreateIsMadeAgain, a few times, and then the acquisition ends.
+func TestADirectoryThatIsReapedBeforeTheCreateIsMadeAgain(t *testing.T) {
 	for name, tt := range map[string]struct {
 		times int
 		ends  bool
