@@ -258,12 +258,11 @@ func TestObserveAtEachStep(t *testing.T) {
 	moves := []string{"path", "join", "leave", "proclaim", "remove", "anew"}
 	breaks := []string{"cut before", "cut after", "expire"}
 	fired := 0
-	every := eventstest.Amount(2, 1) // before the even requests of some, and the odd ones of the others
 	begun := [][]string{nil, {"join", "join", "leave"}, {"path"}, {"join"}, {"join", "join", "join"}}
 	for _, at := range begun[:eventstest.Amount(2, len(begun))] {
 		for _, then := range moves {
 			for _, meanwhile := range slices.Concat(moves, breaks) {
-				for step := 1 + len(then+meanwhile)%every; ; step += every {
+				for step := 1; ; step++ {
 					requests := 0
 					coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 						h := &hustings{srv: srv}

@@ -16,7 +16,6 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
-	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -56,11 +55,10 @@ func atRequest(srv *zktest.Server, session int64, n int32, mishap func(*zktest.S
 // TestRevokeGoesOnWhateverHappensToIt: at each of its requests, to a holder who gives the lock back at the deadline, to one who has to be
 // removed, and to one of another library.
 func TestRevokeGoesOnWhateverHappensToIt(t *testing.T) {
-	every := int32(eventstest.Amount(2, 1)) // the even requests of some, the odd ones of the others
 	theirs := lockPath + "/lock-0000000007"
 	for name, mishap := range mishaps() {
 		for kind, took := range map[string]time.Duration{"obeys": grace, "deaf": grace + patience, "foreign": grace + patience, "permits": grace} {
-			for n := 1 + int32(len(name+kind))%every; ; n += every {
+			for n := int32(1); ; n++ {
 				came := &atomic.Bool{}
 				t.Run(fmt.Sprintf("%s, %s, request %d", name, kind, n), func(t *testing.T) {
 					coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
