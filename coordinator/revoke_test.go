@@ -587,7 +587,8 @@ func TestRealRevoke(t *testing.T) {
 		t.Parallel()
 		ctx := coordtest.RealContext(t)
 		const timeout, grace = 2 * time.Second, 500 * time.Millisecond
-		c, operator := coordtest.ConnectReal(t, e.Addr(0)), coordtest.ConnectReal(t, e.Addr(2), coordinator.WithSessionTimeout(timeout))
+		c := coordtest.ConnectReal(t, e.Addr(0)+"/force")
+		operator := coordtest.ConnectReal(t, e.Addr(2)+"/force", coordinator.WithSessionTimeout(timeout))
 		began, end := make(chan events.Grant, 1), make(chan struct{})
 		ended := make(chan error, 1)
 		go func() {

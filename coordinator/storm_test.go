@@ -62,6 +62,7 @@ func TestTheStormOfAllSides(t *testing.T) {
 // TestRealStorms has crowds of each kind of lock meet at one ensemble, as others do on the double.
 func TestRealStorms(t *testing.T) {
 	eventstest.NeedsServers(t)
+	t.Parallel()
 	e := coordtest.Servers(t, 3)
 	for name, test := range map[string]func(*testing.T, *ensemble.Ensemble){
 		"opposite orders": realOppositeOrders, "permits": realPermits, "readers and writers": realReadersAndWriters, "elections": realElections,
