@@ -285,7 +285,7 @@ func (l *ledger) note(ev events.Event) {
 func TestStreamOfThousandsOfLocks(t *testing.T) {
 	const others = 50
 	waiters := eventstest.Amount(100, 300)
-	locks, early, released := eventstest.Amount(1000, 5000), eventstest.Amount(400, 2000), eventstest.Amount(100, 500)
+	locks, early, released := eventstest.Amount(400, 5000), eventstest.Amount(160, 2000), eventstest.Amount(40, 500)
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		shard := func(i int) string { return fmt.Sprintf("/shards/%d", i) }
 		for i := range locks {
