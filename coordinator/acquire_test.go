@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,71 +23,12 @@ func TestDataIsCopiedIntoTheNode(t *testing.T) {
 		data[0] = 'X'
 		_, grant := coordtest.Hold(t, c.Mutex(lockPath), option)
 		if got, _ := srv.Data(grant.Node); string(got) != "host-7" {
-			t.Errorf("node holds %q", got)
+			t.Errorf("the node has %q, want %q", got, "host-7")
 		}
 	})
 }
 
-func TestBadArgumentsEndAtOnceAndSendNothing(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv)
-		for _, tt := range []struct {
-			path    string
-			options []coordinator.AcquireOption
-			want    error
-		}{
-			{"", nil, coordinator.ErrPath},
-			{"a", nil, coordinator.ErrPath},
-			{"/a//b", nil, coordinator.ErrPath},
-			{"/a/", nil, coordinator.ErrPath},
-			{"/a/../b", nil, coordinator.ErrPath},
-			{"/a\x00", nil, coordinator.ErrPath},
-			{"/" + strings.Repeat("a", 1<<20), nil, coordinator.ErrTooLarge},
-			{lockPath, []coordinator.AcquireOption{coordinator.WithData(make([]byte, 1<<20))}, coordinator.ErrTooLarge},
-		} {
-			a := c.Mutex(tt.path).Acquire(t.Context(), tt.options...)
-			if !coordtest.IsClosed(a.Done()) || !errors.Is(a.Err(), tt.want) {
-				t.Errorf("%.20q: done %v, Err = %v, want %v", tt.path, coordtest.IsClosed(a.Done()), a.Err(), tt.want)
-			}
-			a.Release()
-		}
-		synctest.Wait()
-		for _, op := range []zktest.Op{zktest.OpCreate, zktest.OpMulti, zktest.OpCreateContainer, zktest.OpGetChildren2} {
-			if got := srv.Requests(op); got != 0 {
-				t.Errorf("%d requests %v were sent", got, op)
-			}
-		}
-	})
-}
-
-func TestBadServersAndOptions(t *testing.T) {
-	for _, servers := range []string{"", ":", "h:x", "h:2181/app/", "h:2181/app,h2:2181"} {
-		if _, err := coordinator.Connect(t.Context(), servers); !errors.Is(err, coordinator.ErrConnectString) {
-			t.Errorf("Connect(%q) = %v", servers, err)
-		}
-	}
-	for name, option := range map[string]coordinator.Option{
-		"timeout": coordinator.WithSessionTimeout(0), "logger": coordinator.WithLogger(nil), "acl": coordinator.WithACL(nil),
-	} {
-		if _, err := coordinator.Connect(t.Context(), "127.0.0.1:1", option); err == nil {
-			t.Errorf("bad %s was accepted", name)
-		}
-	}
-}
-
-func TestConnectEndsWithItsContextAndNamesTheLastError(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		srv.Down(true)
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		_, err := coordinator.Connect(ctx, srv.Addr(), srv.Option())
-		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "refused") {
-			t.Errorf("Connect = %v", err)
-		}
-	})
-}
-
-func TestContextsOfAnAcquisition(t *testing.T) {
+func TestContextsEndWithTheLockAndSayWhy(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
 		a := c.Mutex(lockPath).Acquire(t.Context())
@@ -100,119 +40,30 @@ func TestContextsOfAnAcquisition(t *testing.T) {
 		child := a.Context(parent)
 		cancel()
 		if early.Err() != nil || !errors.Is(child.Err(), context.Canceled) {
-			t.Errorf("before the release: %v and %v", early.Err(), child.Err())
+			t.Errorf("while the lock is held: %v, and %v below a parent that is over; want nil and context.Canceled",
+				early.Err(), child.Err())
 		}
 		a.Release()
 		<-early.Done()
 		if cause := context.Cause(early); !errors.Is(cause, coordinator.ErrReleased) {
-			t.Errorf("cause = %v", cause)
+			t.Errorf("behind the release the context ends with %v, want ErrReleased", cause)
 		}
 		late := a.Context(t.Context())
 		<-late.Done()
 
 		b, _ := coordtest.Hold(t, c.Mutex(lockPath))
 		ctx := b.Context(t.Context())
-		if err := srv.Expire(c.SessionID()); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.Expire(c.SessionID()))
 		<-ctx.Done()
 		if cause := context.Cause(ctx); !errors.Is(cause, coordinator.ErrSessionExpired) || b.Valid() {
-			t.Errorf("cause = %v, valid %v", cause, b.Valid())
+			t.Errorf("behind the loss the context ends with %v, valid: %v; want ErrSessionExpired", cause, b.Valid())
 		}
 	})
-}
-
-func TestClose(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv)
-		stream := c.Events(t.Context())
-		held, _ := coordtest.Hold(t, c.Mutex(lockPath))
-		waiting := coordtest.Queue(c.Mutex(lockPath))
-		id := c.SessionID()
-		ended := make(chan int)
-		go func() {
-			n := 0
-			for ev := range stream {
-				if _, ok := ev.(events.Ended); ok {
-					n++
-				}
-			}
-			ended <- n
-		}()
-		if err := c.Close(); err != nil {
-			t.Errorf("Close = %v", err)
-		}
-		if n := <-ended; n != 2 {
-			t.Errorf("the stream closed after %d Ended", n)
-		}
-		if !errors.Is(held.Err(), coordinator.ErrClosed) || !errors.Is(waiting.Err(), coordinator.ErrClosed) || held.Valid() {
-			t.Errorf("%v, %v", held.Err(), waiting.Err())
-		}
-		for _, s := range srv.Sessions() {
-			if s == id {
-				t.Error("the session is still there")
-			}
-		}
-		if left := srv.Children(lockPath); len(left) != 0 || c.State() != coordinator.StateClosed || c.SessionID() != 0 {
-			t.Errorf("left %v in state %v", left, c.State())
-		}
-		late := c.Mutex(lockPath).Acquire(t.Context())
-		if !coordtest.IsClosed(late.Done()) || !errors.Is(late.Err(), coordinator.ErrClosed) {
-			t.Errorf("after Close: %v", late.Err())
-		}
-		held.Release()
-		if err := c.Close(); err != nil {
-			t.Errorf("second Close = %v", err)
-		}
-		if _, open := <-c.Events(t.Context()); open {
-			t.Error("a stream of a closed coordinator is open")
-		}
-	})
-}
-
-func TestCloseIsBoundedWhenTheServersAreAway(t *testing.T) {
-	for name, fault := range map[string]func(*zktest.Server){
-		"down": func(srv *zktest.Server) { srv.Down(true) },
-		"mute": func(srv *zktest.Server) { srv.MuteAll(true) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c := coordtest.Connect(t, srv)
-				coordtest.Hold(t, c.Mutex(lockPath))
-				fault(srv)
-				synctest.Wait()
-				start := time.Now()
-				err := c.Close()
-				if took := time.Since(start); took > 10*time.Second {
-					t.Errorf("Close took %v", took)
-				}
-				if err == nil {
-					t.Error("Close did not say that a node is left")
-				}
-			})
-		})
-	}
 }
 
 // What has to happen in the end is waited for with a bound here, in virtual time: a
 // lock that gets stuck fails these tests at once, where others would wait for it
 // until the time limit of the whole run.
-
-// TestCloseHasWaitedForTheStream: the goroutine of a subscriber that does not read is
-// gone when Close returns, and with it what it had to offer.
-func TestCloseHasWaitedForTheStream(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv)
-		stream := c.Events(t.Context())
-		<-c.Mutex("no path").Acquire(t.Context()).Done()
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-		if ev, open := <-stream; open {
-			t.Errorf("after Close has returned the stream says %+v", ev)
-		}
-	})
-}
 
 // A lock in one round trip, and handoffs that do not list: what callers see of them.
 
@@ -226,11 +77,11 @@ func TestTokensGrowInALoop(t *testing.T) {
 			a, grant := coordtest.Hold(t, cs[i/5%2].Mutex(lockPath))
 			listed := srv.Children(lockPath)
 			if grant.Token <= last || len(listed) != 1 || grant.Node != lockPath+"/"+listed[0] {
-				t.Errorf("cycle %d: %+v after token %d; nodes %v", i, grant, last, listed)
+				t.Errorf("cycle %d: %+v is granted behind the token %d, with the nodes %v; want a greater one, and its node alone",
+					i, grant, last, listed)
 			}
 			last = grant.Token
-			a.Release()
-			<-a.Done()
+			coordtest.End(a)
 		}
 	})
 }
@@ -252,12 +103,12 @@ func TestAWaiterWalksBackAsFarAsItRemembers(t *testing.T) {
 			ahead[i].Release()
 			synctest.Wait()
 			if last.Valid() || !holder.Valid() {
-				t.Fatalf("with %d between: the last one holds %v, the holder %v", i, last.Valid(), holder.Valid())
+				t.Fatalf("with %d between, the last one holds: %v, the holder: %v; want the holder alone", i, last.Valid(), holder.Valid())
 			}
 		}
 		holder.Release()
 		if grant := coordtest.Soon(t, last); grant.Token <= held.Token {
-			t.Errorf("%+v after %+v", grant, held)
+			t.Errorf("%+v is granted behind %+v, want a greater token", grant, held)
 		}
 	})
 }
@@ -284,7 +135,7 @@ func TestGivingUpLetsNobodyIn(t *testing.T) {
 		all[3].Release()
 		synctest.Wait()
 		if !holder.Valid() || last.Valid() || len(last.Granted()) != 0 {
-			t.Fatalf("the holder holds %v, the last one %v", holder.Valid(), last.Valid())
+			t.Fatalf("when two have given up the holder holds: %v, the last one: %v; want the holder alone", holder.Valid(), last.Valid())
 		}
 		holder.Release()
 		coordtest.Soon(t, last)
@@ -315,13 +166,13 @@ func TestAFloorThatIsWrittenOverCostsAListing(t *testing.T) {
 		for _, a := range all {
 			grant := coordtest.Soon(t, a)
 			if grant.Token <= last || !a.Valid() {
-				t.Errorf("%+v after token %d, valid %v", grant, last, a.Valid())
+				t.Errorf("%+v is granted behind the token %d, valid: %v; want a greater one, and valid", grant, last, a.Valid())
 			}
 			last = grant.Token
 			a.Release()
 		}
 		if n := srv.Requests(zktest.OpGetChildren2) - lists; n != waiters { // the first one to wait has one ahead only
-			t.Errorf("%d listings for %d handoffs", n, waiters)
+			t.Errorf("%d listings, want %d, one for each handoff but the first", n, waiters)
 		}
 	})
 }
@@ -347,8 +198,7 @@ func TestALoneHolderIsToldOfItsLosses(t *testing.T) {
 				mutex := func(i int) *coordinator.Lock { return cs.Mutex(fmt.Sprint("/locks/", i)) }
 				for i := range 3 * locks { // twice, for the directory to be known
 					a, _ := coordtest.Hold(t, mutex(i%locks))
-					a.Release()
-					<-a.Done()
+					coordtest.End(a)
 				}
 				sent := coordtest.Traffic(srv)
 				var last *coordinator.Acquisition
@@ -357,7 +207,7 @@ func TestALoneHolderIsToldOfItsLosses(t *testing.T) {
 					last, held = coordtest.Hold(t, mutex(i))
 				}
 				if n := sent.Load(); n != locks {
-					t.Fatalf("%d requests for %d locks", n, locks)
+					t.Fatalf("%d requests for %d locks, want one each", n, locks)
 				}
 				srv.Intercept(nil)
 				time.Sleep(timeout + timeout/40) // past the first pace, and between two probes
@@ -365,10 +215,10 @@ func TestALoneHolderIsToldOfItsLosses(t *testing.T) {
 				select {
 				case lost := <-last.Lost():
 					if lost.Reason != reason || lost.Token != held.Token {
-						t.Errorf("%+v", lost)
+						t.Errorf("the holder hears %+v, want %v of the token %d", lost, reason, held.Token)
 					}
 				case <-time.After(c.within):
-					t.Errorf("nothing was heard in %v", c.within)
+					t.Errorf("nothing was heard in %v, want a loss: %v", c.within, reason)
 				}
 				srv.MuteAll(false)
 			})
@@ -392,11 +242,11 @@ func TestNoSizeForAnotherKindOfLock(t *testing.T) {
 			"permit of an unfair one tried": coordtest.EndOf(t, b.Semaphore(taskPath, 2).Acquire(t.Context(), coordinator.Try())),
 		} {
 			if !errors.Is(err, coordinator.ErrKind) {
-				t.Errorf("%s: %v", what, err)
+				t.Errorf("%s: %v, want ErrKind", what, err)
 			}
 		}
 		if after := srv.Tree(); !slices.Equal(after, before) {
-			t.Errorf("left %v", after)
+			t.Errorf("what was refused has left %v, want %v", after, before)
 		}
 	})
 }
@@ -469,27 +319,27 @@ func cancelAt(t *testing.T, srv *zktest.Server, ours, queued, late bool, nth int
 	switch {
 	case errors.Is(err, context.Canceled):
 		if ctx.Err() == nil {
-			t.Error("nobody had cancelled it")
+			t.Error("Wait says that the context was cancelled, and it was not")
 		}
 	case err != nil:
-		t.Errorf("Err = %v", err)
+		t.Errorf("Wait = %v, want a grant or context.Canceled", err)
 	case late && nth <= before:
-		t.Error("granted, with the context cancelled for a second")
+		t.Error("granted with the context cancelled for a second, want context.Canceled")
 	default:
 		cancel() // the wait is over
 		synctest.Wait()
 		if !a.Valid() {
-			t.Error("taken, and then not valid")
+			t.Error("when the grant is taken, and the context cancelled, the lock is not valid, want it held")
 		}
 		a.Release()
 	}
 	<-a.Done()
 	time.Sleep(3 * time.Second)
 	if got := srv.Children(lockPath); len(got) != 0 {
-		t.Errorf("left behind: %v", got)
+		t.Errorf("when it is over the nodes %v are left, want none", got)
 	}
 	if n := srv.Watches(); n != 0 {
-		t.Errorf("%d watches are left", n)
+		t.Errorf("when it is over %d watches are left, want none", n)
 	}
 	coordtest.Hold(t, c.Mutex(lockPath))
 }
@@ -500,9 +350,7 @@ func TestDoWithAContextCancelledAtEachStep(t *testing.T) {
 	for nth := 1; nth <= steps+2; nth++ {
 		t.Run(fmt.Sprintf("request %d", nth), func(t *testing.T) {
 			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				if err := srv.Create(lockPath, nil); err != nil {
-					t.Fatal(err)
-				}
+				coordtest.Must(t, srv.Create(lockPath, nil))
 				c := coordtest.Connect(t, srv)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
@@ -525,13 +373,56 @@ func TestDoWithAContextCancelledAtEachStep(t *testing.T) {
 					return inner.Err()
 				})
 				if nth <= steps && !errors.Is(err, context.Canceled) || nth > steps && (err != nil || !ran) {
-					t.Errorf("Do = %v, ran %v", err, ran)
+					t.Errorf("cancelled at request %d, Do = %v, and the function ran: %v; want context.Canceled up to %d, and then nil",
+						nth, err, ran, steps)
 				}
 				time.Sleep(time.Second)
 				if got := srv.Children(lockPath); len(got) != 0 {
-					t.Errorf("left behind: %v", got)
+					t.Errorf("behind Do the nodes %v are left, want none", got)
 				}
 			})
 		})
 	}
+}
+
+// TestQueuedComesWithEachListing compares the events with the listings that a waiter
+// makes: behind its create, and again on each new connection.
+func TestQueuedComesWithEachListing(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		for i := range 3 {
+			coordtest.Must(t, srv.Create(fmt.Sprintf("%s/lock-%010d", lockPath, i), nil))
+		}
+		coordtest.Must(t, srv.SetSequence(lockPath, 3))
+		c := coordtest.Connect(t, srv)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		stream := c.Events(ctx)
+		var ahead []int
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			for ev := range stream {
+				if q, ok := ev.(events.Queued); ok {
+					ahead = append(ahead, q.Ahead)
+				}
+			}
+		}()
+		a := coordtest.Queue(c.Mutex(lockPath))
+		for i := range 3 {
+			srv.Cut(c.SessionID())
+			time.Sleep(time.Second) // until it is connected, and has listed
+			coordtest.Must(t, srv.Delete(fmt.Sprintf("%s/lock-%010d", lockPath, i)))
+		}
+		if _, err := a.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		<-ended
+		if want := []int{3, 3, 2, 1}; !slices.Equal(ahead, want) {
+			t.Errorf("ahead were %v, want %v", ahead, want)
+		}
+		if n := srv.Requests(zktest.OpGetChildren2); n != len(ahead) {
+			t.Errorf("%d listings, want %d, one for each Queued", n, len(ahead))
+		}
+	})
 }

@@ -5,8 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
-	"net"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -27,178 +26,6 @@ import (
 
 // What is wrong is said at once, by name, and nothing is sent.
 
-func TestConnectNamesTheMalformedPartOfTheServers(t *testing.T) {
-	never := coordinator.WithDialer(func(context.Context, string, string) (net.Conn, error) {
-		return nil, errors.New("somebody dialled")
-	})
-	for _, tt := range []struct{ servers, names string }{
-		{"", "no host"},
-		{" \t ", "no host"},
-		{"/app", `no host in "/app"`},
-		{",", "host 1"},
-		{"zk1:2181,", "host 2"},
-		{"zk1:2181,,zk3:2181", "host 2"},
-		{"zk1,zk2:", `host 2 "zk2:"`},
-		{":2181", "empty host name"},
-		{"zk1:port", `"port"`},
-		{"zk1:0", `"0"`},
-		{"zk1:65536", `"65536"`},
-		{"zk1:-2181", `"-2181"`},
-		{"zk1: 2181", `" 2181"`},
-		{"zk 1:2181", `' '`},
-		{"zk1;zk2", `';'`},
-		{"::1:2181", "brackets"},
-		{"[::1:2181", "not closed"},
-		{"[zk1]:2181", `"zk1"`},
-		{"zk1:2181/app/", `"/app/"`},
-		{"zk1:2181//app", `"//app"`},
-		{"zk1:2181/app/../other", `".."`},
-		{"zk1:2181/app,zk2:2181", "behind the last host"},
-		{"zk1:2181/a\x00", "U+0000"},
-		{"http://zk1:2181", `"//zk1:2181"`},
-	} {
-		_, err := coordinator.Connect(t.Context(), tt.servers, never)
-		if !errors.Is(err, coordinator.ErrConnectString) || !strings.Contains(err.Error(), tt.names) {
-			t.Errorf("Connect(%q) = %v, want it to name %q", tt.servers, err, tt.names)
-		}
-	}
-}
-
-// What looks odd and is right is dialled, each server of it.
-func TestConnectStringsThatLookOddAndAreRight(t *testing.T) {
-	for _, tt := range []struct {
-		servers string
-		dialled []string
-	}{
-		{"zk1", []string{"zk1:2181"}},
-		{" zk1:2182 , zk2 /app", []string{"zk1:2182", "zk2:2181"}},
-		{"[::1]:2182/app", []string{"[::1]:2182"}},
-		{"[fe80::1%eth0],zk_1.", []string{"[fe80::1%eth0]:2181", "zk_1.:2181"}},
-		{"zk1/", []string{"zk1:2181"}},
-	} {
-		ctx, cancel := context.WithCancel(t.Context())
-		dialled := make(chan string, 100)
-		dial := func(_ context.Context, _, addr string) (net.Conn, error) {
-			select {
-			case dialled <- addr:
-			default:
-			}
-			return nil, errors.New("nobody there")
-		}
-		failed := make(chan error)
-		go func() {
-			_, err := coordinator.Connect(ctx, tt.servers, coordinator.WithDialer(dial))
-			failed <- err
-		}()
-		got := []string{}
-		for range tt.dialled {
-			got = append(got, <-dialled)
-		}
-		cancel()
-		if err := <-failed; !errors.Is(err, context.Canceled) {
-			t.Errorf("Connect(%q) = %v", tt.servers, err)
-		}
-		slices.Sort(got)
-		slices.Sort(tt.dialled)
-		if !slices.Equal(got, tt.dialled) {
-			t.Errorf("Connect(%q) dialled %v, want %v", tt.servers, got, tt.dialled)
-		}
-	}
-}
-
-func TestConnectToUnreachableServersEndsWithItsContextAndTheLastError(t *testing.T) {
-	const patience = 20 * time.Second
-	for name, tt := range map[string]struct {
-		dial func(srv *zktest.Server) func(context.Context, string, string) (net.Conn, error)
-		says string
-	}{
-		"refused": {
-			func(srv *zktest.Server) func(context.Context, string, string) (net.Conn, error) {
-				srv.Down(true)
-				return srv.DialContext
-			}, "refused",
-		},
-		"accepts and says nothing": {
-			func(srv *zktest.Server) func(context.Context, string, string) (net.Conn, error) {
-				srv.MuteAll(true)
-				return srv.DialContext
-			}, "handshake timed out",
-		},
-		"hangs up": {
-			func(*zktest.Server) func(context.Context, string, string) (net.Conn, error) {
-				return func(context.Context, string, string) (net.Conn, error) {
-					near, far := net.Pipe()
-					_ = far.Close()
-					return near, nil
-				}
-			}, "closed",
-		},
-		"no such name": {
-			func(*zktest.Server) func(context.Context, string, string) (net.Conn, error) {
-				return func(context.Context, string, string) (net.Conn, error) {
-					return nil, &net.DNSError{Err: "no such host", Name: "zk.example.com", IsNotFound: true}
-				}
-			}, "no such host",
-		},
-		"packets vanish": {
-			func(*zktest.Server) func(context.Context, string, string) (net.Conn, error) {
-				return func(ctx context.Context, _, _ string) (net.Conn, error) {
-					<-ctx.Done()
-					return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("i/o timeout")}
-				}
-			}, "i/o timeout",
-		},
-		"speaks something else": {
-			func(*zktest.Server) func(context.Context, string, string) (net.Conn, error) {
-				return func(context.Context, string, string) (net.Conn, error) {
-					near, far := net.Pipe()
-					// The client hangs up in the middle of either.
-					go func() { _, _ = io.Copy(io.Discard, far) }()
-					go func() { _, _ = far.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) }()
-					return near, nil
-				}
-			}, "frame length",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				var dials atomic.Int32
-				dial := tt.dial(srv)
-				counted := coordinator.WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
-					dials.Add(1)
-					return dial(ctx, network, addr)
-				})
-				enough := errors.New("enough")
-				ctx, cancel := context.WithTimeoutCause(t.Context(), patience, enough)
-				defer cancel()
-				start := time.Now()
-				_, err := coordinator.Connect(ctx, "zk.example.com:2181", counted)
-				took := time.Since(start)
-				if !errors.Is(err, enough) || !strings.Contains(err.Error(), tt.says) || !strings.Contains(err.Error(), "zk.example.com:2181") {
-					t.Errorf("Connect = %v", err)
-				}
-				if took < patience || took > patience+time.Second {
-					t.Errorf("Connect took %v, its context %v", took, patience)
-				}
-				if n := dials.Load(); n < 2 || n > 60 { // at least half a second between them, once they keep failing
-					t.Errorf("%d dials in %v", n, took)
-				}
-			})
-		})
-	}
-}
-
-func TestConnectWithAnEndedContext(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		srv.MuteAll(true)
-		if _, err := coordinator.Connect(ctx, srv.Addr(), srv.Option()); !errors.Is(err, context.Canceled) {
-			t.Errorf("Connect = %v", err)
-		}
-	})
-}
-
 func TestBadLockPathsEndInErrPathAndSendNothing(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -211,8 +38,9 @@ func TestBadLockPathsEndInErrPathAndSendNothing(t *testing.T) {
 			for name, ask := range map[string]func(*coordinator.Lock) error{
 				"Acquire": func(l *coordinator.Lock) error {
 					a := l.Acquire(t.Context())
+					defer a.Release()
 					if !coordtest.IsClosed(a.Done()) {
-						t.Errorf("%.20q: not over when Acquire returned", path)
+						t.Errorf("%.20q: not over when Acquire returned, want it over", path)
 					}
 					return a.Err()
 				},
@@ -226,18 +54,18 @@ func TestBadLockPathsEndInErrPathAndSendNothing(t *testing.T) {
 			} {
 				err := ask(c.Mutex(path))
 				if !errors.Is(err, coordinator.ErrPath) {
-					t.Errorf("%s of %.20q: %v", name, path, err)
+					t.Errorf("%s of %.20q = %v, want ErrPath", name, path, err)
 				} else if len(err.Error()) > 200 {
-					t.Errorf("%s of %.20q: the error has %d bytes", name, path, len(err.Error()))
+					t.Errorf("%s of %.20q: the error has %d bytes, want at most 200", name, path, len(err.Error()))
 				}
 				if len(path) >= 1<<20 && !errors.Is(err, coordinator.ErrTooLarge) {
-					t.Errorf("%s of %d bytes: %v", name, len(path), err)
+					t.Errorf("%s of a path of %d bytes = %v, want ErrTooLarge", name, len(path), err)
 				}
 			}
 		}
 		synctest.Wait()
 		if n := sent.Load(); n != 0 {
-			t.Errorf("%d requests were sent", n)
+			t.Errorf("%d requests were sent for bad paths, want none", n)
 		}
 	})
 }
@@ -245,27 +73,15 @@ func TestBadLockPathsEndInErrPathAndSendNothing(t *testing.T) {
 // The servers' own tree is meant where it is, and not what an application calls so.
 func TestTheServersTreeIsRefusedWhereverTheChrootIs(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		dial := func(chroot string) *coordinator.Coordinator {
-			c, err := coordinator.Connect(t.Context(), srv.Addr()+chroot, srv.Option())
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				if err := c.Close(); err != nil {
-					t.Error(err)
-				}
-			})
-			return c
-		}
-		coordtest.Hold(t, dial("/app").Mutex("/zookeeper/x"))
+		coordtest.Hold(t, connectBelow(t, srv, "/app").Mutex("/zookeeper/x"))
 		if got := srv.Children("/app/zookeeper/x"); len(got) != 1 {
-			t.Errorf("tree: %v", srv.Tree())
+			t.Errorf("a lock at /zookeeper/x below /app has %v, want one node there; the tree is %v", got, srv.Tree())
 		}
-		coordtest.Hold(t, dial("").Mutex("/zookeepers"))
+		coordtest.Hold(t, connectBelow(t, srv, "").Mutex("/zookeepers"))
 		for _, path := range []string{"/x", "/"} {
-			a := dial("/zookeeper").Mutex(path).Acquire(t.Context())
+			a := connectBelow(t, srv, "/zookeeper").Mutex(path).Acquire(t.Context())
 			if <-a.Done(); !errors.Is(a.Err(), coordinator.ErrPath) {
-				t.Errorf("%s below /zookeeper: %v", path, a.Err())
+				t.Errorf("%s below /zookeeper ends with %v, want ErrPath", path, a.Err())
 			}
 		}
 	})
@@ -274,44 +90,60 @@ func TestTheServersTreeIsRefusedWhereverTheChrootIs(t *testing.T) {
 // What is refused for its size is refused here, and what is not is accepted by the
 // server. A server hangs up on a request that is too long, which would look like an
 // outage, and the request would be made again for ever.
-func TestSizeLimit(t *testing.T) {
-	const limit = 0xfffff - 1<<10 // for the path, the data and the access control list
+func TestWhatIsTooLargeIsRefusedAndNothingElse(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv)
+		s := onTheDouble(t, srv)
+		c := s.connect()
 		sent := coordtest.Traffic(srv)
 		hugeACL := slices.Repeat([]zk.ACL{{Perms: zk.PermAll, Scheme: "digest", ID: strings.Repeat("x", 100) + ":y"}}, 10_000)
 		for name, a := range map[string]*coordinator.Acquisition{
-			"data": c.Mutex(lockPath).Acquire(t.Context(), coordinator.WithData(make([]byte, limit))),
+			"data": c.Mutex(lockPath).Acquire(t.Context(), coordinator.WithData(make([]byte, sizeLimit))),
 			"acl":  c.Mutex(lockPath, coordinator.WithACL(hugeACL)).Acquire(t.Context()),
 		} {
 			if !coordtest.IsClosed(a.Done()) || !errors.Is(a.Err(), coordinator.ErrTooLarge) || errors.Is(a.Err(), coordinator.ErrPath) {
-				t.Errorf("%s: over %v, Err = %v", name, coordtest.IsClosed(a.Done()), a.Err())
+				t.Errorf("too much %s: over at once %v, Err = %v; want ErrTooLarge at once", name, coordtest.IsClosed(a.Done()), a.Err())
 			}
 		}
 		synctest.Wait()
 		if n := sent.Load(); n != 0 {
-			t.Errorf("%d requests were sent", n)
+			t.Errorf("%d requests for what is too large, want none", n)
 		}
-
-		world := zk.WorldACL(zk.PermAll)
-		fits := limit - len(lockPath) - 12 - len(world[0].Scheme) - len(world[0].ID)
-		a, grant := coordtest.Hold(t, c.Mutex(lockPath), coordinator.WithData(make([]byte, fits)))
-		if got, _ := srv.Data(grant.Node); len(got) != fits {
-			t.Errorf("the node has %d bytes of %d", len(got), fits)
-		}
-		a.Release()
-		long := "/" + strings.Repeat("a", fits-1+len(lockPath))
-		if _, grant := coordtest.Hold(t, c.Mutex(long)); !strings.HasPrefix(grant.Node, long) {
-			t.Error("the longest path was not used")
-		}
-		if n := srv.Requests(zktest.OpConnect); n != 1 {
-			t.Errorf("%d handshakes: the server hung up", n)
+		theLargest(t, s)
+		if n := srv.Requests(zktest.OpConnect); n != 3 {
+			t.Errorf("%d handshakes of three clients, want 3: the server hung up", n)
 		}
 	})
 }
 
+// sizeLimit is for the path, the data and the access control list.
+const sizeLimit = 0xfffff - 1<<10
+
+// theLargest holds locks with as much data, and with as long a path, as is not refused. The server takes them.
+func theLargest(t *testing.T, s *site) {
+	t.Helper()
+	world := zk.WorldACL(zk.PermAll)[0]
+	fits := sizeLimit - len(s.root+lockPath) - 12 - len(world.Scheme) - len(world.ID)
+	c := s.connect()
+	id := c.SessionID()
+	a, grant := coordtest.Hold(t, c.Mutex(lockPath), coordinator.WithData(make([]byte, fits)))
+	if data, _, err := s.raw.Get(s.root + grant.Node); len(data) != fits {
+		t.Errorf("the node has %d bytes, %v; want %d", len(data), err, fits)
+	}
+	coordtest.End(a)
+	long := "/" + strings.Repeat("a", fits-1+len(lockPath))
+	b, grant := coordtest.Hold(t, c.Mutex(long))
+	if !strings.HasPrefix(grant.Node, long) {
+		t.Errorf("the longest path is granted as one of %d bytes, want %d and the name", len(grant.Node), len(long))
+	}
+	coordtest.End(b)
+	if a.Err() != nil || b.Err() != nil || c.SessionID() != id || c.State() != coordinator.StateConnected {
+		t.Errorf("the largest ended with %v and %v, in session %x after %x, %v; want nil, and the session alive",
+			a.Err(), b.Err(), c.SessionID(), id, c.State())
+	}
+}
+
 // A quota is the server's word, and final.
-func TestQuota(t *testing.T) {
+func TestAQuotaIsErrQuotaAtOnceAndFinal(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
 		coordtest.Hold(t, c.Mutex(lockPath))
@@ -328,11 +160,11 @@ func TestQuota(t *testing.T) {
 		start := time.Now()
 		a := c.Mutex(lockPath).Acquire(t.Context(), coordinator.WithMaxWait(time.Minute))
 		if <-a.Done(); !errors.Is(a.Err(), coordinator.ErrQuota) || time.Since(start) != 0 {
-			t.Errorf("Err = %v after %v", a.Err(), time.Since(start))
+			t.Errorf("Err = %v after %v, want ErrQuota at once", a.Err(), time.Since(start))
 		}
 		time.Sleep(time.Hour)
 		if refused != 1 || len(srv.Children(lockPath)) != 1 {
-			t.Errorf("%d creates, children %v", refused, srv.Children(lockPath))
+			t.Errorf("an hour later: %d creates, and the nodes %v; want one of each", refused, srv.Children(lockPath))
 		}
 	})
 }
@@ -340,16 +172,43 @@ func TestQuota(t *testing.T) {
 // What access control denies ends an acquisition at once. Nothing is tried again,
 // and nothing is left for which there was permission to remove it.
 
-// makeDir makes the directory of lockPath below the chroot, whose parent is open to
-// everybody, so that everybody has the permissions there and no others.
-func makeDir(t *testing.T, conn *zk.Conn, chroot string, perms int32) {
+// A site is a part of the tree of a server, the double or a real one, in which a scenario is played.
+type site struct {
+	connect func(options ...coordinator.Option) *coordinator.Coordinator // below the root
+	raw     *zk.Conn                                                     // a plain client, of the whole tree
+	root    string
+}
+
+// onTheDouble returns the whole tree of the double.
+func onTheDouble(t *testing.T, srv *zktest.Server) *site {
 	t.Helper()
-	if _, err := conn.Create(chroot+"/locks", nil, zk.FlagPersistent, zk.WorldACL(zk.PermAll)); err != nil {
-		t.Fatal(err)
+	connect := func(options ...coordinator.Option) *coordinator.Coordinator {
+		return coordtest.Connect(t, srv, options...)
 	}
-	if _, err := conn.Create(chroot+lockPath, nil, zk.FlagPersistent, zk.WorldACL(perms)); err != nil {
-		t.Fatal(err)
+	return &site{connect, coordtest.Admin(t, srv.Addr(), srv.DialContext), ""}
+}
+
+// onARealServer returns a part of the tree of the real server that the tests share.
+func onARealServer(t *testing.T) *site {
+	t.Helper()
+	eventstest.NeedsServers(t)
+	addr, root := coordtest.Servers(t, 1).Addr(0), "/"+strings.NewReplacer("/", "-", " ", "_").Replace(t.Name())
+	connect := func(options ...coordinator.Option) *coordinator.Coordinator {
+		return coordtest.ConnectReal(t, addr+root, options...)
 	}
+	return &site{connect, coordtest.RawClient(t, addr), root}
+}
+
+// makeDir makes the directory of lockPath, whose parent is open to everybody, so that everybody has the permissions there
+// and no others.
+func makeDir(t *testing.T, s *site, perms int32) {
+	t.Helper()
+	if s.root != "" {
+		makeNodes(t, s.raw, [2]string{s.root})
+	}
+	makeNodes(t, s.raw, [2]string{s.root + path.Dir(lockPath)})
+	_, err := s.raw.Create(s.root+lockPath, nil, zk.FlagPersistent, zk.WorldACL(perms))
+	coordtest.Must(t, err)
 }
 
 // storm is how many requests show that somebody tries for ever. There would be no
@@ -382,84 +241,74 @@ func denials() map[string]denial {
 	}
 }
 
-// deny has an acquisition denied, on any server, in a directory that makeDir has
-// made. Before it starts, watch hears who makes it.
-func (d denial) deny(t *testing.T, connect func(...coordinator.Option) *coordinator.Coordinator, watch func(*coordinator.Coordinator)) {
+// play has an acquisition denied. Before it starts, watch hears of its coordinator; when it has ended, settle is called.
+func (d denial) play(t *testing.T, s *site, watch func(victim *coordinator.Coordinator), settle func()) {
 	t.Helper()
+	makeDir(t, s, d.perms)
+	ahead := 0
 	if d.ahead != nil {
-		coordtest.Hold(t, connect(coordinator.WithAuth("digest", []byte("somebody:else"))).Mutex(lockPath, d.ahead...))
+		ahead = 1
+		coordtest.Hold(t, s.connect(coordinator.WithAuth("digest", []byte("somebody:else"))).Mutex(lockPath, d.ahead...))
 	}
-	c := connect()
-	watch(c)
-	a := c.Mutex(lockPath, d.options...).Acquire(t.Context())
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if _, err := a.Wait(ctx); !errors.Is(err, coordinator.ErrNoAuth) {
-		t.Errorf("Err = %v", err)
+	victim := s.connect()
+	watch(victim)
+	a := victim.Mutex(lockPath, d.options...).Acquire(t.Context())
+	if _, err := a.Wait(coordtest.RealContext(t)); !errors.Is(err, coordinator.ErrNoAuth) {
+		t.Errorf("Wait = %v, want ErrNoAuth", err)
 	}
 	a.Release()
-	select {
-	case <-a.Done():
-	case <-ctx.Done():
-		t.Error("it does not end")
-	}
-}
-
-// left counts the nodes in the directory of lockPath by owner, the given one's first.
-func left(srv *zktest.Server, session int64) (own, others int) {
-	for _, child := range srv.Children(lockPath) {
-		if srv.Owner(lockPath+"/"+child) == session {
-			own++
-		} else {
-			others++
+	_ = coordtest.EndOf(t, a)
+	settle()
+	wantNodes := func(when string, want int) {
+		t.Helper()
+		if _, stat, err := s.raw.Exists(s.root + lockPath); err != nil || int(stat.NumChildren) != want {
+			t.Errorf("%s there are %d nodes, %v; want %d", when, stat.NumChildren, err, want)
 		}
 	}
-	return own, others
+	wantNodes("behind the refusal", d.left+ahead)
+	if err := victim.Close(); err != nil {
+		t.Errorf("Close = %v, want nil", err)
+	}
+	wantNodes("behind Close", ahead)
 }
 
 func TestDeniedIsErrNoAuthAtOnceWithoutRetriesAndWithoutANode(t *testing.T) {
 	for name, d := range denials() {
 		t.Run(name, func(t *testing.T) {
 			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				var victim *coordinator.Coordinator
 				var requests atomic.Int32
 				start := time.Now()
-				makeDir(t, coordtest.Admin(t, srv.Addr(), srv.DialContext), "", d.perms)
-				d.deny(t, func(options ...coordinator.Option) *coordinator.Coordinator {
-					return coordtest.Connect(t, srv, options...)
-				},
-					func(c *coordinator.Coordinator) {
-						victim = c
-						srv.Intercept(func(r zktest.Request) zktest.Action {
-							if r.Session != c.SessionID() || r.Op == zktest.OpPing || requests.Add(1) <= storm {
-								return zktest.Pass()
-							}
-							return zktest.Swallow()
-						})
+				d.play(t, onTheDouble(t, srv), func(victim *coordinator.Coordinator) {
+					id := victim.SessionID()
+					srv.Intercept(func(r zktest.Request) zktest.Action {
+						if r.Session != id || r.Op == zktest.OpPing || requests.Add(1) <= storm {
+							return zktest.Pass()
+						}
+						return zktest.Swallow()
 					})
-				if took := time.Since(start); took > 100*time.Millisecond {
-					t.Errorf("it took %v", took)
-				}
-				time.Sleep(time.Hour)
-				if n := requests.Load(); n > d.most {
-					t.Errorf("%d requests, want no more than %d", n, d.most)
-				}
-				if own, others := left(srv, victim.SessionID()); own != d.left || (others == 1) != (d.ahead != nil) {
-					t.Errorf("left: %d of ours, %d of others", own, others)
-				}
-				if err := victim.Close(); err != nil {
-					t.Error(err)
-				}
-				if own, _ := left(srv, victim.SessionID()); own != 0 {
-					t.Error("a node is left after Close")
-				}
+				}, func() {
+					if took := time.Since(start); took > 100*time.Millisecond {
+						t.Errorf("the refusal took %v, want no retry", took)
+					}
+					time.Sleep(time.Hour)
+					if n := requests.Load(); n > d.most {
+						t.Errorf("%d requests in an hour, want no more than %d", n, d.most)
+					}
+				})
 			})
 		})
 	}
 }
 
+// TestRealDenied is the same on a real server, where no request is counted.
+func TestRealDenied(t *testing.T) {
+	for name, d := range denials() {
+		t.Run(name, func(t *testing.T) { d.play(t, onARealServer(t), func(*coordinator.Coordinator) {}, func() {}) })
+	}
+}
+
 // Where the directory is missing it is the parent that has to be writable.
-func TestDeniedToMakeTheDirectory(t *testing.T) {
+func TestDeniedToMakeTheDirectoryIsErrNoAuth(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		conn := coordtest.Admin(t, srv.Addr(), srv.DialContext)
 		if _, err := conn.Create("/locks", nil, zk.FlagPersistent, zk.WorldACL(zk.PermRead)); err != nil {
@@ -470,40 +319,39 @@ func TestDeniedToMakeTheDirectory(t *testing.T) {
 		for _, path := range []string{"/locks/a", "/locks/a/b/c"} {
 			a := c.Mutex(path).Acquire(t.Context())
 			if <-a.Done(); !errors.Is(a.Err(), coordinator.ErrNoAuth) {
-				t.Errorf("%s: %v", path, a.Err())
+				t.Errorf("a lock at %s ends with %v, want ErrNoAuth", path, a.Err())
 			}
 		}
 		time.Sleep(time.Hour)
 		if n := sent.Load(); n > 6 || len(srv.Children("/locks")) != 0 {
-			t.Errorf("%d requests, children %v", n, srv.Children("/locks"))
+			t.Errorf("an hour later: %d requests, and the nodes %v; want at most 6, and none", n, srv.Children("/locks"))
 		}
 	})
 }
 
 // Without permission to delete there is a Grant, and Release says what is left.
-func TestDeniedToRelease(t *testing.T) {
+func TestDeniedToReleaseIsSaidByErr(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		makeDir(t, coordtest.Admin(t, srv.Addr(), srv.DialContext), "", zk.PermRead|zk.PermCreate)
+		makeDir(t, onTheDouble(t, srv), zk.PermRead|zk.PermCreate)
 		c := coordtest.Connect(t, srv)
 		holder, _ := coordtest.Hold(t, c.Mutex(lockPath))
 		waiter := coordtest.Queue(c.Mutex(lockPath))
 		sent := coordtest.Traffic(srv)
 		waiter.Release()
-		holder.Release()
-		<-holder.Done()
+		coordtest.End(holder)
 		<-waiter.Done()
 		if !errors.Is(holder.Err(), coordinator.ErrNoAuth) || holder.Valid() {
-			t.Errorf("Err = %v, valid %v", holder.Err(), holder.Valid())
+			t.Errorf("the released holder ends with %v, valid %v; want ErrNoAuth, and not valid", holder.Err(), holder.Valid())
 		}
 		time.Sleep(time.Hour)
 		if n := sent.Load(); n != 2 || len(srv.Children(lockPath)) != 2 {
-			t.Errorf("%d requests, children %v", n, srv.Children(lockPath))
+			t.Errorf("an hour later: %d requests, and the nodes %v; want 2 and 2", n, srv.Children(lockPath))
 		}
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
 		if got := srv.Children(lockPath); len(got) != 0 {
-			t.Errorf("left after Close: %v", got)
+			t.Errorf("after Close the nodes are %v, want none", got)
 		}
 	})
 }
@@ -511,7 +359,7 @@ func TestDeniedToRelease(t *testing.T) {
 // The directory's data is nobody's business but its owner's.
 func TestNoPermissionToWriteIsNeeded(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		makeDir(t, coordtest.Admin(t, srv.Addr(), srv.DialContext), "", zk.PermAll&^zk.PermWrite&^zk.PermAdmin)
+		makeDir(t, onTheDouble(t, srv), zk.PermAll&^zk.PermWrite&^zk.PermAdmin)
 		c := coordtest.Connect(t, srv)
 		a, _ := coordtest.Hold(t, c.Mutex(lockPath))
 		b := coordtest.Queue(c.Mutex(lockPath))
@@ -519,18 +367,17 @@ func TestNoPermissionToWriteIsNeeded(t *testing.T) {
 		if _, err := b.Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		b.Release()
-		<-b.Done()
+		coordtest.End(b)
 		if a.Err() != nil || b.Err() != nil || len(srv.Children(lockPath)) != 0 {
-			t.Errorf("%v, %v, children %v", a.Err(), b.Err(), srv.Children(lockPath))
+			t.Errorf("the two end with %v and %v, and leave %v; want nil, nil and nothing", a.Err(), b.Err(), srv.Children(lockPath))
 		}
 	})
 }
 
 // The list is refused by the server; without a retry, for it will be refused again.
-func TestAnAccessControlListThatTheServerRefuses(t *testing.T) {
+func TestAnAccessControlListThatIsRefusedIsNotTriedAgain(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		makeDir(t, coordtest.Admin(t, srv.Addr(), srv.DialContext), "", zk.PermAll)
+		makeDir(t, onTheDouble(t, srv), zk.PermAll)
 		c := coordtest.Connect(t, srv)
 		sent := coordtest.Traffic(srv)
 		for name, acl := range map[string][]zk.ACL{
@@ -539,26 +386,12 @@ func TestAnAccessControlListThatTheServerRefuses(t *testing.T) {
 		} {
 			a := c.Mutex(lockPath, coordinator.WithACL(acl)).Acquire(t.Context())
 			if <-a.Done(); !errors.Is(a.Err(), zk.ErrInvalidACL) {
-				t.Errorf("%s: %v", name, a.Err())
+				t.Errorf("%s: the acquisition ends with %v, want zk.ErrInvalidACL", name, a.Err())
 			}
 		}
 		time.Sleep(time.Hour)
 		if n := sent.Load(); n != 2 {
-			t.Errorf("%d requests", n)
-		}
-	})
-}
-
-func TestAnIdentityThatTheServerRefusesEndsConnect(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		start := time.Now()
-		_, err := coordinator.Connect(t.Context(), srv.Addr(), srv.Option(), coordinator.WithAuth("crystal", []byte("ball")))
-		if !errors.Is(err, coordinator.ErrNoAuth) || time.Since(start) > 2*time.Second {
-			t.Errorf("Connect = %v after %v", err, time.Since(start))
-		}
-		synctest.Wait()
-		if n := srv.Requests(zktest.OpAuth); n > 2 {
-			t.Errorf("%d attempts", n)
+			t.Errorf("%d requests in an hour, want one for each list", n)
 		}
 	})
 }
@@ -576,57 +409,17 @@ func makeNodes(t *testing.T, conn *zk.Conn, nodes ...[2]string) {
 	}
 }
 
-func TestBadInputOnARealServer(t *testing.T) {
+func TestRealBadInput(t *testing.T) {
 	eventstest.NeedsServers(t)
 	e := ensemble.Start(t, 1, ensemble.Property("zookeeper.enforceQuota", "true"))
 	addr := e.Addr(0)
 	conn := coordtest.RawClient(t, addr)
-	t.Run("denied", func(t *testing.T) { testDeniedReal(t, addr, conn) })
-	t.Run("identity refused", func(t *testing.T) {
-		_, err := coordinator.Connect(t.Context(), addr, coordinator.WithAuth("crystal", []byte("ball")))
-		if !errors.Is(err, coordinator.ErrNoAuth) {
-			t.Errorf("Connect = %v", err)
-		}
-	})
 	t.Run("quota", func(t *testing.T) { testQuotaReal(t, addr, conn) })
-	t.Run("size limit", func(t *testing.T) { testSizeLimitReal(t, addr) })
+	t.Run("size limit", func(t *testing.T) { theLargest(t, onARealServer(t)) })
 	t.Run("reaper", func(t *testing.T) { testReaperReal(t, addr) })
 	t.Run("TLS to a plain port", func(t *testing.T) {
 		says(t, "TLS", connectOnce(t, addr, "zk.example.com", &tls.Config{InsecureSkipVerify: true}), "tls: ")
 	})
-}
-
-func testDeniedReal(t *testing.T, addr string, conn *zk.Conn) {
-	n := 0
-	for name, d := range denials() {
-		n++
-		chroot := fmt.Sprintf("/denied%d", n)
-		t.Run(name, func(t *testing.T) {
-			makeNodes(t, conn, [2]string{chroot})
-			makeDir(t, conn, chroot, d.perms)
-			var victim *coordinator.Coordinator
-			d.deny(t, func(options ...coordinator.Option) *coordinator.Coordinator {
-				return coordtest.ConnectReal(t, addr+chroot, options...)
-			}, func(c *coordinator.Coordinator) { victim = c })
-			_, stat, err := conn.Exists(chroot + lockPath)
-			if err != nil {
-				t.Fatal(err)
-			}
-			want := d.left
-			if d.ahead != nil {
-				want++
-			}
-			if int(stat.NumChildren) != want {
-				t.Errorf("%d nodes, want %d", stat.NumChildren, want)
-			}
-			if err := victim.Close(); err != nil {
-				t.Error(err)
-			}
-			if _, stat, err := conn.Exists(chroot + lockPath); err != nil || int(stat.NumChildren) != want-d.left {
-				t.Errorf("%d nodes after Close, want %d: %v", stat.NumChildren, want-d.left, err)
-			}
-		})
-	}
 }
 
 // testQuotaReal lets two nodes exist below the quota's path beside itself: the lock's
@@ -639,35 +432,17 @@ func testQuotaReal(t *testing.T, addr string, conn *zk.Conn) {
 	a, _ := coordtest.Hold(t, c.Mutex("/lock"))
 	b := c.Mutex("/lock").Acquire(t.Context())
 	if _, err := b.Wait(t.Context()); !errors.Is(err, coordinator.ErrQuota) {
-		t.Errorf("Err = %v", err)
+		t.Errorf("a contender too much ends with %v, want ErrQuota", err)
 	}
 	elsewhere := c.Mutex("/elsewhere").Acquire(t.Context()) // the directory is too much already
 	if _, err := elsewhere.Wait(t.Context()); !errors.Is(err, coordinator.ErrQuota) {
-		t.Errorf("Err = %v", err)
+		t.Errorf("a directory too much ends with %v, want ErrQuota", err)
 	}
 	if !a.Valid() {
-		t.Error("the holder lost it")
+		t.Error("the holder has lost the lock to what was refused, want it held")
 	}
-	a.Release()
-	<-a.Done()
+	coordtest.End(a)
 	coordtest.Hold(t, c.Mutex("/lock"))
-}
-
-// testSizeLimitReal: the server takes what is not refused here.
-func testSizeLimitReal(t *testing.T, addr string) {
-	c := coordtest.ConnectReal(t, addr)
-	id := c.SessionID()
-	data := make([]byte, 0xfffff-1<<10-len(lockPath)-30)
-	a, _ := coordtest.Hold(t, c.Mutex(lockPath), coordinator.WithData(data))
-	a.Release()
-	<-a.Done()
-	long := c.Mutex("/" + strings.Repeat("a", len(data)))
-	b, _ := coordtest.Hold(t, long)
-	b.Release()
-	<-b.Done()
-	if a.Err() != nil || b.Err() != nil || c.SessionID() != id || c.State() != coordinator.StateConnected {
-		t.Errorf("%v, %v, session %x after %x, %v", a.Err(), b.Err(), c.SessionID(), id, c.State())
-	}
 }
 
 // testReaperReal takes and gives back locks whose containers the server reaps five
@@ -685,7 +460,7 @@ func testReaperReal(t *testing.T, addr string) {
 				a := c.Mutex(fmt.Sprintf("/reaped/%d/%d", w, i%dirs)).Acquire(t.Context())
 				grant, err := a.Wait(t.Context())
 				if err != nil {
-					t.Errorf("Err = %v", err)
+					t.Errorf("worker %d, cycle %d: %v, want a grant", w, i, err)
 					return
 				}
 				cycles.Add(1)
@@ -704,6 +479,6 @@ func testReaperReal(t *testing.T, addr string) {
 	all.Wait()
 	t.Logf("%d cycles, %d of them in a new directory", cycles.Load(), reborn.Load())
 	if reborn.Load() <= workers*dirs {
-		t.Error("nothing was reaped")
+		t.Errorf("%d grants were the first of their directory, want more than the %d directories: it was reaped", reborn.Load(), workers*dirs)
 	}
 }

@@ -36,7 +36,7 @@ func TestCloseIsBoundedWithASlowReader(t *testing.T) {
 		start := time.Now()
 		_ = c.Close()
 		if took := time.Since(start); took > 10*time.Second {
-			t.Errorf("Close took %v, the session timeout is 10 s", took)
+			t.Errorf("Close took %v, want at most the session timeout, 10 s", took)
 		}
 		time.Sleep(time.Second) // for the reader
 	})
@@ -66,10 +66,10 @@ func TestCloseIsBoundedWithADeadNetwork(t *testing.T) {
 						start := time.Now()
 						_ = c.Close()
 						if took := time.Since(start); took > timeout {
-							t.Errorf("Close took %v", took)
+							t.Errorf("Close took %v, want at most the session timeout, %v", took, timeout)
 						}
 						if !coordtest.IsClosed(waiting.Done()) {
-							t.Error("it is closed, and somebody waits")
+							t.Error("behind Close an acquisition waits, want it over")
 						}
 					})
 				})
@@ -84,13 +84,11 @@ func TestDoLeavesNothingOnAParentThatLivesForLong(t *testing.T) {
 		parent, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		for range 100 {
-			if err := c.Mutex(lockPath).Do(parent, func(context.Context, events.Grant) error { return nil }); err != nil {
-				t.Fatal(err)
-			}
+			coordtest.Must(t, c.Mutex(lockPath).Do(parent, func(context.Context, events.Grant) error { return nil }))
 		}
 		synctest.Wait()
 		if n := reflect.ValueOf(parent).Elem().FieldByName("children").Len(); n > 10 {
-			t.Errorf("%d children hang on the parent after 100 calls that are over", n)
+			t.Errorf("%d children hang on the parent after 100 calls that are over, want at most 10", n)
 		}
 	})
 }
@@ -120,11 +118,12 @@ func TestConnectThatIsGivenUpLeavesNoSession(t *testing.T) {
 					}
 					synctest.Wait()
 					if left := srv.Sessions(); err != nil || len(left) > 0 {
-						t.Errorf("after %d ms: %v, sessions left: %x", wait, err, left)
+						t.Errorf("given up after %d ms: %v, and the sessions %x are left; want nil or the end of the context, and none",
+							wait, err, left)
 					}
 				}
 				if vain == 0 || vain == 15 {
-					t.Errorf("%d in vain", vain)
+					t.Errorf("%d of 15 were in vain, want some", vain)
 				}
 			})
 		})
@@ -152,8 +151,7 @@ func noLeak(t *testing.T) (check func()) {
 	// trip later all of them are there to be counted.
 	srv := zktest.Start(t)
 	a, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex("/locks/counted"))
-	a.Release()
-	<-a.Done()
+	coordtest.End(a)
 	goroutines, files := runtime.NumGoroutine(), descriptors()
 	return func() {
 		t.Helper()
@@ -167,7 +165,7 @@ func TestConnectAndCloseAgainAndAgainLeavesNothing(t *testing.T) {
 	check := noLeak(t)
 	srv := zktest.Start(t)
 	ctx := t.Context()
-	for i := range eventstest.Amount(50, 500) {
+	for i := range eventstest.Amount(20, 500) {
 		c, err := coordinator.Connect(ctx, srv.Addr())
 		if err != nil {
 			t.Fatal(err)
@@ -176,15 +174,13 @@ func TestConnectAndCloseAgainAndAgainLeavesNothing(t *testing.T) {
 			coordtest.Hold(t, c.Mutex(lockPath))
 			c.Events(ctx)
 		}
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, c.Close())
 		if n := len(srv.Sessions()); n != 0 {
-			t.Fatalf("%d sessions after Close %d", n, i)
+			t.Fatalf("%d sessions after Close %d, want none", n, i)
 		}
 	}
 	if got := srv.Children(lockPath); len(got) != 0 {
-		t.Errorf("left behind: %v", got)
+		t.Errorf("behind all Closes the nodes %v are left, want none", got)
 	}
 	srv.Close()
 	check()
@@ -197,7 +193,7 @@ func TestConnectInVainAgainAndAgainLeavesNothing(t *testing.T) {
 	for range eventstest.Amount(10, 50) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 		if _, err := coordinator.Connect(ctx, srv.Addr()); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Connect = %v", err)
+			t.Errorf("Connect = %v, want the end of its context", err)
 		}
 		cancel()
 	}
@@ -205,8 +201,8 @@ func TestConnectInVainAgainAndAgainLeavesNothing(t *testing.T) {
 	check()
 }
 
-func TestCloseWith1000WaitingAnd100HeldLeavesNothing(t *testing.T) {
-	const waiting, held = 1000, 100
+func TestCloseWithManyWaitingAndManyHeldLeavesNothing(t *testing.T) {
+	waiting, held := eventstest.Amount(300, 1000), eventstest.Amount(30, 100)
 	check := noLeak(t)
 	srv := zktest.Start(t)
 	c, err := coordinator.Connect(t.Context(), srv.Addr(), coordinator.WithSessionTimeout(10*time.Second))
@@ -233,20 +229,21 @@ func TestCloseWith1000WaitingAnd100HeldLeavesNothing(t *testing.T) {
 	eventstest.Eventually(t, "all queue up", func() bool { return nodes() == held+waiting })
 	start := time.Now()
 	if err := c.Close(); err != nil {
-		t.Errorf("Close = %v", err)
+		t.Errorf("Close = %v, want nil", err)
 	}
 	took := time.Since(start)
 	t.Logf("Close took %v", took)
 	if took > 10*time.Second {
-		t.Errorf("Close took %v, longer than the session timeout", took)
+		t.Errorf("Close took %v, want at most the session timeout, 10 s", took)
 	}
 	for _, a := range all {
 		if !coordtest.IsClosed(a.Done()) || !errors.Is(a.Err(), coordinator.ErrClosed) || a.Valid() {
-			t.Fatalf("over %v, valid %v, Err = %v", coordtest.IsClosed(a.Done()), a.Valid(), a.Err())
+			t.Fatalf("behind Close an acquisition is over: %v, valid: %v, Err = %v; want it over with ErrClosed",
+				coordtest.IsClosed(a.Done()), a.Valid(), a.Err())
 		}
 	}
 	if n := nodes(); n != 0 || len(srv.Sessions()) != 0 {
-		t.Errorf("%d nodes and %d sessions are left", n, len(srv.Sessions()))
+		t.Errorf("behind Close %d nodes and %d sessions are left, want none", n, len(srv.Sessions()))
 	}
 	srv.Close()
 	check()
@@ -254,8 +251,9 @@ func TestCloseWith1000WaitingAnd100HeldLeavesNothing(t *testing.T) {
 
 // The same with a server that is away: Close is over within the session timeout, and
 // the nodes go when the server ends the session.
-func TestCloseWith1000WaitingAnd100HeldWhileTheServerIsAway(t *testing.T) {
-	const waiting, held, timeout = 1000, 100, 10 * time.Second
+func TestCloseWithManyWaitingAndManyHeldWhileTheServerIsAway(t *testing.T) {
+	const timeout = 10 * time.Second
+	waiting, held := eventstest.Amount(300, 1000), eventstest.Amount(30, 100)
 	for name, fault := range map[string]func(*zktest.Server){
 		"down": func(srv *zktest.Server) { srv.Down(true) },
 		"mute": func(srv *zktest.Server) { srv.MuteAll(true) },
@@ -274,14 +272,15 @@ func TestCloseWith1000WaitingAnd100HeldWhileTheServerIsAway(t *testing.T) {
 				fault(srv)
 				start := time.Now()
 				if err := c.Close(); err == nil {
-					t.Error("Close did not say that nodes are left")
+					t.Error("Close = nil, want an error: nodes are left")
 				}
 				if took := time.Since(start); took > timeout {
-					t.Errorf("Close took %v", took)
+					t.Errorf("Close took %v, want at most %v", took, timeout)
 				}
 				for _, a := range all {
 					if !coordtest.IsClosed(a.Done()) || !errors.Is(a.Err(), coordinator.ErrClosed) {
-						t.Fatalf("over %v, Err = %v", coordtest.IsClosed(a.Done()), a.Err())
+						t.Fatalf("behind Close an acquisition is over: %v, Err = %v; want it over with ErrClosed",
+							coordtest.IsClosed(a.Done()), a.Err())
 					}
 				}
 				srv.MuteAll(false)
@@ -289,10 +288,76 @@ func TestCloseWith1000WaitingAnd100HeldWhileTheServerIsAway(t *testing.T) {
 				time.Sleep(timeout + 4*time.Second)
 				for i := range held {
 					if got := srv.Children(fmt.Sprintf("/locks/%d", i)); len(got) != 0 {
-						t.Fatalf("left behind: %v", got)
+						t.Fatalf("when the session is over the nodes %v are left, want none", got)
 					}
 				}
 			})
 		})
 	}
+}
+
+func TestCloseEndsEverythingAndLeavesNothing(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		stream := c.Events(t.Context())
+		held, _ := coordtest.Hold(t, c.Mutex(lockPath))
+		waiting := coordtest.Queue(c.Mutex(lockPath))
+		id := c.SessionID()
+		ended := make(chan int)
+		go func() {
+			n := 0
+			for ev := range stream {
+				if _, ok := ev.(events.Ended); ok {
+					n++
+				}
+			}
+			ended <- n
+		}()
+		if err := c.Close(); err != nil {
+			t.Errorf("Close = %v, want nil", err)
+		}
+		if n := <-ended; n != 2 {
+			t.Errorf("the stream closed after %d Ended, want 2", n)
+		}
+		if !errors.Is(held.Err(), coordinator.ErrClosed) || !errors.Is(waiting.Err(), coordinator.ErrClosed) || held.Valid() {
+			t.Errorf("behind Close the holder ends with %v, the waiter with %v, valid: %v; want ErrClosed twice",
+				held.Err(), waiting.Err(), held.Valid())
+		}
+		for _, s := range srv.Sessions() {
+			if s == id {
+				t.Error("behind Close the session is there, want it gone")
+			}
+		}
+		if left := srv.Children(lockPath); len(left) != 0 || c.State() != coordinator.StateClosed || c.SessionID() != 0 {
+			t.Errorf("behind Close the nodes are %v, the state %v, the session %#x; want none, closed and 0",
+				left, c.State(), c.SessionID())
+		}
+		late := c.Mutex(lockPath).Acquire(t.Context())
+		if !coordtest.IsClosed(late.Done()) || !errors.Is(late.Err(), coordinator.ErrClosed) {
+			t.Errorf("an acquisition behind Close ends with %v, want ErrClosed at once", late.Err())
+		}
+		held.Release()
+		if err := c.Close(); err != nil {
+			t.Errorf("the second Close = %v, want nil", err)
+		}
+		if _, open := <-c.Events(t.Context()); open {
+			t.Error("a stream of a closed coordinator is open, want it closed")
+		}
+	})
+}
+
+// TestCloseHasWaitedForTheStream: the goroutine of a subscriber that does not read is
+// gone when Close returns, and with it what it had to offer.
+func TestCloseHasWaitedForTheStream(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		stream := c.Events(t.Context())
+		<-c.Mutex("no path").Acquire(t.Context()).Done()
+		if err := c.Close(); err != nil {
+			t.Errorf("Close = %v, want nil", err)
+		}
+		if ev, open := <-stream; open {
+			t.Errorf("behind Close the stream says %+v, want nothing", ev)
+		}
+	})
 }

@@ -26,15 +26,21 @@ func TestAFreeLockCostsTwoRequests(t *testing.T) {
 		cs, ms := coordtest.Metered(t, srv, 1)
 		coordtest.Warm(t, cs[0])
 		before := coordtest.Total(ms)
-		for range cycles {
-			a, _ := coordtest.Hold(t, cs[0].Mutex(lockPath))
-			a.Release()
-			<-a.Done()
-		}
+		holdAgainAndAgain(t, cs[0].Mutex(lockPath), cycles)
 		if n := coordtest.Total(ms).Minus(before); n.Requests != 2*cycles || n.Events != 0 {
-			t.Errorf("%+v in %d cycles", n, cycles)
+			t.Errorf("%d cycles took %+v, want 2 requests each and no event", cycles, n)
 		}
 	})
+}
+
+// holdAgainAndAgain holds the lock so many times, and waits for each end.
+func holdAgainAndAgain(t *testing.T, l acquirer, cycles int) {
+	t.Helper()
+	for range cycles {
+		a := l.Acquire(context.Background())
+		coordtest.GrantOf(t, a)
+		coordtest.End(a)
+	}
 }
 
 // TestALoopTakesLess: a release and the acquire behind it share a request if they come
@@ -56,7 +62,7 @@ func TestALoopTakesLess(t *testing.T) {
 				return
 			}
 		}
-		t.Error("no loop takes less")
+		t.Errorf("none of 50 loops of %d cycles took less than 2 requests a cycle, want one to", cycles)
 	})
 }
 
@@ -93,8 +99,7 @@ func line(t *testing.T, cs []*coordinator.Coordinator, waiters int) []*coordinat
 // are not, one for the next holder, and one for the session whose own node is gone, which
 // watches that.
 func TestAReleaseWakesOneOfAThousand(t *testing.T) {
-	const waiters = 1000
-	for _, sessions := range []int{1, 5} {
+	for sessions, waiters := range map[int]int{1: eventstest.Amount(200, 1000), 5: eventstest.Amount(400, 1000)} {
 		t.Run(fmt.Sprintf("%d sessions", sessions), func(t *testing.T) {
 			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 				cs, ms := coordtest.Metered(t, srv, sessions)
@@ -127,7 +132,7 @@ func TestAHandoffCostsTheSameInALongQueue(t *testing.T) {
 	const handoffs = 10
 	for _, sessions := range []int{1, 5} {
 		var costs []coordtest.Count
-		for _, waiters := range []int{20, 500} {
+		for _, waiters := range []int{20, eventstest.Amount(200, 500)} {
 			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 				cs, ms := coordtest.Metered(t, srv, sessions)
 				all := line(t, cs, waiters)
@@ -138,17 +143,17 @@ func TestAHandoffCostsTheSameInALongQueue(t *testing.T) {
 				costs = append(costs, coordtest.Total(ms).Minus(before))
 			})
 		}
-		t.Logf("%d sessions: %d handoffs in queues of 20 and 500: %+v", sessions, handoffs, costs)
+		t.Logf("%d sessions: %d handoffs in a short and a long queue: %+v", sessions, handoffs, costs)
 		for _, c := range costs {
 			want := 3 * handoffs // delete with a floor; read the floor, claim
 			if sessions == 1 {
 				want = 2 * handoffs // who let the lock go knows what the floor says
 			}
 			if c.Requests != want || c.Events != costs[0].Events {
-				t.Errorf("%d sessions: %+v for %d handoffs", sessions, c, handoffs)
+				t.Errorf("%d sessions: %d handoffs took %+v, want %d requests, and as many events as in a short queue", sessions, handoffs, c, want)
 			}
 			if more := c.Bytes - costs[0].Bytes; more < 0 || more > 4*handoffs {
-				t.Errorf("%d sessions: %d bytes more than in a short queue", sessions, more)
+				t.Errorf("%d sessions: %d handoffs took %d bytes more than in a short queue, want at most %d", sessions, handoffs, more, 4*handoffs)
 			}
 		}
 	}
@@ -164,7 +169,7 @@ func TestTheOnlyOneWaitingAsksOnce(t *testing.T) {
 		before := coordtest.Total(ms)
 		handOver(t, holder, next)
 		if n := coordtest.Total(ms).Minus(before); n.Requests != 2 || n.Events != 1 { // delete, claim
-			t.Errorf("%+v", n)
+			t.Errorf("a handoff to the only one that waits took %+v, want 2 requests and an event", n)
 		}
 	})
 }
@@ -172,7 +177,7 @@ func TestTheOnlyOneWaitingAsksOnce(t *testing.T) {
 // TestLocksHaveNoGoroutines, neither while they are held nor while they are waited for. It
 // counts what the process has, so nothing runs beside it, and the time is real.
 func TestLocksHaveNoGoroutines(t *testing.T) {
-	const locks = 1000
+	locks := eventstest.Amount(300, 1000)
 	srv := zktest.Start(t)
 	c := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(40*time.Second))
 	coordtest.Hold(t, c.Mutex("/locks/counted")) // a client starts its last goroutines after it has told of the session
@@ -190,7 +195,7 @@ func TestLocksHaveNoGoroutines(t *testing.T) {
 	eventstest.Eventually(t, "nothing is under way any more", func() bool { return runtime.NumGoroutine() <= before })
 	for _, a := range waiting {
 		if coordtest.IsClosed(a.Done()) || a.Valid() {
-			t.Fatalf("over %v, valid %v", coordtest.IsClosed(a.Done()), a.Valid())
+			t.Fatalf("one that waits is over: %v, valid: %v; want neither", coordtest.IsClosed(a.Done()), a.Valid())
 		}
 	}
 }
@@ -252,17 +257,19 @@ func (l *ledger) note(ev events.Event) {
 	switch ev := ev.(type) {
 	case events.Grant:
 		if l.granted[ev.ID] != 0 || l.final[ev.ID] != "" {
-			l.t.Fatalf("%d: Grant after Grant %d and %q", ev.ID, l.granted[ev.ID], l.final[ev.ID])
+			l.t.Fatalf("%d: the stream has a Grant behind the Grant %d and the end %q, want one, and before the end",
+				ev.ID, l.granted[ev.ID], l.final[ev.ID])
 		}
 		l.granted[ev.ID] = ev.Token
 	case events.Lost:
 		if l.granted[ev.ID] != ev.Token || l.final[ev.ID] != "" {
-			l.t.Fatalf("%d: Lost of %d after Grant %d and %q", ev.ID, ev.Token, l.granted[ev.ID], l.final[ev.ID])
+			l.t.Fatalf("%d: the stream has the loss of %d behind the Grant %d and the end %q, want that of the Grant, once",
+				ev.ID, ev.Token, l.granted[ev.ID], l.final[ev.ID])
 		}
 		l.final[ev.ID] = "Lost"
 	case events.Ended:
 		if l.final[ev.ID] != "" {
-			l.t.Fatalf("%d: Ended after %s", ev.ID, l.final[ev.ID])
+			l.t.Fatalf("%d: the stream has an Ended behind the end %q, want one end", ev.ID, l.final[ev.ID])
 		}
 		l.final[ev.ID] = "Ended"
 	case events.Queued, events.Requeued:
@@ -271,19 +278,18 @@ func (l *ledger) note(ev events.Event) {
 	}
 }
 
-// TestStreamOfThousandsOfLocks has one loop with 5,000 locks (or 1,000) and 300 waiters. The loop stops
+// TestStreamOfThousandsOfLocks has one loop with 5,000 locks and 300 waiters, or fewer. The loop stops
 // reading in the middle, while others work, locks are released and lost, connections
 // come and go, and nodes are removed by hand. When it reads again it finds every Grant
 // that was taken and every end, paired, and hardly anything beside them.
 func TestStreamOfThousandsOfLocks(t *testing.T) {
-	const waiters, others = 300, 50
-	locks, early, released := eventstest.Amount(1000, 5000), eventstest.Amount(400, 2000), eventstest.Amount(100, 500)
+	const others = 50
+	waiters := eventstest.Amount(100, 300)
+	locks, early, released := eventstest.Amount(400, 5000), eventstest.Amount(160, 2000), eventstest.Amount(40, 500)
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		shard := func(i int) string { return fmt.Sprintf("/shards/%d", i) }
 		for i := range locks {
-			if err := srv.Create(shard(i), nil); err != nil {
-				t.Fatal(err)
-			}
+			coordtest.Must(t, srv.Create(shard(i), nil))
 		}
 		blocker, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath))
 		defer blocker.Release()
@@ -302,7 +308,7 @@ func TestStreamOfThousandsOfLocks(t *testing.T) {
 		}
 		synctest.Wait()
 		if got := len(srv.Children(lockPath)); got != waiters+1 {
-			t.Fatalf("%d of %d wait", got, waiters)
+			t.Fatalf("%d nodes are in the queue, want the holder and %d that wait", got, waiters)
 		}
 
 		// From here on the loop reads nothing.
@@ -312,18 +318,15 @@ func TestStreamOfThousandsOfLocks(t *testing.T) {
 		for range others {
 			a, _ := coordtest.Hold(t, c.Mutex("/locks/other"))
 			worked = append(worked, a)
-			a.Release()
-			<-a.Done()
+			coordtest.End(a)
 		}
 		if took := time.Since(start); took != 0 {
-			t.Errorf("the others were held up for %v", took)
+			t.Errorf("the others were held up for %v by a loop that does not read, want no time", took)
 		}
 		for round := range 8 { // noise: each round is a Requeued and a Queued of each waiter
 			for _, child := range srv.Children(lockPath) {
 				if node := lockPath + "/" + child; srv.Owner(node) == c.SessionID() {
-					if err := srv.Delete(node); err != nil {
-						t.Fatal(err)
-					}
+					coordtest.Must(t, srv.Delete(node))
 				}
 			}
 			synctest.Wait()
@@ -341,16 +344,14 @@ func TestStreamOfThousandsOfLocks(t *testing.T) {
 			case <-a.Granted():
 				taken[a.ID()] = true
 			default:
-				t.Fatalf("%d is not granted", a.ID())
+				t.Fatalf("%d has no Grant to take, want one: its lock is free", a.ID())
 			}
 		}
-		if err := srv.Expire(c.SessionID()); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.Expire(c.SessionID()))
 		time.Sleep(5 * time.Second)
 		for _, a := range all[:locks] {
 			if a.Valid() || !coordtest.IsClosed(a.Done()) {
-				t.Fatalf("%d: valid %v, over %v", a.ID(), a.Valid(), coordtest.IsClosed(a.Done()))
+				t.Fatalf("when the session has expired %d is valid: %v, over: %v; want it over", a.ID(), a.Valid(), coordtest.IsClosed(a.Done()))
 			}
 		}
 
@@ -361,37 +362,38 @@ func TestStreamOfThousandsOfLocks(t *testing.T) {
 			seen.note(ev)
 		}
 		if err := <-closed; err != nil {
-			t.Errorf("Close = %v", err)
+			t.Errorf("Close = %v, want nil", err)
 		}
 		lost := 0
 		for _, a := range all {
 			id := a.ID()
 			if seen.final[id] == "" {
-				t.Fatalf("%d: no end", id)
+				t.Fatalf("%d: the stream has no end of it, want one", id)
 			}
 			if taken[id] && seen.granted[id] == 0 {
-				t.Fatalf("%d: its Grant was taken, and the stream did not have it", id)
+				t.Fatalf("%d: its Grant was taken, and the stream did not have it, want both", id)
 			}
 			if seen.final[id] == "Lost" {
 				lost++
 			} else if taken[id] {
-				t.Fatalf("%d: lost, and the stream has %s", id, seen.final[id])
+				t.Fatalf("%d: the lock was lost, and the stream ends with %s, want Lost", id, seen.final[id])
 			}
 		}
 		for _, a := range worked {
 			if seen.granted[a.ID()] == 0 || seen.final[a.ID()] != "Ended" {
-				t.Fatalf("%d was held and released; the stream had Grant %d and %q", a.ID(), seen.granted[a.ID()], seen.final[a.ID()])
+				t.Fatalf("%d was held and released; the stream had the Grant %d and the end %q, want both",
+					a.ID(), seen.granted[a.ID()], seen.final[a.ID()])
 			}
 		}
 		if len(seen.final) != locks+waiters+others || lost < early-released {
-			t.Errorf("%d ends, %d of them losses", len(seen.final), lost)
+			t.Errorf("%d ends, %d of them losses; want %d and at least %d", len(seen.final), lost, locks+waiters+others, early-released)
 		}
 		// The promise is three of each live acquisition. Here a waiter's are a Queued, a
 		// Requeued and its end; the others were never queued and have a Grant, unless the
 		// loop has read it, and an end. Of the session there is one of each of four kinds.
 		after := seen.total - before
 		if most := 3*waiters + 2*(locks+others) - early + 4; after > most {
-			t.Errorf("%d events were kept, more than %d", after, most)
+			t.Errorf("%d events were kept for the loop that did not read, want at most %d", after, most)
 		}
 		t.Logf("%d events before the pause, %d after it, %d losses", before, after, lost)
 	})
@@ -408,27 +410,22 @@ func TestRealCounts(t *testing.T) {
 	connectIdle := func(t *testing.T) *coordinator.Coordinator {
 		return coordtest.ConnectReal(t, e.Connect(), coordinator.WithSessionTimeout(40*time.Second))
 	}
-	t.Run("a free lock", func(t *testing.T) {
-		const cycles = 200
-		l := connectIdle(t).Mutex("/locks/free")
-		cycle := func() {
-			a := l.Acquire(context.Background())
-			coordtest.GrantOf(t, a)
-			a.Release()
-			<-a.Done()
+	free := func(t *testing.T, l acquirer, members, cycles int) {
+		a := l.Acquire(context.Background())
+		if g := coordtest.GrantOf(t, a); len(g.Members) != members {
+			t.Errorf("%+v is granted, want %d members", g, members)
 		}
-		cycle()
-		cycle() // the directory is known to be ours
-		n := coordtest.RealToll(t, e, func() {
-			for range cycles {
-				cycle()
-			}
-		})
+		coordtest.End(a)
+		holdAgainAndAgain(t, l, 1) // the directories are known to be ours
+		n := coordtest.RealToll(t, e, func() { holdAgainAndAgain(t, l, cycles) })
 		t.Logf("%d cycles: %+v", cycles, n)
-		if n.Packets < 2*cycles || n.Packets > 2*cycles+stray || n.Woken != 0 {
-			t.Errorf("%v requests and %v wake-ups in %d cycles", n.Packets, n.Woken, cycles)
+		if want := float64(2 * cycles); n.Packets < want || n.Packets > want+stray || n.Woken != 0 {
+			t.Errorf("%d cycles took %v requests and %v wake-ups, want %v to %v, and none", cycles, n.Packets, n.Woken, want, want+stray)
 		}
-	})
+	}
+	t.Run("a free lock", func(t *testing.T) { free(t, connectIdle(t).Mutex("/locks/free"), 0, 200) })
+	t.Run("32 free locks", func(t *testing.T) { free(t, mutexes(connectIdle(t), pathsOf(32)...), 32, 50) })
+	t.Run("a lock that is entered again", func(t *testing.T) { realReentry(t, e) })
 	t.Run("a queue", func(t *testing.T) {
 		const handoffs = 20
 		var tolls []coordtest.Toll
@@ -449,14 +446,13 @@ func TestRealCounts(t *testing.T) {
 						return all[grant.ID]
 					}
 				}
-				t.Fatal("the stream has ended")
+				t.Fatal("the stream has ended, want a Grant")
 				return nil
 			}
 			now := holder()
 			coordtest.Queued(t, raw, q.dir, len(all))
 			next := func() {
-				now.Release()
-				<-now.Done()
+				coordtest.End(now)
 				now = holder()
 			}
 			for range 3 { // the first of them have never waited, or had one ahead of them only
@@ -469,13 +465,14 @@ func TestRealCounts(t *testing.T) {
 			})
 			t.Logf("%d handoffs with %d waiting: %+v", handoffs, q.waiters, n)
 			if n.Woken != handoffs || n.Packets < 2*handoffs || n.Packets > 2*handoffs+stray {
-				t.Errorf("%v requests and %v wake-ups for %d handoffs", n.Packets, n.Woken, handoffs)
+				t.Errorf("%d handoffs took %v requests and %v wake-ups, want %d to %d, and one each",
+					handoffs, n.Packets, n.Woken, 2*handoffs, 2*handoffs+stray)
 			}
 			tolls = append(tolls, n)
 		}
 		// The paths are as long; a zxid in hexadecimal may be longer.
 		if more := tolls[1].Bytes - tolls[0].Bytes; more < -16*stray || more > 4*handoffs+16*stray {
-			t.Errorf("%v bytes more in the long queue", more)
+			t.Errorf("%d handoffs took %v bytes more in the long queue, want %d to %d", handoffs, more, -16*stray, 4*handoffs+16*stray)
 		}
 	})
 }

@@ -34,9 +34,8 @@ func detecting(c *coordinator.Coordinator, options ...coordinator.LockOption) *c
 func finish(t *testing.T, a *coordinator.Acquisition) {
 	t.Helper()
 	a.Release()
-	<-a.Done()
-	if err := a.Err(); err != nil {
-		t.Errorf("released: %v", err)
+	if err := coordtest.EndOf(t, a); err != nil {
+		t.Errorf("the acquisition ended with %v behind its release, want nil", err)
 	}
 }
 
@@ -45,12 +44,12 @@ func leftInOrder(t *testing.T, srv *zktest.Server, l *coordinator.Lock) {
 	t.Helper()
 	a := l.Acquire(context.Background())
 	if g := coordtest.Soon(t, a); g.Abandoned != nil {
-		t.Errorf("a crash is told of that was none: %+v", g.Abandoned)
+		t.Errorf("the next holder is told of %+v, want no crash", g.Abandoned)
 	}
 	finish(t, a)
 	synctest.Wait()
 	if srv.Exists(recordPath) || len(srv.Children(lockPath)) > 0 {
-		t.Errorf("left: %v", srv.Tree())
+		t.Errorf("when all have released %v is left, want neither a node nor a record", srv.Tree())
 	}
 }
 
@@ -64,14 +63,14 @@ func TestARecordStandsWhileTheLockIsHeld(t *testing.T) {
 			want := fmt.Sprintf("zkgrant holder\nnode %s\ntoken 0x%x\nsince %s\n\nwho\n\nI am",
 				path.Base(grant.Node), grant.Token, time.Now().UTC().Format(time.RFC3339Nano))
 			if string(data) != want || grant.Abandoned != nil {
-				t.Errorf("the record is %q, want %q; %v", data, want, grant.Abandoned)
+				t.Errorf("the record of the holder is %q, want %q; it is told of %+v, want no crash", data, want, grant.Abandoned)
 			}
 			if got := srv.Children(lockPath); len(got) != 1 {
-				t.Errorf("in the directory: %v", got)
+				t.Errorf("while the lock is held its directory has %v, want the holder's node alone", got)
 			}
 			finish(t, a)
 			if srv.Exists(recordPath) {
-				t.Error("the record is there behind the release")
+				t.Error("behind the release the record is there, want it gone")
 			}
 			time.Sleep(time.Second)
 		}
@@ -81,9 +80,7 @@ func TestARecordStandsWhileTheLockIsHeld(t *testing.T) {
 // expire ends the coordinator's session at the server.
 func expire(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) {
 	t.Helper()
-	if err := srv.Expire(c.SessionID()); err != nil {
-		t.Error(err)
-	}
+	coordtest.Must(t, srv.Expire(c.SessionID()))
 }
 
 // TestAPanicInATermIsACrash, and leaving a term is none. The record tells since when the lock was held, and Grant tells what was delivered.
@@ -92,7 +89,7 @@ func TestAPanicInATermIsACrash(t *testing.T) {
 		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		for _, err := range a.Election(lockPath, coordinator.DetectCrash()).Terms(t.Context()) {
 			if err != nil {
-				t.Fatalf("the first term: %v", err)
+				t.Fatalf("the first term begins with %v, want nil", err)
 			}
 			break
 		}
@@ -113,33 +110,25 @@ func TestAPanicInATermIsACrash(t *testing.T) {
 			t.Errorf("the crashed term was held since %v, want a time between %v and %v", since, began, time.Now())
 		}
 		if again := next.Grant(); !reflect.DeepEqual(again, got) {
-			t.Errorf("Grant() = %+v, and %+v was delivered", again, got)
+			t.Errorf("Grant() = %+v, want what was delivered: %+v", again, got)
 		}
 	})
 }
 
-// TestCrashBelowChroots: each is told of the node by the name that it has below its own chroot.
-func TestCrashBelowChroots(t *testing.T) {
+// TestACrashIsToldByTheNameBelowEachChroot of the node.
+func TestACrashIsToldByTheNameBelowEachChroot(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		below := func(chroot string) *coordinator.Coordinator {
-			c, err := coordinator.Connect(t.Context(), srv.Addr()+chroot, srv.Option())
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = c.Close() })
-			return c
-		}
-		a, b := below("/some"), below("/some/deep")
+		a, b := connectBelow(t, srv, "/some"), connectBelow(t, srv, "/some/deep")
 		_, grant := coordtest.Hold(t, a.Mutex("/deep/lock", coordinator.DetectCrash()))
 		expire(t, srv, a)
 		time.Sleep(time.Second)
 		next, got := coordtest.Hold(t, b.Mutex("/lock", coordinator.DetectCrash()))
 		if got.Abandoned == nil || "/deep"+got.Abandoned.Node != grant.Node || !srv.Exists("/some/deep/lock"+session.RecordSuffix) {
-			t.Errorf("%s is told as %+v", grant.Node, got.Abandoned)
+			t.Errorf("the crash of %s below /some is told below /some/deep as %+v, want that node without /deep", grant.Node, got.Abandoned)
 		}
 		finish(t, next)
 		if acq := b.Mutex("/", coordinator.DetectCrash()).Acquire(t.Context()); !errors.Is(acq.Err(), coordinator.ErrPath) {
-			t.Errorf("at the chroot: %v", acq.Err())
+			t.Errorf("a lock at the chroot itself ends with %v, want ErrPath", acq.Err())
 		}
 	})
 }
@@ -151,8 +140,8 @@ func refused(a *coordinator.Acquisition) error {
 	return a.Err()
 }
 
-// TestCrashBadInput: an error at once, and nothing is sent.
-func TestCrashBadInput(t *testing.T) {
+// TestBadInputOfALockThatTellsOfCrashesSendsNothing, and ends at once.
+func TestBadInputOfALockThatTellsOfCrashesSendsNothing(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
 		holder, _ := coordtest.Hold(t, c.Mutex("/locks/plain"))
@@ -172,15 +161,15 @@ func TestCrashBadInput(t *testing.T) {
 			"data and path too large": {detecting(c).Acquire(t.Context(), coordinator.WithData(make([]byte, session.MaxRequest-1030-2*len(recordPath)+len(session.RecordSuffix)))), coordinator.ErrTooLarge},
 		} {
 			if err := refused(test.acq); !errors.Is(err, test.want) {
-				t.Errorf("%s: %v", what, err)
+				t.Errorf("%s: the acquisition ended with %v, want %v", what, err, test.want)
 			}
 		}
 		if err := c.Semaphore("/s", 2, coordinator.DetectCrash()).Resize(t.Context(), 3); !errors.Is(err, coordinator.ErrKind) {
-			t.Errorf("Resize: %v", err)
+			t.Errorf("Resize = %v, want ErrKind", err)
 		}
 		synctest.Wait()
 		if n := srv.Requests(zktest.OpCreate) + srv.Requests(zktest.OpMulti); n != before {
-			t.Errorf("%d requests", n-before)
+			t.Errorf("%d nodes were asked for, want none", n-before)
 		}
 		finish(t, holder)
 		finish(t, keeper)
@@ -190,7 +179,7 @@ func TestCrashBadInput(t *testing.T) {
 		expire(t, srv, c)
 		time.Sleep(time.Second)
 		if _, g := coordtest.Hold(t, detecting(c)); g.Abandoned == nil || len(g.Abandoned.Data) != len(data) {
-			t.Error("what a large holder left was not told")
+			t.Errorf("the crash of a holder with %d bytes is told as %.100v, want all of its data", len(data), g.Abandoned)
 		}
 	})
 }
@@ -200,27 +189,23 @@ func TestCrashBadInput(t *testing.T) {
 func TestARecordThatIsNone(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
-		if err := srv.Create(recordPath, []byte("somebody's")); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.Create(recordPath, []byte("somebody's")))
 		for range 2 {
 			if err := refused(detecting(c).Acquire(t.Context())); !errors.Is(err, coordinator.ErrRecord) || !strings.Contains(err.Error(), recordPath) {
-				t.Errorf("%v", err)
+				t.Errorf("with somebody's node for a record the acquisition ends with %v, want ErrRecord and its path", err)
 			}
 			reader := coordtest.Connect(t, srv).ReadWrite(lockPath, coordinator.DetectCrash()).Read().Acquire(t.Context())
 			if err := refused(reader); !errors.Is(err, coordinator.ErrRecord) {
-				t.Errorf("reader: %v", err)
+				t.Errorf("with somebody's node for a record a reader ends with %v, want ErrRecord", err)
 			}
 		}
 		if data, _ := srv.Data(recordPath); string(data) != "somebody's" || len(srv.Children(lockPath)) > 0 {
-			t.Errorf("%q, %v", data, srv.Tree())
+			t.Errorf("somebody's node has %q, and there are %v; want it untouched, and nothing beside it", data, srv.Tree())
 		}
-		if err := srv.SetData(recordPath, []byte("zkgrant holder\nnode n\ntoken x\nof later times\nsince never")); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.SetData(recordPath, []byte("zkgrant holder\nnode n\ntoken x\nof later times\nsince never")))
 		a, g := coordtest.Hold(t, detecting(c))
 		if want := (events.Abandoned{Node: lockPath + "/n"}); g.Abandoned == nil || g.Abandoned.Node != want.Node || g.Abandoned.Token != 0 || g.Abandoned.Data != nil || !g.Abandoned.Since.IsZero() {
-			t.Errorf("told %+v", g.Abandoned)
+			t.Errorf("of a record of later times %+v is told, want %+v", g.Abandoned, want)
 		}
 		finish(t, a)
 		leftInOrder(t, srv, detecting(c))
@@ -230,52 +215,54 @@ func TestARecordThatIsNone(t *testing.T) {
 // TestRecordPermissions: what may not be made, or read, keeps the lock from being held; what may not be removed stays, and
 // Err says so, but the lock is free.
 func TestRecordPermissions(t *testing.T) {
-	for name, c := range map[string]struct {
-		above  int32 // permissions in the node above the lock's
-		record int32 // in a record that stands, if there is one
-		held   bool
-	}{
-		"nothing may be made":  {above: zk.PermRead | zk.PermDelete},
-		"may not be read":      {above: zk.PermAll, record: zk.PermWrite},
-		"may not be removed":   {above: zk.PermRead | zk.PermCreate, held: true},
-		"may be made and read": {above: zk.PermRead | zk.PermCreate | zk.PermDelete, held: true},
-	} {
+	for name, c := range recordPermissions {
 		t.Run(name, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				conn := coordtest.Admin(t, srv.Addr(), srv.DialContext)
-				for _, n := range []struct {
-					path  string
-					perms int32
-				}{{"/locks", zk.PermAll}, {lockPath, zk.PermAll}} {
-					if _, err := conn.Create(n.path, nil, zk.FlagPersistent, zk.WorldACL(n.perms)); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if c.record != 0 {
-					if _, err := conn.Create(recordPath, []byte("zkgrant holder\nnode n\n\n"), zk.FlagPersistent, zk.WorldACL(c.record)); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if _, err := conn.SetACL("/locks", zk.WorldACL(c.above), -1); err != nil {
-					t.Fatal(err)
-				}
-				a := detecting(coordtest.Connect(t, srv)).Acquire(t.Context())
-				g, err := a.Wait(t.Context())
-				if (err == nil) != c.held || err != nil && !errors.Is(err, coordinator.ErrNoAuth) {
-					t.Fatalf("%+v, %v", g, err)
-				}
-				a.Release()
-				<-a.Done()
-				synctest.Wait()
-				stays := c.held && c.above&zk.PermDelete == 0
-				if err := a.Err(); c.held && errors.Is(err, coordinator.ErrNoAuth) != stays || c.held && !stays && err != nil {
-					t.Errorf("released: %v", err)
-				}
-				if len(srv.Children(lockPath)) > 0 || srv.Exists(recordPath) != (stays || c.record != 0) {
-					t.Errorf("left: %v", srv.Tree())
-				}
-			})
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { c.play(t, onTheDouble(t, srv)) })
 		})
+	}
+}
+
+// TestRealRecordPermissions is the same on a real server.
+func TestRealRecordPermissions(t *testing.T) {
+	for name, c := range recordPermissions {
+		t.Run(name, func(t *testing.T) { c.play(t, onARealServer(t)) })
+	}
+}
+
+type recordPermission struct {
+	above  int32 // permissions in the node above the lock's
+	record int32 // in a record that stands, if there is one
+	held   bool
+}
+
+var recordPermissions = map[string]recordPermission{
+	"nothing may be made":  {above: zk.PermRead | zk.PermDelete},
+	"may not be read":      {above: zk.PermAll, record: zk.PermWrite},
+	"may not be removed":   {above: zk.PermRead | zk.PermCreate, held: true},
+	"may be made and read": {above: zk.PermRead | zk.PermCreate | zk.PermDelete, held: true},
+}
+
+func (c recordPermission) play(t *testing.T, s *site) {
+	makeDir(t, s, zk.PermAll)
+	if c.record != 0 {
+		_, err := s.raw.Create(s.root+recordPath, []byte("zkgrant holder\nnode n\n\n"), zk.FlagPersistent, zk.WorldACL(c.record))
+		coordtest.Must(t, err)
+	}
+	_, err := s.raw.SetACL(s.root+path.Dir(lockPath), zk.WorldACL(c.above|zk.PermAdmin), -1)
+	coordtest.Must(t, err)
+	a := detecting(s.connect()).Acquire(context.Background())
+	g, err := a.Wait(coordtest.RealContext(t))
+	if (err == nil) != c.held || err != nil && !errors.Is(err, coordinator.ErrNoAuth) {
+		t.Fatalf("Wait = %+v, %v; want a grant: %v, or ErrNoAuth", g, err, c.held)
+	}
+	a.Release()
+	stays := c.held && c.above&zk.PermDelete == 0
+	if err := coordtest.EndOf(t, a); c.held && errors.Is(err, coordinator.ErrNoAuth) != stays || c.held && !stays && err != nil {
+		t.Errorf("released, it ends with %v; want ErrNoAuth for its record: %v", err, stays)
+	}
+	coordtest.Queued(t, s.raw, s.root+lockPath, 0)
+	if there, _, err := s.raw.Exists(s.root + recordPath); err != nil || there != (stays || c.record != 0) {
+		t.Errorf("behind the release the record stands: %v, %v; want %v", there, err, stays || c.record != 0)
 	}
 }
 
@@ -296,7 +283,7 @@ func TestAWriterThatReleasesWhileItsReaderLooks(t *testing.T) {
 		})
 		a := rw.Read().Acquire(context.WithoutCancel(w.Context(t.Context())))
 		if g := coordtest.Soon(t, a); g.Abandoned != nil || !looked {
-			t.Errorf("looked %v, told %+v", looked, g.Abandoned)
+			t.Errorf("the reader has looked at the record: %v, and is told of %+v; want it to look, and no crash", looked, g.Abandoned)
 		}
 		finish(t, a)
 		leftInOrder(t, srv, rw.Write())
@@ -346,18 +333,18 @@ func TestLostRepliesOfAClaimAndARelease(t *testing.T) {
 							second := coordtest.Queue(detecting(a))
 							g, err := first.Wait(t.Context())
 							if err != nil || (g.Abandoned != nil) != crashed {
-								t.Errorf("told %+v, %v", g.Abandoned, err)
+								t.Errorf("the first is told of %+v, %v; want a crash: %v", g.Abandoned, err, crashed)
 							}
 							first.Release()
 							if g, err := second.Wait(t.Context()); err != nil || g.Abandoned != nil {
-								t.Errorf("the second is told %+v, %v", g.Abandoned, err)
+								t.Errorf("the second is told of %+v, %v; want no crash, the first has released", g.Abandoned, err)
 							}
 							second.Release()
 							time.Sleep(5 * time.Second)
 							srv.Intercept(nil)
 							leftInOrder(t, srv, detecting(b))
 							if left > 0 && what != "reading" {
-								t.Errorf("nothing was lost")
+								t.Errorf("%d of %d requests were not lost, want all of them lost", left, times)
 							}
 						})
 					})
@@ -398,11 +385,11 @@ func TestGivingUpWhileTheClaimIsUnderWay(t *testing.T) {
 					<-acq.Done()
 					time.Sleep(5 * time.Second)
 					if !seen || len(srv.Children(lockPath)) > 0 || srv.Exists(recordPath) != crashed {
-						t.Errorf("claimed: %v; left %v", seen, srv.Tree())
+						t.Errorf("the claim was under way: %v; %v is left, want a record: %v, and no contender", seen, srv.Tree(), crashed)
 					}
 					last, g := coordtest.Hold(t, detecting(b))
 					if (g.Abandoned != nil) != crashed {
-						t.Errorf("told %+v", g.Abandoned)
+						t.Errorf("behind one that gave up the next is told of %+v, want a crash: %v", g.Abandoned, crashed)
 					}
 					finish(t, last)
 					leftInOrder(t, srv, detecting(b))
@@ -412,8 +399,8 @@ func TestGivingUpWhileTheClaimIsUnderWay(t *testing.T) {
 	}
 }
 
-// TestRoundTripsOfALockThatTellsOfCrashes: one more than without, also in a loop, and none for a waiter who would claim.
-func TestRoundTripsOfALockThatTellsOfCrashes(t *testing.T) {
+// TestALockThatTellsOfCrashesTakesOneRoundTripMore, also in a loop, and none more for a waiter that would claim.
+func TestALockThatTellsOfCrashesTakesOneRoundTripMore(t *testing.T) {
 	const cycles = 100
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		cs, ms := coordtest.Metered(t, srv, 1)
@@ -430,7 +417,7 @@ func TestRoundTripsOfALockThatTellsOfCrashes(t *testing.T) {
 			synctest.Wait()
 			// Who comes when the delete is not answered yet may see the node, and lists.
 			if n := coordtest.Total(ms).Minus(before); wait && n.Requests != 3*cycles || n.Requests < 3*cycles || n.Requests > 8*cycles {
-				t.Errorf("%s: %+v in %d cycles", name, n, cycles)
+				t.Errorf("%s: %d cycles took %+v, want 3 requests each", name, cycles, n)
 			}
 		}
 		holder, _ := coordtest.Hold(t, detecting(cs[0]))
@@ -438,7 +425,7 @@ func TestRoundTripsOfALockThatTellsOfCrashes(t *testing.T) {
 		before := coordtest.Total(ms)
 		handOver(t, holder, waiter)
 		if n := coordtest.Total(ms).Minus(before); n.Requests != 2 {
-			t.Errorf("%+v in a handoff to the only one who waits", n)
+			t.Errorf("a handoff to the only one that waits took %+v, want 2 requests", n)
 		}
 		finish(t, waiter)
 
@@ -452,7 +439,7 @@ func TestRoundTripsOfALockThatTellsOfCrashes(t *testing.T) {
 		r, _ := coordtest.Hold(t, rw.Read())
 		finish(t, r)
 		if n := coordtest.Total(ms).Minus(before); n.Requests != 3 {
-			t.Errorf("%+v for a reader", n)
+			t.Errorf("a reader alone took %+v, want 3 requests", n)
 		}
 	})
 }
@@ -468,14 +455,14 @@ func TestAReleaseThatNobodyHears(t *testing.T) {
 			srv.Mute(session, true)
 			time.Sleep(time.Second)
 			if !holder.Valid() {
-				t.Error("it is lost already")
+				t.Error("a second after the connection went the lock is lost, want it held")
 			}
 			finish(t, holder)
 			time.Sleep(outage)
 			srv.Mute(session, false)
 			last, got := coordtest.Hold(t, detecting(b))
 			if ended := outage == time.Minute; (got.Abandoned != nil) != ended || ended && got.Abandoned.Node != grant.Node {
-				t.Errorf("after %v: told %+v", outage, got.Abandoned)
+				t.Errorf("released in an outage of %v, the next is told of %+v, want a crash: %v", outage, got.Abandoned, ended)
 			}
 			finish(t, last)
 			leftInOrder(t, srv, detecting(a))
@@ -489,7 +476,7 @@ func TestWhoGivesUpBeforeItHasEnteredAgainIsNoCrash(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		l := detecting(a, coordinator.Reentrant())
-		for range 500 {
+		for range eventstest.Amount(60, 500) {
 			outer, _ := coordtest.Hold(t, l)
 			var inner []*coordinator.Acquisition
 			for i := range 50 {
@@ -499,14 +486,13 @@ func TestWhoGivesUpBeforeItHasEnteredAgainIsNoCrash(t *testing.T) {
 				}
 			}
 			for _, in := range inner {
-				in.Release()
-				<-in.Done()
+				coordtest.End(in)
 			}
 			finish(t, outer)
 			last, grant := coordtest.Hold(t, detecting(b))
 			finish(t, last)
 			if grant.Abandoned != nil {
-				t.Fatalf("told of %+v", grant.Abandoned)
+				t.Fatalf("the next holder is told of %+v, want no crash", grant.Abandoned)
 			}
 		}
 		leftInOrder(t, srv, detecting(b))
@@ -536,19 +522,20 @@ func TestALeaseThatEndsBetweenTheProofAndTheClaim(t *testing.T) {
 			select {
 			case <-a.Lost():
 			case <-time.After(timeout):
-				t.Errorf("answers take %v: a timeout after the last sign of life there is no news of a loss", lag)
+				t.Errorf("answers take %v: a timeout after the last sign of life nothing is told, want a loss", lag)
 			}
 			srv.MuteAll(false)
 		})
 	}
 	if granted < 10 {
-		t.Errorf("granted %d times", granted)
+		t.Errorf("%d of the lags came to a grant, want at least 10", granted)
 	}
 }
 
 // TestRealDetectCrash: releases and crashes of holders on three servers, the next one on another server each time.
 func TestRealDetectCrash(t *testing.T) {
 	eventstest.NeedsServers(t)
+	t.Parallel()
 	const path, record = "/locks/crash", "/locks/crash" + session.RecordSuffix
 	e := coordtest.Servers(t, 3)
 	ctx := coordtest.RealContext(t)
@@ -568,28 +555,26 @@ func TestRealDetectCrash(t *testing.T) {
 		}
 		return there
 	}
-	crashed := "" // the first that has, and nobody has released
-	for round := range 30 {
+	crashed := ""                                  // the first that has, and nobody has released
+	for round := range eventstest.Amount(15, 30) { // each of what may happen, on each of the servers
 		l := locks[round%3]
 		reader := l.Read().Acquire(ctx)
 		g := coordtest.GrantOf(t, reader)
 		waiter := l.Write().Acquire(ctx, coordinator.WithData([]byte("waiter")))
 		if told := g.Abandoned; (told != nil) != (crashed != "") || told != nil && told.Node != crashed {
-			t.Errorf("round %d: a reader is told %+v, and %q has crashed", round, told, crashed)
+			t.Errorf("round %d: a reader is told %+v, want that %q has crashed", round, told, crashed)
 		}
 		reader.Release()
 		g = coordtest.GrantOf(t, waiter)
 		if told := g.Abandoned; (told != nil) != (crashed != "") || told != nil && (told.Node != crashed || string(told.Data) != "waiter") {
-			t.Errorf("round %d: a writer is told %+v, and %q has crashed", round, told, crashed)
+			t.Errorf("round %d: a writer is told %+v, want that %q has crashed", round, told, crashed)
 		}
 		if !stands() {
-			t.Errorf("round %d: no record while the lock is held", round)
+			t.Errorf("round %d: no record stands while the lock is held, want one", round)
 		}
 		switch round % 5 {
 		case 1, 2: // somebody takes its node away
-			if err := conn.Delete(g.Node, -1); err != nil {
-				t.Fatal(err)
-			}
+			coordtest.Must(t, conn.Delete(g.Node, -1))
 			<-waiter.Done()
 			if crashed == "" {
 				crashed = g.Node
@@ -597,23 +582,20 @@ func TestRealDetectCrash(t *testing.T) {
 		case 3: // it goes on as a reader
 			again := l.Read().Acquire(waiter.Context(ctx))
 			if got := coordtest.GrantOf(t, again); (got.Abandoned != nil) != (crashed != "") {
-				t.Errorf("round %d: a reader in the place of a writer is told %+v", round, got.Abandoned)
+				t.Errorf("round %d: a reader in the place of a writer is told %+v, want a crash: %v", round, got.Abandoned, crashed != "")
 			}
-			waiter.Release()
-			<-waiter.Done()
-			again.Release()
-			<-again.Done()
+			coordtest.End(waiter)
+			coordtest.End(again)
 			crashed = ""
 		default:
-			waiter.Release()
-			<-waiter.Done()
+			coordtest.End(waiter)
 			crashed = ""
 		}
 		if err := waiter.Err(); crashed == "" && err != nil {
-			t.Errorf("round %d: %v", round, err)
+			t.Errorf("round %d: released, it ends with %v, want nil", round, err)
 		}
 		if stands() != (crashed != "") {
-			t.Errorf("round %d: the record stands: %v", round, stands())
+			t.Errorf("round %d: the record stands: %v, want %v", round, stands(), crashed != "")
 		}
 	}
 }
@@ -621,68 +603,38 @@ func TestRealDetectCrash(t *testing.T) {
 // TestRealDetectCrashExpired: the session of a holder ends, with one waiting and with nobody.
 func TestRealDetectCrashExpired(t *testing.T) {
 	eventstest.NeedsServers(t)
-	const path = "/locks/expired"
+	t.Parallel()
 	e := coordtest.Servers(t, 1)
-	ctx := coordtest.RealContext(t)
-	next := coordtest.ConnectReal(t, e.Connect())
-	for _, waits := range []bool{false, true} {
-		p := ensemble.StartProxy(t, e.Addr(0))
-		c, err := coordinator.Connect(ctx, p.Addr(), coordinator.WithSessionTimeout(2*time.Second))
-		if err != nil {
-			t.Fatal(err)
-		}
-		before := time.Now()
-		a := c.Mutex(path, coordinator.DetectCrash()).Acquire(ctx, coordinator.WithData([]byte("who")))
-		g := coordtest.GrantOf(t, a)
-		var waiter *coordinator.Acquisition
-		if waits {
-			waiter = next.Mutex(path, coordinator.DetectCrash()).Acquire(ctx)
-		}
-		p.Refuse(true)
-		p.Cut()
-		<-a.Lost()
-		if !waits {
-			waiter = next.Mutex(path, coordinator.DetectCrash()).Acquire(ctx)
-		}
-		got := coordtest.GrantOf(t, waiter).Abandoned
-		if got == nil || got.Node != g.Node || got.Token != g.Token || string(got.Data) != "who" || got.Since.Before(before) || got.Since.After(time.Now()) {
-			t.Errorf("told %+v, want that of %+v", got, g)
-		}
-		waiter.Release()
-		<-waiter.Done()
-		if err := waiter.Err(); err != nil {
-			t.Error(err)
-		}
-		_ = c.Close() // it cannot tell the server
-	}
-}
-
-// TestRealRecordPermissions: what a real server refuses is told as a refusal, and nothing is left but the record.
-func TestRealRecordPermissions(t *testing.T) {
-	eventstest.NeedsServers(t)
-	e := coordtest.Servers(t, 1)
-	conn := coordtest.RawClient(t, e.Addr(0))
-	for _, node := range []string{"/a", "/a/lock"} {
-		if _, err := conn.Create(node, nil, zk.FlagPersistent, zk.WorldACL(zk.PermAll)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, test := range []struct {
-		perms int32
-		held  bool
-	}{{zk.PermAdmin | zk.PermRead | zk.PermDelete, false}, {zk.PermAdmin | zk.PermRead | zk.PermCreate, true}} {
-		if _, err := conn.SetACL("/a", zk.WorldACL(test.perms), -1); err != nil {
-			t.Fatal(err)
-		}
-		a := coordtest.ConnectReal(t, e.Connect()).Mutex("/a/lock", coordinator.DetectCrash()).Acquire(context.Background())
-		if _, err := a.Wait(coordtest.RealContext(t)); (err == nil) != test.held {
-			t.Fatal(err)
-		}
-		a.Release()
-		<-a.Done()
-		if err := a.Err(); !errors.Is(err, coordinator.ErrNoAuth) {
-			t.Errorf("%v", err)
-		}
-		coordtest.Queued(t, conn, "/a/lock", 0)
+	for name, waits := range map[string]bool{"nobody waits": false, "one waits": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := coordtest.RealContext(t)
+			p := ensemble.StartProxy(t, e.Addr(0))
+			c, err := coordinator.Connect(ctx, p.Addr(), coordinator.WithSessionTimeout(2*time.Second))
+			coordtest.Must(t, err)
+			lock := func(c *coordinator.Coordinator) *coordinator.Lock {
+				return c.Mutex(fmt.Sprint("/expired/", waits), coordinator.DetectCrash())
+			}
+			before := time.Now()
+			a := lock(c).Acquire(ctx, coordinator.WithData([]byte("who")))
+			g := coordtest.GrantOf(t, a)
+			next := lock(coordtest.ConnectReal(t, e.Connect()))
+			var waiter *coordinator.Acquisition
+			if waits {
+				waiter = next.Acquire(ctx)
+			}
+			p.Refuse(true)
+			p.Cut()
+			coordtest.LossOf(t, a)
+			if !waits {
+				waiter = next.Acquire(ctx)
+			}
+			got := coordtest.GrantOf(t, waiter).Abandoned
+			if got == nil || got.Node != g.Node || got.Token != g.Token || string(got.Data) != "who" || got.Since.Before(before) || got.Since.After(time.Now()) {
+				t.Errorf("the next holder is told of %+v, want the crash of %+v since %v", got, g, before)
+			}
+			finish(t, waiter)
+			_ = c.Close() // it cannot tell the server
+		})
 	}
 }

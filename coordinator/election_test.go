@@ -50,11 +50,9 @@ func TestALeaderThatIsCutOffHearsOfItFirst(t *testing.T) {
 		next := campaign(other, "next")
 		session := cut.SessionID()
 		srv.Mute(session, true)
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, <-done)
 		if next.Valid() {
-			t.Error("the next one leads before the term of the leader that is cut off is over")
+			t.Error("the next one leads before the term of the leader that is cut off is over, want it to wait")
 		}
 		if _, err := next.Wait(t.Context()); err != nil || !time.Now().After(over) {
 			t.Errorf("the next one: %v; it leads %v behind the end of the term, want it later", err, time.Since(over))
@@ -76,11 +74,11 @@ func TestTerms(t *testing.T) {
 				terms := 0
 				for term, err := range c.Election(electionPath).Terms(t.Context(), coordinator.WithData([]byte(name))) {
 					if err != nil {
-						t.Error(err)
+						t.Errorf("%s: a term begins with %v, want nil", name, err)
 						continue
 					}
 					if !term.Valid() || term.Grant().Token == 0 || !srv.Exists(term.Grant().Node) {
-						t.Errorf("%s does not hold the term that was yielded: %+v", name, term.Grant())
+						t.Errorf("%s does not hold the term that was yielded, %+v, want it held", name, term.Grant())
 					}
 					led = append(led, name) // one at a time, or the race detector has something to say
 					time.Sleep(time.Minute)
@@ -106,7 +104,7 @@ func TestTerms(t *testing.T) {
 		}
 		synctest.Wait()
 		if left := srv.Children(electionPath); len(left) != 0 {
-			t.Errorf("when all have resigned these nodes are left: %v", left)
+			t.Errorf("when all have resigned the nodes %v are left, want none", left)
 		}
 		c := coordtest.Connect(t, srv)
 		func() {
@@ -124,7 +122,7 @@ func TestTerms(t *testing.T) {
 		}()
 		synctest.Wait()
 		if left := srv.Children(electionPath); len(left) != 0 {
-			t.Errorf("after a panic in the body these nodes are left: %v", left)
+			t.Errorf("after a panic in the body the nodes %v are left, want none", left)
 		}
 	})
 }
@@ -133,9 +131,7 @@ func TestTerms(t *testing.T) {
 func TestTermsEnd(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other, closed := coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		if err := closed.Close(); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, closed.Close())
 		leader := campaign(other, "leader")
 		over, cancel := context.WithCancelCause(t.Context())
 		gone := errors.New("no more")
@@ -228,13 +224,13 @@ func TestATermWithinATerm(t *testing.T) {
 			}
 			synctest.Wait()
 			if !outer.Valid() || len(srv.Children(electionPath)) != 1 {
-				t.Error("the inner term has ended the outer")
+				t.Error("the inner term has ended the outer, want the outer held")
 			}
 			break
 		}
 		synctest.Wait()
 		if left := srv.Children(electionPath); len(left) != 0 {
-			t.Errorf("when all have resigned these nodes are left: %v", left)
+			t.Errorf("when all have resigned the nodes %v are left, want none", left)
 		}
 	})
 }
@@ -298,9 +294,7 @@ func TestProclaim(t *testing.T) {
 		leader := campaign(c, "first words")
 		grant := coordtest.Soon(t, leader)
 		waiting := campaign(c, "waits")
-		if err := e.Proclaim(t.Context(), leader, []byte("second words")); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, e.Proclaim(t.Context(), leader, []byte("second words")))
 		if data, _ := srv.Data(grant.Node); string(data) != "second words" {
 			t.Errorf("the leader's node has %q, want the proclamation", data)
 		}
@@ -421,7 +415,7 @@ func TestAPastObserverLeavesTheNextAlone(t *testing.T) {
 		time.Sleep(time.Minute)
 		must(c.Close())
 		if _, _, closed := said(stays); !closed {
-			t.Error("the coordinator is closed, and the channel of the observer is not")
+			t.Error("behind Close the channel of the observer is open, want it closed")
 		}
 	})
 }

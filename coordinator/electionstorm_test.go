@@ -51,7 +51,7 @@ func (c *chronicle) check(t *testing.T, observer string) {
 	for i, l := range c.all() {
 		switch {
 		case i > 0 && l.Node == last.Node && l.Token == last.Token && string(l.Data) == string(last.Data):
-			t.Errorf("%s heard this twice: %+v", observer, l)
+			t.Errorf("%s heard %+v twice in a row, want it once", observer, l)
 		case l.Token != 0 && (l.Token < token || l.Token == token && l.Node != last.Node):
 			t.Errorf("%s heard %+v behind %+v, want a greater token", observer, l, last)
 		}
@@ -79,7 +79,7 @@ func leaderOf(srv *zktest.Server) (l events.Leader) {
 // sessions go as well. At most one leads at a time. Observers hear in order, each leader once, and the last one in the end; and
 // where nothing breaks, the quick one hears all.
 func TestElectionsAtRandom(t *testing.T) {
-	for seed := range uint64(eventstest.Amount(10, 60)) {
+	for seed := range uint64(eventstest.Amount(6, 60)) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { electAtRandom(t, srv, seed, seed%2 == 1) })
 		})
@@ -187,7 +187,7 @@ func proclaim(t *testing.T, cs []*coordinator.Coordinator, a *coordinator.Acquis
 			continue
 		}
 		if !faults {
-			t.Errorf("proclaiming %q: %v", what, err)
+			t.Errorf("proclaiming %q: %v, want nil", what, err)
 		}
 	}
 }
@@ -213,7 +213,7 @@ func breakOne(srv *zktest.Server, session int64, random *rand.Rand) {
 // realElections has candidates of three sessions lead in turn on a real ensemble, one of them dies with its connection, and
 // observers at each server hear of it: in order, each with a greater token, and the last one in the end.
 func realElections(t *testing.T, e *ensemble.Ensemble) {
-	const rounds = 40
+	rounds := eventstest.Amount(15, 40)
 	ctx := coordtest.RealContext(t)
 	chronicles := make([]*chronicle, 3)
 	var following, leading sync.WaitGroup
@@ -223,7 +223,7 @@ func realElections(t *testing.T, e *ensemble.Ensemble) {
 		chronicles[i] = h
 		seen := coordtest.ConnectReal(t, e.Addr(i)).Election(electionPath).Observe(observing)
 		if l := <-seen; l.Node != "" {
-			t.Errorf("%+v leads", l)
+			t.Errorf("before the first campaign %+v leads, want nobody", l)
 		}
 		following.Go(func() { h.follow(seen, func() time.Duration { return 0 }) })
 	}
@@ -238,17 +238,17 @@ func realElections(t *testing.T, e *ensemble.Ensemble) {
 			terms := 0
 			for term, err := range election.Terms(ctx, coordinator.WithData(fmt.Appendf(nil, "candidate %d", i))) {
 				if err != nil {
-					t.Error(err)
+					t.Errorf("a term of candidate %d begins with %v, want nil", i, err)
 					return
 				}
 				if token := term.Grant().Token; w.token.Swap(token) >= token {
-					t.Errorf("candidate %d leads with the token %d, which is not greater than the one before", i, token)
+					t.Errorf("candidate %d leads with the token %d, want a greater one than the one before", i, token)
 				}
 				if w.writers.Add(1); w.writers.Load() != 1 {
-					t.Errorf("candidate %d leads beside another one", i)
+					t.Errorf("candidate %d leads beside another one, want it alone", i)
 				}
 				if err := election.Proclaim(ctx, term, fmt.Appendf(nil, "candidate %d, term %d", i, terms)); err != nil {
-					t.Error(err)
+					t.Errorf("candidate %d proclaims: %v, want nil", i, err)
 				}
 				w.writers.Add(-1)
 				if terms++; terms == rounds {
@@ -260,7 +260,7 @@ func realElections(t *testing.T, e *ensemble.Ensemble) {
 	coordtest.Queued(t, coordtest.RawClient(t, e.Addr(0)), electionPath, 4)
 	proxy.Hold(ensemble.BothWays)
 	if lost := coordtest.LossOf(t, leader); w.token.Load() != 0 {
-		t.Errorf("%+v was told when the next one had led already", lost)
+		t.Errorf("%+v was told when the next one had led already, want it told before", lost)
 	}
 	leading.Wait()
 	proxy.Heal()
@@ -301,10 +301,10 @@ func theyHear(t *testing.T, seen <-chan events.Leader, data string, others ...st
 			case string(l.Data) == data:
 				return
 			case !slices.Contains(others, string(l.Data)):
-				t.Errorf("%+v leads", l)
+				t.Errorf("the observer hears of %+v, want %q or one of %q", l, data, others)
 			}
 		case <-deadline:
-			t.Fatalf("nobody hears of %q", data)
+			t.Fatalf("the observer does not hear of %q, want it heard", data)
 		}
 	}
 }
@@ -332,9 +332,7 @@ func TestRealObserverBehind(t *testing.T) {
 	links.Isolate(behind)
 	ann.Release()
 	coordtest.GrantOf(t, bob)
-	if err := c.Election(electionPath).Proclaim(ctx, bob, []byte("bob again")); err != nil {
-		t.Fatal(err)
-	}
+	coordtest.Must(t, c.Election(electionPath).Proclaim(ctx, bob, []byte("bob again")))
 	if l, ok, _ := heardSoFar(seen); ok {
 		t.Errorf("through a follower that is cut off an observer hears %+v, want nothing", l)
 	}
@@ -362,15 +360,11 @@ func TestRealObserversWhileServersDie(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := e.Kill(leader); err != nil {
-		t.Fatal(err)
-	}
+	coordtest.Must(t, e.Kill(leader))
 	ann.Release()
 	bob := coordtest.ConnectReal(t, e.Connect()).Election(electionPath).Campaign(ctx, coordinator.WithData([]byte("bob")))
 	coordtest.GrantOf(t, bob)
-	if err := e.Restart(leader); err != nil {
-		t.Fatal(err)
-	}
+	coordtest.Must(t, e.Restart(leader))
 	for _, seen := range all {
 		theyHear(t, seen, "bob", "")
 	}

@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log"
 	"net"
 	"strings"
 	"time"
@@ -19,21 +18,6 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
-
-// must ends the example if there is an error.
-func must(err error) {
-	if err != nil {
-		log.Fatal(err)
-	}
-}
-
-// held returns a granted acquisition.
-func held(l *coordinator.Lock, options ...coordinator.AcquireOption) (*coordinator.Acquisition, events.Grant) {
-	a := l.Acquire(context.Background(), options...)
-	grant, err := a.Wait(context.Background())
-	must(err)
-	return a, grant
-}
 
 func ExampleConnect() {
 	srv, err := zktest.New()

@@ -33,6 +33,21 @@ func exampleServer() (c *coordinator.Coordinator, srv *zktest.Server, stop func(
 	}
 }
 
+// must ends the example if there is an error.
+func must(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// held returns a granted acquisition.
+func held(l *coordinator.Lock, options ...coordinator.AcquireOption) (*coordinator.Acquisition, events.Grant) {
+	a := l.Acquire(context.Background(), options...)
+	grant, err := a.Wait(context.Background())
+	must(err)
+	return a, grant
+}
+
 // The whole loop: a lock is asked for, granted, lost, and over.
 func Example() {
 	c, srv, stop := exampleServer()
@@ -330,4 +345,252 @@ func ExampleRevocable() {
 	fmt.Println(errors.Is(err, coordinator.ErrRevoked))
 	// Output:
 	// true
+}
+
+// Readers hold the lock together, and a writer waits until the last of them has gone.
+func ExampleCoordinator_ReadWrite() {
+	c, _, stop := exampleServer()
+	defer stop()
+	ctx := context.Background()
+
+	prices := c.ReadWrite("/locks/prices")
+	take := func(side *coordinator.Lock) *coordinator.Acquisition {
+		a := side.Acquire(ctx)
+		_, err := a.Wait(ctx)
+		must(err)
+		return a
+	}
+	ann, bob := take(prices.Read()), take(prices.Read())
+	_, err := prices.Write().Acquire(ctx, coordinator.Try()).Wait(ctx)
+	fmt.Println("two readers:", ann.Valid() && bob.Valid(), "- and a writer:", err)
+
+	ann.Release()
+	bob.Release()
+	writer := take(prices.Write())
+	fmt.Println("the writer, when they have gone:", writer.Valid())
+	// Output:
+	// two readers: true - and a writer: zkgrant: not acquired
+	// the writer, when they have gone: true
+}
+
+// Whoever decides by what it reads whether it will write holds the upgradable lock, beside readers. It becomes the
+// writer when they have left, and no other writer comes in between, also if he has waited for longer.
+func ExampleReadWrite_Upgradable() {
+	c, _, stop := exampleServer()
+	defer stop()
+	ctx := context.Background()
+
+	prices := c.ReadWrite("/locks/prices")
+	up := prices.Upgradable().Acquire(ctx)
+	_, err := up.Wait(ctx)
+	must(err)
+	reader := prices.Read().Acquire(ctx)
+	_, err = reader.Wait(ctx)
+	must(err)
+	other := prices.Write().Acquire(ctx) // waits
+
+	write := prices.Write().Acquire(up.Context(ctx)) // what was read says so
+	fmt.Println("beside a reader:", write.Valid())
+	reader.Release()
+	_, err = write.Wait(ctx)
+	must(err)
+	fmt.Println("behind it:", write.Valid(), "- the other writer is in:", other.Valid())
+
+	write.Release()
+	up.Release()
+	_, err = other.Wait(ctx)
+	must(err)
+	fmt.Println("the other writer, behind that:", other.Valid())
+	// Output:
+	// beside a reader: false
+	// behind it: true - the other writer is in: false
+	// the other writer, behind that: true
+}
+
+// A writer that wants to go on reading what it has written becomes a reader, and no other writer
+// comes in between: it asks with the context of the write lock, and then gives that back.
+func ExampleReadWrite_Read() {
+	c, _, stop := exampleServer()
+	defer stop()
+	ctx := context.Background()
+
+	prices := c.ReadWrite("/locks/prices")
+	write := prices.Write().Acquire(ctx)
+	_, err := write.Wait(ctx)
+	must(err)
+	other := prices.Write().Acquire(ctx) // waits
+
+	read := prices.Read().Acquire(write.Context(ctx))
+	_, err = read.Wait(ctx)
+	must(err)
+	write.Release()
+	<-write.Done()
+	fmt.Println("reads:", read.Valid(), "- the other writer is in:", other.Valid())
+
+	read.Release()
+	_, err = other.Wait(ctx)
+	must(err)
+	fmt.Println("the other writer, behind that:", other.Valid())
+	// Output:
+	// reads: true - the other writer is in: false
+	// the other writer, behind that: true
+}
+
+func ExampleCoordinator_Semaphore() {
+	c, _, stop := exampleServer()
+	defer stop()
+
+	exports := c.Semaphore("/limits/exports", 3)
+	large := exports.Acquire(context.Background(), coordinator.WithPermits(2)) // both at once, or none
+	small := exports.Acquire(context.Background())
+	fmt.Println((<-large.Granted()).Path, (<-small.Granted()).Path)
+
+	other := c.Semaphore("/limits/exports", 5).Acquire(context.Background())
+	<-other.Done()
+	fmt.Println(errors.Is(other.Err(), coordinator.ErrSizeMismatch), other.Err())
+
+	large.Release() // both
+	small.Release()
+	// Output:
+	// /limits/exports /limits/exports
+	// true zkgrant: semaphore size mismatch: /limits/exports has 3 permits, and not 5
+}
+
+func ExampleSemaphore_Resize() {
+	c, _, stop := exampleServer()
+	defer stop()
+
+	exports := c.Semaphore("/limits/exports", 1)
+	first := exports.Acquire(context.Background())
+	<-first.Granted()
+	second := exports.Acquire(context.Background())
+	if err := exports.Resize(context.Background(), 2); err != nil {
+		fmt.Println(err)
+	}
+	<-second.Granted() // nobody has released
+	fmt.Println(first.Valid(), second.Valid())
+	// Output: true true
+}
+
+func ExampleAdoptSize() {
+	c, _, stop := exampleServer()
+	defer stop()
+
+	old := c.Semaphore("/limits/exports", 2).Acquire(context.Background())
+	<-old.Granted()
+	// The next version of the program has another default, and does not insist.
+	next := c.Semaphore("/limits/exports", 5, coordinator.AdoptSize())
+	one := next.Acquire(context.Background())
+	<-one.Granted()
+	another := next.Acquire(context.Background(), coordinator.Try())
+	<-another.Done()
+	fmt.Println(another.Err())
+	// Output: zkgrant: not acquired
+}
+
+func ExampleWithPermits() {
+	c, _, stop := exampleServer()
+	defer stop()
+
+	for _, n := range []int{0, 4} {
+		a := c.Semaphore("/limits/exports", 3).Acquire(context.Background(), coordinator.WithPermits(n))
+		fmt.Println(a.Err())
+	}
+	fmt.Println(c.Mutex("/locks/a").Acquire(context.Background(), coordinator.WithPermits(1)).Err())
+	// Output:
+	// zkgrant: no such number of permits: 0 of /limits/exports
+	// zkgrant: no such number of permits: 4 of /limits/exports, which has 3
+	// zkgrant: no such number of permits: /locks/a is no semaphore
+}
+
+// Money goes from one account to another: both are locked, or none.
+func ExampleCoordinator_Multi() {
+	c, _, stop := exampleServer()
+	defer stop()
+	ctx := context.Background()
+
+	from, to := c.Mutex("/accounts/anna"), c.Mutex("/accounts/ben")
+	err := c.Multi(from, to).Do(ctx, func(_ context.Context, grant events.Grant) error {
+		for _, m := range grant.Members {
+			fmt.Println("holds", m.Path)
+		}
+		_, err := c.Multi(to, from).Acquire(ctx, coordinator.Try()).Wait(ctx) // the other way round
+		fmt.Println("somebody else:", err)
+		return nil
+	})
+	must(err)
+
+	_, err = c.Multi(from, to, c.Mutex("/accounts/anna")).Acquire(ctx).Wait(ctx)
+	fmt.Println(err)
+	// Output:
+	// holds /accounts/anna
+	// holds /accounts/ben
+	// somebody else: zkgrant: not acquired
+	// zkgrant: the same lock twice: locks 0 and 2 are both at /accounts/anna
+}
+
+// A candidate leads for a while, and anybody hears who does.
+func ExampleElection_Terms() {
+	c, _, stop := exampleServer()
+	defer stop()
+	ctx := context.Background()
+
+	election := c.Election("/service/leader")
+	leaders := election.Observe(ctx)
+	fmt.Println("at first:", (<-leaders).Node == "")
+	terms := 0
+	for term, err := range election.Terms(ctx, coordinator.WithData([]byte("ann:80"))) {
+		must(err)
+		leader := <-leaders
+		fmt.Printf("%s leads: %v\n", leader.Data, leader.Token == term.Grant().Token)
+		must(election.Proclaim(ctx, term, []byte("ann:81")))
+		fmt.Printf("%s leads: %v\n", (<-leaders).Data, term.Valid())
+		if terms++; terms == 2 {
+			break // and is no candidate any more
+		}
+		term.Release() // and is one again, behind all who wait
+		fmt.Println("nobody:", (<-leaders).Node == "")
+	}
+	fmt.Println("nobody:", (<-leaders).Node == "")
+	// Output:
+	// at first: true
+	// ann:80 leads: true
+	// ann:81 leads: true
+	// nobody: true
+	// ann:80 leads: true
+	// ann:81 leads: true
+	// nobody: true
+}
+
+// A task is claimed by whoever is quick. The others learn who has it, and go on to the next one.
+func ExampleCoordinator_Unfair() {
+	c, _, stop := exampleServer()
+	defer stop()
+	ctx := context.Background()
+
+	claim := func(worker, task string) *coordinator.Acquisition {
+		a := c.Unfair("/tasks/"+task).Acquire(ctx, coordinator.Try(), coordinator.WithData([]byte(worker)))
+		_, err := a.Wait(ctx)
+		var held *coordinator.HeldError
+		switch {
+		case err == nil:
+			fmt.Println(worker, "works on", task)
+		case errors.As(err, &held):
+			fmt.Printf("%s leaves %s to %s\n", worker, task, held.Holder.Data)
+		default:
+			must(err)
+		}
+		return a
+	}
+	first := claim("ann", "resize")
+	claim("bob", "resize")
+	claim("bob", "rotate")
+	first.Release() // before it is done: somebody else may do it
+	<-first.Done()
+	claim("bob", "resize")
+	// Output:
+	// ann works on resize
+	// bob leaves resize to ann
+	// bob works on rotate
+	// bob works on resize
 }

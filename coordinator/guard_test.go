@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"net"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -15,7 +14,6 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
-	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -34,75 +32,16 @@ func written(srv *zktest.Server) string {
 }
 
 // holder returns a server with a ledger, and the lock held.
-func holder(t *testing.T, srv *zktest.Server, servers string) (*coordinator.Coordinator, *coordinator.Acquisition, events.Grant) {
+func holder(t *testing.T, srv *zktest.Server, chroot string) (*coordinator.Coordinator, *coordinator.Acquisition, events.Grant) {
 	t.Helper()
-	if err := srv.Create(ledgerPath, nil); err != nil {
-		t.Fatal(err)
-	}
-	c, err := coordinator.Connect(t.Context(), servers, srv.Option())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Logf("Close: %v", err)
-		}
-	})
+	coordtest.Must(t, srv.Create(ledgerPath, nil))
+	c := connectBelow(t, srv, chroot)
 	a, grant := coordtest.Hold(t, c.Mutex(lockPath))
 	return c, a, grant
 }
 
-func TestTxnOfAHolder(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		_, a, _ := holder(t, srv, srv.Addr())
-		res, err := a.Txn(t.Context(),
-			write("one"),
-			&zk.CreateRequest{Path: "/jobs", Acl: zk.WorldACL(zk.PermAll)},
-			&zk.CreateRequest{Path: "/jobs/job-", Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagSequence},
-			&zk.CheckVersionRequest{Path: ledgerPath, Version: 1})
-		if err != nil || len(res) != 4 || res[0].Stat == nil || res[2].String != "/jobs/job-0000000000" {
-			t.Fatalf("%+v, %v", res, err)
-		}
-		if written(srv) != "one" || !srv.Exists("/jobs/job-0000000000") {
-			t.Errorf("executed: %q, %v", written(srv), srv.Tree())
-		}
-		res, err = a.Txn(t.Context(), write("two"), &zk.DeleteRequest{Path: "/none"})
-		if !errors.Is(err, zk.ErrNoNode) || errors.Is(err, coordinator.ErrNodeRemoved) || len(res) != 2 || !errors.Is(res[1].Error, zk.ErrNoNode) {
-			t.Errorf("with one that fails: %+v, %v", res, err)
-		}
-		if res, err := a.Txn(t.Context()); err != nil || len(res) != 0 {
-			t.Errorf("nothing but the guard: %v, %v", res, err)
-		}
-		if written(srv) != "one" || !a.Valid() {
-			t.Errorf("after a failed one: %q, valid %v", written(srv), a.Valid())
-		}
-	})
-}
-
-func TestTxnIsRelativeToTheChrootAndGuardIsNot(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		if err := srv.Create("/app/ledger", nil); err != nil {
-			t.Fatal(err)
-		}
-		_, a, grant := holder(t, srv, srv.Addr()+"/app")
-		op := write("one")
-		if _, err := a.Txn(t.Context(), op); err != nil {
-			t.Fatal(err)
-		}
-		if data, _ := srv.Data("/app/ledger"); string(data) != "one" || written(srv) != "" {
-			t.Errorf("written: %q and %q", data, written(srv))
-		}
-		if op.Path != ledgerPath {
-			t.Errorf("the caller's operation was changed: %v", op)
-		}
-		if g := a.Guard(); g.Path != "/app"+grant.Node || g.Version != -1 || !srv.Exists(g.Path) {
-			t.Errorf("guard %+v", g)
-		}
-	})
-}
-
 // Whoever is not the holder changes nothing, and the servers are not even asked if it is known here.
-func TestTxnOfOneWhoDoesNotHold(t *testing.T) {
+func TestTxnOfOneThatDoesNotHoldSendsNothing(t *testing.T) {
 	cases := map[string]struct {
 		prepare func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition
 		want    error
@@ -120,30 +59,27 @@ func TestTxnOfOneWhoDoesNotHold(t *testing.T) {
 		}, coordinator.ErrReleased},
 		"lost": {func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
 			a, _ := coordtest.Hold(t, c.Mutex("/locks/other"))
-			if err := srv.Expire(c.SessionID()); err != nil {
-				t.Fatal(err)
-			}
+			coordtest.Must(t, srv.Expire(c.SessionID()))
 			<-a.Lost()
 			return a
 		}, coordinator.ErrSessionExpired},
 		"closed": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
 			a, _ := coordtest.Hold(t, c.Mutex("/locks/other"))
-			if err := c.Close(); err != nil {
-				t.Fatal(err)
-			}
+			coordtest.Must(t, c.Close())
 			return a
 		}, coordinator.ErrClosed},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				holder(t, srv, srv.Addr())
+				holder(t, srv, "")
 				a := tc.prepare(t, srv, coordtest.Connect(t, srv))
 				synctest.Wait()
 				before := srv.Requests(zktest.OpMulti)
 				res, err := a.Txn(t.Context(), write("no"))
 				if !errors.Is(err, tc.want) || res != nil || written(srv) != "" || srv.Requests(zktest.OpMulti) != before {
-					t.Errorf("%v, %v; written %q", res, err, written(srv))
+					t.Errorf("Txn = %v, %v, and %q is written by %d requests; want %v, and nothing sent",
+						res, err, written(srv), srv.Requests(zktest.OpMulti)-before, tc.want)
 				}
 			})
 		})
@@ -152,7 +88,7 @@ func TestTxnOfOneWhoDoesNotHold(t *testing.T) {
 
 func TestTxnRefusesBadInput(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		_, a, _ := holder(t, srv, srv.Addr())
+		_, a, _ := holder(t, srv, "")
 		before := srv.Requests(zktest.OpMulti)
 		for name, tc := range map[string]struct {
 			op   any
@@ -167,16 +103,16 @@ func TestTxnRefusesBadInput(t *testing.T) {
 			"too much data":      {&zk.SetDataRequest{Path: ledgerPath, Data: bytes.Repeat([]byte("x"), 1<<20)}, coordinator.ErrTooLarge},
 		} {
 			if res, err := a.Txn(t.Context(), write("no"), tc.op); !errors.Is(err, tc.want) || res != nil {
-				t.Errorf("%s: %v, %v", name, res, err)
+				t.Errorf("Txn with %s = %v, %v; want %v", name, res, err, tc.want)
 			}
 		}
 		if srv.Requests(zktest.OpMulti) != before || !a.Valid() || written(srv) != "" {
-			t.Errorf("something was sent: %q, valid %v", written(srv), a.Valid())
+			t.Errorf("behind bad input %q is written, valid: %v; want nothing sent, and the lock held", written(srv), a.Valid())
 		}
 	})
 }
 
-func TestTxnWhoseReplyIsLost(t *testing.T) {
+func TestTxnWhoseReplyIsLostIsOfUnknownOutcome(t *testing.T) {
 	for name, tc := range map[string]struct {
 		action zktest.Action
 		want   string
@@ -186,7 +122,7 @@ func TestTxnWhoseReplyIsLost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				_, a, _ := holder(t, srv, srv.Addr())
+				_, a, _ := holder(t, srv, "")
 				srv.Intercept(func(r zktest.Request) zktest.Action {
 					if writesLedger(r) {
 						return tc.action
@@ -194,11 +130,11 @@ func TestTxnWhoseReplyIsLost(t *testing.T) {
 					return zktest.Pass()
 				})
 				if _, err := a.Txn(t.Context(), write("one")); !errors.Is(err, coordinator.ErrOutcomeUnknown) {
-					t.Errorf("%v", err)
+					t.Errorf("Txn = %v, want ErrOutcomeUnknown", err)
 				}
 				synctest.Wait()
 				if written(srv) != tc.want || !a.Valid() {
-					t.Errorf("written %q, valid %v", written(srv), a.Valid())
+					t.Errorf("%q is written, valid: %v; want %q, and the lock held", written(srv), a.Valid(), tc.want)
 				}
 			})
 		})
@@ -213,29 +149,29 @@ func writesLedger(r zktest.Request) bool {
 // What nobody waits for any more is not made later, when nobody expects it.
 func TestTxnWhoseContextEndsWhileThereIsNoConnection(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		_, a, _ := holder(t, srv, srv.Addr())
+		_, a, _ := holder(t, srv, "")
 		cause := errors.New("enough")
 		srv.Down(true)
 		synctest.Wait()
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, cause)
 		defer cancel()
 		if _, err := a.Txn(ctx, write("late")); !errors.Is(err, cause) || errors.Is(err, coordinator.ErrOutcomeUnknown) {
-			t.Errorf("%v", err)
+			t.Errorf("Txn without a connection = %v, want the cause of its context", err)
 		}
 		srv.Down(false)
 		// It does wait if it is let.
 		if _, err := a.Txn(t.Context(), &zk.CheckVersionRequest{Path: ledgerPath, Version: 0}); err != nil {
-			t.Errorf("with a connection again: %v", err)
+			t.Errorf("Txn with a connection again = %v, want nil", err)
 		}
 		if written(srv) != "" {
-			t.Errorf("written: %q", written(srv))
+			t.Errorf("%q is written, want nothing of the one that was given up", written(srv))
 		}
 	})
 }
 
 func TestTxnWhoseContextEndsWhileItIsUnderWay(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		_, a, _ := holder(t, srv, srv.Addr())
+		_, a, _ := holder(t, srv, "")
 		srv.Intercept(func(r zktest.Request) zktest.Action {
 			if writesLedger(r) {
 				return zktest.Delay(2 * time.Second)
@@ -245,10 +181,10 @@ func TestTxnWhoseContextEndsWhileItIsUnderWay(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := a.Txn(ctx, write("one")); !errors.Is(err, coordinator.ErrOutcomeUnknown) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%v", err)
+			t.Errorf("Txn = %v, want ErrOutcomeUnknown and the end of its context", err)
 		}
 		if written(srv) != "one" {
-			t.Error("it was executed")
+			t.Errorf("%q is written, want that of the transaction under way", written(srv))
 		}
 	})
 }
@@ -256,7 +192,7 @@ func TestTxnWhoseContextEndsWhileItIsUnderWay(t *testing.T) {
 // An overloaded server says that it has not executed the transaction; then it is made again.
 func TestTxnThatIsTurnedAwayIsMadeAgain(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		_, a, _ := holder(t, srv, srv.Addr())
+		_, a, _ := holder(t, srv, "")
 		turned := 0
 		srv.Intercept(func(r zktest.Request) zktest.Action {
 			if writesLedger(r) && turned < 3 {
@@ -266,101 +202,79 @@ func TestTxnThatIsTurnedAwayIsMadeAgain(t *testing.T) {
 			return zktest.Pass()
 		})
 		if _, err := a.Txn(t.Context(), write("one")); err != nil || written(srv) != "one" {
-			t.Errorf("%v; written %q", err, written(srv))
+			t.Errorf("turned away three times, Txn = %v, and %q is written; want nil and its own", err, written(srv))
 		}
 	})
 }
 
 // A node that somebody removed guards nothing: whoever notices first, the holder or the transaction, the error is the
 // same.
-func TestTxnWhenTheNodeIsRemoved(t *testing.T) {
+func TestTxnWithoutANodeIsErrNodeRemoved(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		_, a, grant := holder(t, srv, srv.Addr())
-		if err := srv.Delete(grant.Node); err != nil {
-			t.Fatal(err)
-		}
+		_, a, grant := holder(t, srv, "")
+		coordtest.Must(t, srv.Delete(grant.Node))
 		if res, err := a.Txn(t.Context(), write("no")); !errors.Is(err, coordinator.ErrNodeRemoved) {
-			t.Errorf("%v, %v", res, err)
+			t.Errorf("Txn without a node = %v, %v; want ErrNodeRemoved", res, err)
 		}
 		if written(srv) != "" {
-			t.Errorf("written: %q", written(srv))
+			t.Errorf("without a node %q is written, want nothing", written(srv))
 		}
 	})
 }
 
 // A function in Do finds its acquisition in its context.
-func TestTxnInDo(t *testing.T) {
+func TestTheFunctionOfDoFindsItsAcquisition(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, _, _ := holder(t, srv, srv.Addr())
+		c, _, _ := holder(t, srv, "")
 		if _, ok := coordinator.FromContext(t.Context()); ok {
-			t.Error("an acquisition out of nothing")
+			t.Error("FromContext finds an acquisition outside of Do, want none")
 		}
 		err := c.Mutex("/locks/other").Do(t.Context(), func(ctx context.Context, grant events.Grant) error {
 			a, ok := coordinator.FromContext(ctx)
 			if !ok || a.Guard().Path != grant.Node {
-				t.Fatalf("%v, %v", a, ok)
+				t.Fatalf("FromContext = %v, %v; want the acquisition of Do", a, ok)
 			}
 			_, err := a.Txn(ctx, write("one"))
 			return err
 		})
 		if err != nil || written(srv) != "one" {
-			t.Errorf("%v; written %q", err, written(srv))
+			t.Errorf("Do = %v, and %q is written; want nil and the function's", err, written(srv))
 		}
 	})
 }
 
 // The guard of a past holder stops its writes, however late they come and on whatever connection.
-func TestGuardOfAPastHolder(t *testing.T) {
+func TestTheGuardOfAPastHolderStopsItsWrites(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, a, grant := holder(t, srv, srv.Addr())
+		c, a, grant := holder(t, srv, "")
 		waiting := coordtest.Queue(coordtest.Connect(t, srv).Mutex(lockPath))
-		raw := rawBubbleClient(t, srv)
+		raw := coordtest.Admin(t, srv.Addr(), srv.DialContext)
 		if g := waiting.Guard(); srv.Exists(g.Path) {
-			t.Errorf("the guard of one who waits: %v", g)
+			t.Errorf("one that waits is guarded by %v, which is there; want no such node", g)
 		}
 		guard := a.Guard()
 		if guard.Path != grant.Node {
-			t.Errorf("guard %+v of %+v", guard, grant)
+			t.Errorf("the guard of %+v is %+v, want its node", grant, guard)
 		}
 		if _, err := raw.Multi(guard, write("in time")); err != nil {
-			t.Error(err)
+			t.Errorf("a guarded write while the lock is held: %v, want nil", err)
 		}
-		if err := srv.Expire(c.SessionID()); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.Expire(c.SessionID()))
 		if _, err := waiting.Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		for name, g := range map[string]*zk.CheckVersionRequest{"kept": guard, "asked for again": a.Guard()} {
 			if _, err := raw.Multi(g, write("too late")); !errors.Is(err, zk.ErrNoNode) {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("a write guarded by a past holder's guard, %s: %v, want zk.ErrNoNode", name, err)
 			}
 		}
 		if written(srv) != "in time" {
-			t.Errorf("written: %q", written(srv))
+			t.Errorf("%q is written, want that of the holder", written(srv))
 		}
 		if _, err := raw.Multi(waiting.Guard(), write("next")); err != nil {
-			t.Errorf("the next holder: %v", err)
+			t.Errorf("a write guarded by the next holder: %v, want nil", err)
 		}
 	})
-}
-
-// rawBubbleClient returns a client as anybody has it.
-func rawBubbleClient(t *testing.T, srv *zktest.Server) *zk.Conn {
-	t.Helper()
-	conn, changes, err := zk.Connect([]string{srv.Addr()}, 10*time.Second, zk.WithLogInfo(false),
-		zk.WithDialer(func(network, address string, _ time.Duration) (net.Conn, error) {
-			return srv.DialContext(t.Context(), network, address)
-		}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		conn.Close()
-		for range changes { // until it is closed: then the client's goroutines have ended
-		}
-	})
-	return conn
 }
 
 // The guard makes a transaction harmless that is made too late, or once more: it
@@ -372,7 +286,7 @@ func rawBubbleClient(t *testing.T, srv *zktest.Server) *zk.Conn {
 // connection.
 func TestTxnOfASessionThatIsOverIsNotSent(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, a, grant := holder(t, srv, srv.Addr())
+		c, a, grant := holder(t, srv, "")
 		sent := 0
 		srv.Intercept(func(r zktest.Request) zktest.Action {
 			if writesLedger(r) {
@@ -388,17 +302,15 @@ func TestTxnOfASessionThatIsOverIsNotSent(t *testing.T) {
 			ended <- err
 		}()
 		synctest.Wait()
-		if err := srv.Expire(grant.Session); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.Expire(grant.Session))
 		srv.Down(false)
 		if err := <-ended; !errors.Is(err, coordinator.ErrSessionExpired) {
-			t.Errorf("%v", err)
+			t.Errorf("Txn of a session that is over = %v, want ErrSessionExpired", err)
 		}
 		coordtest.Hold(t, c.Mutex(lockPath)) // the next session is in use
 		synctest.Wait()
 		if sent > 0 || c.SessionID() == grant.Session {
-			t.Errorf("sent %d times, session 0x%x after 0x%x", sent, c.SessionID(), grant.Session)
+			t.Errorf("sent %d times, in session 0x%x after 0x%x; want never, and another session", sent, c.SessionID(), grant.Session)
 		}
 	})
 }
@@ -407,7 +319,7 @@ func TestTxnOfASessionThatIsOverIsNotSent(t *testing.T) {
 // out, and whether it may be executed twice for him to know.
 func TestTxnOfUnknownOutcomeIsSentOnce(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		_, a, _ := holder(t, srv, srv.Addr())
+		_, a, _ := holder(t, srv, "")
 		sent := 0
 		srv.Intercept(func(r zktest.Request) zktest.Action {
 			if !writesLedger(r) {
@@ -419,58 +331,87 @@ func TestTxnOfUnknownOutcomeIsSentOnce(t *testing.T) {
 			return zktest.Pass()
 		})
 		if _, err := a.Txn(t.Context(), write("one")); !errors.Is(err, coordinator.ErrOutcomeUnknown) {
-			t.Errorf("%v", err)
+			t.Errorf("Txn whose reply is lost = %v, want ErrOutcomeUnknown", err)
 		}
 		if _, err := a.Txn(t.Context(), write("two")); err != nil { // behind whatever waits for the connection
-			t.Error(err)
+			t.Errorf("the next Txn = %v, want nil", err)
 		}
 		synctest.Wait()
 		if sent != 2 || written(srv) != "two" {
-			t.Errorf("two transactions were sent %d times, and left %q", sent, written(srv))
+			t.Errorf("two transactions were sent %d times, and left %q; want twice, and \"two\"", sent, written(srv))
 		}
 	})
 }
 
-// A real server executes a holder's transactions, and none of a past holder's.
+// TestTransactionsOfAHolderAreWholeAndGuarded: they are executed as a whole, below the chroot. The guard has the path above it, too.
+func TestTransactionsOfAHolderAreWholeAndGuarded(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		s := &site{
+			connect: func(...coordinator.Option) *coordinator.Coordinator { return connectBelow(t, srv, "/app") },
+			raw:     coordtest.Admin(t, srv.Addr(), srv.DialContext), root: "/app",
+		}
+		s.transactions(t)
+	})
+}
+
+// TestRealGuard is the same on a real server.
 func TestRealGuard(t *testing.T) {
-	eventstest.NeedsServers(t)
 	t.Parallel()
-	e := coordtest.Servers(t, 1)
-	raw := coordtest.RawClient(t, e.Addr(0))
-	for _, path := range []string{"/app", "/app/ledger"} {
-		if _, err := raw.Create(path, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
-			t.Fatal(err)
+	onARealServer(t).transactions(t)
+}
+
+// transactions makes those of a holder, until its node is removed.
+func (s *site) transactions(t *testing.T) {
+	t.Helper()
+	makeNodes(t, s.raw, [2]string{s.root}, [2]string{s.root + ledgerPath})
+	ledger := func(when, want string) {
+		t.Helper()
+		if data, _, err := s.raw.Get(s.root + ledgerPath); string(data) != want || err != nil {
+			t.Errorf("%s the ledger has %q, %v; want %q", when, data, err, want)
 		}
 	}
-	c := coordtest.ConnectReal(t, e.Connect()+"/app")
-	a := c.Mutex("/locks/guard").Acquire(t.Context())
+	a := s.connect().Mutex(lockPath).Acquire(t.Context())
 	grant := coordtest.GrantOf(t, a)
-	res, err := a.Txn(t.Context(), write("one"), &zk.CreateRequest{Path: "/job-", Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagSequence})
-	if err != nil || len(res) != 2 || res[0].Stat == nil || res[1].String == "" {
-		t.Errorf("%+v, %v", res, err)
+	op := write("one")
+	res, err := a.Txn(t.Context(),
+		op,
+		&zk.CreateRequest{Path: "/jobs", Acl: zk.WorldACL(zk.PermAll)},
+		&zk.CreateRequest{Path: "/jobs/job-", Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagSequence},
+		&zk.CheckVersionRequest{Path: ledgerPath, Version: 1})
+	if err != nil || len(res) != 4 || res[0].Stat == nil || res[2].String != "/jobs/job-0000000000" {
+		t.Fatalf("Txn of four operations = %+v, %v; want four results, with the names below the chroot", res, err)
 	}
-	if res, err := a.Txn(t.Context(), write("two"), &zk.DeleteRequest{Path: "/none"}); !errors.Is(err, zk.ErrNoNode) || len(res) != 2 {
-		t.Errorf("with one that fails: %+v, %v", res, err)
+	if there, _, err := s.raw.Exists(s.root + "/jobs/job-0000000000"); !there {
+		t.Errorf("the job is there: %v, %v; want it made below the chroot", there, err)
 	}
+	if op.Path != ledgerPath {
+		t.Errorf("the caller's operation has become one of %s, want it unchanged", op.Path)
+	}
+	ledger("behind the first transaction", "one")
+	res, err = a.Txn(t.Context(), write("two"), &zk.DeleteRequest{Path: "/none"})
+	if !errors.Is(err, zk.ErrNoNode) || errors.Is(err, coordinator.ErrNodeRemoved) || len(res) != 2 || !errors.Is(res[1].Error, zk.ErrNoNode) {
+		t.Errorf("Txn with an operation that fails = %+v, %v; want ErrNoNode from the second", res, err)
+	}
+	if res, err := a.Txn(t.Context()); err != nil || len(res) != 0 {
+		t.Errorf("Txn of nothing but the guard = %v, %v; want no result and nil", res, err)
+	}
+	coordtest.NotLost(t, a)
+	ledger("behind one that fails", "one")
 	guard := a.Guard()
-	if guard.Path != "/app"+grant.Node {
-		t.Errorf("%+v of %+v", guard, grant)
+	if there, _, err := s.raw.Exists(guard.Path); guard.Path != s.root+grant.Node || guard.Version != -1 || !there {
+		t.Errorf("the guard of %+v is %+v, and its node there: %v, %v; want the node's whole path", grant, guard, there, err)
 	}
 	onlyTheHolder := func(when string, want error) {
 		t.Helper()
-		if _, err := raw.Multi(guard, &zk.SetDataRequest{Path: "/app/ledger", Data: []byte(when), Version: -1}); !errors.Is(err, want) {
-			t.Errorf("%s: %v, want %v", when, err, want)
+		if _, err := s.raw.Multi(guard, &zk.SetDataRequest{Path: s.root + ledgerPath, Data: []byte(when), Version: -1}); !errors.Is(err, want) {
+			t.Errorf("a guarded write of another client, when the lock is %s: %v, want %v", when, err, want)
 		}
 	}
 	onlyTheHolder("held", nil)
-	if err := raw.Delete(guard.Path, -1); err != nil {
-		t.Fatal(err)
-	}
+	coordtest.Must(t, s.raw.Delete(guard.Path, -1))
 	if _, err := a.Txn(t.Context(), write("three")); !errors.Is(err, coordinator.ErrNodeRemoved) {
-		t.Errorf("without a node: %v", err)
+		t.Errorf("a transaction when the node has gone: %v, want ErrNodeRemoved", err)
 	}
 	onlyTheHolder("removed", zk.ErrNoNode)
-	if data, _, err := raw.Get("/app/ledger"); string(data) != "held" || err != nil {
-		t.Errorf("written: %q, %v", data, err)
-	}
+	ledger("when the node has gone", "held")
 }

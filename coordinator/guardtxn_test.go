@@ -29,18 +29,8 @@ import (
 func TestTxnAroundTheGrantIsNeverUnguarded(t *testing.T) {
 	acquisitions := eventstest.Amount(20, 200)
 	srv := zktest.Start(t)
-	if err := srv.Create("/app"+ledgerPath, nil); err != nil {
-		t.Fatal(err)
-	}
-	c, err := coordinator.Connect(t.Context(), srv.Addr()+"/app", srv.Option())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	coordtest.Must(t, srv.Create("/app"+ledgerPath, nil))
+	c := connectBelow(t, srv, "/app")
 	var guards sync.Map
 	srv.Intercept(func(r zktest.Request) zktest.Action {
 		if len(r.Parts) > 1 && r.Parts[1].Op == zktest.OpSetData {
@@ -60,19 +50,18 @@ func TestTxnAroundTheGrantIsNeverUnguarded(t *testing.T) {
 			})
 		}
 		writers.Wait()
-		a.Release()
-		<-a.Done()
+		coordtest.End(a)
 	}
 	guards.Range(func(dir, _ any) bool {
 		if dir != "/app"+lockPath {
-			t.Errorf("guarded by a node of %v", dir)
+			t.Errorf("a transaction was guarded by a node of %v, want one of %s", dir, "/app"+lockPath)
 		}
 		return true
 	})
 }
 
 // Released is released, whoever finds first that the node is gone.
-func TestTxnBesideRelease(t *testing.T) {
+func TestTxnBesideReleaseIsNilOrErrReleased(t *testing.T) {
 	for name, meanwhile := range map[string]func(srv *zktest.Server, a *coordinator.Acquisition, txn func()){
 		"while it is turned away": func(srv *zktest.Server, a *coordinator.Acquisition, txn func()) {
 			srv.Intercept(func(r zktest.Request) zktest.Action {
@@ -96,7 +85,7 @@ func TestTxnBesideRelease(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				_, a, _ := holder(t, srv, srv.Addr())
+				_, a, _ := holder(t, srv, "")
 				ended := make(chan error, 1)
 				meanwhile(srv, a, func() {
 					go func() {
@@ -106,10 +95,10 @@ func TestTxnBesideRelease(t *testing.T) {
 					synctest.Wait()
 				})
 				if err := <-ended; err != nil && !errors.Is(err, coordinator.ErrReleased) {
-					t.Errorf("Txn = %v", err)
+					t.Errorf("Txn beside a release = %v, want nil or ErrReleased", err)
 				}
 				if <-a.Done(); a.Err() != nil {
-					t.Errorf("Err = %v", a.Err())
+					t.Errorf("released, it ends with %v, want nil", a.Err())
 				}
 			})
 		})
@@ -125,7 +114,7 @@ func TestTxnIsAnsweredWhenTheCoordinatorIsClosedMeanwhile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c, a, _ := holder(t, srv, srv.Addr())
+				c, a, _ := holder(t, srv, "")
 				srv.Intercept(func(r zktest.Request) zktest.Action {
 					if writesLedger(r) {
 						return action
@@ -142,13 +131,13 @@ func TestTxnIsAnsweredWhenTheCoordinatorIsClosedMeanwhile(t *testing.T) {
 				synctest.Wait()
 				start := time.Now()
 				if err := c.Close(); err != nil {
-					t.Error(err)
+					t.Errorf("Close = %v, want nil", err)
 				}
 				if err := <-ended; errors.Is(err, context.DeadlineExceeded) || time.Since(start) > 10*time.Second {
-					t.Errorf("Txn = %v after %v", err, time.Since(start))
+					t.Errorf("Txn = %v %v after Close, want an answer within 10 s", err, time.Since(start))
 				}
 				if _, err := a.Txn(ctx, write("x")); !errors.Is(err, coordinator.ErrClosed) {
-					t.Errorf("after Close: %v", err)
+					t.Errorf("Txn behind Close = %v, want ErrClosed", err)
 				}
 			})
 		})
@@ -173,9 +162,7 @@ func TestTxnKeepsNothingOfTheCallers(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		const fillerPath = "/filler"
 		for _, path := range []string{ledgerPath, fillerPath} {
-			if err := srv.Create(path, nil); err != nil {
-				t.Fatal(err)
-			}
+			coordtest.Must(t, srv.Create(path, nil))
 		}
 		var gate atomic.Pointer[chan struct{}]
 		c := coordtest.Connect(t, srv, coordinator.WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -193,7 +180,7 @@ func TestTxnKeepsNothingOfTheCallers(t *testing.T) {
 			writers.Go(func() {
 				_, err := a.Txn(ctx, &zk.SetDataRequest{Path: path, Data: data, Version: -1})
 				if !errors.Is(err, coordinator.ErrOutcomeUnknown) {
-					t.Errorf("Txn = %v", err)
+					t.Errorf("Txn = %v, want ErrOutcomeUnknown", err)
 				}
 			})
 			synctest.Wait()
@@ -210,7 +197,7 @@ func TestTxnKeepsNothingOfTheCallers(t *testing.T) {
 		close(shut)
 		synctest.Wait()
 		if got := written(srv); got != "right" {
-			t.Errorf("written: %q", got)
+			t.Errorf("%q is written, want %q: what the caller gave", got, "right")
 		}
 	})
 }
@@ -218,10 +205,8 @@ func TestTxnKeepsNothingOfTheCallers(t *testing.T) {
 // What one transaction answers the next one takes, and nothing leads out of the chroot.
 func TestTxnStaysInTheChroot(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		if err := srv.Create("/app/ledger", nil); err != nil {
-			t.Fatal(err)
-		}
-		_, a, _ := holder(t, srv, srv.Addr()+"/app")
+		coordtest.Must(t, srv.Create("/app/ledger", nil))
+		_, a, _ := holder(t, srv, "/app")
 		for _, name := range []string{"/job-", "/"} {
 			res, err := a.Txn(t.Context(), &zk.CreateRequest{Path: name, Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagSequence})
 			if err != nil {
@@ -229,10 +214,10 @@ func TestTxnStaysInTheChroot(t *testing.T) {
 			}
 			made := res[0].String
 			if !strings.HasPrefix(made, name) || !srv.Exists("/app"+made) {
-				t.Errorf("made %q of %q; there are %v", made, name, srv.Tree())
+				t.Errorf("the result names %q for %q, and there are %v; want the node below the chroot", made, name, srv.Tree())
 			}
 			if _, err := a.Txn(t.Context(), &zk.DeleteRequest{Path: made, Version: -1}); err != nil {
-				t.Errorf("%q: %v", made, err)
+				t.Errorf("Txn that deletes %q = %v, want nil", made, err)
 			}
 		}
 	})
@@ -241,15 +226,15 @@ func TestTxnStaysInTheChroot(t *testing.T) {
 // A real server makes a container, and the client cannot read the answer.
 func TestTxnMakesNoContainers(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		_, a, _ := holder(t, srv, srv.Addr())
+		_, a, _ := holder(t, srv, "")
 		for _, flags := range []int32{zk.FlagContainer, zk.FlagTTL, -1} {
 			op := &zk.CreateRequest{Path: "/x", Acl: zk.WorldACL(zk.PermAll), Flags: flags}
 			if _, err := a.Txn(t.Context(), op); !errors.Is(err, coordinator.ErrOperation) {
-				t.Errorf("flags %d: %v", flags, err)
+				t.Errorf("Txn with the flags %d = %v, want ErrOperation", flags, err)
 			}
 		}
 		if srv.Exists("/x") {
-			t.Error("something was made")
+			t.Error("a node was made by operations that are refused, want none")
 		}
 	})
 }
@@ -272,7 +257,7 @@ func TestTxnSaysWhatBecameOfIt(t *testing.T) {
 	}
 	t.Logf("%d done, %d unknown, %d not executed", sum.done, sum.unknown, sum.not)
 	if seeds >= 100 && (sum.done < 500 || sum.unknown < 200 || sum.not < 50) {
-		t.Error("too few of one kind: nothing has been tried")
+		t.Error("too few of one kind, want 500 done, 200 unknown and 50 not executed")
 	}
 }
 
@@ -301,9 +286,7 @@ func newTxnStory(t *testing.T, seed uint64) *txnStory {
 	s := &txnStory{T: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 0)), told: map[string]error{}}
 	s.timeout = tick * time.Duration(2+s.roll(8))
 	s.srv = zktest.Start(t, zktest.Tick(tick), zktest.Followers())
-	if err := s.srv.Create("/app/made", nil); err != nil {
-		t.Fatal(err)
-	}
+	coordtest.Must(t, s.srv.Create("/app/made", nil))
 	s.srv.Intercept(s.server)
 	s.network = faultnet.New(s.srv.DialContext, s.frame)
 	var err error
@@ -455,10 +438,11 @@ func (s *txnStory) judge(sum *fates) {
 			wrong = n != 0
 		}
 		if errors.Is(err, coordinator.ErrNodeRemoved) {
-			s.Errorf("seed %d: %s: %v, and nobody removes nodes", s.seed, prefix, err)
+			s.Errorf("seed %d: %s: Txn returned %v, want another error: no node is removed by hand", s.seed, prefix, err)
 		}
 		if wrong {
-			s.Errorf("seed %d: %s was executed %d times, and Txn returned %v", s.seed, prefix, n, err)
+			s.Errorf("seed %d: %s was executed %d times, and Txn returned %v; want once for nil, at most once for an unknown outcome, and never for the rest",
+				s.seed, prefix, n, err)
 		}
 	}
 }

@@ -21,15 +21,14 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// What Queue says of a lock, and that looking leaves nothing behind. What becomes of a
-// look when things go wrong is in lookfault_test.go.
+// What Queue says of a lock, and that looking leaves nothing behind.
 
 // look returns what Queue does, which has to work.
 func look(t *testing.T, l *coordinator.Lock) []events.Contender {
 	t.Helper()
 	queue, err := l.Queue(t.Context())
 	if err != nil {
-		t.Fatalf("Queue: %v", err)
+		t.Fatalf("Queue: %v, want nil", err)
 	}
 	return queue
 }
@@ -52,7 +51,7 @@ func TestQueueShowsHolderAndWaitersInOrder(t *testing.T) {
 		a, b, onlooker := coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		seen := onlooker.Mutex(lockPath)
 		if queue := look(t, seen); len(queue) != 0 || len(srv.Tree()) != 0 {
-			t.Errorf("before anybody came: %v, nodes %v", queue, srv.Tree())
+			t.Errorf("before the first contender the queue is %v, the nodes are %v; want neither", queue, srv.Tree())
 		}
 		start := time.Now()
 		holder, grant := coordtest.Hold(t, a.Mutex(lockPath), coordinator.WithData([]byte("first")))
@@ -61,16 +60,16 @@ func TestQueueShowsHolderAndWaitersInOrder(t *testing.T) {
 		coordtest.Queue(a.Mutex(lockPath), coordinator.WithData([]byte("third")))
 		for _, c := range []*coordinator.Coordinator{onlooker, a, b} {
 			if got := summary(look(t, c.Mutex(lockPath))); got != "first+ second third" {
-				t.Errorf("the queue is %q", got)
+				t.Errorf("the queue is %q, want %q", got, "first+ second third")
 			}
 		}
 		got := look(t, seen)
 		if first := got[0]; first.Node != grant.Node || first.Session != a.SessionID() || first.Kind != events.KindLock ||
 			!first.Since.Truncate(time.Second).Equal(start.Truncate(time.Second)) {
-			t.Errorf("%+v of %+v", first, grant)
+			t.Errorf("the first in the queue is %+v, want what was granted as %+v, since %v", first, grant, start)
 		}
 		if second := got[1]; second.Session != b.SessionID() || second.Since.Sub(got[0].Since).Truncate(time.Second) != time.Minute {
-			t.Errorf("%+v behind %+v", second, got[0])
+			t.Errorf("the second in the queue is %+v behind %+v, want that of %#x, a minute younger", second, got[0], b.SessionID())
 		}
 		copy(got[0].Data, "WRONG")
 		holder.Release()
@@ -79,7 +78,7 @@ func TestQueueShowsHolderAndWaitersInOrder(t *testing.T) {
 		}
 		<-holder.Done()
 		if got := summary(look(t, seen)); got != "second+ third" {
-			t.Errorf("after a handoff the queue is %q", got)
+			t.Errorf("after a handoff the queue is %q, want %q", got, "second+ third")
 		}
 	})
 }
@@ -107,19 +106,15 @@ func TestQueueTakesForeignContendersForWhatTheyAre(t *testing.T) {
 			names = append(names, w.name)
 		}
 		for _, name := range names {
-			if err := srv.Create(lockPath+"/"+name, []byte(name)); err != nil {
-				t.Fatal(err)
-			}
+			coordtest.Must(t, srv.Create(lockPath+"/"+name, []byte(name)))
 		}
-		if err := srv.SetSequence(lockPath, 9); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.SetSequence(lockPath, 9))
 		c := coordtest.Connect(t, srv)
 		coordtest.Queue(c.Mutex(lockPath), coordinator.WithData([]byte("ours")))
 		gets := srv.Requests(zktest.OpGetData)
 		got := look(t, c.Mutex(lockPath))
 		if len(got) != len(want)+1 {
-			t.Fatalf("%d contenders: %+v", len(got), got)
+			t.Fatalf("%d contenders, want %d: %+v", len(got), len(want)+1, got)
 		}
 		for i, w := range want {
 			g := got[i]
@@ -128,17 +123,17 @@ func TestQueueTakesForeignContendersForWhatTheyAre(t *testing.T) {
 			}
 		}
 		if last := got[len(want)]; string(last.Data) != "ours" || last.Session != c.SessionID() || last.Holding {
-			t.Errorf("%+v", last)
+			t.Errorf("the last in the queue is %+v, want ours, waiting", last)
 		}
 		if n := srv.Requests(zktest.OpGetData) - gets; n != len(got) {
-			t.Errorf("%d nodes read of %d contenders", n, len(got))
+			t.Errorf("%d nodes read, want the %d contenders", n, len(got))
 		}
 	})
 }
 
-// TestQueueOfAReadWriteLock shows a writer behind readers, and one that becomes a reader
+// TestTheQueueOfAReadWriteLockShowsWhoHolds shows a writer behind readers, and one that becomes a reader
 // in its own place. Whichever side is asked, readers wait for writers only.
-func TestQueueOfAReadWriteLock(t *testing.T) {
+func TestTheQueueOfAReadWriteLockShowsWhoHolds(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		rw := coordtest.Connect(t, srv).ReadWrite(lockPath)
 		sides := []interface {
@@ -172,7 +167,7 @@ func TestQueueOfAReadWriteLock(t *testing.T) {
 			t.Fatal(err)
 		}
 		if queue := look(t, rw.Read()); len(queue) != 4 || !queue[0].Holding || !queue[1].Holding || queue[2].Holding {
-			t.Errorf("halfway: %q", summary(queue))
+			t.Errorf("while a writer becomes a reader the queue is %q, want its two nodes to hold, and two to wait", summary(queue))
 		}
 		writer.Release()
 		want("w3 reads+ r4+ w5")
@@ -191,14 +186,14 @@ func TestQueueIsInTheCallersNameSpace(t *testing.T) {
 				t.Fatal(err)
 			}
 			if queue := look(t, c.Mutex(tt.dir)); len(queue) != 0 {
-				t.Errorf("%s: %+v in a directory that does not exist", tt.outside, queue)
+				t.Errorf("%s: the queue of a directory that does not exist is %+v, want none", tt.outside, queue)
 			}
 			a, grant := coordtest.Hold(t, c.Mutex(tt.dir))
 			if queue := look(t, c.Mutex(tt.dir)); len(queue) != 1 || queue[0].Node != grant.Node || path.Dir(grant.Node) != tt.dir {
-				t.Errorf("%s: %+v, granted %+v", tt.outside, queue, grant)
+				t.Errorf("%s: the queue is %+v, want what was granted: %+v", tt.outside, queue, grant)
 			}
 			if children := srv.Children(tt.outside); len(children) != 1 || children[0] != path.Base(grant.Node) {
-				t.Errorf("%s has %v", tt.outside, children)
+				t.Errorf("%s has the nodes %v, want that of the grant, %s", tt.outside, children, grant.Node)
 			}
 			a.Release()
 			if err := c.Close(); err != nil {
@@ -215,9 +210,7 @@ func TestQueueLeavesOutWhoIsGoneByThen(t *testing.T) {
 		t.Run(want, func(t *testing.T) {
 			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 				for i := range 3 {
-					if err := srv.Create(fmt.Sprintf("%s/lock-%010d", lockPath, i), fmt.Appendf(nil, "%d", i)); err != nil {
-						t.Fatal(err)
-					}
+					coordtest.Must(t, srv.Create(fmt.Sprintf("%s/lock-%010d", lockPath, i), fmt.Appendf(nil, "%d", i)))
 				}
 				c := coordtest.Connect(t, srv)
 				srv.Intercept(func(r zktest.Request) zktest.Action {
@@ -254,15 +247,16 @@ func TestQueueChangesNothing(t *testing.T) {
 		})
 		for _, c := range []*coordinator.Coordinator{c, onlooker} {
 			if got := look(t, c.Mutex(lockPath)); len(got) != 2 {
-				t.Errorf("%+v", got)
+				t.Errorf("the queue is %+v, want two contenders", got)
 			}
 		}
 		synctest.Wait()
 		if len(seen) != 2 || seen[zktest.OpGetChildren2] != 2 || seen[zktest.OpGetData] != 4 {
-			t.Errorf("requests: %v", seen)
+			t.Errorf("two looks made the requests %v, want a listing and two readings each", seen)
 		}
 		if srv.Watches() != watches || !slices.Equal(srv.Tree(), tree) || !a.Deadline().Equal(deadline) {
-			t.Errorf("%d watches after %d, nodes %v, deadline %v after %v", srv.Watches(), watches, srv.Tree(), a.Deadline(), deadline)
+			t.Errorf("behind two looks: %d watches after %d, nodes %v after %v, deadline %v after %v; want no change",
+				srv.Watches(), watches, srv.Tree(), tree, a.Deadline(), deadline)
 		}
 	})
 }
@@ -276,10 +270,9 @@ func TestALoopWithLooksCostsTheSame(t *testing.T) {
 		for round := range 3 {
 			sent := coordtest.Traffic(srv)
 			a, _ := coordtest.Hold(t, c.Mutex(lockPath))
-			a.Release()
-			<-a.Done()
+			coordtest.End(a)
 			if n := sent.Load(); n != 2 {
-				t.Errorf("round %d took %d requests", round, n)
+				t.Errorf("round %d took %d requests, want 2", round, n)
 			}
 			look(t, c.Mutex(lockPath))
 		}
@@ -295,11 +288,11 @@ func TestQueueOfABadPathIsRefusedLikeAcquire(t *testing.T) {
 			a := c.Mutex(p).Acquire(t.Context())
 			<-a.Done()
 			if !errors.Is(err, coordinator.ErrPath) || a.Err() == nil || err.Error() != a.Err().Error() {
-				t.Errorf("%.20q: Queue says %.100v, Acquire %.100v", p, err, a.Err())
+				t.Errorf("%.20q: Queue says %.100v, Acquire %.100v; want ErrPath from both, in the same words", p, err, a.Err())
 			}
 		}
 		if n := sent.Load(); n != 0 {
-			t.Errorf("%d requests", n)
+			t.Errorf("%d requests for bad paths, want none", n)
 		}
 	})
 }
@@ -307,71 +300,23 @@ func TestQueueOfABadPathIsRefusedLikeAcquire(t *testing.T) {
 func TestQueueNeedsToReadTheDirectoryAndItsContenders(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
-		makeDir(t, coordtest.Admin(t, srv.Addr(), srv.DialContext), "", zk.PermAll&^zk.PermRead)
+		makeDir(t, onTheDouble(t, srv), zk.PermAll&^zk.PermRead)
 		sent := coordtest.Traffic(srv)
 		if queue, err := c.Mutex(lockPath).Queue(t.Context()); !errors.Is(err, coordinator.ErrNoAuth) || queue != nil {
-			t.Errorf("the directory: %v, %v", queue, err)
+			t.Errorf("Queue of a directory that may not be read = %v, %v; want ErrNoAuth", queue, err)
 		}
 		if n := sent.Load(); n != 1 {
-			t.Errorf("%d requests", n)
+			t.Errorf("a refusal took %d requests, want 1", n)
 		}
 		const other = "/locks/other"
 		ann := coordtest.Connect(t, srv, coordinator.WithAuth("digest", []byte("somebody:else")))
 		coordtest.Hold(t, ann.Mutex(other))
 		coordtest.Queue(ann.Mutex(other, somebodyElse()))
 		if queue, err := c.Mutex(other).Queue(t.Context()); !errors.Is(err, coordinator.ErrNoAuth) || queue != nil {
-			t.Errorf("a contender: %v, %v", queue, err)
+			t.Errorf("Queue with a contender that may not be read = %v, %v; want ErrNoAuth", queue, err)
 		}
 		if queue := look(t, ann.Mutex(other)); len(queue) != 2 {
-			t.Errorf("%+v", queue)
-		}
-	})
-}
-
-// TestQueuedComesWithEachListing compares the events with the listings that a waiter
-// makes: behind its create, and again on each new connection.
-func TestQueuedComesWithEachListing(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		for i := range 3 {
-			if err := srv.Create(fmt.Sprintf("%s/lock-%010d", lockPath, i), nil); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := srv.SetSequence(lockPath, 3); err != nil {
-			t.Fatal(err)
-		}
-		c := coordtest.Connect(t, srv)
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		stream := c.Events(ctx)
-		var ahead []int
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			for ev := range stream {
-				if q, ok := ev.(events.Queued); ok {
-					ahead = append(ahead, q.Ahead)
-				}
-			}
-		}()
-		a := coordtest.Queue(c.Mutex(lockPath))
-		for i := range 3 {
-			srv.Cut(c.SessionID())
-			time.Sleep(time.Second) // until it is connected, and has listed
-			if err := srv.Delete(fmt.Sprintf("%s/lock-%010d", lockPath, i)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if _, err := a.Wait(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		cancel()
-		<-ended
-		if want := []int{3, 3, 2, 1}; !slices.Equal(ahead, want) {
-			t.Errorf("ahead were %v, want %v", ahead, want)
-		}
-		if n := srv.Requests(zktest.OpGetChildren2); n != len(ahead) {
-			t.Errorf("%d listings", n)
+			t.Errorf("its owner sees the queue %+v, want two contenders", queue)
 		}
 	})
 }
@@ -400,9 +345,7 @@ func looking(ctx context.Context, l *coordinator.Lock) <-chan looked {
 func crowd(t *testing.T, srv *zktest.Server, n int) {
 	t.Helper()
 	for i := range n {
-		if err := srv.Create(fmt.Sprintf("%s/lock-%010d", lockPath, i), fmt.Appendf(nil, "%d", i)); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.Create(fmt.Sprintf("%s/lock-%010d", lockPath, i), fmt.Appendf(nil, "%d", i)))
 	}
 }
 
@@ -415,11 +358,11 @@ func TestQueueWaitsForAConnection(t *testing.T) {
 		result := looking(t.Context(), c.Mutex(lockPath))
 		time.Sleep(time.Second)
 		if len(result) > 0 {
-			t.Fatalf("answered without a connection: %+v", <-result)
+			t.Fatalf("without a connection Queue = %+v, want it to wait", <-result)
 		}
 		srv.Down(false)
 		if got := <-result; got.err != nil || summary(got.queue) != "0+ 1 2" {
-			t.Errorf("%+v", got)
+			t.Errorf("with a connection again Queue = %+v, want %q", got, "0+ 1 2")
 		}
 	})
 }
@@ -427,29 +370,19 @@ func TestQueueWaitsForAConnection(t *testing.T) {
 // TestQueueBeginsAgainWhenItIsInterrupted breaks what there is to break, once, at each
 // of the requests that a look makes.
 func TestQueueBeginsAgainWhenItIsInterrupted(t *testing.T) {
-	for name, act := range map[string]func(srv *zktest.Server, session int64) zktest.Action{
-		"cut before":  func(*zktest.Server, int64) zktest.Action { return zktest.CutBefore() },
-		"cut after":   func(*zktest.Server, int64) zktest.Action { return zktest.CutAfter() },
-		"turned away": func(*zktest.Server, int64) zktest.Action { return zktest.Fail(zktest.Throttled) },
-		"moved":       func(*zktest.Server, int64) zktest.Action { return zktest.Fail(zktest.SessionMoved) },
-		"silence": func(srv *zktest.Server, _ int64) zktest.Action {
-			srv.MuteAll(true)
-			time.AfterFunc(8*time.Second, func() { srv.MuteAll(false) }) // the client has hung up by then
-			return zktest.Swallow()
-		},
-		"expired": func(srv *zktest.Server, session int64) zktest.Action {
-			if err := srv.Expire(session); err != nil {
-				panic(err)
-			}
-			return zktest.CutAfter()
-		},
-		"said to be expired": func(srv *zktest.Server, session int64) zktest.Action {
-			if err := srv.Expire(session); err != nil {
-				panic(err)
-			}
-			return zktest.Fail(zktest.SessionExpired)
-		},
-	} {
+	happens := mishaps()
+	happens["silence"] = func(srv *zktest.Server, _ int64) zktest.Action {
+		srv.MuteAll(true)
+		time.AfterFunc(8*time.Second, func() { srv.MuteAll(false) }) // the client has hung up by then
+		return zktest.Swallow()
+	}
+	happens["said to be expired"] = func(srv *zktest.Server, session int64) zktest.Action {
+		if err := srv.Expire(session); err != nil {
+			panic(err)
+		}
+		return zktest.Fail(zktest.SessionExpired)
+	}
+	for name, act := range happens {
 		for nth := 1; nth <= 4; nth++ { // the listing, and three readings
 			t.Run(fmt.Sprintf("%s at %d", name, nth), func(t *testing.T) {
 				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -469,7 +402,7 @@ func TestQueueBeginsAgainWhenItIsInterrupted(t *testing.T) {
 					defer cancel()
 					got, err := c.Mutex(lockPath).Queue(ctx)
 					if err != nil || summary(got) != "0+ 1 2" || seen < nth+4 {
-						t.Errorf("%+v, %v after %d requests", got, err, seen)
+						t.Errorf("Queue = %+v, %v after %d requests; want %q, with all four requests made again", got, err, seen, "0+ 1 2")
 					}
 				})
 			})
@@ -509,16 +442,16 @@ func TestQueueEndsWithItsContext(t *testing.T) {
 				result := looking(ctx, c.Mutex(lockPath))
 				cancel(impatient)
 				if got := <-result; !errors.Is(got.err, impatient) || got.queue != nil || !time.Now().Equal(start) {
-					t.Errorf("%v, %v after %v", got.queue, got.err, time.Since(start))
+					t.Errorf("Queue = %v, %v %v after its context ended; want the cause, at once", got.queue, got.err, time.Since(start))
 				}
 				sent := coordtest.Traffic(srv) // the interception ends
 				srv.Down(false)
 				time.Sleep(10 * time.Second)
 				if n := sent.Load(); n != 0 {
-					t.Errorf("%d requests for somebody who has gone", n)
+					t.Errorf("%d requests for a caller that has given up, want none", n)
 				}
 				if got := look(t, c.Mutex(lockPath)); len(got) != 200 {
-					t.Errorf("%d contenders", len(got))
+					t.Errorf("the next look shows %d contenders, want 200", len(got))
 				}
 			})
 		})
@@ -562,20 +495,20 @@ func TestQueueEndsWithTheCoordinator(t *testing.T) {
 				go func() { closed <- c.Close() }()
 				for _, result := range results {
 					if got := <-result; !errors.Is(got.err, coordinator.ErrClosed) || got.queue != nil {
-						t.Errorf("%v, %v", got.queue, got.err)
+						t.Errorf("Queue = %v, %v; want ErrClosed", got.queue, got.err)
 					}
 				}
 				if !time.Now().Equal(start) {
-					t.Errorf("they were told after %v", time.Since(start))
+					t.Errorf("they were told %v after Close began, want at once", time.Since(start))
 				}
 				if err := <-closed; err != nil {
 					t.Logf("Close: %v", err)
 				}
 				if took := time.Since(start); took > 10*time.Second {
-					t.Errorf("Close took %v", took)
+					t.Errorf("Close took %v, want at most the session timeout, 10 s", took)
 				}
 				if _, err := c.Mutex(lockPath).Queue(t.Context()); !errors.Is(err, coordinator.ErrClosed) {
-					t.Errorf("after Close: %v", err)
+					t.Errorf("Queue behind Close: %v, want ErrClosed", err)
 				}
 			})
 		})
@@ -591,7 +524,7 @@ func TestQueueOfAThousandLeavesRoomForLocks(t *testing.T) {
 		window     = 64
 		rtt        = 100 * time.Millisecond
 	)
-	for _, lookers := range []int{1, 100} {
+	for _, lookers := range []int{1, eventstest.Amount(20, 100)} {
 		t.Run(fmt.Sprintf("%d lookers", lookers), func(t *testing.T) {
 			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 				crowd(t, srv, contenders)
@@ -620,19 +553,20 @@ func TestQueueOfAThousandLeavesRoomForLocks(t *testing.T) {
 				for range lookers {
 					all.Go(func() {
 						if got := look(t, c.Mutex(lockPath)); len(got) != contenders || !got[0].Holding {
-							t.Errorf("%d contenders", len(got))
+							t.Errorf("%d contenders are shown, want %d with the first holding", len(got), contenders)
 						}
 					})
 				}
 				time.Sleep(rtt / 2)
 				a, _ := coordtest.Hold(t, c.Mutex("/locks/urgent"))
 				if took := time.Since(start); took > 20*rtt {
-					t.Errorf("a lock took %v meanwhile", took)
+					t.Errorf("a lock took %v meanwhile, want at most %v", took, 20*rtt)
 				}
 				a.Release()
 				all.Wait()
 				if most != window || listings != lookers || readings != lookers*contenders {
-					t.Errorf("%d at a time, %d listings, %d readings", most, listings, readings)
+					t.Errorf("%d requests at a time, %d listings, %d readings; want %d, %d and %d",
+						most, listings, readings, window, lookers, lookers*contenders)
 				}
 				if took, want := time.Since(start), rtt*time.Duration(lookers*contenders/window+lookers); lookers == 1 && took > want+2*rtt {
 					t.Errorf("it took %v, want some %v", took, want)
@@ -665,7 +599,7 @@ func TestLookersThatGiveUpDoNotPileUp(t *testing.T) {
 			cancel()
 		}
 		if readings != 64 {
-			t.Errorf("%d readings are under way", readings)
+			t.Errorf("%d readings are under way, want 64", readings)
 		}
 		coordtest.Hold(t, c.Mutex("/locks/another"))
 		srv.Intercept(nil)
@@ -673,7 +607,7 @@ func TestLookersThatGiveUpDoNotPileUp(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if got, err := c.Mutex(lockPath).Queue(ctx); err != nil || len(got) != 100 {
-			t.Errorf("%d contenders, %v", len(got), err)
+			t.Errorf("on a new connection %d contenders are shown, %v; want 100", len(got), err)
 		}
 	})
 }
@@ -700,9 +634,7 @@ func TestRealQueue(t *testing.T) {
 		}()
 	}
 	for range foreigners {
-		if err := <-made; err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, <-made)
 	}
 	if _, err := raw.Create("/app"+dir+"/notes", nil, 0, zk.WorldACL(0)); err != nil { // which nobody may read
 		t.Fatal(err)
@@ -728,14 +660,14 @@ func TestRealQueue(t *testing.T) {
 			}
 		}
 		if queue[0].Node != grant.Node {
-			t.Errorf("server %d: %+v holds, granted %+v", i, queue[0], grant)
+			t.Errorf("server %d: %+v holds, want what was granted: %+v", i, queue[0], grant)
 		}
 		if none, err := onlooker.Mutex("/locks/none").Queue(coordtest.RealContext(t)); err != nil || len(none) != 0 {
-			t.Errorf("server %d: of nothing: %v, %v", i, none, err)
+			t.Errorf("server %d: the queue of nothing is %v, %v; want none", i, none, err)
 		}
 	}
 	if exists, _, err := raw.Exists("/app/locks/none"); err != nil || exists {
-		t.Errorf("a look has made a directory: %v, %v", exists, err)
+		t.Errorf("after a look the directory exists: %v, %v; want none", exists, err)
 	}
 	if _, err := raw.Create("/app"+dir+"/lock-0000009999", nil, 0, zk.WorldACL(0)); err != nil {
 		t.Fatal(err)
@@ -743,7 +675,7 @@ func TestRealQueue(t *testing.T) {
 	eventstest.Eventually(t, "a refusal because of one that nobody may read", func() bool { // the holder's server may not know of it yet
 		queue, err := holder.Mutex(dir).Queue(coordtest.RealContext(t))
 		if err != nil && queue != nil {
-			t.Errorf("%d contenders with %v", len(queue), err)
+			t.Errorf("Queue = %d contenders with %v, want none beside an error", len(queue), err)
 		}
 		return errors.Is(err, coordinator.ErrNoAuth)
 	})

@@ -31,12 +31,11 @@ func TestReleaseIsHarmlessInEveryState(t *testing.T) {
 		"from inside Do, of another": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
 			a, _ := coordtest.Hold(t, c.Mutex(lockPath))
 			err := c.Mutex("/locks/other").Do(a.Context(t.Context()), func(ctx context.Context, _ events.Grant) error {
-				a.Release()
-				<-a.Done()
+				coordtest.End(a)
 				return context.Cause(ctx) // of which a's is the parent
 			})
 			if !errors.Is(err, coordinator.ErrReleased) {
-				t.Errorf("Do = %v", err)
+				t.Errorf("Do = %v, want ErrReleased", err)
 			}
 			return a
 		}, nil},
@@ -60,15 +59,15 @@ func TestReleaseIsHarmlessInEveryState(t *testing.T) {
 				start := time.Now()
 				a.Release()
 				if took := time.Since(start); took != 0 {
-					t.Errorf("Release took %v", took)
+					t.Errorf("Release took %v, want no time", took)
 				}
 				if a.Valid() {
-					t.Error("valid after Release")
+					t.Error("valid after Release, want not")
 				}
 				<-a.Done()
 				select {
 				case grant := <-a.Granted():
-					t.Errorf("after Release somebody could read %+v", grant)
+					t.Errorf("after Release %+v can be taken, want no Grant", grant)
 				default:
 				}
 				if err := a.Err(); !errors.Is(err, tt.want) {
@@ -77,13 +76,13 @@ func TestReleaseIsHarmlessInEveryState(t *testing.T) {
 				a.Release()
 				time.Sleep(time.Second)
 				if got := srv.Children(lockPath); len(got) != 0 {
-					t.Errorf("left behind: %v", got)
+					t.Errorf("after the release the nodes %v are left, want none", got)
 				}
 				next, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath))
 				a.Release() // nor is it anything to others
 				synctest.Wait()
 				if !next.Valid() {
-					t.Error("the next holder lost it")
+					t.Error("the next holder lost the lock to another Release of the last one, want it held")
 				}
 			})
 		})
@@ -138,37 +137,34 @@ func TestACallerThatNeverReadsDelaysNobody(t *testing.T) {
 		}()
 		for i := range others {
 			a, _ := coordtest.Hold(t, c.Mutex(fmt.Sprintf("/locks/%d", i%10)))
-			a.Release()
-			<-a.Done()
+			coordtest.End(a)
 		}
 		if n := <-finals; n != others || time.Since(start) != 0 {
-			t.Errorf("%d ends after %v", n, time.Since(start))
+			t.Errorf("%d ends after %v, want %d at once", n, time.Since(start), others)
 		}
 
 		if _, err := behind.Wait(t.Context()); err != nil || time.Since(start) != wait {
-			t.Errorf("who stood behind got it after %v: %v", time.Since(start), err)
+			t.Errorf("the one behind is granted after %v: %v; want after %v", time.Since(start), err, wait)
 		}
 		<-unread.Done() // the successor's grant can overtake the answer to the delete
 		if !errors.Is(unread.Err(), coordinator.ErrTimeout) {
-			t.Errorf("Err = %v", unread.Err())
+			t.Errorf("the one that was not read ends with %v, want ErrTimeout", unread.Err())
 		}
 
 		start = time.Now()
-		if err := srv.Expire(c.SessionID()); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.Expire(c.SessionID()))
 		<-behind.Lost()
 		<-unreadLoss.Done()
 		if took := time.Since(start); took > time.Second {
-			t.Errorf("told of the loss after %v", took)
+			t.Errorf("told of the loss after %v, want within a second", took)
 		}
 		if _, ok := (<-deaf).(events.Grant); !ok {
-			t.Error("the first that the deaf subscriber finds is no Grant")
+			t.Error("the first that the deaf subscriber finds is no Grant, want one")
 		}
 	})
 }
 
-func TestWhatHappensInsideDo(t *testing.T) {
+func TestWhateverHappensInsideDoTheNextOneIsGranted(t *testing.T) {
 	for name, tt := range map[string]struct {
 		inside func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator)
 		want   error
@@ -181,7 +177,7 @@ func TestWhatHappensInsideDo(t *testing.T) {
 			inside: func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
 				start := time.Now()
 				if err := c.Close(); err != nil || time.Since(start) != 5*time.Second { // it waits for itself, and not for ever
-					t.Errorf("Close = %v after %v", err, time.Since(start))
+					t.Errorf("Close = %v after %v, want nil after 5 s", err, time.Since(start))
 				}
 			},
 			closed: true,
@@ -192,7 +188,7 @@ func TestWhatHappensInsideDo(t *testing.T) {
 				defer cancel()
 				err := c.Mutex(lockPath).Do(ctx, func(context.Context, events.Grant) error { return nil })
 				if !errors.Is(err, context.DeadlineExceeded) { // without the context nobody can know
-					t.Errorf("Do = %v", err)
+					t.Errorf("Do inside Do = %v, want the end of its context", err)
 				}
 			},
 		},
@@ -210,7 +206,7 @@ func TestWhatHappensInsideDo(t *testing.T) {
 						synctest.Wait() // until the other waits
 						tt.inside(t, srv, c)
 						if tt.closed && !errors.Is(context.Cause(ctx), coordinator.ErrClosed) {
-							t.Errorf("cause = %v", context.Cause(ctx))
+							t.Errorf("behind Close the function's context ends with %v, want ErrClosed", context.Cause(ctx))
 						}
 						return tt.want
 					})
@@ -219,7 +215,7 @@ func TestWhatHappensInsideDo(t *testing.T) {
 						want = coordinator.ErrClosed
 					}
 					if !errors.Is(err, want) {
-						t.Errorf("Do = %v", err)
+						t.Errorf("Do = %v, want %v", err, want)
 					}
 				}()
 				<-started
@@ -227,11 +223,11 @@ func TestWhatHappensInsideDo(t *testing.T) {
 				<-over
 				start := time.Now()
 				if _, err := next.Wait(t.Context()); err != nil || time.Since(start) > time.Second {
-					t.Errorf("the next one: %v after %v", err, time.Since(start))
+					t.Errorf("the next one: %v after %v, want a grant within a second", err, time.Since(start))
 				}
 				synctest.Wait() // Do does not wait for its node to go
 				if got := srv.Children(lockPath); len(got) != 1 {
-					t.Errorf("left: %v", got)
+					t.Errorf("behind Do the nodes are %v, want that of the next one", got)
 				}
 				if !tt.closed { // and whoever panicked can go on
 					next.Release()

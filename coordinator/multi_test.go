@@ -16,7 +16,6 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
-	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
 // Where multi-locks meet.
@@ -144,7 +143,7 @@ func TestBadMultiLocksEndAtOnceAndSendNothing(t *testing.T) {
 			}
 			a.Release()
 			if name != "none at all" && tt.lock.Path() == "" && name != "nested nonsense" {
-				t.Errorf("%s: it has no path", name)
+				t.Errorf("%s: the error has no path, want the lock's", name)
 			}
 			if tt.lock.Path() == "" {
 				if _, err := tt.lock.Queue(t.Context()); !errors.Is(err, tt.want[0]) {
@@ -271,48 +270,23 @@ func TestAHandoffOfMultiLocks(t *testing.T) {
 	})
 }
 
-// TestRealMultiLockDetails: what a real server makes of the transactions.
-func TestRealMultiLockDetails(t *testing.T) {
+// TestRealMultiLockAsLargeAsARequestMayBe: what a real server makes of the largest transaction.
+func TestRealMultiLockAsLargeAsARequestMayBe(t *testing.T) {
 	eventstest.NeedsServers(t)
-	e := ensemble.Start(t, 1, ensemble.Tick(2*time.Second), ensemble.Property("znode.container.checkIntervalMs", "600000"))
-	c := coordtest.ConnectReal(t, e.Connect(), coordinator.WithSessionTimeout(40*time.Second))
-	t.Run("32 free locks", func(t *testing.T) {
-		const cycles, stray = 50, 2
-		all := mutexes(c, pathsOf(32)...)
-		cycle := func() {
-			a := all.Acquire(context.Background())
-			if g := coordtest.GrantOf(t, a); len(g.Members) != 32 {
-				t.Errorf("%+v is granted, want 32 members", g)
-			}
-			coordtest.End(a)
-		}
-		cycle()
-		cycle() // the directories are known to be ours
-		n := coordtest.RealToll(t, e, func() {
-			for range cycles {
-				cycle()
-			}
-		})
-		t.Logf("%d cycles: %+v", cycles, n)
-		if n.Packets < 2*cycles || n.Packets > 2*cycles+stray {
-			t.Errorf("%d cycles took %v requests, want %d to %d", cycles, n.Packets, 2*cycles, 2*cycles+stray)
-		}
-	})
-	t.Run("as large as a request may be", func(t *testing.T) {
-		const each = 1 << 12
-		var paths []string
-		for i := range 240 {
-			p := fmt.Sprintf("/large/%0*d", each-7, i)
-			paths = append(paths, p)
-		}
-		a := mutexes(c, paths...).Acquire(context.Background())
-		if g := coordtest.GrantOf(t, a); len(g.Members) != len(paths) {
-			t.Errorf("%d members are granted, want %d", len(g.Members), len(paths))
-		}
-		a.Release()
-		if err := coordtest.EndOf(t, a); err != nil {
-			t.Error(err)
-		}
-		coordtest.Queued(t, coordtest.RawClient(t, e.Addr(0)), paths[len(paths)-1], 0)
-	})
+	t.Parallel()
+	e := coordtest.Servers(t, 1)
+	const each = 1 << 12
+	var paths []string
+	for i := range 240 {
+		paths = append(paths, fmt.Sprintf("/large/%0*d", each-7, i))
+	}
+	a := mutexes(coordtest.ConnectReal(t, e.Connect()), paths...).Acquire(context.Background())
+	if g := coordtest.GrantOf(t, a); len(g.Members) != len(paths) {
+		t.Errorf("%d members are granted, want %d", len(g.Members), len(paths))
+	}
+	a.Release()
+	if err := coordtest.EndOf(t, a); err != nil {
+		t.Errorf("released, it ends with %v, want nil", err)
+	}
+	coordtest.Queued(t, coordtest.RawClient(t, e.Addr(0)), paths[len(paths)-1], 0)
 }

@@ -48,7 +48,7 @@ func wantLeader(t *testing.T, srv *zktest.Server, seen <-chan events.Leader, dat
 	case string(l.Data) != data || (data == "") != (l.Node == "") || (data == "") != (l.Token == 0):
 		t.Fatalf("the observer hears that %+v leads, want %q", l, data)
 	case data != "" && !srv.Exists(l.Node):
-		t.Fatalf("the observer hears that %+v leads, whose node is gone", l)
+		t.Fatalf("the observer hears that %+v leads, whose node is gone; want one that is there", l)
 	}
 	return l
 }
@@ -75,7 +75,7 @@ func TestObserversEnd(t *testing.T) {
 				said(seen) // what was not read yet comes before
 			}
 			if _, _, closed := said(seen); !closed {
-				t.Errorf("%s: the channel is not closed", what)
+				t.Errorf("%s: the channel is open, want it closed", what)
 			}
 		}
 		isOver("a context that is over", e.Observe(over))
@@ -123,11 +123,9 @@ func TestObserversEnd(t *testing.T) {
 		}
 		wantQuiet(t, stays)
 		if !ann.Valid() {
-			t.Error("the leader has lost the election to its observers")
+			t.Error("the leader has lost the election to its observers, want it held")
 		}
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, c.Close())
 		isOver("a coordinator that was closed", stays)
 		isOver("a coordinator that is closed", e.Observe(t.Context()))
 	})
@@ -153,7 +151,7 @@ func TestObserveBeforeThereIsAConnection(t *testing.T) {
 			t.Error("Close without a server says nil, want an error")
 		}
 		if _, _, closed := said(late); !closed {
-			t.Error("after Close the channel of an observer that never had a connection is not closed")
+			t.Error("behind Close the channel of an observer that never had a connection is open, want it closed")
 		}
 	})
 }
@@ -373,9 +371,7 @@ func TestWhatObserversCost(t *testing.T) {
 				costs("candidates", 0, 0, func() { bob, cleo, dan = campaign(c, "bob"), campaign(c, "cleo"), campaign(c, "dan") })
 				costs("one who leaves", 0, 0, func() { cleo.Release() })
 				costs("a word", 1, 1, func() { // read
-					if err := c.Election(electionPath).Proclaim(t.Context(), ann, []byte("ann again")); err != nil {
-						t.Fatal(err)
-					}
+					coordtest.Must(t, c.Election(electionPath).Proclaim(t.Context(), ann, []byte("ann again")))
 				})
 				all("ann again")
 				costs("another leader", 2, 1, func() { ann.Release() }) // list, read

@@ -12,6 +12,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
@@ -33,7 +34,7 @@ func TestDataThatFitBesideOnePath(t *testing.T) {
 			case <-beside.Done():
 				err = beside.Err()
 			case <-time.After(time.Minute):
-				t.Fatalf("%d bytes: neither granted nor over", len(data))
+				t.Fatalf("%d bytes: neither granted nor over, want one of the two", len(data))
 			}
 			if want := size < 4; errors.Is(err, coordinator.ErrTooLarge) != want {
 				t.Errorf("%d bytes beside the path: %v; want ErrTooLarge: %v", len(data), err, !want)
@@ -111,8 +112,8 @@ func TestAReleaseOfAReadWriteLockWakesOnlyThoseItAdmits(t *testing.T) {
 	})
 }
 
-// TestReadersCost: what a reader pays.
-func TestReadersCost(t *testing.T) {
+// TestAReaderCostsOneRequestAloneAndFourBesideAnother: create, list, read the own node, claim.
+func TestAReaderCostsOneRequestAloneAndFourBesideAnother(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		cs, ms := coordtest.Metered(t, srv, 1)
 		coordtest.Warm(t, cs[0])
@@ -130,7 +131,7 @@ func TestReadersCost(t *testing.T) {
 			t.Errorf("a reader beside another made %d requests, want 4", n)
 		}
 		if !first.Valid() || !second.Valid() {
-			t.Fatal("two readers do not hold together")
+			t.Fatal("two readers do not hold together, want both to hold")
 		}
 		if n := cost(func() { first.Release(); <-first.Done(); second.Release(); <-second.Done() }); n != 2 {
 			t.Errorf("two releases made %d requests, want 2", n)
@@ -157,29 +158,29 @@ func TestAnUpgradeCosts(t *testing.T) {
 		}
 		var up, write *coordinator.Acquisition
 		if n := cost(func() { up = coordtest.Queue(rw.Upgradable()) }); n != 1 {
-			t.Errorf("an upgradable reader, alone: %d requests", n)
+			t.Errorf("an upgradable reader, alone, made %d requests, want 1", n)
 		}
 		if n := cost(func() { write = queueFrom(rw.Write(), up.Context(t.Context())) }); n != 5 { // create, list, both nodes, claim
-			t.Errorf("its upgrade: %d requests", n)
+			t.Errorf("its upgrade made %d requests, want 5", n)
 		}
 		if n := cost(write.Release); n != 1 {
-			t.Errorf("and back: %d requests", n)
+			t.Errorf("the way back made %d requests, want 1", n)
 		}
 		writer := coordtest.Queue(other.Write())
 		if n := cost(func() { write = queueFrom(rw.Write(), up.Context(t.Context())) }); n > 6 { // and the writer between
-			t.Errorf("its upgrade ahead of a writer: %d requests", n)
+			t.Errorf("its upgrade ahead of a writer made %d requests, want at most 6", n)
 		}
 		if coordtest.Soon(t, write); writer.Valid() {
-			t.Error("not alone")
+			t.Error("a writer holds beside the upgrade, want it to wait")
 		}
 		if n := cost(up.Release); n != 0 {
-			t.Errorf("the release of the one below: %d requests", n)
+			t.Errorf("the release of the one below made %d requests, want none", n)
 		}
 		if n := cost(write.Release); n != 2 { // one transaction for both, and the writer claims
-			t.Errorf("and of the upgrade: %d requests", n)
+			t.Errorf("the release of the upgrade made %d requests, want 2", n)
 		}
 		if !writer.Valid() {
-			t.Error("the writer does not hold")
+			t.Error("behind the upgrade the writer does not hold, want it granted")
 		}
 	})
 }
@@ -190,7 +191,7 @@ func TestReadersAndWriters(t *testing.T) {
 		readersAndWriters(t, coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv))
 		synctest.Wait()
 		if left := srv.Children(coordtest.LockPath); len(left) > 0 {
-			t.Errorf("when all have released these nodes are there: %v", left)
+			t.Errorf("when all have released the nodes %v are there, want none", left)
 		}
 	})
 }
@@ -203,12 +204,13 @@ func realReadersAndWriters(t *testing.T, e *ensemble.Ensemble) {
 
 func readersAndWriters(t *testing.T, cs ...*coordinator.Coordinator) {
 	t.Helper()
-	const workers, rounds = 9, 30
+	const workers = 9
+	rounds := eventstest.Amount(12, 30)
 	var held []*coordinator.Acquisition
 	for _, c := range cs { // all of them at a time
 		a := c.ReadWrite(coordtest.LockPath).Read().Acquire(t.Context())
 		if _, err := a.Wait(t.Context()); err != nil {
-			t.Fatalf("a reader beside readers: %v", err)
+			t.Fatalf("a reader beside readers: %v, want a grant", err)
 		}
 		held = append(held, a)
 	}
@@ -228,7 +230,7 @@ func readersAndWriters(t *testing.T, cs ...*coordinator.Coordinator) {
 					err = w.read(t.Context(), rw.Read(), func() {})
 				}
 				if err != nil {
-					t.Errorf("worker %d, round %d: %v", i, round, err)
+					t.Errorf("worker %d, round %d: %v, want nil", i, round, err)
 				}
 			}
 		})
@@ -275,7 +277,7 @@ func (w *watchman) write(ctx context.Context, rw *coordinator.ReadWrite, downgra
 	w.writers.Add(1)
 	w.look()
 	if before := w.token.Swap(grant.Token); before >= grant.Token {
-		w.t.Errorf("a writer has the token %d behind %d", grant.Token, before)
+		w.t.Errorf("a writer has the token %d behind %d, want a greater one", grant.Token, before)
 	}
 	leave := func() { w.writers.Add(-1) }
 	if !downgrade {

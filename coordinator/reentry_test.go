@@ -3,7 +3,6 @@ package coordinator_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -16,7 +15,6 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
-	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
@@ -36,8 +34,8 @@ func nested(t *testing.T, l *coordinator.Lock, deep int) []*coordinator.Acquisit
 	return all
 }
 
-// TestEnteredFromOtherGoroutines, with the context of the holder, all at once.
-func TestEnteredFromOtherGoroutines(t *testing.T) {
+// TestALockThatGoroutinesEnterIsHeldUntilTheLastLeaves: they enter with the context of the holder, all at once.
+func TestALockThatGoroutinesEnterIsHeldUntilTheLastLeaves(t *testing.T) {
 	const many = 50
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -53,7 +51,7 @@ func TestEnteredFromOtherGoroutines(t *testing.T) {
 				wait.Go(func() {
 					a := lock.Acquire(ctx)
 					if grant := coordtest.Soon(t, a); grant.Token != g.Token {
-						t.Errorf("%+v", grant)
+						t.Errorf("entered again, it is granted %+v, want the token %d", grant, g.Token)
 					}
 					mu.Lock()
 					inner = append(inner, a)
@@ -62,17 +60,17 @@ func TestEnteredFromOtherGoroutines(t *testing.T) {
 			}
 			wait.Wait()
 			if got := srv.Children(lockPath); len(got) != 2 {
-				t.Errorf("nodes %v", got)
+				t.Errorf("entered %d times, the nodes are %v, want the holder's and the next one's", many, got)
 			}
 			return nil
 		})
 		if err != nil {
-			t.Error(err)
+			t.Errorf("Do = %v, want nil", err)
 		}
 		for i, a := range inner { // all of them are held longer than the function ran
 			synctest.Wait()
 			if len(outside) > 0 || !a.Valid() {
-				t.Fatalf("with %d left: valid %v, somebody else is in %v", many-i, a.Valid(), len(outside) > 0)
+				t.Fatalf("with %d left: valid %v, somebody else is in: %v; want it to hold alone", many-i, a.Valid(), len(outside) > 0)
 			}
 			a.Release()
 		}
@@ -85,77 +83,52 @@ func TestEnteredFromOtherGoroutines(t *testing.T) {
 // TestNoNodeIsLeftWhenAReplyIsLost, or a request, of the acquisition or of the last release.
 // The inner ones make no difference.
 func TestNoNodeIsLeftWhenAReplyIsLost(t *testing.T) {
-	for name, action := range map[string]zktest.Action{"request": zktest.CutBefore(), "reply": zktest.CutAfter()} {
-		for nth := 1; nth <= 12; nth++ {
-			t.Run(fmt.Sprintf("%s %d", name, nth), func(t *testing.T) {
-				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-					c := coordtest.Connect(t, srv)
-					count := 0
-					srv.Intercept(func(r zktest.Request) zktest.Action {
-						if r.Op == zktest.OpPing || r.Op == zktest.OpConnect {
-							return zktest.Pass()
-						}
-						if count++; count == nth {
-							return action
-						}
-						return zktest.Pass()
-					})
-					lock := c.Mutex(lockPath, coordinator.Reentrant())
-					all := nested(t, lock, 3)
-					if got := srv.Children(lockPath); len(got) != 1 {
-						t.Errorf("while holding: %v", got)
-					}
-					all[0].Release()
-					time.Sleep(3 * time.Second)
-					if got := srv.Children(lockPath); len(got) != 1 || !all[1].Valid() {
-						t.Errorf("without the outer one: %v, valid %v", got, all[1].Valid())
-					}
-					all[2].Release()
-					all[1].Release()
-					for i, a := range all {
-						<-a.Done()
-						if a.Err() != nil {
-							t.Errorf("%d: %v", i, a.Err())
-						}
-					}
-					time.Sleep(3 * time.Second)
-					if got := srv.Children(lockPath); len(got) != 0 {
-						t.Errorf("left behind: %v", got)
-					}
-				})
-			})
+	atEachLoss(t, 12, func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) {
+		all := nested(t, c.Mutex(lockPath, coordinator.Reentrant()), 3)
+		if got := srv.Children(lockPath); len(got) != 1 {
+			t.Errorf("held three times, the nodes are %v, want one", got)
 		}
-	}
+		all[0].Release()
+		time.Sleep(3 * time.Second)
+		if got := srv.Children(lockPath); len(got) != 1 || !all[1].Valid() {
+			t.Errorf("without the outer one the nodes are %v, the next one valid: %v; want one, and valid", got, all[1].Valid())
+		}
+		all[2].Release()
+		all[1].Release()
+		for i, a := range all {
+			if <-a.Done(); a.Err() != nil {
+				t.Errorf("released, %d ends with %v, want nil", i, a.Err())
+			}
+		}
+	})
 }
 
-// TestTransactionsOfAnInnerOne are guarded by the node, for as long as that one holds.
-func TestTransactionsOfAnInnerOne(t *testing.T) {
+// TestAnInnerOneIsGuardedForAsLongAsItHolds: its transactions are guarded by the node of the outer one.
+func TestAnInnerOneIsGuardedForAsLongAsItHolds(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
-		if err := srv.Create("/ledger", nil); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.Create("/ledger", nil))
 		write := func(a *coordinator.Acquisition) error {
 			_, err := a.Txn(t.Context(), &zk.SetDataRequest{Path: "/ledger", Data: []byte("x"), Version: -1})
 			return err
 		}
 		all := nested(t, c.Mutex(lockPath, coordinator.Reentrant()), 2)
 		if all[0].Guard().Path != all[1].Guard().Path {
-			t.Errorf("%v and %v", all[0].Guard(), all[1].Guard())
+			t.Errorf("the outer one is guarded by %v, the inner one by %v; want one node", all[0].Guard(), all[1].Guard())
 		}
 		all[0].Release()
 		if err := write(all[0]); !errors.Is(err, coordinator.ErrReleased) {
-			t.Errorf("by the one that was released: %v", err)
+			t.Errorf("a transaction of the one that was released: %v, want ErrReleased", err)
 		}
 		if err := write(all[1]); err != nil {
-			t.Errorf("by the one that holds: %v", err)
+			t.Errorf("a transaction of the one that holds: %v, want nil", err)
 		}
 	})
 }
 
-// TestJoinsAndReleasesTogether: whatever comes of them in whatever order, nobody of another
-// session is in while one of them holds, no token is smaller than one before, and nothing is left.
-func TestJoinsAndReleasesTogether(t *testing.T) {
+// TestOneSessionHoldsHoweverJoinsAndReleasesMeet: no other session holds meanwhile, no token is smaller than one before, and
+// nothing is left.
+func TestOneSessionHoldsHoweverJoinsAndReleasesMeet(t *testing.T) {
 	const rounds, many = 30, 8
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -166,12 +139,12 @@ func TestJoinsAndReleasesTogether(t *testing.T) {
 			grant := <-a.Granted()
 			mine.Add(1)
 			if others.Load() != 0 {
-				t.Error("two sessions hold")
+				t.Error("two sessions hold, want one at a time")
 			}
 			for {
 				last := top.Load()
 				if grant.Token < last {
-					t.Errorf("token %d after %d", grant.Token, last)
+					t.Errorf("the token %d is granted behind %d, want none smaller", grant.Token, last)
 				}
 				if top.CompareAndSwap(last, grant.Token) || grant.Token < last {
 					return
@@ -202,8 +175,7 @@ func TestJoinsAndReleasesTogether(t *testing.T) {
 						innermost.Release()
 					}
 					leave(&ours, inner)
-					innermost.Release()
-					<-innermost.Done()
+					coordtest.End(innermost)
 					<-inner.Done()
 				})
 			}
@@ -217,19 +189,16 @@ func TestJoinsAndReleasesTogether(t *testing.T) {
 			<-next.Done()
 			synctest.Wait()
 			if left := srv.Children(lockPath); len(left) != 0 {
-				t.Fatalf("left: %v", left)
+				t.Fatalf("when all have released the nodes %v are left, want none", left)
 			}
 		}
 	})
 }
 
-// TestRealReentry enters a lock again on a real server: of a thousand acquisitions it hears of
+// realReentry enters a lock again on a real server: of a thousand acquisitions it hears of
 // one, another session is in behind the last release, and each hears of the loss.
-func TestRealReentry(t *testing.T) {
-	eventstest.NeedsServers(t)
-	t.Parallel()
+func realReentry(t *testing.T, e *ensemble.Ensemble) {
 	const many, hands, stray = 1000, 8, 10 // stray: pings, probes, and the watch for who holds for long
-	e := ensemble.Start(t, 1)
 	raw := coordtest.RawClient(t, e.Addr(0))
 	c, other := coordtest.ConnectReal(t, e.Connect()), coordtest.ConnectReal(t, e.Connect())
 	lock := c.Mutex("/locks/again", coordinator.Reentrant())
@@ -249,10 +218,10 @@ func TestRealReentry(t *testing.T) {
 					select {
 					case again := <-a.Granted():
 						if again.Node != grant.Node || again.Token != grant.Token {
-							t.Errorf("%+v inside %+v", again, grant)
+							t.Errorf("entered again, it is granted %+v, want the node and the token of %+v", again, grant)
 						}
 					case <-a.Done():
-						t.Error(a.Err())
+						t.Errorf("entered again, it ends with %v, want a grant", a.Err())
 					}
 					all[hand] = append(all[hand], a)
 				}
@@ -261,29 +230,30 @@ func TestRealReentry(t *testing.T) {
 		wait.Wait()
 		outer.Release()
 		if err := coordtest.EndOf(t, outer); err != nil {
-			t.Error(err)
+			t.Errorf("released, the outer one ends with %v, want nil", err)
 		}
 		for _, acquired := range all {
 			for _, a := range acquired[1:] {
 				a.Release()
 				if err := coordtest.EndOf(t, a); err != nil {
-					t.Error(err)
+					t.Errorf("released, an inner one ends with %v, want nil", err)
 				}
 			}
 		}
 	})
 	if cost.Packets > stray || cost.Woken != 0 {
-		t.Errorf("entered %d times: %+v", many, cost)
+		t.Errorf("entered %d times, the server counts %+v; want at most %d requests, and nothing woken", many, cost, stray)
 	}
 	for i, acquired := range all {
 		if names := coordtest.QueueOf(t, raw, "/locks/again"); len(names) != 2 || !acquired[0].Valid() || next.Valid() {
-			t.Fatalf("with %d left: nodes %v, it holds %v, the next one %v", hands-i, names, acquired[0].Valid(), next.Valid())
+			t.Fatalf("with %d left: nodes %v, it holds %v, the next one %v; want two nodes, and it to hold alone",
+				hands-i, names, acquired[0].Valid(), next.Valid())
 		}
 		acquired[0].Release()
 	}
 	last := coordtest.GrantOf(t, next)
 	if last.Token <= grant.Token {
-		t.Errorf("%+v behind %+v", last, grant)
+		t.Errorf("behind the last release %+v is granted, want a token above that of %+v", last, grant)
 	}
 	next.Release()
 
@@ -293,13 +263,11 @@ func TestRealReentry(t *testing.T) {
 	coordtest.GrantOf(t, inner)
 	next = other.Mutex("/locks/again").Acquire(t.Context())
 	coordtest.Queued(t, raw, "/locks/again", 2)
-	if err := raw.Delete(grant.Node, -1); err != nil {
-		t.Fatal(err)
-	}
+	coordtest.Must(t, raw.Delete(grant.Node, -1))
 	for _, a := range []*coordinator.Acquisition{outer, inner} {
 		lost, end := coordtest.LossOf(t, a), coordtest.EndOf(t, a)
 		if lost.Reason != events.ReasonNodeRemoved || lost.ID != a.ID() || !errors.Is(end, coordinator.ErrNodeRemoved) {
-			t.Errorf("%+v, %v", lost, end)
+			t.Errorf("behind the removal %d is told %+v and ends with %v, want that its node was removed", a.ID(), lost, end)
 		}
 	}
 	coordtest.GrantOf(t, next)

@@ -70,7 +70,7 @@ func dataOfHolder(t *testing.T, c *coordinator.Coordinator, kind string) string 
 	}
 	queue, err := look(t.Context())
 	if err != nil || len(queue) == 0 || !queue[0].Holding {
-		t.Fatalf("queue: %+v, %v", queue, err)
+		t.Fatalf("the queue is %+v, %v; want a holder at its head", queue, err)
 	}
 	return string(queue[0].Data)
 }
@@ -89,20 +89,20 @@ func TestAProclamationDoesNotOverruleAWish(t *testing.T) {
 		done := revoking(t.Context(), operator, grace)
 		time.Sleep(time.Second)
 		if err := election.Proclaim(t.Context(), leader, []byte("two")); err != nil {
-			t.Error(err)
+			t.Errorf("Proclaim while a wish stands: %v, want nil", err)
 		}
 		time.Sleep(time.Second)
 		if data, _ := srv.Data(grant.Node); string(data) != "__REVOKE__ 2000\ntwo" {
-			t.Errorf("data: %q", data)
+			t.Errorf("the proclaimed node has %q, want the wish with 2000 ms left, and the word", data)
 		}
 		if said := <-seen; string(said.Data) != "two" {
-			t.Errorf("observed %+v", said)
+			t.Errorf("the observer hears %+v, want the word alone", said)
 		}
 		if told := wishes(stream); len(told) != 1 {
-			t.Errorf("told %+v", told)
+			t.Errorf("the leader is told %+v, want one wish", told)
 		}
 		if err := <-done; err != nil || time.Since(asked) != grace {
-			t.Errorf("Revoke: %v after %v", err, time.Since(asked))
+			t.Errorf("Revoke: %v after %v, want nil after %v", err, time.Since(asked), grace)
 		}
 	})
 }
@@ -122,8 +122,8 @@ func stranger(t *testing.T, srv *zktest.Server) (create func(node string, data [
 	}
 }
 
-// TestHoldersOfOtherLibrariesAreAskedInTheirWay, and removed if they do not hear it.
-func TestHoldersOfOtherLibrariesAreAskedInTheirWay(t *testing.T) {
+// TestHoldersOfOtherLibrariesAreAskedInTheirWayAndThenRemoved, if they do not hear it.
+func TestHoldersOfOtherLibrariesAreAskedInTheirWayAndThenRemoved(t *testing.T) {
 	for _, node := range []string{
 		"_c_4f1c0a52-7c39-4a0e-9a3c-d2b1c5a7e9f0-lock-0000000007", "leases/_c_4f1c0a52-7c39-4a0e-9a3c-d2b1c5a7e9f0-lease-0000000007",
 		"lock-0000000007", "4f1c0a527c394a0e9a3cd2b1c5a7e9f0__lock__0000000007", "x-72057594037927936-0000000007",
@@ -134,14 +134,12 @@ func TestHoldersOfOtherLibrariesAreAskedInTheirWay(t *testing.T) {
 				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 					c := coordtest.Connect(t, srv)
 					node := path.Join(lockPath, node)
-					if err := stranger(t, srv)(node, []byte("theirs")); err != nil {
-						t.Fatal(err)
-					}
+					coordtest.Must(t, stranger(t, srv)(node, []byte("theirs")))
 					asked := time.Now()
 					done := revoking(t.Context(), c, grace)
 					time.Sleep(time.Second)
 					if data, _ := srv.Data(node); string(data) != curatorsWish {
-						t.Errorf("data: %q", data)
+						t.Errorf("a second after the wish the node has %q, want %q", data, curatorsWish)
 					}
 					took := grace + patience
 					if hears {
@@ -152,7 +150,8 @@ func TestHoldersOfOtherLibrariesAreAskedInTheirWay(t *testing.T) {
 						}
 					}
 					if err := <-done; err != nil || !around(time.Since(asked), took) || srv.Exists(node) {
-						t.Errorf("Revoke: %v after %v", err, time.Since(asked))
+						t.Errorf("Revoke: %v after %v, the node there: %v; want nil after %v, and no node",
+							err, time.Since(asked), srv.Exists(node), took)
 					}
 				})
 			})
@@ -166,9 +165,7 @@ func TestANodeThatBearsTheNameOfAnotherIsLeftAlone(t *testing.T) {
 		c := coordtest.Connect(t, srv)
 		node := lockPath + "/lock-0000000000"
 		create := stranger(t, srv)
-		if err := create(node, nil); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, create(node, nil))
 		done := revoking(t.Context(), c, grace)
 		time.Sleep(time.Second)
 		srv.Lag(c.SessionID(), true)
@@ -179,11 +176,11 @@ func TestANodeThatBearsTheNameOfAnotherIsLeftAlone(t *testing.T) {
 		}
 		srv.Lag(c.SessionID(), false)
 		if err := <-done; err != nil {
-			t.Error(err)
+			t.Errorf("Revoke: %v, want nil", err)
 		}
 		time.Sleep(time.Minute)
 		if data, ok := srv.Data(node); !ok || string(data) != "another" {
-			t.Errorf("%q, %v", data, ok)
+			t.Errorf("the other node of the name has %q, there: %v; want it untouched", data, ok)
 		}
 	})
 }
@@ -209,8 +206,7 @@ func TestAHolderWhoIsCutOffLosesItBeforeHeIsRemoved(t *testing.T) {
 				}
 				if holder.Valid() {
 					another, _ := coordtest.Hold(t, c.Mutex("/another"))
-					another.Release()
-					<-another.Done()
+					coordtest.End(another)
 				}
 			}
 			srv.Mute(c.SessionID(), true)
@@ -218,10 +214,11 @@ func TestAHolderWhoIsCutOffLosesItBeforeHeIsRemoved(t *testing.T) {
 				t.Fatal(err)
 			}
 			if holder.Valid() {
-				t.Errorf("cut off after %v: two hold, for another %v", cut, time.Until(holder.Deadline()))
+				t.Errorf("cut off after %v: the holder is valid beside the next one, for another %v; want it lost",
+					cut, time.Until(holder.Deadline()))
 			}
 			if err := <-done; err != nil {
-				t.Error(err)
+				t.Errorf("cut off after %v, Revoke: %v, want nil", cut, err)
 			}
 			holder.Release()
 			next.Release()
@@ -230,9 +227,9 @@ func TestAHolderWhoIsCutOffLosesItBeforeHeIsRemoved(t *testing.T) {
 	}
 }
 
-// TestRevokeOfAMultiLockThatWaitsElsewhere: it is the first at the path, so it counts as a holder. Nobody hears of a wish without a
-// Grant; at the end it loses its places, and queues up anew behind whoever has come meanwhile.
-func TestRevokeOfAMultiLockThatWaitsElsewhere(t *testing.T) {
+// TestAMultiLockThatIsRevokedWhileItWaitsElsewhereQueuesAgain: it is the first at the path, so it counts as a holder. It hears of
+// no wish without a Grant. At the end it loses its places, and queues up behind the one that has come meanwhile.
+func TestAMultiLockThatIsRevokedWhileItWaitsElsewhereQueuesAgain(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		inTheWay, _ := coordtest.Hold(t, other.Mutex(accountB))
@@ -241,11 +238,11 @@ func TestRevokeOfAMultiLockThatWaitsElsewhere(t *testing.T) {
 		next := coordtest.Queue(other.Mutex(accountA))
 		asked := time.Now()
 		if err := operator.Revoke(t.Context(), accountA, grace); err != nil || !around(time.Since(asked), grace+patience) {
-			t.Fatalf("Revoke: %v after %v", err, time.Since(asked))
+			t.Fatalf("Revoke: %v after %v, want nil after %v", err, time.Since(asked), grace+patience)
 		}
 		coordtest.Soon(t, next)
 		if n := heard[events.Requeued](stream); n != 1 {
-			t.Errorf("Requeued came %d times", n)
+			t.Errorf("Requeued came %d times, want once", n)
 		}
 		inTheWay.Release()
 		next.Release()
@@ -284,14 +281,14 @@ func TestNobodyEntersBehindARevocation(t *testing.T) {
 						srv.Cut(c.SessionID())
 						time.Sleep(500 * time.Millisecond)
 						if !a.Valid() {
-							t.Fatal("lost already")
+							t.Fatal("a moment before the deadline the lock is lost, want it held")
 						}
 						inner := lock.Acquire(context.WithoutCancel(ctx))
 						<-a.Lost()
 						select {
 						case g := <-inner.Granted():
 							if g.Node == outer.Node || detect && g.Abandoned == nil {
-								t.Errorf("granted behind the loss: %+v", g)
+								t.Errorf("granted behind the loss: %+v, want another node, and to be told of the crash", g)
 							}
 						case <-inner.Done():
 						case <-time.After(5 * time.Second): // waits behind the node of the function
@@ -353,14 +350,13 @@ func TestAWishIsNoRelease(t *testing.T) {
 				time.Sleep(5 * time.Second) // its node is watched by now
 				var told []events.Revoked
 				for range 3 {
-					if err := srv.SetData(grant.Node, []byte(curatorsWish)); err != nil {
-						t.Fatal(err)
-					}
+					coordtest.Must(t, srv.SetData(grant.Node, []byte(curatorsWish)))
 					time.Sleep(time.Second)
 					told = append(told, wishes(stream)...)
 				}
 				if !holder.Valid() || waiter.Valid() {
-					t.Fatalf("holder: %v, waiter: %v", holder.Valid(), waiter.Valid())
+					t.Fatalf("behind three wishes the holder is valid: %v, the waiter: %v; want the holder alone",
+						holder.Valid(), waiter.Valid())
 				}
 				if got, want := told, (events.Revoked{ID: holder.ID(), Path: lockPath}); len(got) != 1 || got[0] != want {
 					t.Errorf("told %v, want %v once", got, want)
@@ -381,31 +377,26 @@ func TestAWishBeforeTheGrantIsTold(t *testing.T) {
 		waiter := coordtest.Queue(b.Mutex(lockPath))
 		for _, name := range srv.Children(lockPath) {
 			if node := path.Join(lockPath, name); node != grant.Node {
-				if err := srv.SetData(node, []byte(curatorsWish)); err != nil {
-					t.Fatal(err)
-				}
+				coordtest.Must(t, srv.SetData(node, []byte(curatorsWish)))
 			}
 		}
 		synctest.Wait()
 		if got := wishes(stream); len(got) != 0 {
-			t.Errorf("told before it holds: %v", got)
+			t.Errorf("told %v before it holds, want nothing", got)
 		}
 		holder.Release()
 		coordtest.Soon(t, waiter)
 		synctest.Wait()
 		if got := wishes(stream); len(got) != 1 || got[0].ID != waiter.ID() {
-			t.Errorf("told %v", got)
+			t.Errorf("behind its grant the waiter is told %v, want one wish to %d", got, waiter.ID())
 		}
-		waiter.Release()
-		<-waiter.Done()
+		coordtest.End(waiter)
 
 		quick, grant := coordtest.Hold(t, b.Mutex(lockPath)) // granted in one round trip, and not watched yet
-		if err := srv.SetData(grant.Node, []byte(curatorsWish)); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.SetData(grant.Node, []byte(curatorsWish)))
 		time.Sleep(5 * time.Second)
 		if got := wishes(stream); len(got) != 1 || got[0].ID != quick.ID() || !quick.Valid() {
-			t.Errorf("told %v", got)
+			t.Errorf("told %v of a wish to a node that is not watched yet, want one to %d, which holds", got, quick.ID())
 		}
 	})
 }
@@ -432,13 +423,11 @@ func TestAWishThatSomebodyElseReadFirst(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 				c := coordtest.Connect(t, srv)
-				usedOnce(t, lock(c))
+				holdAgainAndAgain(t, lock(c), 1) // and its directories are made
 				stream := c.Events(t.Context())
 				holder := lock(c).Acquire(t.Context())
 				grant := coordtest.Soon(t, holder) // in one round trip, and not watched yet
-				if err := srv.SetData(grant.Node, []byte(curatorsWish)); err != nil {
-					t.Fatal(err)
-				}
+				coordtest.Must(t, srv.SetData(grant.Node, []byte(curatorsWish)))
 				behind := lock(c)
 				if name == "read" {
 					behind = c.ReadWrite(lockPath).Write()
@@ -452,7 +441,7 @@ func TestAWishThatSomebodyElseReadFirst(t *testing.T) {
 				coordtest.Soon(t, waiter)
 				time.Sleep(5 * time.Second)
 				if got := wishes(stream); len(got) != 0 {
-					t.Errorf("the next one is told %v", got)
+					t.Errorf("the next one is told %v, want nothing", got)
 				}
 			})
 		})
@@ -466,7 +455,7 @@ func TestAWishBeforeTheNodeIsFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 				c := coordtest.Connect(t, srv)
-				usedOnce(t, lock(c))
+				holdAgainAndAgain(t, lock(c), 1) // and its directories are made
 				stream := c.Events(t.Context())
 				srv.Intercept(func(r zktest.Request) zktest.Action {
 					if !makes(r, name) {
@@ -489,7 +478,7 @@ func TestAWishBeforeTheNodeIsFound(t *testing.T) {
 				coordtest.Soon(t, holder)
 				time.Sleep(5 * time.Second)
 				if got := wishes(stream); len(got) != 1 || got[0].ID != holder.ID() || asked != 1 || !holder.Valid() {
-					t.Errorf("told %v of %d wishes, and holds: %v", got, asked, holder.Valid())
+					t.Errorf("told %v of %d wishes, and holds: %v; want one of one, and that it holds", got, asked, holder.Valid())
 				}
 			})
 		})
@@ -504,35 +493,22 @@ func TestAWishIsToldToThoseWhoEnterAgain(t *testing.T) {
 		stream := c.Events(t.Context())
 		outer, grant := coordtest.Hold(t, lock)
 		time.Sleep(5 * time.Second)
-		if err := srv.SetData(grant.Node, []byte(curatorsWish)); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.SetData(grant.Node, []byte(curatorsWish)))
 		if got := wishes(stream); len(got) != 1 || got[0].ID != outer.ID() {
-			t.Errorf("told %v", got)
+			t.Errorf("told %v, want one wish to %d, which holds", got, outer.ID())
 		}
 		inner := lock.Acquire(outer.Context(t.Context()))
 		coordtest.Soon(t, inner)
 		if got := wishes(stream); len(got) != 1 || got[0].ID != inner.ID() {
-			t.Errorf("told %v", got)
+			t.Errorf("told %v, want one wish to %d, which entered", got, inner.ID())
 		}
-		if err := srv.SetData(grant.Node, []byte("somebody else's")); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.SetData(grant.Node, []byte("somebody else's")))
 		time.Sleep(time.Second)
 		coordtest.Soon(t, lock.Acquire(inner.Context(t.Context())))
 		if got := wishes(stream); len(got) != 0 {
-			t.Errorf("told %v, when the wish is gone", got)
+			t.Errorf("told %v when the wish is gone, want nothing", got)
 		}
 	})
-}
-
-// usedOnce makes the directories of a lock, so that the next one who is alone has it in one round trip.
-func usedOnce(t *testing.T, lock acquirer) {
-	t.Helper()
-	a := lock.Acquire(t.Context())
-	coordtest.Soon(t, a)
-	a.Release()
-	<-a.Done()
 }
 
 // makes tells whether the request makes the node that is held of a kind of lock.
@@ -571,7 +547,7 @@ func TestRealRevoke(t *testing.T) {
 			ctx := coordtest.RealContext(t)
 			c, operator := coordtest.ConnectReal(t, e.Addr(0)+"/"+t.Name()), coordtest.ConnectReal(t, e.Addr(1)+"/"+t.Name())
 			if err := operator.Revoke(ctx, lockPath, 0); !errors.Is(err, coordinator.ErrNotHeld) {
-				t.Errorf("Revoke of a free lock: %v", err)
+				t.Errorf("Revoke of a free lock: %v, want ErrNotHeld", err)
 			}
 			stream := c.Events(ctx)
 			holder := lock(c).Acquire(ctx, coordinator.WithData([]byte("job 17")))
@@ -580,7 +556,7 @@ func TestRealRevoke(t *testing.T) {
 			if name == "read" {
 				waiter = operator.ReadWrite(lockPath, coordinator.Revocable()).Write().Acquire(ctx)
 			}
-			const grace = 2 * time.Second
+			const grace = time.Second
 			asked := time.Now()
 			done := revoking(ctx, operator, grace)
 			var told events.Revoked
@@ -590,29 +566,29 @@ func TestRealRevoke(t *testing.T) {
 				}
 			}
 			if told.ID != holder.ID() || told.Deadline.Before(asked.Add(grace)) {
-				t.Errorf("told %+v, asked at %v", told, asked)
+				t.Errorf("told %+v, asked at %v; want %d, and a deadline %v later", told, asked, holder.ID(), grace)
 			}
 			if got := dataOfHolder(t, operator, name); got != "job 17" {
-				t.Errorf("the queue shows %q", got)
+				t.Errorf("the queue shows %q, want %q", got, "job 17")
 			}
 			lost := <-holder.Lost()
 			if lost.Reason != events.ReasonRevoked || time.Now().Before(told.Deadline) {
-				t.Errorf("lost: %+v", lost)
+				t.Errorf("told of %+v by %v, want that it was revoked, and not before the deadline", lost, told.Deadline)
 			}
 			coordtest.GrantOf(t, waiter)
 			if err := <-done; err != nil {
-				t.Errorf("Revoke: %v", err)
+				t.Errorf("Revoke: %v, want nil", err)
 			}
 			t.Logf("told by %v, and back after %v", told.Deadline.Sub(asked), time.Since(asked))
-			waiter.Release()
-			<-waiter.Done()
+			coordtest.End(waiter)
 		})
 	}
 	t.Run("by force", func(t *testing.T) {
 		t.Parallel()
 		ctx := coordtest.RealContext(t)
 		const timeout, grace = 2 * time.Second, 500 * time.Millisecond
-		c, operator := coordtest.ConnectReal(t, e.Addr(0)), coordtest.ConnectReal(t, e.Addr(2), coordinator.WithSessionTimeout(timeout))
+		c := coordtest.ConnectReal(t, e.Addr(0)+"/force")
+		operator := coordtest.ConnectReal(t, e.Addr(2)+"/force", coordinator.WithSessionTimeout(timeout))
 		began, end := make(chan events.Grant, 1), make(chan struct{})
 		ended := make(chan error, 1)
 		go func() {
@@ -625,14 +601,14 @@ func TestRealRevoke(t *testing.T) {
 		<-began
 		asked := time.Now()
 		if err := operator.Revoke(ctx, lockPath, grace); err != nil || time.Since(asked) < timeout+grace {
-			t.Errorf("Revoke: %v after %v", err, time.Since(asked))
+			t.Errorf("Revoke: %v after %v, want nil after %v at least", err, time.Since(asked), timeout+grace)
 		}
 		if queue, err := operator.Semaphore(lockPath, 3).Queue(ctx); err != nil || len(queue) > 0 {
-			t.Errorf("left: %+v, %v", queue, err)
+			t.Errorf("behind Revoke the queue is %+v, %v; want none", queue, err)
 		}
 		close(end)
 		if err := <-ended; !errors.Is(err, coordinator.ErrRevoked) {
-			t.Errorf("Do: %v", err)
+			t.Errorf("Do = %v, want ErrRevoked", err)
 		}
 	})
 	t.Run("of another library", func(t *testing.T) {
@@ -641,12 +617,10 @@ func TestRealRevoke(t *testing.T) {
 		const timeout, path = 2 * time.Second, "/foreign"
 		operator := coordtest.ConnectReal(t, e.Addr(2), coordinator.WithSessionTimeout(timeout))
 		stock := zk.NewLock(coordtest.Admin(t, e.Addr(1), new(net.Dialer).DialContext), path, zk.WorldACL(zk.PermAll))
-		if err := stock.Lock(); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, stock.Lock())
 		asked := time.Now()
 		if err := operator.Revoke(ctx, path, 0); err != nil || time.Since(asked) < timeout {
-			t.Errorf("Revoke: %v after %v", err, time.Since(asked))
+			t.Errorf("Revoke: %v after %v, want nil after %v at least", err, time.Since(asked), timeout)
 		}
 		coordtest.Hold(t, operator.Mutex(path))
 	})

@@ -66,9 +66,7 @@ func TestRevokeGoesOnWhateverHappensToIt(t *testing.T) {
 						var holder *coordinator.Acquisition
 						switch kind {
 						case "foreign":
-							if err := stranger(t, srv)(theirs, nil); err != nil {
-								t.Fatal(err)
-							}
+							coordtest.Must(t, stranger(t, srv)(theirs, nil))
 						case "permits":
 							holder = c.Semaphore(lockPath, 3, coordinator.Revocable()).Acquire(t.Context(), coordinator.WithPermits(3))
 							coordtest.Soon(t, holder)
@@ -76,9 +74,7 @@ func TestRevokeGoesOnWhateverHappensToIt(t *testing.T) {
 							holder, _ = coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable()))
 						}
 						time.Sleep(5 * time.Second)
-						came = atRequest(srv, operator.SessionID(), n, func(srv *zktest.Server, session int64) zktest.Action {
-							return mishap(srv, session)
-						})
+						came = atRequest(srv, operator.SessionID(), n, mishap)
 						if kind == "deaf" {
 							deafened(srv, c.SessionID(), operator.SessionID(), n, came, mishap)
 						}
@@ -89,20 +85,20 @@ func TestRevokeGoesOnWhateverHappensToIt(t *testing.T) {
 							t.Errorf("Revoke: %v after %v, want %v", err, time.Since(asked), took)
 						}
 						if srv.Exists(theirs) || len(srv.Children(lockPath+"/leases")) > 0 {
-							t.Error("it is still there")
+							t.Error("the holder's node is there behind Revoke, want it gone")
 						}
 						if holder == nil || t.Failed() {
 							return
 						}
 						lost := <-holder.Lost()
 						if want := map[bool]events.Reason{true: events.ReasonNodeRemoved, false: events.ReasonRevoked}[kind == "deaf"]; lost.Reason != want {
-							t.Errorf("lost: %+v", lost)
+							t.Errorf("the holder hears %+v, want %v", lost, want)
 						}
 					})
 				})
 				if !came.Load() || n > 30 {
 					if n < 4 {
-						t.Errorf("%s, %s: only %d requests", name, kind, n-1)
+						t.Errorf("%s, %s: only %d requests, want more to break", name, kind, n-1)
 					}
 					break
 				}
@@ -142,11 +138,11 @@ func TestAHolderHearsOfAWishWhateverHappens(t *testing.T) {
 					err := operator.Revoke(t.Context(), lockPath, grace)
 					expired := name == "expired" && came.Load() // perhaps by a probe, before it was asked
 					if err != nil && (!expired || !errors.Is(err, coordinator.ErrNotHeld)) || time.Since(asked) > grace+2*time.Second {
-						t.Errorf("Revoke: %v after %v", err, time.Since(asked))
+						t.Errorf("Revoke: %v after %v, want nil within %v", err, time.Since(asked), grace+2*time.Second)
 					}
 					lost := <-holder.Lost()
 					if lost.Reason != events.ReasonRevoked && !expired {
-						t.Errorf("lost: %+v", lost)
+						t.Errorf("the holder hears %+v, want that it was revoked", lost)
 					}
 				})
 			})
@@ -172,36 +168,33 @@ func TestAHolderWithoutAConnectionLosesTheLockAtTheDeadline(t *testing.T) {
 		})
 		srv.Cut(id)
 		if lost := <-holder.Lost(); lost.Reason != events.ReasonRevoked || time.Since(asked) != grace || !srv.Exists(grant.Node) {
-			t.Errorf("lost: %+v after %v", lost, time.Since(asked))
+			t.Errorf("%v after the wish the holder hears %+v, want that it was revoked after %v", time.Since(asked), lost, grace)
 		}
 		srv.Intercept(nil)
 		if err := <-done; err != nil || time.Since(asked) > grace+patience {
-			t.Errorf("Revoke: %v after %v", err, time.Since(asked))
+			t.Errorf("Revoke: %v after %v, want nil within %v", err, time.Since(asked), grace+patience)
 		}
 	})
 }
 
-// TestRevokeOfAHolderWhoDies ends with that.
-func TestRevokeOfAHolderWhoDies(t *testing.T) {
+func TestRevokeEndsWithTheSessionOfTheHolder(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		holder, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable()))
 		done := revoking(t.Context(), operator, time.Hour)
 		time.Sleep(5 * time.Second)
-		if err := srv.Expire(c.SessionID()); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.Expire(c.SessionID()))
 		if err := <-done; err != nil {
-			t.Errorf("Revoke: %v", err)
+			t.Errorf("Revoke of a holder whose session ends: %v, want nil", err)
 		}
 		<-holder.Done()
 		if !errors.Is(holder.Err(), coordinator.ErrSessionExpired) {
-			t.Errorf("Err: %v", holder.Err())
+			t.Errorf("the holder ends with %v, want ErrSessionExpired", holder.Err())
 		}
 		next, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable())) // and its clock is stopped
 		time.Sleep(2 * time.Hour)
 		if !next.Valid() {
-			t.Errorf("lost: %v", next.Err())
+			t.Errorf("the next holder ends with %v, want it to hold: nobody has asked it", next.Err())
 		}
 	})
 }
@@ -218,10 +211,10 @@ func TestRevokeOfManyTakesTurns(t *testing.T) {
 		before := srv.Requests(zktest.OpSetData)
 		asked := time.Now()
 		if err := operator.Revoke(t.Context(), lockPath, grace); err != nil || !around(time.Since(asked), grace) {
-			t.Errorf("Revoke: %v after %v", err, time.Since(asked))
+			t.Errorf("Revoke: %v after %v, want nil after %v", err, time.Since(asked), grace)
 		}
 		if n := srv.Requests(zktest.OpSetData) - before; n != readers {
-			t.Errorf("%d messages", n)
+			t.Errorf("%d messages were written, want %d", n, readers)
 		}
 	})
 }
@@ -233,18 +226,16 @@ func TestRevokeHearsOfTheEndInAnotherSession(t *testing.T) {
 		holder, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable()))
 		done := revoking(t.Context(), operator, time.Hour)
 		time.Sleep(5 * time.Second)
-		if err := srv.Expire(operator.SessionID()); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, srv.Expire(operator.SessionID()))
 		time.Sleep(5 * time.Second)
 		holder.Release()
 		select {
 		case err := <-done:
 			if err != nil {
-				t.Errorf("Revoke: %v", err)
+				t.Errorf("Revoke: %v, want nil", err)
 			}
 		case <-time.After(time.Second):
-			t.Error("it has not heard")
+			t.Error("a second after the release Revoke waits, want it to end")
 		}
 	})
 }
@@ -266,9 +257,7 @@ func TestRevokeOfWhatCannotBeRevoked(t *testing.T) {
 		return func(t *testing.T, srv *zktest.Server, _ *coordinator.Coordinator) {
 			t.Helper()
 			for _, node := range nodes {
-				if err := srv.Create(node, []byte("somebody's")); err != nil {
-					t.Fatal(err)
-				}
+				coordtest.Must(t, srv.Create(node, []byte("somebody's")))
 			}
 		}
 	}
@@ -333,10 +322,10 @@ func TestRevokeOfWhatCannotBeRevoked(t *testing.T) {
 				}
 				time.Sleep(time.Minute)
 				if after := contents(srv); !slices.Equal(before, after) || srv.Watches() != watches {
-					t.Errorf("before %q, %d watches; after %q, %d", before, watches, after, srv.Watches())
+					t.Errorf("before %q and %d watches, after %q and %d; want no change", before, watches, after, srv.Watches())
 				}
 				if told := wishes(stream); len(told) > 0 {
-					t.Errorf("told %+v", told)
+					t.Errorf("the holder is told %+v, want nothing", told)
 				}
 			})
 		})
@@ -352,52 +341,50 @@ func contents(srv *zktest.Server) (all []string) {
 	return all
 }
 
-// TestRevokeOfAClosedCoordinator, and of one that is closed meanwhile.
-func TestRevokeOfAClosedCoordinator(t *testing.T) {
+// TestRevokeOfAClosedCoordinatorIsErrClosed, and so is that of one that is closed meanwhile.
+func TestRevokeOfAClosedCoordinatorIsErrClosed(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		holder, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath, coordinator.Revocable()))
 		c := coordtest.Connect(t, srv)
 		done := revoking(t.Context(), c, time.Minute)
 		time.Sleep(5 * time.Second)
 		if err := c.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("Close = %v, want nil", err)
 		}
 		if err := <-done; !errors.Is(err, coordinator.ErrClosed) {
-			t.Errorf("Revoke: %v", err)
+			t.Errorf("Revoke of a coordinator that is closed meanwhile: %v, want ErrClosed", err)
 		}
 		if err := c.Revoke(t.Context(), lockPath, 0); !errors.Is(err, coordinator.ErrClosed) {
-			t.Errorf("Revoke: %v", err)
+			t.Errorf("Revoke of a closed coordinator: %v, want ErrClosed", err)
 		}
 		<-holder.Done() // what was asked is asked
 		if !errors.Is(holder.Err(), coordinator.ErrRevoked) {
-			t.Errorf("Err: %v", holder.Err())
+			t.Errorf("the holder ends with %v, want ErrRevoked", holder.Err())
 		}
 	})
 }
 
-// TestRevokeWhoseContextEnds: the holder obeys, but nobody is removed.
-func TestRevokeWhoseContextEnds(t *testing.T) {
+// TestRevokeWhoseContextEndsRemovesNobody, and the holder obeys.
+func TestRevokeWhoseContextEndsRemovesNobody(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
 		holder, _ := coordtest.Hold(t, coordtest.Connect(t, srv).ReadWrite(lockPath, coordinator.Revocable()).Read())
 		theirs := lockPath + "/_c_4f1c0a52-7c39-4a0e-9a3c-d2b1c5a7e9f0-__READ__0000000007"
-		if err := stranger(t, srv)(theirs, nil); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.Must(t, stranger(t, srv)(theirs, nil))
 		cause := errors.New("enough")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, cause)
 		defer cancel()
 		began := time.Now()
 		if err := c.Revoke(ctx, lockPath, grace); !errors.Is(err, cause) || time.Since(began) != time.Second {
-			t.Errorf("Revoke: %v after %v", err, time.Since(began))
+			t.Errorf("Revoke: %v after %v, want the cause after a second", err, time.Since(began))
 		}
 		<-holder.Done()
 		if !errors.Is(holder.Err(), coordinator.ErrRevoked) {
-			t.Errorf("Err: %v", holder.Err())
+			t.Errorf("the holder ends with %v, want ErrRevoked", holder.Err())
 		}
 		time.Sleep(time.Minute)
 		if !srv.Exists(theirs) {
-			t.Error("somebody was removed")
+			t.Error("a node of another library was removed when the caller had given up, want it there")
 		}
 	})
 }
@@ -420,20 +407,20 @@ func TestRevokeWithoutAConnectionLeavesNothing(t *testing.T) {
 		for range 10 {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			if err := c.Revoke(ctx, lockPath, grace); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("Revoke: %v", err)
+				t.Errorf("Revoke without a connection: %v, want the end of its context", err)
 			}
 			cancel()
 		}
 		srv.Intercept(nil)
 		time.Sleep(time.Minute)
 		if after := contents(srv); !slices.Equal(before, after) || !holder.Valid() {
-			t.Errorf("before %q, after %q", before, after)
+			t.Errorf("before %q, after %q, the holder valid: %v; want no change", before, after, holder.Valid())
 		}
 	})
 }
 
-// TestRevokeWithoutPermission: whoever may not write to the node, or not read it, hears so.
-func TestRevokeWithoutPermission(t *testing.T) {
+// TestRevokeWithoutPermissionIsErrNoAuth: without that to write to the node, or that to read it.
+func TestRevokeWithoutPermissionIsErrNoAuth(t *testing.T) {
 	for name, perms := range map[string]int32{"write": zk.PermAll &^ zk.PermWrite, "read": zk.PermAll &^ zk.PermRead} {
 		t.Run(name, func(t *testing.T) {
 			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -441,47 +428,47 @@ func TestRevokeWithoutPermission(t *testing.T) {
 				c := coordtest.Connect(t, srv, coordinator.WithAuth("digest", []byte("the:holder")))
 				holder, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable(), coordinator.WithACL(acl)))
 				if err := coordtest.Connect(t, srv).Revoke(t.Context(), lockPath, grace); !errors.Is(err, coordinator.ErrNoAuth) {
-					t.Errorf("Revoke: %v", err)
+					t.Errorf("Revoke without the permission to %s: %v, want ErrNoAuth", name, err)
 				}
 				time.Sleep(time.Minute)
 				if !holder.Valid() {
-					t.Errorf("lost: %v", holder.Err())
+					t.Errorf("the holder ends with %v, want it to hold", holder.Err())
 				}
 			})
 		})
 	}
 }
 
-// TestRevocableOptions: what the option cannot be given to, and what data a node cannot have.
-func TestRevocableOptions(t *testing.T) {
+// TestWhatCannotBeRevocableIsRefused: unfair locks, and data that read as a wish.
+func TestWhatCannotBeRevocableIsRefused(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
 		before := contents(srv)
 		if err := c.Unfair(lockPath, coordinator.Revocable()).Acquire(t.Context()).Err(); !errors.Is(err, coordinator.ErrKind) {
-			t.Errorf("unfair: %v", err)
+			t.Errorf("a revocable unfair lock ends with %v, want ErrKind", err)
 		}
 		if after := contents(srv); !slices.Equal(before, after) {
-			t.Errorf("left: %q", after)
+			t.Errorf("what was refused has left %q, want %q", after, before)
 		}
 		for _, data := range []string{"__REVOKE__", "__REVOKE__ 5\nmine", "__REVOKE__x"} {
 			for name, lock := range kindsOfLock() {
 				if err := lock(c).Acquire(t.Context(), coordinator.WithData([]byte(data))).Err(); !errors.Is(err, coordinator.ErrData) {
-					t.Errorf("%s, %q: %v", name, data, err)
+					t.Errorf("%s with the data %q ends with %v, want ErrData", name, data, err)
 				}
 			}
 		}
 		if after := contents(srv); !slices.Equal(before, after) {
-			t.Errorf("left: %q", after)
+			t.Errorf("refused data have left %q, want %q", after, before)
 		}
 		election := c.Election(lockPath)
 		leader := election.Campaign(t.Context(), coordinator.WithData([]byte("_REVOKE__")))
 		coordtest.Soon(t, leader)
 		before = contents(srv)
 		if err := election.Proclaim(t.Context(), leader, []byte(curatorsWish)); !errors.Is(err, coordinator.ErrData) {
-			t.Errorf("Proclaim: %v", err)
+			t.Errorf("Proclaim of a wish: %v, want ErrData", err)
 		}
 		if after := contents(srv); !slices.Equal(before, after) {
-			t.Errorf("written: %q", after)
+			t.Errorf("a refused proclamation has written %q, want %q", after, before)
 		}
 	})
 }
@@ -495,12 +482,10 @@ func TestAWishToOneWhoHasNotAgreedSetsNoTime(t *testing.T) {
 				stream := c.Events(t.Context())
 				holder := lock(c).Acquire(t.Context())
 				grant := coordtest.Soon(t, holder)
-				if err := srv.SetData(grant.Node, []byte("__REVOKE__ 0\n")); err != nil {
-					t.Fatal(err)
-				}
+				coordtest.Must(t, srv.SetData(grant.Node, []byte("__REVOKE__ 0\n")))
 				time.Sleep(time.Minute)
 				if got, want := wishes(stream), (events.Revoked{ID: holder.ID(), Path: lockPath}); len(got) != 1 || got[0] != want || !holder.Valid() {
-					t.Errorf("told %+v; %v", got, holder.Err())
+					t.Errorf("told %+v, and it ends with %v; want %+v, and that it holds", got, holder.Err(), want)
 				}
 			})
 		})
@@ -536,11 +521,11 @@ func TestNodesSayWhoseTheyAre(t *testing.T) {
 				}
 				n++
 				if marks, ours := events.MarksOf(node); !ours || marks != want {
-					t.Errorf("%s: %s has marks %v, ours: %v", name, node, marks, ours)
+					t.Errorf("%s: %s has the marks %v, ours: %v; want %v, and ours", name, node, marks, ours, want)
 				}
 			}
 			if n != 2 {
-				t.Errorf("%s: %d nodes", name, n)
+				t.Errorf("%s: %d nodes are of our session, want 2", name, n)
 			}
 		})
 	}

@@ -117,7 +117,8 @@ func permitStorm(t *testing.T, sems []*coordinator.Semaphore, size int64, caller
 					now := held.Add(int64(n))
 					defer held.Add(int64(-n))
 					if now > size || leases() > int(size) || ctx.Err() != nil {
-						t.Errorf("caller %d, round %d: %d of %d permits are held with %d leases; the lock has ended: %v", i, round, now, size, leases(), ctx.Err())
+						t.Errorf("caller %d, round %d: %d of %d permits are held with %d leases; the lock has ended: %v, want no more than there are, and nil",
+							i, round, now, size, leases(), ctx.Err())
 					}
 					for seen := most.Load(); seen < now && !most.CompareAndSwap(seen, now); {
 						seen = most.Load()
@@ -126,7 +127,7 @@ func permitStorm(t *testing.T, sems []*coordinator.Semaphore, size int64, caller
 					return nil
 				}, coordinator.WithPermits(n))
 				if err != nil {
-					t.Errorf("caller %d, round %d: %v", i, round, err)
+					t.Errorf("caller %d, round %d: %v, want nil", i, round, err)
 				}
 			}
 		})
@@ -157,13 +158,11 @@ func realPermits(t *testing.T, e *ensemble.Ensemble) {
 	for i := range 3 {
 		sems = append(sems, coordtest.ConnectReal(t, e.Addr(i)).Semaphore(semPath, permits))
 	}
-	t.Logf("%d were held at most", permitStorm(t, sems, permits, 12, 15, func() int { return 0 }))
+	t.Logf("%d were held at most", permitStorm(t, sems, permits, 12, eventstest.Amount(6, 15), func() int { return 0 }))
 	raw := coordtest.RawClient(t, e.Addr(0))
 	coordtest.Queued(t, raw, semQueue, 0)
 	coordtest.Queued(t, raw, semLeases, 0)
-	if err := sems[0].Resize(t.Context(), permits+1); err != nil {
-		t.Fatal(err)
-	}
+	coordtest.Must(t, sems[0].Resize(t.Context(), permits+1))
 	if data, stat, err := raw.Get(semSize); err != nil || string(data) != "6" || stat.Version != 1 {
 		t.Errorf("after one Resize to 6 the size is %q in version %d, %v; want version 1", data, stat.Version, err)
 	}
@@ -199,9 +198,7 @@ func TestResizeBesideAcquire(t *testing.T) {
 			resized := make(chan error)
 			go func() { resized <- s.Resize(t.Context(), size) }()
 			beside := s.Acquire(t.Context())
-			if err := <-resized; err != nil {
-				t.Fatal(err)
-			}
+			coordtest.Must(t, <-resized)
 			behind := s.Acquire(t.Context())
 			for i, a := range []*coordinator.Acquisition{before, beside, behind} {
 				synctest.Wait()
@@ -360,7 +357,7 @@ func TestALeaseOutOfTurnIsSeenInTime(t *testing.T) {
 				coordtest.Soon(t, a)
 				coordtest.End(a)
 				if got := srv.Children(semLeases); len(got) != 0 {
-					t.Errorf("after the release these leases are left: %v", got)
+					t.Errorf("after the release the leases %v are left, want none", got)
 				}
 			})
 		})
@@ -445,7 +442,8 @@ func TestAReturnedPermitWakesTheFirst(t *testing.T) {
 		t.Logf("%d sessions: %d rounds behind 20 and behind many: %+v", sessions, rounds, costs)
 		for i, c := range costs {
 			if c.Requests != costs[0].Requests || c.Events != costs[0].Events || c.Events > 3*rounds || c.Requests > 12*rounds {
-				t.Errorf("%d sessions, queue %d: %+v, want as much as in queue 0, at most %d events and %d requests", sessions, i, c, 3*rounds, 12*rounds)
+				t.Errorf("%d sessions, queue %d: %+v, want as much as in queue 0, at most %d events and %d requests",
+					sessions, i, c, 3*rounds, 12*rounds)
 			}
 		}
 	}
@@ -464,9 +462,7 @@ func TestResizeWakesOneForEachPermit(t *testing.T) {
 					all = append(all, take(t, cs[1].Semaphore(semPath, 1), 1)...)
 				}
 				before := ms[1].Read()
-				if err := s.Resize(t.Context(), 5); err != nil {
-					t.Fatal(err)
-				}
+				coordtest.Must(t, s.Resize(t.Context(), 5))
 				wantHolding(t, srv, all, "0 1 2 3 4", 5)
 				// One for the size, one for each place in the queue that was left, and one for the
 				// leases, which were watched.

@@ -1,85 +1,30 @@
 package coordinator_test
 
 import (
-	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
-	"math/big"
-	"net"
-	"strings"
-	"sync"
+	"path"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
 // Servers and connections that make life hard.
-
-// brittle is a connection that breaks at the next request of one kind, if armed.
-type brittle struct {
-	net.Conn
-	armed *atomic.Bool
-	op    int32
-}
-
-func (b *brittle) Write(p []byte) (int, error) {
-	if len(p) >= 12 && int32(binary.BigEndian.Uint32(p[8:])) == b.op && b.armed.CompareAndSwap(true, false) {
-		_ = b.Conn.Close()
-		return 0, errors.New("connection reset by peer")
-	}
-	return b.Conn.Write(p)
-}
-
-// The connection is reset right behind the handshake of a reconnect, so that the
-// write of the identity fails. The client has no room for the answer to that.
-func TestAnIdentityThatCannotBeSentOnAReconnect(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		var armed atomic.Bool
-		dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
-			c, err := srv.DialContext(ctx, network, addr)
-			if err != nil {
-				return nil, err
-			}
-			return &brittle{c, &armed, 100}, nil
-		}
-		c, err := coordinator.Connect(t.Context(), srv.Addr(), coordinator.WithDialer(dial), coordinator.WithAuth("digest", []byte("u:p")))
-		if err != nil {
-			t.Fatal(err)
-		}
-		armed.Store(true)
-		srv.Cut(c.SessionID())
-		time.Sleep(time.Hour) // one broken connection; after that all is well for an hour
-		synctest.Wait()
-		if armed.Load() {
-			t.Fatal("not hit")
-		}
-		if c.State() != coordinator.StateConnected {
-			t.Errorf("an hour after one failed write the coordinator is %v", c.State())
-		}
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-}
 
 // The answer that the session is over proves that it is not alive. The holder sits
 // behind a follower that has lost its leader; no other request of its is answered.
@@ -106,13 +51,13 @@ func TestAnAnswerThatTheSessionIsOverRenewsNothing(t *testing.T) {
 		c.Mutex("/locks/other").Acquire(t.Context(), coordinator.Try()) // some request
 		time.Sleep(time.Millisecond)
 		if after := a.Deadline(); after.After(before) {
-			t.Errorf("the deadline moved by %v on being told that the session is over", after.Sub(before))
+			t.Errorf("the deadline moved by %v on being told that the session is over, want it to stay", after.Sub(before))
 		}
 		if _, err := next.Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if a.Valid() {
-			t.Errorf("two holders: the first is still valid for %v", time.Until(a.Deadline()))
+			t.Errorf("two holders: when the next one is granted the first is still valid for %v, want not valid", time.Until(a.Deadline()))
 		}
 		srv.Strand(id, false)
 	})
@@ -137,7 +82,7 @@ func TestAWaiterIsWokenAlthoughItsWatchesWereNotRestored(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		if _, err := w.Wait(ctx); err != nil {
-			t.Errorf("an hour after the release: %v; nodes %v", err, srv.Children(lockPath))
+			t.Errorf("an hour after the release: %v, with the nodes %v; want a grant", err, srv.Children(lockPath))
 		}
 	})
 }
@@ -163,10 +108,10 @@ func TestAServerThatTurnsRequestsAwayIsNotStormed(t *testing.T) {
 				time.Sleep(time.Second)
 				refusing.Store(false)
 				if n := refused.Load(); n < 2 || n > 50 {
-					t.Errorf("%d requests in a second", n)
+					t.Errorf("%d requests in a second of refusals, want 2 to 50", n)
 				}
 				if _, err := a.Wait(t.Context()); err != nil {
-					t.Error(err)
+					t.Errorf("when requests are served again: %v, want a grant", err)
 				}
 			})
 		})
@@ -195,12 +140,12 @@ func TestSessionsThatEndAtOnceAreNoStorm(t *testing.T) {
 		})
 		time.Sleep(10 * time.Second)
 		if made.Load() > 40 { // with the dialer's own back-off, up to 1 s, it would be about 15
-			t.Errorf("%d sessions in 10 s", made.Load())
+			t.Errorf("%d sessions in 10 s, want at most 40", made.Load())
 		}
 		time.Sleep(15 * time.Second)
 		synctest.Wait()
 		if c.State() != coordinator.StateConnected {
-			t.Error(c.State())
+			t.Errorf("when sessions live again the coordinator is %v, want it connected", c.State())
 		}
 	})
 }
@@ -218,172 +163,12 @@ func TestARefusedDeleteIsLogged(t *testing.T) {
 			return zktest.Pass()
 		})
 		a, _ := coordtest.Hold(t, c.Mutex(lockPath))
-		a.Release()
-		<-a.Done()
+		coordtest.End(a)
 		if !errors.Is(a.Err(), coordinator.ErrNoAuth) || logs.FilterLevelExact(zap.ErrorLevel).Len() != 1 {
-			t.Errorf("Err = %v, logged %v", a.Err(), logs.All())
+			t.Errorf("Err = %v, logged %v; want ErrNoAuth, and one line of it", a.Err(), logs.All())
 		}
 		srv.Intercept(nil)
 	})
-}
-
-// certificate makes one for the host, signed by itself, and a pool that trusts it.
-func certificate(t *testing.T, host string) (tls.Certificate, *x509.CertPool) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), DNSNames: []string{host}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	parsed, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	pool.AddCert(parsed)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
-}
-
-// terminate takes TLS connections on a free port and passes on what is in them. Its
-// result is the address.
-func terminate(t *testing.T, server string, cfg *tls.Config) string {
-	t.Helper()
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all sync.WaitGroup
-	all.Go(func() {
-		for {
-			front, err := listener.Accept()
-			if err != nil {
-				return // closed
-			}
-			all.Go(func() {
-				defer front.Close()
-				var start [1]byte
-				if _, err := io.ReadFull(front, start[:]); err != nil {
-					return // no TLS, or not ours
-				}
-				back, err := new(net.Dialer).DialContext(t.Context(), "tcp", server)
-				if err != nil {
-					return
-				}
-				all.Go(func() {
-					defer back.Close()
-					_, _ = io.Copy(back, io.MultiReader(bytes.NewReader(start[:]), front))
-				})
-				_, _ = io.Copy(front, back) // that one end hangs up is how this ends
-			})
-		}
-	})
-	t.Cleanup(func() {
-		if err := listener.Close(); err != nil {
-			t.Error(err)
-		}
-		all.Wait()
-	})
-	return listener.Addr().String()
-}
-
-// TestTheCauseOfAFailedConnectIsVisibleWithinOneDial: the first dial fails, the second
-// never ends, and the error says what was wrong with the first.
-func TestTheCauseOfAFailedConnectIsVisibleWithinOneDial(t *testing.T) {
-	const host = "zk.example.com"
-	serverCert, trusted := certificate(t, host)
-	clientCert, _ := certificate(t, host)
-	srv := zktest.Start(t)
-	own := []tls.Certificate{serverCert}
-	secure := terminate(t, srv.Addr(), &tls.Config{Certificates: own})
-	picky := terminate(t, srv.Addr(), &tls.Config{
-		Certificates: own, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: x509.NewCertPool(),
-	})
-	picky12 := terminate(t, srv.Addr(), &tls.Config{
-		Certificates: own, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: x509.NewCertPool(), MaxVersion: tls.VersionTLS12,
-	})
-	as[*tls.CertificateVerificationError](t, connectOnce(t, secure, host, &tls.Config{}), "unknown authority")
-	as[*tls.CertificateVerificationError](t, connectOnce(t, secure, "other.example.com", &tls.Config{RootCAs: trusted}), "other.example.com")
-	none := &tls.Config{RootCAs: trusted}
-	wrong := &tls.Config{RootCAs: trusted, Certificates: []tls.Certificate{clientCert}}
-	says(t, "no certificate of the client's", connectOnce(t, picky, host, none), "tls: certificate required")
-	says(t, "no certificate of the client's, TLS 1.2", connectOnce(t, picky12, host, none), "tls: ")
-	says(t, "a client's certificate that is not trusted", connectOnce(t, picky, host, wrong), "tls: ")
-	says(t, "TLS to a plain port", connectOnce(t, srv.Addr(), host, &tls.Config{RootCAs: trusted}), "tls: ")
-	// A server that expects TLS says nothing to who does not speak it.
-	says(t, "plain text to a TLS port", connectOnce(t, secure, host, nil), "closed the connection during the handshake")
-
-	// And with the right one there is a session.
-	c, err := coordinator.Connect(t.Context(), host, coordinator.WithTLS(none), coordinator.WithDialer(dialTo(secure)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	coordtest.Hold(t, c.Mutex(lockPath))
-	if err := c.Close(); err != nil {
-		t.Error(err)
-	}
-}
-
-func dialTo(addr string) func(ctx context.Context, network, _ string) (net.Conn, error) {
-	return func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, network, addr)
-	}
-}
-
-// connectOnce fails to connect, with one dial, and returns why.
-func connectOnce(t *testing.T, addr, host string, cfg *tls.Config) error {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	var dials atomic.Int32
-	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
-		if dials.Add(1) > 1 {
-			time.AfterFunc(50*time.Millisecond, cancel) // the first one's end is on its way through a mailbox
-			<-ctx.Done()
-			return nil, ctx.Err()
-		}
-		return dialTo(addr)(ctx, network, "")
-	}
-	options := []coordinator.Option{coordinator.WithDialer(dial)}
-	if cfg != nil {
-		options = append(options, coordinator.WithTLS(cfg))
-	}
-	c, err := coordinator.Connect(ctx, host+":2281", options...)
-	if err == nil {
-		t.Error("connected")
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-		return nil
-	}
-	if !errors.Is(err, context.Canceled) || dials.Load() != 2 {
-		t.Errorf("%d dials: %v", dials.Load(), err)
-	}
-	return err
-}
-
-// as wants an error of the type E in the chain, and what it says.
-func as[E error](t *testing.T, err error, text string) {
-	t.Helper()
-	var e E
-	if !errors.As(err, &e) || !strings.Contains(err.Error(), text) {
-		t.Errorf("no %T that says %q: %v", e, text, err)
-	}
-}
-
-func says(t *testing.T, what string, err error, text string) {
-	t.Helper()
-	if err == nil || !strings.Contains(err.Error(), text) {
-		t.Errorf("%s: %v, want it to say %q", what, err, text)
-	} else {
-		t.Logf("%s: %v", what, err)
-	}
 }
 
 func TestTheLogIsLimitedAboveDebug(t *testing.T) {
@@ -396,27 +181,288 @@ func TestTheLogIsLimitedAboveDebug(t *testing.T) {
 				for i := range locks {
 					coordtest.Hold(t, c.Mutex(fmt.Sprintf("/locks/%d", i)))
 				}
-				if err := srv.Expire(c.SessionID()); err != nil {
-					t.Fatal(err)
-				}
+				coordtest.Must(t, srv.Expire(c.SessionID()))
 				time.Sleep(time.Second)
 				lost, steps := logs.FilterMessage("lock lost").Len(), logs.FilterMessage("step").Len()
 				expired := logs.FilterMessage("session expired").Len()
 				switch level {
 				case zapcore.DebugLevel:
 					if lost != 10 || expired != 1 || steps < 5*locks {
-						t.Errorf("%d losses, %d expiries, %d steps", lost, expired, steps)
+						t.Errorf("%d losses, %d expiries and %d steps are logged, want 10, 1 and at least %d",
+							lost, expired, steps, 5*locks)
 					}
 				case zapcore.InfoLevel:
 					if lost != 10 || expired != 1 || steps != 0 {
-						t.Errorf("%d losses, %d expiries, %d steps", lost, expired, steps)
+						t.Errorf("%d losses, %d expiries and %d steps are logged, want 10, 1 and 0", lost, expired, steps)
 					}
 				default:
 					if logs.Len() != 0 {
-						t.Errorf("%d lines, the first %+v", logs.Len(), logs.All()[0])
+						t.Errorf("%d lines, the first %+v, want none", logs.Len(), logs.All()[0])
 					}
 				}
 			})
 		})
 	}
+}
+
+// outage is two coordinators, one of which holds what the other waits for, while something happens to the servers.
+type outage struct {
+	holder, waiter *coordinator.Coordinator
+	held, wanted   *coordinator.Acquisition
+	grant          events.Grant
+	ids            [2]int64
+	names          []string
+}
+
+func beforeOutage(t *testing.T, servers string, raw *zk.Conn) *outage {
+	t.Helper()
+	o := &outage{holder: coordtest.ConnectReal(t, servers), waiter: coordtest.ConnectReal(t, servers)}
+	o.ids = [2]int64{o.holder.SessionID(), o.waiter.SessionID()}
+	o.held = o.holder.Mutex("/locks/outage").Acquire(t.Context())
+	o.grant = coordtest.GrantOf(t, o.held)
+	o.wanted = o.waiter.Mutex("/locks/outage").Acquire(t.Context())
+	o.names = coordtest.Queued(t, raw, "/locks/outage", 2)
+	return o
+}
+
+// survived checks that neither has lost its place, and that the lock goes from one to the other.
+func (o *outage) survived(t *testing.T, raw *zk.Conn) {
+	t.Helper()
+	for _, c := range []*coordinator.Coordinator{o.holder, o.waiter} {
+		eventstest.Eventually(t, "the coordinators are connected again", func() bool { return c.State() == coordinator.StateConnected })
+	}
+	if ids := [2]int64{o.holder.SessionID(), o.waiter.SessionID()}; ids != o.ids {
+		t.Errorf("the sessions %#x became %#x, want the same", o.ids, ids)
+	}
+	if names := coordtest.Queued(t, raw, "/locks/outage", 2); !slices.Equal(names, o.names) {
+		t.Errorf("the queue %v became %v, want the same", o.names, names)
+	}
+	coordtest.NotLost(t, o.held)
+	select {
+	case <-o.wanted.Granted():
+		t.Error("the waiter is granted while the holder holds, want one at a time")
+	default:
+	}
+	o.held.Release()
+	if err := coordtest.EndOf(t, o.held); err != nil {
+		t.Errorf("released, the holder ends with %v, want nil", err)
+	}
+	next := coordtest.GrantOf(t, o.wanted)
+	if next.Token <= o.grant.Token || path.Base(next.Node) != o.names[1] || next.Session != o.ids[1] {
+		t.Errorf("%+v is granted after %+v, want a greater token and the node %s of %#x", next, o.grant, o.names[1], o.ids[1])
+	}
+	o.wanted.Release()
+	if err := coordtest.EndOf(t, o.wanted); err != nil {
+		t.Errorf("released, the waiter ends with %v, want nil", err)
+	}
+	coordtest.Queued(t, raw, "/locks/outage", 0)
+}
+
+func TestRealServerIsKilledAndComesBack(t *testing.T) {
+	eventstest.NeedsServers(t)
+	t.Parallel()
+	e := ensemble.Start(t, 1)
+	raw := coordtest.RawClient(t, e.Addr(0))
+	o := beforeOutage(t, e.Connect(), raw)
+	coordtest.Must(t, e.Kill(0))
+	for _, c := range []*coordinator.Coordinator{o.holder, o.waiter} {
+		eventstest.Eventually(t, "the coordinators notice", func() bool { return c.State() == coordinator.StateSuspended })
+	}
+	coordtest.NotLost(t, o.held) // suspended is not lost
+	coordtest.Must(t, e.Restart(0))
+	coordtest.Must(t, e.Wait(coordtest.RealContext(t)))
+	o.survived(t, raw)
+}
+
+func TestRealLeaderIsKilled(t *testing.T) {
+	eventstest.NeedsServers(t)
+	t.Parallel()
+	e := ensemble.Start(t, 3)
+	ctx := coordtest.RealContext(t)
+	leader, err := e.Leader(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw := coordtest.RawClient(t, e.Addr((leader+1)%e.Size()))
+	o := beforeOutage(t, e.Connect(), raw)
+	coordtest.Must(t, e.Kill(leader))
+	next, err := e.Leader(ctx)
+	if err != nil || next == leader {
+		t.Fatalf("the leader is %d after %d: %v; want another one", next, leader, err)
+	}
+	o.survived(t, raw)
+}
+
+// What one server is enough for.
+func TestRealServer(t *testing.T) {
+	eventstest.NeedsServers(t)
+	t.Parallel()
+	e := coordtest.Servers(t, 1)
+	for name, test := range map[string]func(*testing.T, *ensemble.Ensemble){
+		"nodes deleted by somebody": realDeletedByHand,
+		"close leaves no node":      realClose,
+		"access control":            realACL,
+		"chroot":                    realChroot,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, e)
+		})
+	}
+}
+
+// TestRealSmoke is the one test with a real server that runs where one is found, without being asked for: twenty contenders in four
+// sessions are granted one at a time, in the order in which they came, with growing tokens, and leave nothing.
+func TestRealSmoke(t *testing.T) {
+	t.Parallel()
+	e := coordtest.Servers(t, 1)
+	const root = "/smoke"
+	raw := coordtest.RawClient(t, e.Addr(0))
+	var coordinators []*coordinator.Coordinator
+	for range 4 {
+		coordinators = append(coordinators, coordtest.ConnectReal(t, e.Connect()+root))
+	}
+	queue := make([]*coordinator.Acquisition, 20)
+	for i := range queue {
+		queue[i] = coordinators[i%len(coordinators)].Mutex(lockPath).Acquire(t.Context())
+		coordtest.Queued(t, raw, root+lockPath, i+1) // so that the order of acceptance is that of the slice
+	}
+	exists := func(node string) bool {
+		there, _, err := raw.Exists(root + node)
+		coordtest.Must(t, err)
+		return there
+	}
+	grantedInOrder(t, queue, exists)
+	coordtest.Queued(t, raw, root+lockPath, 0)
+	// The directory was made as a container, and goes by itself.
+	eventstest.Eventually(t, "the directory is gone", func() bool { return !exists(lockPath) })
+}
+
+func realDeletedByHand(t *testing.T, e *ensemble.Ensemble) {
+	const dir = "/locks/byhand"
+	raw := coordtest.RawClient(t, e.Addr(0))
+	holder, waiter := coordtest.ConnectReal(t, e.Connect()), coordtest.ConnectReal(t, e.Connect())
+	stream := waiter.Events(t.Context())
+	held := holder.Mutex(dir).Acquire(t.Context())
+	grant := coordtest.GrantOf(t, held)
+	wanted := waiter.Mutex(dir).Acquire(t.Context())
+	for ahead := -1; ahead != 1; { // until it has listed, and waits
+		select {
+		case ev := <-stream:
+			if q, ok := ev.(events.Queued); ok {
+				ahead = q.Ahead
+			}
+		case <-coordtest.RealContext(t).Done():
+			t.Fatal("no Queued with one ahead is heard, want one")
+		}
+	}
+	names := coordtest.Queued(t, raw, dir, 2)
+
+	coordtest.Must(t, raw.Delete(path.Join(dir, names[1]), -1))
+	for requeued := false; !requeued; {
+		select {
+		case ev := <-stream:
+			requeued = ev == events.Event(events.Requeued{ID: wanted.ID(), Path: dir})
+		case <-coordtest.RealContext(t).Done():
+			t.Fatal("no Requeued is heard behind the removal of the waiter's node, want one")
+		}
+	}
+	coordtest.Queued(t, raw, dir, 2)
+
+	coordtest.Must(t, raw.Delete(grant.Node, -1))
+	lost := coordtest.LossOf(t, held)
+	if lost.Reason != events.ReasonNodeRemoved || !errors.Is(lost.Err, coordinator.ErrNodeRemoved) || held.Valid() {
+		t.Errorf("the holder hears %+v, valid: %v; want that its node was removed", lost, held.Valid())
+	}
+	if next := coordtest.GrantOf(t, wanted); next.Token <= grant.Token || path.Base(next.Node) == names[1] {
+		t.Errorf("%+v is granted after %+v, want a greater token and a new node", next, grant)
+	}
+	wanted.Release()
+	if err := coordtest.EndOf(t, wanted); err != nil {
+		t.Errorf("released, the waiter ends with %v, want nil", err)
+	}
+}
+
+func realClose(t *testing.T, e *ensemble.Ensemble) {
+	const dir = "/locks/close"
+	raw := coordtest.RawClient(t, e.Addr(0))
+	c := coordtest.ConnectReal(t, e.Connect())
+	held := c.Mutex(dir).Acquire(t.Context())
+	coordtest.GrantOf(t, held)
+	var waiting []*coordinator.Acquisition
+	for range 5 {
+		waiting = append(waiting, c.Mutex(dir).Acquire(t.Context()))
+	}
+	coordtest.Queued(t, raw, dir, 6)
+	late := c.Mutex(dir).Acquire(t.Context()) // whose create is under way
+	if err := c.Close(); err != nil {
+		t.Errorf("Close = %v, want nil", err)
+	}
+	if names := coordtest.QueueOf(t, raw, dir); len(names) != 0 {
+		t.Errorf("behind Close the nodes %v are left, want none", names)
+	}
+	for _, a := range append(waiting, late) {
+		if err := coordtest.EndOf(t, a); !errors.Is(err, coordinator.ErrClosed) {
+			t.Errorf("behind Close a waiter ends with %v, want ErrClosed", err)
+		}
+	}
+	if err := coordtest.EndOf(t, held); !errors.Is(err, coordinator.ErrClosed) {
+		t.Errorf("behind Close the holder ends with %v, want ErrClosed", err)
+	}
+}
+
+func realACL(t *testing.T, e *ensemble.Ensemble) {
+	const dir = "/private/lock"
+	acl := coordinator.WithACL(zk.DigestACL(zk.PermAll, "ann", "secret"))
+	ann := func() *coordinator.Coordinator {
+		return coordtest.ConnectReal(t, e.Connect(), coordinator.WithAuth("digest", []byte("ann:secret")), acl)
+	}
+	held, wanted := ann().Mutex(dir).Acquire(t.Context()), ann().Mutex(dir).Acquire(t.Context())
+	first, second := held, wanted
+	select { // which of the two was faster is not ours to say
+	case <-held.Granted():
+	case <-wanted.Granted():
+		first, second = wanted, held
+	case <-coordtest.RealContext(t).Done():
+		t.Fatal("neither is granted, want one")
+	}
+	for name, c := range map[string]*coordinator.Coordinator{
+		"nobody":                    coordtest.ConnectReal(t, e.Connect()),
+		"bob":                       coordtest.ConnectReal(t, e.Connect(), coordinator.WithAuth("digest", []byte("bob:secret"))),
+		"ann with another password": coordtest.ConnectReal(t, e.Connect(), coordinator.WithAuth("digest", []byte("ann:wrong"))),
+	} {
+		if err := coordtest.EndOf(t, c.Mutex(dir).Acquire(t.Context())); !errors.Is(err, coordinator.ErrNoAuth) {
+			t.Errorf("%s: the acquisition ends with %v, want ErrNoAuth", name, err)
+		}
+	}
+	coordtest.NotLost(t, first)
+	first.Release()
+	coordtest.GrantOf(t, second)
+	second.Release()
+
+	if _, err := coordinator.Connect(coordtest.RealContext(t), e.Connect(), coordinator.WithAuth("nosuch", []byte("x"))); !errors.Is(err, coordinator.ErrNoAuth) {
+		t.Errorf("Connect with an unknown scheme = %v, want ErrNoAuth", err)
+	}
+}
+
+func realChroot(t *testing.T, e *ensemble.Ensemble) {
+	raw := coordtest.RawClient(t, e.Addr(0))
+	c := coordtest.ConnectReal(t, e.Connect()+"/made/by/us") // and not there yet
+	a := c.Mutex("/locks/chroot").Acquire(t.Context())
+	grant := coordtest.GrantOf(t, a)
+	if path.Dir(grant.Node) != "/locks/chroot" || grant.Path != "/locks/chroot" {
+		t.Errorf("%+v is granted below a chroot, want names below it", grant)
+	}
+	_, stat, err := raw.Get("/made/by/us" + grant.Node)
+	if err != nil || stat.EphemeralOwner != grant.Session || stat.Czxid != grant.Token {
+		t.Errorf("the granted node is %+v, %v; want that of %+v", stat, err, grant)
+	}
+	// From outside it is a lock at a longer path.
+	other := coordtest.ConnectReal(t, e.Connect()).Mutex("/made/by/us/locks/chroot").Acquire(t.Context())
+	coordtest.Queued(t, raw, "/made/by/us/locks/chroot", 2)
+	a.Release()
+	if next := coordtest.GrantOf(t, other); next.Token <= grant.Token {
+		t.Errorf("%+v is granted after %+v, want a greater token", next, grant)
+	}
+	other.Release()
 }

@@ -2,13 +2,17 @@ package coordinator_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
@@ -41,7 +45,7 @@ type melee struct {
 // TestTheStormOfOppositeOrders: contenders of three sessions want the same mutexes in all orders, together and some of them singly. Each is
 // granted. In two of three runs connections break and sessions end, in one of three nodes are deleted, too.
 func TestTheStormOfOppositeOrders(t *testing.T) {
-	storms(t, eventstest.Amount(6, 30), 3, func(s *melee, seed uint64) {
+	storms(t, eventstest.Amount(3, 30), 3, func(s *melee, seed uint64) {
 		s.mutexes, s.faults, s.deletes, s.every = true, seed%3 > 0, seed%3 > 1, 3*time.Second
 	})
 }
@@ -50,7 +54,7 @@ func TestTheStormOfOppositeOrders(t *testing.T) {
 // once or twice. In three of four runs replies are lost, connections and sessions end; in one of four reads are behind; in another one
 // nodes are deleted.
 func TestTheStormOfAllSides(t *testing.T) {
-	storms(t, eventstest.Amount(6, 24), 4, func(s *melee, seed uint64) {
+	storms(t, eventstest.Amount(4, 24), 4, func(s *melee, seed uint64) {
 		s.faults, s.deletes, s.lags, s.every = seed%4 > 0, seed%4 == 3, seed%4 == 2, time.Second/2
 	})
 }
@@ -58,11 +62,15 @@ func TestTheStormOfAllSides(t *testing.T) {
 // TestRealStorms has crowds of each kind of lock meet at one ensemble, as others do on the double.
 func TestRealStorms(t *testing.T) {
 	eventstest.NeedsServers(t)
-	e := ensemble.Start(t, 3)
+	t.Parallel()
+	e := coordtest.Servers(t, 3)
 	for name, test := range map[string]func(*testing.T, *ensemble.Ensemble){
 		"opposite orders": realOppositeOrders, "permits": realPermits, "readers and writers": realReadersAndWriters, "elections": realElections,
 	} {
-		t.Run(name, func(t *testing.T) { test(t, e) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, e)
+		})
 	}
 }
 
@@ -105,7 +113,7 @@ func storms(t *testing.T, seeds, sessions int, set func(s *melee, seed uint64)) 
 				}
 				time.Sleep(time.Minute)
 				if left := nodesBelow(srv, s.paths...); len(left) > 0 {
-					t.Errorf("when all have left these nodes are there: %v", left)
+					t.Errorf("when all have left the nodes %v are there, want none", left)
 				}
 			})
 		})
@@ -172,7 +180,7 @@ func (s *melee) run(cs []*coordinator.Coordinator, seed uint64) {
 		case <-deadline:
 			s.t.Log(nodesBelow(s.srv, s.paths...))
 			s.live.Range(func(k, v any) bool { s.t.Log(v, k.(*coordinator.Acquisition).Err()); return true })
-			s.t.Error("some contenders are stuck: they wait or do not end after two hours")
+			s.t.Error("some contenders wait or do not end after two hours, want all of them to have ended")
 			for _, c := range cs {
 				_ = c.Close()
 			}
@@ -219,7 +227,7 @@ func (s *melee) wait(a *coordinator.Acquisition, mine *rand.Rand, what string) (
 	g, err := a.Wait(ctx)
 	if err != nil {
 		if s.mutexes {
-			s.t.Errorf("%s is not granted: %v", what, err)
+			s.t.Errorf("%s: %v, want a grant", what, err)
 		}
 		s.end(a)
 		return g, false
@@ -360,13 +368,14 @@ func (s *melee) come(a, under *coordinator.Acquisition, p, side string, token in
 		if !together && other.Valid() && a.Valid() && !s.deletes {
 			v, _ := s.live.Load(a)
 			w, _ := s.live.Load(other)
-			s.t.Errorf("%s holds %s as %q beside one that holds it as %q (%s)", v, p, side, theirs, w)
+			s.t.Errorf("%s holds %s as %q beside one that holds it as %q (%s), want it alone", v, p, side, theirs, w)
 		}
 	}
 	s.sides[p][a] = side
 	if side == "w" {
 		if token < s.tokens[p] && a.Valid() && !s.deletes || token == s.tokens[p] && under == nil && a.Valid() && !s.deletes {
-			s.t.Errorf("at %s the token %d is granted behind %d (by an upgrade: %v)", p, token, s.tokens[p], under != nil)
+			s.t.Errorf("at %s the token %d is granted behind %d, by an upgrade: %v; want a greater one",
+				p, token, s.tokens[p], under != nil)
 		}
 		s.tokens[p] = max(token, s.tokens[p])
 	}
@@ -406,5 +415,203 @@ func (s *melee) fault() {
 		if nodes := s.srv.Children(p); len(nodes) > 0 && s.deletes {
 			_ = s.srv.Delete(path.Join(p, nodes[s.random.IntN(len(nodes))]))
 		}
+	}
+}
+
+// Directories that others fill, and that others remove.
+
+func TestForeignChildrenAreNoContenders(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		names := []string{"lock", "lock-", "lock-1", "lock-00000000001x", "_c_", "_c_x", "_c_short-lock", "0000000000", "-lock-000000000", "readme.txt", "ü"}
+		for i := range 1000 {
+			names = append(names, fmt.Sprintf("config-%04d", i))
+		}
+		for _, name := range names {
+			coordtest.Must(t, srv.Create(lockPath+"/"+name, []byte("mine")))
+		}
+		c := coordtest.Connect(t, srv)
+		sent := coordtest.Traffic(srv)
+		a, grant := coordtest.Hold(t, c.Mutex(lockPath), coordinator.Try())
+		if n := sent.Load(); n > steps+1 { // Try looks first
+			t.Errorf("a try beside strange children took %d requests, want at most %d", n, steps+1)
+		}
+		w := coordtest.Queue(c.Mutex(lockPath))
+		a.Release()
+		next, err := w.Wait(t.Context())
+		if err != nil || next.Token <= grant.Token {
+			t.Errorf("the next one is granted %+v, %v, want a token above %d", next, err, grant.Token)
+		}
+		coordtest.End(w)
+		if got := srv.Children(lockPath); len(got) != len(names) {
+			t.Errorf("%d strange children are left, want all %d", len(got), len(names))
+		}
+	})
+}
+
+// TestAVeryLongQueueCostsOneListing to join. A contender that leaves far ahead costs nothing, and the last ones to leave
+// cost one round each.
+func TestAVeryLongQueueCostsOneListing(t *testing.T) {
+	ahead := eventstest.Amount(5_000, 25_000)
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		node := func(i int) string { return fmt.Sprintf("%s/_c_%032x-lock-%010d", lockPath, i, i) }
+		for i := range ahead {
+			coordtest.Must(t, srv.Create(node(i), nil))
+		}
+		coordtest.Must(t, srv.SetSequence(lockPath, int32(ahead)))
+		c := coordtest.Connect(t, srv)
+		stream := c.Events(t.Context())
+		sent := coordtest.Traffic(srv)
+		a := coordtest.Queue(c.Mutex(lockPath))
+		if ev, ok := (<-stream).(events.Queued); !ok || ev.Ahead != ahead {
+			t.Errorf("the waiter hears %+v, want that %d are ahead", ev, ahead)
+		}
+		joined := sent.Load()
+		if joined > steps || srv.Watches() != 2 {
+			t.Errorf("to join took %d requests and %d watches, want at most %d and 2", joined, srv.Watches(), steps)
+		}
+		for i := range ahead - 2 {
+			coordtest.Must(t, srv.Delete(node(i)))
+		}
+		synctest.Wait()
+		if n := sent.Load() - joined; n != 0 {
+			t.Errorf("%d requests because contenders left that stood far ahead, want none", n)
+		}
+		if err := srv.Delete(node(ahead - 1)); err != nil { // gives up, out of turn
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if a.Valid() {
+			t.Fatal("granted with a contender ahead, want it to wait")
+		}
+		coordtest.Must(t, srv.Delete(node(ahead-2)))
+		if _, err := a.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := sent.Load() - joined; n > 10 { // two walks back by three requests, a listing with the own node and the floor, a claim
+			t.Errorf("%d requests for the last two ahead, want at most 10", n)
+		}
+	})
+}
+
+// TestAContenderWakesNobodyButItsSuccessor has a queue of many sessions' own waiters
+// drained: each hand-over takes the same few requests, however long the queue is.
+func TestAContenderWakesNobodyButItsSuccessor(t *testing.T) {
+	const waiters = 200
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs := []*coordinator.Coordinator{coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)}
+		all := make([]*coordinator.Acquisition, waiters)
+		for i := range all {
+			all[i] = coordtest.Queue(cs[i%len(cs)].Mutex(lockPath))
+		}
+		sent := coordtest.Traffic(srv)
+		for i, a := range all {
+			before := sent.Load()
+			if _, err := a.Wait(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			a.Release()
+			synctest.Wait()
+			if n := sent.Load() - before; n > 3 { // delete, and the next one looks for the floor and claims
+				t.Fatalf("hand-over %d took %d requests, want at most 3", i, n)
+			}
+		}
+	})
+}
+
+// TestTheHolderIsToldAndTheWaitersQueueAgainWhenTheDirectoryIsDeleted, and each of them
+// is granted in the end, with a greater token.
+func TestTheHolderIsToldAndTheWaitersQueueAgainWhenTheDirectoryIsDeleted(t *testing.T) {
+	const waiters = 30
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs := []*coordinator.Coordinator{coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)}
+		stream := cs[1].Events(t.Context())
+		holder, first := coordtest.Hold(t, cs[0].Mutex(lockPath))
+		var all []*coordinator.Acquisition
+		for i := range waiters {
+			all = append(all, coordtest.Queue(cs[i%len(cs)].Mutex(lockPath)))
+		}
+		srv.MuteAll(true) // or they would be back before the directory is empty
+		for _, child := range srv.Children(lockPath) {
+			coordtest.Must(t, srv.Delete(lockPath+"/"+child))
+		}
+		for _, dir := range []string{lockPath, "/locks"} {
+			coordtest.Must(t, srv.Delete(dir))
+		}
+		srv.MuteAll(false)
+		if lost := <-holder.Lost(); lost.Reason != events.ReasonNodeRemoved {
+			t.Errorf("the holder hears %+v, want that its node was removed", lost)
+		}
+		synctest.Wait()
+		requeued := 0
+		for requeued < waiters/len(cs) {
+			if _, ok := (<-stream).(events.Requeued); ok {
+				requeued++
+			}
+		}
+		last := first.Token
+		for range all {
+			var now *coordinator.Acquisition
+			for _, a := range all {
+				if a.Valid() {
+					if now != nil {
+						t.Fatal("two hold the lock, want one")
+					}
+					now = a
+				}
+			}
+			if now == nil {
+				t.Fatal("none of those that queue again holds the lock, want one")
+			}
+			grant, err := now.Wait(t.Context())
+			if err != nil || grant.Token <= last {
+				t.Fatalf("%+v is granted, %v, want a token above %d", grant, err, last)
+			}
+			last = grant.Token
+			now.Release()
+			synctest.Wait()
+		}
+		if got := srv.Children(lockPath); len(got) != 0 {
+			t.Errorf("when all have released the nodes %v are left, want none", got)
+		}
+	})
+}
+
+// TestADirectoryThatIsReapedBeforeTheCreateIsMadeAgain, a few times, and then the acquisition ends.
+func TestADirectoryThatIsReapedBeforeTheCreateIsMadeAgain(t *testing.T) {
+	for name, tt := range map[string]struct {
+		times int
+		ends  bool
+	}{
+		"once": {1, false}, "five times": {5, false}, "always": {1 << 30, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := coordtest.Connect(t, srv)
+				reaped, requests := 0, 0
+				srv.Intercept(func(r zktest.Request) zktest.Action {
+					if r.Op != zktest.OpPing {
+						requests++
+					}
+					if r.Op == zktest.OpCreate && srv.Exists(lockPath) && reaped < tt.times {
+						reaped++
+						coordtest.Must(t, srv.Delete(lockPath))
+					}
+					return zktest.Pass()
+				})
+				a := c.Mutex(lockPath).Acquire(t.Context())
+				_, err := a.Wait(t.Context())
+				if !tt.ends && (err != nil || reaped != tt.times) {
+					t.Errorf("with the directory removed %d times Acquire ends with %v, want a grant after %d", reaped, err, tt.times)
+				}
+				if tt.ends && !errors.Is(err, zk.ErrNoNode) {
+					t.Errorf("with the directory removed each time Acquire ends with %v, want zk.ErrNoNode", err)
+				}
+				coordtest.End(a)
+				time.Sleep(time.Hour)
+				if requests > 40 {
+					t.Errorf("%d requests, want at most 40", requests)
+				}
+			})
+		})
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,7 +18,9 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
 // taskPath is the unfair lock that most of these tests fight for.
@@ -42,7 +46,8 @@ func TestUnfair(t *testing.T) {
 		}
 		data, _ := srv.Data(taskPath)
 		if grant.Node != taskPath || grant.Session != a.SessionID() || srv.Owner(taskPath) != a.SessionID() || string(data) != "me" {
-			t.Errorf("%+v is granted; the node is of %#x with %q, want the path itself, of %#x, with the caller's data", grant, srv.Owner(taskPath), data, a.SessionID())
+			t.Errorf("%+v is granted; the node is of %#x with %q, want the path itself, of %#x, with the caller's data",
+				grant, srv.Owner(taskPath), data, a.SessionID())
 		}
 		stream := b.Events(t.Context())
 		waiters := []*coordinator.Acquisition{
@@ -89,13 +94,13 @@ func TestUnfair(t *testing.T) {
 				}
 				token = g.Token
 			default:
-				t.Fatal("an acquisition holds for the second time, or was not granted")
+				t.Fatal("an acquisition holds for the second time, or was not granted; want each granted once")
 			}
 		}
 		coordtest.End(holder)
 		coordtest.End(warmUp)
 		if n := srv.Children("/tasks"); len(n) != 0 {
-			t.Errorf("when all have released these nodes are left: %v", n)
+			t.Errorf("when all have released the nodes %v are left, want none", n)
 		}
 	})
 }
@@ -132,7 +137,7 @@ func TestUnfairTry(t *testing.T) {
 		}
 		free, _ := coordtest.Hold(t, c.Unfair("/tasks/8"), coordinator.Try())
 		if !free.Valid() || !srv.Exists("/app/tasks/8") {
-			t.Error("a try of a free lock is granted, and the lock is not valid or has no node")
+			t.Error("a try of a free lock is granted, and the lock is not valid or has no node; want both")
 		}
 	})
 }
@@ -244,7 +249,7 @@ func TestUnfairLosses(t *testing.T) {
 				srv.Strand(grant.Session, false)
 				time.Sleep(30 * time.Second) // what the victim still sends takes nothing from anybody
 				if !waiting.Valid() || srv.Owner(taskPath) != g.Session {
-					t.Error("the next holder has lost the lock, or its node is of another session")
+					t.Error("the next holder has lost the lock, or its node is of another session; want it held")
 				}
 				<-a.Done()
 			})
@@ -291,7 +296,7 @@ func TestUnfairLostCreate(t *testing.T) {
 					}
 					time.Sleep(time.Second)
 					if srv.Exists(taskPath) {
-						t.Error("when both have ended a node is left")
+						t.Error("when both have ended a node is left, want none")
 					}
 				})
 			})
@@ -358,7 +363,7 @@ func TestUnfairWithoutWrite(t *testing.T) {
 		second := coordtest.Queue(a.Unfair(taskPath, acl))
 		time.Sleep(5 * time.Second)
 		if !holder.Valid() || waiter.Valid() || second.Valid() {
-			t.Fatal("beside the holder another one holds, or the holder has lost the lock")
+			t.Fatal("beside the holder another one holds, or the holder has lost the lock; want the holder alone")
 		}
 		holder.Release()
 		time.Sleep(5 * time.Second)
@@ -418,7 +423,8 @@ func TestUnfairTransactions(t *testing.T) {
 				t.Errorf("round %d: a transaction of a past holder: %v, want ErrReleased", round, err)
 			}
 			if guard := holder.Guard(); srv.Exists(guard.Path) {
-				t.Errorf("round %d: the guard of a past holder is satisfied by the next holder's node %s", round, guard.Path)
+				t.Errorf("round %d: the guard of a past holder is satisfied by the next holder's node %s, want it refused",
+					round, guard.Path)
 			}
 			coordtest.End(waiter)
 		}
@@ -445,14 +451,14 @@ func TestUnfairDeleteWaitsForTransactions(t *testing.T) {
 		holder.Release()
 		time.Sleep(time.Second / 2)
 		if !srv.Exists(taskPath) || !srv.Exists("/made") {
-			t.Error("the node was deleted, or the transaction not made, while the answer to the transaction is under way")
+			t.Error("the node was deleted, or the transaction not made, while the answer to the transaction is under way; want neither")
 		}
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
 		<-holder.Done()
 		if srv.Exists(taskPath) {
-			t.Error("the node is there when the release is done")
+			t.Error("the node is there when the release is done, want it gone")
 		}
 	})
 }
@@ -483,7 +489,7 @@ func TestUnfairDoAndClose(t *testing.T) {
 			t.Error(err)
 		}
 		if !coordtest.IsClosed(paused.Done()) || srv.Exists(taskPath) {
-			t.Error("after both Closes a waiter has not ended, or the node is there")
+			t.Error("after both Closes a waiter has not ended, or the node is there; want it over, and no node")
 		}
 	})
 }
@@ -498,8 +504,192 @@ func TestUnfairParentsComeAndGo(t *testing.T) {
 			for srv.Reap() > 0 {
 			}
 			if srv.Exists("/deep") {
-				t.Fatal("the server has removed empty containers, and a parent is left")
+				t.Fatal("the server has removed empty containers, and a parent is left; want none")
 			}
 		}
 	})
+}
+
+const (
+	workers = 8
+	// lastOfVictim is which of its tasks one worker does not come to the end of.
+	lastOfVictim = 10
+)
+
+// shop is where the workers note what they do. The end of a task is noted in ZooKeeper as well, in a transaction
+// that only the holder can make, so no worker that has lost a claim ends a task.
+type shop struct {
+	*testing.T
+	ctx  context.Context
+	kill func() // cuts the victim off for good
+
+	mu       sync.Mutex
+	begun    []int // by the number of the task
+	ended    []int
+	lost     int // the task that the victim had; -1: none
+	ofVictim int // tasks that it has begun
+	busy     int // claims that another worker had
+	tokens   []int64
+}
+
+// TestTaskClaims: eight workers claim a thousand tasks, or a few hundred, with Try, and one of them is cut off in the middle of
+// a task. Each task is done once, and that one is done again, by another worker.
+func TestTaskClaims(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		workTasks(t, srv.Addr(), srv.DialContext)
+	})
+}
+
+// TestRealTaskClaims is the same on a real server.
+func TestRealTaskClaims(t *testing.T) {
+	eventstest.NeedsServers(t)
+	t.Parallel()
+	workTasks(t, coordtest.Servers(t, 1).Connect()+"/claims", new(net.Dialer).DialContext)
+}
+
+func workTasks(t *testing.T, servers string, dial faultnet.Dial) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	network := faultnet.New(dial, nil)
+	tasks := eventstest.Amount(300, 1000)
+	s := &shop{
+		T: t, ctx: ctx, kill: func() { network.Partition() }, lost: -1,
+		begun: make([]int, tasks), ended: make([]int, tasks), tokens: make([]int64, tasks),
+	}
+	var wait sync.WaitGroup
+	for i := range workers {
+		through := dial
+		if i == 0 {
+			through = network.Dial
+		}
+		c, err := coordinator.Connect(ctx, servers, coordinator.WithDialer(through), coordinator.WithSessionTimeout(5*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := c.Close(); err != nil && i != 0 {
+				t.Error(err)
+			}
+		})
+		wait.Go(func() { s.work(i, c) })
+	}
+	wait.Wait()
+	for i := range tasks {
+		again := 0
+		if i == s.lost {
+			again = 1
+		}
+		if s.ended[i] != 1 || s.begun[i] != 1+again {
+			t.Errorf("task %d was begun %d times and done %d times, want %d and once", i, s.begun[i], s.ended[i], 1+again)
+		}
+	}
+	if s.lost < 0 {
+		t.Error("no worker was cut off in the middle of a task, want one")
+	}
+	t.Logf("%d tasks, %d claims that another worker had; task %d done again", tasks, s.busy, s.lost)
+	network.Close() // before the victim's Close, which has nobody to talk to
+}
+
+// work does tasks until all are done.
+func (s *shop) work(worker int, c *coordinator.Coordinator) {
+	for s.ctx.Err() == nil {
+		left := s.left()
+		if len(left) == 0 {
+			return
+		}
+		progress := false
+		for _, task := range left {
+			if s.isDone(task) {
+				continue
+			}
+			done, over := s.claim(worker, c, task)
+			if over {
+				return
+			}
+			progress = progress || done
+		}
+		if !progress { // what is left is another worker's, as long as that one lives
+			timer := time.NewTimer(100 * time.Millisecond)
+			select {
+			case <-timer.C:
+			case <-s.ctx.Done():
+				timer.Stop()
+			}
+		}
+	}
+	s.Error("a worker gives up: not all tasks were done in time")
+}
+
+// claim does the task if nobody else has it. It reports whether that was the worker's last.
+func (s *shop) claim(worker int, c *coordinator.Coordinator, task int) (done, over bool) {
+	a := c.Unfair(fmt.Sprintf("/tasks/%d", task)).Acquire(s.ctx, coordinator.Try(), coordinator.WithData(fmt.Appendf(nil, "worker %d", worker)))
+	defer a.Release()
+	grant, err := a.Wait(s.ctx)
+	var held *coordinator.HeldError
+	switch {
+	case errors.As(err, &held):
+		s.mu.Lock()
+		s.busy++
+		s.mu.Unlock()
+		if held.Holder.Session == c.SessionID() {
+			s.Errorf("worker %d tries task %d, which it has", worker, task)
+		}
+		return false, false
+	case err != nil:
+		s.Errorf("worker %d, task %d: %v", worker, task, err)
+		return false, true
+	case s.isDone(task): // between the look at the list and the claim
+		return false, false
+	}
+	s.mu.Lock()
+	s.begun[task]++
+	if grant.Token <= s.tokens[task] {
+		s.Errorf("task %d is granted with the token %x behind %x, want a greater one", task, grant.Token, s.tokens[task])
+	}
+	s.tokens[task] = grant.Token
+	ends := worker == 0
+	if ends {
+		s.ofVictim++
+		ends = s.ofVictim == lastOfVictim
+	}
+	if ends {
+		s.lost = task
+	}
+	s.mu.Unlock()
+	if ends {
+		s.kill()
+		<-a.Lost() // and does nothing any more
+		return false, true
+	}
+	_, err = a.Txn(s.ctx, &zk.CreateRequest{Path: fmt.Sprintf("/done-%d", task), Acl: zk.WorldACL(zk.PermAll)})
+	if err != nil {
+		s.Errorf("worker %d, end of task %d: %v", worker, task, err)
+		return false, true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended[task]++
+	return true, false
+}
+
+// isDone tells whether the task was done.
+func (s *shop) isDone(task int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ended[task] > 0
+}
+
+// left returns the tasks that are not done, in any order.
+func (s *shop) left() []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var left []int
+	for i, n := range s.ended {
+		if n == 0 {
+			left = append(left, i)
+		}
+	}
+	rand.Shuffle(len(left), func(i, j int) { left[i], left[j] = left[j], left[i] })
+	return left
 }
