@@ -204,6 +204,47 @@ func TestQuotasAreNotEnforcedByDefault(t *testing.T) {
 	})
 }
 
+// The script has the bytes of an answer. Callers of the client library compare its errors.
+func TestTheClientHasANameForEachErrorOfAccess(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		s := zktest.Start(t)
+		owner, other := memoryClient(t, s, 10*time.Second), memoryClient(t, s, 10*time.Second)
+		if err := owner.AddAuth("digest", []byte("ann:secret")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := owner.Create("/private", nil, 0, zk.AuthACL(zk.PermAll)); err != nil {
+			t.Fatal(err)
+		}
+		makes := func(path string, acl []zk.ACL) func() error {
+			return func() error {
+				_, err := other.Create(path, nil, 0, acl)
+				return err
+			}
+		}
+		for _, c := range []struct {
+			what string
+			do   func() error
+			want error
+		}{
+			{"its owner reads it", func() error { _, _, err := owner.Get("/private"); return err }, nil},
+			{"a stranger reads it", func() error { _, _, err := other.Get("/private"); return err }, zk.ErrNoAuth},
+			{"a stranger writes it", func() error { _, err := other.Set("/private", nil, -1); return err }, zk.ErrNoAuth},
+			{"a stranger makes a child", makes("/private/x", zk.WorldACL(zk.PermAll)), zk.ErrNoAuth},
+			{"a stranger checks it in a multi", func() error {
+				_, err := other.Multi(&zk.CheckVersionRequest{Path: "/private", Version: -1})
+				return err
+			}, zk.ErrNoAuth},
+			{"a stranger makes a node without a list", makes("/x", nil), zk.ErrInvalidACL},
+			{"a stranger makes a node for itself, of whom nothing is known", makes("/x", zk.AuthACL(zk.PermAll)), zk.ErrInvalidACL},
+			{"an identity of no scheme", func() error { return other.AddAuth("nobody", []byte("x")) }, zk.ErrAuthFailed},
+		} {
+			if err := c.do(); !errors.Is(err, c.want) {
+				t.Errorf("%s: %v, want %v", c.what, err, c.want)
+			}
+		}
+	})
+}
+
 func TestTimeToLive(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t, zktest.ExtendedTypes(), zktest.CheckInterval(time.Second))

@@ -232,6 +232,16 @@ func TestStart(t *testing.T) {
 	}
 }
 
+// The script sees the bounds at a tick of 500 ms. Without a setting they are those of a real server without one.
+func TestTheDefaultTickGrantsTimeoutsOfFourToFortySeconds(t *testing.T) {
+	s := Start(t)
+	for asked, want := range map[int32]int32{-1: 4000, 3999: 4000, 4000: 4000, 17_000: 17_000, 40_000: 40_000, 40_001: 40_000} {
+		if got := rawTCP(t, s.Addr()).hello(0, asked, 0, make([]byte, passwordLength)).timeout; got != want {
+			t.Errorf("a client that asks for %d ms is granted %d ms, want %d", asked, got, want)
+		}
+	}
+}
+
 func TestBubbleIsRecognised(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		if s := Start(t); s.listener != nil || s.Addr() != memoryAddress {
