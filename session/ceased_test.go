@@ -38,12 +38,7 @@ func TestTheNodeOfALateClaimIsWatched(t *testing.T) {
 			claim()
 		}},
 		"lease ran out before the claim": {nil, func(r *sessiontest.Rig, s *sessiontest.Seat, claim func()) {
-			r.Server.Intercept(func(q zktest.Request) zktest.Action {
-				if q.Op == zktest.OpMulti {
-					return zktest.Swallow() // the probes
-				}
-				return zktest.Pass()
-			})
+			r.On(zktest.OpMulti, zktest.Swallow()) // the probes
 			r.Until("the lease runs out", func() bool { return count[recipes.LeaseRanOut](s.Fresh()) > 0 })
 			r.Server.Intercept(nil)
 			claim()
@@ -52,15 +47,12 @@ func TestTheNodeOfALateClaimIsWatched(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			sessiontest.InSession(t, func(r *sessiontest.Rig) {
 				r.Warm()
-				s := r.SeatAt(session.Place{Dir: sessiontest.Dir, Detect: true})
-				s.Want("Opened")
+				s := r.SeatedAt(session.Place{Dir: sessiontest.Dir, Detect: true})
 				created := s.Makes(1)
 				c.ends(r, s, func() { s.Recorded(created.Node.Text) })
 				time.Sleep(3 * probe)
 				synctest.Wait()
-				if err := r.Server.SetData(sessiontest.Dir+"/"+created.Node.Text, []byte("__REVOKE__")); err != nil {
-					t.Fatal(err)
-				}
+				r.Must(r.Server.SetData(sessiontest.Dir+"/"+created.Node.Text, []byte("__REVOKE__")))
 				time.Sleep(time.Second)
 				if told := s.Fresh(); count[recipes.AskedBack](told) != 1 {
 					t.Errorf("asked back, and heard %+v", told)
@@ -85,9 +77,7 @@ func TestTheOneNodeOfALateClaimIsKnown(t *testing.T) {
 			t.Fatalf("a claim without an answer was answered %+v", in)
 		}
 		s.Claim(claim)
-		if in := s.Answer(); in != (recipes.Claimed{Epoch: 1, Fresh: true}) {
-			t.Fatalf("claimed, and was answered %+v", in)
-		}
+		s.WantAnswer(recipes.Claimed{Epoch: 1, Fresh: true})
 		ops := []any{&zk.CreateRequest{Path: "/x", Acl: zk.WorldACL(zk.PermAll)}}
 		if _, err := s.Transact(context.Background(), 1, []string{sessiontest.TaskNode}, ops); err != nil {
 			t.Errorf("a transaction of whoever holds: %v", err)
@@ -99,8 +89,7 @@ func TestTheOneNodeOfALateClaimIsKnown(t *testing.T) {
 // lease goes on. It holds nothing, though its node is there until its function ends, and nobody may enter beside it.
 func TestWhoHasLostIsNoHolderAgain(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		s := r.Seat()
-		s.Want("Opened")
+		s := r.Seated()
 		node := s.CreateNode(1)
 		s.ListNodes(1)
 		s.ClaimNode(1, node.Text)
@@ -119,9 +108,7 @@ func TestWhoHasLostIsNoHolderAgain(t *testing.T) {
 		s.Claim(recipes.Claim{Epoch: 1, Node: node.Text})
 		time.Sleep(1500 * time.Millisecond)
 		s.Want("LeaseRanOut")
-		if in := s.Answer(); in != (recipes.Claimed{Epoch: 1}) {
-			t.Errorf("verified, and was answered %+v", in)
-		}
+		s.WantAnswer(recipes.Claimed{Epoch: 1})
 		r.Server.Intercept(nil)
 		inner := r.SeatWith(s)
 		inner.Create(recipes.Create{Epoch: 1, Attempt: 1})

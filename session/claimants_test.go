@@ -67,13 +67,9 @@ func TestAClaimIsOfTheOwnNode(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		s := r.Claimant()
 		made := s.Makes(1)
-		if err := r.Server.Delete(sessiontest.TaskNode); err != nil {
-			r.Fatal(err)
-		}
+		r.Must(r.Server.Delete(sessiontest.TaskNode))
 		s.Fresh() // it may have heard of that
-		if err := r.Server.Create(sessiontest.TaskNode, nil); err != nil {
-			r.Fatal(err)
-		}
+		r.Must(r.Server.Create(sessiontest.TaskNode, nil))
 		s.Claim(recipes.Claim{Epoch: 1, Node: made.Node.Text})
 		if in, ok := s.Answer().(recipes.Refused); !ok || !in.Missing {
 			r.Errorf("answered %+v", in)

@@ -16,16 +16,12 @@ func TestAPlaceIsNotJoinedToARelease(t *testing.T) {
 		reader, other := r.InPlaceOf(w), r.Seat()
 		other.Want("Opened")
 		const foreign = "of-somebody"
-		if err := r.Server.Create(sessiontest.Dir+"/"+foreign, nil); err != nil {
-			r.Fatal(err)
-		}
+		r.Must(r.Server.Create(sessiontest.Dir+"/"+foreign, nil))
 		r.Together(func() {
 			other.Delete(recipes.Delete{Epoch: 1, Node: foreign})
 			reader.Create(recipes.Create{Epoch: 1, Attempt: 1})
 		})
-		if in := other.Answer(); in != (recipes.Deleted{Epoch: 1}) {
-			r.Errorf("the release was answered %+v", in)
-		}
+		other.WantAnswer(recipes.Deleted{Epoch: 1})
 		if in, ok := reader.Answer().(recipes.Created); !ok || in.Node.Seq != node.Seq {
 			r.Errorf("%+v in the place of %v", in, node)
 		}
@@ -44,8 +40,7 @@ func TestAPlaceIsGivenByAHolderOnly(t *testing.T) {
 	t.Run("waits", func(t *testing.T) {
 		sessiontest.InSession(t, func(r *sessiontest.Rig) {
 			r.Writer()
-			second := r.SeatAt(session.Place{Dir: sessiontest.Dir, Kind: events.KindWrite})
-			second.Want("Opened")
+			second := r.SeatedAt(session.Place{Dir: sessiontest.Dir, Kind: events.KindWrite})
 			second.Makes(1)
 			second.ListNodes(1)
 			reader := r.InPlaceOf(second)

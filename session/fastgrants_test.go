@@ -18,15 +18,13 @@ func fastGrants() map[string]func(r *sessiontest.Rig) (s *sessiontest.Seat, requ
 	return map[string]func(r *sessiontest.Rig) (s *sessiontest.Seat, request func(), want recipes.Input){
 		"by a create": func(r *sessiontest.Rig) (*sessiontest.Seat, func(), recipes.Input) {
 			r.Warm()
-			s := r.Seat()
-			s.Want("Opened")
+			s := r.Seated()
 			return s, func() { s.Create(recipes.Create{Epoch: 1, Attempt: 1}) }, recipes.Created{Alone: true, Fresh: true}
 		},
 		"by an advance": func(r *sessiontest.Rig) (*sessiontest.Seat, func(), recipes.Input) {
 			r.Warm()
 			r.Plant("lock-0000000000")
-			pred, s := r.Seat(), r.Seat()
-			s.Want("Opened")
+			pred, s := r.Seat(), r.Seated()
 			node := pred.CreateNode(1).Text
 			pred.ListNodes(1)
 			own := s.CreateNode(1).Text
@@ -64,9 +62,7 @@ func TestWhoeverIsGrantedIsToldOfTheEndOfTheLease(t *testing.T) {
 				}
 				multis := r.Multis()
 				time.Sleep(time.Minute)
-				if n := multis(); n != int(time.Minute/probe) {
-					t.Errorf("%d probes", n)
-				}
+				multis(int(time.Minute/probe), int(time.Minute/probe), "in a minute with one holder")
 				s.Want("")
 				r.Server.MuteAll(true)
 				time.Sleep(sessiontest.Timeout)
@@ -84,8 +80,7 @@ func TestAProofThatIsSeenTooLateIsNotFresh(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			sessiontest.InSession(t, func(r *sessiontest.Rig) {
 				s, request, want := prepare(r)
-				slow := r.Seat()
-				slow.Want("Opened")
+				slow := r.Seated()
 				r.Server.Intercept(func(q zktest.Request) zktest.Action {
 					switch q.Op {
 					case zktest.OpMulti, zktest.OpGetData:
@@ -126,8 +121,7 @@ func TestAProofThatIsSeenTooLateIsNotFresh(t *testing.T) {
 func TestALoneHoldersNodeIsWatchedAfterAWhile(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Warm()
-		s := r.Seat()
-		s.Want("Opened")
+		s := r.Seated()
 		asked := r.Asked()
 		for attempt := range recipes.Attempt(10) {
 			s.DeleteNode(s.Makes(attempt + 1).Node.Text)
@@ -138,15 +132,11 @@ func TestALoneHoldersNodeIsWatchedAfterAWhile(t *testing.T) {
 		node := s.Makes(11).Node.Text
 		time.Sleep(probe + time.Millisecond)
 		synctest.Wait()
-		if n := r.Server.Watches(); n != 1 {
-			t.Errorf("%d watches", n)
-		}
+		r.WantWatches(1)
 		r.DeleteNode(node)
 		s.WantGone(node)
 		time.Sleep(time.Minute)
-		if n := r.Server.Watches(); n != 0 {
-			t.Errorf("%d watches are left", n)
-		}
+		r.WantWatches(0)
 	})
 }
 
@@ -157,14 +147,8 @@ func TestALoneHoldersNodeIsWatchedThoughItHadToClaim(t *testing.T) {
 	var asleep atomic.Int64
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Warm()
-		s := r.Seat()
-		s.Want("Opened")
-		r.Server.Intercept(func(q zktest.Request) zktest.Action {
-			if q.Op == zktest.OpMulti {
-				return zktest.Delay(time.Second)
-			}
-			return zktest.Pass()
-		})
+		s := r.Seated()
+		r.On(zktest.OpMulti, zktest.Delay(time.Second))
 		s.Create(recipes.Create{Epoch: 1, Attempt: 1})
 		synctest.Wait()
 		asleep.Store(int64(sessiontest.Lease))

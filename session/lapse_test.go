@@ -25,8 +25,7 @@ func TestNobodyComesToWhoHasLapsed(t *testing.T) {
 	t.Run("to share", func(t *testing.T) {
 		sessiontest.InSession(t, func(r *sessiontest.Rig) {
 			w, node := r.Writer()
-			inner := r.SeatAt(session.Place{Dir: sessiontest.Dir, With: []*session.Seat{w.Seat}})
-			inner.Want("Opened")
+			inner := r.SeatedAt(session.Place{Dir: sessiontest.Dir, With: []*session.Seat{w.Seat}})
 			r.Together(func() { inner.Create(ask); w.Lapse() })
 			if in, ok := inner.Answer().(recipes.Created); !ok || in.Node.Text == node.Text {
 				r.Errorf("answered %+v", in)
@@ -66,8 +65,7 @@ func TestWhoVerifiesBehindItsLossIsNoHolderAgain(t *testing.T) {
 	for name, detect := range map[string]bool{"plain": false, "tells of crashes": true} {
 		t.Run(name, func(t *testing.T) {
 			sessiontest.InSession(t, func(r *sessiontest.Rig) {
-				s := r.SeatAt(session.Place{Dir: sessiontest.Dir, Detect: detect})
-				s.Want("Opened")
+				s := r.SeatedAt(session.Place{Dir: sessiontest.Dir, Detect: detect})
 				node := s.CreateNode(1)
 				s.ListNodes(1)
 				if detect {
@@ -101,8 +99,7 @@ func TestWhoVerifiesBehindItsLossIsNoHolderAgain(t *testing.T) {
 					t.Errorf("told %+v", told)
 				}
 				synctest.Wait()
-				inner := r.SeatAt(session.Place{Dir: sessiontest.Dir, Detect: detect, With: []*session.Seat{s.Seat}})
-				inner.Want("Opened")
+				inner := r.SeatedAt(session.Place{Dir: sessiontest.Dir, Detect: detect, With: []*session.Seat{s.Seat}})
 				inner.Create(recipes.Create{Epoch: 1, Attempt: 1})
 				switch in := inner.Answer().(type) {
 				case recipes.Created:
@@ -132,9 +129,7 @@ func TestNoTransactionBehindALoss(t *testing.T) {
 		r.Server.Cut(s.Session(1))
 		s.Want("Suspended")
 		s.Lapse() // as the actor does whose machine keeps the node
-		if err := r.Server.Delete(sessiontest.TaskNode); err != nil {
-			t.Fatal(err)
-		}
+		r.Must(r.Server.Delete(sessiontest.TaskNode))
 		if _, err := admin.Create(sessiontest.TaskNode, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll)); err != nil {
 			t.Fatal(err)
 		}

@@ -22,8 +22,7 @@ const greeting = 5 * time.Millisecond
 
 func TestTheLeaseCountsFromTheSendingOfWhatAWriteProves(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		s := r.Seat()
-		s.Want("Opened")
+		s := r.Seated()
 		at := func(what string, want time.Duration) { // since the handshake
 			t.Helper()
 			if got := s.Until() + time.Since(r.Start) - sessiontest.Lease; got != want {
@@ -71,8 +70,7 @@ func TestTheLeaseCountsFromTheSendingOfWhatAWriteProves(t *testing.T) {
 
 func TestPingsAndReadsRenewNothing(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		s := r.Seat()
-		s.Want("Opened")
+		s := r.Seated()
 		for range 10 {
 			time.Sleep(time.Second)
 			s.List(recipes.List{Epoch: 1})
@@ -135,8 +133,7 @@ func TestLeaseRanOutOnceInEachOutage(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Plant("n")
 		first := r.Session.ID()
-		s, waiter := r.Seat(), r.Seat()
-		s.Want("Opened")
+		s, waiter := r.Seated(), r.Seat()
 		for outage := range 2 {
 			// The last sign of life comes 1 s after a tick, so the server waits for another 29 s.
 			time.Sleep(sessiontest.Tick - time.Since(r.Start)%sessiontest.Tick + time.Second)
@@ -181,8 +178,7 @@ func TestLeaseRunsOutBeforeTheSession(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Plant("n")
 		first := r.Session.ID()
-		s := r.Seat()
-		s.Want("Opened")
+		s := r.Seated()
 		s.ClaimNode(1, "n")
 		time.Sleep(time.Minute)
 		r.Server.Mute(first, true)
@@ -195,7 +191,7 @@ func TestLeaseRunsOutBeforeTheSession(t *testing.T) {
 		}
 		s.Want("Suspended LeaseRanOut")
 		r.Server.Mute(first, false)
-		r.Until("there is another session", func() bool { return s.Session(2) != 0 })
+		s.Await(2)
 		s.Want("Expired Opened")
 		if got := time.Until(s.Deadline(2)); got < sessiontest.Lease-time.Second {
 			t.Errorf("lease of %v in the new session", got)
@@ -209,9 +205,7 @@ func TestLeaseRunsOutBeforeTheSession(t *testing.T) {
 func TestAClaimThatIsSeenTooLateIsNotFresh(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Plant("n")
-		s, slow := r.Seat(), r.Seat()
-		s.Want("Opened")
-		slow.Want("Opened")
+		s, slow := r.Seated(), r.Seated()
 		r.Server.Intercept(func(q zktest.Request) zktest.Action { // nothing but the claim is answered
 			if q.Op == zktest.OpMulti {
 				return zktest.Delay(time.Second)

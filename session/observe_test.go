@@ -37,9 +37,7 @@ func TestObserveBelowAChroot(t *testing.T) {
 					if dir == "/" {
 						below = "/lock-0000000007"
 					}
-					if err := r.Server.Create(chroot+below, []byte("ann")); err != nil {
-						t.Fatal(err)
-					}
+					r.Must(r.Server.Create(chroot+below, []byte("ann")))
 					if l, ok, _ := heard(words); !ok || l.Node != below || string(l.Data) != "ann" || l.Token == 0 {
 						t.Errorf("%+v, %v, want %s", l, ok, below)
 					}

@@ -19,13 +19,10 @@ func floorOf(czxid int64) string { return fmt.Sprintf("zkgrant\nfloor 0x%x\n", c
 func TestOneRequestForALockThatIsFree(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Warm()
-		s := r.Seat()
-		s.Want("Opened")
+		s := r.Seated()
 		asked := r.Asked()
 		created := s.Makes(1)
-		if got := asked(); len(got) != 1 || got[zktest.OpMulti] != 1 {
-			t.Errorf("asked %v", got)
-		}
+		r.WantAsked(asked(), zktest.OpMulti)
 		r.WantData(sessiontest.OurData)
 		if own := s.ListNodes(1).Own; !created.Alone || !created.Fresh || created.Token != own.Token || created.Node != own.Name {
 			t.Errorf("%+v, and a listing says %+v", created, own)
@@ -38,8 +35,7 @@ func TestACreateSeesWhoStandsThere(t *testing.T) {
 	for _, other := range []string{"lock-0000000007", "x-lock-0000000000", "stranger"} {
 		sessiontest.InSession(t, func(r *sessiontest.Rig) {
 			r.Warm()
-			s := r.Seat()
-			s.Want("Opened")
+			s := r.Seated()
 			r.Plant(other)
 			if created := s.Makes(1); created.Alone || created.Fresh || created.Token != 0 {
 				t.Errorf("beside %s: %+v", other, created)
@@ -53,21 +49,15 @@ func TestAJoinerLeavesTheFloor(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Warm()
 		r.Plant("lock-0000000007")
-		first, second := r.Seat(), r.Seat()
-		first.Want("Opened")
-		second.Want("Opened")
+		first, second := r.Seated(), r.Seated()
 		first.CreateNode(1)
 		first.ListNodes(1)
-		if err := r.Server.SetData(sessiontest.Dir, []byte(floorOf(0x77))); err != nil {
-			t.Fatal(err)
-		}
+		r.Must(r.Server.SetData(sessiontest.Dir, []byte(floorOf(0x77))))
 		asked := r.Asked()
 		if created := second.Makes(1); created.Alone {
 			t.Errorf("%+v", created)
 		}
-		if got := asked(); len(got) != 1 || got[zktest.OpCreate] != 1 {
-			t.Errorf("asked %v", got)
-		}
+		r.WantAsked(asked(), zktest.OpCreate)
 		r.WantData(floorOf(0x77))
 	})
 }
@@ -76,11 +66,8 @@ func TestAJoinerLeavesTheFloor(t *testing.T) {
 func TestSomebodysDataAreNeverWritten(t *testing.T) {
 	for _, data := range []string{"", "zkgrant", theirData} {
 		sessiontest.InSession(t, func(r *sessiontest.Rig) {
-			if err := r.Server.Create(sessiontest.Dir, []byte(data)); err != nil {
-				t.Fatal(err)
-			}
-			s := r.Seat()
-			s.Want("Opened")
+			r.Must(r.Server.Create(sessiontest.Dir, []byte(data)))
+			s := r.Seated()
 			for attempt := recipes.Attempt(1); attempt < 4; attempt++ {
 				if created := s.Makes(attempt); created.Alone {
 					t.Errorf("%+v", created)
@@ -103,21 +90,14 @@ func TestSomebodysDataAreNeverWritten(t *testing.T) {
 func TestAnotherDirectoryByTheSameName(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Warm()
-		if err := r.Server.Delete(sessiontest.Dir); err != nil {
-			t.Fatal(err)
-		}
-		if err := r.Server.Create(sessiontest.Dir, nil); err != nil {
-			t.Fatal(err)
-		}
-		s := r.Seat()
-		s.Want("Opened")
+		r.Must(r.Server.Delete(sessiontest.Dir))
+		r.Must(r.Server.Create(sessiontest.Dir, nil))
+		s := r.Seated()
 		created := s.Makes(1) // which cannot know
 		if created.Alone {
 			t.Errorf("%+v", created)
 		}
-		if err := r.Server.SetData(sessiontest.Dir, []byte(theirData)); err != nil {
-			t.Fatal(err)
-		}
+		r.Must(r.Server.SetData(sessiontest.Dir, []byte(theirData)))
 		s.ListNodes(1)
 		s.Delete(recipes.Delete{Epoch: 1, Node: created.Node.Text, Floor: true})
 		s.Want("Gone Deleted")
@@ -133,9 +113,7 @@ func TestAnotherDirectoryByTheSameName(t *testing.T) {
 func TestADirectoryMadeBySomebodyElseMeanwhile(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Warm()
-		if err := r.Server.Delete(sessiontest.Dir); err != nil {
-			t.Fatal(err)
-		}
+		r.Must(r.Server.Delete(sessiontest.Dir))
 		r.Server.Intercept(func(q zktest.Request) zktest.Action {
 			if q.Op == zktest.OpCreateContainer && !r.Server.Exists(sessiontest.Dir) {
 				if err := r.Server.Create(sessiontest.Dir, []byte(theirData)); err != nil {
@@ -144,8 +122,7 @@ func TestADirectoryMadeBySomebodyElseMeanwhile(t *testing.T) {
 			}
 			return zktest.Pass()
 		})
-		s := r.Seat()
-		s.Want("Opened")
+		s := r.Seated()
 		if created := s.Makes(1); created.Alone {
 			t.Errorf("%+v", created)
 		}
@@ -159,8 +136,7 @@ func TestWhatMayNotBeWrittenIsNotTriedAgain(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Warm()
 		r.DenyWriting()
-		s := r.Seat()
-		s.Want("Opened")
+		s := r.Seated()
 		for attempt, multis := range []int{1, 0, 0} {
 			asked := r.Asked()
 			created := s.Makes(recipes.Attempt(attempt + 1))

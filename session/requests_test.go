@@ -19,9 +19,7 @@ import (
 
 func TestRequests(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		a, b := r.Seat(), r.Seat()
-		a.Want("Opened")
-		b.Want("Opened")
+		a, b := r.Seated(), r.Seated()
 
 		b.List(recipes.List{Epoch: 1, Barrier: true})
 		if in := b.Answer().(recipes.Listed); len(in.Queue) != 0 || in.Own != (recipes.Own{}) || in.Epoch != 1 {
@@ -31,9 +29,7 @@ func TestRequests(t *testing.T) {
 		if nodeA.Seq != 0 || nodeB.Seq != 1 || nodeA.Kind != events.KindLock {
 			t.Errorf("%+v, %+v", nodeA, nodeB)
 		}
-		if err := r.Server.Create(sessiontest.Dir+"/stranger", nil); err != nil {
-			t.Fatal(err)
-		}
+		r.Must(r.Server.Create(sessiontest.Dir+"/stranger", nil))
 		listed := b.ListNodes(1)
 		queue := slices.SortedFunc(slices.Values(listed.Queue), events.CompareNames)
 		if !slices.Equal(queue, []events.Name{nodeA, nodeB}) {
@@ -50,9 +46,7 @@ func TestRequests(t *testing.T) {
 		}
 
 		a.Claim(recipes.Claim{Epoch: 1, Node: nodeA.Text})
-		if in := a.Answer(); in != (recipes.Claimed{Epoch: 1, Fresh: true}) {
-			t.Errorf("%+v", in)
-		}
+		a.WantAnswer(recipes.Claimed{Epoch: 1, Fresh: true})
 		b.Watch(recipes.Watch{Epoch: 1, Node: nodeA.Text})
 		b.Want("")
 		a.Delete(recipes.Delete{Epoch: 1, Node: nodeA.Text})
@@ -65,8 +59,7 @@ func TestRequests(t *testing.T) {
 
 func TestRequestsThatAreRefused(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		s := r.Seat()
-		s.Want("Opened")
+		s := r.Seated()
 		node := s.CreateNode(1).Text
 		var fail zktest.Code
 		r.Server.Intercept(func(q zktest.Request) zktest.Action {
@@ -131,11 +124,9 @@ func TestRequestsOfAPastEpochAreNotMade(t *testing.T) {
 		r.Server.Down(true)
 		s.Want("Opened Suspended")
 		s.Create(recipes.Create{Epoch: 1, Attempt: 1}) // waits, and is overtaken by the expiry
-		if err := r.Server.Expire(r.Only()); err != nil {
-			t.Fatal(err)
-		}
+		r.Must(r.Server.Expire(r.Only()))
 		r.Server.Down(false)
-		r.Until("there is another session", func() bool { return s.Session(2) != 0 })
+		s.Await(2)
 		got := s.Want("Expired Unknown Opened")
 		if got[1] != (recipes.Unknown{Epoch: 1, Op: recipes.OpCreate}) {
 			t.Errorf("%+v", got[1])
@@ -151,9 +142,7 @@ func TestRequestsOfAPastEpochAreNotMade(t *testing.T) {
 			{recipes.OpDelete, func() { s.Delete(recipes.Delete{Epoch: 1, Node: "n"}) }},
 		} {
 			c.make()
-			if in := s.Answer(); in != (recipes.Unknown{Epoch: 1, Op: c.op}) {
-				t.Errorf("%+v", in)
-			}
+			s.WantAnswer(recipes.Unknown{Epoch: 1, Op: c.op})
 		}
 		if got := r.Server.Tree(); len(got) != 0 {
 			t.Errorf("made %v", got)
@@ -165,19 +154,11 @@ func TestRequestsOfAPastEpochAreNotMade(t *testing.T) {
 func TestAnAnswerBearsTheEpochOfItsRequest(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		s := r.Seat()
-		r.Server.Intercept(func(q zktest.Request) zktest.Action {
-			if q.Op == zktest.OpCreate {
-				return zktest.Swallow()
-			}
-			return zktest.Pass()
-		})
+		r.On(zktest.OpCreate, zktest.Swallow())
 		s.Want("Opened")
 		s.Create(recipes.Create{Epoch: 1, Attempt: 1})
 		synctest.Wait()
-		if err := r.Server.Expire(r.Only()); err != nil {
-			t.Fatal(err)
-		}
-		r.Until("there is another session", func() bool { return s.Session(2) != 0 })
+		s.ExpireBefore(2)
 		var answers []recipes.Input
 		for _, in := range s.Fresh() {
 			if _, ok := in.(recipes.Unknown); ok {
@@ -207,8 +188,7 @@ func TestParentsAreContainers(t *testing.T) {
 					}
 					return zktest.Pass()
 				})
-				s := r.SeatAt(session.Place{Dir: "/x/y/z"})
-				s.Want("Opened")
+				s := r.SeatedAt(session.Place{Dir: "/x/y/z"})
 				node := s.CreateNode(1).Text
 				if got, want := r.Server.Tree(), []string{"/x", "/x/y", "/x/y/z", "/x/y/z/" + node}; !slices.Equal(got, want) {
 					t.Errorf("made %v, want %v", got, want)
@@ -247,8 +227,7 @@ func TestADirectoryThatKeepsGoingAway(t *testing.T) {
 				}
 				return zktest.Pass()
 			})
-			s := r.Seat()
-			s.Want("Opened")
+			s := r.Seated()
 			s.Create(recipes.Create{Epoch: 1, Attempt: 1})
 			in, want := sessiontest.TypesOf([]recipes.Input{s.Answer()}), "Created"
 			if times == 1000 {
@@ -264,8 +243,7 @@ func TestADirectoryThatKeepsGoingAway(t *testing.T) {
 // A follower that has fallen behind does not know of the latest nodes. After a write through it, it does.
 func TestABarrierSeesWhatHasHappenedBefore(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		s := r.Seat()
-		s.Want("Opened")
+		s := r.Seated()
 		own := s.CreateNode(1)
 		r.Server.Lag(r.Only(), true)
 		r.Plant("lock-0000000001")
@@ -283,12 +261,9 @@ func TestABarrierSeesWhatHasHappenedBefore(t *testing.T) {
 func TestDiscard(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		for _, name := range []string{"a", "b", "c"} {
-			if err := r.Server.Create(sessiontest.Dir+"/"+name, nil); err != nil {
-				t.Fatal(err)
-			}
+			r.Must(r.Server.Create(sessiontest.Dir+"/"+name, nil))
 		}
-		s := r.Seat()
-		s.Want("Opened")
+		s := r.Seated()
 		s.Discard(recipes.Discard{Node: "a"})
 		s.Discard(recipes.Discard{Node: "none"})
 		synctest.Wait()
@@ -314,9 +289,7 @@ func TestDiscard(t *testing.T) {
 		r.Server.Down(true)
 		synctest.Wait()
 		s.Discard(recipes.Discard{Node: "c"})
-		if err := r.Server.Expire(r.Only()); err != nil {
-			t.Fatal(err)
-		}
+		r.Must(r.Server.Expire(r.Only()))
 		r.Server.Down(false)
 		r.Until("c is gone", func() bool { return !r.Server.Exists(sessiontest.Dir + "/c") })
 		for _, in := range s.Fresh() {
@@ -333,9 +306,7 @@ func TestPastRequestsDoNotWaitBehindADiscard(t *testing.T) {
 		s.Want("Opened Suspended")
 		s.Discard(recipes.Discard{Node: "n"})
 		s.Create(recipes.Create{Epoch: 1, Attempt: 1})
-		if err := r.Server.Expire(r.Only()); err != nil {
-			t.Fatal(err)
-		}
+		r.Must(r.Server.Expire(r.Only()))
 		r.Server.Intercept(func(q zktest.Request) zktest.Action {
 			if q.Op == zktest.OpConnect && q.Session == 0 {
 				return zktest.CutBefore() // no new session for the time being
@@ -353,8 +324,7 @@ func TestPastRequestsDoNotWaitBehindADiscard(t *testing.T) {
 // sync does not: a leader that has been deposed, and has not noticed, answers it.
 func TestABarrierIsAWrite(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		s := r.Seat()
-		s.Want("Opened")
+		s := r.Seated()
 		s.CreateNode(1)
 		var asked []zktest.Op
 		r.Server.Intercept(func(q zktest.Request) zktest.Action {

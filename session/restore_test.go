@@ -38,9 +38,7 @@ func TestWatchesOutliveTheConnection(t *testing.T) {
 			seats[name].Want(want)
 		}
 		time.Sleep(time.Second)
-		if n := r.Server.Watches(); n != 2 {
-			t.Errorf("%d watches, want those on kept and changed", n)
-		}
+		r.WantWatches(2)
 		r.DeleteNode("kept")
 		r.DeleteNode("changed")
 		seats["kept"].WantGone("kept")
@@ -53,8 +51,7 @@ func TestWatchesOutliveTheConnection(t *testing.T) {
 func TestRestoringWatchesIsNotWaitedForInVain(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Plant("n")
-		s := r.Seat()
-		s.Want("Opened")
+		s := r.Seated()
 		for _, watched := range []bool{false, true} {
 			if watched {
 				s.WatchNode("n")
@@ -72,12 +69,7 @@ func TestRequestsDoNotWaitForWatchesForEver(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Plant("n")
 		s := r.Watching("n")
-		r.Server.Intercept(func(q zktest.Request) zktest.Action {
-			if q.Op == zktest.OpSetWatches {
-				return zktest.Swallow()
-			}
-			return zktest.Pass()
-		})
+		r.On(zktest.OpSetWatches, zktest.Swallow())
 		r.Server.Cut(r.Only())
 		start := time.Now()
 		r.Settle()

@@ -36,13 +36,9 @@ func TestSurveyAndEnter(t *testing.T) {
 			t.Errorf("%+v beside three leases", got)
 		}
 		b.Enter(recipes.Enter{Epoch: 1, Node: other, Permits: 2, Version: 1})
-		if got := b.Answer(); got != (recipes.Refused{Epoch: 1, Op: recipes.OpEnter, Stale: true}) {
-			t.Errorf("%+v of another version", got)
-		}
+		b.WantAnswer(recipes.Refused{Epoch: 1, Op: recipes.OpEnter, Stale: true})
 		b.Enter(recipes.Enter{Epoch: 1, Node: "lock-0000000099", Permits: 2})
-		if got := b.Answer(); got != (recipes.Refused{Epoch: 1, Op: recipes.OpEnter, Missing: true}) {
-			t.Errorf("%+v of a node that does not exist", got)
-		}
+		b.WantAnswer(recipes.Refused{Epoch: 1, Op: recipes.OpEnter, Missing: true})
 		r.WantPermits(1, 3)
 		a.Claim(recipes.Claim{Epoch: 1, Node: entered.Leases[0]})
 		a.Want("Claimed")
@@ -86,14 +82,10 @@ func TestChangesAreTold(t *testing.T) {
 		}
 		holder.Delete(recipes.Delete{Epoch: 1, Node: lease})
 		s.Want("Changed")
-		if err := r.Server.Delete(sessiontest.QueueAt + "/" + node); err != nil {
-			t.Fatal(err)
-		}
+		r.Must(r.Server.Delete(sessiontest.QueueAt + "/" + node))
 		s.Want("Gone")
 		s.Survey(recipes.Survey{Epoch: 1, Node: node, Watch: true})
-		if got := s.Answer(); got != (recipes.Refused{Epoch: 1, Op: recipes.OpSurvey, Missing: true}) {
-			t.Errorf("%+v without its node", got)
-		}
+		s.WantAnswer(recipes.Refused{Epoch: 1, Op: recipes.OpSurvey, Missing: true})
 	})
 }
 
@@ -119,9 +111,7 @@ func TestTheReplyToAnEnterIsLost(t *testing.T) {
 					return zktest.Pass()
 				})
 				s.Enter(recipes.Enter{Epoch: 1, Node: node.Text, Permits: 3})
-				if got := s.Answer(); got != (recipes.Unknown{Epoch: 1, Op: recipes.OpEnter}) {
-					t.Fatalf("%+v", got)
-				}
+				s.WantAnswer(recipes.Unknown{Epoch: 1, Op: recipes.OpEnter})
 				s.List(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
 				listed := s.Answer().(recipes.Listed)
 				r.WantPermits(1-c.leases/3, c.leases)
@@ -144,9 +134,7 @@ func TestTheReplyToAnEnterIsLost(t *testing.T) {
 					t.Errorf("%+v", gone)
 				}
 				s.Claim(recipes.Claim{Epoch: 1, Node: listed.Own.Name.Text})
-				if got := s.Answer(); got != (recipes.Refused{Epoch: 1, Op: recipes.OpClaim, Missing: true}) {
-					t.Errorf("claim of two of three: %+v", got)
-				}
+				s.WantAnswer(recipes.Refused{Epoch: 1, Op: recipes.OpClaim, Missing: true})
 				s.Delete(recipes.Delete{Epoch: 1, Node: listed.Own.Name.Text})
 				s.Want("Gone Gone Deleted")
 				r.WantPermits(0, 0)
@@ -160,15 +148,11 @@ func TestSomeOfTheLeasesThatAreFoundAreMissing(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		s := r.PermitSeat(4, 3)
 		s.Enters(3)
-		if err := r.Server.Delete(sessiontest.LeasesAt + "/" + r.Server.Children(sessiontest.LeasesAt)[0]); err != nil {
-			t.Fatal(err)
-		}
+		r.Must(r.Server.Delete(sessiontest.LeasesAt + "/" + r.Server.Children(sessiontest.LeasesAt)[0]))
 		s.List(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
 		listed := s.Answer().(recipes.Listed)
 		s.Claim(recipes.Claim{Epoch: 1, Node: listed.Own.Name.Text})
-		if got := s.Answer(); got != (recipes.Refused{Epoch: 1, Op: recipes.OpClaim, Missing: true}) {
-			t.Errorf("%+v", got)
-		}
+		s.WantAnswer(recipes.Refused{Epoch: 1, Op: recipes.OpClaim, Missing: true})
 		s.Discard(recipes.Discard{Node: listed.Own.Name.Text})
 		r.WantPermits(0, 0)
 	})
@@ -181,12 +165,8 @@ func TestTheOtherLeasesAreWatched(t *testing.T) {
 		entered := s.Enters(3)
 		time.Sleep(sessiontest.Timeout / 5)
 		synctest.Wait()
-		if n := r.Server.Watches(); n != 3 {
-			t.Errorf("%d watches", n)
-		}
-		if err := r.Server.Delete(path.Join(sessiontest.PermitsAt, entered.Leases[2])); err != nil {
-			t.Fatal(err)
-		}
+		r.WantWatches(3)
+		r.Must(r.Server.Delete(path.Join(sessiontest.PermitsAt, entered.Leases[2])))
 		if gone := s.Want("Gone")[0].(recipes.Gone); gone.Node != entered.Leases[0] {
 			t.Errorf("%+v", gone)
 		}
@@ -195,9 +175,7 @@ func TestTheOtherLeasesAreWatched(t *testing.T) {
 		r.WantPermits(0, 0)
 		s.Close()
 		synctest.Wait()
-		if n := r.Server.Watches(); n != 0 {
-			t.Errorf("%d watches left", n)
-		}
+		r.WantWatches(0)
 	})
 }
 
@@ -213,9 +191,7 @@ func TestAnEnterLeavesAFloor(t *testing.T) {
 		multis := r.Multis()
 		s.Enter(recipes.Enter{Epoch: 1, Node: node, Permits: 1, Version: version, Floor: true})
 		s.Want("Gone Entered") // of its place in the queue, and of that it has heard
-		if n := multis(); n != 1 {
-			t.Errorf("%d transactions", n)
-		}
+		multis(1, 1, "for an Enter")
 		if data, _ := r.Server.Data(sessiontest.QueueAt); string(data) != floorOf(token) {
 			t.Errorf("data %q, want %q", data, floorOf(token))
 		}
@@ -235,16 +211,12 @@ func TestSizeNodes(t *testing.T) {
 		if got := b.Answer().(recipes.Listed); got.Size != 4 {
 			t.Errorf("%+v", got)
 		}
-		if err := r.Session.Resize(r.Context(), sessiontest.PermitsAt, 6, nil); err != nil {
-			t.Fatal(err)
-		}
+		r.Must(r.Session.Resize(r.Context(), sessiontest.PermitsAt, 6, nil))
 		if got := a.Surveys(recipes.Survey{}); got.Size != 6 || got.Version != 1 {
 			t.Errorf("%+v", got)
 		}
 		for _, data := range []string{"", "0", "-4", "x", "4 ", "99999999999"} {
-			if err := r.Server.SetData(sizeAt, []byte(data)); err != nil {
-				t.Fatal(err)
-			}
+			r.Must(r.Server.SetData(sizeAt, []byte(data)))
 			for _, ask := range []func(){
 				func() { b.Survey(recipes.Survey{Epoch: 1}) },
 				func() { b.List(recipes.List{Epoch: 1, Attempt: 1, Size: true}) },
@@ -256,12 +228,8 @@ func TestSizeNodes(t *testing.T) {
 				}
 			}
 		}
-		if err := r.Server.Delete(sizeAt); err != nil {
-			t.Fatal(err)
-		}
-		if err := r.Session.Resize(r.Context(), sessiontest.PermitsAt, 3, nil); err != nil {
-			t.Fatal(err)
-		}
+		r.Must(r.Server.Delete(sizeAt))
+		r.Must(r.Session.Resize(r.Context(), sessiontest.PermitsAt, 3, nil))
 		if data, _ := r.Server.Data(sizeAt); string(data) != "3" {
 			t.Errorf("size %q", data)
 		}

@@ -44,9 +44,7 @@ func TestNewsOfASession(t *testing.T) {
 			t.Errorf("session %#x became %#x", first, r.Session.ID())
 		}
 
-		if err := r.Server.Expire(first); err != nil {
-			t.Fatal(err)
-		}
+		r.Must(r.Server.Expire(first))
 		r.Until("there is a second session", func() bool { return r.Session.State() == session.Connected && r.Session.ID() != first })
 		second := r.Session.ID()
 		for _, s := range []*sessiontest.Seat{early, late} {
@@ -98,13 +96,9 @@ func TestOneSessionForEachEpoch(t *testing.T) {
 			}
 			return zktest.Pass()
 		})
-		seat := r.Seat()
-		seat.Want("Opened")
+		seat := r.Seated()
 		for epoch := recipes.Epoch(2); epoch < 12; epoch++ {
-			if err := r.Server.Expire(r.Only()); err != nil {
-				t.Fatal(err)
-			}
-			r.Until("there is another session", func() bool { return seat.Session(epoch) != 0 })
+			seat.ExpireBefore(epoch)
 			if got := seat.Want("Suspended Expired Opened")[2]; got != (recipes.Opened{Epoch: epoch, Session: r.Only()}) {
 				t.Errorf("%+v", got)
 			}
@@ -121,12 +115,11 @@ func TestOneSessionForEachEpoch(t *testing.T) {
 // Servers that have lost their data refuse a client that knows more than they do, without a word, and would do so for ever.
 func TestASessionThatNoServerTakesBack(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		s := r.Seat()
-		s.Want("Opened")
+		s := r.Seated()
 		s.ClaimNode(1, s.CreateNode(1).Text)
 		start := time.Now()
 		r.Server.Wipe()
-		r.Until("there is another session", func() bool { return s.Session(2) != 0 })
+		s.Await(2)
 		if took := time.Since(start); took < sessiontest.Lease+sessiontest.Timeout || took > sessiontest.Lease+sessiontest.Timeout+2*time.Second {
 			t.Errorf("another session after %v", took)
 		}
@@ -139,15 +132,9 @@ func TestASessionThatNoServerTakesBack(t *testing.T) {
 func TestASessionThatIsTakenBackLate(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Plant("n")
-		s := r.Seat()
-		s.Want("Opened")
+		s := r.Seated()
 		s.ClaimNode(1, "n")
-		r.Server.Intercept(func(q zktest.Request) zktest.Action {
-			if q.Op == zktest.OpConnect {
-				return zktest.CutBefore()
-			}
-			return zktest.Pass()
-		})
+		r.On(zktest.OpConnect, zktest.CutBefore())
 		r.Server.Cut(r.Only())
 		time.Sleep(sessiontest.Lease + time.Second)
 		s.Want("Suspended LeaseRanOut")
@@ -163,12 +150,7 @@ func TestAnIdleSessionThatIsTakenBackLate(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		s := r.Seat()
 		time.Sleep(time.Hour)
-		r.Server.Intercept(func(q zktest.Request) zktest.Action {
-			if q.Op == zktest.OpConnect {
-				return zktest.CutBefore()
-			}
-			return zktest.Pass()
-		})
+		r.On(zktest.OpConnect, zktest.CutBefore())
 		r.Server.Cut(r.Only())
 		time.Sleep(10 * time.Second)
 		r.Server.Intercept(nil)
@@ -256,10 +238,7 @@ func TestIdentitiesComeFirst(t *testing.T) {
 		r.Until("it is sent again", func() bool { return auths() == 4 })
 		r.Settle()
 		seat.ListNodes(1) // which nobody else may
-		if err := r.Server.Expire(r.Only()); err != nil {
-			t.Fatal(err)
-		}
-		r.Until("there is another session", func() bool { return seat.Session(2) != 0 })
+		seat.ExpireBefore(2)
 		if n := auths(); n != 6 {
 			t.Errorf("%d identities sent, want 6", n)
 		}
@@ -273,10 +252,7 @@ func TestIdentitiesComeFirst(t *testing.T) {
 			}
 			return zktest.Pass()
 		})
-		if err := r.Server.Expire(r.Only()); err != nil {
-			t.Fatal(err)
-		}
-		r.Until("there is another session", func() bool { return seat.Session(3) != 0 })
+		seat.ExpireBefore(3)
 		seat.Want("Suspended Expired Opened")
 		seat.CreateNode(3)
 	})
@@ -387,9 +363,7 @@ func TestCloseTwice(t *testing.T) {
 		<-done
 		seat := r.Seat() // opened after the end, and answered all the same
 		seat.Create(recipes.Create{Epoch: 1, Attempt: 1})
-		if in := seat.Answer(); in != (recipes.Unknown{Epoch: 1, Op: recipes.OpCreate}) {
-			t.Errorf("%+v", in)
-		}
+		seat.WantAnswer(recipes.Unknown{Epoch: 1, Op: recipes.OpCreate})
 		r.Group.Close()
 	})
 }
@@ -410,8 +384,7 @@ func TestTheEndOfASessionIsAskedForBehindItsRequests(t *testing.T) {
 	const late, grace = time.Second, 2 * time.Second
 	sessiontest.Bubble(t, func(r *sessiontest.Rig) {
 		r.Open("")
-		s := r.Seat()
-		s.Want("Opened")
+		s := r.Seated()
 		var asked time.Time
 		r.Server.Intercept(func(q zktest.Request) zktest.Action {
 			switch q.Op {

@@ -19,13 +19,11 @@ func owners() map[string]func(r *sessiontest.Rig) (s *sessiontest.Seat, created 
 	return map[string]func(r *sessiontest.Rig) (*sessiontest.Seat, recipes.Created){
 		"alone by its create": func(r *sessiontest.Rig) (*sessiontest.Seat, recipes.Created) {
 			r.Warm()
-			s := r.Seat()
-			s.Want("Opened")
+			s := r.Seated()
 			return s, s.Makes(1)
 		},
 		"listed, and claimed": func(r *sessiontest.Rig) (*sessiontest.Seat, recipes.Created) {
-			s := r.Seat()
-			s.Want("Opened")
+			s := r.Seated()
 			node := s.CreateNode(1)
 			own := s.ListNodes(1).Own
 			s.ClaimNode(1, node.Text)
@@ -60,9 +58,7 @@ func TestWhoJoinsHasTheNodeForNothing(t *testing.T) {
 		}
 		last.Delete(recipes.Delete{Epoch: 1, Node: created.Node.Text})
 		last.Want("Deleted")
-		if got := asked(); len(got) != 0 {
-			t.Errorf("asked %v", got)
-		}
+		r.WantAsked(asked())
 		r.WantChildren(1)
 	})
 }
@@ -146,8 +142,7 @@ func TestJoinsAndReleasesInEveryOrder(t *testing.T) {
 			t.Run(fmt.Sprintf("%v at once %v", steps, atOnce), func(t *testing.T) {
 				sessiontest.InSession(t, func(r *sessiontest.Rig) {
 					r.Warm()
-					first := r.Seat()
-					first.Want("Opened")
+					first := r.Seated()
 					created := first.Makes(1)
 					r.Plant("lock-0000000099") // so that nobody else is alone, and a holder
 					second := r.SeatWith(first)
@@ -255,9 +250,7 @@ func TestWhoMayJoinFindsNobodyInItsWay(t *testing.T) {
 		if in := joiner.Answer().(recipes.Listed); len(in.Queue) != 0 || in.Epoch != 1 {
 			t.Errorf("told %+v", in)
 		}
-		if got := asked(); len(got) != 0 {
-			t.Errorf("asked %v", got)
-		}
+		r.WantAsked(asked())
 		other.List(recipes.List{Epoch: 1})
 		if in := other.Answer().(recipes.Listed); len(in.Queue) != 1 {
 			t.Errorf("told %+v", in)
@@ -302,8 +295,7 @@ func TestAnUnknownEndOfTheLastIsTriedAgain(t *testing.T) {
 func TestNothingIsRememberedOfThoseWhoHaveShared(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Warm()
-		last := r.Seat()
-		last.Want("Opened")
+		last := r.Seated()
 		created := last.Makes(1)
 		for range 100 {
 			next := r.SeatWith(last)

@@ -34,12 +34,7 @@ func TestEachIsToldThatTheNodeIsGone(t *testing.T) {
 			r.DeleteNode(node)
 		},
 		"by a probe, before it is watched": func(r *sessiontest.Rig, _ [3]*sessiontest.Seat, node string) {
-			r.Server.Intercept(func(q zktest.Request) zktest.Action {
-				if q.Op == zktest.OpGetData { // no watch is armed
-					return zktest.Swallow()
-				}
-				return zktest.Pass()
-			})
+			r.On(zktest.OpGetData, zktest.Swallow()) // no watch is armed
 			r.DeleteNode(node)
 		},
 		"by the claim of the first": func(r *sessiontest.Rig, all [3]*sessiontest.Seat, node string) {
@@ -137,9 +132,7 @@ func TestEachIsToldOfTheEndOfTheLease(t *testing.T) {
 		}
 		multis := r.Multis()
 		time.Sleep(time.Minute)
-		if n := multis(); n != int(time.Minute/probe) {
-			t.Errorf("%d probes for one node that is held twice", n)
-		}
+		multis(int(time.Minute/probe), int(time.Minute/probe), "in a minute for one node that is held twice")
 		late := r.SeatWith(owner, all[2])
 		var once atomic.Bool
 		all[0].Hears(func(in recipes.Input) {
@@ -154,10 +147,7 @@ func TestEachIsToldOfTheEndOfTheLease(t *testing.T) {
 		all[2].Want("Suspended LeaseRanOut")
 		late.Want("Suspended") // it waits for a connection, as any create would
 		r.Server.MuteAll(false)
-		if err := r.Server.Expire(r.Only()); err != nil {
-			t.Fatal(err)
-		}
-		r.Until("there is another session", func() bool { return owner.Session(2) != 0 })
+		owner.ExpireBefore(2)
 		for _, s := range all {
 			if got := s.Fresh(); count[recipes.Expired](got) != 1 || count[recipes.LeaseRanOut](got) != 0 {
 				t.Errorf("told %+v", got)

@@ -22,8 +22,6 @@ func isCreate(q zktest.Request) bool {
 func TestSingleCreate(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		a, b := r.Single(), r.Single()
-		a.Want("Opened")
-		b.Want("Opened")
 		made, ok := a.Make(1).(recipes.Created)
 		if !ok || !made.Alone || !made.Fresh || made.Node.Text != "7" || made.Token == 0 {
 			t.Fatalf("%+v", made)
@@ -45,9 +43,7 @@ func TestSingleCreate(t *testing.T) {
 		a.Delete(recipes.Delete{Epoch: 1, Node: "7"})
 		a.Want("Deleted")
 		b.Want("Gone")
-		if _, made := b.Make(2).(recipes.Created); !made {
-			t.Error("not made")
-		}
+		b.Makes(2)
 	})
 }
 
@@ -60,12 +56,8 @@ func TestSingleLostCreate(t *testing.T) {
 	}{"executed": {zktest.CutAfter(), true}, "not executed": {zktest.CutBefore(), false}} {
 		t.Run(name, func(t *testing.T) {
 			sessiontest.InSession(t, func(r *sessiontest.Rig) {
-				if err := r.Server.Create("/tasks", nil); err != nil {
-					t.Fatal(err)
-				}
+				r.Must(r.Server.Create("/tasks", nil))
 				a, b := r.Single(), r.Single()
-				a.Want("Opened")
-				b.Want("Opened")
 				r.Once(c.action, isCreate)
 				if _, unknown := a.Make(1).(recipes.Unknown); !unknown {
 					t.Fatal("not unknown")
@@ -89,9 +81,7 @@ func TestSingleLostCreate(t *testing.T) {
 					a.Want("Gone Deleted") // the look has armed a watch
 					b.Fresh()
 				}
-				if _, made := b.Make(2).(recipes.Created); !made {
-					t.Error("nobody may make it any more")
-				}
+				b.Makes(2)
 			})
 		})
 	}
@@ -102,21 +92,12 @@ func TestSingleLostCreate(t *testing.T) {
 func TestSingleReplaced(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		a := r.Single()
-		a.Want("Opened")
-		if _, made := a.Make(1).(recipes.Created); !made {
-			t.Fatal("not made")
-		}
-		if err := r.Server.Delete(sessiontest.Task); err != nil {
-			t.Fatal(err)
-		}
-		if err := r.Server.Create(sessiontest.Task, nil); err != nil {
-			t.Fatal(err)
-		}
+		a.Makes(1)
+		r.Must(r.Server.Delete(sessiontest.Task))
+		r.Must(r.Server.Create(sessiontest.Task, nil))
 		a.Want("") // nobody watches it yet
 		a.Claim(recipes.Claim{Epoch: 1, Node: "7"})
-		if in := a.Answer(); in != (recipes.Refused{Epoch: 1, Op: recipes.OpClaim, Missing: true}) {
-			t.Errorf("claimed: %+v", in)
-		}
+		a.WantAnswer(recipes.Refused{Epoch: 1, Op: recipes.OpClaim, Missing: true})
 		a.Delete(recipes.Delete{Epoch: 1, Node: "7"})
 		a.Want("Deleted")
 		if !r.Server.Exists(sessiontest.Task) {
@@ -141,19 +122,14 @@ func TestSingleLostDelete(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			sessiontest.InSession(t, func(r *sessiontest.Rig) {
 				a := r.Single()
-				a.Want("Opened")
-				if _, made := a.Make(1).(recipes.Created); !made {
-					t.Fatal("not made")
-				}
+				a.Makes(1)
 				r.Once(c.action, func(q zktest.Request) bool { return q.Op == zktest.OpDelete })
 				a.Delete(recipes.Delete{Epoch: 1, Node: "7"})
 				if _, unknown := a.Answer().(recipes.Unknown); !unknown {
 					t.Fatal("not unknown")
 				}
 				if c.other {
-					if err := r.Server.Create(sessiontest.Task, nil); err != nil {
-						t.Fatal(err)
-					}
+					r.Must(r.Server.Create(sessiontest.Task, nil))
 				}
 				r.Settle()
 				a.Fresh()
@@ -171,11 +147,7 @@ func TestSingleLostDelete(t *testing.T) {
 func TestSingleRefusedDelete(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		a, b := r.Single(), r.Single()
-		a.Want("Opened")
-		b.Want("Opened")
-		if _, made := a.Make(1).(recipes.Created); !made {
-			t.Fatal("not made")
-		}
+		a.Makes(1)
 		r.Once(zktest.Fail(zktest.NoAuth), func(q zktest.Request) bool { return q.Op == zktest.OpDelete })
 		a.Delete(recipes.Delete{Epoch: 1, Node: "7"})
 		if _, refused := a.Answer().(recipes.Refused); !refused {
@@ -208,11 +180,7 @@ func TestSingleTellsTheOwner(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			sessiontest.InSession(t, func(r *sessiontest.Rig) {
 				a, b := r.Single(), r.Single()
-				a.Want("Opened")
-				b.Want("Opened")
-				if _, made := a.Make(1).(recipes.Created); !made {
-					t.Fatal("not made")
-				}
+				a.Makes(1)
 				if c.watched {
 					time.Sleep(sessiontest.Timeout / 5)
 				}
@@ -221,13 +189,9 @@ func TestSingleTellsTheOwner(t *testing.T) {
 					b.Watch(recipes.Watch{Epoch: 1, Node: "7"})
 				}
 				a.Want("")
-				if err := r.Server.Delete(sessiontest.Task); err != nil {
-					t.Fatal(err)
-				}
+				r.Must(r.Server.Delete(sessiontest.Task))
 				if c.replace {
-					if err := r.Server.Create(sessiontest.Task, nil); err != nil {
-						t.Fatal(err)
-					}
+					r.Must(r.Server.Create(sessiontest.Task, nil))
 				}
 				if !c.watched && !c.waits {
 					a.Want("")
@@ -248,9 +212,7 @@ func TestSingleTellsTheOwner(t *testing.T) {
 func TestSingleDiscardsNothing(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		a, b := r.Single(), r.Single()
-		if _, made := a.Make(1).(recipes.Created); !made {
-			t.Fatal("not made")
-		}
+		a.Makes(1)
 		b.Discard(recipes.Discard{Node: "7"})
 		time.Sleep(time.Second)
 		if !r.Server.Exists(sessiontest.Task) {
@@ -263,8 +225,7 @@ func TestSingleDiscardsNothing(t *testing.T) {
 func TestSingleWithoutWrite(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		acl := []zk.ACL{{Perms: zk.PermRead | zk.PermDelete | zk.PermCreate, Scheme: "world", ID: "anyone"}}
-		a := r.SeatAt(session.Place{Dir: sessiontest.Task, Kind: events.KindUnfair, ACL: acl})
-		a.Want("Opened")
+		a := r.SeatedAt(session.Place{Dir: sessiontest.Task, Kind: events.KindUnfair, ACL: acl})
 		made, ok := a.Make(1).(recipes.Created)
 		if !ok || made.Alone {
 			t.Fatalf("%+v", made)
@@ -281,7 +242,6 @@ func TestSingleWithoutWrite(t *testing.T) {
 func TestPauses(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		a := r.Single()
-		a.Want("Opened")
 		for attempt, bound := range map[recipes.Attempt]time.Duration{
 			1: 5 * time.Millisecond, 2: 10 * time.Millisecond, 5: 80 * time.Millisecond,
 			7: 320 * time.Millisecond, 8: 320 * time.Millisecond, 1 << 31: 320 * time.Millisecond,
@@ -315,7 +275,6 @@ func TestPauses(t *testing.T) {
 func TestAPastWatchSaysNothingOfTheOwnNode(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		a := r.Single()
-		a.Want("Opened")
 		a.FindGone(recipes.Watch{Epoch: 1, Node: "7"})
 		a.Want("Gone") // it has none: this is about the one that it waits for
 		if made, ok := a.Make(1).(recipes.Created); !ok || !made.Alone {
@@ -323,9 +282,7 @@ func TestAPastWatchSaysNothingOfTheOwnNode(t *testing.T) {
 		}
 		a.FindGone(recipes.Watch{Epoch: 1, Node: "7"})
 		a.Want("")
-		if err := r.Server.Delete(sessiontest.Task); err != nil {
-			t.Fatal(err)
-		}
+		r.Must(r.Server.Delete(sessiontest.Task))
 		a.Want("Gone") // the session has looked again, and watches it
 	})
 }

@@ -30,13 +30,10 @@ func namesOf(found []session.Found) string {
 func TestSurveyAndLook(t *testing.T) {
 	sessiontest.Bubble(t, func(r *sessiontest.Rig) {
 		for _, node := range []string{"/app/d/a", "/app/d/b", "/app/d/c/deep", "/app/e"} {
-			if err := r.Server.Create(node, []byte(node)); err != nil {
-				t.Fatal(err)
-			}
+			r.Must(r.Server.Create(node, []byte(node)))
 		}
 		r.Open("/app")
-		s := r.SeatAt(session.Place{Dir: "/own"})
-		s.Want("Opened")
+		s := r.SeatedAt(session.Place{Dir: "/own"})
 		own := s.CreateNode(1).Text
 		watches := r.Server.Watches()
 		notB := func(name string) bool { return name != "b" }
@@ -71,9 +68,7 @@ func TestSurveyAndLook(t *testing.T) {
 // again. It would take nodes for gone that it has read too soon elsewhere.
 func TestSurveyIsOfOneSession(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		if err := r.Server.Create(sessiontest.Dir+"/a", nil); err != nil {
-			t.Fatal(err)
-		}
+		r.Must(r.Server.Create(sessiontest.Dir+"/a", nil))
 		first := r.Only()
 		var asked []string
 		r.Server.Intercept(func(q zktest.Request) zktest.Action {
@@ -171,9 +166,7 @@ func TestHalfASurveyIsNone(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		const nodes = 200
 		for i := range nodes {
-			if err := r.Server.Create(fmt.Sprintf("%s/%d", sessiontest.Dir, i), nil); err != nil {
-				t.Fatal(err)
-			}
+			r.Must(r.Server.Create(fmt.Sprintf("%s/%d", sessiontest.Dir, i), nil))
 		}
 		ctx := &endingContext{Context: r.Context()}
 		readings := 0

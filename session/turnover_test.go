@@ -44,9 +44,7 @@ func (t turn) over(floor bool) {
 // is checks the answers to both.
 func (t turn) is(alone bool) {
 	t.Helper()
-	if in := t.old.Answer(); in != (recipes.Deleted{Epoch: 1}) {
-		t.Errorf("the release was answered %+v", in)
-	}
+	t.old.WantAnswer(recipes.Deleted{Epoch: 1})
 	created, ok := t.next.Answer().(recipes.Created)
 	if !ok || created.Alone != alone || created.Fresh != alone {
 		t.Errorf("the next was answered %+v, want alone %v", created, alone)
@@ -64,9 +62,7 @@ func TestAReleaseAndTheNextAcquireAreOneRequest(t *testing.T) {
 		turn := turnIn(r)
 		asked := r.Asked()
 		turn.over(false)
-		if got := asked(); len(got) != 1 || got[zktest.OpMulti] != 1 {
-			t.Errorf("asked %v", got)
-		}
+		r.WantAsked(asked(), zktest.OpMulti)
 		turn.is(true)
 		r.WantData(sessiontest.OurData)
 	})
@@ -126,9 +122,7 @@ func TestTwoRequestsThatAreNoTurnover(t *testing.T) {
 				if got := asked(); got[zktest.OpDelete]+got[zktest.OpMulti]+got[zktest.OpCreate] < 2 {
 					t.Errorf("asked %v", got)
 				}
-				if in := turn.old.Answer(); in != (recipes.Deleted{Epoch: 1}) {
-					t.Errorf("the release was answered %+v", in)
-				}
+				turn.old.WantAnswer(recipes.Deleted{Epoch: 1})
 				if _, ok := turn.next.Answer().(recipes.Created); !ok {
 					t.Error("the next seat's create is not answered with Created")
 				}
@@ -154,12 +148,8 @@ func TestATurnoverWithoutAnAnswer(t *testing.T) {
 					}
 				})
 				turn.over(false)
-				if in := turn.old.Answer(); in != (recipes.Unknown{Epoch: 1, Op: recipes.OpDelete}) {
-					t.Errorf("the release was answered %+v", in)
-				}
-				if in := turn.next.Answer(); in != (recipes.Unknown{Epoch: 1, Op: recipes.OpCreate}) {
-					t.Errorf("the next was answered %+v", in)
-				}
+				turn.old.WantAnswer(recipes.Unknown{Epoch: 1, Op: recipes.OpDelete})
+				turn.next.WantAnswer(recipes.Unknown{Epoch: 1, Op: recipes.OpCreate})
 				r.Server.Intercept(nil)
 				r.Settle()
 				turn.next.List(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
@@ -181,16 +171,10 @@ func TestATurnoverOfASessionThatIsOver(t *testing.T) {
 		turn.old.Fresh()
 		turn.next.Fresh()
 		turn.over(false)
-		if err := r.Server.Expire(id); err != nil {
-			t.Fatal(err)
-		}
+		r.Must(r.Server.Expire(id))
 		r.Server.Down(false)
-		if in := turn.old.Answer(); in != (recipes.Unknown{Epoch: 1, Op: recipes.OpDelete}) {
-			t.Errorf("the release was answered %+v", in)
-		}
-		if in := turn.next.Answer(); in != (recipes.Unknown{Epoch: 1, Op: recipes.OpCreate}) {
-			t.Errorf("the next was answered %+v", in)
-		}
+		turn.old.WantAnswer(recipes.Unknown{Epoch: 1, Op: recipes.OpDelete})
+		turn.next.WantAnswer(recipes.Unknown{Epoch: 1, Op: recipes.OpCreate})
 		r.Until("nothing is left", func() bool { return len(r.Server.Children(sessiontest.Dir)) == 0 })
 	})
 }
