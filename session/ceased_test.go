@@ -44,21 +44,19 @@ func TestTheNodeOfALateClaimIsWatched(t *testing.T) {
 			claim()
 		}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			sessiontest.InSession(t, func(r *sessiontest.Rig) {
-				r.Warm()
-				s := r.SeatedAt(session.Place{Dir: sessiontest.Dir, Detect: true})
-				created := s.Makes(1)
-				c.ends(r, s, func() { s.Recorded(created.Node.Text) })
-				time.Sleep(3 * probe)
-				synctest.Wait()
-				r.Must(r.Server.SetData(sessiontest.Dir+"/"+created.Node.Text, []byte("__REVOKE__")))
-				time.Sleep(time.Second)
-				if told := s.Fresh(); count[recipes.AskedBack](told) != 1 {
-					t.Errorf("asked back, and heard %+v", told)
-				}
-			}, c.options...)
-		})
+		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+			r.Warm()
+			s := r.SeatedAt(session.Place{Dir: sessiontest.Dir, Detect: true})
+			created := s.Makes(1)
+			c.ends(r, s, func() { s.Recorded(created.Node.Text) })
+			time.Sleep(3 * probe)
+			synctest.Wait()
+			r.Must(r.Server.SetData(sessiontest.Dir+"/"+created.Node.Text, []byte("__REVOKE__")))
+			time.Sleep(time.Second)
+			if told := s.Fresh(); count[recipes.AskedBack](told) != 1 {
+				r.Errorf("asked back, and heard %+v", told)
+			}
+		}, c.options...)
 	}
 }
 

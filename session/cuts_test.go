@@ -60,21 +60,19 @@ func TestEveryRequestIsAnsweredOnceWhereverTheConnectionBreaks(t *testing.T) {
 	}
 	for at := 1; at <= total; at++ {
 		for name, action := range map[string]zktest.Action{"before": zktest.CutBefore(), "after": zktest.CutAfter()} {
-			t.Run(fmt.Sprintf("%s request %d", name, at), func(t *testing.T) {
-				sessiontest.InSession(t, func(r *sessiontest.Rig) {
-					cut{at, action}.intercept(r.Server)
-					s := r.Seat()
-					s.Acquire()
-					time.Sleep(time.Minute)
-					for _, in := range s.Fresh() {
-						if _, ok := in.(recipes.Gone); !ok {
-							t.Errorf("%+v came later", in)
-						}
+			sessiontest.Run(t, fmt.Sprintf("%s request %d", name, at), func(r *sessiontest.Rig) {
+				cut{at, action}.intercept(r.Server)
+				s := r.Seat()
+				s.Acquire()
+				time.Sleep(time.Minute)
+				for _, in := range s.Fresh() {
+					if _, ok := in.(recipes.Gone); !ok {
+						r.Errorf("%+v came later", in)
 					}
-					if n := len(r.Server.Children(sessiontest.Dir)); n != 0 {
-						t.Errorf("%d nodes left", n)
-					}
-				})
+				}
+				if n := len(r.Server.Children(sessiontest.Dir)); n != 0 {
+					r.Errorf("%d nodes left", n)
+				}
 			})
 		}
 	}

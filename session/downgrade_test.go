@@ -37,34 +37,30 @@ func TestAPlaceIsGivenByAHolderOnly(t *testing.T) {
 			r.Errorf("answered %+v", in)
 		}
 	}
-	t.Run("waits", func(t *testing.T) {
-		sessiontest.InSession(t, func(r *sessiontest.Rig) {
-			r.Writer()
-			second := r.SeatedAt(session.Place{Dir: sessiontest.Dir, Kind: events.KindWrite})
-			second.Makes(1)
-			second.ListNodes(1)
-			reader := r.InPlaceOf(second)
-			reader.Create(recipes.Create{Epoch: 1, Attempt: 1})
-			refused(r, reader)
-			if nodes := r.Server.Children(sessiontest.Dir); len(nodes) != 2 {
-				r.Errorf("nodes %v", nodes)
-			}
-		})
+	sessiontest.Run(t, "waits", func(r *sessiontest.Rig) {
+		r.Writer()
+		second := r.SeatedAt(session.Place{Dir: sessiontest.Dir, Kind: events.KindWrite})
+		second.Makes(1)
+		second.ListNodes(1)
+		reader := r.InPlaceOf(second)
+		reader.Create(recipes.Create{Epoch: 1, Attempt: 1})
+		refused(r, reader)
+		if nodes := r.Server.Children(sessiontest.Dir); len(nodes) != 2 {
+			r.Errorf("nodes %v", nodes)
+		}
 	})
-	t.Run("leaves", func(t *testing.T) {
-		sessiontest.InSession(t, func(r *sessiontest.Rig) {
-			w, node := r.Writer()
-			reader := r.InPlaceOf(w)
-			asked := r.Asked()
-			r.Together(func() {
-				w.Delete(recipes.Delete{Epoch: 1, Node: node.Text, Floor: true})
-				reader.Create(recipes.Create{Epoch: 1, Attempt: 1})
-			})
-			refused(r, reader)
-			if n := len(asked()); n != 1 {
-				r.Errorf("%d kinds of requests, want the release's alone", n)
-			}
+	sessiontest.Run(t, "leaves", func(r *sessiontest.Rig) {
+		w, node := r.Writer()
+		reader := r.InPlaceOf(w)
+		asked := r.Asked()
+		r.Together(func() {
+			w.Delete(recipes.Delete{Epoch: 1, Node: node.Text, Floor: true})
+			reader.Create(recipes.Create{Epoch: 1, Attempt: 1})
 		})
+		refused(r, reader)
+		if n := len(asked()); n != 1 {
+			r.Errorf("%d kinds of requests, want the release's alone", n)
+		}
 	})
 }
 

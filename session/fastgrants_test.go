@@ -53,22 +53,20 @@ func proof(in recipes.Input) recipes.Input {
 // TestWhoeverIsGrantedIsToldOfTheEndOfTheLease, by whatever the grant came.
 func TestWhoeverIsGrantedIsToldOfTheEndOfTheLease(t *testing.T) {
 	for name, prepare := range fastGrants() {
-		t.Run(name, func(t *testing.T) {
-			sessiontest.InSession(t, func(r *sessiontest.Rig) {
-				s, request, want := prepare(r)
-				request()
-				if in := s.Answer(); proof(in) != want {
-					t.Fatalf("%+v", in)
-				}
-				multis := r.Multis()
-				time.Sleep(time.Minute)
-				multis(int(time.Minute/probe), int(time.Minute/probe), "in a minute with one holder")
-				s.Want("")
-				r.Server.MuteAll(true)
-				time.Sleep(sessiontest.Timeout)
-				s.Want("Suspended LeaseRanOut")
-				r.Server.MuteAll(false)
-			})
+		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+			s, request, want := prepare(r)
+			request()
+			if in := s.Answer(); proof(in) != want {
+				r.Fatalf("%+v", in)
+			}
+			multis := r.Multis()
+			time.Sleep(time.Minute)
+			multis(int(time.Minute/probe), int(time.Minute/probe), "in a minute with one holder")
+			s.Want("")
+			r.Server.MuteAll(true)
+			time.Sleep(sessiontest.Timeout)
+			s.Want("Suspended LeaseRanOut")
+			r.Server.MuteAll(false)
 		})
 	}
 }
@@ -77,41 +75,39 @@ func TestWhoeverIsGrantedIsToldOfTheEndOfTheLease(t *testing.T) {
 // that has no value any more.
 func TestAProofThatIsSeenTooLateIsNotFresh(t *testing.T) {
 	for name, prepare := range fastGrants() {
-		t.Run(name, func(t *testing.T) {
-			sessiontest.InSession(t, func(r *sessiontest.Rig) {
-				s, request, want := prepare(r)
-				slow := r.Seated()
-				r.Server.Intercept(func(q zktest.Request) zktest.Action {
-					switch q.Op {
-					case zktest.OpMulti, zktest.OpGetData:
-						return zktest.Delay(time.Second)
-					default:
-						return zktest.Swallow()
-					}
-				})
-				request()
-				synctest.Wait()
-				slow.Hears(func(recipes.Input) { time.Sleep(sessiontest.Lease + time.Second) }) // stands for a pause of the whole process
-				slow.Delete(recipes.Delete{Epoch: 99, Node: "n"})
-				time.Sleep(sessiontest.Lease + 2*time.Second)
-				var got []recipes.Input
-				for _, in := range s.Fresh() {
-					if _, news := in.(recipes.Suspended); !news {
-						got = append(got, proof(in))
-					}
-				}
-				switch stale := want.(type) {
-				case recipes.Created:
-					stale.Fresh = false
-					want = stale
-				case recipes.Advanced:
-					stale.Fresh = false
-					want = stale
-				}
-				if len(got) != 1 || got[0] != want {
-					t.Errorf("told %+v, want %+v", got, want)
+		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+			s, request, want := prepare(r)
+			slow := r.Seated()
+			r.Server.Intercept(func(q zktest.Request) zktest.Action {
+				switch q.Op {
+				case zktest.OpMulti, zktest.OpGetData:
+					return zktest.Delay(time.Second)
+				default:
+					return zktest.Swallow()
 				}
 			})
+			request()
+			synctest.Wait()
+			slow.Hears(func(recipes.Input) { time.Sleep(sessiontest.Lease + time.Second) }) // stands for a pause of the whole process
+			slow.Delete(recipes.Delete{Epoch: 99, Node: "n"})
+			time.Sleep(sessiontest.Lease + 2*time.Second)
+			var got []recipes.Input
+			for _, in := range s.Fresh() {
+				if _, news := in.(recipes.Suspended); !news {
+					got = append(got, proof(in))
+				}
+			}
+			switch stale := want.(type) {
+			case recipes.Created:
+				stale.Fresh = false
+				want = stale
+			case recipes.Advanced:
+				stale.Fresh = false
+				want = stale
+			}
+			if len(got) != 1 || got[0] != want {
+				r.Errorf("told %+v, want %+v", got, want)
+			}
 		})
 	}
 }

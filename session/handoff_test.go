@@ -98,34 +98,32 @@ func TestAdvance(t *testing.T) {
 		"of this session, a joiner wrote over the floor": {func(s scene) { leave(s, true); synctest.Wait(); data(s, sessiontest.OurData) },
 			recipes.Advanced{Epoch: 1, Floor: true, Fresh: true}, 0},
 	} {
-		t.Run(name, func(t *testing.T) {
-			sessiontest.InSession(t, func(r *sessiontest.Rig) {
-				r.Warm()
-				r.Plant(other)
-				s := scene{Rig: r, pred: r.Seat()}
-				s.pred.Want("Opened")
-				s.node = s.pred.CreateNode(1).Text
-				s.token = s.pred.ListNodes(1).Own.Token
-				waiter := r.Seated()
-				own := waiter.CreateNode(1).Text
-				waiter.ListNodes(1)
-				waiter.WatchNode(s.node)
-				waiter.Want("")
-				c.leaves(s)
-				waiter.WantGone(s.node)
-				asked := r.Asked()
-				waiter.Advance(recipes.Advance{Epoch: 1, Node: own, Past: s.node, Next: other})
-				if in := waiter.Answer(); in != c.want {
-					t.Errorf("%+v, want %+v", in, c.want)
-				}
-				if got := asked(); got[zktest.OpGetData] != c.reads || got[zktest.OpMulti] != 1 || len(got) != 1+min(c.reads, 1) {
-					t.Errorf("asked %v", got)
-				}
-				if c.want.Stands {
-					r.DeleteNode(other)
-					waiter.WantGone(other)
-				}
-			})
+		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+			r.Warm()
+			r.Plant(other)
+			s := scene{Rig: r, pred: r.Seat()}
+			s.pred.Want("Opened")
+			s.node = s.pred.CreateNode(1).Text
+			s.token = s.pred.ListNodes(1).Own.Token
+			waiter := r.Seated()
+			own := waiter.CreateNode(1).Text
+			waiter.ListNodes(1)
+			waiter.WatchNode(s.node)
+			waiter.Want("")
+			c.leaves(s)
+			waiter.WantGone(s.node)
+			asked := r.Asked()
+			waiter.Advance(recipes.Advance{Epoch: 1, Node: own, Past: s.node, Next: other})
+			if in := waiter.Answer(); in != c.want {
+				r.Errorf("%+v, want %+v", in, c.want)
+			}
+			if got := asked(); got[zktest.OpGetData] != c.reads || got[zktest.OpMulti] != 1 || len(got) != 1+min(c.reads, 1) {
+				r.Errorf("asked %v", got)
+			}
+			if c.want.Stands {
+				r.DeleteNode(other)
+				waiter.WantGone(other)
+			}
 		})
 	}
 }

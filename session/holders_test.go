@@ -70,17 +70,15 @@ func TestOtherWritesCountAsProbes(t *testing.T) {
 
 func TestTheProbeIntervalCanBeSetAndStaysBelowTheTimeout(t *testing.T) {
 	for _, c := range []struct{ set, want time.Duration }{{time.Second, time.Second}, {sessiontest.Timeout / 4, sessiontest.Timeout / 4}, {time.Minute, sessiontest.Timeout / 4}} {
-		t.Run(fmt.Sprint(c.set), func(t *testing.T) {
-			sessiontest.InSession(t, func(r *sessiontest.Rig) {
-				r.Plant("n")
-				s := r.Seated()
-				s.ClaimNode(1, "n")
-				multis := r.Multis()
-				time.Sleep(time.Hour)
-				multis(int(time.Hour/c.want), int(time.Hour/c.want), "in an hour")
-				s.Want("")
-			}, session.OptionFunc(func(c2 *session.Config) { c2.ProbeInterval = c.set }))
-		})
+		sessiontest.Run(t, fmt.Sprint(c.set), func(r *sessiontest.Rig) {
+			r.Plant("n")
+			s := r.Seated()
+			s.ClaimNode(1, "n")
+			multis := r.Multis()
+			time.Sleep(time.Hour)
+			multis(int(time.Hour/c.want), int(time.Hour/c.want), "in an hour")
+			s.Want("")
+		}, session.OptionFunc(func(c2 *session.Config) { c2.ProbeInterval = c.set }))
 	}
 }
 

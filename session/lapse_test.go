@@ -22,16 +22,14 @@ import (
 // The message of the loss stands in the mailbox behind what was asked.
 func TestNobodyComesToWhoHasLapsed(t *testing.T) {
 	ask := recipes.Create{Epoch: 1, Attempt: 1}
-	t.Run("to share", func(t *testing.T) {
-		sessiontest.InSession(t, func(r *sessiontest.Rig) {
-			w, node := r.Writer()
-			inner := r.SeatedAt(session.Place{Dir: sessiontest.Dir, With: []*session.Seat{w.Seat}})
-			r.Together(func() { inner.Create(ask); w.Lapse() })
-			if in, ok := inner.Answer().(recipes.Created); !ok || in.Node.Text == node.Text {
-				r.Errorf("answered %+v", in)
-			}
-			r.WantChildren(2)
-		})
+	sessiontest.Run(t, "to share", func(r *sessiontest.Rig) {
+		w, node := r.Writer()
+		inner := r.SeatedAt(session.Place{Dir: sessiontest.Dir, With: []*session.Seat{w.Seat}})
+		r.Together(func() { inner.Create(ask); w.Lapse() })
+		if in, ok := inner.Answer().(recipes.Created); !ok || in.Node.Text == node.Text {
+			r.Errorf("answered %+v", in)
+		}
+		r.WantChildren(2)
 	})
 	for name, wants := range map[string]func(r *sessiontest.Rig) (holder, other *sessiontest.Seat){
 		"to read in its place": func(r *sessiontest.Rig) (holder, other *sessiontest.Seat) {
@@ -43,15 +41,13 @@ func TestNobodyComesToWhoHasLapsed(t *testing.T) {
 			return u, r.Over(u)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			sessiontest.InSession(t, func(r *sessiontest.Rig) {
-				holder, other := wants(r)
-				r.Together(func() { other.Create(ask); holder.Lapse() })
-				if in, ok := other.Answer().(recipes.Refused); !ok || in.Op != recipes.OpCreate {
-					r.Errorf("answered %+v", in)
-				}
-				r.WantChildren(1)
-			})
+		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+			holder, other := wants(r)
+			r.Together(func() { other.Create(ask); holder.Lapse() })
+			if in, ok := other.Answer().(recipes.Refused); !ok || in.Op != recipes.OpCreate {
+				r.Errorf("answered %+v", in)
+			}
+			r.WantChildren(1)
 		})
 	}
 }
@@ -63,53 +59,51 @@ func TestNobodyComesToWhoHasLapsed(t *testing.T) {
 // renews the lease, and makes it a holder. It keeps its node for a function that still runs, and nobody may enter beside it.
 func TestWhoVerifiesBehindItsLossIsNoHolderAgain(t *testing.T) {
 	for name, detect := range map[string]bool{"plain": false, "tells of crashes": true} {
-		t.Run(name, func(t *testing.T) {
-			sessiontest.InSession(t, func(r *sessiontest.Rig) {
-				s := r.SeatedAt(session.Place{Dir: sessiontest.Dir, Detect: detect})
-				node := s.CreateNode(1)
-				s.ListNodes(1)
-				if detect {
-					s.Recorded(node.Text)
-				} else {
-					s.ClaimNode(1, node.Text)
-				}
-				s.Hears(func(in recipes.Input) { // as the actor does whose machine keeps the node
-					if _, out := in.(recipes.LeaseRanOut); out {
-						s.Lapse()
-					}
-				})
-				time.Sleep(100 * time.Second)
-				var swallowed atomic.Int32
-				r.Server.Intercept(func(q zktest.Request) zktest.Action {
-					if q.Op != zktest.OpMulti {
-						return zktest.Pass()
-					}
-					swallowed.Add(1)
-					return zktest.Swallow() // the probe: what is answered is pings, as by a server without a quorum
-				})
-				r.Until("a probe is lost", func() bool { return swallowed.Load() > 0 })
-				time.Sleep(s.Until() - time.Second)
-				r.Server.Intercept(nil)
-				r.Together(func() { // in the session's drain
-					time.Sleep(2 * time.Second)                       // 1, 2
-					s.Claim(recipes.Claim{Epoch: 1, Node: node.Text}) // 3
-				})
-				time.Sleep(3 * time.Second) // whoever's goroutine the drain runs in
-				if told := s.Fresh(); count[recipes.LeaseRanOut](told) != 1 || told[len(told)-1] != (recipes.Claimed{Epoch: 1}) {
-					t.Errorf("told %+v", told)
-				}
-				synctest.Wait()
-				inner := r.SeatedAt(session.Place{Dir: sessiontest.Dir, Detect: detect, With: []*session.Seat{s.Seat}})
-				inner.Create(recipes.Create{Epoch: 1, Attempt: 1})
-				switch in := inner.Answer().(type) {
-				case recipes.Created:
-					if in.Node.Text == node.Text {
-						t.Errorf("entered a lock that is lost: %+v", in)
-					}
-				case recipes.Joined:
-					t.Errorf("entered a lock that is lost, and was told of no crash: %+v", in)
+		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+			s := r.SeatedAt(session.Place{Dir: sessiontest.Dir, Detect: detect})
+			node := s.CreateNode(1)
+			s.ListNodes(1)
+			if detect {
+				s.Recorded(node.Text)
+			} else {
+				s.ClaimNode(1, node.Text)
+			}
+			s.Hears(func(in recipes.Input) { // as the actor does whose machine keeps the node
+				if _, out := in.(recipes.LeaseRanOut); out {
+					s.Lapse()
 				}
 			})
+			time.Sleep(100 * time.Second)
+			var swallowed atomic.Int32
+			r.Server.Intercept(func(q zktest.Request) zktest.Action {
+				if q.Op != zktest.OpMulti {
+					return zktest.Pass()
+				}
+				swallowed.Add(1)
+				return zktest.Swallow() // the probe: what is answered is pings, as by a server without a quorum
+			})
+			r.Until("a probe is lost", func() bool { return swallowed.Load() > 0 })
+			time.Sleep(s.Until() - time.Second)
+			r.Server.Intercept(nil)
+			r.Together(func() { // in the session's drain
+				time.Sleep(2 * time.Second)                       // 1, 2
+				s.Claim(recipes.Claim{Epoch: 1, Node: node.Text}) // 3
+			})
+			time.Sleep(3 * time.Second) // whoever's goroutine the drain runs in
+			if told := s.Fresh(); count[recipes.LeaseRanOut](told) != 1 || told[len(told)-1] != (recipes.Claimed{Epoch: 1}) {
+				r.Errorf("told %+v", told)
+			}
+			synctest.Wait()
+			inner := r.SeatedAt(session.Place{Dir: sessiontest.Dir, Detect: detect, With: []*session.Seat{s.Seat}})
+			inner.Create(recipes.Create{Epoch: 1, Attempt: 1})
+			switch in := inner.Answer().(type) {
+			case recipes.Created:
+				if in.Node.Text == node.Text {
+					r.Errorf("entered a lock that is lost: %+v", in)
+				}
+			case recipes.Joined:
+				r.Errorf("entered a lock that is lost, and was told of no crash: %+v", in)
+			}
 		})
 	}
 }

@@ -180,32 +180,30 @@ func TestParentsAreContainers(t *testing.T) {
 		{"containers", 0, 1}, // the rest goes with the next reaping
 		{"server without containers", zktest.Unimplemented, 0},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			sessiontest.InSession(t, func(r *sessiontest.Rig) {
-				r.Server.Intercept(func(q zktest.Request) zktest.Action {
-					if c.code != 0 && q.Op == zktest.OpCreateContainer {
-						return zktest.Fail(c.code)
-					}
-					return zktest.Pass()
-				})
-				s := r.SeatedAt(session.Place{Dir: "/x/y/z"})
-				node := s.CreateNode(1).Text
-				if got, want := r.Server.Tree(), []string{"/x", "/x/y", "/x/y/z", "/x/y/z/" + node}; !slices.Equal(got, want) {
-					t.Errorf("made %v, want %v", got, want)
+		sessiontest.Run(t, c.name, func(r *sessiontest.Rig) {
+			r.Server.Intercept(func(q zktest.Request) zktest.Action {
+				if c.code != 0 && q.Op == zktest.OpCreateContainer {
+					return zktest.Fail(c.code)
 				}
-				s.DeleteNode(node)
-				if n := r.Server.Reap(); n != c.reaps {
-					t.Errorf("%d of %v were containers", n, r.Server.Tree())
-				}
-				if r.Server.Exists("/x/y/z") != (c.reaps == 0) {
-					t.Errorf("left %v", r.Server.Tree())
-				}
-				// The container went while nobody was there; then it is made again.
-				s.Create(recipes.Create{Epoch: 1, Attempt: 2})
-				if in := s.Answer(); sessiontest.TypesOf([]recipes.Input{in}) != "Created" {
-					t.Errorf("%+v", in)
-				}
+				return zktest.Pass()
 			})
+			s := r.SeatedAt(session.Place{Dir: "/x/y/z"})
+			node := s.CreateNode(1).Text
+			if got, want := r.Server.Tree(), []string{"/x", "/x/y", "/x/y/z", "/x/y/z/" + node}; !slices.Equal(got, want) {
+				r.Errorf("made %v, want %v", got, want)
+			}
+			s.DeleteNode(node)
+			if n := r.Server.Reap(); n != c.reaps {
+				r.Errorf("%d of %v were containers", n, r.Server.Tree())
+			}
+			if r.Server.Exists("/x/y/z") != (c.reaps == 0) {
+				r.Errorf("left %v", r.Server.Tree())
+			}
+			// The container went while nobody was there; then it is made again.
+			s.Create(recipes.Create{Epoch: 1, Attempt: 2})
+			if in := s.Answer(); sessiontest.TypesOf([]recipes.Input{in}) != "Created" {
+				r.Errorf("%+v", in)
+			}
 		})
 	}
 }

@@ -96,49 +96,47 @@ func TestTheReplyToAnEnterIsLost(t *testing.T) {
 		action zktest.Action
 		leases int
 	}{"the reply": {zktest.CutAfter(), 3}, "the request": {zktest.CutBefore(), 0}} {
-		t.Run(name, func(t *testing.T) {
-			sessiontest.InSession(t, func(r *sessiontest.Rig) {
-				r.MakePermits(4)
-				s := r.PermitSeat(4, 3)
-				node := s.CreateNode(1)
-				s.Surveys(recipes.Survey{Node: node.Text})
-				hit := false
-				r.Server.Intercept(func(q zktest.Request) zktest.Action {
-					if q.Op == zktest.OpMulti && len(q.Parts) > 3 && !hit {
-						hit = true
-						return c.action
-					}
-					return zktest.Pass()
-				})
-				s.Enter(recipes.Enter{Epoch: 1, Node: node.Text, Permits: 3})
-				s.WantAnswer(recipes.Unknown{Epoch: 1, Op: recipes.OpEnter})
-				s.List(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
-				listed := s.Answer().(recipes.Listed)
-				r.WantPermits(1-c.leases/3, c.leases)
-				if listed.Own.Owner != r.Only() || listed.Leased != (c.leases > 0) {
-					t.Fatalf("%+v", listed)
+		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+			r.MakePermits(4)
+			s := r.PermitSeat(4, 3)
+			node := s.CreateNode(1)
+			s.Surveys(recipes.Survey{Node: node.Text})
+			hit := false
+			r.Server.Intercept(func(q zktest.Request) zktest.Action {
+				if q.Op == zktest.OpMulti && len(q.Parts) > 3 && !hit {
+					hit = true
+					return c.action
 				}
-				if c.leases == 0 {
-					if listed.Own.Name != node {
-						t.Errorf("%+v", listed)
-					}
-					return
-				}
-				s.Claim(recipes.Claim{Epoch: 1, Node: listed.Own.Name.Text})
-				s.Want("Claimed")
-				leases := r.Server.Children(sessiontest.LeasesAt)
-				if err := r.Server.Delete(sessiontest.LeasesAt + "/" + leases[1]); err != nil { // not the one by which it is known
-					t.Fatal(err)
-				}
-				if gone := s.Want("Gone")[0].(recipes.Gone); gone.Node != listed.Own.Name.Text {
-					t.Errorf("%+v", gone)
-				}
-				s.Claim(recipes.Claim{Epoch: 1, Node: listed.Own.Name.Text})
-				s.WantAnswer(recipes.Refused{Epoch: 1, Op: recipes.OpClaim, Missing: true})
-				s.Delete(recipes.Delete{Epoch: 1, Node: listed.Own.Name.Text})
-				s.Want("Gone Gone Deleted")
-				r.WantPermits(0, 0)
+				return zktest.Pass()
 			})
+			s.Enter(recipes.Enter{Epoch: 1, Node: node.Text, Permits: 3})
+			s.WantAnswer(recipes.Unknown{Epoch: 1, Op: recipes.OpEnter})
+			s.List(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
+			listed := s.Answer().(recipes.Listed)
+			r.WantPermits(1-c.leases/3, c.leases)
+			if listed.Own.Owner != r.Only() || listed.Leased != (c.leases > 0) {
+				r.Fatalf("%+v", listed)
+			}
+			if c.leases == 0 {
+				if listed.Own.Name != node {
+					r.Errorf("%+v", listed)
+				}
+				return
+			}
+			s.Claim(recipes.Claim{Epoch: 1, Node: listed.Own.Name.Text})
+			s.Want("Claimed")
+			leases := r.Server.Children(sessiontest.LeasesAt)
+			if err := r.Server.Delete(sessiontest.LeasesAt + "/" + leases[1]); err != nil { // not the one by which it is known
+				r.Fatal(err)
+			}
+			if gone := s.Want("Gone")[0].(recipes.Gone); gone.Node != listed.Own.Name.Text {
+				r.Errorf("%+v", gone)
+			}
+			s.Claim(recipes.Claim{Epoch: 1, Node: listed.Own.Name.Text})
+			s.WantAnswer(recipes.Refused{Epoch: 1, Op: recipes.OpClaim, Missing: true})
+			s.Delete(recipes.Delete{Epoch: 1, Node: listed.Own.Name.Text})
+			s.Want("Gone Gone Deleted")
+			r.WantPermits(0, 0)
 		})
 	}
 }
@@ -239,24 +237,22 @@ func TestSizeNodes(t *testing.T) {
 // TestResizeIsMadeUntilItIsSettled, also if its reply is lost, and not when nobody waits any more.
 func TestResizeIsMadeUntilItIsSettled(t *testing.T) {
 	for _, action := range []zktest.Action{zktest.CutAfter(), zktest.CutBefore(), zktest.Fail(zktest.Throttled)} {
-		t.Run(fmt.Sprint(action), func(t *testing.T) {
-			sessiontest.InSession(t, func(r *sessiontest.Rig) {
-				r.PermitSeat(4, 1).Surveys(recipes.Survey{})
-				hit := false
-				r.Server.Intercept(func(q zktest.Request) zktest.Action {
-					if q.Op == zktest.OpSetData && !hit {
-						hit = true
-						return action
-					}
-					return zktest.Pass()
-				})
-				if err := r.Session.Resize(r.Context(), sessiontest.PermitsAt, 6, nil); err != nil || !hit {
-					t.Fatal(err, hit)
+		sessiontest.Run(t, fmt.Sprint(action), func(r *sessiontest.Rig) {
+			r.PermitSeat(4, 1).Surveys(recipes.Survey{})
+			hit := false
+			r.Server.Intercept(func(q zktest.Request) zktest.Action {
+				if q.Op == zktest.OpSetData && !hit {
+					hit = true
+					return action
 				}
-				if data, _ := r.Server.Data(sizeAt); string(data) != "6" {
-					t.Errorf("size %q", data)
-				}
+				return zktest.Pass()
 			})
+			if err := r.Session.Resize(r.Context(), sessiontest.PermitsAt, 6, nil); err != nil || !hit {
+				r.Fatal(err, hit)
+			}
+			if data, _ := r.Server.Data(sizeAt); string(data) != "6" {
+				r.Errorf("size %q", data)
+			}
 		})
 	}
 }

@@ -36,12 +36,10 @@ func owners() map[string]func(r *sessiontest.Rig) (s *sessiontest.Seat, created 
 func owning(t *testing.T, test func(r *sessiontest.Rig, owner *sessiontest.Seat, created recipes.Created), options ...session.Option) {
 	t.Helper()
 	for name, makes := range owners() {
-		t.Run(name, func(t *testing.T) {
-			sessiontest.InSession(t, func(r *sessiontest.Rig) {
-				owner, created := makes(r)
-				test(r, owner, created)
-			}, options...)
-		})
+		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+			owner, created := makes(r)
+			test(r, owner, created)
+		}, options...)
 	}
 }
 
@@ -70,32 +68,30 @@ func TestTheNodeGoesWithTheLast(t *testing.T) {
 	for by := range 3 { // whose node the third asks for: the first's, the second's, that of either
 		for _, order := range orders {
 			for floors := range 1 << 3 {
-				t.Run(fmt.Sprintf("%d %v %03b", by, order, floors), func(t *testing.T) {
-					sessiontest.InSession(t, func(r *sessiontest.Rig) {
-						r.Warm()
-						seats := [3]*sessiontest.Seat{r.Seat()}
-						seats[0].Want("Opened")
-						created := seats[0].Makes(1)
-						seats[1] = r.SeatWith(seats[0])
-						seats[1].Joins(created)
-						seats[2] = r.SeatWith([][]*sessiontest.Seat{seats[:1], seats[1:2], seats[:2]}[by]...)
-						seats[2].Joins(created)
-						asked := r.Asked()
-						for _, who := range order {
-							r.WantChildren(1)
-							seats[who].Delete(recipes.Delete{Epoch: 1, Node: created.Node.Text, Floor: floors>>who&1 != 0})
-							seats[who].Want("Deleted")
-						}
-						r.WantChildren(0)
-						got, want := asked(), zktest.OpDelete
-						r.WantData(map[bool]string{false: sessiontest.OurData, true: floorOf(created.Token)}[floors != 0])
-						if floors != 0 {
-							want = zktest.OpMulti
-						}
-						if len(got) != 1 || got[want] != 1 {
-							t.Errorf("asked %v", got)
-						}
-					})
+				sessiontest.Run(t, fmt.Sprintf("%d %v %03b", by, order, floors), func(r *sessiontest.Rig) {
+					r.Warm()
+					seats := [3]*sessiontest.Seat{r.Seat()}
+					seats[0].Want("Opened")
+					created := seats[0].Makes(1)
+					seats[1] = r.SeatWith(seats[0])
+					seats[1].Joins(created)
+					seats[2] = r.SeatWith([][]*sessiontest.Seat{seats[:1], seats[1:2], seats[:2]}[by]...)
+					seats[2].Joins(created)
+					asked := r.Asked()
+					for _, who := range order {
+						r.WantChildren(1)
+						seats[who].Delete(recipes.Delete{Epoch: 1, Node: created.Node.Text, Floor: floors>>who&1 != 0})
+						seats[who].Want("Deleted")
+					}
+					r.WantChildren(0)
+					got, want := asked(), zktest.OpDelete
+					r.WantData(map[bool]string{false: sessiontest.OurData, true: floorOf(created.Token)}[floors != 0])
+					if floors != 0 {
+						want = zktest.OpMulti
+					}
+					if len(got) != 1 || got[want] != 1 {
+						r.Errorf("asked %v", got)
+					}
 				})
 			}
 		}
@@ -139,56 +135,54 @@ func TestJoinsAndReleasesInEveryOrder(t *testing.T) {
 	interleavings(nil, func(steps []step) {
 		orders++
 		for _, atOnce := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%v at once %v", steps, atOnce), func(t *testing.T) {
-				sessiontest.InSession(t, func(r *sessiontest.Rig) {
-					r.Warm()
-					first := r.Seated()
-					created := first.Makes(1)
-					r.Plant("lock-0000000099") // so that nobody else is alone, and a holder
-					second := r.SeatWith(first)
-					third := r.SeatWith(first, second)
-					seats := [3]*sessiontest.Seat{first, second, third}
-					holds, joined := [3]bool{true}, [3]bool{true}
-					own := 1 // nodes that are not shared
-					take := func() {
-						for _, s := range steps {
-							switch {
-							case !s.leaves:
-								joined[s.who] = holds[0] || s.who == 2 && holds[1]
-								holds[s.who] = joined[s.who]
-								seats[s.who].Create(recipes.Create{Epoch: 1, Attempt: 1})
-								if !joined[s.who] {
-									own++
-								}
-							case joined[s.who]:
-								holds[s.who] = false
-								seats[s.who].Delete(recipes.Delete{Epoch: 1, Node: created.Node.Text})
-							}
-							if !atOnce {
-								synctest.Wait()
-							}
-						}
-					}
-					if atOnce {
-						r.Together(take)
-					} else {
-						take()
-					}
-					r.WantChildren(own)
-					for who, s := range seats {
-						got := s.Fresh()
-						want := "Created Deleted"
+			sessiontest.Run(t, fmt.Sprintf("%v at once %v", steps, atOnce), func(r *sessiontest.Rig) {
+				r.Warm()
+				first := r.Seated()
+				created := first.Makes(1)
+				r.Plant("lock-0000000099") // so that nobody else is alone, and a holder
+				second := r.SeatWith(first)
+				third := r.SeatWith(first, second)
+				seats := [3]*sessiontest.Seat{first, second, third}
+				holds, joined := [3]bool{true}, [3]bool{true}
+				own := 1 // nodes that are not shared
+				take := func() {
+					for _, s := range steps {
 						switch {
-						case who == 0:
-							want = "Deleted"
-						case !joined[who]:
-							want = "Created"
+						case !s.leaves:
+							joined[s.who] = holds[0] || s.who == 2 && holds[1]
+							holds[s.who] = joined[s.who]
+							seats[s.who].Create(recipes.Create{Epoch: 1, Attempt: 1})
+							if !joined[s.who] {
+								own++
+							}
+						case joined[s.who]:
+							holds[s.who] = false
+							seats[s.who].Delete(recipes.Delete{Epoch: 1, Node: created.Node.Text})
 						}
-						if sessiontest.TypesOf(got) != want || who > 0 && (got[0] == created) != joined[who] {
-							t.Errorf("%d was told %+v, joined %v", who, got, joined[who])
+						if !atOnce {
+							synctest.Wait()
 						}
 					}
-				})
+				}
+				if atOnce {
+					r.Together(take)
+				} else {
+					take()
+				}
+				r.WantChildren(own)
+				for who, s := range seats {
+					got := s.Fresh()
+					want := "Created Deleted"
+					switch {
+					case who == 0:
+						want = "Deleted"
+					case !joined[who]:
+						want = "Created"
+					}
+					if sessiontest.TypesOf(got) != want || who > 0 && (got[0] == created) != joined[who] {
+						r.Errorf("%d was told %+v, joined %v", who, got, joined[who])
+					}
+				}
 			})
 		}
 	})

@@ -54,35 +54,33 @@ func TestSingleLostCreate(t *testing.T) {
 		action zktest.Action
 		made   bool
 	}{"executed": {zktest.CutAfter(), true}, "not executed": {zktest.CutBefore(), false}} {
-		t.Run(name, func(t *testing.T) {
-			sessiontest.InSession(t, func(r *sessiontest.Rig) {
-				r.Must(r.Server.Create("/tasks", nil))
-				a, b := r.Single(), r.Single()
-				r.Once(c.action, isCreate)
-				if _, unknown := a.Make(1).(recipes.Unknown); !unknown {
-					t.Fatal("not unknown")
-				}
-				r.Settle()
+		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+			r.Must(r.Server.Create("/tasks", nil))
+			a, b := r.Single(), r.Single()
+			r.Once(c.action, isCreate)
+			if _, unknown := a.Make(1).(recipes.Unknown); !unknown {
+				r.Fatal("not unknown")
+			}
+			r.Settle()
+			b.Fresh()
+			creates := r.Server.Requests(zktest.OpMulti)
+			if _, taken := b.Make(1).(recipes.Taken); !taken || r.Server.Requests(zktest.OpMulti) != creates {
+				r.Error("two creates of one session at a time")
+			}
+			if listed := b.Look(0, false); listed.Own != (recipes.Own{}) {
+				r.Errorf("another seat's: %+v", listed)
+			}
+			listed := a.Look(1, true)
+			if made := listed.Own.Token != 0; made != c.made || made && listed.Own.Owner != r.Session.ID() {
+				r.Fatalf("%+v", listed)
+			}
+			if c.made {
+				a.ClaimNode(1, "7")
+				a.Delete(recipes.Delete{Epoch: 1, Node: "7"})
+				a.Want("Gone Deleted") // the look has armed a watch
 				b.Fresh()
-				creates := r.Server.Requests(zktest.OpMulti)
-				if _, taken := b.Make(1).(recipes.Taken); !taken || r.Server.Requests(zktest.OpMulti) != creates {
-					t.Error("two creates of one session at a time")
-				}
-				if listed := b.Look(0, false); listed.Own != (recipes.Own{}) {
-					t.Errorf("another seat's: %+v", listed)
-				}
-				listed := a.Look(1, true)
-				if made := listed.Own.Token != 0; made != c.made || made && listed.Own.Owner != r.Session.ID() {
-					t.Fatalf("%+v", listed)
-				}
-				if c.made {
-					a.ClaimNode(1, "7")
-					a.Delete(recipes.Delete{Epoch: 1, Node: "7"})
-					a.Want("Gone Deleted") // the look has armed a watch
-					b.Fresh()
-				}
-				b.Makes(2)
-			})
+			}
+			b.Makes(2)
 		})
 	}
 }
@@ -119,25 +117,23 @@ func TestSingleLostDelete(t *testing.T) {
 		"executed": {zktest.CutAfter(), false}, "executed, taken": {zktest.CutAfter(), true},
 		"not executed": {zktest.CutBefore(), false}, "turned away": {zktest.Fail(zktest.Throttled), false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			sessiontest.InSession(t, func(r *sessiontest.Rig) {
-				a := r.Single()
-				a.Makes(1)
-				r.Once(c.action, func(q zktest.Request) bool { return q.Op == zktest.OpDelete })
-				a.Delete(recipes.Delete{Epoch: 1, Node: "7"})
-				if _, unknown := a.Answer().(recipes.Unknown); !unknown {
-					t.Fatal("not unknown")
-				}
-				if c.other {
-					r.Must(r.Server.Create(sessiontest.Task, nil))
-				}
-				r.Settle()
-				a.Fresh()
-				a.Delete(recipes.Delete{Epoch: 1, Node: "7"})
-				if _, deleted := a.Answer().(recipes.Deleted); !deleted || r.Server.Exists(sessiontest.Task) != c.other {
-					t.Errorf("deleted %v; node there: %v", deleted, r.Server.Exists(sessiontest.Task))
-				}
-			})
+		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+			a := r.Single()
+			a.Makes(1)
+			r.Once(c.action, func(q zktest.Request) bool { return q.Op == zktest.OpDelete })
+			a.Delete(recipes.Delete{Epoch: 1, Node: "7"})
+			if _, unknown := a.Answer().(recipes.Unknown); !unknown {
+				r.Fatal("not unknown")
+			}
+			if c.other {
+				r.Must(r.Server.Create(sessiontest.Task, nil))
+			}
+			r.Settle()
+			a.Fresh()
+			a.Delete(recipes.Delete{Epoch: 1, Node: "7"})
+			if _, deleted := a.Answer().(recipes.Deleted); !deleted || r.Server.Exists(sessiontest.Task) != c.other {
+				r.Errorf("deleted %v; node there: %v", deleted, r.Server.Exists(sessiontest.Task))
+			}
 		})
 	}
 }
@@ -177,33 +173,31 @@ func TestSingleTellsTheOwner(t *testing.T) {
 		"watched": {watched: true}, "another waits": {waits: true}, "both": {watched: true, waits: true},
 		"nobody watches": {}, "replaced, and nobody watches": {replace: true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			sessiontest.InSession(t, func(r *sessiontest.Rig) {
-				a, b := r.Single(), r.Single()
-				a.Makes(1)
-				if c.watched {
-					time.Sleep(sessiontest.Timeout / 5)
-				}
-				if c.waits {
-					b.Look(0, false)
-					b.Watch(recipes.Watch{Epoch: 1, Node: "7"})
-				}
+		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+			a, b := r.Single(), r.Single()
+			a.Makes(1)
+			if c.watched {
+				time.Sleep(sessiontest.Timeout / 5)
+			}
+			if c.waits {
+				b.Look(0, false)
+				b.Watch(recipes.Watch{Epoch: 1, Node: "7"})
+			}
+			a.Want("")
+			r.Must(r.Server.Delete(sessiontest.Task))
+			if c.replace {
+				r.Must(r.Server.Create(sessiontest.Task, nil))
+			}
+			if !c.watched && !c.waits {
 				a.Want("")
-				r.Must(r.Server.Delete(sessiontest.Task))
-				if c.replace {
-					r.Must(r.Server.Create(sessiontest.Task, nil))
-				}
-				if !c.watched && !c.waits {
-					a.Want("")
-					time.Sleep(sessiontest.Timeout / 5)
-				}
-				a.Want("Gone")
-				if c.waits {
-					b.Want("Gone")
-				}
-				time.Sleep(sessiontest.Timeout)
-				a.Want("")
-			})
+				time.Sleep(sessiontest.Timeout / 5)
+			}
+			a.Want("Gone")
+			if c.waits {
+				b.Want("Gone")
+			}
+			time.Sleep(sessiontest.Timeout)
+			a.Want("")
 		})
 	}
 }

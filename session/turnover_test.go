@@ -77,13 +77,11 @@ func TestATurnoverThatIsRefused(t *testing.T) {
 		"the node is gone": {func(t turn) { t.DeleteNode(t.node) }, true},
 		"we may not write": {func(t turn) { t.DenyWriting() }, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			sessiontest.InSession(t, func(r *sessiontest.Rig) {
-				turn := turnIn(r)
-				c.spoil(turn)
-				turn.over(false)
-				turn.is(c.alone)
-			})
+		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+			turn := turnIn(r)
+			c.spoil(turn)
+			turn.over(false)
+			turn.is(c.alone)
 		})
 	}
 }
@@ -111,22 +109,20 @@ func TestTwoRequestsThatAreNoTurnover(t *testing.T) {
 		"somebody waited there":      {session.Place{Dir: sessiontest.Dir}, false, func(t turn) { t.Plant("lock-0000000099"); t.next.ListNodes(1) }},
 		"a directory that is theirs": {session.Place{Dir: sessiontest.Dir}, false, func(t turn) { t.DenyWriting(); t.FloorFails() }},
 	} {
-		t.Run(name, func(t *testing.T) {
-			sessiontest.InSession(t, func(r *sessiontest.Rig) {
-				turn := turnAt(r, c.next)
-				if c.spoil != nil {
-					c.spoil(turn)
-				}
-				asked := r.Asked()
-				turn.over(c.floor)
-				if got := asked(); got[zktest.OpDelete]+got[zktest.OpMulti]+got[zktest.OpCreate] < 2 {
-					t.Errorf("asked %v", got)
-				}
-				turn.old.WantAnswer(recipes.Deleted{Epoch: 1})
-				if _, ok := turn.next.Answer().(recipes.Created); !ok {
-					t.Error("the next seat's create is not answered with Created")
-				}
-			})
+		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+			turn := turnAt(r, c.next)
+			if c.spoil != nil {
+				c.spoil(turn)
+			}
+			asked := r.Asked()
+			turn.over(c.floor)
+			if got := asked(); got[zktest.OpDelete]+got[zktest.OpMulti]+got[zktest.OpCreate] < 2 {
+				r.Errorf("asked %v", got)
+			}
+			turn.old.WantAnswer(recipes.Deleted{Epoch: 1})
+			if _, ok := turn.next.Answer().(recipes.Created); !ok {
+				r.Error("the next seat's create is not answered with Created")
+			}
 		})
 	}
 }
@@ -134,30 +130,28 @@ func TestTwoRequestsThatAreNoTurnover(t *testing.T) {
 // TestATurnoverWithoutAnAnswer: nobody knows of either half, and both are found out.
 func TestATurnoverWithoutAnAnswer(t *testing.T) {
 	for name, done := range map[string]bool{"executed": true, "not executed": false} {
-		t.Run(name, func(t *testing.T) {
-			sessiontest.InSession(t, func(r *sessiontest.Rig) {
-				turn := turnIn(r)
-				r.Server.Intercept(func(q zktest.Request) zktest.Action {
-					switch {
-					case q.Op != zktest.OpMulti:
-						return zktest.Pass()
-					case done:
-						return zktest.CutAfter()
-					default:
-						return zktest.CutBefore()
-					}
-				})
-				turn.over(false)
-				turn.old.WantAnswer(recipes.Unknown{Epoch: 1, Op: recipes.OpDelete})
-				turn.next.WantAnswer(recipes.Unknown{Epoch: 1, Op: recipes.OpCreate})
-				r.Server.Intercept(nil)
-				r.Settle()
-				turn.next.List(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
-				listed, ok := turn.next.Answer().(recipes.Listed)
-				if !ok || (listed.Own != recipes.Own{}) != done || len(listed.Queue) != 1 {
-					t.Errorf("executed %v, and listed %+v", done, listed)
+		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+			turn := turnIn(r)
+			r.Server.Intercept(func(q zktest.Request) zktest.Action {
+				switch {
+				case q.Op != zktest.OpMulti:
+					return zktest.Pass()
+				case done:
+					return zktest.CutAfter()
+				default:
+					return zktest.CutBefore()
 				}
 			})
+			turn.over(false)
+			turn.old.WantAnswer(recipes.Unknown{Epoch: 1, Op: recipes.OpDelete})
+			turn.next.WantAnswer(recipes.Unknown{Epoch: 1, Op: recipes.OpCreate})
+			r.Server.Intercept(nil)
+			r.Settle()
+			turn.next.List(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
+			listed, ok := turn.next.Answer().(recipes.Listed)
+			if !ok || (listed.Own != recipes.Own{}) != done || len(listed.Queue) != 1 {
+				r.Errorf("executed %v, and listed %+v", done, listed)
+			}
 		})
 	}
 }

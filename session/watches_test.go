@@ -79,19 +79,17 @@ func TestChangedDataArmTheWatchAgain(t *testing.T) {
 // The connection breaks before or after the request that arms the watch again.
 func TestArmingAgainSurvivesABreak(t *testing.T) {
 	for name, action := range map[string]zktest.Action{"before": zktest.CutBefore(), "after": zktest.CutAfter()} {
-		t.Run(name, func(t *testing.T) {
-			sessiontest.InSession(t, func(r *sessiontest.Rig) {
-				r.Plant("n")
-				s := r.Watching("n")
-				cut{1, action}.intercept(r.Server)
-				r.SetData("n")
-				s.Want("Suspended")
-				r.Settle()
-				s.Want("Reconnected")
-				r.WantWatches(1)
-				r.DeleteNode("n")
-				s.WantGone("n")
-			})
+		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+			r.Plant("n")
+			s := r.Watching("n")
+			cut{1, action}.intercept(r.Server)
+			r.SetData("n")
+			s.Want("Suspended")
+			r.Settle()
+			s.Want("Reconnected")
+			r.WantWatches(1)
+			r.DeleteNode("n")
+			s.WantGone("n")
 		})
 	}
 }
@@ -127,30 +125,28 @@ func TestArmingFailsForTwo(t *testing.T) {
 		"before":  {zktest.CutBefore(), "Suspended Unknown Reconnected", "Suspended Unknown Reconnected"},
 		"after":   {zktest.CutAfter(), "Suspended Unknown Reconnected", "Suspended Unknown Reconnected"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			sessiontest.InSession(t, func(r *sessiontest.Rig) {
-				r.Plant("n")
-				goOn := make(chan struct{})
-				r.Server.Intercept(func(q zktest.Request) zktest.Action {
-					if q.Op != zktest.OpGetData || q.Count > 1 {
-						return zktest.Pass()
-					}
-					<-goOn
-					return c.action
-				})
-				first, other := r.Seated(), r.Seated()
-				first.WatchNode("n")
-				synctest.Wait()
-				other.WatchNode("n")
-				synctest.Wait()
-				close(goOn)
-				r.Settle()
-				first.Want(c.first)
-				other.Want(c.other)
-				r.DeleteNode("n")
-				other.WantGone("n")
-				first.Want("")
+		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+			r.Plant("n")
+			goOn := make(chan struct{})
+			r.Server.Intercept(func(q zktest.Request) zktest.Action {
+				if q.Op != zktest.OpGetData || q.Count > 1 {
+					return zktest.Pass()
+				}
+				<-goOn
+				return c.action
 			})
+			first, other := r.Seated(), r.Seated()
+			first.WatchNode("n")
+			synctest.Wait()
+			other.WatchNode("n")
+			synctest.Wait()
+			close(goOn)
+			r.Settle()
+			first.Want(c.first)
+			other.Want(c.other)
+			r.DeleteNode("n")
+			other.WantGone("n")
+			first.Want("")
 		})
 	}
 }
