@@ -168,7 +168,7 @@ func waitedInVain(t *testing.T, l *link) {
 	r := resume(t, l)
 	go func() { r.peer.reply([]byte{3: 9}, 0) }()
 	if took := r.hears(); took != restoreMax {
-		t.Errorf("waited %v", took)
+		t.Errorf("the answer waited for %v, want %v", took, restoreMax)
 	}
 	r.end()
 }

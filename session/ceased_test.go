@@ -54,7 +54,7 @@ func TestTheNodeOfALateClaimIsWatched(t *testing.T) {
 			r.Must(r.Server.SetData(sessiontest.Dir+"/"+created.Node.Text, []byte("__REVOKE__")))
 			time.Sleep(time.Second)
 			if told := s.Fresh(); count[recipes.AskedBack](told) != 1 {
-				r.Errorf("asked back, and heard %+v", told)
+				r.Errorf("asked back once, the seat is told %+v, want one AskedBack", told)
 			}
 		}, c.options...)
 	}
@@ -78,7 +78,7 @@ func TestTheOneNodeOfALateClaimIsKnown(t *testing.T) {
 		s.WantAnswer(recipes.Claimed{Epoch: 1, Fresh: true})
 		ops := []any{&zk.CreateRequest{Path: "/x", Acl: zk.WorldACL(zk.PermAll)}}
 		if _, err := s.Transact(context.Background(), 1, []string{sessiontest.TaskNode}, ops); err != nil {
-			t.Errorf("a transaction of whoever holds: %v", err)
+			t.Errorf("a transaction of the holder: %v, want success", err)
 		}
 	}, strictly())
 }
@@ -111,7 +111,7 @@ func TestWhoHasLostIsNoHolderAgain(t *testing.T) {
 		inner := r.SeatWith(s)
 		inner.Create(recipes.Create{Epoch: 1, Attempt: 1})
 		if in, ok := inner.Answer().(recipes.Created); ok && in.Node == node {
-			t.Errorf("entered a lock that is lost: %+v", in)
+			t.Errorf("a lock that is lost is entered: %+v, want another node than %v", in, node)
 		}
 	})
 }

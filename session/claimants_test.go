@@ -27,7 +27,7 @@ func TestANodeThatCouldNotBeRemovedIsNobodys(t *testing.T) {
 		}
 		first.Delete(recipes.Delete{Epoch: 1, Node: made.Node.Text})
 		if in, ok := first.Answer().(recipes.Refused); !ok || in.Op != recipes.OpDelete {
-			r.Fatalf("the delete was answered %+v", in)
+			r.Fatalf("a delete without permission is answered %+v, want Refused", in)
 		}
 		r.Server.Intercept(func(q zktest.Request) zktest.Action {
 			if q.Path == sessiontest.TaskNode && q.Op == zktest.OpMulti {
@@ -44,7 +44,7 @@ func TestANodeThatCouldNotBeRemovedIsNobodys(t *testing.T) {
 		second.Fresh()
 		second.List(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
 		if in, ok := second.Answer().(recipes.Listed); !ok || in.Own != (recipes.Own{}) || len(in.Queue) != 1 {
-			r.Errorf("looked, and found %+v", in)
+			r.Errorf("behind a barrier the seat finds %+v, want one node and none of its own", in)
 		}
 	})
 }
@@ -57,7 +57,7 @@ func TestWhoHasNothingDeletesNothing(t *testing.T) {
 		second.Delete(recipes.Delete{Epoch: 1, Node: made.Node.Text})
 		second.Want("Deleted")
 		if !r.Server.Exists(sessiontest.TaskNode) {
-			r.Error("the node is gone")
+			r.Error("the node of the first is gone, want it left alone")
 		}
 	})
 }
@@ -72,7 +72,7 @@ func TestAClaimIsOfTheOwnNode(t *testing.T) {
 		r.Must(r.Server.Create(sessiontest.TaskNode, nil))
 		s.Claim(recipes.Claim{Epoch: 1, Node: made.Node.Text})
 		if in, ok := s.Answer().(recipes.Refused); !ok || !in.Missing {
-			r.Errorf("answered %+v", in)
+			r.Errorf("the claim of a node that was replaced is answered %+v, want Refused as missing", in)
 		}
 	})
 }
@@ -83,7 +83,7 @@ func TestWhoseNodesAreLocks(t *testing.T) {
 		0: false, 0x100000000000001: true, -1 << 63: false, -1<<56 | 5: false, 0x7f00000000000001: true,
 	} {
 		if got := session.Ephemeral(&zk.Stat{EphemeralOwner: owner}); got != want {
-			t.Errorf("owner %#x: %v", owner, got)
+			t.Errorf("a node of owner %#x is a lock's: %v, want %v", owner, got, want)
 		}
 	}
 }

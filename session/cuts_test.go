@@ -56,7 +56,7 @@ func TestEveryRequestIsAnsweredOnceWhereverTheConnectionBreaks(t *testing.T) {
 	})
 	// create, its parents, create; children, getData; the claim; delete.
 	if total < 8 {
-		t.Fatalf("an acquisition takes %d requests", total)
+		t.Fatalf("an acquisition takes %d requests, want 8 or more: the test breaks at each", total)
 	}
 	for at := 1; at <= total; at++ {
 		for name, action := range map[string]zktest.Action{"before": zktest.CutBefore(), "after": zktest.CutAfter()} {
@@ -67,11 +67,11 @@ func TestEveryRequestIsAnsweredOnceWhereverTheConnectionBreaks(t *testing.T) {
 				time.Sleep(time.Minute)
 				for _, in := range s.Fresh() {
 					if _, ok := in.(recipes.Gone); !ok {
-						r.Errorf("%+v came later", in)
+						r.Errorf("a minute later the seat is told %+v, want nothing but that its node is gone", in)
 					}
 				}
 				if n := len(r.Server.Children(sessiontest.Dir)); n != 0 {
-					r.Errorf("%d nodes left", n)
+					r.Errorf("%d nodes are left, want none", n)
 				}
 			})
 		}
@@ -115,7 +115,7 @@ func TestEveryRequestIsAnsweredOnceInAStorm(t *testing.T) {
 				}
 			}
 			if answers != rounds {
-				t.Fatalf("seat %d: %d answers to %d requests", i, answers, rounds)
+				t.Fatalf("seat %d has %d answers to %d requests, want one to each", i, answers, rounds)
 			}
 		}
 	})
@@ -146,7 +146,7 @@ func TestRequestsForWatchesThatOutliveTheirConnection(t *testing.T) {
 		s.Fresh()
 		r.DeleteNode("n")
 		if told := sessiontest.TypesOf(s.Fresh()); !strings.Contains(told, "Gone") {
-			t.Errorf("told %s", told)
+			t.Errorf("after 50 cuts the seat is told %s, want Gone", told)
 		}
 	})
 }

@@ -142,7 +142,7 @@ func TestTLS(t *testing.T) {
 			for range events {
 			}
 			if c.cfg.ServerName != given {
-				t.Errorf("the caller's config was changed to %q", c.cfg.ServerName)
+				t.Errorf("the caller's config has the server name %q, want it left at %q", c.cfg.ServerName, given)
 			}
 		})
 	}
@@ -199,6 +199,6 @@ func TestTLSCloseSaysNoFarewell(t *testing.T) {
 		t.Error(err)
 	}
 	if after := socket.writes.Load(); before == 0 || after != before {
-		t.Errorf("%d writes before the close, %d after it", before, after)
+		t.Errorf("%d writes before the close and %d after it, want as many", before, after)
 	}
 }

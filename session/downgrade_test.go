@@ -23,7 +23,7 @@ func TestAPlaceIsNotJoinedToARelease(t *testing.T) {
 		})
 		other.WantAnswer(recipes.Deleted{Epoch: 1})
 		if in, ok := reader.Answer().(recipes.Created); !ok || in.Node.Seq != node.Seq {
-			r.Errorf("%+v in the place of %v", in, node)
+			r.Errorf("the reader is answered %+v, want the place of %v", in, node)
 		}
 	})
 }
@@ -46,7 +46,7 @@ func TestAPlaceIsGivenByAHolderOnly(t *testing.T) {
 		reader.Create(recipes.Create{Epoch: 1, Attempt: 1})
 		refused(r, reader)
 		if nodes := r.Server.Children(sessiontest.Dir); len(nodes) != 2 {
-			r.Errorf("nodes %v", nodes)
+			r.Errorf("the nodes are %v, want those of the two writers", nodes)
 		}
 	})
 	sessiontest.Run(t, "leaves", func(r *sessiontest.Rig) {
@@ -71,10 +71,10 @@ func TestAWriterThatGaveItsPlaceLeavesNoFloor(t *testing.T) {
 		reader := r.InPlaceOf(w)
 		made := reader.Makes(1)
 		if made.Node.Seq != node.Seq || made.Alone {
-			r.Errorf("%+v in the place of %v", made, node)
+			r.Errorf("the reader has %+v, want the place of %v, beside it", made, node)
 		}
 		if !r.Server.Exists(sessiontest.Dir + "/" + made.Node.Text) {
-			r.Errorf("nodes %v, and no %s", r.Server.Children(sessiontest.Dir), made.Node.Text)
+			r.Errorf("the nodes are %v, want %s among them", r.Server.Children(sessiontest.Dir), made.Node.Text)
 		}
 		w.Delete(recipes.Delete{Epoch: 1, Node: node.Text, Floor: true})
 		w.Want("Deleted")

@@ -34,9 +34,9 @@ func TestAClientWithoutAConnectionEndsAtOnce(t *testing.T) {
 					t.Errorf("it took %v", took)
 				}
 				if err := <-queued; err == nil {
-					t.Error("a request was answered that nobody has seen")
+					t.Error("a request that no server has seen is answered, want an error")
 				} else if outcome, _ := Classify(err); outcome != Unknown {
-					t.Errorf("%v is taken for %v", err, outcome)
+					t.Errorf("the error %v is taken for %v, want Unknown", err, outcome)
 				}
 			})
 		})

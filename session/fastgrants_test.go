@@ -57,7 +57,7 @@ func TestWhoeverIsGrantedIsToldOfTheEndOfTheLease(t *testing.T) {
 			s, request, want := prepare(r)
 			request()
 			if in := s.Answer(); proof(in) != want {
-				r.Fatalf("%+v", in)
+				r.Fatalf("the request is answered %+v, want %+v", in, want)
 			}
 			multis := r.Multis()
 			time.Sleep(time.Minute)
@@ -123,7 +123,7 @@ func TestALoneHoldersNodeIsWatchedAfterAWhile(t *testing.T) {
 			s.DeleteNode(s.Makes(attempt + 1).Node.Text)
 		}
 		if got := asked(); got[zktest.OpGetData] != 0 || r.Server.Watches() != 0 {
-			t.Errorf("asked %v, %d watches", got, r.Server.Watches())
+			t.Errorf("after ten short cycles the server was asked for %v and has %d watches, want no watch", got, r.Server.Watches())
 		}
 		node := s.Makes(11).Node.Text
 		time.Sleep(probe + time.Millisecond)
@@ -150,7 +150,7 @@ func TestALoneHoldersNodeIsWatchedThoughItHadToClaim(t *testing.T) {
 		asleep.Store(int64(sessiontest.Lease))
 		created, ok := s.Answer().(recipes.Created)
 		if !ok || !created.Alone || created.Fresh {
-			r.Fatalf("%+v", created)
+			r.Fatalf("a create behind a suspend is answered %+v, want Alone and not Fresh", created)
 		}
 		r.Server.Intercept(nil)
 		node := created.Node.Text
@@ -165,7 +165,7 @@ func TestALoneHoldersNodeIsWatchedThoughItHadToClaim(t *testing.T) {
 		time.Sleep(probe + time.Millisecond)
 		synctest.Wait()
 		if n := r.Server.Watches(); !fresh || n != 1 {
-			r.Fatalf("held %v, %d watches", fresh, n)
+			r.Fatalf("after three claims held is %v with %d watches, want true with 1", fresh, n)
 		}
 		r.DeleteNode(node)
 		s.WantGone(node)

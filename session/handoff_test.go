@@ -35,7 +35,7 @@ func TestAFloorNamesANodeByItsCreation(t *testing.T) {
 			s.Delete(recipes.Delete{Epoch: 1, Node: created.Node.Text, Floor: true})
 			s.Want("Deleted")
 			if got := asked(); len(got) != 1 || got[zktest.OpMulti] != 1 || len(r.Server.Children(sessiontest.Dir)) != 0 {
-				t.Errorf("asked %v, left %v", got, r.Server.Children(sessiontest.Dir))
+				t.Errorf("the server was asked for %v and has %v, want one Multi and no node", got, r.Server.Children(sessiontest.Dir))
 			}
 			r.WantData(floorOf(created.Token))
 		}
@@ -118,7 +118,7 @@ func TestAdvance(t *testing.T) {
 				r.Errorf("%+v, want %+v", in, c.want)
 			}
 			if got := asked(); got[zktest.OpGetData] != c.reads || got[zktest.OpMulti] != 1 || len(got) != 1+min(c.reads, 1) {
-				r.Errorf("asked %v", got)
+				r.Errorf("the server was asked for %v, want one Multi and %d reads", got, c.reads)
 			}
 			if c.want.Stands {
 				r.DeleteNode(other)

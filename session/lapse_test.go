@@ -91,7 +91,7 @@ func TestWhoVerifiesBehindItsLossIsNoHolderAgain(t *testing.T) {
 			})
 			time.Sleep(3 * time.Second) // whoever's goroutine the drain runs in
 			if told := s.Fresh(); count[recipes.LeaseRanOut](told) != 1 || told[len(told)-1] != (recipes.Claimed{Epoch: 1}) {
-				r.Errorf("told %+v", told)
+				r.Errorf("the seat is told %+v, want one LeaseRanOut, and in the end a claim that is not fresh", told)
 			}
 			synctest.Wait()
 			inner := r.SeatedAt(session.Place{Dir: sessiontest.Dir, Detect: detect, With: []*session.Seat{s.Seat}})
@@ -99,10 +99,10 @@ func TestWhoVerifiesBehindItsLossIsNoHolderAgain(t *testing.T) {
 			switch in := inner.Answer().(type) {
 			case recipes.Created:
 				if in.Node.Text == node.Text {
-					r.Errorf("entered a lock that is lost: %+v", in)
+					r.Errorf("a lock that is lost is entered: %+v, want another node", in)
 				}
 			case recipes.Joined:
-				r.Errorf("entered a lock that is lost, and was told of no crash: %+v", in)
+				r.Errorf("a lock that is lost is entered, and no crash told: %+v, want a node of its own", in)
 			}
 		})
 	}
@@ -133,7 +133,7 @@ func TestNoTransactionBehindALoss(t *testing.T) {
 		defer cancel()
 		_, err := s.Transact(ctx, 1, []string{sessiontest.TaskNode}, ops)
 		if !errors.Is(err, session.ErrGuard) {
-			t.Errorf("a transaction behind a loss, with somebody else's node: %v", err)
+			t.Errorf("a transaction behind a loss, with somebody else's node: %v, want %v", err, session.ErrGuard)
 		}
 		synctest.Wait()
 	}, strictly())

@@ -96,7 +96,7 @@ func TestAClaimAfterALongIdleTimeIsFresh(t *testing.T) {
 		for range 100 {
 			time.Sleep(20*time.Minute + 777*time.Millisecond) // in another phase of the pings each time
 			if !s.Deadline(1).Before(time.Now()) {
-				t.Fatalf("lease of %v", s.Until())
+				t.Fatalf("after 20 idle minutes the lease is good for %v, want it run out", s.Until())
 			}
 			s.ClaimNode(1, "n")
 			if got, least := s.Until(), sessiontest.Lease-sessiontest.Timeout/3-window; got > sessiontest.Lease || got < least {
@@ -111,7 +111,7 @@ func TestAClaimAfterALongIdleTimeIsFresh(t *testing.T) {
 		s.Mu.Lock()
 		defer s.Mu.Unlock()
 		if !slices.Equal(s.Inputs, want) {
-			t.Errorf("told %+v", s.Inputs)
+			t.Errorf("the seat was told %+v, want %+v", s.Inputs, want)
 		}
 	})
 }
@@ -123,7 +123,7 @@ func TestSuspendedHasTheDeadline(t *testing.T) {
 		r.Server.Down(true)
 		synctest.Wait()
 		if got := r.Heard[1]; got != (events.Suspended{Deadline: s.Deadline(1)}) || s.Until() != sessiontest.Lease-3*time.Second-greeting {
-			t.Errorf("%+v, and the lease is good for %v", got, s.Until())
+			t.Errorf("told %+v with a lease that is good for %v, want Suspended until its end, 3 s after the handshake", got, s.Until())
 		}
 	})
 }
@@ -142,7 +142,7 @@ func TestLeaseRanOutOnceInEachOutage(t *testing.T) {
 			s.Want("Suspended")
 			left := s.Until()
 			if left > sessiontest.Lease || left < sessiontest.Lease-sessiontest.Timeout/3-window {
-				t.Errorf("outage %d: lease of %v", outage, left)
+				t.Errorf("outage %d begins with a lease of %v, want most of %v", outage, left, sessiontest.Lease)
 			}
 			time.Sleep(left - time.Nanosecond)
 			s.Want("")
@@ -160,13 +160,13 @@ func TestLeaseRanOutOnceInEachOutage(t *testing.T) {
 			r.Settle()
 			s.Want("Reconnected")
 			if got := s.Until(); got < sessiontest.Lease-time.Second {
-				t.Errorf("outage %d: lease of %v after it", outage, got)
+				t.Errorf("after outage %d the lease is good for %v, want a new one", outage, got)
 			}
 			time.Sleep(time.Hour)
 			s.Want("")
 		}
 		if r.Session.ID() != first {
-			t.Errorf("session %#x became %#x", first, r.Session.ID())
+			t.Errorf("session %#x became %#x, want it kept", first, r.Session.ID())
 		}
 		// To whoever holds nothing it is no news.
 		waiter.Want("Opened Suspended Reconnected Suspended Reconnected")
@@ -187,14 +187,14 @@ func TestLeaseRunsOutBeforeTheSession(t *testing.T) {
 		ranOut := time.Since(start)
 		r.Until("the server ends the session", func() bool { return len(r.Server.Sessions()) == 0 })
 		if expired := time.Since(start); ranOut > sessiontest.Lease+10*time.Millisecond || expired < ranOut+sessiontest.Timeout/20 {
-			t.Errorf("lease over after %v, session after %v", ranOut, expired)
+			t.Errorf("the lease is over after %v and the session after %v, want the lease first, in time", ranOut, expired)
 		}
 		s.Want("Suspended LeaseRanOut")
 		r.Server.Mute(first, false)
 		s.Await(2)
 		s.Want("Expired Opened")
 		if got := time.Until(s.Deadline(2)); got < sessiontest.Lease-time.Second {
-			t.Errorf("lease of %v in the new session", got)
+			t.Errorf("in the new session the lease is good for %v, want %v or little less", got, sessiontest.Lease)
 		}
 	})
 }
@@ -228,11 +228,11 @@ func TestAClaimThatIsSeenTooLateIsNotFresh(t *testing.T) {
 			return list
 		}
 		if got := claimed(); len(got) != 0 {
-			t.Errorf("told %+v", got)
+			t.Errorf("a nanosecond too soon the seat is told %+v, want nothing", got)
 		}
 		time.Sleep(time.Nanosecond)
 		if got := claimed(); !slices.Equal(got, []recipes.Input{recipes.Claimed{Epoch: 1, Fresh: false}}) {
-			t.Errorf("told %+v", s.Inputs)
+			t.Errorf("the seat is told %+v, want a claim that is not fresh", s.Inputs)
 		}
 	})
 }
@@ -264,7 +264,7 @@ func TestALeaseThatHadRunOutIsNotRenewedInSilence(t *testing.T) {
 		slow.Delete(recipes.Delete{Epoch: 99, Node: "none"})
 		time.Sleep(4 * time.Second)
 		if !s.Deadline(1).After(time.Now()) {
-			t.Fatal("the lease was not renewed, and the test shows nothing")
+			t.Fatal("the lease was not renewed, and the test shows nothing; want it renewed")
 		}
 		s.Want("LeaseRanOut")
 	})

@@ -25,7 +25,7 @@ func TestOneRequestForALockThatIsFree(t *testing.T) {
 		r.WantAsked(asked(), zktest.OpMulti)
 		r.WantData(sessiontest.OurData)
 		if own := s.ListNodes(1).Own; !created.Alone || !created.Fresh || created.Token != own.Token || created.Node != own.Name {
-			t.Errorf("%+v, and a listing says %+v", created, own)
+			t.Errorf("the create says %+v, want that it is alone, and what a listing says: %+v", created, own)
 		}
 	})
 }
@@ -38,7 +38,7 @@ func TestACreateSeesWhoStandsThere(t *testing.T) {
 			s := r.Seated()
 			r.Plant(other)
 			if created := s.Makes(1); created.Alone || created.Fresh || created.Token != 0 {
-				t.Errorf("beside %s: %+v", other, created)
+				t.Errorf("beside %s the create says %+v, want neither alone nor a token", other, created)
 			}
 		})
 	}
@@ -75,7 +75,7 @@ func TestSomebodysDataAreNeverWritten(t *testing.T) {
 				s.List(recipes.List{Epoch: 1, Attempt: attempt})
 				listed := s.Answer().(recipes.Listed)
 				if listed.Own.Token == 0 {
-					t.Fatalf("%+v", listed)
+					t.Fatalf("the listing has %+v, want the own node's token", listed)
 				}
 				s.Delete(recipes.Delete{Epoch: 1, Node: listed.Own.Name.Text, Floor: true})
 				s.Want("Gone Deleted")
@@ -141,7 +141,7 @@ func TestWhatMayNotBeWrittenIsNotTriedAgain(t *testing.T) {
 			asked := r.Asked()
 			created := s.Makes(recipes.Attempt(attempt + 1))
 			if got := asked(); created.Alone || got[zktest.OpMulti] != multis || got[zktest.OpCreate] != 1 {
-				t.Errorf("attempt %d: %+v, asked %v", attempt+1, created, got)
+				t.Errorf("attempt %d: %+v, asked for %v; want %d Multis and a create beside others", attempt+1, created, got, multis)
 			}
 			s.DeleteNode(created.Node.Text)
 		}

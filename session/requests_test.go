@@ -23,25 +23,25 @@ func TestRequests(t *testing.T) {
 
 		b.List(recipes.List{Epoch: 1, Barrier: true})
 		if in := b.Answer().(recipes.Listed); len(in.Queue) != 0 || in.Own != (recipes.Own{}) || in.Epoch != 1 {
-			t.Errorf("%+v in a directory that does not exist", in)
+			t.Errorf("a directory that does not exist is listed as %+v, want nothing in it", in)
 		}
 		nodeA, nodeB := a.CreateNode(1), b.CreateNode(1)
 		if nodeA.Seq != 0 || nodeB.Seq != 1 || nodeA.Kind != events.KindLock {
-			t.Errorf("%+v, %+v", nodeA, nodeB)
+			t.Errorf("the first two nodes are %+v and %+v, want locks 0 and 1", nodeA, nodeB)
 		}
 		r.Must(r.Server.Create(sessiontest.Dir+"/stranger", nil))
 		listed := b.ListNodes(1)
 		queue := slices.SortedFunc(slices.Values(listed.Queue), events.CompareNames)
 		if !slices.Equal(queue, []events.Name{nodeA, nodeB}) {
-			t.Errorf("queue %v", queue)
+			t.Errorf("the queue is %v, want %v and %v", queue, nodeA, nodeB)
 		}
 		if listed.Own.Name != nodeB || listed.Own.Owner != r.Only() || listed.Own.Token <= a.ListNodes(1).Own.Token {
-			t.Errorf("%+v", listed.Own)
+			t.Errorf("the second seat finds %+v as its own, want %v with a larger token than the first's", listed.Own, nodeB)
 		}
 		for _, attempt := range []recipes.Attempt{0, 2} { // which have created nothing
 			b.List(recipes.List{Epoch: 1, Attempt: attempt})
 			if in := b.Answer().(recipes.Listed); in.Own != (recipes.Own{}) || len(in.Queue) != 2 {
-				t.Errorf("attempt %d finds %+v", attempt, in)
+				t.Errorf("attempt %d, which has made nothing, finds %+v; want a queue of 2 and no node of its own", attempt, in)
 			}
 		}
 
@@ -113,7 +113,7 @@ func TestRequestsWaitForAConnection(t *testing.T) {
 		r.Until("it is answered", func() bool { return len(r.Server.Children(sessiontest.Dir)) == 1 })
 		s.Want("Reconnected Created")
 		if n := r.Server.Requests(zktest.OpCreate); n != 2 { // without parents, and with
-			t.Errorf("%d creates were sent", n)
+			t.Errorf("%d creates were sent, want 2", n)
 		}
 	})
 }
@@ -129,7 +129,7 @@ func TestRequestsOfAPastEpochAreNotMade(t *testing.T) {
 		s.Await(2)
 		got := s.Want("Expired Unknown Opened")
 		if got[1] != (recipes.Unknown{Epoch: 1, Op: recipes.OpCreate}) {
-			t.Errorf("%+v", got[1])
+			t.Errorf("the create of the past epoch is answered %+v, want Unknown", got[1])
 		}
 		for _, c := range []struct {
 			op   recipes.Op
@@ -145,7 +145,7 @@ func TestRequestsOfAPastEpochAreNotMade(t *testing.T) {
 			s.WantAnswer(recipes.Unknown{Epoch: 1, Op: c.op})
 		}
 		if got := r.Server.Tree(); len(got) != 0 {
-			t.Errorf("made %v", got)
+			t.Errorf("requests of a past epoch have made %v, want nothing", got)
 		}
 	})
 }
@@ -166,7 +166,7 @@ func TestAnAnswerBearsTheEpochOfItsRequest(t *testing.T) {
 			}
 		}
 		if !slices.Equal(answers, []recipes.Input{recipes.Unknown{Epoch: 1, Op: recipes.OpCreate}}) {
-			t.Errorf("answered %+v", answers)
+			t.Errorf("the create is answered %+v, want one Unknown of its epoch", answers)
 		}
 	})
 }
@@ -194,10 +194,10 @@ func TestParentsAreContainers(t *testing.T) {
 			}
 			s.DeleteNode(node)
 			if n := r.Server.Reap(); n != c.reaps {
-				r.Errorf("%d of %v were containers", n, r.Server.Tree())
+				r.Errorf("%d containers are reaped, want %d; left %v", n, c.reaps, r.Server.Tree())
 			}
 			if r.Server.Exists("/x/y/z") != (c.reaps == 0) {
-				r.Errorf("left %v", r.Server.Tree())
+				r.Errorf("after the reaping there are %v, want the parents kept: %v", r.Server.Tree(), c.reaps == 0)
 			}
 			// The container went while nobody was there; then it is made again.
 			s.Create(recipes.Create{Epoch: 1, Attempt: 2})
@@ -246,11 +246,11 @@ func TestABarrierSeesWhatHasHappenedBefore(t *testing.T) {
 		r.Server.Lag(r.Only(), true)
 		r.Plant("lock-0000000001")
 		if got := s.ListNodes(1).Queue; len(got) != 1 || got[0] != own {
-			t.Errorf("a follower that lags sees %v", got)
+			t.Errorf("through a follower that lags the queue is %v, want only %v", got, own)
 		}
 		s.List(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
 		if in := s.Answer().(recipes.Listed); len(in.Queue) != 2 || in.Own.Name != own {
-			t.Errorf("%+v", in)
+			t.Errorf("behind a barrier the listing is %+v, want both nodes", in)
 		}
 		r.Server.Lag(r.Only(), false)
 	})
@@ -266,7 +266,7 @@ func TestDiscard(t *testing.T) {
 		s.Discard(recipes.Discard{Node: "none"})
 		synctest.Wait()
 		if got := r.Server.Children(sessiontest.Dir); !slices.Equal(got, []string{"b", "c"}) {
-			t.Errorf("left %v", got)
+			t.Errorf("after the discard there are %v, want b and c", got)
 		}
 		// It is tried until it is done, through lost connections and in the next session, when its seat is closed, too.
 		var mu sync.Mutex
@@ -291,7 +291,7 @@ func TestDiscard(t *testing.T) {
 		r.Server.Down(false)
 		r.Until("c is gone", func() bool { return !r.Server.Exists(sessiontest.Dir + "/c") })
 		for _, in := range s.Fresh() {
-			t.Errorf("told %+v", in)
+			t.Errorf("a seat that discards is told %+v, want nothing", in)
 		}
 	})
 }
@@ -339,7 +339,7 @@ func TestABarrierIsAWrite(t *testing.T) {
 			return op == zktest.OpGetChildren || op == zktest.OpGetChildren2
 		})
 		if read < 1 || asked[read-1] != zktest.OpMulti {
-			t.Errorf("the server was asked %v", asked)
+			t.Errorf("the server was asked for %v, want a Multi before the reading", asked)
 		}
 	})
 }

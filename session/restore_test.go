@@ -75,7 +75,7 @@ func TestRequestsDoNotWaitForWatchesForEver(t *testing.T) {
 		r.Settle()
 		s.Want("Suspended Reconnected")
 		if took := time.Since(start); took > time.Second {
-			t.Errorf("took %v", took)
+			t.Errorf("without an answer to the request for watches the others waited %v, want at most 1s", took)
 		}
 		s.List(recipes.List{Epoch: 1})
 		if _, ok := s.Answer().(recipes.Listed); !ok {
@@ -109,7 +109,7 @@ func TestManyWatchesAreRestored(t *testing.T) {
 		for i, s := range seats {
 			gone := slices.ContainsFunc(s.Inputs, func(in recipes.Input) bool { _, ok := in.(recipes.Gone); return ok })
 			if gone != (i%2 == 0) {
-				t.Fatalf("seat %d was told %+v", i, s.Inputs)
+				t.Fatalf("seat %d was told %+v, want Gone of each second node", i, s.Inputs)
 			}
 		}
 	})

@@ -23,17 +23,17 @@ func TestSurveyAndEnter(t *testing.T) {
 		a, b := r.PermitSeat(4, 3), r.PermitSeat(9, 2)
 		node := a.CreateNode(1).Text
 		if got := a.Surveys(recipes.Survey{Node: node}); got != (recipes.Surveyed{Epoch: 1, Size: 4}) {
-			t.Errorf("%+v of a new semaphore", got)
+			t.Errorf("a new semaphore is surveyed as %+v, want 4 free permits", got)
 		}
 		a.Enter(recipes.Enter{Epoch: 1, Node: node, Permits: 3})
 		entered, ok := a.Answer().(recipes.Entered)
 		if !ok || len(entered.Leases) != 3 || !strings.HasPrefix(entered.Leases[0], "leases/_c_"+node[3:39]+"-lease-") {
-			t.Errorf("%+v", entered)
+			t.Errorf("the request for 3 permits is answered %+v, want 3 leases named after the node %s", entered, node)
 		}
 		r.WantPermits(0, 3)
 		other := b.CreateNode(1).Text
 		if got := b.Surveys(recipes.Survey{Node: other, Watch: true}); got != (recipes.Surveyed{Epoch: 1, Size: 4, Taken: 3}) {
-			t.Errorf("%+v beside three leases", got)
+			t.Errorf("beside three leases the survey says %+v, want 3 taken of 4", got)
 		}
 		b.Enter(recipes.Enter{Epoch: 1, Node: other, Permits: 2, Version: 1})
 		b.WantAnswer(recipes.Refused{Epoch: 1, Op: recipes.OpEnter, Stale: true})
@@ -78,7 +78,7 @@ func TestChangesAreTold(t *testing.T) {
 			look()
 		}
 		if n := r.Server.Watches(); n > 4 {
-			t.Errorf("%d watches", n)
+			t.Errorf("after looking 6 times there are %d watches, want at most 4", n)
 		}
 		holder.Delete(recipes.Delete{Epoch: 1, Node: lease})
 		s.Want("Changed")
@@ -115,11 +115,11 @@ func TestTheReplyToAnEnterIsLost(t *testing.T) {
 			listed := s.Answer().(recipes.Listed)
 			r.WantPermits(1-c.leases/3, c.leases)
 			if listed.Own.Owner != r.Only() || listed.Leased != (c.leases > 0) {
-				r.Fatalf("%+v", listed)
+				r.Fatalf("the listing behind a barrier is %+v, want the session's own, leased: %v", listed, c.leases > 0)
 			}
 			if c.leases == 0 {
 				if listed.Own.Name != node {
-					r.Errorf("%+v", listed)
+					r.Errorf("the listing has %+v, want %v, which is not leased", listed, node)
 				}
 				return
 			}
@@ -201,17 +201,17 @@ func TestSizeNodes(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		a := r.PermitSeat(4, 1)
 		if got := a.Surveys(recipes.Survey{}); got.Size != 4 || !slices.Contains(r.Server.Tree(), sizeAt) {
-			t.Errorf("%+v, nodes %v", got, r.Server.Tree())
+			t.Errorf("the first survey says %+v among nodes %v, want size 4, written down", got, r.Server.Tree())
 		}
 		b := r.PermitSeat(5, 1)
 		b.CreateNode(1)
 		b.List(recipes.List{Epoch: 1, Attempt: 1, Size: true})
 		if got := b.Answer().(recipes.Listed); got.Size != 4 {
-			t.Errorf("%+v", got)
+			t.Errorf("another's listing says %+v, want size 4", got)
 		}
 		r.Must(r.Session.Resize(r.Context(), sessiontest.PermitsAt, 6, nil))
 		if got := a.Surveys(recipes.Survey{}); got.Size != 6 || got.Version != 1 {
-			t.Errorf("%+v", got)
+			t.Errorf("after the resize the survey says %+v, want size 6 in version 1", got)
 		}
 		for _, data := range []string{"", "0", "-4", "x", "4 ", "99999999999"} {
 			r.Must(r.Server.SetData(sizeAt, []byte(data)))
@@ -222,7 +222,7 @@ func TestSizeNodes(t *testing.T) {
 				ask()
 				in := b.Answer()
 				if refused, ok := in.(recipes.Refused); !ok || refused.Missing || !errors.Is(b.LastErr(), session.ErrSize) {
-					t.Errorf("%q: %+v, %v", data, in, b.LastErr())
+					t.Errorf("with the size %q the request is answered %+v, %v; want Refused, %v", data, in, b.LastErr(), session.ErrSize)
 				}
 			}
 		}
@@ -248,7 +248,7 @@ func TestResizeIsMadeUntilItIsSettled(t *testing.T) {
 				return zktest.Pass()
 			})
 			if err := r.Session.Resize(r.Context(), sessiontest.PermitsAt, 6, nil); err != nil || !hit {
-				r.Fatal(err, hit)
+				r.Fatalf("Resize = %v, its request was hit: %v; want success in spite of that", err, hit)
 			}
 			if data, _ := r.Server.Data(sizeAt); string(data) != "6" {
 				r.Errorf("size %q", data)

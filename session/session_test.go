@@ -25,10 +25,10 @@ func TestNewsOfASession(t *testing.T) {
 		first := r.Session.ID()
 		early := r.Seat()
 		if got := early.Want("Opened")[0]; got != (recipes.Opened{Epoch: 1, Session: first}) || first != r.Only() {
-			t.Errorf("%+v in session %#x", got, first)
+			t.Errorf("the seat is told %+v, want session %#x, which is the server's", got, first)
 		}
 		if got := r.Session.Timeout(); got != sessiontest.Timeout {
-			t.Errorf("timeout %v", got)
+			t.Errorf("the timeout is %v, want %v", got, sessiontest.Timeout)
 		}
 
 		r.Server.Down(true)
@@ -41,7 +41,7 @@ func TestNewsOfASession(t *testing.T) {
 		early.Want("Reconnected")
 		late.Want("Reconnected")
 		if r.Session.ID() != first {
-			t.Errorf("session %#x became %#x", first, r.Session.ID())
+			t.Errorf("session %#x became %#x, want it kept over the outage", first, r.Session.ID())
 		}
 
 		r.Must(r.Server.Expire(first))
@@ -50,20 +50,20 @@ func TestNewsOfASession(t *testing.T) {
 		for _, s := range []*sessiontest.Seat{early, late} {
 			got := s.Want("Suspended Expired Opened")
 			if got[2] != (recipes.Opened{Epoch: 2, Session: second}) {
-				t.Errorf("%+v in session %#x", got[2], second)
+				t.Errorf("after the expiry the seat is told %+v, want epoch 2 and session %#x", got[2], second)
 			}
 			if s.Session(1) != 0 || s.Session(2) != second || !s.Deadline(1).IsZero() {
-				t.Errorf("epoch 1 has session %#x and a lease until %v, epoch 2 has session %#x", s.Session(1), s.Deadline(1), s.Session(2))
+				t.Errorf("epoch 1 has session %#x and a lease until %v, epoch 2 has session %#x; want 0, none and %#x", s.Session(1), s.Deadline(1), s.Session(2), second)
 			}
 		}
 		if got, want := r.Told(), "Connected Suspended Resumed Suspended SessionExpired Connected"; got != want {
 			t.Errorf("told %s, want %s", got, want)
 		}
 		if got := r.Heard[0].(events.Connected); got != (events.Connected{Session: first, Timeout: sessiontest.Timeout, Server: r.Server.Addr()}) {
-			t.Errorf("%+v", got)
+			t.Errorf("the first event is %+v, want session %#x with its timeout and server", got, first)
 		}
 		if got := r.Heard[4].(events.SessionExpired); got.Session != first {
-			t.Errorf("%+v", got)
+			t.Errorf("the event of the expiry is %+v, want session %#x", got, first)
 		}
 
 		late.Close()
@@ -78,10 +78,10 @@ func TestNewsOfASession(t *testing.T) {
 		late.Want("")
 		r.WantState(session.Closed)
 		if r.Session.ID() != 0 || early.Session(2) != 0 || !early.Deadline(2).IsZero() {
-			t.Error("there is a session after Close")
+			t.Error("there is a session after Close, want none")
 		}
 		if n := len(r.Server.Sessions()); n != 0 {
-			t.Errorf("the server has %d sessions after Close", n)
+			t.Errorf("the server has %d sessions after Close, want none", n)
 		}
 	})
 }
@@ -100,13 +100,13 @@ func TestOneSessionForEachEpoch(t *testing.T) {
 		for epoch := recipes.Epoch(2); epoch < 12; epoch++ {
 			seat.ExpireBefore(epoch)
 			if got := seat.Want("Suspended Expired Opened")[2]; got != (recipes.Opened{Epoch: epoch, Session: r.Only()}) {
-				t.Errorf("%+v", got)
+				t.Errorf("the seat is told %+v, want epoch %d in session %#x", got, epoch, r.Only())
 			}
 			if n := made.Load(); n != int32(epoch)-1 {
-				t.Errorf("%d new sessions in epoch %d", n, epoch)
+				t.Errorf("%d new sessions were asked for by epoch %d, want one each", n, epoch)
 			}
 			if n := r.Server.Connections(); n != 1 {
-				t.Errorf("%d connections in epoch %d", n, epoch)
+				t.Errorf("%d connections in epoch %d, want 1", n, epoch)
 			}
 		}
 	})
@@ -121,7 +121,7 @@ func TestASessionThatNoServerTakesBack(t *testing.T) {
 		r.Server.Wipe()
 		s.Await(2)
 		if took := time.Since(start); took < sessiontest.Lease+sessiontest.Timeout || took > sessiontest.Lease+sessiontest.Timeout+2*time.Second {
-			t.Errorf("another session after %v", took)
+			t.Errorf("another session comes after %v, want a lease and a timeout: %v", took, sessiontest.Lease+sessiontest.Timeout)
 		}
 		s.Want("Suspended LeaseRanOut Expired Opened")
 		s.CreateNode(2)
@@ -166,7 +166,7 @@ func TestOpenWaitsForAServer(t *testing.T) {
 		time.AfterFunc(time.Minute, func() { r.Server.Down(false) })
 		r.Open("")
 		if took := time.Since(start); took < time.Minute || took > time.Minute+2*time.Second {
-			t.Errorf("open after %v", took)
+			t.Errorf("Open returns after %v, want soon after the minute without a server", took)
 		}
 	})
 }
@@ -190,13 +190,13 @@ func TestOpenEndsWithItsContext(t *testing.T) {
 				start := time.Now()
 				s, err := session.Open(ctx, r.Servers(""), r.Config(), r.Group, r.News)
 				if s != nil || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), c.want) {
-					t.Errorf("%v: %v", s, err)
+					t.Errorf("Open = %v, %v; want the end of its context because of %q", s, err, c.want)
 				}
 				if took := time.Since(start); took > sessiontest.Timeout+3*time.Second {
-					t.Errorf("took %v", took)
+					t.Errorf("Open took %v, want its context's %v and at most 3s more", took, sessiontest.Timeout)
 				}
 				if got := r.Told(); got != "" {
-					t.Errorf("told %s", got)
+					t.Errorf("without a session %s was told, want nothing", got)
 				}
 				r.Group.Close()
 			})
@@ -230,7 +230,7 @@ func TestIdentitiesComeFirst(t *testing.T) {
 		r.Open("", withAuth("digest", "ann:secret"), withAuth("digest", "bob:other"), session.OptionFunc(func(c *session.Config) { c.ACL = acl }))
 		auths := func() int { return r.Server.Requests(zktest.OpAuth) }
 		if n := auths(); n != 2 {
-			t.Errorf("%d identities sent", n)
+			t.Errorf("%d identities were sent, want 2", n)
 		}
 		seat := r.Seat()
 		seat.CreateNode(1)
@@ -266,7 +266,7 @@ func TestWrongIdentity(t *testing.T) {
 			t.Error(err)
 		}
 		if took := time.Since(start); took > 3*time.Second {
-			t.Errorf("took %v", took)
+			t.Errorf("a wrong identity is refused after %v, want at most 3s", took)
 		}
 		r.Group.Close()
 	})
@@ -282,11 +282,11 @@ func TestChroot(t *testing.T) {
 		}
 		listed := a.ListNodes(1)
 		if listed.Own.Name != name || listed.Own.Owner != r.Only() || listed.Own.Token == 0 {
-			t.Errorf("%+v", listed)
+			t.Errorf("below a chroot the listing is %+v, want %v of this session", listed, name)
 		}
 		// The chroot itself is a lock's directory, too.
 		if node := top.CreateNode(1).Text; !r.Server.Exists("/app/one/" + node) {
-			t.Errorf("made %v", r.Server.Tree())
+			t.Errorf("a lock at the chroot itself has made %v, want %s in the chroot", r.Server.Tree(), node)
 		}
 	})
 }
@@ -337,14 +337,14 @@ func TestCloseIsBounded(t *testing.T) {
 						}
 					}
 					if answers != 2 {
-						t.Fatalf("%d answers to 2 requests: %+v", answers, s.Inputs)
+						t.Fatalf("%d answers to 2 requests, want 2: %+v", answers, s.Inputs)
 					}
 				}
 				r.Server.MuteAll(false)
 				r.Server.Intercept(nil)
 				r.Until("the server has no session", func() bool { return len(r.Server.Sessions()) == 0 })
 				if n := len(r.Server.Children(sessiontest.Dir)); n != 0 {
-					t.Errorf("%d nodes left", n)
+					t.Errorf("%d nodes are left after Close, want none", n)
 				}
 			})
 		})
@@ -401,7 +401,7 @@ func TestTheEndOfASessionIsAskedForBehindItsRequests(t *testing.T) {
 		start := time.Now()
 		r.Session.Close(grace)
 		if after := asked.Sub(start); after != late {
-			t.Errorf("asked for after %v, and the answer came after %v", after, late)
+			t.Errorf("the end was asked for after %v, want it behind the answer that comes after %v", after, late)
 		}
 	})
 }

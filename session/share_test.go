@@ -90,7 +90,7 @@ func TestTheNodeGoesWithTheLast(t *testing.T) {
 						want = zktest.OpMulti
 					}
 					if len(got) != 1 || got[want] != 1 {
-						r.Errorf("asked %v", got)
+						r.Errorf("the server was asked for %v, want one %v", got, want)
 					}
 				})
 			}
@@ -180,14 +180,14 @@ func TestJoinsAndReleasesInEveryOrder(t *testing.T) {
 						want = "Created"
 					}
 					if sessiontest.TypesOf(got) != want || who > 0 && (got[0] == created) != joined[who] {
-						r.Errorf("%d was told %+v, joined %v", who, got, joined[who])
+						r.Errorf("seat %d was told %+v, want %s, joined %v", who, got, want, joined[who])
 					}
 				}
 			})
 		}
 	})
 	if orders != 30 { // 5!/(2! 2!)
-		t.Errorf("%d orders", orders)
+		t.Errorf("%d orders were played, want 30", orders)
 	}
 }
 
@@ -242,18 +242,18 @@ func TestWhoMayJoinFindsNobodyInItsWay(t *testing.T) {
 		asked := r.Asked()
 		joiner.List(recipes.List{Epoch: 1})
 		if in := joiner.Answer().(recipes.Listed); len(in.Queue) != 0 || in.Epoch != 1 {
-			t.Errorf("told %+v", in)
+			t.Errorf("a seat that may join is told %+v, want nobody in its way", in)
 		}
 		r.WantAsked(asked())
 		other.List(recipes.List{Epoch: 1})
 		if in := other.Answer().(recipes.Listed); len(in.Queue) != 1 {
-			t.Errorf("told %+v", in)
+			t.Errorf("a seat that may not join is told %+v, want the one that holds", in)
 		}
 		owner.DeleteNode(created.Node.Text)
 		r.Plant("lock-0000000099")
 		joiner.List(recipes.List{Epoch: 1})
 		if in := joiner.Answer().(recipes.Listed); len(in.Queue) != 1 {
-			t.Errorf("told %+v once the owner has left", in)
+			t.Errorf("once the owner has left the seat is told %+v, want the next one in its way", in)
 		}
 	})
 }

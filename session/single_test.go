@@ -32,13 +32,13 @@ func TestSingleCreate(t *testing.T) {
 		listed := b.Look(0, false)
 		holder, ok := b.Holder()
 		if len(listed.Queue) != 1 || listed.Own != (recipes.Own{}) || !ok || holder.Node != sessiontest.Task || string(holder.Data) != "me" || holder.Session != r.Session.ID() {
-			t.Errorf("%+v, %+v", listed, holder)
+			t.Errorf("the second seat finds %+v, held by %+v; want a queue of one, the first seat's", listed, holder)
 		}
 		reads := r.Server.Requests(zktest.OpGetData) + r.Server.Requests(zktest.OpExists)
 		b.Watch(recipes.Watch{Epoch: 1, Node: "7"})
 		b.Want("")
 		if n := r.Server.Requests(zktest.OpGetData) + r.Server.Requests(zktest.OpExists) - reads; n != 0 {
-			t.Errorf("%d requests for a watch that is armed", n)
+			t.Errorf("%d requests were made for a watch that is armed, want none", n)
 		}
 		a.Delete(recipes.Delete{Epoch: 1, Node: "7"})
 		a.Want("Deleted")
@@ -65,14 +65,14 @@ func TestSingleLostCreate(t *testing.T) {
 			b.Fresh()
 			creates := r.Server.Requests(zktest.OpMulti)
 			if _, taken := b.Make(1).(recipes.Taken); !taken || r.Server.Requests(zktest.OpMulti) != creates {
-				r.Error("two creates of one session at a time")
+				r.Error("a create was sent while another one of the session is unknown, want Taken without a request")
 			}
 			if listed := b.Look(0, false); listed.Own != (recipes.Own{}) {
-				r.Errorf("another seat's: %+v", listed)
+				r.Errorf("another seat finds %+v, want no node of its own", listed)
 			}
 			listed := a.Look(1, true)
 			if made := listed.Own.Token != 0; made != c.made || made && listed.Own.Owner != r.Session.ID() {
-				r.Fatalf("%+v", listed)
+				r.Fatalf("behind a barrier the seat finds %+v, want a node of its own: %v", listed, c.made)
 			}
 			if c.made {
 				a.ClaimNode(1, "7")
@@ -99,11 +99,11 @@ func TestSingleReplaced(t *testing.T) {
 		a.Delete(recipes.Delete{Epoch: 1, Node: "7"})
 		a.Want("Deleted")
 		if !r.Server.Exists(sessiontest.Task) {
-			t.Error("somebody's node was deleted")
+			t.Error("somebody's node was deleted, want it left alone")
 		}
 		a.List(recipes.List{Epoch: 1})
 		if in, ok := a.Answer().(recipes.Refused); !ok || !errors.Is(a.LastErr(), session.ErrKind) {
-			t.Errorf("a node that is no lock: %+v, %v", in, a.LastErr())
+			t.Errorf("the list of a node that is no lock is answered %+v, %v; want Refused, %v", in, a.LastErr(), session.ErrKind)
 		}
 	})
 }
@@ -132,7 +132,7 @@ func TestSingleLostDelete(t *testing.T) {
 			a.Fresh()
 			a.Delete(recipes.Delete{Epoch: 1, Node: "7"})
 			if _, deleted := a.Answer().(recipes.Deleted); !deleted || r.Server.Exists(sessiontest.Task) != c.other {
-				r.Errorf("deleted %v; node there: %v", deleted, r.Server.Exists(sessiontest.Task))
+				r.Errorf("the second delete is answered Deleted: %v, with a node there: %v; want it deleted unless it is another's", deleted, r.Server.Exists(sessiontest.Task))
 			}
 		})
 	}
@@ -157,7 +157,7 @@ func TestSingleRefusedDelete(t *testing.T) {
 		r.Settle()
 		b.Fresh()
 		if listed := b.Look(1, true); listed.Own != (recipes.Own{}) || len(listed.Queue) != 1 {
-			t.Errorf("%+v", listed)
+			t.Errorf("the seat whose create is unknown finds %+v, want the other seat's node and none of its own", listed)
 		}
 	})
 }
@@ -210,7 +210,7 @@ func TestSingleDiscardsNothing(t *testing.T) {
 		b.Discard(recipes.Discard{Node: "7"})
 		time.Sleep(time.Second)
 		if !r.Server.Exists(sessiontest.Task) {
-			t.Error("discarded")
+			t.Error("another seat's node was discarded, want it left alone")
 		}
 	})
 }
@@ -226,7 +226,7 @@ func TestSingleWithoutWrite(t *testing.T) {
 		}
 		listed := a.Look(1, false)
 		if listed.Own.Token == 0 || listed.Own.Owner != r.Session.ID() {
-			t.Errorf("%+v", listed)
+			t.Errorf("the list has %+v as the own node, want one of this session", listed)
 		}
 		a.ClaimNode(1, "7")
 	})
@@ -258,7 +258,7 @@ func TestPauses(t *testing.T) {
 				longest = max(longest, took)
 			}
 			if longest >= bound || longest < bound/2 {
-				t.Errorf("attempt %d: up to %v, and the bound is %v", attempt, longest, bound)
+				t.Errorf("after attempt %d the longest of 100 pauses is %v, want more than half of the bound, %v", attempt, longest, bound)
 			}
 		}
 	})

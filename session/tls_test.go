@@ -79,7 +79,7 @@ func TestSessionOverTLS(t *testing.T) {
 	}
 	defer s.Close(time.Second)
 	if got := eventstest.Receive(t, connected, "the first event").(events.Connected); got.Server != host+":2281" || got.Session != srv.Sessions()[0] {
-		t.Errorf("%+v", got)
+		t.Errorf("the first event is %+v, want session %#x at %s", got, srv.Sessions()[0], host)
 	}
 	inputs := make(chan recipes.Input, 100)
 	seat := s.Seat(session.Place{Dir: "/locks/a"})
@@ -96,7 +96,7 @@ func TestSessionOverTLS(t *testing.T) {
 	}
 	srv.CutAll()
 	if got := sessiontest.TypesOf([]recipes.Input{next(), next()}); got != "Suspended Reconnected" {
-		t.Errorf("told %s", got)
+		t.Errorf("after a cut the seat is told %s, want Suspended Reconnected", got)
 	}
 	seat.List(recipes.List{Epoch: 1, Attempt: 1})
 	if in, ok := next().(recipes.Listed); !ok || in.Own.Name != made.Node {

@@ -50,10 +50,10 @@ func (t turn) is(alone bool) {
 		t.Errorf("the next was answered %+v, want alone %v", created, alone)
 	}
 	if got := t.Server.Children(sessiontest.Dir); len(got) == 0 || strings.Contains(strings.Join(got, " "), t.node) {
-		t.Errorf("left %v", got)
+		t.Errorf("after the turnover there are %v, want another node than %s", got, t.node)
 	}
 	if own := t.next.ListNodes(1).Own; own.Name != created.Node || alone && own.Token != created.Token {
-		t.Errorf("%+v, and a listing says %+v", created, own)
+		t.Errorf("the create says %+v, want what a listing says: %+v", created, own)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestTwoRequestsThatAreNoTurnover(t *testing.T) {
 			asked := r.Asked()
 			turn.over(c.floor)
 			if got := asked(); got[zktest.OpDelete]+got[zktest.OpMulti]+got[zktest.OpCreate] < 2 {
-				r.Errorf("asked %v", got)
+				r.Errorf("the server was asked for %v, want two requests or more", got)
 			}
 			turn.old.WantAnswer(recipes.Deleted{Epoch: 1})
 			if _, ok := turn.next.Answer().(recipes.Created); !ok {
@@ -150,7 +150,7 @@ func TestATurnoverWithoutAnAnswer(t *testing.T) {
 			turn.next.List(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
 			listed, ok := turn.next.Answer().(recipes.Listed)
 			if !ok || (listed.Own != recipes.Own{}) != done || len(listed.Queue) != 1 {
-				r.Errorf("executed %v, and listed %+v", done, listed)
+				r.Errorf("executed %v, the listing is %+v; want the next seat's own node in it if it was", done, listed)
 			}
 		})
 	}

@@ -105,7 +105,7 @@ func TestAPathIsArmedOnce(t *testing.T) {
 		}
 		synctest.Wait()
 		if n := r.Server.Requests(zktest.OpGetData); n != 1 {
-			t.Errorf("%d getData for 40 watches on one node", n)
+			t.Errorf("%d readings for 40 watches on one node, want 1", n)
 		}
 		r.DeleteNode("n")
 		for _, s := range seats {

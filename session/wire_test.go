@@ -44,7 +44,7 @@ func TestMuteServerIsGivenUpInLessThanAThirdOfTheTimeout(t *testing.T) {
 			t.Errorf("mute: %v", took)
 		}
 		if err := r.dialer.lastError(); !errors.Is(err, errHandshakeTimeout) || !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("mute: %v", err)
+			t.Errorf("after a handshake with a mute server the last error is %v, want %v", err, errHandshakeTimeout)
 		}
 		r.await(t, zk.StateConnected)
 		start = time.Now()
@@ -54,10 +54,10 @@ func TestMuteServerIsGivenUpInLessThanAThirdOfTheTimeout(t *testing.T) {
 		}
 		r.await(t, zk.StateHasSession)
 		if got := r.link.timeout(); got != testTimeout/3 {
-			t.Errorf("negotiated %v", got)
+			t.Errorf("the negotiated timeout is %v, want %v", got, testTimeout/3)
 		}
 		if err := r.dialer.lastError(); err != nil {
-			t.Errorf("after a handshake: %v", err)
+			t.Errorf("after a handshake the last error is %v, want none", err)
 		}
 		r.await(t, zk.StateConnected)
 		start = time.Now()
@@ -105,7 +105,7 @@ func TestSecondSessionIsRefused(t *testing.T) {
 			t.Error(err)
 		}
 		if !f.sock(2).isClosed() {
-			t.Error("the socket of the expired handshake is still open")
+			t.Error("the socket of the expired handshake is open, want it closed")
 		}
 		r.end(t)
 		f.wg.Wait()
@@ -113,10 +113,10 @@ func TestSecondSessionIsRefused(t *testing.T) {
 			t.Errorf("servers were asked for sessions %d, want %d", asked, want)
 		}
 		if len(replaced) != 1 || !errors.Is(replaced[0], errSecondSession) {
-			t.Errorf("told %v", replaced)
+			t.Errorf("told of %v, want once of %v", replaced, errSecondSession)
 		}
 		if r.link.session() != 7 {
-			t.Errorf("session %d", r.link.session())
+			t.Errorf("the link is in session %d, want 7", r.link.session())
 		}
 	})
 }
@@ -138,19 +138,19 @@ func TestReplacedSessionIsNoticed(t *testing.T) {
 		r.await(t, zk.StateDisconnected)
 		for len(r.states) > 0 {
 			if <-r.states == zk.StateHasSession {
-				t.Error("the client took the other session")
+				t.Error("the client took the other session, want it refused")
 			}
 		}
 		r.end(t)
 		f.wg.Wait()
 		if len(replaced) != 1 {
-			t.Fatalf("told %d times", len(replaced))
+			t.Fatalf("the replacement was told %d times, want once", len(replaced))
 		}
 		if err := <-replaced; !errors.Is(err, errSessionReplaced) {
 			t.Error(err)
 		}
 		if r.link.session() != 7 || r.conn.SessionID() != 7 {
-			t.Errorf("session %d, client's %d", r.link.session(), r.conn.SessionID())
+			t.Errorf("the link is in session %d and the client in %d, want 7", r.link.session(), r.conn.SessionID())
 		}
 	})
 }
@@ -226,7 +226,7 @@ func TestAnswersAreTimed(t *testing.T) {
 		if len(got) < len(want)+1 || !slices.Equal(got[:len(want)], want) {
 			t.Errorf("got  %v\nwant %v and one more", got, want)
 		} else if next := got[len(want)]; next.op != opConnect || next.answered-next.sent != 100*ms {
-			t.Errorf("second connection begins with %v", next)
+			t.Errorf("the second connection begins with %v, want its handshake, 100ms long", next)
 		}
 	})
 }
@@ -283,7 +283,7 @@ func TestBadHandshakesCloseTheConnection(t *testing.T) {
 					t.Errorf("%v, want %v", err, c.want)
 				}
 				if told := len(refused) > 0; told != errors.Is(c.want, errHandshakeRefused) {
-					t.Errorf("told of a refusal: %v", told)
+					t.Errorf("a refusal was told: %v, want it only of a closed connection", told)
 				}
 				r.end(t)
 				f.wg.Wait()
@@ -317,7 +317,7 @@ func TestBytesPassUnchangedInAnyPieces(t *testing.T) {
 			w, far, l := wirePair(t, linkEvents{onAnswered: func(_, _ time.Time, op, zkErr int32) {
 				want := []answer{{op: opConnect}, {op: 4}, {op: opPing}, {op: 14, zkErr: -5}}[answers]
 				if op != want.op || zkErr != want.zkErr {
-					t.Errorf("answer %d: op %d, error %d", answers, op, zkErr)
+					t.Errorf("answer %d has op %d and error %d, want %d and %d", answers, op, zkErr, want.op, want.zkErr)
 				}
 				answers++
 			}})
@@ -369,13 +369,13 @@ func TestBytesPassUnchangedInAnyPieces(t *testing.T) {
 			}
 			server.Wait()
 			if !bytes.Equal(arrived, out) {
-				t.Error("the server read other bytes than the client wrote")
+				t.Error("the server read other bytes than the client wrote, want the same")
 			}
 			if !bytes.Equal(got, back) {
-				t.Error("the client read other bytes than the server wrote")
+				t.Error("the client read other bytes than the server wrote, want the same")
 			}
 			if answers != 4 || l.session() != 7 || l.timeout() != testTimeout {
-				t.Errorf("%d answers, session %d, timeout %v", answers, l.session(), l.timeout())
+				t.Errorf("%d answers in session %d with timeout %v, want 4 in session 7 with %v", answers, l.session(), l.timeout(), testTimeout)
 			}
 			if err := errors.Join(w.Close(), far.Close()); err != nil {
 				t.Error(err)
@@ -399,7 +399,7 @@ func TestASplitSecondSessionRequestNeverReachesTheServerWhole(t *testing.T) {
 		}
 		server.Wait()
 		if !errors.Is(err, errSecondSession) || len(arrived) >= 28 {
-			t.Errorf("%v after %d bytes", err, len(arrived))
+			t.Errorf("a second session is asked for: %v after %d bytes, want %v before the 28th", err, len(arrived), errSecondSession)
 		}
 		if err := far.Close(); err != nil {
 			t.Error(err)
@@ -443,23 +443,23 @@ func TestDeadlinesBelongToTheClientAfterTheHandshake(t *testing.T) {
 		}
 		server.Wait()
 		if _, err := w2.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != 20*time.Second {
-			t.Errorf("read: %v after %v", err, time.Since(start))
+			t.Errorf("the first read ends with %v after %v, want its deadline after 20s", err, time.Since(start))
 		}
 		if err := w2.SetDeadline(time.Now().Add(time.Second)); err != nil {
 			t.Error(err)
 		}
 		if _, err := w2.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != 21*time.Second {
-			t.Errorf("second read: %v after %v", err, time.Since(start))
+			t.Errorf("the second read ends with %v after %v, want its deadline after 21s", err, time.Since(start))
 		}
 		if err := w2.SetWriteDeadline(time.Now().Add(time.Second)); err != nil {
 			t.Error(err)
 		}
 		// A write that fails closes the connection, and says nothing: the client hears of it by Read.
 		if _, err := w2.Write(make([]byte, 2)); err != nil || time.Since(start) != 22*time.Second {
-			t.Errorf("write: %v after %v", err, time.Since(start))
+			t.Errorf("the write ends with %v after %v, want no error after 22s", err, time.Since(start))
 		}
 		if _, err := w2.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != 22*time.Second {
-			t.Errorf("read behind the write: %v after %v", err, time.Since(start))
+			t.Errorf("the read behind the write ends with %v after %v, want a closed connection after 22s", err, time.Since(start))
 		}
 		for _, c := range []io.Closer{w, w, w2, far, far2} {
 			if err := c.Close(); err != nil {
