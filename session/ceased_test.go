@@ -64,16 +64,11 @@ func TestTheNodeOfALateClaimIsWatched(t *testing.T) {
 func TestTheOneNodeOfALateClaimIsKnown(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		s := r.Claimant()
-		created := s.Makes(1)
-		if !created.Alone || !created.Fresh {
-			t.Fatalf("made %+v", created)
-		}
+		created := s.MakesAlone()
 		r.Once(zktest.CutBefore(), func(q zktest.Request) bool { return q.Op == zktest.OpMulti })
 		claim := recipes.Claim{Epoch: 1, Node: created.Node.Text}
 		s.Claim(claim)
-		if in, ok := s.Answer().(recipes.Unknown); !ok {
-			t.Fatalf("a claim without an answer was answered %+v", in)
-		}
+		sessiontest.AnswerOf[recipes.Unknown](s)
 		s.Claim(claim)
 		s.WantAnswer(recipes.Claimed{Epoch: 1, Fresh: true})
 		ops := []any{&zk.CreateRequest{Path: "/x", Acl: zk.WorldACL(zk.PermAll)}}

@@ -17,33 +17,20 @@ func TestANodeThatCouldNotBeRemovedIsNobodys(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		admin := r.Admin()
 		defer admin.Close()
-		if _, err := admin.Create("/tasks", nil, 0, zk.WorldACL(zk.PermRead|zk.PermCreate)); err != nil {
-			r.Fatal(err)
-		}
+		_, err := admin.Create("/tasks", nil, 0, zk.WorldACL(zk.PermRead|zk.PermCreate))
+		r.Must(err)
 		first, second := r.Claimant(), r.Claimant()
-		made := first.Makes(1)
-		if !made.Alone || !made.Fresh {
-			r.Fatalf("made %+v", made)
-		}
+		made := first.MakesAlone()
 		first.Delete(recipes.Delete{Epoch: 1, Node: made.Node.Text})
 		if in, ok := first.Answer().(recipes.Refused); !ok || in.Op != recipes.OpDelete {
 			r.Fatalf("a delete without permission is answered %+v, want Refused", in)
 		}
-		r.Server.Intercept(func(q zktest.Request) zktest.Action {
-			if q.Path == sessiontest.TaskNode && q.Op == zktest.OpMulti {
-				r.Server.Intercept(nil)
-				return zktest.CutAfter()
-			}
-			return zktest.Pass()
-		})
-		second.Create(recipes.Create{Epoch: 1, Attempt: 1})
-		if in, ok := second.Answer().(recipes.Unknown); !ok {
-			r.Fatalf("a create without an answer was answered %+v", in)
-		}
+		r.Once(zktest.CutAfter(), func(q zktest.Request) bool { return q.Path == sessiontest.TaskNode && q.Op == zktest.OpMulti })
+		sessiontest.MakeOf[recipes.Unknown](second, 1)
 		r.Settle()
 		second.Fresh()
 		second.List(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
-		if in, ok := second.Answer().(recipes.Listed); !ok || in.Own != (recipes.Own{}) || len(in.Queue) != 1 {
+		if in := sessiontest.AnswerOf[recipes.Listed](second); in.Own != (recipes.Own{}) || len(in.Queue) != 1 {
 			r.Errorf("behind a barrier the seat finds %+v, want one node and none of its own", in)
 		}
 	})
@@ -71,7 +58,7 @@ func TestAClaimIsOfTheOwnNode(t *testing.T) {
 		s.Fresh() // it may have heard of that
 		r.Must(r.Server.Create(sessiontest.TaskNode, nil))
 		s.Claim(recipes.Claim{Epoch: 1, Node: made.Node.Text})
-		if in, ok := s.Answer().(recipes.Refused); !ok || !in.Missing {
+		if in := sessiontest.AnswerOf[recipes.Refused](s); !in.Missing {
 			r.Errorf("the claim of a node that was replaced is answered %+v, want Refused as missing", in)
 		}
 	})

@@ -70,9 +70,7 @@ func TestEveryRequestIsAnsweredOnceWhereverTheConnectionBreaks(t *testing.T) {
 						r.Errorf("a minute later the seat is told %+v, want nothing but that its node is gone", in)
 					}
 				}
-				if n := len(r.Server.Children(sessiontest.Dir)); n != 0 {
-					r.Errorf("%d nodes are left, want none", n)
-				}
+				r.WantChildren(0)
 			})
 		}
 	}

@@ -22,7 +22,7 @@ func TestAPlaceIsNotJoinedToARelease(t *testing.T) {
 			reader.Create(recipes.Create{Epoch: 1, Attempt: 1})
 		})
 		other.WantAnswer(recipes.Deleted{Epoch: 1})
-		if in, ok := reader.Answer().(recipes.Created); !ok || in.Node.Seq != node.Seq {
+		if in := sessiontest.AnswerOf[recipes.Created](reader); in.Node.Seq != node.Seq {
 			r.Errorf("the reader is answered %+v, want the place of %v", in, node)
 		}
 	})
@@ -33,7 +33,7 @@ func TestAPlaceIsNotJoinedToARelease(t *testing.T) {
 func TestAPlaceIsGivenByAHolderOnly(t *testing.T) {
 	refused := func(r *sessiontest.Rig, reader *sessiontest.Seat) {
 		r.Helper()
-		if in, ok := reader.Answer().(recipes.Refused); !ok || in.Op != recipes.OpCreate {
+		if in := sessiontest.AnswerOf[recipes.Refused](reader); in.Op != recipes.OpCreate {
 			r.Errorf("answered %+v", in)
 		}
 	}
@@ -45,9 +45,7 @@ func TestAPlaceIsGivenByAHolderOnly(t *testing.T) {
 		reader := r.InPlaceOf(second)
 		reader.Create(recipes.Create{Epoch: 1, Attempt: 1})
 		refused(r, reader)
-		if nodes := r.Server.Children(sessiontest.Dir); len(nodes) != 2 {
-			r.Errorf("the nodes are %v, want those of the two writers", nodes)
-		}
+		r.WantChildren(2)
 	})
 	sessiontest.Run(t, "leaves", func(r *sessiontest.Rig) {
 		w, node := r.Writer()

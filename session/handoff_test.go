@@ -17,9 +17,7 @@ func TestAReleaseThatMayNotLeaveAFloorIsARelease(t *testing.T) {
 		r.DenyWriting()
 		s.Delete(recipes.Delete{Epoch: 1, Node: node, Floor: true})
 		s.Want("Deleted")
-		if got := r.Server.Children(sessiontest.Dir); len(got) != 0 {
-			t.Errorf("left %v", got)
-		}
+		r.WantChildren(0)
 		r.WantData(sessiontest.OurData)
 	})
 }

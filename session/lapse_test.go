@@ -26,7 +26,7 @@ func TestNobodyComesToWhoHasLapsed(t *testing.T) {
 		w, node := r.Writer()
 		inner := r.SeatedAt(session.Place{Dir: sessiontest.Dir, With: []*session.Seat{w.Seat}})
 		r.Together(func() { inner.Create(ask); w.Lapse() })
-		if in, ok := inner.Answer().(recipes.Created); !ok || in.Node.Text == node.Text {
+		if in := sessiontest.AnswerOf[recipes.Created](inner); in.Node.Text == node.Text {
 			r.Errorf("answered %+v", in)
 		}
 		r.WantChildren(2)
@@ -44,7 +44,7 @@ func TestNobodyComesToWhoHasLapsed(t *testing.T) {
 		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
 			holder, other := wants(r)
 			r.Together(func() { other.Create(ask); holder.Lapse() })
-			if in, ok := other.Answer().(recipes.Refused); !ok || in.Op != recipes.OpCreate {
+			if in := sessiontest.AnswerOf[recipes.Refused](other); in.Op != recipes.OpCreate {
 				r.Errorf("answered %+v", in)
 			}
 			r.WantChildren(1)
@@ -114,10 +114,7 @@ func TestWhoVerifiesBehindItsLossIsNoHolderAgain(t *testing.T) {
 func TestNoTransactionBehindALoss(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		s := r.Claimant()
-		created := s.Makes(1)
-		if !created.Alone || !created.Fresh {
-			t.Fatalf("made %+v", created)
-		}
+		s.MakesAlone()
 		admin := r.Admin()
 		defer admin.Close()
 		r.Server.Cut(s.Session(1))

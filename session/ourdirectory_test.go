@@ -54,9 +54,7 @@ func TestAJoinerLeavesTheFloor(t *testing.T) {
 		first.ListNodes(1)
 		r.Must(r.Server.SetData(sessiontest.Dir, []byte(floorOf(0x77))))
 		asked := r.Asked()
-		if created := second.Makes(1); created.Alone {
-			t.Errorf("%+v", created)
-		}
+		second.MakesBeside(1)
 		r.WantAsked(asked(), zktest.OpCreate)
 		r.WantData(floorOf(0x77))
 	})
@@ -69,11 +67,9 @@ func TestSomebodysDataAreNeverWritten(t *testing.T) {
 			r.Must(r.Server.Create(sessiontest.Dir, []byte(data)))
 			s := r.Seated()
 			for attempt := recipes.Attempt(1); attempt < 4; attempt++ {
-				if created := s.Makes(attempt); created.Alone {
-					t.Errorf("%+v", created)
-				}
+				s.MakesBeside(attempt)
 				s.List(recipes.List{Epoch: 1, Attempt: attempt})
-				listed := s.Answer().(recipes.Listed)
+				listed := sessiontest.AnswerOf[recipes.Listed](s)
 				if listed.Own.Token == 0 {
 					t.Fatalf("the listing has %+v, want the own node's token", listed)
 				}
@@ -101,9 +97,7 @@ func TestAnotherDirectoryByTheSameName(t *testing.T) {
 		s.ListNodes(1)
 		s.Delete(recipes.Delete{Epoch: 1, Node: created.Node.Text, Floor: true})
 		s.Want("Gone Deleted")
-		if created := s.Makes(2); created.Alone {
-			t.Errorf("%+v", created)
-		}
+		s.MakesBeside(2)
 		r.WantData(theirData)
 	})
 }
@@ -123,9 +117,7 @@ func TestADirectoryMadeBySomebodyElseMeanwhile(t *testing.T) {
 			return zktest.Pass()
 		})
 		s := r.Seated()
-		if created := s.Makes(1); created.Alone {
-			t.Errorf("%+v", created)
-		}
+		s.MakesBeside(1)
 		r.WantData(theirData)
 	})
 }

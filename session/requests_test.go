@@ -22,7 +22,7 @@ func TestRequests(t *testing.T) {
 		a, b := r.Seated(), r.Seated()
 
 		b.List(recipes.List{Epoch: 1, Barrier: true})
-		if in := b.Answer().(recipes.Listed); len(in.Queue) != 0 || in.Own != (recipes.Own{}) || in.Epoch != 1 {
+		if in := sessiontest.AnswerOf[recipes.Listed](b); len(in.Queue) != 0 || in.Own != (recipes.Own{}) || in.Epoch != 1 {
 			t.Errorf("a directory that does not exist is listed as %+v, want nothing in it", in)
 		}
 		nodeA, nodeB := a.CreateNode(1), b.CreateNode(1)
@@ -40,7 +40,7 @@ func TestRequests(t *testing.T) {
 		}
 		for _, attempt := range []recipes.Attempt{0, 2} { // which have created nothing
 			b.List(recipes.List{Epoch: 1, Attempt: attempt})
-			if in := b.Answer().(recipes.Listed); in.Own != (recipes.Own{}) || len(in.Queue) != 2 {
+			if in := sessiontest.AnswerOf[recipes.Listed](b); in.Own != (recipes.Own{}) || len(in.Queue) != 2 {
 				t.Errorf("attempt %d, which has made nothing, finds %+v; want a queue of 2 and no node of its own", attempt, in)
 			}
 		}
@@ -249,7 +249,7 @@ func TestABarrierSeesWhatHasHappenedBefore(t *testing.T) {
 			t.Errorf("through a follower that lags the queue is %v, want only %v", got, own)
 		}
 		s.List(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
-		if in := s.Answer().(recipes.Listed); len(in.Queue) != 2 || in.Own.Name != own {
+		if in := sessiontest.AnswerOf[recipes.Listed](s); len(in.Queue) != 2 || in.Own.Name != own {
 			t.Errorf("behind a barrier the listing is %+v, want both nodes", in)
 		}
 		r.Server.Lag(r.Only(), false)
@@ -332,9 +332,7 @@ func TestABarrierIsAWrite(t *testing.T) {
 			return zktest.Pass()
 		})
 		s.List(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
-		if _, ok := s.Answer().(recipes.Listed); !ok {
-			t.Errorf("the list behind a barrier is answered %v, want Listed", s.LastErr())
-		}
+		sessiontest.AnswerOf[recipes.Listed](s)
 		read := slices.IndexFunc(asked, func(op zktest.Op) bool {
 			return op == zktest.OpGetChildren || op == zktest.OpGetChildren2
 		})

@@ -78,9 +78,7 @@ func TestRequestsDoNotWaitForWatchesForEver(t *testing.T) {
 			t.Errorf("without an answer to the request for watches the others waited %v, want at most 1s", took)
 		}
 		s.List(recipes.List{Epoch: 1})
-		if _, ok := s.Answer().(recipes.Listed); !ok {
-			t.Errorf("after the restore the list is answered %v, want Listed", s.LastErr())
-		}
+		sessiontest.AnswerOf[recipes.Listed](s)
 	})
 }
 

@@ -101,18 +101,11 @@ func TestTheReplyToAnEnterIsLost(t *testing.T) {
 			s := r.PermitSeat(4, 3)
 			node := s.CreateNode(1)
 			s.Surveys(recipes.Survey{Node: node.Text})
-			hit := false
-			r.Server.Intercept(func(q zktest.Request) zktest.Action {
-				if q.Op == zktest.OpMulti && len(q.Parts) > 3 && !hit {
-					hit = true
-					return c.action
-				}
-				return zktest.Pass()
-			})
+			r.Once(c.action, func(q zktest.Request) bool { return q.Op == zktest.OpMulti && len(q.Parts) > 3 })
 			s.Enter(recipes.Enter{Epoch: 1, Node: node.Text, Permits: 3})
 			s.WantAnswer(recipes.Unknown{Epoch: 1, Op: recipes.OpEnter})
 			s.List(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
-			listed := s.Answer().(recipes.Listed)
+			listed := sessiontest.AnswerOf[recipes.Listed](s)
 			r.WantPermits(1-c.leases/3, c.leases)
 			if listed.Own.Owner != r.Only() || listed.Leased != (c.leases > 0) {
 				r.Fatalf("the listing behind a barrier is %+v, want the session's own, leased: %v", listed, c.leases > 0)
@@ -148,7 +141,7 @@ func TestSomeOfTheLeasesThatAreFoundAreMissing(t *testing.T) {
 		s.Enters(3)
 		r.Must(r.Server.Delete(sessiontest.LeasesAt + "/" + r.Server.Children(sessiontest.LeasesAt)[0]))
 		s.List(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
-		listed := s.Answer().(recipes.Listed)
+		listed := sessiontest.AnswerOf[recipes.Listed](s)
 		s.Claim(recipes.Claim{Epoch: 1, Node: listed.Own.Name.Text})
 		s.WantAnswer(recipes.Refused{Epoch: 1, Op: recipes.OpClaim, Missing: true})
 		s.Discard(recipes.Discard{Node: listed.Own.Name.Text})
@@ -206,7 +199,7 @@ func TestSizeNodes(t *testing.T) {
 		b := r.PermitSeat(5, 1)
 		b.CreateNode(1)
 		b.List(recipes.List{Epoch: 1, Attempt: 1, Size: true})
-		if got := b.Answer().(recipes.Listed); got.Size != 4 {
+		if got := sessiontest.AnswerOf[recipes.Listed](b); got.Size != 4 {
 			t.Errorf("another's listing says %+v, want size 4", got)
 		}
 		r.Must(r.Session.Resize(r.Context(), sessiontest.PermitsAt, 6, nil))
@@ -239,16 +232,9 @@ func TestResizeIsMadeUntilItIsSettled(t *testing.T) {
 	for _, action := range []zktest.Action{zktest.CutAfter(), zktest.CutBefore(), zktest.Fail(zktest.Throttled)} {
 		sessiontest.Run(t, fmt.Sprint(action), func(r *sessiontest.Rig) {
 			r.PermitSeat(4, 1).Surveys(recipes.Survey{})
-			hit := false
-			r.Server.Intercept(func(q zktest.Request) zktest.Action {
-				if q.Op == zktest.OpSetData && !hit {
-					hit = true
-					return action
-				}
-				return zktest.Pass()
-			})
-			if err := r.Session.Resize(r.Context(), sessiontest.PermitsAt, 6, nil); err != nil || !hit {
-				r.Fatalf("Resize = %v, its request was hit: %v; want success in spite of that", err, hit)
+			hit := r.Once(action, func(q zktest.Request) bool { return q.Op == zktest.OpSetData })
+			if err := r.Session.Resize(r.Context(), sessiontest.PermitsAt, 6, nil); err != nil || !hit() {
+				r.Fatalf("Resize = %v, its request was hit: %v; want success in spite of that", err, hit())
 			}
 			if data, _ := r.Server.Data(sizeAt); string(data) != "6" {
 				r.Errorf("size %q", data)

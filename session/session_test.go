@@ -343,9 +343,7 @@ func TestCloseIsBounded(t *testing.T) {
 				r.Server.MuteAll(false)
 				r.Server.Intercept(nil)
 				r.Until("the server has no session", func() bool { return len(r.Server.Sessions()) == 0 })
-				if n := len(r.Server.Children(sessiontest.Dir)); n != 0 {
-					t.Errorf("%d nodes are left after Close, want none", n)
-				}
+				r.WantChildren(0)
 			})
 		})
 	}

@@ -224,9 +224,7 @@ func TestWhoMayNotJoin(t *testing.T) {
 			owning(t, func(r *sessiontest.Rig, s *sessiontest.Seat, created recipes.Created) {
 				joiner := r.SeatWith(owner(r, s, created.Node.Text))
 				joiner.List(recipes.List{Epoch: 1})
-				if _, ok := joiner.Answer().(recipes.Listed); !ok {
-					t.Error("the list is not answered with Listed")
-				}
+				sessiontest.AnswerOf[recipes.Listed](joiner)
 				joiner.StandsAlone(1, created)
 			})
 		})
@@ -241,18 +239,18 @@ func TestWhoMayJoinFindsNobodyInItsWay(t *testing.T) {
 		other.Want("Opened")
 		asked := r.Asked()
 		joiner.List(recipes.List{Epoch: 1})
-		if in := joiner.Answer().(recipes.Listed); len(in.Queue) != 0 || in.Epoch != 1 {
+		if in := sessiontest.AnswerOf[recipes.Listed](joiner); len(in.Queue) != 0 || in.Epoch != 1 {
 			t.Errorf("a seat that may join is told %+v, want nobody in its way", in)
 		}
 		r.WantAsked(asked())
 		other.List(recipes.List{Epoch: 1})
-		if in := other.Answer().(recipes.Listed); len(in.Queue) != 1 {
+		if in := sessiontest.AnswerOf[recipes.Listed](other); len(in.Queue) != 1 {
 			t.Errorf("a seat that may not join is told %+v, want the one that holds", in)
 		}
 		owner.DeleteNode(created.Node.Text)
 		r.Plant("lock-0000000099")
 		joiner.List(recipes.List{Epoch: 1})
-		if in := joiner.Answer().(recipes.Listed); len(in.Queue) != 1 {
+		if in := sessiontest.AnswerOf[recipes.Listed](joiner); len(in.Queue) != 1 {
 			t.Errorf("once the owner has left the seat is told %+v, want the next one in its way", in)
 		}
 	})
@@ -268,19 +266,20 @@ func TestAnUnknownEndOfTheLastIsTriedAgain(t *testing.T) {
 				owner.Delete(recipes.Delete{Epoch: 1, Node: created.Node.Text, Floor: true})
 				owner.Want("Deleted")
 				owner.Close()
-				once := false
-				r.Server.Intercept(func(q zktest.Request) zktest.Action {
-					if q.Op == zktest.OpMulti && !once {
-						once = true
-						return cut
-					}
-					return zktest.Pass()
-				})
+				r.Once(cut, func(q zktest.Request) bool { return q.Op == zktest.OpMulti })
 				joiner.DeleteNode(created.Node.Text)
 				r.WantChildren(0)
 				r.WantData(floorOf(created.Token))
 			})
 		})
+	}
+}
+
+// wantSharing checks how many seats are remembered because they share a node.
+func wantSharing(r *sessiontest.Rig, want int) {
+	r.Helper()
+	if n := r.Session.Sharing(); n != want {
+		r.Errorf("%d seats are remembered for sharing a node, want %d", n, want)
 	}
 }
 
@@ -300,14 +299,10 @@ func TestNothingIsRememberedOfThoseWhoHaveShared(t *testing.T) {
 			last = next
 		}
 		r.WantChildren(1)
-		if n := r.Session.Sharing(); n != 1 {
-			t.Errorf("%d seats are remembered", n)
-		}
+		wantSharing(r, 1)
 		last.DeleteNode(created.Node.Text)
 		last.Close()
 		synctest.Wait()
-		if n := r.Session.Sharing(); n != 0 {
-			t.Errorf("%d seats are remembered of none that is left", n)
-		}
+		wantSharing(r, 0)
 	})
 }

@@ -155,9 +155,7 @@ func TestEachIsToldOfTheEndOfTheLease(t *testing.T) {
 		}
 		late.Fresh()
 		late.StandsAlone(2, created)
-		if n := r.Session.Sharing(); n != 0 {
-			t.Errorf("%d seats are remembered", n)
-		}
+		wantSharing(r, 0)
 	})
 }
 

@@ -22,13 +22,11 @@ func isCreate(q zktest.Request) bool {
 func TestSingleCreate(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		a, b := r.Single(), r.Single()
-		made, ok := a.Make(1).(recipes.Created)
-		if !ok || !made.Alone || !made.Fresh || made.Node.Text != "7" || made.Token == 0 {
+		made := a.Makes(1)
+		if !made.Alone || !made.Fresh || made.Node.Text != "7" || made.Token == 0 {
 			t.Fatalf("%+v", made)
 		}
-		if _, taken := b.Make(1).(recipes.Taken); !taken {
-			t.Error("made twice")
-		}
+		sessiontest.MakeOf[recipes.Taken](b, 1)
 		listed := b.Look(0, false)
 		holder, ok := b.Holder()
 		if len(listed.Queue) != 1 || listed.Own != (recipes.Own{}) || !ok || holder.Node != sessiontest.Task || string(holder.Data) != "me" || holder.Session != r.Session.ID() {
@@ -58,13 +56,12 @@ func TestSingleLostCreate(t *testing.T) {
 			r.Must(r.Server.Create("/tasks", nil))
 			a, b := r.Single(), r.Single()
 			r.Once(c.action, isCreate)
-			if _, unknown := a.Make(1).(recipes.Unknown); !unknown {
-				r.Fatal("not unknown")
-			}
+			sessiontest.MakeOf[recipes.Unknown](a, 1)
 			r.Settle()
 			b.Fresh()
 			creates := r.Server.Requests(zktest.OpMulti)
-			if _, taken := b.Make(1).(recipes.Taken); !taken || r.Server.Requests(zktest.OpMulti) != creates {
+			sessiontest.MakeOf[recipes.Taken](b, 1)
+			if r.Server.Requests(zktest.OpMulti) != creates {
 				r.Error("a create was sent while another one of the session is unknown, want Taken without a request")
 			}
 			if listed := b.Look(0, false); listed.Own != (recipes.Own{}) {
@@ -102,7 +99,7 @@ func TestSingleReplaced(t *testing.T) {
 			t.Error("somebody's node was deleted, want it left alone")
 		}
 		a.List(recipes.List{Epoch: 1})
-		if in, ok := a.Answer().(recipes.Refused); !ok || !errors.Is(a.LastErr(), session.ErrKind) {
+		if in := sessiontest.AnswerOf[recipes.Refused](a); !errors.Is(a.LastErr(), session.ErrKind) {
 			t.Errorf("the list of a node that is no lock is answered %+v, %v; want Refused, %v", in, a.LastErr(), session.ErrKind)
 		}
 	})
@@ -122,9 +119,7 @@ func TestSingleLostDelete(t *testing.T) {
 			a.Makes(1)
 			r.Once(c.action, func(q zktest.Request) bool { return q.Op == zktest.OpDelete })
 			a.Delete(recipes.Delete{Epoch: 1, Node: "7"})
-			if _, unknown := a.Answer().(recipes.Unknown); !unknown {
-				r.Fatal("not unknown")
-			}
+			sessiontest.AnswerOf[recipes.Unknown](a)
 			if c.other {
 				r.Must(r.Server.Create(sessiontest.Task, nil))
 			}
@@ -146,14 +141,10 @@ func TestSingleRefusedDelete(t *testing.T) {
 		a.Makes(1)
 		r.Once(zktest.Fail(zktest.NoAuth), func(q zktest.Request) bool { return q.Op == zktest.OpDelete })
 		a.Delete(recipes.Delete{Epoch: 1, Node: "7"})
-		if _, refused := a.Answer().(recipes.Refused); !refused {
-			t.Fatal("not refused")
-		}
+		sessiontest.AnswerOf[recipes.Refused](a)
 		a.Close()
 		r.Once(zktest.CutBefore(), isCreate)
-		if _, unknown := b.Make(1).(recipes.Unknown); !unknown {
-			t.Fatal("not unknown")
-		}
+		sessiontest.MakeOf[recipes.Unknown](b, 1)
 		r.Settle()
 		b.Fresh()
 		if listed := b.Look(1, true); listed.Own != (recipes.Own{}) || len(listed.Queue) != 1 {
@@ -220,8 +211,8 @@ func TestSingleWithoutWrite(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		acl := []zk.ACL{{Perms: zk.PermRead | zk.PermDelete | zk.PermCreate, Scheme: "world", ID: "anyone"}}
 		a := r.SeatedAt(session.Place{Dir: sessiontest.Task, Kind: events.KindUnfair, ACL: acl})
-		made, ok := a.Make(1).(recipes.Created)
-		if !ok || made.Alone {
+		made := a.Makes(1)
+		if made.Alone {
 			t.Fatalf("%+v", made)
 		}
 		listed := a.Look(1, false)
@@ -271,9 +262,7 @@ func TestAPastWatchSaysNothingOfTheOwnNode(t *testing.T) {
 		a := r.Single()
 		a.FindGone(recipes.Watch{Epoch: 1, Node: "7"})
 		a.Want("Gone") // it has none: this is about the one that it waits for
-		if made, ok := a.Make(1).(recipes.Created); !ok || !made.Alone {
-			t.Fatalf("%+v", made)
-		}
+		a.MakesAlone()
 		a.FindGone(recipes.Watch{Epoch: 1, Node: "7"})
 		a.Want("")
 		r.Must(r.Server.Delete(sessiontest.Task))

@@ -120,9 +120,7 @@ func TestTwoRequestsThatAreNoTurnover(t *testing.T) {
 				r.Errorf("the server was asked for %v, want two requests or more", got)
 			}
 			turn.old.WantAnswer(recipes.Deleted{Epoch: 1})
-			if _, ok := turn.next.Answer().(recipes.Created); !ok {
-				r.Error("the next seat's create is not answered with Created")
-			}
+			sessiontest.AnswerOf[recipes.Created](turn.next)
 		})
 	}
 }
@@ -148,8 +146,8 @@ func TestATurnoverWithoutAnAnswer(t *testing.T) {
 			r.Server.Intercept(nil)
 			r.Settle()
 			turn.next.List(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
-			listed, ok := turn.next.Answer().(recipes.Listed)
-			if !ok || (listed.Own != recipes.Own{}) != done || len(listed.Queue) != 1 {
+			listed := sessiontest.AnswerOf[recipes.Listed](turn.next)
+			if (listed.Own != recipes.Own{}) != done || len(listed.Queue) != 1 {
 				r.Errorf("executed %v, the listing is %+v; want the next seat's own node in it if it was", done, listed)
 			}
 		})

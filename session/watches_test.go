@@ -158,13 +158,9 @@ func TestArmingAgainIsDenied(t *testing.T) {
 		s := r.Watching("n")
 		r.On(zktest.OpGetData, zktest.Fail(zktest.NoAuth))
 		r.SetData("n")
-		if in := s.Want("Unknown")[0]; in != (recipes.Unknown{Epoch: 1, Op: recipes.OpWatch}) {
-			t.Errorf("%+v", in)
-		}
+		s.WantOnly(recipes.Unknown{Epoch: 1, Op: recipes.OpWatch})
 		s.WatchNode("n")
-		if in := s.Want("Refused")[0]; in != (recipes.Refused{Epoch: 1, Op: recipes.OpWatch, Node: "n"}) {
-			t.Errorf("%+v", in)
-		}
+		s.WantOnly(recipes.Refused{Epoch: 1, Op: recipes.OpWatch, Node: "n"})
 	})
 }
 

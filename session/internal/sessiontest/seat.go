@@ -144,11 +144,45 @@ func (r *Rig) Single() *Seat {
 	return r.SeatedAt(session.Place{Dir: Task, Kind: events.KindUnfair, Data: []byte("me")})
 }
 
-// Make asks for the node, and returns the answer.
-func (s *Seat) Make(attempt recipes.Attempt) recipes.Input {
+// MakeOf asks for a node, and returns the answer, which has to be of the type.
+func MakeOf[T recipes.Input](s *Seat, attempt recipes.Attempt) T {
 	s.Rig.Helper()
 	s.Create(recipes.Create{Epoch: 1, Attempt: attempt})
-	return s.Answer()
+	return AnswerOf[T](s)
+}
+
+// Makes asks for a node, and gets it.
+func (s *Seat) Makes(attempt recipes.Attempt) recipes.Created {
+	s.Rig.Helper()
+	return MakeOf[recipes.Created](s, attempt)
+}
+
+// MakesAlone makes the first attempt's node, and the answer proves that it holds.
+func (s *Seat) MakesAlone() recipes.Created {
+	s.Rig.Helper()
+	created := s.Makes(1)
+	if !created.Alone || !created.Fresh {
+		s.Rig.Fatalf("the create is answered %+v, want Alone and Fresh", created)
+	}
+	return created
+}
+
+// MakesBeside makes a node, and the answer does not prove that nobody else is there.
+func (s *Seat) MakesBeside(attempt recipes.Attempt) recipes.Created {
+	s.Rig.Helper()
+	created := s.Makes(attempt)
+	if created.Alone {
+		s.Rig.Errorf("create %d is answered %+v, want not Alone", attempt, created)
+	}
+	return created
+}
+
+// WantOnly checks that this, and nothing else, was told since the last look.
+func (s *Seat) WantOnly(want recipes.Input) {
+	s.Rig.Helper()
+	if got := s.Fresh(); len(got) != 1 || got[0] != want {
+		s.Rig.Fatalf("the seat is told %+v, want one %#v", got, want)
+	}
 }
 
 // Look lists, and returns the answer.
@@ -158,8 +192,8 @@ func (s *Seat) Look(attempt recipes.Attempt, barrier bool) recipes.Listed {
 	return AnswerOf[recipes.Listed](s)
 }
 
-// Once does something to the next request for which it is meant.
-func (r *Rig) Once(action zktest.Action, meant func(zktest.Request) bool) {
+// Once does something to the next request for which it is meant, and returns whether it has.
+func (r *Rig) Once(action zktest.Action, meant func(zktest.Request) bool) func() bool {
 	done := false
 	r.Server.Intercept(func(q zktest.Request) zktest.Action {
 		if done || !meant(q) {
@@ -168,6 +202,7 @@ func (r *Rig) Once(action zktest.Action, meant func(zktest.Request) bool) {
 		done = true
 		return action
 	})
+	return func() bool { return done }
 }
 
 // SeatWith opens a seat that may have the node of any of the owners.
@@ -186,9 +221,7 @@ func (r *Rig) SeatWith(owners ...*Seat) *Seat {
 func (s *Seat) Joins(shared recipes.Created) {
 	s.Rig.Helper()
 	s.Create(recipes.Create{Epoch: 1, Attempt: 1})
-	if in := s.Want("Created")[0]; in != shared {
-		s.Rig.Errorf("told %+v, want %+v", in, shared)
-	}
+	s.WantOnly(shared)
 }
 
 // StandsAlone asks for a node, and checks that it is one of its own.

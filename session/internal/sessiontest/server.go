@@ -64,13 +64,6 @@ func (r *Rig) WantAsked(got map[zktest.Op]int, once ...zktest.Op) {
 	}
 }
 
-// Makes asks for a node, and returns the answer.
-func (s *Seat) Makes(attempt recipes.Attempt) recipes.Created {
-	s.Rig.Helper()
-	s.Create(recipes.Create{Epoch: 1, Attempt: attempt})
-	return AnswerOf[recipes.Created](s)
-}
-
 // Admin is a plain client, for what others may do.
 func (r *Rig) Admin() *zk.Conn {
 	r.Helper()
@@ -129,9 +122,7 @@ func (s *Seat) WatchNode(name string) { s.Watch(recipes.Watch{Epoch: 1, Node: na
 // WantGone checks that the node's end, and nothing else, was told once.
 func (s *Seat) WantGone(name string) {
 	s.Rig.Helper()
-	if in := s.Want("Gone")[0]; in != (recipes.Gone{Epoch: 1, Node: name}) {
-		s.Rig.Errorf("told %+v, want the end of %s", in, name)
-	}
+	s.WantOnly(recipes.Gone{Epoch: 1, Node: name})
 }
 
 // Multis returns a check of how many Multis have come since the call before: at least so many, and at most. When says in
