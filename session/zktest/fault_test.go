@@ -38,67 +38,39 @@ func checkExpire(t *testing.T, s *zktest.Server, dial zk.Dialer) {
 	c.make("/a", 0)
 	c.make("/a/e1", zk.FlagEphemeral)
 	c.make("/a/e2", zk.FlagEphemeral)
-	if _, _, _, err := other.GetW("/a/e2"); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Expire(id); err != nil {
-		t.Fatal(err)
-	}
-	if got := s.Tree(); !slices.Equal(got, []string{"/a"}) {
-		t.Errorf("left %v", got)
-	}
+	other.watch("/a/e2")
+	must(t, s.Expire(id))
+	wantTree(t, s, "/a")
 	other.settle()
-	if got := other.watched(); !slices.Equal(got, []string{"EventNodeDeleted /a/e2"}) {
-		t.Errorf("the watcher was told %v", got)
-	}
+	other.told("EventNodeDeleted /a/e2")
 	c.stateFrom(c.stateFrom(0, zk.StateExpired), zk.StateHasSession)
-	if c.SessionID() == id {
-		t.Errorf("after the expiry the client is in session %#x again, want a new one", id)
-	}
+	c.leaves(id)
 	if err := s.Expire(id); err == nil {
 		t.Error("Expire of the expired session = nil, want an error")
 	}
 }
 
 func TestCutAndResume(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		s := zktest.Start(t)
-		c, other := memoryClient(t, s, 10*time.Second), memoryClient(t, s, 10*time.Second)
+	withClients(t, func(t *testing.T, s *zktest.Server, c, other *client) {
 		id := c.SessionID()
 		for _, p := range []string{"/gone", "/changed", "/same", "/parent"} {
 			c.make(p, 0)
-			if _, _, _, err := c.GetW(p); err != nil {
-				t.Fatal(err)
-			}
+			c.watch(p)
 		}
-		if _, _, _, err := c.ExistsW("/later"); err != nil {
-			t.Fatal(err)
-		}
-		if _, _, _, err := c.ChildrenW("/parent"); err != nil {
-			t.Fatal(err)
-		}
-		if n := s.Watches(); n != 6 {
-			t.Errorf("%d watches, want 6", n)
-		}
+		c.watchExists("/later")
+		c.watchChildren("/parent")
+		wantWatches(t, s, 6)
 		from := c.mark()
 		s.Cut(id)
-		if n := s.Watches(); n != 0 {
-			t.Errorf("%d watches outlived their connection", n)
-		}
+		wantWatches(t, s, 0)
 		// While the client is away (it waits a second before it dials again).
-		if err := other.Delete("/gone", -1); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := other.Set("/changed", nil, -1); err != nil {
-			t.Fatal(err)
-		}
+		other.remove("/gone")
+		other.set("/changed", nil)
 		other.make("/later", 0)
 		other.make("/parent/child", 0)
 		c.stateFrom(c.stateFrom(from, zk.StateDisconnected), zk.StateHasSession)
 		time.Sleep(time.Second)
-		if c.SessionID() != id {
-			t.Fatalf("session %#x became %#x", id, c.SessionID())
-		}
+		c.keeps(id)
 		got := c.watched()
 		slices.Sort(got)
 		want := []string{
@@ -108,16 +80,12 @@ func TestCutAndResume(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("told %v, want %v", got, want)
 		}
-		if n := s.Watches(); n != 2 {
-			t.Errorf("%d watches armed again, want those on /same and /parent", n)
-		}
+		wantWatches(t, s, 2)
 	})
 }
 
 func TestDown(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		s := zktest.Start(t)
-		c := memoryClient(t, s, 10*time.Second)
+	withClient(t, func(t *testing.T, s *zktest.Server, c *client) {
 		id := c.SessionID()
 		from := c.mark()
 		s.Down(true)
@@ -128,9 +96,7 @@ func TestDown(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		s.Down(false)
 		from = c.stateFrom(from, zk.StateHasSession)
-		if c.SessionID() != id {
-			t.Errorf("5 s of 10 without a server: session %#x became %#x, want it kept", id, c.SessionID())
-		}
+		c.keeps(id)
 		s.Down(false) // says nothing new
 		synctest.Wait()
 		if n := s.Connections(); n != 1 {
@@ -162,9 +128,7 @@ func TestDownOverTCP(t *testing.T) {
 	}
 	s.Down(false)
 	c.stateFrom(from, zk.StateHasSession)
-	if c.SessionID() != id {
-		t.Errorf("session %#x became %#x", id, c.SessionID())
-	}
+	c.keeps(id)
 }
 
 func TestMuteExecutesLate(t *testing.T) {
@@ -204,9 +168,7 @@ func TestMuteAllLeavesHandshakesUnanswered(t *testing.T) {
 }
 
 func TestWipe(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		s := zktest.Start(t)
-		c := memoryClient(t, s, 10*time.Second)
+	withClient(t, func(t *testing.T, s *zktest.Server, c *client) {
 		c.make("/x", 0)
 		from := c.mark()
 		s.Wipe()
@@ -229,9 +191,7 @@ func TestWipe(t *testing.T) {
 func TestStalledPeer(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t)
-		if err := s.Create("/big", make([]byte, 500<<10)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Create("/big", make([]byte, 500<<10)))
 		stalled := &stallable{}
 		c := connect(t, s.Addr(), 30*time.Second, func(network, address string, _ time.Duration) (net.Conn, error) {
 			nc, err := s.DialContext(t.Context(), network, address)

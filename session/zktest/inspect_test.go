@@ -18,13 +18,9 @@ import (
 )
 
 func TestSequenceEnds(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		s := zktest.Start(t)
-		c := memoryClient(t, s, 10*time.Second)
+	withClient(t, func(t *testing.T, s *zktest.Server, c *client) {
 		dir := c.make("/dir", 0)
-		if err := s.SetSequence(dir, 1<<31-2); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.SetSequence(dir, 1<<31-2))
 		var got []string
 		for _, prefix := range []string{"a-", "b-", "c-"} {
 			got = append(got, c.make(dir+"/"+prefix, zk.FlagSequence))
@@ -43,9 +39,7 @@ func TestSequenceEnds(t *testing.T) {
 }
 
 func TestContainersAreReaped(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		s := zktest.Start(t)
-		c := memoryClient(t, s, 10*time.Second)
+	withClient(t, func(t *testing.T, s *zktest.Server, c *client) {
 		box := func(p string) {
 			t.Helper()
 			if _, err := c.CreateContainer(p, nil, zk.FlagContainer, zk.WorldACL(zk.PermAll)); err != nil {
@@ -57,21 +51,13 @@ func TestContainersAreReaped(t *testing.T) {
 		box("/busy")
 		c.make("/busy/e", 0)
 		c.make("/used/e", 0)
-		if err := c.Delete("/used/e", -1); err != nil {
-			t.Fatal(err)
-		}
+		c.remove("/used/e")
 		if n := s.Reap(); n != 1 {
 			t.Errorf("reaped %d", n)
 		}
-		if got := s.Tree(); !slices.Equal(got, []string{"/busy", "/busy/e", "/fresh"}) {
-			t.Errorf("left %v", got)
-		}
-		if err := c.Delete("/busy/e", -1); err != nil {
-			t.Fatal(err)
-		}
-		if _, _, _, err := c.GetW("/busy"); err != nil {
-			t.Fatal(err)
-		}
+		wantTree(t, s, "/busy", "/busy/e", "/fresh")
+		c.remove("/busy/e")
+		c.watch("/busy")
 		time.Sleep(45 * time.Second)
 		e, _ := c.await(0, "deletion", func(e zk.Event) bool { return e.Type == zk.EventNodeDeleted })
 		if e.Path != "/busy" || time.Now().Second() != 0 {
@@ -81,15 +67,9 @@ func TestContainersAreReaped(t *testing.T) {
 }
 
 func TestInspection(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		s := zktest.Start(t)
-		c := memoryClient(t, s, 10*time.Second)
-		if _, _, _, err := c.ExistsW("/a/b"); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Create("/a/b/c", []byte("x")); err != nil {
-			t.Fatal(err)
-		}
+	withClient(t, func(t *testing.T, s *zktest.Server, c *client) {
+		c.watchExists("/a/b")
+		must(t, s.Create("/a/b/c", []byte("x")))
 		if err := s.Create("/a/b/c", nil); !errors.Is(err, zktest.NodeExists) {
 			t.Errorf("again: %v", err)
 		}
@@ -102,24 +82,18 @@ func TestInspection(t *testing.T) {
 		if _, found := s.Data("/none"); found {
 			t.Error("Data of a missing node says that it is there")
 		}
-		if err := s.SetData("/a/b/c", []byte("y")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.SetData("/a/b/c", []byte("y")))
 		if data, _, err := c.Get("/a/b/c"); err != nil || string(data) != "y" {
 			t.Errorf("data %q, %v", data, err)
 		}
 		if err := s.Delete("/a/b"); !errors.Is(err, zktest.NotEmpty) {
 			t.Errorf("delete: %v", err)
 		}
-		if err := s.Delete("/a/b/c"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Delete("/a/b/c"))
 		if got := s.Children("/a"); !slices.Equal(got, []string{"b"}) {
 			t.Errorf("children %v", got)
 		}
-		if got := c.watched(); !slices.Equal(got, []string{"EventNodeCreated /a/b"}) {
-			t.Errorf("told %v", got)
-		}
+		c.told("EventNodeCreated /a/b")
 		if s.Connections() != 1 || len(s.Sessions()) != 1 || s.Owner("/a") != 0 {
 			t.Error("connections, sessions or owner wrong")
 		}
@@ -156,14 +130,10 @@ func TestCloseIsIdempotent(t *testing.T) {
 func overQuota(err error) bool { return err != nil && strings.HasSuffix(err.Error(), " -125") }
 
 func TestLimitNodes(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		s := zktest.Start(t)
-		c := memoryClient(t, s, 10*time.Second)
+	withClient(t, func(t *testing.T, s *zktest.Server, c *client) {
 		open := zk.WorldACL(zk.PermAll)
 		c.make("/locks", 0)
-		if err := s.LimitNodes("/locks", 2); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.LimitNodes("/locks", 2))
 		p := c.make("/locks/a", 0)
 		if _, err := c.Create("/locks/b", nil, zk.FlagEphemeral|zk.FlagSequence, open); !overQuota(err) {
 			t.Errorf("a third node: %v", err)
@@ -172,16 +142,10 @@ func TestLimitNodes(t *testing.T) {
 		if err := s.Create("/locks/mine", nil); err != nil {
 			t.Errorf("the test itself is not limited: %v", err)
 		}
-		if err := s.Delete("/locks/mine"); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Delete(p, -1); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Delete("/locks/mine"))
+		c.remove(p)
 		c.make("/locks/c", 0)
-		if err := s.LimitNodes("/locks", -1); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.LimitNodes("/locks", -1))
 		c.make("/locks/d", 0)
 		if err := s.LimitNodes("/", 1); !errors.Is(err, zktest.BadArguments) {
 			t.Errorf("a quota for the root: %v", err)
@@ -190,9 +154,7 @@ func TestLimitNodes(t *testing.T) {
 }
 
 func TestQuotasAreNotEnforcedByDefault(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		s := zktest.Start(t)
-		c := memoryClient(t, s, 10*time.Second)
+	withClient(t, func(t *testing.T, s *zktest.Server, c *client) {
 		for _, p := range []string{"/q", "/zookeeper/quota/q"} {
 			c.make(p, 0)
 		}
@@ -264,16 +226,10 @@ func TestTimeToLive(t *testing.T) {
 		}
 		// Changed while the child still keeps it: it is overdue, and without either it
 		// would go at the next check.
-		if _, err := c.Set(p, nil, -1); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Delete(p+"/child", -1); err != nil {
-			t.Fatal(err)
-		}
+		c.set(p, nil)
+		c.remove(p + "/child")
 		changed := time.Now()
-		if _, _, _, err := c.GetW(p); err != nil {
-			t.Fatal(err)
-		}
+		c.watch(p)
 		c.await(0, "deletion", func(e zk.Event) bool { return e.Type == zk.EventNodeDeleted && e.Path == p })
 		if d := time.Since(changed); d <= 10*time.Second || d > 11*time.Second {
 			t.Errorf("it lived for %v, want 10s and up to the next check", d)

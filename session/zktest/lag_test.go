@@ -15,27 +15,17 @@ import (
 )
 
 func TestLag(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		s := zktest.Start(t)
-		c, other := memoryClient(t, s, 10*time.Second), memoryClient(t, s, 10*time.Second)
+	withClients(t, func(t *testing.T, s *zktest.Server, c, other *client) {
 		id := c.SessionID()
 		for _, p := range []string{"/old", "/set", "/dir"} {
 			c.make(p, 0)
 		}
-		if _, _, _, err := c.GetW("/old"); err != nil {
-			t.Fatal(err)
-		}
-		if _, _, _, err := c.ChildrenW("/dir"); err != nil {
-			t.Fatal(err)
-		}
+		c.watch("/old")
+		c.watchChildren("/dir")
 		s.Lag(id, true)
-		if err := other.Delete("/old", -1); err != nil {
-			t.Fatal(err)
-		}
+		other.remove("/old")
 		other.make("/new", 0)
-		if _, err := other.Set("/set", []byte("x"), -1); err != nil {
-			t.Fatal(err)
-		}
+		other.set("/set", []byte("x"))
 		if data, st, err := c.Get("/set"); err != nil || len(data) != 0 || st.Version != 0 {
 			t.Errorf("a follower that lags gave %q, %+v, %v", data, st, err)
 		}
@@ -43,9 +33,7 @@ func TestLag(t *testing.T) {
 		if want := []string{"dir", "old", "set", "zookeeper"}; err != nil || !slices.Equal(names, want) {
 			t.Errorf("children %v, %v; want %v", names, err, want)
 		}
-		if _, _, _, err := c.ExistsW("/new"); err != nil {
-			t.Fatal(err)
-		}
+		c.watchExists("/new")
 		if s.Watches() != 4 || len(c.watched()) != 0 {
 			t.Errorf("%d watches, want 4; told %v", s.Watches(), c.watched())
 		}
@@ -54,50 +42,34 @@ func TestLag(t *testing.T) {
 		// Its own write is answered from the present, and the past comes before.
 		c.make("/dir/mine", 0)
 		want := []string{"EventNodeDeleted /old", "EventNodeChildrenChanged /", "EventNodeCreated /new", "EventNodeChildrenChanged /dir"}
-		if got := c.watched(); !slices.Equal(got, want) {
-			t.Errorf("told %v, want %v", got, want)
-		}
+		c.told(want...)
 		if names, _, err := c.Children("/dir"); err != nil || !slices.Equal(names, []string{"child", "mine"}) {
 			t.Errorf("after a write: %v, %v", names, err)
 		}
 		// And it lags again.
-		if _, _, _, err := c.GetW("/dir"); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := other.Set("/dir", []byte("y"), -1); err != nil {
-			t.Fatal(err)
-		}
+		c.watch("/dir")
+		other.set("/dir", []byte("y"))
 		if data, _, err := c.Get("/dir"); err != nil || len(data) != 0 {
 			t.Errorf("it does not lag again: %q, %v", data, err)
 		}
-		if _, _, _, err := c.GetW("/set"); err != nil {
-			t.Fatal(err)
-		}
+		c.watch("/set")
 		s.Lag(id, false)
 		if data, _, err := c.Get("/dir"); err != nil || string(data) != "y" {
 			t.Errorf("it has not caught up: %q, %v", data, err)
 		}
-		if _, err := other.Set("/set", nil, -1); err != nil {
-			t.Fatal(err)
-		}
+		other.set("/set", nil)
 		c.settle()
 		want = append(want, "EventNodeDataChanged /dir", "EventNodeDataChanged /set")
-		if got := c.watched(); !slices.Equal(got, want) {
-			t.Errorf("told %v, want %v", got, want)
-		}
+		c.told(want...)
 	})
 }
 
 func TestLagEndsWithTheConnection(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		s := zktest.Start(t)
-		c := memoryClient(t, s, 10*time.Second)
+	withClient(t, func(t *testing.T, s *zktest.Server, c *client) {
 		from := c.mark()
 		s.Lag(c.SessionID(), true)
 		s.Cut(c.SessionID())
-		if err := s.Create("/x", nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Create("/x", nil))
 		c.stateFrom(from, zk.StateHasSession)
 		if found, _, err := c.Exists("/x"); err != nil || !found {
 			t.Errorf("a new connection lags: %v", err)
@@ -106,13 +78,9 @@ func TestLagEndsWithTheConnection(t *testing.T) {
 }
 
 func TestStrandedSessionExpiresUnawares(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		s := zktest.Start(t)
-		c, other := memoryClient(t, s, 10*time.Second), memoryClient(t, s, 10*time.Second)
+	withClients(t, func(t *testing.T, s *zktest.Server, c, other *client) {
 		id, p := c.SessionID(), c.make("/e", zk.FlagEphemeral)
-		if _, _, _, err := c.GetW(p); err != nil {
-			t.Fatal(err)
-		}
+		c.watch(p)
 		pings, from := s.Requests(zktest.OpPing), c.mark()
 		s.Strand(id, true)
 		time.Sleep(30 * time.Second)
@@ -128,16 +96,12 @@ func TestStrandedSessionExpiresUnawares(t *testing.T) {
 		}
 		s.Strand(id, false)
 		c.stateFrom(c.stateFrom(from, zk.StateExpired), zk.StateHasSession)
-		if got := c.watched(); !slices.Equal(got, []string{"EventNodeDeleted /e"}) {
-			t.Errorf("told %v", got)
-		}
+		c.told("EventNodeDeleted /e")
 	})
 }
 
 func TestStrandedWriteWaits(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		s := zktest.Start(t)
-		c := memoryClient(t, s, 10*time.Second)
+	withClient(t, func(t *testing.T, s *zktest.Server, c *client) {
 		id := c.SessionID()
 		s.Strand(id, true)
 		var work sync.WaitGroup
