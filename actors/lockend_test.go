@@ -91,7 +91,7 @@ func TestBoundBehindTheMachinesOwnEnd(t *testing.T) {
 		r.IsOver(t, w.end)
 		r.IsLeft(t, 1)
 		if told == nil || told.Error() != w.end.Error() {
-			t.Errorf("told %v, ended with %v", told, w.end)
+			t.Errorf("those who asked are told %v, want what it ended with: %v", told, w.end)
 		}
 		expect(t, w.stream, events.Ended{ID: 7, Path: "/locks/a", Err: w.end})
 	})
@@ -134,10 +134,10 @@ func TestBoundAfterTheGrantWasTaken(t *testing.T) {
 		r.Deleted()
 		r.IsOver(t, nil)
 		if got := next(w.stream); !reflect.DeepEqual(got, actorstest.GrantOf(0)) {
-			t.Errorf("the stream has %+v", got)
+			t.Errorf("the stream has %+v, want the Grant", got)
 		}
 		if got, ok := next(w.stream).(events.Ended); !ok || got.Err != nil {
-			t.Errorf("the stream has %+v", got)
+			t.Errorf("the stream has %+v, want an Ended without an error", got)
 		}
 	})
 }
@@ -188,7 +188,7 @@ func TestBoundAfterTheEnd(t *testing.T) {
 		r.Say(recipes.Opened{Epoch: actorstest.Epoch, Session: actorstest.Session})
 		late := ctx.Functions()
 		if len(late) != 1 {
-			t.Fatalf("%d functions wait for the end of the context", len(late))
+			t.Fatalf("%d functions wait for the end of the context, want 1", len(late))
 		}
 		r.Explaining = func() {
 			ctx.Ended.Store(true)
@@ -198,7 +198,7 @@ func TestBoundAfterTheEnd(t *testing.T) {
 		r.IsOver(t, actorstest.Ends(recipes.WhyBusy, false, 0, nil))
 		r.IsLeft(t, 1)
 		if told != 1 {
-			t.Errorf("the end was told %d times", told)
+			t.Errorf("the end was told %d times, want once", told)
 		}
 	})
 }
@@ -218,7 +218,7 @@ func TestContextIsLetGoAtTheEnd(t *testing.T) {
 		r.Deleted()
 		r.IsOver(t, nil)
 		if n := len(ctx.Functions()); n != 0 {
-			t.Errorf("%d functions wait for the end of the context after the end", n)
+			t.Errorf("%d functions wait for the end of the context after the end, want none", n)
 		}
 	})
 }
@@ -317,7 +317,7 @@ func TestWithdraw(t *testing.T) {
 						t.Error("it is held after Withdraw")
 					}
 					if told != 1 {
-						t.Errorf("the end was told %d times when Withdraw returned", told)
+						t.Errorf("the end was told %d times when Withdraw returned, want once", told)
 					}
 					if _, ok := actorstest.Take(r.Granted()); ok {
 						t.Error("a Grant can be read after Withdraw")
@@ -332,7 +332,7 @@ func TestWithdraw(t *testing.T) {
 					r.IsOver(t, want)
 					r.IsLeft(t, 1)
 					if told != 1 {
-						t.Errorf("the end was told %d times", told)
+						t.Errorf("in the end it was told %d times, want once", told)
 					}
 				})
 			})
@@ -370,7 +370,7 @@ func TestFailEndsAtOnce(t *testing.T) {
 		r.OnEnd(func(err error) {
 			told++
 			if err != actorstest.ErrNoAuth { //nolint:errorlint // the very error is meant
-				t.Errorf("told %v", err)
+				t.Errorf("those who asked are told %v, want %v", err, actorstest.ErrNoAuth)
 			}
 		})
 		r.Fail(actorstest.ErrNoAuth)

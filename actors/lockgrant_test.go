@@ -207,7 +207,7 @@ func TestWaiterSurvivesItsSession(t *testing.T) {
 		}
 		r.Say(recipes.Expired{})
 		if lost := actorstest.MustTake(t, r.Lost()); lost.Reason != events.ReasonSessionExpired || lost.Token != actorstest.Token {
-			t.Errorf("lost %+v", lost)
+			t.Errorf("lost %+v, want token %d by the end of the session", lost, actorstest.Token)
 		}
 		r.IsOver(t, actorstest.Ends(recipes.WhyLost, true, events.ReasonSessionExpired, nil))
 		r.IsLeft(t, 1)
@@ -248,7 +248,7 @@ func TestNodeOfALockAtTheRoot(t *testing.T) {
 		r.Begin(t, recipes.Started{})
 		r.Hold()
 		if got := next(stream).(events.Grant).Node; got != "/"+actorstest.Own.Text {
-			t.Errorf("the node is %q", got)
+			t.Errorf("the node is %q, want it below the root", got)
 		}
 		r.Say(recipes.Expired{})
 		r.Shut()

@@ -63,7 +63,7 @@ func lose(t *testing.T, r *actorstest.Rig, reason events.Reason, news recipes.In
 	}
 	err := actorstest.Ends(recipes.WhyLost, true, reason, nil)
 	if len(told) != 1 || told[0] != err { //nolint:errorlint // the very error is meant
-		t.Errorf("those who asked were told %v", told)
+		t.Errorf("those who asked were told %v, want %v once", told, err)
 	}
 	if _, ok := actorstest.Take(r.Granted()); ok {
 		t.Error("the Grant can be read after the loss")
@@ -112,7 +112,7 @@ func lose(t *testing.T, r *actorstest.Rig, reason events.Reason, news recipes.In
 	r.IsLeft(t, 1)
 	expect(t, stream)
 	if len(told) != 1 {
-		t.Errorf("the end was told %d times", len(told))
+		t.Errorf("in the end it was told %d times, want once", len(told))
 	}
 }
 
@@ -264,7 +264,7 @@ func TestOnEnd(t *testing.T) {
 		note := func(who string) func(error) {
 			return func(err error) {
 				if err != nil {
-					t.Errorf("%s was told %v", who, err)
+					t.Errorf("%s was told %v, want a release", who, err)
 				}
 				if r.Holding() || r.Valid() { // which must not deadlock either
 					t.Errorf("%s was told while the lock was held", who)
@@ -278,11 +278,11 @@ func TestOnEnd(t *testing.T) {
 		r.Hold()
 		actorstest.MustTake(t, r.Granted())
 		if len(told) != 0 {
-			t.Errorf("%v were told while the lock was held", told)
+			t.Errorf("%v were told while the lock was held, want nobody", told)
 		}
 		r.Withdraw(recipes.WhyReleased)
 		if len(told) != 1 || told[0] != "before" {
-			t.Errorf("%v were told when Withdraw returned", told)
+			t.Errorf("%v were told when Withdraw returned, want the one from before", told)
 		}
 		cancel := r.OnEnd(note("late"))
 		if len(told) != 2 {
@@ -293,7 +293,7 @@ func TestOnEnd(t *testing.T) {
 		r.IsOver(t, nil)
 		r.OnEnd(note("after Done"))
 		if len(told) != 3 {
-			t.Errorf("told: %v", told)
+			t.Errorf("in the end %v were told, want all three", told)
 		}
 	})
 }
@@ -307,7 +307,7 @@ func TestTheSessionHearsOfALossBeforeTheCaller(t *testing.T) {
 			r.Port.OnLapse = func() {
 				lapsed++
 				if !r.Holding() || len(r.Lost()) > 0 || len(r.Port.Sent()) > before {
-					t.Errorf("keep %v: the caller has heard of the loss, or the node is being given up", keep)
+					t.Errorf("keep %v: the caller has heard of the loss, or the node is being given up; want the session first", keep)
 				}
 			}
 			r.Begin(t, recipes.Started{Keep: keep})
@@ -317,7 +317,7 @@ func TestTheSessionHearsOfALossBeforeTheCaller(t *testing.T) {
 			r.Say(recipes.LeaseRanOut{})
 			actorstest.MustTake(t, r.Lost())
 			if lapsed != 1 {
-				t.Errorf("keep %v: the session was told %d times", keep, lapsed)
+				t.Errorf("keep %v: the session was told of the loss %d times, want once", keep, lapsed)
 			}
 			if keep {
 				r.Withdraw(recipes.WhyReleased)
@@ -353,7 +353,7 @@ func TestTheDeadlineIsKept(t *testing.T) {
 			if !c.told {
 				synctest.Wait()
 				if got, ok := actorstest.Take(stream); ok {
-					t.Errorf("by %v: told %+v", c.by, got)
+					t.Errorf("asked back by %v, the caller is told %+v; want nothing: it knows of a sooner time", c.by, got)
 				}
 				continue
 			}
@@ -368,10 +368,10 @@ func TestTheDeadlineIsKept(t *testing.T) {
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if lost := actorstest.MustTake(t, r.Lost()); lost.Reason != events.ReasonRevoked || lost.Held != time.Minute || r.Valid() {
-			t.Errorf("lost: %+v", lost)
+			t.Errorf("lost %+v, want it revoked after a minute", lost)
 		}
 		if sent := r.Port.Sent(); sent[len(sent)-1] != (recipes.Delete{Epoch: actorstest.Epoch, Node: actorstest.Own.Text}) {
-			t.Errorf("sent %v", sent)
+			t.Errorf("the requests are %v, want the Delete at the end", sent)
 		}
 		r.Deleted()
 	})

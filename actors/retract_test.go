@@ -185,7 +185,7 @@ func TestRetractRacesWithReaders(t *testing.T) {
 			s.Publish(events.Ended{ID: id + 1})
 			for r := range got {
 				if has := eventstest.Receive(t, got[r], "end of a round"); has != taken {
-					t.Fatalf("round %d: Retract said %v, and reader %d of %d %v", round, taken, r, readers, has)
+					t.Fatalf("in round %d Retract says taken %v, and reader %d of %d has it: %v; want the same", round, taken, r, readers, has)
 				}
 			}
 			if taken {
@@ -254,7 +254,7 @@ func TestRetractionsAtOnce(t *testing.T) {
 		}
 		for id := uint64(1); id <= n; id++ {
 			if (taken[id] > 0) != seen[id] {
-				t.Fatalf("%d: %d retractions said taken, read: %v", id, taken[id], seen[id])
+				t.Fatalf("of Grant %d %d retractions said taken, and it was read: %v; want the same", id, taken[id], seen[id])
 			}
 		}
 	}

@@ -64,7 +64,7 @@ func TestLoopLosesASession(t *testing.T) {
 	l.giveBack(l.dues[0].at)
 	handle(func() bool { return left.finished == 1 })
 	if len(left.held)+len(left.under)+len(l.dues) != 0 {
-		t.Error("something is left in the loop's books")
+		t.Errorf("in the loop's books are left %d locks held, %d asked for and %d dues; want none", len(left.held), len(left.under), len(l.dues))
 	}
 }
 
@@ -108,7 +108,7 @@ func TestInterruptedRun(t *testing.T) {
 				t.Errorf("%v, want %v", err, program.ErrInterrupted)
 			}
 			if left := stagetest.Ephemerals(t, server.Addr(), lockRoot); len(left) > 0 {
-				t.Errorf("left behind: %v", left)
+				t.Errorf("left behind: %v, want no node of a session", left)
 			}
 		})
 	}

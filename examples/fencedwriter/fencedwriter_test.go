@@ -14,7 +14,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestFencedWriter(t *testing.T) {
 	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
 		if err := run(t.Context(), p, p.ZK); err != nil {
-			t.Error(err)
+			t.Errorf("the program ended with %v, want success", err)
 		}
 		p.Must(t, "is her lock valid? false", "refuses: token", "the store that compares tokens has 70, the store that does not has 20")
 	})

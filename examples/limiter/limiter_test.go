@@ -46,10 +46,10 @@ func TestUsage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := u.begin(2); !errors.As(err, new(*exceededError)) {
-		t.Errorf("%v: 5 permits are in use, and there are 4", err)
+		t.Errorf("a fifth permit of 4: %v, want it noticed", err)
 	}
 	done()
 	if _, err := u.begin(3); err != nil {
-		t.Error(err)
+		t.Errorf("three permits of 4: %v, want them granted", err)
 	}
 }

@@ -75,7 +75,7 @@ func TestLedger(t *testing.T) {
 			err := book.verify()
 			if test.want == "" {
 				if err != nil {
-					t.Error(err)
+					t.Errorf("the ledger complains of %v, want nothing", err)
 				}
 				return
 			}

@@ -72,10 +72,10 @@ func TestInterruptedRun(t *testing.T) {
 				t.Errorf("%v, want %v", err, program.ErrInterrupted)
 			}
 			if left := server.Children(lockPath); len(left) > 0 {
-				t.Errorf("left behind: %v", left)
+				t.Errorf("left behind: %v, want no node", left)
 			}
 			if sessions := server.Sessions(); len(sessions) > 0 {
-				t.Errorf("sessions left: %#x", sessions)
+				t.Errorf("sessions left: %#x, want none", sessions)
 			}
 		})
 	}

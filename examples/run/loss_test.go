@@ -18,7 +18,7 @@ func owner(t *testing.T, server *zktest.Server) int64 {
 	t.Helper()
 	nodes := server.Children(lockPath)
 	if len(nodes) != 1 {
-		t.Fatalf("the lock's nodes are %v", nodes)
+		t.Fatalf("the lock's nodes are %v, want one", nodes)
 	}
 	return server.Owner(lockPath + "/" + nodes[0])
 }
@@ -137,7 +137,7 @@ func TestHalted(t *testing.T) {
 		said := run.String()
 		asked := strings.Index(said, "command got "+syscall.SIGTERM.String())
 		if went := strings.Index(said, "command got "+syscall.SIGCONT.String()); asked < 0 || went >= 0 && went < asked {
-			t.Errorf("the command was let go on without the lock:\n%s", said)
+			t.Errorf("the command was let go on without the lock, want it asked to end first:\n%s", said)
 		}
 	})
 }

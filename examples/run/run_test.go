@@ -27,7 +27,7 @@ func TestExitCodeOfTheCommand(t *testing.T) {
 			t.Errorf("left behind: %v", left)
 		}
 		if strings.Contains(run.String(), "LOST") {
-			t.Errorf("says that the lock was lost:\n%s", run)
+			t.Errorf("a command that ends says that the lock was lost, want no loss:\n%s", run)
 		}
 	}
 }
@@ -39,7 +39,7 @@ func TestWhatTheCommandGets(t *testing.T) {
 	run.Exits(0)
 	run.Must(t, "arguments one+-two+--, input from elsewhere, path "+lockPath+", token ", "inside this program")
 	if run.Count("token \n") > 0 {
-		t.Errorf("no token:\n%s", run)
+		t.Errorf("the command got no token, want one:\n%s", run)
 	}
 }
 
@@ -64,7 +64,7 @@ func TestSignalsArePassedOn(t *testing.T) {
 		run.Await(t, "child got "+sig.String(), 1)
 	}
 	if held := server.Children(lockPath); len(held) != 1 {
-		t.Errorf("the command runs, and the lock's nodes are %v", held)
+		t.Errorf("while the command runs the lock's nodes are %v, want one", held)
 	}
 	run.Send(syscall.SIGUSR2) // ends both
 	run.Exits(5)
@@ -89,7 +89,7 @@ func TestSomebodyElseHasIt(t *testing.T) {
 		waiting.Send(sig)
 		waiting.Exits(codeSignal + int(sig))
 		if nodes := server.Children(lockPath); len(nodes) != 1 {
-			t.Errorf("after %v the lock's nodes are %v", sig, nodes)
+			t.Errorf("after %v the lock's nodes are %v, want the holder's", sig, nodes)
 		}
 	}
 
@@ -182,6 +182,6 @@ func testRealRun(t *testing.T, servers string) {
 	first.Exits(0)
 	second.Exits(3)
 	if left := stagetest.Ephemerals(t, servers, path.Dir(lockPath)); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("left behind: %v, want no node of a session", left)
 	}
 }

@@ -32,7 +32,7 @@ func TestAnHourOfPings(t *testing.T) {
 		id, p := c.SessionID(), c.make("/e", zk.FlagEphemeral)
 		time.Sleep(time.Hour)
 		if c.SessionID() != id || !s.Exists(p) || s.Owner(p) != id {
-			t.Errorf("session %#x became %#x", id, c.SessionID())
+			t.Errorf("after an hour of pings session %#x is %#x, its node owned by %#x; want both kept", id, c.SessionID(), s.Owner(p))
 		}
 		if n := s.Requests(zktest.OpPing); n < 1000 || n > 1100 {
 			t.Errorf("%d pings in an hour, want about 1080", n)

@@ -91,7 +91,7 @@ func TestDown(t *testing.T) {
 		s.Down(true)
 		from = c.stateFrom(from, zk.StateDisconnected)
 		if _, err := s.DialContext(t.Context(), "tcp", s.Addr()); !errors.Is(err, syscall.ECONNREFUSED) {
-			t.Errorf("dial: %v", err)
+			t.Errorf("a dial to a server that is down: %v, want it refused", err)
 		}
 		time.Sleep(5 * time.Second)
 		s.Down(false)
@@ -100,11 +100,11 @@ func TestDown(t *testing.T) {
 		s.Down(false) // says nothing new
 		synctest.Wait()
 		if n := s.Connections(); n != 1 {
-			t.Errorf("%d connections are left", n)
+			t.Errorf("%d connections are left after Down(false), want 1", n)
 		}
 		s.Down(true)
 		if d := expired(t, s, id); d <= 10*time.Second || d > 12*time.Second {
-			t.Errorf("expired after %v", d)
+			t.Errorf("without a server the session of 10 s expires after %v, want 10 to 12 s", d)
 		}
 		s.Down(false)
 		c.stateFrom(from, zk.StateExpired)
@@ -124,7 +124,7 @@ func TestDownOverTCP(t *testing.T) {
 	}
 	defer func() { _ = nc.Close() }()
 	if b, _ := io.ReadAll(nc); len(b) != 0 {
-		t.Errorf("a server that is down said %q", b)
+		t.Errorf("a server that is down says %q, want nothing", b)
 	}
 	s.Down(false)
 	c.stateFrom(from, zk.StateHasSession)
@@ -160,7 +160,7 @@ func TestMuteAllLeavesHandshakesUnanswered(t *testing.T) {
 		c.state(zk.StateConnected)
 		time.Sleep(20 * time.Second)
 		if n := len(s.Sessions()); n != 0 {
-			t.Errorf("%d sessions", n)
+			t.Errorf("a mute server has %d sessions, want none", n)
 		}
 		s.MuteAll(false)
 		c.state(zk.StateHasSession)
@@ -177,7 +177,7 @@ func TestWipe(t *testing.T) {
 		defer c.mu.Unlock()
 		for _, e := range c.seen[from:] {
 			if e.State == zk.StateHasSession || e.State == zk.StateExpired {
-				t.Errorf("a client that knows more than the server got %v", e)
+				t.Errorf("a client that knows more than the server gets %v, want no session", e)
 			}
 		}
 		if len(s.Sessions()) != 0 || s.Exists("/x") {

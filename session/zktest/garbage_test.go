@@ -69,7 +69,7 @@ func TestAnnouncedFrameIsNotTrusted(t *testing.T) {
 		synctest.Wait()
 		runtime.ReadMemStats(&after)
 		if taken := after.TotalAlloc - before.TotalAlloc; taken > clients*maxFrame/10 {
-			t.Errorf("%d announced frames took %d bytes", clients, taken)
+			t.Errorf("%d announced frames took %d bytes, want at most a tenth of what they announce", clients, taken)
 		}
 		decent.works()
 	})
@@ -99,7 +99,7 @@ func TestClientThatDoesNotListen(t *testing.T) {
 		decent.works()
 		for i := range requests {
 			if a := deaf.next(); a.xid != int32(i+1) || a.code != ok || len(a.body.bytes()) != size {
-				t.Fatalf("answer %d is %d, %v", i+1, a.xid, a.code)
+				t.Fatalf("answer %d is %d, %v; want it in order, with %d bytes", i+1, a.xid, a.code, size)
 			}
 		}
 	})
@@ -121,7 +121,7 @@ func TestDeafClientExpires(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		if len(s.Sessions()) != 0 || s.Connections() != 0 {
-			t.Errorf("sessions %v and %d connections are left", s.Sessions(), s.Connections())
+			t.Errorf("sessions %v and %d connections are left of a deaf client, want none", s.Sessions(), s.Connections())
 		}
 	})
 }

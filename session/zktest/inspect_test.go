@@ -30,10 +30,10 @@ func TestSequenceEnds(t *testing.T) {
 			t.Errorf("got %v, want %v", got, want)
 		}
 		if _, err := c.Create(dir+"/c-", nil, zk.FlagSequence, zk.WorldACL(zk.PermAll)); !errors.Is(err, zk.ErrNodeExists) {
-			t.Errorf("the same name again: %v", err)
+			t.Errorf("the same name again: %v, want %v", err, zk.ErrNodeExists)
 		}
 		if err := s.SetSequence("/none", 1); !errors.Is(err, zktest.NoNode) {
-			t.Errorf("a missing node: %v", err)
+			t.Errorf("SetSequence of a missing node = %v, want %v", err, zktest.NoNode)
 		}
 	})
 }
@@ -53,7 +53,7 @@ func TestContainersAreReaped(t *testing.T) {
 		c.make("/used/e", 0)
 		c.remove("/used/e")
 		if n := s.Reap(); n != 1 {
-			t.Errorf("reaped %d", n)
+			t.Errorf("%d containers were reaped, want the one that was used", n)
 		}
 		wantTree(t, s, "/busy", "/busy/e", "/fresh")
 		c.remove("/busy/e")
@@ -71,31 +71,31 @@ func TestInspection(t *testing.T) {
 		c.watchExists("/a/b")
 		must(t, s.Create("/a/b/c", []byte("x")))
 		if err := s.Create("/a/b/c", nil); !errors.Is(err, zktest.NodeExists) {
-			t.Errorf("again: %v", err)
+			t.Errorf("Create of a node that is there = %v, want %v", err, zktest.NodeExists)
 		}
 		if err := s.Create("a", nil); !errors.Is(err, zktest.BadArguments) {
-			t.Errorf("relative: %v", err)
+			t.Errorf("Create of a relative path = %v, want %v", err, zktest.BadArguments)
 		}
 		if data, found := s.Data("/a/b/c"); !found || string(data) != "x" {
-			t.Errorf("data %q", data)
+			t.Errorf("Data = %q, %v; want x", data, found)
 		}
 		if _, found := s.Data("/none"); found {
-			t.Error("Data of a missing node says that it is there")
+			t.Error("Data says that a missing node is there, want it missing")
 		}
 		must(t, s.SetData("/a/b/c", []byte("y")))
 		if data, _, err := c.Get("/a/b/c"); err != nil || string(data) != "y" {
-			t.Errorf("data %q, %v", data, err)
+			t.Errorf("after SetData the client reads %q, %v; want y", data, err)
 		}
 		if err := s.Delete("/a/b"); !errors.Is(err, zktest.NotEmpty) {
-			t.Errorf("delete: %v", err)
+			t.Errorf("Delete of a node with children = %v, want %v", err, zktest.NotEmpty)
 		}
 		must(t, s.Delete("/a/b/c"))
 		if got := s.Children("/a"); !slices.Equal(got, []string{"b"}) {
-			t.Errorf("children %v", got)
+			t.Errorf("the children are %v, want b", got)
 		}
 		c.told("EventNodeCreated /a/b")
 		if s.Connections() != 1 || len(s.Sessions()) != 1 || s.Owner("/a") != 0 {
-			t.Error("connections, sessions or owner wrong")
+			t.Errorf("%d connections, sessions %v, owner %#x; want 1, 1 and none", s.Connections(), s.Sessions(), s.Owner("/a"))
 		}
 	})
 }
@@ -116,12 +116,12 @@ func TestCloseIsIdempotent(t *testing.T) {
 	}
 	work.Wait()
 	if _, err := s.DialContext(t.Context(), "tcp", s.Addr()); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("dial after Close: %v", err)
+		t.Errorf("a dial after Close: %v, want it refused", err)
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := s.DialContext(gone, "tcp", s.Addr()); !errors.Is(err, context.Canceled) {
-		t.Errorf("dial with a dead context: %v", err)
+		t.Errorf("a dial with an ended context: %v, want %v", err, context.Canceled)
 	}
 }
 
@@ -136,11 +136,11 @@ func TestLimitNodes(t *testing.T) {
 		must(t, s.LimitNodes("/locks", 2))
 		p := c.make("/locks/a", 0)
 		if _, err := c.Create("/locks/b", nil, zk.FlagEphemeral|zk.FlagSequence, open); !overQuota(err) {
-			t.Errorf("a third node: %v", err)
+			t.Errorf("a third node where two are allowed: %v, want the quota exceeded", err)
 		}
 		c.make("/locksmith", 0) // not below it
 		if err := s.Create("/locks/mine", nil); err != nil {
-			t.Errorf("the test itself is not limited: %v", err)
+			t.Errorf("a node of the test's own: %v, want it made beyond the limit", err)
 		}
 		must(t, s.Delete("/locks/mine"))
 		c.remove(p)
@@ -148,7 +148,7 @@ func TestLimitNodes(t *testing.T) {
 		must(t, s.LimitNodes("/locks", -1))
 		c.make("/locks/d", 0)
 		if err := s.LimitNodes("/", 1); !errors.Is(err, zktest.BadArguments) {
-			t.Errorf("a quota for the root: %v", err)
+			t.Errorf("a quota for the root: %v, want %v", err, zktest.BadArguments)
 		}
 	})
 }
@@ -235,7 +235,7 @@ func TestTimeToLive(t *testing.T) {
 			t.Errorf("it lived for %v, want 10s and up to the next check", d)
 		}
 		if owner := s.Owner(p); owner != 0 {
-			t.Errorf("owner %#x", owner)
+			t.Errorf("a node with a time to live has the owner %#x, want none", owner)
 		}
 	})
 }
@@ -248,11 +248,11 @@ func TestReapTakesWhatIsOverdue(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := s.Reap(); n != 0 {
-			t.Errorf("reaped %d before the time", n)
+			t.Errorf("%d nodes were reaped before the time, want none", n)
 		}
 		time.Sleep(2 * time.Second)
 		if n := s.Reap(); n != 1 || s.Exists("/t") {
-			t.Errorf("reaped %d", n)
+			t.Errorf("%d nodes were reaped behind the time, want the one", n)
 		}
 	})
 	if _, err := zktest.New(zktest.CheckInterval(0)); err == nil {

@@ -42,7 +42,7 @@ func TestInterceptCuts(t *testing.T) {
 				id, from := c.SessionID(), c.mark()
 				s.Intercept(once(zktest.OpCreate, test.act))
 				if _, err := c.Create("/x", nil, 0, zk.WorldACL(zk.PermAll)); !errors.Is(err, zk.ErrConnectionClosed) {
-					t.Errorf("create: %v", err)
+					t.Errorf("a create that is cut ends with %v, want %v", err, zk.ErrConnectionClosed)
 				}
 				if got := s.Exists("/x"); got != test.applied {
 					t.Errorf("applied: %v, want %v", got, test.applied)
@@ -74,17 +74,17 @@ func TestInterceptSees(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if len(seen) != 4 {
-			t.Fatalf("saw %v", seen)
+			t.Fatalf("the hook saw %v, want 4 requests", seen)
 		}
 		if r := seen[0]; r.Op != zktest.OpConnect || r.Session != 0 {
-			t.Errorf("handshake %+v", r)
+			t.Errorf("the first request is %+v, want the handshake", r)
 		}
 		if r := seen[2]; r.Op != zktest.OpCreate || r.Path != "/y" || r.Count != 2 || r.Session != c.SessionID() {
-			t.Errorf("create %+v", r)
+			t.Errorf("the third request is %+v, want the session's second create, of /y", r)
 		}
 		want := []zktest.Part{{Op: zktest.OpCheck, Path: "/x"}, {Op: zktest.OpDelete, Path: "/y"}}
 		if r := seen[3]; r.Op != zktest.OpMulti || r.Path != "/x" || !slices.Equal(r.Parts, want) {
-			t.Errorf("multi %+v", r)
+			t.Errorf("the fourth request is %+v, want a multi of %v", r, want)
 		}
 	})
 }
@@ -100,7 +100,7 @@ func TestInterceptDelay(t *testing.T) {
 		start = time.Now()
 		c.make("/y", 0)
 		if d := time.Since(start); d != 0 {
-			t.Errorf("the next answer took %v", d)
+			t.Errorf("the next answer takes %v, want it at once", d)
 		}
 	})
 }
@@ -111,7 +111,7 @@ func TestInterceptDelaysTheAnswerOnly(t *testing.T) {
 		var work sync.WaitGroup
 		work.Go(func() {
 			if _, err := c.Create("/x", nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
-				t.Errorf("create: %v", err)
+				t.Errorf("a create whose answer is late: %v, want success", err)
 			}
 		})
 		synctest.Wait()
@@ -131,13 +131,13 @@ func TestInterceptFailAndSwallow(t *testing.T) {
 	withClient(t, func(t *testing.T, s *zktest.Server, c *client) {
 		s.Intercept(once(zktest.OpCreate, zktest.Fail(zktest.NoAuth)))
 		if _, err := c.Create("/x", nil, 0, zk.WorldACL(zk.PermAll)); !errors.Is(err, zk.ErrNoAuth) || s.Exists("/x") {
-			t.Errorf("create: %v", err)
+			t.Errorf("a create that fails by hand: %v, want %v and no node", err, zk.ErrNoAuth)
 		}
 		s.Intercept(once(zktest.OpCreate, zktest.Swallow()))
 		var work sync.WaitGroup
 		work.Go(func() {
 			if _, err := c.Create("/y", nil, 0, zk.WorldACL(zk.PermAll)); !errors.Is(err, zk.ErrConnectionClosed) {
-				t.Errorf("create without an answer: %v", err)
+				t.Errorf("a create without an answer: %v, want %v when it is cut", err, zk.ErrConnectionClosed)
 			}
 		})
 		synctest.Wait()
@@ -162,7 +162,7 @@ func TestInterceptMayUseTheServer(t *testing.T) {
 			return zktest.Pass()
 		})
 		if _, err := c.Create("/x", nil, 0, zk.WorldACL(zk.PermAll)); !errors.Is(err, zk.ErrConnectionClosed) {
-			t.Errorf("create: %v", err)
+			t.Errorf("a create of a session that expires before it: %v, want %v", err, zk.ErrConnectionClosed)
 		}
 		if s.Exists("/x") {
 			t.Error("the node of a session that expired before the request is there, want it missing")

@@ -27,7 +27,7 @@ func TestLag(t *testing.T) {
 		other.make("/new", 0)
 		other.set("/set", []byte("x"))
 		if data, st, err := c.Get("/set"); err != nil || len(data) != 0 || st.Version != 0 {
-			t.Errorf("a follower that lags gave %q, %+v, %v", data, st, err)
+			t.Errorf("a follower that lags gives %q, %+v, %v; want what was before the write", data, st, err)
 		}
 		names, _, _, err := c.ChildrenW("/")
 		if want := []string{"dir", "old", "set", "zookeeper"}; err != nil || !slices.Equal(names, want) {
@@ -44,18 +44,18 @@ func TestLag(t *testing.T) {
 		want := []string{"EventNodeDeleted /old", "EventNodeChildrenChanged /", "EventNodeCreated /new", "EventNodeChildrenChanged /dir"}
 		c.told(want...)
 		if names, _, err := c.Children("/dir"); err != nil || !slices.Equal(names, []string{"child", "mine"}) {
-			t.Errorf("after a write: %v, %v", names, err)
+			t.Errorf("after a write of its own the children are %v, %v; want both", names, err)
 		}
 		// And it lags again.
 		c.watch("/dir")
 		other.set("/dir", []byte("y"))
 		if data, _, err := c.Get("/dir"); err != nil || len(data) != 0 {
-			t.Errorf("it does not lag again: %q, %v", data, err)
+			t.Errorf("behind its write the follower gives %q, %v; want it to lag again", data, err)
 		}
 		c.watch("/set")
 		s.Lag(id, false)
 		if data, _, err := c.Get("/dir"); err != nil || string(data) != "y" {
-			t.Errorf("it has not caught up: %q, %v", data, err)
+			t.Errorf("after the lag the follower gives %q, %v; want y", data, err)
 		}
 		other.set("/set", nil)
 		c.settle()
@@ -72,7 +72,7 @@ func TestLagEndsWithTheConnection(t *testing.T) {
 		must(t, s.Create("/x", nil))
 		c.stateFrom(from, zk.StateHasSession)
 		if found, _, err := c.Exists("/x"); err != nil || !found {
-			t.Errorf("a new connection lags: %v", err)
+			t.Errorf("on a new connection the node is there: %v, %v; want it there", found, err)
 		}
 	})
 }
@@ -85,14 +85,14 @@ func TestStrandedSessionExpiresUnawares(t *testing.T) {
 		s.Strand(id, true)
 		time.Sleep(30 * time.Second)
 		if found, _, err := other.Exists(p); err != nil || found || slices.Contains(s.Sessions(), id) {
-			t.Errorf("the session did not expire (%v)", err)
+			t.Errorf("after 30 s the stranded session's node is there: %v, %v; want the session expired", found, err)
 		}
 		// The client is as sure of itself as ever.
 		if found, _, err := c.Exists(p); err != nil || !found {
-			t.Errorf("a follower without a leader knows too much: %v, %v", found, err)
+			t.Errorf("to the stranded client the node is there: %v, %v; want it there", found, err)
 		}
 		if n := s.Requests(zktest.OpPing) - pings; n < 10 || c.mark() != from {
-			t.Errorf("%d pings, %d events", n, c.mark()-from)
+			t.Errorf("%d pings and %d events of a stranded client, want 10 pings or more and no event", n, c.mark()-from)
 		}
 		s.Strand(id, false)
 		c.stateFrom(c.stateFrom(from, zk.StateExpired), zk.StateHasSession)
@@ -121,12 +121,12 @@ func TestStrandedWriteWaits(t *testing.T) {
 		from := c.mark()
 		s.Strand(id, true)
 		if _, err := c.Create("/y", nil, 0, zk.WorldACL(zk.PermAll)); !errors.Is(err, zk.ErrConnectionClosed) {
-			t.Errorf("create: %v", err)
+			t.Errorf("a create on the stranded connection: %v, want %v", err, zk.ErrConnectionClosed)
 		}
 		c.stateFrom(from, zk.StateHasSession)
 		c.settle()
 		if s.Exists("/y") || c.SessionID() != id {
-			t.Error("the new connection is stranded, too")
+			t.Errorf("on the new connection the node is there: %v, in session %#x; want it missing in %#x", s.Exists("/y"), c.SessionID(), id)
 		}
 	})
 }

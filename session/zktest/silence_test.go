@@ -19,7 +19,7 @@ func (r *rawClient) quiet(d time.Duration) {
 		r.t.Fatal(err)
 	}
 	if b, err := r.in.next(); !errors.Is(err, os.ErrDeadlineExceeded) {
-		r.t.Errorf("a mute server sent %v, %v", b, err)
+		r.t.Errorf("a mute server sends %v, %v; want silence", b, err)
 	}
 	if err := r.SetReadDeadline(time.Time{}); err != nil {
 		r.t.Fatal(err)
@@ -62,7 +62,7 @@ func TestMuteHidesExpiry(t *testing.T) {
 		s.Mute(k.session, false)
 		r.ended("an expired session that is heard again")
 		if body, err := receive(t, again.in); err != nil || len(body) != 36 {
-			t.Errorf("the handshake: %v, %v", body, err)
+			t.Errorf("the late handshake of an expired session is answered %v, %v; want 36 bytes", body, err)
 		}
 		again.ended("a refused handshake")
 	})
@@ -130,7 +130,7 @@ func TestCutsLeaveEarlierAnswers(t *testing.T) {
 				}
 				r.ended("cut")
 				if s.Exists("/3") != (name == "after") || s.Exists("/4") {
-					t.Errorf("left %v", s.Tree())
+					t.Errorf("cut %s the third of four creates, the nodes are %v; want no /4", name, s.Tree())
 				}
 				if got := rawMemory(t, s).hello(0, 10000, k.session, k.password); got.session != k.session {
 					t.Errorf("a resume after the cut gives session %#x, want %#x", got.session, k.session)
@@ -161,7 +161,7 @@ func TestInterceptedHandshake(t *testing.T) {
 				time.Sleep(20 * time.Second)
 				synctest.Wait()
 				if n := len(s.Sessions()); n != 0 {
-					t.Errorf("%d sessions are left", n)
+					t.Errorf("%d sessions are left of which no client heard, want none", n)
 				}
 			})
 		})
@@ -183,7 +183,7 @@ func TestUnreadyClients(t *testing.T) {
 		r.ended(bytes)
 	}
 	if n := len(s.Sessions()); n != 0 {
-		t.Errorf("%d sessions", n)
+		t.Errorf("%d sessions of clients that never were ready, want none", n)
 	}
 }
 
@@ -193,15 +193,15 @@ func TestNames(t *testing.T) {
 		_, err := decodeCall(op, &decoder{})
 		// Those that have a body fail without one, and those are named.
 		if err != nil && !known {
-			t.Errorf("%d has no name", op)
+			t.Errorf("op %d has a body and no name, want one", op)
 		}
 	}
 	if got := Op(77).String(); got != "op 77" {
-		t.Error(got)
+		t.Errorf("an op that is not known is called %q, want op 77", got)
 	}
 	for _, c := range []Code{ok, NoNode, Throttled, Code(-999)} {
 		if !strings.HasPrefix(c.Error(), "zktest: ") {
-			t.Errorf("code %d is called %q", int32(c), c.Error())
+			t.Errorf("code %d is called %q, want a name that begins with the package", int32(c), c.Error())
 		}
 	}
 }
@@ -228,7 +228,7 @@ func TestStart(t *testing.T) {
 		fn()
 	}
 	if _, err := io.ReadAll(r); tb.fatal || len(tb.cleanups) != 1 || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("the server was not closed: %v", err)
+		t.Errorf("after %d clean-ups the client reads %v, want the one clean-up to close the server", len(tb.cleanups), err)
 	}
 }
 
@@ -245,7 +245,7 @@ func TestTheDefaultTickGrantsTimeoutsOfFourToFortySeconds(t *testing.T) {
 func TestBubbleIsRecognised(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		if s := Start(t); s.listener != nil || s.Addr() != memoryAddress {
-			t.Errorf("a server in a bubble listens on %s", s.Addr())
+			t.Errorf("a server in a bubble listens on %s, want it in memory", s.Addr())
 		}
 	})
 	if s := Start(t); s.listener == nil || s.Addr() == memoryAddress {

@@ -283,7 +283,7 @@ func MustTake[T any](t *testing.T, c <-chan T) T {
 	t.Helper()
 	v, ok := Take(c)
 	if !ok {
-		t.Fatalf("there is no %T to be read", v)
+		t.Fatalf("there is no %T to be read, want one", v)
 	}
 	return v
 }
@@ -293,7 +293,7 @@ func (r *Rig) IsOver(t *testing.T, want error) {
 	t.Helper()
 	synctest.Wait()
 	if !IsDone(r.Lock) {
-		t.Fatal("Done is not closed")
+		t.Fatal("Done is open, want it closed: the lock is over")
 	}
 	if got := r.Err(); got != want { //nolint:errorlint // the very error is meant
 		t.Errorf("Err is %v, want %v", got, want)
@@ -302,10 +302,10 @@ func (r *Rig) IsOver(t *testing.T, want error) {
 		t.Errorf("over: valid %t, holding %t, deadline %v; want none of them", r.Valid(), r.Holding(), r.Deadline())
 	}
 	if g, ok := Take(r.Granted()); ok {
-		t.Errorf("%+v can be read when it is over", g)
+		t.Errorf("%+v can be read when it is over, want nothing", g)
 	}
 	if l, ok := Take(r.Lost()); ok {
-		t.Errorf("%+v was not expected", l)
+		t.Errorf("%+v can be read when it is over, want no loss", l)
 	}
 }
 
@@ -326,7 +326,7 @@ func (r *Rig) GoesOn(t *testing.T, holding bool) {
 	t.Helper()
 	synctest.Wait()
 	if IsDone(r.Lock) || r.Err() != nil {
-		t.Fatalf("it is over: %v", r.Err())
+		t.Fatalf("it is over with %v, want it to go on", r.Err())
 	}
 	if r.Holding() != holding || r.Valid() != holding {
 		t.Errorf("held: %v, valid: %v, want %v", r.Holding(), r.Valid(), holding)

@@ -168,7 +168,7 @@ func TestLeaderIsKilled(t *testing.T) {
 	}
 	t.Logf("server %d leads %v after the kill of %d", second, time.Since(begin).Round(time.Millisecond), first)
 	if second == first {
-		t.Fatalf("the killed server %d still leads", first)
+		t.Fatalf("the killed server %d still leads, want another", first)
 	}
 	written(t, conn, "/between", "")
 
@@ -183,7 +183,7 @@ func TestLeaderIsKilled(t *testing.T) {
 	back := client(t, e.Addr(first))
 	for _, path := range []string{"/before", "/between"} {
 		if ok, _, err := back.Exists(path); !ok || err != nil {
-			t.Errorf("%s at the restarted server: %t, %v", path, ok, err)
+			t.Errorf("the restarted server has %s: %t, %v; want it", path, ok, err)
 		}
 	}
 	if leader, err := e.Leader(ctx); leader != second || err != nil {
@@ -223,7 +223,7 @@ func TestLinksIsolate(t *testing.T) {
 	}
 	select {
 	case err := <-answered:
-		t.Errorf("an isolated follower answered a write: %v", err)
+		t.Errorf("an isolated follower answers a write with %v, want no answer", err)
 	default:
 	}
 	links.Heal(followers[0])

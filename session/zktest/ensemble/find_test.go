@@ -47,7 +47,7 @@ func TestFindInZooKeeperHome(t *testing.T) {
 				t.Errorf("found %+v, want what is in %s", got, home)
 			}
 			if !slices.Contains(got.Classpath, filepath.Join(filepath.Dir(filepath.Join(home, jar)), "*")) {
-				t.Errorf("class path %q does not cover %s", got.Classpath, jar)
+				t.Errorf("the class path is %q, want it to cover %s", got.Classpath, jar)
 			}
 		})
 	}
@@ -58,7 +58,7 @@ func TestFindInWrongZooKeeperHome(t *testing.T) {
 	t.Setenv("ZOOKEEPER_HOME", t.TempDir())
 	_, err := Find()
 	if !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "ZOOKEEPER_HOME is") || !strings.Contains(err.Error(), "make deps") {
-		t.Errorf("error %v", err)
+		t.Errorf("Find in a folder without ZooKeeper = %v, want one that says where to look and what to do", err)
 	}
 }
 
@@ -93,13 +93,13 @@ func TestFindInDeps(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := Find(); !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "Java is not") {
-			t.Errorf("error %v", err)
+			t.Errorf("Find without Java = %v, want one that says so", err)
 		}
 	})
 	t.Run("without anything", func(t *testing.T) {
 		t.Chdir(t.TempDir())
 		if _, err := Find(); !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "make deps") {
-			t.Errorf("error %v", err)
+			t.Errorf("Find without anything = %v, want one that says what to do", err)
 		}
 	})
 }

@@ -40,7 +40,7 @@ func TestOverTCP(t *testing.T) {
 		a := c.Mutex("/locks/a").Acquire(t.Context())
 		grant, err := a.Wait(t.Context())
 		if err != nil || grant.Token <= last || len(srv.Children("/locks/a")) != 1 {
-			t.Fatalf("%+v after token %d, %v; nodes %v", grant, last, err, srv.Children("/locks/a"))
+			t.Fatalf("the grant is %+v, %v, among nodes %v; want a token above %d and the one node", grant, err, srv.Children("/locks/a"), last)
 		}
 		last = grant.Token
 		if i == 4 {
@@ -60,7 +60,7 @@ func TestOverTCP(t *testing.T) {
 		t.Error(err)
 	}
 	if left := srv.Children("/locks/a"); len(left) != 0 || writes.Load() < 16 || network.Open() != 0 {
-		t.Errorf("left %v after %d writes; %d connections open", left, writes.Load(), network.Open())
+		t.Errorf("after %d writes %v and %d connections are left, want 16 writes or more and nothing", writes.Load(), left, network.Open())
 	}
 }
 
