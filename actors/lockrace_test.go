@@ -24,7 +24,7 @@ func readily(p *actorstest.FakePort, apart bool) {
 			p.Say(in)
 		}
 	}
-	p.OnOpen = func() { p.Say(recipes.Opened{Epoch: actorstest.Epoch, Session: actorstest.Session}) }
+	p.OnOpen = func() { p.Say(actorstest.Opened) }
 	p.Answer = func(e recipes.Effect) {
 		switch e := e.(type) {
 		case recipes.Create:
@@ -145,9 +145,7 @@ func TestWithdrawRacesWithTaking(t *testing.T) {
 		})
 		r.Start(t.Context(), 0, recipes.Started{})
 		leaving.Wait()
-		if r.Holding() || r.Valid() {
-			t.Error("it is held after Withdraw")
-		}
+		r.IsNotHeld(t, "after Withdraw")
 		eventstest.Receive(t, r.Done(), "end")
 		stop.Store(true)
 		reading.Wait()
@@ -160,17 +158,13 @@ func TestWithdrawRacesWithTaking(t *testing.T) {
 		}
 	})
 	t.Logf("%d withdrawn, %d released", outcomes[0], outcomes[1])
-	if outcomes[0] == 0 || outcomes[1] == 0 {
-		t.Errorf("%v: there was no race", outcomes)
-	}
+	raced(t, outcomes)
 }
 
 // checkReleased checks the end of an acquisition that nothing but Withdraw ended.
 func checkReleased(t *testing.T, r *actorstest.Rig, took int, h history) {
 	t.Helper()
-	if _, ok := actorstest.Take(r.Granted()); ok {
-		t.Error("a Grant can be read after Done")
-	}
+	r.HasNoGrant(t, "after Done")
 	if _, ok := actorstest.Take(r.Lost()); ok {
 		t.Error("a Lost without a loss")
 	}
@@ -277,9 +271,7 @@ func TestLossRacesWithTaking(t *testing.T) {
 		if h != (history{}) && h != (history{grant: 1, lost: 1}) && h != (history{ended: 1}) {
 			t.Errorf("the stream has %+v, want a Grant and its loss, or an end", h)
 		}
-		if _, ok := actorstest.Take(r.Granted()); ok {
-			t.Error("the Grant can be read after the loss")
-		}
+		r.HasNoGrant(t, "after the loss")
 		if lost {
 			outcomes[1]++
 		} else {
@@ -287,9 +279,7 @@ func TestLossRacesWithTaking(t *testing.T) {
 		}
 	})
 	t.Logf("%d taken back, %d lost", outcomes[0], outcomes[1])
-	if outcomes[0] == 0 || outcomes[1] == 0 {
-		t.Errorf("%v: there was no race", outcomes)
-	}
+	raced(t, outcomes)
 }
 
 // TestContextRacesWithTaking ends the context when the Grant is being taken:
@@ -337,7 +327,5 @@ func TestContextRacesWithTaking(t *testing.T) {
 		}
 	})
 	t.Logf("%d waits ended, %d granted", outcomes[0], outcomes[1])
-	if outcomes[0] == 0 || outcomes[1] == 0 {
-		t.Errorf("%v: there was no race", outcomes)
-	}
+	raced(t, outcomes)
 }
