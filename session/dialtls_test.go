@@ -27,20 +27,14 @@ func tlsFixture(t *testing.T, name string) (*x509.CertPool, tls.Certificate) {
 	t.Helper()
 	newKey := func() *ecdsa.PrivateKey {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return key
 	}
 	sign := func(template, parent *x509.Certificate, key, parentKey *ecdsa.PrivateKey) *x509.Certificate {
 		der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, parentKey)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		cert, err := x509.ParseCertificate(der)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return cert
 	}
 	from, to := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
@@ -64,9 +58,7 @@ func tlsFixture(t *testing.T, name string) (*x509.CertPool, tls.Certificate) {
 func serveTCP(t *testing.T, serve func(net.Conn)) DialFunc {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
@@ -81,9 +73,7 @@ func serveTCP(t *testing.T, serve func(net.Conn)) DialFunc {
 		}
 	})
 	t.Cleanup(func() {
-		if err := listener.Close(); err != nil {
-			t.Error(err)
-		}
+		check(t, listener.Close())
 		all.Wait()
 	})
 	return func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -127,18 +117,14 @@ func TestTLS(t *testing.T) {
 			given := c.cfg.ServerName
 			d, _, conn, events := newClient(t, c.host, c.cfg)
 			if c.good {
-				if err := conn.Delete("/x", -1); err != nil {
-					t.Error(err)
-				}
+				check(t, conn.Delete("/x", -1))
 			} else {
 				var certErr *tls.CertificateVerificationError
 				eventstest.Eventually(t, "the certificate is refused", func() bool { return errors.As(d.lastError(), &certErr) })
 			}
 			d.stop()
 			conn.Close()
-			if err := d.hardClose(); err != nil {
-				t.Error(err)
-			}
+			check(t, d.hardClose())
 			for range events {
 			}
 			if c.cfg.ServerName != given {
@@ -191,13 +177,9 @@ func TestTLSCloseSaysNoFarewell(t *testing.T) {
 		tls: &tls.Config{RootCAs: pool}, asked: testTimeout, rng: testRand(),
 	})
 	conn, err := d.Dial("tcp", "zk.example.com:2181", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	before := socket.writes.Load()
-	if err := conn.Close(); err != nil {
-		t.Error(err)
-	}
+	check(t, conn.Close())
 	if after := socket.writes.Load(); before == 0 || after != before {
 		t.Errorf("%d writes before the close and %d after it, want as many", before, after)
 	}

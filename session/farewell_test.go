@@ -59,9 +59,7 @@ func TestAClientThatHasLostItsConnectionEndsAtOnce(t *testing.T) {
 		r.await(t, zk.StateDisconnected)
 		synctest.Wait()
 		r.dialer.stop()
-		if err := r.dialer.hardClose(); err != nil { // the handshake under way
-			t.Error(err)
-		}
+		check(t, r.dialer.hardClose()) // the handshake under way
 		r.await(t, zk.StateHasSession) // so it believes
 		r.endWithin(t, 0)
 		f.wg.Wait()

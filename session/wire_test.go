@@ -197,9 +197,7 @@ func TestAnswersAreTimed(t *testing.T) {
 			t.Error(err)
 		}
 		time.Sleep(6150*time.Millisecond - time.Since(start))
-		if err := r.conn.Delete("/x", -1); err != nil {
-			t.Error(err)
-		}
+		check(t, r.conn.Delete("/x", -1))
 		mu.Lock()
 		seen = len(got)
 		mu.Unlock()
@@ -292,9 +290,7 @@ func wirePair(t *testing.T, events linkEvents) (*wire, fakeConn, *link) {
 	near, far := net.Pipe()
 	l := newLink(events)
 	w, err := newWire(near, near, l, time.Now().Add(3*time.Second), func(error) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return w, fakeConn{far}, l
 }
 
@@ -347,18 +343,14 @@ func TestBytesPassUnchangedInAnyPieces(t *testing.T) {
 			})
 			for rest := out; len(rest) > 0; {
 				n, err := w.Write(rest[:min(size, len(rest))])
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				rest = rest[n:]
 			}
 			var got []byte
 			buf := make([]byte, size)
 			for len(got) < len(back) {
 				n, err := w.Read(buf)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				got = append(got, buf[:n]...)
 			}
 			server.Wait()
@@ -371,9 +363,7 @@ func TestBytesPassUnchangedInAnyPieces(t *testing.T) {
 			if answers != 4 || l.session() != 7 || l.timeout() != testTimeout {
 				t.Errorf("%d answers in session %d with timeout %v, want 4 in session 7 with %v", answers, l.session(), l.timeout(), testTimeout)
 			}
-			if err := errors.Join(w.Close(), far.Close()); err != nil {
-				t.Error(err)
-			}
+			check(t, errors.Join(w.Close(), far.Close()))
 		})
 	}
 }
@@ -395,9 +385,7 @@ func TestASplitSecondSessionRequestNeverReachesTheServerWhole(t *testing.T) {
 		if !errors.Is(err, errSecondSession) || len(arrived) >= 28 {
 			t.Errorf("a second session is asked for: %v after %d bytes, want %v before the 28th", err, len(arrived), errSecondSession)
 		}
-		if err := far.Close(); err != nil {
-			t.Error(err)
-		}
+		check(t, far.Close())
 	})
 }
 
@@ -405,9 +393,7 @@ func TestDeadlinesBelongToTheClientAfterTheHandshake(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		w, far, _ := wirePair(t, linkEvents{})
 		start := time.Now()
-		if err := errors.Join(w.SetReadDeadline(start.Add(20*time.Second)), w.SetWriteDeadline(start.Add(10*time.Second))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(w.SetReadDeadline(start.Add(20*time.Second)), w.SetWriteDeadline(start.Add(10*time.Second))))
 		var server sync.WaitGroup
 		server.Go(func() {
 			far.handshake()
@@ -426,9 +412,7 @@ func TestDeadlinesBelongToTheClientAfterTheHandshake(t *testing.T) {
 		w2, far2, _ := wirePair(t, linkEvents{})
 		server.Go(func() { far2.handshake(); far2.grant(testTimeout, 7) })
 		start = time.Now()
-		if err := errors.Join(w2.SetReadDeadline(start.Add(20*time.Second)), w2.SetWriteDeadline(start.Add(10*time.Second))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(w2.SetReadDeadline(start.Add(20*time.Second)), w2.SetWriteDeadline(start.Add(10*time.Second))))
 		if _, err := w2.Write(handshakeFrame(0)); err != nil {
 			t.Fatal(err)
 		}
@@ -439,15 +423,11 @@ func TestDeadlinesBelongToTheClientAfterTheHandshake(t *testing.T) {
 		if _, err := w2.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != 20*time.Second {
 			t.Errorf("the first read ends with %v after %v, want its deadline after 20s", err, time.Since(start))
 		}
-		if err := w2.SetDeadline(time.Now().Add(time.Second)); err != nil {
-			t.Error(err)
-		}
+		check(t, w2.SetDeadline(time.Now().Add(time.Second)))
 		if _, err := w2.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != 21*time.Second {
 			t.Errorf("the second read ends with %v after %v, want its deadline after 21s", err, time.Since(start))
 		}
-		if err := w2.SetWriteDeadline(time.Now().Add(time.Second)); err != nil {
-			t.Error(err)
-		}
+		check(t, w2.SetWriteDeadline(time.Now().Add(time.Second)))
 		// A write that fails closes the connection, and says nothing: the client hears of it by Read.
 		if _, err := w2.Write(make([]byte, 2)); err != nil || time.Since(start) != 22*time.Second {
 			t.Errorf("the write ends with %v after %v, want no error after 22s", err, time.Since(start))
@@ -456,9 +436,7 @@ func TestDeadlinesBelongToTheClientAfterTheHandshake(t *testing.T) {
 			t.Errorf("the read behind the write ends with %v after %v, want a closed connection after 22s", err, time.Since(start))
 		}
 		for _, c := range []io.Closer{w, w, w2, far, far2} {
-			if err := c.Close(); err != nil {
-				t.Error(err)
-			}
+			check(t, c.Close())
 		}
 	})
 }
@@ -472,9 +450,7 @@ func TestAnsweredBeforeAskedIsRefused(t *testing.T) {
 			t.Error(err)
 		}
 		server.Wait()
-		if err := far.Close(); err != nil {
-			t.Error(err)
-		}
+		check(t, far.Close())
 	})
 }
 
@@ -482,15 +458,11 @@ func TestOurOwnCloseIsNotBlamedOnTheServer(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		w, far, _ := wirePair(t, linkEvents{onRefused: func(_ int64, err error) { t.Error(err) }})
 		time.AfterFunc(time.Second, func() {
-			if err := w.Close(); err != nil {
-				t.Error(err)
-			}
+			check(t, w.Close())
 		})
 		if _, err := w.Read(make([]byte, 4)); err == nil || errors.Is(err, errHandshakeRefused) {
 			t.Error(err)
 		}
-		if err := far.Close(); err != nil {
-			t.Error(err)
-		}
+		check(t, far.Close())
 	})
 }

@@ -211,10 +211,24 @@ func (r *rig) end(t *testing.T) time.Duration {
 	start := time.Now()
 	r.dialer.stop()
 	r.conn.Close()
-	if err := r.dialer.hardClose(); err != nil {
-		t.Error(err)
-	}
+	check(t, r.dialer.hardClose())
 	for range r.done {
 	}
 	return time.Since(start)
+}
+
+// must ends the test on an error of a step that only prepares the next one.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// check fails the test on an error, in any goroutine.
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
 }

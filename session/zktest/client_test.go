@@ -239,3 +239,11 @@ func memoryClient(t *testing.T, s *zktest.Server, timeout time.Duration) *client
 	t.Helper()
 	return connect(t, s.Addr(), timeout, inMemory(s))
 }
+
+// check fails the test on an error, in any goroutine.
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -119,9 +119,7 @@ func TestDownOverTCP(t *testing.T) {
 	s.Down(true)
 	from = c.stateFrom(from, zk.StateDisconnected)
 	nc, err := net.Dial("tcp", s.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = nc.Close() }()
 	if b, _ := io.ReadAll(nc); len(b) != 0 {
 		t.Errorf("a server that is down says %q, want nothing", b)

@@ -35,18 +35,12 @@ func FuzzFrames(f *testing.F) {
 	f.Add(true, request(OpCreate, createBody(quotaRoot+"/a", 0)))
 	f.Fuzz(func(t *testing.T, established bool, data []byte) {
 		s, err := New(InMemory(), ExtendedTypes(), EnforceQuotas())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer s.Close()
 		decent := newNeighbour(t, s)
 		nc, err := s.DialContext(t.Context(), "tcp", "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := nc.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, nc.SetDeadline(time.Now().Add(10*time.Second)))
 		if established {
 			// The bytes become one frame, then are taken as frames themselves.
 			data = append(append(hello[:len(hello):len(hello)], frame(data)...), data...)

@@ -83,9 +83,7 @@ func TestClientThatDoesNotListen(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := Start(t)
 		decent := newNeighbour(t, s)
-		if err := s.Create("/large", make([]byte, size)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Create("/large", make([]byte, size)))
 		deaf := rawMemory(t, s)
 		deaf.hello(0, 40000, 0, make([]byte, 16))
 		for range requests {
@@ -110,9 +108,7 @@ func TestClientThatDoesNotListen(t *testing.T) {
 func TestDeafClientExpires(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := Start(t)
-		if err := s.Create("/large", make([]byte, 100_000)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Create("/large", make([]byte, 100_000)))
 		deaf := rawMemory(t, s)
 		deaf.hello(0, 4000, 0, make([]byte, 16))
 		for range 500 {

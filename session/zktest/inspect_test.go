@@ -102,13 +102,9 @@ func TestInspection(t *testing.T) {
 
 func TestCloseIsIdempotent(t *testing.T) {
 	s, err := zktest.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	nc, err := net.Dial("tcp", s.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = nc.Close() }()
 	var work sync.WaitGroup
 	for range 3 {
@@ -171,9 +167,7 @@ func TestTheClientHasANameForEachErrorOfAccess(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t)
 		owner, other := memoryClient(t, s, 10*time.Second), memoryClient(t, s, 10*time.Second)
-		if err := owner.AddAuth("digest", []byte("ann:secret")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, owner.AddAuth("digest", []byte("ann:secret")))
 		if _, err := owner.Create("/private", nil, 0, zk.AuthACL(zk.PermAll)); err != nil {
 			t.Fatal(err)
 		}
@@ -212,9 +206,7 @@ func TestTimeToLive(t *testing.T) {
 		s := zktest.Start(t, zktest.ExtendedTypes(), zktest.CheckInterval(time.Second))
 		c := memoryClient(t, s, 10*time.Second)
 		p, err := c.CreateTTL("/t", nil, zk.FlagTTL, zk.WorldACL(zk.PermAll), 10*time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		time.Sleep(8 * time.Second)
 		if _, err := c.Set(p, nil, -1); err != nil { // a change starts the time anew
 			t.Fatal(err)

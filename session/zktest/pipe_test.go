@@ -65,9 +65,7 @@ func TestPipeWriterWaitsWhenFull(t *testing.T) {
 		if _, err := io.ReadFull(b, got); err != nil || !bytes.Equal(got, data) {
 			t.Errorf("the bytes come out differently (%v), want them as they were written", err)
 		}
-		if err := <-written; err != nil {
-			t.Error(err)
-		}
+		check(t, <-written)
 	})
 }
 
@@ -77,9 +75,7 @@ func TestPipeClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := a.Close(); err != nil {
-			t.Error(err)
-		}
+		check(t, a.Close())
 	}
 	if got, err := io.ReadAll(b); err != nil || string(got) != "last words" {
 		t.Errorf("the peer reads %q, %v; want what was written before Close", got, err)

@@ -15,15 +15,11 @@ import (
 // quiet fails the test if the server says anything within d.
 func (r *rawClient) quiet(d time.Duration) {
 	r.t.Helper()
-	if err := r.SetReadDeadline(time.Now().Add(d)); err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, r.SetReadDeadline(time.Now().Add(d)))
 	if b, err := r.in.next(); !errors.Is(err, os.ErrDeadlineExceeded) {
 		r.t.Errorf("a mute server sends %v, %v; want silence", b, err)
 	}
-	if err := r.SetReadDeadline(time.Time{}); err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, r.SetReadDeadline(time.Time{}))
 }
 
 func TestMuteHoldsEventsBack(t *testing.T) {
@@ -34,9 +30,7 @@ func TestMuteHoldsEventsBack(t *testing.T) {
 		p := r.create("/x", 0)
 		r.call(OpGetData, appendBool(appendString(nil, p), true))
 		s.Mute(k.session, true)
-		if err := s.Delete(p); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Delete(p))
 		r.quiet(5 * time.Second)
 		s.Mute(k.session, false)
 		if e := r.next(); e.xid != -1 {
@@ -91,9 +85,7 @@ func TestLaggingZxid(t *testing.T) {
 		k := r.hello(0, 10000, 0, make([]byte, passwordLength))
 		before := r.call(OpPing, nil).zxid
 		s.Lag(k.session, true)
-		if err := s.Create("/x", nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Create("/x", nil))
 		if got := r.call(OpPing, nil).zxid; got != before {
 			t.Errorf("a follower that lags answers with zxid %d, want %d", got, before)
 		}
@@ -175,9 +167,7 @@ func TestUnreadyClients(t *testing.T) {
 		r := rawTCP(t, s.Addr())
 		r.write([]byte(bytes))
 		if bytes == "" || bytes == "abc" {
-			if err := r.Close(); err != nil {
-				t.Error(err)
-			}
+			check(t, r.Close())
 			continue
 		}
 		r.ended(bytes)

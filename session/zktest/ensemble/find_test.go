@@ -13,12 +13,8 @@ import (
 func touch(t *testing.T, paths ...string) {
 	t.Helper()
 	for _, path := range paths {
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, nil, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must(t, os.WriteFile(path, nil, 0o700))
 	}
 }
 
@@ -40,9 +36,7 @@ func TestFindInZooKeeperHome(t *testing.T) {
 			t.Setenv("ZOOKEEPER_HOME", home)
 			t.Setenv("JAVA_HOME", home)
 			got, err := Find()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if got.Origin != home || got.Java != filepath.Join(home, "bin/java") {
 				t.Errorf("found %+v, want what is in %s", got, home)
 			}
@@ -75,23 +69,17 @@ func TestFindInDeps(t *testing.T) {
 	t.Chdir(filepath.Join(project, "nested/deep"))
 	// Where a temporary folder is reached through a link, the working directory is its other name.
 	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	deps := filepath.Join(dir, "../../.deps")
 	got, err := Find()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got.Java != filepath.Join(deps, "jre/bin/java") || !slices.Equal(got.Classpath, []string{filepath.Join(deps, "zookeeper/*")}) {
 		t.Errorf("found %+v, want what is in %s", got, deps)
 	}
 
 	t.Run("without Java", func(t *testing.T) {
 		t.Setenv("PATH", t.TempDir())
-		if err := os.RemoveAll(filepath.Join(deps, "jre")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.RemoveAll(filepath.Join(deps, "jre")))
 		if _, err := Find(); !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "Java is not") {
 			t.Errorf("Find without Java = %v, want one that says so", err)
 		}

@@ -55,9 +55,7 @@ func TestParseCounters(t *testing.T) {
 // A stopped server's kernel takes the connection and nobody answers. Asking it must end with the caller's context.
 func TestAskEndsWithItsContext(t *testing.T) {
 	mute, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer mute.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(20*time.Millisecond, cancel)

@@ -32,9 +32,7 @@ func TestOverTCP(t *testing.T) {
 	})
 	defer network.Close()
 	c, err := coordinator.Connect(t.Context(), srv.Addr(), coordinator.WithDialer(network.Dial))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var last int64
 	for i := range 8 {
 		a := c.Mutex("/locks/a").Acquire(t.Context())
@@ -56,9 +54,7 @@ func TestOverTCP(t *testing.T) {
 	if _, err := a.Wait(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if err := c.Close(); err != nil {
-		t.Error(err)
-	}
+	check(t, c.Close())
 	if left := srv.Children("/locks/a"); len(left) != 0 || writes.Load() < 16 || network.Open() != 0 {
 		t.Errorf("after %d writes %v and %d connections are left, want 16 writes or more and nothing", writes.Load(), left, network.Open())
 	}
@@ -69,13 +65,9 @@ func TestCloseDuringAPartitionOverTCP(t *testing.T) {
 	srv := zktest.Start(t)
 	network := faultnet.New(new(net.Dialer).DialContext, nil)
 	conn, err := network.Dial(t.Context(), "tcp", srv.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	network.Partition()
-	if err := conn.Close(); err != nil {
-		t.Error(err)
-	}
+	check(t, conn.Close())
 	eventstest.Eventually(t, "the server has the connection", func() bool { return srv.Connections() == 1 })
 	network.Close()
 	eventstest.Eventually(t, "the server hears of the end", func() bool { return srv.Connections() == 0 })

@@ -131,9 +131,7 @@ func TestFramesAreTold(t *testing.T) {
 		}
 		step(zktest.OpExists, "/x", true)
 		step(zktest.OpPing)
-		if err := r.srv.Create("/x", nil); err != nil {
-			t.Error(err)
-		}
+		check(t, r.srv.Create("/x", nil))
 		synctest.Wait()
 		step(zktest.OpSync, "/")
 		want := []string{
