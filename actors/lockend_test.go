@@ -257,9 +257,9 @@ func TestWithdrawInTheMiddleOfStart(t *testing.T) {
 	})
 }
 
-// TestWithdraw ends the acquisition in its stages, twice and for both reasons:
+// TestTheFirstWithdrawalCounts ends the acquisition in its stages, twice and for both reasons:
 // the first one counts.
-func TestWithdraw(t *testing.T) {
+func TestTheFirstWithdrawalCounts(t *testing.T) {
 	stages := []struct {
 		name    string
 		granted bool

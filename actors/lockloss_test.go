@@ -11,9 +11,9 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// TestLoss loses the lock in every way, with the Grant read, seen by a subscriber
+// TestALossIsToldToWhoeverHasTheGrant loses the lock in every way, with the Grant read, seen by a subscriber
 // only, or neither; and for a function that runs under the lock, or not.
-func TestLoss(t *testing.T) {
+func TestALossIsToldToWhoeverHasTheGrant(t *testing.T) {
 	ways := []struct {
 		reason events.Reason
 		news   recipes.Input
@@ -229,7 +229,7 @@ func TestEndsOfTheMachinesOwn(t *testing.T) {
 	}
 }
 
-func TestOnEnd(t *testing.T) {
+func TestOnEndTellsOnce(t *testing.T) {
 	withRig(t, func(t *testing.T, r *actorstest.Rig) {
 		var told []string
 		note := func(who string) func(error) {

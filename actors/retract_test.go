@@ -14,53 +14,38 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-func TestRetractBeforeTheGrantIsOffered(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		s := newStream(t)
-		c := s.Subscribe(t.Context())
-		s.Publish(events.Ended{ID: 1})
-		s.Publish(events.Grant{ID: 2})
-		s.Publish(events.Grant{ID: 3})
-		synctest.Wait()
-		if s.Retract(2) {
-			t.Error("a Grant that was not offered was taken")
-		}
-		expect(t, c, events.Ended{ID: 1}, events.Grant{ID: 3})
-	})
-}
-
-func TestRetractWhileTheGrantIsOffered(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		s := newStream(t)
-		c := s.Subscribe(t.Context())
-		s.Publish(events.Grant{ID: 2})
-		s.Publish(events.Ended{ID: 1})
-		synctest.Wait()
-		if s.Retract(2) {
-			t.Error("a Grant that nobody read was taken")
-		}
-		expect(t, c, events.Ended{ID: 1})
-		if s.Retract(2) {
-			t.Error("a Grant that was taken back was taken")
-		}
-	})
-}
-
-// What was asked of a holder goes with the Grant: who has not heard that it holds is asked nothing.
-func TestRetractTakesTheWishBackToo(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		s := newStream(t)
-		c := s.Subscribe(t.Context())
-		s.Publish(events.Grant{ID: 2})
-		s.Publish(events.Revoked{ID: 2})
-		s.Publish(events.Grant{ID: 3})
-		s.Publish(events.Revoked{ID: 3})
-		synctest.Wait()
-		if s.Retract(2) {
-			t.Error("a Grant that nobody read was taken")
-		}
-		expect(t, c, events.Grant{ID: 3}, events.Revoked{ID: 3})
-	})
+// TestRetractTakesBackWhatNobodyRead, whether it is being offered or waits behind something else, with what was asked of the
+// holder: who has not heard that it holds is asked nothing.
+func TestRetractTakesBackWhatNobodyRead(t *testing.T) {
+	for name, c := range map[string]struct{ published, left []events.Event }{
+		"before it is offered": {
+			[]events.Event{events.Ended{ID: 1}, events.Grant{ID: 2}, events.Grant{ID: 3}},
+			[]events.Event{events.Ended{ID: 1}, events.Grant{ID: 3}},
+		},
+		"while it is offered": {[]events.Event{events.Grant{ID: 2}, events.Ended{ID: 1}}, []events.Event{events.Ended{ID: 1}}},
+		"with a wish": {
+			[]events.Event{events.Grant{ID: 2}, events.Revoked{ID: 2}, events.Grant{ID: 3}, events.Revoked{ID: 3}},
+			[]events.Event{events.Grant{ID: 3}, events.Revoked{ID: 3}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eventstest.Bubble(t, func(t *testing.T) {
+				s := newStream(t)
+				reader := s.Subscribe(t.Context())
+				for _, ev := range c.published {
+					s.Publish(ev)
+				}
+				synctest.Wait()
+				if s.Retract(2) {
+					t.Error("Retract says that a Grant was taken that nobody read, want it taken back")
+				}
+				expect(t, reader, c.left...)
+				if s.Retract(2) {
+					t.Error("Retract says that a Grant was taken that was taken back, want it gone")
+				}
+			})
+		})
+	}
 }
 
 func TestRetractAfterTheGrantWasTaken(t *testing.T) {

@@ -81,7 +81,7 @@ func serveTCP(t *testing.T, serve func(net.Conn)) DialFunc {
 	}
 }
 
-func TestTLS(t *testing.T) {
+func TestTLSRefusesTheCertificateOfAnother(t *testing.T) {
 	pool, cert := tlsFixture(t, "zk.example.com")
 	dial := serveTCP(t, func(conn net.Conn) {
 		c := fakeConn{tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{cert}})}

@@ -49,9 +49,9 @@ func TestAFloorNamesANodeByItsCreation(t *testing.T) {
 	})
 }
 
-// TestAdvance has two stand ahead, the nearer one leave, and looks what a waiter learns
+// TestAnAdvanceSaysWhoStandsAhead has two stand ahead, the nearer one leave, and looks what a waiter learns
 // of it.
-func TestAdvance(t *testing.T) {
+func TestAnAdvanceSaysWhoStandsAhead(t *testing.T) {
 	type scene struct {
 		*sessiontest.Rig
 		pred  *sessiontest.Seat

@@ -4,9 +4,9 @@ import "testing"
 
 const lookedAt = "/permits/leases"
 
-// TestLookouts: what is armed when the answer comes is not armed again, and nothing is taken for
+// TestAPathIsArmedUntilItFires: what is armed when the answer comes is not armed again, and nothing is taken for
 // armed that may not be. Each step asks, or something happens, or an answer comes to the n-th who armed.
-func TestLookouts(t *testing.T) {
+func TestAPathIsArmedUntilItFires(t *testing.T) {
 	type step struct {
 		do  string // "ask", "fire", "fail", "reconnect"; "done": the answer comes to the latest who armed but has none
 		arm bool   // of ask

@@ -17,7 +17,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-func TestRequests(t *testing.T) {
+func TestEachRequestIsAnsweredWithWhatTheServerSays(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		a, b := r.Seated(), r.Seated()
 
@@ -57,7 +57,7 @@ func TestRequests(t *testing.T) {
 	})
 }
 
-func TestRequestsThatAreRefused(t *testing.T) {
+func TestARefusalSaysWhatWasRefusedAndWhy(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		s := r.Seated()
 		node := s.CreateNode(1).Text
@@ -256,7 +256,7 @@ func TestABarrierSeesWhatHasHappenedBefore(t *testing.T) {
 	})
 }
 
-func TestDiscard(t *testing.T) {
+func TestADiscardIsTriedUntilTheNodeIsGone(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		for _, name := range []string{"a", "b", "c"} {
 			r.Must(r.Server.Create(sessiontest.Dir+"/"+name, nil))

@@ -18,7 +18,7 @@ import (
 
 const sizeAt = sessiontest.PermitsAt + "/size"
 
-func TestSurveyAndEnter(t *testing.T) {
+func TestEnterTakesThePermitsThatASurveyFindsFree(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		a, b := r.PermitSeat(4, 3), r.PermitSeat(9, 2)
 		node := a.CreateNode(1).Text
@@ -189,8 +189,8 @@ func TestAnEnterLeavesAFloor(t *testing.T) {
 	})
 }
 
-// TestSizeNodes: whoever comes first writes his opinion down, and what is none is said.
-func TestSizeNodes(t *testing.T) {
+// TestTheFirstSeatWritesTheSizeDown: whoever comes first writes his opinion down, and what is none is said.
+func TestTheFirstSeatWritesTheSizeDown(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		a := r.PermitSeat(4, 1)
 		if got := a.Surveys(recipes.Survey{}); got.Size != 4 || !slices.Contains(r.Server.Tree(), sizeAt) {

@@ -20,7 +20,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-func TestNewsOfASession(t *testing.T) {
+func TestSeatsAreToldOfTheSession(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		first := r.Session.ID()
 		early := r.Seat()
@@ -31,6 +31,7 @@ func TestNewsOfASession(t *testing.T) {
 			t.Errorf("the timeout is %v, want %v", got, sessiontest.Timeout)
 		}
 
+		// An outage: who comes in it is told as well.
 		r.Server.Down(true)
 		early.Want("Suspended")
 		r.WantState(session.Suspended)
@@ -44,6 +45,7 @@ func TestNewsOfASession(t *testing.T) {
 			t.Errorf("session %#x became %#x, want it kept over the outage", first, r.Session.ID())
 		}
 
+		// The session ends, and the next one begins.
 		r.Must(r.Server.Expire(first))
 		r.Until("there is a second session", func() bool { return r.Session.State() == session.Connected && r.Session.ID() != first })
 		second := r.Session.ID()
@@ -66,6 +68,7 @@ func TestNewsOfASession(t *testing.T) {
 			t.Errorf("the event of the expiry is %+v, want session %#x", got, first)
 		}
 
+		// A seat that was closed is told nothing, and Close is the end for all.
 		late.Close()
 		r.Server.Down(true)
 		early.Want("Suspended")
@@ -258,7 +261,7 @@ func TestIdentitiesComeFirst(t *testing.T) {
 	})
 }
 
-func TestWrongIdentity(t *testing.T) {
+func TestAWrongIdentityFailsOpen(t *testing.T) {
 	sessiontest.Bubble(t, func(r *sessiontest.Rig) {
 		start := time.Now()
 		_, err := session.Open(context.Background(), r.Servers(""), r.Config(withAuth("none", "x")), r.Group, r.News)
@@ -272,7 +275,7 @@ func TestWrongIdentity(t *testing.T) {
 	})
 }
 
-func TestChroot(t *testing.T) {
+func TestAChrootIsMadeAndStandsBeforeEachPath(t *testing.T) {
 	sessiontest.Bubble(t, func(r *sessiontest.Rig) {
 		r.Open("/app/one") // which does not exist
 		a, top := r.Seat(), r.SeatAt(session.Place{Dir: "/"})
@@ -349,7 +352,7 @@ func TestCloseIsBounded(t *testing.T) {
 	}
 }
 
-func TestCloseTwice(t *testing.T) {
+func TestCloseMayBeCalledTwice(t *testing.T) {
 	sessiontest.Bubble(t, func(r *sessiontest.Rig) {
 		r.Open("")
 		done := make(chan struct{})

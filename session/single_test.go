@@ -18,8 +18,8 @@ func isCreate(q zktest.Request) bool {
 	return q.Op == zktest.OpMulti && len(q.Parts) > 1 && q.Parts[0].Op == zktest.OpCreate
 }
 
-// TestSingleCreate: the answer proves everything, and the second seat learns who has it.
-func TestSingleCreate(t *testing.T) {
+// TestASingleCreateProvesEverything: the answer proves everything, and the second seat learns who has it.
+func TestASingleCreateProvesEverything(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		a, b := r.Single(), r.Single()
 		made := a.Makes(1)
@@ -223,8 +223,8 @@ func TestSingleWithoutWrite(t *testing.T) {
 	})
 }
 
-// TestPauses: any time up to a bound, which grows with the attempts and not for ever.
-func TestPauses(t *testing.T) {
+// TestPausesGrowUpToABound: any time up to a bound, which grows with the attempts and not for ever.
+func TestPausesGrowUpToABound(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		a := r.Single()
 		for attempt, bound := range map[recipes.Attempt]time.Duration{

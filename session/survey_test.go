@@ -27,7 +27,7 @@ func namesOf(found []session.Found) string {
 	return strings.Join(words, " ")
 }
 
-func TestSurveyAndLook(t *testing.T) {
+func TestSurveysAndLooksFindWhatStandsThere(t *testing.T) {
 	sessiontest.Bubble(t, func(r *sessiontest.Rig) {
 		for _, node := range []string{"/app/d/a", "/app/d/b", "/app/d/c/deep", "/app/e"} {
 			r.Must(r.Server.Create(node, []byte(node)))

@@ -11,7 +11,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-func TestWatch(t *testing.T) {
+func TestAWatchTellsOfTheEndOnce(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Plant("n", "other")
 		s := r.Watching("n")

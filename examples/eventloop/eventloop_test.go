@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestEventLoop(t *testing.T) {
+func TestEachLockIsGrantedOnBothSides(t *testing.T) {
 	for _, terminal := range []bool{false, true} {
 		screen := &stagetest.Screen{}
 		opt := options{zk: servers(t), locks: 500, hold: 20 * time.Millisecond, terminal: terminal}

@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestFencedWriter(t *testing.T) {
+func TestOnlyTheStoreThatComparesTokensIsRight(t *testing.T) {
 	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
 		if err := run(t.Context(), p, p.ZK); err != nil {
 			t.Errorf("the program ended with %v, want success", err)
@@ -21,7 +21,7 @@ func TestFencedWriter(t *testing.T) {
 }
 
 // Only what is older than something seen is refused.
-func TestStore(t *testing.T) {
+func TestTheStoreRefusesOldTokens(t *testing.T) {
 	s := &store{fenced: true}
 	var stale *staleError
 	for _, test := range []struct {

@@ -148,7 +148,7 @@ func (s *starts) Start(token int64) { s.started <- token }
 func (s *starts) Stop()             { s.stops++ }
 
 // The loop stops its job on a loss, and says why it is over.
-func TestLoop(t *testing.T) {
+func TestTheLoopStopsItsJobOnALoss(t *testing.T) {
 	srv := server(t)
 	c := connect(t, srv)
 	work := &starts{started: make(chan int64, 1)}

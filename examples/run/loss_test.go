@@ -33,7 +33,7 @@ func expire(t *testing.T, server *zktest.Server) {
 
 // When the lock is lost the command is asked to end, and the exit code says so,
 // whatever the command's own is.
-func TestLost(t *testing.T) {
+func TestALossEndsTheCommand(t *testing.T) {
 	server := zktest.Start(t)
 	run := locked(t, server, []string{"-grace", "1m"}, "wait")
 	pid := ready(t, run, "command")
@@ -102,7 +102,7 @@ func TestLostByAHaltedCommand(t *testing.T) {
 
 // Ctrl-Z halts the command and run, and CONT has both go on; but not the command if
 // the lock has gone in the meantime.
-func TestHalted(t *testing.T) {
+func TestCtrlZHaltsTheCommandToo(t *testing.T) {
 	halted := func(t *testing.T, pids ...int) {
 		t.Helper()
 		for _, pid := range pids {

@@ -14,7 +14,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // Each task is done once, and the one over which somebody died is begun twice.
-func TestTasks(t *testing.T) {
+func TestEachTaskIsDoneOnce(t *testing.T) {
 	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
 		if err := run(t.Context(), p, p.ZK, options{tasks: 1000, workers: 8, each: time.Second}); err != nil {
 			t.Errorf("the program ended with %v, want success", err)
@@ -64,7 +64,7 @@ func TestAccidents(t *testing.T) {
 }
 
 // What must not be is noticed, and a past claim does not count.
-func TestBoard(t *testing.T) {
+func TestTheBoardNoticesWhatMustNotBe(t *testing.T) {
 	b := newBoard(2)
 	if b.begin(0, 5) != 1 || b.begin(0, 7) != 2 {
 		t.Error("an open task was not begun a first and a second time")

@@ -17,7 +17,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // Nothing goes wrong, and the money stays what it was.
-func TestTransfer(t *testing.T) {
+func TestTheMoneyStaysWhatItWas(t *testing.T) {
 	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
 		p.Server.Intercept(func(r zktest.Request) zktest.Action { // time passes only while somebody waits
 			if r.Op == zktest.OpMulti {

@@ -74,7 +74,7 @@ func TestExpiryRoundsUp(t *testing.T) {
 	})
 }
 
-func TestTick(t *testing.T) {
+func TestTheTickDecidesAboutTimeoutAndExpiry(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t, zktest.Tick(100*time.Millisecond))
 		c := memoryClient(t, s, time.Hour) // held down to 2 s

@@ -17,7 +17,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-func TestExpireByHand(t *testing.T) { //nolint:tparallel // one after the other, beside other tests
+func TestExpireEndsASessionAtOnce(t *testing.T) { //nolint:tparallel // one after the other, beside other tests
 	t.Parallel() // it waits most of the time
 	t.Run("bubble", func(t *testing.T) {
 		eventstest.Bubble(t, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestCutAndResume(t *testing.T) {
 	})
 }
 
-func TestDown(t *testing.T) {
+func TestAServerThatIsDownKeepsSessions(t *testing.T) {
 	withClient(t, func(t *testing.T, s *zktest.Server, c *client) {
 		id := c.SessionID()
 		from := c.mark()
@@ -111,7 +111,7 @@ func TestDown(t *testing.T) {
 	})
 }
 
-func TestDownOverTCP(t *testing.T) {
+func TestAServerThatIsDownSaysNothingOverTCP(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	s := zktest.Start(t)
 	c := connect(t, s.Addr(), 10*time.Second, overTCP)
@@ -165,7 +165,7 @@ func TestMuteAllLeavesHandshakesUnanswered(t *testing.T) {
 	})
 }
 
-func TestWipe(t *testing.T) {
+func TestWipeForgetsNodesAndSessions(t *testing.T) {
 	withClient(t, func(t *testing.T, s *zktest.Server, c *client) {
 		c.make("/x", 0)
 		from := c.mark()

@@ -147,7 +147,7 @@ func TestDecoderIsBounded(t *testing.T) {
 	}
 }
 
-func TestFrameReader(t *testing.T) {
+func TestTheFrameReaderEndsBetweenFrames(t *testing.T) {
 	r := &frameReader{r: newBufferedReader(append(frame([]byte("one")), frame(nil)...))}
 	if b, err := r.next(); err != nil || string(b) != "one" {
 		t.Errorf("the first frame is %q, %v; want one", b, err)

@@ -66,7 +66,7 @@ func TestContainersAreReaped(t *testing.T) {
 	})
 }
 
-func TestInspection(t *testing.T) {
+func TestATestSeesAndChangesNodes(t *testing.T) {
 	withClient(t, func(t *testing.T, s *zktest.Server, c *client) {
 		c.watchExists("/a/b")
 		must(t, s.Create("/a/b/c", []byte("x")))
@@ -125,7 +125,7 @@ func TestCloseIsIdempotent(t *testing.T) {
 // library has no name.
 func overQuota(err error) bool { return err != nil && strings.HasSuffix(err.Error(), " -125") }
 
-func TestLimitNodes(t *testing.T) {
+func TestLimitNodesHoldsForClientsOnly(t *testing.T) {
 	withClient(t, func(t *testing.T, s *zktest.Server, c *client) {
 		open := zk.WorldACL(zk.PermAll)
 		c.make("/locks", 0)
@@ -201,7 +201,7 @@ func TestTheClientHasANameForEachErrorOfAccess(t *testing.T) {
 	})
 }
 
-func TestTimeToLive(t *testing.T) {
+func TestANodeOutlivesItsTimeWhileItHasAChild(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t, zktest.ExtendedTypes(), zktest.CheckInterval(time.Second))
 		c := memoryClient(t, s, 10*time.Second)

@@ -54,7 +54,7 @@ func TestInterceptCuts(t *testing.T) {
 	}
 }
 
-func TestInterceptSees(t *testing.T) {
+func TestInterceptSeesEachRequest(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t)
 		var mu sync.Mutex
@@ -89,7 +89,7 @@ func TestInterceptSees(t *testing.T) {
 	})
 }
 
-func TestInterceptDelay(t *testing.T) {
+func TestInterceptDelaysOneAnswer(t *testing.T) {
 	withClient(t, func(t *testing.T, s *zktest.Server, c *client) {
 		s.Intercept(once(zktest.OpCreate, zktest.Delay(3*time.Second)))
 		start := time.Now()

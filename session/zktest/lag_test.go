@@ -14,7 +14,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-func TestLag(t *testing.T) {
+func TestALaggingFollowerShowsThePastUntilAWrite(t *testing.T) {
 	withClients(t, func(t *testing.T, s *zktest.Server, c, other *client) {
 		id := c.SessionID()
 		for _, p := range []string{"/old", "/set", "/dir"} {

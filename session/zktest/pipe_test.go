@@ -69,7 +69,7 @@ func TestPipeWriterWaitsWhenFull(t *testing.T) {
 	})
 }
 
-func TestPipeClose(t *testing.T) {
+func TestPipeCloseEndsBothSides(t *testing.T) {
 	a, b := pipe(t)
 	if _, err := a.Write([]byte("last words")); err != nil {
 		t.Fatal(err)

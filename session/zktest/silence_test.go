@@ -177,7 +177,7 @@ func TestUnreadyClients(t *testing.T) {
 	}
 }
 
-func TestNames(t *testing.T) {
+func TestOpsAndCodesHaveNames(t *testing.T) {
 	for op := OpClose; op <= OpSetWatches; op++ {
 		known := !strings.HasPrefix(op.String(), "op ")
 		_, err := decodeCall(op, &decoder{})
@@ -206,7 +206,7 @@ func (*failing) Helper()                 {}
 func (f *failing) Fatalf(string, ...any) { f.fatal = true }
 func (f *failing) Cleanup(fn func())     { f.cleanups = append(f.cleanups, fn) }
 
-func TestStart(t *testing.T) {
+func TestStartFailsItsTestAndClosesWithIt(t *testing.T) {
 	tb := &failing{}
 	if s := Start(tb, Tick(-1)); s != nil || !tb.fatal {
 		t.Errorf("Start with a tick of -1 = %v, fatal %t; want nil, and the test failed", s, tb.fatal)

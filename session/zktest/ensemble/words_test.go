@@ -68,7 +68,7 @@ func TestAskEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestPoll(t *testing.T) {
+func TestPollEndsWithItsConditionOrItsContext(t *testing.T) {
 	fault := errors.New("fault")
 	calls := 0
 	if err := poll(t.Context(), func() (bool, error) { calls++; return calls == 3, nil }); err != nil || calls != 3 {
