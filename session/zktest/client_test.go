@@ -2,6 +2,7 @@ package zktest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -156,6 +157,14 @@ func (c *client) set(path string, data []byte) {
 func (c *client) remove(path string) {
 	c.t.Helper()
 	must(c.t, c.Delete(path, -1))
+}
+
+// isCut creates a node, and the connection is cut before the answer.
+func (c *client) isCut(path string) {
+	c.t.Helper()
+	if _, err := c.Create(path, nil, 0, zk.WorldACL(zk.PermAll)); !errors.Is(err, zk.ErrConnectionClosed) {
+		c.t.Errorf("the create of %s ends with %v, want %v", path, err, zk.ErrConnectionClosed)
+	}
 }
 
 // told checks what watches reported so far, in order.
