@@ -46,7 +46,7 @@ type history struct{ grant, lost, ended int }
 // Whatever the round does, the acquisition has to be over when it returns.
 func race(t *testing.T, round func(n int, r *actorstest.Rig, last func() history)) {
 	t.Helper()
-	const rounds = 4000
+	rounds := eventstest.Amount(1500, 4000)
 	for _, subscribed := range []bool{false, true} {
 		r := actorstest.NewRig(t)
 		histories := make(chan history, 1)

@@ -132,7 +132,7 @@ func TestRetractFromASubscriberThatLeaves(t *testing.T) {
 // be receiving it, next to other acquisitions' events. The answer has to be what
 // the readers say: either all of them have the Grant, or none.
 func TestRetractRacesWithReaders(t *testing.T) {
-	const rounds = 10_000
+	rounds := uint64(eventstest.Amount(3000, 10_000))
 	for _, readers := range []int{1, 2} {
 		var (
 			group   actors.Group
@@ -158,7 +158,7 @@ func TestRetractRacesWithReaders(t *testing.T) {
 			})
 		}
 		var outcomes [2]int
-		for round := range uint64(rounds) {
+		for round := range rounds {
 			id := 2 * round
 			s.Publish(events.Grant{ID: id})
 			go s.Publish(events.Grant{ID: id + 1})

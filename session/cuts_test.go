@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
@@ -79,7 +80,8 @@ func TestEveryRequestIsAnsweredOnceWhereverTheConnectionBreaks(t *testing.T) {
 // The same with many at once, and with breaks all the time.
 func TestEveryRequestIsAnsweredOnceInAStorm(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		const seats, rounds = 400, 20
+		const seats = 400
+		rounds := eventstest.Amount(8, 20)
 		list := make([]*sessiontest.Seat, seats)
 		for i := range list {
 			list[i] = r.SeatAt(session.Place{Dir: fmt.Sprintf("/locks/%d", i%7)})
