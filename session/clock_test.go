@@ -36,7 +36,7 @@ func TestTheSystemsClockIsExactInABubble(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 		if got := c.now().Sub(start); got != 1000*time.Minute || !c.now().Equal(time.Now()) {
-			t.Errorf("%v have passed, want 1000 min; this fails if the machine was suspended meanwhile", got)
+			t.Errorf("%v have passed, and the clock is %v off; want 1000 min and 0, if the machine was not suspended meanwhile", got, time.Since(c.now()))
 		}
 	})
 }
