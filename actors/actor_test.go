@@ -139,7 +139,7 @@ func TestGroupCloseWaitsAndRefuses(t *testing.T) {
 			t.Errorf("%d of 3 calls of Close returned after the last goroutine had ended", closed.Load())
 		}
 		if handled != accepted {
-			t.Errorf("%d messages were handled, and %d accepted", handled, accepted)
+			t.Errorf("%d messages were handled and %d accepted, want as many", handled, accepted)
 		}
 		if busy.Post(3) {
 			t.Error("an idle actor of a closed group took a message")
@@ -195,7 +195,7 @@ func TestPostRacesWithClose(t *testing.T) {
 		// have begun since, and handled stands still.
 		posting.Wait()
 		if int(accepted.Load()) != handled {
-			t.Fatalf("%d messages were accepted and %d handled", accepted.Load(), handled)
+			t.Fatalf("%d messages were accepted and %d handled, want as many", accepted.Load(), handled)
 		}
 	}
 }
@@ -218,7 +218,7 @@ func TestAHandlerThatDoesNotReturnEndsTheProgram(t *testing.T) {
 			cmd.Env = append(os.Environ(), how+"="+name)
 			said, err := cmd.CombinedOutput()
 			if err == nil || !strings.Contains(string(said), "an actor's handler has not returned") {
-				t.Errorf("ended with %v\n%s", err, said)
+				t.Errorf("a handler that %s ended the program with %v, want what has happened in\n%s", name, err, said)
 			}
 		})
 	}

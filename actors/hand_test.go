@@ -69,8 +69,8 @@ func TestCloseWaitsForAHand(t *testing.T) {
 	})
 }
 
-// TestRest runs behind the messages that came together, and not once for each.
-func TestRest(t *testing.T) {
+// TestARestFollowsEachBatch runs behind the messages that came together, and not once for each.
+func TestARestFollowsEachBatch(t *testing.T) {
 	var (
 		group actors.Group
 		actor *actors.Actor[int]

@@ -71,8 +71,7 @@ func TestBoundBeforeTheGrant(t *testing.T) {
 		w.reach()
 		r.Say(recipes.Gone{Epoch: actorstest.Epoch, Node: actorstest.Older.Text}) // it would be our turn
 		r.Deleted()
-		r.IsOver(t, w.end)
-		r.IsLeft(t, 1)
+		r.IsOverAndGone(t, w.end)
 		expect(t, w.stream, events.Ended{ID: 7, Path: "/locks/a", Err: w.end})
 	})
 }
@@ -85,13 +84,12 @@ func TestBoundBehindTheMachinesOwnEnd(t *testing.T) {
 		var told error
 		r.OnEnd(func(err error) { told = err })
 		beyond := events.Name{Text: "lock-2147483647", Kind: events.KindLock, Seq: 1<<31 - 1}
-		r.Say(recipes.Opened{Epoch: actorstest.Epoch, Session: actorstest.Session}, recipes.Created{Epoch: actorstest.Epoch, Node: beyond})
+		r.Say(actorstest.Opened, recipes.Created{Epoch: actorstest.Epoch, Node: beyond})
 		w.reach()
 		r.Deleted()
-		r.IsOver(t, w.end)
-		r.IsLeft(t, 1)
+		r.IsOverAndGone(t, w.end)
 		if told == nil || told.Error() != w.end.Error() {
-			t.Errorf("told %v, ended with %v", told, w.end)
+			t.Errorf("those who asked are told %v, want what it ended with: %v", told, w.end)
 		}
 		expect(t, w.stream, events.Ended{ID: 7, Path: "/locks/a", Err: w.end})
 	})
@@ -101,8 +99,7 @@ func TestBoundBeforeThereIsASession(t *testing.T) {
 	bounded(t, func(w wait) {
 		t, r := w.t, w.Rig
 		w.reach()
-		r.IsOver(t, w.end)
-		r.IsLeft(t, 1)
+		r.IsOverAndGone(t, w.end)
 		expect(t, w.stream, events.Ended{ID: 7, Path: "/locks/a", Err: w.end})
 	})
 }
@@ -113,12 +110,9 @@ func TestBoundWithTheGrantUntaken(t *testing.T) {
 		r.Hold()
 		r.GoesOn(t, true)
 		w.reach()
-		if r.Holding() || r.Valid() {
-			t.Error("it is held although nobody took the Grant in time")
-		}
+		r.IsNotHeld(t, "when nobody took the Grant in time")
 		r.Deleted()
-		r.IsOver(t, w.end) // and no Grant in the channel
-		r.IsLeft(t, 1)
+		r.IsOverAndGone(t, w.end) // and no Grant in the channel
 		expect(t, w.stream, events.Ended{ID: 7, Path: "/locks/a", Err: w.end})
 	})
 }
@@ -130,14 +124,12 @@ func TestBoundAfterTheGrantWasTaken(t *testing.T) {
 		actorstest.MustTake(t, r.Granted())
 		w.reach()
 		r.GoesOn(t, true)
-		r.Withdraw(recipes.WhyReleased)
-		r.Deleted()
-		r.IsOver(t, nil)
+		r.Releases(t)
 		if got := next(w.stream); !reflect.DeepEqual(got, actorstest.GrantOf(0)) {
-			t.Errorf("the stream has %+v", got)
+			t.Errorf("the stream has %+v, want the Grant", got)
 		}
 		if got, ok := next(w.stream).(events.Ended); !ok || got.Err != nil {
-			t.Errorf("the stream has %+v", got)
+			t.Errorf("the stream has %+v, want an Ended without an error", got)
 		}
 	})
 }
@@ -153,9 +145,7 @@ func TestBoundAfterTheGrantWasSeen(t *testing.T) {
 		w.reach()
 		r.GoesOn(t, true)
 		actorstest.MustTake(t, r.Granted())
-		r.Withdraw(recipes.WhyReleased)
-		r.Deleted()
-		r.IsOver(t, nil)
+		r.Releases(t)
 	})
 }
 
@@ -166,9 +156,7 @@ func TestSeenGrantIsNotReadableAfterWithdraw(t *testing.T) {
 		expect(t, w.stream, actorstest.GrantOf(0))
 		w.reach()
 		r.Withdraw(recipes.WhyReleased)
-		if _, ok := actorstest.Take(r.Granted()); ok {
-			t.Error("a Grant can be read after Withdraw")
-		}
+		r.HasNoGrant(t, "after Withdraw")
 		r.Deleted()
 		r.IsOver(t, nil)
 	})
@@ -178,34 +166,31 @@ func TestSeenGrantIsNotReadableAfterWithdraw(t *testing.T) {
 // reason of its own, too late to be stopped: its message stands in the mailbox
 // behind the end.
 func TestBoundAfterTheEnd(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		r := actorstest.NewRig(t)
+	withRig(t, func(t *testing.T, r *actorstest.Rig) {
 		told := 0
 		r.OnEnd(func(error) { told++ })
 		ctx := actorstest.NewCountingContext(t.Context())
 		r.Start(ctx, 0, recipes.Started{Try: true})
 		synctest.Wait()
-		r.Say(recipes.Opened{Epoch: actorstest.Epoch, Session: actorstest.Session})
+		r.Say(actorstest.Opened)
 		late := ctx.Functions()
 		if len(late) != 1 {
-			t.Fatalf("%d functions wait for the end of the context", len(late))
+			t.Fatalf("%d functions wait for the end of the context, want 1", len(late))
 		}
 		r.Explaining = func() {
 			ctx.Ended.Store(true)
 			late[0]()
 		}
 		r.Say(recipes.Listed{Epoch: actorstest.Epoch, Queue: []events.Name{actorstest.Older}})
-		r.IsOver(t, actorstest.Ends(recipes.WhyBusy, false, 0, nil))
-		r.IsLeft(t, 1)
+		r.IsOverAndGone(t, actorstest.Ends(recipes.WhyBusy, false, 0, nil))
 		if told != 1 {
-			t.Errorf("the end was told %d times", told)
+			t.Errorf("the end was told %d times, want once", told)
 		}
 	})
 }
 
 func TestContextIsLetGoAtTheEnd(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		r := actorstest.NewRig(t)
+	withRig(t, func(t *testing.T, r *actorstest.Rig) {
 		ctx := actorstest.NewCountingContext(t.Context())
 		r.Start(ctx, time.Hour, recipes.Started{})
 		synctest.Wait()
@@ -214,25 +199,20 @@ func TestContextIsLetGoAtTheEnd(t *testing.T) {
 		}
 		r.Hold()
 		actorstest.MustTake(t, r.Granted())
-		r.Withdraw(recipes.WhyReleased)
-		r.Deleted()
-		r.IsOver(t, nil)
+		r.Releases(t)
 		if n := len(ctx.Functions()); n != 0 {
-			t.Errorf("%d functions wait for the end of the context after the end", n)
+			t.Errorf("%d functions wait for the end of the context after the end, want none", n)
 		}
 	})
 }
 
 func TestStartWithAnEndedContext(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		r := actorstest.NewRig(t)
-		stream := r.Stream.Subscribe(t.Context())
+	withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(actorstest.ErrCause)
 		r.Start(ctx, 0, recipes.Started{})
 		want := actorstest.Ends(recipes.WhyContext, false, 0, actorstest.ErrCause)
-		r.IsOver(t, want)
-		r.IsLeft(t, 1)
+		r.IsOverAndGone(t, want)
 		if opened, _ := r.Port.Counts(); opened != 0 || len(r.Port.Sent()) != 0 {
 			t.Error("the session heard of an acquisition whose context had ended before")
 		}
@@ -242,16 +222,13 @@ func TestStartWithAnEndedContext(t *testing.T) {
 
 func TestWithdrawBeforeStart(t *testing.T) {
 	for _, why := range []recipes.Why{recipes.WhyReleased, recipes.WhyClosed} {
-		eventstest.Bubble(t, func(t *testing.T) {
-			r := actorstest.NewRig(t)
-			stream := r.Stream.Subscribe(t.Context())
+		withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
 			r.Withdraw(why)
 			want := actorstest.Ends(why, false, 0, nil)
 			r.IsOver(t, want)
 			ctx := actorstest.NewCountingContext(t.Context())
 			r.Start(ctx, time.Hour, recipes.Started{})
-			r.IsOver(t, want)
-			r.IsLeft(t, 1)
+			r.IsOverAndGone(t, want)
 			if opened, _ := r.Port.Counts(); opened != 0 || len(r.Port.Sent()) != 0 || len(ctx.Functions()) != 0 {
 				t.Error("an acquisition that was withdrawn has started")
 			}
@@ -266,25 +243,23 @@ func TestWithdrawBeforeStart(t *testing.T) {
 // Start finds it alive and the moment when it goes to the session. The port must
 // not be left open then: nobody would ever close it.
 func TestWithdrawInTheMiddleOfStart(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		r := actorstest.NewRig(t)
+	withRig(t, func(t *testing.T, r *actorstest.Rig) {
 		ctx := actorstest.NewCountingContext(t.Context())
 		ctx.OnErr = func() {
 			r.Withdraw(recipes.WhyClosed)
 			<-r.Done()
 		}
 		r.Start(ctx, 0, recipes.Started{})
-		r.IsOver(t, actorstest.Ends(recipes.WhyClosed, false, 0, nil))
-		r.IsLeft(t, 1)
+		r.IsOverAndGone(t, actorstest.Ends(recipes.WhyClosed, false, 0, nil))
 		if len(r.Port.Sent()) != 0 || len(ctx.Functions()) != 0 {
 			t.Error("something is left of an acquisition that was withdrawn")
 		}
 	})
 }
 
-// TestWithdraw ends the acquisition in its stages, twice and for both reasons:
+// TestTheFirstWithdrawalCounts ends the acquisition in its stages, twice and for both reasons:
 // the first one counts.
-func TestWithdraw(t *testing.T) {
+func TestTheFirstWithdrawalCounts(t *testing.T) {
 	stages := []struct {
 		name    string
 		granted bool
@@ -292,9 +267,9 @@ func TestWithdraw(t *testing.T) {
 		after   func(r *actorstest.Rig)
 	}{
 		{"without a session", false, func(*actorstest.Rig) {}, func(*actorstest.Rig) {}},
-		{"creating", false, func(r *actorstest.Rig) { r.Say(recipes.Opened{Epoch: actorstest.Epoch, Session: actorstest.Session}) },
+		{"creating", false, func(r *actorstest.Rig) { r.Say(actorstest.Opened) },
 			func(r *actorstest.Rig) {
-				r.Say(recipes.Created{Epoch: actorstest.Epoch, Node: actorstest.Own})
+				r.Say(actorstest.Created)
 				r.Deleted()
 			}},
 		{"waiting", false, func(r *actorstest.Rig) { r.Queued() }, (*actorstest.Rig).Deleted},
@@ -306,22 +281,17 @@ func TestWithdraw(t *testing.T) {
 	for _, stage := range stages {
 		for _, why := range []recipes.Why{recipes.WhyReleased, recipes.WhyClosed} {
 			t.Run(stage.name+", "+why.String(), func(t *testing.T) {
-				eventstest.Bubble(t, func(t *testing.T) {
-					r := actorstest.NewRig(t)
+				withRig(t, func(t *testing.T, r *actorstest.Rig) {
 					r.Begin(t, recipes.Started{})
 					stage.before(r)
 					told := 0
 					r.OnEnd(func(error) { told++ })
 					r.Withdraw(why)
-					if r.Holding() || r.Valid() {
-						t.Error("it is held after Withdraw")
-					}
+					r.IsNotHeld(t, "after Withdraw")
 					if told != 1 {
-						t.Errorf("the end was told %d times when Withdraw returned", told)
+						t.Errorf("the end was told %d times when Withdraw returned, want once", told)
 					}
-					if _, ok := actorstest.Take(r.Granted()); ok {
-						t.Error("a Grant can be read after Withdraw")
-					}
+					r.HasNoGrant(t, "after Withdraw")
 					r.Withdraw(recipes.WhyReleased)
 					r.Withdraw(recipes.WhyClosed)
 					stage.after(r)
@@ -329,10 +299,9 @@ func TestWithdraw(t *testing.T) {
 					if stage.granted && why == recipes.WhyReleased {
 						want = nil
 					}
-					r.IsOver(t, want)
-					r.IsLeft(t, 1)
+					r.IsOverAndGone(t, want)
 					if told != 1 {
-						t.Errorf("the end was told %d times", told)
+						t.Errorf("in the end it was told %d times, want once", told)
 					}
 				})
 			})
@@ -343,11 +312,8 @@ func TestWithdraw(t *testing.T) {
 // TestDoneDoesNotWaitForAConnection has the caller hear of the end at once, and
 // the coordinator when the node is gone.
 func TestDoneDoesNotWaitForAConnection(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		r := actorstest.NewRig(t)
-		r.Begin(t, recipes.Started{})
-		r.Hold()
-		actorstest.MustTake(t, r.Granted())
+	withRig(t, func(t *testing.T, r *actorstest.Rig) {
+		r.Holds(t, recipes.Started{})
 		r.Say(recipes.Suspended{})
 		r.GoesOn(t, true)
 		r.Withdraw(recipes.WhyReleased)
@@ -357,20 +323,17 @@ func TestDoneDoesNotWaitForAConnection(t *testing.T) {
 			t.Error("the port was closed with a node left")
 		}
 		r.Say(recipes.Reconnected{}, recipes.Unknown{Epoch: actorstest.Epoch, Op: recipes.OpDelete}, recipes.Deleted{Epoch: actorstest.Epoch})
-		r.IsOver(t, nil)
-		r.IsLeft(t, 1)
+		r.IsOverAndGone(t, nil)
 	})
 }
 
 func TestFailEndsAtOnce(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		r := actorstest.NewRig(t)
-		stream := r.Stream.Subscribe(t.Context())
+	withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
 		told := 0
 		r.OnEnd(func(err error) {
 			told++
 			if err != actorstest.ErrNoAuth { //nolint:errorlint // the very error is meant
-				t.Errorf("told %v", err)
+				t.Errorf("those who asked are told %v, want %v", err, actorstest.ErrNoAuth)
 			}
 		})
 		r.Fail(actorstest.ErrNoAuth)
@@ -381,8 +344,7 @@ func TestFailEndsAtOnce(t *testing.T) {
 		r.Withdraw(recipes.WhyReleased) // as callers defer it
 		r.Withdraw(recipes.WhyClosed)
 		r.Fail(actorstest.ErrCause)
-		r.IsOver(t, actorstest.ErrNoAuth)
-		r.IsLeft(t, 1)
+		r.IsOverAndGone(t, actorstest.ErrNoAuth)
 		if got := next(stream); got != (events.Ended{ID: 7, Path: "/locks/a", Err: actorstest.ErrNoAuth}) {
 			t.Errorf("the stream has %+v", got)
 		}
@@ -391,23 +353,19 @@ func TestFailEndsAtOnce(t *testing.T) {
 }
 
 func TestFailAfterTheGroupWasClosed(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		r := actorstest.NewRig(t)
+	withRig(t, func(t *testing.T, r *actorstest.Rig) {
 		r.Shut()
 		r.Fail(actorstest.ErrNoAuth)
 		r.Withdraw(recipes.WhyReleased)
-		r.IsOver(t, actorstest.ErrNoAuth)
-		r.IsLeft(t, 1)
+		r.IsOverAndGone(t, actorstest.ErrNoAuth)
 	})
 }
 
 func TestFailAfterWithdraw(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		r := actorstest.NewRig(t)
+	withRig(t, func(t *testing.T, r *actorstest.Rig) {
 		r.Withdraw(recipes.WhyReleased)
 		r.Fail(actorstest.ErrNoAuth)
-		r.IsOver(t, actorstest.Ends(recipes.WhyReleased, false, 0, nil))
-		r.IsLeft(t, 1)
+		r.IsOverAndGone(t, actorstest.Ends(recipes.WhyReleased, false, 0, nil))
 	})
 }
 

@@ -16,9 +16,7 @@ import (
 )
 
 func TestLockFromStartToRelease(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		r := actorstest.NewRig(t)
-		stream := r.Stream.Subscribe(t.Context())
+	withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
 		r.Begin(t, recipes.Started{})
 		r.GoesOn(t, false)
 		r.Queued()
@@ -43,8 +41,7 @@ func TestLockFromStartToRelease(t *testing.T) {
 		synctest.Wait()
 		r.IsLeft(t, 0)
 		r.Deleted()
-		r.IsOver(t, nil)
-		r.IsLeft(t, 1)
+		r.IsOverAndGone(t, nil)
 		expect(t, stream, events.Ended{ID: 7, Path: "/locks/a", Held: 5 * time.Second})
 		want := []recipes.Effect{
 			recipes.Create{Epoch: actorstest.Epoch, Attempt: 1}, recipes.List{Epoch: actorstest.Epoch, Attempt: 1}, recipes.Watch{Epoch: actorstest.Epoch, Node: actorstest.Older.Text},
@@ -57,8 +54,7 @@ func TestLockFromStartToRelease(t *testing.T) {
 }
 
 func TestValidEndsWithTheLease(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		r := actorstest.NewRig(t)
+	withRig(t, func(t *testing.T, r *actorstest.Rig) {
 		until := r.Port.Until
 		if r.Valid() || !r.Deadline().IsZero() {
 			t.Error("a lock is valid before its Grant")
@@ -83,8 +79,7 @@ func TestValidEndsWithTheLease(t *testing.T) {
 // TestStateThenStreamThenChannel looks, whenever something is told, at the stages
 // that have to lie behind and at those that must not have come yet.
 func TestStateThenStreamThenChannel(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		r := actorstest.NewRig(t)
+	withRig(t, func(t *testing.T, r *actorstest.Rig) {
 		r.Stream.Subscribe(t.Context()) // keeps what was published
 		told := 0
 		r.OnEnd(func(error) {
@@ -94,9 +89,7 @@ func TestStateThenStreamThenChannel(t *testing.T) {
 			}
 		})
 		stream := r.Stream.Subscribe(t.Context())
-		r.Begin(t, recipes.Started{})
-		r.Hold()
-		actorstest.MustTake(t, r.Granted())
+		r.Holds(t, recipes.Started{})
 		go func() {
 			if _, ok := (<-stream).(events.Grant); !ok || !r.Valid() || !r.Holding() {
 				t.Error("the Grant is on the stream before it is valid")
@@ -149,9 +142,7 @@ func TestStreamThenChannel(t *testing.T) {
 
 // TestEndedOnTheStreamMeansNotHeld reads the end of a released lock.
 func TestEndedOnTheStreamMeansNotHeld(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		r := actorstest.NewRig(t)
-		stream := r.Stream.Subscribe(t.Context())
+	withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
 		r.Begin(t, recipes.Started{})
 		r.Hold()
 		expect(t, stream, actorstest.GrantOf(0))
@@ -164,9 +155,7 @@ func TestEndedOnTheStreamMeansNotHeld(t *testing.T) {
 }
 
 func TestCreatedInAPastEpochIsDiscarded(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		r := actorstest.NewRig(t)
-		stream := r.Stream.Subscribe(t.Context())
+	withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
 		r.Begin(t, recipes.Started{})
 		r.Say(recipes.Opened{Epoch: actorstest.Epoch - 1, Session: actorstest.Session - 1}, recipes.Expired{})
 		r.Hold()
@@ -178,16 +167,13 @@ func TestCreatedInAPastEpochIsDiscarded(t *testing.T) {
 			t.Errorf("sent %v, want a Discard at the end", got)
 		}
 		r.GoesOn(t, true)
-		r.Withdraw(recipes.WhyReleased)
-		r.Deleted()
-		r.IsOver(t, nil)
+		r.Releases(t)
 		r.IsLeft(t, 1)
 		r.Say(recipes.Created{Epoch: actorstest.Epoch - 1, Node: late}) // even then
 		if got := r.Port.Sent(); got[len(got)-1] != discard || got[len(got)-2] == recipes.Effect(discard) {
 			t.Errorf("sent %v, want a Discard after the end", got)
 		}
-		r.IsOver(t, nil)
-		r.IsLeft(t, 1)
+		r.IsOverAndGone(t, nil)
 		expect(t, stream, actorstest.GrantOf(0), events.Ended{ID: 7, Path: "/locks/a"})
 	})
 }
@@ -195,9 +181,7 @@ func TestCreatedInAPastEpochIsDiscarded(t *testing.T) {
 // TestWaiterSurvivesItsSession has a waiter requeue, tell so, and be granted in
 // the next session.
 func TestWaiterSurvivesItsSession(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		r := actorstest.NewRig(t)
-		stream := r.Stream.Subscribe(t.Context())
+	withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
 		r.Begin(t, recipes.Started{})
 		r.Say(recipes.Opened{Epoch: actorstest.Epoch - 1, Session: actorstest.Session - 1}, recipes.Created{Epoch: actorstest.Epoch - 1, Node: actorstest.Older}, recipes.Expired{})
 		expect(t, stream, events.Requeued{ID: 7, Path: "/locks/a"})
@@ -207,21 +191,16 @@ func TestWaiterSurvivesItsSession(t *testing.T) {
 		}
 		r.Say(recipes.Expired{})
 		if lost := actorstest.MustTake(t, r.Lost()); lost.Reason != events.ReasonSessionExpired || lost.Token != actorstest.Token {
-			t.Errorf("lost %+v", lost)
+			t.Errorf("lost %+v, want token %d by the end of the session", lost, actorstest.Token)
 		}
-		r.IsOver(t, actorstest.Ends(recipes.WhyLost, true, events.ReasonSessionExpired, nil))
-		r.IsLeft(t, 1)
+		r.IsOverAndGone(t, actorstest.Ends(recipes.WhyLost, true, events.ReasonSessionExpired, nil))
 	})
 }
 
 // TestALostIsSaidOnceAndInFull looks at the event.
 func TestALostIsSaidOnceAndInFull(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		r := actorstest.NewRig(t)
-		stream := r.Stream.Subscribe(t.Context())
-		r.Begin(t, recipes.Started{})
-		r.Hold()
-		actorstest.MustTake(t, r.Granted())
+	withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
+		r.Holds(t, recipes.Started{})
 		time.Sleep(time.Minute)
 		r.Say(recipes.Gone{Epoch: actorstest.Epoch, Node: actorstest.Own.Text}, recipes.LeaseRanOut{}, recipes.Expired{})
 		err := actorstest.Ends(recipes.WhyLost, true, events.ReasonNodeRemoved, nil)
@@ -231,16 +210,13 @@ func TestALostIsSaidOnceAndInFull(t *testing.T) {
 		}
 		r.IsOver(t, err)
 		r.Withdraw(recipes.WhyReleased)
-		r.IsOver(t, err)
-		r.IsLeft(t, 1)
+		r.IsOverAndGone(t, err)
 		expect(t, stream, actorstest.GrantOf(0), want)
 	})
 }
 
 func TestNodeOfALockAtTheRoot(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		r := actorstest.NewRig(t)
-		stream := r.Stream.Subscribe(t.Context())
+	withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
 		r.Lock = actors.NewLock(actors.Config{
 			ID: 7, Path: "/", Rule: recipes.Mutex{}, Port: r.Port,
 			Owner: actorstest.NewOwner(&r.Gone), House: r.House,
@@ -248,7 +224,7 @@ func TestNodeOfALockAtTheRoot(t *testing.T) {
 		r.Begin(t, recipes.Started{})
 		r.Hold()
 		if got := next(stream).(events.Grant).Node; got != "/"+actorstest.Own.Text {
-			t.Errorf("the node is %q", got)
+			t.Errorf("the node is %q, want it below the root", got)
 		}
 		r.Say(recipes.Expired{})
 		r.Shut()
@@ -261,11 +237,9 @@ func TestTheRecordGoesWithWhoWasQuicker(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		for _, taken := range []bool{false, true} {
 			for _, quicker := range []bool{false, true} {
-				eventstest.Bubble(t, func(t *testing.T) {
-					r := actorstest.NewRig(t)
+				withRig(t, func(t *testing.T, r *actorstest.Rig) {
 					r.Begin(t, recipes.Started{Keep: keep, Detect: true})
-					r.Say(recipes.Opened{Epoch: actorstest.Epoch, Session: actorstest.Session}, recipes.Created{Epoch: actorstest.Epoch, Node: actorstest.Own},
-						recipes.Listed{Epoch: actorstest.Epoch, Queue: []events.Name{actorstest.Own}, Own: recipes.Own{Name: actorstest.Own, Owner: actorstest.Session, Token: actorstest.Token}},
+					r.Say(actorstest.Opened, actorstest.Created, actorstest.Listed,
 						recipes.Recorded{Epoch: actorstest.Epoch, Fresh: true})
 					if taken {
 						actorstest.MustTake(t, r.Granted())

@@ -8,13 +8,12 @@ import (
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/actors/internal/actorstest"
 	"github.com/zkgrant/zkgrant/events"
-	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// TestLoss loses the lock in every way, with the Grant read, seen by a subscriber
+// TestALossIsToldToWhoeverHasTheGrant loses the lock in every way, with the Grant read, seen by a subscriber
 // only, or neither; and for a function that runs under the lock, or not.
-func TestLoss(t *testing.T) {
+func TestALossIsToldToWhoeverHasTheGrant(t *testing.T) {
 	ways := []struct {
 		reason events.Reason
 		news   recipes.Input
@@ -32,8 +31,7 @@ func TestLoss(t *testing.T) {
 					name += ", kept"
 				}
 				t.Run(name, func(t *testing.T) {
-					eventstest.Bubble(t, func(t *testing.T) {
-						r := actorstest.NewRig(t)
+					withRig(t, func(t *testing.T, r *actorstest.Rig) {
 						lose(t, r, way.reason, way.news, way.gone, grant, keep)
 					})
 				})
@@ -58,16 +56,12 @@ func lose(t *testing.T, r *actorstest.Rig, reason events.Reason, news recipes.In
 	time.Sleep(time.Minute)
 	r.Say(news)
 
-	if r.Holding() || r.Valid() {
-		t.Error("it is held after the loss")
-	}
+	r.IsNotHeld(t, "after the loss")
 	err := actorstest.Ends(recipes.WhyLost, true, reason, nil)
 	if len(told) != 1 || told[0] != err { //nolint:errorlint // the very error is meant
-		t.Errorf("those who asked were told %v", told)
+		t.Errorf("those who asked were told %v, want %v once", told, err)
 	}
-	if _, ok := actorstest.Take(r.Granted()); ok {
-		t.Error("the Grant can be read after the loss")
-	}
+	r.HasNoGrant(t, "after the loss")
 	lost := events.Lost{ID: 7, Path: "/locks/a", Token: actorstest.Token, Reason: reason, Err: err, Held: time.Minute}
 	switch grant {
 	case "read":
@@ -108,11 +102,10 @@ func lose(t *testing.T, r *actorstest.Rig, reason events.Reason, news recipes.In
 	}
 	r.IsOver(t, err)
 	r.Withdraw(recipes.WhyReleased)
-	r.IsOver(t, err)
-	r.IsLeft(t, 1)
+	r.IsOverAndGone(t, err)
 	expect(t, stream)
 	if len(told) != 1 {
-		t.Errorf("the end was told %d times", len(told))
+		t.Errorf("in the end it was told %d times, want once", len(told))
 	}
 }
 
@@ -121,9 +114,7 @@ func lose(t *testing.T, r *actorstest.Rig, reason events.Reason, news recipes.In
 func TestLossBehindAWithdrawal(t *testing.T) {
 	for _, taken := range []bool{false, true} {
 		for _, keep := range []bool{false, true} {
-			eventstest.Bubble(t, func(t *testing.T) {
-				r := actorstest.NewRig(t)
-				stream := r.Stream.Subscribe(t.Context())
+			withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
 				r.Begin(t, recipes.Started{Keep: keep})
 				r.Hold()
 				want := actorstest.Ends(recipes.WhyReleased, false, 0, nil)
@@ -134,8 +125,7 @@ func TestLossBehindAWithdrawal(t *testing.T) {
 				// The hook runs when the state has flipped and before the actor is told.
 				r.OnEnd(func(error) { r.Say(recipes.Expired{}) })
 				r.Withdraw(recipes.WhyReleased)
-				r.IsOver(t, want)
-				r.IsLeft(t, 1)
+				r.IsOverAndGone(t, want)
 				if taken {
 					expect(t, stream, actorstest.GrantOf(0), events.Ended{ID: 7, Path: "/locks/a"})
 				} else {
@@ -148,31 +138,23 @@ func TestLossBehindAWithdrawal(t *testing.T) {
 
 // TestGrantBehindAWithdrawal has the claim answered when the caller has withdrawn.
 func TestGrantBehindAWithdrawal(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		r := actorstest.NewRig(t)
-		stream := r.Stream.Subscribe(t.Context())
+	withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
 		r.Begin(t, recipes.Started{})
-		r.Say(recipes.Opened{Epoch: actorstest.Epoch, Session: actorstest.Session}, recipes.Created{Epoch: actorstest.Epoch, Node: actorstest.Own},
-			recipes.Listed{Epoch: actorstest.Epoch, Queue: []events.Name{actorstest.Own}, Own: recipes.Own{Name: actorstest.Own, Owner: actorstest.Session, Token: actorstest.Token}})
+		r.Say(actorstest.Opened, actorstest.Created, actorstest.Listed)
 		r.OnEnd(func(error) { r.Say(recipes.Claimed{Epoch: actorstest.Epoch, Fresh: true}) })
 		r.Withdraw(recipes.WhyReleased)
-		if r.Holding() || r.Valid() {
-			t.Error("it is held after Withdraw")
-		}
+		r.IsNotHeld(t, "after Withdraw")
 		synctest.Wait()
 		r.Deleted()
 		want := actorstest.Ends(recipes.WhyReleased, false, 0, nil)
-		r.IsOver(t, want)
-		r.IsLeft(t, 1)
+		r.IsOverAndGone(t, want)
 		expect(t, stream, events.Ended{ID: 7, Path: "/locks/a", Err: want})
 	})
 }
 
 // TestNewsBehindAWithdrawal has the machine queue up for a caller who has left.
 func TestNewsBehindAWithdrawal(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		r := actorstest.NewRig(t)
-		stream := r.Stream.Subscribe(t.Context())
+	withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
 		r.Begin(t, recipes.Started{})
 		r.OnEnd(func(error) { r.Queued() })
 		r.Withdraw(recipes.WhyReleased)
@@ -187,24 +169,21 @@ func TestNewsBehindAWithdrawal(t *testing.T) {
 func TestRefusalIsExplained(t *testing.T) {
 	for op, before := range map[recipes.Op][]recipes.Input{
 		recipes.OpCreate: {},
-		recipes.OpList:   {recipes.Created{Epoch: actorstest.Epoch, Node: actorstest.Own}},
-		recipes.OpClaim: {recipes.Created{Epoch: actorstest.Epoch, Node: actorstest.Own},
-			recipes.Listed{Epoch: actorstest.Epoch, Queue: []events.Name{actorstest.Own}, Own: recipes.Own{Name: actorstest.Own, Owner: actorstest.Session, Token: actorstest.Token}}},
+		recipes.OpList:   {actorstest.Created},
+		recipes.OpClaim: {actorstest.Created,
+			actorstest.Listed},
 	} {
 		t.Run(op.String(), func(t *testing.T) {
-			eventstest.Bubble(t, func(t *testing.T) {
-				r := actorstest.NewRig(t)
-				stream := r.Stream.Subscribe(t.Context())
+			withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
 				r.Begin(t, recipes.Started{})
-				r.Say(recipes.Opened{Epoch: actorstest.Epoch, Session: actorstest.Session})
+				r.Say(actorstest.Opened)
 				r.Say(before...)
 				r.Refuse(op, actorstest.ErrNoAuth)
 				if op != recipes.OpCreate {
 					r.Deleted()
 				}
 				want := actorstest.Ends(recipes.WhyRefused, false, 0, actorstest.ErrNoAuth)
-				r.IsOver(t, want)
-				r.IsLeft(t, 1)
+				r.IsOverAndGone(t, want)
 				expect(t, stream, events.Ended{ID: 7, Path: "/locks/a", Err: want})
 			})
 		})
@@ -213,16 +192,12 @@ func TestRefusalIsExplained(t *testing.T) {
 
 // TestRefusedRelease has the server keep the node: the caller hears of it.
 func TestRefusedRelease(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		r := actorstest.NewRig(t)
-		r.Begin(t, recipes.Started{})
-		r.Hold()
-		actorstest.MustTake(t, r.Granted())
+	withRig(t, func(t *testing.T, r *actorstest.Rig) {
+		r.Holds(t, recipes.Started{})
 		r.Withdraw(recipes.WhyReleased)
 		synctest.Wait()
 		r.Refuse(recipes.OpDelete, actorstest.ErrNoAuth)
-		r.IsOver(t, actorstest.Ends(recipes.WhyRefused, true, 0, actorstest.ErrNoAuth))
-		r.IsLeft(t, 1)
+		r.IsOverAndGone(t, actorstest.Ends(recipes.WhyRefused, true, 0, actorstest.ErrNoAuth))
 	})
 }
 
@@ -234,9 +209,7 @@ func TestEndsOfTheMachinesOwn(t *testing.T) {
 			recipes.Deleted{Epoch: actorstest.Epoch}},
 	} {
 		t.Run(why.String(), func(t *testing.T) {
-			eventstest.Bubble(t, func(t *testing.T) {
-				r := actorstest.NewRig(t)
-				stream := r.Stream.Subscribe(t.Context())
+			withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
 				done := r.Done()
 				r.OnEnd(func(error) {
 					select {
@@ -246,25 +219,23 @@ func TestEndsOfTheMachinesOwn(t *testing.T) {
 					}
 				})
 				r.Begin(t, recipes.Started{Try: true})
-				r.Say(recipes.Opened{Epoch: actorstest.Epoch, Session: actorstest.Session})
+				r.Say(actorstest.Opened)
 				r.Say(inputs...)
 				want := actorstest.Ends(why, false, 0, nil)
-				r.IsOver(t, want)
-				r.IsLeft(t, 1)
+				r.IsOverAndGone(t, want)
 				expect(t, stream, events.Ended{ID: 7, Path: "/locks/a", Err: want})
 			})
 		})
 	}
 }
 
-func TestOnEnd(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		r := actorstest.NewRig(t)
+func TestOnEndTellsOnce(t *testing.T) {
+	withRig(t, func(t *testing.T, r *actorstest.Rig) {
 		var told []string
 		note := func(who string) func(error) {
 			return func(err error) {
 				if err != nil {
-					t.Errorf("%s was told %v", who, err)
+					t.Errorf("%s was told %v, want a release", who, err)
 				}
 				if r.Holding() || r.Valid() { // which must not deadlock either
 					t.Errorf("%s was told while the lock was held", who)
@@ -274,15 +245,13 @@ func TestOnEnd(t *testing.T) {
 		}
 		r.OnEnd(note("before"))
 		r.OnEnd(note("cancelled"))() // the call of cancel
-		r.Begin(t, recipes.Started{})
-		r.Hold()
-		actorstest.MustTake(t, r.Granted())
+		r.Holds(t, recipes.Started{})
 		if len(told) != 0 {
-			t.Errorf("%v were told while the lock was held", told)
+			t.Errorf("%v were told while the lock was held, want nobody", told)
 		}
 		r.Withdraw(recipes.WhyReleased)
 		if len(told) != 1 || told[0] != "before" {
-			t.Errorf("%v were told when Withdraw returned", told)
+			t.Errorf("%v were told when Withdraw returned, want the one from before", told)
 		}
 		cancel := r.OnEnd(note("late"))
 		if len(told) != 2 {
@@ -293,7 +262,7 @@ func TestOnEnd(t *testing.T) {
 		r.IsOver(t, nil)
 		r.OnEnd(note("after Done"))
 		if len(told) != 3 {
-			t.Errorf("told: %v", told)
+			t.Errorf("in the end %v were told, want all three", told)
 		}
 	})
 }
@@ -301,23 +270,20 @@ func TestOnEnd(t *testing.T) {
 // TestTheSessionHearsOfALossBeforeTheCaller: else somebody could be let in beside him who knows already that he holds no more.
 func TestTheSessionHearsOfALossBeforeTheCaller(t *testing.T) {
 	for _, keep := range []bool{false, true} {
-		eventstest.Bubble(t, func(t *testing.T) {
-			r := actorstest.NewRig(t)
+		withRig(t, func(t *testing.T, r *actorstest.Rig) {
 			lapsed, before := 0, 0
 			r.Port.OnLapse = func() {
 				lapsed++
 				if !r.Holding() || len(r.Lost()) > 0 || len(r.Port.Sent()) > before {
-					t.Errorf("keep %v: the caller has heard of the loss, or the node is being given up", keep)
+					t.Errorf("keep %v: the caller has heard of the loss, or the node is being given up; want the session first", keep)
 				}
 			}
-			r.Begin(t, recipes.Started{Keep: keep})
-			r.Hold()
-			actorstest.MustTake(t, r.Granted())
+			r.Holds(t, recipes.Started{Keep: keep})
 			before = len(r.Port.Sent())
 			r.Say(recipes.LeaseRanOut{})
 			actorstest.MustTake(t, r.Lost())
 			if lapsed != 1 {
-				t.Errorf("keep %v: the session was told %d times", keep, lapsed)
+				t.Errorf("keep %v: the session was told of the loss %d times, want once", keep, lapsed)
 			}
 			if keep {
 				r.Withdraw(recipes.WhyReleased)
@@ -331,12 +297,8 @@ func TestTheSessionHearsOfALossBeforeTheCaller(t *testing.T) {
 
 // TestTheDeadlineIsKept: the caller is told of it, and of a sooner one; at that moment the lock is lost, and the node given up behind that.
 func TestTheDeadlineIsKept(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		r := actorstest.NewRig(t)
-		stream := r.Stream.Subscribe(t.Context())
-		r.Begin(t, recipes.Started{})
-		r.Hold()
-		actorstest.MustTake(t, r.Granted())
+	withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
+		r.Holds(t, recipes.Started{})
 		expect(t, stream, actorstest.GrantOf(0))
 		began := time.Now()
 		for _, c := range []struct {
@@ -353,7 +315,7 @@ func TestTheDeadlineIsKept(t *testing.T) {
 			if !c.told {
 				synctest.Wait()
 				if got, ok := actorstest.Take(stream); ok {
-					t.Errorf("by %v: told %+v", c.by, got)
+					t.Errorf("asked back by %v, the caller is told %+v; want nothing: it knows of a sooner time", c.by, got)
 				}
 				continue
 			}
@@ -368,10 +330,10 @@ func TestTheDeadlineIsKept(t *testing.T) {
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if lost := actorstest.MustTake(t, r.Lost()); lost.Reason != events.ReasonRevoked || lost.Held != time.Minute || r.Valid() {
-			t.Errorf("lost: %+v", lost)
+			t.Errorf("lost %+v, want it revoked after a minute", lost)
 		}
 		if sent := r.Port.Sent(); sent[len(sent)-1] != (recipes.Delete{Epoch: actorstest.Epoch, Node: actorstest.Own.Text}) {
-			t.Errorf("sent %v", sent)
+			t.Errorf("the requests are %v, want the Delete at the end", sent)
 		}
 		r.Deleted()
 	})
@@ -379,15 +341,10 @@ func TestTheDeadlineIsKept(t *testing.T) {
 
 // TestTheClockIsStopped when the lock is released: nothing comes behind that.
 func TestTheClockIsStopped(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		r := actorstest.NewRig(t)
-		r.Begin(t, recipes.Started{})
-		r.Hold()
-		actorstest.MustTake(t, r.Granted())
+	withRig(t, func(t *testing.T, r *actorstest.Rig) {
+		r.Holds(t, recipes.Started{})
 		r.Say(recipes.AskedBack{Epoch: actorstest.Epoch, Node: actorstest.Own.Text, By: actors.MomentOf(time.Now().Add(time.Minute))})
-		r.Withdraw(recipes.WhyReleased)
-		r.Deleted()
-		r.IsOver(t, nil)
+		r.Releases(t)
 		time.Sleep(time.Hour)
 		if _, ok := actorstest.Take(r.Lost()); ok {
 			t.Error("lost after the release")

@@ -46,7 +46,7 @@ func TestAHundredWithdrawals(t *testing.T) {
 			}
 		}
 		if told.Load() != 1 || r.Gone.Load() != 1 || deletes > 1 {
-			t.Fatalf("the end was told %d times, Gone %d times, and there were %d deletes", told.Load(), r.Gone.Load(), deletes)
+			t.Fatalf("the end was told %d times, Gone %d times, and there were %d deletes; want once each", told.Load(), r.Gone.Load(), deletes)
 		}
 	}
 }
@@ -77,7 +77,7 @@ func TestManyLocksAtOnce(t *testing.T) {
 				switch got := said[id]; {
 				case slices.Equal(got, []string{"grant", "lost"}), slices.Equal(got, []string{"grant", "ended"}), slices.Equal(got, []string{"ended"}):
 				default:
-					t.Errorf("the stream has %v of lock %d", got, id)
+					t.Errorf("the stream has %v of lock %d, want a grant and its end, or an end", got, id)
 				}
 			}
 		})
@@ -117,7 +117,7 @@ func TestManyLocksAtOnce(t *testing.T) {
 	going.Wait()
 	soon(t, "nothing left", func() bool { return gone.Load() == locks })
 	if n := stream.Remembered(); n != 0 {
-		t.Errorf("the stream remembers %d acquisitions that are over", n)
+		t.Errorf("the stream remembers %d acquisitions that are over, want none", n)
 	}
 	stream.Close(10 * time.Second)
 	reading.Wait()

@@ -24,7 +24,7 @@ func readily(p *actorstest.FakePort, apart bool) {
 			p.Say(in)
 		}
 	}
-	p.OnOpen = func() { p.Say(recipes.Opened{Epoch: actorstest.Epoch, Session: actorstest.Session}) }
+	p.OnOpen = func() { p.Say(actorstest.Opened) }
 	p.Answer = func(e recipes.Effect) {
 		switch e := e.(type) {
 		case recipes.Create:
@@ -46,7 +46,7 @@ type history struct{ grant, lost, ended int }
 // Whatever the round does, the acquisition has to be over when it returns.
 func race(t *testing.T, round func(n int, r *actorstest.Rig, last func() history)) {
 	t.Helper()
-	const rounds = 4000
+	rounds := eventstest.Amount(1500, 4000)
 	for _, subscribed := range []bool{false, true} {
 		r := actorstest.NewRig(t)
 		histories := make(chan history, 1)
@@ -61,13 +61,13 @@ func race(t *testing.T, round func(n int, r *actorstest.Rig, last func() history
 					case events.Grant:
 						h.grant++
 						if h != (history{grant: 1}) {
-							t.Errorf("%+v with this Grant", h)
+							t.Errorf("with a Grant the stream has %+v, want it first", h)
 						}
 						continue
 					case events.Lost:
 						h.lost++
 						if r.Valid() || r.Holding() {
-							t.Errorf("%+v came while the lock was held", ev)
+							t.Errorf("%+v came while the lock was held, want it behind that", ev)
 						}
 					case events.Ended:
 						h.ended++
@@ -89,11 +89,11 @@ func race(t *testing.T, round func(n int, r *actorstest.Rig, last func() history
 				return eventstest.Receive(t, histories, "last event")
 			})
 			if !actorstest.IsDone(r.Lock) || r.Holding() || r.Valid() {
-				t.Fatalf("round %d: done: %v, held: %v, valid: %v", n, actorstest.IsDone(r.Lock), r.Holding(), r.Valid())
+				t.Fatalf("at the end of round %d done is %v, held %v, valid %v; want only done", n, actorstest.IsDone(r.Lock), r.Holding(), r.Valid())
 			}
 			soon(t, "nothing left", func() bool { return r.Gone.Load() == before+1 })
 			if opened, closed := r.Port.Counts(); opened != closed || r.Port.IsOpen() {
-				t.Fatalf("round %d: the port was opened %d times and closed %d times", n, opened, closed)
+				t.Fatalf("in round %d the port was opened %d times and closed %d times, want as often", n, opened, closed)
 			}
 			if t.Failed() {
 				t.Fatalf("in round %d", n)
@@ -145,9 +145,7 @@ func TestWithdrawRacesWithTaking(t *testing.T) {
 		})
 		r.Start(t.Context(), 0, recipes.Started{})
 		leaving.Wait()
-		if r.Holding() || r.Valid() {
-			t.Error("it is held after Withdraw")
-		}
+		r.IsNotHeld(t, "after Withdraw")
 		eventstest.Receive(t, r.Done(), "end")
 		stop.Store(true)
 		reading.Wait()
@@ -160,29 +158,25 @@ func TestWithdrawRacesWithTaking(t *testing.T) {
 		}
 	})
 	t.Logf("%d withdrawn, %d released", outcomes[0], outcomes[1])
-	if outcomes[0] == 0 || outcomes[1] == 0 {
-		t.Errorf("%v: there was no race", outcomes)
-	}
+	raced(t, outcomes)
 }
 
 // checkReleased checks the end of an acquisition that nothing but Withdraw ended.
 func checkReleased(t *testing.T, r *actorstest.Rig, took int, h history) {
 	t.Helper()
-	if _, ok := actorstest.Take(r.Granted()); ok {
-		t.Error("a Grant can be read after Done")
-	}
+	r.HasNoGrant(t, "after Done")
 	if _, ok := actorstest.Take(r.Lost()); ok {
 		t.Error("a Lost without a loss")
 	}
 	if took > 1 || h.lost != 0 || h != (history{}) && h.ended != 1 {
-		t.Errorf("%d Grants were taken, the stream has %+v", took, h)
+		t.Errorf("%d Grants were taken, the stream has %+v; want one at most, and one end", took, h)
 	}
 	want := actorstest.Ends(recipes.WhyReleased, false, 0, nil)
 	if took+h.grant > 0 {
 		want = nil
 	}
 	if err := r.Err(); err != want { //nolint:errorlint // the very error is meant
-		t.Errorf("%d Grants were taken, the stream has %+v, and Err is %v", took, h, err)
+		t.Errorf("%d Grants were taken, the stream has %+v, and Err is %v; want %v", took, h, err, want)
 	}
 	if took > 0 && h.ended > 0 && h.grant == 0 {
 		t.Error("the Grant was taken, and is not on the stream")
@@ -231,7 +225,7 @@ func TestStreamReaderReleases(t *testing.T) {
 		cancel()
 		h := last()
 		if h.ended == 1 && h.grant != saw {
-			t.Errorf("one subscriber saw %d Grants, the other %d", saw, h.grant)
+			t.Errorf("one subscriber saw %d Grants, the other %d; want as many", saw, h.grant)
 		}
 		checkReleased(t, r, saw, h)
 	})
@@ -272,14 +266,12 @@ func TestLossRacesWithTaking(t *testing.T) {
 			t.Errorf("Err is %v, want %v", err, want)
 		}
 		if lost != (took+h.grant > 0) {
-			t.Errorf("the Grant was taken %d times from the channel and %d times from the stream; lost: %v", took, h.grant, lost)
+			t.Errorf("a Grant was taken %d times from the channel and %d from the stream, lost: %v; want a Lost for a Grant", took, h.grant, lost)
 		}
 		if h != (history{}) && h != (history{grant: 1, lost: 1}) && h != (history{ended: 1}) {
-			t.Errorf("the stream has %+v", h)
+			t.Errorf("the stream has %+v, want a Grant and its loss, or an end", h)
 		}
-		if _, ok := actorstest.Take(r.Granted()); ok {
-			t.Error("the Grant can be read after the loss")
-		}
+		r.HasNoGrant(t, "after the loss")
 		if lost {
 			outcomes[1]++
 		} else {
@@ -287,9 +279,7 @@ func TestLossRacesWithTaking(t *testing.T) {
 		}
 	})
 	t.Logf("%d taken back, %d lost", outcomes[0], outcomes[1])
-	if outcomes[0] == 0 || outcomes[1] == 0 {
-		t.Errorf("%v: there was no race", outcomes)
-	}
+	raced(t, outcomes)
 }
 
 // TestContextRacesWithTaking ends the context when the Grant is being taken:
@@ -330,14 +320,12 @@ func TestContextRacesWithTaking(t *testing.T) {
 		}
 		outcomes[0]++
 		if err := r.Err(); err != actorstest.Ends(recipes.WhyContext, false, 0, actorstest.ErrCause) { //nolint:errorlint // the very error is meant
-			t.Errorf("Err is %v", err)
+			t.Errorf("the wait ended with %v, want its context's cause", err)
 		}
 		if h != (history{}) && h != (history{ended: 1}) {
-			t.Errorf("the wait has ended, and the stream has %+v", h)
+			t.Errorf("the wait has ended, and the stream has %+v; want an end alone", h)
 		}
 	})
 	t.Logf("%d waits ended, %d granted", outcomes[0], outcomes[1])
-	if outcomes[0] == 0 || outcomes[1] == 0 {
-		t.Errorf("%v: there was no race", outcomes)
-	}
+	raced(t, outcomes)
 }

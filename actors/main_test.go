@@ -6,6 +6,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/zkgrant/zkgrant/actors/internal/actorstest"
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
@@ -21,4 +23,27 @@ func soon(t *testing.T, what string, holds func() bool) {
 		runtime.Gosched()
 	}
 	eventstest.Eventually(t, what, holds)
+}
+
+// withRig runs a test in virtual time on an idle lock.
+func withRig(t *testing.T, test func(t *testing.T, r *actorstest.Rig)) {
+	t.Helper()
+	eventstest.Bubble(t, func(t *testing.T) { test(t, actorstest.NewRig(t)) })
+}
+
+// withStream is withRig with a subscriber to the stream.
+func withStream(t *testing.T, test func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event)) {
+	t.Helper()
+	withRig(t, func(t *testing.T, r *actorstest.Rig) {
+		t.Helper()
+		test(t, r, r.Stream.Subscribe(t.Context()))
+	})
+}
+
+// raced checks that both outcomes of a race were seen.
+func raced(t *testing.T, outcomes [2]int) {
+	t.Helper()
+	if outcomes[0] == 0 || outcomes[1] == 0 {
+		t.Errorf("the outcomes came %v times, want each of them: there was no race", outcomes)
+	}
 }

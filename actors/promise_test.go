@@ -71,7 +71,7 @@ func TestPromiseOfOneAcquisition(t *testing.T) {
 	}
 	t.Logf("%v", stories)
 	if len(stories) != 3 {
-		t.Errorf("%v: the scripts do not lead to every end", stories)
+		t.Errorf("the scripts led to %v, want every one of 3 ends", stories)
 	}
 }
 

@@ -45,7 +45,7 @@ func expect(t *testing.T, c <-chan events.Event, want ...events.Event) {
 		}
 	}
 	if got := next(c); got != nil {
-		t.Fatalf("%#v came after the last event", got)
+		t.Fatalf("%#v came after the last event, want nothing", got)
 	}
 }
 
@@ -148,14 +148,14 @@ func TestStreamReplacesWhatIsBeingRead(t *testing.T) {
 		synctest.Wait() // until it is inside the send
 		s.Hold(func(publish func(events.Event)) {
 			if got := <-c; got != (events.Queued{ID: 1, Ahead: 3}) {
-				t.Errorf("got %+v", got)
+				t.Errorf("the reader gets %+v, want the event that was being offered", got)
 			}
 			publish(events.Queued{ID: 1, Ahead: 2})
 		})
 		synctest.Wait()
 		s.Publish(events.Queued{ID: 1, Ahead: 1})
 		if kept, _ := s.Backlog(); kept != 1 {
-			t.Errorf("%d events of one kind are kept", kept)
+			t.Errorf("%d events of one kind are kept, want the newest", kept)
 		}
 		expect(t, c, events.Queued{ID: 1, Ahead: 1})
 	})
@@ -182,7 +182,7 @@ func TestStreamDropsNothingThatMatters(t *testing.T) {
 		}
 		expect(t, c, want...)
 		if n := s.Remembered(); n != 0 {
-			t.Errorf("the stream remembers %d acquisitions that are over", n)
+			t.Errorf("the stream remembers %d acquisitions that are over, want none", n)
 		}
 	})
 }
@@ -282,7 +282,7 @@ func TestStreamCloseDeliversWhatIsLeft(t *testing.T) {
 		}
 		group.Close()
 		if waited := time.Since(began); waited > n*50*time.Millisecond+100*time.Millisecond {
-			t.Errorf("a reader that does not read held Close up for %v", waited)
+			t.Errorf("a reader that does not read held Close up for %v, want little longer than the slow one", waited)
 		}
 		if !isClosed(deaf) {
 			t.Error("the channel of a reader that does not read is open")
@@ -300,7 +300,7 @@ func TestDeafReaderIsGivenUpSoon(t *testing.T) {
 		s.Close(10 * time.Second)
 		group.Close()
 		if waited := time.Since(began); waited != 100*time.Millisecond {
-			t.Errorf("a reader that does not read was given %v", waited)
+			t.Errorf("a reader that does not read was given %v, want 100ms", waited)
 		}
 	})
 }

@@ -56,8 +56,7 @@ func TestOneWatcherForAContextHoweverManyLocks(t *testing.T) {
 // TestTheEndOfAContextComesLate when the last of its locks is gone and another has been
 // added: that one is told once, by a wait of its own.
 func TestTheEndOfAContextComesLate(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		r := actorstest.NewRig(t)
+	withRig(t, func(t *testing.T, r *actorstest.Rig) {
 		ctx := actorstest.NewCountingContext(t.Context())
 		r.Start(ctx, 0, recipes.Started{})
 		late := r.ContextEnded()

@@ -3,6 +3,7 @@ package examples_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -23,8 +24,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestPrograms builds the examples once. Each of them refuses a wrong command line, ends well, and gives back everything on
-// Ctrl-C.
+// TestPrograms builds the examples once. Each of them refuses a wrong command line, ends well, gives back everything on
+// Ctrl-C, and has no goroutine left when it ends.
 func TestPrograms(t *testing.T) {
 	t.Parallel()
 	folder := build(t)
@@ -71,7 +72,7 @@ func build(t *testing.T) string {
 		}
 	}
 	folder := t.TempDir()
-	args := []string{"build", "-ldflags=-s -w", "-o", folder}
+	args := []string{"build", "-ldflags=-s -w", "-overlay", overlay(t), "-o", folder}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, setting := range info.Settings {
 			if setting.Key == "-race" {
@@ -85,6 +86,41 @@ func build(t *testing.T) string {
 	return folder
 }
 
+// overlay returns a file that has the go command build each example with a look for goroutines at its end. Only the example
+// run, whose main function is another one, is built as it is.
+func overlay(t *testing.T) string {
+	t.Helper()
+	const exit = "os.Exit(command(os.Args[1:], os.Stdout, os.Stderr))"
+	watched := strings.NewReplacer("import (", "import (\n\t\"go.uber.org/goleak\"", exit, `code := command(os.Args[1:], os.Stdout, os.Stderr)
+	if err := goleak.Find(); err != nil {
+		os.Stderr.WriteString(err.Error())
+		code = 99
+	}
+	os.Exit(code)`)
+	folder := t.TempDir()
+	write := func(name, text string) string {
+		file := filepath.Join(folder, name)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	replace := map[string]string{}
+	for _, c := range scenes() {
+		source := filepath.Join(c.program, "main.go")
+		text, err := os.ReadFile(source)
+		if err != nil || !strings.Contains(string(text), exit) {
+			t.Fatalf("%s: %v, want a main function that ends with %s", source, err, exit)
+		}
+		replace[source] = write(c.program+".go", watched.Replace(string(text)))
+	}
+	text, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return write("overlay.json", string(text))
+}
+
 // play runs the programs on the servers, each in a chroot of its own, and to the end if that is asked for.
 func play(t *testing.T, folder, servers string, toTheEnd bool) {
 	t.Helper()
@@ -96,7 +132,7 @@ func play(t *testing.T, folder, servers string, toTheEnd bool) {
 			t.Parallel()
 			root := fmt.Sprintf("/%s-%d", c.program, i)
 			stagetest.MakeRoot(t, servers, root)
-			p := stagetest.Begin(t, exec.Command(filepath.Join(folder, c.program), append([]string{"-zk", servers + root}, c.args...)...))
+			p := stagetest.Begin(t, exec.Command(filepath.Join(folder, c.program), append([]string{"-zk", servers + root + c.chroot}, c.args...)...))
 			for _, line := range c.await {
 				p.Await(t, line.text, line.count)
 			}
@@ -104,7 +140,7 @@ func play(t *testing.T, folder, servers string, toTheEnd bool) {
 				p.Await(t, c.again.text, p.Count(c.again.text)+c.again.count)
 			}
 			if c.nodes > 0 {
-				stagetest.AwaitEphemerals(t, servers, root, c.nodes)
+				stagetest.AwaitEphemerals(t, servers, root+c.chroot, c.nodes)
 			}
 			if c.toTheEnd {
 				p.Exits(0)
@@ -134,6 +170,7 @@ func play(t *testing.T, folder, servers string, toTheEnd bool) {
 type scene struct {
 	program  string
 	args     []string
+	chroot   string // nobody has made it
 	await    []line
 	again    line // as often as this behind them
 	nodes    int
@@ -179,7 +216,9 @@ func scenes() []scene {
 		{program: "maintenance", args: args("-tables 3 -table 300ms -after 400ms"), toTheEnd: true, says: []string{
 			"operator: has the lock",
 		}},
-		{program: "quickstart", args: args("-hold 1h"), await: []line{{" ahead", 4}}, says: []string{" granted ", "nodes left: 0"}},
+		{program: "quickstart", args: args("-hold 1h"), chroot: "/some/app", nodes: 5, await: []line{{" ahead", 4}}, says: []string{
+			" granted ", "nodes left: 0",
+		}},
 		{program: "quickstart", args: args("-hold 50ms"), toTheEnd: true, says: []string{
 			"cid   LOST       session expired", "nodes left                0",
 		}},

@@ -22,9 +22,7 @@ func resume(t *testing.T, l *link) *resumption {
 	t.Helper()
 	near, far := net.Pipe()
 	w, err := newWire(near, near, l, time.Now().Add(testTimeout), func(error) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r := &resumption{T: t, wire: w, peer: fakeConn{far}}
 	hello := make([]byte, 4+8+4, 44)
 	hello = binary.BigEndian.AppendUint64(hello, 7) // the session
@@ -168,7 +166,7 @@ func waitedInVain(t *testing.T, l *link) {
 	r := resume(t, l)
 	go func() { r.peer.reply([]byte{3: 9}, 0) }()
 	if took := r.hears(); took != restoreMax {
-		t.Errorf("waited %v", took)
+		t.Errorf("the answer waited for %v, want %v", took, restoreMax)
 	}
 	r.end()
 }

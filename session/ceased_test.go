@@ -38,35 +38,25 @@ func TestTheNodeOfALateClaimIsWatched(t *testing.T) {
 			claim()
 		}},
 		"lease ran out before the claim": {nil, func(r *sessiontest.Rig, s *sessiontest.Seat, claim func()) {
-			r.Server.Intercept(func(q zktest.Request) zktest.Action {
-				if q.Op == zktest.OpMulti {
-					return zktest.Swallow() // the probes
-				}
-				return zktest.Pass()
-			})
+			r.On(zktest.OpMulti, zktest.Swallow()) // the probes
 			r.Until("the lease runs out", func() bool { return count[recipes.LeaseRanOut](s.Fresh()) > 0 })
 			r.Server.Intercept(nil)
 			claim()
 		}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			sessiontest.InSession(t, func(r *sessiontest.Rig) {
-				r.Warm()
-				s := r.SeatAt(session.Place{Dir: sessiontest.Dir, Detect: true})
-				s.Want("Opened")
-				created := s.Makes(1)
-				c.ends(r, s, func() { s.Recorded(created.Node.Text) })
-				time.Sleep(3 * probe)
-				synctest.Wait()
-				if err := r.Server.SetData(sessiontest.Dir+"/"+created.Node.Text, []byte("__REVOKE__")); err != nil {
-					t.Fatal(err)
-				}
-				time.Sleep(time.Second)
-				if told := s.Fresh(); count[recipes.AskedBack](told) != 1 {
-					t.Errorf("asked back, and heard %+v", told)
-				}
-			}, c.options...)
-		})
+		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+			r.Warm()
+			s := r.SeatedAt(session.Place{Dir: sessiontest.Dir, Detect: true})
+			created := s.Makes(1)
+			c.ends(r, s, func() { s.Recorded(created.Node.Text) })
+			time.Sleep(3 * probe)
+			synctest.Wait()
+			r.Must(r.Server.SetData(sessiontest.Dir+"/"+created.Node.Text, []byte("__REVOKE__")))
+			time.Sleep(time.Second)
+			if told := s.Fresh(); count[recipes.AskedBack](told) != 1 {
+				r.Errorf("asked back once, the seat is told %+v, want one AskedBack", told)
+			}
+		}, c.options...)
 	}
 }
 
@@ -74,23 +64,16 @@ func TestTheNodeOfALateClaimIsWatched(t *testing.T) {
 func TestTheOneNodeOfALateClaimIsKnown(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		s := r.Claimant()
-		created := s.Makes(1)
-		if !created.Alone || !created.Fresh {
-			t.Fatalf("made %+v", created)
-		}
+		created := s.MakesAlone()
 		r.Once(zktest.CutBefore(), func(q zktest.Request) bool { return q.Op == zktest.OpMulti })
 		claim := recipes.Claim{Epoch: 1, Node: created.Node.Text}
 		s.Claim(claim)
-		if in, ok := s.Answer().(recipes.Unknown); !ok {
-			t.Fatalf("a claim without an answer was answered %+v", in)
-		}
+		sessiontest.AnswerOf[recipes.Unknown](s)
 		s.Claim(claim)
-		if in := s.Answer(); in != (recipes.Claimed{Epoch: 1, Fresh: true}) {
-			t.Fatalf("claimed, and was answered %+v", in)
-		}
+		s.WantAnswer(recipes.Claimed{Epoch: 1, Fresh: true})
 		ops := []any{&zk.CreateRequest{Path: "/x", Acl: zk.WorldACL(zk.PermAll)}}
 		if _, err := s.Transact(context.Background(), 1, []string{sessiontest.TaskNode}, ops); err != nil {
-			t.Errorf("a transaction of whoever holds: %v", err)
+			t.Errorf("a transaction of the holder: %v, want success", err)
 		}
 	}, strictly())
 }
@@ -99,8 +82,7 @@ func TestTheOneNodeOfALateClaimIsKnown(t *testing.T) {
 // lease goes on. It holds nothing, though its node is there until its function ends, and nobody may enter beside it.
 func TestWhoHasLostIsNoHolderAgain(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		s := r.Seat()
-		s.Want("Opened")
+		s := r.Seated()
 		node := s.CreateNode(1)
 		s.ListNodes(1)
 		s.ClaimNode(1, node.Text)
@@ -119,14 +101,12 @@ func TestWhoHasLostIsNoHolderAgain(t *testing.T) {
 		s.Claim(recipes.Claim{Epoch: 1, Node: node.Text})
 		time.Sleep(1500 * time.Millisecond)
 		s.Want("LeaseRanOut")
-		if in := s.Answer(); in != (recipes.Claimed{Epoch: 1}) {
-			t.Errorf("verified, and was answered %+v", in)
-		}
+		s.WantAnswer(recipes.Claimed{Epoch: 1})
 		r.Server.Intercept(nil)
 		inner := r.SeatWith(s)
 		inner.Create(recipes.Create{Epoch: 1, Attempt: 1})
 		if in, ok := inner.Answer().(recipes.Created); ok && in.Node == node {
-			t.Errorf("entered a lock that is lost: %+v", in)
+			t.Errorf("a lock that is lost is entered: %+v, want another node than %v", in, node)
 		}
 	})
 }

@@ -17,34 +17,21 @@ func TestANodeThatCouldNotBeRemovedIsNobodys(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		admin := r.Admin()
 		defer admin.Close()
-		if _, err := admin.Create("/tasks", nil, 0, zk.WorldACL(zk.PermRead|zk.PermCreate)); err != nil {
-			r.Fatal(err)
-		}
+		_, err := admin.Create("/tasks", nil, 0, zk.WorldACL(zk.PermRead|zk.PermCreate))
+		r.Must(err)
 		first, second := r.Claimant(), r.Claimant()
-		made := first.Makes(1)
-		if !made.Alone || !made.Fresh {
-			r.Fatalf("made %+v", made)
-		}
+		made := first.MakesAlone()
 		first.Delete(recipes.Delete{Epoch: 1, Node: made.Node.Text})
 		if in, ok := first.Answer().(recipes.Refused); !ok || in.Op != recipes.OpDelete {
-			r.Fatalf("the delete was answered %+v", in)
+			r.Fatalf("a delete without permission is answered %+v, want Refused", in)
 		}
-		r.Server.Intercept(func(q zktest.Request) zktest.Action {
-			if q.Path == sessiontest.TaskNode && q.Op == zktest.OpMulti {
-				r.Server.Intercept(nil)
-				return zktest.CutAfter()
-			}
-			return zktest.Pass()
-		})
-		second.Create(recipes.Create{Epoch: 1, Attempt: 1})
-		if in, ok := second.Answer().(recipes.Unknown); !ok {
-			r.Fatalf("a create without an answer was answered %+v", in)
-		}
+		r.Once(zktest.CutAfter(), func(q zktest.Request) bool { return q.Path == sessiontest.TaskNode && q.Op == zktest.OpMulti })
+		sessiontest.MakeOf[recipes.Unknown](second, 1)
 		r.Settle()
 		second.Fresh()
 		second.List(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
-		if in, ok := second.Answer().(recipes.Listed); !ok || in.Own != (recipes.Own{}) || len(in.Queue) != 1 {
-			r.Errorf("looked, and found %+v", in)
+		if in := sessiontest.AnswerOf[recipes.Listed](second); in.Own != (recipes.Own{}) || len(in.Queue) != 1 {
+			r.Errorf("behind a barrier the seat finds %+v, want one node and none of its own", in)
 		}
 	})
 }
@@ -57,7 +44,7 @@ func TestWhoHasNothingDeletesNothing(t *testing.T) {
 		second.Delete(recipes.Delete{Epoch: 1, Node: made.Node.Text})
 		second.Want("Deleted")
 		if !r.Server.Exists(sessiontest.TaskNode) {
-			r.Error("the node is gone")
+			r.Error("the node of the first is gone, want it left alone")
 		}
 	})
 }
@@ -67,16 +54,12 @@ func TestAClaimIsOfTheOwnNode(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		s := r.Claimant()
 		made := s.Makes(1)
-		if err := r.Server.Delete(sessiontest.TaskNode); err != nil {
-			r.Fatal(err)
-		}
+		r.Must(r.Server.Delete(sessiontest.TaskNode))
 		s.Fresh() // it may have heard of that
-		if err := r.Server.Create(sessiontest.TaskNode, nil); err != nil {
-			r.Fatal(err)
-		}
+		r.Must(r.Server.Create(sessiontest.TaskNode, nil))
 		s.Claim(recipes.Claim{Epoch: 1, Node: made.Node.Text})
-		if in, ok := s.Answer().(recipes.Refused); !ok || !in.Missing {
-			r.Errorf("answered %+v", in)
+		if in := sessiontest.AnswerOf[recipes.Refused](s); !in.Missing {
+			r.Errorf("the claim of a node that was replaced is answered %+v, want Refused as missing", in)
 		}
 	})
 }
@@ -87,7 +70,7 @@ func TestWhoseNodesAreLocks(t *testing.T) {
 		0: false, 0x100000000000001: true, -1 << 63: false, -1<<56 | 5: false, 0x7f00000000000001: true,
 	} {
 		if got := session.Ephemeral(&zk.Stat{EphemeralOwner: owner}); got != want {
-			t.Errorf("owner %#x: %v", owner, got)
+			t.Errorf("a node of owner %#x is a lock's: %v, want %v", owner, got, want)
 		}
 	}
 }

@@ -7,7 +7,7 @@ func TestTheKernelHasTheClocks(t *testing.T) {
 		before, ok := nanoseconds(id)
 		after, also := nanoseconds(id)
 		if !ok || !also || before <= 0 || after < before {
-			t.Errorf("clock %d: %d (%v), then %d (%v)", id, before, ok, after, also)
+			t.Errorf("clock %d reads %d (%v), then %d (%v); want it to run", id, before, ok, after, also)
 		}
 	}
 	if _, ok := nanoseconds(99); ok {

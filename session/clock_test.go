@@ -13,14 +13,14 @@ func TestTheClockGoesOnWhileTheMachineIsSuspended(t *testing.T) {
 	before := c.now()
 	deadline := before.Add(time.Hour)
 	if got := c.ordinary(deadline).Sub(deadline); got != 0 {
-		t.Errorf("before any suspend the clocks differ by %v", got)
+		t.Errorf("before any suspend the clocks differ by %v, want 0", got)
 	}
 	slept = 30 * time.Minute
 	if passed := c.now().Sub(before); passed < slept || passed > slept+time.Minute {
-		t.Errorf("%v have passed in a suspend of %v", passed, slept)
+		t.Errorf("in a suspend of %v the clock has gone on by %v, want as much", slept, passed)
 	}
 	if left := time.Until(c.ordinary(deadline)); left > 30*time.Minute || left < 29*time.Minute {
-		t.Errorf("%v are left of an hour", left)
+		t.Errorf("after half an hour's suspend %v are left of an hour, want the other half", left)
 	}
 	if !c.ordinary(time.Time{}).IsZero() {
 		t.Error("the zero time has become another one, want it to stay zero")
@@ -36,7 +36,7 @@ func TestTheSystemsClockIsExactInABubble(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 		if got := c.now().Sub(start); got != 1000*time.Minute || !c.now().Equal(time.Now()) {
-			t.Errorf("%v instead of 1000 min; this fails if the machine was suspended meanwhile", got)
+			t.Errorf("%v have passed, and the clock is %v off; want 1000 min and 0, if the machine was not suspended meanwhile", got, time.Since(c.now()))
 		}
 	})
 }
@@ -44,7 +44,7 @@ func TestTheSystemsClockIsExactInABubble(t *testing.T) {
 func TestReadingTheClockAllocatesNothing(t *testing.T) {
 	c := clock{asleep()}
 	if n := testing.AllocsPerRun(1000, func() { _ = c.now() }); n > 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("reading the clock takes %v allocations, want none", n)
 	}
 }
 
@@ -72,7 +72,7 @@ func TestTheClockIsNotTheWallClock(t *testing.T) {
 		"the time of an answer":     newLink(linkEvents{}).events.now(),
 	} {
 		if !strings.Contains(at.String(), " m=") {
-			t.Errorf("%s is %v, which is the wall clock's", what, at)
+			t.Errorf("%s is %v, which is the wall clock's; want a monotonic reading", what, at)
 		}
 	}
 }

@@ -13,7 +13,7 @@ func TestARecordIsRead(t *testing.T) {
 		want := holding{node: "_c_0-lock-0000000007", token: 0x7f00000001, since: since, data: data}
 		got, ok := parseHolding(want.bytes())
 		if !ok || got.node != want.node || got.token != want.token || !got.since.Equal(since) || !bytes.Equal(got.data, data) {
-			t.Errorf("%q: %+v, %v", data, got, ok)
+			t.Errorf("with data %q the record reads %+v, %v; want %+v", data, got, ok, want)
 		}
 	}
 	for text, want := range map[string]bool{
@@ -21,7 +21,7 @@ func TestARecordIsRead(t *testing.T) {
 		"zkgrant holder\n": true, "zkgrant holder\n\n": true, "zkgrant holder\nnode": true, "zkgrant holder\nmore to come\nnode n": true,
 	} {
 		if _, ok := parseHolding([]byte(text)); ok != want {
-			t.Errorf("%q: %v", text, ok)
+			t.Errorf("%q is a record: %v, want %v", text, ok, want)
 		}
 	}
 }
@@ -36,7 +36,7 @@ func FuzzRecord(f *testing.F) {
 		}
 		again, ok := parseHolding(first.bytes())
 		if !ok || again.token != first.token || !bytes.Equal(again.data, first.data) {
-			t.Errorf("%+v is read as %+v", first, again)
+			t.Errorf("%+v, written and read again, is %+v; want the same", first, again)
 		}
 	})
 }

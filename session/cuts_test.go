@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
@@ -56,25 +57,21 @@ func TestEveryRequestIsAnsweredOnceWhereverTheConnectionBreaks(t *testing.T) {
 	})
 	// create, its parents, create; children, getData; the claim; delete.
 	if total < 8 {
-		t.Fatalf("an acquisition takes %d requests", total)
+		t.Fatalf("an acquisition takes %d requests, want 8 or more: the test breaks at each", total)
 	}
 	for at := 1; at <= total; at++ {
 		for name, action := range map[string]zktest.Action{"before": zktest.CutBefore(), "after": zktest.CutAfter()} {
-			t.Run(fmt.Sprintf("%s request %d", name, at), func(t *testing.T) {
-				sessiontest.InSession(t, func(r *sessiontest.Rig) {
-					cut{at, action}.intercept(r.Server)
-					s := r.Seat()
-					s.Acquire()
-					time.Sleep(time.Minute)
-					for _, in := range s.Fresh() {
-						if _, ok := in.(recipes.Gone); !ok {
-							t.Errorf("%+v came later", in)
-						}
+			sessiontest.Run(t, fmt.Sprintf("%s request %d", name, at), func(r *sessiontest.Rig) {
+				cut{at, action}.intercept(r.Server)
+				s := r.Seat()
+				s.Acquire()
+				time.Sleep(time.Minute)
+				for _, in := range s.Fresh() {
+					if _, ok := in.(recipes.Gone); !ok {
+						r.Errorf("a minute later the seat is told %+v, want nothing but that its node is gone", in)
 					}
-					if n := len(r.Server.Children(sessiontest.Dir)); n != 0 {
-						t.Errorf("%d nodes left", n)
-					}
-				})
+				}
+				r.WantChildren(0)
 			})
 		}
 	}
@@ -83,7 +80,8 @@ func TestEveryRequestIsAnsweredOnceWhereverTheConnectionBreaks(t *testing.T) {
 // The same with many at once, and with breaks all the time.
 func TestEveryRequestIsAnsweredOnceInAStorm(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		const seats, rounds = 400, 20
+		const seats = 400
+		rounds := eventstest.Amount(8, 20)
 		list := make([]*sessiontest.Seat, seats)
 		for i := range list {
 			list[i] = r.SeatAt(session.Place{Dir: fmt.Sprintf("/locks/%d", i%7)})
@@ -117,7 +115,7 @@ func TestEveryRequestIsAnsweredOnceInAStorm(t *testing.T) {
 				}
 			}
 			if answers != rounds {
-				t.Fatalf("seat %d: %d answers to %d requests", i, answers, rounds)
+				t.Fatalf("seat %d has %d answers to %d requests, want one to each", i, answers, rounds)
 			}
 		}
 	})
@@ -148,7 +146,7 @@ func TestRequestsForWatchesThatOutliveTheirConnection(t *testing.T) {
 		s.Fresh()
 		r.DeleteNode("n")
 		if told := sessiontest.TypesOf(s.Fresh()); !strings.Contains(told, "Gone") {
-			t.Errorf("told %s", told)
+			t.Errorf("after 50 cuts the seat is told %s, want Gone", told)
 		}
 	})
 }

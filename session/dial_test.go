@@ -34,11 +34,11 @@ func TestGrantThenDropIsNoStorm(t *testing.T) {
 		}
 		for second, n := range perSecond {
 			if limit := 3; second > 1 && n > limit || n > 10 {
-				t.Errorf("second %d: %d dials", second, n)
+				t.Errorf("in second %d there are %d dials, want at most %d, or 10 at first", second, n, limit)
 			}
 		}
 		if n := len(f.dialled()); n < 60 {
-			t.Errorf("%d dials in a minute: it has nearly given up", n)
+			t.Errorf("%d dials in a minute, want 60 or more: it has nearly given up", n)
 		}
 	})
 }
@@ -79,7 +79,7 @@ func TestBackoffIsForgottenAfterALiveConnection(t *testing.T) {
 		r.end(t)
 		f.wg.Wait()
 		if attempts[0] != 0 {
-			t.Errorf("first attempt after a live connection came after %v", attempts[0])
+			t.Errorf("the first attempt after a live connection comes after %v, want it at once", attempts[0])
 		}
 		for i := 1; i < 4; i++ {
 			gap, full := attempts[i]-attempts[i-1], backoffMin<<(i-1)
@@ -89,7 +89,7 @@ func TestBackoffIsForgottenAfterALiveConnection(t *testing.T) {
 		}
 		// The connection of attempt 6 was too short to wipe out the four failures before it.
 		if attempts[5] < 200*time.Millisecond {
-			t.Errorf("attempt after a short connection came after %v", attempts[5])
+			t.Errorf("the attempt after a short connection comes after %v, want 200ms or more", attempts[5])
 		}
 	})
 }
@@ -118,18 +118,16 @@ func TestStopEndsAClientWhoseServersAreDown(t *testing.T) {
 			return nil, down
 		}, testTimeout, linkEvents{}, "a:1", "b:1", "c:1")
 		time.Sleep(time.Minute)
-		if took := r.end(t); took > 2*time.Second {
-			t.Errorf("took %v", took)
-		}
+		r.endWithin(t, 2*time.Second)
 		if !errors.Is(r.dialer.lastError(), down) {
-			t.Error(r.dialer.lastError())
+			t.Errorf("the last error is %v, want %v", r.dialer.lastError(), down)
 		}
 		if n := len(addrs); n < 60 || n > 150 {
-			t.Errorf("%d dials in a minute", n)
+			t.Errorf("%d dials in a minute, want 60 to 150", n)
 		}
 		for i := 3; i < len(addrs); i++ {
 			if addrs[i] != addrs[i-3] {
-				t.Fatalf("not in turn: %v", addrs[:i+1])
+				t.Fatalf("dialled %v, want the hosts in turn", addrs[:i+1])
 			}
 		}
 	})
@@ -142,11 +140,9 @@ func TestStopInterruptsADial(t *testing.T) {
 			return nil, ctx.Err()
 		}, testTimeout, linkEvents{}, "a:1")
 		synctest.Wait()
-		if took := r.end(t); took > 2*time.Second {
-			t.Errorf("took %v", took)
-		}
+		r.endWithin(t, 2*time.Second)
 		if err := r.dialer.lastError(); err != nil {
-			t.Errorf("stopping is no failure: %v", err)
+			t.Errorf("after a dial that was stopped the last error is %v, want none: stopping is no failure", err)
 		}
 	})
 }
@@ -166,7 +162,7 @@ func TestStopInterruptsTheBackoff(t *testing.T) {
 		start := time.Now()
 		time.AfterFunc(time.Millisecond, d.stop)
 		if conn, err := d.Dial("tcp", "a:1", 0); !isFarewell(conn) || time.Since(start) != time.Millisecond {
-			t.Errorf("%v, %v after %v", conn, err, time.Since(start))
+			t.Errorf("a dial that is stopped in the backoff = %v, %v after %v; want a farewell after 1ms", conn, err, time.Since(start))
 		}
 	})
 }
@@ -182,11 +178,11 @@ func TestADialTakesAThirdOfTheTimeoutAtMost(t *testing.T) {
 		})
 		start := time.Now()
 		if _, err := d.Dial("tcp", "a:1", time.Second); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != testTimeout*3/10 {
-			t.Errorf("%v after %v", err, time.Since(start))
+			t.Errorf("a dial that nobody answers ends with %v after %v, want the deadline after %v", err, time.Since(start), testTimeout*3/10)
 		}
 		d.stop()
 		if conn, err := d.Dial("tcp", "a:1", time.Second); !isFarewell(conn) {
-			t.Errorf("%v, %v", conn, err)
+			t.Errorf("a dial after stop = %v, %v; want a farewell", conn, err)
 		}
 	})
 }
@@ -207,9 +203,7 @@ func TestConnectAndHandshakeShareOneDeadline(t *testing.T) {
 			return f.dial(ctx, network, addr)
 		}, testTimeout, linkEvents{}, "a:1")
 		r.await(t, zk.StateDisconnected)
-		if took := time.Since(start); took != testTimeout*3/10 {
-			t.Errorf("took %v", took)
-		}
+		took(t, "a slow connect with a handshake", start, testTimeout*3/10)
 		r.end(t)
 		f.wg.Wait()
 	})
@@ -226,27 +220,21 @@ func TestHardCloseMakesTheClientReconnect(t *testing.T) {
 		r.await(t, zk.StateHasSession)
 		time.Sleep(time.Minute) // on pings alone
 		if n := len(f.dialled()); n != 1 {
-			t.Errorf("%d dials in a quiet minute", n)
+			t.Errorf("%d dials in a quiet minute, want 1", n)
 		}
-		if err := r.dialer.hardClose(); err != nil {
-			t.Error(err)
-		}
+		check(t, r.dialer.hardClose())
 		start := time.Now()
 		r.await(t, zk.StateHasSession)
-		if took := time.Since(start); took != 0 {
-			t.Errorf("back after %v", took)
-		}
+		took(t, "the reconnect after a hard close", start, 0)
 		if f.addrs[0] == f.addrs[1] {
-			t.Errorf("went back to %s", f.addrs[0])
+			t.Errorf("after a hard close the client went back to %s, want the other host", f.addrs[0])
 		}
 		// The farewell is the first reply on a resumed connection.
-		if took := r.end(t); took > restoreMax {
-			t.Errorf("end took %v", took)
-		}
+		r.endWithin(t, restoreMax)
 		f.wg.Wait()
 		for i := range f.socks {
 			if !f.socks[i].isClosed() {
-				t.Errorf("socket %d is open", i+1)
+				t.Errorf("socket %d is open after the end, want it closed", i+1)
 			}
 		}
 	})
@@ -265,14 +253,12 @@ func TestStopDuringADialLeavesNothingOpen(t *testing.T) {
 			dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
 				conn, err := f.dial(ctx, network, addr)
 				d.stop()
-				if err := d.hardClose(); err != nil {
-					t.Error(err)
-				}
+				check(t, d.hardClose())
 				return conn, err
 			},
 		})
 		if conn, err := d.Dial("tcp", "a:1", 0); !isFarewell(conn) {
-			t.Errorf("%v, %v", conn, err)
+			t.Errorf("a dial during which the dialer is stopped = %v, %v; want a farewell", conn, err)
 		}
 		if !f.sock(1).isClosed() {
 			t.Error("the socket is open after the end of the dial, want it closed")
@@ -283,20 +269,14 @@ func TestStopDuringADialLeavesNothingOpen(t *testing.T) {
 
 func TestNetDialerIsTheDefault(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d := newDialer(t.Context(), newLink(linkEvents{}), dialing{asked: testTimeout, rng: testRand()})
 	conn, err := d.Dial("tcp", listener.Addr().String(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if conn.RemoteAddr().String() != listener.Addr().String() || conn.LocalAddr().Network() != "tcp" {
-		t.Errorf("%v to %v", conn.LocalAddr(), conn.RemoteAddr())
+		t.Errorf("the connection leads from %v to %v, want one of TCP to %v", conn.LocalAddr(), conn.RemoteAddr(), listener.Addr())
 	}
-	if err := errors.Join(conn.Close(), listener.Close()); err != nil {
-		t.Error(err)
-	}
+	check(t, errors.Join(conn.Close(), listener.Close()))
 	if _, err := d.Dial("tcp", listener.Addr().String(), 0); err == nil {
 		t.Error("Dial of a closed port = nil, want it refused")
 	}
@@ -320,9 +300,7 @@ func TestDialerMayBeWatchedFromOtherGoroutines(t *testing.T) {
 				for range 50 {
 					time.Sleep(200 * time.Millisecond)
 					_, _, _ = r.dialer.lastError(), r.link.session(), r.link.timeout()
-					if err := r.dialer.hardClose(); err != nil {
-						t.Error(err)
-					}
+					check(t, r.dialer.hardClose())
 				}
 			})
 		}
@@ -330,7 +308,7 @@ func TestDialerMayBeWatchedFromOtherGoroutines(t *testing.T) {
 		r.end(t)
 		f.wg.Wait()
 		if answers.Load() < 10 || !slices.Contains(f.addrs, "b:1") {
-			t.Errorf("%d answers, dialled %v", answers.Load(), f.addrs)
+			t.Errorf("%d answers, dialled %v; want 10 answers or more, and both hosts", answers.Load(), f.addrs)
 		}
 	})
 }
@@ -347,19 +325,17 @@ func TestHostsGoRoundInOneShuffledOrder(t *testing.T) {
 	given := slices.Clone(names)
 	h := newHosts(names, testRand())
 	if !slices.Equal(names, given) {
-		t.Fatalf("the caller's list was changed to %v", names)
+		t.Fatalf("the caller's list was changed to %v, want %v", names, given)
 	}
-	if err := h.Init([]string{"elsewhere:1"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.Init([]string{"elsewhere:1"}))
 	if h.Len() != len(names) {
-		t.Fatalf("Len() = %d", h.Len())
+		t.Fatalf("Len() = %d, want %d", h.Len(), len(names))
 	}
 	var first []string
 	for i := range 3 * len(names) {
 		name, retryStart := h.Next()
 		if retryStart {
-			t.Fatalf("step %d: the client would sleep", i)
+			t.Fatalf("at step %d Next asks for a pause, want none: the dialer has one of its own", i)
 		}
 		if i < len(names) {
 			first = append(first, name)
@@ -371,7 +347,7 @@ func TestHostsGoRoundInOneShuffledOrder(t *testing.T) {
 		}
 	}
 	if sorted := slices.Sorted(slices.Values(first)); !slices.Equal(sorted, given) {
-		t.Fatalf("one round is %v", first)
+		t.Fatalf("one round is %v, want each of %v once", first, given)
 	}
 }
 
@@ -385,7 +361,7 @@ func TestHostsAreShuffledByTheGivenSource(t *testing.T) {
 	}
 	for _, name := range names {
 		if n := starts[name]; n < 60 {
-			t.Errorf("%s is first %d times of 300", name, n)
+			t.Errorf("%s is first %d times of 300, want 60 or more", name, n)
 		}
 	}
 	one, _ := newHosts(names, testRand()).Next()
@@ -397,6 +373,6 @@ func TestHostsAreShuffledByTheGivenSource(t *testing.T) {
 
 func TestHostsRefuseAnEmptyList(t *testing.T) {
 	if err := newHosts(nil, testRand()).Init([]string{"a:1"}); err == nil {
-		t.Fatal("accepted")
+		t.Fatal("an empty list of hosts is accepted, want an error")
 	}
 }

@@ -27,20 +27,14 @@ func tlsFixture(t *testing.T, name string) (*x509.CertPool, tls.Certificate) {
 	t.Helper()
 	newKey := func() *ecdsa.PrivateKey {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return key
 	}
 	sign := func(template, parent *x509.Certificate, key, parentKey *ecdsa.PrivateKey) *x509.Certificate {
 		der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, parentKey)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		cert, err := x509.ParseCertificate(der)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return cert
 	}
 	from, to := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
@@ -64,9 +58,7 @@ func tlsFixture(t *testing.T, name string) (*x509.CertPool, tls.Certificate) {
 func serveTCP(t *testing.T, serve func(net.Conn)) DialFunc {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
@@ -81,9 +73,7 @@ func serveTCP(t *testing.T, serve func(net.Conn)) DialFunc {
 		}
 	})
 	t.Cleanup(func() {
-		if err := listener.Close(); err != nil {
-			t.Error(err)
-		}
+		check(t, listener.Close())
 		all.Wait()
 	})
 	return func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -91,7 +81,7 @@ func serveTCP(t *testing.T, serve func(net.Conn)) DialFunc {
 	}
 }
 
-func TestTLS(t *testing.T) {
+func TestTLSRefusesTheCertificateOfAnother(t *testing.T) {
 	pool, cert := tlsFixture(t, "zk.example.com")
 	dial := serveTCP(t, func(conn net.Conn) {
 		c := fakeConn{tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{cert}})}
@@ -127,22 +117,18 @@ func TestTLS(t *testing.T) {
 			given := c.cfg.ServerName
 			d, _, conn, events := newClient(t, c.host, c.cfg)
 			if c.good {
-				if err := conn.Delete("/x", -1); err != nil {
-					t.Error(err)
-				}
+				check(t, conn.Delete("/x", -1))
 			} else {
 				var certErr *tls.CertificateVerificationError
 				eventstest.Eventually(t, "the certificate is refused", func() bool { return errors.As(d.lastError(), &certErr) })
 			}
 			d.stop()
 			conn.Close()
-			if err := d.hardClose(); err != nil {
-				t.Error(err)
-			}
+			check(t, d.hardClose())
 			for range events {
 			}
 			if c.cfg.ServerName != given {
-				t.Errorf("the caller's config was changed to %q", c.cfg.ServerName)
+				t.Errorf("the caller's config has the server name %q, want it left at %q", c.cfg.ServerName, given)
 			}
 		})
 	}
@@ -191,14 +177,10 @@ func TestTLSCloseSaysNoFarewell(t *testing.T) {
 		tls: &tls.Config{RootCAs: pool}, asked: testTimeout, rng: testRand(),
 	})
 	conn, err := d.Dial("tcp", "zk.example.com:2181", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	before := socket.writes.Load()
-	if err := conn.Close(); err != nil {
-		t.Error(err)
-	}
+	check(t, conn.Close())
 	if after := socket.writes.Load(); before == 0 || after != before {
-		t.Errorf("%d writes before the close, %d after it", before, after)
+		t.Errorf("%d writes before the close and %d after it, want as many", before, after)
 	}
 }

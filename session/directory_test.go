@@ -41,40 +41,40 @@ func TestADirectoryIsKnownByItsCreation(t *testing.T) {
 	}
 	d := newDirectories()
 	if d.writable(dir) != 0 || d.markable(dir) != 0 {
-		t.Errorf("of one that nobody has seen: %d, %d", d.writable(dir), d.markable(dir))
+		t.Errorf("a directory that nobody has seen may be written in %d and marked in %d, want neither", d.writable(dir), d.markable(dir))
 	}
 	if !d.saw(dir, stat(7, 1)) {
-		t.Error("its data are not worth a look")
+		t.Error("the data of a new directory are not worth a look, want one")
 	}
 	d.read(dir, []byte("theirs"), stat(7, 1))
 	if d.writable(dir) != 0 {
-		t.Error("somebody's data may be written")
+		t.Error("a directory with somebody's data may be written, want it left alone")
 	}
 	d.read(dir, marker(), stat(7, 1))
 	if d.writable(dir) != 7 || d.saw(dir, stat(7, 2)) || d.markable(dir) != 0 {
-		t.Errorf("of ours: %d, and to be marked with two in it %d", d.writable(dir), d.markable(dir))
+		t.Errorf("our directory may be written in %d and marked, with two in it, in %d; want 7 and 0", d.writable(dir), d.markable(dir))
 	}
 	if d.saw(dir, stat(7, 1)); d.markable(dir) != 7 {
-		t.Error("not to be marked with one in it")
+		t.Errorf("our directory may be marked, with one in it, in %d; want 7", d.markable(dir))
 	}
 	d.shut(dir)
 	if d.writable(dir) != 0 || d.saw(dir, stat(7, 1)) {
-		t.Error("it was shut, and is written or read")
+		t.Error("a directory that was shut may be written or is worth a look, want neither")
 	}
 	d.read(dir, marker(), stat(7, 1))
 	if d.writable(dir) != 0 {
-		t.Error("its data open it again")
+		t.Error("a directory that was shut may be written when its data are read, want it shut")
 	}
 	if !d.saw(dir, stat(8, 1)) {
-		t.Error("there is another one, and its data are not worth a look")
+		t.Error("the data of another directory by the name are not worth a look, want one")
 	}
 	d.read(dir, marker(), stat(8, 1))
 	if d.writable(dir) != 8 {
-		t.Errorf("of another one: %d", d.writable(dir))
+		t.Errorf("the other directory may be written in %d, want 8", d.writable(dir))
 	}
 	d.forget(dir)
 	if d.writable(dir) != 0 {
-		t.Error("not forgotten")
+		t.Error("a directory that was forgotten may be written, want it unknown")
 	}
 }
 
@@ -84,9 +84,9 @@ func TestDirectoriesAreNotRememberedWithoutBound(t *testing.T) {
 		d.read(fmt.Sprint("/locks/", i), marker(), &zk.Stat{Czxid: 1})
 	}
 	if n := len(d.known); n != mostDirectories {
-		t.Errorf("%d are remembered", n)
+		t.Errorf("%d directories are remembered, want %d", n, mostDirectories)
 	}
 	if last := fmt.Sprint("/locks/", mostDirectories+999); d.writable(last) != 1 {
-		t.Error("the latest is not among them")
+		t.Error("the latest directory is forgotten, want it among those that are remembered")
 	}
 }

@@ -16,18 +16,14 @@ func TestAPlaceIsNotJoinedToARelease(t *testing.T) {
 		reader, other := r.InPlaceOf(w), r.Seat()
 		other.Want("Opened")
 		const foreign = "of-somebody"
-		if err := r.Server.Create(sessiontest.Dir+"/"+foreign, nil); err != nil {
-			r.Fatal(err)
-		}
+		r.Must(r.Server.Create(sessiontest.Dir+"/"+foreign, nil))
 		r.Together(func() {
 			other.Delete(recipes.Delete{Epoch: 1, Node: foreign})
 			reader.Create(recipes.Create{Epoch: 1, Attempt: 1})
 		})
-		if in := other.Answer(); in != (recipes.Deleted{Epoch: 1}) {
-			r.Errorf("the release was answered %+v", in)
-		}
-		if in, ok := reader.Answer().(recipes.Created); !ok || in.Node.Seq != node.Seq {
-			r.Errorf("%+v in the place of %v", in, node)
+		other.WantAnswer(recipes.Deleted{Epoch: 1})
+		if in := sessiontest.AnswerOf[recipes.Created](reader); in.Node.Seq != node.Seq {
+			r.Errorf("the reader is answered %+v, want the place of %v", in, node)
 		}
 	})
 }
@@ -37,39 +33,32 @@ func TestAPlaceIsNotJoinedToARelease(t *testing.T) {
 func TestAPlaceIsGivenByAHolderOnly(t *testing.T) {
 	refused := func(r *sessiontest.Rig, reader *sessiontest.Seat) {
 		r.Helper()
-		if in, ok := reader.Answer().(recipes.Refused); !ok || in.Op != recipes.OpCreate {
+		if in := sessiontest.AnswerOf[recipes.Refused](reader); in.Op != recipes.OpCreate {
 			r.Errorf("answered %+v", in)
 		}
 	}
-	t.Run("waits", func(t *testing.T) {
-		sessiontest.InSession(t, func(r *sessiontest.Rig) {
-			r.Writer()
-			second := r.SeatAt(session.Place{Dir: sessiontest.Dir, Kind: events.KindWrite})
-			second.Want("Opened")
-			second.Makes(1)
-			second.ListNodes(1)
-			reader := r.InPlaceOf(second)
-			reader.Create(recipes.Create{Epoch: 1, Attempt: 1})
-			refused(r, reader)
-			if nodes := r.Server.Children(sessiontest.Dir); len(nodes) != 2 {
-				r.Errorf("nodes %v", nodes)
-			}
-		})
+	sessiontest.Run(t, "waits", func(r *sessiontest.Rig) {
+		r.Writer()
+		second := r.SeatedAt(session.Place{Dir: sessiontest.Dir, Kind: events.KindWrite})
+		second.Makes(1)
+		second.ListNodes(1)
+		reader := r.InPlaceOf(second)
+		reader.Create(recipes.Create{Epoch: 1, Attempt: 1})
+		refused(r, reader)
+		r.WantChildren(2)
 	})
-	t.Run("leaves", func(t *testing.T) {
-		sessiontest.InSession(t, func(r *sessiontest.Rig) {
-			w, node := r.Writer()
-			reader := r.InPlaceOf(w)
-			asked := r.Asked()
-			r.Together(func() {
-				w.Delete(recipes.Delete{Epoch: 1, Node: node.Text, Floor: true})
-				reader.Create(recipes.Create{Epoch: 1, Attempt: 1})
-			})
-			refused(r, reader)
-			if n := len(asked()); n != 1 {
-				r.Errorf("%d kinds of requests, want the release's alone", n)
-			}
+	sessiontest.Run(t, "leaves", func(r *sessiontest.Rig) {
+		w, node := r.Writer()
+		reader := r.InPlaceOf(w)
+		asked := r.Asked()
+		r.Together(func() {
+			w.Delete(recipes.Delete{Epoch: 1, Node: node.Text, Floor: true})
+			reader.Create(recipes.Create{Epoch: 1, Attempt: 1})
 		})
+		refused(r, reader)
+		if n := len(asked()); n != 1 {
+			r.Errorf("%d kinds of requests, want the release's alone", n)
+		}
 	})
 }
 
@@ -80,10 +69,10 @@ func TestAWriterThatGaveItsPlaceLeavesNoFloor(t *testing.T) {
 		reader := r.InPlaceOf(w)
 		made := reader.Makes(1)
 		if made.Node.Seq != node.Seq || made.Alone {
-			r.Errorf("%+v in the place of %v", made, node)
+			r.Errorf("the reader has %+v, want the place of %v, beside it", made, node)
 		}
 		if !r.Server.Exists(sessiontest.Dir + "/" + made.Node.Text) {
-			r.Errorf("nodes %v, and no %s", r.Server.Children(sessiontest.Dir), made.Node.Text)
+			r.Errorf("the nodes are %v, want %s among them", r.Server.Children(sessiontest.Dir), made.Node.Text)
 		}
 		w.Delete(recipes.Delete{Epoch: 1, Node: node.Text, Floor: true})
 		w.Want("Deleted")

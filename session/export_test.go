@@ -3,6 +3,7 @@ package session
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"net"
 	"testing"
 
 	"github.com/zkgrant/zkgrant/recipes"
@@ -12,6 +13,12 @@ import (
 func TLSFixture(t *testing.T, name string) (*x509.CertPool, tls.Certificate) {
 	t.Helper()
 	return tlsFixture(t, name)
+}
+
+// ServeTCP is serveTCP for the tests outside the package.
+func ServeTCP(t *testing.T, serve func(net.Conn)) DialFunc {
+	t.Helper()
+	return serveTCP(t, serve)
 }
 
 // Session returns the id of the epoch's session, or 0.

@@ -30,13 +30,11 @@ func TestAClientWithoutAConnectionEndsAtOnce(t *testing.T) {
 					queued <- err
 				}()
 				time.Sleep(10 * time.Millisecond)
-				if took := r.end(t); took != 0 {
-					t.Errorf("it took %v", took)
-				}
+				r.endWithin(t, 0)
 				if err := <-queued; err == nil {
-					t.Error("a request was answered that nobody has seen")
+					t.Error("a request that no server has seen is answered, want an error")
 				} else if outcome, _ := Classify(err); outcome != Unknown {
-					t.Errorf("%v is taken for %v", err, outcome)
+					t.Errorf("the error %v is taken for %v, want Unknown", err, outcome)
 				}
 			})
 		})
@@ -61,13 +59,9 @@ func TestAClientThatHasLostItsConnectionEndsAtOnce(t *testing.T) {
 		r.await(t, zk.StateDisconnected)
 		synctest.Wait()
 		r.dialer.stop()
-		if err := r.dialer.hardClose(); err != nil { // the handshake under way
-			t.Error(err)
-		}
+		check(t, r.dialer.hardClose()) // the handshake under way
 		r.await(t, zk.StateHasSession) // so it believes
-		if took := r.end(t); took != 0 {
-			t.Errorf("it took %v", took)
-		}
+		r.endWithin(t, 0)
 		f.wg.Wait()
 	})
 }

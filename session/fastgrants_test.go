@@ -18,15 +18,13 @@ func fastGrants() map[string]func(r *sessiontest.Rig) (s *sessiontest.Seat, requ
 	return map[string]func(r *sessiontest.Rig) (s *sessiontest.Seat, request func(), want recipes.Input){
 		"by a create": func(r *sessiontest.Rig) (*sessiontest.Seat, func(), recipes.Input) {
 			r.Warm()
-			s := r.Seat()
-			s.Want("Opened")
+			s := r.Seated()
 			return s, func() { s.Create(recipes.Create{Epoch: 1, Attempt: 1}) }, recipes.Created{Alone: true, Fresh: true}
 		},
 		"by an advance": func(r *sessiontest.Rig) (*sessiontest.Seat, func(), recipes.Input) {
 			r.Warm()
 			r.Plant("lock-0000000000")
-			pred, s := r.Seat(), r.Seat()
-			s.Want("Opened")
+			pred, s := r.Seat(), r.Seated()
 			node := pred.CreateNode(1).Text
 			pred.ListNodes(1)
 			own := s.CreateNode(1).Text
@@ -55,24 +53,20 @@ func proof(in recipes.Input) recipes.Input {
 // TestWhoeverIsGrantedIsToldOfTheEndOfTheLease, by whatever the grant came.
 func TestWhoeverIsGrantedIsToldOfTheEndOfTheLease(t *testing.T) {
 	for name, prepare := range fastGrants() {
-		t.Run(name, func(t *testing.T) {
-			sessiontest.InSession(t, func(r *sessiontest.Rig) {
-				s, request, want := prepare(r)
-				request()
-				if in := s.Answer(); proof(in) != want {
-					t.Fatalf("%+v", in)
-				}
-				multis := r.Multis()
-				time.Sleep(time.Minute)
-				if n := multis(); n != int(time.Minute/probe) {
-					t.Errorf("%d probes", n)
-				}
-				s.Want("")
-				r.Server.MuteAll(true)
-				time.Sleep(sessiontest.Timeout)
-				s.Want("Suspended LeaseRanOut")
-				r.Server.MuteAll(false)
-			})
+		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+			s, request, want := prepare(r)
+			request()
+			if in := s.Answer(); proof(in) != want {
+				r.Fatalf("the request is answered %+v, want %+v", in, want)
+			}
+			multis := r.Multis()
+			time.Sleep(time.Minute)
+			multis(int(time.Minute/probe), int(time.Minute/probe), "in a minute with one holder")
+			s.Want("")
+			r.Server.MuteAll(true)
+			time.Sleep(sessiontest.Timeout)
+			s.Want("Suspended LeaseRanOut")
+			r.Server.MuteAll(false)
 		})
 	}
 }
@@ -81,42 +75,39 @@ func TestWhoeverIsGrantedIsToldOfTheEndOfTheLease(t *testing.T) {
 // that has no value any more.
 func TestAProofThatIsSeenTooLateIsNotFresh(t *testing.T) {
 	for name, prepare := range fastGrants() {
-		t.Run(name, func(t *testing.T) {
-			sessiontest.InSession(t, func(r *sessiontest.Rig) {
-				s, request, want := prepare(r)
-				slow := r.Seat()
-				slow.Want("Opened")
-				r.Server.Intercept(func(q zktest.Request) zktest.Action {
-					switch q.Op {
-					case zktest.OpMulti, zktest.OpGetData:
-						return zktest.Delay(time.Second)
-					default:
-						return zktest.Swallow()
-					}
-				})
-				request()
-				synctest.Wait()
-				slow.Hears(func(recipes.Input) { time.Sleep(sessiontest.Lease + time.Second) }) // stands for a pause of the whole process
-				slow.Delete(recipes.Delete{Epoch: 99, Node: "n"})
-				time.Sleep(sessiontest.Lease + 2*time.Second)
-				var got []recipes.Input
-				for _, in := range s.Fresh() {
-					if _, news := in.(recipes.Suspended); !news {
-						got = append(got, proof(in))
-					}
-				}
-				switch stale := want.(type) {
-				case recipes.Created:
-					stale.Fresh = false
-					want = stale
-				case recipes.Advanced:
-					stale.Fresh = false
-					want = stale
-				}
-				if len(got) != 1 || got[0] != want {
-					t.Errorf("told %+v, want %+v", got, want)
+		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+			s, request, want := prepare(r)
+			slow := r.Seated()
+			r.Server.Intercept(func(q zktest.Request) zktest.Action {
+				switch q.Op {
+				case zktest.OpMulti, zktest.OpGetData:
+					return zktest.Delay(time.Second)
+				default:
+					return zktest.Swallow()
 				}
 			})
+			request()
+			synctest.Wait()
+			slow.Hears(func(recipes.Input) { time.Sleep(sessiontest.Lease + time.Second) }) // stands for a pause of the whole process
+			slow.Delete(recipes.Delete{Epoch: 99, Node: "n"})
+			time.Sleep(sessiontest.Lease + 2*time.Second)
+			var got []recipes.Input
+			for _, in := range s.Fresh() {
+				if _, news := in.(recipes.Suspended); !news {
+					got = append(got, proof(in))
+				}
+			}
+			switch stale := want.(type) {
+			case recipes.Created:
+				stale.Fresh = false
+				want = stale
+			case recipes.Advanced:
+				stale.Fresh = false
+				want = stale
+			}
+			if len(got) != 1 || got[0] != want {
+				r.Errorf("told %+v, want %+v", got, want)
+			}
 		})
 	}
 }
@@ -126,27 +117,22 @@ func TestAProofThatIsSeenTooLateIsNotFresh(t *testing.T) {
 func TestALoneHoldersNodeIsWatchedAfterAWhile(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Warm()
-		s := r.Seat()
-		s.Want("Opened")
+		s := r.Seated()
 		asked := r.Asked()
 		for attempt := range recipes.Attempt(10) {
 			s.DeleteNode(s.Makes(attempt + 1).Node.Text)
 		}
 		if got := asked(); got[zktest.OpGetData] != 0 || r.Server.Watches() != 0 {
-			t.Errorf("asked %v, %d watches", got, r.Server.Watches())
+			t.Errorf("after ten short cycles the server was asked for %v and has %d watches, want no watch", got, r.Server.Watches())
 		}
 		node := s.Makes(11).Node.Text
 		time.Sleep(probe + time.Millisecond)
 		synctest.Wait()
-		if n := r.Server.Watches(); n != 1 {
-			t.Errorf("%d watches", n)
-		}
+		r.WantWatches(1)
 		r.DeleteNode(node)
 		s.WantGone(node)
 		time.Sleep(time.Minute)
-		if n := r.Server.Watches(); n != 0 {
-			t.Errorf("%d watches are left", n)
-		}
+		r.WantWatches(0)
 	})
 }
 
@@ -157,20 +143,14 @@ func TestALoneHoldersNodeIsWatchedThoughItHadToClaim(t *testing.T) {
 	var asleep atomic.Int64
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Warm()
-		s := r.Seat()
-		s.Want("Opened")
-		r.Server.Intercept(func(q zktest.Request) zktest.Action {
-			if q.Op == zktest.OpMulti {
-				return zktest.Delay(time.Second)
-			}
-			return zktest.Pass()
-		})
+		s := r.Seated()
+		r.On(zktest.OpMulti, zktest.Delay(time.Second))
 		s.Create(recipes.Create{Epoch: 1, Attempt: 1})
 		synctest.Wait()
 		asleep.Store(int64(sessiontest.Lease))
 		created, ok := s.Answer().(recipes.Created)
 		if !ok || !created.Alone || created.Fresh {
-			r.Fatalf("%+v", created)
+			r.Fatalf("a create behind a suspend is answered %+v, want Alone and not Fresh", created)
 		}
 		r.Server.Intercept(nil)
 		node := created.Node.Text
@@ -185,7 +165,7 @@ func TestALoneHoldersNodeIsWatchedThoughItHadToClaim(t *testing.T) {
 		time.Sleep(probe + time.Millisecond)
 		synctest.Wait()
 		if n := r.Server.Watches(); !fresh || n != 1 {
-			r.Fatalf("held %v, %d watches", fresh, n)
+			r.Fatalf("after three claims held is %v with %d watches, want true with 1", fresh, n)
 		}
 		r.DeleteNode(node)
 		s.WantGone(node)

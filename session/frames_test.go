@@ -37,10 +37,10 @@ func splitAll(t *testing.T, s *splitter, stream []byte, sizes []byte) (headed, e
 				ended = append(ended, head)
 			case markMore:
 				if len(piece) != 0 {
-					t.Fatalf("%d bytes left behind", len(piece))
+					t.Fatalf("%d bytes are left behind, want the splitter to take all", len(piece))
 				}
 			default:
-				t.Fatalf("mark %d", m)
+				t.Fatalf("the splitter says mark %d, want headed, ended or more", m)
 			}
 			if m == markMore {
 				break
@@ -61,19 +61,17 @@ func TestSplitterFindsFramesInAnyPieces(t *testing.T) {
 	for size := 1; size < 256; size++ {
 		s := &splitter{max: 1000}
 		headed, ended, err := splitAll(t, s, stream, []byte{byte(size)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if len(headed) != len(want) || len(ended) != len(want) {
 			t.Fatalf("pieces of %d: %d heads and %d ends, want %d", size, len(headed), len(ended), len(want))
 		}
 		for i := range want {
 			if !bytes.Equal(headed[i], want[i]) || !bytes.Equal(ended[i], want[i]) {
-				t.Fatalf("pieces of %d: frame %d has head %x, later %x", size, i, headed[i], ended[i])
+				t.Fatalf("pieces of %d: frame %d has head %x, later %x; want %x", size, i, headed[i], ended[i], want[i])
 			}
 		}
 		if !s.between() {
-			t.Fatalf("pieces of %d: not between frames at the end", size)
+			t.Fatalf("pieces of %d: in a frame at the end, want between two", size)
 		}
 	}
 }
@@ -89,7 +87,7 @@ func TestSplitterHoldsTheBounds(t *testing.T) {
 		s := &splitter{min: minReply, max: maxFrame}
 		_, _, err := s.next(binary.BigEndian.AppendUint32(nil, c.length))
 		if (err == nil) != c.ok || err != nil && !errors.Is(err, errFrameLength) {
-			t.Errorf("length %d: %v", c.length, err)
+			t.Errorf("length %d: %v, want accepted %v", c.length, err, c.ok)
 		}
 	}
 }

@@ -12,15 +12,12 @@ import (
 func TestAReleaseThatMayNotLeaveAFloorIsARelease(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Warm()
-		s := r.Seat()
-		s.Want("Opened")
+		s := r.Seated()
 		node := s.Makes(1).Node.Text
 		r.DenyWriting()
 		s.Delete(recipes.Delete{Epoch: 1, Node: node, Floor: true})
 		s.Want("Deleted")
-		if got := r.Server.Children(sessiontest.Dir); len(got) != 0 {
-			t.Errorf("left %v", got)
-		}
+		r.WantChildren(0)
 		r.WantData(sessiontest.OurData)
 	})
 }
@@ -29,15 +26,14 @@ func TestAReleaseThatMayNotLeaveAFloorIsARelease(t *testing.T) {
 func TestAFloorNamesANodeByItsCreation(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Warm()
-		s := r.Seat()
-		s.Want("Opened")
+		s := r.Seated()
 		for attempt := recipes.Attempt(1); attempt < 4; attempt++ {
 			created := s.Makes(attempt)
 			asked := r.Asked()
 			s.Delete(recipes.Delete{Epoch: 1, Node: created.Node.Text, Floor: true})
 			s.Want("Deleted")
 			if got := asked(); len(got) != 1 || got[zktest.OpMulti] != 1 || len(r.Server.Children(sessiontest.Dir)) != 0 {
-				t.Errorf("asked %v, left %v", got, r.Server.Children(sessiontest.Dir))
+				t.Errorf("the server was asked for %v and has %v, want one Multi and no node", got, r.Server.Children(sessiontest.Dir))
 			}
 			r.WantData(floorOf(created.Token))
 		}
@@ -53,9 +49,9 @@ func TestAFloorNamesANodeByItsCreation(t *testing.T) {
 	})
 }
 
-// TestAdvance has two stand ahead, the nearer one leave, and looks what a waiter learns
+// TestAnAdvanceSaysWhoStandsAhead has two stand ahead, the nearer one leave, and looks what a waiter learns
 // of it.
-func TestAdvance(t *testing.T) {
+func TestAnAdvanceSaysWhoStandsAhead(t *testing.T) {
 	type scene struct {
 		*sessiontest.Rig
 		pred  *sessiontest.Seat
@@ -66,9 +62,7 @@ func TestAdvance(t *testing.T) {
 		s.pred.Delete(recipes.Delete{Epoch: 1, Node: s.node, Floor: floor})
 	}
 	data := func(s scene, data string) {
-		if err := s.Server.SetData(sessiontest.Dir, []byte(data)); err != nil {
-			t.Fatal(err)
-		}
+		s.Must(s.Server.SetData(sessiontest.Dir, []byte(data)))
 	}
 	const other = "lock-0000000000"
 	for name, c := range map[string]struct {
@@ -102,35 +96,32 @@ func TestAdvance(t *testing.T) {
 		"of this session, a joiner wrote over the floor": {func(s scene) { leave(s, true); synctest.Wait(); data(s, sessiontest.OurData) },
 			recipes.Advanced{Epoch: 1, Floor: true, Fresh: true}, 0},
 	} {
-		t.Run(name, func(t *testing.T) {
-			sessiontest.InSession(t, func(r *sessiontest.Rig) {
-				r.Warm()
-				r.Plant(other)
-				s := scene{Rig: r, pred: r.Seat()}
-				s.pred.Want("Opened")
-				s.node = s.pred.CreateNode(1).Text
-				s.token = s.pred.ListNodes(1).Own.Token
-				waiter := r.Seat()
-				waiter.Want("Opened")
-				own := waiter.CreateNode(1).Text
-				waiter.ListNodes(1)
-				waiter.WatchNode(s.node)
-				waiter.Want("")
-				c.leaves(s)
-				waiter.WantGone(s.node)
-				asked := r.Asked()
-				waiter.Advance(recipes.Advance{Epoch: 1, Node: own, Past: s.node, Next: other})
-				if in := waiter.Answer(); in != c.want {
-					t.Errorf("%+v, want %+v", in, c.want)
-				}
-				if got := asked(); got[zktest.OpGetData] != c.reads || got[zktest.OpMulti] != 1 || len(got) != 1+min(c.reads, 1) {
-					t.Errorf("asked %v", got)
-				}
-				if c.want.Stands {
-					r.DeleteNode(other)
-					waiter.WantGone(other)
-				}
-			})
+		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+			r.Warm()
+			r.Plant(other)
+			s := scene{Rig: r, pred: r.Seat()}
+			s.pred.Want("Opened")
+			s.node = s.pred.CreateNode(1).Text
+			s.token = s.pred.ListNodes(1).Own.Token
+			waiter := r.Seated()
+			own := waiter.CreateNode(1).Text
+			waiter.ListNodes(1)
+			waiter.WatchNode(s.node)
+			waiter.Want("")
+			c.leaves(s)
+			waiter.WantGone(s.node)
+			asked := r.Asked()
+			waiter.Advance(recipes.Advance{Epoch: 1, Node: own, Past: s.node, Next: other})
+			if in := waiter.Answer(); in != c.want {
+				r.Errorf("%+v, want %+v", in, c.want)
+			}
+			if got := asked(); got[zktest.OpGetData] != c.reads || got[zktest.OpMulti] != 1 || len(got) != 1+min(c.reads, 1) {
+				r.Errorf("the server was asked for %v, want one Multi and %d reads", got, c.reads)
+			}
+			if c.want.Stands {
+				r.DeleteNode(other)
+				waiter.WantGone(other)
+			}
 		})
 	}
 }
@@ -139,8 +130,7 @@ func TestAdvance(t *testing.T) {
 func TestAnAdvanceWithoutAnOwnNode(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Warm()
-		pred, waiter := r.Seat(), r.Seat()
-		waiter.Want("Opened")
+		pred, waiter := r.Seat(), r.Seated()
 		r.Plant("lock-0000000000")
 		node := pred.CreateNode(1).Text
 		pred.ListNodes(1)
@@ -149,9 +139,7 @@ func TestAnAdvanceWithoutAnOwnNode(t *testing.T) {
 		pred.Delete(recipes.Delete{Epoch: 1, Node: node, Floor: true})
 		waiter.WantGone(node)
 		waiter.Advance(recipes.Advance{Epoch: 1, Node: "none", Past: node, Next: "lock-0000000000"})
-		if in := waiter.Answer(); in != (recipes.Refused{Epoch: 1, Op: recipes.OpAdvance, Missing: true}) {
-			t.Errorf("%+v", in)
-		}
+		waiter.WantAnswer(recipes.Refused{Epoch: 1, Op: recipes.OpAdvance, Missing: true})
 	})
 }
 
@@ -161,22 +149,17 @@ func TestAnAdvanceSeesThatTheDataAreSomebodys(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Warm()
 		r.Plant("lock-0000000000")
-		pred, waiter := r.Seat(), r.Seat()
-		waiter.Want("Opened")
+		pred, waiter := r.Seat(), r.Seated()
 		node := pred.CreateNode(1).Text
 		own := waiter.CreateNode(1).Text
 		waiter.ListNodes(1)
 		waiter.WatchNode(node)
 		waiter.Want("")
-		if err := r.Server.SetData(sessiontest.Dir, []byte(theirData)); err != nil {
-			t.Fatal(err)
-		}
+		r.Must(r.Server.SetData(sessiontest.Dir, []byte(theirData)))
 		pred.Delete(recipes.Delete{Epoch: 1, Node: node})
 		waiter.WantGone(node)
 		waiter.Advance(recipes.Advance{Epoch: 1, Node: own, Past: node, Next: "lock-0000000000"})
-		if in := waiter.Answer(); in != (recipes.Advanced{Epoch: 1, Stands: true}) {
-			t.Errorf("%+v", in)
-		}
+		waiter.WantAnswer(recipes.Advanced{Epoch: 1, Stands: true})
 		waiter.Delete(recipes.Delete{Epoch: 1, Node: own, Floor: true})
 		waiter.Want("Gone Deleted")
 		r.WantData(theirData)
@@ -192,12 +175,8 @@ func TestWhoHasSeenTheOneBeforeLeaveNeedsNoFloor(t *testing.T) {
 		})
 		asked := r.Asked()
 		waiter.Advance(advance)
-		if in := waiter.Answer(); in != (recipes.Advanced{Epoch: 1, Floor: true, Fresh: true}) {
-			t.Errorf("%+v", in)
-		}
-		if got := asked(); got[zktest.OpMulti] != 1 || len(got) != 1 {
-			t.Errorf("asked %v", got)
-		}
+		waiter.WantAnswer(recipes.Advanced{Epoch: 1, Floor: true, Fresh: true})
+		r.WantAsked(asked(), zktest.OpMulti)
 	})
 }
 
@@ -205,19 +184,12 @@ func TestWhoHasSeenTheOneBeforeLeaveNeedsNoFloor(t *testing.T) {
 func TestAHolderWhoseNodeStaysIsInTheWay(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		waiter, advance := r.Leaving(func(s *sessiontest.Seat, node string) {
-			r.Server.Intercept(func(q zktest.Request) zktest.Action {
-				if q.Op == zktest.OpMulti {
-					return zktest.Fail(zktest.Throttled)
-				}
-				return zktest.Pass()
-			})
+			r.On(zktest.OpMulti, zktest.Fail(zktest.Throttled))
 			s.Delete(recipes.Delete{Epoch: 1, Node: node, Floor: true})
 			s.Fresh()
 			r.Server.Intercept(nil)
 		})
 		waiter.Advance(advance)
-		if in := waiter.Answer(); in != (recipes.Advanced{Epoch: 1, Stands: true}) {
-			t.Errorf("%+v", in)
-		}
+		waiter.WantAnswer(recipes.Advanced{Epoch: 1, Stands: true})
 	})
 }

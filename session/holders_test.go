@@ -18,21 +18,16 @@ func TestOneProbeForAThousandHoldersAndNoneForNobody(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		multis := r.Multis()
 		time.Sleep(time.Hour)
-		if n := multis(); n != 0 {
-			t.Errorf("%d probes while nothing is held", n)
-		}
+		multis(0, 0, "while nothing is held")
 		var seats []*sessiontest.Seat
 		for i := range 1000 {
 			node := fmt.Sprint("n", i)
 			r.Plant(node)
-			s := r.Seat()
-			s.Want("Opened")
+			s := r.Seated()
 			s.ClaimNode(1, node)
 			seats = append(seats, s)
 		}
-		if n := multis(); n != 1000 {
-			t.Errorf("%d claims", n)
-		}
+		multis(1000, 1000, "with 1000 claims")
 		least := sessiontest.Lease
 		for second := range 3600 {
 			time.Sleep(time.Second)
@@ -40,9 +35,7 @@ func TestOneProbeForAThousandHoldersAndNoneForNobody(t *testing.T) {
 				least = min(least, seats[0].Until())
 			}
 		}
-		if n, want := multis(), int(time.Hour/probe); n != want {
-			t.Errorf("%d probes in an hour with 1000 holders, want %d", n, want)
-		}
+		multis(int(time.Hour/probe), int(time.Hour/probe), "in an hour with 1000 holders")
 		// A probe proves the newest answer that is older than the window, which is that
 		// of the probe before. The last look before the next one comes a second early.
 		if want := sessiontest.Lease - 2*probe + time.Second; least != want {
@@ -52,55 +45,40 @@ func TestOneProbeForAThousandHoldersAndNoneForNobody(t *testing.T) {
 			s.Delete(recipes.Delete{Epoch: 1, Node: fmt.Sprint("n", i)})
 			s.Want("Deleted")
 		}
-		multis()
+		multis(0, 1000, "with 1000 deletions")
 		time.Sleep(time.Hour)
-		if n := multis(); n != 0 {
-			t.Errorf("%d probes after everything was given up", n)
-		}
+		multis(0, 0, "after everything was given up")
 	})
 }
 
 func TestOtherWritesCountAsProbes(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Plant("n")
-		s, other := r.Seat(), r.Seat()
-		other.Want("Opened")
-		s.Want("Opened")
+		s, other := r.Seated(), r.Seated()
 		s.ClaimNode(1, "n")
 		multis := r.Multis()
 		for range 600 {
 			time.Sleep(probe - time.Millisecond)
 			other.WriteNothing()
 		}
-		if n := multis(); n != 0 {
-			t.Errorf("%d probes beside 600 writes", n)
-		}
-		if got := s.Until(); got < sessiontest.Lease-3*probe {
-			t.Errorf("lease of %v", got)
-		}
+		multis(0, 0, "beside 600 writes")
+		s.WantLease(sessiontest.Lease-3*probe, sessiontest.Lease)
 		time.Sleep(10 * probe)
-		if n := multis(); n != 10 {
-			t.Errorf("%d probes in 10 intervals, once nothing else is written", n)
-		}
+		multis(10, 10, "in 10 intervals, once nothing else is written")
 	})
 }
 
 func TestTheProbeIntervalCanBeSetAndStaysBelowTheTimeout(t *testing.T) {
 	for _, c := range []struct{ set, want time.Duration }{{time.Second, time.Second}, {sessiontest.Timeout / 4, sessiontest.Timeout / 4}, {time.Minute, sessiontest.Timeout / 4}} {
-		t.Run(fmt.Sprint(c.set), func(t *testing.T) {
-			sessiontest.InSession(t, func(r *sessiontest.Rig) {
-				r.Plant("n")
-				s := r.Seat()
-				s.Want("Opened")
-				s.ClaimNode(1, "n")
-				multis := r.Multis()
-				time.Sleep(time.Hour)
-				if n, want := multis(), int(time.Hour/c.want); n != want {
-					t.Errorf("%d probes in an hour, want %d", n, want)
-				}
-				s.Want("")
-			}, session.OptionFunc(func(c2 *session.Config) { c2.ProbeInterval = c.set }))
-		})
+		sessiontest.Run(t, fmt.Sprint(c.set), func(r *sessiontest.Rig) {
+			r.Plant("n")
+			s := r.Seated()
+			s.ClaimNode(1, "n")
+			multis := r.Multis()
+			time.Sleep(time.Hour)
+			multis(int(time.Hour/c.want), int(time.Hour/c.want), "in an hour")
+			s.Want("")
+		}, session.OptionFunc(func(c2 *session.Config) { c2.ProbeInterval = c.set }))
 	}
 }
 
@@ -118,16 +96,12 @@ func TestAProbeThatFindsNoNodeTellsTheSeat(t *testing.T) {
 		if got := a.Inputs[len(a.Inputs)-1]; got != (recipes.Gone{Epoch: 1, Node: "a"}) {
 			t.Errorf("told %+v", got)
 		}
-		if n := multis(); n > 50 { // one of the two is probed at random
-			t.Errorf("after %d probes", n)
-		}
+		multis(0, 50, "until a probe has found that the node is gone") // one of the two is probed at random
 		b.Want("")
 		time.Sleep(100 * probe)
 		a.Want("")
 		b.Want("")
-		if n := multis(); n != 100 {
-			t.Errorf("%d probes in 100 intervals for the one that is left", n)
-		}
+		multis(100, 100, "in 100 intervals for the one that is left")
 	})
 }
 
@@ -136,17 +110,10 @@ func TestOneProbeAtATime(t *testing.T) {
 		r.Plant("n")
 		s := r.Seat()
 		s.ClaimNode(1, "n")
-		r.Server.Intercept(func(q zktest.Request) zktest.Action {
-			if q.Op == zktest.OpMulti {
-				return zktest.Delay(5*time.Second/2 - time.Millisecond) // a little more than the interval
-			}
-			return zktest.Pass()
-		})
+		r.On(zktest.OpMulti, zktest.Delay(5*time.Second/2-time.Millisecond)) // a little more than the interval
 		multis := r.Multis()
 		time.Sleep(40 * probe)
-		if n := multis(); n != 20 {
-			t.Errorf("%d probes, want one in every other interval", n)
-		}
+		multis(20, 20, "in 40 intervals with answers that take longer than one")
 		s.Want("")
 	})
 }
@@ -154,8 +121,7 @@ func TestOneProbeAtATime(t *testing.T) {
 func TestNoProbeWithoutAConnectionAndOneAsSoonAsItIsDue(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Plant("n")
-		s := r.Seat()
-		s.Want("Opened")
+		s := r.Seated()
 		s.ClaimNode(1, "n")
 		multis := r.Multis()
 		r.Server.Down(true)
@@ -163,16 +129,10 @@ func TestNoProbeWithoutAConnectionAndOneAsSoonAsItIsDue(t *testing.T) {
 		r.Server.Down(false)
 		r.Settle()
 		s.Want("Suspended Reconnected")
-		if n := multis(); n != 0 {
-			t.Errorf("%d probes without a connection", n)
-		}
+		multis(0, 0, "without a connection")
 		time.Sleep(10 * probe)
-		if n := multis(); n < 9 || n > 10 {
-			t.Errorf("%d probes in the 10 intervals after it", n)
-		}
-		if got := s.Until(); got < sessiontest.Lease-3*probe {
-			t.Errorf("lease of %v", got)
-		}
+		multis(9, 10, "in the 10 intervals after the outage")
+		s.WantLease(sessiontest.Lease-3*probe, sessiontest.Lease)
 	})
 }
 
@@ -180,23 +140,15 @@ func TestNoProbeWithoutAConnectionAndOneAsSoonAsItIsDue(t *testing.T) {
 func TestALateClaimMakesNoHolder(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Plant("n")
-		s := r.Seat()
-		s.Want("Opened")
-		r.Server.Intercept(func(q zktest.Request) zktest.Action {
-			if q.Op == zktest.OpMulti {
-				return zktest.Delay(time.Second)
-			}
-			return zktest.Pass()
-		})
+		s := r.Seated()
+		r.On(zktest.OpMulti, zktest.Delay(time.Second))
 		s.Claim(recipes.Claim{Epoch: 1, Node: "n"})
 		s.Delete(recipes.Delete{Epoch: 1, Node: "n"})
 		time.Sleep(time.Second)
 		s.Fresh()
 		multis := r.Multis()
 		time.Sleep(time.Hour)
-		if n := multis(); n != 0 {
-			t.Errorf("%d probes", n)
-		}
+		multis(0, 0, "in an hour after the claim was given up")
 	})
 }
 
@@ -205,15 +157,10 @@ func TestASessionThatEndsHasNoHolders(t *testing.T) {
 		r.Plant("n")
 		s := r.Seat()
 		s.ClaimNode(1, "n")
-		if err := r.Server.Expire(r.Only()); err != nil {
-			t.Fatal(err)
-		}
-		r.Until("there is another session", func() bool { return s.Session(2) != 0 })
+		s.ExpireBefore(2)
 		multis := r.Multis()
 		time.Sleep(time.Hour)
 		s.Want("Suspended Expired Opened")
-		if n := multis(); n != 0 {
-			t.Errorf("%d probes", n)
-		}
+		multis(0, 0, "in an hour of the next session")
 	})
 }

@@ -22,17 +22,14 @@ import (
 // The message of the loss stands in the mailbox behind what was asked.
 func TestNobodyComesToWhoHasLapsed(t *testing.T) {
 	ask := recipes.Create{Epoch: 1, Attempt: 1}
-	t.Run("to share", func(t *testing.T) {
-		sessiontest.InSession(t, func(r *sessiontest.Rig) {
-			w, node := r.Writer()
-			inner := r.SeatAt(session.Place{Dir: sessiontest.Dir, With: []*session.Seat{w.Seat}})
-			inner.Want("Opened")
-			r.Together(func() { inner.Create(ask); w.Lapse() })
-			if in, ok := inner.Answer().(recipes.Created); !ok || in.Node.Text == node.Text {
-				r.Errorf("answered %+v", in)
-			}
-			r.WantChildren(2)
-		})
+	sessiontest.Run(t, "to share", func(r *sessiontest.Rig) {
+		w, node := r.Writer()
+		inner := r.SeatedAt(session.Place{Dir: sessiontest.Dir, With: []*session.Seat{w.Seat}})
+		r.Together(func() { inner.Create(ask); w.Lapse() })
+		if in := sessiontest.AnswerOf[recipes.Created](inner); in.Node.Text == node.Text {
+			r.Errorf("answered %+v", in)
+		}
+		r.WantChildren(2)
 	})
 	for name, wants := range map[string]func(r *sessiontest.Rig) (holder, other *sessiontest.Seat){
 		"to read in its place": func(r *sessiontest.Rig) (holder, other *sessiontest.Seat) {
@@ -44,15 +41,13 @@ func TestNobodyComesToWhoHasLapsed(t *testing.T) {
 			return u, r.Over(u)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			sessiontest.InSession(t, func(r *sessiontest.Rig) {
-				holder, other := wants(r)
-				r.Together(func() { other.Create(ask); holder.Lapse() })
-				if in, ok := other.Answer().(recipes.Refused); !ok || in.Op != recipes.OpCreate {
-					r.Errorf("answered %+v", in)
-				}
-				r.WantChildren(1)
-			})
+		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+			holder, other := wants(r)
+			r.Together(func() { other.Create(ask); holder.Lapse() })
+			if in := sessiontest.AnswerOf[recipes.Refused](other); in.Op != recipes.OpCreate {
+				r.Errorf("answered %+v", in)
+			}
+			r.WantChildren(1)
 		})
 	}
 }
@@ -64,55 +59,51 @@ func TestNobodyComesToWhoHasLapsed(t *testing.T) {
 // renews the lease, and makes it a holder. It keeps its node for a function that still runs, and nobody may enter beside it.
 func TestWhoVerifiesBehindItsLossIsNoHolderAgain(t *testing.T) {
 	for name, detect := range map[string]bool{"plain": false, "tells of crashes": true} {
-		t.Run(name, func(t *testing.T) {
-			sessiontest.InSession(t, func(r *sessiontest.Rig) {
-				s := r.SeatAt(session.Place{Dir: sessiontest.Dir, Detect: detect})
-				s.Want("Opened")
-				node := s.CreateNode(1)
-				s.ListNodes(1)
-				if detect {
-					s.Recorded(node.Text)
-				} else {
-					s.ClaimNode(1, node.Text)
-				}
-				s.Hears(func(in recipes.Input) { // as the actor does whose machine keeps the node
-					if _, out := in.(recipes.LeaseRanOut); out {
-						s.Lapse()
-					}
-				})
-				time.Sleep(100 * time.Second)
-				var swallowed atomic.Int32
-				r.Server.Intercept(func(q zktest.Request) zktest.Action {
-					if q.Op != zktest.OpMulti {
-						return zktest.Pass()
-					}
-					swallowed.Add(1)
-					return zktest.Swallow() // the probe: what is answered is pings, as by a server without a quorum
-				})
-				r.Until("a probe is lost", func() bool { return swallowed.Load() > 0 })
-				time.Sleep(s.Until() - time.Second)
-				r.Server.Intercept(nil)
-				r.Together(func() { // in the session's drain
-					time.Sleep(2 * time.Second)                       // 1, 2
-					s.Claim(recipes.Claim{Epoch: 1, Node: node.Text}) // 3
-				})
-				time.Sleep(3 * time.Second) // whoever's goroutine the drain runs in
-				if told := s.Fresh(); count[recipes.LeaseRanOut](told) != 1 || told[len(told)-1] != (recipes.Claimed{Epoch: 1}) {
-					t.Errorf("told %+v", told)
-				}
-				synctest.Wait()
-				inner := r.SeatAt(session.Place{Dir: sessiontest.Dir, Detect: detect, With: []*session.Seat{s.Seat}})
-				inner.Want("Opened")
-				inner.Create(recipes.Create{Epoch: 1, Attempt: 1})
-				switch in := inner.Answer().(type) {
-				case recipes.Created:
-					if in.Node.Text == node.Text {
-						t.Errorf("entered a lock that is lost: %+v", in)
-					}
-				case recipes.Joined:
-					t.Errorf("entered a lock that is lost, and was told of no crash: %+v", in)
+		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+			s := r.SeatedAt(session.Place{Dir: sessiontest.Dir, Detect: detect})
+			node := s.CreateNode(1)
+			s.ListNodes(1)
+			if detect {
+				s.Recorded(node.Text)
+			} else {
+				s.ClaimNode(1, node.Text)
+			}
+			s.Hears(func(in recipes.Input) { // as the actor does whose machine keeps the node
+				if _, out := in.(recipes.LeaseRanOut); out {
+					s.Lapse()
 				}
 			})
+			time.Sleep(100 * time.Second)
+			var swallowed atomic.Int32
+			r.Server.Intercept(func(q zktest.Request) zktest.Action {
+				if q.Op != zktest.OpMulti {
+					return zktest.Pass()
+				}
+				swallowed.Add(1)
+				return zktest.Swallow() // the probe: what is answered is pings, as by a server without a quorum
+			})
+			r.Until("a probe is lost", func() bool { return swallowed.Load() > 0 })
+			time.Sleep(s.Until() - time.Second)
+			r.Server.Intercept(nil)
+			r.Together(func() { // in the session's drain
+				time.Sleep(2 * time.Second)                       // 1, 2
+				s.Claim(recipes.Claim{Epoch: 1, Node: node.Text}) // 3
+			})
+			time.Sleep(3 * time.Second) // whoever's goroutine the drain runs in
+			if told := s.Fresh(); count[recipes.LeaseRanOut](told) != 1 || told[len(told)-1] != (recipes.Claimed{Epoch: 1}) {
+				r.Errorf("the seat is told %+v, want one LeaseRanOut, and in the end a claim that is not fresh", told)
+			}
+			synctest.Wait()
+			inner := r.SeatedAt(session.Place{Dir: sessiontest.Dir, Detect: detect, With: []*session.Seat{s.Seat}})
+			inner.Create(recipes.Create{Epoch: 1, Attempt: 1})
+			switch in := inner.Answer().(type) {
+			case recipes.Created:
+				if in.Node.Text == node.Text {
+					r.Errorf("a lock that is lost is entered: %+v, want another node", in)
+				}
+			case recipes.Joined:
+				r.Errorf("a lock that is lost is entered, and no crash told: %+v, want a node of its own", in)
+			}
 		})
 	}
 }
@@ -123,18 +114,13 @@ func TestWhoVerifiesBehindItsLossIsNoHolderAgain(t *testing.T) {
 func TestNoTransactionBehindALoss(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		s := r.Claimant()
-		created := s.Makes(1)
-		if !created.Alone || !created.Fresh {
-			t.Fatalf("made %+v", created)
-		}
+		s.MakesAlone()
 		admin := r.Admin()
 		defer admin.Close()
 		r.Server.Cut(s.Session(1))
 		s.Want("Suspended")
 		s.Lapse() // as the actor does whose machine keeps the node
-		if err := r.Server.Delete(sessiontest.TaskNode); err != nil {
-			t.Fatal(err)
-		}
+		r.Must(r.Server.Delete(sessiontest.TaskNode))
 		if _, err := admin.Create(sessiontest.TaskNode, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll)); err != nil {
 			t.Fatal(err)
 		}
@@ -144,7 +130,7 @@ func TestNoTransactionBehindALoss(t *testing.T) {
 		defer cancel()
 		_, err := s.Transact(ctx, 1, []string{sessiontest.TaskNode}, ops)
 		if !errors.Is(err, session.ErrGuard) {
-			t.Errorf("a transaction behind a loss, with somebody else's node: %v", err)
+			t.Errorf("a transaction behind a loss, with somebody else's node: %v, want %v", err, session.ErrGuard)
 		}
 		synctest.Wait()
 	}, strictly())

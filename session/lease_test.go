@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
@@ -22,8 +23,7 @@ const greeting = 5 * time.Millisecond
 
 func TestTheLeaseCountsFromTheSendingOfWhatAWriteProves(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		s := r.Seat()
-		s.Want("Opened")
+		s := r.Seated()
 		at := func(what string, want time.Duration) { // since the handshake
 			t.Helper()
 			if got := s.Until() + time.Since(r.Start) - sessiontest.Lease; got != want {
@@ -71,8 +71,7 @@ func TestTheLeaseCountsFromTheSendingOfWhatAWriteProves(t *testing.T) {
 
 func TestPingsAndReadsRenewNothing(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		s := r.Seat()
-		s.Want("Opened")
+		s := r.Seated()
 		for range 10 {
 			time.Sleep(time.Second)
 			s.List(recipes.List{Epoch: 1})
@@ -94,11 +93,11 @@ func TestPingsAndReadsRenewNothing(t *testing.T) {
 func TestAClaimAfterALongIdleTimeIsFresh(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Plant("n")
-		s := r.Seat()
-		for range 100 {
+		s, times := r.Seat(), eventstest.Amount(40, 100)
+		for range times {
 			time.Sleep(20*time.Minute + 777*time.Millisecond) // in another phase of the pings each time
 			if !s.Deadline(1).Before(time.Now()) {
-				t.Fatalf("lease of %v", s.Until())
+				t.Fatalf("after 20 idle minutes the lease is good for %v, want it run out", s.Until())
 			}
 			s.ClaimNode(1, "n")
 			if got, least := s.Until(), sessiontest.Lease-sessiontest.Timeout/3-window; got > sessiontest.Lease || got < least {
@@ -107,13 +106,13 @@ func TestAClaimAfterALongIdleTimeIsFresh(t *testing.T) {
 			s.WriteNothing() // and holds nothing any more
 		}
 		want := []recipes.Input{recipes.Opened{Epoch: 1, Session: r.Only()}}
-		for range 100 {
+		for range times {
 			want = append(want, recipes.Claimed{Epoch: 1, Fresh: true}, recipes.Deleted{Epoch: 1})
 		}
 		s.Mu.Lock()
 		defer s.Mu.Unlock()
 		if !slices.Equal(s.Inputs, want) {
-			t.Errorf("told %+v", s.Inputs)
+			t.Errorf("the seat was told %+v, want %+v", s.Inputs, want)
 		}
 	})
 }
@@ -125,7 +124,7 @@ func TestSuspendedHasTheDeadline(t *testing.T) {
 		r.Server.Down(true)
 		synctest.Wait()
 		if got := r.Heard[1]; got != (events.Suspended{Deadline: s.Deadline(1)}) || s.Until() != sessiontest.Lease-3*time.Second-greeting {
-			t.Errorf("%+v, and the lease is good for %v", got, s.Until())
+			t.Errorf("told %+v with a lease that is good for %v, want Suspended until its end, 3 s after the handshake", got, s.Until())
 		}
 	})
 }
@@ -135,8 +134,7 @@ func TestLeaseRanOutOnceInEachOutage(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Plant("n")
 		first := r.Session.ID()
-		s, waiter := r.Seat(), r.Seat()
-		s.Want("Opened")
+		s, waiter := r.Seated(), r.Seat()
 		for outage := range 2 {
 			// The last sign of life comes 1 s after a tick, so the server waits for another 29 s.
 			time.Sleep(sessiontest.Tick - time.Since(r.Start)%sessiontest.Tick + time.Second)
@@ -145,7 +143,7 @@ func TestLeaseRanOutOnceInEachOutage(t *testing.T) {
 			s.Want("Suspended")
 			left := s.Until()
 			if left > sessiontest.Lease || left < sessiontest.Lease-sessiontest.Timeout/3-window {
-				t.Errorf("outage %d: lease of %v", outage, left)
+				t.Errorf("outage %d begins with a lease of %v, want most of %v", outage, left, sessiontest.Lease)
 			}
 			time.Sleep(left - time.Nanosecond)
 			s.Want("")
@@ -163,13 +161,13 @@ func TestLeaseRanOutOnceInEachOutage(t *testing.T) {
 			r.Settle()
 			s.Want("Reconnected")
 			if got := s.Until(); got < sessiontest.Lease-time.Second {
-				t.Errorf("outage %d: lease of %v after it", outage, got)
+				t.Errorf("after outage %d the lease is good for %v, want a new one", outage, got)
 			}
 			time.Sleep(time.Hour)
 			s.Want("")
 		}
 		if r.Session.ID() != first {
-			t.Errorf("session %#x became %#x", first, r.Session.ID())
+			t.Errorf("session %#x became %#x, want it kept", first, r.Session.ID())
 		}
 		// To whoever holds nothing it is no news.
 		waiter.Want("Opened Suspended Reconnected Suspended Reconnected")
@@ -181,8 +179,7 @@ func TestLeaseRunsOutBeforeTheSession(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Plant("n")
 		first := r.Session.ID()
-		s := r.Seat()
-		s.Want("Opened")
+		s := r.Seated()
 		s.ClaimNode(1, "n")
 		time.Sleep(time.Minute)
 		r.Server.Mute(first, true)
@@ -191,14 +188,14 @@ func TestLeaseRunsOutBeforeTheSession(t *testing.T) {
 		ranOut := time.Since(start)
 		r.Until("the server ends the session", func() bool { return len(r.Server.Sessions()) == 0 })
 		if expired := time.Since(start); ranOut > sessiontest.Lease+10*time.Millisecond || expired < ranOut+sessiontest.Timeout/20 {
-			t.Errorf("lease over after %v, session after %v", ranOut, expired)
+			t.Errorf("the lease is over after %v and the session after %v, want the lease first, in time", ranOut, expired)
 		}
 		s.Want("Suspended LeaseRanOut")
 		r.Server.Mute(first, false)
-		r.Until("there is another session", func() bool { return s.Session(2) != 0 })
+		s.Await(2)
 		s.Want("Expired Opened")
 		if got := time.Until(s.Deadline(2)); got < sessiontest.Lease-time.Second {
-			t.Errorf("lease of %v in the new session", got)
+			t.Errorf("in the new session the lease is good for %v, want %v or little less", got, sessiontest.Lease)
 		}
 	})
 }
@@ -209,9 +206,7 @@ func TestLeaseRunsOutBeforeTheSession(t *testing.T) {
 func TestAClaimThatIsSeenTooLateIsNotFresh(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Plant("n")
-		s, slow := r.Seat(), r.Seat()
-		s.Want("Opened")
-		slow.Want("Opened")
+		s, slow := r.Seated(), r.Seated()
 		r.Server.Intercept(func(q zktest.Request) zktest.Action { // nothing but the claim is answered
 			if q.Op == zktest.OpMulti {
 				return zktest.Delay(time.Second)
@@ -234,11 +229,11 @@ func TestAClaimThatIsSeenTooLateIsNotFresh(t *testing.T) {
 			return list
 		}
 		if got := claimed(); len(got) != 0 {
-			t.Errorf("told %+v", got)
+			t.Errorf("a nanosecond too soon the seat is told %+v, want nothing", got)
 		}
 		time.Sleep(time.Nanosecond)
 		if got := claimed(); !slices.Equal(got, []recipes.Input{recipes.Claimed{Epoch: 1, Fresh: false}}) {
-			t.Errorf("told %+v", s.Inputs)
+			t.Errorf("the seat is told %+v, want a claim that is not fresh", s.Inputs)
 		}
 	})
 }
@@ -270,7 +265,7 @@ func TestALeaseThatHadRunOutIsNotRenewedInSilence(t *testing.T) {
 		slow.Delete(recipes.Delete{Epoch: 99, Node: "none"})
 		time.Sleep(4 * time.Second)
 		if !s.Deadline(1).After(time.Now()) {
-			t.Fatal("the lease was not renewed, and the test shows nothing")
+			t.Fatal("the lease was not renewed, and the test shows nothing; want it renewed")
 		}
 		s.Want("LeaseRanOut")
 	})

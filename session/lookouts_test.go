@@ -4,9 +4,9 @@ import "testing"
 
 const lookedAt = "/permits/leases"
 
-// TestLookouts: what is armed when the answer comes is not armed again, and nothing is taken for
+// TestAPathIsArmedUntilItFires: what is armed when the answer comes is not armed again, and nothing is taken for
 // armed that may not be. Each step asks, or something happens, or an answer comes to the n-th who armed.
-func TestLookouts(t *testing.T) {
+func TestAPathIsArmedUntilItFires(t *testing.T) {
 	type step struct {
 		do  string // "ask", "fire", "fail", "reconnect"; "done": the answer comes to the latest who armed but has none
 		arm bool   // of ask
@@ -36,7 +36,7 @@ func TestLookouts(t *testing.T) {
 				case "ask":
 					arm, fires := l.ask(lookedAt, seat)
 					if arm != s.arm {
-						t.Fatalf("step %d: arm %v", i, arm)
+						t.Fatalf("step %d: to be armed is %v, want %v", i, arm, s.arm)
 					}
 					if arm {
 						arming = append(arming, fires)
@@ -69,17 +69,17 @@ func TestNobodyLooksOut(t *testing.T) {
 	l.forget(lookedAt, a)
 	l.forget(lookedAt, a)
 	if told := l.fired(lookedAt); len(told) != 1 || told[0] != b {
-		t.Errorf("told %v", told)
+		t.Errorf("%v are told, want only the second", told)
 	}
 	if l.any() || len(l.all()) != 0 {
-		t.Errorf("left %v", l.paths)
+		t.Errorf("%v are armed when nobody looks, want none", l.paths)
 	}
 	l.forget(lookedAt, b)
 	if _, fires = l.ask(lookedAt, nil); !l.any() {
-		t.Error("nothing is known of one that is about to be armed")
+		t.Error("nothing is known of a path that is about to be armed, want it remembered")
 	}
 	l.answered(lookedAt, fires, false)
 	if told := l.fired(lookedAt); len(told) != 0 || l.any() {
-		t.Errorf("told %v, left %v", told, l.paths)
+		t.Errorf("%v are told and %v armed after a failure, want none", told, l.paths)
 	}
 }

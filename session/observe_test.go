@@ -31,15 +31,13 @@ func TestObserveBelowAChroot(t *testing.T) {
 					r.Open(chroot)
 					words := r.Session.Observe(r.Context(), dir)
 					if l, ok, closed := heard(words); !ok || closed || l.Node != "" {
-						t.Fatalf("%+v, %v, %v", l, ok, closed)
+						t.Fatalf("an election that nobody leads begins with %+v (%v, closed %v), want no leader", l, ok, closed)
 					}
 					below := dir + "/lock-0000000007"
 					if dir == "/" {
 						below = "/lock-0000000007"
 					}
-					if err := r.Server.Create(chroot+below, []byte("ann")); err != nil {
-						t.Fatal(err)
-					}
+					r.Must(r.Server.Create(chroot+below, []byte("ann")))
 					if l, ok, _ := heard(words); !ok || l.Node != below || string(l.Data) != "ann" || l.Token == 0 {
 						t.Errorf("%+v, %v, want %s", l, ok, below)
 					}
@@ -66,7 +64,7 @@ func TestObserveNeedsNoGrace(t *testing.T) {
 				_, _, closed = heard(words)
 			}
 			if !closed {
-				t.Errorf("observer %d is not told of the end", i)
+				t.Errorf("observer %d has an open channel, want it told of the end", i)
 			}
 		}
 		stays := r.Session.Observe(context.Background(), "/c")
@@ -76,12 +74,12 @@ func TestObserveNeedsNoGrace(t *testing.T) {
 			"before": stays, "behind": r.Session.Observe(context.Background(), "/c"),
 		} {
 			if _, _, closed := heard(words); !closed {
-				t.Errorf("%s the end of the session: not told", what)
+				t.Errorf("an observer from %s the end of the session has an open channel, want it told", what)
 			}
 		}
 		r.Group.Close()
 		if _, _, closed := heard(r.Session.Observe(context.Background(), "/c")); !closed {
-			t.Error("an observer that comes after the group was closed is not told of the end")
+			t.Error("an observer that comes after the group was closed has an open channel, want it told of the end")
 		}
 	})
 }

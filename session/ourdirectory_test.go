@@ -19,16 +19,13 @@ func floorOf(czxid int64) string { return fmt.Sprintf("zkgrant\nfloor 0x%x\n", c
 func TestOneRequestForALockThatIsFree(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Warm()
-		s := r.Seat()
-		s.Want("Opened")
+		s := r.Seated()
 		asked := r.Asked()
 		created := s.Makes(1)
-		if got := asked(); len(got) != 1 || got[zktest.OpMulti] != 1 {
-			t.Errorf("asked %v", got)
-		}
+		r.WantAsked(asked(), zktest.OpMulti)
 		r.WantData(sessiontest.OurData)
 		if own := s.ListNodes(1).Own; !created.Alone || !created.Fresh || created.Token != own.Token || created.Node != own.Name {
-			t.Errorf("%+v, and a listing says %+v", created, own)
+			t.Errorf("the create says %+v, want that it is alone, and what a listing says: %+v", created, own)
 		}
 	})
 }
@@ -38,11 +35,10 @@ func TestACreateSeesWhoStandsThere(t *testing.T) {
 	for _, other := range []string{"lock-0000000007", "x-lock-0000000000", "stranger"} {
 		sessiontest.InSession(t, func(r *sessiontest.Rig) {
 			r.Warm()
-			s := r.Seat()
-			s.Want("Opened")
+			s := r.Seated()
 			r.Plant(other)
 			if created := s.Makes(1); created.Alone || created.Fresh || created.Token != 0 {
-				t.Errorf("beside %s: %+v", other, created)
+				t.Errorf("beside %s the create says %+v, want neither alone nor a token", other, created)
 			}
 		})
 	}
@@ -53,21 +49,13 @@ func TestAJoinerLeavesTheFloor(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Warm()
 		r.Plant("lock-0000000007")
-		first, second := r.Seat(), r.Seat()
-		first.Want("Opened")
-		second.Want("Opened")
+		first, second := r.Seated(), r.Seated()
 		first.CreateNode(1)
 		first.ListNodes(1)
-		if err := r.Server.SetData(sessiontest.Dir, []byte(floorOf(0x77))); err != nil {
-			t.Fatal(err)
-		}
+		r.Must(r.Server.SetData(sessiontest.Dir, []byte(floorOf(0x77))))
 		asked := r.Asked()
-		if created := second.Makes(1); created.Alone {
-			t.Errorf("%+v", created)
-		}
-		if got := asked(); len(got) != 1 || got[zktest.OpCreate] != 1 {
-			t.Errorf("asked %v", got)
-		}
+		second.MakesBeside(1)
+		r.WantAsked(asked(), zktest.OpCreate)
 		r.WantData(floorOf(0x77))
 	})
 }
@@ -76,19 +64,14 @@ func TestAJoinerLeavesTheFloor(t *testing.T) {
 func TestSomebodysDataAreNeverWritten(t *testing.T) {
 	for _, data := range []string{"", "zkgrant", theirData} {
 		sessiontest.InSession(t, func(r *sessiontest.Rig) {
-			if err := r.Server.Create(sessiontest.Dir, []byte(data)); err != nil {
-				t.Fatal(err)
-			}
-			s := r.Seat()
-			s.Want("Opened")
+			r.Must(r.Server.Create(sessiontest.Dir, []byte(data)))
+			s := r.Seated()
 			for attempt := recipes.Attempt(1); attempt < 4; attempt++ {
-				if created := s.Makes(attempt); created.Alone {
-					t.Errorf("%+v", created)
-				}
+				s.MakesBeside(attempt)
 				s.List(recipes.List{Epoch: 1, Attempt: attempt})
-				listed := s.Answer().(recipes.Listed)
+				listed := sessiontest.AnswerOf[recipes.Listed](s)
 				if listed.Own.Token == 0 {
-					t.Fatalf("%+v", listed)
+					t.Fatalf("the listing has %+v, want the own node's token", listed)
 				}
 				s.Delete(recipes.Delete{Epoch: 1, Node: listed.Own.Name.Text, Floor: true})
 				s.Want("Gone Deleted")
@@ -103,27 +86,18 @@ func TestSomebodysDataAreNeverWritten(t *testing.T) {
 func TestAnotherDirectoryByTheSameName(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Warm()
-		if err := r.Server.Delete(sessiontest.Dir); err != nil {
-			t.Fatal(err)
-		}
-		if err := r.Server.Create(sessiontest.Dir, nil); err != nil {
-			t.Fatal(err)
-		}
-		s := r.Seat()
-		s.Want("Opened")
+		r.Must(r.Server.Delete(sessiontest.Dir))
+		r.Must(r.Server.Create(sessiontest.Dir, nil))
+		s := r.Seated()
 		created := s.Makes(1) // which cannot know
 		if created.Alone {
 			t.Errorf("%+v", created)
 		}
-		if err := r.Server.SetData(sessiontest.Dir, []byte(theirData)); err != nil {
-			t.Fatal(err)
-		}
+		r.Must(r.Server.SetData(sessiontest.Dir, []byte(theirData)))
 		s.ListNodes(1)
 		s.Delete(recipes.Delete{Epoch: 1, Node: created.Node.Text, Floor: true})
 		s.Want("Gone Deleted")
-		if created := s.Makes(2); created.Alone {
-			t.Errorf("%+v", created)
-		}
+		s.MakesBeside(2)
 		r.WantData(theirData)
 	})
 }
@@ -133,9 +107,7 @@ func TestAnotherDirectoryByTheSameName(t *testing.T) {
 func TestADirectoryMadeBySomebodyElseMeanwhile(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Warm()
-		if err := r.Server.Delete(sessiontest.Dir); err != nil {
-			t.Fatal(err)
-		}
+		r.Must(r.Server.Delete(sessiontest.Dir))
 		r.Server.Intercept(func(q zktest.Request) zktest.Action {
 			if q.Op == zktest.OpCreateContainer && !r.Server.Exists(sessiontest.Dir) {
 				if err := r.Server.Create(sessiontest.Dir, []byte(theirData)); err != nil {
@@ -144,11 +116,8 @@ func TestADirectoryMadeBySomebodyElseMeanwhile(t *testing.T) {
 			}
 			return zktest.Pass()
 		})
-		s := r.Seat()
-		s.Want("Opened")
-		if created := s.Makes(1); created.Alone {
-			t.Errorf("%+v", created)
-		}
+		s := r.Seated()
+		s.MakesBeside(1)
 		r.WantData(theirData)
 	})
 }
@@ -159,13 +128,12 @@ func TestWhatMayNotBeWrittenIsNotTriedAgain(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Warm()
 		r.DenyWriting()
-		s := r.Seat()
-		s.Want("Opened")
+		s := r.Seated()
 		for attempt, multis := range []int{1, 0, 0} {
 			asked := r.Asked()
 			created := s.Makes(recipes.Attempt(attempt + 1))
 			if got := asked(); created.Alone || got[zktest.OpMulti] != multis || got[zktest.OpCreate] != 1 {
-				t.Errorf("attempt %d: %+v, asked %v", attempt+1, created, got)
+				t.Errorf("attempt %d: %+v, asked for %v; want %d Multis and a create beside others", attempt+1, created, got, multis)
 			}
 			s.DeleteNode(created.Node.Text)
 		}

@@ -61,7 +61,7 @@ func TestOutboxSendsInOrderAndWithFewCalls(t *testing.T) {
 		conn.turn <- nil
 		synctest.Wait()
 		if got := string(bytes.Join(conn.writes, []byte("|"))); got != "a|bcd|e" {
-			t.Errorf("written: %s", got)
+			t.Errorf("the writes are %s, want a|bcd|e", got)
 		}
 		if !conn.by.Equal(by) {
 			t.Errorf("the deadline is %v, want %v", conn.by, by)
@@ -84,12 +84,12 @@ func TestOutboxMakesAWriterWaitWhenItIsFull(t *testing.T) {
 		}()
 		synctest.Wait()
 		if n := len(put); n != 2 { // one is the limit, and one more is beyond it
-			t.Errorf("%d did not wait", n)
+			t.Errorf("%d puts did not wait, want 2", n)
 		}
 		conn.turn <- nil
 		synctest.Wait()
 		if n := len(put); n != 4 {
-			t.Errorf("%d were put when there was room again", n)
+			t.Errorf("%d were put when there was room again, want all 4", n)
 		}
 		conn.turn <- os.ErrDeadlineExceeded
 		synctest.Wait()
@@ -116,7 +116,7 @@ func TestOutboxThatBreaksTellsOnceAndKeepsNothing(t *testing.T) {
 		o.put([]byte("b"), time.Time{}, false)
 		synctest.Wait()
 		if len(told) != 1 || !errors.Is(told[0], net.ErrClosed) || len(conn.writes) != 0 {
-			t.Errorf("told %v, written %d", told, len(conn.writes))
+			t.Errorf("told %v after %d writes, want the one error and no write", told, len(conn.writes))
 		}
 	})
 }
@@ -130,7 +130,7 @@ func TestOutboxAloneSpawnsNothing(t *testing.T) {
 		conn.turn <- nil
 		o.put([]byte("a"), time.Time{}, true)
 		if started != 0 || len(conn.writes) != 1 {
-			t.Errorf("%d goroutines, %d writes", started, len(conn.writes))
+			t.Errorf("%d goroutines, %d writes when put returns; want 0 and 1", started, len(conn.writes))
 		}
 		o.put([]byte("b"), time.Time{}, false)
 		synctest.Wait()                       // b is being sent,
@@ -140,7 +140,7 @@ func TestOutboxAloneSpawnsNothing(t *testing.T) {
 		conn.turn <- nil
 		synctest.Wait()
 		if got := string(bytes.Join(conn.writes, []byte("|"))); got != "a|b|c" || started != 1 {
-			t.Errorf("written: %s, with %d goroutines", got, started)
+			t.Errorf("the writes are %s, by %d goroutines; want a|b|c by 1", got, started)
 		}
 	})
 }

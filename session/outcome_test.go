@@ -77,7 +77,7 @@ func TestClassify(t *testing.T) {
 		}
 		for _, s := range []error{ErrNoAuth, ErrQuota, ErrTooLarge, errThrottled} {
 			if !errors.Is(c.sentinel, s) && errors.Is(err, s) {
-				t.Errorf("Classify(%v) is %v as well", c.err, s)
+				t.Errorf("Classify(%v) is %v as well, want only %v", c.err, s, c.sentinel)
 			}
 		}
 	}

@@ -17,42 +17,36 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-func TestRequests(t *testing.T) {
+func TestEachRequestIsAnsweredWithWhatTheServerSays(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		a, b := r.Seat(), r.Seat()
-		a.Want("Opened")
-		b.Want("Opened")
+		a, b := r.Seated(), r.Seated()
 
 		b.List(recipes.List{Epoch: 1, Barrier: true})
-		if in := b.Answer().(recipes.Listed); len(in.Queue) != 0 || in.Own != (recipes.Own{}) || in.Epoch != 1 {
-			t.Errorf("%+v in a directory that does not exist", in)
+		if in := sessiontest.AnswerOf[recipes.Listed](b); len(in.Queue) != 0 || in.Own != (recipes.Own{}) || in.Epoch != 1 {
+			t.Errorf("a directory that does not exist is listed as %+v, want nothing in it", in)
 		}
 		nodeA, nodeB := a.CreateNode(1), b.CreateNode(1)
 		if nodeA.Seq != 0 || nodeB.Seq != 1 || nodeA.Kind != events.KindLock {
-			t.Errorf("%+v, %+v", nodeA, nodeB)
+			t.Errorf("the first two nodes are %+v and %+v, want locks 0 and 1", nodeA, nodeB)
 		}
-		if err := r.Server.Create(sessiontest.Dir+"/stranger", nil); err != nil {
-			t.Fatal(err)
-		}
+		r.Must(r.Server.Create(sessiontest.Dir+"/stranger", nil))
 		listed := b.ListNodes(1)
 		queue := slices.SortedFunc(slices.Values(listed.Queue), events.CompareNames)
 		if !slices.Equal(queue, []events.Name{nodeA, nodeB}) {
-			t.Errorf("queue %v", queue)
+			t.Errorf("the queue is %v, want %v and %v", queue, nodeA, nodeB)
 		}
 		if listed.Own.Name != nodeB || listed.Own.Owner != r.Only() || listed.Own.Token <= a.ListNodes(1).Own.Token {
-			t.Errorf("%+v", listed.Own)
+			t.Errorf("the second seat finds %+v as its own, want %v with a larger token than the first's", listed.Own, nodeB)
 		}
 		for _, attempt := range []recipes.Attempt{0, 2} { // which have created nothing
 			b.List(recipes.List{Epoch: 1, Attempt: attempt})
-			if in := b.Answer().(recipes.Listed); in.Own != (recipes.Own{}) || len(in.Queue) != 2 {
-				t.Errorf("attempt %d finds %+v", attempt, in)
+			if in := sessiontest.AnswerOf[recipes.Listed](b); in.Own != (recipes.Own{}) || len(in.Queue) != 2 {
+				t.Errorf("attempt %d, which has made nothing, finds %+v; want a queue of 2 and no node of its own", attempt, in)
 			}
 		}
 
 		a.Claim(recipes.Claim{Epoch: 1, Node: nodeA.Text})
-		if in := a.Answer(); in != (recipes.Claimed{Epoch: 1, Fresh: true}) {
-			t.Errorf("%+v", in)
-		}
+		a.WantAnswer(recipes.Claimed{Epoch: 1, Fresh: true})
 		b.Watch(recipes.Watch{Epoch: 1, Node: nodeA.Text})
 		b.Want("")
 		a.Delete(recipes.Delete{Epoch: 1, Node: nodeA.Text})
@@ -63,10 +57,9 @@ func TestRequests(t *testing.T) {
 	})
 }
 
-func TestRequestsThatAreRefused(t *testing.T) {
+func TestARefusalSaysWhatWasRefusedAndWhy(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		s := r.Seat()
-		s.Want("Opened")
+		s := r.Seated()
 		node := s.CreateNode(1).Text
 		var fail zktest.Code
 		r.Server.Intercept(func(q zktest.Request) zktest.Action {
@@ -120,7 +113,7 @@ func TestRequestsWaitForAConnection(t *testing.T) {
 		r.Until("it is answered", func() bool { return len(r.Server.Children(sessiontest.Dir)) == 1 })
 		s.Want("Reconnected Created")
 		if n := r.Server.Requests(zktest.OpCreate); n != 2 { // without parents, and with
-			t.Errorf("%d creates were sent", n)
+			t.Errorf("%d creates were sent, want 2", n)
 		}
 	})
 }
@@ -131,14 +124,12 @@ func TestRequestsOfAPastEpochAreNotMade(t *testing.T) {
 		r.Server.Down(true)
 		s.Want("Opened Suspended")
 		s.Create(recipes.Create{Epoch: 1, Attempt: 1}) // waits, and is overtaken by the expiry
-		if err := r.Server.Expire(r.Only()); err != nil {
-			t.Fatal(err)
-		}
+		r.Must(r.Server.Expire(r.Only()))
 		r.Server.Down(false)
-		r.Until("there is another session", func() bool { return s.Session(2) != 0 })
+		s.Await(2)
 		got := s.Want("Expired Unknown Opened")
 		if got[1] != (recipes.Unknown{Epoch: 1, Op: recipes.OpCreate}) {
-			t.Errorf("%+v", got[1])
+			t.Errorf("the create of the past epoch is answered %+v, want Unknown", got[1])
 		}
 		for _, c := range []struct {
 			op   recipes.Op
@@ -151,12 +142,10 @@ func TestRequestsOfAPastEpochAreNotMade(t *testing.T) {
 			{recipes.OpDelete, func() { s.Delete(recipes.Delete{Epoch: 1, Node: "n"}) }},
 		} {
 			c.make()
-			if in := s.Answer(); in != (recipes.Unknown{Epoch: 1, Op: c.op}) {
-				t.Errorf("%+v", in)
-			}
+			s.WantAnswer(recipes.Unknown{Epoch: 1, Op: c.op})
 		}
 		if got := r.Server.Tree(); len(got) != 0 {
-			t.Errorf("made %v", got)
+			t.Errorf("requests of a past epoch have made %v, want nothing", got)
 		}
 	})
 }
@@ -165,19 +154,11 @@ func TestRequestsOfAPastEpochAreNotMade(t *testing.T) {
 func TestAnAnswerBearsTheEpochOfItsRequest(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		s := r.Seat()
-		r.Server.Intercept(func(q zktest.Request) zktest.Action {
-			if q.Op == zktest.OpCreate {
-				return zktest.Swallow()
-			}
-			return zktest.Pass()
-		})
+		r.On(zktest.OpCreate, zktest.Swallow())
 		s.Want("Opened")
 		s.Create(recipes.Create{Epoch: 1, Attempt: 1})
 		synctest.Wait()
-		if err := r.Server.Expire(r.Only()); err != nil {
-			t.Fatal(err)
-		}
-		r.Until("there is another session", func() bool { return s.Session(2) != 0 })
+		s.ExpireBefore(2)
 		var answers []recipes.Input
 		for _, in := range s.Fresh() {
 			if _, ok := in.(recipes.Unknown); ok {
@@ -185,7 +166,7 @@ func TestAnAnswerBearsTheEpochOfItsRequest(t *testing.T) {
 			}
 		}
 		if !slices.Equal(answers, []recipes.Input{recipes.Unknown{Epoch: 1, Op: recipes.OpCreate}}) {
-			t.Errorf("answered %+v", answers)
+			t.Errorf("the create is answered %+v, want one Unknown of its epoch", answers)
 		}
 	})
 }
@@ -199,33 +180,30 @@ func TestParentsAreContainers(t *testing.T) {
 		{"containers", 0, 1}, // the rest goes with the next reaping
 		{"server without containers", zktest.Unimplemented, 0},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			sessiontest.InSession(t, func(r *sessiontest.Rig) {
-				r.Server.Intercept(func(q zktest.Request) zktest.Action {
-					if c.code != 0 && q.Op == zktest.OpCreateContainer {
-						return zktest.Fail(c.code)
-					}
-					return zktest.Pass()
-				})
-				s := r.SeatAt(session.Place{Dir: "/x/y/z"})
-				s.Want("Opened")
-				node := s.CreateNode(1).Text
-				if got, want := r.Server.Tree(), []string{"/x", "/x/y", "/x/y/z", "/x/y/z/" + node}; !slices.Equal(got, want) {
-					t.Errorf("made %v, want %v", got, want)
+		sessiontest.Run(t, c.name, func(r *sessiontest.Rig) {
+			r.Server.Intercept(func(q zktest.Request) zktest.Action {
+				if c.code != 0 && q.Op == zktest.OpCreateContainer {
+					return zktest.Fail(c.code)
 				}
-				s.DeleteNode(node)
-				if n := r.Server.Reap(); n != c.reaps {
-					t.Errorf("%d of %v were containers", n, r.Server.Tree())
-				}
-				if r.Server.Exists("/x/y/z") != (c.reaps == 0) {
-					t.Errorf("left %v", r.Server.Tree())
-				}
-				// The container went while nobody was there; then it is made again.
-				s.Create(recipes.Create{Epoch: 1, Attempt: 2})
-				if in := s.Answer(); sessiontest.TypesOf([]recipes.Input{in}) != "Created" {
-					t.Errorf("%+v", in)
-				}
+				return zktest.Pass()
 			})
+			s := r.SeatedAt(session.Place{Dir: "/x/y/z"})
+			node := s.CreateNode(1).Text
+			if got, want := r.Server.Tree(), []string{"/x", "/x/y", "/x/y/z", "/x/y/z/" + node}; !slices.Equal(got, want) {
+				r.Errorf("made %v, want %v", got, want)
+			}
+			s.DeleteNode(node)
+			if n := r.Server.Reap(); n != c.reaps {
+				r.Errorf("%d containers are reaped, want %d; left %v", n, c.reaps, r.Server.Tree())
+			}
+			if r.Server.Exists("/x/y/z") != (c.reaps == 0) {
+				r.Errorf("after the reaping there are %v, want the parents kept: %v", r.Server.Tree(), c.reaps == 0)
+			}
+			// The container went while nobody was there; then it is made again.
+			s.Create(recipes.Create{Epoch: 1, Attempt: 2})
+			if in := s.Answer(); sessiontest.TypesOf([]recipes.Input{in}) != "Created" {
+				r.Errorf("%+v", in)
+			}
 		})
 	}
 }
@@ -247,8 +225,7 @@ func TestADirectoryThatKeepsGoingAway(t *testing.T) {
 				}
 				return zktest.Pass()
 			})
-			s := r.Seat()
-			s.Want("Opened")
+			s := r.Seated()
 			s.Create(recipes.Create{Epoch: 1, Attempt: 1})
 			in, want := sessiontest.TypesOf([]recipes.Input{s.Answer()}), "Created"
 			if times == 1000 {
@@ -264,36 +241,32 @@ func TestADirectoryThatKeepsGoingAway(t *testing.T) {
 // A follower that has fallen behind does not know of the latest nodes. After a write through it, it does.
 func TestABarrierSeesWhatHasHappenedBefore(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		s := r.Seat()
-		s.Want("Opened")
+		s := r.Seated()
 		own := s.CreateNode(1)
 		r.Server.Lag(r.Only(), true)
 		r.Plant("lock-0000000001")
 		if got := s.ListNodes(1).Queue; len(got) != 1 || got[0] != own {
-			t.Errorf("a follower that lags sees %v", got)
+			t.Errorf("through a follower that lags the queue is %v, want only %v", got, own)
 		}
 		s.List(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
-		if in := s.Answer().(recipes.Listed); len(in.Queue) != 2 || in.Own.Name != own {
-			t.Errorf("%+v", in)
+		if in := sessiontest.AnswerOf[recipes.Listed](s); len(in.Queue) != 2 || in.Own.Name != own {
+			t.Errorf("behind a barrier the listing is %+v, want both nodes", in)
 		}
 		r.Server.Lag(r.Only(), false)
 	})
 }
 
-func TestDiscard(t *testing.T) {
+func TestADiscardIsTriedUntilTheNodeIsGone(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		for _, name := range []string{"a", "b", "c"} {
-			if err := r.Server.Create(sessiontest.Dir+"/"+name, nil); err != nil {
-				t.Fatal(err)
-			}
+			r.Must(r.Server.Create(sessiontest.Dir+"/"+name, nil))
 		}
-		s := r.Seat()
-		s.Want("Opened")
+		s := r.Seated()
 		s.Discard(recipes.Discard{Node: "a"})
 		s.Discard(recipes.Discard{Node: "none"})
 		synctest.Wait()
 		if got := r.Server.Children(sessiontest.Dir); !slices.Equal(got, []string{"b", "c"}) {
-			t.Errorf("left %v", got)
+			t.Errorf("after the discard there are %v, want b and c", got)
 		}
 		// It is tried until it is done, through lost connections and in the next session, when its seat is closed, too.
 		var mu sync.Mutex
@@ -314,13 +287,11 @@ func TestDiscard(t *testing.T) {
 		r.Server.Down(true)
 		synctest.Wait()
 		s.Discard(recipes.Discard{Node: "c"})
-		if err := r.Server.Expire(r.Only()); err != nil {
-			t.Fatal(err)
-		}
+		r.Must(r.Server.Expire(r.Only()))
 		r.Server.Down(false)
 		r.Until("c is gone", func() bool { return !r.Server.Exists(sessiontest.Dir + "/c") })
 		for _, in := range s.Fresh() {
-			t.Errorf("told %+v", in)
+			t.Errorf("a seat that discards is told %+v, want nothing", in)
 		}
 	})
 }
@@ -333,9 +304,7 @@ func TestPastRequestsDoNotWaitBehindADiscard(t *testing.T) {
 		s.Want("Opened Suspended")
 		s.Discard(recipes.Discard{Node: "n"})
 		s.Create(recipes.Create{Epoch: 1, Attempt: 1})
-		if err := r.Server.Expire(r.Only()); err != nil {
-			t.Fatal(err)
-		}
+		r.Must(r.Server.Expire(r.Only()))
 		r.Server.Intercept(func(q zktest.Request) zktest.Action {
 			if q.Op == zktest.OpConnect && q.Session == 0 {
 				return zktest.CutBefore() // no new session for the time being
@@ -353,8 +322,7 @@ func TestPastRequestsDoNotWaitBehindADiscard(t *testing.T) {
 // sync does not: a leader that has been deposed, and has not noticed, answers it.
 func TestABarrierIsAWrite(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		s := r.Seat()
-		s.Want("Opened")
+		s := r.Seated()
 		s.CreateNode(1)
 		var asked []zktest.Op
 		r.Server.Intercept(func(q zktest.Request) zktest.Action {
@@ -364,14 +332,12 @@ func TestABarrierIsAWrite(t *testing.T) {
 			return zktest.Pass()
 		})
 		s.List(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
-		if _, ok := s.Answer().(recipes.Listed); !ok {
-			t.Errorf("the list behind a barrier is answered %v, want Listed", s.LastErr())
-		}
+		sessiontest.AnswerOf[recipes.Listed](s)
 		read := slices.IndexFunc(asked, func(op zktest.Op) bool {
 			return op == zktest.OpGetChildren || op == zktest.OpGetChildren2
 		})
 		if read < 1 || asked[read-1] != zktest.OpMulti {
-			t.Errorf("the server was asked %v", asked)
+			t.Errorf("the server was asked for %v, want a Multi before the reading", asked)
 		}
 	})
 }

@@ -38,9 +38,7 @@ func TestWatchesOutliveTheConnection(t *testing.T) {
 			seats[name].Want(want)
 		}
 		time.Sleep(time.Second)
-		if n := r.Server.Watches(); n != 2 {
-			t.Errorf("%d watches, want those on kept and changed", n)
-		}
+		r.WantWatches(2)
 		r.DeleteNode("kept")
 		r.DeleteNode("changed")
 		seats["kept"].WantGone("kept")
@@ -53,8 +51,7 @@ func TestWatchesOutliveTheConnection(t *testing.T) {
 func TestRestoringWatchesIsNotWaitedForInVain(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Plant("n")
-		s := r.Seat()
-		s.Want("Opened")
+		s := r.Seated()
 		for _, watched := range []bool{false, true} {
 			if watched {
 				s.WatchNode("n")
@@ -72,23 +69,16 @@ func TestRequestsDoNotWaitForWatchesForEver(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Plant("n")
 		s := r.Watching("n")
-		r.Server.Intercept(func(q zktest.Request) zktest.Action {
-			if q.Op == zktest.OpSetWatches {
-				return zktest.Swallow()
-			}
-			return zktest.Pass()
-		})
+		r.On(zktest.OpSetWatches, zktest.Swallow())
 		r.Server.Cut(r.Only())
 		start := time.Now()
 		r.Settle()
 		s.Want("Suspended Reconnected")
 		if took := time.Since(start); took > time.Second {
-			t.Errorf("took %v", took)
+			t.Errorf("without an answer to the request for watches the others waited %v, want at most 1s", took)
 		}
 		s.List(recipes.List{Epoch: 1})
-		if _, ok := s.Answer().(recipes.Listed); !ok {
-			t.Errorf("after the restore the list is answered %v, want Listed", s.LastErr())
-		}
+		sessiontest.AnswerOf[recipes.Listed](s)
 	})
 }
 
@@ -117,7 +107,7 @@ func TestManyWatchesAreRestored(t *testing.T) {
 		for i, s := range seats {
 			gone := slices.ContainsFunc(s.Inputs, func(in recipes.Input) bool { _, ok := in.(recipes.Gone); return ok })
 			if gone != (i%2 == 0) {
-				t.Fatalf("seat %d was told %+v", i, s.Inputs)
+				t.Fatalf("seat %d was told %+v, want Gone of each second node", i, s.Inputs)
 			}
 		}
 	})

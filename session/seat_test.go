@@ -12,15 +12,15 @@ func TestALateListingDoesNotTakeTheInterestAway(t *testing.T) {
 	s := &Seat{content: &content{layout: queued{}}}
 	s.nameOwn(recipes.Epoch(2), "/dir/new", 0)
 	if before := s.nameOwn(recipes.Epoch(1), "/dir/old", 0); before != "" {
-		t.Errorf("the past epoch took the place of %q", before)
+		t.Errorf("a past epoch's node took the place of %q, want of none", before)
 	}
 	s.note(c, "/dir/new")
 	s.note(c, "/dir/old")
 	if got := c.watches.gone("/dir/new"); len(got) != 1 || got[0] != s {
-		t.Errorf("interested in the node: %v", got)
+		t.Errorf("%v are interested in the new node, want the seat", got)
 	}
 	if got := c.watches.gone("/dir/old"); len(got) != 0 {
-		t.Errorf("interested in the past one: %v", got)
+		t.Errorf("%v are interested in the past node, want nobody", got)
 	}
 }
 
@@ -31,17 +31,17 @@ func TestTheLaterWatchCounts(t *testing.T) {
 	first := s.follow("/dir/a")
 	second := s.follow("/dir/b")
 	if first != "" || second != "/dir/a" {
-		t.Errorf("took the place of %q and %q", first, second)
+		t.Errorf("the watches took the place of %q and %q, want none and /dir/a", first, second)
 	}
 	s.drop(c, second)
 	s.note(c, "/dir/b")
 	s.drop(c, first)
 	s.note(c, "/dir/a")
 	if got := c.watches.gone("/dir/a"); len(got) != 0 {
-		t.Errorf("interested in the first: %v", got)
+		t.Errorf("%v are interested in the first path, want nobody", got)
 	}
 	if got := c.watches.gone("/dir/b"); len(got) != 1 {
-		t.Errorf("interested in the second: %v", got)
+		t.Errorf("%v are interested in the second path, want the seat", got)
 	}
 }
 
@@ -70,7 +70,7 @@ func TestNewsReachWhoIsThere(t *testing.T) {
 		s.broadcast(recipes.Suspended{})
 		for i, seat := range seats {
 			if (heard[seat] == 1) != here[seat] || heard[seat] > 1 {
-				t.Errorf("round %d: seat %d, there: %v, heard it %d times", round, i, here[seat], heard[seat])
+				t.Errorf("round %d: seat %d, there: %v, heard the news %d times; want once if it is there", round, i, here[seat], heard[seat])
 			}
 		}
 	}
@@ -78,7 +78,7 @@ func TestNewsReachWhoIsThere(t *testing.T) {
 		s.unseat(seat)
 	}
 	if len(s.seats) != 0 {
-		t.Errorf("%d seats are left", len(s.seats))
+		t.Errorf("%d seats are left, want none", len(s.seats))
 	}
 	s.unseat(seats[0])
 }

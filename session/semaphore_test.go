@@ -18,31 +18,27 @@ import (
 
 const sizeAt = sessiontest.PermitsAt + "/size"
 
-func TestSurveyAndEnter(t *testing.T) {
+func TestEnterTakesThePermitsThatASurveyFindsFree(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		a, b := r.PermitSeat(4, 3), r.PermitSeat(9, 2)
 		node := a.CreateNode(1).Text
 		if got := a.Surveys(recipes.Survey{Node: node}); got != (recipes.Surveyed{Epoch: 1, Size: 4}) {
-			t.Errorf("%+v of a new semaphore", got)
+			t.Errorf("a new semaphore is surveyed as %+v, want 4 free permits", got)
 		}
 		a.Enter(recipes.Enter{Epoch: 1, Node: node, Permits: 3})
 		entered, ok := a.Answer().(recipes.Entered)
 		if !ok || len(entered.Leases) != 3 || !strings.HasPrefix(entered.Leases[0], "leases/_c_"+node[3:39]+"-lease-") {
-			t.Errorf("%+v", entered)
+			t.Errorf("the request for 3 permits is answered %+v, want 3 leases named after the node %s", entered, node)
 		}
 		r.WantPermits(0, 3)
 		other := b.CreateNode(1).Text
 		if got := b.Surveys(recipes.Survey{Node: other, Watch: true}); got != (recipes.Surveyed{Epoch: 1, Size: 4, Taken: 3}) {
-			t.Errorf("%+v beside three leases", got)
+			t.Errorf("beside three leases the survey says %+v, want 3 taken of 4", got)
 		}
 		b.Enter(recipes.Enter{Epoch: 1, Node: other, Permits: 2, Version: 1})
-		if got := b.Answer(); got != (recipes.Refused{Epoch: 1, Op: recipes.OpEnter, Stale: true}) {
-			t.Errorf("%+v of another version", got)
-		}
+		b.WantAnswer(recipes.Refused{Epoch: 1, Op: recipes.OpEnter, Stale: true})
 		b.Enter(recipes.Enter{Epoch: 1, Node: "lock-0000000099", Permits: 2})
-		if got := b.Answer(); got != (recipes.Refused{Epoch: 1, Op: recipes.OpEnter, Missing: true}) {
-			t.Errorf("%+v of a node that does not exist", got)
-		}
+		b.WantAnswer(recipes.Refused{Epoch: 1, Op: recipes.OpEnter, Missing: true})
 		r.WantPermits(1, 3)
 		a.Claim(recipes.Claim{Epoch: 1, Node: entered.Leases[0]})
 		a.Want("Claimed")
@@ -82,18 +78,14 @@ func TestChangesAreTold(t *testing.T) {
 			look()
 		}
 		if n := r.Server.Watches(); n > 4 {
-			t.Errorf("%d watches", n)
+			t.Errorf("after looking 6 times there are %d watches, want at most 4", n)
 		}
 		holder.Delete(recipes.Delete{Epoch: 1, Node: lease})
 		s.Want("Changed")
-		if err := r.Server.Delete(sessiontest.QueueAt + "/" + node); err != nil {
-			t.Fatal(err)
-		}
+		r.Must(r.Server.Delete(sessiontest.QueueAt + "/" + node))
 		s.Want("Gone")
 		s.Survey(recipes.Survey{Epoch: 1, Node: node, Watch: true})
-		if got := s.Answer(); got != (recipes.Refused{Epoch: 1, Op: recipes.OpSurvey, Missing: true}) {
-			t.Errorf("%+v without its node", got)
-		}
+		s.WantAnswer(recipes.Refused{Epoch: 1, Op: recipes.OpSurvey, Missing: true})
 	})
 }
 
@@ -104,53 +96,40 @@ func TestTheReplyToAnEnterIsLost(t *testing.T) {
 		action zktest.Action
 		leases int
 	}{"the reply": {zktest.CutAfter(), 3}, "the request": {zktest.CutBefore(), 0}} {
-		t.Run(name, func(t *testing.T) {
-			sessiontest.InSession(t, func(r *sessiontest.Rig) {
-				r.MakePermits(4)
-				s := r.PermitSeat(4, 3)
-				node := s.CreateNode(1)
-				s.Surveys(recipes.Survey{Node: node.Text})
-				hit := false
-				r.Server.Intercept(func(q zktest.Request) zktest.Action {
-					if q.Op == zktest.OpMulti && len(q.Parts) > 3 && !hit {
-						hit = true
-						return c.action
-					}
-					return zktest.Pass()
-				})
-				s.Enter(recipes.Enter{Epoch: 1, Node: node.Text, Permits: 3})
-				if got := s.Answer(); got != (recipes.Unknown{Epoch: 1, Op: recipes.OpEnter}) {
-					t.Fatalf("%+v", got)
+		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+			r.MakePermits(4)
+			s := r.PermitSeat(4, 3)
+			node := s.CreateNode(1)
+			s.Surveys(recipes.Survey{Node: node.Text})
+			r.Once(c.action, func(q zktest.Request) bool { return q.Op == zktest.OpMulti && len(q.Parts) > 3 })
+			s.Enter(recipes.Enter{Epoch: 1, Node: node.Text, Permits: 3})
+			s.WantAnswer(recipes.Unknown{Epoch: 1, Op: recipes.OpEnter})
+			s.List(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
+			listed := sessiontest.AnswerOf[recipes.Listed](s)
+			r.WantPermits(1-c.leases/3, c.leases)
+			if listed.Own.Owner != r.Only() || listed.Leased != (c.leases > 0) {
+				r.Fatalf("the listing behind a barrier is %+v, want the session's own, leased: %v", listed, c.leases > 0)
+			}
+			if c.leases == 0 {
+				if listed.Own.Name != node {
+					r.Errorf("the listing has %+v, want %v, which is not leased", listed, node)
 				}
-				s.List(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
-				listed := s.Answer().(recipes.Listed)
-				r.WantPermits(1-c.leases/3, c.leases)
-				if listed.Own.Owner != r.Only() || listed.Leased != (c.leases > 0) {
-					t.Fatalf("%+v", listed)
-				}
-				if c.leases == 0 {
-					if listed.Own.Name != node {
-						t.Errorf("%+v", listed)
-					}
-					return
-				}
-				s.Claim(recipes.Claim{Epoch: 1, Node: listed.Own.Name.Text})
-				s.Want("Claimed")
-				leases := r.Server.Children(sessiontest.LeasesAt)
-				if err := r.Server.Delete(sessiontest.LeasesAt + "/" + leases[1]); err != nil { // not the one by which it is known
-					t.Fatal(err)
-				}
-				if gone := s.Want("Gone")[0].(recipes.Gone); gone.Node != listed.Own.Name.Text {
-					t.Errorf("%+v", gone)
-				}
-				s.Claim(recipes.Claim{Epoch: 1, Node: listed.Own.Name.Text})
-				if got := s.Answer(); got != (recipes.Refused{Epoch: 1, Op: recipes.OpClaim, Missing: true}) {
-					t.Errorf("claim of two of three: %+v", got)
-				}
-				s.Delete(recipes.Delete{Epoch: 1, Node: listed.Own.Name.Text})
-				s.Want("Gone Gone Deleted")
-				r.WantPermits(0, 0)
-			})
+				return
+			}
+			s.Claim(recipes.Claim{Epoch: 1, Node: listed.Own.Name.Text})
+			s.Want("Claimed")
+			leases := r.Server.Children(sessiontest.LeasesAt)
+			if err := r.Server.Delete(sessiontest.LeasesAt + "/" + leases[1]); err != nil { // not the one by which it is known
+				r.Fatal(err)
+			}
+			if gone := s.Want("Gone")[0].(recipes.Gone); gone.Node != listed.Own.Name.Text {
+				r.Errorf("%+v", gone)
+			}
+			s.Claim(recipes.Claim{Epoch: 1, Node: listed.Own.Name.Text})
+			s.WantAnswer(recipes.Refused{Epoch: 1, Op: recipes.OpClaim, Missing: true})
+			s.Delete(recipes.Delete{Epoch: 1, Node: listed.Own.Name.Text})
+			s.Want("Gone Gone Deleted")
+			r.WantPermits(0, 0)
 		})
 	}
 }
@@ -160,15 +139,11 @@ func TestSomeOfTheLeasesThatAreFoundAreMissing(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		s := r.PermitSeat(4, 3)
 		s.Enters(3)
-		if err := r.Server.Delete(sessiontest.LeasesAt + "/" + r.Server.Children(sessiontest.LeasesAt)[0]); err != nil {
-			t.Fatal(err)
-		}
+		r.Must(r.Server.Delete(sessiontest.LeasesAt + "/" + r.Server.Children(sessiontest.LeasesAt)[0]))
 		s.List(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
-		listed := s.Answer().(recipes.Listed)
+		listed := sessiontest.AnswerOf[recipes.Listed](s)
 		s.Claim(recipes.Claim{Epoch: 1, Node: listed.Own.Name.Text})
-		if got := s.Answer(); got != (recipes.Refused{Epoch: 1, Op: recipes.OpClaim, Missing: true}) {
-			t.Errorf("%+v", got)
-		}
+		s.WantAnswer(recipes.Refused{Epoch: 1, Op: recipes.OpClaim, Missing: true})
 		s.Discard(recipes.Discard{Node: listed.Own.Name.Text})
 		r.WantPermits(0, 0)
 	})
@@ -181,12 +156,8 @@ func TestTheOtherLeasesAreWatched(t *testing.T) {
 		entered := s.Enters(3)
 		time.Sleep(sessiontest.Timeout / 5)
 		synctest.Wait()
-		if n := r.Server.Watches(); n != 3 {
-			t.Errorf("%d watches", n)
-		}
-		if err := r.Server.Delete(path.Join(sessiontest.PermitsAt, entered.Leases[2])); err != nil {
-			t.Fatal(err)
-		}
+		r.WantWatches(3)
+		r.Must(r.Server.Delete(path.Join(sessiontest.PermitsAt, entered.Leases[2])))
 		if gone := s.Want("Gone")[0].(recipes.Gone); gone.Node != entered.Leases[0] {
 			t.Errorf("%+v", gone)
 		}
@@ -195,9 +166,7 @@ func TestTheOtherLeasesAreWatched(t *testing.T) {
 		r.WantPermits(0, 0)
 		s.Close()
 		synctest.Wait()
-		if n := r.Server.Watches(); n != 0 {
-			t.Errorf("%d watches left", n)
-		}
+		r.WantWatches(0)
 	})
 }
 
@@ -213,38 +182,32 @@ func TestAnEnterLeavesAFloor(t *testing.T) {
 		multis := r.Multis()
 		s.Enter(recipes.Enter{Epoch: 1, Node: node, Permits: 1, Version: version, Floor: true})
 		s.Want("Gone Entered") // of its place in the queue, and of that it has heard
-		if n := multis(); n != 1 {
-			t.Errorf("%d transactions", n)
-		}
+		multis(1, 1, "for an Enter")
 		if data, _ := r.Server.Data(sessiontest.QueueAt); string(data) != floorOf(token) {
 			t.Errorf("data %q, want %q", data, floorOf(token))
 		}
 	})
 }
 
-// TestSizeNodes: whoever comes first writes his opinion down, and what is none is said.
-func TestSizeNodes(t *testing.T) {
+// TestTheFirstSeatWritesTheSizeDown: whoever comes first writes his opinion down, and what is none is said.
+func TestTheFirstSeatWritesTheSizeDown(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		a := r.PermitSeat(4, 1)
 		if got := a.Surveys(recipes.Survey{}); got.Size != 4 || !slices.Contains(r.Server.Tree(), sizeAt) {
-			t.Errorf("%+v, nodes %v", got, r.Server.Tree())
+			t.Errorf("the first survey says %+v among nodes %v, want size 4, written down", got, r.Server.Tree())
 		}
 		b := r.PermitSeat(5, 1)
 		b.CreateNode(1)
 		b.List(recipes.List{Epoch: 1, Attempt: 1, Size: true})
-		if got := b.Answer().(recipes.Listed); got.Size != 4 {
-			t.Errorf("%+v", got)
+		if got := sessiontest.AnswerOf[recipes.Listed](b); got.Size != 4 {
+			t.Errorf("another's listing says %+v, want size 4", got)
 		}
-		if err := r.Session.Resize(r.Context(), sessiontest.PermitsAt, 6, nil); err != nil {
-			t.Fatal(err)
-		}
+		r.Must(r.Session.Resize(r.Context(), sessiontest.PermitsAt, 6, nil))
 		if got := a.Surveys(recipes.Survey{}); got.Size != 6 || got.Version != 1 {
-			t.Errorf("%+v", got)
+			t.Errorf("after the resize the survey says %+v, want size 6 in version 1", got)
 		}
 		for _, data := range []string{"", "0", "-4", "x", "4 ", "99999999999"} {
-			if err := r.Server.SetData(sizeAt, []byte(data)); err != nil {
-				t.Fatal(err)
-			}
+			r.Must(r.Server.SetData(sizeAt, []byte(data)))
 			for _, ask := range []func(){
 				func() { b.Survey(recipes.Survey{Epoch: 1}) },
 				func() { b.List(recipes.List{Epoch: 1, Attempt: 1, Size: true}) },
@@ -252,16 +215,12 @@ func TestSizeNodes(t *testing.T) {
 				ask()
 				in := b.Answer()
 				if refused, ok := in.(recipes.Refused); !ok || refused.Missing || !errors.Is(b.LastErr(), session.ErrSize) {
-					t.Errorf("%q: %+v, %v", data, in, b.LastErr())
+					t.Errorf("with the size %q the request is answered %+v, %v; want Refused, %v", data, in, b.LastErr(), session.ErrSize)
 				}
 			}
 		}
-		if err := r.Server.Delete(sizeAt); err != nil {
-			t.Fatal(err)
-		}
-		if err := r.Session.Resize(r.Context(), sessiontest.PermitsAt, 3, nil); err != nil {
-			t.Fatal(err)
-		}
+		r.Must(r.Server.Delete(sizeAt))
+		r.Must(r.Session.Resize(r.Context(), sessiontest.PermitsAt, 3, nil))
 		if data, _ := r.Server.Data(sizeAt); string(data) != "3" {
 			t.Errorf("size %q", data)
 		}
@@ -271,24 +230,15 @@ func TestSizeNodes(t *testing.T) {
 // TestResizeIsMadeUntilItIsSettled, also if its reply is lost, and not when nobody waits any more.
 func TestResizeIsMadeUntilItIsSettled(t *testing.T) {
 	for _, action := range []zktest.Action{zktest.CutAfter(), zktest.CutBefore(), zktest.Fail(zktest.Throttled)} {
-		t.Run(fmt.Sprint(action), func(t *testing.T) {
-			sessiontest.InSession(t, func(r *sessiontest.Rig) {
-				r.PermitSeat(4, 1).Surveys(recipes.Survey{})
-				hit := false
-				r.Server.Intercept(func(q zktest.Request) zktest.Action {
-					if q.Op == zktest.OpSetData && !hit {
-						hit = true
-						return action
-					}
-					return zktest.Pass()
-				})
-				if err := r.Session.Resize(r.Context(), sessiontest.PermitsAt, 6, nil); err != nil || !hit {
-					t.Fatal(err, hit)
-				}
-				if data, _ := r.Server.Data(sizeAt); string(data) != "6" {
-					t.Errorf("size %q", data)
-				}
-			})
+		sessiontest.Run(t, fmt.Sprint(action), func(r *sessiontest.Rig) {
+			r.PermitSeat(4, 1).Surveys(recipes.Survey{})
+			hit := r.Once(action, func(q zktest.Request) bool { return q.Op == zktest.OpSetData })
+			if err := r.Session.Resize(r.Context(), sessiontest.PermitsAt, 6, nil); err != nil || !hit() {
+				r.Fatalf("Resize = %v, its request was hit: %v; want success in spite of that", err, hit())
+			}
+			if data, _ := r.Server.Data(sizeAt); string(data) != "6" {
+				r.Errorf("size %q", data)
+			}
 		})
 	}
 }

@@ -20,17 +20,18 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-func TestNewsOfASession(t *testing.T) {
+func TestSeatsAreToldOfTheSession(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		first := r.Session.ID()
 		early := r.Seat()
 		if got := early.Want("Opened")[0]; got != (recipes.Opened{Epoch: 1, Session: first}) || first != r.Only() {
-			t.Errorf("%+v in session %#x", got, first)
+			t.Errorf("the seat is told %+v, want session %#x, which is the server's", got, first)
 		}
 		if got := r.Session.Timeout(); got != sessiontest.Timeout {
-			t.Errorf("timeout %v", got)
+			t.Errorf("the timeout is %v, want %v", got, sessiontest.Timeout)
 		}
 
+		// An outage: who comes in it is told as well.
 		r.Server.Down(true)
 		early.Want("Suspended")
 		r.WantState(session.Suspended)
@@ -41,33 +42,33 @@ func TestNewsOfASession(t *testing.T) {
 		early.Want("Reconnected")
 		late.Want("Reconnected")
 		if r.Session.ID() != first {
-			t.Errorf("session %#x became %#x", first, r.Session.ID())
+			t.Errorf("session %#x became %#x, want it kept over the outage", first, r.Session.ID())
 		}
 
-		if err := r.Server.Expire(first); err != nil {
-			t.Fatal(err)
-		}
+		// The session ends, and the next one begins.
+		r.Must(r.Server.Expire(first))
 		r.Until("there is a second session", func() bool { return r.Session.State() == session.Connected && r.Session.ID() != first })
 		second := r.Session.ID()
 		for _, s := range []*sessiontest.Seat{early, late} {
 			got := s.Want("Suspended Expired Opened")
 			if got[2] != (recipes.Opened{Epoch: 2, Session: second}) {
-				t.Errorf("%+v in session %#x", got[2], second)
+				t.Errorf("after the expiry the seat is told %+v, want epoch 2 and session %#x", got[2], second)
 			}
 			if s.Session(1) != 0 || s.Session(2) != second || !s.Deadline(1).IsZero() {
-				t.Errorf("epoch 1 has session %#x and a lease until %v, epoch 2 has session %#x", s.Session(1), s.Deadline(1), s.Session(2))
+				t.Errorf("epoch 1 has session %#x and a lease until %v, epoch 2 has session %#x; want 0, none and %#x", s.Session(1), s.Deadline(1), s.Session(2), second)
 			}
 		}
 		if got, want := r.Told(), "Connected Suspended Resumed Suspended SessionExpired Connected"; got != want {
 			t.Errorf("told %s, want %s", got, want)
 		}
 		if got := r.Heard[0].(events.Connected); got != (events.Connected{Session: first, Timeout: sessiontest.Timeout, Server: r.Server.Addr()}) {
-			t.Errorf("%+v", got)
+			t.Errorf("the first event is %+v, want session %#x with its timeout and server", got, first)
 		}
 		if got := r.Heard[4].(events.SessionExpired); got.Session != first {
-			t.Errorf("%+v", got)
+			t.Errorf("the event of the expiry is %+v, want session %#x", got, first)
 		}
 
+		// A seat that was closed is told nothing, and Close is the end for all.
 		late.Close()
 		r.Server.Down(true)
 		early.Want("Suspended")
@@ -80,10 +81,10 @@ func TestNewsOfASession(t *testing.T) {
 		late.Want("")
 		r.WantState(session.Closed)
 		if r.Session.ID() != 0 || early.Session(2) != 0 || !early.Deadline(2).IsZero() {
-			t.Error("there is a session after Close")
+			t.Error("there is a session after Close, want none")
 		}
 		if n := len(r.Server.Sessions()); n != 0 {
-			t.Errorf("the server has %d sessions after Close", n)
+			t.Errorf("the server has %d sessions after Close, want none", n)
 		}
 	})
 }
@@ -98,21 +99,17 @@ func TestOneSessionForEachEpoch(t *testing.T) {
 			}
 			return zktest.Pass()
 		})
-		seat := r.Seat()
-		seat.Want("Opened")
+		seat := r.Seated()
 		for epoch := recipes.Epoch(2); epoch < 12; epoch++ {
-			if err := r.Server.Expire(r.Only()); err != nil {
-				t.Fatal(err)
-			}
-			r.Until("there is another session", func() bool { return seat.Session(epoch) != 0 })
+			seat.ExpireBefore(epoch)
 			if got := seat.Want("Suspended Expired Opened")[2]; got != (recipes.Opened{Epoch: epoch, Session: r.Only()}) {
-				t.Errorf("%+v", got)
+				t.Errorf("the seat is told %+v, want epoch %d in session %#x", got, epoch, r.Only())
 			}
 			if n := made.Load(); n != int32(epoch)-1 {
-				t.Errorf("%d new sessions in epoch %d", n, epoch)
+				t.Errorf("%d new sessions were asked for by epoch %d, want one each", n, epoch)
 			}
 			if n := r.Server.Connections(); n != 1 {
-				t.Errorf("%d connections in epoch %d", n, epoch)
+				t.Errorf("%d connections in epoch %d, want 1", n, epoch)
 			}
 		}
 	})
@@ -121,14 +118,13 @@ func TestOneSessionForEachEpoch(t *testing.T) {
 // Servers that have lost their data refuse a client that knows more than they do, without a word, and would do so for ever.
 func TestASessionThatNoServerTakesBack(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		s := r.Seat()
-		s.Want("Opened")
+		s := r.Seated()
 		s.ClaimNode(1, s.CreateNode(1).Text)
 		start := time.Now()
 		r.Server.Wipe()
-		r.Until("there is another session", func() bool { return s.Session(2) != 0 })
+		s.Await(2)
 		if took := time.Since(start); took < sessiontest.Lease+sessiontest.Timeout || took > sessiontest.Lease+sessiontest.Timeout+2*time.Second {
-			t.Errorf("another session after %v", took)
+			t.Errorf("another session comes after %v, want a lease and a timeout: %v", took, sessiontest.Lease+sessiontest.Timeout)
 		}
 		s.Want("Suspended LeaseRanOut Expired Opened")
 		s.CreateNode(2)
@@ -139,15 +135,9 @@ func TestASessionThatNoServerTakesBack(t *testing.T) {
 func TestASessionThatIsTakenBackLate(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Plant("n")
-		s := r.Seat()
-		s.Want("Opened")
+		s := r.Seated()
 		s.ClaimNode(1, "n")
-		r.Server.Intercept(func(q zktest.Request) zktest.Action {
-			if q.Op == zktest.OpConnect {
-				return zktest.CutBefore()
-			}
-			return zktest.Pass()
-		})
+		r.On(zktest.OpConnect, zktest.CutBefore())
 		r.Server.Cut(r.Only())
 		time.Sleep(sessiontest.Lease + time.Second)
 		s.Want("Suspended LeaseRanOut")
@@ -163,12 +153,7 @@ func TestAnIdleSessionThatIsTakenBackLate(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		s := r.Seat()
 		time.Sleep(time.Hour)
-		r.Server.Intercept(func(q zktest.Request) zktest.Action {
-			if q.Op == zktest.OpConnect {
-				return zktest.CutBefore()
-			}
-			return zktest.Pass()
-		})
+		r.On(zktest.OpConnect, zktest.CutBefore())
 		r.Server.Cut(r.Only())
 		time.Sleep(10 * time.Second)
 		r.Server.Intercept(nil)
@@ -184,7 +169,7 @@ func TestOpenWaitsForAServer(t *testing.T) {
 		time.AfterFunc(time.Minute, func() { r.Server.Down(false) })
 		r.Open("")
 		if took := time.Since(start); took < time.Minute || took > time.Minute+2*time.Second {
-			t.Errorf("open after %v", took)
+			t.Errorf("Open returns after %v, want soon after the minute without a server", took)
 		}
 	})
 }
@@ -208,13 +193,13 @@ func TestOpenEndsWithItsContext(t *testing.T) {
 				start := time.Now()
 				s, err := session.Open(ctx, r.Servers(""), r.Config(), r.Group, r.News)
 				if s != nil || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), c.want) {
-					t.Errorf("%v: %v", s, err)
+					t.Errorf("Open = %v, %v; want the end of its context because of %q", s, err, c.want)
 				}
 				if took := time.Since(start); took > sessiontest.Timeout+3*time.Second {
-					t.Errorf("took %v", took)
+					t.Errorf("Open took %v, want its context's %v and at most 3s more", took, sessiontest.Timeout)
 				}
 				if got := r.Told(); got != "" {
-					t.Errorf("told %s", got)
+					t.Errorf("without a session %s was told, want nothing", got)
 				}
 				r.Group.Close()
 			})
@@ -248,7 +233,7 @@ func TestIdentitiesComeFirst(t *testing.T) {
 		r.Open("", withAuth("digest", "ann:secret"), withAuth("digest", "bob:other"), session.OptionFunc(func(c *session.Config) { c.ACL = acl }))
 		auths := func() int { return r.Server.Requests(zktest.OpAuth) }
 		if n := auths(); n != 2 {
-			t.Errorf("%d identities sent", n)
+			t.Errorf("%d identities were sent, want 2", n)
 		}
 		seat := r.Seat()
 		seat.CreateNode(1)
@@ -256,10 +241,7 @@ func TestIdentitiesComeFirst(t *testing.T) {
 		r.Until("it is sent again", func() bool { return auths() == 4 })
 		r.Settle()
 		seat.ListNodes(1) // which nobody else may
-		if err := r.Server.Expire(r.Only()); err != nil {
-			t.Fatal(err)
-		}
-		r.Until("there is another session", func() bool { return seat.Session(2) != 0 })
+		seat.ExpireBefore(2)
 		if n := auths(); n != 6 {
 			t.Errorf("%d identities sent, want 6", n)
 		}
@@ -273,16 +255,13 @@ func TestIdentitiesComeFirst(t *testing.T) {
 			}
 			return zktest.Pass()
 		})
-		if err := r.Server.Expire(r.Only()); err != nil {
-			t.Fatal(err)
-		}
-		r.Until("there is another session", func() bool { return seat.Session(3) != 0 })
+		seat.ExpireBefore(3)
 		seat.Want("Suspended Expired Opened")
 		seat.CreateNode(3)
 	})
 }
 
-func TestWrongIdentity(t *testing.T) {
+func TestAWrongIdentityFailsOpen(t *testing.T) {
 	sessiontest.Bubble(t, func(r *sessiontest.Rig) {
 		start := time.Now()
 		_, err := session.Open(context.Background(), r.Servers(""), r.Config(withAuth("none", "x")), r.Group, r.News)
@@ -290,13 +269,13 @@ func TestWrongIdentity(t *testing.T) {
 			t.Error(err)
 		}
 		if took := time.Since(start); took > 3*time.Second {
-			t.Errorf("took %v", took)
+			t.Errorf("a wrong identity is refused after %v, want at most 3s", took)
 		}
 		r.Group.Close()
 	})
 }
 
-func TestChroot(t *testing.T) {
+func TestAChrootIsMadeAndStandsBeforeEachPath(t *testing.T) {
 	sessiontest.Bubble(t, func(r *sessiontest.Rig) {
 		r.Open("/app/one") // which does not exist
 		a, top := r.Seat(), r.SeatAt(session.Place{Dir: "/"})
@@ -306,11 +285,11 @@ func TestChroot(t *testing.T) {
 		}
 		listed := a.ListNodes(1)
 		if listed.Own.Name != name || listed.Own.Owner != r.Only() || listed.Own.Token == 0 {
-			t.Errorf("%+v", listed)
+			t.Errorf("below a chroot the listing is %+v, want %v of this session", listed, name)
 		}
 		// The chroot itself is a lock's directory, too.
 		if node := top.CreateNode(1).Text; !r.Server.Exists("/app/one/" + node) {
-			t.Errorf("made %v", r.Server.Tree())
+			t.Errorf("a lock at the chroot itself has made %v, want %s in the chroot", r.Server.Tree(), node)
 		}
 	})
 }
@@ -361,21 +340,19 @@ func TestCloseIsBounded(t *testing.T) {
 						}
 					}
 					if answers != 2 {
-						t.Fatalf("%d answers to 2 requests: %+v", answers, s.Inputs)
+						t.Fatalf("%d answers to 2 requests, want 2: %+v", answers, s.Inputs)
 					}
 				}
 				r.Server.MuteAll(false)
 				r.Server.Intercept(nil)
 				r.Until("the server has no session", func() bool { return len(r.Server.Sessions()) == 0 })
-				if n := len(r.Server.Children(sessiontest.Dir)); n != 0 {
-					t.Errorf("%d nodes left", n)
-				}
+				r.WantChildren(0)
 			})
 		})
 	}
 }
 
-func TestCloseTwice(t *testing.T) {
+func TestCloseMayBeCalledTwice(t *testing.T) {
 	sessiontest.Bubble(t, func(r *sessiontest.Rig) {
 		r.Open("")
 		done := make(chan struct{})
@@ -387,9 +364,7 @@ func TestCloseTwice(t *testing.T) {
 		<-done
 		seat := r.Seat() // opened after the end, and answered all the same
 		seat.Create(recipes.Create{Epoch: 1, Attempt: 1})
-		if in := seat.Answer(); in != (recipes.Unknown{Epoch: 1, Op: recipes.OpCreate}) {
-			t.Errorf("%+v", in)
-		}
+		seat.WantAnswer(recipes.Unknown{Epoch: 1, Op: recipes.OpCreate})
 		r.Group.Close()
 	})
 }
@@ -410,8 +385,7 @@ func TestTheEndOfASessionIsAskedForBehindItsRequests(t *testing.T) {
 	const late, grace = time.Second, 2 * time.Second
 	sessiontest.Bubble(t, func(r *sessiontest.Rig) {
 		r.Open("")
-		s := r.Seat()
-		s.Want("Opened")
+		s := r.Seated()
 		var asked time.Time
 		r.Server.Intercept(func(q zktest.Request) zktest.Action {
 			switch q.Op {
@@ -428,7 +402,7 @@ func TestTheEndOfASessionIsAskedForBehindItsRequests(t *testing.T) {
 		start := time.Now()
 		r.Session.Close(grace)
 		if after := asked.Sub(start); after != late {
-			t.Errorf("asked for after %v, and the answer came after %v", after, late)
+			t.Errorf("the end was asked for after %v, want it behind the answer that comes after %v", after, late)
 		}
 	})
 }

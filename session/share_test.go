@@ -19,13 +19,11 @@ func owners() map[string]func(r *sessiontest.Rig) (s *sessiontest.Seat, created 
 	return map[string]func(r *sessiontest.Rig) (*sessiontest.Seat, recipes.Created){
 		"alone by its create": func(r *sessiontest.Rig) (*sessiontest.Seat, recipes.Created) {
 			r.Warm()
-			s := r.Seat()
-			s.Want("Opened")
+			s := r.Seated()
 			return s, s.Makes(1)
 		},
 		"listed, and claimed": func(r *sessiontest.Rig) (*sessiontest.Seat, recipes.Created) {
-			s := r.Seat()
-			s.Want("Opened")
+			s := r.Seated()
 			node := s.CreateNode(1)
 			own := s.ListNodes(1).Own
 			s.ClaimNode(1, node.Text)
@@ -38,12 +36,10 @@ func owners() map[string]func(r *sessiontest.Rig) (s *sessiontest.Seat, created 
 func owning(t *testing.T, test func(r *sessiontest.Rig, owner *sessiontest.Seat, created recipes.Created), options ...session.Option) {
 	t.Helper()
 	for name, makes := range owners() {
-		t.Run(name, func(t *testing.T) {
-			sessiontest.InSession(t, func(r *sessiontest.Rig) {
-				owner, created := makes(r)
-				test(r, owner, created)
-			}, options...)
-		})
+		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+			owner, created := makes(r)
+			test(r, owner, created)
+		}, options...)
 	}
 }
 
@@ -60,9 +56,7 @@ func TestWhoJoinsHasTheNodeForNothing(t *testing.T) {
 		}
 		last.Delete(recipes.Delete{Epoch: 1, Node: created.Node.Text})
 		last.Want("Deleted")
-		if got := asked(); len(got) != 0 {
-			t.Errorf("asked %v", got)
-		}
+		r.WantAsked(asked())
 		r.WantChildren(1)
 	})
 }
@@ -74,32 +68,30 @@ func TestTheNodeGoesWithTheLast(t *testing.T) {
 	for by := range 3 { // whose node the third asks for: the first's, the second's, that of either
 		for _, order := range orders {
 			for floors := range 1 << 3 {
-				t.Run(fmt.Sprintf("%d %v %03b", by, order, floors), func(t *testing.T) {
-					sessiontest.InSession(t, func(r *sessiontest.Rig) {
-						r.Warm()
-						seats := [3]*sessiontest.Seat{r.Seat()}
-						seats[0].Want("Opened")
-						created := seats[0].Makes(1)
-						seats[1] = r.SeatWith(seats[0])
-						seats[1].Joins(created)
-						seats[2] = r.SeatWith([][]*sessiontest.Seat{seats[:1], seats[1:2], seats[:2]}[by]...)
-						seats[2].Joins(created)
-						asked := r.Asked()
-						for _, who := range order {
-							r.WantChildren(1)
-							seats[who].Delete(recipes.Delete{Epoch: 1, Node: created.Node.Text, Floor: floors>>who&1 != 0})
-							seats[who].Want("Deleted")
-						}
-						r.WantChildren(0)
-						got, want := asked(), zktest.OpDelete
-						r.WantData(map[bool]string{false: sessiontest.OurData, true: floorOf(created.Token)}[floors != 0])
-						if floors != 0 {
-							want = zktest.OpMulti
-						}
-						if len(got) != 1 || got[want] != 1 {
-							t.Errorf("asked %v", got)
-						}
-					})
+				sessiontest.Run(t, fmt.Sprintf("%d %v %03b", by, order, floors), func(r *sessiontest.Rig) {
+					r.Warm()
+					seats := [3]*sessiontest.Seat{r.Seat()}
+					seats[0].Want("Opened")
+					created := seats[0].Makes(1)
+					seats[1] = r.SeatWith(seats[0])
+					seats[1].Joins(created)
+					seats[2] = r.SeatWith([][]*sessiontest.Seat{seats[:1], seats[1:2], seats[:2]}[by]...)
+					seats[2].Joins(created)
+					asked := r.Asked()
+					for _, who := range order {
+						r.WantChildren(1)
+						seats[who].Delete(recipes.Delete{Epoch: 1, Node: created.Node.Text, Floor: floors>>who&1 != 0})
+						seats[who].Want("Deleted")
+					}
+					r.WantChildren(0)
+					got, want := asked(), zktest.OpDelete
+					r.WantData(map[bool]string{false: sessiontest.OurData, true: floorOf(created.Token)}[floors != 0])
+					if floors != 0 {
+						want = zktest.OpMulti
+					}
+					if len(got) != 1 || got[want] != 1 {
+						r.Errorf("the server was asked for %v, want one %v", got, want)
+					}
 				})
 			}
 		}
@@ -143,62 +135,59 @@ func TestJoinsAndReleasesInEveryOrder(t *testing.T) {
 	interleavings(nil, func(steps []step) {
 		orders++
 		for _, atOnce := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%v at once %v", steps, atOnce), func(t *testing.T) {
-				sessiontest.InSession(t, func(r *sessiontest.Rig) {
-					r.Warm()
-					first := r.Seat()
-					first.Want("Opened")
-					created := first.Makes(1)
-					r.Plant("lock-0000000099") // so that nobody else is alone, and a holder
-					second := r.SeatWith(first)
-					third := r.SeatWith(first, second)
-					seats := [3]*sessiontest.Seat{first, second, third}
-					holds, joined := [3]bool{true}, [3]bool{true}
-					own := 1 // nodes that are not shared
-					take := func() {
-						for _, s := range steps {
-							switch {
-							case !s.leaves:
-								joined[s.who] = holds[0] || s.who == 2 && holds[1]
-								holds[s.who] = joined[s.who]
-								seats[s.who].Create(recipes.Create{Epoch: 1, Attempt: 1})
-								if !joined[s.who] {
-									own++
-								}
-							case joined[s.who]:
-								holds[s.who] = false
-								seats[s.who].Delete(recipes.Delete{Epoch: 1, Node: created.Node.Text})
-							}
-							if !atOnce {
-								synctest.Wait()
-							}
-						}
-					}
-					if atOnce {
-						r.Together(take)
-					} else {
-						take()
-					}
-					r.WantChildren(own)
-					for who, s := range seats {
-						got := s.Fresh()
-						want := "Created Deleted"
+			sessiontest.Run(t, fmt.Sprintf("%v at once %v", steps, atOnce), func(r *sessiontest.Rig) {
+				r.Warm()
+				first := r.Seated()
+				created := first.Makes(1)
+				r.Plant("lock-0000000099") // so that nobody else is alone, and a holder
+				second := r.SeatWith(first)
+				third := r.SeatWith(first, second)
+				seats := [3]*sessiontest.Seat{first, second, third}
+				holds, joined := [3]bool{true}, [3]bool{true}
+				own := 1 // nodes that are not shared
+				take := func() {
+					for _, s := range steps {
 						switch {
-						case who == 0:
-							want = "Deleted"
-						case !joined[who]:
-							want = "Created"
+						case !s.leaves:
+							joined[s.who] = holds[0] || s.who == 2 && holds[1]
+							holds[s.who] = joined[s.who]
+							seats[s.who].Create(recipes.Create{Epoch: 1, Attempt: 1})
+							if !joined[s.who] {
+								own++
+							}
+						case joined[s.who]:
+							holds[s.who] = false
+							seats[s.who].Delete(recipes.Delete{Epoch: 1, Node: created.Node.Text})
 						}
-						if sessiontest.TypesOf(got) != want || who > 0 && (got[0] == created) != joined[who] {
-							t.Errorf("%d was told %+v, joined %v", who, got, joined[who])
+						if !atOnce {
+							synctest.Wait()
 						}
 					}
-				})
+				}
+				if atOnce {
+					r.Together(take)
+				} else {
+					take()
+				}
+				r.WantChildren(own)
+				for who, s := range seats {
+					got := s.Fresh()
+					want := "Created Deleted"
+					switch {
+					case who == 0:
+						want = "Deleted"
+					case !joined[who]:
+						want = "Created"
+					}
+					if sessiontest.TypesOf(got) != want || who > 0 && (got[0] == created) != joined[who] {
+						r.Errorf("seat %d was told %+v, want %s, joined %v", who, got, want, joined[who])
+					}
+				}
 			})
 		}
 	})
 	if orders != 30 { // 5!/(2! 2!)
-		t.Errorf("%d orders", orders)
+		t.Errorf("%d orders were played, want 30", orders)
 	}
 }
 
@@ -235,9 +224,7 @@ func TestWhoMayNotJoin(t *testing.T) {
 			owning(t, func(r *sessiontest.Rig, s *sessiontest.Seat, created recipes.Created) {
 				joiner := r.SeatWith(owner(r, s, created.Node.Text))
 				joiner.List(recipes.List{Epoch: 1})
-				if _, ok := joiner.Answer().(recipes.Listed); !ok {
-					t.Error("the list is not answered with Listed")
-				}
+				sessiontest.AnswerOf[recipes.Listed](joiner)
 				joiner.StandsAlone(1, created)
 			})
 		})
@@ -252,21 +239,19 @@ func TestWhoMayJoinFindsNobodyInItsWay(t *testing.T) {
 		other.Want("Opened")
 		asked := r.Asked()
 		joiner.List(recipes.List{Epoch: 1})
-		if in := joiner.Answer().(recipes.Listed); len(in.Queue) != 0 || in.Epoch != 1 {
-			t.Errorf("told %+v", in)
+		if in := sessiontest.AnswerOf[recipes.Listed](joiner); len(in.Queue) != 0 || in.Epoch != 1 {
+			t.Errorf("a seat that may join is told %+v, want nobody in its way", in)
 		}
-		if got := asked(); len(got) != 0 {
-			t.Errorf("asked %v", got)
-		}
+		r.WantAsked(asked())
 		other.List(recipes.List{Epoch: 1})
-		if in := other.Answer().(recipes.Listed); len(in.Queue) != 1 {
-			t.Errorf("told %+v", in)
+		if in := sessiontest.AnswerOf[recipes.Listed](other); len(in.Queue) != 1 {
+			t.Errorf("a seat that may not join is told %+v, want the one that holds", in)
 		}
 		owner.DeleteNode(created.Node.Text)
 		r.Plant("lock-0000000099")
 		joiner.List(recipes.List{Epoch: 1})
-		if in := joiner.Answer().(recipes.Listed); len(in.Queue) != 1 {
-			t.Errorf("told %+v once the owner has left", in)
+		if in := sessiontest.AnswerOf[recipes.Listed](joiner); len(in.Queue) != 1 {
+			t.Errorf("once the owner has left the seat is told %+v, want the next one in its way", in)
 		}
 	})
 }
@@ -281,14 +266,7 @@ func TestAnUnknownEndOfTheLastIsTriedAgain(t *testing.T) {
 				owner.Delete(recipes.Delete{Epoch: 1, Node: created.Node.Text, Floor: true})
 				owner.Want("Deleted")
 				owner.Close()
-				once := false
-				r.Server.Intercept(func(q zktest.Request) zktest.Action {
-					if q.Op == zktest.OpMulti && !once {
-						once = true
-						return cut
-					}
-					return zktest.Pass()
-				})
+				r.Once(cut, func(q zktest.Request) bool { return q.Op == zktest.OpMulti })
 				joiner.DeleteNode(created.Node.Text)
 				r.WantChildren(0)
 				r.WantData(floorOf(created.Token))
@@ -297,13 +275,20 @@ func TestAnUnknownEndOfTheLastIsTriedAgain(t *testing.T) {
 	}
 }
 
+// wantSharing checks how many seats are remembered because they share a node.
+func wantSharing(r *sessiontest.Rig, want int) {
+	r.Helper()
+	if n := r.Session.Sharing(); n != want {
+		r.Errorf("%d seats are remembered for sharing a node, want %d", n, want)
+	}
+}
+
 // TestNothingIsRememberedOfThoseWhoHaveShared: a node can be handed on from one to the
 // next for ever, and none of those who have left is kept.
 func TestNothingIsRememberedOfThoseWhoHaveShared(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Warm()
-		last := r.Seat()
-		last.Want("Opened")
+		last := r.Seated()
 		created := last.Makes(1)
 		for range 100 {
 			next := r.SeatWith(last)
@@ -314,14 +299,10 @@ func TestNothingIsRememberedOfThoseWhoHaveShared(t *testing.T) {
 			last = next
 		}
 		r.WantChildren(1)
-		if n := r.Session.Sharing(); n != 1 {
-			t.Errorf("%d seats are remembered", n)
-		}
+		wantSharing(r, 1)
 		last.DeleteNode(created.Node.Text)
 		last.Close()
 		synctest.Wait()
-		if n := r.Session.Sharing(); n != 0 {
-			t.Errorf("%d seats are remembered of none that is left", n)
-		}
+		wantSharing(r, 0)
 	})
 }

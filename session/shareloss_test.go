@@ -34,12 +34,7 @@ func TestEachIsToldThatTheNodeIsGone(t *testing.T) {
 			r.DeleteNode(node)
 		},
 		"by a probe, before it is watched": func(r *sessiontest.Rig, _ [3]*sessiontest.Seat, node string) {
-			r.Server.Intercept(func(q zktest.Request) zktest.Action {
-				if q.Op == zktest.OpGetData { // no watch is armed
-					return zktest.Swallow()
-				}
-				return zktest.Pass()
-			})
+			r.On(zktest.OpGetData, zktest.Swallow()) // no watch is armed
 			r.DeleteNode(node)
 		},
 		"by the claim of the first": func(r *sessiontest.Rig, all [3]*sessiontest.Seat, node string) {
@@ -71,7 +66,7 @@ func TestEachIsToldThatTheNodeIsGone(t *testing.T) {
 				learn(r, all, created.Node.Text)
 				r.Until("the first is told", func() bool { return told.Load() > 0 })
 				if n := told.Load(); n != 3 {
-					t.Errorf("%d were told in that moment", n)
+					t.Errorf("%d were told in the moment of the first, want all 3", n)
 				}
 				r.Server.Intercept(nil)
 				time.Sleep(time.Minute)
@@ -80,11 +75,11 @@ func TestEachIsToldThatTheNodeIsGone(t *testing.T) {
 					// The event comes before the refusal of a claim, where there is a watch.
 					gone, refused := count[recipes.Gone](told), count[recipes.Refused](told)
 					if gone+refused < 1 || gone > 1 || refused > 1 {
-						t.Errorf("%d was told %+v", i, told)
+						t.Errorf("seat %d was told %+v, want Gone or Refused, each at most once", i, told)
 					}
 				}
 				if in, ok := late.Fresh()[0].(recipes.Created); !ok || in.Node.Text == created.Node.Text {
-					t.Errorf("who came behind it was told %+v", in)
+					t.Errorf("who came behind the loss was told %+v, want a node of its own", in)
 				}
 			})
 		})
@@ -110,7 +105,7 @@ func TestOneWatchForAllWhoShare(t *testing.T) {
 					time.Sleep(2 * probe)
 					got := asked()
 					if n := got[zktest.OpGetData]; n != 1-watches || got[zktest.OpExists] != 0 || r.Server.Watches() != 1 {
-						t.Errorf("asked %v, %d watches", got, r.Server.Watches())
+						t.Errorf("the server was asked for %v and has %d watches, want one watch for all, armed once", got, r.Server.Watches())
 					}
 					r.DeleteNode(created.Node.Text)
 					for i, s := range all {
@@ -137,9 +132,7 @@ func TestEachIsToldOfTheEndOfTheLease(t *testing.T) {
 		}
 		multis := r.Multis()
 		time.Sleep(time.Minute)
-		if n := multis(); n != int(time.Minute/probe) {
-			t.Errorf("%d probes for one node that is held twice", n)
-		}
+		multis(int(time.Minute/probe), int(time.Minute/probe), "in a minute for one node that is held twice")
 		late := r.SeatWith(owner, all[2])
 		var once atomic.Bool
 		all[0].Hears(func(in recipes.Input) {
@@ -154,20 +147,15 @@ func TestEachIsToldOfTheEndOfTheLease(t *testing.T) {
 		all[2].Want("Suspended LeaseRanOut")
 		late.Want("Suspended") // it waits for a connection, as any create would
 		r.Server.MuteAll(false)
-		if err := r.Server.Expire(r.Only()); err != nil {
-			t.Fatal(err)
-		}
-		r.Until("there is another session", func() bool { return owner.Session(2) != 0 })
+		owner.ExpireBefore(2)
 		for _, s := range all {
 			if got := s.Fresh(); count[recipes.Expired](got) != 1 || count[recipes.LeaseRanOut](got) != 0 {
-				t.Errorf("told %+v", got)
+				t.Errorf("after the expiry a seat is told %+v, want one Expired and no LeaseRanOut", got)
 			}
 		}
 		late.Fresh()
 		late.StandsAlone(2, created)
-		if n := r.Session.Sharing(); n != 0 {
-			t.Errorf("%d seats are remembered", n)
-		}
+		wantSharing(r, 0)
 	})
 }
 
@@ -203,7 +191,7 @@ func TestJoiningNeedsNoConnection(t *testing.T) {
 				joiner.Create(recipes.Create{Epoch: 1, Attempt: 1})
 				for _, s := range []*sessiontest.Seat{joiner, between} {
 					if told := s.Fresh(); count[recipes.Created](told) != map[bool]int{false: 1, true: 0}[strict] {
-						t.Errorf("told %+v", told)
+						t.Errorf("without a connection, strict %v, the seat is told %+v; want to join unless it is strict", strict, told)
 					}
 				}
 				r.Server.Down(false)
@@ -227,7 +215,7 @@ func TestWhoHasLostKeepsTheNodeWhileAnotherHasIt(t *testing.T) {
 		r.Settle()
 		for _, i := range []int{0, 2} {
 			if told := all[i].Fresh(); count[recipes.Deleted](told) != 1 {
-				t.Errorf("%d was told %+v", i, told)
+				t.Errorf("seat %d was told %+v, want one Deleted", i, told)
 			}
 		}
 		r.WantChildren(1)
@@ -250,7 +238,7 @@ func TestWhoStartsAnewSharesNothing(t *testing.T) {
 		all[1].Create(recipes.Create{Epoch: 1, Attempt: 2})
 		made, ok := all[1].Answer().(recipes.Created)
 		if !ok || made.Node.Text == created.Node.Text {
-			r.Fatalf("told %+v", made)
+			r.Fatalf("the create after the loss is answered %+v, want another node than %v", made, created.Node)
 		}
 		r.WantChildren(1)
 		all[1].DeleteNode(made.Node.Text)

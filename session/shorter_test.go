@@ -63,7 +63,7 @@ func getsShorter(t *testing.T, test func(r *sessiontest.Rig, s *sessiontest.Seat
 		r.Server.Cut(r.Only())
 		r.Settle()
 		if got := r.Session.Timeout(); got != shortTimeout {
-			t.Fatalf("timeout %v", got)
+			t.Fatalf("after the reconnect the timeout is %v, want %v", got, shortTimeout)
 		}
 		test(r, s, ranOut)
 	})
@@ -77,12 +77,12 @@ func TestLeaseRanOutComesAtTheDeadlineOfAShorterTimeout(t *testing.T) {
 		r.Server.Mute(id, true)
 		deadline := s.Deadline(1)
 		if left := time.Until(deadline); left > shortTimeout || left < shortTimeout/2 {
-			t.Fatalf("the lease is good for %v of %v", left, shortTimeout)
+			t.Fatalf("the lease is good for %v, want it between half and all of %v", left, shortTimeout)
 		}
 		select {
 		case at := <-ranOut:
 			if at.After(deadline) {
-				t.Errorf("LeaseRanOut came %v after the deadline", at.Sub(deadline))
+				t.Errorf("LeaseRanOut came %v after the deadline, want it in time", at.Sub(deadline))
 			}
 		case <-time.After(longTimeout):
 			t.Errorf("no LeaseRanOut within %v, want it at the deadline", longTimeout)
@@ -96,10 +96,10 @@ func TestProbesKeepUpWithAShorterTimeout(t *testing.T) {
 	getsShorter(t, func(_ *sessiontest.Rig, s *sessiontest.Seat, ranOut <-chan time.Time) {
 		time.Sleep(longTimeout)
 		if len(ranOut) > 0 {
-			t.Errorf("LeaseRanOut on a connection that answers, within %v", longTimeout)
+			t.Errorf("LeaseRanOut was told on a connection that answers, within %v; want none", longTimeout)
 		}
 		if left := time.Until(s.Deadline(1)); left < shortTimeout/2 {
-			t.Errorf("%v are left of the lease", left)
+			t.Errorf("%v are left of the lease, want half of %v or more", left, shortTimeout)
 		}
 	})
 }

@@ -18,36 +18,30 @@ func isCreate(q zktest.Request) bool {
 	return q.Op == zktest.OpMulti && len(q.Parts) > 1 && q.Parts[0].Op == zktest.OpCreate
 }
 
-// TestSingleCreate: the answer proves everything, and the second seat learns who has it.
-func TestSingleCreate(t *testing.T) {
+// TestASingleCreateProvesEverything: the answer proves everything, and the second seat learns who has it.
+func TestASingleCreateProvesEverything(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		a, b := r.Single(), r.Single()
-		a.Want("Opened")
-		b.Want("Opened")
-		made, ok := a.Make(1).(recipes.Created)
-		if !ok || !made.Alone || !made.Fresh || made.Node.Text != "7" || made.Token == 0 {
+		made := a.Makes(1)
+		if !made.Alone || !made.Fresh || made.Node.Text != "7" || made.Token == 0 {
 			t.Fatalf("%+v", made)
 		}
-		if _, taken := b.Make(1).(recipes.Taken); !taken {
-			t.Error("made twice")
-		}
+		sessiontest.MakeOf[recipes.Taken](b, 1)
 		listed := b.Look(0, false)
 		holder, ok := b.Holder()
 		if len(listed.Queue) != 1 || listed.Own != (recipes.Own{}) || !ok || holder.Node != sessiontest.Task || string(holder.Data) != "me" || holder.Session != r.Session.ID() {
-			t.Errorf("%+v, %+v", listed, holder)
+			t.Errorf("the second seat finds %+v, held by %+v; want a queue of one, the first seat's", listed, holder)
 		}
 		reads := r.Server.Requests(zktest.OpGetData) + r.Server.Requests(zktest.OpExists)
 		b.Watch(recipes.Watch{Epoch: 1, Node: "7"})
 		b.Want("")
 		if n := r.Server.Requests(zktest.OpGetData) + r.Server.Requests(zktest.OpExists) - reads; n != 0 {
-			t.Errorf("%d requests for a watch that is armed", n)
+			t.Errorf("%d requests were made for a watch that is armed, want none", n)
 		}
 		a.Delete(recipes.Delete{Epoch: 1, Node: "7"})
 		a.Want("Deleted")
 		b.Want("Gone")
-		if _, made := b.Make(2).(recipes.Created); !made {
-			t.Error("not made")
-		}
+		b.Makes(2)
 	})
 }
 
@@ -58,41 +52,32 @@ func TestSingleLostCreate(t *testing.T) {
 		action zktest.Action
 		made   bool
 	}{"executed": {zktest.CutAfter(), true}, "not executed": {zktest.CutBefore(), false}} {
-		t.Run(name, func(t *testing.T) {
-			sessiontest.InSession(t, func(r *sessiontest.Rig) {
-				if err := r.Server.Create("/tasks", nil); err != nil {
-					t.Fatal(err)
-				}
-				a, b := r.Single(), r.Single()
-				a.Want("Opened")
-				b.Want("Opened")
-				r.Once(c.action, isCreate)
-				if _, unknown := a.Make(1).(recipes.Unknown); !unknown {
-					t.Fatal("not unknown")
-				}
-				r.Settle()
+		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+			r.Must(r.Server.Create("/tasks", nil))
+			a, b := r.Single(), r.Single()
+			r.Once(c.action, isCreate)
+			sessiontest.MakeOf[recipes.Unknown](a, 1)
+			r.Settle()
+			b.Fresh()
+			creates := r.Server.Requests(zktest.OpMulti)
+			sessiontest.MakeOf[recipes.Taken](b, 1)
+			if r.Server.Requests(zktest.OpMulti) != creates {
+				r.Error("a create was sent while another one of the session is unknown, want Taken without a request")
+			}
+			if listed := b.Look(0, false); listed.Own != (recipes.Own{}) {
+				r.Errorf("another seat finds %+v, want no node of its own", listed)
+			}
+			listed := a.Look(1, true)
+			if made := listed.Own.Token != 0; made != c.made || made && listed.Own.Owner != r.Session.ID() {
+				r.Fatalf("behind a barrier the seat finds %+v, want a node of its own: %v", listed, c.made)
+			}
+			if c.made {
+				a.ClaimNode(1, "7")
+				a.Delete(recipes.Delete{Epoch: 1, Node: "7"})
+				a.Want("Gone Deleted") // the look has armed a watch
 				b.Fresh()
-				creates := r.Server.Requests(zktest.OpMulti)
-				if _, taken := b.Make(1).(recipes.Taken); !taken || r.Server.Requests(zktest.OpMulti) != creates {
-					t.Error("two creates of one session at a time")
-				}
-				if listed := b.Look(0, false); listed.Own != (recipes.Own{}) {
-					t.Errorf("another seat's: %+v", listed)
-				}
-				listed := a.Look(1, true)
-				if made := listed.Own.Token != 0; made != c.made || made && listed.Own.Owner != r.Session.ID() {
-					t.Fatalf("%+v", listed)
-				}
-				if c.made {
-					a.ClaimNode(1, "7")
-					a.Delete(recipes.Delete{Epoch: 1, Node: "7"})
-					a.Want("Gone Deleted") // the look has armed a watch
-					b.Fresh()
-				}
-				if _, made := b.Make(2).(recipes.Created); !made {
-					t.Error("nobody may make it any more")
-				}
-			})
+			}
+			b.Makes(2)
 		})
 	}
 }
@@ -102,29 +87,20 @@ func TestSingleLostCreate(t *testing.T) {
 func TestSingleReplaced(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		a := r.Single()
-		a.Want("Opened")
-		if _, made := a.Make(1).(recipes.Created); !made {
-			t.Fatal("not made")
-		}
-		if err := r.Server.Delete(sessiontest.Task); err != nil {
-			t.Fatal(err)
-		}
-		if err := r.Server.Create(sessiontest.Task, nil); err != nil {
-			t.Fatal(err)
-		}
+		a.Makes(1)
+		r.Must(r.Server.Delete(sessiontest.Task))
+		r.Must(r.Server.Create(sessiontest.Task, nil))
 		a.Want("") // nobody watches it yet
 		a.Claim(recipes.Claim{Epoch: 1, Node: "7"})
-		if in := a.Answer(); in != (recipes.Refused{Epoch: 1, Op: recipes.OpClaim, Missing: true}) {
-			t.Errorf("claimed: %+v", in)
-		}
+		a.WantAnswer(recipes.Refused{Epoch: 1, Op: recipes.OpClaim, Missing: true})
 		a.Delete(recipes.Delete{Epoch: 1, Node: "7"})
 		a.Want("Deleted")
 		if !r.Server.Exists(sessiontest.Task) {
-			t.Error("somebody's node was deleted")
+			t.Error("somebody's node was deleted, want it left alone")
 		}
 		a.List(recipes.List{Epoch: 1})
-		if in, ok := a.Answer().(recipes.Refused); !ok || !errors.Is(a.LastErr(), session.ErrKind) {
-			t.Errorf("a node that is no lock: %+v, %v", in, a.LastErr())
+		if in := sessiontest.AnswerOf[recipes.Refused](a); !errors.Is(a.LastErr(), session.ErrKind) {
+			t.Errorf("the list of a node that is no lock is answered %+v, %v; want Refused, %v", in, a.LastErr(), session.ErrKind)
 		}
 	})
 }
@@ -138,30 +114,21 @@ func TestSingleLostDelete(t *testing.T) {
 		"executed": {zktest.CutAfter(), false}, "executed, taken": {zktest.CutAfter(), true},
 		"not executed": {zktest.CutBefore(), false}, "turned away": {zktest.Fail(zktest.Throttled), false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			sessiontest.InSession(t, func(r *sessiontest.Rig) {
-				a := r.Single()
-				a.Want("Opened")
-				if _, made := a.Make(1).(recipes.Created); !made {
-					t.Fatal("not made")
-				}
-				r.Once(c.action, func(q zktest.Request) bool { return q.Op == zktest.OpDelete })
-				a.Delete(recipes.Delete{Epoch: 1, Node: "7"})
-				if _, unknown := a.Answer().(recipes.Unknown); !unknown {
-					t.Fatal("not unknown")
-				}
-				if c.other {
-					if err := r.Server.Create(sessiontest.Task, nil); err != nil {
-						t.Fatal(err)
-					}
-				}
-				r.Settle()
-				a.Fresh()
-				a.Delete(recipes.Delete{Epoch: 1, Node: "7"})
-				if _, deleted := a.Answer().(recipes.Deleted); !deleted || r.Server.Exists(sessiontest.Task) != c.other {
-					t.Errorf("deleted %v; node there: %v", deleted, r.Server.Exists(sessiontest.Task))
-				}
-			})
+		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+			a := r.Single()
+			a.Makes(1)
+			r.Once(c.action, func(q zktest.Request) bool { return q.Op == zktest.OpDelete })
+			a.Delete(recipes.Delete{Epoch: 1, Node: "7"})
+			sessiontest.AnswerOf[recipes.Unknown](a)
+			if c.other {
+				r.Must(r.Server.Create(sessiontest.Task, nil))
+			}
+			r.Settle()
+			a.Fresh()
+			a.Delete(recipes.Delete{Epoch: 1, Node: "7"})
+			if _, deleted := a.Answer().(recipes.Deleted); !deleted || r.Server.Exists(sessiontest.Task) != c.other {
+				r.Errorf("the second delete is answered Deleted: %v, with a node there: %v; want it deleted unless it is another's", deleted, r.Server.Exists(sessiontest.Task))
+			}
 		})
 	}
 }
@@ -171,25 +138,17 @@ func TestSingleLostDelete(t *testing.T) {
 func TestSingleRefusedDelete(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		a, b := r.Single(), r.Single()
-		a.Want("Opened")
-		b.Want("Opened")
-		if _, made := a.Make(1).(recipes.Created); !made {
-			t.Fatal("not made")
-		}
+		a.Makes(1)
 		r.Once(zktest.Fail(zktest.NoAuth), func(q zktest.Request) bool { return q.Op == zktest.OpDelete })
 		a.Delete(recipes.Delete{Epoch: 1, Node: "7"})
-		if _, refused := a.Answer().(recipes.Refused); !refused {
-			t.Fatal("not refused")
-		}
+		sessiontest.AnswerOf[recipes.Refused](a)
 		a.Close()
 		r.Once(zktest.CutBefore(), isCreate)
-		if _, unknown := b.Make(1).(recipes.Unknown); !unknown {
-			t.Fatal("not unknown")
-		}
+		sessiontest.MakeOf[recipes.Unknown](b, 1)
 		r.Settle()
 		b.Fresh()
 		if listed := b.Look(1, true); listed.Own != (recipes.Own{}) || len(listed.Queue) != 1 {
-			t.Errorf("%+v", listed)
+			t.Errorf("the seat whose create is unknown finds %+v, want the other seat's node and none of its own", listed)
 		}
 	})
 }
@@ -205,41 +164,31 @@ func TestSingleTellsTheOwner(t *testing.T) {
 		"watched": {watched: true}, "another waits": {waits: true}, "both": {watched: true, waits: true},
 		"nobody watches": {}, "replaced, and nobody watches": {replace: true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			sessiontest.InSession(t, func(r *sessiontest.Rig) {
-				a, b := r.Single(), r.Single()
-				a.Want("Opened")
-				b.Want("Opened")
-				if _, made := a.Make(1).(recipes.Created); !made {
-					t.Fatal("not made")
-				}
-				if c.watched {
-					time.Sleep(sessiontest.Timeout / 5)
-				}
-				if c.waits {
-					b.Look(0, false)
-					b.Watch(recipes.Watch{Epoch: 1, Node: "7"})
-				}
+		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+			a, b := r.Single(), r.Single()
+			a.Makes(1)
+			if c.watched {
+				time.Sleep(sessiontest.Timeout / 5)
+			}
+			if c.waits {
+				b.Look(0, false)
+				b.Watch(recipes.Watch{Epoch: 1, Node: "7"})
+			}
+			a.Want("")
+			r.Must(r.Server.Delete(sessiontest.Task))
+			if c.replace {
+				r.Must(r.Server.Create(sessiontest.Task, nil))
+			}
+			if !c.watched && !c.waits {
 				a.Want("")
-				if err := r.Server.Delete(sessiontest.Task); err != nil {
-					t.Fatal(err)
-				}
-				if c.replace {
-					if err := r.Server.Create(sessiontest.Task, nil); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if !c.watched && !c.waits {
-					a.Want("")
-					time.Sleep(sessiontest.Timeout / 5)
-				}
-				a.Want("Gone")
-				if c.waits {
-					b.Want("Gone")
-				}
-				time.Sleep(sessiontest.Timeout)
-				a.Want("")
-			})
+				time.Sleep(sessiontest.Timeout / 5)
+			}
+			a.Want("Gone")
+			if c.waits {
+				b.Want("Gone")
+			}
+			time.Sleep(sessiontest.Timeout)
+			a.Want("")
 		})
 	}
 }
@@ -248,13 +197,11 @@ func TestSingleTellsTheOwner(t *testing.T) {
 func TestSingleDiscardsNothing(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		a, b := r.Single(), r.Single()
-		if _, made := a.Make(1).(recipes.Created); !made {
-			t.Fatal("not made")
-		}
+		a.Makes(1)
 		b.Discard(recipes.Discard{Node: "7"})
 		time.Sleep(time.Second)
 		if !r.Server.Exists(sessiontest.Task) {
-			t.Error("discarded")
+			t.Error("another seat's node was discarded, want it left alone")
 		}
 	})
 }
@@ -263,25 +210,23 @@ func TestSingleDiscardsNothing(t *testing.T) {
 func TestSingleWithoutWrite(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		acl := []zk.ACL{{Perms: zk.PermRead | zk.PermDelete | zk.PermCreate, Scheme: "world", ID: "anyone"}}
-		a := r.SeatAt(session.Place{Dir: sessiontest.Task, Kind: events.KindUnfair, ACL: acl})
-		a.Want("Opened")
-		made, ok := a.Make(1).(recipes.Created)
-		if !ok || made.Alone {
+		a := r.SeatedAt(session.Place{Dir: sessiontest.Task, Kind: events.KindUnfair, ACL: acl})
+		made := a.Makes(1)
+		if made.Alone {
 			t.Fatalf("%+v", made)
 		}
 		listed := a.Look(1, false)
 		if listed.Own.Token == 0 || listed.Own.Owner != r.Session.ID() {
-			t.Errorf("%+v", listed)
+			t.Errorf("the list has %+v as the own node, want one of this session", listed)
 		}
 		a.ClaimNode(1, "7")
 	})
 }
 
-// TestPauses: any time up to a bound, which grows with the attempts and not for ever.
-func TestPauses(t *testing.T) {
+// TestPausesGrowUpToABound: any time up to a bound, which grows with the attempts and not for ever.
+func TestPausesGrowUpToABound(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		a := r.Single()
-		a.Want("Opened")
 		for attempt, bound := range map[recipes.Attempt]time.Duration{
 			1: 5 * time.Millisecond, 2: 10 * time.Millisecond, 5: 80 * time.Millisecond,
 			7: 320 * time.Millisecond, 8: 320 * time.Millisecond, 1 << 31: 320 * time.Millisecond,
@@ -304,7 +249,7 @@ func TestPauses(t *testing.T) {
 				longest = max(longest, took)
 			}
 			if longest >= bound || longest < bound/2 {
-				t.Errorf("attempt %d: up to %v, and the bound is %v", attempt, longest, bound)
+				t.Errorf("after attempt %d the longest of 100 pauses is %v, want more than half of the bound, %v", attempt, longest, bound)
 			}
 		}
 	})
@@ -315,17 +260,12 @@ func TestPauses(t *testing.T) {
 func TestAPastWatchSaysNothingOfTheOwnNode(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		a := r.Single()
-		a.Want("Opened")
 		a.FindGone(recipes.Watch{Epoch: 1, Node: "7"})
 		a.Want("Gone") // it has none: this is about the one that it waits for
-		if made, ok := a.Make(1).(recipes.Created); !ok || !made.Alone {
-			t.Fatalf("%+v", made)
-		}
+		a.MakesAlone()
 		a.FindGone(recipes.Watch{Epoch: 1, Node: "7"})
 		a.Want("")
-		if err := r.Server.Delete(sessiontest.Task); err != nil {
-			t.Fatal(err)
-		}
+		r.Must(r.Server.Delete(sessiontest.Task))
 		a.Want("Gone") // the session has looked again, and watches it
 	})
 }

@@ -27,16 +27,13 @@ func namesOf(found []session.Found) string {
 	return strings.Join(words, " ")
 }
 
-func TestSurveyAndLook(t *testing.T) {
+func TestSurveysAndLooksFindWhatStandsThere(t *testing.T) {
 	sessiontest.Bubble(t, func(r *sessiontest.Rig) {
 		for _, node := range []string{"/app/d/a", "/app/d/b", "/app/d/c/deep", "/app/e"} {
-			if err := r.Server.Create(node, []byte(node)); err != nil {
-				t.Fatal(err)
-			}
+			r.Must(r.Server.Create(node, []byte(node)))
 		}
 		r.Open("/app")
-		s := r.SeatAt(session.Place{Dir: "/own"})
-		s.Want("Opened")
+		s := r.SeatedAt(session.Place{Dir: "/own"})
 		own := s.CreateNode(1).Text
 		watches := r.Server.Watches()
 		notB := func(name string) bool { return name != "b" }
@@ -59,10 +56,10 @@ func TestSurveyAndLook(t *testing.T) {
 			}
 		}
 		if found, err := r.Session.Look(r.Context(), "/own/"+own); err != nil || len(found) != 1 || found[0].Stat.EphemeralOwner != r.Only() {
-			t.Errorf("the own node: %+v, %v", found, err)
+			t.Errorf("a look at the own node finds %+v, %v; want it, and its owner", found, err)
 		}
 		if r.Server.Watches() != watches {
-			t.Errorf("%d watches, after %d", r.Server.Watches(), watches)
+			t.Errorf("after the surveys there are %d watches, want %d as before", r.Server.Watches(), watches)
 		}
 	})
 }
@@ -71,9 +68,7 @@ func TestSurveyAndLook(t *testing.T) {
 // again. It would take nodes for gone that it has read too soon elsewhere.
 func TestSurveyIsOfOneSession(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		if err := r.Server.Create(sessiontest.Dir+"/a", nil); err != nil {
-			t.Fatal(err)
-		}
+		r.Must(r.Server.Create(sessiontest.Dir+"/a", nil))
 		first := r.Only()
 		var asked []string
 		r.Server.Intercept(func(q zktest.Request) zktest.Action {
@@ -91,10 +86,10 @@ func TestSurveyIsOfOneSession(t *testing.T) {
 		})
 		found, err := r.Session.Survey(r.Context(), sessiontest.Dir, nil)
 		if err != nil || namesOf(found) != "a=" {
-			t.Errorf("%+v, %v", found, err)
+			t.Errorf("the survey finds %+v, %v; want a", found, err)
 		}
 		if len(asked) != 4 || asked[0] != asked[2] || asked[1] != asked[3] || asked[0] == asked[1] {
-			t.Errorf("asked for %v", asked)
+			t.Errorf("the server was asked for %v, want a listing and a reading in each session", asked)
 		}
 	})
 }
@@ -111,12 +106,12 @@ func TestSurveyOfAClosedSession(t *testing.T) {
 		synctest.Wait()
 		r.Session.Close(time.Second)
 		if err := <-ended; !errors.Is(err, session.ErrClosed) {
-			t.Errorf("while it was closed: %v", err)
+			t.Errorf("a survey while the session is closed ends with %v, want %v", err, session.ErrClosed)
 		}
 		for _, open := range []bool{true, false} { // the group that the session's goroutines belong to
 			for range 20 { // more than there are places
 				if _, err := r.Session.Look(r.Context(), sessiontest.Dir); !errors.Is(err, session.ErrClosed) {
-					t.Errorf("with an open group %v: %v", open, err)
+					t.Errorf("a look in a closed session, open group %v: %v, want %v", open, err, session.ErrClosed)
 				}
 			}
 			r.Group.Close()
@@ -134,7 +129,7 @@ func TestSurveysOfThoseWhoHaveLeftAreNotMade(t *testing.T) {
 		for range 20 {
 			ctx, cancel := context.WithTimeout(r.Context(), time.Millisecond)
 			if _, err := r.Session.Survey(ctx, sessiontest.Dir, nil); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("%v", err)
+				t.Errorf("a survey without a connection ends with %v, want the end of its context", err)
 			}
 			cancel()
 		}
@@ -143,7 +138,7 @@ func TestSurveysOfThoseWhoHaveLeftAreNotMade(t *testing.T) {
 		s.List(recipes.List{Epoch: 1})
 		s.Answer()
 		if n := r.Server.Requests(zktest.OpGetChildren2) - listings; n != 1 {
-			t.Errorf("%d listings", n)
+			t.Errorf("%d listings were made after the outage, want only the seat's", n)
 		}
 		if _, err := r.Session.Survey(r.Context(), sessiontest.Dir, nil); err != nil { // there is a place for it
 			t.Error(err)
@@ -171,9 +166,7 @@ func TestHalfASurveyIsNone(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		const nodes = 200
 		for i := range nodes {
-			if err := r.Server.Create(fmt.Sprintf("%s/%d", sessiontest.Dir, i), nil); err != nil {
-				t.Fatal(err)
-			}
+			r.Must(r.Server.Create(fmt.Sprintf("%s/%d", sessiontest.Dir, i), nil))
 		}
 		ctx := &endingContext{Context: r.Context()}
 		readings := 0
@@ -186,7 +179,7 @@ func TestHalfASurveyIsNone(t *testing.T) {
 			return zktest.Pass()
 		})
 		if found, err := r.Session.Survey(ctx, sessiontest.Dir, nil); !errors.Is(err, context.Canceled) || found != nil || readings == nodes {
-			t.Errorf("%d of %d found, %v", len(found), nodes, err)
+			t.Errorf("%d of %d nodes are found, %v; want the end of the context and none", len(found), nodes, err)
 		}
 	})
 }

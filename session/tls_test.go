@@ -19,42 +19,24 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// tlsFront takes TLS connections and passes what is in them on to the server. Its result is its address.
-func tlsFront(t *testing.T, server string, cert tls.Certificate) string {
+// tlsFront takes TLS connections and passes what is in them on to the server. The DialFunc leads there from any name.
+func tlsFront(t *testing.T, server string, cert tls.Certificate) session.DialFunc {
 	t.Helper()
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var running sync.WaitGroup
-	running.Go(func() {
-		for {
-			front, err := listener.Accept()
-			if err != nil {
-				return // closed
-			}
-			running.Go(func() {
-				defer front.Close()
-				back, err := net.Dial("tcp", server)
-				if err != nil {
-					return // the client sees a connection that ends
-				}
-				running.Go(func() {
-					defer back.Close()
-					// That either end hangs up is how this ends.
-					_, _ = io.Copy(back, front)
-				})
-				_, _ = io.Copy(front, back)
-			})
+	return session.ServeTCP(t, func(conn net.Conn) {
+		front := tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12})
+		back, err := net.Dial("tcp", server)
+		if err != nil {
+			return // the client sees a connection that ends
 		}
+		var up sync.WaitGroup
+		up.Go(func() {
+			defer back.Close()
+			_, _ = io.Copy(back, front) // that either end hangs up is how this ends
+		})
+		_, _ = io.Copy(front, back)
+		front.Close()
+		up.Wait()
 	})
-	t.Cleanup(func() {
-		if err := listener.Close(); err != nil {
-			t.Error(err)
-		}
-		running.Wait()
-	})
-	return listener.Addr().String()
 }
 
 // A whole session over TLS and TCP, with a certificate of an authority that only this test knows.
@@ -62,10 +44,7 @@ func TestSessionOverTLS(t *testing.T) {
 	const host = "zk.example.com"
 	authority, cert := session.TLSFixture(t, host)
 	srv := zktest.Start(t)
-	front := tlsFront(t, srv.Addr(), cert)
-	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, network, front)
-	}
+	dial := tlsFront(t, srv.Addr(), cert)
 	servers := session.Servers{Hosts: []string{host + ":2281"}}
 	config := func(roots *tls.Config) session.Config {
 		return session.NewConfig(session.OptionFunc(func(c *session.Config) { c.Dial, c.TLS = dial, roots }))
@@ -79,7 +58,7 @@ func TestSessionOverTLS(t *testing.T) {
 	}
 	defer s.Close(time.Second)
 	if got := eventstest.Receive(t, connected, "the first event").(events.Connected); got.Server != host+":2281" || got.Session != srv.Sessions()[0] {
-		t.Errorf("%+v", got)
+		t.Errorf("the first event is %+v, want session %#x at %s", got, srv.Sessions()[0], host)
 	}
 	inputs := make(chan recipes.Input, 100)
 	seat := s.Seat(session.Place{Dir: "/locks/a"})
@@ -92,15 +71,15 @@ func TestSessionOverTLS(t *testing.T) {
 	seat.Create(recipes.Create{Epoch: 1, Attempt: 1})
 	made, ok := next().(recipes.Created)
 	if !ok || !srv.Exists("/locks/a/"+made.Node.Text) {
-		t.Errorf("%+v", made)
+		t.Errorf("the create is answered %+v among nodes %v, want one of them", made, srv.Tree())
 	}
 	srv.CutAll()
 	if got := sessiontest.TypesOf([]recipes.Input{next(), next()}); got != "Suspended Reconnected" {
-		t.Errorf("told %s", got)
+		t.Errorf("after a cut the seat is told %s, want Suspended Reconnected", got)
 	}
 	seat.List(recipes.List{Epoch: 1, Attempt: 1})
 	if in, ok := next().(recipes.Listed); !ok || in.Own.Name != made.Node {
-		t.Errorf("%+v", in)
+		t.Errorf("the list is answered %+v, want %v as its own", in, made.Node)
 	}
 
 	// Without the authority there is no session, and the error says why.
@@ -117,6 +96,6 @@ func TestSessionOverTLS(t *testing.T) {
 	_, err = session.Open(hopeless, servers, cfg, group, func(events.Event) {})
 	var unverified *tls.CertificateVerificationError
 	if !errors.Is(err, context.Canceled) || !errors.As(err, &unverified) {
-		t.Error(err)
+		t.Errorf("without the authority Open = %v, want the refused certificate", err)
 	}
 }

@@ -44,18 +44,16 @@ func (t turn) over(floor bool) {
 // is checks the answers to both.
 func (t turn) is(alone bool) {
 	t.Helper()
-	if in := t.old.Answer(); in != (recipes.Deleted{Epoch: 1}) {
-		t.Errorf("the release was answered %+v", in)
-	}
+	t.old.WantAnswer(recipes.Deleted{Epoch: 1})
 	created, ok := t.next.Answer().(recipes.Created)
 	if !ok || created.Alone != alone || created.Fresh != alone {
 		t.Errorf("the next was answered %+v, want alone %v", created, alone)
 	}
 	if got := t.Server.Children(sessiontest.Dir); len(got) == 0 || strings.Contains(strings.Join(got, " "), t.node) {
-		t.Errorf("left %v", got)
+		t.Errorf("after the turnover there are %v, want another node than %s", got, t.node)
 	}
 	if own := t.next.ListNodes(1).Own; own.Name != created.Node || alone && own.Token != created.Token {
-		t.Errorf("%+v, and a listing says %+v", created, own)
+		t.Errorf("the create says %+v, want what a listing says: %+v", created, own)
 	}
 }
 
@@ -64,9 +62,7 @@ func TestAReleaseAndTheNextAcquireAreOneRequest(t *testing.T) {
 		turn := turnIn(r)
 		asked := r.Asked()
 		turn.over(false)
-		if got := asked(); len(got) != 1 || got[zktest.OpMulti] != 1 {
-			t.Errorf("asked %v", got)
-		}
+		r.WantAsked(asked(), zktest.OpMulti)
 		turn.is(true)
 		r.WantData(sessiontest.OurData)
 	})
@@ -81,13 +77,11 @@ func TestATurnoverThatIsRefused(t *testing.T) {
 		"the node is gone": {func(t turn) { t.DeleteNode(t.node) }, true},
 		"we may not write": {func(t turn) { t.DenyWriting() }, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			sessiontest.InSession(t, func(r *sessiontest.Rig) {
-				turn := turnIn(r)
-				c.spoil(turn)
-				turn.over(false)
-				turn.is(c.alone)
-			})
+		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+			turn := turnIn(r)
+			c.spoil(turn)
+			turn.over(false)
+			turn.is(c.alone)
 		})
 	}
 }
@@ -115,24 +109,18 @@ func TestTwoRequestsThatAreNoTurnover(t *testing.T) {
 		"somebody waited there":      {session.Place{Dir: sessiontest.Dir}, false, func(t turn) { t.Plant("lock-0000000099"); t.next.ListNodes(1) }},
 		"a directory that is theirs": {session.Place{Dir: sessiontest.Dir}, false, func(t turn) { t.DenyWriting(); t.FloorFails() }},
 	} {
-		t.Run(name, func(t *testing.T) {
-			sessiontest.InSession(t, func(r *sessiontest.Rig) {
-				turn := turnAt(r, c.next)
-				if c.spoil != nil {
-					c.spoil(turn)
-				}
-				asked := r.Asked()
-				turn.over(c.floor)
-				if got := asked(); got[zktest.OpDelete]+got[zktest.OpMulti]+got[zktest.OpCreate] < 2 {
-					t.Errorf("asked %v", got)
-				}
-				if in := turn.old.Answer(); in != (recipes.Deleted{Epoch: 1}) {
-					t.Errorf("the release was answered %+v", in)
-				}
-				if _, ok := turn.next.Answer().(recipes.Created); !ok {
-					t.Error("the next seat's create is not answered with Created")
-				}
-			})
+		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+			turn := turnAt(r, c.next)
+			if c.spoil != nil {
+				c.spoil(turn)
+			}
+			asked := r.Asked()
+			turn.over(c.floor)
+			if got := asked(); got[zktest.OpDelete]+got[zktest.OpMulti]+got[zktest.OpCreate] < 2 {
+				r.Errorf("the server was asked for %v, want two requests or more", got)
+			}
+			turn.old.WantAnswer(recipes.Deleted{Epoch: 1})
+			sessiontest.AnswerOf[recipes.Created](turn.next)
 		})
 	}
 }
@@ -140,34 +128,28 @@ func TestTwoRequestsThatAreNoTurnover(t *testing.T) {
 // TestATurnoverWithoutAnAnswer: nobody knows of either half, and both are found out.
 func TestATurnoverWithoutAnAnswer(t *testing.T) {
 	for name, done := range map[string]bool{"executed": true, "not executed": false} {
-		t.Run(name, func(t *testing.T) {
-			sessiontest.InSession(t, func(r *sessiontest.Rig) {
-				turn := turnIn(r)
-				r.Server.Intercept(func(q zktest.Request) zktest.Action {
-					switch {
-					case q.Op != zktest.OpMulti:
-						return zktest.Pass()
-					case done:
-						return zktest.CutAfter()
-					default:
-						return zktest.CutBefore()
-					}
-				})
-				turn.over(false)
-				if in := turn.old.Answer(); in != (recipes.Unknown{Epoch: 1, Op: recipes.OpDelete}) {
-					t.Errorf("the release was answered %+v", in)
-				}
-				if in := turn.next.Answer(); in != (recipes.Unknown{Epoch: 1, Op: recipes.OpCreate}) {
-					t.Errorf("the next was answered %+v", in)
-				}
-				r.Server.Intercept(nil)
-				r.Settle()
-				turn.next.List(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
-				listed, ok := turn.next.Answer().(recipes.Listed)
-				if !ok || (listed.Own != recipes.Own{}) != done || len(listed.Queue) != 1 {
-					t.Errorf("executed %v, and listed %+v", done, listed)
+		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+			turn := turnIn(r)
+			r.Server.Intercept(func(q zktest.Request) zktest.Action {
+				switch {
+				case q.Op != zktest.OpMulti:
+					return zktest.Pass()
+				case done:
+					return zktest.CutAfter()
+				default:
+					return zktest.CutBefore()
 				}
 			})
+			turn.over(false)
+			turn.old.WantAnswer(recipes.Unknown{Epoch: 1, Op: recipes.OpDelete})
+			turn.next.WantAnswer(recipes.Unknown{Epoch: 1, Op: recipes.OpCreate})
+			r.Server.Intercept(nil)
+			r.Settle()
+			turn.next.List(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
+			listed := sessiontest.AnswerOf[recipes.Listed](turn.next)
+			if (listed.Own != recipes.Own{}) != done || len(listed.Queue) != 1 {
+				r.Errorf("executed %v, the listing is %+v; want the next seat's own node in it if it was", done, listed)
+			}
 		})
 	}
 }
@@ -181,16 +163,10 @@ func TestATurnoverOfASessionThatIsOver(t *testing.T) {
 		turn.old.Fresh()
 		turn.next.Fresh()
 		turn.over(false)
-		if err := r.Server.Expire(id); err != nil {
-			t.Fatal(err)
-		}
+		r.Must(r.Server.Expire(id))
 		r.Server.Down(false)
-		if in := turn.old.Answer(); in != (recipes.Unknown{Epoch: 1, Op: recipes.OpDelete}) {
-			t.Errorf("the release was answered %+v", in)
-		}
-		if in := turn.next.Answer(); in != (recipes.Unknown{Epoch: 1, Op: recipes.OpCreate}) {
-			t.Errorf("the next was answered %+v", in)
-		}
+		turn.old.WantAnswer(recipes.Unknown{Epoch: 1, Op: recipes.OpDelete})
+		turn.next.WantAnswer(recipes.Unknown{Epoch: 1, Op: recipes.OpCreate})
 		r.Until("nothing is left", func() bool { return len(r.Server.Children(sessiontest.Dir)) == 0 })
 	})
 }

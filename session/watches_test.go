@@ -11,7 +11,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-func TestWatch(t *testing.T) {
+func TestAWatchTellsOfTheEndOnce(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Plant("n", "other")
 		s := r.Watching("n")
@@ -23,23 +23,15 @@ func TestWatch(t *testing.T) {
 		s.WantGone("n")
 		time.Sleep(time.Minute)
 		s.Want("")
-		if n := r.Server.Watches(); n != 0 {
-			t.Errorf("%d watches left", n)
-		}
+		r.WantWatches(0)
 	})
 }
 
 // The client hands out events and replies by different goroutines. If both come in one segment, either may be first.
 func TestAnEventMayOvertakeTheReply(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		r.Server.Intercept(func(q zktest.Request) zktest.Action {
-			if q.Op == zktest.OpGetData {
-				return zktest.Delay(time.Second)
-			}
-			return zktest.Pass()
-		})
-		s := r.Seat()
-		s.Want("Opened")
+		r.On(zktest.OpGetData, zktest.Delay(time.Second))
+		s := r.Seated()
 		for i := range 300 {
 			name := fmt.Sprint("n", i)
 			r.Plant(name)
@@ -62,9 +54,7 @@ func TestChangedDataArmTheWatchAgain(t *testing.T) {
 			r.SetData("n")
 			a.Want("")
 			b.Want("")
-			if n := r.Server.Watches(); n != 1 {
-				t.Errorf("%d watches", n)
-			}
+			r.WantWatches(1)
 		}
 		r.DeleteNode("n")
 		a.WantGone("n")
@@ -82,30 +72,24 @@ func TestChangedDataArmTheWatchAgain(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		a.Want("")
-		if n := r.Server.Watches(); n != 0 {
-			t.Errorf("%d watches left", n)
-		}
+		r.WantWatches(0)
 	})
 }
 
 // The connection breaks before or after the request that arms the watch again.
 func TestArmingAgainSurvivesABreak(t *testing.T) {
 	for name, action := range map[string]zktest.Action{"before": zktest.CutBefore(), "after": zktest.CutAfter()} {
-		t.Run(name, func(t *testing.T) {
-			sessiontest.InSession(t, func(r *sessiontest.Rig) {
-				r.Plant("n")
-				s := r.Watching("n")
-				cut{1, action}.intercept(r.Server)
-				r.SetData("n")
-				s.Want("Suspended")
-				r.Settle()
-				s.Want("Reconnected")
-				if n := r.Server.Watches(); n != 1 {
-					t.Errorf("%d watches", n)
-				}
-				r.DeleteNode("n")
-				s.WantGone("n")
-			})
+		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+			r.Plant("n")
+			s := r.Watching("n")
+			cut{1, action}.intercept(r.Server)
+			r.SetData("n")
+			s.Want("Suspended")
+			r.Settle()
+			s.Want("Reconnected")
+			r.WantWatches(1)
+			r.DeleteNode("n")
+			s.WantGone("n")
 		})
 	}
 }
@@ -121,7 +105,7 @@ func TestAPathIsArmedOnce(t *testing.T) {
 		}
 		synctest.Wait()
 		if n := r.Server.Requests(zktest.OpGetData); n != 1 {
-			t.Errorf("%d getData for 40 watches on one node", n)
+			t.Errorf("%d readings for 40 watches on one node, want 1", n)
 		}
 		r.DeleteNode("n")
 		for _, s := range seats {
@@ -141,32 +125,28 @@ func TestArmingFailsForTwo(t *testing.T) {
 		"before":  {zktest.CutBefore(), "Suspended Unknown Reconnected", "Suspended Unknown Reconnected"},
 		"after":   {zktest.CutAfter(), "Suspended Unknown Reconnected", "Suspended Unknown Reconnected"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			sessiontest.InSession(t, func(r *sessiontest.Rig) {
-				r.Plant("n")
-				goOn := make(chan struct{})
-				r.Server.Intercept(func(q zktest.Request) zktest.Action {
-					if q.Op != zktest.OpGetData || q.Count > 1 {
-						return zktest.Pass()
-					}
-					<-goOn
-					return c.action
-				})
-				first, other := r.Seat(), r.Seat()
-				first.Want("Opened")
-				other.Want("Opened")
-				first.WatchNode("n")
-				synctest.Wait()
-				other.WatchNode("n")
-				synctest.Wait()
-				close(goOn)
-				r.Settle()
-				first.Want(c.first)
-				other.Want(c.other)
-				r.DeleteNode("n")
-				other.WantGone("n")
-				first.Want("")
+		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+			r.Plant("n")
+			goOn := make(chan struct{})
+			r.Server.Intercept(func(q zktest.Request) zktest.Action {
+				if q.Op != zktest.OpGetData || q.Count > 1 {
+					return zktest.Pass()
+				}
+				<-goOn
+				return c.action
 			})
+			first, other := r.Seated(), r.Seated()
+			first.WatchNode("n")
+			synctest.Wait()
+			other.WatchNode("n")
+			synctest.Wait()
+			close(goOn)
+			r.Settle()
+			first.Want(c.first)
+			other.Want(c.other)
+			r.DeleteNode("n")
+			other.WantGone("n")
+			first.Want("")
 		})
 	}
 }
@@ -176,28 +156,18 @@ func TestArmingAgainIsDenied(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Plant("n")
 		s := r.Watching("n")
-		r.Server.Intercept(func(q zktest.Request) zktest.Action {
-			if q.Op == zktest.OpGetData {
-				return zktest.Fail(zktest.NoAuth)
-			}
-			return zktest.Pass()
-		})
+		r.On(zktest.OpGetData, zktest.Fail(zktest.NoAuth))
 		r.SetData("n")
-		if in := s.Want("Unknown")[0]; in != (recipes.Unknown{Epoch: 1, Op: recipes.OpWatch}) {
-			t.Errorf("%+v", in)
-		}
+		s.WantOnly(recipes.Unknown{Epoch: 1, Op: recipes.OpWatch})
 		s.WatchNode("n")
-		if in := s.Want("Refused")[0]; in != (recipes.Refused{Epoch: 1, Op: recipes.OpWatch, Node: "n"}) {
-			t.Errorf("%+v", in)
-		}
+		s.WantOnly(recipes.Refused{Epoch: 1, Op: recipes.OpWatch, Node: "n"})
 	})
 }
 
 func TestOneSeatWatchesItsOwnNodeAndAnother(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Plant("a", "b", "c")
-		s := r.Seat()
-		s.Want("Opened")
+		s := r.Seated()
 		own := s.CreateNode(1).Text
 		s.ListNodes(1)
 		s.WatchNode("a")
@@ -228,17 +198,10 @@ func TestAClosedSeatHearsNothing(t *testing.T) {
 		r.DeleteNode(own)
 		closed.Want("")
 		other.WantGone("n")
-		if n := r.Server.Watches(); n != 0 {
-			t.Errorf("%d watches on nodes that nobody is interested in", n)
-		}
+		r.WantWatches(0)
 		// A watch that was on its way when the seat was closed.
 		r.Plant("late")
-		r.Server.Intercept(func(q zktest.Request) zktest.Action {
-			if q.Op == zktest.OpGetData {
-				return zktest.Delay(time.Second)
-			}
-			return zktest.Pass()
-		})
+		r.On(zktest.OpGetData, zktest.Delay(time.Second))
 		other.WatchNode("late")
 		synctest.Wait()
 		other.Close()
@@ -248,8 +211,7 @@ func TestAClosedSeatHearsNothing(t *testing.T) {
 
 		// The same while there is no connection, so that it is carried out after the closing.
 		r.Plant("later")
-		last := r.Seat()
-		last.Want("Opened")
+		last := r.Seated()
 		r.Server.Down(true)
 		synctest.Wait()
 		last.WatchNode("later")
@@ -268,15 +230,10 @@ func TestWatchesEndWithTheirSession(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		r.Plant("n")
 		s := r.Watching("n")
-		if err := r.Server.Expire(r.Only()); err != nil {
-			t.Fatal(err)
-		}
-		r.Until("there is another session", func() bool { return s.Session(2) != 0 })
+		s.ExpireBefore(2)
 		r.DeleteNode("n")
 		s.Want("Suspended Expired Opened")
 		s.Watch(recipes.Watch{Epoch: 2, Node: "n"})
-		if in := s.Answer(); in != (recipes.Gone{Epoch: 2, Node: "n"}) {
-			t.Errorf("%+v", in)
-		}
+		s.WantAnswer(recipes.Gone{Epoch: 2, Node: "n"})
 	})
 }

@@ -40,31 +40,25 @@ func TestMuteServerIsGivenUpInLessThanAThirdOfTheTimeout(t *testing.T) {
 		r := newRig(t, f.dial, testTimeout, linkEvents{}, "a:1")
 		start := time.Now()
 		r.await(t, zk.StateDisconnected)
-		if took := time.Since(start); took != testTimeout*3/10 {
-			t.Errorf("mute: %v", took)
-		}
+		took(t, "a handshake with a mute server", start, testTimeout*3/10)
 		if err := r.dialer.lastError(); !errors.Is(err, errHandshakeTimeout) || !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("mute: %v", err)
+			t.Errorf("after a handshake with a mute server the last error is %v, want %v", err, errHandshakeTimeout)
 		}
 		r.await(t, zk.StateConnected)
 		start = time.Now()
 		r.await(t, zk.StateDisconnected)
-		if took := time.Since(start); took != testTimeout*3/10 {
-			t.Errorf("half an answer: %v", took)
-		}
+		took(t, "a handshake that stops half-way", start, testTimeout*3/10)
 		r.await(t, zk.StateHasSession)
 		if got := r.link.timeout(); got != testTimeout/3 {
-			t.Errorf("negotiated %v", got)
+			t.Errorf("the negotiated timeout is %v, want %v", got, testTimeout/3)
 		}
 		if err := r.dialer.lastError(); err != nil {
-			t.Errorf("after a handshake: %v", err)
+			t.Errorf("after a handshake the last error is %v, want none", err)
 		}
 		r.await(t, zk.StateConnected)
 		start = time.Now()
 		r.await(t, zk.StateDisconnected)
-		if took := time.Since(start); took != testTimeout/10 {
-			t.Errorf("mute after a timeout was negotiated: %v", took)
-		}
+		took(t, "the handshake behind a shorter timeout", start, testTimeout/10)
 		r.end(t)
 		f.wg.Wait()
 	})
@@ -105,7 +99,7 @@ func TestSecondSessionIsRefused(t *testing.T) {
 			t.Error(err)
 		}
 		if !f.sock(2).isClosed() {
-			t.Error("the socket of the expired handshake is still open")
+			t.Error("the socket of the expired handshake is open, want it closed")
 		}
 		r.end(t)
 		f.wg.Wait()
@@ -113,10 +107,10 @@ func TestSecondSessionIsRefused(t *testing.T) {
 			t.Errorf("servers were asked for sessions %d, want %d", asked, want)
 		}
 		if len(replaced) != 1 || !errors.Is(replaced[0], errSecondSession) {
-			t.Errorf("told %v", replaced)
+			t.Errorf("told of %v, want once of %v", replaced, errSecondSession)
 		}
 		if r.link.session() != 7 {
-			t.Errorf("session %d", r.link.session())
+			t.Errorf("the link is in session %d, want 7", r.link.session())
 		}
 	})
 }
@@ -138,19 +132,19 @@ func TestReplacedSessionIsNoticed(t *testing.T) {
 		r.await(t, zk.StateDisconnected)
 		for len(r.states) > 0 {
 			if <-r.states == zk.StateHasSession {
-				t.Error("the client took the other session")
+				t.Error("the client took the other session, want it refused")
 			}
 		}
 		r.end(t)
 		f.wg.Wait()
 		if len(replaced) != 1 {
-			t.Fatalf("told %d times", len(replaced))
+			t.Fatalf("the replacement was told %d times, want once", len(replaced))
 		}
 		if err := <-replaced; !errors.Is(err, errSessionReplaced) {
 			t.Error(err)
 		}
 		if r.link.session() != 7 || r.conn.SessionID() != 7 {
-			t.Errorf("session %d, client's %d", r.link.session(), r.conn.SessionID())
+			t.Errorf("the link is in session %d and the client in %d, want 7", r.link.session(), r.conn.SessionID())
 		}
 	})
 }
@@ -203,9 +197,7 @@ func TestAnswersAreTimed(t *testing.T) {
 			t.Error(err)
 		}
 		time.Sleep(6150*time.Millisecond - time.Since(start))
-		if err := r.conn.Delete("/x", -1); err != nil {
-			t.Error(err)
-		}
+		check(t, r.conn.Delete("/x", -1))
 		mu.Lock()
 		seen = len(got)
 		mu.Unlock()
@@ -226,7 +218,7 @@ func TestAnswersAreTimed(t *testing.T) {
 		if len(got) < len(want)+1 || !slices.Equal(got[:len(want)], want) {
 			t.Errorf("got  %v\nwant %v and one more", got, want)
 		} else if next := got[len(want)]; next.op != opConnect || next.answered-next.sent != 100*ms {
-			t.Errorf("second connection begins with %v", next)
+			t.Errorf("the second connection begins with %v, want its handshake, 100ms long", next)
 		}
 	})
 }
@@ -283,7 +275,7 @@ func TestBadHandshakesCloseTheConnection(t *testing.T) {
 					t.Errorf("%v, want %v", err, c.want)
 				}
 				if told := len(refused) > 0; told != errors.Is(c.want, errHandshakeRefused) {
-					t.Errorf("told of a refusal: %v", told)
+					t.Errorf("a refusal was told: %v, want it only of a closed connection", told)
 				}
 				r.end(t)
 				f.wg.Wait()
@@ -298,9 +290,7 @@ func wirePair(t *testing.T, events linkEvents) (*wire, fakeConn, *link) {
 	near, far := net.Pipe()
 	l := newLink(events)
 	w, err := newWire(near, near, l, time.Now().Add(3*time.Second), func(error) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return w, fakeConn{far}, l
 }
 
@@ -317,7 +307,7 @@ func TestBytesPassUnchangedInAnyPieces(t *testing.T) {
 			w, far, l := wirePair(t, linkEvents{onAnswered: func(_, _ time.Time, op, zkErr int32) {
 				want := []answer{{op: opConnect}, {op: 4}, {op: opPing}, {op: 14, zkErr: -5}}[answers]
 				if op != want.op || zkErr != want.zkErr {
-					t.Errorf("answer %d: op %d, error %d", answers, op, zkErr)
+					t.Errorf("answer %d has op %d and error %d, want %d and %d", answers, op, zkErr, want.op, want.zkErr)
 				}
 				answers++
 			}})
@@ -353,33 +343,27 @@ func TestBytesPassUnchangedInAnyPieces(t *testing.T) {
 			})
 			for rest := out; len(rest) > 0; {
 				n, err := w.Write(rest[:min(size, len(rest))])
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				rest = rest[n:]
 			}
 			var got []byte
 			buf := make([]byte, size)
 			for len(got) < len(back) {
 				n, err := w.Read(buf)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				got = append(got, buf[:n]...)
 			}
 			server.Wait()
 			if !bytes.Equal(arrived, out) {
-				t.Error("the server read other bytes than the client wrote")
+				t.Error("the server read other bytes than the client wrote, want the same")
 			}
 			if !bytes.Equal(got, back) {
-				t.Error("the client read other bytes than the server wrote")
+				t.Error("the client read other bytes than the server wrote, want the same")
 			}
 			if answers != 4 || l.session() != 7 || l.timeout() != testTimeout {
-				t.Errorf("%d answers, session %d, timeout %v", answers, l.session(), l.timeout())
+				t.Errorf("%d answers in session %d with timeout %v, want 4 in session 7 with %v", answers, l.session(), l.timeout(), testTimeout)
 			}
-			if err := errors.Join(w.Close(), far.Close()); err != nil {
-				t.Error(err)
-			}
+			check(t, errors.Join(w.Close(), far.Close()))
 		})
 	}
 }
@@ -399,11 +383,9 @@ func TestASplitSecondSessionRequestNeverReachesTheServerWhole(t *testing.T) {
 		}
 		server.Wait()
 		if !errors.Is(err, errSecondSession) || len(arrived) >= 28 {
-			t.Errorf("%v after %d bytes", err, len(arrived))
+			t.Errorf("a second session is asked for: %v after %d bytes, want %v before the 28th", err, len(arrived), errSecondSession)
 		}
-		if err := far.Close(); err != nil {
-			t.Error(err)
-		}
+		check(t, far.Close())
 	})
 }
 
@@ -411,9 +393,7 @@ func TestDeadlinesBelongToTheClientAfterTheHandshake(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		w, far, _ := wirePair(t, linkEvents{})
 		start := time.Now()
-		if err := errors.Join(w.SetReadDeadline(start.Add(20*time.Second)), w.SetWriteDeadline(start.Add(10*time.Second))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(w.SetReadDeadline(start.Add(20*time.Second)), w.SetWriteDeadline(start.Add(10*time.Second))))
 		var server sync.WaitGroup
 		server.Go(func() {
 			far.handshake()
@@ -432,9 +412,7 @@ func TestDeadlinesBelongToTheClientAfterTheHandshake(t *testing.T) {
 		w2, far2, _ := wirePair(t, linkEvents{})
 		server.Go(func() { far2.handshake(); far2.grant(testTimeout, 7) })
 		start = time.Now()
-		if err := errors.Join(w2.SetReadDeadline(start.Add(20*time.Second)), w2.SetWriteDeadline(start.Add(10*time.Second))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(w2.SetReadDeadline(start.Add(20*time.Second)), w2.SetWriteDeadline(start.Add(10*time.Second))))
 		if _, err := w2.Write(handshakeFrame(0)); err != nil {
 			t.Fatal(err)
 		}
@@ -443,28 +421,22 @@ func TestDeadlinesBelongToTheClientAfterTheHandshake(t *testing.T) {
 		}
 		server.Wait()
 		if _, err := w2.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != 20*time.Second {
-			t.Errorf("read: %v after %v", err, time.Since(start))
+			t.Errorf("the first read ends with %v after %v, want its deadline after 20s", err, time.Since(start))
 		}
-		if err := w2.SetDeadline(time.Now().Add(time.Second)); err != nil {
-			t.Error(err)
-		}
+		check(t, w2.SetDeadline(time.Now().Add(time.Second)))
 		if _, err := w2.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != 21*time.Second {
-			t.Errorf("second read: %v after %v", err, time.Since(start))
+			t.Errorf("the second read ends with %v after %v, want its deadline after 21s", err, time.Since(start))
 		}
-		if err := w2.SetWriteDeadline(time.Now().Add(time.Second)); err != nil {
-			t.Error(err)
-		}
+		check(t, w2.SetWriteDeadline(time.Now().Add(time.Second)))
 		// A write that fails closes the connection, and says nothing: the client hears of it by Read.
 		if _, err := w2.Write(make([]byte, 2)); err != nil || time.Since(start) != 22*time.Second {
-			t.Errorf("write: %v after %v", err, time.Since(start))
+			t.Errorf("the write ends with %v after %v, want no error after 22s", err, time.Since(start))
 		}
 		if _, err := w2.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != 22*time.Second {
-			t.Errorf("read behind the write: %v after %v", err, time.Since(start))
+			t.Errorf("the read behind the write ends with %v after %v, want a closed connection after 22s", err, time.Since(start))
 		}
 		for _, c := range []io.Closer{w, w, w2, far, far2} {
-			if err := c.Close(); err != nil {
-				t.Error(err)
-			}
+			check(t, c.Close())
 		}
 	})
 }
@@ -478,9 +450,7 @@ func TestAnsweredBeforeAskedIsRefused(t *testing.T) {
 			t.Error(err)
 		}
 		server.Wait()
-		if err := far.Close(); err != nil {
-			t.Error(err)
-		}
+		check(t, far.Close())
 	})
 }
 
@@ -488,15 +458,11 @@ func TestOurOwnCloseIsNotBlamedOnTheServer(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		w, far, _ := wirePair(t, linkEvents{onRefused: func(_ int64, err error) { t.Error(err) }})
 		time.AfterFunc(time.Second, func() {
-			if err := w.Close(); err != nil {
-				t.Error(err)
-			}
+			check(t, w.Close())
 		})
 		if _, err := w.Read(make([]byte, 4)); err == nil || errors.Is(err, errHandshakeRefused) {
 			t.Error(err)
 		}
-		if err := far.Close(); err != nil {
-			t.Error(err)
-		}
+		check(t, far.Close())
 	})
 }

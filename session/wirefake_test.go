@@ -189,16 +189,46 @@ func (r *rig) await(t *testing.T, want zk.State) {
 	}
 }
 
+// endWithin is end, and fails the test if that takes longer.
+func (r *rig) endWithin(t *testing.T, most time.Duration) {
+	t.Helper()
+	if took := r.end(t); took > most {
+		t.Errorf("the client ends after %v, want %v at most", took, most)
+	}
+}
+
+// took fails the test unless just so much time has passed since start.
+func took(t *testing.T, what string, start time.Time, want time.Duration) {
+	t.Helper()
+	if got := time.Since(start); got != want {
+		t.Errorf("%s takes %v, want %v", what, got, want)
+	}
+}
+
 // end closes the client and waits until its goroutines have ended. It returns how long that took.
 func (r *rig) end(t *testing.T) time.Duration {
 	t.Helper()
 	start := time.Now()
 	r.dialer.stop()
 	r.conn.Close()
-	if err := r.dialer.hardClose(); err != nil {
-		t.Error(err)
-	}
+	check(t, r.dialer.hardClose())
 	for range r.done {
 	}
 	return time.Since(start)
+}
+
+// must ends the test on an error of a step that only prepares the next one.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// check fails the test on an error, in any goroutine.
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
 }

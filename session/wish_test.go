@@ -40,10 +40,10 @@ func TestWishesAreReadAsTheyAreWritten(t *testing.T) {
 			t.Errorf("%q: %+v, %q; want %+v, %q", c.data, w, user, want, c.user)
 		}
 		if w.stands && w.grace < mostGrace && !bytes.Equal(w.data(user), []byte(c.data)) {
-			t.Errorf("%q is written %q", c.data, w.data(user))
+			t.Errorf("the data are written again as %q, want %q", w.data(user), c.data)
 		}
 		if w.stands && !Reserved([]byte(c.data)) {
-			t.Errorf("%q is not reserved", c.data)
+			t.Errorf("%q is free for callers, want it reserved", c.data)
 		}
 	}
 }
@@ -91,33 +91,33 @@ func TestWatchesKnowTheSoonestWish(t *testing.T) {
 	w, seat := newWatches(), &Seat{}
 	w.note("/a", seat)
 	if _, wished := w.wished("/a"); wished || w.wish("/a", 0) != 0 {
-		t.Error("a time that nobody has set")
+		t.Error("there is a time that nobody has set, want none")
 	}
 	for _, c := range []struct{ by, want int64 }{{9, 9}, {12, 9}, {0, 9}, {5, 5}, {6, 5}} {
 		if got := int64(w.wish("/a", recipes.Moment(c.by))); got != c.want {
 			t.Errorf("by %d: %d, want %d", c.by, got, c.want)
 		}
 		if by, wished := w.wished("/b", "/a"); !wished || int64(by) != c.want {
-			t.Errorf("wished by %d, %v", by, wished)
+			t.Errorf("the wish is by %d (%v), want %d", by, wished, c.want)
 		}
 	}
 	w.changed("/a")
 	if _, wished := w.wished("/a"); wished {
-		t.Error("what stands there now nobody knows")
+		t.Error("after a change there is a wish, want none: nobody knows what stands there")
 	}
 	w.note("/a", nil)
 	if by := w.wish("/a", 7); by != 5 {
-		t.Errorf("by %d", by)
+		t.Errorf("read anew, the wish is by %d, want 5", by)
 	}
 	w.unwish("/a")
 	if _, wished := w.wished("/a"); wished || w.wish("/a", 7) != 7 {
-		t.Error("the wish was gone in between")
+		t.Error("a wish that was taken back is there, want it gone")
 	}
 	w.gone("/a")
 	if len(w.wishes) > 0 || len(w.paths) > 0 {
-		t.Errorf("left: %v, %v", w.wishes, w.paths)
+		t.Errorf("of a path that is gone %v and %v are left, want nothing", w.wishes, w.paths)
 	}
 	if w.wish("/nobody's", 7); len(w.wishes) > 0 {
-		t.Errorf("left: %v", w.wishes)
+		t.Errorf("of a path that nobody watches %v is left, want nothing", w.wishes)
 	}
 }

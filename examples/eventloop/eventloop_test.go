@@ -10,7 +10,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/examples/internal/program"
@@ -20,10 +19,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestEventLoop(t *testing.T) {
+func TestEachLockIsGrantedOnBothSides(t *testing.T) {
 	for _, terminal := range []bool{false, true} {
 		screen := &stagetest.Screen{}
-		opt := options{zk: servers(t), locks: 500, hold: 20 * time.Millisecond, terminal: terminal}
+		opt := options{zk: stagetest.Open(t, "", 6*time.Second), locks: 500, hold: 20 * time.Millisecond, terminal: terminal}
 		if err := run(t.Context(), screen, opt); err != nil {
 			t.Fatal(err)
 		}
@@ -35,7 +34,7 @@ func TestEventLoop(t *testing.T) {
 // back before its time what it then gets.
 func TestLoopLosesASession(t *testing.T) {
 	server := zktest.Start(t)
-	l := newLoop(connect(t, server.Addr()), connect(t, server.Addr()), io.Discard, options{hold: time.Hour})
+	l := newLoop(stagetest.Connect(t, server.Addr()), stagetest.Connect(t, server.Addr()), io.Discard, options{hold: time.Hour})
 	left, right := l.sides[0], l.sides[1]
 	left.news = left.c.Events(t.Context())
 	handle := func(until func() bool) {
@@ -64,7 +63,7 @@ func TestLoopLosesASession(t *testing.T) {
 	l.giveBack(l.dues[0].at)
 	handle(func() bool { return left.finished == 1 })
 	if len(left.held)+len(left.under)+len(l.dues) != 0 {
-		t.Error("something is left in the loop's books")
+		t.Errorf("in the loop's books are left %d locks held, %d asked for and %d dues; want none", len(left.held), len(left.under), len(l.dues))
 	}
 }
 
@@ -73,7 +72,7 @@ func TestLoopNoticesTwoHolders(t *testing.T) {
 	server := zktest.Start(t)
 	// The two sides are on two servers, so that neither sees the other's nodes.
 	other := zktest.Start(t)
-	left, right := connect(t, server.Addr()), connect(t, other.Addr())
+	left, right := stagetest.Connect(t, server.Addr()), stagetest.Connect(t, other.Addr())
 	l := newLoop(left, right, io.Discard, options{locks: 3, hold: time.Second})
 	if err := l.run(t.Context()); err == nil || !strings.Contains(err.Error(), " held it") {
 		t.Errorf("%v, want who was granted what while the other held it", err)
@@ -108,34 +107,8 @@ func TestInterruptedRun(t *testing.T) {
 				t.Errorf("%v, want %v", err, program.ErrInterrupted)
 			}
 			if left := stagetest.Ephemerals(t, server.Addr(), lockRoot); len(left) > 0 {
-				t.Errorf("left behind: %v", left)
+				t.Errorf("left behind: %v, want no node of a session", left)
 			}
 		})
 	}
-}
-
-// connect returns a coordinator that is closed with the test.
-func connect(t *testing.T, servers string) *coordinator.Coordinator {
-	t.Helper()
-	c, err := coordinator.Connect(t.Context(), servers)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return c
-}
-
-// servers returns a server in this process.
-func servers(t *testing.T) *program.ZooKeeper {
-	t.Helper()
-	zk, err := program.Open("", 6*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(zk.Close)
-	return zk
 }

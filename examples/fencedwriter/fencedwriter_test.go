@@ -11,17 +11,17 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestFencedWriter(t *testing.T) {
+func TestOnlyTheStoreThatComparesTokensIsRight(t *testing.T) {
 	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
 		if err := run(t.Context(), p, p.ZK); err != nil {
-			t.Error(err)
+			t.Errorf("the program ended with %v, want success", err)
 		}
 		p.Must(t, "is her lock valid? false", "refuses: token", "the store that compares tokens has 70, the store that does not has 20")
 	})
 }
 
 // Only what is older than something seen is refused.
-func TestStore(t *testing.T) {
+func TestTheStoreRefusesOldTokens(t *testing.T) {
 	s := &store{fenced: true}
 	var stale *staleError
 	for _, test := range []struct {

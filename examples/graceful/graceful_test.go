@@ -56,7 +56,7 @@ func TestToldToStop(t *testing.T) {
 }
 
 // A loss ends the item at hand at once, and the service waits for the lock again.
-func TestLoss(t *testing.T) {
+func TestALossEndsTheItemAtHand(t *testing.T) {
 	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
 		ctx, stop := context.WithTimeout(t.Context(), 32*time.Second)
 		defer stop()

@@ -114,7 +114,7 @@ func TestLossCancelsTheRequest(t *testing.T) {
 }
 
 // A leader that is cut off stops answering before somebody else can lead.
-func TestCutOff(t *testing.T) {
+func TestALeaderThatIsCutOffStopsAnswering(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		server := zktest.Start(t)
 		ann, bob := join(t, server, "ann:80"), join(t, server, "bob:80")

@@ -15,7 +15,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // The limit is reached, raised, reached again, and never exceeded; half the time one
 // of the instances is cut off for longer than its session lasts.
-func TestLimiter(t *testing.T) {
+func TestTheLimitIsReachedAndNeverExceeded(t *testing.T) {
 	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
 		p.Accidents(t, 2*time.Minute, 15*time.Second, func(ctx context.Context) error {
 			return run(ctx, p, p.ZK, options{limit: 4, raised: 6, raise: time.Minute})
@@ -29,7 +29,7 @@ func TestLimiter(t *testing.T) {
 }
 
 // Before the limit is raised it is the lower one.
-func TestLowerLimit(t *testing.T) {
+func TestTheLowerLimitHoldsBeforeTheRaise(t *testing.T) {
 	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
 		p.For(t, 20*time.Second, func(ctx context.Context) error {
 			return run(ctx, p, p.ZK, options{limit: 4, raised: 6, raise: time.Hour})
@@ -39,17 +39,17 @@ func TestLowerLimit(t *testing.T) {
 }
 
 // More than there may be does not go unnoticed.
-func TestUsage(t *testing.T) {
+func TestMoreThanTheLimitIsNoticed(t *testing.T) {
 	u := &usage{limit: 4}
 	done, err := u.begin(3)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := u.begin(2); !errors.As(err, new(*exceededError)) {
-		t.Errorf("%v: 5 permits are in use, and there are 4", err)
+		t.Errorf("a fifth permit of 4: %v, want it noticed", err)
 	}
 	done()
 	if _, err := u.begin(3); err != nil {
-		t.Error(err)
+		t.Errorf("three permits of 4: %v, want them granted", err)
 	}
 }

@@ -27,7 +27,7 @@ func TestTheOperatorHasTheLockInTime(t *testing.T) {
 				j := &job{tables: 4, each: c.each, say: p.Say}
 				opt := options{tables: 4, each: c.each, after: 25 * time.Second, grace: 8 * time.Second}
 				if err := run(t.Context(), p.ZK, opt, j); err != nil {
-					t.Error(err)
+					t.Errorf("the program ended with %v, want success", err)
 				}
 				p.Must(t, append(c.lines, "job: the lock is wanted back within 8s", fmt.Sprintf("copied 4, abandoned %d", c.abandoned))...)
 				if p.Count("job: has the lock") != 2 || p.Count("wanted back") != 1 {

@@ -103,6 +103,6 @@ func TestInsteadOfSemaphore(t *testing.T) {
 		})
 	})
 	if !errors.Is(err, coordinator.ErrDeadlock) { // with five of four it would wait for itself
-		t.Error(err)
+		t.Errorf("the third pair of four permits: %v, want %v", err, coordinator.ErrDeadlock)
 	}
 }

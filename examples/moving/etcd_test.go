@@ -63,7 +63,7 @@ func TestInsteadOfIsOwner(t *testing.T) {
 	})
 	var lost *coordinator.LostError
 	if !errors.As(err, &lost) {
-		t.Error(err)
+		t.Errorf("a write under a lost lock ended with %v, want a LostError", err)
 	}
 	if total, _ := srv.Data(chroot + "/total"); string(total) != "1" {
 		t.Errorf("the total is %s, want 1", total)
@@ -104,7 +104,7 @@ func TestBothLocks(t *testing.T) {
 	var old sync.Mutex
 	err := both(ctx, c, &old, func(ctx context.Context) error {
 		if old.TryLock() {
-			t.Error("somebody has the old one, too")
+			t.Error("the old lock is free while both are held, want it taken")
 		}
 		try := c.Mutex("/locks/report").Acquire(context.WithoutCancel(ctx), coordinator.Try())
 		<-try.Done()

@@ -27,13 +27,13 @@ func TestInsteadOfKazoo(t *testing.T) {
 		const dir = chroot + "/locks/mail"
 		children := srv.Children(dir)
 		if len(children) != 1 {
-			t.Fatalf("in the directory: %q", children)
+			t.Fatalf("in the directory are %q, want one node", children)
 		}
 		if name, ok := events.ParseName(children[0]); !ok || name.Kind != events.KindKazooLock {
-			t.Errorf("the node is called %s", children[0])
+			t.Errorf("the node is called %s, want a name of kazoo's lock", children[0])
 		}
 		if data, _ := srv.Data(dir + "/" + children[0]); string(data) != "host-7" {
-			t.Errorf("it says %q", data)
+			t.Errorf("the node says %q, want host-7", data)
 		}
 		return ctx.Err()
 	})
@@ -94,7 +94,7 @@ func TestDropsAsKazoo(t *testing.T) {
 			select {
 			case err := <-entered:
 				if err != nil {
-					t.Error(err)
+					t.Errorf("a section ended with %v, want success", err)
 				}
 			case <-ctx.Done():
 				t.Fatalf("no section was entered any more, with %d processes that dropped the option", i)

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/examples/internal/stagetest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -33,16 +34,7 @@ func server(t *testing.T) *zktest.Server {
 // connect returns a coordinator that lives as long as the test.
 func connect(t *testing.T, srv *zktest.Server) *coordinator.Coordinator {
 	t.Helper()
-	c, err := coordinator.Connect(t.Context(), srv.Addr()+chroot, coordinator.WithSessionTimeout(10*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return c
+	return stagetest.Connect(t, srv.Addr()+chroot, coordinator.WithSessionTimeout(10*time.Second))
 }
 
 // bounded is a context that ends a hang before the test's time is over.

@@ -43,7 +43,7 @@ func TestPageShowsCodeThatRuns(t *testing.T) {
 	count := map[string]int{}
 	blocks := regexp.MustCompile("(?ms)^ *```go\n(.*?)^ *```$").FindAllStringSubmatch(text, -1)
 	if fences := strings.Count(text, "```go"); fences != len(blocks) {
-		t.Errorf("%d blocks of Go begin, and %d end", fences, len(blocks))
+		t.Errorf("%d blocks of Go begin and %d end, want as many", fences, len(blocks))
 	}
 	for _, m := range blocks {
 		block := strings.TrimSpace(m[1])
@@ -59,16 +59,16 @@ func TestPageShowsCodeThatRuns(t *testing.T) {
 				t.Errorf("%v in:\n%s", err, block)
 			}
 		default:
-			t.Errorf("whose is this?\n%s", block)
+			t.Errorf("a block on the page is of nobody, want it to say whose it is in its first line:\n%s", block)
 		}
 	}
 	t.Log("blocks of Go:", count)
 	if count["zkgrant"] < 5 || count["go-zookeeper"] == 0 || count["etcd"] == 0 {
-		t.Errorf("blocks of Go: %v", count)
+		t.Errorf("the page has the blocks of Go %v, want 5 of zkgrant's or more and some of each library", count)
 	}
 	// The other way round: what is compiled for the page is on it.
 	if in := strings.Count(code, "{ "+"// zkgrant "); in != count["zkgrant"] {
-		t.Errorf("%d blocks of ours here, %d on the page", in, count["zkgrant"])
+		t.Errorf("%d blocks of ours are here and %d on the page, want as many", in, count["zkgrant"])
 	}
 }
 
@@ -97,7 +97,7 @@ func TestPageNamesWhatExists(t *testing.T) {
 	names := regexp.MustCompile(`\b(?:coordinator|events)\.[A-Z]\w*`).FindAllString(text, -1)
 	for _, name := range names {
 		if !exported[name] {
-			t.Errorf("there is no %s", name)
+			t.Errorf("the page names %s, want what is exported", name)
 		}
 	}
 	links := regexp.MustCompile(`\]\(([^)#:]+)\)`).FindAllStringSubmatch(text, -1)
@@ -107,7 +107,7 @@ func TestPageNamesWhatExists(t *testing.T) {
 		}
 	}
 	if len(names) < 20 || len(links) < 2 {
-		t.Errorf("only %d names and %d links were looked at", len(names), len(links))
+		t.Errorf("only %d names and %d links were looked at, want 20 and 2 or more", len(names), len(links))
 	}
 }
 
@@ -140,7 +140,7 @@ func TestPageNamesCallsThatCompile(t *testing.T) {
 	code := words(read(t, "calls_test.go"))
 	tables, _, found := strings.Cut(read(t, page), "## Side by side")
 	if !found {
-		t.Fatal("where do the tables end?")
+		t.Fatal("the page has no part Side by side, want it behind the tables")
 	}
 	count := 0
 	for line := range strings.Lines(tables) {
@@ -151,11 +151,11 @@ func TestPageNamesCallsThatCompile(t *testing.T) {
 		for _, m := range regexp.MustCompile("`([^`]+\\([^`]*)`").FindAllStringSubmatch(cells[2], -1) {
 			count++
 			if !strings.Contains(code, m[1]) {
-				t.Errorf("nothing compiles %s", m[1])
+				t.Errorf("the page names %s, want a call that is compiled", m[1])
 			}
 		}
 	}
 	if count < 30 {
-		t.Errorf("only %d calls were looked at", count)
+		t.Errorf("only %d calls were looked at, want 30 or more", count)
 	}
 }

@@ -102,7 +102,7 @@ func TestBesideZkLock(t *testing.T) {
 		go func() {
 			behind <- insteadOfZkLock(ctx, srv.Addr()+chroot, []byte("new"), func(_ context.Context, token int64) error {
 				if token == 0 {
-					t.Error("no token")
+					t.Error("the grant has no token, want one")
 				}
 				entered.note("ours")
 				return nil
@@ -121,7 +121,7 @@ func TestBesideZkLock(t *testing.T) {
 		if err := look(ctx, c, func(_ string, args ...any) {
 			lines = append(lines, string(args[1].([]byte)))
 			if holds := args[3].(bool); holds != (len(lines) == 1) {
-				t.Errorf("%d in the queue holds it: %v", len(lines), holds)
+				t.Errorf("number %d in the queue holds it: %v, want only the first", len(lines), holds)
 			}
 		}); err != nil {
 			t.Error(err)
@@ -148,7 +148,7 @@ func (s *starts) Start(token int64) { s.started <- token }
 func (s *starts) Stop()             { s.stops++ }
 
 // The loop stops its job on a loss, and says why it is over.
-func TestLoop(t *testing.T) {
+func TestTheLoopStopsItsJobOnALoss(t *testing.T) {
 	srv := server(t)
 	c := connect(t, srv)
 	work := &starts{started: make(chan int64, 1)}

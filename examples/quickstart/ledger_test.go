@@ -8,7 +8,7 @@ import (
 )
 
 // The program's verdict is worth something only if it notices what it looks for.
-func TestLedger(t *testing.T) {
+func TestTheLedgerNoticesEachViolation(t *testing.T) {
 	grant := func(token, session int64) events.Grant { return events.Grant{Token: token, Session: session} }
 	held := func() bool { return true }
 	gone := func() bool { return false }
@@ -75,7 +75,7 @@ func TestLedger(t *testing.T) {
 			err := book.verify()
 			if test.want == "" {
 				if err != nil {
-					t.Error(err)
+					t.Errorf("the ledger complains of %v, want nothing", err)
 				}
 				return
 			}

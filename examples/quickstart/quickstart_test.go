@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestQuickstart(t *testing.T) {
 	screen := &stagetest.Screen{}
-	err := run(t.Context(), screen, options{zk: servers(t, "", 6*time.Second), hold: 50 * time.Millisecond})
+	err := run(t.Context(), screen, options{zk: stagetest.Open(t, "", 6*time.Second), hold: 50 * time.Millisecond})
 	t.Log(screen)
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +46,7 @@ func TestQuickstartWhileTheLeaderIsKilled(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	err = run(t.Context(), screen, options{zk: servers(t, e.Connect(), 10*time.Second), hold: 300 * time.Millisecond})
+	err = run(t.Context(), screen, options{zk: stagetest.Open(t, e.Connect(), 10*time.Second), hold: 300 * time.Millisecond})
 	t.Log(screen)
 	if err != nil {
 		t.Fatal(err)
@@ -72,22 +72,11 @@ func TestInterruptedRun(t *testing.T) {
 				t.Errorf("%v, want %v", err, program.ErrInterrupted)
 			}
 			if left := server.Children(lockPath); len(left) > 0 {
-				t.Errorf("left behind: %v", left)
+				t.Errorf("left behind: %v, want no node", left)
 			}
 			if sessions := server.Sessions(); len(sessions) > 0 {
-				t.Errorf("sessions left: %#x", sessions)
+				t.Errorf("sessions left: %#x, want none", sessions)
 			}
 		})
 	}
-}
-
-// servers returns those of a connect string, or one in this process.
-func servers(t *testing.T, connect string, timeout time.Duration) *program.ZooKeeper {
-	t.Helper()
-	zk, err := program.Open(connect, timeout)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(zk.Close)
-	return zk
 }

@@ -27,7 +27,7 @@ func TestReadersAndWriters(t *testing.T) {
 			t.Errorf("printed %s\nwant a last line like %v", p, last)
 		}
 		if !strings.Contains(p.String(), "editor  has read version") {
-			t.Error("the editor has written nothing")
+			t.Error("the editor has written nothing, want versions")
 		}
 		p.Empty(t, pricesLock)
 	})
@@ -38,16 +38,16 @@ func TestTableNotices(t *testing.T) {
 	prices := &table{}
 	_, done := prices.open()
 	if _, err := prices.change(t.Context()); !isBroken(err) {
-		t.Errorf("%v: it was read", err)
+		t.Errorf("a change while somebody reads: %v, want it noticed", err)
 	}
 	done()
 	if _, err := prices.change(t.Context()); err != nil {
-		t.Error(err)
+		t.Errorf("a change while nobody reads: %v, want success", err)
 	}
 	if err := prices.enter(); err != nil {
-		t.Error(err)
+		t.Errorf("the first writer enters: %v, want success", err)
 	}
 	if err := prices.enter(); !isBroken(err) {
-		t.Errorf("%v: it was written", err)
+		t.Errorf("a second writer enters: %v, want it noticed", err)
 	}
 }

@@ -15,7 +15,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // Three minutes of changes, of which every third dies half-way, and of half a minute in every minute without somebody,
 // who is cut off for longer than a session lasts. Nobody sees half a change, and somebody repairs each.
-func TestRepair(t *testing.T) {
+func TestEachHalfChangeIsRepaired(t *testing.T) {
 	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
 		p.Accidents(t, 3*time.Minute, 30*time.Second, func(ctx context.Context) error {
 			return run(ctx, p, p.ZK, 2, 3)

@@ -58,7 +58,7 @@ func TestContinuedOnlyIfTheLockIsValid(t *testing.T) {
 	s.pass(syscall.SIGCONT, command, func() bool { return false })
 	for range 10 { // what was sent arrives at once
 		if !halted() {
-			t.Fatal("the command was let go on without the lock")
+			t.Fatal("the command was let go on without the lock, want it halted")
 		}
 	}
 	s.pass(syscall.SIGCONT, command, func() bool { return true })

@@ -18,7 +18,7 @@ func owner(t *testing.T, server *zktest.Server) int64 {
 	t.Helper()
 	nodes := server.Children(lockPath)
 	if len(nodes) != 1 {
-		t.Fatalf("the lock's nodes are %v", nodes)
+		t.Fatalf("the lock's nodes are %v, want one", nodes)
 	}
 	return server.Owner(lockPath + "/" + nodes[0])
 }
@@ -33,7 +33,7 @@ func expire(t *testing.T, server *zktest.Server) {
 
 // When the lock is lost the command is asked to end, and the exit code says so,
 // whatever the command's own is.
-func TestLost(t *testing.T) {
+func TestALossEndsTheCommand(t *testing.T) {
 	server := zktest.Start(t)
 	run := locked(t, server, []string{"-grace", "1m"}, "wait")
 	pid := ready(t, run, "command")
@@ -102,7 +102,7 @@ func TestLostByAHaltedCommand(t *testing.T) {
 
 // Ctrl-Z halts the command and run, and CONT has both go on; but not the command if
 // the lock has gone in the meantime.
-func TestHalted(t *testing.T) {
+func TestCtrlZHaltsTheCommandToo(t *testing.T) {
 	halted := func(t *testing.T, pids ...int) {
 		t.Helper()
 		for _, pid := range pids {
@@ -137,7 +137,7 @@ func TestHalted(t *testing.T) {
 		said := run.String()
 		asked := strings.Index(said, "command got "+syscall.SIGTERM.String())
 		if went := strings.Index(said, "command got "+syscall.SIGCONT.String()); asked < 0 || went >= 0 && went < asked {
-			t.Errorf("the command was let go on without the lock:\n%s", said)
+			t.Errorf("the command was let go on without the lock, want it asked to end first:\n%s", said)
 		}
 	})
 }

@@ -53,6 +53,14 @@ func ready(t *testing.T, p *stagetest.Process, name string) int {
 	return pid
 }
 
+// nodes checks how many the lock has.
+func nodes(t *testing.T, server *zktest.Server, want int, when string) {
+	t.Helper()
+	if got := server.Children(lockPath); len(got) != want {
+		t.Errorf("%s the lock has the nodes %v, want %d", when, got, want)
+	}
+}
+
 // gone tells whether there is no such process any more, nor what is left of one that nobody has waited for.
 func gone(t *testing.T, pid int) bool {
 	t.Helper()

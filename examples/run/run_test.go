@@ -23,11 +23,9 @@ func TestExitCodeOfTheCommand(t *testing.T) {
 	for _, code := range []int{0, 1, 7, 122, 123, 255} {
 		run := locked(t, server, nil, "exit", strconv.Itoa(code))
 		run.Exits(code)
-		if left := server.Children(lockPath); len(left) > 0 {
-			t.Errorf("left behind: %v", left)
-		}
+		nodes(t, server, 0, "when run has ended")
 		if strings.Contains(run.String(), "LOST") {
-			t.Errorf("says that the lock was lost:\n%s", run)
+			t.Errorf("a command that ends says that the lock was lost, want no loss:\n%s", run)
 		}
 	}
 }
@@ -39,7 +37,7 @@ func TestWhatTheCommandGets(t *testing.T) {
 	run.Exits(0)
 	run.Must(t, "arguments one+-two+--, input from elsewhere, path "+lockPath+", token ", "inside this program")
 	if run.Count("token \n") > 0 {
-		t.Errorf("no token:\n%s", run)
+		t.Errorf("the command got no token, want one:\n%s", run)
 	}
 }
 
@@ -63,15 +61,11 @@ func TestSignalsArePassedOn(t *testing.T) {
 		run.Await(t, "command got "+sig.String(), 1)
 		run.Await(t, "child got "+sig.String(), 1)
 	}
-	if held := server.Children(lockPath); len(held) != 1 {
-		t.Errorf("the command runs, and the lock's nodes are %v", held)
-	}
+	nodes(t, server, 1, "while the command runs")
 	run.Send(syscall.SIGUSR2) // ends both
 	run.Exits(5)
 	run.Must(t, "child got "+syscall.SIGUSR2.String())
-	if left := server.Children(lockPath); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
-	}
+	nodes(t, server, 0, "when run has ended")
 }
 
 // The second waits for the first, or does not, as it is told.
@@ -88,9 +82,7 @@ func TestSomebodyElseHasIt(t *testing.T) {
 		waiting.Send(syscall.SIGWINCH) // means nothing to one who waits
 		waiting.Send(sig)
 		waiting.Exits(codeSignal + int(sig))
-		if nodes := server.Children(lockPath); len(nodes) != 1 {
-			t.Errorf("after %v the lock's nodes are %v", sig, nodes)
-		}
+		nodes(t, server, 1, "when a waiter has got "+sig.String())
 	}
 
 	second := locked(t, server, []string{"-max-wait", "1m"}, "exit", "3")
@@ -137,9 +129,7 @@ func TestWhatCannotRun(t *testing.T) {
 			run.Must(t, test.word)
 		})
 	}
-	if left := server.Children(lockPath); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
-	}
+	nodes(t, server, 0, "when run has ended")
 }
 
 // A run that waits for a server can be stopped, too.
@@ -182,6 +172,6 @@ func testRealRun(t *testing.T, servers string) {
 	first.Exits(0)
 	second.Exits(3)
 	if left := stagetest.Ephemerals(t, servers, path.Dir(lockPath)); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("left behind: %v, want no node of a session", left)
 	}
 }

@@ -14,10 +14,10 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // Each task is done once, and the one over which somebody died is begun twice.
-func TestTasks(t *testing.T) {
+func TestEachTaskIsDoneOnce(t *testing.T) {
 	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
 		if err := run(t.Context(), p, p.ZK, options{tasks: 1000, workers: 8, each: time.Second}); err != nil {
-			t.Error(err)
+			t.Errorf("the program ended with %v, want success", err)
 		}
 		p.Must(t, "worker 1  is dead", "again\n", "1000 tasks done, each once; begun 1001 times")
 		p.Empty(t, claims)
@@ -29,11 +29,11 @@ func TestClaimOfTheDead(t *testing.T) {
 	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
 		began := time.Now()
 		if err := run(t.Context(), p, p.ZK, options{tasks: 24, workers: 8, each: 100 * time.Millisecond}); err != nil {
-			t.Error(err)
+			t.Errorf("the program ended with %v, want success", err)
 		}
 		p.Must(t, "claimed by worker 1", "24 tasks done, each once; begun 25 times")
 		if took := time.Since(began); took < p.ZK.Timeout {
-			t.Errorf("the claim of the dead was over after %v, and its session lasts %v", took, p.ZK.Timeout)
+			t.Errorf("the claim of the dead was over after %v, want its session's %v or more", took, p.ZK.Timeout)
 		}
 	})
 }
@@ -56,7 +56,7 @@ func TestAccidents(t *testing.T) {
 			p.Server.Mute(session, false)
 		}
 		if err := <-ended; err != nil {
-			t.Error(err)
+			t.Errorf("the program ended with %v, want success", err)
 		}
 		p.Must(t, "LOST its claim", "40 tasks done, each once")
 		p.Empty(t, claims)
@@ -64,7 +64,7 @@ func TestAccidents(t *testing.T) {
 }
 
 // What must not be is noticed, and a past claim does not count.
-func TestBoard(t *testing.T) {
+func TestTheBoardNoticesWhatMustNotBe(t *testing.T) {
 	b := newBoard(2)
 	if b.begin(0, 5) != 1 || b.begin(0, 7) != 2 {
 		t.Error("an open task was not begun a first and a second time")
@@ -73,7 +73,7 @@ func TestBoard(t *testing.T) {
 		t.Error(err)
 	}
 	if open := b.open(); len(open) != 2 {
-		t.Error("the task was marked as done under a past claim")
+		t.Errorf("open after a past claim's end are %v, want both tasks", open)
 	}
 	if err := b.finish(0, 7); err != nil {
 		t.Error(err)
@@ -87,6 +87,6 @@ func TestBoard(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := b.wait(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v: one task is left", err)
+		t.Errorf("waiting for the task that is left ends with %v, want %v", err, context.Canceled)
 	}
 }

@@ -17,7 +17,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // Nothing goes wrong, and the money stays what it was.
-func TestTransfer(t *testing.T) {
+func TestTheMoneyStaysWhatItWas(t *testing.T) {
 	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
 		p.Server.Intercept(func(r zktest.Request) zktest.Action { // time passes only while somebody waits
 			if r.Op == zktest.OpMulti {
@@ -65,7 +65,7 @@ func TestAccidents(t *testing.T) {
 			}
 		}
 		if err := <-ended; !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
+			t.Errorf("the program ended with %v, want %v", err, context.DeadlineExceeded)
 		}
 		p.Must(t, "together 4000, as in the beginning")
 	})
@@ -96,15 +96,15 @@ func TestAPastTellerChangesNothing(t *testing.T) {
 			return zktest.Pass()
 		})
 		if err := b.transfer(t.Context(), "anna", "ben", 10); !errors.Is(err, coordinator.ErrNodeRemoved) {
-			t.Error(err)
+			t.Errorf("a transfer under a lost lock: %v, want %v", err, coordinator.ErrNodeRemoved)
 		}
 		server.Intercept(func(zktest.Request) zktest.Action { return zktest.Pass() })
 		if err := b.transfer(t.Context(), "ben", "anna", start+1); !errors.Is(err, errNoFunds) {
-			t.Error(err)
+			t.Errorf("a transfer of more than there is: %v, want %v", err, errNoFunds)
 		}
 		for _, name := range []string{"anna", "ben"} {
 			if a, err := b.balance(name); err != nil || a.amount != start {
-				t.Errorf("%s has %+v, %v", name, a, err)
+				t.Errorf("%s has %+v, %v; want %d", name, a, err, start)
 			}
 		}
 	})

@@ -2,8 +2,10 @@ package zktest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -127,6 +129,110 @@ func (c *client) make(path string, flags int32) string {
 	return created
 }
 
+// watch arms a watch on a node's data, and its like on whether there is a node and on its children.
+func (c *client) watch(path string) {
+	c.t.Helper()
+	_, _, _, err := c.GetW(path)
+	must(c.t, err)
+}
+
+func (c *client) watchExists(path string) {
+	c.t.Helper()
+	_, _, _, err := c.ExistsW(path)
+	must(c.t, err)
+}
+
+func (c *client) watchChildren(path string) {
+	c.t.Helper()
+	_, _, _, err := c.ChildrenW(path)
+	must(c.t, err)
+}
+
+func (c *client) set(path string, data []byte) {
+	c.t.Helper()
+	_, err := c.Set(path, data, -1)
+	must(c.t, err)
+}
+
+func (c *client) remove(path string) {
+	c.t.Helper()
+	must(c.t, c.Delete(path, -1))
+}
+
+// isCut creates a node, and the connection is cut before the answer.
+func (c *client) isCut(path string) {
+	c.t.Helper()
+	if _, err := c.Create(path, nil, 0, zk.WorldACL(zk.PermAll)); !errors.Is(err, zk.ErrConnectionClosed) {
+		c.t.Errorf("the create of %s ends with %v, want %v", path, err, zk.ErrConnectionClosed)
+	}
+}
+
+// told checks what watches reported so far, in order.
+func (c *client) told(want ...string) {
+	c.t.Helper()
+	if got := c.watched(); !slices.Equal(got, want) {
+		c.t.Errorf("the watches reported %q, want %q", got, want)
+	}
+}
+
+// keeps checks that the client is in the session that it had.
+func (c *client) keeps(id int64) {
+	c.t.Helper()
+	if now := c.SessionID(); now != id {
+		c.t.Errorf("session %#x became %#x, want it kept", id, now)
+	}
+}
+
+// leaves checks that the client is in a session of its own since the end of that one.
+func (c *client) leaves(id int64) {
+	c.t.Helper()
+	if c.SessionID() == id {
+		c.t.Errorf("after the expiry the client is in session %#x again, want a new one", id)
+	}
+}
+
+// must ends the test on an error of a step that only prepares the next one.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantTree checks which nodes there are.
+func wantTree(t *testing.T, s *zktest.Server, want ...string) {
+	t.Helper()
+	if got := s.Tree(); !slices.Equal(got, want) {
+		t.Errorf("the server has the nodes %v, want %v", got, want)
+	}
+}
+
+// wantWatches checks how many watches are armed.
+func wantWatches(t *testing.T, s *zktest.Server, want int) {
+	t.Helper()
+	if got := s.Watches(); got != want {
+		t.Errorf("the server has %d watches, want %d", got, want)
+	}
+}
+
+// withClient runs a test in virtual time on a server with a client.
+func withClient(t *testing.T, test func(t *testing.T, s *zktest.Server, c *client)) {
+	t.Helper()
+	eventstest.Bubble(t, func(t *testing.T) {
+		s := zktest.Start(t)
+		test(t, s, memoryClient(t, s, 10*time.Second))
+	})
+}
+
+// withClients is withClient with a second one.
+func withClients(t *testing.T, test func(t *testing.T, s *zktest.Server, c, other *client)) {
+	t.Helper()
+	withClient(t, func(t *testing.T, s *zktest.Server, c *client) {
+		t.Helper()
+		test(t, s, c, memoryClient(t, s, 10*time.Second))
+	})
+}
+
 func overTCP(network, address string, timeout time.Duration) (net.Conn, error) {
 	return net.DialTimeout(network, address, timeout)
 }
@@ -141,4 +247,12 @@ func inMemory(s *zktest.Server) zk.Dialer {
 func memoryClient(t *testing.T, s *zktest.Server, timeout time.Duration) *client {
 	t.Helper()
 	return connect(t, s.Addr(), timeout, inMemory(s))
+}
+
+// check fails the test on an error, in any goroutine.
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
 }

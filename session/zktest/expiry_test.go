@@ -27,14 +27,28 @@ func expired(t *testing.T, s *zktest.Server, id int64) time.Duration {
 	return time.Since(start)
 }
 
+// wantExpiry checks how long a session lives on.
+func wantExpiry(t *testing.T, s *zktest.Server, id int64, want time.Duration) {
+	t.Helper()
+	if d := expired(t, s, id); d != want {
+		t.Errorf("the session expires after %v, want %v", d, want)
+	}
+}
+
+// took checks how long something has taken.
+func took(t *testing.T, what string, start time.Time, want time.Duration) {
+	t.Helper()
+	if d := time.Since(start); d != want {
+		t.Errorf("%s comes after %v, want %v", what, d, want)
+	}
+}
+
 func TestAnHourOfPings(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		s := zktest.Start(t)
-		c := memoryClient(t, s, 10*time.Second)
+	withClient(t, func(t *testing.T, s *zktest.Server, c *client) {
 		id, p := c.SessionID(), c.make("/e", zk.FlagEphemeral)
 		time.Sleep(time.Hour)
 		if c.SessionID() != id || !s.Exists(p) || s.Owner(p) != id {
-			t.Errorf("session %#x became %#x", id, c.SessionID())
+			t.Errorf("after an hour of pings session %#x is %#x, its node owned by %#x; want both kept", id, c.SessionID(), s.Owner(p))
 		}
 		if n := s.Requests(zktest.OpPing); n < 1000 || n > 1100 {
 			t.Errorf("%d pings in an hour, want about 1080", n)
@@ -48,22 +62,16 @@ func TestExpiryAfterSilence(t *testing.T) {
 		other := memoryClient(t, s, 10*time.Second)
 		c := memoryClient(t, s, 9*time.Second)
 		id, p := c.SessionID(), c.make("/e", zk.FlagEphemeral)
-		if _, _, _, err := other.GetW(p); err != nil {
-			t.Fatal(err)
-		}
+		other.watch(p)
 		time.Sleep(500 * time.Millisecond)
 		s.Mute(id, true)
 		// The last frame came 0.5 s ago at 0 s: 9 s later lies in the tick that ends at 10 s.
-		if d := expired(t, s, id); d != 9500*time.Millisecond {
-			t.Errorf("expired %v after the last frame, want the first tick boundary after 9 s", d+500*time.Millisecond)
-		}
+		wantExpiry(t, s, id, 9500*time.Millisecond)
 		other.await(0, "deletion", func(e zk.Event) bool { return e.Type == zk.EventNodeDeleted && e.Path == p })
 		from := c.mark()
 		s.Mute(id, false)
 		c.stateFrom(c.stateFrom(from, zk.StateExpired), zk.StateHasSession)
-		if c.SessionID() == id {
-			t.Errorf("after the expiry the client is in session %#x again, want a new one", id)
-		}
+		c.leaves(id)
 	})
 }
 
@@ -73,22 +81,18 @@ func TestExpiryRoundsUp(t *testing.T) {
 		c := memoryClient(t, s, 8*time.Second)
 		// 8 s after the last frame is a tick boundary, and the next one counts.
 		s.Mute(c.SessionID(), true)
-		if d := expired(t, s, c.SessionID()); d != 10*time.Second {
-			t.Errorf("expired after %v, want 10s", d)
-		}
+		wantExpiry(t, s, c.SessionID(), 10*time.Second)
 		s.Mute(c.SessionID(), false)
 	})
 }
 
-func TestTick(t *testing.T) {
+func TestTheTickDecidesAboutTimeoutAndExpiry(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t, zktest.Tick(100*time.Millisecond))
 		c := memoryClient(t, s, time.Hour) // held down to 2 s
 		id := c.SessionID()
 		s.Mute(id, true)
-		if d := expired(t, s, id); d != 2100*time.Millisecond {
-			t.Errorf("expired after %v, want 2.1s", d)
-		}
+		wantExpiry(t, s, id, 2100*time.Millisecond)
 		s.Mute(id, false)
 	})
 	if _, err := zktest.New(zktest.Tick(0)); err == nil {

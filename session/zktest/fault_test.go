@@ -17,7 +17,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-func TestExpireByHand(t *testing.T) { //nolint:tparallel // one after the other, beside other tests
+func TestExpireEndsASessionAtOnce(t *testing.T) { //nolint:tparallel // one after the other, beside other tests
 	t.Parallel() // it waits most of the time
 	t.Run("bubble", func(t *testing.T) {
 		eventstest.Bubble(t, func(t *testing.T) {
@@ -38,67 +38,39 @@ func checkExpire(t *testing.T, s *zktest.Server, dial zk.Dialer) {
 	c.make("/a", 0)
 	c.make("/a/e1", zk.FlagEphemeral)
 	c.make("/a/e2", zk.FlagEphemeral)
-	if _, _, _, err := other.GetW("/a/e2"); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Expire(id); err != nil {
-		t.Fatal(err)
-	}
-	if got := s.Tree(); !slices.Equal(got, []string{"/a"}) {
-		t.Errorf("left %v", got)
-	}
+	other.watch("/a/e2")
+	must(t, s.Expire(id))
+	wantTree(t, s, "/a")
 	other.settle()
-	if got := other.watched(); !slices.Equal(got, []string{"EventNodeDeleted /a/e2"}) {
-		t.Errorf("the watcher was told %v", got)
-	}
+	other.told("EventNodeDeleted /a/e2")
 	c.stateFrom(c.stateFrom(0, zk.StateExpired), zk.StateHasSession)
-	if c.SessionID() == id {
-		t.Errorf("after the expiry the client is in session %#x again, want a new one", id)
-	}
+	c.leaves(id)
 	if err := s.Expire(id); err == nil {
 		t.Error("Expire of the expired session = nil, want an error")
 	}
 }
 
 func TestCutAndResume(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		s := zktest.Start(t)
-		c, other := memoryClient(t, s, 10*time.Second), memoryClient(t, s, 10*time.Second)
+	withClients(t, func(t *testing.T, s *zktest.Server, c, other *client) {
 		id := c.SessionID()
 		for _, p := range []string{"/gone", "/changed", "/same", "/parent"} {
 			c.make(p, 0)
-			if _, _, _, err := c.GetW(p); err != nil {
-				t.Fatal(err)
-			}
+			c.watch(p)
 		}
-		if _, _, _, err := c.ExistsW("/later"); err != nil {
-			t.Fatal(err)
-		}
-		if _, _, _, err := c.ChildrenW("/parent"); err != nil {
-			t.Fatal(err)
-		}
-		if n := s.Watches(); n != 6 {
-			t.Errorf("%d watches, want 6", n)
-		}
+		c.watchExists("/later")
+		c.watchChildren("/parent")
+		wantWatches(t, s, 6)
 		from := c.mark()
 		s.Cut(id)
-		if n := s.Watches(); n != 0 {
-			t.Errorf("%d watches outlived their connection", n)
-		}
+		wantWatches(t, s, 0)
 		// While the client is away (it waits a second before it dials again).
-		if err := other.Delete("/gone", -1); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := other.Set("/changed", nil, -1); err != nil {
-			t.Fatal(err)
-		}
+		other.remove("/gone")
+		other.set("/changed", nil)
 		other.make("/later", 0)
 		other.make("/parent/child", 0)
 		c.stateFrom(c.stateFrom(from, zk.StateDisconnected), zk.StateHasSession)
 		time.Sleep(time.Second)
-		if c.SessionID() != id {
-			t.Fatalf("session %#x became %#x", id, c.SessionID())
-		}
+		c.keeps(id)
 		got := c.watched()
 		slices.Sort(got)
 		want := []string{
@@ -108,44 +80,38 @@ func TestCutAndResume(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("told %v, want %v", got, want)
 		}
-		if n := s.Watches(); n != 2 {
-			t.Errorf("%d watches armed again, want those on /same and /parent", n)
-		}
+		wantWatches(t, s, 2)
 	})
 }
 
-func TestDown(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		s := zktest.Start(t)
-		c := memoryClient(t, s, 10*time.Second)
+func TestAServerThatIsDownKeepsSessions(t *testing.T) {
+	withClient(t, func(t *testing.T, s *zktest.Server, c *client) {
 		id := c.SessionID()
 		from := c.mark()
 		s.Down(true)
 		from = c.stateFrom(from, zk.StateDisconnected)
 		if _, err := s.DialContext(t.Context(), "tcp", s.Addr()); !errors.Is(err, syscall.ECONNREFUSED) {
-			t.Errorf("dial: %v", err)
+			t.Errorf("a dial to a server that is down: %v, want it refused", err)
 		}
 		time.Sleep(5 * time.Second)
 		s.Down(false)
 		from = c.stateFrom(from, zk.StateHasSession)
-		if c.SessionID() != id {
-			t.Errorf("5 s of 10 without a server: session %#x became %#x, want it kept", id, c.SessionID())
-		}
+		c.keeps(id)
 		s.Down(false) // says nothing new
 		synctest.Wait()
 		if n := s.Connections(); n != 1 {
-			t.Errorf("%d connections are left", n)
+			t.Errorf("%d connections are left after Down(false), want 1", n)
 		}
 		s.Down(true)
 		if d := expired(t, s, id); d <= 10*time.Second || d > 12*time.Second {
-			t.Errorf("expired after %v", d)
+			t.Errorf("without a server the session of 10 s expires after %v, want 10 to 12 s", d)
 		}
 		s.Down(false)
 		c.stateFrom(from, zk.StateExpired)
 	})
 }
 
-func TestDownOverTCP(t *testing.T) {
+func TestAServerThatIsDownSaysNothingOverTCP(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	s := zktest.Start(t)
 	c := connect(t, s.Addr(), 10*time.Second, overTCP)
@@ -153,18 +119,14 @@ func TestDownOverTCP(t *testing.T) {
 	s.Down(true)
 	from = c.stateFrom(from, zk.StateDisconnected)
 	nc, err := net.Dial("tcp", s.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = nc.Close() }()
 	if b, _ := io.ReadAll(nc); len(b) != 0 {
-		t.Errorf("a server that is down said %q", b)
+		t.Errorf("a server that is down says %q, want nothing", b)
 	}
 	s.Down(false)
 	c.stateFrom(from, zk.StateHasSession)
-	if c.SessionID() != id {
-		t.Errorf("session %#x became %#x", id, c.SessionID())
-	}
+	c.keeps(id)
 }
 
 func TestMuteExecutesLate(t *testing.T) {
@@ -196,17 +158,15 @@ func TestMuteAllLeavesHandshakesUnanswered(t *testing.T) {
 		c.state(zk.StateConnected)
 		time.Sleep(20 * time.Second)
 		if n := len(s.Sessions()); n != 0 {
-			t.Errorf("%d sessions", n)
+			t.Errorf("a mute server has %d sessions, want none", n)
 		}
 		s.MuteAll(false)
 		c.state(zk.StateHasSession)
 	})
 }
 
-func TestWipe(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		s := zktest.Start(t)
-		c := memoryClient(t, s, 10*time.Second)
+func TestWipeForgetsNodesAndSessions(t *testing.T) {
+	withClient(t, func(t *testing.T, s *zktest.Server, c *client) {
 		c.make("/x", 0)
 		from := c.mark()
 		s.Wipe()
@@ -215,7 +175,7 @@ func TestWipe(t *testing.T) {
 		defer c.mu.Unlock()
 		for _, e := range c.seen[from:] {
 			if e.State == zk.StateHasSession || e.State == zk.StateExpired {
-				t.Errorf("a client that knows more than the server got %v", e)
+				t.Errorf("a client that knows more than the server gets %v, want no session", e)
 			}
 		}
 		if len(s.Sessions()) != 0 || s.Exists("/x") {
@@ -229,9 +189,7 @@ func TestWipe(t *testing.T) {
 func TestStalledPeer(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t)
-		if err := s.Create("/big", make([]byte, 500<<10)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Create("/big", make([]byte, 500<<10)))
 		stalled := &stallable{}
 		c := connect(t, s.Addr(), 30*time.Second, func(network, address string, _ time.Duration) (net.Conn, error) {
 			nc, err := s.DialContext(t.Context(), network, address)

@@ -35,18 +35,12 @@ func FuzzFrames(f *testing.F) {
 	f.Add(true, request(OpCreate, createBody(quotaRoot+"/a", 0)))
 	f.Fuzz(func(t *testing.T, established bool, data []byte) {
 		s, err := New(InMemory(), ExtendedTypes(), EnforceQuotas())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer s.Close()
 		decent := newNeighbour(t, s)
 		nc, err := s.DialContext(t.Context(), "tcp", "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := nc.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, nc.SetDeadline(time.Now().Add(10*time.Second)))
 		if established {
 			// The bytes become one frame, then are taken as frames themselves.
 			data = append(append(hello[:len(hello):len(hello)], frame(data)...), data...)
@@ -104,14 +98,14 @@ func (n *neighbour) works() {
 	}
 	n.request(OpSetData, appendInt32(appendBytes(appendString(nil, node), []byte("x")), -1))
 	if e := n.next(); e.xid != -1 {
-		n.t.Fatalf("the event does not come first, but %+v", e)
+		n.t.Fatalf("the first frame is %+v, want the event", e)
 	}
 	if a := n.next(); a.code != ok {
 		n.t.Fatalf("set: %v", a.code)
 	}
 	a := n.call(OpGetChildren, appendBool(appendString(nil, n.dir), false))
 	if list := a.body.strings(); a.code != ok || !slices.Equal(list, []string{"node"}) {
-		n.t.Fatalf("children: %v, %v", a.code, list)
+		n.t.Fatalf("the children are %v, %v; want the one node", list, a.code)
 	}
 }
 
@@ -128,7 +122,7 @@ func FuzzDecoder(f *testing.F) {
 		}
 		size := len(q.path) + len(q.data) + len(q.parts) + len(q.acls) + len(q.dataWatches)
 		if size > len(data) {
-			t.Errorf("%d bytes became %d", len(data), size)
+			t.Errorf("%d bytes are decoded into %d, want at most as many", len(data), size)
 		}
 	})
 }
@@ -145,23 +139,23 @@ func TestDecoderIsBounded(t *testing.T) {
 		d := &decoder{buf: huge}
 		read(d)
 		if d.err == nil {
-			t.Errorf("%s: read what is not there", name)
+			t.Errorf("%s: the decoder reads what is not there, want an error", name)
 		}
 		if read(d); d.err == nil {
-			t.Errorf("%s: the error went away", name)
+			t.Errorf("%s: the error is gone at the second reading, want it kept", name)
 		}
 	}
 }
 
-func TestFrameReader(t *testing.T) {
+func TestTheFrameReaderEndsBetweenFrames(t *testing.T) {
 	r := &frameReader{r: newBufferedReader(append(frame([]byte("one")), frame(nil)...))}
 	if b, err := r.next(); err != nil || string(b) != "one" {
-		t.Errorf("%q, %v", b, err)
+		t.Errorf("the first frame is %q, %v; want one", b, err)
 	}
 	if b, err := r.next(); err != nil || len(b) != 0 {
-		t.Errorf("%q, %v", b, err)
+		t.Errorf("the second frame is %q, %v; want an empty one", b, err)
 	}
 	if _, err := r.next(); !errors.Is(err, io.EOF) {
-		t.Errorf("at the end: %v", err)
+		t.Errorf("at the end the reader says %v, want %v", err, io.EOF)
 	}
 }

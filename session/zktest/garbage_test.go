@@ -69,7 +69,7 @@ func TestAnnouncedFrameIsNotTrusted(t *testing.T) {
 		synctest.Wait()
 		runtime.ReadMemStats(&after)
 		if taken := after.TotalAlloc - before.TotalAlloc; taken > clients*maxFrame/10 {
-			t.Errorf("%d announced frames took %d bytes", clients, taken)
+			t.Errorf("%d announced frames took %d bytes, want at most a tenth of what they announce", clients, taken)
 		}
 		decent.works()
 	})
@@ -79,13 +79,12 @@ func TestAnnouncedFrameIsNotTrusted(t *testing.T) {
 // reads none of it. The server stops reading; when the client listens, all the
 // answers are there.
 func TestClientThatDoesNotListen(t *testing.T) {
-	const size, requests = 100_000, 500
+	const size = 100_000
+	requests := eventstest.Amount(100, 500) // about 50 are more than it keeps
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := Start(t)
 		decent := newNeighbour(t, s)
-		if err := s.Create("/large", make([]byte, size)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Create("/large", make([]byte, size)))
 		deaf := rawMemory(t, s)
 		deaf.hello(0, 40000, 0, make([]byte, 16))
 		for range requests {
@@ -99,7 +98,7 @@ func TestClientThatDoesNotListen(t *testing.T) {
 		decent.works()
 		for i := range requests {
 			if a := deaf.next(); a.xid != int32(i+1) || a.code != ok || len(a.body.bytes()) != size {
-				t.Fatalf("answer %d is %d, %v", i+1, a.xid, a.code)
+				t.Fatalf("answer %d is %d, %v; want it in order, with %d bytes", i+1, a.xid, a.code, size)
 			}
 		}
 	})
@@ -110,9 +109,7 @@ func TestClientThatDoesNotListen(t *testing.T) {
 func TestDeafClientExpires(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := Start(t)
-		if err := s.Create("/large", make([]byte, 100_000)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Create("/large", make([]byte, 100_000)))
 		deaf := rawMemory(t, s)
 		deaf.hello(0, 4000, 0, make([]byte, 16))
 		for range 500 {
@@ -121,7 +118,7 @@ func TestDeafClientExpires(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		if len(s.Sessions()) != 0 || s.Connections() != 0 {
-			t.Errorf("sessions %v and %d connections are left", s.Sessions(), s.Connections())
+			t.Errorf("sessions %v and %d connections are left of a deaf client, want none", s.Sessions(), s.Connections())
 		}
 	})
 }

@@ -41,22 +41,18 @@ func TestInterceptCuts(t *testing.T) {
 				c := memoryClient(t, s, 10*time.Second)
 				id, from := c.SessionID(), c.mark()
 				s.Intercept(once(zktest.OpCreate, test.act))
-				if _, err := c.Create("/x", nil, 0, zk.WorldACL(zk.PermAll)); !errors.Is(err, zk.ErrConnectionClosed) {
-					t.Errorf("create: %v", err)
-				}
+				c.isCut("/x")
 				if got := s.Exists("/x"); got != test.applied {
 					t.Errorf("applied: %v, want %v", got, test.applied)
 				}
 				c.stateFrom(from, zk.StateHasSession)
-				if c.SessionID() != id {
-					t.Errorf("after the cut session %#x became %#x, want it kept", id, c.SessionID())
-				}
+				c.keeps(id)
 			})
 		})
 	}
 }
 
-func TestInterceptSees(t *testing.T) {
+func TestInterceptSeesEachRequest(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t)
 		var mu sync.Mutex
@@ -76,48 +72,40 @@ func TestInterceptSees(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if len(seen) != 4 {
-			t.Fatalf("saw %v", seen)
+			t.Fatalf("the hook saw %v, want 4 requests", seen)
 		}
 		if r := seen[0]; r.Op != zktest.OpConnect || r.Session != 0 {
-			t.Errorf("handshake %+v", r)
+			t.Errorf("the first request is %+v, want the handshake", r)
 		}
 		if r := seen[2]; r.Op != zktest.OpCreate || r.Path != "/y" || r.Count != 2 || r.Session != c.SessionID() {
-			t.Errorf("create %+v", r)
+			t.Errorf("the third request is %+v, want the session's second create, of /y", r)
 		}
 		want := []zktest.Part{{Op: zktest.OpCheck, Path: "/x"}, {Op: zktest.OpDelete, Path: "/y"}}
 		if r := seen[3]; r.Op != zktest.OpMulti || r.Path != "/x" || !slices.Equal(r.Parts, want) {
-			t.Errorf("multi %+v", r)
+			t.Errorf("the fourth request is %+v, want a multi of %v", r, want)
 		}
 	})
 }
 
-func TestInterceptDelay(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		s := zktest.Start(t)
-		c := memoryClient(t, s, 10*time.Second)
+func TestInterceptDelaysOneAnswer(t *testing.T) {
+	withClient(t, func(t *testing.T, s *zktest.Server, c *client) {
 		s.Intercept(once(zktest.OpCreate, zktest.Delay(3*time.Second)))
 		start := time.Now()
 		c.make("/x", 0)
-		if d := time.Since(start); d != 3*time.Second {
-			t.Errorf("answered after %v, want 3s", d)
-		}
+		took(t, "the answer that is delayed", start, 3*time.Second)
 		start = time.Now()
 		c.make("/y", 0)
-		if d := time.Since(start); d != 0 {
-			t.Errorf("the next answer took %v", d)
-		}
+		took(t, "the next answer", start, 0)
 	})
 }
 
 func TestInterceptDelaysTheAnswerOnly(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		s := zktest.Start(t)
-		c := memoryClient(t, s, 10*time.Second)
+	withClient(t, func(t *testing.T, s *zktest.Server, c *client) {
 		s.Intercept(once(zktest.OpCreate, zktest.Delay(3*time.Second)))
 		var work sync.WaitGroup
 		work.Go(func() {
 			if _, err := c.Create("/x", nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
-				t.Errorf("create: %v", err)
+				t.Errorf("a create whose answer is late: %v, want success", err)
 			}
 		})
 		synctest.Wait()
@@ -126,27 +114,21 @@ func TestInterceptDelaysTheAnswerOnly(t *testing.T) {
 		}
 		start := time.Now()
 		c.settle() // on the same connection, so behind the answer held back
-		if d := time.Since(start); d != 3*time.Second {
-			t.Errorf("a later answer came after %v, want 3s", d)
-		}
+		took(t, "a later answer", start, 3*time.Second)
 		work.Wait()
 	})
 }
 
 func TestInterceptFailAndSwallow(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		s := zktest.Start(t)
-		c := memoryClient(t, s, 10*time.Second)
+	withClient(t, func(t *testing.T, s *zktest.Server, c *client) {
 		s.Intercept(once(zktest.OpCreate, zktest.Fail(zktest.NoAuth)))
 		if _, err := c.Create("/x", nil, 0, zk.WorldACL(zk.PermAll)); !errors.Is(err, zk.ErrNoAuth) || s.Exists("/x") {
-			t.Errorf("create: %v", err)
+			t.Errorf("a create that fails by hand: %v, want %v and no node", err, zk.ErrNoAuth)
 		}
 		s.Intercept(once(zktest.OpCreate, zktest.Swallow()))
 		var work sync.WaitGroup
 		work.Go(func() {
-			if _, err := c.Create("/y", nil, 0, zk.WorldACL(zk.PermAll)); !errors.Is(err, zk.ErrConnectionClosed) {
-				t.Errorf("create without an answer: %v", err)
-			}
+			c.isCut("/y")
 		})
 		synctest.Wait()
 		if !s.Exists("/y") {
@@ -159,9 +141,7 @@ func TestInterceptFailAndSwallow(t *testing.T) {
 }
 
 func TestInterceptMayUseTheServer(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		s := zktest.Start(t)
-		c := memoryClient(t, s, 10*time.Second)
+	withClient(t, func(t *testing.T, s *zktest.Server, c *client) {
 		id := c.SessionID()
 		s.Intercept(func(r zktest.Request) zktest.Action {
 			if r.Op == zktest.OpCreate && r.Session == id {
@@ -171,9 +151,7 @@ func TestInterceptMayUseTheServer(t *testing.T) {
 			}
 			return zktest.Pass()
 		})
-		if _, err := c.Create("/x", nil, 0, zk.WorldACL(zk.PermAll)); !errors.Is(err, zk.ErrConnectionClosed) {
-			t.Errorf("create: %v", err)
-		}
+		c.isCut("/x")
 		if s.Exists("/x") {
 			t.Error("the node of a session that expired before the request is there, want it missing")
 		}

@@ -1,7 +1,6 @@
 package zktest_test
 
 import (
-	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -14,38 +13,26 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-func TestLag(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		s := zktest.Start(t)
-		c, other := memoryClient(t, s, 10*time.Second), memoryClient(t, s, 10*time.Second)
+func TestALaggingFollowerShowsThePastUntilAWrite(t *testing.T) {
+	withClients(t, func(t *testing.T, s *zktest.Server, c, other *client) {
 		id := c.SessionID()
 		for _, p := range []string{"/old", "/set", "/dir"} {
 			c.make(p, 0)
 		}
-		if _, _, _, err := c.GetW("/old"); err != nil {
-			t.Fatal(err)
-		}
-		if _, _, _, err := c.ChildrenW("/dir"); err != nil {
-			t.Fatal(err)
-		}
+		c.watch("/old")
+		c.watchChildren("/dir")
 		s.Lag(id, true)
-		if err := other.Delete("/old", -1); err != nil {
-			t.Fatal(err)
-		}
+		other.remove("/old")
 		other.make("/new", 0)
-		if _, err := other.Set("/set", []byte("x"), -1); err != nil {
-			t.Fatal(err)
-		}
+		other.set("/set", []byte("x"))
 		if data, st, err := c.Get("/set"); err != nil || len(data) != 0 || st.Version != 0 {
-			t.Errorf("a follower that lags gave %q, %+v, %v", data, st, err)
+			t.Errorf("a follower that lags gives %q, %+v, %v; want what was before the write", data, st, err)
 		}
 		names, _, _, err := c.ChildrenW("/")
 		if want := []string{"dir", "old", "set", "zookeeper"}; err != nil || !slices.Equal(names, want) {
 			t.Errorf("children %v, %v; want %v", names, err, want)
 		}
-		if _, _, _, err := c.ExistsW("/new"); err != nil {
-			t.Fatal(err)
-		}
+		c.watchExists("/new")
 		if s.Watches() != 4 || len(c.watched()) != 0 {
 			t.Errorf("%d watches, want 4; told %v", s.Watches(), c.watched())
 		}
@@ -54,90 +41,66 @@ func TestLag(t *testing.T) {
 		// Its own write is answered from the present, and the past comes before.
 		c.make("/dir/mine", 0)
 		want := []string{"EventNodeDeleted /old", "EventNodeChildrenChanged /", "EventNodeCreated /new", "EventNodeChildrenChanged /dir"}
-		if got := c.watched(); !slices.Equal(got, want) {
-			t.Errorf("told %v, want %v", got, want)
-		}
+		c.told(want...)
 		if names, _, err := c.Children("/dir"); err != nil || !slices.Equal(names, []string{"child", "mine"}) {
-			t.Errorf("after a write: %v, %v", names, err)
+			t.Errorf("after a write of its own the children are %v, %v; want both", names, err)
 		}
 		// And it lags again.
-		if _, _, _, err := c.GetW("/dir"); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := other.Set("/dir", []byte("y"), -1); err != nil {
-			t.Fatal(err)
-		}
+		c.watch("/dir")
+		other.set("/dir", []byte("y"))
 		if data, _, err := c.Get("/dir"); err != nil || len(data) != 0 {
-			t.Errorf("it does not lag again: %q, %v", data, err)
+			t.Errorf("behind its write the follower gives %q, %v; want it to lag again", data, err)
 		}
-		if _, _, _, err := c.GetW("/set"); err != nil {
-			t.Fatal(err)
-		}
+		c.watch("/set")
 		s.Lag(id, false)
 		if data, _, err := c.Get("/dir"); err != nil || string(data) != "y" {
-			t.Errorf("it has not caught up: %q, %v", data, err)
+			t.Errorf("after the lag the follower gives %q, %v; want y", data, err)
 		}
-		if _, err := other.Set("/set", nil, -1); err != nil {
-			t.Fatal(err)
-		}
+		other.set("/set", nil)
 		c.settle()
 		want = append(want, "EventNodeDataChanged /dir", "EventNodeDataChanged /set")
-		if got := c.watched(); !slices.Equal(got, want) {
-			t.Errorf("told %v, want %v", got, want)
-		}
+		c.told(want...)
 	})
 }
 
 func TestLagEndsWithTheConnection(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		s := zktest.Start(t)
-		c := memoryClient(t, s, 10*time.Second)
+	withClient(t, func(t *testing.T, s *zktest.Server, c *client) {
 		from := c.mark()
 		s.Lag(c.SessionID(), true)
 		s.Cut(c.SessionID())
-		if err := s.Create("/x", nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Create("/x", nil))
 		c.stateFrom(from, zk.StateHasSession)
 		if found, _, err := c.Exists("/x"); err != nil || !found {
-			t.Errorf("a new connection lags: %v", err)
+			t.Errorf("on a new connection the node is there: %v, %v; want it there", found, err)
 		}
 	})
 }
 
 func TestStrandedSessionExpiresUnawares(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		s := zktest.Start(t)
-		c, other := memoryClient(t, s, 10*time.Second), memoryClient(t, s, 10*time.Second)
+	withClients(t, func(t *testing.T, s *zktest.Server, c, other *client) {
 		id, p := c.SessionID(), c.make("/e", zk.FlagEphemeral)
-		if _, _, _, err := c.GetW(p); err != nil {
-			t.Fatal(err)
-		}
+		c.watch(p)
 		pings, from := s.Requests(zktest.OpPing), c.mark()
 		s.Strand(id, true)
 		time.Sleep(30 * time.Second)
 		if found, _, err := other.Exists(p); err != nil || found || slices.Contains(s.Sessions(), id) {
-			t.Errorf("the session did not expire (%v)", err)
+			t.Errorf("after 30 s the stranded session's node is there: %v, %v; want the session expired", found, err)
 		}
 		// The client is as sure of itself as ever.
 		if found, _, err := c.Exists(p); err != nil || !found {
-			t.Errorf("a follower without a leader knows too much: %v, %v", found, err)
+			t.Errorf("to the stranded client the node is there: %v, %v; want it there", found, err)
 		}
 		if n := s.Requests(zktest.OpPing) - pings; n < 10 || c.mark() != from {
-			t.Errorf("%d pings, %d events", n, c.mark()-from)
+			t.Errorf("%d pings and %d events of a stranded client, want 10 pings or more and no event", n, c.mark()-from)
 		}
 		s.Strand(id, false)
 		c.stateFrom(c.stateFrom(from, zk.StateExpired), zk.StateHasSession)
-		if got := c.watched(); !slices.Equal(got, []string{"EventNodeDeleted /e"}) {
-			t.Errorf("told %v", got)
-		}
+		c.told("EventNodeDeleted /e")
 	})
 }
 
 func TestStrandedWriteWaits(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		s := zktest.Start(t)
-		c := memoryClient(t, s, 10*time.Second)
+	withClient(t, func(t *testing.T, s *zktest.Server, c *client) {
 		id := c.SessionID()
 		s.Strand(id, true)
 		var work sync.WaitGroup
@@ -156,13 +119,11 @@ func TestStrandedWriteWaits(t *testing.T) {
 		// the connection up.
 		from := c.mark()
 		s.Strand(id, true)
-		if _, err := c.Create("/y", nil, 0, zk.WorldACL(zk.PermAll)); !errors.Is(err, zk.ErrConnectionClosed) {
-			t.Errorf("create: %v", err)
-		}
+		c.isCut("/y")
 		c.stateFrom(from, zk.StateHasSession)
 		c.settle()
 		if s.Exists("/y") || c.SessionID() != id {
-			t.Error("the new connection is stranded, too")
+			t.Errorf("on the new connection the node is there: %v, in session %#x; want it missing in %#x", s.Exists("/y"), c.SessionID(), id)
 		}
 	})
 }

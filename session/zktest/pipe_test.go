@@ -58,44 +58,40 @@ func TestPipeWriterWaitsWhenFull(t *testing.T) {
 		synctest.Wait()
 		select {
 		case err := <-written:
-			t.Fatalf("an unread pipe took %d bytes (%v)", len(data), err)
+			t.Fatalf("an unread pipe takes %d bytes (%v), want the writer to wait", len(data), err)
 		default:
 		}
 		got := make([]byte, len(data))
 		if _, err := io.ReadFull(b, got); err != nil || !bytes.Equal(got, data) {
-			t.Errorf("the bytes came out differently (%v)", err)
+			t.Errorf("the bytes come out differently (%v), want them as they were written", err)
 		}
-		if err := <-written; err != nil {
-			t.Error(err)
-		}
+		check(t, <-written)
 	})
 }
 
-func TestPipeClose(t *testing.T) {
+func TestPipeCloseEndsBothSides(t *testing.T) {
 	a, b := pipe(t)
 	if _, err := a.Write([]byte("last words")); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := a.Close(); err != nil {
-			t.Error(err)
-		}
+		check(t, a.Close())
 	}
 	if got, err := io.ReadAll(b); err != nil || string(got) != "last words" {
-		t.Errorf("read %q, %v", got, err)
+		t.Errorf("the peer reads %q, %v; want what was written before Close", got, err)
 	}
 	if _, err := b.Write([]byte("x")); !errors.Is(err, syscall.EPIPE) {
-		t.Errorf("write to a closed peer: %v", err)
+		t.Errorf("a write to a closed peer: %v, want %v", err, syscall.EPIPE)
 	}
 	buf := make([]byte, 1)
 	if _, err := a.Read(buf); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("read: %v", err)
+		t.Errorf("a read after Close: %v, want %v", err, net.ErrClosed)
 	}
 	if _, err := a.Write(buf); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("write: %v", err)
+		t.Errorf("a write after Close: %v, want %v", err, net.ErrClosed)
 	}
 	if err := a.SetDeadline(time.Now()); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("set a deadline: %v", err)
+		t.Errorf("a deadline after Close: %v, want %v", err, net.ErrClosed)
 	}
 }
 
@@ -133,7 +129,7 @@ func TestPipeDeadlines(t *testing.T) {
 			t.Helper()
 			var ne net.Error
 			if !errors.Is(err, os.ErrDeadlineExceeded) || !errors.As(err, &ne) || !ne.Timeout() {
-				t.Errorf("%s: %v", what, err)
+				t.Errorf("the %s ends with %v, want its deadline", what, err)
 			}
 			if d := time.Since(start); d != after {
 				t.Errorf("%s ended after %v, want %v", what, d, after)
@@ -159,7 +155,7 @@ func TestPipeDeadlines(t *testing.T) {
 		// Lifted, it reads; set again, the same timer serves.
 		set(a.SetReadDeadline(time.Time{}))
 		if n, err := a.Read(buf); err != nil || n != 4 {
-			t.Errorf("read %d, %v", n, err)
+			t.Errorf("with the deadline lifted Read = %d, %v; want 4", n, err)
 		}
 		set(a.SetDeadline(start.Add(5 * time.Second)))
 		_, err = a.Read(buf)

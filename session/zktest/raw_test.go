@@ -122,17 +122,29 @@ func (r *rawClient) create(p string, flags int32) string {
 func rawTCP(t *testing.T, addr string) *rawClient {
 	t.Helper()
 	nc, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return newRaw(t, nc)
 }
 
 func rawMemory(t *testing.T, s *Server) *rawClient {
 	t.Helper()
 	nc, err := s.DialContext(t.Context(), "tcp", "anywhere:1")
+	must(t, err)
+	return newRaw(t, nc)
+}
+
+// must ends the test on an error of a step that only prepares the next one.
+func must(t *testing.T, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newRaw(t, nc)
+}
+
+// check fails the test on an error, in any goroutine.
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
 }

@@ -65,9 +65,7 @@ func TestServiceInBubble(t *testing.T) {
 		srv := zktest.Start(t)
 		instance := func() (locks *coordinator.Coordinator, works *int, notes *[]string, stop func()) {
 			locks, err := coordinator.Connect(t.Context(), srv.Addr(), srv.Option())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			works, notes = new(int), new([]string)
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error, 1)
@@ -82,11 +80,9 @@ func TestServiceInBubble(t *testing.T) {
 			return locks, works, notes, func() {
 				cancel()
 				if err := <-done; !errors.Is(err, context.Canceled) {
-					t.Errorf("the service ended with %v", err)
+					t.Errorf("the service ended with %v, want %v", err, context.Canceled)
 				}
-				if err := locks.Close(); err != nil {
-					t.Error(err)
-				}
+				check(t, locks.Close())
 			}
 		}
 		locks, works, notes, stop := instance()
@@ -97,16 +93,14 @@ func TestServiceInBubble(t *testing.T) {
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if *works != 60 || *otherWorks != 0 {
-			t.Errorf("in an hour the holder worked %d times and the other one %d times", *works, *otherWorks)
+			t.Errorf("in an hour the holder worked %d times and the other one %d times, want 60 and 0", *works, *otherWorks)
 		}
 
-		if err := srv.Expire(locks.SessionID()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, srv.Expire(locks.SessionID()))
 		time.Sleep(10*time.Minute + time.Second)
 		synctest.Wait()
 		if *works != 60 || *otherWorks != 10 {
-			t.Errorf("ten minutes after the accident: %d and %d", *works, *otherWorks)
+			t.Errorf("ten minutes after the accident they have worked %d and %d times, want 60 and 10", *works, *otherWorks)
 		}
 		if want := []string{"started", "stopped: session expired"}; !slices.Equal(*notes, want) {
 			t.Errorf("the holder noted %q, want %q", *notes, want)

@@ -15,15 +15,11 @@ import (
 // quiet fails the test if the server says anything within d.
 func (r *rawClient) quiet(d time.Duration) {
 	r.t.Helper()
-	if err := r.SetReadDeadline(time.Now().Add(d)); err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, r.SetReadDeadline(time.Now().Add(d)))
 	if b, err := r.in.next(); !errors.Is(err, os.ErrDeadlineExceeded) {
-		r.t.Errorf("a mute server sent %v, %v", b, err)
+		r.t.Errorf("a mute server sends %v, %v; want silence", b, err)
 	}
-	if err := r.SetReadDeadline(time.Time{}); err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, r.SetReadDeadline(time.Time{}))
 }
 
 func TestMuteHoldsEventsBack(t *testing.T) {
@@ -34,9 +30,7 @@ func TestMuteHoldsEventsBack(t *testing.T) {
 		p := r.create("/x", 0)
 		r.call(OpGetData, appendBool(appendString(nil, p), true))
 		s.Mute(k.session, true)
-		if err := s.Delete(p); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Delete(p))
 		r.quiet(5 * time.Second)
 		s.Mute(k.session, false)
 		if e := r.next(); e.xid != -1 {
@@ -62,7 +56,7 @@ func TestMuteHidesExpiry(t *testing.T) {
 		s.Mute(k.session, false)
 		r.ended("an expired session that is heard again")
 		if body, err := receive(t, again.in); err != nil || len(body) != 36 {
-			t.Errorf("the handshake: %v, %v", body, err)
+			t.Errorf("the late handshake of an expired session is answered %v, %v; want 36 bytes", body, err)
 		}
 		again.ended("a refused handshake")
 	})
@@ -91,9 +85,7 @@ func TestLaggingZxid(t *testing.T) {
 		k := r.hello(0, 10000, 0, make([]byte, passwordLength))
 		before := r.call(OpPing, nil).zxid
 		s.Lag(k.session, true)
-		if err := s.Create("/x", nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Create("/x", nil))
 		if got := r.call(OpPing, nil).zxid; got != before {
 			t.Errorf("a follower that lags answers with zxid %d, want %d", got, before)
 		}
@@ -130,7 +122,7 @@ func TestCutsLeaveEarlierAnswers(t *testing.T) {
 				}
 				r.ended("cut")
 				if s.Exists("/3") != (name == "after") || s.Exists("/4") {
-					t.Errorf("left %v", s.Tree())
+					t.Errorf("cut %s the third of four creates, the nodes are %v; want no /4", name, s.Tree())
 				}
 				if got := rawMemory(t, s).hello(0, 10000, k.session, k.password); got.session != k.session {
 					t.Errorf("a resume after the cut gives session %#x, want %#x", got.session, k.session)
@@ -161,7 +153,7 @@ func TestInterceptedHandshake(t *testing.T) {
 				time.Sleep(20 * time.Second)
 				synctest.Wait()
 				if n := len(s.Sessions()); n != 0 {
-					t.Errorf("%d sessions are left", n)
+					t.Errorf("%d sessions are left of which no client heard, want none", n)
 				}
 			})
 		})
@@ -175,33 +167,31 @@ func TestUnreadyClients(t *testing.T) {
 		r := rawTCP(t, s.Addr())
 		r.write([]byte(bytes))
 		if bytes == "" || bytes == "abc" {
-			if err := r.Close(); err != nil {
-				t.Error(err)
-			}
+			check(t, r.Close())
 			continue
 		}
 		r.ended(bytes)
 	}
 	if n := len(s.Sessions()); n != 0 {
-		t.Errorf("%d sessions", n)
+		t.Errorf("%d sessions of clients that never were ready, want none", n)
 	}
 }
 
-func TestNames(t *testing.T) {
+func TestOpsAndCodesHaveNames(t *testing.T) {
 	for op := OpClose; op <= OpSetWatches; op++ {
 		known := !strings.HasPrefix(op.String(), "op ")
 		_, err := decodeCall(op, &decoder{})
 		// Those that have a body fail without one, and those are named.
 		if err != nil && !known {
-			t.Errorf("%d has no name", op)
+			t.Errorf("op %d has a body and no name, want one", op)
 		}
 	}
 	if got := Op(77).String(); got != "op 77" {
-		t.Error(got)
+		t.Errorf("an op that is not known is called %q, want op 77", got)
 	}
 	for _, c := range []Code{ok, NoNode, Throttled, Code(-999)} {
 		if !strings.HasPrefix(c.Error(), "zktest: ") {
-			t.Errorf("code %d is called %q", int32(c), c.Error())
+			t.Errorf("code %d is called %q, want a name that begins with the package", int32(c), c.Error())
 		}
 	}
 }
@@ -216,7 +206,7 @@ func (*failing) Helper()                 {}
 func (f *failing) Fatalf(string, ...any) { f.fatal = true }
 func (f *failing) Cleanup(fn func())     { f.cleanups = append(f.cleanups, fn) }
 
-func TestStart(t *testing.T) {
+func TestStartFailsItsTestAndClosesWithIt(t *testing.T) {
 	tb := &failing{}
 	if s := Start(tb, Tick(-1)); s != nil || !tb.fatal {
 		t.Errorf("Start with a tick of -1 = %v, fatal %t; want nil, and the test failed", s, tb.fatal)
@@ -228,14 +218,24 @@ func TestStart(t *testing.T) {
 		fn()
 	}
 	if _, err := io.ReadAll(r); tb.fatal || len(tb.cleanups) != 1 || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("the server was not closed: %v", err)
+		t.Errorf("after %d clean-ups the client reads %v, want the one clean-up to close the server", len(tb.cleanups), err)
+	}
+}
+
+// The script sees the bounds at a tick of 500 ms. Without a setting they are those of a real server without one.
+func TestTheDefaultTickGrantsTimeoutsOfFourToFortySeconds(t *testing.T) {
+	s := Start(t)
+	for asked, want := range map[int32]int32{-1: 4000, 3999: 4000, 4000: 4000, 17_000: 17_000, 40_000: 40_000, 40_001: 40_000} {
+		if got := rawTCP(t, s.Addr()).hello(0, asked, 0, make([]byte, passwordLength)).timeout; got != want {
+			t.Errorf("a client that asks for %d ms is granted %d ms, want %d", asked, got, want)
+		}
 	}
 }
 
 func TestBubbleIsRecognised(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		if s := Start(t); s.listener != nil || s.Addr() != memoryAddress {
-			t.Errorf("a server in a bubble listens on %s", s.Addr())
+			t.Errorf("a server in a bubble listens on %s, want it in memory", s.Addr())
 		}
 	})
 	if s := Start(t); s.listener == nil || s.Addr() == memoryAddress {

@@ -34,6 +34,15 @@ var (
 	ErrCause  = errors.New("the caller's own cause")
 )
 
+// What the session says on the way to a Grant of a lock that nobody else asks for.
+var (
+	Opened  = recipes.Opened{Epoch: Epoch, Session: Session}
+	Created = recipes.Created{Epoch: Epoch, Node: Own}
+	Listed  = recipes.Listed{
+		Epoch: Epoch, Queue: []events.Name{Own}, Own: recipes.Own{Name: Own, Owner: Session, Token: Token},
+	}
+)
+
 // FakePort is a session that a test scripts: it notes the requests and says only
 // what it is told to.
 type FakePort struct {
@@ -249,15 +258,28 @@ func (r *Rig) Begin(t *testing.T, want recipes.Started) {
 
 // Queued takes a started lock to where it waits behind another.
 func (r *Rig) Queued() {
-	r.Say(recipes.Opened{Epoch: Epoch, Session: Session}, recipes.Created{Epoch: Epoch, Node: Own},
-		recipes.Listed{Epoch: Epoch, Queue: []events.Name{Own, Older}, Own: recipes.Own{Name: Own, Owner: Session, Token: Token}})
+	r.Say(Opened, Created, recipes.Listed{Epoch: Epoch, Queue: []events.Name{Own, Older}, Own: Listed.Own})
 }
 
 // Hold takes a started lock to its Grant.
 func (r *Rig) Hold() {
-	r.Say(recipes.Opened{Epoch: Epoch, Session: Session}, recipes.Created{Epoch: Epoch, Node: Own},
-		recipes.Listed{Epoch: Epoch, Queue: []events.Name{Own}, Own: recipes.Own{Name: Own, Owner: Session, Token: Token}},
-		recipes.Claimed{Epoch: Epoch, Fresh: true})
+	r.Say(Opened, Created, Listed, recipes.Claimed{Epoch: Epoch, Fresh: true})
+}
+
+// Holds asks for the lock and takes its Grant.
+func (r *Rig) Holds(t *testing.T, want recipes.Started) {
+	t.Helper()
+	r.Begin(t, want)
+	r.Hold()
+	MustTake(t, r.Granted())
+}
+
+// Releases gives the lock back, and checks that it is over.
+func (r *Rig) Releases(t *testing.T) {
+	t.Helper()
+	r.Withdraw(recipes.WhyReleased)
+	r.Deleted()
+	r.IsOver(t, nil)
 }
 
 // GrantOf is the Grant that hold leads to.
@@ -283,7 +305,7 @@ func MustTake[T any](t *testing.T, c <-chan T) T {
 	t.Helper()
 	v, ok := Take(c)
 	if !ok {
-		t.Fatalf("there is no %T to be read", v)
+		t.Fatalf("there is no %T to be read, want one", v)
 	}
 	return v
 }
@@ -293,7 +315,7 @@ func (r *Rig) IsOver(t *testing.T, want error) {
 	t.Helper()
 	synctest.Wait()
 	if !IsDone(r.Lock) {
-		t.Fatal("Done is not closed")
+		t.Fatal("Done is open, want it closed: the lock is over")
 	}
 	if got := r.Err(); got != want { //nolint:errorlint // the very error is meant
 		t.Errorf("Err is %v, want %v", got, want)
@@ -302,10 +324,10 @@ func (r *Rig) IsOver(t *testing.T, want error) {
 		t.Errorf("over: valid %t, holding %t, deadline %v; want none of them", r.Valid(), r.Holding(), r.Deadline())
 	}
 	if g, ok := Take(r.Granted()); ok {
-		t.Errorf("%+v can be read when it is over", g)
+		t.Errorf("%+v can be read when it is over, want nothing", g)
 	}
 	if l, ok := Take(r.Lost()); ok {
-		t.Errorf("%+v was not expected", l)
+		t.Errorf("%+v can be read when it is over, want no loss", l)
 	}
 }
 
@@ -321,12 +343,35 @@ func (r *Rig) IsLeft(t *testing.T, want int32) {
 	}
 }
 
+// IsOverAndGone checks that the lock is over, and that nothing of it is left at the server.
+func (r *Rig) IsOverAndGone(t *testing.T, want error) {
+	t.Helper()
+	r.IsOver(t, want)
+	r.IsLeft(t, 1)
+}
+
+// IsNotHeld checks that the lock is neither held nor valid.
+func (r *Rig) IsNotHeld(t *testing.T, when string) {
+	t.Helper()
+	if r.Holding() || r.Valid() {
+		t.Errorf("%s held is %v and valid %v, want neither", when, r.Holding(), r.Valid())
+	}
+}
+
+// HasNoGrant checks that no Grant can be read.
+func (r *Rig) HasNoGrant(t *testing.T, when string) {
+	t.Helper()
+	if g, ok := Take(r.Granted()); ok {
+		t.Errorf("%s %+v can be read, want no Grant", when, g)
+	}
+}
+
 // GoesOn checks that the lock is not over.
 func (r *Rig) GoesOn(t *testing.T, holding bool) {
 	t.Helper()
 	synctest.Wait()
 	if IsDone(r.Lock) || r.Err() != nil {
-		t.Fatalf("it is over: %v", r.Err())
+		t.Fatalf("it is over with %v, want it to go on", r.Err())
 	}
 	if r.Holding() != holding || r.Valid() != holding {
 		t.Errorf("held: %v, valid: %v, want %v", r.Holding(), r.Valid(), holding)

@@ -38,16 +38,33 @@ func Bubble(t *testing.T, play func(t *testing.T, p *Play)) {
 // Connect returns a coordinator beside the program. It is closed with the test.
 func (p *Play) Connect(t *testing.T) *coordinator.Coordinator {
 	t.Helper()
-	c, err := coordinator.Connect(t.Context(), p.ZK.Servers, p.ZK.Options()...)
+	return Connect(t, p.ZK.Servers, p.ZK.Options()...)
+}
+
+// Connect returns a coordinator that is closed with the test.
+func Connect(t *testing.T, servers string, options ...coordinator.Option) *coordinator.Coordinator {
+	t.Helper()
+	c, err := coordinator.Connect(t.Context(), servers, options...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("closing the coordinator: %v, want success", err)
 		}
 	})
 	return c
+}
+
+// Open returns the servers of a connect string, or one in this process that is closed with the test.
+func Open(t *testing.T, connect string, timeout time.Duration) *program.ZooKeeper {
+	t.Helper()
+	zk, err := program.Open(connect, timeout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(zk.Close)
+	return zk
 }
 
 // For runs the program for so long. The test fails unless it ends because the time is up.

@@ -91,9 +91,7 @@ func (r *Rig) News(ev events.Event) {
 func (r *Rig) Open(chroot string, options ...session.Option) {
 	r.Helper()
 	s, err := session.Open(context.Background(), r.Servers(chroot), r.Config(options...), r.Group, r.News)
-	if err != nil {
-		r.Fatal(err)
-	}
+	r.Must(err)
 	r.Session = s
 	// Goroutines that are left behind keep the bubble from ending.
 	r.Cleanup(func() {
@@ -151,6 +149,20 @@ func (r *Rig) Only() int64 {
 	return list[0]
 }
 
+// Must ends the test on an error of a step that only prepares the next one.
+func (r *Rig) Must(err error) {
+	r.Helper()
+	if err != nil {
+		r.Fatal(err)
+	}
+}
+
+// Run is InSession as a subtest.
+func Run(t *testing.T, name string, test func(*Rig), options ...session.Option) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { InSession(t, test, options...) })
+}
+
 // Seat is a test's seat, which notes what the session posts to it.
 type Seat struct {
 	*session.Seat
@@ -170,6 +182,20 @@ func (r *Rig) SeatAt(p session.Place) *Seat {
 	s := &Seat{Seat: r.Session.Seat(p), Rig: r}
 	s.Open(s.Note)
 	synctest.Wait()
+	return s
+}
+
+// Seated opens a seat at dir that has read that the session is open.
+func (r *Rig) Seated() *Seat {
+	r.Helper()
+	return r.SeatedAt(session.Place{Dir: Dir})
+}
+
+// SeatedAt is Seated at any place.
+func (r *Rig) SeatedAt(p session.Place) *Seat {
+	r.Helper()
+	s := r.SeatAt(p)
+	s.Want("Opened")
 	return s
 }
 
@@ -239,16 +265,30 @@ func (s *Seat) Answer() recipes.Input {
 	return found[0]
 }
 
+// WantAnswer waits for the answer to a request, and checks it.
+func (s *Seat) WantAnswer(want recipes.Input) {
+	s.Rig.Helper()
+	if in := s.Answer(); in != want {
+		s.Rig.Errorf("the request is answered %#v (%v), want %#v", in, s.LastErr(), want)
+	}
+}
+
+// AnswerOf waits for the answer to a request, which has to be of the type.
+func AnswerOf[T recipes.Input](s *Seat) T {
+	s.Rig.Helper()
+	in := s.Answer()
+	answer, ok := in.(T)
+	if !ok {
+		s.Rig.Fatalf("the request is answered %#v (%v), want %T", in, s.LastErr(), answer)
+	}
+	return answer
+}
+
 // CreateNode makes the first attempt's node and returns its name.
 func (s *Seat) CreateNode(epoch recipes.Epoch) events.Name {
 	s.Rig.Helper()
 	s.Create(recipes.Create{Epoch: epoch, Attempt: 1})
-	in := s.Answer()
-	made, ok := in.(recipes.Created)
-	if !ok {
-		s.Rig.Fatalf("the create is answered %+v, want Created", in)
-	}
-	return made.Node
+	return AnswerOf[recipes.Created](s).Node
 }
 
 // ClaimNode makes the seat a holder of the node.
@@ -271,12 +311,7 @@ func (s *Seat) WriteNothing() {
 func (s *Seat) ListNodes(epoch recipes.Epoch) recipes.Listed {
 	s.Rig.Helper()
 	s.List(recipes.List{Epoch: epoch, Attempt: 1})
-	in := s.Answer()
-	listed, ok := in.(recipes.Listed)
-	if !ok {
-		s.Rig.Fatalf("the list is answered %+v, want Listed", in)
-	}
-	return listed
+	return AnswerOf[recipes.Listed](s)
 }
 
 // TypesOf names the types of the values without their package.

@@ -1,6 +1,7 @@
 package sessiontest
 
 import (
+	"fmt"
 	"testing/synctest"
 	"time"
 
@@ -34,9 +35,7 @@ func (s *Seat) Recorded(node string) {
 // Claimant is a seat that asks for the one node.
 func (r *Rig) Claimant() *Seat {
 	r.Helper()
-	s := r.SeatAt(session.Place{Dir: TaskNode, Kind: events.KindUnfair})
-	s.Want("Opened")
-	return s
+	return r.SeatedAt(session.Place{Dir: TaskNode, Kind: events.KindUnfair})
 }
 
 // Acquire goes through a whole acquisition, and tries each request again until it has a definite answer.
@@ -118,11 +117,22 @@ func (s *Seat) Until() time.Duration {
 	return time.Until(s.Deadline(1))
 }
 
+// WantLease checks how long the lease of the first epoch is good from now on: at least so long, and at most.
+func (s *Seat) WantLease(least, most time.Duration) {
+	s.Rig.Helper()
+	if left := s.Until(); left < least || left > most {
+		s.Rig.Errorf("the lease is good for another %v, want %v to %v", left, least, most)
+	}
+}
+
 // NoPings keeps the client's pings from being answered, so that they are no signs of life.
-func (r *Rig) NoPings() {
+func (r *Rig) NoPings() { r.On(zktest.OpPing, zktest.Swallow()) }
+
+// On does something to each request of a kind.
+func (r *Rig) On(op zktest.Op, action zktest.Action) {
 	r.Server.Intercept(func(q zktest.Request) zktest.Action {
-		if q.Op == zktest.OpPing {
-			return zktest.Swallow()
+		if q.Op == op {
+			return action
 		}
 		return zktest.Pass()
 	})
@@ -130,29 +140,60 @@ func (r *Rig) NoPings() {
 
 // Single is a seat that asks for a lock of one node, with data of its own.
 func (r *Rig) Single() *Seat {
-	return r.SeatAt(session.Place{Dir: Task, Kind: events.KindUnfair, Data: []byte("me")})
+	r.Helper()
+	return r.SeatedAt(session.Place{Dir: Task, Kind: events.KindUnfair, Data: []byte("me")})
 }
 
-// Make asks for the node, and returns the answer.
-func (s *Seat) Make(attempt recipes.Attempt) recipes.Input {
+// MakeOf asks for a node, and returns the answer, which has to be of the type.
+func MakeOf[T recipes.Input](s *Seat, attempt recipes.Attempt) T {
 	s.Rig.Helper()
 	s.Create(recipes.Create{Epoch: 1, Attempt: attempt})
-	return s.Answer()
+	return AnswerOf[T](s)
+}
+
+// Makes asks for a node, and gets it.
+func (s *Seat) Makes(attempt recipes.Attempt) recipes.Created {
+	s.Rig.Helper()
+	return MakeOf[recipes.Created](s, attempt)
+}
+
+// MakesAlone makes the first attempt's node, and the answer proves that it holds.
+func (s *Seat) MakesAlone() recipes.Created {
+	s.Rig.Helper()
+	created := s.Makes(1)
+	if !created.Alone || !created.Fresh {
+		s.Rig.Fatalf("the create is answered %+v, want Alone and Fresh", created)
+	}
+	return created
+}
+
+// MakesBeside makes a node, and the answer does not prove that nobody else is there.
+func (s *Seat) MakesBeside(attempt recipes.Attempt) recipes.Created {
+	s.Rig.Helper()
+	created := s.Makes(attempt)
+	if created.Alone {
+		s.Rig.Errorf("create %d is answered %+v, want not Alone", attempt, created)
+	}
+	return created
+}
+
+// WantOnly checks that this, and nothing else, was told since the last look.
+func (s *Seat) WantOnly(want recipes.Input) {
+	s.Rig.Helper()
+	if got := s.Fresh(); len(got) != 1 || got[0] != want {
+		s.Rig.Fatalf("the seat is told %+v, want one %#v", got, want)
+	}
 }
 
 // Look lists, and returns the answer.
 func (s *Seat) Look(attempt recipes.Attempt, barrier bool) recipes.Listed {
 	s.Rig.Helper()
 	s.List(recipes.List{Epoch: 1, Attempt: attempt, Barrier: barrier})
-	listed, ok := s.Answer().(recipes.Listed)
-	if !ok {
-		s.Rig.Fatalf("the list is not answered with Listed: %v", s.LastErr())
-	}
-	return listed
+	return AnswerOf[recipes.Listed](s)
 }
 
-// Once does something to the next request for which it is meant.
-func (r *Rig) Once(action zktest.Action, meant func(zktest.Request) bool) {
+// Once does something to the next request for which it is meant, and returns whether it has.
+func (r *Rig) Once(action zktest.Action, meant func(zktest.Request) bool) func() bool {
 	done := false
 	r.Server.Intercept(func(q zktest.Request) zktest.Action {
 		if done || !meant(q) {
@@ -161,6 +202,7 @@ func (r *Rig) Once(action zktest.Action, meant func(zktest.Request) bool) {
 		done = true
 		return action
 	})
+	return func() bool { return done }
 }
 
 // SeatWith opens a seat that may have the node of any of the owners.
@@ -179,9 +221,7 @@ func (r *Rig) SeatWith(owners ...*Seat) *Seat {
 func (s *Seat) Joins(shared recipes.Created) {
 	s.Rig.Helper()
 	s.Create(recipes.Create{Epoch: 1, Attempt: 1})
-	if in := s.Want("Created")[0]; in != shared {
-		s.Rig.Errorf("told %+v, want %+v", in, shared)
-	}
+	s.WantOnly(shared)
 }
 
 // StandsAlone asks for a node, and checks that it is one of its own.
@@ -219,8 +259,7 @@ func (r *Rig) Leaving(first func(*Seat, string)) (waiter *Seat, advance recipes.
 	var seats [3]*Seat
 	var nodes [3]string
 	for i := range seats {
-		seats[i] = r.Seat()
-		seats[i].Want("Opened")
+		seats[i] = r.Seated()
 		nodes[i] = seats[i].CreateNode(1).Text
 		seats[i].ListNodes(1)
 	}
@@ -236,33 +275,43 @@ func (r *Rig) Leaving(first func(*Seat, string)) (waiter *Seat, advance recipes.
 // Upgradable is a seat that holds, in a directory that is known to be ours.
 func (r *Rig) Upgradable() (u *Seat, node events.Name) {
 	r.Helper()
-	r.Warm()
-	u = r.SeatAt(session.Place{Dir: Dir, Kind: events.KindUpgradable})
-	u.Want("Opened")
-	return u, u.Makes(1).Node
-}
-
-// Over is a seat that is to upgrade another one.
-func (r *Rig) Over(u *Seat) *Seat {
-	r.Helper()
-	s := r.SeatAt(session.Place{Dir: Dir, Kind: events.KindUpgrade, Over: u.Seat})
-	s.Want("Opened")
-	return s
+	return r.alone(events.KindUpgradable)
 }
 
 // Writer is a seat that writes, in a directory that is known to be ours. Alone there it holds.
 func (r *Rig) Writer() (w *Seat, node events.Name) {
 	r.Helper()
+	return r.alone(events.KindWrite)
+}
+
+func (r *Rig) alone(kind events.Kind) (s *Seat, node events.Name) {
+	r.Helper()
 	r.Warm()
-	w = r.SeatAt(session.Place{Dir: Dir, Kind: events.KindWrite})
-	w.Want("Opened")
-	return w, w.Makes(1).Node
+	s = r.SeatedAt(session.Place{Dir: Dir, Kind: kind})
+	return s, s.Makes(1).Node
+}
+
+// Over is a seat that is to upgrade another one.
+func (r *Rig) Over(u *Seat) *Seat {
+	r.Helper()
+	return r.SeatedAt(session.Place{Dir: Dir, Kind: events.KindUpgrade, Over: u.Seat})
 }
 
 // InPlaceOf is a seat that is to take another one's place.
 func (r *Rig) InPlaceOf(w *Seat) *Seat {
 	r.Helper()
-	s := r.SeatAt(session.Place{Dir: Dir, Kind: events.KindRead, In: w.Seat})
-	s.Want("Opened")
-	return s
+	return r.SeatedAt(session.Place{Dir: Dir, Kind: events.KindRead, In: w.Seat})
+}
+
+// ExpireBefore ends the session that the server has, and waits for the next one.
+func (s *Seat) ExpireBefore(next recipes.Epoch) {
+	s.Rig.Helper()
+	s.Rig.Must(s.Rig.Server.Expire(s.Rig.Only()))
+	s.Await(next)
+}
+
+// Await waits for the epoch's session.
+func (s *Seat) Await(epoch recipes.Epoch) {
+	s.Rig.Helper()
+	s.Rig.Until(fmt.Sprintf("epoch %d has a session", epoch), func() bool { return !s.Deadline(epoch).IsZero() })
 }

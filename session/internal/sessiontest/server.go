@@ -2,6 +2,7 @@ package sessiontest
 
 import (
 	"context"
+	"maps"
 	"net"
 	"sync"
 	"testing/synctest"
@@ -17,8 +18,7 @@ import (
 // Warm leaves the directory empty, and the session knowing that it is ours.
 func (r *Rig) Warm() {
 	r.Helper()
-	s := r.Seat()
-	s.Want("Opened")
+	s := r.Seated()
 	node := s.CreateNode(1)
 	s.ListNodes(1)
 	s.DeleteNode(node.Text)
@@ -52,15 +52,16 @@ func (r *Rig) Asked() func() map[zktest.Op]int {
 	}
 }
 
-// Makes asks for a node, and returns the answer.
-func (s *Seat) Makes(attempt recipes.Attempt) recipes.Created {
-	s.Rig.Helper()
-	in := s.Make(attempt)
-	created, ok := in.(recipes.Created)
-	if !ok {
-		s.Rig.Fatalf("create %d is answered %+v, want Created", attempt, in)
+// WantAsked checks that the server was asked for each of these once, and for nothing else.
+func (r *Rig) WantAsked(got map[zktest.Op]int, once ...zktest.Op) {
+	r.Helper()
+	want := map[zktest.Op]int{}
+	for _, op := range once {
+		want[op] = 1
 	}
-	return created
+	if !maps.Equal(got, want) {
+		r.Errorf("the server was asked for %v, want %v", got, want)
+	}
 }
 
 // Admin is a plain client, for what others may do.
@@ -70,9 +71,7 @@ func (r *Rig) Admin() *zk.Conn {
 		zk.WithDialer(func(network, address string, _ time.Duration) (net.Conn, error) {
 			return r.Server.DialContext(context.Background(), network, address)
 		}))
-	if err != nil {
-		r.Fatal(err)
-	}
+	r.Must(err)
 	r.Cleanup(func() {
 		conn.Close()
 		for range news { // closed when the client's goroutines have ended
@@ -84,42 +83,34 @@ func (r *Rig) Admin() *zk.Conn {
 // DenyWriting takes everybody's permission to write the directory's data.
 func (r *Rig) DenyWriting() {
 	r.Helper()
-	if _, err := r.Admin().SetACL(Dir, zk.WorldACL(zk.PermAll&^zk.PermWrite), -1); err != nil {
-		r.Fatal(err)
-	}
+	_, err := r.Admin().SetACL(Dir, zk.WorldACL(zk.PermAll&^zk.PermWrite), -1)
+	r.Must(err)
 }
 
 // Plant makes nodes for the test to watch.
 func (r *Rig) Plant(names ...string) {
 	r.Helper()
 	for _, name := range names {
-		if err := r.Server.Create(Dir+"/"+name, nil); err != nil {
-			r.Fatal(err)
-		}
+		r.Must(r.Server.Create(Dir+"/"+name, nil))
 	}
 }
 
 // DeleteNode deletes a node of the directory, as another client does.
 func (r *Rig) DeleteNode(name string) {
 	r.Helper()
-	if err := r.Server.Delete(Dir + "/" + name); err != nil {
-		r.Fatal(err)
-	}
+	r.Must(r.Server.Delete(Dir + "/" + name))
 }
 
 // SetData changes the data of a node of the directory, as another client does.
 func (r *Rig) SetData(name string) {
 	r.Helper()
-	if err := r.Server.SetData(Dir+"/"+name, []byte(time.Now().String())); err != nil {
-		r.Fatal(err)
-	}
+	r.Must(r.Server.SetData(Dir+"/"+name, []byte(time.Now().String())))
 }
 
 // Watching is a seat that watches a node.
 func (r *Rig) Watching(name string) *Seat {
 	r.Helper()
-	s := r.Seat()
-	s.Want("Opened")
+	s := r.Seated()
 	s.WatchNode(name)
 	s.Want("")
 	return s
@@ -131,28 +122,36 @@ func (s *Seat) WatchNode(name string) { s.Watch(recipes.Watch{Epoch: 1, Node: na
 // WantGone checks that the node's end, and nothing else, was told once.
 func (s *Seat) WantGone(name string) {
 	s.Rig.Helper()
-	if in := s.Want("Gone")[0]; in != (recipes.Gone{Epoch: 1, Node: name}) {
-		s.Rig.Errorf("told %+v, want the end of %s", in, name)
-	}
+	s.WantOnly(recipes.Gone{Epoch: 1, Node: name})
 }
 
-// Multis returns how many Multis have come since the call before.
-func (r *Rig) Multis() func() int {
+// Multis returns a check of how many Multis have come since the call before: at least so many, and at most. When says in
+// which time that was.
+func (r *Rig) Multis() func(least, most int, when string) {
 	seen := r.Server.Requests(zktest.OpMulti)
-	return func() int {
+	return func(least, most int, when string) {
+		r.Helper()
 		synctest.Wait()
 		before := seen
 		seen = r.Server.Requests(zktest.OpMulti)
-		return seen - before
+		if n := seen - before; n < least || n > most {
+			r.Errorf("%d Multis %s, want %d to %d", n, when, least, most)
+		}
+	}
+}
+
+// WantWatches checks how many watches the server has.
+func (r *Rig) WantWatches(n int) {
+	r.Helper()
+	if got := r.Server.Watches(); got != n {
+		r.Errorf("the server has %d watches, want %d", got, n)
 	}
 }
 
 // PermitSeat returns a seat that wants so many permits.
 func (r *Rig) PermitSeat(size, permits int32) *Seat {
 	r.Helper()
-	s := r.SeatAt(session.Place{Dir: PermitsAt, Size: size, Permits: permits})
-	s.Want("Opened")
-	return s
+	return r.SeatedAt(session.Place{Dir: PermitsAt, Size: size, Permits: permits})
 }
 
 // Surveys looks, and returns the answer.
@@ -160,12 +159,7 @@ func (s *Seat) Surveys(e recipes.Survey) recipes.Surveyed {
 	s.Rig.Helper()
 	e.Epoch = 1
 	s.Survey(e)
-	in := s.Answer()
-	surveyed, ok := in.(recipes.Surveyed)
-	if !ok {
-		s.Rig.Fatalf("the survey is answered %+v, want Surveyed", in)
-	}
-	return surveyed
+	return AnswerOf[recipes.Surveyed](s)
 }
 
 // Enters gets permits, and returns its leases.
@@ -213,8 +207,7 @@ func (r *Rig) Together(f func()) {
 // FloorFails has the session learn that it may not write the directory.
 func (r *Rig) FloorFails() {
 	r.Helper()
-	other := r.Seat()
-	other.Want("Opened")
+	other := r.Seated()
 	node := other.Makes(1).Node.Text
 	other.Delete(recipes.Delete{Epoch: 1, Node: node, Floor: true})
 	other.Want("Deleted")

@@ -21,9 +21,7 @@ import (
 func client(t *testing.T, servers string) *zk.Conn {
 	t.Helper()
 	conn, events, err := zk.Connect(strings.Split(servers, ","), 5*time.Second, zk.WithLogger(log.New(io.Discard, "", 0)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		conn.Close()
 		for range events { // ends when the client's goroutines have
@@ -55,9 +53,7 @@ func tryStandalone(t *testing.T, e *Ensemble) {
 	t.Helper()
 	ctx := t.Context()
 	version, err := e.Version(ctx, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Logf("ZooKeeper %s at %s", version, e.Connect())
 	if version == "" {
 		t.Errorf("the version of server 0 is empty, want a number")
@@ -88,9 +84,7 @@ func tryKill(t *testing.T, e *Ensemble) {
 	conn := client(t, e.Connect())
 	written(t, conn, "/kept", "over a kill")
 	for range 2 { // the second time there is nothing to kill
-		if err := e.Kill(0); err != nil {
-			t.Fatal(err)
-		}
+		must(t, e.Kill(0))
 	}
 	if _, err := e.status(ctx, 0); err == nil {
 		t.Fatal("the killed server answers srvr, want no answer")
@@ -98,15 +92,11 @@ func tryKill(t *testing.T, e *Ensemble) {
 	if err := e.Stop(0); err == nil {
 		t.Error("Stop of the killed server = nil, want an error")
 	}
-	if err := e.Restart(0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.Restart(0))
 	if err := e.Restart(0); err == nil {
 		t.Error("Restart of the running server = nil, want an error")
 	}
-	if err := e.Wait(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.Wait(ctx))
 	data, _, err := client(t, addr).Get("/kept")
 	if err != nil || string(data) != "over a kill" {
 		t.Errorf("after the restart the node holds %q, %v; want what was written before the kill", data, err)
@@ -127,18 +117,12 @@ func tryStop(t *testing.T, e *Ensemble) {
 	if err := e.Wait(ctx); err != nil {
 		t.Errorf("Wait while the only server is stopped = %v, want nil", err)
 	}
-	if err := e.Cont(0); err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Wait(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.Cont(0))
+	must(t, e.Wait(ctx))
 	if now, err := e.status(ctx, 0); err != nil || !now.serves() {
 		t.Errorf("after Cont the status is %+v, %v; want one that serves", now, err)
 	}
-	if err := e.Stop(0); err != nil { // and is killed in that state by the clean-up
-		t.Fatal(err)
-	}
+	must(t, e.Stop(0)) // and is killed in that state by the clean-up
 }
 
 // TestLeaderIsKilled has an ensemble of its own. Behind the proxies of TestLinksIsolate the next leader takes long: a server
@@ -152,38 +136,28 @@ func TestLeaderIsKilled(t *testing.T) {
 	written(t, conn, "/before", "")
 
 	first, err := e.Leader(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if followers, err := e.Followers(ctx); err != nil || len(followers) != 2 {
 		t.Fatalf("followers %v, %v; want 2", followers, err)
 	}
-	if err := e.Kill(first); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.Kill(first))
 	begin := time.Now()
 	second, err := e.Leader(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Logf("server %d leads %v after the kill of %d", second, time.Since(begin).Round(time.Millisecond), first)
 	if second == first {
-		t.Fatalf("the killed server %d still leads", first)
+		t.Fatalf("the killed server %d still leads, want another", first)
 	}
 	written(t, conn, "/between", "")
 
 	begin = time.Now()
-	if err := e.Restart(first); err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Wait(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.Restart(first))
+	must(t, e.Wait(ctx))
 	t.Logf("server %d serves %v after its restart", first, time.Since(begin).Round(time.Millisecond))
 	back := client(t, e.Addr(first))
 	for _, path := range []string{"/before", "/between"} {
 		if ok, _, err := back.Exists(path); !ok || err != nil {
-			t.Errorf("%s at the restarted server: %t, %v", path, ok, err)
+			t.Errorf("the restarted server has %s: %t, %v; want it", path, ok, err)
 		}
 	}
 	if leader, err := e.Leader(ctx); leader != second || err != nil {
@@ -200,9 +174,7 @@ func TestLinksIsolate(t *testing.T) {
 	e := Start(t, 3, links.Setting(), SyncLimit(60)) // it is a while until a server closes a connection to another
 	ctx := t.Context()
 	followers, err := e.Followers(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	reader, writer := client(t, e.Addr(followers[0])), client(t, e.Addr(followers[0]))
 	written(t, writer, "/node", "data")
 	if _, _, err := reader.Get("/node"); err != nil {
@@ -223,7 +195,7 @@ func TestLinksIsolate(t *testing.T) {
 	}
 	select {
 	case err := <-answered:
-		t.Errorf("an isolated follower answered a write: %v", err)
+		t.Errorf("an isolated follower answers a write with %v, want no answer", err)
 	default:
 	}
 	links.Heal(followers[0])
@@ -301,16 +273,28 @@ func TestTakenPortIsRetried(t *testing.T) {
 	folder := t.TempDir()
 	begin := time.Now()
 	e, err := Launch(t.Context(), installation, folder, 2, steal)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() {
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
+		check(t, e.Close())
 	}()
 	if _, err := os.Stat(filepath.Join(folder, "attempt1")); err != nil {
 		t.Errorf("there was no second attempt: %v", err)
 	}
 	t.Logf("started after %v", time.Since(begin).Round(time.Millisecond))
+}
+
+// must ends the test on an error of a step that only prepares the next one.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// check fails the test on an error, in any goroutine.
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
 }

@@ -13,12 +13,8 @@ import (
 func touch(t *testing.T, paths ...string) {
 	t.Helper()
 	for _, path := range paths {
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, nil, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must(t, os.WriteFile(path, nil, 0o700))
 	}
 }
 
@@ -40,14 +36,12 @@ func TestFindInZooKeeperHome(t *testing.T) {
 			t.Setenv("ZOOKEEPER_HOME", home)
 			t.Setenv("JAVA_HOME", home)
 			got, err := Find()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if got.Origin != home || got.Java != filepath.Join(home, "bin/java") {
 				t.Errorf("found %+v, want what is in %s", got, home)
 			}
 			if !slices.Contains(got.Classpath, filepath.Join(filepath.Dir(filepath.Join(home, jar)), "*")) {
-				t.Errorf("class path %q does not cover %s", got.Classpath, jar)
+				t.Errorf("the class path is %q, want it to cover %s", got.Classpath, jar)
 			}
 		})
 	}
@@ -58,7 +52,7 @@ func TestFindInWrongZooKeeperHome(t *testing.T) {
 	t.Setenv("ZOOKEEPER_HOME", t.TempDir())
 	_, err := Find()
 	if !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "ZOOKEEPER_HOME is") || !strings.Contains(err.Error(), "make deps") {
-		t.Errorf("error %v", err)
+		t.Errorf("Find in a folder without ZooKeeper = %v, want one that says where to look and what to do", err)
 	}
 }
 
@@ -75,31 +69,25 @@ func TestFindInDeps(t *testing.T) {
 	t.Chdir(filepath.Join(project, "nested/deep"))
 	// Where a temporary folder is reached through a link, the working directory is its other name.
 	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	deps := filepath.Join(dir, "../../.deps")
 	got, err := Find()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got.Java != filepath.Join(deps, "jre/bin/java") || !slices.Equal(got.Classpath, []string{filepath.Join(deps, "zookeeper/*")}) {
 		t.Errorf("found %+v, want what is in %s", got, deps)
 	}
 
 	t.Run("without Java", func(t *testing.T) {
 		t.Setenv("PATH", t.TempDir())
-		if err := os.RemoveAll(filepath.Join(deps, "jre")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.RemoveAll(filepath.Join(deps, "jre")))
 		if _, err := Find(); !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "Java is not") {
-			t.Errorf("error %v", err)
+			t.Errorf("Find without Java = %v, want one that says so", err)
 		}
 	})
 	t.Run("without anything", func(t *testing.T) {
 		t.Chdir(t.TempDir())
 		if _, err := Find(); !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "make deps") {
-			t.Errorf("error %v", err)
+			t.Errorf("Find without anything = %v, want one that says what to do", err)
 		}
 	})
 }

@@ -55,9 +55,7 @@ func TestParseCounters(t *testing.T) {
 // A stopped server's kernel takes the connection and nobody answers. Asking it must end with the caller's context.
 func TestAskEndsWithItsContext(t *testing.T) {
 	mute, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer mute.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(20*time.Millisecond, cancel)
@@ -66,11 +64,11 @@ func TestAskEndsWithItsContext(t *testing.T) {
 		t.Error("asking a server that never answers = nil, want an error")
 	}
 	if took := time.Since(begin); took >= wordTimeout {
-		t.Errorf("took %v, longer than its own limit", took)
+		t.Errorf("ask took %v, want it to end with its context, before its own limit of %v", took, wordTimeout)
 	}
 }
 
-func TestPoll(t *testing.T) {
+func TestPollEndsWithItsConditionOrItsContext(t *testing.T) {
 	fault := errors.New("fault")
 	calls := 0
 	if err := poll(t.Context(), func() (bool, error) { calls++; return calls == 3, nil }); err != nil || calls != 3 {

@@ -66,7 +66,7 @@ func TestADialInAPartitionEnds(t *testing.T) {
 				start := time.Now()
 				end(r.net)
 				if err := <-ended; err == nil || time.Since(start) != 0 {
-					t.Errorf("Dial = %v after %v", err, time.Since(start))
+					t.Errorf("the dial that waits ends with %v after %v, want an error at once", err, time.Since(start))
 				}
 			})
 		})

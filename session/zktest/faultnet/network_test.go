@@ -25,7 +25,7 @@ func TestPartitionIsSilent(t *testing.T) {
 				r.net.Partition(directions...)
 				sent := c.create("/1")
 				if answered, err := c.received(); len(answered) != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
-					t.Errorf("answered %v, %v", answered, err)
+					t.Errorf("in a partition %v is answered, %v; want silence", answered, err)
 				}
 				if executed := r.srv.Exists("/1"); executed != (name == "down") {
 					t.Errorf("in a partition of %s the node is there: %t, want it only if requests pass", name, executed)
@@ -33,19 +33,19 @@ func TestPartitionIsSilent(t *testing.T) {
 				start := time.Now()
 				_, err := r.net.Dial(r.within(time.Minute), "tcp", r.srv.Addr())
 				if !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("dialled: %v", err)
+					t.Errorf("a dial in a partition ends with %v, want its deadline", err)
 				}
 				if took := time.Since(start); took != time.Minute {
-					t.Errorf("a dial took %v", took)
+					t.Errorf("a dial in a partition takes %v, want the minute of its context", took)
 				}
 				r.srv.CutAll() // which nobody hears either, unless it goes up
 				time.AfterFunc(time.Second, r.net.Heal)
 				if _, err := r.net.Dial(r.within(time.Minute), "tcp", r.srv.Addr()); err != nil {
-					t.Errorf("dialled after the partition: %v", err)
+					t.Errorf("a dial that the healing comes to ends with %v, want a connection", err)
 				}
 				answered, err := c.received()
 				if want := []int32{sent}; name == "down" && (!slices.Equal(answered, want) || !errors.Is(err, io.EOF)) {
-					t.Errorf("after the partition: %v, %v", answered, err)
+					t.Errorf("after the partition %v is answered, %v; want %v and the end", answered, err, want)
 				}
 				r.net.Close()
 			})
@@ -61,18 +61,16 @@ func TestWhatWasSentArrivesAfterThePartition(t *testing.T) {
 				r.net.Partition()
 				sent := c.create("/1")
 				if gone {
-					if err := c.Close(); err != nil {
-						t.Error(err)
-					}
+					check(t, c.Close())
 				}
 				synctest.Wait()
 				if n := r.srv.Connections(); n != 1 || r.srv.Exists("/1") {
-					t.Errorf("%d connections, executed: %v", n, r.srv.Exists("/1"))
+					t.Errorf("in the partition there are %d connections, executed: %v; want 1, not executed", n, r.srv.Exists("/1"))
 				}
 				r.net.Heal()
 				synctest.Wait()
 				if !r.srv.Exists("/1") {
-					t.Error("not executed")
+					t.Error("after the partition the create is not executed, want what was sent to arrive")
 				}
 				answered, _ := c.received()
 				want := []int32{sent}
@@ -80,7 +78,7 @@ func TestWhatWasSentArrivesAfterThePartition(t *testing.T) {
 					want = nil
 				}
 				if !slices.Equal(answered, want) || gone && r.srv.Connections() != 0 {
-					t.Errorf("answered %v, connections %d", answered, r.srv.Connections())
+					t.Errorf("after the partition %v is answered on %d connections, want %v", answered, r.srv.Connections(), want)
 				}
 			})
 		})
@@ -92,28 +90,28 @@ func TestRefuseAndCut(t *testing.T) {
 		c := r.session()
 		r.net.Refuse(true)
 		if _, err := r.net.Dial(r.Context(), "tcp", r.srv.Addr()); !errors.Is(err, syscall.ECONNREFUSED) {
-			t.Errorf("dialled: %v", err)
+			t.Errorf("a dial that is refused ends with %v, want %v", err, syscall.ECONNREFUSED)
 		}
 		c.create("/1")
 		if answered, _ := c.received(); len(answered) != 1 {
-			t.Errorf("answered %v", answered)
+			t.Errorf("while dials are refused %v is answered, want the one request on the connection there is", answered)
 		}
 		r.net.Cut()
 		if _, err := c.received(); !errors.Is(err, syscall.ECONNRESET) {
-			t.Error(err)
+			t.Errorf("a read after a cut ends with %v, want %v", err, syscall.ECONNRESET)
 		}
 		if _, err := c.Write([]byte{0}); !errors.Is(err, syscall.ECONNRESET) {
-			t.Error(err)
+			t.Errorf("a write after a cut ends with %v, want %v", err, syscall.ECONNRESET)
 		}
 		r.net.Refuse(false)
 		synctest.Wait()
 		if n := len(r.srv.Sessions()); n != 1 || r.srv.Connections() != 0 {
-			t.Errorf("%d sessions, %d connections", n, r.srv.Connections())
+			t.Errorf("after the cut there are %d sessions on %d connections, want 1 on none", n, r.srv.Connections())
 		}
 		r.session().create("/2")
 		synctest.Wait()
 		if !r.srv.Exists("/2") {
-			t.Error("not executed")
+			t.Error("a create on a new connection is not executed, want it executed")
 		}
 	})
 }
@@ -126,7 +124,7 @@ func TestTheServersLastWordsAreRead(t *testing.T) {
 		c.ask(zktest.OpClose)
 		answered, err := c.received()
 		if !slices.Equal(answered, []int32{1, 2}) || !errors.Is(err, io.EOF) {
-			t.Errorf("answered %v, %v", answered, err)
+			t.Errorf("before the end %v is answered, %v; want both requests, then the end", answered, err)
 		}
 	})
 }
@@ -135,9 +133,7 @@ func TestAWriteWaitsForRoom(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
 		c := r.session()
 		r.net.Partition()
-		if err := c.SetWriteDeadline(time.Now().Add(time.Second)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.SetWriteDeadline(time.Now().Add(time.Second)))
 		start, frame := time.Now(), []byte{3: 8, 4: 0xff, 0xff, 0xff, 0xfe, 11: byte(zktest.OpPing)}
 		var err error
 		written := 0
@@ -146,14 +142,12 @@ func TestAWriteWaitsForRoom(t *testing.T) {
 			_, err = c.Write(frame)
 		}
 		if !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != time.Second {
-			t.Errorf("%v after %v and %d bytes", err, time.Since(start), written)
+			t.Errorf("the write ends with %v after %v and %d bytes, want its deadline after 1s", err, time.Since(start), written)
 		}
-		if err := c.SetWriteDeadline(time.Time{}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.SetWriteDeadline(time.Time{}))
 		time.AfterFunc(time.Second, r.net.Heal)
 		if _, err = c.Write(frame); err != nil || time.Since(start) != 2*time.Second {
-			t.Errorf("%v after %v", err, time.Since(start))
+			t.Errorf("the write that the healing comes to ends with %v after %v, want success after 2s", err, time.Since(start))
 		}
 	})
 }
@@ -163,19 +157,15 @@ func TestADeadlineAppliesToAReadThatWaits(t *testing.T) {
 		c := r.session()
 		start := time.Now()
 		time.AfterFunc(time.Second, func() {
-			if err := c.SetDeadline(time.Now().Add(time.Second)); err != nil {
-				t.Error(err)
-			}
+			check(t, c.SetDeadline(time.Now().Add(time.Second)))
 		})
 		if _, err := c.receive(); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != 2*time.Second {
-			t.Errorf("%v after %v", err, time.Since(start))
+			t.Errorf("the read ends with %v after %v, want its deadline after 2s", err, time.Since(start))
 		}
 		time.AfterFunc(time.Second, func() { _ = c.Close() })
-		if err := c.SetDeadline(time.Time{}); err != nil {
-			t.Error(err)
-		}
+		check(t, c.SetDeadline(time.Time{}))
 		if _, err := c.receive(); err == nil || time.Since(start) != 3*time.Second {
-			t.Errorf("%v after %v", err, time.Since(start))
+			t.Errorf("the read ends with %v after %v, want the end of the connection after 3s", err, time.Since(start))
 		}
 	})
 }

@@ -32,15 +32,13 @@ func TestOverTCP(t *testing.T) {
 	})
 	defer network.Close()
 	c, err := coordinator.Connect(t.Context(), srv.Addr(), coordinator.WithDialer(network.Dial))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var last int64
 	for i := range 8 {
 		a := c.Mutex("/locks/a").Acquire(t.Context())
 		grant, err := a.Wait(t.Context())
 		if err != nil || grant.Token <= last || len(srv.Children("/locks/a")) != 1 {
-			t.Fatalf("%+v after token %d, %v; nodes %v", grant, last, err, srv.Children("/locks/a"))
+			t.Fatalf("the grant is %+v, %v, among nodes %v; want a token above %d and the one node", grant, err, srv.Children("/locks/a"), last)
 		}
 		last = grant.Token
 		if i == 4 {
@@ -56,11 +54,9 @@ func TestOverTCP(t *testing.T) {
 	if _, err := a.Wait(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if err := c.Close(); err != nil {
-		t.Error(err)
-	}
+	check(t, c.Close())
 	if left := srv.Children("/locks/a"); len(left) != 0 || writes.Load() < 16 || network.Open() != 0 {
-		t.Errorf("left %v after %d writes; %d connections open", left, writes.Load(), network.Open())
+		t.Errorf("after %d writes %v and %d connections are left, want 16 writes or more and nothing", writes.Load(), left, network.Open())
 	}
 }
 
@@ -69,13 +65,9 @@ func TestCloseDuringAPartitionOverTCP(t *testing.T) {
 	srv := zktest.Start(t)
 	network := faultnet.New(new(net.Dialer).DialContext, nil)
 	conn, err := network.Dial(t.Context(), "tcp", srv.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	network.Partition()
-	if err := conn.Close(); err != nil {
-		t.Error(err)
-	}
+	check(t, conn.Close())
 	eventstest.Eventually(t, "the server has the connection", func() bool { return srv.Connections() == 1 })
 	network.Close()
 	eventstest.Eventually(t, "the server hears of the end", func() bool { return srv.Connections() == 0 })

@@ -65,7 +65,7 @@ func TestVerdicts(t *testing.T) {
 				}
 				synctest.Wait()
 				if n := r.srv.Connections() - r.net.Open(); n != 0 {
-					t.Errorf("the server has %d connections more than the network", n)
+					t.Errorf("the server has %d connections more than the network, want as many", n)
 				}
 			})
 		})
@@ -83,15 +83,15 @@ func TestReleaseLetsGoInOrder(t *testing.T) {
 		c := r.session()
 		first, second := c.create("/1"), c.ask(zktest.OpExists, "/1", false)
 		if answered, _ := c.received(); len(answered) != 0 || r.srv.Exists("/1") {
-			t.Errorf("answered %v while the first request is held", answered)
+			t.Errorf("while the first request is held %v is answered, want nothing executed", answered)
 		}
 		r.net.Release()
 		if answered, _ := c.received(); len(answered) != 0 || !r.srv.Exists("/1") {
-			t.Errorf("answered %v while the first answer is held", answered)
+			t.Errorf("while the first answer is held %v is answered, want only the request executed", answered)
 		}
 		r.net.Release()
 		if answered, _ := c.received(); !slices.Equal(answered, []int32{first, second}) {
-			t.Errorf("answered %v", answered)
+			t.Errorf("behind the second release %v is answered, want %d and %d", answered, first, second)
 		}
 	})
 }
@@ -112,7 +112,7 @@ func TestLagKeepsTheOrder(t *testing.T) {
 			}
 		}
 		if got := strings.Join(r.srv.Tree(), " "); got != "/1 /2 /3" {
-			t.Error(got)
+			t.Errorf("the server has made %s, want /1 /2 /3", got)
 		}
 	})
 }
@@ -131,9 +131,7 @@ func TestFramesAreTold(t *testing.T) {
 		}
 		step(zktest.OpExists, "/x", true)
 		step(zktest.OpPing)
-		if err := r.srv.Create("/x", nil); err != nil {
-			t.Error(err)
-		}
+		check(t, r.srv.Create("/x", nil))
 		synctest.Wait()
 		step(zktest.OpSync, "/")
 		want := []string{
@@ -144,7 +142,7 @@ func TestFramesAreTold(t *testing.T) {
 			t.Errorf("told %q, want %q", told, want)
 		}
 		if up, down := r.net.Frames(faultnet.Up), r.net.Frames(faultnet.Down); up != 4 || down != 5 {
-			t.Errorf("%d frames up and %d down", up, down)
+			t.Errorf("%d frames were told up and %d down, want 4 and 5", up, down)
 		}
 	})
 }
