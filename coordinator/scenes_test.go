@@ -16,22 +16,28 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// What callers of each kind of lock see of each other is told in the scenes of testdata/scenes.
+// What callers of each kind of lock see of each other, and what becomes of a lock when something breaks, is told in testdata/scenes.
 
-func TestSemaphoreScenes(t *testing.T) { coordtest.Scenes(t, "semaphore") }
-func TestReadWriteScenes(t *testing.T) { coordtest.Scenes(t, "readwrite") }
-func TestMultiScenes(t *testing.T)     { coordtest.Scenes(t, "multi") }
-func TestUnfairScenes(t *testing.T)    { coordtest.Scenes(t, "unfair") }
-func TestElectionScenes(t *testing.T)  { coordtest.Scenes(t, "election") }
-func TestObserverScenes(t *testing.T)  { coordtest.Scenes(t, "observe") }
-func TestKazooScenes(t *testing.T)     { coordtest.Scenes(t, "kazoo") }
+func TestAcquireScenes(t *testing.T)   { coordtest.Scenes(t, "testdata/scenes/acquire") }
+func TestLossScenes(t *testing.T)      { coordtest.Scenes(t, "testdata/scenes/loss") }
+func TestCloseScenes(t *testing.T)     { coordtest.Scenes(t, "testdata/scenes/close") }
+func TestReentryScenes(t *testing.T)   { coordtest.Scenes(t, "testdata/scenes/reentry") }
+func TestCrashScenes(t *testing.T)     { coordtest.Scenes(t, "testdata/scenes/crash") }
+func TestRevokeScenes(t *testing.T)    { coordtest.Scenes(t, "testdata/scenes/revoke") }
+func TestSemaphoreScenes(t *testing.T) { coordtest.Scenes(t, "testdata/scenes/semaphore.txt") }
+func TestReadWriteScenes(t *testing.T) { coordtest.Scenes(t, "testdata/scenes/readwrite.txt") }
+func TestMultiScenes(t *testing.T)     { coordtest.Scenes(t, "testdata/scenes/multi.txt") }
+func TestUnfairScenes(t *testing.T)    { coordtest.Scenes(t, "testdata/scenes/unfair") }
+func TestElectionScenes(t *testing.T)  { coordtest.Scenes(t, "testdata/scenes/election.txt") }
+func TestObserverScenes(t *testing.T)  { coordtest.Scenes(t, "testdata/scenes/observe.txt") }
+func TestKazooScenes(t *testing.T)     { coordtest.Scenes(t, "testdata/scenes/kazoo.txt") }
 
 // TestRealScenes plays the same on a real server, as far as it can be had to do such things.
 func TestRealScenes(t *testing.T) {
 	eventstest.NeedsServers(t)
 	e := ensemble.Start(t, 1)
-	for _, file := range []string{"semaphore", "readwrite", "multi", "unfair", "election", "kazoo"} {
-		t.Run(file, func(t *testing.T) { coordtest.RealScenes(t, e, file) })
+	for _, file := range []string{"semaphore.txt", "readwrite.txt", "multi.txt", "unfair", "election.txt", "kazoo.txt"} {
+		t.Run(file, func(t *testing.T) { coordtest.RealScenes(t, e, "testdata/scenes/"+file) })
 	}
 }
 
@@ -42,35 +48,35 @@ var eachKind = []string{
 
 // TestEachKindKeepsItsPromises: what every kind of lock promises, whatever it is.
 func TestEachKindKeepsItsPromises(t *testing.T) {
-	const holds = "held = a KIND ; waits = b KIND"
+	const holds = "acquire held a KIND ; acquire waits b KIND"
 	for name, scene := range map[string]struct{ steps, want []string }{
 		"a waiter whose session expires queues again": {
 			[]string{holds, "expire b ; wait 5s", "release held ; wait 5s"},
-			[]string{"held holds; waits waits", "held holds; waits waits; waits queues again", "waits holds"},
+			[]string{"held holds; waits waits", "held holds; waits waits; b: stream: waits queues up again", "waits holds"},
 		},
 		"the lock of a session that expires goes to the next": {
 			[]string{holds, "expire a ; wait 5s"},
-			[]string{"held holds; waits waits", "waits holds; held lost: session expired"},
+			[]string{"held holds; waits waits", "waits holds; held: LOST session expired"},
 		},
 		"a holder that is cut off loses the lock, and the next one gets it": {
 			[]string{holds, "mute a ; wait 30s", "unmute a ; wait 30s"},
-			[]string{"held holds; waits waits", "waits holds; held lost: lease ran out", "waits holds"},
+			[]string{"held holds; waits waits", "waits holds; held: LOST lease ran out", "waits holds"},
 		},
 		"a holder whose node is deleted loses the lock, and the next one gets it": {
 			[]string{holds, "delete held ; wait 5s"},
-			[]string{"held holds; waits waits", "waits holds; held lost: node removed"},
+			[]string{"held holds; waits waits", "waits holds; held: LOST node removed"},
 		},
 		"one that waits ends with its context, and leaves its place": {
-			[]string{"held = a KIND ; waits = b KIND within=10s", "wait 9999ms", "wait 1ms", "next = a KIND ; release held ; wait 5s"},
-			[]string{"held holds; waits waits", "held holds; waits waits", "held holds; waits ended: deadline exceeded", "next holds"},
+			[]string{"acquire held a KIND ; acquire waits b KIND within=10s", "wait 9999ms", "wait 1ms", "acquire next a KIND ; release held ; wait 5s"},
+			[]string{"held holds; waits waits", "held holds; waits waits", "held holds; waits: DONE deadline exceeded", "next holds"},
 		},
 		"one that waits gives up": {
-			[]string{holds, "release waits", "next = b KIND ; release held ; wait 5s"},
-			[]string{"held holds; waits waits", "held holds; waits ended: ErrNotAcquired", "next holds"},
+			[]string{holds, "release waits", "acquire next b KIND ; release held ; wait 5s"},
+			[]string{"held holds; waits waits", "held holds; waits: DONE ErrNotAcquired", "next holds"},
 		},
 		"with Close the lock goes to the next": {
 			[]string{holds, "close a ; wait 5s"},
-			[]string{"held holds; waits waits", "waits holds; held ended: ErrClosed"},
+			[]string{"held holds; waits waits", "waits holds; held: DONE ErrClosed"},
 		},
 	} {
 		for _, kind := range eachKind {
@@ -80,7 +86,7 @@ func TestEachKindKeepsItsPromises(t *testing.T) {
 					told := strings.Split(strings.TrimSuffix(coordtest.Scene(t, srv, steps...), "\n"), "\n")
 					for i, want := range scene.want {
 						if kind == "unfair" { // it has no place to lose
-							want = strings.TrimSuffix(want, "; waits queues again")
+							want = strings.TrimSuffix(want, "; b: stream: waits queues up again")
 						}
 						got := strings.ReplaceAll(strings.TrimSpace(strings.TrimPrefix(told[i], steps[i])), "; leases 2", "")
 						if got != want {
@@ -109,7 +115,7 @@ func TestNoNodeIsLeftWhateverRequestOfAnyKindIsLost(t *testing.T) {
 							}
 							return zktest.Pass()
 						})
-						got := coordtest.Scene(t, srv, "first = a "+kind+" ; wait 3s", "second = a "+kind, "wait 3s", "release first ; wait 5s", "release second ; wait 3s")
+						got := coordtest.Scene(t, srv, "acquire first a "+kind+" ; wait 3s", "acquire second a "+kind, "wait 3s", "release first ; wait 5s", "release second ; wait 3s")
 						if nth == 0 { // nothing is lost
 							want = got
 						}
@@ -155,6 +161,3 @@ func TestAsKazoo(t *testing.T) {
 		}
 	})
 }
-
-// TestUnfairFunctions: what becomes of the node of an unfair lock when a function that runs under it ends late.
-func TestUnfairFunctions(t *testing.T) { coordtest.Play(t, "testdata/unfair") }
