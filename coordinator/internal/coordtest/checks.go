@@ -111,9 +111,7 @@ func (s *scene) checkGrant(c *caller) {
 		s.Errorf("%s is granted %+v, want the ID %d of its own; %q has had it", c.name, grant, c.a.ID(), s.grants[key])
 	}
 	s.grants[key] = c.name
-	if s.brief || s.free { // taking a context wakes the session, which may then ask for something sooner
-		c.lock = c.a.Context(context.Background())
-	}
+	c.lock = c.a.Context(context.Background())
 	if c.a.Valid() && c.in == nil {
 		s.checkNodes(c, grant)
 	}
@@ -194,7 +192,7 @@ func (s *scene) checkLoss(c *caller) {
 	if err := c.a.Err(); c.lost > 0 && errorName(err) != errorName(c.why) {
 		s.Errorf("%s has lost its lock: %v; it ended with %v", c.name, c.why, err)
 	}
-	if c.lost > 0 && c.lock != nil && c.lock.Err() == nil {
+	if c.lost > 0 && c.lock != nil && c.lock.Err() == nil { // nil: its grant was read on the stream alone
 		s.Errorf("%s has lost its lock: %v; its context has not ended", c.name, c.why)
 	}
 }
