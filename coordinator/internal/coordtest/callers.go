@@ -21,9 +21,8 @@ type caller struct {
 	a      *coordinator.Acquisition
 	inner  context.Context // of the function
 	lock   context.Context // of the lock, from the grant on
-	take   chan struct{}
-	finish chan string   // what the function shall do; nil if there is none
-	left   chan struct{} // closed when the function has ended
+	finish chan string     // what the function shall do; nil if there is none
+	left   chan struct{}   // closed when the function has ended
 
 	grant   events.Grant // as it was taken
 	granted bool         // and taken
@@ -38,10 +37,10 @@ type caller struct {
 type wish struct {
 	kind      string
 	paths     []string
-	shared    []bool  // per path
-	permits   bool    // several hold it
-	placeless bool    // it waits without a node
-	in        *caller // in whose place it may enter
+	sides     []string // per path: "r" and "w" of read/write locks
+	permits   bool     // several hold it
+	placeless bool     // it waits without a node
+	in        *caller  // in whose place it may enter
 	data      string
 	lockWords string
 	options   []coordinator.LockOption
@@ -53,8 +52,11 @@ type wish struct {
 	obeys     time.Duration // negative: not at all
 }
 
+// shared reports whether several may hold the lock at a path, which is one of several.
+func (w wish) shared(nth int) bool { return w.sides[nth] == "r" }
+
 // excludes reports whether one that holds it holds it alone.
-func (w wish) excludes() bool { return !w.permits && !w.shared[0] }
+func (w wish) excludes() bool { return !w.permits && !w.shared(0) }
 
 // caller returns what a name stands for: the one that asked last.
 func (s *scene) caller(name string) *caller {
@@ -121,8 +123,7 @@ func (s *scene) wish(session string, words []string) wish {
 			w.obeys = s.duration(value)
 		default:
 			if path, side, _ := strings.Cut(word, ":"); strings.HasPrefix(path, "/") {
-				w.paths, w.shared = append(w.paths, path), append(w.shared, side == "r")
-				w.lockWords += word + " "
+				w.paths, w.sides = append(w.paths, path), append(w.sides, side)
 			} else {
 				w.kind = word
 			}
@@ -135,7 +136,7 @@ func (s *scene) wish(session string, words []string) wish {
 				at = ElectionPath
 			}
 		}
-		w.paths, w.shared = []string{at}, []bool{w.kind == "read"}
+		w.paths, w.sides = []string{at}, []string{map[string]string{"read": "r", "write": "w"}[w.kind]}
 	}
 	w.placeless, w.permits = w.kind == "unfair", strings.HasPrefix(w.kind, "sem:")
 	return w
@@ -191,7 +192,18 @@ func (s *scene) handle(session string, words []string) (l lock, w wish) {
 			s.handles[key] = l
 		}
 	case "multi":
-		l = s.multi(c, w, words)
+		var members []*coordinator.Lock
+		for i, path := range w.paths {
+			switch w.sides[i] {
+			case "r":
+				members = append(members, c.ReadWrite(path).Read())
+			case "w":
+				members = append(members, c.ReadWrite(path).Write())
+			default:
+				members = append(members, c.Mutex(path))
+			}
+		}
+		l = c.Multi(members...)
 	default:
 		s.Fatalf("no kind of lock %q", w.kind)
 	}
@@ -201,28 +213,11 @@ func (s *scene) handle(session string, words []string) (l lock, w wish) {
 	return l, w
 }
 
-// multi returns a multi-lock of mutexes and sides of read/write locks.
-func (s *scene) multi(c *coordinator.Coordinator, w wish, words []string) lock {
-	var members []*coordinator.Lock
-	for _, word := range words {
-		switch path, side, _ := strings.Cut(word, ":"); {
-		case !strings.HasPrefix(word, "/"):
-		case side == "r":
-			members = append(members, c.ReadWrite(path, w.options...).Read())
-		case side == "w":
-			members = append(members, c.ReadWrite(path, w.options...).Write())
-		default:
-			members = append(members, c.Mutex(path, w.options...))
-		}
-	}
-	return c.Multi(members...)
-}
-
 // acquire has a session ask for a lock.
 func (s *scene) acquire(do bool, name, session string, words []string) {
 	s.Helper()
 	l, w := s.handle(session, words)
-	c := &caller{name: name, session: session, wish: w, take: make(chan struct{})}
+	c := &caller{name: name, session: session, wish: w}
 	if s.brief && c.data == "" {
 		c.data = name
 	}
@@ -247,11 +242,8 @@ func (s *scene) await(c *caller) {
 	if c.untaken {
 		granted = nil
 	}
-	take := c.take
 	for {
 		select {
-		case <-take:
-			granted, take = c.a.Granted(), nil
 		case g := <-granted:
 			s.enters(c, g, "GRANT")
 		case l := <-c.a.Lost():

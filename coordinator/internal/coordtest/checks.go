@@ -115,20 +115,34 @@ func (s *scene) checkGrant(c *caller) {
 	if c.a.Valid() && c.in == nil {
 		s.checkNodes(c, grant)
 	}
+	if b := grant.Abandoned; b != nil && s.brief {
+		s.checkAbandoned(c, b)
+	}
 	for i, path := range c.paths {
 		if c.in != nil && slices.Contains(c.in.paths, path) {
-			s.checkInner(c, grant, c.shared[i] == c.in.shared[0])
+			s.checkInner(c, grant, c.shared(i) == c.in.shared(0))
 			continue
 		}
-		if c.shared[i] && grant.Token <= s.alone[path] || !c.shared[i] && grant.Token <= s.highest[path] {
+		if c.shared(i) && grant.Token <= s.alone[path] || !c.shared(i) && grant.Token <= s.highest[path] {
 			s.Errorf("%s is granted at %s with the token %d, want one above %d and %d",
 				c.name, path, grant.Token, s.alone[path], s.highest[path])
 		}
-		if !c.shared[i] {
+		if !c.shared(i) {
 			s.alone[path] = max(s.alone[path], grant.Token)
 		}
 		s.highest[path] = max(s.highest[path], grant.Token)
 	}
+}
+
+// checkAbandoned checks that the one that has crashed is the one with that data.
+func (s *scene) checkAbandoned(c *caller, b *events.Abandoned) {
+	s.Helper()
+	for _, other := range s.callers {
+		if other.data == string(b.Data) && other.a.Grant().Node == b.Node && other.a.Grant().Token == b.Token {
+			return
+		}
+	}
+	s.Errorf("%s is told of a crash of %+v, and no such caller was granted the lock", c.name, b)
 }
 
 // checkInner checks the Grant of one that is in the place of another: with its node, or with one of its own.

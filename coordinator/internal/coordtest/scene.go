@@ -28,7 +28,7 @@ import (
 //
 // A scene begins with its head, which says what is printed:
 //
-//	scene                    a new server (tick=1s followers), new sessions, new callers. Below a block stand what each caller was told,
+//	scene                    a new server, new sessions, new callers. Below a block stand what each caller was told,
 //	                         with the time since the block began unless that is less than 100 ms; who holds and who waits; the nodes;
 //	                         and what the sessions asked for
 //	  nocost                 requests are not printed
@@ -42,12 +42,12 @@ import (
 // A line is one step, or several: behind a semicolon nothing moves any more (in virtual time), behind an ampersand the next step comes at
 // once. Acquisitions and functions are callers (A), sessions (s1) are connected when they are first named:
 //
-//	connect s1               with options: timeout=3s tick=1s probe=1s loss-on-suspend; stream: what its stream says is printed
+//	connect s1               with options: loss-on-suspend; stream: what its stream says is printed
 //	acquire A s1 LOCK        asks for a lock: mutex (which need not be said), read, write, unfair, election, sem:N, multi /a /b:r /c:w
 //	                           at=PATH reentrant detect revocable kazoo adopt
 //	                           try max=1m within=1m data=text permits=2
 //	                           in=B: with B's context (detached: that outlives B); ctx=C: with the context that `cancel C` ends
-//	                           untaken: nobody reads the Grant, until `take A`
+//	                           untaken: nobody reads the Grant
 //	do A s1 LOCK             the same as a function under the lock, which stays inside until it is told to finish;
 //	                         obeys=2s: it returns by itself so long after its context has ended
 //	finish A                 the function returns (err: with an error; panic: with a panic; exit: its goroutine ends)
@@ -59,7 +59,7 @@ import (
 //	queue s1 LOCK            what a look at the queue finds; readwrite: both sides of a lock
 //	warm s1 s2               both learn that the directory is ours
 //	close s1, wait 5s
-//	expire, cut, mute, hush (mute and cut), unmute, lag, unlag, strand, unstrand s1; down, up, cutall
+//	expire, cut s1; mute, lag, unmute, unlag s1; down, up
 //	delete A (or a node, or a path; A 1: the second of its nodes), set A text, create /path, data A, sequence /path N, reap, tree, watches
 //	next s1 create ACTION    what becomes of the next such request: cut-before, cut-after, swallow, delay=2s, fail=throttled, fail=denied,
 //	                         delete=A (right before it); always: of every such request; s1 or any; an operation, or any; pass: of nothing
@@ -182,7 +182,7 @@ type scene struct {
 	on  stage
 	srv *zktest.Server // nil on a real server
 
-	free, vague, ownerless, exclusive, brief bool
+	nocost, vague, ownerless, exclusive, brief bool
 
 	sessions  map[string]*coordinator.Coordinator
 	streams   map[string]bool  // whose stream is read
@@ -216,26 +216,17 @@ func newScene(t *testing.T, head []string, on stage) *scene {
 		handles: map[string]lock{}, labels: map[string]string{}, highest: map[string]int64{}, alone: map[string]int64{},
 		grants: map[string]string{}, asked: map[int64]map[zktest.Op]int{},
 	}
-	var settings []zktest.Setting
+	settings := map[string]*bool{
+		"nocost": &s.nocost, "vague": &s.vague, "ownerless": &s.ownerless, "exclusive": &s.exclusive, "brief": &s.brief, "real": new(bool),
+	}
 	for _, word := range head {
-		switch key, value, _ := strings.Cut(word, "="); key {
-		case "tick":
-			settings = append(settings, zktest.Tick(s.duration(value)))
-		case "followers":
-			settings = append(settings, zktest.Followers())
-		case "real": // for RealScenes
-		default:
-			setting := map[string]*bool{
-				"nocost": &s.free, "vague": &s.vague, "ownerless": &s.ownerless, "exclusive": &s.exclusive, "brief": &s.brief,
-			}[key]
-			if setting == nil {
-				t.Fatalf("scene: no setting %q", word)
-			}
-			*setting = true
+		if settings[word] == nil {
+			t.Fatalf("scene: no setting %q", word)
 		}
+		*settings[word] = true
 	}
 	if on == nil {
-		s.on = doubleStage{zktest.Start(t, settings...)}
+		s.on = doubleStage{zktest.Start(t)}
 	}
 	if double, ok := s.on.(doubleStage); ok {
 		s.srv = double.Server

@@ -16,18 +16,18 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// A stage is where a scene is played: the double or a real server.
+// A stage is where a scene is played: the double or a real server. The methods of the double's server are as there.
 type stage interface {
 	connect(t *testing.T, options ...coordinator.Option) *coordinator.Coordinator
 	// tree returns all ephemeral nodes with their data, as "path data".
 	tree() []string
-	children(path string) []string
-	data(path string) (data string, there bool)
+	Children(path string) []string
+	Data(path string) (data []byte, there bool)
 	// made returns an error unless the session has made the node, with the token if there is one.
 	made(node string, session, token int64) error
-	create(path string, data []byte) error
-	set(path string, data []byte) error
-	remove(path string) error
+	Create(path string, data []byte) error
+	SetData(path string, data []byte) error
+	Delete(path string) error
 	// settle waits until the state is the one that is wanted, or cannot change any more.
 	settle(reached func() bool)
 }
@@ -37,16 +37,6 @@ type doubleStage struct{ *zktest.Server }
 
 func (s doubleStage) connect(t *testing.T, options ...coordinator.Option) *coordinator.Coordinator {
 	return Connect(t, s.Server, options...)
-}
-
-func (s doubleStage) children(path string) []string         { return s.Children(path) }
-func (s doubleStage) create(path string, data []byte) error { return s.Create(path, data) }
-func (s doubleStage) set(path string, data []byte) error    { return s.SetData(path, data) }
-func (s doubleStage) remove(path string) error              { return s.Delete(path) }
-
-func (s doubleStage) data(path string) (string, bool) {
-	data, there := s.Data(path)
-	return string(data), there
 }
 
 func (s doubleStage) made(node string, session, _ int64) error {
@@ -110,14 +100,14 @@ func (s *realStage) tree() (nodes []string) {
 	return nodes
 }
 
-func (s *realStage) children(dir string) []string {
+func (s *realStage) Children(dir string) []string {
 	names, _, _ := s.raw.Children(s.root + dir)
 	return names
 }
 
-func (s *realStage) data(node string) (string, bool) {
+func (s *realStage) Data(node string) ([]byte, bool) {
 	data, _, err := s.raw.Get(s.root + node)
-	return string(data), err == nil
+	return data, err == nil
 }
 
 func (s *realStage) made(node string, session, token int64) error {
@@ -128,9 +118,9 @@ func (s *realStage) made(node string, session, token int64) error {
 	return err
 }
 
-func (s *realStage) create(node string, data []byte) error {
+func (s *realStage) Create(node string, data []byte) error {
 	if dir := path.Dir(s.root + node); dir != "/" {
-		if err := s.create(strings.TrimPrefix(dir, s.root), nil); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+		if err := s.Create(strings.TrimPrefix(dir, s.root), nil); err != nil && !errors.Is(err, zk.ErrNodeExists) {
 			return err
 		}
 	}
@@ -138,12 +128,12 @@ func (s *realStage) create(node string, data []byte) error {
 	return err
 }
 
-func (s *realStage) set(node string, data []byte) error {
+func (s *realStage) SetData(node string, data []byte) error {
 	_, err := s.raw.Set(s.root+node, data, -1)
 	return err
 }
 
-func (s *realStage) remove(node string) error { return s.raw.Delete(s.root+node, -1) }
+func (s *realStage) Delete(node string) error { return s.raw.Delete(s.root+node, -1) }
 
 func (s *realStage) settle(reached func() bool) {
 	for range 6000 {

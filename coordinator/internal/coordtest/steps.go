@@ -37,8 +37,6 @@ func (s *scene) step(words []string) (said []string) {
 		s.acquire(verb == "do", words[0], words[1], args[2:])
 	case "finish":
 		s.caller(words[0]).finish <- string(text)
-	case "take":
-		close(s.caller(words[0]).take)
 	case "cancel":
 		s.cancel[words[0]](errCancelled)
 	case "release":
@@ -90,13 +88,13 @@ func (s *scene) step(words []string) (said []string) {
 			<-time.After(d)
 		}
 	case "delete":
-		s.must(s.on.remove(s.node(args...)))
+		s.must(s.on.Delete(s.node(args...)))
 	case "create":
-		s.must(s.on.create(words[0], text))
+		s.must(s.on.Create(words[0], text))
 	case "set":
-		s.must(s.on.set(s.node(words[0]), text))
+		s.must(s.on.SetData(s.node(words[0]), text))
 	case "data":
-		data, there := s.on.data(s.node(words[0]))
+		data, there := s.on.Data(s.node(words[0]))
 		if !there {
 			return []string{words[0] + " is not there"}
 		}
@@ -113,48 +111,25 @@ func (s *scene) step(words []string) (said []string) {
 // fault does a step that only the double can do.
 func (s *scene) fault(verb string, words, args []string) (said []string) {
 	s.Helper()
-	each := func(do func(id int64)) {
+	lasting := map[string]func(id int64, on bool){"mute": s.srv.Mute, "unmute": s.srv.Mute, "lag": s.srv.Lag, "unlag": s.srv.Lag}
+	if set := lasting[verb]; set != nil {
 		for _, name := range args {
-			id := s.session(name).SessionID()
-			s.nameOf(id)
-			do(id)
+			if !strings.HasPrefix(verb, "un") {
+				s.broken[name] = s.session(name).SessionID() // it may have another session when it is mended
+			}
+			set(s.broken[name], !strings.HasPrefix(verb, "un"))
 		}
-	}
-	lasting := func(set func(id int64, on bool)) {
-		each(func(id int64) {
-			s.broken[args[0]] = id // it may have another session when it is mended
-			set(id, true)
-		})
-	}
-	mended := func(set func(id int64, on bool)) {
-		for _, name := range args {
-			set(s.broken[name], false)
-		}
+		return nil
 	}
 	switch verb {
 	case "expire":
-		each(func(id int64) { s.must(s.srv.Expire(id)) })
+		id := s.session(words[0]).SessionID()
+		s.nameOf(id)
+		s.must(s.srv.Expire(id))
 	case "cut":
-		each(s.srv.Cut)
-	case "mute":
-		lasting(s.srv.Mute)
-	case "unmute":
-		mended(s.srv.Mute)
-	case "hush": // it is not heard, and hears nothing
-		lasting(s.srv.Mute)
-		each(s.srv.Cut)
-	case "lag":
-		lasting(s.srv.Lag)
-	case "unlag":
-		mended(s.srv.Lag)
-	case "strand":
-		lasting(s.srv.Strand)
-	case "unstrand":
-		mended(s.srv.Strand)
+		s.srv.Cut(s.session(words[0]).SessionID())
 	case "down", "up":
 		s.srv.Down(verb == "down")
-	case "cutall":
-		s.srv.CutAll()
 	case "sequence":
 		s.must(s.srv.SetSequence(words[0], int32(s.number(words[1]))))
 	case "reap":
@@ -190,7 +165,6 @@ func (s *scene) mend() {
 	s.srv.MuteAll(false)
 	for _, id := range s.broken {
 		s.srv.Lag(id, false)
-		s.srv.Strand(id, false)
 	}
 }
 
@@ -227,7 +201,7 @@ func (s *scene) action(text string) func() zktest.Action {
 		action = zktest.Fail(map[string]zktest.Code{"throttled": zktest.Throttled, "denied": zktest.NoAuth}[value])
 	case "delete":
 		return func() zktest.Action {
-			s.must(s.on.remove(s.node(value)))
+			s.must(s.on.Delete(s.node(value)))
 			return zktest.Pass()
 		}
 	default:
@@ -309,23 +283,10 @@ func (s *scene) session(name string) *coordinator.Coordinator {
 
 func (s *scene) connect(name string, words []string) {
 	s.Helper()
+	stream := s.brief || slices.Contains(words, "stream")
 	var options []coordinator.Option
-	stream := s.brief
-	for _, word := range words {
-		switch key, value, _ := strings.Cut(word, "="); key {
-		case "timeout":
-			options = append(options, coordinator.WithSessionTimeout(s.duration(value)))
-		case "tick":
-			options = append(options, coordinator.WithTickTime(s.duration(value)))
-		case "probe":
-			options = append(options, coordinator.WithProbeInterval(s.duration(value)))
-		case "loss-on-suspend":
-			options = append(options, coordinator.WithLossOnSuspend())
-		case "stream":
-			stream = true
-		default:
-			s.Fatalf("connect: no option %q", word)
-		}
+	if slices.Contains(words, "loss-on-suspend") {
+		options = append(options, coordinator.WithLossOnSuspend())
 	}
 	c := s.on.connect(s.T, options...)
 	s.mu.Lock()

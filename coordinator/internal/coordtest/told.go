@@ -73,7 +73,7 @@ func (s *scene) look() {
 // state returns what a brief scene tells of the moment.
 func (s *scene) state(said []string) string {
 	parts := s.who()
-	if leases := s.on.children(LockPath + "/leases"); len(leases) > 0 {
+	if leases := s.on.Children(LockPath + "/leases"); len(leases) > 0 {
 		parts = append(parts, fmt.Sprint("leases ", len(leases)))
 	}
 	return strings.Join(slices.Concat(parts, said, s.news()), "; ")
@@ -139,7 +139,7 @@ func (s *scene) standing() (lines []string) {
 	}
 	slices.Sort(asked)
 	lines = append(lines, "== "+or(strings.Join(s.who(), "; "), "nobody")+"; "+or(strings.Join(nodes, ", "), "no node"))
-	if len(asked) > 0 && !s.free {
+	if len(asked) > 0 && !s.nocost {
 		lines = append(lines, "   "+strings.Join(asked, "; "))
 	}
 	return lines
