@@ -35,10 +35,7 @@ func TestKazooScenes(t *testing.T)     { coordtest.Scenes(t, "testdata/scenes/ka
 // TestRealScenes plays the same on a real server, as far as it can be had to do such things.
 func TestRealScenes(t *testing.T) {
 	eventstest.NeedsServers(t)
-	e := ensemble.Start(t, 1)
-	for _, file := range []string{"semaphore.txt", "readwrite.txt", "multi.txt", "unfair", "election.txt", "kazoo.txt"} {
-		t.Run(file, func(t *testing.T) { coordtest.RealScenes(t, e, "testdata/scenes/"+file) })
-	}
+	coordtest.RealScenes(t, ensemble.Start(t, 1), "testdata/scenes")
 }
 
 // eachKind are the kinds of lock that exclude each other, as the scenes name them.
