@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path"
 	"regexp"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -44,57 +43,7 @@ var eachKind = []string{
 }
 
 // TestEachKindKeepsItsPromises: what every kind of lock promises, whatever it is.
-func TestEachKindKeepsItsPromises(t *testing.T) {
-	const holds = "acquire held a KIND ; acquire waits b KIND"
-	for name, scene := range map[string]struct{ steps, want []string }{
-		"a waiter whose session expires queues again": {
-			[]string{holds, "expire b ; wait 5s", "release held ; wait 5s"},
-			[]string{"held holds; waits waits", "held holds; waits waits; b: stream: waits queues up again", "waits holds"},
-		},
-		"the lock of a session that expires goes to the next": {
-			[]string{holds, "expire a ; wait 5s"},
-			[]string{"held holds; waits waits", "waits holds; held: LOST session expired"},
-		},
-		"a holder that is cut off loses the lock, and the next one gets it": {
-			[]string{holds, "mute a ; wait 30s", "unmute a ; wait 30s"},
-			[]string{"held holds; waits waits", "waits holds; held: LOST lease ran out", "waits holds"},
-		},
-		"a holder whose node is deleted loses the lock, and the next one gets it": {
-			[]string{holds, "delete held ; wait 5s"},
-			[]string{"held holds; waits waits", "waits holds; held: LOST node removed"},
-		},
-		"one that waits ends with its context, and leaves its place": {
-			[]string{"acquire held a KIND ; acquire waits b KIND within=10s", "wait 9999ms", "wait 1ms", "acquire next a KIND ; release held ; wait 5s"},
-			[]string{"held holds; waits waits", "held holds; waits waits", "held holds; waits: DONE deadline exceeded", "next holds"},
-		},
-		"one that waits gives up": {
-			[]string{holds, "release waits", "acquire next b KIND ; release held ; wait 5s"},
-			[]string{"held holds; waits waits", "held holds; waits: DONE ErrNotAcquired", "next holds"},
-		},
-		"with Close the lock goes to the next": {
-			[]string{holds, "close a ; wait 5s"},
-			[]string{"held holds; waits waits", "waits holds; held: DONE ErrClosed"},
-		},
-	} {
-		for _, kind := range eachKind {
-			t.Run(name+", "+kind, func(t *testing.T) {
-				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-					steps := strings.Split(strings.ReplaceAll(strings.Join(scene.steps, "\n"), "KIND", kind), "\n")
-					told := strings.Split(strings.TrimSuffix(coordtest.Scene(t, srv, steps...), "\n"), "\n")
-					for i, want := range scene.want {
-						if kind == "unfair" { // it has no place to lose
-							want = strings.TrimSuffix(want, "; b: stream: waits queues up again")
-						}
-						got := strings.ReplaceAll(strings.TrimSpace(strings.TrimPrefix(told[i], steps[i])), "; leases 2", "")
-						if got != want {
-							t.Errorf("behind %q: %s, want %s", steps[i], got, want)
-						}
-					}
-				})
-			})
-		}
-	}
-}
+func TestEachKindKeepsItsPromises(t *testing.T) { coordtest.Scenes(t, "testdata/scenes/kinds") }
 
 // TestNoNodeIsLeftWhateverRequestOfAnyKindIsLost: each request of a scene is lost once, and its reply once. All is as if nothing had
 // happened: one holds behind the other with a greater token, and no node is left.

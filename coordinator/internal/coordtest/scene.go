@@ -37,6 +37,7 @@ import (
 //	  exclusive              a grant BESIDE a holder is told, which nobody can avoid where a server ends a session or deletes a node
 //	  brief                  each line has what came of it beside it: who holds, who waits, and what else was told. A caller's name is
 //	                         the data of its nodes, and the streams of all sessions are read
+//	  leases                 a brief scene tells how many permits are taken
 //	  real                   a brief scene that is played on a real server, too
 //
 // A line is one step, or several: behind a semicolon nothing moves any more (in virtual time), behind an ampersand the next step comes at
@@ -140,9 +141,7 @@ func runFile(t *testing.T, file string, variant []string, place func() stage) {
 		if s == nil {
 			return d.Expected // it is for the double alone
 		}
-		for i, line := range lines {
-			lines[i] = replacer.Replace(line)
-		}
+		s.variant = replacer
 		var want []string
 		if place != nil {
 			want = strings.Split(strings.TrimSuffix(d.Expected, "\n"), "\n")
@@ -182,7 +181,8 @@ type scene struct {
 	on  stage
 	srv *zktest.Server // nil on a real server
 
-	nocost, vague, ownerless, exclusive, brief bool
+	nocost, vague, ownerless, exclusive, brief, leases bool
+	variant                                            *strings.Replacer
 
 	sessions  map[string]*coordinator.Coordinator
 	streams   map[string]bool  // whose stream is read
@@ -211,13 +211,14 @@ type scene struct {
 func newScene(t *testing.T, head []string, on stage) *scene {
 	t.Helper()
 	s := &scene{
-		T: t, on: on, sessions: map[string]*coordinator.Coordinator{}, streams: map[string]bool{}, ids: map[int64]string{},
+		T: t, on: on, variant: strings.NewReplacer(), sessions: map[string]*coordinator.Coordinator{}, streams: map[string]bool{}, ids: map[int64]string{},
 		broken: map[string]int64{}, contexts: map[string]context.Context{}, cancel: map[string]context.CancelCauseFunc{},
 		handles: map[string]lock{}, labels: map[string]string{}, highest: map[string]int64{}, alone: map[string]int64{},
 		grants: map[string]string{}, asked: map[int64]map[zktest.Op]int{},
 	}
 	settings := map[string]*bool{
-		"nocost": &s.nocost, "vague": &s.vague, "ownerless": &s.ownerless, "exclusive": &s.exclusive, "brief": &s.brief, "real": new(bool),
+		"nocost": &s.nocost, "vague": &s.vague, "ownerless": &s.ownerless, "exclusive": &s.exclusive, "brief": &s.brief, "leases": &s.leases,
+		"real": new(bool), // for RealScenes
 	}
 	for _, word := range head {
 		if settings[word] == nil {
@@ -257,7 +258,7 @@ func (s *scene) play(lines, want []string) string {
 			said = nil
 		}
 		made, before := s.created(), len(s.callers)
-		for _, steps := range strings.Split(line, ";") {
+		for _, steps := range strings.Split(s.variant.Replace(line), ";") {
 			s.mu.Lock()
 			s.line++
 			s.mu.Unlock()

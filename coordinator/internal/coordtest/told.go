@@ -73,7 +73,7 @@ func (s *scene) look() {
 // state returns what a brief scene tells of the moment.
 func (s *scene) state(said []string) string {
 	parts := s.who()
-	if leases := s.on.Children(LockPath + "/leases"); len(leases) > 0 {
+	if leases := s.on.Children(LockPath + "/leases"); s.leases && len(leases) > 0 {
 		parts = append(parts, fmt.Sprint("leases ", len(leases)))
 	}
 	return strings.Join(slices.Concat(parts, said, s.news()), "; ")
