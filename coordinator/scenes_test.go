@@ -61,7 +61,8 @@ func TestNoNodeIsLeftWhateverRequestOfAnyKindIsLost(t *testing.T) {
 							}
 							return zktest.Pass()
 						})
-						got := coordtest.Scene(t, srv, "acquire first a "+kind+" ; wait 3s", "acquire second a "+kind, "wait 3s", "release first ; wait 5s", "release second ; wait 3s")
+						got := coordtest.Scene(t, srv, "acquire first a "+kind+" ; wait 3s", "acquire second a "+kind, "wait 3s",
+							"release first ; wait 5s", "release second ; wait 3s")
 						if nth == 0 { // nothing is lost
 							want = got
 						}

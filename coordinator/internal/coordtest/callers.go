@@ -109,7 +109,7 @@ func (s *scene) wish(session string, words []string) wish {
 		case "within":
 			ctx, cancel := context.WithTimeout(w.ctx, s.duration(value))
 			s.Cleanup(cancel)
-			w.ctx = ctx //nolint:fatcontext // as above
+			w.ctx = ctx
 		case "ctx":
 			if s.contexts[value] == nil {
 				s.contexts[value], s.cancel[value] = context.WithCancelCause(w.ctx)

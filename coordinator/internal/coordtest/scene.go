@@ -53,7 +53,7 @@ import (
 //	                         obeys=2s: it returns by itself so long after its context has ended
 //	finish A                 the function returns (err: with an error; panic: with a panic; exit: its goroutine ends)
 //	release A B
-//	leave A B                releases one by one, and tells if another caller holds meanwhile, who has not held before, or one of them does not
+//	leave A B                releases one by one, and tells if one of them does not hold any more, or another caller holds that did not before
 //	observe O s1 at=PATH     an observer of an election (slow: it hears something only with `read O`)
 //	proclaim s1 A text, resize s1 N LOCK, txn A /path
 //	revoke R s1 LOCK grace=3s  asks for a lock back
@@ -211,7 +211,8 @@ type scene struct {
 func newScene(t *testing.T, head []string, on stage) *scene {
 	t.Helper()
 	s := &scene{
-		T: t, on: on, variant: strings.NewReplacer(), sessions: map[string]*coordinator.Coordinator{}, streams: map[string]bool{}, ids: map[int64]string{},
+		T: t, on: on, variant: strings.NewReplacer(),
+		sessions: map[string]*coordinator.Coordinator{}, streams: map[string]bool{}, ids: map[int64]string{},
 		broken: map[string]int64{}, contexts: map[string]context.Context{}, cancel: map[string]context.CancelCauseFunc{},
 		handles: map[string]lock{}, labels: map[string]string{}, highest: map[string]int64{}, alone: map[string]int64{},
 		grants: map[string]string{}, asked: map[int64]map[zktest.Op]int{},

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -46,8 +47,6 @@ func (s *scene) step(words []string) (said []string) {
 				s.Errorf("%s is valid right behind its release", name)
 			}
 		}
-	case "leave":
-		said = append(said, s.leave(args))
 	case "observe":
 		s.observe(words[0], words[1], args[2:])
 	case "read":
@@ -108,7 +107,7 @@ func (s *scene) step(words []string) (said []string) {
 	return said
 }
 
-// fault does a step that only the double can do.
+// fault does a step that only the double can do, or that takes virtual time.
 func (s *scene) fault(verb string, words, args []string) (said []string) {
 	s.Helper()
 	lasting := map[string]func(id int64, on bool){"mute": s.srv.Mute, "unmute": s.srv.Mute, "lag": s.srv.Lag, "unlag": s.srv.Lag}
@@ -136,6 +135,8 @@ func (s *scene) fault(verb string, words, args []string) (said []string) {
 		said = append(said, fmt.Sprintf("reaped %d", s.srv.Reap()))
 	case "watches":
 		said = append(said, fmt.Sprintf("%d watches", s.srv.Watches()))
+	case "leave":
+		said = append(said, s.leave(args))
 	case "tree":
 		said = append(said, s.tree())
 	case "next", "always":
@@ -316,19 +317,19 @@ func (s *scene) nameLocked(id int64) string {
 
 // leave releases the callers one by one, and tells if somebody is in meanwhile who was not before.
 func (s *scene) leave(names []string) string {
-	in := func() (others []string) {
-		s.on.settle(func() bool { return true })
+	others := func() (in []string) {
+		synctest.Wait()
 		for _, c := range s.callers {
 			if c.a != nil && c.a.Valid() && !slices.Contains(names, c.name) {
-				others = append(others, c.name)
+				in = append(in, c.name)
 			}
 		}
-		return others
+		return in
 	}
-	before := in()
+	before := others()
 	for i, name := range names {
 		<-time.After(time.Second)
-		if now := in(); !slices.Equal(now, before) {
+		if now := others(); !slices.Equal(now, before) {
 			return fmt.Sprintf("%v HOLD with %d left, and held before: %v", now, len(names)-i, before)
 		}
 		for _, later := range names[i:] {
@@ -337,7 +338,7 @@ func (s *scene) leave(names []string) string {
 			}
 		}
 		s.caller(name).a.Release()
-		in()
+		synctest.Wait()
 		s.mu.Lock() // in whatever order they leave, the same is printed
 		s.heard = slices.DeleteFunc(s.heard, func(n news) bool { return n.who == name && n.text() == "DONE nil" })
 		s.mu.Unlock()
