@@ -24,15 +24,21 @@ type news struct {
 	line  int
 	at    time.Duration
 	who   string
+	whose string        // of several that are told something at once, none is first
 	quiet bool          // not told in a brief scene, where it shows in who holds and who waits
 	text  func() string // called when nothing is under way
 }
 
 // hear notes what somebody was told, in whatever goroutine.
 func (s *scene) hear(who string, quiet bool, text func() string) {
+	s.hearOf(who, "", quiet, text)
+}
+
+// hearOf notes what was told of one of several callers.
+func (s *scene) hearOf(who, whose string, quiet bool, text func() string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.heard = append(s.heard, news{s.line, time.Since(s.start), who, quiet, text})
+	s.heard = append(s.heard, news{s.line, time.Since(s.start), who, whose, quiet, text})
 }
 
 // news returns what was told.
@@ -41,7 +47,7 @@ func (s *scene) news() (lines []string) {
 	heard := slices.Clone(s.heard)
 	s.mu.Unlock()
 	slices.SortStableFunc(heard, func(a, b news) int {
-		return cmp.Or(a.line-b.line, cmp.Compare(a.at, b.at), strings.Compare(a.who, b.who))
+		return cmp.Or(a.line-b.line, cmp.Compare(a.at, b.at), strings.Compare(a.who, b.who), strings.Compare(a.whose, b.whose))
 	})
 	for _, n := range heard {
 		if n.quiet && s.brief {
@@ -258,7 +264,11 @@ func (s *scene) queue(session string, words []string) string {
 // follow notes what a coordinator's stream says.
 func (s *scene) follow(stream <-chan events.Event, session string) {
 	note := func(id uint64, quiet bool, text string) {
-		s.hear(session, quiet, func() string {
+		whose := ""
+		if c := s.callerOf(session, id); c != nil {
+			whose = c.name
+		}
+		s.hearOf(session, whose, quiet, func() string {
 			if c := s.callerOf(session, id); c != nil {
 				return "stream: " + c.name + " " + text
 			}
