@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path"
 	"regexp"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -16,23 +15,26 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// What callers of each kind of lock see of each other is told in the scenes of testdata/scenes.
+// What callers of each kind of lock see of each other, and what becomes of a lock when something breaks, is told in testdata/scenes.
 
-func TestSemaphoreScenes(t *testing.T) { coordtest.Scenes(t, "semaphore") }
-func TestReadWriteScenes(t *testing.T) { coordtest.Scenes(t, "readwrite") }
-func TestMultiScenes(t *testing.T)     { coordtest.Scenes(t, "multi") }
-func TestUnfairScenes(t *testing.T)    { coordtest.Scenes(t, "unfair") }
-func TestElectionScenes(t *testing.T)  { coordtest.Scenes(t, "election") }
-func TestObserverScenes(t *testing.T)  { coordtest.Scenes(t, "observe") }
-func TestKazooScenes(t *testing.T)     { coordtest.Scenes(t, "kazoo") }
+func TestAcquireScenes(t *testing.T)   { coordtest.Scenes(t, "testdata/scenes/acquire") }
+func TestLossScenes(t *testing.T)      { coordtest.Scenes(t, "testdata/scenes/loss") }
+func TestCloseScenes(t *testing.T)     { coordtest.Scenes(t, "testdata/scenes/close") }
+func TestReentryScenes(t *testing.T)   { coordtest.Scenes(t, "testdata/scenes/reentry") }
+func TestCrashScenes(t *testing.T)     { coordtest.Scenes(t, "testdata/scenes/crash") }
+func TestRevokeScenes(t *testing.T)    { coordtest.Scenes(t, "testdata/scenes/revoke") }
+func TestSemaphoreScenes(t *testing.T) { coordtest.Scenes(t, "testdata/scenes/semaphore.txt") }
+func TestReadWriteScenes(t *testing.T) { coordtest.Scenes(t, "testdata/scenes/readwrite.txt") }
+func TestMultiScenes(t *testing.T)     { coordtest.Scenes(t, "testdata/scenes/multi.txt") }
+func TestUnfairScenes(t *testing.T)    { coordtest.Scenes(t, "testdata/scenes/unfair") }
+func TestElectionScenes(t *testing.T)  { coordtest.Scenes(t, "testdata/scenes/election.txt") }
+func TestObserverScenes(t *testing.T)  { coordtest.Scenes(t, "testdata/scenes/observe.txt") }
+func TestKazooScenes(t *testing.T)     { coordtest.Scenes(t, "testdata/scenes/kazoo.txt") }
 
 // TestRealScenes plays the same on a real server, as far as it can be had to do such things.
 func TestRealScenes(t *testing.T) {
 	eventstest.NeedsServers(t)
-	e := ensemble.Start(t, 1)
-	for _, file := range []string{"semaphore", "readwrite", "multi", "unfair", "election", "kazoo"} {
-		t.Run(file, func(t *testing.T) { coordtest.RealScenes(t, e, file) })
-	}
+	coordtest.RealScenes(t, ensemble.Start(t, 1), "testdata/scenes")
 }
 
 // eachKind are the kinds of lock that exclude each other, as the scenes name them.
@@ -41,57 +43,7 @@ var eachKind = []string{
 }
 
 // TestEachKindKeepsItsPromises: what every kind of lock promises, whatever it is.
-func TestEachKindKeepsItsPromises(t *testing.T) {
-	const holds = "held = a KIND ; waits = b KIND"
-	for name, scene := range map[string]struct{ steps, want []string }{
-		"a waiter whose session expires queues again": {
-			[]string{holds, "expire b ; wait 5s", "release held ; wait 5s"},
-			[]string{"held holds; waits waits", "held holds; waits waits; waits queues again", "waits holds"},
-		},
-		"the lock of a session that expires goes to the next": {
-			[]string{holds, "expire a ; wait 5s"},
-			[]string{"held holds; waits waits", "waits holds; held lost: session expired"},
-		},
-		"a holder that is cut off loses the lock, and the next one gets it": {
-			[]string{holds, "mute a ; wait 30s", "unmute a ; wait 30s"},
-			[]string{"held holds; waits waits", "waits holds; held lost: lease ran out", "waits holds"},
-		},
-		"a holder whose node is deleted loses the lock, and the next one gets it": {
-			[]string{holds, "delete held ; wait 5s"},
-			[]string{"held holds; waits waits", "waits holds; held lost: node removed"},
-		},
-		"one that waits ends with its context, and leaves its place": {
-			[]string{"held = a KIND ; waits = b KIND within=10s", "wait 9999ms", "wait 1ms", "next = a KIND ; release held ; wait 5s"},
-			[]string{"held holds; waits waits", "held holds; waits waits", "held holds; waits ended: deadline exceeded", "next holds"},
-		},
-		"one that waits gives up": {
-			[]string{holds, "release waits", "next = b KIND ; release held ; wait 5s"},
-			[]string{"held holds; waits waits", "held holds; waits ended: ErrNotAcquired", "next holds"},
-		},
-		"with Close the lock goes to the next": {
-			[]string{holds, "close a ; wait 5s"},
-			[]string{"held holds; waits waits", "waits holds; held ended: ErrClosed"},
-		},
-	} {
-		for _, kind := range eachKind {
-			t.Run(name+", "+kind, func(t *testing.T) {
-				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-					steps := strings.Split(strings.ReplaceAll(strings.Join(scene.steps, "\n"), "KIND", kind), "\n")
-					told := strings.Split(strings.TrimSuffix(coordtest.Scene(t, srv, steps...), "\n"), "\n")
-					for i, want := range scene.want {
-						if kind == "unfair" { // it has no place to lose
-							want = strings.TrimSuffix(want, "; waits queues again")
-						}
-						got := strings.ReplaceAll(strings.TrimSpace(strings.TrimPrefix(told[i], steps[i])), "; leases 2", "")
-						if got != want {
-							t.Errorf("behind %q: %s, want %s", steps[i], got, want)
-						}
-					}
-				})
-			})
-		}
-	}
-}
+func TestEachKindKeepsItsPromises(t *testing.T) { coordtest.Scenes(t, "testdata/scenes/kinds") }
 
 // TestNoNodeIsLeftWhateverRequestOfAnyKindIsLost: each request of a scene is lost once, and its reply once. All is as if nothing had
 // happened: one holds behind the other with a greater token, and no node is left.
@@ -109,7 +61,8 @@ func TestNoNodeIsLeftWhateverRequestOfAnyKindIsLost(t *testing.T) {
 							}
 							return zktest.Pass()
 						})
-						got := coordtest.Scene(t, srv, "first = a "+kind+" ; wait 3s", "second = a "+kind, "wait 3s", "release first ; wait 5s", "release second ; wait 3s")
+						got := coordtest.Scene(t, srv, "acquire first a "+kind+" ; wait 3s", "acquire second a "+kind, "wait 3s",
+							"release first ; wait 5s", "release second ; wait 3s")
 						if nth == 0 { // nothing is lost
 							want = got
 						}
@@ -155,6 +108,3 @@ func TestAsKazoo(t *testing.T) {
 		}
 	})
 }
-
-// TestUnfairFunctions: what becomes of the node of an unfair lock when a function that runs under it ends late.
-func TestUnfairFunctions(t *testing.T) { coordtest.Play(t, "testdata/unfair") }

@@ -7,34 +7,62 @@ import (
 	"path"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/cockroachdb/datadriven"
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator"
-	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// RealScenes plays those scenes of a file on a real server that are marked for it. What is told has to be the same as on the double,
-// sooner or later and in any order.
-func RealScenes(t *testing.T, e *ensemble.Ensemble, file string) {
-	t.Helper()
-	if rewrite := flag.Lookup("rewrite"); rewrite != nil && rewrite.Value.String() == "true" {
-		t.Skip("the double writes what is told")
+// A stage is where a scene is played: the double or a real server. The methods of the double's server are as there.
+type stage interface {
+	connect(t *testing.T, options ...coordinator.Option) *coordinator.Coordinator
+	// tree returns all ephemeral nodes with their data, as "path data".
+	tree() []string
+	Children(path string) []string
+	Data(path string) (data []byte, there bool)
+	// made returns an error unless the session has made the node, with the token if there is one.
+	made(node string, session, token int64) error
+	Create(path string, data []byte) error
+	SetData(path string, data []byte) error
+	Delete(path string) error
+	// settle waits until the state is the one that is wanted, or cannot change any more.
+	settle(reached func() bool)
+}
+
+// doubleStage is the in-process server.
+type doubleStage struct{ *zktest.Server }
+
+func (s doubleStage) connect(t *testing.T, options ...coordinator.Option) *coordinator.Coordinator {
+	return Connect(t, s.Server, options...)
+}
+
+func (s doubleStage) made(node string, session, _ int64) error {
+	if owner := s.Owner(node); owner != session {
+		return fmt.Errorf("the owner of %s is %#x", node, owner)
 	}
-	n := 0
-	scenes(t, file, func(t *testing.T, d *datadriven.TestData) (told string) {
-		t.Helper()
-		if n++; !d.HasArg("real") {
-			return d.Expected
+	return nil
+}
+
+func (s doubleStage) tree() (nodes []string) {
+	for _, node := range s.Tree() {
+		if s.Owner(node) != 0 {
+			data, _ := s.Data(node)
+			nodes = append(nodes, fmt.Sprintf("%s %s", node, data))
 		}
-		t.Run(fmt.Sprint(n), func(t *testing.T) { // so that its sessions end with it
-			on := &realStage{raw: RawClient(t, e.Addr(0)), servers: e.Connect(), root: fmt.Sprintf("/%s-%d", file, n)}
-			told = newDialogue(t, on).play(d.Input, strings.Split(strings.TrimSuffix(d.Expected, "\n"), "\n"))
-		})
-		return told
-	})
+	}
+	return nodes
+}
+
+func (s doubleStage) settle(reached func() bool) {
+	synctest.Wait()
+	if !reached() {
+		<-time.After(30 * time.Second) // without a connection
+		synctest.Wait()
+		reached()
+	}
 }
 
 // realStage is a part of the tree of a real server, for one scene.
@@ -43,8 +71,14 @@ type realStage struct {
 	servers, root string
 }
 
-func (s *realStage) connect(t *testing.T) *coordinator.Coordinator {
-	return ConnectReal(t, s.servers+s.root)
+// rewriting reports whether the transcripts are written anew.
+func rewriting() bool {
+	rewrite := flag.Lookup("rewrite")
+	return rewrite != nil && rewrite.Value.String() == "true"
+}
+
+func (s *realStage) connect(t *testing.T, options ...coordinator.Option) *coordinator.Coordinator {
+	return ConnectReal(t, s.servers+s.root, options...)
 }
 
 func (s *realStage) tree() (nodes []string) {
@@ -66,14 +100,14 @@ func (s *realStage) tree() (nodes []string) {
 	return nodes
 }
 
-func (s *realStage) children(dir string) []string {
+func (s *realStage) Children(dir string) []string {
 	names, _, _ := s.raw.Children(s.root + dir)
 	return names
 }
 
-func (s *realStage) data(node string) (string, bool) {
+func (s *realStage) Data(node string) ([]byte, bool) {
 	data, _, err := s.raw.Get(s.root + node)
-	return string(data), err == nil
+	return data, err == nil
 }
 
 func (s *realStage) made(node string, session, token int64) error {
@@ -84,9 +118,9 @@ func (s *realStage) made(node string, session, token int64) error {
 	return err
 }
 
-func (s *realStage) create(node string, data []byte) error {
+func (s *realStage) Create(node string, data []byte) error {
 	if dir := path.Dir(s.root + node); dir != "/" {
-		if err := s.create(strings.TrimPrefix(dir, s.root), nil); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+		if err := s.Create(strings.TrimPrefix(dir, s.root), nil); err != nil && !errors.Is(err, zk.ErrNodeExists) {
 			return err
 		}
 	}
@@ -94,12 +128,12 @@ func (s *realStage) create(node string, data []byte) error {
 	return err
 }
 
-func (s *realStage) set(node string, data []byte) error {
+func (s *realStage) SetData(node string, data []byte) error {
 	_, err := s.raw.Set(s.root+node, data, -1)
 	return err
 }
 
-func (s *realStage) remove(node string) error { return s.raw.Delete(s.root+node, -1) }
+func (s *realStage) Delete(node string) error { return s.raw.Delete(s.root+node, -1) }
 
 func (s *realStage) settle(reached func() bool) {
 	for range 6000 {

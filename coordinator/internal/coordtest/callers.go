@@ -1,0 +1,386 @@
+package coordtest
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// ElectionPath is the election that most tests hold.
+const ElectionPath = "/service/leader"
+
+// caller is one acquisition, and perhaps the function that runs under it.
+type caller struct {
+	name, session string
+	wish
+	a      *coordinator.Acquisition
+	inner  context.Context // of the function
+	lock   context.Context // of the lock, from the grant on
+	finish chan string     // what the function shall do; nil if there is none
+	left   chan struct{}   // closed when the function has ended
+
+	grant   events.Grant // as it was taken
+	granted bool         // and taken
+	checked bool         // see check
+	over    bool
+	lost    int // how often the loss was told on the channel
+	stream  int // and on the stream
+	why     error
+}
+
+// wish is what the words of a step say about a lock and an acquisition.
+type wish struct {
+	kind      string
+	paths     []string
+	sides     []string // per path: "r" and "w" of read/write locks
+	permits   bool     // several hold it
+	placeless bool     // it waits without a node
+	in        *caller  // in whose place it may enter
+	data      string
+	lockWords string
+	options   []coordinator.LockOption
+	acquire   []coordinator.AcquireOption
+	ctx       context.Context
+	grace     time.Duration
+	try       bool
+	untaken   bool
+	obeys     time.Duration // negative: not at all
+}
+
+// shared reports whether several may hold the lock at a path, which is one of several.
+func (w wish) shared(nth int) bool { return w.sides[nth] == "r" }
+
+// excludes reports whether one that holds it holds it alone.
+func (w wish) excludes() bool { return !w.permits && !w.shared(0) }
+
+// caller returns what a name stands for: the one that asked last.
+func (s *scene) caller(name string) *caller {
+	s.mu.Lock() // an interceptor asks, too
+	defer s.mu.Unlock()
+	for i := len(s.callers) - 1; i >= 0; i-- {
+		if s.callers[i].name == name {
+			return s.callers[i]
+		}
+	}
+	s.Fatalf("no caller is named %q", name)
+	return nil
+}
+
+// wish reads what a session wishes for.
+func (s *scene) wish(session string, words []string) wish {
+	s.Helper()
+	w := wish{kind: "mutex", ctx: s.Context(), obeys: -1}
+	at := ""
+	for _, word := range words {
+		switch key, value, _ := strings.Cut(word, "="); key {
+		case "at":
+			at = value
+		case "try":
+			w.try, w.acquire = true, append(w.acquire, coordinator.Try())
+		case "max":
+			w.acquire = append(w.acquire, coordinator.WithMaxWait(s.duration(value)))
+		case "data":
+			w.data = value
+		case "permits":
+			w.acquire = append(w.acquire, coordinator.WithPermits(s.number(value)))
+		case "reentrant", "detect", "revocable", "kazoo", "adopt":
+			w.lockWords += key
+			w.options = append(w.options, map[string]func() coordinator.LockOption{
+				"reentrant": coordinator.Reentrant, "detect": coordinator.DetectCrash, "revocable": coordinator.Revocable,
+				"kazoo": coordinator.AsKazoo, "adopt": coordinator.AdoptSize,
+			}[key]())
+		case "in":
+			c := s.caller(value)
+			if c.session == session && c.a.Valid() && !c.permits {
+				w.in = c
+			}
+			if c.inner != nil {
+				w.ctx = c.inner //nolint:fatcontext // one word is one context inside another
+			} else {
+				w.ctx = c.a.Context(w.ctx)
+			}
+		case "detached": // a context that outlives the locks it tells of
+			w.ctx = context.WithoutCancel(w.ctx)
+		case "within":
+			ctx, cancel := context.WithTimeout(w.ctx, s.duration(value))
+			s.Cleanup(cancel)
+			w.ctx = ctx
+		case "ctx":
+			if s.contexts[value] == nil {
+				s.contexts[value], s.cancel[value] = context.WithCancelCause(w.ctx)
+			}
+			w.ctx = s.contexts[value]
+		case "grace":
+			w.grace = s.duration(value)
+		case "untaken":
+			w.untaken = true
+		case "obeys":
+			w.obeys = s.duration(value)
+		default:
+			if path, side, _ := strings.Cut(word, ":"); strings.HasPrefix(path, "/") {
+				w.paths, w.sides = append(w.paths, path), append(w.sides, side)
+			} else {
+				w.kind = word
+			}
+		}
+	}
+	if w.kind != "multi" {
+		if at == "" {
+			at = LockPath
+			if w.kind == "election" {
+				at = ElectionPath
+			}
+		}
+		w.paths, w.sides = []string{at}, []string{map[string]string{"read": "r", "write": "w"}[w.kind]}
+	}
+	w.placeless, w.permits = w.kind == "unfair", strings.HasPrefix(w.kind, "sem:")
+	return w
+}
+
+// lock is what every kind of lock has.
+type lock interface {
+	Acquire(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition
+	Queue(ctx context.Context) ([]events.Contender, error)
+	Path() string
+}
+
+// Candidates has an election's candidates acquire.
+type Candidates struct{ *coordinator.Election }
+
+// Acquire campaigns.
+func (c Candidates) Acquire(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition {
+	return c.Campaign(ctx, options...)
+}
+
+// bothSides is a read/write lock, to be looked at.
+type bothSides struct {
+	*coordinator.Lock
+	rw *coordinator.ReadWrite
+}
+
+func (b bothSides) Queue(ctx context.Context) ([]events.Contender, error) { return b.rw.Queue(ctx) }
+
+// handle returns the lock that a session asks for.
+func (s *scene) handle(session string, words []string) (l lock, w wish) {
+	s.Helper()
+	c := s.session(session)
+	w = s.wish(session, words)
+	path := w.paths[0]
+	switch kind, size, _ := strings.Cut(w.kind, ":"); kind {
+	case "mutex":
+		l = c.Mutex(path, w.options...)
+	case "read":
+		l = c.ReadWrite(path, w.options...).Read()
+	case "write":
+		l = c.ReadWrite(path, w.options...).Write()
+	case "readwrite":
+		rw := c.ReadWrite(path, w.options...)
+		l = bothSides{rw.Read(), rw}
+	case "unfair":
+		l = c.Unfair(path, w.options...)
+	case "election":
+		l = Candidates{c.Election(path, w.options...)}
+	case "sem":
+		key := fmt.Sprint(session, w.kind, path, w.lockWords)
+		if l = s.handles[key]; l == nil {
+			l = c.Semaphore(path, s.number(size), w.options...)
+			s.handles[key] = l
+		}
+	case "multi":
+		var members []*coordinator.Lock
+		for i, path := range w.paths {
+			switch w.sides[i] {
+			case "r":
+				members = append(members, c.ReadWrite(path).Read())
+			case "w":
+				members = append(members, c.ReadWrite(path).Write())
+			default:
+				members = append(members, c.Mutex(path))
+			}
+		}
+		l = c.Multi(members...)
+	default:
+		s.Fatalf("no kind of lock %q", w.kind)
+	}
+	if got := l.Path(); got != path {
+		s.Errorf("the lock that is asked for with %q is at %s, want %s", words, got, path)
+	}
+	return l, w
+}
+
+// acquire has a session ask for a lock.
+func (s *scene) acquire(do bool, name, session string, words []string) {
+	s.Helper()
+	l, w := s.handle(session, words)
+	c := &caller{name: name, session: session, wish: w}
+	if s.brief && c.data == "" {
+		c.data = name
+	}
+	if c.data != "" {
+		c.acquire = append(c.acquire, coordinator.WithData([]byte(c.data)))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.callers = append(s.callers, c)
+	if do {
+		c.finish, c.left = make(chan string), make(chan struct{})
+		go s.do(c, l.(function))
+		return
+	}
+	c.a = l.Acquire(c.ctx, c.acquire...)
+	go s.await(c)
+}
+
+// await notes what an acquisition tells.
+func (s *scene) await(c *caller) {
+	granted := c.a.Granted()
+	if c.untaken {
+		granted = nil
+	}
+	for {
+		select {
+		case g := <-granted:
+			s.enters(c, g, "GRANT")
+		case l := <-c.a.Lost():
+			s.loses(c, l)
+		case <-c.a.Done():
+			select { // a loss is told before the end
+			case l := <-c.a.Lost():
+				s.loses(c, l)
+			default:
+			}
+			select {
+			case g := <-c.a.Granted():
+				s.Errorf("%s is granted behind its end: %+v", c.name, g)
+			default:
+			}
+			s.mu.Lock()
+			c.over = true
+			lost := c.lost > 0
+			s.mu.Unlock()
+			err := c.a.Err()
+			s.hear(c.name, err == nil || lost, func() string { return "DONE " + errorName(err) })
+			return
+		}
+	}
+}
+
+// enters notes a grant.
+func (s *scene) enters(c *caller, g events.Grant, what string) {
+	beside := ""
+	s.mu.Lock()
+	if c.granted {
+		s.Errorf("%s is granted twice: %+v, and %+v", c.name, c.grant, g)
+	}
+	c.grant, c.granted = g, true
+	for _, other := range s.callers {
+		if s.exclusive && c.excludes() && other.excludes() && other.paths[0] == c.paths[0] &&
+			other.a != nil && other.a != c.a && other.a.Valid() && other.a.Grant().Node != g.Node {
+			beside = " BESIDE " + other.name
+		}
+	}
+	s.mu.Unlock()
+	s.hear(c.name, g.Abandoned == nil, func() string { return what + s.granted(g) + beside })
+}
+
+// loses notes a loss.
+func (s *scene) loses(c *caller, l events.Lost) {
+	valid := c.a.Valid()
+	s.mu.Lock()
+	c.lost++
+	c.why = l.Err
+	s.mu.Unlock()
+	s.hear(c.name, false, func() string {
+		text := fmt.Sprintf("LOST %v", l.Reason)
+		if !s.brief {
+			text += fmt.Sprintf(", token %s, %s", s.token(l.Token), errorName(l.Err))
+		}
+		if !s.vague && !s.brief {
+			text += fmt.Sprintf(", held %v", l.Held.Round(time.Millisecond))
+		}
+		if valid {
+			text += ", BUT STILL VALID"
+		}
+		return text
+	})
+}
+
+// function is a lock that a function can run under.
+type function interface {
+	Do(ctx context.Context, f func(context.Context, events.Grant) error, options ...coordinator.AcquireOption) error
+}
+
+// do runs a function under a lock that stays inside until it is told to finish.
+func (s *scene) do(c *caller, l function) {
+	returned := false
+	defer func() {
+		s.mu.Lock()
+		c.over = true
+		s.mu.Unlock()
+		r := recover()
+		if !returned {
+			s.hear(c.name, false, func() string { return "did not return" })
+		}
+		if r != nil {
+			s.hear(c.name, false, func() string { return fmt.Sprintf("PANIC %v", r) })
+		}
+		close(c.left)
+	}()
+	err := l.Do(c.ctx, func(ctx context.Context, g events.Grant) error {
+		s.mu.Lock()
+		c.a, _ = coordinator.FromContext(ctx)
+		c.inner = ctx
+		s.mu.Unlock()
+		s.enters(c, g, "ENTERS")
+		ended := ctx.Done()
+		var obeys <-chan time.Time
+		for {
+			select {
+			case <-ended:
+				cause := context.Cause(ctx)
+				s.hear(c.name, false, func() string { return "its context has ended: " + errorName(cause) })
+				ended = nil
+				if c.obeys >= 0 {
+					obeys = time.After(c.obeys)
+				}
+			case <-obeys:
+				return nil
+			case how := <-c.finish:
+				switch how {
+				case "err":
+					return errFinished
+				case "panic":
+					panic("boom")
+				case "exit":
+					runtime.Goexit()
+				}
+				return nil
+			}
+		}
+	}, c.acquire...)
+	returned = true
+	s.hear(c.name, false, func() string { return "DO " + errorName(err) })
+}
+
+// endCallers ends what is under way, and checks how it ends.
+func (s *scene) endCallers() {
+	s.Helper()
+	for _, c := range s.callers {
+		if c.finish != nil {
+			s.on.settle(func() bool { return true })
+			select {
+			case c.finish <- "":
+			case <-c.left:
+			}
+			continue
+		}
+		s.checkLoss(c)
+		c.a.Release()
+	}
+	s.checkEnd()
+}

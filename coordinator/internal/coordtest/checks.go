@@ -1,0 +1,236 @@
+package coordtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// These are checked in every scene:
+//   - The tokens of holders that exclude each other grow. One that enters a lock again has the token and the deadline of the one that it
+//     is in the place of, and its node, unless it reads where that one writes.
+//   - The nodes of a Grant are there, are the session's, and have the caller's data. Its ID is its own.
+//   - A Grant is told once. One that waits has none.
+//   - A try in vain creates nothing.
+//   - A loss is told once on each channel. The acquisition ends with its error, and the lock's context has ended.
+//   - When all have released, each ends, and no node is left.
+
+// placed reports whether each that waits has its nodes. A virtual server is idle by then.
+func (s *scene) placed() bool {
+	if s.srv != nil {
+		return true
+	}
+	s.look()
+	tree := s.on.tree()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.callers {
+		nodes := 0
+		for _, line := range tree {
+			if strings.HasSuffix(line, " "+c.data) {
+				nodes++
+			}
+		}
+		if !c.over && !c.granted && !c.placeless && nodes < len(c.paths) {
+			return false
+		}
+	}
+	return true
+}
+
+// created counts the requests that may have created something.
+func (s *scene) created() int {
+	if s.srv == nil {
+		return 0
+	}
+	return s.srv.Requests(zktest.OpCreate) + s.srv.Requests(zktest.OpMulti)
+}
+
+// checkTries checks that callers that have tried in vain have created nothing.
+func (s *scene) checkTries(line string, callers []*caller, created int) {
+	s.Helper()
+	tries, vain := 0, 0
+	for _, c := range callers {
+		if c.try {
+			tries++
+		}
+		if c.try && c.a != nil && IsClosed(c.a.Done()) && errors.Is(c.a.Err(), coordinator.ErrNotAcquired) {
+			vain++
+		}
+	}
+	if tries > 0 && vain == tries && created > 0 {
+		s.Errorf("behind %q: a try in vain has led to %d requests that create", line, created)
+	}
+}
+
+// checkCallers checks each caller as it stands when nothing is under way, and those that were granted since the last time.
+func (s *scene) checkCallers() {
+	s.Helper()
+	s.mu.Lock()
+	var now []*caller
+	for _, c := range s.callers {
+		if c.a == nil {
+			continue
+		}
+		if c.granted && !c.checked {
+			c.checked = true
+			now = append(now, c)
+		}
+		done := IsClosed(c.a.Done())
+		if !done && !c.granted && !c.untaken && !c.a.Valid() {
+			if node := c.a.Grant().Node; node != "" && s.srv != nil {
+				s.Errorf("%s waits, and its Grant has the node %s", c.name, node)
+			}
+		}
+		if err := c.a.Err(); done && errors.Is(err, coordinator.ErrKind) && !strings.Contains(err.Error(), c.paths[0]) {
+			s.Errorf("%s ended with %v, which does not name %s", c.name, err, c.paths[0])
+		}
+	}
+	s.mu.Unlock()
+	slices.SortStableFunc(now, func(a, b *caller) int { return int(a.a.Grant().Token - b.a.Grant().Token) })
+	for _, c := range now {
+		s.checkGrant(c)
+	}
+}
+
+// checkGrant checks the Grant of one that was just granted.
+func (s *scene) checkGrant(c *caller) {
+	s.Helper()
+	grant, id := c.a.Grant(), s.sessions[c.session].SessionID()
+	if grant.Path != c.paths[0] || grant.Session != id && grant.Session != 0 && id != 0 {
+		s.Errorf("%s is granted %+v, want the path %s", c.name, grant, c.paths[0])
+	}
+	key := fmt.Sprint(c.session, " ", grant.ID)
+	if grant.ID != c.a.ID() || s.grants[key] != "" {
+		s.Errorf("%s is granted %+v, want the ID %d of its own; %q has had it", c.name, grant, c.a.ID(), s.grants[key])
+	}
+	s.grants[key] = c.name
+	c.lock = c.a.Context(context.Background())
+	if c.a.Valid() && c.in == nil {
+		s.checkNodes(c, grant)
+	}
+	if b := grant.Abandoned; b != nil && s.brief {
+		s.checkAbandoned(c, b)
+	}
+	for i, path := range c.paths {
+		if c.in != nil && slices.Contains(c.in.paths, path) {
+			s.checkInner(c, grant, c.shared(i) == c.in.shared(0))
+			continue
+		}
+		if c.shared(i) && grant.Token <= s.alone[path] || !c.shared(i) && grant.Token <= s.highest[path] {
+			s.Errorf("%s is granted at %s with the token %d, want one above %d and %d",
+				c.name, path, grant.Token, s.alone[path], s.highest[path])
+		}
+		if !c.shared(i) {
+			s.alone[path] = max(s.alone[path], grant.Token)
+		}
+		s.highest[path] = max(s.highest[path], grant.Token)
+	}
+}
+
+// checkAbandoned checks that the one that has crashed is the one with that data.
+func (s *scene) checkAbandoned(c *caller, b *events.Abandoned) {
+	s.Helper()
+	for _, other := range s.callers {
+		if other.data == string(b.Data) && other.a.Grant().Node == b.Node && other.a.Grant().Token == b.Token {
+			return
+		}
+	}
+	s.Errorf("%s is told of a crash of %+v, and no such caller was granted the lock", c.name, b)
+}
+
+// checkInner checks the Grant of one that is in the place of another: with its node, or with one of its own.
+func (s *scene) checkInner(c *caller, grant events.Grant, same bool) {
+	s.Helper()
+	outer := c.in.a.Grant()
+	if grant.Token != outer.Token || (grant.Node == outer.Node) != same {
+		s.Errorf("%s in the place of %s is granted %+v, want the token of %+v; and the same node: %v", c.name, c.in.name, grant, outer, same)
+	}
+	before := c.in.a.Deadline() // on a real server it moves on meanwhile
+	deadline := c.a.Deadline()
+	if after := c.in.a.Deadline(); c.a.Valid() && c.in.a.Valid() && (deadline.Before(before) || deadline.After(after)) {
+		s.Errorf("%s in the place of %s has the deadline %v, want one from %v to %v", c.name, c.in.name, deadline, before, after)
+	}
+}
+
+// checkNodes checks that the nodes of a Grant are there, with the caller's data.
+func (s *scene) checkNodes(c *caller, grant events.Grant) {
+	s.Helper()
+	nodes := []events.Member{{Path: grant.Path, Node: grant.Node}}
+	if len(grant.Members) > 0 {
+		c.a.Grant().Members[0].Node = "another caller's" // each caller has a slice of its own
+		if nodes = c.a.Grant().Members; nodes[0].Node != grant.Node {
+			s.Errorf("%s is granted %+v: the first member is %+v", c.name, grant, nodes[0])
+		}
+	}
+	if guard := c.a.Guard().Path; !strings.Contains(guard, grant.Node) {
+		s.Errorf("the guard of %s rests on %s, want %s", c.name, guard, grant.Node)
+	}
+	tree, token := s.on.tree(), grant.Token
+	if c.permits {
+		token = 0 // that of the place in the queue, which has gone
+	}
+	for i, m := range nodes {
+		if len(nodes) != len(c.paths) || m.Path != c.paths[i] || !slices.Contains(tree, m.Node+" "+c.data) {
+			s.Errorf("%s is granted %+v at %q; there are %q", c.name, nodes, c.paths, tree)
+		} else if err := s.on.made(m.Node, grant.Session, token); err != nil {
+			s.Errorf("%s is granted %+v: %v", c.name, grant, err)
+		}
+	}
+}
+
+// checkLeader checks what an observer is told.
+func (s *scene) checkLeader(o *observer, l events.Leader) {
+	s.Helper()
+	for _, c := range s.callers {
+		if grant := c.a.Grant(); grant.Node == l.Node && grant.Token != l.Token {
+			s.Errorf("%s hears %+v, which was granted %+v", o.name, l, grant)
+		}
+	}
+	if l.Token < o.last.Token || l.Token == o.last.Token && l.Node != o.last.Node {
+		s.Errorf("%s hears %+v behind %+v", o.name, l, o.last)
+	}
+}
+
+// checkLoss checks how one has ended that has lost its lock.
+func (s *scene) checkLoss(c *caller) {
+	s.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := c.a.Err(); c.lost > 0 && errorName(err) != errorName(c.why) {
+		s.Errorf("%s has lost its lock: %v; it ended with %v", c.name, c.why, err)
+	}
+	if c.lost > 0 && c.lock != nil && c.lock.Err() == nil { // nil: its grant was read on the stream alone
+		s.Errorf("%s has lost its lock: %v; its context has not ended", c.name, c.why)
+	}
+}
+
+// checkEnd checks that all end that were released, and leave nothing.
+func (s *scene) checkEnd() {
+	s.Helper()
+	for _, c := range s.callers {
+		over := func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return c.over
+		}
+		if s.on.settle(over); !over() {
+			s.Errorf("at the end %s does not end", c.name)
+		}
+		s.mu.Lock()
+		if c.lost > 1 || c.finish == nil && s.streams[c.session] && c.lost != c.stream {
+			s.Errorf("the loss of %s was told %d times on its channel and %d times on the stream", c.name, c.lost, c.stream)
+		}
+		s.mu.Unlock()
+	}
+	var left []string
+	if s.on.settle(func() bool { left = s.on.tree(); return len(left) == 0 }); len(left) > 0 {
+		s.Errorf("at the end these are left: %q", left)
+	}
+}

@@ -1,0 +1,346 @@
+package coordtest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+)
+
+// Scenes plays a file of scenes, or each file of a folder, in virtual time on the in-process server. In a scene callers with sessions of
+// their own take locks and release them, and something breaks. Below each block of lines stands what came of it. After a change of
+// behaviour run the test with -rewrite and read the difference.
+//
+// A file with a line "# for $x: a b" is played once with a in the place of $x and once with b, and both times the same has to come of
+// it (a_b stands for two words).
+//
+// A scene begins with its head, which says what is printed:
+//
+//	scene                    a new server, new sessions, new callers. Below a block stand what each caller was told,
+//	                         with the time since the block began unless that is less than 100 ms; who holds and who waits; the nodes;
+//	                         and what the sessions asked for
+//	  nocost                 requests are not printed
+//	  vague                  nor times, which are random where a connection is made anew
+//	  ownerless              nor whose a node is
+//	  exclusive              a grant BESIDE a holder is told, which nobody can avoid where a server ends a session or deletes a node
+//	  brief                  each line has what came of it beside it: who holds, who waits, and what else was told. A caller's name is
+//	                         the data of its nodes, and the streams of all sessions are read
+//	  leases                 a brief scene tells how many permits are taken
+//	  real                   a brief scene that is played on a real server, too
+//
+// A line is one step, or several: behind a semicolon nothing moves any more (in virtual time), behind an ampersand the next step comes at
+// once. Acquisitions and functions are callers (A), sessions (s1) are connected when they are first named:
+//
+//	connect s1               with options: loss-on-suspend; stream: what its stream says is printed
+//	acquire A s1 LOCK        asks for a lock: mutex (which need not be said), read, write, unfair, election, sem:N, multi /a /b:r /c:w
+//	                           at=PATH reentrant detect revocable kazoo adopt
+//	                           try max=1m within=1m data=text permits=2
+//	                           in=B: with B's context (detached: that outlives B); ctx=C: with the context that `cancel C` ends
+//	                           untaken: nobody reads the Grant
+//	do A s1 LOCK             the same as a function under the lock, which stays inside until it is told to finish;
+//	                         obeys=2s: it returns by itself so long after its context has ended
+//	finish A                 the function returns (err: with an error; panic: with a panic; exit: its goroutine ends)
+//	release A B
+//	leave A B                releases one by one, and tells if one of them does not hold any more, or another caller holds that did not before
+//	observe O s1 at=PATH     an observer of an election (slow: it hears something only with `read O`)
+//	proclaim s1 A text, resize s1 N LOCK, txn A /path
+//	revoke R s1 LOCK grace=3s  asks for a lock back
+//	queue s1 LOCK            what a look at the queue finds; readwrite: both sides of a lock
+//	warm s1 s2               both learn that the directory is ours
+//	close s1, wait 5s
+//	expire, cut s1; mute, lag, unmute, unlag s1; down, up
+//	delete A (or a node, or a path; A 1: the second of its nodes), set A text, create /path, data A, sequence /path N, reap, tree, watches
+//	next s1 create ACTION    what becomes of the next such request: cut-before, cut-after, swallow, delay=2s, fail=throttled, fail=denied,
+//	                         delete=A (right before it); always: of every such request; s1 or any; an operation, or any; pass: of nothing
+//	                         any more
+//	hold s1 create           the next such request waits at the server, until `resume ACTION`
+//
+// Each scene is checked for what holds in all of them: see checks.go.
+func Scenes(t *testing.T, path string) {
+	t.Helper()
+	datadriven.Walk(t, path, func(t *testing.T, file string) {
+		t.Helper()
+		for _, variant := range variants(t, file) {
+			t.Run(strings.Join(variant, " "), func(t *testing.T) {
+				eventstest.Bubble(t, func(t *testing.T) { runFile(t, file, variant, nil) })
+			})
+		}
+	})
+}
+
+// RealScenes plays those scenes of a file on a real server that are marked for it. What is told has to be the same as on the double,
+// sooner or later and in any order.
+func RealScenes(t *testing.T, e *ensemble.Ensemble, path string) {
+	t.Helper()
+	if rewriting() {
+		t.Skip("the double writes what is told")
+	}
+	raw, n := RawClient(t, e.Addr(0)), 0
+	datadriven.Walk(t, path, func(t *testing.T, file string) {
+		t.Helper()
+		for _, variant := range variants(t, file) {
+			runFile(t, file, variant, func() stage {
+				n++
+				return &realStage{raw: raw, servers: e.Connect(), root: fmt.Sprintf("/%s-%d", strings.ReplaceAll(t.Name(), "/", "-"), n)}
+			})
+		}
+	})
+}
+
+// Scene plays the lines as a brief scene on the server, and returns what was told.
+func Scene(t *testing.T, srv *zktest.Server, lines ...string) string {
+	t.Helper()
+	s := newScene(t, []string{"brief"}, doubleStage{srv})
+	told := s.play(lines, nil)
+	s.end()
+	return told
+}
+
+// runFile plays each scene of a file in a place of its own: the double, unless there is another place.
+func runFile(t *testing.T, file string, variant []string, place func() stage) {
+	t.Helper()
+	replacer := strings.NewReplacer(variant...)
+	var s *scene
+	defer func() {
+		if s != nil {
+			s.end()
+		}
+	}()
+	datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
+		t.Helper()
+		first := d.Cmd
+		for _, arg := range d.CmdArgs {
+			first += " " + arg.String()
+		}
+		lines := append([]string{first}, strings.Split(d.Input, "\n")...)
+		if d.Cmd == "scene" {
+			if s != nil {
+				s.end()
+			}
+			s = nil
+			head := strings.Fields(first)[1:]
+			if place == nil {
+				s = newScene(t, head, nil)
+			} else if d.HasArg("real") {
+				s = newScene(t, head, place())
+			}
+			lines = lines[1:]
+		}
+		if s == nil {
+			return d.Expected // it is for the double alone
+		}
+		s.variant = replacer
+		var want []string
+		if place != nil {
+			want = strings.Split(strings.TrimSuffix(d.Expected, "\n"), "\n")
+		}
+		return s.play(lines, want)
+	})
+}
+
+// variants returns what the file's lines "# for $name: value value" stand for: each combination of $name, value, $name, value.
+func variants(t *testing.T, file string) [][]string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := [][]string{nil}
+	for line := range strings.Lines(string(text)) {
+		head, values, found := strings.Cut(line, ": ")
+		name, is := strings.CutPrefix(head, "# for ")
+		if !found || !is || !strings.HasPrefix(name, "$") {
+			continue
+		}
+		var more [][]string
+		for _, value := range strings.Fields(values) {
+			for _, one := range all {
+				more = append(more, append(slices.Clone(one), name, strings.ReplaceAll(value, "_", " ")))
+			}
+		}
+		all = more
+	}
+	return all
+}
+
+// A scene is what is played in one place, from one head to the next.
+type scene struct {
+	*testing.T
+	on  stage
+	srv *zktest.Server // nil on a real server
+
+	nocost, vague, ownerless, exclusive, brief, leases bool
+	variant                                            *strings.Replacer
+
+	sessions  map[string]*coordinator.Coordinator
+	streams   map[string]bool  // whose stream is read
+	ids       map[int64]string // of sessions, also of those that are over
+	broken    map[string]int64 // the session that was muted, or reads what is past
+	callers   []*caller
+	observers []*observer
+	contexts  map[string]context.Context
+	cancel    map[string]context.CancelCauseFunc
+	handles   map[string]lock   // of semaphores: Resize changes what a handle believes
+	labels    map[string]string // of nodes
+	named     []int64           // the tokens that have names, in the order in which they were granted
+	highest   map[string]int64  // the greatest token granted at a path
+	alone     map[string]int64  // the greatest one of a holder that excludes all
+	grants    map[string]string // from sessions and IDs of grants to callers
+
+	mu     sync.Mutex // guards what follows, and the fields of callers
+	line   int        // that is played
+	start  time.Time
+	heard  []news
+	asked  map[int64]map[zktest.Op]int
+	faults []fault
+	resume chan zktest.Action
+}
+
+func newScene(t *testing.T, head []string, on stage) *scene {
+	t.Helper()
+	s := &scene{
+		T: t, on: on, variant: strings.NewReplacer(),
+		sessions: map[string]*coordinator.Coordinator{}, streams: map[string]bool{}, ids: map[int64]string{},
+		broken: map[string]int64{}, contexts: map[string]context.Context{}, cancel: map[string]context.CancelCauseFunc{},
+		handles: map[string]lock{}, labels: map[string]string{}, highest: map[string]int64{}, alone: map[string]int64{},
+		grants: map[string]string{}, asked: map[int64]map[zktest.Op]int{},
+	}
+	settings := map[string]*bool{
+		"nocost": &s.nocost, "vague": &s.vague, "ownerless": &s.ownerless, "exclusive": &s.exclusive, "brief": &s.brief, "leases": &s.leases,
+		"real": new(bool), // for RealScenes
+	}
+	for _, word := range head {
+		if settings[word] == nil {
+			t.Fatalf("scene: no setting %q", word)
+		}
+		*settings[word] = true
+	}
+	if on == nil {
+		s.on = doubleStage{zktest.Start(t)}
+	}
+	if double, ok := s.on.(doubleStage); ok {
+		s.srv = double.Server
+		if !s.brief || on == nil {
+			s.srv.Intercept(s.intercept)
+		}
+	}
+	return s
+}
+
+// play plays lines, and returns what was told. want has what was written below them, if the place is one where it has to be awaited.
+func (s *scene) play(lines, want []string) string {
+	s.Helper()
+	lines = slices.DeleteFunc(lines, func(line string) bool { return line == "" })
+	width := 0
+	for _, line := range lines {
+		width = max(width, len(line))
+	}
+	var told, said []string
+	s.begin()
+	for i, line := range lines {
+		if strings.HasPrefix(line, "#") {
+			told = append(told, line)
+			continue
+		}
+		if s.brief {
+			s.begin()
+			said = nil
+		}
+		made, before := s.created(), len(s.callers)
+		for _, steps := range strings.Split(s.variant.Replace(line), ";") {
+			s.mu.Lock()
+			s.line++
+			s.mu.Unlock()
+			for _, step := range strings.Split(steps, "&") {
+				said = append(said, s.step(strings.Fields(step))...)
+			}
+			s.on.settle(s.placed)
+			s.look()
+		}
+		s.checkTries(line, s.callers[before:], s.created()-made)
+		if !s.brief {
+			continue
+		}
+		state := s.state(said)
+		if want != nil {
+			wanted := strings.TrimSpace(strings.TrimPrefix(want[min(i, len(want)-1)], line))
+			s.on.settle(func() bool {
+				s.look()
+				state = s.state(said)
+				return sameTold(wanted, state)
+			})
+			if sameTold(wanted, state) {
+				state = wanted
+			}
+		}
+		told = append(told, strings.TrimRight(fmt.Sprintf("%-*s   %s", width, line, state), " "))
+	}
+	if !s.brief {
+		told = append(told, said...)
+		told = append(told, s.news()...)
+		told = append(told, s.standing()...)
+	}
+	return strings.Join(told, "\n") + "\n"
+}
+
+// begin forgets what was told, and what was asked for.
+func (s *scene) begin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.line, s.start, s.heard, s.asked = 0, time.Now(), nil, map[int64]map[zktest.Op]int{}
+}
+
+// sameTold reports whether the same was told, in any order.
+func sameTold(one, other string) bool {
+	sorted := func(told string) []string {
+		parts := strings.Split(told, "; ")
+		slices.Sort(parts)
+		return parts
+	}
+	return slices.Equal(sorted(one), sorted(other))
+}
+
+// end mends what is broken, ends what is under way, and checks that nothing is left.
+func (s *scene) end() {
+	s.Helper()
+	if s.srv != nil {
+		s.mend()
+	}
+	s.endCallers()
+	for _, cancel := range s.cancel {
+		cancel(nil)
+	}
+	for _, c := range s.sessions {
+		_ = c.Close() // what it says is the business of `close`
+	}
+	if s.srv != nil {
+		synctest.Wait()
+	}
+}
+
+// duration reads a duration.
+func (s *scene) duration(text string) time.Duration {
+	s.Helper()
+	d, err := time.ParseDuration(text)
+	s.must(err)
+	return d
+}
+
+func (s *scene) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
