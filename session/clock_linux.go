@@ -22,10 +22,19 @@ const sleepNoise = int64(time.Millisecond)
 // since asleep was called. It costs a system call and may be called from any
 // goroutine. Without the clocks it tells 0.
 func asleep() func() time.Duration {
-	boot, ok := nanoseconds(clockBoottime)
-	monotonic, also := nanoseconds(clockMonotonic)
-	if !ok || !also {
-		return func() time.Duration { return 0 }
+	var boot, monotonic int64
+	// A thread that is held up between the two readings looks like a later suspend, so they are made again.
+	for range 100 {
+		before, ok := nanoseconds(clockMonotonic)
+		var also bool
+		boot, also = nanoseconds(clockBoottime)
+		monotonic, _ = nanoseconds(clockMonotonic)
+		if !ok || !also {
+			return func() time.Duration { return 0 }
+		}
+		if monotonic-before < sleepNoise/2 {
+			break
+		}
 	}
 	start := boot - monotonic
 	since := time.Now() // behind the reading, so what is added to that is never too late
