@@ -32,7 +32,7 @@ import (
 //	                         with the time since the block began unless that is less than 100 ms; who holds and who waits; the nodes;
 //	                         and what the sessions asked for
 //	  nocost                 requests are not printed
-//	  vague                  nor times, which are random where a connection is made anew
+//	  vague                  nor times, nor how often watches were set anew, which are random where a connection is made anew
 //	  ownerless              nor whose a node is
 //	  exclusive              a grant BESIDE a holder is told, which nobody can avoid where a server ends a session or deletes a node
 //	  brief                  each line has what came of it beside it: who holds, who waits, and what else was told. A caller's name is

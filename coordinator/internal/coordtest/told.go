@@ -14,6 +14,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
 // moment is less than anything that is waited for on purpose, and more than a new connection takes.
@@ -136,7 +137,8 @@ func (s *scene) standing() (lines []string) {
 	for id, ops := range requests {
 		var parts []string
 		for op, n := range ops {
-			if parts = append(parts, op.String()); n > 1 {
+			again := s.vague && op == zktest.OpSetWatches // how often the connection was made
+			if parts = append(parts, op.String()); n > 1 && !again {
 				parts[len(parts)-1] = fmt.Sprint(n, " ", op)
 			}
 		}
