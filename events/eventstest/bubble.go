@@ -18,19 +18,30 @@ import (
 func Bubble(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		began, wait := time.Now(), ""
-		var watchdog *time.Timer
-		watchdog = time.AfterFunc(round, func() {
-			all, before := bubble(stacks()), wait
-			wait = awaited(all)
-			if after := time.Since(began); after >= Limit || wait != "" && wait == before {
-				panic(fmt.Sprintf("%s is not over after %v of virtual time; it waits in\n%s", t.Name(), after, waiting(all)))
-			}
-			watchdog.Reset(round)
-		})
-		defer watchdog.Stop()
+		over := make(chan struct{})
+		defer close(over)
+		go watch(t.Name(), over)
 		test(t)
 	})
+}
+
+// watch panics if the test hangs, and returns once it is over.
+func watch(name string, over <-chan struct{}) {
+	tick := time.NewTicker(round)
+	defer tick.Stop()
+	began, wait := time.Now(), ""
+	for {
+		select {
+		case <-tick.C:
+		case <-over:
+			return
+		}
+		all, before := bubble(stacks()), wait
+		wait = awaited(all)
+		if after := time.Since(began); after >= Limit || wait != "" && wait == before {
+			panic(fmt.Sprintf("%s is not over after %v of virtual time; it waits in\n%s", name, after, waiting(all)))
+		}
+	}
 }
 
 // bubble keeps the stacks of the caller's bubble. The caller's own stack comes first.
