@@ -347,8 +347,9 @@ func TestUnfairDoesNotStampede(t *testing.T) {
 		if each := waiting * (waiting + 1) / 2; 2*reads > 3*each {
 			t.Errorf("%d reads, want at most one and a half times the %d of one look each", reads, each)
 		}
-		if tries.Load() > 3*waiting {
-			t.Errorf("%d creates for %d handoffs, want at most three each", tries.Load(), waiting)
+		// 191 to 204 were seen, and 313 to 328 where the pauses do not grow.
+		if 2*tries.Load() > 5*waiting {
+			t.Errorf("%d creates for %d handoffs, want at most two and a half each", tries.Load(), waiting)
 		}
 	})
 }
