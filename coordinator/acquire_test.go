@@ -12,6 +12,7 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -53,7 +54,7 @@ func TestContextsEndWithTheLockAndSayWhy(t *testing.T) {
 
 		b, _ := coordtest.Hold(t, c.Mutex(lockPath))
 		ctx := b.Context(t.Context())
-		coordtest.Must(t, srv.Expire(c.SessionID()))
+		eventstest.Must(t, srv.Expire(c.SessionID()))
 		<-ctx.Done()
 		if cause := context.Cause(ctx); !errors.Is(cause, coordinator.ErrSessionExpired) || b.Valid() {
 			t.Errorf("behind the loss the context ends with %v, valid: %v; want ErrSessionExpired", cause, b.Valid())
@@ -350,7 +351,7 @@ func TestDoWithAContextCancelledAtEachStep(t *testing.T) {
 	for nth := 1; nth <= steps+2; nth++ {
 		t.Run(fmt.Sprintf("request %d", nth), func(t *testing.T) {
 			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				coordtest.Must(t, srv.Create(lockPath, nil))
+				eventstest.Must(t, srv.Create(lockPath, nil))
 				c := coordtest.Connect(t, srv)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
@@ -390,9 +391,9 @@ func TestDoWithAContextCancelledAtEachStep(t *testing.T) {
 func TestQueuedComesWithEachListing(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		for i := range 3 {
-			coordtest.Must(t, srv.Create(fmt.Sprintf("%s/lock-%010d", lockPath, i), nil))
+			eventstest.Must(t, srv.Create(fmt.Sprintf("%s/lock-%010d", lockPath, i), nil))
 		}
-		coordtest.Must(t, srv.SetSequence(lockPath, 3))
+		eventstest.Must(t, srv.SetSequence(lockPath, 3))
 		c := coordtest.Connect(t, srv)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -411,7 +412,7 @@ func TestQueuedComesWithEachListing(t *testing.T) {
 		for i := range 3 {
 			srv.Cut(c.SessionID())
 			time.Sleep(time.Second) // until it is connected, and has listed
-			coordtest.Must(t, srv.Delete(fmt.Sprintf("%s/lock-%010d", lockPath, i)))
+			eventstest.Must(t, srv.Delete(fmt.Sprintf("%s/lock-%010d", lockPath, i)))
 		}
 		if _, err := a.Wait(t.Context()); err != nil {
 			t.Fatal(err)

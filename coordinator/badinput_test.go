@@ -208,7 +208,7 @@ func makeDir(t *testing.T, s *site, perms int32) {
 	}
 	makeNodes(t, s.raw, [2]string{s.root + path.Dir(lockPath)})
 	_, err := s.raw.Create(s.root+lockPath, nil, zk.FlagPersistent, zk.WorldACL(perms))
-	coordtest.Must(t, err)
+	eventstest.Must(t, err)
 }
 
 // storm is how many requests show that somebody tries for ever. There would be no

@@ -84,7 +84,7 @@ func TestDoLeavesNothingOnAParentThatLivesForLong(t *testing.T) {
 		parent, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		for range 100 {
-			coordtest.Must(t, c.Mutex(lockPath).Do(parent, func(context.Context, events.Grant) error { return nil }))
+			eventstest.Must(t, c.Mutex(lockPath).Do(parent, func(context.Context, events.Grant) error { return nil }))
 		}
 		synctest.Wait()
 		if n := reflect.ValueOf(parent).Elem().FieldByName("children").Len(); n > 10 {
@@ -174,7 +174,7 @@ func TestConnectAndCloseAgainAndAgainLeavesNothing(t *testing.T) {
 			coordtest.Hold(t, c.Mutex(lockPath))
 			c.Events(ctx)
 		}
-		coordtest.Must(t, c.Close())
+		eventstest.Must(t, c.Close())
 		if n := len(srv.Sessions()); n != 0 {
 			t.Fatalf("%d sessions after Close %d, want none", n, i)
 		}

@@ -459,7 +459,7 @@ func says(t *testing.T, what string, err error, text string) {
 func connectBelow(t *testing.T, srv *zktest.Server, chroot string) *coordinator.Coordinator {
 	t.Helper()
 	c, err := coordinator.Connect(t.Context(), srv.Addr()+chroot, srv.Option())
-	coordtest.Must(t, err)
+	eventstest.Must(t, err)
 	t.Cleanup(func() { _ = c.Close() }) // the server may have gone
 	return c
 }

@@ -289,7 +289,7 @@ func TestStreamOfThousandsOfLocks(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		shard := func(i int) string { return fmt.Sprintf("/shards/%d", i) }
 		for i := range locks {
-			coordtest.Must(t, srv.Create(shard(i), nil))
+			eventstest.Must(t, srv.Create(shard(i), nil))
 		}
 		blocker, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath))
 		defer blocker.Release()
@@ -326,7 +326,7 @@ func TestStreamOfThousandsOfLocks(t *testing.T) {
 		for round := range 8 { // noise: each round is a Requeued and a Queued of each waiter
 			for _, child := range srv.Children(lockPath) {
 				if node := lockPath + "/" + child; srv.Owner(node) == c.SessionID() {
-					coordtest.Must(t, srv.Delete(node))
+					eventstest.Must(t, srv.Delete(node))
 				}
 			}
 			synctest.Wait()
@@ -347,7 +347,7 @@ func TestStreamOfThousandsOfLocks(t *testing.T) {
 				t.Fatalf("%d has no Grant to take, want one: its lock is free", a.ID())
 			}
 		}
-		coordtest.Must(t, srv.Expire(c.SessionID()))
+		eventstest.Must(t, srv.Expire(c.SessionID()))
 		time.Sleep(5 * time.Second)
 		for _, a := range all[:locks] {
 			if a.Valid() || !coordtest.IsClosed(a.Done()) {

@@ -80,7 +80,7 @@ func TestARecordStandsWhileTheLockIsHeld(t *testing.T) {
 // expire ends the coordinator's session at the server.
 func expire(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) {
 	t.Helper()
-	coordtest.Must(t, srv.Expire(c.SessionID()))
+	eventstest.Must(t, srv.Expire(c.SessionID()))
 }
 
 // TestAPanicInATermIsACrash, and leaving a term is none. The record tells since when the lock was held, and Grant tells what was delivered.
@@ -189,7 +189,7 @@ func TestBadInputOfALockThatTellsOfCrashesSendsNothing(t *testing.T) {
 func TestARecordThatIsNone(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
-		coordtest.Must(t, srv.Create(recordPath, []byte("somebody's")))
+		eventstest.Must(t, srv.Create(recordPath, []byte("somebody's")))
 		for range 2 {
 			if err := refused(detecting(c).Acquire(t.Context())); !errors.Is(err, coordinator.ErrRecord) || !strings.Contains(err.Error(), recordPath) {
 				t.Errorf("with somebody's node for a record the acquisition ends with %v, want ErrRecord and its path", err)
@@ -202,7 +202,7 @@ func TestARecordThatIsNone(t *testing.T) {
 		if data, _ := srv.Data(recordPath); string(data) != "somebody's" || len(srv.Children(lockPath)) > 0 {
 			t.Errorf("somebody's node has %q, and there are %v; want it untouched, and nothing beside it", data, srv.Tree())
 		}
-		coordtest.Must(t, srv.SetData(recordPath, []byte("zkgrant holder\nnode n\ntoken x\nof later times\nsince never")))
+		eventstest.Must(t, srv.SetData(recordPath, []byte("zkgrant holder\nnode n\ntoken x\nof later times\nsince never")))
 		a, g := coordtest.Hold(t, detecting(c))
 		if want := (events.Abandoned{Node: lockPath + "/n"}); g.Abandoned == nil || g.Abandoned.Node != want.Node || g.Abandoned.Token != 0 || g.Abandoned.Data != nil || !g.Abandoned.Since.IsZero() {
 			t.Errorf("of a record of later times %+v is told, want %+v", g.Abandoned, want)
@@ -246,10 +246,10 @@ func (c recordPermission) play(t *testing.T, s *site) {
 	makeDir(t, s, zk.PermAll)
 	if c.record != 0 {
 		_, err := s.raw.Create(s.root+recordPath, []byte("zkgrant holder\nnode n\n\n"), zk.FlagPersistent, zk.WorldACL(c.record))
-		coordtest.Must(t, err)
+		eventstest.Must(t, err)
 	}
 	_, err := s.raw.SetACL(s.root+path.Dir(lockPath), zk.WorldACL(c.above|zk.PermAdmin), -1)
-	coordtest.Must(t, err)
+	eventstest.Must(t, err)
 	a := detecting(s.connect()).Acquire(context.Background())
 	g, err := a.Wait(coordtest.RealContext(t))
 	if (err == nil) != c.held || err != nil && !errors.Is(err, coordinator.ErrNoAuth) {
@@ -574,7 +574,7 @@ func TestRealDetectCrash(t *testing.T) {
 		}
 		switch round % 5 {
 		case 1, 2: // somebody takes its node away
-			coordtest.Must(t, conn.Delete(g.Node, -1))
+			eventstest.Must(t, conn.Delete(g.Node, -1))
 			<-waiter.Done()
 			if crashed == "" {
 				crashed = g.Node
@@ -611,7 +611,7 @@ func TestRealDetectCrashExpired(t *testing.T) {
 			ctx := coordtest.RealContext(t)
 			p := ensemble.StartProxy(t, e.Addr(0))
 			c, err := coordinator.Connect(ctx, p.Addr(), coordinator.WithSessionTimeout(2*time.Second))
-			coordtest.Must(t, err)
+			eventstest.Must(t, err)
 			lock := func(c *coordinator.Coordinator) *coordinator.Lock {
 				return c.Mutex(fmt.Sprint("/expired/", waits), coordinator.DetectCrash())
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -50,7 +51,7 @@ func TestALeaderThatIsCutOffHearsOfItFirst(t *testing.T) {
 		next := campaign(other, "next")
 		session := cut.SessionID()
 		srv.Mute(session, true)
-		coordtest.Must(t, <-done)
+		eventstest.Must(t, <-done)
 		if next.Valid() {
 			t.Error("the next one leads before the term of the leader that is cut off is over, want it to wait")
 		}
@@ -90,7 +91,7 @@ func TestTerms(t *testing.T) {
 						term.Release() // and remains a candidate
 						time.Sleep(time.Second)
 					case 2:
-						coordtest.Must(t, srv.Expire(c.SessionID()))
+						eventstest.Must(t, srv.Expire(c.SessionID()))
 						<-term.Lost()
 					}
 				}
@@ -131,7 +132,7 @@ func TestTerms(t *testing.T) {
 func TestTermsEnd(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other, closed := coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		coordtest.Must(t, closed.Close())
+		eventstest.Must(t, closed.Close())
 		leader := campaign(other, "leader")
 		over, cancel := context.WithCancelCause(t.Context())
 		gone := errors.New("no more")
@@ -294,7 +295,7 @@ func TestProclaim(t *testing.T) {
 		leader := campaign(c, "first words")
 		grant := coordtest.Soon(t, leader)
 		waiting := campaign(c, "waits")
-		coordtest.Must(t, e.Proclaim(t.Context(), leader, []byte("second words")))
+		eventstest.Must(t, e.Proclaim(t.Context(), leader, []byte("second words")))
 		if data, _ := srv.Data(grant.Node); string(data) != "second words" {
 			t.Errorf("the leader's node has %q, want the proclamation", data)
 		}
@@ -325,7 +326,7 @@ func TestProclaim(t *testing.T) {
 		if data, _ := srv.Data(grant.Node); string(data) != "second words" {
 			t.Errorf("after proclamations that are refused the node has %.20q, want the one before", data)
 		}
-		coordtest.Must(t, srv.Delete(grant.Node))
+		eventstest.Must(t, srv.Delete(grant.Node))
 		if err := e.Proclaim(t.Context(), leader, nil); !errors.Is(err, coordinator.ErrNodeRemoved) {
 			t.Errorf("a proclamation of a leader whose node was removed: %v, want ErrNodeRemoved", err)
 		}

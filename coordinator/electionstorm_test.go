@@ -332,7 +332,7 @@ func TestRealObserverBehind(t *testing.T) {
 	links.Isolate(behind)
 	ann.Release()
 	coordtest.GrantOf(t, bob)
-	coordtest.Must(t, c.Election(electionPath).Proclaim(ctx, bob, []byte("bob again")))
+	eventstest.Must(t, c.Election(electionPath).Proclaim(ctx, bob, []byte("bob again")))
 	if l, ok, _ := heardSoFar(seen); ok {
 		t.Errorf("through a follower that is cut off an observer hears %+v, want nothing", l)
 	}
@@ -360,11 +360,11 @@ func TestRealObserversWhileServersDie(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	coordtest.Must(t, e.Kill(leader))
+	eventstest.Must(t, e.Kill(leader))
 	ann.Release()
 	bob := coordtest.ConnectReal(t, e.Connect()).Election(electionPath).Campaign(ctx, coordinator.WithData([]byte("bob")))
 	coordtest.GrantOf(t, bob)
-	coordtest.Must(t, e.Restart(leader))
+	eventstest.Must(t, e.Restart(leader))
 	for _, seen := range all {
 		theyHear(t, seen, "bob", "")
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -34,7 +35,7 @@ func written(srv *zktest.Server) string {
 // holder returns a server with a ledger, and the lock held.
 func holder(t *testing.T, srv *zktest.Server, chroot string) (*coordinator.Coordinator, *coordinator.Acquisition, events.Grant) {
 	t.Helper()
-	coordtest.Must(t, srv.Create(ledgerPath, nil))
+	eventstest.Must(t, srv.Create(ledgerPath, nil))
 	c := connectBelow(t, srv, chroot)
 	a, grant := coordtest.Hold(t, c.Mutex(lockPath))
 	return c, a, grant
@@ -59,13 +60,13 @@ func TestTxnOfOneThatDoesNotHoldSendsNothing(t *testing.T) {
 		}, coordinator.ErrReleased},
 		"lost": {func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
 			a, _ := coordtest.Hold(t, c.Mutex("/locks/other"))
-			coordtest.Must(t, srv.Expire(c.SessionID()))
+			eventstest.Must(t, srv.Expire(c.SessionID()))
 			<-a.Lost()
 			return a
 		}, coordinator.ErrSessionExpired},
 		"closed": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) *coordinator.Acquisition {
 			a, _ := coordtest.Hold(t, c.Mutex("/locks/other"))
-			coordtest.Must(t, c.Close())
+			eventstest.Must(t, c.Close())
 			return a
 		}, coordinator.ErrClosed},
 	}
@@ -212,7 +213,7 @@ func TestTxnThatIsTurnedAwayIsMadeAgain(t *testing.T) {
 func TestTxnWithoutANodeIsErrNodeRemoved(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		_, a, grant := holder(t, srv, "")
-		coordtest.Must(t, srv.Delete(grant.Node))
+		eventstest.Must(t, srv.Delete(grant.Node))
 		if res, err := a.Txn(t.Context(), write("no")); !errors.Is(err, coordinator.ErrNodeRemoved) {
 			t.Errorf("Txn without a node = %v, %v; want ErrNodeRemoved", res, err)
 		}
@@ -259,7 +260,7 @@ func TestTheGuardOfAPastHolderStopsItsWrites(t *testing.T) {
 		if _, err := raw.Multi(guard, write("in time")); err != nil {
 			t.Errorf("a guarded write while the lock is held: %v, want nil", err)
 		}
-		coordtest.Must(t, srv.Expire(c.SessionID()))
+		eventstest.Must(t, srv.Expire(c.SessionID()))
 		if _, err := waiting.Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -302,7 +303,7 @@ func TestTxnOfASessionThatIsOverIsNotSent(t *testing.T) {
 			ended <- err
 		}()
 		synctest.Wait()
-		coordtest.Must(t, srv.Expire(grant.Session))
+		eventstest.Must(t, srv.Expire(grant.Session))
 		srv.Down(false)
 		if err := <-ended; !errors.Is(err, coordinator.ErrSessionExpired) {
 			t.Errorf("Txn of a session that is over = %v, want ErrSessionExpired", err)
@@ -408,7 +409,7 @@ func (s *site) transactions(t *testing.T) {
 		}
 	}
 	onlyTheHolder("held", nil)
-	coordtest.Must(t, s.raw.Delete(guard.Path, -1))
+	eventstest.Must(t, s.raw.Delete(guard.Path, -1))
 	if _, err := a.Txn(t.Context(), write("three")); !errors.Is(err, coordinator.ErrNodeRemoved) {
 		t.Errorf("a transaction when the node has gone: %v, want ErrNodeRemoved", err)
 	}

@@ -29,7 +29,7 @@ import (
 func TestTxnAroundTheGrantIsNeverUnguarded(t *testing.T) {
 	acquisitions := eventstest.Amount(20, 200)
 	srv := zktest.Start(t)
-	coordtest.Must(t, srv.Create("/app"+ledgerPath, nil))
+	eventstest.Must(t, srv.Create("/app"+ledgerPath, nil))
 	c := connectBelow(t, srv, "/app")
 	var guards sync.Map
 	srv.Intercept(func(r zktest.Request) zktest.Action {
@@ -162,7 +162,7 @@ func TestTxnKeepsNothingOfTheCallers(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		const fillerPath = "/filler"
 		for _, path := range []string{ledgerPath, fillerPath} {
-			coordtest.Must(t, srv.Create(path, nil))
+			eventstest.Must(t, srv.Create(path, nil))
 		}
 		var gate atomic.Pointer[chan struct{}]
 		c := coordtest.Connect(t, srv, coordinator.WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -205,7 +205,7 @@ func TestTxnKeepsNothingOfTheCallers(t *testing.T) {
 // What one transaction answers the next one takes, and nothing leads out of the chroot.
 func TestTxnStaysInTheChroot(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		coordtest.Must(t, srv.Create("/app/ledger", nil))
+		eventstest.Must(t, srv.Create("/app/ledger", nil))
 		_, a, _ := holder(t, srv, "/app")
 		for _, name := range []string{"/job-", "/"} {
 			res, err := a.Txn(t.Context(), &zk.CreateRequest{Path: name, Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagSequence})
@@ -286,7 +286,7 @@ func newTxnStory(t *testing.T, seed uint64) *txnStory {
 	s := &txnStory{T: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 0)), told: map[string]error{}}
 	s.timeout = tick * time.Duration(2+s.roll(8))
 	s.srv = zktest.Start(t, zktest.Tick(tick), zktest.Followers())
-	coordtest.Must(t, s.srv.Create("/app/made", nil))
+	eventstest.Must(t, s.srv.Create("/app/made", nil))
 	s.srv.Intercept(s.server)
 	s.network = faultnet.New(s.srv.DialContext, s.frame)
 	var err error

@@ -106,9 +106,9 @@ func TestQueueTakesForeignContendersForWhatTheyAre(t *testing.T) {
 			names = append(names, w.name)
 		}
 		for _, name := range names {
-			coordtest.Must(t, srv.Create(lockPath+"/"+name, []byte(name)))
+			eventstest.Must(t, srv.Create(lockPath+"/"+name, []byte(name)))
 		}
-		coordtest.Must(t, srv.SetSequence(lockPath, 9))
+		eventstest.Must(t, srv.SetSequence(lockPath, 9))
 		c := coordtest.Connect(t, srv)
 		coordtest.Queue(c.Mutex(lockPath), coordinator.WithData([]byte("ours")))
 		gets := srv.Requests(zktest.OpGetData)
@@ -210,7 +210,7 @@ func TestQueueLeavesOutWhoIsGoneByThen(t *testing.T) {
 		t.Run(want, func(t *testing.T) {
 			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 				for i := range 3 {
-					coordtest.Must(t, srv.Create(fmt.Sprintf("%s/lock-%010d", lockPath, i), fmt.Appendf(nil, "%d", i)))
+					eventstest.Must(t, srv.Create(fmt.Sprintf("%s/lock-%010d", lockPath, i), fmt.Appendf(nil, "%d", i)))
 				}
 				c := coordtest.Connect(t, srv)
 				srv.Intercept(func(r zktest.Request) zktest.Action {
@@ -345,7 +345,7 @@ func looking(ctx context.Context, l *coordinator.Lock) <-chan looked {
 func crowd(t *testing.T, srv *zktest.Server, n int) {
 	t.Helper()
 	for i := range n {
-		coordtest.Must(t, srv.Create(fmt.Sprintf("%s/lock-%010d", lockPath, i), fmt.Appendf(nil, "%d", i)))
+		eventstest.Must(t, srv.Create(fmt.Sprintf("%s/lock-%010d", lockPath, i), fmt.Appendf(nil, "%d", i)))
 	}
 }
 
@@ -634,7 +634,7 @@ func TestRealQueue(t *testing.T) {
 		}()
 	}
 	for range foreigners {
-		coordtest.Must(t, <-made)
+		eventstest.Must(t, <-made)
 	}
 	if _, err := raw.Create("/app"+dir+"/notes", nil, 0, zk.WorldACL(0)); err != nil { // which nobody may read
 		t.Fatal(err)

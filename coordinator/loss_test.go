@@ -338,7 +338,7 @@ func TestTokensGrowWhenTheDirectoryIsRebornWithNumbersFromZero(t *testing.T) {
 		c := coordtest.Connect(t, srv)
 		a, before := coordtest.Hold(t, c.Mutex(lockPath))
 		coordtest.End(a)
-		coordtest.Must(t, srv.Delete(lockPath))
+		eventstest.Must(t, srv.Delete(lockPath))
 		_, after := coordtest.Hold(t, c.Mutex(lockPath))
 		if after.Node[len(after.Node)-10:] != "0000000000" || after.Token <= before.Token {
 			t.Errorf("in the directory that is reborn %+v is granted after %+v, want the number 0 and a greater token", after, before)

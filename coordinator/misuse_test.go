@@ -13,6 +13,7 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -152,7 +153,7 @@ func TestACallerThatNeverReadsDelaysNobody(t *testing.T) {
 		}
 
 		start = time.Now()
-		coordtest.Must(t, srv.Expire(c.SessionID()))
+		eventstest.Must(t, srv.Expire(c.SessionID()))
 		<-behind.Lost()
 		<-unreadLoss.Done()
 		if took := time.Since(start); took > time.Second {

@@ -196,7 +196,7 @@ func TestAMultiLockThatLosesANodeInTheLastMoment(t *testing.T) {
 // TestMultiLocksBelowAChroot: the nodes are named as the caller's paths are.
 func TestMultiLocksBelowAChroot(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		coordtest.Must(t, srv.Create("/app", nil))
+		eventstest.Must(t, srv.Create("/app", nil))
 		c, err := coordinator.Connect(t.Context(), srv.Addr()+"/app", srv.Option())
 		if err != nil {
 			t.Fatal(err)

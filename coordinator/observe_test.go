@@ -125,7 +125,7 @@ func TestObserversEnd(t *testing.T) {
 		if !ann.Valid() {
 			t.Error("the leader has lost the election to its observers, want it held")
 		}
-		coordtest.Must(t, c.Close())
+		eventstest.Must(t, c.Close())
 		isOver("a coordinator that was closed", stays)
 		isOver("a coordinator that is closed", e.Observe(t.Context()))
 	})
@@ -174,12 +174,12 @@ func TestAChangeRightBehindAReading(t *testing.T) {
 			seen := other.Election(electionPath).Observe(ctx)
 			wantQuiet(t, seen)
 			word := fmt.Sprint("word ", round)
-			coordtest.Must(t, srv.SetData(grant.Node, []byte(word)))
+			eventstest.Must(t, srv.SetData(grant.Node, []byte(word)))
 			time.Sleep(time.Minute)
 			wantLeader(t, srv, seen, word)
 			end()
 			synctest.Wait()
-			coordtest.Must(t, srv.SetData(grant.Node, []byte("nothing is armed any more")))
+			eventstest.Must(t, srv.SetData(grant.Node, []byte("nothing is armed any more")))
 			synctest.Wait()
 		}
 	})
@@ -363,7 +363,7 @@ func TestWhatObserversCost(t *testing.T) {
 				})
 				all("")
 				costs("a path", 2, 1, func() { // list, and list again with a watch
-					coordtest.Must(t, srv.Create(electionPath, nil))
+					eventstest.Must(t, srv.Create(electionPath, nil))
 				})
 				var ann, bob, cleo, dan *coordinator.Acquisition
 				costs("a leader", 2, 1, func() { ann = campaign(c, "ann") }) // list, read
@@ -371,7 +371,7 @@ func TestWhatObserversCost(t *testing.T) {
 				costs("candidates", 0, 0, func() { bob, cleo, dan = campaign(c, "bob"), campaign(c, "cleo"), campaign(c, "dan") })
 				costs("one who leaves", 0, 0, func() { cleo.Release() })
 				costs("a word", 1, 1, func() { // read
-					coordtest.Must(t, c.Election(electionPath).Proclaim(t.Context(), ann, []byte("ann again")))
+					eventstest.Must(t, c.Election(electionPath).Proclaim(t.Context(), ann, []byte("ann again")))
 				})
 				all("ann again")
 				costs("another leader", 2, 1, func() { ann.Release() }) // list, read

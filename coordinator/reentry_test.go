@@ -15,6 +15,7 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
@@ -107,7 +108,7 @@ func TestNoNodeIsLeftWhenAReplyIsLost(t *testing.T) {
 func TestAnInnerOneIsGuardedForAsLongAsItHolds(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
-		coordtest.Must(t, srv.Create("/ledger", nil))
+		eventstest.Must(t, srv.Create("/ledger", nil))
 		write := func(a *coordinator.Acquisition) error {
 			_, err := a.Txn(t.Context(), &zk.SetDataRequest{Path: "/ledger", Data: []byte("x"), Version: -1})
 			return err
@@ -263,7 +264,7 @@ func realReentry(t *testing.T, e *ensemble.Ensemble) {
 	coordtest.GrantOf(t, inner)
 	next = other.Mutex("/locks/again").Acquire(t.Context())
 	coordtest.Queued(t, raw, "/locks/again", 2)
-	coordtest.Must(t, raw.Delete(grant.Node, -1))
+	eventstest.Must(t, raw.Delete(grant.Node, -1))
 	for _, a := range []*coordinator.Acquisition{outer, inner} {
 		lost, end := coordtest.LossOf(t, a), coordtest.EndOf(t, a)
 		if lost.Reason != events.ReasonNodeRemoved || lost.ID != a.ID() || !errors.Is(end, coordinator.ErrNodeRemoved) {

@@ -134,7 +134,7 @@ func TestHoldersOfOtherLibrariesAreAskedInTheirWayAndThenRemoved(t *testing.T) {
 				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 					c := coordtest.Connect(t, srv)
 					node := path.Join(lockPath, node)
-					coordtest.Must(t, stranger(t, srv)(node, []byte("theirs")))
+					eventstest.Must(t, stranger(t, srv)(node, []byte("theirs")))
 					asked := time.Now()
 					done := revoking(t.Context(), c, grace)
 					time.Sleep(time.Second)
@@ -165,7 +165,7 @@ func TestANodeThatBearsTheNameOfAnotherIsLeftAlone(t *testing.T) {
 		c := coordtest.Connect(t, srv)
 		node := lockPath + "/lock-0000000000"
 		create := stranger(t, srv)
-		coordtest.Must(t, create(node, nil))
+		eventstest.Must(t, create(node, nil))
 		done := revoking(t.Context(), c, grace)
 		time.Sleep(time.Second)
 		srv.Lag(c.SessionID(), true)
@@ -350,7 +350,7 @@ func TestAWishIsNoRelease(t *testing.T) {
 				time.Sleep(5 * time.Second) // its node is watched by now
 				var told []events.Revoked
 				for range 3 {
-					coordtest.Must(t, srv.SetData(grant.Node, []byte(curatorsWish)))
+					eventstest.Must(t, srv.SetData(grant.Node, []byte(curatorsWish)))
 					time.Sleep(time.Second)
 					told = append(told, wishes(stream)...)
 				}
@@ -377,7 +377,7 @@ func TestAWishBeforeTheGrantIsTold(t *testing.T) {
 		waiter := coordtest.Queue(b.Mutex(lockPath))
 		for _, name := range srv.Children(lockPath) {
 			if node := path.Join(lockPath, name); node != grant.Node {
-				coordtest.Must(t, srv.SetData(node, []byte(curatorsWish)))
+				eventstest.Must(t, srv.SetData(node, []byte(curatorsWish)))
 			}
 		}
 		synctest.Wait()
@@ -393,7 +393,7 @@ func TestAWishBeforeTheGrantIsTold(t *testing.T) {
 		coordtest.End(waiter)
 
 		quick, grant := coordtest.Hold(t, b.Mutex(lockPath)) // granted in one round trip, and not watched yet
-		coordtest.Must(t, srv.SetData(grant.Node, []byte(curatorsWish)))
+		eventstest.Must(t, srv.SetData(grant.Node, []byte(curatorsWish)))
 		time.Sleep(5 * time.Second)
 		if got := wishes(stream); len(got) != 1 || got[0].ID != quick.ID() || !quick.Valid() {
 			t.Errorf("told %v of a wish to a node that is not watched yet, want one to %d, which holds", got, quick.ID())
@@ -427,7 +427,7 @@ func TestAWishThatSomebodyElseReadFirst(t *testing.T) {
 				stream := c.Events(t.Context())
 				holder := lock(c).Acquire(t.Context())
 				grant := coordtest.Soon(t, holder) // in one round trip, and not watched yet
-				coordtest.Must(t, srv.SetData(grant.Node, []byte(curatorsWish)))
+				eventstest.Must(t, srv.SetData(grant.Node, []byte(curatorsWish)))
 				behind := lock(c)
 				if name == "read" {
 					behind = c.ReadWrite(lockPath).Write()
@@ -493,7 +493,7 @@ func TestAWishIsToldToThoseWhoEnterAgain(t *testing.T) {
 		stream := c.Events(t.Context())
 		outer, grant := coordtest.Hold(t, lock)
 		time.Sleep(5 * time.Second)
-		coordtest.Must(t, srv.SetData(grant.Node, []byte(curatorsWish)))
+		eventstest.Must(t, srv.SetData(grant.Node, []byte(curatorsWish)))
 		if got := wishes(stream); len(got) != 1 || got[0].ID != outer.ID() {
 			t.Errorf("told %v, want one wish to %d, which holds", got, outer.ID())
 		}
@@ -502,7 +502,7 @@ func TestAWishIsToldToThoseWhoEnterAgain(t *testing.T) {
 		if got := wishes(stream); len(got) != 1 || got[0].ID != inner.ID() {
 			t.Errorf("told %v, want one wish to %d, which entered", got, inner.ID())
 		}
-		coordtest.Must(t, srv.SetData(grant.Node, []byte("somebody else's")))
+		eventstest.Must(t, srv.SetData(grant.Node, []byte("somebody else's")))
 		time.Sleep(time.Second)
 		coordtest.Soon(t, lock.Acquire(inner.Context(t.Context())))
 		if got := wishes(stream); len(got) != 0 {
@@ -617,7 +617,7 @@ func TestRealRevoke(t *testing.T) {
 		const timeout, path = 2 * time.Second, "/foreign"
 		operator := coordtest.ConnectReal(t, e.Addr(2), coordinator.WithSessionTimeout(timeout))
 		stock := zk.NewLock(coordtest.Admin(t, e.Addr(1), new(net.Dialer).DialContext), path, zk.WorldACL(zk.PermAll))
-		coordtest.Must(t, stock.Lock())
+		eventstest.Must(t, stock.Lock())
 		asked := time.Now()
 		if err := operator.Revoke(ctx, path, 0); err != nil || time.Since(asked) < timeout {
 			t.Errorf("Revoke: %v after %v, want nil after %v at least", err, time.Since(asked), timeout)

@@ -16,6 +16,7 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -66,7 +67,7 @@ func TestRevokeGoesOnWhateverHappensToIt(t *testing.T) {
 						var holder *coordinator.Acquisition
 						switch kind {
 						case "foreign":
-							coordtest.Must(t, stranger(t, srv)(theirs, nil))
+							eventstest.Must(t, stranger(t, srv)(theirs, nil))
 						case "permits":
 							holder = c.Semaphore(lockPath, 3, coordinator.Revocable()).Acquire(t.Context(), coordinator.WithPermits(3))
 							coordtest.Soon(t, holder)
@@ -183,7 +184,7 @@ func TestRevokeEndsWithTheSessionOfTheHolder(t *testing.T) {
 		holder, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable()))
 		done := revoking(t.Context(), operator, time.Hour)
 		time.Sleep(5 * time.Second)
-		coordtest.Must(t, srv.Expire(c.SessionID()))
+		eventstest.Must(t, srv.Expire(c.SessionID()))
 		if err := <-done; err != nil {
 			t.Errorf("Revoke of a holder whose session ends: %v, want nil", err)
 		}
@@ -226,7 +227,7 @@ func TestRevokeHearsOfTheEndInAnotherSession(t *testing.T) {
 		holder, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable()))
 		done := revoking(t.Context(), operator, time.Hour)
 		time.Sleep(5 * time.Second)
-		coordtest.Must(t, srv.Expire(operator.SessionID()))
+		eventstest.Must(t, srv.Expire(operator.SessionID()))
 		time.Sleep(5 * time.Second)
 		holder.Release()
 		select {
@@ -257,7 +258,7 @@ func TestRevokeOfWhatCannotBeRevoked(t *testing.T) {
 		return func(t *testing.T, srv *zktest.Server, _ *coordinator.Coordinator) {
 			t.Helper()
 			for _, node := range nodes {
-				coordtest.Must(t, srv.Create(node, []byte("somebody's")))
+				eventstest.Must(t, srv.Create(node, []byte("somebody's")))
 			}
 		}
 	}
@@ -370,7 +371,7 @@ func TestRevokeWhoseContextEndsRemovesNobody(t *testing.T) {
 		c := coordtest.Connect(t, srv)
 		holder, _ := coordtest.Hold(t, coordtest.Connect(t, srv).ReadWrite(lockPath, coordinator.Revocable()).Read())
 		theirs := lockPath + "/_c_4f1c0a52-7c39-4a0e-9a3c-d2b1c5a7e9f0-__READ__0000000007"
-		coordtest.Must(t, stranger(t, srv)(theirs, nil))
+		eventstest.Must(t, stranger(t, srv)(theirs, nil))
 		cause := errors.New("enough")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, cause)
 		defer cancel()
@@ -482,7 +483,7 @@ func TestAWishToOneWhoHasNotAgreedSetsNoTime(t *testing.T) {
 				stream := c.Events(t.Context())
 				holder := lock(c).Acquire(t.Context())
 				grant := coordtest.Soon(t, holder)
-				coordtest.Must(t, srv.SetData(grant.Node, []byte("__REVOKE__ 0\n")))
+				eventstest.Must(t, srv.SetData(grant.Node, []byte("__REVOKE__ 0\n")))
 				time.Sleep(time.Minute)
 				if got, want := wishes(stream), (events.Revoked{ID: holder.ID(), Path: lockPath}); len(got) != 1 || got[0] != want || !holder.Valid() {
 					t.Errorf("told %+v, and it ends with %v; want %+v, and that it holds", got, holder.Err(), want)

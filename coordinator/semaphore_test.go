@@ -162,7 +162,7 @@ func realPermits(t *testing.T, e *ensemble.Ensemble) {
 	raw := coordtest.RawClient(t, e.Addr(0))
 	coordtest.Queued(t, raw, semQueue, 0)
 	coordtest.Queued(t, raw, semLeases, 0)
-	coordtest.Must(t, sems[0].Resize(t.Context(), permits+1))
+	eventstest.Must(t, sems[0].Resize(t.Context(), permits+1))
 	if data, stat, err := raw.Get(semSize); err != nil || string(data) != "6" || stat.Version != 1 {
 		t.Errorf("after one Resize to 6 the size is %q in version %d, %v; want version 1", data, stat.Version, err)
 	}
@@ -198,7 +198,7 @@ func TestResizeBesideAcquire(t *testing.T) {
 			resized := make(chan error)
 			go func() { resized <- s.Resize(t.Context(), size) }()
 			beside := s.Acquire(t.Context())
-			coordtest.Must(t, <-resized)
+			eventstest.Must(t, <-resized)
 			behind := s.Acquire(t.Context())
 			for i, a := range []*coordinator.Acquisition{before, beside, behind} {
 				synctest.Wait()
@@ -324,7 +324,7 @@ func TestALeaseOutOfTurnIsSeenInTime(t *testing.T) {
 				s := coordtest.Connect(t, srv).Semaphore(semPath, 1)
 				if c.theirs {
 					for _, dir := range []string{semPath, semLeases} {
-						coordtest.Must(t, srv.Create(dir, nil))
+						eventstest.Must(t, srv.Create(dir, nil))
 					}
 				}
 				first := take(t, s, 1)[0] // from here on the directories are there, and known
@@ -333,7 +333,7 @@ func TestALeaseOutOfTurnIsSeenInTime(t *testing.T) {
 					if r.Op != zktest.OpMulti || len(r.Parts) < 3 || srv.Exists(stray) {
 						return zktest.Pass()
 					}
-					coordtest.Must(t, srv.Create(stray, nil))
+					eventstest.Must(t, srv.Create(stray, nil))
 					if c.lost {
 						return zktest.CutAfter()
 					}
@@ -353,7 +353,7 @@ func TestALeaseOutOfTurnIsSeenInTime(t *testing.T) {
 					return
 				}
 				srv.Intercept(nil)
-				coordtest.Must(t, srv.Delete(stray))
+				eventstest.Must(t, srv.Delete(stray))
 				coordtest.Soon(t, a)
 				coordtest.End(a)
 				if got := srv.Children(semLeases); len(got) != 0 {
@@ -462,7 +462,7 @@ func TestResizeWakesOneForEachPermit(t *testing.T) {
 					all = append(all, take(t, cs[1].Semaphore(semPath, 1), 1)...)
 				}
 				before := ms[1].Read()
-				coordtest.Must(t, s.Resize(t.Context(), 5))
+				eventstest.Must(t, s.Resize(t.Context(), 5))
 				wantHolding(t, srv, all, "0 1 2 3 4", 5)
 				// One for the size, one for each place in the queue that was left, and one for the
 				// leases, which were watched.

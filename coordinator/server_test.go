@@ -181,7 +181,7 @@ func TestTheLogIsLimitedAboveDebug(t *testing.T) {
 				for i := range locks {
 					coordtest.Hold(t, c.Mutex(fmt.Sprintf("/locks/%d", i)))
 				}
-				coordtest.Must(t, srv.Expire(c.SessionID()))
+				eventstest.Must(t, srv.Expire(c.SessionID()))
 				time.Sleep(time.Second)
 				lost, steps := logs.FilterMessage("lock lost").Len(), logs.FilterMessage("step").Len()
 				expired := logs.FilterMessage("session expired").Len()
@@ -264,13 +264,13 @@ func TestRealServerIsKilledAndComesBack(t *testing.T) {
 	e := ensemble.Start(t, 1)
 	raw := coordtest.RawClient(t, e.Addr(0))
 	o := beforeOutage(t, e.Connect(), raw)
-	coordtest.Must(t, e.Kill(0))
+	eventstest.Must(t, e.Kill(0))
 	for _, c := range []*coordinator.Coordinator{o.holder, o.waiter} {
 		eventstest.Eventually(t, "the coordinators notice", func() bool { return c.State() == coordinator.StateSuspended })
 	}
 	coordtest.NotLost(t, o.held) // suspended is not lost
-	coordtest.Must(t, e.Restart(0))
-	coordtest.Must(t, e.Wait(coordtest.RealContext(t)))
+	eventstest.Must(t, e.Restart(0))
+	eventstest.Must(t, e.Wait(coordtest.RealContext(t)))
 	o.survived(t, raw)
 }
 
@@ -285,7 +285,7 @@ func TestRealLeaderIsKilled(t *testing.T) {
 	}
 	raw := coordtest.RawClient(t, e.Addr((leader+1)%e.Size()))
 	o := beforeOutage(t, e.Connect(), raw)
-	coordtest.Must(t, e.Kill(leader))
+	eventstest.Must(t, e.Kill(leader))
 	next, err := e.Leader(ctx)
 	if err != nil || next == leader {
 		t.Fatalf("the leader is %d after %d: %v; want another one", next, leader, err)
@@ -329,7 +329,7 @@ func TestRealSmoke(t *testing.T) {
 	}
 	exists := func(node string) bool {
 		there, _, err := raw.Exists(root + node)
-		coordtest.Must(t, err)
+		eventstest.Must(t, err)
 		return there
 	}
 	grantedInOrder(t, queue, exists)
@@ -358,7 +358,7 @@ func realDeletedByHand(t *testing.T, e *ensemble.Ensemble) {
 	}
 	names := coordtest.Queued(t, raw, dir, 2)
 
-	coordtest.Must(t, raw.Delete(path.Join(dir, names[1]), -1))
+	eventstest.Must(t, raw.Delete(path.Join(dir, names[1]), -1))
 	for requeued := false; !requeued; {
 		select {
 		case ev := <-stream:
@@ -369,7 +369,7 @@ func realDeletedByHand(t *testing.T, e *ensemble.Ensemble) {
 	}
 	coordtest.Queued(t, raw, dir, 2)
 
-	coordtest.Must(t, raw.Delete(grant.Node, -1))
+	eventstest.Must(t, raw.Delete(grant.Node, -1))
 	lost := coordtest.LossOf(t, held)
 	if lost.Reason != events.ReasonNodeRemoved || !errors.Is(lost.Err, coordinator.ErrNodeRemoved) || held.Valid() {
 		t.Errorf("the holder hears %+v, valid: %v; want that its node was removed", lost, held.Valid())

@@ -427,7 +427,7 @@ func TestForeignChildrenAreNoContenders(t *testing.T) {
 			names = append(names, fmt.Sprintf("config-%04d", i))
 		}
 		for _, name := range names {
-			coordtest.Must(t, srv.Create(lockPath+"/"+name, []byte("mine")))
+			eventstest.Must(t, srv.Create(lockPath+"/"+name, []byte("mine")))
 		}
 		c := coordtest.Connect(t, srv)
 		sent := coordtest.Traffic(srv)
@@ -455,9 +455,9 @@ func TestAVeryLongQueueCostsOneListing(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		node := func(i int) string { return fmt.Sprintf("%s/_c_%032x-lock-%010d", lockPath, i, i) }
 		for i := range ahead {
-			coordtest.Must(t, srv.Create(node(i), nil))
+			eventstest.Must(t, srv.Create(node(i), nil))
 		}
-		coordtest.Must(t, srv.SetSequence(lockPath, int32(ahead)))
+		eventstest.Must(t, srv.SetSequence(lockPath, int32(ahead)))
 		c := coordtest.Connect(t, srv)
 		stream := c.Events(t.Context())
 		sent := coordtest.Traffic(srv)
@@ -470,7 +470,7 @@ func TestAVeryLongQueueCostsOneListing(t *testing.T) {
 			t.Errorf("to join took %d requests and %d watches, want at most %d and 2", joined, srv.Watches(), steps)
 		}
 		for i := range ahead - 2 {
-			coordtest.Must(t, srv.Delete(node(i)))
+			eventstest.Must(t, srv.Delete(node(i)))
 		}
 		synctest.Wait()
 		if n := sent.Load() - joined; n != 0 {
@@ -483,7 +483,7 @@ func TestAVeryLongQueueCostsOneListing(t *testing.T) {
 		if a.Valid() {
 			t.Fatal("granted with a contender ahead, want it to wait")
 		}
-		coordtest.Must(t, srv.Delete(node(ahead-2)))
+		eventstest.Must(t, srv.Delete(node(ahead-2)))
 		if _, err := a.Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -532,10 +532,10 @@ func TestTheHolderIsToldAndTheWaitersQueueAgainWhenTheDirectoryIsDeleted(t *test
 		}
 		srv.MuteAll(true) // or they would be back before the directory is empty
 		for _, child := range srv.Children(lockPath) {
-			coordtest.Must(t, srv.Delete(lockPath+"/"+child))
+			eventstest.Must(t, srv.Delete(lockPath+"/"+child))
 		}
 		for _, dir := range []string{lockPath, "/locks"} {
-			coordtest.Must(t, srv.Delete(dir))
+			eventstest.Must(t, srv.Delete(dir))
 		}
 		srv.MuteAll(false)
 		if lost := <-holder.Lost(); lost.Reason != events.ReasonNodeRemoved {
@@ -594,7 +594,7 @@ func TestADirectoryThatIsReapedBeforeTheCreateIsMadeAgain(t *testing.T) {
 					}
 					if r.Op == zktest.OpCreate && srv.Exists(lockPath) && reaped < tt.times {
 						reaped++
-						coordtest.Must(t, srv.Delete(lockPath))
+						eventstest.Must(t, srv.Delete(lockPath))
 					}
 					return zktest.Pass()
 				})

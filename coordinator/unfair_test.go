@@ -108,7 +108,7 @@ func TestUnfair(t *testing.T) {
 // TestUnfairTry: the loser learns at once who has it, and leaves nothing behind, not even a watch.
 func TestUnfairTry(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		coordtest.Must(t, srv.Create("/app", nil))
+		eventstest.Must(t, srv.Create("/app", nil))
 		c, err := coordinator.Connect(t.Context(), srv.Addr()+"/app", srv.Option())
 		if err != nil {
 			t.Fatal(err)
@@ -217,11 +217,11 @@ func TestUnfairLosses(t *testing.T) {
 		}, events.ReasonLeaseRanOut, false},
 		"expired": {func(t *testing.T, srv *zktest.Server, id int64) {
 			t.Helper()
-			coordtest.Must(t, srv.Expire(id))
+			eventstest.Must(t, srv.Expire(id))
 		}, events.ReasonSessionExpired, true},
 		"deleted": {func(t *testing.T, srv *zktest.Server, _ int64) {
 			t.Helper()
-			coordtest.Must(t, srv.Delete(taskPath))
+			eventstest.Must(t, srv.Delete(taskPath))
 		}, events.ReasonNodeRemoved, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -272,7 +272,7 @@ func TestUnfairLostCreate(t *testing.T) {
 						}
 						return zktest.Pass()
 					})
-					coordtest.Must(t, srv.Create("/tasks", nil))
+					eventstest.Must(t, srv.Create("/tasks", nil))
 					both := []*coordinator.Acquisition{c.Unfair(taskPath).Acquire(t.Context()), c.Unfair(taskPath).Acquire(t.Context())}
 					synctest.Wait()
 					if withdraw >= 0 {
@@ -384,7 +384,7 @@ func TestUnfairWithoutWrite(t *testing.T) {
 // before the end is made before the node goes, or not at all, though the next holder's bears the same name.
 func TestUnfairTransactions(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		coordtest.Must(t, srv.Create("/state", nil))
+		eventstest.Must(t, srv.Create("/state", nil))
 		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		for round := range 20 {
 			holder, grant := coordtest.Hold(t, a.Unfair(taskPath))

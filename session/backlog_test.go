@@ -22,7 +22,7 @@ func resume(t *testing.T, l *link) *resumption {
 	t.Helper()
 	near, far := net.Pipe()
 	w, err := newWire(near, near, l, time.Now().Add(testTimeout), func(error) {})
-	must(t, err)
+	eventstest.Must(t, err)
 	r := &resumption{T: t, wire: w, peer: fakeConn{far}}
 	hello := make([]byte, 4+8+4, 44)
 	hello = binary.BigEndian.AppendUint64(hello, 7) // the session

@@ -222,7 +222,7 @@ func TestHardCloseMakesTheClientReconnect(t *testing.T) {
 		if n := len(f.dialled()); n != 1 {
 			t.Errorf("%d dials in a quiet minute, want 1", n)
 		}
-		check(t, r.dialer.hardClose())
+		eventstest.Check(t, r.dialer.hardClose())
 		start := time.Now()
 		r.await(t, zk.StateHasSession)
 		took(t, "the reconnect after a hard close", start, 0)
@@ -253,7 +253,7 @@ func TestStopDuringADialLeavesNothingOpen(t *testing.T) {
 			dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
 				conn, err := f.dial(ctx, network, addr)
 				d.stop()
-				check(t, d.hardClose())
+				eventstest.Check(t, d.hardClose())
 				return conn, err
 			},
 		})
@@ -269,14 +269,14 @@ func TestStopDuringADialLeavesNothingOpen(t *testing.T) {
 
 func TestNetDialerIsTheDefault(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	eventstest.Must(t, err)
 	d := newDialer(t.Context(), newLink(linkEvents{}), dialing{asked: testTimeout, rng: testRand()})
 	conn, err := d.Dial("tcp", listener.Addr().String(), 0)
-	must(t, err)
+	eventstest.Must(t, err)
 	if conn.RemoteAddr().String() != listener.Addr().String() || conn.LocalAddr().Network() != "tcp" {
 		t.Errorf("the connection leads from %v to %v, want one of TCP to %v", conn.LocalAddr(), conn.RemoteAddr(), listener.Addr())
 	}
-	check(t, errors.Join(conn.Close(), listener.Close()))
+	eventstest.Check(t, errors.Join(conn.Close(), listener.Close()))
 	if _, err := d.Dial("tcp", listener.Addr().String(), 0); err == nil {
 		t.Error("Dial of a closed port = nil, want it refused")
 	}
@@ -300,7 +300,7 @@ func TestDialerMayBeWatchedFromOtherGoroutines(t *testing.T) {
 				for range 50 {
 					time.Sleep(200 * time.Millisecond)
 					_, _, _ = r.dialer.lastError(), r.link.session(), r.link.timeout()
-					check(t, r.dialer.hardClose())
+					eventstest.Check(t, r.dialer.hardClose())
 				}
 			})
 		}
@@ -327,7 +327,7 @@ func TestHostsGoRoundInOneShuffledOrder(t *testing.T) {
 	if !slices.Equal(names, given) {
 		t.Fatalf("the caller's list was changed to %v, want %v", names, given)
 	}
-	must(t, h.Init([]string{"elsewhere:1"}))
+	eventstest.Must(t, h.Init([]string{"elsewhere:1"}))
 	if h.Len() != len(names) {
 		t.Fatalf("Len() = %d, want %d", h.Len(), len(names))
 	}

@@ -27,14 +27,14 @@ func tlsFixture(t *testing.T, name string) (*x509.CertPool, tls.Certificate) {
 	t.Helper()
 	newKey := func() *ecdsa.PrivateKey {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		must(t, err)
+		eventstest.Must(t, err)
 		return key
 	}
 	sign := func(template, parent *x509.Certificate, key, parentKey *ecdsa.PrivateKey) *x509.Certificate {
 		der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, parentKey)
-		must(t, err)
+		eventstest.Must(t, err)
 		cert, err := x509.ParseCertificate(der)
-		must(t, err)
+		eventstest.Must(t, err)
 		return cert
 	}
 	from, to := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
@@ -58,7 +58,7 @@ func tlsFixture(t *testing.T, name string) (*x509.CertPool, tls.Certificate) {
 func serveTCP(t *testing.T, serve func(net.Conn)) DialFunc {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	eventstest.Must(t, err)
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
@@ -73,7 +73,7 @@ func serveTCP(t *testing.T, serve func(net.Conn)) DialFunc {
 		}
 	})
 	t.Cleanup(func() {
-		check(t, listener.Close())
+		eventstest.Check(t, listener.Close())
 		all.Wait()
 	})
 	return func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -117,14 +117,14 @@ func TestTLSRefusesTheCertificateOfAnother(t *testing.T) {
 			given := c.cfg.ServerName
 			d, _, conn, events := newClient(t, c.host, c.cfg)
 			if c.good {
-				check(t, conn.Delete("/x", -1))
+				eventstest.Check(t, conn.Delete("/x", -1))
 			} else {
 				var certErr *tls.CertificateVerificationError
 				eventstest.Eventually(t, "the certificate is refused", func() bool { return errors.As(d.lastError(), &certErr) })
 			}
 			d.stop()
 			conn.Close()
-			check(t, d.hardClose())
+			eventstest.Check(t, d.hardClose())
 			for range events {
 			}
 			if c.cfg.ServerName != given {
@@ -177,9 +177,9 @@ func TestTLSCloseSaysNoFarewell(t *testing.T) {
 		tls: &tls.Config{RootCAs: pool}, asked: testTimeout, rng: testRand(),
 	})
 	conn, err := d.Dial("tcp", "zk.example.com:2181", 0)
-	must(t, err)
+	eventstest.Must(t, err)
 	before := socket.writes.Load()
-	check(t, conn.Close())
+	eventstest.Check(t, conn.Close())
 	if after := socket.writes.Load(); before == 0 || after != before {
 		t.Errorf("%d writes before the close and %d after it, want as many", before, after)
 	}

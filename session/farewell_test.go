@@ -59,8 +59,8 @@ func TestAClientThatHasLostItsConnectionEndsAtOnce(t *testing.T) {
 		r.await(t, zk.StateDisconnected)
 		synctest.Wait()
 		r.dialer.stop()
-		check(t, r.dialer.hardClose()) // the handshake under way
-		r.await(t, zk.StateHasSession) // so it believes
+		eventstest.Check(t, r.dialer.hardClose()) // the handshake under way
+		r.await(t, zk.StateHasSession)            // so it believes
 		r.endWithin(t, 0)
 		f.wg.Wait()
 	})

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"math"
 	"testing"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // frameOf puts the length in front of a body.
@@ -61,7 +63,7 @@ func TestSplitterFindsFramesInAnyPieces(t *testing.T) {
 	for size := 1; size < 256; size++ {
 		s := &splitter{max: 1000}
 		headed, ended, err := splitAll(t, s, stream, []byte{byte(size)})
-		must(t, err)
+		eventstest.Must(t, err)
 		if len(headed) != len(want) || len(ended) != len(want) {
 			t.Fatalf("pieces of %d: %d heads and %d ends, want %d", size, len(headed), len(ended), len(want))
 		}

@@ -197,7 +197,7 @@ func TestAnswersAreTimed(t *testing.T) {
 			t.Error(err)
 		}
 		time.Sleep(6150*time.Millisecond - time.Since(start))
-		check(t, r.conn.Delete("/x", -1))
+		eventstest.Check(t, r.conn.Delete("/x", -1))
 		mu.Lock()
 		seen = len(got)
 		mu.Unlock()
@@ -290,7 +290,7 @@ func wirePair(t *testing.T, events linkEvents) (*wire, fakeConn, *link) {
 	near, far := net.Pipe()
 	l := newLink(events)
 	w, err := newWire(near, near, l, time.Now().Add(3*time.Second), func(error) {})
-	must(t, err)
+	eventstest.Must(t, err)
 	return w, fakeConn{far}, l
 }
 
@@ -343,14 +343,14 @@ func TestBytesPassUnchangedInAnyPieces(t *testing.T) {
 			})
 			for rest := out; len(rest) > 0; {
 				n, err := w.Write(rest[:min(size, len(rest))])
-				must(t, err)
+				eventstest.Must(t, err)
 				rest = rest[n:]
 			}
 			var got []byte
 			buf := make([]byte, size)
 			for len(got) < len(back) {
 				n, err := w.Read(buf)
-				must(t, err)
+				eventstest.Must(t, err)
 				got = append(got, buf[:n]...)
 			}
 			server.Wait()
@@ -363,7 +363,7 @@ func TestBytesPassUnchangedInAnyPieces(t *testing.T) {
 			if answers != 4 || l.session() != 7 || l.timeout() != testTimeout {
 				t.Errorf("%d answers in session %d with timeout %v, want 4 in session 7 with %v", answers, l.session(), l.timeout(), testTimeout)
 			}
-			check(t, errors.Join(w.Close(), far.Close()))
+			eventstest.Check(t, errors.Join(w.Close(), far.Close()))
 		})
 	}
 }
@@ -385,7 +385,7 @@ func TestASplitSecondSessionRequestNeverReachesTheServerWhole(t *testing.T) {
 		if !errors.Is(err, errSecondSession) || len(arrived) >= 28 {
 			t.Errorf("a second session is asked for: %v after %d bytes, want %v before the 28th", err, len(arrived), errSecondSession)
 		}
-		check(t, far.Close())
+		eventstest.Check(t, far.Close())
 	})
 }
 
@@ -393,7 +393,7 @@ func TestDeadlinesBelongToTheClientAfterTheHandshake(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		w, far, _ := wirePair(t, linkEvents{})
 		start := time.Now()
-		must(t, errors.Join(w.SetReadDeadline(start.Add(20*time.Second)), w.SetWriteDeadline(start.Add(10*time.Second))))
+		eventstest.Must(t, errors.Join(w.SetReadDeadline(start.Add(20*time.Second)), w.SetWriteDeadline(start.Add(10*time.Second))))
 		var server sync.WaitGroup
 		server.Go(func() {
 			far.handshake()
@@ -412,7 +412,7 @@ func TestDeadlinesBelongToTheClientAfterTheHandshake(t *testing.T) {
 		w2, far2, _ := wirePair(t, linkEvents{})
 		server.Go(func() { far2.handshake(); far2.grant(testTimeout, 7) })
 		start = time.Now()
-		must(t, errors.Join(w2.SetReadDeadline(start.Add(20*time.Second)), w2.SetWriteDeadline(start.Add(10*time.Second))))
+		eventstest.Must(t, errors.Join(w2.SetReadDeadline(start.Add(20*time.Second)), w2.SetWriteDeadline(start.Add(10*time.Second))))
 		if _, err := w2.Write(handshakeFrame(0)); err != nil {
 			t.Fatal(err)
 		}
@@ -423,11 +423,11 @@ func TestDeadlinesBelongToTheClientAfterTheHandshake(t *testing.T) {
 		if _, err := w2.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != 20*time.Second {
 			t.Errorf("the first read ends with %v after %v, want its deadline after 20s", err, time.Since(start))
 		}
-		check(t, w2.SetDeadline(time.Now().Add(time.Second)))
+		eventstest.Check(t, w2.SetDeadline(time.Now().Add(time.Second)))
 		if _, err := w2.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != 21*time.Second {
 			t.Errorf("the second read ends with %v after %v, want its deadline after 21s", err, time.Since(start))
 		}
-		check(t, w2.SetWriteDeadline(time.Now().Add(time.Second)))
+		eventstest.Check(t, w2.SetWriteDeadline(time.Now().Add(time.Second)))
 		// A write that fails closes the connection, and says nothing: the client hears of it by Read.
 		if _, err := w2.Write(make([]byte, 2)); err != nil || time.Since(start) != 22*time.Second {
 			t.Errorf("the write ends with %v after %v, want no error after 22s", err, time.Since(start))
@@ -436,7 +436,7 @@ func TestDeadlinesBelongToTheClientAfterTheHandshake(t *testing.T) {
 			t.Errorf("the read behind the write ends with %v after %v, want a closed connection after 22s", err, time.Since(start))
 		}
 		for _, c := range []io.Closer{w, w, w2, far, far2} {
-			check(t, c.Close())
+			eventstest.Check(t, c.Close())
 		}
 	})
 }
@@ -450,7 +450,7 @@ func TestAnsweredBeforeAskedIsRefused(t *testing.T) {
 			t.Error(err)
 		}
 		server.Wait()
-		check(t, far.Close())
+		eventstest.Check(t, far.Close())
 	})
 }
 
@@ -458,11 +458,11 @@ func TestOurOwnCloseIsNotBlamedOnTheServer(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		w, far, _ := wirePair(t, linkEvents{onRefused: func(_ int64, err error) { t.Error(err) }})
 		time.AfterFunc(time.Second, func() {
-			check(t, w.Close())
+			eventstest.Check(t, w.Close())
 		})
 		if _, err := w.Read(make([]byte, 4)); err == nil || errors.Is(err, errHandshakeRefused) {
 			t.Error(err)
 		}
-		check(t, far.Close())
+		eventstest.Check(t, far.Close())
 	})
 }

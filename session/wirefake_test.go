@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // fakeServer plays the servers of an ensemble over in-memory pipes, one goroutine a connection. What it does on each is up to serve,
@@ -211,24 +213,8 @@ func (r *rig) end(t *testing.T) time.Duration {
 	start := time.Now()
 	r.dialer.stop()
 	r.conn.Close()
-	check(t, r.dialer.hardClose())
+	eventstest.Check(t, r.dialer.hardClose())
 	for range r.done {
 	}
 	return time.Since(start)
-}
-
-// must ends the test on an error of a step that only prepares the next one.
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// check fails the test on an error, in any goroutine.
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Error(err)
-	}
 }

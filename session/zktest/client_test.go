@@ -133,30 +133,30 @@ func (c *client) make(path string, flags int32) string {
 func (c *client) watch(path string) {
 	c.t.Helper()
 	_, _, _, err := c.GetW(path)
-	must(c.t, err)
+	eventstest.Must(c.t, err)
 }
 
 func (c *client) watchExists(path string) {
 	c.t.Helper()
 	_, _, _, err := c.ExistsW(path)
-	must(c.t, err)
+	eventstest.Must(c.t, err)
 }
 
 func (c *client) watchChildren(path string) {
 	c.t.Helper()
 	_, _, _, err := c.ChildrenW(path)
-	must(c.t, err)
+	eventstest.Must(c.t, err)
 }
 
 func (c *client) set(path string, data []byte) {
 	c.t.Helper()
 	_, err := c.Set(path, data, -1)
-	must(c.t, err)
+	eventstest.Must(c.t, err)
 }
 
 func (c *client) remove(path string) {
 	c.t.Helper()
-	must(c.t, c.Delete(path, -1))
+	eventstest.Must(c.t, c.Delete(path, -1))
 }
 
 // isCut creates a node, and the connection is cut before the answer.
@@ -188,14 +188,6 @@ func (c *client) leaves(id int64) {
 	c.t.Helper()
 	if c.SessionID() == id {
 		c.t.Errorf("after the expiry the client is in session %#x again, want a new one", id)
-	}
-}
-
-// must ends the test on an error of a step that only prepares the next one.
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -247,12 +239,4 @@ func inMemory(s *zktest.Server) zk.Dialer {
 func memoryClient(t *testing.T, s *zktest.Server, timeout time.Duration) *client {
 	t.Helper()
 	return connect(t, s.Addr(), timeout, inMemory(s))
-}
-
-// check fails the test on an error, in any goroutine.
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Error(err)
-	}
 }

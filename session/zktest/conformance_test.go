@@ -69,7 +69,7 @@ func answersAreFixed(t *testing.T) {
 func playScript(t *testing.T, play func(*testing.T, string) int) {
 	t.Helper()
 	files, err := filepath.Glob(conformanceFiles)
-	must(t, err)
+	eventstest.Must(t, err)
 	slices.SortStableFunc(files, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
 	steps, skipped := 0, false
 	for _, file := range files {

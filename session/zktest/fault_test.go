@@ -39,7 +39,7 @@ func checkExpire(t *testing.T, s *zktest.Server, dial zk.Dialer) {
 	c.make("/a/e1", zk.FlagEphemeral)
 	c.make("/a/e2", zk.FlagEphemeral)
 	other.watch("/a/e2")
-	must(t, s.Expire(id))
+	eventstest.Must(t, s.Expire(id))
 	wantTree(t, s, "/a")
 	other.settle()
 	other.told("EventNodeDeleted /a/e2")
@@ -119,7 +119,7 @@ func TestAServerThatIsDownSaysNothingOverTCP(t *testing.T) {
 	s.Down(true)
 	from = c.stateFrom(from, zk.StateDisconnected)
 	nc, err := net.Dial("tcp", s.Addr())
-	must(t, err)
+	eventstest.Must(t, err)
 	defer func() { _ = nc.Close() }()
 	if b, _ := io.ReadAll(nc); len(b) != 0 {
 		t.Errorf("a server that is down says %q, want nothing", b)
@@ -189,7 +189,7 @@ func TestWipeForgetsNodesAndSessions(t *testing.T) {
 func TestStalledPeer(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t)
-		must(t, s.Create("/big", make([]byte, 500<<10)))
+		eventstest.Must(t, s.Create("/big", make([]byte, 500<<10)))
 		stalled := &stallable{}
 		c := connect(t, s.Addr(), 30*time.Second, func(network, address string, _ time.Duration) (net.Conn, error) {
 			nc, err := s.DialContext(t.Context(), network, address)

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // FuzzFrames sends arbitrary bytes to a server, as they are and as requests of
@@ -35,12 +37,12 @@ func FuzzFrames(f *testing.F) {
 	f.Add(true, request(OpCreate, createBody(quotaRoot+"/a", 0)))
 	f.Fuzz(func(t *testing.T, established bool, data []byte) {
 		s, err := New(InMemory(), ExtendedTypes(), EnforceQuotas())
-		must(t, err)
+		eventstest.Must(t, err)
 		defer s.Close()
 		decent := newNeighbour(t, s)
 		nc, err := s.DialContext(t.Context(), "tcp", "")
-		must(t, err)
-		must(t, nc.SetDeadline(time.Now().Add(10*time.Second)))
+		eventstest.Must(t, err)
+		eventstest.Must(t, nc.SetDeadline(time.Now().Add(10*time.Second)))
 		if established {
 			// The bytes become one frame, then are taken as frames themselves.
 			data = append(append(hello[:len(hello):len(hello)], frame(data)...), data...)

@@ -84,7 +84,7 @@ func TestClientThatDoesNotListen(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := Start(t)
 		decent := newNeighbour(t, s)
-		must(t, s.Create("/large", make([]byte, size)))
+		eventstest.Must(t, s.Create("/large", make([]byte, size)))
 		deaf := rawMemory(t, s)
 		deaf.hello(0, 40000, 0, make([]byte, 16))
 		for range requests {
@@ -109,7 +109,7 @@ func TestClientThatDoesNotListen(t *testing.T) {
 func TestDeafClientExpires(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := Start(t)
-		must(t, s.Create("/large", make([]byte, 100_000)))
+		eventstest.Must(t, s.Create("/large", make([]byte, 100_000)))
 		deaf := rawMemory(t, s)
 		deaf.hello(0, 4000, 0, make([]byte, 16))
 		for range 500 {

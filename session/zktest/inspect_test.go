@@ -20,7 +20,7 @@ import (
 func TestSequenceEnds(t *testing.T) {
 	withClient(t, func(t *testing.T, s *zktest.Server, c *client) {
 		dir := c.make("/dir", 0)
-		must(t, s.SetSequence(dir, 1<<31-2))
+		eventstest.Must(t, s.SetSequence(dir, 1<<31-2))
 		var got []string
 		for _, prefix := range []string{"a-", "b-", "c-"} {
 			got = append(got, c.make(dir+"/"+prefix, zk.FlagSequence))
@@ -69,7 +69,7 @@ func TestContainersAreReaped(t *testing.T) {
 func TestATestSeesAndChangesNodes(t *testing.T) {
 	withClient(t, func(t *testing.T, s *zktest.Server, c *client) {
 		c.watchExists("/a/b")
-		must(t, s.Create("/a/b/c", []byte("x")))
+		eventstest.Must(t, s.Create("/a/b/c", []byte("x")))
 		if err := s.Create("/a/b/c", nil); !errors.Is(err, zktest.NodeExists) {
 			t.Errorf("Create of a node that is there = %v, want %v", err, zktest.NodeExists)
 		}
@@ -82,14 +82,14 @@ func TestATestSeesAndChangesNodes(t *testing.T) {
 		if _, found := s.Data("/none"); found {
 			t.Error("Data says that a missing node is there, want it missing")
 		}
-		must(t, s.SetData("/a/b/c", []byte("y")))
+		eventstest.Must(t, s.SetData("/a/b/c", []byte("y")))
 		if data, _, err := c.Get("/a/b/c"); err != nil || string(data) != "y" {
 			t.Errorf("after SetData the client reads %q, %v; want y", data, err)
 		}
 		if err := s.Delete("/a/b"); !errors.Is(err, zktest.NotEmpty) {
 			t.Errorf("Delete of a node with children = %v, want %v", err, zktest.NotEmpty)
 		}
-		must(t, s.Delete("/a/b/c"))
+		eventstest.Must(t, s.Delete("/a/b/c"))
 		if got := s.Children("/a"); !slices.Equal(got, []string{"b"}) {
 			t.Errorf("the children are %v, want b", got)
 		}
@@ -102,9 +102,9 @@ func TestATestSeesAndChangesNodes(t *testing.T) {
 
 func TestCloseIsIdempotent(t *testing.T) {
 	s, err := zktest.New()
-	must(t, err)
+	eventstest.Must(t, err)
 	nc, err := net.Dial("tcp", s.Addr())
-	must(t, err)
+	eventstest.Must(t, err)
 	defer func() { _ = nc.Close() }()
 	var work sync.WaitGroup
 	for range 3 {
@@ -129,7 +129,7 @@ func TestLimitNodesHoldsForClientsOnly(t *testing.T) {
 	withClient(t, func(t *testing.T, s *zktest.Server, c *client) {
 		open := zk.WorldACL(zk.PermAll)
 		c.make("/locks", 0)
-		must(t, s.LimitNodes("/locks", 2))
+		eventstest.Must(t, s.LimitNodes("/locks", 2))
 		p := c.make("/locks/a", 0)
 		if _, err := c.Create("/locks/b", nil, zk.FlagEphemeral|zk.FlagSequence, open); !overQuota(err) {
 			t.Errorf("a third node where two are allowed: %v, want the quota exceeded", err)
@@ -138,10 +138,10 @@ func TestLimitNodesHoldsForClientsOnly(t *testing.T) {
 		if err := s.Create("/locks/mine", nil); err != nil {
 			t.Errorf("a node of the test's own: %v, want it made beyond the limit", err)
 		}
-		must(t, s.Delete("/locks/mine"))
+		eventstest.Must(t, s.Delete("/locks/mine"))
 		c.remove(p)
 		c.make("/locks/c", 0)
-		must(t, s.LimitNodes("/locks", -1))
+		eventstest.Must(t, s.LimitNodes("/locks", -1))
 		c.make("/locks/d", 0)
 		if err := s.LimitNodes("/", 1); !errors.Is(err, zktest.BadArguments) {
 			t.Errorf("a quota for the root: %v, want %v", err, zktest.BadArguments)
@@ -167,7 +167,7 @@ func TestTheClientHasANameForEachErrorOfAccess(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t)
 		owner, other := memoryClient(t, s, 10*time.Second), memoryClient(t, s, 10*time.Second)
-		must(t, owner.AddAuth("digest", []byte("ann:secret")))
+		eventstest.Must(t, owner.AddAuth("digest", []byte("ann:secret")))
 		if _, err := owner.Create("/private", nil, 0, zk.AuthACL(zk.PermAll)); err != nil {
 			t.Fatal(err)
 		}
@@ -206,7 +206,7 @@ func TestANodeOutlivesItsTimeWhileItHasAChild(t *testing.T) {
 		s := zktest.Start(t, zktest.ExtendedTypes(), zktest.CheckInterval(time.Second))
 		c := memoryClient(t, s, 10*time.Second)
 		p, err := c.CreateTTL("/t", nil, zk.FlagTTL, zk.WorldACL(zk.PermAll), 10*time.Second)
-		must(t, err)
+		eventstest.Must(t, err)
 		time.Sleep(8 * time.Second)
 		if _, err := c.Set(p, nil, -1); err != nil { // a change starts the time anew
 			t.Fatal(err)

@@ -68,7 +68,7 @@ func TestLagEndsWithTheConnection(t *testing.T) {
 		from := c.mark()
 		s.Lag(c.SessionID(), true)
 		s.Cut(c.SessionID())
-		must(t, s.Create("/x", nil))
+		eventstest.Must(t, s.Create("/x", nil))
 		c.stateFrom(from, zk.StateHasSession)
 		if found, _, err := c.Exists("/x"); err != nil || !found {
 			t.Errorf("on a new connection the node is there: %v, %v; want it there", found, err)

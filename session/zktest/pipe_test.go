@@ -65,7 +65,7 @@ func TestPipeWriterWaitsWhenFull(t *testing.T) {
 		if _, err := io.ReadFull(b, got); err != nil || !bytes.Equal(got, data) {
 			t.Errorf("the bytes come out differently (%v), want them as they were written", err)
 		}
-		check(t, <-written)
+		eventstest.Check(t, <-written)
 	})
 }
 
@@ -75,7 +75,7 @@ func TestPipeCloseEndsBothSides(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		check(t, a.Close())
+		eventstest.Check(t, a.Close())
 	}
 	if got, err := io.ReadAll(b); err != nil || string(got) != "last words" {
 		t.Errorf("the peer reads %q, %v; want what was written before Close", got, err)

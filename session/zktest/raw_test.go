@@ -5,6 +5,8 @@ import (
 	"net"
 	"slices"
 	"testing"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // rawClient speaks the protocol by hand, for what the client library hides.
@@ -122,29 +124,13 @@ func (r *rawClient) create(p string, flags int32) string {
 func rawTCP(t *testing.T, addr string) *rawClient {
 	t.Helper()
 	nc, err := net.Dial("tcp", addr)
-	must(t, err)
+	eventstest.Must(t, err)
 	return newRaw(t, nc)
 }
 
 func rawMemory(t *testing.T, s *Server) *rawClient {
 	t.Helper()
 	nc, err := s.DialContext(t.Context(), "tcp", "anywhere:1")
-	must(t, err)
+	eventstest.Must(t, err)
 	return newRaw(t, nc)
-}
-
-// must ends the test on an error of a step that only prepares the next one.
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// check fails the test on an error, in any goroutine.
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Error(err)
-	}
 }

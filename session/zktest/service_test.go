@@ -65,7 +65,7 @@ func TestServiceInBubble(t *testing.T) {
 		srv := zktest.Start(t)
 		instance := func() (locks *coordinator.Coordinator, works *int, notes *[]string, stop func()) {
 			locks, err := coordinator.Connect(t.Context(), srv.Addr(), srv.Option())
-			must(t, err)
+			eventstest.Must(t, err)
 			works, notes = new(int), new([]string)
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error, 1)
@@ -82,7 +82,7 @@ func TestServiceInBubble(t *testing.T) {
 				if err := <-done; !errors.Is(err, context.Canceled) {
 					t.Errorf("the service ended with %v, want %v", err, context.Canceled)
 				}
-				check(t, locks.Close())
+				eventstest.Check(t, locks.Close())
 			}
 		}
 		locks, works, notes, stop := instance()
@@ -96,7 +96,7 @@ func TestServiceInBubble(t *testing.T) {
 			t.Errorf("in an hour the holder worked %d times and the other one %d times, want 60 and 0", *works, *otherWorks)
 		}
 
-		must(t, srv.Expire(locks.SessionID()))
+		eventstest.Must(t, srv.Expire(locks.SessionID()))
 		time.Sleep(10*time.Minute + time.Second)
 		synctest.Wait()
 		if *works != 60 || *otherWorks != 10 {

@@ -15,11 +15,11 @@ import (
 // quiet fails the test if the server says anything within d.
 func (r *rawClient) quiet(d time.Duration) {
 	r.t.Helper()
-	must(r.t, r.SetReadDeadline(time.Now().Add(d)))
+	eventstest.Must(r.t, r.SetReadDeadline(time.Now().Add(d)))
 	if b, err := r.in.next(); !errors.Is(err, os.ErrDeadlineExceeded) {
 		r.t.Errorf("a mute server sends %v, %v; want silence", b, err)
 	}
-	must(r.t, r.SetReadDeadline(time.Time{}))
+	eventstest.Must(r.t, r.SetReadDeadline(time.Time{}))
 }
 
 func TestMuteHoldsEventsBack(t *testing.T) {
@@ -30,7 +30,7 @@ func TestMuteHoldsEventsBack(t *testing.T) {
 		p := r.create("/x", 0)
 		r.call(OpGetData, appendBool(appendString(nil, p), true))
 		s.Mute(k.session, true)
-		must(t, s.Delete(p))
+		eventstest.Must(t, s.Delete(p))
 		r.quiet(5 * time.Second)
 		s.Mute(k.session, false)
 		if e := r.next(); e.xid != -1 {
@@ -85,7 +85,7 @@ func TestLaggingZxid(t *testing.T) {
 		k := r.hello(0, 10000, 0, make([]byte, passwordLength))
 		before := r.call(OpPing, nil).zxid
 		s.Lag(k.session, true)
-		must(t, s.Create("/x", nil))
+		eventstest.Must(t, s.Create("/x", nil))
 		if got := r.call(OpPing, nil).zxid; got != before {
 			t.Errorf("a follower that lags answers with zxid %d, want %d", got, before)
 		}
@@ -167,7 +167,7 @@ func TestUnreadyClients(t *testing.T) {
 		r := rawTCP(t, s.Addr())
 		r.write([]byte(bytes))
 		if bytes == "" || bytes == "abc" {
-			check(t, r.Close())
+			eventstest.Check(t, r.Close())
 			continue
 		}
 		r.ended(bytes)

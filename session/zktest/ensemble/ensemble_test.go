@@ -21,7 +21,7 @@ import (
 func client(t *testing.T, servers string) *zk.Conn {
 	t.Helper()
 	conn, events, err := zk.Connect(strings.Split(servers, ","), 5*time.Second, zk.WithLogger(log.New(io.Discard, "", 0)))
-	must(t, err)
+	eventstest.Must(t, err)
 	t.Cleanup(func() {
 		conn.Close()
 		for range events { // ends when the client's goroutines have
@@ -53,7 +53,7 @@ func tryStandalone(t *testing.T, e *Ensemble) {
 	t.Helper()
 	ctx := t.Context()
 	version, err := e.Version(ctx, 0)
-	must(t, err)
+	eventstest.Must(t, err)
 	t.Logf("ZooKeeper %s at %s", version, e.Connect())
 	if version == "" {
 		t.Errorf("the version of server 0 is empty, want a number")
@@ -84,7 +84,7 @@ func tryKill(t *testing.T, e *Ensemble) {
 	conn := client(t, e.Connect())
 	written(t, conn, "/kept", "over a kill")
 	for range 2 { // the second time there is nothing to kill
-		must(t, e.Kill(0))
+		eventstest.Must(t, e.Kill(0))
 	}
 	if _, err := e.status(ctx, 0); err == nil {
 		t.Fatal("the killed server answers srvr, want no answer")
@@ -92,11 +92,11 @@ func tryKill(t *testing.T, e *Ensemble) {
 	if err := e.Stop(0); err == nil {
 		t.Error("Stop of the killed server = nil, want an error")
 	}
-	must(t, e.Restart(0))
+	eventstest.Must(t, e.Restart(0))
 	if err := e.Restart(0); err == nil {
 		t.Error("Restart of the running server = nil, want an error")
 	}
-	must(t, e.Wait(ctx))
+	eventstest.Must(t, e.Wait(ctx))
 	data, _, err := client(t, addr).Get("/kept")
 	if err != nil || string(data) != "over a kill" {
 		t.Errorf("after the restart the node holds %q, %v; want what was written before the kill", data, err)
@@ -117,12 +117,12 @@ func tryStop(t *testing.T, e *Ensemble) {
 	if err := e.Wait(ctx); err != nil {
 		t.Errorf("Wait while the only server is stopped = %v, want nil", err)
 	}
-	must(t, e.Cont(0))
-	must(t, e.Wait(ctx))
+	eventstest.Must(t, e.Cont(0))
+	eventstest.Must(t, e.Wait(ctx))
 	if now, err := e.status(ctx, 0); err != nil || !now.serves() {
 		t.Errorf("after Cont the status is %+v, %v; want one that serves", now, err)
 	}
-	must(t, e.Stop(0)) // and is killed in that state by the clean-up
+	eventstest.Must(t, e.Stop(0)) // and is killed in that state by the clean-up
 }
 
 // TestLeaderIsKilled has an ensemble of its own. Behind the proxies of TestLinksIsolate the next leader takes long: a server
@@ -136,14 +136,14 @@ func TestLeaderIsKilled(t *testing.T) {
 	written(t, conn, "/before", "")
 
 	first, err := e.Leader(ctx)
-	must(t, err)
+	eventstest.Must(t, err)
 	if followers, err := e.Followers(ctx); err != nil || len(followers) != 2 {
 		t.Fatalf("followers %v, %v; want 2", followers, err)
 	}
-	must(t, e.Kill(first))
+	eventstest.Must(t, e.Kill(first))
 	begin := time.Now()
 	second, err := e.Leader(ctx)
-	must(t, err)
+	eventstest.Must(t, err)
 	t.Logf("server %d leads %v after the kill of %d", second, time.Since(begin).Round(time.Millisecond), first)
 	if second == first {
 		t.Fatalf("the killed server %d still leads, want another", first)
@@ -151,8 +151,8 @@ func TestLeaderIsKilled(t *testing.T) {
 	written(t, conn, "/between", "")
 
 	begin = time.Now()
-	must(t, e.Restart(first))
-	must(t, e.Wait(ctx))
+	eventstest.Must(t, e.Restart(first))
+	eventstest.Must(t, e.Wait(ctx))
 	t.Logf("server %d serves %v after its restart", first, time.Since(begin).Round(time.Millisecond))
 	back := client(t, e.Addr(first))
 	for _, path := range []string{"/before", "/between"} {
@@ -174,7 +174,7 @@ func TestLinksIsolate(t *testing.T) {
 	e := Start(t, 3, links.Setting(), SyncLimit(60)) // it is a while until a server closes a connection to another
 	ctx := t.Context()
 	followers, err := e.Followers(ctx)
-	must(t, err)
+	eventstest.Must(t, err)
 	reader, writer := client(t, e.Addr(followers[0])), client(t, e.Addr(followers[0]))
 	written(t, writer, "/node", "data")
 	if _, _, err := reader.Get("/node"); err != nil {
@@ -273,28 +273,12 @@ func TestTakenPortIsRetried(t *testing.T) {
 	folder := t.TempDir()
 	begin := time.Now()
 	e, err := Launch(t.Context(), installation, folder, 2, steal)
-	must(t, err)
+	eventstest.Must(t, err)
 	defer func() {
-		check(t, e.Close())
+		eventstest.Check(t, e.Close())
 	}()
 	if _, err := os.Stat(filepath.Join(folder, "attempt1")); err != nil {
 		t.Errorf("there was no second attempt: %v", err)
 	}
 	t.Logf("started after %v", time.Since(begin).Round(time.Millisecond))
-}
-
-// must ends the test on an error of a step that only prepares the next one.
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// check fails the test on an error, in any goroutine.
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Error(err)
-	}
 }

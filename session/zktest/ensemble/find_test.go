@@ -7,14 +7,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // touch makes empty files, with their folders.
 func touch(t *testing.T, paths ...string) {
 	t.Helper()
 	for _, path := range paths {
-		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
-		must(t, os.WriteFile(path, nil, 0o700))
+		eventstest.Must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		eventstest.Must(t, os.WriteFile(path, nil, 0o700))
 	}
 }
 
@@ -36,7 +38,7 @@ func TestFindInZooKeeperHome(t *testing.T) {
 			t.Setenv("ZOOKEEPER_HOME", home)
 			t.Setenv("JAVA_HOME", home)
 			got, err := Find()
-			must(t, err)
+			eventstest.Must(t, err)
 			if got.Origin != home || got.Java != filepath.Join(home, "bin/java") {
 				t.Errorf("found %+v, want what is in %s", got, home)
 			}
@@ -69,17 +71,17 @@ func TestFindInDeps(t *testing.T) {
 	t.Chdir(filepath.Join(project, "nested/deep"))
 	// Where a temporary folder is reached through a link, the working directory is its other name.
 	dir, err := os.Getwd()
-	must(t, err)
+	eventstest.Must(t, err)
 	deps := filepath.Join(dir, "../../.deps")
 	got, err := Find()
-	must(t, err)
+	eventstest.Must(t, err)
 	if got.Java != filepath.Join(deps, "jre/bin/java") || !slices.Equal(got.Classpath, []string{filepath.Join(deps, "zookeeper/*")}) {
 		t.Errorf("found %+v, want what is in %s", got, deps)
 	}
 
 	t.Run("without Java", func(t *testing.T) {
 		t.Setenv("PATH", t.TempDir())
-		must(t, os.RemoveAll(filepath.Join(deps, "jre")))
+		eventstest.Must(t, os.RemoveAll(filepath.Join(deps, "jre")))
 		if _, err := Find(); !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "Java is not") {
 			t.Errorf("Find without Java = %v, want one that says so", err)
 		}

@@ -28,24 +28,24 @@ func TestServersDieWithTheirParent(t *testing.T) {
 	installation := installed(t)
 	if folder := os.Getenv(childVariable); folder != "" {
 		e, err := Launch(context.Background(), installation, folder, 1)
-		must(t, err)
+		eventstest.Must(t, err)
 		fmt.Printf("\nserver %d\n", e.servers[0].process.cmd.Process.Pid)
 		_, err = io.Copy(io.Discard, os.Stdin) // for ever: the parent has the other end
 		t.Fatal("the parent went away: ", err, e.Close())
 	}
 
 	self, err := os.Executable()
-	must(t, err)
+	eventstest.Must(t, err)
 	ctx := t.Context()
 	child := exec.CommandContext(ctx, self, "-test.run=^"+t.Name()+"$")
 	child.Env = append(os.Environ(), childVariable+"="+t.TempDir())
 	child.Stderr = os.Stderr
 	stdin, err := child.StdinPipe()
-	must(t, err)
+	eventstest.Must(t, err)
 	defer stdin.Close()
 	stdout, err := child.StdoutPipe()
-	must(t, err)
-	must(t, child.Start())
+	eventstest.Must(t, err)
+	eventstest.Must(t, child.Start())
 	pid := 0
 	lines := bufio.NewScanner(stdout)
 	for pid == 0 && lines.Scan() {
@@ -59,7 +59,7 @@ func TestServersDieWithTheirParent(t *testing.T) {
 	if pid != 0 && !running(pid) {
 		t.Error("the server is not running before its parent is killed")
 	}
-	check(t, child.Process.Kill())
+	eventstest.Check(t, child.Process.Kill())
 	if err := child.Wait(); err == nil {
 		t.Error("Wait of the killed process = nil, want its signal")
 	}

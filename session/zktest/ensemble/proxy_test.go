@@ -17,7 +17,7 @@ import (
 func echo(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	must(t, err)
+	eventstest.Must(t, err)
 	var running sync.WaitGroup
 	running.Go(func() {
 		for {
@@ -42,7 +42,7 @@ func echo(t *testing.T) string {
 func through(t *testing.T, p *Proxy) *net.TCPConn {
 	t.Helper()
 	conn, err := net.Dial("tcp4", p.Addr())
-	must(t, err)
+	eventstest.Must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	return conn.(*net.TCPConn)
 }
@@ -57,7 +57,7 @@ func say(t *testing.T, conn net.Conn, text string) {
 // read returns the next bytes, at most n, and how reading ended.
 func read(t *testing.T, conn net.Conn, n int) (string, error) {
 	t.Helper()
-	must(t, conn.SetReadDeadline(time.Time{}))
+	eventstest.Must(t, conn.SetReadDeadline(time.Time{}))
 	var text []byte
 	ended := make(chan error, 1)
 	go func() {
@@ -81,7 +81,7 @@ func hears(t *testing.T, conn net.Conn, want string) {
 // silent fails the test if anything, or the end, arrives for a while.
 func silent(t *testing.T, conn net.Conn) {
 	t.Helper()
-	must(t, conn.SetReadDeadline(time.Now().Add(100*time.Millisecond)))
+	eventstest.Must(t, conn.SetReadDeadline(time.Now().Add(100*time.Millisecond)))
 	buf := make([]byte, 1)
 	if n, err := conn.Read(buf); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("the connection carries %q, %v; want silence", buf[:n], err)
@@ -126,12 +126,12 @@ func TestProxyHolds(t *testing.T) {
 // alone.
 func TestProxyHoldsOneWayOnly(t *testing.T) {
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	must(t, err)
+	eventstest.Must(t, err)
 	defer listener.Close()
 	p := StartProxy(t, listener.Addr().String())
 	front := through(t, p)
 	back, err := listener.Accept()
-	must(t, err)
+	eventstest.Must(t, err)
 	defer back.Close()
 	p.Hold(ToServer)
 	say(t, front, "lost")
@@ -152,7 +152,7 @@ func TestProxyHoldsTheEnd(t *testing.T) {
 	conn := through(t, p)
 	p.Hold(ToServer)
 	say(t, conn, "last words")
-	must(t, conn.CloseWrite())
+	eventstest.Must(t, conn.CloseWrite())
 	silent(t, conn)
 	p.Heal()
 	hears(t, conn, "last words")
@@ -205,7 +205,7 @@ func TestProxyRefusesAndCuts(t *testing.T) {
 	say(t, again, "-")
 	hears(t, again, "-")
 	p.Hold(BothWays)
-	must(t, p.Close()) // also in the middle of a silence, and twice with the one at the test's end
+	eventstest.Must(t, p.Close()) // also in the middle of a silence, and twice with the one at the test's end
 	ends(t, again)
 	if conn, err := net.Dial("tcp4", p.Addr()); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("dialling the closed proxy = %v, %v; want it refused", conn, err)

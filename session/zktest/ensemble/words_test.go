@@ -7,6 +7,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 func TestParseStatus(t *testing.T) {
@@ -55,7 +57,7 @@ func TestParseCounters(t *testing.T) {
 // A stopped server's kernel takes the connection and nobody answers. Asking it must end with the caller's context.
 func TestAskEndsWithItsContext(t *testing.T) {
 	mute, err := net.Listen("tcp4", "127.0.0.1:0")
-	must(t, err)
+	eventstest.Must(t, err)
 	defer mute.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(20*time.Millisecond, cancel)

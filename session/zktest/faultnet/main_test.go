@@ -140,19 +140,3 @@ func (r *rig) within(d time.Duration) context.Context {
 	r.Cleanup(cancel)
 	return ctx
 }
-
-// must ends the test on an error of a step that only prepares the next one.
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// check fails the test on an error, in any goroutine.
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Error(err)
-	}
-}

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
@@ -61,7 +62,7 @@ func TestWhatWasSentArrivesAfterThePartition(t *testing.T) {
 				r.net.Partition()
 				sent := c.create("/1")
 				if gone {
-					check(t, c.Close())
+					eventstest.Check(t, c.Close())
 				}
 				synctest.Wait()
 				if n := r.srv.Connections(); n != 1 || r.srv.Exists("/1") {
@@ -133,7 +134,7 @@ func TestAWriteWaitsForRoom(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
 		c := r.session()
 		r.net.Partition()
-		must(t, c.SetWriteDeadline(time.Now().Add(time.Second)))
+		eventstest.Must(t, c.SetWriteDeadline(time.Now().Add(time.Second)))
 		start, frame := time.Now(), []byte{3: 8, 4: 0xff, 0xff, 0xff, 0xfe, 11: byte(zktest.OpPing)}
 		var err error
 		written := 0
@@ -144,7 +145,7 @@ func TestAWriteWaitsForRoom(t *testing.T) {
 		if !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != time.Second {
 			t.Errorf("the write ends with %v after %v and %d bytes, want its deadline after 1s", err, time.Since(start), written)
 		}
-		must(t, c.SetWriteDeadline(time.Time{}))
+		eventstest.Must(t, c.SetWriteDeadline(time.Time{}))
 		time.AfterFunc(time.Second, r.net.Heal)
 		if _, err = c.Write(frame); err != nil || time.Since(start) != 2*time.Second {
 			t.Errorf("the write that the healing comes to ends with %v after %v, want success after 2s", err, time.Since(start))
@@ -157,13 +158,13 @@ func TestADeadlineAppliesToAReadThatWaits(t *testing.T) {
 		c := r.session()
 		start := time.Now()
 		time.AfterFunc(time.Second, func() {
-			check(t, c.SetDeadline(time.Now().Add(time.Second)))
+			eventstest.Check(t, c.SetDeadline(time.Now().Add(time.Second)))
 		})
 		if _, err := c.receive(); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != 2*time.Second {
 			t.Errorf("the read ends with %v after %v, want its deadline after 2s", err, time.Since(start))
 		}
 		time.AfterFunc(time.Second, func() { _ = c.Close() })
-		check(t, c.SetDeadline(time.Time{}))
+		eventstest.Check(t, c.SetDeadline(time.Time{}))
 		if _, err := c.receive(); err == nil || time.Since(start) != 3*time.Second {
 			t.Errorf("the read ends with %v after %v, want the end of the connection after 3s", err, time.Since(start))
 		}

@@ -32,7 +32,7 @@ func TestOverTCP(t *testing.T) {
 	})
 	defer network.Close()
 	c, err := coordinator.Connect(t.Context(), srv.Addr(), coordinator.WithDialer(network.Dial))
-	must(t, err)
+	eventstest.Must(t, err)
 	var last int64
 	for i := range 8 {
 		a := c.Mutex("/locks/a").Acquire(t.Context())
@@ -54,7 +54,7 @@ func TestOverTCP(t *testing.T) {
 	if _, err := a.Wait(t.Context()); err != nil {
 		t.Error(err)
 	}
-	check(t, c.Close())
+	eventstest.Check(t, c.Close())
 	if left := srv.Children("/locks/a"); len(left) != 0 || writes.Load() < 16 || network.Open() != 0 {
 		t.Errorf("after %d writes %v and %d connections are left, want 16 writes or more and nothing", writes.Load(), left, network.Open())
 	}
@@ -65,9 +65,9 @@ func TestCloseDuringAPartitionOverTCP(t *testing.T) {
 	srv := zktest.Start(t)
 	network := faultnet.New(new(net.Dialer).DialContext, nil)
 	conn, err := network.Dial(t.Context(), "tcp", srv.Addr())
-	must(t, err)
+	eventstest.Must(t, err)
 	network.Partition()
-	check(t, conn.Close())
+	eventstest.Check(t, conn.Close())
 	eventstest.Eventually(t, "the server has the connection", func() bool { return srv.Connections() == 1 })
 	network.Close()
 	eventstest.Eventually(t, "the server hears of the end", func() bool { return srv.Connections() == 0 })

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
@@ -131,7 +132,7 @@ func TestFramesAreTold(t *testing.T) {
 		}
 		step(zktest.OpExists, "/x", true)
 		step(zktest.OpPing)
-		check(t, r.srv.Create("/x", nil))
+		eventstest.Check(t, r.srv.Create("/x", nil))
 		synctest.Wait()
 		step(zktest.OpSync, "/")
 		want := []string{
