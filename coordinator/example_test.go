@@ -562,7 +562,7 @@ func ExampleElection_Terms() {
 	// nobody: true
 }
 
-// A task is claimed by whoever is quick. The others learn who has it, and go on to the next one.
+// The first contender claims a task. The others learn which one has it, and go on to the next task.
 func ExampleCoordinator_Unfair() {
 	c, _, stop := exampleServer()
 	defer stop()

@@ -52,7 +52,7 @@ func TestWhoHoldsInAQueueOfKinds(t *testing.T) {
 	}
 }
 
-// TestTheLeaderIsTheOneInWhoseWayNobodyStands: whoever leads is the only one in whose way nobody stands, whatever the kinds and the order.
+// TestTheLeaderIsTheOneInWhoseWayNobodyStands: the leader, and no other contender, is blocked by nobody, whatever the kinds and the order.
 func TestTheLeaderIsTheOneInWhoseWayNobodyStands(t *testing.T) {
 	if _, ok := recipes.Leads(nil); ok {
 		t.Error("somebody leads where nobody is")

@@ -127,7 +127,7 @@ func TestUnfairTransitions(t *testing.T) {
 	}
 }
 
-// TestWhoeverHasTheOneNodeBlocksTheRest: whoever has the node blocks me, unless it is me.
+// TestWhoeverHasTheOneNodeBlocksTheRest: the owner of the node blocks every other contender.
 func TestWhoeverHasTheOneNodeBlocksTheRest(t *testing.T) {
 	other := events.Name{Text: "other", Kind: events.KindUnfair}
 	if got := (Unfair{}).Blockers([]events.Name{single, other}, single); len(got) != 1 || got[0] != other {

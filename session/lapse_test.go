@@ -89,7 +89,7 @@ func TestWhoVerifiesBehindItsLossIsNoHolderAgain(t *testing.T) {
 				time.Sleep(2 * time.Second)                       // 1, 2
 				s.Claim(recipes.Claim{Epoch: 1, Node: node.Text}) // 3
 			})
-			time.Sleep(3 * time.Second) // whoever's goroutine the drain runs in
+			time.Sleep(3 * time.Second) // in any goroutine that runs the drain
 			if told := s.Fresh(); count[recipes.LeaseRanOut](told) != 1 || told[len(told)-1] != (recipes.Claimed{Epoch: 1}) {
 				r.Errorf("the seat is told %+v, want one LeaseRanOut, and in the end a claim that is not fresh", told)
 			}

@@ -189,7 +189,7 @@ func TestAnEnterLeavesAFloor(t *testing.T) {
 	})
 }
 
-// TestTheFirstSeatWritesTheSizeDown: whoever comes first writes his opinion down, and what is none is said.
+// TestTheFirstSeatWritesTheSizeDown: the first seat writes its size down. Data that are no size are reported.
 func TestTheFirstSeatWritesTheSizeDown(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		a := r.PermitSeat(4, 1)
