@@ -220,6 +220,8 @@ func (n *names) status(word, answer string) string {
 		switch key, value, _ := strings.Cut(l, ": "); {
 		case key == "Zookeeper version", key == "Sent", strings.HasPrefix(key, "Latency"):
 			l = key + ": different"
+		case key == "Outstanding":
+			l = key + ": " + idle(value)
 		case key == "Received":
 			l = key + ": " + n.count(value)
 		case key == "Zxid":
@@ -240,12 +242,21 @@ func (n *names) counters(answer string) string {
 		name, value, _ := strings.Cut(strings.TrimSpace(l), "\t")
 		values[name] = value
 	}
+	values["zk_outstanding_requests"] = idle(values["zk_outstanding_requests"])
 	values["zk_packets_received"] = n.count(values["zk_packets_received"])
 	var s strings.Builder
 	for _, name := range counted {
 		fmt.Fprintf(&s, "%s %s\n", name, strings.TrimSuffix(values[name], ".0"))
 	}
 	return s.String()
+}
+
+// idle writes a number of outstanding requests. A real server that has nothing to do was seen to count -1 of them.
+func idle(value string) string {
+	if strings.HasPrefix(value, "-") {
+		return "0"
+	}
+	return value
 }
 
 // count writes a number of packets as the distance from the first one seen, for
