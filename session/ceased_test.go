@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"sync/atomic"
 	"context"
 	"testing"
 	"testing/synctest"
@@ -87,15 +88,15 @@ func TestWhoHasLostIsNoHolderAgain(t *testing.T) {
 		s.ListNodes(1)
 		s.ClaimNode(1, node.Text)
 		time.Sleep(100 * time.Second)
-		swallowed := 0
+		var swallowed atomic.Int32
 		r.Server.Intercept(func(q zktest.Request) zktest.Action {
 			if q.Op != zktest.OpMulti {
 				return zktest.Pass()
 			}
-			swallowed++
+			swallowed.Add(1)
 			return zktest.Swallow()
 		})
-		r.Until("a probe is lost", func() bool { return swallowed > 0 })
+		r.Until("a probe is lost", func() bool { return swallowed.Load() > 0 })
 		time.Sleep(s.Until() - time.Second)
 		r.Server.Intercept(func(zktest.Request) zktest.Action { return zktest.Delay(2 * time.Second) })
 		s.Claim(recipes.Claim{Epoch: 1, Node: node.Text})
