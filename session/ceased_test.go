@@ -1,8 +1,8 @@
 package session_test
 
 import (
-	"sync/atomic"
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
