@@ -2,7 +2,6 @@ package interop
 
 import (
 	"errors"
-	"fmt"
 	"path"
 	"testing"
 )
@@ -39,11 +38,7 @@ func TestLockObjectsOutliveTheirDirectory(t *testing.T) {
 				s.meet(other, ours, queue)
 				s.until(func() (still error) {
 					for _, dir := range dirs {
-						there, err := s.arena.witness.exists(dir)
-						if there {
-							err = fmt.Errorf("%s is still there", dir)
-						}
-						still = errors.Join(still, err)
+						still = errors.Join(still, s.arena.witness.gone(dir))
 					}
 					return still
 				})

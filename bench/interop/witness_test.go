@@ -58,6 +58,21 @@ func (w witness) nodeOf(dir string, session int64, nodes int) (node string, czxi
 	return found[0], czxid, nil
 }
 
+// gone is an error while the directory is there. The server keeps a plain one, which go-zookeeper's lock makes if the
+// server has removed the container between two visits, so the witness removes it.
+func (w witness) gone(dir string) error {
+	there, stat, err := w.conn.Exists(dir)
+	switch {
+	case err != nil:
+		return fmt.Errorf("looking at %s: %w", dir, err)
+	case !there:
+		return nil
+	case stat.EphemeralOwner == 0:
+		err = w.conn.Delete(dir, -1)
+	}
+	return errors.Join(fmt.Errorf("%s is still there", dir), err)
+}
+
 // exists tells whether the node is there.
 func (w witness) exists(node string) (bool, error) {
 	there, _, err := w.conn.Exists(node)
