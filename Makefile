@@ -88,11 +88,11 @@ race: ## the tests under the race detector
 
 .PHONY: mutants
 mutants: ## put each of the seeded bugs into the library and see that its tests find it
-	ZKGRANT_REAL= ZKGRANT_FULL= ZKGRANT_MUTANTS=1 $(GO) test -count=1 -v -timeout 60m -run 'TestEverySeededBugIsFound' ./coordinator/reliability/mutants | grep -avE '^ *(=== |--- PASS|mutants_test.go:[0-9]+: .* after [0-9.]+m?s$$)'
+	ZKGRANT_REAL= ZKGRANT_FULL= ZKGRANT_MUTANTS=1 $(GO) test -count=1 -v -timeout 60m -run 'TestEverySeededBugIsFound' ./coordinator/reliability/mutants | grep --line-buffered -avE '^ *(=== |--- PASS|mutants_test.go:[0-9]+: .* after [0-9.]+m?s$$)'
 
 .PHONY: kills
 kills: ## the kill matrix, .deps/kills.txt: which tests find which seeded bug
-	ZKGRANT_REAL= ZKGRANT_FULL= ZKGRANT_KILLS='$(CURDIR)/.deps/kills.txt' $(GO) test -count=1 -v -timeout 60m -run TestKillMatrix ./coordinator/reliability/mutants | grep -avE '^ *(=== |--- PASS)'
+	ZKGRANT_REAL= ZKGRANT_FULL= ZKGRANT_KILLS='$(CURDIR)/.deps/kills.txt' $(GO) test -count=1 -v -timeout 60m -run TestKillMatrix ./coordinator/reliability/mutants | grep --line-buffered -avE '^ *(=== |--- PASS)'
 
 .PHONY: interop
 interop: ## one queue with locks of other libraries, run by themselves: Curator, go-zookeeper, kazoo, WriteLock
