@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"path"
 	"time"
 
 	"github.com/zkgrant/zkgrant/actors"
@@ -176,45 +175,41 @@ func ownerOf(ctx context.Context) *owner {
 }
 
 // standing tells what the context already holds of the lock. The lock is entered again
-// with one of the owners, if there are any. The writer is one whose place a reader may take, and below is an upgradable reader
-// who may write. It fails if whoever asks would wait for himself.
-func (l *Lock) standing(ctx context.Context) (owners []*session.Seat, writer *session.Seat, below *Acquisition, _ error) {
+// with one of the owners, if there are any. The writer is one whose place a reader may take.
+// It fails if the caller would wait for itself.
+func (l *Lock) standing(ctx context.Context) (owners []*session.Seat, writer *session.Seat, _ error) {
 	if m := l.multi(); m != nil {
-		return nil, nil, nil, m.standing(ctx)
+		return nil, nil, m.standing(ctx)
 	}
-	deadlock := false
+	var deadlock error
 	for o := ownerOf(ctx); o != nil; o = o.next {
 		held := o.acquisition
 		at := held.lock.at(l.path)
 		switch {
 		case held.lock.c != l.c || at == nil || !held.actor.Holding():
 		case !at.isOfKind(l): // which is no wait for oneself, but two kinds of lock
-			return nil, nil, nil, fmt.Errorf("%w: %s is %s in this context, and not %s", ErrKind, l.path, at.kind(), l.kind())
+			return nil, nil, fmt.Errorf("%w: %s is %s in this context, and not %s", ErrKind, l.path, at.kind(), l.kind())
 		case held.lock.permits() > 0 && l.permits() > 0: // permits add up; see Semaphore.Acquire
-		case l.cfg.reentrant && held.lock.rule == l.rule && !recipes.Single(l.rule) && !held.seat.Upgrades():
+		case l.cfg.reentrant && held.lock.rule == l.rule && !recipes.Single(l.rule):
 			owners = append(owners, held.seat)
-		case below != nil: // an upgrade would wait for a reader
-			deadlock = deadlock || held.lock.rule != recipes.Rule(recipes.Upgradable{})
-		case writer != nil || deadlock: // the latest of them has decided
-		case held.lock.rule == recipes.Rule(recipes.Upgradable{}) && l.rule == recipes.Rule(recipes.Write{}):
-			below = held
-		case held.seat.Upgrades():
-			deadlock = true
+		case writer != nil || deadlock != nil: // the latest of them has decided
 		case held.lock.rule == recipes.Rule(recipes.Write{}) && l.rule == recipes.Rule(recipes.Read{}):
 			writer = held.seat
 		default:
-			deadlock = true
+			deadlock = l.deadlockWith(at)
 		}
 	}
-	if deadlock && owners == nil {
-		return nil, nil, nil, fmt.Errorf("%w: %s", ErrDeadlock, l.path)
+	if deadlock != nil && owners == nil {
+		return nil, nil, deadlock
 	}
-	return owners, writer, below, nil
+	return owners, writer, nil
 }
 
-// upgrade is the rule of who writes in the place of an upgradable reader that holds.
-func (a *Acquisition) upgrade() recipes.Rule {
-	grant, _, _ := a.actor.Tenure()
-	name, _ := events.ParseName(path.Base(grant.Node))
-	return recipes.Upgrade{Of: name.Seq}
+// deadlockWith is the error of a caller that would wait for the lock that its own context holds, with the way out if there is one.
+func (l *Lock) deadlockWith(held *Lock) error {
+	if held.rule.Kind().Reads() && !l.rule.Kind().Reads() {
+		return fmt.Errorf("%w to read: %s: write with Acquisition.Txn and a check of the version that was read, "+
+			"or release the read lock before asking to write", ErrDeadlock, l.path)
+	}
+	return fmt.Errorf("%w: %s", ErrDeadlock, l.path)
 }

@@ -430,7 +430,7 @@ func TestQuickstartLinksNoTestCode(t *testing.T) {
 }
 
 // TestReadmeLinks: each file that the README and CONTRIBUTING link to exists, and
-// each test that they name is in the file that the link leads to.
+// each test and example that they name is in the file that the link leads to.
 func TestReadmeLinks(t *testing.T) {
 	const root = ".."
 	link := regexp.MustCompile(`\[([^\]]+)\]\(([^)#]+)\)`)
@@ -450,7 +450,7 @@ func TestReadmeLinks(t *testing.T) {
 				t.Errorf("%s: %v", page, err)
 				continue
 			}
-			if !strings.HasPrefix(label, "Test") || info.IsDir() {
+			if !strings.HasPrefix(label, "Test") && !strings.HasPrefix(label, "Example") || info.IsDir() {
 				continue
 			}
 			tests++

@@ -32,7 +32,7 @@ import (
 //
 // All programs that hold the lock have to use the option: those that do not leave no record when they crash, and
 // leave somebody else's when they release. In one coordinator that is [ErrKind]. So is the option for a
-// semaphore, an unfair lock, an upgradable reader, and in a multi-lock. No lock may be at the path of a record.
+// semaphore and an unfair lock, and in a multi-lock. No lock may be at the path of a record.
 //
 // Readers of a [ReadWrite] lock make no record, and remove none, but are told. A reader in the place of its own writer is not
 // told of that one; and as ever it must have been granted before the writer releases.

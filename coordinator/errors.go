@@ -27,7 +27,7 @@ var (
 	ErrReleased = errors.New("zkgrant: released")
 	// ErrNotAcquired says that the acquisition was withdrawn before its Grant was
 	// taken, that it was only a try and somebody stood ahead, or that a reader was to take the place of a
-	// write lock that is not held any more, or a writer to upgrade a lock that is not.
+	// write lock that is not held any more.
 	ErrNotAcquired = errors.New("zkgrant: not acquired")
 	// ErrTimeout says that WithMaxWait's time ran out.
 	ErrTimeout = errors.New("zkgrant: waited too long")
@@ -150,11 +150,7 @@ func explain(l *Lock, end actors.End) error {
 		return l.explainSize(end)
 	default:
 		if errors.Is(end.Cause, session.ErrGuard) {
-			other := "the write lock whose place it was to take"
-			if l.rule.Kind() == events.KindWrite {
-				other = "the upgradable read lock"
-			}
-			return fmt.Errorf("%w: %s: %s is not held any more", ErrNotAcquired, path, other)
+			return fmt.Errorf("%w: %s: the write lock whose place it was to take is not held any more", ErrNotAcquired, path)
 		}
 		return fmt.Errorf("zkgrant: lock %s: %w", path, end.Cause)
 	}

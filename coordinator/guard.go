@@ -26,8 +26,8 @@ const nobody = "_not_held_"
 // path is the one on the server, the chroot included. Before the Grant it names a
 // node that does not exist. So it does for an unfair lock, whose nodes bear one name, and which it could not tell
 // from the next holder's: there it never succeeds. Of a lock that several hold together, as readers do and the holders
-// of permits, it says that we hold it; of several permits it checks the first, of a multi-lock the
-// node of the first lock, and of an upgrade its own node, not that of its upgradable reader.
+// of permits, it says that we hold it; of several permits it checks the first, and of a multi-lock the
+// node of the first lock.
 //
 // Most programs want [Acquisition.Txn], which needs no second connection.
 func (a *Acquisition) Guard() *zk.CheckVersionRequest {
@@ -46,7 +46,7 @@ func (a *Acquisition) Guard() *zk.CheckVersionRequest {
 // lock's node, or every node of a multi-lock, still exists when the servers come to it. They may be
 // *zk.CreateRequest, *zk.SetDataRequest, *zk.DeleteRequest and
 // *zk.CheckVersionRequest, with paths like those of locks: relative to the chroot.
-// The guard is added, and must not be given; of an upgrade it checks both nodes. A create needs an access control list, and may be ephemeral and
+// The guard is added, and must not be given. A create needs an access control list, and may be ephemeral and
 // sequential, and nothing else. The operations and their data are the caller's again when Txn has returned. The responses are those of the
 // operations, in their order, also when one of them was refused; the error is then
 // that one's.

@@ -72,27 +72,21 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	if m := l.multi(); m != nil && m.err == nil {
 		place.Members, place.Marks = m.places(), m.marks()
 	}
-	var below *Acquisition
 	err := l.check(cfg)
 	if err == nil {
 		err = l.checkOwn(ctx)
 	}
 	if err == nil {
-		place.With, place.In, below, err = l.standing(ctx)
+		place.With, place.In, err = l.standing(ctx)
 		// A reader in the place of its own writer waits for nobody, and would find that in its way.
 		cfg.try = cfg.try && place.In == nil
 	}
-	rule := l.machineRule()
-	if err == nil && below != nil {
-		rule = below.upgrade()
-		place.Kind, place.Over = rule.Kind(), below.seat
-	}
-	if err == nil && (place.In != nil || below != nil) {
-		err = l.checkSize(cfg, l.size(cfg)+len(c.chroot)+len(l.path)) // which also names the other's node
+	if err == nil && place.In != nil {
+		err = l.checkSize(cfg, l.size(cfg)+len(c.chroot)+len(l.path)) // which also names the writer's node
 	}
 	a.seat = c.session.Seat(place)
 	a.actor = actors.NewLock(actors.Config{
-		ID: id, Path: l.path, Rule: rule, Port: a.seat, Owner: (*ownerOfActor)(a), House: &c.house,
+		ID: id, Path: l.path, Rule: l.machineRule(), Port: a.seat, Owner: (*ownerOfActor)(a), House: &c.house,
 	})
 	if err == nil {
 		err = c.live.enter(a)
@@ -140,14 +134,8 @@ func (l *Lock) checkForm() error {
 	if l.cfg.detect && (l.family == familyUnfair || l.family == familySemaphore) {
 		return fmt.Errorf("%w: %v does not tell of crashes, at %s", ErrKind, l.family, l.path)
 	}
-	if l.cfg.detect && l.rule == recipes.Rule(recipes.Upgradable{}) {
-		return fmt.Errorf("%w: an upgradable reader does not tell of crashes, at %s", ErrKind, l.path)
-	}
 	if l.cfg.kazoo && (l.family == familyUnfair || l.family == familySemaphore) {
 		return fmt.Errorf("%w: kazoo has no lock that %v could stand beside, at %s", ErrKind, l.family, l.path)
-	}
-	if l.cfg.kazoo && l.rule == recipes.Rule(recipes.Upgradable{}) {
-		return fmt.Errorf("%w: kazoo has no upgradable readers, at %s", ErrKind, l.path)
 	}
 	return nil
 }

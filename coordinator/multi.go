@@ -31,7 +31,7 @@ import (
 // [ErrDeadlock]. No multi-lock is entered again, and no writer in it becomes a reader.
 //
 // Bad input is told by the acquisition, before anything is sent: [ErrMembers] if there are no locks, or one is nil or another
-// coordinator's; [ErrDuplicate] if a path is in it twice; [ErrKind] for an unfair lock, an upgradable reader, another multi-lock, and a lock
+// coordinator's; [ErrDuplicate] if a path is in it twice; [ErrKind] for an unfair lock, another multi-lock, and a lock
 // that is [Reentrant], [DetectCrash] or [AsKazoo]; [ErrPath]; [ErrTooLarge] if all of it does not fit into one request of 1 MiB.
 func (c *Coordinator) Multi(locks ...*Lock) *Lock {
 	m := &members{locks: append([]*Lock(nil), locks...)}
@@ -69,10 +69,10 @@ func (l *Lock) multi() *members {
 func (m *members) marks() events.Marks {
 	for _, member := range m.locks {
 		if !member.cfg.revocable {
-			return events.MarkStrict
+			return 0
 		}
 	}
-	return events.MarkStrict | events.MarkRevocable
+	return events.MarkRevocable
 }
 
 // machineRule is the rule by which its machine goes.
@@ -112,8 +112,8 @@ func (m *members) check(c *Coordinator) error {
 			return fmt.Errorf("%w: lock %d of a multi-lock is one itself", ErrKind, i)
 		case l.c != c:
 			return fmt.Errorf("%w: lock %d is another coordinator's", ErrMembers, i)
-		case l.family == familyUnfair, l.rule == recipes.Rule(recipes.Upgradable{}):
-			return fmt.Errorf("%w: an unfair lock, or an upgradable reader, cannot be part of a multi-lock, at %s", ErrKind, l.path)
+		case l.family == familyUnfair:
+			return fmt.Errorf("%w: an unfair lock cannot be part of a multi-lock, at %s", ErrKind, l.path)
 		case l.cfg.reentrant, l.cfg.kazoo, l.cfg.detect:
 			return fmt.Errorf("%w: a lock that is reentrant, tells of crashes, or has kazoo's names, cannot be part of a multi-lock, at %s", ErrKind, l.path)
 		}
@@ -153,11 +153,11 @@ func (m *members) places() []session.Place {
 // standing fails if the context holds one of them already.
 func (m *members) standing(ctx context.Context) error {
 	for _, l := range m.locks {
-		_, writer, below, err := l.standing(ctx)
+		_, writer, err := l.standing(ctx)
 		if err != nil {
 			return err
 		}
-		if writer != nil || below != nil {
+		if writer != nil {
 			return fmt.Errorf("%w: %s", ErrDeadlock, l.path)
 		}
 	}

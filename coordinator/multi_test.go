@@ -123,7 +123,6 @@ func TestBadMultiLocksEndAtOnceAndSendNothing(t *testing.T) {
 			"unfair":               {c.Multi(c.Mutex(accountA), c.Unfair(accountB)), nil, []error{coordinator.ErrKind}},
 			"reentrant":            {c.Multi(c.Mutex(accountA, coordinator.Reentrant())), nil, []error{coordinator.ErrKind}},
 			"tells of crashes":     {c.Multi(c.Mutex(accountA, coordinator.DetectCrash())), nil, []error{coordinator.ErrKind}},
-			"upgradable":           {c.Multi(c.Mutex(accountA), c.ReadWrite(accountB).Upgradable()), nil, []error{coordinator.ErrKind}},
 			"kazoo's":              {c.Multi(c.Mutex(accountA, coordinator.AsKazoo())), nil, []error{coordinator.ErrKind}},
 			"no path":              {mutexes(c, accountA, "b"), nil, []error{coordinator.ErrPath}},
 			"the servers' own":     {mutexes(c, "/zookeeper/config"), nil, []error{coordinator.ErrPath}},

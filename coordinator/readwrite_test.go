@@ -144,43 +144,35 @@ func TestAReaderCostsOneRequestAloneAndFourBesideAnother(t *testing.T) {
 	})
 }
 
-// TestAnUpgradeCosts: what an upgrade pays, and what those pay who stand around it.
-func TestAnUpgradeCosts(t *testing.T) {
+// TestAReaderThatAsksToWriteIsToldTheWayOut: the text of the error names both ways. In a multi-lock it does, too, and where there is no
+// such way it does not.
+func TestAReaderThatAsksToWriteIsToldTheWayOut(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		cs, ms := coordtest.Metered(t, srv, 2)
-		coordtest.Warm(t, cs[0])
-		rw, other := cs[0].ReadWrite(lockPath), cs[1].ReadWrite(lockPath)
-		cost := func(do func()) int {
-			before := coordtest.Total(ms)
-			do()
-			synctest.Wait()
-			return coordtest.Total(ms).Minus(before).Requests
+		c := coordtest.Connect(t, srv)
+		rw, kazoo := c.ReadWrite(coordtest.LockPath), c.ReadWrite("/locks/kazoo", coordinator.AsKazoo())
+		const short = "zkgrant: the context already holds this lock"
+		wayOut := func(path string) string {
+			return short + " to read: " + path + ": write with Acquisition.Txn and a check of the version that was read, " +
+				"or release the read lock before asking to write"
 		}
-		var up, write *coordinator.Acquisition
-		if n := cost(func() { up = coordtest.Queue(rw.Upgradable()) }); n != 1 {
-			t.Errorf("an upgradable reader, alone, made %d requests, want 1", n)
-		}
-		if n := cost(func() { write = queueFrom(rw.Write(), up.Context(t.Context())) }); n != 5 { // create, list, both nodes, claim
-			t.Errorf("its upgrade made %d requests, want 5", n)
-		}
-		if n := cost(write.Release); n != 1 {
-			t.Errorf("the way back made %d requests, want 1", n)
-		}
-		writer := coordtest.Queue(other.Write())
-		if n := cost(func() { write = queueFrom(rw.Write(), up.Context(t.Context())) }); n > 6 { // and the writer between
-			t.Errorf("its upgrade ahead of a writer made %d requests, want at most 6", n)
-		}
-		if coordtest.Soon(t, write); writer.Valid() {
-			t.Error("a writer holds beside the upgrade, want it to wait")
-		}
-		if n := cost(up.Release); n != 0 {
-			t.Errorf("the release of the one below made %d requests, want none", n)
-		}
-		if n := cost(write.Release); n != 2 { // one transaction for both, and the writer claims
-			t.Errorf("the release of the upgrade made %d requests, want 2", n)
-		}
-		if !writer.Valid() {
-			t.Error("behind the upgrade the writer does not hold, want it granted")
+		for name, tt := range map[string]struct {
+			held, asked *coordinator.Lock
+			want        string
+		}{
+			"a reader to write":                  {rw.Read(), rw.Write(), wayOut(coordtest.LockPath)},
+			"with kazoo's names":                 {kazoo.Read(), kazoo.Write(), wayOut("/locks/kazoo")},
+			"to write in a multi-lock":           {rw.Read(), c.Multi(c.Mutex("/locks/m"), rw.Write()), wayOut(coordtest.LockPath)},
+			"a reader in a multi-lock, to write": {c.Multi(c.Mutex("/locks/m"), rw.Read()), rw.Write(), wayOut(coordtest.LockPath)},
+			"a reader to read":                   {rw.Read(), rw.Read(), short + ": " + coordtest.LockPath},
+			"a writer to write":                  {rw.Write(), rw.Write(), short + ": " + coordtest.LockPath},
+		} {
+			held, _ := coordtest.Hold(t, tt.held)
+			asked := tt.asked.Acquire(held.Context(t.Context()))
+			<-asked.Done()
+			if err := asked.Err(); !errors.Is(err, coordinator.ErrDeadlock) || err.Error() != tt.want {
+				t.Errorf("%s: ended with\n%v, want\n%v", name, err, tt.want)
+			}
+			coordtest.End(held)
 		}
 	})
 }

@@ -21,7 +21,7 @@
 // # Contender names
 //
 // A lock directory may be shared with other libraries. [ParseName] recognises
-// the ten forms in use as contenders and nothing else; overlooking a foreign
+// the eight forms in use as contenders and nothing else; overlooking a foreign
 // holder would break exclusion, and taking a stray node for one would block
 // everybody for ever.
 package events

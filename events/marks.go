@@ -15,9 +15,6 @@ type Marks uint8
 // MarkRevocable says that whoever made the node gives the lock back when he is asked to, by the end of the time that he is given.
 const MarkRevocable Marks = 1
 
-// MarkStrict says that whoever made the node waits for an upgradable reader as for a writer, though he only reads.
-const MarkStrict Marks = 2
-
 // ownGUID is how our names begin: `_c_<uuid>-`, or in kazoo's form the digits of the UUID alone.
 var ownGUID = regexp.MustCompile(`^(?:` +
 	`_c_[0-9a-f]{8}-[0-9a-f]{4}-8([0-9a-f])[0-9a-f]{2}-[89ab][0-9a-f]{3}-[0-9a-f]{12}-|` +

@@ -12,7 +12,7 @@ import (
 // is no contender.
 type Kind uint8
 
-// The ten forms of names found in lock directories. %010d is the number that
+// The eight forms of names found in lock directories. %010d is the number that
 // the server appends; it is wider when negative.
 const (
 	// KindLock is `lock-%010d`: ours, Curator's mutex, go-zookeeper's Lock, the recipe.
@@ -35,13 +35,6 @@ const (
 	// KindUnfair is the one node of an unfair lock. It is no form of a name: the node is at the
 	// lock's own path and not in a directory, and may be called anything, so ParseName never finds it.
 	KindUnfair
-
-	// KindUpgradable is `upgr-__WRIT__%010d`: an upgradable reader of our read/write lock. Whoever does not know
-	// of it, as Curator, takes it for a writer.
-	KindUpgradable
-	// KindUpgrade is `upgw-__WRIT__%010d`: one of those who asks to write, or does; his other node stands as well.
-	// It is a writer's for everybody.
-	KindUpgrade
 )
 
 // forms lists the markers that stand right before the number. Longer markers
@@ -57,8 +50,6 @@ var forms = [...]struct {
 	{"__rlock__", KindKazooRead, "kazoo read lock"},
 	{"__lock__", KindKazooLock, "kazoo lock"},
 	{"__READ__", KindRead, "read lock"},
-	{"upgr-__WRIT__", KindUpgradable, "upgradable read lock"},
-	{"upgw-__WRIT__", KindUpgrade, "upgrade to a write lock"},
 	{"__WRIT__", KindWrite, "write lock"},
 	{"lock-", KindLock, "lock"},
 	{"read-", KindRecipeRead, "recipe read lock"},
@@ -118,7 +109,7 @@ const SeqEnd = 1<<31 - 1<<20
 var ErrSequenceEnd = errors.New("zkgrant: the sequence numbers of the lock directory are used up")
 
 // ParseName takes the name of a child of a lock directory apart. It reports
-// false for whatever is not one of the ten forms, anchored at the end of the
+// false for whatever is not one of the eight forms, anchored at the end of the
 // name; such a child is no contender. A number beyond the usable range is
 // parsed all the same: see [Name.Check].
 func ParseName(text string) (Name, bool) {

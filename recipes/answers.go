@@ -113,8 +113,6 @@ func (m *Machine) onFound(in Listed) []Effect {
 	}
 	blockers := m.rule.Blockers(in.Queue, m.own.Name)
 	switch {
-	case len(blockers) == 0 && overtaken(m.rule, in.Queue, m.own.Name):
-		return m.giveWay()
 	case len(blockers) == 0:
 		return m.first()
 	case m.try:
@@ -122,7 +120,6 @@ func (m *Machine) onFound(in Listed) []Effect {
 	default:
 		m.state, m.waited = Waiting, true
 		m.older, m.ahead = nearest(m.rule, in.Queue, m.own.Name), int32(ahead(m.rule, in.Queue, m.own.Name))
-		m.beside = besideUpgradable(m.rule, in.Queue, m.own.Name)
 		return []Effect{Queue{Ahead: int(m.ahead)}, Watch{Epoch: m.epoch, Node: m.older[0]}}
 	}
 }

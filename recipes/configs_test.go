@@ -73,7 +73,7 @@ func capped(most Attempt, step stepFunc) stepFunc {
 	}
 }
 
-// worldsFile has the worlds to explore, but for those of upgrades.
+// worldsFile has the worlds to explore.
 const worldsFile = "testdata/worlds.txt"
 
 // worlds returns the worlds of some sections of the file.

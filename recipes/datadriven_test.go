@@ -25,7 +25,6 @@ import (
 //	world a b          as queue, but nobody has asked yet
 //	                   write=(a) and read=(b) ask for the sides of a read/write lock; trades=(a) takes=(b): the same, and
 //	                   b shares a session with a, and will ask for a's place when it is told to start;
-//	                   upgradable=(a) upgrades=(b): b shares a session with a, and will ask to write in a's place;
 //	                   kazoo=(a) has kazoo's names, and with kazoos the foreign contenders have;
 //	                   with detect, a lock that tells of crashes
 //	start a            a asks
@@ -108,7 +107,6 @@ func (p *play) begin(t *testing.T, d *datadriven.TestData) {
 	var first int64
 	p.clients = 0
 	flags, roles := make([]uint8, maxClients), make([]uint8, maxClients)
-	rules := make([]Rule, maxClients)
 	var dir start
 	writer, single := has(d, "writer"), has(d, "single")
 	for _, a := range d.CmdArgs {
@@ -124,10 +122,6 @@ func (p *play) begin(t *testing.T, d *datadriven.TestData) {
 		case "detect":
 			for c := range flags {
 				flags[c] |= flagDetect
-			}
-		case "upgradable", "upgrades":
-			for _, v := range a.Vals {
-				rules[v[0]-'a'] = map[string]Rule{"upgradable": Upgradable{}, "upgrades": Upgrade{}}[a.Key]
 			}
 		case "write", "read", "trades", "takes", "kazoo":
 			for _, v := range a.Vals {
@@ -147,13 +141,6 @@ func (p *play) begin(t *testing.T, d *datadriven.TestData) {
 		keepOrder: true, whole: true, dir: dir, writer: writer, single: single, kazoos: has(d, "kazoos"), mixes: true, detect: has(d, "detect"),
 	}}
 	p.w = newWorld(p.clients, budget{}, flags, roles)
-	for c, rule := range rules {
-		if rule != nil {
-			p.w.clients[c].role |= roleShares
-			p.w.clients[c].machine, p.w.clients[c].raise = p.env.intern(NewMachine(rule)), raiseOf(rule)
-			p.env.upgrades, p.env.sharing = true, true
-		}
-	}
 	if single {
 		for c := range p.clients {
 			p.w.clients[c].machine = p.env.intern(NewMachine(Unfair{}))
@@ -164,7 +151,7 @@ func (p *play) begin(t *testing.T, d *datadriven.TestData) {
 		return
 	}
 	for c := range p.clients {
-		if roles[c]&roleTakes != 0 || p.w.clients[c].raise&raiseAbove != 0 {
+		if roles[c]&roleTakes != 0 {
 			continue
 		}
 		p.take(stepStart, uint8(c))

@@ -98,12 +98,6 @@
 // Behind a write node nothing but a listing counts, for its owner may trade it for a
 // read node of the same number, ahead of all who wait.
 //
-// # Two nodes of one owner
-//
-// Whoever reads and may upgrade has a node of a kind of its own, beside which readers enter and nobody else. To write it
-// makes a second one at the end of the queue, and keeps the first: that keeps writers out, and the second one readers. Why
-// nobody comes in between, and which readers have to look twice for it, stands at [Upgrade].
-//
 // # One node instead of a queue
 //
 // Whoever creates the node of an unfair lock has it, and the create proves all that a grant
@@ -133,8 +127,7 @@
 // tokens grow; nobody enters past somebody older who excludes it, and no reader waits for
 // readers; a lock that tells of crashes tells of each, and of none that was none; from every world there is a way to one in which all is over and no node is left.
 // What the session does on a machine's behalf is part of it: the directory's data, several
-// machines of one session that know of each other, a writer that becomes a reader, an
-// upgradable reader that becomes a writer. Rules
+// machines of one session that know of each other, a writer that becomes a reader. Rules
 // that are taken away are reported (coordinator/reliability/mutants/testdata/explorer.txt, shellbugs_test.go).
 //
 // # Epochs

@@ -99,7 +99,6 @@ type options struct {
 	permits   bool // it is a semaphore
 	sizes     bool // and opinions of its size may differ
 	detect    bool // holders leave a record, for others to learn that they crashed
-	upgrades  bool // somebody may upgrade, and readers from outside are Curator's
 	shell     shell
 }
 
@@ -172,7 +171,7 @@ func (e *environment) open(w *world) {
 		}
 	}
 	for c := range w.clients {
-		if w.clients[c].machine != machineOver && e.eager && w.clients[c].role&roleTakes == 0 && w.clients[c].raise&raiseAbove == 0 {
+		if w.clients[c].machine != machineOver && e.eager && w.clients[c].role&roleTakes == 0 {
 			e.do(w, step{kind: stepStart, client: uint8(c)})
 		}
 	}
@@ -244,7 +243,7 @@ func (e *environment) enabledFor(w *world, c uint8, steps []step) []step {
 		}
 	}
 	up, down := cl.conn == connUp, cl.conn == connDown
-	add(cl.told&toldStart == 0 && (cl.role&roleTakes == 0 || w.mayTake(int(c))) && (cl.raise&raiseAbove == 0 || w.mayUpgrade(int(c))), stepStart)
+	add(cl.told&toldStart == 0 && (cl.role&roleTakes == 0 || w.mayTake(int(c))), stepStart)
 	for i, r := range cl.requests {
 		// A step names the request if it is not the oldest.
 		first := i == e.executes(cl)
@@ -265,15 +264,14 @@ func (e *environment) enabledFor(w *world, c uint8, steps []step) []step {
 	add(up && cl.closed == 0 && cl.discard != 0, stepDiscard)
 	clinging := e.clings && cl.told&toldOwed != 0 && cl.holds()
 	release := stepRelease
-	if w.pending(int(c)) || w.upgrading(int(c)) {
-		release = stepReleaseEarly // its caller waits for the read lock, or to write, and need not
+	if w.pending(int(c)) {
+		release = stepReleaseEarly // its caller waits for the read lock, and need not
 	}
 	add(cl.told&(toldGrant|toldWithdrawn|toldFinish) == toldGrant && !clinging, release)
 	add(cl.told&(toldStart|toldGrant|toldWithdrawn|toldFinish) == toldStart && w.left.withdraw > 0, stepWithdraw)
 	add(e.detect && cl.holds(), stepCrash)
 	add(e.detect && cl.holds() && !clinging, stepUntaken)
 	add(w.orphaned(int(c)), stepFollows)
-	add(w.outlives(int(c)), stepReleaseEarly)
 	add(up && cl.closed == 0 && w.left.refuse > 0 && e.refusable(cl), stepRefuse)
 	add(e.ghost && up && cl.closed == 0 && e.ghosts(cl) >= 0, stepGhost)
 	if !w.leads(int(c)) {

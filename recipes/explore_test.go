@@ -30,10 +30,9 @@ const (
 func TestExplore(t *testing.T) {
 	big := os.Getenv(bigRun) != ""
 	everyday := worlds(t, "mutex", "directory", "sharing", "semaphores", "unfair", "kazoo", "revocations", "crashes")
-	everyday = append(everyday, upgrading()...)
 	switch {
 	case big:
-		all := append(worlds(t, "huge"), hugeUpgrading()...)
+		all := worlds(t, "huge")
 		for _, cfg := range everyday {
 			cfg.whole = true
 			all = append(all, cfg)
@@ -105,7 +104,7 @@ func atATime[T any](workers int, items []T, do func(T)) {
 // steps. By default it does not go to the end of the largest worlds without simplifications.
 func TestExploreLosesNothing(t *testing.T) {
 	one, three := []Rule{Semaphore{Size: 1, Permits: 1}, Semaphore{Size: 1, Permits: 1}}, []Rule{Semaphore{Size: 4, Permits: 3}, Semaphore{Size: 4, Permits: 3}}
-	node, up := []Rule{Unfair{}, Unfair{}, Unfair{}}, []Rule{Upgradable{}, Upgrade{}, nil}
+	node := []Rule{Unfair{}, Unfair{}, Unfair{}}
 	detect := []uint8{flagDetect, flagDetect}
 	atATime(2, []config{
 		{name: "withdraw + cut", clients: 3, left: budget{withdraw: 1, cut: 1}},
@@ -127,8 +126,6 @@ func TestExploreLosesNothing(t *testing.T) {
 		{name: "detect: expire + remove", clients: 2, left: budget{expire: 1, remove: 1}, flags: detect, options: options{eager: true, detect: true}},
 		{name: "detect: a writer and a reader: cut", clients: 2, left: budget{cut: 1}, roles: []uint8{writes, reader}, flags: detect, options: options{sharing: true, detect: true}},
 		{name: "requests overtake: withdraw + remove", clients: 2, left: budget{withdraw: 1, remove: 1}, options: options{loose: true}},
-		{name: "upgrade: cut + withdraw", clients: 3, left: budget{cut: 1, withdraw: 1}, rules: up, roles: []uint8{roleShares, roleShares, reader}, options: options{eager: true, upgrades: true}},
-		{name: "upgrade: remove + expire, own nodes watched", clients: 2, left: budget{remove: 1, expire: 1}, rules: up, roles: []uint8{roleShares, roleShares}, options: options{eager: true, upgrades: true, ownWatch: true}},
 	}, func(cfg config) {
 		simple := explore(Machine.Step, cfg, most)
 		cfg.whole = true
@@ -151,7 +148,7 @@ func TestWorldsHaveNoPadding(t *testing.T) {
 		size, fields uintptr
 	}{
 		{"client", unsafe.Sizeof(client{}), 4 + 8*maxRequests + 20},
-		{"world", unsafe.Sizeof(world{}), maxClients*unsafe.Sizeof(client{}) + 4*maxNodes + 4*(maxLag+1) + 6 + 3 + 16 + 1 + 2},
+		{"world", unsafe.Sizeof(world{}), maxClients*unsafe.Sizeof(client{}) + 4*maxNodes + 4*(maxLag+1) + 6 + 3 + 16 + 3},
 	} {
 		if c.size != c.fields {
 			t.Errorf("a %s takes %d bytes, its fields %d", c.what, c.size, c.fields)

@@ -31,9 +31,7 @@ func explore(machine stepFunc, cfg config, limit int) (f finding) {
 		inDirectories(e, &root, cfg.places)
 	}
 	for c, rule := range cfg.rules {
-		if rule != nil {
-			root.clients[c].machine, root.clients[c].raise = e.intern(NewMachine(rule)), raiseOf(rule)
-		}
+		root.clients[c].machine = e.intern(NewMachine(rule))
 	}
 	e.open(&root)
 	f.Finding = searchtest.Visit(searchtest.Model[world, step](e), root, limit)

@@ -20,22 +20,18 @@ const (
 	_
 	formKazooLock
 	formKazooRead
-	formUpgradable
-	formUpgrade
-	formCurator // a reader of Curator's, for whom somebody upgradable is a writer
 )
 
 const formMask form = 0xf
 
-// inPlace is how many bits that takes. Above them stands 1 + the write node whose number a read node bears, or the
-// node that an upgrade belongs to.
+// inPlace is how many bits that takes. Above them stands 1 + the write node whose number a read node bears.
 const inPlace = 4
 
 // twinOf is the form of a read node in the place of a write node.
 func twinOf(writer uint8) form { return formRead | form(writer+1)<<inPlace }
 
 func (f form) reads() bool {
-	return f&formMask == formRead || f&formMask == formKazooRead || f&formMask == formCurator
+	return f&formMask == formRead || f&formMask == formKazooRead
 }
 
 // kazoo tells whether it is one of those that kazoo's locks see.
@@ -88,12 +84,11 @@ func (fs *forms) older(id uint8) uint8 {
 // blocking returns the nodes that, if they exist, keep a node's owner from the lock.
 func (fs *forms) blocking(id uint8) uint8 {
 	mask := fs.older(id)
-	mine := fs[id&7]
-	if !mine.reads() && mine != formUpgradable {
+	if !fs[id&7].reads() {
 		return mask
 	}
 	for i, f := range fs {
-		if f.reads() || f == formUpgradable && mine&formMask == formRead {
+		if f.reads() {
 			mask &^= 1 << i
 		}
 	}
@@ -119,7 +114,7 @@ func (fs *forms) together(a, b uint8) bool {
 	if fs[a&7].lease() && fs[b&7].lease() {
 		return true
 	}
-	return fs[a&7].shares(fs[b&7]) || fs.beside(a)&(1<<b) != 0 || fs[a&7].below() == b || fs[b&7].below() == a
+	return fs[a&7].reads() && fs[b&7].reads() || fs.beside(a)&(1<<b) != 0
 }
 
 // spread has a byte of ones for each bit of its index.
@@ -167,13 +162,7 @@ func (it *interpreter) name(id uint8, f form) events.Name {
 	case writer != noNode:
 		text = fmt.Sprintf("%d-__READ__%010d", id, it.first+int64(writer))
 	case f == formRead:
-		text = fmt.Sprintf("_c_00000000-0000-8000-8000-000000000000-__READ__%010d", it.first+int64(id))
-	case f == formCurator:
 		text = fmt.Sprintf("__READ__%010d", it.first+int64(id))
-	case f == formUpgradable:
-		text = fmt.Sprintf("upgr-__WRIT__%010d", it.first+int64(id))
-	case f.below() != noNode:
-		text = fmt.Sprintf("upgw-__WRIT__%010d", it.first+int64(id))
 	case f == formWrite:
 		text = fmt.Sprintf("__WRIT__%010d", it.first+int64(id))
 	case f == formKazooLock:

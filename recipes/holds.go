@@ -12,8 +12,11 @@ import (
 // who reads or writes there is for its kind to say. The queue is in any order.
 func Holds(rule Rule, queue []events.Name, who events.Name) bool {
 	switch rule.(type) {
-	case Read, Write, Upgradable:
-		rule = ruleOf(queue, who)
+	case Read, Write:
+		rule = Write{} // so far as it is known: a foreign lock is exclusive
+		if who.Kind.Reads() {
+			rule = Read{}
+		}
 	}
 	return len(rule.Blockers(queue, who)) == 0
 }
@@ -22,45 +25,19 @@ func Holds(rule Rule, queue []events.Name, who events.Name) bool {
 // of a mutex as well where nobody reads. The queue is in any order, and so is the answer.
 func Holders(queue []events.Name) (holders []events.Name) {
 	first, firstWriter := int64(math.MaxInt64), int64(math.MaxInt64)
-	upgrades := false
 	for _, c := range queue {
 		first = min(first, c.Seq)
 		if !c.Kind.Reads() {
 			firstWriter = min(firstWriter, c.Seq)
 		}
-		upgrades = upgrades || c.Kind == events.KindUpgradable || c.Kind == events.KindUpgrade
 	}
 	for _, c := range queue {
 		// A writer who becomes a reader has two nodes of one number, and holds by both.
-		holds := c.Seq == first || c.Kind.Reads() && c.Seq <= firstWriter
-		if upgrades {
-			holds = Holds(Write{}, queue, c)
-		}
-		if holds {
+		if c.Seq == first || c.Kind.Reads() && c.Seq <= firstWriter {
 			holders = append(holders, c)
 		}
 	}
 	return holders
-}
-
-// ruleOf returns what a contender for a read/write lock waits for.
-func ruleOf(queue []events.Name, who events.Name) Rule {
-	switch {
-	case who.Kind == events.KindUpgradable, who.Kind.Reads() && !besides(who): // for whom somebody upgradable is a writer
-		return Upgradable{}
-	case who.Kind.Reads():
-		return Read{}
-	case who.Kind == events.KindUpgrade:
-		of := who.Seq // if nobody upgradable is left it holds nothing
-		for _, c := range queue {
-			if c.Kind == events.KindUpgradable && c.Seq < of {
-				of = c.Seq // who upgrades holds, so it is the first
-			}
-		}
-		return Upgrade{Of: of}
-	default:
-		return Write{} // so far as it is known: a foreign lock is exclusive
-	}
 }
 
 // Leads returns which of an election's candidates leads, or will as soon as it hears that its turn has

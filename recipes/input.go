@@ -129,8 +129,7 @@ type (
 	// what was found under the attempt's GUID. With Leased that is not in the queue:
 	// it is the first of the attempt's leases, its Token is not known, and Taken is how many leases there
 	// are in all. Size is the semaphore's, or 0 if it was not asked for. Of a multi-lock the Queue is that of all members,
-	// and Own the first of the own nodes that was found; with Parted there are others that were not, or of an upgrade the upgradable
-	// reader's.
+	// and Own the first of the own nodes that was found; with Parted there are others that were not.
 	Listed struct {
 		Epoch  Epoch
 		Queue  []events.Name

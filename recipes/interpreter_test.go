@@ -130,7 +130,6 @@ type traits struct {
 	older uint8 // those that it remembers to stand ahead
 	reads bool
 	kazoo bool
-	of    uint8 // the node that it upgrades, or noNode
 }
 
 type result struct {
@@ -171,11 +170,7 @@ func (it *interpreter) intern(m Machine) uint32 {
 	id := uint32(len(it.machines))
 	it.index[m] = id
 	it.machines = append(it.machines, m)
-	t := traits{state: m.state, epoch: uint8(m.epoch), own: it.node(m.own.Name.Text), of: noNode, kazoo: m.rule.Kind().Kazoo()}
-	t.reads = m.rule.Kind().Reads() || m.rule.Kind() == events.KindUpgradable
-	if u, ok := m.rule.(Upgrade); ok {
-		t.of = uint8(u.Of - it.first)
-	}
+	t := traits{state: m.state, epoch: uint8(m.epoch), own: it.node(m.own.Name.Text), reads: m.rule.Kind().Reads(), kazoo: m.rule.Kind().Kazoo()}
 	for _, node := range m.older {
 		if node != "" {
 			t.older |= 1 << it.node(node)
@@ -263,9 +258,6 @@ func (it *interpreter) input(in input) Input {
 			l.Own = Own{Name: name(id - 1), Owner: sessionID(in.own >> 4), Token: tokenBase + int64(id-1)}
 			if l.Leased {
 				l.Own.Token = 0 // it is not known
-			}
-			if it.namings[in.names][id-1].below() != noNode {
-				l.Own.Token, l.Size = tokenBase+int64(in.arg), 0
 			}
 		}
 		return l

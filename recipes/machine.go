@@ -82,7 +82,6 @@ type Machine struct { //nolint:recvcheck // Step takes a copy; the methods behin
 	verifying bool // a claim is under way while Held
 	recorded  bool // the record of this tenure is our own, or was looked after by others who hold with us
 	clean     bool // the delete under way is to take the record along
-	beside    bool // a reader that waits: somebody upgradable stands ahead, who is no blocker
 	permits   permits
 
 	why      Why  // why the acquisition is to end; 0 while it goes on
@@ -217,7 +216,7 @@ func (m *Machine) pause() []Effect {
 
 // forget drops what the last listing told of those ahead.
 func (m *Machine) forget() {
-	m.older, m.ahead, m.beside = neighbours{}, 0, false
+	m.older, m.ahead = neighbours{}, 0
 }
 
 // claim asks for proof that it is our turn, of which we have no doubt but for the
@@ -268,13 +267,12 @@ func (m *Machine) grant(left *events.Abandoned) []Effect {
 // passed acts on the end of the blocker. Nobody who blocks us comes between it and us,
 // with one exception: the owner of a write node may trade it for a read node that takes
 // its place. So if it was the only one ahead it is our turn. If there were more, it is our
-// turn all the same when it left as the one holder; otherwise the next one blocks us. A reader behind somebody who may
-// upgrade has to list, and so has an upgrade behind another one; see Upgrade.
+// turn all the same when it left as the one holder; otherwise the next one blocks us.
 func (m *Machine) passed() []Effect {
 	switch {
 	case m.own.Name.Text == "": // there is no queue; whoever is quick is next
 		return m.pause()
-	case m.beside, replaceable(m.rule, kindOf(m.older[0])), m.upgrades() && kindOf(m.older[0]) == events.KindUpgrade:
+	case replaceable(m.rule, kindOf(m.older[0])):
 		return m.list()
 	case m.ahead == 1:
 		return m.first()

@@ -72,8 +72,8 @@ func (m Multi) Blockers(queue []events.Name, me events.Name) []events.Name {
 // rule returns the rule of a member.
 func (m Multi) rule(member int) Rule {
 	switch kind := events.Kind(m[member]); {
-	case kind.Reads(): // of a queue in which somebody may upgrade; who stands in several gives none up for that
-		return Upgradable{}
+	case kind.Reads():
+		return Read{}
 	case kind == events.KindWrite:
 		return Write{}
 	default:

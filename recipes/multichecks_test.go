@@ -26,8 +26,8 @@ func (e *multiEnv) tell(w *world, c int, ef Effect) violation {
 		if e.roles[c].kind(d).Reads() {
 			continue
 		}
-		if newest := w.newest(d); *newest <= g+1 {
-			*newest = g + 1
+		if w.token[d] <= g+1 {
+			w.token[d] = g + 1
 		} else if w.byHand&multiNode(g, d) == 0 && e.shell != shellOneAnew { // which has worse in store
 			return tokenOrder
 		}

@@ -88,11 +88,6 @@ func (w *world) join(n node, as uint8) (group uint8) {
 	return group
 }
 
-// newest is 1 + the newest exclusive grant's group, of a directory.
-func (w *world) newest(dir uint8) *uint8 {
-	return [...]*uint8{&w.token, &w.shown}[dir]
-}
-
 // seq is a group's number in each of its directories. The read node that takes a writer's place has the writer's.
 func (e *multiEnv) seq(group uint8) int64 {
 	if e.writer && group == 1 {

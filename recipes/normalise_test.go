@@ -111,11 +111,7 @@ func (e *environment) normaliseClient(w *world, c int) {
 	if !e.whole && (cl.requests[0].op != 0 || cl.armed|cl.fired|cl.look != 0) {
 		e.unheard(cl, t)
 	}
-	if t.state == Over && cl.raise&raiseParted != 0 && w.mine(c, 0) != 0 {
-		return // somebody of its session has its node
-	}
-	if t.state == Over && cl.requests[0].op == 0 && cl.discard == 0 ||
-		cl.told == 0 && (cl.role&roleTakes != 0 && w.never(c) || cl.raise&raiseAbove != 0 && w.neverUpgrades(c)) {
+	if t.state == Over && cl.requests[0].op == 0 && cl.discard == 0 || cl.told == 0 && cl.role&roleTakes != 0 && w.never(c) {
 		*cl = cl.ended()
 	}
 }
@@ -192,9 +188,6 @@ func (e *environment) unheard(cl *client, t *traits) {
 		hears = 0
 	case Held, Lapsed:
 		hears = 1 << (t.own & 7)
-		if t.of != noNode {
-			hears |= 1 << t.of
-		}
 	default:
 	}
 	if t.state >= Held {

@@ -211,7 +211,7 @@ func (e *environment) executeEnter(w *world, c int, r *request) (done bool) {
 	case e.bad != "":
 	case w.past[0]&w.forms.blocking(own) != 0:
 		e.bad = overtook
-	case own+1 <= w.token:
+	case own+1 <= w.token[0]:
 		e.bad = tokenOrder
 	}
 	if e.shell == shellPlaceFirst && !half {
@@ -222,7 +222,7 @@ func (e *environment) executeEnter(w *world, c int, r *request) (done bool) {
 	if e.bad == "" && w.forms.taken(w.past[0])+permits > w.sizes[0].permits() {
 		e.bad = overfull
 	}
-	w.token = max(w.token, own+1)
+	w.token[0] = max(w.token[0], own+1)
 	dir, before := w.dirs[0], w.past[0]
 	if e.shell != shellKeepsPlace {
 		w.past[0] &^= bit // for a moment, so that what follows is one transaction

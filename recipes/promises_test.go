@@ -18,7 +18,6 @@ const (
 	unproven   violation = "a grant that no claim proves"
 	tokenOrder violation = "a token that is not greater"
 	outOfOrder violation = "a caller told out of order"
-	between    violation = "an upgrade with a writer between it and its upgradable reader"
 	overfull   violation = "more permits taken than there are"
 	overtook   violation = "a grant past an older contender that excludes it"
 	apart      violation = "a reader that waits for readers only"
@@ -82,10 +81,9 @@ func (e *environment) over(w *world, c int) {
 	switch {
 	case cl.told&toldFinish == 0:
 		e.bad = outOfOrder
-	case !e.ghost && w.mine(c, 0)&^cl.discard != 0 && cl.raise&raiseParted == 0:
+	case !e.ghost && w.mine(c, 0)&^cl.discard != 0:
 		e.bad = leftBehind
 	}
-	w.partLast(c)
 }
 
 // describe tells what a machine made of an input of an epoch.
@@ -164,14 +162,7 @@ func (e *environment) tell(w *world, c int, ef effect) violation {
 		if v := e.takes(w, ef); v != "" {
 			return v
 		}
-		shared := ef.arg < maxNodes && (w.forms[ef.arg].reads() || w.forms[ef.arg] == formUpgradable) // then the token is no fencing token
-		if (!e.plain || e.tokens) && e.upgrades && w.byHand == 0 && ef.arg < maxNodes && !w.ordered(ef.arg, ef.flag) {
-			return tokenOrder
-		}
-		if told&toldBetween != 0 && ef.arg < maxNodes && w.byHand&(1<<ef.arg) == 0 {
-			return between
-		}
-		raised := ef.arg < maxNodes && w.forms[ef.arg].below() != noNode
+		shared := ef.arg < maxNodes && w.forms[ef.arg].reads() // then the token is no fencing token
 		token := ef.flag
 		if ef.arg < maxNodes && w.forms[ef.arg].lease() && token < ef.arg {
 			// It is that of the place in the queue, and in order there.
@@ -180,7 +171,7 @@ func (e *environment) tell(w *world, c int, ef effect) violation {
 		switch {
 		case told&(toldGrant|toldWithdrawn|toldStart) != toldStart:
 			return outOfOrder
-		case (!e.plain || e.tokens) && !raised && (token != ef.arg || !shared && ef.flag < w.token && w.byHand&(1<<ef.arg) == 0):
+		case (!e.plain || e.tokens) && (token != ef.arg || !shared && ef.flag < w.token[0] && w.byHand&(1<<ef.arg) == 0):
 			// A node that was taken away by hand between its claim and the claim's
 			// answer makes room for a younger grant, which may be told first.
 			return tokenOrder
@@ -189,11 +180,8 @@ func (e *environment) tell(w *world, c int, ef effect) violation {
 		case !e.plain && e.proof != ef.arg+1:
 			return unproven
 		}
-		switch {
-		case !shared:
-			w.token = max(w.token, ef.flag+1)
-		case e.upgrades:
-			w.shown = max(w.shown, ef.flag+1)
+		if !shared {
+			w.token[0] = max(w.token[0], ef.flag+1)
 		}
 		return e.watchOwn(w, c)
 	case efLose:
@@ -229,15 +217,7 @@ func (e *environment) tell(w *world, c int, ef effect) violation {
 // watchOwn sets the shell's own watch on a machine's node, if it has none.
 func (e *environment) watchOwn(w *world, c int) violation {
 	cl := &w.clients[c]
-	t := &e.traits[cl.machine]
-	if v := e.watchNode(w, c, t.own); v != "" || t.own == noNode {
-		return v
-	}
-	return e.watchNode(w, c, t.of)
-}
-
-func (e *environment) watchNode(w *world, c int, own uint8) violation {
-	cl := &w.clients[c]
+	own := e.traits[cl.machine].own
 	if !e.ownWatch || own == noNode || (cl.armed|cl.fired)&(1<<own) != 0 {
 		return ""
 	}
@@ -291,10 +271,6 @@ func (e *environment) send(w *world, c int, op Op, ef effect) violation {
 	case r.status == lost:
 	case op == OpCreate && cl.role&roleTakes != 0:
 		e.takePlace(w, c, &r)
-	case op == OpCreate && cl.raise&raiseAbove != 0:
-		e.askUpgrade(w, c, &r)
-	case op == OpDelete && cl.raise != 0:
-		e.partOf(w, c, &r)
 	case op == OpCreate && e.single:
 		e.claimNode(w, c, &r)
 	case op == OpAdvance:
@@ -354,12 +330,6 @@ func (e *environment) check(w *world) {
 		}
 		holders |= 1 << own
 		gone = gone || w.past[0]&(1<<own) == 0
-		if below := w.forms[own].below(); below != noNode {
-			gone = gone || w.past[0]&(1<<below) == 0
-		}
-	}
-	if e.upgrades {
-		w.noteBetween(holders)
 	}
 	switch {
 	case !w.compatible(holders):

@@ -21,7 +21,7 @@ func (e *environment) execute(w *world, c, i int, part uint8, plain bool) {
 		if e.readsEarly(w, c, r) {
 			return
 		}
-		e.claim(w, r)
+		w.claim(r)
 		e.claims(w, r)
 	case OpDelete:
 		done = e.executeUnrecorded(w, c, r, plain)
@@ -72,9 +72,6 @@ func (e *environment) execute(w *world, c, i int, part uint8, plain bool) {
 		if r.flags&reqStands != 0 {
 			r.arg |= w.sizes[cl.lag].permits() << 4
 		}
-		if id := r.own & 0xf; id != 0 && w.forms[id-1].below() != noNode {
-			r.arg |= e.fence(w, id-1, view) << 4
-		}
 		e.learn(w, c, w.dirs[cl.lag], cl.knows.ours() != w.dirs[cl.lag].identity())
 	case OpWatch:
 		if view&bit != 0 {
@@ -88,17 +85,10 @@ func (e *environment) execute(w *world, c, i int, part uint8, plain bool) {
 }
 
 // claim checks a request's own node at the leader.
-func (e *environment) claim(w *world, r *request) {
+func (w *world) claim(r *request) {
 	bit := uint8(1) << (r.arg & 7)
-	below := w.forms[r.arg&7].below()
 	switch {
-	case w.past[0]&bit == 0, below != noNode && w.past[0]&(1<<below) == 0 && e.shell != shellOneNode:
-		r.flags |= reqMissing
-	case below != noNode: // of the readers behind that some may yet give way
-		if w.past[0]&w.forms.older(below) == 0 {
-			r.flags |= reqFirst
-		}
-	case w.forms[r.arg&7]&formMask == formRest:
+	case w.past[0]&bit == 0, w.forms[r.arg&7]&formMask == formRest:
 		r.flags |= reqMissing
 	case w.past[0]&w.forms.blocking(r.arg&7) == 0:
 		r.flags |= reqFirst
@@ -113,9 +103,6 @@ func (e *environment) executeCreate(w *world, c int, r *request, zombie, plain b
 	switch {
 	case cl.role&roleTakes != 0:
 		e.createInPlace(w, c, r)
-		return true
-	case cl.raise&raiseAbove != 0:
-		e.createUpgrade(w, c, r)
 		return true
 	case r.flags&reqHalf != 0: // the seeded bug: it counts now
 		if view := w.past[cl.lag]; view&(view-1) == 0 && view != 0 {
@@ -166,10 +153,6 @@ func (e *environment) executeCreate(w *world, c int, r *request, zombie, plain b
 func (e *environment) executeDelete(w *world, c int, r *request, plain bool) (done bool) {
 	cl := &w.clients[c]
 	bit := uint8(1) << (r.arg & 7)
-	if r.own != 0 {
-		w.without(bit | 1<<(r.own-1)) // or one by one, if one is gone
-		return true
-	}
 	floor := dataFloor + directory(r.arg)
 	if w.forms[r.arg&7].lease() {
 		e.giveBack(w, c, bit)
@@ -224,7 +207,7 @@ func (e *environment) executeAdvance(w *world, c int, r *request, part uint8, pl
 			}
 		}
 	case partClaim:
-		e.claim(w, r)
+		w.claim(r)
 		w.raise(c)
 	}
 	return r.mask == allParts

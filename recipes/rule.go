@@ -78,10 +78,10 @@ func (r Read) Kind() events.Kind {
 // Exclusive is false.
 func (Read) Exclusive() bool { return false }
 
-// Blockers returns the nearest older contender that does not read, and is no upgradable reader. Foreign locks are
+// Blockers returns the nearest older contender that does not read. Foreign locks are
 // writers unless their names say that they read.
 func (Read) Blockers(queue []events.Name, me events.Name) []events.Name {
-	return nearestOlder(queue, me, func(k events.Kind) bool { return !k.Reads() && k != events.KindUpgradable })
+	return nearestOlder(queue, me, func(k events.Kind) bool { return !k.Reads() })
 }
 
 // Unfair admits whoever is quick: the lock is one node, and who makes it has it. There is no
@@ -214,11 +214,8 @@ func halves(a, b events.Kind) bool {
 
 // ahead counts the contenders that stand in my way.
 func ahead(rule Rule, queue []events.Name, me events.Name) int {
-	switch rule := rule.(type) {
-	case Multi:
-		return rule.ahead(queue, me)
-	case Upgrade:
-		return len(rule.awaited(queue, me))
+	if multi, ok := rule.(Multi); ok {
+		return multi.ahead(queue, me)
 	}
 	n := 0
 	for i := range queue {

@@ -77,13 +77,13 @@ func (m *Machine) queues() bool {
 func (m *Machine) unsettled() bool { return m.queues() && !m.permits.settled }
 
 // several tells whether there may be more leases, or nodes of a multi-lock, than the one that the machine knows by
-// name, or if another node is the own one as well. If one is gone, the others are not, but with their session.
+// name. If one is gone, the others are not, but with their session.
 func (m *Machine) several() bool {
 	if rule, ok := m.rule.(Multi); ok {
 		return len(rule) > 1 && m.own.Name.Text != ""
 	}
 	s, _ := m.rule.(Semaphore)
-	return m.permits.leased && s.Permits > 1 || m.upgrades() && m.epoch != 0
+	return m.permits.leased && s.Permits > 1
 }
 
 // survey asks whether there is room. Only one who has found none has to hear of changes,
@@ -222,10 +222,9 @@ func (m *Machine) onLeased(own Own, taken int32) []Effect {
 	}
 }
 
-// giveWay gives the node up, or the leases, and queues up anew. So does a reader that stands in the way of an upgrade, see
-// Upgrade, and who has entered a semaphore where there are more leases than permits. Somebody has made
-// one without being the first in the queue; see Semaphore. He waits until there is room, as Curator's do, and ours would
-// be in his way for as long as it stands.
+// giveWay gives the leases back because there are more than permits, and queues up anew. Some contender has made
+// one without being the first in the queue; see Semaphore. It waits until there is room, as Curator's do, and ours would
+// be in its way for as long as they stand.
 func (m *Machine) giveWay() []Effect {
 	if m.try {
 		return m.fail(WhyBusy)

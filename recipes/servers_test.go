@@ -7,7 +7,6 @@ func (e *environment) do(w *world, s step) {
 	switch s.kind {
 	case stepStart:
 		cl.told |= toldStart
-		e.rule(w, c)
 		e.feed(w, c, input{kind: inStarted, flag: cl.flags})
 	case stepExecute, stepExecutePlain:
 		i, part := e.picked(cl, s)
@@ -29,7 +28,7 @@ func (e *environment) do(w *world, s step) {
 		if e.traits[cl.machine].own == s.node {
 			cl.role &^= roleClaims
 		}
-		e.feed(w, c, input{kind: inGone, epoch: cl.epoch, arg: e.knownAs(w, c, s.node)})
+		e.feed(w, c, input{kind: inGone, epoch: cl.epoch, arg: s.node})
 	case stepChanged:
 		cl.look &^= lookFired
 		e.feed(w, c, input{kind: inChanged, epoch: cl.epoch})
@@ -46,7 +45,6 @@ func (e *environment) do(w *world, s step) {
 			cl.epoch++
 			cl.conn, cl.closed, cl.lag, cl.seen, cl.lease, cl.left, cl.look = connUp, 0, 0, 0, true, 0, 0
 			cl.role &^= roleClaims
-			cl.raise &^= raiseOwns | raiseParted
 			e.feed(w, c, input{kind: inOpened, epoch: cl.epoch})
 		})
 	case stepDiscard:
@@ -93,7 +91,7 @@ func (e *environment) do(w *world, s step) {
 		w.end(c)
 	case stepRemove:
 		w.left.remove--
-		w.byHand |= w.with(1<<s.node) & e.proven(w)
+		w.byHand |= 1 << s.node & e.proven(w)
 		w.removeLease(s.node)
 		for c := range w.clients {
 			if cl := &w.clients[c]; e.clings && cl.conn == connDown && cl.holds() && e.traits[cl.machine].own == s.node {
@@ -134,8 +132,6 @@ func (e *environment) foreigners() form {
 		return formKazooRead
 	case e.kazoos:
 		return formKazooLock
-	case e.readers && e.upgrades:
-		return formCurator
 	case e.readers:
 		return formRead
 	default:

@@ -206,8 +206,6 @@ func (cl *client) form() form {
 		return formKazooRead
 	case kazoo:
 		return formKazooLock
-	case cl.raise&raiseBelow != 0:
-		return formUpgradable
 	case cl.role&roleRead != 0:
 		return formRead
 	case cl.role&roleWrite != 0:

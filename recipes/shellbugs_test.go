@@ -61,15 +61,6 @@ var shellBugs = []shellBug{
 	{shellTakesForGone, "takes a record in its way for the end of its node", "clients=2 flags=detect,detect detect eager -> stuck"},
 	{shellReadsEarly, "reads the record before it claims",
 		"roles=writer,reader cut=1 flags=detect,detect sharing detect eager -> a grant that reports a crash that never was"},
-	// Upgrades.
-	{shellOneNode, "claims an upgrade without the upgradable reader's node", "rules=upgradable,upgrade,- roles=shares,shares,writer " +
-		"remove=1 plain sharing upgrades eager -> an upgrade with a writer between it and its upgradable reader"},
-	{shellLetsGo, "gives the upgradable reader's node up while somebody upgrades",
-		"rules=upgradable,upgrade,- roles=shares,shares,writer sharing upgrades eager -> a holder whose node is gone"},
-	{shellOwnFence, "has an upgrade's own zxid for its token",
-		"rules=upgradable,upgrade,- roles=shares,shares,writer sharing upgrades eager -> a token that is not greater"},
-	{shellLowFence, "has the upgradable reader's token for its upgrade",
-		"rules=upgradable,upgrade,- roles=shares,shares,reader sharing upgrades eager -> a token that is not greater"},
 	// Multi-locks.
 	{shellTwoTransactions, "creates its nodes in two transactions", "places=pq,qp eager -> stuck"},
 	{shellOneAnew, "takes one place anew and keeps the others", "places=p,pq,qp remove=1 eager worlds=1000000 -> no way to the end"},

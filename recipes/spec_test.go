@@ -25,7 +25,7 @@ import (
 //	memory=1                     how many of those ahead a waiter remembers
 //	flags=keep,try+strict,-      of each contender; - is none
 //	roles=writer,reader,shares   of each contender
-//	rules=semaphore:4:3,unfair   of each contender; semaphore:2:1:adopt takes whatever size there is; - is what its role says
+//	rules=semaphore:4:3,unfair   of each contender; semaphore:2:1:adopt takes whatever size there is
 //	places=pq,qp:rw,p            of each contender in two directories, with the kinds lock, read, write; the first letters name
 //	                             the directories in order, and one directory is a lock and no multi-lock
 //	worlds=1000                  how many worlds are visited at most
@@ -105,7 +105,11 @@ func (f *finds) list(key string, values []string) error {
 		case "roles":
 			f.roles = append(f.roles, bits)
 		case "rules":
-			f.rules = append(f.rules, ruleNamed(value))
+			rule := ruleNamed(value)
+			if rule == nil {
+				return fmt.Errorf("no such rule: %s", value)
+			}
+			f.rules = append(f.rules, rule)
 		case "places":
 			f.places = append(f.places, placesNamed(value))
 		case "dir":
@@ -139,7 +143,7 @@ func ruleNamed(name string) Rule {
 	wanted, _ := strconv.Atoi(parts[2])
 	return map[string]Rule{
 		"semaphore": Semaphore{Size: int32(size), Permits: int32(wanted), Adopt: parts[3] == "adopt"},
-		"unfair":    Unfair{}, "upgradable": Upgradable{}, "upgrade": Upgrade{},
+		"unfair":    Unfair{},
 	}[parts[0]]
 }
 
@@ -171,7 +175,7 @@ func (o *options) switches() map[string]*bool {
 		"eager": &o.eager, "ghost": &o.ghost, "loose": &o.loose, "rearm": &o.rearm, "ownWatch": &o.ownWatch, "late": &o.late,
 		"early": &o.early, "clings": &o.clings, "plain": &o.plain, "tokens": &o.tokens, "either": &o.either, "single": &o.single,
 		"writer": &o.writer, "sharing": &o.sharing, "readers": &o.readers, "kazoos": &o.kazoos, "mixes": &o.mixes,
-		"permits": &o.permits, "sizes": &o.sizes, "detect": &o.detect, "upgrades": &o.upgrades,
+		"permits": &o.permits, "sizes": &o.sizes, "detect": &o.detect,
 	}
 }
 
@@ -217,7 +221,7 @@ func explores(t *testing.T, spec string) (bad string) {
 }
 
 func TestBadSpecsAreRefused(t *testing.T) {
-	for _, spec := range []string{"clients=x", "nothing", "eager eager", "roles=king", "flags=try+x", "what=1"} {
+	for _, spec := range []string{"clients=x", "nothing", "eager eager", "roles=king", "rules=king", "flags=try+x", "what=1"} {
 		if _, err := parseSpec(spec); err == nil {
 			t.Errorf("%q is taken for a spec", spec)
 		}

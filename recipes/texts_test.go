@@ -17,7 +17,7 @@ func short(node string) string {
 		return node
 	case !ok:
 		return fmt.Sprintf("%q", node)
-	case name.Kind == events.KindRead, name.Kind == events.KindWrite, name.Kind >= events.KindUpgradable, name.Kind.Kazoo():
+	case name.Kind == events.KindRead, name.Kind == events.KindWrite, name.Kind.Kazoo():
 		return fmt.Sprintf("%q", fmt.Sprintf("%v %d", name.Kind, name.Seq))
 	default:
 		return fmt.Sprintf("#%d", name.Seq)

@@ -34,13 +34,12 @@ type world struct {
 	base    uint8                 // the index of the first node of this one
 	byHand  uint8                 // nodes that somebody took away by hand
 	wished  uint8                 // nodes whose owners were asked for the lock back
-	token   uint8                 // 1 + the node of the newest grant
+	token   [2]uint8              // 1 + the node, or the group, of the newest exclusive grant in each directory
 	records [maxLag + 1]uint8     // 1 + the node that the record names, and did before
 	acted   uint8                 // nodes under which somebody may have done something
 	claimed uint8                 // nodes whose claim has seen to the record
 	truth   truth
 	left    budget
-	shown   uint8 // 1 + the node of the newest grant to a reader, where somebody may upgrade
 	_       [2]uint8
 }
 
@@ -92,9 +91,8 @@ type client struct {
 	left     parting
 	look     uint8
 	wishes   wishes
-	raise    uint8 // of an upgradable reader, and of its upgrade
 	known    uint8 // of a multi-lock: the nodes that the shell knows to be the attempt's, or to have been
-	_        [2]uint8
+	_        [3]uint8
 }
 
 type conn uint8
@@ -111,9 +109,8 @@ const (
 	toldGrant
 	toldLost
 	toldFinish
-	toldOwed    // nothing yet: the node it holds was deleted while it had no connection
-	toldClean   // by the caller: it held the lock, and has released it
-	toldBetween // nothing: a writer has held since an upgrade was asked for
+	toldOwed  // nothing yet: the node it holds was deleted while it had no connection
+	toldClean // by the caller: it held the lock, and has released it
 )
 
 // A request is under way from the machine's effect to the answer's delivery.

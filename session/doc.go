@@ -42,9 +42,8 @@
 // them. A semaphore has two directories and a node for its size, see semaphore.go and size.go. An unfair lock
 // is one node, of which the name does not tell whose it is, see single.go and [claimants]. A multi-lock has a node in each of
 // several directories, see multi.go. A writer's place
-// in the queue may be taken by its own reader, see downgrade.go, one node may be held by
-// several seats, see share.go, and an upgrade has two, of which one is shared, see upgrade.go. A lock that tells of crashes
-// has a record beside its directory, see crash.go.
+// in the queue may be taken by its own reader, see downgrade.go, and one node may be held by
+// several seats, see share.go. A lock that tells of crashes has a record beside its directory, see crash.go.
 //
 // # Goroutines
 //

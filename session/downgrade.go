@@ -35,7 +35,7 @@ func (t *Seat) fence() int64 {
 	return t.born
 }
 
-// mayTakePlace tells whether the request may be made: an upgrade as mayRaise says, and a create in the place of a writer only
+// mayTakePlace tells whether the request may be made: a create in the place of a writer only
 // while that holds. From then on, that one leaves no floor, which would say that nobody older is left:
 // 1. W holds, and a reader R and another writer V wait behind it; 2. W's read node is made;
 // 3. W leaves, and R enters beside it; 4. R leaves; 5. V knows that W is gone, and would
@@ -43,8 +43,6 @@ func (t *Seat) fence() int64 {
 // floor is under way when a read node is made, and none is sent later.
 func (s *Session) mayTakePlace(r *asked) bool {
 	switch {
-	case r.op == recipes.OpCreate && r.seat.raised != nil:
-		return s.mayRaise(r)
 	case r.op == recipes.OpCreate && r.seat.in != nil:
 		writer := r.seat.in
 		if _, holds := s.holds(writer); !holds {

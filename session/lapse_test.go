@@ -31,25 +31,15 @@ func TestNobodyComesToWhoHasLapsed(t *testing.T) {
 		}
 		r.WantChildren(2)
 	})
-	for name, wants := range map[string]func(r *sessiontest.Rig) (holder, other *sessiontest.Seat){
-		"to read in its place": func(r *sessiontest.Rig) (holder, other *sessiontest.Seat) {
-			w, _ := r.Writer()
-			return w, r.InPlaceOf(w)
-		},
-		"to upgrade": func(r *sessiontest.Rig) (holder, other *sessiontest.Seat) {
-			u, _ := r.Upgradable()
-			return u, r.Over(u)
-		},
-	} {
-		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
-			holder, other := wants(r)
-			r.Together(func() { other.Create(ask); holder.Lapse() })
-			if in := sessiontest.AnswerOf[recipes.Refused](other); in.Op != recipes.OpCreate {
-				r.Errorf("answered %+v", in)
-			}
-			r.WantChildren(1)
-		})
-	}
+	sessiontest.Run(t, "to read in its place", func(r *sessiontest.Rig) {
+		w, _ := r.Writer()
+		reader := r.InPlaceOf(w)
+		r.Together(func() { reader.Create(ask); w.Lapse() })
+		if in := sessiontest.AnswerOf[recipes.Refused](reader); in.Op != recipes.OpCreate {
+			r.Errorf("answered %+v", in)
+		}
+		r.WantChildren(1)
+	})
 }
 
 // TestWhoVerifiesBehindItsLossIsNoHolderAgain: 1. The session is behind with its mailbox; 2. the lease runs out, and the

@@ -140,7 +140,6 @@ func (s *Session) handle(m message) {
 	case left:
 		s.unseat(m.seat)
 		s.gaveUp(m.seat)
-		s.leaveRaised(m.seat)
 		s.quit(m.seat)
 		m.seat.leave(s.client)
 	case lapsing:

@@ -25,7 +25,7 @@ func (s *Session) broadcast(in recipes.Input) {
 // tellGone tells whoever is interested that the node is gone, by an event or by a reading.
 func (s *Session) tellGone(c *client, path string, event bool) {
 	for _, seat := range s.singleGone(c, path, c.watches.gone(path), event) {
-		if s.holders[seat] == path || seat.isAbove(path) {
+		if s.holders[seat] == path {
 			s.gaveUp(seat) // and nobody may share it who comes behind this
 		}
 		seat.post(recipes.Gone{Epoch: c.epoch, Node: seat.name(path)}, nil)

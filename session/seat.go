@@ -23,7 +23,6 @@ type Place struct {
 	ACL    []zk.ACL    // nil: that of the session's config
 	Try    bool        // nobody will wait; of a lock of one node the look that tells who has it leaves no watch then
 	In     *Seat       // a writer, whose place in the queue the node is to take; nil: a place of its own
-	Over   *Seat       // an upgradable reader, beside whose node one of kind KindUpgrade is to stand; nil: there is none
 	Detect bool        // the lock tells of crashes
 	With   []*Seat     // one of those that hold shares its node, if any does when the node would be created
 
@@ -77,7 +76,6 @@ type content struct {
 	layout  layout
 	single  *single  // the layout, if it is that of one node
 	permits *permits // the layout, if it is a semaphore's
-	raised  *raised  // the layout, if it is an upgrade's
 }
 
 // Seat returns a seat for the place. Nothing happens before its Open.
@@ -86,7 +84,7 @@ func (s *Session) Seat(p Place) *Seat {
 		p.Kind = events.KindLock
 	}
 	t := &Seat{session: s, dir: join(s.chroot, p.Dir), content: s.plain[p.Kind]}
-	if t.content == nil || p.Data != nil || p.ACL != nil || p.In != nil || p.Over != nil || p.With != nil || p.Size > 0 || p.Marks != 0 || p.Detect || p.Members != nil {
+	if t.content == nil || p.Data != nil || p.ACL != nil || p.In != nil || p.With != nil || p.Size > 0 || p.Marks != 0 || p.Detect || p.Members != nil {
 		t.content = &content{
 			kind: p.Kind, marks: p.Marks, data: dataOf(p.Kind, p.Data), acl: p.ACL,
 			in: p.In, lent: p.In.fence(), with: p.With, detect: p.Detect, layout: queued{},
@@ -106,9 +104,6 @@ func (s *Session) Seat(p Place) *Seat {
 		t.layout = placed{}
 	case p.Members != nil:
 		t.layout = s.newMulti(p.Members)
-	case p.Over != nil:
-		t.raised = newRaised(p.Over)
-		t.layout = t.raised
 	}
 	return t
 }
@@ -204,10 +199,6 @@ func (t *Seat) Lapse() {
 // removed: it went with its session.
 func (t *Seat) Discard(e recipes.Discard) {
 	if !t.layout.removable() {
-		return
-	}
-	if t.raised != nil { // the other node is not its own alone
-		t.session.actor.Post(&removal{t.at(e.Node)})
 		return
 	}
 	for _, node := range t.nodes(t.at(e.Node)) {

@@ -193,7 +193,7 @@ func dataOf(kind events.Kind, data []byte) []byte {
 func plainContents(acl []zk.ACL) map[events.Kind]*content {
 	all := map[events.Kind]*content{}
 	for _, kind := range [...]events.Kind{
-		events.KindLock, events.KindRead, events.KindWrite, events.KindUpgradable, events.KindKazooLock, events.KindKazooRead,
+		events.KindLock, events.KindRead, events.KindWrite, events.KindKazooLock, events.KindKazooRead,
 	} {
 		all[kind] = &content{kind: kind, data: dataOf(kind, nil), acl: acl, layout: queued{}}
 	}

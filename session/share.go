@@ -52,14 +52,9 @@ func (s *Session) answerHere(r *asked) (answered bool) {
 		r.seat.post(recipes.Listed{Epoch: r.epoch}, nil) // nobody is in its way
 		return true
 	case recipes.OpCreate:
-		if r.seat.raised == nil {
-			return s.join(r)
-		}
+		return s.join(r)
 	case recipes.OpDelete:
-		if r.seat.raised == nil {
-			return s.part(r)
-		}
-		s.partRaised(r)
+		return s.part(r)
 	case recipes.OpWatch, recipes.OpClaim, recipes.OpAdvance, recipes.OpSurvey, recipes.OpEnter:
 	}
 	return false
@@ -165,7 +160,7 @@ func (s *Session) together(seat *Seat) []*Seat {
 func (s *Session) lostNode(c *client, seat *Seat) {
 	node := s.holders[seat]
 	for _, other := range s.together(seat) {
-		if s.holders[other] != node && !other.isAbove(node) {
+		if s.holders[other] != node {
 			continue // it has lost the lock before
 		}
 		other.layout.lost(c, other)

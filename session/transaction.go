@@ -52,12 +52,9 @@ func (s *Session) Transact(ctx context.Context, epoch recipes.Epoch, guard *zk.C
 
 // Transact is [Session.Transact] with the seat's own nodes, at the paths given, as the guards.
 func (t *Seat) Transact(ctx context.Context, epoch recipes.Epoch, own []string, ops []any) ([]zk.MultiResponse, error) {
-	guards := make([]any, 0, len(own)+1)
+	guards := make([]any, 0, len(own))
 	for _, node := range own {
 		guards = append(guards, t.session.Guard(node))
-	}
-	if t.raised != nil { // its own node alone says nothing
-		guards = append(guards, &zk.CheckVersionRequest{Path: t.raised.node, Version: anyVersion})
 	}
 	return t.session.transact(ctx, epoch, t, guards, ops)
 }

@@ -44,10 +44,6 @@ func openOurs(addr string, timeout time.Duration) func(context.Context, form, st
 			both := c.ReadWrite(path)
 			l.ask = both.Write().Acquire
 			return &ourDowngrade{ourLock: l, reading: both.Read()}, nil
-		case formUpgrade:
-			both := c.ReadWrite(path)
-			l.ask = both.Upgradable().Acquire
-			return &ourDowngrade{ourLock: l, reading: both.Write()}, nil
 		default:
 			return nil, errors.Join(fmt.Errorf("zkgrant has no form %q", f), c.Close())
 		}
@@ -100,7 +96,7 @@ func (l *ourLock) release() error {
 
 func (l *ourLock) close() error { return errors.Join(l.c.Close(), l.past()) }
 
-// ourDowngrade is a writer that becomes a reader, or an upgradable reader that becomes a writer.
+// ourDowngrade is a writer that becomes a reader.
 type ourDowngrade struct {
 	ourLock
 

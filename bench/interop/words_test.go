@@ -17,7 +17,7 @@ import (
 //	stop c             finish the section, and end the session       stopped c
 //
 // A contender that downgrades says share c in the middle of a section, when it has become a reader as well, and gives up
-// writing when it is told to go. A contender that upgrades does so the other way round. A revocable contender says
+// writing when it is told to go. A revocable contender says
 // revoked c when it is asked for the lock. An error is fail c and a text; nothing follows it.
 //
 // When its input ends the process does, and leaves those who wait where they are.
@@ -69,7 +69,6 @@ const (
 	formWrite          form = "write"
 	formDowngrade      form = "downgrade"
 	formInPlace        form = "downgrade-in-place" // Curator's: as its versions from 5.5 on do it
-	formUpgrade        form = "upgrade"            // ours: an upgradable reader, who becomes a writer when it shares
 	formSemaphoreMutex form = "semaphore-mutex"
 	formLock           form = "lock"
 	formLockExtra      form = "lock-extra" // kazoo's Lock, told of the names of everybody else's mutexes

@@ -48,8 +48,6 @@ func ofCurator(
 	}
 	rw := c.ReadWrite(path, coordinator.Reentrant())
 	_, _ = rw.Read(), rw.Write()
-	up := rw.Upgradable().Acquire(ctx)
-	rw.Write().Acquire(up.Context(ctx)).Release()
 	locks := []*coordinator.Lock{rw.Read(), c.Mutex(another)}
 	_ = c.Multi(locks...)
 	_, _ = c.Semaphore(path, 1), c.Semaphore(path, 4)

@@ -7,9 +7,9 @@
 // together with the others, and no other writer has come in between: it asks for the
 // read lock with the context of the write lock, and then releases the write lock.
 //
-// An editor does it the other way round: it reads under the upgradable lock, beside the readers, decides whether there is
-// something to be written, and only then asks for the write lock with the context of that. No writer has come in
-// since it read.
+// An editor does it the other way round: it reads among the readers, decides whether there is something to be written,
+// releases the read lock, and only then asks for the write lock. Another writer may have come in between, so it looks again
+// before it writes.
 //
 //	go run ./examples/readerswriter                     on a server inside the program
 //	go run ./examples/readerswriter -zk host:2181,...   on a real one, chroot and all

@@ -67,40 +67,35 @@ func (p *person) write(ctx context.Context, lock *coordinator.ReadWrite) error {
 	return nil
 }
 
-// revise reads under the upgradable lock, beside readers, and writes only if what it has read says so. Nobody else has written
-// meanwhile, and while nothing is to be written nobody was kept from reading.
+// revise reads among the readers, and takes the write lock only if what it has read says so. Another writer may come in between
+// the two, so under the write lock it looks again before it writes.
 func (p *person) revise(ctx context.Context, lock *coordinator.ReadWrite) error {
-	up := lock.Upgradable().Acquire(ctx)
-	defer up.Release()
-	if _, err := up.Wait(ctx); err != nil {
-		return unlessLost(err)
-	}
-	held := up.Context(ctx)
-	seen := p.prices.version()
-	if err := p.look(held); err != nil {
+	var seen int
+	err := lock.Read().Do(ctx, func(ctx context.Context, _ events.Grant) error {
+		seen = p.prices.version()
+		return p.look(ctx)
+	})
+	if err != nil {
 		return unlessLost(err)
 	}
 	if seen%2 == 0 {
-		up.Release()
 		return pause(ctx, 100*time.Millisecond)
 	}
 
-	// Upgrade. The readers who are there are waited for; the writers wait, however long they have waited already.
-	write := lock.Write().Acquire(held)
-	defer write.Release()
-	grant, err := write.Wait(ctx)
-	if err != nil {
-		return unlessLost(err)
-	}
-	if now := p.prices.version(); now != seen && write.Valid() {
-		return broken("version %d has become %d between reading and writing", seen, now)
-	}
-	version, err := p.prices.change(write.Context(ctx))
-	if err != nil {
-		return unlessLost(err)
-	}
-	p.say("%s  has read version %d and written %d, token %#x", p.name, seen, version, grant.Token)
-	return nil
+	// The read lock is released: to ask with its context would be ErrDeadlock.
+	return unlessLost(lock.Write().Do(ctx, func(ctx context.Context, grant events.Grant) error {
+		now := p.prices.version()
+		if now%2 == 0 {
+			p.say("%s  has read version %d, and then found %d: nothing to write any more", p.name, seen, now)
+			return nil
+		}
+		version, err := p.prices.change(ctx)
+		if err != nil {
+			return err
+		}
+		p.say("%s  has read version %d and written %d, token %#x", p.name, now, version, grant.Token)
+		return nil
+	}))
 }
 
 // look reads for a while, and checks that nobody writes meanwhile.

@@ -11,8 +11,7 @@
 // let in is younger than all before him. An election is a fenced mutex, and so is an unfair lock, though who is next is in
 // no model.
 //
-// A read/write lock has one upgradable reader at a time, too, whose upgrade is alone, and nobody else writes between
-// the two. What is had together, as a multi-lock, is in the history of each member, with the same token. In some
+// What is had together, as a multi-lock, is in the history of each member, with the same token. In some
 // histories somebody asks for locks: whoever loses one for that was asked, and whoever held when Revoke was called is
 // gone when it returns nil.
 //

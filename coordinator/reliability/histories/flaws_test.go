@@ -132,48 +132,6 @@ func TestAFlawInAHistoryOfMultiLocksIsFound(t *testing.T) {
 	})
 }
 
-// A reader beside one who is upgradable, and becomes the writer when the reader has left, and goes back.
-func TestAFlawInAHistoryOfUpgradesIsFound(t *testing.T) {
-	var (
-		up      = operation{Worker: 0, Round: 1, Token: 10, Shares: true, Upgrades: true}
-		upgrade = operation{Worker: 0, Round: 2, Token: 20, From: 1, Accepted: true}
-		reader  = operation{Worker: 1, Round: 1, Token: 20, Shares: true}
-		second  = operation{Worker: 2, Round: 1, Token: 25, Shares: true, Upgrades: true, Value: 20}
-		writer  = operation{Worker: 3, Round: 1, Token: 40, Accepted: true}
-		member  = operation{Worker: 4, Round: 1, Token: 15, Shares: true, With: 1, Value: 20}
-	)
-	beside := play{}.add(up, kindAcquire).add(reader, kindAcquire).add(reader, kindRead).add(up, kindRead).add(up, kindHold)
-	left := beside.add(reader, kindRelease)
-	written := left.add(upgrade, kindAcquire).add(up, kindHold).add(upgrade, kindHold).add(upgrade, kindWrite)
-	back := written.add(upgrade, kindRelease).add(with(up, func(o *operation) { o.Value = 20 }), kindRead)
-	free := back.add(up, kindRelease)
-	whole := free.add(member, kindAcquire).add(member, kindRead).add(member, kindRelease).
-		add(second, kindAcquire).add(second, kindRead).add(second, kindLose).add(writer, kindAcquire).add(writer, kindRelease)
-	again := func(op operation) operation { op.Round, op.Token = 2, 30; return op } // older than the writer
-	refuses(t, whole, map[string]play{
-		"a member behind the place of a writer":             whole.add(again(member), kindAcquire),
-		"an upgradable one behind that place":               whole.add(again(second), kindAcquire),
-		"a member beside the upgrade alone":                 written.add(up, kindRelease).add(member, kindAcquire),
-		"two who are upgradable":                            beside.add(second, kindAcquire),
-		"an upgradable reader beside a writer":              play{}.add(writer, kindAcquire).add(second, kindAcquire),
-		"a writer beside an upgradable reader":              left.add(writer, kindAcquire),
-		"an upgrade beside a reader":                        beside.add(upgrade, kindAcquire),
-		"a reader beside the upgrade":                       written.add(with(reader, func(o *operation) { o.Round, o.Token = 2, 30 }), kindAcquire),
-		"a member of a multi-lock beside the upgrade":       written.add(member, kindAcquire),
-		"a member of a multi-lock beside an upgradable one": back.add(member, kindAcquire),
-		"an upgradable reader beside the upgrade":           written.add(up, kindRelease).add(second, kindAcquire),
-		"a writer between":                                  left.add(up, kindRelease).add(writer, kindAcquire).add(writer, kindRelease).add(with(upgrade, func(o *operation) { o.Token = 50 }), kindAcquire),
-		"an upgrade of what is lost":                        left.add(up, kindLose).add(upgrade, kindAcquire),
-		"an upgrade of what is somebody else's":             left.add(with(upgrade, func(o *operation) { o.Worker = 5 }), kindAcquire),
-		"an upgrade with a token that is old":               left.add(with(upgrade, func(o *operation) { o.Token = 19 }), kindAcquire),
-		"a writer behind the place of an upgrade":           free.add(with(writer, func(o *operation) { o.Token = 20 }), kindAcquire),
-		"a reader behind the place of an upgrade":           free.add(with(reader, func(o *operation) { o.Round, o.Token = 2, 20 }), kindAcquire),
-		"an upgradable reader that is lost twice":           left.add(up, kindLose).add(up, kindLose),
-		"an upgradable reader valid behind the end":         free.add(up, kindHold),
-		"a value that is older than the upgrade":            written.add(upgrade, kindRelease).add(up, kindRead),
-	})
-}
-
 // Somebody asks for a lock of each kind: its holder loses it, and is gone when Revoke returns.
 func TestAFlawInAHistoryOfRevocationsIsFound(t *testing.T) {
 	for _, path := range []string{"/a", "/rw", "/permits"} {

@@ -33,10 +33,9 @@ type operation struct {
 	Writer  int64 `json:"writer,omitempty"`  // of a reader in a writer's place: the token of that writer
 	Value   int64 `json:"value,omitempty"`   // what was read
 
-	Upgrades bool  `json:"upgrades,omitempty"` // it reads, and is the only one who may come to write
-	From     int32 `json:"from,omitempty"`     // the round in which the worker holds that in whose place this is, to write or to read
-	With     int   `json:"with,omitempty"`     // how many other locks are had together with it
-	Revoked  bool  `json:"revoked,omitempty"`  // of a loss: somebody had asked, and the grace ran out
+	From    int32 `json:"from,omitempty"`    // of a reader in a writer's place: the round in which the worker holds that
+	With    int   `json:"with,omitempty"`    // how many other locks are had together with it
+	Revoked bool  `json:"revoked,omitempty"` // of a loss: somebody had asked, and the grace ran out
 
 	Token    int64 `json:"token,omitempty"`    // of the Grant
 	Session  int64 `json:"session,omitempty"`  // of the Grant
@@ -53,20 +52,15 @@ const maxWorkers = 16
 const (
 	toWrite = iota
 	toRead
-	toUpgrade // reads, and is the only one that may come to write
 	sides
 )
 
 // side returns the operation's side.
 func (op operation) side() int {
-	switch {
-	case op.Upgrades:
-		return toUpgrade
-	case op.Shares:
+	if op.Shares {
 		return toRead
-	default:
-		return toWrite
 	}
+	return toWrite
 }
 
 // rounds are the rounds of the workers' acquisitions; 0 is none.
@@ -84,7 +78,6 @@ type state struct {
 	over    [sides]rounds // the last ones that are over
 	permits [maxWorkers]int
 	wrote   int64 // the token of the newest writer, or holder
-	plain   int64 // the token of the newest writer that was no upgrade
 	read    int64 // the greatest token of a reader
 	seen    int64 // the greatest token that the resource has been shown
 	value   int64 // what it holds: the token of the writer that wrote it
@@ -106,22 +99,16 @@ func (m state) admits(op operation) bool {
 
 // admitsTo is admits for a read/write lock.
 func (m state) admitsTo(op operation) bool {
-	writes, reads, upgrades := m.held[toWrite] != rounds{}, m.held[toRead] != rounds{}, m.held[toUpgrade] != rounds{}
+	writes, reads := m.held[toWrite] != rounds{}, m.held[toRead] != rounds{}
 	switch {
-	case op.Upgrades, op.Shares && op.With > 0:
-		// An upgradable reader may have waited for an upgrade that was asked for later than itself. A member of a multi-lock takes an
-		// upgradable reader for a writer, and waits for its upgrade as well.
-		return !writes && !upgrades && op.Token > m.plain
 	case op.Shares && op.Writer != 0: // which may still be there, and behind which no other can have written yet
 		others := m.held[toWrite]
 		others[op.Worker] = 0
 		return m.wrote == op.Writer && op.Token == op.Writer && others == rounds{}
 	case op.Shares:
 		return !writes && op.Token > m.wrote
-	case op.From != 0: // an upgrade: since its reader came, no other can have written
-		return !writes && !reads && m.held[toUpgrade][op.Worker] == op.From && op.Token >= max(m.wrote, m.read)
 	default:
-		return !writes && !reads && !upgrades && op.Token > max(m.wrote, m.read)
+		return !writes && !reads && op.Token > max(m.wrote, m.read)
 	}
 }
 
@@ -141,9 +128,7 @@ func (m state) step(op operation) (state, bool) {
 			m.read = max(m.read, op.Token)
 			return m, legal
 		}
-		if m.wrote = op.Token; op.From == 0 {
-			m.plain = op.Token
-		}
+		m.wrote = op.Token
 		return m, legal
 	case kindHold:
 		return m, holds
@@ -201,7 +186,7 @@ func (m state) taken() (n int) {
 
 func (m state) String() string {
 	text := fmt.Sprintf("granted %#x, to readers %#x; seen %#x, value %#x", m.wrote, m.read, m.seen, m.value)
-	for side, what := range []string{"held", "read", "upgradable"} {
+	for side, what := range []string{"held", "read"} {
 		for worker, round := range m.held[side] {
 			if round != 0 {
 				text += fmt.Sprintf("; %s by %d/%d", what, worker, round)
@@ -217,13 +202,8 @@ func (m state) String() string {
 func (op operation) String() string {
 	who := fmt.Sprintf("%d/%d", op.Worker, op.Round)
 	answer := map[bool]string{true: "accepted", false: "refused"}[op.Accepted]
-	switch {
-	case op.Upgrades:
-		who += ", an upgradable reader,"
-	case op.Shares:
+	if op.Shares {
 		who += ", a reader,"
-	case op.From != 0:
-		who += fmt.Sprintf(", the upgrade of %d,", op.From)
 	}
 	if op.With > 0 {
 		who += fmt.Sprintf(" with %d more", op.With)

@@ -13,7 +13,7 @@ import (
 // mostMembers is how many locks are had together at most.
 const mostMembers = 3
 
-// choose returns a handle for the lock of the tenure: for that alone, or together with others, or one that can be upgraded.
+// choose returns a handle for the lock of the tenure: for that alone, or together with others.
 func (w *worker) choose(t *tenure) acquirer {
 	first := w.handle(&t.op)
 	lock, single := first.(*coordinator.Lock)
@@ -33,9 +33,6 @@ func (w *worker) choose(t *tenure) acquirer {
 		if t.op.With = len(t.others); t.op.With > 0 {
 			return w.coordinator.Multi(locks...)
 		}
-	case t.op.Shares && w.random.IntN(2) == 0:
-		t.op.Upgrades = true
-		return w.coordinator.ReadWrite(t.op.Path, w.marks...).Upgradable()
 	}
 	return first
 }

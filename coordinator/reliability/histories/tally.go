@@ -11,7 +11,7 @@ import (
 type tally struct {
 	grants, readers, downgrades, reads, holds, accepted, refused, losses, releases int
 
-	multi, upgradable, upgrades, asked, revoked, gone int
+	multi, asked, revoked, gone int
 }
 
 func (n *tally) count(ops []operation) {
@@ -27,12 +27,6 @@ func (n *tally) count(ops []operation) {
 			}
 			if op.With > 0 {
 				n.multi++
-			}
-			if op.Upgrades {
-				n.upgradable++
-			}
-			if op.From != 0 && !op.Shares {
-				n.upgrades++
 			}
 		case kindRead:
 			n.reads++
@@ -66,7 +60,7 @@ func (n *tally) want(t *testing.T) {
 	for what, count := range map[string]int{
 		"grants": n.grants, "moments of holding": n.holds, "writes accepted": n.accepted, "writes refused": n.refused,
 		"losses": n.losses, "releases": n.releases, "grants to readers": n.readers, "downgrades": n.downgrades, "reads": n.reads,
-		"grants of several locks": n.multi, "upgradable readers": n.upgradable, "upgrades": n.upgrades,
+		"grants of several locks": n.multi,
 	} {
 		if count == 0 {
 			none = append(none, what)
@@ -88,7 +82,7 @@ func (n *tally) String() string {
 		text += fmt.Sprintf("; %d of the grants to readers, %d in a writer's place, who read %d times", n.readers, n.downgrades, n.reads)
 	}
 	if n.multi > 0 {
-		text += fmt.Sprintf("; %d grants at members of multi-locks, %d upgradable, %d upgrades", n.multi, n.upgradable, n.upgrades)
+		text += fmt.Sprintf("; %d grants at members of multi-locks", n.multi)
 	}
 	if n.asked > 0 {
 		text += fmt.Sprintf("; Revoke called %d times, %d losses for it, %d gone when it returned", n.asked, n.revoked, n.gone)

@@ -124,8 +124,8 @@ func (t *tenure) done() {
 // amend has a loss take the place of the Release of the same acquisition, if there was one, and reports whether there was: it
 // gave nothing back then. Only of what was lost is a Lost read behind a Release, which its worker checks when it is done:
 //
-//  1. a deadline ends, and the lock is lost; the contexts are cancelled;
-//  2. the upgrade ends which waits in one of them, and its worker releases the lock;
+//  1. a deadline ends, and the lock is lost;
+//  2. the worker releases it, of which the time is over as well;
 //  3. the Lost is put into the channel.
 func (h *history) amend(lost operation) (amended bool) {
 	h.mu.Lock()

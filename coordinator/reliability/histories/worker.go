@@ -162,8 +162,6 @@ func (a *attempt) turn() {
 	if a.left == 0 || !a.worker.more() {
 		switch op := a.tenure.op; {
 		case a.tenure.over || op.With > 0 || kindAt(op.Path) != readWrite:
-		case op.Upgrades && a.worker.random.IntN(3) != 0:
-			a.upgrade()
 		case !op.Shares && a.worker.random.IntN(3) == 0:
 			a.goOnReading()
 		}

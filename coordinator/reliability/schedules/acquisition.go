@@ -66,13 +66,8 @@ func (r *record) granted(grant events.Grant) {
 			r.life.client.world.count("downgraded", 1)
 		}
 	}
-	if r.script.side == upgraded {
-		r.tenure.stands(r.writer)
-	}
 	r.tenure.begin()
-	if !r.script.returns {
-		r.isKnown()
-	}
+	r.isKnown()
 }
 
 // isKnown lets the writer go who waits for that.

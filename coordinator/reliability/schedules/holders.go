@@ -16,8 +16,7 @@ type tenure struct {
 	path    string
 	side    side
 	permits int
-	below   string // of an upgrade, the upgradable reader's node
-	place   int64  // in the queue: the token, or that of the writer whose place it took
+	place   int64 // in the queue: the token, or that of the writer whose place it took
 	grant   events.Grant
 	others  []*tenure   // of the other members of a multi-lock
 	at      time.Time   // of the Grant
@@ -84,12 +83,7 @@ func (w *world) exclusive(a, b *tenure) {
 func (w *world) excused(t *tenure) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.decreed[t.grant.Session] || w.meddledWith(t)
-}
-
-// meddledWith is called with mu held.
-func (w *world) meddledWith(t *tenure) bool {
-	return w.meddled[nameOf(t.grant.Node)] || t.below != "" && w.meddled[nameOf(t.below)]
+	return w.decreed[t.grant.Session] || w.meddled[nameOf(t.grant.Node)]
 }
 
 // first fails if a node with a smaller number is there that has to be waited for. As long as the own node is, the directory is the
@@ -102,11 +96,7 @@ func (t *tenure) first() {
 	number := sequence(t.grant.Node)
 	ahead := ""
 	for _, child := range w.srv.Children(t.path) {
-		waits := t.side.waitsFor(child)
-		if t.below != "" {
-			waits = t.overdue(child)
-		}
-		if sequence(child) < number && waits {
+		if sequence(child) < number && t.side.waitsFor(child) {
 			ahead = child
 		}
 	}
@@ -144,7 +134,7 @@ func (t *tenure) end(how string, why events.Reason) {
 func (t *tenure) judgeReason() {
 	w := t.world()
 	w.mu.Lock()
-	decreed, meddled := w.decreed[t.grant.Session], w.meddledWith(t)
+	decreed, meddled := w.decreed[t.grant.Session], w.meddled[nameOf(t.grant.Node)]
 	w.mu.Unlock()
 	var wrong bool
 	switch t.why {
@@ -221,7 +211,7 @@ func (t *tenure) check(lives bool) {
 	if over, _ := t.ended(); !over.IsZero() || w.excused(t) {
 		return
 	}
-	there := w.srv.Exists(t.grant.Node) && (t.below == "" || w.srv.Exists(t.below))
+	there := w.srv.Exists(t.grant.Node)
 	if !t.valid() {
 		if !lives && t.quick {
 			w.failf("%d of %s: the session is over, and the loss was not told", t.grant.ID, t.life.client.name)
@@ -267,7 +257,7 @@ func (w *world) judgeOrder() {
 		// Of one who is excused even the Grant may have been on its way when his session or node was taken from him.
 		all := slices.DeleteFunc(slices.Clone(w.tenures[p]), w.excused)
 		slices.SortStableFunc(all, func(a, b *tenure) int {
-			return cmp.Or(a.at.Compare(b.at), upgradesFirst(a, b), cmp.Compare(a.place, b.place))
+			return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.place, b.place))
 		})
 		for i, b := range all {
 			for _, a := range all[:i] {
@@ -281,7 +271,7 @@ func (w *world) judgeOrder() {
 
 // judgeTwo compares two tenures of which the second was granted later.
 func (w *world) judgeTwo(a, b *tenure) {
-	if !inOrder(a, b) {
+	if a.place >= b.place {
 		w.failf("%s: place %x (token %x) at %v, and %x (token %x) at %v",
 			a.path, a.place, a.grant.Token, a.at.Sub(w.begun), b.place, b.grant.Token, b.at.Sub(w.begun))
 	}

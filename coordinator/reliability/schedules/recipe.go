@@ -37,19 +37,14 @@ func recipeOf(seed uint64) recipe {
 type side uint8
 
 const (
-	alone    side = iota + 1 // a mutex, or to write
-	shared                   // to read
-	mayWrite                 // to read, and perhaps to write
-	upgraded                 // to write with the context of one that holds that
+	alone  side = iota + 1 // a mutex, or to write
+	shared                 // to read
 )
 
 // side picks one.
 func (k *worker) side() side {
-	switch {
-	case k.world.recipe == readWrite && k.oneIn(2):
+	if k.world.recipe == readWrite && k.oneIn(2) {
 		return shared
-	case k.world.recipe == readWrite && !k.client.kazoo() && !k.world.detects && k.oneIn(2):
-		return mayWrite
 	}
 	return alone
 }
@@ -65,14 +60,10 @@ func (l *life) lock(path string, s side) handle {
 	switch l.client.world.recipe {
 	case readWrite:
 		rw := l.ReadWrite(path, l.client.options()...)
-		switch s {
-		case shared:
+		if s == shared {
 			return rw.Read()
-		case mayWrite:
-			return rw.Upgradable()
-		default:
-			return rw.Write()
 		}
+		return rw.Write()
 	case semaphore:
 		return l.semaphore(path)
 	case unfair:
@@ -127,16 +118,7 @@ func nameOf(node string) string {
 // waitsFor tells whether a contender has to wait for another one that was there before.
 func (s side) waitsFor(node string) bool {
 	name, ok := events.ParseName(path.Base(node))
-	switch {
-	case !ok:
-		return false
-	case s == alone:
-		return true
-	case s == shared:
-		return !name.Kind.Reads() && name.Kind != events.KindUpgradable
-	default:
-		return !name.Kind.Reads()
-	}
+	return ok && (s == alone || !name.Kind.Reads())
 }
 
 // together tells whether both may hold at one instant: readers, and a writer beside the reader that took its place. How
@@ -144,12 +126,6 @@ func (s side) waitsFor(node string) bool {
 func together(a, b *tenure) bool {
 	if w := a.world(); w.recipe == semaphore {
 		return a.permits+b.permits <= w.size.most
-	}
-	switch {
-	case a.side == upgraded || b.side == upgraded:
-		return a.isAbove(b) || b.isAbove(a)
-	case a.side == mayWrite && b.side == shared, a.side == shared && b.side == mayWrite:
-		return true
 	}
 	return a.side == shared && b.side == shared || a.place == b.place
 }
@@ -185,7 +161,7 @@ func (k *worker) enter(r *record, s script) {
 	if s.hasty {
 		ctx = context.WithoutCancel(ctx)
 	}
-	s.enters, s.hasty, s.downgrade, s.raises = s.enters-1, s.enters%2 == 1, false, false
+	s.enters, s.hasty, s.downgrade = s.enters-1, s.enters%2 == 1, false
 	inner := k.ask(ctx, r.life, r.path, s)
 	inner.writer = r.tenure
 	k.world.count("entered again", 1)
@@ -198,7 +174,7 @@ func (k *worker) downgrade(ctx context.Context, writer *tenure, s script) (known
 	if s.hasty { // it outlives the writer
 		ctx = context.WithoutCancel(ctx)
 	}
-	s.hasty, s.upgrade = false, s.context
+	s.hasty, s.asksToWrite = false, s.context
 	r := k.ask(ctx, writer.life, writer.path, s)
 	told := make(chan struct{}) // r is that of the goroutine which sees to it from then on
 	r.writer, r.known = writer, told
@@ -212,8 +188,8 @@ func (t *tenure) tookPlace(grant events.Grant) bool {
 	return grant.Session == t.grant.Session && sequence(grant.Node) == sequence(t.grant.Node)
 }
 
-// upgrade asks to write while it reads, which is refused.
-func (r *record) upgrade() {
+// askToWrite asks to write while it reads, which is refused.
+func (r *record) askToWrite() {
 	a := r.life.lock(r.path, alone).Acquire(r.ctx)
 	defer a.Release()
 	select {
@@ -224,5 +200,5 @@ func (r *record) upgrade() {
 	if err := a.Err(); r.a.Valid() && !errors.Is(err, coordinator.ErrDeadlock) {
 		r.failf("asked to write while it reads: %v", err)
 	}
-	r.life.client.world.count("upgrades refused", 1)
+	r.life.client.world.count("asked to write while it reads", 1)
 }

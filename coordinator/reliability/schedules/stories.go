@@ -52,7 +52,6 @@ func asMutex(c *coordinator.Coordinator, path string) handle   { return c.Mutex(
 func asUnfair(c *coordinator.Coordinator, path string) handle  { return c.Unfair(path) }
 func toRead(c *coordinator.Coordinator, path string) handle    { return c.ReadWrite(path).Read() }
 func toWrite(c *coordinator.Coordinator, path string) handle   { return c.ReadWrite(path).Write() }
-func toUpgrade(c *coordinator.Coordinator, path string) handle { return c.ReadWrite(path).Upgradable() }
 func onePermit(c *coordinator.Coordinator, path string) handle { return c.Semaphore(path, size) }
 
 func allPermits(c *coordinator.Coordinator, path string) handle {
@@ -95,10 +94,6 @@ func uses() []use {
 			use{name: "becomes a reader", path: old, lock: toWrite, nodes: 2, play: goOnReading},
 			use{name: "waits, and becomes a reader", path: ours, ours: true, others: true, lock: toWrite, nodes: 2, play: goOnReading},
 			use{name: "becomes a reader in haste", path: ours, ours: true, lock: toWrite, nodes: 2, play: goOnReadingInHaste},
-			use{name: "upgrades", path: old, lock: toUpgrade, nodes: 2, play: upgrade},
-			use{name: "upgrades beside a reader", path: ours, ours: true, others: true, lock: toUpgrade, first: toRead, nodes: 2, play: upgrade},
-			use{name: "upgrades in haste", path: ours, ours: true, others: true, lock: toUpgrade, first: toRead, nodes: 2, play: upgradeInHaste},
-			use{name: "asks to upgrade, and leaves", path: ours, ours: true, others: true, lock: toUpgrade, first: toRead, nodes: 2, play: giveUpAnUpgrade},
 		),
 		of(use{first: allPermits, next: allPermits, nodes: size, dirs: []string{queueOf, leasesOf}},
 			use{name: "takes a permit", path: deep, lock: onePermit, play: hold},
@@ -211,49 +206,6 @@ func goOnReadingInHaste(s *scene, write *coordinator.Acquisition) {
 		}
 	}
 	_ = await(s, "it has read", read.Done())
-}
-
-// upgrade writes in the place of an upgradable reader, which is released when that is done.
-func upgrade(s *scene, up *coordinator.Acquisition) {
-	_ = await(s, "the upgradable lock is granted", up.Granted())
-	write := toWrite(s.victim, s.path).Acquire(up.Context(context.Background()))
-	select {
-	case <-write.Granted():
-		s.holding(write)
-	case <-up.Lost(): // and the wait ends, or has nothing to wait for any more
-		if !s.expires {
-			s.Error("lost the upgradable lock")
-		}
-	}
-	write.Release()
-	_ = await(s, "it has written", write.Done())
-	up.Release()
-}
-
-// upgradeInHaste gives the upgradable lock back before it knows whether it may write.
-func upgradeInHaste(s *scene, up *coordinator.Acquisition) {
-	_ = await(s, "the upgradable lock is granted", up.Granted())
-	write := toWrite(s.victim, s.path).Acquire(context.WithoutCancel(up.Context(context.Background())))
-	up.Release()
-	select {
-	case <-write.Granted():
-		s.holding(write)
-		write.Release()
-	case <-write.Done():
-		if err := write.Err(); !errors.Is(err, coordinator.ErrNotAcquired) {
-			s.Errorf("ended with %v", err)
-		}
-	}
-	_ = await(s, "it has written", write.Done())
-}
-
-// giveUpAnUpgrade does not wait for the reader to leave, and gives both back at once.
-func giveUpAnUpgrade(s *scene, up *coordinator.Acquisition) {
-	_ = await(s, "the upgradable lock is granted", up.Granted())
-	write := toWrite(s.victim, s.path).Acquire(up.Context(context.Background()))
-	giveUp(s, write)
-	up.Release()
-	_ = await(s, "it does not write", write.Done())
 }
 
 // crash takes the lock once more, in Do, and panics there.

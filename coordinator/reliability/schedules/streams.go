@@ -37,7 +37,7 @@ func (w *world) judgeStreams() {
 					r.failf("the stream has not a word about it")
 				case r.loss != nil && !strings.Contains(said, "L"), r.tenure != nil && !strings.Contains(said, "G"):
 					r.failf("stream: %s; granted %v, lost %v", said, r.tenure != nil, r.loss != nil)
-				case strings.Contains(said, "b") && r.tenure != nil && !w.wasAsked(r.tenure.grant.Node) && !w.wasAsked(r.tenure.below) &&
+				case strings.Contains(said, "b") && r.tenure != nil && !w.wasAsked(r.tenure.grant.Node) &&
 					!w.wasRevoked(r.path):
 					r.failf("asked back, and nobody has asked: %s", said)
 				case ended && !same(err, r.a.Err()):

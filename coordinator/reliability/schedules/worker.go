@@ -80,9 +80,7 @@ type script struct {
 	context      bool // looks at its context, too
 	hasty        bool // does not wait until it is over
 	downgrade    bool // goes on as a reader
-	upgrade      bool // asks to write, too
-	raises       bool // goes on as a writer
-	returns      bool // releases that before it releases what it had
+	asksToWrite  bool // while it reads
 	enters       int  // it again, so often
 }
 
@@ -121,9 +119,8 @@ func (k *worker) script() script {
 	s.side, s.permits = k.side(), k.permits()
 	if k.world.recipe == readWrite {
 		s.downgrade = s.side == alone && k.oneIn(3) && !k.client.kazoo()
-		s.upgrade = s.side == shared && s.context && k.oneIn(2)
-		s.raises = s.side == mayWrite && !k.oneIn(4)
-		s.context = s.context || s.downgrade || s.raises
+		s.asksToWrite = s.side == shared && s.context && k.oneIn(2)
+		s.context = s.context || s.downgrade
 	}
 	if k.world.again() {
 		s.enters = max(0, k.IntN(5)-1)
@@ -193,8 +190,8 @@ func (k *worker) see(r *record) bool {
 				s.hold = min(s.hold, finalHold)
 			}
 			held = time.After(s.hold)
-			if s.upgrade {
-				r.upgrade()
+			if s.asksToWrite {
+				r.askToWrite()
 			}
 			if s.enters > 0 {
 				k.enter(r, s)
@@ -205,12 +202,6 @@ func (k *worker) see(r *record) bool {
 			if held = nil; s.downgrade {
 				s.downgrade = false
 				if known = k.downgrade(r.ctx, r.tenure, s); !s.hasty {
-					break
-				}
-			}
-			if s.raises {
-				s.raises = false
-				if known = k.raise(r.ctx, r.tenure, s); !s.hasty {
 					break
 				}
 			}

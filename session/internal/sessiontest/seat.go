@@ -272,29 +272,12 @@ func (r *Rig) Leaving(first func(*Seat, string)) (waiter *Seat, advance recipes.
 	return waiter, recipes.Advance{Epoch: 1, Node: nodes[2], Past: nodes[1], Next: nodes[0]}
 }
 
-// Upgradable is a seat that holds, in a directory that is known to be ours.
-func (r *Rig) Upgradable() (u *Seat, node events.Name) {
-	r.Helper()
-	return r.alone(events.KindUpgradable)
-}
-
 // Writer is a seat that writes, in a directory that is known to be ours. Alone there it holds.
 func (r *Rig) Writer() (w *Seat, node events.Name) {
 	r.Helper()
-	return r.alone(events.KindWrite)
-}
-
-func (r *Rig) alone(kind events.Kind) (s *Seat, node events.Name) {
-	r.Helper()
 	r.Warm()
-	s = r.SeatedAt(session.Place{Dir: Dir, Kind: kind})
-	return s, s.Makes(1).Node
-}
-
-// Over is a seat that is to upgrade another one.
-func (r *Rig) Over(u *Seat) *Seat {
-	r.Helper()
-	return r.SeatedAt(session.Place{Dir: Dir, Kind: events.KindUpgrade, Over: u.Seat})
+	w = r.SeatedAt(session.Place{Dir: Dir, Kind: events.KindWrite})
+	return w, w.Makes(1).Node
 }
 
 // InPlaceOf is a seat that is to take another one's place.
