@@ -56,14 +56,11 @@ func (r *record) granted(grant events.Grant) {
 	r.tenure.quick = r.script.late == 0
 	r.tenure.permits = r.script.permits
 	if r.writer != nil && r.writer.tookPlace(grant) {
-		r.tenure.place = r.writer.place
-		if r.writer.side == r.script.side {
-			r.life.client.world.count("granted again", 1)
-			if r.writer.grant.Node != grant.Node || r.writer.grant.Token != grant.Token {
-				r.failf("%+v inside of %+v", grant, r.writer.grant)
-			}
-		} else {
-			r.life.client.world.count("downgraded", 1)
+		r.tenure.root = r.writer.root
+		again := r.writer.side == r.script.side
+		r.life.client.world.count(map[bool]string{true: "granted again", false: "downgraded"}[again], 1)
+		if r.writer.grant.Token != grant.Token || again && r.writer.grant.Node != grant.Node {
+			r.failf("%+v inside of %+v", grant, r.writer.grant)
 		}
 	}
 	r.tenure.begin()

@@ -46,7 +46,7 @@ func recovered(
 
 // fate is what became of one acquisition that was granted.
 type fate struct {
-	place    int64
+	token    int64
 	node     string
 	side     side
 	told     *events.Abandoned
@@ -56,14 +56,14 @@ type fate struct {
 }
 
 // fateOf judges an acquisition that is over.
-func (w *world) fateOf(path string, s side, place int64, grant events.Grant, how string, err error) {
+func (w *world) fateOf(path string, s side, grant events.Grant, how string, err error) {
 	if !w.detects || grant.Token == 0 {
 		return
 	}
 	gone := !w.srv.Exists(grant.Node) && slices.Contains(w.srv.Sessions(), grant.Session)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	f := fate{place: place, node: grant.Node, side: s, told: grant.Abandoned, gone: gone && !w.meddled[nameOf(grant.Node)]}
+	f := fate{token: grant.Token, node: grant.Node, side: s, told: grant.Abandoned, gone: gone && !w.meddled[nameOf(grant.Node)]}
 	switch how {
 	case "released", "function returned":
 		f.released = err == nil
@@ -86,13 +86,13 @@ func (w *world) fateOf(path string, s side, place int64, grant events.Grant, how
 // isOver notes what became of the acquisition.
 func (r *record) isOver(err error) {
 	w, grant := r.life.client.world, r.a.Grant()
-	how, place := "", grant.Token
+	how := ""
 	if r.tenure != nil {
-		how, place = r.tenure.how, r.tenure.place
+		how = r.tenure.how
 	} else if !r.released || err != nil {
 		return // nobody had it
 	}
-	w.fateOf(r.path, r.script.side, place, grant, how, err)
+	w.fateOf(r.path, r.script.side, grant, how, err)
 }
 
 // judgeFates compares what each was told with what is known. Of many nobody knows what became of them: a release that is
@@ -102,7 +102,7 @@ func (w *world) judgeFates() {
 		w.mu.Lock()
 		all := slices.Clone(w.fates[path])
 		w.mu.Unlock()
-		slices.SortStableFunc(all, func(a, b fate) int { return cmp.Compare(a.place, b.place) })
+		slices.SortStableFunc(all, func(a, b fate) int { return cmp.Compare(a.token, b.token) })
 		for _, f := range all {
 			if f.told == nil {
 				w.judgeSilence(path, all, f)
@@ -126,7 +126,7 @@ func (w *world) judgeRecord(path string, all []fate) {
 		w.failf("%s: the record is %q", path, data)
 	}
 	for _, f := range all {
-		if f.side == alone && f.place >= token && clean(all, f.place) {
+		if f.side == alone && f.token >= token && clean(all, f.token) {
 			w.failf("%s: the holder of %s has released, and there is a record: %q", path, f.node, data)
 		}
 	}
@@ -137,16 +137,16 @@ func (w *world) judgeRecord(path string, all []fate) {
 func (w *world) judgeSilence(path string, all []fate, f fate) {
 	var latest int64
 	for _, g := range all {
-		if f.side != alone && g.side == alone && g.place == f.place && !g.crashed {
+		if f.side != alone && g.side == alone && g.token == f.token && !g.crashed {
 			return
 		}
-		if g.side == alone && g.place < f.place && (g.crashed || g.released || !taken(g)) {
-			latest = max(latest, g.place)
+		if g.side == alone && g.token < f.token && (g.crashed || g.released || !taken(g)) {
+			latest = max(latest, g.token)
 		}
 	}
 	crashed := false
 	for _, g := range all {
-		if g.place == latest && g.side == alone {
+		if g.token == latest && g.side == alone {
 			crashed = crashed || g.crashed
 		}
 	}
@@ -162,7 +162,7 @@ func taken(f fate) bool { return f.crashed || f.released }
 func clean(all []fate, token int64) bool {
 	gone := false
 	for _, f := range all {
-		if f.place != token || f.side != alone {
+		if f.token != token || f.side != alone {
 			continue
 		}
 		if !f.released {

@@ -16,7 +16,7 @@ type tenure struct {
 	path    string
 	side    side
 	permits int
-	place   int64 // in the queue: the token, or that of the writer whose place it took
+	root    string // the node of the Grant, or that of the writer in whose place it stands
 	grant   events.Grant
 	others  []*tenure   // of the other members of a multi-lock
 	at      time.Time   // of the Grant
@@ -31,7 +31,7 @@ type tenure struct {
 
 func newTenure(l *life, path string, s side, grant events.Grant, born time.Time, valid func() bool) *tenure {
 	t := &tenure{
-		life: l, path: path, side: s, permits: 1, place: grant.Token, grant: grant, at: born.Add(grant.Waited), quick: true, valid: valid,
+		life: l, path: path, side: s, permits: 1, root: grant.Node, grant: grant, at: born.Add(grant.Waited), quick: true, valid: valid,
 	}
 	t.addOthers()
 	return t
@@ -59,7 +59,7 @@ func (t *tenure) begin() {
 	beside := false
 	for _, other := range others {
 		w.exclusive(other, t)
-		beside = beside || other.valid() && t.valid() && other.place != t.place
+		beside = beside || other.valid() && t.valid() && other.root != t.root
 	}
 	w.crowd(t.path)
 	if beside {
@@ -257,7 +257,7 @@ func (w *world) judgeOrder() {
 		// Of one who is excused even the Grant may have been on its way when his session or node was taken from him.
 		all := slices.DeleteFunc(slices.Clone(w.tenures[p]), w.excused)
 		slices.SortStableFunc(all, func(a, b *tenure) int {
-			return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.place, b.place))
+			return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.grant.Token, b.grant.Token))
 		})
 		for i, b := range all {
 			for _, a := range all[:i] {
@@ -271,9 +271,9 @@ func (w *world) judgeOrder() {
 
 // judgeTwo compares two tenures of which the second was granted later.
 func (w *world) judgeTwo(a, b *tenure) {
-	if a.place >= b.place {
-		w.failf("%s: place %x (token %x) at %v, and %x (token %x) at %v",
-			a.path, a.place, a.grant.Token, a.at.Sub(w.begun), b.place, b.grant.Token, b.at.Sub(w.begun))
+	if a.grant.Token >= b.grant.Token {
+		w.failf("%s: token %x of %s at %v, and %x of %s at %v",
+			a.path, a.grant.Token, a.grant.Node, a.at.Sub(w.begun), b.grant.Token, b.grant.Node, b.at.Sub(w.begun))
 	}
 	if !a.quick {
 		return

@@ -121,13 +121,13 @@ func (s side) waitsFor(node string) bool {
 	return ok && (s == alone || !name.Kind.Reads())
 }
 
-// together tells whether both may hold at one instant: readers, and a writer beside the reader that took its place. How
-// many may have permits of a semaphore is not for two to say.
+// together tells whether both may hold at one instant: readers, those who hold by one node, and a writer beside the reader that took
+// its place. How many may have permits of a semaphore is not for two to say. The nodes of an unfair lock bear one name.
 func together(a, b *tenure) bool {
 	if w := a.world(); w.recipe == semaphore {
 		return a.permits+b.permits <= w.size.most
 	}
-	return a.side == shared && b.side == shared || a.place == b.place
+	return a.side == shared && b.side == shared || a.root == b.root && a.world().recipe != unfair
 }
 
 // A writer becomes a reader: it asks for the read side with the context of the write side, and releases that when

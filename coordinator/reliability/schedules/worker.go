@@ -287,7 +287,7 @@ func (k *worker) do(life *life, path string, s side) {
 	w.logf("%s: did something under %s: %v", k.client.name, path, err)
 	w.count("done under a lock", 1)
 	if t != nil {
-		w.fateOf(path, s, t.place, t.grant, t.how, err)
+		w.fateOf(path, s, t.grant, t.how, err)
 	}
 	if t == nil && err == nil {
 		w.failf("Do did not call its function, and returned no error")
