@@ -64,7 +64,7 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	a := &Acquisition{id: id, lock: l}
 	place := session.Place{Dir: l.path, Kind: l.rule.Kind(), Data: cfg.data, ACL: l.cfg.acl, Try: cfg.try, Detect: l.cfg.detect}
 	if l.cfg.revocable {
-		place.Marks |= events.MarkRevocable
+		place.Marks = events.MarkRevocable
 	}
 	if s, ok := l.rule.(recipes.Semaphore); ok {
 		place.Size, place.Permits = s.Size, s.Permits

@@ -32,22 +32,6 @@ func remembering(most int, step stepFunc) stepFunc {
 	}
 }
 
-// faults are the kinds of faults, of each of which one may happen.
-func faults() []config {
-	return []config{
-		{name: "withdraw", left: budget{withdraw: 1}},
-		{name: "cut", left: budget{cut: 1}},
-		{name: "expire", left: budget{expire: 1}},
-		{name: "lapse", left: budget{lapse: 1}},
-		{name: "kill", left: budget{kill: 1}},
-		{name: "remove", left: budget{remove: 1}},
-		{name: "foreign", left: budget{foreign: 1}},
-		{name: "refuse", left: budget{refuse: 1}},
-		{name: "guest", left: budget{guest: 1}},
-		{name: "reap", left: budget{reap: 1}},
-	}
-}
-
 // capped keeps machines from counting their attempts beyond a number. Where a create leaves no node if
 // it comes too late, they may be many, and all are the same.
 func capped(most Attempt, step stepFunc) stepFunc {

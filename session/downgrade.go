@@ -45,7 +45,7 @@ func (s *Session) mayTakePlace(r *asked) bool {
 	switch {
 	case r.op == recipes.OpCreate && r.seat.in != nil:
 		writer := r.seat.in
-		if _, holds := s.holds(writer); !holds {
+		if !s.holds(writer) {
 			return false
 		}
 		for _, w := range s.together(writer) {

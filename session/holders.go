@@ -55,14 +55,14 @@ func (s *Session) gaveUp(seat *Seat) {
 // 3. the lease runs out, which takes nothing from it; 4. it claims, and from then on it holds.
 func (s *Session) ceased(seat *Seat) { delete(s.holders, seat) }
 
-// holds returns the node that the seat holds, for whoever wants to share it or to take a place beside it. Who has lapsed holds nothing
+// holds tells whether the seat holds, before its node is shared or its place is taken. A seat that has lapsed holds nothing,
 // even while the message of it is on its way:
 // 1. A lock is to be given back by a certain moment, and its holder's function still runs; 2. it asks for the lock once more,
 // which waits in the mailbox; 3. the moment comes, the machine alone decides that the lock is lost, and it keeps the node; 4. the
 // mailbox is read, and the message of 3 stands behind 2.
-func (s *Session) holds(seat *Seat) (node string, ok bool) {
-	node, ok = s.holders[seat]
-	return node, ok && !seat.lapsed.Load()
+func (s *Session) holds(seat *Seat) bool {
+	_, ok := s.holders[seat]
+	return ok && !seat.lapsed.Load()
 }
 
 // settle notes that an answer has said that the node is the seat's.

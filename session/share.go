@@ -66,7 +66,7 @@ func (s *Session) companion(seat *Seat) *Seat {
 		return nil
 	}
 	for _, owner := range seat.with {
-		if _, holds := s.holds(owner); holds {
+		if s.holds(owner) {
 			return owner
 		}
 	}
