@@ -32,7 +32,8 @@ var (
 	// ErrTimeout says that WithMaxWait's time ran out.
 	ErrTimeout = errors.New("zkgrant: waited too long")
 	// ErrDeadlock says that the context already holds the lock that was asked for,
-	// and that it would wait for itself.
+	// and that it would wait for itself. Its text tells a reader that asks to write what
+	// to do instead; see [ReadWrite.Write].
 	ErrDeadlock = errors.New("zkgrant: the context already holds this lock")
 	// ErrClosed says that the coordinator was closed.
 	ErrClosed = session.ErrClosed
