@@ -3,6 +3,7 @@ package actors_test
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -107,16 +108,58 @@ func race(t *testing.T, round func(n int, r *actorstest.Rig, last func() history
 }
 
 // spin lets others run for a while that differs from round to round.
-func spin(n int) {
-	for range n % 23 {
+func spin(n int) { yield(n % 23) }
+
+func yield(times int) {
+	for range times {
 		runtime.Gosched()
+	}
+}
+
+// handicap makes a race close on any machine: the side that has won lately begins later the next time, and by more the longer it
+// has won.
+type handicap struct {
+	outcomes [2]int // how often each side has won
+	lead     int    // how often the first side yields before it begins; the second one, if it is negative
+	row      int    // how often the same side has won in a row
+	last     int
+}
+
+// begin lets others run before the side begins.
+func (h *handicap) begin(side, n int) {
+	lead := h.lead
+	if side == 1 {
+		lead = -lead
+	}
+	yield(max(lead, 0) + n%23)
+}
+
+// won notes who has won. Neither side may be under way.
+func (h *handicap) won(side int) {
+	if h.outcomes[side]++; side != h.last {
+		h.row, h.last = 0, side
+	}
+	h.row++
+	step := 1 + h.row/8
+	if side == 1 {
+		step = -step
+	}
+	h.lead += step
+}
+
+// check that each side has won.
+func (h *handicap) check(t *testing.T, first, second string) {
+	t.Helper()
+	t.Logf("%d %s, %d %s", h.outcomes[0], first, h.outcomes[1], second)
+	if slices.Contains(h.outcomes[:], 0) {
+		t.Errorf("the outcomes came %v times, want each of them: there was no race", h.outcomes)
 	}
 }
 
 // TestWithdrawRacesWithTaking has the caller's goroutines take the Grant and
 // withdraw at the same moment.
 func TestWithdrawRacesWithTaking(t *testing.T) {
-	var outcomes [2]int
+	var odds handicap
 	race(t, func(n int, r *actorstest.Rig, last func() history) {
 		var (
 			returned, stop atomic.Bool
@@ -139,10 +182,11 @@ func TestWithdrawRacesWithTaking(t *testing.T) {
 		}
 		var leaving sync.WaitGroup
 		leaving.Go(func() {
-			spin(n)
+			odds.begin(0, n)
 			r.Withdraw(recipes.WhyReleased)
 			returned.Store(true)
 		})
+		odds.begin(1, 0)
 		r.Start(t.Context(), 0, recipes.Started{})
 		leaving.Wait()
 		r.IsNotHeld(t, "after Withdraw")
@@ -152,13 +196,12 @@ func TestWithdrawRacesWithTaking(t *testing.T) {
 		h := last()
 		checkReleased(t, r, int(took.Load()), h)
 		if r.Err() == nil {
-			outcomes[1]++
+			odds.won(1)
 		} else {
-			outcomes[0]++
+			odds.won(0)
 		}
 	})
-	t.Logf("%d withdrawn, %d released", outcomes[0], outcomes[1])
-	raced(t, outcomes)
+	odds.check(t, "withdrawn", "released")
 }
 
 // checkReleased checks the end of an acquisition that nothing but Withdraw ended.
@@ -234,19 +277,19 @@ func TestStreamReaderReleases(t *testing.T) {
 // TestLossRacesWithTaking has the lease run out when the Grant is being taken:
 // either both the Grant and the loss reach the caller, or neither.
 func TestLossRacesWithTaking(t *testing.T) {
-	var outcomes [2]int
+	var odds handicap
 	race(t, func(n int, r *actorstest.Rig, last func() history) {
 		r.Start(t.Context(), 0, recipes.Started{Keep: n%3 == 0})
 		soon(t, "granted", r.Holding)
 		var taking sync.WaitGroup
 		took := 0
 		taking.Go(func() {
-			spin(n)
+			odds.begin(1, n)
 			if _, ok := actorstest.Take(r.Granted()); ok {
 				took++
 			}
 		})
-		spin(n / 23)
+		odds.begin(0, n/23)
 		r.Port.Say(recipes.LeaseRanOut{})
 		taking.Wait()
 		if n%3 == 0 {
@@ -273,25 +316,24 @@ func TestLossRacesWithTaking(t *testing.T) {
 		}
 		r.HasNoGrant(t, "after the loss")
 		if lost {
-			outcomes[1]++
+			odds.won(1)
 		} else {
-			outcomes[0]++
+			odds.won(0)
 		}
 	})
-	t.Logf("%d taken back, %d lost", outcomes[0], outcomes[1])
-	raced(t, outcomes)
+	odds.check(t, "taken back", "lost")
 }
 
 // TestContextRacesWithTaking ends the context when the Grant is being taken:
 // either the caller has it and keeps it, or the wait has ended.
 func TestContextRacesWithTaking(t *testing.T) {
-	var outcomes [2]int
+	var odds handicap
 	race(t, func(n int, r *actorstest.Rig, last func() history) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		var going sync.WaitGroup
-		going.Go(func() { spin(n); cancel(actorstest.ErrCause) })
+		going.Go(func() { odds.begin(0, n); cancel(actorstest.ErrCause) })
 		r.Start(ctx, 0, recipes.Started{})
-		spin(n / 23)
+		odds.begin(1, n/23)
 		took := 0
 		came := make(chan bool, 1) // whether it was a Grant
 		going.Go(func() {
@@ -315,10 +357,10 @@ func TestContextRacesWithTaking(t *testing.T) {
 		h := last()
 		if took > 0 {
 			checkReleased(t, r, took, h)
-			outcomes[1]++
+			odds.won(1)
 			return
 		}
-		outcomes[0]++
+		odds.won(0)
 		if err := r.Err(); err != actorstest.Ends(recipes.WhyContext, false, 0, actorstest.ErrCause) { //nolint:errorlint // the very error is meant
 			t.Errorf("the wait ended with %v, want its context's cause", err)
 		}
@@ -326,6 +368,5 @@ func TestContextRacesWithTaking(t *testing.T) {
 			t.Errorf("the wait has ended, and the stream has %+v; want an end alone", h)
 		}
 	})
-	t.Logf("%d waits ended, %d granted", outcomes[0], outcomes[1])
-	raced(t, outcomes)
+	odds.check(t, "waits ended", "granted")
 }

@@ -39,11 +39,3 @@ func withStream(t *testing.T, test func(t *testing.T, r *actorstest.Rig, stream 
 		test(t, r, r.Stream.Subscribe(t.Context()))
 	})
 }
-
-// raced checks that both outcomes of a race were seen.
-func raced(t *testing.T, outcomes [2]int) {
-	t.Helper()
-	if outcomes[0] == 0 || outcomes[1] == 0 {
-		t.Errorf("the outcomes came %v times, want each of them: there was no race", outcomes)
-	}
-}
