@@ -18,10 +18,14 @@ import (
 // of the transactions before.
 type names struct {
 	base     int64 // the zxid before zxid1; -1 before the first is seen
+	vain     []vain
 	sessions []int64
 	times    map[int64]int64 // milliseconds by zxid
 	received int             // packets, when first asked
 }
+
+// vain are transactions that did nothing and that not every server makes. They are not counted.
+type vain struct{ after, number int64 }
 
 func newNames() names { return names{base: -1, times: make(map[int64]int64)} }
 
@@ -35,7 +39,11 @@ func (n *names) zxid(z int64) string {
 	if n.base < 0 {
 		n.base = z - 1
 	}
-	return "zxid" + strconv.FormatInt(z-n.base, 10)
+	distance := z - n.base
+	for _, v := range n.vain {
+		distance -= min(max(z-v.after, 0), v.number)
+	}
+	return "zxid" + strconv.FormatInt(distance, 10)
 }
 
 // parseZxid is the inverse of zxid.
@@ -44,7 +52,13 @@ func (n *names) parseZxid(name string) (int64, error) {
 		return 0, nil
 	}
 	distance, err := strconv.ParseInt(strings.TrimPrefix(name, "zxid"), 10, 64)
-	return n.base + distance, err
+	z := n.base + distance
+	for _, v := range n.vain {
+		if z > v.after {
+			z += v.number
+		}
+	}
+	return z, err
 }
 
 func (n *names) session(id int64) string {
@@ -173,12 +187,16 @@ func (n *names) parts(d *decoder) string {
 	return s.String()
 }
 
-func (n *names) stat(d *decoder) string {
-	st := stat{
+func decodeStat(d *decoder) stat {
+	return stat{
 		czxid: d.int64(), mzxid: d.int64(), ctime: d.int64(), mtime: d.int64(),
 		version: d.int32(), cversion: d.int32(), aversion: d.int32(),
 		owner: d.int64(), dataLength: d.int32(), children: d.int32(), pzxid: d.int64(),
 	}
+}
+
+func (n *names) stat(d *decoder) string {
+	st := decodeStat(d)
 	if d.err != nil {
 		return ""
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -101,6 +102,8 @@ func (p *player) take(d *datadriven.TestData, out *strings.Builder) error {
 		return nil
 	case "await":
 		return p.await(c, a, out)
+	case "reaped":
+		return p.reaped(c, a, out)
 	case "length":
 		n, err := a.number("n", 0)
 		if err != nil {
@@ -221,6 +224,46 @@ func (p *player) await(c *scriptClient, a arguments, out *strings.Builder) error
 	}
 	for _, e := range events {
 		fmt.Fprintln(out, e)
+	}
+	return nil
+}
+
+// reaped awaits that the server removes a node by itself. A busy real server begins to remove it once more before the
+// first time is over, and each time in vain takes a zxid, which is not counted. They end before a sync that is sent
+// when the node is gone.
+func (p *player) reaped(c *scriptClient, a arguments, out *strings.Builder) error {
+	if err := p.await(c, nil, out); err != nil {
+		return err
+	}
+	parent := arguments{{Key: path.Dir(a[0].Key)}}
+	for _, op := range []Op{OpSync, OpExists} {
+		body, err := nodeBody(op, parent)
+		if err != nil {
+			return err
+		}
+		c.xid++
+		if _, err := c.line.Write(frame(append(appendInt32(appendInt32(nil, c.xid), int32(op)), body...))); err != nil {
+			return err
+		}
+	}
+	for range 2 {
+		body, err := c.line.next()
+		if err != nil {
+			return err
+		}
+		r, err := decodeReply(body)
+		if err != nil {
+			return err
+		}
+		if r.xid != c.xid {
+			continue
+		}
+		removed := decodeStat(r.body).pzxid
+		number := r.zxid - removed
+		if _, exact := p.host.(*double); exact && number != 0 {
+			return fmt.Errorf("%d transactions behind the one that removed %s, want none", number, a[0].Key)
+		}
+		p.names.vain = append(p.names.vain, vain{after: removed, number: number})
 	}
 	return nil
 }
