@@ -311,7 +311,7 @@ func TestRealServer(t *testing.T) {
 	}
 }
 
-// TestRealSmoke is the one test with a real server that runs where one is found, without being asked for: twenty contenders in four
+// TestRealSmoke runs where a real server is found, without being asked for: twenty contenders in four
 // sessions are granted one at a time, in the order in which they came, with growing tokens, and leave nothing.
 func TestRealSmoke(t *testing.T) {
 	t.Parallel()
