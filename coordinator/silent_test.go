@@ -158,6 +158,49 @@ func TestASilentServerOfThreeCostsNoLock(t *testing.T) {
 	}
 }
 
+// The server that comes next may be silent, too: its handshake has three tenths of the timeout. With a reset that is in time from two ticks
+// on, and behind another silent server from two and a half ticks and a tenth of a second on.
+func TestTwoSilentServersOfThreeCostNoLock(t *testing.T) {
+	const trials, tick = 16, 500 * time.Millisecond
+	for _, of := range []struct {
+		name    string
+		timeout time.Duration
+		leave   func(tr *trio, address string)
+	}{
+		{"reset", 2 * tick, func(tr *trio, address string) { tr.ways[address].Refuse(true); tr.ways[address].Cut() }},
+		{"silent", 5*tick/2 + 100*time.Millisecond, (*trio).hang},
+	} {
+		t.Run(of.name, func(t *testing.T) {
+			kept, mute := 0, 0
+			for trial := range trials {
+				eventstest.Bubble(t, func(t *testing.T) {
+					srv := zktest.Start(t, zktest.Tick(tick), zktest.Followers())
+					tr := newTrio(srv)
+					c := tr.connect(t, coordinator.WithSessionTimeout(of.timeout), coordinator.WithTickTime(tick))
+					a, _ := coordtest.Hold(t, c.Mutex(lockPath))
+					time.Sleep(3*of.timeout + of.timeout/10*time.Duration(trial)/trials + 37*time.Microsecond)
+					left, dials := tr.present(), tr.dials()
+					for address := range tr.ways {
+						if address != left { // one of the other two
+							tr.hang(address)
+							break
+						}
+					}
+					of.leave(tr, left)
+					time.Sleep(3 * of.timeout)
+					if a.Valid() {
+						kept++
+					}
+					mute += len(tr.dialled[dials:]) - 1
+				})
+			}
+			if kept != trials || mute == 0 {
+				t.Errorf("%d of %d locks are kept, %d handshakes with a silent server; want all, and some", kept, trials, mute)
+			}
+		})
+	}
+}
+
 // slow has everything that the servers at the addresses say come late.
 func (tr *trio) slow(by time.Duration, addresses ...string) {
 	for _, address := range addresses {

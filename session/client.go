@@ -48,6 +48,8 @@ type client struct {
 	opened   bool         // the session was announced
 	greeting bool         // identities are being added
 	up       bool         // requests may be made
+	resumed  int          // how often the session got another connection
+	outdated bool         // the answer that is being settled was asked for on an earlier connection
 	watchdog *time.Timer  // looks at the lease when it may have run out
 	pacer    *time.Timer  // posts paced; nil while none is due
 	probing  bool         // a probe is under way
