@@ -66,3 +66,19 @@ func (l lingering) claim(c *client, t *Seat, e recipes.Claim) (recipes.Input, er
 
 // Linger has the function called between an answer and the session. The seat's place has data of its own.
 func (t *Seat) Linger(pass func()) { t.layout = lingering{t.layout, pass} }
+
+// lateLook is a look whose answer is slow to reach the session.
+type lateLook struct {
+	*verifying
+	pass func()
+}
+
+func (l lateLook) do(c *client) (func(*Session), error) {
+	defer l.pass()
+	return l.verifying.do(c)
+}
+
+// Verify has the session look whether the node is the seat's, and calls the function between the answer and the session.
+func (t *Seat) Verify(pass func()) {
+	t.session.actor.Post(lateLook{&verifying{epoch: 1, seat: t, born: t.token(t.single.node)}, pass})
+}
