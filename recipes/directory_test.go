@@ -120,6 +120,7 @@ const (
 	shellLetsGo                        // removes an upgradable reader's node with its release, whoever upgrades
 	shellOwnFence                      // takes an upgrade's own zxid for its token
 	shellLowFence                      // takes that of the upgradable reader
+	shellUndated                       // believes an answer of an earlier connection
 	// Of multi-locks.
 	shellTwoTransactions // creates one node after the other
 	shellClaimsOne       // claims the first node
