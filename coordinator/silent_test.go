@@ -209,6 +209,38 @@ func TestTwoSilentServersOfThreeCostNoLock(t *testing.T) {
 	}
 }
 
+// Right behind a Grant that ended a long wait the lease counts from a ping, and stands a silence all the same from two and a quarter ticks on.
+func TestASilentServerRightBehindAGrant(t *testing.T) {
+	const (
+		trials  = 16
+		tick    = 500 * time.Millisecond
+		timeout = 9 * tick / 4
+	)
+	kept := 0
+	for trial := range trials {
+		eventstest.Bubble(t, func(t *testing.T) {
+			srv := zktest.Start(t, zktest.Tick(tick), zktest.Followers())
+			held, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath))
+			tr := newTrio(srv)
+			c := tr.connect(t, coordinator.WithSessionTimeout(timeout), coordinator.WithTickTime(tick))
+			w := coordtest.Queue(c.Mutex(lockPath))
+			time.Sleep(time.Minute + timeout/3*time.Duration(trial)/trials + 37*time.Microsecond)
+			held.Release()
+			if _, err := w.Wait(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			tr.hang(tr.present())
+			time.Sleep(3 * timeout)
+			if w.Valid() {
+				kept++
+			}
+		})
+	}
+	if kept != trials {
+		t.Errorf("%d of %d locks are kept, want all", kept, trials)
+	}
+}
+
 // slow has everything that the servers at the addresses say come late.
 func (tr *trio) slow(by time.Duration, addresses ...string) {
 	for _, address := range addresses {
