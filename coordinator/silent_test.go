@@ -127,7 +127,7 @@ func silencesOfOne() map[string]func(*trio, string) {
 // One silent server of three costs no lock, whatever the phase of the probes, from a timeout of two ticks on; and the server left is
 // not tried again.
 func TestASilentServerOfThreeCostsNoLock(t *testing.T) {
-	const trials = 16
+	trials := eventstest.Amount(4, 16)
 	for name, silence := range silencesOfOne() {
 		for _, of := range []struct{ timeout, tick, told time.Duration }{
 			{time.Second, 500 * time.Millisecond, 500 * time.Millisecond},
@@ -145,7 +145,7 @@ func TestASilentServerOfThreeCostsNoLock(t *testing.T) {
 						c := tr.connect(t, coordinator.WithSessionTimeout(of.timeout), coordinator.WithTickTime(of.told))
 						a, _ := coordtest.Hold(t, c.Mutex(lockPath))
 						session := c.SessionID()
-						time.Sleep(3*of.timeout + of.timeout/10*time.Duration(trial)/trials + 37*time.Microsecond)
+						time.Sleep(3*of.timeout + of.timeout/10*time.Duration(trial)/time.Duration(trials) + 37*time.Microsecond)
 						left, dials := tr.present(), tr.dials()
 						silence(tr, left)
 						longest = max(longest, tr.elsewhere(c, a, left))
