@@ -65,6 +65,10 @@ func WithSessionTimeout(d time.Duration) Option {
 // longer than was said breaks the promise that a loss is told in time, one that is
 // shorter costs some of the time for which a lock outlives an outage. It is at most
 // half the session timeout.
+//
+// Limitation: observers that follow through an ObserverMaster keep signs of life to
+// themselves for longer. If clients connect to these, say 1.6 times the servers'
+// tickTime, or more; twice keeps a reserve.
 func WithTickTime(d time.Duration) Option {
 	return session.OptionFunc(func(c *session.Config) { c.Tick = d })
 }

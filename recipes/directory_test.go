@@ -116,6 +116,7 @@ const (
 	shellTakesForGone                  // takes a record in the way of its own for the end of its node
 	shellTwoSteps                      // gives its node up, and removes the record then
 	shellAllClaim                      // takes any node of its session for its own, of a lock that is one node
+	shellUndated                       // believes an answer of an earlier connection
 	// Of multi-locks.
 	shellTwoTransactions // creates one node after the other
 	shellClaimsOne       // claims the first node

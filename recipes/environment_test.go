@@ -82,6 +82,7 @@ type options struct {
 	rearm     bool // watches are set again after a reconnect; otherwise they are lost
 	ownWatch  bool // the own node is watched from its creation on
 	late      bool // an answer that has come before the connection broke may be delivered after that, or after the next one
+	dated     bool // with late: the session knows on which connection an answer has come, and takes those before the present one for lost
 	early     bool // with late: a survey that finds the new connection is answered before the news of that
 	clings    bool // a holder does not release if its node was deleted while it had no connection: it waits to be told
 	plain     bool // ask for nothing but two holders

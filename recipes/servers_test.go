@@ -219,12 +219,8 @@ func (e *environment) proven(w *world) uint8 {
 			mask |= 1 << own
 		}
 		for _, r := range cl.requests {
-			switch {
-			case r.flags&reqFirst == 0:
-			case Op(r.op) == OpCreate, Op(r.op) == OpEnter:
-				mask |= 1 << (r.own - 1)
-			default:
-				mask |= 1 << r.arg
+			if r.flags&reqFirst != 0 {
+				mask |= 1 << r.granted()
 			}
 		}
 	}
@@ -297,12 +293,32 @@ func (e *environment) disconnect(cl *client) {
 func (e *environment) reconnect(w *world, c int) {
 	w.each(c, func(c int, cl *client) {
 		lingers := e.early && cl.survey(sent) >= 0
+		if e.dated {
+			e.outdate(w, cl)
+		}
 		e.connect(w, cl)
 		if lingers {
 			e.finishSurvey(w, c)
 		}
 	})
 	w.each(c, func(c int, _ *client) { e.feed(w, c, input{kind: inReconnected}) })
+}
+
+// outdate takes the answers that have come, and are not delivered, for lost, unless what they say stays true. So no grant rests on
+// one whose node was taken away by hand meanwhile.
+func (e *environment) outdate(w *world, cl *client) {
+	for i := range cl.requests {
+		r := &cl.requests[i]
+		if r.status != executed || Op(r.op) == OpDelete || r.flags&(reqRefused|reqMissing) != 0 {
+			continue
+		}
+		if r.flags&reqFirst != 0 && !cl.holds() {
+			w.byHand &^= 1 << r.granted()
+		}
+		if e.shell != shellUndated {
+			*r = request{op: r.op, status: lost, epoch: r.epoch, arg: r.arg}
+		}
+	}
 }
 
 func (e *environment) connect(w *world, cl *client) {

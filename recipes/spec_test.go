@@ -173,7 +173,7 @@ func kindsOf(b *budget) map[string]*uint8 {
 func (o *options) switches() map[string]*bool {
 	return map[string]*bool{
 		"eager": &o.eager, "ghost": &o.ghost, "loose": &o.loose, "rearm": &o.rearm, "ownWatch": &o.ownWatch, "late": &o.late,
-		"early": &o.early, "clings": &o.clings, "plain": &o.plain, "tokens": &o.tokens, "either": &o.either, "single": &o.single,
+		"dated": &o.dated, "early": &o.early, "clings": &o.clings, "plain": &o.plain, "tokens": &o.tokens, "either": &o.either, "single": &o.single,
 		"writer": &o.writer, "sharing": &o.sharing, "readers": &o.readers, "kazoos": &o.kazoos, "mixes": &o.mixes,
 		"permits": &o.permits, "sizes": &o.sizes, "detect": &o.detect,
 	}

@@ -162,6 +162,14 @@ func (r request) write() bool {
 	return op == OpCreate || op == OpClaim || op == OpEnter || op == OpDelete || op == OpAdvance || r.flags&reqBarrier != 0
 }
 
+// granted returns the node that the answer proves to be first.
+func (r request) granted() uint8 {
+	if op := Op(r.op); op == OpCreate || op == OpEnter {
+		return r.own - 1
+	}
+	return r.arg
+}
+
 // read tells whether the answer depends on how far the replica is.
 func (r request) read() bool {
 	op := Op(r.op)

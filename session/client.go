@@ -45,13 +45,16 @@ type client struct {
 	readings chan struct{} // has a place for each of a survey that is under way
 
 	// Only the session actor touches these.
-	opened   bool        // the session was announced
-	greeting bool        // identities are being added
-	up       bool        // requests may be made
-	watchdog *time.Timer // looks at the lease when it may have run out
-	pacer    *time.Timer // posts paced; nil while none is due
-	probing  bool        // a probe is under way
-	over     bool        // no more requests: expired, replaced, or closing
+	opened   bool         // the session was announced
+	greeting bool         // identities are being added
+	up       bool         // requests may be made
+	resumed  int          // how often the session got another connection
+	outdated bool         // the answer that is being settled was asked for on an earlier connection
+	watchdog *time.Timer  // looks at the lease when it may have run out
+	pacer    *time.Timer  // posts paced; nil while none is due
+	probing  bool         // a probe is under way
+	hungUp   [2]time.Time // when the session gave up a server that was silent, the latest first
+	over     bool         // no more requests: expired, replaced, or closing
 	inflight int
 	grace    time.Duration // for what is under way, and then for the end of the session
 	closing  bool

@@ -158,6 +158,7 @@ func (s *Session) suspend(c *client) {
 // resume: the same session has a connection again.
 func (s *Session) resume(c *client) {
 	c.up = true
+	c.resumed++
 	c.looks.distrust()
 	if s.State() == Suspended {
 		s.show(c, Connected)

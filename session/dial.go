@@ -231,6 +231,17 @@ func (d *dialer) stop() { d.cancel() }
 
 func (d *dialer) stopped() bool { return d.ctx.Err() != nil }
 
+// owing returns the current connection, and since when its server owes an answer; the zero time if it does not.
+func (d *dialer) owing() (w *wire, since time.Time) {
+	d.mu.Lock()
+	w = d.current
+	d.mu.Unlock()
+	if w != nil {
+		since = w.owing()
+	}
+	return w, since
+}
+
 // hardClose closes the socket of the current connection. Without stop the client dials the next server.
 func (d *dialer) hardClose() error {
 	d.mu.Lock()

@@ -37,3 +37,48 @@ func (s *Session) Sharing() int { return len(s.shares) }
 func (t *Seat) FindGone(e recipes.Watch) {
 	t.request(e.Epoch, recipes.OpWatch, func(*client) (recipes.Input, error) { return recipes.Gone(e), nil })
 }
+
+// AnswerWith has the session take the answer to a request, when the function that runs it returns.
+func (t *Seat) AnswerWith(epoch recipes.Epoch, op recipes.Op, run func() recipes.Input) {
+	t.request(epoch, op, func(*client) (recipes.Input, error) { return run(), nil })
+}
+
+// lingering is a layout whose answers have come, and are slow to reach the session.
+type lingering struct {
+	layout
+	pass func()
+}
+
+func (l lingering) create(c *client, t *Seat, epoch recipes.Epoch, id string) (recipes.Input, error) {
+	defer l.pass()
+	return l.layout.create(c, t, epoch, id)
+}
+
+func (l lingering) list(c *client, t *Seat, e recipes.List, id string) (recipes.Input, error) {
+	defer l.pass()
+	return l.layout.list(c, t, e, id)
+}
+
+func (l lingering) claim(c *client, t *Seat, e recipes.Claim) (recipes.Input, error) {
+	defer l.pass()
+	return l.layout.claim(c, t, e)
+}
+
+// Linger has the function called between an answer and the session. The seat's place has data of its own.
+func (t *Seat) Linger(pass func()) { t.layout = lingering{t.layout, pass} }
+
+// lateLook is a look whose answer is slow to reach the session.
+type lateLook struct {
+	*verifying
+	pass func()
+}
+
+func (l lateLook) do(c *client) (func(*Session), error) {
+	defer l.pass()
+	return l.verifying.do(c)
+}
+
+// Verify has the session look whether the node is the seat's, and calls the function between the answer and the session.
+func (t *Seat) Verify(pass func()) {
+	t.session.actor.Post(lateLook{&verifying{epoch: 1, seat: t, born: t.token(t.single.node)}, pass})
+}

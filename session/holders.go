@@ -264,10 +264,10 @@ func (s *Session) onPace(c *client) {
 	}
 	s.cover(c)
 	if wait := c.lease.written().Add(s.interval(c)).Sub(now); wait > 0 {
-		s.pace(c, wait)
+		s.pace(c, s.outwait(c, now, wait))
 		return
 	}
-	s.pace(c, s.interval(c))
+	s.pace(c, s.outwait(c, now, s.interval(c)))
 	if !c.up || c.probing {
 		return
 	}

@@ -37,6 +37,10 @@ func (r *asked) settle(s *Session, c *client, in recipes.Input, err error) {
 		return
 	}
 	r.log(c, in, err)
+	if c.outdated && !lasts(in) {
+		r.seat.post(recipes.Unknown{Epoch: r.epoch, Op: r.op}, err)
+		return
+	}
 	switch in := in.(type) {
 	case recipes.Claimed:
 		s.onClaimed(c, r, in)

@@ -126,6 +126,7 @@ func (p *proof) trusted(heard time.Time) time.Time {
 type lease struct {
 	mu    sync.Mutex
 	proof proof
+	write time.Duration // how long the newest of the answered writes took, on whichever connection
 }
 
 // newLease returns the lease of a client that has not been connected yet. The tick
@@ -145,6 +146,7 @@ func (l *lease) answered(f frame, op, zkErr int32, timeout time.Duration) (out b
 		l.proof.noted(f)
 		if isQuorumAnswer(op, zkErr) {
 			l.proof.answeredByQuorum(f.sent)
+			l.write = f.answered.Sub(f.sent)
 		}
 	}
 	return out
@@ -166,6 +168,13 @@ func (l *lease) written() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.proof.written
+}
+
+// took returns how long the newest of the answered writes took; 0 if there was none.
+func (l *lease) took() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.write
 }
 
 // optimistic returns until when the session would be believed alive by somebody who

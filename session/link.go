@@ -70,9 +70,9 @@ func (l *link) establish(id int64, timeout time.Duration) {
 	l.id, l.granted = id, timeout
 }
 
-func (l *link) answered(sent time.Time, op, zkErr int32) {
+func (l *link) answered(sent, answered time.Time, op, zkErr int32) {
 	if l.events.onAnswered != nil {
-		l.events.onAnswered(sent, l.events.now(), op, zkErr)
+		l.events.onAnswered(sent, answered, op, zkErr)
 	}
 }
 

@@ -83,6 +83,7 @@ type (
 	// answered: a request was made.
 	answered struct {
 		c      *client
+		on     int // the connection on which it was asked for, as counted by client.resumed
 		settle func(*Session)
 		err    error
 	}

@@ -131,9 +131,10 @@ func (s *Session) pump() {
 }
 
 func (s *Session) start(c *client, r request) {
+	on := c.resumed
 	s.begin(c, func() message {
 		settle, err := r.do(c)
-		return answered{c, settle, err}
+		return answered{c, on, settle, err}
 	})
 }
 
@@ -142,6 +143,7 @@ func (s *Session) onAnswered(a answered) {
 	if errors.Is(a.err, zk.ErrSessionExpired) {
 		s.expire(a.c) // a server's word, as good as in a handshake
 	}
+	a.c.outdated = a.on != a.c.resumed
 	a.settle(s)
 }
 

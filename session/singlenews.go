@@ -34,7 +34,7 @@ func (v *verifying) do(c *client) (func(*Session), error) {
 		case !v.seat.single.settled || v.seat.token(v.seat.single.node) != v.born:
 		case errors.Is(err, zk.ErrNoNode), outcome == Done && stat.Czxid != v.born:
 			s.lostSingle(c, v.seat)
-		case outcome == Unknown || unsettled(err):
+		case outcome == Unknown || unsettled(err) || c.outdated:
 			s.again(c, v)
 		case outcome == Done:
 			s.sure(c, v.seat)

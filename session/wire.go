@@ -76,6 +76,7 @@ type wire struct {
 	closed      bool
 	pending     map[int32]sent
 	pings       []time.Time // all pings have the same xid, and are answered in order
+	heard       time.Time   // when the newest bytes of an answer came
 }
 
 // newWire wraps a fresh connection. The handshake must be complete by the deadline. Close closes socket, not conn: a TLS connection
@@ -222,6 +223,9 @@ func (w *wire) noteReceived(p []byte) error {
 		p = p[n:]
 		switch m {
 		case markMore:
+			if w.back.headed && w.back.int32At(0) != xidEvent {
+				w.hear(w.link.events.now()) // a part of a long answer
+			}
 			return nil
 		case markHeaded:
 		case markEnded:
@@ -232,11 +236,42 @@ func (w *wire) noteReceived(p []byte) error {
 				continue
 			}
 			if s, found := w.match(w.back.int32At(0)); found {
+				now := w.link.events.now()
+				w.hear(now)
 				w.restoration.answered(s)
-				w.link.answered(s.at, s.op, w.back.int32At(12))
+				w.link.answered(s.at, now, s.op, w.back.int32At(12))
 			}
 		}
 	}
+}
+
+// hear notes when an answer came, or a part of it.
+func (w *wire) hear(now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.heard = now
+}
+
+// owing returns since when the server owes an answer: something was asked before, and nothing was heard since. It is the zero time
+// if nothing is under way, or the handshake is, which has a deadline of its own.
+func (w *wire) owing() (since time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.handshaking || !w.ended.IsZero() {
+		return since
+	}
+	if len(w.pings) > 0 {
+		since = w.pings[0]
+	}
+	for _, s := range w.pending {
+		if since.IsZero() || s.at.Before(since) {
+			since = s.at
+		}
+	}
+	if !since.IsZero() && w.heard.After(since) {
+		since = w.heard
+	}
+	return since
 }
 
 // identifying tells whether nothing is under way but identities, which the client sends, and wants answered, before it
@@ -298,7 +333,7 @@ func (w *wire) noteHandshake() error {
 		// Nothing between here and the client can fail any more. If it could, the client might not know of a session
 		// that the link knows of, ask for a new one, and be refused for ever.
 		w.link.establish(id, timeout)
-		w.link.answered(askedAt, opConnect, 0)
+		w.link.answered(askedAt, w.link.events.now(), opConnect, 0)
 	}
 	return nil
 }

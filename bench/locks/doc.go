@@ -39,8 +39,9 @@
 //   - Memory: locks, each with a path of its own, are taken and kept, in a fresh process. What is measured is the heap
 //     after a collection (kazoo: what the process has in memory), the client library included; with zkgrant when every
 //     node is watched, which comes some time after the grant.
-//   - The session expires: so many locks are held, and the session is closed by somebody else. The time is from the
-//     first loss to the last, as whoever reads the channels of the locks hears of it.
+//   - The session expires: so many locks are held, the session is closed by another connection, and the owner's is cut, as a server
+//     does with that of a session that it expires. The time is from the first loss to the last, as whoever reads the channels
+//     of the locks hears of it.
 //
 // What each process is asked and answers is in words.go.
 package main

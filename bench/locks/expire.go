@@ -36,6 +36,9 @@ func (p *player) expire(ctx context.Context, path string, n int) ([]int64, error
 	if err := endSession(ctx, p.addr, p.meter.opening(session)); err != nil {
 		return nil, err
 	}
+	// A server that expires a session hangs up on its owner. This one has closed the session on the connection that took it over, and may
+	// leave the owner's open, without another word: it would hear two thirds of the timeout later, of all but the nodes that it watched.
+	p.meter.cut(session)
 	all.Wait()
 	first, last := told[0], told[0]
 	for _, at := range told {

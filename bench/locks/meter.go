@@ -18,7 +18,8 @@ type meter struct {
 	reads, writes atomic.Int64 // calls
 
 	mu       sync.Mutex
-	openings map[int64][]byte // how a server began to answer, by session
+	openings map[int64][]byte   // how a server began to answer, by session
+	carriers map[int64]net.Conn // the youngest connection that carried it, likewise
 }
 
 // dial connects to the address.
@@ -46,6 +47,16 @@ func (m *meter) opening(session int64) []byte {
 	return m.openings[session]
 }
 
+// cut ends the connection that carries the session.
+func (m *meter) cut(session int64) {
+	m.mu.Lock()
+	conn := m.carriers[session]
+	m.mu.Unlock()
+	if conn != nil {
+		_ = conn.Close() // the client finds out, whatever this says
+	}
+}
+
 type meteredConn struct {
 	net.Conn
 	meter *meter
@@ -62,9 +73,10 @@ func (c *meteredConn) Read(b []byte) (int, error) {
 		if len(c.head) == handshake {
 			c.meter.mu.Lock()
 			if c.meter.openings == nil {
-				c.meter.openings = make(map[int64][]byte)
+				c.meter.openings, c.meter.carriers = make(map[int64][]byte), make(map[int64]net.Conn)
 			}
-			c.meter.openings[int64(binary.BigEndian.Uint64(c.head[12:]))] = c.head
+			session := int64(binary.BigEndian.Uint64(c.head[12:]))
+			c.meter.openings[session], c.meter.carriers[session] = c.head, c.Conn
 			c.meter.mu.Unlock()
 		}
 	}

@@ -40,6 +40,7 @@ type Results struct {
 	RAMDisk   bool              `json:"ram_disk"`
 	Versions  map[string]string `json:"versions"`
 	LeftOut   map[string]string `json:"left_out,omitempty"` // libraries by key, and why
+	Notes     []string          `json:"notes,omitempty"`    // written by hand, on figures that are measured in another way by now
 	Libraries []Measured        `json:"libraries"`
 }
 

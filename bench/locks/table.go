@@ -207,6 +207,9 @@ func (r *Results) writeRun(b *strings.Builder) {
 			fmt.Fprintf(b, "- **without %s**: %s\n", l.Name, why)
 		}
 	}
+	for _, note := range r.Notes {
+		fmt.Fprintf(b, "- %s\n", note)
+	}
 }
 
 // writeGoals writes the table of goals.
