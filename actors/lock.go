@@ -94,7 +94,8 @@ type rare struct {
 	onEnd     map[int]func(error) // told when it is not held any more
 	lastOnEnd int
 	timer     *time.Timer // of the longest wait
-	grace     *time.Timer // until when the lock is to be given back
+	due       time.Time   // when the lock is to be given back; zero: at no time
+	grace     *time.Timer // until then
 	abandoned *events.Abandoned
 	members   []events.Member // of the Grant of a multi-lock
 }
