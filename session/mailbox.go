@@ -92,6 +92,8 @@ type (
 	overdue struct{ c *client }
 	// ended: the client is gone.
 	ended struct{ c *client }
+	// quiescing: send a last flight.
+	quiescing struct{ quiet chan<- struct{} }
 	// shut: end everything.
 	shut struct{ grace time.Duration }
 )
@@ -169,6 +171,9 @@ func (s *Session) handle(m message) {
 	case ended:
 		s.living--
 		s.checkClosed()
+	case quiescing:
+		s.quiet = m.quiet
+		s.quiesce()
 	case shut:
 		s.onShut(m.grace)
 	}
