@@ -146,7 +146,7 @@ func (s *Session) handle(m message) {
 		s.quit(m.seat)
 		m.seat.leave(s.client)
 	case lapsing:
-		s.gaveUp(m.seat)
+		s.lapsed(m.seat)
 	case observed:
 		s.onObserved(m.o)
 	case unobserved:
