@@ -50,8 +50,9 @@ ifneq ($(BENCH),)
 endif
 
 .PHONY: vet
-vet: ## go vet
+vet: ## go vet, and once more where an int has 32 bits
 	$(GO) vet ./...
+	GOARCH=386 $(GO) vet ./...
 ifneq ($(BENCH),)
 	cd bench && $(GO) vet ./...
 endif

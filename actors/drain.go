@@ -47,7 +47,7 @@ func (l *Lock) handle(m message) {
 	}
 	recipes.Perform(effects, performer{l.cfg.Port, l})
 	if l.machine.State() == recipes.Over && !l.gone {
-		l.gone = true
+		l.isGone()
 		if l.opened {
 			l.cfg.Port.Close()
 		}

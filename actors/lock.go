@@ -64,7 +64,7 @@ type Lock struct {
 	// Only the drain touches these.
 	machine recipes.Machine
 	opened  bool
-	gone    bool
+	gone    bool // written with mu held
 
 	// The mutex of the house's waits guards these.
 	wait  *wait
@@ -94,9 +94,12 @@ type rare struct {
 	onEnd     map[int]func(error) // told when it is not held any more
 	lastOnEnd int
 	timer     *time.Timer // of the longest wait
-	grace     *time.Timer // until when the lock is to be given back
+	due       time.Time   // when the lock is to be given back; zero: at no time
+	grace     *time.Timer // until then
 	abandoned *events.Abandoned
 	members   []events.Member // of the Grant of a multi-lock
+	returned  chan struct{}   // closed when no function runs under the lock any more; nil: nobody has asked
+	cleared   chan struct{}   // closed when nothing is left at the server; nil: nobody has asked
 }
 
 // tenancy is what a Grant says that every lock has; the rest of it is rare.
@@ -190,6 +193,9 @@ func (l *Lock) Withdraw(why recipes.Why) {
 	// The node has to stay while a function runs under the lock, and only its own
 	// caller knows when it has ended.
 	stay := why == recipes.WhyClosed && l.running
+	if why != recipes.WhyClosed {
+		l.hasReturned()
+	}
 	in := l.parting(why)
 	l.mu.Unlock()
 	tell()
@@ -206,15 +212,6 @@ func (l *Lock) parting(why recipes.Why) recipes.Input {
 		return recipes.Withdrawn{Why: why}
 	}
 	return recipes.Parted{Why: cmp.Or(l.withdrawn, why), Taken: l.took}
-}
-
-// Force gives the node up though a function may still be running under the lock.
-// It comes after Withdraw, when there is no more time to wait for it.
-func (l *Lock) Force() {
-	l.mu.Lock()
-	in := l.parting(recipes.WhyClosed)
-	l.mu.Unlock()
-	l.post(in, nil)
 }
 
 // Adopt has a semaphore's acquisition take whatever size it finds from now on. What it is told of that after

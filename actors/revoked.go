@@ -40,6 +40,7 @@ func (l *Lock) onRevoke(e recipes.Revoke) {
 	if e.By != 0 {
 		told.Deadline = timeOf(e.By)
 		rare := l.rarely()
+		rare.due = told.Deadline
 		if rare.grace != nil {
 			rare.grace.Stop()
 		}

@@ -50,14 +50,18 @@ func (l *Lock) Valid() bool {
 }
 
 // Deadline returns until when the lock can be believed held without further
-// contact; the zero time if it is not held.
+// contact, or is to be given back, whichever comes first; the zero time if it is not held.
 func (l *Lock) Deadline() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.state != holding {
 		return time.Time{}
 	}
-	return l.cfg.Port.Deadline(l.epoch)
+	lease := l.cfg.Port.Deadline(l.epoch)
+	if l.rare != nil && !l.rare.due.IsZero() && l.rare.due.Before(lease) {
+		return l.rare.due
+	}
+	return lease
 }
 
 // Tenure returns the Grant and the epoch it belongs to, whether or not it is

@@ -73,12 +73,12 @@ func (a *Acquisition) Release() { a.actor.Withdraw(recipes.WhyReleased) }
 // crash is Release for whoever has not come to the end of what he did under the lock. It does nothing behind a Release.
 func (a *Acquisition) crash() { a.actor.Withdraw(recipes.WhyPanicked) }
 
-// Valid tells whether the lock is held and its lease has not run out, right now.
+// Valid tells whether the lock is held, its lease has not run out, and the time to give it back has not come, right now.
 func (a *Acquisition) Valid() bool { return a.actor.Valid() }
 
 // Deadline returns until when the lock can be relied on without further contact
 // with the ensemble; the zero time if it is not held. It moves on with what the
-// session writes. It is in the terms of time.Now, which stands still while the
+// session writes, up to the deadline of [events.Revoked]. It is in the terms of time.Now, which stands still while the
 // machine is suspended: a timer set to it may be late then, and Valid is not.
 func (a *Acquisition) Deadline() time.Time { return a.actor.Deadline() }
 

@@ -2,13 +2,10 @@ package coordinator
 
 import (
 	"context"
-	"fmt"
 	"sync/atomic"
-	"time"
 
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
-	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
 )
 
@@ -68,54 +65,6 @@ func Connect(ctx context.Context, servers string, options ...Option) (*Coordinat
 		cfg: cfg, chroot: parsed.Chroot, session: s, house: actors.House{Group: group, Stream: stream, Logger: cfg.Logger},
 		live: live{paths: map[string]*Acquisition{}}, ended: make(chan struct{}),
 	}, nil
-}
-
-// Close withdraws every acquisition, which ends with [ErrClosed], gives their
-// nodes back, ends the session and waits for every goroutine. It takes no longer
-// than the session timeout, however dead the network is; if the servers could not
-// be told to remove the locks' nodes, it returns an error, and they go with the session. A
-// function that runs in [Lock.Do] is waited for, for half the session timeout at
-// most: to call Close from inside one is to wait in vain. Closing twice is
-// harmless.
-func (c *Coordinator) Close() error {
-	locks, empty, first := c.live.close()
-	if !first {
-		<-c.ended
-		return nil
-	}
-	c.shut()
-	defer close(c.ended)
-
-	bound := c.session.Timeout()
-	for _, a := range locks {
-		a.actor.Withdraw(recipes.WhyClosed)
-	}
-	var err error
-	if !emptied(empty, bound/2) {
-		for _, a := range locks {
-			a.actor.Force() // functions have had their time
-		}
-		if !emptied(empty, bound/8) {
-			err = fmt.Errorf("zkgrant: closed without the servers knowing; nodes left until the session expires: %d", c.live.len())
-		}
-	}
-	c.session.Close(bound / 8) // twice that at most: for requests, and for the farewell
-	<-empty                    // the end of the session ends what is left
-	c.house.Stream.Close(bound / 8)
-	c.house.Group.Close()
-	return err
-}
-
-// emptied waits until nothing of any acquisition is left, for so long at most.
-func emptied(empty <-chan struct{}, wait time.Duration) bool {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-empty:
-		return true
-	case <-timer.C:
-		return false
-	}
 }
 
 // Events returns every event of every lock of this coordinator from now on, in

@@ -217,13 +217,14 @@ func TestBadNumbersOfPermits(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
 		before := srv.Tree()
+		enormous := int64(1) << 40 // as an int of 32 bits it is 0, which is no number of permits either
 		for name, a := range map[string]*coordinator.Acquisition{
 			"none":            c.Semaphore(semPath, 2).Acquire(t.Context(), coordinator.WithPermits(0)),
 			"negative":        c.Semaphore(semPath, 2).Acquire(t.Context(), coordinator.WithPermits(-1)),
 			"above the size":  c.Semaphore(semPath, 2).Acquire(t.Context(), coordinator.WithPermits(3)),
 			"size of none":    c.Semaphore(semPath, 0).Acquire(t.Context()),
 			"negative size":   c.Semaphore(semPath, -3, coordinator.AdoptSize()).Acquire(t.Context()),
-			"enormous size":   c.Semaphore(semPath, 1<<40).Acquire(t.Context()),
+			"enormous size":   c.Semaphore(semPath, int(enormous)).Acquire(t.Context()),
 			"of a mutex":      c.Mutex(semPath).Acquire(t.Context(), coordinator.WithPermits(1)),
 			"of a read lock":  c.ReadWrite(semPath).Read().Acquire(t.Context(), coordinator.WithPermits(1)),
 			"of a write lock": c.ReadWrite(semPath).Write().Acquire(t.Context(), coordinator.WithPermits(1)),
@@ -235,7 +236,7 @@ func TestBadNumbersOfPermits(t *testing.T) {
 		if err := c.Semaphore(semPath, 1<<30).Acquire(t.Context(), coordinator.WithPermits(1<<30)).Err(); !errors.Is(err, coordinator.ErrTooLarge) {
 			t.Errorf("more permits than fit into a request: %v, want ErrTooLarge", err)
 		}
-		for _, n := range []int{0, -1, 1 << 40} {
+		for _, n := range []int{0, -1, int(enormous)} {
 			if err := c.Semaphore(semPath, 2).Resize(t.Context(), n); !errors.Is(err, coordinator.ErrPermits) {
 				t.Errorf("Resize to %d: %v, want ErrPermits", n, err)
 			}

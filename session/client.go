@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -42,6 +43,7 @@ type client struct {
 	verify    func(*Seat)                    // has it looked whether the seat's node is still there; does not block
 	askedBack func(node string, wish asking) // tells the owner of the node that somebody wants the lock back; does not block
 
+	told     atomic.Bool   // a server has said that the session was ended
 	readings chan struct{} // has a place for each of a survey that is under way
 
 	// Only the session actor touches these.
@@ -56,7 +58,7 @@ type client struct {
 	hungUp   [2]time.Time // when the session gave up a server that was silent, the latest first
 	over     bool         // no more requests: expired, replaced, or closing
 	inflight int
-	grace    time.Duration // for what is under way, and then for the end of the session
+	farewell time.Time // until when a server may answer the end of the session
 	closing  bool
 }
 
@@ -78,6 +80,9 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 		onAnswered: func(sent, answered time.Time, op, zkErr int32) {
 			if c.lease.answered(frame{sent, answered}, op, zkErr, c.link.timeout()) {
 				s.actor.Post(lapsed{c})
+			}
+			if op == opCloseSession && zkErr == codeNone {
+				c.told.Store(true)
 			}
 			if op == opSetWatches {
 				if zkErr != codeNone {

@@ -127,6 +127,7 @@ func (s *Session) onGreeted(c *client, err error) {
 	s.news(events.Connected{Session: c.link.session(), Timeout: c.link.timeout(), Server: c.conn.Server()})
 	s.broadcast(recipes.Opened{Epoch: c.epoch, Session: c.link.session()})
 	s.lookAllAgain(c)
+	s.quiesce()
 	s.tellFirst(nil)
 	if c.conn.State() != zk.StateHasSession {
 		s.suspend(c) // its event came while the identities were being added
@@ -167,6 +168,7 @@ func (s *Session) resume(c *client) {
 		s.broadcast(recipes.Reconnected{})
 	}
 	s.lookAllAgain(c)
+	s.quiesce()
 	if c.watchdog != nil {
 		s.schedule(c) // the timeout may have become shorter
 	}
@@ -188,9 +190,11 @@ func (s *Session) expire(c *client) {
 		s.nobodyHolds()
 		s.broadcast(recipes.Expired{})
 	}
-	s.retire(c, min(expiredGrace, c.dialer.timeout()/8))
+	grace := min(expiredGrace, c.dialer.timeout()/8)
+	s.retire(c, grace, grace)
 	s.connect(c.epoch + 1)
 	s.sweep()
+	s.quiesce()
 }
 
 // onTurnedAway gives the session up that no server takes back. A server does not
@@ -208,11 +212,11 @@ func (s *Session) onTurnedAway(c *client, err error) {
 }
 
 // retire lets the requests under way be answered, by hanging up when the grace is
-// over, and then ends the client. Not before: no request may be under way then
+// over, and then ends the client, for which a server has so long to answer. Not before: no request may be under way then
 // (see [client.close]), and an answer that came later could find no session to
 // take it.
-func (s *Session) retire(c *client, grace time.Duration) {
-	c.over, c.up, c.grace = true, false, grace
+func (s *Session) retire(c *client, grace, farewell time.Duration) {
+	c.over, c.up, c.farewell = true, false, time.Now().Add(grace+farewell)
 	for _, timer := range []*time.Timer{c.watchdog, c.pacer} { // they would keep all of the past session for a timeout
 		if timer != nil {
 			timer.Stop()
@@ -232,32 +236,9 @@ func (s *Session) endClient(c *client) {
 	}
 	c.closing = true
 	s.group.Go(func() {
-		c.close(c.grace)
+		c.close(time.Until(c.farewell))
 		s.actor.Post(ended{c})
 	})
-}
-
-func (s *Session) onShut(grace time.Duration) {
-	if s.closing {
-		return
-	}
-	s.closing = true
-	s.show(nil, Closed)
-	s.nobodyHolds()
-	s.broadcast(recipes.Expired{}) // or they would make their requests again and again
-	s.seats = nil
-	s.lookNoMore()
-	if s.client != nil {
-		s.retire(s.client, grace)
-	}
-	s.sweep()
-	s.checkClosed()
-}
-
-func (s *Session) checkClosed() {
-	if s.closing && s.living == 0 {
-		close(s.closed)
-	}
 }
 
 // zapSession logs the session's id as ZooKeeper's own logs have it.

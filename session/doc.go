@@ -23,7 +23,7 @@
 // can overtake the reply. A [Seat] is told Gone once the node is known not to
 // exist; changes of data arm the watch again unseen.
 //
-// Of a semaphore the children of one directory and the data of one node are watched as well, by
+// Of a semaphore the children of one directory are watched as well, by
 // whoever is the first in its queue ([lookouts]). So is the node of an election's leader, by who observes it, candidate or
 // not: once for all who do so in a session ([outlook]).
 //

@@ -44,10 +44,16 @@ func (s *Session) noteTenure(r *asked) {
 
 // gaveUp: the seat has no node, or will soon have none.
 func (s *Session) gaveUp(seat *Seat) {
+	s.lapsed(seat)
+	seat.layout.told(false)
+}
+
+// lapsed: the seat holds no more, and may keep its node for now. If that is the one node of a lock, those who wait for it hear of
+// its end by way of the seat (see [Session.singleGone]), so it is still the seat's.
+func (s *Session) lapsed(seat *Seat) {
 	delete(s.claims, seat)
 	delete(s.holders, seat)
 	delete(s.bare, seat)
-	seat.layout.told(false)
 }
 
 // ceased: the seat is no holder any more. The rest goes when it gives its node up, for it may want to hold it still: 1. A create proved

@@ -53,7 +53,7 @@ func (c *client) listSemaphore(t *Seat, e recipes.List, id string) (recipes.Inpu
 	var size int32
 	var unsized error
 	if e.Size {
-		wait.Go(func() { size, _, unsized = c.size(t, false) })
+		wait.Go(func() { size, _, unsized = c.size(t) })
 	}
 	in, err := c.list(t, e, id)
 	wait.Wait()

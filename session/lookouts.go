@@ -6,7 +6,7 @@ import (
 )
 
 // lookouts is what the first in a semaphore's queue has watched: the children of the
-// leases' directory, and the data of the node that says how many there may be; and what is watched for those
+// leases' directory, which a resize touches as well; and what is watched for those
 // who observe an election ([outlook]). It is safe for concurrent use. Of a change only those are told who look out when it comes, and
 // each once; who wants to hear more looks again.
 //

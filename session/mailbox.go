@@ -93,6 +93,8 @@ type (
 	overdue struct{ c *client }
 	// ended: the client is gone.
 	ended struct{ c *client }
+	// quiescing: send a last flight.
+	quiescing struct{ quiet chan<- struct{} }
 	// shut: end everything.
 	shut struct{ grace time.Duration }
 )
@@ -144,7 +146,7 @@ func (s *Session) handle(m message) {
 		s.quit(m.seat)
 		m.seat.leave(s.client)
 	case lapsing:
-		s.gaveUp(m.seat)
+		s.lapsed(m.seat)
 	case observed:
 		s.onObserved(m.o)
 	case unobserved:
@@ -169,6 +171,9 @@ func (s *Session) handle(m message) {
 	case ended:
 		s.living--
 		s.checkClosed()
+	case quiescing:
+		s.quiet = m.quiet
+		s.quiesce()
 	case shut:
 		s.onShut(m.grace)
 	}

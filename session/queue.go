@@ -47,6 +47,7 @@ func (s *Session) finish(c *client) {
 	if c.over && c.inflight == 0 {
 		s.endClient(c)
 	}
+	s.quiesce()
 }
 
 func (s *Session) onRequest(r request) {
@@ -103,6 +104,9 @@ func (s *Session) sweep() {
 // pump starts what can be started, in order. It is the rest of the session actor:
 // a lock that is released and asked for again at once can have both done together.
 func (s *Session) pump() {
+	if s.last {
+		return
+	}
 	c := s.client
 	for len(s.parked) > 0 {
 		if c == nil || !c.up || s.running >= parallel {

@@ -72,7 +72,6 @@ func (t *Seat) incomplete(nodes []string) bool {
 // turnAway ends the interest in changes of the semaphore. It is called with mu held.
 func (t *Seat) turnAway(c *client) {
 	c.looks.forget(t.permits.leases, t)
-	c.looks.forget(t.permits.size, t)
 }
 
 // lookOut registers the seat, unless it has left, and tells whether to arm the watch.
@@ -107,7 +106,7 @@ func (c *client) survey(t *Seat, e recipes.Survey) (recipes.Input, error) {
 	surveyed := recipes.Surveyed{Epoch: e.Epoch}
 	var wait sync.WaitGroup
 	var unsized, uncounted, unplaced error
-	wait.Go(func() { surveyed.Size, surveyed.Version, unsized = c.size(t, e.Watch) })
+	wait.Go(func() { surveyed.Size, surveyed.Version, unsized = c.size(t) })
 	wait.Go(func() { surveyed.Taken, uncounted = c.taken(t, e.Watch) })
 	if e.Watch && e.Node != "" {
 		_, unplaced = c.observe(t.at(e.Node), t)

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
@@ -49,8 +51,7 @@ func TestEnterTakesThePermitsThatASurveyFindsFree(t *testing.T) {
 	})
 }
 
-// TestChangesAreTold, once, to those who look, until they look again: of the size, of the leases, and of
-// the end of either.
+// TestChangesAreTold, once, to those who look, until they look again: of a resize, and of the leases.
 func TestChangesAreTold(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		holder, s := r.PermitSeat(4, 1), r.PermitSeat(4, 1)
@@ -59,19 +60,16 @@ func TestChangesAreTold(t *testing.T) {
 		s.ListNodes(1)
 		look := func() { s.Survey(recipes.Survey{Epoch: 1, Node: node, Watch: true}); s.Want("Surveyed") }
 		for name, change := range map[string]func() error{
-			"the size":              func() error { return r.Server.SetData(sizeAt, []byte("7")) },
-			"a lease":               func() error { return r.Server.Create(sessiontest.LeasesAt+"/x", nil) },
-			"the node for the size": func() error { return r.Server.Delete(sizeAt) },
+			"the size": func() error { return r.Session.Resize(r.Context(), sessiontest.PermitsAt, 7, nil) },
+			"a lease":  func() error { return r.Server.Create(sessiontest.LeasesAt+"/x", nil) },
 		} {
 			look()
 			if err := change(); err != nil {
 				t.Fatal(name, err)
 			}
 			s.Want("Changed")
-			if err := r.Server.SetData(sizeAt, []byte("8")); err != nil && name != "the node for the size" {
-				t.Fatal(name, err)
-			}
-			s.Fresh() // what else was watched may be told
+			r.Must(r.Session.Resize(r.Context(), sessiontest.PermitsAt, 8, nil))
+			s.Want("")
 		}
 		look()
 		for range 5 { // looking again and again arms nothing twice
@@ -232,12 +230,64 @@ func TestResizeIsMadeUntilItIsSettled(t *testing.T) {
 	for _, action := range []zktest.Action{zktest.CutAfter(), zktest.CutBefore(), zktest.Fail(zktest.Throttled)} {
 		sessiontest.Run(t, fmt.Sprint(action), func(r *sessiontest.Rig) {
 			r.PermitSeat(4, 1).Surveys(recipes.Survey{})
-			hit := r.Once(action, func(q zktest.Request) bool { return q.Op == zktest.OpSetData })
+			hit := r.Once(action, func(q zktest.Request) bool { return q.Op == zktest.OpSetData || q.Op == zktest.OpMulti })
 			if err := r.Session.Resize(r.Context(), sessiontest.PermitsAt, 6, nil); err != nil || !hit() {
 				r.Fatalf("Resize = %v, its request was hit: %v; want success in spite of that", err, hit())
 			}
 			if data, _ := r.Server.Data(sizeAt); string(data) != "6" {
 				r.Errorf("size %q", data)
+			}
+		})
+	}
+}
+
+// TestAResizeTouchesTheLeases, which those watch who wait for room, also if they come while it is made; and it leaves nothing there.
+// Where it may not touch them the size is written nevertheless.
+func TestAResizeTouchesTheLeases(t *testing.T) {
+	const leases = sessiontest.PermitsAt + "/leases"
+	for name, c := range map[string]struct {
+		late, denied bool
+	}{"there are some": {}, "they come meanwhile": {late: true}, "not permitted": {denied: true}} {
+		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+			r.PermitSeat(4, 1).Surveys(recipes.Survey{})
+			admin := r.Admin()
+			defer admin.Close()
+			var fired <-chan zk.Event
+			waits := func() {
+				acl := zk.WorldACL(zk.PermAll)
+				if c.denied {
+					acl = zk.WorldACL(zk.PermRead)
+				}
+				_, err := admin.Create(leases, nil, zk.FlagPersistent, acl)
+				r.Must(err)
+				_, _, fired, err = admin.ChildrenW(leases)
+				r.Must(err)
+			}
+			if c.late {
+				r.Once(zktest.Pass(), func(q zktest.Request) bool {
+					if q.Op != zktest.OpSetData {
+						return false
+					}
+					waits()
+					return true
+				})
+			} else {
+				waits()
+			}
+			r.Must(r.Session.Resize(r.Context(), sessiontest.PermitsAt, 6, nil))
+			synctest.Wait()
+			select {
+			case <-fired:
+				if c.denied {
+					r.Error("who waits was told, and nobody may touch the leases")
+				}
+			default:
+				if !c.denied {
+					r.Error("who waits was not told of the resize, want an event at the leases")
+				}
+			}
+			if data, _ := r.Server.Data(sizeAt); string(data) != "6" || len(r.Server.Children(leases)) != 0 {
+				r.Errorf("the size is %q, and among the leases are %v; want 6, and nothing", data, r.Server.Children(leases))
 			}
 		})
 	}

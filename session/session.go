@@ -71,6 +71,8 @@ type Session struct {
 	glimpses  []*glimpse           // as parked ones, behind those
 	revoking  []*revocation        // those that are not over
 	glimpsing int                  // under way
+	quiet     chan<- struct{}      // closed when the last flight was answered; nil: nobody waits for that
+	last      bool                 // flight has gone
 	leaving   map[string]*turnover // the parked deletes that a create may join, by directory
 	running   int
 	closing   bool
@@ -112,18 +114,10 @@ func Open(ctx context.Context, servers Servers, cfg Config, group *actors.Group,
 		}
 	}
 	if err != nil {
-		s.Close(restoreWait) // a session that is just being made wants to be ended, not forgotten
+		s.Close(2 * restoreWait) // a session that is just being made wants to be ended, not forgotten
 		return nil, fmt.Errorf("zkgrant: no session with %v: %w", servers, err)
 	}
 	return s, nil
-}
-
-// Close ends the session. Requests under way get the grace to be answered, and then
-// the servers to hear of the end. It returns when nothing of the session is left in
-// this process. The last that seats hear is Expired.
-func (s *Session) Close(grace time.Duration) {
-	s.actor.Post(shut{grace})
-	<-s.closed
 }
 
 // State returns where the session stands.

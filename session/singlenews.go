@@ -113,7 +113,7 @@ func (s *Session) mayPark(r request) bool {
 	case *transaction:
 		switch {
 		case r.seat == nil || r.seat.single == nil || r.rests:
-		case !r.seat.single.settled:
+		case !r.seat.single.settled || r.seat.lapsed.Load():
 			r.outcome <- transacted{err: ErrGuard}
 			return false
 		default:

@@ -9,21 +9,25 @@ import (
 	"sync/atomic"
 
 	"github.com/go-zookeeper/zk"
+	"go.uber.org/zap"
 
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
 // This file is about how many permits a semaphore has: the node that says so.
 
+// wakingNode is among the leases for no time: it is made and deleted in one transaction.
+const wakingNode = "resized"
+
 // ErrSize says that what a semaphore's size node holds is no size.
 var ErrSize = errors.New("zkgrant: no size of a semaphore")
 
 // size reads how many permits there are, and writes the seat's opinion down if nobody
 // has.
-func (c *client) size(t *Seat, watch bool) (size, version int32, _ error) {
+func (c *client) size(t *Seat) (size, version int32, _ error) {
 	node := t.permits.size
 	for range reaped {
-		data, stat, err := c.readSize(t, watch)
+		data, stat, err := c.conn.Get(node)
 		if err == nil {
 			n, err := strconv.ParseInt(string(data), 10, 32)
 			if err != nil || n <= 0 {
@@ -39,21 +43,6 @@ func (c *client) size(t *Seat, watch bool) (size, version int32, _ error) {
 		}
 	}
 	return 0, 0, fmt.Errorf("%s is deleted as often as it is made: %w", node, zk.ErrNoNode)
-}
-
-func (c *client) readSize(t *Seat, watch bool) ([]byte, *zk.Stat, error) {
-	node := t.permits.size
-	if watch {
-		if arm, fires := t.lookOut(c, node); arm {
-			data, stat, _, err := c.conn.GetW(node)
-			c.looks.answered(node, fires, err == nil)
-			if err != nil && !errors.Is(err, zk.ErrNoNode) {
-				c.unsure(node)
-			}
-			return data, stat, err
-		}
-	}
-	return c.conn.Get(node)
 }
 
 // makeSize makes the node, unless there is one, and the semaphore's path.
@@ -129,15 +118,52 @@ func (r *resizing) do(c *client) (func(*Session), error) {
 	}, err
 }
 
+// resize writes the size, and makes and deletes a node among the leases in the same transaction. Whoever is first in the queue
+// and waits for room has their directory watched, and so hears of the size as well. The node of the size needs no
+// watch of its own: one that has to be armed by everybody who waits, and that fires when somebody resizes the semaphore,
+// would stay for ever, for a client cannot drop any.
+//
+// Where there are no leases nobody waits for room. They may come between the look and the write, so it looks again.
 func (c *client) resize(r *resizing) error {
+	wake := path.Join(path.Dir(r.node), leaseDir, wakingNode)
+	size := &zk.SetDataRequest{Path: r.node, Data: []byte(strconv.Itoa(int(r.size))), Version: anyVersion}
 	for range reaped {
-		_, err := c.conn.Set(r.node, []byte(strconv.Itoa(int(r.size))), anyVersion)
-		if !errors.Is(err, zk.ErrNoNode) {
-			return err
+		res, err := c.conn.Multi(size,
+			&zk.CreateRequest{Path: wake, Acl: r.acl, Flags: zk.FlagEphemeral},
+			&zk.DeleteRequest{Path: wake, Version: anyVersion})
+		failed := FailedOp(res)
+		if failed >= 0 {
+			err = res[failed].Error
 		}
-		if err := c.makeSize(r.node, r.size, r.acl); err != nil {
+		if failed > 0 && !unsettled(err) {
+			var done bool
+			if done, err = c.resizeUnheard(r, err); done {
+				return nil
+			}
+			failed = 0
+		}
+		switch {
+		case failed == 0 && errors.Is(err, zk.ErrNoNode):
+			if err := c.makeSize(r.node, r.size, r.acl); err != nil {
+				return err
+			}
+		case err != nil, failed < 0:
 			return err
 		}
 	}
 	return zk.ErrNoNode
+}
+
+// resizeUnheard writes the size where nobody can be told of it, as the error says, and reports whether that is all there is to do.
+func (c *client) resizeUnheard(r *resizing, unheard error) (done bool, _ error) {
+	if _, err := c.conn.Set(r.node, []byte(strconv.Itoa(int(r.size))), anyVersion); err != nil {
+		return false, err
+	}
+	if !errors.Is(unheard, zk.ErrNoNode) {
+		c.logger.Warn("resized, and who waits for permits hears of it when the next one is taken or given back",
+			zap.String("node", r.node), zap.Error(unheard))
+		return true, nil
+	}
+	exists, _, err := c.conn.Exists(path.Join(path.Dir(r.node), leaseDir))
+	return err == nil && !exists, err
 }

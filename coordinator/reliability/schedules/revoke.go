@@ -55,20 +55,35 @@ func (w *world) wasRevoked(path string) bool {
 	return w.revoked[path]
 }
 
-// overdue fails if a lock is valid an instant after the deadline that its holder was told, or after he was told, if it had passed by
-// then: who is granted a lock that was to be given back already loses it in that moment, and may be seen in between.
+// overdue fails if the holder believes in its lock beyond the deadline that it was told: by Deadline at once, and by Valid from
+// that moment on, or from when it was told, if that was later.
 func (l *life) overdue(told events.Revoked) {
 	if told.Deadline.IsZero() {
 		return
 	}
-	l.client.world.count("asked back by a deadline", 1)
-	time.AfterFunc(max(0, time.Until(told.Deadline))+1, func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		for _, r := range l.known {
-			if r.id == told.ID && r.a.Valid() {
-				r.failf("valid, and was to be given back by %v", told.Deadline.Sub(l.client.world.begun))
-			}
+	w := l.client.world
+	w.count("asked back by a deadline", 1)
+	l.each(told.ID, func(r *record) {
+		if until := r.a.Deadline(); until.After(told.Deadline) {
+			r.failf("Deadline is %v, and it is to be given back by %v", until.Sub(w.begun), told.Deadline.Sub(w.begun))
 		}
 	})
+	time.AfterFunc(max(0, time.Until(told.Deadline)), func() {
+		l.each(told.ID, func(r *record) {
+			if r.a.Valid() {
+				r.failf("valid, and was to be given back by %v", told.Deadline.Sub(w.begun))
+			}
+		})
+	})
+}
+
+// each calls the function with the life's acquisitions of that ID.
+func (l *life) each(id uint64, do func(*record)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.known {
+		if r.id == id {
+			do(r)
+		}
+	}
 }

@@ -1,0 +1,57 @@
+package scale
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+)
+
+// TestIdleSemaphoresLeaveNothing: of semaphores at which somebody has waited, and that are idle, no watch is left at the
+// server, and in the session no more than what it remembers of their directories.
+func TestIdleSemaphoresLeaveNothing(t *testing.T) {
+	const (
+		semaphores = 2000
+		atOnce     = 50
+		heapMax    = 500 // bytes for each
+	)
+	srv := startServer(t)
+	c := connect(t, srv)
+	stream := c.Events(t.Context())
+	before, _ := inUse()
+	watched := 0
+	for first := 0; first < semaphores; first += atOnce {
+		var all [atOnce]*coordinator.Semaphore
+		var holders, waiters [atOnce]*coordinator.Acquisition
+		for i := range all {
+			all[i] = c.Semaphore(fmt.Sprintf("/of-many-%d", first+i), 1)
+			holders[i] = all[i].Acquire(context.Background())
+		}
+		for i, a := range holders {
+			eventstest.Receive(t, a.Granted(), "the first permit")
+			waiters[i] = all[i].Acquire(context.Background())
+		}
+		for waiting := 0; waiting < atOnce; {
+			if queued, ok := eventstest.Receive(t, stream, "a waiter is the first").(events.Queued); ok && queued.Ahead == 0 {
+				waiting++
+			}
+		}
+		watched = max(watched, srv.ask(t, askWatches))
+		for i, a := range holders {
+			a.Release()
+			eventstest.Receive(t, waiters[i].Granted(), "the permit that was given back")
+			waiters[i].Release()
+			eventstest.Receive(t, waiters[i].Done(), "the end")
+		}
+	}
+	left := srv.ask(t, askWatches)
+	after, _ := inUse()
+	each := (after - before) / semaphores
+	t.Logf("up to %d watches while somebody waits; when all are idle %d, and %d bytes of heap for each", watched, left, each)
+	if watched < atOnce || left > 0 || each > heapMax {
+		t.Errorf("%d idle semaphores leave %d watches, of %d, and %d bytes of heap each; want none, and at most %d", semaphores, left, watched, each, heapMax)
+	}
+}
