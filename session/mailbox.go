@@ -82,9 +82,10 @@ type (
 	impatient struct{ h *holder }
 	// answered: a request was made.
 	answered struct {
-		c      *client
-		settle func(*Session)
-		err    error
+		c       *client
+		request request
+		settle  func(*Session)
+		err     error
 	}
 	// dropped: nobody waits for a transaction any more.
 	dropped struct{ t *transaction }

@@ -150,7 +150,6 @@ func (s *Session) lookNoMore() {
 		v.end()
 	}
 	clear(s.outlooks)
-	s.glimpses = nil
 	for _, r := range slices.Clone(s.revoking) {
 		r.end(ErrClosed)
 	}

@@ -46,6 +46,7 @@ type Seat struct {
 	// Only the session's drain touches these.
 	place  int32 // among the session's seats
 	shared bool  // a reader may have taken its place in the queue
+	passed bool  // a node that it had watched is gone, and it has not listed since
 
 	lapsed atomic.Bool // the lock is lost; see Session.holds
 
@@ -207,11 +208,11 @@ func (t *Seat) Discard(e recipes.Discard) {
 		return
 	}
 	if t.raised != nil { // the other node is not its own alone
-		t.session.actor.Post(&removal{t.at(e.Node)})
+		t.session.actor.Post(&removal{node: t.at(e.Node)})
 		return
 	}
 	for _, node := range t.nodes(t.at(e.Node)) {
-		t.session.actor.Post(&removal{node})
+		t.session.actor.Post(&removal{node: node})
 	}
 }
 

@@ -101,6 +101,8 @@ func (s *Session) Resize(ctx context.Context, semaphore string, size int32, acl 
 // resizing is a request of somebody who waits for it. It is made until that is settled, or
 // nobody waits: to make it twice does no harm.
 type resizing struct {
+	slot
+
 	node    string
 	size    int32
 	acl     []zk.ACL

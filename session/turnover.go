@@ -19,11 +19,15 @@ var _ request = (*turnover)(nil)
 // turnover is the delete of a node, and the create of another seat's in the same
 // directory if one joins while the delete is parked.
 type turnover struct {
+	slot
+
 	leave *asked
 	enter *asked // nil: only the delete
 }
 
 func (x *turnover) meantFor() recipes.Epoch { return x.leave.epoch }
+
+func (x *turnover) urgency() urgency { return handing }
 
 func (x *turnover) refuse() {
 	x.leave.refuse()

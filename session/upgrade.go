@@ -179,6 +179,6 @@ func (s *Session) leaveRaised(x *Seat) {
 		return
 	}
 	if sh := s.shares[x]; sh != nil && len(sh.seats) == 1 {
-		s.onRequest(&removal{x.raised.node})
+		s.onRequest(&removal{node: x.raised.node})
 	}
 }
