@@ -116,6 +116,7 @@ const (
 	shellTakesForGone                  // takes a record in the way of its own for the end of its node
 	shellTwoSteps                      // gives its node up, and removes the record then
 	shellAllClaim                      // takes any node of its session for its own, of a lock that is one node
+	shellCancelsSent                   // says that a create was not made though it was
 	shellOneNode                       // claims an upgrade without a check of the node that it belongs to
 	shellLetsGo                        // removes an upgradable reader's node with its release, whoever upgrades
 	shellOwnFence                      // takes an upgrade's own zxid for its token

@@ -5,6 +5,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"go.uber.org/zap"
+
+	"github.com/zkgrant/zkgrant/recipes"
 )
 
 // message is what the session actor's mailbox takes: a [request], or one of the types
@@ -68,6 +70,11 @@ type (
 	entered struct{ seat *Seat }
 	// left: a seat wants nothing more.
 	left struct{ seat *Seat }
+	// canceling: a seat wants its create no more.
+	canceling struct {
+		seat  *Seat
+		epoch recipes.Epoch
+	}
 	// lapsing: a seat has lost the lock.
 	lapsing struct{ seat *Seat }
 	// observed: somebody wants to hear who leads.
@@ -87,8 +94,8 @@ type (
 		settle  func(*Session)
 		err     error
 	}
-	// dropped: nobody waits for a transaction any more.
-	dropped struct{ t *transaction }
+	// dropped: nobody waits for a request any more.
+	dropped struct{ r request }
 	// overdue: the grace for requests under way is over.
 	overdue struct{ c *client }
 	// ended: the client is gone.
@@ -139,11 +146,14 @@ func (s *Session) handle(m message) {
 	case entered:
 		s.onEntered(m.seat)
 	case left:
+		s.unsend(m.seat)
 		s.unseat(m.seat)
 		s.gaveUp(m.seat)
 		s.leaveRaised(m.seat)
 		s.quit(m.seat)
 		m.seat.leave(s.client)
+	case canceling:
+		s.onCanceling(m.seat, m.epoch)
 	case lapsing:
 		s.gaveUp(m.seat)
 	case observed:
@@ -161,7 +171,7 @@ func (s *Session) handle(m message) {
 	case answered:
 		s.onAnswered(m)
 	case dropped:
-		s.drop(m.t)
+		s.drop(m.r)
 	case overdue:
 		if !m.c.closing {
 			m.c.logger.Warn("requests are not answered; hanging up", zap.Int("requests", m.c.inflight))

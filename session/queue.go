@@ -67,6 +67,9 @@ func (s *Session) onRequest(r request) {
 			return
 		}
 		s.noteTenure(a)
+		if a.op != recipes.OpDelete {
+			a.seat.unsent = a
+		}
 		r = s.paired(a)
 	}
 	if r != nil && s.mayPark(r) {
@@ -86,7 +89,7 @@ func (s *Session) sweep() {
 	for r := range s.pending.all() {
 		if s.late(r) {
 			s.pending.remove(r)
-			s.unpair(r)
+			s.waitsNoMore(r)
 			late = append(late, r)
 		}
 	}
@@ -105,7 +108,7 @@ func (s *Session) pump() {
 			return
 		}
 		s.pending.remove(r)
-		s.unpair(r)
+		s.waitsNoMore(r)
 		if s.late(r) { // one that was to be made again
 			r.refuse()
 			s.unrest(r)

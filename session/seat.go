@@ -44,9 +44,10 @@ type Seat struct {
 	post actors.Post
 
 	// Only the session's drain touches these.
-	place  int32 // among the session's seats
-	shared bool  // a reader may have taken its place in the queue
-	passed bool  // a node that it had watched is gone, and it has not listed since
+	unsent *asked // its latest request that waits to be sent, a delete excepted
+	place  int32  // among the session's seats
+	shared bool   // a reader may have taken its place in the queue
+	passed bool   // a node that it had watched is gone, and it has not listed since
 
 	lapsed atomic.Bool // the lock is lost; see Session.holds
 
@@ -130,6 +131,9 @@ func (t *Seat) Create(e recipes.Create) {
 	t.session.actor.Hand(&asked{seat: t, epoch: e.Epoch, op: recipes.OpCreate, guid: id,
 		run: func(c *client) (recipes.Input, error) { return t.layout.create(c, t, e.Epoch, id) }})
 }
+
+// Cancel takes a Create back that has not been sent.
+func (t *Seat) Cancel(e recipes.Cancel) { t.session.actor.Hand(canceling{t, e.Epoch}) }
 
 // List reads the directory.
 func (t *Seat) List(e recipes.List) {

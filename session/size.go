@@ -94,6 +94,7 @@ func (s *Session) Resize(ctx context.Context, semaphore string, size int32, acl 
 		return err
 	case <-ctx.Done():
 		r.left.Store(true)
+		s.actor.Post(dropped{r})
 		return context.Cause(ctx)
 	}
 }

@@ -250,9 +250,3 @@ func (t *transaction) do(c *client) (func(*Session), error) {
 		s.unrest(t)
 	}, err
 }
-
-// drop forgets a parked transaction that nobody waits for.
-func (s *Session) drop(t *transaction) {
-	s.pending.remove(t)
-	s.unrest(t)
-}

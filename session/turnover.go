@@ -64,7 +64,7 @@ func (s *Session) paired(r *asked) request {
 		return x
 	case r.op == recipes.OpCreate && r.seat.in == nil && r.seat.brief() && s.client.dirs.markable(r.seat.dir) != 0:
 		if x := s.leaving[r.seat.dir]; x != nil && x.leave.epoch == r.epoch {
-			x.enter = r
+			x.enter, r.with = r, x
 			delete(s.leaving, r.seat.dir)
 			return nil
 		}
