@@ -13,15 +13,16 @@ import (
 // in the order in which the session took note of them. Each request is answered
 // exactly once with its epoch, except Watch, of which nothing is heard as long as
 // it is armed and the node exists, and Discard, which is not answered. A request for an epoch that is
-// over is answered Unknown.
+// over is answered Unknown. A Create behind which a Cancel comes in time is answered Canceled.
 type Port interface {
 	// Open starts the news: first Opened if there is a session, then Suspended
 	// if it has no connection at the moment.
 	Open(post Post)
-	// Close ends the news. Answers still come.
+	// Close ends the news. Answers still come, but for those to what is not sent by then: only a Delete still is.
 	Close()
 
 	Create(recipes.Create)
+	Cancel(recipes.Cancel)
 	List(recipes.List)
 	Watch(recipes.Watch)
 	Claim(recipes.Claim)

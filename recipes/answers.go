@@ -24,6 +24,14 @@ func (m *Machine) onCreated(in Created) []Effect {
 	}
 }
 
+// onCanceled ends what was withdrawn before anything was made.
+func (m *Machine) onCanceled(in Canceled) []Effect {
+	if in.Epoch != m.epoch || m.state != Creating || m.why == 0 {
+		return nil
+	}
+	return m.over()
+}
+
 // onTaken looks who has the one node of the lock. If that was taken between a look that found
 // nobody and the create, others are about to do the same, and it is better to step back.
 func (m *Machine) onTaken(in Taken) []Effect {

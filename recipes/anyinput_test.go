@@ -25,7 +25,7 @@ func everyInput() []Input {
 			Listed{Epoch: epoch, Own: Own{Name: events.Name{Text: "leases/1"}, Owner: 77}, Leased: true}, Gone{epoch, "leases/1"},
 			Refused{Epoch: epoch, Op: OpEnter, Stale: true}, AskedBack{epoch, ours.Text, 0}, AskedBack{epoch, ahead3.Text, 0}, AskedBack{epoch, "", 0},
 			AskedBack{epoch, ours.Text, 7}, AskedBack{epoch, ours.Text, 6}, Overdue{7}, Overdue{6}, AskedBack{epoch, single.Text, 7}, AskedBack{epoch, "leases/1", 7},
-			Taken{epoch}, Paused{epoch}, Listed{Epoch: epoch, Queue: []events.Name{single}},
+			Canceled{epoch}, Taken{epoch}, Paused{epoch}, Listed{Epoch: epoch, Queue: []events.Name{single}},
 			Created{epoch, single, true, true, 500}, Created{epoch, single, true, false, 500}, Gone{epoch, single.Text},
 			Claimed{epoch, true}, Claimed{epoch, false}, Deleted{epoch}, Recorded{epoch, true, nil}, Recorded{epoch, false, nil},
 			Recorded{epoch, true, &somebody}, Joined{Created{epoch, ours, true, true, 500}, nil}, Joined{Created{epoch, ours, true, true, 500}, &somebody},
@@ -70,6 +70,8 @@ func past(in Input, epoch Epoch) bool {
 	case Unknown:
 		return in.Epoch != epoch
 	case Gone:
+		return in.Epoch != epoch
+	case Canceled:
 		return in.Epoch != epoch
 	case Taken:
 		return in.Epoch != epoch
@@ -253,7 +255,7 @@ func listensToNoMore(in Input, m, next Machine, effects []Effect) (wrong string)
 func dropped(in Input, s State) bool {
 	var op Op
 	switch in := in.(type) {
-	case Gone, Listed, Claimed, Recorded, Advanced, Changed, Surveyed:
+	case Canceled, Gone, Listed, Claimed, Recorded, Advanced, Changed, Surveyed:
 		return true
 	case Deleted:
 		op = OpDelete

@@ -117,6 +117,7 @@ func reached(t *testing.T, met map[meeting]bool) {
 		{Creating, inCreated, flagAlone | flagFresh, 0},
 		{Creating, inCreated, flagAlone, 0},
 		{Creating, inCreated, 0, 0},
+		{Creating, inCanceled, 0, 0},
 		{Waiting, inGone, 0, 0},
 		{Waiting, inReconnected, 0, 0},
 		{Advancing, inAdvanced, flagFloor | flagFresh, 0},

@@ -34,6 +34,7 @@ import (
 //	paused a           a's pause is over
 //	release a          a's caller is done (panic: it did not come to the end of what it did; untaken: it did not take the grant)
 //	withdraw a         a's caller gives up
+//	cancel a           a's create, which nobody wants any more, was not sent yet
 //	cut a              a's connection breaks; reply-lost: after its request was executed
 //	reconnect a        the same session has a connection again
 //	lapse a            a's lease runs out
@@ -209,7 +210,7 @@ func (p *play) command(t *testing.T, d *datadriven.TestData) {
 	c := whom[0] - 'a'
 	one := map[string]stepKind{
 		"start": stepStart, "execute": stepExecute, "answer": stepAnswer, "release": stepRelease, "withdraw": stepWithdraw,
-		"panic": stepCrash, "untaken": stepUntaken,
+		"panic": stepCrash, "untaken": stepUntaken, "cancel": stepCancel,
 		"reconnect": stepReconnect, "lapse": stepLapse, "refuse": stepRefuse, "catch-up": stepCatchUp, "paused": stepPaused,
 	}
 	if kind, ok := one[d.Cmd]; ok {

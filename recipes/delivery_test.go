@@ -94,6 +94,39 @@ func (e *environment) answer(w *world, c, i int) {
 	e.proof = 0
 }
 
+// unwant notes that a create is to be taken back.
+func (cl *client) unwant(epoch uint8) {
+	for i := range cl.requests {
+		if r := &cl.requests[i]; Op(r.op) == OpCreate && r.epoch == epoch {
+			r.flags |= reqUnwanted
+		}
+	}
+}
+
+// cancelable returns a create that is to be taken back and may not have been sent, or -1. Of what is on its way nobody but the session
+// knows whether it waits there: for a connection, or for room.
+func (e *environment) cancelable(cl *client) int {
+	for i, r := range cl.requests {
+		waits := r.status == parked || r.status == sent && r.own == 0 && r.flags&reqHalf == 0
+		if Op(r.op) == OpCreate && r.flags&reqUnwanted != 0 && (waits || e.shell == shellCancelsSent && r.status == executed) {
+			return i
+		}
+	}
+	return -1
+}
+
+// cancel takes the create back, and says so.
+func (e *environment) cancel(w *world, c int) {
+	cl := &w.clients[c]
+	i := e.cancelable(cl)
+	r := cl.requests[i]
+	cl.drop(i)
+	if r.epoch == cl.epoch {
+		cl.unclaim(request{op: r.op})
+	}
+	e.feed(w, c, input{kind: inCanceled, epoch: r.epoch})
+}
+
 // fail delivers Unknown for a request that nobody will answer.
 func (e *environment) fail(w *world, c int) {
 	cl := &w.clients[c]

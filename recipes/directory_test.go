@@ -117,6 +117,7 @@ const (
 	shellTwoSteps                      // gives its node up, and removes the record then
 	shellAllClaim                      // takes any node of its session for its own, of a lock that is one node
 	shellUndated                       // believes an answer of an earlier connection
+	shellCancelsSent                   // says that a create was not made though it was
 	// Of multi-locks.
 	shellTwoTransactions // creates one node after the other
 	shellClaimsOne       // claims the first node

@@ -47,7 +47,8 @@
 // Who waits there has no node, and nothing to give up. Whoever finds, by Recovering or because the create
 // did not tell all, that the node is its own, goes by Claiming to Held, as in a queue.
 //
-// Looking is what Try does first. Recovering is a create whose reply was lost.
+// Looking is what Try does first. Recovering is a create whose reply was lost. What is withdrawn while it is Creating takes the create
+// back ([Cancel]): if that was not sent, nothing was made, and it is over.
 // Advancing asks what it means that the node ahead is gone. Lapsed is a lock that was
 // lost while a function still runs under it, or one with a record, until it is known how its caller has ended.
 //

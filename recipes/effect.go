@@ -15,6 +15,10 @@ type (
 		Attempt Attempt
 	}
 
+	// Cancel takes a Create back that nobody wants any more. If that was not sent it never will be, and Canceled answers it; if it
+	// was, it is answered as it would have been, and Cancel is not.
+	Cancel struct{ Epoch Epoch }
+
 	// List reads the directory and looks for the attempt's GUID in it. With
 	// Barrier, a write that goes through the quorum comes before the reading, so
 	// that whatever an earlier request did is seen. Attempt 0 looks for nothing. With Size
@@ -172,6 +176,7 @@ func (w Why) String() string {
 // Performer carries effects out. None of its methods may block.
 type Performer interface {
 	Create(Create)
+	Cancel(Cancel)
 	List(List)
 	Watch(Watch)
 	Claim(Claim)
@@ -195,6 +200,8 @@ func Perform(effects []Effect, p Performer) {
 		switch e := e.(type) {
 		case Create:
 			p.Create(e)
+		case Cancel:
+			p.Cancel(e)
 		case List:
 			p.List(e)
 		case Watch:
@@ -230,6 +237,7 @@ func Perform(effects []Effect, p Performer) {
 }
 
 func (Create) isEffect()  {}
+func (Cancel) isEffect()  {}
 func (List) isEffect()    {}
 func (Watch) isEffect()   {}
 func (Claim) isEffect()   {}

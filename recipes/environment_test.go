@@ -57,6 +57,7 @@ const (
 	stepSmaller
 	stepCrash
 	stepUntaken
+	stepCancel
 )
 
 // Progress reports whether a step happens by itself.
@@ -273,6 +274,7 @@ func (e *environment) enabledFor(w *world, c uint8, steps []step) []step {
 	add(e.detect && cl.holds(), stepCrash)
 	add(e.detect && cl.holds() && !clinging, stepUntaken)
 	add(w.orphaned(int(c)), stepFollows)
+	add(e.cancelable(cl) >= 0, stepCancel)
 	add(up && cl.closed == 0 && w.left.refuse > 0 && e.refusable(cl), stepRefuse)
 	add(e.ghost && up && cl.closed == 0 && e.ghosts(cl) >= 0, stepGhost)
 	if !w.leads(int(c)) {

@@ -119,6 +119,9 @@ type (
 		Token int64
 	}
 
+	// Canceled answers Create behind a Cancel: it was not sent, and never will be.
+	Canceled struct{ Epoch Epoch }
+
 	// Taken answers Create where the lock is one node: somebody has it, and nothing was created.
 	Taken struct{ Epoch Epoch }
 
@@ -276,6 +279,7 @@ func (AskedBack) isInput()   {}
 func (Overdue) isInput()     {}
 func (Changed) isInput()     {}
 func (Created) isInput()     {}
+func (Canceled) isInput()    {}
 func (Taken) isInput()       {}
 func (Paused) isInput()      {}
 func (Listed) isInput()      {}

@@ -48,6 +48,7 @@ const (
 	inOverdue
 	inRecorded
 	inParted
+	inCanceled
 )
 
 const (
@@ -99,6 +100,7 @@ const (
 	efEnter
 	efPause
 	efRevoke
+	efCancel
 )
 
 const (
@@ -285,6 +287,8 @@ func (it *interpreter) input(in input) Input {
 			r.Node = name(in.own).Text
 		}
 		return r
+	case inCanceled:
+		return Canceled{Epoch: epoch}
 	case inTaken:
 		return Taken{Epoch: epoch}
 	case inPaused:
@@ -307,6 +311,8 @@ func (it *interpreter) effect(e Effect) effect {
 	switch e := e.(type) {
 	case Create:
 		return effect{kind: efCreate, epoch: uint8(e.Epoch), arg: uint8(e.Attempt)}
+	case Cancel:
+		return effect{kind: efCancel, epoch: uint8(e.Epoch)}
 	case List:
 		f := effect{kind: efList, epoch: uint8(e.Epoch), arg: uint8(e.Attempt)}
 		if e.Barrier {

@@ -130,6 +130,8 @@ func (m *Machine) step(in Input) []Effect {
 		return m.onCreated(in)
 	case Enqueued:
 		return m.onEnqueued(in)
+	case Canceled:
+		return m.onCanceled(in)
 	case Taken:
 		return m.onTaken(in)
 	case Paused:

@@ -62,6 +62,9 @@ func (e *multiEnv) perform(w *world, c int, ef Effect) violation {
 			cl.known = 0
 		}
 		return e.send(w, c, request{op: uint8(OpCreate), epoch: uint8(ef.Epoch), arg: uint8(ef.Attempt)})
+	case Cancel:
+		cl.unwant(uint8(ef.Epoch))
+		return ""
 	case List:
 		r := request{op: uint8(OpList), epoch: uint8(ef.Epoch), arg: uint8(ef.Attempt)}
 		if ef.Barrier {

@@ -26,7 +26,10 @@ func (m *Machine) onWithdrawn(in Withdrawn) []Effect {
 	switch m.state {
 	case Idle, Looking:
 		return m.over()
-	case Creating, Recovering, Entering:
+	case Creating:
+		// If it was sent, its answer tells what there is to delete.
+		effects = []Effect{Cancel{Epoch: m.epoch}}
+	case Recovering, Entering:
 		// The answer under way tells what there is to delete.
 	default:
 		switch {

@@ -11,6 +11,7 @@ import (
 type recorder []Effect
 
 func (r *recorder) Create(e Create)   { *r = append(*r, e) }
+func (r *recorder) Cancel(e Cancel)   { *r = append(*r, e) }
 func (r *recorder) List(e List)       { *r = append(*r, e) }
 func (r *recorder) Watch(e Watch)     { *r = append(*r, e) }
 func (r *recorder) Claim(e Claim)     { *r = append(*r, e) }
@@ -29,7 +30,7 @@ func (r *recorder) Finish(e Finish)   { *r = append(*r, e) }
 
 func TestPerformCarriesOutEveryEffectInOrder(t *testing.T) {
 	effects := []Effect{
-		Finish{WhyReleased}, Create{1, 2}, List{1, 2, true, true}, Requeue{}, Watch{1, "a"}, Claim{1, "b", RecordRead}, Delete{1, "c", true, true}, Advance{1, "f", "g", "h"},
+		Finish{WhyReleased}, Create{1, 2}, Cancel{1}, List{1, 2, true, true}, Requeue{}, Watch{1, "a"}, Claim{1, "b", RecordRead}, Delete{1, "c", true, true}, Advance{1, "f", "g", "h"},
 		Survey{1, "i", true}, Enter{1, "j", 2, 3, true}, Discard{"d"}, Grant{"e", 5, 7, nil}, Lose{events.ReasonRevoked}, Queue{3}, Create{2, 3}, Pause{2, 4}, Revoke{6},
 	}
 	var got recorder

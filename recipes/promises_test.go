@@ -110,6 +110,9 @@ func (e *environment) perform(w *world, c int, ef effect) violation {
 	switch ef.kind {
 	case efCreate:
 		return e.send(w, c, OpCreate, ef)
+	case efCancel:
+		cl.unwant(ef.epoch)
+		return ""
 	case efList:
 		if v := e.watchOwn(w, c); v != "" {
 			return v

@@ -53,6 +53,8 @@ func (e *environment) do(w *world, s step) {
 		cl.discard &^= bit
 		w.without(bit)
 		w.raise(c)
+	case stepCancel:
+		e.cancel(w, c)
 	case stepPaused:
 		e.feed(w, c, input{kind: inPaused, epoch: cl.epoch})
 	case stepRelease, stepReleaseEarly, stepFollows:

@@ -30,6 +30,7 @@ var shellBugs = []shellBug{
 	{shellRemembers, "does not notice that the directory is another one",
 		"clients=2 reap=1 foreign=1 change=1 -> overwritten data of another program"},
 	{shellUndated, "believes an answer of an earlier connection", "clients=2 cut=1 remove=1 plain eager late dated -> two holders"},
+	{shellCancelsSent, "says that a create was taken back though it was sent", "clients=1 withdraw=1 -> a node left behind"},
 	// Several machines in one session.
 	{shellKeepsFloor, "leaves a floor though a reader has its place",
 		"roles=trades,takes,writer guest=1 sharing eager -> a floor with an older contender"},

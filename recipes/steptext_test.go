@@ -33,6 +33,7 @@ var stepTexts = map[stepKind]string{
 	stepLarger:       "the semaphore is made larger by one",
 	stepSmaller:      "the semaphore is made smaller by one",
 	stepCrash:        "{a} panics",
+	stepCancel:       "the create of {a} is taken back before it is sent",
 	stepUntaken:      "{a} withdraws without having taken the grant",
 	stepReap:         "the directory is reaped",
 	stepChange:       "somebody overwrites the directory's data",

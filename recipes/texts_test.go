@@ -28,6 +28,8 @@ func effectText(e Effect) string {
 	switch e := e.(type) {
 	case Create:
 		return fmt.Sprintf("create attempt %d", e.Attempt)
+	case Cancel:
+		return "cancel the create"
 	case List:
 		if e.Barrier {
 			return "barrier, list"

@@ -144,7 +144,8 @@ const (
 	reqStands // Advance: the next one exists; Create: nobody else does
 	reqHalf   // Create, Delete: done but for what a seeded bug does apart
 
-	reqWhole = reqBarrier // Advance: of a multi-lock, which is executed as one
+	reqWhole    = reqBarrier // Advance: of a multi-lock, which is executed as one
+	reqUnwanted = reqFloor   // Create: it is to be taken back if it was not sent
 )
 
 // The parts of an Advance, which may be executed in any order.

@@ -19,6 +19,8 @@ const mostGlimpses = 8
 // glimpse is a request that reads who leads, and has the session told when that is over. It is made in any epoch, and
 // begins anew in each.
 type glimpse struct {
+	slot
+
 	outlook   *outlook // the drain's, and not looked into by anybody else
 	dir, name string   // the election's path at the server, and as its observers know it
 	node      string   // who led the last time, and may still do
@@ -35,6 +37,9 @@ var _ request = (*glimpse)(nil)
 
 func (g *glimpse) meantFor() recipes.Epoch { return 0 }
 
+// urgency: after a reconnect there is one for each election that is observed, and locks must not wait for them.
+func (g *glimpse) urgency() urgency { return observing }
+
 func (g *glimpse) refuse() {} // the session is closed, and so are the channels
 
 func (g *glimpse) do(c *client) (func(*Session), error) {
@@ -42,7 +47,6 @@ func (g *glimpse) do(c *client) (func(*Session), error) {
 	err := g.read(c)
 	outcome, err := Classify(err)
 	return func(s *Session) {
-		s.glimpsing--
 		g.settle(s, c, outcome, err)
 	}, err
 }

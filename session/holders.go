@@ -31,14 +31,16 @@ func (s *Session) noteTenure(r *asked) {
 		s.gaveUp(r.seat)
 		s.claims[r.seat] = r
 	case recipes.OpClaim, recipes.OpAdvance, recipes.OpEnter:
-		if _, held := s.holders[r.seat]; !held { // else it asks whether it holds still, and is no claimant if that has ended meanwhile
+		if _, r.held = s.holders[r.seat]; !r.held { // else it asks whether it holds still, and is no claimant if that has ended meanwhile
 			s.claims[r.seat] = r
 		}
 	case recipes.OpDelete:
 		s.gaveUp(r.seat)
 	case recipes.OpSurvey:
 		delete(s.claims, r.seat) // whatever it was, it was answered; this one may be followed by a long wait
-	case recipes.OpList, recipes.OpWatch:
+	case recipes.OpList:
+		r.turn, r.seat.passed = r.seat.passed, false
+	case recipes.OpWatch:
 	}
 }
 

@@ -12,17 +12,50 @@ var _, _, _ request = (*asked)(nil), (*removal)(nil), (*rearming)(nil)
 
 // asked is a request of a seat's machine. It is answered exactly once.
 type asked struct {
+	slot
+
 	seat  *Seat
 	epoch recipes.Epoch
 	op    recipes.Op
-	node  string // the own one's path, of what may end in a grant and of a delete
-	guid  string // of the attempt, of a create
-	floor bool   // of a delete: it leaves a floor
-	clean bool   // and removes the record
+	node  string    // the own one's path, of what may end in a grant and of a delete
+	guid  string    // of the attempt, of a create
+	floor bool      // of a delete: it leaves a floor
+	clean bool      // and removes the record
+	turn  bool      // of a listing: the turn may have come
+	held  bool      // of a claim: the seat holds
+	with  *turnover // of a create: the release that it is one request with
 	run   func(*client) (recipes.Input, error)
 }
 
 func (r *asked) meantFor() recipes.Epoch { return r.epoch }
+
+// urgency puts those who come anew behind those who have a node. A create in a writer's place is for a lock that is held, and comes
+// before the writer's delete.
+func (r *asked) urgency() urgency {
+	urgent := handing
+	switch r.op {
+	case recipes.OpClaim:
+		if r.held {
+			urgent = proving
+		}
+	case recipes.OpCreate:
+		if r.seat.in == nil {
+			urgent = joining
+		}
+	case recipes.OpList:
+		if !r.turn {
+			urgent = joining
+		}
+	case recipes.OpSurvey:
+		if r.node == "" {
+			urgent = joining
+		}
+	case recipes.OpWatch:
+		urgent = joining
+	case recipes.OpDelete, recipes.OpAdvance, recipes.OpEnter:
+	}
+	return urgent
+}
 
 func (r *asked) refuse() { r.seat.post(recipes.Unknown{Epoch: r.epoch, Op: r.op}, nil) }
 
@@ -74,6 +107,7 @@ func (r *asked) settle(s *Session, c *client, in recipes.Input, err error) {
 		afterPause(func() { r.seat.post(in, err) })
 	case recipes.Gone:
 		if !s.isPast(c, r.seat) {
+			r.seat.passed = true
 			r.seat.post(in, err)
 		}
 	default:
@@ -98,9 +132,15 @@ func (r *asked) log(c *client, in recipes.Input, err error) {
 }
 
 // removal removes a node, in any epoch, and is made until that is settled.
-type removal struct{ node string }
+type removal struct {
+	slot
+
+	node string
+}
 
 func (r *removal) meantFor() recipes.Epoch { return 0 }
+
+func (r *removal) urgency() urgency { return handing }
 
 func (r *removal) refuse() {} // the session is closed, and its nodes go with it
 
@@ -115,11 +155,15 @@ func (r *removal) do(c *client) (func(*Session), error) {
 
 // rearming arms a watch again, for whoever is interested in the node by then.
 type rearming struct {
+	slot
+
 	epoch recipes.Epoch
 	node  string
 }
 
 func (r *rearming) meantFor() recipes.Epoch { return r.epoch }
+
+func (r *rearming) urgency() urgency { return handing }
 
 func (r *rearming) refuse() {} // the watches of an epoch end with it
 

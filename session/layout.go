@@ -93,7 +93,7 @@ func (queued) lost(*client, *Seat) {}
 func (queued) cover(s *Session, c *client, t *Seat, node string) {
 	for _, node := range t.nodes(node) {
 		if first := t.want(c, node); first {
-			s.onRequest(&rearming{c.epoch, node})
+			s.onRequest(&rearming{epoch: c.epoch, node: node})
 		}
 	}
 	c.remind(t, t.name(node))

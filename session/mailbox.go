@@ -5,6 +5,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"go.uber.org/zap"
+
+	"github.com/zkgrant/zkgrant/recipes"
 )
 
 // message is what the session actor's mailbox takes: a [request], or one of the types
@@ -68,6 +70,11 @@ type (
 	entered struct{ seat *Seat }
 	// left: a seat wants nothing more.
 	left struct{ seat *Seat }
+	// canceling: a seat wants its create no more.
+	canceling struct {
+		seat  *Seat
+		epoch recipes.Epoch
+	}
 	// lapsing: a seat has lost the lock.
 	lapsing struct{ seat *Seat }
 	// observed: somebody wants to hear who leads.
@@ -82,13 +89,14 @@ type (
 	impatient struct{ h *holder }
 	// answered: a request was made.
 	answered struct {
-		c      *client
-		on     int // the connection on which it was asked for, as counted by client.resumed
-		settle func(*Session)
-		err    error
+		c       *client
+		on      int // the connection on which it was asked for, as counted by client.resumed
+		request request
+		settle  func(*Session)
+		err     error
 	}
-	// dropped: nobody waits for a transaction any more.
-	dropped struct{ t *transaction }
+	// dropped: nobody waits for a request any more.
+	dropped struct{ r request }
 	// overdue: the grace for requests under way is over.
 	overdue struct{ c *client }
 	// ended: the client is gone.
@@ -141,10 +149,13 @@ func (s *Session) handle(m message) {
 	case entered:
 		s.onEntered(m.seat)
 	case left:
+		s.unsend(m.seat)
 		s.unseat(m.seat)
 		s.gaveUp(m.seat)
 		s.quit(m.seat)
 		m.seat.leave(s.client)
+	case canceling:
+		s.onCanceling(m.seat, m.epoch)
 	case lapsing:
 		s.lapsed(m.seat)
 	case observed:
@@ -162,7 +173,7 @@ func (s *Session) handle(m message) {
 	case answered:
 		s.onAnswered(m)
 	case dropped:
-		s.drop(m.t)
+		s.drop(m.r)
 	case overdue:
 		if !m.c.closing {
 			m.c.logger.Warn("requests are not answered; hanging up", zap.Int("requests", m.c.inflight))

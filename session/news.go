@@ -28,6 +28,7 @@ func (s *Session) tellGone(c *client, path string, event bool) {
 		if s.holders[seat] == path {
 			s.gaveUp(seat) // and nobody may share it who comes behind this
 		}
+		seat.passed = true
 		seat.post(recipes.Gone{Epoch: c.epoch, Node: seat.name(path)}, nil)
 	}
 }

@@ -129,7 +129,8 @@ func (s *Session) onUnobserved(o *observer) {
 		return
 	}
 	v.observers = slices.DeleteFunc(v.observers, func(other *observer) bool { return other == o })
-	if len(v.observers) == 0 && v.glimpse == nil {
+	if len(v.observers) == 0 && (v.glimpse == nil || s.pending.remove(v.glimpse)) {
+		v.glimpse = nil
 		v.drop(s.client)
 	}
 }
@@ -150,7 +151,6 @@ func (s *Session) lookNoMore() {
 		v.end()
 	}
 	clear(s.outlooks)
-	s.glimpses = nil
 	for _, r := range slices.Clone(s.revoking) {
 		r.end(ErrClosed)
 	}

@@ -3,7 +3,6 @@ package session
 import (
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -22,7 +21,7 @@ const parallel = 256
 // left unknown waits for the next connection instead.
 const pause = 100 * time.Millisecond
 
-// request is work for the client's blocking calls.
+// request is work for the client's blocking calls. Each kind has a [slot] in it.
 type request interface {
 	// meantFor is the epoch in which it may be made; 0 is any.
 	meantFor() recipes.Epoch
@@ -31,6 +30,10 @@ type request interface {
 	do(c *client) (settle func(*Session), err error)
 	// refuse is called instead if it is too late: the request is not made.
 	refuse()
+	// urgency is what it waits behind, as things stand when it begins to wait.
+	urgency() urgency
+	// where is its place among those that wait.
+	where() *slot
 }
 
 // begin counts what runs in the client, so that it is not closed meanwhile.
@@ -65,21 +68,14 @@ func (s *Session) onRequest(r request) {
 			return
 		}
 		s.noteTenure(a)
+		if a.op != recipes.OpDelete {
+			a.seat.unsent = a
+		}
 		r = s.paired(a)
 	}
 	if r != nil && s.mayPark(r) {
-		s.park(r)
+		s.pending.add(r)
 	}
-}
-
-// park has the request wait. Glimpses wait behind all others: after a reconnect there is one for each election that is
-// observed, and locks must not wait for them.
-func (s *Session) park(r request) {
-	if g, ok := r.(*glimpse); ok {
-		s.glimpses = append(s.glimpses, g)
-		return
-	}
-	s.parked = append(s.parked, r)
 }
 
 // late tells whether it is too late for the request.
@@ -90,31 +86,30 @@ func (s *Session) late(r request) bool {
 
 // sweep refuses every request that is too late.
 func (s *Session) sweep() {
-	s.parked = slices.DeleteFunc(s.parked, func(r request) bool {
-		late := s.late(r)
-		if late {
-			s.unpair(r)
-			r.refuse()
-			s.unrest(r)
+	var late []request
+	for r := range s.pending.all() {
+		if s.late(r) {
+			s.pending.remove(r)
+			s.waitsNoMore(r)
+			late = append(late, r)
 		}
-		return late
-	})
+	}
+	for _, r := range late {
+		r.refuse()
+		s.unrest(r)
+	}
 }
 
 // pump starts what can be started, in order. It is the rest of the session actor:
 // a lock that is released and asked for again at once can have both done together.
 func (s *Session) pump() {
-	if s.last {
-		return
-	}
-	c := s.client
-	for len(s.parked) > 0 {
-		if c == nil || !c.up || s.running >= parallel {
+	for c := s.client; c != nil && c.up && !s.last && s.running < parallel; {
+		r := s.pending.next()
+		if r == nil {
 			return
 		}
-		r := s.parked[0]
-		s.parked = s.parked[1:]
-		s.unpair(r)
+		s.pending.remove(r)
+		s.waitsNoMore(r)
 		if s.late(r) { // one that was to be made again
 			r.refuse()
 			s.unrest(r)
@@ -122,28 +117,20 @@ func (s *Session) pump() {
 		}
 		s.start(c, r)
 	}
-	s.parked = nil
-	for len(s.glimpses) > 0 && c != nil && c.up && s.glimpsing < mostGlimpses && s.running < parallel {
-		g := s.glimpses[0]
-		s.glimpses = s.glimpses[1:]
-		s.glimpsing++
-		s.start(c, g)
-	}
-	if len(s.glimpses) == 0 {
-		s.glimpses = nil
-	}
 }
 
 func (s *Session) start(c *client, r request) {
+	s.pending.begun(r)
 	on := c.resumed
 	s.begin(c, func() message {
 		settle, err := r.do(c)
-		return answered{c, on, settle, err}
+		return answered{c, on, r, settle, err}
 	})
 }
 
 func (s *Session) onAnswered(a answered) {
 	defer s.finish(a.c)
+	s.pending.ended(a.request)
 	if errors.Is(a.err, zk.ErrSessionExpired) {
 		s.expire(a.c) // a server's word, as good as in a handshake
 	}
@@ -160,7 +147,7 @@ func (s *Session) again(c *client, r request) {
 		return
 	}
 	if !c.up {
-		s.park(r)
+		s.pending.add(r)
 		return
 	}
 	afterPause(func() {

@@ -114,7 +114,11 @@ func (r *revocation) end(err error) {
 	r.outcome <- err
 	s := r.session
 	s.revoking = slices.DeleteFunc(s.revoking, func(other *revocation) bool { return other == r })
-	s.parked = slices.DeleteFunc(s.parked, func(q request) bool { return r.drops(q) }) // or whoever gives up again and again leaves any number
+	for q := range s.pending.all() { // or whoever gives up again and again leaves any number
+		if r.drops(q) {
+			s.pending.remove(q)
+		}
+	}
 	for _, h := range r.holders {
 		h.forget(r.session.client)
 	}

@@ -43,8 +43,10 @@ type Seat struct {
 	post actors.Post
 
 	// Only the session's drain touches these.
-	place  int32 // among the session's seats
-	shared bool  // a reader may have taken its place in the queue
+	unsent *asked // its latest request that waits to be sent, a delete excepted
+	place  int32  // among the session's seats
+	shared bool   // a reader may have taken its place in the queue
+	passed bool   // a node that it had watched is gone, and it has not listed since
 
 	lapsed atomic.Bool // the lock is lost; see Session.holds
 
@@ -125,6 +127,9 @@ func (t *Seat) Create(e recipes.Create) {
 		run: func(c *client) (recipes.Input, error) { return t.layout.create(c, t, e.Epoch, id) }})
 }
 
+// Cancel takes a Create back that has not been sent.
+func (t *Seat) Cancel(e recipes.Cancel) { t.session.actor.Hand(canceling{t, e.Epoch}) }
+
 // List reads the directory.
 func (t *Seat) List(e recipes.List) {
 	t.mu.Lock()
@@ -202,7 +207,7 @@ func (t *Seat) Discard(e recipes.Discard) {
 		return
 	}
 	for _, node := range t.nodes(t.at(e.Node)) {
-		t.session.actor.Post(&removal{node})
+		t.session.actor.Post(&removal{node: node})
 	}
 }
 

@@ -49,9 +49,12 @@ func newPermits(root string, opinion, wanted int32) *permits {
 
 // Survey looks whether there is room.
 func (t *Seat) Survey(e recipes.Survey) {
-	t.request(e.Epoch, recipes.OpSurvey, func(c *client) (recipes.Input, error) {
-		return c.survey(t, e)
-	})
+	survey := func(c *client) (recipes.Input, error) { return c.survey(t, e) }
+	if e.Node == "" {
+		t.request(e.Epoch, recipes.OpSurvey, survey)
+		return
+	}
+	t.requestFor(e.Node, e.Epoch, recipes.OpSurvey, survey)
 }
 
 // Enter trades the place in the queue for the leases.

@@ -59,23 +59,21 @@ type Session struct {
 	closed  chan struct{} // closed when the last client has ended
 
 	// Only the drain touches these.
-	client    *client
-	living    int                  // clients that have not ended
-	seats     []*Seat              // those that want the news, each at its place
-	claims    map[*Seat]*asked     // the latest request of a seat that may end in a grant
-	holders   map[*Seat]string     // the nodes of those that were told that an answer of that kind is fresh
-	bare      map[*Seat]struct{}   // those alone by their create, whose nodes nobody watches yet
-	shares    map[*Seat]*share     // of those that have, or had, a node together
-	parked    []request            // waiting for a connection or for room
-	outlooks  map[string]*outlook  // of elections, by their paths with the chroot
-	glimpses  []*glimpse           // as parked ones, behind those
-	revoking  []*revocation        // those that are not over
-	glimpsing int                  // under way
-	quiet     chan<- struct{}      // closed when the last flight was answered; nil: nobody waits for that
-	last      bool                 // flight has gone
-	leaving   map[string]*turnover // the parked deletes that a create may join, by directory
-	running   int
-	closing   bool
+	client   *client
+	living   int                  // clients that have not ended
+	seats    []*Seat              // those that want the news, each at its place
+	claims   map[*Seat]*asked     // the latest request of a seat that may end in a grant
+	holders  map[*Seat]string     // the nodes of those that were told that an answer of that kind is fresh
+	bare     map[*Seat]struct{}   // those alone by their create, whose nodes nobody watches yet
+	shares   map[*Seat]*share     // of those that have, or had, a node together
+	pending  pending              // the requests that wait for a connection or for room
+	outlooks map[string]*outlook  // of elections, by their paths with the chroot
+	revoking []*revocation        // those that are not over
+	quiet    chan<- struct{}      // closed when the last flight was answered; nil: nobody waits for that
+	last     bool                 // flight has gone
+	leaving  map[string]*turnover // the parked deletes that a create may join, by directory
+	running  int
+	closing  bool
 
 	mu   sync.Mutex
 	view view

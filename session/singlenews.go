@@ -15,6 +15,8 @@ import (
 // verifying looks whether a seat's node is still the one that it made, and watches it. It is for a
 // seat that was told so, and not for one whose create is under way: the answer could be older than that.
 type verifying struct {
+	slot
+
 	epoch recipes.Epoch
 	seat  *Seat
 	born  int64 // set by the drain, before it is made
@@ -23,6 +25,8 @@ type verifying struct {
 var _ request = (*verifying)(nil)
 
 func (v *verifying) meantFor() recipes.Epoch { return v.epoch }
+
+func (v *verifying) urgency() urgency { return handing }
 
 func (v *verifying) refuse() {} // the nodes of an epoch end with it
 

@@ -83,6 +83,7 @@ func (s *Session) Resize(ctx context.Context, semaphore string, size int32, acl 
 		return err
 	case <-ctx.Done():
 		r.left.Store(true)
+		s.actor.Post(dropped{r})
 		return context.Cause(ctx)
 	}
 }
@@ -90,6 +91,8 @@ func (s *Session) Resize(ctx context.Context, semaphore string, size int32, acl 
 // resizing is a request of somebody who waits for it. It is made until that is settled, or
 // nobody waits: to make it twice does no harm.
 type resizing struct {
+	slot
+
 	node    string
 	size    int32
 	acl     []zk.ACL

@@ -79,6 +79,8 @@ func (s *Session) survey(ctx context.Context, read func(*client) ([]Found, error
 
 // survey is a request that reads, for somebody who waits until ctx ends.
 type survey struct {
+	slot
+
 	ctx     context.Context
 	read    func(*client) ([]Found, error)
 	place   <-chan struct{} // has one that is given back at the end

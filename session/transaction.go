@@ -191,6 +191,8 @@ const (
 
 // transaction is a request of somebody who waits for it.
 type transaction struct {
+	slot
+
 	epoch   recipes.Epoch
 	ops     []any // the guards first
 	guards  int   // how many of them are guards
@@ -209,6 +211,9 @@ type transacted struct {
 var _ request = (*transaction)(nil)
 
 func (t *transaction) meantFor() recipes.Epoch { return t.epoch }
+
+// urgency: it is what the lock is held for, and who gives the lock back comes behind it.
+func (t *transaction) urgency() urgency { return handing }
 
 func (t *transaction) refuse() { t.outcome <- transacted{err: ErrEpochOver} }
 
@@ -241,10 +246,4 @@ func (t *transaction) do(c *client) (func(*Session), error) {
 		}
 		s.unrest(t)
 	}, err
-}
-
-// drop forgets a parked transaction that nobody waits for.
-func (s *Session) drop(t *transaction) {
-	s.parked = slices.DeleteFunc(s.parked, func(r request) bool { return r == request(t) })
-	s.unrest(t)
 }

@@ -19,11 +19,15 @@ var _ request = (*turnover)(nil)
 // turnover is the delete of a node, and the create of another seat's in the same
 // directory if one joins while the delete is parked.
 type turnover struct {
+	slot
+
 	leave *asked
 	enter *asked // nil: only the delete
 }
 
 func (x *turnover) meantFor() recipes.Epoch { return x.leave.epoch }
+
+func (x *turnover) urgency() urgency { return handing }
 
 func (x *turnover) refuse() {
 	x.leave.refuse()
@@ -60,7 +64,7 @@ func (s *Session) paired(r *asked) request {
 		return x
 	case r.op == recipes.OpCreate && r.seat.in == nil && r.seat.brief() && s.client.dirs.markable(r.seat.dir) != 0:
 		if x := s.leaving[r.seat.dir]; x != nil && x.leave.epoch == r.epoch {
-			x.enter = r
+			x.enter, r.with = r, x
 			delete(s.leaving, r.seat.dir)
 			return nil
 		}

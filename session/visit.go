@@ -21,7 +21,11 @@ import (
 var _, _ request = (*listing)(nil), (*visit)(nil)
 
 // listing looks who holds a lock.
-type listing struct{ of *revocation }
+type listing struct {
+	slot
+
+	of *revocation
+}
 
 func (l *listing) meantFor() recipes.Epoch { return 0 }
 
@@ -139,6 +143,8 @@ func isLease(name string) bool {
 // visit looks after one holder: it is seen to that the wish stands in his node, that his end is told, and that he is removed when he
 // has had his time.
 type visit struct {
+	slot
+
 	holder *holder
 	made   bool // parked or under way; the drain's
 	begun  atomic.Bool

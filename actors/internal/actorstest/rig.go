@@ -96,6 +96,7 @@ func (p *FakePort) request(e recipes.Effect) {
 }
 
 func (p *FakePort) Create(e recipes.Create)   { p.request(e) }
+func (p *FakePort) Cancel(e recipes.Cancel)   { p.request(e) }
 func (p *FakePort) List(e recipes.List)       { p.request(e) }
 func (p *FakePort) Watch(e recipes.Watch)     { p.request(e) }
 func (p *FakePort) Claim(e recipes.Claim)     { p.request(e) }

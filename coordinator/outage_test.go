@@ -1,0 +1,234 @@
+package coordinator_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// What is given up before it was sent is never sent, and nothing of it stays.
+
+// inTheOutage is where locks are that somebody tries for in vain.
+const inTheOutage = "/outage/"
+
+// triers are the ways to ask for a lock that is given up before any server hears of it.
+func triers() map[string]func(c *coordinator.Coordinator, at string) *coordinator.Acquisition {
+	background := context.Background()
+	later := func(a *coordinator.Acquisition) *coordinator.Acquisition {
+		synctest.Wait() // it has asked for what it begins with
+		a.Release()
+		return a
+	}
+	released := func(l *coordinator.Lock, options ...coordinator.AcquireOption) *coordinator.Acquisition {
+		return later(l.Acquire(background, options...))
+	}
+	return map[string]func(c *coordinator.Coordinator, at string) *coordinator.Acquisition{
+		"a bounded wait": func(c *coordinator.Coordinator, at string) *coordinator.Acquisition {
+			return c.Mutex(at).Acquire(background, coordinator.WithMaxWait(time.Millisecond))
+		},
+		"the end of a context": func(c *coordinator.Coordinator, at string) *coordinator.Acquisition {
+			ctx, cancel := context.WithCancel(background)
+			a := c.Mutex(at).Acquire(ctx)
+			cancel()
+			return a
+		},
+		"a release": func(c *coordinator.Coordinator, at string) *coordinator.Acquisition { return released(c.Mutex(at)) },
+		"a release at once": func(c *coordinator.Coordinator, at string) *coordinator.Acquisition {
+			a := c.Mutex(at).Acquire(background)
+			a.Release()
+			return a
+		},
+		"a try": func(c *coordinator.Coordinator, at string) *coordinator.Acquisition {
+			return released(c.Mutex(at), coordinator.Try())
+		},
+		"a reader": func(c *coordinator.Coordinator, at string) *coordinator.Acquisition {
+			return released(c.ReadWrite(at).Read())
+		},
+		"a multi-lock": func(c *coordinator.Coordinator, at string) *coordinator.Acquisition {
+			return released(c.Multi(c.Mutex(at+"a"), c.Mutex(at+"b")))
+		},
+		"an unfair lock": func(c *coordinator.Coordinator, at string) *coordinator.Acquisition { return released(c.Unfair(at)) },
+		"a lock that detects": func(c *coordinator.Coordinator, at string) *coordinator.Acquisition {
+			return released(c.Mutex(at, coordinator.DetectCrash()))
+		},
+		"permits": func(c *coordinator.Coordinator, at string) *coordinator.Acquisition {
+			return later(c.Semaphore(at, 2).Acquire(background))
+		},
+		"permits, a try": func(c *coordinator.Coordinator, at string) *coordinator.Acquisition {
+			return later(c.Semaphore(at, 2).Acquire(background, coordinator.Try()))
+		},
+	}
+}
+
+// heap returns what is in use.
+func heap() int {
+	var stats runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&stats)
+	return int(stats.HeapAlloc)
+}
+
+// noted notes the requests for what somebody tries for, and returns what reads them.
+func noted(srv *zktest.Server) (read func() int) {
+	var n atomic.Int32
+	srv.Intercept(func(r zktest.Request) zktest.Action {
+		paths := []string{r.Path}
+		for _, p := range r.Parts {
+			paths = append(paths, p.Path)
+		}
+		if slices.ContainsFunc(paths, func(p string) bool { return strings.HasPrefix(p, inTheOutage) }) {
+			n.Add(1)
+		}
+		return zktest.Pass()
+	})
+	return func() int { return int(n.Load()) }
+}
+
+// TestATryInAnOutageLeavesNothing: while no server can be reached somebody asks for locks, and gives each up. All of that is over when it is
+// done: it keeps no memory, and no server hears of it when there is a connection again.
+func TestATryInAnOutageLeavesNothing(t *testing.T) {
+	tries := eventstest.Amount(1000, 20_000)
+	const most = 100 // bytes
+	for name, try := range triers() {
+		t.Run(name, func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(time.Minute))
+				held, _ := coordtest.Hold(t, c.Mutex(lockPath))
+				requests := noted(srv)
+				srv.Down(true)
+				synctest.Wait()
+				tryFor := func(n int) {
+					for i := range n {
+						a := try(c, fmt.Sprint(inTheOutage, i%10))
+						<-a.Done()
+					}
+					synctest.Wait()
+				}
+				tryFor(tries / 10) // what a first try makes is kept
+				before := heap()
+				tryFor(tries)
+				if kept := (heap() - before) / tries; kept > most {
+					t.Errorf("each of %d tries keeps %d bytes when it is done, want at most %d", tries, kept, most)
+				}
+				srv.Down(false)
+				fresh, _ := coordtest.Hold(t, c.Mutex("/locks/fresh"))
+				time.Sleep(time.Second)
+				if got := requests(); got > 0 {
+					t.Errorf("%d requests are made for locks that nobody wants, want none", got)
+				}
+				if !held.Valid() {
+					t.Error("a lock is lost in a short outage")
+				}
+				fresh.Release()
+				held.Release()
+			})
+		})
+	}
+}
+
+// TestATryBehindABurstLeavesNothing: it is the same with a connection, for those of which the requests wait for room.
+func TestATryBehindABurstLeavesNothing(t *testing.T) {
+	const rtt = time.Second
+	for name, try := range triers() {
+		t.Run(name, func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(time.Minute))
+				coordtest.Hold(t, c.Mutex(lockPath))
+				srv.Intercept(func(zktest.Request) zktest.Action { return zktest.Delay(rtt) })
+				start := time.Now()
+				all := burst(c, 200)
+				synctest.Wait()
+				requests := noted(srv)
+				for i := range 100 {
+					<-try(c, fmt.Sprint(inTheOutage, i)).Done()
+				}
+				if took := time.Since(start); took > rtt/2 {
+					t.Errorf("they are done after %v, want it before any answer", took)
+				}
+				for _, a := range all {
+					if _, err := a.Wait(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if got := requests(); got > 0 {
+					t.Errorf("%d requests are made for locks that nobody wants, want none", got)
+				}
+			})
+		})
+	}
+}
+
+// TestReleasedWhileItIsSent: an acquire that was sent by the time it is given up leaves no node either, whether its answer comes or not.
+func TestReleasedWhileItIsSent(t *testing.T) {
+	for name, lost := range map[string]func() zktest.Action{
+		"answered late": func() zktest.Action { return zktest.Delay(time.Second) }, "answer lost": zktest.CutAfter, "request lost": zktest.CutBefore,
+	} {
+		t.Run(name, func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := coordtest.Connect(t, srv)
+				coordtest.Warm(t, c)
+				srv.Intercept(func(r zktest.Request) zktest.Action {
+					if coordtest.Creates(r) {
+						srv.Intercept(nil)
+						return lost()
+					}
+					return zktest.Pass()
+				})
+				a := c.Mutex(lockPath).Acquire(context.Background())
+				a.Release()
+				<-a.Done()
+				time.Sleep(5 * time.Second)
+				if got := srv.Children(lockPath); len(got) > 0 {
+					t.Errorf("%v is left, want nothing", got)
+				}
+			})
+		})
+	}
+}
+
+// TestAReleaseWithoutTheAcquireBehindIt: a lock is released and asked for again, which would be one request, and that is given up. The release is
+// made, and another acquire has its place.
+func TestAReleaseWithoutTheAcquireBehindIt(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(time.Minute))
+		coordtest.Warm(t, c)
+		held, _ := coordtest.Hold(t, c.Mutex(lockPath))
+		srv.Down(true)
+		synctest.Wait()
+		held.Release()
+		given := coordtest.Queue(c.Mutex(lockPath))
+		given.Release()
+		<-given.Done()
+		next := coordtest.Queue(c.Mutex(lockPath))
+		var creates, multis atomic.Int32
+		srv.Intercept(func(r zktest.Request) zktest.Action {
+			if r.Op == zktest.OpMulti {
+				multis.Add(1)
+			}
+			if coordtest.Creates(r) {
+				creates.Add(1)
+			}
+			return zktest.Pass()
+		})
+		srv.Down(false)
+		grant := coordtest.Soon(t, next)
+		if got := srv.Children(lockPath); len(got) != 1 || !strings.HasSuffix(grant.Node, got[0]) {
+			t.Errorf("%v are there, want the one of the grant %+v", got, grant)
+		}
+		if creates.Load() != 0 || multis.Load() != 1 {
+			t.Errorf("%d transactions and %d creates of their own are made, want one that releases and makes the next one's node", multis.Load(), creates.Load())
+		}
+	})
+}

@@ -1,0 +1,135 @@
+package session
+
+import "iter"
+
+// This file is the order in which requests are made. It is plain data: what goes first is decided here, and done elsewhere.
+
+// urgency is what a request waits behind: whatever is more urgent, and what was there before it and is as urgent.
+type urgency uint8
+
+const (
+	// proving: it tells whether what is held is held still.
+	proving urgency = iota
+	// handing: a node is given up by it, or somebody whose turn may have come waits for it.
+	handing
+	// joining: somebody wants to queue up, or to look. There may be any number of them.
+	joining
+	// observing: it looks who leads. After a reconnect there is one for each election that is observed.
+	observing
+
+	urgencies
+)
+
+// What is under way at a time is bounded for all requests together, see parallel, and for each half of them. So neither half
+// waits for the other to come to an end: 1. A thousand callers each release a lock and ask for it again, in a loop; 2. each turn of
+// theirs is urgent, for the release is; 3. there is always one that waits. The requests that are not urgent have room of
+// their own. And who gives a lock back finds room, and no more than mostJoining before it at the server.
+const (
+	mostUrgent  = parallel - parallel/8
+	mostJoining = parallel / 2
+)
+
+// pending holds the requests that wait for a connection or for room, and counts those that are under way. The zero value is empty.
+type pending struct {
+	lanes    [urgencies]lane
+	underWay [urgencies]int
+}
+
+// lane is a list of requests, the oldest first.
+type lane struct{ first, last *slot }
+
+// slot is a request's place. Each kind of request has one, and waits at one place at a time.
+type slot struct {
+	prev, next *slot
+	waits      request // the request itself, while it waits
+	lane       urgency // where it waits, or did
+}
+
+func (p *slot) where() *slot { return p }
+
+// urgency is that of most kinds.
+func (*slot) urgency() urgency { return joining }
+
+// add has the request wait, behind those that are as urgent.
+func (q *pending) add(r request) {
+	p := r.where()
+	p.waits, p.lane = r, r.urgency()
+	l := &q.lanes[p.lane]
+	p.prev = l.last
+	if l.last == nil {
+		l.first = p
+	} else {
+		l.last.next = p
+	}
+	l.last = p
+}
+
+// remove takes a request out. It reports false, and does nothing, if the request does not wait.
+func (q *pending) remove(r request) bool {
+	p := r.where()
+	if p.waits == nil {
+		return false
+	}
+	l := &q.lanes[p.lane]
+	if p.prev == nil {
+		l.first = p.next
+	} else {
+		p.prev.next = p.next
+	}
+	if p.next == nil {
+		l.last = p.prev
+	} else {
+		p.next.prev = p.prev
+	}
+	p.prev, p.next, p.waits = nil, nil, nil
+	return true
+}
+
+// next returns the request that is to be made next, or nil if there is none that has room. It waits until it is removed.
+func (q *pending) next() request {
+	for u := range q.lanes {
+		if first := q.lanes[u].first; first != nil && q.room(urgency(u)) {
+			return first.waits
+		}
+	}
+	return nil
+}
+
+// first returns the one of an urgency that has waited longest, or nil.
+func (q *pending) first(u urgency) request {
+	if first := q.lanes[u].first; first != nil {
+		return first.waits
+	}
+	return nil
+}
+
+func (q *pending) room(u urgency) bool {
+	switch urgent := q.underWay[proving] + q.underWay[handing]; u {
+	case proving, handing:
+		return urgent < mostUrgent
+	case observing:
+		return q.underWay[observing] < mostGlimpses && q.underWay[joining]+q.underWay[observing] < mostJoining
+	default:
+		return q.underWay[joining]+q.underWay[observing] < mostJoining
+	}
+}
+
+// begun counts a request that is made, until it has ended.
+func (q *pending) begun(r request) { q.underWay[r.where().lane]++ }
+
+func (q *pending) ended(r request) { q.underWay[r.where().lane]-- }
+
+// all goes through the requests that wait, the most urgent first. The one at hand may be removed.
+func (q *pending) all() iter.Seq[request] {
+	return func(yield func(request) bool) {
+		for u := range q.lanes {
+			for p := q.lanes[u].first; p != nil; {
+				next := p.next
+				if !yield(p.waits) {
+					return
+				}
+				p = next
+			}
+		}
+	}
+}
