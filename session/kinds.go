@@ -15,10 +15,11 @@ type asked struct {
 	seat  *Seat
 	epoch recipes.Epoch
 	op    recipes.Op
-	node  string // the own one's path, of what may end in a grant and of a delete
-	guid  string // of the attempt, of a create
-	floor bool   // of a delete: it leaves a floor
-	clean bool   // and removes the record
+	node  string  // the own one's path, of what may end in a grant and of a delete
+	guid  string  // of the attempt, of a create
+	floor bool    // of a delete: it leaves a floor
+	clean bool    // and removes the record
+	wants *wanted // of a list request
 	run   func(*client) (recipes.Input, error)
 }
 
@@ -27,6 +28,9 @@ func (r *asked) meantFor() recipes.Epoch { return r.epoch }
 func (r *asked) refuse() { r.seat.post(recipes.Unknown{Epoch: r.epoch, Op: r.op}, nil) }
 
 func (r *asked) do(c *client) (func(*Session), error) {
+	if r.wants != nil && r.wants.barrier != "" {
+		return r.doBarrier(c)
+	}
 	in, err := r.run(c)
 	return func(s *Session) { r.settle(s, c, in, err) }, err
 }

@@ -64,6 +64,9 @@ func (s *Session) onRequest(r request) {
 			return
 		}
 		s.noteTenure(a)
+		if s.reads(a) {
+			return
+		}
 		r = s.paired(a)
 	}
 	if r != nil && s.mayPark(r) {
@@ -131,6 +134,9 @@ func (s *Session) pump() {
 }
 
 func (s *Session) start(c *client, r request) {
+	if g, ok := r.(*sharedListing); ok {
+		g.of.begins(g)
+	}
 	s.begin(c, func() message {
 		settle, err := r.do(c)
 		return answered{c, settle, err}

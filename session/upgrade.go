@@ -73,8 +73,8 @@ func (l *raised) create(c *client, t *Seat, epoch recipes.Epoch, id string) (rec
 }
 
 // list has both nodes watched, and finds the token.
-func (l *raised) list(c *client, t *Seat, e recipes.List, id string) (recipes.Input, error) {
-	in, err := c.list(t, e, id)
+func (l *raised) list(c *client, t *Seat, e recipes.List, id string, found []*names) (recipes.Input, error) {
+	in, err := c.list(t, e, id, found[0])
 	listed, ok := in.(recipes.Listed)
 	if !ok || listed.Own == (recipes.Own{}) {
 		return in, err
