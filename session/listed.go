@@ -151,7 +151,8 @@ func (n *names) own(kind events.Kind, id string) (name events.Name, ok bool) {
 	if id == "" {
 		return events.Name{}, false
 	}
-	mine, from := head(kind, id), 0
+	mine := head(kind, id)
+	from := 0
 	if n.indexed {
 		from, _ = slices.BinarySearchFunc(n.queue, mine, func(name events.Name, text string) int { return cmp.Compare(name.Text, text) })
 	}
