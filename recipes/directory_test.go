@@ -120,6 +120,7 @@ const (
 	shellLetsGo                        // removes an upgradable reader's node with its release, whoever upgrades
 	shellOwnFence                      // takes an upgrade's own zxid for its token
 	shellLowFence                      // takes that of the upgradable reader
+	shellJoinsLate                     // serves a list request by a listing that was read before it
 	// Of multi-locks.
 	shellTwoTransactions // creates one node after the other
 	shellClaimsOne       // claims the first node

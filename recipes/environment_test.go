@@ -100,6 +100,7 @@ type options struct {
 	sizes     bool // and opinions of its size may differ
 	detect    bool // holders leave a record, for others to learn that they crashed
 	upgrades  bool // somebody may upgrade, and readers from outside are Curator's
+	together  bool // a listing serves all of its session who have asked for one by then
 	shell     shell
 }
 
