@@ -33,7 +33,7 @@ type names struct {
 	members map[int][]events.Name // the queue as multi-locks know it, by the member that it is of
 }
 
-// crowd is from how many requests on it pays to index the names for them.
+// crowded is from how many requests on it pays to index the names for them.
 const crowded = 8
 
 // listing returns a list request that looks for the attempt with the id.

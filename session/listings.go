@@ -3,12 +3,13 @@ package session
 // This file decides which listing of a directory serves which requests of one client, and when it is made. Many seats of a
 // session may wait in one directory, and all that a listing tells is the same for each of them:
 //
-//   - A request is served by a listing that begins after it. So the reading sees whatever the session has been answered before
-//     the request was made, the seat's own node above all. It does not matter which connection the listing is made on.
+//   - A request is served by a listing that begins after it, and so knows of the seat's own node. By one that is under way: 1. B lists;
+//     2. C's node is made; 3. C lists, and is told what B is, without its node; 4. it takes that for gone, makes another
+//     one, and waits behind the first, which nobody removes.
 //   - Of one directory one listing is under way at a time. Requests that come meanwhile wait for the next one, together.
 //   - Listings that are under way together are expected to have no more than listingsBudget bytes, but one always may be. A probe
 //     that keeps a lock waits behind those at the most.
-//   - Those that wait for room begin in the order in which they could have without it, so none waits for ever.
+//   - Listings that wait for room begin in the order in which they could have without it, so none waits for ever.
 
 const (
 	// listingsBudget bounds the bytes of the listings that are under way together, as far as they are known beforehand.
