@@ -98,7 +98,7 @@ func (r *asked) heard(s *Session, c *client, dir string, found *names, err error
 	}
 }
 
-func (g *sharedListing) meantFor() recipes.Epoch { return g.members[0].epoch }
+func (g *sharedListing) meantFor() recipes.Epoch { return g.epoch }
 
 // refuse is for those as well that would have begun behind it.
 func (g *sharedListing) refuse() {

@@ -1,5 +1,7 @@
 package session
 
+import "github.com/zkgrant/zkgrant/recipes"
+
 // This file decides which listing of a directory serves which requests of one client, and when it is made. Many seats of a
 // session may wait in one directory, and all that a listing tells is the same for each of them:
 //
@@ -38,6 +40,7 @@ type listedDir struct {
 type sharedListing struct {
 	of      *listings
 	dir     string
+	epoch   recipes.Epoch
 	members []*asked
 	bytes   int  // expected
 	begun   bool // nobody can join any more
@@ -59,7 +62,7 @@ func (l *listings) join(dir string, r *asked) (out []*sharedListing) {
 		return nil
 	}
 	if d.next == nil {
-		d.next = &sharedListing{of: l, dir: dir}
+		d.next = &sharedListing{of: l, dir: dir, epoch: r.epoch}
 		if d.now == nil {
 			l.waits = append(l.waits, d.next)
 		}
