@@ -118,6 +118,7 @@ const (
 	shellAllClaim                      // takes any node of its session for its own, of a lock that is one node
 	shellUndated                       // believes an answer of an earlier connection
 	shellCancelsSent                   // says that a create was not made though it was
+	shellJoinsLate                     // serves a list request by a listing that was read before it
 	// Of multi-locks.
 	shellTwoTransactions // creates one node after the other
 	shellClaimsOne       // claims the first node

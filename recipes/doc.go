@@ -128,7 +128,7 @@
 // tokens grow; nobody enters past somebody older who excludes it, and no reader waits for
 // readers; a lock that tells of crashes tells of each, and of none that was none; from every world there is a way to one in which all is over and no node is left.
 // What the session does on a machine's behalf is part of it: the directory's data, several
-// machines of one session that know of each other, a writer that becomes a reader. Rules
+// machines of one session that know of each other and share listings, a writer that becomes a reader. Rules
 // that are taken away are reported (coordinator/reliability/mutants/testdata/explorer.txt, shellbugs_test.go).
 //
 // # Epochs

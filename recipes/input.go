@@ -128,8 +128,8 @@ type (
 	// Paused answers Pause: the time is over.
 	Paused struct{ Epoch Epoch }
 
-	// Listed answers List: the contenders in the directory in any order, and
-	// what was found under the attempt's GUID. With Leased that is not in the queue:
+	// Listed answers List: the contenders in the directory in any order, which nobody may write to because machines of
+	// one session share them, and what was found under the attempt's GUID. With Leased that is not in the queue:
 	// it is the first of the attempt's leases, its Token is not known, and Taken is how many leases there
 	// are in all. Size is the semaphore's, or 0 if it was not asked for. Of a multi-lock the Queue is that of all members,
 	// and Own the first of the own nodes that was found; with Parted there are others that were not.

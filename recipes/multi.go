@@ -81,13 +81,24 @@ func (m Multi) rule(member int) Rule {
 	}
 }
 
-// apart returns the members' queues.
+// apart returns the members' queues. What stands together in the queue of all is not copied, for of a long one that takes the most time.
 func (m Multi) apart(queue []events.Name) [][]events.Name {
 	all := make([][]events.Name, len(m))
-	for _, c := range queue {
-		if i, _, ok := ParseMember(c.Text); ok && i < len(m) {
-			all[i] = append(all[i], c)
+	for len(queue) > 0 {
+		member, node, ok := ParseMember(queue[0].Text)
+		head := queue[0].Text[:len(queue[0].Text)-len(node)]
+		n := 1
+		for n < len(queue) && ok && strings.HasPrefix(queue[n].Text, head) {
+			n++
 		}
+		switch {
+		case !ok || member >= len(m):
+		case all[member] == nil:
+			all[member] = queue[:n:n]
+		default:
+			all[member] = append(all[member], queue[:n]...)
+		}
+		queue = queue[n:]
 	}
 	return all
 }
@@ -112,9 +123,13 @@ func (m Multi) usable(queue []events.Name, me events.Name) bool {
 
 // placeOf returns which of a member's contenders is mine. Who has no place comes behind everybody.
 func placeOf(queue []events.Name, me events.Name) events.Name {
-	if id := guidOf(me); id != "" {
-		if i := slices.IndexFunc(queue, func(c events.Name) bool { return guidOf(c) == id }); i >= 0 {
-			return queue[i]
+	id := guidOf(me)
+	if id == "" {
+		return newcomer
+	}
+	for _, c := range queue {
+		if _, node, _ := strings.Cut(c.Text, "/"); strings.HasPrefix(node, id) && guidOf(c) == id {
+			return c
 		}
 	}
 	return newcomer

@@ -1,6 +1,7 @@
 package recipes
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -158,6 +159,33 @@ func TestAMembersNameTellsItsMemberAndNode(t *testing.T) {
 	} {
 		if member, node, ok := ParseMember(name); ok != want.ok || ok && (member != want.member || node != want.node) {
 			t.Errorf("%q is %d, %q, %v; want %+v", name, member, node, ok, want)
+		}
+	}
+}
+
+// TestEachMemberHasItsOwnContenders, in the order of the queue, whether they stand together there or not.
+func TestEachMemberHasItsOwnContenders(t *testing.T) {
+	rule := MultiOf(events.KindLock, events.KindLock)
+	heads := []string{"0/", "1/", "2/", "10/", "", "x/", "-1/"} // of the two members, and of none
+	for code := range 7 * 7 * 7 * 7 {
+		var queue []events.Name
+		want := make([][]events.Name, 2)
+		for i := range 4 {
+			head := heads[code%len(heads)]
+			code /= len(heads)
+			c := events.Name{Text: fmt.Sprintf("%slock-%010d", head, i), Kind: events.KindLock, Seq: int64(i)}
+			queue = append(queue, c)
+			for member := range want {
+				if head == MemberName(member, "") {
+					want[member] = append(want[member], c)
+				}
+			}
+		}
+		got := rule.apart(queue)
+		for member := range want {
+			if !slices.Equal(got[member], want[member]) {
+				t.Fatalf("of %v member %d has %v, want %v", queue, member, got[member], want[member])
+			}
 		}
 	}
 }

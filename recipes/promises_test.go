@@ -278,6 +278,8 @@ func (e *environment) send(w *world, c int, op Op, ef effect) violation {
 		e.claimNode(w, c, &r)
 	case op == OpAdvance:
 		cl.shortcut(&r)
+	case op == OpList:
+		e.joinListing(w, c, &r)
 	}
 	if !cl.push(r) {
 		return overflow

@@ -51,28 +51,8 @@ func (e *environment) execute(w *world, c, i int, part uint8, plain bool) {
 	view := w.past[cl.lag]
 	switch Op(r.op) {
 	case OpList:
-		leases := w.forms.leases()
-		r.mask = view &^ leases
-		for id, n := range w.nodes {
-			if r.arg != 0 && n.owner == uint8(c)+1 && n.attempt == r.arg && r.mask&(1<<id) != 0 {
-				r.own = uint8(id) + 1 | n.epoch<<4
-			}
-		}
-		if r.own == 0 && r.flags&reqBarrier != 0 && e.shell != shellOnePlace {
-			for id, n := range w.nodes {
-				if n.owner == uint8(c)+1 && n.attempt == r.arg && view&leases&(1<<id) != 0 {
-					r.own = uint8(id) + 1 | n.epoch<<4
-					r.flags |= reqFloor // it is a lease
-				}
-			}
-		}
-		if ours := e.ours(w, c, view); ours != 0 {
-			r.own = ours
-		}
-		if r.flags&reqStands != 0 {
-			r.arg |= w.sizes[cl.lag].permits() << 4
-		}
-		e.learn(w, c, w.dirs[cl.lag], cl.knows.ours() != w.dirs[cl.lag].identity())
+		e.list(w, c, r, view)
+		e.listForOthers(w, c)
 	case OpWatch:
 		if view&bit != 0 {
 			cl.armed |= bit

@@ -43,6 +43,9 @@ var shellBugs = []shellBug{
 		"roles=shares,shares,shares guest=2 withdraw=1 sharing eager simple worlds=5000000 -> a grant that no claim proves"},
 	{shellAllClaim, "takes any node of its session for its own, of a lock that is one node",
 		"rules=unfair,unfair roles=shares,shares cut=1 plain single eager -> two holders"},
+	{shellJoinsLate, "serves a list request by a listing that was read before it",
+		"roles=shares,shares,shares withdraw=1 guest=1 eager together -> a node left behind"},
+	{shellJoinsLate, "the same, when connections break", "roles=shares,shares,shares cut=1 eager together -> stuck"},
 	// Semaphores.
 	{shellOnePlace, "looks in the queue only for what it entered with", "rules=semaphore:1:1,semaphore:1:1 cut=1 permits eager -> stuck"},
 	{shellAnySize, "enters whatever the size has become",

@@ -35,6 +35,7 @@ type client struct {
 	looks     *lookouts
 	dirs      *directories
 	claimants *claimants
+	listings  *listings // only the session actor touches it
 	logger    *zap.Logger
 	ended     chan struct{}                  // closed when the client's own goroutines are gone
 	greeted   chan struct{}                  // size 1: a handshake was answered
@@ -70,6 +71,7 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 		claimants: newClaimants(), ended: make(chan struct{}), greeted: make(chan struct{}, 1), readings: make(chan struct{}, mostReadings),
 		logger: s.cfg.Logger.With(zap.Uint32("epoch", uint32(epoch))),
 	}
+	c.listings = newListings(c.dirs.children)
 	c.rewatch = func(path string) { s.actor.Post(&rearming{epoch: epoch, node: path}) }
 	c.unsure = func(path string) { s.actor.Post(shaken{c, path}) }
 	c.verify = func(t *Seat) { s.actor.Post(&verifying{epoch: epoch, seat: t}) }

@@ -69,6 +69,7 @@ type directory struct {
 	czxid     int64 // of one that is ours; 0 if it is not, or nobody has looked
 	closed    bool  // we may not write its data
 	contended bool  // somebody else was there the last time
+	children  int32 // how many there were then
 }
 
 func newDirectories() *directories {
@@ -97,6 +98,13 @@ func (d *directories) markable(dir string) (czxid int64) {
 	return 0
 }
 
+// children returns how many nodes were in the directory the last time, 0 if nobody has looked.
+func (d *directories) children(dir string) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return int(d.known[dir].children)
+}
+
 // saw takes a Stat of the directory. It reports whether reading the data could
 // tell something new.
 func (d *directories) saw(dir string, stat *zk.Stat) (unknown bool) {
@@ -106,7 +114,7 @@ func (d *directories) saw(dir string, stat *zk.Stat) (unknown bool) {
 	if k.czxid != 0 && k.czxid != stat.Czxid {
 		k = directory{}
 	}
-	k.contended = stat.NumChildren > 1
+	k.contended, k.children = stat.NumChildren > 1, stat.NumChildren
 	keep(d.known, dir, k)
 	return k.czxid == 0 && !k.closed && int(stat.DataLength) >= len(magic)
 }

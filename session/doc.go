@@ -32,6 +32,9 @@
 // [lease] says when it might have, and holders are told before that. It is renewed by
 // writes only, so the session writes while any seat holds; see holders.go.
 //
+// The seats of a session share the listings of a directory, for these tell each of them the same. A request is served by a
+// listing that begins after it, and of a directory one is under way at a time; see listings.go.
+//
 // A free lock costs one round trip, and a handoff as much in any queue, because
 // requests write and read a few bytes of the lock's directory; see directory.go,
 // handoff.go and turnover.go. What the client writes while something is being sent

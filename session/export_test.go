@@ -54,9 +54,9 @@ func (l lingering) create(c *client, t *Seat, epoch recipes.Epoch, id string) (r
 	return l.layout.create(c, t, epoch, id)
 }
 
-func (l lingering) list(c *client, t *Seat, e recipes.List, id string) (recipes.Input, error) {
+func (l lingering) list(c *client, t *Seat, e recipes.List, id string, found []*names) (recipes.Input, error) {
 	defer l.pass()
-	return l.layout.list(c, t, e, id)
+	return l.layout.list(c, t, e, id, found)
 }
 
 func (l lingering) claim(c *client, t *Seat, e recipes.Claim) (recipes.Input, error) {

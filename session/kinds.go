@@ -14,17 +14,19 @@ var _, _, _ request = (*asked)(nil), (*removal)(nil), (*rearming)(nil)
 type asked struct {
 	slot
 
-	seat  *Seat
-	epoch recipes.Epoch
-	op    recipes.Op
-	node  string    // the own one's path, of what may end in a grant and of a delete
-	guid  string    // of the attempt, of a create
-	floor bool      // of a delete: it leaves a floor
-	clean bool      // and removes the record
-	turn  bool      // of a listing: the turn may have come
-	held  bool      // of a claim: the seat holds
-	with  *turnover // of a create: the release that it is one request with
-	run   func(*client) (recipes.Input, error)
+	seat     *Seat
+	epoch    recipes.Epoch
+	op       recipes.Op
+	node     string    // the own one's path, of what may end in a grant and of a delete
+	guid     string    // of the attempt, of a create
+	floor    bool      // of a delete: it leaves a floor
+	clean    bool      // and removes the record
+	turn     bool      // of a listing: the turn may have come
+	held     bool      // of a claim: the seat holds
+	with     *turnover // of a create: the release that it is one request with
+	wants    *wanted   // of a list request
+	unwanted bool      // of a list request that waits for a listing: nobody waits for it any more
+	run      func(*client) (recipes.Input, error)
 }
 
 func (r *asked) meantFor() recipes.Epoch { return r.epoch }
@@ -60,6 +62,9 @@ func (r *asked) urgency() urgency {
 func (r *asked) refuse() { r.seat.post(recipes.Unknown{Epoch: r.epoch, Op: r.op}, nil) }
 
 func (r *asked) do(c *client) (func(*Session), error) {
+	if r.wants != nil && r.wants.barrier != "" {
+		return r.doBarrier(c)
+	}
 	in, err := r.run(c)
 	return func(s *Session) { r.settle(s, c, in, err) }, err
 }

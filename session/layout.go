@@ -11,13 +11,16 @@ import (
 // a seat's requests are made, and in what the answers mean for the session, is a method of it: the rest
 // of the package does not ask of what kind a seat is.
 type layout interface {
-	// These carry out what the machine asks for, in goroutines of their own, and return the answer.
+	// These carry out what the machine asks for, in goroutines of their own, and return the answer. A list request gets what was found in
+	// the directories of reads.
 	create(c *client, t *Seat, epoch recipes.Epoch, id string) (recipes.Input, error)
-	list(c *client, t *Seat, e recipes.List, id string) (recipes.Input, error)
+	list(c *client, t *Seat, e recipes.List, id string, found []*names) (recipes.Input, error)
 	watch(c *client, t *Seat, e recipes.Watch) (recipes.Input, error)
 	claim(c *client, t *Seat, e recipes.Claim) (recipes.Input, error)
 	remove(c *client, t *Seat, e recipes.Delete) (recipes.Input, error)
 
+	// reads returns the directories that are listed before a list request is made, each once.
+	reads(t *Seat) []string
 	// at returns the path of a node that the machine knows by the name, and nameOf is the other way.
 	at(t *Seat, name string) string
 	nameOf(node string) string
@@ -51,8 +54,8 @@ func (queued) create(c *client, t *Seat, epoch recipes.Epoch, id string) (recipe
 	return c.create(t, epoch, id)
 }
 
-func (queued) list(c *client, t *Seat, e recipes.List, id string) (recipes.Input, error) {
-	return c.list(t, e, id)
+func (queued) list(c *client, t *Seat, e recipes.List, id string, found []*names) (recipes.Input, error) {
+	return c.list(t, e, id, found[0])
 }
 
 func (queued) watch(c *client, t *Seat, e recipes.Watch) (recipes.Input, error) {
@@ -69,6 +72,8 @@ func (queued) claim(c *client, t *Seat, e recipes.Claim) (recipes.Input, error) 
 func (queued) remove(c *client, t *Seat, e recipes.Delete) (recipes.Input, error) {
 	return c.remove(t, e)
 }
+
+func (queued) reads(t *Seat) []string { return []string{t.dir} }
 
 func (queued) at(t *Seat, name string) string { return path.Join(t.dir, name) }
 
@@ -108,8 +113,8 @@ func (placed) create(c *client, t *Seat, epoch recipes.Epoch, id string) (recipe
 
 // What a semaphore has besides its queue; see semaphore.go.
 
-func (p *permits) list(c *client, t *Seat, e recipes.List, id string) (recipes.Input, error) {
-	return c.listSemaphore(t, e, id)
+func (p *permits) list(c *client, t *Seat, e recipes.List, id string, found []*names) (recipes.Input, error) {
+	return c.listSemaphore(t, e, id, found[0])
 }
 
 func (p *permits) claim(c *client, t *Seat, e recipes.Claim) (recipes.Input, error) {
@@ -158,9 +163,11 @@ func (l *single) create(c *client, t *Seat, epoch recipes.Epoch, _ string) (reci
 	return c.createSingle(t, epoch)
 }
 
-func (l *single) list(c *client, t *Seat, e recipes.List, _ string) (recipes.Input, error) {
+func (l *single) list(c *client, t *Seat, e recipes.List, _ string, _ []*names) (recipes.Input, error) {
 	return c.look(t, e)
 }
+
+func (l *single) reads(*Seat) []string { return nil }
 
 // watch has nothing to do if the watch is still armed that came with the look before.
 func (l *single) watch(c *client, t *Seat, e recipes.Watch) (recipes.Input, error) {

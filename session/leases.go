@@ -45,17 +45,17 @@ func (c *client) giveBack(e recipes.Delete, leases []string) (recipes.Input, err
 	return recipes.Deleted{Epoch: e.Epoch}, nil
 }
 
-// listSemaphore lists the queue. If the GUID is not in it and there may be leases, these are
+// listSemaphore is list for a semaphore's queue. If the GUID is not in it and there may be leases, these are
 // looked through, too: the transaction that makes them may have been executed, and its answer
 // been lost. All of it is behind the barrier, so it was executed by then or will never be.
-func (c *client) listSemaphore(t *Seat, e recipes.List, id string) (recipes.Input, error) {
+func (c *client) listSemaphore(t *Seat, e recipes.List, id string, found *names) (recipes.Input, error) {
 	var wait sync.WaitGroup
 	var size int32
 	var unsized error
 	if e.Size {
 		wait.Go(func() { size, _, unsized = c.size(t) })
 	}
-	in, err := c.list(t, e, id)
+	in, err := c.list(t, e, id, found)
 	wait.Wait()
 	listed, ok := in.(recipes.Listed)
 	switch {

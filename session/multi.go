@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/go-zookeeper/zk"
@@ -239,26 +238,30 @@ func (m *multi) makeParents(c *client, missing int) error {
 	})
 }
 
-// list reads all directories in one flight, and then the own nodes in another. Each listing is of a moment of its own, and that
-// does no harm: nobody comes before a node that is in its queue, so who is not listed before it will not stand there later.
-func (m *multi) list(c *client, t *Seat, e recipes.List, id string) (recipes.Input, error) {
-	if e.Barrier {
-		if outcome, err := c.barrier(t.dir); outcome != Done {
-			return classified(e.Epoch, recipes.OpList, outcome, err)
+// reads: all directories, in one flight. Each listing is of a moment of its own, and that does no harm: nobody comes before a node that
+// is in its queue, so who is not listed before it will not stand there later.
+func (m *multi) reads(*Seat) []string {
+	dirs := make([]string, len(m.members))
+	for i := range m.members {
+		dirs[i] = m.members[i].dir
+	}
+	return dirs
+}
+
+// list reads the own nodes in one flight.
+func (m *multi) list(c *client, t *Seat, e recipes.List, id string, found []*names) (recipes.Input, error) {
+	queues, own := make([][]events.Name, len(m.members)), make([]string, len(m.members))
+	for i := range m.members {
+		p := &m.members[i]
+		queues[i] = found[i].as(i)
+		if name, ok := found[i].own(p.kind, id); ok {
+			own[i] = path.Join(p.dir, name.Text)
 		}
 	}
-	queues, own := make([][]events.Name, len(m.members)), make([]string, len(m.members))
-	err := m.each(func(i int) (err error) {
-		queues[i], own[i], err = m.listMember(c, i, id)
-		return err
-	})
-	if err != nil {
-		return unanswered(e.Epoch, recipes.OpList, err)
-	}
-	found := slices.DeleteFunc(slices.Clone(own), func(node string) bool { return node == "" })
-	t.nameMembers(c, m, e.Epoch, found, 0)
+	known := slices.DeleteFunc(slices.Clone(own), func(node string) bool { return node == "" })
+	t.nameMembers(c, m, e.Epoch, known, 0)
 	stats := make([]*zk.Stat, len(own))
-	err = m.each(func(i int) (err error) {
+	err := m.each(func(i int) (err error) {
 		if own[i] == "" {
 			return nil
 		}
@@ -285,27 +288,8 @@ func (m *multi) list(c *client, t *Seat, e recipes.List, id string) (recipes.Inp
 	if listed.Own == (recipes.Own{}) {
 		listed.Parted = false // nothing is left
 	}
-	t.nameMembers(c, m, e.Epoch, found, listed.Own.Token)
+	t.nameMembers(c, m, e.Epoch, known, listed.Own.Token)
 	return listed, nil
-}
-
-// listMember reads one directory, and finds the own node in it.
-func (m *multi) listMember(c *client, i int, id string) (queue []events.Name, own string, _ error) {
-	p := &m.members[i]
-	children, err := c.childrenOf(p.dir)
-	mine := head(p.kind, id)
-	for _, child := range children {
-		name, ok := events.ParseName(child)
-		if !ok {
-			continue
-		}
-		if id != "" && strings.HasPrefix(child, mine) {
-			own = path.Join(p.dir, child)
-		}
-		name.Text = recipes.MemberName(i, child)
-		queue = append(queue, name)
-	}
-	return queue, own, err
 }
 
 // claim checks all nodes. Of a part of them it is no use.
@@ -336,12 +320,7 @@ func (m *multi) each(do func(i int) error) (worst error) {
 	}
 	wait.Wait()
 	for _, err := range errs {
-		if err == nil {
-			continue
-		}
-		if outcome, _ := Classify(err); worst == nil || outcome == Unknown || unsettled(err) {
-			worst = err
-		}
+		worst = worse(worst, err)
 	}
 	return worst
 }

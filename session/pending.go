@@ -64,6 +64,14 @@ func (q *pending) add(r request) {
 	l.last = p
 }
 
+// hasten has a request that waits go before those that are less urgent than it has become.
+func (q *pending) hasten(r request) {
+	if p := r.where(); p.waits != nil && r.urgency() < p.lane {
+		q.remove(r)
+		q.add(r)
+	}
+}
+
 // remove takes a request out. It reports false, and does nothing, if the request does not wait.
 func (q *pending) remove(r request) bool {
 	p := r.where()

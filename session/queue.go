@@ -71,6 +71,9 @@ func (s *Session) onRequest(r request) {
 		if a.op != recipes.OpDelete {
 			a.seat.unsent = a
 		}
+		if s.reads(a) {
+			return
+		}
 		r = s.paired(a)
 	}
 	if r != nil && s.mayPark(r) {
@@ -120,6 +123,9 @@ func (s *Session) pump() {
 }
 
 func (s *Session) start(c *client, r request) {
+	if g, ok := r.(*sharedListing); ok {
+		g.of.begins(g)
+	}
 	s.pending.begun(r)
 	on := c.resumed
 	s.begin(c, func() message {

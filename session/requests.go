@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"strings"
 
 	"github.com/go-zookeeper/zk"
 	"go.uber.org/zap"
 
-	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
@@ -85,37 +83,16 @@ func (c *client) makeDirectory(dir string, data []byte, acl []zk.ACL, stay bool)
 	return err
 }
 
-// list reads the directory and finds the own node by its GUID. The own node is
-// read and watched, too: its Stat has the owner and the token.
-func (c *client) list(t *Seat, e recipes.List, id string) (recipes.Input, error) {
-	if e.Barrier {
-		// A write through the quorum: whatever this session sent before has been
-		// executed or never will be, and the reading below sees it. Sync would
-		// not do, a deposed leader answers that.
-		if outcome, err := c.barrier(t.dir); outcome != Done {
-			return classified(e.Epoch, recipes.OpList, outcome, err)
-		}
-	}
-	children, err := c.childrenOf(t.dir)
-	if err != nil {
-		return unanswered(e.Epoch, recipes.OpList, err)
-	}
-	listed := recipes.Listed{Epoch: e.Epoch}
-	mine := head(t.kind, id)
-	for _, child := range children {
-		name, ok := events.ParseName(child)
-		if !ok {
-			continue
-		}
-		listed.Queue = append(listed.Queue, name)
-		if id != "" && strings.HasPrefix(child, mine) {
-			listed.Own.Name = name
-		}
-	}
-	if listed.Own.Name == (events.Name{}) {
+// list finds the own node by its GUID among the names that were listed. It is
+// read and watched: its Stat has the owner and the token.
+func (c *client) list(t *Seat, e recipes.List, id string, found *names) (recipes.Input, error) {
+	listed := recipes.Listed{Epoch: e.Epoch, Queue: found.queue}
+	name, ok := found.own(t.kind, id)
+	if !ok {
 		return listed, nil
 	}
-	own := path.Join(t.dir, listed.Own.Name.Text)
+	listed.Own.Name = name
+	own := path.Join(t.dir, name.Text)
 	listed.Own.Name.Text = path.Base(own) // one string: a holder keeps both for long
 	t.drop(c, t.nameOwn(e.Epoch, own, 0))
 	stat, err := c.observe(own, t)

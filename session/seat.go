@@ -138,9 +138,7 @@ func (t *Seat) List(e recipes.List) {
 		id = t.guid.String()
 	}
 	t.mu.Unlock()
-	t.request(e.Epoch, recipes.OpList, func(c *client) (recipes.Input, error) {
-		return t.layout.list(c, t, e, id)
-	})
+	t.session.actor.Post(t.listing(e, id))
 }
 
 // Watch asks to be told when a node of the directory is gone. It takes the place

@@ -1,0 +1,216 @@
+package session
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// This file is the way of a seat's list request: first the barrier, if it wants one, then the listings of its directories, which
+// others share, and then what is the seat's own. Which listing serves whom, [listings] decides.
+
+var _ request = (*sharedListing)(nil)
+
+// wanted is what a list request reads before it is made itself.
+type wanted struct {
+	barrier string   // a write through the quorum comes first, at this directory; "": none does
+	dirs    []string // no directory twice
+	found   []*names // in each of them
+	missing int      // those whose listings have not ended
+	err     error    // why one of them has failed
+}
+
+// names are the contenders that a listing has found. All whom it serves have them, and nobody writes to them.
+type names struct {
+	queue   []events.Name
+	indexed bool // the queue is in the order of the texts
+
+	mu      sync.Mutex
+	members map[int][]events.Name // the queue as multi-locks know it, by the member that it is of
+}
+
+// crowded is from how many requests on it pays to index the names for them.
+const crowded = 8
+
+// listing returns a list request that looks for the attempt with the id.
+func (t *Seat) listing(e recipes.List, id string) *asked {
+	dirs := t.layout.reads(t)
+	r := &asked{seat: t, epoch: e.Epoch, op: recipes.OpList, wants: &wanted{dirs: dirs}}
+	if e.Barrier && len(dirs) > 0 {
+		r.wants.barrier = dirs[0]
+	}
+	r.run = func(c *client) (recipes.Input, error) { return t.layout.list(c, t, e, id, r.wants.found) }
+	return r
+}
+
+// reads has a list request wait for what it wants to read, and reports whether it wants anything. With a barrier it is made for
+// that first.
+func (s *Session) reads(r *asked) bool {
+	if r.wants == nil || r.wants.barrier != "" || len(r.wants.dirs) == 0 {
+		return false
+	}
+	r.wants.found, r.wants.missing = make([]*names, len(r.wants.dirs)), len(r.wants.dirs)
+	for _, dir := range r.wants.dirs {
+		for _, g := range s.client.listings.join(dir, r) {
+			s.pending.add(g)
+		}
+		if g := s.client.listings.dirs[dir].now; g != nil {
+			s.pending.hasten(g)
+		}
+	}
+	return true
+}
+
+// doBarrier writes through the quorum: whatever this session sent before has been executed or never will be, and the reading behind
+// it sees that. Sync would not do, a deposed leader answers that.
+func (r *asked) doBarrier(c *client) (func(*Session), error) {
+	outcome, err := c.barrier(r.wants.barrier)
+	return func(s *Session) {
+		r.wants.barrier = ""
+		if c.outdated {
+			outcome = Unknown
+		}
+		switch {
+		case outcome != Done:
+			in, err := classified(r.epoch, r.op, outcome, err)
+			r.settle(s, c, in, err)
+		case s.late(r):
+			r.refuse()
+		default:
+			s.reads(r)
+		}
+	}, err
+}
+
+// heard takes the end of a listing. The request is made when it has heard all of them.
+func (r *asked) heard(s *Session, c *client, dir string, found *names, err error) {
+	w := r.wants
+	w.found[slices.Index(w.dirs, dir)] = found
+	w.err = worse(w.err, err)
+	w.missing--
+	switch {
+	case w.missing > 0 || r.unwanted:
+	case w.err != nil:
+		in, err := unanswered(r.epoch, r.op, w.err)
+		r.settle(s, c, in, err)
+	case s.late(r):
+		r.refuse()
+	default:
+		s.pending.add(r)
+	}
+}
+
+// urgency is that of the most urgent that it serves.
+func (g *sharedListing) urgency() urgency { return g.most }
+
+func (g *sharedListing) meantFor() recipes.Epoch { return g.epoch }
+
+// refuse is for those as well that would have begun behind it.
+func (g *sharedListing) refuse() {
+	for _, r := range g.members {
+		if r.wants.missing--; r.wants.missing == 0 {
+			r.refuse()
+		}
+	}
+	for _, next := range g.of.ends(g) {
+		next.refuse()
+	}
+}
+
+func (g *sharedListing) do(c *client) (func(*Session), error) {
+	var children []string
+	var found *names
+	var err error
+	if len(g.members) > 0 {
+		children, err = c.childrenOf(g.dir)
+	}
+	if err == nil {
+		found = namesOf(children, len(g.members) >= crowded)
+	}
+	return func(s *Session) {
+		if c.outdated {
+			found, err = nil, zk.ErrConnectionClosed
+		}
+		for _, r := range g.members {
+			r.heard(s, c, g.dir, found, err)
+		}
+		for _, next := range g.of.ends(g) {
+			if s.late(next) {
+				next.refuse()
+			} else {
+				s.pending.add(next)
+			}
+		}
+	}, err
+}
+
+// namesOf returns the contenders among the children of a directory, indexed or not.
+func namesOf(children []string, indexed bool) *names {
+	n := &names{indexed: indexed}
+	for _, child := range children {
+		if name, ok := events.ParseName(child); ok {
+			n.queue = append(n.queue, name)
+		}
+	}
+	if indexed {
+		slices.SortFunc(n.queue, func(a, b events.Name) int { return cmp.Compare(a.Text, b.Text) })
+	}
+	return n
+}
+
+// own finds the node of an attempt, if there is one, by what its name begins with. No id is no attempt's.
+func (n *names) own(kind events.Kind, id string) (name events.Name, ok bool) {
+	if id == "" {
+		return events.Name{}, false
+	}
+	mine := head(kind, id)
+	from := 0
+	if n.indexed {
+		from, _ = slices.BinarySearchFunc(n.queue, mine, func(name events.Name, text string) int { return cmp.Compare(name.Text, text) })
+	}
+	for _, name := range n.queue[from:] {
+		switch {
+		case strings.HasPrefix(name.Text, mine):
+			return name, true
+		case n.indexed:
+			return events.Name{}, false
+		}
+	}
+	return events.Name{}, false
+}
+
+// as returns the queue as a multi-lock knows it of which the directory is that member.
+func (n *names) as(member int) []events.Name {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	queue, known := n.members[member]
+	if known {
+		return queue
+	}
+	queue = slices.Clone(n.queue)
+	for i := range queue {
+		queue[i].Text = recipes.MemberName(member, queue[i].Text)
+	}
+	if n.members == nil {
+		n.members = map[int][]events.Name{}
+	}
+	n.members[member] = queue
+	return queue
+}
+
+// worse returns the error that leaves something open, if one of the two does.
+func worse(a, b error) error {
+	if a == nil {
+		return b
+	}
+	if outcome, _ := Classify(b); b != nil && (outcome == Unknown || unsettled(b)) {
+		return b
+	}
+	return a
+}

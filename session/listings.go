@@ -1,0 +1,121 @@
+package session
+
+import (
+	"slices"
+
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// This file decides which listing of a directory serves which requests of one client, and when it is made. Many seats of a
+// session may wait in one directory, and all that a listing tells is the same for each of them:
+//
+//   - A request is served by a listing that begins after it, and so knows of the seat's own node. By one that is under way: 1. B lists;
+//     2. C's node is made; 3. C lists, and is told what B is, without its node; 4. it takes that for gone, makes another
+//     one, and waits behind the first, which nobody removes.
+//   - Of one directory one listing is under way at a time. Requests that come meanwhile wait for the next one, together.
+//   - Listings that are under way together are expected to have no more than listingsBudget bytes, but one always may be. A probe
+//     that keeps a lock waits behind those at the most.
+//   - Listings that wait for room begin in the order in which they could have without it, so none waits for ever.
+
+const (
+	// listingsBudget bounds the bytes of the listings that are under way together, as far as they are known beforehand.
+	listingsBudget = 4 << 20
+	// listedName is about what a name takes in a listing.
+	listedName = 64
+	// listedLeast is what a listing is expected to have at the least, and one of a directory of which nothing is known.
+	listedLeast = listingsBudget / parallel
+)
+
+// listings is what one client's listings are up to. Only the session's drain touches it.
+type listings struct {
+	size  func(dir string) (names int) // of the directory, as far as it is known
+	dirs  map[string]*listedDir
+	waits []*sharedListing // those that wait for room alone, in order
+	bytes int              // expected of those that were given out and have not ended
+}
+
+// listedDir is a directory with a listing: given out, or waiting.
+type listedDir struct {
+	now  *sharedListing // given out, and not ended
+	next *sharedListing // behind that, or waiting for room
+}
+
+// sharedListing is one reading of a directory, for those who have asked for it.
+type sharedListing struct {
+	slot
+	of      *listings
+	dir     string
+	epoch   recipes.Epoch
+	members []*asked
+	most    urgency
+	bytes   int  // expected
+	begun   bool // nobody can join any more
+}
+
+func newListings(size func(dir string) int) *listings {
+	return &listings{size: size, dirs: map[string]*listedDir{}}
+}
+
+// join has a request served by a listing that has not begun. If that may begin now, and was not given out before, it is returned.
+func (l *listings) join(dir string, r *asked) (out []*sharedListing) {
+	d := l.dirs[dir]
+	if d == nil {
+		d = &listedDir{}
+		l.dirs[dir] = d
+	}
+	if d.now != nil && !d.now.begun {
+		d.now.serve(r)
+		return nil
+	}
+	if d.next == nil {
+		d.next = &sharedListing{of: l, dir: dir, epoch: r.epoch, most: observing}
+		if d.now == nil {
+			l.waits = append(l.waits, d.next)
+		}
+	}
+	d.next.serve(r)
+	return l.give()
+}
+
+func (g *sharedListing) serve(r *asked) {
+	g.members = append(g.members, r)
+	g.most = min(g.most, r.urgency())
+}
+
+// begins notes that a listing that was given out is about to be made, for those who still want it.
+func (l *listings) begins(g *sharedListing) {
+	g.begun = true
+	g.members = slices.DeleteFunc(g.members, func(r *asked) bool { return r.unwanted })
+}
+
+// ends notes that a listing was answered, or will not be made, and returns those that may begin now.
+func (l *listings) ends(g *sharedListing) (out []*sharedListing) {
+	l.bytes -= g.bytes
+	d := l.dirs[g.dir]
+	d.now = nil
+	if d.next == nil {
+		delete(l.dirs, g.dir)
+	} else {
+		l.waits = append(l.waits, d.next)
+	}
+	return l.give()
+}
+
+// give takes those from the waiting that there is room for.
+func (l *listings) give() (out []*sharedListing) {
+	for len(l.waits) > 0 {
+		g := l.waits[0]
+		bytes := max(listedLeast, listedName*l.size(g.dir))
+		if l.bytes > 0 && l.bytes+bytes > listingsBudget {
+			return out
+		}
+		l.waits = l.waits[1:]
+		d := l.dirs[g.dir]
+		d.now, d.next = g, nil
+		g.bytes = bytes
+		l.bytes += bytes
+		out = append(out, g)
+	}
+	l.waits = nil
+	return out
+}
