@@ -31,6 +31,9 @@
 // [lease] says when it might have, and holders are told before that. It is renewed by
 // writes only, so the session writes while any seat holds; see holders.go.
 //
+// A server that says nothing is left while there is time to connect to another one, but not a slow one again and again; see silence.go. An
+// answer that has come on an earlier connection is as good as lost; see outdated.go.
+//
 // A free lock costs one round trip, and a handoff as much in any queue, because
 // requests write and read a few bytes of the lock's directory; see directory.go,
 // handoff.go and turnover.go. What the client writes while something is being sent
