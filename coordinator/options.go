@@ -84,7 +84,8 @@ func WithProbeInterval(d time.Duration) Option {
 
 // WithLossOnSuspend takes a lost connection for a loss: every lock that is held is
 // lost at once, with [events.ReasonSuspended] and [ErrSuspended], instead of when
-// its lease runs out. A restart of a server costs its clients their locks then.
+// its lease runs out. A restart of a server costs its clients their locks then. A
+// server that falls silent is not left before two thirds of the session timeout.
 func WithLossOnSuspend() Option {
 	return session.OptionFunc(func(c *session.Config) { c.LossOnSuspend = true })
 }
