@@ -243,12 +243,12 @@ func (w *world) checkWatches(sessions int) {
 	}
 }
 
-// lookouts is how many watches there may be for changes of semaphores: of the leases and of the size.
+// lookouts is how many watches there may be for changes of semaphores: of the leases.
 func (w *world) lookouts(sessions int) int {
 	if w.recipe != semaphore {
 		return 0
 	}
-	return 2 * len(w.paths) * sessions
+	return len(w.paths) * sessions
 }
 
 // judgeOrder compares each tenure with all before it on its path that it may not be held together with.

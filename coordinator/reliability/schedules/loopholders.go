@@ -28,7 +28,7 @@ func (r runner) handle(c *coordinator.Coordinator, s side) handle {
 func (l *laps) become(r runner, lock handle, writer holding) *coordinator.Acquisition {
 	read := lock.Acquire(writer.a.Context(context.Background()))
 	if _, err := read.Wait(context.Background()); err != nil {
-		if !l.robbed && !l.expires && !l.takes(err) {
+		if !l.takes(err) {
 			l.Errorf("could not become a reader: %v", err)
 		}
 		return read

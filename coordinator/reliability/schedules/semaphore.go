@@ -2,6 +2,7 @@ package schedules
 
 import (
 	"context"
+	"errors"
 	"path"
 	"slices"
 
@@ -59,12 +60,18 @@ func (w *world) resize(r random) {
 		return
 	}
 	w.logf("%s: resizes %s to %d", life.client.name, lock, permits)
-	w.count("resized", 1)
 	w.crew.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), life.client.timeout)
 		defer cancel()
 		err := life.semaphore(lock).Resize(ctx, permits)
 		w.logf("%s: resized %s: %v", life.client.name, lock, err)
+		switch {
+		case err == nil:
+			w.count("resized", 1)
+		case errors.Is(err, context.DeadlineExceeded), errors.Is(err, coordinator.ErrClosed) && life.closing.Load() != nil:
+		default:
+			w.failf("%s: resizing %s: %v", life.client.name, lock, err)
+		}
 	})
 }
 
