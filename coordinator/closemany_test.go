@@ -100,7 +100,7 @@ func TestCloseSaysWhatIsLeft(t *testing.T) {
 					return zktest.Swallow()
 				}
 				return zktest.Delay(time.Millisecond) // so a flight is under way when the next request could be sent
-			}, "zkgrant: closed, and no server has said that the session is over; nodes that may be left until it expires: 44",
+			}, "zkgrant: closed, and no server has said that the session is over; nodes that may be left until it expires: 76",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -17,15 +17,16 @@ type asked struct {
 	seat     *Seat
 	epoch    recipes.Epoch
 	op       recipes.Op
-	node     string    // the own one's path, of what may end in a grant and of a delete
-	guid     string    // of the attempt, of a create
-	floor    bool      // of a delete: it leaves a floor
-	clean    bool      // and removes the record
-	turn     bool      // of a listing: the turn may have come
-	held     bool      // of a claim: the seat holds
-	with     *turnover // of a create: the release that it is one request with
-	wants    *wanted   // of a list request
-	unwanted bool      // of a list request that waits for a listing: nobody waits for it any more
+	node     string           // the own one's path, of what may end in a grant and of a delete
+	guid     string           // of the attempt, of a create
+	floor    bool             // of a delete: it leaves a floor
+	clean    bool             // and removes the record
+	turn     bool             // of a listing: the turn may have come
+	held     bool             // of a claim: the seat holds
+	with     *turnover        // of a create: the release that it is one request with
+	wants    *wanted          // of a list request
+	served   []*sharedListing // of a list request: by these, one a directory
+	unwanted bool             // of a list request: nobody waits for it any more
 	run      func(*client) (recipes.Input, error)
 }
 

@@ -95,7 +95,8 @@ func (r *asked) heard(s *Session, c *client, dir string, found *names, err error
 	w.err = worse(w.err, err)
 	w.missing--
 	switch {
-	case w.missing > 0 || r.unwanted:
+	case w.missing > 0:
+	case r.unwanted:
 	case w.err != nil:
 		in, err := unanswered(r.epoch, r.op, w.err)
 		r.settle(s, c, in, err)
@@ -103,6 +104,20 @@ func (r *asked) heard(s *Session, c *client, dir string, found *names, err error
 		r.refuse()
 	default:
 		s.pending.add(r)
+	}
+}
+
+// wantsNothing takes a list request that nobody waits for any more out of the listings that have not begun.
+func (s *Session) wantsNothing(r *asked) {
+	r.unwanted = true
+	for _, g := range r.served {
+		if g.begun || !g.leave() {
+			continue
+		}
+		s.pending.remove(g)
+		for _, next := range g.of.drop(g) {
+			s.pending.add(next)
+		}
 	}
 }
 
@@ -124,12 +139,8 @@ func (g *sharedListing) refuse() {
 }
 
 func (g *sharedListing) do(c *client) (func(*Session), error) {
-	var children []string
+	children, err := c.childrenOf(g.dir)
 	var found *names
-	var err error
-	if len(g.members) > 0 {
-		children, err = c.childrenOf(g.dir)
-	}
 	if err == nil {
 		found = namesOf(children, len(g.members) >= crowded)
 	}

@@ -48,6 +48,7 @@ type sharedListing struct {
 	epoch   recipes.Epoch
 	members []*asked
 	most    urgency
+	left    int  // members who do not want it any more
 	bytes   int  // expected
 	begun   bool // nobody can join any more
 }
@@ -80,6 +81,31 @@ func (l *listings) join(dir string, r *asked) (out []*sharedListing) {
 func (g *sharedListing) serve(r *asked) {
 	g.members = append(g.members, r)
 	g.most = min(g.most, r.urgency())
+	r.served = append(r.served, g)
+}
+
+// leave notes that one of the members does not want it any more, which says so of itself. It reports whether nobody is left who does.
+func (g *sharedListing) leave() (nobody bool) {
+	g.left++
+	if 2*g.left > len(g.members) {
+		g.members = slices.DeleteFunc(g.members, func(r *asked) bool { return r.unwanted })
+		g.left = 0
+	}
+	return len(g.members) == 0
+}
+
+// drop takes out a listing that has not begun, and returns those that may begin instead.
+func (l *listings) drop(g *sharedListing) (out []*sharedListing) {
+	d := l.dirs[g.dir]
+	if d.now == g {
+		return l.ends(g)
+	}
+	d.next = nil
+	if d.now == nil {
+		delete(l.dirs, g.dir)
+		l.waits = slices.DeleteFunc(l.waits, func(w *sharedListing) bool { return w == g })
+	}
+	return nil
 }
 
 // begins notes that a listing that was given out is about to be made, for those who still want it.

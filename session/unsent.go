@@ -24,7 +24,7 @@ func (s *Session) unsend(t *Seat) {
 	switch {
 	case r == nil:
 	case r.with == nil:
-		r.unwanted = true // if it waits for a listing, that may serve others
+		s.wantsNothing(r)
 		s.pending.remove(r)
 	default: // the delete goes by itself, and another create may join it
 		r.with.enter = nil
