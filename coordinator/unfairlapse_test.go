@@ -2,6 +2,7 @@ package coordinator_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,7 +53,9 @@ func TestANodeDeletedUnderALostLockLetsTheNextIn(t *testing.T) {
 			t.Errorf("in the minute behind that the session makes %d requests, want a probe a second", spent)
 		}
 		close(goOn)
-		<-returned
+		if err := <-returned; !errors.Is(err, coordinator.ErrSuspended) {
+			t.Errorf("Do = %v, want the loss", err)
+		}
 		synctest.Wait()
 		if !waiter.Valid() || !srv.Exists(taskPath) {
 			t.Errorf("behind the end of the function the waiter is valid: %t, and its node is there: %t; want both", waiter.Valid(), srv.Exists(taskPath))
