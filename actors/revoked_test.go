@@ -38,7 +38,6 @@ func TestDeadlineIsTheSoonerOfLeaseAndGrace(t *testing.T) {
 				if r.Valid() {
 					t.Errorf("valid at %v, which was the deadline, want not valid", c.want)
 				}
-				r.Port.Answer = nil
 				close(goOn)
 				r.Withdraw(recipes.WhyReleased)
 				r.Deleted()

@@ -60,7 +60,8 @@ var (
 	ErrNoAuth = session.ErrNoAuth
 	// ErrQuota says that a quota on the path is used up.
 	ErrQuota = session.ErrQuota
-	// ErrSequenceEnd says that the numbers of the lock's directory are used up.
+	// ErrSequenceEnd says that the numbers of the lock's directory are used up. Ask again: the directory is renewed. Exception: one
+	// that this library has not made, or has no permission to delete, is to be deleted by hand while nobody uses it.
 	ErrSequenceEnd = events.ErrSequenceEnd
 	// ErrKind says that the path is in use as another kind of lock, or that this kind cannot have an option, or be in a multi-lock.
 	ErrKind = session.ErrKind

@@ -672,6 +672,10 @@ func TestRealQueue(t *testing.T) {
 	if _, err := raw.Create("/app"+dir+"/lock-0000009999", nil, 0, zk.WorldACL(0)); err != nil {
 		t.Fatal(err)
 	}
+	defer func() { // what is left would stand in the way of the next time
+		eventstest.Check(t, raw.Delete("/app"+dir+"/lock-0000009999", -1))
+		eventstest.Check(t, raw.Delete("/app"+dir+"/notes", -1))
+	}()
 	eventstest.Eventually(t, "a refusal because of one that nobody may read", func() bool { // the holder's server may not know of it yet
 		queue, err := holder.Mutex(dir).Queue(coordtest.RealContext(t))
 		if err != nil && queue != nil {

@@ -53,8 +53,8 @@ func TestANodeDeletedUnderALostLockLetsTheNextIn(t *testing.T) {
 			t.Errorf("in the minute behind that the session makes %d requests, want a probe a second", spent)
 		}
 		close(goOn)
-		if err := <-returned; !errors.Is(err, coordinator.ErrNodeRemoved) {
-			t.Errorf("Do = %v when its node was deleted, want ErrNodeRemoved", err)
+		if err := <-returned; !errors.Is(err, coordinator.ErrSuspended) {
+			t.Errorf("Do = %v, want the loss", err)
 		}
 		synctest.Wait()
 		if !waiter.Valid() || !srv.Exists(taskPath) {

@@ -103,9 +103,24 @@ type Name struct {
 // of 2^20 creates before that.
 const SeqEnd = 1<<31 - 1<<20
 
+// SeqLate is the first sequence number at which a directory is renewed, if it is empty then.
+const SeqLate = SeqEnd - 1<<20
+
+// Late tells whether the number that the server appended to a node's name or path is so near to the end that the node's directory is to be
+// renewed, or beyond the end.
+func Late(node string) bool {
+	const digits = 10
+	if len(node) < digits {
+		return false
+	}
+	seq, err := strconv.ParseInt(node[len(node)-digits:], 10, 64)
+	return err == nil && (seq >= SeqLate || seq < 0)
+}
+
 // ErrSequenceEnd says that a directory's sequence numbers are used up, or that
-// two contenders bear the same one, so that nobody can tell who is first. The
-// cure is to delete the directory while nobody uses it.
+// two contenders bear the same one, so that nobody can tell who is first. A directory that this library has made is
+// renewed, so it is enough to ask again. Any other one is to be deleted while nobody uses it, and so is one whose
+// parent we have no permission to delete from.
 var ErrSequenceEnd = errors.New("zkgrant: the sequence numbers of the lock directory are used up")
 
 // ParseName takes the name of a child of a lock directory apart. It reports

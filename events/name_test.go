@@ -84,6 +84,17 @@ func TestCheckFailsClosedAtTheEndOfTheSequence(t *testing.T) {
 	}
 }
 
+func TestLateNumbers(t *testing.T) {
+	for name, late := range map[string]bool{
+		"lock-0000000000": false, "/locks/a/lock-2145386495": false, "/locks/a/lock-2145386496": true, "lock-2147483647": true,
+		"lock--2147483648": true, "lock--000000001": true, "x": false, "": false, "a-lock-without-a-number": false,
+	} {
+		if events.Late(name) != late {
+			t.Errorf("Late(%q) = %t, want %t", name, !late, late)
+		}
+	}
+}
+
 func TestNamesSortByNumberThenText(t *testing.T) {
 	names := []events.Name{{Text: "b", Seq: 2}, {Text: "a", Seq: 2}, {Text: "z", Seq: -1}, {Text: "c", Seq: 1}}
 	slices.SortFunc(names, events.CompareNames)

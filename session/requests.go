@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"go.uber.org/zap"
 
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
@@ -213,6 +214,9 @@ func (c *client) check(node string) error {
 
 // remove deletes the own node. Of one that leaves a floor the session remembers that.
 func (c *client) remove(t *Seat, e recipes.Delete) (recipes.Input, error) {
+	if events.Late(e.Node) && !e.Clean && c.renew(t, t.dir, t.at(e.Node)) {
+		return recipes.Deleted{Epoch: e.Epoch}, nil
+	}
 	if !e.Floor {
 		return c.removeOwn(t, e)
 	}

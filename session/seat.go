@@ -181,7 +181,12 @@ func (t *Seat) Delete(e recipes.Delete) {
 	r := &asked{seat: t, epoch: e.Epoch, op: recipes.OpDelete, node: t.at(e.Node), floor: e.Floor, clean: e.Clean}
 	r.run = func(c *client) (recipes.Input, error) {
 		e.Floor, e.Clean = r.floor, r.clean
-		return t.layout.remove(c, t, e)
+		nodes := t.nodes(r.node)
+		in, err := t.layout.remove(c, t, e)
+		if _, gone := in.(recipes.Deleted); gone {
+			c.renewBehind(t, nodes)
+		}
+		return in, err
 	}
 	if e.Floor || e.Clean {
 		t.session.actor.Hand(r)

@@ -63,7 +63,11 @@ func (t *Seat) Enter(e recipes.Enter) {
 	id := t.guid.String()
 	t.mu.Unlock()
 	t.requestFor(e.Node, e.Epoch, recipes.OpEnter, func(c *client) (recipes.Input, error) {
-		return c.enter(t, e, id)
+		in, err := c.enter(t, e, id)
+		if _, entered := in.(recipes.Entered); entered {
+			c.renewBehind(t, []string{t.at(e.Node)})
+		}
+		return in, err
 	})
 }
 
