@@ -1,9 +1,14 @@
 package coordinator_test
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 	"path"
+	"path/filepath"
 	"regexp"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -84,6 +89,34 @@ func handedOver(t *testing.T, kind string, nth int64, action zktest.Action) (tol
 		requests = count.Load()
 	})
 	return told, requests
+}
+
+// brokenScene is set in the process that plays a scene which cannot go well.
+const brokenScene = "ZKGRANT_TEST_BROKEN_SCENE"
+
+// TestBrokenScenesSayWhatIsWrong: a scene that hangs or has a mistake in it ends, and names the step and what is wrong with it.
+func TestBrokenScenesSayWhatIsWrong(t *testing.T) {
+	if scene := os.Getenv(brokenScene); scene != "" {
+		coordtest.Scenes(t, scene)
+		return
+	}
+	for lines, wants := range map[string][]string{
+		"resize s1 4 sem:3\ndown\nresize s1 5 sem:4": {"is not over after", "scene:1: resize s1 5 sem:4", "coordtest/steps.go:"},
+	} {
+		scene := filepath.Join(t.TempDir(), "scene")
+		eventstest.Must(t, os.WriteFile(scene, []byte("scene nocost\n"+lines+"\n----\n"), 0o600))
+		command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+		command.Env = append(os.Environ(), brokenScene+"="+scene)
+		out, err := command.CombinedOutput()
+		if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) {
+			t.Errorf("%q ended with %v:\n%s", lines, err, out)
+		}
+		for _, want := range wants {
+			if got := string(out); !strings.Contains(got, want) {
+				t.Errorf("%q: got\n%.3000s\nwant a line with %q", lines, got, want)
+			}
+		}
+	}
 }
 
 // TestAsKazoo: the names are kazoo's, and so is the life of the directory; all else is as ever.

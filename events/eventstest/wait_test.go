@@ -22,16 +22,20 @@ const hangs = "ZKGRANT_TEST_HANGS"
 // keeps it for longer.
 func TestAHangIsToldByTheLineThatWaits(t *testing.T) {
 	if os.Getenv(hangs) != "" {
-		eventstest.Bubble(t, func(*testing.T) {
+		eventstest.Bubble(t, func(t *testing.T) {
 			never := make(chan int)
 			defer time.AfterFunc(2*eventstest.Limit, func() { close(never) }).Stop()
 			if os.Getenv(hangs) == "asleep" {
 				go time.Sleep(2 * eventstest.Limit)
 			}
+			eventstest.Doing(t, "the seventh step")
 			<-never // the line that is to be told
 		})
 	}
-	for how, after := range map[string]string{"awake": "20m0s", "asleep": eventstest.Limit.String()} {
+	for how, why := range map[string][]string{
+		"awake":  {"is not over after 20m0s", "for 10m0s it has waited in the same line, with no goroutine in time.Sleep"},
+		"asleep": {"is not over after " + eventstest.Limit.String(), "the limit is " + eventstest.Limit.String()},
+	} {
 		command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
 		command.Env = append(os.Environ(), hangs+"="+how)
 		out, err := command.CombinedOutput()
@@ -39,7 +43,7 @@ func TestAHangIsToldByTheLineThatWaits(t *testing.T) {
 		if !errors.As(err, &exit) {
 			t.Fatalf("%s: the hanging test ended with %v:\n%s", how, err, out)
 		}
-		for _, want := range []string{"is not over after " + after, "<-never // the line that is to be told"} {
+		for _, want := range append(why, "\tthe seventh step\n", "<-never // the line that is to be told") {
 			if got := string(out); !strings.Contains(got, want) {
 				t.Errorf("%s: got %s\nwant a line with %q", how, got, want)
 			}

@@ -141,7 +141,7 @@ func runFile(t *testing.T, file string, variant []string, place func() stage) {
 		if s == nil {
 			return d.Expected // it is for the double alone
 		}
-		s.variant = replacer
+		s.variant, s.place = replacer, d.Pos+": "
 		var want []string
 		if place != nil {
 			want = strings.Split(strings.TrimSuffix(d.Expected, "\n"), "\n")
@@ -183,6 +183,7 @@ type scene struct {
 
 	nocost, vague, ownerless, exclusive, brief, leases bool
 	variant                                            *strings.Replacer
+	place                                              string // of the block that is played: its file and line
 
 	sessions  map[string]*coordinator.Coordinator
 	streams   map[string]bool  // whose stream is read
@@ -264,6 +265,9 @@ func (s *scene) play(lines, want []string) string {
 			s.line++
 			s.mu.Unlock()
 			for _, step := range strings.Split(steps, "&") {
+				if s.srv != nil {
+					eventstest.Doing(s, s.place+strings.TrimSpace(step))
+				}
 				said = append(said, s.step(strings.Fields(step))...)
 			}
 			s.on.settle(s.placed)
