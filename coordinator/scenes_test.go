@@ -102,6 +102,18 @@ func TestBrokenScenesSayWhatIsWrong(t *testing.T) {
 	}
 	for lines, wants := range map[string][]string{
 		"resize s1 4 sem:3\ndown\nresize s1 5 sem:4": {"is not over after", "scene:1: resize s1 5 sem:4", "coordtest/steps.go:"},
+		"acquire A":                                 {`"acquire" has 1 words behind it, want 2 at least`},
+		"cancel C":                                  {`no context is named "C"`},
+		"acquire A s1 unfair ; finish A":            {"A is no function"},
+		"do A s1 ; finish A ; finish A":             {"the function of A has ended already"},
+		"acquire A s1 ; do B s1 ; finish B":         {"the function of B has not begun"},
+		"resume pass":                               {"no step `hold`"},
+		"connect s1 ; hold s1 create ; resume pass": {"no request is held"},
+		"connect s1 ; next s1 creat pass":           {`no operation "creat"`},
+		"next s1 create pass":                       {`no session is named "s1" yet`},
+		"connect s1 ; next s1 create pass":          {`a fault was arranged for "create" of "s1", and no such request came`},
+		"connect s1 ; always s1 any pass ; pass":    {`a fault was arranged for "any" of "s1", and no such request came`},
+		"connect s1 ; next s1 any fail=throtled":    {`no failure "throtled"`},
 	} {
 		scene := filepath.Join(t.TempDir(), "scene")
 		eventstest.Must(t, os.WriteFile(scene, []byte("scene nocost\n"+lines+"\n----\n"), 0o600))

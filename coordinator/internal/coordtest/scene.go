@@ -205,7 +205,7 @@ type scene struct {
 	start  time.Time
 	heard  []news
 	asked  map[int64]map[zktest.Op]int
-	faults []fault
+	faults []*fault
 	resume chan zktest.Action
 }
 
