@@ -64,7 +64,7 @@ import (
 //	delete A (or a node, or a path; A 1: the second of its nodes), set A text, create /path, data A, sequence /path N, reap, tree, watches
 //	next s1 create ACTION    what becomes of the next such request: cut-before, cut-after, swallow, delay=2s, fail=throttled, fail=denied,
 //	                         delete=A (right before it); always: of every such request; s1 or any; an operation, or any; pass: of nothing
-//	                         any more
+//	                         any more. A fault that strikes no request fails the scene
 //	hold s1 create           the next such request waits at the server, until `resume ACTION`
 //
 // Each scene is checked for what holds in all of them: see checks.go.
