@@ -1,6 +1,7 @@
 package eventstest_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -78,6 +79,23 @@ func TestWaitingEndsInVirtualTime(t *testing.T) {
 			if tb.said == "" {
 				t.Errorf("%s that waits in vain did not fail its test", name)
 			}
+		}
+	})
+}
+
+// TestPatienceEnds says why, and a cancel says another thing.
+func TestPatienceEnds(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		began := time.Now()
+		ctx := eventstest.Patiently(t, time.Minute)
+		<-ctx.Done()
+		if took, why := time.Since(began), context.Cause(ctx); took != time.Minute || !errors.Is(why, eventstest.ErrNever) {
+			t.Errorf("patience ended after %v with %v, want ErrNever after a minute", took, why)
+		}
+		other, cancel := eventstest.Patient(time.Minute)
+		cancel()
+		if why := context.Cause(other); !errors.Is(why, context.Canceled) {
+			t.Errorf("cancelled patience ends with %v, want context.Canceled", why)
 		}
 	})
 }
