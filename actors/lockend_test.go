@@ -318,7 +318,7 @@ func TestDoneDoesNotWaitForAConnection(t *testing.T) {
 		r.GoesOn(t, true)
 		r.Withdraw(recipes.WhyReleased)
 		r.IsOver(t, nil)
-		r.IsLeft(t, 0)
+		r.WantGone(t, 0)
 		if _, closed := r.Port.Counts(); closed != 0 {
 			t.Error("the port was closed with a node left")
 		}

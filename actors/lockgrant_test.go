@@ -39,7 +39,7 @@ func TestLockFromStartToRelease(t *testing.T) {
 			t.Error("after Withdraw it is held, or done before the node is gone")
 		}
 		synctest.Wait()
-		r.IsLeft(t, 0)
+		r.WantGone(t, 0)
 		r.Deleted()
 		r.IsOverAndGone(t, nil)
 		expect(t, stream, events.Ended{ID: 7, Path: "/locks/a", Held: 5 * time.Second})
@@ -168,7 +168,7 @@ func TestCreatedInAPastEpochIsDiscarded(t *testing.T) {
 		}
 		r.GoesOn(t, true)
 		r.Releases(t)
-		r.IsLeft(t, 1)
+		r.WantGone(t, 1)
 		r.Say(recipes.Created{Epoch: actorstest.Epoch - 1, Node: late}) // even then
 		if got := r.Port.Sent(); got[len(got)-1] != discard || got[len(got)-2] == recipes.Effect(discard) {
 			t.Errorf("sent %v, want a Discard after the end", got)
@@ -260,7 +260,7 @@ func TestTheRecordGoesWithWhoWasQuicker(t *testing.T) {
 						t.Errorf("keep %v, taken %v, quicker %v: %+v, want %+v", keep, taken, quicker, sent, want)
 					}
 					r.Deleted()
-					r.IsLeft(t, 1)
+					r.WantGone(t, 1)
 				})
 			}
 		}

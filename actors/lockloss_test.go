@@ -97,7 +97,7 @@ func lose(t *testing.T, r *actorstest.Rig, reason events.Reason, news recipes.In
 		synctest.Wait()
 	}
 	if !gone {
-		r.IsLeft(t, 0)
+		r.WantGone(t, 0)
 		r.Deleted()
 	}
 	r.IsOver(t, err)
@@ -290,7 +290,7 @@ func TestTheSessionHearsOfALossBeforeTheCaller(t *testing.T) {
 				synctest.Wait()
 			}
 			r.Deleted()
-			r.IsLeft(t, 1)
+			r.WantGone(t, 1)
 		})
 	}
 }

@@ -333,7 +333,7 @@ func TestRealObserverBehind(t *testing.T) {
 	ann.Release()
 	coordtest.GrantOf(t, bob)
 	eventstest.Must(t, c.Election(electionPath).Proclaim(ctx, bob, []byte("bob again")))
-	if l, ok, _ := heardSoFar(seen); ok {
+	if l, ok, _ := coordtest.HeardSoFar(seen); ok {
 		t.Errorf("through a follower that is cut off an observer hears %+v, want nothing", l)
 	}
 	links.Heal(behind)
