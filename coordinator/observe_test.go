@@ -422,7 +422,10 @@ func TestObserversHaveNoGoroutines(t *testing.T) {
 	for _, s := range seen {
 		<-s
 	}
-	eventstest.Eventually(t, "nothing is under way any more", func() bool { return runtime.NumGoroutine() <= before })
+	eventstest.Eventually(t, "nothing is under way any more", func() bool { return runtime.NumGoroutine() <= before },
+		func() string {
+			return fmt.Sprintf("there are %d goroutines, and were %d", runtime.NumGoroutine(), before)
+		})
 	end()
 	for _, s := range seen {
 		for range s { // until it is closed

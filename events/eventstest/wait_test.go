@@ -3,6 +3,7 @@ package eventstest_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -61,23 +62,25 @@ type failing struct {
 func (f *failing) Helper() {}
 
 func (f *failing) Fatalf(format string, args ...any) {
-	f.said = format
+	f.said = fmt.Sprintf(format, args...)
 	panic(f)
 }
 
 func TestWaitingEndsInVirtualTime(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
-		for name, wait := range map[string]func(f *failing){
-			"Receive":    func(f *failing) { eventstest.Receive(f, make(chan int), "a value") },
-			"Eventually": func(f *failing) { eventstest.Eventually(f, "a condition", func() bool { return false }) },
+		for want, wait := range map[string]func(f *failing){
+			"still waiting for a value after 9m0s, and nothing came": func(f *failing) { eventstest.Receive(f, make(chan int), "a value") },
+			"still not after 8m51.011s and 6001 looks: a condition; it is 7": func(f *failing) {
+				eventstest.Eventually(f, "a condition", func() bool { return false }, func() string { return "it is 7" })
+			},
 		} {
 			tb := &failing{TB: t}
 			func() {
 				defer func() { _ = recover() }()
 				wait(tb)
 			}()
-			if tb.said == "" {
-				t.Errorf("%s that waits in vain did not fail its test", name)
+			if tb.said != want {
+				t.Errorf("a wait in vain failed its test with %q, want %q", tb.said, want)
 			}
 		}
 	})

@@ -39,11 +39,12 @@ func pause(ctx context.Context, d time.Duration) {
 // happens polls until the condition holds, and reports whether it did. It may be called from any goroutine.
 func happens(t *testing.T, what string, cond func() bool) bool {
 	t.Helper()
+	began := time.Now()
 	ctx, cancel := patient()
 	defer cancel()
 	for !cond() {
 		if pause(ctx, 2*time.Millisecond); ctx.Err() != nil {
-			t.Errorf("it never happens that %s", what)
+			t.Errorf("still not after %v: %s", time.Since(began).Round(time.Millisecond), what)
 			return false
 		}
 	}
