@@ -74,11 +74,11 @@ func TestIdleActorsCostNoGoroutine(t *testing.T) {
 	soon(t, "10,000 messages handled", func() bool { return handled.Load() == n })
 	soon(t, "no goroutine more than before", func() bool { return runtime.NumGoroutine() <= before })
 	if !all[0].Post(0) {
-		t.Error("an idle actor does not wake up")
+		t.Error("Post to an idle actor = false, want true")
 	}
 	group.Close()
 	if handled.Load() != n+1 {
-		t.Error("an idle actor did not handle what woke it up")
+		t.Errorf("%d messages were handled, want %d with the one that woke an idle actor", handled.Load(), n+1)
 	}
 }
 
@@ -124,7 +124,7 @@ func TestGroupCloseWaitsAndRefuses(t *testing.T) {
 		}
 		synctest.Wait()
 		if closed.Load() != 0 {
-			t.Error("Close returned while a message was being handled")
+			t.Error("Close returned while a message was being handled, want it to wait")
 		}
 		if idle.Post(1) || group.Go(func() { t.Error("a refused function was run") }) {
 			t.Error("a closed group starts goroutines")
@@ -142,7 +142,7 @@ func TestGroupCloseWaitsAndRefuses(t *testing.T) {
 			t.Errorf("%d messages were handled and %d accepted, want as many", handled, accepted)
 		}
 		if busy.Post(3) {
-			t.Error("an idle actor of a closed group took a message")
+			t.Error("Post to an idle actor of a closed group = true, want false")
 		}
 		group.Close()
 	})

@@ -31,7 +31,7 @@ func TestHandIsInTheCallersTime(t *testing.T) {
 	}
 	group.Close()
 	if actor.Hand(1) || len(got) != 5 {
-		t.Error("a closed group's actor handled a message")
+		t.Errorf("an actor of a closed group handled %d messages, or took the last; want 5, and false", len(got))
 	}
 }
 

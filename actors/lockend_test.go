@@ -214,7 +214,7 @@ func TestStartWithAnEndedContext(t *testing.T) {
 		want := actorstest.Ends(recipes.WhyContext, false, 0, actorstest.ErrCause)
 		r.IsOverAndGone(t, want)
 		if opened, _ := r.Port.Counts(); opened != 0 || len(r.Port.Sent()) != 0 {
-			t.Error("the session heard of an acquisition whose context had ended before")
+			t.Errorf("the port was opened %d times and sent %v for a context that had ended before, want nothing", opened, r.Port.Sent())
 		}
 		expect(t, stream, events.Ended{ID: 7, Path: "/locks/a", Err: want})
 	})
@@ -252,7 +252,7 @@ func TestWithdrawInTheMiddleOfStart(t *testing.T) {
 		r.Start(ctx, 0, recipes.Started{})
 		r.IsOverAndGone(t, actorstest.Ends(recipes.WhyClosed, false, 0, nil))
 		if len(r.Port.Sent()) != 0 || len(ctx.Functions()) != 0 {
-			t.Error("something is left of an acquisition that was withdrawn")
+			t.Errorf("behind a withdrawal %v was sent, and %d functions are left with the context; want nothing", r.Port.Sent(), len(ctx.Functions()))
 		}
 	})
 }
@@ -318,9 +318,9 @@ func TestDoneDoesNotWaitForAConnection(t *testing.T) {
 		r.GoesOn(t, true)
 		r.Withdraw(recipes.WhyReleased)
 		r.IsOver(t, nil)
-		r.IsLeft(t, 0)
+		r.WantGone(t, 0)
 		if _, closed := r.Port.Counts(); closed != 0 {
-			t.Error("the port was closed with a node left")
+			t.Errorf("the port was closed %d times with a node left, want never", closed)
 		}
 		r.Say(recipes.Reconnected{}, recipes.Unknown{Epoch: actorstest.Epoch, Op: recipes.OpDelete}, recipes.Deleted{Epoch: actorstest.Epoch})
 		r.IsOverAndGone(t, nil)

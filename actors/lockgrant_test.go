@@ -36,10 +36,11 @@ func TestLockFromStartToRelease(t *testing.T) {
 
 		r.Withdraw(recipes.WhyReleased)
 		if r.Holding() || r.Valid() || actorstest.IsDone(r.Lock) || r.Err() != nil {
-			t.Error("after Withdraw it is held, or done before the node is gone")
+			t.Errorf("after Withdraw holding %v, valid %v, done %v, error %v; want none before the node is gone",
+				r.Holding(), r.Valid(), actorstest.IsDone(r.Lock), r.Err())
 		}
 		synctest.Wait()
-		r.IsLeft(t, 0)
+		r.WantGone(t, 0)
 		r.Deleted()
 		r.IsOverAndGone(t, nil)
 		expect(t, stream, events.Ended{ID: 7, Path: "/locks/a", Held: 5 * time.Second})
@@ -57,7 +58,7 @@ func TestValidEndsWithTheLease(t *testing.T) {
 	withRig(t, func(t *testing.T, r *actorstest.Rig) {
 		until := r.Port.Until
 		if r.Valid() || !r.Deadline().IsZero() {
-			t.Error("a lock is valid before its Grant")
+			t.Errorf("before the Grant valid %v, until %v; want false, and no deadline", r.Valid(), r.Deadline())
 		}
 		r.Begin(t, recipes.Started{})
 		r.Hold()
@@ -66,11 +67,11 @@ func TestValidEndsWithTheLease(t *testing.T) {
 		}
 		time.Sleep(time.Until(until) - time.Nanosecond)
 		if !r.Valid() {
-			t.Error("it is not valid a moment before the deadline")
+			t.Errorf("Valid is false %v before the deadline, want true", time.Until(until))
 		}
 		time.Sleep(time.Nanosecond)
 		if r.Valid() || !r.Holding() {
-			t.Error("at the deadline it is valid, or not held any more")
+			t.Errorf("at the deadline valid %v, holding %v; want false and true", r.Valid(), r.Holding())
 		}
 		r.Say(recipes.Expired{})
 	})
@@ -168,7 +169,7 @@ func TestCreatedInAPastEpochIsDiscarded(t *testing.T) {
 		}
 		r.GoesOn(t, true)
 		r.Releases(t)
-		r.IsLeft(t, 1)
+		r.WantGone(t, 1)
 		r.Say(recipes.Created{Epoch: actorstest.Epoch - 1, Node: late}) // even then
 		if got := r.Port.Sent(); got[len(got)-1] != discard || got[len(got)-2] == recipes.Effect(discard) {
 			t.Errorf("sent %v, want a Discard after the end", got)
@@ -260,7 +261,7 @@ func TestTheRecordGoesWithWhoWasQuicker(t *testing.T) {
 						t.Errorf("keep %v, taken %v, quicker %v: %+v, want %+v", keep, taken, quicker, sent, want)
 					}
 					r.Deleted()
-					r.IsLeft(t, 1)
+					r.WantGone(t, 1)
 				})
 			}
 		}

@@ -85,7 +85,7 @@ func lose(t *testing.T, r *actorstest.Rig, reason events.Reason, news recipes.In
 	// Only a function that was given the Grant can still run.
 	if keep && grant == "read" {
 		if actorstest.IsDone(r.Lock) {
-			t.Fatal("it is over while a function runs under the lock")
+			t.Fatalf("it is over with %v while a function runs under the lock, want it open", r.Err())
 		}
 		for _, e := range r.Port.Sent() {
 			if _, ok := e.(recipes.Delete); ok {
@@ -97,7 +97,7 @@ func lose(t *testing.T, r *actorstest.Rig, reason events.Reason, news recipes.In
 		synctest.Wait()
 	}
 	if !gone {
-		r.IsLeft(t, 0)
+		r.WantGone(t, 0)
 		r.Deleted()
 	}
 	r.IsOver(t, err)
@@ -290,7 +290,7 @@ func TestTheSessionHearsOfALossBeforeTheCaller(t *testing.T) {
 				synctest.Wait()
 			}
 			r.Deleted()
-			r.IsLeft(t, 1)
+			r.WantGone(t, 1)
 		})
 	}
 }
@@ -325,7 +325,7 @@ func TestTheDeadlineIsKept(t *testing.T) {
 		}
 		time.Sleep(time.Minute - time.Nanosecond)
 		if !r.Valid() {
-			t.Error("lost before the deadline")
+			t.Error("Valid is false a nanosecond before the deadline, want true")
 		}
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
@@ -346,8 +346,8 @@ func TestTheClockIsStopped(t *testing.T) {
 		r.Say(recipes.AskedBack{Epoch: actorstest.Epoch, Node: actorstest.Own.Text, By: actors.MomentOf(time.Now().Add(time.Minute))})
 		r.Releases(t)
 		time.Sleep(time.Hour)
-		if _, ok := actorstest.Take(r.Lost()); ok {
-			t.Error("lost after the release")
+		if l, ok := actorstest.Take(r.Lost()); ok {
+			t.Errorf("%+v can be read an hour after the release, want nothing", l)
 		}
 	})
 }

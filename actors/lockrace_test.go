@@ -97,7 +97,7 @@ func race(t *testing.T, round func(n int, r *actorstest.Rig, last func() history
 				t.Fatalf("in round %d the port was opened %d times and closed %d times, want as often", n, opened, closed)
 			}
 			if t.Failed() {
-				t.Fatalf("in round %d", n)
+				t.Fatalf("round %d of %d failed, see above; the rest is left out", n, rounds)
 			}
 		}
 		r.Stream.Close(10 * time.Second)

@@ -95,8 +95,8 @@ func TestRetractOfWhatOneHasTaken(t *testing.T) {
 				s.Publish(ev)
 			}
 			expect(t, early, want[:3]...)
-			if !reflect.DeepEqual(next(middle), want[0]) {
-				t.Error("the first event is not the first")
+			if got := next(middle); !reflect.DeepEqual(got, want[0]) {
+				t.Errorf("the first event that the second subscriber reads is %+v, want %+v", got, want[0])
 			}
 			synctest.Wait() // middle is being offered the Grant, late is not
 			if !s.Retract(2) {

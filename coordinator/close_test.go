@@ -226,7 +226,8 @@ func TestCloseWithManyWaitingAndManyHeldLeavesNothing(t *testing.T) {
 		}
 		return n
 	}
-	eventstest.Eventually(t, "all queue up", func() bool { return nodes() == held+waiting })
+	eventstest.Eventually(t, "all queue up", func() bool { return nodes() == held+waiting },
+		func() string { return fmt.Sprintf("there are %d nodes, want %d", nodes(), held+waiting) })
 	start := time.Now()
 	if err := c.Close(); err != nil {
 		t.Errorf("Close = %v, want nil", err)

@@ -408,7 +408,7 @@ func dialTo(addr string) func(ctx context.Context, network, _ string) (net.Conn,
 // connectOnce fails to connect, with one dial, and returns why.
 func connectOnce(t *testing.T, addr, host string, cfg *tls.Config) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := eventstest.Patient(coordtest.RealMax)
 	defer cancel()
 	var dials atomic.Int32
 	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {

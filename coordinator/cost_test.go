@@ -192,7 +192,10 @@ func TestLocksHaveNoGoroutines(t *testing.T) {
 	eventstest.Eventually(t, "all wait", func() bool {
 		return len(srv.Children(fmt.Sprint("/locks/", locks-1))) == 2 && srv.Watches() >= locks
 	})
-	eventstest.Eventually(t, "nothing is under way any more", func() bool { return runtime.NumGoroutine() <= before })
+	eventstest.Eventually(t, "nothing is under way any more", func() bool { return runtime.NumGoroutine() <= before },
+		func() string {
+			return fmt.Sprintf("there are %d goroutines, and were %d", runtime.NumGoroutine(), before)
+		})
 	for _, a := range waiting {
 		if coordtest.IsClosed(a.Done()) || a.Valid() {
 			t.Fatalf("one that waits is over: %v, valid: %v; want neither", coordtest.IsClosed(a.Done()), a.Valid())

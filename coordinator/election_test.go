@@ -16,7 +16,7 @@ import (
 )
 
 // electionPath is the election that most tests hold.
-const electionPath = "/service/leader"
+const electionPath = coordtest.ElectionPath
 
 // campaign makes a candidate that has taken its place. It works in bubbles only.
 func campaign(c *coordinator.Coordinator, name string, options ...coordinator.AcquireOption) *coordinator.Acquisition {

@@ -291,7 +291,7 @@ func realElections(t *testing.T, e *ensemble.Ensemble) {
 // theyHear waits until the observer has heard this leader, and fails if it hears of one that is none of the others.
 func theyHear(t *testing.T, seen <-chan events.Leader, data string, others ...string) {
 	t.Helper()
-	deadline := time.After(coordtest.RealMax)
+	ctx := coordtest.RealContext(t)
 	for {
 		select {
 		case l, ok := <-seen:
@@ -303,8 +303,8 @@ func theyHear(t *testing.T, seen <-chan events.Leader, data string, others ...st
 			case !slices.Contains(others, string(l.Data)):
 				t.Errorf("the observer hears of %+v, want %q or one of %q", l, data, others)
 			}
-		case <-deadline:
-			t.Fatalf("the observer does not hear of %q, want it heard", data)
+		case <-ctx.Done():
+			t.Fatalf("the observer does not hear of %q within %v of an idle machine, want it heard", data, coordtest.RealMax)
 		}
 	}
 }
@@ -333,7 +333,7 @@ func TestRealObserverBehind(t *testing.T) {
 	ann.Release()
 	coordtest.GrantOf(t, bob)
 	eventstest.Must(t, c.Election(electionPath).Proclaim(ctx, bob, []byte("bob again")))
-	if l, ok, _ := heardSoFar(seen); ok {
+	if l, ok, _ := coordtest.HeardSoFar(seen); ok {
 		t.Errorf("through a follower that is cut off an observer hears %+v, want nothing", l)
 	}
 	links.Heal(behind)

@@ -26,16 +26,7 @@ import (
 // said is what an observer has heard that it has not read yet.
 func said(seen <-chan events.Leader) (l events.Leader, ok, closed bool) {
 	synctest.Wait()
-	return heardSoFar(seen)
-}
-
-func heardSoFar(seen <-chan events.Leader) (l events.Leader, ok, closed bool) {
-	select {
-	case l, open := <-seen:
-		return l, open, !open
-	default:
-		return events.Leader{}, false, false
-	}
+	return coordtest.HeardSoFar(seen)
 }
 
 // wantLeader fails the test unless the observer was told just now that this one leads, by what it says. An empty text: nobody.
@@ -431,7 +422,10 @@ func TestObserversHaveNoGoroutines(t *testing.T) {
 	for _, s := range seen {
 		<-s
 	}
-	eventstest.Eventually(t, "nothing is under way any more", func() bool { return runtime.NumGoroutine() <= before })
+	eventstest.Eventually(t, "nothing is under way any more", func() bool { return runtime.NumGoroutine() <= before },
+		func() string {
+			return fmt.Sprintf("there are %d goroutines, and were %d", runtime.NumGoroutine(), before)
+		})
 	end()
 	for _, s := range seen {
 		for range s { // until it is closed

@@ -36,92 +36,85 @@ func mishaps() map[string]func(srv *zktest.Server, session int64) zktest.Action 
 	}
 }
 
-// atRequest has the mishap happen at the nth request of the session, pings and handshakes aside, and reports whether there was one.
-func atRequest(srv *zktest.Server, session int64, n int32, mishap func(*zktest.Server, int64) zktest.Action) (came *atomic.Bool) {
-	var seen atomic.Int32
-	came = &atomic.Bool{}
+// atRequest has the mishap happen at the nth request of the session, pings and handshakes aside, and counts those requests.
+// If deaf is a session, each of its reads is turned away meanwhile.
+func atRequest(srv *zktest.Server, session, deaf int64, n int32, mishap func(*zktest.Server, int64) zktest.Action) (seen *atomic.Int32) {
+	seen = &atomic.Int32{}
 	srv.Intercept(func(r zktest.Request) zktest.Action {
-		if r.Session != session || r.Op == zktest.OpPing || r.Op == zktest.OpConnect || r.Op == zktest.OpSetWatches {
+		switch {
+		case r.Session == deaf && r.Op == zktest.OpGetData:
+			return zktest.Fail(zktest.Throttled)
+		case r.Session != session || r.Op == zktest.OpPing || r.Op == zktest.OpConnect || r.Op == zktest.OpSetWatches || seen.Add(1) != n:
 			return zktest.Pass()
+		default:
+			return mishap(srv, session)
 		}
-		if seen.Add(1) != n {
-			return zktest.Pass()
-		}
-		came.Store(true)
-		return mishap(srv, session)
 	})
-	return came
+	return seen
 }
 
 // TestRevokeGoesOnWhateverHappensToIt: at each of its requests, to a holder who gives the lock back at the deadline, to one who has to be
 // removed, and to one of another library.
 func TestRevokeGoesOnWhateverHappensToIt(t *testing.T) {
-	theirs := lockPath + "/lock-0000000007"
-	for name, mishap := range mishaps() {
-		for kind, took := range map[string]time.Duration{"obeys": grace, "deaf": grace + patience, "foreign": grace + patience, "permits": grace} {
-			for n := int32(1); ; n++ {
-				came := &atomic.Bool{}
+	for kind, took := range map[string]time.Duration{"obeys": grace, "deaf": grace + patience, "foreign": grace + patience, "permits": grace} {
+		requests := revokes(t, kind, took, 0, nil)
+		if requests < 3 {
+			t.Errorf("%s: Revoke makes %d requests, want 3 to break at least", kind, requests)
+		}
+		for name, mishap := range mishaps() {
+			for n := int32(1); n <= requests; n++ {
 				t.Run(fmt.Sprintf("%s, %s, request %d", name, kind, n), func(t *testing.T) {
-					coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-						c, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-						var holder *coordinator.Acquisition
-						switch kind {
-						case "foreign":
-							eventstest.Must(t, stranger(t, srv)(theirs, nil))
-						case "permits":
-							holder = c.Semaphore(lockPath, 3, coordinator.Revocable()).Acquire(t.Context(), coordinator.WithPermits(3))
-							coordtest.Soon(t, holder)
-						default:
-							holder, _ = coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable()))
-						}
-						time.Sleep(5 * time.Second)
-						came = atRequest(srv, operator.SessionID(), n, mishap)
-						if kind == "deaf" {
-							deafened(srv, c.SessionID(), operator.SessionID(), n, came, mishap)
-						}
-						ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-						defer cancel()
-						asked := time.Now()
-						if err := operator.Revoke(ctx, lockPath, grace); err != nil || !around(time.Since(asked), took) && time.Since(asked) > took+2*time.Second {
-							t.Errorf("Revoke: %v after %v, want %v", err, time.Since(asked), took)
-						}
-						if srv.Exists(theirs) || len(srv.Children(lockPath+"/leases")) > 0 {
-							t.Error("the holder's node is there behind Revoke, want it gone")
-						}
-						if holder == nil || t.Failed() {
-							return
-						}
-						lost := <-holder.Lost()
-						if want := map[bool]events.Reason{true: events.ReasonNodeRemoved, false: events.ReasonRevoked}[kind == "deaf"]; lost.Reason != want {
-							t.Errorf("the holder hears %+v, want %v", lost, want)
-						}
-					})
-				})
-				if !came.Load() || n > 30 {
-					if n < 4 {
-						t.Errorf("%s, %s: only %d requests, want more to break", name, kind, n-1)
+					if seen := revokes(t, kind, took, n, mishap); seen < n {
+						t.Errorf("Revoke makes %d requests, want %d at least as where nothing happens to it", seen, n)
 					}
-					break
-				}
+				})
 			}
 		}
 	}
 }
 
-// deafened is atRequest, where the holder's session is deaf as well.
-func deafened(srv *zktest.Server, holder, operator int64, n int32, came *atomic.Bool, mishap func(*zktest.Server, int64) zktest.Action) {
-	var seen atomic.Int32
-	srv.Intercept(func(r zktest.Request) zktest.Action {
-		switch {
-		case r.Session == holder && r.Op == zktest.OpGetData:
-			return zktest.Fail(zktest.Throttled)
-		case r.Session != operator || r.Op == zktest.OpPing || r.Op == zktest.OpConnect || r.Op == zktest.OpSetWatches || seen.Add(1) != n:
-			return zktest.Pass()
+// revokes checks a Revoke of such a holder, which takes so long, with a mishap at its nth request, and returns how many requests it makes.
+func revokes(t *testing.T, kind string, took time.Duration, n int32, mishap func(*zktest.Server, int64) zktest.Action) (requests int32) {
+	t.Helper()
+	theirs := lockPath + "/lock-0000000007"
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		var holder *coordinator.Acquisition
+		switch kind {
+		case "foreign":
+			eventstest.Must(t, stranger(t, srv)(theirs, nil))
+		case "permits":
+			holder = c.Semaphore(lockPath, 3, coordinator.Revocable()).Acquire(t.Context(), coordinator.WithPermits(3))
+			coordtest.Soon(t, holder)
 		default:
-			came.Store(true)
-			return mishap(srv, operator)
+			holder, _ = coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable()))
+		}
+		time.Sleep(5 * time.Second)
+		deaf := int64(0)
+		if kind == "deaf" {
+			deaf = c.SessionID()
+		}
+		seen := atRequest(srv, operator.SessionID(), deaf, n, mishap)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		asked := time.Now()
+		err := operator.Revoke(ctx, lockPath, grace)
+		requests = seen.Load()
+		if err != nil || !around(time.Since(asked), took) && time.Since(asked) > took+2*time.Second {
+			t.Errorf("Revoke: %v after %v, want %v", err, time.Since(asked), took)
+		}
+		if srv.Exists(theirs) || len(srv.Children(lockPath+"/leases")) > 0 {
+			t.Error("the holder's node is there behind Revoke, want it gone")
+		}
+		if holder == nil || t.Failed() {
+			return
+		}
+		lost := <-holder.Lost()
+		if want := map[bool]events.Reason{true: events.ReasonNodeRemoved, false: events.ReasonRevoked}[kind == "deaf"]; lost.Reason != want {
+			t.Errorf("the holder hears %+v, want %v", lost, want)
 		}
 	})
+	return requests
 }
 
 // TestAHolderHearsOfAWishWhateverHappens: at each request that he makes from the wish on. The deadline may come a little later, or
@@ -134,10 +127,10 @@ func TestAHolderHearsOfAWishWhateverHappens(t *testing.T) {
 					c, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 					holder, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable()))
 					time.Sleep(5 * time.Second)
-					came := atRequest(srv, c.SessionID(), n, mishap)
+					seen := atRequest(srv, c.SessionID(), 0, n, mishap)
 					asked := time.Now()
 					err := operator.Revoke(t.Context(), lockPath, grace)
-					expired := name == "expired" && came.Load() // perhaps by a probe, before it was asked
+					expired := name == "expired" && seen.Load() >= n // perhaps by a probe, before it was asked
 					if err != nil && (!expired || !errors.Is(err, coordinator.ErrNotHeld)) || time.Since(asked) > grace+2*time.Second {
 						t.Errorf("Revoke: %v after %v, want nil within %v", err, time.Since(asked), grace+2*time.Second)
 					}

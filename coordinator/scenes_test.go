@@ -1,9 +1,14 @@
 package coordinator_test
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 	"path"
+	"path/filepath"
 	"regexp"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -49,28 +54,78 @@ func TestEachKindKeepsItsPromises(t *testing.T) { coordtest.Scenes(t, "testdata/
 // happened: one holds behind the other with a greater token, and no node is left.
 func TestNoNodeIsLeftWhateverRequestOfAnyKindIsLost(t *testing.T) {
 	for _, kind := range eachKind {
-		want := ""
+		want, requests := handedOver(t, kind, 0, zktest.Pass()) // what is left out by -run is not needed for the rest
 		for name, action := range map[string]zktest.Action{"request": zktest.CutBefore(), "reply": zktest.CutAfter()} {
-			for nth, more := int64(0), true; more; nth += int64(eventstest.Amount(2, 1)) {
+			every := int64(eventstest.Amount(2, 1))
+			for nth := every; nth <= requests; nth += every {
 				t.Run(fmt.Sprintf("%s, %s %d", kind, name, nth), func(t *testing.T) {
-					coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-						var count atomic.Int64
-						srv.Intercept(func(r zktest.Request) zktest.Action {
-							if r.Op != zktest.OpPing && r.Op != zktest.OpConnect && count.Add(1) == nth {
-								return action
-							}
-							return zktest.Pass()
-						})
-						got := coordtest.Scene(t, srv, "acquire first a "+kind+" ; wait 3s", "acquire second a "+kind, "wait 3s",
-							"release first ; wait 5s", "release second ; wait 3s")
-						if nth == 0 { // nothing is lost
-							want = got
-						}
-						if more = count.Load() >= nth; got != want {
-							t.Errorf("got\n%swant\n%s", got, want)
-						}
-					})
+					got, seen := handedOver(t, kind, nth, action)
+					if got != want {
+						t.Errorf("got\n%swant\n%s", got, want)
+					}
+					if seen < nth {
+						t.Errorf("only %d requests came, want %d at least as in a scene where nothing is lost", seen, nth)
+					}
 				})
+			}
+		}
+	}
+}
+
+// handedOver plays a handoff between two callers, in which the action befalls the nth request. It returns what was told, and how many
+// requests came.
+func handedOver(t *testing.T, kind string, nth int64, action zktest.Action) (told string, requests int64) {
+	t.Helper()
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		var count atomic.Int64
+		srv.Intercept(func(r zktest.Request) zktest.Action {
+			if r.Op != zktest.OpPing && r.Op != zktest.OpConnect && count.Add(1) == nth {
+				return action
+			}
+			return zktest.Pass()
+		})
+		told = coordtest.Scene(t, srv, "acquire first a "+kind+" ; wait 3s", "acquire second a "+kind, "wait 3s",
+			"release first ; wait 5s", "release second ; wait 3s")
+		requests = count.Load()
+	})
+	return told, requests
+}
+
+// brokenScene is set in the process that plays a scene which cannot go well.
+const brokenScene = "ZKGRANT_TEST_BROKEN_SCENE"
+
+// TestBrokenScenesSayWhatIsWrong: a scene that hangs or has a mistake in it ends, and names the step and what is wrong with it.
+func TestBrokenScenesSayWhatIsWrong(t *testing.T) {
+	if scene := os.Getenv(brokenScene); scene != "" {
+		coordtest.Scenes(t, scene)
+		return
+	}
+	for lines, wants := range map[string][]string{
+		"resize s1 4 sem:3\ndown\nresize s1 5 sem:4": {"is not over after", "scene:1: resize s1 5 sem:4", "coordtest/steps.go:"},
+		"acquire A":                                 {`"acquire" has 1 words behind it, want 2 at least`},
+		"cancel C":                                  {`no context is named "C"`},
+		"acquire A s1 unfair ; finish A":            {"A is no function"},
+		"do A s1 ; finish A ; finish A":             {"the function of A has ended already"},
+		"acquire A s1 ; do B s1 ; finish B":         {"the function of B has not begun"},
+		"resume pass":                               {"no step `hold`"},
+		"connect s1 ; hold s1 create ; resume pass": {"no request is held"},
+		"connect s1 ; next s1 creat pass":           {`no operation "creat"`},
+		"next s1 create pass":                       {`no session is named "s1" yet`},
+		"connect s1 ; next s1 create pass":          {`a fault was arranged for "create" of "s1", and no such request came`},
+		"connect s1 ; always s1 any pass ; pass":    {`a fault was arranged for "any" of "s1", and no such request came`},
+		"connect s1 ; next s1 any fail=throtled":    {`no failure "throtled"`},
+	} {
+		scene := filepath.Join(t.TempDir(), "scene")
+		eventstest.Must(t, os.WriteFile(scene, []byte("scene nocost\n"+lines+"\n----\n"), 0o600))
+		command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+		command.Env = append(os.Environ(), brokenScene+"="+scene)
+		out, err := command.CombinedOutput()
+		if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) {
+			t.Errorf("%q ended with %v:\n%s", lines, err, out)
+		}
+		for _, want := range wants {
+			if got := string(out); !strings.Contains(got, want) {
+				t.Errorf("%q: got\n%.3000s\nwant a line with %q", lines, got, want)
 			}
 		}
 	}

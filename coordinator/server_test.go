@@ -229,7 +229,8 @@ func beforeOutage(t *testing.T, servers string, raw *zk.Conn) *outage {
 func (o *outage) survived(t *testing.T, raw *zk.Conn) {
 	t.Helper()
 	for _, c := range []*coordinator.Coordinator{o.holder, o.waiter} {
-		eventstest.Eventually(t, "the coordinators are connected again", func() bool { return c.State() == coordinator.StateConnected })
+		eventstest.Eventually(t, "the coordinators are connected again", func() bool { return c.State() == coordinator.StateConnected },
+			func() string { return fmt.Sprint("one is ", c.State()) })
 	}
 	if ids := [2]int64{o.holder.SessionID(), o.waiter.SessionID()}; ids != o.ids {
 		t.Errorf("the sessions %#x became %#x, want the same", o.ids, ids)
@@ -266,7 +267,8 @@ func TestRealServerIsKilledAndComesBack(t *testing.T) {
 	o := beforeOutage(t, e.Connect(), raw)
 	eventstest.Must(t, e.Kill(0))
 	for _, c := range []*coordinator.Coordinator{o.holder, o.waiter} {
-		eventstest.Eventually(t, "the coordinators notice", func() bool { return c.State() == coordinator.StateSuspended })
+		eventstest.Eventually(t, "the coordinators notice", func() bool { return c.State() == coordinator.StateSuspended },
+			func() string { return fmt.Sprint("one is ", c.State()) })
 	}
 	coordtest.NotLost(t, o.held) // suspended is not lost
 	eventstest.Must(t, e.Restart(0))

@@ -550,8 +550,7 @@ func TestRealTaskClaims(t *testing.T) {
 
 func workTasks(t *testing.T, servers string, dial faultnet.Dial) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
+	ctx := coordtest.RealContext(t)
 	network := faultnet.New(dial, nil)
 	tasks := eventstest.Amount(300, 1000)
 	s := &shop{

@@ -67,13 +67,14 @@ func worlds(t *testing.T, sections ...string) (all []config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	section, lines := "", strings.ReplaceAll(string(text), "\n\t", " ")
+	section, there := "", map[string]bool{}
+	lines := strings.ReplaceAll(string(text), "\n\t", " ")
 	for line := range strings.Lines(lines) {
 		who, faults, ok := strings.Cut(strings.TrimSpace(line), ": ")
 		name, begins := strings.CutPrefix(who, "== ")
 		switch {
 		case begins:
-			section = name
+			section, there[name] = name, true
 		case strings.HasPrefix(who, "#"), who == "", !slices.Contains(sections, section):
 		case !ok:
 			t.Fatalf("%s: %q has no faults behind a colon", worldsFile, line)
@@ -81,6 +82,11 @@ func worlds(t *testing.T, sections ...string) (all []config) {
 			for left := range strings.SplitSeq(faults, ", ") {
 				all = append(all, worldOf(t, who, left))
 			}
+		}
+	}
+	for _, name := range sections {
+		if !there[name] {
+			t.Fatalf("%s has no section %q", worldsFile, name)
 		}
 	}
 	if len(all) == 0 {

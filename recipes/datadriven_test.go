@@ -88,7 +88,7 @@ func (p *play) run(t *testing.T, d *datadriven.TestData) string {
 	case "world", "queue":
 		p.begin(t, d)
 	case "multi":
-		p.beginMulti(d)
+		p.beginMulti(t, d)
 	case "deliver":
 	default:
 		p.command(t, d)
@@ -318,7 +318,8 @@ func (p *play) nodeText(id uint8) string {
 	return short(p.env.name(id, p.w.forms[id]).Text)
 }
 
-func (p *play) beginMulti(d *datadriven.TestData) {
+func (p *play) beginMulti(t *testing.T, d *datadriven.TestData) {
+	t.Helper()
 	var roles []multiRole
 	flags := map[string]uint8{}
 	for _, a := range d.CmdArgs {
@@ -329,7 +330,11 @@ func (p *play) beginMulti(d *datadriven.TestData) {
 			}
 		case "hold":
 		default:
-			roles = append(roles, placesNamed(strings.Join(a.Vals, "")))
+			role, err := placesNamed(strings.Join(a.Vals, ""))
+			if err != nil {
+				d.Fatalf(t, "%s: %v", a.Key, err)
+			}
+			roles = append(roles, role)
 		}
 	}
 	for i := range roles {

@@ -3,7 +3,9 @@ package recipes
 import (
 	"fmt"
 	"maps"
+	"math"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,13 +62,13 @@ func parseSpec(spec string) (f finds, err error) {
 		seen[head] = true
 		n, notNumber := strconv.Atoi(value)
 		switch {
-		case valued && counts[key] != nil && notNumber == nil:
+		case valued && counts[key] != nil && notNumber == nil && n >= 0 && n <= math.MaxUint8:
 			*counts[key] = uint8(n)
 		case !valued && switches[key] != nil:
 			*switches[key] = true
 		case key == "simple" && !valued:
 			f.whole = false
-		case key == "worlds" && notNumber == nil:
+		case key == "worlds" && notNumber == nil && n > 0:
 			f.limit = n
 		case valued:
 			err = f.list(key, strings.Split(value, ","))
@@ -81,8 +83,12 @@ func parseSpec(spec string) (f finds, err error) {
 	for c := range min(len(f.flags), len(f.places)) {
 		f.places[c].flags = f.flags[c]
 	}
-	if f.clients == 0 {
-		f.clients = max(len(f.roles), len(f.rules), len(f.places), len(f.flags))
+	most := max(len(f.roles), len(f.rules), len(f.places), len(f.flags))
+	switch {
+	case f.clients == 0:
+		f.clients = most
+	case f.clients < most:
+		return f, fmt.Errorf("%d clients, and words for %d", f.clients, most)
 	}
 	return f, nil
 }
@@ -105,15 +111,23 @@ func (f *finds) list(key string, values []string) error {
 		case "roles":
 			f.roles = append(f.roles, bits)
 		case "rules":
-			rule := ruleNamed(value)
-			if rule == nil {
-				return fmt.Errorf("no such rule: %s", value)
+			rule, err := ruleNamed(value)
+			if err != nil {
+				return err
 			}
 			f.rules = append(f.rules, rule)
 		case "places":
-			f.places = append(f.places, placesNamed(value))
+			place, err := placesNamed(value)
+			if err != nil {
+				return err
+			}
+			f.places = append(f.places, place)
 		case "dir":
-			f.dir = start(slices.Index([]string{"known", "unknown", "alien", "none"}, value))
+			dir := slices.Index([]string{"known", "unknown", "alien", "none"}, value)
+			if dir < 0 || len(values) > 1 {
+				return fmt.Errorf("no such directory: %s", strings.Join(values, ","))
+			}
+			f.dir = start(dir)
 		default:
 			return fmt.Errorf("no such word: %s", key)
 		}
@@ -137,27 +151,38 @@ const (
 	beside = roleWrite | roleShares // a writer in the session of one that trades
 )
 
-func ruleNamed(name string) Rule {
-	parts := strings.Split(name+":0:0:", ":")
-	size, _ := strconv.Atoi(parts[1])
+func ruleNamed(name string) (Rule, error) {
+	if name == "unfair" {
+		return Unfair{}, nil
+	}
+	parts := semaphoreName.FindStringSubmatch(name)
+	if parts == nil {
+		return nil, fmt.Errorf("no such rule: %s", name)
+	}
+	size, _ := strconv.Atoi(parts[1]) // digits
 	wanted, _ := strconv.Atoi(parts[2])
-	return map[string]Rule{
-		"semaphore": Semaphore{Size: int32(size), Permits: int32(wanted), Adopt: parts[3] == "adopt"},
-		"unfair":    Unfair{},
-	}[parts[0]]
+	return Semaphore{Size: int32(size), Permits: int32(wanted), Adopt: parts[3] != ""}, nil
 }
 
-func placesNamed(name string) multiRole {
-	dirs, kinds, _ := strings.Cut(name, ":")
-	r := multiRole{plain: len(dirs) == 1}
-	for i, d := range dirs {
+var (
+	semaphoreName = regexp.MustCompile(`^semaphore:(\d):(\d)(:adopt)?$`)
+	placeName     = regexp.MustCompile(`^([pq]|pq|qp)(?::([lrw]+))?$`)
+)
+
+func placesNamed(name string) (r multiRole, err error) {
+	parts := placeName.FindStringSubmatch(name)
+	if parts == nil || parts[2] != "" && len(parts[2]) != len(parts[1]) {
+		return r, fmt.Errorf("no such place: %s", name)
+	}
+	r.plain = len(parts[1]) == 1
+	for i, d := range parts[1] {
 		kind := events.KindLock
-		if i < len(kinds) {
-			kind = map[byte]events.Kind{'r': events.KindRead, 'w': events.KindWrite}[kinds[i]]
+		if parts[2] != "" {
+			kind = map[byte]events.Kind{'l': events.KindLock, 'r': events.KindRead, 'w': events.KindWrite}[parts[2][i]]
 		}
 		r.dirs, r.kinds = append(r.dirs, uint8(d-'p')), append(r.kinds, kind)
 	}
-	return r
+	return r, nil
 }
 
 // kindsOf returns the faults by name.
@@ -222,7 +247,11 @@ func explores(t *testing.T, spec string) (bad string) {
 }
 
 func TestBadSpecsAreRefused(t *testing.T) {
-	for _, spec := range []string{"clients=x", "nothing", "eager eager", "roles=king", "rules=king", "flags=try+x", "what=1"} {
+	for _, spec := range []string{"clients=x", "nothing", "eager eager", "roles=king", "rules=king", "flags=try+x", "what=1",
+		"clients=-1", "clients=300", "worlds=0", "rules=semafore:2:2", "rules=semaphore:2", "rules=semaphore:2:x", "rules=semaphore:2:1:adapt",
+		"rules=unfair:1", "dir=knwon", "dir=known,none", "places=px", "places=pp", "places=pq:rx", "places=pq:r", "places=",
+		"clients=1 flags=try,-",
+	} {
 		if _, err := parseSpec(spec); err == nil {
 			t.Errorf("%q is taken for a spec", spec)
 		}

@@ -7,22 +7,34 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
 // Bubble runs the test in virtual time, as synctest.Test does, with a watchdog. The watchdog panics with the lines that the test's
-// goroutines wait in if the test is not over after Limit of virtual time, or waits for the same thing from one round of
-// the watchdog to the next while nothing sleeps. A test cannot be ended in another way while it waits for a channel.
+// goroutines wait in if the test is not over after Limit of virtual time, or waits in the same line from one round of
+// the watchdog to the next, while no goroutine is in time.Sleep. A test cannot be ended in another way while it waits for a channel.
+// A test that is to pass longer than a round calls time.Sleep: a timer or ticker looks like any other channel.
 func Bubble(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		over := make(chan struct{})
 		defer close(over)
+		defer doing.Delete(t.Name())
 		go watch(t.Name(), over)
 		test(t)
 	})
+}
+
+// doing has what tests in virtual time have said that they do, by their names.
+var doing sync.Map
+
+// Doing notes for the watchdog what the test does, where its line in the source does not say it.
+func Doing(tb testing.TB, what string) {
+	tb.Helper()
+	doing.Store(tb.Name(), what)
 }
 
 // watch panics if the test hangs, and returns once it is over.
@@ -38,9 +50,21 @@ func watch(name string, over <-chan struct{}) {
 		}
 		all, before := bubble(stacks()), wait
 		wait = awaited(all)
-		if after := time.Since(began); after >= Limit || wait != "" && wait == before {
-			panic(fmt.Sprintf("%s is not over after %v of virtual time; it waits in\n%s", name, after, waiting(all)))
+		var why string
+		after := time.Since(began)
+		switch {
+		case after >= Limit:
+			why = fmt.Sprintf("the limit is %v", Limit)
+		case wait != "" && wait == before:
+			why = fmt.Sprintf("for %v it has waited in the same line, with no goroutine in time.Sleep", round)
+		default:
+			continue
 		}
+		at := ""
+		if what, said := doing.Load(name); said {
+			at = fmt.Sprintf("\t%v\n", what)
+		}
+		panic(fmt.Sprintf("%s is not over after %v of virtual time; %s; it waits in\n%s%s", name, after, why, at, waiting(all)))
 	}
 }
 
@@ -78,9 +102,9 @@ func stacks() string {
 	}
 }
 
-var frame = regexp.MustCompile(`(?m)^\t(\S+_test\.go):(\d+)`)
+var frame = regexp.MustCompile(`(?m)^\t(\S+_test\.go|\S+/internal/[a-z]+test/\w+\.go):(\d+)`)
 
-// waiting names the innermost line of a test file in each stack, and the text of that line.
+// waiting names the innermost line of a test, or of a package of test support, in each stack, and the text of that line.
 func waiting(bubble []string) string {
 	var lines []string
 	for _, stack := range bubble {

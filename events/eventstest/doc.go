@@ -1,6 +1,10 @@
 // Package eventstest waits in tests: for a value, for a condition, and for a test in virtual time that hangs.
 //
 // Nothing in it has a limit in seconds of the wall clock. Outside of virtual time it counts polls, which take longer on a
-// machine with other work. In virtual time it waits for minutes, which pass in less than a second.
+// machine with other work. In virtual time it waits for minutes, which pass in about a second.
+//
+// The watchdog of virtual time ends a test that is in one line for longer than a round of ten minutes, unless a goroutine is in
+// time.Sleep then. A wait for a timer or a ticker is not told from any other wait: let hours pass with time.Sleep.
+//
 // It is for tests only: the architecture test refuses any other import.
 package eventstest

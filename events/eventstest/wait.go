@@ -32,7 +32,7 @@ func step() time.Duration {
 // what names the value that is awaited: "a Grant of the second waiter".
 func Receive[T any](tb testing.TB, from <-chan T, what string) T {
 	tb.Helper()
-	tick := time.NewTicker(step())
+	began, tick := time.Now(), time.NewTicker(step())
 	defer tick.Stop()
 	for range polls {
 		select {
@@ -41,14 +41,15 @@ func Receive[T any](tb testing.TB, from <-chan T, what string) T {
 		case <-tick.C:
 		}
 	}
-	tb.Fatalf("still waiting for %s", what)
+	tb.Fatalf("still waiting for %s after %v, and nothing came", what, time.Since(began).Round(time.Millisecond))
 	panic("unreachable")
 }
 
 // Eventually returns as soon as the condition holds. It fails the test if that does not happen.
-// what names the condition: "the waiter is queued".
-func Eventually(tb testing.TB, what string, holds func() bool) {
+// what names the condition: "the waiter is queued". The failure prints what the functions behind it return: the state that was seen last.
+func Eventually(tb testing.TB, what string, holds func() bool, state ...func() string) {
 	tb.Helper()
+	began := time.Now()
 	if holds() {
 		return
 	}
@@ -64,5 +65,9 @@ func Eventually(tb testing.TB, what string, holds func() bool) {
 			tick.Reset(pause)
 		}
 	}
-	tb.Fatalf("still not: %s", what)
+	seen := ""
+	for _, tell := range state {
+		seen += "; " + tell()
+	}
+	tb.Fatalf("still not after %v and %d looks: %s%s", time.Since(began).Round(time.Millisecond), polls+1, what, seen)
 }

@@ -1,7 +1,9 @@
 package eventstest_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -22,16 +24,20 @@ const hangs = "ZKGRANT_TEST_HANGS"
 // keeps it for longer.
 func TestAHangIsToldByTheLineThatWaits(t *testing.T) {
 	if os.Getenv(hangs) != "" {
-		eventstest.Bubble(t, func(*testing.T) {
+		eventstest.Bubble(t, func(t *testing.T) {
 			never := make(chan int)
 			defer time.AfterFunc(2*eventstest.Limit, func() { close(never) }).Stop()
 			if os.Getenv(hangs) == "asleep" {
 				go time.Sleep(2 * eventstest.Limit)
 			}
+			eventstest.Doing(t, "the seventh step")
 			<-never // the line that is to be told
 		})
 	}
-	for how, after := range map[string]string{"awake": "20m0s", "asleep": eventstest.Limit.String()} {
+	for how, why := range map[string][]string{
+		"awake":  {"is not over after 20m0s", "for 10m0s it has waited in the same line, with no goroutine in time.Sleep"},
+		"asleep": {"is not over after " + eventstest.Limit.String(), "the limit is " + eventstest.Limit.String()},
+	} {
 		command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
 		command.Env = append(os.Environ(), hangs+"="+how)
 		out, err := command.CombinedOutput()
@@ -39,7 +45,7 @@ func TestAHangIsToldByTheLineThatWaits(t *testing.T) {
 		if !errors.As(err, &exit) {
 			t.Fatalf("%s: the hanging test ended with %v:\n%s", how, err, out)
 		}
-		for _, want := range []string{"is not over after " + after, "<-never // the line that is to be told"} {
+		for _, want := range append(why, "\tthe seventh step\n", "<-never // the line that is to be told") {
 			if got := string(out); !strings.Contains(got, want) {
 				t.Errorf("%s: got %s\nwant a line with %q", how, got, want)
 			}
@@ -56,24 +62,43 @@ type failing struct {
 func (f *failing) Helper() {}
 
 func (f *failing) Fatalf(format string, args ...any) {
-	f.said = format
+	f.said = fmt.Sprintf(format, args...)
 	panic(f)
 }
 
 func TestWaitingEndsInVirtualTime(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
-		for name, wait := range map[string]func(f *failing){
-			"Receive":    func(f *failing) { eventstest.Receive(f, make(chan int), "a value") },
-			"Eventually": func(f *failing) { eventstest.Eventually(f, "a condition", func() bool { return false }) },
+		for want, wait := range map[string]func(f *failing){
+			"still waiting for a value after 9m0s, and nothing came": func(f *failing) { eventstest.Receive(f, make(chan int), "a value") },
+			"still not after 8m51.011s and 6001 looks: a condition; it is 7": func(f *failing) {
+				eventstest.Eventually(f, "a condition", func() bool { return false }, func() string { return "it is 7" })
+			},
 		} {
 			tb := &failing{TB: t}
 			func() {
 				defer func() { _ = recover() }()
 				wait(tb)
 			}()
-			if tb.said == "" {
-				t.Errorf("%s that waits in vain did not fail its test", name)
+			if tb.said != want {
+				t.Errorf("a wait in vain failed its test with %q, want %q", tb.said, want)
 			}
+		}
+	})
+}
+
+// TestPatienceEnds says why, and a cancel says another thing.
+func TestPatienceEnds(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		began := time.Now()
+		ctx := eventstest.Patiently(t, time.Minute)
+		<-ctx.Done()
+		if took, why := time.Since(began), context.Cause(ctx); took != time.Minute || !errors.Is(why, eventstest.ErrNever) {
+			t.Errorf("patience ended after %v with %v, want ErrNever after a minute", took, why)
+		}
+		other, cancel := eventstest.Patient(time.Minute)
+		cancel()
+		if why := context.Cause(other); !errors.Is(why, context.Canceled) {
+			t.Errorf("cancelled patience ends with %v, want context.Canceled", why)
 		}
 	})
 }

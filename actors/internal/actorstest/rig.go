@@ -332,8 +332,8 @@ func (r *Rig) IsOver(t *testing.T, want error) {
 	}
 }
 
-// IsLeft checks that nothing of the lock is left at the server.
-func (r *Rig) IsLeft(t *testing.T, want int32) {
+// WantGone checks how often the lock has said that nothing of it is left at the server: never, or once.
+func (r *Rig) WantGone(t *testing.T, want int32) {
 	t.Helper()
 	opened, closed := r.Port.Counts()
 	if gone := r.Gone.Load(); gone != want || closed != int(want)*opened {
@@ -348,7 +348,7 @@ func (r *Rig) IsLeft(t *testing.T, want int32) {
 func (r *Rig) IsOverAndGone(t *testing.T, want error) {
 	t.Helper()
 	r.IsOver(t, want)
-	r.IsLeft(t, 1)
+	r.WantGone(t, 1)
 }
 
 // IsNotHeld checks that the lock is neither held nor valid.

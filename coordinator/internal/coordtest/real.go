@@ -20,12 +20,10 @@ import (
 // RealMax bounds every wait on real servers. It is far more than anything takes, also on a machine with other work.
 const RealMax = 3 * time.Minute
 
-// RealContext ends with the test, or after RealMax.
+// RealContext ends with the test, or after RealMax, which is longer on a machine with other work.
 func RealContext(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), RealMax)
-	t.Cleanup(cancel)
-	return ctx
+	return eventstest.Patiently(t, RealMax)
 }
 
 // ConnectReal connects to real servers until the test has ended.
@@ -71,7 +69,7 @@ func Queued(t *testing.T, raw *zk.Conn, dir string, n int) (names []string) {
 	eventstest.Eventually(t, fmt.Sprintf("%d nodes at %s", n, dir), func() bool {
 		names = QueueOf(t, raw, dir)
 		return len(names) == n
-	})
+	}, func() string { return fmt.Sprintf("there are %q", names) })
 	return names
 }
 
@@ -126,12 +124,12 @@ func RealToll(t *testing.T, e *ensemble.Ensemble, do func()) Toll {
 	asked := 0.0 // each question is a packet, and has been counted when it is answered
 	read := func() Toll {
 		var counters map[string]float64
+		var err error
 		eventstest.Eventually(t, "the server says what it has counted", func() bool {
-			var err error
 			asked++
 			counters, err = e.Counters(RealContext(t), 0)
 			return err == nil
-		})
+		}, func() string { return fmt.Sprintf("it says: %v", err) })
 		for _, name := range []string{"zk_packets_received", "zk_bytes_received_count", "zk_sum_node_deleted_watch_count"} {
 			if _, ok := counters[name]; !ok {
 				t.Fatalf("the server has no counter %s", name)

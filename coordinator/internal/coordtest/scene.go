@@ -64,7 +64,7 @@ import (
 //	delete A (or a node, or a path; A 1: the second of its nodes), set A text, create /path, data A, sequence /path N, reap, tree, watches
 //	next s1 create ACTION    what becomes of the next such request: cut-before, cut-after, swallow, delay=2s, fail=throttled, fail=denied,
 //	                         delete=A (right before it); always: of every such request; s1 or any; an operation, or any; pass: of nothing
-//	                         any more
+//	                         any more. A fault that strikes no request fails the scene
 //	hold s1 create           the next such request waits at the server, until `resume ACTION`
 //
 // Each scene is checked for what holds in all of them: see checks.go.
@@ -141,7 +141,7 @@ func runFile(t *testing.T, file string, variant []string, place func() stage) {
 		if s == nil {
 			return d.Expected // it is for the double alone
 		}
-		s.variant = replacer
+		s.variant, s.place = replacer, d.Pos+": "
 		var want []string
 		if place != nil {
 			want = strings.Split(strings.TrimSuffix(d.Expected, "\n"), "\n")
@@ -183,6 +183,7 @@ type scene struct {
 
 	nocost, vague, ownerless, exclusive, brief, leases bool
 	variant                                            *strings.Replacer
+	place                                              string // of the block that is played: its file and line
 
 	sessions  map[string]*coordinator.Coordinator
 	streams   map[string]bool  // whose stream is read
@@ -204,7 +205,7 @@ type scene struct {
 	start  time.Time
 	heard  []news
 	asked  map[int64]map[zktest.Op]int
-	faults []fault
+	faults []*fault
 	resume chan zktest.Action
 }
 
@@ -264,6 +265,9 @@ func (s *scene) play(lines, want []string) string {
 			s.line++
 			s.mu.Unlock()
 			for _, step := range strings.Split(steps, "&") {
+				if s.srv != nil {
+					eventstest.Doing(s, s.place+strings.TrimSpace(step))
+				}
 				said = append(said, s.step(strings.Fields(step))...)
 			}
 			s.on.settle(s.placed)

@@ -1,12 +1,10 @@
 package coordtest
 
 import (
-	"context"
 	"errors"
 	"os"
 	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -60,9 +58,7 @@ func Servers(t *testing.T, n int) *ensemble.Ensemble {
 		t.Fatal(err)
 	}
 	servers.folders = append(servers.folders, folder)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	e, err := ensemble.Launch(ctx, installation, folder, n)
+	e, err := ensemble.Launch(RealContext(t), installation, folder, n)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,11 +17,21 @@ import (
 
 var errCancelled = errors.New("cancelled by the caller")
 
+// needed is how many words a step needs behind its first one.
+var needed = map[string]int{
+	"connect": 1, "acquire": 2, "do": 2, "finish": 1, "cancel": 1, "release": 1, "leave": 1, "observe": 2, "read": 1, "proclaim": 3,
+	"resize": 2, "txn": 2, "revoke": 2, "queue": 1, "warm": 1, "close": 1, "wait": 1, "expire": 1, "cut": 1, "mute": 1, "lag": 1,
+	"unmute": 1, "unlag": 1, "delete": 1, "create": 1, "set": 1, "data": 1, "sequence": 2, "next": 3, "always": 3, "hold": 2, "resume": 1,
+}
+
 // step does one step, and returns what it has to say by itself.
 func (s *scene) step(words []string) (said []string) {
 	s.Helper()
 	if len(words) == 0 {
 		return nil
+	}
+	if need := needed[words[0]]; len(words) <= need {
+		s.Fatalf("%q has %d words behind it, want %d at least", words[0], len(words)-1, need)
 	}
 	verb, words := words[0], append(words[1:len(words):len(words)], make([]string, 3)...)
 	args := words[:len(words)-3] // the words that are there; one that is missing is empty
@@ -37,8 +47,21 @@ func (s *scene) step(words []string) (said []string) {
 	case "acquire", "do":
 		s.acquire(verb == "do", words[0], words[1], args[2:])
 	case "finish":
-		s.caller(words[0]).finish <- string(text)
+		c := s.caller(words[0])
+		if c.finish == nil {
+			s.Fatalf("%s is no function", words[0])
+		}
+		select {
+		case c.finish <- string(text):
+		case <-c.left:
+			s.Fatalf("the function of %s has ended already", words[0])
+		case <-s.inVain():
+			s.Fatalf("the function of %s has not begun", words[0])
+		}
 	case "cancel":
+		if s.cancel[words[0]] == nil {
+			s.Fatalf("no context is named %q", words[0])
+		}
 		s.cancel[words[0]](errCancelled)
 	case "release":
 		for _, name := range args {
@@ -84,7 +107,7 @@ func (s *scene) step(words []string) (said []string) {
 		}()
 	case "wait":
 		if d := s.duration(words[0]); s.srv != nil { // on a real server what comes of it is awaited
-			<-time.After(d)
+			time.Sleep(d) // the watchdog would take a long wait for a timer for a hang
 		}
 	case "delete":
 		s.must(s.on.Delete(s.node(args...)))
@@ -105,6 +128,14 @@ func (s *scene) step(words []string) (said []string) {
 		said = s.fault(verb, words, args)
 	}
 	return said
+}
+
+// inVain ends a wait for what comes at once or never, in virtual time.
+func (s *scene) inVain() <-chan time.Time {
+	if s.srv == nil {
+		return nil
+	}
+	return time.After(time.Minute)
 }
 
 // fault does a step that only the double can do, or that takes virtual time.
@@ -140,17 +171,23 @@ func (s *scene) fault(verb string, words, args []string) (said []string) {
 	case "tree":
 		said = append(said, s.tree())
 	case "next", "always":
-		s.addFault(fault{session: words[0], op: words[1], action: s.action(words[2]), once: verb == "next"})
+		s.addFault(&fault{session: words[0], op: words[1], action: s.action(words[2]), once: verb == "next"})
 	case "hold":
 		s.resume = make(chan zktest.Action)
 		held := s.resume
-		s.addFault(fault{session: words[0], op: words[1], once: true, action: func() zktest.Action { return <-held }})
+		s.addFault(&fault{session: words[0], op: words[1], once: true, action: func() zktest.Action { return <-held }})
 	case "resume":
-		s.resume <- s.action(words[0])()
+		if s.resume == nil {
+			s.Fatalf("no step `hold` before `resume`")
+		}
+		select {
+		case s.resume <- s.action(words[0])():
+			s.resume = nil
+		case <-s.inVain():
+			s.Fatalf("no request is held that could go on")
+		}
 	case "pass":
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.faults = nil
+		s.noFaults()
 	default:
 		s.Fatalf("no step %q", verb)
 	}
@@ -159,9 +196,8 @@ func (s *scene) fault(verb string, words, args []string) (said []string) {
 
 // mend ends every fault.
 func (s *scene) mend() {
-	s.mu.Lock()
-	s.faults = nil
-	s.mu.Unlock()
+	s.Helper()
+	s.noFaults()
 	s.srv.Down(false)
 	s.srv.MuteAll(false)
 	for _, id := range s.broken {
@@ -175,12 +211,43 @@ type fault struct {
 	op      string
 	action  func() zktest.Action
 	once    bool
+	struck  bool
 }
 
-func (s *scene) addFault(f fault) {
+func (s *scene) addFault(f *fault) {
+	s.Helper()
+	if f.op != "any" && !slices.Contains(operations(), f.op) {
+		s.Fatalf("no operation %q, want any or one of %q", f.op, operations())
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if f.session != "any" && s.sessions[f.session] == nil {
+		s.Fatalf("no session is named %q yet", f.session)
+	}
 	s.faults = append(s.faults, f)
+}
+
+// noFaults forgets the faults, and fails for each that has struck no request.
+func (s *scene) noFaults() {
+	s.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.faults {
+		if !f.struck {
+			s.Errorf("a fault was arranged for %q of %q, and no such request came", f.op, f.session)
+		}
+	}
+	s.faults = nil
+}
+
+// operations are the names of requests that a client makes.
+func operations() (names []string) {
+	for op := zktest.OpConnect; op <= zktest.OpSetWatches; op++ {
+		if name := op.String(); !strings.HasPrefix(name, "op ") {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // action reads what becomes of a request.
@@ -199,7 +266,11 @@ func (s *scene) action(text string) func() zktest.Action {
 	case "delay":
 		action = zktest.Delay(s.duration(value))
 	case "fail":
-		action = zktest.Fail(map[string]zktest.Code{"throttled": zktest.Throttled, "denied": zktest.NoAuth}[value])
+		code, known := map[string]zktest.Code{"throttled": zktest.Throttled, "denied": zktest.NoAuth}[value]
+		if !known {
+			s.Fatalf("no failure %q, want throttled or denied", value)
+		}
+		action = zktest.Fail(code)
 	case "delete":
 		return func() zktest.Action {
 			s.must(s.on.Delete(s.node(value)))
@@ -234,6 +305,7 @@ func (s *scene) decide(r zktest.Request) func() zktest.Action {
 	for i, f := range s.faults {
 		named := f.op == r.Op.String() || f.op == "any" && r.Op != zktest.OpConnect || f.op == "create" && Creates(r)
 		if named && (f.session == "any" || f.session == s.nameLocked(r.Session)) {
+			f.struck = true
 			if f.once {
 				s.faults = slices.Delete(s.faults, i, i+1)
 			}

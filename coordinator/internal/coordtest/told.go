@@ -282,14 +282,12 @@ func (s *scene) follow(stream <-chan events.Event, session string) {
 		case events.Grant:
 			note(ev.ID, true, "GRANT")
 		case events.Lost:
-			name := "" // of several that lose it together, none is first
 			if c := s.callerOf(session, ev.ID); c != nil {
-				name = c.name
 				s.mu.Lock()
 				c.stream++
 				s.mu.Unlock()
 			}
-			s.hear(session+name, true, func() string { return "stream: LOST " + ev.Reason.String() })
+			note(ev.ID, true, "LOST "+ev.Reason.String())
 		case events.Ended:
 			text := "ENDED " + errorName(ev.Err)
 			if ev.Held > 0 && !s.vague {

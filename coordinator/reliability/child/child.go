@@ -11,10 +11,12 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// patience ends the wait for a child that hangs. It needs a moment.
-const patience = 5 * time.Minute
+// patience ends the wait for a child that hangs. It needs a moment, and gets more than this on a machine with other work.
+const patience = time.Minute
 
 // Child is a process that does a job.
 type Child struct {
@@ -71,11 +73,12 @@ func Start(tb testing.TB, name, variable, job string, goOn func(*os.Process)) *C
 		if goOn != nil {
 			goOn(cmd.Process)
 		}
-		timer := time.AfterFunc(patience, func() {
+		ctx, cancel := eventstest.Patient(patience)
+		defer cancel()
+		defer context.AfterFunc(ctx, func() {
 			tb.Errorf("%s did not end within %v of the end of its input: it is killed", name, patience)
 			_ = cmd.Process.Kill()
-		})
-		defer timer.Stop()
+		})()
 		_, _ = io.Copy(io.Discard, out) // until it has closed its end, as Wait wants it
 		if err := cmd.Wait(); err != nil && !c.killed.Load() || said.Len() > 0 {
 			tb.Errorf("%s: %v\n%s", name, err, said.Bytes())

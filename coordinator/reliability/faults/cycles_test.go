@@ -267,7 +267,7 @@ func (w *worker) expire(t *testing.T, ctx context.Context, lock *contended) {
 		select {
 		case <-a.Lost():
 		case <-ctx.Done():
-			t.Error("nobody says that it is lost")
+			t.Errorf("the holder of %s hears no loss behind the end of its session: valid %v; want Lost", lock.path, a.Valid())
 		}
 		ended(t, ctx, a, coordinator.ErrSessionExpired)
 	} else {
@@ -297,6 +297,6 @@ func ended(t *testing.T, ctx context.Context, a *coordinator.Acquisition, want e
 			t.Errorf("ended with %v; want %v", err, want)
 		}
 	case <-ctx.Done():
-		t.Error("it does not end")
+		t.Errorf("the acquisition does not end: valid %v; want it to end with %v", a.Valid(), want)
 	}
 }

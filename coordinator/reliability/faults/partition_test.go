@@ -48,8 +48,8 @@ func (s *silence) partition(
 	p.Hold(s.ways)
 	pause(ctx, length)
 	p.Heal()
-	if tr.reconnected(t) && !tr.handOver(t) && s.mustNot {
-		t.Errorf("%s: lost: %v", tr.name, tr.loss.Reason)
+	if tr.reconnected(t) && !tr.handOver(t) && s.mustNot && !disturbed {
+		t.Errorf("%s: lost: %v, want it held through a silence of less than T/2", tr.name, tr.loss.Reason)
 	}
 	return disturbed
 }
@@ -183,6 +183,10 @@ func reportSilences(t *testing.T, kinds []*silence) {
 	trials, spurious, needless := 0, 0, 0
 	for _, s := range kinds {
 		n := s.kept + s.lost
+		if n == 0 {
+			t.Logf("silent %v: not tried; %d were lost before the silence began: the machine was busy", s, s.disturbed)
+			continue
+		}
 		trials += n
 		if s.mustNot {
 			spurious += s.lost
@@ -208,7 +212,12 @@ func reportSilences(t *testing.T, kinds []*silence) {
 		}
 		reliability.Report(t, row, "%s", text)
 	}
-	reliability.Report(t, reliability.RowSpuriousLost, "silent for less than T/2: %d in %d trials", spurious, needless)
+	if needless > 0 {
+		reliability.Report(t, reliability.RowSpuriousLost, "silent for less than T/2: %d in %d trials", spurious, needless)
+	}
+	if trials == 0 {
+		return
+	}
 	reliability.Report(t, reliability.RowTwoHolders, "real servers, silent partitions: 0 in %d trials", trials)
 	reliability.Report(t, reliability.RowWedged, "real servers, silent partitions: 0 in %d trials", trials)
 }

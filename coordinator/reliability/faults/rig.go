@@ -11,42 +11,19 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// errNever is why a wait ends for something that has to happen and does not.
-var errNever = errors.New("faults: it does not happen")
+// patience is how long a wait may take here. Nothing takes nearly as long.
+const patience = 60 * time.Second
 
-// Nothing here takes nearly as long as patience. It is counted in ticks that this process has seen, which are fewer on a machine
-// with other work, where everything takes longer.
-const (
-	patience     = 60 * time.Second
-	patienceTick = 50 * time.Millisecond
-)
-
-// patient returns a context that ends, with errNever, when patience does.
-func patient() (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	go func() {
-		tick := time.NewTicker(patienceTick)
-		defer tick.Stop()
-		for range patience / patienceTick {
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-				return
-			}
-		}
-		cancel(errNever)
-	}()
-	return ctx, func() { cancel(context.Canceled) }
-}
+// patient returns a context that ends when patience does.
+func patient() (context.Context, context.CancelFunc) { return eventstest.Patient(patience) }
 
 // patiently ends with the test, or when something does not happen.
 func patiently(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := patient()
-	t.Cleanup(cancel)
-	return ctx
+	return eventstest.Patiently(t, patience)
 }
 
 // pause lets time pass, which is the subject here; whoever calls it has referees at work meanwhile.
@@ -62,11 +39,12 @@ func pause(ctx context.Context, d time.Duration) {
 // happens polls until the condition holds, and reports whether it did. It may be called from any goroutine.
 func happens(t *testing.T, what string, cond func() bool) bool {
 	t.Helper()
+	began := time.Now()
 	ctx, cancel := patient()
 	defer cancel()
 	for !cond() {
 		if pause(ctx, 2*time.Millisecond); ctx.Err() != nil {
-			t.Errorf("it never happens that %s", what)
+			t.Errorf("still not after %v: %s", time.Since(began).Round(time.Millisecond), what)
 			return false
 		}
 	}

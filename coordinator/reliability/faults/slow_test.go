@@ -98,6 +98,10 @@ func TestSlowServer(t *testing.T) {
 		}
 	}
 	for _, s := range kinds {
+		if s.kept+s.lost == 0 {
+			t.Logf("slow server, %s: not tried; without a lag it was slow as well: the machine was busy", s.name)
+			continue
+		}
 		text := fmt.Sprintf("slow server, %s: %d of %d lost", s.name, s.lost, s.kept+s.lost)
 		if s.lost > 0 {
 			text += fmt.Sprintf(", each before the next grant (by %.3f T at least)", s.lead.min())

@@ -16,6 +16,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // holdJob holds the lock again and again, until it is lost each time.
@@ -133,7 +134,7 @@ func (r *resumption) trial(t *testing.T, c *helper, path string) error {
 	if _, err := c.hear(); err != nil { // that it was granted
 		return err
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), realMax)
+	ctx, cancel := eventstest.Patient(realMax)
 	defer cancel()
 	wanted := r.next.Mutex(path).Acquire(ctx)
 	var p pause

@@ -1,7 +1,6 @@
 package histories
 
 import (
-	"context"
 	"math/rand/v2"
 	"net"
 	"sync"
@@ -9,12 +8,13 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
-// realMax ends what hangs on real servers. Nothing takes nearly as long, on however slow a machine.
-const realMax = 5 * time.Minute
+// realMax ends what hangs on real servers. Nothing takes nearly as long on an idle machine, and it is longer on another one.
+const realMax = 2 * time.Minute
 
 const (
 	crewSize     = 3 // workers of a coordinator
@@ -47,7 +47,7 @@ func (d *disaster) dial(t *testing.T, number int) coordinator.Option {
 
 // connect makes a coordinator.
 func (d *disaster) connect(dial coordinator.Option) (*coordinator.Coordinator, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), realMax)
+	ctx, cancel := eventstest.Patient(realMax)
 	defer cancel()
 	return coordinator.Connect(ctx, d.ensemble.Connect(), dial,
 		coordinator.WithSessionTimeout(d.timeout), coordinator.WithTickTime(d.timeout/timeoutTicks))
@@ -62,7 +62,7 @@ func (d *disaster) note(format string, args ...any) {
 // strike breaks something, lets a while go by, and mends it. All kinds have their turn.
 func (d *disaster) strike(t *testing.T, turn int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), realMax)
+	ctx, cancel := eventstest.Patient(realMax)
 	defer cancel()
 	who := d.random.IntN(len(d.networks))
 	if worker, held := d.history.holder(slowLock); held && d.random.IntN(4) != 0 {

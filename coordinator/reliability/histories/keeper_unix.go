@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // memory is a set that the test keeps.
@@ -111,10 +113,12 @@ func (k *keeper) pauseHolder(t *testing.T, period, expiry time.Duration) {
 	start := time.Now()
 	var victim *helper
 	before := 0
-	k.until(func() bool {
+	patient, cancel := eventstest.Patient(realMax)
+	defer cancel()
+	k.until(patient, func() bool {
 		victim, before = k.look()
 		return victim != nil
-	}, start.Add(realMax))
+	})
 	if victim == nil {
 		t.Errorf("nobody was in the critical section for %v", realMax)
 		return
@@ -128,22 +132,22 @@ func (k *keeper) pauseHolder(t *testing.T, period, expiry time.Duration) {
 	k.mu.Unlock()
 	halted := time.Now()
 	// The server lets nobody else in before the session has expired; then some get their turn.
-	k.until(func() bool {
+	k.until(patient, func() bool {
 		_, grants := k.look()
 		return grants > before+3 && time.Since(halted) > expiry
-	}, halted.Add(realMax))
+	})
 	if err := victim.goOn(); err != nil {
 		t.Error(err)
 	}
-	k.until(func() bool { return false }, start.Add(period))
+	rest, end := context.WithDeadline(context.Background(), start.Add(period))
+	defer end()
+	k.until(rest, func() bool { return false })
 }
 
-// until polls until the condition holds, or it is too late.
-func (k *keeper) until(cond func() bool, deadline time.Time) {
+// until polls until the condition holds, or the context ends.
+func (k *keeper) until(ctx context.Context, cond func() bool) {
 	ticker := time.NewTicker(2 * time.Millisecond)
 	defer ticker.Stop()
-	ctx, cancel := context.WithDeadline(context.Background(), deadline)
-	defer cancel()
 	for !cond() {
 		select {
 		case <-ticker.C:

@@ -16,6 +16,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/reliability/child"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // jobVariable makes a process of the test binary a child, which does the job that is described there and no tests.
@@ -153,11 +154,12 @@ func startChild(t *testing.T, j job) *helper {
 // hear receives what the child has to say. A child that says nothing for very long is sent home.
 func (c *helper) hear() (message, error) {
 	var silent atomic.Bool
-	timer := time.AfterFunc(realMax, func() {
+	ctx, cancel := eventstest.Patient(realMax)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
 		silent.Store(true)
 		_ = c.HangUp()
-	})
-	defer timer.Stop()
+	})()
 	m, err := c.receive()
 	if silent.Load() {
 		return m, fmt.Errorf("it was silent for %v (%w)", realMax, err)

@@ -33,8 +33,12 @@ func eachSeed(t *testing.T, play func(t *testing.T, seed uint64, rounds int)) (c
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			eventstest.Bubble(t, func(t *testing.T) { play(t, seed, reliability.Trials(80, 80, 300)) })
 			if t.Failed() {
-				t.Logf("to repeat it, perhaps several times: %s=%d go test -count=1 -run '%s$' ./coordinator/reliability/histories",
-					seedVariable, seed, test)
+				measure := "" // which decides how many rounds there are
+				if os.Getenv(reliability.MeasureVariable) == "1" {
+					measure = reliability.MeasureVariable + "=1 "
+				}
+				t.Logf("to repeat it, perhaps several times: %s%s=%d go test -count=1 -run '%s$' ./coordinator/reliability/histories",
+					measure, seedVariable, seed, test)
 			}
 		})
 	}

@@ -47,10 +47,10 @@ func (r *record) granted(grant events.Grant) {
 		return
 	}
 	if grant.ID != r.id || grant.Path != r.path || !r.life.client.world.holds(r.path, grant.Node) || grant.Token == 0 {
-		r.failf("%+v for %s", grant, r.path)
+		r.failf("granted %+v, want the id %d, the path %s, a node that is there, and a token", grant, r.id, r.path)
 	}
 	if !r.life.client.isKazoos(grant.Node) {
-		r.failf("granted %s", grant.Node)
+		r.failf("granted with the node %s, whose name is not of the form that the client has", grant.Node)
 	}
 	r.tenure = newTenure(r.life, r.path, r.script.side, grant, r.born, r.a.Valid)
 	r.tenure.quick = r.script.late == 0
@@ -60,7 +60,7 @@ func (r *record) granted(grant events.Grant) {
 		again := r.writer.side == r.script.side
 		r.life.client.world.count(map[bool]string{true: "granted again", false: "downgraded"}[again], 1)
 		if r.writer.grant.Token != grant.Token || again && r.writer.grant.Node != grant.Node {
-			r.failf("%+v inside of %+v", grant, r.writer.grant)
+			r.failf("granted %+v inside of %+v, want the same token, and the same node unless it reads there", grant, r.writer.grant)
 		}
 	}
 	r.tenure.begin()
@@ -91,7 +91,7 @@ func (r *record) lost(lost events.Lost) {
 		return
 	}
 	if lost.Token != r.tenure.grant.Token || lost.ID != r.id || !errors.As(lost.Err, new(*coordinator.LostError)) {
-		r.failf("%+v", lost)
+		r.failf("lost %+v, want the id %d, the token %x and a LostError", lost, r.id, r.tenure.grant.Token)
 	}
 	r.tenure.end("lost", lost.Reason)
 }
@@ -117,11 +117,11 @@ func (r *record) release() {
 func (r *record) empty(when string) {
 	select {
 	case grant := <-r.a.Granted():
-		r.failf("%+v %s", grant, when)
+		r.failf("%+v can be read %s, want nothing", grant, when)
 	default:
 	}
 	if r.a.Valid() || !r.a.Deadline().IsZero() {
-		r.failf("valid %s, until %v", when, r.a.Deadline())
+		r.failf("valid %s: %v, until %v; want false, and no deadline", when, r.a.Valid(), r.a.Deadline())
 	}
 }
 

@@ -272,7 +272,7 @@ func (w *world) judgeOrder() {
 // judgeTwo compares two tenures of which the second was granted later.
 func (w *world) judgeTwo(a, b *tenure) {
 	if a.grant.Token >= b.grant.Token {
-		w.failf("%s: token %x of %s at %v, and %x of %s at %v",
+		w.failf("%s: granted out of order: token %x of %s at %v, then %x of %s at %v; want the smaller token first",
 			a.path, a.grant.Token, a.grant.Node, a.at.Sub(w.begun), b.grant.Token, b.grant.Node, b.at.Sub(w.begun))
 	}
 	if !a.quick {
@@ -281,8 +281,11 @@ func (w *world) judgeTwo(a, b *tenure) {
 	over, why := a.ended()
 	// At the same instant is in order: whoever has lost a lock gives the node up then.
 	if over.IsZero() || over.After(b.at) {
-		w.failf("%s: %d of %s was over at %v (%v), and %d of %s was granted at %v",
-			a.path, a.grant.ID, a.life.client.name, over.Sub(w.begun), why,
-			b.grant.ID, b.life.client.name, b.at.Sub(w.begun))
+		when := "never"
+		if !over.IsZero() {
+			when = over.Sub(w.begun).String()
+		}
+		w.failf("%s: two holders: %d of %s was granted at %v, and %d of %s, granted at %v, was over at %s (%v); want the end before the next grant",
+			a.path, b.grant.ID, b.life.client.name, b.at.Sub(w.begun), a.grant.ID, a.life.client.name, a.at.Sub(w.begun), when, why)
 	}
 }

@@ -110,6 +110,7 @@ type laps struct {
 	began  bool
 	frames [faultnet.Down + 1]int // since it began, of the victim; pings are left out
 	asked  int                    // requests of the victim that have come to the server since
+	struck bool                   // the mishap has happened
 	holder map[string][]holding
 	token  map[string]int64
 }
@@ -230,6 +231,7 @@ func (l *laps) rule(f faultnet.Frame) faultnet.Verdict {
 	if l.server != nil || l.nth == 0 || f.Direction != l.direction || l.frames[f.Direction] != l.nth {
 		return faultnet.Pass()
 	}
+	l.struck = true
 	if l.cut > 0 {
 		time.AfterFunc(l.cut, l.network.Cut)
 	}
@@ -247,9 +249,10 @@ func (l *laps) intercept(q zktest.Request) zktest.Action {
 		return zktest.Pass()
 	}
 	l.asked++
-	struck := l.server != nil && l.asked == l.nth
+	strikes := l.server != nil && l.asked == l.nth
+	l.struck = l.struck || strikes
 	l.mu.Unlock()
-	if !struck {
+	if !strikes {
 		return zktest.Pass()
 	}
 	return l.server(l, q.Session)

@@ -34,8 +34,11 @@ func TestSchedules(t *testing.T) {
 		sum.demand(t)
 	}
 	if soaking := os.Getenv(soakVariable) == "1"; !soaking && uint64(sum.played) < total {
-		t.Logf("%d of %d schedules were played: after %d failures, or when the time limit of go test is near, the rest is left out",
+		t.Logf("%d of %d schedules were played: after %d failures, or in the last minute of the time limit of go test, the rest is left out",
 			sum.played, total, enough)
+	}
+	if want := min(least, total); uint64(sum.played) < want && !t.Failed() {
+		t.Errorf("only %d schedules were played before the last minute of the time limit of go test, want %d at least", sum.played, want)
 	}
 	reliability.Report(t, reliability.RowTwoHolders,
 		"%d in %d random schedules with %d grants and %d faults, %v of virtual time",

@@ -15,6 +15,9 @@ const enough = 3
 // telling is how many schedules show everything that schedules do: the first few hundred seeds have each kind of lock in each form.
 const telling = 300
 
+// least is how many schedules have to be played for the test to say anything at all. They take seconds on an idle machine.
+const least = 50
+
 // tally sums the outcomes up.
 type tally struct {
 	begun time.Time
@@ -50,7 +53,7 @@ func (s *tally) add(t *testing.T, out outcome) {
 	}
 	if len(out.failures) > 0 {
 		s.failed++
-		t.Logf("the %dth schedule is the %dth that failed", s.played, s.failed)
+		t.Logf("%d of %d schedules have failed", s.failed, s.played)
 	}
 	for what, n := range out.counts {
 		s.counts[what] += n

@@ -129,6 +129,7 @@ func (r *Rig) Settle() {
 // Until waits in virtual time.
 func (r *Rig) Until(what string, cond func() bool) {
 	r.Helper()
+	began := time.Now()
 	for range 100_000 {
 		synctest.Wait()
 		if cond() {
@@ -136,7 +137,11 @@ func (r *Rig) Until(what string, cond func() bool) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	r.Fatalf("it never happens that %s", what)
+	seen := "there is no session"
+	if r.Session != nil {
+		seen = fmt.Sprintf("the session is %v, and has told %q", r.Session.State(), r.Told())
+	}
+	r.Fatalf("still not after %v: %s; %s", time.Since(began), what, seen)
 }
 
 // Only returns the session that the server has.

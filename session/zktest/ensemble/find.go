@@ -28,8 +28,8 @@ type Installation struct {
 
 // Find looks for a ZooKeeper and a Java to run it with, in the order in which `make deps` looks: ZooKeeper in
 // ZOOKEEPER_HOME, which must then hold one; as Debian's packages install it; in .deps of the project the working
-// directory belongs to. Java in JAVA_HOME, in the same .deps, on PATH. The error wraps [ErrNotFound] and says how to get
-// what is missing.
+// directory belongs to. Java in JAVA_HOME, which must then hold one, in the same .deps, on PATH. The error wraps
+// [ErrNotFound] and says how to get what is missing.
 func Find() (Installation, error) {
 	deps, err := Deps()
 	if err != nil {
@@ -101,9 +101,11 @@ func homeClasspath(home string) []string {
 func findJava(deps string) (string, error) {
 	program := filepath.Join("bin", "java")
 	if home := os.Getenv("JAVA_HOME"); home != "" {
-		if java := filepath.Join(home, program); isFile(java) {
-			return java, nil
+		java := filepath.Join(home, program)
+		if !isFile(java) {
+			return "", fmt.Errorf("%w: JAVA_HOME is %s, which holds no %s; unset it, or point it at a Java", ErrNotFound, home, program)
 		}
+		return java, nil
 	}
 	if deps != "" {
 		if java := filepath.Join(deps, "jre", program); isFile(java) {

@@ -58,6 +58,17 @@ func TestFindInWrongZooKeeperHome(t *testing.T) {
 	}
 }
 
+// A JAVA_HOME that holds none is a mistake, too.
+func TestFindInWrongJavaHome(t *testing.T) {
+	home := t.TempDir()
+	touch(t, filepath.Join(home, "zookeeper.jar"))
+	t.Setenv("ZOOKEEPER_HOME", home)
+	t.Setenv("JAVA_HOME", home)
+	if got, err := Find(); !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "JAVA_HOME is") {
+		t.Errorf("Find with a JAVA_HOME without Java = %+v, %v, want an error that says so", got, err)
+	}
+}
+
 func TestFindInDeps(t *testing.T) {
 	if isFile(filepath.Join(systemJars, "zookeeper.jar")) {
 		t.Skip("ZooKeeper is installed on this machine, which comes before .deps; uninstall it to run this test")

@@ -63,17 +63,6 @@ func SyncLimit(ticks int) Setting {
 	return Line("syncLimit", fmt.Sprint(ticks))
 }
 
-// InitLimit sets within how many ticks a follower must have caught up with its leader; the default is 20.
-func InitLimit(ticks int) Setting {
-	return Line("initLimit", fmt.Sprint(ticks))
-}
-
-// Fsync makes the servers wait for the disk before they acknowledge a write, as they do in production. For
-// measurements.
-func Fsync() Setting {
-	return Line("forceSync", "yes")
-}
-
 // Heap sets the heap of each server in java's notation; the default is 96m.
 func Heap(size string) Setting {
 	return func(c *config) { c.heap = size }
