@@ -30,7 +30,8 @@
 //
 // The client never says that a session has expired before a server does. The
 // [lease] says when it might have, and holders are told before that. It is renewed by
-// writes only, so the session writes while any seat holds; see holders.go.
+// writes only, so the session writes while any seat holds; see holders.go. Seats that want to know whether they hold still ask
+// together, in one write ([jointClaim]).
 //
 // A free lock costs one round trip, and a handoff as much in any queue, because
 // requests write and read a few bytes of the lock's directory; see directory.go,

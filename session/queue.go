@@ -114,7 +114,7 @@ func (s *Session) pump() {
 			s.unrest(r)
 			continue
 		}
-		s.start(c, r)
+		s.start(c, s.gathered(r))
 	}
 }
 
