@@ -3,7 +3,6 @@ package coordinator_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -288,32 +287,6 @@ func TestLongPathsAreVerifiedInParts(t *testing.T) {
 	})
 }
 
-// A cutter is a network of which all connections break at once.
-type cutter struct {
-	mu    sync.Mutex
-	conns []net.Conn
-}
-
-func (b *cutter) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
-	if err == nil {
-		b.mu.Lock()
-		b.conns = append(b.conns, conn)
-		b.mu.Unlock()
-	}
-	return conn, err
-}
-
-// breaks closes all connections.
-func (b *cutter) breaks() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, conn := range b.conns {
-		_ = conn.Close()
-	}
-	b.conns = nil
-}
-
 // TestRealReconnectOfManyHolders: all connections of many sessions break at once, for no time. Each session holds many locks, and none is lost.
 func TestRealReconnectOfManyHolders(t *testing.T) {
 	eventstest.NeedsServers(t)
@@ -335,7 +308,7 @@ func TestRealReconnectOfManyHolders(t *testing.T) {
 	}
 	before := lostOf(all)
 	toll := coordtest.RealToll(t, e, func() {
-		network.breaks()
+		network.breaks(false)
 		start := time.Now()
 		for _, c := range cs {
 			eventstest.Eventually(t, "each session is back", func() bool { return c.State() == coordinator.StateConnected })
