@@ -11,7 +11,6 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
-	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -140,26 +139,18 @@ func TestRealHandoffBehindABurst(t *testing.T) {
 	waiter := other.Mutex("/real/burst/lock").Acquire(context.Background())
 	coordtest.Queued(t, coordtest.RawClient(t, e.Addr(0)), "/real/burst/lock", 2)
 
-	var granted atomic.Int32
-	stream := c.Events(t.Context())
-	go func() {
-		for ev := range stream {
-			if _, ok := ev.(events.Grant); ok {
-				granted.Add(1)
-			}
-		}
-	}()
 	all := burst(c, locks)
 	start := time.Now()
 	holder.Release()
 	coordtest.GrantOf(t, waiter)
-	took, by := time.Since(start), int(granted.Load())
+	took := time.Since(start)
 	for _, a := range all {
 		coordtest.GrantOf(t, a)
 	}
-	t.Logf("the next holder %v behind the release, and behind %d of %d others; the last of them after %v", took, by, locks, time.Since(start))
-	if by > locks/2 {
-		t.Errorf("%d of %d locks are granted before the one that was released goes to the next holder", by, locks)
+	whole := time.Since(start)
+	t.Logf("the next holder %v behind the release; the last of %d others after %v", took, locks, whole)
+	if took > whole/8 {
+		t.Errorf("the next holder has the lock %v behind its release, want it within an eighth of the %v that the burst takes", took, whole)
 	}
 	for _, a := range all {
 		a.Release()

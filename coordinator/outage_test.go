@@ -2,10 +2,13 @@ package coordinator_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -231,4 +234,69 @@ func TestAReleaseWithoutTheAcquireBehindIt(t *testing.T) {
 			t.Errorf("%d transactions and %d creates of their own are made, want one that releases and makes the next one's node", multis.Load(), creates.Load())
 		}
 	})
+}
+
+// A cutter is a network of which all connections break at once. While it is down none is made.
+type cutter struct {
+	mu    sync.Mutex
+	down  bool
+	conns []net.Conn
+}
+
+var errDown = errors.New("the network is down")
+
+func (b *cutter) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.down {
+		return nil, errDown
+	}
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	if err == nil {
+		b.conns = append(b.conns, conn)
+	}
+	return conn, err
+}
+
+// breaks closes all connections, and makes new ones again or not.
+func (b *cutter) breaks(down bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.down = down
+	for _, conn := range b.conns {
+		_ = conn.Close()
+	}
+	b.conns = nil
+}
+
+// TestRealTriesInAnOutage: on a real server, a fresh lock is granted at once when the connection is back, however often somebody has tried for others
+// meanwhile.
+func TestRealTriesInAnOutage(t *testing.T) {
+	eventstest.NeedsServers(t)
+	tries := eventstest.Amount(5_000, 100_000)
+	e := coordtest.Servers(t, 1)
+	network := &cutter{}
+	c := coordtest.ConnectReal(t, e.Addr(0), coordinator.WithSessionTimeout(30*time.Second), coordinator.WithDialer(network.dial))
+	coordtest.GrantOf(t, c.Mutex("/real/outage/warm").Acquire(context.Background()))
+	network.breaks(true)
+	eventstest.Eventually(t, "the connection is lost", func() bool { return c.State() == coordinator.StateSuspended })
+	before := heap()
+	for i := range tries {
+		a := c.Mutex(fmt.Sprint("/real/outage/", i%100)).Acquire(context.Background())
+		a.Release()
+		<-a.Done()
+	}
+	kept := (heap() - before) / tries
+	var took time.Duration
+	toll := coordtest.RealToll(t, e, func() {
+		network.breaks(false)
+		eventstest.Eventually(t, "the connection is back", func() bool { return c.State() == coordinator.StateConnected })
+		start := time.Now()
+		coordtest.GrantOf(t, c.Mutex("/real/outage/fresh").Acquire(context.Background()))
+		took = time.Since(start)
+	})
+	t.Logf("%d tries keep %d bytes each; a fresh lock is granted %v after the connection is back, for %.0f packets", tries, kept, took, toll.Packets)
+	if most := 100; kept > most || toll.Packets > 100 {
+		t.Errorf("each of %d tries keeps %d bytes, and %.0f packets are sent up to the first grant; want at most %d bytes, and 100 packets", tries, kept, toll.Packets, most)
+	}
 }

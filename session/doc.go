@@ -30,7 +30,8 @@
 //
 // The client never says that a session has expired before a server does. The
 // [lease] says when it might have, and holders are told before that. It is renewed by
-// writes only, so the session writes while any seat holds; see holders.go.
+// writes only, so the session writes while any seat holds; see holders.go. Seats that want to know whether they hold still ask
+// together, in one write ([jointClaim]).
 //
 // The seats of a session share the listings of a directory, for these tell each of them the same. A request is served by a
 // listing that begins after it, and of a directory one is under way at a time; see listings.go.

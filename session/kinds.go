@@ -23,6 +23,7 @@ type asked struct {
 	clean    bool             // and removes the record
 	turn     bool             // of a listing: the turn may have come
 	held     bool             // of a claim: the seat holds
+	plain    bool             // of a claim: it is about no record
 	with     *turnover        // of a create: the release that it is one request with
 	wants    *wanted          // of a list request
 	served   []*sharedListing // of a list request: by these, one a directory
@@ -38,7 +39,7 @@ func (r *asked) urgency() urgency {
 	urgent := handing
 	switch r.op {
 	case recipes.OpClaim:
-		if r.held {
+		if r.joins() {
 			urgent = proving
 		}
 	case recipes.OpCreate:

@@ -21,6 +21,9 @@ type layout interface {
 
 	// reads returns the directories that are listed before a list request is made, each once.
 	reads(t *Seat) []string
+	// claimed returns the nodes that a claim checks, those of which the own one is the first, or nil if not all of them are known.
+	claimed(t *Seat, own string) []string
+
 	// at returns the path of a node that the machine knows by the name, and nameOf is the other way.
 	at(t *Seat, name string) string
 	nameOf(node string) string
@@ -75,6 +78,8 @@ func (queued) remove(c *client, t *Seat, e recipes.Delete) (recipes.Input, error
 
 func (queued) reads(t *Seat) []string { return []string{t.dir} }
 
+func (queued) claimed(t *Seat, own string) []string { return t.nodes(own) }
+
 func (queued) at(t *Seat, name string) string { return path.Join(t.dir, name) }
 
 func (queued) nameOf(node string) string { return path.Base(node) }
@@ -117,11 +122,12 @@ func (p *permits) list(c *client, t *Seat, e recipes.List, id string, found []*n
 	return c.listSemaphore(t, e, id, found[0])
 }
 
-func (p *permits) claim(c *client, t *Seat, e recipes.Claim) (recipes.Input, error) {
-	if t.incomplete(t.nodes(t.at(e.Node))) {
-		return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpClaim, Missing: true}, errIncomplete
+func (p *permits) claimed(t *Seat, own string) []string {
+	nodes := t.nodes(own)
+	if t.incomplete(nodes) {
+		return nil
 	}
-	return c.claim(t, e)
+	return nodes
 }
 
 func (p *permits) remove(c *client, t *Seat, e recipes.Delete) (recipes.Input, error) {

@@ -292,12 +292,13 @@ func (m *multi) list(c *client, t *Seat, e recipes.List, id string, found []*nam
 	return listed, nil
 }
 
-// claim checks all nodes. Of a part of them it is no use.
-func (m *multi) claim(c *client, t *Seat, e recipes.Claim) (recipes.Input, error) {
-	if len(t.nodes(t.at(e.Node))) != len(m.members) {
-		return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpClaim, Missing: true}, errIncomplete
+// claimed: all nodes are. Of a part of them it is no use.
+func (m *multi) claimed(t *Seat, own string) []string {
+	nodes := t.nodes(own)
+	if len(nodes) != len(m.members) {
+		return nil
 	}
-	return c.claim(t, e)
+	return nodes
 }
 
 func (m *multi) remove(c *client, t *Seat, e recipes.Delete) (recipes.Input, error) {

@@ -118,7 +118,7 @@ func (s *Session) pump() {
 			s.unrest(r)
 			continue
 		}
-		s.start(c, r)
+		s.start(c, s.gathered(r))
 	}
 }
 

@@ -193,7 +193,10 @@ func (c *client) observe(node string, t *Seat) (*zk.Stat, error) {
 
 // claim writes through the quorum on condition that the own node exists, or all the leases.
 func (c *client) claim(t *Seat, e recipes.Claim) (recipes.Input, error) {
-	nodes := t.nodes(t.at(e.Node))
+	nodes := t.layout.claimed(t, t.at(e.Node))
+	if nodes == nil {
+		return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpClaim, Missing: true}, errIncomplete
+	}
 	checks := make([]any, len(nodes))
 	for i, node := range nodes {
 		checks[i] = &zk.CheckVersionRequest{Path: node, Version: anyVersion}

@@ -170,8 +170,9 @@ func (t *Seat) Advance(e recipes.Advance) {
 
 // Claim proves that the own node exists and the session lives.
 func (t *Seat) Claim(e recipes.Claim) {
-	t.requestFor(e.Node, e.Epoch, recipes.OpClaim, func(c *client) (recipes.Input, error) {
-		return t.layout.claim(c, t, e)
+	t.session.actor.Post(&asked{
+		seat: t, epoch: e.Epoch, op: recipes.OpClaim, node: t.ownPath(e.Node), plain: e.Record == recipes.RecordNothing,
+		run: func(c *client) (recipes.Input, error) { return t.layout.claim(c, t, e) },
 	})
 }
 

@@ -1,0 +1,140 @@
+package session
+
+import (
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// This file is about many that hold and want to know whether they still do, as all do after a reconnect. Their claims go together: a write
+// for each of them would keep a server, and the probes of all sessions behind it, for longer than a lease lasts.
+
+// mostChecks and mostChecked bound what is checked in one transaction, in nodes and in bytes: far below what a server takes in a request.
+const (
+	mostChecks  = 256
+	mostChecked = 64 << 10
+)
+
+// jointClaim is the claims of some who hold, in one transaction. It is sent at one moment and executed at one point of the servers' order, so to
+// each of them it is what a claim of its own would be.
+type jointClaim struct {
+	slot
+
+	of     []claimOf
+	checks int
+	bytes  int
+}
+
+// claimOf is a claim, and the nodes that it checks.
+type claimOf struct {
+	*asked
+
+	nodes []string
+}
+
+var _ request = (*jointClaim)(nil)
+
+// joins tells whether it is a claim that can be made together with others. Two are not: that of a lock of one node has to look whose
+// the node is, and that with a record has to read the record.
+func (r *asked) joins() bool { return r.held && r.plain && r.seat.single == nil }
+
+// gathered returns what is to be made for a request that has just been taken out. The claim of one who holds brings along those that wait behind it.
+func (s *Session) gathered(r request) request {
+	joint := &jointClaim{}
+	first, ok := r.(*asked)
+	if !ok || !joint.add(first) {
+		return r
+	}
+	for {
+		next, ok := s.pending.first(proving).(*asked)
+		if !ok || next.epoch != first.epoch || !joint.add(next) {
+			return joint
+		}
+		s.pending.remove(next)
+		s.waitsNoMore(next)
+	}
+}
+
+// add takes a claim in, if it can be made with the others and there is room.
+func (j *jointClaim) add(r *asked) bool {
+	const each = 32 // more than what a check takes beside its path
+	if !r.joins() {
+		return false
+	}
+	nodes := r.seat.layout.claimed(r.seat, r.node)
+	bytes := 0
+	for _, node := range nodes {
+		bytes += each + len(node)
+	}
+	full := len(j.of) > 0 && (j.checks+len(nodes) > mostChecks || j.bytes+bytes > mostChecked)
+	if nodes == nil || full {
+		return false
+	}
+	j.of, j.checks, j.bytes = append(j.of, claimOf{r, nodes}), j.checks+len(nodes), j.bytes+bytes
+	return true
+}
+
+func (j *jointClaim) meantFor() recipes.Epoch { return j.of[0].epoch }
+
+func (j *jointClaim) urgency() urgency { return proving }
+
+func (j *jointClaim) refuse() {
+	for _, r := range j.of {
+		r.refuse()
+	}
+}
+
+func (j *jointClaim) do(c *client) (func(*Session), error) {
+	checks, whose := make([]any, 0, j.checks), make([]int, 0, j.checks)
+	for i, r := range j.of {
+		for _, node := range r.nodes {
+			checks, whose = append(checks, &zk.CheckVersionRequest{Path: node, Version: anyVersion}), append(whose, i)
+		}
+	}
+	res, err := c.conn.Multi(checks...)
+	failed := FailedOp(res)
+	outcome, err := ClassifyMulti(res, err)
+	switch {
+	case outcome == Done:
+		return func(s *Session) { prove(s, c, j.of) }, nil
+	case outcome == Refused && !unsettled(err) && 0 <= failed && failed < len(whose):
+		return func(s *Session) { j.split(s, c, whose[failed], err) }, err
+	}
+	in, why := classified(j.meantFor(), recipes.OpClaim, outcome, err)
+	return func(s *Session) {
+		if _, unknown := in.(recipes.Unknown); unknown { // of all of them, and each would ask again
+			s.again(c, j)
+			return
+		}
+		for _, r := range j.of {
+			r.settle(s, c, in, why)
+		}
+	}, err
+}
+
+// prove answers claims that a quorum has taken.
+func prove(s *Session, c *client, of []claimOf) {
+	for _, r := range of {
+		r.settle(s, c, recipes.Claimed{Epoch: r.epoch}, nil) // which judges the lease
+	}
+}
+
+// split answers the claims of a transaction that has failed at one of them. A transaction fails at the first check that does, so those before
+// it have not, at that point of the servers' order, and are proven: a transaction that fails went through the quorum, too. Those
+// behind it are made again, in two halves: where many nodes are gone each is found out within few round trips.
+func (j *jointClaim) split(s *Session, c *client, bad int, err error) {
+	prove(s, c, j.of[:bad])
+	in, why := classified(j.meantFor(), recipes.OpClaim, Refused, err)
+	j.of[bad].settle(s, c, in, why)
+	rest := j.of[bad+1:]
+	for _, half := range [...][]claimOf{rest[:len(rest)/2], rest[len(rest)/2:]} {
+		if len(half) == 0 {
+			continue
+		}
+		again := &jointClaim{of: half}
+		for _, r := range half {
+			again.checks += len(r.nodes)
+		}
+		s.onRequest(again)
+	}
+}
