@@ -50,7 +50,7 @@ type sharedListing struct {
 	most    urgency
 	left    int  // members who do not want it any more
 	bytes   int  // expected
-	begun   bool // nobody can join any more
+	begun   bool // nobody can join or leave any more
 }
 
 func newListings(size func(dir string) int) *listings {
@@ -100,7 +100,7 @@ func (l *listings) drop(g *sharedListing) (out []*sharedListing) {
 	if d.now == g {
 		return l.ends(g)
 	}
-	d.next = nil
+	g.begun, d.next = true, nil
 	if d.now == nil {
 		delete(l.dirs, g.dir)
 		l.waits = slices.DeleteFunc(l.waits, func(w *sharedListing) bool { return w == g })
@@ -116,6 +116,7 @@ func (l *listings) begins(g *sharedListing) {
 
 // ends notes that a listing was answered, or will not be made, and returns those that may begin now.
 func (l *listings) ends(g *sharedListing) (out []*sharedListing) {
+	g.begun = true
 	l.bytes -= g.bytes
 	d := l.dirs[g.dir]
 	d.now = nil
