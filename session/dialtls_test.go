@@ -96,7 +96,7 @@ func TestTLSRefusesTheCertificateOfAnother(t *testing.T) {
 		h := newHosts([]string{host}, testRand())
 		d := newDialer(t.Context(), newLink(linkEvents{}), dialing{dial: dial, tls: cfg, asked: testTimeout, rng: testRand()})
 		conn, events, err := zk.Connect([]string{host}, testTimeout, zk.WithHostProvider(h), zk.WithDialer(d.Dial),
-			zk.WithLogger(silentLog{}), zk.WithLogInfo(false))
+			zk.WithLogger(eventstest.Quiet{}), zk.WithLogInfo(false))
 		if err != nil {
 			t.Fatal(err)
 		}

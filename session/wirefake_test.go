@@ -134,11 +134,6 @@ func (c fakeConn) echo() {
 	}
 }
 
-// silentLog keeps the client's log out of the tests.
-type silentLog struct{}
-
-func (silentLog) Printf(string, ...any) {}
-
 // rig is the real client on our hosts, dialer and wire.
 type rig struct {
 	hosts  *hosts
@@ -156,7 +151,7 @@ func newRig(t *testing.T, dial DialFunc, timeout time.Duration, events linkEvent
 	r.hosts = newHosts(names, testRand())
 	r.dialer = newDialer(t.Context(), r.link, dialing{dial: dial, asked: timeout, rng: testRand()})
 	conn, done, err := zk.Connect(names, timeout,
-		zk.WithHostProvider(r.hosts), zk.WithDialer(r.dialer.Dial), zk.WithLogger(silentLog{}), zk.WithLogInfo(false),
+		zk.WithHostProvider(r.hosts), zk.WithDialer(r.dialer.Dial), zk.WithLogger(eventstest.Quiet{}), zk.WithLogInfo(false),
 		zk.WithEventCallback(func(e zk.Event) {
 			if e.Type == zk.EventSession {
 				select {

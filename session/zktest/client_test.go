@@ -26,10 +26,6 @@ type client struct {
 	more chan struct{} // closed and replaced with each event
 }
 
-type quiet struct{}
-
-func (quiet) Printf(string, ...any) {}
-
 // connect opens a client and waits for its session. It is closed, and its
 // goroutines have ended, when the test is over.
 func connect(t *testing.T, addr string, timeout time.Duration, dial zk.Dialer) *client {
@@ -43,7 +39,7 @@ func dialClient(t *testing.T, addr string, timeout time.Duration, dial zk.Dialer
 	t.Helper()
 	c := &client{t: t, more: make(chan struct{})}
 	conn, events, err := zk.Connect([]string{addr}, timeout,
-		zk.WithDialer(dial), zk.WithLogger(quiet{}), zk.WithEventCallback(c.record))
+		zk.WithDialer(dial), zk.WithLogger(eventstest.Quiet{}), zk.WithEventCallback(c.record))
 	if err != nil {
 		t.Fatalf("connect: %v", err)
 	}

@@ -123,14 +123,9 @@ func Admin(t *testing.T, addr string, dial func(ctx context.Context, network, ad
 	}))
 }
 
-// quietLog keeps a plain client's remarks out of the test's output.
-type quietLog struct{}
-
-func (quietLog) Printf(string, ...any) {}
-
 func client(t *testing.T, addr string, dial func(*zk.Conn)) *zk.Conn {
 	t.Helper()
-	conn, news, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogger(quietLog{}), zk.WithLogInfo(false), dial)
+	conn, news, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogger(eventstest.Quiet{}), zk.WithLogInfo(false), dial)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package coordtest
 
 import (
-	"errors"
 	"os"
 	"sync"
 	"testing"
@@ -46,13 +45,7 @@ func Servers(t *testing.T, n int) *ensemble.Ensemble {
 	if e := servers.ensembles[n]; e != nil {
 		return e
 	}
-	installation, err := ensemble.Find()
-	if err != nil {
-		if errors.Is(err, ensemble.ErrNotFound) && os.Getenv("ZKGRANT_REAL") != "1" {
-			t.Skip(err)
-		}
-		t.Fatal(err)
-	}
+	installation := ensemble.Installed(t)
 	folder, err := os.MkdirTemp("", "zkgrant") //nolint:usetesting // it outlives the test that asks first
 	if err != nil {
 		t.Fatal(err)

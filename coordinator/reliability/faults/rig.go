@@ -72,11 +72,6 @@ func connect(
 	return c
 }
 
-// quiet keeps the stock client's remarks out of the test's output.
-type quiet struct{}
-
-func (quiet) Printf(string, ...any) {}
-
 // stock connects with the client library alone. The callback may be nil.
 func stock(t *testing.T, servers []string, timeout time.Duration, callback zk.EventCallback) *zk.Conn {
 	t.Helper()
@@ -84,7 +79,7 @@ func stock(t *testing.T, servers []string, timeout time.Duration, callback zk.Ev
 		callback = func(zk.Event) {}
 	}
 	conn, news, err := zk.Connect(servers, timeout,
-		zk.WithLogger(quiet{}), zk.WithLogInfo(false), zk.WithEventCallback(callback))
+		zk.WithLogger(eventstest.Quiet{}), zk.WithLogInfo(false), zk.WithEventCallback(callback))
 	if err != nil {
 		t.Fatal(err)
 	}

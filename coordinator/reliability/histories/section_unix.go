@@ -16,6 +16,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // The registers of the workloads. Each holds a set of numbers; to add one a worker reads the set, waits, and writes it
@@ -255,14 +256,9 @@ func stockJob(_ context.Context, j job, up *parent) error {
 	}
 }
 
-// quietLog keeps the raw client's remarks out of the way.
-type quietLog struct{}
-
-func (quietLog) Printf(string, ...any) {}
-
 // rawClient is a client that knows nothing of locks.
 func rawClient(servers string, timeout time.Duration) (*zk.Conn, error) {
-	conn, news, err := zk.Connect(strings.Split(servers, ","), timeout, zk.WithLogger(quietLog{}), zk.WithLogInfo(false))
+	conn, news, err := zk.Connect(strings.Split(servers, ","), timeout, zk.WithLogger(eventstest.Quiet{}), zk.WithLogInfo(false))
 	if err != nil {
 		return nil, fmt.Errorf("connecting a client that knows nothing of locks: %w", err)
 	}

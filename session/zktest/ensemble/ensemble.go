@@ -31,7 +31,7 @@ type Ensemble struct {
 // to get one, or fails it if the environment has ZKGRANT_REAL=1. It must be called from the test's goroutine.
 func Start(tb testing.TB, n int, settings ...Setting) *Ensemble {
 	tb.Helper()
-	installation := installed(tb)
+	installation := Installed(tb)
 	ctx, cancel := context.WithTimeout(context.Background(), startAttempts*startTimeout)
 	defer cancel()
 	begin := time.Now()
@@ -53,8 +53,8 @@ func Start(tb testing.TB, n int, settings ...Setting) *Ensemble {
 	return e
 }
 
-// installed is [Find] for a test, which does not go on without one.
-func installed(tb testing.TB) Installation {
+// Installed is [Find] for a test, which does not go on without one.
+func Installed(tb testing.TB) Installation {
 	tb.Helper()
 	installation, err := Find()
 	if err != nil {

@@ -232,7 +232,7 @@ func TestQuorumVia(t *testing.T) {
 func TestStartFails(t *testing.T) {
 	eventstest.NeedsServers(t)
 	t.Parallel() // it waits for a server most of the time
-	installation := installed(t)
+	installation := Installed(t)
 	begin := time.Now()
 	e, err := Launch(t.Context(), installation, t.TempDir(), 1, Line("tickTime", "never"))
 	if err == nil {
@@ -251,7 +251,7 @@ func TestStartFails(t *testing.T) {
 func TestTakenPortIsRetried(t *testing.T) {
 	eventstest.NeedsServers(t)
 	t.Parallel() // it waits for servers most of the time
-	installation := installed(t)
+	installation := Installed(t)
 	var taken net.Listener
 	defer func() {
 		if taken != nil {

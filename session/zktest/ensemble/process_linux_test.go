@@ -25,7 +25,7 @@ const childVariable = "ENSEMBLE_TEST_CHILD"
 func TestServersDieWithTheirParent(t *testing.T) {
 	eventstest.NeedsServers(t)
 	t.Parallel() // it waits for a server most of the time
-	installation := installed(t)
+	installation := Installed(t)
 	if folder := os.Getenv(childVariable); folder != "" {
 		e, err := Launch(context.Background(), installation, folder, 1)
 		eventstest.Must(t, err)
