@@ -438,15 +438,18 @@ func TestRealCounts(t *testing.T) {
 		}{{"/locks/small", 3 + handoffs + 1}, {"/locks/large", 1000}} {
 			c, raw := connectIdle(t), coordtest.RawClient(t, e.Addr(0))
 			stream := c.Events(t.Context())
-			all := map[uint64]*coordinator.Acquisition{}
+			all, queued := map[uint64]*coordinator.Acquisition{}, map[uint64]bool{}
 			for range q.waiters + 1 {
 				a := c.Mutex(q.dir).Acquire(context.Background())
 				all[a.ID()] = a
 			}
 			holder := func() *coordinator.Acquisition { // which of them it is, the server has decided
 				for ev := range stream {
-					if grant, ok := ev.(events.Grant); ok {
-						return all[grant.ID]
+					switch ev := ev.(type) {
+					case events.Queued:
+						queued[ev.ID] = true
+					case events.Grant:
+						return all[ev.ID]
 					}
 				}
 				t.Fatal("the stream has ended, want a Grant")
@@ -454,6 +457,12 @@ func TestRealCounts(t *testing.T) {
 			}
 			now := holder()
 			coordtest.Queued(t, raw, q.dir, len(all))
+			for len(queued) < q.waiters { // a handoff goes before those who still come
+				if ev, ok := (<-stream).(events.Queued); ok {
+					queued[ev.ID] = true
+				}
+			}
+			eventstest.Eventually(t, "nothing is under way", func() bool { return coordtest.RealToll(t, e, func() {}).Packets == 0 })
 			next := func() {
 				coordtest.End(now)
 				now = holder()
