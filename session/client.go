@@ -45,6 +45,7 @@ type client struct {
 	askedBack func(node string, wish asking) // tells the owner of the node that somebody wants the lock back; does not block
 
 	told     atomic.Bool   // a server has said that the session was ended
+	retired  atomic.Bool   // over, for whoever is not the session actor
 	readings chan struct{} // has a place for each of a survey that is under way
 
 	// Only the session actor touches these.
@@ -114,7 +115,9 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 			case zk.EventSession:
 				s.actor.Post(happened{c, ev}) // the client has locked who knows what
 			default:
-				s.actor.Hand(happened{c, ev})
+				if !c.retired.Load() { // else each node that goes with the session has its event
+					s.actor.Hand(happened{c, ev})
+				}
 			}
 		}),
 		zk.WithLogger(clientLogger{c.logger, c.link}),

@@ -216,6 +216,7 @@ func (s *Session) onTurnedAway(c *client, err error) {
 // (see [client.close]), and an answer that came later could find no session to
 // take it.
 func (s *Session) retire(c *client, grace, farewell time.Duration) {
+	c.retired.Store(true)
 	c.over, c.up, c.farewell = true, false, time.Now().Add(grace+farewell)
 	for _, timer := range []*time.Timer{c.watchdog, c.pacer} { // they would keep all of the past session for a timeout
 		if timer != nil {
