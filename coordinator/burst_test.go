@@ -131,7 +131,7 @@ func TestLoopsLeaveRoomForOthers(t *testing.T) {
 // TestRealHandoffBehindABurst is the same on a real server: a waiter in another session is granted the lock long before the burst is.
 func TestRealHandoffBehindABurst(t *testing.T) {
 	eventstest.NeedsServers(t)
-	locks := eventstest.Amount(5_000, 50_000)
+	locks := eventstest.Many(5_000, 20_000)
 	e := coordtest.Servers(t, 1)
 	c, other := coordtest.ConnectReal(t, e.Addr(0)), coordtest.ConnectReal(t, e.Addr(0))
 	holder := c.Mutex("/real/burst/lock").Acquire(context.Background())
@@ -156,4 +156,7 @@ func TestRealHandoffBehindABurst(t *testing.T) {
 		a.Release()
 	}
 	waiter.Release()
+	for _, a := range all {
+		eventstest.Receive(t, a.Done(), "the end of a lock of the burst")
+	}
 }

@@ -170,7 +170,7 @@ func TestCloseRemovesRecords(t *testing.T) {
 func TestRealCloseOfManyLocks(t *testing.T) {
 	eventstest.NeedsServers(t)
 	const timeout, hands = 4 * time.Second, 128
-	locks := eventstest.Amount(2000, 100_000)
+	locks := eventstest.Many(2000, 100_000)
 	e := ensemble.Start(t, 1, ensemble.Tick(500*time.Millisecond), ensemble.Heap("768m"), ensemble.Property("znode.container.checkIntervalMs", "60000"))
 	c, err := coordinator.Connect(coordtest.RealContext(t), e.Connect(), coordinator.WithSessionTimeout(timeout))
 	eventstest.Must(t, err)

@@ -68,7 +68,7 @@ func (n *narrow) take() (listings, bytes int) {
 // keep busy for longer than a session lives.
 func TestManyWaitersOfASessionShareAListing(t *testing.T) {
 	const timeout = 6 * time.Second
-	waiters := eventstest.Amount(2_000, 10_000)
+	waiters := eventstest.Many(2_000, 10_000)
 	eventstest.Bubble(t, func(t *testing.T) {
 		srv := zktest.Start(t)
 		link := newNarrow(srv, 4<<20)

@@ -102,7 +102,7 @@ func noted(srv *zktest.Server) (read func() int) {
 // TestATryInAnOutageLeavesNothing: while no server can be reached somebody asks for locks, and gives each up. All of that is over when it is
 // done: it keeps no memory, and no server hears of it when there is a connection again.
 func TestATryInAnOutageLeavesNothing(t *testing.T) {
-	tries := eventstest.Amount(1000, 20_000)
+	tries := eventstest.Many(1000, 20_000)
 	const most = 100 // bytes
 	for name, try := range triers() {
 		t.Run(name, func(t *testing.T) {
@@ -273,7 +273,7 @@ func (b *cutter) breaks(down bool) {
 // meanwhile.
 func TestRealTriesInAnOutage(t *testing.T) {
 	eventstest.NeedsServers(t)
-	tries := eventstest.Amount(5_000, 100_000)
+	tries := eventstest.Many(5_000, 100_000)
 	e := coordtest.Servers(t, 1)
 	network := &cutter{}
 	c := coordtest.ConnectReal(t, e.Addr(0), coordinator.WithSessionTimeout(30*time.Second), coordinator.WithDialer(network.dial))

@@ -291,7 +291,7 @@ func TestLongPathsAreVerifiedInParts(t *testing.T) {
 func TestRealReconnectOfManyHolders(t *testing.T) {
 	eventstest.NeedsServers(t)
 	const timeout = 6 * time.Second
-	sessions, locks := eventstest.Amount(4, 20), eventstest.Amount(500, 2000)
+	sessions, locks := eventstest.Many(4, 20), eventstest.Many(500, 2000)
 	e := coordtest.Servers(t, 1)
 	network := &cutter{}
 	var all []*coordinator.Acquisition

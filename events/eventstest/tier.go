@@ -22,6 +22,15 @@ func Amount(quick, full int) int {
 	return quick
 }
 
+// Many is Amount for the largest numbers of locks and waiters: under the race detector, which makes each of them many times larger and
+// slower, it is always quick.
+func Many(quick, full int) int {
+	if Raced {
+		return quick
+	}
+	return Amount(quick, full)
+}
+
 // NeedsServers skips a test of real servers unless they are asked for.
 func NeedsServers(tb testing.TB) {
 	tb.Helper()

@@ -1,0 +1,6 @@
+//go:build race
+
+package eventstest
+
+// Raced is whether the race detector watches.
+const Raced = true
