@@ -92,8 +92,8 @@ func TestAProclamationDoesNotOverruleAWish(t *testing.T) {
 			t.Errorf("Proclaim while a wish stands: %v, want nil", err)
 		}
 		time.Sleep(time.Second)
-		if data, _ := srv.Data(grant.Node); string(data) != "__REVOKE__ 2000\ntwo" {
-			t.Errorf("the proclaimed node has %q, want the wish with 2000 ms left, and the word", data)
+		if data, _ := srv.Data(grant.Node); string(data) != "__REVOKE__ 2000\ntwo\nzkgrant-timeout 10000ms\n" {
+			t.Errorf("the proclaimed node has %q, want the wish with 2000 ms left, the word, and the timeout", data)
 		}
 		if said := <-seen; string(said.Data) != "two" {
 			t.Errorf("the observer hears %+v, want the word alone", said)
