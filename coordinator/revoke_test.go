@@ -589,9 +589,9 @@ func TestRealRevoke(t *testing.T) {
 	t.Run("by force", func(t *testing.T) {
 		t.Parallel()
 		ctx := coordtest.RealContext(t)
-		const timeout, grace = 2 * time.Second, 500 * time.Millisecond
-		c := coordtest.ConnectReal(t, e.Addr(0)+"/force")
-		operator := coordtest.ConnectReal(t, e.Addr(2)+"/force", coordinator.WithSessionTimeout(timeout))
+		const timeout, grace = 4 * time.Second, 500 * time.Millisecond
+		brief := coordinator.WithSessionTimeout(timeout)
+		c, operator := coordtest.ConnectReal(t, e.Addr(0)+"/force", brief), coordtest.ConnectReal(t, e.Addr(2)+"/force", brief)
 		began, end := make(chan events.Grant, 1), make(chan struct{})
 		ended := make(chan error, 1)
 		go func() {
