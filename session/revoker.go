@@ -23,7 +23,8 @@ var (
 const mostVisits = 8
 
 // Revoke asks whoever holds the lock at the path to give it back within the grace, and returns nil when all of them are gone. Whoever is
-// still there when the grace is over, and five quarters of the session timeout behind that, its own or ours, whichever is longer, is removed. Who comes to hold it later is not asked.
+// still there when the grace is over, and five quarters of the session timeout behind that, its own or ours, whichever is longer, is
+// removed. Who comes to hold it later is not asked.
 //
 // It waits for a connection, if there is none, and survives the end of the session, until ctx ends: then it returns
 // the cause; what was asked is asked, and nobody is removed. The error is that, [ErrNotHeld], [ErrNotRevocable] or [ErrKind], of
