@@ -42,11 +42,11 @@ func Revocable() LockOption { return lockOption(func(c *lockConfig) { c.revocabl
 // comes to hold the lock after that was not asked, so it may be held by somebody else by then.
 //
 // A holder that was made with [Revocable] is told by [events.Revoked], and loses the lock at the end of the grace if he still
-// has it, by his own clock, from when he hears of it. What he stored with [WithData] or [Election.Proclaim] stays. If a holder's node is still there
-// when the grace is over and five quarters of a session timeout as well, his own or this coordinator's, whichever is longer, it is removed: his
-// process hangs, or his function does not return, or he is cut off. In the last case his lease has run out by then. Limitation: the timeout of
-// a holder whose node does not say it (see [Revocable]) counts as no longer than this coordinator's. He hears of
-// that, if he hears of anything, as [events.ReasonNodeRemoved], unless his own time was over before. A holder who has not agreed to
+// has it, by his own clock, from when he hears of it. What he stored with [WithData] or [Election.Proclaim] stays. A node that is
+// still there when the grace is over, and five quarters of a session timeout as well, the holder's or this coordinator's, whichever is longer, is
+// removed: the holder's process hangs, or its function does not return, or it is cut off. In the last case its lease has run out by then.
+// Limitation: a timeout that the node does not say (see [Revocable]) counts as no longer than this coordinator's. The holder hears of
+// its removal, if it hears of anything, as [events.ReasonNodeRemoved], unless its own time was over before. A holder who has not agreed to
 // that is not asked, and neither is anybody else: [ErrNotRevocable]. A multi-lock that is the first here and waits at another path counts as
 // a holder: it hears of the wish with its Grant, and if there is none before it would be removed, it loses its places, and queues up anew.
 //

@@ -401,3 +401,20 @@ func TestRealRevokerInAHurry(t *testing.T) {
 	close(end)
 	<-ended
 }
+
+// TestTheTimeoutsOfManyMembersCount as a part of the request: a server drops the connection over one that is too large, for ever.
+func TestTheTimeoutsOfManyMembersCount(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		var locks []*coordinator.Lock
+		for i := range 8240 { // without the timeouts they just fit
+			locks = append(locks, c.Mutex(fmt.Sprintf("/m/%05d", i), coordinator.Revocable()))
+		}
+		a := c.Multi(locks...).Acquire(t.Context())
+		defer a.Release()
+		synctest.Wait()
+		if !coordtest.IsClosed(a.Done()) || !errors.Is(a.Err(), coordinator.ErrTooLarge) {
+			t.Errorf("over: %v, %v; want ErrTooLarge at once", coordtest.IsClosed(a.Done()), a.Err())
+		}
+	})
+}
