@@ -10,7 +10,6 @@ import (
 
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
-	"github.com/zkgrant/zkgrant/session"
 )
 
 // Election is a handle for an election: a mutex of which whoever holds it leads, and says who it is. It holds nothing, may
@@ -111,7 +110,7 @@ func (e *Election) Proclaim(ctx context.Context, term *Acquisition, data []byte)
 	if grant.Node == "" {
 		return term.notHeld(grant)
 	}
-	_, err := term.Txn(ctx, session.Rewrite(grant.Node, data))
+	_, err := term.Txn(ctx, e.lock.c.session.Rewrite(grant.Node, data))
 	return err
 }
 

@@ -63,14 +63,11 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	id := c.lastID.Add(1)
 	a := &Acquisition{id: id, lock: l}
 	place := session.Place{Dir: l.path, Kind: l.rule.Kind(), Data: cfg.data, ACL: l.cfg.acl, Try: cfg.try, Detect: l.cfg.detect}
-	if l.cfg.revocable {
-		place.Marks = events.MarkRevocable
-	}
 	if s, ok := l.rule.(recipes.Semaphore); ok {
 		place.Size, place.Permits = s.Size, s.Permits
 	}
 	if m := l.multi(); m != nil && m.err == nil {
-		place.Members, place.Marks = m.places(), m.marks()
+		place.Members = m.places()
 	}
 	err := l.check(cfg)
 	if err == nil {
@@ -84,6 +81,7 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	if err == nil && place.In != nil {
 		err = l.checkSize(cfg, l.size(cfg)+len(c.chroot)+len(l.path)) // which also names the writer's node
 	}
+	place.Marks = l.marks()
 	a.seat = c.session.Seat(place)
 	a.actor = actors.NewLock(actors.Config{
 		ID: id, Path: l.path, Rule: l.machineRule(), Port: a.seat, Owner: (*ownerOfActor)(a), House: &c.house,
@@ -140,12 +138,29 @@ func (l *Lock) checkForm() error {
 	return nil
 }
 
+// marks returns what its nodes bear.
+func (l *Lock) marks() events.Marks {
+	m := l.multi()
+	switch {
+	case m != nil && m.err == nil:
+		return m.marks()
+	case m == nil && l.cfg.revocable:
+		return events.MarkRevocable
+	default:
+		return 0
+	}
+}
+
 // size returns how many bytes a create takes, but for the overhead.
 func (l *Lock) size(cfg acquireConfig) int {
-	if m := l.multi(); m != nil {
-		return l.c.session.SizeOfMembers(m.places(), cfg.data)
+	data := len(cfg.data)
+	if l.marks()&events.MarkRevocable != 0 {
+		data += session.TimeoutSize
 	}
-	return len(l.c.chroot) + len(l.path) + len(cfg.data) + l.sizeOfACL()
+	if m := l.multi(); m != nil {
+		return l.c.session.SizeOfMembers(m.places(), data)
+	}
+	return len(l.c.chroot) + len(l.path) + data + l.sizeOfACL()
 }
 
 // checkSize fails if a request of so many bytes is more than servers accept. They drop the connection over one, and

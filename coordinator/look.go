@@ -97,7 +97,7 @@ func contender(dir string, f session.Found) events.Contender {
 		Node:    path.Join(dir, f.Name),
 		Session: f.Stat.EphemeralOwner,
 		Since:   time.UnixMilli(f.Stat.Ctime),
-		Data:    session.UserData(f.Data),
+		Data:    session.UserData(f.Name, f.Data),
 	}
 }
 

@@ -29,6 +29,10 @@ var (
 // Who enters the lock again (see [Reentrant]) shares its node, and with it the deadline: every acquisition is told, and loses it then. What
 // counts is the option of the handle that the node was made with.
 //
+// The lock's nodes name the timeout of their session in a line behind the data, `zkgrant-timeout 10000ms`. This library does not show it to
+// anybody, and other ones do. The line is missing from nodes of other libraries and of earlier versions, and once Curator's Revoker has
+// overwritten it.
+//
 // For a mutex, each side of a read/write lock, a semaphore and an election. A multi-lock is revocable if each of its members is.
 // An unfair lock with the option is [ErrKind].
 func Revocable() LockOption { return lockOption(func(c *lockConfig) { c.revocable = true }) }
@@ -38,11 +42,11 @@ func Revocable() LockOption { return lockOption(func(c *lockConfig) { c.revocabl
 // comes to hold the lock after that was not asked, so it may be held by somebody else by then.
 //
 // A holder that was made with [Revocable] is told by [events.Revoked], and loses the lock at the end of the grace if he still
-// has it, by his own clock, from when he hears of it. What he stored with [WithData] or [Election.Proclaim] stays. If a holder's node is still there
-// when the grace is over and five quarters of the session timeout of this coordinator as well, it is removed: his process hangs, or his
-// function does not return, or he is cut off. In the last case his lease has run out by then if his session timeout is no longer than
-// this coordinator's; so whoever revokes needs one that is as long as those of the holders, or two may believe that they hold. He hears of
-// that, if he hears of anything, as [events.ReasonNodeRemoved], unless his own time was over before. A holder who has not agreed to
+// has it, by his own clock, from when he hears of it. What he stored with [WithData] or [Election.Proclaim] stays. A node that is
+// still there when the grace is over, and five quarters of a session timeout as well, the holder's or this coordinator's, whichever is longer, is
+// removed: the holder's process hangs, or its function does not return, or it is cut off. In the last case its lease has run out by then.
+// Limitation: a timeout that the node does not say (see [Revocable]) counts as no longer than this coordinator's. The holder hears of
+// its removal, if it hears of anything, as [events.ReasonNodeRemoved], unless its own time was over before. A holder who has not agreed to
 // that is not asked, and neither is anybody else: [ErrNotRevocable]. A multi-lock that is the first here and waits at another path counts as
 // a holder: it hears of the wish with its Grant, and if there is none before it would be removed, it loses its places, and queues up anew.
 //

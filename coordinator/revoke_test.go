@@ -92,8 +92,8 @@ func TestAProclamationDoesNotOverruleAWish(t *testing.T) {
 			t.Errorf("Proclaim while a wish stands: %v, want nil", err)
 		}
 		time.Sleep(time.Second)
-		if data, _ := srv.Data(grant.Node); string(data) != "__REVOKE__ 2000\ntwo" {
-			t.Errorf("the proclaimed node has %q, want the wish with 2000 ms left, and the word", data)
+		if data, _ := srv.Data(grant.Node); string(data) != "__REVOKE__ 2000\ntwo\nzkgrant-timeout 10000ms\n" {
+			t.Errorf("the proclaimed node has %q, want the wish with 2000 ms left, the word, and the timeout", data)
 		}
 		if said := <-seen; string(said.Data) != "two" {
 			t.Errorf("the observer hears %+v, want the word alone", said)
@@ -186,13 +186,16 @@ func TestANodeThatBearsTheNameOfAnotherIsLeftAlone(t *testing.T) {
 }
 
 // TestAHolderWhoIsCutOffLosesItBeforeHeIsRemoved: he holds for less than a probe interval, so he has not looked at his node when he is
-// asked; his session writes for another lock, so his lease goes on; and then nothing comes through any more. Timeouts are equal.
+// asked; his session writes for another lock, so his lease goes on; and then nothing comes through any more. The timeout of
+// who asks is the same, or much shorter.
 func TestAHolderWhoIsCutOffLosesItBeforeHeIsRemoved(t *testing.T) {
 	const timeout = 40 * time.Second // with the ticks of 2 s, of which a lease pays for, that is a long one
-	for _, cut := range []time.Duration{timeout / 20, timeout * 9 / 100, timeout * 98 / 1000, timeout / 9} {
+	cuts := []time.Duration{timeout / 20, timeout * 9 / 100, timeout * 98 / 1000, timeout / 9}
+	for k := range 2 * len(cuts) {
+		cut, asks := cuts[k/2], [...]time.Duration{timeout, revokersTimeout}[k%2]
 		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 			long := coordinator.WithSessionTimeout(timeout)
-			c, operator, other := coordtest.Connect(t, srv, long), coordtest.Connect(t, srv, long), coordtest.Connect(t, srv)
+			c, operator, other := coordtest.Connect(t, srv, long), coordtest.Connect(t, srv, coordinator.WithSessionTimeout(asks)), coordtest.Connect(t, srv)
 			coordtest.Warm(t, c, other)
 			holder, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable()))
 			next := coordtest.Queue(other.Mutex(lockPath))
@@ -214,11 +217,11 @@ func TestAHolderWhoIsCutOffLosesItBeforeHeIsRemoved(t *testing.T) {
 				t.Fatal(err)
 			}
 			if holder.Valid() {
-				t.Errorf("cut off after %v: the holder is valid beside the next one, for another %v; want it lost",
-					cut, time.Until(holder.Deadline()))
+				t.Errorf("cut off after %v, asked by a session of %v: the holder is valid beside the next one, for another %v; want it lost",
+					cut, asks, time.Until(holder.Deadline()))
 			}
 			if err := <-done; err != nil {
-				t.Errorf("cut off after %v, Revoke: %v, want nil", cut, err)
+				t.Errorf("cut off after %v, asked by a session of %v, Revoke: %v, want nil", cut, asks, err)
 			}
 			holder.Release()
 			next.Release()
@@ -586,9 +589,9 @@ func TestRealRevoke(t *testing.T) {
 	t.Run("by force", func(t *testing.T) {
 		t.Parallel()
 		ctx := coordtest.RealContext(t)
-		const timeout, grace = 2 * time.Second, 500 * time.Millisecond
-		c := coordtest.ConnectReal(t, e.Addr(0)+"/force")
-		operator := coordtest.ConnectReal(t, e.Addr(2)+"/force", coordinator.WithSessionTimeout(timeout))
+		const timeout, grace = 4 * time.Second, 500 * time.Millisecond
+		brief := coordinator.WithSessionTimeout(timeout)
+		c, operator := coordtest.ConnectReal(t, e.Addr(0)+"/force", brief), coordtest.ConnectReal(t, e.Addr(2)+"/force", brief)
 		began, end := make(chan events.Grant, 1), make(chan struct{})
 		ended := make(chan error, 1)
 		go func() {

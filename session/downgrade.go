@@ -67,7 +67,7 @@ func (c *client) createInPlace(t *Seat, epoch recipes.Epoch, id string) (recipes
 	if !ok {
 		return refused, ErrGuard
 	}
-	request := t.createRequest(id)
+	request := t.createRequest(c, id)
 	request.Path += fmt.Sprintf("%010d", writer.Seq)
 	request.Flags = zk.FlagEphemeral
 	res, err := c.conn.Multi(&zk.CheckVersionRequest{Path: own, Version: anyVersion}, request)

@@ -25,7 +25,7 @@ import (
 func (c *client) createMarked(
 	t *Seat, epoch recipes.Epoch, id string, czxid int64,
 ) (done bool, _ recipes.Input, _ error) {
-	res, err := c.conn.Multi(t.createRequest(id), t.markRequest())
+	res, err := c.conn.Multi(t.createRequest(c, id), t.markRequest())
 	failed := FailedOp(res)
 	outcome, err := ClassifyMulti(res, err)
 	switch {
@@ -44,8 +44,8 @@ func (c *client) createMarked(
 }
 
 // createRequest asks for the seat's node.
-func (t *Seat) createRequest(id string) *zk.CreateRequest {
-	return &zk.CreateRequest{Path: t.prefix(id), Data: t.data, Acl: t.acl, Flags: zk.FlagEphemeral | zk.FlagSequence}
+func (t *Seat) createRequest(c *client, id string) *zk.CreateRequest {
+	return &zk.CreateRequest{Path: t.prefix(id), Data: t.dataIn(c), Acl: t.acl, Flags: zk.FlagEphemeral | zk.FlagSequence}
 }
 
 // markRequest asks for the directory's marker.

@@ -64,9 +64,9 @@ func (t *Seat) Members() []events.Member {
 	return all
 }
 
-// SizeOfMembers returns how many bytes the largest request takes for a multi-lock of these places, with this data in each
-// node, but for a fixed overhead.
-func (s *Session) SizeOfMembers(places []Place, data []byte) (size int) {
+// SizeOfMembers returns how many bytes the largest request takes for a multi-lock of these places, with so many bytes of data in
+// each node, but for a fixed overhead.
+func (s *Session) SizeOfMembers(places []Place, data int) (size int) {
 	m := s.newMulti(places)
 	for i := range m.members {
 		size += m.members[i].size(data)
@@ -75,9 +75,9 @@ func (s *Session) SizeOfMembers(places []Place, data []byte) (size int) {
 }
 
 // size is more than what a create takes of a request.
-func (m *member) size(data []byte) int {
+func (m *member) size(data int) int {
 	const each = 96 // the name, and what is around the texts
-	size := each + len(m.dir) + len(data)
+	size := each + len(m.dir) + data
 	for _, a := range m.acl {
 		size += aclOverhead + len(a.Scheme) + len(a.ID)
 	}
@@ -85,7 +85,7 @@ func (m *member) size(data []byte) int {
 }
 
 // marks tells whether a request has room for the markers of all directories, beside the creates.
-func (m *multi) marks(data []byte) bool {
+func (m *multi) marks(data int) bool {
 	const fixed, each = 1 << 10, 64
 	size := fixed
 	for i := range m.members {
@@ -171,12 +171,13 @@ func (m *multi) create(c *client, t *Seat, epoch recipes.Epoch, id string) (reci
 // are known by the zxids returned then.
 func (m *multi) creating(c *client, t *Seat, id string) (ops []any, ours []int64) {
 	ops = make([]any, 0, 2*len(m.members))
+	data := t.dataIn(c)
 	for _, p := range m.members {
 		ops = append(ops, &zk.CreateRequest{
-			Path: path.Join(p.dir, head(p.kind, id)+p.kind.Marker()), Data: t.data, Acl: p.acl, Flags: zk.FlagEphemeral | zk.FlagSequence,
+			Path: path.Join(p.dir, head(p.kind, id)+p.kind.Marker()), Data: data, Acl: p.acl, Flags: zk.FlagEphemeral | zk.FlagSequence,
 		})
 	}
-	if !m.marks(t.data) {
+	if !m.marks(len(data)) {
 		return ops, nil
 	}
 	for _, p := range m.members {

@@ -15,7 +15,7 @@ func (t *Seat) prefix(id string) string { return path.Join(t.dir, head(t.kind, i
 // path: no server takes more than so many bytes in a request.
 func (t *Seat) brief() bool {
 	const mostOfIt = MaxRequest / 8
-	size := len(t.dir) + len(t.data)
+	size := len(t.dir) + len(t.data) + TimeoutSize
 	for _, a := range t.acl {
 		size += len(a.Scheme) + len(a.ID)
 	}

@@ -197,8 +197,8 @@ func (v *outlook) end() {
 // tell passes on what was seen, if it is something else than the last time.
 func (v *outlook) tell(g *glimpse) {
 	word := g.leader
-	wish, said := read(word.Data)
-	word.Data = said
+	wish, _ := read(word.Data)
+	word.Data = UserData(word.Node, word.Data)
 	if wish.stands && !wish.bounded { // it has taken the place of the leader's word
 		if v.told && word.Node == v.word.Node && word.Token == v.word.Token {
 			word.Data = v.word.Data

@@ -34,7 +34,7 @@ func (c *client) create(t *Seat, epoch recipes.Epoch, id string) (recipes.Input,
 				return in, err
 			}
 		}
-		made, err := c.conn.Create(t.prefix(id), t.data, zk.FlagEphemeral|zk.FlagSequence, t.acl)
+		made, err := c.conn.Create(t.prefix(id), t.dataIn(c), zk.FlagEphemeral|zk.FlagSequence, t.acl)
 		if errors.Is(err, zk.ErrNoNode) {
 			c.dirs.forget(t.dir)
 			if err := c.makeParents(t.dir, marker(), t.acl, t.kind.Kazoo()); err != nil {

@@ -23,7 +23,8 @@ var (
 const mostVisits = 8
 
 // Revoke asks whoever holds the lock at the path to give it back within the grace, and returns nil when all of them are gone. Whoever is
-// still there when the grace is over, and five quarters of the session timeout behind that, is removed. Who comes to hold it later is not asked.
+// still there when the grace is over, and five quarters of the session timeout behind that, its own or ours, whichever is longer, is
+// removed. Who comes to hold it later is not asked.
 //
 // It waits for a connection, if there is none, and survives the end of the session, until ctx ends: then it returns
 // the cause; what was asked is asked, and nobody is removed. The error is that, [ErrNotHeld], [ErrNotRevocable] or [ErrKind], of
@@ -58,12 +59,15 @@ type revocation struct {
 	visits  int // parked or under way
 }
 
-// patience is how long behind the grace a holder is removed. Whose session is no longer than ours believes no longer than this that he
-// holds, though he hears nothing: 1. he holds for less than a probe interval, and does not watch his node yet; 2. the wish is
-// written; 3. his session writes for another lock, which has his lease go on; 4. his connection falls silent before the interval is
-// over, in which he would have read the wish. His lease ends up to a timeout behind that, so up to that and an interval, at most
-// a part of the timeout (see [Config]), behind the wish.
-func (s *Session) patience() time.Duration { return s.Timeout() + s.Timeout()/probeMin }
+// patience is how long behind the grace a holder is removed whose node names this session timeout, or 0. The holder believes in its lock
+// for no longer than that, though it hears nothing: 1. it holds for less than a probe interval, and does not watch its node yet; 2. the wish
+// is written; 3. its session writes for another lock, which renews its lease; 4. its connection falls silent before the interval is over, in
+// which it would have read the wish. Its lease ends up to a timeout of its own behind that. An interval is at most a part of the timeout (see
+// [Config]). Of a node without a timeout ours is taken.
+func (s *Session) patience(holder time.Duration) time.Duration {
+	timeout := max(s.Timeout(), holder)
+	return timeout + timeout/probeMin
+}
 
 // holder is one who is asked: a node, or all the leases of an attempt. While a visit is under way it is that one's, but
 // for what says otherwise, and the session's drain's at other times.

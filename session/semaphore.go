@@ -185,7 +185,7 @@ func (c *client) enter(t *Seat, e recipes.Enter, id string) (recipes.Input, erro
 	}
 	for range reaped {
 		ours := c.dirs.writable(t.permits.leases)
-		ops, count, floor := t.entering(e, own, id, ours != 0, c.dirs.writable(t.dir) != 0)
+		ops, count, floor := t.entering(c, e, own, id, ours != 0)
 		res, err := c.conn.Multi(ops...)
 		failed := FailedOp(res)
 		outcome, err := ClassifyMulti(res, err)
@@ -222,20 +222,20 @@ const (
 
 // entering returns the operations of an enter, and which of them counts the leases and which leaves the floor, or -1.
 // Where the directory of the leases is ours, its marker is written once more: the answer has its Stat.
-func (t *Seat) entering(e recipes.Enter, own, id string, ours, writable bool) (ops []any, count, floor int) {
+func (t *Seat) entering(c *client, e recipes.Enter, own, id string, ours bool) (ops []any, count, floor int) {
 	count, floor = -1, -1
 	ops = append(make([]any, 0, e.Permits+4),
 		&zk.CheckVersionRequest{Path: t.permits.size, Version: e.Version},
 		&zk.DeleteRequest{Path: own, Version: anyVersion})
-	prefix := path.Join(t.permits.leases, head(0, id)+leaseMarker)
+	prefix, data := path.Join(t.permits.leases, head(0, id)+leaseMarker), t.dataIn(c)
 	for range e.Permits {
-		ops = append(ops, &zk.CreateRequest{Path: prefix, Data: t.data, Acl: t.acl, Flags: zk.FlagEphemeral | zk.FlagSequence})
+		ops = append(ops, &zk.CreateRequest{Path: prefix, Data: data, Acl: t.acl, Flags: zk.FlagEphemeral | zk.FlagSequence})
 	}
 	if ours && t.brief() {
 		count = len(ops)
 		ops = append(ops, &zk.SetDataRequest{Path: t.permits.leases, Data: marker(), Version: anyVersion})
 	}
-	if token := t.token(own); e.Floor && writable && token != 0 && t.brief() {
+	if token := t.token(own); e.Floor && token != 0 && c.dirs.writable(t.dir) != 0 && t.brief() {
 		floor = len(ops)
 		ops = append(ops, &zk.SetDataRequest{Path: t.dir, Data: floorData(token), Version: anyVersion})
 	}

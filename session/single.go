@@ -183,7 +183,7 @@ func (c *client) look(t *Seat, e recipes.List) (recipes.Input, error) {
 	c.claimants.leave(t) // it never came to a node, or that is gone
 	t.single.holder.Store(&events.Contender{
 		Node: strings.TrimPrefix(node, t.session.chroot), Session: stat.EphemeralOwner, Since: time.UnixMilli(stat.Ctime),
-		Data: slices.Clone(UserData(data)), Kind: events.KindUnfair, Holding: true,
+		Data: slices.Clone(UserData(node, data)), Kind: events.KindUnfair, Holding: true,
 	})
 	return listed, nil
 }

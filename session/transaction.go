@@ -35,8 +35,12 @@ func (s *Session) Guard(node string) *zk.CheckVersionRequest {
 	return &zk.CheckVersionRequest{Path: join(s.chroot, node), Version: anyVersion}
 }
 
-// Rewrite returns an operation, for a transaction, that replaces what the node holds. The node's path is without the chroot.
-func Rewrite(node string, data []byte) *zk.SetDataRequest {
+// Rewrite returns an operation, for a transaction of the session that made the node, that replaces what the user has stored there. The
+// node's path is without the chroot.
+func (s *Session) Rewrite(node string, data []byte) *zk.SetDataRequest {
+	if revocable(node) {
+		data = withTimeout(data, s.Timeout())
+	}
 	return &zk.SetDataRequest{Path: node, Data: data, Version: anyVersion}
 }
 

@@ -89,7 +89,7 @@ func (c *client) turnOver(x *turnover) (left, entered said, _ error) {
 	}
 	res, err := c.conn.Multi(
 		&zk.DeleteRequest{Path: old.node, Version: anyVersion},
-		next.seat.createRequest(next.guid), next.seat.markRequest())
+		next.seat.createRequest(c, next.guid), next.seat.markRequest())
 	outcome, err := ClassifyMulti(res, err)
 	switch {
 	case outcome == Refused && !unsettled(err):

@@ -235,16 +235,16 @@ func (h *holder) deal(c *client, data []byte, version int32) error {
 		c.logger.Warn("removing a holder who was asked to give the lock back, and has not", h.zapNode())
 		return h.remove(c, version)
 	}
-	standing, user := read(data)
+	standing, rest := read(data)
 	if want := h.wish(now); want.adds(standing, h.asked()) {
-		if _, err := c.conn.Set(h.nodes[0], want.data(user), version); err != nil {
+		if _, err := c.conn.Set(h.nodes[0], want.data(rest), version); err != nil {
 			return err
 		}
 	}
 	if !h.asked() {
 		now = time.Now()
 		h.until = now.Add(h.of.grace)
-		h.last = h.until.Add(h.of.session.patience())
+		h.last = h.until.Add(h.of.session.patience(timeoutIn(h.nodes[0], rest)))
 	}
 	return nil
 }

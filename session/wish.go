@@ -10,7 +10,7 @@ import (
 // This file is about how somebody says that he wants a lock back: by the data of the holder's node. There are two forms.
 //
 //	__REVOKE__                  Curator's: as soon as may be
-//	__REVOKE__ <grace>\n<data>  ours: within so many milliseconds; behind that, what the holder had stored there
+//	__REVOKE__ <grace>\n<data>  ours: within so many milliseconds; behind that, what the node had, its timeout included (see timeoutline.go)
 //
 // Curator compares the data with its message, and would not know ours. It takes the place of whatever the holder had stored.
 
@@ -28,7 +28,7 @@ type wish struct {
 }
 
 // read returns the wish that the data of a node say, and what else they say.
-func read(data []byte) (w wish, user []byte) {
+func read(data []byte) (w wish, rest []byte) {
 	rest, ok := bytes.CutPrefix(data, []byte(revokeMessage))
 	if !ok {
 		return wish{}, data
@@ -36,7 +36,7 @@ func read(data []byte) (w wish, user []byte) {
 	if len(rest) == 0 {
 		return wish{stands: true}, nil
 	}
-	header, user, ok := bytes.Cut(rest, []byte("\n"))
+	header, rest, ok := bytes.Cut(rest, []byte("\n"))
 	digits, spaced := bytes.CutPrefix(header, []byte(" "))
 	if !ok || !spaced {
 		return wish{}, data
@@ -49,28 +49,21 @@ func read(data []byte) (w wish, user []byte) {
 	if millis < uint64(mostGrace/time.Millisecond) {
 		grace = time.Duration(millis) * time.Millisecond
 	}
-	return wish{stands: true, bounded: true, grace: grace}, user
+	return wish{stands: true, bounded: true, grace: grace}, rest
 }
 
-// data returns the wish as it is written, before what the holder has stored.
-func (w wish) data(user []byte) []byte {
+// data returns the wish as it is written, before what else the node holds.
+func (w wish) data(rest []byte) []byte {
 	if !w.bounded {
 		return []byte(revokeMessage)
 	}
-	return append(fmt.Appendf(nil, "%s %d\n", revokeMessage, w.grace/time.Millisecond), user...)
+	return append(fmt.Appendf(nil, "%s %d\n", revokeMessage, w.grace/time.Millisecond), rest...)
 }
 
 // within returns the wish to have a lock back in so much time.
 func within(grace time.Duration) wish {
 	grace = min(max(grace, 0), mostGrace)
 	return wish{stands: true, bounded: true, grace: (grace + time.Millisecond - 1).Truncate(time.Millisecond)}
-}
-
-// UserData returns what the owner of a node has stored in it, without the wish to have its lock back that somebody may have
-// written before it, or in its place.
-func UserData(data []byte) []byte {
-	_, user := read(data)
-	return user
 }
 
 // Reserved tells whether data begin like such a wish, and would be taken for one.

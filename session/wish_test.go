@@ -36,7 +36,7 @@ func TestWishesAreReadAsTheyAreWritten(t *testing.T) {
 		{" __REVOKE__", false, false, 0, " __REVOKE__"},
 	} {
 		w, user := read([]byte(c.data))
-		if want := (wish{c.stands, c.bounded, c.grace}); w != want || string(user) != c.user || string(UserData([]byte(c.data))) != c.user {
+		if want := (wish{c.stands, c.bounded, c.grace}); w != want || string(user) != c.user || string(UserData("lock-0000000001", []byte(c.data))) != c.user {
 			t.Errorf("%q: %+v, %q; want %+v, %q", c.data, w, user, want, c.user)
 		}
 		if w.stands && w.grace < mostGrace && !bytes.Equal(w.data(user), []byte(c.data)) {

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"path"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -19,7 +20,7 @@ import (
 // A stage is where a scene is played: the double or a real server. The methods of the double's server are as there.
 type stage interface {
 	connect(t *testing.T, options ...coordinator.Option) *coordinator.Coordinator
-	// tree returns all ephemeral nodes with their data, as "path data".
+	// tree returns all ephemeral nodes with what their owners have stored there, as "path data".
 	tree() []string
 	Children(path string) []string
 	Data(path string) (data []byte, there bool)
@@ -31,6 +32,11 @@ type stage interface {
 	// settle waits until the state is the one that is wanted, or cannot change any more.
 	settle(reached func() bool)
 }
+
+// timeoutLine is what a revocable lock's node has behind the data.
+var timeoutLine = regexp.MustCompile(`(^|\n)zkgrant-timeout [0-9]+ms\n$`)
+
+func stored(data []byte) string { return timeoutLine.ReplaceAllString(string(data), "") }
 
 // doubleStage is the in-process server.
 type doubleStage struct{ *zktest.Server }
@@ -50,7 +56,7 @@ func (s doubleStage) tree() (nodes []string) {
 	for _, node := range s.Tree() {
 		if s.Owner(node) != 0 {
 			data, _ := s.Data(node)
-			nodes = append(nodes, fmt.Sprintf("%s %s", node, data))
+			nodes = append(nodes, node+" "+stored(data))
 		}
 	}
 	return nodes
@@ -91,7 +97,7 @@ func (s *realStage) tree() (nodes []string) {
 		for _, name := range names {
 			child := path.Join("/", node, name)
 			if data, stat, err := s.raw.Get(s.root + child); err == nil && stat.EphemeralOwner != 0 {
-				nodes = append(nodes, fmt.Sprintf("%s %s", child, data))
+				nodes = append(nodes, child+" "+stored(data))
 			}
 			walk(child)
 		}
