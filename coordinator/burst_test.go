@@ -132,7 +132,7 @@ func TestLoopsLeaveRoomForOthers(t *testing.T) {
 func TestRealHandoffBehindABurst(t *testing.T) {
 	eventstest.NeedsServers(t)
 	locks := eventstest.Many(5_000, 20_000)
-	e := coordtest.Servers(t, 1)
+	e := largeServer(t)
 	c, other := coordtest.ConnectReal(t, e.Addr(0)), coordtest.ConnectReal(t, e.Addr(0))
 	holder := c.Mutex("/real/burst/lock").Acquire(context.Background())
 	coordtest.GrantOf(t, holder)

@@ -11,7 +11,6 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
-	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
 // flight is how many requests a session has under way at a time.
@@ -171,7 +170,7 @@ func TestRealCloseOfManyLocks(t *testing.T) {
 	eventstest.NeedsServers(t)
 	const timeout, hands = 4 * time.Second, 128
 	locks := eventstest.Many(2000, 100_000)
-	e := ensemble.Start(t, 1, ensemble.Tick(500*time.Millisecond), ensemble.Heap("768m"), ensemble.Property("znode.container.checkIntervalMs", "60000"))
+	e := largeServer(t)
 	c, err := coordinator.Connect(coordtest.RealContext(t), e.Connect(), coordinator.WithSessionTimeout(timeout))
 	eventstest.Must(t, err)
 	raw := coordtest.RawClient(t, e.Connect())

@@ -274,7 +274,7 @@ func (b *cutter) breaks(down bool) {
 func TestRealTriesInAnOutage(t *testing.T) {
 	eventstest.NeedsServers(t)
 	tries := eventstest.Many(5_000, 100_000)
-	e := coordtest.Servers(t, 1)
+	e := largeServer(t)
 	network := &cutter{}
 	c := coordtest.ConnectReal(t, e.Addr(0), coordinator.WithSessionTimeout(30*time.Second), coordinator.WithDialer(network.dial))
 	coordtest.GrantOf(t, c.Mutex("/real/outage/warm").Acquire(context.Background()))

@@ -292,7 +292,7 @@ func TestRealReconnectOfManyHolders(t *testing.T) {
 	eventstest.NeedsServers(t)
 	const timeout = 6 * time.Second
 	sessions, locks := eventstest.Many(4, 20), eventstest.Many(500, 2000)
-	e := coordtest.Servers(t, 1)
+	e := largeServer(t)
 	network := &cutter{}
 	var all []*coordinator.Acquisition
 	var cs []*coordinator.Coordinator
