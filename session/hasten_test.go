@@ -53,8 +53,32 @@ func TestAListingGoesWithTheLastWhoWantsIt(t *testing.T) {
 		}
 		book.drop(g)
 		d, there := book.dirs["d"]
-		if there != behind || there && d.next != nil || slices.Contains(book.waits, g) || !behind && book.bytes != 0 {
-			t.Errorf("behind another one %v: the book has %+v, waits %v and %d bytes, want nothing of the listing", behind, d, book.waits, book.bytes)
+		if there != behind || there && d.next != nil || g.waits != nil || !behind && book.bytes != 0 {
+			t.Errorf("behind another one %v: the book has %+v, waits %v and %d bytes, want nothing of the listing", behind, d, g.waits, book.bytes)
 		}
+	}
+}
+
+// TestUrgentListingsDoNotWaitBehindABurst: those for whose locks the turn may have come, and the others, begin by turns when there is room again.
+func TestUrgentListingsDoNotWaitBehindABurst(t *testing.T) {
+	book := newListings(func(string) int { return listingsBudget }) // so one is made at a time
+	now := book.join("first", &asked{op: recipes.OpList})[0]
+	for _, dir := range []string{"a", "b", "c", "d"} {
+		book.join(dir, &asked{op: recipes.OpList})
+	}
+	for _, dir := range []string{"x", "c", "y", "z"} { // c is another one's turn by now
+		book.join(dir, &asked{op: recipes.OpList, turn: true})
+	}
+	var order []string
+	for now != nil {
+		book.begins(now)
+		given := book.ends(now)
+		if now = nil; len(given) == 1 {
+			now = given[0]
+			order = append(order, now.dir)
+		}
+	}
+	if want := []string{"a", "x", "b", "c", "d", "y", "z"}; !slices.Equal(order, want) {
+		t.Errorf("the listings begin in the order %v, want %v", order, want)
 	}
 }

@@ -40,7 +40,9 @@ func (s *Session) noteTenure(r *asked) {
 		delete(s.claims, r.seat) // whatever it was, it was answered; this one may be followed by a long wait
 	case recipes.OpList:
 		r.turn, r.seat.passed = r.seat.passed, false
+		r.seat.turn = r.turn
 	case recipes.OpWatch:
+		r.turn = r.seat.turn // what the list request has found may be gone
 	}
 }
 

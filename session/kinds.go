@@ -21,7 +21,7 @@ type asked struct {
 	guid     string           // of the attempt, of a create
 	floor    bool             // of a delete: it leaves a floor
 	clean    bool             // and removes the record
-	turn     bool             // of a listing: the turn may have come
+	turn     bool             // of a list request, and of the watch behind it: the turn may have come
 	held     bool             // of a claim: the seat holds
 	plain    bool             // of a claim: it is about no record
 	with     *turnover        // of a create: the release that it is one request with
@@ -46,7 +46,7 @@ func (r *asked) urgency() urgency {
 		if r.seat.in == nil {
 			urgent = joining
 		}
-	case recipes.OpList:
+	case recipes.OpList, recipes.OpWatch:
 		if !r.turn {
 			urgent = joining
 		}
@@ -54,8 +54,6 @@ func (r *asked) urgency() urgency {
 		if r.node == "" {
 			urgent = joining
 		}
-	case recipes.OpWatch:
-		urgent = joining
 	case recipes.OpDelete, recipes.OpAdvance, recipes.OpEnter:
 	}
 	return urgent

@@ -15,7 +15,8 @@ import (
 //   - Of one directory one listing is under way at a time. Requests that come meanwhile wait for the next one, together.
 //   - Listings that are under way together are expected to have no more than listingsBudget bytes, but one always may be. A probe
 //     that keeps a lock waits behind those at the most.
-//   - Listings that wait for room begin in the order in which they could have without it, so none waits for ever.
+//   - Of those that wait for room every other one is for a lock whose turn may have come, if there are any. Both begin in
+//     the order in which they could have without it. So a handoff does not wait behind a burst, and nobody waits for ever.
 
 const (
 	// listingsBudget bounds the bytes of the listings that are under way together, as far as they are known beforehand.
@@ -30,8 +31,41 @@ const (
 type listings struct {
 	size  func(dir string) (names int) // of the directory, as far as it is known
 	dirs  map[string]*listedDir
-	waits []*sharedListing // those that wait for room alone, in order
-	bytes int              // expected of those that were given out and have not ended
+	waits [2]waitingListings // those that wait for room alone: the urgent ones, and the others
+	next  int                // of which of the two the next one is, if both have one
+	bytes int                // expected of those that were given out and have not ended
+}
+
+// waitingListings are in order. Some of them do not wait any more, but no more than do.
+type waitingListings struct {
+	all  []*sharedListing
+	gone int
+}
+
+func (w *waitingListings) add(g *sharedListing) {
+	g.waits = w
+	w.all = append(w.all, g)
+}
+
+// leave takes a listing out, wherever it stands.
+func (w *waitingListings) leave(g *sharedListing) {
+	g.waits = nil
+	if w.gone++; 2*w.gone >= len(w.all) {
+		w.all = slices.DeleteFunc(w.all, func(g *sharedListing) bool { return g.waits != w })
+		w.gone = 0
+	}
+}
+
+// first returns the one that has waited longest, or nil.
+func (w *waitingListings) first() *sharedListing {
+	for len(w.all) > 0 && w.all[0].waits != w {
+		w.all = w.all[1:]
+		w.gone--
+	}
+	if len(w.all) == 0 {
+		return nil
+	}
+	return w.all[0]
 }
 
 // listedDir is a directory with a listing: given out, or waiting.
@@ -48,9 +82,10 @@ type sharedListing struct {
 	epoch   recipes.Epoch
 	members []*asked
 	most    urgency
-	left    int  // members who do not want it any more
-	bytes   int  // expected
-	begun   bool // nobody can join or leave any more
+	waits   *waitingListings // among these, or nil
+	left    int              // members who do not want it any more
+	bytes   int              // expected
+	begun   bool             // nobody can join or leave any more
 }
 
 func newListings(size func(dir string) int) *listings {
@@ -69,13 +104,28 @@ func (l *listings) join(dir string, r *asked) (out []*sharedListing) {
 		return nil
 	}
 	if d.next == nil {
-		d.next = &sharedListing{of: l, dir: dir, epoch: r.epoch, most: observing}
-		if d.now == nil {
-			l.waits = append(l.waits, d.next)
-		}
+		d.next = &sharedListing{of: l, dir: dir, epoch: r.epoch, most: urgencies}
 	}
 	d.next.serve(r)
+	if d.now == nil {
+		l.wait(d.next)
+	}
 	return l.give()
+}
+
+// wait has a listing wait for room, or wait with the urgent ones if it has become one.
+func (l *listings) wait(g *sharedListing) {
+	queue := &l.waits[0]
+	if g.most > handing {
+		queue = &l.waits[1]
+	}
+	if g.waits == queue {
+		return
+	}
+	if g.waits != nil {
+		g.waits.leave(g)
+	}
+	queue.add(g)
 }
 
 func (g *sharedListing) serve(r *asked) {
@@ -103,7 +153,7 @@ func (l *listings) drop(g *sharedListing) (out []*sharedListing) {
 	g.begun, d.next = true, nil
 	if d.now == nil {
 		delete(l.dirs, g.dir)
-		l.waits = slices.DeleteFunc(l.waits, func(w *sharedListing) bool { return w == g })
+		g.waits.leave(g)
 	}
 	return nil
 }
@@ -123,26 +173,31 @@ func (l *listings) ends(g *sharedListing) (out []*sharedListing) {
 	if d.next == nil {
 		delete(l.dirs, g.dir)
 	} else {
-		l.waits = append(l.waits, d.next)
+		l.wait(d.next)
 	}
 	return l.give()
 }
 
 // give takes those from the waiting that there is room for.
 func (l *listings) give() (out []*sharedListing) {
-	for len(l.waits) > 0 {
-		g := l.waits[0]
+	for {
+		g := l.waits[l.next].first()
+		if g == nil {
+			g = l.waits[1-l.next].first()
+		}
+		if g == nil {
+			return out
+		}
 		bytes := max(listedLeast, listedName*l.size(g.dir))
 		if l.bytes > 0 && l.bytes+bytes > listingsBudget {
 			return out
 		}
-		l.waits = l.waits[1:]
+		l.next = 1 - l.next
+		g.waits.leave(g)
 		d := l.dirs[g.dir]
 		d.now, d.next = g, nil
 		g.bytes = bytes
 		l.bytes += bytes
 		out = append(out, g)
 	}
-	l.waits = nil
-	return out
 }

@@ -157,8 +157,8 @@ func (p *listingsPlay) drain() {
 		}
 		p.move("end " + p.out[0].dir)
 	}
-	if len(p.book.dirs) != 0 || p.book.waits != nil || p.book.bytes != 0 {
-		p.errorf("when all have ended %d directories, %d that wait and %d bytes are left, want none", len(p.book.dirs), len(p.book.waits), p.book.bytes)
+	if len(p.book.dirs) != 0 || p.book.waits[0].first() != nil || p.book.waits[1].first() != nil || p.book.bytes != 0 {
+		p.errorf("when all have ended %d directories, %v that wait and %d bytes are left, want none", len(p.book.dirs), p.book.waits, p.book.bytes)
 	}
 }
 

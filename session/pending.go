@@ -12,10 +12,10 @@ const (
 	proving urgency = iota
 	// handing: a node is given up by it, or somebody whose turn may have come waits for it.
 	handing
-	// joining: somebody wants to queue up, or to look. There may be any number of them.
-	joining
-	// observing: it looks who leads. After a reconnect there is one for each election that is observed.
+	// observing: it looks who leads. After a reconnect there is one for each election that is observed, and few are made at a time.
 	observing
+	// joining: somebody wants to queue up, or to look. There may be any number of them, and always one that waits.
+	joining
 
 	urgencies
 )

@@ -46,6 +46,7 @@ type Seat struct {
 	unsent *asked // its latest request that waits to be sent, a delete excepted
 	place  int32  // among the session's seats
 	shared bool   // a reader may have taken its place in the queue
+	turn   bool   // its latest list request was made because its turn may have come
 	passed bool   // a node that it had watched is gone, and it has not listed since
 
 	lapsed atomic.Bool // the lock is lost; see Session.holds
