@@ -21,11 +21,21 @@ import (
 const inTheBurst = "/burst/"
 
 // burst asks for n locks that nobody else wants.
-func burst(c *coordinator.Coordinator, n int) (all []*coordinator.Acquisition) {
+func burst(c *coordinator.Coordinator, n int, options ...coordinator.AcquireOption) (all []*coordinator.Acquisition) {
 	for i := range n {
-		all = append(all, c.Mutex(fmt.Sprint(inTheBurst, i)).Acquire(context.Background()))
+		all = append(all, c.Mutex(fmt.Sprint(inTheBurst, i)).Acquire(context.Background(), options...))
 	}
 	return all
+}
+
+// granted waits until each of them is.
+func granted(t *testing.T, all []*coordinator.Acquisition) {
+	t.Helper()
+	for i, a := range all {
+		if _, err := a.Wait(t.Context()); err != nil {
+			t.Fatalf("acquisition %d of %d ends with %v, want a grant", i, len(all), err)
+		}
+	}
 }
 
 // handoffs are ways in which a lock goes from one session to a waiter, by the requests that are made for it.
@@ -35,7 +45,7 @@ func handoffs() map[string]func(c *coordinator.Coordinator) (holds, waits *coord
 			return c.Mutex(lockPath), c.Mutex(lockPath)
 		},
 		"by a listing": func(c *coordinator.Coordinator) (holds, waits *coordinator.Lock) {
-			return c.ReadWrite(lockPath).Write(), c.ReadWrite(lockPath).Read()
+			return c.ReadWrite(lockPath).Write(), c.ReadWrite(lockPath).Write()
 		},
 		"of several": func(c *coordinator.Coordinator) (holds, waits *coordinator.Lock) {
 			return c.Multi(c.Mutex(lockPath), c.Mutex(accountA)), c.Multi(c.Mutex(lockPath), c.Mutex(accountA))
@@ -76,11 +86,7 @@ func TestAHandoffDoesNotWaitForABurst(t *testing.T) {
 				if got, most := int(inBurst.Load())-before, locks/2; got > most {
 					t.Errorf("%d requests of the burst are made before the waiter is granted the lock behind %v, want at most %d", got, grant.Waited, most)
 				}
-				for _, a := range all {
-					if _, err := a.Wait(t.Context()); err != nil {
-						t.Fatal(err)
-					}
-				}
+				granted(t, all)
 			})
 		})
 	}

@@ -27,6 +27,18 @@ func slowly(srv *zktest.Server, c *coordinator.Coordinator) {
 	})
 }
 
+// handsOver releases the lock and has the waiter granted within a few round trips.
+func handsOver(t *testing.T, holder, waiter *coordinator.Acquisition) {
+	t.Helper()
+	start := time.Now()
+	holder.Release()
+	_, err := waiter.Wait(t.Context())
+	eventstest.Must(t, err)
+	if trips := time.Since(start) / roundTrip; trips > 8 {
+		t.Errorf("the waiter is granted %d round trips behind the last release, want at most 8", trips)
+	}
+}
+
 // TestAHandoffThatListsDoesNotWaitForABurst: a writer behind a writer lists when its turn may have come. Tries at other paths look first, which
 // is a listing as well.
 func TestAHandoffThatListsDoesNotWaitForABurst(t *testing.T) {
@@ -37,22 +49,10 @@ func TestAHandoffThatListsDoesNotWaitForABurst(t *testing.T) {
 				holder, _ := coordtest.Hold(t, c.ReadWrite(lockPath).Write())
 				waiter := coordtest.Queue(c.ReadWrite(lockPath).Write())
 				slowly(srv, c)
-				var all []*coordinator.Acquisition
-				for i := range 3000 {
-					all = append(all, c.Mutex(fmt.Sprint(inTheBurst, i)).Acquire(context.Background(), options...))
-				}
+				all := burst(c, 3000, options...)
 				synctest.Wait()
-				start := time.Now()
-				holder.Release()
-				_, err := waiter.Wait(t.Context())
-				eventstest.Must(t, err)
-				if trips := time.Since(start) / roundTrip; trips > 8 {
-					t.Errorf("the next writer has the lock %d round trips behind the release, want at most 8", trips)
-				}
-				for _, a := range all {
-					_, err := a.Wait(t.Context())
-					eventstest.Must(t, err)
-				}
+				handsOver(t, holder, waiter)
+				granted(t, all)
 			})
 		})
 	}
@@ -67,24 +67,12 @@ func TestAWatchBehindAListingDoesNotWaitForABurst(t *testing.T) {
 		second, _ := coordtest.Hold(t, other.Mutex(accountA))
 		waiter := coordtest.Queue(c.Multi(c.Mutex(lockPath), c.Mutex(accountA)))
 		slowly(srv, c)
-		var all []*coordinator.Acquisition
-		for i := range 3000 {
-			all = append(all, c.Mutex(fmt.Sprint(inTheBurst, i)).Acquire(context.Background()))
-		}
+		all := burst(c, 3000)
 		synctest.Wait()
 		first.Release()
 		time.Sleep(6 * roundTrip)
-		start := time.Now()
-		second.Release()
-		_, err := waiter.Wait(t.Context())
-		eventstest.Must(t, err)
-		if trips := time.Since(start) / roundTrip; trips > 8 {
-			t.Errorf("the multi-lock is granted %d round trips behind the last release, want at most 8", trips)
-		}
-		for _, a := range all {
-			_, err := a.Wait(t.Context())
-			eventstest.Must(t, err)
-		}
+		handsOver(t, second, waiter)
+		granted(t, all)
 	})
 }
 

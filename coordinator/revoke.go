@@ -41,8 +41,8 @@ func Revocable() LockOption { return lockOption(func(c *lockConfig) { c.revocabl
 // holder, or a lock's readers, or all who hold permits of a semaphore, in this process or another one. Any coordinator may ask. Who
 // comes to hold the lock after that was not asked, so it may be held by somebody else by then.
 //
-// A holder that was made with [Revocable] is told by [events.Revoked], and loses the lock at the end of the grace if he still
-// has it, by his own clock, from when he hears of it. What he stored with [WithData] or [Election.Proclaim] stays. A node that is
+// A holder that was made with [Revocable] is told by [events.Revoked], and loses the lock at the end of the grace if it still
+// has it. The grace runs by its own clock, from when it hears of the wish. What it stored with [WithData] or [Election.Proclaim] stays. A node that is
 // still there when the grace is over, and five quarters of a session timeout as well, the holder's or this coordinator's, whichever is longer, is
 // removed: the holder's process hangs, or its function does not return, or it is cut off. In the last case its lease has run out by then.
 // Limitation: a timeout that the node does not say (see [Revocable]) counts as no longer than this coordinator's. The holder hears of

@@ -185,9 +185,9 @@ func TestANodeThatBearsTheNameOfAnotherIsLeftAlone(t *testing.T) {
 	})
 }
 
-// TestAHolderWhoIsCutOffLosesItBeforeHeIsRemoved: he holds for less than a probe interval, so he has not looked at his node when he is
-// asked; his session writes for another lock, so his lease goes on; and then nothing comes through any more. The timeout of
-// who asks is the same, or much shorter.
+// TestAHolderWhoIsCutOffLosesItBeforeHeIsRemoved: 1. The holder has held for less than a probe interval, so it has not looked at its node
+// when it is asked. 2. Its session writes for another lock, so its lease goes on. 3. Nothing comes through any more. The revoker's
+// timeout is the same, or much shorter.
 func TestAHolderWhoIsCutOffLosesItBeforeHeIsRemoved(t *testing.T) {
 	const timeout = 40 * time.Second // with the ticks of 2 s, of which a lease pays for, that is a long one
 	cuts := []time.Duration{timeout / 20, timeout * 9 / 100, timeout * 98 / 1000, timeout / 9}

@@ -1,6 +1,6 @@
 package recipes
 
-// What a listing tells, and to whom: those of one session who want one share it.
+// What a listing tells, and to which clients: those of one session that want one share it.
 
 // list answers a listing by what is there in a view.
 func (e *environment) list(w *world, c int, r *request, view uint8) {

@@ -45,7 +45,7 @@ type client struct {
 	askedBack func(node string, wish asking) // tells the owner of the node that somebody wants the lock back; does not block
 
 	told     atomic.Bool   // a server has said that the session was ended
-	retired  atomic.Bool   // over, for whoever is not the session actor
+	retired  atomic.Bool   // over; other goroutines than the session actor's read it
 	readings chan struct{} // has a place for each of a survey that is under way
 
 	// Only the session actor touches these.

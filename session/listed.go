@@ -13,7 +13,7 @@ import (
 )
 
 // This file is the way of a seat's list request: first the barrier, if it wants one, then the listings of its directories, which
-// others share, and then what is the seat's own. Which listing serves whom, [listings] decides.
+// others share, and then what is the seat's own. [listings] decides which listing serves which request.
 
 var _ request = (*sharedListing)(nil)
 
@@ -26,7 +26,7 @@ type wanted struct {
 	err     error    // why one of them has failed
 }
 
-// names are the contenders that a listing has found. All whom it serves have them, and nobody writes to them.
+// names are the contenders that a listing has found. All requests that it serves share them, and nothing writes to them.
 type names struct {
 	queue   []events.Name
 	indexed bool // the queue is in the order of the texts

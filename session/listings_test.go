@@ -82,7 +82,7 @@ func (p *listingsPlay) move(move string) {
 	p.check()
 }
 
-// end ends a listing, and takes down whom it has served.
+// end ends a listing, and takes down which requests it has served.
 func (p *listingsPlay) end(i int) {
 	p.t.Helper()
 	g := p.out[i]

@@ -13,11 +13,11 @@ import (
 // contender makes it anew, as it does when the servers have removed an empty container, and numbers begin at 0. Tokens are zxids and go on
 // growing, and so do floors, which are named by them.
 //
-// A server refuses to delete a directory with a node in it, so one who has queued up meanwhile keeps it; then whoever leaves next
+// A server refuses to delete a directory with a node in it, so a contender that has queued up meanwhile keeps it. The next one that leaves
 // tries again. Where contenders bear kazoo's names the directory is made anew in the same transaction: kazoo's locks make theirs once.
 
 // renew removes the directory, and with it the own node in it unless that is empty. It reports whether it has: if not, nothing has changed, or
-// nobody knows, and whoever deletes the own node by itself finds out.
+// the outcome is unknown, and the delete of the own node that follows finds out.
 func (c *client) renew(t *Seat, dir, own string) bool {
 	data, stat, err := c.conn.Get(dir)
 	if err != nil {

@@ -118,7 +118,7 @@ func (r *revocation) end(err error) {
 	r.outcome <- err
 	s := r.session
 	s.revoking = slices.DeleteFunc(s.revoking, func(other *revocation) bool { return other == r })
-	for q := range s.pending.all() { // or whoever gives up again and again leaves any number
+	for q := range s.pending.all() { // a caller that gives up again and again would leave any number
 		if r.drops(q) {
 			s.pending.remove(q)
 		}

@@ -12,7 +12,7 @@ import (
 // server gets the rest to say that the session is over. What is not under way is not sent: all nodes that would be deleted go
 // with the session, in one transaction. It returns when nothing of the session is left in this process, and
 // reports whether nothing is left at the servers: one of them has said so, or there was no session. The last that seats hear is
-// Expired, which may be behind that: whoever has held something was told before that it does not any more.
+// Expired, which may be behind that. Each holder was told before that it holds no more.
 func (s *Session) Close(grace time.Duration) (gone bool) {
 	s.actor.Post(shut{grace})
 	<-s.closed

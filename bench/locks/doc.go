@@ -40,8 +40,8 @@
 //     after a collection (kazoo: what the process has in memory), the client library included; with zkgrant when every
 //     node is watched, which comes some time after the grant.
 //   - The session expires: so many locks are held, the session is closed by another connection, and the owner's is cut, as a server
-//     does with that of a session that it expires. The time is from the first loss to the last, as whoever reads the channels
-//     of the locks hears of it.
+//     does with that of a session that it expires. The time is from the first loss to the last, as a reader of the locks'
+//     channels hears of it.
 //
 // What each process is asked and answers is in words.go.
 package main
