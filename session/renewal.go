@@ -15,6 +15,9 @@ import (
 //
 // A server refuses to delete a directory with a node in it, so a contender that has queued up meanwhile keeps it. The next one that leaves
 // tries again. Where contenders bear kazoo's names the directory is made anew in the same transaction: kazoo's locks make theirs once.
+//
+// The other contenders see a delete and, right behind it, the end of an empty container. The explorer has that already: in its worlds
+// a server may remove an empty directory at any step.
 
 // renew removes the directory, and with it the own node in it unless that is empty. It reports whether it has: if not, nothing has changed, or
 // the outcome is unknown, and the delete of the own node that follows finds out.
