@@ -48,14 +48,6 @@ func TestReadingTheClockAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkClock is what each request costs twice.
-func BenchmarkClock(b *testing.B) {
-	c := clock{asleep()}
-	for b.Loop() {
-		_ = c.now()
-	}
-}
-
 // The wall clock can be set, and a lease that is counted on it would grow by as much
 // as the clock is set back. A time knows whether it has a reading of the other clock,
 // and says so at the end of its text; one that has none makes every difference and

@@ -6,42 +6,13 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
-
-func TestGrantThenDropIsNoStorm(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		f := &fakeServer{serve: func(_ int, c fakeConn) {
-			c.handshake()
-			c.grant(testTimeout, 7)
-		}}
-		r := newRig(t, f.dial, testTimeout, linkEvents{}, "a:1", "b:1", "c:1")
-		start := time.Now()
-		time.Sleep(time.Minute)
-		r.end(t)
-		f.wg.Wait()
-		perSecond := map[int]int{}
-		for _, at := range f.dialled() {
-			perSecond[int(at.Sub(start)/time.Second)]++
-		}
-		for second, n := range perSecond {
-			if limit := 3; second > 1 && n > limit || n > 10 {
-				t.Errorf("in second %d there are %d dials, want at most %d, or 10 at first", second, n, limit)
-			}
-		}
-		if n := len(f.dialled()); n < 60 {
-			t.Errorf("%d dials in a minute, want 60 or more: it has nearly given up", n)
-		}
-	})
-}
 
 func TestBackoffIsForgottenAfterALiveConnection(t *testing.T) {
 	const life = testTimeout / 10
@@ -109,64 +80,6 @@ func TestBackoffBounds(t *testing.T) {
 	}
 }
 
-func TestStopEndsAClientWhoseServersAreDown(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		down := errors.New("down")
-		var addrs []string
-		r := newRig(t, func(_ context.Context, _, addr string) (net.Conn, error) {
-			addrs = append(addrs, addr)
-			return nil, down
-		}, testTimeout, linkEvents{}, "a:1", "b:1", "c:1")
-		time.Sleep(time.Minute)
-		r.endWithin(t, 2*time.Second)
-		if !errors.Is(r.dialer.lastError(), down) {
-			t.Errorf("the last error is %v, want %v", r.dialer.lastError(), down)
-		}
-		if n := len(addrs); n < 60 || n > 150 {
-			t.Errorf("%d dials in a minute, want 60 to 150", n)
-		}
-		for i := 3; i < len(addrs); i++ {
-			if addrs[i] != addrs[i-3] {
-				t.Fatalf("dialled %v, want the hosts in turn", addrs[:i+1])
-			}
-		}
-	})
-}
-
-func TestStopInterruptsADial(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		r := newRig(t, func(ctx context.Context, _, _ string) (net.Conn, error) {
-			<-ctx.Done()
-			return nil, ctx.Err()
-		}, testTimeout, linkEvents{}, "a:1")
-		synctest.Wait()
-		r.endWithin(t, 2*time.Second)
-		if err := r.dialer.lastError(); err != nil {
-			t.Errorf("after a dial that was stopped the last error is %v, want none: stopping is no failure", err)
-		}
-	})
-}
-
-func TestStopInterruptsTheBackoff(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		down := errors.New("down")
-		d := newDialer(t.Context(), newLink(linkEvents{}), dialing{
-			asked: testTimeout, rng: testRand(),
-			dial: func(context.Context, string, string) (net.Conn, error) { return nil, down },
-		})
-		for range 10 {
-			if _, err := d.Dial("tcp", "a:1", 0); !errors.Is(err, down) {
-				t.Error(err)
-			}
-		}
-		start := time.Now()
-		time.AfterFunc(time.Millisecond, d.stop)
-		if conn, err := d.Dial("tcp", "a:1", 0); !isFarewell(conn) || time.Since(start) != time.Millisecond {
-			t.Errorf("a dial that is stopped in the backoff = %v, %v after %v; want a farewell after 1ms", conn, err, time.Since(start))
-		}
-	})
-}
-
 func TestADialTakesAThirdOfTheTimeoutAtMost(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		d := newDialer(t.Context(), newLink(linkEvents{}), dialing{
@@ -209,37 +122,6 @@ func TestConnectAndHandshakeShareOneDeadline(t *testing.T) {
 	})
 }
 
-func TestHardCloseMakesTheClientReconnect(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		f := &fakeServer{serve: func(_ int, c fakeConn) {
-			c.handshake()
-			c.grant(testTimeout, 7)
-			c.echo()
-		}}
-		r := newRig(t, f.dial, testTimeout, linkEvents{}, "a:1", "b:1")
-		r.await(t, zk.StateHasSession)
-		time.Sleep(time.Minute) // on pings alone
-		if n := len(f.dialled()); n != 1 {
-			t.Errorf("%d dials in a quiet minute, want 1", n)
-		}
-		eventstest.Check(t, r.dialer.hardClose())
-		start := time.Now()
-		r.await(t, zk.StateHasSession)
-		took(t, "the reconnect after a hard close", start, 0)
-		if f.addrs[0] == f.addrs[1] {
-			t.Errorf("after a hard close the client went back to %s, want the other host", f.addrs[0])
-		}
-		// The farewell is the first reply on a resumed connection.
-		r.endWithin(t, restoreMax)
-		f.wg.Wait()
-		for i := range f.socks {
-			if !f.socks[i].isClosed() {
-				t.Errorf("socket %d is open after the end, want it closed", i+1)
-			}
-		}
-	})
-}
-
 // The dialer may be stopped while a connection is being made; that connection must not stay open.
 func TestStopDuringADialLeavesNothingOpen(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
@@ -264,52 +146,6 @@ func TestStopDuringADialLeavesNothingOpen(t *testing.T) {
 			t.Error("the socket is open after the end of the dial, want it closed")
 		}
 		f.wg.Wait()
-	})
-}
-
-func TestNetDialerIsTheDefault(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	eventstest.Must(t, err)
-	d := newDialer(t.Context(), newLink(linkEvents{}), dialing{asked: testTimeout, rng: testRand()})
-	conn, err := d.Dial("tcp", listener.Addr().String(), 0)
-	eventstest.Must(t, err)
-	if conn.RemoteAddr().String() != listener.Addr().String() || conn.LocalAddr().Network() != "tcp" {
-		t.Errorf("the connection leads from %v to %v, want one of TCP to %v", conn.LocalAddr(), conn.RemoteAddr(), listener.Addr())
-	}
-	eventstest.Check(t, errors.Join(conn.Close(), listener.Close()))
-	if _, err := d.Dial("tcp", listener.Addr().String(), 0); err == nil {
-		t.Error("Dial of a closed port = nil, want it refused")
-	}
-	if err := d.lastError(); err == nil {
-		t.Error("after a refused dial lastError = nil, want the refusal")
-	}
-}
-
-func TestDialerMayBeWatchedFromOtherGoroutines(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		f := &fakeServer{serve: func(_ int, c fakeConn) {
-			c.handshake()
-			c.grant(testTimeout, 7)
-			c.echo()
-		}}
-		var answers atomic.Int64
-		r := newRig(t, f.dial, testTimeout, linkEvents{onAnswered: func(_, _ time.Time, _, _ int32) { answers.Add(1) }}, "a:1", "b:1")
-		var watchers sync.WaitGroup
-		for range 4 {
-			watchers.Go(func() {
-				for range 50 {
-					time.Sleep(200 * time.Millisecond)
-					_, _, _ = r.dialer.lastError(), r.link.session(), r.link.timeout()
-					eventstest.Check(t, r.dialer.hardClose())
-				}
-			})
-		}
-		watchers.Wait()
-		r.end(t)
-		f.wg.Wait()
-		if answers.Load() < 10 || !slices.Contains(f.addrs, "b:1") {
-			t.Errorf("%d answers, dialled %v; want 10 answers or more, and both hosts", answers.Load(), f.addrs)
-		}
 	})
 }
 
@@ -374,5 +210,33 @@ func TestHostsAreShuffledByTheGivenSource(t *testing.T) {
 func TestHostsRefuseAnEmptyList(t *testing.T) {
 	if err := newHosts(nil, testRand()).Init([]string{"a:1"}); err == nil {
 		t.Fatal("an empty list of hosts is accepted, want an error")
+	}
+}
+
+// A client without a connection ends at once, in whatever it was doing, and what waits in its queue is answered.
+func TestAClientWithoutAConnectionEndsAtOnce(t *testing.T) {
+	never := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	refused := func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("refused") }
+	for name, dial := range map[string]DialFunc{"while it dials": never, "between two attempts": refused} {
+		t.Run(name, func(t *testing.T) {
+			eventstest.Bubble(t, func(t *testing.T) {
+				r := newRig(t, dial, testTimeout, linkEvents{}, "a:1")
+				queued := make(chan error, 1)
+				go func() {
+					_, _, err := r.conn.Get("/x")
+					queued <- err
+				}()
+				time.Sleep(10 * time.Millisecond)
+				r.endWithin(t, 0)
+				if err := <-queued; err == nil {
+					t.Error("a request that no server has seen is answered, want an error")
+				} else if outcome, _ := Classify(err); outcome != Unknown {
+					t.Errorf("the error %v is taken for %v, want Unknown", err, outcome)
+				}
+			})
+		})
 	}
 }

@@ -1,25 +1,8 @@
 package session
 
 import (
-	"crypto/tls"
-	"crypto/x509"
-	"net"
-	"testing"
-
 	"github.com/zkgrant/zkgrant/recipes"
 )
-
-// TLSFixture is tlsFixture for the tests outside the package.
-func TLSFixture(t *testing.T, name string) (*x509.CertPool, tls.Certificate) {
-	t.Helper()
-	return tlsFixture(t, name)
-}
-
-// ServeTCP is serveTCP for the tests outside the package.
-func ServeTCP(t *testing.T, serve func(net.Conn)) DialFunc {
-	t.Helper()
-	return serveTCP(t, serve)
-}
 
 // Session returns the id of the epoch's session, or 0.
 func (t *Seat) Session(epoch recipes.Epoch) int64 {

@@ -1,13 +1,11 @@
 package session_test
 
 import (
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/zkgrant/zkgrant/recipes"
-	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -134,42 +132,4 @@ func TestALoneHoldersNodeIsWatchedAfterAWhile(t *testing.T) {
 		time.Sleep(time.Minute)
 		r.WantWatches(0)
 	})
-}
-
-// TestALoneHoldersNodeIsWatchedThoughItHadToClaim: the machine was suspended while the
-// create was under way, so the answer proves nothing any more and a claim follows. Nothing
-// is listed on that way to the grant either.
-func TestALoneHoldersNodeIsWatchedThoughItHadToClaim(t *testing.T) {
-	var asleep atomic.Int64
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		r.Warm()
-		s := r.Seated()
-		r.On(zktest.OpMulti, zktest.Delay(time.Second))
-		s.Create(recipes.Create{Epoch: 1, Attempt: 1})
-		synctest.Wait()
-		asleep.Store(int64(sessiontest.Lease))
-		created, ok := s.Answer().(recipes.Created)
-		if !ok || !created.Alone || created.Fresh {
-			r.Fatalf("a create behind a suspend is answered %+v, want Alone and not Fresh", created)
-		}
-		r.Server.Intercept(nil)
-		node := created.Node.Text
-		fresh := false
-		for range 3 { // the first may prove nothing but what was answered before the suspend
-			s.Claim(recipes.Claim{Epoch: 1, Node: node})
-			claimed, ok := s.Answer().(recipes.Claimed)
-			if fresh = ok && claimed.Fresh; fresh {
-				break
-			}
-		}
-		time.Sleep(probe + time.Millisecond)
-		synctest.Wait()
-		if n := r.Server.Watches(); !fresh || n != 1 {
-			r.Fatalf("after three claims held is %v with %d watches, want true with 1", fresh, n)
-		}
-		r.DeleteNode(node)
-		s.WantGone(node)
-	}, session.OptionFunc(func(cfg *session.Config) {
-		cfg.Asleep = func() time.Duration { return time.Duration(asleep.Load()) }
-	}))
 }

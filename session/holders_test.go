@@ -151,16 +151,3 @@ func TestALateClaimMakesNoHolder(t *testing.T) {
 		multis(0, 0, "in an hour after the claim was given up")
 	})
 }
-
-func TestASessionThatEndsHasNoHolders(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		r.Plant("n")
-		s := r.Seat()
-		s.ClaimNode(1, "n")
-		s.ExpireBefore(2)
-		multis := r.Multis()
-		time.Sleep(time.Hour)
-		s.Want("Suspended Expired Opened")
-		multis(0, 0, "in an hour of the next session")
-	})
-}

@@ -227,3 +227,48 @@ func TestListingsBehindOneThatIsTooLateAreRefused(t *testing.T) {
 		t.Errorf("when the first is refused the requests are answered %v, want each once", answers)
 	}
 }
+
+// TestAListingIsAsUrgentAsItsMostUrgentMember: somebody whose turn may have come joins a listing that waits with the others.
+func TestAListingIsAsUrgentAsItsMostUrgentMember(t *testing.T) {
+	var q pending
+	book := newListings(func(string) int { return 0 })
+	q.add(&waiter{number: 1, urgent: joining})
+	given := book.join("d", &asked{op: recipes.OpList})
+	if len(given) != 1 {
+		t.Fatalf("the first request gives %d listings out, want one", len(given))
+	}
+	q.add(given[0])
+	q.hasten(given[0])
+	if next := q.next(); next == given[0] {
+		t.Errorf("a listing goes first that nobody needs at once, want it behind what was there before")
+	}
+	book.join("d", &asked{op: recipes.OpList, turn: true})
+	q.hasten(given[0])
+	if next := q.next(); next != given[0] {
+		t.Errorf("next is %v when the turn of one may have come, want the listing", next)
+	}
+}
+
+// TestUrgentListingsDoNotWaitBehindABurst: those for whose locks the turn may have come, and the others, begin by turns when there is room again.
+func TestUrgentListingsDoNotWaitBehindABurst(t *testing.T) {
+	book := newListings(func(string) int { return listingsBudget }) // so one is made at a time
+	now := book.join("first", &asked{op: recipes.OpList})[0]
+	for _, dir := range []string{"a", "b", "c", "d"} {
+		book.join(dir, &asked{op: recipes.OpList})
+	}
+	for _, dir := range []string{"x", "c", "y", "z"} { // c is another one's turn by now
+		book.join(dir, &asked{op: recipes.OpList, turn: true})
+	}
+	var order []string
+	for now != nil {
+		book.begins(now)
+		given := book.ends(now)
+		if now = nil; len(given) == 1 {
+			now = given[0]
+			order = append(order, now.dir)
+		}
+	}
+	if want := []string{"a", "x", "b", "c", "d", "y", "z"}; !slices.Equal(order, want) {
+		t.Errorf("the listings begin in the order %v, want %v", order, want)
+	}
+}

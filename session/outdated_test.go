@@ -1,9 +1,12 @@
 package session_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,10 +14,12 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
 	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
 // gate holds up the goroutine that waits at it until it is opened, at the latest when the test ends.
@@ -156,6 +161,152 @@ func TestAnEarlierLookSettlesNothing(t *testing.T) {
 			[]any{&zk.CreateRequest{Path: "/done", Acl: zk.WorldACL(zk.PermAll)}})
 		if !errors.Is(err, session.ErrGuard) || r.Server.Exists("/done") {
 			t.Errorf("a transaction under somebody else's node: %v, executed: %v; want %v", err, r.Server.Exists("/done"), session.ErrGuard)
+		}
+	})
+}
+
+// TestACreateIsTakenBackUnlessItWasSent: behind a Cancel it is answered Canceled if it waits, and as ever if it does not.
+func TestACreateIsTakenBackUnlessItWasSent(t *testing.T) {
+	for name, c := range map[string]struct {
+		down   bool
+		cancel recipes.Epoch
+		want   string
+		nodes  int
+	}{
+		"it waits for a connection": {true, 1, "Canceled", 0},
+		"of another epoch":          {true, 2, "", 1},
+		"it is at the server":       {false, 1, "", 1},
+	} {
+		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+			s := r.Seated()
+			r.Server.Intercept(func(zktest.Request) zktest.Action { return zktest.Delay(time.Second) })
+			if c.down {
+				r.Server.Down(true)
+				s.Want("Suspended")
+			}
+			s.Create(recipes.Create{Epoch: 1, Attempt: 1})
+			synctest.Wait()
+			s.Cancel(recipes.Cancel{Epoch: c.cancel})
+			s.Cancel(recipes.Cancel{Epoch: c.cancel}) // which says nothing new
+			s.Want(c.want)
+			r.Server.Down(false)
+			r.Settle()
+			time.Sleep(10 * time.Second)
+			if got := len(r.Server.Children(sessiontest.Dir)); got != c.nodes {
+				r.Errorf("%d nodes are made, want %d", got, c.nodes)
+			}
+		})
+	}
+}
+
+// TestWhatNobodyWantsIsNotSent: what a seat has asked for goes with the seat, a delete excepted, and so do a look and a size with those who
+// have given up.
+func TestWhatNobodyWantsIsNotSent(t *testing.T) {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		leaves, lists := r.Seated(), r.Seated()
+		node := leaves.Makes(1).Node.Text
+		r.Server.Down(true)
+		leaves.Want("Suspended")
+		lists.Want("Suspended")
+		leaves.Delete(recipes.Delete{Epoch: 1, Node: node, Floor: true})
+		lists.List(recipes.List{Epoch: 1})
+		leaves.Close()
+		lists.Close()
+		ctx, cancel := context.WithCancel(r.Context())
+		words := r.Session.Observe(ctx, "/locks/election")
+		resized := make(chan error, 1)
+		go func() { resized <- r.Session.Resize(ctx, "/locks/permits", 3, nil) }()
+		synctest.Wait()
+		cancel()
+		if err := <-resized; !errors.Is(err, context.Canceled) {
+			r.Errorf("the size: %v, want %v", err, context.Canceled)
+		}
+		if word, told := <-words; told {
+			r.Errorf("the observer is told %+v, want nothing", word)
+		}
+		synctest.Wait()
+		asked := r.Asked()
+		r.Server.Down(false)
+		r.Settle()
+		got := asked()
+		delete(got, zktest.OpConnect)
+		delete(got, zktest.OpSetWatches)
+		if len(got) != 1 || got[zktest.OpDelete] != 1 {
+			r.Errorf("the server is asked for %v, want one delete", got)
+		}
+	})
+}
+
+// Each request is answered once, with many at once, and with breaks all the time.
+func TestEveryRequestIsAnsweredOnceInAStorm(t *testing.T) {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		const seats = 400
+		rounds := eventstest.Amount(8, 20)
+		list := make([]*sessiontest.Seat, seats)
+		for i := range list {
+			list[i] = r.SeatAt(session.Place{Dir: fmt.Sprintf("/locks/%d", i%7)})
+			list[i].Want("Opened")
+		}
+		for round := range rounds {
+			for i, s := range list {
+				switch (i + round) % 4 {
+				case 0:
+					s.Create(recipes.Create{Epoch: 1, Attempt: recipes.Attempt(round)})
+				case 1:
+					s.List(recipes.List{Epoch: 1, Barrier: true})
+				case 2:
+					s.Claim(recipes.Claim{Epoch: 1, Node: "none"})
+				case 3:
+					s.Delete(recipes.Delete{Epoch: 1, Node: "none"})
+				}
+			}
+			r.Server.Cut(r.Only())
+			time.Sleep(time.Duration(round) * time.Millisecond)
+		}
+		r.Settle()
+		time.Sleep(time.Second)
+		for i, s := range list {
+			answers := 0
+			for _, in := range s.Fresh() {
+				switch in.(type) {
+				case recipes.Suspended, recipes.Reconnected:
+				default:
+					answers++
+				}
+			}
+			if answers != rounds {
+				t.Fatalf("seat %d has %d answers to %d requests, want one to each", i, answers, rounds)
+			}
+		}
+	})
+}
+
+// The connection is lost again and again right behind the handshake, so requests for watches stay in the
+// client's queue, and go out on later connections. The race detector is what fails here, if an answer gets
+// through before the client has put its own request together.
+func TestRequestsForWatchesThatOutliveTheirConnection(t *testing.T) {
+	var cuts atomic.Int64
+	rule := func(f faultnet.Frame) faultnet.Verdict {
+		if f.Direction == faultnet.Down && f.Op == zktest.OpConnect && cuts.Add(-1) >= 0 {
+			return faultnet.CutAfter()
+		}
+		return faultnet.Pass()
+	}
+	sessiontest.Bubble(t, func(r *sessiontest.Rig) {
+		network := faultnet.New(r.Server.DialContext, rule)
+		r.Open("", session.OptionFunc(func(c *session.Config) { c.Dial = network.Dial }))
+		r.Plant("n")
+		s := r.Watching("n")
+		for range 50 {
+			cuts.Store(3)
+			r.Server.Cut(r.Only())
+			r.Settle()
+			time.Sleep(2 * time.Second) // the next dial comes at once
+		}
+		s.Fresh()
+		r.DeleteNode("n")
+		if told := sessiontest.TypesOf(s.Fresh()); !strings.Contains(told, "Gone") {
+			t.Errorf("after 50 cuts the seat is told %s, want Gone", told)
 		}
 	})
 }

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
-
-	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // exchange is a request that was answered.
@@ -154,29 +152,6 @@ func TestTheTickUnlessSomebodyKnows(t *testing.T) {
 	}
 }
 
-func TestALeaseTellsThatItHadRunOut(t *testing.T) {
-	const T = 10 * time.Second
-	start := time.Unix(1000, 0)
-	l := newLease(0)
-	for _, c := range []struct {
-		sent, answered time.Duration
-		op             int32
-		out            bool
-	}{
-		{0, time.Millisecond, opConnect, false}, // there was none
-		{9 * time.Second, 9499 * time.Millisecond, opPing, false},
-		{9 * time.Second, 9500 * time.Millisecond, opMulti, true},
-		{12 * time.Second, 12 * time.Second, opMulti, true}, // and renewed
-		{13 * time.Second, 13 * time.Second, opMulti, false},
-		{60 * time.Second, 60 * time.Second, opConnect, true},
-		{61 * time.Second, 61 * time.Second, opPing, false},
-	} {
-		if out := l.answered(frame{start.Add(c.sent), start.Add(c.answered)}, c.op, 0, T); out != c.out {
-			t.Errorf("answered at %v: it had run out is %v, want %v", c.answered, out, c.out)
-		}
-	}
-}
-
 // Whatever is left out to save memory, the result is never later than that of all
 // frames, and not much earlier; and the memory has a bound.
 func TestWhatIsLeftOutIsSafe(t *testing.T) {
@@ -221,56 +196,4 @@ func TestWhatIsLeftOutIsSafe(t *testing.T) {
 			}
 		}
 	})
-}
-
-// With requests no closer than a grain nothing is left out.
-func TestWhatIsRemembered(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		const T = 10 * time.Second
-		start := time.Unix(1000, 0)
-		n := &naive{timeout: T, handshake: start}
-		p := &proof{}
-		p.connected(start, T)
-		now := start
-		for range rapid.IntRange(1, 200).Draw(t, "requests") {
-			now = now.Add(time.Duration(rapid.Int64Range(int64(T/grains), int64(T/3)).Draw(t, "pause")))
-			x := exchange{frame{now.Add(-time.Millisecond), now}, rapid.SampledFrom([]int32{opPing, opPing, opMulti}).Draw(t, "op"), 0}
-			n.all = append(n.all, x)
-			p.noted(x.frame)
-			if isQuorumAnswer(x.op, x.err) {
-				p.answeredByQuorum(x.sent)
-			}
-			if exact := n.base(0); !p.base.Equal(exact) && p.trusted(exact).After(now) {
-				t.Fatalf("the base is %v after the start, want %v", p.base.Sub(start), exact.Sub(start))
-			}
-		}
-	})
-}
-
-func TestAThousandRequestsASecondTakeNoMemory(t *testing.T) {
-	const T = 10 * time.Second
-	start := time.Unix(1000, 0)
-	p := &proof{}
-	p.connected(start, T)
-	most, requests := 0, eventstest.Amount(400_000, 3_600_000)
-	for i := range requests {
-		sent := start.Add(time.Duration(i) * time.Millisecond)
-		p.noted(frame{sent, sent.Add(300 * time.Microsecond)})
-		most = max(most, len(p.later))
-		if i == requests/2 || i == requests-1 {
-			p.answeredByQuorum(sent)
-			if back := sent.Sub(p.base); back < p.window() || back > p.window()+T/grains {
-				t.Errorf("the base is %v back, want the window of %v and at most a grain more", back, p.window())
-			}
-		}
-	}
-	if most > 2*grains+2 {
-		t.Errorf("%d frames were remembered, want at most %d", most, 2*grains+2)
-	}
-	if n := testing.AllocsPerRun(10_000, func() {
-		start = start.Add(time.Millisecond)
-		p.noted(frame{start.Add(time.Hour), start.Add(time.Hour)})
-	}); n > 0 {
-		t.Errorf("a request takes %v allocations, want none", n)
-	}
 }

@@ -1,19 +1,14 @@
 package session_test
 
 import (
-	"errors"
 	"fmt"
-	"path"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/recipes"
-	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -48,42 +43,6 @@ func TestEnterTakesThePermitsThatASurveyFindsFree(t *testing.T) {
 		a.Want("Deleted")
 		b.Want("Changed")
 		r.WantPermits(1, 0)
-	})
-}
-
-// TestChangesAreTold, once, to those who look, until they look again: of a resize, and of the leases.
-func TestChangesAreTold(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		holder, s := r.PermitSeat(4, 1), r.PermitSeat(4, 1)
-		lease := holder.Enters(1).Leases[0]
-		node := s.CreateNode(1).Text
-		s.ListNodes(1)
-		look := func() { s.Survey(recipes.Survey{Epoch: 1, Node: node, Watch: true}); s.Want("Surveyed") }
-		for name, change := range map[string]func() error{
-			"the size": func() error { return r.Session.Resize(r.Context(), sessiontest.PermitsAt, 7, nil) },
-			"a lease":  func() error { return r.Server.Create(sessiontest.LeasesAt+"/x", nil) },
-		} {
-			look()
-			if err := change(); err != nil {
-				t.Fatal(name, err)
-			}
-			s.Want("Changed")
-			r.Must(r.Session.Resize(r.Context(), sessiontest.PermitsAt, 8, nil))
-			s.Want("")
-		}
-		look()
-		for range 5 { // looking again and again arms nothing twice
-			look()
-		}
-		if n := r.Server.Watches(); n > 4 {
-			t.Errorf("after looking 6 times there are %d watches, want at most 4", n)
-		}
-		holder.Delete(recipes.Delete{Epoch: 1, Node: lease})
-		s.Want("Changed")
-		r.Must(r.Server.Delete(sessiontest.QueueAt + "/" + node))
-		s.Want("Gone")
-		s.Survey(recipes.Survey{Epoch: 1, Node: node, Watch: true})
-		s.WantAnswer(recipes.Refused{Epoch: 1, Op: recipes.OpSurvey, Missing: true})
 	})
 }
 
@@ -147,27 +106,6 @@ func TestSomeOfTheLeasesThatAreFoundAreMissing(t *testing.T) {
 	})
 }
 
-// TestTheOtherLeasesAreWatched like the first: when they have been held for a while.
-func TestTheOtherLeasesAreWatched(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		s := r.PermitSeat(4, 3)
-		entered := s.Enters(3)
-		time.Sleep(sessiontest.Timeout / 5)
-		synctest.Wait()
-		r.WantWatches(3)
-		r.Must(r.Server.Delete(path.Join(sessiontest.PermitsAt, entered.Leases[2])))
-		if gone := s.Want("Gone")[0].(recipes.Gone); gone.Node != entered.Leases[0] {
-			t.Errorf("%+v", gone)
-		}
-		s.Delete(recipes.Delete{Epoch: 1, Node: entered.Leases[0]}) // two are left
-		s.Want("Gone Gone Deleted")
-		r.WantPermits(0, 0)
-		s.Close()
-		synctest.Wait()
-		r.WantWatches(0)
-	})
-}
-
 // TestAnEnterLeavesAFloor in the queue's directory, in the same transaction.
 func TestAnEnterLeavesAFloor(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
@@ -183,44 +121,6 @@ func TestAnEnterLeavesAFloor(t *testing.T) {
 		multis(1, 1, "for an Enter")
 		if data, _ := r.Server.Data(sessiontest.QueueAt); string(data) != floorOf(token) {
 			t.Errorf("data %q, want %q", data, floorOf(token))
-		}
-	})
-}
-
-// TestTheFirstSeatWritesTheSizeDown: the first seat writes its size down. Data that are no size are reported.
-func TestTheFirstSeatWritesTheSizeDown(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		a := r.PermitSeat(4, 1)
-		if got := a.Surveys(recipes.Survey{}); got.Size != 4 || !slices.Contains(r.Server.Tree(), sizeAt) {
-			t.Errorf("the first survey says %+v among nodes %v, want size 4, written down", got, r.Server.Tree())
-		}
-		b := r.PermitSeat(5, 1)
-		b.CreateNode(1)
-		b.List(recipes.List{Epoch: 1, Attempt: 1, Size: true})
-		if got := sessiontest.AnswerOf[recipes.Listed](b); got.Size != 4 {
-			t.Errorf("another's listing says %+v, want size 4", got)
-		}
-		r.Must(r.Session.Resize(r.Context(), sessiontest.PermitsAt, 6, nil))
-		if got := a.Surveys(recipes.Survey{}); got.Size != 6 || got.Version != 1 {
-			t.Errorf("after the resize the survey says %+v, want size 6 in version 1", got)
-		}
-		for _, data := range []string{"", "0", "-4", "x", "4 ", "99999999999"} {
-			r.Must(r.Server.SetData(sizeAt, []byte(data)))
-			for _, ask := range []func(){
-				func() { b.Survey(recipes.Survey{Epoch: 1}) },
-				func() { b.List(recipes.List{Epoch: 1, Attempt: 1, Size: true}) },
-			} {
-				ask()
-				in := b.Answer()
-				if refused, ok := in.(recipes.Refused); !ok || refused.Missing || !errors.Is(b.LastErr(), session.ErrSize) {
-					t.Errorf("with the size %q the request is answered %+v, %v; want Refused, %v", data, in, b.LastErr(), session.ErrSize)
-				}
-			}
-		}
-		r.Must(r.Server.Delete(sizeAt))
-		r.Must(r.Session.Resize(r.Context(), sessiontest.PermitsAt, 3, nil))
-		if data, _ := r.Server.Data(sizeAt); string(data) != "3" {
-			t.Errorf("size %q", data)
 		}
 	})
 }

@@ -1,12 +1,7 @@
 package session_test
 
 import (
-	"context"
-	"errors"
 	"slices"
-	"strings"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -89,32 +84,6 @@ func TestSeatsAreToldOfTheSession(t *testing.T) {
 	})
 }
 
-// Whatever is done to it, each session belongs to a client of its own.
-func TestOneSessionForEachEpoch(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		var made atomic.Int32
-		r.Server.Intercept(func(q zktest.Request) zktest.Action {
-			if q.Op == zktest.OpConnect && q.Session == 0 {
-				made.Add(1)
-			}
-			return zktest.Pass()
-		})
-		seat := r.Seated()
-		for epoch := recipes.Epoch(2); epoch < 12; epoch++ {
-			seat.ExpireBefore(epoch)
-			if got := seat.Want("Suspended Expired Opened")[2]; got != (recipes.Opened{Epoch: epoch, Session: r.Only()}) {
-				t.Errorf("the seat is told %+v, want epoch %d in session %#x", got, epoch, r.Only())
-			}
-			if n := made.Load(); n != int32(epoch)-1 {
-				t.Errorf("%d new sessions were asked for by epoch %d, want one each", n, epoch)
-			}
-			if n := r.Server.Connections(); n != 1 {
-				t.Errorf("%d connections in epoch %d, want 1", n, epoch)
-			}
-		}
-	})
-}
-
 // Servers that have lost their data refuse a client that knows more than they do, without a word, and would do so for ever.
 func TestASessionThatNoServerTakesBack(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
@@ -174,52 +143,6 @@ func TestOpenWaitsForAServer(t *testing.T) {
 	})
 }
 
-func TestOpenEndsWithItsContext(t *testing.T) {
-	for name, c := range map[string]struct {
-		bad  func(*sessiontest.Rig)
-		want string // part of the error
-	}{
-		"refused": {func(r *sessiontest.Rig) { r.Server.Down(true) }, syscall.ECONNREFUSED.Error()},
-		"mute":    {func(r *sessiontest.Rig) { r.Server.MuteAll(true) }, "handshake timed out"},
-		"cut": {func(r *sessiontest.Rig) {
-			r.Server.Intercept(func(zktest.Request) zktest.Action { return zktest.CutBefore() })
-		}, "closed the connection during the handshake"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			sessiontest.Bubble(t, func(r *sessiontest.Rig) {
-				c.bad(r)
-				ctx, cancel := context.WithTimeout(context.Background(), sessiontest.Timeout)
-				defer cancel()
-				start := time.Now()
-				s, err := session.Open(ctx, r.Servers(""), r.Config(), r.Group, r.News)
-				if s != nil || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), c.want) {
-					t.Errorf("Open = %v, %v; want the end of its context because of %q", s, err, c.want)
-				}
-				if took := time.Since(start); took > sessiontest.Timeout+3*time.Second {
-					t.Errorf("Open took %v, want its context's %v and at most 3s more", took, sessiontest.Timeout)
-				}
-				if got := r.Told(); got != "" {
-					t.Errorf("without a session %s was told, want nothing", got)
-				}
-				r.Group.Close()
-			})
-		})
-	}
-}
-
-func TestOpenHasTheCauseOfItsContext(t *testing.T) {
-	sessiontest.Bubble(t, func(r *sessiontest.Rig) {
-		r.Server.Down(true)
-		why := errors.New("changed my mind")
-		ctx, cancel := context.WithCancelCause(context.Background())
-		cancel(why)
-		if _, err := session.Open(ctx, r.Servers(""), r.Config(), r.Group, r.News); !errors.Is(err, why) {
-			t.Error(err)
-		}
-		r.Group.Close()
-	})
-}
-
 func withAuth(scheme, auth string) session.Option {
 	return session.OptionFunc(func(c *session.Config) {
 		c.Auth = append(c.Auth, session.Auth{Scheme: scheme, Auth: []byte(auth)})
@@ -258,20 +181,6 @@ func TestIdentitiesComeFirst(t *testing.T) {
 		seat.ExpireBefore(3)
 		seat.Want("Suspended Expired Opened")
 		seat.CreateNode(3)
-	})
-}
-
-func TestAWrongIdentityFailsOpen(t *testing.T) {
-	sessiontest.Bubble(t, func(r *sessiontest.Rig) {
-		start := time.Now()
-		_, err := session.Open(context.Background(), r.Servers(""), r.Config(withAuth("none", "x")), r.Group, r.News)
-		if !errors.Is(err, session.ErrNoAuth) || !errors.Is(err, zk.ErrAuthFailed) {
-			t.Error(err)
-		}
-		if took := time.Since(start); took > 3*time.Second {
-			t.Errorf("a wrong identity is refused after %v, want at most 3s", took)
-		}
-		r.Group.Close()
 	})
 }
 
@@ -403,6 +312,27 @@ func TestTheEndOfASessionIsAskedForBehindItsRequests(t *testing.T) {
 		r.Session.Close(grace)
 		if after := asked.Sub(start); after != late {
 			t.Errorf("the end was asked for after %v, want it behind the answer that comes after %v", after, late)
+		}
+	})
+}
+
+// TestTheLastFlightIsSent: what was asked for right before the end goes out, and what is asked for behind that does not.
+func TestTheLastFlightIsSent(t *testing.T) {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		s := r.Seated()
+		node := s.CreateNode(1)
+		asked := r.Asked()
+		r.Together(func() {
+			s.Delete(recipes.Delete{Epoch: 1, Node: node.Text})
+			go r.Session.Quiesce(time.Second)
+			synctest.Wait()
+		})
+		s.WantAnswer(recipes.Deleted{Epoch: 1})
+		s.List(recipes.List{Epoch: 1})
+		synctest.Wait()
+		r.WantAsked(asked(), zktest.OpDelete)
+		if gone := r.Session.Close(time.Second); !gone {
+			t.Error("Close says that something may be left, want nothing: the server has answered")
 		}
 	})
 }

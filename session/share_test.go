@@ -2,10 +2,13 @@ package session_test
 
 import (
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
@@ -191,46 +194,6 @@ func TestJoinsAndReleasesInEveryOrder(t *testing.T) {
 	}
 }
 
-// TestWhoMayNotJoin: what an owner that does not hold stands for.
-func TestWhoMayNotJoin(t *testing.T) {
-	for name, owner := range map[string]func(r *sessiontest.Rig, s *sessiontest.Seat, node string) *sessiontest.Seat{
-		"one that has closed": func(r *sessiontest.Rig, s *sessiontest.Seat, node string) *sessiontest.Seat {
-			s.DeleteNode(node)
-			s.Close()
-			return s
-		},
-		"one that only waits": func(r *sessiontest.Rig, _ *sessiontest.Seat, _ string) *sessiontest.Seat {
-			waiter := r.Seat()
-			waiter.CreateNode(1)
-			waiter.ListNodes(1)
-			return waiter
-		},
-		"one that has joined, and left": func(r *sessiontest.Rig, s *sessiontest.Seat, node string) *sessiontest.Seat {
-			joiner := r.SeatWith(s)
-			joiner.Create(recipes.Create{Epoch: 1, Attempt: 1})
-			joiner.Fresh()
-			joiner.DeleteNode(node)
-			return joiner
-		},
-		"one whose lease has run out": func(r *sessiontest.Rig, s *sessiontest.Seat, _ string) *sessiontest.Seat {
-			r.Server.MuteAll(true)
-			time.Sleep(sessiontest.Timeout)
-			r.Server.MuteAll(false)
-			r.Settle()
-			return s
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			owning(t, func(r *sessiontest.Rig, s *sessiontest.Seat, created recipes.Created) {
-				joiner := r.SeatWith(owner(r, s, created.Node.Text))
-				joiner.List(recipes.List{Epoch: 1})
-				sessiontest.AnswerOf[recipes.Listed](joiner)
-				joiner.StandsAlone(1, created)
-			})
-		})
-	}
-}
-
 // TestWhoMayJoinFindsNobodyInItsWay, when it looks before it creates anything; who may
 // not sees who is there.
 func TestWhoMayJoinFindsNobodyInItsWay(t *testing.T) {
@@ -304,5 +267,163 @@ func TestNothingIsRememberedOfThoseWhoHaveShared(t *testing.T) {
 		last.Close()
 		synctest.Wait()
 		wantSharing(r, 0)
+	})
+}
+
+// What becomes of those who share a node when it is lost: each is told, and nobody joins
+// who comes behind that.
+
+// count returns how many of the inputs are of the type.
+func count[T recipes.Input](inputs []recipes.Input) (n int) {
+	for _, in := range inputs {
+		if _, ok := in.(T); ok {
+			n++
+		}
+	}
+	return n
+}
+
+// TestEachIsToldThatTheNodeIsGone, however that is learnt, and all of them before the session
+// does anything else. A create that comes in that moment is no join any more.
+func TestEachIsToldThatTheNodeIsGone(t *testing.T) {
+	for name, learn := range map[string]func(r *sessiontest.Rig, all [3]*sessiontest.Seat, node string){
+		"by a watch": func(r *sessiontest.Rig, all [3]*sessiontest.Seat, node string) {
+			time.Sleep(probe + time.Millisecond) // all are watched from then on
+			r.DeleteNode(node)
+		},
+		"by a probe, before it is watched": func(r *sessiontest.Rig, _ [3]*sessiontest.Seat, node string) {
+			r.On(zktest.OpGetData, zktest.Swallow()) // no watch is armed
+			r.DeleteNode(node)
+		},
+		"by the claim of the first": func(r *sessiontest.Rig, all [3]*sessiontest.Seat, node string) {
+			r.DeleteNode(node)
+			all[0].Claim(recipes.Claim{Epoch: 1, Node: node})
+		},
+		"by the claim of one that has joined": func(r *sessiontest.Rig, all [3]*sessiontest.Seat, node string) {
+			r.DeleteNode(node)
+			all[2].Claim(recipes.Claim{Epoch: 1, Node: node})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			owning(t, func(r *sessiontest.Rig, owner *sessiontest.Seat, created recipes.Created) {
+				all, late := r.Three(owner, created), r.SeatWith(owner)
+				var told atomic.Int32
+				for _, s := range all {
+					var once sync.Once
+					s.Hears(func(in recipes.Input) {
+						switch in.(type) {
+						case recipes.Gone, recipes.Refused:
+							once.Do(func() {
+								if told.Add(1) == 1 {
+									late.Create(recipes.Create{Epoch: 1, Attempt: 1})
+								}
+							})
+						}
+					})
+				}
+				learn(r, all, created.Node.Text)
+				r.Until("the first is told", func() bool { return told.Load() > 0 })
+				if n := told.Load(); n != 3 {
+					t.Errorf("%d were told in the moment of the first, want all 3", n)
+				}
+				r.Server.Intercept(nil)
+				time.Sleep(time.Minute)
+				for i, s := range all {
+					told := s.Fresh()
+					// The event comes before the refusal of a claim, where there is a watch.
+					gone, refused := count[recipes.Gone](told), count[recipes.Refused](told)
+					if gone+refused < 1 || gone > 1 || refused > 1 {
+						t.Errorf("seat %d was told %+v, want Gone or Refused, each at most once", i, told)
+					}
+				}
+				if in, ok := late.Fresh()[0].(recipes.Created); !ok || in.Node.Text == created.Node.Text {
+					t.Errorf("who came behind the loss was told %+v, want a node of its own", in)
+				}
+			})
+		})
+	}
+}
+
+// TestALeaseThatHasRunOutUnnoticedLetsNobodyJoin: the machine was suspended, and nobody
+// has looked at the clock since.
+func TestALeaseThatHasRunOutUnnoticedLetsNobodyJoin(t *testing.T) {
+	var asleep atomic.Int64
+	owning(t, func(r *sessiontest.Rig, owner *sessiontest.Seat, created recipes.Created) {
+		joiner := r.SeatWith(owner)
+		asleep.Add(int64(sessiontest.Lease))
+		joiner.StandsAlone(1, created)
+	}, session.OptionFunc(func(cfg *session.Config) {
+		cfg.Asleep = func() time.Duration { return time.Duration(asleep.Load()) }
+	}))
+}
+
+// TestAPlaceIsNotJoinedToARelease: a create in somebody's place says where, and is no part of a release's request.
+func TestAPlaceIsNotJoinedToARelease(t *testing.T) {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		w, node := r.Writer()
+		reader, other := r.InPlaceOf(w), r.Seat()
+		other.Want("Opened")
+		const foreign = "of-somebody"
+		r.Must(r.Server.Create(sessiontest.Dir+"/"+foreign, nil))
+		r.Together(func() {
+			other.Delete(recipes.Delete{Epoch: 1, Node: foreign})
+			reader.Create(recipes.Create{Epoch: 1, Attempt: 1})
+		})
+		other.WantAnswer(recipes.Deleted{Epoch: 1})
+		if in := sessiontest.AnswerOf[recipes.Created](reader); in.Node.Seq != node.Seq {
+			r.Errorf("the reader is answered %+v, want the place of %v", in, node)
+		}
+	})
+}
+
+// TestAPlaceIsGivenByAHolderOnly: of one who does not hold, or who is about to leave, a request may be under way that
+// would be right without a reader in its place.
+func TestAPlaceIsGivenByAHolderOnly(t *testing.T) {
+	refused := func(r *sessiontest.Rig, reader *sessiontest.Seat) {
+		r.Helper()
+		if in := sessiontest.AnswerOf[recipes.Refused](reader); in.Op != recipes.OpCreate {
+			r.Errorf("answered %+v", in)
+		}
+	}
+	sessiontest.Run(t, "waits", func(r *sessiontest.Rig) {
+		r.Writer()
+		second := r.SeatedAt(session.Place{Dir: sessiontest.Dir, Kind: events.KindWrite})
+		second.Makes(1)
+		second.ListNodes(1)
+		reader := r.InPlaceOf(second)
+		reader.Create(recipes.Create{Epoch: 1, Attempt: 1})
+		refused(r, reader)
+		r.WantChildren(2)
+	})
+	sessiontest.Run(t, "leaves", func(r *sessiontest.Rig) {
+		w, node := r.Writer()
+		reader := r.InPlaceOf(w)
+		asked := r.Asked()
+		r.Together(func() {
+			w.Delete(recipes.Delete{Epoch: 1, Node: node.Text, Floor: true})
+			reader.Create(recipes.Create{Epoch: 1, Attempt: 1})
+		})
+		refused(r, reader)
+		if n := len(asked()); n != 1 {
+			r.Errorf("%d kinds of requests, want the release's alone", n)
+		}
+	})
+}
+
+// TestAWriterThatGaveItsPlaceLeavesNoFloor: the reader in its place is older than whoever reads the floor.
+func TestAWriterThatGaveItsPlaceLeavesNoFloor(t *testing.T) {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		w, node := r.Writer()
+		reader := r.InPlaceOf(w)
+		made := reader.Makes(1)
+		if made.Node.Seq != node.Seq || made.Alone {
+			r.Errorf("the reader has %+v, want the place of %v, beside it", made, node)
+		}
+		if !r.Server.Exists(sessiontest.Dir + "/" + made.Node.Text) {
+			r.Errorf("the nodes are %v, want %s among them", r.Server.Children(sessiontest.Dir), made.Node.Text)
+		}
+		w.Delete(recipes.Delete{Epoch: 1, Node: node.Text, Floor: true})
+		w.Want("Deleted")
+		r.WantData(sessiontest.OurData)
 	})
 }

@@ -1,13 +1,11 @@
 package session_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
@@ -82,29 +80,6 @@ func TestSingleLostCreate(t *testing.T) {
 	}
 }
 
-// TestSingleReplaced: somebody deletes the seat's node and makes another one by the same name. A claim does not
-// take that for the seat's, nor does a delete take it away.
-func TestSingleReplaced(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		a := r.Single()
-		a.Makes(1)
-		r.Must(r.Server.Delete(sessiontest.Task))
-		r.Must(r.Server.Create(sessiontest.Task, nil))
-		a.Want("") // nobody watches it yet
-		a.Claim(recipes.Claim{Epoch: 1, Node: "7"})
-		a.WantAnswer(recipes.Refused{Epoch: 1, Op: recipes.OpClaim, Missing: true})
-		a.Delete(recipes.Delete{Epoch: 1, Node: "7"})
-		a.Want("Deleted")
-		if !r.Server.Exists(sessiontest.Task) {
-			t.Error("somebody's node was deleted, want it left alone")
-		}
-		a.List(recipes.List{Epoch: 1})
-		if in := sessiontest.AnswerOf[recipes.Refused](a); !errors.Is(a.LastErr(), session.ErrKind) {
-			t.Errorf("the list of a node that is no lock is answered %+v, %v; want Refused, %v", in, a.LastErr(), session.ErrKind)
-		}
-	})
-}
-
 // TestSingleLostDelete: a delete of unknown outcome is made again only if the node is still the seat's.
 func TestSingleLostDelete(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -133,66 +108,6 @@ func TestSingleLostDelete(t *testing.T) {
 	}
 }
 
-// TestSingleRefusedDelete: a node that may not be deleted stays until its session ends. Another seat of the session
-// that loses a reply does not take it for its own: it was held by the first one.
-func TestSingleRefusedDelete(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		a, b := r.Single(), r.Single()
-		a.Makes(1)
-		r.Once(zktest.Fail(zktest.NoAuth), func(q zktest.Request) bool { return q.Op == zktest.OpDelete })
-		a.Delete(recipes.Delete{Epoch: 1, Node: "7"})
-		sessiontest.AnswerOf[recipes.Refused](a)
-		a.Close()
-		r.Once(zktest.CutBefore(), isCreate)
-		sessiontest.MakeOf[recipes.Unknown](b, 1)
-		r.Settle()
-		b.Fresh()
-		if listed := b.Look(1, true); listed.Own != (recipes.Own{}) || len(listed.Queue) != 1 {
-			t.Errorf("the seat whose create is unknown finds %+v, want the other seat's node and none of its own", listed)
-		}
-	})
-}
-
-// TestSingleTellsTheOwner: by whatever way it becomes known that the node is gone, the seat that has it is told, once, and
-// those who wait for it are.
-func TestSingleTellsTheOwner(t *testing.T) {
-	for name, c := range map[string]struct {
-		watched bool // by the one that has it
-		waits   bool
-		replace bool
-	}{
-		"watched": {watched: true}, "another waits": {waits: true}, "both": {watched: true, waits: true},
-		"nobody watches": {}, "replaced, and nobody watches": {replace: true},
-	} {
-		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
-			a, b := r.Single(), r.Single()
-			a.Makes(1)
-			if c.watched {
-				time.Sleep(sessiontest.Timeout / 5)
-			}
-			if c.waits {
-				b.Look(0, false)
-				b.Watch(recipes.Watch{Epoch: 1, Node: "7"})
-			}
-			a.Want("")
-			r.Must(r.Server.Delete(sessiontest.Task))
-			if c.replace {
-				r.Must(r.Server.Create(sessiontest.Task, nil))
-			}
-			if !c.watched && !c.waits {
-				a.Want("")
-				time.Sleep(sessiontest.Timeout / 5)
-			}
-			a.Want("Gone")
-			if c.waits {
-				b.Want("Gone")
-			}
-			time.Sleep(sessiontest.Timeout)
-			a.Want("")
-		})
-	}
-}
-
 // TestSingleDiscardsNothing: a node of a past session went with it, and its name is another's by now.
 func TestSingleDiscardsNothing(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
@@ -202,55 +117,6 @@ func TestSingleDiscardsNothing(t *testing.T) {
 		time.Sleep(time.Second)
 		if !r.Server.Exists(sessiontest.Task) {
 			t.Error("another seat's node was discarded, want it left alone")
-		}
-	})
-}
-
-// TestSingleWithoutWrite: what costs one request where the node may be written takes the plain way where it may not.
-func TestSingleWithoutWrite(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		acl := []zk.ACL{{Perms: zk.PermRead | zk.PermDelete | zk.PermCreate, Scheme: "world", ID: "anyone"}}
-		a := r.SeatedAt(session.Place{Dir: sessiontest.Task, Kind: events.KindUnfair, ACL: acl})
-		made := a.Makes(1)
-		if made.Alone {
-			t.Fatalf("%+v", made)
-		}
-		listed := a.Look(1, false)
-		if listed.Own.Token == 0 || listed.Own.Owner != r.Session.ID() {
-			t.Errorf("the list has %+v as the own node, want one of this session", listed)
-		}
-		a.ClaimNode(1, "7")
-	})
-}
-
-// TestPausesGrowUpToABound: any time up to a bound, which grows with the attempts and not for ever.
-func TestPausesGrowUpToABound(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		a := r.Single()
-		for attempt, bound := range map[recipes.Attempt]time.Duration{
-			1: 5 * time.Millisecond, 2: 10 * time.Millisecond, 5: 80 * time.Millisecond,
-			7: 320 * time.Millisecond, 8: 320 * time.Millisecond, 1 << 31: 320 * time.Millisecond,
-		} {
-			longest := time.Duration(0)
-			for range 100 {
-				start := time.Now()
-				var took time.Duration
-				paused := make(chan struct{})
-				a.Mu.Lock()
-				a.Hook = func(in recipes.Input) {
-					if _, ok := in.(recipes.Paused); ok {
-						took = time.Since(start)
-						close(paused)
-					}
-				}
-				a.Mu.Unlock()
-				a.Pause(recipes.Pause{Epoch: 1, Attempt: attempt})
-				<-paused
-				longest = max(longest, took)
-			}
-			if longest >= bound || longest < bound/2 {
-				t.Errorf("after attempt %d the longest of 100 pauses is %v, want more than half of the bound, %v", attempt, longest, bound)
-			}
 		}
 	})
 }
@@ -268,4 +134,68 @@ func TestAPastWatchSaysNothingOfTheOwnNode(t *testing.T) {
 		r.Must(r.Server.Delete(sessiontest.Task))
 		a.Want("Gone") // the session has looked again, and watches it
 	})
+}
+
+// TestANodeThatCouldNotBeRemovedIsNobodys: it is of this session, and bears the name that everybody's does. Who has lost
+// the reply to his create must not take it for his.
+func TestANodeThatCouldNotBeRemovedIsNobodys(t *testing.T) {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		admin := r.Admin()
+		defer admin.Close()
+		_, err := admin.Create("/tasks", nil, 0, zk.WorldACL(zk.PermRead|zk.PermCreate))
+		r.Must(err)
+		first, second := r.Claimant(), r.Claimant()
+		made := first.MakesAlone()
+		first.Delete(recipes.Delete{Epoch: 1, Node: made.Node.Text})
+		if in, ok := first.Answer().(recipes.Refused); !ok || in.Op != recipes.OpDelete {
+			r.Fatalf("a delete without permission is answered %+v, want Refused", in)
+		}
+		r.Once(zktest.CutAfter(), func(q zktest.Request) bool { return q.Path == sessiontest.TaskNode && q.Op == zktest.OpMulti })
+		sessiontest.MakeOf[recipes.Unknown](second, 1)
+		r.Settle()
+		second.Fresh()
+		second.List(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
+		if in := sessiontest.AnswerOf[recipes.Listed](second); in.Own != (recipes.Own{}) || len(in.Queue) != 1 {
+			r.Errorf("behind a barrier the seat finds %+v, want one node and none of its own", in)
+		}
+	})
+}
+
+// TestWhoHasNothingDeletesNothing: the node at the path is another one's, of the same name.
+func TestWhoHasNothingDeletesNothing(t *testing.T) {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		first, second := r.Claimant(), r.Claimant()
+		made := first.Makes(1)
+		second.Delete(recipes.Delete{Epoch: 1, Node: made.Node.Text})
+		second.Want("Deleted")
+		if !r.Server.Exists(sessiontest.TaskNode) {
+			r.Error("the node of the first is gone, want it left alone")
+		}
+	})
+}
+
+// TestAClaimIsOfTheOwnNode: there is a node at the path, and another one than was made.
+func TestAClaimIsOfTheOwnNode(t *testing.T) {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		s := r.Claimant()
+		made := s.Makes(1)
+		r.Must(r.Server.Delete(sessiontest.TaskNode))
+		s.Fresh() // it may have heard of that
+		r.Must(r.Server.Create(sessiontest.TaskNode, nil))
+		s.Claim(recipes.Claim{Epoch: 1, Node: made.Node.Text})
+		if in := sessiontest.AnswerOf[recipes.Refused](s); !in.Missing {
+			r.Errorf("the claim of a node that was replaced is answered %+v, want Refused as missing", in)
+		}
+	})
+}
+
+// TestWhoseNodesAreLocks: those of sessions. Containers, and nodes with a time to live, have an owner that is none.
+func TestWhoseNodesAreLocks(t *testing.T) {
+	for owner, want := range map[int64]bool{
+		0: false, 0x100000000000001: true, -1 << 63: false, -1<<56 | 5: false, 0x7f00000000000001: true,
+	} {
+		if got := session.Ephemeral(&zk.Stat{EphemeralOwner: owner}); got != want {
+			t.Errorf("a node of owner %#x is a lock's: %v, want %v", owner, got, want)
+		}
+	}
 }

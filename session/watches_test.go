@@ -2,30 +2,16 @@ package session_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
-
-func TestAWatchTellsOfTheEndOnce(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		r.Plant("n", "other")
-		s := r.Watching("n")
-		r.DeleteNode("other")
-		s.Want("")
-		r.DeleteNode("n")
-		s.WantGone("n")
-		s.WatchNode("n") // which is not there
-		s.WantGone("n")
-		time.Sleep(time.Minute)
-		s.Want("")
-		r.WantWatches(0)
-	})
-}
 
 // The client hands out events and replies by different goroutines. If both come in one segment, either may be first.
 func TestAnEventMayOvertakeTheReply(t *testing.T) {
@@ -82,7 +68,7 @@ func TestArmingAgainSurvivesABreak(t *testing.T) {
 		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
 			r.Plant("n")
 			s := r.Watching("n")
-			cut{1, action}.intercept(r.Server)
+			r.Once(action, func(q zktest.Request) bool { return q.Op == zktest.OpGetData })
 			r.SetData("n")
 			s.Want("Suspended")
 			r.Settle()
@@ -225,15 +211,67 @@ func TestAClosedSeatHearsNothing(t *testing.T) {
 	})
 }
 
-// What was watched in one session is of no interest in the next.
-func TestWatchesEndWithTheirSession(t *testing.T) {
+func TestWatchesOutliveTheConnection(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		r.Plant("n")
-		s := r.Watching("n")
-		s.ExpireBefore(2)
-		r.DeleteNode("n")
-		s.Want("Suspended Expired Opened")
-		s.Watch(recipes.Watch{Epoch: 2, Node: "n"})
-		s.WantAnswer(recipes.Gone{Epoch: 2, Node: "n"})
+		r.Plant("kept", "missed", "both", "changed")
+		names := []string{"kept", "missed", "both", "changed"}
+		seats := map[string]*sessiontest.Seat{}
+		for _, name := range names {
+			seats[name] = r.Watching(name)
+		}
+		r.Server.Down(true)
+		synctest.Wait()
+		r.SetData("both")
+		r.DeleteNode("both")
+		r.DeleteNode("missed")
+		r.SetData("changed")
+		r.Server.Down(false)
+		r.Settle()
+		// Whoever looks after Reconnected sees the event first.
+		for _, name := range names {
+			want := "Suspended Reconnected"
+			if name == "missed" || name == "both" {
+				want = "Suspended Gone Reconnected"
+			}
+			seats[name].Want(want)
+		}
+		time.Sleep(time.Second)
+		r.WantWatches(2)
+		r.DeleteNode("kept")
+		r.DeleteNode("changed")
+		seats["kept"].WantGone("kept")
+		seats["changed"].WantGone("changed")
+		seats["missed"].Want("")
+	})
+}
+
+// Thousands of watches do not fit into one request of the client's.
+func TestManyWatchesAreRestored(t *testing.T) {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		const n = 5000
+		seats := make([]*sessiontest.Seat, n)
+		for i := range seats {
+			r.Plant(fmt.Sprint("a-name-of-about-the-usual-length-", i))
+			seats[i] = r.SeatAt(session.Place{Dir: sessiontest.Dir})
+			seats[i].WatchNode(fmt.Sprint("a-name-of-about-the-usual-length-", i))
+		}
+		synctest.Wait()
+		r.Server.Down(true)
+		synctest.Wait()
+		for i := 0; i < n; i += 2 {
+			r.DeleteNode(fmt.Sprint("a-name-of-about-the-usual-length-", i))
+		}
+		r.Server.Down(false)
+		r.Settle()
+		time.Sleep(time.Second)
+		if got := r.Server.Watches(); got != n/2 {
+			t.Errorf("%d watches, want %d", got, n/2)
+		}
+		for i, s := range seats {
+			gone := slices.ContainsFunc(s.Inputs, func(in recipes.Input) bool { _, ok := in.(recipes.Gone); return ok })
+			if gone != (i%2 == 0) {
+				t.Fatalf("seat %d was told %+v, want Gone of each second node", i, s.Inputs)
+			}
+		}
 	})
 }

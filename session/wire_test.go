@@ -2,8 +2,10 @@ package session
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net"
@@ -11,11 +13,15 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkgrant/zkgrant/actors"
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/recipes"
 )
 
 const testTimeout = 9 * time.Second
@@ -153,74 +159,6 @@ func TestReplacedSessionIsNoticed(t *testing.T) {
 type answer struct {
 	sent, answered time.Duration
 	op, zkErr      int32
-}
-
-func TestAnswersAreTimed(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		start := time.Now()
-		f := &fakeServer{serve: func(n int, c fakeConn) {
-			c.handshake()
-			time.Sleep(100 * time.Millisecond)
-			c.grant(testTimeout, 7)
-			if n == 2 {
-				c.echo()
-				return
-			}
-			request := c.recv()
-			time.Sleep(200 * time.Millisecond)
-			c.send(append(bytes.Repeat([]byte{0xff}, 12), make([]byte, 16)...)) // an event; answers nothing
-			c.reply(request, -101)
-			// Two pings come, 3 s apart, then a request. All are answered in one go, just before the client gives up.
-			ping1, ping2, request := c.recv(), c.recv(), c.recv()
-			time.Sleep(100 * time.Millisecond)
-			c.reply(request, 0)
-			c.reply(ping1, 0)
-			c.reply(ping2, 0)
-			c.recv() // never answered: dies with the connection
-		}}
-		var got []answer
-		var seen int
-		var mu sync.Mutex
-		r := newRig(t, f.dial, testTimeout, linkEvents{onAnswered: func(sent, answered time.Time, op, zkErr int32) {
-			mu.Lock()
-			defer mu.Unlock()
-			got = append(got, answer{sent.Sub(start), answered.Sub(start), op, zkErr})
-		}}, "a:1")
-		r.await(t, zk.StateHasSession)
-		mu.Lock()
-		seen = len(got)
-		mu.Unlock()
-		if seen != 1 {
-			t.Errorf("%d answers when the client has its session, want 1", seen)
-		}
-		if _, err := r.conn.Set("/x", nil, -1); !errors.Is(err, zk.ErrNoNode) {
-			t.Error(err)
-		}
-		time.Sleep(6150*time.Millisecond - time.Since(start))
-		eventstest.Check(t, r.conn.Delete("/x", -1))
-		mu.Lock()
-		seen = len(got)
-		mu.Unlock()
-		if seen < 3 {
-			t.Errorf("%d answers when the client has its reply, want 3 or more", seen)
-		}
-		r.await(t, zk.StateHasSession) // the second connection
-		ms := time.Millisecond
-		r.end(t)
-		f.wg.Wait()
-		want := []answer{
-			{0, 100 * ms, opConnect, 0},
-			{100 * ms, 300 * ms, 5, -101},
-			{6150 * ms, 6250 * ms, 2, 0},
-			{3100 * ms, 6250 * ms, opPing, 0},
-			{6100 * ms, 6250 * ms, opPing, 0},
-		}
-		if len(got) < len(want)+1 || !slices.Equal(got[:len(want)], want) {
-			t.Errorf("got  %v\nwant %v and one more", got, want)
-		} else if next := got[len(want)]; next.op != opConnect || next.answered-next.sent != 100*ms {
-			t.Errorf("the second connection begins with %v, want its handshake, 100ms long", next)
-		}
-	})
 }
 
 func TestBadFramesCloseTheConnection(t *testing.T) {
@@ -464,5 +402,71 @@ func TestOurOwnCloseIsNotBlamedOnTheServer(t *testing.T) {
 			t.Error(err)
 		}
 		eventstest.Check(t, far.Close())
+	})
+}
+
+// Some servers hand out another session when the old one is resumed, without a word about its end. To the client that is the
+// old one; to us it is the end of an epoch.
+func TestAReplacedSessionIsAnExpiredOne(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		cut := make(chan struct{})
+		var asked []int64
+		f := &fakeServer{}
+		f.serve = func(n int, c fakeConn) {
+			id, ok := c.handshake()
+			if !ok {
+				return
+			}
+			asked = append(asked, id)
+			c.grant(testTimeout, int64(100+n)) // whatever was asked for
+			if n == 1 {
+				<-cut
+				return
+			}
+			c.echo()
+		}
+		group := &actors.Group{}
+		var mu sync.Mutex
+		var told []string
+		note := func(format string, args ...any) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, fmt.Sprintf(format, args...))
+		}
+		cfg := NewConfig(OptionFunc(func(c *Config) { c.Dial, c.Timeout = f.dial, testTimeout }))
+		s, err := Open(context.Background(), Servers{Hosts: []string{"a:1", "b:1"}}, cfg, group, func(ev events.Event) {
+			switch ev := ev.(type) {
+			case events.Connected:
+				note("connected %d", ev.Session)
+			case events.SessionExpired:
+				note("expired %d", ev.Session)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		seat := s.Seat(Place{Dir: "/locks"})
+		seat.Open(func(in recipes.Input, _ error) {
+			switch in := in.(type) {
+			case recipes.Opened:
+				note("epoch %d is %d", in.Epoch, in.Session)
+			case recipes.Expired:
+				note("epoch over")
+			}
+		})
+		synctest.Wait()
+		close(cut)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		// The second connection is refused by the wire, the third belongs to a new client.
+		if want := []string{"connected 101", "epoch 1 is 101", "expired 101", "epoch over", "connected 103", "epoch 2 is 103"}; !slices.Equal(told, want) {
+			t.Errorf("told %q, want %q", told, want)
+		}
+		if want := []int64{0, 101, 0}; !slices.Equal(asked, want) {
+			t.Errorf("asked for %v, want %v", asked, want)
+		}
+		s.Close(time.Second)
+		group.Close()
+		f.wg.Wait()
 	})
 }

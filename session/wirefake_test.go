@@ -63,12 +63,6 @@ func (f *fakeServer) dial(_ context.Context, _, addr string) (net.Conn, error) {
 	return sock, nil
 }
 
-func (f *fakeServer) dialled() []time.Time {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return append([]time.Time(nil), f.dials...)
-}
-
 func (f *fakeServer) sock(n int) *countingConn {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -38,54 +38,6 @@ func (r *Rig) Claimant() *Seat {
 	return r.SeatedAt(session.Place{Dir: TaskNode, Kind: events.KindUnfair})
 }
 
-// Acquire goes through a whole acquisition, and tries each request again until it has a definite answer.
-func (s *Seat) Acquire() {
-	r := s.Rig
-	r.Helper()
-	s.Want("Opened")
-	var listed recipes.Listed
-	attempt := recipes.Attempt(0)
-	for listed.Own == (recipes.Own{}) {
-		attempt++
-		if attempt > 2 {
-			r.Fatal("two creates have been made, and no listing has the node")
-		}
-		s.Create(recipes.Create{Epoch: 1, Attempt: attempt})
-		in := s.Answer()
-		_, lost := in.(recipes.Unknown)
-		if _, ok := in.(recipes.Created); !ok && !lost {
-			r.Fatalf("create %d is answered %+v, want Created or Unknown", attempt, in)
-		}
-		for again := true; again; {
-			s.List(recipes.List{Epoch: 1, Attempt: attempt, Barrier: lost})
-			in := s.Answer()
-			again = in == recipes.Unknown{Epoch: 1, Op: recipes.OpList}
-			if !again {
-				listed = in.(recipes.Listed)
-			}
-		}
-		// The listing either has the node or proves that there is none.
-		if n := len(r.Server.Children(Dir)); n > 1 || len(listed.Queue) != n || (listed.Own.Name.Text != "") != (n == 1) {
-			r.Fatalf("%d nodes, and the listing says %+v", n, listed)
-		}
-	}
-	node := listed.Own.Name.Text
-	if listed.Own.Owner != r.Only() || listed.Own.Owner != r.Server.Owner(Dir+"/"+node) {
-		r.Errorf("the listing has %+v, want the node of session %#x", listed.Own, r.Only())
-	}
-	for {
-		s.Claim(recipes.Claim{Epoch: 1, Node: node})
-		in := s.Answer()
-		if in == (recipes.Claimed{Epoch: 1, Fresh: true}) {
-			break
-		}
-		if in != (recipes.Unknown{Epoch: 1, Op: recipes.OpClaim}) {
-			r.Fatalf("the claim of %s is answered %+v, want Claimed or Unknown", node, in)
-		}
-	}
-	s.DeleteNode(node)
-}
-
 // DeleteNode deletes a node, again while it is unknown whether it is deleted.
 func (s *Seat) DeleteNode(node string) {
 	r := s.Rig
