@@ -179,30 +179,6 @@ func (c *client) keeps(id int64) {
 	}
 }
 
-// leaves checks that the client is in a session of its own since the end of that one.
-func (c *client) leaves(id int64) {
-	c.t.Helper()
-	if c.SessionID() == id {
-		c.t.Errorf("after the expiry the client is in session %#x again, want a new one", id)
-	}
-}
-
-// wantTree checks which nodes there are.
-func wantTree(t *testing.T, s *zktest.Server, want ...string) {
-	t.Helper()
-	if got := s.Tree(); !slices.Equal(got, want) {
-		t.Errorf("the server has the nodes %v, want %v", got, want)
-	}
-}
-
-// wantWatches checks how many watches are armed.
-func wantWatches(t *testing.T, s *zktest.Server, want int) {
-	t.Helper()
-	if got := s.Watches(); got != want {
-		t.Errorf("the server has %d watches, want %d", got, want)
-	}
-}
-
 // withClient runs a test in virtual time on a server with a client.
 func withClient(t *testing.T, test func(t *testing.T, s *zktest.Server, c *client)) {
 	t.Helper()

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"slices"
-	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -16,73 +15,6 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
-
-func TestExpireEndsASessionAtOnce(t *testing.T) { //nolint:tparallel // one after the other, beside other tests
-	t.Parallel() // it waits most of the time
-	t.Run("bubble", func(t *testing.T) {
-		eventstest.Bubble(t, func(t *testing.T) {
-			s := zktest.Start(t)
-			checkExpire(t, s, inMemory(s))
-		})
-	})
-	t.Run("tcp", func(t *testing.T) {
-		checkExpire(t, zktest.Start(t), overTCP)
-	})
-}
-
-func checkExpire(t *testing.T, s *zktest.Server, dial zk.Dialer) {
-	t.Helper()
-	c := connect(t, s.Addr(), 10*time.Second, dial)
-	other := connect(t, s.Addr(), 10*time.Second, dial)
-	id := c.SessionID()
-	c.make("/a", 0)
-	c.make("/a/e1", zk.FlagEphemeral)
-	c.make("/a/e2", zk.FlagEphemeral)
-	other.watch("/a/e2")
-	eventstest.Must(t, s.Expire(id))
-	wantTree(t, s, "/a")
-	other.settle()
-	other.told("EventNodeDeleted /a/e2")
-	c.stateFrom(c.stateFrom(0, zk.StateExpired), zk.StateHasSession)
-	c.leaves(id)
-	if err := s.Expire(id); err == nil {
-		t.Error("Expire of the expired session = nil, want an error")
-	}
-}
-
-func TestCutAndResume(t *testing.T) {
-	withClients(t, func(t *testing.T, s *zktest.Server, c, other *client) {
-		id := c.SessionID()
-		for _, p := range []string{"/gone", "/changed", "/same", "/parent"} {
-			c.make(p, 0)
-			c.watch(p)
-		}
-		c.watchExists("/later")
-		c.watchChildren("/parent")
-		wantWatches(t, s, 6)
-		from := c.mark()
-		s.Cut(id)
-		wantWatches(t, s, 0)
-		// While the client is away (it waits a second before it dials again).
-		other.remove("/gone")
-		other.set("/changed", nil)
-		other.make("/later", 0)
-		other.make("/parent/child", 0)
-		c.stateFrom(c.stateFrom(from, zk.StateDisconnected), zk.StateHasSession)
-		time.Sleep(time.Second)
-		c.keeps(id)
-		got := c.watched()
-		slices.Sort(got)
-		want := []string{
-			"EventNodeChildrenChanged /parent", "EventNodeCreated /later",
-			"EventNodeDataChanged /changed", "EventNodeDeleted /gone",
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("told %v, want %v", got, want)
-		}
-		wantWatches(t, s, 2)
-	})
-}
 
 func TestAServerThatIsDownKeepsSessions(t *testing.T) {
 	withClient(t, func(t *testing.T, s *zktest.Server, c *client) {
@@ -129,116 +61,58 @@ func TestAServerThatIsDownSaysNothingOverTCP(t *testing.T) {
 	c.keeps(id)
 }
 
-func TestMuteExecutesLate(t *testing.T) {
+// expired waits until a session is gone and returns how long that took in virtual
+// time.
+func expired(t *testing.T, s *zktest.Server, id int64) time.Duration {
+	t.Helper()
+	start := time.Now()
+	for slices.Contains(s.Sessions(), id) {
+		if time.Since(start) > 10*time.Minute {
+			t.Fatalf("session %#x never expires", id)
+		}
+		time.Sleep(time.Millisecond)
+		synctest.Wait() // what is due at this moment has happened
+	}
+	return time.Since(start)
+}
+
+// wantExpiry checks how long a session lives on.
+func wantExpiry(t *testing.T, s *zktest.Server, id int64, want time.Duration) {
+	t.Helper()
+	if d := expired(t, s, id); d != want {
+		t.Errorf("the session expires after %v, want %v", d, want)
+	}
+}
+
+// took checks how long something has taken.
+func took(t *testing.T, what string, start time.Time, want time.Duration) {
+	t.Helper()
+	if d := time.Since(start); d != want {
+		t.Errorf("%s comes after %v, want %v", what, d, want)
+	}
+}
+
+func TestExpiryRoundsUp(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t)
-		c := memoryClient(t, s, 30*time.Second)
+		c := memoryClient(t, s, 8*time.Second)
+		// 8 s after the last frame is a tick boundary, and the next one counts.
+		s.Mute(c.SessionID(), true)
+		wantExpiry(t, s, c.SessionID(), 10*time.Second)
+		s.Mute(c.SessionID(), false)
+	})
+}
+
+func TestTheTickDecidesAboutTimeoutAndExpiry(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		s := zktest.Start(t, zktest.Tick(100*time.Millisecond))
+		c := memoryClient(t, s, time.Hour) // held down to 2 s
 		id := c.SessionID()
 		s.Mute(id, true)
-		var work sync.WaitGroup
-		work.Go(func() { c.make("/x", 0) })
-		synctest.Wait()
-		if s.Exists("/x") {
-			t.Error("the mute server has created the node, want it held back")
-		}
-		time.Sleep(3 * time.Second)
+		wantExpiry(t, s, id, 2100*time.Millisecond)
 		s.Mute(id, false)
-		work.Wait()
-		if !s.Exists("/x") || c.SessionID() != id {
-			t.Errorf("no longer mute: node there %t, session %#x; want the node, in session %#x", s.Exists("/x"), c.SessionID(), id)
-		}
 	})
-}
-
-func TestMuteAllLeavesHandshakesUnanswered(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		s := zktest.Start(t)
-		s.MuteAll(true)
-		c := dialClient(t, s.Addr(), 10*time.Second, inMemory(s))
-		c.state(zk.StateConnected)
-		time.Sleep(20 * time.Second)
-		if n := len(s.Sessions()); n != 0 {
-			t.Errorf("a mute server has %d sessions, want none", n)
-		}
-		s.MuteAll(false)
-		c.state(zk.StateHasSession)
-	})
-}
-
-func TestWipeForgetsNodesAndSessions(t *testing.T) {
-	withClient(t, func(t *testing.T, s *zktest.Server, c *client) {
-		c.make("/x", 0)
-		from := c.mark()
-		s.Wipe()
-		time.Sleep(time.Minute)
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		for _, e := range c.seen[from:] {
-			if e.State == zk.StateHasSession || e.State == zk.StateExpired {
-				t.Errorf("a client that knows more than the server gets %v, want no session", e)
-			}
-		}
-		if len(s.Sessions()) != 0 || s.Exists("/x") {
-			t.Errorf("after Wipe there are sessions %v and nodes %v, want none", s.Sessions(), s.Tree())
-		}
-	})
-}
-
-// TestStalledPeer has a client that never reads: it may hold up itself, but
-// neither the server nor another client.
-func TestStalledPeer(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		s := zktest.Start(t)
-		eventstest.Must(t, s.Create("/big", make([]byte, 500<<10)))
-		stalled := &stallable{}
-		c := connect(t, s.Addr(), 30*time.Second, func(network, address string, _ time.Duration) (net.Conn, error) {
-			nc, err := s.DialContext(t.Context(), network, address)
-			stalled.Conn = nc
-			return stalled, err
-		})
-		other := memoryClient(t, s, 30*time.Second)
-		stalled.stop()
-		var work sync.WaitGroup
-		for range 5 {
-			work.Go(func() {
-				if _, _, err := c.Get("/big"); err != nil {
-					t.Errorf("get: %v", err)
-				}
-			})
-		}
-		synctest.Wait()
-		other.make("/x", 0)
-		stalled.resume()
-		work.Wait()
-	})
-}
-
-// stallable is a connection whose reads can be stopped.
-type stallable struct {
-	net.Conn
-	mu   sync.Mutex
-	gate chan struct{}
-}
-
-func (c *stallable) stop() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.gate = make(chan struct{})
-}
-
-func (c *stallable) resume() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	close(c.gate)
-	c.gate = nil
-}
-
-func (c *stallable) Read(b []byte) (int, error) {
-	c.mu.Lock()
-	gate := c.gate
-	c.mu.Unlock()
-	if gate != nil {
-		<-gate
+	if _, err := zktest.New(zktest.Tick(0)); err == nil {
+		t.Error("New with a tick of zero = nil, want an error")
 	}
-	return c.Conn.Read(b)
 }

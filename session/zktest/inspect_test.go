@@ -38,34 +38,6 @@ func TestSequenceEnds(t *testing.T) {
 	})
 }
 
-func TestContainersAreReaped(t *testing.T) {
-	withClient(t, func(t *testing.T, s *zktest.Server, c *client) {
-		box := func(p string) {
-			t.Helper()
-			if _, err := c.CreateContainer(p, nil, zk.FlagContainer, zk.WorldACL(zk.PermAll)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		box("/used")
-		box("/fresh")
-		box("/busy")
-		c.make("/busy/e", 0)
-		c.make("/used/e", 0)
-		c.remove("/used/e")
-		if n := s.Reap(); n != 1 {
-			t.Errorf("%d containers were reaped, want the one that was used", n)
-		}
-		wantTree(t, s, "/busy", "/busy/e", "/fresh")
-		c.remove("/busy/e")
-		c.watch("/busy")
-		time.Sleep(45 * time.Second)
-		e, _ := c.await(0, "deletion", func(e zk.Event) bool { return e.Type == zk.EventNodeDeleted })
-		if e.Path != "/busy" || time.Now().Second() != 0 {
-			t.Errorf("%v at %v, want the full minute", e, time.Now())
-		}
-	})
-}
-
 func TestATestSeesAndChangesNodes(t *testing.T) {
 	withClient(t, func(t *testing.T, s *zktest.Server, c *client) {
 		c.watchExists("/a/b")
@@ -159,76 +131,6 @@ func TestQuotasAreNotEnforcedByDefault(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.make("/q/over", 0)
-	})
-}
-
-// The script has the bytes of an answer. Callers of the client library compare its errors.
-func TestTheClientHasANameForEachErrorOfAccess(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		s := zktest.Start(t)
-		owner, other := memoryClient(t, s, 10*time.Second), memoryClient(t, s, 10*time.Second)
-		eventstest.Must(t, owner.AddAuth("digest", []byte("ann:secret")))
-		if _, err := owner.Create("/private", nil, 0, zk.AuthACL(zk.PermAll)); err != nil {
-			t.Fatal(err)
-		}
-		makes := func(path string, acl []zk.ACL) func() error {
-			return func() error {
-				_, err := other.Create(path, nil, 0, acl)
-				return err
-			}
-		}
-		for _, c := range []struct {
-			what string
-			do   func() error
-			want error
-		}{
-			{"its owner reads it", func() error { _, _, err := owner.Get("/private"); return err }, nil},
-			{"a stranger reads it", func() error { _, _, err := other.Get("/private"); return err }, zk.ErrNoAuth},
-			{"a stranger writes it", func() error { _, err := other.Set("/private", nil, -1); return err }, zk.ErrNoAuth},
-			{"a stranger makes a child", makes("/private/x", zk.WorldACL(zk.PermAll)), zk.ErrNoAuth},
-			{"a stranger checks it in a multi", func() error {
-				_, err := other.Multi(&zk.CheckVersionRequest{Path: "/private", Version: -1})
-				return err
-			}, zk.ErrNoAuth},
-			{"a stranger makes a node without a list", makes("/x", nil), zk.ErrInvalidACL},
-			{"a stranger makes a node for itself, of whom nothing is known", makes("/x", zk.AuthACL(zk.PermAll)), zk.ErrInvalidACL},
-			{"an identity of no scheme", func() error { return other.AddAuth("nobody", []byte("x")) }, zk.ErrAuthFailed},
-		} {
-			if err := c.do(); !errors.Is(err, c.want) {
-				t.Errorf("%s: %v, want %v", c.what, err, c.want)
-			}
-		}
-	})
-}
-
-func TestANodeOutlivesItsTimeWhileItHasAChild(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		s := zktest.Start(t, zktest.ExtendedTypes(), zktest.CheckInterval(time.Second))
-		c := memoryClient(t, s, 10*time.Second)
-		p, err := c.CreateTTL("/t", nil, zk.FlagTTL, zk.WorldACL(zk.PermAll), 10*time.Second)
-		eventstest.Must(t, err)
-		time.Sleep(8 * time.Second)
-		if _, err := c.Set(p, nil, -1); err != nil { // a change starts the time anew
-			t.Fatal(err)
-		}
-		c.make(p+"/child", 0)
-		time.Sleep(time.Minute) // and a child keeps its parent
-		if !s.Exists(p) {
-			t.Fatalf("%s has a child and was reaped after its time, want it kept", p)
-		}
-		// Changed while the child still keeps it: it is overdue, and without either it
-		// would go at the next check.
-		c.set(p, nil)
-		c.remove(p + "/child")
-		changed := time.Now()
-		c.watch(p)
-		c.await(0, "deletion", func(e zk.Event) bool { return e.Type == zk.EventNodeDeleted && e.Path == p })
-		if d := time.Since(changed); d <= 10*time.Second || d > 11*time.Second {
-			t.Errorf("it lived for %v, want 10s and up to the next check", d)
-		}
-		if owner := s.Owner(p); owner != 0 {
-			t.Errorf("a node with a time to live has the owner %#x, want none", owner)
-		}
 	})
 }
 

@@ -26,32 +26,6 @@ func once(op zktest.Op, act zktest.Action) func(zktest.Request) zktest.Action {
 	}
 }
 
-func TestInterceptCuts(t *testing.T) {
-	for _, test := range []struct {
-		name    string
-		act     zktest.Action
-		applied bool
-	}{
-		{"before", zktest.CutBefore(), false},
-		{"after", zktest.CutAfter(), true},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			eventstest.Bubble(t, func(t *testing.T) {
-				s := zktest.Start(t)
-				c := memoryClient(t, s, 10*time.Second)
-				id, from := c.SessionID(), c.mark()
-				s.Intercept(once(zktest.OpCreate, test.act))
-				c.isCut("/x")
-				if got := s.Exists("/x"); got != test.applied {
-					t.Errorf("applied: %v, want %v", got, test.applied)
-				}
-				c.stateFrom(from, zk.StateHasSession)
-				c.keeps(id)
-			})
-		})
-	}
-}
-
 func TestInterceptSeesEachRequest(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := zktest.Start(t)
@@ -84,18 +58,6 @@ func TestInterceptSeesEachRequest(t *testing.T) {
 		if r := seen[3]; r.Op != zktest.OpMulti || r.Path != "/x" || !slices.Equal(r.Parts, want) {
 			t.Errorf("the fourth request is %+v, want a multi of %v", r, want)
 		}
-	})
-}
-
-func TestInterceptDelaysOneAnswer(t *testing.T) {
-	withClient(t, func(t *testing.T, s *zktest.Server, c *client) {
-		s.Intercept(once(zktest.OpCreate, zktest.Delay(3*time.Second)))
-		start := time.Now()
-		c.make("/x", 0)
-		took(t, "the answer that is delayed", start, 3*time.Second)
-		start = time.Now()
-		c.make("/y", 0)
-		took(t, "the next answer", start, 0)
 	})
 }
 

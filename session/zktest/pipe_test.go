@@ -28,24 +28,6 @@ func pipe(t *testing.T) (net.Conn, net.Conn) {
 	return a, b
 }
 
-func TestPipeCarriesBothWays(t *testing.T) {
-	a, b := pipe(t)
-	for _, end := range []struct{ from, to net.Conn }{{a, b}, {b, a}} {
-		if _, err := end.from.Write([]byte("hello")); err != nil {
-			t.Fatal(err)
-		}
-		buf := make([]byte, 3)
-		for _, want := range []string{"hel", "lo"} {
-			if n, err := end.to.Read(buf); err != nil || string(buf[:n]) != want {
-				t.Errorf("read %q, %v; want %q", buf[:n], err, want)
-			}
-		}
-	}
-	if a.LocalAddr().String() != b.RemoteAddr().String() || a.RemoteAddr().String() != b.LocalAddr().String() {
-		t.Errorf("addresses %v-%v and %v-%v, want the same pair", a.LocalAddr(), a.RemoteAddr(), b.RemoteAddr(), b.LocalAddr())
-	}
-}
-
 func TestPipeWriterWaitsWhenFull(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		a, b := pipe(t)

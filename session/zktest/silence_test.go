@@ -160,23 +160,6 @@ func TestInterceptedHandshake(t *testing.T) {
 	}
 }
 
-// TestUnreadyClients has connections that never become sessions.
-func TestUnreadyClients(t *testing.T) {
-	s := Start(t)
-	for _, bytes := range []string{"", "abc", "\x00\x00\x00\x04abcd", "\x7f\xff\xff\xff"} {
-		r := rawTCP(t, s.Addr())
-		r.write([]byte(bytes))
-		if bytes == "" || bytes == "abc" {
-			eventstest.Check(t, r.Close())
-			continue
-		}
-		r.ended(bytes)
-	}
-	if n := len(s.Sessions()); n != 0 {
-		t.Errorf("%d sessions of clients that never were ready, want none", n)
-	}
-}
-
 func TestOpsAndCodesHaveNames(t *testing.T) {
 	for op := OpClose; op <= OpSetWatches; op++ {
 		known := !strings.HasPrefix(op.String(), "op ")
