@@ -2,6 +2,7 @@ package actors_test
 
 import (
 	"context"
+	"errors"
 	"reflect"
 	"testing"
 	"testing/synctest"
@@ -63,19 +64,6 @@ func bounded(t *testing.T, f func(wait)) {
 	}
 }
 
-func TestBoundBeforeTheGrant(t *testing.T) {
-	bounded(t, func(w wait) {
-		t, r := w.t, w.Rig
-		r.Queued()
-		expect(t, w.stream, events.Queued{ID: 7, Path: "/locks/a", Ahead: 1})
-		w.reach()
-		r.Say(recipes.Gone{Epoch: actorstest.Epoch, Node: actorstest.Older.Text}) // it would be our turn
-		r.Deleted()
-		r.IsOverAndGone(t, w.end)
-		expect(t, w.stream, events.Ended{ID: 7, Path: "/locks/a", Err: w.end})
-	})
-}
-
 // TestBoundBehindTheMachinesOwnEnd: the machine has come to an end of its own, and its node is being removed, when the
 // bound is reached. Those who ask are told of that first, so it is the end.
 func TestBoundBehindTheMachinesOwnEnd(t *testing.T) {
@@ -91,15 +79,6 @@ func TestBoundBehindTheMachinesOwnEnd(t *testing.T) {
 		if told == nil || told.Error() != w.end.Error() {
 			t.Errorf("those who asked are told %v, want what it ended with: %v", told, w.end)
 		}
-		expect(t, w.stream, events.Ended{ID: 7, Path: "/locks/a", Err: w.end})
-	})
-}
-
-func TestBoundBeforeThereIsASession(t *testing.T) {
-	bounded(t, func(w wait) {
-		t, r := w.t, w.Rig
-		w.reach()
-		r.IsOverAndGone(t, w.end)
 		expect(t, w.stream, events.Ended{ID: 7, Path: "/locks/a", Err: w.end})
 	})
 }
@@ -370,3 +349,72 @@ func TestFailAfterWithdraw(t *testing.T) {
 }
 
 var _ actors.Port = (*actorstest.FakePort)(nil)
+
+// TestOneWatcherForAContextHoweverManyLocks also lets some of the locks go before the
+// context ends: they are not told, the others are, and with their cause.
+func TestOneWatcherForAContextHoweverManyLocks(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		const locks = 9
+		r := actorstest.NewRig(t)
+		cause := errors.New("enough")
+		parent, cancel := context.WithCancelCause(t.Context())
+		shared := actorstest.NewCountingContext(parent)
+		all := []*actorstest.Rig{r}
+		for range locks - 1 {
+			all = append(all, r.Sibling())
+		}
+		for _, one := range all {
+			one.Start(shared, 0, recipes.Started{})
+		}
+		synctest.Wait()
+		if n := len(shared.Functions()); n != 1 {
+			t.Fatalf("%d functions wait for the end of the context, want 1", n)
+		}
+		for _, i := range []int{0, 4, 8, 3} { // the first, the last, one that has been moved
+			all[i].Withdraw(recipes.WhyReleased)
+		}
+		synctest.Wait()
+		ended := shared.Functions()
+		if len(ended) != 1 {
+			t.Fatalf("%d functions wait for the end of the context, want 1", len(ended))
+		}
+		cancel(cause)
+		shared.Ended.Store(true)
+		ended[0]()
+		synctest.Wait()
+		for i, one := range all {
+			want := actorstest.Ends(recipes.WhyContext, false, 0, cause)
+			if i == 0 || i == 3 || i == 4 || i == 8 {
+				want = actorstest.Ends(recipes.WhyReleased, false, 0, nil)
+			}
+			one.IsOver(t, want)
+		}
+	})
+}
+
+// TestTheEndOfAContextComesLate when the last of its locks is gone and another has been
+// added: that one is told once, by a wait of its own.
+func TestTheEndOfAContextComesLate(t *testing.T) {
+	withRig(t, func(t *testing.T, r *actorstest.Rig) {
+		ctx := actorstest.NewCountingContext(t.Context())
+		r.Start(ctx, 0, recipes.Started{})
+		late := r.ContextEnded()
+		r.Withdraw(recipes.WhyReleased)
+		r.IsOver(t, actorstest.Ends(recipes.WhyReleased, false, 0, nil))
+		second, third := r.Sibling(), r.Sibling()
+		second.Start(ctx, 0, recipes.Started{})
+		synctest.Wait()
+		late()
+		second.GoesOn(t, false)
+		third.Start(ctx, 0, recipes.Started{})
+		synctest.Wait()
+		waiting := ctx.Functions()
+		if len(waiting) != 1 {
+			t.Fatalf("%d functions wait for the end of the context, want 1", len(waiting))
+		}
+		ctx.Ended.Store(true)
+		waiting[0]()
+		second.IsOver(t, actorstest.Ends(recipes.WhyContext, false, 0, context.Canceled))
+		third.IsOver(t, actorstest.Ends(recipes.WhyContext, false, 0, context.Canceled))
+	})
+}

@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/actors/internal/actorstest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
@@ -141,20 +140,6 @@ func TestStreamThenChannel(t *testing.T) {
 	r.Shut()
 }
 
-// TestEndedOnTheStreamMeansNotHeld reads the end of a released lock.
-func TestEndedOnTheStreamMeansNotHeld(t *testing.T) {
-	withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
-		r.Begin(t, recipes.Started{})
-		r.Hold()
-		expect(t, stream, actorstest.GrantOf(0))
-		r.Withdraw(recipes.WhyReleased)
-		expect(t, stream) // the node is still there
-		r.Deleted()
-		expect(t, stream, events.Ended{ID: 7, Path: "/locks/a"})
-		r.IsOver(t, nil) // it counts as taken, so it was held and released
-	})
-}
-
 func TestCreatedInAPastEpochIsDiscarded(t *testing.T) {
 	withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
 		r.Begin(t, recipes.Started{})
@@ -176,59 +161,6 @@ func TestCreatedInAPastEpochIsDiscarded(t *testing.T) {
 		}
 		r.IsOverAndGone(t, nil)
 		expect(t, stream, actorstest.GrantOf(0), events.Ended{ID: 7, Path: "/locks/a"})
-	})
-}
-
-// TestWaiterSurvivesItsSession has a waiter requeue, tell so, and be granted in
-// the next session.
-func TestWaiterSurvivesItsSession(t *testing.T) {
-	withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
-		r.Begin(t, recipes.Started{})
-		r.Say(recipes.Opened{Epoch: actorstest.Epoch - 1, Session: actorstest.Session - 1}, recipes.Created{Epoch: actorstest.Epoch - 1, Node: actorstest.Older}, recipes.Expired{})
-		expect(t, stream, events.Requeued{ID: 7, Path: "/locks/a"})
-		r.Hold()
-		if got := actorstest.MustTake(t, r.Granted()); got.Session != actorstest.Session {
-			t.Errorf("granted %+v, want session %d", got, actorstest.Session)
-		}
-		r.Say(recipes.Expired{})
-		if lost := actorstest.MustTake(t, r.Lost()); lost.Reason != events.ReasonSessionExpired || lost.Token != actorstest.Token {
-			t.Errorf("lost %+v, want token %d by the end of the session", lost, actorstest.Token)
-		}
-		r.IsOverAndGone(t, actorstest.Ends(recipes.WhyLost, true, events.ReasonSessionExpired, nil))
-	})
-}
-
-// TestALostIsSaidOnceAndInFull looks at the event.
-func TestALostIsSaidOnceAndInFull(t *testing.T) {
-	withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
-		r.Holds(t, recipes.Started{})
-		time.Sleep(time.Minute)
-		r.Say(recipes.Gone{Epoch: actorstest.Epoch, Node: actorstest.Own.Text}, recipes.LeaseRanOut{}, recipes.Expired{})
-		err := actorstest.Ends(recipes.WhyLost, true, events.ReasonNodeRemoved, nil)
-		want := events.Lost{ID: 7, Path: "/locks/a", Token: actorstest.Token, Reason: events.ReasonNodeRemoved, Err: err, Held: time.Minute}
-		if got := actorstest.MustTake(t, r.Lost()); got != want {
-			t.Errorf("lost %+v, want %+v", got, want)
-		}
-		r.IsOver(t, err)
-		r.Withdraw(recipes.WhyReleased)
-		r.IsOverAndGone(t, err)
-		expect(t, stream, actorstest.GrantOf(0), want)
-	})
-}
-
-func TestNodeOfALockAtTheRoot(t *testing.T) {
-	withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
-		r.Lock = actors.NewLock(actors.Config{
-			ID: 7, Path: "/", Rule: recipes.Mutex{}, Port: r.Port,
-			Owner: actorstest.NewOwner(&r.Gone), House: r.House,
-		})
-		r.Begin(t, recipes.Started{})
-		r.Hold()
-		if got := next(stream).(events.Grant).Node; got != "/"+actorstest.Own.Text {
-			t.Errorf("the node is %q, want it below the root", got)
-		}
-		r.Say(recipes.Expired{})
-		r.Shut()
 	})
 }
 

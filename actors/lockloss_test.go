@@ -8,6 +8,7 @@ import (
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/actors/internal/actorstest"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
@@ -164,30 +165,6 @@ func TestNewsBehindAWithdrawal(t *testing.T) {
 		r.IsOver(t, want)
 		expect(t, stream, events.Ended{ID: 7, Path: "/locks/a", Err: want})
 	})
-}
-
-func TestRefusalIsExplained(t *testing.T) {
-	for op, before := range map[recipes.Op][]recipes.Input{
-		recipes.OpCreate: {},
-		recipes.OpList:   {actorstest.Created},
-		recipes.OpClaim: {actorstest.Created,
-			actorstest.Listed},
-	} {
-		t.Run(op.String(), func(t *testing.T) {
-			withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
-				r.Begin(t, recipes.Started{})
-				r.Say(actorstest.Opened)
-				r.Say(before...)
-				r.Refuse(op, actorstest.ErrNoAuth)
-				if op != recipes.OpCreate {
-					r.Deleted()
-				}
-				want := actorstest.Ends(recipes.WhyRefused, false, 0, actorstest.ErrNoAuth)
-				r.IsOverAndGone(t, want)
-				expect(t, stream, events.Ended{ID: 7, Path: "/locks/a", Err: want})
-			})
-		})
-	}
 }
 
 // TestRefusedRelease has the server keep the node: the caller hears of it.
@@ -350,4 +327,40 @@ func TestTheClockIsStopped(t *testing.T) {
 			t.Errorf("%+v can be read an hour after the release, want nothing", l)
 		}
 	})
+}
+
+// TestDeadlineIsTheSoonerOfLeaseAndGrace: the lock can be believed held until its lease runs out, or until it is to be
+// given back. The drain is busy when that moment comes, so nobody has noted the loss.
+func TestDeadlineIsTheSoonerOfLeaseAndGrace(t *testing.T) {
+	const lease = time.Hour // of the rig
+	for name, c := range map[string]struct{ grace, want time.Duration }{
+		"the grace is shorter": {time.Second, time.Second},
+		"the lease is shorter": {2 * lease, lease},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eventstest.Bubble(t, func(t *testing.T) {
+				r := actorstest.NewRig(t)
+				r.Holds(t, recipes.Started{})
+				start := time.Now()
+				r.Say(recipes.AskedBack{Epoch: actorstest.Epoch, Node: actorstest.Own.Text, By: actors.MomentOf(start.Add(c.grace))})
+				if got := r.Deadline().Sub(start); got != c.want {
+					t.Errorf("asked to give the lock back in %v, with a lease of %v: Deadline is in %v, want %v", c.grace, lease, got, c.want)
+				}
+				goOn := make(chan struct{})
+				r.Port.Answer = func(recipes.Effect) { <-goOn }
+				go r.Port.Say(recipes.Suspended{}, recipes.Reconnected{}) // which asks whether the node is there
+				time.Sleep(c.want - 1)
+				if !r.Valid() {
+					t.Errorf("not valid 1 ns before %v, want valid", c.want)
+				}
+				time.Sleep(time.Nanosecond)
+				if r.Valid() {
+					t.Errorf("valid at %v, which was the deadline, want not valid", c.want)
+				}
+				close(goOn)
+				r.Withdraw(recipes.WhyReleased)
+				r.Deleted()
+			})
+		})
+	}
 }

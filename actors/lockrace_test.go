@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
+	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/actors/internal/actorstest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
@@ -226,54 +229,6 @@ func checkReleased(t *testing.T, r *actorstest.Rig, took int, h history) {
 	}
 }
 
-// TestStreamReaderReleases has a subscriber live on the stream alone: it gives
-// back what it sees granted, while another goroutine withdraws.
-func TestStreamReaderReleases(t *testing.T) {
-	race(t, func(n int, r *actorstest.Rig, last func() history) {
-		ctx, cancel := context.WithCancel(t.Context())
-		stream := r.Stream.Subscribe(ctx)
-		var (
-			returned atomic.Bool
-			saw      int
-			going    sync.WaitGroup
-		)
-		going.Go(func() {
-			for {
-				late := returned.Load()
-				select {
-				case ev := <-stream:
-					switch ev.(type) {
-					case events.Grant:
-						saw++
-						if late && r.Err() != nil {
-							t.Error("a Grant that was taken back was read after Withdraw had returned")
-						}
-						r.Withdraw(recipes.WhyReleased)
-					case events.Ended:
-						return
-					}
-				default:
-					runtime.Gosched()
-				}
-			}
-		})
-		going.Go(func() {
-			spin(n)
-			r.Withdraw(recipes.WhyReleased)
-			returned.Store(true)
-		})
-		r.Start(t.Context(), 0, recipes.Started{})
-		eventstest.Receive(t, r.Done(), "end")
-		going.Wait()
-		cancel()
-		h := last()
-		if h.ended == 1 && h.grant != saw {
-			t.Errorf("one subscriber saw %d Grants, the other %d; want as many", saw, h.grant)
-		}
-		checkReleased(t, r, saw, h)
-	})
-}
-
 // TestLossRacesWithTaking has the lease run out when the Grant is being taken:
 // either both the Grant and the loss reach the caller, or neither.
 func TestLossRacesWithTaking(t *testing.T) {
@@ -324,49 +279,75 @@ func TestLossRacesWithTaking(t *testing.T) {
 	odds.check(t, "taken back", "lost")
 }
 
-// TestContextRacesWithTaking ends the context when the Grant is being taken:
-// either the caller has it and keeps it, or the wait has ended.
-func TestContextRacesWithTaking(t *testing.T) {
-	var odds handicap
-	race(t, func(n int, r *actorstest.Rig, last func() history) {
-		ctx, cancel := context.WithCancelCause(t.Context())
-		var going sync.WaitGroup
-		going.Go(func() { odds.begin(0, n); cancel(actorstest.ErrCause) })
-		r.Start(ctx, 0, recipes.Started{})
-		odds.begin(1, n/23)
-		took := 0
-		came := make(chan bool, 1) // whether it was a Grant
-		going.Go(func() {
-			select {
-			case <-r.Granted():
-				came <- true
-			case <-r.Done():
-				came <- false
+// TestManyLocksAtOnce has many acquisitions share a group and a stream, each
+// taken, released, lost or given up, and checks the stream as a whole.
+func TestManyLocksAtOnce(t *testing.T) {
+	const locks = 500
+	var group actors.Group
+	stream := actors.NewStream(&group)
+	var gone atomic.Int32
+	var reading, going sync.WaitGroup
+	for range 3 {
+		c := stream.Subscribe(t.Context())
+		reading.Go(func() {
+			said := map[uint64][]string{}
+			for ev := range c {
+				switch ev := ev.(type) {
+				case events.Grant:
+					said[ev.ID] = append(said[ev.ID], "grant")
+				case events.Lost:
+					said[ev.ID] = append(said[ev.ID], "lost")
+				case events.Ended:
+					said[ev.ID] = append(said[ev.ID], "ended")
+				}
+			}
+			for id := range uint64(locks) {
+				switch got := said[id]; {
+				case slices.Equal(got, []string{"grant", "lost"}), slices.Equal(got, []string{"grant", "ended"}), slices.Equal(got, []string{"ended"}):
+				default:
+					t.Errorf("the stream has %v of lock %d, want a grant and its end, or an end", got, id)
+				}
 			}
 		})
-		if eventstest.Receive(t, came, "a Grant or the end") {
-			took++
-			going.Wait()
-			if !r.Holding() || actorstest.IsDone(r.Lock) {
-				t.Error("the end of the context took a Grant away that the caller has")
+	}
+	for id := range locks {
+		going.Go(func() {
+			port := &actorstest.FakePort{}
+			readily(port, id%2 == 0)
+			l := actors.NewLock(actors.Config{
+				ID: uint64(id), Path: "/locks/a", Rule: recipes.Mutex{}, Port: port,
+				Owner: actorstest.NewOwner(&gone), House: &actors.House{Group: &group, Stream: stream, Logger: zap.NewNop()},
+			})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			l.Start(ctx, 0, recipes.Started{})
+			spin(id)
+			switch id % 4 {
+			case 0:
+				l.Withdraw(recipes.WhyReleased)
+			case 1:
+				<-l.Granted()
+				port.Say(recipes.Expired{})
+			case 2:
+				cancel()
+				select {
+				case <-l.Granted():
+					l.Withdraw(recipes.WhyClosed)
+				case <-l.Done():
+				}
+			case 3:
+				soon(t, "granted", l.Holding)
+				port.Say(recipes.LeaseRanOut{})
 			}
-			r.Withdraw(recipes.WhyReleased)
-		}
-		going.Wait()
-		eventstest.Receive(t, r.Done(), "end")
-		h := last()
-		if took > 0 {
-			checkReleased(t, r, took, h)
-			odds.won(1)
-			return
-		}
-		odds.won(0)
-		if err := r.Err(); err != actorstest.Ends(recipes.WhyContext, false, 0, actorstest.ErrCause) { //nolint:errorlint // the very error is meant
-			t.Errorf("the wait ended with %v, want its context's cause", err)
-		}
-		if h != (history{}) && h != (history{ended: 1}) {
-			t.Errorf("the wait has ended, and the stream has %+v; want an end alone", h)
-		}
-	})
-	odds.check(t, "waits ended", "granted")
+			eventstest.Receive(t, l.Done(), "end")
+		})
+	}
+	going.Wait()
+	soon(t, "nothing left", func() bool { return gone.Load() == locks })
+	if n := stream.Remembered(); n != 0 {
+		t.Errorf("the stream remembers %d acquisitions that are over, want none", n)
+	}
+	stream.Close(10 * time.Second)
+	reading.Wait()
+	group.Close()
 }

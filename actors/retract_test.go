@@ -72,17 +72,6 @@ func TestRetractAfterTheGrantWasTaken(t *testing.T) {
 	})
 }
 
-func TestRetractWithoutSubscribers(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		s := newStream(t)
-		s.Publish(events.Grant{ID: 1})
-		if s.Retract(1) {
-			t.Error("a Grant without readers was taken")
-		}
-		expect(t, s.Subscribe(t.Context()))
-	})
-}
-
 // TestRetractOfWhatOneHasTaken has several subscribers, each at another point of
 // the queue. Those who do not have the Grant yet get it where it was.
 func TestRetractOfWhatOneHasTaken(t *testing.T) {
@@ -185,62 +174,6 @@ func TestRetractRacesWithReaders(t *testing.T) {
 		t.Logf("%d readers: %d taken back, %d taken", readers, outcomes[0], outcomes[1])
 		if outcomes[0] == 0 || outcomes[1] == 0 {
 			t.Errorf("%d readers: %v: there was no race", readers, outcomes)
-		}
-	}
-}
-
-// TestRetractionsAtOnce takes back the Grants of many acquisitions from many
-// goroutines, each Grant from two.
-func TestRetractionsAtOnce(t *testing.T) {
-	const n = 200
-	for range 20 {
-		var group actors.Group
-		s := actors.NewStream(&group)
-		c := s.Subscribe(t.Context())
-		for id := uint64(1); id <= n; id++ {
-			s.Publish(events.Grant{ID: id})
-		}
-		var (
-			taking sync.WaitGroup
-			mu     sync.Mutex
-			taken  = map[uint64]int{}
-		)
-		for id := uint64(1); id <= n; id++ {
-			for range 2 {
-				taking.Go(func() {
-					if s.Retract(id) {
-						mu.Lock()
-						defer mu.Unlock()
-						taken[id]++
-					}
-				})
-			}
-		}
-		var read []uint64
-		for range n / 10 {
-			select {
-			case ev := <-c:
-				read = append(read, ev.(events.Grant).ID)
-			default:
-				runtime.Gosched()
-			}
-		}
-		done := make(chan struct{})
-		go func() { taking.Wait(); close(done) }()
-		eventstest.Receive(t, done, "end of the retractions")
-		s.Close(10 * time.Second)
-		for ev := range c {
-			read = append(read, ev.(events.Grant).ID)
-		}
-		group.Close()
-		seen := map[uint64]bool{}
-		for _, id := range read {
-			seen[id] = true
-		}
-		for id := uint64(1); id <= n; id++ {
-			if (taken[id] > 0) != seen[id] {
-				t.Fatalf("of Grant %d %d retractions said taken, and it was read: %v; want the same", id, taken[id], seen[id])
-			}
 		}
 	}
 }

@@ -59,42 +59,6 @@ func isClosed(c <-chan events.Event) bool {
 	}
 }
 
-func TestStreamKeepsTheOrderForEverySubscriber(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		s := newStream(t)
-		const n = 500
-		done := make(chan struct{})
-		pauses := []time.Duration{0, time.Millisecond, time.Second}
-		for _, pause := range pauses {
-			c := s.Subscribe(t.Context())
-			go func() {
-				defer func() { done <- struct{}{} }()
-				for id := uint64(1); id <= n; id++ {
-					for _, want := range []events.Event{events.Grant{ID: id}, events.Lost{ID: id}, events.Ended{ID: id}} {
-						if got := <-c; !reflect.DeepEqual(got, want) {
-							t.Errorf("with a pause of %v: got %#v, want %#v", pause, got, want)
-							return
-						}
-					}
-					time.Sleep(pause)
-				}
-			}()
-		}
-		began := time.Now()
-		for id := uint64(1); id <= n; id++ {
-			s.Publish(events.Grant{ID: id})
-			s.Publish(events.Lost{ID: id})
-			s.Publish(events.Ended{ID: id})
-		}
-		if waited := time.Since(began); waited > 0 {
-			t.Errorf("Publish took %v, want no time: it waits for no reader", waited)
-		}
-		for range pauses {
-			<-done
-		}
-	})
-}
-
 func TestStreamCoalescesForASlowReader(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := newStream(t)
