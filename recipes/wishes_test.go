@@ -2,6 +2,8 @@ package recipes
 
 import (
 	"math/bits"
+	"slices"
+	"testing"
 
 	"github.com/zkgrant/zkgrant/events"
 )
@@ -107,4 +109,98 @@ func (e *environment) heed(w *world, c int, before uint32, in input, r *result) 
 		return unheeded
 	}
 	return ""
+}
+
+// TestAWishChangesNothingElse: whenever a machine hears that somebody wants the lock back, it goes on as if it had not. All that
+// differs is that the caller is told, once, and not before the Grant.
+func TestAWishChangesNothingElse(t *testing.T) {
+	steps := 0
+	for _, c := range []struct {
+		rule       Rule
+		situations map[string][]Input
+	}{
+		{Mutex{}, situations()}, {Mutex{Kazoo: true}, situations()}, {Read{}, situations()}, {Write{}, situations()},
+		{Unfair{}, singleSituations()}, {Semaphore{Size: 3, Permits: 2}, permitSituations()},
+	} {
+		for name, inputs := range c.situations {
+			plain, _ := run(NewMachine(c.rule), inputs...)
+			for _, node := range []string{plain.own.Name.Text, ahead3.Text, "", "no-such-node"} {
+				own := node != "" && node == plain.own.Name.Text
+				asked, effects := plain.Step(AskedBack{plain.epoch, node, 0})
+				told := len(effects) == 1 && effects[0] == Effect(Revoke{})
+				want := own && plain.state == Held && !plain.asked && plain.why == 0
+				if told != want || !told && len(effects) > 0 || !own && asked != plain {
+					t.Fatalf("%T, %s, asked for %q: it does %q, want a Revoke: %v, and nothing else", c.rule, name, node, texts(effects), want)
+				}
+				if _, again := asked.Step(AskedBack{plain.epoch, node, 0}); len(again) > 0 {
+					t.Fatalf("%T, %s, asked for %q again: it does %q, want nothing", c.rule, name, node, texts(again))
+				}
+				steps += sameButForTheWish(t, []any{name}, plain, asked, 2)
+			}
+		}
+	}
+	t.Logf("%d steps", steps)
+}
+
+// TestAWishThatSetsATimeChangesNothingElse: the same, until the time is over. Of several the soonest counts.
+func TestAWishThatSetsATimeChangesNothingElse(t *testing.T) {
+	for name, inputs := range situations() {
+		plain, _ := run(NewMachine(Mutex{}), inputs...)
+		own := plain.own.Name.Text
+		if own == "" || plain.why != 0 || plain.state == Over {
+			continue
+		}
+		last := plain.by
+		asked := plain
+		for _, by := range []Moment{9, 0, 12, 8, 8, 3, 20, 0} {
+			next, effects := asked.Step(AskedBack{plain.epoch, own, by})
+			sooner := by != 0 && (last == 0 || by < last)
+			if sooner {
+				last = by
+			}
+			told, want := len(effects) == 1 && effects[0] == Effect(Revoke{By: by}), sooner && plain.state == Held
+			if told != want || !told && len(effects) > 0 {
+				t.Fatalf("%s, asked back by %d: it does %q, want a Revoke: %v, and nothing else", name, by, texts(effects), want)
+			}
+			asked = next
+		}
+		for _, by := range []Moment{1, 2} {
+			if next, effects := asked.Step(Overdue{by}); next != asked || len(effects) > 0 {
+				t.Fatalf("%s, overdue at %d, which is none of its times: it does %q, want nothing", name, by, texts(effects))
+			}
+		}
+		same := asked
+		if same.asked, same.by = plain.asked, plain.by; same != plain || asked.by != 3 {
+			t.Fatalf("%v: when asked back by 3 and later it is %+v, want the same as not asked, %+v, but for that", name, asked, plain)
+		}
+	}
+}
+
+// sameButForTheWish gives two machines the same inputs, so many in a row, and returns how often.
+func sameButForTheWish(t *testing.T, where []any, plain, asked Machine, deep int) (steps int) {
+	if asked == plain {
+		return 0
+	}
+	alike := func(e Effect) bool { return e == Effect(Revoke{}) }
+	for _, in := range everyInput() {
+		p, effects := plain.Step(in)
+		a, besides := asked.Step(in)
+		text := append(slices.Clip(where), plain.state, in)
+		granted := slices.ContainsFunc(besides, func(e Effect) bool { _, ok := e.(Grant); return ok })
+		if told := slices.ContainsFunc(besides, alike); told && asked.state == Held && asked.asked || told && !granted && a.state != Held {
+			t.Fatalf("%v: asked back, it does %q, want a Revoke once, and with a Grant or while it holds", text, texts(besides))
+		}
+		if !slices.Equal(slices.DeleteFunc(effects, alike), slices.DeleteFunc(besides, alike)) {
+			t.Fatalf("%v: asked back, it does %q, want the same as not asked, %q, but for a Revoke", text, texts(besides), texts(effects))
+		}
+		same := a
+		if same.asked = p.asked; same != p {
+			t.Fatalf("%v: asked back, it is %+v, want the same as not asked, %+v, but for that", text, a, p)
+		}
+		steps++
+		if deep > 1 && p != plain {
+			steps += sameButForTheWish(t, text, p, a, deep-1)
+		}
+	}
+	return steps
 }
