@@ -136,3 +136,114 @@ func (c *contender) check(n news, words []string) error {
 	}
 	return fmt.Errorf("%s (%s %s) said %s %s and not %q", c.name, c.player.family, c.form, n.word, n.text, words)
 }
+
+// Lines to a player are orders, lines from it are news. The second word is the contender that they are about.
+//
+//	open c form path   connect a session, and make the lock object   opened c session, as a signed decimal
+//	run c              enter again and again, until told to stop     enter c ... leave c, each section
+//	try c ms           enter once, waiting so long at most           enter c ... leave c ... idle c; or busy c
+//	go c               the answer to enter and share
+//	ok c               the answer to leave, behind which the lock is released
+//	revoke c node      ask the owner of the node to release it
+//	stop c             finish the section, and end the session       stopped c
+//
+// A contender that downgrades says share c in the middle of a section, when it has become a reader as well, and gives up
+// writing when it is told to go. A revocable contender says
+// revoked c when it is asked for the lock. An error is fail c and a text; nothing follows it.
+//
+// When its input ends the process does, and leaves those who wait where they are.
+const (
+	orderOpen   = "open"
+	orderRun    = "run"
+	orderTry    = "try"
+	orderGo     = "go"
+	orderOK     = "ok"
+	orderRevoke = "revoke"
+	orderStop   = "stop"
+
+	newsOpened  = "opened"
+	newsEnter   = "enter"
+	newsShare   = "share"
+	newsLeave   = "leave"
+	newsRevoked = "revoked"
+	newsIdle    = "idle"
+	newsBusy    = "busy"
+	newsStopped = "stopped"
+	newsFail    = "fail"
+)
+
+// news is what a player says of one of its contenders.
+type news struct {
+	word, contender, text string
+}
+
+// parseNews reads a line.
+func parseNews(line string) (news, error) {
+	fields := strings.SplitN(line, " ", 3)
+	if len(fields) < 2 {
+		return news{}, fmt.Errorf("news that are none: %.100q", line)
+	}
+	n := news{word: fields[0], contender: fields[1]}
+	if len(fields) > 2 {
+		n.text = fields[2]
+	}
+	return n, nil
+}
+
+// form is what a contender takes: a mutex, a side of a read/write lock, or a permit.
+type form string
+
+const (
+	formMutex          form = "mutex"
+	formRevocable      form = "mutex-revocable" // ours and Curator's: it says when it is asked back
+	formRead           form = "read"
+	formWrite          form = "write"
+	formDowngrade      form = "downgrade"
+	formInPlace        form = "downgrade-in-place" // Curator's: as its versions from 5.5 on do it
+	formSemaphoreMutex form = "semaphore-mutex"
+	formLock           form = "lock"
+	formLockExtra      form = "lock-extra" // kazoo's Lock, told of the names of everybody else's mutexes
+	formLockAll        form = "lock-all"   // and of read/write locks
+	formReadAgain      form = "read-again" // kazoo's ReadLock, which gives up after a while and queues anew
+	formWriteLock      form = "writelock"
+
+	// Those of zkgrant's that bear kazoo's names.
+	formMutexKazoo form = "mutex-kazoo"
+	formReadKazoo  form = "read-kazoo"
+	formWriteKazoo form = "write-kazoo"
+)
+
+// semaphore is the form of one permit of so many.
+func semaphore(permits int) form { return form("semaphore:" + strconv.Itoa(permits)) }
+
+// several is the form of so many permits at once.
+func several(takes, permits int) form { return semaphore(permits) + form("x"+strconv.Itoa(takes)) }
+
+// permits is how many there are, if it is a semaphore, and how many of them it takes; else 0 and 1.
+func (f form) permits() (permits, takes int) {
+	if f == formSemaphoreMutex {
+		return 1, 1
+	}
+	text, ok := strings.CutPrefix(string(f), "semaphore:")
+	if !ok {
+		return 0, 1
+	}
+	size, count, ok := strings.Cut(text, "x")
+	if !ok {
+		count = "1"
+	}
+	permits, bad := strconv.Atoi(size)
+	takes, worse := strconv.Atoi(count)
+	if bad != nil || worse != nil {
+		return 0, 1
+	}
+	return permits, takes
+}
+
+// shared tells whether those who hold it hold it together.
+func (f form) shared() bool {
+	return f == formRead || strings.HasPrefix(string(f), string(formRead)+"-")
+}
+
+// downgrades tells whether it is a writer that becomes a reader.
+func (f form) downgrades() bool { return f == formDowngrade || f == formInPlace }

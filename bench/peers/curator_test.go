@@ -40,39 +40,56 @@ func jar(t *testing.T, file, version string) {
 	}
 }
 
-func TestWhereCuratorIsLookedFor(t *testing.T) {
+// TestWhereJarsAreLookedFor: in the folder that is asked for, and there only; else where the system has them, else in the project.
+func TestWhereJarsAreLookedFor(t *testing.T) {
 	t.Parallel()
-	root := t.TempDir()
-	in := func(parts ...string) string { return filepath.Join(append([]string{root}, parts...)...) }
-	home, system, deps, nothing := in("home"), in("system"), in("deps"), in("nothing")
-	asked := in("home", "curator-recipes-5.7.1.jar")
-	installed := in("system", "curator-recipes.jar")
-	unpacked := in("deps", "curator", "curator-recipes.jar")
-	jar(t, asked, "5.7.1")
-	jar(t, installed, "5.4.0")
-	jar(t, unpacked, "5.4.0")
-
-	for _, c := range []struct {
-		name, home, system, deps string
-		classpath                []string
-		recipes                  string
+	curator := func(home, system, deps string) (string, error) {
+		classpath, recipes, err := findJars(home, system, deps)
+		want := []string{filepath.Join(filepath.Dir(recipes), "*")}
+		if filepath.Dir(recipes) == system {
+			want = []string{recipes}
+		}
+		if err == nil && !slices.Equal(classpath, want) {
+			t.Errorf("the class path of %s is %q, want %q", recipes, classpath, want)
+		}
+		if err != nil && !strings.Contains(err.Error(), "bench/deps") {
+			t.Errorf("%v; want how to get it", err)
+		}
+		return recipes, err
+	}
+	for _, library := range []struct {
+		jar, folder string
+		find        func(home, system, deps string) (string, error)
+		missing     error
 	}{
-		{"all there: the one asked for", home, system, deps, []string{in("home", "*")}, asked},
-		{"installed", "", system, deps, []string{installed}, installed},
-		{"unpacked", "", nothing, deps, []string{in("deps", "curator", "*")}, unpacked},
-		{"nowhere", "", nothing, nothing, nil, ""},
-		{"no project", "", nothing, "", nil, ""},
-		{"another one than asked for", nothing, system, deps, nil, ""},
+		{"curator-recipes", "curator", curator, ErrNotFound},
+		{"zookeeper-recipes-lock", "writelock", findWriteLock, ErrNoWriteLock},
 	} {
-		classpath, recipes, err := findJars(c.home, c.system, c.deps)
-		if !slices.Equal(classpath, c.classpath) || recipes != c.recipes {
-			t.Errorf("%s: found %q, %q; want %q, %q", c.name, classpath, recipes, c.classpath, c.recipes)
+		root := t.TempDir()
+		file := func(parts ...string) string {
+			path := filepath.Join(append([]string{root}, parts...)...)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, nil, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			return path
 		}
-		if (err == nil) != (c.recipes != "") {
-			t.Errorf("%s: error %v, want one: %v", c.name, err, c.recipes == "")
-		}
-		if err != nil && (!errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "bench/deps")) {
-			t.Errorf("%s: %v; want ErrNotFound, and how to get it", c.name, err)
+		asked := file("home", library.jar+"-3.9.3.jar")
+		installed := file("system", library.jar+".jar")
+		unpacked := file("deps", library.folder, library.jar+".jar")
+		home, system, deps := filepath.Dir(asked), filepath.Dir(installed), filepath.Join(root, "deps")
+		nothing := filepath.Join(root, "nothing")
+		for _, c := range []struct{ name, home, system, deps, want string }{
+			{"all there: the one asked for", home, system, deps, asked},
+			{"installed", "", system, deps, installed},
+			{"unpacked", "", nothing, deps, unpacked},
+			{"nowhere", "", nothing, nothing, ""},
+			{"no project", "", nothing, "", ""},
+			{"another one than asked for", nothing, system, deps, ""},
+		} {
+			jar, err := library.find(c.home, c.system, c.deps)
+			if jar != c.want || (err == nil) != (c.want != "") || err != nil && !errors.Is(err, library.missing) {
+				t.Errorf("%s, %s: found %q, %v; want %q", library.jar, c.name, jar, err, c.want)
+			}
 		}
 	}
 }
@@ -112,5 +129,15 @@ func TestFindCurator(t *testing.T) {
 	jars, err := spellOut([]string{"first.jar", filepath.Join(home, "*")})
 	if err != nil || !slices.Equal(jars, []string{"first.jar", recipes}) {
 		t.Errorf("spellOut = %q, %v; want first.jar and %s", jars, err, recipes)
+	}
+}
+
+func TestAClassPathWithMoreChangesNoOther(t *testing.T) {
+	t.Parallel()
+	c := Curator{Classpath: append(make([]string, 0, 4), "curator")}
+	one, other := c.With("one"), c.With("other", "another")
+	if !slices.Equal(c.Classpath, []string{"curator"}) || !slices.Equal(one.Classpath, []string{"curator", "one"}) ||
+		!slices.Equal(other.Classpath, []string{"curator", "other", "another"}) {
+		t.Errorf("class paths %q, %q, %q; want curator, and behind it one, and other and another", c, one, other)
 	}
 }
