@@ -2,9 +2,15 @@ package histories
 
 import (
 	"context"
+	"errors"
+	"math/rand/v2"
 	"path"
+	"slices"
+	"testing"
+	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
 )
 
 // lockKind is a kind of lock. Which one is at a path its last component says.
@@ -77,4 +83,153 @@ type bulk struct {
 
 func (b bulk) Acquire(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition {
 	return b.Semaphore.Acquire(ctx, append(options, coordinator.WithPermits(b.permits))...)
+}
+
+// A multi-lock is had for all of its members at once: each of its operations stands in the history of every member, with the same
+// token. So the model of that lock sees whether one of them was not held.
+
+// mostMembers is how many locks are had together at most.
+const mostMembers = 3
+
+// choose returns a handle for the lock of the tenure: for that alone, or together with others.
+func (w *worker) choose(t *tenure) acquirer {
+	first := w.handle(&t.op)
+	lock, single := first.(*coordinator.Lock)
+	switch {
+	case !single || kindAt(t.op.Path) == unfair:
+		return first
+	case w.random.IntN(4) == 0:
+		locks := []*coordinator.Lock{lock}
+		for _, i := range w.random.Perm(len(w.paths)) {
+			op := operation{Path: w.paths[i]}
+			if kind := kindAt(op.Path); op.Path == t.op.Path || kind != mutex && kind != readWrite || len(locks) == mostMembers {
+				continue
+			}
+			locks = append(locks, w.handle(&op).(*coordinator.Lock))
+			t.others = append(t.others, op)
+		}
+		if t.op.With = len(t.others); t.op.With > 0 {
+			return w.coordinator.Multi(locks...)
+		}
+	}
+	return first
+}
+
+// parts returns the tenures of the single locks that it consists of, to note something in. Its own path comes first.
+func (t *tenure) parts() []*tenure {
+	all := []*tenure{t}
+	if len(t.others) > 0 {
+		all[0] = &tenure{history: t.history, op: t.op}
+	}
+	for _, other := range t.others {
+		op := t.op
+		op.Path, op.Shares = other.Path, other.Shares
+		all = append(all, &tenure{history: t.history, op: op})
+	}
+	return all
+}
+
+// add notes an operation in the history of each lock.
+func (t *tenure) add(op operation) {
+	t.history.add(op)
+	for _, other := range t.others {
+		op.Path, op.Shares = other.Path, other.Shares
+		t.history.add(op)
+	}
+}
+
+// isOf tells whether the Grant is for all members, and for nothing else.
+func (t *tenure) isOf(grant events.Grant) bool {
+	if len(t.others) == 0 {
+		return grant.Path == t.op.Path && grant.Members == nil
+	}
+	return slices.EqualFunc(grant.Members, t.parts(), func(m events.Member, part *tenure) bool { return m.Path == part.op.Path })
+}
+
+// revoke asks for a lock, in which all handles are revocable, and waits for so long.
+func (h *history) revoke(t *testing.T, c *coordinator.Coordinator, path string, grace, patience time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var held []operation
+	h.mu.Lock()
+	for _, tenure := range h.tenures[path] {
+		for _, part := range tenure.parts() {
+			if part.op.Path == path {
+				held = append(held, part.op)
+			}
+		}
+	}
+	h.mu.Unlock()
+	ask := operation{Path: path, Kind: kindAsk, Call: h.now()}
+	err := c.Revoke(ctx, path, grace)
+	h.add(ask)
+	switch {
+	case err == nil:
+		for _, op := range held {
+			op.Kind, op.Call = kindGone, h.now()
+			h.add(op)
+		}
+	case errors.Is(err, coordinator.ErrNotHeld), errors.Is(err, coordinator.ErrClosed), ctx.Err() != nil:
+	default:
+		t.Errorf("Revoke of %s: %v", path, err)
+	}
+}
+
+// pickRevocable returns one of the paths: any but that of an unfair lock, which nobody can ask for.
+func pickRevocable(random *rand.Rand, paths []string) string {
+	for {
+		if path := paths[random.IntN(len(paths))]; kindAt(path) != unfair {
+			return path
+		}
+	}
+}
+
+// goOnReading has a writer become a reader, and give the write lock back when it is, or when that cannot be.
+func (a *attempt) goOnReading() {
+	w := a.worker
+	w.round++
+	reader := w.history.begin(w.number, w.round, a.tenure.op.Path)
+	reader.op.Shares, reader.op.From = true, a.tenure.op.Round
+	// Its wait does not end with the write lock.
+	writer := context.WithoutCancel(a.lock.Context(context.Background()))
+	reader.lock = w.coordinator.ReadWrite(reader.op.Path, w.marks...).Read().Acquire(writer)
+	giveUp := time.After(w.patience)
+	var over <-chan time.Time
+	for {
+		select {
+		case grant := <-reader.lock.Granted():
+			if sameNumber(grant.Node, a.node) {
+				reader.op.Writer = a.tenure.op.Token
+			}
+			reader.granted(grant)
+			a.tenure.release()
+			giveUp, over = nil, time.After(w.upTo(w.pace))
+			if reader.valid() {
+				w.use(reader)
+			}
+		case <-over:
+			if reader.valid() {
+				w.use(reader)
+			}
+			reader.release()
+		case <-giveUp: // the writer had nothing to give any more
+			a.tenure.release()
+			reader.release()
+		case lost := <-a.lock.Lost():
+			a.tenure.lost(lost)
+		case lost := <-reader.lock.Lost():
+			reader.lost(lost)
+		case <-reader.lock.Done():
+			reader.done()
+			a.tenure.release()
+			return
+		}
+	}
+}
+
+// sameNumber tells whether two nodes of one directory bear the same number.
+func sameNumber(a, b string) bool {
+	x, ok := events.ParseName(path.Base(a))
+	y, too := events.ParseName(path.Base(b))
+	return ok && too && x.Seq == y.Seq
 }
