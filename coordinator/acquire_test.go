@@ -345,47 +345,6 @@ func cancelAt(t *testing.T, srv *zktest.Server, ours, queued, late bool, nth int
 	coordtest.Hold(t, c.Mutex(lockPath))
 }
 
-// TestDoWithAContextCancelledAtEachStep is the same for Do: the function runs with a
-// cancelled context or not at all.
-func TestDoWithAContextCancelledAtEachStep(t *testing.T) {
-	for nth := 1; nth <= steps+2; nth++ {
-		t.Run(fmt.Sprintf("request %d", nth), func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				eventstest.Must(t, srv.Create(lockPath, nil))
-				c := coordtest.Connect(t, srv)
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				count := 0
-				srv.Intercept(func(r zktest.Request) zktest.Action {
-					if r.Op == zktest.OpPing {
-						return zktest.Pass()
-					}
-					if count++; count == nth {
-						cancel()
-					}
-					return zktest.Pass()
-				})
-				ran := false
-				err := c.Mutex(lockPath).Do(ctx, func(inner context.Context, _ events.Grant) error {
-					ran = true
-					if nth <= steps {
-						<-inner.Done()
-					}
-					return inner.Err()
-				})
-				if nth <= steps && !errors.Is(err, context.Canceled) || nth > steps && (err != nil || !ran) {
-					t.Errorf("cancelled at request %d, Do = %v, and the function ran: %v; want context.Canceled up to %d, and then nil",
-						nth, err, ran, steps)
-				}
-				time.Sleep(time.Second)
-				if got := srv.Children(lockPath); len(got) != 0 {
-					t.Errorf("behind Do the nodes %v are left, want none", got)
-				}
-			})
-		})
-	}
-}
-
 // TestQueuedComesWithEachListing compares the events with the listings that a waiter
 // makes: behind its create, and again on each new connection.
 func TestQueuedComesWithEachListing(t *testing.T) {

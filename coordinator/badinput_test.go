@@ -142,33 +142,6 @@ func theLargest(t *testing.T, s *site) {
 	}
 }
 
-// A quota is the server's word, and final.
-func TestAQuotaIsErrQuotaAtOnceAndFinal(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv)
-		coordtest.Hold(t, c.Mutex(lockPath))
-		refused := 0
-		srv.Intercept(func(r zktest.Request) zktest.Action {
-			if !coordtest.Creates(r) {
-				return zktest.Pass()
-			}
-			if refused++; refused > storm {
-				return zktest.Swallow()
-			}
-			return zktest.Fail(zktest.QuotaExceeded)
-		})
-		start := time.Now()
-		a := c.Mutex(lockPath).Acquire(t.Context(), coordinator.WithMaxWait(time.Minute))
-		if <-a.Done(); !errors.Is(a.Err(), coordinator.ErrQuota) || time.Since(start) != 0 {
-			t.Errorf("Err = %v after %v, want ErrQuota at once", a.Err(), time.Since(start))
-		}
-		time.Sleep(time.Hour)
-		if refused != 1 || len(srv.Children(lockPath)) != 1 {
-			t.Errorf("an hour later: %d creates, and the nodes %v; want one of each", refused, srv.Children(lockPath))
-		}
-	})
-}
-
 // What access control denies ends an acquisition at once. Nothing is tried again,
 // and nothing is left for which there was permission to remove it.
 
@@ -307,28 +280,6 @@ func TestRealDenied(t *testing.T) {
 	}
 }
 
-// Where the directory is missing it is the parent that has to be writable.
-func TestDeniedToMakeTheDirectoryIsErrNoAuth(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		conn := coordtest.Admin(t, srv.Addr(), srv.DialContext)
-		if _, err := conn.Create("/locks", nil, zk.FlagPersistent, zk.WorldACL(zk.PermRead)); err != nil {
-			t.Fatal(err)
-		}
-		c := coordtest.Connect(t, srv)
-		sent := coordtest.Traffic(srv)
-		for _, path := range []string{"/locks/a", "/locks/a/b/c"} {
-			a := c.Mutex(path).Acquire(t.Context())
-			if <-a.Done(); !errors.Is(a.Err(), coordinator.ErrNoAuth) {
-				t.Errorf("a lock at %s ends with %v, want ErrNoAuth", path, a.Err())
-			}
-		}
-		time.Sleep(time.Hour)
-		if n := sent.Load(); n > 6 || len(srv.Children("/locks")) != 0 {
-			t.Errorf("an hour later: %d requests, and the nodes %v; want at most 6, and none", n, srv.Children("/locks"))
-		}
-	})
-}
-
 // Without permission to delete there is a Grant, and Release says what is left.
 func TestDeniedToReleaseIsSaidByErr(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -352,24 +303,6 @@ func TestDeniedToReleaseIsSaidByErr(t *testing.T) {
 		}
 		if got := srv.Children(lockPath); len(got) != 0 {
 			t.Errorf("after Close the nodes are %v, want none", got)
-		}
-	})
-}
-
-// The directory's data is nobody's business but its owner's.
-func TestNoPermissionToWriteIsNeeded(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		makeDir(t, onTheDouble(t, srv), zk.PermAll&^zk.PermWrite&^zk.PermAdmin)
-		c := coordtest.Connect(t, srv)
-		a, _ := coordtest.Hold(t, c.Mutex(lockPath))
-		b := coordtest.Queue(c.Mutex(lockPath))
-		a.Release()
-		if _, err := b.Wait(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		coordtest.End(b)
-		if a.Err() != nil || b.Err() != nil || len(srv.Children(lockPath)) != 0 {
-			t.Errorf("the two end with %v and %v, and leave %v; want nil, nil and nothing", a.Err(), b.Err(), srv.Children(lockPath))
 		}
 	})
 }

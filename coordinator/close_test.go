@@ -18,30 +18,6 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-func TestCloseIsBoundedWithASlowReader(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, err := coordinator.Connect(t.Context(), srv.Addr(), srv.Option())
-		if err != nil {
-			t.Fatal(err)
-		}
-		stream := c.Events(t.Context())
-		for range 10_000 {
-			c.Mutex("bad").Acquire(t.Context())
-		}
-		go func() {
-			for range stream {
-				time.Sleep(50 * time.Millisecond)
-			}
-		}()
-		start := time.Now()
-		_ = c.Close()
-		if took := time.Since(start); took > 10*time.Second {
-			t.Errorf("Close took %v, want at most the session timeout, 10 s", took)
-		}
-		time.Sleep(time.Second) // for the reader
-	})
-}
-
 // However short the timeout is, and whatever the network does: the client library alone would wait for a second.
 func TestCloseIsBoundedWithADeadNetwork(t *testing.T) {
 	breakages := map[string]func(srv *zktest.Server){
@@ -161,46 +137,6 @@ func noLeak(t *testing.T) (check func()) {
 	}
 }
 
-func TestConnectAndCloseAgainAndAgainLeavesNothing(t *testing.T) {
-	check := noLeak(t)
-	srv := zktest.Start(t)
-	ctx := t.Context()
-	for i := range eventstest.Amount(20, 500) {
-		c, err := coordinator.Connect(ctx, srv.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if i%10 == 0 {
-			coordtest.Hold(t, c.Mutex(lockPath))
-			c.Events(ctx)
-		}
-		eventstest.Must(t, c.Close())
-		if n := len(srv.Sessions()); n != 0 {
-			t.Fatalf("%d sessions after Close %d, want none", n, i)
-		}
-	}
-	if got := srv.Children(lockPath); len(got) != 0 {
-		t.Errorf("behind all Closes the nodes %v are left, want none", got)
-	}
-	srv.Close()
-	check()
-}
-
-func TestConnectInVainAgainAndAgainLeavesNothing(t *testing.T) {
-	check := noLeak(t)
-	srv := zktest.Start(t)
-	srv.Down(true)
-	for range eventstest.Amount(10, 50) {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
-		if _, err := coordinator.Connect(ctx, srv.Addr()); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Connect = %v, want the end of its context", err)
-		}
-		cancel()
-	}
-	srv.Close()
-	check()
-}
-
 func TestCloseWithManyWaitingAndManyHeldLeavesNothing(t *testing.T) {
 	waiting, held := eventstest.Amount(300, 1000), eventstest.Amount(30, 100)
 	check := noLeak(t)
@@ -295,56 +231,6 @@ func TestCloseWithManyWaitingAndManyHeldWhileTheServerIsAway(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestCloseEndsEverythingAndLeavesNothing(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv)
-		stream := c.Events(t.Context())
-		held, _ := coordtest.Hold(t, c.Mutex(lockPath))
-		waiting := coordtest.Queue(c.Mutex(lockPath))
-		id := c.SessionID()
-		ended := make(chan int)
-		go func() {
-			n := 0
-			for ev := range stream {
-				if _, ok := ev.(events.Ended); ok {
-					n++
-				}
-			}
-			ended <- n
-		}()
-		if err := c.Close(); err != nil {
-			t.Errorf("Close = %v, want nil", err)
-		}
-		if n := <-ended; n != 2 {
-			t.Errorf("the stream closed after %d Ended, want 2", n)
-		}
-		if !errors.Is(held.Err(), coordinator.ErrClosed) || !errors.Is(waiting.Err(), coordinator.ErrClosed) || held.Valid() {
-			t.Errorf("behind Close the holder ends with %v, the waiter with %v, valid: %v; want ErrClosed twice",
-				held.Err(), waiting.Err(), held.Valid())
-		}
-		for _, s := range srv.Sessions() {
-			if s == id {
-				t.Error("behind Close the session is there, want it gone")
-			}
-		}
-		if left := srv.Children(lockPath); len(left) != 0 || c.State() != coordinator.StateClosed || c.SessionID() != 0 {
-			t.Errorf("behind Close the nodes are %v, the state %v, the session %#x; want none, closed and 0",
-				left, c.State(), c.SessionID())
-		}
-		late := c.Mutex(lockPath).Acquire(t.Context())
-		if !coordtest.IsClosed(late.Done()) || !errors.Is(late.Err(), coordinator.ErrClosed) {
-			t.Errorf("an acquisition behind Close ends with %v, want ErrClosed at once", late.Err())
-		}
-		held.Release()
-		if err := c.Close(); err != nil {
-			t.Errorf("the second Close = %v, want nil", err)
-		}
-		if _, open := <-c.Events(t.Context()); open {
-			t.Error("a stream of a closed coordinator is open, want it closed")
-		}
-	})
 }
 
 // TestCloseHasWaitedForTheStream: the goroutine of a subscriber that does not read is

@@ -13,7 +13,6 @@ import (
 	"io"
 	"math/big"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,83 +26,14 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-func TestConnectNamesTheMalformedPartOfTheServers(t *testing.T) {
-	never := coordinator.WithDialer(func(context.Context, string, string) (net.Conn, error) {
-		return nil, errors.New("somebody dialled")
-	})
-	for _, tt := range []struct{ servers, names string }{
-		{"", "no host"},
-		{" \t ", "no host"},
-		{"/app", `no host in "/app"`},
-		{",", "host 1"},
-		{"zk1:2181,", "host 2"},
-		{"zk1:2181,,zk3:2181", "host 2"},
-		{"zk1,zk2:", `host 2 "zk2:"`},
-		{":", "empty host name"},
-		{":2181", "empty host name"},
-		{"zk1:port", `"port"`},
-		{"zk1:0", `"0"`},
-		{"zk1:65536", `"65536"`},
-		{"zk1:-2181", `"-2181"`},
-		{"zk1: 2181", `" 2181"`},
-		{"zk 1:2181", `' '`},
-		{"zk1;zk2", `';'`},
-		{"::1:2181", "brackets"},
-		{"[::1:2181", "not closed"},
-		{"[zk1]:2181", `"zk1"`},
-		{"zk1:2181/app/", `"/app/"`},
-		{"zk1:2181//app", `"//app"`},
-		{"zk1:2181/app/../other", `".."`},
-		{"zk1:2181/app,zk2:2181", "behind the last host"},
-		{"zk1:2181/a\x00", "U+0000"},
-		{"http://zk1:2181", `"//zk1:2181"`},
-	} {
-		_, err := coordinator.Connect(t.Context(), tt.servers, never)
-		if !errors.Is(err, coordinator.ErrConnectString) || !strings.Contains(err.Error(), tt.names) {
-			t.Errorf("Connect(%q) = %v, want it to name %q", tt.servers, err, tt.names)
-		}
-	}
-}
-
-// What looks odd and is right is dialled, each server of it.
-func TestEachServerOfAnOddConnectStringIsDialled(t *testing.T) {
-	for _, tt := range []struct {
-		servers string
-		dialled []string
-	}{
-		{"zk1", []string{"zk1:2181"}},
-		{" zk1:2182 , zk2 /app", []string{"zk1:2182", "zk2:2181"}},
-		{"[::1]:2182/app", []string{"[::1]:2182"}},
-		{"[fe80::1%eth0],zk_1.", []string{"[fe80::1%eth0]:2181", "zk_1.:2181"}},
-		{"zk1/", []string{"zk1:2181"}},
-	} {
-		ctx, cancel := context.WithCancel(t.Context())
-		dialled := make(chan string, 100)
-		dial := func(_ context.Context, _, addr string) (net.Conn, error) {
-			select {
-			case dialled <- addr:
-			default:
-			}
-			return nil, errors.New("nobody there")
-		}
-		failed := make(chan error)
-		go func() {
-			_, err := coordinator.Connect(ctx, tt.servers, coordinator.WithDialer(dial))
-			failed <- err
-		}()
-		got := []string{}
-		for range tt.dialled {
-			got = append(got, <-dialled)
-		}
-		cancel()
-		if err := <-failed; !errors.Is(err, context.Canceled) {
-			t.Errorf("Connect(%q) = %v, want context.Canceled", tt.servers, err)
-		}
-		slices.Sort(got)
-		slices.Sort(tt.dialled)
-		if !slices.Equal(got, tt.dialled) {
-			t.Errorf("Connect(%q) dialled %v, want %v", tt.servers, got, tt.dialled)
-		}
+// What is wrong with a connect string is in session/connectstring_test.go.
+func TestABadConnectStringIsNotDialled(t *testing.T) {
+	_, err := coordinator.Connect(t.Context(), "zk1,zk2:", coordinator.WithDialer(func(context.Context, string, string) (net.Conn, error) {
+		t.Error("somebody dialled, want nobody to")
+		return nil, net.ErrClosed
+	}))
+	if !errors.Is(err, coordinator.ErrConnectString) || !strings.Contains(err.Error(), `host 2 "zk2:"`) {
+		t.Errorf("Connect = %v, want ErrConnectString that names the second host", err)
 	}
 }
 
@@ -388,14 +318,15 @@ func TestTheCauseOfAFailedConnectIsVisibleWithinOneDial(t *testing.T) {
 	// A server that expects TLS says nothing to who does not speak it.
 	says(t, "plain text to a TLS port", connectOnce(t, secure, host, nil), "closed the connection during the handshake")
 
-	// And with the right one there is a session.
-	c, err := coordinator.Connect(t.Context(), host, coordinator.WithTLS(none), coordinator.WithDialer(dialTo(secure)))
-	if err != nil {
-		t.Fatal(err)
+	// And with the right one there is a session, whether the host bears the name or the caller gives it.
+	for at, cfg := range map[string]*tls.Config{host: none, "10.0.0.1": {RootCAs: trusted, ServerName: host}} {
+		c, err := coordinator.Connect(t.Context(), at, coordinator.WithTLS(cfg), coordinator.WithDialer(dialTo(secure)))
+		eventstest.Must(t, err)
+		coordtest.Hold(t, c.Mutex(lockPath))
+		eventstest.Check(t, c.Close())
 	}
-	coordtest.Hold(t, c.Mutex(lockPath))
-	if err := c.Close(); err != nil {
-		t.Error(err)
+	if none.ServerName != "" {
+		t.Errorf("the caller's config has got the server name %q, want it left as it was", none.ServerName)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
@@ -174,7 +173,7 @@ func TestTheOnlyOneWaitingAsksOnce(t *testing.T) {
 	})
 }
 
-// TestLocksHaveNoGoroutines, neither while they are held nor while they are waited for. It
+// TestLocksHaveNoGoroutines, neither while they are held nor while they are waited for, and neither have observers. It
 // counts what the process has, so nothing runs beside it, and the time is real.
 func TestLocksHaveNoGoroutines(t *testing.T) {
 	locks := eventstest.Amount(300, 1000)
@@ -192,6 +191,13 @@ func TestLocksHaveNoGoroutines(t *testing.T) {
 	eventstest.Eventually(t, "all wait", func() bool {
 		return len(srv.Children(fmt.Sprint("/locks/", locks-1))) == 2 && srv.Watches() >= locks
 	})
+	var observed []<-chan events.Leader
+	for i := range locks {
+		observed = append(observed, c.Election(fmt.Sprint("/elections/", i%10)).Observe(ctx))
+	}
+	for _, leaders := range observed {
+		<-leaders
+	}
 	eventstest.Eventually(t, "nothing is under way any more", func() bool { return runtime.NumGoroutine() <= before },
 		func() string {
 			return fmt.Sprintf("there are %d goroutines, and were %d", runtime.NumGoroutine(), before)
@@ -238,168 +244,6 @@ func BenchmarkCycle(b *testing.B) {
 			<-a.Done()
 		})
 	}
-}
-
-// ledger follows what one subscriber is told and finds what must not be.
-type ledger struct {
-	t       *testing.T
-	granted map[uint64]int64 // token of the Grant
-	final   map[uint64]string
-	total   int // events
-}
-
-func newLedger(t *testing.T) *ledger {
-	t.Helper()
-	return &ledger{t: t, granted: map[uint64]int64{}, final: map[uint64]string{}}
-}
-
-// note takes the next event.
-func (l *ledger) note(ev events.Event) {
-	l.t.Helper()
-	l.total++
-	switch ev := ev.(type) {
-	case events.Grant:
-		if l.granted[ev.ID] != 0 || l.final[ev.ID] != "" {
-			l.t.Fatalf("%d: the stream has a Grant behind the Grant %d and the end %q, want one, and before the end",
-				ev.ID, l.granted[ev.ID], l.final[ev.ID])
-		}
-		l.granted[ev.ID] = ev.Token
-	case events.Lost:
-		if l.granted[ev.ID] != ev.Token || l.final[ev.ID] != "" {
-			l.t.Fatalf("%d: the stream has the loss of %d behind the Grant %d and the end %q, want that of the Grant, once",
-				ev.ID, ev.Token, l.granted[ev.ID], l.final[ev.ID])
-		}
-		l.final[ev.ID] = "Lost"
-	case events.Ended:
-		if l.final[ev.ID] != "" {
-			l.t.Fatalf("%d: the stream has an Ended behind the end %q, want one end", ev.ID, l.final[ev.ID])
-		}
-		l.final[ev.ID] = "Ended"
-	case events.Queued, events.Requeued:
-		// Neither can come after the end, but one of a withdrawn acquisition may be
-		// on its way when it is read; the order is the lock actor's test.
-	}
-}
-
-// TestStreamOfThousandsOfLocks has one loop with 5,000 locks and 300 waiters, or fewer. The loop stops
-// reading in the middle, while others work, locks are released and lost, connections
-// come and go, and nodes are removed by hand. When it reads again it finds every Grant
-// that was taken and every end, paired, and hardly anything beside them.
-func TestStreamOfThousandsOfLocks(t *testing.T) {
-	const others = 50
-	waiters := eventstest.Amount(100, 300)
-	locks, early, released := eventstest.Amount(400, 5000), eventstest.Amount(160, 2000), eventstest.Amount(40, 500)
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		shard := func(i int) string { return fmt.Sprintf("/shards/%d", i) }
-		for i := range locks {
-			eventstest.Must(t, srv.Create(shard(i), nil))
-		}
-		blocker, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath))
-		defer blocker.Release()
-		c := coordtest.Connect(t, srv)
-		stream := c.Events(t.Context())
-		seen := newLedger(t)
-		all := make([]*coordinator.Acquisition, 0, locks+waiters)
-		for i := range locks {
-			all = append(all, c.Mutex(shard(i)).Acquire(t.Context()))
-		}
-		for len(seen.granted) < early {
-			seen.note(<-stream)
-		}
-		for range waiters {
-			all = append(all, c.Mutex(lockPath).Acquire(t.Context()))
-		}
-		synctest.Wait()
-		if got := len(srv.Children(lockPath)); got != waiters+1 {
-			t.Fatalf("%d nodes are in the queue, want the holder and %d that wait", got, waiters)
-		}
-
-		// From here on the loop reads nothing.
-		before := seen.total
-		start := time.Now()
-		var worked []*coordinator.Acquisition
-		for range others {
-			a, _ := coordtest.Hold(t, c.Mutex("/locks/other"))
-			worked = append(worked, a)
-			coordtest.End(a)
-		}
-		if took := time.Since(start); took != 0 {
-			t.Errorf("the others were held up for %v by a loop that does not read, want no time", took)
-		}
-		for round := range 8 { // noise: each round is a Requeued and a Queued of each waiter
-			for _, child := range srv.Children(lockPath) {
-				if node := lockPath + "/" + child; srv.Owner(node) == c.SessionID() {
-					eventstest.Must(t, srv.Delete(node))
-				}
-			}
-			synctest.Wait()
-			if round%3 == 0 {
-				srv.Cut(c.SessionID())
-				time.Sleep(2 * time.Second)
-			}
-		}
-		for _, a := range all[:released] {
-			a.Release()
-		}
-		taken := map[uint64]bool{}
-		for _, a := range all[early-early/20 : locks-locks/5] { // by channel, as another part of the program might
-			select {
-			case <-a.Granted():
-				taken[a.ID()] = true
-			default:
-				t.Fatalf("%d has no Grant to take, want one: its lock is free", a.ID())
-			}
-		}
-		eventstest.Must(t, srv.Expire(c.SessionID()))
-		time.Sleep(5 * time.Second)
-		for _, a := range all[:locks] {
-			if a.Valid() || !coordtest.IsClosed(a.Done()) {
-				t.Fatalf("when the session has expired %d is valid: %v, over: %v; want it over", a.ID(), a.Valid(), coordtest.IsClosed(a.Done()))
-			}
-		}
-
-		// And from here on it does again.
-		closed := make(chan error)
-		go func() { closed <- c.Close() }()
-		for ev := range stream {
-			seen.note(ev)
-		}
-		if err := <-closed; err != nil {
-			t.Errorf("Close = %v, want nil", err)
-		}
-		lost := 0
-		for _, a := range all {
-			id := a.ID()
-			if seen.final[id] == "" {
-				t.Fatalf("%d: the stream has no end of it, want one", id)
-			}
-			if taken[id] && seen.granted[id] == 0 {
-				t.Fatalf("%d: its Grant was taken, and the stream did not have it, want both", id)
-			}
-			if seen.final[id] == "Lost" {
-				lost++
-			} else if taken[id] {
-				t.Fatalf("%d: the lock was lost, and the stream ends with %s, want Lost", id, seen.final[id])
-			}
-		}
-		for _, a := range worked {
-			if seen.granted[a.ID()] == 0 || seen.final[a.ID()] != "Ended" {
-				t.Fatalf("%d was held and released; the stream had the Grant %d and the end %q, want both",
-					a.ID(), seen.granted[a.ID()], seen.final[a.ID()])
-			}
-		}
-		if len(seen.final) != locks+waiters+others || lost < early-released {
-			t.Errorf("%d ends, %d of them losses; want %d and at least %d", len(seen.final), lost, locks+waiters+others, early-released)
-		}
-		// The promise is three of each live acquisition. Here a waiter's are a Queued, a
-		// Requeued and its end; the others were never queued and have a Grant, unless the
-		// loop has read it, and an end. Of the session there is one of each of four kinds.
-		after := seen.total - before
-		if most := 3*waiters + 2*(locks+others) - early + 4; after > most {
-			t.Errorf("%d events were kept for the loop that did not read, want at most %d", after, most)
-		}
-		t.Logf("%d events before the pause, %d after it, %d losses", before, after, lost)
-	})
 }
 
 // TestRealCounts asks a real server what a lock has cost it. Pings come every few seconds,

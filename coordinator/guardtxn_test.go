@@ -223,22 +223,6 @@ func TestTxnStaysInTheChroot(t *testing.T) {
 	})
 }
 
-// A real server makes a container, and the client cannot read the answer.
-func TestTxnMakesNoContainers(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		_, a, _ := holder(t, srv, "")
-		for _, flags := range []int32{zk.FlagContainer, zk.FlagTTL, -1} {
-			op := &zk.CreateRequest{Path: "/x", Acl: zk.WorldACL(zk.PermAll), Flags: flags}
-			if _, err := a.Txn(t.Context(), op); !errors.Is(err, coordinator.ErrOperation) {
-				t.Errorf("Txn with the flags %d = %v, want ErrOperation", flags, err)
-			}
-		}
-		if srv.Exists("/x") {
-			t.Error("a node was made by operations that are refused, want none")
-		}
-	})
-}
-
 // TestTxnSaysWhatBecameOfIt makes transactions under random faults, each of which creates a node of its own, and counts
 // the nodes afterwards: one that returned nil was executed once, one of unknown outcome once at most, and any other
 // never. All of them return.

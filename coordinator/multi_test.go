@@ -61,33 +61,6 @@ func heard[E events.Event](stream <-chan events.Event) (n int) {
 	}
 }
 
-// TestOppositeOrders: two that name the same paths in opposite orders never wait for each other.
-func TestOppositeOrders(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		var token int64
-		for range 50 {
-			first, second := mutexes(a, accountA, accountB).Acquire(t.Context()), mutexes(b, accountB, accountA).Acquire(t.Context())
-			synctest.Wait()
-			if first.Valid() == second.Valid() {
-				t.Fatalf("the first holds: %v, the second holds: %v, want one of them", first.Valid(), second.Valid())
-			}
-			if second.Valid() {
-				first, second = second, first
-			}
-			for _, x := range []*coordinator.Acquisition{first, second} {
-				g := coordtest.Soon(t, x)
-				if g.Token <= token {
-					t.Fatalf("the token %d is granted behind %d, want a greater one", g.Token, token)
-				}
-				token = g.Token
-				x.Release()
-			}
-			<-second.Done()
-		}
-	})
-}
-
 // What goes wrong with multi-locks: bad input, lost requests and replies, sessions that end.
 
 func TestBadMultiLocksEndAtOnceAndSendNothing(t *testing.T) {
@@ -242,30 +215,6 @@ func TestThirtyTwoFreeLocksCostTwoRequests(t *testing.T) {
 			t.Errorf("to hold it for five minutes took %+v, want at most %d requests", n, 5*60+paths)
 		}
 		held.Release()
-	})
-}
-
-// TestAHandoffOfMultiLocks: one that comes when it is held creates, and lists each directory. The only one behind it claims when it goes. Nothing depends on the number of paths but the listings, which are in one flight.
-func TestAHandoffOfMultiLocks(t *testing.T) {
-	const handoffs = 10
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		cs, ms := coordtest.Metered(t, srv, 2)
-		a, b := mutexes(cs[0], accountA, accountB), mutexes(cs[1], accountB, accountA)
-		now, _ := coordtest.Hold(t, a)
-		before := coordtest.Total(ms)
-		for range handoffs {
-			next := coordtest.Queue(b)
-			now.Release()
-			coordtest.Soon(t, next)
-			now, a, b = next, b, a
-		}
-		n := coordtest.Total(ms).Minus(before)
-		t.Logf("%d handoffs: %+v", handoffs, n)
-		// To come: the create, two listings, a look at each own node, a watch. To go on: the same without the create and the
-		// watch, and the claim. To go: the delete.
-		if n.Requests > (6+5+1)*handoffs+4 {
-			t.Errorf("%d handoffs took %+v, want at most %d requests", handoffs, n, (6+5+1)*handoffs+4)
-		}
 	})
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -119,31 +118,6 @@ func TestObserversEnd(t *testing.T) {
 		eventstest.Must(t, c.Close())
 		isOver("a coordinator that was closed", stays)
 		isOver("a coordinator that is closed", e.Observe(t.Context()))
-	})
-}
-
-// TestObserveBeforeThereIsAConnection: it begins with the first one, and a coordinator that is closed meanwhile closes the channel.
-func TestObserveBeforeThereIsAConnection(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv)
-		campaign(c, "ann")
-		srv.Down(true)
-		other := c.Election(electionPath)
-		seen := other.Observe(t.Context())
-		wantQuiet(t, seen)
-		srv.Down(false)
-		time.Sleep(10 * time.Second)
-		wantLeader(t, srv, seen, "ann")
-		srv.Down(true)
-		time.Sleep(time.Second)
-		late := c.Election("/elsewhere").Observe(t.Context())
-		wantQuiet(t, late)
-		if err := c.Close(); err == nil {
-			t.Error("Close without a server says nil, want an error")
-		}
-		if _, _, closed := said(late); !closed {
-			t.Error("behind Close the channel of an observer that never had a connection is open, want it closed")
-		}
 	})
 }
 
@@ -405,30 +379,4 @@ func TestObserversLeaveOneWatch(t *testing.T) {
 		campaign(c, "bob")
 		wantLeader(t, srv, seen, "bob")
 	})
-}
-
-// TestObserversHaveNoGoroutines. It counts what the process has, so nothing runs beside it, and the time is real.
-func TestObserversHaveNoGoroutines(t *testing.T) {
-	srv := zktest.Start(t)
-	c := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(40*time.Second))
-	coordtest.Hold(t, c.Mutex("/locks/counted")) // a client starts its last goroutines after it has told of the session
-	before := runtime.NumGoroutine()
-	ctx, end := context.WithCancel(t.Context())
-	defer end()
-	var seen []<-chan events.Leader
-	for i := range 1000 {
-		seen = append(seen, c.Election(fmt.Sprint("/elections/", i%10)).Observe(ctx))
-	}
-	for _, s := range seen {
-		<-s
-	}
-	eventstest.Eventually(t, "nothing is under way any more", func() bool { return runtime.NumGoroutine() <= before },
-		func() string {
-			return fmt.Sprintf("there are %d goroutines, and were %d", runtime.NumGoroutine(), before)
-		})
-	end()
-	for _, s := range seen {
-		for range s { // until it is closed
-		}
-	}
 }

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -35,74 +34,7 @@ func nested(t *testing.T, l *coordinator.Lock, deep int) []*coordinator.Acquisit
 	return all
 }
 
-// TestALockThatGoroutinesEnterIsHeldUntilTheLastLeaves: they enter with the context of the holder, all at once.
-func TestALockThatGoroutinesEnterIsHeldUntilTheLastLeaves(t *testing.T) {
-	const many = 50
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		lock := c.Mutex(lockPath, coordinator.Reentrant())
-		outside := make(chan events.Grant, 1)
-		var inner []*coordinator.Acquisition
-		err := lock.Do(t.Context(), func(ctx context.Context, g events.Grant) error {
-			next := coordtest.Queue(other.Mutex(lockPath))
-			go func() { outside <- <-next.Granted() }()
-			var wait sync.WaitGroup
-			var mu sync.Mutex
-			for range many {
-				wait.Go(func() {
-					a := lock.Acquire(ctx)
-					if grant := coordtest.Soon(t, a); grant.Token != g.Token {
-						t.Errorf("entered again, it is granted %+v, want the token %d", grant, g.Token)
-					}
-					mu.Lock()
-					inner = append(inner, a)
-					mu.Unlock()
-				})
-			}
-			wait.Wait()
-			if got := srv.Children(lockPath); len(got) != 2 {
-				t.Errorf("entered %d times, the nodes are %v, want the holder's and the next one's", many, got)
-			}
-			return nil
-		})
-		if err != nil {
-			t.Errorf("Do = %v, want nil", err)
-		}
-		for i, a := range inner { // all of them are held longer than the function ran
-			synctest.Wait()
-			if len(outside) > 0 || !a.Valid() {
-				t.Fatalf("with %d left: valid %v, somebody else is in: %v; want it to hold alone", many-i, a.Valid(), len(outside) > 0)
-			}
-			a.Release()
-		}
-		<-outside
-	})
-}
-
 // What becomes of a lock that was entered several times when something goes wrong.
-
-// TestNoNodeIsLeftWhenAReplyIsLost, or a request, of the acquisition or of the last release.
-// The inner ones make no difference.
-func TestNoNodeIsLeftWhenAReplyIsLost(t *testing.T) {
-	atEachLoss(t, 12, func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) {
-		all := nested(t, c.Mutex(lockPath, coordinator.Reentrant()), 3)
-		if got := srv.Children(lockPath); len(got) != 1 {
-			t.Errorf("held three times, the nodes are %v, want one", got)
-		}
-		all[0].Release()
-		time.Sleep(3 * time.Second)
-		if got := srv.Children(lockPath); len(got) != 1 || !all[1].Valid() {
-			t.Errorf("without the outer one the nodes are %v, the next one valid: %v; want one, and valid", got, all[1].Valid())
-		}
-		all[2].Release()
-		all[1].Release()
-		for i, a := range all {
-			if <-a.Done(); a.Err() != nil {
-				t.Errorf("released, %d ends with %v, want nil", i, a.Err())
-			}
-		}
-	})
-}
 
 // TestAnInnerOneIsGuardedForAsLongAsItHolds: its transactions are guarded by the node of the outer one.
 func TestAnInnerOneIsGuardedForAsLongAsItHolds(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -32,20 +31,4 @@ func TestDeadlineEndsWithTheGrace(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestAWishWithoutATimeLeavesTheDeadline: Curator's Revoker names none.
-func TestAWishWithoutATimeLeavesTheDeadline(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		held, grant := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath, coordinator.Revocable()))
-		time.Sleep(2 * timeoutOfAll)
-		before := held.Deadline()
-		if err := srv.SetData(grant.Node, []byte(curatorsWish)); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Millisecond)
-		if got := held.Deadline(); got.Before(before) || !held.Valid() {
-			t.Errorf("behind a wish without a time Deadline went from %v to %v, valid %t; want no sooner one", before, got, held.Valid())
-		}
-	})
 }

@@ -171,28 +171,6 @@ func TestAHolderWithoutAConnectionLosesTheLockAtTheDeadline(t *testing.T) {
 	})
 }
 
-func TestRevokeEndsWithTheSessionOfTheHolder(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		holder, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable()))
-		done := revoking(t.Context(), operator, time.Hour)
-		time.Sleep(5 * time.Second)
-		eventstest.Must(t, srv.Expire(c.SessionID()))
-		if err := <-done; err != nil {
-			t.Errorf("Revoke of a holder whose session ends: %v, want nil", err)
-		}
-		<-holder.Done()
-		if !errors.Is(holder.Err(), coordinator.ErrSessionExpired) {
-			t.Errorf("the holder ends with %v, want ErrSessionExpired", holder.Err())
-		}
-		next, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable())) // and its clock is stopped
-		time.Sleep(2 * time.Hour)
-		if !next.Valid() {
-			t.Errorf("the next holder ends with %v, want it to hold: nobody has asked it", next.Err())
-		}
-	})
-}
-
 // TestRevokeOfManyTakesTurns: with so many holders no more requests are under way than a few.
 func TestRevokeOfManyTakesTurns(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {

@@ -352,36 +352,6 @@ func TestASilentServerIsNoticedWithRareProbes(t *testing.T) {
 	}
 }
 
-// A session that holds nothing has nothing to lose, and stays with a silent server for two thirds of the timeout.
-func TestASilentServerIsLeftLateWhereNothingIsHeld(t *testing.T) {
-	const timeout = 6 * time.Second
-	for name, waits := range map[string]bool{"nothing": false, "a waiter": true} {
-		t.Run(name, func(t *testing.T) {
-			eventstest.Bubble(t, func(t *testing.T) {
-				srv := zktest.Start(t, zktest.Tick(500*time.Millisecond))
-				holder := coordtest.Connect(t, srv)
-				held, _ := coordtest.Hold(t, holder.Mutex(lockPath))
-				tr := newTrio(srv)
-				c := tr.connect(t, coordinator.WithSessionTimeout(timeout))
-				if waits {
-					coordtest.Queue(c.Mutex(lockPath))
-				}
-				time.Sleep(3 * timeout)
-				left := tr.present()
-				tr.hang(left)
-				begun := time.Now()
-				for tr.present() == left {
-					time.Sleep(time.Millisecond)
-				}
-				if took := time.Since(begun); took < timeout/3 || took > timeout*2/3+time.Millisecond {
-					t.Errorf("the silent server is left after %v, want one to two thirds of %v", took, timeout)
-				}
-				held.Release()
-			})
-		})
-	}
-}
-
 // What was asked of the silent server is asked again: a claim that it has swallowed is granted as soon as the session is connected
 // elsewhere.
 func TestAClaimThatASilentServerSwallowsIsMadeAgain(t *testing.T) {

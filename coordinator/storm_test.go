@@ -2,7 +2,6 @@ package coordinator_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path"
@@ -11,8 +10,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
@@ -374,34 +371,6 @@ func (s *melee) fault() {
 
 // Directories that others fill, and that others remove.
 
-func TestForeignChildrenAreNoContenders(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		names := []string{"lock", "lock-", "lock-1", "lock-00000000001x", "_c_", "_c_x", "_c_short-lock", "0000000000", "-lock-000000000", "readme.txt", "ü"}
-		for i := range 1000 {
-			names = append(names, fmt.Sprintf("config-%04d", i))
-		}
-		for _, name := range names {
-			eventstest.Must(t, srv.Create(lockPath+"/"+name, []byte("mine")))
-		}
-		c := coordtest.Connect(t, srv)
-		sent := coordtest.Traffic(srv)
-		a, grant := coordtest.Hold(t, c.Mutex(lockPath), coordinator.Try())
-		if n := sent.Load(); n > steps+1 { // Try looks first
-			t.Errorf("a try beside strange children took %d requests, want at most %d", n, steps+1)
-		}
-		w := coordtest.Queue(c.Mutex(lockPath))
-		a.Release()
-		next, err := w.Wait(t.Context())
-		if err != nil || next.Token <= grant.Token {
-			t.Errorf("the next one is granted %+v, %v, want a token above %d", next, err, grant.Token)
-		}
-		coordtest.End(w)
-		if got := srv.Children(lockPath); len(got) != len(names) {
-			t.Errorf("%d strange children are left, want all %d", len(got), len(names))
-		}
-	})
-}
-
 // TestAVeryLongQueueCostsOneListing to join. A contender that leaves far ahead costs nothing, and the last ones to leave
 // cost one round each.
 func TestAVeryLongQueueCostsOneListing(t *testing.T) {
@@ -528,44 +497,4 @@ func TestTheHolderIsToldAndTheWaitersQueueAgainWhenTheDirectoryIsDeleted(t *test
 			t.Errorf("when all have released the nodes %v are left, want none", got)
 		}
 	})
-}
-
-// TestADirectoryThatIsReapedBeforeTheCreateIsMadeAgain, a few times, and then the acquisition ends.
-func TestADirectoryThatIsReapedBeforeTheCreateIsMadeAgain(t *testing.T) {
-	for name, tt := range map[string]struct {
-		times int
-		ends  bool
-	}{
-		"once": {1, false}, "five times": {5, false}, "always": {1 << 30, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c := coordtest.Connect(t, srv)
-				reaped, requests := 0, 0
-				srv.Intercept(func(r zktest.Request) zktest.Action {
-					if r.Op != zktest.OpPing {
-						requests++
-					}
-					if r.Op == zktest.OpCreate && srv.Exists(lockPath) && reaped < tt.times {
-						reaped++
-						eventstest.Must(t, srv.Delete(lockPath))
-					}
-					return zktest.Pass()
-				})
-				a := c.Mutex(lockPath).Acquire(t.Context())
-				_, err := a.Wait(t.Context())
-				if !tt.ends && (err != nil || reaped != tt.times) {
-					t.Errorf("with the directory removed %d times Acquire ends with %v, want a grant after %d", reaped, err, tt.times)
-				}
-				if tt.ends && !errors.Is(err, zk.ErrNoNode) {
-					t.Errorf("with the directory removed each time Acquire ends with %v, want zk.ErrNoNode", err)
-				}
-				coordtest.End(a)
-				time.Sleep(time.Hour)
-				if requests > 40 {
-					t.Errorf("%d requests, want at most 40", requests)
-				}
-			})
-		})
-	}
 }
