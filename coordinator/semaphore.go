@@ -90,7 +90,7 @@ func (s *Semaphore) Do(ctx context.Context, f func(context.Context, events.Grant
 // will have it. If a connection breaks it is sent again, so it may overrule another Resize of the same moment.
 func (s *Semaphore) Resize(ctx context.Context, permits int) error {
 	if permits <= 0 || permits > math.MaxInt32 {
-		return fmt.Errorf("%w: a size of %d for %s", ErrPermits, permits, s.lock.path)
+		return fmt.Errorf("%w: a size of %d for %s", errInvalidPermits, permits, s.lock.path)
 	}
 	if err := s.lock.c.checkPath(s.lock.path); err != nil {
 		return err
@@ -198,15 +198,15 @@ func (l *Lock) checkPermits(cfg acquireConfig, each int) error {
 	s, ok := l.rule.(recipes.Semaphore)
 	switch {
 	case !ok && cfg.permits != nil:
-		return fmt.Errorf("%w: %s is no semaphore", ErrPermits, l.path)
+		return fmt.Errorf("%w: %s is no semaphore", errInvalidPermits, l.path)
 	case !ok:
 		return nil
 	case s.Size <= 0:
-		return fmt.Errorf("%w: the size of %s", ErrPermits, l.path)
+		return fmt.Errorf("%w: the size of %s", errInvalidPermits, l.path)
 	case s.Permits <= 0:
-		return fmt.Errorf("%w: %d of %s", ErrPermits, *cfg.permits, l.path)
+		return fmt.Errorf("%w: %d of %s", errInvalidPermits, *cfg.permits, l.path)
 	case s.Permits > s.Size && !s.Adopt:
-		return fmt.Errorf("%w: %d of %s, which has %d", ErrPermits, s.Permits, l.path, s.Size)
+		return fmt.Errorf("%w: %d of %s, which has %d", errInvalidPermits, s.Permits, l.path, s.Size)
 	}
 	const names = 128 // of a lease, with what a request has around it
 	if int64(s.Permits)*int64(each+names)+overhead > session.MaxRequest {

@@ -122,7 +122,7 @@ func (c *client) survey(t *Seat, e recipes.Survey) (recipes.Input, error) {
 	switch {
 	case errors.Is(unplaced, zk.ErrNoNode):
 		return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpSurvey, Missing: true}, unplaced
-	case errors.Is(unsized, ErrSize):
+	case errors.Is(unsized, ErrSizeNode):
 		return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpSurvey}, unsized
 	}
 	for _, err := range [...]error{unsized, uncounted, unplaced} {

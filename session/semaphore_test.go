@@ -212,8 +212,8 @@ func TestTheFirstSeatWritesTheSizeDown(t *testing.T) {
 			} {
 				ask()
 				in := b.Answer()
-				if refused, ok := in.(recipes.Refused); !ok || refused.Missing || !errors.Is(b.LastErr(), session.ErrSize) {
-					t.Errorf("with the size %q the request is answered %+v, %v; want Refused, %v", data, in, b.LastErr(), session.ErrSize)
+				if refused, ok := in.(recipes.Refused); !ok || refused.Missing || !errors.Is(b.LastErr(), session.ErrSizeNode) {
+					t.Errorf("with the size %q the request is answered %+v, %v; want Refused, %v", data, in, b.LastErr(), session.ErrSizeNode)
 				}
 			}
 		}

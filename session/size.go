@@ -19,8 +19,8 @@ import (
 // wakingNode is among the leases for no time: it is made and deleted in one transaction.
 const wakingNode = "resized"
 
-// ErrSize says that what a semaphore's size node holds is no size.
-var ErrSize = errors.New("zkgrant: no size of a semaphore")
+// ErrSizeNode says that what a semaphore's size node holds is no size.
+var ErrSizeNode = errors.New("zkgrant: no size of a semaphore")
 
 // size reads how many permits there are, and writes the seat's opinion down if nobody
 // has.
@@ -31,7 +31,7 @@ func (c *client) size(t *Seat) (size, version int32, _ error) {
 		if err == nil {
 			n, err := strconv.ParseInt(string(data), 10, 32)
 			if err != nil || n <= 0 {
-				return 0, 0, fmt.Errorf("%w: %s holds %.20q", ErrSize, node, data)
+				return 0, 0, fmt.Errorf("%w: %s holds %.20q", ErrSizeNode, node, data)
 			}
 			return int32(n), stat.Version, nil
 		}

@@ -408,7 +408,7 @@ func errorName(err error) string {
 		{"ErrQuota", coordinator.ErrQuota}, {"ErrSequenceEnd", coordinator.ErrSequenceEnd}, {"ErrKind", coordinator.ErrKind},
 		{"ErrRecord", coordinator.ErrRecord}, {"ErrMembers", coordinator.ErrMembers}, {"ErrDuplicate", coordinator.ErrDuplicate},
 		{"ErrNotCandidate", coordinator.ErrNotCandidate}, {"ErrSizeMismatch", coordinator.ErrSizeMismatch},
-		{"ErrPermits", coordinator.ErrPermits}, {"ErrNotHeld", coordinator.ErrNotHeld}, {"ErrNotRevocable", coordinator.ErrNotRevocable}, {"ErrGrace", coordinator.ErrGrace},
+		{"ErrSizeNode", coordinator.ErrSizeNode}, {"ErrPermits", coordinator.ErrPermits}, {"ErrNotHeld", coordinator.ErrNotHeld}, {"ErrNotRevocable", coordinator.ErrNotRevocable}, {"ErrGrace", coordinator.ErrGrace},
 		{"ErrData", coordinator.ErrData}, {"its context", errCancelled}, {"its error", errFinished}, {"zk.ErrNodeExists", zk.ErrNodeExists},
 		{"context canceled", context.Canceled}, {"deadline exceeded", context.DeadlineExceeded},
 	} {
@@ -418,6 +418,9 @@ func errorName(err error) string {
 	}
 	if len(names) == 0 {
 		return err.Error()
+	}
+	if errors.Is(err, coordinator.ErrTimeout) {
+		names = names[:len(names)-1] // it is a deadline exceeded as well
 	}
 	if lost := (*coordinator.LostError)(nil); errors.As(err, &lost) {
 		names[0] = "LostError " + names[0]
