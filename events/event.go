@@ -122,7 +122,7 @@ type SessionExpired struct {
 }
 
 // Leader says who leads an election. An empty Node means that nobody does. It
-// reaches observers of the election and is not sent in a coordinator's stream.
+// reaches observers of the election and is no [Event].
 type Leader struct {
 	Node  string // full path of the leader's node
 	Data  []byte // what the leader proclaimed
@@ -130,7 +130,7 @@ type Leader struct {
 }
 
 // Contender is a snapshot of one node in a lock's queue, for those who ask who
-// holds and who waits. It is not sent in a coordinator's stream.
+// holds and who waits. It is no [Event].
 type Contender struct {
 	Node    string    // full path
 	Session int64     // the session that owns it
@@ -150,5 +150,3 @@ func (Connected) isEvent()      {}
 func (Suspended) isEvent()      {}
 func (Resumed) isEvent()        {}
 func (SessionExpired) isEvent() {}
-func (Leader) isEvent()         {}
-func (Contender) isEvent()      {}
