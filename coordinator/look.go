@@ -46,13 +46,15 @@ func (l *Lock) Queue(ctx context.Context) ([]events.Contender, error) {
 	if recipes.Single(l.rule) {
 		return l.holder(ctx)
 	}
-	found, err := l.c.survey(ctx, l.path, func(name string) bool {
-		_, ok := events.ParseName(name)
-		return ok
-	})
+	found, err := l.c.survey(ctx, l.path, isContender)
 	if err != nil {
 		return nil, err
 	}
+	return queueOf(l.path, l.rule, found), nil
+}
+
+// queueOf returns the contenders that were found in a directory, in their order.
+func queueOf(dir string, rule recipes.Rule, found []session.Found) []events.Contender {
 	names := make([]events.Name, len(found))
 	nodes := make(map[string]session.Found, len(found))
 	for i, f := range found {
@@ -62,10 +64,16 @@ func (l *Lock) Queue(ctx context.Context) ([]events.Contender, error) {
 	slices.SortFunc(names, events.CompareNames)
 	queue := make([]events.Contender, len(names))
 	for i, name := range names {
-		queue[i] = contender(l.path, nodes[name.Text])
-		queue[i].Kind, queue[i].Holding = name.Kind, recipes.Holds(l.rule, names, name)
+		queue[i] = contender(dir, nodes[name.Text])
+		queue[i].Kind, queue[i].Holding = name.Kind, recipes.Holds(rule, names, name)
 	}
-	return queue, nil
+	return queue
+}
+
+// isContender tells whether a node in a lock's directory is one by its name.
+func isContender(name string) bool {
+	_, ok := events.ParseName(name)
+	return ok
 }
 
 // holder returns whoever has an unfair lock.
@@ -98,6 +106,7 @@ func contender(dir string, f session.Found) events.Contender {
 		Session: f.Stat.EphemeralOwner,
 		Since:   time.UnixMilli(f.Stat.Ctime),
 		Data:    session.UserData(f.Name, f.Data),
+		Token:   f.Stat.Czxid,
 	}
 }
 

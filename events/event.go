@@ -138,6 +138,14 @@ type Contender struct {
 	Data    []byte    // who it is, as it chose to say
 	Kind    Kind
 	Holding bool // by the rule of its queue, at the moment of the snapshot
+
+	// Token is that of its Grant, or of the Grant that it waits for: the zxid that created the node. Exceptions: a writer that
+	// has become a reader has a node with a later zxid, and its Grants have the earlier one. Permits that another library holds do
+	// not tell, and have 0.
+	Token int64
+
+	// Permits is how many permits of a semaphore it holds, or waits for; 0 for every other lock.
+	Permits int
 }
 
 func (Grant) isEvent()          {}

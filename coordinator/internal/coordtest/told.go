@@ -246,6 +246,7 @@ func (s *scene) queue(session string, words []string) string {
 			if !slices.Contains(s.on.tree(), f.Node+" "+text) || f.Session != s.session(s.caller(text).session).SessionID() {
 				s.Errorf("in the queue is %+v, which is not there or not of that session", f)
 			}
+			s.checkContender(f, s.caller(text))
 		} else if text = s.label(f.Node); !s.ownerless {
 			text += " of " + s.nameOf(f.Session)
 		}
@@ -261,6 +262,22 @@ func (s *scene) queue(session string, words []string) string {
 		all = append(all, text)
 	}
 	return strings.TrimSpace("queue: " + strings.Join(all, " "))
+}
+
+// checkContender checks what a look says of a caller's grant.
+func (s *scene) checkContender(f events.Contender, c *caller) {
+	s.Helper()
+	permits := 0
+	if c.permits {
+		permits = max(1, c.takes)
+	}
+	if f.Permits != permits {
+		s.Errorf("%s is in the queue with %d permits, want %d", c.name, f.Permits, permits)
+	}
+	// Who reads in a writer's place has another node than its token says.
+	if token := c.a.Grant().Token; f.Holding && token != 0 && c.in == nil && f.Token != token {
+		s.Errorf("%s is in the queue with the token %d, want that of its grant, %d", c.name, f.Token, token)
+	}
 }
 
 // follow notes what a coordinator's stream says.
