@@ -119,19 +119,27 @@ func (c *Coordinator) survey(ctx context.Context, dir string, wanted func(name s
 }
 
 // look reads something at the path until ctx ends or the coordinator is closed.
-func (c *Coordinator) look(ctx context.Context, at string, read func(context.Context) ([]session.Found, error)) ([]session.Found, error) {
+func (c *Coordinator) look(ctx context.Context, at string, read func(context.Context) ([]session.Found, error)) (found []session.Found, _ error) {
 	if err := c.checkPath(at); err != nil {
 		return nil, err
 	}
+	err := c.whileOpen(ctx, func(bounded context.Context) (err error) {
+		found, err = read(bounded)
+		if err != nil && bounded.Err() == nil { // a server's word
+			return fmt.Errorf("zkgrant: looking at %s: %w", at, err)
+		}
+		return err
+	})
+	return found, err
+}
+
+// whileOpen calls the function with a context that ends with ctx, and with ErrClosed when the coordinator is closed.
+func (c *Coordinator) whileOpen(ctx context.Context, read func(context.Context) error) error {
 	if c.open.Err() != nil {
-		return nil, ErrClosed
+		return ErrClosed
 	}
 	bounded, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(c.open, func() { cancel(ErrClosed) })() //nolint:contextcheck // the coordinator's end, beside the caller's
-	found, err := read(bounded)
-	if err != nil && bounded.Err() == nil { // a server's word
-		return nil, fmt.Errorf("zkgrant: looking at %s: %w", at, err)
-	}
-	return found, err
+	return read(bounded)
 }

@@ -25,9 +25,11 @@ import (
 // `_c_<guid>-<token>-lease-N`: the token, in hexadecimal digits, is that of the place in the
 // queue, whose node is gone by then.
 const (
+	// SizeNode is the name of the node that says how many permits there are.
+	SizeNode = "size"
+
 	queueDir    = "locks"
 	leaseDir    = "leases"
-	sizeNode    = "size"
 	leaseMarker = "lease-"
 )
 
@@ -48,7 +50,7 @@ type permits struct {
 
 func newPermits(root string, opinion, wanted int32) *permits {
 	return &permits{
-		root: root, leases: path.Join(root, leaseDir), size: path.Join(root, sizeNode), opinion: opinion, wanted: wanted,
+		root: root, leases: path.Join(root, leaseDir), size: path.Join(root, SizeNode), opinion: opinion, wanted: wanted,
 	}
 }
 
