@@ -48,10 +48,10 @@ var (
 	ErrOperation = session.ErrOperation
 )
 
-// ErrInvalid says that a call is wrong in itself, whatever the servers hold and whoever else there is: the program is to be mended, and
-// to ask again does not help. For errors.Is these are ErrInvalid: [ErrConnectString], [ErrPath], [ErrTooLarge], [ErrMembers],
-// [ErrDuplicate], [ErrGrace], [ErrData], [ErrOperation], [ErrNotCandidate], and the error of an option whose value is out of range.
-// [ErrKind] and [ErrPermits] are, if the handle, its options and the arguments alone show the mistake.
+// ErrInvalid says that a call is wrong in itself, so that asking again does not help. For errors.Is these are ErrInvalid:
+// [ErrConnectString], [ErrPath], [ErrTooLarge], [ErrMembers], [ErrDuplicate], [ErrGrace], [ErrData], [ErrOperation], [ErrNotCandidate],
+// and the error of an option whose value is out of range. [ErrKind] and [ErrPermits] are ErrInvalid if the handle, its options and
+// the arguments alone show the mistake.
 var ErrInvalid = session.ErrInvalid
 
 // What is wrong with a request.
@@ -90,7 +90,7 @@ var (
 	ErrPermits = errors.New("zkgrant: no such number of permits")
 )
 
-// The same where the call alone shows the mistake.
+// ErrKind and ErrPermits where the call alone shows the mistake.
 var (
 	errInvalidKind    = session.Sentinel(ErrKind.Error(), ErrKind, ErrInvalid)
 	errInvalidPermits = session.Sentinel(ErrPermits.Error(), ErrPermits, ErrInvalid)

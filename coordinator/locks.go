@@ -21,14 +21,14 @@ type LockKind uint8
 const (
 	// LockMutex is a queue of contenders that hold alone: a mutex or an election, which is the same on the wire.
 	LockMutex LockKind = iota + 1
-	// LockReadWrite is a queue in which somebody has a reader's or a writer's name.
+	// LockReadWrite is a queue with a contender that has the name of a reader or a writer.
 	LockReadWrite
-	// LockSemaphore has a size, or somebody holds permits of it.
+	// LockSemaphore has a size, or permits that are held.
 	LockSemaphore
-	// LockUnfair is one ephemeral node. Any ephemeral node is taken for it that is no contender: nothing tells another program's from ours.
+	// LockUnfair is one ephemeral node. Limitation: nothing tells it from an ephemeral node that is no lock.
 	LockUnfair
-	// LockUnknown is a path that may not be read, or a queue of which no contender is any session's: it keeps out everybody who asks for
-	// a lock there, but may be something else.
+	// LockUnknown is a path that may not be read, or nodes with the names of contenders that belong to no session. Such nodes keep out
+	// everybody, and may be no lock at all.
 	LockUnknown
 )
 
@@ -55,20 +55,19 @@ type LockInfo struct {
 	Path       string
 	Kind       LockKind
 	Size       int                // of a semaphore: how many permits it has; 0 if its size node does not say it, or there is none
-	Contenders []events.Contender // who holds it, and who waits for it, as Queue shows them
+	Contenders []events.Contender // holders and waiters, in the order of Queue
 }
 
-// Locks walks the tree below root, root included, and yields each lock that it finds, whichever library made it. A lock that nobody
-// holds or waits for is not seen, but for a semaphore with a size. A path in use as two kinds of lock is yielded for each of them.
+// Locks walks the tree below root, root included, and yields each lock that it finds, whichever library made it. A lock comes before those
+// below it, and siblings come in the order of their names. A path in use as two kinds of lock is yielded for each of them. A lock that
+// nobody holds or waits for is left out. Exception: a semaphore with a size. Each lock is a snapshot, as that of [Lock.Queue]; the whole
+// walk is none.
 //
-// The order is that of the paths: a lock comes before those below it, and its siblings come in the order of their names. Each lock is a
-// snapshot as [Lock.Queue] takes it, and the whole is no snapshot: locks come and go while it walks.
+// What may not be read is yielded with its error, such as [ErrNoAuth], and the walk goes on. The walk ends with the cause of ctx, with
+// [ErrClosed], or with [ErrPath] for the root. A root that does not exist has no locks.
 //
-// What may not be read is yielded as an error, with the path and what is known of it, and the walk goes on; it is [ErrNoAuth], or what else
-// the server said. These errors end it: the cause of ctx, [ErrClosed], and [ErrPath] for the root. A root that does not exist has no locks.
-//
-// A look at 64 nodes is under way at a time, and none while the loop's body runs, so nothing is left of a walk that the body ends. It costs
-// a listing for each node but the contenders, and a reading for each contender.
+// At most 64 requests are under way at a time, and none while the loop's body runs. The walk costs a listing for each node that is no
+// contender, and a reading for each contender.
 func (c *Coordinator) Locks(ctx context.Context, root string) iter.Seq2[LockInfo, error] {
 	return func(yield func(LockInfo, error) bool) {
 		fail := func(err error) { yield(LockInfo{Path: root, Kind: LockUnknown}, err) }

@@ -139,12 +139,11 @@ type Contender struct {
 	Kind    Kind
 	Holding bool // by the rule of its queue, at the moment of the snapshot
 
-	// Token is that of its Grant, or of the Grant that it waits for: the zxid that created the node. Exceptions: a writer that
-	// has become a reader has a node with a later zxid, and its Grants have the earlier one. Permits that another library holds do
-	// not tell, and have 0.
+	// Token is the fencing token of its Grant, or of the Grant that it waits for. It is 0 for permits that another library holds.
+	// Exception: for a writer that became a reader it is the zxid of the reader's node, which is later than the token.
 	Token int64
 
-	// Permits is how many permits of a semaphore it holds, or waits for; 0 for every other lock.
+	// Permits is how many permits of a semaphore it holds or waits for. It is 0 for every other lock.
 	Permits int
 }
 

@@ -15,7 +15,7 @@ type Marks uint8
 const (
 	// MarkRevocable says that whoever made the node gives the lock back when he is asked to, by the end of the time that he is given.
 	MarkRevocable Marks = 1 << iota
-	// MarkPermits says that the name tells how many permits of a semaphore whoever made the node asks for; see [PermitsOf].
+	// MarkPermits says that the name tells how many permits of a semaphore the contender asks for; see [PermitsOf].
 	MarkPermits
 )
 
@@ -35,8 +35,8 @@ func MarksOf(node string) (marks Marks, ours bool) {
 	return Marks(digit), err == nil
 }
 
-// PermitsOf returns how many permits of a semaphore whoever made the node asks for, or 0 if its name does not tell. It takes names and
-// paths, as [MarksOf] does. The number has 16 bits: the two digits behind the Marks, and the last two of the next group.
+// PermitsOf returns how many permits of a semaphore a contender asks for, or 0 if its name does not tell. It takes names and paths, as
+// [MarksOf] does. The number has 16 bits: the two digits behind the Marks, and the last two of the next group.
 func PermitsOf(node string) int {
 	found := ownGUID.FindStringSubmatch(node[strings.LastIndexByte(node, '/')+1:])
 	if marks, ours := MarksOf(node); !ours || marks&MarkPermits == 0 || found[2] == "" { // kazoo has no such semaphore

@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// ErrInvalid says that a call is wrong in itself, whatever the servers hold and whoever else there is. Usage errors wrap it.
+// ErrInvalid says that a call is wrong in itself, whatever the servers hold.
 var ErrInvalid = errors.New("zkgrant: invalid use")
 
 // Config says how to reach the ensemble. [NewConfig] fills in the defaults.

@@ -32,7 +32,7 @@ func (s *Session) Inspect(ctx context.Context, nodes []string, wanted func(name 
 		return nil, err
 	})
 	if err != nil {
-		return nil, err // and nobody looks at all, which may yet be written to
+		return nil, err // not all: a look that was given up may still write to it
 	}
 	return all, nil
 }

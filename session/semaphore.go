@@ -284,7 +284,7 @@ func leaseHead(id string, token int64) string {
 	return head(0, id) + strconv.FormatInt(token, 16) + "-" + leaseMarker
 }
 
-// TokenOf returns the fencing token of whoever made the lease, which its name tells, or 0 if it does not.
+// TokenOf returns the fencing token of the holder of a lease, which the lease's name tells, or 0 if it does not.
 func TokenOf(lease string) int64 {
 	_, ours := events.MarksOf(lease)
 	text, _, named := strings.Cut(strings.TrimPrefix(lease, AttemptOf(lease)+"-"), "-"+leaseMarker)
