@@ -94,6 +94,7 @@ func (c *Coordinator) Locks(ctx context.Context, root string) iter.Seq2[LockInfo
 					return
 				}
 			}
+			*next = spot{} // what was yielded is not kept
 			w.ahead = w.ahead[:len(w.ahead)-1]
 		}
 	}
@@ -201,7 +202,7 @@ func (n inspected) maybeSemaphore() bool {
 // size returns what the size node says, or 0.
 func (n inspected) size() int {
 	for _, f := range n.node.Found {
-		if f.Name == session.SizeNode {
+		if f.Name == session.SizeNode && !session.Ephemeral(f.Stat) { // else it is an unfair lock
 			return int(session.ParseSize(f.Data))
 		}
 	}

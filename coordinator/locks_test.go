@@ -112,6 +112,7 @@ func forest(t *testing.T, s *site) (sound []string) {
 	granted(sem.Acquire(bg, named("s1"), coordinator.WithPermits(2)))
 	sem.Acquire(bg, named("s2"), coordinator.WithPermits(4))
 	coordtest.End(granted(c.Semaphore("/a/idle", 3).Acquire(bg)))
+	granted(c.Unfair("/b/alone/size").Acquire(bg, named("7")))
 	granted(c.Unfair("/b/task").Acquire(bg, named("u")))
 	granted(c.Election("/b/lead").Campaign(bg, named("e")))
 	granted(c.Mutex("/c/kazoo", coordinator.AsKazoo()).Acquire(bg, named("k")))
@@ -123,6 +124,7 @@ func forest(t *testing.T, s *site) (sound []string) {
 		"/a/mutex mutex m1+ m2",
 		"/a/mutex/nested readwrite r1+ r2+ w3",
 		"/a/sem semaphore/5 s1*2+ s2*4",
+		"/b/alone/size unfair 7+",
 		"/b/lead mutex e+",
 		"/b/task unfair u+",
 		"/c/curator semaphore leases*1+", // who has entered, and is in the queue still
@@ -146,7 +148,7 @@ func testLocks(t *testing.T, s *site) {
 	finds(t, c, "/", sound...)
 	finds(t, c, "/a/mutex", sound[1], sound[2])
 	finds(t, c, "/a/sem", sound[3])
-	finds(t, c, "/b/task", sound[5])
+	finds(t, c, "/b/task", sound[6])
 	finds(t, c, "/b/none")
 }
 
