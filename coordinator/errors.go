@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -29,8 +30,8 @@ var (
 	// taken, that it was only a try and somebody stood ahead, or that a reader was to take the place of a
 	// write lock that is not held any more.
 	ErrNotAcquired = errors.New("zkgrant: not acquired")
-	// ErrTimeout says that WithMaxWait's time ran out.
-	ErrTimeout = errors.New("zkgrant: waited too long")
+	// ErrTimeout says that WithMaxWait's time ran out. It is [context.DeadlineExceeded] for errors.Is.
+	ErrTimeout = session.Sentinel("zkgrant: waited too long", context.DeadlineExceeded)
 	// ErrDeadlock says that the context already holds the lock that was asked for,
 	// and that it would wait for itself. Its text tells a reader that asks to write what
 	// to do instead; see [ReadWrite.Write].
@@ -46,6 +47,12 @@ var (
 	// ErrOperation says that an operation is none that a transaction can have.
 	ErrOperation = session.ErrOperation
 )
+
+// ErrInvalid says that a call is wrong in itself, so that asking again does not help. For errors.Is these are ErrInvalid:
+// [ErrConnectString], [ErrPath], [ErrTooLarge], [ErrMembers], [ErrDuplicate], [ErrGrace], [ErrData], [ErrOperation], [ErrNotCandidate],
+// and the error of an option whose value is out of range. [ErrKind] and [ErrPermits] are ErrInvalid if the handle, its options and
+// the arguments alone show the mistake.
+var ErrInvalid = session.ErrInvalid
 
 // What is wrong with a request.
 var (
@@ -68,17 +75,25 @@ var (
 	// ErrRecord says that at the path of a lock that tells of crashes, where its record should be, there is a node that is none.
 	ErrRecord = session.ErrRecord
 	// ErrMembers says that the locks of a multi-lock are none: there are none at all, or one is nil or another coordinator's.
-	ErrMembers = errors.New("zkgrant: no locks that can be had together")
+	ErrMembers = session.Sentinel("zkgrant: no locks that can be had together", ErrInvalid)
 	// ErrDuplicate says that the same path is in a multi-lock twice.
-	ErrDuplicate = errors.New("zkgrant: the same lock twice")
+	ErrDuplicate = session.Sentinel("zkgrant: the same lock twice", ErrInvalid)
 	// ErrNotCandidate says that an acquisition is none of the election that was to proclaim something with it.
-	ErrNotCandidate = errors.New("zkgrant: no candidate of this election")
+	ErrNotCandidate = session.Sentinel("zkgrant: no candidate of this election", ErrInvalid)
 	// ErrSizeMismatch says that others have another opinion of a semaphore's size, and
 	// what the two are.
 	ErrSizeMismatch = errors.New("zkgrant: semaphore size mismatch")
+	// ErrSizeNode says that what a semaphore's size node holds is no number above 0. [Semaphore.Resize] mends it.
+	ErrSizeNode = session.ErrSizeNode
 	// ErrPermits says that the number of permits is none that can be had: not positive, more
 	// than the semaphore has, or asked of a lock that is no semaphore.
 	ErrPermits = errors.New("zkgrant: no such number of permits")
+)
+
+// ErrKind and ErrPermits where the call alone shows the mistake.
+var (
+	errInvalidKind    = session.Sentinel(ErrKind.Error(), ErrKind, ErrInvalid)
+	errInvalidPermits = session.Sentinel(ErrPermits.Error(), ErrPermits, ErrInvalid)
 )
 
 // LostError says that a lock was lost, and why.

@@ -127,13 +127,17 @@ func (l *Lock) check(cfg acquireConfig) error {
 	return l.checkPermits(cfg, size)
 }
 
-// checkForm fails if the lock is to have kazoo's names, or to tell of crashes, and is of a kind that cannot.
+// checkForm fails if the lock is to have kazoo's names, or to tell of crashes, and is of a kind that cannot, or if nobody would have any
+// permission for its nodes.
 func (l *Lock) checkForm() error {
+	if l.cfg.acl != nil && len(l.cfg.acl) == 0 {
+		return fmt.Errorf("%w: empty access control list for %s", ErrInvalid, l.path)
+	}
 	if l.cfg.detect && (l.family == familyUnfair || l.family == familySemaphore) {
-		return fmt.Errorf("%w: %v does not tell of crashes, at %s", ErrKind, l.family, l.path)
+		return fmt.Errorf("%w: %v does not tell of crashes, at %s", errInvalidKind, l.family, l.path)
 	}
 	if l.cfg.kazoo && (l.family == familyUnfair || l.family == familySemaphore) {
-		return fmt.Errorf("%w: kazoo has no lock that %v could stand beside, at %s", ErrKind, l.family, l.path)
+		return fmt.Errorf("%w: kazoo has no lock that %v could stand beside, at %s", errInvalidKind, l.family, l.path)
 	}
 	return nil
 }

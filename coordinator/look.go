@@ -46,13 +46,15 @@ func (l *Lock) Queue(ctx context.Context) ([]events.Contender, error) {
 	if recipes.Single(l.rule) {
 		return l.holder(ctx)
 	}
-	found, err := l.c.survey(ctx, l.path, func(name string) bool {
-		_, ok := events.ParseName(name)
-		return ok
-	})
+	found, err := l.c.survey(ctx, l.path, isContender)
 	if err != nil {
 		return nil, err
 	}
+	return queueOf(l.path, l.rule, found), nil
+}
+
+// queueOf returns the contenders that were found in a directory, in their order.
+func queueOf(dir string, rule recipes.Rule, found []session.Found) []events.Contender {
 	names := make([]events.Name, len(found))
 	nodes := make(map[string]session.Found, len(found))
 	for i, f := range found {
@@ -62,10 +64,16 @@ func (l *Lock) Queue(ctx context.Context) ([]events.Contender, error) {
 	slices.SortFunc(names, events.CompareNames)
 	queue := make([]events.Contender, len(names))
 	for i, name := range names {
-		queue[i] = contender(l.path, nodes[name.Text])
-		queue[i].Kind, queue[i].Holding = name.Kind, recipes.Holds(l.rule, names, name)
+		queue[i] = contender(dir, nodes[name.Text])
+		queue[i].Kind, queue[i].Holding = name.Kind, recipes.Holds(rule, names, name)
 	}
-	return queue, nil
+	return queue
+}
+
+// isContender tells whether a node in a lock's directory is one by its name.
+func isContender(name string) bool {
+	_, ok := events.ParseName(name)
+	return ok
 }
 
 // holder returns whoever has an unfair lock.
@@ -98,6 +106,7 @@ func contender(dir string, f session.Found) events.Contender {
 		Session: f.Stat.EphemeralOwner,
 		Since:   time.UnixMilli(f.Stat.Ctime),
 		Data:    session.UserData(f.Name, f.Data),
+		Token:   f.Stat.Czxid,
 	}
 }
 
@@ -110,19 +119,27 @@ func (c *Coordinator) survey(ctx context.Context, dir string, wanted func(name s
 }
 
 // look reads something at the path until ctx ends or the coordinator is closed.
-func (c *Coordinator) look(ctx context.Context, at string, read func(context.Context) ([]session.Found, error)) ([]session.Found, error) {
+func (c *Coordinator) look(ctx context.Context, at string, read func(context.Context) ([]session.Found, error)) (found []session.Found, _ error) {
 	if err := c.checkPath(at); err != nil {
 		return nil, err
 	}
+	err := c.whileOpen(ctx, func(bounded context.Context) (err error) {
+		found, err = read(bounded)
+		if err != nil && bounded.Err() == nil { // a server's word
+			return fmt.Errorf("zkgrant: looking at %s: %w", at, err)
+		}
+		return err
+	})
+	return found, err
+}
+
+// whileOpen calls the function with a context that ends with ctx, and with ErrClosed when the coordinator is closed.
+func (c *Coordinator) whileOpen(ctx context.Context, read func(context.Context) error) error {
 	if c.open.Err() != nil {
-		return nil, ErrClosed
+		return ErrClosed
 	}
 	bounded, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(c.open, func() { cancel(ErrClosed) })() //nolint:contextcheck // the coordinator's end, beside the caller's
-	found, err := read(bounded)
-	if err != nil && bounded.Err() == nil { // a server's word
-		return nil, fmt.Errorf("zkgrant: looking at %s: %w", at, err)
-	}
-	return found, err
+	return read(bounded)
 }

@@ -109,13 +109,15 @@ func (m *members) check(c *Coordinator) error {
 		case l == nil:
 			return fmt.Errorf("%w: lock %d is nil", ErrMembers, i)
 		case l.multi() != nil:
-			return fmt.Errorf("%w: lock %d of a multi-lock is one itself", ErrKind, i)
+			return fmt.Errorf("%w: lock %d of a multi-lock is one itself", errInvalidKind, i)
 		case l.c != c:
 			return fmt.Errorf("%w: lock %d is another coordinator's", ErrMembers, i)
+		case l.checkForm() != nil:
+			return l.checkForm()
 		case l.family == familyUnfair:
-			return fmt.Errorf("%w: an unfair lock cannot be part of a multi-lock, at %s", ErrKind, l.path)
+			return fmt.Errorf("%w: an unfair lock cannot be part of a multi-lock, at %s", errInvalidKind, l.path)
 		case l.cfg.reentrant, l.cfg.kazoo, l.cfg.detect:
-			return fmt.Errorf("%w: a lock that is reentrant, tells of crashes, or has kazoo's names, cannot be part of a multi-lock, at %s", ErrKind, l.path)
+			return fmt.Errorf("%w: a lock that is reentrant, tells of crashes, or has kazoo's names, cannot be part of a multi-lock, at %s", errInvalidKind, l.path)
 		}
 	}
 	return m.checkPaths(c)

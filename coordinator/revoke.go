@@ -15,10 +15,10 @@ var (
 	// ErrNotRevocable says that a lock that was to be revoked is held by somebody who has not agreed to that; see [Revocable].
 	ErrNotRevocable = session.ErrNotRevocable
 	// ErrGrace says that the time to give a lock back is none.
-	ErrGrace = errors.New("zkgrant: negative grace")
+	ErrGrace = session.Sentinel("zkgrant: negative grace", ErrInvalid)
 	// ErrData says that a node cannot have these data, because they would be taken for the wish to have the lock back: they
 	// begin with `__REVOKE__`.
-	ErrData = errors.New("zkgrant: reserved data")
+	ErrData = session.Sentinel("zkgrant: reserved data", ErrInvalid)
 )
 
 // Revocable lets anybody ask for the lock back, with [Coordinator.Revoke], who may write to its nodes. Whoever holds it is told by
@@ -86,7 +86,7 @@ func (c *Coordinator) Revoke(ctx context.Context, path string, grace time.Durati
 // checkRevocable finds what is wrong with a lock that may be asked for, and with what its nodes would say.
 func (l *Lock) checkRevocable(data []byte) error {
 	if l.cfg.revocable && l.family == familyUnfair {
-		return fmt.Errorf("%w: an unfair lock cannot be asked for, at %s", ErrKind, l.path)
+		return fmt.Errorf("%w: an unfair lock cannot be asked for, at %s", errInvalidKind, l.path)
 	}
 	return checkData(data, l.path)
 }

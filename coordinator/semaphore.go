@@ -90,7 +90,7 @@ func (s *Semaphore) Do(ctx context.Context, f func(context.Context, events.Grant
 // will have it. If a connection breaks it is sent again, so it may overrule another Resize of the same moment.
 func (s *Semaphore) Resize(ctx context.Context, permits int) error {
 	if permits <= 0 || permits > math.MaxInt32 {
-		return fmt.Errorf("%w: a size of %d for %s", ErrPermits, permits, s.lock.path)
+		return fmt.Errorf("%w: a size of %d for %s", errInvalidPermits, permits, s.lock.path)
 	}
 	if err := s.lock.c.checkPath(s.lock.path); err != nil {
 		return err
@@ -128,9 +128,10 @@ func (s *Semaphore) announce() {
 	}
 }
 
-// Queue returns who holds permits, one for each permit, in the order in which they were granted, and behind
-// them who waits, in the order of the queue. What is said at [Lock.Queue] holds here, too; who is granted
-// while it looks is in it once. Whatever stands among the leases is taken for a holder.
+// Queue returns who holds permits, in the order in which they were granted, and behind them who waits, in the order of the
+// queue. Each is in it once, and its Permits say how many it holds or waits for. What is said at [Lock.Queue] holds here, too.
+// Whatever stands among the leases is taken for a holder. Contenders of other libraries take permits one by one, and each of
+// these is a contender of its own.
 func (s *Semaphore) Queue(ctx context.Context) ([]events.Contender, error) {
 	c, path := s.lock.c, s.lock.path
 	if err := c.checkPath(path); err != nil {
@@ -146,24 +147,34 @@ func (s *Semaphore) Queue(ctx context.Context) ([]events.Contender, error) {
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(found, func(a, b session.Found) int {
+	return withLeases(waiting, leases, found), nil
+}
+
+// withLeases puts those who hold the leases that were found before those who wait. Whoever has entered meanwhile is in both.
+func withLeases(waiting []events.Contender, dir string, leases []session.Found) []events.Contender {
+	slices.SortFunc(leases, func(a, b session.Found) int {
 		return cmp.Or(cmp.Compare(a.Stat.Czxid, b.Stat.Czxid), strings.Compare(a.Name, b.Name))
 	})
-	entered := map[string]bool{}
-	all := make([]events.Contender, 0, len(found)+len(waiting))
-	for _, f := range found {
-		holder := contender(leases, f)
-		holder.Kind, holder.Holding = events.KindLock, true
+	entered := map[string]int{} // where the holder is
+	all := make([]events.Contender, 0, len(leases)+len(waiting))
+	for _, f := range leases {
+		attempt := session.AttemptOf(f.Name)
+		if at, more := entered[attempt]; more {
+			all[at].Permits++
+			continue
+		}
+		entered[attempt] = len(all)
+		holder := contender(dir, f)
+		holder.Kind, holder.Holding, holder.Token, holder.Permits = events.KindLock, true, session.TokenOf(f.Name), 1
 		all = append(all, holder)
-		entered[session.AttemptOf(f.Name)] = true
 	}
 	for _, w := range waiting {
-		if !entered[session.AttemptOf(w.Node)] {
-			w.Holding = false // the first waits for the others' leases
+		if _, holds := entered[session.AttemptOf(w.Node)]; !holds {
+			w.Holding, w.Permits = false, max(1, events.PermitsOf(w.Node)) // the first waits for the others' leases
 			all = append(all, w)
 		}
 	}
-	return all, nil
+	return all
 }
 
 // taking returns what one acquisition asks for. What does not fit the rule's numbers is
@@ -198,15 +209,15 @@ func (l *Lock) checkPermits(cfg acquireConfig, each int) error {
 	s, ok := l.rule.(recipes.Semaphore)
 	switch {
 	case !ok && cfg.permits != nil:
-		return fmt.Errorf("%w: %s is no semaphore", ErrPermits, l.path)
+		return fmt.Errorf("%w: %s is no semaphore", errInvalidPermits, l.path)
 	case !ok:
 		return nil
 	case s.Size <= 0:
-		return fmt.Errorf("%w: the size of %s", ErrPermits, l.path)
+		return fmt.Errorf("%w: the size of %s", errInvalidPermits, l.path)
 	case s.Permits <= 0:
-		return fmt.Errorf("%w: %d of %s", ErrPermits, *cfg.permits, l.path)
+		return fmt.Errorf("%w: %d of %s", errInvalidPermits, *cfg.permits, l.path)
 	case s.Permits > s.Size && !s.Adopt:
-		return fmt.Errorf("%w: %d of %s, which has %d", ErrPermits, s.Permits, l.path, s.Size)
+		return fmt.Errorf("%w: %d of %s, which has %d", errInvalidPermits, s.Permits, l.path, s.Size)
 	}
 	const names = 128 // of a lease, with what a request has around it
 	if int64(s.Permits)*int64(each+names)+overhead > session.MaxRequest {

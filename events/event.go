@@ -122,7 +122,7 @@ type SessionExpired struct {
 }
 
 // Leader says who leads an election. An empty Node means that nobody does. It
-// reaches observers of the election and is not sent in a coordinator's stream.
+// reaches observers of the election and is no [Event].
 type Leader struct {
 	Node  string // full path of the leader's node
 	Data  []byte // what the leader proclaimed
@@ -130,7 +130,7 @@ type Leader struct {
 }
 
 // Contender is a snapshot of one node in a lock's queue, for those who ask who
-// holds and who waits. It is not sent in a coordinator's stream.
+// holds and who waits. It is no [Event].
 type Contender struct {
 	Node    string    // full path
 	Session int64     // the session that owns it
@@ -138,6 +138,13 @@ type Contender struct {
 	Data    []byte    // who it is, as it chose to say
 	Kind    Kind
 	Holding bool // by the rule of its queue, at the moment of the snapshot
+
+	// Token is the fencing token of its Grant, or of the Grant that it waits for. It is 0 for permits that another library holds.
+	// Exception: for a writer that became a reader it is the zxid of the reader's node, which is later than the token.
+	Token int64
+
+	// Permits is how many permits of a semaphore it holds or waits for. It is 0 for every other lock.
+	Permits int
 }
 
 func (Grant) isEvent()          {}
@@ -150,5 +157,3 @@ func (Connected) isEvent()      {}
 func (Suspended) isEvent()      {}
 func (Resumed) isEvent()        {}
 func (SessionExpired) isEvent() {}
-func (Leader) isEvent()         {}
-func (Contender) isEvent()      {}

@@ -7,17 +7,21 @@ import (
 )
 
 // Marks is what the names of this library's nodes say of whoever made them, beside what the names of every library say: the bits of
-// one hexadecimal digit. It is a part of the GUID with which a name begins: a UUID of version 8, as its thirteenth
+// one hexadecimal digit. They are a part of the GUID with which a name begins: a UUID of version 8, as its thirteenth
 // digit says, in which RFC 9562 leaves the other bits to whoever makes it; the fourteenth is the Marks. Curator's
 // and kazoo's are of version 4, and go-zookeeper's look different.
 type Marks uint8
 
-// MarkRevocable says that whoever made the node gives the lock back when he is asked to, by the end of the time that he is given.
-const MarkRevocable Marks = 1
+const (
+	// MarkRevocable says that whoever made the node gives the lock back when he is asked to, by the end of the time that he is given.
+	MarkRevocable Marks = 1 << iota
+	// MarkPermits says that the name tells how many permits of a semaphore the contender asks for; see [PermitsOf].
+	MarkPermits
+)
 
 // ownGUID is how our names begin: `_c_<uuid>-`, or in kazoo's form the digits of the UUID alone.
 var ownGUID = regexp.MustCompile(`^(?:` +
-	`_c_[0-9a-f]{8}-[0-9a-f]{4}-8([0-9a-f])[0-9a-f]{2}-[89ab][0-9a-f]{3}-[0-9a-f]{12}-|` +
+	`_c_[0-9a-f]{8}-[0-9a-f]{4}-8([0-9a-f])([0-9a-f]{2})-[89ab][0-9a-f]([0-9a-f]{2})-[0-9a-f]{12}-|` +
 	`[0-9a-f]{12}8([0-9a-f])[0-9a-f]{2}[89ab][0-9a-f]{15}__)`)
 
 // MarksOf returns the marks of a node, and reports whether this library made it. It takes names of contenders and of
@@ -27,6 +31,20 @@ func MarksOf(node string) (marks Marks, ours bool) {
 	if found == nil {
 		return 0, false
 	}
-	digit, err := strconv.ParseUint(found[1]+found[2], 16, 4)
+	digit, err := strconv.ParseUint(found[1]+found[4], 16, 4)
 	return Marks(digit), err == nil
+}
+
+// PermitsOf returns how many permits of a semaphore a contender asks for, or 0 if its name does not tell. It takes names and paths, as
+// [MarksOf] does. The number has 16 bits: the two digits behind the Marks, and the last two of the next group.
+func PermitsOf(node string) int {
+	found := ownGUID.FindStringSubmatch(node[strings.LastIndexByte(node, '/')+1:])
+	if marks, ours := MarksOf(node); !ours || marks&MarkPermits == 0 || found[2] == "" { // kazoo has no such semaphore
+		return 0
+	}
+	permits, err := strconv.ParseUint(found[2]+found[3], 16, 16)
+	if err != nil {
+		return 0
+	}
+	return int(permits)
 }

@@ -6,6 +6,23 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
+// The digits of the number stand behind the marks and at the end of the next group.
+func TestPermitsAreReadWhereTheMarkSaysSo(t *testing.T) {
+	for node, want := range map[string]int{
+		"_c_4f1c0a52-7c39-8203-9a00-d2b1c5a7e9f0-lock-0000000007":               0x300,
+		"_c_4f1c0a52-7c39-8300-ba05-d2b1c5a7e9f0-lock-0000000007":               5,
+		"/a/leases/_c_4f1c0a52-7c39-82ff-9aff-d2b1c5a7e9f0-1f-lease-0000000007": 0xffff,
+		"_c_4f1c0a52-7c39-8103-9a00-d2b1c5a7e9f0-lock-0000000007":               0, // without the mark
+		"_c_4f1c0a52-7c39-4203-9a00-d2b1c5a7e9f0-lock-0000000007":               0, // Curator's
+		"4f1c0a527c39820eaa3cd2b1c5a7e9f0__lock__0000000010":                    0, // kazoo has no such semaphore
+		"lock-0000000000": 0, "": 0,
+	} {
+		if got := events.PermitsOf(node); got != want {
+			t.Errorf("PermitsOf(%q) = %d, want %d", node, got, want)
+		}
+	}
+}
+
 func TestMarksTellOurNodesFromOthers(t *testing.T) {
 	for _, c := range []struct {
 		node  string

@@ -11,6 +11,9 @@ import (
 	"go.uber.org/zap"
 )
 
+// ErrInvalid says that a call is wrong in itself, whatever the servers hold.
+var ErrInvalid = errors.New("zkgrant: invalid use")
+
 // Config says how to reach the ensemble. [NewConfig] fills in the defaults.
 type Config struct {
 	Timeout time.Duration // the session timeout to ask for
@@ -65,12 +68,12 @@ func (c Config) Check() error {
 	case c.Logger == nil:
 		return errors.New("zkgrant: no logger")
 	case len(c.ACL) == 0:
-		return errors.New("zkgrant: empty access control list")
+		return fmt.Errorf("%w: empty access control list", ErrInvalid)
 	case c.Tick < 0 || c.Tick > c.Timeout/2:
 		// Servers refuse timeouts below two ticks, unless they are told otherwise.
-		return fmt.Errorf("zkgrant: a tick of %v, with a session timeout of %v: at most half of it", c.Tick, c.Timeout)
+		return fmt.Errorf("%w: a tick of %v, with a session timeout of %v: at most half of it", ErrInvalid, c.Tick, c.Timeout)
 	case c.ProbeInterval < 0 || c.ProbeInterval > c.Timeout/probeMin:
-		return fmt.Errorf("zkgrant: a probe each %v, with a session timeout of %v: at most a quarter of it", c.ProbeInterval, c.Timeout)
+		return fmt.Errorf("%w: a probe each %v, with a session timeout of %v: at most a quarter of it", ErrInvalid, c.ProbeInterval, c.Timeout)
 	default:
 		return nil
 	}

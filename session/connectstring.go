@@ -14,10 +14,10 @@ import (
 )
 
 // ErrConnectString is wrapped by every error of [ParseConnectString].
-var ErrConnectString = errors.New("zkgrant: malformed connect string")
+var ErrConnectString = Sentinel("zkgrant: malformed connect string", ErrInvalid)
 
 // ErrPath is wrapped by every error of [ValidatePath].
-var ErrPath = errors.New("zkgrant: malformed path")
+var ErrPath = Sentinel("zkgrant: malformed path", ErrInvalid)
 
 // Servers is a parsed connect string: where the ensemble is, and which part of its tree is ours.
 type Servers struct {

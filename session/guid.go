@@ -3,6 +3,7 @@ package session
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"math"
 	"strings"
 
 	"github.com/zkgrant/zkgrant/events"
@@ -13,13 +14,17 @@ import (
 // wants `<32 digits of the uuid><marker><number>`.
 const guidMark = "_c_"
 
-// guid is a UUID of version 8, whose bits mean what whoever makes it wants (RFC 9562): four are the marks, the others are
-// random.
+// guid is a UUID of version 8, whose bits mean what whoever makes it wants (RFC 9562): four are the marks, of a semaphore's contender
+// sixteen are the number of permits (see [events.PermitsOf]), the others are random.
 type guid [16]byte
 
-func newGUID(marks events.Marks) (id guid) {
+func newGUID(marks events.Marks, permits int32) (id guid) {
 	// Since Go 1.24 Read fills id or ends the process.
 	_, _ = rand.Read(id[:])
+	if permits > 0 && permits <= math.MaxUint16 { // a request for more is too large for any server
+		marks |= events.MarkPermits
+		id[7], id[9] = byte(permits>>8), byte(permits)
+	}
 	id[6] = 0x80 | byte(marks)&0x0f
 	id[8] = id[8]&0x3f | 0x80
 	return id

@@ -61,7 +61,7 @@ func (c *client) listSemaphore(t *Seat, e recipes.List, id string, found *names)
 	switch {
 	case !ok:
 		return in, err
-	case errors.Is(unsized, ErrSize):
+	case errors.Is(unsized, ErrSizeNode):
 		return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpList}, unsized
 	case unsized != nil:
 		return unanswered(e.Epoch, recipes.OpList, unsized)

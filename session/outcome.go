@@ -16,7 +16,7 @@ var ErrNoAuth = errors.New("zkgrant: not authorized")
 var ErrQuota = errors.New("zkgrant: quota exceeded")
 
 // ErrTooLarge says that a request is larger than the client can send.
-var ErrTooLarge = errors.New("zkgrant: request too large")
+var ErrTooLarge = Sentinel("zkgrant: request too large", ErrInvalid)
 
 // errThrottled says that an overloaded server turned the request away without executing it; it may be tried again.
 var errThrottled = errors.New("zkgrant: throttled by the server")

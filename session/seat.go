@@ -245,7 +245,11 @@ func (t *Seat) ownPath(own string) string {
 func (t *Seat) newGUID(attempt recipes.Attempt) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.attempt, t.guid = attempt, newGUID(t.marks)
+	permits := int32(0)
+	if t.permits != nil {
+		permits = t.permits.wanted
+	}
+	t.attempt, t.guid = attempt, newGUID(t.marks, permits)
 	t.layout.anew()
 	return t.guid.String()
 }

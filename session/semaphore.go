@@ -4,10 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
@@ -18,11 +21,15 @@ import (
 //	<path>/size                      how many there are, in decimal; ours alone
 //
 // Whatever stands in leases/ is a permit that is taken, whoever made it. The size is a
-// persistent node, and stays when nobody uses the semaphore any more.
+// persistent node, and stays when nobody uses the semaphore any more. Our leases are called
+// `_c_<guid>-<token>-lease-N`: the token, in hexadecimal digits, is that of the place in the
+// queue, whose node is gone by then.
 const (
+	// SizeNode is the name of the node that says how many permits there are.
+	SizeNode = "size"
+
 	queueDir    = "locks"
 	leaseDir    = "leases"
-	sizeNode    = "size"
 	leaseMarker = "lease-"
 )
 
@@ -43,7 +50,7 @@ type permits struct {
 
 func newPermits(root string, opinion, wanted int32) *permits {
 	return &permits{
-		root: root, leases: path.Join(root, leaseDir), size: path.Join(root, sizeNode), opinion: opinion, wanted: wanted,
+		root: root, leases: path.Join(root, leaseDir), size: path.Join(root, SizeNode), opinion: opinion, wanted: wanted,
 	}
 }
 
@@ -122,7 +129,7 @@ func (c *client) survey(t *Seat, e recipes.Survey) (recipes.Input, error) {
 	switch {
 	case errors.Is(unplaced, zk.ErrNoNode):
 		return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpSurvey, Missing: true}, unplaced
-	case errors.Is(unsized, ErrSize):
+	case errors.Is(unsized, ErrSizeNode):
 		return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpSurvey}, unsized
 	}
 	for _, err := range [...]error{unsized, uncounted, unplaced} {
@@ -227,7 +234,8 @@ func (t *Seat) entering(c *client, e recipes.Enter, own, id string, ours bool) (
 	ops = append(make([]any, 0, e.Permits+4),
 		&zk.CheckVersionRequest{Path: t.permits.size, Version: e.Version},
 		&zk.DeleteRequest{Path: own, Version: anyVersion})
-	prefix, data := path.Join(t.permits.leases, head(0, id)+leaseMarker), t.dataIn(c)
+	token := t.token(own)
+	prefix, data := path.Join(t.permits.leases, leaseHead(id, token)), t.dataIn(c)
 	for range e.Permits {
 		ops = append(ops, &zk.CreateRequest{Path: prefix, Data: data, Acl: t.acl, Flags: zk.FlagEphemeral | zk.FlagSequence})
 	}
@@ -235,7 +243,7 @@ func (t *Seat) entering(c *client, e recipes.Enter, own, id string, ours bool) (
 		count = len(ops)
 		ops = append(ops, &zk.SetDataRequest{Path: t.permits.leases, Data: marker(), Version: anyVersion})
 	}
-	if token := t.token(own); e.Floor && token != 0 && c.dirs.writable(t.dir) != 0 && t.brief() {
+	if e.Floor && token != 0 && c.dirs.writable(t.dir) != 0 && t.brief() {
 		floor = len(ops)
 		ops = append(ops, &zk.SetDataRequest{Path: t.dir, Data: floorData(token), Version: anyVersion})
 	}
@@ -266,6 +274,25 @@ func (c *client) entered(t *Seat, e recipes.Enter, res []zk.MultiResponse, count
 		return recipes.Unknown{Epoch: e.Epoch, Op: recipes.OpEnter}, err // a look-up finds the leases, and counts
 	}
 	return entered, nil
+}
+
+// leaseHead is what the names of an attempt's leases begin with. The token is 0 if it is not known.
+func leaseHead(id string, token int64) string {
+	if token == 0 {
+		return head(0, id) + leaseMarker
+	}
+	return head(0, id) + strconv.FormatInt(token, 16) + "-" + leaseMarker
+}
+
+// TokenOf returns the fencing token of the holder of a lease, which the lease's name tells, or 0 if it does not.
+func TokenOf(lease string) int64 {
+	_, ours := events.MarksOf(lease)
+	text, _, named := strings.Cut(strings.TrimPrefix(lease, AttemptOf(lease)+"-"), "-"+leaseMarker)
+	token, err := strconv.ParseInt(text, 16, 64)
+	if !ours || !named || err != nil || token < 0 {
+		return 0
+	}
+	return token
 }
 
 // SemaphoreDirs returns where those stand who wait at a semaphore, and where

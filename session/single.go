@@ -182,7 +182,7 @@ func (c *client) look(t *Seat, e recipes.List) (recipes.Input, error) {
 	}
 	c.claimants.leave(t) // it never came to a node, or that is gone
 	t.single.holder.Store(&events.Contender{
-		Node: strings.TrimPrefix(node, t.session.chroot), Session: stat.EphemeralOwner, Since: time.UnixMilli(stat.Ctime),
+		Node: strings.TrimPrefix(node, t.session.chroot), Session: stat.EphemeralOwner, Since: time.UnixMilli(stat.Ctime), Token: stat.Czxid,
 		Data: slices.Clone(UserData(node, data)), Kind: events.KindUnfair, Holding: true,
 	})
 	return listed, nil

@@ -19,8 +19,8 @@ import (
 // wakingNode is among the leases for no time: it is made and deleted in one transaction.
 const wakingNode = "resized"
 
-// ErrSize says that what a semaphore's size node holds is no size.
-var ErrSize = errors.New("zkgrant: no size of a semaphore")
+// ErrSizeNode says that what a semaphore's size node holds is no size.
+var ErrSizeNode = errors.New("zkgrant: no size of a semaphore")
 
 // size reads how many permits there are, and writes the seat's opinion down if nobody
 // has.
@@ -29,11 +29,10 @@ func (c *client) size(t *Seat) (size, version int32, _ error) {
 	for range reaped {
 		data, stat, err := c.conn.Get(node)
 		if err == nil {
-			n, err := strconv.ParseInt(string(data), 10, 32)
-			if err != nil || n <= 0 {
-				return 0, 0, fmt.Errorf("%w: %s holds %.20q", ErrSize, node, data)
+			if size, version = ParseSize(data), stat.Version; size == 0 {
+				return 0, 0, fmt.Errorf("%w: %s holds %.20q", ErrSizeNode, node, data)
 			}
-			return int32(n), stat.Version, nil
+			return size, version, nil
 		}
 		if !errors.Is(err, zk.ErrNoNode) {
 			return 0, 0, err
@@ -43,6 +42,15 @@ func (c *client) size(t *Seat) (size, version int32, _ error) {
 		}
 	}
 	return 0, 0, fmt.Errorf("%s is deleted as often as it is made: %w", node, zk.ErrNoNode)
+}
+
+// ParseSize returns how many permits the data of a size node say there are, or 0 if that is no number of permits.
+func ParseSize(data []byte) int32 {
+	n, err := strconv.ParseInt(string(data), 10, 32)
+	if err != nil || n <= 0 {
+		return 0
+	}
+	return int32(n)
 }
 
 // makeSize makes the node, unless there is one, and the semaphore's path.
@@ -73,7 +81,7 @@ func (s *Session) Resize(ctx context.Context, semaphore string, size int32, acl 
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	node := path.Join(join(s.chroot, semaphore), sizeNode)
+	node := path.Join(join(s.chroot, semaphore), SizeNode)
 	r := &resizing{node: node, size: size, acl: acl, outcome: make(chan error, 1)}
 	if !s.actor.Post(r) {
 		return ErrClosed

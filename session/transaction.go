@@ -18,7 +18,7 @@ var (
 	// the connection was lost, or nobody waited any more, while it was under way.
 	ErrOutcomeUnknown = errors.New("zkgrant: outcome unknown")
 	// ErrOperation says that an operation is none that a transaction can have.
-	ErrOperation = errors.New("zkgrant: no such operation")
+	ErrOperation = Sentinel("zkgrant: no such operation", ErrInvalid)
 	// ErrEpochOver says that the session in which a transaction was to be made is over.
 	// It was not made.
 	ErrEpochOver = errors.New("zkgrant: session is over")

@@ -83,7 +83,7 @@ func (r *revocation) list(c *client) (holders []*holder, verdict, err error) {
 		}
 		slices.Sort(leases)
 		for _, lease := range leases {
-			if isLease(lease) {
+			if IsLease(lease) {
 				holders = r.with(holders, path.Join(r.dir, leaseDir, lease))
 			}
 		}
@@ -133,9 +133,9 @@ func (r *revocation) with(holders []*holder, node string) []*holder {
 	return append(holders, &holder{of: r, nodes: []string{node}, ours: ours})
 }
 
-// isLease tells whether the name is one that a permit has, ours or Curator's. What else stands among the leases is nobody's
+// IsLease tells whether the name is one that a permit has, ours or Curator's. What else stands among the leases is nobody's
 // who could give it back.
-func isLease(name string) bool {
+func IsLease(name string) bool {
 	const digits = 10
 	return len(name) > digits && strings.HasSuffix(name[:len(name)-digits], leaseMarker)
 }

@@ -38,6 +38,8 @@ func ofCurator(
 	if _, err := c.Mutex(path).Queue(ctx); err != nil {
 		return nil, err
 	}
+	const root = "/locks"
+	_ = c.Locks(ctx, root)
 	if err := c.Mutex(path).Do(ctx, f); err != nil {
 		return nil, err
 	}
@@ -102,6 +104,7 @@ func latch(ctx context.Context, c *coordinator.Coordinator, another string) {
 }
 
 func ofEtcdsElection(ctx context.Context, c *coordinator.Coordinator, path string, value []byte) error {
+	_ = c.Locks(ctx, "/locks")
 	e := c.Election(path)
 	a := e.Campaign(ctx, coordinator.WithData(value))
 	<-e.Observe(ctx)

@@ -39,6 +39,7 @@ type wish struct {
 	paths     []string
 	sides     []string // per path: "r" and "w" of read/write locks
 	permits   bool     // several hold it
+	takes     int      // so many of them; 0 is 1
 	placeless bool     // it waits without a node
 	in        *caller  // in whose place it may enter
 	data      string
@@ -87,7 +88,8 @@ func (s *scene) wish(session string, words []string) wish {
 		case "data":
 			w.data = value
 		case "permits":
-			w.acquire = append(w.acquire, coordinator.WithPermits(s.number(value)))
+			w.takes = s.number(value)
+			w.acquire = append(w.acquire, coordinator.WithPermits(w.takes))
 		case "reentrant", "detect", "revocable", "kazoo", "adopt":
 			w.lockWords += key
 			w.options = append(w.options, map[string]func() coordinator.LockOption{

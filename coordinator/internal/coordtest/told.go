@@ -246,6 +246,7 @@ func (s *scene) queue(session string, words []string) string {
 			if !slices.Contains(s.on.tree(), f.Node+" "+text) || f.Session != s.session(s.caller(text).session).SessionID() {
 				s.Errorf("in the queue is %+v, which is not there or not of that session", f)
 			}
+			s.checkContender(f, s.caller(text))
 		} else if text = s.label(f.Node); !s.ownerless {
 			text += " of " + s.nameOf(f.Session)
 		}
@@ -261,6 +262,22 @@ func (s *scene) queue(session string, words []string) string {
 		all = append(all, text)
 	}
 	return strings.TrimSpace("queue: " + strings.Join(all, " "))
+}
+
+// checkContender checks what a look says of a caller's grant.
+func (s *scene) checkContender(f events.Contender, c *caller) {
+	s.Helper()
+	permits := 0
+	if c.permits {
+		permits = max(1, c.takes)
+	}
+	if f.Permits != permits {
+		s.Errorf("%s is in the queue with %d permits, want %d", c.name, f.Permits, permits)
+	}
+	// Who reads in a writer's place has another node than its token says.
+	if token := c.a.Grant().Token; f.Holding && token != 0 && c.in == nil && f.Token != token {
+		s.Errorf("%s is in the queue with the token %d, want that of its grant, %d", c.name, f.Token, token)
+	}
 }
 
 // follow notes what a coordinator's stream says.
@@ -408,7 +425,7 @@ func errorName(err error) string {
 		{"ErrQuota", coordinator.ErrQuota}, {"ErrSequenceEnd", coordinator.ErrSequenceEnd}, {"ErrKind", coordinator.ErrKind},
 		{"ErrRecord", coordinator.ErrRecord}, {"ErrMembers", coordinator.ErrMembers}, {"ErrDuplicate", coordinator.ErrDuplicate},
 		{"ErrNotCandidate", coordinator.ErrNotCandidate}, {"ErrSizeMismatch", coordinator.ErrSizeMismatch},
-		{"ErrPermits", coordinator.ErrPermits}, {"ErrNotHeld", coordinator.ErrNotHeld}, {"ErrNotRevocable", coordinator.ErrNotRevocable}, {"ErrGrace", coordinator.ErrGrace},
+		{"ErrSizeNode", coordinator.ErrSizeNode}, {"ErrPermits", coordinator.ErrPermits}, {"ErrNotHeld", coordinator.ErrNotHeld}, {"ErrNotRevocable", coordinator.ErrNotRevocable}, {"ErrGrace", coordinator.ErrGrace},
 		{"ErrData", coordinator.ErrData}, {"its context", errCancelled}, {"its error", errFinished}, {"zk.ErrNodeExists", zk.ErrNodeExists},
 		{"context canceled", context.Canceled}, {"deadline exceeded", context.DeadlineExceeded},
 	} {
@@ -418,6 +435,9 @@ func errorName(err error) string {
 	}
 	if len(names) == 0 {
 		return err.Error()
+	}
+	if errors.Is(err, coordinator.ErrTimeout) {
+		names = names[:len(names)-1] // it is a deadline exceeded as well
 	}
 	if lost := (*coordinator.LostError)(nil); errors.As(err, &lost) {
 		names[0] = "LostError " + names[0]

@@ -1,0 +1,313 @@
+package coordinator
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"path"
+	"slices"
+	"strconv"
+
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session"
+)
+
+// LockKind is the kind of lock that stands at a path, as far as its nodes tell.
+type LockKind uint8
+
+// The kinds of locks that [Coordinator.Locks] finds.
+const (
+	// LockMutex is a queue of contenders that hold alone: a mutex or an election, which is the same on the wire.
+	LockMutex LockKind = iota + 1
+	// LockReadWrite is a queue with a contender that has the name of a reader or a writer.
+	LockReadWrite
+	// LockSemaphore has a size, or permits that are held.
+	LockSemaphore
+	// LockUnfair is one ephemeral node. Limitation: nothing tells it from an ephemeral node that is no lock.
+	LockUnfair
+	// LockUnknown is a path that may not be read, or nodes with the names of contenders that belong to no session. Such nodes keep out
+	// everybody, and may be no lock at all.
+	LockUnknown
+)
+
+// String names the kind in lower case.
+func (k LockKind) String() string {
+	switch k {
+	case LockMutex:
+		return "mutex"
+	case LockReadWrite:
+		return "readwrite"
+	case LockSemaphore:
+		return "semaphore"
+	case LockUnfair:
+		return "unfair"
+	case LockUnknown:
+		return "unknown"
+	default:
+		return "kind " + strconv.Itoa(int(k))
+	}
+}
+
+// LockInfo says what stands at a lock's path.
+type LockInfo struct {
+	Path       string
+	Kind       LockKind
+	Size       int                // of a semaphore: how many permits it has; 0 if its size node does not say it, or there is none
+	Contenders []events.Contender // holders and waiters, in the order of Queue
+}
+
+// Locks walks the tree below root, root included, and yields each lock that it finds, whichever library made it. A lock comes before those
+// below it, and siblings come in the order of their names. A path in use as two kinds of lock is yielded for each of them. A lock that
+// nobody holds or waits for is left out. Exception: a semaphore with a size. Each lock is a snapshot, as that of [Lock.Queue]; the whole
+// walk is none.
+//
+// What may not be read is yielded with its error, such as [ErrNoAuth], and the walk goes on. The walk ends with the cause of ctx, with
+// [ErrClosed], or with [ErrPath] for the root. A root that does not exist has no locks.
+//
+// At most 64 requests are under way at a time, and none while the loop's body runs. The walk costs a listing for each node that is no
+// contender, and a reading for each contender.
+func (c *Coordinator) Locks(ctx context.Context, root string) iter.Seq2[LockInfo, error] {
+	return func(yield func(LockInfo, error) bool) {
+		fail := func(err error) { yield(LockInfo{Path: root, Kind: LockUnknown}, err) }
+		if err := c.checkPath(root); err != nil {
+			fail(err)
+			return
+		}
+		w := walk{c: c, ahead: []spot{{path: root}}}
+		for len(w.ahead) > 0 {
+			if ctx.Err() != nil {
+				fail(context.Cause(ctx))
+				return
+			}
+			next := &w.ahead[len(w.ahead)-1]
+			if !next.seen {
+				if err := w.look(ctx); err != nil {
+					fail(err)
+					return
+				}
+				continue
+			}
+			for _, l := range next.locks {
+				if !yield(l.info, l.err) {
+					return
+				}
+			}
+			*next = spot{} // what was yielded is not kept
+			w.ahead = w.ahead[:len(w.ahead)-1]
+		}
+	}
+}
+
+// mostSpots bounds how many nodes a walk looks at at a time.
+const mostSpots = 64
+
+// walk is where a walk through a tree stands.
+type walk struct {
+	c     *Coordinator
+	ahead []spot // what is to come, the next one last, so that it is cheap to put nodes before the others
+}
+
+// spot is a node on the way.
+type spot struct {
+	path  string
+	seen  bool
+	locks []sighting // that stand there, once it was seen
+}
+
+// sighting is what is yielded.
+type sighting struct {
+	info LockInfo
+	err  error
+}
+
+// look looks at those of the next spots that were not seen yet, and puts the nodes below each of them behind it.
+func (w *walk) look(ctx context.Context) error {
+	var at []int
+	var paths []string
+	for i := len(w.ahead) - 1; i >= max(0, len(w.ahead)-mostSpots); i-- {
+		if !w.ahead[i].seen {
+			at, paths = append(at, i), append(paths, w.ahead[i].path)
+		}
+	}
+	all, err := w.c.inspect(ctx, paths)
+	if err != nil {
+		return err
+	}
+	for k, i := range at { // the last of the slice first: what is put before the others moves those behind it alone
+		sights := all[k]
+		w.ahead[i].seen, w.ahead[i].locks = true, sights.locks()
+		var below []spot
+		for _, child := range sights.below() {
+			if w.c.chroot+child != systemTree {
+				below = append(below, spot{path: child})
+			}
+		}
+		slices.Reverse(below)
+		w.ahead = slices.Insert(w.ahead, i, below...)
+	}
+	return nil
+}
+
+// inspected is a node, and its two directories if it may be a semaphore.
+type inspected struct {
+	path            string
+	node            session.Inspected
+	waiting, leases session.Inspected
+}
+
+// inspect looks at nodes.
+func (c *Coordinator) inspect(ctx context.Context, paths []string) (all []inspected, _ error) {
+	err := c.whileOpen(ctx, func(ctx context.Context) error {
+		nodes, err := c.session.Inspect(ctx, paths, func(name string) bool { return isContender(name) || name == session.SizeNode })
+		if err != nil {
+			return err
+		}
+		all = make([]inspected, len(paths))
+		var maybe []int
+		var queues, leases []string
+		for i, node := range nodes {
+			all[i] = inspected{path: paths[i], node: node}
+			if waiting, holding := session.SemaphoreDirs(paths[i]); all[i].maybeSemaphore() {
+				maybe, queues, leases = append(maybe, i), append(queues, waiting), append(leases, holding)
+			}
+		}
+		if len(maybe) == 0 {
+			return nil
+		}
+		seen, err := c.session.Inspect(ctx, queues, isContender)
+		if err != nil {
+			return err
+		}
+		// Behind the queue, for the reason that Semaphore.Queue has.
+		taken, err := c.session.Inspect(ctx, leases, func(string) bool { return true })
+		if err != nil {
+			return err
+		}
+		for k, i := range maybe {
+			all[i].waiting, all[i].leases = seen[k], taken[k]
+		}
+		return nil
+	})
+	return all, err
+}
+
+// maybeSemaphore tells whether it is worth a look at the directories of a semaphore.
+func (n inspected) maybeSemaphore() bool {
+	_, leases := session.SemaphoreDirs("")
+	return n.size() > 0 || slices.Contains(n.node.Rest, leases)
+}
+
+// size returns what the size node says, or 0.
+func (n inspected) size() int {
+	for _, f := range n.node.Found {
+		if f.Name == session.SizeNode && !session.Ephemeral(f.Stat) { // else it is an unfair lock
+			return int(session.ParseSize(f.Data))
+		}
+	}
+	return 0
+}
+
+// contenders returns those that stand in the node itself.
+func (n inspected) contenders() (found []session.Found) {
+	for _, f := range n.node.Found {
+		if f.Name != session.SizeNode {
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
+// isSemaphore tells whether there is a permit that some session has taken, or nothing but what a semaphore consists of.
+func (n inspected) isSemaphore() bool {
+	for _, f := range n.leases.Found {
+		if session.IsLease(f.Name) && session.Ephemeral(f.Stat) {
+			return true
+		}
+	}
+	waiting, leases := session.SemaphoreDirs("")
+	others := slices.ContainsFunc(n.node.Rest, func(name string) bool { return name != waiting && name != leases })
+	return n.size() > 0 && !others && len(n.contenders()) == 0
+}
+
+// locks returns the locks at the node.
+func (n inspected) locks() (all []sighting) {
+	switch {
+	case n.node.Err != nil:
+		all = append(all, n.unseen(LockUnknown, n.node.Err))
+	case n.node.Stat == nil: // it is gone
+	case session.Ephemeral(n.node.Stat):
+		for _, f := range n.node.Found {
+			holder := contender(path.Dir(n.path), f)
+			holder.Kind, holder.Holding = events.KindUnfair, true
+			all = append(all, sighting{info: LockInfo{Path: n.path, Kind: LockUnfair, Contenders: []events.Contender{holder}}})
+		}
+	default:
+		if found := n.contenders(); len(found) > 0 {
+			kind, rule := kindOf(found)
+			all = append(all, sighting{info: LockInfo{Path: n.path, Kind: kind, Contenders: queueOf(n.path, rule, found)}})
+		}
+	}
+	if !n.isSemaphore() {
+		return all
+	}
+	if err := cmp.Or(n.waiting.Err, n.leases.Err); err != nil {
+		return append(all, n.unseen(LockSemaphore, err))
+	}
+	waiting, leases := session.SemaphoreDirs(n.path)
+	queue := withLeases(queueOf(waiting, recipes.Mutex{}, n.waiting.Found), leases, n.leases.Found)
+	return append(all, sighting{info: LockInfo{Path: n.path, Kind: LockSemaphore, Size: n.size(), Contenders: queue}})
+}
+
+// unseen is what is yielded of a lock that may not be seen.
+func (n inspected) unseen(kind LockKind, err error) sighting {
+	return sighting{LockInfo{Path: n.path, Kind: kind}, fmt.Errorf("zkgrant: looking at %s: %w", n.path, err)}
+}
+
+// below returns the nodes below it that may be locks, or have locks below them, in their order.
+func (n inspected) below() (all []string) {
+	if n.node.Stat != nil && session.Ephemeral(n.node.Stat) {
+		return nil
+	}
+	waiting, leases := session.SemaphoreDirs("")
+	names, semaphore := slices.Clone(n.node.Rest), n.isSemaphore()
+	for _, f := range n.node.Found { // contenders have nothing below them, but other programs' nodes with such names may
+		if f.Stat.NumChildren > 0 || f.Name == session.SizeNode && !semaphore {
+			names = append(names, f.Name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		at := path.Join(n.path, name)
+		switch {
+		case semaphore && name == leases:
+		case semaphore && name == waiting:
+			all = append(all, inspected{path: at, node: n.waiting}.below()...)
+		default:
+			all = append(all, at)
+		}
+	}
+	return all
+}
+
+// kindOf tells by its contenders what kind of lock a queue is, and by which rule they hold it.
+func kindOf(found []session.Found) (LockKind, recipes.Rule) {
+	owned, sided := false, false
+	for _, f := range found {
+		owned = owned || session.Ephemeral(f.Stat)
+		switch name, _ := events.ParseName(f.Name); name.Kind {
+		case events.KindRead, events.KindWrite, events.KindKazooRead, events.KindRecipeRead, events.KindRecipeWrite:
+			sided = true
+		default:
+		}
+	}
+	kind, rule := LockMutex, recipes.Rule(recipes.Mutex{})
+	if sided {
+		kind, rule = LockReadWrite, recipes.Write{}
+	}
+	if !owned {
+		kind = LockUnknown
+	}
+	return kind, rule
+}

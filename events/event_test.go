@@ -1,0 +1,16 @@
+package events_test
+
+import (
+	"testing"
+
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// What the stream never sends would be a case in every switch over all events.
+func TestWhatTheStreamNeverSendsIsNoEvent(t *testing.T) {
+	for _, value := range []any{events.Leader{}, events.Contender{}} {
+		if _, is := value.(events.Event); is {
+			t.Errorf("%T is an Event, want it to be none", value)
+		}
+	}
+}
