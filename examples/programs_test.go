@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"runtime/debug"
 	"strings"
+	"syscall"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -25,7 +26,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestPrograms builds the examples once. Each of them refuses a wrong command line, ends well, gives back everything on
-// Ctrl-C, and has no goroutine left when it ends.
+// Ctrl-C and SIGTERM, whether it waits or holds, and has no goroutine left when it ends.
 func TestPrograms(t *testing.T) {
 	t.Parallel()
 	folder := build(t)
@@ -49,12 +50,20 @@ func TestPrograms(t *testing.T) {
 	}
 	t.Run("double", func(t *testing.T) {
 		t.Parallel()
-		play(t, folder, zktest.Start(t).Addr(), eventstest.Full())
+		servers := zktest.Start(t).Addr()
+		play(t, folder, servers, os.Interrupt, eventstest.Full())
+		stop(t, folder, servers)
 	})
 	t.Run("real", func(t *testing.T) {
 		t.Parallel()
 		eventstest.NeedsServers(t)
-		play(t, folder, ensemble.Start(t, 1).Connect(), true)
+		servers := ensemble.Start(t, 1).Connect()
+		play(t, folder, servers, syscall.SIGTERM, true)
+		stop(t, folder, servers)
+	})
+	t.Run("lost", func(t *testing.T) {
+		t.Parallel()
+		lose(t, folder)
 	})
 }
 
@@ -86,8 +95,8 @@ func build(t *testing.T) string {
 	return folder
 }
 
-// overlay returns a file that has the go command build each example with a look for goroutines at its end. Only the example
-// run, whose main function is another one, is built as it is.
+// overlay returns a file that has the go command build each example with a look for goroutines at its end. Only those
+// with another main function are built as they are: run, and what users copy.
 func overlay(t *testing.T) string {
 	t.Helper()
 	const exit = "os.Exit(command(os.Args[1:], os.Stdout, os.Stderr))"
@@ -121,8 +130,8 @@ func overlay(t *testing.T) string {
 	return write("overlay.json", string(text))
 }
 
-// play runs the programs on the servers, each in a chroot of its own, and to the end if that is asked for.
-func play(t *testing.T, folder, servers string, toTheEnd bool) {
+// play runs the programs on the servers, each in a chroot of its own, until the signal, or to the end if that is asked for.
+func play(t *testing.T, folder, servers string, sig os.Signal, toTheEnd bool) {
 	t.Helper()
 	for i, c := range scenes() {
 		if c.toTheEnd && !toTheEnd {
@@ -145,7 +154,7 @@ func play(t *testing.T, folder, servers string, toTheEnd bool) {
 			if c.toTheEnd {
 				p.Exits(0)
 			} else {
-				p.Send(os.Interrupt)
+				p.Send(sig)
 				p.Exits(130)
 				p.Must(t, "interrupted")
 			}
