@@ -207,12 +207,6 @@ func scenes() []scene {
 		{program: "fencedwriter", args: args("-timeout 1s"), toTheEnd: true, says: []string{
 			`is her lock valid\? false`, "refuses: token", "the store that compares tokens has 70, the store that does not has 20",
 		}},
-		{program: "graceful", args: args("-for 0 -item 300ms"), await: []line{{"an item is begun", 1}}, says: []string{
-			"an item is finished", "abandoned 0;",
-		}},
-		{program: "graceful", args: args("-for 0 -item 1h -drain 100ms"), await: []line{{"an item is begun", 1}}, says: []string{
-			"finished 0, abandoned 1;",
-		}},
 		// The customer orders, and orders again from the next leader.
 		{
 			program: "leaderhttp", args: args("-for 0"),
@@ -243,10 +237,6 @@ func scenes() []scene {
 		}},
 		{program: "transfer", args: args("-for 0"), await: []line{{"tellers", 1}}, says: []string{together}},
 		{program: "transfer", args: args("-for 2s"), toTheEnd: true, says: []string{together}},
-		{program: "twolocks", args: args("-for 0 -first 1h"), await: []line{{"has the", 2}}, says: []string{"shut down"}},
-		{program: "twolocks", args: args("-for 3s -first 1s"), toTheEnd: true, says: []string{
-			"has the report", "has the cleanup", "shut down",
-		}},
 	}
 }
 
@@ -266,7 +256,6 @@ func calls() []call {
 		{"eventloop", args("-hold 0s"), 2, number},
 		{"eventloop", args("-locks 0"), 2, number},
 		{"fencedwriter", args("-nosuchflag"), 2, "nosuchflag"},
-		{"graceful", args("-drain 0s"), 2, number},
 		{"leaderhttp", args("-nosuchflag"), 2, "nosuchflag"},
 		{"limiter", args("-limit 0"), 2, number},
 		{"limiter", args("-limit 2"), 1, "permits"}, // a big job does not fit
@@ -281,6 +270,5 @@ func calls() []call {
 		{"repair", args("-readers 0"), 2, number},
 		{"tasks", args("-workers 0"), 2, number},
 		{"transfer", args("-nosuchflag"), 2, "nosuchflag"},
-		{"twolocks", args("-first 0s"), 2, number},
 	}
 }
