@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"runtime/debug"
 	"strings"
+	"syscall"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -25,7 +26,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestPrograms builds the examples once. Each of them refuses a wrong command line, ends well, gives back everything on
-// Ctrl-C, and has no goroutine left when it ends.
+// Ctrl-C and SIGTERM, whether it waits or holds, and has no goroutine left when it ends.
 func TestPrograms(t *testing.T) {
 	t.Parallel()
 	folder := build(t)
@@ -49,12 +50,20 @@ func TestPrograms(t *testing.T) {
 	}
 	t.Run("double", func(t *testing.T) {
 		t.Parallel()
-		play(t, folder, zktest.Start(t).Addr(), eventstest.Full())
+		servers := zktest.Start(t).Addr()
+		play(t, folder, servers, os.Interrupt, eventstest.Full())
+		stop(t, folder, servers)
 	})
 	t.Run("real", func(t *testing.T) {
 		t.Parallel()
 		eventstest.NeedsServers(t)
-		play(t, folder, ensemble.Start(t, 1).Connect(), true)
+		servers := ensemble.Start(t, 1).Connect()
+		play(t, folder, servers, syscall.SIGTERM, true)
+		stop(t, folder, servers)
+	})
+	t.Run("lost", func(t *testing.T) {
+		t.Parallel()
+		lose(t, folder)
 	})
 }
 
@@ -86,8 +95,8 @@ func build(t *testing.T) string {
 	return folder
 }
 
-// overlay returns a file that has the go command build each example with a look for goroutines at its end. Only the example
-// run, whose main function is another one, is built as it is.
+// overlay returns a file that has the go command build each example with a look for goroutines at its end. Only those
+// with another main function are built as they are: run, and what users copy.
 func overlay(t *testing.T) string {
 	t.Helper()
 	const exit = "os.Exit(command(os.Args[1:], os.Stdout, os.Stderr))"
@@ -121,8 +130,8 @@ func overlay(t *testing.T) string {
 	return write("overlay.json", string(text))
 }
 
-// play runs the programs on the servers, each in a chroot of its own, and to the end if that is asked for.
-func play(t *testing.T, folder, servers string, toTheEnd bool) {
+// play runs the programs on the servers, each in a chroot of its own, until the signal, or to the end if that is asked for.
+func play(t *testing.T, folder, servers string, sig os.Signal, toTheEnd bool) {
 	t.Helper()
 	for i, c := range scenes() {
 		if c.toTheEnd && !toTheEnd {
@@ -145,7 +154,7 @@ func play(t *testing.T, folder, servers string, toTheEnd bool) {
 			if c.toTheEnd {
 				p.Exits(0)
 			} else {
-				p.Send(os.Interrupt)
+				p.Send(sig)
 				p.Exits(130)
 				p.Must(t, "interrupted")
 			}
@@ -198,12 +207,6 @@ func scenes() []scene {
 		{program: "fencedwriter", args: args("-timeout 1s"), toTheEnd: true, says: []string{
 			`is her lock valid\? false`, "refuses: token", "the store that compares tokens has 70, the store that does not has 20",
 		}},
-		{program: "graceful", args: args("-for 0 -item 300ms"), await: []line{{"an item is begun", 1}}, says: []string{
-			"an item is finished", "abandoned 0;",
-		}},
-		{program: "graceful", args: args("-for 0 -item 1h -drain 100ms"), await: []line{{"an item is begun", 1}}, says: []string{
-			"finished 0, abandoned 1;",
-		}},
 		// The customer orders, and orders again from the next leader.
 		{
 			program: "leaderhttp", args: args("-for 0"),
@@ -234,10 +237,6 @@ func scenes() []scene {
 		}},
 		{program: "transfer", args: args("-for 0"), await: []line{{"tellers", 1}}, says: []string{together}},
 		{program: "transfer", args: args("-for 2s"), toTheEnd: true, says: []string{together}},
-		{program: "twolocks", args: args("-for 0 -first 1h"), await: []line{{"has the", 2}}, says: []string{"shut down"}},
-		{program: "twolocks", args: args("-for 3s -first 1s"), toTheEnd: true, says: []string{
-			"has the report", "has the cleanup", "shut down",
-		}},
 	}
 }
 
@@ -257,7 +256,6 @@ func calls() []call {
 		{"eventloop", args("-hold 0s"), 2, number},
 		{"eventloop", args("-locks 0"), 2, number},
 		{"fencedwriter", args("-nosuchflag"), 2, "nosuchflag"},
-		{"graceful", args("-drain 0s"), 2, number},
 		{"leaderhttp", args("-nosuchflag"), 2, "nosuchflag"},
 		{"limiter", args("-limit 0"), 2, number},
 		{"limiter", args("-limit 2"), 1, "permits"}, // a big job does not fit
@@ -272,6 +270,5 @@ func calls() []call {
 		{"repair", args("-readers 0"), 2, number},
 		{"tasks", args("-workers 0"), 2, number},
 		{"transfer", args("-nosuchflag"), 2, "nosuchflag"},
-		{"twolocks", args("-first 0s"), 2, number},
 	}
 }

@@ -35,12 +35,12 @@ func TestEachLockIsGrantedOnBothSides(t *testing.T) {
 func TestLoopLosesASession(t *testing.T) {
 	server := zktest.Start(t)
 	l := newLoop(stagetest.Connect(t, server.Addr()), stagetest.Connect(t, server.Addr()), io.Discard, options{hold: time.Hour})
-	left, right := l.sides[0], l.sides[1]
+	left := l.sides[0]
 	left.news = left.c.Events(t.Context())
 	handle := func(until func() bool) {
 		t.Helper()
 		for !until() {
-			if err := l.handle(t.Context(), left, right, eventstest.Receive(t, left.news, "an event of the left side")); err != nil {
+			if err := l.handle(t.Context(), left, eventstest.Receive(t, left.news, "an event of the left side")); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -74,8 +74,8 @@ func TestLoopNoticesTwoHolders(t *testing.T) {
 	other := zktest.Start(t)
 	left, right := stagetest.Connect(t, server.Addr()), stagetest.Connect(t, other.Addr())
 	l := newLoop(left, right, io.Discard, options{locks: 3, hold: time.Second})
-	if err := l.run(t.Context()); err == nil || !strings.Contains(err.Error(), " held it") {
-		t.Errorf("%v, want who was granted what while the other held it", err)
+	if err := l.run(t.Context()); err == nil || !strings.Contains(err.Error(), "both held") {
+		t.Errorf("%v, want which lock both held", err)
 	}
 }
 
@@ -83,7 +83,7 @@ func TestLoopNoticesTwoHolders(t *testing.T) {
 func TestLoopReportsARefusal(t *testing.T) {
 	refused := errors.New("refused")
 	l := newLoop(nil, nil, io.Discard, options{})
-	err := l.handle(t.Context(), l.sides[0], l.sides[1], events.Ended{Path: "/path", Err: refused})
+	err := l.handle(t.Context(), l.sides[0], events.Ended{Path: "/path", Err: refused})
 	if !errors.Is(err, refused) || !strings.Contains(err.Error(), "left: /path") {
 		t.Errorf("%v, want %v with side and path", err, refused)
 	}

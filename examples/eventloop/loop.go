@@ -85,9 +85,9 @@ func (l *loop) run(ctx context.Context) error {
 		var err error
 		select {
 		case ev := <-left.news:
-			err = l.handle(ctx, left, right, ev)
+			err = l.handle(ctx, left, ev)
 		case ev := <-right.news:
-			err = l.handle(ctx, right, left, ev)
+			err = l.handle(ctx, right, ev)
 		case now := <-clock.C:
 			l.giveBack(now)
 		case <-ticker.C:
@@ -114,17 +114,15 @@ func (s *side) ask(ctx context.Context, path string) {
 }
 
 // handle is where a service does its work: start it on Grant, stop it on Lost.
-func (l *loop) handle(ctx context.Context, s, other *side, ev events.Event) error {
+func (l *loop) handle(ctx context.Context, s *side, ev events.Event) error {
 	switch ev := ev.(type) {
 	case events.Grant: // seen here, it is taken: nobody need read Granted
 		lock := s.under[ev.ID]
-		if rival := other.held[ev.Path]; rival != nil && rival.Valid() {
-			return fmt.Errorf("%s was granted %s while %s held it", s.name, ev.Path, other.name)
-		}
 		s.held[ev.Path] = lock
 		s.grants++
 		s.waited += ev.Waited
 		l.dues = append(l.dues, due{time.Now().Add(l.opt.hold), s, ev.Path, lock})
+		return l.alone(ev.Path)
 
 	case events.Lost: // the last word on this acquisition: ask again
 		delete(s.under, ev.ID)
@@ -161,15 +159,4 @@ func (l *loop) giveBack(now time.Time) {
 		delete(d.side.held, d.path) // first: from the Release on the other side may have it
 		d.lock.Release()
 	}
-}
-
-// summary prints how it went.
-func (l *loop) summary() {
-	took := time.Since(l.begin)
-	for _, s := range l.sides {
-		l.out.line("%-5s  granted %d, lost %d, waited %v on average",
-			s.name, s.grants, s.losses, (s.waited / time.Duration(s.grants)).Round(time.Millisecond))
-	}
-	grants := l.sides[0].grants + l.sides[1].grants
-	l.out.line("%d grants in %v, never both sides at a time", grants, took.Round(time.Millisecond))
 }

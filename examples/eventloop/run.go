@@ -58,3 +58,23 @@ func closeSide(out io.Writer, name string, c *coordinator.Coordinator) {
 		fmt.Fprintf(out, "%s: %v\n", name, err)
 	}
 }
+
+// alone checks that the sides do not hold the lock together.
+func (l *loop) alone(path string) error {
+	left, right := l.sides[0].held[path], l.sides[1].held[path]
+	if left != nil && right != nil && left.Valid() && right.Valid() {
+		return fmt.Errorf("left and right both held %s", path)
+	}
+	return nil
+}
+
+// summary prints how it went.
+func (l *loop) summary() {
+	took := time.Since(l.begin)
+	for _, s := range l.sides {
+		l.out.line("%-5s  granted %d, lost %d, waited %v on average",
+			s.name, s.grants, s.losses, (s.waited / time.Duration(s.grants)).Round(time.Millisecond))
+	}
+	grants := l.sides[0].grants + l.sides[1].grants
+	l.out.line("%d grants in %v, never both sides at a time", grants, took.Round(time.Millisecond))
+}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
-	"github.com/zkgrant/zkgrant/examples/internal/program"
 )
 
 // leaderPath is where the election is held.
@@ -44,7 +43,10 @@ func (s *service) run(ctx context.Context) error {
 	}()
 	for term, err := range s.election.Terms(ctx, coordinator.WithData([]byte(s.address))) {
 		if err != nil {
-			return program.UnlessEnded(ctx, err)
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
 		}
 		s.lead(term.Context(ctx), term)
 	}

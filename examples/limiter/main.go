@@ -12,9 +12,6 @@ import (
 	"github.com/zkgrant/zkgrant/examples/internal/program"
 )
 
-// jobsLock is the semaphore.
-const jobsLock = "/zkgrant/limiter/jobs"
-
 type options struct {
 	limit, raised int
 	raise         time.Duration // when; never, if that is longer than it goes on
@@ -44,7 +41,7 @@ func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper, opt options)
 	ctx, abort := context.WithCancelCause(ctx)
 	defer abort(nil)
 
-	use := &usage{limit: max(opt.limit, opt.raised)}
+	use := &usage{limit: max(opt.limit, opt.raised), fail: abort}
 	var crew sync.WaitGroup
 	for i := range 3 {
 		crew.Go(func() {
@@ -71,16 +68,15 @@ func instance(ctx context.Context, number int, say func(string, ...any), zk *pro
 			say("instance %d: %v", number+1, err)
 		}
 	}()
-	// How many there are is agreed in ZooKeeper; whoever comes later adopts what he finds.
-	permits := c.Semaphore(jobsLock, opt.limit, coordinator.AdoptSize())
+	permits, err := semaphore(ctx, c, opt.limit, number == 0)
+	if err != nil {
+		return err
+	}
 
 	ctx, abort := context.WithCancelCause(ctx)
 	defer abort(nil)
 	var crew sync.WaitGroup
 	if number == 0 {
-		if err := permits.Resize(ctx, opt.limit); err != nil { // there may be another number from the last time
-			return err
-		}
 		crew.Go(func() {
 			if err := raise(ctx, permits, opt, say); err != nil {
 				abort(err)
@@ -93,9 +89,10 @@ func instance(ctx context.Context, number int, say func(string, ...any), zk *pro
 			if w == 0 {
 				size = 3
 			}
-			worker := &worker{fmt.Sprintf("worker %d.%d", number+1, w+1), size, use, say}
+			name := fmt.Sprintf("worker %d.%d", number+1, w+1)
+			worker := &worker{name, size, use.job(name, size, say), say}
 			if err := worker.run(ctx, permits); err != nil {
-				abort(fmt.Errorf("%s: %w", worker.name, err))
+				abort(fmt.Errorf("%s: %w", name, err))
 			}
 		})
 	}

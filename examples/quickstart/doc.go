@@ -13,5 +13,5 @@
 // tokens grew and that no node is left. The exit code is 0 if all of that holds, 1
 // if not, and 130 after Ctrl-C, which may come at any time.
 //
-// The file to start from is contender.go. The others are for the show.
+// The file to read is contender.go, of fifty lines. The others are the show: what a contender plays is in role.go.
 package main

@@ -57,18 +57,19 @@ func play(ctx context.Context, names []string, book *ledger, lines *timeline, op
 	defer cancel(nil)
 	var crew sync.WaitGroup
 	for i, name := range names {
-		c := &contender{
-			name: name, opt: opt, book: book, lines: lines,
+		r := &role{
+			name: name, opt: opt, book: book, lines: lines, crew: &crew,
 			doomed:  i == len(names)/2,
 			inQueue: make(chan struct{}),
+			fail:    func(err error) { cancel(fmt.Errorf("%s: %w", name, err)) }, // the others need not go on
 		}
 		crew.Go(func() {
-			if err := c.run(ctx); err != nil {
-				cancel(fmt.Errorf("%s: %w", name, err)) // the others need not go on
+			if err := contend(ctx, r); err != nil {
+				r.fail(err)
 			}
 		})
 		select {
-		case <-c.inQueue:
+		case <-r.inQueue:
 		case <-ctx.Done():
 		}
 		if ctx.Err() != nil {

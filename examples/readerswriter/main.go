@@ -34,7 +34,7 @@ func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper, readers int)
 	ctx, abort := context.WithCancelCause(ctx)
 	defer abort(nil)
 
-	prices := &table{}
+	prices := &table{fail: abort}
 	var crew sync.WaitGroup
 	for i := range readers + 3 {
 		p := &person{name: fmt.Sprintf("reader %d", i+1), prices: prices, say: say}
@@ -61,7 +61,7 @@ func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper, readers int)
 func (p *person) run(ctx context.Context, zk *program.ZooKeeper, work func(context.Context, *coordinator.ReadWrite) error) error {
 	c, err := coordinator.Connect(ctx, zk.Servers, zk.Options()...)
 	if err != nil {
-		return unlessEnded(ctx, err)
+		return program.UnlessEnded(ctx, err)
 	}
 	defer func() {
 		if err := c.Close(); err != nil { // the servers will end the session by themselves
@@ -71,16 +71,8 @@ func (p *person) run(ctx context.Context, zk *program.ZooKeeper, work func(conte
 	lock := c.ReadWrite(pricesLock)
 	for ctx.Err() == nil {
 		if err := work(ctx, lock); err != nil {
-			return unlessEnded(ctx, err)
+			return program.UnlessEnded(ctx, err)
 		}
 	}
 	return nil
-}
-
-// unlessEnded returns an error, unless ctx has ended: then it says no more than that.
-func unlessEnded(ctx context.Context, err error) error {
-	if ctx.Err() != nil && !isBroken(err) {
-		return nil
-	}
-	return err
 }

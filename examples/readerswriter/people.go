@@ -22,7 +22,7 @@ type person struct {
 // read is one reading under the read lock. Other readers may be there.
 func (p *person) read(ctx context.Context, lock *coordinator.ReadWrite) error {
 	err := lock.Read().Do(ctx, func(ctx context.Context, _ events.Grant) error {
-		return p.look(ctx)
+		return p.prices.look(ctx)
 	})
 	if err != nil {
 		return unlessLost(err)
@@ -55,16 +55,7 @@ func (p *person) write(ctx context.Context, lock *coordinator.ReadWrite) error {
 		return unlessLost(err)
 	}
 	write.Release()
-	if err := p.look(read.Context(ctx)); err != nil {
-		return unlessLost(err)
-	}
-	if now := p.prices.version(); now != version {
-		if !read.Valid() {
-			return nil
-		}
-		return broken("version %d has become %d between writing and reading", version, now)
-	}
-	return nil
+	return unlessLost(p.prices.lookAt(read.Context(ctx), version))
 }
 
 // revise reads among the readers, and takes the write lock only if what it has read says so. Another writer may come in between
@@ -73,7 +64,7 @@ func (p *person) revise(ctx context.Context, lock *coordinator.ReadWrite) error 
 	var seen int
 	err := lock.Read().Do(ctx, func(ctx context.Context, _ events.Grant) error {
 		seen = p.prices.version()
-		return p.look(ctx)
+		return p.prices.look(ctx)
 	})
 	if err != nil {
 		return unlessLost(err)
@@ -98,34 +89,11 @@ func (p *person) revise(ctx context.Context, lock *coordinator.ReadWrite) error 
 	}))
 }
 
-// look reads for a while, and checks that nobody writes meanwhile.
-func (p *person) look(ctx context.Context) error {
-	before, done := p.prices.open()
-	defer done()
-	if err := pause(ctx, 50*time.Millisecond); err != nil {
-		return err
-	}
-	if after := p.prices.version(); after != before && ctx.Err() == nil { // else it was lost, and may be changed
-		return broken("version %d became %d while it was read", before, after)
-	}
-	return nil
-}
-
-// pause returns when the time is over, or with the cause of ctx.
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 // unlessLost returns an error, unless it is the loss of a lock: then the work is to
 // be done again.
 func unlessLost(err error) error {
 	var lost *coordinator.LostError
-	if errors.As(err, &lost) && !isBroken(err) {
+	if errors.As(err, &lost) {
 		return nil
 	}
 	return err

@@ -2,15 +2,16 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
 )
 
-// table is what the lock is for. It guards itself against data races, and against
-// nothing else; it notices who is there at the same time.
+// table is what the lock is for, and the referee. It guards itself against data races, and against nothing else; it notices
+// who is there at the same time.
 type table struct {
+	fail func(error) // ends the program
+
 	mu            sync.Mutex
 	number        int // of the version
 	reading       int
@@ -19,14 +20,14 @@ type table struct {
 	most          int // readers at a time
 }
 
-// open begins to read, and returns the version; done ends that.
-func (t *table) open() (version int, done func()) {
+// open begins to read; done ends that.
+func (t *table) open() (done func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.reading++
 	t.read++
 	t.most = max(t.most, t.reading)
-	return t.number, func() {
+	return func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.reading--
@@ -54,7 +55,7 @@ func (t *table) change(ctx context.Context) (version int, err error) {
 		return 0, err
 	}
 	if t.reading > 0 {
-		return 0, broken("%d read while it was written", t.reading)
+		return 0, t.broken("%d read while it was written", t.reading)
 	}
 	t.number++
 	t.written++
@@ -65,17 +66,40 @@ func (t *table) enter() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.reading > 0 || t.writing {
-		return broken("writing is to begin, with %d who read, and another writer: %t", t.reading, t.writing)
+		return t.broken("writing is to begin, with %d who read, and another writer: %t", t.reading, t.writing)
 	}
 	t.writing = true
 	return nil
 }
 
-// brokenError says that a lock did not keep its promise.
-type brokenError struct{ what string }
+// look reads for a while, and checks that nobody writes meanwhile.
+func (t *table) look(ctx context.Context) error { return t.lookAt(ctx, t.version()) }
 
-func (e *brokenError) Error() string { return e.what }
+// lookAt is look, and checks that the version is this one.
+func (t *table) lookAt(ctx context.Context, version int) error {
+	defer t.open()()
+	if err := pause(ctx, 50*time.Millisecond); err != nil {
+		return err
+	}
+	if after := t.version(); after != version && ctx.Err() == nil { // else it was lost, and may be changed
+		return t.broken("version %d became %d while it was read", version, after)
+	}
+	return nil
+}
 
-func broken(format string, args ...any) error { return &brokenError{fmt.Sprintf(format, args...)} }
+// pause returns when the time is over, or with the cause of ctx.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
 
-func isBroken(err error) bool { return errors.As(err, new(*brokenError)) }
+// broken ends the program, for a lock did not keep its promise.
+func (t *table) broken(format string, args ...any) error {
+	err := fmt.Errorf(format, args...)
+	t.fail(err)
+	return err
+}

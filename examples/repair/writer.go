@@ -10,29 +10,19 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
-	"github.com/zkgrant/zkgrant/examples/internal/program"
 )
-
-// errDead is what a writer panics with.
-var errDead = errors.New("dead")
 
 // writer changes the two nodes, again and again.
 type writer struct {
-	name       string
-	pair       *pair
-	tally      *tally
-	say        func(string, ...any)
-	connection *program.Gate
-	changes    int
+	name    string
+	pair    *pair
+	tally   *tally
+	say     func(string, ...any)
+	halfway func() // between the two changes; it may panic
 }
 
 // change is one change under the write lock. If somebody has died over his, that is repaired first.
-func (w *writer) change(ctx context.Context, lock *coordinator.ReadWrite) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = errDead // here the process would end
-		}
-	}()
+func (w *writer) change(ctx context.Context, lock *coordinator.ReadWrite) error {
 	return lock.Write().Do(ctx, func(ctx context.Context, grant events.Grant) error {
 		lock, _ := coordinator.FromContext(ctx)
 		held := lock.Context(context.WithoutCancel(ctx)) // what is begun is finished, also on Ctrl-C
@@ -47,14 +37,13 @@ func (w *writer) change(ctx context.Context, lock *coordinator.ReadWrite) (err e
 
 // write changes one node after the other. While `ready` is gone, they may be of two versions.
 func (w *writer) write(held context.Context, lock *coordinator.Acquisition, version string) error {
-	w.changes++
 	if err := must(held, lock, remove(ready), zk.ErrNoNode); err != nil {
 		return err
 	}
 	if err := must(held, lock, set(left, version), nil); err != nil {
 		return err
 	}
-	w.die()
+	w.halfway()
 	if err := must(held, lock, set(right, version), nil); err != nil {
 		return err
 	}
@@ -88,20 +77,6 @@ func (w *writer) repair(held context.Context, lock *coordinator.Acquisition, lef
 	}
 	w.say("%s  has looked after what %s left behind (since %s): whole %v", w.name, left.Data, left.Since.Format(time.TimeOnly), found.whole())
 	return nil
-}
-
-// die ends every third change half-way: now by a panic, now by the end of the connection, after which nobody hears of
-// the writer any more.
-func (w *writer) die() {
-	if w.changes%3 != 0 {
-		return
-	}
-	w.tally.add(&w.tally.died)
-	w.say("%s  dies half-way", w.name)
-	if w.changes%2 == 1 {
-		panic(errDead)
-	}
-	w.connection.Shut()
 }
 
 // prepare makes the nodes, if there are none.

@@ -2,6 +2,8 @@
 //
 //	go run ./examples/run -zk host:2181,... /locks/backup -- backup --all
 //
+// A lock is worth something only where others look for it, so -zk has no default: without it run refuses, with code 125.
+//
 // It waits for the lock, runs the command, gives the lock back when the command has
 // ended, and ends with the command's exit code. If the lock is lost, the command's
 // process group is sent TERM, and KILL if there is anything left of it after the

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
-	"github.com/zkgrant/zkgrant/examples/internal/program"
 )
 
 // The exit codes that are not the command's; signals aside, which are 128 and their
@@ -49,14 +48,14 @@ func main() {
 // parse reads the command line. The code is negative if there is something to run.
 func parse(args []string) (opt options, code int) {
 	flags := flag.NewFlagSet("run", flag.ContinueOnError)
-	flags.StringVar(&opt.servers, "zk", "", "`servers` to use, as host:port,host:port/chroot (default: one inside this program, for a look)")
+	flags.StringVar(&opt.servers, "zk", "", "`servers` to use, as host:port,host:port/chroot; there is no default")
 	flags.DurationVar(&opt.timeout, "timeout", 10*time.Second, "the session timeout to ask for")
 	flags.BoolVar(&opt.try, "try", false, "do not wait for the lock")
 	flags.DurationVar(&opt.maxWait, "max-wait", 0, "how long to wait for the lock; 0 is as long as it takes")
 	flags.DurationVar(&opt.grace, "grace", 2*time.Second, "when the lock is lost, the time between TERM and KILL; 0 is KILL at once")
 	flags.BoolVar(&opt.verbose, "v", false, "say on standard error what happens to the lock")
 	flags.Usage = func() {
-		fmt.Fprintln(os.Stderr, "usage: run [flags] PATH -- command [argument ...]")
+		fmt.Fprintln(os.Stderr, "usage: run -zk servers [flags] PATH -- command [argument ...]")
 		flags.PrintDefaults()
 	}
 	switch err := flags.Parse(args); {
@@ -66,6 +65,9 @@ func parse(args []string) (opt options, code int) {
 		return opt, codeFailed
 	case flags.NArg() < 3 || flags.Arg(1) != "--" || opt.timeout <= 0 || opt.maxWait < 0 || opt.grace < 0:
 		flags.Usage()
+		return opt, codeFailed
+	case opt.servers == "":
+		say("name the ZooKeeper servers with -zk host:port,...: without them nobody else sees the lock")
 		return opt, codeFailed
 	}
 	opt.path, opt.command = flags.Arg(0), flags.Args()[2:]
@@ -79,19 +81,9 @@ func run(opt options) int {
 	if _, err := exec.LookPath(opt.command[0]); err != nil {
 		return notStarted(err)
 	}
-	zk, err := program.Open(opt.servers, opt.timeout)
-	if err != nil {
-		say("%v", err)
-		return codeFailed
-	}
-	defer zk.Close()
-	if zk.Inside != nil {
-		say("without -zk the lock is in %v, where nobody else looks for it", zk)
-	}
-
 	signals := listen()
 	defer signals.stop()
-	c, code := connect(opt, zk, signals)
+	c, code := connect(opt, signals)
 	if c == nil {
 		return code
 	}
@@ -105,7 +97,7 @@ func run(opt options) int {
 
 // connect connects, within the time that one is ready to wait for the lock. If it
 // returns nil, there is an exit code.
-func connect(opt options, zk *program.ZooKeeper, signals *signals) (*coordinator.Coordinator, int) {
+func connect(opt options, signals *signals) (*coordinator.Coordinator, int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if opt.maxWait > 0 {
@@ -120,7 +112,7 @@ func connect(opt options, zk *program.ZooKeeper, signals *signals) (*coordinator
 	)
 	go func() {
 		defer close(connected)
-		c, err = coordinator.Connect(ctx, zk.Servers, zk.Options()...)
+		c, err = coordinator.Connect(ctx, opt.servers, coordinator.WithSessionTimeout(opt.timeout))
 	}()
 	for {
 		select {

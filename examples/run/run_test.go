@@ -30,12 +30,12 @@ func TestExitCodeOfTheCommand(t *testing.T) {
 	}
 }
 
-// Without -zk there is a server, and standard input, arguments and the token reach
-// the command.
+// Standard input, arguments and the token reach the command.
 func TestWhatTheCommandGets(t *testing.T) {
-	run := begin(t, "from elsewhere", append([]string{lockPath}, commandLine("echo", "one", "-two", "--")...)...)
+	line := append([]string{"-zk", zktest.Start(t).Addr(), lockPath}, commandLine("echo", "one", "-two", "--")...)
+	run := begin(t, "from elsewhere", line...)
 	run.Exits(0)
-	run.Must(t, "arguments one+-two+--, input from elsewhere, path "+lockPath+", token ", "inside this program")
+	run.Must(t, "arguments one+-two+--, input from elsewhere, path "+lockPath+", token ")
 	if run.Count("token \n") > 0 {
 		t.Errorf("the command got no token, want one:\n%s", run)
 	}
@@ -117,6 +117,8 @@ func TestWhatCannotRun(t *testing.T) {
 		{"no command", []string{lockPath, "--"}, codeFailed, "usage"},
 		{"no dashes", []string{lockPath, "exit", "0"}, codeFailed, "usage"},
 		{"unknown flag", append([]string{"-nosuchflag", lockPath}, nothing...), codeFailed, "nosuchflag"},
+		{"no servers", append([]string{lockPath}, nothing...), codeFailed, "name the ZooKeeper servers with -zk"},
+		{"servers that are none", append([]string{"-zk", "", lockPath}, nothing...), codeFailed, "name the ZooKeeper servers with -zk"},
 		{"grace before now", append([]string{"-grace", "-1s", lockPath}, nothing...), codeFailed, "usage"},
 		{"help", []string{"-h"}, 0, "usage"},
 		{"no path", append([]string{"-zk", server.Addr(), "locks"}, nothing...), codeFailed, "path"},

@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"sync"
 	"time"
 
-	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/examples/internal/program"
 )
 
@@ -45,13 +43,13 @@ func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper, opt options)
 	tasks := newBoard(opt.tasks)
 	var crew sync.WaitGroup
 	for i := range opt.workers {
-		w := &worker{name: fmt.Sprintf("worker %d", i+1), each: opt.each, tasks: tasks, say: say}
+		w := &worker{name: fmt.Sprintf("worker %d", i+1), tasks: tasks, work: wait(opt.each), pause: opt.each, say: say}
 		connection := zk.NewGate()
 		if i == 0 {
-			w.doom(3, connection.Shut)
+			w.work = dying(3, w.work, connection.Shut)
 		}
 		crew.Go(func() {
-			err := w.connect(ctx, zk, connection)
+			err := connect(ctx, w, zk, connection)
 			if err != nil && ctx.Err() == nil {
 				abort(fmt.Errorf("%s: %w", w.name, err))
 			}
@@ -61,25 +59,4 @@ func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper, opt options)
 	begun, done, again := tasks.counts()
 	say("%d tasks done, each once; begun %d times, of which again: %v", done, begun, again)
 	return context.Cause(ctx)
-}
-
-// connect is one process, as it were: it connects and works until all is done, or it
-// dies.
-func (w *worker) connect(ctx context.Context, zk *program.ZooKeeper, connection *program.Gate) error {
-	c, err := coordinator.Connect(ctx, zk.Servers, append(zk.Options(), coordinator.WithDialer(connection.DialContext))...)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		connection.Open()                                                   // only for the program's end: a dead one comes back, to find that its session is over
-		if closed := c.Close(); closed != nil && !errors.Is(err, errDead) { // the servers will end the session by themselves
-			w.say("%s  %v", w.name, closed)
-		}
-	}()
-	err = w.run(ctx, c)
-	if errors.Is(err, errDead) {
-		w.say("%s  is dead", w.name)
-		return w.tasks.wait(ctx) // nobody is there to give anything back
-	}
-	return err
 }

@@ -12,22 +12,14 @@ import (
 // claims is where the claims are, one node for each task that somebody is at.
 const claims = "/zkgrant/tasks"
 
-// errDead says that the worker has died over its task.
-var errDead = errors.New("died")
-
 // worker does whatever task it can claim.
 type worker struct {
 	name  string
-	each  time.Duration
 	tasks *board
+	work  func(context.Context) error // does a task; the context ends with the claim
+	pause time.Duration               // while others are at all that is left
 	say   func(string, ...any)
-
-	die   func() // nil for most
-	lives int    // tasks, until it dies
 }
-
-// doom has the worker die over its nth task, by the function.
-func (w *worker) doom(nth int, die func()) { w.die, w.lives = die, nth }
 
 // run works until there is nothing left to do, or ctx ends.
 func (w *worker) run(ctx context.Context, c *coordinator.Coordinator) error {
@@ -53,7 +45,7 @@ func (w *worker) run(ctx context.Context, c *coordinator.Coordinator) error {
 		}
 		// Others are at all that is left. Should one of them die, it is to be done again.
 		select {
-		case <-time.After(w.each):
+		case <-time.After(w.pause):
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -82,21 +74,13 @@ func (w *worker) try(ctx context.Context, c *coordinator.Coordinator, task int) 
 	default:
 		w.say("%s  does task %d again", w.name, task)
 	}
-	if w.die != nil {
-		if w.lives--; w.lives == 0 {
-			w.die()
-			return errDead
-		}
-	}
-	select {
-	case <-time.After(w.each): // the work
-	case <-claim.Context(ctx).Done():
+	if err := w.work(claim.Context(ctx)); err != nil {
 		var lost *coordinator.LostError
-		if errors.As(context.Cause(claim.Context(ctx)), &lost) {
+		if errors.As(err, &lost) {
 			w.say("%s  LOST its claim to task %d: %v", w.name, task, lost.Reason)
 			return nil
 		}
-		return context.Cause(ctx)
+		return err
 	}
 	return w.tasks.finish(task, grant.Token)
 }

@@ -1,5 +1,5 @@
-// Package program is what the examples have in common, so that each of them shows
-// only its own subject: the flags that say where ZooKeeper is, a server inside the
+// Package program is what the examples to look at have in common, so that each of them shows
+// only its own subject (those to copy stand alone): the flags that say where ZooKeeper is, a server inside the
 // program when they name none, the end after a while or on a signal, and the exit
 // codes.
 //

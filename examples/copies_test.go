@@ -1,0 +1,128 @@
+package examples_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/zkgrant/zkgrant/examples/internal/stagetest"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// copied is an example that users copy: a process has one contender, and works on the servers that it is told.
+type copied struct {
+	program string
+	lines   int    // it may have
+	args    string // beside the servers
+	holds   string // it says when it has the lock
+	again   bool   // it asks again after a loss, and else it ends
+}
+
+func copies() []copied {
+	return []copied{
+		{program: "hello", lines: 30, holds: "hello, token"},
+		{program: "worker", lines: 150, args: "-http 127.0.0.1:0", holds: "has the lock, token", again: true},
+		{program: "cron", lines: 150, holds: "leads, token", again: true},
+	}
+}
+
+// TestCopiesStandAlone holds what users copy to its length, and to packages that they can import.
+func TestCopiesStandAlone(t *testing.T) {
+	t.Parallel()
+	for _, c := range copies() {
+		files, err := filepath.Glob(c.program + "/*.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := 0
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, not := range []string{"/internal/", "eventstest"} {
+				if strings.Contains(string(text), not) {
+					t.Errorf("%s names %s, which a user cannot import", file, not)
+				}
+			}
+			if !strings.HasSuffix(file, "_test.go") {
+				lines += strings.Count(string(text), "\n")
+			}
+		}
+		if lines == 0 || lines > c.lines {
+			t.Errorf("%s has %d lines, want at most %d", c.program, lines, c.lines)
+		}
+	}
+}
+
+// begin starts a process on the servers.
+func (c copied) begin(t *testing.T, folder, servers string) *stagetest.Process {
+	t.Helper()
+	args := append([]string{"-zk", servers}, strings.Fields(c.args)...)
+	return stagetest.Begin(t, exec.Command(filepath.Join(folder, c.program), args...))
+}
+
+// stop runs each program three times on one lock. A signal ends the second one while it waits, and the first and the third one
+// while they hold the lock. Each ends well, and nothing of it is left behind.
+func stop(t *testing.T, folder, servers string) {
+	t.Helper()
+	for _, c := range copies() {
+		for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+			t.Run(fmt.Sprintf("%s %v", c.program, sig), func(t *testing.T) {
+				t.Parallel()
+				root := "/" + strings.ReplaceAll(c.program+"-"+sig.String(), " ", "-")
+				stagetest.MakeRoot(t, servers, root)
+				first := c.begin(t, folder, servers+root)
+				first.Await(t, c.holds, 1)
+
+				second := c.begin(t, folder, servers+root)
+				stagetest.AwaitEphemerals(t, servers, root, 2)
+				second.Send(sig)
+				second.Exits(0)
+				if left := stagetest.Ephemerals(t, servers, root); len(left) != 1 {
+					t.Errorf("when the waiter has ended there are the nodes %v, want the holder's", left)
+				}
+				if second.Count(c.holds) > 0 {
+					t.Errorf("the waiter says that it has the lock, want none but the holder to say so:\n%s", second)
+				}
+
+				third := c.begin(t, folder, servers+root)
+				stagetest.AwaitEphemerals(t, servers, root, 2)
+				first.Send(sig)
+				first.Exits(0)
+				third.Await(t, c.holds, 1)
+				third.Send(sig)
+				third.Exits(0)
+				if left := stagetest.Ephemerals(t, servers, root); len(left) > 0 {
+					t.Errorf("left behind: %v, want no node of a session", left)
+				}
+			})
+		}
+	}
+}
+
+// lose ends the session of each program's holder: it says so, and asks again or ends.
+func lose(t *testing.T, folder string) {
+	t.Helper()
+	for _, c := range copies() {
+		t.Run(c.program, func(t *testing.T) {
+			t.Parallel()
+			server := zktest.Start(t)
+			p := c.begin(t, folder, server.Addr())
+			p.Await(t, c.holds, 1)
+			if err := server.Expire(server.Sessions()[0]); err != nil {
+				t.Fatal(err)
+			}
+			p.Await(t, "session expired", 1)
+			if c.again {
+				p.Await(t, c.holds, 2)
+				p.Send(syscall.SIGTERM)
+			}
+			p.Exits(0)
+		})
+	}
+}

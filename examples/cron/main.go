@@ -1,0 +1,103 @@
+// Command cron runs a job at fixed times on the instance that leads; the others stand by.
+//
+// Every instance is a candidate of one election. SIGTERM ends the job's context, and another instance leads a moment later.
+// After a loss the instance is a candidate again. Limitation: a time that passes while nobody leads is left out, and if the
+// clocks of two instances differ, a time around a change of the leader may come twice. So the job is told the time, to note it
+// where it writes, together with the token.
+//
+// To make it yours, copy this folder and replace job. cron_test.go tests it in virtual time.
+package main
+
+import (
+	"context"
+	"flag"
+	"log"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+)
+
+// electionPath is relative to the chroot that -zk names.
+const electionPath = "/locks/cron"
+
+func main() {
+	servers := flag.String("zk", "localhost:2181", "ZooKeeper's `servers`, as host:port,host:port/chroot")
+	every := flag.Duration("every", time.Minute, "the time between two runs of the job; they begin at multiples of it")
+	flag.Parse()
+	if *every <= 0 {
+		log.Fatal("cron: -every must be above 0")
+	}
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal is not caught
+	if err := run(ctx, *servers, &cron{job, *every}); err != nil && ctx.Err() == nil {
+		log.Fatal(err)
+	}
+	log.Print("stopped")
+}
+
+// job is what there is to do at a time. ctx ends when the term is lost, and on a signal. Whatever the job writes elsewhere
+// bears the token, so that the store can refuse a past leader: ../fencedwriter has the SQL.
+func job(_ context.Context, at time.Time, token int64) error {
+	log.Printf("the job of %s, token %d", at.Format(time.TimeOnly), token)
+	return nil
+}
+
+// run connects, and takes part until ctx ends.
+func run(ctx context.Context, servers string, c *cron) error {
+	zk, err := coordinator.Connect(ctx, servers, coordinator.WithSessionTimeout(10*time.Second))
+	if err != nil {
+		return err
+	}
+	defer zk.Close() // resigns
+	return c.run(ctx, zk)
+}
+
+// cron runs a job at the multiples of a duration.
+type cron struct {
+	job   func(ctx context.Context, at time.Time, token int64) error
+	every time.Duration
+}
+
+// run is a candidate until ctx ends, again after each term.
+func (c *cron) run(ctx context.Context, zk *coordinator.Coordinator) error {
+	host, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	for term, err := range zk.Election(electionPath).Terms(ctx, coordinator.WithData([]byte(host))) { // the data are for Observe and Queue
+		if err != nil {
+			return err
+		}
+		c.lead(ctx, term)
+	}
+	return nil
+}
+
+// lead runs the job at each time until the term is lost or ctx ends. No job is under way when it returns: then another
+// instance may lead.
+func (c *cron) lead(ctx context.Context, term *coordinator.Acquisition) {
+	token := term.Grant().Token
+	log.Printf("leads, token %d", token)
+	held := term.Context(ctx) // ends with the term, and with ctx
+	for {
+		at := time.Now().Truncate(c.every).Add(c.every) // times that a long job has missed are left out
+		select {
+		case <-ctx.Done():
+			return
+		case lost := <-term.Lost():
+			log.Printf("LOST the lead: %v", lost.Reason)
+			return
+		case <-time.After(time.Until(at)):
+			// Valid: the process may have been halted since it heard of its term. Err: select takes any that is ready.
+			if term.Valid() && ctx.Err() == nil {
+				if err := c.job(held, at, token); err != nil {
+					log.Printf("the job of %s has failed: %v", at.Format(time.TimeOnly), err)
+				}
+			}
+		}
+	}
+}
