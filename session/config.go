@@ -11,6 +11,9 @@ import (
 	"go.uber.org/zap"
 )
 
+// ErrInvalid says that something was asked for that can never be done.
+var ErrInvalid = errors.New("zkgrant: invalid use")
+
 // Config says how to reach the ensemble. [NewConfig] fills in the defaults.
 type Config struct {
 	Timeout time.Duration // the session timeout to ask for
@@ -23,6 +26,10 @@ type Config struct {
 	Tick          time.Duration // the servers' tick, or more; 0: the smaller of 2 s and half the timeout
 	ProbeInterval time.Duration // between the writes of a holder at the least; 0: a tenth of the timeout
 	LossOnSuspend bool          // for whoever starts the machines; the session does nothing about it
+
+	// OnRequest and OnLease hear of each request and of each deadline, if they are not nil. They must not block.
+	OnRequest func(Request)
+	OnLease   func(Lease)
 
 	// Asleep tells for how long the machine has been suspended since some moment,
 	// without ever going back; nil: ask the system. For tests.
