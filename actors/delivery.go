@@ -62,7 +62,7 @@ func (s *Stream) head(sub *subscriber) (ev events.Event, left, closed bool) {
 func (s *Stream) delivered(sub *subscriber, ev events.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if grant, ok := ev.(events.Grant); ok {
+	if grant, ok := ev.(events.Grant); ok && !sub.passive {
 		// A slow reader gets it when the acquisition is long over; then nobody
 		// will ask, nor ever forget it again.
 		if _, live := s.seen[grant.ID]; live {

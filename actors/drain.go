@@ -4,8 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 )
@@ -39,12 +37,8 @@ func (l *Lock) handle(m message) {
 		l.rarely().refusal = m.cause
 		l.mu.Unlock()
 	}
-	from := l.machine.State()
 	var effects []recipes.Effect
 	l.machine, effects = l.machine.Step(m.input)
-	if l.cfg.Logger.Core().Enabled(zap.DebugLevel) {
-		l.logStep(from, m.input, effects)
-	}
 	recipes.Perform(effects, performer{l.cfg.Port, l})
 	if l.machine.State() == recipes.Over && !l.gone {
 		l.isGone()
@@ -53,13 +47,6 @@ func (l *Lock) handle(m message) {
 		}
 		l.cfg.Gone()
 	}
-}
-
-// logStep is a function of its own because its frame is large, and handle's stack is
-// that of a goroutine which has just begun.
-func (l *Lock) logStep(from recipes.State, in recipes.Input, effects []recipes.Effect) {
-	l.cfg.Logger.Debug("step", zap.Uint64("id", l.cfg.ID), zap.String("path", l.cfg.Path), zap.Stringer("from", from),
-		zap.Stringer("to", l.machine.State()), zap.Any("input", in), zap.Any("effects", effects))
 }
 
 // boundReached tells whether the end of what bounds the wait ends the
@@ -96,7 +83,12 @@ type performer struct {
 	lock *Lock
 }
 
-func (p performer) Grant(e recipes.Grant) { p.lock.onGrant(e) }
+func (p performer) Grant(e recipes.Grant) {
+	if grant, told := p.lock.onGrant(e); told && p.lock.logs() {
+		p.lock.log(grant)
+	}
+}
+
 func (p performer) Lose(e recipes.Lose) {
 	p.Lapse() // before anybody hears of it, and even if the node's delete comes next: who wants to share it may ask between the two
 	p.lock.onLose(e)
@@ -109,13 +101,21 @@ func (p performer) Requeue(_ recipes.Requeue) {
 	p.lock.tell(events.Requeued{ID: p.lock.cfg.ID, Path: p.lock.cfg.Path})
 }
 
-func (p performer) Revoke(e recipes.Revoke) { p.lock.onRevoke(e) }
+func (p performer) Revoke(e recipes.Revoke) {
+	if revoked, told := p.lock.onRevoke(e); told && p.lock.logs() {
+		p.lock.log(revoked)
+	}
+}
 
 func (l *Lock) tell(ev events.Event) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.withdrawn == 0 {
+	told := l.withdrawn == 0
+	if told {
 		l.cfg.Stream.Publish(ev)
+	}
+	l.mu.Unlock()
+	if told && l.logs() {
+		l.log(ev)
 	}
 }
 
@@ -123,12 +123,12 @@ func (l *Lock) tell(ev events.Event) {
 // valid; then it tells the stream and then the channel. All of it happens under
 // the mutex: a Release that comes in between either prevents the Grant or takes
 // it back.
-func (l *Lock) onGrant(e recipes.Grant) {
+func (l *Lock) onGrant(e recipes.Grant) (grant events.Grant, told bool) {
 	members := l.cfg.Members()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.withdrawn != 0 {
-		return // the machine is about to hear of it
+		return grant, false // the machine is about to hear of it
 	}
 	if members != nil {
 		l.rarely().members = members
@@ -138,9 +138,10 @@ func (l *Lock) onGrant(e recipes.Grant) {
 		l.rarely().abandoned = e.Abandoned
 	}
 	l.state, l.epoch, l.grant = holding, l.machine.Epoch(), tenancy{e.Node, e.Token, e.Session}
-	grant := l.granting()
+	grant = l.granting()
 	l.cfg.Stream.Publish(grant)
 	l.granted <- grant // size 1, and there is one Grant
+	return grant, true
 }
 
 // granting returns the Grant as the caller gets it, the same each time. It is
@@ -181,10 +182,7 @@ func (l *Lock) onLose(e recipes.Lose) {
 	lost := events.Lost{ID: l.cfg.ID, Path: l.cfg.Path, Token: l.grant.token, Reason: e.Reason, Err: err, Held: l.held}
 	took, losses, in := l.took, l.losses(), l.parting(recipes.WhyLost)
 	l.mu.Unlock()
-	if ce := l.cfg.Logger.Check(zap.WarnLevel, "lock lost"); ce != nil { // of ten thousand at once most are not logged
-		ce.Write(zap.Uint64("id", l.cfg.ID), zap.String("path", l.cfg.Path),
-			zap.Int64("token", lost.Token), zap.Stringer("reason", lost.Reason), zap.Duration("held", lost.Held))
-	}
+	l.logLoss(lost)
 	tell()
 	if took {
 		l.cfg.Stream.Publish(lost)
@@ -225,6 +223,9 @@ func (l *Lock) onFinish(e recipes.Finish) {
 	}
 	l.cfg.waits.remove(l)
 	tell()
+	if !lost && l.logs() {
+		l.log(ended)
+	}
 	if !lost { // else the stream has seen Lost, which is the last word
 		l.cfg.Stream.Publish(ended)
 	}

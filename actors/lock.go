@@ -47,6 +47,7 @@ type House struct {
 	Group  *Group
 	Stream *Stream
 	Logger *zap.Logger
+	Elects bool // they are terms of elections: the log tells of them as information, and not on the debug level
 
 	waits waits
 }
@@ -167,7 +168,11 @@ func (l *Lock) Fail(err error) {
 	tell := l.leave(err)
 	l.mu.Unlock()
 	tell()
-	l.cfg.Stream.Publish(events.Ended{ID: l.cfg.ID, Path: l.cfg.Path, Err: err})
+	ended := events.Ended{ID: l.cfg.ID, Path: l.cfg.Path, Err: err}
+	l.cfg.Stream.Publish(ended)
+	if l.logs() {
+		l.log(ended)
+	}
 	close(l.done)
 	l.cfg.Gone()
 }

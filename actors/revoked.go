@@ -30,21 +30,22 @@ func timeOf(m recipes.Moment) time.Time {
 
 // onRevoke tells that somebody wants the lock back. If he has said by when, the machine hears when that has come; a
 // later one takes the place of the one before it, for it is the sooner.
-func (l *Lock) onRevoke(e recipes.Revoke) {
+func (l *Lock) onRevoke(e recipes.Revoke) (revoked events.Revoked, told bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.withdrawn != 0 {
-		return
+		return revoked, false
 	}
-	told := events.Revoked{ID: l.cfg.ID, Path: l.cfg.Path}
+	revoked = events.Revoked{ID: l.cfg.ID, Path: l.cfg.Path}
 	if e.By != 0 {
-		told.Deadline = timeOf(e.By)
+		revoked.Deadline = timeOf(e.By)
 		rare := l.rarely()
-		rare.due = told.Deadline
+		rare.due = revoked.Deadline
 		if rare.grace != nil {
 			rare.grace.Stop()
 		}
-		rare.grace = time.AfterFunc(time.Until(told.Deadline), func() { l.post(recipes.Overdue(e), nil) })
+		rare.grace = time.AfterFunc(time.Until(revoked.Deadline), func() { l.post(recipes.Overdue(e), nil) })
 	}
-	l.cfg.Stream.Publish(told)
+	l.cfg.Stream.Publish(revoked)
+	return revoked, true
 }

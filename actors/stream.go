@@ -20,7 +20,8 @@ const lastWords = 100 * time.Millisecond
 // outdates it, one Queued; from the Grant to the loss or the end, one Revoked; and one of each kind of session event. So no more than three events of a live acquisition ever wait;
 // what a reader who never reads is owed of finished ones adds up.
 type Stream struct {
-	group *Group
+	group    *Group
+	overhear func(events.Event) // nil: nobody does
 
 	mu     sync.Mutex
 	subs   map[*subscriber]struct{}
@@ -37,8 +38,9 @@ func NewStream(group *Group) *Stream {
 
 // subscriber is one reader's share of the stream. The stream's mutex guards it.
 type subscriber struct {
-	out  chan events.Event // size 0; written and closed by run
-	poke chan struct{}     // size 1; only a wake-up: look at the queue again
+	out     chan events.Event // size 0; written and closed by run
+	poke    chan struct{}     // size 1; only a wake-up: look at the queue again
+	passive bool              // it takes no Grant
 
 	queue   []*entry          // the head is what is being offered
 	struck  int               // how many of the queue were struck
@@ -98,8 +100,16 @@ func slotOf(ev events.Event) slot {
 // Subscribe returns every event published from now on. The channel is closed
 // when ctx ends or, a moment after its last event was offered, when the stream
 // is closed.
-func (s *Stream) Subscribe(ctx context.Context) <-chan events.Event {
-	sub := &subscriber{out: make(chan events.Event), poke: make(chan struct{}, 1), pending: map[slot]*entry{}}
+func (s *Stream) Subscribe(ctx context.Context) <-chan events.Event { return s.subscribe(ctx, false) }
+
+// SubscribePassively is Subscribe for a reader that changes nothing: a Grant that it receives is not taken. It receives each
+// Grant, also one that is taken back.
+func (s *Stream) SubscribePassively(ctx context.Context) <-chan events.Event {
+	return s.subscribe(ctx, true)
+}
+
+func (s *Stream) subscribe(ctx context.Context, passive bool) <-chan events.Event {
+	sub := &subscriber{out: make(chan events.Event), poke: make(chan struct{}, 1), passive: passive, pending: map[slot]*entry{}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || ctx.Err() != nil || !s.group.Go(func() { s.run(ctx, sub) }) {
@@ -110,10 +120,17 @@ func (s *Stream) Subscribe(ctx context.Context) <-chan events.Event {
 	return sub.out
 }
 
+// Overhear has the function called with each event as it is published, in order. Nothing of it is left out, and it takes
+// no Grant. The function must not block, and must not call whoever publishes. It is given before the first event.
+func (s *Stream) Overhear(f func(events.Event)) { s.overhear = f }
+
 // Publish queues the event for every subscriber and returns at once.
 func (s *Stream) Publish(ev events.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.overhear != nil {
+		s.overhear(ev)
+	}
 	switch ev := ev.(type) {
 	case events.Grant:
 		if len(s.subs) > 0 {
@@ -163,7 +180,7 @@ func (sub *subscriber) wake() {
 	}
 }
 
-// Retract takes the acquisition's Grant back from every subscriber, unless one
+// Retract takes the acquisition's Grant back from every subscriber that is not passive, unless one
 // of them has received it; it reports whether one has. Then the others get it,
 // too, in its place. Retract waits for nobody but the stream's own goroutines.
 //
@@ -184,7 +201,7 @@ func (s *Stream) Retract(id uint64) (taken bool) {
 	var answers []<-chan struct{}
 	for sub := range s.subs {
 		e := sub.pending[at]
-		if e == nil {
+		if e == nil || sub.passive {
 			continue
 		}
 		e.frozen = true

@@ -28,9 +28,11 @@ const (
 // methods may be called from any goroutine.
 type Coordinator struct {
 	cfg     session.Config
+	hooks   hooks
 	chroot  string // what every path is relative to; empty: the root
 	session *session.Session
 	house   actors.House
+	terms   actors.House // the same for elections
 	lastID  atomic.Uint64
 	open    context.Context // ends with the beginning of Close
 	shut    context.CancelFunc
@@ -51,9 +53,15 @@ func Connect(ctx context.Context, servers string, options ...Option) (*Coordinat
 	if err := cfg.Check(); err != nil {
 		return nil, err
 	}
+	hooks, err := hooksOf(options)
+	if err != nil {
+		return nil, err
+	}
+	hooks.configure(&cfg)
 	cfg.Logger = limited(cfg.Logger)
 	group := &actors.Group{}
 	stream := actors.NewStream(group)
+	hooks.overhear(stream)
 	s, err := session.Open(ctx, parsed, cfg, group, stream.Publish)
 	if err != nil {
 		group.Close()
@@ -62,8 +70,9 @@ func Connect(ctx context.Context, servers string, options ...Option) (*Coordinat
 	open, shut := context.WithCancel(context.WithoutCancel(ctx))
 	return &Coordinator{
 		open: open, shut: shut,
-		cfg: cfg, chroot: parsed.Chroot, session: s, house: actors.House{Group: group, Stream: stream, Logger: cfg.Logger},
-		live: live{paths: map[string]*Acquisition{}}, ended: make(chan struct{}),
+		cfg: cfg, hooks: hooks, chroot: parsed.Chroot, session: s, house: actors.House{Group: group, Stream: stream, Logger: cfg.Logger},
+		terms: actors.House{Group: group, Stream: stream, Logger: cfg.Logger, Elects: true},
+		live:  live{paths: map[string]*Acquisition{}}, ended: make(chan struct{}),
 	}, nil
 }
 
@@ -72,10 +81,14 @@ func Connect(ctx context.Context, servers string, options ...Option) (*Coordinat
 // delivered what is left, if somebody reads it.
 //
 // Grant, Lost and Ended are never dropped; each Grant is followed by exactly one
-// Lost or Ended of the same ID. A Grant seen here counts as taken. For a slow
+// Lost or Ended of the same ID. A Grant seen here counts as taken, unless the
+// stream is [Passive]. For a slow
 // reader the other events are coalesced, and a Lost may be late: [Acquisition.Valid]
 // is the word at the moment of use.
-func (c *Coordinator) Events(ctx context.Context) <-chan events.Event {
+func (c *Coordinator) Events(ctx context.Context, options ...StreamOption) <-chan events.Event {
+	if streamConfigOf(options).passive {
+		return c.house.Stream.SubscribePassively(ctx)
+	}
 	return c.house.Stream.Subscribe(ctx)
 }
 

@@ -139,7 +139,7 @@ func (e *Election) Queue(ctx context.Context) ([]events.Contender, error) { retu
 func (e *Election) Observe(ctx context.Context) <-chan events.Leader {
 	c := e.lock.c
 	if err := c.checkPath(e.lock.path); err != nil {
-		c.cfg.Logger.Warn("cannot see who leads", zap.Error(err))
+		c.cfg.Logger.Warn("cannot see who leads", zap.String("path", e.lock.path), zap.Error(err))
 		none := make(chan events.Leader)
 		close(none)
 		return none

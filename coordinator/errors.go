@@ -56,6 +56,8 @@ var ErrInvalid = session.ErrInvalid
 
 // What is wrong with a request.
 var (
+	// ErrInvalid says that something was asked for that can never be done: the call is to be changed.
+	ErrInvalid = session.ErrInvalid
 	// ErrConnectString says that the list of servers is malformed.
 	ErrConnectString = session.ErrConnectString
 	// ErrPath says that a path is none by ZooKeeper's rules, is longer than servers

@@ -61,6 +61,10 @@ func configOf(options []AcquireOption) (cfg acquireConfig) {
 func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	c := l.c
 	id := c.lastID.Add(1)
+	if len(c.hooks.acquire) > 0 {
+		c.hooks.acquired(ctx, AcquireInfo{ID: id, Path: l.path, Kind: l.word(), Try: cfg.try, Permits: l.permits()})
+	}
+	l.logAsked(id, cfg)
 	a := &Acquisition{id: id, lock: l}
 	place := session.Place{Dir: l.path, Kind: l.rule.Kind(), Data: cfg.data, ACL: l.cfg.acl, Try: cfg.try, Detect: l.cfg.detect}
 	if s, ok := l.rule.(recipes.Semaphore); ok {
@@ -84,7 +88,7 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	place.Marks = l.marks()
 	a.seat = c.session.Seat(place)
 	a.actor = actors.NewLock(actors.Config{
-		ID: id, Path: l.path, Rule: l.machineRule(), Port: a.seat, Owner: (*ownerOfActor)(a), House: &c.house,
+		ID: id, Path: l.path, Rule: l.machineRule(), Port: a.seat, Owner: (*ownerOfActor)(a), House: l.house(),
 	})
 	if err == nil {
 		err = c.live.enter(a)

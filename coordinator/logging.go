@@ -5,6 +5,8 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"github.com/zkgrant/zkgrant/actors"
 )
 
 // What is logged, by level:
@@ -12,8 +14,11 @@ import (
 //   - Error: a node that nobody owns could not be removed.
 //   - Warn: a connection or a session was lost, the lease ran out, a lock was lost,
 //     a server refused an identity or did not answer.
-//   - Info: a session was established or resumed.
-//   - Debug: every step of every acquisition, failed requests, the client's own words.
+//   - Info: a session was established, resumed or closed. Of elections: a campaign, and a term from its beginning to its end.
+//   - Debug: the same of each lock, failed requests, the client's own words.
+//
+// In each line path is the lock's, as the caller named it, id the acquisition's, token the fencing token as in its Grant, session
+// the session's id as in ZooKeeper's own logs; waited and held are durations.
 //
 // Above Debug each message is limited to so many lines a second, and every so-manyth
 // beyond that: a session that takes ten thousand locks with it is one event.
@@ -49,3 +54,24 @@ func (c debugOnly) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.Che
 
 // With returns the core with the fields added.
 func (c debugOnly) With(fields []zapcore.Field) zapcore.Core { return debugOnly{c.Core.With(fields)} }
+
+// elects reports whether whoever holds the lock leads.
+func (l *Lock) elects() bool { return l.family == familyElection || l.family == familyKazooElection }
+
+func (l *Lock) house() *actors.House {
+	if l.elects() {
+		return &l.c.terms
+	}
+	return &l.c.house
+}
+
+// logAsked tells of the beginning of what [actors.House] tells of.
+func (l *Lock) logAsked(id uint64, cfg acquireConfig) {
+	level, what := zap.DebugLevel, "lock asked for"
+	if l.elects() {
+		level, what = zap.InfoLevel, "leadership asked for"
+	}
+	if ce := l.c.cfg.Logger.Check(level, what); ce != nil {
+		ce.Write(zap.String("path", l.path), zap.Uint64("id", id), zap.String("kind", l.word()), zap.Bool("try", cfg.try))
+	}
+}

@@ -91,8 +91,8 @@ func WithLossOnSuspend() Option {
 }
 
 // WithLogger has the coordinator log; by default it does not. Losses and lost
-// connections are warnings, sessions that come are information, and on the debug
-// level every step of every acquisition is told. Above that level a message is
+// connections are warnings, the life of sessions and elections is information, and on the debug
+// level the life of each lock is told. Above that level a message is
 // logged ten times a second at most, and every thousandth time beyond that.
 //
 // The logger is called in any goroutine, that of a caller of Acquire or Release

@@ -84,6 +84,9 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 			if c.lease.answered(frame{sent, answered}, op, zkErr, c.link.timeout()) {
 				s.actor.Post(lapsed{c})
 			}
+			if s.cfg.OnLease != nil {
+				c.tellLease(s.cfg.OnLease)
+			}
 			if op == opCloseSession && zkErr == codeNone {
 				c.told.Store(true)
 			}
@@ -94,6 +97,7 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 				s.actor.Post(restored{c})
 			}
 		},
+		onRequest:  s.cfg.OnRequest,
 		onReplaced: func(err error) { s.actor.Post(replaced{c, err}) },
 		onRefused:  func(_ int64, err error) { s.actor.Post(turnedAway{c, err}) },
 	})

@@ -27,6 +27,10 @@ type Config struct {
 	ProbeInterval time.Duration // between the writes of a holder at the least; 0: a tenth of the timeout
 	LossOnSuspend bool          // for whoever starts the machines; the session does nothing about it
 
+	// OnRequest and OnLease hear of each request and of each deadline, if they are not nil. They must not block.
+	OnRequest func(Request)
+	OnLease   func(Lease)
+
 	// Asleep tells for how long the machine has been suspended since some moment,
 	// without ever going back; nil: ask the system. For tests.
 	Asleep func() time.Duration

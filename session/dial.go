@@ -124,6 +124,7 @@ func (d *dialer) connect(network, addr string) (*wire, error) {
 	if err != nil {
 		return nil, errors.Join(err, socket.Close())
 	}
+	w.server = addr
 	return w, nil
 }
 

@@ -64,7 +64,7 @@ func (g *glimpse) settle(s *Session, c *client, outcome Outcome, err error) {
 		g.begun.Store(false)
 		s.again(c, g)
 	case outcome == Refused:
-		c.logger.Warn("cannot see who leads", zap.String("dir", g.dir), zap.Error(err))
+		c.logger.Warn("cannot see who leads", zap.String("path", g.name), zap.Error(err))
 		v.glimpse, v.on = nil, g.on
 		v.end()
 		v.drop(c)

@@ -235,6 +235,9 @@ func (s *Session) onLapsed(c *client) {
 // ranOut tells the holders, who hold nothing from then on.
 func (s *Session) ranOut(c *client) {
 	c.logger.Warn("lease ran out; whatever is held counts as lost", zapSession(c), zap.Int("holders", len(s.holders)))
+	if s.cfg.OnLease != nil {
+		s.cfg.OnLease(Lease{Session: c.link.session(), Deadline: c.deadline(), RanOut: true})
+	}
 	for seat := range s.holders {
 		s.ceased(seat)
 		seat.post(recipes.LeaseRanOut{}, nil)

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"strings"
+
 	"go.uber.org/zap"
 
 	"github.com/zkgrant/zkgrant/recipes"
@@ -133,7 +135,7 @@ func (r *asked) log(c *client, in recipes.Input, err error) {
 			level, what = zap.ErrorLevel, "could not remove a node; it stays until the session ends"
 		}
 	}
-	c.logger.Log(level, what, zap.Stringer("request", r.op), zap.String("dir", r.seat.dir), zap.Error(err))
+	c.logger.Log(level, what, zap.Stringer("request", r.op), zap.String("path", strings.TrimPrefix(r.seat.dir, r.seat.session.chroot)), zap.Error(err))
 }
 
 // removal removes a node, in any epoch, and is made until that is settled.

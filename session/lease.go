@@ -127,6 +127,7 @@ type lease struct {
 	mu    sync.Mutex
 	proof proof
 	write time.Duration // how long the newest of the answered writes took, on whichever connection
+	told  time.Time     // see moved
 }
 
 // newLease returns the lease of a client that has not been connected yet. The tick
@@ -160,6 +161,16 @@ func (l *lease) deadline() time.Time {
 		return time.Time{}
 	}
 	return l.proof.trusted(l.proof.base)
+}
+
+// moved returns the deadline, and whether it is another one than at the last call.
+func (l *lease) moved() (deadline time.Time, moved bool) {
+	deadline = l.deadline()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	moved = !deadline.Equal(l.told)
+	l.told = deadline
+	return deadline, moved
 }
 
 // written returns when the newest of the writes that a quorum has answered was

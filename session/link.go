@@ -22,6 +22,8 @@ type linkEvents struct {
 	// onRefused reports a handshake that the server closed without an answer. A server does that when it is behind the client, for
 	// ever so if it has lost its data. asked is the session the client wanted to resume, or 0.
 	onRefused func(asked int64, err error)
+	// onRequest reports each request, when it is answered, behind onAnswered, or when its connection has ended.
+	onRequest func(Request)
 	// now is the clock for the times of onAnswered; nil means time.Now.
 	now func() time.Time
 }

@@ -1,12 +1,19 @@
 package session
 
-// The operations that a lease tells apart; see also opConnect, opPing and
-// opSetWatches.
+// The operations that a lease tells apart, or that have a name for hooks; see also
+// opConnect, opPing and opSetWatches.
 const (
 	opCreate          int32 = 1
 	opDelete          int32 = 2
+	opExists          int32 = 3
+	opGetData         int32 = 4
 	opSetData         int32 = 5
+	opGetACL          int32 = 6
 	opSetACL          int32 = 7
+	opGetChildren     int32 = 8
+	opSync            int32 = 9
+	opGetChildren2    int32 = 12
+	opCheck           int32 = 13
 	opMulti           int32 = 14
 	opCreate2         int32 = 15
 	opReconfig        int32 = 16

@@ -3,6 +3,8 @@ package session
 import (
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
@@ -17,6 +19,9 @@ func (s *Session) Close(grace time.Duration) (gone bool) {
 	s.actor.Post(shut{grace})
 	<-s.closed
 	c := s.client
+	if c != nil && c.opened {
+		c.logger.Info("session closed", zapSession(c), zap.Bool("confirmed", c.told.Load()))
+	}
 	return c == nil || !c.opened || c.told.Load()
 }
 

@@ -39,7 +39,8 @@ const (
 type sent struct {
 	at     time.Time
 	op     int32
-	length int // of the request
+	length int  // of the request
+	told   bool // a hook has heard that it will not be answered
 }
 
 // wire is one connection of a client to a server. It passes bytes through unchanged and watches the frames they form: it holds
@@ -51,6 +52,7 @@ type wire struct {
 	conn   net.Conn // what the bytes go through: socket, or TLS on top of it
 	socket net.Conn
 	link   *link
+	server string        // host:port, for hooks
 	report func(error)   // told why the connection ended, or nil once the handshake is answered
 	in     *bufio.Reader // many small frames come with one system call
 
@@ -71,8 +73,10 @@ type wire struct {
 	requested   bool  // the handshake request went out
 	asked       int64 // session id in it
 	askedAt     time.Time
+	askedLength int
 	established time.Time // session granted on this connection
 	ended       time.Time
+	cut         bool // hooks have heard of all that is not answered
 	closed      bool
 	pending     map[int32]sent
 	pings       []time.Time // all pings have the same xid, and are answered in order
@@ -197,7 +201,7 @@ func (w *wire) noteRequest() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.greeted {
-		w.asked, w.askedAt, w.requested = w.out.int64At(16), w.outAt, true
+		w.asked, w.askedAt, w.askedLength, w.requested = w.out.int64At(16), w.outAt, w.out.length, true
 		if id := w.link.session(); w.asked == 0 && id != 0 {
 			return fmt.Errorf("%w: had 0x%x", errSecondSession, id)
 		}
@@ -240,6 +244,7 @@ func (w *wire) noteReceived(p []byte) error {
 				w.hear(now)
 				w.restoration.answered(s)
 				w.link.answered(s.at, now, s.op, w.back.int32At(12))
+				w.answer(s, now, w.back.int32At(12))
 			}
 		}
 	}
@@ -300,10 +305,11 @@ func (w *wire) match(xid int32) (sent, bool) {
 		}
 		at := w.pings[0]
 		w.pings = w.pings[1:]
-		return sent{at: at, op: opPing}, true
+		return sent{at: at, op: opPing, length: minRequest, told: w.cut}, true
 	}
 	s, found := w.pending[xid]
 	delete(w.pending, xid)
+	s.told = w.cut
 	return s, found
 }
 
@@ -312,7 +318,8 @@ func (w *wire) match(xid int32) (sent, bool) {
 func (w *wire) noteHandshake() error {
 	timeout, id := time.Duration(w.back.int32At(4))*time.Millisecond, w.back.int64At(8)
 	w.mu.Lock()
-	requested, asked, askedAt := w.requested, w.asked, w.askedAt
+	requested, asked := w.requested, w.asked
+	greeting := sent{at: w.askedAt, op: opConnect, length: w.askedLength}
 	w.mu.Unlock()
 	switch {
 	case !requested:
@@ -323,7 +330,7 @@ func (w *wire) noteHandshake() error {
 		// The client would panic on a ticker without an interval.
 		return fmt.Errorf("%w: session timeout %v", errHandshakeMalformed, timeout)
 	}
-	w.endHandshake(id != 0)
+	greeting.told = w.endHandshake(id != 0)
 	if asked != 0 {
 		w.restoration.begin()
 	}
@@ -333,7 +340,11 @@ func (w *wire) noteHandshake() error {
 		// Nothing between here and the client can fail any more. If it could, the client might not know of a session
 		// that the link knows of, ask for a new one, and be refused for ever.
 		w.link.establish(id, timeout)
-		w.link.answered(askedAt, w.link.events.now(), opConnect, 0)
+		now := w.link.events.now()
+		w.link.answered(greeting.at, now, opConnect, codeNone)
+		w.answer(greeting, now, codeNone)
+	} else {
+		w.answer(greeting, w.link.events.now(), codeSessionExpired)
 	}
 	return nil
 }
@@ -344,8 +355,8 @@ func (w *wire) inHandshake() bool {
 	return w.handshaking
 }
 
-// endHandshake puts the client's own deadlines into force.
-func (w *wire) endHandshake(granted bool) {
+// endHandshake puts the client's own deadlines into force. It reports whether a hook has heard that there will be no answer.
+func (w *wire) endHandshake(granted bool) (told bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.handshaking = false
@@ -356,4 +367,5 @@ func (w *wire) endHandshake(granted bool) {
 	// says so, and the client should hear of its session nevertheless.
 	_ = w.conn.SetReadDeadline(w.readBy)
 	_ = w.conn.SetWriteDeadline(w.writeBy)
+	return w.cut
 }

@@ -88,11 +88,14 @@ func (w *wire) lose(err error) error {
 // not the reason for anything.
 func (w *wire) end() bool {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	if !w.ended.IsZero() {
+		w.mu.Unlock()
 		return false
 	}
 	w.ended = time.Now()
+	left := w.cutOff()
+	w.mu.Unlock()
+	w.unanswered(left)
 	return true
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // The calls that the page's tables name, for the compiler to look at; nobody makes them.
-var _ = []any{ofZkLock, ofCurator, ofKazoo, ofEtcd}
+var _ = []any{ofZkLock, ofCurator, ofKazoo, ofEtcd, ofClientGo}
 
 func ofZkLock(ctx context.Context, c *coordinator.Coordinator, path string, auth, data []byte, acl []zk.ACL) error {
 	_ = coordinator.WithAuth("digest", auth)
@@ -110,4 +110,17 @@ func ofEtcdsElection(ctx context.Context, c *coordinator.Coordinator, path strin
 	<-e.Observe(ctx)
 	a.Release()
 	return e.Proclaim(ctx, a, value)
+}
+
+func ofClientGo(ctx context.Context, c *coordinator.Coordinator, path string, identity []byte, hooks ...coordinator.Hook) error {
+	_ = coordinator.WithHooks(hooks...)
+	_ = c.Events(ctx, coordinator.Passive())
+	callbacks := coordinator.Callbacks{
+		OnStartedLeading: func(context.Context) {}, OnStoppedLeading: func() {}, OnNewLeader: func(events.Leader) {},
+	}
+	e := c.Election(path)
+	if err := e.Run(ctx, callbacks); err != nil {
+		return err
+	}
+	return e.Run(ctx, callbacks, coordinator.WithData(identity))
 }

@@ -1,0 +1,65 @@
+package actors
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// This file is what the log tells of a lock's life.
+
+// logs reports whether the log takes it. Whoever asks has made nothing for the log yet.
+func (l *Lock) logs() bool { return l.cfg.Logger.Core().Enabled(l.cfg.level()) }
+
+func (h *House) level() zapcore.Level {
+	if h.Elects {
+		return zapcore.InfoLevel
+	}
+	return zapcore.DebugLevel
+}
+
+// log tells of what was published. It is called without mu held: a log may take its time.
+func (l *Lock) log(ev events.Event) {
+	what, fields := "lock", []zap.Field{zap.String("path", l.cfg.Path), zap.Uint64("id", l.cfg.ID)}
+	if l.cfg.Elects {
+		what = "leadership"
+	}
+	switch ev := ev.(type) {
+	case events.Queued:
+		what, fields = what+" queued", append(fields, zap.Int("ahead", ev.Ahead))
+	case events.Requeued:
+		what += " queued anew"
+	case events.Grant:
+		what, fields = what+" granted", append(fields, zap.Int64("token", ev.Token), zap.String("node", ev.Node), zap.Duration("waited", ev.Waited))
+	case events.Revoked:
+		what, fields = what+" wanted back", append(fields, zap.Time("deadline", ev.Deadline))
+	case events.Ended:
+		how := " released"
+		if ev.Err != nil {
+			how, fields = " given up", append(fields, zap.Error(ev.Err))
+		}
+		what += how
+		if grant, _, _ := l.Tenure(); grant.Node == "" {
+			fields = append(fields, zap.Duration("waited", time.Since(l.born)))
+		} else {
+			fields = append(fields, zap.Int64("token", grant.Token), zap.Duration("waited", grant.Waited), zap.Duration("held", ev.Held))
+		}
+	default: // a loss has logLoss, and what happens to a session is logged there
+	}
+	l.cfg.Logger.Log(l.cfg.level(), what, fields...)
+}
+
+// logLoss warns of a loss. Of ten thousand at once most are not logged.
+func (l *Lock) logLoss(lost events.Lost) {
+	what := "lock lost"
+	if l.cfg.Elects {
+		what = "leadership lost"
+	}
+	if ce := l.cfg.Logger.Check(zap.WarnLevel, what); ce != nil {
+		ce.Write(zap.String("path", lost.Path), zap.Uint64("id", lost.ID),
+			zap.Int64("token", lost.Token), zap.Stringer("reason", lost.Reason), zap.Duration("held", lost.Held))
+	}
+}

@@ -1,0 +1,172 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/zkgrant/zkgrant/actors"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/session"
+)
+
+// Hook is a value that implements one or more of [HookAcquire], [HookEvent],
+// [HookRequest] and [HookLease]. A hook hears what happens, for metrics and traces,
+// and changes nothing.
+//
+// The library calls its hooks wherever something happens, from any goroutine and with locks of its own held. So a
+// hook must not block, and must not call the coordinator or what belongs to it.
+type Hook any
+
+// HookAcquire hears of each acquisition when it is asked for: before any event
+// with its ID, in the goroutine of the caller, and with the caller's context. It
+// also hears of those whose arguments are bad.
+type HookAcquire interface {
+	OnAcquire(ctx context.Context, info AcquireInfo)
+}
+
+// HookEvent hears every event in order, when it happens. Unlike [Coordinator.Events] it
+// leaves none out, and as with [Passive] no Grant counts as taken.
+type HookEvent interface{ OnEvent(event events.Event) }
+
+// HookRequest hears of each request to a server when it was answered, or when
+// its connection has ended.
+type HookRequest interface{ OnRequest(info RequestInfo) }
+
+// HookLease hears of each new deadline of the lease, and of the lease that runs out
+// while something is held.
+type HookLease interface{ OnLease(info LeaseInfo) }
+
+// AcquireInfo describes an acquisition that is asked for.
+type AcquireInfo struct {
+	ID      uint64 // as in its events
+	Path    string // of a multi-lock, the first one
+	Kind    string // mutex, read, write, semaphore, election, unfair or multi
+	Try     bool
+	Permits int // of a semaphore; 0 for other locks
+}
+
+// RequestInfo describes a request to a server.
+type RequestInfo struct {
+	Op       string        // as ZooKeeper names it: create, multi, getChildren2; connect for the handshake
+	Server   string        // host:port, as in the connect string
+	Bytes    int           // of the request and of its answer
+	Duration time.Duration // from the first byte sent to the last one received, or to the end of the connection
+	Err      error         // what the server has answered, or zk.ErrConnectionClosed; nil if it was executed
+}
+
+// LeaseInfo describes the lease of the session.
+type LeaseInfo struct {
+	Session  int64
+	Deadline time.Time // until when locks can be relied on without further contact; see [Acquisition.Deadline]
+	RanOut   bool      // the deadline has come, and what was held counts as lost
+}
+
+// WithHooks adds hooks. A hook that implements none of the interfaces is
+// [ErrInvalid] at [Connect].
+func WithHooks(all ...Hook) Option {
+	return hooksOption{Option: session.OptionFunc(func(*session.Config) {}), all: append([]Hook(nil), all...)}
+}
+
+// hooksOption changes nothing of a session.
+type hooksOption struct {
+	Option
+	all []Hook
+}
+
+// hooks are a coordinator's, by what they hear.
+type hooks struct {
+	acquire []HookAcquire
+	event   []HookEvent
+	request []HookRequest
+	lease   []HookLease
+}
+
+// hooksOf sorts the hooks among the options.
+func hooksOf(options []Option) (h hooks, _ error) {
+	for _, o := range options {
+		added, _ := o.(hooksOption)
+		for _, hook := range added.all {
+			if !h.add(hook) {
+				return hooks{}, fmt.Errorf("%w: a hook of type %T implements no interface of a hook", ErrInvalid, hook)
+			}
+		}
+	}
+	return h, nil
+}
+
+// add reports whether the hook hears anything.
+func (h *hooks) add(hook Hook) bool {
+	acquire, isAcquire := hook.(HookAcquire)
+	if isAcquire {
+		h.acquire = append(h.acquire, acquire)
+	}
+	event, isEvent := hook.(HookEvent)
+	if isEvent {
+		h.event = append(h.event, event)
+	}
+	request, isRequest := hook.(HookRequest)
+	if isRequest {
+		h.request = append(h.request, request)
+	}
+	lease, isLease := hook.(HookLease)
+	if isLease {
+		h.lease = append(h.lease, lease)
+	}
+	return isAcquire || isEvent || isRequest || isLease
+}
+
+func (h *hooks) acquired(ctx context.Context, info AcquireInfo) {
+	for _, hook := range h.acquire {
+		hook.OnAcquire(ctx, info)
+	}
+}
+
+// overhear has the hooks for events called by the stream.
+func (h *hooks) overhear(stream *actors.Stream) {
+	if all := h.event; len(all) > 0 {
+		stream.Overhear(func(event events.Event) {
+			for _, hook := range all {
+				hook.OnEvent(event)
+			}
+		})
+	}
+}
+
+// configure has the hooks for requests and the lease called by the session.
+func (h *hooks) configure(cfg *session.Config) {
+	if all := h.request; len(all) > 0 {
+		cfg.OnRequest = func(r session.Request) {
+			for _, hook := range all {
+				hook.OnRequest(RequestInfo(r))
+			}
+		}
+	}
+	if all := h.lease; len(all) > 0 {
+		cfg.OnLease = func(l session.Lease) {
+			for _, hook := range all {
+				hook.OnLease(LeaseInfo(l))
+			}
+		}
+	}
+}
+
+// word names the kind of lock that is asked for.
+func (l *Lock) word() string {
+	switch {
+	case l.multi() != nil:
+		return "multi"
+	case l.elects():
+		return "election"
+	case l.family == familySemaphore:
+		return "semaphore"
+	case l.family == familyUnfair:
+		return "unfair"
+	case l.rule.Kind().Reads():
+		return "read"
+	case l.family == familyReadWrite, l.family == familyKazooReadWrite:
+		return "write"
+	default:
+		return "mutex"
+	}
+}

@@ -1,0 +1,141 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// This file is what the hooks of a program hear of requests and of the lease. Without hooks it costs a comparison with nil.
+
+// Request says what became of a request.
+type Request struct {
+	Op       string // as the protocol has it
+	Server   string // host:port
+	Bytes    int    // of the request, and of the answer if there is one
+	Duration time.Duration
+	Err      error // nil if it was executed
+}
+
+// Lease says until when what the session holds can be relied on.
+type Lease struct {
+	Session  int64
+	Deadline time.Time // in ordinary time
+	RanOut   bool      // the deadline has come, and what was held is lost
+}
+
+// errTransaction is what a hook hears of a transaction that was refused.
+var errTransaction = errors.New("zkgrant: transaction refused")
+
+const (
+	// opError is the operation of the first result of a transaction that was refused.
+	opError int32 = -1
+	// prefixLength is how many bytes say how long a frame is.
+	prefixLength = 4
+)
+
+// answer has a hook hear of an answered request.
+func (w *wire) answer(s sent, now time.Time, code int32) {
+	if w.link.events.onRequest == nil || s.told {
+		return
+	}
+	err := errorOf(code)
+	if s.op == opMulti && err == nil && w.back.length >= headSize && w.back.int32At(minReply) == opError {
+		err = errTransaction
+	}
+	w.link.events.onRequest(Request{
+		Op: opName(s.op), Server: w.server, Bytes: 2*prefixLength + s.length + w.back.length, Duration: now.Sub(s.at), Err: err,
+	})
+}
+
+// cutOff returns the requests that will not be answered, if a hook wants to hear of them. Of an answer that comes
+// all the same nobody hears. It is called once, with mu held.
+func (w *wire) cutOff() (left []sent) {
+	if w.link.events.onRequest == nil {
+		return nil
+	}
+	w.cut = true
+	if w.handshaking && w.requested {
+		left = append(left, sent{at: w.askedAt, op: opConnect, length: w.askedLength})
+	}
+	for _, at := range w.pings {
+		left = append(left, sent{at: at, op: opPing, length: minRequest})
+	}
+	for _, s := range w.pending {
+		left = append(left, s)
+	}
+	return left
+}
+
+// unanswered has the hook hear of them.
+func (w *wire) unanswered(left []sent) {
+	for _, s := range left {
+		w.link.events.onRequest(Request{
+			Op: opName(s.op), Server: w.server, Bytes: prefixLength + s.length,
+			Duration: w.link.events.now().Sub(s.at), Err: zk.ErrConnectionClosed,
+		})
+	}
+}
+
+// opName is the name of an operation in ZooKeeper's own sources.
+func opName(op int32) string {
+	names := [...]string{
+		opConnect: "connect", opCreate: "create", opDelete: "delete", opExists: "exists", opGetData: "getData", opSetData: "setData",
+		opGetACL: "getACL", opSetACL: "setACL", opGetChildren: "getChildren", opSync: "sync", opPing: "ping",
+		opGetChildren2: "getChildren2", opCheck: "check", opMulti: "multi", opCreate2: "create2", opReconfig: "reconfig",
+		opCreateContainer: "createContainer", opCreateTTL: "createTTL", opAuth: "auth", opSetWatches: "setWatches", opSASL: "sasl",
+	}
+	switch {
+	case op == opCloseSession:
+		return "closeSession"
+	case op >= 0 && int(op) < len(names) && names[op] != "":
+		return names[op]
+	default:
+		return fmt.Sprint("operation ", op)
+	}
+}
+
+// errorOf is the client's error of a code, where it has one.
+func errorOf(code int32) error {
+	switch code {
+	case codeNone:
+		return nil
+	case codeBadArguments:
+		return zk.ErrBadArguments
+	case codeNoNode:
+		return zk.ErrNoNode
+	case codeNoAuth:
+		return zk.ErrNoAuth
+	case codeBadVersion:
+		return zk.ErrBadVersion
+	case codeNoChildrenForEphemerals:
+		return zk.ErrNoChildrenForEphemerals
+	case codeNodeExists:
+		return zk.ErrNodeExists
+	case codeNotEmpty:
+		return zk.ErrNotEmpty
+	case codeSessionExpired:
+		return zk.ErrSessionExpired
+	case codeInvalidACL:
+		return zk.ErrInvalidACL
+	case codeAuthFailed:
+		return zk.ErrAuthFailed
+	case codeSessionMoved:
+		return zk.ErrSessionMoved
+	case codeQuotaExceeded:
+		return ErrQuota
+	case codeThrottled:
+		return errThrottled
+	default:
+		return fmt.Errorf("zkgrant: the server's error %d", code)
+	}
+}
+
+// tellLease has a hook hear of another deadline.
+func (c *client) tellLease(f func(Lease)) {
+	if deadline, moved := c.lease.moved(); moved {
+		f(Lease{Session: c.link.session(), Deadline: c.clock.ordinary(deadline)})
+	}
+}

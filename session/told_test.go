@@ -1,0 +1,142 @@
+package session
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
+)
+
+// requestFrame and replyFrame are frames with so many bytes behind their headers.
+func requestFrame(xid, op int32, tail ...byte) []byte {
+	body := binary.BigEndian.AppendUint32(nil, uint32(xid))
+	return frameOf(append(binary.BigEndian.AppendUint32(body, uint32(op)), tail...))
+}
+
+func replyFrame(xid, code int32, tail ...byte) []byte {
+	body := binary.BigEndian.AppendUint32(nil, uint32(xid))
+	body = binary.BigEndian.AppendUint64(body, 99)
+	return frameOf(append(binary.BigEndian.AppendUint32(body, uint32(code)), tail...))
+}
+
+// established returns a wire behind its handshake.
+func established(t *testing.T, events linkEvents) *wire {
+	t.Helper()
+	w, far, _ := wirePair(t, events)
+	t.Cleanup(func() { eventstest.Check(t, far.Close()) })
+	w.server = "zk1:2181"
+	eventstest.Must(t, w.noteSent(handshakeFrame(0), w.link.events.now()))
+	eventstest.Must(t, w.noteReceived(frameOf(grantBody(testTimeout, 7))))
+	return w
+}
+
+// TestEachRequestIsToldOnce: a hook hears of a request when it is answered, or else when the connection ends; and then nothing more.
+func TestEachRequestIsToldOnce(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		var told []Request
+		w := established(t, linkEvents{onRequest: func(r Request) { told = append(told, r) }})
+		send := func(frame []byte) {
+			eventstest.Must(t, w.noteSent(frame, w.link.events.now()))
+			time.Sleep(time.Second)
+		}
+		receive := func(frame []byte) { eventstest.Must(t, w.noteReceived(frame)) }
+		send(requestFrame(1, opGetData, 1, 2, 3))
+		send(requestFrame(xidPing, opPing))
+		receive(replyFrame(1, 0, 1, 2))
+		receive(replyFrame(xidEvent, 0, 1, 2)) // answers nothing
+		receive(replyFrame(xidPing, 0))
+		send(requestFrame(2, opDelete))
+		receive(replyFrame(2, codeNoNode))
+		send(requestFrame(3, opMulti))
+		receive(replyFrame(3, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0)) // the result of a delete
+		send(requestFrame(4, opMulti))
+		receive(replyFrame(4, 0, 255, 255, 255, 255, 0, 0, 0, 0, 0)) // that of an error
+		send(requestFrame(5, opExists))
+		send(requestFrame(xidPing, opPing))
+		eventstest.Check(t, w.Close())
+		receive(replyFrame(5, 0)) // was on its way
+		receive(replyFrame(xidPing, 0))
+		want := []Request{
+			{"connect", "zk1:2181", 4 + 44 + 4 + 36, 0, nil},
+			{"getData", "zk1:2181", 4 + 11 + 4 + 18, 2 * time.Second, nil},
+			{"ping", "zk1:2181", 4 + 8 + 4 + 16, time.Second, nil},
+			{"delete", "zk1:2181", 4 + 8 + 4 + 16, time.Second, zk.ErrNoNode},
+			{"multi", "zk1:2181", 4 + 8 + 4 + 25, time.Second, nil},
+			{"multi", "zk1:2181", 4 + 8 + 4 + 25, time.Second, errTransaction},
+			{"ping", "zk1:2181", 4 + 8, time.Second, zk.ErrConnectionClosed},
+			{"exists", "zk1:2181", 4 + 8, 2 * time.Second, zk.ErrConnectionClosed},
+		}
+		if !slices.Equal(told, want) {
+			t.Errorf("when the connection has ended these were told:\n%+v\nwant\n%+v", told, want)
+		}
+	})
+}
+
+// TestAGreetingThatIsNotAnswered is a request as well, and so is one that the server answers with the end of the session.
+func TestAGreetingThatIsNotAnswered(t *testing.T) {
+	for what, test := range map[string]struct {
+		back func(w *wire) error
+		want error
+	}{
+		"the end of the session":    {func(w *wire) error { return w.noteReceived(frameOf(grantBody(0, 0))) }, zk.ErrSessionExpired},
+		"the end of the connection": {func(w *wire) error { return w.Close() }, zk.ErrConnectionClosed},
+	} {
+		eventstest.Bubble(t, func(t *testing.T) {
+			var told []Request
+			w, far, _ := wirePair(t, linkEvents{onRequest: func(r Request) { told = append(told, r) }})
+			eventstest.Must(t, w.noteSent(handshakeFrame(7), w.link.events.now()))
+			eventstest.Must(t, test.back(w))
+			eventstest.Check(t, w.Close())
+			eventstest.Check(t, far.Close())
+			if len(told) != 1 || told[0].Op != "connect" || !errors.Is(told[0].Err, test.want) {
+				t.Errorf("%s: told %+v, want one connect with %v", what, told, test.want)
+			}
+		})
+	}
+}
+
+// TestRequestsCostNothingWithoutHooks: to follow a request and its answer takes no allocation, nor does it to have the lease renewed.
+func TestRequestsCostNothingWithoutHooks(t *testing.T) {
+	for what, events := range map[string]linkEvents{
+		"without a hook":                 {},
+		"with a hook that does nothing":  {onRequest: func(Request) {}},
+		"with a hook beside what is new": {onAnswered: func(_, _ time.Time, _, _ int32) {}},
+	} {
+		w := established(t, events)
+		request, reply := requestFrame(1, opGetData, 1, 2, 3), replyFrame(1, 0, 1, 2)
+		if n := testing.AllocsPerRun(1000, func() {
+			_, _ = w.noteSent(request, time.Now()), w.noteReceived(reply)
+		}); n > 0 {
+			t.Errorf("%s a request takes %v allocations, want none", what, n)
+		}
+		eventstest.Check(t, w.Close())
+	}
+}
+
+// TestOperationsAndErrorsHaveNames: whatever comes, the hook has something to go by.
+func TestOperationsAndErrorsHaveNames(t *testing.T) {
+	for op, want := range map[int32]string{
+		opConnect: "connect", opCreate: "create", opMulti: "multi", opGetChildren2: "getChildren2", opCloseSession: "closeSession",
+		opSASL: "sasl", 103: "operation 103", 10: "operation 10", -5: "operation -5",
+	} {
+		if got := opName(op); got != want {
+			t.Errorf("operation %d is named %q, want %q", op, got, want)
+		}
+	}
+	for code, want := range map[int32]error{
+		codeNone: nil, codeNoNode: zk.ErrNoNode, codeNoAuth: zk.ErrNoAuth, codeNodeExists: zk.ErrNodeExists, codeQuotaExceeded: ErrQuota,
+		codeSessionMoved: zk.ErrSessionMoved,
+	} {
+		if got := errorOf(code); !errors.Is(got, want) {
+			t.Errorf("code %d is %v, want %v", code, got, want)
+		}
+	}
+	if got := errorOf(-77); got == nil {
+		t.Error("a code that nobody knows is no error, want one")
+	}
+}
