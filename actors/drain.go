@@ -141,6 +141,7 @@ func (l *Lock) onGrant(e recipes.Grant) {
 	grant := l.granting()
 	l.cfg.Stream.Publish(grant)
 	l.granted <- grant // size 1, and there is one Grant
+	tell(&l.turn)
 }
 
 // granting returns the Grant as the caller gets it, the same each time. It is

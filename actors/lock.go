@@ -59,6 +59,7 @@ type Lock struct {
 	born    time.Time
 	granted chan events.Grant // size 1; written by the drain, closed by nobody
 	lost    chan events.Lost  // size 1; written by the drain, closed by nobody; nil until there is a use for it
+	turn    chan struct{}     // closed by the Grant; nil unless somebody waits for that
 	done    chan struct{}     // closed by the drain, last of all
 
 	// Only the drain touches these.

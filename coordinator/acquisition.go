@@ -82,21 +82,18 @@ func (a *Acquisition) Valid() bool { return a.actor.Valid() }
 // machine is suspended: a timer set to it may be late then, and Valid is not.
 func (a *Acquisition) Deadline() time.Time { return a.actor.Deadline() }
 
-// Wait waits for the Grant and takes it. It returns what Err does if the
-// acquisition ends without one, and the cause of ctx if that ends first; the
-// acquisition then goes on.
+// Wait returns the Grant at once while the lock is held, however often it is asked, from however many goroutines, and whoever
+// has taken the Grant. Before that it waits for the Grant, and takes it: Granted then stays empty. If ctx ends first it
+// returns the cause; the acquisition goes on.
+//
+// After the end it returns what Err does, or [ErrReleased] where that is nil: nil always means that the lock is held. While a release is
+// under way it waits for its end. Inside [Lock.Do] and [Election.Terms] it returns a loss at once.
 func (a *Acquisition) Wait(ctx context.Context) (events.Grant, error) {
-	select {
-	case grant := <-a.Granted():
+	grant, held, err := a.actor.Wait(ctx)
+	if held {
 		return grant, nil
-	case <-a.Done():
-		if err := a.Err(); err != nil {
-			return events.Grant{}, err
-		}
-		return events.Grant{}, ErrReleased
-	case <-ctx.Done():
-		return events.Grant{}, context.Cause(ctx)
 	}
+	return events.Grant{}, cmp.Or(err, ErrReleased)
 }
 
 // granting waits for the Grant and takes it. Only what bounds the acquisition itself bounds that: to wait for its context
