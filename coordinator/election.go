@@ -59,6 +59,9 @@ func (e *Election) Campaign(ctx context.Context, options ...AcquireOption) *Acqu
 // the path or the options. That is the last thing yielded, so the code behind the loop is reached by leaving it, and not by
 // an error that nobody has seen. A term that was lost before it could be yielded is no error, and another campaign follows.
 //
+// The servers' answer to a release is waited for. If they refuse it the node stays until the session ends, and what they said is
+// yielded like an error of a campaign; behind a break it is logged.
+//
 // Each loop over it is a candidate of its own.
 func (e *Election) Terms(ctx context.Context, options ...AcquireOption) iter.Seq2[*Acquisition, error] {
 	return func(yield func(*Acquisition, error) bool) {
@@ -80,7 +83,7 @@ func (e *Election) term(ctx context.Context, cfg acquireConfig, yield func(*Acqu
 	a.Release()
 	switch {
 	case err == nil:
-		return more
+		return e.resigned(ctx, a, yield, more)
 	case ctx.Err() != nil: // comes before the loss: the cause may be that of another lock, and would be one for ever
 		yield(nil, context.Cause(ctx))
 		return false
@@ -90,6 +93,22 @@ func (e *Election) term(ctx context.Context, cfg acquireConfig, yield func(*Acqu
 		yield(nil, err)
 		return false
 	}
+}
+
+// resigned tells of a release that was refused, and whether to go on, if the body wants to. It would not come to lead again: the node
+// that stays would be ahead.
+func (e *Election) resigned(ctx context.Context, a *Acquisition, yield func(*Acquisition, error) bool, more bool) bool {
+	end := a.aftermath()
+	var lost *LostError
+	switch {
+	case end == nil, errors.As(end, &lost), errors.Is(end, ErrClosed): // of the last the next campaign tells
+		return more
+	case more:
+		yield(nil, errors.Join(context.Cause(ctx), end))
+	default: // nothing can be yielded any more
+		e.lock.c.cfg.Logger.Warn("the servers have refused a leader's release", zap.String("path", e.lock.path), zap.Error(end))
+	}
+	return false
 }
 
 // Proclaim has the leader say something else than before to those who observe the election; it takes the place of what
