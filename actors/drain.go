@@ -45,6 +45,9 @@ func (l *Lock) handle(m message) {
 	if l.cfg.Logger.Core().Enabled(zap.DebugLevel) {
 		l.logStep(from, m.input, effects)
 	}
+	if ahead, known := l.machine.Ahead(); known {
+		l.stands(ahead)
+	}
 	recipes.Perform(effects, performer{l.cfg.Port, l})
 	if l.machine.State() == recipes.Over && !l.gone {
 		l.isGone()
@@ -106,6 +109,7 @@ func (p performer) Queue(e recipes.Queue) {
 	p.lock.tell(events.Queued{ID: p.lock.cfg.ID, Path: p.lock.cfg.Path, Ahead: e.Ahead})
 }
 func (p performer) Requeue(_ recipes.Requeue) {
+	p.lock.losesPlace()
 	p.lock.tell(events.Requeued{ID: p.lock.cfg.ID, Path: p.lock.cfg.Path})
 }
 
