@@ -111,14 +111,24 @@ func TestDoWaitsForTheAnswerToItsRelease(t *testing.T) {
 		if took := time.Since(start); took != time.Second || len(srv.Children(lockPath)) != 0 {
 			t.Errorf("Do whose release takes a second returns after %v, with the nodes %v; want behind the release", took, srv.Children(lockPath))
 		}
-		err := c.Mutex(lockPath).Do(t.Context(), func(ctx context.Context, _ events.Grant) error {
-			srv.Mute(c.SessionID(), true)
+		var revoked <-chan error
+		err := c.Mutex(lockPath, coordinator.Revocable()).Do(t.Context(), func(ctx context.Context, _ events.Grant) error {
+			revoked = revoking(t.Context(), coordtest.Connect(t, srv), grace)
 			<-ctx.Done()
 			start = time.Now()
 			return nil
 		})
-		if took := time.Since(start); took != 0 || !errors.Is(err, coordinator.ErrLeaseRanOut) {
-			t.Errorf("Do returns %v %v behind a function that has lost the lock, want ErrLeaseRanOut at once", err, took)
+		if took := time.Since(start); took != 0 || !errors.Is(err, coordinator.ErrRevoked) {
+			t.Errorf("Do returns %v %v behind a function that has lost the lock, want ErrRevoked at once", err, took)
+		}
+		eventstest.Must(t, <-revoked)
+		err = c.Mutex(lockPath).Do(t.Context(), func(context.Context, events.Grant) error {
+			srv.Mute(c.SessionID(), true)
+			start = time.Now()
+			return nil
+		})
+		if took := time.Since(start); took > timeoutOfAll || err != nil {
+			t.Errorf("Do of a server that is silent returns %v after %v, want nil within the session timeout", err, took)
 		}
 	})
 }
