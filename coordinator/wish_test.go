@@ -1,12 +1,12 @@
 package coordinator_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -31,40 +31,45 @@ func TestRealTheHolderReadsTheNewestWish(t *testing.T) {
 func playWishes(t *testing.T, s *site, lock func(*coordinator.Coordinator) acquirer) {
 	t.Helper()
 	ctx := coordtest.RealContext(t)
-	operator := s.connect()
-	a := lock(s.connect()).Acquire(ctx)
+	operator, c := s.connect(), s.connect()
+	stream := c.Events(ctx)
+	a := lock(c).Acquire(ctx)
 	coordtest.GrantOf(t, a)
-	lease := time.Now().Add(timeoutOfAll)
-
-	far := revoking(ctx, operator, 2*time.Hour)
-	if wish := eventstest.Receive(t, a.Revoked(), "the first wish"); wish.ID != a.ID() || wish.Path != lockPath || wish.Deadline.Before(lease) {
-		t.Errorf("the first wish is %+v, want %d, %s and in two hours", wish, a.ID(), lockPath)
+	var revokes []<-chan error
+	revoke := func(grace time.Duration) (told events.Revoked) {
+		t.Helper()
+		revokes = append(revokes, revoking(ctx, operator, grace))
+		for ok := false; !ok; {
+			told, ok = eventstest.Receive(t, stream, "the wish on the stream").(events.Revoked)
+		}
+		if deadline := a.Deadline(); deadline.After(told.Deadline) { // and it is in the channel by now
+			t.Errorf("asked to give the lock back within %v Deadline is %v, want none behind %v", grace, deadline, told.Deadline)
+		}
+		return told
 	}
-	nearer := revoking(ctx, operator, time.Hour)
-	eventstest.Eventually(t, "a second wish to be read", func() bool { return len(a.Revoked()) == 1 })
-	// It is less than the lease has left, so Deadline tells when the holder has heard of it, and more than the test takes.
-	const soon = timeoutOfAll * 3 / 4
-	soonest := revoking(ctx, operator, soon)
-	said := time.Now()
-	eventstest.Eventually(t, "a third wish, in less than the lease", func() bool {
-		deadline := a.Deadline()
-		time.Sleep(time.Millisecond)
-		return a.Deadline().Equal(deadline) && deadline.Before(said.Add(soon+timeoutOfAll/10))
-	}, func() string { return fmt.Sprint("Deadline is in ", time.Until(a.Deadline())) })
-	wish := eventstest.Receive(t, a.Revoked(), "the third wish")
-	if !wish.Deadline.Equal(a.Deadline()) {
-		t.Errorf("behind three wishes, of which one was read, Revoked has %v, want the Deadline, %v", wish.Deadline, a.Deadline())
+	wantRead := func(when string, want events.Revoked) {
+		t.Helper()
+		select {
+		case got := <-a.Revoked():
+			if got != want {
+				t.Errorf("%s Revoked has %+v, want %+v", when, got, want)
+			}
+		default:
+			t.Errorf("%s nothing can be read from Revoked, want %+v", when, want)
+		}
+		if n := len(a.Revoked()); n != 0 {
+			t.Errorf("%s %d wishes can be read behind it, want none", when, n)
+		}
 	}
-	if n := len(a.Revoked()); n != 0 {
-		t.Errorf("%d wishes are left when the newest was read, want none", n)
-	}
-	unread := revoking(ctx, operator, soon/2)
-	eventstest.Eventually(t, "a fourth wish to be read", func() bool { return len(a.Revoked()) == 1 })
+	wantRead("behind a first wish", revoke(2*time.Hour))
+	revoke(time.Hour)
+	wantRead("behind two that nobody has read", revoke(timeoutOfAll/2))
+	revoke(timeoutOfAll / 4)
 	a.Release()
 	if n := len(a.Revoked()); n != 0 {
 		t.Errorf("%d wishes can be read behind Release, want none", n)
 	}
-	for i, done := range []<-chan error{far, nearer, soonest, unread} {
+	for i, done := range revokes {
 		if err := eventstest.Receive(t, done, "the end of Revoke"); err != nil {
 			t.Errorf("Revoke %d of a lock that was released in time: %v, want nil", i, err)
 		}
