@@ -39,6 +39,9 @@ func (l *Lock) handle(m message) {
 	}
 	var effects []recipes.Effect
 	l.machine, effects = l.machine.Step(m.input)
+	if ahead, known := l.machine.Ahead(); known {
+		l.stands(ahead)
+	}
 	recipes.Perform(effects, performer{l.cfg.Port, l})
 	if l.machine.State() == recipes.Over && !l.gone {
 		l.isGone()
@@ -98,6 +101,7 @@ func (p performer) Queue(e recipes.Queue) {
 	p.lock.tell(events.Queued{ID: p.lock.cfg.ID, Path: p.lock.cfg.Path, Ahead: e.Ahead})
 }
 func (p performer) Requeue(_ recipes.Requeue) {
+	p.lock.losesPlace()
 	p.lock.tell(events.Requeued{ID: p.lock.cfg.ID, Path: p.lock.cfg.Path})
 }
 
@@ -141,6 +145,7 @@ func (l *Lock) onGrant(e recipes.Grant) (grant events.Grant, told bool) {
 	grant = l.granting()
 	l.cfg.Stream.Publish(grant)
 	l.granted <- grant // size 1, and there is one Grant
+	tell(&l.turn)
 	return grant, true
 }
 

@@ -60,6 +60,7 @@ type Lock struct {
 	born    time.Time
 	granted chan events.Grant // size 1; written by the drain, closed by nobody
 	lost    chan events.Lost  // size 1; written by the drain, closed by nobody; nil until there is a use for it
+	turn    chan struct{}     // closed by the Grant; nil unless somebody waits for that
 	done    chan struct{}     // closed by the drain, last of all
 
 	// Only the drain touches these.
@@ -78,6 +79,8 @@ type Lock struct {
 	keep      bool        // the node stays while the caller's function runs
 	running   bool        // the Grant was read under keep: a function may be running
 	took      bool        // the Grant was taken, as far as is known
+	placed    bool        // it has listed since it last queued up, and found so many
+	ahead     int32       // ahead
 	reason    events.Reason
 	detect    bool // a record depends on whether the Grant was taken
 	epoch     recipes.Epoch
@@ -94,9 +97,10 @@ type rare struct {
 	refusal   error               // of the server that turned the latest request down
 	onEnd     map[int]func(error) // told when it is not held any more
 	lastOnEnd int
-	timer     *time.Timer // of the longest wait
-	due       time.Time   // when the lock is to be given back; zero: at no time
-	grace     *time.Timer // until then
+	timer     *time.Timer         // of the longest wait
+	due       time.Time           // when the lock is to be given back; zero: at no time
+	grace     *time.Timer         // until then
+	revoked   chan events.Revoked // size 1; written by the drain, closed by nobody; nil until there is a use for it
 	abandoned *events.Abandoned
 	members   []events.Member // of the Grant of a multi-lock
 	returned  chan struct{}   // closed when no function runs under the lock any more; nil: nobody has asked
@@ -253,6 +257,10 @@ func (l *Lock) leave(err error) (tell func()) {
 	l.state, l.err = over, err
 	if l.rare == nil {
 		return func() {}
+	}
+	select {
+	case <-l.rare.revoked: // nobody holds what is wanted back
+	default:
 	}
 	hooks := l.rare.onEnd
 	l.rare.onEnd = nil

@@ -47,5 +47,27 @@ func (l *Lock) onRevoke(e recipes.Revoke) (revoked events.Revoked, told bool) {
 		rare.grace = time.AfterFunc(time.Until(revoked.Deadline), func() { l.post(recipes.Overdue(e), nil) })
 	}
 	l.cfg.Stream.Publish(revoked)
+	wishes := l.wishes()
+	select {
+	case <-wishes: // nobody has read the one before
+	default:
+	}
+	wishes <- revoked // size 1, and mu is held
 	return revoked, true
+}
+
+// Revoked delivers the newest wish to have the lock back.
+func (l *Lock) Revoked() <-chan events.Revoked {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.wishes()
+}
+
+// wishes makes the channel if there is none yet. It is called with mu held.
+func (l *Lock) wishes() chan events.Revoked {
+	rare := l.rarely()
+	if rare.revoked == nil {
+		rare.revoked = make(chan events.Revoked, 1)
+	}
+	return rare.revoked
 }

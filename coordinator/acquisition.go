@@ -45,6 +45,11 @@ func (a *Acquisition) Grant() events.Grant {
 // the lock. The channel has room for it, and is never closed.
 func (a *Acquisition) Lost() <-chan events.Lost { return a.actor.Lost() }
 
+// Revoked delivers the wish of somebody to have the lock back, if the handle is [Revocable]: it says by when. The channel has room
+// for one; a newer wish, which leaves less time, takes its place. It is never closed. A wish that came before the Grant comes with it. One
+// that nobody has read by the end of the lock is dropped.
+func (a *Acquisition) Revoked() <-chan events.Revoked { return a.actor.Revoked() }
+
 // Done is closed when the acquisition is over: nothing is held any more. It is the
 // last thing to happen. After a Release the node is gone then, unless the servers
 // could not be reached; then it is removed as soon as they can be, or dies with
@@ -82,21 +87,23 @@ func (a *Acquisition) Valid() bool { return a.actor.Valid() }
 // machine is suspended: a timer set to it may be late then, and Valid is not.
 func (a *Acquisition) Deadline() time.Time { return a.actor.Deadline() }
 
-// Wait waits for the Grant and takes it. It returns what Err does if the
-// acquisition ends without one, and the cause of ctx if that ends first; the
-// acquisition then goes on.
+// Position returns how many contenders stand in the way of one that waits: as [events.Queued] said it last, less those that it knows to
+// be gone since. ok is false before the first listing, while the lock is held, and after the end. A waiter does not list
+// again when others far ahead of it leave, so there may be fewer. For a multi-lock each counts once for each path.
+func (a *Acquisition) Position() (ahead int, ok bool) { return a.actor.Position() }
+
+// Wait returns the Grant at once while the lock is held, however often it is asked, from however many goroutines, and whoever
+// has taken the Grant. Before that it waits for the Grant, and takes it: Granted then stays empty. If ctx ends first it
+// returns the cause; the acquisition goes on.
+//
+// After the end it returns what Err does, or [ErrReleased] where that is nil: nil always means that the lock is held. While a release is
+// under way it waits for its end. Inside [Lock.Do] and [Election.Terms] it returns a loss at once.
 func (a *Acquisition) Wait(ctx context.Context) (events.Grant, error) {
-	select {
-	case grant := <-a.Granted():
+	grant, held, err := a.actor.Wait(ctx)
+	if held {
 		return grant, nil
-	case <-a.Done():
-		if err := a.Err(); err != nil {
-			return events.Grant{}, err
-		}
-		return events.Grant{}, ErrReleased
-	case <-ctx.Done():
-		return events.Grant{}, context.Cause(ctx)
 	}
+	return events.Grant{}, cmp.Or(err, ErrReleased)
 }
 
 // granting waits for the Grant and takes it. Only what bounds the acquisition itself bounds that: to wait for its context

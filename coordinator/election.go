@@ -59,6 +59,9 @@ func (e *Election) Campaign(ctx context.Context, options ...AcquireOption) *Acqu
 // the path or the options. That is the last thing yielded, so the code behind the loop is reached by leaving it, and not by
 // an error that nobody has seen. A term that was lost before it could be yielded is no error, and another campaign follows.
 //
+// Before it campaigns again it waits for the servers' answer to the release. If they refuse it the node stays until the session
+// ends, and what they said is yielded like an error of a campaign. Behind a break the log alone tells of it.
+//
 // Each loop over it is a candidate of its own.
 func (e *Election) Terms(ctx context.Context, options ...AcquireOption) iter.Seq2[*Acquisition, error] {
 	return func(yield func(*Acquisition, error) bool) {
@@ -80,7 +83,7 @@ func (e *Election) term(ctx context.Context, cfg acquireConfig, yield func(*Acqu
 	a.Release()
 	switch {
 	case err == nil:
-		return more
+		return more && e.goesOn(ctx, a, yield)
 	case ctx.Err() != nil: // comes before the loss: the cause may be that of another lock, and would be one for ever
 		yield(nil, context.Cause(ctx))
 		return false
@@ -88,6 +91,20 @@ func (e *Election) term(ctx context.Context, cfg acquireConfig, yield func(*Acqu
 		return true // it was granted for so short a time that nobody could lead
 	default:
 		yield(nil, err)
+		return false
+	}
+}
+
+// goesOn tells whether to campaign again behind a term. If the servers have refused to remove its node it yields that instead: the
+// candidate would wait behind that node.
+func (e *Election) goesOn(ctx context.Context, term *Acquisition, yield func(*Acquisition, error) bool) bool {
+	end := term.aftermath()
+	var lost *LostError
+	switch {
+	case end == nil, errors.As(end, &lost), errors.Is(end, ErrClosed): // of the last the next campaign tells
+		return true
+	default:
+		yield(nil, errors.Join(context.Cause(ctx), end))
 		return false
 	}
 }

@@ -56,8 +56,6 @@ var ErrInvalid = session.ErrInvalid
 
 // What is wrong with a request.
 var (
-	// ErrInvalid says that something was asked for that can never be done: the call is to be changed.
-	ErrInvalid = session.ErrInvalid
 	// ErrConnectString says that the list of servers is malformed.
 	ErrConnectString = session.ErrConnectString
 	// ErrPath says that a path is none by ZooKeeper's rules, is longer than servers
@@ -142,6 +140,22 @@ func (e *HeldError) Error() string {
 // Unwrap returns ErrNotAcquired.
 func (e *HeldError) Unwrap() error { return ErrNotAcquired }
 
+// MemberError says at which of a multi-lock's paths something was wrong or refused: bad input, a lock that the context holds
+// already, or what a server said.
+type MemberError struct {
+	Path string
+	Err  error
+}
+
+// Error says it in a line.
+func (e *MemberError) Error() string { return fmt.Sprintf("member %.256s: %v", e.Path, e.Err) }
+
+// Unwrap returns Err.
+func (e *MemberError) Unwrap() error { return e.Err }
+
+// failed is the error of a multi-lock, of which the lock is a member.
+func (l *Lock) failed(err error) error { return &MemberError{l.path, err} }
+
 // explain turns the end of an acquisition into what Err returns.
 func explain(l *Lock, end actors.End) error {
 	path := l.path
@@ -171,6 +185,10 @@ func explain(l *Lock, end actors.End) error {
 		if errors.Is(end.Cause, session.ErrGuard) {
 			return fmt.Errorf("%w: %s: the write lock whose place it was to take is not held any more", ErrNotAcquired, path)
 		}
-		return fmt.Errorf("zkgrant: lock %s: %w", path, end.Cause)
+		cause := end.Cause
+		if at := (*session.MemberError)(nil); errors.As(cause, &at) {
+			cause = &MemberError{at.Path, cause}
+		}
+		return fmt.Errorf("zkgrant: lock %s: %w", path, cause)
 	}
 }

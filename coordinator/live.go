@@ -42,7 +42,7 @@ func (l *live) enter(a *Acquisition) error {
 func (l *live) enterOthers(a *Acquisition, m *members) error {
 	for _, member := range m.locks {
 		if err := l.checkKind(member); err != nil {
-			return err
+			return member.failed(err)
 		}
 	}
 	if l.others == nil {

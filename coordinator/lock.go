@@ -217,6 +217,9 @@ func (l *Lock) sizeOfACL() int {
 // cancelled on a loss. After a loss the result is errors.Join of a [*LostError]
 // and f's error.
 //
+// When f has returned Do waits until the servers have answered the release, or cannot be reached. If they refuse it the node stays
+// until the session ends, and the result is errors.Join of what they said, [ErrNoAuth] for instance, and f's error.
+//
 // The node is given up when f has returned, not before: f is the only one to know
 // when its work has stopped. That is so after a loss, too, so f must not wait for the same lock
 // then: its own node may stand ahead. Close cancels f's context and waits for f, but for no
@@ -239,10 +242,19 @@ func run(ctx context.Context, f func(context.Context, events.Grant) error, a *Ac
 	}
 	err = f(a.Context(ctx), grant)
 	a.Release()
-	// Released, lost or closed, whichever came first, it is known by now; the event
-	// of a loss may still be on its way to the channel.
-	if end := a.actor.Ending(); end != nil {
+	if end := a.aftermath(); end != nil {
 		err = errors.Join(end, err)
 	}
 	return err
+}
+
+// aftermath returns what is to be told of the end of a lock that was granted and has been released: the loss, or ErrClosed, if that
+// came first; otherwise, when the servers have answered, what they had against the release.
+func (a *Acquisition) aftermath() error {
+	// Which of them came first is known by now; the event of a loss may still be on its way to the channel.
+	if end := a.actor.Ending(); end != nil {
+		return end
+	}
+	<-a.Done()
+	return a.Err()
 }

@@ -32,7 +32,8 @@ import (
 //
 // Bad input is told by the acquisition, before anything is sent: [ErrMembers] if there are no locks, or one is nil or another
 // coordinator's; [ErrDuplicate] if a path is in it twice; [ErrKind] for an unfair lock, another multi-lock, and a lock
-// that is [Reentrant], [DetectCrash] or [AsKazoo]; [ErrPath]; [ErrTooLarge] if all of it does not fit into one request of 1 MiB.
+// that is [Reentrant], [DetectCrash] or [AsKazoo]; [ErrPath]; [ErrTooLarge] if all of it does not fit into one request of 1 MiB. What
+// is wrong with one of the locks, or refused by the servers at its path, is a [*MemberError], which names it.
 func (c *Coordinator) Multi(locks ...*Lock) *Lock {
 	m := &members{locks: append([]*Lock(nil), locks...)}
 	l := &Lock{c: c, rule: m}
@@ -115,9 +116,9 @@ func (m *members) check(c *Coordinator) error {
 		case l.checkForm() != nil:
 			return l.checkForm()
 		case l.family == familyUnfair:
-			return fmt.Errorf("%w: an unfair lock cannot be part of a multi-lock, at %s", errInvalidKind, l.path)
+			return l.failed(fmt.Errorf("%w: an unfair lock cannot be part of a multi-lock", errInvalidKind))
 		case l.cfg.reentrant, l.cfg.kazoo, l.cfg.detect:
-			return fmt.Errorf("%w: a lock that is reentrant, tells of crashes, or has kazoo's names, cannot be part of a multi-lock, at %s", errInvalidKind, l.path)
+			return l.failed(fmt.Errorf("%w: a lock that is reentrant, tells of crashes, or has kazoo's names, cannot be part of a multi-lock", errInvalidKind))
 		}
 	}
 	return m.checkPaths(c)
@@ -128,7 +129,7 @@ func (m *members) checkPaths(c *Coordinator) error {
 	seen := make(map[string]int, len(m.locks))
 	for i, l := range m.locks {
 		if err := c.checkPath(l.path); err != nil && bad == nil {
-			bad = fmt.Errorf("lock %d: %w", i, err)
+			bad = l.failed(err)
 		}
 		clean := path.Clean(l.path)
 		other, twice := seen[clean]
@@ -156,11 +157,11 @@ func (m *members) places() []session.Place {
 func (m *members) standing(ctx context.Context) error {
 	for _, l := range m.locks {
 		_, writer, err := l.standing(ctx)
-		if err != nil {
-			return err
+		if err == nil && writer != nil {
+			err = fmt.Errorf("%w: %s", ErrDeadlock, l.path)
 		}
-		if writer != nil {
-			return fmt.Errorf("%w: %s", ErrDeadlock, l.path)
+		if err != nil {
+			return l.failed(err)
 		}
 	}
 	return nil
@@ -174,7 +175,7 @@ func (m *members) queue(ctx context.Context) (all []events.Contender, _ error) {
 	for _, l := range m.locks {
 		queue, err := l.Queue(ctx)
 		if err != nil {
-			return nil, err
+			return nil, l.failed(err)
 		}
 		all = append(all, queue...)
 	}

@@ -79,6 +79,10 @@ func TestBadMultiLocksEndAtOnceAndSendNothing(t *testing.T) {
 			}
 			return zktest.Pass()
 		})
+		members := map[string]string{ // that are to blame
+			"unfair": accountB, "reentrant": accountA, "tells of crashes": accountA, "kazoo's": accountA,
+			"no path": "b", "the servers' own": "/zookeeper/config", "as another kind here": accountC,
+		}
 		for name, tt := range map[string]struct {
 			lock    *coordinator.Lock
 			options []coordinator.AcquireOption
@@ -112,6 +116,10 @@ func TestBadMultiLocksEndAtOnceAndSendNothing(t *testing.T) {
 				if !coordtest.IsClosed(a.Done()) || !errors.Is(a.Err(), want) {
 					t.Errorf("%s: done %v, Err = %v, want %v", name, coordtest.IsClosed(a.Done()), a.Err(), want)
 				}
+			}
+			at := (*coordinator.MemberError)(nil)
+			if member := members[name]; member != "" && (!errors.As(a.Err(), &at) || at.Path != member) {
+				t.Errorf("%s: Err = %v, want a MemberError of %s", name, a.Err(), member)
 			}
 			a.Release()
 			if name != "none at all" && tt.lock.Path() == "" && name != "nested nonsense" {

@@ -163,7 +163,7 @@ func TestAReaderThatAsksToWriteIsToldTheWayOut(t *testing.T) {
 		}{
 			"a reader to write":                  {rw.Read(), rw.Write(), wayOut(coordtest.LockPath)},
 			"with kazoo's names":                 {kazoo.Read(), kazoo.Write(), wayOut("/locks/kazoo")},
-			"to write in a multi-lock":           {rw.Read(), c.Multi(c.Mutex("/locks/m"), rw.Write()), wayOut(coordtest.LockPath)},
+			"to write in a multi-lock":           {rw.Read(), c.Multi(c.Mutex("/locks/m"), rw.Write()), "member " + coordtest.LockPath + ": " + wayOut(coordtest.LockPath)},
 			"a reader in a multi-lock, to write": {c.Multi(c.Mutex("/locks/m"), rw.Read()), rw.Write(), wayOut(coordtest.LockPath)},
 			"a reader to read":                   {rw.Read(), rw.Read(), short + ": " + coordtest.LockPath},
 			"a writer to write":                  {rw.Write(), rw.Write(), short + ": " + coordtest.LockPath},

@@ -22,7 +22,7 @@ var (
 )
 
 // Revocable lets anybody ask for the lock back, with [Coordinator.Revoke], who may write to its nodes. Whoever holds it is told by
-// [events.Revoked] in the stream of events, which says by when, and has until then to come to an end and release it. If he has not by then
+// [Acquisition.Revoked] and in the stream of events, which say by when, and has until then to come to an end and release it. If he has not by then
 // it is lost: Lost comes with [events.ReasonRevoked] ([ErrRevoked]) and, as with any loss, the contexts are cancelled and the node is given
 // up; with [Lock.Do] that waits for the function to return.
 //

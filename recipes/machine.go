@@ -97,6 +97,12 @@ func (m Machine) State() State { return m.state }
 // Epoch returns the epoch of the session that the machine lives in, or 0.
 func (m Machine) Epoch() Epoch { return m.epoch }
 
+// Ahead returns how many stand ahead of one that waits: those of the latest listing, but for those that are known to be gone. It
+// is not known while nothing is waited for, as during a listing.
+func (m Machine) Ahead() (ahead int, known bool) {
+	return int(m.ahead), m.state == Waiting || m.state == Full
+}
+
 // Step takes one input. The effects are to be carried out in order.
 func (m Machine) Step(in Input) (Machine, []Effect) {
 	effects := m.step(in) // of the copy

@@ -27,6 +27,8 @@ type layout interface {
 	// at returns the path of a node that the machine knows by the name, and nameOf is the other way.
 	at(t *Seat, name string) string
 	nameOf(node string) string
+	// blame marks an error with the member of a multi-lock whose node or directory it is about.
+	blame(node string, err error) error
 	// removable tells whether a node of a past epoch may be removed by its name.
 	removable() bool
 
@@ -84,6 +86,8 @@ func (queued) at(t *Seat, name string) string { return path.Join(t.dir, name) }
 
 func (queued) nameOf(node string) string { return path.Base(node) }
 
+func (queued) blame(_ string, err error) error { return err }
+
 func (queued) removable() bool { return true }
 
 func (queued) ownLeases() []string { return nil }
@@ -132,7 +136,7 @@ func (p *permits) claimed(t *Seat, own string) []string {
 
 func (p *permits) remove(c *client, t *Seat, e recipes.Delete) (recipes.Input, error) {
 	if leases := t.nodes(t.at(e.Node)); len(leases) > 1 {
-		return c.giveBack(e, leases)
+		return c.giveBack(t, e, leases)
 	}
 	return c.remove(t, e)
 }

@@ -16,7 +16,7 @@ import (
 
 // giveBack deletes the leases, together, so that the server has one transaction. A single
 // one that is gone already would undo all of it, so then they are deleted one by one.
-func (c *client) giveBack(e recipes.Delete, leases []string) (recipes.Input, error) {
+func (c *client) giveBack(t *Seat, e recipes.Delete, leases []string) (recipes.Input, error) {
 	ops := make([]any, len(leases))
 	for i, lease := range leases {
 		ops[i] = &zk.DeleteRequest{Path: lease, Version: anyVersion}
@@ -36,7 +36,7 @@ func (c *client) giveBack(e recipes.Delete, leases []string) (recipes.Input, err
 		case outcome == Unknown || unsettled(err):
 			return classified(e.Epoch, recipes.OpDelete, outcome, err) // all of it again, whatever the others' answers are
 		default:
-			failed = err
+			failed = t.layout.blame(lease, err)
 		}
 	}
 	if failed != nil {

@@ -70,7 +70,8 @@ func (s *Session) reads(r *asked) bool {
 // doBarrier writes through the quorum: whatever this session sent before has been executed or never will be, and the reading behind
 // it sees that. Sync would not do, a deposed leader answers that.
 func (r *asked) doBarrier(c *client) (func(*Session), error) {
-	outcome, err := c.barrier(r.wants.barrier)
+	barrier := r.wants.barrier
+	outcome, err := c.barrier(barrier)
 	return func(s *Session) {
 		r.wants.barrier = ""
 		if c.outdated {
@@ -78,7 +79,7 @@ func (r *asked) doBarrier(c *client) (func(*Session), error) {
 		}
 		switch {
 		case outcome != Done:
-			in, err := classified(r.epoch, r.op, outcome, err)
+			in, err := classified(r.epoch, r.op, outcome, r.seat.layout.blame(barrier, err))
 			r.settle(s, c, in, err)
 		case s.late(r):
 			r.refuse()
@@ -92,7 +93,7 @@ func (r *asked) doBarrier(c *client) (func(*Session), error) {
 func (r *asked) heard(s *Session, c *client, dir string, found *names, err error) {
 	w := r.wants
 	w.found[slices.Index(w.dirs, dir)] = found
-	w.err = worse(w.err, err)
+	w.err = worse(w.err, r.seat.layout.blame(dir, err))
 	w.missing--
 	switch {
 	case w.missing > 0:

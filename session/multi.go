@@ -114,6 +114,33 @@ func (m *multi) nameOf(node string) string {
 	return node
 }
 
+// MemberError says at which path of a multi-lock a request has failed. Its text is that of the error.
+type MemberError struct {
+	Path string // as the caller named it
+	Err  error
+}
+
+func (e *MemberError) Error() string { return e.Err.Error() }
+
+func (e *MemberError) Unwrap() error { return e.Err }
+
+// refusedAt marks an error, if there is one, with a member.
+func (m *multi) refusedAt(i int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &MemberError{m.members[i].path, err}
+}
+
+func (m *multi) blame(node string, err error) error {
+	for i := range m.members {
+		if dir := m.members[i].dir; dir == node || dir == path.Dir(node) {
+			return m.refusedAt(i, err)
+		}
+	}
+	return err
+}
+
 func (m *multi) ownLeases() []string { return m.own }
 
 func (m *multi) anew() { m.own = nil } // they were the last attempt's
@@ -149,6 +176,9 @@ func (m *multi) create(c *client, t *Seat, epoch recipes.Epoch, id string) (reci
 		res, err := c.conn.Multi(ops...)
 		failed := FailedOp(res)
 		outcome, err := ClassifyMulti(res, err)
+		if failed >= 0 {
+			err = m.refusedAt(failed%len(m.members), err)
+		}
 		switch {
 		case outcome == Done:
 			return m.joined(c, t, epoch, res, ours)
@@ -235,7 +265,7 @@ func (m *multi) makeParents(c *client, missing int) error {
 		if i < missing || i > missing && c.dirs.writable(p.dir) != 0 {
 			return nil
 		}
-		return c.makeParents(p.dir, marker(), p.acl, false)
+		return m.refusedAt(i, c.makeParents(p.dir, marker(), p.acl, false))
 	})
 }
 
@@ -270,7 +300,7 @@ func (m *multi) list(c *client, t *Seat, e recipes.List, id string, found []*nam
 		if errors.Is(err, zk.ErrNoNode) {
 			return nil
 		}
-		return err
+		return m.refusedAt(i, err)
 	})
 	if err != nil {
 		return unanswered(e.Epoch, recipes.OpList, err)
@@ -303,7 +333,7 @@ func (m *multi) claimed(t *Seat, own string) []string {
 }
 
 func (m *multi) remove(c *client, t *Seat, e recipes.Delete) (recipes.Input, error) {
-	return c.giveBack(e, t.nodes(t.at(e.Node)))
+	return c.giveBack(t, e, t.nodes(t.at(e.Node)))
 }
 
 // inFlight is how many requests of one multi-lock are under way at a time.

@@ -148,7 +148,7 @@ func (c *client) watch(t *Seat, e recipes.Watch) (recipes.Input, error) {
 	if errors.Is(err, zk.ErrNoNode) {
 		return recipes.Gone(e), nil // the node that was to be watched, in the same epoch
 	}
-	in, err := unanswered(e.Epoch, recipes.OpWatch, err)
+	in, err := unanswered(e.Epoch, recipes.OpWatch, t.layout.blame(node, err))
 	if refused, ok := in.(recipes.Refused); ok {
 		refused.Node = e.Node
 		in = refused
@@ -205,6 +205,9 @@ func (c *client) claim(t *Seat, e recipes.Claim) (recipes.Input, error) {
 	outcome, err := ClassifyMulti(res, err)
 	if outcome == Done {
 		return recipes.Claimed{Epoch: e.Epoch}, nil // the session actor judges the lease
+	}
+	if failed := FailedOp(res); failed >= 0 {
+		err = t.layout.blame(nodes[failed], err)
 	}
 	return classified(e.Epoch, recipes.OpClaim, outcome, err)
 }

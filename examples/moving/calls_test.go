@@ -24,6 +24,9 @@ func ofZkLock(ctx context.Context, c *coordinator.Coordinator, path string, auth
 	<-a.Granted()
 	a.Release()
 	<-a.Done()
+	if err := a.Err(); err != nil {
+		return err
+	}
 	_, err := coordinator.Connect(ctx, "zk1:2181,zk2:2181", coordinator.WithSessionTimeout(10*time.Second))
 	return err
 }
@@ -67,6 +70,7 @@ func ofCurator(
 	}
 	latch(ctx, c, another)
 	<-a.Lost()
+	<-a.Revoked()
 	<-a.Context(ctx).Done()
 	<-c.Events(ctx)
 	return coordinator.Connect(ctx, s+"/app")

@@ -1,0 +1,66 @@
+package actors
+
+import (
+	"context"
+
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// This file is the Grant as a future: the same for each goroutine that asks, as often as it asks.
+
+// Wait returns the Grant while the lock is held, and takes it. Before that it waits, for as long as ctx allows. After the
+// end it returns what Err returns, and waits for that. Exception: the end of a lock that a function has lost, or that Close has
+// taken from it, is returned at once, because Done waits for the function.
+func (l *Lock) Wait(ctx context.Context) (grant events.Grant, held bool, err error) {
+	for {
+		late := ctx.Err() != nil // asked first: what has come by then counts
+		l.mu.Lock()
+		switch {
+		case l.state == holding:
+			grant := l.takes()
+			l.mu.Unlock()
+			return grant, true, nil
+		case l.state == over && (l.running || l.isDone()):
+			err := l.err
+			l.mu.Unlock()
+			return events.Grant{}, false, err
+		}
+		turn := l.turns()
+		l.mu.Unlock()
+		if late {
+			return events.Grant{}, false, context.Cause(ctx)
+		}
+		select {
+		case <-turn:
+		case <-l.done:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// takes returns the Grant, and removes it from the channel unless somebody has. It is called with mu held, while the lock is held.
+func (l *Lock) takes() events.Grant {
+	select {
+	case <-l.granted:
+	default:
+	}
+	return l.granting()
+}
+
+// turns returns what is closed by the Grant, or nil if there will be none any more. It is called with mu held.
+func (l *Lock) turns() <-chan struct{} {
+	if l.state == waiting {
+		return asked(&l.turn)
+	}
+	return nil
+}
+
+// isDone tells whether Done is closed.
+func (l *Lock) isDone() bool {
+	select {
+	case <-l.done:
+		return true
+	default:
+		return false
+	}
+}
