@@ -216,7 +216,7 @@ func TestBlocksOfGo(t *testing.T) {
 	blocks := blocksOf(t)
 	file, bin := overlay(t, blocks, srv.Addr()), t.TempDir()
 
-	build := []string{"build", "-overlay", file, "-o", bin + string(filepath.Separator), "./docs/testdata"}
+	build := []string{"build", "-buildvcs=false", "-overlay", file, "-o", bin + string(filepath.Separator), "./docs/testdata"}
 	test := []string{"test", "-count=1", "-overlay", file}
 	for _, b := range blocks {
 		switch b.shape {
@@ -256,10 +256,11 @@ func endsOnSignal(t *testing.T, srv *zktest.Server, b *block, bin string) {
 	for _, node := range []string{"/total", "/balance"} { // that blocks write to
 		eventstest.Must(t, srv.Create(b.chroot()+node, nil))
 	}
-	command := exec.CommandContext(eventstest.Patiently(t, 20*time.Second), filepath.Join(bin, "testdata"), b.at)
+	name := "testdata" // the program of all fragments
 	if b.shape == program {
-		command = exec.CommandContext(eventstest.Patiently(t, 20*time.Second), filepath.Join(bin, filepath.Base(b.folder())))
+		name = filepath.Base(b.folder())
 	}
+	command := exec.CommandContext(eventstest.Patiently(t, 20*time.Second), filepath.Join(bin, name), b.at)
 	command.Env = append(os.Environ(), "ZKGRANT_SERVERS="+srv.Addr()+b.chroot())
 	out, in, err := os.Pipe()
 	eventstest.Must(t, err)
