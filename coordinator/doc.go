@@ -2,64 +2,74 @@
 // ZooKeeper for programs that live in a select.
 //
 // [Connect] makes a [Coordinator], which keeps one ZooKeeper session for any
-// number of locks. A handle such as [Coordinator.Mutex] is cheap and reusable;
-// its Acquire asks for the lock and returns an [Acquisition] at once:
+// number of locks. A handle such as [Coordinator.Mutex] is small and reusable.
+// Its Acquire asks for the lock and returns an [Acquisition] at once:
 //
 //	lock := c.Mutex("/locks/reindex").Acquire(ctx)
 //	defer lock.Release()
+//	defer job.Stop()
 //	for {
 //		select {
+//		case <-ctx.Done():
+//			return context.Cause(ctx) // ctx bounds the wait only: a holder ends by itself
 //		case grant := <-lock.Granted():
 //			job.Start(grant.Token)
-//		case lost := <-lock.Lost():
-//			job.Stop()
-//			log.Println("lost:", lost.Reason)
+//		case <-lock.Lost():
+//			job.Stop() // from here on another contender may hold it
 //		case <-lock.Done():
-//			job.Stop()
 //			return lock.Err()
+//		case <-job.Done():
+//			return nil
 //		}
 //	}
 //
-// [Lock.Do] runs a function under the lock; [Coordinator.Events] is one stream
-// of everything, for a service with one loop and any number of locks.
+// # Everyday
 //
-// # Kinds of lock
+//   - [Lock.Do] runs a function under the lock, and cancels its context on a loss.
+//   - [Lock.Acquire] asks and returns at once; [Acquisition.Wait] waits for the Grant.
+//   - [Acquisition.Granted], [Acquisition.Lost] and [Acquisition.Done] are for a select.
+//   - [Acquisition.Release] gives the lock back, in every state, and returns at once.
+//   - [Election.Terms] is a loop over the times of leading.
+//   - [Try], [WithMaxWait] and [WithData] change one acquisition.
+//   - [WithSessionTimeout], [WithTickTime], [WithLogger], [WithACL] and [WithTLS] change [Connect].
+//   - [LostError] and the sentinels such as [ErrSessionExpired] say why a lock is gone.
 //
-//   - [Coordinator.Mutex]: one holder at a time, in the order of arrival.
-//   - [Coordinator.ReadWrite]: one writer or any number of readers, in the order of arrival. A writer
-//     may become a reader without letting another one in between.
-//   - [Coordinator.Semaphore]: a number of permits, several of which may be taken together, in the order of arrival.
-//   - [Coordinator.Election]: one leader at a time, which says who it is, and which anybody may observe.
-//   - [Coordinator.Multi]: several mutexes and sides of read/write locks together, or none of them.
-//   - [Coordinator.Unfair]: whoever is quickest, as for claims on tasks. It costs one node, and has no queue.
+// The kinds of lock; a path is one of them at a time ([ErrKind]):
 //
-// A path is one of these at a time, which is [ErrKind] wherever it is seen. Queue shows who holds one and who waits for it.
+//   - [Coordinator.Mutex]: one holder, in the order of arrival.
+//   - [Coordinator.ReadWrite]: one writer, or any number of readers, in the order of arrival.
+//   - [Coordinator.Semaphore]: a number of permits, in the order of arrival.
+//   - [Coordinator.Election]: one leader, which says who it is, and which anybody may observe.
+//   - [Coordinator.Multi]: several mutexes and sides of read/write locks, all or none.
+//   - [Coordinator.Unfair]: a claim on a task: one node, and no queue.
+//
+// # Special
+//
+//   - [Coordinator.Events] is one stream of everything, for a service with one loop and any number of locks.
+//   - [Acquisition.Txn] and [Acquisition.Guard] write to ZooKeeper only while the lock is held.
+//   - [Acquisition.Context] carries the ownership: with [Reentrant] a callee enters the lock again, without it that is [ErrDeadlock].
+//   - [Acquisition.Valid] and [Acquisition.Deadline] tell for how long the lock is good.
+//   - [DetectCrash] has a Grant tell of a holder that crashed.
+//   - [Revocable] and [Coordinator.Revoke] ask a holder for its lock.
+//   - [Lock.Queue] lists holders and waiters; [Election.Observe] tells who leads.
+//   - [AsKazoo] stands in kazoo's queues; [AdoptSize] and [Semaphore.Resize] are for a size that changes.
+//   - [WithProbeInterval], [WithLossOnSuspend] and [WithDialer] are for unusual networks.
 //
 // # Order
 //
 // For one acquisition there is at most one Grant, then at most one Lost, then
 // Done. A Lost never comes for a Grant that was not taken: such a Grant is taken
-// back first. State changes come first, then the event stream, then the channel;
-// so whoever hears of a loss finds Valid false already.
-//
-// # Who holds it already
-//
-// The ownership is in the context: asking for a lock with an [Acquisition.Context] of the
-// one who holds it enters it once more, if the handle is [Reentrant], and is [ErrDeadlock]
-// at once if not. All who are in have the same node and token, and nobody else is let
-// in before the last of them is released.
-//
-// # What a crash leaves behind
-//
-// With [DetectCrash] a Grant tells of a holder before who has never released, so that what he may have left half done is
-// repaired first.
+// back first. State changes come first, then the event stream, then the channel.
+// Hence Valid is false when a loss is heard.
 //
 // # What a loss means
 //
-// Suspended is not lost: while the connection is away the lock stays held until
-// the lease runs out, which is before the ensemble can end the session and let
-// somebody else in. After a pause of the process, ask [Acquisition.Valid], which
-// is right at the moment it is asked. For effects on other systems use the
-// fencing token of the [events.Grant]. State that is kept in ZooKeeper itself is written
-// with [Acquisition.Txn], which needs no clock.
+// Suspended is not lost. While the connection is away, the lock stays held until
+// the lease runs out, which is before the servers can admit another contender.
+// After a pause of the process, ask [Acquisition.Valid], which is right at the
+// moment it is asked. For effects on other systems, use the fencing token of the
+// [events.Grant].
+//
+// The folder docs of the repository has a guide, the guarantees with their
+// tests, and the limits.
 package coordinator

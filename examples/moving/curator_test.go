@@ -17,7 +17,7 @@ func insteadOfMutex(ctx context.Context, c *coordinator.Coordinator, rebuild fun
 	if _, err := lock.Wait(ctx); err != nil {
 		return err // coordinator.ErrTimeout after ten seconds
 	}
-	return rebuild(lock.Context(ctx)) // cancelled on a loss; enters again whoever is called with it
+	return rebuild(lock.Context(ctx)) // cancelled on a loss; a callee with this context may enter again
 }
 
 func insteadOfDowngrade(ctx context.Context, c *coordinator.Coordinator, change, check func(context.Context) error) error {

@@ -1,4 +1,4 @@
-// Package moving holds the code of the page examples/MOVING.md, which is for those who
+// Package moving holds the code of the page docs/moving.md, which is for those who
 // have locks of another library in production.
 //
 // There is nothing in it to call: its tests compile what the page shows, run it on a server

@@ -30,7 +30,7 @@ func insteadOfTryLock(ctx context.Context, c *coordinator.Coordinator, sweep fun
 	defer lock.Release()
 	_, err := lock.Wait(ctx)
 	if errors.Is(err, coordinator.ErrNotAcquired) {
-		return nil // somebody else does it
+		return nil // another process does it
 	}
 	if err != nil {
 		return err
@@ -40,7 +40,7 @@ func insteadOfTryLock(ctx context.Context, c *coordinator.Coordinator, sweep fun
 
 func both(ctx context.Context, c *coordinator.Coordinator, old sync.Locker, report func(context.Context) error) error {
 	// zkgrant
-	old.Lock() // where everybody has taken it so far
+	old.Lock() // where every process has taken it so far
 	defer old.Unlock()
 	return c.Mutex("/locks/report").Do(ctx, func(ctx context.Context, _ events.Grant) error {
 		return report(ctx)

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-const page = "../MOVING.md"
+const page = "../../docs/moving.md"
 
 // words is a text without its line breaks and indentation: all that may differ between the page and the code.
 func words(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -54,10 +54,12 @@ func loop(ctx context.Context, c *coordinator.Coordinator, job job) error {
 	defer job.Stop()
 	for {
 		select {
+		case <-ctx.Done():
+			return context.Cause(ctx) // ctx bounds the wait only
 		case grant := <-lock.Granted():
 			job.Start(grant.Token)
 		case <-lock.Lost():
-			job.Stop() // from here on somebody else may hold it
+			job.Stop() // from here on another contender may hold it
 		case <-lock.Done():
 			return lock.Err()
 		}

@@ -1,0 +1,303 @@
+package docs_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/format"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+const (
+	module   = "github.com/zkgrant/zkgrant"
+	overview = "coordinator/doc.go" // its blocks are those of its comment
+)
+
+// shape is what a block of Go is by itself.
+type shape int
+
+const (
+	fragment shape = iota + 1 // the body of a function
+	program
+	tests
+)
+
+// block is a piece of Go on a page.
+type block struct {
+	at     string // page:line
+	number int
+	text   string
+	shape  shape
+}
+
+// label is the first line, if that is a comment: on the page about moving it says whose code it is.
+func (b *block) label() string {
+	first, _, _ := strings.Cut(b.text, "\n")
+	name, comment := strings.CutPrefix(first, "// ")
+	if !comment {
+		return ""
+	}
+	return name
+}
+
+// asks tells whether the block asks for a lock of ours.
+func (b *block) asks() bool {
+	return b.shape == program || b.shape == fragment && b.label() != "go-zookeeper" &&
+		regexp.MustCompile(`\.(Acquire|Do|Terms|Campaign)\(`).MatchString(b.text)
+}
+
+// chroot is where the block has its locks.
+func (b *block) chroot() string { return fmt.Sprintf("/block%d", b.number) }
+
+// folder is where the go command finds a program, and the beginning of a file's name for others. It exists in its overlay only.
+func (b *block) folder() string { return fmt.Sprintf("docs/testdata/block%d", b.number) }
+
+// blocksOf lists the blocks of all pages, those of etcd aside: its client is no dependency of this module.
+func blocksOf(t *testing.T) (all []*block) {
+	t.Helper()
+	add := func(page string, line int, text string) {
+		b := &block{at: fmt.Sprintf("%s:%d", page, line), number: len(all), text: text, shape: shapeOf(text)}
+		if b.label() != "etcd" {
+			all = append(all, b)
+		}
+	}
+	for _, page := range pages(t) {
+		_, fences := split(read(t, page))
+		for _, f := range fences {
+			if f.language == "go" {
+				add(page, f.line, f.text)
+			}
+		}
+	}
+	for _, f := range inComment(read(t, overview)) {
+		add(overview, f.line, f.text)
+	}
+	return all
+}
+
+// inComment lists the blocks of a package comment: its lines that begin with a tab.
+func inComment(source string) (found []fence) {
+	number, inside := 0, false
+	for line := range strings.Lines(source) {
+		number++
+		text, is := strings.CutPrefix(line, "//\t")
+		switch {
+		case is && !inside:
+			found = append(found, fence{line: number, text: text})
+		case is:
+			found[len(found)-1].text += text
+		}
+		inside = is
+	}
+	return found
+}
+
+func shapeOf(text string) shape {
+	if strings.HasPrefix(text, "package ") {
+		return program
+	}
+	if _, err := parser.ParseFile(token.NewFileSet(), "", "package p\n"+text, 0); err == nil {
+		return tests
+	}
+	return fragment
+}
+
+// source returns the Go file that the block becomes.
+func (b *block) source(t *testing.T, addr string) string {
+	t.Helper()
+	servers := regexp.MustCompile(`"zk1:[^"]*"`)
+	switch b.shape {
+	case program:
+		return servers.ReplaceAllLiteralString(b.text, strconv.Quote(addr+b.chroot()))
+	case tests:
+		return imported(t, "package main_test\n", b.text)
+	default:
+		body := servers.ReplaceAllLiteralString(b.text, "servers")
+		return imported(t, "package main\n", fmt.Sprintf(
+			"func block%d(ctx context.Context, c *coordinator.Coordinator) error {\n%s\nreturn nil\n}\n", b.number, body))
+	}
+}
+
+// imported returns the clause and the declarations with the imports that these need between them.
+func imported(t *testing.T, clause, declarations string) string {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "", clause+declarations, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatalf("%v in:\n%s", err, declarations)
+	}
+	packages := map[string]string{
+		"context": "context", "errors": "errors", "fmt": "fmt", "log": "log", "os": "os", "signal": "os/signal", "synctest": "testing/synctest",
+		"syscall": "syscall", "testing": "testing", "time": "time", "tls": "crypto/tls",
+		"coordinator": module + "/coordinator", "events": module + "/events", "zktest": module + "/session/zktest",
+		"zap": "go.uber.org/zap", "zk": "github.com/go-zookeeper/zk",
+	}
+	var needed []string
+	ast.Inspect(file, func(n ast.Node) bool {
+		if use, ok := n.(*ast.SelectorExpr); ok {
+			if x, ok := use.X.(*ast.Ident); ok && packages[x.Name] != "" {
+				needed = append(needed, fmt.Sprintf("import %q\n", packages[x.Name]))
+			}
+		}
+		return true
+	})
+	slices.Sort(needed)
+	return clause + strings.Join(slices.Compact(needed), "") + declarations
+}
+
+// overlay tells the go command of files that are not there: what the blocks become, and what runs them.
+func overlay(t *testing.T, blocks []*block, addr string) string {
+	t.Helper()
+	home, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	temp := t.TempDir()
+	replace := map[string]string{}
+	put := func(name, text string) {
+		file := filepath.Join(temp, strings.ReplaceAll(name, "/", "_"))
+		eventstest.Must(t, os.WriteFile(file, []byte(text), 0o600))
+		replace[filepath.Join(home, filepath.FromSlash(name))] = file
+	}
+	table := "package main\nimport (\"context\"; \"" + module + "/coordinator\")\n" +
+		"func fragments() map[string]func(context.Context, *coordinator.Coordinator) error {\n" +
+		"return map[string]func(context.Context, *coordinator.Coordinator) error{\n"
+	for _, b := range blocks {
+		switch b.shape {
+		case program:
+			put(b.folder()+"/main.go", b.source(t, addr))
+		case tests:
+			put(b.folder()+"_test.go", b.source(t, addr))
+		default:
+			put(b.folder()+".go", b.source(t, addr))
+			table += fmt.Sprintf("%q: block%d,\n", b.at, b.number)
+		}
+	}
+	put("docs/testdata/table.go", table+"}\n}\n")
+	text, err := json.Marshal(map[string]any{"Replace": replace})
+	eventstest.Must(t, err)
+	file := filepath.Join(temp, "overlay.json")
+	eventstest.Must(t, os.WriteFile(file, text, 0o600))
+	return file
+}
+
+// goCommand runs the go command in the module's folder.
+func goCommand(t *testing.T, args ...string) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "go", args...)
+	command.Dir = root
+	if said, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, said)
+	}
+}
+
+// TestBlocksOfGo compiles every block of Go on the pages, and runs its tests. A block that asks for a lock is run, too: when it is sent
+// SIGTERM while it works under the lock it ends, and leaves no node.
+func TestBlocksOfGo(t *testing.T) {
+	t.Parallel()
+	srv := zktest.Start(t)
+	blocks := blocksOf(t)
+	file, bin := overlay(t, blocks, srv.Addr()), t.TempDir()
+
+	build := []string{"build", "-buildvcs=false", "-overlay", file, "-o", bin + string(filepath.Separator), "./docs/testdata"}
+	withTests := 0
+	for _, b := range blocks {
+		switch b.shape {
+		case program:
+			build = append(build, "./"+b.folder())
+		case tests:
+			withTests++
+		default:
+		}
+	}
+	goCommand(t, build...)
+	goCommand(t, "test", "-count=1", "-overlay", file, "./docs/testdata")
+
+	if runtime.GOOS == "windows" {
+		t.Skip("blocks are ended by a signal, which this system has not")
+	}
+	run := 0
+	for _, b := range blocks {
+		if !b.asks() {
+			continue
+		}
+		run++
+		t.Run(b.at, func(t *testing.T) {
+			t.Parallel()
+			endsOnSignal(t, srv, b, bin)
+		})
+	}
+	t.Logf("%d blocks of Go, %d of them run", len(blocks), run)
+	if len(blocks) < 20 || run < 15 || withTests < 2 {
+		t.Errorf("%d blocks, %d that ask for a lock and %d with tests, want 20, 15 and 2 or more", len(blocks), run, withTests)
+	}
+}
+
+// endsOnSignal runs the block, sends it SIGTERM when it has said something, and waits for its end.
+func endsOnSignal(t *testing.T, srv *zktest.Server, b *block, bin string) {
+	t.Helper()
+	for _, node := range []string{"/total", "/balance"} { // that blocks write to
+		eventstest.Must(t, srv.Create(b.chroot()+node, nil))
+	}
+	name := "testdata" // the program of all fragments
+	if b.shape == program {
+		name = filepath.Base(b.folder())
+	}
+	command := exec.CommandContext(eventstest.Patiently(t, 20*time.Second), filepath.Join(bin, name), b.at)
+	command.Env = append(os.Environ(), "ZKGRANT_SERVERS="+srv.Addr()+b.chroot())
+	out, in, err := os.Pipe()
+	eventstest.Must(t, err)
+	defer out.Close()
+	var complaint bytes.Buffer
+	command.Stdout, command.Stderr = in, &complaint
+	if b.shape == program {
+		command.Stderr = in // package log
+	}
+	err = command.Start()
+	in.Close()
+	eventstest.Must(t, err)
+	said, _ := bufio.NewReader(out).ReadString('\n') // empty: it has come to an end by itself
+	if said != "" {
+		if err := command.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			t.Error(err)
+		}
+	}
+	if err := command.Wait(); err != nil {
+		t.Errorf("after SIGTERM under the lock the block ended with %v, want its end by itself; it said %q, %s\n%s", err, said, &complaint, b.text)
+	}
+	for _, node := range srv.Tree() {
+		if strings.HasPrefix(node, b.chroot()+"/") && srv.Owner(node) != 0 {
+			t.Errorf("the block has left %s, want no node", node)
+		}
+	}
+}
+
+// TestBlocksAreFormatted: what is copied from a page needs no gofmt.
+func TestBlocksAreFormatted(t *testing.T) {
+	t.Parallel()
+	for _, b := range blocksOf(t) {
+		formatted, err := format.Source([]byte(b.text))
+		if err != nil {
+			t.Errorf("%s: %v", b.at, err)
+		} else if string(formatted) != b.text {
+			t.Errorf("%s: gofmt makes of the block\n%s", b.at, formatted)
+		}
+	}
+}
