@@ -44,7 +44,10 @@ func playFuture(t *testing.T, s *site) {
 	}
 	holder.Release()
 	all.Wait()
-	for i, g := range append(grants, coordtest.GrantOf(t, a)) {
+	if g := coordtest.GrantOf(t, a); !reflect.DeepEqual(g, a.Grant()) {
+		t.Errorf("Wait behind the Grant: %+v, want %+v", g, a.Grant())
+	}
+	for i, g := range grants {
 		if !reflect.DeepEqual(g, a.Grant()) || g.Token == 0 {
 			t.Errorf("goroutine %d of %d that have waited got %+v, want %+v", i, len(grants), g, a.Grant())
 		}
