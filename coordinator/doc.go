@@ -26,12 +26,12 @@
 // # Everyday
 //
 //   - [Lock.Do] runs a function under the lock, and cancels its context on a loss.
-//   - [Lock.Acquire] asks and returns at once; [Acquisition.Wait] waits for the Grant.
+//   - [Lock.Acquire] asks and returns at once; [Acquisition.Wait] waits for the Grant, as often as it is asked.
 //   - [Acquisition.Granted], [Acquisition.Lost] and [Acquisition.Done] are for a select.
 //   - [Acquisition.Release] gives the lock back, in every state, and returns at once.
 //   - [Election.Terms] is a loop over the times of leading.
 //   - [Try], [WithMaxWait] and [WithData] change one acquisition.
-//   - [WithSessionTimeout], [WithTickTime], [WithLogger], [WithACL] and [WithTLS] change [Connect].
+//   - [WithSessionTimeout], [WithTickTime], [WithLogger], [WithSlog], [WithACL] and [WithTLS] change [Connect].
 //   - [LostError] and the sentinels such as [ErrSessionExpired] say why a lock is gone.
 //
 // The kinds of lock; a path is one of them at a time ([ErrKind]):
@@ -46,12 +46,15 @@
 // # Special
 //
 //   - [Coordinator.Events] is one stream of everything, for a service with one loop and any number of locks.
+//   - [Passive] has it take no Grant; [WithHooks] is for metrics and traces.
 //   - [Acquisition.Txn] and [Acquisition.Guard] write to ZooKeeper only while the lock is held.
 //   - [Acquisition.Context] carries the ownership: with [Reentrant] a callee enters the lock again, without it that is [ErrDeadlock].
 //   - [Acquisition.Valid] and [Acquisition.Deadline] tell for how long the lock is good.
 //   - [DetectCrash] has a Grant tell of a holder that crashed.
 //   - [Revocable] and [Coordinator.Revoke] ask a holder for its lock.
-//   - [Lock.Queue] lists holders and waiters; [Election.Observe] tells who leads.
+//   - [Lock.Queue] lists holders and waiters; [Election.Observe] tells who leads; [Coordinator.Locks] lists all locks.
+//   - [Acquisition.Revoked] and [Acquisition.Position] tell of a wish to have the lock back, and how many stand ahead.
+//   - [Election.Run] is leading by callbacks.
 //   - [AsKazoo] stands in kazoo's queues; [AdoptSize] and [Semaphore.Resize] are for a size that changes.
 //   - [WithProbeInterval], [WithLossOnSuspend] and [WithDialer] are for unusual networks.
 //
