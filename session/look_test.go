@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
 	"github.com/zkgrant/zkgrant/events"
-	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -50,16 +47,6 @@ func TestObserveBelowAChroot(t *testing.T) {
 			})
 		}
 	}
-}
-
-// namesOf returns the names of what was found in alphabetical order, with their data.
-func namesOf(found []session.Found) string {
-	var words []string
-	for _, f := range found {
-		words = append(words, f.Name+"="+string(f.Data))
-	}
-	slices.Sort(words)
-	return strings.Join(words, " ")
 }
 
 // endingContext has ended as soon as somebody says so, and its channel is closed a moment
