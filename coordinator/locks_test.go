@@ -266,7 +266,8 @@ func TestAWalkThatEndsLeavesNothingUnderWay(t *testing.T) {
 			return zktest.Delay(rtt)
 		})
 		var seen []string
-		for info := range c.Locks(t.Context(), "/grove") {
+		for info, err := range c.Locks(t.Context(), "/grove") {
+			eventstest.Check(t, err)
 			seen = append(seen, info.Path)
 			if n := underWay.Load(); n != 0 {
 				t.Fatalf("%d requests are under way in the loop, want none", n)

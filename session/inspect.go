@@ -57,8 +57,8 @@ func (c *client) inspectAll(ctx context.Context, nodes []string, wanted func(nam
 
 // inspect looks at one node. What a server refuses for good is said of it, and any other error returned.
 func (c *client) inspect(ctx context.Context, node string, wanted func(name string) bool) (seen Inspected, _ error) {
-	if ctx.Err() != nil { // nobody waits
-		return Inspected{}, nil
+	if err := ctx.Err(); err != nil { // nobody waits
+		return Inspected{}, err
 	}
 	c.readings <- struct{}{}
 	children, stat, err := c.conn.Children(node)

@@ -48,3 +48,12 @@ func TestInspectSaysOfEachNodeWhatStandsThere(t *testing.T) {
 		}
 	})
 }
+
+func namesOf(found []session.Found) string {
+	var words []string
+	for _, f := range found {
+		words = append(words, f.Name+"="+string(f.Data))
+	}
+	slices.Sort(words)
+	return strings.Join(words, " ")
+}
