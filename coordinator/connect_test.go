@@ -56,7 +56,8 @@ func TestConnectNamesTheMalformedPartOfTheServers(t *testing.T) {
 		{"zk1:2181/app/../other", `".."`},
 		{"zk1:2181/app,zk2:2181", "behind the last host"},
 		{"zk1:2181/a\x00", "U+0000"},
-		{"http://zk1:2181", `"//zk1:2181"`},
+		{"http://zk1:2181", "there is none"},
+		{"zk://zk1:2181,zk2:2181/app", "has a scheme"},
 	} {
 		_, err := coordinator.Connect(t.Context(), tt.servers, never)
 		if !errors.Is(err, coordinator.ErrConnectString) || !strings.Contains(err.Error(), tt.names) {
@@ -229,7 +230,11 @@ func TestOptionsThatCannotBeEndConnect(t *testing.T) {
 		"probe interval too long": {coordinator.WithProbeInterval(timeout/4 + 1), false},
 		"negative probe interval": {coordinator.WithProbeInterval(-1), false},
 		"no session timeout":      {coordinator.WithSessionTimeout(0), false},
-		"no logger":               {coordinator.WithLogger(nil), false},
+		"shortest timeout":        {coordinator.WithSessionTimeout(time.Second), true},
+		"timeout too short":       {coordinator.WithSessionTimeout(time.Second - 1), false},
+		"longest timeout":         {coordinator.WithSessionTimeout(time.Hour), true},
+		"timeout too long":        {coordinator.WithSessionTimeout(time.Hour + 1), false},
+		"no logger":               {coordinator.WithLogger(nil), true},
 		"no access control list":  {coordinator.WithACL(nil), false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -49,6 +49,8 @@ var (
 
 // What is wrong with a request.
 var (
+	// ErrInvalid says that a call cannot be meant as it was made.
+	ErrInvalid = session.ErrInvalid
 	// ErrConnectString says that the list of servers is malformed.
 	ErrConnectString = session.ErrConnectString
 	// ErrPath says that a path is none by ZooKeeper's rules, is longer than servers
