@@ -1,7 +1,7 @@
 // Package coordinator is the front door of zkgrant: distributed locks on
 // ZooKeeper for programs that live in a select.
 //
-// [Connect] makes a [Coordinator], which keeps one ZooKeeper session for any
+// [Connect] makes a [Coordinator] ([Open] does without waiting for a server), which keeps one ZooKeeper session for any
 // number of locks. A handle such as [Coordinator.Mutex] is cheap and reusable;
 // its Acquire asks for the lock and returns an [Acquisition] at once:
 //

@@ -11,7 +11,8 @@ import (
 //
 //   - Error: a node that nobody owns could not be removed.
 //   - Warn: a connection or a session was lost, the lease ran out, a lock was lost,
-//     a server refused an identity or did not answer.
+//     a server refused an identity or did not answer, no server can be used, the servers
+//     have changed the session timeout, something may be left on them at the end.
 //   - Info: a session was established or resumed.
 //   - Debug: every step of every acquisition, failed requests, the client's own words.
 //

@@ -69,7 +69,7 @@ func TestObserveNeedsNoGrace(t *testing.T) {
 		}
 		stays := r.Session.Observe(context.Background(), "/c")
 		heard(stays)
-		r.Session.Close(time.Second)
+		r.Close(time.Second)
 		for what, words := range map[string]<-chan events.Leader{
 			"before": stays, "behind": r.Session.Observe(context.Background(), "/c"),
 		} {

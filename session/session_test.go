@@ -76,7 +76,7 @@ func TestSeatsAreToldOfTheSession(t *testing.T) {
 		r.Server.Down(false)
 		r.Settle()
 		early.Want("Reconnected")
-		r.Session.Close(time.Second)
+		r.Close(time.Second)
 		early.Want("Expired")
 		late.Want("")
 		r.WantState(session.Closed)
@@ -174,7 +174,7 @@ func TestOpenWaitsForAServer(t *testing.T) {
 	})
 }
 
-func TestOpenEndsWithItsContext(t *testing.T) {
+func TestReadyEndsWithItsContext(t *testing.T) {
 	for name, c := range map[string]struct {
 		bad  func(*sessiontest.Rig)
 		want string // part of the error
@@ -191,32 +191,32 @@ func TestOpenEndsWithItsContext(t *testing.T) {
 				ctx, cancel := context.WithTimeout(context.Background(), sessiontest.Timeout)
 				defer cancel()
 				start := time.Now()
-				s, err := session.Open(ctx, r.Servers(""), r.Config(), r.Group, r.News)
-				if s != nil || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), c.want) {
-					t.Errorf("Open = %v, %v; want the end of its context because of %q", s, err, c.want)
+				r.Begin("")
+				err := r.Session.Ready(ctx)
+				if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("Ready = %v, want the end of its context because of %q", err, c.want)
 				}
-				if took := time.Since(start); took > sessiontest.Timeout+3*time.Second {
-					t.Errorf("Open took %v, want its context's %v and at most 3s more", took, sessiontest.Timeout)
+				if took := time.Since(start); took != sessiontest.Timeout {
+					t.Errorf("Ready took %v, want its context's %v", took, sessiontest.Timeout)
 				}
 				if got := r.Told(); got != "" {
 					t.Errorf("without a session %s was told, want nothing", got)
 				}
-				r.Group.Close()
 			})
 		})
 	}
 }
 
-func TestOpenHasTheCauseOfItsContext(t *testing.T) {
+func TestReadyHasTheCauseOfItsContext(t *testing.T) {
 	sessiontest.Bubble(t, func(r *sessiontest.Rig) {
 		r.Server.Down(true)
 		why := errors.New("changed my mind")
 		ctx, cancel := context.WithCancelCause(context.Background())
 		cancel(why)
-		if _, err := session.Open(ctx, r.Servers(""), r.Config(), r.Group, r.News); !errors.Is(err, why) {
-			t.Error(err)
+		r.Begin("")
+		if err := r.Session.Ready(ctx); !errors.Is(err, why) {
+			t.Errorf("Ready = %v, want the cause of its context, %v", err, why)
 		}
-		r.Group.Close()
 	})
 }
 
@@ -261,17 +261,17 @@ func TestIdentitiesComeFirst(t *testing.T) {
 	})
 }
 
-func TestAWrongIdentityFailsOpen(t *testing.T) {
+func TestAWrongIdentityFailsReady(t *testing.T) {
 	sessiontest.Bubble(t, func(r *sessiontest.Rig) {
 		start := time.Now()
-		_, err := session.Open(context.Background(), r.Servers(""), r.Config(withAuth("none", "x")), r.Group, r.News)
+		r.Begin("", withAuth("none", "x"))
+		err := r.Session.Ready(context.Background())
 		if !errors.Is(err, session.ErrNoAuth) || !errors.Is(err, zk.ErrAuthFailed) {
-			t.Error(err)
+			t.Errorf("Ready = %v, want ErrNoAuth and the client's ErrAuthFailed", err)
 		}
 		if took := time.Since(start); took > 3*time.Second {
 			t.Errorf("a wrong identity is refused after %v, want at most 3s", took)
 		}
-		r.Group.Close()
 	})
 }
 
@@ -301,16 +301,16 @@ func TestCloseIsBounded(t *testing.T) {
 		want time.Duration // at most
 	}{
 		"good": {func(*sessiontest.Rig) {}, 100 * time.Millisecond},
-		"mute": {func(r *sessiontest.Rig) { r.Server.MuteAll(true) }, grace + 2*time.Second},
-		"down": {func(r *sessiontest.Rig) { r.Server.Down(true) }, grace + 2*time.Second},
+		"mute": {func(r *sessiontest.Rig) { r.Server.MuteAll(true) }, grace},
+		"down": {func(r *sessiontest.Rig) { r.Server.Down(true) }, grace},
 		"silent": {func(r *sessiontest.Rig) {
 			r.Server.Intercept(func(zktest.Request) zktest.Action { return zktest.Swallow() })
-		}, grace + 2*time.Second},
+		}, grace},
 		"mute after a cut": {func(r *sessiontest.Rig) {
 			r.Server.MuteAll(true)
 			r.Server.CutAll()
 			time.Sleep(time.Second)
-		}, grace + 2*time.Second},
+		}, grace},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sessiontest.Bubble(t, func(r *sessiontest.Rig) {
@@ -326,7 +326,7 @@ func TestCloseIsBounded(t *testing.T) {
 					s.Claim(recipes.Claim{Epoch: 1, Node: "none"})
 				}
 				start := time.Now()
-				r.Session.Close(grace)
+				r.Close(grace)
 				if took := time.Since(start); took > c.want {
 					t.Errorf("took %v, want at most %v", took, c.want)
 				}
@@ -358,9 +358,9 @@ func TestCloseMayBeCalledTwice(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			r.Session.Close(time.Second)
+			r.Close(time.Second)
 		}()
-		r.Session.Close(time.Second)
+		r.Close(time.Second)
 		<-done
 		seat := r.Seat() // opened after the end, and answered all the same
 		seat.Create(recipes.Create{Epoch: 1, Attempt: 1})
@@ -400,7 +400,7 @@ func TestTheEndOfASessionIsAskedForBehindItsRequests(t *testing.T) {
 		s.Claim(recipes.Claim{Epoch: 1, Node: "none"})
 		synctest.Wait()
 		start := time.Now()
-		r.Session.Close(grace)
+		r.Close(grace)
 		if after := asked.Sub(start); after != late {
 			t.Errorf("the end was asked for after %v, want it behind the answer that comes after %v", after, late)
 		}

@@ -18,14 +18,14 @@ func TestTheLastFlightIsSent(t *testing.T) {
 		asked := r.Asked()
 		r.Together(func() {
 			s.Delete(recipes.Delete{Epoch: 1, Node: node.Text})
-			go r.Session.Quiesce(time.Second)
+			go r.Session.Quiesce(r.Context())
 			synctest.Wait()
 		})
 		s.WantAnswer(recipes.Deleted{Epoch: 1})
 		s.List(recipes.List{Epoch: 1})
 		synctest.Wait()
 		r.WantAsked(asked(), zktest.OpDelete)
-		if gone := r.Session.Close(time.Second); !gone {
+		if gone := r.Close(time.Second); !gone {
 			t.Error("Close says that something may be left, want nothing: the server has answered")
 		}
 	})

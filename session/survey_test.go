@@ -104,7 +104,7 @@ func TestSurveyOfAClosedSession(t *testing.T) {
 			ended <- err
 		}()
 		synctest.Wait()
-		r.Session.Close(time.Second)
+		r.Close(time.Second)
 		if err := <-ended; !errors.Is(err, session.ErrClosed) {
 			t.Errorf("a survey while the session is closed ends with %v, want %v", err, session.ErrClosed)
 		}

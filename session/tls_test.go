@@ -52,11 +52,11 @@ func TestSessionOverTLS(t *testing.T) {
 	group := &actors.Group{}
 	defer group.Close()
 	connected := make(chan events.Event, 100)
-	s, err := session.Open(t.Context(), servers, config(&tls.Config{RootCAs: authority}), group, func(ev events.Event) { connected <- ev })
-	if err != nil {
+	s := session.Open(servers, config(&tls.Config{RootCAs: authority}), group, func(ev events.Event) { connected <- ev })
+	defer closeSession(s)
+	if err := s.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close(time.Second)
 	if got := eventstest.Receive(t, connected, "the first event").(events.Connected); got.Server != host+":2281" || got.Session != srv.Sessions()[0] {
 		t.Errorf("the first event is %+v, want session %#x at %s", got, srv.Sessions()[0], host)
 	}
@@ -93,9 +93,17 @@ func TestSessionOverTLS(t *testing.T) {
 		}
 		return dial(ctx, network, addr)
 	}
-	_, err = session.Open(hopeless, servers, cfg, group, func(events.Event) {})
+	without := session.Open(servers, cfg, group, func(events.Event) {})
+	defer closeSession(without)
+	err := without.Ready(hopeless)
 	var unverified *tls.CertificateVerificationError
 	if !errors.Is(err, context.Canceled) || !errors.As(err, &unverified) {
-		t.Errorf("without the authority Open = %v, want the refused certificate", err)
+		t.Errorf("without the authority Ready = %v, want the refused certificate", err)
 	}
+}
+
+func closeSession(s *session.Session) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	s.Close(ctx)
 }
