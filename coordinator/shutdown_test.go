@@ -206,10 +206,12 @@ func TestShutdownWaitsForAFunctionAsLongAsItMay(t *testing.T) {
 				synctest.Wait()
 				next := coordtest.Queue(other.Mutex(lockPath))
 				ctx, cancel := context.WithCancel(context.Background())
-				if c.bound > 0 {
-					ctx, cancel = context.WithTimeout(ctx, c.bound)
-				}
 				defer cancel()
+				if c.bound > 0 {
+					var stop context.CancelFunc
+					ctx, stop = context.WithTimeout(ctx, c.bound)
+					defer stop()
+				}
 				start := time.Now()
 				eventstest.Check(t, closing.Shutdown(ctx))
 				if took := time.Since(start); took < c.waited || took > c.waited+100*time.Millisecond {
