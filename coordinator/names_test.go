@@ -32,7 +32,7 @@ func TestUsersNameNoTypeOfARoomThatMayChange(t *testing.T) {
 			}
 		}
 	}
-	if checked < 100 {
+	if checked < 80 {
 		t.Errorf("%d exported declarations were looked at, want all of them", checked)
 	}
 }
@@ -74,7 +74,7 @@ func TestATypeOfARoomThatMayChangeIsSeen(t *testing.T) {
 func exportedTypes(decl ast.Decl) (shown []ast.Node) {
 	switch d := decl.(type) {
 	case *ast.FuncDecl:
-		if d.Name.IsExported() {
+		if d.Name.IsExported() && (d.Recv == nil || !hiddenReceiver(d.Recv.List[0].Type)) {
 			shown = append(shown, d.Type)
 		}
 	case *ast.GenDecl:
@@ -115,4 +115,13 @@ func foreign(shown ast.Node) (names []string) {
 // hidden reports whether the field or method has names, and none of them is exported.
 func hidden(f *ast.Field) bool {
 	return len(f.Names) > 0 && !slices.ContainsFunc(f.Names, (*ast.Ident).IsExported)
+}
+
+// hiddenReceiver reports whether a method is one of a type that is not exported.
+func hiddenReceiver(of ast.Expr) bool {
+	if pointer, ok := of.(*ast.StarExpr); ok {
+		of = pointer.X
+	}
+	name, ok := of.(*ast.Ident)
+	return ok && !name.IsExported()
 }
