@@ -49,6 +49,9 @@ func hangs() map[string]func(*zktest.Server) {
 // has little time left, and needs no more.
 func TestReleaseDoneAndCloseTakeTheTimeoutTogether(t *testing.T) {
 	for hang, fault := range hangs() {
+		if strings.Contains(hang, "but") {
+			continue // a server answers in order, so nothing behind a request that it swallows
+		}
 		for _, timeout := range []time.Duration{time.Second, 4 * time.Second, 10 * time.Second, 30 * time.Second} {
 			for name, options := range map[string][]coordinator.LockOption{"plain": nil, "with a record": {coordinator.DetectCrash()}} {
 				for _, idle := range []time.Duration{0, timeout / 3, 5 * timeout} { // since it was granted, and since the fault
@@ -130,7 +133,10 @@ func TestShutdownReturnsWhenItsContextEnds(t *testing.T) {
 			for range 1000 {
 				c.Mutex("bad").Acquire(t.Context())
 			}
+			through := make(chan struct{})
+			t.Cleanup(func() { <-through })
 			go func() {
+				defer close(through)
 				for range stream {
 					time.Sleep(10 * time.Millisecond)
 				}
@@ -235,9 +241,9 @@ func TestWhatIsLeftIsReturnedAndLogged(t *testing.T) {
 		after time.Duration // the caller has enough
 		want  []string
 	}{
-		"Close":               {0, 0, []string{"may be left until it expires: 2", "a record may tell of a crash that was none: 1"}},
-		"Shutdown":            {time.Second, 0, []string{"may be left until it expires: 2"}},
-		"Shutdown is stopped": {time.Minute, time.Second, []string{"enough", "may be left until it expires: 2"}},
+		"Close":               {0, 0, []string{"may be left until it expires: 3", "a record may tell of a crash that was none: 1"}},
+		"Shutdown":            {time.Second, 0, []string{"may be left until it expires: 3"}},
+		"Shutdown is stopped": {time.Minute, time.Second, []string{"enough", "may be left until it expires: 3"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {

@@ -242,17 +242,6 @@ func (d *dialer) owing() (w *wire, since time.Time) {
 	return w, since
 }
 
-// oldest returns when the request was sent that has waited longest for its answer; the zero time if none waits.
-func (d *dialer) oldest() time.Time {
-	d.mu.Lock()
-	w := d.current
-	d.mu.Unlock()
-	if w == nil {
-		return time.Time{}
-	}
-	return w.oldest()
-}
-
 // hardClose closes the socket of the current connection. Without stop the client dials the next server.
 func (d *dialer) hardClose() error {
 	d.mu.Lock()

@@ -20,7 +20,7 @@ func (s *Session) Patience() time.Duration {
 		return s.cfg.Timeout
 	}
 	timeout, now := c.link.timeout(), s.clock.now()
-	since := c.dialer.oldest()
+	_, since := c.dialer.owing()
 	switch {
 	case state == Suspended:
 		since = c.lease.heard() // what was asked for since then has got lost with the connection

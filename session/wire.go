@@ -260,22 +260,6 @@ func (w *wire) owing() (since time.Time) {
 	if w.handshaking || !w.ended.IsZero() {
 		return since
 	}
-	since = w.longest()
-	if !since.IsZero() && w.heard.After(since) {
-		since = w.heard
-	}
-	return since
-}
-
-// oldest returns when the request was sent that has waited longest for its answer, whatever was answered since; the zero time if none waits.
-func (w *wire) oldest() time.Time {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.longest()
-}
-
-// longest is oldest with mu held.
-func (w *wire) longest() (since time.Time) {
 	if len(w.pings) > 0 {
 		since = w.pings[0]
 	}
@@ -283,6 +267,9 @@ func (w *wire) longest() (since time.Time) {
 		if since.IsZero() || s.at.Before(since) {
 			since = s.at
 		}
+	}
+	if !since.IsZero() && w.heard.After(since) {
+		since = w.heard
 	}
 	return since
 }
