@@ -49,7 +49,7 @@ var rooms = []room{
 	{folder: "session/zktest/ensemble", rooms: []string{"events", "recipes", "actors", "session", "session/zktest"}, modules: []string{zkModule, zapModule}},
 	{
 		folder: "coordinator", rooms: []string{"events", "recipes", "actors", "session"}, modules: []string{zkModule, zapModule},
-		zkNames: []string{"ACL", "CheckVersionRequest", "Dialer", "MultiResponse"}, // those its own signatures show
+		zkNames: []string{"ACL", "CheckVersionRequest", "MultiResponse"}, // those its own signatures show
 	},
 	// Test support.
 	{folder: "actors/internal/actorstest", support: true},

@@ -1,31 +1,54 @@
 package coordinator
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// Close withdraws every acquisition, which ends with [ErrClosed], ends the session and waits for every goroutine. The end of the
-// session removes all nodes in one transaction. Close takes no longer
-// than the session timeout, however dead the network is; if no server has said that the session is over, it
-// returns an error, and the nodes go when it expires. A
-// function that runs in [Lock.Do] is waited for, for half the session timeout at
-// most: to call Close from inside one is to wait in vain. Until the last one has returned, the other nodes are removed one by
-// one. Closing twice is harmless.
+// Close is [Coordinator.Shutdown] with the session timeout as its bound. If servers owe an answer already when it is called, it takes
+// that much less.
 func (c *Coordinator) Close() error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.open), c.session.Patience())
+	defer cancel()
+	return c.Shutdown(ctx)
+}
+
+// Shutdown withdraws every acquisition, which ends with [ErrClosed], ends the session, which removes all nodes in one transaction, and
+// waits for every goroutine. It returns when ctx ends, at the latest.
+//
+// A function that runs in [Lock.Do] is waited for as long as ctx leaves half of the session timeout for the servers, or half of its own
+// time if that is less. Until the last one has returned, the other nodes are removed one by one. To call Shutdown from inside a
+// function is to wait in vain. However much time is left, no server is waited for longer than the session timeout.
+//
+// If no server has said that the session is over, Shutdown returns what may be left, and logs it as a warning. Nodes go when the
+// session expires. A second Shutdown waits for the first.
+func (c *Coordinator) Shutdown(ctx context.Context) error {
 	locks, empty, first := c.live.close()
 	if !first {
-		<-c.ended
-		return nil
+		select {
+		case <-c.ended:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
 	c.shut()
 	defer close(c.ended)
 
-	start, bound := time.Now(), c.session.Timeout()
-	until := func(eighths time.Duration) time.Duration { return time.Until(start.Add(bound * eighths / 8)) }
+	bound, functions := c.session.Patience(), ctx
+	deadline, bounded := ctx.Deadline()
+	if bounded {
+		bound = max(0, min(bound, time.Until(deadline)))
+		var cancel context.CancelFunc
+		functions, cancel = context.WithDeadline(ctx, deadline.Add(-bound/2))
+		defer cancel()
+	}
 	for _, detect := range [...]bool{true, false} { // the end of the session removes no records: their requests go first
 		for _, a := range locks {
 			if a.lock.cfg.detect == detect {
@@ -33,25 +56,38 @@ func (c *Coordinator) Close() error {
 			}
 		}
 	}
-	if awaitAll(locks, (*Acquisition).returned, until(4)) > 0 {
+	if awaitAll(functions, locks, (*Acquisition).returned) > 0 {
 		for _, a := range locks {
 			a.actor.Force() // functions have had their time
 		}
 	}
-	records := awaitAll(locks, (*Acquisition).cleared, until(5))
+	end := time.Now().Add(bound)
+	if bounded && deadline.Before(end) {
+		end = deadline
+	}
+	requests, cancel := context.WithDeadline(ctx, end.Add(-bound*3/8))
+	defer cancel()
+	records := awaitAll(requests, locks, (*Acquisition).cleared)
 	if c.live.len() > 0 {
-		c.session.Quiesce(until(5))
+		c.session.Quiesce(requests)
 	}
 	left := c.live.len() // the answers of the last flight have been counted
+	farewell, cancel := context.WithDeadline(ctx, end.Add(-bound/8))
+	defer cancel()
 	var err error
-	if !c.session.Close(until(7)) && left > 0 {
+	if !c.session.Close(farewell) && left > 0 {
 		err = fmt.Errorf("zkgrant: closed, and no server has said that the session is over; nodes that may be left until it expires: %d", left)
 	}
 	if records > 0 {
 		err = errors.Join(err, fmt.Errorf("zkgrant: closed, and of so many locks a record may tell of a crash that was none: %d", records))
 	}
+	if err != nil {
+		err = errors.Join(context.Cause(ctx), err)
+		c.cfg.Logger.Warn("something may be left on the servers", zap.Error(err))
+	}
 	<-empty // the end of the session ends what is left
 	c.house.Stream.Close(bound / 8)
+	defer context.AfterFunc(ctx, func() { c.house.Stream.Close(0) })()
 	c.house.Group.Close()
 	return err
 }
@@ -60,14 +96,12 @@ func (a *Acquisition) returned() <-chan struct{} { return a.actor.Returned() }
 
 func (a *Acquisition) cleared() <-chan struct{} { return a.actor.Cleared() }
 
-// awaitAll waits for what each of them waits for, for so long at most, and returns of how many it has not come.
-func awaitAll(all []*Acquisition, event func(*Acquisition) <-chan struct{}, wait time.Duration) (left int) {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
+// awaitAll waits for what each of them waits for, until ctx ends, and returns of how many it has not come.
+func awaitAll(ctx context.Context, all []*Acquisition, event func(*Acquisition) <-chan struct{}) (left int) {
 	for i, a := range all {
 		select {
 		case <-event(a):
-		case <-timer.C:
+		case <-ctx.Done():
 			for _, a := range all[i:] {
 				select {
 				case <-event(a):

@@ -159,7 +159,11 @@ func TestOptionsThatCannotBeEndConnect(t *testing.T) {
 		"probe interval too long": {coordinator.WithProbeInterval(timeout/4 + 1), false},
 		"negative probe interval": {coordinator.WithProbeInterval(-1), false},
 		"no session timeout":      {coordinator.WithSessionTimeout(0), false},
-		"no logger":               {coordinator.WithLogger(nil), false},
+		"shortest timeout":        {coordinator.WithSessionTimeout(time.Second), true},
+		"timeout too short":       {coordinator.WithSessionTimeout(time.Second - 1), false},
+		"longest timeout":         {coordinator.WithSessionTimeout(time.Hour), true},
+		"timeout too long":        {coordinator.WithSessionTimeout(time.Hour + 1), false},
+		"no logger":               {coordinator.WithLogger(nil), true},
 		"no access control list":  {coordinator.WithACL(nil), false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,7 +2,8 @@
 // ZooKeeper for programs that live in a select.
 //
 // [Connect] makes a [Coordinator], which keeps one ZooKeeper session for any
-// number of locks. A handle such as [Coordinator.Mutex] is small and reusable.
+// number of locks. [Open] makes one without waiting for a server.
+// A handle such as [Coordinator.Mutex] is small and reusable.
 // Its Acquire asks for the lock and returns an [Acquisition] at once:
 //
 //	lock := c.Mutex("/locks/reindex").Acquire(ctx)

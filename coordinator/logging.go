@@ -13,7 +13,8 @@ import (
 //
 //   - Error: a node that nobody owns could not be removed.
 //   - Warn: a connection or a session was lost, the lease ran out, a lock was lost,
-//     a server refused an identity or did not answer.
+//     a server refused an identity or did not answer, no server can be used, the servers
+//     changed the session timeout, something may be left on them at the end.
 //   - Info: a session was established, resumed or closed. Of elections: a campaign, and a term from its beginning to its end.
 //   - Debug: the same of each lock, failed requests, the client's own words.
 //

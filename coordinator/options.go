@@ -13,8 +13,19 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// Option changes how [Connect] connects.
-type Option = session.Option
+// Option changes how [Open] and [Connect] connect.
+type Option interface{ option }
+
+type option = session.Option // a test server has one, too
+
+// sessionConfig returns what the options say.
+func sessionConfig(options []Option) session.Config {
+	all := make([]session.Option, len(options))
+	for i, o := range options {
+		all[i] = o
+	}
+	return session.NewConfig(all...)
+}
 
 // LockOption changes what a handle stands for.
 type LockOption interface{ applyLock(*lockConfig) }
@@ -53,8 +64,8 @@ type acquireOption func(*acquireConfig)
 
 func (f acquireOption) applyAcquire(c *acquireConfig) { f(c) }
 
-// WithSessionTimeout asks for a session timeout; the default is 10 s. The server
-// clamps it, by default to between 2 and 20 of its ticks.
+// WithSessionTimeout asks for a session timeout; the default is 10 s, and one below 1 s or above 1 h is [ErrInvalid]. The server
+// clamps it, by default to between 2 and 20 of its ticks; then a warning is logged with both.
 func WithSessionTimeout(d time.Duration) Option {
 	return session.OptionFunc(func(c *session.Config) { c.Timeout = d })
 }
@@ -97,8 +108,11 @@ func WithLossOnSuspend() Option {
 //
 // The logger is called in any goroutine, that of a caller of Acquire or Release
 // included: it must not take a mutex that is held around these calls. While it blocks
-// nothing is heard of the connection.
+// nothing is heard of the connection. nil stands for the default, no logging.
 func WithLogger(logger *zap.Logger) Option {
+	if logger == nil {
+		logger = zap.NewNop()
+	}
 	return session.OptionFunc(func(c *session.Config) { c.Logger = logger })
 }
 
@@ -120,46 +134,11 @@ func WithTLS(cfg *tls.Config) Option {
 	return session.OptionFunc(func(c *session.Config) { c.TLS = cfg })
 }
 
-// Dialer is a function that connects to an address: in the form of net.Dialer's
-// DialContext, or in that of the ZooKeeper client.
-type Dialer interface {
-	func(ctx context.Context, network, address string) (net.Conn, error) |
-		func(network, address string, timeout time.Duration) (net.Conn, error) |
-		zk.Dialer
-}
-
-// WithDialer connects through the function. It is called with each server's name
-// as it stands in the connect string; TLS, if asked for, goes on top. The connection's
-// Close must not block. A nil function is no change.
-func WithDialer[D Dialer](dial D) Option {
-	return session.OptionFunc(func(c *session.Config) {
-		switch dial := any(dial).(type) {
-		case func(context.Context, string, string) (net.Conn, error):
-			if dial != nil {
-				c.Dial = dial
-			}
-		case func(string, string, time.Duration) (net.Conn, error):
-			if dial != nil {
-				c.Dial = timed(dial)
-			}
-		case zk.Dialer:
-			if dial != nil {
-				c.Dial = timed(dial)
-			}
-		}
-	})
-}
-
-// timed hands what is left of the context's time to a function that knows only
-// timeouts.
-func timed(dial zk.Dialer) session.DialFunc {
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		timeout := time.Duration(0)
-		if deadline, ok := ctx.Deadline(); ok {
-			timeout = time.Until(deadline)
-		}
-		return dial(network, address, timeout)
-	}
+// WithDialer connects through the function, which has the form of [net.Dialer.DialContext]. It is called with each server's name
+// as it stands in the connect string, and must give up when the context ends; TLS, if asked for, goes on top. The connection's
+// Close must not block. nil stands for the default, a net.Dialer.
+func WithDialer(dial func(ctx context.Context, network, address string) (net.Conn, error)) Option {
+	return session.OptionFunc(func(c *session.Config) { c.Dial = dial })
 }
 
 // WithACL sets the access control list of the nodes that are created, parents

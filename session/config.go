@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -13,6 +12,12 @@ import (
 
 // ErrInvalid says that a call is wrong in itself, whatever the servers hold.
 var ErrInvalid = errors.New("zkgrant: invalid use")
+
+// What a session timeout may be. Below that a garbage collection ends sessions; above, a crash stands in everybody's way for hours.
+const (
+	minTimeout = time.Second
+	maxTimeout = time.Hour
+)
 
 // Config says how to reach the ensemble. [NewConfig] fills in the defaults.
 type Config struct {
@@ -67,10 +72,8 @@ func NewConfig(options ...Option) Config {
 // Check finds what cannot work.
 func (c Config) Check() error {
 	switch {
-	case c.Timeout < time.Millisecond || c.Timeout > math.MaxInt32*time.Millisecond:
-		return fmt.Errorf("zkgrant: session timeout of %v", c.Timeout)
-	case c.Logger == nil:
-		return errors.New("zkgrant: no logger")
+	case c.Timeout < minTimeout || c.Timeout > maxTimeout:
+		return fmt.Errorf("%w: a session timeout of %v: from %v to %v", ErrInvalid, c.Timeout, minTimeout, maxTimeout)
 	case len(c.ACL) == 0:
 		return fmt.Errorf("%w: empty access control list", ErrInvalid)
 	case c.Tick < 0 || c.Tick > c.Timeout/2:

@@ -27,16 +27,21 @@ func (s *Session) connect(epoch recipes.Epoch) {
 		return
 	}
 	s.client = c
-	s.living++
+	s.living[c] = struct{}{}
 	s.mu.Lock()
 	s.view.dialer = c.dialer
 	s.mu.Unlock()
 }
 
+// tellFirst tells who waits for the first session that it is there, or why it is not.
 func (s *Session) tellFirst(err error) {
+	s.mu.Lock()
+	s.view.ready, s.view.refuse = s.view.ready || err == nil, err
+	s.mu.Unlock()
 	select {
-	case s.first <- err:
+	case <-s.first:
 	default:
+		close(s.first)
 	}
 }
 
@@ -111,10 +116,7 @@ func (s *Session) onGreeted(c *client, err error) {
 		return
 	}
 	if err != nil {
-		c.logger.Warn("the identities were not accepted", zap.Error(err))
-		if rejected(err) {
-			s.tellFirst(fmt.Errorf("%w: %w", ErrNoAuth, err))
-		}
+		s.onIdentityError(c, err)
 		if c.conn.State() == zk.StateHasSession && !rejected(err) {
 			c.greeting = true
 			s.begin(c, func() message { return greeted{c, c.addAuth(s.cfg.Auth)} })
@@ -124,6 +126,7 @@ func (s *Session) onGreeted(c *client, err error) {
 	c.opened, c.up = true, true
 	s.show(c, Connected)
 	c.logger.Info("session established", zapSession(c), zap.Duration("timeout", c.link.timeout()), zap.String("server", c.conn.Server()))
+	s.compareTimeout(c)
 	s.news(events.Connected{Session: c.link.session(), Timeout: c.link.timeout(), Server: c.conn.Server()})
 	s.broadcast(recipes.Opened{Epoch: c.epoch, Session: c.link.session()})
 	s.lookAllAgain(c)
@@ -131,6 +134,34 @@ func (s *Session) onGreeted(c *client, err error) {
 	s.tellFirst(nil)
 	if c.conn.State() != zk.StateHasSession {
 		s.suspend(c) // its event came while the identities were being added
+	}
+}
+
+// onIdentityError tells of it once: a server that refuses an identity does so again with each connection.
+func (s *Session) onIdentityError(c *client, err error) {
+	s.mu.Lock()
+	known := s.view.refuse != nil
+	s.mu.Unlock()
+	if known {
+		c.logger.Debug("the identities were not accepted again", zap.Error(err))
+	} else {
+		c.logger.Warn("the identities were not accepted", zap.Error(err))
+	}
+	if rejected(err) {
+		s.tellFirst(fmt.Errorf("%w: %w", ErrNoAuth, err))
+	}
+}
+
+// compareTimeout tells of a session timeout that is not the one that was asked for.
+func (s *Session) compareTimeout(c *client) {
+	asked, granted := s.cfg.Timeout.Truncate(time.Millisecond), c.link.timeout()
+	switch {
+	case asked == granted:
+		s.clamped = 0
+	case granted != s.clamped:
+		s.clamped = granted
+		c.logger.Warn("the servers have changed the session timeout", zapSession(c),
+			zap.Duration("asked", asked), zap.Duration("granted", granted), zap.String("server", c.conn.Server()))
 	}
 }
 
@@ -161,6 +192,7 @@ func (s *Session) resume(c *client) {
 	c.up = true
 	c.resumed++
 	c.looks.distrust()
+	s.compareTimeout(c)
 	if s.State() == Suspended {
 		s.show(c, Connected)
 		c.logger.Info("session resumed", zapSession(c), zap.String("server", c.conn.Server()))

@@ -44,6 +44,9 @@ func (s Servers) String() string {
 // Every error wraps [ErrConnectString] (and [ErrPath] if the chroot is at fault) and says which entry is
 // wrong and why. Names are not resolved.
 func ParseConnectString(s string) (Servers, error) {
+	if strings.Contains(s, "://") {
+		return Servers{}, fmt.Errorf("%w: %q has a scheme: there is none, as in host1:2181,host2:2181/chroot", ErrConnectString, s)
+	}
 	list, chroot := strings.TrimSpace(s), ""
 	if i := strings.IndexByte(list, '/'); i >= 0 {
 		list, chroot = list[:i], list[i:]

@@ -64,7 +64,7 @@ func TestParseConnectStringRefuses(t *testing.T) {
 		{"h: 2181", `" 2181"`},
 		{":2181", "empty host name"},
 		{"h h:2181", `' '`},
-		{"zk://h:2181", "empty component"},
+		{"zk://h:2181", "has a scheme"},
 		{"user@h", `'@'`},
 		{"::1", "brackets"},
 		{"::1:2181", "brackets"},

@@ -188,6 +188,13 @@ func (l *lease) took() time.Duration {
 	return l.write
 }
 
+// heard returns when the newest of all answered requests was sent.
+func (l *lease) heard() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.proof.heard
+}
+
 // optimistic returns until when the session would be believed alive by somebody who
 // takes every answer for a proof; the zero time if nothing was answered yet.
 func (l *lease) optimistic() time.Time {

@@ -105,12 +105,17 @@ type (
 	quiescing struct{ quiet chan<- struct{} }
 	// shut: end everything.
 	shut struct{ grace time.Duration }
+	// hurried: end it now.
+	hurried struct{}
+	// missed: there may have been no connection for long.
+	missed struct{}
 )
 
 // handle is the drain's.
 func (s *Session) handle(m message) {
 	switch m := m.(type) {
 	case begin:
+		s.noteAway(Connecting)
 		s.connect(1)
 	case happened:
 		s.onEvent(m.c, m.ev)
@@ -180,12 +185,19 @@ func (s *Session) handle(m message) {
 			m.c.hangUp() // which answers them, and the last answer ends the client
 		}
 	case ended:
-		s.living--
+		delete(s.living, m.c)
 		s.checkClosed()
 	case quiescing:
 		s.quiet = m.quiet
 		s.quiesce()
 	case shut:
 		s.onShut(m.grace)
+	case hurried:
+		for c := range s.living {
+			c.dialer.stop()
+			c.hangUp()
+		}
+	case missed:
+		s.onMissed()
 	}
 }

@@ -9,8 +9,9 @@ import (
 // show publishes the actor's state, before anybody is told of it.
 func (s *Session) show(c *client, state State) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.view.client, s.view.state = c, state
+	s.mu.Unlock()
+	s.noteAway(state)
 }
 
 // broadcast goes through the seats in the order in which they were made, as far as

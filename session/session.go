@@ -55,25 +55,28 @@ type Session struct {
 	plain   map[events.Kind]*content // of seats that ask for nothing of their own
 	actor   *actors.Actor[message]
 	surveys chan struct{} // has a place for each that is under way
-	first   chan error    // size 1: the first session is there, or never will be
+	first   chan struct{} // closed when the view says what came of the first session
 	closed  chan struct{} // closed when the last client has ended
 
 	// Only the drain touches these.
-	client   *client
-	living   int                  // clients that have not ended
-	seats    []*Seat              // those that want the news, each at its place
-	claims   map[*Seat]*asked     // the latest request of a seat that may end in a grant
-	holders  map[*Seat]string     // the nodes of those that were told that an answer of that kind is fresh
-	bare     map[*Seat]struct{}   // those alone by their create, whose nodes nobody watches yet
-	shares   map[*Seat]*share     // of those that have, or had, a node together
-	pending  pending              // the requests that wait for a connection or for room
-	outlooks map[string]*outlook  // of elections, by their paths with the chroot
-	revoking []*revocation        // those that are not over
-	quiet    chan<- struct{}      // closed when the last flight was answered; nil: nobody waits for that
-	last     bool                 // flight has gone
-	leaving  map[string]*turnover // the parked deletes that a create may join, by directory
-	running  int
-	closing  bool
+	client    *client
+	living    map[*client]struct{} // clients that have not ended
+	away      *time.Timer          // tells of an outage; nil while there is a connection
+	awaySince time.Time
+	clamped   time.Duration        // the timeout of the servers' that was told; 0: they have taken what was asked for
+	seats     []*Seat              // those that want the news, each at its place
+	claims    map[*Seat]*asked     // the latest request of a seat that may end in a grant
+	holders   map[*Seat]string     // the nodes of those that were told that an answer of that kind is fresh
+	bare      map[*Seat]struct{}   // those alone by their create, whose nodes nobody watches yet
+	shares    map[*Seat]*share     // of those that have, or had, a node together
+	pending   pending              // the requests that wait for a connection or for room
+	outlooks  map[string]*outlook  // of elections, by their paths with the chroot
+	revoking  []*revocation        // those that are not over
+	quiet     chan<- struct{}      // closed when the last flight was answered; nil: nobody waits for that
+	last      bool                 // flight has gone
+	leaving   map[string]*turnover // the parked deletes that a create may join, by directory
+	running   int
+	closing   bool
 
 	mu   sync.Mutex
 	view view
@@ -84,15 +87,17 @@ type view struct {
 	state  State
 	client *client // nil unless there is a session
 	dialer *dialer // of the latest client
+	ready  bool    // there was a session
+	refuse error   // why there is none, and will be none unless somebody changes something at the servers
 }
 
-// Open starts a session with one of the servers and waits for it until ctx ends.
-// Events about the session go to news, which must not block; the goroutines
-// belong to the group.
-func Open(ctx context.Context, servers Servers, cfg Config, group *actors.Group, news func(events.Event)) (*Session, error) {
+// Open starts a session with one of the servers, and goes on until Close. Events about the session go to news, which must not
+// block; the goroutines belong to the group.
+func Open(servers Servers, cfg Config, group *actors.Group, news func(events.Event)) *Session {
 	s := &Session{
 		servers: servers, chroot: servers.Chroot, cfg: cfg, group: group, news: news,
-		first: make(chan error, 1), closed: make(chan struct{}), clock: clock{cfg.Asleep}, plain: plainContents(cfg.ACL),
+		first: make(chan struct{}), closed: make(chan struct{}), clock: clock{cfg.Asleep}, plain: plainContents(cfg.ACL),
+		living: map[*client]struct{}{},
 		claims: map[*Seat]*asked{}, holders: map[*Seat]string{}, bare: map[*Seat]struct{}{},
 		shares: map[*Seat]*share{}, outlooks: map[string]*outlook{}, leaving: map[string]*turnover{}, surveys: make(chan struct{}, mostSurveys),
 		view: view{state: Connecting},
@@ -102,20 +107,29 @@ func Open(ctx context.Context, servers Servers, cfg Config, group *actors.Group,
 	}
 	s.actor = actors.NewRestingActor(group, s.handle, s.pump)
 	s.actor.Post(begin{})
-	var err error
+	return s
+}
+
+// Ready waits for the first session. It fails when a server refuses an identity, and with the cause of ctx and the latest error of a
+// connection when ctx ends; the session is tried for all the same, and Ready may be called again.
+func (s *Session) Ready(ctx context.Context) error {
 	select {
-	case err = <-s.first:
+	case <-s.first:
 	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	ready, err := s.view.ready, s.view.refuse
+	s.mu.Unlock()
+	if ready {
+		return nil
+	}
+	if err == nil {
 		err = context.Cause(ctx)
 		if last := s.lastError(); last != nil {
 			err = fmt.Errorf("%w (%w)", err, last)
 		}
 	}
-	if err != nil {
-		s.Close(2 * restoreWait) // a session that is just being made wants to be ended, not forgotten
-		return nil, fmt.Errorf("zkgrant: no session with %v: %w", servers, err)
-	}
-	return s, nil
+	return fmt.Errorf("zkgrant: no session with %v: %w", s.servers, err)
 }
 
 // State returns where the session stands.

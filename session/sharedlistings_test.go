@@ -173,7 +173,7 @@ func TestWhoeverWaitsForAListingIsAnsweredWhenTheSessionEnds(t *testing.T) {
 			}
 			synctest.Wait()
 			if c.closed {
-				r.Session.Close(time.Second)
+				r.Close(time.Second)
 			} else {
 				r.Server.Intercept(nil)
 				r.Must(r.Server.Expire(r.Only()))

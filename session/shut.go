@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"time"
 
 	"go.uber.org/zap"
@@ -10,14 +11,44 @@ import (
 
 // This file is the end of everything.
 
-// Close ends the session, which takes no longer than the grace. Requests under way get two thirds of it to be answered, and then a
-// server gets the rest to say that the session is over. What is not under way is not sent: all nodes that would be deleted go
-// with the session, in one transaction. It returns when nothing of the session is left in this process, and
-// reports whether nothing is left at the servers: one of them has said so, or there was no session. The last that seats hear is
-// Expired, which may be behind that. Each holder was told before that it holds no more.
-func (s *Session) Close(grace time.Duration) (gone bool) {
-	s.actor.Post(shut{grace})
-	<-s.closed
+// Patience returns for how long it is worth waiting for the end of the session: the session timeout, less the time for which the
+// servers have owed an answer already. Behind that the session is over at the servers, too. What little is left in any case is for
+// a server that is back.
+func (s *Session) Patience() time.Duration {
+	s.mu.Lock()
+	c, state := s.view.client, s.view.state
+	s.mu.Unlock()
+	if c == nil {
+		return s.cfg.Timeout
+	}
+	timeout, now := c.link.timeout(), s.clock.now()
+	_, since := c.dialer.owing()
+	switch {
+	case state == Suspended:
+		since = c.lease.heard() // what was asked for since then has got lost with the connection
+	case since.IsZero():
+		since = now
+	}
+	return max(timeout-now.Sub(since), timeout/leastPatience)
+}
+
+// leastPatience is the part of the timeout that Patience leaves in any case, as much as a lease holds back.
+const leastPatience = 20
+
+// Close ends the session, and returns when ctx has ended, at the latest. Requests under way get two thirds of the time to be
+// answered, and then a server gets the rest to say that the session is over; ctx has a deadline for that. What is not under way is not
+// sent: all nodes that would be deleted go with the session, in one transaction. It returns when nothing of the session is left in
+// this process, and reports whether nothing is left at the servers: one of them has said so, or there was no session. The last
+// that seats hear is Expired, which may be behind that. Each holder was told before that it holds no more.
+func (s *Session) Close(ctx context.Context) (gone bool) {
+	deadline, _ := ctx.Deadline()
+	s.actor.Post(shut{max(0, time.Until(deadline))})
+	select {
+	case <-s.closed:
+	case <-ctx.Done():
+		s.actor.Post(hurried{})
+		<-s.closed
+	}
 	c := s.client
 	if c != nil && c.opened {
 		c.logger.Info("session closed", zapSession(c), zap.Bool("confirmed", c.told.Load()))
@@ -26,17 +57,15 @@ func (s *Session) Close(grace time.Duration) (gone bool) {
 }
 
 // Quiesce waits until what was asked of the session has been answered, as far as it has been sent: a last flight is sent, on the next
-// connection if there is none, and nothing behind that. It returns after so long at most, and is called once, before Close.
-func (s *Session) Quiesce(wait time.Duration) {
+// connection if there is none, and nothing behind that. It returns when ctx ends, at the latest, and is called once, before Close.
+func (s *Session) Quiesce(ctx context.Context) {
 	quiet := make(chan struct{})
 	if !s.actor.Post(quiescing{quiet}) {
 		return
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
 	select {
 	case <-quiet:
-	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 
@@ -72,7 +101,7 @@ func (s *Session) onShut(grace time.Duration) {
 }
 
 func (s *Session) checkClosed() {
-	if s.closing && s.living == 0 {
+	if s.closing && len(s.living) == 0 {
 		close(s.closed)
 	}
 }

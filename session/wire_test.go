@@ -431,7 +431,7 @@ func TestAReplacedSessionIsAnExpiredOne(t *testing.T) {
 			told = append(told, fmt.Sprintf(format, args...))
 		}
 		cfg := NewConfig(OptionFunc(func(c *Config) { c.Dial, c.Timeout = f.dial, testTimeout }))
-		s, err := Open(context.Background(), Servers{Hosts: []string{"a:1", "b:1"}}, cfg, group, func(ev events.Event) {
+		s := Open(Servers{Hosts: []string{"a:1", "b:1"}}, cfg, group, func(ev events.Event) {
 			switch ev := ev.(type) {
 			case events.Connected:
 				note("connected %d", ev.Session)
@@ -439,7 +439,7 @@ func TestAReplacedSessionIsAnExpiredOne(t *testing.T) {
 				note("expired %d", ev.Session)
 			}
 		})
-		if err != nil {
+		if err := s.Ready(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 		seat := s.Seat(Place{Dir: "/locks"})
@@ -462,7 +462,9 @@ func TestAReplacedSessionIsAnExpiredOne(t *testing.T) {
 		if want := []int64{0, 101, 0}; !slices.Equal(asked, want) {
 			t.Errorf("asked for %v, want %v", asked, want)
 		}
-		s.Close(time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		s.Close(ctx)
 		group.Close()
 		f.wg.Wait()
 	})

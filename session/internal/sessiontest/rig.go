@@ -90,15 +90,27 @@ func (r *Rig) News(ev events.Event) {
 // Open opens the session, which is closed at the latest when the test has ended.
 func (r *Rig) Open(chroot string, options ...session.Option) {
 	r.Helper()
-	s, err := session.Open(context.Background(), r.Servers(chroot), r.Config(options...), r.Group, r.News)
-	r.Must(err)
-	r.Session = s
+	r.Begin(chroot, options...)
+	r.Must(r.Session.Ready(context.Background()))
+	synctest.Wait()
+}
+
+// Begin is Open without waiting for the session.
+func (r *Rig) Begin(chroot string, options ...session.Option) {
+	r.Helper()
+	r.Session = session.Open(r.Servers(chroot), r.Config(options...), r.Group, r.News)
 	// Goroutines that are left behind keep the bubble from ending.
 	r.Cleanup(func() {
-		r.Session.Close(time.Second)
+		r.Close(time.Second)
 		r.Group.Close()
 	})
-	synctest.Wait()
+}
+
+// Close closes the session within the time.
+func (r *Rig) Close(grace time.Duration) (gone bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	return r.Session.Close(ctx)
 }
 
 // Told returns the types of the session's events so far, as in "Connected Suspended".

@@ -1,0 +1,47 @@
+package session
+
+import (
+	"cmp"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// This file tells whoever reads the log that no server answers.
+
+const (
+	// firstNotice is after how long without a connection it is told: a server that restarts is back by then, or another one is found.
+	firstNotice = 3 * time.Second
+	// laterNotice is after how long it is told once more.
+	laterNotice = time.Minute
+)
+
+// errTrying stands for the cause while the first attempt goes on.
+var errTrying = errors.New("the first attempt goes on")
+
+// noteAway starts the timer when there is no connection, and stops it when there is one.
+func (s *Session) noteAway(state State) {
+	switch away := state == Connecting || state == Suspended; {
+	case away && s.away == nil:
+		s.awaySince = time.Now()
+		s.away = time.AfterFunc(firstNotice, func() { s.actor.Post(missed{}) })
+	case !away && s.away != nil:
+		s.away.Stop()
+		s.away = nil
+	}
+}
+
+// onMissed: the timer has fired, perhaps that of an earlier time.
+func (s *Session) onMissed() {
+	since := time.Since(s.awaySince)
+	if s.away == nil || since < firstNotice {
+		return
+	}
+	s.mu.Lock()
+	refused := s.view.refuse
+	s.mu.Unlock()
+	s.cfg.Logger.Warn("no server can be used", zap.Stringer("servers", s.servers), zap.Duration("for", since),
+		zap.Error(cmp.Or(refused, s.lastError(), errTrying)))
+	s.away.Reset(laterNotice)
+}
