@@ -20,12 +20,7 @@ import (
 
 // However short the timeout is, and whatever the network does: the client library alone would wait for a second.
 func TestCloseIsBoundedWithADeadNetwork(t *testing.T) {
-	breakages := map[string]func(srv *zktest.Server){
-		"servers hang":                       func(srv *zktest.Server) { srv.MuteAll(true) },
-		"connection cut, and then they hang": func(srv *zktest.Server) { srv.MuteAll(true); srv.CutAll() },
-		"servers are away":                   func(srv *zktest.Server) { srv.Down(true) },
-	}
-	for name, breaks := range breakages {
+	for name, breaks := range hangs() {
 		for _, timeout := range []time.Duration{time.Second, 2 * time.Second, 10 * time.Second} {
 			for _, noticed := range []time.Duration{0, timeout / 10, timeout, 3 * timeout} {
 				t.Run(fmt.Sprintf("%s, T %v, since %v", name, timeout, noticed), func(t *testing.T) {

@@ -44,12 +44,12 @@ func hangs() map[string]func(*zktest.Server) {
 	}
 }
 
-// TestReleaseDoneAndCloseTakeTheTimeoutTogether: who gives his locks back one after the other, waits for each, and then closes, is
-// through within the session timeout when a server hangs or is away. One that hears everything, and answers nothing, costs a fifth more
-// at the most. A server that answers some requests is left out: for what it does not answer nothing bounds Done.
+// TestReleaseDoneAndCloseTakeTheTimeoutTogether: three releases in a row, a wait for each, and Close take T together when the server
+// hangs or is away.
+// Left out are the servers that swallow requests: Done alone can take longer than T there, or is not bounded.
 func TestReleaseDoneAndCloseTakeTheTimeoutTogether(t *testing.T) {
 	for hang, fault := range hangs() {
-		if strings.Contains(hang, "but") {
+		if strings.HasPrefix(hang, "swallows") {
 			continue
 		}
 		for _, timeout := range []time.Duration{time.Second, 4 * time.Second, 10 * time.Second, 30 * time.Second} {
@@ -76,12 +76,8 @@ func TestReleaseDoneAndCloseTakeTheTimeoutTogether(t *testing.T) {
 								took = append(took, time.Since(start))
 							}
 							_ = c.Close()
-							most := timeout
-							if hang == "swallows all" {
-								most += timeout / 5
-							}
-							if took = append(took, time.Since(start)); took[len(held)] > most {
-								t.Errorf("three releases and Close were through after %v, want all within %v", took, most)
+							if took = append(took, time.Since(start)); took[len(held)] > timeout {
+								t.Errorf("three releases and Close were through after %v, want all within %v", took, timeout)
 							}
 							if !coordtest.IsClosed(waiting.Done()) {
 								t.Error("behind Close an acquisition waits, want it over")
