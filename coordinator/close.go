@@ -13,6 +13,8 @@ import (
 
 // Close is [Coordinator.Shutdown] with the session timeout as its bound. If servers owe an answer already when it is called, it takes
 // that much less.
+//
+//nolint:contextcheck,nolintlint // it ends whatever the caller's context does; the linter heeds this where Close is called
 func (c *Coordinator) Close() error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.open), c.session.Patience())
 	defer cancel()

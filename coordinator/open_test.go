@@ -88,7 +88,7 @@ func (f *first) comes(t *testing.T) {
 	eventstest.Check(t, eventstest.Receive(t, f.ready, "Ready"))
 	eventstest.Check(t, eventstest.Receive(t, f.queue, "Queue"))
 	go func() { // the Grants are taken by whoever is first
-		for range f.stream { //nolint:revive // there is nothing to do with them
+		for range f.stream {
 		}
 	}()
 	for _, a := range []*coordinator.Acquisition{f.held, f.term, f.tried, f.behind} {
