@@ -469,3 +469,43 @@ func TestAReplacedSessionIsAnExpiredOne(t *testing.T) {
 		f.wg.Wait()
 	})
 }
+
+// TestTheServerOfASessionThatIsOverIsNotWaitedForLong: it has a quarter of the timeout, though the client library would wait for a second.
+func TestTheServerOfASessionThatIsOverIsNotWaitedForLong(t *testing.T) {
+	const timeout = time.Second
+	eventstest.Bubble(t, func(t *testing.T) {
+		var left time.Time
+		f := &fakeServer{serve: func(n int, c fakeConn) {
+			if _, ok := c.handshake(); !ok {
+				return
+			}
+			c.grant(timeout, int64(100+n))
+			if n > 1 {
+				c.echo()
+				return
+			}
+			for c.recv() != nil { // nothing is answered, and neither is the farewell
+			}
+			left = time.Now()
+		}}
+		group := &actors.Group{}
+		cfg := NewConfig(OptionFunc(func(c *Config) { c.Dial, c.Timeout = f.dial, timeout }))
+		s := Open(Servers{Hosts: []string{"a:1", "b:1"}}, cfg, group, func(events.Event) {})
+		if err := s.Ready(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		start := time.Now()
+		s.actor.Post(replaced{s.client, errors.New("replaced")})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if took := left.Sub(start); took <= 0 || took > timeout/4 {
+			t.Errorf("the connection of a session that is over was left after %v, want at most %v", took, timeout/4)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		s.Close(ctx)
+		group.Close()
+		f.wg.Wait()
+	})
+}
