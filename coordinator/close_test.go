@@ -7,15 +7,22 @@ import (
 	"os"
 	"reflect"
 	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
 // However short the timeout is, and whatever the network does: the client library alone would wait for a second.
@@ -240,6 +247,483 @@ func TestCloseHasWaitedForTheStream(t *testing.T) {
 		}
 		if ev, open := <-stream; open {
 			t.Errorf("behind Close the stream says %+v, want nothing", ev)
+		}
+	})
+}
+
+// flight is how many requests a session has under way at a time.
+const flight = 256
+
+// TestCloseRemovesManyNodesTogether: the end of the session removes what the first flight of requests has not, so Close does not
+// send a request for each lock, and who waits for one of them has it when that is answered.
+func TestCloseRemovesManyNodesTogether(t *testing.T) {
+	const locks, latency = 2000, time.Millisecond
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, err := coordinator.Connect(t.Context(), srv.Addr(), srv.Option())
+		eventstest.Must(t, err)
+		other := coordtest.Connect(t, srv)
+		waiting := make([]*coordinator.Acquisition, locks)
+		for i := range locks {
+			path := fmt.Sprintf("/locks/%d", i)
+			coordtest.Hold(t, c.Mutex(path))
+			waiting[i] = other.Mutex(path).Acquire(t.Context())
+		}
+		time.Sleep(5 * time.Second) // every node is watched
+		var requests atomic.Int32
+		id := c.SessionID()
+		srv.Intercept(func(r zktest.Request) zktest.Action {
+			if r.Session == id && r.Op != zktest.OpPing {
+				requests.Add(1)
+			}
+			return zktest.Delay(latency)
+		})
+		start := time.Now()
+		if err := c.Close(); err != nil {
+			t.Errorf("Close = %v, want nil: the server has ended the session", err)
+		}
+		if n := requests.Load(); n > flight+1 {
+			t.Errorf("Close of %d locks sent %d requests, want at most one flight of %d and the end of the session", locks, n, flight)
+		}
+		if took := time.Since(start); took > 10*latency {
+			t.Errorf("Close took %v with a latency of %v, want a few round trips", took, latency)
+		}
+		for _, a := range waiting {
+			coordtest.Soon(t, a)
+		}
+	})
+}
+
+// TestCloseLeavesAFloor: a holder that has waited leaves word for those behind it, at Close as at a release, which spares the next
+// one a listing.
+func TestCloseLeavesAFloor(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs, ms := coordtest.Metered(t, srv, 4)
+		coordtest.Warm(t, cs...)
+		var handoff [2]int
+		for i, end := range []func(*coordinator.Acquisition){
+			func(a *coordinator.Acquisition) { a.Release() },
+			func(*coordinator.Acquisition) { eventstest.Check(t, cs[1].Close()) },
+		} {
+			first, _ := coordtest.Hold(t, cs[0].Mutex(lockPath))
+			second, third := coordtest.Queue(cs[1].Mutex(lockPath)), coordtest.Queue(cs[2].Mutex(lockPath))
+			coordtest.End(first)
+			coordtest.Soon(t, second)
+			before := ms[2].Read()
+			end(second)
+			coordtest.Soon(t, third)
+			handoff[i] = ms[2].Read().Minus(before).Requests
+			coordtest.End(third)
+		}
+		if handoff[1] != handoff[0] {
+			t.Errorf("the handoff behind a Close cost the next holder %d requests, want %d as behind a release", handoff[1], handoff[0])
+		}
+	})
+}
+
+// TestCloseSaysWhatIsLeft: nothing, if the server has said that the session is over, however late the answers to the deletes
+// are; and else how many nodes it has not said anything about.
+func TestCloseSaysWhatIsLeft(t *testing.T) {
+	const locks, timeout = 300, 10 * time.Second
+	for name, c := range map[string]struct {
+		action func(zktest.Request) zktest.Action
+		want   string
+	}{
+		"every answer takes a twentieth of the timeout": {
+			func(zktest.Request) zktest.Action { return zktest.Delay(timeout / 20) }, "",
+		},
+		"the end of the session is not answered": {
+			func(r zktest.Request) zktest.Action {
+				if r.Op == zktest.OpClose {
+					return zktest.Swallow()
+				}
+				return zktest.Delay(time.Millisecond) // so a flight is under way when the next request could be sent
+			}, "zkgrant: closed, and no server has said that the session is over; nodes that may be left until it expires: 76",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				closing, err := coordinator.Connect(t.Context(), srv.Addr(), srv.Option(), coordinator.WithSessionTimeout(timeout))
+				eventstest.Must(t, err)
+				for i := range locks {
+					coordtest.Hold(t, closing.Mutex(fmt.Sprintf("/locks/%d", i)))
+				}
+				srv.Intercept(c.action)
+				start := time.Now()
+				got := ""
+				if err := closing.Close(); err != nil {
+					got = err.Error()
+				}
+				if took := time.Since(start); got != c.want || took > timeout {
+					t.Errorf("Close = %q after %v, want %q within %v", got, took, c.want, timeout)
+				}
+			})
+		})
+	}
+}
+
+// TestCloseRemovesRecords: what tells of a crash is no ephemeral, and does not go with the session. A Grant that nobody took
+// is no crash, nor is a release that was not answered when Close was called.
+func TestCloseRemovesRecords(t *testing.T) {
+	const locks = flight + 1
+	for name, c := range map[string]struct {
+		hold    func(*coordinator.Acquisition)
+		crashed bool
+	}{
+		"never taken":   {func(*coordinator.Acquisition) {}, false},
+		"released":      {func(a *coordinator.Acquisition) { <-a.Granted(); a.Release() }, false},
+		"held at Close": {func(a *coordinator.Acquisition) { <-a.Granted() }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				closing, err := coordinator.Connect(t.Context(), srv.Addr(), srv.Option())
+				eventstest.Must(t, err)
+				all := make([]*coordinator.Acquisition, locks)
+				for i := range all {
+					all[i] = closing.Mutex(fmt.Sprintf("/locks/%d", i), coordinator.DetectCrash()).Acquire(t.Context())
+				}
+				time.Sleep(5 * time.Second)
+				srv.Intercept(func(zktest.Request) zktest.Action { return zktest.Delay(time.Millisecond) })
+				for _, a := range all {
+					c.hold(a)
+				}
+				eventstest.Check(t, closing.Close())
+				other, crashed := coordtest.Connect(t, srv), 0
+				for i := range all {
+					_, grant := coordtest.Hold(t, other.Mutex(fmt.Sprintf("/locks/%d", i), coordinator.DetectCrash()))
+					if grant.Abandoned != nil {
+						crashed++
+					}
+				}
+				if c.crashed && crashed != locks || !c.crashed && crashed != 0 {
+					t.Errorf("of %d locks behind Close %d tell of a crash, want all: %t", locks, crashed, c.crashed)
+				}
+			})
+		})
+	}
+}
+
+// TestRealCloseOfManyLocks holds many locks on a real server, and closes. What Close says is true; whether a server is quick enough to answer
+// within the timeout is a figure.
+func TestRealCloseOfManyLocks(t *testing.T) {
+	eventstest.NeedsServers(t)
+	const timeout, hands = 4 * time.Second, 128
+	locks := eventstest.Many(2000, 100_000)
+	e := largeServer(t)
+	c, err := coordinator.Connect(coordtest.RealContext(t), e.Connect(), coordinator.WithSessionTimeout(timeout))
+	eventstest.Must(t, err)
+	raw := coordtest.RawClient(t, e.Connect())
+	ctx, paths := coordtest.RealContext(t), make([]string, locks)
+	var wait sync.WaitGroup
+	for hand := range hands {
+		wait.Go(func() {
+			for i := hand; i < locks; i += hands {
+				paths[i] = fmt.Sprintf("/of-many-%d", i)
+				if _, err := c.Mutex(paths[i]).Acquire(ctx).Wait(ctx); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	start := time.Now()
+	err = c.Close()
+	took := time.Since(start)
+	left := 0
+	for _, path := range paths {
+		children, _, err := raw.Children(path)
+		if err == nil {
+			left += len(children)
+		}
+	}
+	t.Logf("Close of %d locks with a timeout of %v took %v, and says %v; %d nodes are left", locks, timeout, took, err, left)
+	if err == nil && left > 0 {
+		t.Errorf("Close says that nothing is left, and %d nodes are", left)
+	}
+}
+
+// hangs are the ways in which servers do not answer.
+func hangs() map[string]func(*zktest.Server) {
+	swallow := func(but ...zktest.Op) func(*zktest.Server) {
+		return func(srv *zktest.Server) {
+			srv.Intercept(func(r zktest.Request) zktest.Action {
+				for _, op := range but {
+					if r.Op == op {
+						return zktest.Pass()
+					}
+				}
+				return zktest.Swallow()
+			})
+		}
+	}
+	return map[string]func(*zktest.Server){
+		"swallows all":                   swallow(),
+		"swallows all but pings":         swallow(zktest.OpPing),
+		"swallows all but new sessions":  swallow(zktest.OpPing, zktest.OpConnect),
+		"hangs":                          func(srv *zktest.Server) { srv.MuteAll(true) },
+		"hangs, and the connection goes": func(srv *zktest.Server) { srv.MuteAll(true); srv.CutAll() },
+		"is away":                        func(srv *zktest.Server) { srv.Down(true) },
+	}
+}
+
+// TestReleaseDoneAndCloseTakeTheTimeoutTogether: three releases in a row, a wait for each, and Close take T together when the server
+// hangs or is away.
+// Left out are the servers that swallow requests: Done alone can take longer than T there, or is not bounded.
+func TestReleaseDoneAndCloseTakeTheTimeoutTogether(t *testing.T) {
+	for hang, fault := range hangs() {
+		if strings.HasPrefix(hang, "swallows") {
+			continue
+		}
+		for _, timeout := range []time.Duration{time.Second, 4 * time.Second, 10 * time.Second, 30 * time.Second} {
+			for name, options := range map[string][]coordinator.LockOption{"plain": nil, "with a record": {coordinator.DetectCrash()}} {
+				for _, idle := range []time.Duration{0, timeout / 3, 5 * timeout} { // since it was granted, and since the fault
+					t.Run(fmt.Sprintf("%s, T %v, %s, idle %v", hang, timeout, name, idle), func(t *testing.T) {
+						eventstest.Bubble(t, func(t *testing.T) {
+							srv := zktest.Start(t, zktest.Tick(timeout/2))
+							c, err := coordinator.Connect(t.Context(), srv.Addr(), srv.Option(), coordinator.WithSessionTimeout(timeout))
+							eventstest.Must(t, err)
+							var held []*coordinator.Acquisition
+							for i := range 3 {
+								a, _ := coordtest.Hold(t, c.Mutex(fmt.Sprintf("%s/%d", lockPath, i), options...))
+								held = append(held, a)
+							}
+							waiting := coordtest.Queue(c.Mutex(lockPath + "/0"))
+							time.Sleep(min(idle, timeout))
+							fault(srv)
+							time.Sleep(idle)
+							start := time.Now()
+							took := make([]time.Duration, 0, len(held)+1)
+							for _, a := range held {
+								coordtest.End(a)
+								took = append(took, time.Since(start))
+							}
+							_ = c.Close()
+							if took = append(took, time.Since(start)); took[len(held)] > timeout {
+								t.Errorf("three releases and Close were through after %v, want all within %v", took, timeout)
+							}
+							if !coordtest.IsClosed(waiting.Done()) {
+								t.Error("behind Close an acquisition waits, want it over")
+							}
+						})
+					})
+				}
+			}
+		}
+	}
+}
+
+// TestRealReleaseDoneAndCloseTakeTheTimeoutTogether: the same before a real server of which nothing is heard any more.
+func TestRealReleaseDoneAndCloseTakeTheTimeoutTogether(t *testing.T) {
+	eventstest.NeedsServers(t)
+	const timeout = 6 * time.Second
+	for _, way := range []ensemble.Direction{ensemble.ToServer, ensemble.ToClient} {
+		proxy := ensemble.StartProxy(t, coordtest.Servers(t, 1).Addr(0))
+		c, err := coordinator.Connect(coordtest.RealContext(t), proxy.Addr(), coordinator.WithSessionTimeout(timeout))
+		eventstest.Must(t, err)
+		a := c.Mutex("/real-hung").Acquire(t.Context())
+		coordtest.GrantOf(t, a)
+		proxy.Hold(way)
+		start := time.Now()
+		coordtest.End(a)
+		done := time.Since(start)
+		_ = c.Close()
+		took := time.Since(start)
+		t.Logf("nothing passes %v: Done after %v, closed after %v", way, done, took)
+		if took > timeout+timeout/10 { // on a machine with other work
+			t.Errorf("nothing passes %v: Done came after %v, and Close was through after %v; want %v together", way, done, took, timeout)
+		}
+	}
+}
+
+// TestShutdownReturnsWhenItsContextEnds: whatever it waits for, and whether its context has a deadline or is cancelled.
+func TestShutdownReturnsWhenItsContextEnds(t *testing.T) {
+	const wait = 300 * time.Millisecond
+	waits := map[string]func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator){
+		"for a function": func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
+			goOn := make(chan struct{})
+			t.Cleanup(func() { close(goOn) })
+			go func() {
+				_ = c.Mutex(lockPath).Do(context.Background(), func(context.Context, events.Grant) error {
+					<-goOn // which takes no notice of its context
+					return nil
+				})
+			}()
+		},
+		"for a reader": func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
+			c.Mutex("bad").Acquire(t.Context())
+			stream := c.Events(t.Context())
+			for range 1000 {
+				c.Mutex("bad").Acquire(t.Context())
+			}
+			through := make(chan struct{})
+			t.Cleanup(func() { <-through })
+			go func() {
+				defer close(through)
+				for range stream {
+					time.Sleep(10 * time.Millisecond)
+				}
+			}()
+		},
+	}
+	for hang, fault := range hangs() {
+		waits["for a server that "+hang] = func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) {
+			held, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.DetectCrash()))
+			fault(srv)
+			held.Release()
+		}
+	}
+	for name, begin := range waits {
+		for _, cancelled := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, cancelled %v", name, cancelled), func(t *testing.T) {
+				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+					c, err := coordinator.Connect(t.Context(), srv.Addr(), srv.Option())
+					eventstest.Must(t, err)
+					begin(t, srv, c)
+					synctest.Wait()
+					why := errors.New("enough")
+					ctx, cancel := context.WithCancelCause(t.Context())
+					defer cancel(nil)
+					if cancelled {
+						time.AfterFunc(wait, func() { cancel(why) })
+					} else {
+						var stop context.CancelFunc
+						ctx, stop = context.WithTimeout(ctx, wait)
+						defer stop()
+					}
+					start := time.Now()
+					err = c.Shutdown(ctx)
+					if took := time.Since(start); took > wait {
+						t.Errorf("Shutdown = %v after %v, want it back after %v", err, took, wait)
+					}
+					if state := c.State(); state != coordinator.StateClosed {
+						t.Errorf("behind Shutdown the coordinator is %v, want it closed", state)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestShutdownWaitsForAFunctionAsLongAsItMay: half of what its context leaves, but for what servers need; without a deadline as long
+// as it takes. No other contender is let in before, and when it has ended the servers have their time.
+func TestShutdownWaitsForAFunctionAsLongAsItMay(t *testing.T) {
+	const timeout = 10 * time.Second
+	for name, c := range map[string]struct {
+		bound  time.Duration // 0: none
+		runs   time.Duration // behind the end of its context
+		waited time.Duration
+	}{
+		"no bound":             {0, time.Hour, time.Hour},
+		"longer than needed":   {time.Minute, 20 * time.Second, 20 * time.Second},
+		"long, and not enough": {time.Minute, time.Hour, time.Minute - timeout/2},
+		"short":                {2 * time.Second, time.Hour, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				closing, err := coordinator.Connect(t.Context(), srv.Addr(), srv.Option(), coordinator.WithSessionTimeout(timeout))
+				eventstest.Must(t, err)
+				other := coordtest.Connect(t, srv)
+				ended := make(chan error, 1)
+				go func() {
+					ended <- closing.Mutex(lockPath).Do(context.Background(), func(ctx context.Context, _ events.Grant) error {
+						<-ctx.Done()
+						time.Sleep(c.runs)
+						return nil
+					})
+				}()
+				synctest.Wait()
+				next := coordtest.Queue(other.Mutex(lockPath))
+				ctx, cancel := context.WithCancel(context.Background())
+				defer cancel()
+				if c.bound > 0 {
+					var stop context.CancelFunc
+					ctx, stop = context.WithTimeout(ctx, c.bound)
+					defer stop()
+				}
+				start := time.Now()
+				eventstest.Check(t, closing.Shutdown(ctx))
+				if took := time.Since(start); took < c.waited || took > c.waited+100*time.Millisecond {
+					t.Errorf("Shutdown took %v, want %v for the function and nothing for a server that answers", took, c.waited)
+				}
+				if grant := coordtest.Soon(t, next); grant.Waited < c.waited {
+					t.Errorf("the next one was let in after %v, want %v or more", grant.Waited, c.waited)
+				}
+				if err := <-ended; !errors.Is(err, coordinator.ErrClosed) {
+					t.Errorf("Do = %v, want ErrClosed", err)
+				}
+			})
+		})
+	}
+}
+
+// TestWhatIsLeftIsReturnedAndLogged also when the caller has no use for an error, as in a deferred Close.
+func TestWhatIsLeftIsReturnedAndLogged(t *testing.T) {
+	for name, c := range map[string]struct {
+		bound time.Duration // of Shutdown; 0: Close
+		after time.Duration // the caller has enough
+		want  []string
+	}{
+		"Close":               {0, 0, []string{"may be left until it expires: 3", "a record may tell of a crash that was none: 1"}},
+		"Shutdown":            {time.Second, 0, []string{"may be left until it expires: 3"}},
+		"Shutdown is stopped": {time.Minute, time.Second, []string{"enough", "may be left until it expires: 3"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				core, logs := observer.New(zap.WarnLevel)
+				closing, err := coordinator.Connect(t.Context(), srv.Addr(), srv.Option(), coordinator.WithLogger(zap.New(core)))
+				eventstest.Must(t, err)
+				coordtest.Hold(t, closing.Mutex(lockPath))
+				coordtest.Hold(t, closing.Mutex(lockPath+"2", coordinator.DetectCrash()))
+				untaken := closing.Mutex(lockPath+"3", coordinator.DetectCrash()).Acquire(t.Context())
+				synctest.Wait()
+				if len(untaken.Granted()) == 0 {
+					t.Fatal("no Grant to leave alone")
+				}
+				srv.MuteAll(true)
+				shut := func() error { return closing.Close() }
+				if c.bound > 0 {
+					ctx, cancel := context.WithCancelCause(t.Context())
+					defer cancel(nil)
+					if c.after > 0 {
+						time.AfterFunc(c.after, func() { cancel(errors.New("enough")) })
+					}
+					bounded, stop := context.WithTimeout(ctx, c.bound)
+					defer stop()
+					shut = func() error { return closing.Shutdown(bounded) }
+				}
+				err = shut()
+				said := logs.FilterMessage("something may be left on the servers").All()
+				if err == nil || len(said) != 1 {
+					t.Fatalf("it returned %v, and logged %d lines, want an error, and one line of it", err, len(said))
+				}
+				for _, want := range c.want {
+					if logged := fmt.Sprint(said[0].ContextMap()["error"]); !strings.Contains(err.Error(), want) || !strings.Contains(logged, want) {
+						t.Errorf("it returned %q, and logged %q; want %q in both", err, logged, want)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestASecondShutdownWaitsForTheFirst(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, err := coordinator.Connect(t.Context(), srv.Addr(), srv.Option())
+		eventstest.Must(t, err)
+		coordtest.Hold(t, c.Mutex(lockPath))
+		srv.MuteAll(true)
+		first := make(chan error, 1)
+		go func() { first <- c.Close() }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := c.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) || len(first) > 0 {
+			t.Errorf("a second Shutdown = %v, with the first one through: %v; want the end of its context before that", err, len(first) > 0)
+		}
+		if err := c.Shutdown(t.Context()); err != nil || len(first) == 0 {
+			t.Errorf("a third Shutdown = %v, with the first one through: %v; want nil behind that", err, len(first) > 0)
+		}
+		if err := <-first; err == nil {
+			t.Error("Close before a hung server = nil, want what is left")
 		}
 	})
 }

@@ -4,14 +4,18 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -126,4 +130,182 @@ func TestWhateverHappensInsideDoTheNextOneIsGranted(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What the servers refuse is told, and where.
+
+// undeletable is what everybody may do in a directory where nobody may delete.
+const undeletable = zk.PermRead | zk.PermCreate
+
+var errOfFunction = errors.New("the function's own")
+
+// TestARefusedReleaseIsToldByDo beside the function's own error. Then the session is over before the node is gone.
+func TestARefusedReleaseIsToldByDo(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { playRefusedDo(t, onTheDouble(t, srv)) })
+}
+
+// TestRealARefusedReleaseIsToldByDo is the same on a real server.
+func TestRealARefusedReleaseIsToldByDo(t *testing.T) { playRefusedDo(t, onARealServer(t)) }
+
+func playRefusedDo(t *testing.T, s *site) {
+	t.Helper()
+	makeDir(t, s, undeletable)
+	for _, own := range []error{nil, errOfFunction} {
+		c := s.connect()
+		err := c.Mutex(lockPath).Do(coordtest.RealContext(t), func(context.Context, events.Grant) error { return own })
+		if !errors.Is(err, coordinator.ErrNoAuth) || own != nil && !errors.Is(err, own) {
+			t.Errorf("Do whose function returns %v and whose release is refused: %v, want ErrNoAuth, and both", own, err)
+		}
+		eventstest.Must(t, c.Close())
+	}
+}
+
+// TestARefusedReleaseIsToldByTerms to the body that goes on, as the last word, with the cause of a context that has ended.
+func TestARefusedReleaseIsToldByTerms(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { playRefusedTerms(t, onTheDouble(t, srv)) })
+}
+
+// TestRealARefusedReleaseIsToldByTerms is the same on a real server.
+func TestRealARefusedReleaseIsToldByTerms(t *testing.T) { playRefusedTerms(t, onARealServer(t)) }
+
+func playRefusedTerms(t *testing.T, s *site) {
+	t.Helper()
+	makeDir(t, s, undeletable)
+	for _, way := range []string{"goes on", "goes on behind the end of its context", "leaves"} {
+		c := s.connect()
+		ctx, cancel := context.WithCancelCause(coordtest.RealContext(t))
+		var told []error
+		for term, err := range c.Election(lockPath).Terms(ctx) {
+			if term == nil {
+				told = append(told, err)
+				continue
+			}
+			if way != "goes on" {
+				cancel(errOfFunction)
+			}
+			if way == "leaves" {
+				break
+			}
+		}
+		cancel(nil)
+		switch {
+		case way == "leaves":
+			if told != nil {
+				t.Errorf("a body that %s is told %v, want nothing", way, told)
+			}
+		case len(told) != 1 || !errors.Is(told[0], coordinator.ErrNoAuth) || errors.Is(told[0], errOfFunction) == (way == "goes on"):
+			t.Errorf("a body that %s is told %v, want ErrNoAuth, once, and the cause of its context if that has ended", way, told)
+		}
+		eventstest.Must(t, c.Close())
+	}
+}
+
+// TestDoWaitsForTheAnswerToItsRelease, but not behind a loss, nor for a server that cannot be reached.
+func TestDoWaitsForTheAnswerToItsRelease(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		coordtest.Warm(t, c)
+		srv.Intercept(func(r zktest.Request) zktest.Action {
+			if r.Op == zktest.OpDelete {
+				return zktest.Delay(time.Second)
+			}
+			return zktest.Pass()
+		})
+		start := time.Now()
+		eventstest.Must(t, c.Mutex(lockPath).Do(t.Context(), func(context.Context, events.Grant) error { return nil }))
+		if took := time.Since(start); took != time.Second || len(srv.Children(lockPath)) != 0 {
+			t.Errorf("Do whose release takes a second returns after %v, with the nodes %v; want behind the release", took, srv.Children(lockPath))
+		}
+		var revoked <-chan error
+		err := c.Mutex(lockPath, coordinator.Revocable()).Do(t.Context(), func(ctx context.Context, _ events.Grant) error {
+			revoked = revoking(t.Context(), coordtest.Connect(t, srv), grace)
+			<-ctx.Done()
+			start = time.Now()
+			return nil
+		})
+		if took := time.Since(start); took != 0 || !errors.Is(err, coordinator.ErrRevoked) {
+			t.Errorf("Do returns %v %v behind a function that has lost the lock, want ErrRevoked at once", err, took)
+		}
+		eventstest.Must(t, <-revoked)
+		err = c.Mutex(lockPath).Do(t.Context(), func(context.Context, events.Grant) error {
+			srv.Mute(c.SessionID(), true)
+			start = time.Now()
+			return nil
+		})
+		if took := time.Since(start); took > timeoutOfAll || err != nil {
+			t.Errorf("Do of a server that is silent returns %v after %v, want nil within the session timeout", err, took)
+		}
+	})
+}
+
+// TestAMultiLockNamesTheMemberThatWasRefused, whatever was asked of it: in an error that is what the server said, too.
+func TestAMultiLockNamesTheMemberThatWasRefused(t *testing.T) {
+	for name, r := range refusals() {
+		t.Run(name, func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { r.play(t, onTheDouble(t, srv)) })
+		})
+	}
+}
+
+// TestRealAMultiLockNamesTheMemberThatWasRefused is the same on a real server.
+func TestRealAMultiLockNamesTheMemberThatWasRefused(t *testing.T) {
+	for name, r := range refusals() {
+		t.Run(name, func(t *testing.T) { r.play(t, onARealServer(t)) })
+	}
+}
+
+// refusal is a way to be refused something at the second path of a multi-lock.
+type refusal struct {
+	perms   int32                    // of everybody in the second directory, unless it is 0: then there is none, and nobody may make it
+	options []coordinator.LockOption // of the second member
+	ahead   []coordinator.LockOption // of somebody who holds the second lock, if not nil
+	held    bool                     // it is the release that is refused
+}
+
+func refusals() map[string]refusal {
+	return map[string]refusal{
+		"create":                {perms: zk.PermAll &^ zk.PermCreate},
+		"make the directory":    {},
+		"read the queue":        {perms: zk.PermAll &^ zk.PermRead},
+		"read the own node":     {perms: zk.PermAll, options: []coordinator.LockOption{somebodyElse()}},
+		"read who stands ahead": {perms: zk.PermAll, ahead: []coordinator.LockOption{somebodyElse()}},
+		"delete":                {perms: undeletable, held: true},
+	}
+}
+
+func (r refusal) play(t *testing.T, s *site) {
+	t.Helper()
+	const closed = "/closed"
+	first, second := "/open/first", closed+"/second"
+	if s.root != "" {
+		makeNodes(t, s.raw, [2]string{s.root})
+	}
+	parent := int32(zk.PermAll)
+	if r.perms == 0 {
+		parent &^= zk.PermCreate
+	}
+	_, err := s.raw.Create(s.root+closed, nil, zk.FlagPersistent, zk.WorldACL(parent))
+	eventstest.Must(t, err)
+	if r.perms != 0 {
+		_, err := s.raw.Create(s.root+second, nil, zk.FlagPersistent, zk.WorldACL(r.perms))
+		eventstest.Must(t, err)
+	}
+	if r.ahead != nil {
+		coordtest.Hold(t, s.connect(coordinator.WithAuth("digest", []byte("somebody:else"))).Mutex(second, r.ahead...))
+	}
+	c := s.connect()
+	a := c.Multi(c.Mutex(first), c.Mutex(second, r.options...)).Acquire(t.Context())
+	if r.held {
+		coordtest.GrantOf(t, a)
+		a.Release()
+	}
+	err = coordtest.EndOf(t, a)
+	var at *coordinator.MemberError
+	if !errors.As(err, &at) || at.Path != second || !errors.Is(at.Err, coordinator.ErrNoAuth) || !strings.Contains(err.Error(), second) {
+		t.Errorf("the multi-lock ends with %v, want a MemberError of %s, which is ErrNoAuth; it is of %+v", err, second, at)
+	}
+	if got, _, err := s.raw.Children(s.root + first); err != nil && !errors.Is(err, zk.ErrNoNode) || len(got) != 0 {
+		t.Errorf("behind the refusal %q, %v are left at the other path, want none", got, err)
+	}
+	eventstest.Must(t, c.Close())
 }
