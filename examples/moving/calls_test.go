@@ -2,6 +2,7 @@ package moving_test
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -73,7 +74,18 @@ func ofCurator(
 	<-a.Revoked()
 	<-a.Context(ctx).Done()
 	<-c.Events(ctx)
+	if err := life(ctx, s); err != nil {
+		return nil, err
+	}
 	return coordinator.Connect(ctx, s+"/app")
+}
+
+func life(ctx context.Context, servers string) error {
+	c, err := coordinator.Open(servers)
+	if err != nil {
+		return err
+	}
+	return errors.Join(c.Ready(ctx), c.Shutdown(ctx), c.Close())
 }
 
 func ofKazoo(ctx context.Context, c *coordinator.Coordinator, path, another string) (*coordinator.Coordinator, error) {
