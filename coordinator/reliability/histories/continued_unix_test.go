@@ -20,8 +20,8 @@ import (
 // anything: Valid says so to the first who asks, and Lost is there in the time that a few goroutines take.
 func TestRealHolderIsHaltedAndContinued(t *testing.T) {
 	eventstest.NeedsServers(t)
-	const tick = 200 * time.Millisecond
-	const timeout = 2 * tick // the shortest that servers allow
+	const tick = 500 * time.Millisecond
+	const timeout = 2 * tick // the shortest that servers and we allow
 	trials, processes := reliability.Trials(12, 12, 300), reliability.Trials(4, 4, 15)
 	e := ensemble.Start(t, 1, ensemble.Tick(tick))
 	next, err := coordinator.Connect(t.Context(), e.Connect(),
