@@ -127,7 +127,7 @@ func TestCtrlZHaltsTheCommandToo(t *testing.T) {
 	})
 	t.Run("and lost", func(t *testing.T) {
 		server := zktest.Start(t, zktest.Tick(100*time.Millisecond))
-		run := locked(t, server, []string{"-timeout", "500ms", "-grace", "1m"}, "wait")
+		run := locked(t, server, []string{"-timeout", "1s", "-grace", "1m"}, "wait")
 		command := ready(t, run, "command")
 		run.Send(syscall.SIGTSTP)
 		halted(t, run.Pid(), command)
@@ -146,7 +146,7 @@ func TestCtrlZHaltsTheCommandToo(t *testing.T) {
 // that is a loss and no success.
 func TestTheCommandEndedAfterTheLoss(t *testing.T) {
 	server := zktest.Start(t, zktest.Tick(100*time.Millisecond))
-	run := locked(t, server, []string{"-timeout", "500ms"}, "wait")
+	run := locked(t, server, []string{"-timeout", "1s"}, "wait")
 	pid := ready(t, run, "command")
 	run.Send(syscall.SIGSTOP)
 	eventstest.Eventually(t, "the session is over", func() bool { return len(server.Sessions()) == 0 })
