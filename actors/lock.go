@@ -67,10 +67,11 @@ type Lock struct {
 	machine recipes.Machine
 	opened  bool
 	gone    bool // written with mu held
+	detect  bool // mu guards it: a record depends on whether the Grant was taken
 
 	// The mutex of the house's waits guards these.
+	place int32
 	wait  *wait
-	place int
 
 	mu        sync.Mutex
 	state     tenure
@@ -79,10 +80,9 @@ type Lock struct {
 	keep      bool        // the node stays while the caller's function runs
 	running   bool        // the Grant was read under keep: a function may be running
 	took      bool        // the Grant was taken, as far as is known
-	placed    bool        // it has listed since it last queued up, and found so many
-	ahead     int32       // ahead
+	placed    bool        // it has listed since it last queued up
 	reason    events.Reason
-	detect    bool // a record depends on whether the Grant was taken
+	ahead     int32 // contenders, if placed
 	epoch     recipes.Epoch
 	grant     tenancy       // the zero value until there is one
 	waited    time.Duration // from born to the grant

@@ -40,7 +40,7 @@ func (w *waits) add(ctx context.Context, l *Lock) {
 		w.bound[ctx.Done()] = one
 		one.stop = context.AfterFunc(ctx, func() { w.ended(one) })
 	}
-	l.wait, l.place = one, len(one.locks)
+	l.wait, l.place = one, int32(len(one.locks)) //nolint:gosec // so many do not fit into memory
 	one.locks = append(one.locks, l)
 }
 
