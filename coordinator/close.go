@@ -11,8 +11,7 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// Close is [Coordinator.Shutdown] with the session timeout as its bound. If servers owe an answer already when it is called, it takes
-// that much less.
+// Close is [Coordinator.Shutdown] bounded by the session timeout. If servers already owe an answer, it takes that much less.
 //
 //nolint:contextcheck,nolintlint // it ends whatever the caller's context does; the linter heeds this where Close is called
 func (c *Coordinator) Close() error {
@@ -21,15 +20,12 @@ func (c *Coordinator) Close() error {
 	return c.Shutdown(ctx)
 }
 
-// Shutdown withdraws every acquisition, which ends with [ErrClosed], ends the session, which removes all nodes in one transaction, and
-// waits for every goroutine. It returns when ctx ends, at the latest.
+// Shutdown ends every acquisition with [ErrClosed], ends the session, which removes its nodes, and waits for every goroutine. It
+// returns when ctx ends, at the latest. It first waits for functions in [Lock.Do], and leaves the servers half of the session timeout
+// or of its own time, whichever is less. Do not call it inside such a function.
 //
-// A function that runs in [Lock.Do] is waited for as long as ctx leaves half of the session timeout for the servers, or half of its own
-// time if that is less. Until the last one has returned, the other nodes are removed one by one. To call Shutdown from inside a
-// function is to wait in vain. However much time is left, no server is waited for longer than the session timeout.
-//
-// If no server has said that the session is over, Shutdown returns what may be left, and logs it as a warning. Nodes go when the
-// session expires. A second Shutdown waits for the first.
+// If no server confirms the end, Shutdown returns and logs what may be left until the session expires. A second Shutdown waits for the
+// first.
 func (c *Coordinator) Shutdown(ctx context.Context) error {
 	locks, empty, first := c.live.close()
 	if !first {

@@ -10,16 +10,16 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// State is where the coordinator's session stands.
+// State is the state of the coordinator's session.
 type State uint8
 
 // The states of a session.
 const (
-	// StateConnecting means that there is no session yet, or not any more.
+	// StateConnecting means that there is no session.
 	StateConnecting = State(session.Connecting)
 	// StateConnected means that there is a session and a connection.
 	StateConnected = State(session.Connected)
-	// StateSuspended means that there is a session and no connection at the moment.
+	// StateSuspended means that there is a session and no connection.
 	StateSuspended = State(session.Suspended)
 	// StateClosed means that the coordinator was closed.
 	StateClosed = State(session.Closed)
@@ -28,8 +28,7 @@ const (
 // String names the state in lower case.
 func (s State) String() string { return session.State(s).String() }
 
-// Coordinator shares one ZooKeeper session among any number of locks. Its
-// methods may be called from any goroutine.
+// Coordinator shares one ZooKeeper session among any number of locks. Its methods may be called from any goroutine.
 type Coordinator struct {
 	cfg     session.Config
 	hooks   hooks
@@ -47,8 +46,7 @@ type Coordinator struct {
 // partingTime is for ending a session that is just being made when Connect fails.
 const partingTime = 200 * time.Millisecond
 
-// Connect is [Open] and [Coordinator.Ready]: it waits for the first session until ctx ends. After that ctx is of no importance. If it
-// fails it leaves nothing behind.
+// Connect is [Open] and [Coordinator.Ready]: it waits for the first session until ctx ends. If it fails, it leaves nothing behind.
 func Connect(ctx context.Context, servers string, options ...Option) (*Coordinator, error) {
 	c, err := Open(servers, options...)
 	if err != nil {
@@ -63,12 +61,11 @@ func Connect(ctx context.Context, servers string, options ...Option) (*Coordinat
 	return c, nil
 }
 
-// Open returns at once, whether there is a server or not. It fails only if an argument is wrong. The servers are named in ZooKeeper's
-// own form (`host:port,host:port/chroot`); names are resolved at each dial. A session is made as soon as a server answers, kept, and
-// made anew after an expiry, until Close.
+// Open returns a coordinator at once, without waiting for a server. It fails only if an argument is wrong. The servers are in
+// ZooKeeper's form, `host:port,host:port/chroot`, and are resolved at each dial. The session is made anew after an expiry, until
+// Close.
 //
-// Everything can be used from the first moment: what is asked for waits for the session, for as long as its context allows. While no
-// server answers, that is logged as a warning: after three seconds, and then once a minute.
+// Everything may be used at once: calls wait for the session while their contexts allow. A warning is logged while no server answers.
 func Open(servers string, options ...Option) (*Coordinator, error) {
 	parsed, err := session.ParseConnectString(servers)
 	if err != nil {
@@ -97,9 +94,8 @@ func Open(servers string, options ...Option) (*Coordinator, error) {
 	}, nil
 }
 
-// Ready waits for the first session, and returns nil from then on until Close. It fails with [ErrNoAuth] when a server refuses an
-// identity of [WithAuth], with [ErrClosed], and when ctx ends, with its cause and the latest error of a connection. A session is still
-// tried for then, and Ready may be called again.
+// Ready waits for the first session, and returns nil from then on until Close. It fails with [ErrNoAuth] if a server refuses an
+// identity of [WithAuth], with [ErrClosed], or with the cause of ctx and the latest connection error. It may be called again.
 func (c *Coordinator) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -110,15 +106,12 @@ func (c *Coordinator) Ready(ctx context.Context) error {
 	return c.session.Ready(ctx)
 }
 
-// Events returns every event of every lock of this coordinator from now on, in
-// order. The channel is closed when ctx ends, or with the coordinator once it has
-// delivered what is left, if somebody reads it.
+// Events returns every event of every lock of this coordinator from now on, in order. The channel is closed when ctx ends, or after
+// Close once its events are read.
 //
-// Grant, Lost and Ended are never dropped; each Grant is followed by exactly one
-// Lost or Ended of the same ID. A Grant seen here counts as taken, unless the
-// stream is [Passive]. For a slow
-// reader the other events are coalesced, and a Lost may be late: [Acquisition.Valid]
-// is the word at the moment of use.
+// Each Grant is followed by exactly one Lost or Ended of the same ID; these three are never dropped. Other events are coalesced for a
+// slow reader. A Grant seen here counts as taken, unless the stream is [Passive]. A Lost may be late: check [Acquisition.Valid] at the
+// moment of use.
 func (c *Coordinator) Events(ctx context.Context, options ...StreamOption) <-chan events.Event {
 	if streamConfigOf(options).passive {
 		return c.house.Stream.SubscribePassively(ctx)
@@ -126,8 +119,8 @@ func (c *Coordinator) Events(ctx context.Context, options ...StreamOption) <-cha
 	return c.house.Stream.Subscribe(ctx)
 }
 
-// State returns where the session stands.
+// State returns the state of the session.
 func (c *Coordinator) State() State { return State(c.session.State()) }
 
-// SessionID returns the ZooKeeper id of the current session, or 0 if there is none.
+// SessionID returns the ZooKeeper id of the session, or 0 if there is none.
 func (c *Coordinator) SessionID() int64 { return c.session.ID() }

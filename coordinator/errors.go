@@ -12,7 +12,7 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// Why a lock was lost; a [LostError] is one of them for errors.Is.
+// Reasons of a loss: a [LostError] is one of them for errors.Is.
 var (
 	ErrSessionExpired = errors.New("zkgrant: session expired")
 	ErrLeaseRanOut    = errors.New("zkgrant: lease ran out")
@@ -21,72 +21,65 @@ var (
 	ErrRevoked        = errors.New("zkgrant: revoked")
 )
 
-// How an acquisition ends otherwise.
+// Other ends of an acquisition.
 var (
-	// ErrReleased is the cause with which a lock's context is cancelled on Release, and what Wait and Txn say of a lock that
-	// was released.
+	// ErrReleased is the cause of a lock's context after Release, and what Wait and Txn return then.
 	ErrReleased = errors.New("zkgrant: released")
-	// ErrNotAcquired says that the acquisition was withdrawn before its Grant was
-	// taken, that it was only a try and somebody stood ahead, or that a reader was to take the place of a
-	// write lock that is not held any more.
+	// ErrNotAcquired reports that the acquisition was released before its Grant was taken, that a Try found a contender ahead, or that a
+	// reader was to replace a write lock that is no longer held.
 	ErrNotAcquired = errors.New("zkgrant: not acquired")
-	// ErrTimeout says that WithMaxWait's time ran out. It is [context.DeadlineExceeded] for errors.Is.
+	// ErrTimeout reports that WithMaxWait ran out. It is [context.DeadlineExceeded] for errors.Is.
 	ErrTimeout = session.Sentinel("zkgrant: waited too long", context.DeadlineExceeded)
-	// ErrDeadlock says that the context already holds the lock that was asked for,
-	// and that it would wait for itself. Its text tells a reader that asks to write what
-	// to do instead; see [ReadWrite.Write].
+	// ErrDeadlock reports that the context already holds the lock and would wait for itself. For a reader that asks to write, the text
+	// says what to do; see [ReadWrite.Write].
 	ErrDeadlock = errors.New("zkgrant: the context already holds this lock")
-	// ErrClosed says that the coordinator was closed.
+	// ErrClosed reports that the coordinator was closed.
 	ErrClosed = session.ErrClosed
 )
 
-// What can become of a transaction; see [Acquisition.Txn].
+// Errors of [Acquisition.Txn].
 var (
-	// ErrOutcomeUnknown says that nobody can tell whether a transaction was executed.
+	// ErrOutcomeUnknown reports that it cannot be known whether a transaction was executed.
 	ErrOutcomeUnknown = session.ErrOutcomeUnknown
-	// ErrOperation says that an operation is none that a transaction can have.
+	// ErrOperation reports an operation that a transaction cannot have.
 	ErrOperation = session.ErrOperation
 )
 
-// ErrInvalid says that a call is wrong in itself, so that asking again does not help. For errors.Is these are ErrInvalid:
-// [ErrConnectString], [ErrPath], [ErrTooLarge], [ErrMembers], [ErrDuplicate], [ErrGrace], [ErrData], [ErrOperation], [ErrNotCandidate],
-// and the error of an option whose value is out of range. [ErrKind] and [ErrPermits] are ErrInvalid if the handle, its options and
-// the arguments alone show the mistake.
+// ErrInvalid reports a call that is wrong in itself: asking again does not help. For errors.Is these are ErrInvalid:
+// [ErrConnectString], [ErrPath], [ErrTooLarge], [ErrMembers], [ErrDuplicate], [ErrGrace], [ErrData], [ErrOperation],
+// [ErrNotCandidate], and an option out of range. [ErrKind] and [ErrPermits] are, if the call alone shows the mistake.
 var ErrInvalid = session.ErrInvalid
 
-// What is wrong with a request.
+// Errors of a request.
 var (
-	// ErrConnectString says that the list of servers is malformed.
+	// ErrConnectString reports a malformed list of servers.
 	ErrConnectString = session.ErrConnectString
-	// ErrPath says that a path is none by ZooKeeper's rules, is longer than servers
-	// accept, or belongs to the servers themselves (/zookeeper).
+	// ErrPath reports a path that is malformed, too long, or at or below /zookeeper.
 	ErrPath = session.ErrPath
-	// ErrTooLarge says that a request is beyond what servers accept.
+	// ErrTooLarge reports a request that is larger than servers accept.
 	ErrTooLarge = session.ErrTooLarge
-	// ErrNoAuth says that the server denies a permission, or an identity.
+	// ErrNoAuth reports that the server denies a permission or an identity.
 	ErrNoAuth = session.ErrNoAuth
-	// ErrQuota says that a quota on the path is used up.
+	// ErrQuota reports that a quota on the path is used up.
 	ErrQuota = session.ErrQuota
-	// ErrSequenceEnd says that the numbers of the lock's directory are used up. Ask again: the directory is renewed. Exception: one
-	// that this library has not made, or has no permission to delete, is to be deleted by hand while nobody uses it.
+	// ErrSequenceEnd reports that the directory's sequence numbers are used up. Ask again: the directory is renewed. Exception: delete by
+	// hand, while unused, one that zkgrant did not make or may not delete.
 	ErrSequenceEnd = events.ErrSequenceEnd
-	// ErrKind says that the path is in use as another kind of lock, or that this kind cannot have an option, or be in a multi-lock.
+	// ErrKind reports that the path is in use as another kind of lock, or that this kind cannot have an option or be in a multi-lock.
 	ErrKind = session.ErrKind
-	// ErrRecord says that at the path of a lock that tells of crashes, where its record should be, there is a node that is none.
+	// ErrRecord reports a node that is no record, where a lock that detects crashes keeps its record.
 	ErrRecord = session.ErrRecord
-	// ErrMembers says that the locks of a multi-lock are none: there are none at all, or one is nil or another coordinator's.
+	// ErrMembers reports an invalid member list: empty, nil, or from another coordinator.
 	ErrMembers = session.Sentinel("zkgrant: no locks that can be had together", ErrInvalid)
-	// ErrDuplicate says that the same path is in a multi-lock twice.
+	// ErrDuplicate reports that a path is in a multi-lock twice.
 	ErrDuplicate = session.Sentinel("zkgrant: the same lock twice", ErrInvalid)
-	// ErrNotCandidate says that an acquisition is none of the election that was to proclaim something with it.
+	// ErrNotCandidate reports that the acquisition is not one of this election.
 	ErrNotCandidate = session.Sentinel("zkgrant: no candidate of this election", ErrInvalid)
-	// ErrSizeMismatch says that others have another opinion of a semaphore's size, and
-	// what the two are.
+	// ErrSizeMismatch reports another size of the semaphore on the servers; the text has both.
 	ErrSizeMismatch = errors.New("zkgrant: semaphore size mismatch")
-	// ErrSizeNode says that what a semaphore's size node holds is no number above 0. [Semaphore.Resize] mends it.
+	// ErrSizeNode reports that a semaphore's size node holds no number above 0. [Semaphore.Resize] repairs it.
 	ErrSizeNode = session.ErrSizeNode
-	// ErrPermits says that the number of permits is none that can be had: not positive, more
-	// than the semaphore has, or asked of a lock that is no semaphore.
+	// ErrPermits reports a number of permits that is not positive, above the semaphore's size, or for a lock that is no semaphore.
 	ErrPermits = errors.New("zkgrant: no such number of permits")
 )
 
@@ -96,13 +89,13 @@ var (
 	errInvalidPermits = session.Sentinel(ErrPermits.Error(), ErrPermits, ErrInvalid)
 )
 
-// LostError says that a lock was lost, and why.
+// LostError reports a lost lock and the reason. It unwraps to the sentinel of the reason.
 type LostError struct {
 	Path   string
 	Reason events.Reason
 }
 
-// Error says it in a line.
+// Error implements error.
 func (e *LostError) Error() string {
 	return fmt.Sprintf("zkgrant: lock %s lost: %v", e.Path, e.Reason)
 }
@@ -125,14 +118,14 @@ func (e *LostError) Unwrap() error {
 	}
 }
 
-// HeldError says who has an unfair lock that was only to be tried. It is [ErrNotAcquired] for errors.Is.
+// HeldError names the holder of an unfair lock that [Try] found taken. It is [ErrNotAcquired] for errors.Is.
 type HeldError struct {
 	Path string
-	// Holder had it when the lock was looked at, and may be gone by now.
+	// Holder had the lock when it was read, and may be gone.
 	Holder events.Contender
 }
 
-// Error says it in a line.
+// Error implements error.
 func (e *HeldError) Error() string {
 	return fmt.Sprintf("%v: %s is held by session 0x%x since %s", ErrNotAcquired, e.Path, e.Holder.Session, e.Holder.Since.Format(time.RFC3339))
 }
@@ -140,14 +133,13 @@ func (e *HeldError) Error() string {
 // Unwrap returns ErrNotAcquired.
 func (e *HeldError) Unwrap() error { return ErrNotAcquired }
 
-// MemberError says at which of a multi-lock's paths something was wrong or refused: bad input, a lock that the context holds
-// already, or what a server said.
+// MemberError names the path of a multi-lock at which Err occurred.
 type MemberError struct {
 	Path string
 	Err  error
 }
 
-// Error says it in a line.
+// Error implements error.
 func (e *MemberError) Error() string { return fmt.Sprintf("member %.256s: %v", e.Path, e.Err) }
 
 // Unwrap returns Err.

@@ -10,34 +10,25 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// Hook is a value that implements one or more of [HookAcquire], [HookEvent],
-// [HookRequest] and [HookLease]. A hook hears what happens, for metrics and traces,
-// and changes nothing.
-//
-// The library calls its hooks wherever something happens, from any goroutine and with locks of its own held. So a
-// hook must not block, and must not call the coordinator or what belongs to it.
+// Hook implements one or more of [HookAcquire], [HookEvent], [HookRequest] and [HookLease]. Hooks are called from any goroutine, with
+// locks of the library held. A hook must not block, or call the coordinator or anything of it.
 type Hook any
 
-// HookAcquire hears of each acquisition when it is asked for: before any event
-// with its ID, in the goroutine of the caller, and with the caller's context. It
-// also hears of those whose arguments are bad.
+// HookAcquire is told of each acquisition, bad arguments included: before its events, in the caller's goroutine.
 type HookAcquire interface {
 	OnAcquire(ctx context.Context, info AcquireInfo)
 }
 
-// HookEvent hears every event in order, when it happens. Unlike [Coordinator.Events] it
-// leaves none out, and as with [Passive] no Grant counts as taken.
+// HookEvent is told every event in order, and leaves none out. No Grant counts as taken.
 type HookEvent interface{ OnEvent(event events.Event) }
 
-// HookRequest hears of each request to a server when it was answered, or when
-// its connection has ended.
+// HookRequest is told of each request when it is answered or its connection ends.
 type HookRequest interface{ OnRequest(info RequestInfo) }
 
-// HookLease hears of each new deadline of the lease, and of the lease that runs out
-// while something is held.
+// HookLease is told of each new deadline of the lease, and when the lease runs out while a lock is held.
 type HookLease interface{ OnLease(info LeaseInfo) }
 
-// AcquireInfo describes an acquisition that is asked for.
+// AcquireInfo describes an acquisition.
 type AcquireInfo struct {
 	ID      uint64 // as in its events
 	Path    string // of a multi-lock, the first one
@@ -48,22 +39,21 @@ type AcquireInfo struct {
 
 // RequestInfo describes a request to a server.
 type RequestInfo struct {
-	Op       string        // as ZooKeeper names it: create, multi, getChildren2; connect for the handshake
+	Op       string        // ZooKeeper's name: create, multi, getChildren2; connect for the handshake
 	Server   string        // host:port, as in the connect string
 	Bytes    int           // of the request and of its answer
-	Duration time.Duration // from the first byte sent to the last one received, or to the end of the connection
-	Err      error         // what the server has answered, or zk.ErrConnectionClosed; nil if it was executed
+	Duration time.Duration // from the first byte sent to the last received, or to the end of the connection
+	Err      error         // the server's answer, or zk.ErrConnectionClosed; nil if executed
 }
 
-// LeaseInfo describes the lease of the session.
+// LeaseInfo describes the session's lease.
 type LeaseInfo struct {
 	Session  int64
-	Deadline time.Time // until when locks can be relied on without further contact; see [Acquisition.Deadline]
-	RanOut   bool      // the deadline has come, and what was held counts as lost
+	Deadline time.Time // see [Acquisition.Deadline]
+	RanOut   bool      // the deadline has passed, and held locks count as lost
 }
 
-// WithHooks adds hooks. A hook that implements none of the interfaces is
-// [ErrInvalid] at [Connect].
+// WithHooks adds hooks. A hook that implements none of the interfaces is [ErrInvalid] at [Open].
 func WithHooks(all ...Hook) Option {
 	return hooksOption{Option: session.OptionFunc(func(*session.Config) {}), all: append([]Hook(nil), all...)}
 }

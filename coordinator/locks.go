@@ -14,21 +14,20 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// LockKind is the kind of lock that stands at a path, as far as its nodes tell.
+// LockKind is the kind of lock at a path, as its nodes show it.
 type LockKind uint8
 
 // The kinds of locks that [Coordinator.Locks] finds.
 const (
-	// LockMutex is a queue of contenders that hold alone: a mutex or an election, which is the same on the wire.
+	// LockMutex is a mutex or an election: their nodes are the same.
 	LockMutex LockKind = iota + 1
-	// LockReadWrite is a queue with a contender that has the name of a reader or a writer.
+	// LockReadWrite has a contender with the name of a reader or a writer.
 	LockReadWrite
-	// LockSemaphore has a size, or permits that are held.
+	// LockSemaphore has a size, or held permits.
 	LockSemaphore
-	// LockUnfair is one ephemeral node. Limitation: nothing tells it from an ephemeral node that is no lock.
+	// LockUnfair is one ephemeral node, which may also be no lock.
 	LockUnfair
-	// LockUnknown is a path that may not be read, or nodes with the names of contenders that belong to no session. Such nodes keep out
-	// everybody, and may be no lock at all.
+	// LockUnknown is an unreadable path, or contender-like nodes of no session, which block the lock.
 	LockUnknown
 )
 
@@ -50,24 +49,20 @@ func (k LockKind) String() string {
 	}
 }
 
-// LockInfo says what stands at a lock's path.
+// LockInfo describes the lock at a path.
 type LockInfo struct {
 	Path       string
 	Kind       LockKind
-	Size       int                // of a semaphore: how many permits it has; 0 if its size node does not say it, or there is none
+	Size       int                // permits of a semaphore; 0 if its size node is missing or invalid
 	Contenders []events.Contender // holders and waiters, in the order of Queue
 }
 
-// Locks walks the tree below root, root included, and yields each lock that it finds, whichever library made it. A lock comes before those
-// below it, and siblings come in the order of their names. A path in use as two kinds of lock is yielded for each of them. A lock that
-// nobody holds or waits for is left out. Exception: a semaphore with a size. Each lock is a snapshot, as that of [Lock.Queue]; the whole
-// walk is none.
+// Locks walks the tree from root and yields each lock with a holder or a waiter, of any library, and each semaphore with a size.
+// Parents come before children, siblings by name. A path in use as two kinds is yielded twice. Each lock is a snapshot; the walk is
+// not.
 //
-// What may not be read is yielded with its error, such as [ErrNoAuth], and the walk goes on. The walk ends with the cause of ctx, with
-// [ErrClosed], or with [ErrPath] for the root. A root that does not exist has no locks.
-//
-// At most 64 requests are under way at a time, and none while the loop's body runs. The walk costs a listing for each node that is no
-// contender, and a reading for each contender.
+// Unreadable nodes are yielded with their error, such as [ErrNoAuth], and the walk goes on. It ends with the cause of ctx,
+// [ErrClosed], or [ErrPath] for root. A missing root has no locks.
 func (c *Coordinator) Locks(ctx context.Context, root string) iter.Seq2[LockInfo, error] {
 	return func(yield func(LockInfo, error) bool) {
 		fail := func(err error) { yield(LockInfo{Path: root, Kind: LockUnknown}, err) }

@@ -14,31 +14,13 @@ import (
 
 // This file is for those who look at a lock and do not ask for it.
 
-// Queue returns who holds the lock and who waits for it, in the order of the queue.
-// Anybody may ask, at any time: it takes no place in the queue, writes nothing and
-// leaves no watch. A lock that nobody has asked for yet has an empty queue.
+// Queue returns the holders and waiters of the lock in order, other libraries' included. It writes nothing, and costs a listing and a
+// read for each contender. Node paths are without the chroot. A multi-lock has one queue after the other, an unfair lock its holder
+// only.
 //
-// It is a snapshot, of what one server knew: the directory is listed first, and then
-// each contender read, so whoever has come since the listing is not in it, and whoever
-// has gone before it was read is not in it either. Holding is said by the rule of the
-// queue, about those that are in it: nobody in it stands in the contender's way. That
-// is not a proof, as a Grant is one: a contender whose turn has come may not have
-// heard of it yet, and one whose session is about to expire still has its node. So it
-// is for people and dashboards to look at, and not for a program to act on.
-//
-// Contenders of other libraries are in it like our own, whatever else is in the
-// directory is not. Their nodes are named like the lock: without the chroot.
-//
-// Of a multi-lock it is one queue after the other, each by the rule of its own lock.
-//
-// An unfair lock has no queue: what there is to see is who has it, if anybody does, and that costs
-// one reading. [ErrKind] says that something else stands at its path.
-//
-// It costs a listing and one reading for each contender, at most 64 of which a
-// coordinator has under way at a time, so that its locks do not have to wait. While
-// there is no connection Queue waits for one, until ctx ends. The error is that of a bad path,
-// the same as of Acquire, the cause of ctx, [ErrClosed], or [ErrNoAuth] if the
-// directory or one of the contenders may not be read.
+// It is a snapshot for people, not for decisions: Holding is computed from the queue, and is no proof of a Grant. Queue waits for a
+// connection until ctx ends. Its errors are those of a bad path, the cause of ctx, [ErrClosed], [ErrNoAuth], and [ErrKind] for an
+// unfair lock with another node at its path.
 func (l *Lock) Queue(ctx context.Context) ([]events.Contender, error) {
 	if m := l.multi(); m != nil {
 		return m.queue(ctx)
@@ -92,8 +74,7 @@ func (l *Lock) holder(ctx context.Context) ([]events.Contender, error) {
 	return []events.Contender{holder}, nil
 }
 
-// Queue returns who holds either side of the lock and who waits for it, in the order of
-// the queue; each side's own [Lock.Queue] says the same.
+// Queue returns the holders and waiters of both sides in order, as [Lock.Queue] does.
 func (rw *ReadWrite) Queue(ctx context.Context) ([]events.Contender, error) {
 	return rw.write.Queue(ctx)
 }

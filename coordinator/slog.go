@@ -10,8 +10,7 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// WithSlog is [WithLogger] for a handler of package log/slog; the later of the two
-// counts. A nil handler is no change.
+// WithSlog is [WithLogger] for a handler of log/slog; the later option counts. A nil handler changes nothing.
 func WithSlog(handler slog.Handler) Option {
 	if handler == nil {
 		return nil

@@ -1,6 +1,6 @@
 package coordinator
 
-// StreamOption changes what [Coordinator.Events] returns.
+// StreamOption configures [Coordinator.Events].
 type StreamOption interface{ applyStream(*streamConfig) }
 
 type streamConfig struct{ passive bool }
@@ -18,8 +18,6 @@ type streamOption func(*streamConfig)
 
 func (f streamOption) applyStream(c *streamConfig) { f(c) }
 
-// Passive makes a stream for metrics, logs and boards: reading it changes nothing.
-// A Grant that it delivers does not count as taken. It delivers each Grant, also
-// one that nobody takes: the end of the wait takes that back, and its Ended says
-// why.
+// Passive makes a stream for metrics and logs: its Grants do not count as taken. A Grant that nothing takes is followed by an Ended
+// that says why.
 func Passive() StreamOption { return streamOption(func(c *streamConfig) { c.passive = true }) }
