@@ -9,29 +9,24 @@ import (
 
 // Callbacks are what [Election.Run] calls.
 type Callbacks struct {
-	// OnStartedLeading leads. Its context ends when the term is lost, when the
-	// coordinator is closed, and with the context that Run was given; the work must
-	// stop then. To return is to resign. It must not be nil.
+	// OnStartedLeading leads; returning resigns. Its context ends when the term is lost, when the coordinator is closed, and
+	// with the context of Run. The work must stop then. It must not be nil.
 	OnStartedLeading func(context.Context)
-	// OnStoppedLeading is called once, behind OnStartedLeading, when leadership has
-	// been given back: the node is gone, or no server can be reached. It is not
+	// OnStoppedLeading is called once after OnStartedLeading, when the node is gone or no server can be reached. It is not
 	// called for a candidate that has never led.
 	OnStoppedLeading func()
-	// OnNewLeader hears from the beginning of Run what [Election.Observe] delivers,
-	// this candidate's own terms included. It is called in a goroutine of its own,
-	// one call after the other, and Run waits for the last one.
+	// OnNewLeader gets what [Election.Observe] delivers during Run, own terms included. The calls come one after the other
+	// from one goroutine. Run waits for the last one.
 	OnNewLeader func(events.Leader)
 }
 
-// Run campaigns once, and calls OnStartedLeading when it leads. It is for programs that are written with callbacks, as for Kubernetes;
-// [Election.Terms] leads again and again.
+// Run campaigns once, and calls OnStartedLeading when it leads. It suits programs written with callbacks, as for
+// Kubernetes. [Election.Terms] leads again and again.
 //
-// Leadership is given back when OnStartedLeading has returned, and not before: that is so after a loss, too. Run then
-// returns nil; after a loss it returns a [*LostError], after Close [ErrClosed], and after the end of ctx its cause.
-//
-// A campaign that never leads ends with its error, such as the cause of ctx, [ErrClosed] or [ErrPath]. Without
-// OnStartedLeading the error is [ErrInvalid]. A panic in OnStartedLeading gives leadership back and goes on,
-// and OnStoppedLeading is not called.
+// Run gives leadership back when OnStartedLeading has returned, also after a loss. It then returns nil, a [*LostError]
+// after a loss, [ErrClosed] after Close, or the cause of ctx after its end. A campaign that never leads returns its
+// error. Without OnStartedLeading the error is [ErrInvalid]. A panic in it gives leadership back and goes on, without
+// OnStoppedLeading.
 func (e *Election) Run(ctx context.Context, callbacks Callbacks, options ...AcquireOption) error {
 	if callbacks.OnStartedLeading == nil {
 		return fmt.Errorf("%w: Run without OnStartedLeading, at %s", ErrInvalid, e.lock.path)

@@ -12,18 +12,16 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// Election is a handle for an election: a mutex of which whoever holds it leads, and says who it is. It holds nothing, may
-// be used any number of times, and from any goroutine.
+// Election is a handle for an election: a mutex whose holder leads and publishes who it is. It holds nothing, is
+// reusable, and is safe for concurrent use.
 type Election struct{ lock *Lock }
 
-// Election returns a handle for the election at the path. Candidates lead one after the other, in the order in which
-// ZooKeeper accepted them, each until it resigns or its term is lost; one that leaves before its turn changes nothing for the
-// others. All that is promised of a mutex holds for a term, which is an [Acquisition]: that its end is told in time, so
-// nobody leads beside another, and that its token is greater than those of all terms before.
+// Election returns a handle for the election at the path. Candidates lead one at a time, in the order of arrival, each
+// until it resigns or loses its term. A term is an [Acquisition], with every promise of a mutex.
 //
-// On the wire it is a mutex, so Curator's LeaderSelector can campaign beside it (its LeaderLatch cannot, whose nodes bear other names), and
-// with [AsKazoo] kazoo's Election. With [Reentrant] whoever leads may campaign once more with the context of its term, and has another
-// term at once, with the same node; without, that is [ErrDeadlock].
+// On the wire it is a mutex: Curator's LeaderSelector can campaign beside it, its LeaderLatch cannot. kazoo's Election
+// can with [AsKazoo]. With [Reentrant] a leader may campaign again with its term's context, and has another term with
+// the same node at once. Without, that is [ErrDeadlock].
 func (c *Coordinator) Election(path string, options ...LockOption) *Election {
 	cfg := lockConfigOf(options)
 	return &Election{&Lock{c: c, path: path, family: familyElection.as(cfg), rule: recipes.Mutex{Kazoo: cfg.kazoo}, cfg: cfg}}
@@ -32,20 +30,17 @@ func (c *Coordinator) Election(path string, options ...LockOption) *Election {
 // Path returns the path that the handle was made with.
 func (e *Election) Path() string { return e.lock.path }
 
-// Campaign makes a candidate and returns at once, as [Lock.Acquire] does: the Grant says that it leads, Lost that it does not
-// any more, and Release resigns, or withdraws the candidate. [WithData] is what observers are told of it
-// once it leads, an address for instance, until it says something else with [Election.Proclaim].
+// Campaign makes a candidate and returns at once, as [Lock.Acquire] does. The Grant begins the term, Lost ends it, and
+// Release resigns or withdraws. [WithData] is what observers are told of the leader, until [Election.Proclaim] replaces
+// it.
 func (e *Election) Campaign(ctx context.Context, options ...AcquireOption) *Acquisition {
 	return e.lock.acquire(ctx, configOf(options))
 }
 
-// Terms campaigns, and yields the term when it has begun: its Grant has been taken, and [Acquisition.Grant] says which. The
-// loop's body learns of the term's end as ever, by [Acquisition.Context], Lost or Valid. When the body is done with it, by
-// whichever way it leaves, the term is released. Until then its node stays, also after a loss, as with [Lock.Do]: only the
-// body knows when its work has stopped, and as long as the session lives nobody else leads before. So a body must not wait for
-// Done after a loss, and [Coordinator.Close] waits for it as for a function in Do. Then it campaigns again, as one who has just
-// come: behind all who wait. So a body leads until it has lost the term or does not want to lead any more; who wants
-// to resign and remain a candidate goes on with the loop, and who does not leaves it, with break.
+// Terms campaigns, and yields each term after its Grant was taken; [Acquisition.Grant] returns it. The term is released
+// when the body ends, and Terms campaigns again, behind all waiters. A break ends it. The body learns of a loss by
+// [Acquisition.Context], Lost or Valid, and must then stop; it must not wait for Done. The node stays until the body
+// ends, also after a loss.
 //
 //	for term, err := range c.Election("/service/leader").Terms(ctx, coordinator.WithData(address)) {
 //		if err != nil {
@@ -54,15 +49,9 @@ func (e *Election) Campaign(ctx context.Context, options ...AcquireOption) *Acqu
 //		lead(term.Context(ctx), term.Grant().Token)
 //	}
 //
-// ctx bounds the waiting, as with Campaign, and not a term. If it ends, its cause is yielded, with a nil acquisition;
-// so is every error with which a campaign ends, a lost term aside, such as [ErrClosed], [ErrNoAuth] or what is wrong with
-// the path or the options. That is the last thing yielded, so the code behind the loop is reached by leaving it, and not by
-// an error that nobody has seen. A term that was lost before it could be yielded is no error, and another campaign follows.
-//
-// Before it campaigns again it waits for the servers' answer to the release. If they refuse it the node stays until the session
-// ends, and what they said is yielded like an error of a campaign. Behind a break the log alone tells of it.
-//
-// Each loop over it is a candidate of its own.
+// ctx bounds the wait, not a term. The last pair yielded is a nil acquisition and an error: the cause of ctx, the error
+// of a campaign such as [ErrClosed], or the servers' refusal of a release. A lost term is not an error. Each loop is a
+// candidate of its own.
 func (e *Election) Terms(ctx context.Context, options ...AcquireOption) iter.Seq2[*Acquisition, error] {
 	return func(yield func(*Acquisition, error) bool) {
 		for e.term(ctx, configOf(options), yield) {
@@ -109,13 +98,12 @@ func (e *Election) goesOn(ctx context.Context, term *Acquisition, yield func(*Ac
 	}
 }
 
-// Proclaim has the leader say something else than before to those who observe the election; it takes the place of what
-// was said with [WithData], and Queue shows it, too. It is written in one transaction with a check that the term's node
-// still exists, so whoever does not lead any more says nothing, however late that arrives.
+// Proclaim replaces what Observe and Queue tell of the leader, as set with [WithData]. A candidate whose node is gone
+// changes nothing, however late the request arrives.
 //
-// It waits for a connection, if there is none, and for the answer, until ctx ends. The errors are those of [Acquisition.Txn]; with
-// [ErrOutcomeUnknown] it may have been said. [ErrNotCandidate] says that the acquisition is none of this election, of this
-// coordinator, and that nothing was sent. The data are the caller's again when it has returned.
+// It waits for a connection and the answer, until ctx ends. Its errors are those of [Acquisition.Txn], and
+// [ErrNotCandidate] if term is not of this election and coordinator; nothing was sent then. After [ErrOutcomeUnknown]
+// the data may have been replaced. The caller may reuse data afterwards.
 func (e *Election) Proclaim(ctx context.Context, term *Acquisition, data []byte) error {
 	if term == nil || term.lock.c != e.lock.c || term.lock.path != e.lock.path || term.lock.family != e.lock.family {
 		return fmt.Errorf("%w: %s", ErrNotCandidate, e.lock.path)
@@ -131,28 +119,16 @@ func (e *Election) Proclaim(ctx context.Context, term *Acquisition, data []byte)
 	return err
 }
 
-// Queue returns the candidates in their order: who leads, and then those who would, one after the other. What is said at
-// [Lock.Queue] holds here, too.
+// Queue returns the leader and then the candidates, in order; see [Lock.Queue].
 func (e *Election) Queue(ctx context.Context) ([]events.Contender, error) { return e.lock.Queue(ctx) }
 
-// Observe delivers who leads: at first who does at that time, and then each change, a proclamation included, in order. That
-// nobody leads is said, too, by a Leader without a Node; also at first, and where there is no such path, or
-// none any more. Anybody may observe, candidate or not.
+// Observe delivers the present leader, and then each change, proclamations included, in order. A Leader without a Node
+// means that there is none. Every process may observe. The Token grows from leader to leader. Changes that are not read
+// in time merge into the latest. Limitation: the news may be old, so it serves to find the leader, and proves nothing.
 //
-// Changes that come quicker than they are read may merge: what is read is the latest, is never what was read before it, and
-// ends with the one who leads at last. The Token is the fencing token of the term; it grows from leader to leader, and stays with a proclamation. What is
-// said is what a server knew. The leader may not lead any more by then, or not have heard yet that it does; so it is for
-// finding the leader, and not a proof.
-//
-// While there is no connection nothing new is delivered, and what was said last stands, also for who begins to observe then. After it the present leader follows, if
-// it is another one, also in a new session. The channel is closed when ctx ends or the coordinator is closed. It is closed as
-// well, and a warning logged, when nothing can be seen: if the path is none, or if it or the leader's node may not be read. Queue
-// then says why.
-//
-// It costs no goroutine, and nothing while candidates come and go behind the leader: only the leader's node is watched, or
-// the path while there is no candidate. A new leader costs one listing and one reading, a proclamation one reading, for each
-// coordinator, however many observe the election there. A watch that is there when the last of them has ended remains until
-// the leader changes, and is used again by the next one who observes.
+// Without a connection the last news stands. The channel is closed when ctx ends or the coordinator is closed. It is
+// also closed, with a warning in the log, if the path is invalid or a node may not be read; Queue then returns the
+// error. Observers of one election share one watch.
 func (e *Election) Observe(ctx context.Context) <-chan events.Leader {
 	c := e.lock.c
 	if err := c.checkPath(e.lock.path); err != nil {

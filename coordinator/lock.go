@@ -19,8 +19,8 @@ const overhead = 1 << 10
 // systemTree is where a server keeps its own configuration and quotas.
 const systemTree = "/zookeeper"
 
-// Lock is a handle: the name of a lock and how to take it. It holds nothing, may
-// be used any number of times, and from any goroutine.
+// Lock is a handle: the path of a lock and how to take it. It holds nothing, is reusable, and is safe for concurrent
+// use.
 type Lock struct {
 	c      *Coordinator
 	path   string
@@ -29,8 +29,8 @@ type Lock struct {
 	cfg    lockConfig
 }
 
-// Mutex returns a handle for the fair mutex at the path: one holder at a time, in
-// the order in which ZooKeeper accepted the contenders.
+// Mutex returns a handle for the fair mutex at the path: one holder at a time, in the order in which ZooKeeper accepted
+// the contenders.
 func (c *Coordinator) Mutex(path string, options ...LockOption) *Lock {
 	cfg := lockConfigOf(options)
 	return &Lock{c: c, path: path, family: familyMutex.as(cfg), rule: recipes.Mutex{Kazoo: cfg.kazoo}, cfg: cfg}
@@ -39,12 +39,9 @@ func (c *Coordinator) Mutex(path string, options ...LockOption) *Lock {
 // Path returns the path that the handle was made with.
 func (l *Lock) Path() string { return l.path }
 
-// Acquire asks for the lock and returns at once: it waits for no server and no lock,
-// though it may do for some milliseconds what has to be done when a session with
-// thousands of locks ends. Of several acquisitions that are asked for one behind the
-// other, the servers decide which queues up first. Every outcome arrives on a
-// channel of the acquisition, bad arguments included. ctx bounds the wait until
-// the Grant is taken; afterwards only Release or a loss ends it.
+// Acquire asks for the lock and returns at once. Every outcome arrives on a channel of the acquisition, errors for bad
+// arguments included. ctx bounds the wait until the Grant is taken; afterwards only Release or a loss ends the
+// acquisition. The servers decide the order of several acquisitions, not the order of the calls.
 func (l *Lock) Acquire(ctx context.Context, options ...AcquireOption) *Acquisition {
 	return l.acquire(ctx, configOf(options))
 }
@@ -212,20 +209,16 @@ func (l *Lock) sizeOfACL() int {
 	return size
 }
 
-// Do runs f while holding the lock. It returns f's error, or why the lock could
-// not be had; ctx bounds the wait, and f's context is a child of it that is
-// cancelled on a loss. After a loss the result is errors.Join of a [*LostError]
-// and f's error.
+// Do acquires the lock, runs f, and releases the lock. ctx bounds the wait. f's context is a child of ctx that is
+// cancelled on a loss. Do returns f's error, or why there was no Grant. After a loss it returns errors.Join of a
+// [*LostError] and f's error.
 //
-// When f has returned Do waits until the servers have answered the release, or cannot be reached. If they refuse it the node stays
-// until the session ends, and the result is errors.Join of what they said, [ErrNoAuth] for instance, and f's error.
+// The node stays until f has returned, also after a loss. So f must not wait for the same lock then. Close cancels f's
+// context and waits for f, at most half the session timeout; Do then returns errors.Join of [ErrClosed] and f's error.
+// If f panics, the node is given up and the panic goes on; with [DetectCrash] that is a crash.
 //
-// The node is given up when f has returned, not before: f is the only one to know
-// when its work has stopped. That is so after a loss, too, so f must not wait for the same lock
-// then: its own node may stand ahead. Close cancels f's context and waits for f, but for no
-// longer than half the session timeout; the result is then errors.Join of
-// [ErrClosed] and f's error. If f panics, the node is given up and the panic goes
-// on; to a lock with [DetectCrash] that is a crash.
+// Do waits until the servers have answered the release, or cannot be reached. If they refuse, the node stays until the
+// session ends, and Do returns errors.Join of their error, such as [ErrNoAuth], and f's error.
 func (l *Lock) Do(ctx context.Context, f func(context.Context, events.Grant) error, options ...AcquireOption) error {
 	cfg := configOf(options)
 	cfg.keep = true

@@ -10,30 +10,18 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// Multi returns a handle for several locks that are had together: mutexes, and sides of read/write locks, mixed as need be. Each of
-// them keeps out whom it would keep out alone, and waits for whom it would wait for alone.
+// Multi returns a handle that takes several locks together, all or none: mutexes and sides of read/write locks. There is
+// one Grant with one Token, and its Members are in the order given here. The Token fences each path, except where it
+// only reads. If one node is lost, all are, with one Lost. Release gives all back.
 //
-// Whoever asks queues up at all paths in one transaction, so of two who ask for some of the same locks, in whatever order they
-// name them, the same one comes first everywhere, and they do not wait for each other. There is one Grant, when
-// all are held and not before, with one Token, which is a fencing token for each path but those where it only reads, and the Members in the order given here. If one of the nodes is
-// lost all are, which is one Lost; the others are given up then. If one is lost while it waits, it gives up its places at the
-// other paths, too, and queues up anew, which is Requeued. Release gives all back in one transaction.
+// Limitation: a caller that holds one of the paths and then asks for another one singly can deadlock with a multi-lock.
+// Ask for all of them together, or bound the wait. With the context of one of the locks a multi-lock is [ErrDeadlock],
+// and the other way round.
 //
-// Where nobody else is it costs one round trip, however many locks there are, and one to release. A waiter stands in all
-// queues meanwhile, and keeps out those who come later, at the paths that are free, too: that is what all or nothing costs.
-// So whoever takes the same locks one by one, in whatever order, as Curator's InterProcessMultiLock does, may come to
-// wait for a multi-lock, and that for him: 1. he holds a; 2. the multi-lock queues up behind him at a, and is the
-// first at b; 3. he asks for b. All who want several of them should ask for them together, or bound their wait.
-//
-// Path, and what is said of one path in errors and events, is that of the first lock. [Acquisition.Guard] checks the first
-// lock's node, [Acquisition.Txn] all of them. [WithData] stores the data in each node, and [WithACL] counts for each
-// handle. With the context of a lock one cannot ask for a multi-lock with the same path, nor the other way round: that is
-// [ErrDeadlock]. No multi-lock is entered again, and no writer in it becomes a reader.
-//
-// Bad input is told by the acquisition, before anything is sent: [ErrMembers] if there are no locks, or one is nil or another
-// coordinator's; [ErrDuplicate] if a path is in it twice; [ErrKind] for an unfair lock, another multi-lock, and a lock
-// that is [Reentrant], [DetectCrash] or [AsKazoo]; [ErrPath]; [ErrTooLarge] if all of it does not fit into one request of 1 MiB. What
-// is wrong with one of the locks, or refused by the servers at its path, is a [*MemberError], which names it.
+// Path, errors and events name the first lock. [Acquisition.Guard] checks its node, [Acquisition.Txn] all nodes. The
+// acquisition ends with [ErrMembers] if there are no locks, or one is nil or another coordinator's; [ErrDuplicate] for a
+// path given twice; [ErrKind] for an unfair lock, a multi-lock, or a [Reentrant], [DetectCrash] or [AsKazoo] lock;
+// [ErrPath]; [ErrTooLarge] if the request exceeds 1 MiB; and a [*MemberError] that names the lock at fault.
 func (c *Coordinator) Multi(locks ...*Lock) *Lock {
 	m := &members{locks: append([]*Lock(nil), locks...)}
 	l := &Lock{c: c, rule: m}

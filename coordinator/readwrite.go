@@ -2,14 +2,13 @@ package coordinator
 
 import "github.com/zkgrant/zkgrant/recipes"
 
-// ReadWrite is a handle for both sides of a read/write lock. It holds nothing, may be used
-// any number of times, and from any goroutine.
+// ReadWrite is a handle for both sides of a read/write lock. It holds nothing, is reusable, and is safe for concurrent
+// use.
 type ReadWrite struct{ read, write *Lock }
 
-// ReadWrite returns a handle for the read/write lock at the path: one writer, or any
-// number of readers. It is fair: whoever comes first is granted first, but for readers
-// who hold it together, so a writer waits for those before it and for nobody who came later.
-// On the wire it is Curator's InterProcessReadWriteLock.
+// ReadWrite returns a handle for the read/write lock at the path: one writer, or any number of readers. It is fair: a
+// reader waits for the writers ahead of it, a writer for every contender ahead of it. On the wire it is Curator's
+// InterProcessReadWriteLock.
 func (c *Coordinator) ReadWrite(path string, options ...LockOption) *ReadWrite {
 	cfg := lockConfigOf(options)
 	family := familyReadWrite.as(cfg)
@@ -19,19 +18,15 @@ func (c *Coordinator) ReadWrite(path string, options ...LockOption) *ReadWrite {
 	}
 }
 
-// Read returns the side that is held together with other readers. The Token of its Grant is
-// no fencing token: readers do not exclude each other. But no writer behind them has a smaller one.
+// Read returns the side that is held together with other readers. Its Token is not a fencing token, but no writer behind
+// the readers has a smaller one.
 //
-// A writer becomes a reader, and lets no other writer in between, by asking for this side with the
-// [Acquisition.Context] of the write lock while it holds that, and by releasing the write lock when
-// the read lock is granted. That takes four requests and waits for nobody. The read lock's Token is that of
-// the write lock. If the write lock is given up or lost before, the read lock need not be granted. What descends from
-// the write lock's context is cancelled with the write lock, though: for a function in [Lock.Do] that goes on reading behind
-// its release, ask with [context.WithoutCancel] of it.
+// A writer becomes a reader, with no other writer in between: it acquires this side with the [Acquisition.Context] of
+// the held write lock, and releases the write lock after the Grant. The Token is that of the write lock. The write
+// lock's context ends with the write lock. To read on after a [Lock.Do], acquire with [context.WithoutCancel] of it.
 func (rw *ReadWrite) Read() *Lock { return rw.read }
 
-// Write returns the side that is held alone. With the context of a read lock that is held it
-// cannot be had, which is [ErrDeadlock]: two readers that want to write would wait for each other. There are two ways to read,
-// decide and then write. One writes beside other readers, under the read lock, with [Acquisition.Txn] and a check of the version
-// that was read. The other releases the read lock, takes the write lock, and reads again.
+// Write returns the side that is held alone. With the context of a held read lock it is [ErrDeadlock]. Instead, write
+// under the read lock with [Acquisition.Txn] and a version check, or release the read lock, take the write lock, and
+// read again.
 func (rw *ReadWrite) Write() *Lock { return rw.write }

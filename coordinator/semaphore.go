@@ -15,8 +15,7 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// Semaphore is a handle for a number of permits. It holds nothing, may be used any number
-// of times, and from any goroutine.
+// Semaphore is a handle for a number of permits. It holds nothing, is reusable, and is safe for concurrent use.
 type Semaphore struct {
 	lock *Lock // its rule is that of who takes one permit
 
@@ -25,19 +24,15 @@ type Semaphore struct {
 	resizing int          // how many are about to change it, and do not know yet whether they have
 }
 
-// Semaphore returns a handle for the semaphore at the path, which has so many permits. They are
-// given out in the order in which they were asked for: whoever wants several gets them
-// together, and nobody who came later is let in before.
+// Semaphore returns a handle for the semaphore at the path, with so many permits. Permits are granted in the order of
+// arrival. Several permits are granted together.
 //
-// How many there are is agreed among all who use it: whoever comes first writes it to a node, `size`
-// below the path, which stays. (Nobody should delete that node while the semaphore is in use: if it is made anew with another size while
-// somebody is being let in, he is let in by the size before.) Who comes with another opinion gets [ErrSizeMismatch], unless the handle
-// was made with [AdoptSize]. [Semaphore.Resize] changes it, and mends it, too, if somebody has written there what is
-// no number above 0: until then every acquisition ends with an error that says so.
+// The first contender writes the size to the node `size` below the path, which stays: do not delete it while the
+// semaphore is in use. A handle with another size gets [ErrSizeMismatch], unless it has [AdoptSize]. [Semaphore.Resize]
+// changes the size, and repairs one that is not a positive number.
 //
-// On the wire it is Curator's InterProcessSemaphoreV2, and with one permit its
-// InterProcessSemaphoreMutex. These do not know of the size, and have one of their
-// own. Whatever is below `leases` counts as a permit that is taken, whoever made it.
+// On the wire it is Curator's InterProcessSemaphoreV2, and with one permit InterProcessSemaphoreMutex. Curator ignores
+// the agreed size. Every node below `leases` counts as a taken permit.
 func (c *Coordinator) Semaphore(path string, permits int, options ...LockOption) *Semaphore {
 	return &Semaphore{
 		lock: &Lock{c: c, path: path, family: familySemaphore, rule: recipes.Semaphore{Permits: 1}, cfg: lockConfigOf(options)},
@@ -48,17 +43,13 @@ func (c *Coordinator) Semaphore(path string, permits int, options ...LockOption)
 // Path returns the path that the handle was made with.
 func (s *Semaphore) Path() string { return s.lock.path }
 
-// Acquire asks for one permit, or as many as [WithPermits] says, and returns at once, as
-// [Lock.Acquire] does. All permits of an acquisition are granted with one Grant, lost with one Lost,
-// and given back with one Release.
+// Acquire asks for one permit, or as many as [WithPermits] says, and returns at once, as [Lock.Acquire] does. All
+// permits come with one Grant, are lost with one Lost, and go with one Release. The Token grows from grant to grant, but
+// does not fence: a semaphore has several holders.
 //
-// The Token grows from grant to grant. It tells an older holder from a newer one; who needs at most
-// one writer at a time wants a mutex.
-//
-// A context that holds permits of the semaphore (see [Acquisition.Context]) may ask for more, unless
-// it then had more than there are: it would wait for itself, which is [ErrDeadlock]. With [AdoptSize], and beside a
-// Resize, it is not known how many there are, and it waits, until somebody makes more or its wait is bounded. Several who ask
-// for more can come to wait for each other in any case.
+// A context that holds permits (see [Acquisition.Context]) may ask for more. If that is more than there are, it is
+// [ErrDeadlock]; with [AdoptSize] or beside a Resize, it waits. Limitation: several callers that each ask for more can
+// deadlock.
 func (s *Semaphore) Acquire(ctx context.Context, options ...AcquireOption) *Acquisition {
 	return s.acquire(ctx, configOf(options))
 }
@@ -76,18 +67,13 @@ func (s *Semaphore) Do(ctx context.Context, f func(context.Context, events.Grant
 	return run(ctx, f, s.acquire(ctx, cfg))
 }
 
-// Resize sets how many permits there are, for everybody who uses the semaphore, and from
-// then on in the opinion of this handle. Who has asked already follows. Other handles, of this process and of others, keep
-// their opinion, and what they ask for from then on ends with [ErrSizeMismatch], unless they were made with [AdoptSize]; so
-// where sizes change at run time, all handles should be. If there are more than before, who can now be
-// granted is, in the order of the queue. If there are fewer nobody loses any: nothing is granted until
-// enough were given back; who wants more than there are ends with [ErrPermits] when it is
-// first in the queue.
+// Resize sets the number of permits for every process and for this handle. Waiters follow it. Later acquisitions of
+// other handles end with [ErrSizeMismatch], unless they have [AdoptSize]. No permit is revoked: with fewer permits, the
+// next Grant waits until enough were given back. A waiter that wants more than there are ends with [ErrPermits] when it
+// is first.
 //
-// It returns when the servers have it, and waits for a connection if there is none. [ErrPermits], [ErrPath],
-// [ErrKind], [ErrNoAuth], [ErrQuota] and [ErrClosed] say what was wrong, and that the size is what it was,
-// but for ErrClosed if it came while an answer was awaited. An error that is the cause of ctx leaves open whether they
-// will have it. If a connection breaks it is sent again, so it may overrule another Resize of the same moment.
+// Resize waits for a connection and for the answer. After [ErrPermits], [ErrPath], [ErrKind], [ErrNoAuth] and [ErrQuota]
+// the size is unchanged. After [ErrClosed] or the cause of ctx it may have changed.
 func (s *Semaphore) Resize(ctx context.Context, permits int) error {
 	if permits <= 0 || permits > math.MaxInt32 {
 		return fmt.Errorf("%w: a size of %d for %s", errInvalidPermits, permits, s.lock.path)
@@ -128,10 +114,9 @@ func (s *Semaphore) announce() {
 	}
 }
 
-// Queue returns who holds permits, in the order in which they were granted, and behind them who waits, in the order of the
-// queue. Each is in it once, and its Permits say how many it holds or waits for. What is said at [Lock.Queue] holds here, too.
-// Whatever stands among the leases is taken for a holder. Contenders of other libraries take permits one by one, and each of
-// these is a contender of its own.
+// Queue returns the holders in the order of their grants, then the waiters in the order of the queue; see [Lock.Queue].
+// Permits says how many each holds or waits for. Contenders of other libraries are listed once for each permit. Every
+// node among the leases counts as a holder.
 func (s *Semaphore) Queue(ctx context.Context) ([]events.Contender, error) {
 	c, path := s.lock.c, s.lock.path
 	if err := c.checkPath(path); err != nil {
