@@ -95,7 +95,7 @@ func contender(dir string, f session.Found) events.Contender {
 // errors of [Lock.Queue].
 func (c *Coordinator) survey(ctx context.Context, dir string, wanted func(name string) bool) ([]session.Found, error) {
 	return c.look(ctx, dir, func(ctx context.Context) ([]session.Found, error) {
-		return c.session.Survey(ctx, dir, wanted)
+		return c.session.ReadQueue(ctx, dir, wanted)
 	})
 }
 

@@ -46,7 +46,7 @@ type client struct {
 
 	told     atomic.Bool   // a server has said that the session was ended
 	retired  atomic.Bool   // over; other goroutines than the session actor's read it
-	readings chan struct{} // has a place for each of a survey that is under way
+	readings chan struct{} // has a place for each of a look that is under way
 
 	// Only the session actor touches these.
 	opened   bool         // the session was announced

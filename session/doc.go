@@ -56,7 +56,7 @@
 // # Goroutines
 //
 // Each belongs to the group that the session was opened with: one or two per request
-// under way, and up to 64 for what surveys read; one for the session's mailbox, if what
+// under way, and up to 64 for what looks read; one for the session's mailbox, if what
 // comes in would keep somebody else too long; per client one that sends while there is
 // much to send, one that waits for the client's own goroutines to end, and one that
 // closes it.

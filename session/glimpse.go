@@ -13,7 +13,7 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// mostGlimpses bounds the glimpses under way at a time, as mostSurveys does surveys.
+// mostGlimpses bounds the glimpses under way at a time, as mostLooks does looks.
 const mostGlimpses = 8
 
 // glimpse is a request that reads who leads, and has the session told when that is over. It is made in any epoch, and

@@ -114,11 +114,11 @@ func (s *Session) mayPark(r request) bool {
 	switch r := r.(type) {
 	case *verifying:
 		return r.isDue()
-	case *transaction:
+	case *called:
 		switch {
 		case r.seat == nil || r.seat.single == nil || r.rests:
 		case !r.seat.single.settled || r.seat.lapsed.Load():
-			r.outcome <- transacted{err: ErrGuard}
+			r.outcome <- ErrGuard
 			return false
 		default:
 			r.rests = true
@@ -135,7 +135,7 @@ func (s *Session) mayPark(r request) bool {
 
 // unrest says that a transaction is answered, or never will be made.
 func (s *Session) unrest(r request) {
-	t, ok := r.(*transaction)
+	t, ok := r.(*called)
 	if !ok || !t.rests {
 		return
 	}
