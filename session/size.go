@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 	"go.uber.org/zap"
 )
 
@@ -93,11 +94,11 @@ func (c *client) resize(node string, size int32, acl []zk.ACL) error {
 		res, err := c.conn.Multi(set,
 			&zk.CreateRequest{Path: wake, Acl: acl, Flags: zk.FlagEphemeral},
 			&zk.DeleteRequest{Path: wake, Version: anyVersion})
-		failed := FailedOp(res)
+		failed := zkerr.FailedOp(res)
 		if failed >= 0 {
 			err = res[failed].Error
 		}
-		if failed > 0 && !unsettled(err) {
+		if failed > 0 && !zkerr.Unsettled(err) {
 			var done bool
 			if done, err = c.resizeUnheard(node, size, err); done {
 				return nil
