@@ -6,8 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 	"pgregory.net/rapid"
+
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // exchange is a request that was answered.

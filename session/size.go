@@ -8,8 +8,9 @@ import (
 	"strconv"
 
 	"github.com/go-zookeeper/zk"
-	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 	"go.uber.org/zap"
+
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // This file is about how many permits a semaphore has: the node that says so.
