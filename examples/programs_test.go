@@ -65,6 +65,10 @@ func TestPrograms(t *testing.T) {
 		t.Parallel()
 		lose(t, folder)
 	})
+	t.Run("connecting", func(t *testing.T) {
+		t.Parallel()
+		connecting(t, folder)
+	})
 }
 
 // build returns a folder with the examples' programs.
