@@ -209,7 +209,7 @@ func scenes() []scene {
 		}},
 		{program: "fencedwriter", await: []line{{"ann  is halted", 1}}}, // Bob waits
 		{program: "fencedwriter", args: args("-timeout 1s"), toTheEnd: true, says: []string{
-			`is her lock valid\? false`, "refuses: token", "the store that compares tokens has 70, the store that does not has 20",
+			`is its lock valid\? false`, "refuses: token", "the store that compares tokens has 70, the store that does not has 20",
 		}},
 		// The customer orders, and orders again from the next leader.
 		{
@@ -229,15 +229,8 @@ func scenes() []scene {
 		{program: "quickstart", args: args("-hold 50ms"), toTheEnd: true, says: []string{
 			"cid   LOST       session expired", "nodes left                0",
 		}},
-		{program: "readerswriter", args: args("-for 0"), await: []line{{"has written", 3}}, says: []string{
-			`[1-9]\d* times written, [1-9]\d* times read; at most [2-9] read at a time`,
-		}},
 		{program: "repair", args: args("-for 0 -timeout 2s"), await: []line{{"whole false", 2}}, says: []string{
 			`[1-9]\d* times written, [1-9]\d* times read; died half-way [1-9]\d* times, repaired [1-9]\d* times`,
-		}},
-		{program: "tasks", args: args("-task 1h"), nodes: 8, says: []string{"0 tasks done"}}, // all are at work
-		{program: "tasks", args: args("-timeout 1s -tasks 200 -workers 8 -task 2ms"), toTheEnd: true, says: []string{
-			"worker 1  is dead", "again\n", "200 tasks done, each once; begun 201 times",
 		}},
 		{program: "transfer", args: args("-for 0"), await: []line{{"tellers", 1}}, says: []string{together}},
 		{program: "transfer", args: args("-for 2s"), toTheEnd: true, says: []string{together}},
@@ -270,9 +263,7 @@ func calls() []call {
 		{"quickstart", args("-hold 0s"), 2, number},
 		{"quickstart", args("-timeout -1s"), 2, number},
 		{"quickstart", args("-zk host:none"), 1, "malformed"},
-		{"readerswriter", args("-readers 0"), 2, number},
 		{"repair", args("-readers 0"), 2, number},
-		{"tasks", args("-workers 0"), 2, number},
 		{"transfer", args("-nosuchflag"), 2, "nosuchflag"},
 	}
 }
