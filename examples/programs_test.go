@@ -226,8 +226,8 @@ func scenes() []scene {
 		{program: "quickstart", args: args("-hold 1h"), chroot: "/some/app", nodes: 5, await: []line{{" ahead", 4}}, says: []string{
 			" granted ", "nodes left: 0",
 		}},
-		{program: "quickstart", args: args("-hold 50ms"), toTheEnd: true, says: []string{
-			"cid   LOST       session expired", "nodes left                0",
+		{program: "quickstart", args: args("-hold 50ms -timeout 2s"), toTheEnd: true, says: []string{
+			"cid   LOST       lease ran out", "one at a time             yes", "nodes left                0",
 		}},
 		{program: "repair", args: args("-for 0 -timeout 2s"), await: []line{{"whole false", 2}}, says: []string{
 			`[1-9]\d* times written, [1-9]\d* times read; died half-way [1-9]\d* times, repaired [1-9]\d* times`,
