@@ -28,6 +28,7 @@ func copies() []copied {
 		{program: "hello", lines: 30, holds: "hello, token"},
 		{program: "worker", lines: 150, args: "-http 127.0.0.1:0", holds: "has the lock, token", again: true},
 		{program: "cron", lines: 150, holds: "leads, token", again: true},
+		{program: "leaderhttp", lines: 200, args: "-http 127.0.0.1:0", holds: "leads, token", again: true},
 	}
 }
 

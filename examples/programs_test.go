@@ -149,9 +149,6 @@ func play(t *testing.T, folder, servers string, sig os.Signal, toTheEnd bool) {
 			for _, line := range c.await {
 				p.Await(t, line.text, line.count)
 			}
-			if c.again.count > 0 {
-				p.Await(t, c.again.text, p.Count(c.again.text)+c.again.count)
-			}
 			if c.nodes > 0 {
 				stagetest.AwaitEphemerals(t, servers, root+c.chroot, c.nodes)
 			}
@@ -185,7 +182,6 @@ type scene struct {
 	args     []string
 	chroot   string // nobody has made it
 	await    []line
-	again    line // as often as this behind them
 	nodes    int
 	toTheEnd bool // it is not told to stop
 	says     []string
@@ -211,12 +207,6 @@ func scenes() []scene {
 		{program: "fencedwriter", args: args("-timeout 1s"), toTheEnd: true, says: []string{
 			`is its lock valid\? false`, "refuses: token", "the store that compares tokens has 70, the store that does not has 20",
 		}},
-		// The customer orders, and orders again from the next leader.
-		{
-			program: "leaderhttp", args: args("-for 0"),
-			await: []line{{"leads, token", 2}, {"is gone", 1}}, again: line{"the customer asks", 2},
-			says: []string{"has taken order 1 under token", "the customer had"}, counts: map[string]int{"is gone": 3},
-		},
 		{program: "limiter", args: args("-for 0 -raise 100ms"), await: []line{{"a big job begins", 3}}, says: []string{
 			"permits in use",
 		}},
@@ -253,7 +243,6 @@ func calls() []call {
 		{"eventloop", args("-hold 0s"), 2, number},
 		{"eventloop", args("-locks 0"), 2, number},
 		{"fencedwriter", args("-nosuchflag"), 2, "nosuchflag"},
-		{"leaderhttp", args("-nosuchflag"), 2, "nosuchflag"},
 		{"limiter", args("-limit 0"), 2, number},
 		{"limiter", args("-limit 2"), 1, "permits"}, // a big job does not fit
 		{"maintenance", args("-grace -1s"), 2, number},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -13,17 +14,13 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// leaderPath is where the election is held.
-const leaderPath = "/zkgrant/leaderhttp/leader"
-
 // service is one instance.
 type service struct {
 	address  string // of this instance, for others
 	election *coordinator.Election
-	think    time.Duration // what an order takes
-	say      func(string, ...any)
+	think    time.Duration                           // what an order takes
 	term     atomic.Pointer[coordinator.Acquisition] // in which this instance leads; nil: it does not
-	leader   atomic.Pointer[events.Leader]           // whoever leads, as far as is known
+	leader   atomic.Pointer[events.Leader]           // who leads, as far as is known
 
 	mu     sync.Mutex
 	orders int
@@ -43,9 +40,6 @@ func (s *service) run(ctx context.Context) error {
 	}()
 	for term, err := range s.election.Terms(ctx, coordinator.WithData([]byte(s.address))) {
 		if err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
 			return err
 		}
 		s.lead(term.Context(ctx), term)
@@ -56,12 +50,12 @@ func (s *service) run(ctx context.Context) error {
 // lead leads until ctx ends, which is that of the term.
 func (s *service) lead(ctx context.Context, term *coordinator.Acquisition) {
 	s.term.Store(term)
-	defer s.term.Store(nil) // before somebody else may lead
-	s.say("leads, token %#x", term.Grant().Token)
+	defer s.term.Store(nil) // before another instance may lead
+	log.Printf("%s leads, token %d", s.address, term.Grant().Token)
 	<-ctx.Done()
 	var lost *coordinator.LostError
 	if errors.As(context.Cause(ctx), &lost) {
-		s.say("does not lead any more: %v", lost.Reason)
+		log.Printf("%s LOST the lead: %v", s.address, lost.Reason)
 	}
 }
 
@@ -121,6 +115,6 @@ func (s *service) order(w http.ResponseWriter, r *http.Request, term *coordinato
 	s.orders++
 	n := s.orders
 	s.mu.Unlock()
-	// Whoever stores the order elsewhere sends the token along; see ../fencedwriter.
-	fmt.Fprintf(w, "%s has taken order %d under token %#x\n", s.address, n, term.Grant().Token)
+	// An order that is stored elsewhere bears the token: ../fencedwriter has the SQL.
+	fmt.Fprintf(w, "%s has taken order %d under token %d\n", s.address, n, term.Grant().Token)
 }
