@@ -535,6 +535,7 @@ func TestTheLogTellsTheLifeOfLocks(t *testing.T) {
 				written := &page{}
 				c := coordtest.Connect(t, srv, slogTo(written, level))
 				first, one := coordtest.Hold(t, c.Mutex(lockPath))
+				synctest.Wait() // the log tells of it behind the channel
 				second := coordtest.Queue(c.Mutex(lockPath))
 				time.Sleep(time.Minute)
 				first.Release()

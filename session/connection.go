@@ -84,6 +84,11 @@ func (s *Session) onState(c *client, ev zk.Event) {
 func (s *Session) onConnection(c *client, server string) {
 	c.logger.Debug("connected", zap.String("server", server))
 	switch {
+	case c.opened && c.stuck():
+		s.begin(c, func() message {
+			_, _, err := c.conn.Exists("/")
+			return vouched{c, server, err}
+		})
 	case c.opened && (c.watches.any() || c.looks.any()):
 		// Requests wait for the watches: the client restores them by a request
 		// that others can overtake, so what a missed event should have announced
@@ -94,6 +99,23 @@ func (s *Session) onConnection(c *client, server string) {
 	case !c.greeting:
 		c.greeting = true
 		time.AfterFunc(firstRequest, func() { s.actor.Post(rested{c}) })
+	}
+}
+
+// stuck tells whether requests were left unanswered for so long that a handshake alone does not say that they will be answered now.
+func (c *client) stuck() bool {
+	debt := c.link.owing()
+	return !debt.IsZero() && c.clock.now().Sub(debt) >= mostPatience(c.link.timeout())
+}
+
+// onVouched goes on with a connection that has answered a request.
+func (s *Session) onVouched(v vouched) {
+	defer s.finish(v.c)
+	if outcome, _ := Classify(v.err); outcome == Unknown {
+		return // another connection follows
+	}
+	if v.c == s.client && !v.c.over && !v.c.up && v.c.conn.State() == zk.StateHasSession {
+		s.onConnection(v.c, v.server)
 	}
 }
 

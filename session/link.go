@@ -37,7 +37,8 @@ type link struct {
 	mu       sync.Mutex
 	id       int64
 	granted  time.Duration
-	replaced bool // onReplaced has been called
+	replaced bool      // onReplaced has been called
+	debt     time.Time // since when servers have owed an answer, when a connection was given up for that; zero: none was, or one has answered since
 }
 
 // newLink returns a link that has had no session yet. Use one for each client.
@@ -70,6 +71,29 @@ func (l *link) establish(id int64, timeout time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.id, l.granted = id, timeout
+}
+
+// leaveDebt notes since when an answer was owed on a connection that was given up for that, unless one is owed for longer.
+func (l *link) leaveDebt(since time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.debt.IsZero() {
+		l.debt = since
+	}
+}
+
+// settle forgets the debt: a server has answered a request.
+func (l *link) settle() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.debt = time.Time{}
+}
+
+// owing returns since when servers have owed an answer on connections that were given up for that, or the zero time.
+func (l *link) owing() (since time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.debt
 }
 
 func (l *link) answered(sent, answered time.Time, op, zkErr int32) {

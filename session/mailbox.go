@@ -40,6 +40,12 @@ type (
 	}
 	// restored: the watches were restored, or have had their time.
 	restored struct{ c *client }
+	// vouched: a connection behind one without answers has answered, or not.
+	vouched struct {
+		c      *client
+		server string
+		err    error
+	}
 	// shaken: a watch for a semaphore's first may not be armed.
 	shaken struct {
 		c    *client
@@ -132,6 +138,8 @@ func (s *Session) handle(m message) {
 		if m.c == s.client && !m.c.over && !m.c.up && m.c.opened && m.c.conn.State() == zk.StateHasSession {
 			s.resume(m.c)
 		}
+	case vouched:
+		s.onVouched(m)
 	case unwatched:
 		for _, path := range m.c.watches.lost() {
 			m.c.rewatch(path)

@@ -336,3 +336,29 @@ func TestTheLastFlightIsSent(t *testing.T) {
 		}
 	})
 }
+
+// TestAStuckServerIsNoConnection: requests are left unanswered, and pings and handshakes are not. The session is suspended until a server
+// answers a request.
+func TestAStuckServerIsNoConnection(t *testing.T) {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		s := r.Seated()
+		node := s.CreateNode(1)
+		s.ListNodes(1)
+		s.ClaimNode(1, node.Text)
+		r.Server.Intercept(func(q zktest.Request) zktest.Action {
+			if q.Op == zktest.OpPing || q.Op == zktest.OpConnect {
+				return zktest.Pass()
+			}
+			return zktest.Swallow()
+		})
+		time.Sleep(time.Minute)
+		if told := s.Fresh(); count[recipes.Suspended](told) != 1 || count[recipes.Reconnected](told) != 0 {
+			t.Errorf("the seat is told %+v, want one Suspended, and no connection", told)
+		}
+		r.Server.Intercept(nil)
+		time.Sleep(sessiontest.Timeout)
+		if told := s.Fresh(); count[recipes.Reconnected](told) != 1 || count[recipes.Suspended](told) != 0 {
+			t.Errorf("when requests are answered again the seat is told %+v, want one Reconnected", told)
+		}
+	})
+}

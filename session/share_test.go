@@ -327,7 +327,7 @@ func TestEachIsToldThatTheNodeIsGone(t *testing.T) {
 					t.Errorf("%d were told in the moment of the first, want all 3", n)
 				}
 				r.Server.Intercept(nil)
-				time.Sleep(time.Minute)
+				time.Sleep(sessiontest.Timeout / 2) // less than after what a connection is given up for a request without an answer
 				for i, s := range all {
 					told := s.Fresh()
 					// The event comes before the refusal of a claim, where there is a watch.

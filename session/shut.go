@@ -23,7 +23,9 @@ func (s *Session) Patience() time.Duration {
 	}
 	timeout, now := c.link.timeout(), s.clock.now()
 	_, since := c.dialer.owing()
-	switch {
+	switch debt := c.link.owing(); {
+	case !debt.IsZero():
+		since = debt
 	case state == Suspended:
 		since = c.lease.heard() // what was asked for since then has got lost with the connection
 	case since.IsZero():

@@ -58,6 +58,17 @@ func (q silence) left(now time.Time) (wait time.Duration, ok bool) {
 // clientPatience is after what silence the client hangs up.
 func clientPatience(timeout time.Duration) time.Duration { return timeout * 2 / 3 }
 
+// mostPatience is for how long a request waits for its answer, whatever else is answered meanwhile. The client would wait for ever: it
+// counts from the newest bytes, and a server that is stuck may go on answering pings. A lease has run out by then, or is about to, and
+// there is time left to close the session.
+func mostPatience(timeout time.Duration) time.Duration { return timeout * 9 / 10 }
+
+// requestPatience returns for how much longer the oldest request waits that has waited for so long. What has come while nobody read can be
+// read in any case.
+func requestPatience(timeout, waited time.Duration) time.Duration {
+	return max(mostPatience(timeout)-waited, timeout/leastPatience)
+}
+
 // outwait hangs up if the server has been silent for too long, and returns when to look again, after the wait at the latest.
 func (s *Session) outwait(c *client, now time.Time, wait time.Duration) time.Duration {
 	if s.cfg.LossOnSuspend || c.hosts.Len() < 2 {

@@ -144,7 +144,29 @@ func TestSinceWhenAServerOwesAnAnswer(t *testing.T) {
 		want("when all is answered", nothing)
 		ask(3)
 		want("behind another one", 5*time.Second)
+		time.Sleep(time.Second)
+		ask(4)
+		ask(xidPing)
+		time.Sleep(time.Second)
+		go peer.reply(request(xidPing), 0)
+		r.read(4 + minReply)
+		want("when a ping behind it is answered", 5*time.Second)
+		go peer.reply(request(4), 0)
+		r.read(4 + minReply)
+		want("when the request behind it is answered", 5*time.Second)
 		r.end()
 		want("when the connection has ended", nothing)
 	})
+}
+
+// TestForHowLongARequestWaits: nine tenths of the timeout, and at least as long as it takes to read what is there.
+func TestForHowLongARequestWaits(t *testing.T) {
+	const T = 20 * time.Second
+	for waited, want := range map[time.Duration]time.Duration{
+		0: 18 * time.Second, 10 * time.Second: 8 * time.Second, 17 * time.Second: time.Second, 18 * time.Second: time.Second, time.Hour: time.Second,
+	} {
+		if got := requestPatience(T, waited); got != want {
+			t.Errorf("a request that has waited for %v waits for %v longer, want %v", waited, got, want)
+		}
+	}
 }

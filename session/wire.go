@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -75,12 +76,14 @@ type wire struct {
 	askedAt     time.Time
 	askedLength int
 	established time.Time // session granted on this connection
+	granted     time.Time // the same by the clock of the link
 	ended       time.Time
 	cut         bool // hooks have heard of all that is not answered
 	closed      bool
 	pending     map[int32]sent
+	order       []int32     // the xids of pending as they were sent, and perhaps of others behind the first
 	pings       []time.Time // all pings have the same xid, and are answered in order
-	heard       time.Time   // when the newest bytes of an answer came
+	heard       time.Time   // when the newest bytes of an answer came that the server owed
 }
 
 // newWire wraps a fresh connection. The handshake must be complete by the deadline. Close closes socket, not conn: a TLS connection
@@ -213,6 +216,7 @@ func (w *wire) noteRequest() error {
 		w.pings = append(w.pings, w.outAt)
 	} else {
 		w.pending[xid] = sent{at: w.outAt, op: op, length: w.out.length}
+		w.order = append(w.order, xid)
 	}
 	return nil
 }
@@ -227,8 +231,8 @@ func (w *wire) noteReceived(p []byte) error {
 		p = p[n:]
 		switch m {
 		case markMore:
-			if w.back.headed && w.back.int32At(0) != xidEvent {
-				w.hear(w.link.events.now()) // a part of a long answer
+			if w.back.headed {
+				w.hear(w.back.int32At(0), w.link.events.now()) // a part of a long answer
 			}
 			return nil
 		case markHeaded:
@@ -239,10 +243,13 @@ func (w *wire) noteReceived(p []byte) error {
 				}
 				continue
 			}
+			now := w.link.events.now()
+			w.hear(w.back.int32At(0), now)
 			if s, found := w.match(w.back.int32At(0)); found {
-				now := w.link.events.now()
-				w.hear(now)
 				w.restoration.answered(s)
+				if s.op != opPing && s.op != opAuth {
+					w.link.settle()
+				}
 				w.link.answered(s.at, now, s.op, w.back.int32At(12))
 				w.answer(s, now, w.back.int32At(12))
 			}
@@ -250,30 +257,39 @@ func (w *wire) noteReceived(p []byte) error {
 	}
 }
 
-// hear notes when an answer came, or a part of it.
-func (w *wire) hear(now time.Time) {
+// hear notes when an answer came, or a part of it, that the server owed: the one to the oldest request, or to a ping while nothing else
+// is under way.
+func (w *wire) hear(xid int32, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.heard = now
+	if len(w.order) > 0 && xid == w.order[0] || len(w.order) == 0 && xid == xidPing {
+		w.heard = now
+	}
 }
 
-// owing returns since when the server owes an answer: something was asked before, and nothing was heard since. It is the zero time
-// if nothing is under way, or the handshake is, which has a deadline of its own.
+// owing returns since when the server owes an answer. It is the zero time if nothing is under way, or the handshake is, which has a
+// deadline of its own.
 func (w *wire) owing() (since time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.handshaking || !w.ended.IsZero() {
 		return since
 	}
-	if len(w.pings) > 0 {
+	return w.owed()
+}
+
+// owed returns since when the oldest request is under way, or has been the oldest. A server answers requests in order, so one that
+// answers later ones and pings has lost it. It is called with mu held.
+func (w *wire) owed() (since time.Time) {
+	switch {
+	case len(w.order) > 0:
+		since = w.pending[w.order[0]].at
+	case len(w.pings) > 0:
 		since = w.pings[0]
+	default:
+		return since
 	}
-	for _, s := range w.pending {
-		if since.IsZero() || s.at.Before(since) {
-			since = s.at
-		}
-	}
-	if !since.IsZero() && w.heard.After(since) {
+	if w.heard.After(since) {
 		since = w.heard
 	}
 	return since
@@ -309,8 +325,20 @@ func (w *wire) match(xid int32) (sent, bool) {
 	}
 	s, found := w.pending[xid]
 	delete(w.pending, xid)
+	w.order = slices.Delete(w.order, 0, w.settled())
 	s.told = w.cut
 	return s, found
+}
+
+// settled returns how many at the beginning of order are not pending. It is called with mu held.
+func (w *wire) settled() (n int) {
+	for n < len(w.order) {
+		if _, waits := w.pending[w.order[n]]; waits {
+			break
+		}
+		n++
+	}
+	return n
 }
 
 // noteHandshake judges the complete answer to the handshake. Session 0 is the server's word that the session has expired: the
@@ -361,7 +389,7 @@ func (w *wire) endHandshake(granted bool) (told bool) {
 	defer w.mu.Unlock()
 	w.handshaking = false
 	if granted {
-		w.established = time.Now()
+		w.established, w.granted = time.Now(), w.link.events.now()
 	}
 	// This fails only on a connection that has been closed, here or (a pipe) at the other end. The next Read or Write
 	// says so, and the client should hear of its session nevertheless.

@@ -22,7 +22,25 @@ func (w *wire) SetReadDeadline(t time.Time) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.readBy = t
-	return w.conn.SetReadDeadline(w.clamp(t))
+	return w.conn.SetReadDeadline(w.clamp(w.patient(t)))
+}
+
+// patient returns the deadline, or the moment in which the oldest request has waited for long enough, if that is earlier. It is called
+// with mu held.
+func (w *wire) patient(t time.Time) time.Time {
+	since := w.owed()
+	if w.handshaking || since.IsZero() {
+		return t
+	}
+	timeout, now := w.link.timeout(), w.link.events.now()
+	if debt := w.link.owing(); !debt.IsZero() && w.granted.Sub(debt) < mostPatience(timeout) {
+		since = debt // the callers who wait have waited since then
+	}
+	end := time.Now().Add(requestPatience(timeout, now.Sub(since)))
+	if t.IsZero() || end.Before(t) {
+		return end
+	}
+	return t
 }
 
 // SetWriteDeadline sets the deadline for Write; see [wire.SetDeadline].
@@ -45,6 +63,7 @@ func (w *wire) clamp(t time.Time) time.Time {
 
 // fail closes the connection because of err, tells who wants to know, and returns err.
 func (w *wire) fail(err error) error {
+	w.leaveDebt(err)
 	if w.end() {
 		w.report(err)
 	}
@@ -75,6 +94,7 @@ func (w *wire) lose(err error) error {
 			}
 		}
 	}
+	w.leaveDebt(err)
 	if w.end() {
 		w.report(err)
 		if refused {
@@ -82,6 +102,13 @@ func (w *wire) lose(err error) error {
 		}
 	}
 	return err
+}
+
+// leaveDebt has the link remember since when an answer is owed, if the connection is given up for that.
+func (w *wire) leaveDebt(err error) {
+	if errors.Is(err, errSilent) || errors.Is(err, os.ErrDeadlineExceeded) {
+		w.link.leaveDebt(w.owing())
+	}
 }
 
 // end records when the connection ended. Only the first call counts, and returns true; an error that follows from our own Close is
