@@ -7,7 +7,7 @@
 //
 // On SIGTERM the leader finishes the requests that are under way, and then resigns.
 //
-// To make it yours, copy this folder and replace order, in service.go. leaderhttp_test.go tests the service in virtual time.
+// To make it yours, copy this folder and replace order. leaderhttp_test.go tests the service in virtual time.
 package main
 
 import (
@@ -36,14 +36,24 @@ func main() {
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal is not caught
-	if err := run(ctx, *servers, *listen, *address); err != nil && ctx.Err() == nil {
+	if err := run(ctx, *servers, *listen, *address, order); err != nil && ctx.Err() == nil {
 		log.Fatal(err)
 	}
 	log.Print("stopped")
 }
 
+// order is what there is to do. ctx ends when the term is lost, and when the customer goes.
+func order(ctx context.Context) error {
+	select {
+	case <-time.After(20 * time.Millisecond):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // run takes part and serves until ctx ends, whether there is a ZooKeeper yet or not.
-func run(ctx context.Context, servers, listen, address string) error {
+func run(ctx context.Context, servers, listen, address string, order func(context.Context) error) error {
 	c, err := coordinator.Open(servers, coordinator.WithSessionTimeout(10*time.Second)) // add WithAuth or WithTLS here
 	if err != nil {
 		return err
@@ -53,7 +63,7 @@ func run(ctx context.Context, servers, listen, address string) error {
 	if err != nil {
 		return err
 	}
-	s := &service{address: cmp.Or(address, listener.Addr().String()), election: c.Election(leaderPath), think: 20 * time.Millisecond}
+	s := &service{address: cmp.Or(address, listener.Addr().String()), election: c.Election(leaderPath), order: order}
 	server := &http.Server{Handler: s.handler(), ReadHeaderTimeout: time.Second}
 	go func() { _ = server.Serve(listener) }() // ends with Close
 	defer server.Close()

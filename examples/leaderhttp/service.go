@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
@@ -18,7 +17,7 @@ import (
 type service struct {
 	address  string // of this instance, for others
 	election *coordinator.Election
-	think    time.Duration                           // what an order takes
+	order    func(ctx context.Context) error         // takes one; ctx ends with the term
 	term     atomic.Pointer[coordinator.Acquisition] // in which this instance leads; nil: it does not
 	leader   atomic.Pointer[events.Leader]           // who leads, as far as is known
 
@@ -71,7 +70,7 @@ func (s *service) observe(ctx context.Context) {
 func (s *service) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.Handle("POST /orders", s.leaderOnly(s.order))
+	mux.Handle("POST /orders", s.leaderOnly(s.take))
 	return mux
 }
 
@@ -101,13 +100,9 @@ func (s *service) refuse(w http.ResponseWriter) {
 	http.Error(w, fmt.Sprintf("ask the leader: %s", leader.Data), http.StatusServiceUnavailable)
 }
 
-// order is an endpoint that only the leader may serve. It takes some time.
-func (s *service) order(w http.ResponseWriter, r *http.Request, term *coordinator.Acquisition) {
-	select {
-	case <-time.After(s.think): // thinking about it
-	case <-r.Context().Done(): // the customer has gone, or we do not lead any more
-	}
-	if err := context.Cause(r.Context()); err != nil || !term.Valid() {
+// take is an endpoint that only the leader may serve.
+func (s *service) take(w http.ResponseWriter, r *http.Request, term *coordinator.Acquisition) {
+	if err := s.order(r.Context()); err != nil || !term.Valid() {
 		s.refuse(w)
 		return
 	}
