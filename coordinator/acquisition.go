@@ -12,8 +12,8 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// Acquisition is one attempt to hold a lock, from Acquire to Done. It is used once. Its methods are safe for concurrent
-// use. All of them except Wait and Txn return at once.
+// Acquisition is one attempt to hold a lock, from Acquire to Done. Its methods are safe for concurrent use, and all of them except Wait and
+// Txn return at once.
 type Acquisition struct {
 	id    uint64
 	lock  *Lock
@@ -27,12 +27,10 @@ type Acquisition struct {
 // ID returns the number that all events of the acquisition bear. It is unique within the coordinator.
 func (a *Acquisition) ID() uint64 { return a.id }
 
-// Granted delivers the Grant, if there is one. The channel is buffered and never closed. A Grant that was not taken is
-// withdrawn when the acquisition ends.
+// Granted delivers the Grant. The channel is buffered and never closed. A Grant that was not taken is withdrawn when the acquisition ends.
 func (a *Acquisition) Granted() <-chan events.Grant { return a.actor.Granted() }
 
-// Grant returns the Grant, or the zero Grant before there is one. It does not take the Grant, and does not say that the
-// lock is still held. Use it on an acquisition from [FromContext] or [Election.Terms].
+// Grant returns the Grant, or the zero Grant before there is one. It does not take the Grant, and does not say that the lock is still held.
 func (a *Acquisition) Grant() events.Grant {
 	grant, _, _ := a.actor.Tenure()
 	return grant
@@ -42,13 +40,12 @@ func (a *Acquisition) Grant() events.Grant {
 // and never closed.
 func (a *Acquisition) Lost() <-chan events.Lost { return a.actor.Lost() }
 
-// Revoked delivers a request to give a [Revocable] lock back, with its deadline. The channel holds one request and is
-// never closed. A newer request with less time replaces it. A request from before the Grant comes with the Grant. An
-// unread request is dropped when the lock ends.
+// Revoked delivers a request to give a [Revocable] lock back, with its deadline. The channel holds one request and is never closed. A newer
+// request with less time replaces it. A request from before the Grant comes with the Grant.
 func (a *Acquisition) Revoked() <-chan events.Revoked { return a.actor.Revoked() }
 
-// Done is closed last, when the acquisition is over and nothing is held. After a Release the node is gone by then.
-// Exception: if the servers cannot be reached, the node is removed later, or dies with its session.
+// Done is closed last, when nothing is held. After a Release the node is gone by then. Exception: if the servers cannot be reached, the
+// node is removed later, or dies with its session.
 func (a *Acquisition) Done() <-chan struct{} { return a.actor.Done() }
 
 func (a *Acquisition) isDone() bool {
@@ -60,13 +57,12 @@ func (a *Acquisition) isDone() bool {
 	}
 }
 
-// Err returns nil before Done, and after it the reason of the end: nil if the lock was held and released,
-// [ErrNotAcquired] if it was withdrawn before the Grant was taken, the context's cause if the wait ended, a [*LostError]
-// after a loss, or another error.
+// Err returns nil before Done, and after it nil if the lock was held and released, [ErrNotAcquired] if it was withdrawn before the Grant
+// was taken, the context's cause if the wait ended, a [*LostError] after a loss, or another error.
 func (a *Acquisition) Err() error { return a.actor.Err() }
 
-// Release gives the lock back, or withdraws from the queue. It returns at once, and may be called in every state and any
-// number of times. No Grant can be read after it has returned.
+// Release gives the lock back, or withdraws from the queue. It returns at once, and may be called in every state and any number of times.
+// No Grant can be read after it has returned.
 func (a *Acquisition) Release() { a.actor.Withdraw(recipes.WhyReleased) }
 
 // crash is Release for whoever has not come to the end of what he did under the lock. It does nothing behind a Release.
@@ -75,20 +71,16 @@ func (a *Acquisition) crash() { a.actor.Withdraw(recipes.WhyPanicked) }
 // Valid reports whether the lock is held right now, within its lease and before the deadline of a revocation.
 func (a *Acquisition) Valid() bool { return a.actor.Valid() }
 
-// Deadline returns how long the lock can be relied on without further contact with the servers, or the zero time if it
-// is not held. It moves on with the session's writes, up to the deadline of [events.Revoked]. Limitation: a timer set to
-// it is late if the machine is suspended. Valid is not.
+// Deadline returns how long the lock can be relied on without further contact with the servers, or the zero time if it is not held. It
+// moves on with the session's writes. A timer set to it is late if the machine is suspended. Valid is not.
 func (a *Acquisition) Deadline() time.Time { return a.actor.Deadline() }
 
-// Position returns how many contenders are ahead of a waiter: the number in the last [events.Queued], less those known
-// to have left. There may be fewer. ok is false before the first listing, while the lock is held, and after the end.
+// Position returns how many contenders are ahead of a waiter: the number in the last [events.Queued], less those known to have left. ok is
+// false before the first listing, while the lock is held, and after the end.
 func (a *Acquisition) Position() (ahead int, ok bool) { return a.actor.Position() }
 
-// Wait waits for the Grant and takes it. Granted then stays empty. While the lock is held, every call returns the Grant
-// at once. If ctx ends first, Wait returns the cause, and the acquisition goes on.
-//
-// After the end it returns Err, or [ErrReleased] if Err is nil. During a release it waits for the end. Inside [Lock.Do]
-// and [Election.Terms] it returns a loss at once.
+// Wait waits for the Grant and takes it; Granted then stays empty. While the lock is held, every call returns the Grant at once. If ctx
+// ends first, Wait returns the cause, and the acquisition goes on. After the end it returns Err, or [ErrReleased] if Err is nil.
 func (a *Acquisition) Wait(ctx context.Context) (events.Grant, error) {
 	grant, held, err := a.actor.Wait(ctx)
 	if held {
@@ -112,10 +104,9 @@ func (a *Acquisition) granting() (events.Grant, error) {
 	}
 }
 
-// Context returns a child of parent that is cancelled when the lock is lost, with a [*LostError] as its cause, or
-// released, with [ErrReleased]. It is freed with its parent. While the lock is held, an Acquire of the same lock with
-// this context enters it again if the handle is [Reentrant], and ends in [ErrDeadlock] if not. Before the Grant the
-// context is not cancelled and owns nothing.
+// Context returns a child of parent that is cancelled when the lock is lost, with a [*LostError] as its cause, or released, with
+// [ErrReleased]. While the lock is held, an Acquire of the same lock with this context enters it again if the handle is [Reentrant], and
+// ends in [ErrDeadlock] if not. Before the Grant it owns nothing.
 func (a *Acquisition) Context(parent context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(parent)
 	forget := a.actor.OnEnd(func(err error) {
@@ -128,8 +119,8 @@ func (a *Acquisition) Context(parent context.Context) context.Context {
 	return context.WithValue(ctx, ownerKey{}, &owner{a, ownerOf(parent)})
 }
 
-// FromContext returns the latest acquisition whose [Acquisition.Context] ctx is or descends from. A function in
-// [Lock.Do] uses it to call [Acquisition.Txn].
+// FromContext returns the latest acquisition whose [Acquisition.Context] ctx is or descends from: in [Lock.Do], the one to call
+// [Acquisition.Txn] of.
 func FromContext(ctx context.Context) (*Acquisition, bool) {
 	o := ownerOf(ctx)
 	if o == nil {

@@ -9,24 +9,17 @@ import (
 
 // Callbacks are what [Election.Run] calls.
 type Callbacks struct {
-	// OnStartedLeading leads; returning resigns. Its context ends when the term is lost, when the coordinator is closed, and
-	// with the context of Run. The work must stop then. It must not be nil.
+	// OnStartedLeading leads; returning resigns. It must return when its context ends: with a loss, Close, or the context of Run.
 	OnStartedLeading func(context.Context)
-	// OnStoppedLeading is called once after OnStartedLeading, when the node is gone or no server can be reached. It is not
-	// called for a candidate that has never led.
+	// OnStoppedLeading is called once after OnStartedLeading, when the node is gone or no server can be reached. It may be nil.
 	OnStoppedLeading func()
-	// OnNewLeader gets what [Election.Observe] delivers during Run, own terms included. The calls come one after the other
-	// from one goroutine. Run waits for the last one.
+	// OnNewLeader gets what [Election.Observe] delivers during Run, one call after the other. It may be nil.
 	OnNewLeader func(events.Leader)
 }
 
-// Run campaigns once, and calls OnStartedLeading when it leads. It suits programs written with callbacks, as for
-// Kubernetes. [Election.Terms] leads again and again.
-//
-// Run gives leadership back when OnStartedLeading has returned, also after a loss. It then returns nil, a [*LostError]
-// after a loss, [ErrClosed] after Close, or the cause of ctx after its end. A campaign that never leads returns its
-// error. Without OnStartedLeading the error is [ErrInvalid]. A panic in it gives leadership back and goes on, without
-// OnStoppedLeading.
+// Run campaigns once, and calls OnStartedLeading when it leads. Leadership is given back when that has returned, also after a loss. Run
+// then returns nil, a [*LostError] after a loss, [ErrClosed], or the cause of ctx. A campaign that never leads returns its error. After a
+// panic OnStoppedLeading is not called.
 func (e *Election) Run(ctx context.Context, callbacks Callbacks, options ...AcquireOption) error {
 	if callbacks.OnStartedLeading == nil {
 		return fmt.Errorf("%w: Run without OnStartedLeading, at %s", ErrInvalid, e.lock.path)

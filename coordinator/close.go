@@ -20,12 +20,9 @@ func (c *Coordinator) Close() error {
 	return c.Shutdown(ctx)
 }
 
-// Shutdown ends every acquisition with [ErrClosed], ends the session, which removes its nodes, and waits for every goroutine. It
-// returns when ctx ends, at the latest. It first waits for functions in [Lock.Do], and leaves the servers half of the session timeout
-// or of its own time, whichever is less. Do not call it inside such a function.
-//
-// If no server confirms the end, Shutdown returns and logs what may be left until the session expires. A second Shutdown waits for the
-// first.
+// Shutdown ends every acquisition with [ErrClosed], waits for functions in [Lock.Do], ends the session, which removes its nodes, and waits
+// for every goroutine. It returns when ctx ends, at the latest. The servers get half of the session timeout or of its own time, whichever
+// is less. Do not call it inside such a function. What may be left on the servers is returned, and logged.
 func (c *Coordinator) Shutdown(ctx context.Context) error {
 	locks, empty, first := c.live.close()
 	if !first {

@@ -15,14 +15,10 @@ type State uint8
 
 // The states of a session.
 const (
-	// StateConnecting means that there is no session.
-	StateConnecting = State(session.Connecting)
-	// StateConnected means that there is a session and a connection.
-	StateConnected = State(session.Connected)
-	// StateSuspended means that there is a session and no connection.
-	StateSuspended = State(session.Suspended)
-	// StateClosed means that the coordinator was closed.
-	StateClosed = State(session.Closed)
+	StateConnecting = State(session.Connecting) // there is no session
+	StateConnected  = State(session.Connected)  // a session and a connection
+	StateSuspended  = State(session.Suspended)  // a session, and no connection
+	StateClosed     = State(session.Closed)
 )
 
 // String names the state in lower case.
@@ -61,11 +57,9 @@ func Connect(ctx context.Context, servers string, options ...Option) (*Coordinat
 	return c, nil
 }
 
-// Open returns a coordinator at once, without waiting for a server. It fails only if an argument is wrong. The servers are in
-// ZooKeeper's form, `host:port,host:port/chroot`, and are resolved at each dial. The session is made anew after an expiry, until
-// Close.
-//
-// Everything may be used at once: calls wait for the session while their contexts allow. A warning is logged while no server answers.
+// Open returns a coordinator at once, without waiting for a server. It fails only if an argument is wrong. The servers are in ZooKeeper's
+// form, `host:port,host:port/chroot`, and are resolved at each dial. Everything may be used at once: calls wait for the session while their
+// contexts allow.
 func Open(servers string, options ...Option) (*Coordinator, error) {
 	parsed, err := session.ParseConnectString(servers)
 	if err != nil {
@@ -94,8 +88,8 @@ func Open(servers string, options ...Option) (*Coordinator, error) {
 	}, nil
 }
 
-// Ready waits for the first session, and returns nil from then on until Close. It fails with [ErrNoAuth] if a server refuses an
-// identity of [WithAuth], with [ErrClosed], or with the cause of ctx and the latest connection error. It may be called again.
+// Ready waits for the first session, and returns nil from then on until Close. It fails with [ErrNoAuth] if a server refuses an identity,
+// with [ErrClosed], or with the cause of ctx and the latest connection error. It may be called again.
 func (c *Coordinator) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -106,12 +100,9 @@ func (c *Coordinator) Ready(ctx context.Context) error {
 	return c.session.Ready(ctx)
 }
 
-// Events returns every event of every lock of this coordinator from now on, in order. The channel is closed when ctx ends, or after
-// Close once its events are read.
-//
-// Each Grant is followed by exactly one Lost or Ended of the same ID; these three are never dropped. Other events are coalesced for a
-// slow reader. A Grant seen here counts as taken, unless the stream is [Passive]. A Lost may be late: check [Acquisition.Valid] at the
-// moment of use.
+// Events returns every event of every lock of this coordinator from now on, in order. The channel is closed when ctx ends, or after Close.
+// Each Grant is followed by exactly one Lost or Ended of the same ID; these three are never dropped. Other events are coalesced for a slow
+// reader. A Grant seen here counts as taken, unless the stream is [Passive].
 func (c *Coordinator) Events(ctx context.Context, options ...StreamOption) <-chan events.Event {
 	if streamConfigOf(options).passive {
 		return c.house.Stream.SubscribePassively(ctx)

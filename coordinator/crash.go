@@ -6,19 +6,12 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// DetectCrash makes the Grant report an earlier holder that has crashed: [events.Grant].Abandoned names its node, its
-// data, and since when it held. Repair what it left half done. Every Grant reports the first such holder until a holder
-// has released.
+// DetectCrash makes the Grant report an earlier holder that has crashed: [events.Grant.Abandoned]. Repair what it left half done. Every
+// Grant reports the first such holder until a holder has released.
 //
-// A release is [Acquisition.Release] of a held lock, the return of a function in [Lock.Do], or the end of a body of
-// [Election.Terms]. A crash is the end of the process or session, a loss, a panic or runtime.Goexit, and
-// [Coordinator.Close] while the lock is held. There are no false negatives. A false positive is possible if the session
-// ends around a Grant or a release.
-//
-// The record is a node at the lock's path with `.holder` behind it, so a lock at / is [ErrPath]. Holders must be able to
-// read each other's records, and to create and delete in the node above ([ErrNoAuth]). A foreign node there is
-// [ErrRecord]. Every program that holds the lock must use the option. Mixed use in one coordinator is [ErrKind], as are
-// semaphores, unfair locks and multi-locks. Readers are told, and make no record.
+// A crash is the end of the process or session, a loss, a panic, and [Coordinator.Close] while the lock is held. There are no false
+// negatives. Every program that holds the lock must use the option. Semaphores, unfair locks and multi-locks are [ErrKind]. See
+// docs/limits.md.
 func DetectCrash() LockOption { return lockOption(func(c *lockConfig) { c.detect = true }) }
 
 // checkDetect finds what keeps the lock from having a record.

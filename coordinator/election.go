@@ -12,46 +12,31 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// Election is a handle for an election: a mutex whose holder leads and publishes who it is. It holds nothing, is
-// reusable, and is safe for concurrent use.
+// Election is a handle for an election: a mutex whose holder leads and publishes who it is. It is reusable, and safe for concurrent use.
 type Election struct{ lock *Lock }
 
-// Election returns a handle for the election at the path. Candidates lead one at a time, in the order of arrival, each
-// until it resigns or loses its term. A term is an [Acquisition], with every promise of a mutex.
-//
-// On the wire it is a mutex: Curator's LeaderSelector can campaign beside it, its LeaderLatch cannot. kazoo's Election
-// can with [AsKazoo]. With [Reentrant] a leader may campaign again with its term's context, and has another term with
-// the same node at once. Without, that is [ErrDeadlock].
+// Election returns a handle for the election at the path. Candidates lead one at a time, in the order of arrival. A term is an
+// [Acquisition], with every promise of a mutex, which it is on the wire.
 func (c *Coordinator) Election(path string, options ...LockOption) *Election {
 	cfg := lockConfigOf(options)
 	return &Election{&Lock{c: c, path: path, family: familyElection.as(cfg), rule: recipes.Mutex{Kazoo: cfg.kazoo}, cfg: cfg}}
 }
 
-// Path returns the path that the handle was made with.
+// Path returns the handle's path.
 func (e *Election) Path() string { return e.lock.path }
 
-// Campaign makes a candidate and returns at once, as [Lock.Acquire] does. The Grant begins the term, Lost ends it, and
-// Release resigns or withdraws. [WithData] is what observers are told of the leader, until [Election.Proclaim] replaces
-// it.
+// Campaign makes a candidate and returns at once, as [Lock.Acquire] does. The Grant begins the term, Lost ends it, and Release resigns or
+// withdraws. [WithData] is what observers are told.
 func (e *Election) Campaign(ctx context.Context, options ...AcquireOption) *Acquisition {
 	return e.lock.acquire(ctx, configOf(options))
 }
 
-// Terms campaigns, and yields each term after its Grant was taken; [Acquisition.Grant] returns it. The term is released
-// when the body ends, and Terms campaigns again, behind all waiters. A break ends it. The body learns of a loss by
-// [Acquisition.Context], Lost or Valid, and must then stop; it must not wait for Done. The node stays until the body
-// ends, also after a loss.
+// Terms campaigns, and yields each term after its Grant was taken; [Acquisition.Grant] returns it. The term is released when the body ends,
+// also after a loss, and Terms campaigns again, behind all waiters. The body must stop when [Acquisition.Context] ends, and must not wait
+// for Done.
 //
-//	for term, err := range c.Election("/service/leader").Terms(ctx, coordinator.WithData(address)) {
-//		if err != nil {
-//			return err
-//		}
-//		lead(term.Context(ctx), term.Grant().Token)
-//	}
-//
-// ctx bounds the wait, not a term. The last pair yielded is a nil acquisition and an error: the cause of ctx, the error
-// of a campaign such as [ErrClosed], or the servers' refusal of a release. A lost term is not an error. Each loop is a
-// candidate of its own.
+// ctx bounds the wait, not a term. The last pair is a nil acquisition and an error: the cause of ctx, the error of a campaign, or of a
+// release. A lost term is not an error.
 func (e *Election) Terms(ctx context.Context, options ...AcquireOption) iter.Seq2[*Acquisition, error] {
 	return func(yield func(*Acquisition, error) bool) {
 		for e.term(ctx, configOf(options), yield) {
@@ -98,12 +83,8 @@ func (e *Election) goesOn(ctx context.Context, term *Acquisition, yield func(*Ac
 	}
 }
 
-// Proclaim replaces what Observe and Queue tell of the leader, as set with [WithData]. A candidate whose node is gone
-// changes nothing, however late the request arrives.
-//
-// It waits for a connection and the answer, until ctx ends. Its errors are those of [Acquisition.Txn], and
-// [ErrNotCandidate] if term is not of this election and coordinator; nothing was sent then. After [ErrOutcomeUnknown]
-// the data may have been replaced. The caller may reuse data afterwards.
+// Proclaim replaces what Observe and Queue tell of the leader, as set with [WithData]. A candidate whose node is gone changes nothing. Its
+// errors are those of [Acquisition.Txn], and [ErrNotCandidate].
 func (e *Election) Proclaim(ctx context.Context, term *Acquisition, data []byte) error {
 	if term == nil || term.lock.c != e.lock.c || term.lock.path != e.lock.path || term.lock.family != e.lock.family {
 		return fmt.Errorf("%w: %s", ErrNotCandidate, e.lock.path)
@@ -122,13 +103,10 @@ func (e *Election) Proclaim(ctx context.Context, term *Acquisition, data []byte)
 // Queue returns the leader and then the candidates, in order; see [Lock.Queue].
 func (e *Election) Queue(ctx context.Context) ([]events.Contender, error) { return e.lock.Queue(ctx) }
 
-// Observe delivers the present leader, and then each change, proclamations included, in order. A Leader without a Node
-// means that there is none. Every process may observe. The Token grows from leader to leader. Changes that are not read
-// in time merge into the latest. Limitation: the news may be old, so it serves to find the leader, and proves nothing.
+// Observe delivers the present leader, and then each change and proclamation in order. A Leader without a Node means that there is none.
+// Changes that are not read in time merge into the latest. The news may be old: it serves to find the leader, and proves nothing.
 //
-// Without a connection the last news stands. The channel is closed when ctx ends or the coordinator is closed. It is
-// also closed, with a warning in the log, if the path is invalid or a node may not be read; Queue then returns the
-// error. Observers of one election share one watch.
+// The channel is closed when ctx ends, when the coordinator is closed, or if the path cannot be read; Queue then returns the error.
 func (e *Election) Observe(ctx context.Context) <-chan events.Leader {
 	c := e.lock.c
 	if err := c.checkPath(e.lock.path); err != nil {

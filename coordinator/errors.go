@@ -23,15 +23,14 @@ var (
 
 // Other ends of an acquisition.
 var (
-	// ErrReleased is the cause of a lock's context after Release, and what Wait and Txn return then.
+	// ErrReleased is what a context, Wait and Txn say after Release.
 	ErrReleased = errors.New("zkgrant: released")
-	// ErrNotAcquired reports that the acquisition was released before its Grant was taken, that a Try found a contender ahead, or that a
-	// reader was to replace a write lock that is no longer held.
+	// ErrNotAcquired reports a release before the Grant was taken, a Try with a contender ahead, or a reader for a write lock that is
+	// no longer held.
 	ErrNotAcquired = errors.New("zkgrant: not acquired")
 	// ErrTimeout reports that WithMaxWait ran out. It is [context.DeadlineExceeded] for errors.Is.
 	ErrTimeout = session.Sentinel("zkgrant: waited too long", context.DeadlineExceeded)
-	// ErrDeadlock reports that the context already holds the lock and would wait for itself. For a reader that asks to write, the text
-	// says what to do; see [ReadWrite.Write].
+	// ErrDeadlock reports that the context already holds the lock and would wait for itself.
 	ErrDeadlock = errors.New("zkgrant: the context already holds this lock")
 	// ErrClosed reports that the coordinator was closed.
 	ErrClosed = session.ErrClosed
@@ -39,15 +38,14 @@ var (
 
 // Errors of [Acquisition.Txn].
 var (
-	// ErrOutcomeUnknown reports that it cannot be known whether a transaction was executed.
+	// ErrOutcomeUnknown reports a transaction that may have been executed, or may be yet.
 	ErrOutcomeUnknown = session.ErrOutcomeUnknown
 	// ErrOperation reports an operation that a transaction cannot have.
 	ErrOperation = session.ErrOperation
 )
 
-// ErrInvalid reports a call that is wrong in itself: asking again does not help. For errors.Is these are ErrInvalid:
-// [ErrConnectString], [ErrPath], [ErrTooLarge], [ErrMembers], [ErrDuplicate], [ErrGrace], [ErrData], [ErrOperation],
-// [ErrNotCandidate], and an option out of range. [ErrKind] and [ErrPermits] are, if the call alone shows the mistake.
+// ErrInvalid matches every error of a call that is wrong in itself, such as [ErrPath], [ErrData], or an option out of range: asking again
+// does not help. [ErrKind] and [ErrPermits] are, if the call alone shows the mistake.
 var ErrInvalid = session.ErrInvalid
 
 // Errors of a request.
@@ -56,30 +54,29 @@ var (
 	ErrConnectString = session.ErrConnectString
 	// ErrPath reports a path that is malformed, too long, or at or below /zookeeper.
 	ErrPath = session.ErrPath
-	// ErrTooLarge reports a request that is larger than servers accept.
+	// ErrTooLarge reports a request larger than servers accept.
 	ErrTooLarge = session.ErrTooLarge
-	// ErrNoAuth reports that the server denies a permission or an identity.
+	// ErrNoAuth reports a permission or an identity that a server denies.
 	ErrNoAuth = session.ErrNoAuth
-	// ErrQuota reports that a quota on the path is used up.
+	// ErrQuota reports a quota that is used up.
 	ErrQuota = session.ErrQuota
-	// ErrSequenceEnd reports that the directory's sequence numbers are used up. Ask again: the directory is renewed. Exception: delete by
-	// hand, while unused, one that zkgrant did not make or may not delete.
+	// ErrSequenceEnd reports that the directory's sequence numbers are used up. Ask again: it is renewed. See docs/limits.md.
 	ErrSequenceEnd = events.ErrSequenceEnd
-	// ErrKind reports that the path is in use as another kind of lock, or that this kind cannot have an option or be in a multi-lock.
+	// ErrKind reports a path in use as another kind of lock, or a kind that cannot have an option or be in a multi-lock.
 	ErrKind = session.ErrKind
-	// ErrRecord reports a node that is no record, where a lock that detects crashes keeps its record.
+	// ErrRecord reports another node in the place of the record of [DetectCrash].
 	ErrRecord = session.ErrRecord
-	// ErrMembers reports an invalid member list: empty, nil, or from another coordinator.
+	// ErrMembers reports members that are missing, nil, or from another coordinator.
 	ErrMembers = session.Sentinel("zkgrant: no locks that can be had together", ErrInvalid)
-	// ErrDuplicate reports that a path is in a multi-lock twice.
+	// ErrDuplicate reports a path twice in a multi-lock.
 	ErrDuplicate = session.Sentinel("zkgrant: the same lock twice", ErrInvalid)
-	// ErrNotCandidate reports that the acquisition is not one of this election.
+	// ErrNotCandidate reports an acquisition of another election.
 	ErrNotCandidate = session.Sentinel("zkgrant: no candidate of this election", ErrInvalid)
-	// ErrSizeMismatch reports another size of the semaphore on the servers; the text has both.
+	// ErrSizeMismatch reports another size of the semaphore on the servers.
 	ErrSizeMismatch = errors.New("zkgrant: semaphore size mismatch")
-	// ErrSizeNode reports that a semaphore's size node holds no number above 0. [Semaphore.Resize] repairs it.
+	// ErrSizeNode reports a size node without a number above 0. [Semaphore.Resize] repairs it.
 	ErrSizeNode = session.ErrSizeNode
-	// ErrPermits reports a number of permits that is not positive, above the semaphore's size, or for a lock that is no semaphore.
+	// ErrPermits reports a number of permits below 1, above the size, or for a lock that is no semaphore.
 	ErrPermits = errors.New("zkgrant: no such number of permits")
 )
 

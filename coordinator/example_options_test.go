@@ -41,6 +41,55 @@ func ExampleConnect() {
 	// true
 }
 
+// A service that starts before its servers. Locks may be asked for from the first moment.
+func ExampleOpen() {
+	srv, err := zktest.New()
+	must(err)
+	defer srv.Close()
+
+	c, err := coordinator.Open(srv.Addr()) // at once
+	must(err)
+	defer func() { must(c.Close()) }()
+	lock := c.Mutex("/locks/a").Acquire(context.Background())
+
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	must(c.Ready(ctx)) // as a readiness probe does
+	grant, err := lock.Wait(ctx)
+	must(err)
+	fmt.Println(c.State(), grant.Path)
+	// Output: connected /locks/a
+}
+
+// Shutdown has a bound of your own, as the grace period of a Kubernetes Pod.
+func ExampleCoordinator_Shutdown() {
+	c, _, stop := exampleServer()
+	defer stop()
+	lock, _ := held(c.Mutex("/locks/a"))
+
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	err := c.Shutdown(ctx)
+	<-lock.Done()
+	fmt.Println(err, errors.Is(lock.Err(), coordinator.ErrClosed))
+	// Output: <nil> true
+}
+
+// The session timeout is how long the others wait if a process dies.
+func ExampleWithSessionTimeout() {
+	srv, err := zktest.New()
+	must(err)
+	defer srv.Close()
+
+	_, err = coordinator.Open(srv.Addr(), coordinator.WithSessionTimeout(100*time.Millisecond))
+	fmt.Println(errors.Is(err, coordinator.ErrInvalid))
+	c, err := coordinator.Open(srv.Addr(), coordinator.WithSessionTimeout(6*time.Second), coordinator.WithTickTime(2*time.Second))
+	must(err)
+	must(c.Ready(context.Background()))
+	must(c.Close())
+	// Output: true
+}
+
 func ExampleCoordinator_Close() {
 	c, srv, stop := exampleServer()
 	defer stop()

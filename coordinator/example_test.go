@@ -440,6 +440,28 @@ func ExampleCoordinator_Multi() {
 	// zkgrant: the same lock twice: locks 0 and 2 are both at /accounts/anna
 }
 
+// Any process hears who leads, candidate or not.
+func ExampleElection_Observe() {
+	c, _, stop := exampleServer()
+	defer stop()
+	ctx, cancel := context.WithCancel(context.Background())
+
+	leaders := c.Election("/service/leader").Observe(ctx)
+	fmt.Println("a leader:", (<-leaders).Node != "")
+	term := c.Election("/service/leader").Campaign(ctx, coordinator.WithData([]byte("ann:80")))
+	fmt.Printf("%s leads\n", (<-leaders).Data)
+	term.Release()
+	fmt.Println("a leader:", (<-leaders).Node != "")
+	cancel()
+	_, more := <-leaders
+	fmt.Println("more news:", more)
+	// Output:
+	// a leader: false
+	// ann:80 leads
+	// a leader: false
+	// more news: false
+}
+
 // A candidate leads for a while, and anybody hears who does.
 func ExampleElection_Terms() {
 	c, _, stop := exampleServer()

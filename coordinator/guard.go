@@ -19,10 +19,8 @@ import (
 // nobody is the name of a node that is not made.
 const nobody = "_not_held_"
 
-// Guard returns a check that succeeds only while the lock's node exists, to put first into a Multi of a connection of
-// your own. While it exists, no contender that this lock excludes can hold it. The path includes the chroot. The check
-// never succeeds before the Grant and for an unfair lock. Of several permits or members it checks the first node. Prefer
-// [Acquisition.Txn], which needs no second connection and checks every node of a multi-lock.
+// Guard returns a check that succeeds only while the lock's node exists, to put first into a Multi of a connection of your own. It never
+// succeeds before the Grant and for an unfair lock. Of several nodes it checks the first. Prefer [Acquisition.Txn].
 func (a *Acquisition) Guard() *zk.CheckVersionRequest {
 	grant, _, _ := a.actor.Tenure()
 	node := grant.Node
@@ -35,21 +33,13 @@ func (a *Acquisition) Guard() *zk.CheckVersionRequest {
 	return a.lock.c.session.Guard(node)
 }
 
-// Txn executes the operations in one transaction, and only if the lock's node, or every node of a multi-lock, still
-// exists. They are *zk.CreateRequest, *zk.SetDataRequest, *zk.DeleteRequest and *zk.CheckVersionRequest, with paths
-// relative to the chroot. A create needs an access control list, and may be ephemeral and sequential, and nothing else.
-// Txn adds the guard. It returns the responses in order, also if an operation was refused. The caller may reuse the
-// operations and data afterwards.
+// Txn executes the operations in one transaction, and only if every node of the lock still exists. They are [*zk.CreateRequest] (with an
+// ACL), [*zk.SetDataRequest], [*zk.DeleteRequest] and [*zk.CheckVersionRequest], with paths relative to the chroot. It waits for a
+// connection until ctx ends. It returns the responses in order, also if an operation was refused.
 //
-// Without a connection Txn waits, until ctx ends. After [ErrOutcomeUnknown] the operations may have been executed, or
-// may be yet. Nothing was executed after any other error:
-//
-//   - [ErrNotAcquired]: there is no Grant yet
-//   - [ErrReleased], a [*LostError], [ErrClosed], or another result of Err: not held any more; a failed guard is also
-//     zk.ErrNoNode
-//   - [ErrOperation], [ErrPath], [ErrTooLarge]: bad input, nothing was sent
-//   - an error of package zk, [ErrNoAuth], [ErrQuota]: a server refused an operation
-//   - the cause of ctx, alone
+// After [ErrOutcomeUnknown] the operations may have been executed. After any other error nothing was: [ErrNotAcquired], [ErrReleased] or a
+// result of Err where the lock is not held, [ErrOperation], [ErrPath], [ErrTooLarge], [ErrNoAuth], [ErrQuota], an error of package zk, or
+// the cause of ctx.
 func (a *Acquisition) Txn(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	// One look at all of it. With two the Grant could come in between: a transaction with the guard of no Grant, for any
 	// epoch, would be made because the lock is held by then.

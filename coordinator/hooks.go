@@ -10,8 +10,8 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// Hook implements one or more of [HookAcquire], [HookEvent], [HookRequest] and [HookLease]. Hooks are called from any goroutine, with
-// locks of the library held. A hook must not block, or call the coordinator or anything of it.
+// Hook implements one or more of [HookAcquire], [HookEvent], [HookRequest] and [HookLease]. It is called from any goroutine, with locks of
+// the library held: it must not block, or call the library.
 type Hook any
 
 // HookAcquire is told of each acquisition, bad arguments included: before its events, in the caller's goroutine.

@@ -19,8 +19,7 @@ const overhead = 1 << 10
 // systemTree is where a server keeps its own configuration and quotas.
 const systemTree = "/zookeeper"
 
-// Lock is a handle: the path of a lock and how to take it. It holds nothing, is reusable, and is safe for concurrent
-// use.
+// Lock is a handle: the path of a lock and how to take it. It is reusable, and safe for concurrent use.
 type Lock struct {
 	c      *Coordinator
 	path   string
@@ -36,12 +35,12 @@ func (c *Coordinator) Mutex(path string, options ...LockOption) *Lock {
 	return &Lock{c: c, path: path, family: familyMutex.as(cfg), rule: recipes.Mutex{Kazoo: cfg.kazoo}, cfg: cfg}
 }
 
-// Path returns the path that the handle was made with.
+// Path returns the handle's path.
 func (l *Lock) Path() string { return l.path }
 
-// Acquire asks for the lock and returns at once. Every outcome arrives on a channel of the acquisition, errors for bad
-// arguments included. ctx bounds the wait until the Grant is taken; afterwards only Release or a loss ends the
-// acquisition. The servers decide the order of several acquisitions, not the order of the calls.
+// Acquire asks for the lock and returns at once. Every outcome arrives on a channel of the acquisition, errors for bad arguments included.
+// ctx bounds the wait until the Grant is taken; afterwards only Release or a loss ends the acquisition. The servers decide the order, not
+// the order of the calls.
 func (l *Lock) Acquire(ctx context.Context, options ...AcquireOption) *Acquisition {
 	return l.acquire(ctx, configOf(options))
 }
@@ -209,16 +208,12 @@ func (l *Lock) sizeOfACL() int {
 	return size
 }
 
-// Do acquires the lock, runs f, and releases the lock. ctx bounds the wait. f's context is a child of ctx that is
-// cancelled on a loss. Do returns f's error, or why there was no Grant. After a loss it returns errors.Join of a
-// [*LostError] and f's error.
+// Do acquires the lock, runs f, and releases the lock. ctx bounds the wait. f's context is a child of ctx that is cancelled on a loss. Do
+// returns f's error, or why there was no Grant, joined with a *LostError after a loss, ErrClosed after Close, and the servers' error if
+// they refused the release.
 //
-// The node stays until f has returned, also after a loss. So f must not wait for the same lock then. Close cancels f's
-// context and waits for f, at most half the session timeout; Do then returns errors.Join of [ErrClosed] and f's error.
-// If f panics, the node is given up and the panic goes on; with [DetectCrash] that is a crash.
-//
-// Do waits until the servers have answered the release, or cannot be reached. If they refuse, the node stays until the
-// session ends, and Do returns errors.Join of their error, such as [ErrNoAuth], and f's error.
+// The node stays until f has returned, also after a loss, so f must not wait for the same lock then. If f panics, the node is given up and
+// the panic goes on.
 func (l *Lock) Do(ctx context.Context, f func(context.Context, events.Grant) error, options ...AcquireOption) error {
 	cfg := configOf(options)
 	cfg.keep = true

@@ -19,16 +19,11 @@ type LockKind uint8
 
 // The kinds of locks that [Coordinator.Locks] finds.
 const (
-	// LockMutex is a mutex or an election: their nodes are the same.
-	LockMutex LockKind = iota + 1
-	// LockReadWrite has a contender with the name of a reader or a writer.
-	LockReadWrite
-	// LockSemaphore has a size, or held permits.
-	LockSemaphore
-	// LockUnfair is one ephemeral node, which may also be no lock.
-	LockUnfair
-	// LockUnknown is an unreadable path, or contender-like nodes of no session, which block the lock.
-	LockUnknown
+	LockMutex     LockKind = iota + 1 // a mutex or an election: their nodes are the same
+	LockReadWrite                     // a contender has the name of a reader or a writer
+	LockSemaphore                     // a size, or held permits
+	LockUnfair                        // one ephemeral node, which may also be no lock
+	LockUnknown                       // an unreadable path, or nodes of no session that block the lock
 )
 
 // String names the kind in lower case.
@@ -57,12 +52,9 @@ type LockInfo struct {
 	Contenders []events.Contender // holders and waiters, in the order of Queue
 }
 
-// Locks walks the tree from root and yields each lock with a holder or a waiter, of any library, and each semaphore with a size.
-// Parents come before children, siblings by name. A path in use as two kinds is yielded twice. Each lock is a snapshot; the walk is
-// not.
-//
-// Unreadable nodes are yielded with their error, such as [ErrNoAuth], and the walk goes on. It ends with the cause of ctx,
-// [ErrClosed], or [ErrPath] for root. A missing root has no locks.
+// Locks walks the tree from root and yields each lock with a holder or a waiter, of any library, and each semaphore with a size. Parents
+// come before children, siblings by name. Unreadable nodes are yielded with their error, and the walk goes on. It ends with the cause of
+// ctx, [ErrClosed], or [ErrPath] for root.
 func (c *Coordinator) Locks(ctx context.Context, root string) iter.Seq2[LockInfo, error] {
 	return func(yield func(LockInfo, error) bool) {
 		fail := func(err error) { yield(LockInfo{Path: root, Kind: LockUnknown}, err) }

@@ -14,13 +14,8 @@ import (
 
 // This file is for those who look at a lock and do not ask for it.
 
-// Queue returns the holders and waiters of the lock in order, other libraries' included. It writes nothing, and costs a listing and a
-// read for each contender. Node paths are without the chroot. A multi-lock has one queue after the other, an unfair lock its holder
-// only.
-//
-// It is a snapshot for people, not for decisions: Holding is computed from the queue, and is no proof of a Grant. Queue waits for a
-// connection until ctx ends. Its errors are those of a bad path, the cause of ctx, [ErrClosed], [ErrNoAuth], and [ErrKind] for an
-// unfair lock with another node at its path.
+// Queue returns the holders and waiters of the lock in order, other libraries' included. It costs a listing and a read for each contender.
+// It is a snapshot for people, not for decisions: Holding is no proof of a Grant. It waits for a connection until ctx ends.
 func (l *Lock) Queue(ctx context.Context) ([]events.Contender, error) {
 	if m := l.multi(); m != nil {
 		return m.queue(ctx)
@@ -74,7 +69,7 @@ func (l *Lock) holder(ctx context.Context) ([]events.Contender, error) {
 	return []events.Contender{holder}, nil
 }
 
-// Queue returns the holders and waiters of both sides in order, as [Lock.Queue] does.
+// Queue returns the holders and waiters of both sides in order; see [Lock.Queue].
 func (rw *ReadWrite) Queue(ctx context.Context) ([]events.Contender, error) {
 	return rw.write.Queue(ctx)
 }
@@ -95,7 +90,7 @@ func contender(dir string, f session.Found) events.Contender {
 // errors of [Lock.Queue].
 func (c *Coordinator) survey(ctx context.Context, dir string, wanted func(name string) bool) ([]session.Found, error) {
 	return c.look(ctx, dir, func(ctx context.Context) ([]session.Found, error) {
-		return c.session.Survey(ctx, dir, wanted)
+		return c.session.ReadQueue(ctx, dir, wanted)
 	})
 }
 

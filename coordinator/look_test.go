@@ -601,7 +601,11 @@ func TestLookersThatGiveUpDoNotPileUp(t *testing.T) {
 		if readings != 64 {
 			t.Errorf("%d readings are under way, want 64", readings)
 		}
+		before := time.Now()
 		coordtest.Hold(t, c.Mutex("/locks/another"))
+		if took := time.Since(before); took > time.Second {
+			t.Errorf("another lock is held after %v, want it to have room beside the looks", took)
+		}
 		srv.Intercept(nil)
 		srv.Cut(c.SessionID())
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

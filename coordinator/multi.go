@@ -10,18 +10,12 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// Multi returns a handle that takes several locks together, all or none: mutexes and sides of read/write locks. There is
-// one Grant with one Token, and its Members are in the order given here. The Token fences each path, except where it
-// only reads. If one node is lost, all are, with one Lost. Release gives all back.
+// Multi returns a handle that takes several mutexes and sides of read/write locks together, all or none, with one Grant and one Lost. Its
+// Members are in the order given here. Bad ones end the acquisition with [ErrMembers], [ErrDuplicate], [ErrKind], [ErrPath] or
+// [ErrTooLarge]; a [*MemberError] names the lock at fault. See docs/kinds.md.
 //
-// Limitation: a caller that holds one of the paths and then asks for another one singly can deadlock with a multi-lock.
-// Ask for all of them together, or bound the wait. With the context of one of the locks a multi-lock is [ErrDeadlock],
-// and the other way round.
-//
-// Path, errors and events name the first lock. [Acquisition.Guard] checks its node, [Acquisition.Txn] all nodes. The
-// acquisition ends with [ErrMembers] if there are no locks, or one is nil or another coordinator's; [ErrDuplicate] for a
-// path given twice; [ErrKind] for an unfair lock, a multi-lock, or a [Reentrant], [DetectCrash] or [AsKazoo] lock;
-// [ErrPath]; [ErrTooLarge] if the request exceeds 1 MiB; and a [*MemberError] that names the lock at fault.
+// Limitation: a caller that holds one of the paths and then asks for another one singly can deadlock with a multi-lock. Ask for all of them
+// together, or bound the wait.
 func (c *Coordinator) Multi(locks ...*Lock) *Lock {
 	m := &members{locks: append([]*Lock(nil), locks...)}
 	l := &Lock{c: c, rule: m}

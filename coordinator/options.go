@@ -69,27 +69,25 @@ func WithSessionTimeout(d time.Duration) Option {
 	return session.OptionFunc(func(c *session.Config) { c.Timeout = d })
 }
 
-// WithTickTime gives an upper bound of the servers' tickTime, at most half the session timeout. The default is the smaller of 2 s and
-// half the session timeout. If the bound is too low, a loss may be told too late. Observers behind an ObserverMaster need 1.6 times
-// the tickTime or more; see docs/production.md.
+// WithTickTime gives an upper bound of the servers' tickTime, at most half the session timeout. The default is the smaller of 2 s and half
+// the session timeout. If the bound is too low, a loss may be told too late; see docs/production.md.
 func WithTickTime(d time.Duration) Option {
 	return session.OptionFunc(func(c *session.Config) { c.Tick = d })
 }
 
-// WithProbeInterval sets how often a session that holds locks writes. The default is a tenth of the session timeout, the maximum a
-// quarter. A shorter interval lets locks outlive longer outages; safety does not depend on it.
+// WithProbeInterval sets how often a session that holds locks writes. The default is a tenth of the session timeout, the maximum a quarter.
+// A shorter interval lets locks outlive longer outages.
 func WithProbeInterval(d time.Duration) Option {
 	return session.OptionFunc(func(c *session.Config) { c.ProbeInterval = d })
 }
 
-// WithLossOnSuspend treats a lost connection as a loss: every held lock is lost at once, with [ErrSuspended]. A restart of a server
-// then costs its clients their locks. Exception: a silent server is dropped only after two thirds of the session timeout.
+// WithLossOnSuspend treats a lost connection as a loss: every held lock is lost at once, with [ErrSuspended].
 func WithLossOnSuspend() Option {
 	return session.OptionFunc(func(c *session.Config) { c.LossOnSuspend = true })
 }
 
-// WithLogger sets the logger; nil, the default, logs nothing. It is called from any goroutine. It must not block, or take a mutex that
-// is held around calls such as Acquire and Release. docs/production.md lists the levels.
+// WithLogger sets the logger; nil, the default, logs nothing. It is called from any goroutine, and must not block. docs/production.md lists
+// the levels.
 func WithLogger(logger *zap.Logger) Option {
 	if logger == nil {
 		logger = zap.NewNop()
@@ -113,43 +111,40 @@ func WithTLS(cfg *tls.Config) Option {
 	return session.OptionFunc(func(c *session.Config) { c.TLS = cfg })
 }
 
-// WithDialer connects through a function like [net.Dialer.DialContext]; nil stands for a net.Dialer. It gets the server as the connect
-// string names it, and must return when its context ends. TLS goes on top. Close of its connections must not block.
+// WithDialer connects through a function like [net.Dialer.DialContext]. It gets the server as the connect string names it, and must return
+// when its context ends. TLS goes on top. Close of its connections must not block.
 func WithDialer(dial func(ctx context.Context, network, address string) (net.Conn, error)) Option {
 	return session.OptionFunc(func(c *session.Config) { c.Dial = dial })
 }
 
-// WithACL sets the ACL of created nodes, parents included, as the coordinator's default or for one handle. Contenders need READ for
-// each other's nodes. The default is open to all.
+// WithACL sets the ACL of created nodes, parents included, for the coordinator or for one handle. Contenders need READ for each other's
+// nodes. The default is open to all.
 func WithACL(acl []zk.ACL) ACLOption {
 	acl = slices.Clone(acl)
-	return ACLOption{
-		Option: session.OptionFunc(func(c *session.Config) { c.ACL = acl }),
-		acl:    acl,
-	}
+	return aclOption{session.OptionFunc(func(c *session.Config) { c.ACL = acl }), acl}
 }
 
 // ACLOption is an [Option] and a [LockOption].
-type ACLOption struct {
+type ACLOption interface {
+	Option
+	LockOption
+}
+
+type aclOption struct {
 	Option
 	acl []zk.ACL
 }
 
-func (o ACLOption) applyLock(c *lockConfig) { c.acl = o.acl }
+func (o aclOption) applyLock(c *lockConfig) { c.acl = o.acl }
 
-// Reentrant lets a function under the lock acquire it again at once, without a request. It passes the [Acquisition.Context] of a
-// holding acquisition of the same side, lock and coordinator. Another context queues. Without the option, the call ends with
-// [ErrDeadlock].
-//
-// Each acquisition has its own Grant, with the same Node and Token, and its own Release; the last Release frees the lock. The node
-// keeps the data and ACL of the first. Releasing the outer acquisition cancels its contexts, and those derived from them. The option
-// has no effect on semaphores and unfair locks.
+// Reentrant lets a function under the lock acquire it again at once, without a request, with the [Acquisition.Context] of a holding
+// acquisition of the same side, lock and coordinator. Without the option, that is [ErrDeadlock]. Each acquisition has its own Grant, with
+// the same Node and Token, and its own Release; the last Release frees the lock. Semaphores and unfair locks ignore the option.
 func Reentrant() LockOption {
 	return lockOption(func(c *lockConfig) { c.reentrant = true })
 }
 
-// Try ends the acquisition with [ErrNotAcquired] if it would have to queue. For an unfair lock the error is a [*HeldError], unless the
-// holder is gone already.
+// Try ends the acquisition with [ErrNotAcquired] if it would have to queue; for an unfair lock, with a [*HeldError].
 func Try() AcquireOption {
 	return acquireOption(func(c *acquireConfig) { c.try = true })
 }
@@ -165,22 +160,17 @@ func WithData(data []byte) AcquireOption {
 	return acquireOption(func(c *acquireConfig) { c.data = data })
 }
 
-// WithPermits takes n permits of a [Semaphore], all at once; the default is 1. It is [ErrPermits] if n is below 1 or above the size,
+// WithPermits takes n permits of a [Semaphore], all at once; the default is 1. Any other number is [ErrPermits] if there are not so many,
 // or the lock is no semaphore.
 func WithPermits(n int) AcquireOption {
 	return acquireOption(func(c *acquireConfig) { c.permits = &n })
 }
 
-// AdoptSize makes a [Semaphore] use the size on the servers, instead of ending with [ErrSizeMismatch]. The handle's size counts if
-// there is none yet. Other locks ignore it.
+// AdoptSize makes a [Semaphore] use the size on the servers, instead of ending with [ErrSizeMismatch]. Other locks ignore it.
 func AdoptSize() LockOption { return lockOption(func(c *lockConfig) { c.adopt = true }) }
 
-// AsKazoo gives the nodes of a mutex, an election or a read/write lock kazoo's names, so that kazoo sees them. Every program at the
-// path needs it, except kazoo itself. A waiter that sees a node with another library's name, or ours without the option, ends with
-// [ErrKind]; a holder does not look. Semaphores and unfair locks are always ErrKind.
-//
-// A writer cannot become a reader in its place: that is [ErrDeadlock]. Empty directories stay; first delete one that is a container.
-// Data must be UTF-8 for kazoo's contenders(). See docs/interop.md.
+// AsKazoo gives the nodes of a mutex, an election or a read/write lock kazoo's names. Every program at the path needs it, except kazoo
+// itself. A waiter that sees a node with another name ends with [ErrKind], as do semaphores and unfair locks. See docs/interop.md.
 func AsKazoo() LockOption { return lockOption(func(c *lockConfig) { c.kazoo = true }) }
 
 type lockOption func(*lockConfig)

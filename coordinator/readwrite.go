@@ -2,13 +2,11 @@ package coordinator
 
 import "github.com/zkgrant/zkgrant/recipes"
 
-// ReadWrite is a handle for both sides of a read/write lock. It holds nothing, is reusable, and is safe for concurrent
-// use.
+// ReadWrite is a handle for both sides of a read/write lock. It is reusable, and safe for concurrent use.
 type ReadWrite struct{ read, write *Lock }
 
-// ReadWrite returns a handle for the read/write lock at the path: one writer, or any number of readers. It is fair: a
-// reader waits for the writers ahead of it, a writer for every contender ahead of it. On the wire it is Curator's
-// InterProcessReadWriteLock.
+// ReadWrite returns a handle for the read/write lock at the path: one writer, or any number of readers, in the order of arrival. On the
+// wire it is Curator's InterProcessReadWriteLock.
 func (c *Coordinator) ReadWrite(path string, options ...LockOption) *ReadWrite {
 	cfg := lockConfigOf(options)
 	family := familyReadWrite.as(cfg)
@@ -18,15 +16,11 @@ func (c *Coordinator) ReadWrite(path string, options ...LockOption) *ReadWrite {
 	}
 }
 
-// Read returns the side that is held together with other readers. Its Token is not a fencing token, but no writer behind
-// the readers has a smaller one.
+// Read returns the side that is held together with other readers. Its Token is not a fencing token.
 //
-// A writer becomes a reader, with no other writer in between: it acquires this side with the [Acquisition.Context] of
-// the held write lock, and releases the write lock after the Grant. The Token is that of the write lock. The write
-// lock's context ends with the write lock. To read on after a [Lock.Do], acquire with [context.WithoutCancel] of it.
+// A writer becomes a reader, with no other writer in between: it acquires this side with the [Acquisition.Context] of the held write lock,
+// and releases the write lock after the Grant.
 func (rw *ReadWrite) Read() *Lock { return rw.read }
 
-// Write returns the side that is held alone. With the context of a held read lock it is [ErrDeadlock]. Instead, write
-// under the read lock with [Acquisition.Txn] and a version check, or release the read lock, take the write lock, and
-// read again.
+// Write returns the side that is held alone. With the context of a held read lock it is [ErrDeadlock]; docs/kinds.md has two ways out.
 func (rw *ReadWrite) Write() *Lock { return rw.write }

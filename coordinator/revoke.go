@@ -20,27 +20,17 @@ var (
 	ErrData = session.Sentinel("zkgrant: reserved data", ErrInvalid)
 )
 
-// Revocable lets every client that may write to the lock's nodes ask for the lock back, with [Coordinator.Revoke]. The
-// holder is told by [Acquisition.Revoked] and in the stream of events. If it does not release the lock by the deadline,
-// it loses it, with [events.ReasonRevoked] ([ErrRevoked]). With [Lock.Do] the node stays until the function returns.
-//
-// Acquisitions that share a node (see [Reentrant]) share the deadline; the handle that made the node decides. A
-// multi-lock is revocable if each member is. An unfair lock with the option is [ErrKind].
+// Revocable lets every client that may write to the lock's nodes ask for the lock back, with [Coordinator.Revoke]. The holder is told by
+// [Acquisition.Revoked] and in the stream. If it has not released by the deadline, it loses the lock, with [ErrRevoked]. A multi-lock is
+// revocable if each member is, an unfair lock never ([ErrKind]).
 func Revocable() LockOption { return lockOption(func(c *lockConfig) { c.revocable = true }) }
 
-// Revoke asks every holder of the lock at the path to give it back within the grace, and returns nil when all of them
-// are gone. Any coordinator may call it. Later holders are not asked. A [Revocable] holder loses the lock at the end of
-// the grace, by its own clock from when it hears of the request.
+// Revoke asks every present holder of the lock to give it back within the grace, and returns nil when all of them are gone. A [Revocable]
+// holder loses the lock at the end of the grace. A node that is left then is removed after five quarters of a session timeout more, the
+// holder's or this coordinator's, whichever is longer.
 //
-// Eviction: a node that remains is removed after the grace plus five quarters of a session timeout, the holder's or this
-// coordinator's, whichever is longer. The holder may still be at work then. Limitation: a timeout that the node does not
-// name counts as no longer than this coordinator's.
-//
-// Revoke may be repeated: the request with the least time counts. Without a connection it waits, and goes on in another
-// session, until ctx ends. It then returns the cause; holders that were asked still give the lock back, but none is
-// evicted. No holder was asked after [ErrNotHeld], [ErrNotRevocable], [ErrGrace], [ErrPath] or [ErrKind], or if the
-// coordinator was closed before. [ErrNoAuth] may come after some were asked: Revoke needs READ and WRITE on the nodes,
-// and DELETE on their directory.
+// When ctx ends it returns the cause, and evicts no holder. No holder was asked after [ErrNotHeld], [ErrNotRevocable], [ErrGrace],
+// [ErrPath] or [ErrKind]; some may have been after [ErrNoAuth]. See docs/limits.md.
 func (c *Coordinator) Revoke(ctx context.Context, path string, grace time.Duration) error {
 	if err := c.checkPath(path); err != nil {
 		return err

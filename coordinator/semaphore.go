@@ -15,7 +15,7 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// Semaphore is a handle for a number of permits. It holds nothing, is reusable, and is safe for concurrent use.
+// Semaphore is a handle for a number of permits. It is reusable, and safe for concurrent use.
 type Semaphore struct {
 	lock *Lock // its rule is that of who takes one permit
 
@@ -24,15 +24,9 @@ type Semaphore struct {
 	resizing int          // how many are about to change it, and do not know yet whether they have
 }
 
-// Semaphore returns a handle for the semaphore at the path, with so many permits. Permits are granted in the order of
-// arrival. Several permits are granted together.
-//
-// The first contender writes the size to the node `size` below the path, which stays: do not delete it while the
-// semaphore is in use. A handle with another size gets [ErrSizeMismatch], unless it has [AdoptSize]. [Semaphore.Resize]
-// changes the size, and repairs one that is not a positive number.
-//
-// On the wire it is Curator's InterProcessSemaphoreV2, and with one permit InterProcessSemaphoreMutex. Curator ignores
-// the agreed size. Every node below `leases` counts as a taken permit.
+// Semaphore returns a handle for the semaphore at the path, with so many permits, which are granted in the order of arrival. The first
+// contender writes the size to the node `size` below the path, which stays. A handle with another size gets [ErrSizeMismatch], unless it
+// has [AdoptSize]. On the wire it is Curator's InterProcessSemaphoreV2.
 func (c *Coordinator) Semaphore(path string, permits int, options ...LockOption) *Semaphore {
 	return &Semaphore{
 		lock: &Lock{c: c, path: path, family: familySemaphore, rule: recipes.Semaphore{Permits: 1}, cfg: lockConfigOf(options)},
@@ -40,16 +34,11 @@ func (c *Coordinator) Semaphore(path string, permits int, options ...LockOption)
 	}
 }
 
-// Path returns the path that the handle was made with.
+// Path returns the handle's path.
 func (s *Semaphore) Path() string { return s.lock.path }
 
-// Acquire asks for one permit, or as many as [WithPermits] says, and returns at once, as [Lock.Acquire] does. All
-// permits come with one Grant, are lost with one Lost, and go with one Release. The Token grows from grant to grant, but
-// does not fence: a semaphore has several holders.
-//
-// A context that holds permits (see [Acquisition.Context]) may ask for more. If that is more than there are, it is
-// [ErrDeadlock]; with [AdoptSize] or beside a Resize, it waits. Limitation: several callers that each ask for more can
-// deadlock.
+// Acquire asks for one permit, or as many as [WithPermits] says, as [Lock.Acquire] does. All permits come with one Grant, are lost with one
+// Lost, and go with one Release. The Token does not fence. A context that holds permits may ask for more, up to the size ([ErrDeadlock]).
 func (s *Semaphore) Acquire(ctx context.Context, options ...AcquireOption) *Acquisition {
 	return s.acquire(ctx, configOf(options))
 }
@@ -67,13 +56,9 @@ func (s *Semaphore) Do(ctx context.Context, f func(context.Context, events.Grant
 	return run(ctx, f, s.acquire(ctx, cfg))
 }
 
-// Resize sets the number of permits for every process and for this handle. Waiters follow it. Later acquisitions of
-// other handles end with [ErrSizeMismatch], unless they have [AdoptSize]. No permit is revoked: with fewer permits, the
-// next Grant waits until enough were given back. A waiter that wants more than there are ends with [ErrPermits] when it
-// is first.
-//
-// Resize waits for a connection and for the answer. After [ErrPermits], [ErrPath], [ErrKind], [ErrNoAuth] and [ErrQuota]
-// the size is unchanged. After [ErrClosed] or the cause of ctx it may have changed.
+// Resize sets the number of permits for every process and for this handle. Waiters follow it; later acquisitions of other handles end with
+// [ErrSizeMismatch], unless they have [AdoptSize]. No permit is revoked. After [ErrClosed] or the cause of ctx the size may have changed;
+// after [ErrPermits], [ErrPath], [ErrKind], [ErrNoAuth] and [ErrQuota] it has not.
 func (s *Semaphore) Resize(ctx context.Context, permits int) error {
 	if permits <= 0 || permits > math.MaxInt32 {
 		return fmt.Errorf("%w: a size of %d for %s", errInvalidPermits, permits, s.lock.path)
@@ -114,9 +99,8 @@ func (s *Semaphore) announce() {
 	}
 }
 
-// Queue returns the holders in the order of their grants, then the waiters in the order of the queue; see [Lock.Queue].
-// Permits says how many each holds or waits for. Contenders of other libraries are listed once for each permit. Every
-// node among the leases counts as a holder.
+// Queue returns the holders in the order of their grants, then the waiters; see [Lock.Queue]. Other libraries' are listed once for each
+// permit.
 func (s *Semaphore) Queue(ctx context.Context) ([]events.Contender, error) {
 	c, path := s.lock.c, s.lock.path
 	if err := c.checkPath(path); err != nil {
@@ -198,7 +182,7 @@ func (l *Lock) checkPermits(cfg acquireConfig, each int) error {
 	case !ok:
 		return nil
 	case s.Size <= 0:
-		return fmt.Errorf("%w: the size of %s", errInvalidPermits, l.path)
+		return fmt.Errorf("%w: the size of %s, which has to be from 1 to %d", errInvalidPermits, l.path, math.MaxInt32)
 	case s.Permits <= 0:
 		return fmt.Errorf("%w: %d of %s", errInvalidPermits, *cfg.permits, l.path)
 	case s.Permits > s.Size && !s.Adopt:

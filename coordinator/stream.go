@@ -18,6 +18,5 @@ type streamOption func(*streamConfig)
 
 func (f streamOption) applyStream(c *streamConfig) { f(c) }
 
-// Passive makes a stream for metrics and logs: its Grants do not count as taken. A Grant that nothing takes is followed by an Ended
-// that says why.
+// Passive makes a stream for metrics and logs: its Grants do not count as taken.
 func Passive() StreamOption { return streamOption(func(c *streamConfig) { c.passive = true }) }

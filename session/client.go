@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 const (
@@ -46,7 +47,7 @@ type client struct {
 
 	told     atomic.Bool   // a server has said that the session was ended
 	retired  atomic.Bool   // over; other goroutines than the session actor's read it
-	readings chan struct{} // has a place for each of a survey that is under way
+	readings chan struct{} // has a place for each of a look that is under way
 
 	// Only the session actor touches these.
 	opened   bool         // the session was announced
@@ -87,11 +88,11 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 			if s.cfg.OnLease != nil {
 				c.tellLease(s.cfg.OnLease)
 			}
-			if op == opCloseSession && zkErr == codeNone {
+			if op == opCloseSession && zkErr == zkerr.CodeNone {
 				c.told.Store(true)
 			}
 			if op == opSetWatches {
-				if zkErr != codeNone {
+				if zkErr != zkerr.CodeNone {
 					s.actor.Post(unwatched{c}) // the client only logs it
 				}
 				s.actor.Post(restored{c})

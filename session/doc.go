@@ -17,7 +17,7 @@
 // Requests block in the client, have no context, and their errors say little.
 // Here each runs in a goroutine of its own, a bounded number at a time, only
 // while there is a connection, and is classified as done, refused or unknown,
-// unknown being the default ([Classify]). What a lock waits for that is held goes before the requests of those who come anew
+// unknown being the default ([zkerr.Classify]). What a lock waits for that is held goes before the requests of those who come anew
 // ([pending]).
 //
 // Watches are noted before the request that arms them is made, because the event
@@ -56,7 +56,7 @@
 // # Goroutines
 //
 // Each belongs to the group that the session was opened with: one or two per request
-// under way, and up to 64 for what surveys read; one for the session's mailbox, if what
+// under way, and up to 64 for what looks read; one for the session's mailbox, if what
 // comes in would keep somebody else too long; per client one that sends while there is
 // much to send, one that waits for the client's own goroutines to end, and one that
 // closes it.

@@ -11,9 +11,10 @@ import (
 
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// mostGlimpses bounds the glimpses under way at a time, as mostSurveys does surveys.
+// mostGlimpses bounds the glimpses under way at a time, as mostLooks does looks.
 const mostGlimpses = 8
 
 // glimpse is a request that reads who leads, and has the session told when that is over. It is made in any epoch, and
@@ -45,13 +46,13 @@ func (g *glimpse) refuse() {} // the session is closed, and so are the channels
 func (g *glimpse) do(c *client) (func(*Session), error) {
 	g.begun.Store(true)
 	err := g.read(c)
-	outcome, err := Classify(err)
+	outcome, err := zkerr.Classify(err)
 	return func(s *Session) {
 		g.settle(s, c, outcome, err)
 	}, err
 }
 
-func (g *glimpse) settle(s *Session, c *client, outcome Outcome, err error) {
+func (g *glimpse) settle(s *Session, c *client, outcome zkerr.Outcome, err error) {
 	v := g.outlook
 	switch {
 	case s.closing:
@@ -59,11 +60,11 @@ func (g *glimpse) settle(s *Session, c *client, outcome Outcome, err error) {
 	case len(v.observers) == 0:
 		v.glimpse, v.on = nil, g.on
 		v.drop(c)
-	case outcome == Unknown || unsettled(err) || c != s.client || c.over:
+	case outcome == zkerr.Unknown || zkerr.Unsettled(err) || c != s.client || c.over:
 		// An answer of a past session is a word about it, with a watch that went with it.
 		g.begun.Store(false)
 		s.again(c, g)
-	case outcome == Refused:
+	case outcome == zkerr.Refused:
 		c.logger.Warn("cannot see who leads", zap.String("path", g.name), zap.Error(err))
 		v.glimpse, v.on = nil, g.on
 		v.end()

@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // Inspected is a node with what is in it, or why it may not be seen.
@@ -19,22 +21,14 @@ type Inspected struct {
 }
 
 // Inspect looks at nodes, which are valid paths without the chroot: it lists each of them and reads those of its children that are
-// wanted, as [Session.Survey] does for one directory, and returns what it has seen in their order. What may not be seen of one
+// wanted, as [Session.ReadQueue] does for one directory, and returns what it has seen in their order. What may not be seen of one
 // of them is said there, and is no error of the whole.
 func (s *Session) Inspect(ctx context.Context, nodes []string, wanted func(name string) bool) ([]Inspected, error) {
 	full := make([]string, len(nodes))
 	for i, node := range nodes {
 		full[i] = join(s.chroot, node)
 	}
-	var all []Inspected
-	_, err := s.survey(ctx, func(c *client) (_ []Found, err error) {
-		all, err = c.inspectAll(ctx, full, wanted)
-		return nil, err
-	})
-	if err != nil {
-		return nil, err // not all: a look that was given up may still write to it
-	}
-	return all, nil
+	return look(ctx, s, func(c *client) ([]Inspected, error) { return c.inspectAll(ctx, full, wanted) })
 }
 
 func (c *client) inspectAll(ctx context.Context, nodes []string, wanted func(name string) bool) ([]Inspected, error) {
@@ -85,7 +79,7 @@ func (c *client) inspect(ctx context.Context, node string, wanted func(name stri
 	if errors.Is(err, zk.ErrNoNode) {
 		return Inspected{}, nil
 	}
-	if outcome, refusal := Classify(err); outcome == Refused && !unsettled(refusal) {
+	if outcome, refusal := zkerr.Classify(err); outcome == zkerr.Refused && !zkerr.Unsettled(refusal) {
 		seen.Err = refusal
 		return seen, nil
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // The kinds of requests: what a seat's machine asks for, nodes to be removed, and
-// watches to be armed again. For transactions see transaction.go, for surveys survey.go.
+// watches to be armed again. For those of callers that wait see call.go.
 var _, _, _ request = (*asked)(nil), (*removal)(nil), (*rearming)(nil)
 
 // asked is a request of a seat's machine. It is answered exactly once.

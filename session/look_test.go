@@ -81,7 +81,7 @@ func TestHalfASurveyIsNone(t *testing.T) {
 			}
 			return zktest.Pass()
 		})
-		if found, err := r.Session.Survey(ctx, sessiontest.Dir, nil); !errors.Is(err, context.Canceled) || found != nil || readings == nodes {
+		if found, err := r.Session.ReadQueue(ctx, sessiontest.Dir, nil); !errors.Is(err, context.Canceled) || found != nil || readings == nodes {
 			t.Errorf("%d of %d nodes are found, %v; want the end of the context and none", len(found), nodes, err)
 		}
 	})

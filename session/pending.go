@@ -14,7 +14,9 @@ const (
 	handing
 	// observing: it looks who leads. After a reconnect there is one for each election that is observed, and few are made at a time.
 	observing
-	// joining: somebody wants to queue up, or to look. There may be any number of them, and always one that waits.
+	// looking: it reads a queue, which may be long, and few are made at a time.
+	looking
+	// joining: somebody wants to queue up. There may be any number of them, and always one that waits.
 	joining
 
 	urgencies
@@ -112,13 +114,17 @@ func (q *pending) first(u urgency) request {
 }
 
 func (q *pending) room(u urgency) bool {
-	switch urgent := q.underWay[proving] + q.underWay[handing]; u {
+	urgent := q.underWay[proving] + q.underWay[handing]
+	patient := q.underWay[observing] + q.underWay[looking] + q.underWay[joining]
+	switch u {
 	case proving, handing:
 		return urgent < mostUrgent
 	case observing:
-		return q.underWay[observing] < mostGlimpses && q.underWay[joining]+q.underWay[observing] < mostJoining
+		return q.underWay[observing] < mostGlimpses && patient < mostJoining
+	case looking:
+		return q.underWay[looking] < mostLooks && patient < mostJoining
 	default:
-		return q.underWay[joining]+q.underWay[observing] < mostJoining
+		return patient < mostJoining
 	}
 }
 

@@ -19,7 +19,7 @@ var (
 	ErrNotRevocable = errors.New("zkgrant: a holder has not agreed to give the lock back")
 )
 
-// mostVisits bounds the holders that one revocation asks or looks after at a time, as mostSurveys does surveys.
+// mostVisits bounds the holders that one revocation asks or looks after at a time, as mostLooks does looks.
 const mostVisits = 8
 
 // Revoke asks whoever holds the lock at the path to give it back within the grace, and returns nil when all of them are gone. Whoever is

@@ -54,7 +54,6 @@ type Session struct {
 	clock   clock
 	plain   map[events.Kind]*content // of seats that ask for nothing of their own
 	actor   *actors.Actor[message]
-	surveys chan struct{} // has a place for each that is under way
 	first   chan struct{} // closed when the view says what came of the first session
 	closed  chan struct{} // closed when the last client has ended
 
@@ -99,7 +98,7 @@ func Open(servers Servers, cfg Config, group *actors.Group, news func(events.Eve
 		first: make(chan struct{}), closed: make(chan struct{}), clock: clock{cfg.Asleep}, plain: plainContents(cfg.ACL),
 		living: map[*client]struct{}{},
 		claims: map[*Seat]*asked{}, holders: map[*Seat]string{}, bare: map[*Seat]struct{}{},
-		shares: map[*Seat]*share{}, outlooks: map[string]*outlook{}, leaving: map[string]*turnover{}, surveys: make(chan struct{}, mostSurveys),
+		shares: map[*Seat]*share{}, outlooks: map[string]*outlook{}, leaving: map[string]*turnover{},
 		view: view{state: Connecting},
 	}
 	if s.clock.asleep == nil {

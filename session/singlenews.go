@@ -7,6 +7,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // This file is what the session's drain knows of the one node of a lock: whose it is, who has to hear
@@ -32,15 +33,15 @@ func (v *verifying) refuse() {} // the nodes of an epoch end with it
 
 func (v *verifying) do(c *client) (func(*Session), error) {
 	stat, err := c.observe(v.seat.single.node, v.seat)
-	outcome, err := Classify(err)
+	outcome, err := zkerr.Classify(err)
 	return func(s *Session) {
 		switch {
 		case !v.seat.single.settled || v.seat.token(v.seat.single.node) != v.born:
-		case errors.Is(err, zk.ErrNoNode), outcome == Done && stat.Czxid != v.born:
+		case errors.Is(err, zk.ErrNoNode), outcome == zkerr.Done && stat.Czxid != v.born:
 			s.lostSingle(c, v.seat)
-		case outcome == Unknown || unsettled(err) || c.outdated:
+		case outcome == zkerr.Unknown || zkerr.Unsettled(err) || c.outdated:
 			s.again(c, v)
-		case outcome == Done:
+		case outcome == zkerr.Done:
 			s.sure(c, v.seat)
 		default: // it cannot be watched
 		}
@@ -114,11 +115,11 @@ func (s *Session) mayPark(r request) bool {
 	switch r := r.(type) {
 	case *verifying:
 		return r.isDue()
-	case *transaction:
+	case *called:
 		switch {
 		case r.seat == nil || r.seat.single == nil || r.rests:
 		case !r.seat.single.settled || r.seat.lapsed.Load():
-			r.outcome <- transacted{err: ErrGuard}
+			r.outcome <- ErrGuard
 			return false
 		default:
 			r.rests = true
@@ -135,7 +136,7 @@ func (s *Session) mayPark(r request) bool {
 
 // unrest says that a transaction is answered, or never will be made.
 func (s *Session) unrest(r request) {
-	t, ok := r.(*transaction)
+	t, ok := r.(*called)
 	if !ok || !t.rests {
 		return
 	}

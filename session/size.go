@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"path"
 	"strconv"
-	"sync/atomic"
 
 	"github.com/go-zookeeper/zk"
 	"go.uber.org/zap"
 
-	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // This file is about how many permits a semaphore has: the node that says so.
@@ -78,55 +77,9 @@ func (s *Session) Resize(ctx context.Context, semaphore string, size int32, acl 
 	if acl == nil {
 		acl = s.cfg.ACL
 	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
 	node := path.Join(join(s.chroot, semaphore), SizeNode)
-	r := &resizing{node: node, size: size, acl: acl, outcome: make(chan error, 1)}
-	if !s.actor.Post(r) {
-		return ErrClosed
-	}
-	select {
-	case err := <-r.outcome:
-		return err
-	case <-ctx.Done():
-		r.left.Store(true)
-		s.actor.Post(dropped{r})
-		return context.Cause(ctx)
-	}
-}
-
-// resizing is a request of somebody who waits for it. It is made until that is settled, or
-// nobody waits: to make it twice does no harm.
-type resizing struct {
-	slot
-
-	node    string
-	size    int32
-	acl     []zk.ACL
-	left    atomic.Bool // nobody waits any more
-	outcome chan error  // size 1
-}
-
-var _ request = (*resizing)(nil)
-
-func (r *resizing) meantFor() recipes.Epoch { return 0 }
-
-func (r *resizing) refuse() { r.outcome <- ErrClosed }
-
-func (r *resizing) do(c *client) (func(*Session), error) {
-	if r.left.Load() {
-		return func(*Session) {}, nil
-	}
-	outcome, err := Classify(c.resize(r))
-	err = otherKind(err)
-	return func(s *Session) {
-		if outcome == Unknown || unsettled(err) {
-			s.again(c, r)
-			return
-		}
-		r.outcome <- err
-	}, err
+	_, err := call(ctx, s, terms{urgent: joining}, func(c *client) (struct{}, error) { return struct{}{}, c.resize(node, size, acl) })
+	return otherKind(err)
 }
 
 // resize writes the size, and makes and deletes a node among the leases in the same transaction. Whoever is first in the queue
@@ -135,27 +88,27 @@ func (r *resizing) do(c *client) (func(*Session), error) {
 // would stay for ever, for a client cannot drop any.
 //
 // Where there are no leases nobody waits for room. They may come between the look and the write, so it looks again.
-func (c *client) resize(r *resizing) error {
-	wake := path.Join(path.Dir(r.node), leaseDir, wakingNode)
-	size := &zk.SetDataRequest{Path: r.node, Data: []byte(strconv.Itoa(int(r.size))), Version: anyVersion}
+func (c *client) resize(node string, size int32, acl []zk.ACL) error {
+	wake := path.Join(path.Dir(node), leaseDir, wakingNode)
+	set := &zk.SetDataRequest{Path: node, Data: []byte(strconv.Itoa(int(size))), Version: anyVersion}
 	for range reaped {
-		res, err := c.conn.Multi(size,
-			&zk.CreateRequest{Path: wake, Acl: r.acl, Flags: zk.FlagEphemeral},
+		res, err := c.conn.Multi(set,
+			&zk.CreateRequest{Path: wake, Acl: acl, Flags: zk.FlagEphemeral},
 			&zk.DeleteRequest{Path: wake, Version: anyVersion})
-		failed := FailedOp(res)
+		failed := zkerr.FailedOp(res)
 		if failed >= 0 {
 			err = res[failed].Error
 		}
-		if failed > 0 && !unsettled(err) {
+		if failed > 0 && !zkerr.Unsettled(err) {
 			var done bool
-			if done, err = c.resizeUnheard(r, err); done {
+			if done, err = c.resizeUnheard(node, size, err); done {
 				return nil
 			}
 			failed = 0
 		}
 		switch {
 		case failed == 0 && errors.Is(err, zk.ErrNoNode):
-			if err := c.makeSize(r.node, r.size, r.acl); err != nil {
+			if err := c.makeSize(node, size, acl); err != nil {
 				return err
 			}
 		case err != nil, failed < 0:
@@ -166,15 +119,15 @@ func (c *client) resize(r *resizing) error {
 }
 
 // resizeUnheard writes the size where nobody can be told of it, as the error says, and reports whether that is all there is to do.
-func (c *client) resizeUnheard(r *resizing, unheard error) (done bool, _ error) {
-	if _, err := c.conn.Set(r.node, []byte(strconv.Itoa(int(r.size))), anyVersion); err != nil {
+func (c *client) resizeUnheard(node string, size int32, unheard error) (done bool, _ error) {
+	if _, err := c.conn.Set(node, []byte(strconv.Itoa(int(size))), anyVersion); err != nil {
 		return false, err
 	}
 	if !errors.Is(unheard, zk.ErrNoNode) {
 		c.logger.Warn("resized, and who waits for permits hears of it when the next one is taken or given back",
-			zap.String("node", r.node), zap.Error(unheard))
+			zap.String("node", node), zap.Error(unheard))
 		return true, nil
 	}
-	exists, _, err := c.conn.Exists(path.Join(path.Dir(r.node), leaseDir))
+	exists, _, err := c.conn.Exists(path.Join(path.Dir(node), leaseDir))
 	return err == nil && !exists, err
 }

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 var (
@@ -44,63 +44,45 @@ func (s *Session) Rewrite(node string, data []byte) *zk.SetDataRequest {
 	return &zk.SetDataRequest{Path: node, Data: data, Version: anyVersion}
 }
 
-// Transact makes one transaction of the guard and the operations behind it, in the session of the epoch. Paths of the
-// operations are without the chroot. It waits for a connection, if there is none, and for the answer, until ctx ends.
+// Transact makes one transaction, in the session of the epoch. It is guarded by the seat's own nodes, at the paths given.
+// Paths of the operations are without the chroot. It waits for a connection, if there is none, and for the answer, until ctx ends.
 //
 // The responses are those of the operations. Nothing was executed if the error is ErrOperation, [ErrPath],
 // [ErrTooLarge], ErrEpochOver, ErrGuard, a server's refusal (the responses say of which operation), or the cause of
 // ctx without ErrOutcomeUnknown.
-func (s *Session) Transact(ctx context.Context, epoch recipes.Epoch, guard *zk.CheckVersionRequest, ops []any) ([]zk.MultiResponse, error) {
-	return s.transact(ctx, epoch, nil, []any{guard}, ops)
-}
-
-// Transact is [Session.Transact] with the seat's own nodes, at the paths given, as the guards.
 func (t *Seat) Transact(ctx context.Context, epoch recipes.Epoch, own []string, ops []any) ([]zk.MultiResponse, error) {
+	s := t.session
 	guards := make([]any, 0, len(own))
 	for _, node := range own {
-		guards = append(guards, t.session.Guard(node))
+		guards = append(guards, s.Guard(node))
 	}
-	return t.session.transact(ctx, epoch, t, guards, ops)
-}
-
-func (s *Session) transact(
-	ctx context.Context, epoch recipes.Epoch, seat *Seat, guards, ops []any,
-) ([]zk.MultiResponse, error) {
 	all, err := s.assemble(guards, ops)
 	if err != nil {
 		return nil, err
 	}
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	t := &transaction{epoch: epoch, ops: all, guards: len(guards), seat: seat, outcome: make(chan transacted, 1)}
-	if !s.actor.Post(t) { // nothing is left of the session
-		return nil, ErrEpochOver
-	}
-	select {
-	case out := <-t.outcome:
-		return s.unrooted(out.responses), out.err
-	case <-ctx.Done():
-	}
-	was := t.stage.Swap(stageLeft)
-	select {
-	case out := <-t.outcome: // it came together with the end of ctx
-		return s.unrooted(out.responses), out.err
-	default:
-	}
-	if was == stageUnderWay {
-		return nil, fmt.Errorf("%w: %w", ErrOutcomeUnknown, context.Cause(ctx))
-	}
-	s.actor.Post(dropped{t})
-	return nil, context.Cause(ctx)
-}
-
-// unrooted takes the chroot off the paths that were made, so that they are what the next transaction takes.
-func (s *Session) unrooted(responses []zk.MultiResponse) []zk.MultiResponse {
-	for i := range responses {
+	// What the lock is held for is as urgent as the release behind it.
+	responses, err := call(ctx, s, terms{epoch: epoch, once: true, urgent: handing, seat: t}, func(c *client) ([]zk.MultiResponse, error) {
+		return c.transact(all, len(guards))
+	})
+	for i := range responses { // without the chroot they are what the next transaction takes
 		responses[i].String = strings.TrimPrefix(responses[i].String, s.chroot)
 	}
-	return responses
+	return responses, err
+}
+
+// transact returns the responses of the operations behind the guards.
+func (c *client) transact(ops []any, guards int) ([]zk.MultiResponse, error) {
+	responses, err := c.conn.Multi(ops...)
+	if failed := zkerr.FailedOp(responses); failed >= 0 {
+		err = responses[failed].Error
+		if failed < guards && errors.Is(err, zk.ErrNoNode) {
+			err = fmt.Errorf("%w: %w", ErrGuard, err)
+		}
+	}
+	if len(responses) < guards {
+		return nil, err
+	}
+	return responses[guards:], err
 }
 
 // assemble checks the operations, and puts them behind the guards and the chroot before their paths. What the caller
@@ -184,70 +166,3 @@ func rooted(chroot string, op any) (_ any, extent int, _ error) {
 
 // aclOverhead is what an entry of an access control list takes beside its texts: the permissions and two lengths.
 const aclOverhead = 12
-
-// How far a transaction has come. The client's goroutine and whoever waits change it, and the first decides: what was
-// left while parked is not made, and what is under way by then is not made again.
-const (
-	stageParked int32 = iota
-	stageUnderWay
-	stageLeft
-)
-
-// transaction is a request of somebody who waits for it.
-type transaction struct {
-	slot
-
-	epoch   recipes.Epoch
-	ops     []any // the guards first
-	guards  int   // how many of them are guards
-	seat    *Seat // whose nodes the guards are, or nil
-	rests   bool  // see mayPark
-	stage   atomic.Int32
-	outcome chan transacted // size 1
-}
-
-// transacted is the outcome of a transaction.
-type transacted struct {
-	responses []zk.MultiResponse
-	err       error
-}
-
-var _ request = (*transaction)(nil)
-
-func (t *transaction) meantFor() recipes.Epoch { return t.epoch }
-
-// urgency: it is what the lock is held for, and who gives the lock back comes behind it.
-func (t *transaction) urgency() urgency { return handing }
-
-func (t *transaction) refuse() { t.outcome <- transacted{err: ErrEpochOver} }
-
-func (t *transaction) do(c *client) (func(*Session), error) {
-	if !t.stage.CompareAndSwap(stageParked, stageUnderWay) {
-		return func(s *Session) { s.unrest(t) }, nil
-	}
-	responses, err := c.conn.Multi(t.ops...)
-	outcome, err := ClassifyMulti(responses, err)
-	return func(s *Session) {
-		switch {
-		case unsettled(err) && !errors.Is(err, zk.ErrSessionExpired):
-			// Not executed, and that says nothing about the transaction.
-			if t.stage.CompareAndSwap(stageUnderWay, stageParked) {
-				s.again(c, t)
-				return
-			}
-		case outcome == Unknown:
-			t.outcome <- transacted{err: fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)}
-		case errors.Is(err, zk.ErrSessionExpired):
-			t.outcome <- transacted{err: fmt.Errorf("%w: %w", ErrEpochOver, err)}
-		case len(responses) < t.guards:
-			t.outcome <- transacted{err: err}
-		default:
-			failed := FailedOp(responses)
-			if outcome == Refused && 0 <= failed && failed < t.guards && errors.Is(err, zk.ErrNoNode) {
-				err = fmt.Errorf("%w: %w", ErrGuard, err)
-			}
-			t.outcome <- transacted{responses[t.guards:], err}
-		}
-		s.unrest(t)
-	}, err
-}

@@ -1,0 +1,120 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
+)
+
+// This file is the way of a request of a caller that waits for its answer.
+
+// ErrClosed says that the session was closed.
+var ErrClosed = errors.New("zkgrant: coordinator closed")
+
+// terms are how a call is made.
+type terms struct {
+	epoch  recipes.Epoch // in this one alone; 0: in any
+	once   bool          // not again once it may have been executed
+	urgent urgency
+	seat   *Seat // whose nodes it rests on, or nil
+}
+
+// call has do run in a goroutine of its own, with a client of the session, while there is a connection. If the connection is lost, or
+// a server turns the request away for the moment, do runs again.
+//
+// It returns what do has returned last. If ctx ends first it returns the cause, at once: do may still be running, and does not run
+// again. The other errors are ErrClosed, or with an epoch ErrEpochOver, if do has not run to its end; and with once
+// ErrOutcomeUnknown, alone or with the cause.
+func call[T any](ctx context.Context, s *Session, t terms, do func(*client) (T, error)) (T, error) {
+	var answer, none T
+	if ctx.Err() != nil {
+		return none, context.Cause(ctx)
+	}
+	c := &called{terms: t, ctx: ctx, outcome: make(chan error, 1)}
+	c.run = func(with *client) (err error) {
+		answer, err = do(with)
+		return err
+	}
+	if !s.actor.Post(c) { // nothing is left of the session
+		c.refuse()
+	}
+	select {
+	case err := <-c.outcome:
+		return answer, err
+	case <-ctx.Done():
+	}
+	was := c.stage.Swap(stageLeft)
+	select {
+	case err := <-c.outcome: // it came together with the end of ctx
+		return answer, err
+	default:
+	}
+	if was == stageParked {
+		s.actor.Post(dropped{c})
+	} else if t.once {
+		return none, fmt.Errorf("%w: %w", ErrOutcomeUnknown, context.Cause(ctx))
+	}
+	return none, context.Cause(ctx)
+}
+
+// How far a call has come. The request's goroutine and the caller change it, and the first decides: a call that was left while
+// parked is not made, and one that is under way by then is not made again.
+const (
+	stageParked int32 = iota
+	stageUnderWay
+	stageLeft
+)
+
+// called is the request of a call.
+type called struct {
+	slot
+	terms
+
+	ctx     context.Context // the caller's
+	run     func(*client) error
+	rests   bool // see mayPark
+	stage   atomic.Int32
+	outcome chan error // size 1
+}
+
+var _ request = (*called)(nil)
+
+func (r *called) meantFor() recipes.Epoch { return r.epoch }
+
+func (r *called) urgency() urgency { return r.urgent }
+
+func (r *called) refuse() {
+	if r.epoch != 0 {
+		r.outcome <- ErrEpochOver
+	} else {
+		r.outcome <- ErrClosed
+	}
+}
+
+func (r *called) do(c *client) (func(*Session), error) {
+	if !r.stage.CompareAndSwap(stageParked, stageUnderWay) {
+		return func(s *Session) { s.unrest(r) }, nil
+	}
+	outcome, err := zkerr.Classify(r.run(c))
+	return func(s *Session) { r.settle(s, c, outcome, err) }, err
+}
+
+func (r *called) settle(s *Session, c *client, outcome zkerr.Outcome, err error) {
+	switch {
+	case !r.once && r.ctx.Err() != nil: // what was read may not be all of it
+		err = context.Cause(r.ctx)
+	case zkerr.Unsettled(err), outcome == zkerr.Unknown && !r.once:
+		if r.stage.CompareAndSwap(stageUnderWay, stageParked) {
+			s.again(c, r)
+			return
+		}
+	case outcome == zkerr.Unknown:
+		err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+	}
+	r.outcome <- err
+	s.unrest(r)
+}
