@@ -102,7 +102,7 @@ func TestLossCancelsTheRequest(t *testing.T) {
 		if took := time.Since(expired); took > time.Second {
 			t.Errorf("the request went on for %v after the session, want at most a second", took)
 		}
-		if ann.orders != 0 {
+		if ann.orders.Load() != 0 {
 			t.Error("the order was taken")
 		}
 		ann.order = order

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log"
 	"net/http"
-	"sync"
 	"sync/atomic"
 
 	"github.com/zkgrant/zkgrant/coordinator"
@@ -20,9 +19,7 @@ type service struct {
 	order    func(ctx context.Context) error         // takes one; ctx ends with the term
 	term     atomic.Pointer[coordinator.Acquisition] // in which this instance leads; nil: it does not
 	leader   atomic.Pointer[events.Leader]           // who leads, as far as is known
-
-	mu     sync.Mutex
-	orders int
+	orders   atomic.Int64
 }
 
 // run takes part until ctx ends: it is a candidate, leads, and is one again when it has lost its term.
@@ -106,10 +103,6 @@ func (s *service) take(w http.ResponseWriter, r *http.Request, term *coordinator
 		s.refuse(w)
 		return
 	}
-	s.mu.Lock()
-	s.orders++
-	n := s.orders
-	s.mu.Unlock()
 	// An order that is stored elsewhere bears the token: ../fencedwriter has the SQL.
-	fmt.Fprintf(w, "%s has taken order %d under token %d\n", s.address, n, term.Grant().Token)
+	fmt.Fprintf(w, "%s has taken order %d under token %d\n", s.address, s.orders.Add(1), term.Grant().Token)
 }
