@@ -121,19 +121,21 @@ func WithDialer(dial func(ctx context.Context, network, address string) (net.Con
 // nodes. The default is open to all.
 func WithACL(acl []zk.ACL) ACLOption {
 	acl = slices.Clone(acl)
-	return ACLOption{
-		Option: session.OptionFunc(func(c *session.Config) { c.ACL = acl }),
-		acl:    acl,
-	}
+	return aclOption{session.OptionFunc(func(c *session.Config) { c.ACL = acl }), acl}
 }
 
 // ACLOption is an [Option] and a [LockOption].
-type ACLOption struct {
+type ACLOption interface {
+	Option
+	LockOption
+}
+
+type aclOption struct {
 	Option
 	acl []zk.ACL
 }
 
-func (o ACLOption) applyLock(c *lockConfig) { c.acl = o.acl }
+func (o aclOption) applyLock(c *lockConfig) { c.acl = o.acl }
 
 // Reentrant lets a function under the lock acquire it again at once, without a request, with the [Acquisition.Context] of a holding
 // acquisition of the same side, lock and coordinator. Without the option, that is [ErrDeadlock]. Each acquisition has its own Grant, with

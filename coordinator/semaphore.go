@@ -182,7 +182,7 @@ func (l *Lock) checkPermits(cfg acquireConfig, each int) error {
 	case !ok:
 		return nil
 	case s.Size <= 0:
-		return fmt.Errorf("%w: the size of %s", errInvalidPermits, l.path)
+		return fmt.Errorf("%w: the size of %s, which has to be from 1 to %d", errInvalidPermits, l.path, math.MaxInt32)
 	case s.Permits <= 0:
 		return fmt.Errorf("%w: %d of %s", errInvalidPermits, *cfg.permits, l.path)
 	case s.Permits > s.Size && !s.Adopt:

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // This file is the way of a request of a caller that waits for its answer.
@@ -98,20 +99,20 @@ func (r *called) do(c *client) (func(*Session), error) {
 	if !r.stage.CompareAndSwap(stageParked, stageUnderWay) {
 		return func(s *Session) { s.unrest(r) }, nil
 	}
-	outcome, err := Classify(r.run(c))
+	outcome, err := zkerr.Classify(r.run(c))
 	return func(s *Session) { r.settle(s, c, outcome, err) }, err
 }
 
-func (r *called) settle(s *Session, c *client, outcome Outcome, err error) {
+func (r *called) settle(s *Session, c *client, outcome zkerr.Outcome, err error) {
 	switch {
 	case !r.once && r.ctx.Err() != nil: // what was read may not be all of it
 		err = context.Cause(r.ctx)
-	case unsettled(err), outcome == Unknown && !r.once:
+	case zkerr.Unsettled(err), outcome == zkerr.Unknown && !r.once:
 		if r.stage.CompareAndSwap(stageUnderWay, stageParked) {
 			s.again(c, r)
 			return
 		}
-	case outcome == Unknown:
+	case outcome == zkerr.Unknown:
 		err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 	}
 	r.outcome <- err

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 const (
@@ -87,11 +88,11 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 			if s.cfg.OnLease != nil {
 				c.tellLease(s.cfg.OnLease)
 			}
-			if op == opCloseSession && zkErr == codeNone {
+			if op == opCloseSession && zkErr == zkerr.CodeNone {
 				c.told.Store(true)
 			}
 			if op == opSetWatches {
-				if zkErr != codeNone {
+				if zkErr != zkerr.CodeNone {
 					s.actor.Post(unwatched{c}) // the client only logs it
 				}
 				s.actor.Post(restored{c})

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 func TestTheClockGoesOnWhileTheMachineIsSuspended(t *testing.T) {
@@ -56,7 +58,7 @@ func TestTheClockIsNotTheWallClock(t *testing.T) {
 	c := clock{asleep()}
 	now := c.now()
 	l := newLease(time.Second)
-	l.answered(frame{now, now}, opConnect, codeNone, 10*time.Second)
+	l.answered(frame{now, now}, opConnect, zkerr.CodeNone, 10*time.Second)
 	for what, at := range map[string]time.Time{
 		"the time":                  now,
 		"a deadline":                l.deadline(),

@@ -2,16 +2,12 @@ package session
 
 import (
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 	"go.uber.org/zap"
 )
-
-// ErrInvalid says that a call is wrong in itself, whatever the servers hold.
-var ErrInvalid = errors.New("zkgrant: invalid use")
 
 // What a session timeout may be. Below that a garbage collection ends sessions; above, a crash stands in everybody's way for hours.
 const (

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // This file is the life of a client: connected, suspended, resumed, expired,
@@ -111,7 +112,7 @@ func (c *client) stuck() bool {
 // onVouched goes on with a connection that has answered a request.
 func (s *Session) onVouched(v vouched) {
 	defer s.finish(v.c)
-	if outcome, _ := Classify(v.err); outcome == Unknown {
+	if outcome, _ := zkerr.Classify(v.err); outcome == zkerr.Unknown {
 		return // another connection follows
 	}
 	if v.c == s.client && !v.c.over && !v.c.up && v.c.conn.State() == zk.StateHasSession {

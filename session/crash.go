@@ -14,6 +14,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // This file is about the record of a lock that tells of crashes; recipes/crash.go says what it is for. It stands beside
@@ -100,11 +101,11 @@ func (c *client) claimRecorded(t *Seat, e recipes.Claim) (recipes.Input, error) 
 			ops[1] = &zk.CheckVersionRequest{Path: t.recordPath(), Version: anyVersion}
 		}
 		res, err := c.conn.Multi(ops...)
-		failed := FailedOp(res)
-		outcome, err := ClassifyMulti(res, err)
-		stands := outcome == Done
+		failed := zkerr.FailedOp(res)
+		outcome, err := zkerr.ClassifyMulti(res, err)
+		stands := outcome == zkerr.Done
 		switch {
-		case makes && outcome == Done, !makes && failed == 1 && errors.Is(err, zk.ErrNoNode):
+		case makes && outcome == zkerr.Done, !makes && failed == 1 && errors.Is(err, zk.ErrNoNode):
 			return t.recorded(e.Epoch, nil), nil
 		case makes && failed == 1 && errors.Is(err, zk.ErrNodeExists):
 			stands = true
@@ -178,11 +179,11 @@ func (c *client) removeClean(t *Seat, e recipes.Delete, node string) (recipes.In
 		ops = append(ops, &zk.SetDataRequest{Path: t.dir, Data: floorData(token), Version: anyVersion})
 	}
 	res, err := c.conn.Multi(ops...)
-	failed := FailedOp(res)
-	outcome, err := ClassifyMulti(res, err)
-	refused := outcome == Refused && !unsettled(err)
+	failed := zkerr.FailedOp(res)
+	outcome, err := zkerr.ClassifyMulti(res, err)
+	refused := outcome == zkerr.Refused && !zkerr.Unsettled(err)
 	switch {
-	case outcome == Done:
+	case outcome == zkerr.Done:
 		if len(res) > 2 && res[2].Stat != nil {
 			c.leftFloor(t, res[2].Stat)
 		}

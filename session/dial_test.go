@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 func TestBackoffIsForgottenAfterALiveConnection(t *testing.T) {
@@ -233,7 +234,7 @@ func TestAClientWithoutAConnectionEndsAtOnce(t *testing.T) {
 				r.endWithin(t, 0)
 				if err := <-queued; err == nil {
 					t.Error("a request that no server has seen is answered, want an error")
-				} else if outcome, _ := Classify(err); outcome != Unknown {
+				} else if outcome, _ := zkerr.Classify(err); outcome != zkerr.Unknown {
 					t.Errorf("the error %v is taken for %v, want Unknown", err, outcome)
 				}
 			})

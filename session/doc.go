@@ -17,7 +17,7 @@
 // Requests block in the client, have no context, and their errors say little.
 // Here each runs in a goroutine of its own, a bounded number at a time, only
 // while there is a connection, and is classified as done, refused or unknown,
-// unknown being the default ([Classify]). What a lock waits for that is held goes before the requests of those who come anew
+// unknown being the default ([zkerr.Classify]). What a lock waits for that is held goes before the requests of those who come anew
 // ([pending]).
 //
 // Watches are noted before the request that arms them is made, because the event

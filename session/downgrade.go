@@ -9,6 +9,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // This file is about a writer that becomes a reader without letting another writer in
@@ -71,9 +72,9 @@ func (c *client) createInPlace(t *Seat, epoch recipes.Epoch, id string) (recipes
 	request.Path += fmt.Sprintf("%010d", writer.Seq)
 	request.Flags = zk.FlagEphemeral
 	res, err := c.conn.Multi(&zk.CheckVersionRequest{Path: own, Version: anyVersion}, request)
-	outcome, err := ClassifyMulti(res, err)
+	outcome, err := zkerr.ClassifyMulti(res, err)
 	switch {
-	case outcome == Done:
+	case outcome == zkerr.Done:
 		return named(epoch, request.Path)
 	case errors.Is(err, zk.ErrNoNode):
 		return refused, fmt.Errorf("%w: %w", ErrGuard, err)

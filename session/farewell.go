@@ -7,6 +7,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // codeConnectionLoss is what a farewell answers: it has not been anywhere.
@@ -76,7 +78,7 @@ func (f *farewell) answer() {
 	code := codeConnectionLoss
 	switch op {
 	case opPing, opAuth, opSetWatches, opCloseSession: // the client expects no error there
-		code = codeNone
+		code = zkerr.CodeNone
 	}
 	f.out = binary.BigEndian.AppendUint32(f.out, minReply)
 	f.out = binary.BigEndian.AppendUint32(f.out, uint32(xid))

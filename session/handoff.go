@@ -10,6 +10,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // This file is what makes a lock cost one round trip, and a handoff as much in a
@@ -26,16 +27,16 @@ func (c *client) createMarked(
 	t *Seat, epoch recipes.Epoch, id string, czxid int64,
 ) (done bool, _ recipes.Input, _ error) {
 	res, err := c.conn.Multi(t.createRequest(c, id), t.markRequest())
-	failed := FailedOp(res)
-	outcome, err := ClassifyMulti(res, err)
+	failed := zkerr.FailedOp(res)
+	outcome, err := zkerr.ClassifyMulti(res, err)
 	switch {
-	case outcome == Done:
+	case outcome == zkerr.Done:
 		in, err := c.joined(t, epoch, res, czxid)
 		return true, in, err
 	case errors.Is(err, zk.ErrNoNode):
 		c.dirs.forget(t.dir)
 		return false, nil, nil
-	case outcome == Refused && failed > 0:
+	case outcome == zkerr.Refused && failed > 0:
 		c.dirs.shut(t.dir)
 		return false, nil, nil
 	}
@@ -82,17 +83,17 @@ func (c *client) removeWithFloor(t *Seat, e recipes.Delete, node string) (done b
 	res, err := c.conn.Multi(
 		&zk.DeleteRequest{Path: node, Version: anyVersion},
 		&zk.SetDataRequest{Path: t.dir, Data: floorData(token), Version: anyVersion})
-	failed := FailedOp(res)
-	outcome, err := ClassifyMulti(res, err)
+	failed := zkerr.FailedOp(res)
+	outcome, err := zkerr.ClassifyMulti(res, err)
 	switch {
-	case outcome == Done:
+	case outcome == zkerr.Done:
 		if len(res) > 1 && res[1].Stat != nil {
 			c.leftFloor(t, res[1].Stat)
 		}
 		return true, recipes.Deleted{Epoch: e.Epoch}, nil
 	case failed == 0 && errors.Is(err, zk.ErrNoNode):
 		return true, recipes.Deleted{Epoch: e.Epoch}, nil
-	case outcome == Refused && failed > 0:
+	case outcome == zkerr.Refused && failed > 0:
 		c.dirs.shut(t.dir)
 		return false, nil, nil
 	}
@@ -120,10 +121,10 @@ func (c *client) leftFloor(t *Seat, stat *zk.Stat) {
 // It need not be read if the owner was a seat of this session: that it held the lock
 // is known here. That the next one did is as good, once its node is gone as well.
 func (c *client) advance(t *Seat, e recipes.Advance, past int64) (recipes.Input, error) {
-	claim := func() (Outcome, error) {
-		return ClassifyMulti(c.conn.Multi(&zk.CheckVersionRequest{Path: path.Join(t.dir, e.Node), Version: anyVersion}))
+	claim := func() (zkerr.Outcome, error) {
+		return zkerr.ClassifyMulti(c.conn.Multi(&zk.CheckVersionRequest{Path: path.Join(t.dir, e.Node), Version: anyVersion}))
 	}
-	var outcome Outcome
+	var outcome zkerr.Outcome
 	var err, unread error
 	free := c.dirs.isFree(t.dir, e.Past, e.Next)
 	if free {
@@ -137,7 +138,7 @@ func (c *client) advance(t *Seat, e recipes.Advance, past int64) (recipes.Input,
 		free = past != 0 && floor == past
 	}
 	switch {
-	case outcome != Done:
+	case outcome != zkerr.Done:
 		return classified(e.Epoch, recipes.OpAdvance, outcome, err)
 	case free:
 		return recipes.Advanced{Epoch: e.Epoch, Floor: true}, nil

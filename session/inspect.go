@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // Inspected is a node with what is in it, or why it may not be seen.
@@ -77,7 +79,7 @@ func (c *client) inspect(ctx context.Context, node string, wanted func(name stri
 	if errors.Is(err, zk.ErrNoNode) {
 		return Inspected{}, nil
 	}
-	if outcome, refusal := Classify(err); outcome == Refused && !unsettled(refusal) {
+	if outcome, refusal := zkerr.Classify(err); outcome == zkerr.Refused && !zkerr.Unsettled(refusal) {
 		seen.Err = refusal
 		return seen, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // This file is about many that hold and want to know whether they still do, as all do after a reconnect. Their claims go together: a write
@@ -92,12 +93,12 @@ func (j *jointClaim) do(c *client) (func(*Session), error) {
 		}
 	}
 	res, err := c.conn.Multi(checks...)
-	failed := FailedOp(res)
-	outcome, err := ClassifyMulti(res, err)
+	failed := zkerr.FailedOp(res)
+	outcome, err := zkerr.ClassifyMulti(res, err)
 	switch {
-	case outcome == Done:
+	case outcome == zkerr.Done:
 		return func(s *Session) { prove(s, c, j.of) }, nil
-	case outcome == Refused && !unsettled(err) && 0 <= failed && failed < len(whose):
+	case outcome == zkerr.Refused && !zkerr.Unsettled(err) && 0 <= failed && failed < len(whose):
 		return func(s *Session) { j.split(s, c, whose[failed], err) }, err
 	}
 	in, why := classified(j.meantFor(), recipes.OpClaim, outcome, err)
@@ -124,7 +125,7 @@ func prove(s *Session, c *client, of []claimOf) {
 // behind it are made again, in two halves: where many nodes are gone each is found out within few round trips.
 func (j *jointClaim) split(s *Session, c *client, bad int, err error) {
 	prove(s, c, j.of[:bad])
-	in, why := classified(j.meantFor(), recipes.OpClaim, Refused, err)
+	in, why := classified(j.meantFor(), recipes.OpClaim, zkerr.Refused, err)
 	j.of[bad].settle(s, c, in, why)
 	rest := j.of[bad+1:]
 	for _, half := range [...][]claimOf{rest[:len(rest)/2], rest[len(rest)/2:]} {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // This file is about the leases of a semaphore that are there already: giving them back, and finding them.
@@ -21,26 +22,26 @@ func (c *client) giveBack(t *Seat, e recipes.Delete, leases []string) (recipes.I
 	for i, lease := range leases {
 		ops[i] = &zk.DeleteRequest{Path: lease, Version: anyVersion}
 	}
-	outcome, err := ClassifyMulti(c.conn.Multi(ops...))
+	outcome, err := zkerr.ClassifyMulti(c.conn.Multi(ops...))
 	switch {
-	case outcome == Done:
+	case outcome == zkerr.Done:
 		return recipes.Deleted{Epoch: e.Epoch}, nil
-	case outcome == Unknown || unsettled(err):
+	case outcome == zkerr.Unknown || zkerr.Unsettled(err):
 		return classified(e.Epoch, recipes.OpDelete, outcome, err)
 	}
 	var failed error
 	for _, lease := range leases {
-		outcome, err := Classify(c.conn.Delete(lease, anyVersion))
+		outcome, err := zkerr.Classify(c.conn.Delete(lease, anyVersion))
 		switch {
-		case outcome == Done || errors.Is(err, zk.ErrNoNode):
-		case outcome == Unknown || unsettled(err):
+		case outcome == zkerr.Done || errors.Is(err, zk.ErrNoNode):
+		case outcome == zkerr.Unknown || zkerr.Unsettled(err):
 			return classified(e.Epoch, recipes.OpDelete, outcome, err) // all of it again, whatever the others' answers are
 		default:
 			failed = t.layout.blame(lease, err)
 		}
 	}
 	if failed != nil {
-		return classified(e.Epoch, recipes.OpDelete, Refused, failed)
+		return classified(e.Epoch, recipes.OpDelete, zkerr.Refused, failed)
 	}
 	return recipes.Deleted{Epoch: e.Epoch}, nil
 }

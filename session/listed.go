@@ -10,6 +10,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // This file is the way of a seat's list request: first the barrier, if it wants one, then the listings of its directories, which
@@ -75,10 +76,10 @@ func (r *asked) doBarrier(c *client) (func(*Session), error) {
 	return func(s *Session) {
 		r.wants.barrier = ""
 		if c.outdated {
-			outcome = Unknown
+			outcome = zkerr.Unknown
 		}
 		switch {
-		case outcome != Done:
+		case outcome != zkerr.Done:
 			in, err := classified(r.epoch, r.op, outcome, r.seat.layout.blame(barrier, err))
 			r.settle(s, c, in, err)
 		case s.late(r):
@@ -221,7 +222,7 @@ func worse(a, b error) error {
 	if a == nil {
 		return b
 	}
-	if outcome, _ := Classify(b); b != nil && (outcome == Unknown || unsettled(b)) {
+	if outcome, _ := zkerr.Classify(b); b != nil && (outcome == zkerr.Unknown || zkerr.Unsettled(b)) {
 		return b
 	}
 	return a

@@ -11,6 +11,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // This file is about multi-locks: a node in each of several directories, all made in one transaction and bearing one
@@ -174,20 +175,20 @@ func (m *multi) create(c *client, t *Seat, epoch recipes.Epoch, id string) (reci
 	for tries := 0; tries < reaped; {
 		ops, ours := m.creating(c, t, id)
 		res, err := c.conn.Multi(ops...)
-		failed := FailedOp(res)
-		outcome, err := ClassifyMulti(res, err)
+		failed := zkerr.FailedOp(res)
+		outcome, err := zkerr.ClassifyMulti(res, err)
 		if failed >= 0 {
 			err = m.refusedAt(failed%len(m.members), err)
 		}
 		switch {
-		case outcome == Done:
+		case outcome == zkerr.Done:
 			return m.joined(c, t, epoch, res, ours)
 		case errors.Is(err, zk.ErrNoNode) && failed >= 0:
 			tries++
 			if err := m.makeParents(c, failed%len(m.members)); err != nil {
 				return unanswered(epoch, recipes.OpCreate, err)
 			}
-		case outcome == Refused && failed >= len(m.members) && !unsettled(err):
+		case outcome == zkerr.Refused && failed >= len(m.members) && !zkerr.Unsettled(err):
 			c.dirs.shut(m.members[failed-len(m.members)].dir) // and then there is one marker less, until there is none
 		default:
 			return classified(epoch, recipes.OpCreate, outcome, err)

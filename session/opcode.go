@@ -1,5 +1,9 @@
 package session
 
+import (
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
+)
+
 // The operations that a lease tells apart, or that have a name for hooks; see also
 // opConnect, opPing and opSetWatches.
 const (
@@ -24,26 +28,13 @@ const (
 	opSASL            int32 = 102
 )
 
-// Error codes that a lease tells apart, as they come in the header of an answer.
-const (
-	codeBadArguments            int32 = -8
-	codeNoNode                  int32 = -101
-	codeNoAuth                  int32 = -102
-	codeBadVersion              int32 = -103
-	codeNoChildrenForEphemerals int32 = -108
-	codeNodeExists              int32 = -110
-	codeNotEmpty                int32 = -111
-	codeInvalidACL              int32 = -114
-	codeAuthFailed              int32 = -115
-)
-
 // isNoted tells whether a server has noted the request as a sign of the session's
 // life. It does so when it queues a request, which those that carry an identity
 // never are. Some errors are answered before that, or say that there is no such
 // session.
 func isNoted(op, zkErr int32) bool {
 	switch zkErr {
-	case codeSessionExpired, codeSessionMoved, codeAuthFailed, codeSASLRequired, codeThrottled:
+	case zkerr.CodeSessionExpired, zkerr.CodeSessionMoved, zkerr.CodeAuthFailed, zkerr.CodeSASLRequired, zkerr.CodeThrottled:
 		return false
 	}
 	return op != opAuth && op != opSASL
@@ -60,8 +51,8 @@ func isQuorumAnswer(op, zkErr int32) bool {
 		return false
 	}
 	switch zkErr {
-	case codeNone, codeRuntimeInconsistency, codeBadArguments, codeNoNode, codeNoAuth, codeBadVersion, codeNoChildrenForEphemerals,
-		codeNodeExists, codeNotEmpty, codeInvalidACL, codeQuotaExceeded:
+	case zkerr.CodeNone, zkerr.CodeRuntimeInconsistency, zkerr.CodeBadArguments, zkerr.CodeNoNode, zkerr.CodeNoAuth, zkerr.CodeBadVersion, zkerr.CodeNoChildrenForEphemerals,
+		zkerr.CodeNodeExists, zkerr.CodeNotEmpty, zkerr.CodeInvalidACL, zkerr.CodeQuotaExceeded:
 		return true
 	}
 	return false

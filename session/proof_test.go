@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // exchange is a request that was answered.
@@ -74,19 +76,19 @@ func TestWhatAnswersProve(t *testing.T) {
 			{4500 * ms, 9000 * ms, opMulti, 0, 1000 * ms},
 		},
 		"a write that fails is a write": {
-			{1000 * ms, 1010 * ms, opMulti, codeNoNode, 0},
-			{2000 * ms, 2010 * ms, opCreate, codeNodeExists, 1000 * ms},
-			{3000 * ms, 3010 * ms, opDelete, codeBadVersion, 2000 * ms},
-			{4000 * ms, 4010 * ms, opSetData, codeNoAuth, 3000 * ms},
-			{5000 * ms, 5010 * ms, opCreateContainer, codeQuotaExceeded, 4000 * ms},
+			{1000 * ms, 1010 * ms, opMulti, zkerr.CodeNoNode, 0},
+			{2000 * ms, 2010 * ms, opCreate, zkerr.CodeNodeExists, 1000 * ms},
+			{3000 * ms, 3010 * ms, opDelete, zkerr.CodeBadVersion, 2000 * ms},
+			{4000 * ms, 4010 * ms, opSetData, zkerr.CodeNoAuth, 3000 * ms},
+			{5000 * ms, 5010 * ms, opCreateContainer, zkerr.CodeQuotaExceeded, 4000 * ms},
 		},
 		"unless nobody passed it on": {
 			{1000 * ms, 1010 * ms, opPing, 0, 0},
-			{2000 * ms, 2010 * ms, opMulti, codeSessionExpired, 0},
-			{2100 * ms, 2110 * ms, opMulti, codeSessionMoved, 0},
-			{2200 * ms, 2210 * ms, opMulti, codeThrottled, 0},
-			{2300 * ms, 2310 * ms, opCreateContainer, codeUnimplemented, 0},
-			{2400 * ms, 2410 * ms, opMulti, codeNotReadOnly, 0},
+			{2000 * ms, 2010 * ms, opMulti, zkerr.CodeSessionExpired, 0},
+			{2100 * ms, 2110 * ms, opMulti, zkerr.CodeSessionMoved, 0},
+			{2200 * ms, 2210 * ms, opMulti, zkerr.CodeThrottled, 0},
+			{2300 * ms, 2310 * ms, opCreateContainer, zkerr.CodeUnimplemented, 0},
+			{2400 * ms, 2410 * ms, opMulti, zkerr.CodeNotReadOnly, 0},
 			{2500 * ms, 2510 * ms, opMulti, -4, 0},
 			// Of these, only the last three were taken for signs of life.
 			{2850 * ms, 2860 * ms, opMulti, 0, 2300 * ms},

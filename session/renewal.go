@@ -6,6 +6,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // This file is about directories whose sequence numbers come to their end. Whoever removes a node with a late number (see
@@ -37,7 +38,7 @@ func (c *client) renew(t *Seat, dir, own string) bool {
 	if t.kind.Kazoo() {
 		ops = append(ops, &zk.CreateRequest{Path: dir, Data: marker(), Acl: t.acl, Flags: zk.FlagPersistent})
 	}
-	if _, err := ClassifyMulti(c.conn.Multi(ops...)); err != nil {
+	if _, err := zkerr.ClassifyMulti(c.conn.Multi(ops...)); err != nil {
 		return false
 	}
 	c.dirs.forget(dir)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // The requests, each in terms of the client's blocking calls. They run in
@@ -76,7 +77,7 @@ func (c *client) makeParents(dir string, data []byte, acl []zk.ACL, stay bool) e
 func (c *client) makeDirectory(dir string, data []byte, acl []zk.ACL, stay bool) error {
 	if !stay {
 		_, err := c.conn.CreateContainer(dir, data, zk.FlagContainer, acl)
-		if err == nil || unnamedCode(err) != codeUnimplemented {
+		if err == nil || zkerr.Unnamed(err) != zkerr.CodeUnimplemented {
 			return err
 		}
 	}
@@ -128,10 +129,10 @@ func (c *client) childrenOf(dir string) ([]string, error) {
 
 // barrier is a write through the quorum that changes nothing. That there is no directory is an
 // answer of the quorum, too.
-func (c *client) barrier(dir string) (Outcome, error) {
-	outcome, err := ClassifyMulti(c.conn.Multi(&zk.CheckVersionRequest{Path: dir, Version: anyVersion}))
+func (c *client) barrier(dir string) (zkerr.Outcome, error) {
+	outcome, err := zkerr.ClassifyMulti(c.conn.Multi(&zk.CheckVersionRequest{Path: dir, Version: anyVersion}))
 	if errors.Is(err, zk.ErrNoNode) {
-		return Done, nil
+		return zkerr.Done, nil
 	}
 	return outcome, err
 }
@@ -202,11 +203,11 @@ func (c *client) claim(t *Seat, e recipes.Claim) (recipes.Input, error) {
 		checks[i] = &zk.CheckVersionRequest{Path: node, Version: anyVersion}
 	}
 	res, err := c.conn.Multi(checks...)
-	outcome, err := ClassifyMulti(res, err)
-	if outcome == Done {
+	outcome, err := zkerr.ClassifyMulti(res, err)
+	if outcome == zkerr.Done {
 		return recipes.Claimed{Epoch: e.Epoch}, nil // the session actor judges the lease
 	}
-	if failed := FailedOp(res); failed >= 0 {
+	if failed := zkerr.FailedOp(res); failed >= 0 {
 		err = t.layout.blame(nodes[failed], err)
 	}
 	return classified(e.Epoch, recipes.OpClaim, outcome, err)
@@ -214,7 +215,7 @@ func (c *client) claim(t *Seat, e recipes.Claim) (recipes.Input, error) {
 
 // check is claim for the session's own purposes. It returns nil if the node exists.
 func (c *client) check(node string) error {
-	_, err := ClassifyMulti(c.conn.Multi(&zk.CheckVersionRequest{Path: node, Version: anyVersion}))
+	_, err := zkerr.ClassifyMulti(c.conn.Multi(&zk.CheckVersionRequest{Path: node, Version: anyVersion}))
 	return err
 }
 
@@ -253,11 +254,11 @@ func (c *client) removeOwn(t *Seat, e recipes.Delete) (recipes.Input, error) {
 
 // discard deletes a node and reports whether to try again.
 func (c *client) discard(node string) (again bool) {
-	outcome, err := Classify(c.conn.Delete(node, anyVersion))
+	outcome, err := zkerr.Classify(c.conn.Delete(node, anyVersion))
 	switch {
-	case outcome == Done || errors.Is(err, zk.ErrNoNode):
+	case outcome == zkerr.Done || errors.Is(err, zk.ErrNoNode):
 		return false
-	case outcome == Unknown || unsettled(err):
+	case outcome == zkerr.Unknown || zkerr.Unsettled(err):
 		return true
 	default:
 		c.logger.Error("could not remove a node that a past session left behind", zap.String("node", node), zap.Error(err))
@@ -270,13 +271,13 @@ func (c *client) discard(node string) (again bool) {
 // Refused, or nil if there is nothing left to do.
 func (c *client) rearm(node string) recipes.Input {
 	_, err := c.observe(node, nil)
-	outcome, err := Classify(err)
+	outcome, err := zkerr.Classify(err)
 	switch {
-	case outcome == Done:
+	case outcome == zkerr.Done:
 		return nil
 	case errors.Is(err, zk.ErrNoNode):
 		return recipes.Gone{}
-	case outcome == Unknown || unsettled(err):
+	case outcome == zkerr.Unknown || zkerr.Unsettled(err):
 		return recipes.Unknown{}
 	default:
 		return recipes.Refused{}
@@ -285,13 +286,13 @@ func (c *client) rearm(node string) recipes.Input {
 
 // unanswered is the answer to a single request that ended with an error.
 func unanswered(epoch recipes.Epoch, op recipes.Op, err error) (recipes.Input, error) {
-	outcome, err := Classify(err)
+	outcome, err := zkerr.Classify(err)
 	return classified(epoch, op, outcome, err)
 }
 
 // classified is the answer to a request that was not done.
-func classified(epoch recipes.Epoch, op recipes.Op, outcome Outcome, err error) (recipes.Input, error) {
-	if outcome == Unknown || unsettled(err) {
+func classified(epoch recipes.Epoch, op recipes.Op, outcome zkerr.Outcome, err error) (recipes.Input, error) {
+	if outcome == zkerr.Unknown || zkerr.Unsettled(err) {
 		return recipes.Unknown{Epoch: epoch, Op: op}, err
 	}
 	return recipes.Refused{Epoch: epoch, Op: op, Missing: errors.Is(err, zk.ErrNoNode)}, otherKind(err)
@@ -304,11 +305,4 @@ func otherKind(err error) error {
 		return fmt.Errorf("%w: %w", ErrKind, err)
 	}
 	return err
-}
-
-// unsettled tells whether a refusal is about the connection, the session or the
-// moment, and says nothing about the request: it may be made again.
-func unsettled(err error) bool {
-	return errors.Is(err, zk.ErrNoServer) || errors.Is(err, zk.ErrSessionMoved) ||
-		errors.Is(err, zk.ErrSessionExpired) || errors.Is(err, errThrottled)
 }

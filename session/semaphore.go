@@ -12,6 +12,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // This file is about semaphores, in the layout of Curator's InterProcessSemaphoreV2:
@@ -194,13 +195,13 @@ func (c *client) enter(t *Seat, e recipes.Enter, id string) (recipes.Input, erro
 		ours := c.dirs.writable(t.permits.leases)
 		ops, count, floor := t.entering(c, e, own, id, ours != 0)
 		res, err := c.conn.Multi(ops...)
-		failed := FailedOp(res)
-		outcome, err := ClassifyMulti(res, err)
+		failed := zkerr.FailedOp(res)
+		outcome, err := zkerr.ClassifyMulti(res, err)
 		missing := errors.Is(err, zk.ErrNoNode)
 		switch {
-		case outcome == Done:
+		case outcome == zkerr.Done:
 			return c.entered(t, e, res, count, ours)
-		case outcome == Refused && failed == opSize && (missing || errors.Is(err, zk.ErrBadVersion)):
+		case outcome == zkerr.Refused && failed == opSize && (missing || errors.Is(err, zk.ErrBadVersion)):
 			return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpEnter, Stale: true}, err
 		case missing && failed == opOwn:
 			return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpEnter, Missing: true}, err
@@ -209,9 +210,9 @@ func (c *client) enter(t *Seat, e recipes.Enter, id string) (recipes.Input, erro
 			if err := c.makeParents(t.permits.leases, marker(), t.acl, false); err != nil {
 				return notOwn(unanswered(e.Epoch, recipes.OpEnter, err))
 			}
-		case outcome == Refused && failed > opOwn && failed == count && !unsettled(err):
+		case outcome == zkerr.Refused && failed > opOwn && failed == count && !zkerr.Unsettled(err):
 			c.dirs.shut(t.permits.leases)
-		case outcome == Refused && failed > opOwn && failed == floor && !unsettled(err):
+		case outcome == zkerr.Refused && failed > opOwn && failed == floor && !zkerr.Unsettled(err):
 			c.dirs.shut(t.dir)
 		default:
 			return notOwn(classified(e.Epoch, recipes.OpEnter, outcome, err))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // This file is about a lock that is one node, at its own path: whoever creates it has it. All
@@ -125,16 +126,16 @@ func (c *client) makeSingle(t *Seat, epoch recipes.Epoch) (recipes.Input, error)
 		} else {
 			res, err = c.conn.Multi(make1, &zk.SetDataRequest{Path: node, Data: t.data, Version: anyVersion})
 		}
-		failed := FailedOp(res)
-		outcome, err := ClassifyMulti(res, err)
+		failed := zkerr.FailedOp(res)
+		outcome, err := zkerr.ClassifyMulti(res, err)
 		switch {
-		case outcome == Done && plain:
+		case outcome == zkerr.Done && plain:
 			return recipes.Created{Epoch: epoch, Node: t.single.as()}, nil
-		case outcome == Done && len(res) > 1 && res[1].Stat != nil:
+		case outcome == zkerr.Done && len(res) > 1 && res[1].Stat != nil:
 			czxid := res[1].Stat.Czxid
 			t.drop(c, t.nameOwn(epoch, node, czxid))
 			return recipes.Created{Epoch: epoch, Node: t.single.as(), Alone: true, Token: czxid}, nil
-		case outcome == Done: // it was made, and who knows when
+		case outcome == zkerr.Done: // it was made, and who knows when
 			return recipes.Unknown{Epoch: epoch, Op: recipes.OpCreate}, nil
 		case errors.Is(err, zk.ErrNodeExists):
 			return recipes.Taken{Epoch: epoch}, nil
@@ -142,7 +143,7 @@ func (c *client) makeSingle(t *Seat, epoch recipes.Epoch) (recipes.Input, error)
 			if err := c.makeParents(t.dir, nil, t.acl, false); err != nil {
 				return unanswered(epoch, recipes.OpCreate, err)
 			}
-		case outcome == Refused && failed > 0 && !unsettled(err):
+		case outcome == zkerr.Refused && failed > 0 && !zkerr.Unsettled(err):
 			t.single.plain.Store(true)
 		default:
 			return classified(epoch, recipes.OpCreate, outcome, err)
@@ -158,7 +159,7 @@ func (l *single) as() events.Name { return events.Name{Text: l.name, Kind: event
 func (c *client) look(t *Seat, e recipes.List) (recipes.Input, error) {
 	t.follow(t.single.node)
 	if e.Barrier {
-		if outcome, err := c.barrier(t.dir); outcome != Done {
+		if outcome, err := c.barrier(t.dir); outcome != zkerr.Done {
 			return classified(e.Epoch, recipes.OpList, outcome, err)
 		}
 	}
@@ -241,16 +242,16 @@ func (c *client) read(t *Seat, watch bool) (data []byte, stat *zk.Stat, err erro
 // one, so if it is there now it was there then.
 func (c *client) claimSingle(t *Seat, e recipes.Claim) (recipes.Input, error) {
 	node := t.single.node
-	outcome, err := ClassifyMulti(c.conn.Multi(&zk.CheckVersionRequest{Path: node, Version: anyVersion}))
+	outcome, err := zkerr.ClassifyMulti(c.conn.Multi(&zk.CheckVersionRequest{Path: node, Version: anyVersion}))
 	var stat *zk.Stat
-	if outcome == Done {
+	if outcome == zkerr.Done {
 		var there bool
 		there, stat, err = c.conn.Exists(node)
-		if outcome, err = Classify(err); outcome == Done && (!there || stat.Czxid != t.token(node)) {
-			outcome, err = Refused, zk.ErrNoNode
+		if outcome, err = zkerr.Classify(err); outcome == zkerr.Done && (!there || stat.Czxid != t.token(node)) {
+			outcome, err = zkerr.Refused, zk.ErrNoNode
 		}
 	}
-	if outcome == Done {
+	if outcome == zkerr.Done {
 		return recipes.Claimed{Epoch: e.Epoch}, nil
 	}
 	if errors.Is(err, zk.ErrNoNode) {
@@ -269,12 +270,12 @@ func (c *client) removeSingle(t *Seat, e recipes.Delete) (recipes.Input, error) 
 		outcome, err := c.barrier(t.dir)
 		var there bool
 		var stat *zk.Stat
-		if outcome == Done {
+		if outcome == zkerr.Done {
 			there, stat, err = c.conn.Exists(node)
-			outcome, err = Classify(err)
+			outcome, err = zkerr.Classify(err)
 		}
 		switch {
-		case outcome != Done:
+		case outcome != zkerr.Done:
 			return classified(e.Epoch, recipes.OpDelete, outcome, err)
 		case !there || stat.EphemeralOwner != c.link.session():
 			c.claimants.leave(t)

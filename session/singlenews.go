@@ -7,6 +7,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // This file is what the session's drain knows of the one node of a lock: whose it is, who has to hear
@@ -32,15 +33,15 @@ func (v *verifying) refuse() {} // the nodes of an epoch end with it
 
 func (v *verifying) do(c *client) (func(*Session), error) {
 	stat, err := c.observe(v.seat.single.node, v.seat)
-	outcome, err := Classify(err)
+	outcome, err := zkerr.Classify(err)
 	return func(s *Session) {
 		switch {
 		case !v.seat.single.settled || v.seat.token(v.seat.single.node) != v.born:
-		case errors.Is(err, zk.ErrNoNode), outcome == Done && stat.Czxid != v.born:
+		case errors.Is(err, zk.ErrNoNode), outcome == zkerr.Done && stat.Czxid != v.born:
 			s.lostSingle(c, v.seat)
-		case outcome == Unknown || unsettled(err) || c.outdated:
+		case outcome == zkerr.Unknown || zkerr.Unsettled(err) || c.outdated:
 			s.again(c, v)
-		case outcome == Done:
+		case outcome == zkerr.Done:
 			s.sure(c, v.seat)
 		default: // it cannot be watched
 		}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"go.uber.org/zap"
+
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // This file is about how many permits a semaphore has: the node that says so.
@@ -93,11 +95,11 @@ func (c *client) resize(node string, size int32, acl []zk.ACL) error {
 		res, err := c.conn.Multi(set,
 			&zk.CreateRequest{Path: wake, Acl: acl, Flags: zk.FlagEphemeral},
 			&zk.DeleteRequest{Path: wake, Version: anyVersion})
-		failed := FailedOp(res)
+		failed := zkerr.FailedOp(res)
 		if failed >= 0 {
 			err = res[failed].Error
 		}
-		if failed > 0 && !unsettled(err) {
+		if failed > 0 && !zkerr.Unsettled(err) {
 			var done bool
 			if done, err = c.resizeUnheard(node, size, err); done {
 				return nil

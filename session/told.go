@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // This file is what the hooks of a program hear of requests and of the lease. Without hooks it costs a comparison with nil.
@@ -41,7 +43,7 @@ func (w *wire) answer(s sent, now time.Time, code int32) {
 	if w.link.events.onRequest == nil || s.told {
 		return
 	}
-	err := errorOf(code)
+	err := zkerr.ErrorOf(code)
 	if s.op == opMulti && err == nil && w.back.length >= headSize && w.back.int32At(minReply) == opError {
 		err = errTransaction
 	}
@@ -94,42 +96,6 @@ func opName(op int32) string {
 		return names[op]
 	default:
 		return fmt.Sprint("operation ", op)
-	}
-}
-
-// errorOf is the client's error of a code, where it has one.
-func errorOf(code int32) error {
-	switch code {
-	case codeNone:
-		return nil
-	case codeBadArguments:
-		return zk.ErrBadArguments
-	case codeNoNode:
-		return zk.ErrNoNode
-	case codeNoAuth:
-		return zk.ErrNoAuth
-	case codeBadVersion:
-		return zk.ErrBadVersion
-	case codeNoChildrenForEphemerals:
-		return zk.ErrNoChildrenForEphemerals
-	case codeNodeExists:
-		return zk.ErrNodeExists
-	case codeNotEmpty:
-		return zk.ErrNotEmpty
-	case codeSessionExpired:
-		return zk.ErrSessionExpired
-	case codeInvalidACL:
-		return zk.ErrInvalidACL
-	case codeAuthFailed:
-		return zk.ErrAuthFailed
-	case codeSessionMoved:
-		return zk.ErrSessionMoved
-	case codeQuotaExceeded:
-		return ErrQuota
-	case codeThrottled:
-		return errThrottled
-	default:
-		return fmt.Errorf("zkgrant: the server's error %d", code)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // requestFrame and replyFrame are frames with so many bytes behind their headers.
@@ -51,7 +52,7 @@ func TestEachRequestIsToldOnce(t *testing.T) {
 		receive(replyFrame(xidEvent, 0, 1, 2)) // answers nothing
 		receive(replyFrame(xidPing, 0))
 		send(requestFrame(2, opDelete))
-		receive(replyFrame(2, codeNoNode))
+		receive(replyFrame(2, zkerr.CodeNoNode))
 		send(requestFrame(3, opMulti))
 		receive(replyFrame(3, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0)) // the result of a delete
 		send(requestFrame(4, opMulti))
@@ -129,14 +130,14 @@ func TestOperationsAndErrorsHaveNames(t *testing.T) {
 		}
 	}
 	for code, want := range map[int32]error{
-		codeNone: nil, codeNoNode: zk.ErrNoNode, codeNoAuth: zk.ErrNoAuth, codeNodeExists: zk.ErrNodeExists, codeQuotaExceeded: ErrQuota,
-		codeSessionMoved: zk.ErrSessionMoved,
+		zkerr.CodeNone: nil, zkerr.CodeNoNode: zk.ErrNoNode, zkerr.CodeNoAuth: zk.ErrNoAuth, zkerr.CodeNodeExists: zk.ErrNodeExists, zkerr.CodeQuotaExceeded: ErrQuota,
+		zkerr.CodeSessionMoved: zk.ErrSessionMoved,
 	} {
-		if got := errorOf(code); !errors.Is(got, want) {
+		if got := zkerr.ErrorOf(code); !errors.Is(got, want) {
 			t.Errorf("code %d is %v, want %v", code, got, want)
 		}
 	}
-	if got := errorOf(-77); got == nil {
+	if got := zkerr.ErrorOf(-77); got == nil {
 		t.Error("a code that nobody knows is no error, want one")
 	}
 }

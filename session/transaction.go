@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 var (
@@ -72,7 +73,7 @@ func (t *Seat) Transact(ctx context.Context, epoch recipes.Epoch, own []string, 
 // transact returns the responses of the operations behind the guards.
 func (c *client) transact(ops []any, guards int) ([]zk.MultiResponse, error) {
 	responses, err := c.conn.Multi(ops...)
-	if failed := FailedOp(responses); failed >= 0 {
+	if failed := zkerr.FailedOp(responses); failed >= 0 {
 		err = responses[failed].Error
 		if failed < guards && errors.Is(err, zk.ErrNoNode) {
 			err = fmt.Errorf("%w: %w", ErrGuard, err)

@@ -7,6 +7,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // This file is about a lock that is released and asked for again at once, as in a
@@ -90,11 +91,11 @@ func (c *client) turnOver(x *turnover) (left, entered said, _ error) {
 	res, err := c.conn.Multi(
 		&zk.DeleteRequest{Path: old.node, Version: anyVersion},
 		next.seat.createRequest(c, next.guid), next.seat.markRequest())
-	outcome, err := ClassifyMulti(res, err)
+	outcome, err := zkerr.ClassifyMulti(res, err)
 	switch {
-	case outcome == Refused && !unsettled(err):
+	case outcome == zkerr.Refused && !zkerr.Unsettled(err):
 		return c.oneByOne(x)
-	case outcome != Done:
+	case outcome != zkerr.Done:
 		left.in, left.err = classified(old.epoch, old.op, outcome, err)
 		entered.in, entered.err = classified(next.epoch, next.op, outcome, err)
 		return left, entered, err

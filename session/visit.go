@@ -14,6 +14,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // This file is the requests of those who want a lock back: one looks who holds it, and the others see to one holder each.
@@ -36,11 +37,11 @@ func (l *listing) do(c *client) (func(*Session), error) {
 		return func(*Session) {}, nil
 	}
 	holders, verdict, err := l.of.list(c)
-	outcome, err := Classify(err)
+	outcome, err := zkerr.Classify(err)
 	return func(s *Session) {
 		switch {
 		case l.of.over.Load():
-		case outcome == Unknown, unsettled(err):
+		case outcome == zkerr.Unknown, zkerr.Unsettled(err):
 			s.again(c, l)
 		case err != nil:
 			l.of.end(err)
@@ -55,7 +56,7 @@ func (l *listing) do(c *client) (func(*Session), error) {
 // list returns those who hold, if all of them may be asked, and otherwise why not. It comes behind a write through the quorum, so
 // whoever was granted the lock before is seen.
 func (r *revocation) list(c *client) (holders []*holder, verdict, err error) {
-	if outcome, err := c.barrier(r.dir); outcome != Done {
+	if outcome, err := c.barrier(r.dir); outcome != zkerr.Done {
 		return nil, nil, err
 	}
 	children, stat, err := c.conn.Children(r.dir)
@@ -160,11 +161,11 @@ func (v *visit) do(c *client) (func(*Session), error) {
 	if !v.holder.of.over.Load() { // else nobody waits
 		err = v.holder.see(c)
 	}
-	outcome, err := Classify(err)
+	outcome, err := zkerr.Classify(err)
 	return func(s *Session) { v.settle(s, c, outcome, err) }, err
 }
 
-func (v *visit) settle(s *Session, c *client, outcome Outcome, err error) {
+func (v *visit) settle(s *Session, c *client, outcome zkerr.Outcome, err error) {
 	h := v.holder
 	r := h.of
 	switch {
@@ -172,13 +173,13 @@ func (v *visit) settle(s *Session, c *client, outcome Outcome, err error) {
 		h.visit = nil
 		h.unwatch(c)
 		return
-	case len(h.nodes) > 0 && (outcome == Unknown || unsettled(err) || c != s.client || c.over):
+	case len(h.nodes) > 0 && (outcome == zkerr.Unknown || zkerr.Unsettled(err) || c != s.client || c.over):
 		v.begun.Store(false)
 		s.again(c, v) // also if it was answered in a past session, whose watches went with it
 		return
 	}
 	r.visits--
-	if outcome == Refused && len(h.nodes) > 0 {
+	if outcome == zkerr.Refused && len(h.nodes) > 0 {
 		c.logger.Warn("cannot ask a holder for the lock", h.zapNode(), zap.Error(err))
 		h.visit = nil
 		r.end(err)
@@ -285,7 +286,7 @@ func (h *holder) remove(c *client, version int32) error {
 		ops[i] = &zk.DeleteRequest{Path: node, Version: anyVersion}
 	}
 	ops[0] = &zk.DeleteRequest{Path: h.nodes[0], Version: version}
-	_, err := ClassifyMulti(c.conn.Multi(ops...))
+	_, err := zkerr.ClassifyMulti(c.conn.Multi(ops...))
 	if err == nil {
 		h.nodes = h.nodes[:1]
 		return zk.ErrNoNode

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // What a wire closes its connection for. The client only logs them; [dialer.lastError] has the latest.
@@ -369,10 +371,10 @@ func (w *wire) noteHandshake() error {
 		// that the link knows of, ask for a new one, and be refused for ever.
 		w.link.establish(id, timeout)
 		now := w.link.events.now()
-		w.link.answered(greeting.at, now, opConnect, codeNone)
-		w.answer(greeting, now, codeNone)
+		w.link.answered(greeting.at, now, opConnect, zkerr.CodeNone)
+		w.answer(greeting, now, zkerr.CodeNone)
 	} else {
-		w.answer(greeting, w.link.events.now(), codeSessionExpired)
+		w.answer(greeting, w.link.events.now(), zkerr.CodeSessionExpired)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package session
+package zkerr
 
 // Sentinel returns an error with a text of its own, which is each of the others as well for errors.Is.
 func Sentinel(text string, others ...error) error { return &sentinel{text, others} }

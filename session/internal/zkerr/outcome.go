@@ -1,4 +1,4 @@
-package session
+package zkerr
 
 import (
 	"errors"
@@ -46,22 +46,36 @@ func (o Outcome) String() string {
 	return "Outcome(" + strconv.Itoa(int(o)) + ")"
 }
 
-// Error codes of the server for which the client has no value; it makes a text of them. codeRuntimeInconsistency is what the operations
-// of a Multi behind the one that failed carry.
+// The error codes of the server, as they come in the header of an answer. codeRuntimeInconsistency is what the operations of a Multi behind
+// the one that failed carry.
 const (
-	codeRuntimeInconsistency       = -2
-	codeUnimplemented              = -6
-	codeSessionExpired       int32 = -112
-	codeSessionMoved         int32 = -118
-	codeNotReadOnly                = -119
-	codeEphemeralOnLocal           = -120
-	codeNoWatcher                  = -121
-	codeSASLRequired               = -124
-	codeQuotaExceeded              = -125
-	codeThrottled                  = -127
-	unknownCodePrefix              = "unknown error: "
-	codeNone                 int32 = 0
+	CodeNone                    int32 = 0
+	CodeRuntimeInconsistency    int32 = -2
+	CodeUnimplemented           int32 = -6
+	CodeBadArguments            int32 = -8
+	CodeNoNode                  int32 = -101
+	CodeNoAuth                  int32 = -102
+	CodeBadVersion              int32 = -103
+	CodeNoChildrenForEphemerals int32 = -108
+	CodeNodeExists              int32 = -110
+	CodeNotEmpty                int32 = -111
+	CodeSessionExpired          int32 = -112
+	CodeInvalidACL              int32 = -114
+	CodeAuthFailed              int32 = -115
+	CodeSessionMoved            int32 = -118
+	CodeNotReadOnly             int32 = -119
+	codeEphemeralOnLocal        int32 = -120
+	codeNoWatcher               int32 = -121
+	CodeSASLRequired            int32 = -124
+	CodeQuotaExceeded           int32 = -125
+	CodeThrottled               int32 = -127
 )
+
+// unknownCodePrefix is what the client makes of a code for which it has no value.
+const unknownCodePrefix = "unknown error: "
+
+// ErrInvalid says that a call is wrong in itself, whatever the servers hold.
+var ErrInvalid = errors.New("zkgrant: invalid use")
 
 // Classify says what an error of the client means for the one request it was returned for. The error it returns is nil exactly
 // if the outcome is Done; it is the client's own, or wraps that together with [ErrNoAuth], [ErrQuota] or [ErrTooLarge], so
@@ -82,12 +96,12 @@ func Classify(err error) (Outcome, error) {
 	case isRefusal(err):
 		return Refused, err
 	}
-	switch unnamedCode(err) {
-	case codeUnimplemented, codeNotReadOnly, codeEphemeralOnLocal, codeNoWatcher, codeSASLRequired:
+	switch Unnamed(err) {
+	case CodeUnimplemented, CodeNotReadOnly, codeEphemeralOnLocal, codeNoWatcher, CodeSASLRequired:
 		return Refused, err
-	case codeQuotaExceeded:
+	case CodeQuotaExceeded:
 		return Refused, fmt.Errorf("%w: %w", ErrQuota, err)
-	case codeThrottled:
+	case CodeThrottled:
 		return Refused, fmt.Errorf("%w: %w", errThrottled, err)
 	}
 	return Unknown, err
@@ -105,7 +119,7 @@ func ClassifyMulti(res []zk.MultiResponse, err error) (Outcome, error) {
 // FailedOp returns the index of the operation that made a Multi fail, or -1 if none of the results says so.
 func FailedOp(res []zk.MultiResponse) int {
 	for i, r := range res {
-		if r.Error != nil && unnamedCode(r.Error) != codeRuntimeInconsistency {
+		if r.Error != nil && Unnamed(r.Error) != CodeRuntimeInconsistency {
 			return i
 		}
 	}
@@ -135,15 +149,58 @@ func isRefusal(err error) bool {
 	return false
 }
 
-// unnamedCode finds the server's code in an error the client made of a code it has no value for, and codeNone in any other.
-func unnamedCode(err error) int32 {
+// Unnamed finds the server's code in an error the client made of a code it has no value for, and codeNone in any other.
+func Unnamed(err error) int32 {
 	text, found := strings.CutPrefix(err.Error(), unknownCodePrefix)
 	if !found {
-		return codeNone
+		return CodeNone
 	}
 	code, parseErr := strconv.ParseInt(text, 10, 32)
 	if parseErr != nil {
-		return codeNone
+		return CodeNone
 	}
 	return int32(code)
+}
+
+// Unsettled tells whether a refusal is about the connection, the session or the
+// moment, and says nothing about the request: it may be made again.
+func Unsettled(err error) bool {
+	return errors.Is(err, zk.ErrNoServer) || errors.Is(err, zk.ErrSessionMoved) ||
+		errors.Is(err, zk.ErrSessionExpired) || errors.Is(err, errThrottled)
+}
+
+// ErrorOf is the client's error of a code, where it has one.
+func ErrorOf(code int32) error {
+	switch code {
+	case CodeNone:
+		return nil
+	case CodeBadArguments:
+		return zk.ErrBadArguments
+	case CodeNoNode:
+		return zk.ErrNoNode
+	case CodeNoAuth:
+		return zk.ErrNoAuth
+	case CodeBadVersion:
+		return zk.ErrBadVersion
+	case CodeNoChildrenForEphemerals:
+		return zk.ErrNoChildrenForEphemerals
+	case CodeNodeExists:
+		return zk.ErrNodeExists
+	case CodeNotEmpty:
+		return zk.ErrNotEmpty
+	case CodeSessionExpired:
+		return zk.ErrSessionExpired
+	case CodeInvalidACL:
+		return zk.ErrInvalidACL
+	case CodeAuthFailed:
+		return zk.ErrAuthFailed
+	case CodeSessionMoved:
+		return zk.ErrSessionMoved
+	case CodeQuotaExceeded:
+		return ErrQuota
+	case CodeThrottled:
+		return errThrottled
+	default:
+		return fmt.Errorf("zkgrant: the server's error %d", code)
+	}
 }

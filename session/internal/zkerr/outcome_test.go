@@ -1,4 +1,4 @@
-package session
+package zkerr
 
 import (
 	"errors"
@@ -68,7 +68,6 @@ func TestClassify(t *testing.T) {
 		{io.ErrClosedPipe, Unknown, nil},
 		{net.ErrClosed, Unknown, nil},
 		{reset, Unknown, nil},
-		{errSecondSession, Unknown, nil},
 		{errors.New("anything"), Unknown, nil},
 	} {
 		outcome, err := Classify(c.err)
