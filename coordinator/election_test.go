@@ -612,7 +612,9 @@ func TestRunTellsWhoLeads(t *testing.T) {
 		callbacks := calls.callbacks(func() { time.Sleep(time.Second) })
 		callbacks.OnNewLeader = func(l events.Leader) {
 			time.Sleep(time.Minute)
-			calls.say("hears " + string(l.Data))
+			if l.Node != "" { // that nobody leads comes together with the end of Run, and is heard or not
+				calls.say("hears " + string(l.Data))
+			}
 		}
 		ended := make(chan error, 1)
 		go func() { ended <- c.Election(electionPath).Run(ctx, callbacks, coordinator.WithData([]byte("bob"))) }()

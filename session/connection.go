@@ -152,7 +152,8 @@ func (s *Session) onGreeted(c *client, err error) {
 	s.compareTimeout(c)
 	s.news(events.Connected{Session: c.link.session(), Timeout: c.link.timeout(), Server: c.conn.Server()})
 	s.broadcast(recipes.Opened{Epoch: c.epoch, Session: c.link.session()})
-	s.lookAllAgain(c)
+	s.renew()
+	s.askAgain(c)
 	s.quiesce()
 	s.tellFirst(nil)
 	if c.conn.State() != zk.StateHasSession {
@@ -222,7 +223,8 @@ func (s *Session) resume(c *client) {
 		s.news(events.Resumed{})
 		s.broadcast(recipes.Reconnected{})
 	}
-	s.lookAllAgain(c)
+	s.renew()
+	s.askAgain(c)
 	s.quiesce()
 	if c.watchdog != nil {
 		s.schedule(c) // the timeout may have become shorter

@@ -26,7 +26,7 @@
 //
 // Of a semaphore the children of one directory are watched as well, by
 // whoever is the first in its queue ([lookouts]). So is the node of an election's leader, by who observes it, candidate or
-// not: once for all who do so in a session ([outlook]).
+// not: once for all who do so in a session ([leaderWatch]).
 //
 // The client never says that a session has expired before a server does. The
 // [lease.Lease.Lease] says when it might have, and holders are told before that. It is renewed by
@@ -56,7 +56,7 @@
 // # Goroutines
 //
 // Each belongs to the group that the session was opened with: one or two per request
-// under way, and up to 64 for what looks read; one for the session's mailbox, if what
+// under way, and up to 64 for what looks read; one for each election that is observed; one for the session's mailbox, if what
 // comes in would keep somebody else too long; per client one that sends while there is
 // much to send, one that waits for the client's own goroutines to end, and one that
 // closes it.

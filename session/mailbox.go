@@ -83,10 +83,6 @@ type (
 	}
 	// lapsing: a seat has lost the lock.
 	lapsing struct{ seat *Seat }
-	// observed: somebody wants to hear who leads.
-	observed struct{ o *observer }
-	// unobserved: and not any more.
-	unobserved struct{ o *observer }
 	// revoking: somebody wants a lock back.
 	revoking struct{ r *revocation }
 	// unrevoked: he does not wait for it any more.
@@ -171,10 +167,6 @@ func (s *Session) handle(m message) {
 		s.onCanceling(m.seat, m.epoch)
 	case lapsing:
 		s.lapsed(m.seat)
-	case observed:
-		s.onObserved(m.o)
-	case unobserved:
-		s.onUnobserved(m.o)
 	case revoking:
 		s.onRevoking(m.r)
 	case unrevoked:

@@ -120,7 +120,7 @@ func (q *pending) room(u urgency) bool {
 	case proving, handing:
 		return urgent < mostUrgent
 	case observing:
-		return q.underWay[observing] < mostGlimpses && patient < mostJoining
+		return q.underWay[observing] < mostLeaderReads && patient < mostJoining
 	case looking:
 		return q.underWay[looking] < mostLooks && patient < mostJoining
 	default:

@@ -211,3 +211,10 @@ func (h *holder) unwatch(c *client) {
 
 // zapNode says in the log whose lock it is.
 func (h *holder) zapNode() zap.Field { return zap.String("node", h.nodes[0]) }
+
+// askAgain has every revocation look again, on a connection behind another one.
+func (s *Session) askAgain(c *client) {
+	for _, r := range s.revoking {
+		r.lookAgain(c)
+	}
+}

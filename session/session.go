@@ -69,7 +69,6 @@ type Session struct {
 	bare      map[*Seat]struct{}   // those alone by their create, whose nodes nobody watches yet
 	shares    map[*Seat]*share     // of those that have, or had, a node together
 	pending   pending              // the requests that wait for a connection or for room
-	outlooks  map[string]*outlook  // of elections, by their paths with the chroot
 	revoking  []*revocation        // those that are not over
 	quiet     chan<- struct{}      // closed when the last flight was answered; nil: nobody waits for that
 	last      bool                 // flight has gone
@@ -77,17 +76,20 @@ type Session struct {
 	running   int
 	closing   bool
 
+	elections elections
+
 	mu   sync.Mutex
 	view view
 }
 
 // view is what others may see of the actor's state.
 type view struct {
-	state  State
-	client *client // nil unless there is a session
-	dialer *dialer // of the latest client
-	ready  bool    // there was a session
-	refuse error   // why there is none, and will be none unless somebody changes something at the servers
+	state   State
+	client  *client       // nil unless there is a session
+	dialer  *dialer       // of the latest client
+	ready   bool          // there was a session
+	renewed chan struct{} // see nextConnection
+	refuse  error         // why there is none, and will be none unless somebody changes something at the servers
 }
 
 // Open starts a session with one of the servers, and goes on until Close. Events about the session go to news, which must not
@@ -98,8 +100,9 @@ func Open(servers Servers, cfg Config, group *actors.Group, news func(events.Eve
 		first: make(chan struct{}), closed: make(chan struct{}), clock: clock{cfg.Asleep}, plain: plainContents(cfg.ACL),
 		living: map[*client]struct{}{},
 		claims: map[*Seat]*asked{}, holders: map[*Seat]string{}, bare: map[*Seat]struct{}{},
-		shares: map[*Seat]*share{}, outlooks: map[string]*outlook{}, leaving: map[string]*turnover{},
-		view: view{state: Connecting},
+		shares: map[*Seat]*share{}, leaving: map[string]*turnover{},
+		elections: elections{watched: map[string]*leaderWatch{}},
+		view:      view{state: Connecting, renewed: make(chan struct{})},
 	}
 	if s.clock.asleep == nil {
 		s.clock.asleep = asleep()

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -97,7 +98,10 @@ func (s *Session) onShut(grace time.Duration) {
 	}
 	s.broadcast(recipes.Expired{}) // those are told who would make their requests again and again
 	s.seats = nil
-	s.lookNoMore()
+	s.renew()
+	for _, r := range slices.Clone(s.revoking) {
+		r.end(ErrClosed)
+	}
 	s.sweep()
 	s.checkClosed()
 }

@@ -1,0 +1,149 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"path"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// mostLeaderReads bounds the leader reads under way at a time, as mostLooks does looks.
+const mostLeaderReads = 8
+
+// leaderRead is one turn of a leader watch: it reads who leads, and looks out for the end of that.
+type leaderRead struct {
+	*leaderWatch
+	c *client
+}
+
+// read returns who leads.
+func (w *leaderWatch) read(c *client) (events.Leader, error) {
+	r := leaderRead{w, c}
+	leader, err := r.again()
+	if err == nil && leader.Node == "" || errors.Is(err, zk.ErrNoNode) {
+		leader, err = r.search()
+	}
+	if err == nil && c.retired.Load() { // a word about a past session, with a watch that went with it
+		err = zk.ErrConnectionClosed
+	}
+	return leader, err
+}
+
+// again reads the node of who led the last time, and may still do. If another one bears its name now, that one need not lead.
+func (r leaderRead) again() (events.Leader, error) {
+	node, gone := r.node(), r.begin()
+	if node == "" || gone {
+		return events.Leader{}, nil
+	}
+	leader, err := r.candidate(node)
+	if err == nil && leader.Token != r.word.Token {
+		return events.Leader{}, nil
+	}
+	return leader, err
+}
+
+// search looks for the first candidate.
+func (r leaderRead) search() (leader events.Leader, _ error) {
+	for range reaped {
+		before := leader
+		node, upTo, err := r.first()
+		if err != nil || node == "" {
+			return events.Leader{}, err
+		}
+		leader, err = r.candidate(node)
+		// Names without a GUID come again: 1. x is listed; 2. the directory goes, and is made again; 3. another x comes,
+		// and not as the first. That one is younger than the listing. It is not if it was read before that, too, which
+		// a server may have to be told that has mistaken its directory's last change (ZOOKEEPER-3125).
+		same := leader.Node == before.Node && leader.Token == before.Token
+		if !errors.Is(err, zk.ErrNoNode) && (err != nil || same || leader.Token <= upTo) {
+			return leader, err
+		}
+	}
+	return events.Leader{}, fmt.Errorf("%s changes as often as it is read", r.dir)
+}
+
+// candidate reads a candidate's node.
+func (r leaderRead) candidate(node string) (events.Leader, error) {
+	data, stat, err := r.c.getLookingOut(r.watcher, node)
+	if err != nil {
+		return events.Leader{}, err
+	}
+	return events.Leader{Node: path.Join(r.name, path.Base(node)), Data: data, Token: stat.Czxid}, nil
+}
+
+// getLookingOut reads a node and has the watcher look out on it.
+func (c *client) getLookingOut(w *watcher, node string) (data []byte, stat *zk.Stat, err error) {
+	arm, fires := w.ask(c, node)
+	if !arm {
+		return c.conn.Get(node)
+	}
+	data, stat, _, err = c.conn.GetW(node)
+	c.looks.answered(node, fires, err == nil)
+	return data, stat, err
+}
+
+// first lists the directory and returns the first candidate's path, and the zxid up to which those were made that are listed. If
+// there is none it looks out for one, and returns nothing.
+func (r leaderRead) first() (node string, upTo int64, _ error) {
+	for range reaped {
+		children, stat, err := r.c.conn.Children(r.dir)
+		if err == nil && leads(children) == "" {
+			children, stat, err = r.awaitCandidate()
+		}
+		if errors.Is(err, zk.ErrNoNode) {
+			there, err := r.awaitDirectory()
+			if err != nil || !there {
+				return "", 0, err
+			}
+			continue
+		}
+		if err != nil {
+			return "", 0, err
+		}
+		if name := leads(children); name != "" {
+			return path.Join(r.dir, name), stat.Pzxid, nil
+		}
+		return "", 0, nil
+	}
+	return "", 0, fmt.Errorf("%s is deleted as often as it is made", r.dir)
+}
+
+// awaitCandidate lists the directory and looks out for a change of that.
+func (r leaderRead) awaitCandidate() (children []string, stat *zk.Stat, err error) {
+	arm, fires := r.ask(r.c, r.dir)
+	if !arm {
+		return r.c.conn.Children(r.dir)
+	}
+	children, stat, _, err = r.c.conn.ChildrenW(r.dir)
+	r.c.looks.answered(r.dir, fires, err == nil)
+	return children, stat, err
+}
+
+// awaitDirectory looks out for the creation of a directory that was not there, and tells whether it is there by now. Then
+// it is the data that the server watches, which says nothing of the children.
+func (r leaderRead) awaitDirectory() (there bool, err error) {
+	arm, fires := r.ask(r.c, r.dir)
+	if !arm {
+		there, _, err = r.c.conn.Exists(r.dir)
+		return there, err
+	}
+	there, _, _, err = r.c.conn.ExistsW(r.dir)
+	r.c.looks.answered(r.dir, fires, err == nil && !there)
+	return there, err
+}
+
+// leads returns which of a directory's children leads, or nothing.
+func leads(children []string) string {
+	var queue []events.Name
+	for _, child := range children {
+		if n, ok := events.ParseName(child); ok {
+			queue = append(queue, n)
+		}
+	}
+	first, _ := recipes.Leads(queue)
+	return first.Text
+}
