@@ -45,10 +45,11 @@ var rooms = []room{
 	{folder: "actors", rooms: []string{"events", "recipes"}, modules: []string{zapModule}},
 	{
 		folder: "session", modules: []string{zkModule, zapModule},
-		rooms: []string{"events", "recipes", "actors", "session/internal/opcode", "session/internal/zkerr", "session/internal/lease"},
+		rooms: []string{"events", "recipes", "actors", "session/internal/opcode", "session/internal/zkerr", "session/internal/lease", "session/internal/wire"},
 	},
 	{folder: "session/internal/opcode"},
 	{folder: "session/internal/zkerr", modules: []string{zkModule}},
+	{folder: "session/internal/wire", rooms: []string{"session/internal/opcode", "session/internal/zkerr"}, modules: []string{zkModule}},
 	{folder: "session/internal/lease", rooms: []string{"session/internal/opcode", "session/internal/zkerr"}},
 	{folder: "session/zktest", rooms: []string{"events", "recipes", "actors", "session"}, modules: []string{zkModule, zapModule}},
 	{folder: "session/zktest/faultnet", rooms: []string{"session/zktest"}},

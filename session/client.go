@@ -13,6 +13,7 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session/internal/lease"
 	"github.com/zkgrant/zkgrant/session/internal/opcode"
+	"github.com/zkgrant/zkgrant/session/internal/wire"
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
@@ -29,9 +30,9 @@ const (
 type client struct {
 	epoch     recipes.Epoch
 	conn      *zk.Conn
-	link      *link
-	hosts     *hosts
-	dialer    *dialer
+	link      *wire.Link
+	hosts     *wire.Hosts
+	dialer    *wire.Dialer
 	clock     clock
 	lease     *lease.Lease
 	watches   *watches
@@ -80,11 +81,11 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 	c.unsure = func(path string) { s.actor.Post(shaken{c, path}) }
 	c.verify = func(t *Seat) { s.actor.Post(&verifying{epoch: epoch, seat: t}) }
 	c.askedBack = func(node string, wish asking) { s.actor.Post(wished{c, node, wish}) }
-	c.link = newLink(linkEvents{
-		now:   s.clock.now,
-		start: s.group.Go,
-		onAnswered: func(sent, answered time.Time, op, zkErr int32) {
-			if c.lease.Answered(sent, answered, op, zkErr, c.link.timeout()) {
+	c.link = wire.NewLink(wire.Events{
+		Now:   s.clock.now,
+		Start: s.group.Go,
+		OnAnswered: func(sent, answered time.Time, op, zkErr int32) {
+			if c.lease.Answered(sent, answered, op, zkErr, c.link.Timeout()) {
 				s.actor.Post(lapsed{c})
 			}
 			if s.cfg.OnLease != nil {
@@ -100,13 +101,13 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 				s.actor.Post(restored{c})
 			}
 		},
-		onRequest:  s.cfg.OnRequest,
-		onReplaced: func(err error) { s.actor.Post(replaced{c, err}) },
-		onRefused:  func(_ int64, err error) { s.actor.Post(turnedAway{c, err}) },
+		OnRequest:  s.cfg.OnRequest,
+		OnReplaced: func(err error) { s.actor.Post(replaced{c, err}) },
+		OnRefused:  func(_ int64, err error) { s.actor.Post(turnedAway{c, err}) },
 	})
 	rng := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
-	c.hosts = newHosts(s.servers.Hosts, rng)
-	c.dialer = newDialer(context.Background(), c.link, dialing{dial: s.cfg.Dial, tls: s.cfg.TLS, asked: s.cfg.Timeout, rng: rng, failures: failures})
+	c.hosts = wire.NewHosts(s.servers.Hosts, rng)
+	c.dialer = wire.NewDialer(context.Background(), c.link, wire.Dialing{Dial: s.cfg.Dial, TLS: s.cfg.TLS, Asked: s.cfg.Timeout, Rng: rng, Failures: failures})
 	conn, events, err := zk.Connect(s.servers.Hosts, s.cfg.Timeout,
 		zk.WithDialer(c.dialer.Dial),
 		zk.WithHostProvider(c.hosts),
@@ -131,7 +132,7 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 		zk.WithLogInfo(false),
 	)
 	if err != nil {
-		c.dialer.stop()
+		c.dialer.Stop()
 		return nil, err
 	}
 	c.conn = conn
@@ -167,7 +168,7 @@ func (c *client) deadline() time.Time { return c.clock.ordinary(c.lease.Deadline
 // A connection that is being made is waited for: a session that is just beginning
 // should be ended and not forgotten. If there is none by then, a [farewell] stands in.
 func (c *client) close(wait time.Duration) {
-	c.dialer.stop()
+	c.dialer.Stop()
 	timer := time.AfterFunc(wait, c.hangUp)
 	defer timer.Stop()
 	for c.conn.State() != zk.StateHasSession {
@@ -180,7 +181,7 @@ func (c *client) close(wait time.Duration) {
 
 // hangUp closes the socket without a word.
 func (c *client) hangUp() {
-	if err := c.dialer.hardClose(); err != nil {
+	if err := c.dialer.HardClose(); err != nil {
 		c.logger.Debug("closing the socket failed", zap.Error(err))
 	}
 }
@@ -188,12 +189,12 @@ func (c *client) hangUp() {
 // clientLogger gives the client's log lines to ours.
 type clientLogger struct {
 	*zap.Logger
-	link *link
+	link *wire.Link
 }
 
 // Printf logs on the debug level: whatever matters reaches us as an event.
 func (l clientLogger) Printf(format string, args ...any) {
-	l.link.backlog.complained()
+	l.link.Backlog.Complained()
 	l.Sugar().Debugf("client: "+format, args...)
 }
 

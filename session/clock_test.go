@@ -8,6 +8,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/session/internal/lease"
 	"github.com/zkgrant/zkgrant/session/internal/opcode"
+	"github.com/zkgrant/zkgrant/session/internal/wire"
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
@@ -65,7 +66,7 @@ func TestTheClockIsNotTheWallClock(t *testing.T) {
 		"the time":                  now,
 		"a deadline":                l.Deadline(),
 		"a deadline for the caller": c.ordinary(l.Deadline()),
-		"the time of an answer":     newLink(linkEvents{}).events.now(),
+		"the time of an answer":     wire.NewLink(wire.Events{}).Events.Now(),
 	} {
 		if !strings.Contains(at.String(), " m=") {
 			t.Errorf("%s is %v, which is the wall clock's; want a monotonic reading", what, at)

@@ -7,6 +7,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"go.uber.org/zap"
+
+	"github.com/zkgrant/zkgrant/session/internal/wire"
 )
 
 // What a session timeout may be. Below that a garbage collection ends sessions; above, a crash stands in everybody's way for hours.
@@ -19,17 +21,17 @@ const (
 type Config struct {
 	Timeout time.Duration // the session timeout to ask for
 	Logger  *zap.Logger
-	Auth    []Auth      // added to each session before it is used
-	ACL     []zk.ACL    // for the nodes that are created, parents included
-	Dial    DialFunc    // nil: net.Dialer
-	TLS     *tls.Config // nil: no TLS
+	Auth    []Auth        // added to each session before it is used
+	ACL     []zk.ACL      // for the nodes that are created, parents included
+	Dial    wire.DialFunc // nil: net.Dialer
+	TLS     *tls.Config   // nil: no TLS
 
 	Tick          time.Duration // the servers' tick, or more; 0: the smaller of 2 s and half the timeout
 	ProbeInterval time.Duration // between the writes of a holder at the least; 0: a tenth of the timeout
 	LossOnSuspend bool          // for whoever starts the machines; the session does nothing about it
 
 	// OnRequest and OnLease hear of each request and of each deadline, if they are not nil. They must not block.
-	OnRequest func(Request)
+	OnRequest func(wire.Request)
 	OnLease   func(Lease)
 
 	// Asleep tells for how long the machine has been suspended since some moment,

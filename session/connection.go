@@ -9,6 +9,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/wire"
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
@@ -19,7 +20,7 @@ import (
 func (s *Session) connect(epoch recipes.Epoch) {
 	failures := 0
 	if s.client != nil {
-		failures = s.client.dialer.failed()
+		failures = s.client.dialer.Failed()
 	}
 	c, err := s.newClient(epoch, failures)
 	if err != nil { // only a list without servers does that, and the parser refuses it
@@ -94,19 +95,19 @@ func (s *Session) onConnection(c *client, server string) {
 		// Requests wait for the watches: the client restores them by a request
 		// that others can overtake, so what a missed event should have announced
 		// could be read before the event.
-		time.AfterFunc(min(restoreWait, c.link.timeout()/10), func() { s.actor.Post(restored{c}) })
+		time.AfterFunc(min(restoreWait, c.link.Timeout()/10), func() { s.actor.Post(restored{c}) })
 	case c.opened:
 		s.resume(c)
 	case !c.greeting:
 		c.greeting = true
-		time.AfterFunc(firstRequest, func() { s.actor.Post(rested{c}) })
+		time.AfterFunc(wire.FirstRequest, func() { s.actor.Post(rested{c}) })
 	}
 }
 
 // stuck tells whether requests were left unanswered for so long that a handshake alone does not say that they will be answered now.
 func (c *client) stuck() bool {
-	debt := c.link.owing()
-	return !debt.IsZero() && c.clock.now().Sub(debt) >= mostPatience(c.link.timeout())
+	debt := c.link.Owing()
+	return !debt.IsZero() && c.clock.now().Sub(debt) >= wire.MostPatience(c.link.Timeout())
 }
 
 // onVouched goes on with a connection that has answered a request.
@@ -148,10 +149,10 @@ func (s *Session) onGreeted(c *client, err error) {
 	}
 	c.opened, c.up = true, true
 	s.show(c, Connected)
-	c.logger.Info("session established", zapSession(c), zap.Duration("timeout", c.link.timeout()), zap.String("server", c.conn.Server()))
+	c.logger.Info("session established", zapSession(c), zap.Duration("timeout", c.link.Timeout()), zap.String("server", c.conn.Server()))
 	s.compareTimeout(c)
-	s.news(events.Connected{Session: c.link.session(), Timeout: c.link.timeout(), Server: c.conn.Server()})
-	s.broadcast(recipes.Opened{Epoch: c.epoch, Session: c.link.session()})
+	s.news(events.Connected{Session: c.link.Session(), Timeout: c.link.Timeout(), Server: c.conn.Server()})
+	s.broadcast(recipes.Opened{Epoch: c.epoch, Session: c.link.Session()})
 	s.renew()
 	s.askAgain(c)
 	s.quiesce()
@@ -178,7 +179,7 @@ func (s *Session) onIdentityError(c *client, err error) {
 
 // compareTimeout tells of a session timeout that is not the one that was asked for.
 func (s *Session) compareTimeout(c *client) {
-	asked, granted := s.cfg.Timeout.Truncate(time.Millisecond), c.link.timeout()
+	asked, granted := s.cfg.Timeout.Truncate(time.Millisecond), c.link.Timeout()
 	switch {
 	case asked == granted:
 		s.clamped = 0
@@ -201,7 +202,7 @@ func (s *Session) suspend(c *client) {
 		return
 	}
 	s.show(c, Suspended)
-	c.logger.Warn("connection lost; the session may live on", zapSession(c), zap.Time("deadline", c.deadline()), zap.Error(c.dialer.lastError()))
+	c.logger.Warn("connection lost; the session may live on", zapSession(c), zap.Time("deadline", c.deadline()), zap.Error(c.dialer.LastError()))
 	s.news(events.Suspended{Deadline: c.deadline()})
 	if s.cfg.LossOnSuspend { // the news are a loss, and nobody may share a node who comes behind them
 		for seat := range s.holders {
@@ -243,11 +244,11 @@ func (s *Session) expire(c *client) {
 	s.show(nil, Connecting)
 	if c.opened {
 		c.logger.Warn("session expired", zapSession(c))
-		s.news(events.SessionExpired{Session: c.link.session()})
+		s.news(events.SessionExpired{Session: c.link.Session()})
 		s.nobodyHolds()
 		s.broadcast(recipes.Expired{})
 	}
-	grace := min(expiredGrace, c.dialer.timeout()/8)
+	grace := min(expiredGrace, c.dialer.Timeout()/8)
 	s.retire(c, grace, grace)
 	s.connect(c.epoch + 1)
 	s.sweep()
@@ -261,7 +262,7 @@ func (s *Session) expire(c *client) {
 // it takes two timeouts from the last answer until nothing can be left of it.
 func (s *Session) onTurnedAway(c *client, err error) {
 	end := c.lease.Optimistic()
-	if c != s.client || c.over || end.IsZero() || s.clock.now().Sub(end) < c.link.timeout() {
+	if c != s.client || c.over || end.IsZero() || s.clock.now().Sub(end) < c.link.Timeout() {
 		return
 	}
 	c.logger.Warn("no server takes the session back; giving it up", zap.Error(err))
@@ -284,7 +285,7 @@ func (s *Session) retire(c *client, grace, farewell time.Duration) {
 		s.endClient(c)
 		return
 	}
-	c.dialer.stop()
+	c.dialer.Stop()
 	time.AfterFunc(grace, func() { s.actor.Post(overdue{c}) })
 }
 
@@ -301,5 +302,5 @@ func (s *Session) endClient(c *client) {
 
 // zapSession logs the session's id as ZooKeeper's own logs have it.
 func zapSession(c *client) zap.Field {
-	return zap.String("session", fmt.Sprintf("0x%x", c.link.session()))
+	return zap.String("session", fmt.Sprintf("0x%x", c.link.Session()))
 }

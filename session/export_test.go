@@ -1,13 +1,15 @@
 package session
 
 import (
+	"errors"
+
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
 // Session returns the id of the epoch's session, or 0.
 func (t *Seat) Session(epoch recipes.Epoch) int64 {
 	if c := t.session.inEpoch(epoch); c != nil {
-		return c.link.session()
+		return c.link.Session()
 	}
 	return 0
 }
@@ -65,3 +67,6 @@ func (l lateLook) do(c *client) (func(*Session), error) {
 func (t *Seat) Verify(pass func()) {
 	t.session.actor.Post(lateLook{&verifying{epoch: 1, seat: t, born: t.token(t.single.node)}, pass})
 }
+
+// Replaced has the session hear that a server has given out another one.
+func (s *Session) Replaced() { s.actor.Post(replaced{s.client, errors.New("replaced")}) }

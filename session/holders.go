@@ -236,7 +236,7 @@ func (s *Session) onLapsed(c *client) {
 func (s *Session) ranOut(c *client) {
 	c.logger.Warn("lease ran out; whatever is held counts as lost", zapSession(c), zap.Int("holders", len(s.holders)))
 	if s.cfg.OnLease != nil {
-		s.cfg.OnLease(Lease{Session: c.link.session(), Deadline: c.deadline(), RanOut: true})
+		s.cfg.OnLease(Lease{Session: c.link.Session(), Deadline: c.deadline(), RanOut: true})
 	}
 	for seat := range s.holders {
 		s.ceased(seat)
@@ -246,7 +246,7 @@ func (s *Session) ranOut(c *client) {
 
 // interval returns how long after a write the next one is due.
 func (s *Session) interval(c *client) time.Duration {
-	timeout := c.link.timeout()
+	timeout := c.link.Timeout()
 	if s.cfg.ProbeInterval == 0 {
 		return timeout / probePart
 	}

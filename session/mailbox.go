@@ -194,7 +194,7 @@ func (s *Session) handle(m message) {
 		s.onShut(m.grace)
 	case hurried:
 		for c := range s.living {
-			c.dialer.stop()
+			c.dialer.Stop()
 			c.hangUp()
 		}
 	case missed:

@@ -53,7 +53,7 @@ func (s *Session) onEntered(seat *Seat) {
 	seat.place = int32(len(s.seats))
 	s.seats = append(s.seats, seat)
 	if c := s.client; c.opened && !c.over {
-		seat.post(recipes.Opened{Epoch: c.epoch, Session: c.link.session()}, nil)
+		seat.post(recipes.Opened{Epoch: c.epoch, Session: c.link.Session()}, nil)
 		if s.State() == Suspended {
 			seat.post(recipes.Suspended{}, nil)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/wire"
 )
 
 // State is what a health check wants to know.
@@ -86,7 +87,7 @@ type Session struct {
 type view struct {
 	state   State
 	client  *client       // nil unless there is a session
-	dialer  *dialer       // of the latest client
+	dialer  *wire.Dialer  // of the latest client
 	ready   bool          // there was a session
 	renewed chan struct{} // see nextConnection
 	refuse  error         // why there is none, and will be none unless somebody changes something at the servers
@@ -148,7 +149,7 @@ func (s *Session) ID() int64 {
 	if s.view.client == nil {
 		return 0
 	}
-	return s.view.client.link.session()
+	return s.view.client.link.Session()
 }
 
 // Timeout returns the session timeout as negotiated, or as asked for while there
@@ -159,7 +160,7 @@ func (s *Session) Timeout() time.Duration {
 	if s.view.client == nil {
 		return s.cfg.Timeout
 	}
-	return s.view.client.link.timeout()
+	return s.view.client.link.Timeout()
 }
 
 // lastError returns why the latest connection failed.
@@ -169,7 +170,7 @@ func (s *Session) lastError() error {
 	if s.view.dialer == nil {
 		return nil
 	}
-	return s.view.dialer.lastError()
+	return s.view.dialer.LastError()
 }
 
 func (s *Session) inEpoch(epoch recipes.Epoch) *client {

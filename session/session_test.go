@@ -1,7 +1,10 @@
 package session_test
 
 import (
+	"context"
+	"net"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -359,6 +362,55 @@ func TestAStuckServerIsNoConnection(t *testing.T) {
 		time.Sleep(sessiontest.Timeout)
 		if told := s.Fresh(); count[recipes.Reconnected](told) != 1 || count[recipes.Suspended](told) != 0 {
 			t.Errorf("when requests are answered again the seat is told %+v, want one Reconnected", told)
+		}
+	})
+}
+
+// TestAReplacedSessionIsAnExpiredOne: some servers hand out another session when the old one is resumed, without a word about its end. To the
+// client that is the old one; to us it is the end of an epoch.
+func TestAReplacedSessionIsAnExpiredOne(t *testing.T) {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		s, first := r.Seat(), r.Session.ID()
+		s.Want("Opened")
+		r.Session.Replaced()
+		r.Settle()
+		if told := s.Want("Expired Opened"); told[1] != (recipes.Opened{Epoch: 2, Session: r.Session.ID()}) || r.Session.ID() == first {
+			r.Errorf("the seat is told %+v, want the end of session %#x and another one", told, first)
+		}
+	})
+}
+
+// leaving is a connection that notes when it is closed.
+type leaving struct {
+	net.Conn
+
+	closed func()
+}
+
+func (l leaving) Close() error {
+	l.closed()
+	return l.Conn.Close()
+}
+
+// TestTheServerOfASessionThatIsOverIsNotWaitedForLong: it has a quarter of the timeout, though the client library would wait for a second.
+func TestTheServerOfASessionThatIsOverIsNotWaitedForLong(t *testing.T) {
+	sessiontest.Bubble(t, func(r *sessiontest.Rig) {
+		const timeout = time.Second
+		var left atomic.Pointer[time.Time]
+		r.Server = zktest.Start(r.T, zktest.Tick(timeout/2))
+		r.Open("", session.OptionFunc(func(c *session.Config) {
+			dial := c.Dial
+			c.Timeout, c.Dial = timeout, func(ctx context.Context, network, address string) (net.Conn, error) {
+				conn, err := dial(ctx, network, address)
+				return leaving{conn, func() { now := time.Now(); left.CompareAndSwap(nil, &now) }}, err
+			}
+		}))
+		r.Server.Mute(r.Session.ID(), true) // nothing of the session is answered, and neither is its end
+		start := time.Now()
+		r.Session.Replaced()
+		time.Sleep(time.Minute)
+		if at := left.Load(); at == nil || at.Sub(start) <= 0 || at.Sub(start) > timeout/4 {
+			r.Errorf("the connection of a session that is over was left at %v, want at most %v after %v", at, timeout/4, start)
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/wire"
 )
 
 // This file is the end of everything.
@@ -22,9 +23,9 @@ func (s *Session) Patience() time.Duration {
 	if c == nil {
 		return s.cfg.Timeout
 	}
-	timeout, now := c.link.timeout(), s.clock.now()
-	_, since := c.dialer.owing()
-	switch debt := c.link.owing(); {
+	timeout, now := c.link.Timeout(), s.clock.now()
+	_, since := c.dialer.Owing()
+	switch debt := c.link.Owing(); {
 	case !debt.IsZero():
 		since = debt
 	case state == Suspended:
@@ -32,11 +33,8 @@ func (s *Session) Patience() time.Duration {
 	case since.IsZero():
 		since = now
 	}
-	return max(timeout-now.Sub(since), timeout/leastPatience)
+	return max(timeout-now.Sub(since), timeout/wire.LeastPatience)
 }
-
-// leastPatience is the part of the timeout that Patience leaves in any case, as much as a lease holds back.
-const leastPatience = 20
 
 // Close ends the session, and returns when ctx has ended, at the latest. Requests under way get two thirds of the time to be
 // answered, and then a server gets the rest to say that the session is over; ctx has a deadline for that. What is not under way is not

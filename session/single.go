@@ -176,7 +176,7 @@ func (c *client) look(t *Seat, e recipes.List) (recipes.Input, error) {
 		return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpList}, fmt.Errorf("%w: there is a node %s that is no lock", ErrKind, node)
 	}
 	listed := recipes.Listed{Epoch: e.Epoch, Queue: []events.Name{t.single.as()}}
-	if stat.EphemeralOwner == c.link.session() && c.claimants.owns(t, stat.Czxid) {
+	if stat.EphemeralOwner == c.link.Session() && c.claimants.owns(t, stat.Czxid) {
 		t.drop(c, t.nameOwn(e.Epoch, node, stat.Czxid))
 		listed.Own = recipes.Own{Name: t.single.as(), Owner: stat.EphemeralOwner, Token: stat.Czxid}
 		return listed, nil
@@ -277,7 +277,7 @@ func (c *client) removeSingle(t *Seat, e recipes.Delete) (recipes.Input, error) 
 		switch {
 		case outcome != zkerr.Done:
 			return classified(e.Epoch, recipes.OpDelete, outcome, err)
-		case !there || stat.EphemeralOwner != c.link.session():
+		case !there || stat.EphemeralOwner != c.link.Session():
 			c.claimants.leave(t)
 			return recipes.Deleted{Epoch: e.Epoch}, nil
 		}

@@ -85,5 +85,5 @@ func (t *Seat) dataIn(c *client) []byte {
 	if t.marks&events.MarkRevocable == 0 {
 		return t.data
 	}
-	return withTimeout(t.data, c.link.timeout())
+	return withTimeout(t.data, c.link.Timeout())
 }

@@ -1,4 +1,6 @@
-package session
+// Package wire is what lies between a client and the network: it holds a client to one session and a server to sane answers, takes the times of
+// every request, and gives a server up that is silent.
+package wire
 
 import (
 	"bufio"
@@ -14,7 +16,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// What a wire closes its connection for. The client only logs them; [dialer.lastError] has the latest.
+// What a wire closes its connection for. The client only logs them; [Dialer.lastError] has the latest.
 var (
 	// errSecondSession: the client asked for a new session although it has had one.
 	errSecondSession = errors.New("a second session on one client")
@@ -51,7 +53,7 @@ type sent struct {
 type wire struct {
 	conn   net.Conn // what the bytes go through: socket, or TLS on top of it
 	socket net.Conn
-	link   *link
+	link   *Link
 	server string        // host:port, for hooks
 	report func(error)   // told why the connection ended, or nil once the handshake is answered
 	in     *bufio.Reader // many small frames come with one system call
@@ -71,10 +73,10 @@ type wire struct {
 	readBy      time.Time // what the client asked for, in force once the handshake is over
 	writeBy     time.Time
 	requested   bool  // the handshake request went out
-	asked       int64 // session id in it
+	asked       int64 // Session id in it
 	askedAt     time.Time
 	askedLength int
-	established time.Time // session granted on this connection
+	established time.Time // Session granted on this connection
 	granted     time.Time // the same by the clock of the link
 	ended       time.Time
 	cut         bool // hooks have heard of all that is not answered
@@ -87,16 +89,16 @@ type wire struct {
 
 // newWire wraps a fresh connection. The handshake must be complete by the deadline. Close closes socket, not conn: a TLS connection
 // would first try to say goodbye, for up to five seconds if the peer is dead. report is called from Read and Write.
-func newWire(conn, socket net.Conn, l *link, deadline time.Time, report func(error)) (*wire, error) {
+func newWire(conn, socket net.Conn, l *Link, deadline time.Time, report func(error)) (*wire, error) {
 	w := &wire{
 		conn: conn, socket: socket, link: l, report: report, in: bufio.NewReaderSize(conn, readBuffer),
 		out:         splitter{min: minHandshakeRequest, max: maxHandshake},
 		back:        splitter{min: minHandshakeReply, max: maxHandshake},
-		restoration: newRestoration(&l.backlog),
+		restoration: newRestoration(&l.Backlog),
 		handshaking: true, deadline: deadline,
 		pending: make(map[int32]sent),
 	}
-	w.outbox = newOutbox(conn, l.events.start, w.unsent)
+	w.outbox = newOutbox(conn, l.Events.Start, w.unsent)
 	if err := conn.SetDeadline(deadline); err != nil {
 		return nil, fmt.Errorf("set handshake deadline: %w", err)
 	}
@@ -109,8 +111,8 @@ func (w *wire) Write(p []byte) (int, error) {
 	// The clock is read before the first byte leaves: a session lives for its timeout from the moment the server
 	// hears of us, so a time that is too early is safe and one that is too late is not.
 	wasGreeted := w.greeted // as of before: the handshake itself is sent in the old way
-	if err := w.noteSent(p, w.link.events.now()); err != nil {
-		return 0, w.fail(err)
+	if err := w.noteSent(p, w.link.Events.Now()); err != nil {
+		return 0, w.Fail(err)
 	}
 	if wasGreeted {
 		w.outbox.put(p, w.writeDeadline(), w.alone())
@@ -160,7 +162,7 @@ func (w *wire) Read(p []byte) (int, error) {
 	}
 	if n > 0 {
 		if bad := w.noteReceived(p[:n]); bad != nil {
-			return 0, w.fail(bad)
+			return 0, w.Fail(bad)
 		}
 	}
 	if err != nil {
@@ -204,7 +206,7 @@ func (w *wire) noteRequest() error {
 	defer w.mu.Unlock()
 	if !w.greeted {
 		w.asked, w.askedAt, w.askedLength, w.requested = w.out.int64At(16), w.outAt, w.out.length, true
-		if id := w.link.session(); w.asked == 0 && id != 0 {
+		if id := w.link.Session(); w.asked == 0 && id != 0 {
 			return fmt.Errorf("%w: had 0x%x", errSecondSession, id)
 		}
 		return nil
@@ -231,7 +233,7 @@ func (w *wire) noteReceived(p []byte) error {
 		switch m {
 		case markMore:
 			if w.back.headed {
-				w.hear(w.back.int32At(0), w.link.events.now()) // a part of a long answer
+				w.hear(w.back.int32At(0), w.link.Events.Now()) // a part of a long answer
 			}
 			return nil
 		case markHeaded:
@@ -242,7 +244,7 @@ func (w *wire) noteReceived(p []byte) error {
 				}
 				continue
 			}
-			now := w.link.events.now()
+			now := w.link.Events.Now()
 			w.hear(w.back.int32At(0), now)
 			if s, found := w.match(w.back.int32At(0)); found {
 				w.restoration.answered(s)
@@ -266,7 +268,7 @@ func (w *wire) hear(xid int32, now time.Time) {
 	}
 }
 
-// owing returns since when the server owes an answer. It is the zero time if nothing is under way, or the handshake is, which has a
+// Owing returns since when the server owes an answer. It is the zero time if nothing is under way, or the handshake is, which has a
 // deadline of its own.
 func (w *wire) owing() (since time.Time) {
 	w.mu.Lock()
@@ -367,11 +369,11 @@ func (w *wire) noteHandshake() error {
 		// Nothing between here and the client can fail any more. If it could, the client might not know of a session
 		// that the link knows of, ask for a new one, and be refused for ever.
 		w.link.establish(id, timeout)
-		now := w.link.events.now()
+		now := w.link.Events.Now()
 		w.link.answered(greeting.at, now, opcode.Connect, zkerr.CodeNone)
 		w.answer(greeting, now, zkerr.CodeNone)
 	} else {
-		w.answer(greeting, w.link.events.now(), zkerr.CodeSessionExpired)
+		w.answer(greeting, w.link.Events.Now(), zkerr.CodeSessionExpired)
 	}
 	return nil
 }
@@ -388,7 +390,7 @@ func (w *wire) endHandshake(granted bool) (told bool) {
 	defer w.mu.Unlock()
 	w.handshaking = false
 	if granted {
-		w.established, w.granted = time.Now(), w.link.events.now()
+		w.established, w.granted = time.Now(), w.link.Events.Now()
 	}
 	// This fails only on a connection that has been closed, here or (a pipe) at the other end. The next Read or Write
 	// says so, and the client should hear of its session nevertheless.

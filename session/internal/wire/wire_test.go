@@ -1,11 +1,9 @@
-package session
+package wire
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"net"
@@ -13,15 +11,11 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/zkgrant/zkgrant/actors"
-	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
-	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session/internal/opcode"
 )
 
@@ -44,11 +38,11 @@ func TestMuteServerIsGivenUpInLessThanAThirdOfTheTimeout(t *testing.T) {
 			for c.recv() != nil {
 			}
 		}}
-		r := newRig(t, f.dial, testTimeout, linkEvents{}, "a:1")
+		r := newRig(t, f.dial, testTimeout, Events{}, "a:1")
 		start := time.Now()
 		r.await(t, zk.StateDisconnected)
 		took(t, "a handshake with a mute server", start, testTimeout*3/10)
-		if err := r.dialer.lastError(); !errors.Is(err, errHandshakeTimeout) || !errors.Is(err, os.ErrDeadlineExceeded) {
+		if err := r.dialer.LastError(); !errors.Is(err, errHandshakeTimeout) || !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("after a handshake with a mute server the last error is %v, want %v", err, errHandshakeTimeout)
 		}
 		r.await(t, zk.StateConnected)
@@ -56,10 +50,10 @@ func TestMuteServerIsGivenUpInLessThanAThirdOfTheTimeout(t *testing.T) {
 		r.await(t, zk.StateDisconnected)
 		took(t, "a handshake that stops half-way", start, testTimeout*3/10)
 		r.await(t, zk.StateHasSession)
-		if got := r.link.timeout(); got != testTimeout/3 {
+		if got := r.link.Timeout(); got != testTimeout/3 {
 			t.Errorf("the negotiated timeout is %v, want %v", got, testTimeout/3)
 		}
-		if err := r.dialer.lastError(); err != nil {
+		if err := r.dialer.LastError(); err != nil {
 			t.Errorf("after a handshake the last error is %v, want none", err)
 		}
 		r.await(t, zk.StateConnected)
@@ -95,14 +89,14 @@ func TestSecondSessionIsRefused(t *testing.T) {
 			}
 		}}
 		var replaced []error
-		r := newRig(t, f.dial, testTimeout, linkEvents{
-			onReplaced: func(err error) { mu.Lock(); replaced = append(replaced, err); mu.Unlock() },
+		r := newRig(t, f.dial, testTimeout, Events{
+			OnReplaced: func(err error) { mu.Lock(); replaced = append(replaced, err); mu.Unlock() },
 		}, "a:1", "b:1")
 		r.await(t, zk.StateExpired)
 		r.await(t, zk.StateConnected)
 		r.await(t, zk.StateDisconnected)
 		r.await(t, zk.StateDisconnected) // it goes on trying, and is told only once
-		if err := r.dialer.lastError(); !errors.Is(err, errSecondSession) {
+		if err := r.dialer.LastError(); !errors.Is(err, errSecondSession) {
 			t.Error(err)
 		}
 		if !f.sock(2).isClosed() {
@@ -116,8 +110,8 @@ func TestSecondSessionIsRefused(t *testing.T) {
 		if len(replaced) != 1 || !errors.Is(replaced[0], errSecondSession) {
 			t.Errorf("told of %v, want once of %v", replaced, errSecondSession)
 		}
-		if r.link.session() != 7 {
-			t.Errorf("the link is in session %d, want 7", r.link.session())
+		if r.link.Session() != 7 {
+			t.Errorf("the link is in session %d, want 7", r.link.Session())
 		}
 	})
 }
@@ -132,7 +126,7 @@ func TestReplacedSessionIsNoticed(t *testing.T) {
 			}
 		}}
 		replaced := make(chan error, 10)
-		r := newRig(t, f.dial, testTimeout, linkEvents{onReplaced: func(err error) { replaced <- err }}, "a:1")
+		r := newRig(t, f.dial, testTimeout, Events{OnReplaced: func(err error) { replaced <- err }}, "a:1")
 		r.await(t, zk.StateHasSession)
 		r.await(t, zk.StateConnected)
 		r.await(t, zk.StateDisconnected)
@@ -150,8 +144,8 @@ func TestReplacedSessionIsNoticed(t *testing.T) {
 		if err := <-replaced; !errors.Is(err, errSessionReplaced) {
 			t.Error(err)
 		}
-		if r.link.session() != 7 || r.conn.SessionID() != 7 {
-			t.Errorf("the link is in session %d and the client in %d, want 7", r.link.session(), r.conn.SessionID())
+		if r.link.Session() != 7 || r.conn.SessionID() != 7 {
+			t.Errorf("the link is in session %d and the client in %d, want 7", r.link.Session(), r.conn.SessionID())
 		}
 	})
 }
@@ -169,10 +163,10 @@ func TestBadFramesCloseTheConnection(t *testing.T) {
 					_, _ = c.Write(binary.BigEndian.AppendUint32(nil, length))
 					c.echo()
 				}}
-				r := newRig(t, f.dial, testTimeout, linkEvents{}, "a:1")
+				r := newRig(t, f.dial, testTimeout, Events{}, "a:1")
 				r.await(t, zk.StateHasSession)
 				r.await(t, zk.StateDisconnected)
-				if err := r.dialer.lastError(); !errors.Is(err, errFrameLength) {
+				if err := r.dialer.LastError(); !errors.Is(err, errFrameLength) {
 					t.Error(err)
 				}
 				if !f.sock(1).isClosed() {
@@ -200,14 +194,14 @@ func TestBadHandshakesCloseTheConnection(t *testing.T) {
 			eventstest.Bubble(t, func(t *testing.T) {
 				f := &fakeServer{serve: func(_ int, conn fakeConn) { c.serve(conn) }}
 				refused := make(chan int64, 1000)
-				r := newRig(t, f.dial, testTimeout, linkEvents{onRefused: func(asked int64, err error) {
+				r := newRig(t, f.dial, testTimeout, Events{OnRefused: func(asked int64, err error) {
 					if !errors.Is(err, errHandshakeRefused) || !errors.Is(err, io.EOF) {
 						t.Error(err)
 					}
 					refused <- asked
 				}}, "a:1")
 				r.await(t, zk.StateDisconnected)
-				if err := r.dialer.lastError(); !errors.Is(err, c.want) {
+				if err := r.dialer.LastError(); !errors.Is(err, c.want) {
 					t.Errorf("%v, want %v", err, c.want)
 				}
 				if told := len(refused) > 0; told != errors.Is(c.want, errHandshakeRefused) {
@@ -221,10 +215,10 @@ func TestBadHandshakesCloseTheConnection(t *testing.T) {
 }
 
 // wirePair returns a wire and the server's end of it, outside of any client.
-func wirePair(t *testing.T, events linkEvents) (*wire, fakeConn, *link) {
+func wirePair(t *testing.T, events Events) (*wire, fakeConn, *Link) {
 	t.Helper()
 	near, far := net.Pipe()
-	l := newLink(events)
+	l := NewLink(events)
 	w, err := newWire(near, near, l, time.Now().Add(3*time.Second), func(error) {})
 	eventstest.Must(t, err)
 	return w, fakeConn{far}, l
@@ -240,7 +234,7 @@ func TestBytesPassUnchangedInAnyPieces(t *testing.T) {
 	for _, size := range []int{1, 2, 3, 5, 7, 30, 1000} {
 		eventstest.Bubble(t, func(t *testing.T) {
 			answers := 0
-			w, far, l := wirePair(t, linkEvents{onAnswered: func(_, _ time.Time, op, zkErr int32) {
+			w, far, l := wirePair(t, Events{OnAnswered: func(_, _ time.Time, op, zkErr int32) {
 				want := []answer{{op: opcode.Connect}, {op: 4}, {op: opcode.Ping}, {op: 14, zkErr: -5}}[answers]
 				if op != want.op || zkErr != want.zkErr {
 					t.Errorf("answer %d has op %d and error %d, want %d and %d", answers, op, zkErr, want.op, want.zkErr)
@@ -296,8 +290,8 @@ func TestBytesPassUnchangedInAnyPieces(t *testing.T) {
 			if !bytes.Equal(got, back) {
 				t.Error("the client read other bytes than the server wrote, want the same")
 			}
-			if answers != 4 || l.session() != 7 || l.timeout() != testTimeout {
-				t.Errorf("%d answers in session %d with timeout %v, want 4 in session 7 with %v", answers, l.session(), l.timeout(), testTimeout)
+			if answers != 4 || l.Session() != 7 || l.Timeout() != testTimeout {
+				t.Errorf("%d answers in session %d with timeout %v, want 4 in session 7 with %v", answers, l.Session(), l.Timeout(), testTimeout)
 			}
 			eventstest.Check(t, errors.Join(w.Close(), far.Close()))
 		})
@@ -306,7 +300,7 @@ func TestBytesPassUnchangedInAnyPieces(t *testing.T) {
 
 func TestASplitSecondSessionRequestNeverReachesTheServerWhole(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
-		w, far, l := wirePair(t, linkEvents{})
+		w, far, l := wirePair(t, Events{})
 		l.establish(7, testTimeout)
 		var arrived []byte
 		var server sync.WaitGroup
@@ -327,7 +321,7 @@ func TestASplitSecondSessionRequestNeverReachesTheServerWhole(t *testing.T) {
 
 func TestDeadlinesBelongToTheClientAfterTheHandshake(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
-		w, far, _ := wirePair(t, linkEvents{})
+		w, far, _ := wirePair(t, Events{})
 		start := time.Now()
 		eventstest.Must(t, errors.Join(w.SetReadDeadline(start.Add(20*time.Second)), w.SetWriteDeadline(start.Add(10*time.Second))))
 		var server sync.WaitGroup
@@ -345,7 +339,7 @@ func TestDeadlinesBelongToTheClientAfterTheHandshake(t *testing.T) {
 		if _, err := w.Write(make([]byte, 4)); err == nil {
 			t.Error("Write of an empty request = nil, want an error")
 		}
-		w2, far2, _ := wirePair(t, linkEvents{})
+		w2, far2, _ := wirePair(t, Events{})
 		server.Go(func() { far2.handshake(); far2.grant(testTimeout, 7) })
 		start = time.Now()
 		eventstest.Must(t, errors.Join(w2.SetReadDeadline(start.Add(20*time.Second)), w2.SetWriteDeadline(start.Add(10*time.Second))))
@@ -379,7 +373,7 @@ func TestDeadlinesBelongToTheClientAfterTheHandshake(t *testing.T) {
 
 func TestAnsweredBeforeAskedIsRefused(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
-		w, far, _ := wirePair(t, linkEvents{})
+		w, far, _ := wirePair(t, Events{})
 		var server sync.WaitGroup
 		server.Go(func() { far.grant(testTimeout, 7) })
 		if _, err := io.ReadFull(w, make([]byte, 40)); !errors.Is(err, errHandshakeMalformed) {
@@ -392,7 +386,7 @@ func TestAnsweredBeforeAskedIsRefused(t *testing.T) {
 
 func TestOurOwnCloseIsNotBlamedOnTheServer(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
-		w, far, _ := wirePair(t, linkEvents{onRefused: func(_ int64, err error) { t.Error(err) }})
+		w, far, _ := wirePair(t, Events{OnRefused: func(_ int64, err error) { t.Error(err) }})
 		time.AfterFunc(time.Second, func() {
 			eventstest.Check(t, w.Close())
 		})
@@ -400,113 +394,5 @@ func TestOurOwnCloseIsNotBlamedOnTheServer(t *testing.T) {
 			t.Error(err)
 		}
 		eventstest.Check(t, far.Close())
-	})
-}
-
-// Some servers hand out another session when the old one is resumed, without a word about its end. To the client that is the
-// old one; to us it is the end of an epoch.
-func TestAReplacedSessionIsAnExpiredOne(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		cut := make(chan struct{})
-		var asked []int64
-		f := &fakeServer{}
-		f.serve = func(n int, c fakeConn) {
-			id, ok := c.handshake()
-			if !ok {
-				return
-			}
-			asked = append(asked, id)
-			c.grant(testTimeout, int64(100+n)) // whatever was asked for
-			if n == 1 {
-				<-cut
-				return
-			}
-			c.echo()
-		}
-		group := &actors.Group{}
-		var mu sync.Mutex
-		var told []string
-		note := func(format string, args ...any) {
-			mu.Lock()
-			defer mu.Unlock()
-			told = append(told, fmt.Sprintf(format, args...))
-		}
-		cfg := NewConfig(OptionFunc(func(c *Config) { c.Dial, c.Timeout = f.dial, testTimeout }))
-		s := Open(Servers{Hosts: []string{"a:1", "b:1"}}, cfg, group, func(ev events.Event) {
-			switch ev := ev.(type) {
-			case events.Connected:
-				note("connected %d", ev.Session)
-			case events.SessionExpired:
-				note("expired %d", ev.Session)
-			}
-		})
-		if err := s.Ready(context.Background()); err != nil {
-			t.Fatal(err)
-		}
-		seat := s.Seat(Place{Dir: "/locks"})
-		seat.Open(func(in recipes.Input, _ error) {
-			switch in := in.(type) {
-			case recipes.Opened:
-				note("epoch %d is %d", in.Epoch, in.Session)
-			case recipes.Expired:
-				note("epoch over")
-			}
-		})
-		synctest.Wait()
-		close(cut)
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		// The second connection is refused by the wire, the third belongs to a new client.
-		if want := []string{"connected 101", "epoch 1 is 101", "expired 101", "epoch over", "connected 103", "epoch 2 is 103"}; !slices.Equal(told, want) {
-			t.Errorf("told %q, want %q", told, want)
-		}
-		if want := []int64{0, 101, 0}; !slices.Equal(asked, want) {
-			t.Errorf("asked for %v, want %v", asked, want)
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		s.Close(ctx)
-		group.Close()
-		f.wg.Wait()
-	})
-}
-
-// TestTheServerOfASessionThatIsOverIsNotWaitedForLong: it has a quarter of the timeout, though the client library would wait for a second.
-func TestTheServerOfASessionThatIsOverIsNotWaitedForLong(t *testing.T) {
-	const timeout = time.Second
-	eventstest.Bubble(t, func(t *testing.T) {
-		var left time.Time
-		f := &fakeServer{serve: func(n int, c fakeConn) {
-			if _, ok := c.handshake(); !ok {
-				return
-			}
-			c.grant(timeout, int64(100+n))
-			if n > 1 {
-				c.echo()
-				return
-			}
-			for c.recv() != nil { // nothing is answered, and neither is the farewell
-			}
-			left = time.Now()
-		}}
-		group := &actors.Group{}
-		cfg := NewConfig(OptionFunc(func(c *Config) { c.Dial, c.Timeout = f.dial, timeout }))
-		s := Open(Servers{Hosts: []string{"a:1", "b:1"}}, cfg, group, func(events.Event) {})
-		if err := s.Ready(context.Background()); err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
-		start := time.Now()
-		s.actor.Post(replaced{s.client, errors.New("replaced")})
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if took := left.Sub(start); took <= 0 || took > timeout/4 {
-			t.Errorf("the connection of a session that is over was left after %v, want at most %v", took, timeout/4)
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		s.Close(ctx)
-		group.Close()
-		f.wg.Wait()
 	})
 }

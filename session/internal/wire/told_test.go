@@ -1,4 +1,4 @@
-package session
+package wire
 
 import (
 	"encoding/binary"
@@ -27,12 +27,12 @@ func replyFrame(xid, code int32, tail ...byte) []byte {
 }
 
 // established returns a wire behind its handshake.
-func established(t *testing.T, events linkEvents) *wire {
+func established(t *testing.T, events Events) *wire {
 	t.Helper()
 	w, far, _ := wirePair(t, events)
 	t.Cleanup(func() { eventstest.Check(t, far.Close()) })
 	w.server = "zk1:2181"
-	eventstest.Must(t, w.noteSent(handshakeFrame(0), w.link.events.now()))
+	eventstest.Must(t, w.noteSent(handshakeFrame(0), w.link.Events.Now()))
 	eventstest.Must(t, w.noteReceived(frameOf(grantBody(testTimeout, 7))))
 	return w
 }
@@ -41,9 +41,9 @@ func established(t *testing.T, events linkEvents) *wire {
 func TestEachRequestIsToldOnce(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		var told []Request
-		w := established(t, linkEvents{onRequest: func(r Request) { told = append(told, r) }})
+		w := established(t, Events{OnRequest: func(r Request) { told = append(told, r) }})
 		send := func(frame []byte) {
-			eventstest.Must(t, w.noteSent(frame, w.link.events.now()))
+			eventstest.Must(t, w.noteSent(frame, w.link.Events.Now()))
 			time.Sleep(time.Second)
 		}
 		receive := func(frame []byte) { eventstest.Must(t, w.noteReceived(frame)) }
@@ -90,8 +90,8 @@ func TestAGreetingThatIsNotAnswered(t *testing.T) {
 	} {
 		eventstest.Bubble(t, func(t *testing.T) {
 			var told []Request
-			w, far, _ := wirePair(t, linkEvents{onRequest: func(r Request) { told = append(told, r) }})
-			eventstest.Must(t, w.noteSent(handshakeFrame(7), w.link.events.now()))
+			w, far, _ := wirePair(t, Events{OnRequest: func(r Request) { told = append(told, r) }})
+			eventstest.Must(t, w.noteSent(handshakeFrame(7), w.link.Events.Now()))
 			eventstest.Must(t, test.back(w))
 			eventstest.Check(t, w.Close())
 			eventstest.Check(t, far.Close())
@@ -104,10 +104,10 @@ func TestAGreetingThatIsNotAnswered(t *testing.T) {
 
 // TestRequestsCostNothingWithoutHooks: to follow a request and its answer takes no allocation, nor does it to have the lease renewed.
 func TestRequestsCostNothingWithoutHooks(t *testing.T) {
-	for what, events := range map[string]linkEvents{
+	for what, events := range map[string]Events{
 		"without a hook":                 {},
-		"with a hook that does nothing":  {onRequest: func(Request) {}},
-		"with a hook beside what is new": {onAnswered: func(_, _ time.Time, _, _ int32) {}},
+		"with a hook that does nothing":  {OnRequest: func(Request) {}},
+		"with a hook beside what is new": {OnAnswered: func(_, _ time.Time, _, _ int32) {}},
 	} {
 		w := established(t, events)
 		request, reply := requestFrame(1, opcode.GetData, 1, 2, 3), replyFrame(1, 0, 1, 2)
@@ -131,7 +131,7 @@ func TestOperationsAndErrorsHaveNames(t *testing.T) {
 		}
 	}
 	for code, want := range map[int32]error{
-		zkerr.CodeNone: nil, zkerr.CodeNoNode: zk.ErrNoNode, zkerr.CodeNoAuth: zk.ErrNoAuth, zkerr.CodeNodeExists: zk.ErrNodeExists, zkerr.CodeQuotaExceeded: ErrQuota,
+		zkerr.CodeNone: nil, zkerr.CodeNoNode: zk.ErrNoNode, zkerr.CodeNoAuth: zk.ErrNoAuth, zkerr.CodeNodeExists: zk.ErrNodeExists, zkerr.CodeQuotaExceeded: zkerr.ErrQuota,
 		zkerr.CodeSessionMoved: zk.ErrSessionMoved,
 	} {
 		if got := zkerr.ErrorOf(code); !errors.Is(got, want) {

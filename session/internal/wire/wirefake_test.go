@@ -1,4 +1,4 @@
-package session
+package wire
 
 import (
 	"context"
@@ -130,20 +130,20 @@ func (c fakeConn) echo() {
 
 // rig is the real client on our hosts, dialer and wire.
 type rig struct {
-	hosts  *hosts
-	dialer *dialer
-	link   *link
+	hosts  *Hosts
+	dialer *Dialer
+	link   *Link
 	conn   *zk.Conn
 	done   <-chan zk.Event
 	states chan zk.State
 }
 
 // newRig connects a client; call end before the bubble does.
-func newRig(t *testing.T, dial DialFunc, timeout time.Duration, events linkEvents, names ...string) *rig {
+func newRig(t *testing.T, dial DialFunc, timeout time.Duration, events Events, names ...string) *rig {
 	t.Helper()
-	r := &rig{link: newLink(events), states: make(chan zk.State, 10_000)}
-	r.hosts = newHosts(names, testRand())
-	r.dialer = newDialer(t.Context(), r.link, dialing{dial: dial, asked: timeout, rng: testRand()})
+	r := &rig{link: NewLink(events), states: make(chan zk.State, 10_000)}
+	r.hosts = NewHosts(names, testRand())
+	r.dialer = NewDialer(t.Context(), r.link, Dialing{Dial: dial, Asked: timeout, Rng: testRand()})
 	conn, done, err := zk.Connect(names, timeout,
 		zk.WithHostProvider(r.hosts), zk.WithDialer(r.dialer.Dial), zk.WithLogger(eventstest.Quiet{}), zk.WithLogInfo(false),
 		zk.WithEventCallback(func(e zk.Event) {
@@ -173,7 +173,7 @@ func (r *rig) await(t *testing.T, want zk.State) {
 				return
 			}
 		case <-timeout.C:
-			err := r.dialer.lastError()
+			err := r.dialer.LastError()
 			r.end(t)
 			t.Fatalf("no %v; last error: %v", want, err)
 		}
@@ -188,7 +188,7 @@ func (r *rig) endWithin(t *testing.T, most time.Duration) {
 	}
 }
 
-// took fails the test unless just so much time has passed since start.
+// Took fails the test unless just so much time has passed since start.
 func took(t *testing.T, what string, start time.Time, want time.Duration) {
 	t.Helper()
 	if got := time.Since(start); got != want {
@@ -200,9 +200,9 @@ func took(t *testing.T, what string, start time.Time, want time.Duration) {
 func (r *rig) end(t *testing.T) time.Duration {
 	t.Helper()
 	start := time.Now()
-	r.dialer.stop()
+	r.dialer.Stop()
 	r.conn.Close()
-	eventstest.Check(t, r.dialer.hardClose())
+	eventstest.Check(t, r.dialer.HardClose())
 	for range r.done {
 	}
 	return time.Since(start)

@@ -1,4 +1,4 @@
-package session
+package wire
 
 import (
 	"context"
@@ -23,23 +23,23 @@ const (
 	lifeMax = time.Second
 )
 
-var _ zk.Dialer = (*dialer)(nil).Dial
+var _ zk.Dialer = (*Dialer)(nil).Dial
 
-// dialer makes the connections of one client, one at a time, each wrapped in a wire.
+// Dialer makes the connections of one client, one at a time, each wrapped in a wire.
 //
 // It is also where the client waits between attempts, because the client itself does not: servers that grant a
-// session and drop the connection at once would be dialled thousands of times a second. The attempt after a connection
+// Session and drop the connection at once would be dialled thousands of times a second. The attempt after a connection
 // that has carried the session for a while is made at once; the n-th after that waits for a random time between a half and all of
 // 25 ms * 2^(n-1), at most 1 s. A connection counts only if it lived for a tenth of the session timeout or 1 s, whichever is less.
 //
 // From the start of an attempt to the complete answer to the handshake (name lookup, TCP, TLS and ZooKeeper) it takes no more
 // than three tenths of the session timeout: the client notices a dead connection after two thirds, and with the back-off a
 // mute server costs no more than the last one.
-type dialer struct {
-	link  *link
+type Dialer struct {
+	link  *Link
 	dial  DialFunc
 	tls   *tls.Config   // nil: no TLS
-	asked time.Duration // session timeout to go by until one is negotiated
+	asked time.Duration // Session timeout to go by until one is negotiated
 	rng   *rand.Rand    // used by Dial only, which the client calls from one goroutine
 
 	ctx    context.Context // ends with stop; held here because the client's call has no room for one
@@ -51,19 +51,19 @@ type dialer struct {
 	err      error
 }
 
-// dialing is what a dialer is made of. Only asked and rng have no default.
-type dialing struct {
-	dial  DialFunc      // nil: net.Dialer
-	tls   *tls.Config   // nil: no TLS; an empty ServerName becomes the name of the host
-	asked time.Duration // session timeout the client asks for
-	rng   *rand.Rand
+// Dialing is what a dialer is made of. Only asked and rng have no default.
+type Dialing struct {
+	Dial  DialFunc      // nil: net.Dialer
+	TLS   *tls.Config   // nil: no TLS; an empty ServerName becomes the name of the host
+	Asked time.Duration // Session timeout the client asks for
+	Rng   *rand.Rand
 
-	failures int // of the client before this one: a session that ends as soon as it is made is a failure, too
+	Failures int // of the client before this one: a session that ends as soon as it is made is a failure, too
 }
 
-// newDialer returns a dialer for one client. It stops when ctx ends, or when stop is called.
-func newDialer(ctx context.Context, l *link, cfg dialing) *dialer {
-	d := &dialer{link: l, dial: cfg.dial, tls: cfg.tls, asked: cfg.asked, rng: cfg.rng, failures: cfg.failures}
+// NewDialer returns a dialer for one client. It stops when ctx ends, or when stop is called.
+func NewDialer(ctx context.Context, l *Link, cfg Dialing) *Dialer {
+	d := &Dialer{link: l, dial: cfg.Dial, tls: cfg.TLS, asked: cfg.Asked, rng: cfg.Rng, failures: cfg.Failures}
 	if d.dial == nil {
 		d.dial = new(net.Dialer).DialContext
 	}
@@ -74,16 +74,16 @@ func newDialer(ctx context.Context, l *link, cfg dialing) *dialer {
 // Dial connects to addr. It has the form the client wants; the timeout the client asks for (always 1 s) is ignored.
 // It closes the connection it made before, which the client forgets to do after a session has expired. After stop it
 // returns a [farewell].
-func (d *dialer) Dial(network, addr string, _ time.Duration) (net.Conn, error) {
+func (d *Dialer) Dial(network, addr string, _ time.Duration) (net.Conn, error) {
 	d.retire()
 	d.wait()
 	if d.stopped() {
-		return newFarewell(d.timeout()), nil
+		return newFarewell(d.Timeout()), nil
 	}
 	w, err := d.connect(network, addr)
 	if err != nil {
 		if d.stopped() {
-			return newFarewell(d.timeout()), nil
+			return newFarewell(d.Timeout()), nil
 		}
 		d.note(addr, err)
 		d.mu.Lock()
@@ -94,18 +94,18 @@ func (d *dialer) Dial(network, addr string, _ time.Duration) (net.Conn, error) {
 	d.mu.Lock()
 	d.current = w
 	d.mu.Unlock()
-	// stop may have come while the connection was made. Whoever calls stop and then hardClose expects that
+	// Stop may have come while the connection was made. Whoever calls stop and then hardClose expects that
 	// nothing is open afterwards: either hardClose sees current, or it came before and we see stop here.
 	if d.stopped() {
 		_ = w.Close() // nobody has seen it
-		return newFarewell(d.timeout()), nil
+		return newFarewell(d.Timeout()), nil
 	}
 	return w, nil
 }
 
 // connect makes one connection, up to but without the ZooKeeper handshake.
-func (d *dialer) connect(network, addr string) (*wire, error) {
-	deadline := time.Now().Add(d.timeout() * 3 / 10)
+func (d *Dialer) connect(network, addr string) (*wire, error) {
+	deadline := time.Now().Add(d.Timeout() * 3 / 10)
 	ctx, cancel := context.WithDeadline(d.ctx, deadline)
 	defer cancel()
 	socket, err := d.dial(ctx, network, addr)
@@ -145,16 +145,16 @@ func secure(ctx context.Context, socket net.Conn, addr string, cfg *tls.Config) 
 	return conn, nil
 }
 
-// timeout returns the session timeout to go by.
-func (d *dialer) timeout() time.Duration {
-	if t := d.link.timeout(); t > 0 {
+// Timeout returns the session timeout to go by.
+func (d *Dialer) Timeout() time.Duration {
+	if t := d.link.Timeout(); t > 0 {
 		return t
 	}
 	return d.asked
 }
 
 // retire closes the previous connection and judges it.
-func (d *dialer) retire() {
+func (d *Dialer) retire() {
 	d.mu.Lock()
 	w := d.current
 	d.current = nil
@@ -167,7 +167,7 @@ func (d *dialer) retire() {
 	life := w.lifetime()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if life > 0 && life >= min(d.timeout()/10, lifeMax) {
+	if life > 0 && life >= min(d.Timeout()/10, lifeMax) {
 		d.failures = 0
 	} else {
 		d.failures++
@@ -175,7 +175,7 @@ func (d *dialer) retire() {
 }
 
 // wait sits out the back-off, or what is left of it when stop comes.
-func (d *dialer) wait() {
+func (d *Dialer) wait() {
 	d.mu.Lock()
 	failures := d.failures
 	d.mu.Unlock()
@@ -196,12 +196,12 @@ func backoff(failures int, rng *rand.Rand) time.Duration {
 	return full/2 + time.Duration(rng.Int64N(int64(full/2)+1))
 }
 
-// failed returns how many attempts in a row were in vain.
-func (d *dialer) failed() int {
+// Failed returns how many attempts in a row were in vain.
+func (d *Dialer) Failed() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.current != nil {
-		if life := d.current.lifetime(); life > 0 && life < min(d.timeout()/10, lifeMax) {
+		if life := d.current.lifetime(); life > 0 && life < min(d.Timeout()/10, lifeMax) {
 			return d.failures + 1
 		}
 	}
@@ -209,7 +209,7 @@ func (d *dialer) failed() int {
 }
 
 // note remembers why a connection failed; nil clears it.
-func (d *dialer) note(addr string, err error) {
+func (d *Dialer) note(addr string, err error) {
 	if err != nil {
 		err = fmt.Errorf("%s: %w", addr, err)
 	}
@@ -218,22 +218,22 @@ func (d *dialer) note(addr string, err error) {
 	d.err = err
 }
 
-// lastError returns why the latest connection could not be made or ended, nil while one is up. It is safe for concurrent use,
+// LastError returns why the latest connection could not be made or ended, nil while one is up. It is safe for concurrent use,
 // as are stop and hardClose.
-func (d *dialer) lastError() error {
+func (d *Dialer) LastError() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.err
 }
 
-// stop makes a Dial under way, and every later one, return a farewell at once. It leaves the current connection alone, so
+// Stop makes a Dial under way, and every later one, return a farewell at once. It leaves the current connection alone, so
 // that the client can still say goodbye on it.
-func (d *dialer) stop() { d.cancel() }
+func (d *Dialer) Stop() { d.cancel() }
 
-func (d *dialer) stopped() bool { return d.ctx.Err() != nil }
+func (d *Dialer) stopped() bool { return d.ctx.Err() != nil }
 
-// owing returns the current connection, and since when its server owes an answer; the zero time if it does not.
-func (d *dialer) owing() (w *wire, since time.Time) {
+// Owing returns the current connection, and since when its server owes an answer; the zero time if it does not.
+func (d *Dialer) Owing() (w *wire, since time.Time) {
 	d.mu.Lock()
 	w = d.current
 	d.mu.Unlock()
@@ -243,8 +243,8 @@ func (d *dialer) owing() (w *wire, since time.Time) {
 	return w, since
 }
 
-// hardClose closes the socket of the current connection. Without stop the client dials the next server.
-func (d *dialer) hardClose() error {
+// HardClose closes the socket of the current connection. Without stop the client dials the next server.
+func (d *Dialer) HardClose() error {
 	d.mu.Lock()
 	w := d.current
 	d.mu.Unlock()

@@ -1,4 +1,4 @@
-package session
+package wire
 
 import (
 	"errors"
@@ -9,12 +9,12 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-var _ zk.HostProvider = (*hosts)(nil)
+var _ zk.HostProvider = (*Hosts)(nil)
 
-// errNoHosts is the answer of [hosts.Init] to an empty list.
+// errNoHosts is the answer of [Hosts.Init] to an empty list.
 var errNoHosts = errors.New("no servers")
 
-// hosts tells the client which server to try next. It keeps names: whoever dials resolves them, every time,
+// Hosts tells the client which server to try next. It keeps names: whoever dials resolves them, every time,
 // so a changed DNS answer is followed without a new client.
 //
 // The client sleeps a fixed second, which nothing but its own Close interrupts, whenever Next reports that a round
@@ -22,23 +22,23 @@ var errNoHosts = errors.New("no servers")
 // loop where the client looks whether it has been closed, and so the dialer of a closed client has to let it connect.
 //
 // All methods are safe for concurrent use.
-type hosts struct {
+type Hosts struct {
 	mu    sync.Mutex
 	names []string
 	next  int
 }
 
-// newHosts shuffles names once, so that many clients with the same connect string spread over the ensemble.
+// NewHosts shuffles names once, so that many clients with the same connect string spread over the ensemble.
 // It keeps no reference to names and does not use rng after it has returned.
-func newHosts(names []string, rng *rand.Rand) *hosts {
+func NewHosts(names []string, rng *rand.Rand) *Hosts {
 	names = slices.Clone(names)
 	rng.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-	return &hosts{names: names}
+	return &Hosts{names: names}
 }
 
 // Init is called by the client before anything else. The list it hands over is the one it was created with, but
 // shuffled by its own random source; ours is kept instead.
-func (h *hosts) Init([]string) error {
+func (h *Hosts) Init([]string) error {
 	if h.Len() == 0 {
 		return errNoHosts
 	}
@@ -46,14 +46,14 @@ func (h *hosts) Init([]string) error {
 }
 
 // Len returns the number of servers.
-func (h *hosts) Len() int {
+func (h *Hosts) Len() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.names)
 }
 
 // Next returns the servers in turn, for ever. Its second result is always false.
-func (h *hosts) Next() (server string, retryStart bool) {
+func (h *Hosts) Next() (server string, retryStart bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	server = h.names[h.next]
@@ -63,4 +63,4 @@ func (h *hosts) Next() (server string, retryStart bool) {
 
 // Connected does nothing: after a connection has been lost its server is the last one to try again, and the
 // ring is in that order already.
-func (h *hosts) Connected() {}
+func (h *Hosts) Connected() {}

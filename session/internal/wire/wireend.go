@@ -1,4 +1,4 @@
-package session
+package wire
 
 import (
 	"crypto/tls"
@@ -32,8 +32,8 @@ func (w *wire) patient(t time.Time) time.Time {
 	if w.handshaking || since.IsZero() {
 		return t
 	}
-	timeout, now := w.link.timeout(), w.link.events.now()
-	if debt := w.link.owing(); !debt.IsZero() && w.granted.Sub(debt) < mostPatience(timeout) {
+	timeout, now := w.link.Timeout(), w.link.Events.Now()
+	if debt := w.link.Owing(); !debt.IsZero() && w.granted.Sub(debt) < MostPatience(timeout) {
 		since = debt // the callers who wait have waited since then
 	}
 	end := time.Now().Add(requestPatience(timeout, now.Sub(since)))
@@ -61,8 +61,8 @@ func (w *wire) clamp(t time.Time) time.Time {
 	return t
 }
 
-// fail closes the connection because of err, tells who wants to know, and returns err.
-func (w *wire) fail(err error) error {
+// Fail closes the connection because of err, tells who wants to know, and returns err.
+func (w *wire) Fail(err error) error {
 	w.leaveDebt(err)
 	if w.end() {
 		w.report(err)
@@ -106,7 +106,7 @@ func (w *wire) lose(err error) error {
 
 // leaveDebt has the link remember since when an answer is owed, if the connection is given up for that.
 func (w *wire) leaveDebt(err error) {
-	if errors.Is(err, errSilent) || errors.Is(err, os.ErrDeadlineExceeded) {
+	if errors.Is(err, ErrSilent) || errors.Is(err, os.ErrDeadlineExceeded) {
 		w.link.leaveDebt(w.owing())
 	}
 }

@@ -1,4 +1,4 @@
-package session
+package wire
 
 import (
 	"sync"
@@ -11,13 +11,13 @@ import (
 // ask for its watches. It asks at once, if it has any.
 const restoreMax = 20 * time.Millisecond
 
-// firstRequest is how old a new session has to be before requests are made in it.
+// FirstRequest is how old a new session has to be before requests are made in it.
 //
 // The client looks for watches to restore then, too, though it can have none: 1. it
 // announces the session; 2. a create, a listing and a getData that arms a watch are
 // made before it gets to look; 3. it finds the watch, and reads its last zxid while
 // replies write it. By then the client has long passed that point.
-const firstRequest = 5 * time.Millisecond
+const FirstRequest = 5 * time.Millisecond
 
 // longRequest is the length from which on a request for watches may not be the last: of more paths than fit
 // into 128 KiB the client makes several requests, each when the one before is answered. Those before the
@@ -29,7 +29,7 @@ const longRequest = 64 << 10
 //
 // The client reads its last zxid for that request without a lock while replies
 // write it: 1. the connection is lost with requests in the client's queue; 2. the
-// session is resumed, and the client starts to send its queue; 3. the first reply
+// Session is resumed, and the client starts to send its queue; 3. the first reply
 // arrives and its zxid is stored; 4. only now the client puts the request for its
 // watches together, asks for what has changed after that zxid, and never hears
 // of a change of children that came before. Deletions are not lost that way, and
@@ -45,7 +45,7 @@ type restoration struct {
 	due     bool          // reader's: the connection resumed a session, and nothing was read since
 }
 
-// backlog counts the requests for watches that may still wait in the client's queue, for all connections of
+// Backlog counts the requests for watches that may still wait in the client's queue, for all connections of
 // one client.
 //
 // Such a request can outlive its connection: 1. the session is resumed, and a goroutine of the client's
@@ -61,10 +61,10 @@ type backlog struct {
 	waiting int
 }
 
-// complained is called by whatever goroutine of the client's logs something. One that could not ask for the
+// Complained is called by whatever goroutine of the client's logs something. One that could not ask for the
 // watches because the client is being closed does, and it is the only sign that the last zxid has been
 // read: this orders that before the next answer.
-func (b *backlog) complained() {
+func (b *backlog) Complained() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 }

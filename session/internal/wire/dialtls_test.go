@@ -1,4 +1,4 @@
-package session
+package wire
 
 import (
 	"context"
@@ -24,8 +24,8 @@ import (
 func TestTLSHandshakeHasTheSameDeadline(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		mute := &fakeServer{serve: func(_ int, c fakeConn) { _, _ = io.Copy(io.Discard, c) }}
-		d := newDialer(t.Context(), newLink(linkEvents{}), dialing{
-			dial: mute.dial, tls: &tls.Config{}, asked: testTimeout, rng: testRand(),
+		d := NewDialer(t.Context(), NewLink(Events{}), Dialing{
+			Dial: mute.dial, TLS: &tls.Config{}, Asked: testTimeout, Rng: testRand(),
 		})
 		start := time.Now()
 		_, err := d.Dial("tcp", "zk.example.com:2181", 0)
@@ -62,9 +62,9 @@ func TestTLSCloseSaysNoFarewell(t *testing.T) {
 		_, _ = tls.Server(far, &tls.Config{Certificates: own}).Read(make([]byte, 1))
 	})
 	socket := &writeCounter{Conn: near}
-	d := newDialer(t.Context(), newLink(linkEvents{}), dialing{
-		dial: func(context.Context, string, string) (net.Conn, error) { return socket, nil },
-		tls:  &tls.Config{InsecureSkipVerify: true}, asked: testTimeout, rng: testRand(),
+	d := NewDialer(t.Context(), NewLink(Events{}), Dialing{
+		Dial: func(context.Context, string, string) (net.Conn, error) { return socket, nil },
+		TLS:  &tls.Config{InsecureSkipVerify: true}, Asked: testTimeout, Rng: testRand(),
 	})
 	conn, err := d.Dial("tcp", "zk.example.com:2181", 0)
 	eventstest.Must(t, err)

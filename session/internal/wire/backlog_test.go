@@ -1,4 +1,4 @@
-package session
+package wire
 
 import (
 	"encoding/binary"
@@ -19,7 +19,7 @@ type resumption struct {
 }
 
 // resume makes the next connection of the link.
-func resume(t *testing.T, l *link) *resumption {
+func resume(t *testing.T, l *Link) *resumption {
 	t.Helper()
 	near, far := net.Pipe()
 	w, err := newWire(near, near, l, time.Now().Add(testTimeout), func(error) {})
@@ -80,11 +80,11 @@ func (r *resumption) end() { _ = r.wire.Close() }
 func TestAnswersWaitForTheRequestOfTheirOwnConnection(t *testing.T) {
 	const short = 100
 	for name, test := range map[string]struct {
-		left func(t *testing.T, l *link) // what went before
+		left func(t *testing.T, l *Link) // what went before
 		// want is how long it takes until the answer to each of several requests, a millisecond apart, can be read.
 		want []time.Duration
 	}{
-		"nothing left":       {func(*testing.T, *link) {}, []time.Duration{0}},
+		"nothing left":       {func(*testing.T, *Link) {}, []time.Duration{0}},
 		"one may be left":    {leavesOne, []time.Duration{time.Millisecond, 0}},
 		"it was not left":    {leavesOne, []time.Duration{restoreMax}},
 		"two may be left":    {leavesTwo, []time.Duration{2 * time.Millisecond, 0, 0}},
@@ -97,7 +97,7 @@ func TestAnswersWaitForTheRequestOfTheirOwnConnection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			eventstest.Bubble(t, func(t *testing.T) {
-				l := newLink(linkEvents{})
+				l := NewLink(Events{})
 				test.left(t, l)
 				r := resume(t, l)
 				defer r.end()
@@ -120,7 +120,7 @@ func TestAnswersWaitForTheRequestOfTheirOwnConnection(t *testing.T) {
 }
 
 // leavesOneOfTwo loses two connections, and the second one has sent what the first left.
-func leavesOneOfTwo(t *testing.T, l *link) {
+func leavesOneOfTwo(t *testing.T, l *Link) {
 	t.Helper()
 	resume(t, l).end()
 	r := resume(t, l)
@@ -128,20 +128,20 @@ func leavesOneOfTwo(t *testing.T, l *link) {
 	r.end()
 }
 
-func leavesOne(t *testing.T, l *link) {
+func leavesOne(t *testing.T, l *Link) {
 	t.Helper()
 	resume(t, l).end()
 }
 
-func leavesTwo(t *testing.T, l *link) {
+func leavesTwo(t *testing.T, l *Link) {
 	t.Helper()
 	resume(t, l).end()
 	resume(t, l).end()
 }
 
 // readAnswer loses the connection when the answer to a request has been read.
-func readAnswer(length int) func(*testing.T, *link) {
-	return func(t *testing.T, l *link) {
+func readAnswer(length int) func(*testing.T, *Link) {
+	return func(t *testing.T, l *Link) {
 		t.Helper()
 		r := resume(t, l)
 		go r.ask(length)
@@ -151,8 +151,8 @@ func readAnswer(length int) func(*testing.T, *link) {
 }
 
 // unreadAnswer loses it before.
-func unreadAnswer(length int) func(*testing.T, *link) {
-	return func(t *testing.T, l *link) {
+func unreadAnswer(length int) func(*testing.T, *Link) {
+	return func(t *testing.T, l *Link) {
 		t.Helper()
 		r := resume(t, l)
 		r.ask(length)
@@ -161,7 +161,7 @@ func unreadAnswer(length int) func(*testing.T, *link) {
 }
 
 // waitedInVain is a client without watches, whose answers waited for as long as they do at the most.
-func waitedInVain(t *testing.T, l *link) {
+func waitedInVain(t *testing.T, l *Link) {
 	t.Helper()
 	resume(t, l).end()
 	r := resume(t, l)

@@ -1,4 +1,4 @@
-package session
+package wire
 
 import (
 	"encoding/binary"
@@ -34,16 +34,16 @@ func TestWhenASessionHangsUp(t *testing.T) {
 		"a third time":                {0, []time.Duration{3 * time.Second, 9 * time.Second}, never},
 		"a third time, much later":    {0, []time.Duration{3 * time.Second, 10 * T}, 2 * T / 5},
 	} {
-		q := silence{timeout: T, took: c.took}
+		q := Silence{Timeout: T, Took: c.took}
 		for i, ago := range c.before {
-			q.before[i] = now.Add(-ago)
+			q.Before[i] = now.Add(-ago)
 		}
-		if wait, ok := q.left(now); ok {
+		if wait, ok := q.Left(now); ok {
 			t.Errorf("%s: with nothing owed it looks again after %v, want it left to the client", name, wait)
 		}
 		for _, silent := range []time.Duration{0, T / 10, T / 5, 2 * T / 5, T / 2, 2 * T / 3, T, 20 * T} {
-			q.since = now.Add(-silent)
-			wait, ok := q.left(now)
+			q.Since = now.Add(-silent)
+			wait, ok := q.Left(now)
 			if ok != (c.want != never) || ok && wait != c.want-silent {
 				t.Errorf("%s: after a silence of %v: wait %v, %v; want it to stand %v", name, silent, wait, ok, c.want)
 			}
@@ -56,19 +56,19 @@ func TestHowOftenASessionHangsUp(t *testing.T) {
 	const T = 10 * time.Second
 	for part := range 100 {
 		takes := T * time.Duration(part) / 100 // every write, on every server
-		q, now, hangUps := silence{timeout: T}, time.Unix(1000, 0), 0
+		q, now, hangUps := Silence{Timeout: T}, time.Unix(1000, 0), 0
 		for end := now.Add(100 * T); now.Before(end); {
-			q.since = now
-			wait, ok := q.left(now)
+			q.Since = now
+			wait, ok := q.Left(now)
 			if !ok || takes <= wait { // it is answered, or the client hangs up
 				now = now.Add(min(takes, clientPatience(T)) + time.Millisecond)
 				if takes < clientPatience(T) {
-					q.took = takes
+					q.Took = takes
 				}
 				continue
 			}
 			now = now.Add(wait)
-			q.before = [2]time.Time{now, q.before[0]}
+			q.Before = [2]time.Time{now, q.Before[0]}
 			hangUps++
 		}
 		most := 20
@@ -89,7 +89,7 @@ func TestHowOftenASessionHangsUp(t *testing.T) {
 func TestSinceWhenAServerOwesAnAnswer(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		near, far := net.Pipe()
-		w, err := newWire(near, near, newLink(linkEvents{}), time.Now().Add(testTimeout), func(error) {})
+		w, err := newWire(near, near, NewLink(Events{}), time.Now().Add(testTimeout), func(error) {})
 		eventstest.Must(t, err)
 		peer := fakeConn{far}
 		r := &resumption{T: t, wire: w, peer: peer}

@@ -1,4 +1,4 @@
-package session
+package wire
 
 import (
 	"context"
@@ -43,9 +43,9 @@ func TestBackoffIsForgottenAfterALiveConnection(t *testing.T) {
 				return nil, down
 			}
 			return f.dial(ctx, network, addr)
-		}, testTimeout, linkEvents{}, "a:1", "b:1")
+		}, testTimeout, Events{}, "a:1", "b:1")
 		time.Sleep(3 * time.Second)
-		if err := r.dialer.lastError(); !errors.Is(err, down) {
+		if err := r.dialer.LastError(); !errors.Is(err, down) {
 			t.Error(err)
 		}
 		r.end(t)
@@ -83,9 +83,9 @@ func TestBackoffBounds(t *testing.T) {
 
 func TestADialTakesAThirdOfTheTimeoutAtMost(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
-		d := newDialer(t.Context(), newLink(linkEvents{}), dialing{
-			asked: testTimeout, rng: testRand(),
-			dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		d := NewDialer(t.Context(), NewLink(Events{}), Dialing{
+			Asked: testTimeout, Rng: testRand(),
+			Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			},
@@ -94,7 +94,7 @@ func TestADialTakesAThirdOfTheTimeoutAtMost(t *testing.T) {
 		if _, err := d.Dial("tcp", "a:1", time.Second); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != testTimeout*3/10 {
 			t.Errorf("a dial that nobody answers ends with %v after %v, want the deadline after %v", err, time.Since(start), testTimeout*3/10)
 		}
-		d.stop()
+		d.Stop()
 		if conn, err := d.Dial("tcp", "a:1", time.Second); !isFarewell(conn) {
 			t.Errorf("a dial after stop = %v, %v; want a farewell", conn, err)
 		}
@@ -115,7 +115,7 @@ func TestConnectAndHandshakeShareOneDeadline(t *testing.T) {
 			}
 			time.Sleep(2 * time.Second)
 			return f.dial(ctx, network, addr)
-		}, testTimeout, linkEvents{}, "a:1")
+		}, testTimeout, Events{}, "a:1")
 		r.await(t, zk.StateDisconnected)
 		took(t, "a slow connect with a handshake", start, testTimeout*3/10)
 		r.end(t)
@@ -130,13 +130,13 @@ func TestStopDuringADialLeavesNothingOpen(t *testing.T) {
 			for c.recv() != nil {
 			}
 		}}
-		var d *dialer
-		d = newDialer(t.Context(), newLink(linkEvents{}), dialing{
-			asked: testTimeout, rng: testRand(),
-			dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		var d *Dialer
+		d = NewDialer(t.Context(), NewLink(Events{}), Dialing{
+			Asked: testTimeout, Rng: testRand(),
+			Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
 				conn, err := f.dial(ctx, network, addr)
-				d.stop()
-				eventstest.Check(t, d.hardClose())
+				d.Stop()
+				eventstest.Check(t, d.HardClose())
 				return conn, err
 			},
 		})
@@ -160,7 +160,7 @@ func testRand() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
 func TestHostsGoRoundInOneShuffledOrder(t *testing.T) {
 	names := []string{"a:1", "b:1", "c:1", "d:1", "e:1"}
 	given := slices.Clone(names)
-	h := newHosts(names, testRand())
+	h := NewHosts(names, testRand())
 	if !slices.Equal(names, given) {
 		t.Fatalf("the caller's list was changed to %v, want %v", names, given)
 	}
@@ -193,7 +193,7 @@ func TestHostsAreShuffledByTheGivenSource(t *testing.T) {
 	starts := map[string]int{}
 	rng := testRand()
 	for range 300 {
-		name, _ := newHosts(names, rng).Next()
+		name, _ := NewHosts(names, rng).Next()
 		starts[name]++
 	}
 	for _, name := range names {
@@ -201,15 +201,15 @@ func TestHostsAreShuffledByTheGivenSource(t *testing.T) {
 			t.Errorf("%s is first %d times of 300, want 60 or more", name, n)
 		}
 	}
-	one, _ := newHosts(names, testRand()).Next()
-	two, _ := newHosts(names, testRand()).Next()
+	one, _ := NewHosts(names, testRand()).Next()
+	two, _ := NewHosts(names, testRand()).Next()
 	if one != two {
 		t.Error("two orders of the hosts from the same seed differ, want them equal")
 	}
 }
 
 func TestHostsRefuseAnEmptyList(t *testing.T) {
-	if err := newHosts(nil, testRand()).Init([]string{"a:1"}); err == nil {
+	if err := NewHosts(nil, testRand()).Init([]string{"a:1"}); err == nil {
 		t.Fatal("an empty list of hosts is accepted, want an error")
 	}
 }
@@ -224,7 +224,7 @@ func TestAClientWithoutAConnectionEndsAtOnce(t *testing.T) {
 	for name, dial := range map[string]DialFunc{"while it dials": never, "between two attempts": refused} {
 		t.Run(name, func(t *testing.T) {
 			eventstest.Bubble(t, func(t *testing.T) {
-				r := newRig(t, dial, testTimeout, linkEvents{}, "a:1")
+				r := newRig(t, dial, testTimeout, Events{}, "a:1")
 				queued := make(chan error, 1)
 				go func() {
 					_, _, err := r.conn.Get("/x")
