@@ -153,7 +153,6 @@ func (s *Session) onGreeted(c *client, err error) {
 	s.news(events.Connected{Session: c.link.session(), Timeout: c.link.timeout(), Server: c.conn.Server()})
 	s.broadcast(recipes.Opened{Epoch: c.epoch, Session: c.link.session()})
 	s.renew()
-	s.askAgain(c)
 	s.quiesce()
 	s.tellFirst(nil)
 	if c.conn.State() != zk.StateHasSession {
@@ -224,7 +223,6 @@ func (s *Session) resume(c *client) {
 		s.broadcast(recipes.Reconnected{})
 	}
 	s.renew()
-	s.askAgain(c)
 	s.quiesce()
 	if c.watchdog != nil {
 		s.schedule(c) // the timeout may have become shorter
