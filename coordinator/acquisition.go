@@ -75,7 +75,7 @@ func (a *Acquisition) Valid() bool { return a.actor.Valid() }
 // moves on with the session's writes. A timer set to it is late if the machine is suspended. Valid is not.
 func (a *Acquisition) Deadline() time.Time { return a.actor.Deadline() }
 
-// Position returns how many contenders are ahead of a waiter: the number in the last [events.Queued], less those known to have left. ok is
+// Position returns how many contenders a waiter waits for: the number in the last [events.Queued], less those known to have left. ok is
 // false before the first listing, while the lock is held, and after the end.
 func (a *Acquisition) Position() (ahead int, ok bool) { return a.actor.Position() }
 

@@ -17,7 +17,7 @@
 //			job.Stop() // from here on another contender may hold it
 //		case <-lock.Done():
 //			return lock.Err()
-//		case <-job.Done():
+//		case <-job.Done(): // finished, and not stopped
 //			return nil
 //		}
 //	}

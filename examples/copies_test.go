@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/examples/internal/stagetest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -27,6 +28,7 @@ func copies() []copied {
 		{program: "hello", lines: 30, holds: "hello, token"},
 		{program: "worker", lines: 150, args: "-http 127.0.0.1:0", holds: "has the lock, token", again: true},
 		{program: "cron", lines: 150, holds: "leads, token", again: true},
+		{program: "leaderhttp", lines: 200, args: "-http 127.0.0.1:0", holds: "leads, token", again: true},
 	}
 }
 
@@ -97,6 +99,7 @@ func stop(t *testing.T, folder, servers string) {
 				third.Await(t, c.holds, 1)
 				third.Send(sig)
 				third.Exits(0)
+				third.Must(t, "stopped")
 				if left := stagetest.Ephemerals(t, servers, root); len(left) > 0 {
 					t.Errorf("left behind: %v, want no node of a session", left)
 				}
@@ -124,5 +127,27 @@ func lose(t *testing.T, folder string) {
 			}
 			p.Exits(0)
 		})
+	}
+}
+
+// connecting ends each program by a signal while a server owes it a session. That is a quiet end, as at any other time.
+func connecting(t *testing.T, folder string) {
+	t.Helper()
+	for _, c := range copies() {
+		for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+			t.Run(fmt.Sprintf("%s %v", c.program, sig), func(t *testing.T) {
+				t.Parallel()
+				server := zktest.Start(t)
+				server.MuteAll(true)
+				p := c.begin(t, folder, server.Addr())
+				eventstest.Eventually(t, "there is a connection", func() bool { return server.Connections() > 0 })
+				p.Send(sig)
+				p.Exits(0)
+				p.Must(t, "stopped")
+				if p.Count("\n") != 1 {
+					t.Errorf("the program said %q, want one line", p)
+				}
+			})
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/internal/opcode"
 )
 
 // resumption is a connection that resumes a session, played without the client.
@@ -59,7 +60,7 @@ func (r *resumption) ask(length int) {
 	r.Helper()
 	r.xid++
 	body := binary.BigEndian.AppendUint32(nil, uint32(r.xid))
-	body = binary.BigEndian.AppendUint32(body, uint32(opSetWatches))
+	body = binary.BigEndian.AppendUint32(body, uint32(opcode.SetWatches))
 	body = append(body, make([]byte, length-len(body))...)
 	go func() { r.peer.reply(r.peer.recv(), 0) }()
 	r.write(body)

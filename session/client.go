@@ -11,6 +11,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/lease"
+	"github.com/zkgrant/zkgrant/session/internal/opcode"
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
@@ -31,7 +33,7 @@ type client struct {
 	hosts     *hosts
 	dialer    *dialer
 	clock     clock
-	lease     *lease
+	lease     *lease.Lease
 	watches   *watches
 	looks     *lookouts
 	dirs      *directories
@@ -69,7 +71,7 @@ type client struct {
 // at the messages before newClient has returned, because it is the caller.
 func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) {
 	c := &client{
-		epoch: epoch, clock: s.clock, lease: newLease(s.cfg.Tick), watches: newWatches(), looks: newLookouts(), dirs: newDirectories(),
+		epoch: epoch, clock: s.clock, lease: lease.New(s.cfg.Tick), watches: newWatches(), looks: newLookouts(), dirs: newDirectories(),
 		claimants: newClaimants(), ended: make(chan struct{}), greeted: make(chan struct{}, 1), readings: make(chan struct{}, mostReadings),
 		logger: s.cfg.Logger.With(zap.Uint32("epoch", uint32(epoch))),
 	}
@@ -82,16 +84,16 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 		now:   s.clock.now,
 		start: s.group.Go,
 		onAnswered: func(sent, answered time.Time, op, zkErr int32) {
-			if c.lease.answered(frame{sent, answered}, op, zkErr, c.link.timeout()) {
+			if c.lease.Answered(sent, answered, op, zkErr, c.link.timeout()) {
 				s.actor.Post(lapsed{c})
 			}
 			if s.cfg.OnLease != nil {
 				c.tellLease(s.cfg.OnLease)
 			}
-			if op == opCloseSession && zkErr == zkerr.CodeNone {
+			if op == opcode.CloseSession && zkErr == zkerr.CodeNone {
 				c.told.Store(true)
 			}
-			if op == opSetWatches {
+			if op == opcode.SetWatches {
 				if zkErr != zkerr.CodeNone {
 					s.actor.Post(unwatched{c}) // the client only logs it
 				}
@@ -155,7 +157,7 @@ func (c *client) addAuth(auth []Auth) error {
 
 // deadline returns until when the session can be believed alive, in ordinary time;
 // the zero time if that was never so.
-func (c *client) deadline() time.Time { return c.clock.ordinary(c.lease.deadline()) }
+func (c *client) deadline() time.Time { return c.clock.ordinary(c.lease.Deadline()) }
 
 // close ends the session if the server can be reached within the time, and the
 // client's goroutines in any case. It returns when they have ended. No request may

@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkgrant/zkgrant/session/internal/lease"
+	"github.com/zkgrant/zkgrant/session/internal/opcode"
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
@@ -57,12 +59,12 @@ func TestReadingTheClockAllocatesNothing(t *testing.T) {
 func TestTheClockIsNotTheWallClock(t *testing.T) {
 	c := clock{asleep()}
 	now := c.now()
-	l := newLease(time.Second)
-	l.answered(frame{now, now}, opConnect, zkerr.CodeNone, 10*time.Second)
+	l := lease.New(time.Second)
+	l.Answered(now, now, opcode.Connect, zkerr.CodeNone, 10*time.Second)
 	for what, at := range map[string]time.Time{
 		"the time":                  now,
-		"a deadline":                l.deadline(),
-		"a deadline for the caller": c.ordinary(l.deadline()),
+		"a deadline":                l.Deadline(),
+		"a deadline for the caller": c.ordinary(l.Deadline()),
 		"the time of an answer":     newLink(linkEvents{}).events.now(),
 	} {
 		if !strings.Contains(at.String(), " m=") {

@@ -258,7 +258,7 @@ func (s *Session) expire(c *client) {
 // session is over. A new leader gives every session its full time once more, so
 // it takes two timeouts from the last answer until nothing can be left of it.
 func (s *Session) onTurnedAway(c *client, err error) {
-	end := c.lease.optimistic()
+	end := c.lease.Optimistic()
 	if c != s.client || c.over || end.IsZero() || s.clock.now().Sub(end) < c.link.timeout() {
 		return
 	}

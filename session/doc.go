@@ -31,7 +31,7 @@
 // not: once for all who do so in a session ([leaderWatch]). So is the node of each holder that somebody wants the lock back from ([target]).
 //
 // The client never says that a session has expired before a server does. The
-// [lease] says when it might have, and holders are told before that. It is renewed by
+// [lease.Lease.Lease] says when it might have, and holders are told before that. It is renewed by
 // writes only, so the session writes while any seat holds; see holders.go. Seats that want to know whether they hold still ask
 // together, in one write ([jointClaim]).
 //

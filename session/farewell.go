@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zkgrant/zkgrant/session/internal/opcode"
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
@@ -77,14 +78,14 @@ func (f *farewell) answer() {
 	xid, op := f.in.int32At(0), f.in.int32At(4)
 	code := codeConnectionLoss
 	switch op {
-	case opPing, opAuth, opSetWatches, opCloseSession: // the client expects no error there
+	case opcode.Ping, opcode.Auth, opcode.SetWatches, opcode.CloseSession: // the client expects no error there
 		code = zkerr.CodeNone
 	}
 	f.out = binary.BigEndian.AppendUint32(f.out, minReply)
 	f.out = binary.BigEndian.AppendUint32(f.out, uint32(xid))
 	f.out = binary.BigEndian.AppendUint64(f.out, 0) // the client keeps the last zxid that is not 0
 	f.out = binary.BigEndian.AppendUint32(f.out, uint32(code))
-	f.over = f.over || op == opCloseSession
+	f.over = f.over || op == opcode.CloseSession
 }
 
 // greeting is the answer to a handshake.

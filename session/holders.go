@@ -95,7 +95,7 @@ func (s *Session) nobodyHolds() {
 // nobody's proof is fresh who is no holder then; so whoever is told that it is will
 // hear of the end of that lease.
 func (s *Session) judge(c *client, r *asked) (fresh bool) {
-	if c != s.client || c.over || !s.clock.now().Before(c.lease.deadline()) {
+	if c != s.client || c.over || !s.clock.now().Before(c.lease.Deadline()) {
 		return false
 	}
 	if s.claims[r.seat] == r { // else it has given up meanwhile, and stays out, or it is a holder, or was when it asked
@@ -127,7 +127,7 @@ func (s *Session) passOn(c *client, r *asked, fresh bool, in recipes.Input) {
 	s.sure(c, r.seat)
 	_, held := s.holders[r.seat]
 	if !fresh && !held && s.claims[r.seat] == r && c == s.client && !c.over {
-		time.AfterFunc(c.lease.window(), func() { r.seat.post(in, nil) })
+		time.AfterFunc(c.lease.Window(), func() { r.seat.post(in, nil) })
 		return
 	}
 	r.seat.post(in, nil)
@@ -210,14 +210,14 @@ func (s *Session) schedule(c *client) {
 	if c.watchdog != nil {
 		c.watchdog.Stop()
 	}
-	c.watchdog = time.AfterFunc(c.lease.deadline().Sub(s.clock.now()), func() { s.actor.Post(ticked{c}) })
+	c.watchdog = time.AfterFunc(c.lease.Deadline().Sub(s.clock.now()), func() { s.actor.Post(ticked{c}) })
 }
 
 func (s *Session) onTick(c *client) {
 	c.watchdog = nil
 	switch {
 	case c != s.client || c.over || len(s.holders) == 0:
-	case s.clock.now().Before(c.lease.deadline()):
+	case s.clock.now().Before(c.lease.Deadline()):
 		s.schedule(c)
 	default:
 		s.ranOut(c)
@@ -270,13 +270,13 @@ func (s *Session) onPace(c *client) {
 		return
 	}
 	now := s.clock.now()
-	if !now.Before(c.lease.deadline()) {
+	if !now.Before(c.lease.Deadline()) {
 		c.pacer = nil
 		s.ranOut(c) // the machine was suspended, and timers are late
 		return
 	}
 	s.cover(c)
-	if wait := c.lease.written().Add(s.interval(c)).Sub(now); wait > 0 {
+	if wait := c.lease.Written().Add(s.interval(c)).Sub(now); wait > 0 {
 		s.pace(c, s.outwait(c, now, wait))
 		return
 	}

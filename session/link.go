@@ -14,7 +14,7 @@ type linkEvents struct {
 	// onAnswered reports an answered request: the time just before its first byte was written, the time its
 	// reply was handed to the client, the operation, and the error code in the reply's header (0 if none; a Multi
 	// that failed may carry its code further inside). It comes before the client sees the reply. A
-	// handshake that granted a session counts as operation opConnect, and is the first of its connection.
+	// handshake that granted a session counts as operation opcode.Connect, and is the first of its connection.
 	onAnswered func(sent, answered time.Time, op, zkErr int32)
 	// onReplaced comes at most once: the session this link had is gone, or the server gave out another one, and
 	// the client has been kept from going on with that. The error wraps errSecondSession or errSessionReplaced.

@@ -3,10 +3,9 @@ package session
 import (
 	"sync"
 	"time"
-)
 
-// opSetWatches is the operation by which the client asks for its watches again.
-const opSetWatches int32 = 101
+	"github.com/zkgrant/zkgrant/session/internal/opcode"
+)
 
 // restoreMax is how long replies on a resumed connection wait for the client to
 // ask for its watches. It asks at once, if it has any.
@@ -85,7 +84,7 @@ func (r *restoration) begin() {
 
 // note is told each operation that goes out.
 func (r *restoration) note(op int32) {
-	if op != opSetWatches {
+	if op != opcode.SetWatches {
 		return
 	}
 	r.backlog.mu.Lock()
@@ -100,7 +99,7 @@ func (r *restoration) note(op int32) {
 
 // answered is told each answer before the client gets it.
 func (r *restoration) answered(s sent) {
-	if s.op != opSetWatches || s.length < longRequest {
+	if s.op != opcode.SetWatches || s.length < longRequest {
 		return
 	}
 	r.backlog.mu.Lock()

@@ -62,7 +62,7 @@ func (s *Session) answerHere(r *asked) (answered bool) {
 
 // companion returns a seat that holds and whose node the seat may have, or nil.
 func (s *Session) companion(seat *Seat) *Seat {
-	if len(seat.with) == 0 || !s.clock.now().Before(s.client.lease.deadline()) {
+	if len(seat.with) == 0 || !s.clock.now().Before(s.client.lease.Deadline()) {
 		return nil
 	}
 	for _, owner := range seat.with {

@@ -27,7 +27,7 @@ func (s *Session) Patience() time.Duration {
 	case !debt.IsZero():
 		since = debt
 	case state == Suspended:
-		since = c.lease.heard() // what was asked for since then has got lost with the connection
+		since = c.lease.Heard() // what was asked for since then has got lost with the connection
 	case since.IsZero():
 		since = now
 	}

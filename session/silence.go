@@ -77,7 +77,7 @@ func (s *Session) outwait(c *client, now time.Time, wait time.Duration) time.Dur
 	timeout := c.link.timeout()
 	wait = min(wait, timeout/patiencePart) // what is sent next may be the first that is not answered
 	w, since := c.dialer.owing()
-	left, ok := silence{timeout: timeout, since: since, took: c.lease.took(), before: c.hungUp}.left(now)
+	left, ok := silence{timeout: timeout, since: since, took: c.lease.Took(), before: c.hungUp}.left(now)
 	switch {
 	case !ok:
 		return wait

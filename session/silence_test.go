@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/internal/opcode"
 )
 
 func TestWhenASessionHangsUp(t *testing.T) {
@@ -112,7 +113,7 @@ func TestSinceWhenAServerOwesAnAnswer(t *testing.T) {
 		want("behind the handshake", nothing)
 
 		request := func(xid int32) []byte {
-			return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, uint32(xid)), uint32(opMulti))
+			return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, uint32(xid)), uint32(opcode.Multi))
 		}
 		ask := func(xid int32) {
 			go peer.recv()

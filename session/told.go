@@ -2,11 +2,11 @@ package session
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkgrant/zkgrant/session/internal/opcode"
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
@@ -44,11 +44,11 @@ func (w *wire) answer(s sent, now time.Time, code int32) {
 		return
 	}
 	err := zkerr.ErrorOf(code)
-	if s.op == opMulti && err == nil && w.back.length >= headSize && w.back.int32At(minReply) == opError {
+	if s.op == opcode.Multi && err == nil && w.back.length >= headSize && w.back.int32At(minReply) == opError {
 		err = errTransaction
 	}
 	w.link.events.onRequest(Request{
-		Op: opName(s.op), Server: w.server, Bytes: 2*prefixLength + s.length + w.back.length, Duration: now.Sub(s.at), Err: err,
+		Op: opcode.Name(s.op), Server: w.server, Bytes: 2*prefixLength + s.length + w.back.length, Duration: now.Sub(s.at), Err: err,
 	})
 }
 
@@ -60,10 +60,10 @@ func (w *wire) cutOff() (left []sent) {
 	}
 	w.cut = true
 	if w.handshaking && w.requested {
-		left = append(left, sent{at: w.askedAt, op: opConnect, length: w.askedLength})
+		left = append(left, sent{at: w.askedAt, op: opcode.Connect, length: w.askedLength})
 	}
 	for _, at := range w.pings {
-		left = append(left, sent{at: at, op: opPing, length: minRequest})
+		left = append(left, sent{at: at, op: opcode.Ping, length: minRequest})
 	}
 	for _, s := range w.pending {
 		left = append(left, s)
@@ -75,33 +75,15 @@ func (w *wire) cutOff() (left []sent) {
 func (w *wire) unanswered(left []sent) {
 	for _, s := range left {
 		w.link.events.onRequest(Request{
-			Op: opName(s.op), Server: w.server, Bytes: prefixLength + s.length,
+			Op: opcode.Name(s.op), Server: w.server, Bytes: prefixLength + s.length,
 			Duration: w.link.events.now().Sub(s.at), Err: zk.ErrConnectionClosed,
 		})
 	}
 }
 
-// opName is the name of an operation in ZooKeeper's own sources.
-func opName(op int32) string {
-	names := [...]string{
-		opConnect: "connect", opCreate: "create", opDelete: "delete", opExists: "exists", opGetData: "getData", opSetData: "setData",
-		opGetACL: "getACL", opSetACL: "setACL", opGetChildren: "getChildren", opSync: "sync", opPing: "ping",
-		opGetChildren2: "getChildren2", opCheck: "check", opMulti: "multi", opCreate2: "create2", opReconfig: "reconfig",
-		opCreateContainer: "createContainer", opCreateTTL: "createTTL", opAuth: "auth", opSetWatches: "setWatches", opSASL: "sasl",
-	}
-	switch {
-	case op == opCloseSession:
-		return "closeSession"
-	case op >= 0 && int(op) < len(names) && names[op] != "":
-		return names[op]
-	default:
-		return fmt.Sprint("operation ", op)
-	}
-}
-
 // tellLease has a hook hear of another deadline.
 func (c *client) tellLease(f func(Lease)) {
-	if deadline, moved := c.lease.moved(); moved {
+	if deadline, moved := c.lease.Moved(); moved {
 		f(Lease{Session: c.link.session(), Deadline: c.clock.ordinary(deadline)})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/internal/opcode"
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
@@ -46,19 +47,19 @@ func TestEachRequestIsToldOnce(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		receive := func(frame []byte) { eventstest.Must(t, w.noteReceived(frame)) }
-		send(requestFrame(1, opGetData, 1, 2, 3))
-		send(requestFrame(xidPing, opPing))
+		send(requestFrame(1, opcode.GetData, 1, 2, 3))
+		send(requestFrame(xidPing, opcode.Ping))
 		receive(replyFrame(1, 0, 1, 2))
 		receive(replyFrame(xidEvent, 0, 1, 2)) // answers nothing
 		receive(replyFrame(xidPing, 0))
-		send(requestFrame(2, opDelete))
+		send(requestFrame(2, opcode.Delete))
 		receive(replyFrame(2, zkerr.CodeNoNode))
-		send(requestFrame(3, opMulti))
+		send(requestFrame(3, opcode.Multi))
 		receive(replyFrame(3, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0)) // the result of a delete
-		send(requestFrame(4, opMulti))
+		send(requestFrame(4, opcode.Multi))
 		receive(replyFrame(4, 0, 255, 255, 255, 255, 0, 0, 0, 0, 0)) // that of an error
-		send(requestFrame(5, opExists))
-		send(requestFrame(xidPing, opPing))
+		send(requestFrame(5, opcode.Exists))
+		send(requestFrame(xidPing, opcode.Ping))
 		eventstest.Check(t, w.Close())
 		receive(replyFrame(5, 0)) // was on its way
 		receive(replyFrame(xidPing, 0))
@@ -109,7 +110,7 @@ func TestRequestsCostNothingWithoutHooks(t *testing.T) {
 		"with a hook beside what is new": {onAnswered: func(_, _ time.Time, _, _ int32) {}},
 	} {
 		w := established(t, events)
-		request, reply := requestFrame(1, opGetData, 1, 2, 3), replyFrame(1, 0, 1, 2)
+		request, reply := requestFrame(1, opcode.GetData, 1, 2, 3), replyFrame(1, 0, 1, 2)
 		if n := testing.AllocsPerRun(1000, func() {
 			_, _ = w.noteSent(request, time.Now()), w.noteReceived(reply)
 		}); n > 0 {
@@ -122,10 +123,10 @@ func TestRequestsCostNothingWithoutHooks(t *testing.T) {
 // TestOperationsAndErrorsHaveNames: whatever comes, the hook has something to go by.
 func TestOperationsAndErrorsHaveNames(t *testing.T) {
 	for op, want := range map[int32]string{
-		opConnect: "connect", opCreate: "create", opMulti: "multi", opGetChildren2: "getChildren2", opCloseSession: "closeSession",
-		opSASL: "sasl", 103: "operation 103", 10: "operation 10", -5: "operation -5",
+		opcode.Connect: "connect", opcode.Create: "create", opcode.Multi: "multi", opcode.GetChildren2: "getChildren2", opcode.CloseSession: "closeSession",
+		opcode.SASL: "sasl", 103: "operation 103", 10: "operation 10", -5: "operation -5",
 	} {
-		if got := opName(op); got != want {
+		if got := opcode.Name(op); got != want {
 			t.Errorf("operation %d is named %q, want %q", op, got, want)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zkgrant/zkgrant/session/internal/opcode"
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
@@ -30,10 +31,6 @@ var (
 const (
 	xidEvent int32 = -1 // a watch event: answers nothing
 	xidPing  int32 = -2
-	opPing   int32 = 11
-
-	// opConnect is the operation under which an answered handshake is reported. It is not an operation of the protocol.
-	opConnect int32 = 0
 
 	readBuffer = 64 << 10
 )
@@ -249,7 +246,7 @@ func (w *wire) noteReceived(p []byte) error {
 			w.hear(w.back.int32At(0), now)
 			if s, found := w.match(w.back.int32At(0)); found {
 				w.restoration.answered(s)
-				if s.op != opPing && s.op != opAuth {
+				if s.op != opcode.Ping && s.op != opcode.Auth {
 					w.link.settle()
 				}
 				w.link.answered(s.at, now, s.op, w.back.int32At(12))
@@ -303,7 +300,7 @@ func (w *wire) identifying() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, s := range w.pending {
-		if s.op != opAuth {
+		if s.op != opcode.Auth {
 			return false
 		}
 	}
@@ -323,7 +320,7 @@ func (w *wire) match(xid int32) (sent, bool) {
 		}
 		at := w.pings[0]
 		w.pings = w.pings[1:]
-		return sent{at: at, op: opPing, length: minRequest, told: w.cut}, true
+		return sent{at: at, op: opcode.Ping, length: minRequest, told: w.cut}, true
 	}
 	s, found := w.pending[xid]
 	delete(w.pending, xid)
@@ -349,7 +346,7 @@ func (w *wire) noteHandshake() error {
 	timeout, id := time.Duration(w.back.int32At(4))*time.Millisecond, w.back.int64At(8)
 	w.mu.Lock()
 	requested, asked := w.requested, w.asked
-	greeting := sent{at: w.askedAt, op: opConnect, length: w.askedLength}
+	greeting := sent{at: w.askedAt, op: opcode.Connect, length: w.askedLength}
 	w.mu.Unlock()
 	switch {
 	case !requested:
@@ -371,7 +368,7 @@ func (w *wire) noteHandshake() error {
 		// that the link knows of, ask for a new one, and be refused for ever.
 		w.link.establish(id, timeout)
 		now := w.link.events.now()
-		w.link.answered(greeting.at, now, opConnect, zkerr.CodeNone)
+		w.link.answered(greeting.at, now, opcode.Connect, zkerr.CodeNone)
 		w.answer(greeting, now, zkerr.CodeNone)
 	} else {
 		w.answer(greeting, w.link.events.now(), zkerr.CodeSessionExpired)

@@ -22,6 +22,7 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/opcode"
 )
 
 const testTimeout = 9 * time.Second
@@ -240,7 +241,7 @@ func TestBytesPassUnchangedInAnyPieces(t *testing.T) {
 		eventstest.Bubble(t, func(t *testing.T) {
 			answers := 0
 			w, far, l := wirePair(t, linkEvents{onAnswered: func(_, _ time.Time, op, zkErr int32) {
-				want := []answer{{op: opConnect}, {op: 4}, {op: opPing}, {op: 14, zkErr: -5}}[answers]
+				want := []answer{{op: opcode.Connect}, {op: 4}, {op: opcode.Ping}, {op: 14, zkErr: -5}}[answers]
 				if op != want.op || zkErr != want.zkErr {
 					t.Errorf("answer %d has op %d and error %d, want %d and %d", answers, op, zkErr, want.op, want.zkErr)
 				}
@@ -257,7 +258,7 @@ func TestBytesPassUnchangedInAnyPieces(t *testing.T) {
 				body = binary.BigEndian.AppendUint32(body, uint32(code))
 				return frameOf(append(body, bytes.Repeat([]byte{0xdd}, tail)...))
 			}
-			out := slices.Concat(handshakeFrame(0), request(1, 4, 100), request(xidPing, opPing, 0), request(2, 14, 0))
+			out := slices.Concat(handshakeFrame(0), request(1, 4, 100), request(xidPing, opcode.Ping, 0), request(2, 14, 0))
 			back := slices.Concat(frameOf(grantBody(testTimeout, 7)), reply(1, 0, 200), reply(xidEvent, 0, 20),
 				reply(xidPing, 0, 0), reply(77, 0, 3), reply(2, -5, 0))
 			var arrived []byte

@@ -26,11 +26,21 @@ type instance struct {
 	tokens []int64
 }
 
-// start starts an instance with a job a minute that takes so long, unless its context ends. It leads, or stands by, when start
-// returns.
+// start is begin, and returns when the instance leads, or stands by.
 func start(t *testing.T, server *zktest.Server, began time.Time, long time.Duration) *instance {
 	t.Helper()
-	zk, err := coordinator.Connect(t.Context(), server.Addr(), server.Option())
+	i := begin(t, server, began, long)
+	if err := i.zk.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait()
+	return i
+}
+
+// begin starts an instance with a job a minute that takes so long, unless its context ends.
+func begin(t *testing.T, server *zktest.Server, began time.Time, long time.Duration, options ...coordinator.Option) *instance {
+	t.Helper()
+	zk, err := coordinator.Open(server.Addr(), append(options, server.Option())...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +61,6 @@ func start(t *testing.T, server *zktest.Server, began time.Time, long time.Durat
 		i.ended <- errors.Join(err, zk.Close())
 	}()
 	t.Cleanup(stop)
-	synctest.Wait()
 	return i
 }
 
@@ -153,5 +162,31 @@ func TestALongJob(t *testing.T) {
 		ann.must(t, "a job takes two minutes and a half", 1, 4)
 		ann.stop()
 		ann.wait(t)
+	})
+}
+
+// The job runs as soon as there is a server and a time.
+func TestTheServerComesLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, began := zktest.Start(t), time.Now()
+		server.Down(true)
+		ann := begin(t, server, began, time.Second)
+		time.Sleep(150 * time.Second)
+		ann.must(t, "there is no server")
+		server.Down(false)
+		time.Sleep(time.Minute)
+		ann.must(t, "there is a server", 3)
+		ann.stop()
+		ann.wait(t)
+	})
+}
+
+// Credentials that the servers refuse do not become well, so the process ends.
+func TestRefusedCredentialsEndTheProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ann := begin(t, zktest.Start(t), time.Now(), time.Second, coordinator.WithAuth("nosuchscheme", nil))
+		if err := <-ann.ended; !errors.Is(err, coordinator.ErrNoAuth) {
+			t.Errorf("the instance ended with %v, want %v", err, coordinator.ErrNoAuth)
+		}
 	})
 }

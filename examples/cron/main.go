@@ -46,9 +46,9 @@ func job(_ context.Context, at time.Time, token int64) error {
 	return nil
 }
 
-// run connects, and takes part until ctx ends.
+// run takes part until ctx ends, whether there is a server yet or not.
 func run(ctx context.Context, servers string, c *cron) error {
-	zk, err := coordinator.Connect(ctx, servers, coordinator.WithSessionTimeout(10*time.Second))
+	zk, err := coordinator.Open(servers, coordinator.WithSessionTimeout(10*time.Second)) // add WithAuth or WithTLS here
 	if err != nil {
 		return err
 	}
@@ -62,8 +62,15 @@ type cron struct {
 	every time.Duration
 }
 
-// run is a candidate until ctx ends, again after each term.
+// run is a candidate until ctx ends, again after each term. It returns other errors: waiting makes none of them well.
 func (c *cron) run(ctx context.Context, zk *coordinator.Coordinator) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	go func() {
+		if err := zk.Ready(ctx); err != nil { // the servers refuse our credentials, or ctx has ended
+			end(err)
+		}
+	}()
 	host, err := os.Hostname()
 	if err != nil {
 		return err

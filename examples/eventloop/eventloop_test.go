@@ -3,112 +3,108 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
 	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
-	"github.com/zkgrant/zkgrant/examples/internal/program"
 	"github.com/zkgrant/zkgrant/examples/internal/stagetest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+func newShow() *show {
+	return &show{out: &stagetest.Screen{}, holders: map[string]*coordinator.Acquisition{}, counts: map[string]*count{}}
+}
+
 func TestEachLockIsGrantedOnBothSides(t *testing.T) {
-	for _, terminal := range []bool{false, true} {
-		screen := &stagetest.Screen{}
-		opt := options{zk: stagetest.Open(t, "", 6*time.Second), locks: 500, hold: 20 * time.Millisecond, terminal: terminal}
-		if err := run(t.Context(), screen, opt); err != nil {
+	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
+		if err := run(t.Context(), p, p.ZK, 500, time.Second); err != nil {
 			t.Fatal(err)
 		}
-		screen.Must(t, "left   granted 500, lost 0", "right  granted 500, lost 0", "1000 grants in", "100%")
-	}
+		p.Must(t, "left   granted 500, lost 0", "right  granted 500, lost 0", "1000 grants in")
+	})
 }
 
-// A side whose session is over asks again for what it has lost, and does not give
-// back before its time what it then gets.
+// A loop whose session is over asks again for what it has lost, and does not give back before its time what it then gets.
 func TestLoopLosesASession(t *testing.T) {
-	server := zktest.Start(t)
-	l := newLoop(stagetest.Connect(t, server.Addr()), stagetest.Connect(t, server.Addr()), io.Discard, options{hold: time.Hour})
-	left := l.sides[0]
-	left.news = left.c.Events(t.Context())
-	handle := func(until func() bool) {
-		t.Helper()
-		for !until() {
-			if err := l.handle(t.Context(), left, eventstest.Receive(t, left.news, "an event of the left side")); err != nil {
-				t.Fatal(err)
+	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
+		l := newShow().newLoop("left", p.Connect(t), time.Hour)
+		news := l.c.Events(t.Context())
+		handle := func(until func() bool) {
+			t.Helper()
+			for !until() {
+				if err := l.handle(t.Context(), eventstest.Receive(t, news, "an event")); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
-	}
-	left.ask(t.Context(), lockRoot+"/lock")
-	handle(func() bool { return left.grants == 1 })
-	if err := server.Expire(left.c.SessionID()); err != nil {
-		t.Fatal(err)
-	}
-	handle(func() bool { return left.losses == 1 })
-	if len(left.held) != 0 || len(left.under) != 1 {
-		t.Errorf("%d locks held and %d asked for; want none and the one that was lost", len(left.held), len(left.under))
-	}
-	handle(func() bool { return left.grants == 2 })
+		n := l.show.counts["left"]
+		l.ask(t.Context(), lockRoot+"/lock")
+		handle(func() bool { return n.grants == 1 })
+		if err := p.Server.Expire(l.c.SessionID()); err != nil {
+			t.Fatal(err)
+		}
+		handle(func() bool { return n.losses == 1 })
+		if len(l.held) != 0 || len(l.under) != 1 {
+			t.Errorf("%d locks held and %d asked for; want none and the one that was lost", len(l.held), len(l.under))
+		}
+		handle(func() bool { return n.grants == 2 })
 
-	l.giveBack(l.dues[0].at) // of the first Grant
-	if len(left.held) != 1 {
-		t.Error("the second Grant was given back at the time of the first")
-	}
-	l.giveBack(l.dues[0].at)
-	handle(func() bool { return left.finished == 1 })
-	if len(left.held)+len(left.under)+len(l.dues) != 0 {
-		t.Errorf("in the loop's books are left %d locks held, %d asked for and %d dues; want none", len(left.held), len(left.under), len(l.dues))
-	}
+		l.giveBack(l.dues[0].at) // of the first Grant
+		if len(l.held) != 1 {
+			t.Error("the second Grant was given back at the time of the first")
+		}
+		l.giveBack(l.dues[0].at)
+		handle(func() bool { return l.finished == 1 })
+		if len(l.held)+len(l.under)+len(l.dues) != 0 {
+			t.Errorf("in the loop's books are left %d locks held, %d asked for and %d dues; want none", len(l.held), len(l.under), len(l.dues))
+		}
+	})
 }
 
-// The loop notices a second holder.
-func TestLoopNoticesTwoHolders(t *testing.T) {
-	server := zktest.Start(t)
-	// The two sides are on two servers, so that neither sees the other's nodes.
-	other := zktest.Start(t)
-	left, right := stagetest.Connect(t, server.Addr()), stagetest.Connect(t, other.Addr())
-	l := newLoop(left, right, io.Discard, options{locks: 3, hold: time.Second})
-	if err := l.run(t.Context()); err == nil || !strings.Contains(err.Error(), "both held") {
-		t.Errorf("%v, want which lock both held", err)
-	}
+// The show notices a second holder. The two loops are on two servers, so that neither sees the other's nodes.
+func TestTwoHoldersAreNoticed(t *testing.T) {
+	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
+		s, other := newShow(), zktest.Start(t)
+		left := s.newLoop("left", p.Connect(t), time.Second)
+		right := s.newLoop("right", stagetest.Connect(t, other.Addr(), other.Option()), time.Second)
+		ended := make(chan error, 2)
+		for _, l := range []*loop{left, right} {
+			go func() { ended <- l.run(t.Context(), []string{lockRoot + "/a", lockRoot + "/b"}) }()
+		}
+		if err := errors.Join(<-ended, <-ended); err == nil || !strings.Contains(err.Error(), "both held") {
+			t.Errorf("%v, want which lock both held", err)
+		}
+	})
 }
 
-// A lock that cannot be had ends the program with the reason.
+// A lock that cannot be had ends the loop with the reason.
 func TestLoopReportsARefusal(t *testing.T) {
 	refused := errors.New("refused")
-	l := newLoop(nil, nil, io.Discard, options{})
-	err := l.handle(t.Context(), l.sides[0], events.Ended{Path: "/path", Err: refused})
+	err := newShow().newLoop("left", nil, 0).handle(t.Context(), events.Ended{Path: "/path", Err: refused})
 	if !errors.Is(err, refused) || !strings.Contains(err.Error(), "left: /path") {
-		t.Errorf("%v, want %v with side and path", err, refused)
+		t.Errorf("%v, want %v with the loop and the path", err, refused)
 	}
 }
 
+// A program that is told to stop leaves no session, hence no node: Bubble looks.
 func TestInterruptedRun(t *testing.T) {
-	for _, at := range []struct {
-		name  string
-		locks int
-		hold  time.Duration
-	}{{"among grants and releases", 2000, time.Millisecond}, {"waiting", 200, time.Hour}} {
-		t.Run(at.name, func(t *testing.T) {
-			server := zktest.Start(t)
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			screen := &stagetest.Screen{}
-			screen.When("[", 1, cancel)
-			err := run(ctx, screen, options{zk: program.Within(server, 6*time.Second), locks: at.locks, hold: at.hold, terminal: true})
-			t.Log(screen)
-			if !errors.Is(err, program.ErrInterrupted) {
-				t.Errorf("%v, want %v", err, program.ErrInterrupted)
-			}
-			if left := stagetest.Ephemerals(t, server.Addr(), lockRoot); len(left) > 0 {
-				t.Errorf("left behind: %v, want no node of a session", left)
-			}
+	for name, at := range map[string]string{"among grants": "left has had 100,", "among releases": "right has had 500,"} {
+		t.Run(name, func(t *testing.T) {
+			stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				p.When(at, 1, cancel)
+				if err := run(ctx, p, p.ZK, 500, time.Second); !errors.Is(err, context.Canceled) {
+					t.Errorf("%v, want %v", err, context.Canceled)
+				}
+			})
 		})
 	}
 }

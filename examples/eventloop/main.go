@@ -1,29 +1,125 @@
+// Command eventloop holds hundreds of locks from one goroutine with one select, as a service does that cannot block: everything that
+// happens to any lock comes out of one channel, Coordinator.Events. There is no goroutine for a lock, and none waits for one.
+//
+//	go run ./examples/eventloop                     on a server inside the program
+//	go run ./examples/eventloop -zk host:2181,...   on a real one, chroot and all
+//
+// stage.go has two such loops compete for the same 500 locks, each with a coordinator of its own, and looks that they never hold
+// one together. The exit code is 0, 1 if something went wrong, or 130 after Ctrl-C, which may come at any time and leaves no node.
 package main
 
 import (
 	"context"
-	"io"
+	"fmt"
 	"os"
 	"time"
 
-	"github.com/zkgrant/zkgrant/examples/internal/program"
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
 )
 
 func main() {
 	os.Exit(command(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// command runs the program and returns its exit code.
-func command(args []string, stdout *os.File, stderr io.Writer) int {
-	p := program.New("eventloop", stderr)
-	var opt options
-	p.Flags.IntVar(&opt.locks, "locks", 500, "how many locks")
-	p.Flags.DurationVar(&opt.hold, "hold", 500*time.Millisecond, "how long each is held")
-	info, err := stdout.Stat()
-	opt.terminal = err == nil && info.Mode()&os.ModeCharDevice != 0
+// loop holds each of its locks once, for a while. One goroutine runs it: there is nothing to guard.
+type loop struct {
+	name string
+	c    *coordinator.Coordinator
+	hold time.Duration // how long each lock is held
+	show *show
 
-	return p.Run(args, func(ctx context.Context, zk *program.ZooKeeper) error {
-		opt.zk = zk
-		return run(ctx, stdout, opt)
-	})
+	under    map[uint64]*coordinator.Acquisition // what is asked for or held, by ID
+	held     map[string]*coordinator.Acquisition // what is held, by path
+	dues     []due
+	finished int
+}
+
+// due says when a lock has been held for long enough. All are held for the same time, so what was granted first is due first: a
+// queue will do, and one timer.
+type due struct {
+	at   time.Time
+	path string
+	lock *coordinator.Acquisition
+}
+
+// run asks for every lock and handles what happens, until each was held for its time, or ctx ends. What is held or asked for then is
+// the caller's to give back, by closing the coordinator.
+func (l *loop) run(ctx context.Context, paths []string) error {
+	ctx, cancel := context.WithCancel(ctx) // ends the stream, however run returns
+	defer cancel()
+	news := l.c.Events(ctx)
+	for _, path := range paths {
+		l.ask(ctx, path)
+	}
+	clock := time.NewTimer(0) // runs while something is held
+	defer clock.Stop()
+	for l.finished < len(paths) {
+		select {
+		case ev := <-news:
+			if err := l.handle(ctx, ev); err != nil {
+				return err
+			}
+		case now := <-clock.C:
+			l.giveBack(now)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if len(l.dues) > 0 {
+			clock.Reset(time.Until(l.dues[0].at))
+		}
+	}
+	return nil
+}
+
+// ask asks for a lock. It returns at once; the answer is an event.
+func (l *loop) ask(ctx context.Context, path string) {
+	lock := l.c.Mutex(path).Acquire(ctx)
+	l.under[lock.ID()] = lock
+}
+
+// handle is where a service does its work: start it on Grant, stop it on Lost.
+func (l *loop) handle(ctx context.Context, ev events.Event) error {
+	switch ev := ev.(type) {
+	case events.Grant: // seen here, it is taken: Granted need not be read
+		lock := l.under[ev.ID]
+		l.held[ev.Path] = lock
+		l.dues = append(l.dues, due{time.Now().Add(l.hold), ev.Path, lock})
+		return l.show.granted(l, ev, lock)
+
+	case events.Lost: // the last word on this acquisition: ask again
+		delete(l.under, ev.ID)
+		delete(l.held, ev.Path)
+		l.show.lost(l)
+		l.ask(ctx, ev.Path)
+
+	case events.Ended: // released; or it could not be had
+		delete(l.under, ev.ID)
+		if ev.Err != nil && ctx.Err() == nil { // ctx ends all that wait, too
+			return fmt.Errorf("%s: %s: %w", l.name, ev.Path, ev.Err)
+		}
+		l.finished++
+
+	case events.Suspended:
+		l.show.say("%s: no connection; its locks are good for another %v", l.name, time.Until(ev.Deadline).Round(time.Millisecond))
+	case events.Resumed:
+		l.show.say("%s: connected again", l.name)
+	case events.SessionExpired:
+		l.show.say("%s: its session is over", l.name)
+	default: // Queued and the like; or nothing at all, the stream having ended with ctx
+	}
+	return nil
+}
+
+// giveBack releases what has been held for long enough. Release does not wait.
+func (l *loop) giveBack(now time.Time) {
+	for len(l.dues) > 0 && !l.dues[0].at.After(now) {
+		d := l.dues[0]
+		l.dues = l.dues[1:]
+		if l.held[d.path] != d.lock {
+			continue // lost in the meantime
+		}
+		delete(l.held, d.path) // first: from the Release on another process may have it
+		d.lock.Release()
+	}
 }

@@ -16,7 +16,7 @@ func TestOnlyTheStoreThatComparesTokensIsRight(t *testing.T) {
 		if err := run(t.Context(), p, p.ZK); err != nil {
 			t.Errorf("the program ended with %v, want success", err)
 		}
-		p.Must(t, "is her lock valid? false", "refuses: token", "the store that compares tokens has 70, the store that does not has 20")
+		p.Must(t, "is its lock valid? false", "refuses: token", "the store that compares tokens has 70, the store that does not has 20")
 	})
 }
 

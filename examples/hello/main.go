@@ -16,15 +16,15 @@ func main() {
 	servers := flag.String("zk", "localhost:2181", "ZooKeeper's `servers`")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	c, err := coordinator.Connect(ctx, *servers)
+	c, err := coordinator.Open(*servers) // connects in the background
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer stop()
 	defer c.Close() // gives the lock back
-	log.Print(c.Mutex("/locks/hello").Do(ctx, func(ctx context.Context, grant events.Grant) error {
+	log.Println("stopped:", c.Mutex("/locks/hello").Do(ctx, func(ctx context.Context, grant events.Grant) error {
 		log.Println("hello, token", grant.Token)
 		<-ctx.Done() // work here until the lock is lost, or a signal ends it
-		return ctx.Err()
+		return context.Cause(ctx)
 	}))
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -12,8 +14,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/zkgrant/zkgrant/coordinator"
-	"github.com/zkgrant/zkgrant/events/eventstest"
-	"github.com/zkgrant/zkgrant/examples/internal/program"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -29,19 +29,18 @@ type member struct {
 // join starts one, in a bubble.
 func join(t *testing.T, server *zktest.Server, name string) *member {
 	t.Helper()
-	zk := program.Within(server, 6*time.Second)
-	c, err := coordinator.Connect(t.Context(), zk.Servers, zk.Options()...)
+	c, err := coordinator.Connect(t.Context(), server.Addr(), server.Option(), coordinator.WithSessionTimeout(6*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	m := &member{service: &service{address: name, election: c.Election(leaderPath), think: 20 * time.Millisecond, say: t.Logf}, c: c}
+	m := &member{service: &service{address: name, election: c.Election(leaderPath), order: order}, c: c}
 	ended := make(chan error, 1)
 	go func() { ended <- m.run(ctx) }()
 	m.stop = func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("%s ended with %v, want no error", name, err)
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("%s ended with %v, want %v", name, err, context.Canceled)
 		}
 		if err := c.Close(); err != nil {
 			t.Errorf("closing %s: %v", name, err)
@@ -68,10 +67,10 @@ func must(t *testing.T, w *httptest.ResponseRecorder, status int, leader, text s
 }
 
 func TestOnlyTheLeaderAnswers(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		server := zktest.Start(t)
 		ann, bob := join(t, server, "ann:80"), join(t, server, "bob:80")
-		must(t, ann.ask(t.Context(), "POST", "/orders"), http.StatusOK, "", "ann:80 has taken order 1 under token 0x")
+		must(t, ann.ask(t.Context(), "POST", "/orders"), http.StatusOK, "", "ann:80 has taken order 1 under token ")
 		must(t, bob.ask(t.Context(), "POST", "/orders"), http.StatusServiceUnavailable, "ann:80", "ask the leader: ann:80")
 		must(t, bob.ask(t.Context(), "GET", "/healthz"), http.StatusOK, "", "ok")
 		must(t, bob.ask(t.Context(), "GET", "/orders"), http.StatusMethodNotAllowed, "", "")
@@ -85,10 +84,13 @@ func TestOnlyTheLeaderAnswers(t *testing.T) {
 
 // The session ends while a request is under way: it is not served any more.
 func TestLossCancelsTheRequest(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		server := zktest.Start(t)
 		ann, bob := join(t, server, "ann:80"), join(t, server, "bob:80")
-		ann.think = time.Hour
+		ann.order = func(ctx context.Context) error {
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}
 		answer := make(chan *httptest.ResponseRecorder)
 		go func() { answer <- ann.ask(t.Context(), "POST", "/orders") }()
 		time.Sleep(time.Minute)
@@ -100,10 +102,10 @@ func TestLossCancelsTheRequest(t *testing.T) {
 		if took := time.Since(expired); took > time.Second {
 			t.Errorf("the request went on for %v after the session, want at most a second", took)
 		}
-		if ann.orders != 0 {
+		if ann.orders.Load() != 0 {
 			t.Error("the order was taken")
 		}
-		ann.think = 0
+		ann.order = order
 		time.Sleep(10 * time.Second)
 		must(t, ann.ask(t.Context(), "POST", "/orders"), http.StatusServiceUnavailable, "bob:80", "ask the leader")
 		bob.stop()
@@ -115,7 +117,7 @@ func TestLossCancelsTheRequest(t *testing.T) {
 
 // A leader that is cut off stops answering before somebody else can lead.
 func TestALeaderThatIsCutOffStopsAnswering(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		server := zktest.Start(t)
 		ann, bob := join(t, server, "ann:80"), join(t, server, "bob:80")
 		defer bob.stop()
@@ -132,4 +134,69 @@ func TestALeaderThatIsCutOffStopsAnswering(t *testing.T) {
 		must(t, ann.ask(t.Context(), "POST", "/orders"), http.StatusServiceUnavailable, "", "not known")
 		server.Mute(session, false)
 	})
+}
+
+// A signal comes while the leader serves a request. It takes no other one, finishes this one while it leads, and then resigns.
+func TestARequestUnderWayIsFinished(t *testing.T) {
+	server := zktest.Start(t)
+	c, err := coordinator.Connect(t.Context(), server.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	begun, finish, ended, answer := make(chan bool), make(chan bool), make(chan error), make(chan string)
+	go func() {
+		ended <- run(ctx, server.Addr(), "127.0.0.1:0", "", func(ctx context.Context) error {
+			close(begun)
+			<-finish
+			return context.Cause(ctx)
+		})
+	}()
+	var address string
+	for leader := range c.Election(leaderPath).Observe(t.Context()) {
+		if address = string(leader.Data); address != "" {
+			break
+		}
+	}
+	post := func() string {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/orders", http.NoBody)
+		if err != nil {
+			return err.Error()
+		}
+		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+		response, err := client.Do(request)
+		if err != nil {
+			return err.Error()
+		}
+		_ = response.Body.Close()
+		return response.Status
+	}
+	go func() {
+		got := post()
+		for got == "503 Service Unavailable" { // its node is there before it has heard of it
+			got = post()
+		}
+		answer <- got
+	}()
+	<-begun
+	stop()
+	for { // until it listens no more
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
+		if err != nil {
+			break
+		}
+		_ = conn.Close()
+	}
+	close(finish)
+	if got := <-answer; got != "200 OK" {
+		t.Errorf("the request that was under way was answered with %s, want 200 OK", got)
+	}
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the instance ended with %v, want %v", err, context.Canceled)
+	}
+	if left := server.Children(leaderPath); len(left) > 0 {
+		t.Errorf("left behind: %v, want no node", left)
+	}
 }

@@ -1,62 +1,88 @@
+// Command leaderhttp is a web service of several instances, of which one at a time answers: the others say who that is.
+//
+// Each instance is a candidate of one election, and publishes its address there. POST /orders is for the leader. Any other instance
+// observes the election, and answers with 503 and the leader's address, in the header Leader and in the body. If the term is lost,
+// the context of a request that is under way ends with the loss as its cause; and the handler asks once more whether the term is
+// valid before it does what cannot be undone. Every instance answers GET /healthz.
+//
+// On SIGTERM the leader finishes the requests that are under way, and then resigns.
+//
+// To make it yours, copy this folder and replace order. leaderhttp_test.go tests the service in virtual time.
 package main
 
 import (
+	"cmp"
 	"context"
-	"fmt"
-	"io"
+	"flag"
+	"log"
 	"net"
+	"net/http"
 	"os"
-	"sync"
+	"os/signal"
+	"syscall"
 	"time"
 
-	"github.com/zkgrant/zkgrant/examples/internal/program"
+	"github.com/zkgrant/zkgrant/coordinator"
 )
 
+// leaderPath is relative to the chroot that -zk names.
+const leaderPath = "/service/leaderhttp"
+
 func main() {
-	os.Exit(command(os.Args[1:], os.Stdout, os.Stderr))
-}
+	servers := flag.String("zk", "localhost:2181", "ZooKeeper's `servers`, as host:port,host:port/chroot")
+	listen := flag.String("http", ":8080", "the `address` to serve at")
+	address := flag.String("address", "", "where the others reach this instance, as `host:port` (default: that of -http)")
+	flag.Parse()
 
-// command runs the program and returns its exit code.
-func command(args []string, stdout, stderr io.Writer) int {
-	p := program.New("leaderhttp", stderr)
-	p.For(3 * time.Second)
-	return p.Run(args, func(ctx context.Context, zk *program.ZooKeeper) error {
-		return run(ctx, stdout, zk)
-	})
-}
-
-// run has three instances serve until ctx ends, the first leader for a second only,
-// and a customer who orders.
-func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper) error {
-	say := func(format string, args ...any) { fmt.Fprintf(out, format+"\n", args...) }
-	say("three instances, of which one leads, on %v", zk)
-	all, abort := context.WithCancelCause(ctx)
-	defer abort(nil)
-
-	var (
-		crew      sync.WaitGroup
-		addresses []string
-		lives     = map[string]context.CancelFunc{}
-	)
-	defer crew.Wait()
-	defer abort(nil)
-	for range 3 {
-		var config net.ListenConfig
-		listener, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
-		if err != nil {
-			return err
-		}
-		address := listener.Addr().String()
-		life, end := context.WithCancel(all)
-		addresses, lives[address] = append(addresses, address), end
-		crew.Go(func() {
-			if err := instance(life, say, listener, zk); err != nil && life.Err() == nil {
-				abort(fmt.Errorf("%s: %w", address, err))
-			}
-		})
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal is not caught
+	if err := run(ctx, *servers, *listen, *address, order); err != nil && ctx.Err() == nil {
+		log.Fatal(err)
 	}
-	customer(all, say, addresses, func(leader string) { lives[leader]() })
-	<-all.Done()
-	crew.Wait()
-	return context.Cause(all)
+	log.Print("stopped")
+}
+
+// order is what there is to do. ctx ends when the term is lost, and when the customer goes.
+func order(ctx context.Context) error {
+	select {
+	case <-time.After(20 * time.Millisecond):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// run takes part and serves until ctx ends, whether there is a ZooKeeper yet or not.
+func run(ctx context.Context, servers, listen, address string, order func(context.Context) error) error {
+	c, err := coordinator.Open(servers, coordinator.WithSessionTimeout(10*time.Second)) // add WithAuth or WithTLS here
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	listener, err := net.Listen("tcp", listen)
+	if err != nil {
+		return err
+	}
+	s := &service{address: cmp.Or(address, listener.Addr().String()), election: c.Election(leaderPath), order: order}
+	server := &http.Server{Handler: s.handler(), ReadHeaderTimeout: time.Second}
+	go func() { _ = server.Serve(listener) }() // ends with Close
+	defer server.Close()
+
+	// What is under way is finished while this instance leads; only then another one may.
+	member, resign := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer resign(nil)
+	defer context.AfterFunc(ctx, func() {
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		if err := server.Shutdown(grace); err != nil {
+			log.Printf("requests are cut short: %v", err)
+		}
+		resign(context.Cause(ctx))
+	})()
+	go func() {
+		if err := c.Ready(member); err != nil { // the servers refuse our credentials, or member has ended
+			resign(err)
+		}
+	}()
+	return s.run(member)
 }

@@ -4,29 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"net/http"
-	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// leaderPath is where the election is held.
-const leaderPath = "/zkgrant/leaderhttp/leader"
-
 // service is one instance.
 type service struct {
 	address  string // of this instance, for others
 	election *coordinator.Election
-	think    time.Duration // what an order takes
-	say      func(string, ...any)
+	order    func(ctx context.Context) error         // takes one; ctx ends with the term
 	term     atomic.Pointer[coordinator.Acquisition] // in which this instance leads; nil: it does not
-	leader   atomic.Pointer[events.Leader]           // whoever leads, as far as is known
-
-	mu     sync.Mutex
-	orders int
+	leader   atomic.Pointer[events.Leader]           // who leads, as far as is known
+	orders   atomic.Int64
 }
 
 // run takes part until ctx ends: it is a candidate, leads, and is one again when it has lost its term.
@@ -43,9 +36,6 @@ func (s *service) run(ctx context.Context) error {
 	}()
 	for term, err := range s.election.Terms(ctx, coordinator.WithData([]byte(s.address))) {
 		if err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
 			return err
 		}
 		s.lead(term.Context(ctx), term)
@@ -56,12 +46,12 @@ func (s *service) run(ctx context.Context) error {
 // lead leads until ctx ends, which is that of the term.
 func (s *service) lead(ctx context.Context, term *coordinator.Acquisition) {
 	s.term.Store(term)
-	defer s.term.Store(nil) // before somebody else may lead
-	s.say("leads, token %#x", term.Grant().Token)
+	defer s.term.Store(nil) // before another instance may lead
+	log.Printf("%s leads, token %d", s.address, term.Grant().Token)
 	<-ctx.Done()
 	var lost *coordinator.LostError
 	if errors.As(context.Cause(ctx), &lost) {
-		s.say("does not lead any more: %v", lost.Reason)
+		log.Printf("%s LOST the lead: %v", s.address, lost.Reason)
 	}
 }
 
@@ -77,7 +67,7 @@ func (s *service) observe(ctx context.Context) {
 func (s *service) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.Handle("POST /orders", s.leaderOnly(s.order))
+	mux.Handle("POST /orders", s.leaderOnly(s.take))
 	return mux
 }
 
@@ -107,20 +97,12 @@ func (s *service) refuse(w http.ResponseWriter) {
 	http.Error(w, fmt.Sprintf("ask the leader: %s", leader.Data), http.StatusServiceUnavailable)
 }
 
-// order is an endpoint that only the leader may serve. It takes some time.
-func (s *service) order(w http.ResponseWriter, r *http.Request, term *coordinator.Acquisition) {
-	select {
-	case <-time.After(s.think): // thinking about it
-	case <-r.Context().Done(): // the customer has gone, or we do not lead any more
-	}
-	if err := context.Cause(r.Context()); err != nil || !term.Valid() {
+// take is an endpoint that only the leader may serve.
+func (s *service) take(w http.ResponseWriter, r *http.Request, term *coordinator.Acquisition) {
+	if err := s.order(r.Context()); err != nil || !term.Valid() {
 		s.refuse(w)
 		return
 	}
-	s.mu.Lock()
-	s.orders++
-	n := s.orders
-	s.mu.Unlock()
-	// Whoever stores the order elsewhere sends the token along; see ../fencedwriter.
-	fmt.Fprintf(w, "%s has taken order %d under token %#x\n", s.address, n, term.Grant().Token)
+	// An order that is stored elsewhere bears the token: ../fencedwriter has the SQL.
+	fmt.Fprintf(w, "%s has taken order %d under token %d\n", s.address, s.orders.Add(1), term.Grant().Token)
 }

@@ -1,77 +1,100 @@
+// Command maintenance asks a long job for its lock, and the job comes to a safe point before it gives it back.
+//
+// A job copies one table after the other under a lock, and may stop between two of them. An operator wants the lock for
+// maintenance: it asks for it with a grace, and queues up for it. The job hears by when it has to be done, finishes the table at
+// hand if there is time for that, and releases the lock. A job that is too slow has lost the lock at the deadline, and abandons the
+// table. Then the operator has the lock, and gives it back; the job goes on where it was.
+//
+//	go run ./examples/maintenance                     on a server inside the program
+//	go run ./examples/maintenance -zk host:2181,...   on a real one, chroot and all
+//	go run ./examples/maintenance -table 3s           a job that is too slow
+//
+// stage.go has the job and the operator meet.
 package main
 
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
-	"github.com/zkgrant/zkgrant/examples/internal/program"
 )
+
+// jobLock is held to touch the tables.
+const jobLock = "/zkgrant/maintenance/tables"
 
 func main() {
 	os.Exit(command(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-type options struct {
-	tables       int
-	each         time.Duration
-	after, grace time.Duration
+// job copies tables.
+type job struct {
+	tables int
+	each   time.Duration // a table takes
+	say    func(string, ...any)
+
+	copied, abandoned int
 }
 
-// command runs the program and returns its exit code.
-func command(args []string, stdout, stderr io.Writer) int {
-	p := program.New("maintenance", stderr)
-	var opt options
-	p.Flags.IntVar(&opt.tables, "tables", 5, "how many tables there are")
-	p.Flags.DurationVar(&opt.each, "table", 500*time.Millisecond, "how long a table takes")
-	p.Flags.DurationVar(&opt.after, "after", 1200*time.Millisecond, "when the operator comes")
-	p.Flags.DurationVar(&opt.grace, "grace", 2*time.Second, "how long he lets the job go on")
-	return p.Run(args, func(ctx context.Context, zk *program.ZooKeeper) error {
-		var mu sync.Mutex // the job and the operator both have something to say
-		say := func(format string, args ...any) {
-			mu.Lock()
-			defer mu.Unlock()
-			fmt.Fprintf(stdout, format+"\n", args...)
+// run copies all tables. It waits for the lock again whenever it has given it back.
+func (j *job) run(ctx context.Context, c *coordinator.Coordinator) error {
+	for j.copied < j.tables {
+		lock := c.Mutex(jobLock, coordinator.Revocable()).Acquire(ctx, coordinator.WithData([]byte("the copying job")))
+		err := j.hold(ctx, lock)
+		lock.Release()
+		var lost *coordinator.LostError
+		switch {
+		case errors.As(err, &lost):
+			j.say("job: LOST the lock: %v", lost.Reason)
+		case err != nil:
+			return err
 		}
-		return run(ctx, zk, opt, &job{tables: opt.tables, each: opt.each, say: say})
-	})
+	}
+	return nil
 }
 
-// run has the job work, and the operator come once, until all tables are copied or ctx ends.
-func run(ctx context.Context, zk *program.ZooKeeper, opt options, j *job) (err error) {
-	j.say("works on %v", zk)
-	jobs, err := coordinator.Connect(ctx, zk.Servers, zk.Options()...)
-	if err != nil {
+// hold copies while it has the lock, and until it is asked for it.
+func (j *job) hold(ctx context.Context, lock *coordinator.Acquisition) error {
+	if _, err := lock.Wait(ctx); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, jobs.Close()) }()
-	operators, err := coordinator.Connect(ctx, zk.Servers, zk.Options()...)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, operators.Close()) }()
-	ctx, abort := context.WithCancelCause(ctx)
-	defer abort(nil)
-	var crew sync.WaitGroup
-	crew.Go(func() {
+	j.say("job: has the lock")
+	locked, asked := lock.Context(ctx), false
+	table := time.After(j.each)
+	for j.copied < j.tables {
 		select {
-		case <-time.After(opt.after):
-		case <-ctx.Done():
-			return
+		case <-table:
+			j.copied++
+			j.say("job: table %d is copied", j.copied)
+			if asked { // a safe point
+				j.say("job: gives the lock back")
+				return nil
+			}
+			table = time.After(j.each)
+		case r := <-lock.Revoked():
+			asked = true
+			j.say("job: the lock is wanted back within %v", time.Until(r.Deadline).Round(100*time.Millisecond))
+		case <-locked.Done(): // in the middle of a table; what is half done has to be done again
+			j.abandoned++
+			return context.Cause(locked)
 		}
-		if err := maintain(ctx, operators, opt.grace, j.say); err != nil {
-			abort(err)
-		}
-	})
-	if err := j.run(ctx, jobs); err != nil {
-		abort(err)
 	}
-	crew.Wait()
-	j.say("copied %d, abandoned %d", j.copied, j.abandoned)
-	return context.Cause(ctx)
+	return nil
+}
+
+// maintain asks for the lock, and does something under it.
+func maintain(ctx context.Context, c *coordinator.Coordinator, grace time.Duration, say func(string, ...any)) error {
+	lock := c.Mutex(jobLock, coordinator.Revocable()).Acquire(ctx) // in the queue before the lock is free
+	defer lock.Release()
+	say("operator: wants the lock within %v", grace)
+	began := time.Now()
+	if err := c.Revoke(ctx, jobLock, grace); err != nil && !errors.Is(err, coordinator.ErrNotHeld) {
+		return err
+	}
+	if _, err := lock.Wait(ctx); err != nil {
+		return err
+	}
+	say("operator: has the lock after %v", time.Since(began).Round(100*time.Millisecond))
+	return nil
 }

@@ -9,71 +9,64 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// ledger keeps the book of who held the lock, to check afterwards that the
-// promises were kept. Its methods may be called from any goroutine.
+// ledger keeps the book of who held the lock, to check afterwards that the promises were kept. arrive, enter, leave and lose may be
+// called from any goroutine, the others when all contenders have ended.
 type ledger struct {
 	names []string // in the order in which they queued up
 
-	mu        sync.Mutex
-	sessions  map[string]int64       // in which each of them queued up
-	inside    map[string]func() bool // who works at the moment, and whether its lock is valid
-	condemned map[string]bool        // whose session is being ended by hand
-	grants    []tenure
-	overlaps  []string
+	mu       sync.Mutex
+	sessions map[string]int64       // in which each of them queued up
+	inside   map[string]func() bool // who works at the moment, and whether its lock is valid
+	grants   []tenure
+	overlaps []string
 }
 
-// tenure is one time that somebody held the lock.
+// tenure is one time that a contender held the lock.
 type tenure struct {
 	name    string
 	token   int64
 	session int64
 	lost    bool
+	next    chan struct{} // closed by the next Grant
 }
 
 func newLedger(names []string) *ledger {
-	return &ledger{
-		names: names, sessions: map[string]int64{}, inside: map[string]func() bool{}, condemned: map[string]bool{},
-	}
+	return &ledger{names: names, sessions: map[string]int64{}, inside: map[string]func() bool{}}
 }
 
-// arrive notes the session in which somebody is about to queue up.
+// arrive notes the session in which a contender is about to queue up.
 func (l *ledger) arrive(name string, session int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sessions[name] = session
 }
 
-// enter notes a Grant. Nobody else may have a valid lock then, except one whose
-// session is being ended by hand: the server gives the lock on before that one can
-// know.
-func (l *ledger) enter(name string, grant events.Grant, valid func() bool) {
+// enter notes a Grant. No other contender may have a valid lock then. The channel is closed by the next Grant.
+func (l *ledger) enter(name string, grant events.Grant, valid func() bool) (next <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for other, valid := range l.inside {
-		if !l.condemned[other] && valid() {
+		if valid() {
 			l.overlaps = append(l.overlaps, fmt.Sprintf("%s was granted the lock while %s held it", name, other))
 		}
 	}
 	l.inside[name] = valid
-	l.grants = append(l.grants, tenure{name: name, token: grant.Token, session: grant.Session})
+	if n := len(l.grants); n > 0 {
+		close(l.grants[n-1].next)
+	}
+	t := tenure{name: name, token: grant.Token, session: grant.Session, next: make(chan struct{})}
+	l.grants = append(l.grants, t)
+	return t.next
 }
 
-// condemn notes that the session of somebody is being ended by hand.
-func (l *ledger) condemn(name string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.condemned[name] = true
-}
-
-// leave notes that somebody does not work any more, if he did.
+// leave notes that a contender does not work any more, if it did.
 func (l *ledger) leave(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.inside, name)
-	delete(l.condemned, name)
 }
 
-// lose notes that somebody's latest Grant was lost.
+// lose notes that a contender's latest Grant was lost.
 func (l *ledger) lose(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,28 +78,30 @@ func (l *ledger) lose(name string) {
 	}
 }
 
-// history returns a copy of what was noted.
-func (l *ledger) history() []tenure {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.grants)
+// history lists the Grants.
+func (l *ledger) history() (grants []string) {
+	for _, t := range l.grants {
+		grant := fmt.Sprintf("%s %#x", t.name, t.token)
+		if t.lost {
+			grant += " (lost)"
+		}
+		grants = append(grants, grant)
+	}
+	return grants
 }
 
 // verify returns an error that names each promise that was not kept.
 func (l *ledger) verify() error {
 	var errs []error
-	for _, problem := range slices.Concat(l.overtaken(), l.stale(), l.crowded(), l.idle()) {
+	for _, problem := range slices.Concat(l.overtaken(), l.stale(), l.overlaps, l.idle()) {
 		errs = append(errs, errors.New(problem))
 	}
 	return errors.Join(errs...)
 }
 
-// overtaken tells who was granted the lock before somebody who had queued up
-// earlier. Only first Grants count, and only those of the session in which the
-// place was taken: a new session stands at the end.
+// overtaken tells who was granted the lock before a contender that had queued up earlier. Only first Grants count, and only those
+// of the session in which the place was taken: a new session stands at the end.
 func (l *ledger) overtaken() (problems []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	last, seen := -1, map[string]bool{}
 	for _, t := range l.grants {
 		if seen[t.name] {
@@ -127,8 +122,6 @@ func (l *ledger) overtaken() (problems []string) {
 
 // stale tells which tokens did not grow.
 func (l *ledger) stale() (problems []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	var last tenure
 	for _, t := range l.grants {
 		if t.token <= last.token {
@@ -139,25 +132,16 @@ func (l *ledger) stale() (problems []string) {
 	return problems
 }
 
-// crowded tells who was inside with whom.
-func (l *ledger) crowded() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.overlaps)
-}
-
-// idle tells who did not get to the end of its work, and whether nobody was
-// interrupted in it, which is what the program is to show.
+// idle tells who did not get to the end of its work, and whether no contender was interrupted in it, which is what the program is to
+// show.
 func (l *ledger) idle() (problems []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	for _, name := range l.names {
 		if !slices.ContainsFunc(l.grants, func(t tenure) bool { return t.name == name && !t.lost }) {
 			problems = append(problems, name+" never finished its work")
 		}
 	}
 	if !slices.ContainsFunc(l.grants, func(t tenure) bool { return t.lost }) {
-		problems = append(problems, "nobody lost the lock, although a session was ended")
+		problems = append(problems, "no contender lost the lock, although one was cut off")
 	}
 	return problems
 }

@@ -12,27 +12,30 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/examples/internal/program"
 	"github.com/zkgrant/zkgrant/examples/internal/stagetest"
-	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// The contender that is cut off hears of the loss before the next Grant.
 func TestQuickstart(t *testing.T) {
-	screen := &stagetest.Screen{}
-	err := run(t.Context(), screen, options{zk: stagetest.Open(t, "", 6*time.Second), hold: 50 * time.Millisecond})
-	t.Log(screen)
-	if err != nil {
-		t.Fatal(err)
-	}
-	screen.Must(t, "cid   LOST       session expired", "nodes left                0", "tokens growing            yes")
-	if n := screen.Count(" granted "); n != 6 {
-		t.Errorf("%d grants, want 6: five contenders, one of them twice", n)
-	}
+	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
+		if err := run(t.Context(), p, p.ZK, time.Second); err != nil {
+			t.Error(err)
+		}
+		p.Must(t, "one at a time             yes", "tokens growing            yes", "nodes left                0")
+		if n := p.Count(" granted "); n != 6 {
+			t.Errorf("%d grants, want 6: five contenders, one of them twice", n)
+		}
+		_, behind, lost := strings.Cut(p.String(), "cid   LOST       lease ran out")
+		if !lost || strings.Count(behind, " granted ") != 3 {
+			t.Errorf("printed %s\nwant the loss before the last three grants", p)
+		}
+	})
 }
 
-// The leader dies while the second contender works. The sessions outlive the
-// election, so nobody loses anything but the connection.
+// The leader dies while the second contender works. The sessions outlive the election, so no contender loses anything but the
+// connection.
 func TestQuickstartWhileTheLeaderIsKilled(t *testing.T) {
 	eventstest.NeedsServers(t)
 	e := ensemble.Start(t, 3)
@@ -46,12 +49,12 @@ func TestQuickstartWhileTheLeaderIsKilled(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	err = run(t.Context(), screen, options{zk: stagetest.Open(t, e.Connect(), 10*time.Second), hold: 300 * time.Millisecond})
+	err = run(t.Context(), screen, stagetest.Open(t, e.Connect(), 10*time.Second), 300*time.Millisecond)
 	t.Log(screen)
 	if err != nil {
 		t.Fatal(err)
 	}
-	screen.Must(t, " suspended ", " resumed ", "cid   LOST       session expired", "nodes left                0")
+	screen.Must(t, " suspended ", " resumed ", "cid   LOST       lease ran out", "nodes left                0")
 }
 
 // Whenever the program is told to stop, it leaves nothing behind.
@@ -61,22 +64,16 @@ func TestInterruptedRun(t *testing.T) {
 		count int
 	}{{"contenders for one lock", 1}, {" granted ", 1}, {" queued ", 3}, {" granted ", 2}, {" struck ", 1}, {" LOST ", 1}, {" granted ", 6}} {
 		t.Run(strings.TrimSpace(at.text), func(t *testing.T) {
-			server := zktest.Start(t)
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			screen := &stagetest.Screen{}
-			screen.When(at.text, at.count, cancel)
-			err := run(ctx, screen, options{zk: program.Within(server, 6*time.Second), hold: 100 * time.Millisecond})
-			t.Log(screen)
-			if !errors.Is(err, program.ErrInterrupted) {
-				t.Errorf("%v, want %v", err, program.ErrInterrupted)
-			}
-			if left := server.Children(lockPath); len(left) > 0 {
-				t.Errorf("left behind: %v, want no node", left)
-			}
-			if sessions := server.Sessions(); len(sessions) > 0 {
-				t.Errorf("sessions left: %#x, want none", sessions)
-			}
+			stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				p.When(at.text, at.count, cancel)
+				if err := run(ctx, p, p.ZK, time.Second); !errors.Is(err, program.ErrInterrupted) {
+					t.Errorf("%v, want %v", err, program.ErrInterrupted)
+				}
+				p.Must(t, "nodes left: 0")
+				p.Empty(t, lockPath)
+			})
 		})
 	}
 }

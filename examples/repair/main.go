@@ -1,78 +1,169 @@
+// Command repair changes two nodes that belong together, and must not be seen half changed. One transaction would do for two
+// nodes in ZooKeeper. It would not if they were too many, or if one of them were elsewhere.
+//
+// A writer that dies between the two changes leaves them half done, and its lock goes with its session. The lock tells of that
+// (coordinator.DetectCrash): the next Grant names the holder that has not released, and the next writer repairs what is half done
+// before it does anything else. Readers are guarded twice: while they hold the read lock no writer is in, and if their Grant tells
+// of a crash, or the node `ready` is not there, they leave the two nodes alone.
+//
+//	go run ./examples/repair                     on a server inside the program
+//	go run ./examples/repair -zk host:2181,...   on a real one, chroot and all
+//
+// stage.go has what is not to be copied: every third change of each writer dies half-way, by a panic or by losing its connection
+// for good. The program ends with an error if a reader has seen one node of the old and one of the new version.
 package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"io"
 	"os"
-	"sync"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/zkgrant/zkgrant/coordinator"
-	"github.com/zkgrant/zkgrant/examples/internal/program"
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// Where it all is. The lock's record, while the lock is held, stands beside the lock.
+const (
+	root     = "/zkgrant/repair"
+	pairLock = root + "/lock"
+	left     = root + "/left"
+	right    = root + "/right"
+	ready    = root + "/ready" // is there unless the two are being changed
 )
 
 func main() {
 	os.Exit(command(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// command runs the program and returns its exit code.
-func command(args []string, stdout, stderr io.Writer) int {
-	p := program.New("repair", stderr)
-	p.For(20 * time.Second)
-	writers := p.Flags.Int("writers", 2, "how many writers, who die now and then")
-	readers := p.Flags.Int("readers", 3, "how many readers")
-	return p.Run(args, func(ctx context.Context, zk *program.ZooKeeper) error {
-		return run(ctx, stdout, zk, *writers, *readers)
+// writer changes the two nodes.
+type writer struct {
+	name    string
+	pair    *pair
+	tally   *tally
+	say     func(string, ...any)
+	halfway func() // between the two changes; it may panic
+}
+
+// change is one change under the write lock. What a crashed writer has left is repaired first.
+func (w *writer) change(ctx context.Context, lock *coordinator.ReadWrite) error {
+	return lock.Write().Do(ctx, func(ctx context.Context, grant events.Grant) error {
+		lock, _ := coordinator.FromContext(ctx)
+		held := lock.Context(context.WithoutCancel(ctx)) // what is begun is finished, also on Ctrl-C
+		if grant.Abandoned != nil {
+			if err := w.repair(held, lock, grant.Abandoned); err != nil {
+				return err
+			}
+		}
+		return w.write(held, lock, fmt.Sprintf("version %#x", grant.Token))
+	}, coordinator.WithData([]byte(w.name)))
+}
+
+// write changes one node after the other. While `ready` is gone, they may be of two versions.
+func (w *writer) write(held context.Context, lock *coordinator.Acquisition, version string) error {
+	if err := must(held, lock, remove(ready), zk.ErrNoNode); err != nil {
+		return err
+	}
+	if err := must(held, lock, set(left, version), nil); err != nil {
+		return err
+	}
+	w.halfway()
+	if err := must(held, lock, set(right, version), nil); err != nil {
+		return err
+	}
+	if err := must(held, lock, create(ready), zk.ErrNodeExists); err != nil {
+		return err
+	}
+	w.tally.add(&w.tally.written)
+	return nil
+}
+
+// repair makes whole what a crashed holder has left: it may be changed by half, or not at all, or be whole. If this writer
+// crashes as well, the next one repairs.
+func (w *writer) repair(held context.Context, lock *coordinator.Acquisition, left *events.Abandoned) error {
+	found, err := w.pair.read()
+	for err != nil { // to return would be to release, and no later Grant would tell of the crash
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-held.Done():
+			return context.Cause(held)
+		}
+		found, err = w.pair.read()
+	}
+	if !found.whole() {
+		if err := must(held, lock, set(right, found.left), nil); err != nil {
+			return err
+		}
+		w.tally.add(&w.tally.repaired)
+	}
+	if err := must(held, lock, create(ready), zk.ErrNodeExists); err != nil {
+		return err
+	}
+	w.say("%s  has looked after what %s left behind (since %s): whole %v", w.name, left.Data, left.Since.Format(time.TimeOnly), found.whole())
+	return nil
+}
+
+// must makes one step of a change, as often as it takes until it is done: with half of a change done there is no way back, and a
+// function that returns has released. Only the loss of the lock ends that, which is a crash to the next holder. A step that was
+// made already when its answer was lost is refused with the error made. Each step is made only while the lock is held (see
+// Acquisition.Txn).
+func must(held context.Context, lock *coordinator.Acquisition, step any, made error) error {
+	for {
+		_, err := lock.Txn(held, step)
+		var lost *coordinator.LostError
+		switch {
+		case err == nil:
+			return nil
+		case errors.As(err, &lost):
+			return err
+		case made != nil && errors.Is(err, made):
+			return nil
+		case !errors.Is(err, coordinator.ErrOutcomeUnknown):
+			return err
+		case held.Err() != nil:
+			return context.Cause(held)
+		}
+	}
+}
+
+// reader uses the two nodes together.
+type reader struct {
+	pair  *pair
+	tally *tally
+}
+
+// look is one look under the read lock. A reader that is told of a crash leaves the nodes alone until they are repaired; to read
+// them is for the show.
+func (r *reader) look(ctx context.Context, lock *coordinator.ReadWrite) error {
+	return lock.Read().Do(ctx, func(ctx context.Context, grant events.Grant) error {
+		lock, _ := coordinator.FromContext(ctx)
+		found, err := r.pair.read()
+		switch {
+		case err != nil || !lock.Valid(): // nothing was seen, or it may have been written meanwhile
+			return nil //nolint:nilerr // there is another look soon
+		case grant.Abandoned != nil || !found.ready:
+			r.tally.add(&r.tally.waited)
+			if grant.Abandoned == nil || found.ready && !found.whole() {
+				return &brokenError{found}
+			}
+			return nil
+		case !found.whole():
+			return &brokenError{found}
+		}
+		r.tally.add(&r.tally.read)
+		return nil
 	})
 }
 
-// tally counts.
-type tally struct {
-	mu                                    sync.Mutex
-	written, died, repaired, read, waited int
+func set(node, text string) *zk.SetDataRequest {
+	return &zk.SetDataRequest{Path: node, Data: []byte(text), Version: -1}
 }
 
-func (t *tally) add(what *int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	*what++
+func create(node string) *zk.CreateRequest {
+	return &zk.CreateRequest{Path: node, Acl: zk.WorldACL(zk.PermAll)}
 }
 
-// run has everybody at work until ctx ends, each with a session of its own. It returns an error if somebody has seen
-// the two nodes at odds.
-func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper, writers, readers int) error {
-	say := func(format string, args ...any) { fmt.Fprintf(out, format+"\n", args...) }
-	say("%d writers, %d readers, two nodes, on %v", writers, readers, zk)
-	ctx, abort := context.WithCancelCause(ctx)
-	defer abort(nil)
-
-	nodes, done, err := open(context.WithoutCancel(ctx), zk)
-	if err != nil {
-		return err
-	}
-	defer done()
-	count := &tally{}
-	if err := with(ctx, zk, zk.NewGate(), func(lock *coordinator.ReadWrite) error { return prepare(ctx, lock) }); err != nil {
-		return unlessEnded(ctx, err)
-	}
-	var crew sync.WaitGroup
-	for i := range writers + readers {
-		w := &writer{name: fmt.Sprintf("writer %d", i+1), pair: nodes, tally: count, say: say}
-		m := &mortal{writer: w, connection: zk.NewGate()}
-		w.halfway = m.die
-		work, rest := m.change, 200*time.Millisecond
-		if i >= writers {
-			work, rest = (&reader{nodes, count}).look, 50*time.Millisecond
-		}
-		crew.Go(func() {
-			if err := again(ctx, zk, m.connection, work, rest); err != nil {
-				abort(err)
-			}
-		})
-	}
-	crew.Wait()
-	say("%d times written, %d times read; died half-way %d times, repaired %d times, kept %d readers waiting",
-		count.written, count.read, count.died, count.repaired, count.waited)
-	return context.Cause(ctx)
-}
+func remove(node string) *zk.DeleteRequest { return &zk.DeleteRequest{Path: node, Version: -1} }

@@ -8,13 +8,14 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/examples/internal/stagetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Three minutes of changes, of which every third dies half-way, and of half a minute in every minute without somebody,
-// who is cut off for longer than a session lasts. Nobody sees half a change, and somebody repairs each.
+// Three minutes of changes, of which every third dies half-way. For half of each minute one session is cut off for longer than it
+// lasts. No reader sees half a change, and each is repaired.
 func TestEachHalfChangeIsRepaired(t *testing.T) {
 	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
 		p.Accidents(t, 3*time.Minute, 30*time.Second, func(ctx context.Context) error {
@@ -24,7 +25,9 @@ func TestEachHalfChangeIsRepaired(t *testing.T) {
 		if !last.MatchString(p.String()) {
 			t.Errorf("printed %s\nwant a last line like %v", p, last)
 		}
-		time.Sleep(8 * time.Second) // the session of a writer that was cut off at the end expires: its timeout, and a tick
+		eventstest.Eventually(t, "the session of a writer that was cut off at the end has expired", func() bool {
+			return len(p.Server.Sessions()) == 0
+		})
 		p.Empty(t, pairLock)
 	})
 }

@@ -3,11 +3,137 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"sync"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/examples/internal/program"
 )
+
+// command runs the program and returns its exit code.
+func command(args []string, stdout, stderr io.Writer) int {
+	p := program.New("repair", stderr)
+	p.For(20 * time.Second)
+	writers := p.Flags.Int("writers", 2, "how many writers, who die now and then")
+	readers := p.Flags.Int("readers", 3, "how many readers")
+	return p.Run(args, func(ctx context.Context, zk *program.ZooKeeper) error {
+		return run(ctx, stdout, zk, *writers, *readers)
+	})
+}
+
+// tally counts.
+type tally struct {
+	mu                                    sync.Mutex
+	written, died, repaired, read, waited int
+}
+
+func (t *tally) add(what *int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	*what++
+}
+
+// brokenError says that a reader has seen what must not be seen.
+type brokenError struct{ found state }
+
+func (e *brokenError) Error() string {
+	return fmt.Sprintf("read %q and %q, ready %v", e.found.left, e.found.right, e.found.ready)
+}
+
+// run has all of them at work until ctx ends, each with a session of its own.
+func run(ctx context.Context, out io.Writer, servers *program.ZooKeeper, writers, readers int) error {
+	say := func(format string, args ...any) { fmt.Fprintf(out, format+"\n", args...) }
+	say("%d writers, %d readers, two nodes, on %v", writers, readers, servers)
+	ctx, abort := context.WithCancelCause(ctx)
+	defer abort(nil)
+
+	conn, chroot, closed, err := servers.Client() //nolint:contextcheck // it is closed behind whatever ctx ends
+	if err != nil {
+		return err
+	}
+	defer closed()
+	nodes, count := &pair{conn, chroot}, &tally{}
+	if err := servers.Process(ctx, nil, func(c *coordinator.Coordinator) error { return prepare(ctx, handle(c)) }); err != nil {
+		return err
+	}
+	var crew sync.WaitGroup
+	for i := range writers + readers {
+		m := &mortal{
+			writer:     &writer{name: fmt.Sprintf("writer %d", i+1), pair: nodes, tally: count, say: say},
+			connection: servers.NewGate(),
+		}
+		m.halfway = m.die
+		work, rest := m.change, 200*time.Millisecond
+		if i >= writers {
+			work, rest = (&reader{nodes, count}).look, 50*time.Millisecond
+		}
+		crew.Go(func() {
+			if err := again(ctx, servers, m.connection, work, rest); err != nil {
+				abort(err)
+			}
+		})
+	}
+	crew.Wait()
+	say("%d times written, %d times read; died half-way %d times, repaired %d times, kept %d readers waiting",
+		count.written, count.read, count.died, count.repaired, count.waited)
+	return context.Cause(ctx)
+}
+
+func handle(c *coordinator.Coordinator) *coordinator.ReadWrite {
+	return c.ReadWrite(pairLock, coordinator.DetectCrash())
+}
+
+// prepare makes the nodes, if there are none.
+func prepare(ctx context.Context, lock *coordinator.ReadWrite) error {
+	return lock.Write().Do(ctx, func(ctx context.Context, _ events.Grant) error {
+		lock, _ := coordinator.FromContext(ctx)
+		// In one transaction: there are all of them, or none.
+		_, err := lock.Txn(ctx, create(left), create(right), create(ready))
+		if errors.Is(err, zk.ErrNodeExists) {
+			return nil
+		}
+		return err
+	})
+}
+
+// pair is how the two nodes are read: with a client of the program's own, for locks do not read.
+type pair struct {
+	conn   *zk.Conn
+	chroot string
+}
+
+// state is what was read.
+type state struct {
+	left, right string
+	ready       bool
+}
+
+// whole tells whether both are of one version.
+func (s state) whole() bool { return s.left == s.right }
+
+// read reads what all former holders have written. The server asked may be behind; after a Sync it knows what the others know.
+func (p *pair) read() (s state, err error) {
+	if _, err := p.conn.Sync(p.chroot + root); err != nil {
+		return s, err
+	}
+	for _, node := range []struct {
+		path string
+		text *string
+	}{{left, &s.left}, {right, &s.right}} {
+		data, _, err := p.conn.Get(p.chroot + node.path)
+		if err != nil {
+			return s, err
+		}
+		*node.text = string(data)
+	}
+	s.ready, _, err = p.conn.Exists(p.chroot + ready)
+	return s, err
+}
 
 // errDead is what a writer panics with.
 var errDead = errors.New("dead")
@@ -30,8 +156,8 @@ func (m *mortal) change(ctx context.Context, lock *coordinator.ReadWrite) (err e
 	return m.writer.change(ctx, lock)
 }
 
-// die ends every third change half-way: now by a panic, now by the end of the connection, after which nobody hears of
-// the writer any more.
+// die ends every third change half-way: now by a panic, now by the end of the connection, after which no server hears of the
+// writer any more.
 func (m *mortal) die() {
 	m.changes++
 	if m.changes%3 != 0 {
@@ -45,18 +171,18 @@ func (m *mortal) die() {
 	m.connection.Shut()
 }
 
-// again has somebody work until ctx ends, and come back as another process when he has died.
+// again has a process work until ctx ends, and another one when it has died.
 func again(
-	ctx context.Context, zk *program.ZooKeeper, connection *program.Gate, work func(context.Context, *coordinator.ReadWrite) error, rest time.Duration,
+	ctx context.Context, servers *program.ZooKeeper, connection *program.Gate, work func(context.Context, *coordinator.ReadWrite) error, rest time.Duration,
 ) error {
 	for ctx.Err() == nil {
-		err := with(ctx, zk, connection, func(lock *coordinator.ReadWrite) error {
+		var broken *brokenError // whatever else is told, this is told
+		connection.Open()
+		err := servers.Process(ctx, connection, func(c *coordinator.Coordinator) error {
 			for ctx.Err() == nil {
 				var lost *coordinator.LostError
-				switch err := work(ctx, lock); {
-				case errors.As(err, new(*brokenError)):
-					return err
-				case errors.Is(err, errDead), errors.As(err, &lost):
+				switch err := work(ctx, handle(c)); {
+				case errors.As(err, &broken), errors.Is(err, errDead), errors.As(err, &lost):
 					return nil
 				case err != nil:
 					return err
@@ -68,28 +194,12 @@ func again(
 			}
 			return nil
 		})
-		if err := unlessEnded(ctx, err); err != nil {
+		if broken != nil {
+			return broken
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// with connects, as one process, and has something done with the lock.
-func with(ctx context.Context, zk *program.ZooKeeper, connection *program.Gate, do func(*coordinator.ReadWrite) error) error {
-	connection.Open()
-	c, err := coordinator.Connect(ctx, zk.Servers, append(zk.Options(), coordinator.WithDialer(connection.DialContext))...)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = c.Close() }() // if the servers cannot be reached they end the session by themselves
-	return do(c.ReadWrite(pairLock, coordinator.DetectCrash()))
-}
-
-// unlessEnded returns an error, unless ctx has ended: then it says no more than that.
-func unlessEnded(ctx context.Context, err error) error {
-	if ctx.Err() != nil && !errors.As(err, new(*brokenError)) {
-		return nil
-	}
-	return err
 }

@@ -55,7 +55,7 @@ func hold(c *coordinator.Coordinator, opt options, signals *signals) int {
 
 		case <-lock.Done():
 			if command == nil {
-				return notHeld(opt.path, lock.Err())
+				return notHeld(c, opt.path, lock.Err())
 			}
 			// It is lost, and select took this of two that were ready.
 			return opt.halt(command, cause(lock.Err()))
@@ -121,13 +121,19 @@ func (opt options) acquire() []coordinator.AcquireOption {
 }
 
 // notHeld says why the lock could not be had, and returns the code for that.
-func notHeld(path string, err error) int {
+func notHeld(c *coordinator.Coordinator, path string, err error) int {
 	var lost *coordinator.LostError
 	switch {
 	case errors.Is(err, coordinator.ErrNotAcquired):
 		say("somebody else has %s", path)
 		return codeTaken
 	case errors.Is(err, coordinator.ErrTimeout):
+		now, cancel := context.WithCancel(context.Background())
+		cancel()
+		if err := c.Ready(now); err != nil { // it has waited for a server
+			say("connecting: %v", err)
+			return codeFailed
+		}
 		say("waited too long for %s", path)
 		return codeTaken
 	case errors.As(err, &lost):

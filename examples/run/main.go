@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -74,8 +73,7 @@ func parse(args []string) (opt options, code int) {
 	return opt, -1
 }
 
-// run looks for the command and connects, holds the lock while the command runs,
-// and returns the exit code.
+// run looks for the command, holds the lock while the command runs, and returns the exit code.
 func run(opt options) int {
 	// First: to wait for a lock for nothing is a nuisance to others, too.
 	if _, err := exec.LookPath(opt.command[0]); err != nil {
@@ -83,9 +81,10 @@ func run(opt options) int {
 	}
 	signals := listen()
 	defer signals.stop()
-	c, code := connect(opt, signals)
-	if c == nil {
-		return code
+	c, err := coordinator.Open(opt.servers, coordinator.WithSessionTimeout(opt.timeout))
+	if err != nil {
+		say("%v", err)
+		return codeFailed
 	}
 	defer func() {
 		if err := c.Close(); err != nil { // the servers will end the session by themselves
@@ -93,46 +92,6 @@ func run(opt options) int {
 		}
 	}()
 	return hold(c, opt, signals)
-}
-
-// connect connects, within the time that one is ready to wait for the lock. If it
-// returns nil, there is an exit code.
-func connect(opt options, signals *signals) (*coordinator.Coordinator, int) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	if opt.maxWait > 0 {
-		var stop context.CancelFunc
-		ctx, stop = context.WithTimeout(ctx, opt.maxWait)
-		defer stop()
-	}
-	var (
-		c         *coordinator.Coordinator
-		err       error
-		connected = make(chan struct{})
-	)
-	go func() {
-		defer close(connected)
-		c, err = coordinator.Connect(ctx, opt.servers, coordinator.WithSessionTimeout(opt.timeout))
-	}()
-	for {
-		select {
-		case <-connected:
-			if err != nil {
-				say("connecting: %v", err)
-				return nil, codeFailed
-			}
-			return c, 0
-		case sig := <-signals.c:
-			if code := signals.whileWaiting(sig); code != 0 {
-				cancel()
-				<-connected
-				if err == nil { // it was connected in the meantime
-					err = c.Close()
-				}
-				return nil, code
-			}
-		}
-	}
 }
 
 // notStarted says why the command does not run, and returns the code for that.

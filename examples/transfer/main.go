@@ -1,111 +1,98 @@
+// Command transfer moves money between accounts, each of which has a lock of its own, and holds the locks of both accounts for
+// it, or none.
+//
+// Two callers that take one lock after the other, in opposite orders, wait for each other. Here both are asked for in one
+// transaction, so no order has to be agreed on. An account is a node with a balance in it, and a transfer is one transaction on
+// both, which the servers execute only while the nodes of both locks exist: a teller that was halted, or whose session has ended
+// without its knowing, changes nothing.
+//
+//	go run ./examples/transfer                     on a server inside the program
+//	go run ./examples/transfer -zk host:2181,...   on a real one, chroot and all
+//	go run ./examples/transfer -for 0              until Ctrl-C
+//
+// stage.go has what is not to be copied: tellers with a session each, who move money in all directions at once. In the end the
+// accounts are added up.
 package main
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"math/rand/v2"
 	"os"
-	"sync"
-	"sync/atomic"
-	"time"
+	"path"
+	"strconv"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator"
-	"github.com/zkgrant/zkgrant/examples/internal/program"
+	"github.com/zkgrant/zkgrant/events"
 )
 
-// names are the accounts, and each begins with start.
-var names = [...]string{"anna", "ben", "carla", "dan"}
-
-const start = 1000
+const (
+	// lockRoot is where the accounts' locks are, and accountRoot where the accounts are.
+	lockRoot    = "/zkgrant/transfer/locks"
+	accountRoot = "/zkgrant/transfer/accounts"
+)
 
 func main() {
 	os.Exit(command(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// command runs the program and returns its exit code.
-func command(args []string, stdout, stderr io.Writer) int {
-	p := program.New("transfer", stderr)
-	p.For(4 * time.Second)
-	tellers := p.Flags.Int("tellers", 6, "how many move money at the same time")
-	return p.Run(args, func(ctx context.Context, zk *program.ZooKeeper) error {
-		return run(ctx, stdout, zk, *tellers)
-	})
+// errNoFunds says that there is less on the account than was to be moved.
+var errNoFunds = errors.New("not enough money")
+
+// bank moves money between accounts.
+type bank struct {
+	c     *coordinator.Coordinator
+	reads *zk.Conn // reading needs no lock's session
+	root  string   // what the coordinator's paths are relative to
 }
 
-// tally counts how transfers ended. Of an unknown outcome either both accounts were changed or none.
-type tally struct{ moved, refused, lost, unknown atomic.Int64 }
-
-// run has the tellers move money until ctx ends, and adds the accounts up.
-func run(ctx context.Context, out io.Writer, servers *program.ZooKeeper, tellers int) error {
-	fmt.Fprintf(out, "%d tellers, %d accounts, on %v\n", tellers, len(names), servers)
-	reads, root, err := dial(servers) //nolint:contextcheck // it is closed behind whatever ctx ends
-	if err != nil {
-		return err
-	}
-	defer reads.close()
-	if err := open(reads.Conn, root); err != nil {
-		return err
-	}
-	ctx, abort := context.WithCancelCause(ctx)
-	defer abort(nil)
-	var working sync.WaitGroup
-	var done tally
-	for i := range tellers {
-		working.Go(func() {
-			if err := teller(ctx, servers, &bank{reads: reads.Conn, root: root}, uint64(i), &done); err != nil {
-				abort(fmt.Errorf("teller %d: %w", i, err))
-			}
-		})
-	}
-	working.Wait()
-	fmt.Fprintf(out, "%d transfers, %d refused for lack of money, %d that a loss prevented, %d of unknown outcome\n",
-		done.moved.Load(), done.refused.Load(), done.lost.Load(), done.unknown.Load())
-	sum := 0
-	b := &bank{reads: reads.Conn, root: root}
-	for _, name := range names {
-		a, err := b.balance(name)
+// transfer moves an amount from one account to another, and waits for both until ctx ends. An error that is
+// coordinator.ErrOutcomeUnknown leaves open whether it was done; any other one says that it was not.
+func (b *bank) transfer(ctx context.Context, from, to string, amount int) error {
+	both := b.c.Multi(b.c.Mutex(path.Join(lockRoot, from)), b.c.Mutex(path.Join(lockRoot, to)))
+	return both.Do(ctx, func(ctx context.Context, _ events.Grant) error {
+		source, err := b.balance(from)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "%-6s has %5d\n", name, a.amount)
-		sum += a.amount
-	}
-	if sum != start*len(names) {
-		return fmt.Errorf("there are %d, and there were %d", sum, start*len(names))
-	}
-	fmt.Fprintf(out, "together %d, as in the beginning\n", sum)
-	return context.Cause(ctx)
-}
-
-// teller moves money to and fro until ctx ends. It has a session of its own, as if it were a process of its own.
-func teller(ctx context.Context, servers *program.ZooKeeper, b *bank, seed uint64, done *tally) (err error) {
-	c, err := coordinator.Connect(ctx, servers.Servers, servers.Options()...)
-	if err != nil {
-		return program.UnlessEnded(ctx, err)
-	}
-	defer func() { err = errors.Join(err, c.Close()) }()
-	b.c = c
-	random := rand.New(rand.NewPCG(seed, 1))
-	for ctx.Err() == nil {
-		pair := random.Perm(len(names))
-		var lost *coordinator.LostError
-		switch err := b.transfer(ctx, names[pair[0]], names[pair[1]], 1+random.IntN(300)); {
-		case err == nil:
-			done.moved.Add(1)
-		case errors.Is(err, errNoFunds):
-			done.refused.Add(1)
-		case errors.Is(err, coordinator.ErrOutcomeUnknown): // nobody waited for the answer: a loss, or the end of ctx
-			done.unknown.Add(1)
-		case errors.As(err, &lost), errors.Is(err, zk.ErrBadVersion):
-			done.lost.Add(1)
-		case ctx.Err() != nil:
-		default:
+		target, err := b.balance(to)
+		if err != nil {
 			return err
 		}
+		if source.amount < amount {
+			return errNoFunds
+		}
+		held, _ := coordinator.FromContext(ctx)
+		// Both or none, and only while the nodes of both locks exist. The versions keep out a writer without a lock, and what was read
+		// from a server that lags behind.
+		_, err = held.Txn(ctx, source.set(source.amount-amount), target.set(target.amount+amount))
+		return err
+	})
+}
+
+// account is what an account was found to be.
+type account struct {
+	path    string
+	amount  int
+	version int32
+}
+
+func (b *bank) balance(name string) (account, error) {
+	a := account{path: path.Join(accountRoot, name)}
+	data, stat, err := b.reads.Get(b.root + a.path)
+	if err != nil {
+		return a, fmt.Errorf("account %s: %w", name, err)
 	}
-	return nil
+	a.version = stat.Version
+	if a.amount, err = strconv.Atoi(string(data)); err != nil {
+		return a, fmt.Errorf("account %s: %w", name, err)
+	}
+	return a, nil
+}
+
+// set is the operation that changes the account from what it was found to be.
+func (a account) set(amount int) *zk.SetDataRequest {
+	return &zk.SetDataRequest{Path: a.path, Data: []byte(strconv.Itoa(amount)), Version: a.version}
 }

@@ -75,15 +75,15 @@ func TestAccidents(t *testing.T) {
 func TestAPastTellerChangesNothing(t *testing.T) {
 	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
 		server := p.Server
-		reads, root, err := dial(p.ZK)
+		reads, root, closed, err := p.ZK.Client()
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer reads.close()
-		if err := open(reads.Conn, root); err != nil {
+		defer closed()
+		if err := open(reads, root); err != nil {
 			t.Fatal(err)
 		}
-		b := &bank{c: p.Connect(t), reads: reads.Conn, root: root}
+		b := &bank{c: p.Connect(t), reads: reads, root: root}
 		server.Intercept(func(r zktest.Request) zktest.Action {
 			if r.Op == zktest.OpGetData && r.Path == accountRoot+"/ben" {
 				go func() { // when this is answered, the second lock is gone

@@ -17,7 +17,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -61,32 +60,35 @@ func item(ctx context.Context, token int64) error {
 type worker struct {
 	item         func(ctx context.Context, token int64) error
 	every, drain time.Duration // from item to item; for the item at hand after SIGTERM
-
-	c atomic.Pointer[coordinator.Coordinator] // nil until there is a session
 }
 
-// run answers the probes, connects, and works until ctx ends. Nothing is under way and nothing is held when it returns.
-func (w *worker) run(ctx context.Context, servers, address string, options ...coordinator.Option) error {
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return err
-	}
-	probes := &http.Server{Handler: w.probes(), ReadHeaderTimeout: time.Second}
-	go func() { _ = probes.Serve(listener) }() // ends with Close
-	defer probes.Close()
-
-	options = append(options, coordinator.WithSessionTimeout(sessionTimeout))
-	c, err := coordinator.Connect(ctx, servers, options...)
+// run answers the probes and works until ctx ends, whether there is a server yet or not. Nothing is under way and nothing is
+// held when it returns.
+func (w *worker) run(ctx context.Context, servers, address string) error {
+	c, err := coordinator.Open(servers, coordinator.WithSessionTimeout(sessionTimeout)) // add WithAuth or WithTLS here
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	w.c.Store(c)
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: probes(c), ReadHeaderTimeout: time.Second}
+	go func() { _ = server.Serve(listener) }() // ends with Close
+	defer server.Close()
 	return w.work(ctx, c)
 }
 
-// work queues up for the lock until ctx ends, again after each loss.
+// work queues up for the lock until ctx ends, again after each loss. It returns other errors: waiting makes none of them well.
 func (w *worker) work(ctx context.Context, c *coordinator.Coordinator) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	go func() {
+		if err := c.Ready(ctx); err != nil { // the servers refuse our credentials, or ctx has ended
+			end(err)
+		}
+	}()
 	for {
 		err := w.hold(ctx, c)
 		var lost *coordinator.LostError
@@ -135,11 +137,11 @@ func (w *worker) hold(ctx context.Context, c *coordinator.Coordinator) error {
 
 // probes answers Kubernetes. An instance that waits for the lock is ready. If it were not, a rolling update would never end: the
 // new instance waits for the old one's lock. An instance without ZooKeeper is alive: a restart would not bring ZooKeeper back.
-func (w *worker) probes() http.Handler {
+func probes(c *coordinator.Coordinator) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("GET /readyz", func(rw http.ResponseWriter, _ *http.Request) {
-		if c := w.c.Load(); c == nil || c.State() != coordinator.StateConnected {
+		if c.State() != coordinator.StateConnected {
 			http.Error(rw, "no connection to ZooKeeper", http.StatusServiceUnavailable)
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,29 +29,39 @@ type instance struct {
 	stop  context.CancelFunc // SIGTERM
 	ended chan error
 
-	begun, done, failed int
+	begun, done, failed atomic.Int32
 	tokens              []int64
 }
 
-// start starts an instance whose items take so long, and may go on for drain after SIGTERM. It holds the lock, or waits for it,
-// when start returns.
+// start is begin, and returns when the instance holds the lock, or waits for it.
 func start(t *testing.T, server *zktest.Server, each, drain time.Duration) *instance {
 	t.Helper()
-	c, err := coordinator.Connect(t.Context(), server.Addr(), server.Option(), coordinator.WithSessionTimeout(sessionTimeout))
+	i := begin(t, server, each, drain)
+	if err := i.c.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait()
+	return i
+}
+
+// begin starts an instance whose items take so long, and may go on for drain after SIGTERM.
+func begin(t *testing.T, server *zktest.Server, each, drain time.Duration, options ...coordinator.Option) *instance {
+	t.Helper()
+	c, err := coordinator.Open(server.Addr(), append(options, server.Option(), coordinator.WithSessionTimeout(sessionTimeout))...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	i := &instance{c: c, stop: stop, ended: make(chan error, 1)}
 	w := &worker{every: time.Second, drain: drain, item: func(ctx context.Context, token int64) error {
-		i.begun++
+		i.begun.Add(1)
 		i.tokens = append(i.tokens, token)
 		select {
 		case <-time.After(each):
-			i.done++
+			i.done.Add(1)
 			return nil
 		case <-ctx.Done():
-			i.failed++
+			i.failed.Add(1)
 			return context.Cause(ctx)
 		}
 	}}
@@ -59,7 +70,6 @@ func start(t *testing.T, server *zktest.Server, each, drain time.Duration) *inst
 		i.ended <- errors.Join(err, c.Close())
 	}()
 	t.Cleanup(stop)
-	synctest.Wait()
 	return i
 }
 
@@ -75,7 +85,7 @@ func (i *instance) wait(t *testing.T) {
 func TestSIGTERMEndsTheItemAtHand(t *testing.T) {
 	for name, test := range map[string]struct {
 		drain        time.Duration
-		done, failed int
+		done, failed int32
 		free         time.Duration // after SIGTERM
 	}{
 		"in time":  {20 * time.Second, 1, 0, 7 * time.Second},
@@ -88,8 +98,8 @@ func TestSIGTERMEndsTheItemAtHand(t *testing.T) {
 				next := start(t, server, time.Millisecond, time.Second)
 				time.Sleep(4 * time.Second) // the item began after the first second
 				synctest.Wait()
-				if old.begun != 1 || next.begun != 0 {
-					t.Fatalf("%d and %d items are begun after 4s, want 1 and 0", old.begun, next.begun)
+				if old.begun.Load() != 1 || next.begun.Load() != 0 {
+					t.Fatalf("%d and %d items are begun after 4s, want 1 and 0", old.begun.Load(), next.begun.Load())
 				}
 				told := time.Now()
 				old.stop()
@@ -97,12 +107,12 @@ func TestSIGTERMEndsTheItemAtHand(t *testing.T) {
 				if took := time.Since(told).Round(100 * time.Millisecond); took != test.free { // connecting takes some milliseconds
 					t.Errorf("the instance stopped %v after SIGTERM, want %v", took, test.free)
 				}
-				if old.begun != 1 || old.done != test.done || old.failed != test.failed {
-					t.Errorf("%d items begun, %d done, %d failed; want 1, %d and %d", old.begun, old.done, old.failed, test.done, test.failed)
+				if old.begun.Load() != 1 || old.done.Load() != test.done || old.failed.Load() != test.failed {
+					t.Errorf("%d items begun, %d done, %d failed; want 1, %d and %d", old.begun.Load(), old.done.Load(), old.failed.Load(), test.done, test.failed)
 				}
 				time.Sleep(time.Second) // no session has to expire
 				synctest.Wait()
-				if next.done == 0 {
+				if next.done.Load() == 0 {
 					t.Error("a second after the end of the first instance the next one has done nothing, want an item")
 				} else if next.tokens[0] <= old.tokens[0] {
 					t.Errorf("the next one's token is %d, want more than %d", next.tokens[0], old.tokens[0])
@@ -123,16 +133,16 @@ func TestSIGTERMEndsTheWaiting(t *testing.T) {
 		told := time.Now()
 		waiter.stop()
 		waiter.wait(t)
-		if took := time.Since(told); took != 0 || waiter.begun != 0 {
-			t.Errorf("the waiter stopped after %v and %d items, want at once and none", took, waiter.begun)
+		if took := time.Since(told); took != 0 || waiter.begun.Load() != 0 {
+			t.Errorf("the waiter stopped after %v and %d items, want at once and none", took, waiter.begun.Load())
 		}
 		if nodes := server.Children(lockPath); len(nodes) != 1 {
 			t.Errorf("the lock has the nodes %v, want the holder's", nodes)
 		}
 		time.Sleep(2500 * time.Millisecond)
 		synctest.Wait()
-		if holder.done != 2 {
-			t.Errorf("the holder has done %d items in 2.5s, want 2", holder.done)
+		if holder.done.Load() != 2 {
+			t.Errorf("the holder has done %d items in 2.5s, want 2", holder.done.Load())
 		}
 		holder.stop()
 		holder.wait(t)
@@ -154,16 +164,16 @@ func TestALossEndsTheItemAtHand(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		if first.failed != 1 || first.begun != 1 || second.done == 0 {
+		if first.failed.Load() != 1 || first.begun.Load() != 1 || second.done.Load() == 0 {
 			t.Errorf("5s after the loss the first has %d items begun and %d failed, the second %d done; want 1, 1 and some",
-				first.begun, first.failed, second.done)
+				first.begun.Load(), first.failed.Load(), second.done.Load())
 		}
 		second.stop()
 		second.wait(t)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if first.begun != 2 || first.tokens[1] <= first.tokens[0] {
-			t.Errorf("after the second's end the first has begun %d items with the tokens %v, want 2 and growing", first.begun, first.tokens)
+		if first.begun.Load() != 2 || first.tokens[1] <= first.tokens[0] {
+			t.Errorf("after the second's end the first has begun %d items with the tokens %v, want 2 and growing", first.begun.Load(), first.tokens)
 		}
 		first.stop()
 		time.Sleep(time.Minute) // to drain
@@ -180,10 +190,10 @@ func TestACutOffInstanceStopsFirst(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		session := first.c.SessionID()
 		server.Mute(session, true)
-		for second.begun == 0 {
+		for second.begun.Load() == 0 {
 			time.Sleep(10 * time.Millisecond)
 			synctest.Wait()
-			if second.begun > 0 && first.failed == 0 {
+			if second.begun.Load() > 0 && first.failed.Load() == 0 {
 				t.Error("the second has begun an item while the first was at one")
 			}
 		}
@@ -196,28 +206,29 @@ func TestACutOffInstanceStopsFirst(t *testing.T) {
 	})
 }
 
-// Alive is who answers; ready is who has a connection, whether it holds the lock or waits for it.
+// There is no server at first, and none for a while later. The process answers all the time; it is ready while it has a
+// connection, and works as soon as it has one.
 func TestProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.Start(t)
-		w := &worker{}
+		server.Down(true)
+		w := begin(t, server, time.Millisecond, time.Second)
 		must := func(when string, live, ready int) {
 			t.Helper()
+			synctest.Wait()
 			for path, want := range map[string]int{"/livez": live, "/readyz": ready} {
 				rw := httptest.NewRecorder()
-				w.probes().ServeHTTP(rw, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+				probes(w.c).ServeHTTP(rw, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
 				if rw.Code != want {
 					t.Errorf("%s: GET %s is %d, want %d", when, path, rw.Code, want)
 				}
 			}
 		}
-		must("before there is a session", 200, 503)
-		c, err := coordinator.Connect(t.Context(), server.Addr(), server.Option())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		w.c.Store(c)
+		must("at once", 200, 503)
+		time.Sleep(time.Hour)
+		must("without a server", 200, 503)
+		server.Down(false)
+		time.Sleep(time.Minute)
 		must("connected", 200, 200)
 		server.Down(true)
 		time.Sleep(time.Second)
@@ -225,6 +236,21 @@ func TestProbes(t *testing.T) {
 		server.Down(false)
 		time.Sleep(10 * time.Second)
 		must("connected again", 200, 200)
+		w.stop()
+		w.wait(t)
+		if w.done.Load() < 30 || w.done.Load() > 80 {
+			t.Errorf("%d items are done, want about one a second of the minute with a server, and none in the hour without", w.done.Load())
+		}
+	})
+}
+
+// Credentials that the servers refuse do not become well, so the process ends.
+func TestRefusedCredentialsEndTheProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := begin(t, zktest.Start(t), time.Millisecond, time.Second, coordinator.WithAuth("nosuchscheme", nil))
+		if err := <-w.ended; !errors.Is(err, coordinator.ErrNoAuth) {
+			t.Errorf("the instance ended with %v, want %v", err, coordinator.ErrNoAuth)
+		}
 	})
 }
 

@@ -93,17 +93,6 @@ func (p *Program) Run(args []string, f func(context.Context, *ZooKeeper) error) 
 	}
 }
 
-// UnlessEnded returns the error, unless ctx has ended: what an example then has to
-// say about it is no more than that, and Run knows it.
-func UnlessEnded(ctx context.Context, err error) error {
-	select {
-	case <-ctx.Done():
-		return nil
-	default:
-		return err
-	}
-}
-
 // interrupted is what to say of a program that was told to stop, and which err
 // came of it.
 func interrupted(err error) error {

@@ -3,10 +3,15 @@ package program
 import (
 	"context"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -51,6 +56,47 @@ func (z *ZooKeeper) Options() []coordinator.Option {
 		options = append(options, z.Inside.Option())
 	}
 	return options
+}
+
+// Process is one process of a program that has several, as it were: it connects through the gate, which may be nil, has f work
+// with the coordinator, and closes that. It returns no error if ctx has ended.
+func (z *ZooKeeper) Process(ctx context.Context, gate *Gate, f func(*coordinator.Coordinator) error) error {
+	options := z.Options()
+	if gate != nil {
+		options = append(options, coordinator.WithDialer(gate.DialContext))
+	}
+	c, err := coordinator.Connect(ctx, z.Servers, options...)
+	if err == nil {
+		err = f(c)
+		_ = c.Close() // if no server can be reached, the servers end the session
+	}
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // it says no more than that
+	}
+	return err
+}
+
+// Client connects a plain ZooKeeper client, for data and not for locks. root is what the coordinators' paths are relative to. The
+// caller must call closed.
+func (z *ZooKeeper) Client() (conn *zk.Conn, root string, closed func(), err error) {
+	servers, err := session.ParseConnectString(z.Servers)
+	if err != nil {
+		return nil, "", nil, err
+	}
+	conn, news, err := zk.Connect(servers.Hosts, z.Timeout, zk.WithLogger(log.New(io.Discard, "", 0)),
+		zk.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(context.Background(), timeout)
+			defer cancel()
+			return z.dial(ctx, network, address)
+		}))
+	if err != nil {
+		return nil, "", nil, err
+	}
+	return conn, servers.Chroot, func() {
+		conn.Close()
+		for range news { // ends when the client's goroutines have
+		}
+	}, nil
 }
 
 // dial connects to one of the servers.

@@ -1,31 +1,8 @@
-package session
+package lease
 
 import (
+	"github.com/zkgrant/zkgrant/session/internal/opcode"
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
-)
-
-// The operations that a lease tells apart, or that have a name for hooks; see also
-// opConnect, opPing and opSetWatches.
-const (
-	opCreate          int32 = 1
-	opDelete          int32 = 2
-	opExists          int32 = 3
-	opGetData         int32 = 4
-	opSetData         int32 = 5
-	opGetACL          int32 = 6
-	opSetACL          int32 = 7
-	opGetChildren     int32 = 8
-	opSync            int32 = 9
-	opGetChildren2    int32 = 12
-	opCheck           int32 = 13
-	opMulti           int32 = 14
-	opCreate2         int32 = 15
-	opReconfig        int32 = 16
-	opCreateContainer int32 = 19
-	opCreateTTL       int32 = 21
-	opCloseSession    int32 = -11
-	opAuth            int32 = 100
-	opSASL            int32 = 102
 )
 
 // isNoted tells whether a server has noted the request as a sign of the session's
@@ -37,7 +14,7 @@ func isNoted(op, zkErr int32) bool {
 	case zkerr.CodeSessionExpired, zkerr.CodeSessionMoved, zkerr.CodeAuthFailed, zkerr.CodeSASLRequired, zkerr.CodeThrottled:
 		return false
 	}
-	return op != opAuth && op != opSASL
+	return op != opcode.Auth && op != opcode.SASL
 }
 
 // isQuorumAnswer tells whether the answer to a request came from the leader and a
@@ -46,7 +23,7 @@ func isNoted(op, zkErr int32) bool {
 // errors there are may be a follower's own.
 func isQuorumAnswer(op, zkErr int32) bool {
 	switch op {
-	case opCreate, opDelete, opSetData, opSetACL, opMulti, opCreate2, opReconfig, opCreateContainer, opCreateTTL, opCloseSession:
+	case opcode.Create, opcode.Delete, opcode.SetData, opcode.SetACL, opcode.Multi, opcode.Create2, opcode.Reconfig, opcode.CreateContainer, opcode.CreateTTL, opcode.CloseSession:
 	default: // a ping or a read, answered by whoever got it; sync, which a deposed leader answers
 		return false
 	}

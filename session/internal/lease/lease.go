@@ -1,9 +1,12 @@
-package session
+// Package lease tells until when a session can be believed alive, from what its servers have answered.
+package lease
 
 import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/zkgrant/zkgrant/session/internal/opcode"
 )
 
 const (
@@ -25,7 +28,7 @@ type frame struct{ sent, answered time.Time }
 // to a handshake proves that the leader heard of the session after the handshake
 // was sent. Everything else the follower keeps to itself until the leader asks who
 // is alive, every half tick; not even a write renews the session. But a write is
-// answered by a quorum, and what passes between a follower and its leader stays in
+// Answered by a quorum, and what passes between a follower and its leader stays in
 // order:
 //
 //  1. request f is sent, and answered: the follower has noted it;
@@ -104,7 +107,7 @@ func (p *proof) answeredByQuorum(sent time.Time) {
 	}
 }
 
-// window is how long it takes until the leader has asked for certain: half a tick,
+// Window is how long it takes until the leader has asked for certain: half a tick,
 // and an eighth because it may be a little late.
 func (p *proof) window() time.Duration {
 	tick := p.tick
@@ -121,27 +124,28 @@ func (p *proof) trusted(heard time.Time) time.Time {
 	return heard.Add(p.timeout - p.timeout/20)
 }
 
-// lease is the proof of one client's present connection. Its times are those of a
-// [clock]. It is safe for concurrent use.
-type lease struct {
+// Lease is the proof of one client's present connection. Its times are those of a
+// clock that goes on while the machine is suspended. It is safe for concurrent use.
+type Lease struct {
 	mu    sync.Mutex
 	proof proof
 	write time.Duration // how long the newest of the answered writes took, on whichever connection
 	told  time.Time     // see moved
 }
 
-// newLease returns the lease of a client that has not been connected yet. The tick
+// New returns the lease of a client that has not been connected yet. The tick
 // is 0 if it is not known.
-func newLease(tick time.Duration) *lease { return &lease{proof: proof{tick: tick}} }
+func New(tick time.Duration) *Lease { return &Lease{proof: proof{tick: tick}} }
 
-// answered takes note of an answered request. It reports whether the lease had run
+// Answered takes note of an answered request. It reports whether the lease had run
 // out by then; the request may have renewed it.
-func (l *lease) answered(f frame, op, zkErr int32, timeout time.Duration) (out bool) {
+func (l *Lease) Answered(sent, answered time.Time, op, zkErr int32, timeout time.Duration) (out bool) {
+	f := frame{sent, answered}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	out = !l.proof.base.IsZero() && !f.answered.Before(l.proof.trusted(l.proof.base))
 	switch {
-	case op == opConnect:
+	case op == opcode.Connect:
 		l.proof.connected(f.sent, timeout)
 	case isNoted(op, zkErr):
 		l.proof.noted(f)
@@ -153,8 +157,8 @@ func (l *lease) answered(f frame, op, zkErr int32, timeout time.Duration) (out b
 	return out
 }
 
-// deadline returns the zero time if nothing was answered yet.
-func (l *lease) deadline() time.Time {
+// Deadline returns the zero time if nothing was answered yet.
+func (l *Lease) Deadline() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.proof.base.IsZero() {
@@ -163,9 +167,9 @@ func (l *lease) deadline() time.Time {
 	return l.proof.trusted(l.proof.base)
 }
 
-// moved returns the deadline, and whether it is another one than at the last call.
-func (l *lease) moved() (deadline time.Time, moved bool) {
-	deadline = l.deadline()
+// Moved returns the deadline, and whether it is another one than at the last call.
+func (l *Lease) Moved() (deadline time.Time, moved bool) {
+	deadline = l.Deadline()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	moved = !deadline.Equal(l.told)
@@ -173,31 +177,31 @@ func (l *lease) moved() (deadline time.Time, moved bool) {
 	return deadline, moved
 }
 
-// written returns when the newest of the writes that a quorum has answered was
+// Written returns when the newest of the writes that a quorum has answered was
 // sent, or the handshake.
-func (l *lease) written() time.Time {
+func (l *Lease) Written() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.proof.written
 }
 
-// took returns how long the newest of the answered writes took; 0 if there was none.
-func (l *lease) took() time.Duration {
+// Took returns how long the newest of the answered writes took; 0 if there was none.
+func (l *Lease) Took() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.write
 }
 
-// heard returns when the newest of all answered requests was sent.
-func (l *lease) heard() time.Time {
+// Heard returns when the newest of all answered requests was sent.
+func (l *Lease) Heard() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.proof.heard
 }
 
-// optimistic returns until when the session would be believed alive by somebody who
+// Optimistic returns until when the session would be believed alive by somebody who
 // takes every answer for a proof; the zero time if nothing was answered yet.
-func (l *lease) optimistic() time.Time {
+func (l *Lease) Optimistic() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.proof.heard.IsZero() {
@@ -206,8 +210,8 @@ func (l *lease) optimistic() time.Time {
 	return l.proof.trusted(l.proof.heard)
 }
 
-// window returns after what time a write proves what was answered before.
-func (l *lease) window() time.Duration {
+// Window returns after what time a write proves what was answered before.
+func (l *Lease) Window() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.proof.window()

@@ -1,4 +1,4 @@
-package session
+package lease
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/zkgrant/zkgrant/session/internal/opcode"
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
@@ -54,73 +55,73 @@ func TestWhatAnswersProve(t *testing.T) {
 	const ms = time.Millisecond
 	for name, steps := range map[string][]step{
 		"a write does not prove itself": {
-			{1000 * ms, 1010 * ms, opMulti, 0, 0},
-			{1509 * ms, 1520 * ms, opMulti, 0, 0},
-			{1510 * ms, 1520 * ms, opMulti, 0, 1000 * ms},
+			{1000 * ms, 1010 * ms, opcode.Multi, 0, 0},
+			{1509 * ms, 1520 * ms, opcode.Multi, 0, 0},
+			{1510 * ms, 1520 * ms, opcode.Multi, 0, 1000 * ms},
 		},
 		"pings and reads prove nothing": {
-			{1000 * ms, 1010 * ms, opPing, 0, 0},
-			{5000 * ms, 5010 * ms, opPing, 0, 0},
+			{1000 * ms, 1010 * ms, opcode.Ping, 0, 0},
+			{5000 * ms, 5010 * ms, opcode.Ping, 0, 0},
 			{6000 * ms, 6010 * ms, 4, 0, 0},
 			{6400 * ms, 6410 * ms, 9, 0, 0}, // sync
-			{6500 * ms, 6510 * ms, opSetWatches, 0, 0},
-			{6600 * ms, 6610 * ms, opMulti, 0, 6000 * ms},
+			{6500 * ms, 6510 * ms, opcode.SetWatches, 0, 0},
+			{6600 * ms, 6610 * ms, opcode.Multi, 0, 6000 * ms},
 		},
 		"but they are what is proven": {
-			{3300 * ms, 3310 * ms, opPing, 0, 0},
-			{5000 * ms, 5010 * ms, opDelete, 0, 3300 * ms},
+			{3300 * ms, 3310 * ms, opcode.Ping, 0, 0},
+			{5000 * ms, 5010 * ms, opcode.Delete, 0, 3300 * ms},
 		},
 		"from the sending, and from the answer": {
-			{1000 * ms, 4000 * ms, opMulti, 0, 0}, // perhaps the follower has got it at 3999
-			{4499 * ms, 4501 * ms, opMulti, 0, 0},
-			{4500 * ms, 9000 * ms, opMulti, 0, 1000 * ms},
+			{1000 * ms, 4000 * ms, opcode.Multi, 0, 0}, // perhaps the follower has got it at 3999
+			{4499 * ms, 4501 * ms, opcode.Multi, 0, 0},
+			{4500 * ms, 9000 * ms, opcode.Multi, 0, 1000 * ms},
 		},
 		"a write that fails is a write": {
-			{1000 * ms, 1010 * ms, opMulti, zkerr.CodeNoNode, 0},
-			{2000 * ms, 2010 * ms, opCreate, zkerr.CodeNodeExists, 1000 * ms},
-			{3000 * ms, 3010 * ms, opDelete, zkerr.CodeBadVersion, 2000 * ms},
-			{4000 * ms, 4010 * ms, opSetData, zkerr.CodeNoAuth, 3000 * ms},
-			{5000 * ms, 5010 * ms, opCreateContainer, zkerr.CodeQuotaExceeded, 4000 * ms},
+			{1000 * ms, 1010 * ms, opcode.Multi, zkerr.CodeNoNode, 0},
+			{2000 * ms, 2010 * ms, opcode.Create, zkerr.CodeNodeExists, 1000 * ms},
+			{3000 * ms, 3010 * ms, opcode.Delete, zkerr.CodeBadVersion, 2000 * ms},
+			{4000 * ms, 4010 * ms, opcode.SetData, zkerr.CodeNoAuth, 3000 * ms},
+			{5000 * ms, 5010 * ms, opcode.CreateContainer, zkerr.CodeQuotaExceeded, 4000 * ms},
 		},
 		"unless nobody passed it on": {
-			{1000 * ms, 1010 * ms, opPing, 0, 0},
-			{2000 * ms, 2010 * ms, opMulti, zkerr.CodeSessionExpired, 0},
-			{2100 * ms, 2110 * ms, opMulti, zkerr.CodeSessionMoved, 0},
-			{2200 * ms, 2210 * ms, opMulti, zkerr.CodeThrottled, 0},
-			{2300 * ms, 2310 * ms, opCreateContainer, zkerr.CodeUnimplemented, 0},
-			{2400 * ms, 2410 * ms, opMulti, zkerr.CodeNotReadOnly, 0},
-			{2500 * ms, 2510 * ms, opMulti, -4, 0},
+			{1000 * ms, 1010 * ms, opcode.Ping, 0, 0},
+			{2000 * ms, 2010 * ms, opcode.Multi, zkerr.CodeSessionExpired, 0},
+			{2100 * ms, 2110 * ms, opcode.Multi, zkerr.CodeSessionMoved, 0},
+			{2200 * ms, 2210 * ms, opcode.Multi, zkerr.CodeThrottled, 0},
+			{2300 * ms, 2310 * ms, opcode.CreateContainer, zkerr.CodeUnimplemented, 0},
+			{2400 * ms, 2410 * ms, opcode.Multi, zkerr.CodeNotReadOnly, 0},
+			{2500 * ms, 2510 * ms, opcode.Multi, -4, 0},
 			// Of these, only the last three were taken for signs of life.
-			{2850 * ms, 2860 * ms, opMulti, 0, 2300 * ms},
+			{2850 * ms, 2860 * ms, opcode.Multi, 0, 2300 * ms},
 		},
 		"identities are no signs of life": {
-			{1000 * ms, 1010 * ms, opAuth, 0, 0},
-			{2000 * ms, 2010 * ms, opMulti, 0, 0},
+			{1000 * ms, 1010 * ms, opcode.Auth, 0, 0},
+			{2000 * ms, 2010 * ms, opcode.Multi, 0, 0},
 		},
 		"answers out of order": {
-			{3000 * ms, 3010 * ms, opMulti, 0, 0},
-			{1000 * ms, 3500 * ms, opMulti, 0, 0},
-			{2000 * ms, 3900 * ms, opMulti, 0, 0},
-			{4500 * ms, 4510 * ms, opMulti, 0, 3000 * ms},
+			{3000 * ms, 3010 * ms, opcode.Multi, 0, 0},
+			{1000 * ms, 3500 * ms, opcode.Multi, 0, 0},
+			{2000 * ms, 3900 * ms, opcode.Multi, 0, 0},
+			{4500 * ms, 4510 * ms, opcode.Multi, 0, 3000 * ms},
 		},
 		"a handshake counts at once, and for itself": {
-			{1000 * ms, 1010 * ms, opMulti, 0, 0},
-			{2000 * ms, 2010 * ms, opMulti, 0, 1000 * ms},
-			{5000 * ms, 5010 * ms, opConnect, 0, 5000 * ms},
-			{5400 * ms, 5410 * ms, opMulti, 0, 5000 * ms},
-			{5950 * ms, 5960 * ms, opMulti, 0, 5400 * ms},
+			{1000 * ms, 1010 * ms, opcode.Multi, 0, 0},
+			{2000 * ms, 2010 * ms, opcode.Multi, 0, 1000 * ms},
+			{5000 * ms, 5010 * ms, opcode.Connect, 0, 5000 * ms},
+			{5400 * ms, 5410 * ms, opcode.Multi, 0, 5000 * ms},
+			{5950 * ms, 5960 * ms, opcode.Multi, 0, 5400 * ms},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := time.Unix(1000, 0)
-			l := newLease(tick)
-			if !l.deadline().IsZero() || !l.optimistic().IsZero() {
+			l := New(tick)
+			if !l.Deadline().IsZero() || !l.Optimistic().IsZero() {
 				t.Error("a lease without a connection has a deadline, want none")
 			}
-			l.answered(frame{start, start}, opConnect, 0, T)
+			l.Answered(start, start, opcode.Connect, 0, T)
 			for _, s := range steps {
-				l.answered(frame{start.Add(s.sent), start.Add(s.answered)}, s.op, s.err, T)
-				if got := l.deadline().Sub(start) - T*95/100; got != s.base {
+				l.Answered(start.Add(s.sent), start.Add(s.answered), s.op, s.err, T)
+				if got := l.Deadline().Sub(start) - T*95/100; got != s.base {
 					t.Errorf("after what was sent at %v: proven for %v, want %v", s.sent, got, s.base)
 				}
 			}
@@ -130,11 +131,11 @@ func TestWhatAnswersProve(t *testing.T) {
 
 func TestTheTimeoutOfThePresentConnectionCounts(t *testing.T) {
 	start := time.Unix(1000, 0)
-	l := newLease(0)
+	l := New(0)
 	for i, timeout := range []time.Duration{40 * time.Second, 4 * time.Second, 20 * time.Second} {
 		sent := start.Add(time.Duration(i) * time.Second)
-		l.answered(frame{sent, sent}, opConnect, 0, timeout)
-		if got, want := l.deadline().Sub(sent), timeout*95/100; got != want {
+		l.Answered(sent, sent, opcode.Connect, 0, timeout)
+		if got, want := l.Deadline().Sub(sent), timeout*95/100; got != want {
 			t.Errorf("the lease is of %v with a timeout of %v, want %v", got, timeout, want)
 		}
 	}
@@ -157,7 +158,7 @@ func TestTheTickUnlessSomebodyKnows(t *testing.T) {
 // Whatever is left out to save memory, the result is never later than that of all
 // frames, and not much earlier; and the memory has a bound.
 func TestWhatIsLeftOutIsSafe(t *testing.T) {
-	ops := []int32{opPing, opMulti, opMulti, 4, opDelete, opAuth, 9}
+	ops := []int32{opcode.Ping, opcode.Multi, opcode.Multi, 4, opcode.Delete, opcode.Auth, 9}
 	rapid.Check(t, func(t *rapid.T) {
 		T := time.Duration(rapid.IntRange(10, 40_000).Draw(t, "timeout ms")) * time.Millisecond
 		tick := time.Duration(rapid.Int64Range(0, int64(T/2)).Draw(t, "tick"))

@@ -14,6 +14,13 @@ import (
 // accountLock is what a writer holds.
 const accountLock = "/zkgrant/fencedwriter/account"
 
+// command runs the program and returns its exit code.
+func command(args []string, stdout, stderr io.Writer) int {
+	return program.New("fencedwriter", stderr).Run(args, func(ctx context.Context, zk *program.ZooKeeper) error {
+		return run(ctx, stdout, zk)
+	})
+}
+
 // run plays the scene, and returns an error if the tokens did not help where they
 // are compared.
 func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper) error {
@@ -45,7 +52,7 @@ func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper) error {
 	if err := ann.read(grant, fenced, trusting); err != nil {
 		return err
 	}
-	say("ann  is halted before she writes")
+	say("ann  is halted before it writes")
 	connection.Shut()
 
 	if err := bobs.Mutex(accountLock).Do(ctx, func(_ context.Context, grant events.Grant) error {
@@ -54,7 +61,7 @@ func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper) error {
 		return err
 	}
 
-	say("ann  wakes up (is her lock valid? %t) and writes all the same", lock.Valid())
+	say("ann  wakes up (is its lock valid? %t) and writes all the same", lock.Valid())
 	connection.Open()
 	if err := ann.write(trusting); err != nil {
 		return err

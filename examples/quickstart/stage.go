@@ -1,0 +1,262 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/examples/internal/program"
+)
+
+// command runs the program and returns its exit code.
+func command(args []string, stdout, stderr io.Writer) int {
+	p := program.New("quickstart", stderr)
+	hold := p.Flags.Duration("hold", 600*time.Millisecond, "how long each contender works under the lock")
+	return p.Run(args, func(ctx context.Context, zk *program.ZooKeeper) error {
+		return run(ctx, stdout, zk, *hold)
+	})
+}
+
+// run plays the whole scene and prints it. It returns program.ErrInterrupted, with everything given back, if ctx ends first. Any
+// other error says what went wrong or which promise was not kept.
+func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper, hold time.Duration) error {
+	names := []string{"ann", "bob", "cid", "dee", "eve"}
+	fmt.Fprintf(out, "\n%d contenders for one lock, %s, on %s\n\n", len(names), lockPath, zk)
+	book := newLedger(names)
+	err := play(ctx, out, book, zk, hold)
+	if ctx.Err() != nil {
+		err = program.ErrInterrupted
+	}
+	// Whether the scene was played to its end or not: nothing may be left of it.
+	left := nothingLeft(context.WithoutCancel(ctx), zk)
+	if left == nil && err != nil {
+		fmt.Fprintln(out, "nodes left: 0")
+	}
+	if err != nil {
+		return errors.Join(err, left)
+	}
+	summary(out, book, left)
+	return errors.Join(book.verify(), left)
+}
+
+// play has the contenders queue up in order, each behind the one before, and waits until each of them has done its work.
+func play(ctx context.Context, out io.Writer, book *ledger, zk *program.ZooKeeper, hold time.Duration) error {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	var crew sync.WaitGroup
+	lines := &timeline{out: out, begin: time.Now()}
+	for i, name := range book.names {
+		r := &role{
+			name: name, zk: zk, hold: hold, book: book, lines: lines, crew: &crew,
+			gate: zk.NewGate(), doomed: i == len(book.names)/2, inQueue: make(chan struct{}),
+		}
+		crew.Go(func() {
+			if err := contend(ctx, r); err != nil {
+				fail(fmt.Errorf("%s: %w", name, err)) // the others need not go on
+			}
+		})
+		select {
+		case <-r.inQueue:
+		case <-ctx.Done():
+		}
+	}
+	crew.Wait()
+	return context.Cause(ctx)
+}
+
+// role is what a contender plays besides contending: its work is to wait for a while, it tells what happens to it, and one of them
+// is cut off while it works. Only the contender's goroutine calls its methods.
+type role struct {
+	name    string
+	zk      *program.ZooKeeper
+	hold    time.Duration // how long it works
+	book    *ledger
+	lines   *timeline
+	crew    *sync.WaitGroup
+	gate    *program.Gate // its way to the servers
+	doomed  bool          // it will be cut off while it works
+	inQueue chan struct{} // closed when it stands in the queue
+
+	play    context.Context // the whole, for the strike
+	news    <-chan events.Event
+	done    <-chan time.Time // ready when the work is done; nil while there is none
+	queued  bool             // inQueue is closed
+	holding bool
+	since   time.Time // when it was granted the lock
+}
+
+// options are how it connects.
+func (r *role) options() []coordinator.Option {
+	return append(r.zk.Options(), coordinator.WithDialer(r.gate.DialContext))
+}
+
+// enter is its first appearance.
+func (r *role) enter(ctx context.Context, c *coordinator.Coordinator) {
+	r.book.arrive(r.name, c.SessionID())
+	r.play, r.news = ctx, c.Events(ctx)
+}
+
+// start starts the work.
+func (r *role) start(grant events.Grant, valid func() bool) {
+	r.holding, r.since = true, time.Now()
+	next := r.book.enter(r.name, grant, valid)
+	name, _ := events.ParseName(path.Base(grant.Node))
+	r.say("granted", "token %#x, number %d in the queue, waited %v", grant.Token, name.Seq, short(grant.Waited))
+	r.standing()
+	if !r.doomed {
+		r.done = time.After(r.hold)
+		return
+	}
+	r.doomed = false
+	r.crew.Go(func() { r.strike(next) })
+}
+
+// strike cuts the contender off in the middle of the work, which will not be done, until the next one has the lock.
+func (r *role) strike(next <-chan struct{}) {
+	defer r.gate.Open()
+	select {
+	case <-time.After(r.hold / 2):
+		r.say("struck", "its network is cut")
+		r.gate.Shut()
+	case <-r.play.Done():
+	}
+	select {
+	case <-next:
+	case <-r.play.Done():
+	}
+}
+
+// finish tells that the work is done.
+func (r *role) finish() {
+	r.stop() // first: from the Release on another contender may hold it
+	r.say("released", "its work is done")
+}
+
+// stop ends the work, if it was started.
+func (r *role) stop() {
+	r.holding, r.done = false, nil
+	r.book.leave(r.name)
+}
+
+// lost tells of a loss.
+func (r *role) lost(reason events.Reason) {
+	r.book.lose(r.name)
+	r.say("LOST", "%v after %v; stops its work", reason, short(time.Since(r.since)))
+}
+
+// report tells what happens besides the Grant and its end, which have channels of their own.
+func (r *role) report(ev events.Event) {
+	switch ev := ev.(type) {
+	case events.Queued:
+		r.say("queued", "%d ahead", ev.Ahead)
+		r.standing()
+	case events.Requeued:
+		r.say("requeued", "its place was lost")
+	case events.Suspended:
+		what := "no connection; keeps its place while the session lives"
+		if r.holding {
+			what = fmt.Sprintf("no connection; the lock is good for another %v", short(time.Until(ev.Deadline)))
+		}
+		r.say("suspended", "%s", what)
+	case events.Resumed:
+		r.say("resumed", "connected again, in the same session")
+	case events.SessionExpired:
+		r.say("expired", "session %#x is over", ev.Session)
+	case events.Connected:
+		r.say("connected", "session %#x at %s", ev.Session, ev.Server)
+	default: // or nothing, the stream having ended with ctx
+	}
+}
+
+// standing tells that the contender is in the queue.
+func (r *role) standing() {
+	if !r.queued {
+		r.queued = true
+		close(r.inQueue)
+	}
+}
+
+func (r *role) say(what, format string, args ...any) {
+	r.lines.add(r.name, what, fmt.Sprintf(format, args...))
+}
+
+// timeline prints what happens, one line each. Its methods may be called from any goroutine.
+type timeline struct {
+	begin time.Time
+
+	mu  sync.Mutex
+	out io.Writer
+}
+
+// add prints one event.
+func (t *timeline) add(who, what, detail string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	fmt.Fprintf(t.out, "  %7.3fs  %-4s  %-9s  %s\n", time.Since(t.begin).Seconds(), who, what, detail)
+}
+
+// summary prints how the promises were kept.
+func summary(out io.Writer, book *ledger, left error) {
+	yes := func(problems []string) string {
+		if len(problems) == 0 {
+			return "yes"
+		}
+		return "NO: " + strings.Join(problems, "; ")
+	}
+	nodes := "0"
+	if left != nil {
+		nodes = left.Error()
+	}
+	fmt.Fprintln(out)
+	for _, row := range [][2]string{
+		{"grants in order", strings.Join(book.history(), ", ")},
+		{"first come, first served", yes(book.overtaken())},
+		{"one at a time", yes(book.overlaps)},
+		{"tokens growing", yes(book.stale())},
+		{"nodes left", nodes},
+	} {
+		fmt.Fprintf(out, "  %-24s  %s\n", row[0], row[1])
+	}
+	fmt.Fprintln(out)
+}
+
+// nothingLeft returns an error if a contender's node is left, as an outsider sees it with the plain client. A contender that could
+// not say goodbye leaves a node that goes with its session: so long it waits for the last one to go.
+func nothingLeft(ctx context.Context, servers *program.ZooKeeper) error {
+	conn, root, closed, err := servers.Client() //nolint:contextcheck // it is closed below
+	if err != nil {
+		return err
+	}
+	defer closed()
+	ctx, cancel := context.WithTimeout(ctx, 2*servers.Timeout)
+	defer cancel()
+	defer context.AfterFunc(ctx, conn.Close)() // the client's calls know no context
+	for {
+		// The server asked may be behind; after a Sync it knows what the others know.
+		_, err := conn.Sync(root + lockPath)
+		var names []string
+		if err == nil {
+			names, _, err = conn.Children(root + lockPath)
+		}
+		if errors.Is(err, zk.ErrNoNode) || err == nil && len(names) == 0 {
+			return nil
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("%d nodes are left in %s", len(names), lockPath), err)
+		}
+	}
+}
+
+// short rounds a duration to what one wants to read.
+func short(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
