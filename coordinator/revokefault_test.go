@@ -383,10 +383,16 @@ func TestRevokeWithoutAConnectionLeavesNothing(t *testing.T) {
 			}
 			cancel()
 		}
-		srv.Intercept(nil)
+		asked := 0
+		srv.Intercept(func(r zktest.Request) zktest.Action {
+			if r.Session == id && (r.Op == zktest.OpMulti || r.Op == zktest.OpGetChildren2) {
+				asked++
+			}
+			return zktest.Pass()
+		})
 		time.Sleep(time.Minute)
-		if after := contents(srv); !slices.Equal(before, after) || !holder.Valid() {
-			t.Errorf("before %q, after %q, the holder valid: %v; want no change", before, after, holder.Valid())
+		if after := contents(srv); !slices.Equal(before, after) || !holder.Valid() || asked != 0 {
+			t.Errorf("before %q, after %q, the holder valid: %v, %d requests; want no change and no request", before, after, holder.Valid(), asked)
 		}
 	})
 }

@@ -61,6 +61,9 @@ func call[T any](ctx context.Context, s *Session, t terms, do func(*client) (T, 
 	return none, context.Cause(ctx)
 }
 
+// verdict is an error with which do is at its end, whatever the error would mean if a server had said it.
+type verdict struct{ error }
+
 // How far a call has come. The request's goroutine and the caller change it, and the first decides: a call that was left while
 // parked is not made, and one that is under way by then is not made again.
 const (
@@ -99,7 +102,14 @@ func (r *called) do(c *client) (func(*Session), error) {
 	if !r.stage.CompareAndSwap(stageParked, stageUnderWay) {
 		return func(s *Session) { s.unrest(r) }, nil
 	}
-	outcome, err := zkerr.Classify(r.run(c))
+	err := r.run(c)
+	if v, ok := err.(verdict); ok { //nolint:errorlint // it is never wrapped
+		return func(s *Session) {
+			r.outcome <- v.error
+			s.unrest(r)
+		}, nil
+	}
+	outcome, err := zkerr.Classify(err)
 	return func(s *Session) { r.settle(s, c, outcome, err) }, err
 }
 

@@ -154,7 +154,6 @@ func (s *Session) onGreeted(c *client, err error) {
 	s.news(events.Connected{Session: c.link.Session(), Timeout: c.link.Timeout(), Server: c.conn.Server()})
 	s.broadcast(recipes.Opened{Epoch: c.epoch, Session: c.link.Session()})
 	s.renew()
-	s.askAgain(c)
 	s.quiesce()
 	s.tellFirst(nil)
 	if c.conn.State() != zk.StateHasSession {
@@ -225,7 +224,6 @@ func (s *Session) resume(c *client) {
 		s.broadcast(recipes.Reconnected{})
 	}
 	s.renew()
-	s.askAgain(c)
 	s.quiesce()
 	if c.watchdog != nil {
 		s.schedule(c) // the timeout may have become shorter

@@ -20,13 +20,15 @@
 // unknown being the default ([zkerr.Classify]). What a lock waits for that is held goes before the requests of those who come anew
 // ([pending]).
 //
+// What callers wait for themselves is ordinary sequential code over [call]: transactions, looks, the size of a semaphore, observers, Revoke.
+//
 // Watches are noted before the request that arms them is made, because the event
 // can overtake the reply. A [Seat] is told Gone once the node is known not to
 // exist; changes of data arm the watch again unseen.
 //
 // Of a semaphore the children of one directory are watched as well, by
 // whoever is the first in its queue ([lookouts]). So is the node of an election's leader, by who observes it, candidate or
-// not: once for all who do so in a session ([leaderWatch]).
+// not: once for all who do so in a session ([leaderWatch]). So is the node of each holder that somebody wants the lock back from ([target]).
 //
 // The client never says that a session has expired before a server does. The
 // [lease.Lease.Lease] says when it might have, and holders are told before that. It is renewed by
@@ -59,5 +61,5 @@
 // under way, and up to 64 for what looks read; one for each election that is observed; one for the session's mailbox, if what
 // comes in would keep somebody else too long; per client one that sends while there is
 // much to send, one that waits for the client's own goroutines to end, and one that
-// closes it.
+// closes it. A Revoke runs one for each holder, until it returns.
 package session

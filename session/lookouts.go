@@ -6,8 +6,8 @@ import (
 )
 
 // lookouts is what the first in a semaphore's queue has watched: the children of the
-// leases' directory, which a resize touches as well; and what is watched for those
-// who observe an election ([outlook]). It is safe for concurrent use. Of a change only those are told who look out when it comes, and
+// leases' directory, which a resize touches as well; and what is watched for
+// goroutines that read a node again and again ([watcher]). It is safe for concurrent use. Of a change only those are told who look out when it comes, and
 // each once; who wants to hear more looks again.
 //
 // As with [watches], the client cannot drop a watch and keeps a channel for each call that

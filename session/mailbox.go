@@ -83,12 +83,6 @@ type (
 	}
 	// lapsing: a seat has lost the lock.
 	lapsing struct{ seat *Seat }
-	// revoking: somebody wants a lock back.
-	revoking struct{ r *revocation }
-	// unrevoked: he does not wait for it any more.
-	unrevoked struct{ r *revocation }
-	// impatient: a holder who was asked has had his time.
-	impatient struct{ h *holder }
 	// answered: a request was made.
 	answered struct {
 		c       *client
@@ -167,12 +161,6 @@ func (s *Session) handle(m message) {
 		s.onCanceling(m.seat, m.epoch)
 	case lapsing:
 		s.lapsed(m.seat)
-	case revoking:
-		s.onRevoking(m.r)
-	case unrevoked:
-		m.r.end(nil)
-	case impatient:
-		m.h.lookAgain(s.client, false)
 	case request:
 		s.onRequest(m)
 	case answered:

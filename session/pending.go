@@ -49,9 +49,6 @@ type slot struct {
 
 func (p *slot) where() *slot { return p }
 
-// urgency is that of most kinds.
-func (*slot) urgency() urgency { return joining }
-
 // add has the request wait, behind those that are as urgent.
 func (q *pending) add(r request) {
 	p := r.where()

@@ -70,7 +70,6 @@ type Session struct {
 	bare      map[*Seat]struct{}   // those alone by their create, whose nodes nobody watches yet
 	shares    map[*Seat]*share     // of those that have, or had, a node together
 	pending   pending              // the requests that wait for a connection or for room
-	revoking  []*revocation        // those that are not over
 	quiet     chan<- struct{}      // closed when the last flight was answered; nil: nobody waits for that
 	last      bool                 // flight has gone
 	leaving   map[string]*turnover // the parked deletes that a create may join, by directory

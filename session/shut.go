@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -97,9 +96,6 @@ func (s *Session) onShut(grace time.Duration) {
 	s.broadcast(recipes.Expired{}) // those are told who would make their requests again and again
 	s.seats = nil
 	s.renew()
-	for _, r := range slices.Clone(s.revoking) {
-		r.end(ErrClosed)
-	}
 	s.sweep()
 	s.checkClosed()
 }

@@ -1,0 +1,131 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
+)
+
+// This file is about who holds a lock that somebody wants back.
+
+// holderQuery looks who holds a lock.
+type holderQuery struct {
+	*eviction
+	c     *client
+	found []*target
+}
+
+// holders returns those who hold. A [verdict] says why they cannot be asked, all of them. It comes behind a write through the quorum, so
+// whoever was granted the lock before is seen.
+func (e *eviction) holders(c *client) ([]*target, error) {
+	if outcome, err := c.barrier(e.dir); outcome != zkerr.Done {
+		return nil, err
+	}
+	q := &holderQuery{eviction: e, c: c}
+	if err := q.list(); err != nil {
+		return nil, err
+	}
+	for _, t := range q.found {
+		if marks, ours := events.MarksOf(t.nodes[0]); ours && marks&events.MarkRevocable == 0 {
+			return nil, verdict{fmt.Errorf("%w: %s", ErrNotRevocable, q.pathOf(t))}
+		}
+	}
+	if err := q.checkTheirs(); err != nil {
+		return nil, err
+	}
+	if len(q.found) == 0 {
+		return nil, verdict{ErrNotHeld}
+	}
+	return q.found, nil
+}
+
+// list finds the holders by their names.
+func (q *holderQuery) list() error {
+	children, stat, err := q.c.conn.Children(q.dir)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return verdict{ErrNotHeld}
+	case err != nil:
+		return err
+	case Ephemeral(stat):
+		return verdict{fmt.Errorf("%w: the holder of an unfair lock cannot be asked for it", ErrKind)}
+	}
+	var queue []events.Name
+	for _, child := range children {
+		if name, ok := events.ParseName(child); ok {
+			queue = append(queue, name)
+		}
+	}
+	for _, name := range recipes.Holders(queue) {
+		q.add(path.Join(q.dir, name.Text))
+	}
+	if !slices.Contains(children, leaseDir) {
+		return nil
+	}
+	leases, _, err := q.c.conn.Children(path.Join(q.dir, leaseDir))
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return err
+	}
+	slices.Sort(leases)
+	for _, lease := range leases {
+		if IsLease(lease) {
+			q.add(path.Join(q.dir, leaseDir, lease))
+		}
+	}
+	return nil
+}
+
+// add notes one more holder, or another lease of one of them.
+func (q *holderQuery) add(node string) {
+	_, ours := events.MarksOf(node)
+	for _, t := range q.found {
+		if ours && AttemptOf(t.nodes[0]) == AttemptOf(node) && path.Dir(t.nodes[0]) == path.Dir(node) {
+			t.nodes = append(t.nodes, node)
+			return
+		}
+	}
+	q.found = append(q.found, &target{watcher: newWatcher(q.session), of: q.eviction, nodes: []string{node}, ours: ours})
+}
+
+// checkTheirs leaves out the holders of other libraries that are gone already. Their names are no proof: of a block-0000000007 that stays
+// when its session ends, and is no library's holder, the data would be overwritten, and it would be deleted at last.
+func (q *holderQuery) checkTheirs() error {
+	all := q.found
+	q.found = nil
+	for _, t := range all {
+		if !t.ours {
+			exists, stat, err := q.c.conn.Exists(t.nodes[0])
+			switch {
+			case err != nil:
+				return err
+			case !exists:
+				continue
+			case !Ephemeral(stat):
+				return verdict{fmt.Errorf("%w: %s is no session's, and so no holder's", ErrKind, q.pathOf(t))}
+			}
+			t.born = stat.Czxid
+		}
+		q.found = append(q.found, t)
+	}
+	return nil
+}
+
+// pathOf returns the target's node as the caller knows it.
+func (q *holderQuery) pathOf(t *target) string {
+	return strings.TrimPrefix(t.nodes[0], q.session.chroot)
+}
+
+// IsLease tells whether the name is one that a permit has, ours or Curator's. What else stands among the leases is nobody's
+// who could give it back.
+func IsLease(name string) bool {
+	const digits = 10
+	return len(name) > digits && strings.HasSuffix(name[:len(name)-digits], leaseMarker)
+}

@@ -1,0 +1,78 @@
+package session
+
+import "testing"
+
+// TestAWatcherLooksOutInOnePlace, on the path and the client that it has asked for last, and nowhere when it has left: a call that its
+// caller no longer waits for may go on, and ask.
+func TestAWatcherLooksOutInOnePlace(t *testing.T) {
+	clients := [2]*client{{looks: newLookouts()}, {looks: newLookouts()}}
+	places := []struct {
+		client int
+		path   string
+	}{{0, "/a"}, {0, "/b"}, {0, "/b"}, {1, "/b"}, {1, "/a"}}
+	for leaves := range len(places) + 1 {
+		w := newWatcher(&Session{})
+		for i, p := range places {
+			if i == leaves {
+				w.leave()
+			}
+			if arm, _ := w.ask(clients[p.client], p.path); arm {
+				clients[p.client].looks.answered(p.path, 0, false)
+			}
+		}
+		if leaves == len(places) {
+			w.leave()
+		}
+		for c, client := range clients {
+			if left := client.looks.all(); len(left) > 0 {
+				t.Errorf("a watcher that has left before place %d looks out on %v of client %d, want nothing", leaves, left, c)
+			}
+		}
+	}
+	w := newWatcher(&Session{})
+	for i, p := range places {
+		w.ask(clients[p.client], p.path)
+		for c, client := range clients {
+			for _, path := range []string{"/a", "/b"} {
+				told := len(client.looks.fired(path)) > 0
+				if want := c == p.client && path == p.path; told != want {
+					t.Errorf("at place %d client %d tells it of %s: %v, want %v", i, c, path, told, want)
+				}
+			}
+		}
+		w.ask(clients[p.client], p.path)
+	}
+}
+
+// TestAWatcherKnowsThatItsNodeIsGone until it asks for the next one, and a signal stays until the turn that sees what has happened.
+func TestAWatcherKnowsThatItsNodeIsGone(t *testing.T) {
+	s := &Session{}
+	s.view.renewed = make(chan struct{})
+	c, w := &client{looks: newLookouts()}, newWatcher(s)
+	w.ask(c, "/a")
+	w.lookAgain(c, true)
+	w.lookAgain(c, false)
+	if len(w.changed) != 1 {
+		t.Errorf("%d signals wait, want one", len(w.changed))
+	}
+	if !w.begin() || len(w.changed) != 0 {
+		t.Errorf("the turn begins with %d signals, want none and to know that the node is gone", len(w.changed))
+	}
+	w.ask(c, "/b")
+	if w.begin() {
+		t.Error("behind another node the turn begins with one that is gone, want it there")
+	}
+	s.renew()
+	if !w.wait(t.Context(), nil) {
+		t.Error("with another connection there is no turn, want one")
+	}
+	s.view.state = Closed
+	w.begin()
+	s.renew()
+	w.begin() // a call that was under way
+	select {
+	case <-w.renewed:
+	default:
+		t.Error("behind the end of the session a watcher waits, want a turn that ends it")
+	}
+}
