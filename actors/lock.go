@@ -220,7 +220,7 @@ func (l *Lock) parting(why recipes.Why) recipes.Input {
 	if !l.detect {
 		return recipes.Withdrawn{Why: why}
 	}
-	return recipes.Parted{Why: cmp.Or(l.withdrawn, why), Taken: l.took}
+	return recipes.Withdrawn{Why: cmp.Or(l.withdrawn, why), Taken: l.took}
 }
 
 // Adopt has a semaphore's acquisition take whatever size it finds from now on. What it is told of that after

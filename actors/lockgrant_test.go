@@ -173,7 +173,7 @@ func TestTheRecordGoesWithWhoWasQuicker(t *testing.T) {
 				withRig(t, func(t *testing.T, r *actorstest.Rig) {
 					r.Begin(t, recipes.Started{Keep: keep, Detect: true})
 					r.Say(actorstest.Opened, actorstest.Created, actorstest.Listed,
-						recipes.Recorded{Epoch: actorstest.Epoch, Fresh: true})
+						recipes.Claimed{Epoch: actorstest.Epoch, Fresh: true, Recorded: true})
 					if taken {
 						actorstest.MustTake(t, r.Granted())
 					}

@@ -136,6 +136,8 @@ func (m *Machine) onClaimed(in Claimed) []Effect {
 	switch {
 	case in.Epoch != m.epoch:
 		return nil
+	case in.Recorded:
+		return m.onRecorded(in)
 	case m.state == Held:
 		m.verifying = false
 		return nil

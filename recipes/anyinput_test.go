@@ -9,8 +9,8 @@ import (
 // everyInput has each kind of input, in the current epoch and in others.
 func everyInput() []Input {
 	all := []Input{
-		Started{}, Started{Try: true}, Started{Keep: true}, Withdrawn{WhyReleased}, Withdrawn{WhyContext},
-		Started{Detect: true}, Parted{WhyReleased, true}, Parted{WhyReleased, false}, Parted{WhyPanicked, true},
+		Started{}, Started{Try: true}, Started{Keep: true}, Withdrawn{Why: WhyReleased}, Withdrawn{Why: WhyContext},
+		Started{Detect: true}, Withdrawn{WhyReleased, true}, Withdrawn{WhyReleased, false}, Withdrawn{WhyPanicked, true},
 		opened, reopened, Suspended{}, Reconnected{}, LeaseRanOut{}, Expired{}, nil, third,
 	}
 	for epoch := range Epoch(4) {
@@ -27,8 +27,8 @@ func everyInput() []Input {
 			AskedBack{epoch, ours.Text, 7}, AskedBack{epoch, ours.Text, 6}, Overdue{7}, Overdue{6}, AskedBack{epoch, single.Text, 7}, AskedBack{epoch, "leases/1", 7},
 			Canceled{epoch}, Taken{epoch}, Paused{epoch}, Listed{Epoch: epoch, Queue: []events.Name{single}},
 			Created{epoch, single, true, true, 500}, Created{epoch, single, true, false, 500}, Gone{epoch, single.Text},
-			Claimed{epoch, true}, Claimed{epoch, false}, Deleted{epoch}, Recorded{epoch, true, nil}, Recorded{epoch, false, nil},
-			Recorded{epoch, true, &somebody}, Joined{Created{epoch, ours, true, true, 500}, nil}, Joined{Created{epoch, ours, true, true, 500}, &somebody},
+			Claimed{Epoch: epoch, Fresh: true}, Claimed{Epoch: epoch, Fresh: false}, Deleted{epoch}, Claimed{epoch, true, true, nil}, Claimed{epoch, false, true, nil},
+			Claimed{epoch, true, true, &somebody}, Joined{Created{epoch, ours, true, true, 500}, nil}, Joined{Created{epoch, ours, true, true, 500}, &somebody},
 			Gone{epoch, ours.Text}, Gone{epoch, ahead3.Text}, Gone{epoch, ""}, Gone{epoch, "no-such-node"})
 		for _, other := range []events.Name{writer, reading, twin} {
 			all = append(all, Gone{epoch, other.Text}, Listed{Epoch: epoch, Queue: []events.Name{other, ours, ahead4}, Own: ownNode})
@@ -48,8 +48,6 @@ func past(in Input, epoch Epoch) bool {
 	case Listed:
 		return in.Epoch != epoch
 	case Claimed:
-		return in.Epoch != epoch
-	case Recorded:
 		return in.Epoch != epoch
 	case Joined:
 		return in.Epoch != epoch
@@ -255,7 +253,7 @@ func listensToNoMore(in Input, m, next Machine, effects []Effect) (wrong string)
 func dropped(in Input, s State) bool {
 	var op Op
 	switch in := in.(type) {
-	case Canceled, Gone, Listed, Claimed, Recorded, Advanced, Changed, Surveyed:
+	case Canceled, Gone, Listed, Claimed, Advanced, Changed, Surveyed:
 		return true
 	case Deleted:
 		op = OpDelete

@@ -86,9 +86,10 @@ func (m *Machine) onJoined(in Joined) []Effect {
 	return m.grant(in.Abandoned)
 }
 
-func (m *Machine) onRecorded(in Recorded) []Effect {
+// onRecorded takes the answer to a claim with a record.
+func (m *Machine) onRecorded(in Claimed) []Effect {
 	switch {
-	case !m.detect, in.Epoch != m.epoch, m.state != Claiming:
+	case !m.detect, m.state != Claiming:
 		return nil
 	case m.removed:
 		return m.requeue()
@@ -105,15 +106,14 @@ func (m *Machine) onRecorded(in Recorded) []Effect {
 	}
 }
 
-// onParted ends the acquisition for a caller of whom it is known whether he has taken the Grant. Who has, and has released, has
-// come to the end of what he did; and so has, in his stead, who found the lock in order and took nothing. That is so behind a
-// loss as well: the caller may have been quicker than the news of it.
-func (m *Machine) onParted(in Parted) []Effect {
+// leavesClean notes whether the record goes with the node of a caller that ends its tenure. A caller that has taken the Grant, and has
+// released, has come to the end of what it did; and so has, in its stead, one that found the lock in order and took nothing. That is so
+// behind a loss as well: the caller may have been quicker than the news of it.
+func (m *Machine) leavesClean(in Withdrawn) {
 	if m.records() && (m.state == Held && m.why == 0 || m.state == Lapsed) {
 		m.clean = m.recorded
 		if in.Taken {
 			m.clean = in.Why == WhyReleased
 		}
 	}
-	return m.onWithdrawn(Withdrawn{Why: in.Why})
 }

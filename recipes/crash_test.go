@@ -20,23 +20,23 @@ func crashSituations() map[string][]Input {
 	from("claiming", "creating", Created{1, ours, true, true, 500})
 	from("claiming, first listed", "creating", Created{Epoch: 1, Node: ours}, first)
 	from("claiming behind a floor", "creating", Created{Epoch: 1, Node: ours}, third, Gone{1, ahead4.Text}, Advanced{1, true, false, true})
-	from("claiming, withdrawn", "claiming", Withdrawn{WhyContext})
+	from("claiming, withdrawn", "claiming", Withdrawn{Why: WhyContext})
 	from("claiming, own gone", "claiming", Gone{1, ours.Text})
 	from("claiming, no connection", "claiming", Suspended{})
-	from("held", "claiming", Recorded{1, true, nil})
-	from("held behind a crash", "claiming", Recorded{1, true, &somebody})
+	from("held", "claiming", Claimed{1, true, true, nil})
+	from("held behind a crash", "claiming", Claimed{1, true, true, &somebody})
 	from("lost", "held", LeaseRanOut{})
 	from("lost behind a crash", "held behind a crash", LeaseRanOut{})
 	from("joined", "creating", Joined{Created{1, ours, true, true, 500}, nil})
 	from("joined behind a crash", "creating", Joined{Created{1, ours, true, true, 500}, &somebody})
-	from("creating, withdrawn", "creating", Withdrawn{WhyContext})
+	from("creating, withdrawn", "creating", Withdrawn{Why: WhyContext})
 	from("joined late, claiming", "creating", Joined{Created{1, ours, true, false, 500}, &somebody})
-	from("joined late, claiming, withdrawn", "joined late, claiming", Withdrawn{WhyContext})
-	from("joined late", "joined late, claiming", Recorded{1, true, &somebody})
+	from("joined late, claiming, withdrawn", "joined late, claiming", Withdrawn{Why: WhyContext})
+	from("joined late", "joined late, claiming", Claimed{1, true, true, &somebody})
 	from("verifying", "held", Suspended{}, Reconnected{})
-	from("releasing", "held", Parted{WhyReleased, true})
-	from("releasing uncleanly", "held", Parted{WhyClosed, true})
-	from("kept", "", opened, Started{Detect: true, Keep: true}, Created{1, ours, true, true, 500}, Recorded{1, true, nil})
+	from("releasing", "held", Withdrawn{WhyReleased, true})
+	from("releasing uncleanly", "held", Withdrawn{WhyClosed, true})
+	from("kept", "", opened, Started{Detect: true, Keep: true}, Created{1, ours, true, true, 500}, Claimed{1, true, true, nil})
 	from("lapsed", "kept", LeaseRanOut{})
 	from("strict, claiming, no connection", "", opened, Started{Detect: true, Strict: true}, Created{1, ours, true, true, 500}, Suspended{})
 	return s
@@ -57,57 +57,57 @@ func TestCrashTransitions(t *testing.T) {
 		{"creating, withdrawn", Created{1, ours, true, true, 500}, Releasing, "delete #5"},
 		{"creating, withdrawn", Joined{Created{1, ours, true, true, 500}, nil}, Releasing, "delete #5 and the record"},
 		{"creating, withdrawn", Joined{Created{1, ours, true, true, 500}, &somebody}, Releasing, "delete #5 and the record"},
-		{"claiming", Recorded{1, true, nil}, Held, "GRANT #5 token 500"},
-		{"claiming", Recorded{1, true, &somebody}, Held, "GRANT #5 token 500 behind a crash"},
-		{"claiming", Recorded{1, false, &somebody}, Claiming, "claim #5 with a record"},
-		{"claiming", Recorded{2, true, nil}, Claiming, ""},
+		{"claiming", Claimed{1, true, true, nil}, Held, "GRANT #5 token 500"},
+		{"claiming", Claimed{1, true, true, &somebody}, Held, "GRANT #5 token 500 behind a crash"},
+		{"claiming", Claimed{1, false, true, &somebody}, Claiming, "claim #5 with a record"},
+		{"claiming", Claimed{2, true, true, nil}, Claiming, ""},
 		{"claiming", Unknown{1, OpClaim}, Claiming, "claim #5 with a record"},
 		{"claiming", Refused{Epoch: 1, Op: OpClaim}, Releasing, "delete #5"},
 		{"claiming", Refused{Epoch: 1, Op: OpClaim, Missing: true}, Creating, "create attempt 2, REQUEUED"},
-		{"claiming", Withdrawn{WhyContext}, Claiming, ""},
-		{"claiming, own gone", Withdrawn{WhyContext}, Over, `END "context ended"`},
-		{"claiming, own gone", Recorded{1, true, nil}, Creating, "create attempt 2, REQUEUED"},
-		{"claiming, no connection", Withdrawn{WhyContext}, Claiming, `END "context ended"`},
-		{"claiming, withdrawn", Recorded{1, true, nil}, Releasing, "delete #5 and the record"},
-		{"claiming, withdrawn", Recorded{1, false, nil}, Releasing, "delete #5 and the record"},
-		{"claiming, withdrawn", Recorded{1, true, &somebody}, Releasing, "delete #5"},
+		{"claiming", Withdrawn{Why: WhyContext}, Claiming, ""},
+		{"claiming, own gone", Withdrawn{Why: WhyContext}, Over, `END "context ended"`},
+		{"claiming, own gone", Claimed{1, true, true, nil}, Creating, "create attempt 2, REQUEUED"},
+		{"claiming, no connection", Withdrawn{Why: WhyContext}, Claiming, `END "context ended"`},
+		{"claiming, withdrawn", Claimed{1, true, true, nil}, Releasing, "delete #5 and the record"},
+		{"claiming, withdrawn", Claimed{1, false, true, nil}, Releasing, "delete #5 and the record"},
+		{"claiming, withdrawn", Claimed{1, true, true, &somebody}, Releasing, "delete #5"},
 		{"claiming, withdrawn", Unknown{1, OpClaim}, Claiming, "claim #5 with a record"},
 		{"claiming, withdrawn", Refused{Epoch: 1, Op: OpClaim}, Releasing, "delete #5"},
 		{"claiming, withdrawn", Refused{Epoch: 1, Op: OpClaim, Missing: true}, Over, `END "context ended"`},
 		{"claiming, withdrawn", Expired{}, Over, `END "context ended"`},
 		{"claiming, withdrawn", LeaseRanOut{}, Claiming, `END "context ended"`},
-		{"strict, claiming, no connection", Recorded{1, true, nil}, Claiming, "claim #5 with a record"},
-		{"held", Parted{WhyReleased, true}, Releasing, "delete #5 and the record"},
-		{"held", Parted{WhyReleased, false}, Releasing, "delete #5 and the record"},
-		{"held", Parted{WhyClosed, false}, Releasing, "delete #5 and the record"},
-		{"held", Withdrawn{WhyContext}, Releasing, "delete #5 and the record"},
-		{"held", Parted{WhyClosed, true}, Releasing, "delete #5"},
-		{"held", Parted{WhyPanicked, true}, Releasing, "delete #5"},
+		{"strict, claiming, no connection", Claimed{1, true, true, nil}, Claiming, "claim #5 with a record"},
+		{"held", Withdrawn{WhyReleased, true}, Releasing, "delete #5 and the record"},
+		{"held", Withdrawn{WhyReleased, false}, Releasing, "delete #5 and the record"},
+		{"held", Withdrawn{WhyClosed, false}, Releasing, "delete #5 and the record"},
+		{"held", Withdrawn{Why: WhyContext}, Releasing, "delete #5 and the record"},
+		{"held", Withdrawn{WhyClosed, true}, Releasing, "delete #5"},
+		{"held", Withdrawn{WhyPanicked, true}, Releasing, "delete #5"},
 		{"held", LeaseRanOut{}, Lapsed, `LOST "lease ran out", END "lost"`},
-		{"lost", Parted{WhyReleased, true}, Releasing, "delete #5 and the record"}, // he was quicker
-		{"lost", Parted{WhyLost, true}, Releasing, "delete #5"},
-		{"lost", Parted{WhyLost, false}, Releasing, "delete #5 and the record"},
-		{"lost behind a crash", Parted{WhyLost, false}, Releasing, "delete #5"},
+		{"lost", Withdrawn{WhyReleased, true}, Releasing, "delete #5 and the record"}, // he was quicker
+		{"lost", Withdrawn{WhyLost, true}, Releasing, "delete #5"},
+		{"lost", Withdrawn{WhyLost, false}, Releasing, "delete #5 and the record"},
+		{"lost behind a crash", Withdrawn{WhyLost, false}, Releasing, "delete #5"},
 		{"lost", Gone{1, ours.Text}, Lapsed, ""},
 		{"held", Gone{1, ours.Text}, Over, `LOST "node removed", END "lost"`},
 		{"held", Suspended{}, Held, ""},
-		{"held behind a crash", Parted{WhyReleased, true}, Releasing, "delete #5 and the record"},
-		{"held behind a crash", Parted{WhyReleased, false}, Releasing, "delete #5"},
-		{"joined", Parted{WhyReleased, false}, Releasing, "delete #5 and the record"},
-		{"joined behind a crash", Parted{WhyReleased, false}, Releasing, "delete #5 and the record"},
-		{"joined behind a crash", Parted{WhyPanicked, true}, Releasing, "delete #5"},
-		{"joined late, claiming", Recorded{1, true, &somebody}, Held, "GRANT #5 token 500 behind a crash"},
-		{"joined late, claiming, withdrawn", Recorded{1, true, &somebody}, Releasing, "delete #5 and the record"},
-		{"joined late", Parted{WhyReleased, false}, Releasing, "delete #5 and the record"},
-		{"joined late", Parted{WhyClosed, true}, Releasing, "delete #5"},
+		{"held behind a crash", Withdrawn{WhyReleased, true}, Releasing, "delete #5 and the record"},
+		{"held behind a crash", Withdrawn{WhyReleased, false}, Releasing, "delete #5"},
+		{"joined", Withdrawn{WhyReleased, false}, Releasing, "delete #5 and the record"},
+		{"joined behind a crash", Withdrawn{WhyReleased, false}, Releasing, "delete #5 and the record"},
+		{"joined behind a crash", Withdrawn{WhyPanicked, true}, Releasing, "delete #5"},
+		{"joined late, claiming", Claimed{1, true, true, &somebody}, Held, "GRANT #5 token 500 behind a crash"},
+		{"joined late, claiming, withdrawn", Claimed{1, true, true, &somebody}, Releasing, "delete #5 and the record"},
+		{"joined late", Withdrawn{WhyReleased, false}, Releasing, "delete #5 and the record"},
+		{"joined late", Withdrawn{WhyClosed, true}, Releasing, "delete #5"},
 		{"verifying", Unknown{1, OpClaim}, Held, "claim #5"},
-		{"verifying", Parted{WhyReleased, true}, Releasing, "delete #5 and the record"},
+		{"verifying", Withdrawn{WhyReleased, true}, Releasing, "delete #5 and the record"},
 		{"releasing", Unknown{1, OpDelete}, Releasing, "delete #5 and the record"},
 		{"releasing uncleanly", Unknown{1, OpDelete}, Releasing, "delete #5"},
-		{"releasing uncleanly", Parted{WhyReleased, true}, Releasing, ""},
+		{"releasing uncleanly", Withdrawn{WhyReleased, true}, Releasing, ""},
 		{"kept", LeaseRanOut{}, Lapsed, `LOST "lease ran out"`},
-		{"lapsed", Parted{WhyReleased, true}, Releasing, "delete #5 and the record"},
-		{"lapsed", Parted{WhyLost, true}, Releasing, "delete #5"},
+		{"lapsed", Withdrawn{WhyReleased, true}, Releasing, "delete #5 and the record"},
+		{"lapsed", Withdrawn{WhyLost, true}, Releasing, "delete #5"},
 	} {
 		m := NewMachine(Mutex{})
 		for _, in := range crashSituations()[c.when] {
@@ -130,8 +130,8 @@ func TestReadersMakeNoRecord(t *testing.T) {
 		{opened, ""},
 		{Started{Detect: true}, "create attempt 1"},
 		{Created{1, ours, true, true, 500}, "claim #5 and read the record"},
-		{Recorded{1, true, &somebody}, "GRANT #5 token 500 behind a crash"},
-		{Parted{WhyReleased, true}, "delete #5"},
+		{Claimed{1, true, true, &somebody}, "GRANT #5 token 500 behind a crash"},
+		{Withdrawn{WhyReleased, true}, "delete #5"},
 	} {
 		var effects []Effect
 		m, effects = m.Step(c.in)
@@ -144,7 +144,7 @@ func TestReadersMakeNoRecord(t *testing.T) {
 	for _, in := range []Input{opened, Started{Detect: true}, Created{1, ours, true, true, 500}} {
 		m, _ = m.Step(in)
 	}
-	if next, effects := m.Step(Withdrawn{WhyContext}); next.State() != Releasing || effectTexts(effects) != "delete #5" {
+	if next, effects := m.Step(Withdrawn{Why: WhyContext}); next.State() != Releasing || effectTexts(effects) != "delete #5" {
 		t.Errorf("withdrawn while it claims: %v, %q; want %v, %q", next.State(), effectTexts(effects), Releasing, "delete #5")
 	}
 }
@@ -153,12 +153,12 @@ func TestReadersMakeNoRecord(t *testing.T) {
 func TestAnotherNodeHasARecordOfItsOwn(t *testing.T) {
 	m := NewMachine(Mutex{})
 	for _, in := range []Input{
-		opened, Started{Detect: true}, Created{1, ours, true, true, 500}, Recorded{1, false, nil}, Expired{}, reopened,
-		Created{2, later, true, true, 600}, Recorded{2, true, &somebody},
+		opened, Started{Detect: true}, Created{1, ours, true, true, 500}, Claimed{1, false, true, nil}, Expired{}, reopened,
+		Created{2, later, true, true, 600}, Claimed{2, true, true, &somebody},
 	} {
 		m, _ = m.Step(in)
 	}
-	if _, effects := m.Step(Withdrawn{WhyContext}); effectTexts(effects) != "delete #6" {
+	if _, effects := m.Step(Withdrawn{Why: WhyContext}); effectTexts(effects) != "delete #6" {
 		t.Errorf("took somebody's record along: %s", effectTexts(effects))
 	}
 }

@@ -55,7 +55,7 @@ func (e *environment) answer(w *world, c, i int) {
 	case Op(r.op) == OpClaim:
 		in = input{kind: inClaimed, epoch: r.epoch, flag: fresh}
 		if r.mask != 0 {
-			in.kind = inRecorded
+			in.flag |= flagRecorded
 		}
 		if r.mask&maskLeft != 0 {
 			in.flag |= flagLeft

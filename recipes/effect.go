@@ -39,7 +39,7 @@ type (
 	}
 
 	// Claim sends a write that succeeds only if the own node exists. With a Record it looks in the same write whether
-	// a record stands, and reads it behind that if one does. It is then answered Recorded.
+	// a record stands, and reads it behind that if one does. It is then answered Claimed with Recorded.
 	Claim struct {
 		Epoch  Epoch
 		Node   string

@@ -33,12 +33,8 @@ type (
 	}
 
 	// Withdrawn ends the acquisition in whatever state it is, for the reason
-	// given. Only the first one counts.
-	Withdrawn struct{ Why Why }
-
-	// Parted is Withdrawn that says whether the Grant was taken as well; Withdrawn means that it was not, where a
-	// record depends on it.
-	Parted struct {
+	// given. Only the first one counts. Taken says of a Grant on which a record depends that it was taken.
+	Withdrawn struct {
 		Why   Why
 		Taken bool
 	}
@@ -145,17 +141,12 @@ type (
 
 	// Claimed answers Claim: the node was there and the session alive when the
 	// quorum took the write. Fresh says that the lease that it renewed is still
-	// good at the time of the answer.
+	// good at the time of the answer. Recorded says that the claim was one with a record. Abandoned is what a holder left behind
+	// then that has not released since; nil is that there is none, and that the record that was to be made is our own.
 	Claimed struct {
-		Epoch Epoch
-		Fresh bool
-	}
-
-	// Recorded answers a Claim with a record as Claimed answers one without. Abandoned is what a holder left behind who
-	// has not released since; nil is that there is none, and then the record that was to be made is our own.
-	Recorded struct {
 		Epoch     Epoch
 		Fresh     bool
+		Recorded  bool
 		Abandoned *events.Abandoned
 	}
 
@@ -267,7 +258,6 @@ func (o Op) String() string {
 
 func (Started) isInput()     {}
 func (Withdrawn) isInput()   {}
-func (Parted) isInput()      {}
 func (Opened) isInput()      {}
 func (Adopted) isInput()     {}
 func (Suspended) isInput()   {}
@@ -284,7 +274,6 @@ func (Taken) isInput()       {}
 func (Paused) isInput()      {}
 func (Listed) isInput()      {}
 func (Claimed) isInput()     {}
-func (Recorded) isInput()    {}
 func (Joined) isInput()      {}
 func (Enqueued) isInput()    {}
 func (Advanced) isInput()    {}

@@ -46,8 +46,6 @@ const (
 	inPaused
 	inAskedBack
 	inOverdue
-	inRecorded
-	inParted
 	inCanceled
 )
 
@@ -64,11 +62,12 @@ const (
 	flagFloor
 	flagStands
 
-	flagLeased  = flagFresh // Listed
-	flagMissing = flagFresh // Refused
-	flagStale   = flagAlone
-	flagLeft    = flagAlone // Recorded
-	flagTaken   = flagFresh // Parted
+	flagLeased   = flagFresh // Listed
+	flagMissing  = flagFresh // Refused
+	flagStale    = flagAlone
+	flagLeft     = flagAlone // Claimed
+	flagRecorded = flagFloor // Claimed
+	flagTaken    = flagFresh // Withdrawn
 )
 
 // An effect is an Effect in numbers.
@@ -228,9 +227,7 @@ func (it *interpreter) input(in input) Input {
 	case inStarted:
 		return Started{Try: in.flag&flagTry != 0, Keep: in.flag&flagKeep != 0, Strict: in.flag&flagStrict != 0, Detect: in.flag&flagDetect != 0}
 	case inWithdrawn:
-		return Withdrawn{Why: Why(in.arg)}
-	case inParted:
-		return Parted{Why: Why(in.arg), Taken: in.flag&flagTaken != 0}
+		return Withdrawn{Why: Why(in.arg), Taken: in.flag&flagTaken != 0}
 	case inOpened:
 		return Opened{Epoch: epoch, Session: sessionID(in.epoch)}
 	case inSuspended:
@@ -264,13 +261,11 @@ func (it *interpreter) input(in input) Input {
 		}
 		return l
 	case inClaimed:
-		return Claimed{Epoch: epoch, Fresh: in.flag&flagFresh != 0}
-	case inRecorded:
-		recorded := Recorded{Epoch: epoch, Fresh: in.flag&flagFresh != 0}
+		claimed := Claimed{Epoch: epoch, Fresh: in.flag&flagFresh != 0, Recorded: in.flag&flagRecorded != 0}
 		if in.flag&flagLeft != 0 {
-			recorded.Abandoned = &somebody
+			claimed.Abandoned = &somebody
 		}
-		return recorded
+		return claimed
 	case inAdvanced:
 		return Advanced{Epoch: epoch, Floor: in.flag&flagFloor != 0, Stands: in.flag&flagStands != 0, Fresh: in.flag&flagFresh != 0}
 	case inSurveyed:

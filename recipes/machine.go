@@ -117,9 +117,7 @@ func (m *Machine) step(in Input) []Effect {
 	case Started:
 		return m.onStarted(in)
 	case Withdrawn:
-		return m.onParted(Parted{Why: in.Why})
-	case Parted:
-		return m.onParted(in)
+		return m.onWithdrawn(in)
 	case Opened:
 		return m.onOpened(in)
 	case Suspended:
@@ -148,8 +146,6 @@ func (m *Machine) step(in Input) []Effect {
 		return m.onJoined(in)
 	case Claimed:
 		return m.onClaimed(in)
-	case Recorded:
-		return m.onRecorded(in)
 	case Advanced:
 		return m.onAdvanced(in)
 	case Surveyed:

@@ -55,19 +55,19 @@ func situations() map[string][]Input {
 	from("advancing, own gone", "advancing", Gone{1, ours.Text})
 	from("walked back", "advancing", Advanced{1, false, true, true})
 	from("claiming", "listing", first)
-	from("held", "claiming", Claimed{1, true})
+	from("held", "claiming", Claimed{Epoch: 1, Fresh: true})
 	from("held after waiting", "advancing", Advanced{1, true, false, true})
-	from("releasing after waiting", "held after waiting", Withdrawn{WhyReleased})
+	from("releasing after waiting", "held after waiting", Withdrawn{Why: WhyReleased})
 	from("waited for another node", "waiting", Gone{1, ours.Text}, Created{1, later, true, true, 600})
 	from("alone", "creating", Created{1, ours, true, true, 500})
 	from("verifying", "held", Suspended{}, Reconnected{})
-	from("verified", "verifying", Claimed{1, true}, Suspended{})
+	from("verified", "verifying", Claimed{Epoch: 1, Fresh: true}, Suspended{})
 	from("verified in vain", "verifying", Refused{Epoch: 1, Op: OpClaim}, Suspended{})
-	from("releasing", "held", Withdrawn{WhyReleased})
+	from("releasing", "held", Withdrawn{Why: WhyReleased})
 	from("over", "releasing", Deleted{1})
 
-	from("creating, withdrawn", "creating", Withdrawn{WhyContext})
-	from("recovering, withdrawn", "recovering", Withdrawn{WhyTimeout})
+	from("creating, withdrawn", "creating", Withdrawn{Why: WhyContext})
+	from("recovering, withdrawn", "recovering", Withdrawn{Why: WhyTimeout})
 	from("listing, own gone", "listing", Gone{1, ours.Text})
 	from("queued again", "listing, own gone", first, Created{Epoch: 1, Node: later})
 	from("claiming, own gone", "claiming", Gone{1, ours.Text})
@@ -85,7 +85,7 @@ func situations() map[string][]Input {
 	from("waiting, expired", "waiting", Expired{})
 
 	s["trying"] = []Input{opened, Started{Try: true}, Listed{Epoch: 1}, Created{Epoch: 1, Node: ours}}
-	s["kept"] = []Input{opened, Started{Keep: true}, Created{Epoch: 1, Node: ours}, first, Claimed{1, true}}
+	s["kept"] = []Input{opened, Started{Keep: true}, Created{Epoch: 1, Node: ours}, first, Claimed{Epoch: 1, Fresh: true}}
 	from("lapsed", "kept", LeaseRanOut{})
 	from("kept, to be back by 7", "kept", AskedBack{1, ours.Text, 7})
 	from("lapsed, as it was to be back", "kept, to be back by 7", Overdue{7})
@@ -94,9 +94,9 @@ func situations() map[string][]Input {
 	s["strict, advancing, no connection"] = []Input{opened, Started{Strict: true}, Created{Epoch: 1, Node: ours}, third, Gone{1, ahead4.Text}, Suspended{}}
 	s["strict, creating, no connection"] = []Input{opened, Started{Strict: true}, Suspended{}}
 	s["behind a writer"] = []Input{opened, Started{}, Created{Epoch: 1, Node: ours}, Listed{Epoch: 1, Queue: []events.Name{ours, writer}, Own: ownNode}}
-	s["strict"] = []Input{opened, Started{Strict: true}, Created{Epoch: 1, Node: ours}, first, Claimed{1, true}}
+	s["strict"] = []Input{opened, Started{Strict: true}, Created{Epoch: 1, Node: ours}, first, Claimed{Epoch: 1, Fresh: true}}
 	s["strict, claiming, no connection"] = []Input{opened, Started{Strict: true}, Created{Epoch: 1, Node: ours}, first, Suspended{}}
-	s["strict and kept"] = []Input{opened, Started{Strict: true, Keep: true}, Created{Epoch: 1, Node: ours}, first, Claimed{1, true}}
+	s["strict and kept"] = []Input{opened, Started{Strict: true, Keep: true}, Created{Epoch: 1, Node: ours}, first, Claimed{Epoch: 1, Fresh: true}}
 	from("lapsed, own gone", "kept", Gone{1, ours.Text})
 	from("lapsed, then own gone", "lapsed", Gone{1, ours.Text})
 	from("lapsed, expired", "lapsed", Expired{})
@@ -123,9 +123,9 @@ func TestMachineTransitions(t *testing.T) {
 	}{
 		{"nothing yet", Started{}, Idle, ""},
 		{"nothing yet", opened, Idle, ""},
-		{"nothing yet", Withdrawn{WhyContext}, Over, `END "context ended"`},
+		{"nothing yet", Withdrawn{Why: WhyContext}, Over, `END "context ended"`},
 		{"no session", opened, Creating, "create attempt 1"},
-		{"no session", Withdrawn{WhyReleased}, Over, `END "released"`},
+		{"no session", Withdrawn{Why: WhyReleased}, Over, `END "released"`},
 		{"idle", Started{}, Creating, "create attempt 1"},
 		{"idle", Started{Try: true}, Looking, "list"},
 
@@ -133,7 +133,7 @@ func TestMachineTransitions(t *testing.T) {
 		{"looking", Listed{Epoch: 1, Queue: []events.Name{ahead3}}, Over, `END "busy"`},
 		{"looking", Unknown{1, OpList}, Looking, "list"},
 		{"looking", Refused{Epoch: 1, Op: OpList}, Over, `END "refused"`},
-		{"looking", Withdrawn{WhyContext}, Over, `END "context ended"`},
+		{"looking", Withdrawn{Why: WhyContext}, Over, `END "context ended"`},
 		{"looking", Expired{}, Idle, ""},
 
 		{"creating", Created{Epoch: 1, Node: ours}, Listing, "list"},
@@ -146,7 +146,7 @@ func TestMachineTransitions(t *testing.T) {
 		{"strict, creating, no connection", Created{1, ours, true, true, 500}, Claiming, "claim #5"},
 		{"creating", Unknown{1, OpCreate}, Recovering, "barrier, list"},
 		{"creating", Refused{Epoch: 1, Op: OpCreate}, Over, `END "refused"`},
-		{"creating", Withdrawn{WhyContext}, Creating, "cancel the create"},
+		{"creating", Withdrawn{Why: WhyContext}, Creating, "cancel the create"},
 		{"creating", Canceled{1}, Creating, ""},
 		{"creating, withdrawn", Canceled{1}, Over, `END "context ended"`},
 		{"creating, withdrawn", Canceled{2}, Creating, ""},
@@ -166,7 +166,7 @@ func TestMachineTransitions(t *testing.T) {
 		{"recovering", Listed{Epoch: 1}, Creating, "create attempt 2"},
 		{"recovering", Listed{Epoch: 1, Own: stranger}, Creating, "create attempt 2, discard #5"},
 		{"recovering", Unknown{1, OpList}, Recovering, "barrier, list"},
-		{"recovering", Withdrawn{WhyContext}, Recovering, ""},
+		{"recovering", Withdrawn{Why: WhyContext}, Recovering, ""},
 		{"recovering", Expired{}, Idle, ""},
 		{"recovering, withdrawn", first, Releasing, "delete #5"},
 		{"recovering, withdrawn", Listed{Epoch: 1}, Over, `END "waited too long"`},
@@ -179,12 +179,12 @@ func TestMachineTransitions(t *testing.T) {
 		{"listing", Listed{Epoch: 1, Queue: []events.Name{ours, twin}, Own: ownNode}, Releasing, "delete #5"},
 		{"listing", Unknown{1, OpList}, Listing, "list"},
 		{"listing", Refused{Epoch: 1, Op: OpList}, Releasing, "delete #5"},
-		{"listing", Withdrawn{WhyContext}, Releasing, "delete #5"},
+		{"listing", Withdrawn{Why: WhyContext}, Releasing, "delete #5"},
 		{"listing", Reconnected{}, Listing, ""},
 		{"listing", Gone{1, ours.Text}, Listing, ""},
 		{"listing, own gone", first, Creating, "create attempt 2, REQUEUED"},
 		{"queued again", Listed{Epoch: 1, Queue: []events.Name{later}, Own: Own{Name: later, Owner: 77}}, Claiming, "claim #6"},
-		{"listing, own gone", Withdrawn{WhyContext}, Over, `END "context ended"`},
+		{"listing, own gone", Withdrawn{Why: WhyContext}, Over, `END "context ended"`},
 		{"trying", second, Releasing, "delete #5"},
 		{"trying", first, Claiming, "claim #5"},
 
@@ -199,12 +199,12 @@ func TestMachineTransitions(t *testing.T) {
 		{"waiting", Gone{1, ours.Text}, Creating, "create attempt 2, REQUEUED"},
 		{"waiting", Refused{Epoch: 1, Op: OpWatch, Node: ahead3.Text}, Releasing, "delete #5"},
 		{"waiting", Refused{Epoch: 1, Op: OpWatch, Node: ahead4.Text}, Waiting, ""},
-		{"waiting", Withdrawn{WhyTimeout}, Releasing, "delete #5"},
+		{"waiting", Withdrawn{Why: WhyTimeout}, Releasing, "delete #5"},
 		{"waiting", LeaseRanOut{}, Waiting, ""},
 		{"waiting", Suspended{}, Waiting, ""},
 		{"waiting", Expired{}, Idle, "REQUEUED"},
 		{"waiting, no connection", Reconnected{}, Listing, "list"},
-		{"waiting, no connection", Withdrawn{WhyContext}, Releasing, `delete #5, END "context ended"`},
+		{"waiting, no connection", Withdrawn{Why: WhyContext}, Releasing, `delete #5, END "context ended"`},
 		{"waiting, expired", reopened, Creating, "create attempt 2"},
 
 		{"advancing", Advanced{1, true, false, true}, Held, "GRANT #5 token 500"},
@@ -220,7 +220,7 @@ func TestMachineTransitions(t *testing.T) {
 		{"advancing", Gone{1, ahead4.Text}, Advancing, ""},
 		{"advancing", Reconnected{}, Advancing, ""},
 		{"advancing", LeaseRanOut{}, Advancing, ""},
-		{"advancing", Withdrawn{WhyContext}, Releasing, "delete #5"},
+		{"advancing", Withdrawn{Why: WhyContext}, Releasing, "delete #5"},
 		{"advancing", Expired{}, Idle, "REQUEUED"},
 		{"advancing, next gone", Advanced{1, false, true, true}, Listing, "list"},
 		{"advancing, next gone", Advanced{1, true, true, true}, Held, "GRANT #5 token 500"},
@@ -228,30 +228,30 @@ func TestMachineTransitions(t *testing.T) {
 		{"advancing, reconnected", Advanced{1, true, true, true}, Held, "GRANT #5 token 500"},
 		{"advancing, reconnected", Unknown{1, OpAdvance}, Listing, "list"},
 		{"advancing, own gone", Advanced{1, true, false, true}, Creating, "create attempt 2, REQUEUED"},
-		{"advancing, own gone", Withdrawn{WhyContext}, Over, `END "context ended"`},
+		{"advancing, own gone", Withdrawn{Why: WhyContext}, Over, `END "context ended"`},
 		{"strict, advancing, no connection", Advanced{1, true, false, true}, Claiming, "claim #5"},
 		{"walked back", Gone{1, ahead3.Text}, Claiming, "claim #5"},
 		{"walked back", Reconnected{}, Listing, "list"},
-		{"walked back", Withdrawn{WhyContext}, Releasing, "delete #5"},
+		{"walked back", Withdrawn{Why: WhyContext}, Releasing, "delete #5"},
 
-		{"claiming", Claimed{1, true}, Held, "GRANT #5 token 500"},
-		{"claiming", Claimed{1, false}, Claiming, "claim #5"},
+		{"claiming", Claimed{Epoch: 1, Fresh: true}, Held, "GRANT #5 token 500"},
+		{"claiming", Claimed{Epoch: 1, Fresh: false}, Claiming, "claim #5"},
 		{"claiming", Unknown{1, OpClaim}, Claiming, "claim #5"},
 		{"claiming", Refused{Epoch: 1, Op: OpClaim, Missing: true}, Creating, "create attempt 2, REQUEUED"},
 		{"claiming", Refused{Epoch: 1, Op: OpClaim}, Releasing, "delete #5"},
-		{"claiming", Withdrawn{WhyContext}, Releasing, "delete #5"},
+		{"claiming", Withdrawn{Why: WhyContext}, Releasing, "delete #5"},
 		{"claiming", Expired{}, Idle, "REQUEUED"},
-		{"claiming, own gone", Claimed{1, true}, Creating, "create attempt 2, REQUEUED"},
+		{"claiming, own gone", Claimed{Epoch: 1, Fresh: true}, Creating, "create attempt 2, REQUEUED"},
 
-		{"held", Withdrawn{WhyReleased}, Releasing, "delete #5"},
+		{"held", Withdrawn{Why: WhyReleased}, Releasing, "delete #5"},
 		{"held", AskedBack{1, ours.Text, 0}, Held, "ASKED BACK"},
 		{"held", AskedBack{1, ahead3.Text, 0}, Held, ""},
 		{"held", AskedBack{2, ours.Text, 0}, Held, ""},
 		{"held, asked back", AskedBack{1, ours.Text, 0}, Held, ""},
-		{"held, asked back", Withdrawn{WhyReleased}, Releasing, "delete #5"},
+		{"held, asked back", Withdrawn{Why: WhyReleased}, Releasing, "delete #5"},
 		{"waiting", AskedBack{1, ours.Text, 0}, Waiting, ""},
 		{"waiting", AskedBack{1, ahead3.Text, 0}, Waiting, ""},
-		{"claiming, asked back", Claimed{1, true}, Held, "GRANT #5 token 500, ASKED BACK"},
+		{"claiming, asked back", Claimed{Epoch: 1, Fresh: true}, Held, "GRANT #5 token 500, ASKED BACK"},
 		{"releasing", AskedBack{1, ours.Text, 0}, Releasing, ""},
 		{"held", AskedBack{1, ours.Text, 7}, Held, "ASKED BACK by 7"},
 		{"held, asked back", AskedBack{1, ours.Text, 7}, Held, "ASKED BACK by 7"},
@@ -265,40 +265,40 @@ func TestMachineTransitions(t *testing.T) {
 		{"held, to be back by 7", Overdue{8}, Releasing, `LOST "revoked", delete #5, END "lost"`},
 		{"held, to be back by 7", Overdue{6}, Held, ""},
 		{"held, to be back by 7", Gone{1, ours.Text}, Over, `LOST "node removed", END "lost"`},
-		{"held, to be back by 7", Withdrawn{WhyReleased}, Releasing, "delete #5"},
+		{"held, to be back by 7", Withdrawn{Why: WhyReleased}, Releasing, "delete #5"},
 		{"held after waiting, to be back by 7", Overdue{7}, Releasing, `LOST "revoked", delete #5 with a floor, END "lost"`},
 		{"held", Overdue{7}, Held, ""},
 		{"held, asked back", Overdue{7}, Held, ""},
 		{"waiting, to be back by 7", Overdue{7}, Waiting, ""},
 		{"claiming, to be back by 7", Overdue{7}, Claiming, ""},
-		{"claiming, to be back by 7", Claimed{1, true}, Held, "GRANT #5 token 500, ASKED BACK by 7"},
+		{"claiming, to be back by 7", Claimed{Epoch: 1, Fresh: true}, Held, "GRANT #5 token 500, ASKED BACK by 7"},
 		{"queued again, once to be back by 7", Overdue{7}, Held, ""},
 		{"kept, to be back by 7", Overdue{7}, Lapsed, `LOST "revoked"`},
 		{"lapsed, as it was to be back", Overdue{7}, Lapsed, ""},
 		{"lapsed, as it was to be back", AskedBack{1, ours.Text, 6}, Lapsed, ""},
-		{"lapsed, as it was to be back", Withdrawn{WhyReleased}, Releasing, "delete #5"},
+		{"lapsed, as it was to be back", Withdrawn{Why: WhyReleased}, Releasing, "delete #5"},
 		{"releasing", Overdue{7}, Releasing, ""},
 		{"over", Overdue{7}, Over, ""},
-		{"alone", Withdrawn{WhyReleased}, Releasing, "delete #5"},
+		{"alone", Withdrawn{Why: WhyReleased}, Releasing, "delete #5"},
 		{"alone", Suspended{}, Held, ""},
-		{"held after waiting", Withdrawn{WhyReleased}, Releasing, "delete #5 with a floor"},
+		{"held after waiting", Withdrawn{Why: WhyReleased}, Releasing, "delete #5 with a floor"},
 		{"held after waiting", LeaseRanOut{}, Releasing, `LOST "lease ran out", delete #5 with a floor, END "lost"`},
 		{"held after waiting", Gone{1, ahead4.Text}, Held, ""},
-		{"lapsed after waiting", Withdrawn{WhyReleased}, Releasing, "delete #5 with a floor"},
+		{"lapsed after waiting", Withdrawn{Why: WhyReleased}, Releasing, "delete #5 with a floor"},
 		{"releasing after waiting", Unknown{1, OpDelete}, Releasing, "delete #5 with a floor"},
-		{"waited for another node", Withdrawn{WhyReleased}, Releasing, "delete #6"},
+		{"waited for another node", Withdrawn{Why: WhyReleased}, Releasing, "delete #6"},
 		{"held", Suspended{}, Held, ""},
 		{"strict", Suspended{}, Releasing, `LOST "connection suspended", delete #5, END "lost"`},
 		{"strict", LeaseRanOut{}, Releasing, `LOST "lease ran out", delete #5, END "lost"`},
-		{"strict, claiming, no connection", Claimed{1, true}, Claiming, "claim #5"},
+		{"strict, claiming, no connection", Claimed{Epoch: 1, Fresh: true}, Claiming, "claim #5"},
 		{"strict and kept", Suspended{}, Lapsed, `LOST "connection suspended"`},
 		{"held", LeaseRanOut{}, Releasing, `LOST "lease ran out", delete #5, END "lost"`},
 		{"held", Expired{}, Over, `LOST "session expired", END "lost"`},
 		{"held", Gone{1, ours.Text}, Over, `LOST "node removed", END "lost"`},
 		{"held", Gone{1, ahead3.Text}, Held, ""},
 		{"held, no connection", Reconnected{}, Held, "claim #5"},
-		{"held, no connection", Withdrawn{WhyReleased}, Releasing, `delete #5, END "released"`},
-		{"verifying", Claimed{1, false}, Held, ""},
+		{"held, no connection", Withdrawn{Why: WhyReleased}, Releasing, `delete #5, END "released"`},
+		{"verifying", Claimed{Epoch: 1, Fresh: false}, Held, ""},
 		{"verifying", Unknown{1, OpClaim}, Held, "claim #5"},
 		{"verifying", Refused{Epoch: 1, Op: OpClaim}, Held, ""},
 		{"verifying", Refused{Epoch: 1, Op: OpClaim, Missing: true}, Over, `LOST "node removed", END "lost"`},
@@ -308,19 +308,19 @@ func TestMachineTransitions(t *testing.T) {
 
 		{"kept", LeaseRanOut{}, Lapsed, `LOST "lease ran out"`},
 		{"kept", Expired{}, Lapsed, `LOST "session expired"`},
-		{"lapsed", Withdrawn{WhyReleased}, Releasing, "delete #5"},
+		{"lapsed", Withdrawn{Why: WhyReleased}, Releasing, "delete #5"},
 		{"lapsed", LeaseRanOut{}, Lapsed, ""},
 		{"lapsed", Suspended{}, Lapsed, ""},
 		{"lapsed", Gone{1, ours.Text}, Lapsed, ""},
-		{"lapsed, own gone", Withdrawn{WhyReleased}, Over, `END "lost"`},
-		{"lapsed, then own gone", Withdrawn{WhyReleased}, Over, `END "lost"`},
-		{"lapsed, expired", Withdrawn{WhyReleased}, Over, `END "lost"`},
+		{"lapsed, own gone", Withdrawn{Why: WhyReleased}, Over, `END "lost"`},
+		{"lapsed, then own gone", Withdrawn{Why: WhyReleased}, Over, `END "lost"`},
+		{"lapsed, expired", Withdrawn{Why: WhyReleased}, Over, `END "lost"`},
 		{"lapsed, expired", reopened, Lapsed, ""},
 
 		{"releasing", Deleted{1}, Over, `END "released"`},
 		{"releasing", Unknown{1, OpDelete}, Releasing, "delete #5"},
 		{"releasing", Refused{Epoch: 1, Op: OpDelete}, Over, `END "refused"`},
-		{"releasing", Withdrawn{WhyContext}, Releasing, ""},
+		{"releasing", Withdrawn{Why: WhyContext}, Releasing, ""},
 		{"releasing", Suspended{}, Releasing, `END "released"`},
 		{"releasing", LeaseRanOut{}, Releasing, `END "released"`},
 		{"releasing", Expired{}, Over, `END "released"`},

@@ -109,7 +109,7 @@ func TestAMultiLockIsHadWhenItIsFirstEverywhere(t *testing.T) {
 		"no node at all":            {[]Input{Enqueued{Epoch: 1}}, Creating, nil},
 		"at the end of one":         {[]Input{Enqueued{Epoch: 1, Nodes: []events.Name{own0, end}, Alone: true, Fresh: true}}, Releasing, []string{"delete #5"}},
 		"first everywhere":          {[]Input{joined, first}, Claiming, []string{"claim #5"}},
-		"claimed":                   {[]Input{joined, first, Claimed{1, true}}, Held, []string{"GRANT #5 token 500"}},
+		"claimed":                   {[]Input{joined, first, Claimed{Epoch: 1, Fresh: true}}, Held, []string{"GRANT #5 token 500"}},
 		"one ahead":                 {[]Input{joined, one}, Waiting, []string{"QUEUED behind 1", "watch #8"}},
 		"that one gone":             {[]Input{joined, one, Gone{1, other1.Text}}, Claiming, []string{"claim #5"}},
 		"one ahead at both":         {[]Input{joined, both}, Waiting, []string{"QUEUED behind 2", "watch #4"}},
@@ -121,7 +121,7 @@ func TestAMultiLockIsHadWhenItIsFirstEverywhere(t *testing.T) {
 		"the session lost":          {[]Input{alone, Expired{}}, Over, []string{`LOST "session expired"`, `END "lost"`}},
 		"the session gone":          {[]Input{joined, one, Expired{}}, Idle, []string{"REQUEUED"}},
 		"released":                  {[]Input{alone, Withdrawn{Why: WhyReleased}}, Releasing, []string{"delete #5"}},
-		"released behind a wait":    {[]Input{joined, one, Gone{1, other1.Text}, Claimed{1, true}, Withdrawn{Why: WhyReleased}}, Releasing, []string{"delete #5"}},
+		"released behind a wait":    {[]Input{joined, one, Gone{1, other1.Text}, Claimed{Epoch: 1, Fresh: true}, Withdrawn{Why: WhyReleased}}, Releasing, []string{"delete #5"}},
 	} {
 		m, effects := stepsOf(c.inputs...)
 		if does := texts(effects); m.State() != c.want || does != strings.Join(c.does, ", ") {

@@ -19,6 +19,7 @@ func (m *Machine) onWithdrawn(in Withdrawn) []Effect {
 	if m.why != 0 && m.state != Lapsed || m.state == Over {
 		return nil
 	}
+	m.leavesClean(in)
 	if m.why == 0 {
 		m.why = in.Why
 	}

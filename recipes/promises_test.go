@@ -67,7 +67,7 @@ func (e *environment) feed(w *world, c int, in input) {
 		e.bad = mingled
 	}
 	e.over(w, c)
-	if e.traits[cl.machine].state == Lapsed && cl.flags&flagKeep == 0 && in.kind != inParted { // whose side says at once that nobody was quicker than the loss
+	if e.traits[cl.machine].state == Lapsed && cl.flags&flagKeep == 0 && in.kind != inWithdrawn { // whose side says at once that nobody was quicker than the loss
 		e.feed(w, c, e.parting(cl, WhyLost))
 	}
 }

@@ -72,7 +72,7 @@ func (e *environment) readsEarly(w *world, c int, r *request) (first bool) {
 func (e *environment) parting(cl *client, why Why) input {
 	in := input{kind: inWithdrawn, arg: uint8(why)}
 	if e.detect && cl.told&toldGrant != 0 {
-		in.kind, in.flag = inParted, flagTaken
+		in.flag = flagTaken
 		if cl.told&toldLost != 0 {
 			in.arg = uint8(WhyLost)
 		}

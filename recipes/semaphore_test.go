@@ -52,9 +52,9 @@ func semaphoreSituations() map[string][]Input {
 	from("full, no connection", "full", Suspended{})
 	from("entering", "surveying", room)
 	from("entering after waiting", "surveying after waiting", room)
-	from("entering, withdrawn", "entering", Withdrawn{WhyReleased})
+	from("entering, withdrawn", "entering", Withdrawn{Why: WhyReleased})
 	from("entering, unknown", "entering", Unknown{1, OpEnter})
-	from("entering, unknown, withdrawn", "entering, unknown", Withdrawn{WhyContext})
+	from("entering, unknown, withdrawn", "entering, unknown", Withdrawn{Why: WhyContext})
 	from("entering, expired", "entering", Expired{})
 	from("trying, surveying", "looking, nobody waits", room, Created{1, ours, true, true, 500})
 	from("trying, entering", "trying, surveying", room)
@@ -62,7 +62,7 @@ func semaphoreSituations() map[string][]Input {
 	from("held", "entering", gotIn)
 	from("entered too late", "entering", Entered{Epoch: 1, Leases: leases})
 	from("entered too late, own gone", "entered too late", Gone{1, leases[0]})
-	from("releasing", "held", Withdrawn{WhyReleased})
+	from("releasing", "held", Withdrawn{Why: WhyReleased})
 	from("releasing the rest", "held", Gone{1, leases[0]})
 	from("over", "releasing", Deleted{1})
 	s["kept"] = []Input{opened, Started{Keep: true}, Created{1, ours, true, true, 500}, room, gotIn}
@@ -168,11 +168,11 @@ func TestSemaphoreSteps(t *testing.T) {
 		{"full", Changed{2}, Full, "[]"},
 		{"full, no connection", Reconnected{}, Surveying, "[survey #5 and watch]"},
 		{"full", Gone{1, own}, Creating, "[create attempt 2 REQUEUED]"},
-		{"full", Withdrawn{WhyReleased}, Releasing, "[delete #5]"},
+		{"full", Withdrawn{Why: WhyReleased}, Releasing, "[delete #5]"},
 		{"watching", Surveyed{Epoch: 1, Size: 2}, Releasing, "[delete #5]"}, // shrunk below what it wants
 		{"entering after waiting", Refused{Epoch: 1, Op: OpEnter, Stale: true}, Surveying, "[survey #5]"},
 		{"surveying after waiting", room, Entering, "[enter #5 for 3 at version 2 with a floor]"},
-		{"surveying after waiting", Withdrawn{WhyReleased}, Releasing, "[delete #5 with a floor]"},
+		{"surveying after waiting", Withdrawn{Why: WhyReleased}, Releasing, "[delete #5 with a floor]"},
 		{"entering", crowded, Creating, "[discard leases/a-0000000007 create attempt 2 REQUEUED]"},
 		{"entering, withdrawn", crowded, Releasing, "[delete leases/a-0000000007]"},
 		{"trying, entering", crowded, Releasing, "[delete leases/a-0000000007]"},
@@ -192,15 +192,15 @@ func TestSemaphoreSteps(t *testing.T) {
 		{"entering, unknown", Listed{Epoch: 1, Own: leased, Leased: true}, Claiming, "[claim leases/a-0000000007]"},
 		{"entering, unknown", Listed{Epoch: 1}, Creating, "[create attempt 2 REQUEUED]"},
 		{"entering, unknown, withdrawn", Listed{Epoch: 1, Own: leased, Leased: true}, Releasing, "[delete leases/a-0000000007]"},
-		{"found among the leases", Claimed{1, true}, Held, "[GRANT leases/a-0000000007 token 500]"},
+		{"found among the leases", Claimed{Epoch: 1, Fresh: true}, Held, "[GRANT leases/a-0000000007 token 500]"},
 		{"found among the leases", Refused{Epoch: 1, Op: OpClaim, Missing: true}, Creating,
 			"[discard leases/a-0000000007 create attempt 2 REQUEUED]"},
-		{"entered too late", Claimed{1, true}, Held, "[GRANT leases/a-0000000007 token 500]"},
-		{"entered too late, own gone", Withdrawn{WhyReleased}, Releasing, "[delete leases/a-0000000007]"},
+		{"entered too late", Claimed{Epoch: 1, Fresh: true}, Held, "[GRANT leases/a-0000000007 token 500]"},
+		{"entered too late, own gone", Withdrawn{Why: WhyReleased}, Releasing, "[delete leases/a-0000000007]"},
 		{"held", Gone{1, leases[0]}, Releasing, `[LOST "node removed" delete leases/a-0000000007 END "lost"]`},
 		{"held", Expired{}, Over, `[LOST "session expired" END "lost"]`},
-		{"lapsed, one gone", Withdrawn{WhyReleased}, Releasing, "[delete leases/a-0000000007]"},
-		{"lapsed, expired", Withdrawn{WhyReleased}, Over, `[END "lost"]`},
+		{"lapsed, one gone", Withdrawn{Why: WhyReleased}, Releasing, "[delete leases/a-0000000007]"},
+		{"lapsed, expired", Withdrawn{Why: WhyReleased}, Over, `[END "lost"]`},
 	} {
 		m := NewMachine(permitsOf)
 		for _, in := range situations[c.from] {

@@ -135,7 +135,7 @@ func (p *permitPlay) command(t *testing.T, d *datadriven.TestData) {
 	case "answer":
 		p.answer(c)
 	case "release":
-		p.feed(c, Withdrawn{WhyReleased})
+		p.feed(c, Withdrawn{Why: WhyReleased})
 	case "cut":
 		p.cut(c, has(d, "reply-lost"))
 	case "reconnect":

@@ -119,12 +119,10 @@ func inputText(in Input) string {
 		}
 		return text
 	case Withdrawn:
-		return fmt.Sprintf("Withdrawn %q", in.Why.String())
-	case Parted:
 		if in.Taken {
-			return fmt.Sprintf("Parted %q", in.Why.String())
+			return fmt.Sprintf("Withdrawn %q, taken", in.Why.String())
 		}
-		return fmt.Sprintf("Parted %q, untaken", in.Why.String())
+		return fmt.Sprintf("Withdrawn %q", in.Why.String())
 	case Opened:
 		return fmt.Sprintf("Opened epoch %d", in.Epoch)
 	case AskedBack:
@@ -176,12 +174,10 @@ func inputText(in Input) string {
 		}
 		return text
 	case Claimed:
-		if in.Fresh {
-			return "Claimed"
+		text := "Claimed"
+		if in.Recorded {
+			text += " with a record"
 		}
-		return "Claimed, too late"
-	case Recorded:
-		text := "Recorded"
 		if in.Abandoned != nil {
 			text += " behind a crash"
 		}

@@ -33,13 +33,13 @@ func singleSituations() map[string][]Input {
 	from("tried, taken", "trying", Taken{1})
 	from("tried, free by now", "tried, taken", Listed{Epoch: 1})
 	from("recovering", "creating", Unknown{1, OpCreate})
-	from("creating, withdrawn", "creating", Withdrawn{WhyContext})
-	from("recovering, withdrawn", "recovering", Withdrawn{WhyContext})
+	from("creating, withdrawn", "creating", Withdrawn{Why: WhyContext})
+	from("recovering, withdrawn", "recovering", Withdrawn{Why: WhyContext})
 	from("claiming", "recovering", mine)
 	from("listing", "creating", Created{Epoch: 1, Node: single})
 	from("held", "creating", Created{1, single, true, true, 500})
 	from("held after waiting", "looked, nobody there", Created{1, single, true, true, 600})
-	from("releasing", "held", Withdrawn{WhyReleased})
+	from("releasing", "held", Withdrawn{Why: WhyReleased})
 	from("over", "releasing", Deleted{1})
 	s["kept"] = []Input{opened, Started{Keep: true}, Created{1, single, true, true, 500}}
 	from("lapsed", "kept", LeaseRanOut{})
@@ -79,7 +79,7 @@ func TestUnfairTransitions(t *testing.T) {
 		{"looking", Gone{1, single.Text}, Looking, ""},
 		{"looking", Unknown{1, OpList}, Looking, "list"},
 		{"looking", Refused{Epoch: 1, Op: OpList}, Over, `END "refused"`},
-		{"looking", Withdrawn{WhyReleased}, Over, `END "released"`},
+		{"looking", Withdrawn{Why: WhyReleased}, Over, `END "released"`},
 		{"looking", Expired{}, Idle, ""},
 		{"tried, taken", taken, Over, `END "busy"`},
 		{"tried, taken", Listed{Epoch: 1}, Creating, "create attempt 2"},
@@ -92,8 +92,8 @@ func TestUnfairTransitions(t *testing.T) {
 		{"waiting", Expired{}, Idle, ""}, // and no place is lost
 		{"waiting", Unknown{1, OpWatch}, Looking, "list"},
 		{"waiting", Refused{Epoch: 1, Op: OpWatch, Node: single.Text}, Over, `END "refused"`},
-		{"waiting", Withdrawn{WhyTimeout}, Over, `END "waited too long"`},
-		{"waiting, no connection", Withdrawn{WhyTimeout}, Over, `END "waited too long"`},
+		{"waiting", Withdrawn{Why: WhyTimeout}, Over, `END "waited too long"`},
+		{"waiting, no connection", Withdrawn{Why: WhyTimeout}, Over, `END "waited too long"`},
 
 		{"pausing", Paused{1}, Looking, "list"},
 		{"pausing", Paused{2}, Pausing, ""},
@@ -101,16 +101,16 @@ func TestUnfairTransitions(t *testing.T) {
 		{"pausing", Suspended{}, Pausing, ""},
 		{"pausing", Reconnected{}, Pausing, ""},
 		{"pausing", Expired{}, Idle, ""},
-		{"pausing", Withdrawn{WhyContext}, Over, `END "context ended"`},
+		{"pausing", Withdrawn{Why: WhyContext}, Over, `END "context ended"`},
 		{"looked, nobody there", Taken{1}, Pausing, "pause, attempt 2"}, // steps further back
 		{"too late", Paused{1}, Looking, "list"},
 		{"held", Paused{1}, Held, ""},
 
-		{"held", Withdrawn{WhyReleased}, Releasing, `delete "task"`},
-		{"held after waiting", Withdrawn{WhyReleased}, Releasing, `delete "task"`}, // and leaves no floor
+		{"held", Withdrawn{Why: WhyReleased}, Releasing, `delete "task"`},
+		{"held after waiting", Withdrawn{Why: WhyReleased}, Releasing, `delete "task"`}, // and leaves no floor
 		{"held", Gone{1, single.Text}, Over, `LOST "node removed", END "lost"`},
 		{"held", LeaseRanOut{}, Releasing, `LOST "lease ran out", delete "task", END "lost"`},
-		{"lapsed", Withdrawn{WhyReleased}, Releasing, `delete "task"`},
+		{"lapsed", Withdrawn{Why: WhyReleased}, Releasing, `delete "task"`},
 	} {
 		m := NewMachine(Unfair{})
 		for _, in := range singleSituations()[c.when] {

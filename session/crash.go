@@ -128,9 +128,9 @@ func (c *client) claimRecorded(t *Seat, e recipes.Claim) (recipes.Input, error) 
 
 // recorded is the answer to a claim: the node is the own one, and what somebody has left behind is kept for those who
 // enter again.
-func (t *Seat) recorded(epoch recipes.Epoch, left *events.Abandoned) recipes.Recorded {
+func (t *Seat) recorded(epoch recipes.Epoch, left *events.Abandoned) recipes.Claimed {
 	t.abandoned.Store(left)
-	return recipes.Recorded{Epoch: epoch, Abandoned: left}
+	return recipes.Claimed{Epoch: epoch, Recorded: true, Abandoned: left}
 }
 
 // readRecord reads the record that a claim has found. It returns nil if it is gone by then.

@@ -116,12 +116,6 @@ func (s *Session) onClaimed(c *client, r *asked, claimed recipes.Claimed) {
 	s.passOn(c, r, claimed.Fresh, claimed)
 }
 
-// onRecorded is onClaimed for a claim that has looked at the record as well.
-func (s *Session) onRecorded(c *client, r *asked, recorded recipes.Recorded) {
-	recorded.Fresh = s.judge(c, r)
-	s.passOn(c, r, recorded.Fresh, recorded)
-}
-
 // passOn passes on what proves as much as a claim.
 func (s *Session) passOn(c *client, r *asked, fresh bool, in recipes.Input) {
 	s.sure(c, r.seat)

@@ -84,8 +84,6 @@ func (r *asked) settle(s *Session, c *client, in recipes.Input, err error) {
 	switch in := in.(type) {
 	case recipes.Claimed:
 		s.onClaimed(c, r, in)
-	case recipes.Recorded:
-		s.onRecorded(c, r, in)
 	case recipes.Created:
 		s.onCreated(c, r, in)
 	case recipes.Enqueued:

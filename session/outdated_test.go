@@ -45,7 +45,7 @@ func TestAnswersOfAnEarlierConnection(t *testing.T) {
 		{recipes.OpCreate, recipes.Refused{Epoch: 1, Op: recipes.OpCreate}, "Refused"},
 		{recipes.OpList, recipes.Listed{Epoch: 1}, unknown},
 		{recipes.OpClaim, recipes.Claimed{Epoch: 1}, unknown},
-		{recipes.OpClaim, recipes.Recorded{Epoch: 1}, unknown},
+		{recipes.OpClaim, recipes.Claimed{Epoch: 1, Recorded: true}, unknown},
 		{recipes.OpClaim, recipes.Refused{Epoch: 1, Op: recipes.OpClaim, Missing: true}, "Refused"},
 		{recipes.OpAdvance, recipes.Advanced{Epoch: 1, Floor: true}, unknown},
 		{recipes.OpAdvance, recipes.Advanced{Epoch: 1, Stands: true}, unknown},

@@ -19,7 +19,7 @@ func (s *Seat) Recorded(node string) {
 	s.Rig.Until("the claim is granted", func() (granted bool) {
 		for _, in := range s.Fresh() {
 			switch in := in.(type) {
-			case recipes.Recorded:
+			case recipes.Claimed:
 				if in.Fresh {
 					return true
 				}
