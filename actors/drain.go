@@ -42,7 +42,9 @@ func (l *Lock) handle(m message) {
 	if ahead, known := l.machine.Ahead(); known {
 		l.stands(ahead)
 	}
-	recipes.Perform(effects, performer{l.cfg.Port, l})
+	for _, e := range effects {
+		l.carryOut(e)
+	}
 	if l.machine.State() == recipes.Over && !l.gone {
 		l.isGone()
 		if l.opened {
@@ -79,35 +81,29 @@ func (l *Lock) keptGrant() bool {
 	return taken
 }
 
-// performer sends the requests among the effects to the port and the rest to the
-// caller.
-type performer struct {
-	Port
-	lock *Lock
-}
-
-func (p performer) Grant(e recipes.Grant) {
-	if grant, told := p.lock.onGrant(e); told && p.lock.logs() {
-		p.lock.log(grant)
-	}
-}
-
-func (p performer) Lose(e recipes.Lose) {
-	p.Lapse() // before anybody hears of it, and even if the node's delete comes next: who wants to share it may ask between the two
-	p.lock.onLose(e)
-}
-func (p performer) Finish(e recipes.Finish) { p.lock.onFinish(e) }
-func (p performer) Queue(e recipes.Queue) {
-	p.lock.tell(events.Queued{ID: p.lock.cfg.ID, Path: p.lock.cfg.Path, Ahead: e.Ahead})
-}
-func (p performer) Requeue(_ recipes.Requeue) {
-	p.lock.losesPlace()
-	p.lock.tell(events.Requeued{ID: p.lock.cfg.ID, Path: p.lock.cfg.Path})
-}
-
-func (p performer) Revoke(e recipes.Revoke) {
-	if revoked, told := p.lock.onRevoke(e); told && p.lock.logs() {
-		p.lock.log(revoked)
+// carryOut tells the caller what is for it, and sends the requests to the port.
+func (l *Lock) carryOut(e recipes.Effect) {
+	switch e := e.(type) {
+	case recipes.Grant:
+		if grant, told := l.onGrant(e); told && l.logs() {
+			l.log(grant)
+		}
+	case recipes.Lose:
+		l.cfg.Port.Lapse() // before anybody hears of it, and even if the node's delete comes next: who wants to share it may ask between the two
+		l.onLose(e)
+	case recipes.Finish:
+		l.onFinish(e)
+	case recipes.Queue:
+		l.tell(events.Queued{ID: l.cfg.ID, Path: l.cfg.Path, Ahead: e.Ahead})
+	case recipes.Requeue:
+		l.losesPlace()
+		l.tell(events.Requeued{ID: l.cfg.ID, Path: l.cfg.Path})
+	case recipes.Revoke:
+		if revoked, told := l.onRevoke(e); told && l.logs() {
+			l.log(revoked)
+		}
+	default:
+		l.cfg.Port.Do(e)
 	}
 }
 

@@ -2,8 +2,7 @@ package recipes
 
 import "github.com/zkgrant/zkgrant/events"
 
-// Effect is something to be done. The types of this file are all there are, and
-// [Perform] is the one switch over them.
+// Effect is something to be done. The types of this file are all there are.
 type Effect interface{ isEffect() }
 
 // Requests to ZooKeeper. They are meant for one epoch and for no other.
@@ -171,69 +170,6 @@ func (w Why) String() string {
 		return names[w]
 	}
 	return "none"
-}
-
-// Performer carries effects out. None of its methods may block.
-type Performer interface {
-	Create(Create)
-	Cancel(Cancel)
-	List(List)
-	Watch(Watch)
-	Claim(Claim)
-	Advance(Advance)
-	Survey(Survey)
-	Enter(Enter)
-	Delete(Delete)
-	Pause(Pause)
-	Discard(Discard)
-	Grant(Grant)
-	Lose(Lose)
-	Queue(Queue)
-	Requeue(Requeue)
-	Revoke(Revoke)
-	Finish(Finish)
-}
-
-// Perform has p carry out the effects in order.
-func Perform(effects []Effect, p Performer) {
-	for _, e := range effects {
-		switch e := e.(type) {
-		case Create:
-			p.Create(e)
-		case Cancel:
-			p.Cancel(e)
-		case List:
-			p.List(e)
-		case Watch:
-			p.Watch(e)
-		case Claim:
-			p.Claim(e)
-		case Advance:
-			p.Advance(e)
-		case Survey:
-			p.Survey(e)
-		case Enter:
-			p.Enter(e)
-		case Delete:
-			p.Delete(e)
-		case Pause:
-			p.Pause(e)
-		case Discard:
-			p.Discard(e)
-		case Grant:
-			p.Grant(e)
-		case Lose:
-			p.Lose(e)
-		case Queue:
-			p.Queue(e)
-		case Requeue:
-			p.Requeue(e)
-		case Revoke:
-			p.Revoke(e)
-		case Finish:
-			p.Finish(e)
-		}
-	}
 }
 
 func (Create) isEffect()  {}

@@ -120,6 +120,34 @@ func (t *Seat) Open(post actors.Post) {
 // Close ends them, and the interest in any node.
 func (t *Seat) Close() { t.session.actor.Post(left{t}) }
 
+// Do makes a request of the machine's.
+func (t *Seat) Do(request recipes.Effect) {
+	switch e := request.(type) {
+	case recipes.Create:
+		t.Create(e)
+	case recipes.Cancel:
+		t.Cancel(e)
+	case recipes.List:
+		t.List(e)
+	case recipes.Watch:
+		t.Watch(e)
+	case recipes.Advance:
+		t.Advance(e)
+	case recipes.Claim:
+		t.Claim(e)
+	case recipes.Survey:
+		t.Survey(e)
+	case recipes.Enter:
+		t.Enter(e)
+	case recipes.Delete:
+		t.Delete(e)
+	case recipes.Pause:
+		t.Pause(e)
+	case recipes.Discard:
+		t.Discard(e)
+	}
+}
+
 // Create makes the node of a new attempt. If it follows a Delete at once, the two
 // are one request: that is posted, and no other goroutine has got to it yet.
 func (t *Seat) Create(e recipes.Create) {

@@ -86,7 +86,8 @@ func (p *FakePort) Close() {
 	p.open = false
 }
 
-func (p *FakePort) request(e recipes.Effect) {
+// Do notes the request, and has it answered.
+func (p *FakePort) Do(e recipes.Effect) {
 	p.mu.Lock()
 	p.requests = append(p.requests, e)
 	p.mu.Unlock()
@@ -94,18 +95,6 @@ func (p *FakePort) request(e recipes.Effect) {
 		p.Answer(e)
 	}
 }
-
-func (p *FakePort) Create(e recipes.Create)   { p.request(e) }
-func (p *FakePort) Cancel(e recipes.Cancel)   { p.request(e) }
-func (p *FakePort) List(e recipes.List)       { p.request(e) }
-func (p *FakePort) Watch(e recipes.Watch)     { p.request(e) }
-func (p *FakePort) Claim(e recipes.Claim)     { p.request(e) }
-func (p *FakePort) Advance(e recipes.Advance) { p.request(e) }
-func (p *FakePort) Survey(e recipes.Survey)   { p.request(e) }
-func (p *FakePort) Enter(e recipes.Enter)     { p.request(e) }
-func (p *FakePort) Delete(e recipes.Delete)   { p.request(e) }
-func (p *FakePort) Pause(e recipes.Pause)     { p.request(e) }
-func (p *FakePort) Discard(e recipes.Discard) { p.request(e) }
 
 func (p *FakePort) Lapse() {
 	if p.OnLapse != nil {
