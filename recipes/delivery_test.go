@@ -80,15 +80,11 @@ func (e *environment) answer(w *world, c, i int) {
 		in.kind, in.flag = inRefused, flagStale
 	case Op(r.op) == OpEnter:
 		in = input{kind: inEntered, epoch: r.epoch, arg: r.own - 1, flag: fresh}
-		if r.flags&reqFloor != 0 {
-			w.isRemoved(c, r.arg&7)
-		}
+		w.removed(c, r.arg&7, r.flags&reqFloor != 0)
 		e.proof = r.own
 	case Op(r.op) == OpDelete:
 		in = input{kind: inDeleted, epoch: r.epoch}
-		if r.flags&reqFloor != 0 {
-			w.isRemoved(c, r.arg)
-		}
+		w.removed(c, r.arg, r.flags&reqFloor != 0)
 	}
 	e.feed(w, c, in)
 	e.proof = 0

@@ -11,18 +11,28 @@ const (
 	dataFloor                       // ours, and the floor is node 0; node 1 is one more
 
 	dataMask directory = 0xf
-	numbered           = 4 // the bits above are the number
-	ourBirth directory = 0x80
+	numbered           = 4    // the bits above are the number
+	onceOurs directory = 0x80 // its data are ours, or were
 )
 
 func (d directory) data() directory { return d & dataMask }
 
-// identity is the number, and whether it was made by one of us.
-func (d directory) identity() uint8 { return uint8(d >> numbered) }
+// identity is the number.
+func (d directory) identity() uint8 { return uint8(d &^ onceOurs >> numbered) }
 
 func (d directory) ours() bool { return d.data() >= dataMarker }
 
-func (d directory) with(data directory) directory { return d&^dataMask | data }
+func (d directory) with(data directory) directory {
+	if data >= dataMarker {
+		d |= onceOurs
+	}
+	return d&^dataMask | data
+}
+
+// says is what the data are to whoever reads them. A node's zxid is 1 + its index.
+func (d directory) says() DirectoryData {
+	return DirectoryData{Ours: d.ours(), Floor: int64(d.floor() + 1)}
+}
 
 // floor returns the node that the floor names, or noNode.
 func (d directory) floor() uint8 {
@@ -37,7 +47,7 @@ func (w *world) born(ours bool) {
 	w.births++
 	d := directory(w.births)<<numbered | dataTheirs
 	if ours {
-		d = ourBirth | d.with(dataMarker)
+		d = d.with(dataMarker)
 	}
 	w.base = w.next
 	w.commit(w.past[0], d)
@@ -49,25 +59,27 @@ type knowledge uint8
 
 func knows(ours, shown uint8) knowledge { return knowledge(ours | shown<<numbered) }
 
+// book is what the session keeps of it.
+func (k knowledge) book() DirectoryBook { return DirectoryBook{czxid: int64(k.ours())} }
+
 func (k knowledge) ours() uint8  { return uint8(k) & 0xf }
 func (k knowledge) shown() uint8 { return uint8(k) >> numbered }
 
-// learn takes what an answer shows of the directory: which one it is, and perhaps its
-// data. What was known of another one is forgotten.
-func (e *environment) learn(w *world, c int, d directory, data bool) {
-	id := d.identity()
-	ours := w.clients[c].knows.ours()
-	switch {
-	case e.shell == shellRemembers && ours != 0:
-	case ours != id:
-		ours = 0
-		if data && d.ours() {
-			ours = id
-		}
-	case data && !d.ours():
-		ours = 0
-	}
-	w.each(c, func(_ int, cl *client) { cl.knows = knows(ours, id) })
+// saw shows a session which directory there is. It reports whether the data could tell it something new.
+func (w *world) saw(c int, d directory) (unknown bool) {
+	book, unknown := w.clients[c].knows.book().Saw(int64(d.identity()), 0, int32(len(magic)))
+	w.learn(c, d, book)
+	return unknown
+}
+
+// read shows a session the data of a directory as well.
+func (w *world) read(c int, d directory) {
+	w.saw(c, d)
+	w.learn(c, d, w.clients[c].knows.book().Read(d.says(), int64(d.identity())))
+}
+
+func (w *world) learn(c int, d directory, b DirectoryBook) {
+	w.each(c, func(_ int, cl *client) { cl.knows = knows(uint8(b.Writable()), d.identity()) })
 }
 
 // writes tells whether a client writes the directory's data along with what it does,
@@ -76,11 +88,15 @@ func (e *environment) learn(w *world, c int, d directory, data bool) {
 // answer. What is written over data that somebody put into a directory of ours is not
 // held against it either, for data is not read again each time.
 func (e *environment) writes(w *world, cl *client) bool {
-	d, ours := w.dirs[0], cl.knows.ours()
-	if ours == 0 && e.shell != shellMarksAll {
+	d, ours := w.dirs[0], uint8(cl.knows.book().Writable())
+	if ours == 0 {
 		return false
 	}
-	if d.data() == dataTheirs && ours != d.identity() && (ours == 0 || cl.knows.shown() == d.identity()) && e.bad == "" {
+	known := cl.knows.shown() == d.identity()
+	if ours == d.identity() {
+		known = d&onceOurs == 0
+	}
+	if d.data() == dataTheirs && known && e.bad == "" {
 		e.bad = overwrote
 	}
 	return true
@@ -91,19 +107,14 @@ func (e *environment) writes(w *world, cl *client) bool {
 type shell uint8
 
 const (
-	shellMarksAll     shell = iota + 1 // writes a marker whatever the data
-	shellRemembers                     // does not notice another directory
-	shellApart                         // writes the floor after the delete, not with it
+	shellApart        shell = iota + 1 // writes the floor after the delete, not with it
 	shellNumbers                       // the same, and names the node by its number
-	shellAnyFloor                      // takes any floor for that of the node asked about
 	shellUnwatched                     // looks whether the next one stands and does not watch it
 	shellCounts                        // counts the nodes after the create, not with it
 	shellGivesUp                       // takes a delete for done that failed as a whole because a floor may not be written
 	shellUnchecked                     // makes a read node in the place of a write node that may be gone
 	shellKeepsFloor                    // leaves a floor though a reader may have taken the writer's place
 	shellKeepsWord                     // leaves none, but remembers within the session that the writer has let go
-	shellAnyWord                       // remembers whoever of the session deletes a node as one that held
-	shellEarlyWord                     // remembers a holder that lets go as gone at once
 	shellAnySize                       // enters without a check of the size
 	shellOnePlace                      // looks for what it entered with in the queue only
 	shellPlaceFirst                    // gives its place up, and takes its leases then
@@ -138,14 +149,8 @@ func (w *world) numberOf(id uint8) uint8 {
 
 // floorIs tells whether a directory's floor names the node.
 func (e *environment) floorIs(w *world, d directory, id uint8) bool {
-	switch {
-	case d.floor() == noNode:
-		return false
-	case e.shell == shellAnyFloor:
-		return true
-	case e.shell == shellNumbers:
-		return d.floor() == w.numberOf(id)
-	default:
-		return d.floor() == id
+	if e.shell == shellNumbers {
+		id = w.numberOf(id)
 	}
+	return d.says().Names(int64(id) + 1)
 }

@@ -151,7 +151,7 @@ func (e *environment) open(w *world) {
 		w.births = 1
 		w.dirs[0] = 1<<numbered | dataTheirs
 		if e.dir != dirAlien {
-			w.dirs[0] = ourBirth | w.dirs[0].with(dataMarker)
+			w.dirs[0] = w.dirs[0].with(dataMarker)
 		}
 	}
 	switch {

@@ -26,7 +26,9 @@ func (e *environment) list(w *world, c int, r *request, view uint8) {
 	if r.flags&reqStands != 0 {
 		r.arg |= w.sizes[cl.lag].permits() << 4
 	}
-	e.learn(w, c, w.dirs[cl.lag], cl.knows.ours() != w.dirs[cl.lag].identity())
+	if w.saw(c, w.dirs[cl.lag]) {
+		w.read(c, w.dirs[cl.lag])
+	}
 }
 
 // listForOthers has the listing that a client was answered serve all others of its session who have asked for one by then. Those

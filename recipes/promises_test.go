@@ -241,11 +241,6 @@ func (e *environment) send(w *world, c int, op Op, ef effect) violation {
 		r.flags = reqBarrier
 	case op == OpDelete && ef.flag != 0 && (cl.role&roleTraded == 0 || e.shell == shellKeepsFloor || e.shell == shellKeepsWord):
 		r.flags = reqFloor
-		e.letsGo(w, c, ef.arg)
-	case op == OpDelete && e.shell == shellAnyWord:
-		e.letsGo(w, c, ef.arg)
-	case op == OpEnter && ef.flag != 0:
-		e.letsGo(w, c, ef.arg)
 	case op == OpClaim:
 		r.mask = ef.past
 	case op == OpAdvance && (ef.past >= maxNodes || ef.next >= maxNodes):
@@ -258,6 +253,9 @@ func (e *environment) send(w *world, c int, op Op, ef effect) violation {
 	}
 	if op == OpDelete {
 		r.mask = ef.past
+	}
+	if op == OpDelete || op == OpEnter {
+		w.leaves(c, ef.arg, r.flags&reqFloor != 0 || op == OpEnter && ef.flag != 0)
 	}
 	asks(&r, op, ef)
 	switch {

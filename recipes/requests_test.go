@@ -94,8 +94,7 @@ func (e *environment) executeCreate(w *world, c int, r *request, zombie, plain b
 		return true // and nobody hears that there is no directory
 	case w.dirs[0] == 0:
 		w.born(true)
-		id := w.dirs[0].identity()
-		w.each(c, func(_ int, cl *client) { cl.knows = knows(id, id) })
+		w.read(c, w.dirs[0])
 		return false
 	}
 	first := w.past[0]&^w.forms.leases() == 0
@@ -123,7 +122,7 @@ func (e *environment) executeCreate(w *world, c int, r *request, zombie, plain b
 		if first && known {
 			r.flags |= reqStands
 		}
-		e.learn(w, c, w.dirs[0], false)
+		w.saw(c, w.dirs[0])
 	}
 	return true
 }
@@ -178,7 +177,7 @@ func (e *environment) executeAdvance(w *world, c int, r *request, part uint8, pl
 		if !plain && e.floorIs(w, d, r.own&0xf) {
 			r.flags |= reqFloor
 		}
-		e.learn(w, c, d, true)
+		w.read(c, d)
 	case partWatch:
 		if bit := uint8(1) << (r.own >> 4); w.past[cl.lag]&bit != 0 {
 			r.flags |= reqStands

@@ -43,7 +43,7 @@ func (e *environment) do(w *world, s step) {
 	case stepOpen:
 		w.each(c, func(c int, cl *client) {
 			cl.epoch++
-			cl.conn, cl.closed, cl.lag, cl.seen, cl.lease, cl.left, cl.look = connUp, 0, 0, 0, true, 0, 0
+			cl.conn, cl.closed, cl.lag, cl.seen, cl.lease, cl.left, cl.look = connUp, 0, 0, 0, true, LeaverBook[uint8]{}, 0
 			cl.role &^= roleClaims
 			e.feed(w, c, input{kind: inOpened, epoch: cl.epoch})
 		})

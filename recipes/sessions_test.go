@@ -149,46 +149,23 @@ func (e *environment) ours(w *world, c int, view uint8) uint8 {
 	return 0
 }
 
-// A parting is what a session remembers of its own holders: who was the latest that has
-// let go, and who is known to be gone.
-type parting uint8
-
-func (p parting) node() uint8    { return uint8(p)&0xf - 1 }
-func (p parting) removed() uint8 { return uint8(p)>>4 - 1 }
-
-// letsGo notes that a holder of a session leaves.
-func (e *environment) letsGo(w *world, c int, id uint8) {
-	if id >= maxNodes {
-		return
+// leaves notes that a client of a session gives its node up. One that is alone in its session has nobody to tell.
+func (w *world) leaves(c int, id uint8, floor bool) {
+	if w.clients[c].role&roleShares != 0 {
+		w.each(c, func(_ int, cl *client) { cl.left = cl.left.Leaves(id+1, floor) })
 	}
-	if e.shell == shellEarlyWord {
-		w.isRemoved(c, id)
+}
+
+// removed notes that the node of one that has left is gone.
+func (w *world) removed(c int, id uint8, floor bool) {
+	if w.clients[c].role&roleShares != 0 {
+		w.each(c, func(_ int, cl *client) { cl.left = cl.left.Removed(id+1, floor) })
 	}
-	w.each(c, func(_ int, cl *client) {
-		if cl.role&roleShares != 0 {
-			cl.left = cl.left&0xf0 | parting(id+1)
-		}
-	})
 }
 
-// isRemoved notes that the node of one that has left is gone.
-func (w *world) isRemoved(c int, id uint8) {
-	w.each(c, func(_ int, cl *client) {
-		if cl.role&roleShares != 0 {
-			cl.left = cl.left&0xf | parting(id+1)<<4
-		}
-	})
-}
-
-// isFree tells whether a session knows that nobody is left ahead of whoever saw the blocker
-// of an advance go. Then neither the floor is read nor the next one watched.
-func (cl *client) isFree(r *request) bool {
-	return cl.role&roleShares != 0 && (cl.left.node() == r.own&0xf || cl.left.removed() == r.own>>4)
-}
-
-// shortcut spares an advance what its session knows.
+// shortcut spares an advance what its session knows. Then neither the floor is read nor the next one watched.
 func (cl *client) shortcut(r *request) {
-	if r.mask == 0 && cl.isFree(r) {
+	if r.mask == 0 && cl.left.Free(r.own&0xf+1, r.own>>4+1) {
 		r.mask |= 1<<partFloor | 1<<partWatch
 		r.flags |= reqFloor
 	}

@@ -88,11 +88,11 @@ type client struct {
 	discard  uint8 // nodes left behind that are still to be removed
 	knows    knowledge
 	role     uint8
-	left     parting
+	left     LeaverBook[uint8] // of nodes, each 1 + its index
 	look     uint8
 	wishes   wishes
 	known    uint8 // of a multi-lock: the nodes that the shell knows to be the attempt's, or to have been
-	_        [3]uint8
+	_        [2]uint8
 }
 
 type conn uint8

@@ -76,7 +76,7 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 		claimants: newClaimants(), ended: make(chan struct{}), greeted: make(chan struct{}, 1), readings: make(chan struct{}, mostReadings),
 		logger: s.cfg.Logger.With(zap.Uint32("epoch", uint32(epoch))),
 	}
-	c.listings = newListings(c.dirs.children)
+	c.listings = newListings(func(dir string) int { return c.dirs.book(dir).Children() })
 	c.rewatch = func(path string) { s.actor.Post(&rearming{epoch: epoch, node: path}) }
 	c.unsure = func(path string) { s.actor.Post(shaken{c, path}) }
 	c.verify = func(t *Seat) { s.actor.Post(&verifying{epoch: epoch, seat: t}) }

@@ -175,8 +175,8 @@ func (c *client) readRecord(t *Seat, e recipes.Claim) (recipes.Input, error) {
 func (c *client) removeClean(t *Seat, e recipes.Delete, node string) (recipes.Input, error) {
 	record := t.recordPath()
 	ops := []any{&zk.DeleteRequest{Path: node, Version: anyVersion}, &zk.DeleteRequest{Path: record, Version: anyVersion}}
-	if token := t.token(node); e.Floor && token != 0 && t.brief() && c.dirs.writable(t.dir) != 0 {
-		ops = append(ops, &zk.SetDataRequest{Path: t.dir, Data: floorData(token), Version: anyVersion})
+	if token := t.token(node); e.Floor && token != 0 && t.brief() && c.dirs.book(t.dir).Writable() != 0 {
+		ops = append(ops, &zk.SetDataRequest{Path: t.dir, Data: recipes.FloorData(token), Version: anyVersion})
 	}
 	res, err := c.conn.Multi(ops...)
 	failed := zkerr.FailedOp(res)

@@ -42,7 +42,7 @@
 // answer that has come on an earlier connection is as good as lost; see outdated.go.
 //
 // A free lock costs one round trip, and a handoff as much in any queue, because
-// requests write and read a few bytes of the lock's directory; see directory.go,
+// requests write and read a few bytes of the lock's directory; see [recipes.DirectoryBook], directory.go,
 // handoff.go and turnover.go. What the client writes while something is being sent
 // goes out together ([outbox]).
 //

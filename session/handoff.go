@@ -51,7 +51,7 @@ func (t *Seat) createRequest(c *client, id string) *zk.CreateRequest {
 
 // markRequest asks for the directory's marker.
 func (t *Seat) markRequest() *zk.SetDataRequest {
-	return &zk.SetDataRequest{Path: t.dir, Data: marker(), Version: anyVersion}
+	return &zk.SetDataRequest{Path: t.dir, Data: recipes.Marker(), Version: anyVersion}
 }
 
 // joined reads the answers to a create and the marker behind it.
@@ -76,13 +76,13 @@ func (c *client) joined(t *Seat, epoch recipes.Epoch, res []zk.MultiResponse, cz
 // removeWithFloor deletes the own node and leaves word that nobody older is left.
 // It reports false if a plain delete has to be tried.
 func (c *client) removeWithFloor(t *Seat, e recipes.Delete, node string) (done bool, _ recipes.Input, _ error) {
-	czxid, token := c.dirs.writable(t.dir), t.token(node)
+	czxid, token := c.dirs.book(t.dir).Writable(), t.token(node)
 	if czxid == 0 || token == 0 || !t.brief() {
 		return false, nil, nil
 	}
 	res, err := c.conn.Multi(
 		&zk.DeleteRequest{Path: node, Version: anyVersion},
-		&zk.SetDataRequest{Path: t.dir, Data: floorData(token), Version: anyVersion})
+		&zk.SetDataRequest{Path: t.dir, Data: recipes.FloorData(token), Version: anyVersion})
 	failed := zkerr.FailedOp(res)
 	outcome, err := zkerr.ClassifyMulti(res, err)
 	switch {
@@ -132,10 +132,10 @@ func (c *client) advance(t *Seat, e recipes.Advance, past int64) (recipes.Input,
 	} else {
 		var wait sync.WaitGroup
 		wait.Go(func() { outcome, err = claim() })
-		var floor int64
-		floor, unread = c.floor(t.dir) // without a floor the next one or a listing tells
+		var says recipes.DirectoryData
+		says, unread = c.readDirectory(t.dir) // without a floor the next one or a listing tells
 		wait.Wait()
-		free = past != 0 && floor == past
+		free = says.Names(past)
 	}
 	switch {
 	case outcome != zkerr.Done:
@@ -156,16 +156,14 @@ func (c *client) advance(t *Seat, e recipes.Advance, past int64) (recipes.Input,
 	}
 }
 
-// floor reads the floor of the directory; 0 is none.
-func (c *client) floor(dir string) (czxid int64, _ error) {
+// readDirectory reads the directory's data.
+func (c *client) readDirectory(dir string) (recipes.DirectoryData, error) {
 	data, stat, err := c.conn.Get(dir)
 	if err != nil {
-		return 0, err
+		return recipes.DirectoryData{}, err
 	}
 	c.dirs.saw(dir, stat)
-	c.dirs.read(dir, data, stat)
-	czxid, _ = parseFloor(data)
-	return czxid, nil
+	return c.dirs.read(dir, data, stat), nil
 }
 
 // named reads the name that a server gave to a node.

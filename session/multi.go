@@ -212,12 +212,12 @@ func (m *multi) creating(c *client, t *Seat, id string) (ops []any, ours []int64
 		return ops, nil
 	}
 	for _, p := range m.members {
-		czxid := c.dirs.markable(p.dir)
+		czxid := c.dirs.book(p.dir).Markable()
 		if czxid == 0 {
 			return ops[:len(m.members)], nil // who is not known to be alone everywhere lists
 		}
 		ours = append(ours, czxid)
-		ops = append(ops, &zk.SetDataRequest{Path: p.dir, Data: marker(), Version: anyVersion})
+		ops = append(ops, &zk.SetDataRequest{Path: p.dir, Data: recipes.Marker(), Version: anyVersion})
 	}
 	return ops, ours
 }
@@ -263,10 +263,10 @@ func (m *multi) makeParents(c *client, missing int) error {
 	c.dirs.forget(m.members[missing].dir)
 	return m.each(func(i int) error {
 		p := m.members[i]
-		if i < missing || i > missing && c.dirs.writable(p.dir) != 0 {
+		if i < missing || i > missing && c.dirs.book(p.dir).Writable() != 0 {
 			return nil
 		}
-		return m.refusedAt(i, c.makeParents(p.dir, marker(), p.acl, false))
+		return m.refusedAt(i, c.makeParents(p.dir, recipes.Marker(), p.acl, false))
 	})
 }
 

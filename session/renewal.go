@@ -6,6 +6,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
@@ -31,12 +32,12 @@ func (c *client) renew(t *Seat, dir, own string) bool {
 	if own != "" {
 		ops = append(ops, &zk.DeleteRequest{Path: own, Version: anyVersion})
 	}
-	if _, ours := parseFloor(data); !ours || int(stat.NumChildren) > len(ops) {
+	if !recipes.ParseDirectoryData(data).Ours || int(stat.NumChildren) > len(ops) {
 		return false
 	}
 	ops = append(ops, &zk.DeleteRequest{Path: dir, Version: stat.Version})
 	if t.kind.Kazoo() {
-		ops = append(ops, &zk.CreateRequest{Path: dir, Data: marker(), Acl: t.acl, Flags: zk.FlagPersistent})
+		ops = append(ops, &zk.CreateRequest{Path: dir, Data: recipes.Marker(), Acl: t.acl, Flags: zk.FlagPersistent})
 	}
 	if _, err := zkerr.ClassifyMulti(c.conn.Multi(ops...)); err != nil {
 		return false

@@ -30,7 +30,7 @@ const reaped = 10
 // whether it is alone.
 func (c *client) create(t *Seat, epoch recipes.Epoch, id string) (recipes.Input, error) {
 	for range reaped {
-		if czxid := c.dirs.markable(t.dir); czxid != 0 && t.brief() {
+		if czxid := c.dirs.book(t.dir).Markable(); czxid != 0 && t.brief() {
 			if done, in, err := c.createMarked(t, epoch, id, czxid); done {
 				return in, err
 			}
@@ -38,7 +38,7 @@ func (c *client) create(t *Seat, epoch recipes.Epoch, id string) (recipes.Input,
 		made, err := c.conn.Create(t.prefix(id), t.dataIn(c), zk.FlagEphemeral|zk.FlagSequence, t.acl)
 		if errors.Is(err, zk.ErrNoNode) {
 			c.dirs.forget(t.dir)
-			if err := c.makeParents(t.dir, marker(), t.acl, t.kind.Kazoo()); err != nil {
+			if err := c.makeParents(t.dir, recipes.Marker(), t.acl, t.kind.Kazoo()); err != nil {
 				return unanswered(epoch, recipes.OpCreate, err)
 			}
 			continue
@@ -224,13 +224,10 @@ func (c *client) remove(t *Seat, e recipes.Delete) (recipes.Input, error) {
 	if events.Late(e.Node) && !e.Clean && c.renew(t, t.dir, t.at(e.Node)) {
 		return recipes.Deleted{Epoch: e.Epoch}, nil
 	}
-	if !e.Floor {
-		return c.removeOwn(t, e)
-	}
-	c.dirs.letGo(t.dir, e.Node) // before anybody can hear that it is gone
+	c.dirs.leaves(t.dir, e.Node, e.Floor) // before anybody can hear that it is gone
 	in, err := c.removeOwn(t, e)
 	if _, gone := in.(recipes.Deleted); gone {
-		c.dirs.isRemoved(t.dir, e.Node)
+		c.dirs.removed(t.dir, e.Node, e.Floor)
 	}
 	return in, err
 }

@@ -188,11 +188,9 @@ func (c *client) armed(node string, fires int, err error) {
 // of the protocol.
 func (c *client) enter(t *Seat, e recipes.Enter, id string) (recipes.Input, error) {
 	own := t.at(e.Node)
-	if e.Floor {
-		c.dirs.letGo(t.dir, e.Node) // before anybody can hear that it is gone
-	}
+	c.dirs.leaves(t.dir, e.Node, e.Floor) // before anybody can hear that it is gone
 	for range reaped {
-		ours := c.dirs.writable(t.permits.leases)
+		ours := c.dirs.book(t.permits.leases).Writable()
 		ops, count, floor := t.entering(c, e, own, id, ours != 0)
 		res, err := c.conn.Multi(ops...)
 		failed := zkerr.FailedOp(res)
@@ -207,7 +205,7 @@ func (c *client) enter(t *Seat, e recipes.Enter, id string) (recipes.Input, erro
 			return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpEnter, Missing: true}, err
 		case missing && failed > opOwn && failed != floor:
 			c.dirs.forget(t.permits.leases)
-			if err := c.makeParents(t.permits.leases, marker(), t.acl, false); err != nil {
+			if err := c.makeParents(t.permits.leases, recipes.Marker(), t.acl, false); err != nil {
 				return notOwn(unanswered(e.Epoch, recipes.OpEnter, err))
 			}
 		case outcome == zkerr.Refused && failed > opOwn && failed == count && !zkerr.Unsettled(err):
@@ -242,11 +240,11 @@ func (t *Seat) entering(c *client, e recipes.Enter, own, id string, ours bool) (
 	}
 	if ours && t.brief() {
 		count = len(ops)
-		ops = append(ops, &zk.SetDataRequest{Path: t.permits.leases, Data: marker(), Version: anyVersion})
+		ops = append(ops, &zk.SetDataRequest{Path: t.permits.leases, Data: recipes.Marker(), Version: anyVersion})
 	}
-	if e.Floor && token != 0 && c.dirs.writable(t.dir) != 0 && t.brief() {
+	if e.Floor && token != 0 && c.dirs.book(t.dir).Writable() != 0 && t.brief() {
 		floor = len(ops)
-		ops = append(ops, &zk.SetDataRequest{Path: t.dir, Data: floorData(token), Version: anyVersion})
+		ops = append(ops, &zk.SetDataRequest{Path: t.dir, Data: recipes.FloorData(token), Version: anyVersion})
 	}
 	return ops, count, floor
 }
@@ -256,9 +254,7 @@ func (c *client) entered(t *Seat, e recipes.Enter, res []zk.MultiResponse, count
 	if len(res) < opOwn+1+int(e.Permits) {
 		return recipes.Unknown{Epoch: e.Epoch, Op: recipes.OpEnter}, nil // it was executed, and a look-up finds the names
 	}
-	if e.Floor {
-		c.dirs.isRemoved(t.dir, e.Node)
-	}
+	c.dirs.removed(t.dir, e.Node, e.Floor)
 	leases := make([]string, e.Permits)
 	entered := recipes.Entered{Epoch: e.Epoch, Leases: make([]string, e.Permits)}
 	for i := range leases {

@@ -63,7 +63,7 @@ func (s *Session) paired(r *asked) request {
 		x := &turnover{leave: r}
 		s.leaving[r.seat.dir] = x
 		return x
-	case r.op == recipes.OpCreate && r.seat.in == nil && r.seat.brief() && s.client.dirs.markable(r.seat.dir) != 0:
+	case r.op == recipes.OpCreate && r.seat.in == nil && r.seat.brief() && s.client.dirs.book(r.seat.dir).Markable() != 0:
 		if x := s.leaving[r.seat.dir]; x != nil && x.leave.epoch == r.epoch {
 			x.enter, r.with = r, x
 			delete(s.leaving, r.seat.dir)
@@ -84,7 +84,7 @@ func (s *Session) unpair(r request) {
 // all, and why is found out by making the two requests one after the other.
 func (c *client) turnOver(x *turnover) (left, entered said, _ error) {
 	old, next := x.leave, x.enter
-	czxid := c.dirs.markable(next.seat.dir)
+	czxid := c.dirs.book(next.seat.dir).Markable()
 	if czxid == 0 {
 		return c.oneByOne(x)
 	}

@@ -1,0 +1,136 @@
+package recipes
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// This file is what a session knows of a directory of locks: what the directory's data say, and which holders of its own
+// have left. Each book is a small comparable value. The session keeps one for each directory, and the explorer keeps the same in
+// its worlds.
+
+// A directory that we made has data which say so: a line with a magic word, and perhaps a second one with a floor. A floor is
+// the zxid that created a node which left as a holder, so that no older contender is left. A node is named by that zxid and not by its
+// number, because an empty directory is removed, and its successor begins with number 0 again.
+const (
+	magic     = "zkgrant\n"
+	floorMark = "floor 0x"
+)
+
+// DirectoryData is what the data of a directory say.
+type DirectoryData struct {
+	Ours  bool  // the directory is one of ours
+	Floor int64 // the zxid of the floor's node; 0 is no floor
+}
+
+// ParseDirectoryData reads the data of a directory.
+func ParseDirectoryData(data []byte) DirectoryData {
+	rest, ours := bytes.CutPrefix(data, []byte(magic))
+	if !ours {
+		return DirectoryData{}
+	}
+	text, marked := strings.CutPrefix(string(rest), floorMark)
+	if !marked {
+		return DirectoryData{Ours: true}
+	}
+	czxid, err := strconv.ParseInt(strings.TrimSuffix(text, "\n"), 16, 64)
+	if err != nil {
+		return DirectoryData{Ours: true} // a later form: no floor that we know of
+	}
+	return DirectoryData{Ours: true, Floor: czxid}
+}
+
+// Marker returns the data of a directory of ours without a floor.
+func Marker() []byte { return []byte(magic) }
+
+// FloorData returns the data of a directory of ours with a floor.
+func FloorData(czxid int64) []byte { return fmt.Appendf(nil, "%s%s%x\n", magic, floorMark, czxid) }
+
+// Names reports whether the floor is the node that the zxid created; 0 is a node of which nothing is known.
+func (d DirectoryData) Names(czxid int64) bool {
+	return czxid != 0 && d.Floor == czxid
+}
+
+// DirectoryBook is what a session knows of one directory. The zero value knows nothing.
+//
+// Data are written only to a directory that is ours: a program's own data is never touched. A directory is known by the zxid
+// that created it. That knowledge ends when anything shows another directory by the same name.
+type DirectoryBook struct {
+	czxid     int64 // of a directory that is ours; 0 if it is not, or if that is not known
+	closed    bool  // its data may not be written
+	contended bool  // it had more than one node the last time
+	children  int32 // how many nodes it had then
+}
+
+// Writable returns the zxid of the directory if its data may be written, or 0.
+func (b DirectoryBook) Writable() (czxid int64) {
+	if b.closed {
+		return 0
+	}
+	return b.czxid
+}
+
+// Markable is Writable for a create. It returns 0 as well if the create cannot expect to be alone.
+func (b DirectoryBook) Markable() (czxid int64) {
+	if b.contended {
+		return 0
+	}
+	return b.Writable()
+}
+
+// Children returns how many nodes the directory had the last time, 0 if nobody has looked.
+func (b DirectoryBook) Children() int { return int(b.children) }
+
+// Saw takes a Stat of the directory. It reports whether the data could tell something new.
+func (b DirectoryBook) Saw(czxid int64, children, dataLength int32) (_ DirectoryBook, unknown bool) {
+	if b.czxid != 0 && b.czxid != czxid {
+		b = DirectoryBook{}
+	}
+	b.contended, b.children = children > 1, children
+	return b, b.czxid == 0 && !b.closed && int(dataLength) >= len(magic)
+}
+
+// Read takes the directory's data. A directory of ours may have got data of another program.
+func (b DirectoryBook) Read(data DirectoryData, czxid int64) DirectoryBook {
+	if !data.Ours {
+		return DirectoryBook{}
+	}
+	b.czxid = czxid
+	return b
+}
+
+// Shut notes that the directory's data may not be written.
+func (b DirectoryBook) Shut() DirectoryBook {
+	b.closed = true
+	return b
+}
+
+// LeaverBook is which of a session's own holders left one directory last. N names a node.
+type LeaverBook[N comparable] struct {
+	left    N // the last that has let go
+	removed N // the last that has let go, and whose node is gone
+}
+
+// Leaves notes that a contender gives its node up. Only a holder does so with a floor.
+func (b LeaverBook[N]) Leaves(node N, floor bool) LeaverBook[N] {
+	if floor {
+		b.left = node
+	}
+	return b
+}
+
+// Removed notes that the node is gone.
+func (b LeaverBook[N]) Removed(node N, floor bool) LeaverBook[N] {
+	if floor {
+		b.removed = node
+	}
+	return b
+}
+
+// Free reports whether a contender has nobody ahead. It has seen the node past go, and next stood ahead of that. If past was a
+// holder of ours, nobody was older. If next was one, and its node is gone, nobody else was.
+func (b LeaverBook[N]) Free(past, next N) bool {
+	return b.left == past || b.removed == next
+}
