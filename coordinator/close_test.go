@@ -9,6 +9,7 @@ import (
 	"os"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -467,8 +468,8 @@ func hangs() map[string]func(*zktest.Server) {
 	}
 }
 
-// TestReleaseDoneAndCloseTakeTheTimeoutTogether: three releases in a row, a wait for each, and Close take T together, whatever the
-// server leaves unanswered.
+// TestReleaseDoneAndCloseTakeTheTimeoutTogether: three releases in a row, a wait for each, and Close take T together when the server
+// hangs, is away, or answers nothing but pings and handshakes.
 func TestReleaseDoneAndCloseTakeTheTimeoutTogether(t *testing.T) {
 	for hang, fault := range hangs() {
 		for _, timeout := range []time.Duration{time.Second, 4 * time.Second, 10 * time.Second, 30 * time.Second} {
@@ -504,6 +505,43 @@ func TestReleaseDoneAndCloseTakeTheTimeoutTogether(t *testing.T) {
 						})
 					})
 				}
+			}
+		}
+	}
+}
+
+// TestOneReleaseBeforeAServerThatAnswersReads: a release, a wait for it, and Close take T together when the server swallows writes of some
+// kinds, and answers the rest. Several releases in a row can take longer: each next connection answers a read and is taken for good.
+func TestOneReleaseBeforeAServerThatAnswersReads(t *testing.T) {
+	for name, swallowed := range map[string][]zktest.Op{
+		"deletes":              {zktest.OpDelete},
+		"transactions":         {zktest.OpMulti},
+		"both, and the close":  {zktest.OpDelete, zktest.OpMulti, zktest.OpClose},
+		"all writes but close": {zktest.OpCreate, zktest.OpCreate2, zktest.OpSetData, zktest.OpDelete, zktest.OpMulti, zktest.OpSync},
+	} {
+		for _, timeout := range []time.Duration{time.Second, 10 * time.Second} {
+			for kind, options := range map[string][]coordinator.LockOption{"plain": nil, "with a record": {coordinator.DetectCrash()}} {
+				t.Run(fmt.Sprintf("%s, T %v, %s", name, timeout, kind), func(t *testing.T) {
+					eventstest.Bubble(t, func(t *testing.T) {
+						srv := zktest.Start(t, zktest.Tick(timeout/2))
+						c, err := coordinator.Connect(t.Context(), srv.Addr(), srv.Option(), coordinator.WithSessionTimeout(timeout))
+						eventstest.Must(t, err)
+						a, _ := coordtest.Hold(t, c.Mutex(lockPath, options...))
+						srv.Intercept(func(r zktest.Request) zktest.Action {
+							if slices.Contains(swallowed, r.Op) {
+								return zktest.Swallow()
+							}
+							return zktest.Pass()
+						})
+						start := time.Now()
+						coordtest.End(a)
+						done := time.Since(start)
+						_ = c.Close()
+						if took := time.Since(start); took > timeout {
+							t.Errorf("Done came after %v, and Close was through after %v; want %v together", done, took, timeout)
+						}
+					})
+				})
 			}
 		}
 	}
