@@ -95,6 +95,22 @@ func TestTxnOfOneThatDoesNotHoldSendsNothing(t *testing.T) {
 	}
 }
 
+// A Grant counts for a transaction from its moment on, whether or not anything has taken it.
+func TestTxnOfAGrantThatWasNotTaken(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		eventstest.Must(t, srv.Create(ledgerPath, nil))
+		a := coordtest.Queue(coordtest.Connect(t, srv).Mutex(lockPath))
+		if _, err := a.Txn(t.Context(), write("yes")); err != nil || written(srv) != "yes" {
+			t.Errorf("Txn behind a Grant that was not taken = %v, and %q is written; want nil and \"yes\"", err, written(srv))
+		}
+		a.Release()
+		<-a.Done()
+		if _, err := a.Txn(t.Context(), write("no")); !errors.Is(err, coordinator.ErrNotAcquired) || written(srv) != "yes" {
+			t.Errorf("Txn of a Grant that was taken back = %v, and %q is written; want ErrNotAcquired and \"yes\"", err, written(srv))
+		}
+	})
+}
+
 func TestTxnRefusesBadInput(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		_, a, _ := holder(t, srv, "")

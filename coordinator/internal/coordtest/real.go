@@ -51,25 +51,34 @@ func RawClient(t *testing.T, addr string) *zk.Conn {
 // QueueOf returns the names in a lock's directory by the number that the server gave them.
 func QueueOf(t *testing.T, raw *zk.Conn, dir string) []string {
 	t.Helper()
+	names, err := queueOf(raw, dir)
+	if err != nil {
+		t.Fatalf("listing %s: %v", dir, err)
+	}
+	return names
+}
+
+func queueOf(raw *zk.Conn, dir string) (names []string, _ error) {
 	names, _, err := raw.Children(dir)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
-		t.Fatalf("listing %s: %v", dir, err)
+		return nil, err
 	}
 	slices.SortFunc(names, func(a, b string) int {
 		na, _ := events.ParseName(a)
 		nb, _ := events.ParseName(b)
 		return events.CompareNames(na, nb)
 	})
-	return names
+	return names, nil
 }
 
-// Queued waits until n nodes are in the lock's directory, and returns their names.
+// Queued waits until n nodes are in the lock's directory, and returns their names. The client may be without a connection meanwhile.
 func Queued(t *testing.T, raw *zk.Conn, dir string, n int) (names []string) {
 	t.Helper()
+	var err error
 	eventstest.Eventually(t, fmt.Sprintf("%d nodes at %s", n, dir), func() bool {
-		names = QueueOf(t, raw, dir)
-		return len(names) == n
-	}, func() string { return fmt.Sprintf("there are %q", names) })
+		names, err = queueOf(raw, dir)
+		return err == nil && len(names) == n
+	}, func() string { return fmt.Sprintf("there are %q (%v)", names, err) })
 	return names
 }
 
