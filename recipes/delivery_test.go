@@ -15,10 +15,6 @@ func (e *environment) answer(w *world, c, i int) {
 		e.several.answer(w, c, r)
 		return
 	}
-	var fresh uint8
-	if cl.lease {
-		fresh = flagFresh
-	}
 	in := input{epoch: r.epoch, arg: r.op, own: noNode}
 	e.proof = 0
 	switch {
@@ -37,7 +33,7 @@ func (e *environment) answer(w *world, c, i int) {
 	case Op(r.op) == OpCreate:
 		in = input{kind: inCreated, epoch: r.epoch, arg: r.own - 1}
 		if r.flags&reqStands != 0 {
-			in.flag = flagAlone | fresh
+			in.flag = flagAlone
 		}
 		if r.flags&reqFirst != 0 {
 			e.proof = r.own
@@ -50,7 +46,7 @@ func (e *environment) answer(w *world, c, i int) {
 	case r.flags&reqMissing != 0:
 		in.kind, in.flag = inRefused, flagMissing
 	case Op(r.op) == OpClaim:
-		in = input{kind: inClaimed, epoch: r.epoch, flag: fresh}
+		in = input{kind: inClaimed, epoch: r.epoch}
 		if r.mask != 0 {
 			in.flag |= flagRecorded
 		}
@@ -61,7 +57,7 @@ func (e *environment) answer(w *world, c, i int) {
 			e.proof = r.arg + 1
 		}
 	case Op(r.op) == OpAdvance:
-		in = input{kind: inAdvanced, epoch: r.epoch, flag: fresh}
+		in = input{kind: inAdvanced, epoch: r.epoch}
 		if r.flags&reqFloor != 0 {
 			in.flag |= flagFloor
 		}
@@ -76,15 +72,19 @@ func (e *environment) answer(w *world, c, i int) {
 	case Op(r.op) == OpEnter && r.own == 0:
 		in.kind, in.flag = inRefused, flagStale
 	case Op(r.op) == OpEnter:
-		in = input{kind: inEntered, epoch: r.epoch, arg: r.own - 1, flag: fresh}
+		in = input{kind: inEntered, epoch: r.epoch, arg: r.own - 1}
 		w.removed(c, r.arg&7, r.flags&reqFloor != 0)
 		e.proof = r.own
 	case Op(r.op) == OpDelete:
 		in = input{kind: inDeleted, epoch: r.epoch}
 		w.removed(c, r.arg, r.flags&reqFloor != 0)
 	}
+	told := e.input(in)
 	if r.epoch == cl.epoch {
-		e.heardOwn(w, c, e.input(in))
+		e.heardOwn(w, c, told)
+	}
+	if e.judge(cl, r, told) {
+		in.flag |= flagFresh
 	}
 	e.feed(w, c, in)
 	e.proof = 0
@@ -119,6 +119,7 @@ func (e *environment) cancel(w *world, c int) {
 	cl.drop(i)
 	if r.epoch == cl.epoch {
 		w.own(c, w.owners(c).Leave(c+1))
+		cl.tenure = cl.tenure.GaveUp()
 	}
 	e.feed(w, c, input{kind: inCanceled, epoch: r.epoch})
 }

@@ -113,7 +113,6 @@ const (
 	shellCounts                        // counts the nodes after the create, not with it
 	shellGivesUp                       // takes a delete for done that failed as a whole because a floor may not be written
 	shellUnchecked                     // makes a read node in the place of a write node that may be gone
-	shellKeepsFloor                    // leaves a floor though a reader may have taken the writer's place
 	shellKeepsWord                     // leaves none, but remembers within the session that the writer has let go
 	shellAnySize                       // enters without a check of the size
 	shellOnePlace                      // looks for what it entered with in the queue only

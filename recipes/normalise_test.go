@@ -107,6 +107,9 @@ func (e *environment) normaliseClient(w *world, c int) {
 	if cl.told&toldFinish != 0 {
 		cl.wishes = 0 // the clock is stopped
 	}
+	if !cl.awaited() {
+		cl.tenure.asks = 0
+	}
 	t := &e.traits[cl.machine]
 	if !e.whole && (cl.requests[0].op != 0 || cl.armed|cl.fired|cl.look != 0) {
 		e.unheard(cl, t)
@@ -114,6 +117,16 @@ func (e *environment) normaliseClient(w *world, c int) {
 	if t.state == Over && cl.requests[0].op == 0 && cl.discard == 0 || cl.told == 0 && cl.role&roleTakes != 0 && w.never(c) {
 		*cl = cl.ended()
 	}
+}
+
+// awaited tells whether the request that the client's tenure names may still be answered.
+func (cl *client) awaited() bool {
+	for i := range cl.requests {
+		if r := &cl.requests[i]; r.op != 0 && cl.tenure.Awaits(Op(r.op)) && r.epoch == cl.epoch {
+			return true
+		}
+	}
+	return false
 }
 
 // normaliseSession forgets what concerns all who share a session, if it concerns none of them.

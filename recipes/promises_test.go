@@ -15,6 +15,7 @@ const (
 	untold     violation = "a holder that was not told its loss"
 	letIn      violation = "a node given up while a function runs under the lock"
 	noHold     violation = "a holder whose node is gone"
+	unnoted    violation = "a holder that its session does not know"
 	unproven   violation = "a grant that no claim proves"
 	tokenOrder violation = "a token that is not greater"
 	outOfOrder violation = "a caller told out of order"
@@ -189,6 +190,7 @@ func (e *environment) tell(w *world, c int, ef effect) violation {
 		return e.watchOwn(w, c)
 	case efLose:
 		cl.told |= toldLost
+		cl.tenure = cl.tenure.GaveUp()
 		if told&(toldGrant|toldLost|toldWithdrawn) != toldGrant {
 			return outOfOrder
 		}
@@ -239,7 +241,7 @@ func (e *environment) send(w *world, c int, op Op, ef effect) violation {
 	switch {
 	case op == OpList && ef.flag != 0:
 		r.flags = reqBarrier
-	case op == OpDelete && ef.flag != 0 && (cl.role&roleTraded == 0 || e.shell == shellKeepsFloor || e.shell == shellKeepsWord):
+	case op == OpDelete && ef.flag != 0 && (cl.tenure.Floor() || e.shell == shellKeepsWord):
 		r.flags = reqFloor
 	case op == OpClaim:
 		r.mask = ef.past
@@ -269,7 +271,7 @@ func (e *environment) send(w *world, c int, op Op, ef effect) violation {
 		r.status = parked
 	}
 	switch {
-	case r.status == lost:
+	case r.status == lost || e.several != nil:
 	case op == OpCreate && cl.role&roleTakes != 0:
 		e.takePlace(w, c, &r)
 	case op == OpCreate && e.single:
@@ -278,6 +280,9 @@ func (e *environment) send(w *world, c int, op Op, ef effect) violation {
 		cl.shortcut(&r)
 	case op == OpList:
 		e.joinListing(w, c, &r)
+	}
+	if r.status != lost && r.status != executed && e.several == nil {
+		cl.tenure, _ = cl.tenure.Asked(op, op)
 	}
 	if !cl.push(r) {
 		return overflow
@@ -322,6 +327,10 @@ func (e *environment) check(w *world) {
 		own := e.traits[cl.machine].own
 		if own == noNode {
 			e.bad = noHold
+			return
+		}
+		if !e.plain && !cl.tenure.Holds() {
+			e.bad = unnoted
 			return
 		}
 		if w.byHand&(1<<own) != 0 {

@@ -148,7 +148,7 @@ func (e *environment) executeDelete(w *world, c int, r *request, plain bool) (do
 		}
 	case w.past[0]&bit == 0:
 	case plain && e.shell == shellGivesUp:
-	case r.flags&reqFloor == 0, plain, e.shell == shellKeepsWord && cl.role&roleTraded != 0:
+	case r.flags&reqFloor == 0, plain, e.shell == shellKeepsWord && !cl.tenure.Floor():
 		w.without(bit)
 	case e.shell == shellApart || e.shell == shellNumbers:
 		w.without(bit)

@@ -27,6 +27,9 @@ func (e *environment) do(w *world, s step) {
 		}
 		if e.traits[cl.machine].own == s.node {
 			e.heardOwn(w, c, Gone{})
+			if cl.tenure.Holds() {
+				cl.tenure = cl.tenure.GaveUp()
+			}
 		}
 		e.feed(w, c, input{kind: inGone, epoch: cl.epoch, arg: s.node})
 	case stepChanged:
@@ -45,6 +48,7 @@ func (e *environment) do(w *world, s step) {
 			cl.epoch++
 			cl.conn, cl.closed, cl.lag, cl.seen, cl.lease, cl.left, cl.look = connUp, 0, 0, 0, true, LeaverBook[uint8]{}, 0
 			cl.role &^= roleClaims
+			cl.tenure = cl.tenure.GaveUp()
 			e.feed(w, c, input{kind: inOpened, epoch: cl.epoch})
 		})
 	case stepDiscard:
@@ -259,6 +263,9 @@ func (e *environment) cut(w *world, c int) {
 	w.each(c, func(_ int, cl *client) { seen = min(seen, cl.seen) })
 	w.each(c, func(c int, cl *client) {
 		cl.seen = seen
+		if cl.flags&flagStrict != 0 {
+			cl.tenure = cl.tenure.Ceased()
+		}
 		e.feed(w, c, input{kind: inSuspended})
 	})
 }
@@ -349,6 +356,7 @@ func (e *environment) expired(w *world, c int) {
 		cl.lose(sent)
 		cl.lose(parked)
 		cl.armed, cl.fired, cl.conn, cl.seen, cl.look = 0, 0, connNone, 0, 0
+		cl.tenure = cl.tenure.GaveUp()
 	})
 	w.each(c, func(c int, _ *client) { e.feed(w, c, input{kind: inExpired}) })
 }
@@ -366,6 +374,9 @@ func (e *environment) lapse(w *world, c int) {
 		cl.lease = false
 	})
 	if good {
-		w.each(c, func(c int, _ *client) { e.feed(w, c, input{kind: inLeaseRanOut}) })
+		w.each(c, func(c int, cl *client) {
+			cl.tenure = cl.tenure.Ceased()
+			e.feed(w, c, input{kind: inLeaseRanOut})
+		})
 	}
 }

@@ -13,7 +13,6 @@ const (
 	roleShares                   // is in one session with all others who share
 	roleTrades                   // a writer whose place a reader of the same session may take
 	roleTakes                    // that reader
-	roleTraded                   // a writer whose place may have been taken
 	roleClaims                   // of a lock that is one node: it has that, or may have made it
 	roleKazoo                    // bears kazoo's names
 )
@@ -88,11 +87,11 @@ func (w *world) orphaned(c int) bool {
 // only while the writer holds, which from then on leaves no floor.
 func (e *environment) takePlace(w *world, c int, r *request) {
 	t := w.trader(c)
-	if t < 0 || e.traits[w.clients[t].machine].state != Held {
+	if t < 0 || !w.clients[t].tenure.Holds() {
 		r.status, r.flags = executed, r.flags|reqMissing|reqRefused // by the session itself
 		return
 	}
-	w.clients[t].role |= roleTraded
+	w.clients[t].tenure = w.clients[t].tenure.Traded()
 	r.mask = 1 + e.traits[w.clients[t].machine].own
 }
 
@@ -178,6 +177,32 @@ func (cl *client) shortcut(r *request) {
 		r.mask |= 1<<partFloor | 1<<partWatch
 		r.flags |= reqFloor
 	}
+}
+
+// proves tells whether an answer proves all that a grant needs but for the lease.
+func (e *environment) proves(in Input) bool {
+	switch in := in.(type) {
+	case Created:
+		return in.Alone && !e.permits
+	case Advanced:
+		return in.Floor
+	case Claimed, Entered:
+		return true
+	default:
+		return false
+	}
+}
+
+// judge tells whether an answer is fresh, and notes what it says of the client's tenure.
+func (e *environment) judge(cl *client, r request, in Input) (fresh bool) {
+	switch refused, is := in.(Refused); {
+	case r.epoch != cl.epoch:
+	case is && refused.Op == OpClaim && refused.Missing && cl.tenure.Holds():
+		cl.tenure = cl.tenure.GaveUp()
+	case e.proves(in):
+		cl.tenure, fresh = cl.tenure.Proven(Op(r.op), cl.lease)
+	}
+	return fresh
 }
 
 // over ends what there is of a client.

@@ -27,8 +27,6 @@ var shellBugs = []shellBug{
 	{shellUndated, "believes an answer of an earlier connection", "clients=2 cut=1 remove=1 plain eager late dated -> two holders"},
 	{shellCancelsSent, "says that a create was taken back though it was sent", "clients=1 withdraw=1 -> a node left behind"},
 	// Several machines in one session.
-	{shellKeepsFloor, "leaves a floor though a reader has its place",
-		"roles=trades,takes,writer guest=1 sharing eager -> a floor with an older contender"},
 	{shellKeepsWord, "leaves no floor, and its session takes it for the last one",
 		"roles=trades,takes,writer+shares guest=1 foreign=1 plain readers sharing eager simple worlds=5000000 -> two holders"},
 	{shellUnchecked, "downgrades without a check of the write node", "roles=trades,takes,writer remove=1 plain sharing eager -> two holders"},

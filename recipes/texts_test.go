@@ -195,7 +195,7 @@ func inputText(in Input) string {
 		case in.Stands:
 			text = "Advanced: stands"
 		}
-		if !in.Fresh {
+		if in.Floor && !in.Fresh {
 			text += ", too late"
 		}
 		return text

@@ -91,8 +91,8 @@ type client struct {
 	left     LeaverBook[uint8] // of nodes, each 1 + its index
 	look     uint8
 	wishes   wishes
-	known    uint8 // of a multi-lock: the nodes that the shell knows to be the attempt's, or to have been
-	_        [2]uint8
+	known    uint8      // of a multi-lock: the nodes that the shell knows to be the attempt's, or to have been
+	tenure   Tenure[Op] // the session's book; its latest request of an Op is named by that
 }
 
 type conn uint8

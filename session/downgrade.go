@@ -37,10 +37,7 @@ func (t *Seat) fence() int64 {
 }
 
 // mayTakePlace tells whether the request may be made: a create in the place of a writer only
-// while that holds. From then on, that one leaves no floor, which would say that nobody older is left:
-// 1. W holds, and a reader R and another writer V wait behind it; 2. W's read node is made;
-// 3. W leaves, and R enters beside it; 4. R leaves; 5. V knows that W is gone, and would
-// take its word that nobody is ahead. Both requests come through here, so no
+// while that holds. From then on, that one leaves no floor, see [recipes.Tenure.Floor]. Both requests come through here, so no
 // floor is under way when a read node is made, and none is sent later.
 func (s *Session) mayTakePlace(r *asked) bool {
 	switch {
@@ -50,10 +47,10 @@ func (s *Session) mayTakePlace(r *asked) bool {
 			return false
 		}
 		for _, w := range s.together(writer) {
-			w.shared = true
+			w.tenure = w.tenure.Traded()
 		}
-	case r.op == recipes.OpDelete && r.seat.shared:
-		r.floor = false
+	case r.op == recipes.OpDelete:
+		r.floor = r.floor && r.seat.tenure.Floor()
 	}
 	return true
 }

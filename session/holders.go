@@ -23,26 +23,33 @@ const (
 	probeMin  = 4
 )
 
-// noteTenure takes a request for what it says about its seat. Whoever creates a
-// node or deletes one does not hold any; whoever creates or claims one may soon.
+// note writes down what a seat's tenure is now, and lists the seat by it. A seat that has come to hold is listed with its node before.
+func (s *Session) note(seat *Seat, now recipes.Tenure[*asked]) {
+	seat.tenure = now
+	if !now.Holds() {
+		delete(s.holders, seat)
+	}
+	if now.Bare() {
+		s.bare[seat] = struct{}{}
+	} else {
+		delete(s.bare, seat)
+	}
+}
+
+// noteTenure takes a request for what it says about its seat.
 func (s *Session) noteTenure(r *asked) {
+	now, held := r.seat.tenure.Asked(r.op, r)
+	r.held = held
+	s.note(r.seat, now)
 	switch r.op {
-	case recipes.OpCreate:
-		s.gaveUp(r.seat)
-		s.claims[r.seat] = r
-	case recipes.OpClaim, recipes.OpAdvance, recipes.OpEnter:
-		if _, r.held = s.holders[r.seat]; !r.held { // else it asks whether it holds still, and is no claimant if that has ended meanwhile
-			s.claims[r.seat] = r
-		}
-	case recipes.OpDelete:
-		s.gaveUp(r.seat)
-	case recipes.OpSurvey:
-		delete(s.claims, r.seat) // whatever it was, it was answered; this one may be followed by a long wait
+	case recipes.OpCreate, recipes.OpDelete:
+		r.seat.layout.told(false)
 	case recipes.OpList:
 		r.turn, r.seat.passed = r.seat.passed, false
 		r.seat.turn = r.turn
 	case recipes.OpWatch:
 		r.turn = r.seat.turn // what the list request has found may be gone
+	case recipes.OpClaim, recipes.OpAdvance, recipes.OpSurvey, recipes.OpEnter:
 	}
 }
 
@@ -54,16 +61,10 @@ func (s *Session) gaveUp(seat *Seat) {
 
 // lapsed: the seat holds no more, and may keep its node for now. If that is the one node of a lock, those who wait for it hear of
 // its end by way of the seat (see [Session.singleGone]), so it is still the seat's.
-func (s *Session) lapsed(seat *Seat) {
-	delete(s.claims, seat)
-	delete(s.holders, seat)
-	delete(s.bare, seat)
-}
+func (s *Session) lapsed(seat *Seat) { s.note(seat, seat.tenure.GaveUp()) }
 
-// ceased: the seat is no holder any more. The rest goes when it gives its node up, for it may want to hold it still: 1. A create proved
-// that it is alone, and it was taken for a holder; 2. it wants more than that, a record, or a connection where suspended is lost;
-// 3. the lease runs out, which takes nothing from it; 4. it claims, and from then on it holds.
-func (s *Session) ceased(seat *Seat) { delete(s.holders, seat) }
+// ceased: the seat is no holder any more, see [recipes.Tenure.Ceased].
+func (s *Session) ceased(seat *Seat) { s.note(seat, seat.tenure.Ceased()) }
 
 // holds tells whether the seat holds, before its node is shared or its place is taken. A seat that has lapsed holds nothing,
 // even while the message of it is on its way:
@@ -71,8 +72,7 @@ func (s *Session) ceased(seat *Seat) { delete(s.holders, seat) }
 // which waits in the mailbox; 3. the moment comes, the machine alone decides that the lock is lost, and it keeps the node; 4. the
 // mailbox is read, and the message of 3 stands behind 2.
 func (s *Session) holds(seat *Seat) bool {
-	_, ok := s.holders[seat]
-	return ok && !seat.lapsed.Load()
+	return seat.tenure.Holds() && !seat.lapsed.Load()
 }
 
 // settle notes that an answer has said that the node is the seat's.
@@ -84,9 +84,9 @@ func (s *Session) settle(c *client, seat *Seat) {
 
 // nobodyHolds: there is no session.
 func (s *Session) nobodyHolds() {
-	clear(s.claims)
-	clear(s.holders)
-	clear(s.bare)
+	for _, seat := range s.seats {
+		s.lapsed(seat)
+	}
 	clear(s.shares)
 }
 
@@ -95,16 +95,13 @@ func (s *Session) nobodyHolds() {
 // nobody's proof is fresh who is no holder then; so whoever is told that it is will
 // hear of the end of that lease.
 func (s *Session) judge(c *client, r *asked) (fresh bool) {
-	if c != s.client || c.over || !s.clock.now().Before(c.lease.Deadline()) {
-		return false
-	}
-	if s.claims[r.seat] == r { // else it has given up meanwhile, and stays out, or it is a holder, or was when it asked
-		delete(s.claims, r.seat) // it has been answered, and would be kept for as long as the lock is held
+	now, fresh := r.seat.tenure.Proven(r, c == s.client && !c.over && s.clock.now().Before(c.lease.Deadline()))
+	if now.Holds() && !r.seat.tenure.Holds() {
 		s.holders[r.seat] = r.node
 		s.guard(c)
 	}
-	_, held := s.holders[r.seat]
-	return held
+	s.note(r.seat, now)
+	return fresh
 }
 
 // onClaimed passes the answer to a claim on. It may renew the life of a session that
@@ -119,8 +116,7 @@ func (s *Session) onClaimed(c *client, r *asked, claimed recipes.Claimed) {
 // passOn passes on what proves as much as a claim.
 func (s *Session) passOn(c *client, r *asked, fresh bool, in recipes.Input) {
 	s.sure(c, r.seat)
-	_, held := s.holders[r.seat]
-	if !fresh && !held && s.claims[r.seat] == r && c == s.client && !c.over {
+	if !fresh && r.seat.tenure.Awaits(r) && c == s.client && !c.over {
 		time.AfterFunc(c.lease.Window(), func() { r.seat.post(in, nil) })
 		return
 	}
@@ -159,12 +155,7 @@ func (s *Session) onAdmitted(c *client, r *asked, entered recipes.Entered) {
 // judgeBare is judge for nodes that nobody watches yet.
 func (s *Session) judgeBare(c *client, r *asked) (fresh bool) {
 	fresh = s.judge(c, r)
-	// If the answer came too late to be a proof, a claim will follow, and nothing is
-	// listed for that either. Whoever has given up meanwhile is in neither map.
-	_, held := s.holders[r.seat]
-	if held || s.claims[r.seat] == r {
-		s.bare[r.seat] = struct{}{}
-	}
+	s.note(r.seat, r.seat.tenure.Unwatched(r))
 	return fresh
 }
 
@@ -184,7 +175,7 @@ func (s *Session) cover(c *client) {
 		if !held {
 			continue // it is about to claim
 		}
-		delete(s.bare, seat)
+		s.note(seat, seat.tenure.Watched())
 		seat.layout.cover(s, c, seat, node)
 	}
 }

@@ -43,9 +43,9 @@ type Seat struct {
 	post actors.Post
 
 	// Only the session's drain touches these.
+	tenure recipes.Tenure[*asked]
 	unsent *asked // its latest request that waits to be sent, a delete excepted
 	place  int32  // among the session's seats
-	shared bool   // a reader may have taken its place in the queue
 	turn   bool   // its latest list request was made because its turn may have come
 	passed bool   // a node that it had watched is gone, and it has not listed since
 

@@ -65,9 +65,8 @@ type Session struct {
 	awaySince time.Time
 	clamped   time.Duration        // the timeout of the servers' that was told; 0: they have taken what was asked for
 	seats     []*Seat              // those that want the news, each at its place
-	claims    map[*Seat]*asked     // the latest request of a seat that may end in a grant
-	holders   map[*Seat]string     // the nodes of those that were told that an answer of that kind is fresh
-	bare      map[*Seat]struct{}   // those alone by their create, whose nodes nobody watches yet
+	holders   map[*Seat]string     // those that hold by their tenure, with their nodes
+	bare      map[*Seat]struct{}   // those whose nodes nobody watches yet by it
 	shares    map[*Seat]*share     // of those that have, or had, a node together
 	pending   pending              // the requests that wait for a connection or for room
 	quiet     chan<- struct{}      // closed when the last flight was answered; nil: nobody waits for that
@@ -99,7 +98,7 @@ func Open(servers Servers, cfg Config, group *actors.Group, news func(events.Eve
 		servers: servers, chroot: servers.Chroot, cfg: cfg, group: group, news: news,
 		first: make(chan struct{}), closed: make(chan struct{}), clock: clock{cfg.Asleep}, plain: plainContents(cfg.ACL),
 		living: map[*client]struct{}{},
-		claims: map[*Seat]*asked{}, holders: map[*Seat]string{}, bare: map[*Seat]struct{}{},
+		holders: map[*Seat]string{}, bare: map[*Seat]struct{}{},
 		shares: map[*Seat]*share{}, leaving: map[string]*turnover{},
 		elections: elections{watched: map[string]*leaderWatch{}},
 		view:      view{state: Connecting, renewed: make(chan struct{})},

@@ -38,8 +38,7 @@ import (
 // share is a node that several seats have, or had: those that have not deleted it yet.
 type share struct {
 	seats []*Seat
-	floor bool // one that has deleted it would have left a floor
-	dirty bool // and one would have left the record
+	book  recipes.Share
 }
 
 // answerHere answers the request if that takes no server.
@@ -97,12 +96,10 @@ func (s *Session) join(r *asked) bool {
 	sh.seats = append(sh.seats, seat)
 	s.shares[seat] = sh
 
-	seat.shared = owner.shared
 	seat.nameOwn(r.epoch, node, token)
 	s.holders[seat] = node
-	if _, bare := s.bare[owner]; bare { // nobody watches the node yet
-		s.bare[seat] = struct{}{}
-	} else {
+	s.note(seat, seat.tenure.Joins(owner.tenure))
+	if !seat.tenure.Bare() {
 		seat.want(c, node)
 	}
 	created := recipes.Created{Epoch: r.epoch, Node: name, Alone: true, Fresh: true, Token: token}
@@ -116,18 +113,17 @@ func (s *Session) join(r *asked) bool {
 	return true
 }
 
-// part answers a delete of a node that others still have. The last one's is made. It leaves
-// a floor if any of them would have, for that is true of the node: it was the first in its
-// queue, and somebody has waited for that. If a reader has taken its place there is none,
-// see mayTakePlace, which looks at the delete behind this. The record goes along if each of them would have removed it.
+// part answers a delete of a node that others still have. The last one's is made, as [recipes.Share] says. If a reader has taken
+// the node's place it leaves no floor, see mayTakePlace, which looks at the delete behind this.
 func (s *Session) part(r *asked) bool {
 	sh := s.shares[r.seat]
 	if sh == nil {
 		return false
 	}
-	sh.floor, sh.dirty = sh.floor || r.floor, sh.dirty || !r.clean
-	if len(sh.seats) == 1 {
-		r.floor, r.clean = sh.floor, !sh.dirty
+	book, last, floor, clean := sh.book.Leaves(len(sh.seats), r.floor, r.clean)
+	sh.book = book
+	if last {
+		r.floor, r.clean = floor, clean
 		return false
 	}
 	s.quit(r.seat)

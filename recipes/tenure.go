@@ -1,0 +1,127 @@
+package recipes
+
+// Tenure is the book of who holds: what a session knows of one contender's hold on its node. A session tells those who hold that the
+// lease has run out, probes for them, and lets others share their nodes or take their places. So it has to know at each moment what the
+// contender's machine will believe when all that is posted to it has come. R names a request, and its zero value is none.
+type Tenure[R comparable] struct {
+	asks R // the latest request that may end in a grant
+	is   tenureBits
+}
+
+type tenureBits uint8
+
+const (
+	tenureHolds tenureBits = 1 << iota // it was told that an answer is fresh which proves all the rest
+	tenureBare                         // it is alone by its create, and nobody watches its node yet
+	tenureTaken                        // a reader may have taken the node's place in the queue
+)
+
+// Holds reports whether the contender holds.
+func (t Tenure[R]) Holds() bool { return t.is&tenureHolds != 0 }
+
+// Bare reports whether nobody watches the node yet.
+func (t Tenure[R]) Bare() bool { return t.is&tenureBare != 0 }
+
+// Awaits reports whether the contender may be granted the lock by the answer to the request.
+func (t Tenure[R]) Awaits(r R) bool { return r != *new(R) && t.asks == r }
+
+// Asked takes a request for what it says about the contender. A contender that creates a node or deletes it does not hold; one
+// that creates or claims may soon. It reports held if the contender asks whether it holds still: such a request makes no
+// holder of it, if that has ended meanwhile.
+func (t Tenure[R]) Asked(op Op, r R) (_ Tenure[R], held bool) {
+	switch op {
+	case OpCreate:
+		t = t.GaveUp()
+		t.asks = r
+	case OpClaim, OpAdvance, OpEnter:
+		if t.Holds() {
+			return t, true
+		}
+		t.asks = r
+	case OpDelete:
+		t = t.GaveUp()
+	case OpSurvey:
+		t.asks = *new(R) // it was answered, and a long wait may follow
+	case OpList, OpWatch:
+	}
+	return t, false
+}
+
+// Proven takes the answer to a request, which proves all but the lease, and whether the lease is good. The answer is fresh for a
+// contender that holds from then on. A contender that has given up meanwhile stays out.
+func (t Tenure[R]) Proven(r R, lease bool) (_ Tenure[R], fresh bool) {
+	if !lease {
+		return t, false
+	}
+	if t.Awaits(r) {
+		t.asks = *new(R) // it would be kept for as long as the lock is held
+		t.is |= tenureHolds
+	}
+	return t, t.Holds()
+}
+
+// Unwatched notes behind Proven that nobody watches the node yet. If the answer came too late to be a proof, a claim follows, and
+// nothing is listed for that.
+func (t Tenure[R]) Unwatched(r R) Tenure[R] {
+	if t.Holds() || t.Awaits(r) {
+		t.is |= tenureBare
+	}
+	return t
+}
+
+// Watched notes that the node is watched.
+func (t Tenure[R]) Watched() Tenure[R] {
+	t.is &^= tenureBare
+	return t
+}
+
+// Ceased notes that the contender holds no more. The rest goes when it gives its node up, for it may want to hold it still: 1. A
+// create proved that it is alone, and it was taken for a holder; 2. it wants more than that, a record, or a connection where
+// suspended is lost; 3. the lease runs out, which takes nothing from it; 4. it claims, and from then on it holds.
+func (t Tenure[R]) Ceased() Tenure[R] {
+	t.is &^= tenureHolds
+	return t
+}
+
+// GaveUp notes that the contender has no node, or will have none soon, or that it has lost the lock and will not hold again by what it
+// has asked for.
+func (t Tenure[R]) GaveUp() Tenure[R] {
+	t.asks = *new(R)
+	t.is &= tenureTaken
+	return t
+}
+
+// Joins gives the contender the node of an owner, which holds.
+func (t Tenure[R]) Joins(owner Tenure[R]) Tenure[R] {
+	return Tenure[R]{is: owner.is}
+}
+
+// Traded notes that a reader is to take the node's place in the queue, which it may do only while the contender holds.
+func (t Tenure[R]) Traded() Tenure[R] {
+	t.is |= tenureTaken
+	return t
+}
+
+// Floor reports whether the contender may leave a floor with its node. It may not if a reader may have its place, for a floor says that
+// nobody older is left:
+// 1. W holds, and a reader R and another writer V wait behind it; 2. W's read node is made;
+// 3. W leaves, and R enters beside it; 4. R leaves; 5. V knows that W is gone, and would
+// take its word that nobody is ahead.
+func (t Tenure[R]) Floor() bool {
+	return t.is&tenureTaken == 0
+}
+
+// Share is the book of a node that several contenders of a session have, or had.
+type Share struct {
+	floor bool // one that has given it up would have left a floor
+	dirty bool // and one would have left the record
+}
+
+// Leaves notes that one of the owners, those that have not given the node up, wants to delete it: with a floor, and clean, which is
+// without the record. The last one's delete is made, with what Leaves returns. It leaves a floor if any of them would have, for that is
+// true of the node: it was the first in its queue, and a contender has waited for that. The record goes along if each of them
+// would have removed it.
+func (s Share) Leaves(owners int, floor, clean bool) (_ Share, last, withFloor, withClean bool) {
+	s.floor, s.dirty = s.floor || floor, s.dirty || !clean
+	return s, owners == 1, s.floor, !s.dirty
+}

@@ -1,0 +1,96 @@
+package recipes
+
+import (
+	"fmt"
+	"testing"
+)
+
+// A tenancy is what the history of a tenure amounts to, by its promises.
+type tenancy struct {
+	asks                uint8 // the latest request that may end in a grant, unless something has outdated it
+	holds, bare, traded bool
+}
+
+// TestTenureInEveryOrder goes through all histories of a contender: what it asks for, in which the n-th request is n, and what is learnt of it.
+func TestTenureInEveryOrder(t *testing.T) {
+	var visit func(now Tenure[uint8], want tenancy, requests uint8, history string)
+	visit = func(now Tenure[uint8], want tenancy, requests uint8, history string) {
+		got := tenancy{now.asks, now.Holds(), now.Bare(), !now.Floor()}
+		if got != want || now.Awaits(0) || want.asks != 0 && !now.Awaits(want.asks) {
+			t.Fatalf("after%s: %+v, want %+v", history, got, want)
+		}
+		if len(history) > 40 {
+			return
+		}
+		ask := func(op Op, want tenancy, held bool) {
+			next, asked := now.Asked(op, requests+1)
+			if asked != held {
+				t.Fatalf("after%s, %v asks whether it holds still: %v, want %v", history, op, asked, held)
+			}
+			visit(next, want, requests+1, fmt.Sprintf("%s %-9v", history, op))
+		}
+		learn := func(what string, next Tenure[uint8], want tenancy) {
+			visit(next, want, requests, fmt.Sprintf("%s %-9s", history, what))
+		}
+		out := tenancy{traded: want.traded}
+		if requests < 2 {
+			ask(OpCreate, tenancy{asks: requests + 1, traded: want.traded}, false)
+			for _, op := range []Op{OpClaim, OpAdvance, OpEnter} {
+				then := want
+				if !want.holds {
+					then.asks = requests + 1
+				}
+				ask(op, then, want.holds)
+			}
+			ask(OpDelete, out, false)
+			then := want
+			then.asks = 0
+			ask(OpSurvey, then, false)
+			ask(OpList, want, false)
+		}
+		for r := uint8(1); r <= requests; r++ {
+			then := want
+			if then.asks == r {
+				then.asks, then.holds = 0, true
+			}
+			next, fresh := now.Proven(r, true)
+			if fresh != then.holds {
+				t.Fatalf("after%s, the proof of %d is fresh: %v, want %v", history, r, fresh, then.holds)
+			}
+			learn(fmt.Sprint("proof ", r), next, then)
+			if next, fresh := now.Proven(r, false); fresh || next != now {
+				t.Fatalf("after%s, the proof of %d behind the lease: %v, fresh %v", history, r, next, fresh)
+			}
+			then = want
+			then.bare = then.bare || then.holds || then.asks == r
+			learn(fmt.Sprint("bare ", r), now.Unwatched(r), then)
+		}
+		watched, ceased, traded := want, want, want
+		watched.bare, ceased.holds, traded.traded = false, false, true
+		learn("watched", now.Watched(), watched)
+		learn("ceased", now.Ceased(), ceased)
+		learn("traded", now.Traded(), traded)
+		learn("gave up", now.GaveUp(), out)
+		if joined := (Tenure[uint8]{asks: 9}).Joins(now); joined.asks != 0 || joined.is != now.is {
+			t.Fatalf("after%s %v, who joins is %v", history, now, joined)
+		}
+	}
+	visit(Tenure[uint8]{}, tenancy{}, 0, "")
+}
+
+// TestTheLastOwnerDeletesForAll has each of three owners leave with or without a floor and the record.
+func TestTheLastOwnerDeletesForAll(t *testing.T) {
+	for wishes := range 1 << 6 {
+		var share Share
+		anyFloor, allClean := false, true
+		for i := range 3 {
+			floor, clean := wishes&(1<<i) != 0, wishes&(8<<i) != 0
+			anyFloor, allClean = anyFloor || floor, allClean && clean
+			next, last, withFloor, withClean := share.Leaves(3-i, floor, clean)
+			share = next
+			if last != (i == 2) || withFloor != anyFloor || withClean != allClean {
+				t.Errorf("%06b, the delete of owner %d: last %v, floor %v, clean %v", wishes, i, last, withFloor, withClean)
+			}
+		}
+	}
+}
