@@ -19,9 +19,6 @@ func (e *environment) answer(w *world, c, i int) {
 	if cl.lease {
 		fresh = flagFresh
 	}
-	if r.epoch == cl.epoch {
-		cl.unclaim(r)
-	}
 	in := input{epoch: r.epoch, arg: r.op, own: noNode}
 	e.proof = 0
 	switch {
@@ -86,6 +83,9 @@ func (e *environment) answer(w *world, c, i int) {
 		in = input{kind: inDeleted, epoch: r.epoch}
 		w.removed(c, r.arg, r.flags&reqFloor != 0)
 	}
+	if r.epoch == cl.epoch {
+		e.heardOwn(w, c, e.input(in))
+	}
 	e.feed(w, c, in)
 	e.proof = 0
 }
@@ -118,7 +118,7 @@ func (e *environment) cancel(w *world, c int) {
 	r := cl.requests[i]
 	cl.drop(i)
 	if r.epoch == cl.epoch {
-		cl.unclaim(request{op: r.op})
+		w.own(c, w.owners(c).Leave(c+1))
 	}
 	e.feed(w, c, input{kind: inCanceled, epoch: r.epoch})
 }
@@ -132,5 +132,8 @@ func (e *environment) fail(w *world, c int) {
 	}
 	r := cl.requests[i]
 	cl.drop(i)
+	if r.epoch == cl.epoch {
+		e.heardOwn(w, c, Unknown{Op: Op(r.op)})
+	}
 	e.feed(w, c, input{kind: inUnknown, epoch: r.epoch, arg: r.op})
 }

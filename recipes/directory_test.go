@@ -126,7 +126,6 @@ const (
 	shellOverwrites                    // writes its own record over one that it finds
 	shellTakesForGone                  // takes a record in the way of its own for the end of its node
 	shellTwoSteps                      // gives its node up, and removes the record then
-	shellAllClaim                      // takes any node of its session for its own, of a lock that is one node
 	shellUndated                       // believes an answer of an earlier connection
 	shellCancelsSent                   // says that a create was not made though it was
 	shellJoinsLate                     // serves a list request by a listing that was read before it

@@ -8,7 +8,7 @@ func (e *environment) list(w *world, c int, r *request, view uint8) {
 	leases := w.forms.leases()
 	r.mask = view &^ leases
 	for id, n := range w.nodes {
-		if r.arg != 0 && n.owner == uint8(c)+1 && n.attempt == r.arg && r.mask&(1<<id) != 0 {
+		if r.arg != 0 && n.owner == uint8(c)+1 && n.attempt == r.arg && r.mask&(1<<id) != 0 && !e.single {
 			r.own = uint8(id) + 1 | n.epoch<<4
 		}
 	}

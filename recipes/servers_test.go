@@ -26,7 +26,7 @@ func (e *environment) do(w *world, s step) {
 			return
 		}
 		if e.traits[cl.machine].own == s.node {
-			cl.role &^= roleClaims
+			e.heardOwn(w, c, Gone{})
 		}
 		e.feed(w, c, input{kind: inGone, epoch: cl.epoch, arg: s.node})
 	case stepChanged:

@@ -107,29 +107,39 @@ func (e *environment) createInPlace(w *world, c int, r *request) {
 	r.own = 1 + w.create(n, twinOf(writer), 0)
 }
 
-// claim makes a client the one of its session that may have made the node of a lock that is
-// one, as the session does before it sends the create. While another one of the session is, it
-// is told at once that somebody has the lock.
+// claimNode has a client enter its session's book of a lock that is one node, as the session does before it sends the create. If
+// that has another owner, the client is told at once that somebody has the lock.
 func (e *environment) claimNode(w *world, c int, r *request) {
-	cl := &w.clients[c]
-	if cl.role&roleShares == 0 {
-		return
+	book, entered := w.owners(c).Enter(c + 1)
+	if !entered {
+		r.status, r.flags = executed, r.flags|reqMissing|reqRefused // by the session itself
 	}
-	for m := w.mates(c) &^ (1 << c); m != 0 && e.shell != shellAllClaim; m &= m - 1 {
-		if w.clients[bits.TrailingZeros8(m)].role&roleClaims != 0 {
-			r.status, r.flags = executed, r.flags|reqMissing|reqRefused // by the session itself
-			return
-		}
-	}
-	cl.role |= roleClaims
+	w.own(c, book)
 }
 
-// unclaim notes what an answer says about the claim.
-func (cl *client) unclaim(r request) {
-	switch op := Op(r.op); {
-	case cl.role&roleClaims == 0:
-	case op == OpCreate && r.own == 0, op == OpList && r.own == 0, op == OpClaim && r.flags&reqMissing != 0, op == OpDelete:
+// owners is the book of a session, in which a client is 1 + its index.
+func (w *world) owners(c int) (b OwnerBook[int]) {
+	w.each(c, func(c int, cl *client) {
+		if cl.role&roleClaims != 0 {
+			b.owner = c + 1
+		}
+	})
+	return b
+}
+
+func (w *world) own(c int, b OwnerBook[int]) {
+	w.each(c, func(c int, cl *client) {
 		cl.role &^= roleClaims
+		if b.Owner() == c+1 {
+			cl.role |= roleClaims
+		}
+	})
+}
+
+// heardOwn notes what a client is told of its node.
+func (e *environment) heardOwn(w *world, c int, in Input) {
+	if e.single && w.clients[c].role&roleClaims != 0 {
+		w.own(c, w.owners(c).Heard(c+1, in, 0))
 	}
 }
 
@@ -137,13 +147,12 @@ func (cl *client) unclaim(r request) {
 // client's session owns is the client's, if that may have made it.
 func (e *environment) ours(w *world, c int, view uint8) uint8 {
 	cl := &w.clients[c]
-	if !e.single || cl.role&roleClaims == 0 {
-		return 0
-	}
-	for m := w.mates(c); m != 0; m &= m - 1 {
+	for m := w.mates(c); e.single && m != 0; m &= m - 1 {
 		if nodes := w.mineOf(bits.TrailingZeros8(m), cl.epoch, view); nodes != 0 {
 			id := uint8(bits.TrailingZeros8(nodes))
-			return id + 1 | cl.epoch<<4
+			if w.owners(c).Owns(c+1, int64(id)+1) {
+				return id + 1 | cl.epoch<<4
+			}
 		}
 	}
 	return 0

@@ -32,8 +32,6 @@ var shellBugs = []shellBug{
 	{shellKeepsWord, "leaves no floor, and its session takes it for the last one",
 		"roles=trades,takes,writer+shares guest=1 foreign=1 plain readers sharing eager simple worlds=5000000 -> two holders"},
 	{shellUnchecked, "downgrades without a check of the write node", "roles=trades,takes,writer remove=1 plain sharing eager -> two holders"},
-	{shellAllClaim, "takes any node of its session for its own, of a lock that is one node",
-		"rules=unfair,unfair roles=shares,shares cut=1 plain single eager -> two holders"},
 	{shellJoinsLate, "serves a list request by a listing that was read before it",
 		"roles=shares,shares,shares withdraw=1 guest=1 eager together -> a node left behind"},
 	{shellJoinsLate, "the same, when connections break", "roles=shares,shares,shares cut=1 eager together -> stuck"},

@@ -1,68 +1,50 @@
 package session
 
-import "sync"
+import (
+	"sync"
 
-// claimants says which seat of the client's has the node at a path, or may have made it. It is
-// about locks of one node only, whose name does not tell who made it.
-//
-// Nor does the session that owns a node, for two seats of one session may ask for the same
-// lock: 1. A sends its create, and B does; 2. the connection breaks, and both are of unknown
-// fate; 3. on the next one both look, find a node of their own session, and take it for
-// theirs. So a session has one claimant at a path at a time: until it is known what has become of A's
-// create, B's is not sent, and B waits as if A had the lock. Whatever node of this session is
-// found then is A's, with one exception: that of a seat that has held it, and may not delete it.
-//
-// It is safe for concurrent use.
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// claimants holds a client's books of who has the node at a path, see [recipes.OwnerBook], by path. It is safe for concurrent use.
 type claimants struct {
 	mu sync.Mutex
-	at map[string]claimant
+	at map[string]recipes.OwnerBook[*Seat]
 }
 
-// claimant is who may have the node at a path.
-type claimant struct {
-	seat *Seat
-	past int64 // the zxid that created a node which was held, and which the servers would not let us remove
-}
-
-func newClaimants() *claimants { return &claimants{at: map[string]claimant{}} }
+func newClaimants() *claimants { return &claimants{at: map[string]recipes.OwnerBook[*Seat]{}} }
 
 // enter makes the seat the claimant, unless another one is.
-func (cs *claimants) enter(t *Seat) bool {
+func (cs *claimants) enter(t *Seat) (entered bool) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	c := cs.at[t.single.node]
-	if c.seat != nil && c.seat != t {
-		return false
-	}
-	c.seat = t
-	cs.at[t.single.node] = c
-	return true
+	b, entered := cs.at[t.single.node].Enter(t)
+	cs.put(t, b)
+	return entered
 }
 
-// leave says that the seat has no node at the path, and has sent for none. It reports whether
-// it was the claimant.
-func (cs *claimants) leave(t *Seat) bool { return cs.give(t, 0) }
-
-// abandon is leave for a seat whose node was held and could not be removed.
-func (cs *claimants) abandon(t *Seat, czxid int64) { cs.give(t, czxid) }
-
-func (cs *claimants) give(t *Seat, past int64) bool {
+// leave says that the seat has no node at the path, and has sent for none.
+func (cs *claimants) leave(t *Seat) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	c := cs.at[t.single.node]
-	if c.seat != t {
-		return false
-	}
-	c.seat = nil
-	if past != 0 {
-		c.past = past
-	}
-	if c.past == 0 {
+	cs.put(t, cs.at[t.single.node].Leave(t))
+}
+
+// heard takes what the seat is told.
+func (cs *claimants) heard(t *Seat, in recipes.Input) {
+	token := t.token(t.single.node)
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	cs.put(t, cs.at[t.single.node].Heard(t, in, token))
+}
+
+// put is called with mu held.
+func (cs *claimants) put(t *Seat, b recipes.OwnerBook[*Seat]) {
+	if b == (recipes.OwnerBook[*Seat]{}) {
 		delete(cs.at, t.single.node)
-		return true
+		return
 	}
-	cs.at[t.single.node] = c
-	return true
+	cs.at[t.single.node] = b
 }
 
 // is tells whether the seat is the claimant.
@@ -72,17 +54,16 @@ func (cs *claimants) is(t *Seat) bool { return cs.of(t.single.node) == t }
 func (cs *claimants) owns(t *Seat, czxid int64) bool {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	c := cs.at[t.single.node]
-	return c.seat == t && c.past != czxid
+	return cs.at[t.single.node].Owns(t, czxid)
 }
 
 // shake says that nobody can tell for the moment whether the nodes are still there.
 func (cs *claimants) shake() {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	for _, c := range cs.at {
-		if c.seat != nil {
-			c.seat.single.shaken.Store(true)
+	for _, b := range cs.at {
+		if t := b.Owner(); t != nil {
+			t.single.shaken.Store(true)
 		}
 	}
 }
@@ -91,5 +72,5 @@ func (cs *claimants) shake() {
 func (cs *claimants) of(node string) *Seat {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	return cs.at[node].seat
+	return cs.at[node].Owner()
 }

@@ -170,11 +170,13 @@ func (p *permits) firstHolds() bool { return false } // there may be no room
 // What there is instead of a queue where the lock is one node; see single.go.
 
 func (l *single) create(c *client, t *Seat, epoch recipes.Epoch, _ string) (recipes.Input, error) {
-	return c.createSingle(t, epoch)
+	in, err := c.createSingle(t, epoch)
+	return c.heard(t, in, err)
 }
 
 func (l *single) list(c *client, t *Seat, e recipes.List, _ string, _ []*names) (recipes.Input, error) {
-	return c.look(t, e)
+	in, err := c.look(t, e)
+	return c.heard(t, in, err)
 }
 
 func (l *single) reads(*Seat) []string { return nil }
@@ -188,11 +190,13 @@ func (l *single) watch(c *client, t *Seat, e recipes.Watch) (recipes.Input, erro
 }
 
 func (l *single) claim(c *client, t *Seat, e recipes.Claim) (recipes.Input, error) {
-	return c.claimSingle(t, e)
+	in, err := c.claimSingle(t, e)
+	return c.heard(t, in, err)
 }
 
 func (l *single) remove(c *client, t *Seat, e recipes.Delete) (recipes.Input, error) {
-	return c.removeSingle(t, e)
+	in, err := c.removeSingle(t, e)
+	return c.heard(t, in, err)
 }
 
 func (l *single) removable() bool { return false } // it went with its session, and this one may be another

@@ -102,12 +102,12 @@ func (c *client) createSingle(t *Seat, epoch recipes.Epoch) (recipes.Input, erro
 	if !c.claimants.enter(t) {
 		return recipes.Taken{Epoch: epoch}, nil
 	}
-	in, err := c.makeSingle(t, epoch)
-	switch in.(type) {
-	case recipes.Created, recipes.Unknown: // it has the node, or may have it
-	default:
-		c.claimants.leave(t)
-	}
+	return c.makeSingle(t, epoch)
+}
+
+// heard notes what an answer says about whose the node is, before anybody is told the answer.
+func (c *client) heard(t *Seat, in recipes.Input, err error) (recipes.Input, error) {
+	c.claimants.heard(t, in)
 	return in, err
 }
 
@@ -181,7 +181,6 @@ func (c *client) look(t *Seat, e recipes.List) (recipes.Input, error) {
 		listed.Own = recipes.Own{Name: t.single.as(), Owner: stat.EphemeralOwner, Token: stat.Czxid}
 		return listed, nil
 	}
-	c.claimants.leave(t) // it never came to a node, or that is gone
 	t.single.holder.Store(&events.Contender{
 		Node: strings.TrimPrefix(node, t.session.chroot), Session: stat.EphemeralOwner, Since: time.UnixMilli(stat.Ctime), Token: stat.Czxid,
 		Data: slices.Clone(UserData(node, data)), Kind: events.KindUnfair, Holding: true,
@@ -193,10 +192,7 @@ func (c *client) look(t *Seat, e recipes.List) (recipes.Input, error) {
 // session's that believes it has should hear of it.
 func (c *client) missing(t *Seat) {
 	t.single.holder.Store(nil)
-	if c.claimants.leave(t) {
-		return
-	}
-	if other := c.claimants.of(t.single.node); other != nil {
+	if other := c.claimants.of(t.single.node); other != nil && other != t {
 		c.verify(other)
 	}
 }
@@ -254,9 +250,6 @@ func (c *client) claimSingle(t *Seat, e recipes.Claim) (recipes.Input, error) {
 	if outcome == zkerr.Done {
 		return recipes.Claimed{Epoch: e.Epoch}, nil
 	}
-	if errors.Is(err, zk.ErrNoNode) {
-		c.claimants.leave(t)
-	}
 	return classified(e.Epoch, recipes.OpClaim, outcome, err)
 }
 
@@ -278,19 +271,15 @@ func (c *client) removeSingle(t *Seat, e recipes.Delete) (recipes.Input, error) 
 		case outcome != zkerr.Done:
 			return classified(e.Epoch, recipes.OpDelete, outcome, err)
 		case !there || stat.EphemeralOwner != c.link.Session():
-			c.claimants.leave(t)
 			return recipes.Deleted{Epoch: e.Epoch}, nil
 		}
 	}
 	err := c.conn.Delete(node, anyVersion)
 	if err == nil || errors.Is(err, zk.ErrNoNode) {
-		c.claimants.leave(t)
 		return recipes.Deleted{Epoch: e.Epoch}, nil
 	}
 	in, err := unanswered(e.Epoch, recipes.OpDelete, err)
-	if _, refused := in.(recipes.Refused); refused {
-		c.claimants.abandon(t, t.token(node))
-	} else {
+	if _, unknown := in.(recipes.Unknown); unknown {
 		t.single.doubted.Store(true)
 	}
 	return in, err

@@ -56,9 +56,10 @@ func (v *verifying) isDue() bool {
 
 // lostSingle tells the seat that its node is gone.
 func (s *Session) lostSingle(c *client, t *Seat) {
-	c.claimants.leave(t)
+	gone := recipes.Gone{Epoch: c.epoch, Node: t.single.name}
+	c.claimants.heard(t, gone)
 	s.gaveUp(t)
-	t.post(recipes.Gone{Epoch: c.epoch, Node: t.single.name}, nil)
+	t.post(gone, nil)
 }
 
 // singleGone tells those who are interested in the node, and the one that has it, that it is gone. They
