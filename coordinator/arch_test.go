@@ -45,9 +45,10 @@ var rooms = []room{
 	{folder: "actors", rooms: []string{"events", "recipes"}, modules: []string{zapModule}},
 	{
 		folder: "session", modules: []string{zkModule, zapModule},
-		rooms: []string{"events", "recipes", "actors", "session/internal/opcode", "session/internal/zkerr", "session/internal/lease", "session/internal/wire"},
+		rooms: []string{"events", "recipes", "actors", "session/internal/opcode", "session/internal/zkerr", "session/internal/lease", "session/internal/watch", "session/internal/wire"},
 	},
 	{folder: "session/internal/opcode"},
+	{folder: "session/internal/watch"},
 	{folder: "session/internal/zkerr", modules: []string{zkModule}},
 	{folder: "session/internal/wire", rooms: []string{"session/internal/opcode", "session/internal/zkerr"}, modules: []string{zkModule}},
 	{folder: "session/internal/lease", rooms: []string{"session/internal/opcode", "session/internal/zkerr"}},

@@ -13,6 +13,7 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session/internal/lease"
 	"github.com/zkgrant/zkgrant/session/internal/opcode"
+	"github.com/zkgrant/zkgrant/session/internal/watch"
 	"github.com/zkgrant/zkgrant/session/internal/wire"
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
@@ -35,8 +36,8 @@ type client struct {
 	dialer    *wire.Dialer
 	clock     clock
 	lease     *lease.Lease
-	watches   *watches
-	looks     *lookouts
+	watches   watch.Set[*Seat, recipes.Moment] // what seats watch, and by when somebody wants the lock of a node back
+	looks     watch.Set[subscriber, struct{}]  // what is watched for changes, and for goroutines that read a node again and again
 	dirs      *directories
 	claimants *claimants
 	listings  *listings // only the session actor touches it
@@ -72,7 +73,7 @@ type client struct {
 // at the messages before newClient has returned, because it is the caller.
 func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) {
 	c := &client{
-		epoch: epoch, clock: s.clock, lease: lease.New(s.cfg.Tick), watches: newWatches(), looks: newLookouts(), dirs: newDirectories(),
+		epoch: epoch, clock: s.clock, lease: lease.New(s.cfg.Tick), dirs: newDirectories(),
 		claimants: newClaimants(), ended: make(chan struct{}), greeted: make(chan struct{}, 1), readings: make(chan struct{}, mostReadings),
 		logger: s.cfg.Logger.With(zap.Uint32("epoch", uint32(epoch))),
 	}

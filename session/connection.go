@@ -56,7 +56,7 @@ func (s *Session) onEvent(c *client, ev zk.Event) {
 		s.tellGone(c, ev.Path, true)
 		s.tellChanged(c, ev.Path, true)
 	case zk.EventNodeDataChanged:
-		if c.watches.changed(ev.Path) {
+		if c.watches.Changed(ev.Path) {
 			c.rewatch(ev.Path)
 		}
 		s.rewritten(c, ev.Path)
@@ -91,7 +91,7 @@ func (s *Session) onConnection(c *client, server string) {
 			_, _, err := c.conn.Exists("/")
 			return vouched{c, server, err}
 		})
-	case c.opened && (c.watches.any() || c.looks.any()):
+	case c.opened && (c.watches.Armed() || !c.looks.Empty()):
 		// Requests wait for the watches: the client restores them by a request
 		// that others can overtake, so what a missed event should have announced
 		// could be read before the event.
@@ -215,7 +215,7 @@ func (s *Session) suspend(c *client) {
 func (s *Session) resume(c *client) {
 	c.up = true
 	c.resumed++
-	c.looks.distrust()
+	c.looks.Reset()
 	s.compareTimeout(c)
 	if s.State() == Suspended {
 		s.show(c, Connected)

@@ -23,11 +23,11 @@
 // What callers wait for themselves is ordinary sequential code over [call]: transactions, looks, the size of a semaphore, observers, Revoke.
 //
 // Watches are noted before the request that arms them is made, because the event
-// can overtake the reply. A [Seat] is told Gone once the node is known not to
+// can overtake the reply ([watch.Set]). A [Seat] is told Gone once the node is known not to
 // exist; changes of data arm the watch again unseen.
 //
 // Of a semaphore the children of one directory are watched as well, by
-// whoever is the first in its queue ([lookouts]). So is the node of an election's leader, by who observes it, candidate or
+// whoever is the first in its queue ([subscriber]). So is the node of an election's leader, by who observes it, candidate or
 // not: once for all who do so in a session ([leaderWatch]). So is the node of each holder that somebody wants the lock back from ([target]).
 //
 // The client never says that a session has expired before a server does. The
@@ -38,13 +38,13 @@
 // The seats of a session share the listings of a directory, for these tell each of them the same. A request is served by a
 // listing that begins after it, and of a directory one is under way at a time; see listings.go.
 //
-// A server that says nothing is left while there is time to connect to another one, but not a slow one again and again; see silence.go. An
+// A server that says nothing is left while there is time to connect to another one, but not a slow one again and again; see wire/silence.go. An
 // answer that has come on an earlier connection is as good as lost; see outdated.go.
 //
 // A free lock costs one round trip, and a handoff as much in any queue, because
 // requests write and read a few bytes of the lock's directory; see [recipes.DirectoryBook], directory.go,
 // handoff.go and turnover.go. What the client writes while something is being sent
-// goes out together ([outbox]).
+// goes out together (package wire).
 //
 // # How the nodes of a lock stand
 //

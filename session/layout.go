@@ -183,7 +183,7 @@ func (l *single) reads(*Seat) []string { return nil }
 
 // watch has nothing to do if the watch is still armed that came with the look before.
 func (l *single) watch(c *client, t *Seat, e recipes.Watch) (recipes.Input, error) {
-	if c.watches.wanted(l.node, t) {
+	if c.watches.Subscribed(l.node, t) {
 		return nil, nil
 	}
 	return c.watch(t, e)

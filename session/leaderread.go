@@ -82,7 +82,7 @@ func (c *client) getLookingOut(w *watcher, node string) (data []byte, stat *zk.S
 		return c.conn.Get(node)
 	}
 	data, stat, _, err = c.conn.GetW(node)
-	c.looks.answered(node, fires, err == nil)
+	c.looks.Answered(node, fires, err == nil)
 	return data, stat, err
 }
 
@@ -119,7 +119,7 @@ func (r leaderRead) awaitCandidate() (children []string, stat *zk.Stat, err erro
 		return r.c.conn.Children(r.dir)
 	}
 	children, stat, _, err = r.c.conn.ChildrenW(r.dir)
-	r.c.looks.answered(r.dir, fires, err == nil)
+	r.c.looks.Answered(r.dir, fires, err == nil)
 	return children, stat, err
 }
 
@@ -132,7 +132,7 @@ func (r leaderRead) awaitDirectory() (there bool, err error) {
 		return there, err
 	}
 	there, _, _, err = r.c.conn.ExistsW(r.dir)
-	r.c.looks.answered(r.dir, fires, err == nil && !there)
+	r.c.looks.Answered(r.dir, fires, err == nil && !there)
 	return there, err
 }
 

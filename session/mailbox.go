@@ -131,10 +131,10 @@ func (s *Session) handle(m message) {
 	case vouched:
 		s.onVouched(m)
 	case unwatched:
-		for _, path := range m.c.watches.lost() {
+		for _, path := range m.c.watches.Reset() {
 			m.c.rewatch(path)
 		}
-		for _, path := range m.c.looks.all() {
+		for _, path := range m.c.looks.Reset() {
 			s.tellChanged(m.c, path, false)
 		}
 	case shaken:

@@ -25,7 +25,7 @@ func (s *Session) broadcast(in recipes.Input) {
 
 // tellGone tells whoever is interested that the node is gone, by an event or by a reading.
 func (s *Session) tellGone(c *client, path string, event bool) {
-	for _, seat := range s.singleGone(c, path, c.watches.gone(path), event) {
+	for _, seat := range s.singleGone(c, path, c.watches.Fired(path), event) {
 		if s.holders[seat] == path {
 			s.gaveUp(seat) // and nobody may share it who comes behind this
 		}
@@ -34,9 +34,20 @@ func (s *Session) tellGone(c *client, path string, event bool) {
 	}
 }
 
-// tellChanged has those look again who look out on the path. gone says that its node was deleted.
+// subscriber is told of a change of what it has a client watch, once, and looks again if it wants to hear more: the first in a
+// semaphore's queue, of the children of the leases' directory, which a resize touches as well; and each [watcher].
+//
+// After a reconnect these watches are not trusted, and armed again by whoever looks: the client asks for them
+// with a zxid, and of a change of children that came before that the server says nothing.
+type subscriber interface {
+	// lookAgain says that something has happened there, or may have; gone, that the path's node was deleted. The session's
+	// drain calls it.
+	lookAgain(c *client, gone bool)
+}
+
+// tellChanged has those look again who subscribe to the path. gone says that its node was deleted.
 func (s *Session) tellChanged(c *client, path string, gone bool) {
-	for _, who := range c.looks.fired(path) {
+	for _, who := range c.looks.Fired(path) {
 		who.lookAgain(c, gone)
 	}
 }
@@ -44,7 +55,7 @@ func (s *Session) tellChanged(c *client, path string, gone bool) {
 // tellUnwatched has whoever is interested look again, and hear from the server
 // itself why the node cannot be watched.
 func (s *Session) tellUnwatched(c *client, path string) {
-	for _, seat := range c.watches.gone(path) {
+	for _, seat := range c.watches.Fired(path) {
 		seat.post(recipes.Unknown{Epoch: c.epoch, Op: recipes.OpWatch}, nil)
 	}
 }

@@ -88,37 +88,30 @@ func TestAWishIsWrittenIfItSaysSomethingNew(t *testing.T) {
 
 // TestWatchesKnowTheSoonestWish that was read at a path, also by somebody who reads it anew.
 func TestWatchesKnowTheSoonestWish(t *testing.T) {
-	w, seat := newWatches(), &Seat{}
-	w.note("/a", seat)
-	if _, wished := w.wished("/a"); wished || w.wish("/a", 0) != 0 {
+	c, seat := &client{}, &Seat{}
+	c.watches.Arm("/a", seat)
+	if _, wished := c.wished("/a"); wished || c.wish("/a", 0) != 0 {
 		t.Error("there is a time that nobody has set, want none")
 	}
-	for _, c := range []struct{ by, want int64 }{{9, 9}, {12, 9}, {0, 9}, {5, 5}, {6, 5}} {
-		if got := int64(w.wish("/a", recipes.Moment(c.by))); got != c.want {
-			t.Errorf("by %d: %d, want %d", c.by, got, c.want)
+	for _, e := range []struct{ by, want int64 }{{9, 9}, {12, 9}, {0, 9}, {5, 5}, {6, 5}} {
+		if got := int64(c.wish("/a", recipes.Moment(e.by))); got != e.want {
+			t.Errorf("by %d: %d, want %d", e.by, got, e.want)
 		}
-		if by, wished := w.wished("/b", "/a"); !wished || int64(by) != c.want {
-			t.Errorf("the wish is by %d (%v), want %d", by, wished, c.want)
+		if by, wished := c.wished("/b", "/a"); !wished || int64(by) != e.want {
+			t.Errorf("the wish is by %d (%v), want %d", by, wished, e.want)
 		}
 	}
-	w.changed("/a")
-	if _, wished := w.wished("/a"); wished {
+	c.watches.Changed("/a")
+	if _, wished := c.wished("/a"); wished {
 		t.Error("after a change there is a wish, want none: nobody knows what stands there")
 	}
-	w.note("/a", nil)
-	if by := w.wish("/a", 7); by != 5 {
+	c.watches.Arm("/a", nil)
+	if by := c.wish("/a", 7); by != 5 {
 		t.Errorf("read anew, the wish is by %d, want 5", by)
 	}
-	w.unwish("/a")
-	if _, wished := w.wished("/a"); wished || w.wish("/a", 7) != 7 {
+	c.watches.Unnote("/a")
+	if _, wished := c.wished("/a"); wished || c.wish("/a", 7) != 7 {
 		t.Error("a wish that was taken back is there, want it gone")
-	}
-	w.gone("/a")
-	if len(w.wishes) > 0 || len(w.paths) > 0 {
-		t.Errorf("of a path that is gone %v and %v are left, want nothing", w.wishes, w.paths)
-	}
-	if w.wish("/nobody's", 7); len(w.wishes) > 0 {
-		t.Errorf("of a path that nobody watches %v is left, want nothing", w.wishes)
 	}
 }
 

@@ -170,21 +170,21 @@ func (c *client) observe(node string, t *Seat) (*zk.Stat, error) {
 	if t != nil {
 		arm = t.note(c, node)
 	} else {
-		arm = c.watches.note(node, nil)
+		arm = c.watches.Arm(node, nil)
 	}
 	if !arm {
 		exists, stat, err := c.conn.Exists(node)
 		if err == nil && !exists {
 			err = zk.ErrNoNode
 		}
-		if by, wished := c.watches.wished(node); err == nil && wished {
+		if by, wished := c.wished(node); err == nil && wished {
 			c.askedBack(node, asking{czxid: stat.Czxid, by: by})
 		}
 		c.found(node, t, stat, err)
 		return stat, err
 	}
 	data, stat, _, err := c.conn.GetW(node)
-	if err != nil && c.watches.failed(node, t) && t != nil {
+	if err != nil && c.watches.Failed(node, t) && t != nil {
 		c.rewatch(node)
 	}
 	c.heed(node, data, stat, err)

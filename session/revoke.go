@@ -18,6 +18,12 @@ import (
 // again while it stands, and leaves them no more time than the first who was told. Who has not agreed to give the lock back, which its
 // node says (see [events.MarkRevocable]), is told of the wish alone.
 
+// asking is that somebody wants the lock of a node back.
+type asking struct {
+	czxid int64          // of the node that was read
+	by    recipes.Moment // the soonest that was read; 0: at no time
+}
+
 // heed tells of a wish if the reading of a node has found one that has armed the watch on it.
 func (c *client) heed(node string, data []byte, stat *zk.Stat, err error) {
 	if err != nil {
@@ -25,14 +31,37 @@ func (c *client) heed(node string, data []byte, stat *zk.Stat, err error) {
 	}
 	w, _ := read(data)
 	if !w.stands {
-		c.watches.unwish(node)
+		c.watches.Unnote(node)
 		return
 	}
 	var by recipes.Moment
 	if marks, ours := events.MarksOf(node); w.bounded && ours && marks&events.MarkRevocable != 0 {
 		by = actors.MomentOf(time.Now().Add(w.grace))
 	}
-	c.askedBack(node, asking{czxid: stat.Czxid, by: c.watches.wish(node, by)})
+	c.askedBack(node, asking{czxid: stat.Czxid, by: c.wish(node, by)})
+}
+
+// wish notes that somebody wants the lock back, as the reading says that has armed the watch, and by when. If it has fired since, another
+// reading will tell. It returns the soonest moment of this and earlier readings; 0 is at no time.
+func (c *client) wish(node string, by recipes.Moment) recipes.Moment {
+	return c.watches.Note(node, func(before recipes.Moment) recipes.Moment {
+		if before != 0 && (by == 0 || before < by) {
+			return before
+		}
+		return by
+	})
+}
+
+// wished tells whether a wish is known to stand in any of the nodes, and by when the lock is to be back by that.
+func (c *client) wished(nodes ...string) (by recipes.Moment, wished bool) {
+	for _, node := range nodes {
+		asked, stands := c.watches.Noted(node)
+		wished = wished || stands
+		if stands && asked != 0 && (by == 0 || asked < by) {
+			by = asked
+		}
+	}
+	return by, wished
 }
 
 // tellAskedBack passes the wish on to whoever is interested in the node; those to whom it
@@ -42,7 +71,7 @@ func (c *client) heed(node string, data []byte, stat *zk.Stat, err error) {
 //
 // The one node of a lock may be another one by the time that this is told: czxid says which was read.
 func (s *Session) tellAskedBack(w wished) {
-	for _, seat := range w.c.watches.interested(w.node) {
+	for _, seat := range w.c.watches.Subscribers(w.node) {
 		if seat.single != nil && seat.token(w.node) != w.wish.czxid {
 			continue
 		}
@@ -65,7 +94,7 @@ func (c *client) remind(seat *Seat, own string) {
 	if own == "" {
 		return
 	}
-	if by, wished := c.watches.wished(seat.nodes(seat.at(own))...); wished {
+	if by, wished := c.wished(seat.nodes(seat.at(own))...); wished {
 		seat.post(recipes.AskedBack{Epoch: c.epoch, Node: own, By: by}, nil)
 	}
 }

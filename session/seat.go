@@ -320,7 +320,7 @@ func (t *Seat) token(own string) int64 {
 func (t *Seat) want(c *client, own string) (first bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return own != "" && t.follows(own) && c.watches.want(own, t)
+	return own != "" && t.follows(own) && c.watches.Add(own, t)
 }
 
 // nameOwn notes which node is the own one and which zxid created it, 0 if that is
@@ -342,7 +342,7 @@ func (t *Seat) nameOwn(epoch recipes.Epoch, own string, born int64) (before stri
 func (t *Seat) note(c *client, node string) (arm bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	arm = c.watches.note(node, t)
+	arm = c.watches.Arm(node, t)
 	t.forget(c, node)
 	return arm
 }
@@ -357,7 +357,7 @@ func (t *Seat) drop(c *client, node string) {
 // forget is called with mu held.
 func (t *Seat) forget(c *client, node string) {
 	if !t.follows(node) {
-		c.watches.forget(node, t)
+		c.watches.Drop(node, t)
 	}
 }
 

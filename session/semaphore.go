@@ -86,17 +86,17 @@ func (t *Seat) incomplete(nodes []string) bool {
 
 // turnAway ends the interest in changes of the semaphore. It is called with mu held.
 func (t *Seat) turnAway(c *client) {
-	c.looks.forget(t.permits.leases, t)
+	c.looks.Drop(t.permits.leases, t)
 }
 
 // lookOut registers the seat, unless it has left, and tells whether to arm the watch.
-func (t *Seat) lookOut(c *client, node string) (arm bool, fires int) {
+func (t *Seat) lookOut(c *client, node string) (arm bool, fires uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.left {
-		return c.looks.ask(node, nil)
+		return c.looks.Ask(node, nil)
 	}
-	return c.looks.ask(node, t)
+	return c.looks.Ask(node, t)
 }
 
 // lookAgain has the machine look.
@@ -177,8 +177,8 @@ func (c *client) taken(t *Seat, watch bool) (int32, error) {
 }
 
 // armed notes whether a watch is. When it is not, others may rely on it, and look again.
-func (c *client) armed(node string, fires int, err error) {
-	c.looks.answered(node, fires, err == nil)
+func (c *client) armed(node string, fires uint32, err error) {
+	c.looks.Answered(node, fires, err == nil)
 	if err != nil {
 		c.unsure(node)
 	}

@@ -219,7 +219,7 @@ func (c *client) read(t *Seat, watch bool) (data []byte, stat *zk.Stat, err erro
 		return c.conn.Get(node)
 	case t.note(c, node):
 		data, stat, _, err := c.conn.GetW(node)
-		if err != nil && c.watches.failed(node, t) {
+		if err != nil && c.watches.Failed(node, t) {
 			c.rewatch(node)
 		}
 		c.heed(node, data, stat, err)
@@ -227,7 +227,7 @@ func (c *client) read(t *Seat, watch bool) (data []byte, stat *zk.Stat, err erro
 	default:
 		data, stat, err := c.conn.Get(node)
 		if errors.Is(err, zk.ErrNoNode) {
-			c.watches.forget(node, t) // the event of the node before is of no interest to whoever makes the next
+			c.watches.Drop(node, t) // the event of the node before is of no interest to whoever makes the next
 		}
 		return data, stat, err
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-var _ onlooker = (*watcher)(nil)
+var _ subscriber = (*watcher)(nil)
 
 // watcher is for a goroutine that reads a node again whenever something may have happened to it: when its watch has fired, and when there is
 // another connection, for what happened behind the back of the last one may be told by nobody. In turn the goroutine has
@@ -41,19 +41,19 @@ func (w *watcher) begin() (gone bool) {
 }
 
 // ask has the watcher look out on the path, and nowhere else. It tells whether the caller has to arm the watch, as
-// [lookouts.ask] does. A call that goes on when nobody waits for it any more looks out for nobody.
-func (w *watcher) ask(c *client, path string) (arm bool, fires int) {
+// [watch.Set.Ask] does. A call that goes on when nobody waits for it any more looks out for nobody.
+func (w *watcher) ask(c *client, path string) (arm bool, fires uint32) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.client != nil && (w.client != c || w.path != path) {
-		w.client.looks.forget(w.path, w)
+		w.client.looks.Drop(w.path, w)
 	}
 	w.gone = false
 	if w.left {
-		return c.looks.ask(path, nil)
+		return c.looks.Ask(path, nil)
 	}
 	w.client, w.path = c, path
-	return c.looks.ask(path, w)
+	return c.looks.Ask(path, w)
 }
 
 // leave ends the interest, for good.
@@ -62,7 +62,7 @@ func (w *watcher) leave() {
 	defer w.mu.Unlock()
 	w.left = true
 	if w.client != nil {
-		w.client.looks.forget(w.path, w)
+		w.client.looks.Drop(w.path, w)
 	}
 }
 

@@ -5,7 +5,7 @@ import "testing"
 // TestAWatcherLooksOutInOnePlace, on the path and the client that it has asked for last, and nowhere when it has left: a call that its
 // caller no longer waits for may go on, and ask.
 func TestAWatcherLooksOutInOnePlace(t *testing.T) {
-	clients := [2]*client{{looks: newLookouts()}, {looks: newLookouts()}}
+	clients := [2]*client{{}, {}}
 	places := []struct {
 		client int
 		path   string
@@ -17,14 +17,14 @@ func TestAWatcherLooksOutInOnePlace(t *testing.T) {
 				w.leave()
 			}
 			if arm, _ := w.ask(clients[p.client], p.path); arm {
-				clients[p.client].looks.answered(p.path, 0, false)
+				clients[p.client].looks.Answered(p.path, 0, false)
 			}
 		}
 		if leaves == len(places) {
 			w.leave()
 		}
 		for c, client := range clients {
-			if left := client.looks.all(); len(left) > 0 {
+			if left := client.looks.Reset(); len(left) > 0 {
 				t.Errorf("a watcher that has left before place %d looks out on %v of client %d, want nothing", leaves, left, c)
 			}
 		}
@@ -34,7 +34,7 @@ func TestAWatcherLooksOutInOnePlace(t *testing.T) {
 		w.ask(clients[p.client], p.path)
 		for c, client := range clients {
 			for _, path := range []string{"/a", "/b"} {
-				told := len(client.looks.fired(path)) > 0
+				told := len(client.looks.Fired(path)) > 0
 				if want := c == p.client && path == p.path; told != want {
 					t.Errorf("at place %d client %d tells it of %s: %v, want %v", i, c, path, told, want)
 				}
@@ -48,7 +48,7 @@ func TestAWatcherLooksOutInOnePlace(t *testing.T) {
 func TestAWatcherKnowsThatItsNodeIsGone(t *testing.T) {
 	s := &Session{}
 	s.view.renewed = make(chan struct{})
-	c, w := &client{looks: newLookouts()}, newWatcher(s)
+	c, w := &client{}, newWatcher(s)
 	w.ask(c, "/a")
 	w.lookAgain(c, true)
 	w.lookAgain(c, false)

@@ -33,7 +33,7 @@ const longRequest = 64 << 10
 // arrives and its zxid is stored; 4. only now the client puts the request for its
 // watches together, asks for what has changed after that zxid, and never hears
 // of a change of children that came before. Deletions are not lost that way, and
-// this package relies on nothing else ([lookouts]), but a data race has no defined outcome.
+// the session relies on nothing else, but a data race has no defined outcome.
 //
 // Replies that come before the request are thus read after it. That a client
 // without watches never asks costs a reconnect restoreMax once. Which request is

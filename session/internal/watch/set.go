@@ -1,0 +1,248 @@
+// Package watch tells what a client has the servers watch, and who wants to hear of it.
+package watch
+
+import (
+	"slices"
+	"sync"
+)
+
+// Set is what one client watches, by path: who subscribes to a path, and what the reading with its watch has found. It is safe for
+// concurrent use. The zero value is empty.
+//
+// A request subscribes before the call that arms the watch, because the event can overtake the reply:
+//
+//  1. The request subscribes.
+//  2. The server answers, and the node goes.
+//  3. Reply and event arrive in one segment.
+//  4. The client runs the callback with the event before the goroutine that made the call gets to run.
+//  5. The event finds the subscriber.
+//
+// The client has one channel for each call that armed a watch and cannot drop any. So a path that is armed is not armed again, and is
+// remembered until it fires even if nobody subscribes any more. A path is armed in one of two ways.
+//
+// [Set.Arm] takes it for armed from the call on. If arming fails, [Set.Failed] tells that others rely on it.
+//
+// [Set.Ask] takes it for armed from the answer on, and until then every caller arms it. Changes need that: a reading beside a watch that is
+// about to be armed may miss one.
+//
+//  1. A is about to arm.
+//  2. B finds that taken care of, and only reads.
+//  3. The node changes.
+//  4. A's request is executed, reads what is new, and has the watch armed.
+//  5. Nobody tells B.
+type Set[S comparable, V any] struct {
+	mu    sync.Mutex
+	paths map[string]entry[S]
+	notes map[string]note[V] // of some of the paths; nil while there was none
+}
+
+// entry is one path. It is small: there is one for each lock that is held for long.
+type entry[S comparable] struct {
+	subscribers []S    // each once; few, mostly one
+	fires       uint32 // while answers are awaited
+	pending     uint16 // answers that are awaited
+	armed       bool   // at the server, or about to be
+}
+
+// note is what was noted of a path.
+type note[V any] struct {
+	value V
+	holds bool // nothing has happened to the path since
+}
+
+// Add subscribes to a path that somebody is about to arm, or has. It reports whether nobody subscribed before: then nobody has armed
+// it yet.
+func (s *Set[S, V]) Add(path string, who S) (first bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first = len(s.paths[path].subscribers) == 0
+	s.keep(path, s.with(path, who))
+	return first
+}
+
+// Arm subscribes, with the zero value nobody, and reports whether the caller has to arm the watch. If so, and it cannot, it calls Failed.
+func (s *Set[S, V]) Arm(path string, who S) (arm bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.with(path, who)
+	arm, p.armed = !p.armed, true
+	s.keep(path, p)
+	return arm
+}
+
+// Failed says that a path was not armed after all, and drops the subscriber, which hears that. It reports whether there are others, who
+// take the path for armed.
+func (s *Set[S, V]) Failed(path string, who S) (others bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.paths[path].without(who)
+	s.disarm(path, p)
+	return len(p.subscribers) > 0
+}
+
+// Ask subscribes, with the zero value nobody, and reports whether the caller has to arm the watch. If so, it calls Answered with fires.
+func (s *Set[S, V]) Ask(path string, who S) (arm bool, fires uint32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.with(path, who)
+	if arm = !p.armed; arm {
+		p.pending++
+	}
+	s.keep(path, p)
+	return arm, p.fires
+}
+
+// Answered says whether the watch is armed that Ask wanted to be. An answer behind the event of its own watch would be believed in vain,
+// so it counts for nothing if the path has fired since it was asked.
+func (s *Set[S, V]) Answered(path string, fires uint32, armed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.paths[path]
+	p.pending--
+	p.armed = p.armed || armed && p.fires == fires
+	s.keep(path, p)
+}
+
+// Changed says that the watch has fired, and that its subscribers want it armed again. It reports whether there are any.
+func (s *Set[S, V]) Changed(path string) (wanted bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.paths[path]
+	s.disarm(path, p)
+	return len(p.subscribers) > 0
+}
+
+// Fired says that the watch has fired. It drops the subscribers, and returns them: they are to hear of it.
+func (s *Set[S, V]) Fired(path string) []S {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.paths[path]
+	told := p.subscribers
+	p.subscribers = nil
+	s.disarm(path, p)
+	return told
+}
+
+// Reset says that no watch is armed any more. It returns the paths that have subscribers.
+func (s *Set[S, V]) Reset() (wanted []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for path, p := range s.paths {
+		s.disarm(path, p)
+		if len(p.subscribers) > 0 {
+			wanted = append(wanted, path)
+		}
+	}
+	return wanted
+}
+
+// Drop ends a subscription, if there is one.
+func (s *Set[S, V]) Drop(path string, who S) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keep(path, s.paths[path].without(who))
+}
+
+// Subscribed tells whether somebody subscribes to a path.
+func (s *Set[S, V]) Subscribed(path string, who S) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(s.paths[path].subscribers, who)
+}
+
+// Subscribers returns who subscribes to a path.
+func (s *Set[S, V]) Subscribers(path string) []S {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.paths[path].subscribers)
+}
+
+// Note keeps what the reading that armed a path has found, as update makes it of what was noted before, and returns that. Nothing is kept
+// of a path that has fired since and is forgotten; of one that is remembered it does not hold.
+func (s *Set[S, V]) Note(path string, update func(before V) V) V {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	value := update(s.notes[path].value)
+	if p, ok := s.paths[path]; ok {
+		if s.notes == nil {
+			s.notes = map[string]note[V]{}
+		}
+		s.notes[path] = note[V]{value, p.armed}
+	}
+	return value
+}
+
+// Noted returns what was noted of a path, if it holds: while the watch is armed the data are what they were, and nobody reads them.
+func (s *Set[S, V]) Noted(path string) (value V, holds bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.notes[path]
+	return n.value, n.holds
+}
+
+// Unnote drops what was noted of a path.
+func (s *Set[S, V]) Unnote(path string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.notes, path)
+}
+
+// Armed tells whether a path is armed.
+func (s *Set[S, V]) Armed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.paths {
+		if p.armed {
+			return true
+		}
+	}
+	return false
+}
+
+// Empty tells whether no path is remembered: none is armed, or about to be, or has subscribers.
+func (s *Set[S, V]) Empty() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.paths) == 0
+}
+
+// with is called with mu held.
+func (s *Set[S, V]) with(path string, who S) entry[S] {
+	var nobody S
+	p := s.paths[path]
+	if who != nobody && !slices.Contains(p.subscribers, who) {
+		p.subscribers = append(p.subscribers, who)
+	}
+	return p
+}
+
+func (p entry[S]) without(who S) entry[S] {
+	if i := slices.Index(p.subscribers, who); i >= 0 {
+		p.subscribers = slices.Delete(p.subscribers, i, i+1)
+	}
+	return p
+}
+
+// disarm is called with mu held.
+func (s *Set[S, V]) disarm(path string, p entry[S]) {
+	p.armed = false
+	p.fires++
+	if n, ok := s.notes[path]; ok {
+		n.holds = false
+		s.notes[path] = n
+	}
+	s.keep(path, p)
+}
+
+// keep is called with mu held.
+func (s *Set[S, V]) keep(path string, p entry[S]) {
+	switch {
+	case !p.armed && p.pending == 0 && len(p.subscribers) == 0:
+		delete(s.paths, path)
+		delete(s.notes, path)
+		return
+	case s.paths == nil:
+		s.paths = map[string]entry[S]{}
+	}
+	s.paths[path] = p
+}
