@@ -32,8 +32,10 @@ func (s *Session) noteAway(state State) {
 	}
 }
 
-// onMissed: the timer has fired, perhaps that of an earlier time.
-func (s *Session) onMissed() {
+// missed: there may have been no connection for long. The timer has fired, perhaps that of an earlier time.
+type missed struct{}
+
+func (missed) on(s *Session) {
 	since := time.Since(s.awaySince)
 	if s.away == nil || since < firstNotice {
 		return

@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -11,9 +10,6 @@ import (
 )
 
 // This file is the way of a request of a caller that waits for its answer.
-
-// ErrClosed says that the session was closed.
-var ErrClosed = errors.New("zkgrant: coordinator closed")
 
 // terms are how a call is made.
 type terms struct {
@@ -79,12 +75,29 @@ type called struct {
 
 	ctx     context.Context // the caller's
 	run     func(*client) error
-	rests   bool // see mayPark
+	rests   bool // on the seat's node, see [single.rest]
 	stage   atomic.Int32
 	outcome chan error // size 1
 }
 
 var _ request = (*called)(nil)
+
+func (r *called) on(s *Session) {
+	if r.seat != nil && r.seat.single != nil && !r.rests {
+		if r.rests = r.seat.single.rest(r.seat); !r.rests {
+			r.outcome <- ErrGuard
+			return
+		}
+	}
+	s.pending.add(r)
+}
+
+func (r *called) ends(s *Session) {
+	if r.rests {
+		r.rests = false
+		r.seat.single.unrest(s)
+	}
+}
 
 func (r *called) meantFor() recipes.Epoch { return r.epoch }
 
@@ -100,13 +113,13 @@ func (r *called) refuse() {
 
 func (r *called) do(c *client) (func(*Session), error) {
 	if !r.stage.CompareAndSwap(stageParked, stageUnderWay) {
-		return func(s *Session) { s.unrest(r) }, nil
+		return r.ends, nil
 	}
 	err := r.run(c)
 	if v, ok := err.(verdict); ok { //nolint:errorlint // it is never wrapped
 		return func(s *Session) {
 			r.outcome <- v.error
-			s.unrest(r)
+			r.ends(s)
 		}, nil
 	}
 	outcome, err := zkerr.Classify(err)
@@ -126,5 +139,13 @@ func (r *called) settle(s *Session, c *client, outcome zkerr.Outcome, err error)
 		err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 	}
 	r.outcome <- err
-	s.unrest(r)
+	r.ends(s)
+}
+
+// dropped: nobody waits for a request any more.
+type dropped struct{ r request }
+
+func (m dropped) on(s *Session) {
+	s.pending.remove(m.r)
+	m.r.ends(s)
 }

@@ -3,6 +3,8 @@ package session
 import (
 	"sync"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
@@ -73,4 +75,17 @@ func (cs *claimants) of(node string) *Seat {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	return cs.at[node].Owner()
+}
+
+// found is told of each reading of a node, by a seat or, without one, for those who are interested in it. If it is
+// another node than the one that a seat of the session has made there, that is gone, and nothing else may tell: 1. A
+// holds, and has its node watched; 2. somebody writes to it, and the watch fires; 3. he deletes it, which fires no watch,
+// and B makes the next one; 4. A has its node watched again, as it believes.
+func (c *client) found(node string, reader *Seat, stat *zk.Stat, err error) {
+	if err != nil {
+		return
+	}
+	if t := c.claimants.of(node); t != nil && t != reader && t.token(node) != stat.Czxid {
+		c.verify(t) // it knows whether the reading is older than its node
+	}
 }

@@ -1,9 +1,8 @@
 package session
 
 import (
-	"context"
 	"errors"
-	"math/rand/v2"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -12,10 +11,8 @@ import (
 
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session/internal/lease"
-	"github.com/zkgrant/zkgrant/session/internal/opcode"
 	"github.com/zkgrant/zkgrant/session/internal/watch"
 	"github.com/zkgrant/zkgrant/session/internal/wire"
-	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 const (
@@ -67,84 +64,6 @@ type client struct {
 	inflight int
 	farewell time.Time // until when a server may answer the end of the session
 	closing  bool
-}
-
-// newClient starts a client. It posts to the session actor, which does not look
-// at the messages before newClient has returned, because it is the caller.
-func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) {
-	c := &client{
-		epoch: epoch, clock: s.clock, lease: lease.New(s.cfg.Tick), dirs: newDirectories(),
-		claimants: newClaimants(), ended: make(chan struct{}), greeted: make(chan struct{}, 1), readings: make(chan struct{}, mostReadings),
-		logger: s.cfg.Logger.With(zap.Uint32("epoch", uint32(epoch))),
-	}
-	c.listings = newListings(func(dir string) int { return c.dirs.book(dir).Children() })
-	c.rewatch = func(path string) { s.actor.Post(&rearming{epoch: epoch, node: path}) }
-	c.unsure = func(path string) { s.actor.Post(shaken{c, path}) }
-	c.verify = func(t *Seat) { s.actor.Post(&verifying{epoch: epoch, seat: t}) }
-	c.askedBack = func(node string, wish asking) { s.actor.Post(wished{c, node, wish}) }
-	c.link = wire.NewLink(wire.Events{
-		Now:   s.clock.now,
-		Start: s.group.Go,
-		OnAnswered: func(sent, answered time.Time, op, zkErr int32) {
-			if c.lease.Answered(sent, answered, op, zkErr, c.link.Timeout()) {
-				s.actor.Post(lapsed{c})
-			}
-			if s.cfg.OnLease != nil {
-				c.tellLease(s.cfg.OnLease)
-			}
-			if op == opcode.CloseSession && zkErr == zkerr.CodeNone {
-				c.told.Store(true)
-			}
-			if op == opcode.SetWatches {
-				if zkErr != zkerr.CodeNone {
-					s.actor.Post(unwatched{c}) // the client only logs it
-				}
-				s.actor.Post(restored{c})
-			}
-		},
-		OnRequest:  s.cfg.OnRequest,
-		OnReplaced: func(err error) { s.actor.Post(replaced{c, err}) },
-		OnRefused:  func(_ int64, err error) { s.actor.Post(turnedAway{c, err}) },
-	})
-	rng := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
-	c.hosts = wire.NewHosts(s.servers.Hosts, rng)
-	c.dialer = wire.NewDialer(context.Background(), c.link, wire.Dialing{Dial: s.cfg.Dial, TLS: s.cfg.TLS, Asked: s.cfg.Timeout, Rng: rng, Failures: failures})
-	conn, events, err := zk.Connect(s.servers.Hosts, s.cfg.Timeout,
-		zk.WithDialer(c.dialer.Dial),
-		zk.WithHostProvider(c.hosts),
-		zk.WithEventCallback(func(ev zk.Event) {
-			if ev.State == zk.StateHasSession {
-				select {
-				case c.greeted <- struct{}{}:
-				default:
-				}
-			}
-			switch ev.Type {
-			case zk.EventNotWatching: // one for each watch of a session that has ended, which is told once
-			case zk.EventSession:
-				s.actor.Post(happened{c, ev}) // the client has locked who knows what
-			default:
-				if !c.retired.Load() { // else each node that goes with the session has its event
-					s.actor.Hand(happened{c, ev})
-				}
-			}
-		}),
-		zk.WithLogger(clientLogger{c.logger, c.link}),
-		zk.WithLogInfo(false),
-	)
-	if err != nil {
-		c.dialer.Stop()
-		return nil, err
-	}
-	c.conn = conn
-	s.group.Go(func() {
-		// The channel drops events when it is full; the callback has them all.
-		// Its end is the only sign that the client's goroutines have ended.
-		for range events {
-		}
-		close(c.ended)
-	})
-	return c, nil
 }
 
 // addAuth adds the identities. The client sends them again on each connection.
@@ -202,4 +121,47 @@ func (l clientLogger) Printf(format string, args ...any) {
 // rejected tells whether the error of an identity is final.
 func rejected(err error) bool {
 	return errors.Is(err, zk.ErrAuthFailed)
+}
+
+// subscriber is told of a change of what it has a client watch, once, and looks again if it wants to hear more: the first in a
+// semaphore's queue, of the children of the leases' directory, which a resize touches as well; and each [watcher].
+//
+// After a reconnect these watches are not trusted, and armed again by whoever looks: the client asks for them
+// with a zxid, and of a change of children that came before that the server says nothing.
+type subscriber interface {
+	// lookAgain says that something has happened there, or may have; gone, that the path's node was deleted. The session's
+	// drain calls it.
+	lookAgain(c *client, gone bool)
+}
+
+// asking is that somebody wants the lock of a node back.
+type asking struct {
+	czxid int64          // of the node that was read
+	by    recipes.Moment // the soonest that was read; 0: at no time
+}
+
+func (s *Session) endClient(c *client) {
+	if c.closing {
+		return
+	}
+	c.closing = true
+	s.group.Go(func() {
+		c.close(time.Until(c.farewell))
+		s.actor.Post(ended{c})
+	})
+}
+
+// zapSession logs the session's id as ZooKeeper's own logs have it.
+func zapSession(c *client) zap.Field {
+	return zap.String("session", fmt.Sprintf("0x%x", c.link.Session()))
+}
+
+// ended: the client is gone.
+type ended struct{ c *client }
+
+// tellChanged has those look again who subscribe to the path. gone says that its node was deleted.
+func (s *Session) tellChanged(c *client, path string, gone bool) {
+	for _, who := range c.looks.Fired(path) {
+		who.lookAgain(c, gone)
+	}
 }

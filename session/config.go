@@ -83,3 +83,23 @@ func (c Config) Check() error {
 		return nil
 	}
 }
+
+// Lease says until when what the session holds can be relied on.
+type Lease struct {
+	Session  int64
+	Deadline time.Time // in ordinary time
+	RanOut   bool      // the deadline has come, and what was held is lost
+}
+
+// Request says what became of a request.
+type Request = wire.Request
+
+// MaxRequest is how many bytes a server accepts in one request by default (jute.maxbuffer).
+const MaxRequest = 0xfffff
+
+// aclOverhead is what an entry of an access control list takes beside its texts: the permissions and two lengths.
+const aclOverhead = 12
+
+// probeMin is which part of the timeout lies between two probes at the most. With less than two probes in half the timeout a lease would
+// run out of itself.
+const probeMin = 4

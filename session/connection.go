@@ -1,7 +1,10 @@
 package session
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -9,6 +12,8 @@ import (
 
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/lease"
+	"github.com/zkgrant/zkgrant/session/internal/opcode"
 	"github.com/zkgrant/zkgrant/session/internal/wire"
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
@@ -44,29 +49,6 @@ func (s *Session) tellFirst(err error) {
 	case <-s.first:
 	default:
 		close(s.first)
-	}
-}
-
-func (s *Session) onEvent(c *client, ev zk.Event) {
-	if c != s.client || c.over {
-		return
-	}
-	switch ev.Type {
-	case zk.EventNodeDeleted:
-		s.tellGone(c, ev.Path, true)
-		s.tellChanged(c, ev.Path, true)
-	case zk.EventNodeDataChanged:
-		if c.watches.Changed(ev.Path) {
-			c.rewatch(ev.Path)
-		}
-		s.rewritten(c, ev.Path)
-		s.tellChanged(c, ev.Path, false)
-	case zk.EventNodeChildrenChanged, zk.EventNodeCreated:
-		s.tellChanged(c, ev.Path, false)
-	case zk.EventSession:
-		s.onState(c, ev)
-	default:
-		// What is not watched any more is told by the expiry that caused it.
 	}
 }
 
@@ -108,57 +90,6 @@ func (s *Session) onConnection(c *client, server string) {
 func (c *client) stuck() bool {
 	debt := c.link.Owing()
 	return !debt.IsZero() && c.clock.now().Sub(debt) >= wire.MostPatience(c.link.Timeout())
-}
-
-// onVouched goes on with a connection that has answered a request.
-func (s *Session) onVouched(v vouched) {
-	defer s.finish(v.c)
-	if outcome, _ := zkerr.Classify(v.err); outcome == zkerr.Unknown {
-		return // another connection follows
-	}
-	if v.c == s.client && !v.c.over && !v.c.up && v.c.conn.State() == zk.StateHasSession {
-		s.onConnection(v.c, v.server)
-	}
-}
-
-// greet adds the identities, once the session is old enough for requests.
-func (s *Session) greet(c *client) {
-	switch {
-	case c != s.client || c.over:
-	case c.conn.State() != zk.StateHasSession:
-		c.greeting = false // it begins again with the next connection
-	default:
-		s.begin(c, func() message { return greeted{c, c.addAuth(s.cfg.Auth)} })
-	}
-}
-
-// onGreeted announces the session.
-func (s *Session) onGreeted(c *client, err error) {
-	defer s.finish(c)
-	c.greeting = false
-	if c != s.client || c.over {
-		return
-	}
-	if err != nil {
-		s.onIdentityError(c, err)
-		if c.conn.State() == zk.StateHasSession && !rejected(err) {
-			c.greeting = true
-			s.begin(c, func() message { return greeted{c, c.addAuth(s.cfg.Auth)} })
-		}
-		return // else with the next connection
-	}
-	c.opened, c.up = true, true
-	s.show(c, Connected)
-	c.logger.Info("session established", zapSession(c), zap.Duration("timeout", c.link.Timeout()), zap.String("server", c.conn.Server()))
-	s.compareTimeout(c)
-	s.news(events.Connected{Session: c.link.Session(), Timeout: c.link.Timeout(), Server: c.conn.Server()})
-	s.broadcast(recipes.Opened{Epoch: c.epoch, Session: c.link.Session()})
-	s.renew()
-	s.quiesce()
-	s.tellFirst(nil)
-	if c.conn.State() != zk.StateHasSession {
-		s.suspend(c) // its event came while the identities were being added
-	}
 }
 
 // onIdentityError tells of it once: a server that refuses an identity does so again with each connection.
@@ -253,20 +184,6 @@ func (s *Session) expire(c *client) {
 	s.quiesce()
 }
 
-// onTurnedAway gives the session up that no server takes back. A server does not
-// answer a client that has seen more than itself: for a moment if it lags behind,
-// for ever if the ensemble has lost its data, and then nobody will say that the
-// session is over. A new leader gives every session its full time once more, so
-// it takes two timeouts from the last answer until nothing can be left of it.
-func (s *Session) onTurnedAway(c *client, err error) {
-	end := c.lease.Optimistic()
-	if c != s.client || c.over || end.IsZero() || s.clock.now().Sub(end) < c.link.Timeout() {
-		return
-	}
-	c.logger.Warn("no server takes the session back; giving it up", zap.Error(err))
-	s.expire(c)
-}
-
 // retire lets the requests under way be answered, by hanging up when the grace is
 // over, and then ends the client, for which a server has so long to answer. Not before: no request may be under way then
 // (see [client.close]), and an answer that came later could find no session to
@@ -287,18 +204,263 @@ func (s *Session) retire(c *client, grace, farewell time.Duration) {
 	time.AfterFunc(grace, func() { s.actor.Post(overdue{c}) })
 }
 
-func (s *Session) endClient(c *client) {
-	if c.closing {
-		return
-	}
-	c.closing = true
-	s.group.Go(func() {
-		c.close(time.Until(c.farewell))
-		s.actor.Post(ended{c})
-	})
+// show publishes the actor's state, before anybody is told of it.
+func (s *Session) show(c *client, state State) {
+	s.mu.Lock()
+	s.view.client, s.view.state = c, state
+	s.mu.Unlock()
+	s.noteAway(state)
 }
 
-// zapSession logs the session's id as ZooKeeper's own logs have it.
-func zapSession(c *client) zap.Field {
-	return zap.String("session", fmt.Sprintf("0x%x", c.link.Session()))
+// tellLease has a hook hear of another deadline.
+func (c *client) tellLease(f func(Lease)) {
+	if deadline, moved := c.lease.Moved(); moved {
+		f(Lease{Session: c.link.Session(), Deadline: c.clock.ordinary(deadline)})
+	}
+}
+
+// begin: make the first client.
+type begin struct{}
+
+func (begin) on(s *Session) {
+	s.noteAway(Connecting)
+	s.connect(1)
+}
+
+// happened: the client's callback was called.
+type happened struct {
+	c  *client
+	ev zk.Event
+}
+
+func (m happened) on(s *Session) {
+	c, ev := m.c, m.ev
+	if c != s.client || c.over {
+		return
+	}
+	switch ev.Type {
+	case zk.EventNodeDeleted:
+		s.tellGone(c, ev.Path, true)
+		s.tellChanged(c, ev.Path, true)
+	case zk.EventNodeDataChanged:
+		if c.watches.Changed(ev.Path) {
+			c.rewatch(ev.Path)
+		}
+		s.rewritten(c, ev.Path)
+		s.tellChanged(c, ev.Path, false)
+	case zk.EventNodeChildrenChanged, zk.EventNodeCreated:
+		s.tellChanged(c, ev.Path, false)
+	case zk.EventSession:
+		s.onState(c, ev)
+	default:
+		// What is not watched any more is told by the expiry that caused it.
+	}
+}
+
+// replaced: the wire has ended the session.
+type replaced struct {
+	c   *client
+	err error
+}
+
+func (m replaced) on(s *Session) {
+	m.c.logger.Info("the session is over", zap.Error(m.err))
+	s.expire(m.c)
+}
+
+// turnedAway: a server did not answer the handshake.
+type turnedAway struct {
+	c   *client
+	err error
+}
+
+// onTurnedAway gives the session up that no server takes back. A server does not
+// answer a client that has seen more than itself: for a moment if it lags behind,
+// for ever if the ensemble has lost its data, and then nobody will say that the
+// session is over. A new leader gives every session its full time once more, so
+// it takes two timeouts from the last answer until nothing can be left of it.
+func (m turnedAway) on(s *Session) {
+	c := m.c
+	end := c.lease.Optimistic()
+	if c != s.client || c.over || end.IsZero() || s.clock.now().Sub(end) < c.link.Timeout() {
+		return
+	}
+	c.logger.Warn("no server takes the session back; giving it up", zap.Error(m.err))
+	s.expire(c)
+}
+
+// rested: a new session is old enough for requests.
+type rested struct{ c *client }
+
+// greet adds the identities, once the session is old enough for requests.
+func (m rested) on(s *Session) {
+	c := m.c
+	switch {
+	case c != s.client || c.over:
+	case c.conn.State() != zk.StateHasSession:
+		c.greeting = false // it begins again with the next connection
+	default:
+		s.begin(c, func() message { return greeted{c, c.addAuth(s.cfg.Auth)} })
+	}
+}
+
+// greeted: the identities were added, or not.
+type greeted struct {
+	c   *client
+	err error
+}
+
+// onGreeted announces the session.
+func (m greeted) on(s *Session) {
+	c, err := m.c, m.err
+	defer s.finish(c)
+	c.greeting = false
+	if c != s.client || c.over {
+		return
+	}
+	if err != nil {
+		s.onIdentityError(c, err)
+		if c.conn.State() == zk.StateHasSession && !rejected(err) {
+			c.greeting = true
+			s.begin(c, func() message { return greeted{c, c.addAuth(s.cfg.Auth)} })
+		}
+		return // else with the next connection
+	}
+	c.opened, c.up = true, true
+	s.show(c, Connected)
+	c.logger.Info("session established", zapSession(c), zap.Duration("timeout", c.link.Timeout()), zap.String("server", c.conn.Server()))
+	s.compareTimeout(c)
+	s.news(events.Connected{Session: c.link.Session(), Timeout: c.link.Timeout(), Server: c.conn.Server()})
+	s.broadcast(recipes.Opened{Epoch: c.epoch, Session: c.link.Session()})
+	s.renew()
+	s.quiesce()
+	s.tellFirst(nil)
+	if c.conn.State() != zk.StateHasSession {
+		s.suspend(c) // its event came while the identities were being added
+	}
+}
+
+// restored: the watches were restored, or have had their time.
+type restored struct{ c *client }
+
+func (m restored) on(s *Session) {
+	if m.c == s.client && !m.c.over && !m.c.up && m.c.opened && m.c.conn.State() == zk.StateHasSession {
+		s.resume(m.c)
+	}
+}
+
+// vouched: a connection behind one without answers has answered, or not.
+type vouched struct {
+	c      *client
+	server string
+	err    error
+}
+
+// onVouched goes on with a connection that has answered a request.
+func (m vouched) on(s *Session) {
+	defer s.finish(m.c)
+	if outcome, _ := zkerr.Classify(m.err); outcome == zkerr.Unknown {
+		return // another connection follows
+	}
+	if m.c == s.client && !m.c.over && !m.c.up && m.c.conn.State() == zk.StateHasSession {
+		s.onConnection(m.c, m.server)
+	}
+}
+
+// overdue: the grace for requests under way is over.
+type overdue struct{ c *client }
+
+func (m overdue) on(*Session) {
+	if !m.c.closing {
+		m.c.logger.Warn("requests are not answered; hanging up", zap.Int("requests", m.c.inflight))
+		m.c.hangUp() // which answers them, and the last answer ends the client
+	}
+}
+
+func (m answered) on(s *Session) {
+	defer s.finish(m.c)
+	s.pending.ended(m.request)
+	if errors.Is(m.err, zk.ErrSessionExpired) {
+		s.expire(m.c) // a server's word, as good as in a handshake
+	}
+	m.c.outdated = m.asked != m.c.resumed
+	m.settle(s)
+}
+
+// newClient starts a client. It posts to the session actor, which does not look
+// at the messages before newClient has returned, because it is the caller.
+func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) {
+	c := &client{
+		epoch: epoch, clock: s.clock, lease: lease.New(s.cfg.Tick), dirs: newDirectories(),
+		claimants: newClaimants(), ended: make(chan struct{}), greeted: make(chan struct{}, 1), readings: make(chan struct{}, mostReadings),
+		logger: s.cfg.Logger.With(zap.Uint32("epoch", uint32(epoch))),
+	}
+	c.listings = newListings(func(dir string) int { return c.dirs.book(dir).Children() })
+	c.rewatch = func(path string) { s.actor.Post(&rearming{epoch: epoch, node: path}) }
+	c.unsure = func(path string) { s.actor.Post(shaken{c, path}) }
+	c.verify = func(t *Seat) { s.actor.Post(&verifying{epoch: epoch, seat: t}) }
+	c.askedBack = func(node string, wish asking) { s.actor.Post(wished{c, node, wish}) }
+	c.link = wire.NewLink(wire.Events{
+		Now:   s.clock.now,
+		Start: s.group.Go,
+		OnAnswered: func(sent, answered time.Time, op, zkErr int32) {
+			if c.lease.Answered(sent, answered, op, zkErr, c.link.Timeout()) {
+				s.actor.Post(lapsed{c})
+			}
+			if s.cfg.OnLease != nil {
+				c.tellLease(s.cfg.OnLease)
+			}
+			if op == opcode.CloseSession && zkErr == zkerr.CodeNone {
+				c.told.Store(true)
+			}
+			if op == opcode.SetWatches {
+				if zkErr != zkerr.CodeNone {
+					s.actor.Post(unwatched{c}) // the client only logs it
+				}
+				s.actor.Post(restored{c})
+			}
+		},
+		OnRequest:  s.cfg.OnRequest,
+		OnReplaced: func(err error) { s.actor.Post(replaced{c, err}) },
+		OnRefused:  func(_ int64, err error) { s.actor.Post(turnedAway{c, err}) },
+	})
+	rng := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	c.hosts = wire.NewHosts(s.servers.Hosts, rng)
+	c.dialer = wire.NewDialer(context.Background(), c.link, wire.Dialing{Dial: s.cfg.Dial, TLS: s.cfg.TLS, Asked: s.cfg.Timeout, Rng: rng, Failures: failures})
+	conn, events, err := zk.Connect(s.servers.Hosts, s.cfg.Timeout,
+		zk.WithDialer(c.dialer.Dial),
+		zk.WithHostProvider(c.hosts),
+		zk.WithEventCallback(func(ev zk.Event) {
+			if ev.State == zk.StateHasSession {
+				select {
+				case c.greeted <- struct{}{}:
+				default:
+				}
+			}
+			switch ev.Type {
+			case zk.EventNotWatching: // one for each watch of a session that has ended, which is told once
+			case zk.EventSession:
+				s.actor.Post(happened{c, ev}) // the client has locked who knows what
+			default:
+				if !c.retired.Load() { // else each node that goes with the session has its event
+					s.actor.Hand(happened{c, ev})
+				}
+			}
+		}),
+		zk.WithLogger(clientLogger{c.logger, c.link}),
+		zk.WithLogInfo(false),
+	)
+	if err != nil {
+		c.dialer.Stop()
+		return nil, err
+	}
+	c.conn = conn
+	s.group.Go(func() {
+		// The channel drops events when it is full; the callback has them all.
+		// Its end is the only sign that the client's goroutines have ended.
+		for range events {
+		}
+		close(c.ended)
+	})
+	return c, nil
 }

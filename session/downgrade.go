@@ -36,25 +36,6 @@ func (t *Seat) fence() int64 {
 	return t.born
 }
 
-// mayTakePlace tells whether the request may be made: a create in the place of a writer only
-// while that holds. From then on, that one leaves no floor, see [recipes.Tenure.Floor]. Both requests come through here, so no
-// floor is under way when a read node is made, and none is sent later.
-func (s *Session) mayTakePlace(r *asked) bool {
-	switch {
-	case r.op == recipes.OpCreate && r.seat.in != nil:
-		writer := r.seat.in
-		if !s.holds(writer) {
-			return false
-		}
-		for _, w := range s.together(writer) {
-			w.tenure = w.tenure.Traded()
-		}
-	case r.op == recipes.OpDelete:
-		r.floor = r.floor && r.seat.tenure.Floor()
-	}
-	return true
-}
-
 // createInPlace makes the node with the number of the writer's.
 func (c *client) createInPlace(t *Seat, epoch recipes.Epoch, id string) (recipes.Input, error) {
 	refused := recipes.Refused{Epoch: epoch, Op: recipes.OpCreate, Missing: true}

@@ -1,6 +1,10 @@
 package session
 
-import "github.com/zkgrant/zkgrant/session/internal/zkerr"
+import (
+	"errors"
+
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
+)
 
 // What the rooms above tell their callers.
 var (
@@ -16,3 +20,25 @@ var (
 
 // Sentinel returns an error with a text of its own, which is each of the others as well for errors.Is.
 func Sentinel(text string, others ...error) error { return zkerr.Sentinel(text, others...) }
+
+// ErrClosed says that the session was closed.
+var ErrClosed = errors.New("zkgrant: coordinator closed")
+
+var (
+	// ErrOutcomeUnknown says that nobody can tell whether a transaction was executed:
+	// the connection was lost, or nobody waited any more, while it was under way.
+	ErrOutcomeUnknown = errors.New("zkgrant: outcome unknown")
+	// ErrOperation says that an operation is none that a transaction can have.
+	ErrOperation = Sentinel("zkgrant: no such operation", ErrInvalid)
+	// ErrEpochOver says that the session in which a transaction was to be made is over.
+	// It was not made.
+	ErrEpochOver = errors.New("zkgrant: session is over")
+	// ErrGuard says that a transaction was not executed because its guard's node does not exist.
+	ErrGuard = errors.New("zkgrant: guarding node is gone")
+)
+
+// ErrKind says that a path is in use as another kind of lock.
+var ErrKind = errors.New("zkgrant: wrong kind of lock")
+
+// errIncomplete says that some of an acquisition's leases are gone.
+var errIncomplete = errors.New("zkgrant: a lease is gone")

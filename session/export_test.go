@@ -58,6 +58,12 @@ type lateLook struct {
 	pass func()
 }
 
+func (l lateLook) on(s *Session) {
+	if l.isDue() {
+		s.pending.add(l)
+	}
+}
+
 func (l lateLook) do(c *client) (func(*Session), error) {
 	defer l.pass()
 	return l.verifying.do(c)

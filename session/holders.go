@@ -1,12 +1,8 @@
 package session
 
 import (
-	"errors"
 	"path"
 	"time"
-
-	"github.com/go-zookeeper/zk"
-	"go.uber.org/zap"
 
 	"github.com/zkgrant/zkgrant/recipes"
 )
@@ -14,14 +10,6 @@ import (
 // This file is about seats that hold: who they are, what keeps their lease alive,
 // and how they hear that it has run out. As long as nobody holds, no lease is
 // watched and none is renewed.
-
-const (
-	// probePart is which part of the timeout lies between two probes, unless the
-	// config says something else, and probeMin which part at the most. With less
-	// than two probes in half the timeout a lease would run out of itself.
-	probePart = 10
-	probeMin  = 4
-)
 
 // note writes down what a seat's tenure is now, and lists the seat by it. A seat that has come to hold is listed with its node before.
 func (s *Session) note(seat *Seat, now recipes.Tenure[*asked]) {
@@ -167,16 +155,11 @@ func (s *Session) onAdvanced(c *client, r *asked, advanced recipes.Advanced) {
 	r.seat.post(advanced, nil)
 }
 
-// cover has the nodes watched of those who have held for a while. A short cycle is
-// over before, and costs no request for it.
-func (s *Session) cover(c *client) {
-	for seat := range s.bare {
-		node, held := s.holders[seat]
-		if !held {
-			continue // it is about to claim
-		}
-		s.note(seat, seat.tenure.Watched())
-		seat.layout.cover(s, c, seat, node)
+// sure notes that an answer has said that the node is the seat's. One of the connection before says
+// nothing of what has happened since.
+func (s *Session) sure(c *client, t *Seat) {
+	if t.single != nil && c.up {
+		t.single.shaken.Store(false)
 	}
 }
 
@@ -198,36 +181,17 @@ func (s *Session) schedule(c *client) {
 	c.watchdog = time.AfterFunc(c.lease.Deadline().Sub(s.clock.now()), func() { s.actor.Post(ticked{c}) })
 }
 
-func (s *Session) onTick(c *client) {
-	c.watchdog = nil
-	switch {
-	case c != s.client || c.over || len(s.holders) == 0:
-	case s.clock.now().Before(c.lease.Deadline()):
-		s.schedule(c)
-	default:
-		s.ranOut(c)
+// pace has it looked at after the wait, and not before, whether a probe is due. One
+// that has fired and is still in the mailbox comes too early once, and no harm is done.
+func (s *Session) pace(c *client, wait time.Duration) {
+	if c.pacer != nil {
+		c.pacer.Stop()
 	}
+	c.pacer = time.AfterFunc(wait, func() { s.actor.Post(paced{c}) })
 }
 
-// onLapsed: what was renewed in the last moment was invalid for a moment, and that
-// may have been seen.
-func (s *Session) onLapsed(c *client) {
-	if c == s.client && !c.over && len(s.holders) > 0 {
-		s.ranOut(c)
-	}
-}
-
-// ranOut tells the holders, who hold nothing from then on.
-func (s *Session) ranOut(c *client) {
-	c.logger.Warn("lease ran out; whatever is held counts as lost", zapSession(c), zap.Int("holders", len(s.holders)))
-	if s.cfg.OnLease != nil {
-		s.cfg.OnLease(Lease{Session: c.link.Session(), Deadline: c.deadline(), RanOut: true})
-	}
-	for seat := range s.holders {
-		s.ceased(seat)
-		seat.post(recipes.LeaseRanOut{}, nil)
-	}
-}
+// probePart is which part of the timeout lies between two probes, unless the config says something else.
+const probePart = 10
 
 // interval returns how long after a write the next one is due.
 func (s *Session) interval(c *client) time.Duration {
@@ -238,53 +202,8 @@ func (s *Session) interval(c *client) time.Duration {
 	return min(s.cfg.ProbeInterval, timeout/probeMin)
 }
 
-// pace has it looked at after the wait, and not before, whether a probe is due. One
-// that has fired and is still in the mailbox comes too early once, and no harm is done.
-func (s *Session) pace(c *client, wait time.Duration) {
-	if c.pacer != nil {
-		c.pacer.Stop()
-	}
-	c.pacer = time.AfterFunc(wait, func() { s.actor.Post(paced{c}) })
-}
+// ticked: the lease may have run out.
+type ticked struct{ c *client }
 
-// onPace probes, unless something else was written within the interval. One probe
-// does for all that is held: it is the session that must live.
-func (s *Session) onPace(c *client) {
-	if c != s.client || c.over || len(s.holders) == 0 {
-		c.pacer = nil
-		return
-	}
-	now := s.clock.now()
-	if !now.Before(c.lease.Deadline()) {
-		c.pacer = nil
-		s.ranOut(c) // the machine was suspended, and timers are late
-		return
-	}
-	s.cover(c)
-	if wait := c.lease.Written().Add(s.interval(c)).Sub(now); wait > 0 {
-		s.pace(c, s.outwait(c, now, wait))
-		return
-	}
-	s.pace(c, s.outwait(c, now, s.interval(c)))
-	if !c.up || c.probing {
-		return
-	}
-	for seat, node := range s.holders { // a different one each time
-		c.probing = true
-		s.begin(c, func() message { return probed{c, seat, node, c.check(node)} })
-		return
-	}
-}
-
-func (s *Session) onProbed(p probed) {
-	defer s.finish(p.c)
-	p.c.probing = false
-	if p.err == nil {
-		return
-	}
-	p.c.logger.Debug("probe failed", zap.String("node", p.node), zap.Error(p.err))
-	if errors.Is(p.err, zk.ErrNoNode) && p.c == s.client && s.holders[p.seat] == p.node {
-		s.lostNode(p.c, p.seat)
-		p.seat.post(recipes.Gone{Epoch: p.c.epoch, Node: p.seat.name(p.node)}, nil)
-	}
-}
+// paced: a probe may be due.
+type paced struct{ c *client }

@@ -35,27 +35,6 @@ type claimOf struct {
 
 var _ request = (*jointClaim)(nil)
 
-// joins tells whether it is a claim that can be made together with others. Two are not: that of a lock of one node has to look whose
-// the node is, and that with a record has to read the record.
-func (r *asked) joins() bool { return r.held && r.plain && r.seat.single == nil }
-
-// gathered returns what is to be made for a request that has just been taken out. The claim of one who holds brings along those that wait behind it.
-func (s *Session) gathered(r request) request {
-	joint := &jointClaim{}
-	first, ok := r.(*asked)
-	if !ok || !joint.add(first) {
-		return r
-	}
-	for {
-		next, ok := s.pending.first(proving).(*asked)
-		if !ok || next.epoch != first.epoch || !joint.add(next) {
-			return joint
-		}
-		s.pending.remove(next)
-		s.waitsNoMore(next)
-	}
-}
-
 // add takes a claim in, if it can be made with the others and there is room.
 func (j *jointClaim) add(r *asked) bool {
 	const each = 32 // more than what a check takes beside its path
@@ -73,6 +52,24 @@ func (j *jointClaim) add(r *asked) bool {
 	}
 	j.of, j.checks, j.bytes = append(j.of, claimOf{r, nodes}), j.checks+len(nodes), j.bytes+bytes
 	return true
+}
+
+func (j *jointClaim) on(s *Session) { s.pending.add(j) }
+
+// gather returns what is to be made for a claim that has just been taken out. That of one who holds takes along those that wait behind it.
+func (r *asked) gather(s *Session) request {
+	joint := &jointClaim{}
+	if !joint.add(r) {
+		return r
+	}
+	for {
+		next, ok := s.pending.first(proving).(*asked)
+		if !ok || next.epoch != r.epoch || !joint.add(next) {
+			return joint
+		}
+		s.pending.remove(next)
+		next.begins(s)
+	}
 }
 
 func (j *jointClaim) meantFor() recipes.Epoch { return j.of[0].epoch }
@@ -136,6 +133,6 @@ func (j *jointClaim) split(s *Session, c *client, bad int, err error) {
 		for _, r := range half {
 			again.checks += len(r.nodes)
 		}
-		s.onRequest(again)
+		s.handle(again)
 	}
 }

@@ -11,9 +11,6 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// mostLeaderReads bounds the leader reads under way at a time, as mostLooks does looks.
-const mostLeaderReads = 8
-
 // leaderRead is one turn of a leader watch: it reads who leads, and looks out for the end of that.
 type leaderRead struct {
 	*leaderWatch

@@ -1,14 +1,10 @@
 package session
 
 import (
-	"cmp"
 	"slices"
-	"strings"
-	"sync"
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
@@ -17,38 +13,6 @@ import (
 // others share, and then what is the seat's own. [listings] decides which listing serves which request.
 
 var _ request = (*sharedListing)(nil)
-
-// wanted is what a list request reads before it is made itself.
-type wanted struct {
-	barrier string   // a write through the quorum comes first, at this directory; "": none does
-	dirs    []string // no directory twice
-	found   []*names // in each of them
-	missing int      // those whose listings have not ended
-	err     error    // why one of them has failed
-}
-
-// names are the contenders that a listing has found. All requests that it serves share them, and nothing writes to them.
-type names struct {
-	queue   []events.Name
-	indexed bool // the queue is in the order of the texts
-
-	mu      sync.Mutex
-	members map[int][]events.Name // the queue as multi-locks know it, by the member that it is of
-}
-
-// crowded is from how many requests on it pays to index the names for them.
-const crowded = 8
-
-// listing returns a list request that looks for the attempt with the id.
-func (t *Seat) listing(e recipes.List, id string) *asked {
-	dirs := t.layout.reads(t)
-	r := &asked{seat: t, epoch: e.Epoch, op: recipes.OpList, wants: &wanted{dirs: dirs}}
-	if e.Barrier && len(dirs) > 0 {
-		r.wants.barrier = dirs[0]
-	}
-	r.run = func(c *client) (recipes.Input, error) { return t.layout.list(c, t, e, id, r.wants.found) }
-	return r
-}
 
 // reads has a list request wait for what it wants to read, and reports whether it wants anything. With a barrier it is made for
 // that first.
@@ -126,6 +90,8 @@ func (s *Session) wantsNothing(r *asked) {
 // urgency is that of the most urgent that it serves.
 func (g *sharedListing) urgency() urgency { return g.most }
 
+func (g *sharedListing) on(s *Session) { s.pending.add(g) }
+
 func (g *sharedListing) meantFor() recipes.Epoch { return g.epoch }
 
 // refuse is for those as well that would have begun behind it.
@@ -161,69 +127,4 @@ func (g *sharedListing) do(c *client) (func(*Session), error) {
 			}
 		}
 	}, err
-}
-
-// namesOf returns the contenders among the children of a directory, indexed or not.
-func namesOf(children []string, indexed bool) *names {
-	n := &names{indexed: indexed}
-	for _, child := range children {
-		if name, ok := events.ParseName(child); ok {
-			n.queue = append(n.queue, name)
-		}
-	}
-	if indexed {
-		slices.SortFunc(n.queue, func(a, b events.Name) int { return cmp.Compare(a.Text, b.Text) })
-	}
-	return n
-}
-
-// own finds the node of an attempt, if there is one, by what its name begins with. No id is no attempt's.
-func (n *names) own(kind events.Kind, id string) (name events.Name, ok bool) {
-	if id == "" {
-		return events.Name{}, false
-	}
-	mine := head(kind, id)
-	from := 0
-	if n.indexed {
-		from, _ = slices.BinarySearchFunc(n.queue, mine, func(name events.Name, text string) int { return cmp.Compare(name.Text, text) })
-	}
-	for _, name := range n.queue[from:] {
-		switch {
-		case strings.HasPrefix(name.Text, mine):
-			return name, true
-		case n.indexed:
-			return events.Name{}, false
-		}
-	}
-	return events.Name{}, false
-}
-
-// as returns the queue as a multi-lock knows it of which the directory is that member.
-func (n *names) as(member int) []events.Name {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	queue, known := n.members[member]
-	if known {
-		return queue
-	}
-	queue = slices.Clone(n.queue)
-	for i := range queue {
-		queue[i].Text = recipes.MemberName(member, queue[i].Text)
-	}
-	if n.members == nil {
-		n.members = map[int][]events.Name{}
-	}
-	n.members[member] = queue
-	return queue
-}
-
-// worse returns the error that leaves something open, if one of the two does.
-func worse(a, b error) error {
-	if a == nil {
-		return b
-	}
-	if outcome, _ := zkerr.Classify(b); b != nil && (outcome == zkerr.Unknown || zkerr.Unsettled(b)) {
-		return b
-	}
-	return a
 }

@@ -159,7 +159,7 @@ func (l *listings) drop(g *sharedListing) (out []*sharedListing) {
 }
 
 // begins notes that a listing that was given out is about to be made, for those who still want it.
-func (l *listings) begins(g *sharedListing) {
+func (g *sharedListing) begins(*Session) {
 	g.begun = true
 	g.members = slices.DeleteFunc(g.members, func(r *asked) bool { return r.unwanted })
 }

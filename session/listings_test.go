@@ -75,7 +75,7 @@ func (p *listingsPlay) move(move string) {
 		p.given(p.book.join(dir, r))
 	case "begin":
 		p.begun[p.out[i]] = p.now
-		p.book.begins(p.out[i])
+		p.out[i].begins(nil)
 	case "end":
 		p.end(i)
 	}
@@ -261,7 +261,7 @@ func TestUrgentListingsDoNotWaitBehindABurst(t *testing.T) {
 	}
 	var order []string
 	for now != nil {
-		book.begins(now)
+		now.begins(nil)
 		given := book.ends(now)
 		if now = nil; len(given) == 1 {
 			now = given[0]

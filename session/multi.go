@@ -34,17 +34,6 @@ type member struct {
 	acl  []zk.ACL
 }
 
-func (s *Session) newMulti(places []Place) *multi {
-	m := &multi{members: make([]member, len(places))}
-	for i, p := range places {
-		m.members[i] = member{path: p.Dir, dir: join(s.chroot, p.Dir), kind: p.Kind, acl: p.ACL}
-		if p.ACL == nil {
-			m.members[i].acl = s.cfg.ACL
-		}
-	}
-	return m
-}
-
 // Members returns the nodes of a multi-lock, without the chroot and in the order in which its locks were given, if all of them are
 // known; nil if the seat is none of a multi-lock.
 func (t *Seat) Members() []events.Member {
@@ -63,16 +52,6 @@ func (t *Seat) Members() []events.Member {
 		all[i] = events.Member{Path: m.members[i].path, Node: path.Join(m.members[i].path, path.Base(node))}
 	}
 	return all
-}
-
-// SizeOfMembers returns how many bytes the largest request takes for a multi-lock of these places, with so many bytes of data in
-// each node, but for a fixed overhead.
-func (s *Session) SizeOfMembers(places []Place, data int) (size int) {
-	m := s.newMulti(places)
-	for i := range m.members {
-		size += m.members[i].size(data)
-	}
-	return size
 }
 
 // size is more than what a create takes of a request.

@@ -1,18 +1,16 @@
 package session
 
 import (
+	"errors"
+
+	"github.com/go-zookeeper/zk"
+	"go.uber.org/zap"
+
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // This file is what seats are told without having asked.
-
-// show publishes the actor's state, before anybody is told of it.
-func (s *Session) show(c *client, state State) {
-	s.mu.Lock()
-	s.view.client, s.view.state = c, state
-	s.mu.Unlock()
-	s.noteAway(state)
-}
 
 // broadcast goes through the seats in the order in which they were made, as far as
 // that has not been mixed up since. With many of them it is twice as fast as any other
@@ -23,62 +21,48 @@ func (s *Session) broadcast(in recipes.Input) {
 	}
 }
 
-// tellGone tells whoever is interested that the node is gone, by an event or by a reading.
-func (s *Session) tellGone(c *client, path string, event bool) {
-	for _, seat := range s.singleGone(c, path, c.watches.Fired(path), event) {
-		if s.holders[seat] == path {
-			s.gaveUp(seat) // and nobody may share it who comes behind this
+// shaken: a watch for a semaphore's first may not be armed.
+type shaken struct {
+	c    *client
+	path string
+}
+
+func (m shaken) on(s *Session) { s.tellChanged(m.c, m.path, false) }
+
+// removal removes a node, in any epoch, and is made until that is settled.
+type removal struct {
+	slot
+
+	node string
+}
+
+func (r *removal) on(s *Session) { s.pending.add(r) }
+
+func (r *removal) meantFor() recipes.Epoch { return 0 }
+
+func (r *removal) urgency() urgency { return handing }
+
+func (r *removal) refuse() {} // the session is closed, and its nodes go with it
+
+func (r *removal) do(c *client) (func(*Session), error) {
+	again := c.discard(r.node)
+	return func(s *Session) {
+		if again {
+			s.again(c, r)
 		}
-		seat.passed = true
-		seat.post(recipes.Gone{Epoch: c.epoch, Node: seat.name(path)}, nil)
-	}
+	}, nil
 }
 
-// subscriber is told of a change of what it has a client watch, once, and looks again if it wants to hear more: the first in a
-// semaphore's queue, of the children of the leases' directory, which a resize touches as well; and each [watcher].
-//
-// After a reconnect these watches are not trusted, and armed again by whoever looks: the client asks for them
-// with a zxid, and of a change of children that came before that the server says nothing.
-type subscriber interface {
-	// lookAgain says that something has happened there, or may have; gone, that the path's node was deleted. The session's
-	// drain calls it.
-	lookAgain(c *client, gone bool)
-}
-
-// tellChanged has those look again who subscribe to the path. gone says that its node was deleted.
-func (s *Session) tellChanged(c *client, path string, gone bool) {
-	for _, who := range c.looks.Fired(path) {
-		who.lookAgain(c, gone)
+// discard deletes a node and reports whether to try again.
+func (c *client) discard(node string) (again bool) {
+	outcome, err := zkerr.Classify(c.conn.Delete(node, anyVersion))
+	switch {
+	case outcome == zkerr.Done || errors.Is(err, zk.ErrNoNode):
+		return false
+	case outcome == zkerr.Unknown || zkerr.Unsettled(err):
+		return true
+	default:
+		c.logger.Error("could not remove a node that a past session left behind", zap.String("node", node), zap.Error(err))
+		return false
 	}
-}
-
-// tellUnwatched has whoever is interested look again, and hear from the server
-// itself why the node cannot be watched.
-func (s *Session) tellUnwatched(c *client, path string) {
-	for _, seat := range c.watches.Fired(path) {
-		seat.post(recipes.Unknown{Epoch: c.epoch, Op: recipes.OpWatch}, nil)
-	}
-}
-
-func (s *Session) onEntered(seat *Seat) {
-	seat.place = int32(len(s.seats))
-	s.seats = append(s.seats, seat)
-	if c := s.client; c.opened && !c.over {
-		seat.post(recipes.Opened{Epoch: c.epoch, Session: c.link.Session()}, nil)
-		if s.State() == Suspended {
-			seat.post(recipes.Suspended{}, nil)
-		}
-	}
-}
-
-// unseat forgets a seat, if it is known.
-func (s *Session) unseat(seat *Seat) {
-	last := len(s.seats) - 1
-	if int(seat.place) > last || s.seats[seat.place] != seat {
-		return
-	}
-	moved := s.seats[last]
-	s.seats[seat.place], moved.place = moved, seat.place
-	s.seats[last] = nil
-	s.seats = s.seats[:last]
 }

@@ -16,20 +16,14 @@ import (
 // This file is for those who want to hear who leads an election, candidates or not. All who do so of one election
 // share a [leaderWatch].
 
-// Observe delivers who leads the election at the path, and from then on each other one, until ctx ends or the session is
-// closed; then the channel is closed. So it is when a server refuses the path or the leader's node to be read. The channel
-// has one place, in which a later word takes that of one that nobody has read.
-//
-// What comes is in order, also beyond the end of a session. While there is no connection the last word stands, and
-// nothing comes.
-func (s *Session) Observe(ctx context.Context, dir string) <-chan events.Leader {
+// Observe says what [Session] promises by it.
+func (e *elections) Observe(ctx context.Context, dir string) <-chan events.Leader {
 	o := &subscription{words: make(chan events.Leader, 1)}
-	e := &s.elections
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	w := e.watched[dir]
 	if w == nil && ctx.Err() == nil {
-		w = s.watchLeader(dir) //nolint:contextcheck // it goes on for as long as anybody observes
+		w = e.follow(dir) //nolint:contextcheck // it goes on for as long as anybody observes
 	}
 	if w == nil {
 		close(o.words)
@@ -45,6 +39,8 @@ func (s *Session) Observe(ctx context.Context, dir string) <-chan events.Leader 
 
 // elections are those that a session's observers follow. The mutex guards the leader watches, too.
 type elections struct {
+	session *Session
+
 	mu      sync.Mutex
 	watched map[string]*leaderWatch // by path, without the chroot
 }
@@ -92,6 +88,7 @@ func sameWord(a, b events.Leader) bool {
 // that either. A server makes a session by a transaction, and has executed all before it when it says so.
 type leaderWatch struct {
 	*watcher
+	of        *elections
 	dir, name string // with the chroot and without it
 	end       context.CancelFunc
 
@@ -101,16 +98,16 @@ type leaderWatch struct {
 	word          events.Leader
 }
 
-// watchLeader returns nil if nothing is left of the session. It is called with the mutex held.
-func (s *Session) watchLeader(dir string) *leaderWatch {
-	w := &leaderWatch{watcher: newWatcher(s), dir: join(s.chroot, dir), name: dir}
+// follow returns nil if nothing is left of the session. It is called with the mutex held.
+func (e *elections) follow(dir string) *leaderWatch {
+	w := &leaderWatch{watcher: newWatcher(e.session), of: e, dir: join(e.session.chroot, dir), name: dir}
 	var ctx context.Context
 	ctx, w.end = context.WithCancel(context.Background())
-	if !s.group.Go(func() { w.follow(ctx) }) {
+	if !e.session.group.Go(func() { w.follow(ctx) }) {
 		w.end()
 		return nil
 	}
-	s.elections.watched[dir] = w
+	e.watched[dir] = w
 	return w
 }
 
@@ -138,8 +135,8 @@ func (w *leaderWatch) tell(word events.Leader) {
 	if wish.stands && !wish.bounded && word.Node == w.word.Node && word.Token == w.word.Token {
 		word.Data = w.word.Data // the wish has taken the place of the leader's word
 	}
-	w.session.elections.mu.Lock()
-	defer w.session.elections.mu.Unlock()
+	w.of.mu.Lock()
+	defer w.of.mu.Unlock()
 	if w.told && sameWord(word, w.word) {
 		return
 	}
@@ -152,7 +149,7 @@ func (w *leaderWatch) tell(word events.Leader) {
 // unsubscribe ends a subscription, and with the last one the leader watch. A watch that is armed stays until it fires, for a client
 // cannot drop any; the next leader watch of the same election finds it armed.
 func (w *leaderWatch) unsubscribe(o *subscription) {
-	e := &w.session.elections
+	e := w.of
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	i := slices.Index(w.subscriptions, o)
@@ -171,7 +168,7 @@ func (w *leaderWatch) unsubscribe(o *subscription) {
 func (w *leaderWatch) over() {
 	w.leave()
 	w.end()
-	e := &w.session.elections
+	e := w.of
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, o := range w.subscriptions {
@@ -184,7 +181,7 @@ func (w *leaderWatch) over() {
 
 // remove is called with the mutex held. Another leader watch may have taken its place.
 func (w *leaderWatch) remove() {
-	if all := w.session.elections.watched; all[w.name] == w {
+	if all := w.of.watched; all[w.name] == w {
 		delete(all, w.name)
 	}
 }

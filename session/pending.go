@@ -49,6 +49,10 @@ type slot struct {
 
 func (p *slot) where() *slot { return p }
 
+// A request of which nothing depends on these has them from its slot.
+func (*slot) begins(*Session) {}
+func (*slot) ends(*Session)   {}
+
 // add has the request wait, behind those that are as urgent.
 func (q *pending) add(r request) {
 	p := r.where()
@@ -144,3 +148,20 @@ func (q *pending) all() iter.Seq[request] {
 		}
 	}
 }
+
+// parallel bounds the requests that are under way at a time. Each takes a
+// goroutine; the server executes those of one session one after the other.
+const parallel = 256
+
+const (
+	// mostLooks bounds the looks under way at a time. Each takes one of the places
+	// that requests have, for as long as all of its readings take.
+	mostLooks = 8
+	// mostReadings bounds the readings of all looks that are under way at a time. A
+	// server executes the requests of a session one after the other, so it is what
+	// those of locks have to wait behind at the most.
+	mostReadings = 64
+)
+
+// mostLeaderReads bounds the leader reads under way at a time, as mostLooks does looks.
+const mostLeaderReads = 8

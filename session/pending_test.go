@@ -20,7 +20,9 @@ type waiter struct {
 func (*waiter) meantFor() recipes.Epoch            { return 0 }
 func (*waiter) do(*client) (func(*Session), error) { return nil, nil }
 func (*waiter) refuse()                            {}
-func (w *waiter) urgency() urgency                 { return w.urgent }
+func (*waiter) on(*Session)                        {}
+
+func (w *waiter) urgency() urgency { return w.urgent }
 
 func (w *waiter) String() string { return fmt.Sprintf("%d/%d", w.urgent, w.number) }
 

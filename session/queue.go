@@ -1,11 +1,8 @@
 package session
 
 import (
-	"errors"
 	"math/rand/v2"
 	"time"
-
-	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/recipes"
 )
@@ -13,16 +10,14 @@ import (
 // This file is the way of a request: parked, made, answered, or refused because
 // it is too late.
 
-// parallel bounds the requests that are under way at a time. Each takes a
-// goroutine; the server executes those of one session one after the other.
-const parallel = 256
-
 // pause is how long a request waits that a server has turned away for the moment. What a broken connection
 // left unknown waits for the next connection instead.
 const pause = 100 * time.Millisecond
 
-// request is work for the client's blocking calls. Each kind has a [slot] in it.
+// request is work for the client's blocking calls. Each kind has a [slot] in it. It is a message: what is done about it, unless it is
+// too late, is to have it wait, or to answer it without a server.
 type request interface {
+	message
 	// meantFor is the epoch in which it may be made; 0 is any.
 	meantFor() recipes.Epoch
 	// do makes the calls, in a goroutine of its own. What is to be done with the
@@ -34,7 +29,13 @@ type request interface {
 	urgency() urgency
 	// where is its place among those that wait.
 	where() *slot
+	// begins says that it does not wait any more, for it is about to be made or refused. ends says that it was refused.
+	begins(s *Session)
+	ends(s *Session)
 }
+
+// gatherer is a request that takes others along. It returns what is made for all of them.
+type gatherer interface{ gather(s *Session) request }
 
 // begin counts what runs in the client, so that it is not closed meanwhile.
 func (s *Session) begin(c *client, run func() message) {
@@ -53,32 +54,18 @@ func (s *Session) finish(c *client) {
 	s.quiesce()
 }
 
-func (s *Session) onRequest(r request) {
-	if s.late(r) {
-		r.refuse() // those before it may wait for a connection, and it need not
-		s.unrest(r)
+// handle is the drain's. A request that is too late is refused at once: those before it may wait for a connection, and it need not.
+func (s *Session) handle(m message) {
+	if r, ok := m.(request); ok && s.late(r) {
+		s.refuse(r)
 		return
 	}
-	if a, ok := r.(*asked); ok {
-		if s.answerHere(a) {
-			return
-		}
-		if !s.mayTakePlace(a) {
-			a.seat.post(recipes.Refused{Epoch: a.epoch, Op: a.op, Missing: true}, ErrGuard)
-			return
-		}
-		s.noteTenure(a)
-		if a.op != recipes.OpDelete {
-			a.seat.unsent = a
-		}
-		if s.reads(a) {
-			return
-		}
-		r = s.paired(a)
-	}
-	if r != nil && s.mayPark(r) {
-		s.pending.add(r)
-	}
+	m.on(s)
+}
+
+func (s *Session) refuse(r request) {
+	r.refuse()
+	r.ends(s)
 }
 
 // late tells whether it is too late for the request.
@@ -93,13 +80,12 @@ func (s *Session) sweep() {
 	for r := range s.pending.all() {
 		if s.late(r) {
 			s.pending.remove(r)
-			s.waitsNoMore(r)
+			r.begins(s)
 			late = append(late, r)
 		}
 	}
 	for _, r := range late {
-		r.refuse()
-		s.unrest(r)
+		s.refuse(r)
 	}
 }
 
@@ -112,20 +98,19 @@ func (s *Session) pump() {
 			return
 		}
 		s.pending.remove(r)
-		s.waitsNoMore(r)
+		r.begins(s)
 		if s.late(r) { // one that was to be made again
-			r.refuse()
-			s.unrest(r)
+			s.refuse(r)
 			continue
 		}
-		s.start(c, s.gathered(r))
+		if g, ok := r.(gatherer); ok {
+			r = g.gather(s)
+		}
+		s.start(c, r)
 	}
 }
 
 func (s *Session) start(c *client, r request) {
-	if g, ok := r.(*sharedListing); ok {
-		g.of.begins(g)
-	}
 	s.pending.begun(r)
 	on := c.resumed
 	s.begin(c, func() message {
@@ -134,22 +119,11 @@ func (s *Session) start(c *client, r request) {
 	})
 }
 
-func (s *Session) onAnswered(a answered) {
-	defer s.finish(a.c)
-	s.pending.ended(a.request)
-	if errors.Is(a.err, zk.ErrSessionExpired) {
-		s.expire(a.c) // a server's word, as good as in a handshake
-	}
-	a.c.outdated = a.on != a.c.resumed
-	a.settle(s)
-}
-
 // again has a request made again: at once if its connection is gone, so that it is made on the next one, and after
 // a pause if a server has turned it away.
 func (s *Session) again(c *client, r request) {
 	if s.late(r) {
-		r.refuse() // those that are late have been swept out, and nobody sweeps once more
-		s.unrest(r)
+		s.refuse(r) // those that are late have been swept out, and nobody sweeps once more
 		return
 	}
 	if !c.up {
@@ -165,3 +139,26 @@ func (s *Session) again(c *client, r request) {
 
 // afterPause keeps those who were turned away together from coming back together.
 func afterPause(f func()) { time.AfterFunc(pause/2+rand.N(pause/2), f) }
+
+// quiesce ends what goes out when a last flight has, and tells who waits for its answers. A connection that is lost meanwhile is
+// waited for, too: without one no server hears of the end of the session.
+func (s *Session) quiesce() {
+	if s.quiet == nil || s.State() == Suspended {
+		return
+	}
+	s.pump()
+	s.last = true
+	if c := s.client; c == nil || c.inflight == 0 {
+		close(s.quiet)
+		s.quiet = nil
+	}
+}
+
+// answered: a request was made.
+type answered struct {
+	c       *client
+	asked   int // the connection on which it was asked for, as counted by client.resumed
+	request request
+	settle  func(*Session)
+	err     error
+}

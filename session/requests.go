@@ -7,7 +7,6 @@ import (
 	"path"
 
 	"github.com/go-zookeeper/zk"
-	"go.uber.org/zap"
 
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
@@ -249,38 +248,6 @@ func (c *client) removeOwn(t *Seat, e recipes.Delete) (recipes.Input, error) {
 	return unanswered(e.Epoch, recipes.OpDelete, err)
 }
 
-// discard deletes a node and reports whether to try again.
-func (c *client) discard(node string) (again bool) {
-	outcome, err := zkerr.Classify(c.conn.Delete(node, anyVersion))
-	switch {
-	case outcome == zkerr.Done || errors.Is(err, zk.ErrNoNode):
-		return false
-	case outcome == zkerr.Unknown || zkerr.Unsettled(err):
-		return true
-	default:
-		c.logger.Error("could not remove a node that a past session left behind", zap.String("node", node), zap.Error(err))
-		return false
-	}
-}
-
-// rearm watches a node, for whoever is interested, whose watch has gone because
-// the data changed or because arming it failed. The answer is Gone or Unknown, or
-// Refused, or nil if there is nothing left to do.
-func (c *client) rearm(node string) recipes.Input {
-	_, err := c.observe(node, nil)
-	outcome, err := zkerr.Classify(err)
-	switch {
-	case outcome == zkerr.Done:
-		return nil
-	case errors.Is(err, zk.ErrNoNode):
-		return recipes.Gone{}
-	case outcome == zkerr.Unknown || zkerr.Unsettled(err):
-		return recipes.Unknown{}
-	default:
-		return recipes.Refused{}
-	}
-}
-
 // unanswered is the answer to a single request that ended with an error.
 func unanswered(epoch recipes.Epoch, op recipes.Op, err error) (recipes.Input, error) {
 	outcome, err := zkerr.Classify(err)
@@ -302,4 +269,12 @@ func otherKind(err error) error {
 		return fmt.Errorf("%w: %w", ErrKind, err)
 	}
 	return err
+}
+
+// dataIn returns what the seat's nodes hold in the client's session.
+func (t *Seat) dataIn(c *client) []byte {
+	if t.marks&events.MarkRevocable == 0 {
+		return t.data
+	}
+	return withTimeout(t.data, c.link.Timeout())
 }

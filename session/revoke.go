@@ -18,12 +18,6 @@ import (
 // again while it stands, and leaves them no more time than the first who was told. Who has not agreed to give the lock back, which its
 // node says (see [events.MarkRevocable]), is told of the wish alone.
 
-// asking is that somebody wants the lock of a node back.
-type asking struct {
-	czxid int64          // of the node that was read
-	by    recipes.Moment // the soonest that was read; 0: at no time
-}
-
 // heed tells of a wish if the reading of a node has found one that has armed the watch on it.
 func (c *client) heed(node string, data []byte, stat *zk.Stat, err error) {
 	if err != nil {
@@ -64,21 +58,6 @@ func (c *client) wished(nodes ...string) (by recipes.Moment, wished bool) {
 	return by, wished
 }
 
-// tellAskedBack passes the wish on to whoever is interested in the node; those to whom it
-// belongs take it for theirs. The data are read whenever the node's watch is armed, and a change of
-// them makes that fire, so no wish is missed that stands while the watch is armed again; and a
-// watch that fires for it says nothing about the end of the node.
-//
-// The one node of a lock may be another one by the time that this is told: czxid says which was read.
-func (s *Session) tellAskedBack(w wished) {
-	for _, seat := range w.c.watches.Subscribers(w.node) {
-		if seat.single != nil && seat.token(w.node) != w.wish.czxid {
-			continue
-		}
-		seat.post(recipes.AskedBack{Epoch: w.c.epoch, Node: seat.name(w.node), By: w.wish.by}, nil)
-	}
-}
-
 // remind tells a seat of a wish that was told before the seat could take it for its own, and that nobody will read
 // again. There are two ways to that.
 //
@@ -96,5 +75,27 @@ func (c *client) remind(seat *Seat, own string) {
 	}
 	if by, wished := c.wished(seat.nodes(seat.at(own))...); wished {
 		seat.post(recipes.AskedBack{Epoch: c.epoch, Node: own, By: by}, nil)
+	}
+}
+
+// wished: somebody wants a lock back.
+type wished struct {
+	c    *client
+	node string
+	wish asking
+}
+
+// tellAskedBack passes the wish on to whoever is interested in the node; those to whom it
+// belongs take it for theirs. The data are read whenever the node's watch is armed, and a change of
+// them makes that fire, so no wish is missed that stands while the watch is armed again; and a
+// watch that fires for it says nothing about the end of the node.
+//
+// The one node of a lock may be another one by the time that this is told: czxid says which was read.
+func (m wished) on(s *Session) {
+	for _, seat := range m.c.watches.Subscribers(m.node) {
+		if seat.single != nil && seat.token(m.node) != m.wish.czxid {
+			continue
+		}
+		seat.post(recipes.AskedBack{Epoch: m.c.epoch, Node: seat.name(m.node), By: m.wish.by}, nil)
 	}
 }

@@ -1,10 +1,8 @@
 package session
 
 import (
-	"path"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -14,25 +12,6 @@ import (
 )
 
 var _ actors.Port = (*Seat)(nil)
-
-// Place says where and as what an acquisition queues up.
-type Place struct {
-	Dir    string      // the lock's directory, without the chroot
-	Kind   events.Kind // of the node's name; 0 is KindLock, and with KindUnfair Dir is not a directory but the node itself
-	Data   []byte      // stored in the node
-	ACL    []zk.ACL    // nil: that of the session's config
-	Try    bool        // nobody will wait; of a lock of one node the look that tells who has it leaves no watch then
-	In     *Seat       // a writer, whose place in the queue the node is to take; nil: a place of its own
-	Detect bool        // the lock tells of crashes
-	With   []*Seat     // one of those that hold shares its node, if any does when the node would be created
-
-	Marks events.Marks // that its nodes bear
-
-	Size    int32 // of a semaphore, should nobody have said yet how many permits there are; 0: it is none
-	Permits int32 // how many of them are to be taken
-
-	Members []Place // of a multi-lock; of each Dir, Kind and ACL count. Dir and Kind are those of the first
-}
 
 // Seat is one acquisition's way to ZooKeeper. It satisfies [actors.Port]; its
 // methods may be called from any goroutine and do not block.
@@ -79,183 +58,6 @@ type content struct {
 	layout  layout
 	single  *single  // the layout, if it is that of one node
 	permits *permits // the layout, if it is a semaphore's
-}
-
-// Seat returns a seat for the place. Nothing happens before its Open.
-func (s *Session) Seat(p Place) *Seat {
-	if p.Kind == 0 {
-		p.Kind = events.KindLock
-	}
-	t := &Seat{session: s, dir: join(s.chroot, p.Dir), content: s.plain[p.Kind]}
-	if t.content == nil || p.Data != nil || p.ACL != nil || p.In != nil || p.With != nil || p.Size > 0 || p.Marks != 0 || p.Detect || p.Members != nil {
-		t.content = &content{
-			kind: p.Kind, marks: p.Marks, data: dataOf(p.Kind, p.Data), acl: p.ACL,
-			in: p.In, lent: p.In.fence(), with: p.With, detect: p.Detect, layout: queued{},
-		}
-		if p.ACL == nil {
-			t.acl = s.cfg.ACL
-		}
-	}
-	switch {
-	case p.Kind == events.KindUnfair:
-		t.single = newSingle(t.dir, p.Try)
-		t.layout, t.dir = t.single, path.Dir(t.dir)
-	case p.Size > 0:
-		t.permits = newPermits(t.dir, p.Size, p.Permits)
-		t.layout, t.dir = t.permits, path.Join(t.dir, queueDir)
-	case p.In != nil:
-		t.layout = placed{}
-	case p.Members != nil:
-		t.layout = s.newMulti(p.Members)
-	}
-	return t
-}
-
-// Open starts the news of the session.
-func (t *Seat) Open(post actors.Post) {
-	t.post = post
-	t.session.actor.Hand(entered{t})
-}
-
-// Close ends them, and the interest in any node.
-func (t *Seat) Close() { t.session.actor.Post(left{t}) }
-
-// Do makes a request of the machine's.
-func (t *Seat) Do(request recipes.Effect) {
-	switch e := request.(type) {
-	case recipes.Create:
-		t.Create(e)
-	case recipes.Cancel:
-		t.Cancel(e)
-	case recipes.List:
-		t.List(e)
-	case recipes.Watch:
-		t.Watch(e)
-	case recipes.Advance:
-		t.Advance(e)
-	case recipes.Claim:
-		t.Claim(e)
-	case recipes.Survey:
-		t.Survey(e)
-	case recipes.Enter:
-		t.Enter(e)
-	case recipes.Delete:
-		t.Delete(e)
-	case recipes.Pause:
-		t.Pause(e)
-	case recipes.Discard:
-		t.Discard(e)
-	}
-}
-
-// Create makes the node of a new attempt. If it follows a Delete at once, the two
-// are one request: that is posted, and no other goroutine has got to it yet.
-func (t *Seat) Create(e recipes.Create) {
-	id := t.newGUID(e.Attempt)
-	t.session.actor.Hand(&asked{seat: t, epoch: e.Epoch, op: recipes.OpCreate, guid: id,
-		run: func(c *client) (recipes.Input, error) { return t.layout.create(c, t, e.Epoch, id) }})
-}
-
-// Cancel takes a Create back that has not been sent.
-func (t *Seat) Cancel(e recipes.Cancel) { t.session.actor.Hand(canceling{t, e.Epoch}) }
-
-// List reads the directory.
-func (t *Seat) List(e recipes.List) {
-	t.mu.Lock()
-	id := ""
-	if t.attempt == e.Attempt && e.Attempt != 0 {
-		id = t.guid.String()
-	}
-	t.mu.Unlock()
-	t.session.actor.Post(t.listing(e, id))
-}
-
-// Watch asks to be told when a node of the directory is gone. It takes the place
-// of the one asked for before.
-func (t *Seat) Watch(e recipes.Watch) {
-	// Noted here and not when the request is carried out: of two, the later counts.
-	before := t.follow(t.at(e.Node))
-	t.request(e.Epoch, recipes.OpWatch, func(c *client) (recipes.Input, error) {
-		t.drop(c, before)
-		return t.layout.watch(c, t, e)
-	})
-}
-
-// Advance asks whether the seat's turn has come, now that the node it waited for is
-// gone, and asks to be told when the next one is.
-func (t *Seat) Advance(e recipes.Advance) {
-	t.mu.Lock()
-	var past int64
-	if t.pred == path.Join(t.dir, e.Past) {
-		past = t.ahead
-	}
-	t.mu.Unlock()
-	before := t.follow(path.Join(t.dir, e.Next))
-	t.requestFor(e.Node, e.Epoch, recipes.OpAdvance, func(c *client) (recipes.Input, error) {
-		t.drop(c, before)
-		return c.advance(t, e, past)
-	})
-}
-
-// Claim proves that the own node exists and the session lives.
-func (t *Seat) Claim(e recipes.Claim) {
-	t.session.actor.Post(&asked{
-		seat: t, epoch: e.Epoch, op: recipes.OpClaim, node: t.ownPath(e.Node), plain: e.Record == recipes.RecordNothing,
-		run: func(c *client) (recipes.Input, error) { return t.layout.claim(c, t, e) },
-	})
-}
-
-// Delete removes the own node. If it leaves no floor, and removes nothing else, a Create may join it, which takes
-// a moment to come; see there.
-func (t *Seat) Delete(e recipes.Delete) {
-	r := &asked{seat: t, epoch: e.Epoch, op: recipes.OpDelete, node: t.at(e.Node), floor: e.Floor, clean: e.Clean}
-	r.run = func(c *client) (recipes.Input, error) {
-		e.Floor, e.Clean = r.floor, r.clean
-		nodes := t.nodes(r.node)
-		in, err := t.layout.remove(c, t, e)
-		if _, gone := in.(recipes.Deleted); gone {
-			c.renewBehind(t, nodes)
-		}
-		return in, err
-	}
-	if e.Floor || e.Clean {
-		t.session.actor.Hand(r)
-		return
-	}
-	t.session.actor.Post(r)
-}
-
-// Lapse says that the seat holds no more, though it has not given its node up, and will not hold again: what it has asked for
-// before, to see whether it holds still, will not make it a holder when it is answered.
-func (t *Seat) Lapse() {
-	t.lapsed.Store(true)
-	t.session.actor.Post(lapsing{t})
-}
-
-// Discard removes a node in whatever session comes next, and tries until it is
-// known to be gone or a server refuses. Where another node may bear its name by then, nothing is
-// removed: it went with its session.
-func (t *Seat) Discard(e recipes.Discard) {
-	if !t.layout.removable() {
-		return
-	}
-	for _, node := range t.nodes(t.at(e.Node)) {
-		t.session.actor.Post(&removal{node: node})
-	}
-}
-
-// Deadline returns until when the epoch's session can be believed alive, in the
-// terms of time.Now. It is the answer of the moment: should the machine be
-// suspended, time.Now stands still and a later answer is earlier.
-func (t *Seat) Deadline(epoch recipes.Epoch) time.Time { return t.session.deadline(epoch) }
-
-func (t *Seat) request(epoch recipes.Epoch, op recipes.Op, run func(*client) (recipes.Input, error)) {
-	t.session.actor.Post(&asked{seat: t, epoch: epoch, op: op, run: run})
-}
-
-// requestFor is request for what may end in a grant of the own node.
-func (t *Seat) requestFor(own string, epoch recipes.Epoch, op recipes.Op, run func(*client) (recipes.Input, error)) {
-	t.session.actor.Post(&asked{seat: t, epoch: epoch, op: op, node: t.ownPath(own), run: run})
 }
 
 // ownPath returns the path of the own node. It is the string that is kept already, if
@@ -371,4 +173,82 @@ func (t *Seat) leave(c *client) {
 	for _, node := range nodes {
 		t.forget(c, node)
 	}
+}
+
+// layout is how the nodes of one kind of lock stand at the server. What differs between the kinds in how
+// a seat's requests are made, and in what the answers mean for the session, is a method of it: the rest
+// of the package does not ask of what kind a seat is.
+type layout interface {
+	// These carry out what the machine asks for, in goroutines of their own, and return the answer. A list request gets what was found in
+	// the directories of reads.
+	create(c *client, t *Seat, epoch recipes.Epoch, id string) (recipes.Input, error)
+	list(c *client, t *Seat, e recipes.List, id string, found []*names) (recipes.Input, error)
+	watch(c *client, t *Seat, e recipes.Watch) (recipes.Input, error)
+	claim(c *client, t *Seat, e recipes.Claim) (recipes.Input, error)
+	remove(c *client, t *Seat, e recipes.Delete) (recipes.Input, error)
+
+	// reads returns the directories that are listed before a list request is made, each once.
+	reads(t *Seat) []string
+	// claimed returns the nodes that a claim checks, those of which the own one is the first, or nil if not all of them are known.
+	claimed(t *Seat, own string) []string
+
+	// at returns the path of a node that the machine knows by the name, and nameOf is the other way.
+	at(t *Seat, name string) string
+	nameOf(node string) string
+	// blame marks an error with the member of a multi-lock whose node or directory it is about.
+	blame(node string, err error) error
+	// removable tells whether a node of a past epoch may be removed by its name.
+	removable() bool
+
+	// The seat's mu guards these. ownLeases returns the paths of the own ones, or of a multi-lock's nodes, if there are any, which nobody writes to;
+	// anew begins another attempt, and leave ends all that the seat has at the client.
+	ownLeases() []string
+	anew()
+	leave(c *client, t *Seat)
+
+	// These are for the session's drain. firstHolds tells whether who is proven to be the first has the
+	// lock by that; joins whether a delete and a create behind it may be one request.
+	firstHolds() bool
+	joins() bool
+	// told notes what is known of the own node: that it is there, or may not be. lost says that it is
+	// gone, and cover has it watched.
+	told(there bool)
+	lost(c *client, t *Seat)
+	cover(s *Session, c *client, t *Seat, node string)
+}
+
+// queued is a directory with a node for each contender, whose numbers say who is first. The others
+// are this, but for what they say.
+type queued struct{}
+
+// single is what a seat has of a lock of one node.
+type single struct {
+	queued // but for what layout.go says
+
+	node   string // its path, with the chroot
+	name   string // the last part of it
+	glance bool   // it is only tried: nobody waits for the node to go
+
+	plain   atomic.Bool // the node's data may not be written, not even by us
+	doubted atomic.Bool // a delete was sent, and nobody knows what became of it
+	shaken  atomic.Bool // an outage or a change of its data may have hidden that there is another node now
+
+	holder atomic.Pointer[events.Contender] // who had it at the last look
+
+	// Only the session's drain touches these.
+	settled bool      // an answer has said that the node is the seat's, and no other that it is not any more
+	writing int       // transactions that rest on the node, and are not answered
+	leaving []request // what waits for them: the delete
+}
+
+// permits is what a seat at a semaphore has beside one at a mutex.
+type permits struct {
+	queued // but for what layout.go says
+
+	root    string // the semaphore's path
+	leases  string // the directory
+	size    string // the node
+	opinion int32  // what it is to say if there is none
+	wanted  int32
+	held    []string // the paths of the own leases; guarded by the seat's mu, and never written to
 }

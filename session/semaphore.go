@@ -34,51 +34,6 @@ const (
 	leaseMarker = "lease-"
 )
 
-// errIncomplete says that some of an acquisition's leases are gone.
-var errIncomplete = errors.New("zkgrant: a lease is gone")
-
-// permits is what a seat at a semaphore has beside one at a mutex.
-type permits struct {
-	queued // but for what layout.go says
-
-	root    string // the semaphore's path
-	leases  string // the directory
-	size    string // the node
-	opinion int32  // what it is to say if there is none
-	wanted  int32
-	held    []string // the paths of the own leases; guarded by the seat's mu, and never written to
-}
-
-func newPermits(root string, opinion, wanted int32) *permits {
-	return &permits{
-		root: root, leases: path.Join(root, leaseDir), size: path.Join(root, SizeNode), opinion: opinion, wanted: wanted,
-	}
-}
-
-// Survey looks whether there is room.
-func (t *Seat) Survey(e recipes.Survey) {
-	survey := func(c *client) (recipes.Input, error) { return c.survey(t, e) }
-	if e.Node == "" {
-		t.request(e.Epoch, recipes.OpSurvey, survey)
-		return
-	}
-	t.requestFor(e.Node, e.Epoch, recipes.OpSurvey, survey)
-}
-
-// Enter trades the place in the queue for the leases.
-func (t *Seat) Enter(e recipes.Enter) {
-	t.mu.Lock()
-	id := t.guid.String()
-	t.mu.Unlock()
-	t.requestFor(e.Node, e.Epoch, recipes.OpEnter, func(c *client) (recipes.Input, error) {
-		in, err := c.enter(t, e, id)
-		if _, entered := in.(recipes.Entered); entered {
-			c.renewBehind(t, []string{t.at(e.Node)})
-		}
-		return in, err
-	})
-}
-
 // incomplete tells whether these are leases, and not all of them.
 func (t *Seat) incomplete(nodes []string) bool {
 	return path.Dir(nodes[0]) == t.permits.leases && len(nodes) != int(t.permits.wanted)
@@ -297,3 +252,48 @@ func TokenOf(lease string) int64 {
 func SemaphoreDirs(semaphore string) (waiting, holding string) {
 	return path.Join(semaphore, queueDir), path.Join(semaphore, leaseDir)
 }
+
+func (p *permits) list(c *client, t *Seat, e recipes.List, id string, found []*names) (recipes.Input, error) {
+	return c.listSemaphore(t, e, id, found[0])
+}
+
+func (p *permits) claimed(t *Seat, own string) []string {
+	nodes := t.nodes(own)
+	if t.incomplete(nodes) {
+		return nil
+	}
+	return nodes
+}
+
+func (p *permits) remove(c *client, t *Seat, e recipes.Delete) (recipes.Input, error) {
+	if leases := t.nodes(t.at(e.Node)); len(leases) > 1 {
+		return c.giveBack(t, e, leases)
+	}
+	return c.remove(t, e)
+}
+
+func (p *permits) at(t *Seat, name string) string {
+	if strings.HasPrefix(name, leaseDir+"/") {
+		return path.Join(p.root, name)
+	}
+	return path.Join(t.dir, name)
+}
+
+// nameOf says of a lease in which directory it is, for that of a contender in the queue does not.
+func (p *permits) nameOf(node string) string {
+	if path.Dir(node) == p.leases {
+		return leaseDir + "/" + path.Base(node)
+	}
+	return path.Base(node)
+}
+
+func (p *permits) ownLeases() []string { return p.held }
+
+func (p *permits) anew() { p.held = nil } // they were the last attempt's
+
+func (p *permits) leave(c *client, t *Seat) {
+	p.held = nil
+	t.turnAway(c)
+}
+
+func (p *permits) firstHolds() bool { return false } // there may be no room

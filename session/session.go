@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
@@ -47,6 +45,8 @@ func (s State) String() string {
 // Session keeps one ZooKeeper session at a time, with a new one after each
 // expiry. Its methods may be called from any goroutine.
 type Session struct {
+	observer
+
 	servers Servers
 	chroot  string
 	cfg     Config
@@ -75,8 +75,6 @@ type Session struct {
 	running   int
 	closing   bool
 
-	elections elections
-
 	mu   sync.Mutex
 	view view
 }
@@ -89,26 +87,6 @@ type view struct {
 	ready   bool          // there was a session
 	renewed chan struct{} // see nextConnection
 	refuse  error         // why there is none, and will be none unless somebody changes something at the servers
-}
-
-// Open starts a session with one of the servers, and goes on until Close. Events about the session go to news, which must not
-// block; the goroutines belong to the group.
-func Open(servers Servers, cfg Config, group *actors.Group, news func(events.Event)) *Session {
-	s := &Session{
-		servers: servers, chroot: servers.Chroot, cfg: cfg, group: group, news: news,
-		first: make(chan struct{}), closed: make(chan struct{}), clock: clock{cfg.Asleep}, plain: plainContents(cfg.ACL),
-		living: map[*client]struct{}{},
-		holders: map[*Seat]string{}, bare: map[*Seat]struct{}{},
-		shares: map[*Seat]*share{}, leaving: map[string]*turnover{},
-		elections: elections{watched: map[string]*leaderWatch{}},
-		view:      view{state: Connecting, renewed: make(chan struct{})},
-	}
-	if s.clock.asleep == nil {
-		s.clock.asleep = asleep()
-	}
-	s.actor = actors.NewRestingActor(group, s.handle, s.pump)
-	s.actor.Post(begin{})
-	return s
 }
 
 // Ready waits for the first session. It fails when a server refuses an identity, and with the cause of ctx and the latest error of a
@@ -187,22 +165,25 @@ func (s *Session) deadline(epoch recipes.Epoch) time.Time {
 	return time.Time{}
 }
 
-// dataOf returns what a node's data are. Kazoo leaves nodes out that have none when it shows who contends, but not those
-// whose data are empty.
-func dataOf(kind events.Kind, data []byte) []byte {
-	if data == nil && kind.Kazoo() {
-		return []byte{}
-	}
-	return data
+// share is a node that several seats have, or had: those that have not deleted it yet.
+type share struct {
+	seats []*Seat
+	book  recipes.Share
 }
 
-// plainContents returns what seats of a queue share that ask for nothing of their own.
-func plainContents(acl []zk.ACL) map[events.Kind]*content {
-	all := map[events.Kind]*content{}
-	for _, kind := range [...]events.Kind{
-		events.KindLock, events.KindRead, events.KindWrite, events.KindKazooLock, events.KindKazooRead,
-	} {
-		all[kind] = &content{kind: kind, data: dataOf(kind, nil), acl: acl, layout: queued{}}
-	}
-	return all
+// message is what the mailbox takes: a [request], or news. Each stands with what is done about it.
+type message interface {
+	// on is called by the drain.
+	on(s *Session)
+}
+
+// observer is what follows elections, see observe.go.
+type observer interface {
+	// Observe delivers who leads the election at the path, and from then on each other one, until ctx ends or the session is
+	// closed; then the channel is closed. So it is when a server refuses the path or the leader's node to be read. The channel
+	// has one place, in which a later word takes that of one that nobody has read.
+	//
+	// What comes is in order, also beyond the end of a session. While there is no connection the last word stands, and
+	// nothing comes.
+	Observe(ctx context.Context, dir string) <-chan events.Leader
 }

@@ -35,12 +35,6 @@ import (
 //   - A holder has lost the lock, and keeps the node for a function that still runs. It
 //     does not hold, so nobody joins; but it has not deleted the node either, so that stays.
 
-// share is a node that several seats have, or had: those that have not deleted it yet.
-type share struct {
-	seats []*Seat
-	book  recipes.Share
-}
-
 // answerHere answers the request if that takes no server.
 func (s *Session) answerHere(r *asked) (answered bool) {
 	switch r.op {
@@ -165,4 +159,23 @@ func (s *Session) lostNode(c *client, seat *Seat) {
 			other.post(recipes.Gone{Epoch: c.epoch, Node: other.name(node)}, nil)
 		}
 	}
+}
+
+// mayTakePlace tells whether the request may be made: a create in the place of a writer only
+// while that holds. From then on, that one leaves no floor, see [recipes.Tenure.Floor]. Both requests come through here, so no
+// floor is under way when a read node is made, and none is sent later.
+func (s *Session) mayTakePlace(r *asked) bool {
+	switch {
+	case r.op == recipes.OpCreate && r.seat.in != nil:
+		writer := r.seat.in
+		if !s.holds(writer) {
+			return false
+		}
+		for _, w := range s.together(writer) {
+			w.tenure = w.tenure.Traded()
+		}
+	case r.op == recipes.OpDelete:
+		r.floor = r.floor && r.seat.tenure.Floor()
+	}
+	return true
 }

@@ -69,21 +69,24 @@ func (s *Session) Quiesce(ctx context.Context) {
 	}
 }
 
-// quiesce ends what goes out when a last flight has, and tells who waits for its answers. A connection that is lost meanwhile is
-// waited for, too: without one no server hears of the end of the session.
-func (s *Session) quiesce() {
-	if s.quiet == nil || s.State() == Suspended {
-		return
-	}
-	s.pump()
-	s.last = true
-	if c := s.client; c == nil || c.inflight == 0 {
-		close(s.quiet)
-		s.quiet = nil
+func (s *Session) checkClosed() {
+	if s.closing && len(s.living) == 0 {
+		close(s.closed)
 	}
 }
 
-func (s *Session) onShut(grace time.Duration) {
+// quiescing: send a last flight.
+type quiescing struct{ quiet chan<- struct{} }
+
+func (m quiescing) on(s *Session) {
+	s.quiet = m.quiet
+	s.quiesce()
+}
+
+// shut: end everything.
+type shut struct{ grace time.Duration }
+
+func (m shut) on(s *Session) {
 	if s.closing {
 		return
 	}
@@ -91,7 +94,7 @@ func (s *Session) onShut(grace time.Duration) {
 	s.show(nil, Closed)
 	s.nobodyHolds()
 	if s.client != nil {
-		s.retire(s.client, 2*grace/3, grace/3) // while the servers are at it,
+		s.retire(s.client, 2*m.grace/3, m.grace/3) // while the servers are at it,
 	}
 	s.broadcast(recipes.Expired{}) // those are told who would make their requests again and again
 	s.seats = nil
@@ -100,8 +103,17 @@ func (s *Session) onShut(grace time.Duration) {
 	s.checkClosed()
 }
 
-func (s *Session) checkClosed() {
-	if s.closing && len(s.living) == 0 {
-		close(s.closed)
+// hurried: end it now.
+type hurried struct{}
+
+func (hurried) on(s *Session) {
+	for c := range s.living {
+		c.dialer.Stop()
+		c.hangUp()
 	}
+}
+
+func (m ended) on(s *Session) {
+	delete(s.living, m.c)
+	s.checkClosed()
 }

@@ -4,11 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
-	"path"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -34,56 +31,6 @@ import (
 //     that its node is still there. What remains is that somebody else removes A's node by hand, and B makes its
 //     own, before A has its node watched or in the moment in which A's delete is under way.
 //   - A node of a past session is gone with it, and is never removed by name.
-
-// single is what a seat has of a lock of one node.
-type single struct {
-	queued // but for what layout.go says
-
-	node   string // its path, with the chroot
-	name   string // the last part of it
-	glance bool   // it is only tried: nobody waits for the node to go
-
-	plain   atomic.Bool // the node's data may not be written, not even by us
-	doubted atomic.Bool // a delete was sent, and nobody knows what became of it
-	shaken  atomic.Bool // an outage or a change of its data may have hidden that there is another node now
-
-	holder atomic.Pointer[events.Contender] // who had it at the last look
-
-	// Only the session's drain touches these.
-	settled bool      // an answer has said that the node is the seat's, and no other that it is not any more
-	writing int       // transactions that rest on the node, and are not answered
-	leaving []request // what waits for them: the delete
-}
-
-// newSingle is what a seat for the node begins with.
-func newSingle(node string, glance bool) *single {
-	return &single{node: node, name: path.Base(node), glance: glance}
-}
-
-// ErrKind says that a path is in use as another kind of lock.
-var ErrKind = errors.New("zkgrant: wrong kind of lock")
-
-// The pauses of those who wait for one node: any time up to a first bound, which doubles with each
-// create that came too late, up to the last one. With many waiters few
-// come back within a round trip of each other, once the bound has grown.
-const (
-	firstPause = 5 * time.Millisecond
-	lastPause  = 320 * time.Millisecond
-)
-
-// Pause posts Paused after a random time. Nobody need be connected for that.
-func (t *Seat) Pause(e recipes.Pause) {
-	time.AfterFunc(rand.N(pauseBound(e.Attempt)), func() { t.post(recipes.Paused{Epoch: e.Epoch}, nil) })
-}
-
-// pauseBound returns the bound. The first create came too late for everybody who waits.
-func pauseBound(attempt recipes.Attempt) time.Duration {
-	bound := firstPause
-	for ; attempt > 1 && bound < lastPause; attempt-- {
-		bound *= 2
-	}
-	return bound
-}
 
 // Holder returns who had the lock when the seat looked last, if it is a lock of one node and
 // somebody had it. Paths are without the chroot.
@@ -197,19 +144,6 @@ func (c *client) missing(t *Seat) {
 	}
 }
 
-// found is told of each reading of a node, by a seat or, without one, for those who are interested in it. If it is
-// another node than the one that a seat of the session has made there, that is gone, and nothing else may tell: 1. A
-// holds, and has its node watched; 2. somebody writes to it, and the watch fires; 3. he deletes it, which fires no watch,
-// and B makes the next one; 4. A has its node watched again, as it believes.
-func (c *client) found(node string, reader *Seat, stat *zk.Stat, err error) {
-	if err != nil {
-		return
-	}
-	if t := c.claimants.of(node); t != nil && t != reader && t.token(node) != stat.Czxid {
-		c.verify(t) // it knows whether the reading is older than its node
-	}
-}
-
 // read reads the node, with a watch on it if it is wanted and not armed already.
 func (c *client) read(t *Seat, watch bool) (data []byte, stat *zk.Stat, err error) {
 	defer func() { c.found(t.single.node, t, stat, err) }()
@@ -291,4 +225,49 @@ func Ephemeral(stat *zk.Stat) bool {
 	const withTime = 0xff // the highest byte of the owner
 	owner := stat.EphemeralOwner
 	return owner != 0 && owner != math.MinInt64 && uint64(owner)>>56 != withTime
+}
+
+func (l *single) create(c *client, t *Seat, epoch recipes.Epoch, _ string) (recipes.Input, error) {
+	in, err := c.createSingle(t, epoch)
+	return c.heard(t, in, err)
+}
+
+func (l *single) list(c *client, t *Seat, e recipes.List, _ string, _ []*names) (recipes.Input, error) {
+	in, err := c.look(t, e)
+	return c.heard(t, in, err)
+}
+
+func (l *single) reads(*Seat) []string { return nil }
+
+// watch has nothing to do if the watch is still armed that came with the look before.
+func (l *single) watch(c *client, t *Seat, e recipes.Watch) (recipes.Input, error) {
+	if c.watches.Subscribed(l.node, t) {
+		return nil, nil
+	}
+	return c.watch(t, e)
+}
+
+func (l *single) claim(c *client, t *Seat, e recipes.Claim) (recipes.Input, error) {
+	in, err := c.claimSingle(t, e)
+	return c.heard(t, in, err)
+}
+
+func (l *single) remove(c *client, t *Seat, e recipes.Delete) (recipes.Input, error) {
+	in, err := c.removeSingle(t, e)
+	return c.heard(t, in, err)
+}
+
+func (l *single) removable() bool { return false } // it went with its session, and this one may be another
+
+func (l *single) leave(c *client, t *Seat) { c.claimants.leave(t) }
+
+func (l *single) joins() bool { return false } // who made the node has to be known at any moment
+
+func (l *single) told(there bool) { l.settled = there }
+
+func (l *single) lost(c *client, t *Seat) { c.claimants.leave(t) }
+
+func (l *single) cover(s *Session, c *client, t *Seat, node string) {
+	t.want(c, node)
+	s.handle(&verifying{epoch: c.epoch, seat: t})
 }

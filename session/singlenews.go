@@ -25,6 +25,12 @@ type verifying struct {
 
 var _ request = (*verifying)(nil)
 
+func (v *verifying) on(s *Session) {
+	if v.isDue() {
+		s.pending.add(v)
+	}
+}
+
 func (v *verifying) meantFor() recipes.Epoch { return v.epoch }
 
 func (v *verifying) urgency() urgency { return handing }
@@ -70,7 +76,7 @@ func (s *Session) singleGone(c *client, node string, seats []*Seat, event bool) 
 		if event {
 			s.lostSingle(c, t)
 		} else {
-			s.onRequest(&verifying{epoch: c.epoch, seat: t})
+			s.handle(&verifying{epoch: c.epoch, seat: t})
 		}
 	}
 	return seats
@@ -88,7 +94,7 @@ func (s *Session) isPast(c *client, t *Seat) bool {
 	if t.single == nil || !c.claimants.is(t) {
 		return false
 	}
-	s.onRequest(&verifying{epoch: c.epoch, seat: t})
+	s.handle(&verifying{epoch: c.epoch, seat: t})
 	return true
 }
 
@@ -100,55 +106,34 @@ func (s *Session) rewritten(c *client, node string) {
 	}
 }
 
-// sure notes that an answer has said that the node is the seat's. One of the connection before says
-// nothing of what has happened since.
-func (s *Session) sure(c *client, t *Seat) {
-	if t.single != nil && c.up {
-		t.single.shaken.Store(false)
+// rest has a transaction rest on the one node of a lock, if that is the seat's. It is made before the node is removed, or not at all. Its guard
+// would not do, which knows the node by its name: 1. the lock is lost, with a transaction under way; 2. our delete
+// overtakes it; 3. somebody else makes the next node; 4. the guard finds that.
+func (l *single) rest(t *Seat) (rests bool) {
+	if !l.settled || t.lapsed.Load() {
+		return false
 	}
+	l.writing++
+	return true
 }
 
-// mayPark tells whether the request may be made, and keeps it if it has to wait. A transaction that rests
-// on the one node of a lock is made before that is removed, or not at all. Its guard would not do, which
-// knows the node by its name: 1. the lock is lost, with a transaction under way; 2. our delete
-// overtakes it; 3. somebody else makes the next node; 4. the guard finds that.
-func (s *Session) mayPark(r request) bool {
-	switch r := r.(type) {
-	case *verifying:
-		return r.isDue()
-	case *called:
-		switch {
-		case r.seat == nil || r.seat.single == nil || r.rests:
-		case !r.seat.single.settled || r.seat.lapsed.Load():
-			r.outcome <- ErrGuard
-			return false
-		default:
-			r.rests = true
-			r.seat.single.writing++
-		}
-	case *asked:
-		if r.op == recipes.OpDelete && r.seat.single != nil && r.seat.single.writing > 0 {
-			r.seat.single.leaving = append(r.seat.single.leaving, r)
-			return false
-		}
+// keeps has a delete wait for the transactions that rest on the node.
+func (l *single) keeps(r *asked) bool {
+	if l == nil || r.op != recipes.OpDelete || l.writing == 0 {
+		return false
 	}
+	l.leaving = append(l.leaving, r)
 	return true
 }
 
 // unrest says that a transaction is answered, or never will be made.
-func (s *Session) unrest(r request) {
-	t, ok := r.(*called)
-	if !ok || !t.rests {
+func (l *single) unrest(s *Session) {
+	if l.writing--; l.writing > 0 {
 		return
 	}
-	t.rests = false
-	single := t.seat.single
-	if single.writing--; single.writing > 0 {
-		return
-	}
-	waiting := single.leaving
-	single.leaving = nil
+	waiting := l.leaving
+	l.leaving = nil
 	for _, r := range waiting {
-		s.onRequest(r)
+		s.handle(r)
 	}
 }

@@ -1,22 +1,15 @@
 package session
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"path"
 	"strconv"
 
 	"github.com/go-zookeeper/zk"
-	"go.uber.org/zap"
-
-	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // This file is about how many permits a semaphore has: the node that says so.
-
-// wakingNode is among the leases for no time: it is made and deleted in one transaction.
-const wakingNode = "resized"
 
 // ErrSizeNode says that what a semaphore's size node holds is no size.
 var ErrSizeNode = errors.New("zkgrant: no size of a semaphore")
@@ -66,68 +59,4 @@ func (c *client) makeSize(node string, size int32, acl []zk.ACL) error {
 		return nil // whoever asks looks again
 	}
 	return err
-}
-
-// Resize sets the size of the semaphore at the path, which is without the chroot, and makes
-// what is missing with the access control list, or that of the config. It waits for a
-// connection, if there is none, and for the answer, until ctx ends. The error is the cause
-// of ctx, a server's refusal, [ErrKind] if the path is the node of a lock that is one node,
-// or [ErrClosed].
-func (s *Session) Resize(ctx context.Context, semaphore string, size int32, acl []zk.ACL) error {
-	if acl == nil {
-		acl = s.cfg.ACL
-	}
-	node := path.Join(join(s.chroot, semaphore), SizeNode)
-	_, err := call(ctx, s, terms{urgent: joining}, func(c *client) (struct{}, error) { return struct{}{}, c.resize(node, size, acl) })
-	return otherKind(err)
-}
-
-// resize writes the size, and makes and deletes a node among the leases in the same transaction. Whoever is first in the queue
-// and waits for room has their directory watched, and so hears of the size as well. The node of the size needs no
-// watch of its own: one that has to be armed by everybody who waits, and that fires when somebody resizes the semaphore,
-// would stay for ever, for a client cannot drop any.
-//
-// Where there are no leases nobody waits for room. They may come between the look and the write, so it looks again.
-func (c *client) resize(node string, size int32, acl []zk.ACL) error {
-	wake := path.Join(path.Dir(node), leaseDir, wakingNode)
-	set := &zk.SetDataRequest{Path: node, Data: []byte(strconv.Itoa(int(size))), Version: anyVersion}
-	for range reaped {
-		res, err := c.conn.Multi(set,
-			&zk.CreateRequest{Path: wake, Acl: acl, Flags: zk.FlagEphemeral},
-			&zk.DeleteRequest{Path: wake, Version: anyVersion})
-		failed := zkerr.FailedOp(res)
-		if failed >= 0 {
-			err = res[failed].Error
-		}
-		if failed > 0 && !zkerr.Unsettled(err) {
-			var done bool
-			if done, err = c.resizeUnheard(node, size, err); done {
-				return nil
-			}
-			failed = 0
-		}
-		switch {
-		case failed == 0 && errors.Is(err, zk.ErrNoNode):
-			if err := c.makeSize(node, size, acl); err != nil {
-				return err
-			}
-		case err != nil, failed < 0:
-			return err
-		}
-	}
-	return zk.ErrNoNode
-}
-
-// resizeUnheard writes the size where nobody can be told of it, as the error says, and reports whether that is all there is to do.
-func (c *client) resizeUnheard(node string, size int32, unheard error) (done bool, _ error) {
-	if _, err := c.conn.Set(node, []byte(strconv.Itoa(int(size))), anyVersion); err != nil {
-		return false, err
-	}
-	if !errors.Is(unheard, zk.ErrNoNode) {
-		c.logger.Warn("resized, and who waits for permits hears of it when the next one is taken or given back",
-			zap.String("node", node), zap.Error(unheard))
-		return true, nil
-	}
-	exists, _, err := c.conn.Exists(path.Join(path.Dir(node), leaseDir))
-	return err == nil && !exists, err
 }

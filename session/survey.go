@@ -10,16 +10,6 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-const (
-	// mostLooks bounds the looks under way at a time. Each takes one of the places
-	// that requests have, for as long as all of its readings take.
-	mostLooks = 8
-	// mostReadings bounds the readings of all looks that are under way at a time. A
-	// server executes the requests of a session one after the other, so it is what
-	// those of locks have to wait behind at the most.
-	mostReadings = 64
-)
-
 // Found is a node as it was read.
 type Found struct {
 	Name string // the last component of its path

@@ -79,11 +79,3 @@ func UserData(node string, data []byte) []byte {
 	}
 	return user
 }
-
-// dataIn returns what the seat's nodes hold in the client's session.
-func (t *Seat) dataIn(c *client) []byte {
-	if t.marks&events.MarkRevocable == 0 {
-		return t.data
-	}
-	return withTimeout(t.data, c.link.Timeout())
-}

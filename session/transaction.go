@@ -13,22 +13,6 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-var (
-	// ErrOutcomeUnknown says that nobody can tell whether a transaction was executed:
-	// the connection was lost, or nobody waited any more, while it was under way.
-	ErrOutcomeUnknown = errors.New("zkgrant: outcome unknown")
-	// ErrOperation says that an operation is none that a transaction can have.
-	ErrOperation = Sentinel("zkgrant: no such operation", ErrInvalid)
-	// ErrEpochOver says that the session in which a transaction was to be made is over.
-	// It was not made.
-	ErrEpochOver = errors.New("zkgrant: session is over")
-	// ErrGuard says that a transaction was not executed because its guard's node does not exist.
-	ErrGuard = errors.New("zkgrant: guarding node is gone")
-)
-
-// MaxRequest is how many bytes a server accepts in one request by default (jute.maxbuffer).
-const MaxRequest = 0xfffff
-
 // Guard returns an operation that succeeds while the node exists. The node's path is without the chroot, the
 // operation's with it.
 func (s *Session) Guard(node string) *zk.CheckVersionRequest {
@@ -163,6 +147,3 @@ func rooted(chroot string, op any) (_ any, extent int, _ error) {
 	*to = full
 	return op, extent + len(*to), nil
 }
-
-// aclOverhead is what an entry of an access control list takes beside its texts: the permissions and two lengths.
-const aclOverhead = 12

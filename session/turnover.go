@@ -2,7 +2,6 @@ package session
 
 import (
 	"errors"
-	"path"
 
 	"github.com/go-zookeeper/zk"
 
@@ -17,13 +16,16 @@ import (
 
 var _ request = (*turnover)(nil)
 
-// turnover is the delete of a node, and the create of another seat's in the same
-// directory if one joins while the delete is parked.
-type turnover struct {
-	slot
+func (x *turnover) on(s *Session) { s.pending.add(x) }
 
-	leave *asked
-	enter *asked // nil: only the delete
+// begins ends the time in which a create may join.
+func (x *turnover) begins(s *Session) {
+	if s.leaving[x.leave.seat.dir] == x {
+		delete(s.leaving, x.leave.seat.dir)
+	}
+	if x.enter != nil {
+		x.enter.begins(s)
+	}
 }
 
 func (x *turnover) meantFor() recipes.Epoch { return x.leave.epoch }
@@ -52,32 +54,6 @@ func (x *turnover) do(c *client) (func(*Session), error) {
 type said struct {
 	in  recipes.Input
 	err error
-}
-
-// paired takes a request that is to be parked, and returns what to park for it: nil
-// if it has joined one that is.
-func (s *Session) paired(r *asked) request {
-	switch {
-	case !r.seat.layout.joins():
-	case r.op == recipes.OpDelete && !r.floor && !r.clean && r.seat.brief() && path.Dir(r.node) == r.seat.dir:
-		x := &turnover{leave: r}
-		s.leaving[r.seat.dir] = x
-		return x
-	case r.op == recipes.OpCreate && r.seat.in == nil && r.seat.brief() && s.client.dirs.book(r.seat.dir).Markable() != 0:
-		if x := s.leaving[r.seat.dir]; x != nil && x.leave.epoch == r.epoch {
-			x.enter, r.with = r, x
-			delete(s.leaving, r.seat.dir)
-			return nil
-		}
-	}
-	return r
-}
-
-// unpair ends the time in which a create may join.
-func (s *Session) unpair(r request) {
-	if x, ok := r.(*turnover); ok && s.leaving[x.leave.seat.dir] == x {
-		delete(s.leaving, x.leave.seat.dir)
-	}
 }
 
 // turnOver makes the transaction. One that a server has refused was not executed at

@@ -1,0 +1,168 @@
+package session
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
+)
+
+// asked is a request of a seat's machine. It is answered exactly once.
+type asked struct {
+	slot
+
+	seat     *Seat
+	epoch    recipes.Epoch
+	op       recipes.Op
+	node     string           // the own one's path, of what may end in a grant and of a delete
+	guid     string           // of the attempt, of a create
+	floor    bool             // of a delete: it leaves a floor
+	clean    bool             // and removes the record
+	turn     bool             // of a list request, and of the watch behind it: the turn may have come
+	held     bool             // of a claim: the seat holds
+	plain    bool             // of a claim: it is about no record
+	with     *turnover        // of a create: the release that it is one request with
+	wants    *wanted          // of a list request
+	served   []*sharedListing // of a list request: by these, one a directory
+	unwanted bool             // of a list request: nobody waits for it any more
+	run      func(*client) (recipes.Input, error)
+}
+
+func (r *asked) begins(*Session) {
+	if r.seat.unsent == r {
+		r.seat.unsent = nil
+	}
+}
+
+func (r *asked) meantFor() recipes.Epoch { return r.epoch }
+
+// urgency puts those who come anew behind those who have a node. A create in a writer's place is for a lock that is held, and comes
+// before the writer's delete.
+func (r *asked) urgency() urgency {
+	urgent := handing
+	switch r.op {
+	case recipes.OpClaim:
+		if r.joins() {
+			urgent = proving
+		}
+	case recipes.OpCreate:
+		if r.seat.in == nil {
+			urgent = joining
+		}
+	case recipes.OpList, recipes.OpWatch:
+		if !r.turn {
+			urgent = joining
+		}
+	case recipes.OpSurvey:
+		if r.node == "" {
+			urgent = joining
+		}
+	case recipes.OpDelete, recipes.OpAdvance, recipes.OpEnter:
+	}
+	return urgent
+}
+
+func (r *asked) refuse() { r.seat.post(recipes.Unknown{Epoch: r.epoch, Op: r.op}, nil) }
+
+// joins tells whether it is a claim that can be made together with others. Two are not: that of a lock of one node has to look whose
+// the node is, and that with a record has to read the record.
+func (r *asked) joins() bool { return r.held && r.plain && r.seat.single == nil }
+
+// turnover is the delete of a node, and the create of another seat's in the same
+// directory if one joins while the delete is parked.
+type turnover struct {
+	slot
+
+	leave *asked
+	enter *asked // nil: only the delete
+}
+
+// wanted is what a list request reads before it is made itself.
+type wanted struct {
+	barrier string   // a write through the quorum comes first, at this directory; "": none does
+	dirs    []string // no directory twice
+	found   []*names // in each of them
+	missing int      // those whose listings have not ended
+	err     error    // why one of them has failed
+}
+
+// names are the contenders that a listing has found. All requests that it serves share them, and nothing writes to them.
+type names struct {
+	queue   []events.Name
+	indexed bool // the queue is in the order of the texts
+
+	mu      sync.Mutex
+	members map[int][]events.Name // the queue as multi-locks know it, by the member that it is of
+}
+
+// own finds the node of an attempt, if there is one, by what its name begins with. No id is no attempt's.
+func (n *names) own(kind events.Kind, id string) (name events.Name, ok bool) {
+	if id == "" {
+		return events.Name{}, false
+	}
+	mine := head(kind, id)
+	from := 0
+	if n.indexed {
+		from, _ = slices.BinarySearchFunc(n.queue, mine, func(name events.Name, text string) int { return cmp.Compare(name.Text, text) })
+	}
+	for _, name := range n.queue[from:] {
+		switch {
+		case strings.HasPrefix(name.Text, mine):
+			return name, true
+		case n.indexed:
+			return events.Name{}, false
+		}
+	}
+	return events.Name{}, false
+}
+
+// as returns the queue as a multi-lock knows it of which the directory is that member.
+func (n *names) as(member int) []events.Name {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	queue, known := n.members[member]
+	if known {
+		return queue
+	}
+	queue = slices.Clone(n.queue)
+	for i := range queue {
+		queue[i].Text = recipes.MemberName(member, queue[i].Text)
+	}
+	if n.members == nil {
+		n.members = map[int][]events.Name{}
+	}
+	n.members[member] = queue
+	return queue
+}
+
+// namesOf returns the contenders among the children of a directory, indexed or not.
+func namesOf(children []string, indexed bool) *names {
+	n := &names{indexed: indexed}
+	for _, child := range children {
+		if name, ok := events.ParseName(child); ok {
+			n.queue = append(n.queue, name)
+		}
+	}
+	if indexed {
+		slices.SortFunc(n.queue, func(a, b events.Name) int { return cmp.Compare(a.Text, b.Text) })
+	}
+	return n
+}
+
+// worse returns the error that leaves something open, if one of the two does.
+func worse(a, b error) error {
+	if a == nil {
+		return b
+	}
+	if outcome, _ := zkerr.Classify(b); b != nil && (outcome == zkerr.Unknown || zkerr.Unsettled(b)) {
+		return b
+	}
+	return a
+}
+
+// crowded is from how many requests on it pays to index the names for them.
+const crowded = 8

@@ -1,0 +1,131 @@
+package session
+
+import (
+	"path"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/actors"
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// Open starts a session with one of the servers, and goes on until Close. Events about the session go to news, which must not
+// block; the goroutines belong to the group.
+func Open(servers Servers, cfg Config, group *actors.Group, news func(events.Event)) *Session {
+	s := &Session{
+		servers: servers, chroot: servers.Chroot, cfg: cfg, group: group, news: news,
+		first: make(chan struct{}), closed: make(chan struct{}), clock: clock{cfg.Asleep}, plain: plainContents(cfg.ACL),
+		living:  map[*client]struct{}{},
+		holders: map[*Seat]string{}, bare: map[*Seat]struct{}{},
+		shares: map[*Seat]*share{}, leaving: map[string]*turnover{},
+		view: view{state: Connecting, renewed: make(chan struct{})},
+	}
+	if s.clock.asleep == nil {
+		s.clock.asleep = asleep()
+	}
+	s.observer = &elections{session: s, watched: map[string]*leaderWatch{}}
+	s.actor = actors.NewRestingActor(group, s.handle, s.pump)
+	s.actor.Post(begin{})
+	return s
+}
+
+// plainContents returns what seats of a queue share that ask for nothing of their own.
+func plainContents(acl []zk.ACL) map[events.Kind]*content {
+	all := map[events.Kind]*content{}
+	for _, kind := range [...]events.Kind{
+		events.KindLock, events.KindRead, events.KindWrite, events.KindKazooLock, events.KindKazooRead,
+	} {
+		all[kind] = &content{kind: kind, data: dataOf(kind, nil), acl: acl, layout: queued{}}
+	}
+	return all
+}
+
+// Seat returns a seat for the place. Nothing happens before its Open.
+func (s *Session) Seat(p Place) *Seat {
+	if p.Kind == 0 {
+		p.Kind = events.KindLock
+	}
+	t := &Seat{session: s, dir: join(s.chroot, p.Dir), content: s.plain[p.Kind]}
+	if t.content == nil || p.Data != nil || p.ACL != nil || p.In != nil || p.With != nil || p.Size > 0 || p.Marks != 0 || p.Detect || p.Members != nil {
+		t.content = &content{
+			kind: p.Kind, marks: p.Marks, data: dataOf(p.Kind, p.Data), acl: p.ACL,
+			in: p.In, lent: p.In.fence(), with: p.With, detect: p.Detect, layout: queued{},
+		}
+		if p.ACL == nil {
+			t.acl = s.cfg.ACL
+		}
+	}
+	switch {
+	case p.Kind == events.KindUnfair:
+		t.single = newSingle(t.dir, p.Try)
+		t.layout, t.dir = t.single, path.Dir(t.dir)
+	case p.Size > 0:
+		t.permits = newPermits(t.dir, p.Size, p.Permits)
+		t.layout, t.dir = t.permits, path.Join(t.dir, queueDir)
+	case p.In != nil:
+		t.layout = placed{}
+	case p.Members != nil:
+		t.layout = s.newMulti(p.Members)
+	}
+	return t
+}
+
+// newSingle is what a seat for the node begins with.
+func newSingle(node string, glance bool) *single {
+	return &single{node: node, name: path.Base(node), glance: glance}
+}
+
+func newPermits(root string, opinion, wanted int32) *permits {
+	return &permits{
+		root: root, leases: path.Join(root, leaseDir), size: path.Join(root, SizeNode), opinion: opinion, wanted: wanted,
+	}
+}
+
+// dataOf returns what a node's data are. Kazoo leaves nodes out that have none when it shows who contends, but not those
+// whose data are empty.
+func dataOf(kind events.Kind, data []byte) []byte {
+	if data == nil && kind.Kazoo() {
+		return []byte{}
+	}
+	return data
+}
+
+// Place says where and as what an acquisition queues up.
+type Place struct {
+	Dir    string      // the lock's directory, without the chroot
+	Kind   events.Kind // of the node's name; 0 is KindLock, and with KindUnfair Dir is not a directory but the node itself
+	Data   []byte      // stored in the node
+	ACL    []zk.ACL    // nil: that of the session's config
+	Try    bool        // nobody will wait; of a lock of one node the look that tells who has it leaves no watch then
+	In     *Seat       // a writer, whose place in the queue the node is to take; nil: a place of its own
+	Detect bool        // the lock tells of crashes
+	With   []*Seat     // one of those that hold shares its node, if any does when the node would be created
+
+	Marks events.Marks // that its nodes bear
+
+	Size    int32 // of a semaphore, should nobody have said yet how many permits there are; 0: it is none
+	Permits int32 // how many of them are to be taken
+
+	Members []Place // of a multi-lock; of each Dir, Kind and ACL count. Dir and Kind are those of the first
+}
+
+func (s *Session) newMulti(places []Place) *multi {
+	m := &multi{members: make([]member, len(places))}
+	for i, p := range places {
+		m.members[i] = member{path: p.Dir, dir: join(s.chroot, p.Dir), kind: p.Kind, acl: p.ACL}
+		if p.ACL == nil {
+			m.members[i].acl = s.cfg.ACL
+		}
+	}
+	return m
+}
+
+// SizeOfMembers returns how many bytes the largest request takes for a multi-lock of these places, with so many bytes of data in
+// each node, but for a fixed overhead.
+func (s *Session) SizeOfMembers(places []Place, data int) (size int) {
+	m := s.newMulti(places)
+	for i := range m.members {
+		size += m.members[i].size(data)
+	}
+	return size
+}

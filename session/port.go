@@ -1,0 +1,295 @@
+package session
+
+import (
+	"math/rand/v2"
+	"path"
+	"time"
+
+	"github.com/zkgrant/zkgrant/actors"
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// This file is what a seat does for its machine.
+
+// entered: a seat wants the news.
+type entered struct{ seat *Seat }
+
+func (m entered) on(s *Session) { s.onEntered(m.seat) }
+
+// left: a seat wants nothing more.
+type left struct{ seat *Seat }
+
+func (m left) on(s *Session) {
+	s.unsend(m.seat)
+	s.unseat(m.seat)
+	s.gaveUp(m.seat)
+	s.quit(m.seat)
+	m.seat.leave(s.client)
+}
+
+// canceling: a seat wants its create no more.
+type canceling struct {
+	seat  *Seat
+	epoch recipes.Epoch
+}
+
+func (m canceling) on(s *Session) { s.onCanceling(m.seat, m.epoch) }
+
+// lapsing: a seat has lost the lock.
+type lapsing struct{ seat *Seat }
+
+func (m lapsing) on(s *Session) { s.lapsed(m.seat) }
+
+// Open starts the news of the session.
+func (t *Seat) Open(post actors.Post) {
+	t.post = post
+	t.session.actor.Hand(entered{t})
+}
+
+// Close ends them, and the interest in any node.
+func (t *Seat) Close() { t.session.actor.Post(left{t}) }
+
+// Do makes a request of the machine's.
+func (t *Seat) Do(request recipes.Effect) {
+	switch e := request.(type) {
+	case recipes.Create:
+		t.Create(e)
+	case recipes.Cancel:
+		t.Cancel(e)
+	case recipes.List:
+		t.List(e)
+	case recipes.Watch:
+		t.Watch(e)
+	case recipes.Advance:
+		t.Advance(e)
+	case recipes.Claim:
+		t.Claim(e)
+	case recipes.Survey:
+		t.Survey(e)
+	case recipes.Enter:
+		t.Enter(e)
+	case recipes.Delete:
+		t.Delete(e)
+	case recipes.Pause:
+		t.Pause(e)
+	case recipes.Discard:
+		t.Discard(e)
+	}
+}
+
+// Create makes the node of a new attempt. If it follows a Delete at once, the two
+// are one request: that is posted, and no other goroutine has got to it yet.
+func (t *Seat) Create(e recipes.Create) {
+	id := t.newGUID(e.Attempt)
+	t.session.actor.Hand(&asked{seat: t, epoch: e.Epoch, op: recipes.OpCreate, guid: id,
+		run: func(c *client) (recipes.Input, error) { return t.layout.create(c, t, e.Epoch, id) }})
+}
+
+// Cancel takes a Create back that has not been sent.
+func (t *Seat) Cancel(e recipes.Cancel) { t.session.actor.Hand(canceling{t, e.Epoch}) }
+
+// List reads the directory.
+func (t *Seat) List(e recipes.List) {
+	t.mu.Lock()
+	id := ""
+	if t.attempt == e.Attempt && e.Attempt != 0 {
+		id = t.guid.String()
+	}
+	t.mu.Unlock()
+	t.session.actor.Post(t.listing(e, id))
+}
+
+// Watch asks to be told when a node of the directory is gone. It takes the place
+// of the one asked for before.
+func (t *Seat) Watch(e recipes.Watch) {
+	// Noted here and not when the request is carried out: of two, the later counts.
+	before := t.follow(t.at(e.Node))
+	t.request(e.Epoch, recipes.OpWatch, func(c *client) (recipes.Input, error) {
+		t.drop(c, before)
+		return t.layout.watch(c, t, e)
+	})
+}
+
+// Advance asks whether the seat's turn has come, now that the node it waited for is
+// gone, and asks to be told when the next one is.
+func (t *Seat) Advance(e recipes.Advance) {
+	t.mu.Lock()
+	var past int64
+	if t.pred == path.Join(t.dir, e.Past) {
+		past = t.ahead
+	}
+	t.mu.Unlock()
+	before := t.follow(path.Join(t.dir, e.Next))
+	t.requestFor(e.Node, e.Epoch, recipes.OpAdvance, func(c *client) (recipes.Input, error) {
+		t.drop(c, before)
+		return c.advance(t, e, past)
+	})
+}
+
+// Claim proves that the own node exists and the session lives.
+func (t *Seat) Claim(e recipes.Claim) {
+	t.session.actor.Post(&asked{
+		seat: t, epoch: e.Epoch, op: recipes.OpClaim, node: t.ownPath(e.Node), plain: e.Record == recipes.RecordNothing,
+		run: func(c *client) (recipes.Input, error) { return t.layout.claim(c, t, e) },
+	})
+}
+
+// Delete removes the own node. If it leaves no floor, and removes nothing else, a Create may join it, which takes
+// a moment to come; see there.
+func (t *Seat) Delete(e recipes.Delete) {
+	r := &asked{seat: t, epoch: e.Epoch, op: recipes.OpDelete, node: t.at(e.Node), floor: e.Floor, clean: e.Clean}
+	r.run = func(c *client) (recipes.Input, error) {
+		e.Floor, e.Clean = r.floor, r.clean
+		nodes := t.nodes(r.node)
+		in, err := t.layout.remove(c, t, e)
+		if _, gone := in.(recipes.Deleted); gone {
+			c.renewBehind(t, nodes)
+		}
+		return in, err
+	}
+	if e.Floor || e.Clean {
+		t.session.actor.Hand(r)
+		return
+	}
+	t.session.actor.Post(r)
+}
+
+// Lapse says that the seat holds no more, though it has not given its node up, and will not hold again: what it has asked for
+// before, to see whether it holds still, will not make it a holder when it is answered.
+func (t *Seat) Lapse() {
+	t.lapsed.Store(true)
+	t.session.actor.Post(lapsing{t})
+}
+
+// Discard removes a node in whatever session comes next, and tries until it is
+// known to be gone or a server refuses. Where another node may bear its name by then, nothing is
+// removed: it went with its session.
+func (t *Seat) Discard(e recipes.Discard) {
+	if !t.layout.removable() {
+		return
+	}
+	for _, node := range t.nodes(t.at(e.Node)) {
+		t.session.actor.Post(&removal{node: node})
+	}
+}
+
+// Deadline returns until when the epoch's session can be believed alive, in the
+// terms of time.Now. It is the answer of the moment: should the machine be
+// suspended, time.Now stands still and a later answer is earlier.
+func (t *Seat) Deadline(epoch recipes.Epoch) time.Time { return t.session.deadline(epoch) }
+
+func (t *Seat) request(epoch recipes.Epoch, op recipes.Op, run func(*client) (recipes.Input, error)) {
+	t.session.actor.Post(&asked{seat: t, epoch: epoch, op: op, run: run})
+}
+
+// requestFor is request for what may end in a grant of the own node.
+func (t *Seat) requestFor(own string, epoch recipes.Epoch, op recipes.Op, run func(*client) (recipes.Input, error)) {
+	t.session.actor.Post(&asked{seat: t, epoch: epoch, op: op, node: t.ownPath(own), run: run})
+}
+
+// Survey looks whether there is room.
+func (t *Seat) Survey(e recipes.Survey) {
+	survey := func(c *client) (recipes.Input, error) { return c.survey(t, e) }
+	if e.Node == "" {
+		t.request(e.Epoch, recipes.OpSurvey, survey)
+		return
+	}
+	t.requestFor(e.Node, e.Epoch, recipes.OpSurvey, survey)
+}
+
+// Enter trades the place in the queue for the leases.
+func (t *Seat) Enter(e recipes.Enter) {
+	t.mu.Lock()
+	id := t.guid.String()
+	t.mu.Unlock()
+	t.requestFor(e.Node, e.Epoch, recipes.OpEnter, func(c *client) (recipes.Input, error) {
+		in, err := c.enter(t, e, id)
+		if _, entered := in.(recipes.Entered); entered {
+			c.renewBehind(t, []string{t.at(e.Node)})
+		}
+		return in, err
+	})
+}
+
+// Pause posts Paused after a random time. Nobody need be connected for that.
+func (t *Seat) Pause(e recipes.Pause) {
+	time.AfterFunc(rand.N(pauseBound(e.Attempt)), func() { t.post(recipes.Paused{Epoch: e.Epoch}, nil) })
+}
+
+// pauseBound returns the bound. The first create came too late for everybody who waits.
+func pauseBound(attempt recipes.Attempt) time.Duration {
+	bound := firstPause
+	for ; attempt > 1 && bound < lastPause; attempt-- {
+		bound *= 2
+	}
+	return bound
+}
+
+// The pauses of those who wait for one node: any time up to a first bound, which doubles with each
+// create that came too late, up to the last one. With many waiters few
+// come back within a round trip of each other, once the bound has grown.
+const (
+	firstPause = 5 * time.Millisecond
+	lastPause  = 320 * time.Millisecond
+)
+
+func (s *Session) onEntered(seat *Seat) {
+	seat.place = int32(len(s.seats))
+	s.seats = append(s.seats, seat)
+	if c := s.client; c.opened && !c.over {
+		seat.post(recipes.Opened{Epoch: c.epoch, Session: c.link.Session()}, nil)
+		if s.State() == Suspended {
+			seat.post(recipes.Suspended{}, nil)
+		}
+	}
+}
+
+// unseat forgets a seat, if it is known.
+func (s *Session) unseat(seat *Seat) {
+	last := len(s.seats) - 1
+	if int(seat.place) > last || s.seats[seat.place] != seat {
+		return
+	}
+	moved := s.seats[last]
+	s.seats[seat.place], moved.place = moved, seat.place
+	s.seats[last] = nil
+	s.seats = s.seats[:last]
+}
+
+// onCanceling answers for a create that was not sent. The answer to one that was comes by itself, and says what there is to delete.
+func (s *Session) onCanceling(t *Seat, epoch recipes.Epoch) {
+	if r := t.unsent; r == nil || r.op != recipes.OpCreate || r.epoch != epoch {
+		return
+	}
+	s.unsend(t)
+	s.gaveUp(t)
+	t.post(recipes.Canceled{Epoch: epoch}, nil)
+}
+
+// unsend takes out what the seat has asked for and waits to be sent. A delete is sent in any case, for there is a node.
+func (s *Session) unsend(t *Seat) {
+	r := t.unsent
+	t.unsent = nil
+	switch {
+	case r == nil:
+	case r.with == nil:
+		s.wantsNothing(r)
+		s.pending.remove(r)
+	default: // the delete goes by itself, and another create may join it
+		r.with.enter = nil
+		if s.leaving[t.dir] == nil {
+			s.leaving[t.dir] = r.with
+		}
+	}
+}
+
+// listing returns a list request that looks for the attempt with the id.
+func (t *Seat) listing(e recipes.List, id string) *asked {
+	dirs := t.layout.reads(t)
+	r := &asked{seat: t, epoch: e.Epoch, op: recipes.OpList, wants: &wanted{dirs: dirs}}
+	if e.Barrier && len(dirs) > 0 {
+		r.wants.barrier = dirs[0]
+	}
+	r.run = func(c *client) (recipes.Input, error) { return t.layout.list(c, t, e, id, r.wants.found) }
+	return r
+}

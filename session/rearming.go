@@ -1,0 +1,90 @@
+package session
+
+import (
+	"errors"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
+)
+
+// rearming arms a watch again, for whoever is interested in the node by then.
+type rearming struct {
+	slot
+
+	epoch recipes.Epoch
+	node  string
+}
+
+func (r *rearming) on(s *Session) { s.pending.add(r) }
+
+func (r *rearming) meantFor() recipes.Epoch { return r.epoch }
+
+func (r *rearming) urgency() urgency { return handing }
+
+func (r *rearming) refuse() {} // the watches of an epoch end with it
+
+func (r *rearming) do(c *client) (func(*Session), error) {
+	in := c.rearm(r.node)
+	return func(s *Session) {
+		switch in.(type) {
+		case recipes.Gone:
+			s.tellGone(c, r.node, false)
+		case recipes.Unknown:
+			s.again(c, r)
+		case recipes.Refused:
+			s.tellUnwatched(c, r.node)
+		default: // it is armed
+		}
+	}, nil
+}
+
+// rearm watches a node, for whoever is interested, whose watch has gone because
+// the data changed or because arming it failed. The answer is Gone or Unknown, or
+// Refused, or nil if there is nothing left to do.
+func (c *client) rearm(node string) recipes.Input {
+	_, err := c.observe(node, nil)
+	outcome, err := zkerr.Classify(err)
+	switch {
+	case outcome == zkerr.Done:
+		return nil
+	case errors.Is(err, zk.ErrNoNode):
+		return recipes.Gone{}
+	case outcome == zkerr.Unknown || zkerr.Unsettled(err):
+		return recipes.Unknown{}
+	default:
+		return recipes.Refused{}
+	}
+}
+
+// tellGone tells whoever is interested that the node is gone, by an event or by a reading.
+func (s *Session) tellGone(c *client, path string, event bool) {
+	for _, seat := range s.singleGone(c, path, c.watches.Fired(path), event) {
+		if s.holders[seat] == path {
+			s.gaveUp(seat) // and nobody may share it who comes behind this
+		}
+		seat.passed = true
+		seat.post(recipes.Gone{Epoch: c.epoch, Node: seat.name(path)}, nil)
+	}
+}
+
+// tellUnwatched has whoever is interested look again, and hear from the server
+// itself why the node cannot be watched.
+func (s *Session) tellUnwatched(c *client, path string) {
+	for _, seat := range c.watches.Fired(path) {
+		seat.post(recipes.Unknown{Epoch: c.epoch, Op: recipes.OpWatch}, nil)
+	}
+}
+
+// unwatched: the server did not restore the watches.
+type unwatched struct{ c *client }
+
+func (m unwatched) on(s *Session) {
+	for _, path := range m.c.watches.Reset() {
+		m.c.rewatch(path)
+	}
+	for _, path := range m.c.looks.Reset() {
+		s.tellChanged(m.c, path, false)
+	}
+}

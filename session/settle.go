@@ -1,0 +1,74 @@
+package session
+
+import (
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// settle passes the answer on.
+func (r *asked) settle(s *Session, c *client, in recipes.Input, err error) {
+	if in == nil {
+		return
+	}
+	r.log(c, in, err)
+	if c.outdated && !lasts(in) {
+		r.seat.post(recipes.Unknown{Epoch: r.epoch, Op: r.op}, err)
+		return
+	}
+	switch in := in.(type) {
+	case recipes.Claimed:
+		s.onClaimed(c, r, in)
+	case recipes.Created:
+		s.onCreated(c, r, in)
+	case recipes.Enqueued:
+		s.onEnqueued(c, r, in)
+	case recipes.Advanced:
+		s.onAdvanced(c, r, in)
+	case recipes.Listed:
+		if in.Own.Token != 0 {
+			s.settle(c, r.seat)
+		}
+		r.seat.post(in, err)
+		c.remind(r.seat, in.Own.Name.Text)
+	case recipes.Refused:
+		if r.op == recipes.OpClaim && in.Missing && c == s.client && s.holders[r.seat] == r.node {
+			s.lostNode(c, r.seat)
+		}
+		r.seat.post(in, err)
+	case recipes.Entered:
+		s.onAdmitted(c, r, in)
+	case recipes.Unknown:
+		if !c.up {
+			r.seat.post(in, err)
+			return
+		}
+		// Whoever is told makes the request again at once.
+		afterPause(func() { r.seat.post(in, err) })
+	case recipes.Gone:
+		if !s.isPast(c, r.seat) {
+			r.seat.passed = true
+			r.seat.post(in, err)
+		}
+	default:
+		r.seat.post(in, err)
+	}
+}
+
+// log says what nobody else may hear: a refused delete leaves a node that blocks
+// others until the session ends.
+func (r *asked) log(c *client, in recipes.Input, err error) {
+	if err == nil {
+		return
+	}
+	level, what := zap.DebugLevel, "request failed"
+	if _, refused := in.(recipes.Refused); refused {
+		level, what = zap.WarnLevel, "request refused"
+		if r.op == recipes.OpDelete {
+			level, what = zap.ErrorLevel, "could not remove a node; it stays until the session ends"
+		}
+	}
+	c.logger.Log(level, what, zap.Stringer("request", r.op), zap.String("path", strings.TrimPrefix(r.seat.dir, r.seat.session.chroot)), zap.Error(err))
+}

@@ -1,0 +1,110 @@
+package session
+
+import (
+	"errors"
+
+	"github.com/go-zookeeper/zk"
+	"go.uber.org/zap"
+
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// cover has the nodes watched of those who have held for a while. A short cycle is
+// over before, and costs no request for it.
+func (s *Session) cover(c *client) {
+	for seat := range s.bare {
+		node, held := s.holders[seat]
+		if !held {
+			continue // it is about to claim
+		}
+		s.note(seat, seat.tenure.Watched())
+		seat.layout.cover(s, c, seat, node)
+	}
+}
+
+// ranOut tells the holders, who hold nothing from then on.
+func (s *Session) ranOut(c *client) {
+	c.logger.Warn("lease ran out; whatever is held counts as lost", zapSession(c), zap.Int("holders", len(s.holders)))
+	if s.cfg.OnLease != nil {
+		s.cfg.OnLease(Lease{Session: c.link.Session(), Deadline: c.deadline(), RanOut: true})
+	}
+	for seat := range s.holders {
+		s.ceased(seat)
+		seat.post(recipes.LeaseRanOut{}, nil)
+	}
+}
+
+func (m ticked) on(s *Session) {
+	c := m.c
+	c.watchdog = nil
+	switch {
+	case c != s.client || c.over || len(s.holders) == 0:
+	case s.clock.now().Before(c.lease.Deadline()):
+		s.schedule(c)
+	default:
+		s.ranOut(c)
+	}
+}
+
+// lapsed: the lease had run out when it was renewed.
+type lapsed struct{ c *client }
+
+// onLapsed: what was renewed in the last moment was invalid for a moment, and that
+// may have been seen.
+func (m lapsed) on(s *Session) {
+	c := m.c
+	if c == s.client && !c.over && len(s.holders) > 0 {
+		s.ranOut(c)
+	}
+}
+
+// onPace probes, unless something else was written within the interval. One probe
+// does for all that is held: it is the session that must live.
+func (m paced) on(s *Session) {
+	c := m.c
+	if c != s.client || c.over || len(s.holders) == 0 {
+		c.pacer = nil
+		return
+	}
+	now := s.clock.now()
+	if !now.Before(c.lease.Deadline()) {
+		c.pacer = nil
+		s.ranOut(c) // the machine was suspended, and timers are late
+		return
+	}
+	s.cover(c)
+	if wait := c.lease.Written().Add(s.interval(c)).Sub(now); wait > 0 {
+		s.pace(c, s.outwait(c, now, wait))
+		return
+	}
+	s.pace(c, s.outwait(c, now, s.interval(c)))
+	if !c.up || c.probing {
+		return
+	}
+	for seat, node := range s.holders { // a different one each time
+		c.probing = true
+		s.begin(c, func() message { return probed{c, seat, node, c.check(node)} })
+		return
+	}
+}
+
+// probed: a probe was answered, or never will be.
+type probed struct {
+	c    *client
+	seat *Seat
+	node string
+	err  error
+}
+
+func (m probed) on(s *Session) {
+	defer s.finish(m.c)
+	m.c.probing = false
+	if m.err == nil {
+		return
+	}
+	m.c.logger.Debug("probe failed", zap.String("node", m.node), zap.Error(m.err))
+	if errors.Is(m.err, zk.ErrNoNode) && m.c == s.client && s.holders[m.seat] == m.node {
+		s.lostNode(m.c, m.seat)
+		m.seat.post(recipes.Gone{Epoch: m.c.epoch, Node: m.seat.name(m.node)}, nil)
+	}
+}
