@@ -28,23 +28,6 @@ package recipes
 // Readers make no record, and remove none: what they do under the lock is no half of anything. While one holds no writer
 // does, so a record that stands tells of a crash then, but for that of a writer in whose place the reader stands.
 
-// Recording is what a claim has to do with the record.
-type Recording uint8
-
-const (
-	// RecordNothing says that the lock has none, or it was seen to when the lock was granted.
-	RecordNothing Recording = iota
-	// RecordMade says that it is made if there is none.
-	RecordMade
-	// RecordRead says that it is looked for.
-	RecordRead
-)
-
-// String says what is done.
-func (r Recording) String() string {
-	return [...]string{"no record", "make the record", "read the record"}[r]
-}
-
 // records tells whether the machine's claims make a record.
 func (m *Machine) records() bool { return m.recording() == RecordMade }
 

@@ -189,3 +189,20 @@ func (Queue) isEffect()   {}
 func (Requeue) isEffect() {}
 func (Revoke) isEffect()  {}
 func (Finish) isEffect()  {}
+
+// Recording is what a claim has to do with the record.
+type Recording uint8
+
+const (
+	// RecordNothing says that the lock has none, or it was seen to when the lock was granted.
+	RecordNothing Recording = iota
+	// RecordMade says that it is made if there is none.
+	RecordMade
+	// RecordRead says that it is looked for.
+	RecordRead
+)
+
+// String says what is done.
+func (r Recording) String() string {
+	return [...]string{"no record", "make the record", "read the record"}[r]
+}

@@ -103,77 +103,6 @@ func (m Machine) Ahead() (ahead int, known bool) {
 	return int(m.ahead), m.state == Waiting || m.state == Full
 }
 
-// Step takes one input. The effects are to be carried out in order.
-func (m Machine) Step(in Input) (Machine, []Effect) {
-	effects := m.step(in) // of the copy
-	return m, effects
-}
-
-// step does what Step returns. A pointer is handed around among the methods that
-// decide, because a copy for each of them would make the stack grow of every
-// goroutine that takes a step.
-func (m *Machine) step(in Input) []Effect {
-	switch in := in.(type) {
-	case Started:
-		return m.onStarted(in)
-	case Withdrawn:
-		return m.onWithdrawn(in)
-	case Opened:
-		return m.onOpened(in)
-	case Suspended:
-		return m.onSuspended()
-	case Reconnected:
-		return m.onReconnected()
-	case LeaseRanOut:
-		return m.onLeaseRanOut()
-	case Expired:
-		return m.onExpired()
-	case Gone:
-		return m.onGone(in)
-	case Created:
-		return m.onCreated(in)
-	case Enqueued:
-		return m.onEnqueued(in)
-	case Canceled:
-		return m.onCanceled(in)
-	case Taken:
-		return m.onTaken(in)
-	case Paused:
-		return m.onPaused(in)
-	case Listed:
-		return m.onListed(in)
-	case Joined:
-		return m.onJoined(in)
-	case Claimed:
-		return m.onClaimed(in)
-	case Advanced:
-		return m.onAdvanced(in)
-	case Surveyed:
-		return m.onSurveyed(in)
-	case AskedBack:
-		return m.onAskedBack(in)
-	case Overdue:
-		return m.onOverdue(in)
-	case Changed:
-		return m.onChanged(in)
-	case Adopted:
-		return m.onAdopted()
-	case Entered:
-		return m.onEntered(in)
-	case Deleted:
-		if in.Epoch == m.epoch && m.state == Releasing {
-			return m.over()
-		}
-		return nil
-	case Refused:
-		return m.onRefused(in)
-	case Unknown:
-		return m.onUnknown(in)
-	default:
-		return nil
-	}
-}
-
 // begin asks for a place in the queue, as soon as there is a session.
 func (m *Machine) begin() []Effect {
 	m.own, m.removed, m.waited, m.asked, m.by = Own{}, false, false, false, 0
@@ -303,4 +232,14 @@ func (m *Machine) restart() []Effect {
 		return m.over()
 	}
 	return m.begin()
+}
+
+// permits is what a machine knows beside the queue if its rule is a Semaphore.
+type permits struct {
+	size    int32 // as last heard of; 0: never
+	settled bool  // the first look at the size has found no other opinion
+	leased  bool  // the own node is the first of the leases, and no place in the queue
+	full    bool  // there was no room: the survey is to watch
+	changed bool  // news have overtaken the answer to the survey under way
+	doubted bool  // its answer may come from another connection than the news that we are first
 }

@@ -53,16 +53,6 @@ func (Semaphore) Blockers(queue []events.Name, me events.Name) []events.Name {
 	return Mutex{}.Blockers(queue, me)
 }
 
-// permits is what a machine knows beside the queue if its rule is a Semaphore.
-type permits struct {
-	size    int32 // as last heard of; 0: never
-	settled bool  // the first look at the size has found no other opinion
-	leased  bool  // the own node is the first of the leases, and no place in the queue
-	full    bool  // there was no room: the survey is to watch
-	changed bool  // news have overtaken the answer to the survey under way
-	doubted bool  // its answer may come from another connection than the news that we are first
-}
-
 // Size returns how many permits the semaphore was last known to have, or 0.
 func (m Machine) Size() int { return int(m.permits.size) }
 

@@ -179,28 +179,16 @@ func (cl *client) shortcut(r *request) {
 	}
 }
 
-// proves tells whether an answer proves all that a grant needs but for the lease.
-func (e *environment) proves(in Input) bool {
-	switch in := in.(type) {
-	case Created:
-		return in.Alone && !e.permits
-	case Advanced:
-		return in.Floor
-	case Claimed, Entered:
-		return true
-	default:
-		return false
-	}
-}
-
 // judge tells whether an answer is fresh, and notes what it says of the client's tenure.
 func (e *environment) judge(cl *client, r request, in Input) (fresh bool) {
 	switch refused, is := in.(Refused); {
 	case r.epoch != cl.epoch:
 	case is && refused.Op == OpClaim && refused.Missing && cl.tenure.Holds():
 		cl.tenure = cl.tenure.GaveUp()
-	case e.proves(in):
-		cl.tenure, fresh = cl.tenure.Proven(Op(r.op), cl.lease)
+	default:
+		if _, _, proves := Proves(in, !e.permits); proves {
+			cl.tenure, fresh = cl.tenure.Proven(Op(r.op), cl.lease)
+		}
 	}
 	return fresh
 }

@@ -60,6 +60,49 @@ func (t Tenure[R]) Proven(r R, lease bool) (_ Tenure[R], fresh bool) {
 	return t, t.Holds()
 }
 
+// Proves reports whether an answer proves all that a grant needs but for the lease. first says that the first in a queue holds by that,
+// which it does not at a semaphore. Of an answer to what has made nodes it returns the first of them; bare says that nobody watches it yet.
+func Proves(in Input, first bool) (node string, bare, proves bool) {
+	switch in := in.(type) {
+	case Created:
+		return in.Node.Text, true, in.Alone && first
+	case Enqueued:
+		if in.Alone {
+			return in.Nodes[0].Text, true, true
+		}
+	case Entered:
+		return in.Leases[0], true, true
+	case Advanced:
+		return "", false, in.Floor && first
+	case Claimed:
+		return "", false, true
+	}
+	return "", false, false
+}
+
+// Judged returns an answer that proves, and says whether it is fresh.
+func Judged(in Input, fresh bool) Input {
+	switch in := in.(type) {
+	case Created:
+		in.Fresh = fresh
+		return in
+	case Enqueued:
+		in.Fresh = fresh
+		return in
+	case Entered:
+		in.Fresh = fresh
+		return in
+	case Advanced:
+		in.Fresh = fresh
+		return in
+	case Claimed:
+		in.Fresh = fresh
+		return in
+	default:
+		return in
+	}
+}
+
 // Unwatched notes behind Proven that nobody watches the node yet. If the answer came too late to be a proof, a claim follows, and
 // nothing is listed for that.
 func (t Tenure[R]) Unwatched(r R) Tenure[R] {

@@ -55,6 +55,20 @@
 // in the queue may be taken by its own reader, see downgrade.go, and one node may be held by
 // several seats, see share.go. A lock that tells of crashes has a record beside its directory, see crash.go.
 //
+// # The files, from the bottom up
+//
+// A file uses what stands before it. The state is the exception: its nine files know each other.
+//
+//   - Words: config, errors, clock, guid, wish, timeoutline, directory; and the packages under internal.
+//   - State: session, client, seat, names, asked, listings, claimants, pending, and queue, which takes messages and makes requests.
+//   - Calls, which block, in goroutines of their own: requests, handoff, downgrade, crash, renewal, semaphore, leases, size, multi, single,
+//     revoke. One for each kind of lock, and layout for what they share.
+//   - The drain's decisions: holders, share, singlenews, rearming, settle, listed, admit, turnover, jointclaim, unsent, upkeep, news. A request
+//     comes in by admit, and its answer goes out by settle.
+//   - What a machine asks of a seat: port.
+//   - What callers wait for: call, transaction, survey, inspect, resize, observe, revoker, with what these need.
+//   - The life of a session: connection, shut, open.
+//
 // # Goroutines
 //
 // Each belongs to the group that the session was opened with: one or two per request

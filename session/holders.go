@@ -1,7 +1,6 @@
 package session
 
 import (
-	"path"
 	"time"
 
 	"github.com/zkgrant/zkgrant/recipes"
@@ -92,67 +91,34 @@ func (s *Session) judge(c *client, r *asked) (fresh bool) {
 	return fresh
 }
 
-// onClaimed passes the answer to a claim on. It may renew the life of a session that
-// nothing was known of for so long that this claim proves nothing yet; but it does
-// to one that is sent so much later. To one that is sent at once it does not, and
-// so the seat hears of it when trying again makes sense.
-func (s *Session) onClaimed(c *client, r *asked, claimed recipes.Claimed) {
-	claimed.Fresh = s.judge(c, r)
-	s.passOn(c, r, claimed.Fresh, claimed)
-}
-
-// passOn passes on what proves as much as a claim.
-func (s *Session) passOn(c *client, r *asked, fresh bool, in recipes.Input) {
-	s.sure(c, r.seat)
-	if !fresh && r.seat.tenure.Awaits(r) && c == s.client && !c.over {
-		time.AfterFunc(c.lease.Window(), func() { r.seat.post(in, nil) })
+// prove passes on an answer that may prove all that a grant needs. A node that the answer names is watched when it has been held for a
+// while.
+//
+// A claim may renew the life of a session that nothing was known of for so long that it proves nothing yet. It does to one that is sent
+// so much later, and not to one that is sent at once, so the seat hears of it when trying again makes sense.
+func (s *Session) prove(c *client, r *asked, in recipes.Input) {
+	node, bare, proves := recipes.Proves(in, r.seat.layout.firstHolds())
+	if !proves {
+		r.seat.post(in, nil)
 		return
 	}
+	if node != "" {
+		s.settle(c, r.seat)
+		r.node = r.seat.ownPath(node)
+	}
+	fresh := s.judge(c, r)
+	if bare {
+		s.note(r.seat, r.seat.tenure.Unwatched(r))
+	}
+	in = recipes.Judged(in, fresh)
+	if _, claimed := in.(recipes.Claimed); claimed {
+		s.sure(c, r.seat)
+		if !fresh && r.seat.tenure.Awaits(r) && c == s.client && !c.over {
+			time.AfterFunc(c.lease.Window(), func() { r.seat.post(in, nil) })
+			return
+		}
+	}
 	r.seat.post(in, nil)
-}
-
-// onCreated passes the answer to a create on. One that proves to be alone is granted
-// without another request, and its node is watched when it has been held for a while.
-func (s *Session) onCreated(c *client, r *asked, created recipes.Created) {
-	if created.Alone && r.seat.layout.firstHolds() {
-		s.settle(c, r.seat)
-		r.node = path.Join(r.seat.dir, created.Node.Text)
-		created.Fresh = s.judgeBare(c, r)
-	}
-	r.seat.post(created, nil)
-}
-
-// onEnqueued is onCreated for the nodes of a multi-lock.
-func (s *Session) onEnqueued(c *client, r *asked, joined recipes.Enqueued) {
-	if joined.Alone {
-		s.settle(c, r.seat)
-		r.node = r.seat.ownPath(joined.Nodes[0].Text)
-		joined.Fresh = s.judgeBare(c, r)
-	}
-	r.seat.post(joined, nil)
-}
-
-// onAdmitted passes the answer to an enter on. The leases are watched when they have been
-// held for a while.
-func (s *Session) onAdmitted(c *client, r *asked, entered recipes.Entered) {
-	r.node = r.seat.at(entered.Leases[0])
-	entered.Fresh = s.judgeBare(c, r)
-	r.seat.post(entered, nil)
-}
-
-// judgeBare is judge for nodes that nobody watches yet.
-func (s *Session) judgeBare(c *client, r *asked) (fresh bool) {
-	fresh = s.judge(c, r)
-	s.note(r.seat, r.seat.tenure.Unwatched(r))
-	return fresh
-}
-
-// onAdvanced passes the answer to an advance on.
-func (s *Session) onAdvanced(c *client, r *asked, advanced recipes.Advanced) {
-	if advanced.Floor && r.seat.layout.firstHolds() {
-		advanced.Fresh = s.judge(c, r)
-	}
-	r.seat.post(advanced, nil)
 }
 
 // sure notes that an answer has said that the node is the seat's. One of the connection before says

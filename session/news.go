@@ -1,13 +1,7 @@
 package session
 
 import (
-	"errors"
-
-	"github.com/go-zookeeper/zk"
-	"go.uber.org/zap"
-
 	"github.com/zkgrant/zkgrant/recipes"
-	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // This file is what seats are told without having asked.
@@ -21,48 +15,40 @@ func (s *Session) broadcast(in recipes.Input) {
 	}
 }
 
-// shaken: a watch for a semaphore's first may not be armed.
-type shaken struct {
-	c    *client
-	path string
-}
+// entered: a seat wants the news.
+type entered struct{ seat *Seat }
 
-func (m shaken) on(s *Session) { s.tellChanged(m.c, m.path, false) }
-
-// removal removes a node, in any epoch, and is made until that is settled.
-type removal struct {
-	slot
-
-	node string
-}
-
-func (r *removal) on(s *Session) { s.pending.add(r) }
-
-func (r *removal) meantFor() recipes.Epoch { return 0 }
-
-func (r *removal) urgency() urgency { return handing }
-
-func (r *removal) refuse() {} // the session is closed, and its nodes go with it
-
-func (r *removal) do(c *client) (func(*Session), error) {
-	again := c.discard(r.node)
-	return func(s *Session) {
-		if again {
-			s.again(c, r)
+func (m entered) on(s *Session) {
+	seat := m.seat
+	seat.place = int32(len(s.seats))
+	s.seats = append(s.seats, seat)
+	if c := s.client; c.opened && !c.over {
+		seat.post(recipes.Opened{Epoch: c.epoch, Session: c.link.Session()}, nil)
+		if s.State() == Suspended {
+			seat.post(recipes.Suspended{}, nil)
 		}
-	}, nil
+	}
 }
 
-// discard deletes a node and reports whether to try again.
-func (c *client) discard(node string) (again bool) {
-	outcome, err := zkerr.Classify(c.conn.Delete(node, anyVersion))
-	switch {
-	case outcome == zkerr.Done || errors.Is(err, zk.ErrNoNode):
-		return false
-	case outcome == zkerr.Unknown || zkerr.Unsettled(err):
-		return true
-	default:
-		c.logger.Error("could not remove a node that a past session left behind", zap.String("node", node), zap.Error(err))
-		return false
+// unseat forgets a seat, if it is known.
+func (s *Session) unseat(seat *Seat) {
+	last := len(s.seats) - 1
+	if int(seat.place) > last || s.seats[seat.place] != seat {
+		return
 	}
+	moved := s.seats[last]
+	s.seats[seat.place], moved.place = moved, seat.place
+	s.seats[last] = nil
+	s.seats = s.seats[:last]
+}
+
+// left: a seat wants nothing more.
+type left struct{ seat *Seat }
+
+func (m left) on(s *Session) {
+	s.unsend(m.seat)
+	s.unseat(m.seat)
+	s.gaveUp(m.seat)
+	s.quit(m.seat)
+	m.seat.leave(s.client)
 }

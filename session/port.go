@@ -11,22 +11,6 @@ import (
 
 // This file is what a seat does for its machine.
 
-// entered: a seat wants the news.
-type entered struct{ seat *Seat }
-
-func (m entered) on(s *Session) { s.onEntered(m.seat) }
-
-// left: a seat wants nothing more.
-type left struct{ seat *Seat }
-
-func (m left) on(s *Session) {
-	s.unsend(m.seat)
-	s.unseat(m.seat)
-	s.gaveUp(m.seat)
-	s.quit(m.seat)
-	m.seat.leave(s.client)
-}
-
 // canceling: a seat wants its create no more.
 type canceling struct {
 	seat  *Seat
@@ -232,29 +216,6 @@ const (
 	firstPause = 5 * time.Millisecond
 	lastPause  = 320 * time.Millisecond
 )
-
-func (s *Session) onEntered(seat *Seat) {
-	seat.place = int32(len(s.seats))
-	s.seats = append(s.seats, seat)
-	if c := s.client; c.opened && !c.over {
-		seat.post(recipes.Opened{Epoch: c.epoch, Session: c.link.Session()}, nil)
-		if s.State() == Suspended {
-			seat.post(recipes.Suspended{}, nil)
-		}
-	}
-}
-
-// unseat forgets a seat, if it is known.
-func (s *Session) unseat(seat *Seat) {
-	last := len(s.seats) - 1
-	if int(seat.place) > last || s.seats[seat.place] != seat {
-		return
-	}
-	moved := s.seats[last]
-	s.seats[seat.place], moved.place = moved, seat.place
-	s.seats[last] = nil
-	s.seats = s.seats[:last]
-}
 
 // onCanceling answers for a create that was not sent. The answer to one that was comes by itself, and says what there is to delete.
 func (s *Session) onCanceling(t *Seat, epoch recipes.Epoch) {

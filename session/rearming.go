@@ -88,3 +88,11 @@ func (m unwatched) on(s *Session) {
 		s.tellChanged(m.c, path, false)
 	}
 }
+
+// shaken: a watch for a semaphore's first may not be armed.
+type shaken struct {
+	c    *client
+	path string
+}
+
+func (m shaken) on(s *Session) { s.tellChanged(m.c, m.path, false) }

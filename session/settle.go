@@ -8,6 +8,8 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
+// This file is the way of an answer back to the machine.
+
 // settle passes the answer on.
 func (r *asked) settle(s *Session, c *client, in recipes.Input, err error) {
 	if in == nil {
@@ -19,14 +21,8 @@ func (r *asked) settle(s *Session, c *client, in recipes.Input, err error) {
 		return
 	}
 	switch in := in.(type) {
-	case recipes.Claimed:
-		s.onClaimed(c, r, in)
-	case recipes.Created:
-		s.onCreated(c, r, in)
-	case recipes.Enqueued:
-		s.onEnqueued(c, r, in)
-	case recipes.Advanced:
-		s.onAdvanced(c, r, in)
+	case recipes.Claimed, recipes.Created, recipes.Enqueued, recipes.Advanced, recipes.Entered:
+		s.prove(c, r, in)
 	case recipes.Listed:
 		if in.Own.Token != 0 {
 			s.settle(c, r.seat)
@@ -38,8 +34,6 @@ func (r *asked) settle(s *Session, c *client, in recipes.Input, err error) {
 			s.lostNode(c, r.seat)
 		}
 		r.seat.post(in, err)
-	case recipes.Entered:
-		s.onAdmitted(c, r, in)
 	case recipes.Unknown:
 		if !c.up {
 			r.seat.post(in, err)

@@ -6,8 +6,8 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// The kinds of requests: what a seat's machine asks for, nodes to be removed, and
-// watches to be armed again. For those of callers that wait see call.go.
+// This file is the way of a request of a machine's into the queue, and out of it.
+
 var _ request = (*asked)(nil)
 
 // on answers the request without a server, refuses it, or has it made: by itself, or with another one.
