@@ -82,16 +82,12 @@ func (w *world) learn(c int, d directory, b DirectoryBook) {
 	w.each(c, func(_ int, cl *client) { cl.knows = knows(uint8(b.Writable()), d.identity()) })
 }
 
-// writes tells whether a client writes the directory's data along with what it does,
-// and notes if it should not. It does so if it takes the directory for one of ours.
+// overwrites notes if a client sets the directory's data and should not. It does so if it takes the directory for one of ours.
 // That knowledge may be old, once: of a new directory a client hears with the first
 // answer. What is written over data that somebody put into a directory of ours is not
 // held against it either, for data is not read again each time.
-func (e *environment) writes(w *world, cl *client) bool {
-	d, ours := w.dirs[0], uint8(cl.knows.book().Writable())
-	if ours == 0 {
-		return false
-	}
+func (e *environment) overwrites(w *world, cl *client) {
+	d, ours := w.dirs[0], cl.knows.ours()
 	known := cl.knows.shown() == d.identity()
 	if ours == d.identity() {
 		known = d&onceOurs == 0
@@ -99,7 +95,6 @@ func (e *environment) writes(w *world, cl *client) bool {
 	if d.data() == dataTheirs && known && e.bad == "" {
 		e.bad = overwrote
 	}
-	return true
 }
 
 // A shell is how requests are carried out that write or read the directory's data:
@@ -111,8 +106,6 @@ const (
 	shellNumbers                       // the same, and names the node by its number
 	shellUnwatched                     // looks whether the next one stands and does not watch it
 	shellCounts                        // counts the nodes after the create, not with it
-	shellGivesUp                       // takes a delete for done that failed as a whole because a floor may not be written
-	shellUnchecked                     // makes a read node in the place of a write node that may be gone
 	shellKeepsWord                     // leaves none, but remembers within the session that the writer has let go
 	shellAnySize                       // enters without a check of the size
 	shellOnePlace                      // looks for what it entered with in the queue only
@@ -121,10 +114,6 @@ const (
 	shellAllOrNothing                  // gives leases back in one transaction, which fails if one is gone
 	shellFirstLease                    // gives the first of its leases back, and no more
 	shellReadsEarly                    // reads the record, and claims then
-	shellAllTheirs                     // takes any record for somebody else's
-	shellOverwrites                    // writes its own record over one that it finds
-	shellTakesForGone                  // takes a record in the way of its own for the end of its node
-	shellTwoSteps                      // gives its node up, and removes the record then
 	shellUndated                       // believes an answer of an earlier connection
 	shellCancelsSent                   // says that a create was not made though it was
 	shellJoinsLate                     // serves a list request by a listing that was read before it

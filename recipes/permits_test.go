@@ -227,7 +227,8 @@ func (e *environment) executeEnter(w *world, c int, r *request) (done bool) {
 	if e.shell != shellKeepsPlace {
 		w.past[0] &^= bit // for a moment, so that what follows is one transaction
 	}
-	if r.flags&reqFloor != 0 && cl.knows.ours() != 0 && e.writes(w, cl) {
+	if r.flags&reqFloor != 0 && cl.knows.ours() != 0 {
+		e.overwrites(w, cl)
 		w.dirs[0] = w.dirs[0].with(dataFloor + directory(own))
 	}
 	alive, with := w.past[0], w.dirs[0]

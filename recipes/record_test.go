@@ -27,40 +27,22 @@ const (
 // maskClean says of a Delete that the record is to go.
 const maskClean uint8 = 1
 
-// claims notes what the claim of a node does to the record, or learns of it.
-func (e *environment) claims(w *world, r *request) {
-	bit, own := uint8(1)<<(r.arg&7), r.arg+1
-	what := Recording(r.mask & maskRecord)
-	if what == RecordNothing || r.flags&reqMissing != 0 {
-		return
-	}
-	record := w.records[0]
-	if e.shell == shellReadsEarly && what == RecordRead {
-		record = r.own // as it was before
-	}
-	if what == RecordMade {
-		w.claimed |= bit
-	}
-	switch writer := w.forms[r.arg&7].writer(); {
-	case record == 0 && what == RecordMade:
-		w.commit(w.past[0], w.dirs[0])
-		w.records[0] = own
-	case record == 0, record == own && e.shell != shellAllTheirs:
-	case writer != noNode && record == writer+1 && w.past[0]&(1<<writer) != 0:
-	case e.shell == shellTakesForGone:
-		r.flags |= reqMissing
-	default:
-		r.mask |= maskLeft
-		if e.shell == shellOverwrites && what == RecordMade {
-			w.commit(w.past[0], w.dirs[0])
-			w.records[0] = own
+// readRecord is the answer to a claim that has found a record, or has not.
+func (e *environment) readRecord(w *world, r *request, x Errand) Meaning {
+	record, writer := w.records[0], w.forms[r.arg&7].writer()
+	if e.shell == shellReadsEarly && x.Record == RecordRead {
+		if record = r.own; record == 0 { // as it was before
+			return tell(x.recorded(nil))
 		}
 	}
+	f := Found{Own: record == r.arg+1, Writer: writer != noNode && record == writer+1}
+	f.Stands = f.Writer && w.past[0]&(1<<writer) != 0
+	return x.Read(f, &somebody)
 }
 
 // readsEarly is a seeded bug: a reader reads the record before it claims. It reports whether that is still to do.
 func (e *environment) readsEarly(w *world, c int, r *request) (first bool) {
-	if e.shell != shellReadsEarly || Recording(r.mask&maskRecord) != RecordRead || r.flags&reqHalf != 0 || w.clients[c].conn != connUp {
+	if e.shell != shellReadsEarly || Op(r.op) != OpClaim || Recording(r.mask&maskRecord) != RecordRead || r.flags&reqHalf != 0 || w.clients[c].conn != connUp {
 		return false
 	}
 	r.flags |= reqHalf
@@ -80,12 +62,12 @@ func (e *environment) parting(cl *client, why Why) input {
 	return in
 }
 
-// parts notes that a node is about to go by a delete of its owner's, and tells whether the record goes along. The truth is
+// parts notes that a node is about to go by a delete of its owner's. The truth is
 // what the owner's caller did.
-func (e *environment) parts(w *world, c int, r *request) (clean bool) {
+func (e *environment) parts(w *world, c int, r *request) {
 	cl, bit := &w.clients[c], uint8(1)<<(r.arg&7)
-	if !e.detect || w.past[0]&bit == 0 {
-		return false
+	if !e.detect {
+		return
 	}
 	switch {
 	case w.forms[r.arg&7].reads(): // whose end says nothing
@@ -97,28 +79,6 @@ func (e *environment) parts(w *world, c int, r *request) (clean bool) {
 	}
 	w.acted &^= bit
 	w.claimed &^= bit
-	return r.mask&maskClean != 0
-}
-
-// executeUnrecorded is executeDelete with what becomes of the record in the same transaction.
-func (e *environment) executeUnrecorded(w *world, c int, r *request, plain bool) (done bool) {
-	const second = reqStands // the seeded bug: it removes the record now
-	if r.flags&second != 0 {
-		r.flags &^= second
-		w.commit(w.past[0], w.dirs[0])
-		w.records[0] = 0
-		return true
-	}
-	clean := e.parts(w, c, r)
-	done = e.executeDelete(w, c, r, plain)
-	switch {
-	case clean && e.shell == shellTwoSteps:
-		r.flags |= second
-		return false
-	case clean:
-		w.records[0] = 0
-	}
-	return done
 }
 
 // ended notes that nodes are gone though nobody has released.

@@ -83,7 +83,7 @@ func (w *world) orphaned(c int) bool {
 	return cl.role&roleTakes != 0 && cl.told&(toldStart|toldGrant|toldWithdrawn|toldFinish) == toldStart && !w.mayTake(c)
 }
 
-// take asks for a place, as the session does for a create of a reader that is to take one:
+// takePlace asks for a place, as the session does for a create of a reader that is to take one:
 // only while the writer holds, which from then on leaves no floor.
 func (e *environment) takePlace(w *world, c int, r *request) {
 	t := w.trader(c)
@@ -93,17 +93,6 @@ func (e *environment) takePlace(w *world, c int, r *request) {
 	}
 	w.clients[t].tenure = w.clients[t].tenure.Traded()
 	r.mask = 1 + e.traits[w.clients[t].machine].own
-}
-
-// createInPlace makes a read node that bears the number of a write node, if that exists.
-func (e *environment) createInPlace(w *world, c int, r *request) {
-	writer := r.mask - 1
-	if w.past[0]&(1<<writer) == 0 && e.shell != shellUnchecked {
-		r.flags |= reqMissing
-		return
-	}
-	n := node{owner: uint8(c) + 1, epoch: w.clients[c].epoch, attempt: r.arg}
-	r.own = 1 + w.create(n, twinOf(writer), 0)
 }
 
 // claimNode has a client enter its session's book of a lock that is one node, as the session does before it sends the create. If

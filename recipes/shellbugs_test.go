@@ -19,8 +19,6 @@ type shellBug struct {
 var shellBugs = []shellBug{
 	// The fast path.
 	{shellUnwatched, "walks back without watching", "clients=3 withdraw=1 eager -> stuck"},
-	{shellGivesUp, "takes a release for done that may not write a floor",
-		"clients=2 either -> a node left behind"},
 	{shellNumbers, "names the floor by a number, and writes it apart",
 		"clients=2 foreign=1 guest=2 reap=1 plain eager simple worlds=5000000 -> two holders"},
 	{shellCounts, "counts the nodes after the create and not with it", "clients=2 remove=1 plain eager -> two holders"},
@@ -29,7 +27,6 @@ var shellBugs = []shellBug{
 	// Several machines in one session.
 	{shellKeepsWord, "leaves no floor, and its session takes it for the last one",
 		"roles=trades,takes,writer+shares guest=1 foreign=1 plain readers sharing eager simple worlds=5000000 -> two holders"},
-	{shellUnchecked, "downgrades without a check of the write node", "roles=trades,takes,writer remove=1 plain sharing eager -> two holders"},
 	{shellJoinsLate, "serves a list request by a listing that was read before it",
 		"roles=shares,shares,shares withdraw=1 guest=1 eager together -> a node left behind"},
 	{shellJoinsLate, "the same, when connections break", "roles=shares,shares,shares cut=1 eager together -> stuck"},
@@ -44,13 +41,6 @@ var shellBugs = []shellBug{
 		"rules=semaphore:4:3,semaphore:4:3 remove=1 permits eager -> a node left behind"},
 	{shellFirstLease, "gives one lease back", "rules=semaphore:4:3,semaphore:4:3 remove=1 permits eager -> a node left behind"},
 	// Locks that tell of crashes.
-	{shellTwoSteps, "removes the record in a second transaction",
-		"clients=2 cut=1 flags=detect,detect detect eager -> a record without a crash"},
-	{shellAllTheirs, "takes its own record for that of another holder",
-		"clients=2 cut=1 flags=detect,detect detect eager -> a grant that reports a crash that never was"},
-	{shellOverwrites, "writes its record over one that it finds",
-		"clients=2 cut=1 flags=detect,detect detect eager -> a grant that hides a crash"},
-	{shellTakesForGone, "takes a record in its way for the end of its node", "clients=2 flags=detect,detect detect eager -> stuck"},
 	{shellReadsEarly, "reads the record before it claims",
 		"roles=writer,reader cut=1 flags=detect,detect sharing detect eager -> a grant that reports a crash that never was"},
 	// Multi-locks.

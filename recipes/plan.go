@@ -1,0 +1,366 @@
+package recipes
+
+import "github.com/zkgrant/zkgrant/events"
+
+// This file is what a request means on the wire. An [Errand] is a request that is being carried out. Its Plan is one transaction in
+// symbols, and its Means says what follows from the answer: what the machine is told, what becomes of the book of a directory, or that there is
+// another plan to try. The session makes the transactions at a server, and the explorer makes the same ones in its worlds.
+
+// Tries bounds how often an errand has something made that is missing. The server removes a container that is empty, which can happen right
+// behind its creation. To happen again and again takes a program that deletes on purpose.
+const Tries = 10
+
+// Errand is a request that writes: what the machine asks for, and what has been learnt on the way. It is a small comparable value.
+type Errand struct {
+	Op     Op
+	Epoch  Epoch
+	Form   Form
+	Floor  bool      // of Delete and Enter
+	Clean  bool      // of Delete
+	Record Recording // of Claim
+	Turns  bool      // of Create: another contender's delete comes first, in the same transaction
+
+	stays bool // the record may not be removed, though the holder has released
+	plain bool // the data of the one node may not be written, not even by us
+}
+
+// Form is how a contender's nodes stand.
+type Form uint8
+
+const (
+	// FormQueue: one node in a queue.
+	FormQueue Form = iota
+	// FormPlace: one node in a queue, with the number of a writer's.
+	FormPlace
+	// FormNode: the one node of a lock.
+	FormNode
+)
+
+// Plan is one transaction. The zero value is none.
+type Plan struct {
+	ops [mostOperations]Operation
+	dir int64 // the zxid of the directory in whose Stat the answer is looked for, or 0
+}
+
+const mostOperations = 5
+
+func planOf(dir int64, ops ...Operation) (p Plan) {
+	p.dir = dir
+	copy(p.ops[:], ops)
+	return p
+}
+
+// Len returns how many operations there are.
+func (p *Plan) Len() (n int) {
+	for n < len(p.ops) && p.ops[n].Do != 0 {
+		n++
+	}
+	return n
+}
+
+// At returns the i-th operation.
+func (p *Plan) At(i int) Operation { return p.ops[i] }
+
+// and returns the plan with one operation more.
+func (p Plan) and(o Operation) Plan {
+	p.ops[p.Len()] = o
+	return p
+}
+
+// Operation is one of a transaction. Of a place with several nodes it stands for one operation on each.
+type Operation struct {
+	Do   Verb
+	On   Place
+	With Content // of OnDirectory
+}
+
+// Verb is what is done to a node.
+type Verb uint8
+
+// What is done to a node. Versions are not compared, but for OnSize.
+const (
+	DoCreate Verb = iota + 1
+	DoDelete
+	DoSet
+	DoCheck
+)
+
+// Place says which node.
+type Place uint8
+
+const (
+	// OnOwn is the contender's node.
+	OnOwn Place = iota + 1
+	// OnDirectory is the directory of the own node.
+	OnDirectory
+	// OnWriter is the node of the writer whose place the contender takes.
+	OnWriter
+	// OnLeaver is the node of another contender of the session, which leaves.
+	OnLeaver
+	// OnRecord is the record of who holds.
+	OnRecord
+)
+
+// Content is what is written to a directory.
+type Content uint8
+
+const (
+	// WithMarker says that the directory is ours.
+	WithMarker Content = iota + 1
+	// WithFloor says that nobody older is left than the own node.
+	WithFloor
+)
+
+// View is what a session knows when it makes a plan.
+type View struct {
+	Dir   DirectoryBook // of OnDirectory
+	Token int64         // the zxid that created the own node, or 0
+	Brief bool          // a request has room for several paths
+}
+
+// writable returns the zxid of the directory if a transaction can write its data beside something else, or 0.
+func (v View) writable() int64 {
+	if !v.Brief {
+		return 0
+	}
+	return v.Dir.Writable()
+}
+
+// Plan returns what is to be tried. There is none for a turnover in a directory whose marker cannot be set: its parts are made one after
+// the other.
+func (e Errand) Plan(v View) Plan {
+	switch e.Op {
+	case OpCreate:
+		return e.createPlan(v)
+	case OpDelete:
+		return e.deletePlan(v)
+	case OpClaim:
+		return e.claimPlan()
+	default:
+		return Plan{}
+	}
+}
+
+// createPlan creates the own node. In a directory of ours that was empty the last time it sets the marker behind that: the Stat of
+// the directory in the answer tells whether the node is alone.
+//
+// A node in a writer's place is made on condition that the writer's stands. Without that, it would be a place at the head of the
+// queue that nobody has a right to: 1. somebody deletes the write node; 2. the next one is granted; 3. the read node is
+// made, ahead of it.
+func (e Errand) createPlan(v View) Plan {
+	create := Operation{Do: DoCreate, On: OnOwn}
+	switch e.Form {
+	case FormPlace:
+		return planOf(0, Operation{Do: DoCheck, On: OnWriter}, create)
+	case FormNode:
+		return e.takePlan(v, create)
+	case FormQueue:
+	}
+	marker := Operation{Do: DoSet, On: OnDirectory, With: WithMarker}
+	dir := v.Dir.Markable()
+	switch {
+	case e.Turns && dir == 0:
+		return Plan{}
+	case e.Turns:
+		return planOf(dir, Operation{Do: DoDelete, On: OnLeaver}, create, marker)
+	case dir != 0 && v.Brief:
+		return planOf(dir, create, marker)
+	default:
+		return planOf(0, create)
+	}
+}
+
+// deletePlan deletes the own node, and leaves a floor, and takes the record along, if it should.
+func (e Errand) deletePlan(v View) Plan {
+	p := planOf(0, Operation{Do: DoDelete, On: OnOwn})
+	if e.Clean {
+		p = p.and(Operation{Do: DoDelete, On: OnRecord})
+	}
+	if e.Floor && v.Token != 0 && v.writable() != 0 {
+		p = p.and(Operation{Do: DoSet, On: OnDirectory, With: WithFloor})
+	}
+	return p
+}
+
+// Answer is what has become of a transaction.
+type Answer struct {
+	Result Result
+	At     Operation     // which one was refused
+	Node   events.Name   // the own node, if it was created
+	Stat   DirectoryStat // of the directory, or the one node, whose data were set, or zero
+}
+
+// Result is what an answer says.
+type Result uint8
+
+const (
+	// ResultDone: it was executed.
+	ResultDone Result = iota + 1
+	// ResultUnknown: nobody knows, or it may be made again.
+	ResultUnknown
+	// ResultNoNode: there is no such node, or no directory for it. This and those behind it say that nothing was executed.
+	ResultNoNode
+	// ResultNodeExists: there is one already.
+	ResultNodeExists
+	// ResultRefused: it was refused for another reason.
+	ResultRefused
+)
+
+// DirectoryStat is what a server says of a directory.
+type DirectoryStat struct {
+	Czxid, Mzxid int64
+	Children     int32
+}
+
+// Meaning is what follows from an answer.
+type Meaning struct {
+	Then Then
+	In   Input  // of ThenTell
+	Next Errand // of the others
+	Note Note   // what the book of the directory has to note
+	stat DirectoryStat
+}
+
+// Then is what is to be done.
+type Then uint8
+
+const (
+	// ThenTell: the machine is told.
+	ThenTell Then = iota
+	// ThenAgain: there is another plan.
+	ThenAgain
+	// ThenMakeParents: the same, when what is missing of the directory has been made.
+	ThenMakeParents
+	// ThenReadRecord: the machine is told what the record says.
+	ThenReadRecord
+	// ThenApart: the parts of a turnover are made one after the other.
+	ThenApart
+)
+
+// Note is what an answer says of a directory.
+type Note uint8
+
+const (
+	// NoteNothing: nothing.
+	NoteNothing Note = iota
+	// NoteGone: there is none.
+	NoteGone
+	// NoteShut: its data may not be written.
+	NoteShut
+	// NoteSeen: its Stat has come.
+	NoteSeen
+)
+
+// Book returns the book of the directory with what the answer has said.
+func (m Meaning) Book(b DirectoryBook) DirectoryBook {
+	switch m.Note {
+	case NoteGone:
+		return DirectoryBook{}
+	case NoteShut:
+		return b.Shut()
+	case NoteSeen:
+		b, _ = b.Saw(m.stat.Czxid, m.stat.Children, 0)
+	case NoteNothing:
+	}
+	return b
+}
+
+func (m Meaning) noting(n Note) Meaning {
+	m.Note = n
+	return m
+}
+
+func (m Meaning) seeing(s DirectoryStat) Meaning {
+	if s.Czxid != 0 {
+		m.Note, m.stat = NoteSeen, s
+	}
+	return m
+}
+
+func tell(in Input) Meaning { return Meaning{In: in} }
+
+func (e Errand) next(then Then) Meaning { return Meaning{Then: then, Next: e} }
+
+// unknown is the answer if nobody can tell, and refused if the server has turned the request down.
+func (e Errand) unknown() Meaning { return tell(Unknown{Epoch: e.Epoch, Op: e.Op}) }
+
+func (e Errand) refused(missing bool) Meaning {
+	return tell(Refused{Epoch: e.Epoch, Op: e.Op, Missing: missing})
+}
+
+// Means returns what follows from the answer to a plan.
+func (e Errand) Means(p Plan, a Answer) Meaning {
+	switch {
+	case a.Result == ResultUnknown:
+		return e.unknown()
+	case e.Op == OpCreate && a.Result == ResultDone:
+		return e.created(p, a)
+	case e.Op == OpCreate:
+		return e.notCreated(p, a)
+	case e.Op == OpDelete && a.Result == ResultDone:
+		left := a.Stat
+		left.Children++ // our own node, which went in the same transaction
+		return e.deleted().seeing(left)
+	case e.Op == OpDelete:
+		return e.notDeleted(a)
+	default:
+		return e.claimed(a)
+	}
+}
+
+// created: a node is proven to be alone by the Stat of the directory that was known, if it has one child. The Stat was taken behind the create, so
+// the zxid of the directory's change is that of the node's creation.
+func (e Errand) created(p Plan, a Answer) Meaning {
+	created := Created{Epoch: e.Epoch, Node: a.Node}
+	switch {
+	case e.Form == FormNode:
+		return e.took(p, a)
+	case a.Node.Text == "", p.dir != 0 && a.Stat.Czxid == 0:
+		return e.unknown() // it was made, and a look-up finds the name
+	case p.dir != 0 && a.Stat.Children == 1 && a.Stat.Czxid == p.dir:
+		created.Alone, created.Token = true, a.Stat.Mzxid
+	}
+	return tell(created).seeing(a.Stat)
+}
+
+func (e Errand) notCreated(p Plan, a Answer) Meaning {
+	missing := a.Result == ResultNoNode
+	switch {
+	case e.Turns:
+		return e.next(ThenApart) // which finds out why
+	case e.Form == FormPlace:
+		return e.refused(missing)
+	case e.Form == FormNode:
+		return e.notTaken(a)
+	case missing && p.dir != 0:
+		return e.next(ThenAgain).noting(NoteGone)
+	case missing:
+		return e.next(ThenMakeParents).noting(NoteGone)
+	case a.At.Do == DoSet:
+		return e.next(ThenAgain).noting(NoteShut)
+	default:
+		return e.refused(false)
+	}
+}
+
+func (e Errand) deleted() Meaning {
+	if e.stays {
+		return e.refused(false)
+	}
+	return tell(Deleted{Epoch: e.Epoch})
+}
+
+func (e Errand) notDeleted(a Answer) Meaning {
+	missing := a.Result == ResultNoNode
+	switch {
+	case a.At.On == OnOwn && missing:
+		return e.deleted() // by an earlier try; or it was lost, and a record stays
+	case a.At.On == OnDirectory:
+		return e.next(ThenAgain).noting(NoteShut)
+	case a.At.On == OnRecord: // without one there is nothing else to do
+		e.Clean, e.stays = false, !missing
+		return e.next(ThenAgain)
+	default:
+		return e.refused(missing)
+	}
+}

@@ -1,0 +1,229 @@
+package recipes
+
+import (
+	"math/bits"
+
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// What the explorer does about the requests that write: it makes the transactions of their plans in a world.
+
+// errand is a client's request as its session carries it out.
+func (e *environment) errand(cl *client, r *request) Errand {
+	x := Errand{Op: Op(r.op), Epoch: Epoch(r.epoch)}
+	switch x.Op {
+	case OpCreate:
+		switch {
+		case cl.role&roleTakes != 0:
+			x.Form = FormPlace
+		case e.single:
+			x.Form = FormNode
+		}
+	case OpDelete:
+		x.Floor, x.Clean = r.flags&reqFloor != 0, r.mask&maskClean != 0
+		if e.shell == shellKeepsWord {
+			x.Floor = x.Floor && cl.tenure.Floor()
+		}
+	case OpClaim:
+		x.Record = Recording(r.mask & maskRecord)
+	default:
+	}
+	return x
+}
+
+// carryOut makes one transaction after the other, as the session does, and reports whether the request is answered. What a transaction has
+// made for the next one is a step of its own; one that was refused is none. Without a connection one is made, and nobody hears of
+// it. With closed the directory's data may not be written, which the session of one without a connection knows.
+func (e *environment) carryOut(w *world, c int, r *request, zombie, closed bool) (done bool) {
+	if done, is := e.inTwoSteps(w, c, r, zombie, closed); is {
+		return done
+	}
+	cl := &w.clients[c]
+	x, v := e.errand(cl, r), View{Dir: cl.knows.book(), Token: int64(r.arg) + 1, Brief: true}
+	if closed && zombie {
+		v.Dir = v.Dir.Shut()
+	}
+	for {
+		p := x.Plan(v)
+		if e.shell == shellReadsEarly && x.Record == RecordRead {
+			p = Errand{Op: OpClaim}.Plan(v)
+		}
+		a := e.transact(w, c, r, p, closed)
+		if zombie {
+			return true
+		}
+		m := x.Means(p, a)
+		if m.Then == ThenReadRecord {
+			m = e.readRecord(w, r, x)
+		}
+		v.Dir = m.Book(v.Dir)
+		if m.Note == NoteGone || m.Note == NoteSeen {
+			w.learn(c, w.dirs[0], v.Dir)
+		}
+		switch m.Then {
+		case ThenTell:
+			r.takes(m.In)
+			return true
+		case ThenMakeParents:
+			w.born(true)
+			return false
+		default:
+			x = m.Next
+		}
+	}
+}
+
+// takes notes an answer, until it is delivered.
+func (r *request) takes(in Input) {
+	switch in := in.(type) {
+	case Created:
+		if in.Alone {
+			r.flags |= reqStands
+		}
+	case Claimed:
+		if in.Abandoned != nil {
+			r.mask |= maskLeft
+		}
+	case Taken:
+		r.flags |= reqMissing // or rather, one too many
+	case Refused:
+		if in.Missing {
+			r.flags |= reqMissing
+			return
+		}
+		r.flags |= reqRefused
+	default:
+	}
+}
+
+// inTwoSteps is the seeded bugs that make two transactions where one should be. It tells whether a request is to be carried out by one of
+// them.
+func (e *environment) inTwoSteps(w *world, c int, r *request, zombie, closed bool) (done, is bool) {
+	cl := &w.clients[c]
+	counts := e.shell == shellCounts && Op(r.op) == OpCreate && w.dirs[0] != 0
+	apart := (e.shell == shellApart || e.shell == shellNumbers) && r.flags&reqFloor != 0 && Op(r.op) == OpDelete
+	switch half := r.flags&reqHalf != 0; {
+	case !counts && !apart || closed:
+		return false, false
+	case counts && half:
+		if view := w.past[cl.lag]; view&(view-1) == 0 && view != 0 {
+			r.flags |= reqStands
+		}
+	case half && w.dirs[0] != 0:
+		floor := r.arg
+		if e.shell == shellNumbers {
+			floor = w.numberOf(r.arg)
+		}
+		w.commit(w.past[0], w.dirs[0].with(dataFloor+directory(floor)))
+	case half:
+	case apart && w.past[0]&(1<<r.arg) == 0:
+		return true, true
+	default:
+		e.transact(w, c, r, Errand{Op: Op(r.op)}.Plan(View{}), false)
+		r.flags |= reqHalf
+		return zombie, true
+	}
+	r.flags &^= reqHalf
+	return true, true
+}
+
+// proves claims a request's own node at the leader.
+func (e *environment) proves(w *world, c int, r *request) {
+	x := Errand{Op: OpClaim}
+	p := x.Plan(View{})
+	if in, refused := x.Means(p, e.transact(w, c, r, p, false)).In.(Refused); refused && in.Missing {
+		r.flags |= reqMissing
+	}
+}
+
+// transact makes one transaction at the leader, or none of it. With closed the directory's data may not be written.
+func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool) (a Answer) {
+	cl := &w.clients[c]
+	own := r.arg & 7
+	alive, dir, record := w.past[0], w.dirs[0], w.records[0]
+	var creates, deletes, sets, changes bool
+	for i := range p.Len() {
+		o := p.At(i)
+		why, writes := ResultDone, o.Do != DoCheck
+		missing := func(is bool) {
+			if is {
+				why = ResultNoNode
+			}
+		}
+		switch o {
+		case Operation{Do: DoCreate, On: OnOwn}:
+			if missing(dir == 0); e.single && alive != 0 {
+				why = ResultNodeExists
+			}
+			creates = true
+		case Operation{Do: DoSet, On: OnOwn}:
+		case Operation{Do: DoDelete, On: OnOwn}:
+			missing(alive&(1<<own) == 0)
+			alive &^= 1 << own
+			deletes = true
+		case Operation{Do: DoCheck, On: OnOwn}:
+			missing(alive&(1<<own) == 0 || w.forms[own]&formMask == formRest)
+		case Operation{Do: DoCheck, On: OnWriter}:
+			missing(alive&(1<<(r.mask-1)) == 0)
+		case Operation{Do: DoSet, On: OnDirectory, With: WithMarker}:
+			dir = dir.with(dataMarker)
+		case Operation{Do: DoSet, On: OnDirectory, With: WithFloor}:
+			dir = dir.with(dataFloor + directory(own))
+		case Operation{Do: DoCreate, On: OnRecord}:
+			if w.claimed |= 1 << own; record != 0 {
+				why = ResultNodeExists
+			}
+			record = own + 1
+		case Operation{Do: DoCheck, On: OnRecord}:
+			missing(record == 0)
+		case Operation{Do: DoDelete, On: OnRecord}:
+			missing(record == 0)
+			record = 0
+		default:
+			panic("no such operation")
+		}
+		if o.Do == DoSet && closed {
+			why = ResultRefused
+		}
+		if o.On == OnDirectory && why == ResultDone {
+			e.overwrites(w, cl)
+		}
+		if a.Result = why; why != ResultDone {
+			a.At = o
+			return w.heads(r, a)
+		}
+		changes, sets = changes || writes, sets || o.Do == DoSet
+	}
+	if deletes {
+		e.parts(w, c, r)
+	}
+	switch {
+	case creates:
+		f := cl.form()
+		if cl.role&roleTakes != 0 {
+			f = twinOf(r.mask - 1)
+		}
+		if alive&^w.forms.leases() == 0 && cl.role&roleTakes == 0 {
+			r.flags |= reqFirst
+		}
+		r.own = 1 + w.add(node{owner: uint8(c) + 1, epoch: cl.epoch, attempt: r.arg}, f, alive, dir)
+		a.Node = events.Name{Text: "made"} // what it is called the delivery knows
+	case changes:
+		w.commit(alive, dir)
+	}
+	w.records[0] = record
+	if sets {
+		children := bits.OnesCount8(w.past[0] &^ w.forms.leases())
+		a.Stat = DirectoryStat{Czxid: int64(dir.identity()), Mzxid: tokenBase + int64(w.next), Children: int32(children)}
+	}
+	return w.heads(r, a)
+}
+
+// heads notes whether a claim has found that nobody stands before the own node.
+func (w *world) heads(r *request, a Answer) Answer {
+	claims := Op(r.op) == OpClaim || Op(r.op) == OpAdvance
+	if claims && (a.Result == ResultDone || a.At.On != OnOwn) && w.past[0]&w.forms.blocking(r.arg&7) == 0 {
+		r.flags |= reqFirst
+	}
+	return a
+}

@@ -1,0 +1,39 @@
+package recipes
+
+// This file is what the requests of a lock that is one node mean on the wire.
+
+// takePlan creates the node and writes its data once more: the answer has the node's Stat, and so the zxid. Where the list of permissions
+// lets nobody write, it is a plain create, and a listing tells the rest.
+func (e Errand) takePlan(v View, create Operation) Plan {
+	if e.plain || !v.Brief {
+		return planOf(0, create)
+	}
+	return planOf(0, create, Operation{Do: DoSet, On: OnOwn})
+}
+
+func (e Errand) took(p Plan, a Answer) Meaning {
+	created := Created{Epoch: e.Epoch, Node: a.Node}
+	switch {
+	case p.Len() == 1:
+		return tell(created)
+	case a.Stat.Czxid == 0:
+		return e.unknown() // it was made, and a look-up finds when
+	default:
+		created.Alone, created.Token = true, a.Stat.Czxid
+		return tell(created)
+	}
+}
+
+func (e Errand) notTaken(a Answer) Meaning {
+	switch {
+	case a.Result == ResultNodeExists:
+		return tell(Taken{Epoch: e.Epoch})
+	case a.Result == ResultNoNode:
+		return e.next(ThenMakeParents)
+	case a.At.Do == DoSet:
+		e.plain = true
+		return e.next(ThenAgain)
+	default:
+		return e.refused(false)
+	}
+}
