@@ -89,7 +89,6 @@ func (l *Lock) carryOut(e recipes.Effect) {
 			l.log(grant)
 		}
 	case recipes.Lose:
-		l.cfg.Port.Lapse() // before anybody hears of it, and even if the node's delete comes next: who wants to share it may ask between the two
 		l.onLose(e)
 	case recipes.Finish:
 		l.onFinish(e)
@@ -99,8 +98,12 @@ func (l *Lock) carryOut(e recipes.Effect) {
 		l.losesPlace()
 		l.tell(events.Requeued{ID: l.cfg.ID, Path: l.cfg.Path})
 	case recipes.Revoke:
-		if revoked, told := l.onRevoke(e); told && l.logs() {
+		revoked, told := l.onRevoke(e)
+		if told && l.logs() {
 			l.log(revoked)
+		}
+		if told && e.By != 0 {
+			l.cfg.Port.Do(e)
 		}
 	default:
 		l.cfg.Port.Do(e)
@@ -200,9 +203,9 @@ func (l *Lock) onLose(e recipes.Lose) {
 func (l *Lock) onFinish(e recipes.Finish) {
 	l.mu.Lock()
 	end := End{Why: e.Why, Granted: l.took, Reason: l.reason, Size: l.machine.Size()}
-	var timer, grace *time.Timer
+	var timer *time.Timer
 	if l.rare != nil {
-		end.Cause, timer, grace = l.rare.cause, l.rare.timer, l.rare.grace
+		end.Cause, timer = l.rare.cause, l.rare.timer
 	}
 	switch {
 	case e.Why == recipes.WhyLost && l.reason == 0, e.Why == recipes.WhyReleased, e.Why == recipes.WhyPanicked:
@@ -217,10 +220,8 @@ func (l *Lock) onFinish(e recipes.Finish) {
 	lost := l.reason != 0 && l.took
 	ended := events.Ended{ID: l.cfg.ID, Path: l.cfg.Path, Err: l.err, Held: l.held}
 	l.mu.Unlock()
-	for _, t := range [...]*time.Timer{timer, grace} {
-		if t != nil {
-			t.Stop()
-		}
+	if timer != nil {
+		timer.Stop()
 	}
 	l.cfg.waits.remove(l)
 	tell()

@@ -99,7 +99,6 @@ type rare struct {
 	lastOnEnd int
 	timer     *time.Timer         // of the longest wait
 	due       time.Time           // when the lock is to be given back; zero: at no time
-	grace     *time.Timer         // until then
 	revoked   chan events.Revoked // size 1; written by the drain, closed by nobody; nil until there is a use for it
 	abandoned *events.Abandoned
 	members   []events.Member // of the Grant of a multi-lock

@@ -244,39 +244,16 @@ func TestOnEndTellsOnce(t *testing.T) {
 	})
 }
 
-// TestTheSessionHearsOfALossBeforeTheCaller: else somebody could be let in beside him who knows already that he holds no more.
-func TestTheSessionHearsOfALossBeforeTheCaller(t *testing.T) {
-	for _, keep := range []bool{false, true} {
-		withRig(t, func(t *testing.T, r *actorstest.Rig) {
-			lapsed, before := 0, 0
-			r.Port.OnLapse = func() {
-				lapsed++
-				if !r.Holding() || len(r.Lost()) > 0 || len(r.Port.Sent()) > before {
-					t.Errorf("keep %v: the caller has heard of the loss, or the node is being given up; want the session first", keep)
-				}
-			}
-			r.Holds(t, recipes.Started{Keep: keep})
-			before = len(r.Port.Sent())
-			r.Say(recipes.LeaseRanOut{})
-			actorstest.MustTake(t, r.Lost())
-			if lapsed != 1 {
-				t.Errorf("keep %v: the session was told of the loss %d times, want once", keep, lapsed)
-			}
-			if keep {
-				r.Withdraw(recipes.WhyReleased)
-				synctest.Wait()
-			}
-			r.Deleted()
-			r.WantGone(t, 1)
-		})
-	}
-}
-
 // TestTheDeadlineIsKept: the caller is told of it, and of a sooner one; at that moment the lock is lost, and the node given up behind that.
 func TestTheDeadlineIsKept(t *testing.T) {
 	withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
 		r.Holds(t, recipes.Started{})
 		expect(t, stream, actorstest.GrantOf(0))
+		r.Port.Answer = func(e recipes.Effect) { // as the session does, whose clock stops when a sooner time is said
+			if e, ok := e.(recipes.Revoke); ok && e.By == actors.MomentOf(time.Now().Add(time.Minute)) {
+				time.AfterFunc(time.Minute, func() { r.Port.Say(recipes.Overdue(e)) })
+			}
+		}
 		began := time.Now()
 		for _, c := range []struct {
 			by   time.Duration // 0: no time is said
@@ -313,19 +290,6 @@ func TestTheDeadlineIsKept(t *testing.T) {
 			t.Errorf("the requests are %v, want the Delete at the end", sent)
 		}
 		r.Deleted()
-	})
-}
-
-// TestTheClockIsStopped when the lock is released: nothing comes behind that.
-func TestTheClockIsStopped(t *testing.T) {
-	withRig(t, func(t *testing.T, r *actorstest.Rig) {
-		r.Holds(t, recipes.Started{})
-		r.Say(recipes.AskedBack{Epoch: actorstest.Epoch, Node: actorstest.Own.Text, By: actors.MomentOf(time.Now().Add(time.Minute))})
-		r.Releases(t)
-		time.Sleep(time.Hour)
-		if l, ok := actorstest.Take(r.Lost()); ok {
-			t.Errorf("%+v can be read an hour after the release, want nothing", l)
-		}
 	})
 }
 

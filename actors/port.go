@@ -21,13 +21,9 @@ type Port interface {
 	// Close ends the news. Answers still come, but for those to what is not sent by then: only a Delete still is.
 	Close()
 
-	// Do makes a request, one of the effects that are for ZooKeeper, or a Pause. Pause is answered Paused when the time is over, with or
-	// without a connection.
+	// Do makes a request, one of the effects that are for ZooKeeper, a Pause, or a Revoke with a moment. Pause is answered Paused when the
+	// time is over, and Revoke Overdue, unless the port is closed before; with or without a connection.
 	Do(request recipes.Effect)
-
-	// Lapse says that the lock is lost, whether its node goes at once or stays for now: from when it returns on, nobody comes to share
-	// the node, and no answer makes its seat a holder again. The caller hears of the loss behind it. There is no answer.
-	Lapse()
 
 	// Deadline returns until when the session of the epoch can be believed
 	// alive without further contact; the zero time if it is over.

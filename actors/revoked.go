@@ -22,14 +22,13 @@ func MomentOf(t time.Time) recipes.Moment {
 	return 1
 }
 
-// timeOf is the inverse of MomentOf.
-func timeOf(m recipes.Moment) time.Time {
+// TimeOf is the inverse of MomentOf.
+func TimeOf(m recipes.Moment) time.Time {
 	now := time.Now()
 	return now.Add(time.Duration(m - MomentOf(now)))
 }
 
-// onRevoke tells that somebody wants the lock back. If he has said by when, the machine hears when that has come; a
-// later one takes the place of the one before it, for it is the sooner.
+// onRevoke tells that somebody wants the lock back, and by when. A later one takes the place of the one before it, for it is the sooner.
 func (l *Lock) onRevoke(e recipes.Revoke) (revoked events.Revoked, told bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -38,13 +37,8 @@ func (l *Lock) onRevoke(e recipes.Revoke) (revoked events.Revoked, told bool) {
 	}
 	revoked = events.Revoked{ID: l.cfg.ID, Path: l.cfg.Path}
 	if e.By != 0 {
-		revoked.Deadline = timeOf(e.By)
-		rare := l.rarely()
-		rare.due = revoked.Deadline
-		if rare.grace != nil {
-			rare.grace.Stop()
-		}
-		rare.grace = time.AfterFunc(time.Until(revoked.Deadline), func() { l.post(recipes.Overdue(e), nil) })
+		revoked.Deadline = TimeOf(e.By)
+		l.rarely().due = revoked.Deadline
 	}
 	l.cfg.Stream.Publish(revoked)
 	wishes := l.wishes()

@@ -3,7 +3,6 @@ package coordinator
 import (
 	"context"
 	"sync/atomic"
-	"time"
 
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
@@ -37,55 +36,6 @@ type Coordinator struct {
 	shut    context.CancelFunc
 	live    live
 	ended   chan struct{} // closed when Close is done
-}
-
-// partingTime is for ending a session that is just being made when Connect fails.
-const partingTime = 200 * time.Millisecond
-
-// Connect is [Open] and [Coordinator.Ready]: it waits for the first session until ctx ends. If it fails, it leaves nothing behind.
-func Connect(ctx context.Context, servers string, options ...Option) (*Coordinator, error) {
-	c, err := Open(servers, options...)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.Ready(ctx); err != nil {
-		parting, cancel := context.WithTimeout(context.WithoutCancel(ctx), partingTime)
-		defer cancel()
-		_ = c.Shutdown(parting) // there is no session in which anything could be left
-		return nil, err
-	}
-	return c, nil
-}
-
-// Open returns a coordinator at once, without waiting for a server. It fails only if an argument is wrong. The servers are in ZooKeeper's
-// form, `host:port,host:port/chroot`, and are resolved at each dial. Everything may be used at once: calls wait for the session while their
-// contexts allow.
-func Open(servers string, options ...Option) (*Coordinator, error) {
-	parsed, err := session.ParseConnectString(servers)
-	if err != nil {
-		return nil, err
-	}
-	cfg := sessionConfig(options)
-	if err := cfg.Check(); err != nil {
-		return nil, err
-	}
-	hooks, err := hooksOf(options)
-	if err != nil {
-		return nil, err
-	}
-	hooks.configure(&cfg)
-	cfg.Logger = limited(cfg.Logger)
-	group := &actors.Group{}
-	stream := actors.NewStream(group)
-	hooks.overhear(stream)
-	open, shut := context.WithCancel(context.Background())
-	return &Coordinator{
-		open: open, shut: shut,
-		cfg: cfg, hooks: hooks, chroot: parsed.Chroot, session: session.Open(parsed, cfg, group, stream.Publish),
-		house: actors.House{Group: group, Stream: stream, Logger: cfg.Logger},
-		terms: actors.House{Group: group, Stream: stream, Logger: cfg.Logger, Elects: true},
-		live:  live{paths: map[string]*Acquisition{}}, ended: make(chan struct{}),
-	}, nil
 }
 
 // Ready waits for the first session, and returns nil from then on until Close. It fails with [ErrNoAuth] if a server refuses an identity,

@@ -25,14 +25,3 @@ func (l *Lock) checkDetect(cfg acquireConfig, size int) error {
 	// The record names the holder's node, and its own path goes with that.
 	return l.checkSize(cfg, size+2*(len(l.c.chroot)+len(l.path)+len(session.RecordSuffix)))
 }
-
-// isOfKind tells whether both may be used at one path.
-func (l *Lock) isOfKind(o *Lock) bool { return l.family == o.family && l.cfg.detect == o.cfg.detect }
-
-// kind names what isOfKind compares, for an error, with its article.
-func (l *Lock) kind() string {
-	if l.cfg.detect {
-		return l.family.String() + " that tells of crashes"
-	}
-	return l.family.String()
-}

@@ -19,7 +19,7 @@ type Election struct{ lock *Lock }
 // [Acquisition], with every promise of a mutex, which it is on the wire.
 func (c *Coordinator) Election(path string, options ...LockOption) *Election {
 	cfg := lockConfigOf(options)
-	return &Election{&Lock{c: c, path: path, family: familyElection.as(cfg), rule: recipes.Mutex{Kazoo: cfg.kazoo}, cfg: cfg}}
+	return &Election{&Lock{c: c, path: path, kind: kindElection.as(cfg), rule: recipes.Mutex{Kazoo: cfg.kazoo}, cfg: cfg}}
 }
 
 // Path returns the handle's path.
@@ -86,7 +86,7 @@ func (e *Election) goesOn(ctx context.Context, term *Acquisition, yield func(*Ac
 // Proclaim replaces what Observe and Queue tell of the leader, as set with [WithData]. A candidate whose node is gone changes nothing. Its
 // errors are those of [Acquisition.Txn], and [ErrNotCandidate].
 func (e *Election) Proclaim(ctx context.Context, term *Acquisition, data []byte) error {
-	if term == nil || term.lock.c != e.lock.c || term.lock.path != e.lock.path || term.lock.family != e.lock.family {
+	if term == nil || term.lock.c != e.lock.c || term.lock.path != e.lock.path || term.lock.kind != e.lock.kind {
 		return fmt.Errorf("%w: %s", ErrNotCandidate, e.lock.path)
 	}
 	if err := checkData(data, e.lock.path); err != nil {

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
-	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
 )
 
@@ -141,43 +139,3 @@ func (e *MemberError) Error() string { return fmt.Sprintf("member %.256s: %v", e
 
 // Unwrap returns Err.
 func (e *MemberError) Unwrap() error { return e.Err }
-
-// failed is the error of a multi-lock, of which the lock is a member.
-func (l *Lock) failed(err error) error { return &MemberError{l.path, err} }
-
-// explain turns the end of an acquisition into what Err returns.
-func explain(l *Lock, end actors.End) error {
-	path := l.path
-	switch end.Why {
-	case recipes.WhyReleased, recipes.WhyPanicked:
-		if end.Granted {
-			return nil
-		}
-		return ErrNotAcquired
-	case recipes.WhyBusy:
-		return ErrNotAcquired
-	case recipes.WhyContext:
-		return end.Cause
-	case recipes.WhyTimeout:
-		return ErrTimeout
-	case recipes.WhyClosed:
-		return ErrClosed
-	case recipes.WhyLost:
-		return &LostError{Path: path, Reason: end.Reason}
-	case recipes.WhySequenceEnd:
-		return fmt.Errorf("%w: %s", ErrSequenceEnd, path)
-	case recipes.WhyMixed:
-		return fmt.Errorf("%w: somebody queues at %s whom kazoo does not see", ErrKind, path)
-	case recipes.WhySizeMismatch, recipes.WhyPermits:
-		return l.explainSize(end)
-	default:
-		if errors.Is(end.Cause, session.ErrGuard) {
-			return fmt.Errorf("%w: %s: the write lock whose place it was to take is not held any more", ErrNotAcquired, path)
-		}
-		cause := end.Cause
-		if at := (*session.MemberError)(nil); errors.As(cause, &at) {
-			cause = &MemberError{at.Path, cause}
-		}
-		return fmt.Errorf("zkgrant: lock %s: %w", path, cause)
-	}
-}

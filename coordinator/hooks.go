@@ -140,23 +140,3 @@ func (h *hooks) configure(cfg *session.Config) {
 		}
 	}
 }
-
-// word names the kind of lock that is asked for.
-func (l *Lock) word() string {
-	switch {
-	case l.multi() != nil:
-		return "multi"
-	case l.elects():
-		return "election"
-	case l.family == familySemaphore:
-		return "semaphore"
-	case l.family == familyUnfair:
-		return "unfair"
-	case l.rule.Kind().Reads():
-		return "read"
-	case l.family == familyReadWrite, l.family == familyKazooReadWrite:
-		return "write"
-	default:
-		return "mutex"
-	}
-}

@@ -74,7 +74,7 @@ func (l *live) checkKind(lock *Lock) error {
 	}
 	for other := latest; other != nil; other = other.earlier {
 		if !other.lock.isOfKind(lock) && !other.isDone() { // else its end is known, and its node is about to be
-			return fmt.Errorf("%w: %s is %s here, and not %s", ErrKind, lock.path, other.lock.kind(), lock.kind())
+			return fmt.Errorf("%w: %s is %s here, and not %s", ErrKind, lock.path, other.lock.usedAs(), lock.usedAs())
 		}
 	}
 	return nil
@@ -161,40 +161,4 @@ func (l *live) len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.count
-}
-
-// family is what a path is used as. One path is one of them at a time.
-type family uint8
-
-const (
-	familyMutex family = iota + 1
-	familyReadWrite
-	familyUnfair
-	familySemaphore
-	familyElection
-	familyKazooMutex
-	familyKazooReadWrite
-	familyKazooElection
-)
-
-// as returns what the family is with kazoo's names, if the config asks for them and they exist.
-func (f family) as(cfg lockConfig) family {
-	switch {
-	case cfg.kazoo && f == familyMutex:
-		return familyKazooMutex
-	case cfg.kazoo && f == familyReadWrite:
-		return familyKazooReadWrite
-	case cfg.kazoo && f == familyElection:
-		return familyKazooElection
-	default:
-		return f
-	}
-}
-
-// String names it for an error, with its article.
-func (f family) String() string {
-	return [...]string{
-		"", "a mutex", "a read/write lock", "an unfair lock", "a semaphore", "an election",
-		"a mutex as kazoo's", "a read/write lock as kazoo's", "an election as kazoo's",
-	}[f]
 }

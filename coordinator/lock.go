@@ -21,18 +21,18 @@ const systemTree = "/zookeeper"
 
 // Lock is a handle: the path of a lock and how to take it. It is reusable, and safe for concurrent use.
 type Lock struct {
-	c      *Coordinator
-	path   string
-	family family
-	rule   recipes.Rule
-	cfg    lockConfig
+	c    *Coordinator
+	path string
+	kind kind
+	rule recipes.Rule
+	cfg  lockConfig
 }
 
 // Mutex returns a handle for the fair mutex at the path: one holder at a time, in the order in which ZooKeeper accepted
 // the contenders.
 func (c *Coordinator) Mutex(path string, options ...LockOption) *Lock {
 	cfg := lockConfigOf(options)
-	return &Lock{c: c, path: path, family: familyMutex.as(cfg), rule: recipes.Mutex{Kazoo: cfg.kazoo}, cfg: cfg}
+	return &Lock{c: c, path: path, kind: kindMutex.as(cfg), rule: recipes.Mutex{Kazoo: cfg.kazoo}, cfg: cfg}
 }
 
 // Path returns the handle's path.
@@ -63,8 +63,8 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	l.logAsked(id, cfg)
 	a := &Acquisition{id: id, lock: l}
 	place := session.Place{Dir: l.path, Kind: l.rule.Kind(), Data: cfg.data, ACL: l.cfg.acl, Try: cfg.try, Detect: l.cfg.detect}
-	if s, ok := l.rule.(recipes.Semaphore); ok {
-		place.Size, place.Permits = s.Size, s.Permits
+	if fill := l.kind.row().place; fill != nil {
+		fill(l, &place)
 	}
 	if m := l.multi(); m != nil && m.err == nil {
 		place.Members = m.places()
@@ -105,10 +105,10 @@ func (l *Lock) check(cfg acquireConfig) error {
 	if err := l.c.checkPath(l.path); err != nil {
 		return err
 	}
-	if l.path == "/" && l.family == familyUnfair {
+	if l.path == "/" && recipes.Single(l.rule) {
 		return fmt.Errorf("%w: / cannot be the node of a lock", ErrPath)
 	}
-	if err := l.checkForm(); err != nil {
+	if err := l.checkOptions(); err != nil {
 		return err
 	}
 	if err := l.checkRevocable(cfg.data); err != nil {
@@ -124,20 +124,12 @@ func (l *Lock) check(cfg acquireConfig) error {
 	if err := l.checkDetect(cfg, size); err != nil {
 		return err
 	}
-	return l.checkPermits(cfg, size)
-}
-
-// checkForm fails if the lock is to have kazoo's names, or to tell of crashes, and is of a kind that cannot, or if nobody would have any
-// permission for its nodes.
-func (l *Lock) checkForm() error {
-	if l.cfg.acl != nil && len(l.cfg.acl) == 0 {
-		return fmt.Errorf("%w: empty access control list for %s", ErrInvalid, l.path)
+	row := l.kind.row()
+	if cfg.permits != nil && !row.permits {
+		return fmt.Errorf("%w: %s is no semaphore", errInvalidPermits, l.path)
 	}
-	if l.cfg.detect && (l.family == familyUnfair || l.family == familySemaphore) {
-		return fmt.Errorf("%w: %v does not tell of crashes, at %s", errInvalidKind, l.family, l.path)
-	}
-	if l.cfg.kazoo && (l.family == familyUnfair || l.family == familySemaphore) {
-		return fmt.Errorf("%w: kazoo has no lock that %v could stand beside, at %s", errInvalidKind, l.family, l.path)
+	if row.check != nil {
+		return row.check(l, cfg, size)
 	}
 	return nil
 }
@@ -245,4 +237,20 @@ func (a *Acquisition) aftermath() error {
 	}
 	<-a.Done()
 	return a.Err()
+}
+
+// checkRevocable finds what is wrong with a lock that may be asked for, and with what its nodes would say.
+func (l *Lock) checkRevocable(data []byte) error {
+	if row := l.kind.row(); l.cfg.revocable && row.can&canRevoke == 0 {
+		return fmt.Errorf("%w: %s cannot be asked for, at %s", errInvalidKind, row.name, l.path)
+	}
+	return checkData(data, l.path)
+}
+
+// checkData fails if the data would be taken for a wish.
+func checkData(data []byte, path string) error {
+	if session.Reserved(data) {
+		return fmt.Errorf("%w: %.20q for %s", ErrData, data, path)
+	}
+	return nil
 }

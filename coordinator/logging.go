@@ -56,11 +56,8 @@ func (c debugOnly) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.Che
 // With returns the core with the fields added.
 func (c debugOnly) With(fields []zapcore.Field) zapcore.Core { return debugOnly{c.Core.With(fields)} }
 
-// elects reports whether whoever holds the lock leads.
-func (l *Lock) elects() bool { return l.family == familyElection || l.family == familyKazooElection }
-
 func (l *Lock) house() *actors.House {
-	if l.elects() {
+	if l.kind.row().leads {
 		return &l.c.terms
 	}
 	return &l.c.house
@@ -69,7 +66,7 @@ func (l *Lock) house() *actors.House {
 // logAsked tells of the beginning of what [actors.House] tells of.
 func (l *Lock) logAsked(id uint64, cfg acquireConfig) {
 	level, what := zap.DebugLevel, "lock asked for"
-	if l.elects() {
+	if l.kind.row().leads {
 		level, what = zap.InfoLevel, "leadership asked for"
 	}
 	if ce := l.c.cfg.Logger.Check(level, what); ce != nil {

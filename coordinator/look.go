@@ -1,10 +1,12 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/zkgrant/zkgrant/events"
@@ -118,4 +120,66 @@ func (c *Coordinator) whileOpen(ctx context.Context, read func(context.Context) 
 	defer cancel(nil)
 	defer context.AfterFunc(c.open, func() { cancel(ErrClosed) })() //nolint:contextcheck // the coordinator's end, beside the caller's
 	return read(bounded)
+}
+
+// queue is what [Lock.Queue] says of a multi-lock.
+func (m *members) queue(ctx context.Context) (all []events.Contender, _ error) {
+	if m.err != nil {
+		return nil, m.err
+	}
+	for _, l := range m.locks {
+		queue, err := l.Queue(ctx)
+		if err != nil {
+			return nil, l.failed(err)
+		}
+		all = append(all, queue...)
+	}
+	return all, nil
+}
+
+// Queue returns the holders in the order of their grants, then the waiters; see [Lock.Queue]. Other libraries' are listed once for each
+// permit.
+func (s *Semaphore) Queue(ctx context.Context) ([]events.Contender, error) {
+	c, path := s.lock.c, s.lock.path
+	if err := c.checkPath(path); err != nil {
+		return nil, err
+	}
+	queue, leases := session.SemaphoreDirs(path)
+	waiting, err := (&Lock{c: c, path: queue, rule: recipes.Mutex{}}).Queue(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// Read behind the queue: whoever leaves it now is found here, and not lost between the two.
+	found, err := c.survey(ctx, leases, nil)
+	if err != nil {
+		return nil, err
+	}
+	return withLeases(waiting, leases, found), nil
+}
+
+// withLeases puts those who hold the leases that were found before those who wait. Whoever has entered meanwhile is in both.
+func withLeases(waiting []events.Contender, dir string, leases []session.Found) []events.Contender {
+	slices.SortFunc(leases, func(a, b session.Found) int {
+		return cmp.Or(cmp.Compare(a.Stat.Czxid, b.Stat.Czxid), strings.Compare(a.Name, b.Name))
+	})
+	entered := map[string]int{} // where the holder is
+	all := make([]events.Contender, 0, len(leases)+len(waiting))
+	for _, f := range leases {
+		attempt := session.AttemptOf(f.Name)
+		if at, more := entered[attempt]; more {
+			all[at].Permits++
+			continue
+		}
+		entered[attempt] = len(all)
+		holder := contender(dir, f)
+		holder.Kind, holder.Holding, holder.Token, holder.Permits = events.KindLock, true, session.TokenOf(f.Name), 1
+		all = append(all, holder)
+	}
+	for _, w := range waiting {
+		if _, holds := entered[session.AttemptOf(w.Node)]; !holds {
+			w.Holding, w.Permits = false, max(1, events.PermitsOf(w.Node)) // the first waits for the others' leases
+			all = append(all, w)
+		}
+	}
+	return all
 }

@@ -30,7 +30,7 @@ func (c *Coordinator) Multi(locks ...*Lock) *Lock {
 		kinds[i] = member.rule.Kind()
 	}
 	m.Multi = recipes.MultiOf(kinds...)
-	l.family = locks[0].family
+	l.kind = locks[0].kind
 	return l
 }
 
@@ -95,10 +95,10 @@ func (m *members) check(c *Coordinator) error {
 			return fmt.Errorf("%w: lock %d of a multi-lock is one itself", errInvalidKind, i)
 		case l.c != c:
 			return fmt.Errorf("%w: lock %d is another coordinator's", ErrMembers, i)
-		case l.checkForm() != nil:
-			return l.checkForm()
-		case l.family == familyUnfair:
-			return l.failed(fmt.Errorf("%w: an unfair lock cannot be part of a multi-lock", errInvalidKind))
+		case l.checkOptions() != nil:
+			return l.checkOptions()
+		case l.kind.row().can&canJoin == 0:
+			return l.failed(fmt.Errorf("%w: %s cannot be part of a multi-lock", errInvalidKind, l.kind.row().name))
 		case l.cfg.reentrant, l.cfg.kazoo, l.cfg.detect:
 			return l.failed(fmt.Errorf("%w: a lock that is reentrant, tells of crashes, or has kazoo's names, cannot be part of a multi-lock", errInvalidKind))
 		}
@@ -147,21 +147,6 @@ func (m *members) standing(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// queue is what [Lock.Queue] says of a multi-lock.
-func (m *members) queue(ctx context.Context) (all []events.Contender, _ error) {
-	if m.err != nil {
-		return nil, m.err
-	}
-	for _, l := range m.locks {
-		queue, err := l.Queue(ctx)
-		if err != nil {
-			return nil, l.failed(err)
-		}
-		all = append(all, queue...)
-	}
-	return all, nil
 }
 
 // nodesOf returns the nodes that a Grant rests on.

@@ -9,10 +9,10 @@ type ReadWrite struct{ read, write *Lock }
 // wire it is Curator's InterProcessReadWriteLock.
 func (c *Coordinator) ReadWrite(path string, options ...LockOption) *ReadWrite {
 	cfg := lockConfigOf(options)
-	family := familyReadWrite.as(cfg)
+	kind := kindReadWrite.as(cfg)
 	return &ReadWrite{
-		read:  &Lock{c: c, path: path, family: family, rule: recipes.Read{Kazoo: cfg.kazoo}, cfg: cfg},
-		write: &Lock{c: c, path: path, family: family, rule: recipes.Write{Kazoo: cfg.kazoo}, cfg: cfg},
+		read:  &Lock{c: c, path: path, kind: kind, rule: recipes.Read{Kazoo: cfg.kazoo}, cfg: cfg},
+		write: &Lock{c: c, path: path, kind: kind, rule: recipes.Write{Kazoo: cfg.kazoo}, cfg: cfg},
 	}
 }
 

@@ -50,19 +50,3 @@ func (c *Coordinator) Revoke(ctx context.Context, path string, grace time.Durati
 	}
 	return err
 }
-
-// checkRevocable finds what is wrong with a lock that may be asked for, and with what its nodes would say.
-func (l *Lock) checkRevocable(data []byte) error {
-	if l.cfg.revocable && l.family == familyUnfair {
-		return fmt.Errorf("%w: an unfair lock cannot be asked for, at %s", errInvalidKind, l.path)
-	}
-	return checkData(data, l.path)
-}
-
-// checkData fails if the data would be taken for a wish.
-func checkData(data []byte, path string) error {
-	if session.Reserved(data) {
-		return fmt.Errorf("%w: %.20q for %s", ErrData, data, path)
-	}
-	return nil
-}

@@ -1,12 +1,9 @@
 package coordinator
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
-	"slices"
-	"strings"
 	"sync"
 
 	"github.com/zkgrant/zkgrant/actors"
@@ -29,7 +26,7 @@ type Semaphore struct {
 // has [AdoptSize]. On the wire it is Curator's InterProcessSemaphoreV2.
 func (c *Coordinator) Semaphore(path string, permits int, options ...LockOption) *Semaphore {
 	return &Semaphore{
-		lock: &Lock{c: c, path: path, family: familySemaphore, rule: recipes.Semaphore{Permits: 1}, cfg: lockConfigOf(options)},
+		lock: &Lock{c: c, path: path, kind: kindSemaphore, rule: recipes.Semaphore{Permits: 1}, cfg: lockConfigOf(options)},
 		size: int64(permits),
 	}
 }
@@ -66,7 +63,7 @@ func (s *Semaphore) Resize(ctx context.Context, permits int) error {
 	if err := s.lock.c.checkPath(s.lock.path); err != nil {
 		return err
 	}
-	if err := s.lock.checkForm(); err != nil {
+	if err := s.lock.checkOptions(); err != nil {
 		return err
 	}
 	if err := s.lock.c.live.isOf(s.lock); err != nil {
@@ -93,57 +90,10 @@ func (s *Semaphore) announce() {
 	defer s.mu.Unlock()
 	s.resizing++
 	for _, a := range s.lock.c.live.at(s.lock.path) {
-		if a.lock.family == familySemaphore {
+		if a.lock.kind == kindSemaphore {
 			a.actor.Adopt()
 		}
 	}
-}
-
-// Queue returns the holders in the order of their grants, then the waiters; see [Lock.Queue]. Other libraries' are listed once for each
-// permit.
-func (s *Semaphore) Queue(ctx context.Context) ([]events.Contender, error) {
-	c, path := s.lock.c, s.lock.path
-	if err := c.checkPath(path); err != nil {
-		return nil, err
-	}
-	queue, leases := session.SemaphoreDirs(path)
-	waiting, err := (&Lock{c: c, path: queue, rule: recipes.Mutex{}}).Queue(ctx)
-	if err != nil {
-		return nil, err
-	}
-	// Read behind the queue: whoever leaves it now is found here, and not lost between the two.
-	found, err := c.survey(ctx, leases, nil)
-	if err != nil {
-		return nil, err
-	}
-	return withLeases(waiting, leases, found), nil
-}
-
-// withLeases puts those who hold the leases that were found before those who wait. Whoever has entered meanwhile is in both.
-func withLeases(waiting []events.Contender, dir string, leases []session.Found) []events.Contender {
-	slices.SortFunc(leases, func(a, b session.Found) int {
-		return cmp.Or(cmp.Compare(a.Stat.Czxid, b.Stat.Czxid), strings.Compare(a.Name, b.Name))
-	})
-	entered := map[string]int{} // where the holder is
-	all := make([]events.Contender, 0, len(leases)+len(waiting))
-	for _, f := range leases {
-		attempt := session.AttemptOf(f.Name)
-		if at, more := entered[attempt]; more {
-			all[at].Permits++
-			continue
-		}
-		entered[attempt] = len(all)
-		holder := contender(dir, f)
-		holder.Kind, holder.Holding, holder.Token, holder.Permits = events.KindLock, true, session.TokenOf(f.Name), 1
-		all = append(all, holder)
-	}
-	for _, w := range waiting {
-		if _, holds := entered[session.AttemptOf(w.Node)]; !holds {
-			w.Holding, w.Permits = false, max(1, events.PermitsOf(w.Node)) // the first waits for the others' leases
-			all = append(all, w)
-		}
-	}
-	return all
 }
 
 // taking returns what one acquisition asks for. What does not fit the rule's numbers is
@@ -172,15 +122,17 @@ func (l *Lock) permits() int {
 	return int(s.Permits)
 }
 
+// placePermits tells the seat of them.
+func (l *Lock) placePermits(place *session.Place) {
+	s, _ := l.rule.(recipes.Semaphore)
+	place.Size, place.Permits = s.Size, s.Permits
+}
+
 // checkPermits finds numbers that cannot be had. each is how many bytes of a request a permit
 // takes, about.
 func (l *Lock) checkPermits(cfg acquireConfig, each int) error {
-	s, ok := l.rule.(recipes.Semaphore)
+	s, _ := l.rule.(recipes.Semaphore)
 	switch {
-	case !ok && cfg.permits != nil:
-		return fmt.Errorf("%w: %s is no semaphore", errInvalidPermits, l.path)
-	case !ok:
-		return nil
 	case s.Size <= 0:
 		return fmt.Errorf("%w: the size of %s, which has to be from 1 to %d", errInvalidPermits, l.path, math.MaxInt32)
 	case s.Permits <= 0:

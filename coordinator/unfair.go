@@ -6,5 +6,5 @@ import "github.com/zkgrant/zkgrant/recipes"
 // it. Waiters try again after a random time, so use it with few of them, or with [Try], which ends with a [*HeldError]. [Acquisition.Guard]
 // never succeeds. A path of another kind of lock, or of a persistent node, is [ErrKind].
 func (c *Coordinator) Unfair(path string, options ...LockOption) *Lock {
-	return &Lock{c: c, path: path, family: familyUnfair, rule: recipes.Unfair{}, cfg: lockConfigOf(options)}
+	return &Lock{c: c, path: path, kind: kindUnfair, rule: recipes.Unfair{}, cfg: lockConfigOf(options)}
 }

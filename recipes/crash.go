@@ -49,7 +49,7 @@ func (m *Machine) reclaim() []Effect {
 	if m.state == Claiming {
 		return m.claim()
 	}
-	return []Effect{Claim{Epoch: m.epoch, Node: m.own.Name.Text}} // for one who holds
+	return []Effect{Claim{Epoch: m.epoch, Node: m.own.Name.Text, Held: true}}
 }
 
 // onJoined enters beside others of the session, who have seen to the record. Whether it goes is for all of them

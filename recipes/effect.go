@@ -43,6 +43,7 @@ type (
 		Epoch  Epoch
 		Node   string
 		Record Recording
+		Held   bool // the contender holds, and asks whether it does still: the answer makes no holder of it
 	}
 
 	// Advance asks what it means that a blocker is gone when there was more than
@@ -119,7 +120,7 @@ type (
 	// Requeue tells that the place in the queue is lost.
 	Requeue struct{}
 
-	// Revoke tells the holder that somebody wants the lock back. At that moment, unless it is 0, an Overdue is due. It comes
+	// Revoke tells the holder that somebody wants the lock back. At that moment, unless it is 0, the session says Overdue. It comes
 	// behind the Grant, once, and again with each wish that leaves less time than those before.
 	Revoke struct{ By Moment }
 

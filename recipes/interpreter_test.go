@@ -75,7 +75,7 @@ type effect struct {
 	kind  effectKind
 	epoch uint8
 	arg   uint8 // a node or an attempt
-	flag  uint8 // List: barrier; Delete: floor; Grant: the node that the token belongs to
+	flag  uint8 // List: barrier; Delete: floor; Claim: held; Grant: the node that the token belongs to
 	past  uint8 // Advance: the blocker that is gone
 	next  uint8 // Advance: the next one
 }
@@ -332,7 +332,11 @@ func (it *interpreter) effect(e Effect) effect {
 	case Watch:
 		return effect{kind: efWatch, epoch: uint8(e.Epoch), arg: it.node(e.Node)}
 	case Claim:
-		return effect{kind: efClaim, epoch: uint8(e.Epoch), arg: it.node(e.Node), past: uint8(e.Record)}
+		f := effect{kind: efClaim, epoch: uint8(e.Epoch), arg: it.node(e.Node), past: uint8(e.Record)}
+		if e.Held {
+			f.flag = 1
+		}
+		return f
 	case Advance:
 		return effect{kind: efAdvance, epoch: uint8(e.Epoch), arg: it.node(e.Node), past: it.node(e.Past), next: it.node(e.Next)}
 	case Delete:

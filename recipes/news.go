@@ -95,7 +95,7 @@ func (m *Machine) onReconnected() []Effect {
 		return nil
 	case m.state == Held && !m.verifying:
 		m.verifying = true
-		return []Effect{Claim{Epoch: m.epoch, Node: m.own.Name.Text}}
+		return []Effect{Claim{Epoch: m.epoch, Node: m.own.Name.Text, Held: true}}
 	default:
 		return nil
 	}

@@ -16,6 +16,7 @@ const (
 	letIn      violation = "a node given up while a function runs under the lock"
 	noHold     violation = "a holder whose node is gone"
 	unnoted    violation = "a holder that its session does not know"
+	unlost     violation = "a loser that its session takes for a holder"
 	unproven   violation = "a grant that no claim proves"
 	tokenOrder violation = "a token that is not greater"
 	outOfOrder violation = "a caller told out of order"
@@ -190,7 +191,6 @@ func (e *environment) tell(w *world, c int, ef effect) violation {
 		return e.watchOwn(w, c)
 	case efLose:
 		cl.told |= toldLost
-		cl.tenure = cl.tenure.GaveUp()
 		if told&(toldGrant|toldLost|toldWithdrawn) != toldGrant {
 			return outOfOrder
 		}
@@ -282,7 +282,7 @@ func (e *environment) send(w *world, c int, op Op, ef effect) violation {
 		e.joinListing(w, c, &r)
 	}
 	if r.status != lost && r.status != executed && e.several == nil {
-		cl.tenure, _ = cl.tenure.Asked(op, op)
+		cl.tenure = cl.tenure.Asked(op, op, op == OpClaim && ef.flag != 0)
 	}
 	if !cl.push(r) {
 		return overflow
@@ -311,6 +311,10 @@ func (e *environment) check(w *world) {
 		cl := &w.clients[c]
 		if cl.told&(toldWithdrawn|toldFinish) == toldWithdrawn && !cl.lease && cl.conn == connDown {
 			e.bad = keptOn
+			return
+		}
+		if !e.plain && cl.told&toldLost != 0 && cl.tenure.Holds() {
+			e.bad = unlost
 			return
 		}
 		if !cl.holds() {

@@ -125,6 +125,7 @@ func (e *environment) do(w *world, s step) {
 		w.left.late--
 		e.askBack(w, s.node, momentLate)
 	case stepOverdue:
+		cl.tenure = cl.tenure.GaveUp()
 		e.feed(w, c, input{kind: inOverdue, arg: cl.wishes.due()})
 	default:
 		e.outside(w, s)

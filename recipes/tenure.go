@@ -25,26 +25,24 @@ func (t Tenure[R]) Bare() bool { return t.is&tenureBare != 0 }
 // Awaits reports whether the contender may be granted the lock by the answer to the request.
 func (t Tenure[R]) Awaits(r R) bool { return r != *new(R) && t.asks == r }
 
-// Asked takes a request for what it says about the contender. A contender that creates a node or deletes it does not hold; one
-// that creates or claims may soon. It reports held if the contender asks whether it holds still: such a request makes no
-// holder of it, if that has ended meanwhile.
-func (t Tenure[R]) Asked(op Op, r R) (_ Tenure[R], held bool) {
+// Asked takes a request for what it says about the contender. One that creates a node or deletes it does not hold. One that creates or
+// claims may soon, unless it is held: then it asks whether it holds still, and is no holder by the answer if that has ended meanwhile.
+func (t Tenure[R]) Asked(op Op, r R, held bool) Tenure[R] {
 	switch op {
 	case OpCreate:
 		t = t.GaveUp()
 		t.asks = r
 	case OpClaim, OpAdvance, OpEnter:
-		if t.Holds() {
-			return t, true
+		if !held {
+			t.asks = r
 		}
-		t.asks = r
 	case OpDelete:
 		t = t.GaveUp()
 	case OpSurvey:
 		t.asks = *new(R) // it was answered, and a long wait may follow
 	case OpList, OpWatch:
 	}
-	return t, false
+	return t
 }
 
 // Proven takes the answer to a request, which proves all but the lease, and whether the lease is good. The answer is fresh for a

@@ -24,7 +24,6 @@ type asked struct {
 	clean    bool             // and removes the record
 	turn     bool             // of a list request, and of the watch behind it: the turn may have come
 	held     bool             // of a claim: the seat holds
-	plain    bool             // of a claim: it is about no record
 	with     *turnover        // of a create: the release that it is one request with
 	wants    *wanted          // of a list request
 	served   []*sharedListing // of a list request: by these, one a directory
@@ -70,7 +69,7 @@ func (r *asked) refuse() { r.seat.post(recipes.Unknown{Epoch: r.epoch, Op: r.op}
 
 // joins tells whether it is a claim that can be made together with others. Two are not: that of a lock of one node has to look whose
 // the node is, and that with a record has to read the record.
-func (r *asked) joins() bool { return r.held && r.plain && r.seat.single == nil }
+func (r *asked) joins() bool { return r.held && r.seat.single == nil }
 
 // turnover is the delete of a node, and the create of another seat's in the same
 // directory if one joins while the delete is parked.

@@ -84,7 +84,7 @@ var _ request = (*called)(nil)
 
 func (r *called) on(s *Session) {
 	if r.seat != nil && r.seat.single != nil && !r.rests {
-		if r.rests = r.seat.single.rest(r.seat); !r.rests {
+		if r.rests = r.seat.single.rest(s, r.seat); !r.rests {
 			r.outcome <- ErrGuard
 			return
 		}

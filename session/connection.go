@@ -201,7 +201,7 @@ func (s *Session) retire(c *client, grace, farewell time.Duration) {
 		return
 	}
 	c.dialer.Stop()
-	time.AfterFunc(grace, func() { s.actor.Post(overdue{c}) })
+	time.AfterFunc(grace, func() { s.actor.Post(hanging{c}) })
 }
 
 // show publishes the actor's state, before anybody is told of it.
@@ -367,10 +367,10 @@ func (m vouched) on(s *Session) {
 	}
 }
 
-// overdue: the grace for requests under way is over.
-type overdue struct{ c *client }
+// hanging: the grace for requests under way is over.
+type hanging struct{ c *client }
 
-func (m overdue) on(*Session) {
+func (m hanging) on(*Session) {
 	if !m.c.closing {
 		m.c.logger.Warn("requests are not answered; hanging up", zap.Int("requests", m.c.inflight))
 		m.c.hangUp() // which answers them, and the last answer ends the client

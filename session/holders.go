@@ -25,9 +25,7 @@ func (s *Session) note(seat *Seat, now recipes.Tenure[*asked]) {
 
 // noteTenure takes a request for what it says about its seat.
 func (s *Session) noteTenure(r *asked) {
-	now, held := r.seat.tenure.Asked(r.op, r)
-	r.held = held
-	s.note(r.seat, now)
+	s.note(r.seat, r.seat.tenure.Asked(r.op, r, r.held))
 	switch r.op {
 	case recipes.OpCreate, recipes.OpDelete:
 		r.seat.layout.told(false)
@@ -42,24 +40,18 @@ func (s *Session) noteTenure(r *asked) {
 
 // gaveUp: the seat has no node, or will soon have none.
 func (s *Session) gaveUp(seat *Seat) {
-	s.lapsed(seat)
+	s.note(seat, seat.tenure.GaveUp())
 	seat.layout.told(false)
 }
-
-// lapsed: the seat holds no more, and may keep its node for now. If that is the one node of a lock, those who wait for it hear of
-// its end by way of the seat (see [Session.singleGone]), so it is still the seat's.
-func (s *Session) lapsed(seat *Seat) { s.note(seat, seat.tenure.GaveUp()) }
 
 // ceased: the seat is no holder any more, see [recipes.Tenure.Ceased].
 func (s *Session) ceased(seat *Seat) { s.note(seat, seat.tenure.Ceased()) }
 
-// holds tells whether the seat holds, before its node is shared or its place is taken. A seat that has lapsed holds nothing,
-// even while the message of it is on its way:
-// 1. A lock is to be given back by a certain moment, and its holder's function still runs; 2. it asks for the lock once more,
-// which waits in the mailbox; 3. the moment comes, the machine alone decides that the lock is lost, and it keeps the node; 4. the
-// mailbox is read, and the message of 3 stands behind 2.
+// holds tells whether the seat holds, before its node is shared or its place is taken. One whose deadline has come does not, even
+// while the message of that is on its way.
 func (s *Session) holds(seat *Seat) bool {
-	return seat.tenure.Holds() && !seat.lapsed.Load()
+	d, bounded := s.deadlines[seat]
+	return seat.tenure.Holds() && (!bounded || time.Now().Before(d.at))
 }
 
 // settle notes that an answer has said that the node is the seat's.
@@ -72,7 +64,7 @@ func (s *Session) settle(c *client, seat *Seat) {
 // nobodyHolds: there is no session.
 func (s *Session) nobodyHolds() {
 	for _, seat := range s.seats {
-		s.lapsed(seat)
+		s.note(seat, seat.tenure.GaveUp())
 	}
 	clear(s.shares)
 }

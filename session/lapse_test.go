@@ -11,22 +11,30 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// A lock is lost, and its node stays for a function that still runs: its seat says so, as the actor has it do.
+// A lock is lost, and its node stays for a function that still runs.
 
-// TestNobodyComesToWhoHasLapsed: who has asked to share a node, or for a place beside it, before the lock was lost does not get it.
-// The message of the loss stands in the mailbox behind what was asked.
-func TestNobodyComesToWhoHasLapsed(t *testing.T) {
+// TestNobodyComesToWhoIsOverdue: who has asked to share a node, or for a place beside it, before the lock was to be given back does not get it
+// behind that. The message of the deadline stands in the mailbox behind what was asked, or before it.
+func TestNobodyComesToWhoIsOverdue(t *testing.T) {
 	ask := recipes.Create{Epoch: 1, Attempt: 1}
+	due := func(w *sessiontest.Seat, asks func()) (late func()) {
+		w.Do(recipes.Revoke{By: actors.MomentOf(time.Now().Add(time.Second))})
+		return func() { // in the session's drain
+			asks()
+			time.Sleep(2 * time.Second)
+		}
+	}
 	sessiontest.Run(t, "to share", func(r *sessiontest.Rig) {
 		w, node := r.Writer()
 		inner := r.SeatedAt(session.Place{Dir: sessiontest.Dir, With: []*session.Seat{w.Seat}})
-		r.Together(func() { inner.Create(ask); w.Lapse() })
+		r.Together(due(w, func() { inner.Create(ask) }))
 		if in := sessiontest.AnswerOf[recipes.Created](inner); in.Node.Text == node.Text {
 			r.Errorf("answered %+v", in)
 		}
@@ -35,12 +43,41 @@ func TestNobodyComesToWhoHasLapsed(t *testing.T) {
 	sessiontest.Run(t, "to read in its place", func(r *sessiontest.Rig) {
 		w, _ := r.Writer()
 		reader := r.InPlaceOf(w)
-		r.Together(func() { reader.Create(ask); w.Lapse() })
+		r.Together(due(w, func() { reader.Create(ask) }))
 		if in := sessiontest.AnswerOf[recipes.Refused](reader); in.Op != recipes.OpCreate {
 			r.Errorf("answered %+v", in)
 		}
 		r.WantChildren(1)
 	})
+}
+
+// TestADeadlineIsToldOnce, and not to a seat that is closed before. A sooner one takes its place.
+func TestADeadlineIsToldOnce(t *testing.T) {
+	for name, closes := range map[string]bool{"held": false, "closed before": true} {
+		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+			w, node := r.Writer()
+			first := actors.MomentOf(time.Now().Add(time.Second))
+			w.Do(recipes.Revoke{By: actors.MomentOf(time.Now().Add(time.Minute))})
+			w.Do(recipes.Revoke{By: first})
+			time.Sleep(time.Second - 1)
+			w.Want("")
+			want := "Overdue"
+			if closes {
+				w.Close()
+				want = ""
+			}
+			time.Sleep(2 * time.Minute)
+			told := w.Want(want)
+			if closes {
+				return
+			}
+			if told[0] != (recipes.Overdue{By: first}) {
+				t.Errorf("told %+v, want the first deadline", told)
+			}
+			w.Claim(recipes.Claim{Epoch: 1, Node: node.Text, Held: true})
+			w.WantAnswer(recipes.Claimed{Epoch: 1}) // that is no proof
+		})
+	}
 }
 
 // TestWhoVerifiesBehindItsLossIsNoHolderAgain: 1. The session is behind with its mailbox; 2. the lease runs out, and the
@@ -59,11 +96,6 @@ func TestWhoVerifiesBehindItsLossIsNoHolderAgain(t *testing.T) {
 			} else {
 				s.ClaimNode(1, node.Text)
 			}
-			s.Hears(func(in recipes.Input) { // as the actor does whose machine keeps the node
-				if _, out := in.(recipes.LeaseRanOut); out {
-					s.Lapse()
-				}
-			})
 			time.Sleep(100 * time.Second)
 			var swallowed atomic.Int32
 			r.Server.Intercept(func(q zktest.Request) zktest.Action {
@@ -77,8 +109,8 @@ func TestWhoVerifiesBehindItsLossIsNoHolderAgain(t *testing.T) {
 			time.Sleep(s.Until() - time.Second)
 			r.Server.Intercept(nil)
 			r.Together(func() { // in the session's drain
-				time.Sleep(2 * time.Second)                       // 1, 2
-				s.Claim(recipes.Claim{Epoch: 1, Node: node.Text}) // 3
+				time.Sleep(2 * time.Second)                                   // 1, 2
+				s.Claim(recipes.Claim{Epoch: 1, Node: node.Text, Held: true}) // 3
 			})
 			time.Sleep(3 * time.Second) // in any goroutine that runs the drain
 			if told := s.Fresh(); count[recipes.LeaseRanOut](told) != 1 || count[recipes.Claimed](told) != 1 || slices.Index(told, recipes.Input(recipes.Claimed{Epoch: 1})) < 1 {
@@ -110,7 +142,6 @@ func TestNoTransactionBehindALoss(t *testing.T) {
 		defer admin.Close()
 		r.Server.Cut(s.Session(1))
 		s.Want("Suspended")
-		s.Lapse() // as the actor does whose machine keeps the node
 		r.Must(r.Server.Delete(sessiontest.TaskNode))
 		if _, err := admin.Create(sessiontest.TaskNode, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll)); err != nil {
 			t.Fatal(err)
@@ -211,7 +242,7 @@ func TestWhoHasLostIsNoHolderAgain(t *testing.T) {
 		r.Until("a probe is lost", func() bool { return swallowed.Load() > 0 })
 		time.Sleep(s.Until() - time.Second)
 		r.Server.Intercept(func(zktest.Request) zktest.Action { return zktest.Delay(2 * time.Second) })
-		s.Claim(recipes.Claim{Epoch: 1, Node: node.Text})
+		s.Claim(recipes.Claim{Epoch: 1, Node: node.Text, Held: true})
 		time.Sleep(1500 * time.Millisecond)
 		s.Want("LeaseRanOut")
 		s.WantAnswer(recipes.Claimed{Epoch: 1})

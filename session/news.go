@@ -48,6 +48,7 @@ type left struct{ seat *Seat }
 func (m left) on(s *Session) {
 	s.unsend(m.seat)
 	s.unseat(m.seat)
+	s.unbound(m.seat)
 	s.gaveUp(m.seat)
 	s.quit(m.seat)
 	m.seat.leave(s.client)

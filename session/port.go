@@ -19,11 +19,6 @@ type canceling struct {
 
 func (m canceling) on(s *Session) { s.onCanceling(m.seat, m.epoch) }
 
-// lapsing: a seat has lost the lock.
-type lapsing struct{ seat *Seat }
-
-func (m lapsing) on(s *Session) { s.lapsed(m.seat) }
-
 // Open starts the news of the session.
 func (t *Seat) Open(post actors.Post) {
 	t.post = post
@@ -58,6 +53,8 @@ func (t *Seat) Do(request recipes.Effect) {
 		t.Pause(e)
 	case recipes.Discard:
 		t.Discard(e)
+	case recipes.Revoke:
+		t.session.actor.Post(bounded{t, e.By})
 	}
 }
 
@@ -113,7 +110,7 @@ func (t *Seat) Advance(e recipes.Advance) {
 // Claim proves that the own node exists and the session lives.
 func (t *Seat) Claim(e recipes.Claim) {
 	t.session.actor.Post(&asked{
-		seat: t, epoch: e.Epoch, op: recipes.OpClaim, node: t.ownPath(e.Node), plain: e.Record == recipes.RecordNothing,
+		seat: t, epoch: e.Epoch, op: recipes.OpClaim, node: t.ownPath(e.Node), held: e.Held,
 		run: func(c *client) (recipes.Input, error) { return t.layout.claim(c, t, e) },
 	})
 }
@@ -136,13 +133,6 @@ func (t *Seat) Delete(e recipes.Delete) {
 		return
 	}
 	t.session.actor.Post(r)
-}
-
-// Lapse says that the seat holds no more, though it has not given its node up, and will not hold again: what it has asked for
-// before, to see whether it holds still, will not make it a holder when it is answered.
-func (t *Seat) Lapse() {
-	t.lapsed.Store(true)
-	t.session.actor.Post(lapsing{t})
 }
 
 // Discard removes a node in whatever session comes next, and tries until it is

@@ -61,7 +61,7 @@ func (c *client) rearm(node string) recipes.Input {
 // tellGone tells whoever is interested that the node is gone, by an event or by a reading.
 func (s *Session) tellGone(c *client, path string, event bool) {
 	for _, seat := range s.singleGone(c, path, c.watches.Fired(path), event) {
-		if s.holders[seat] == path {
+		if node, holds := s.holders[seat]; holds && seat.name(node) == seat.name(path) { // it, or another one of those that it holds by
 			s.gaveUp(seat) // and nobody may share it who comes behind this
 		}
 		seat.passed = true

@@ -28,8 +28,6 @@ type Seat struct {
 	turn   bool   // its latest list request was made because its turn may have come
 	passed bool   // a node that it had watched is gone, and it has not listed since
 
-	lapsed atomic.Bool // the lock is lost; see Session.holds
-
 	mu      sync.Mutex
 	attempt recipes.Attempt // the latest, and
 	guid    guid            // what its node bears

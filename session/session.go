@@ -68,6 +68,7 @@ type Session struct {
 	holders   map[*Seat]string     // those that hold by their tenure, with their nodes
 	bare      map[*Seat]struct{}   // those whose nodes nobody watches yet by it
 	shares    map[*Seat]*share     // of those that have, or had, a node together
+	deadlines map[*Seat]deadline   // of those that are to give their locks back by a moment
 	pending   pending              // the requests that wait for a connection or for room
 	quiet     chan<- struct{}      // closed when the last flight was answered; nil: nobody waits for that
 	last      bool                 // flight has gone
@@ -186,4 +187,10 @@ type observer interface {
 	// What comes is in order, also beyond the end of a session. While there is no connection the last word stands, and
 	// nothing comes.
 	Observe(ctx context.Context, dir string) <-chan events.Leader
+}
+
+// deadline is when a lock is to have been given back.
+type deadline struct {
+	at    time.Time
+	timer *time.Timer
 }

@@ -109,8 +109,8 @@ func (s *Session) rewritten(c *client, node string) {
 // rest has a transaction rest on the one node of a lock, if that is the seat's. It is made before the node is removed, or not at all. Its guard
 // would not do, which knows the node by its name: 1. the lock is lost, with a transaction under way; 2. our delete
 // overtakes it; 3. somebody else makes the next node; 4. the guard finds that.
-func (l *single) rest(t *Seat) (rests bool) {
-	if !l.settled || t.lapsed.Load() {
+func (l *single) rest(s *Session, t *Seat) (rests bool) {
+	if !l.settled || !s.holds(t) {
 		return false
 	}
 	l.writing++

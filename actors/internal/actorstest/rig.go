@@ -49,8 +49,6 @@ type FakePort struct {
 	Answer func(recipes.Effect) // called with each request, from the drain; nil: the test answers
 	OnOpen func()               // called by Open; nil: the test says when there is a session
 
-	OnLapse func() // called by Lapse, if not nil
-
 	mu       sync.Mutex
 	post     actors.Post
 	opened   int
@@ -93,12 +91,6 @@ func (p *FakePort) Do(e recipes.Effect) {
 	p.mu.Unlock()
 	if p.Answer != nil {
 		p.Answer(e)
-	}
-}
-
-func (p *FakePort) Lapse() {
-	if p.OnLapse != nil {
-		p.OnLapse()
 	}
 }
 
