@@ -21,19 +21,16 @@ type Errand struct {
 	Turns  bool      // of Create: another contender's delete comes first, in the same transaction
 
 	stays bool // the record may not be removed, though the holder has released
-	plain bool // the data of the one node may not be written, not even by us
 }
 
 // Form is how a contender's nodes stand.
 type Form uint8
 
+// The forms.
 const (
-	// FormQueue: one node in a queue.
-	FormQueue Form = iota
-	// FormPlace: one node in a queue, with the number of a writer's.
-	FormPlace
-	// FormNode: the one node of a lock.
-	FormNode
+	FormQueue Form = iota // one node in a queue
+	FormPlace             // one node in a queue, with the number of a writer's
+	FormNode              // the one node of a lock
 )
 
 // Plan is one transaction. The zero value is none.
@@ -51,7 +48,7 @@ func planOf(dir int64, ops ...Operation) (p Plan) {
 }
 
 // Len returns how many operations there are.
-func (p *Plan) Len() (n int) {
+func (p Plan) Len() (n int) {
 	for n < len(p.ops) && p.ops[n].Do != 0 {
 		n++
 	}
@@ -59,7 +56,7 @@ func (p *Plan) Len() (n int) {
 }
 
 // At returns the i-th operation.
-func (p *Plan) At(i int) Operation { return p.ops[i] }
+func (p Plan) At(i int) Operation { return p.ops[i] }
 
 // and returns the plan with one operation more.
 func (p Plan) and(o Operation) Plan {
@@ -88,27 +85,22 @@ const (
 // Place says which node.
 type Place uint8
 
+// The nodes of an operation.
 const (
-	// OnOwn is the contender's node.
-	OnOwn Place = iota + 1
-	// OnDirectory is the directory of the own node.
-	OnDirectory
-	// OnWriter is the node of the writer whose place the contender takes.
-	OnWriter
-	// OnLeaver is the node of another contender of the session, which leaves.
-	OnLeaver
-	// OnRecord is the record of who holds.
-	OnRecord
+	OnOwn       Place = iota + 1 // the contender's
+	OnDirectory                  // the directory of the own node
+	OnWriter                     // the node of the writer whose place the contender takes
+	OnLeaver                     // the node of another contender of the session, which leaves
+	OnRecord                     // the record of the holder
 )
 
 // Content is what is written to a directory.
 type Content uint8
 
+// The data of a directory.
 const (
-	// WithMarker says that the directory is ours.
-	WithMarker Content = iota + 1
-	// WithFloor says that nobody older is left than the own node.
-	WithFloor
+	WithMarker Content = iota + 1 // it is ours
+	WithFloor                     // nobody older is left than the own node
 )
 
 // View is what a session knows when it makes a plan.
@@ -116,6 +108,7 @@ type View struct {
 	Dir   DirectoryBook // of OnDirectory
 	Token int64         // the zxid that created the own node, or 0
 	Brief bool          // a request has room for several paths
+	Plain bool          // the data of the one node may not be written, not even by us
 }
 
 // writable returns the zxid of the directory if a transaction can write its data beside something else, or 0.
@@ -193,17 +186,13 @@ type Answer struct {
 // Result is what an answer says.
 type Result uint8
 
+// The results. From ResultNoNode on nothing was executed.
 const (
-	// ResultDone: it was executed.
-	ResultDone Result = iota + 1
-	// ResultUnknown: nobody knows, or it may be made again.
-	ResultUnknown
-	// ResultNoNode: there is no such node, or no directory for it. This and those behind it say that nothing was executed.
-	ResultNoNode
-	// ResultNodeExists: there is one already.
-	ResultNodeExists
-	// ResultRefused: it was refused for another reason.
-	ResultRefused
+	ResultDone       Result = iota + 1 // it was executed
+	ResultUnknown                      // nobody knows, or it may be made again
+	ResultNoNode                       // there is no such node, or no directory for it
+	ResultNodeExists                   // there is one already
+	ResultRefused                      // it was refused for another reason
 )
 
 // DirectoryStat is what a server says of a directory.
@@ -224,31 +213,24 @@ type Meaning struct {
 // Then is what is to be done.
 type Then uint8
 
+// What is to be done. Next is the errand from then on.
 const (
-	// ThenTell: the machine is told.
-	ThenTell Then = iota
-	// ThenAgain: there is another plan.
-	ThenAgain
-	// ThenMakeParents: the same, when what is missing of the directory has been made.
-	ThenMakeParents
-	// ThenReadRecord: the machine is told what the record says.
-	ThenReadRecord
-	// ThenApart: the parts of a turnover are made one after the other.
-	ThenApart
+	ThenTell        Then = iota // the machine is told
+	ThenAgain                   // there is another plan
+	ThenMakeParents             // the same, when what is missing of the directory has been made
+	ThenReadRecord              // the machine is told what the record says
+	ThenApart                   // the parts of a turnover are made one after the other
 )
 
 // Note is what an answer says of a directory.
 type Note uint8
 
+// The notes.
 const (
-	// NoteNothing: nothing.
 	NoteNothing Note = iota
-	// NoteGone: there is none.
-	NoteGone
-	// NoteShut: its data may not be written.
-	NoteShut
-	// NoteSeen: its Stat has come.
-	NoteSeen
+	NoteGone         // there is none
+	NoteShut         // its data may not be written
+	NoteSeen         // its Stat has come
 )
 
 // Book returns the book of the directory with what the answer has said.
@@ -363,4 +345,12 @@ func (e Errand) notDeleted(a Answer) Meaning {
 	default:
 		return e.refused(missing)
 	}
+}
+
+// Exhausted is the answer when all tries have been made. A claim changes nothing, and is made again.
+func (e Errand) Exhausted() Input {
+	if e.Op == OpClaim {
+		return Unknown{Epoch: e.Epoch, Op: e.Op}
+	}
+	return Refused{Epoch: e.Epoch, Op: e.Op}
 }

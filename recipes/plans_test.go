@@ -62,7 +62,7 @@ func (e *environment) carryOut(w *world, c int, r *request, zombie, closed bool)
 		}
 		switch m.Then {
 		case ThenTell:
-			r.takes(m.In)
+			keepIn(r, m.In)
 			return true
 		case ThenMakeParents:
 			w.born(true)
@@ -73,8 +73,8 @@ func (e *environment) carryOut(w *world, c int, r *request, zombie, closed bool)
 	}
 }
 
-// takes notes an answer, until it is delivered.
-func (r *request) takes(in Input) {
+// keepIn notes an answer in its request, until it is delivered.
+func keepIn(r *request, in Input) {
 	switch in := in.(type) {
 	case Created:
 		if in.Alone {

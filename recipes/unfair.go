@@ -5,7 +5,7 @@ package recipes
 // takePlan creates the node and writes its data once more: the answer has the node's Stat, and so the zxid. Where the list of permissions
 // lets nobody write, it is a plain create, and a listing tells the rest.
 func (e Errand) takePlan(v View, create Operation) Plan {
-	if e.plain || !v.Brief {
+	if v.Plain || !v.Brief {
 		return planOf(0, create)
 	}
 	return planOf(0, create, Operation{Do: DoSet, On: OnOwn})
@@ -31,8 +31,7 @@ func (e Errand) notTaken(a Answer) Meaning {
 	case a.Result == ResultNoNode:
 		return e.next(ThenMakeParents)
 	case a.At.Do == DoSet:
-		e.plain = true
-		return e.next(ThenAgain)
+		return e.next(ThenAgain).noting(NoteShut)
 	default:
 		return e.refused(false)
 	}

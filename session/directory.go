@@ -48,6 +48,16 @@ func (d *directories) read(dir string, data []byte, stat *zk.Stat) recipes.Direc
 	return says
 }
 
+// learn takes what an answer has said of the directory.
+func (d *directories) learn(dir string, m recipes.Meaning) {
+	if m.Note == recipes.NoteNothing {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	keep(d.known, dir, m.Book(d.known[dir]))
+}
+
 // shut says that we may not write the directory's data.
 func (d *directories) shut(dir string) {
 	d.mu.Lock()

@@ -21,9 +21,6 @@ func (queued) watch(c *client, t *Seat, e recipes.Watch) (recipes.Input, error) 
 }
 
 func (queued) claim(c *client, t *Seat, e recipes.Claim) (recipes.Input, error) {
-	if e.Record != recipes.RecordNothing {
-		return c.claimRecorded(t, e)
-	}
 	return c.claim(t, e)
 }
 

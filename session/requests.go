@@ -19,39 +19,12 @@ import (
 // anyVersion makes the server not compare versions.
 const anyVersion = -1
 
-// reaped bounds how often parents are made for one create. A container is
-// removed by the server when it is empty, and that can hit right after it was
-// made; to be hit again and again takes somebody who deletes on purpose.
-const reaped = 10
+// reaped bounds how often something is made, or read, that somebody deletes as often.
+const reaped = recipes.Tries
 
-// create makes the node, and the directory if there is none. In a directory of
-// ours that was empty the last time it says so in the directory's data, and learns
-// whether it is alone.
+// create makes the own node, and the directory if there is none.
 func (c *client) create(t *Seat, epoch recipes.Epoch, id string) (recipes.Input, error) {
-	for range reaped {
-		if czxid := c.dirs.book(t.dir).Markable(); czxid != 0 && t.brief() {
-			if done, in, err := c.createMarked(t, epoch, id, czxid); done {
-				return in, err
-			}
-		}
-		made, err := c.conn.Create(t.prefix(id), t.dataIn(c), zk.FlagEphemeral|zk.FlagSequence, t.acl)
-		if errors.Is(err, zk.ErrNoNode) {
-			c.dirs.forget(t.dir)
-			if err := c.makeParents(t.dir, recipes.Marker(), t.acl, t.kind.Kazoo()); err != nil {
-				return unanswered(epoch, recipes.OpCreate, err)
-			}
-			continue
-		}
-		if err != nil {
-			return unanswered(epoch, recipes.OpCreate, err)
-		}
-		created, err := named(epoch, made)
-		if err != nil {
-			return recipes.Unknown{Epoch: epoch, Op: recipes.OpCreate}, err
-		}
-		return created, nil
-	}
-	return recipes.Refused{Epoch: epoch, Op: recipes.OpCreate}, fmt.Errorf("%s is deleted as often as it is made: %w", t.dir, zk.ErrNoNode)
+	return c.carryOut(errand{Errand: recipes.Errand{Op: recipes.OpCreate, Epoch: epoch}, seat: t, own: t.prefix(id)})
 }
 
 // makeParents makes the directory, with the data, and whatever is missing above it, as
@@ -197,19 +170,9 @@ func (c *client) claim(t *Seat, e recipes.Claim) (recipes.Input, error) {
 	if nodes == nil {
 		return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpClaim, Missing: true}, errIncomplete
 	}
-	checks := make([]any, len(nodes))
-	for i, node := range nodes {
-		checks[i] = &zk.CheckVersionRequest{Path: node, Version: anyVersion}
-	}
-	res, err := c.conn.Multi(checks...)
-	outcome, err := zkerr.ClassifyMulti(res, err)
-	if outcome == zkerr.Done {
-		return recipes.Claimed{Epoch: e.Epoch}, nil // the session actor judges the lease
-	}
-	if failed := zkerr.FailedOp(res); failed >= 0 {
-		err = t.layout.blame(nodes[failed], err)
-	}
-	return classified(e.Epoch, recipes.OpClaim, outcome, err)
+	return c.carryOut(errand{
+		Errand: recipes.Errand{Op: recipes.OpClaim, Epoch: e.Epoch, Record: e.Record}, seat: t, own: nodes[0], nodes: nodes,
+	}) // the session actor judges the lease
 }
 
 // check is claim for the session's own purposes. It returns nil if the node exists.
@@ -224,28 +187,13 @@ func (c *client) remove(t *Seat, e recipes.Delete) (recipes.Input, error) {
 		return recipes.Deleted{Epoch: e.Epoch}, nil
 	}
 	c.dirs.leaves(t.dir, e.Node, e.Floor) // before anybody can hear that it is gone
-	in, err := c.removeOwn(t, e)
+	in, err := c.carryOut(errand{
+		Errand: recipes.Errand{Op: recipes.OpDelete, Epoch: e.Epoch, Floor: e.Floor, Clean: e.Clean}, seat: t, own: t.at(e.Node),
+	})
 	if _, gone := in.(recipes.Deleted); gone {
 		c.dirs.removed(t.dir, e.Node, e.Floor)
 	}
 	return in, err
-}
-
-func (c *client) removeOwn(t *Seat, e recipes.Delete) (recipes.Input, error) {
-	node := t.at(e.Node)
-	if e.Clean {
-		return c.removeClean(t, e, node)
-	}
-	if e.Floor {
-		if done, in, err := c.removeWithFloor(t, e, node); done {
-			return in, err
-		}
-	}
-	err := c.conn.Delete(node, anyVersion)
-	if err == nil || errors.Is(err, zk.ErrNoNode) {
-		return recipes.Deleted{Epoch: e.Epoch}, nil
-	}
-	return unanswered(e.Epoch, recipes.OpDelete, err)
 }
 
 // unanswered is the answer to a single request that ended with an error.

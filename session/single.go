@@ -49,54 +49,15 @@ func (c *client) createSingle(t *Seat, epoch recipes.Epoch) (recipes.Input, erro
 	if !c.claimants.enter(t) {
 		return recipes.Taken{Epoch: epoch}, nil
 	}
-	return c.makeSingle(t, epoch)
+	return c.carryOut(errand{
+		Errand: recipes.Errand{Op: recipes.OpCreate, Epoch: epoch, Form: recipes.FormNode}, seat: t, own: t.single.node,
+	})
 }
 
 // heard notes what an answer says about whose the node is, before anybody is told the answer.
 func (c *client) heard(t *Seat, in recipes.Input, err error) (recipes.Input, error) {
 	c.claimants.heard(t, in)
 	return in, err
-}
-
-// makeSingle is one transaction that creates the node and writes its data once more, whose answer
-// has the node's Stat, and so the zxid. Where the list of permissions lets nobody write, it is a plain create, and a
-// listing tells the rest.
-func (c *client) makeSingle(t *Seat, epoch recipes.Epoch) (recipes.Input, error) {
-	node := t.single.node
-	make1 := &zk.CreateRequest{Path: node, Data: t.data, Acl: t.acl, Flags: zk.FlagEphemeral}
-	for range reaped {
-		var res []zk.MultiResponse
-		var err error
-		plain := t.single.plain.Load() || !t.brief()
-		if plain {
-			_, err = c.conn.Create(node, t.data, zk.FlagEphemeral, t.acl)
-		} else {
-			res, err = c.conn.Multi(make1, &zk.SetDataRequest{Path: node, Data: t.data, Version: anyVersion})
-		}
-		failed := zkerr.FailedOp(res)
-		outcome, err := zkerr.ClassifyMulti(res, err)
-		switch {
-		case outcome == zkerr.Done && plain:
-			return recipes.Created{Epoch: epoch, Node: t.single.as()}, nil
-		case outcome == zkerr.Done && len(res) > 1 && res[1].Stat != nil:
-			czxid := res[1].Stat.Czxid
-			t.drop(c, t.nameOwn(epoch, node, czxid))
-			return recipes.Created{Epoch: epoch, Node: t.single.as(), Alone: true, Token: czxid}, nil
-		case outcome == zkerr.Done: // it was made, and who knows when
-			return recipes.Unknown{Epoch: epoch, Op: recipes.OpCreate}, nil
-		case errors.Is(err, zk.ErrNodeExists):
-			return recipes.Taken{Epoch: epoch}, nil
-		case errors.Is(err, zk.ErrNoNode):
-			if err := c.makeParents(t.dir, nil, t.acl, false); err != nil {
-				return unanswered(epoch, recipes.OpCreate, err)
-			}
-		case outcome == zkerr.Refused && failed > 0 && !zkerr.Unsettled(err):
-			t.single.plain.Store(true)
-		default:
-			return classified(epoch, recipes.OpCreate, outcome, err)
-		}
-	}
-	return recipes.Refused{Epoch: epoch, Op: recipes.OpCreate}, fmt.Errorf("%s is deleted as often as it is made: %w", t.dir, zk.ErrNoNode)
 }
 
 // as is the node for the machine.

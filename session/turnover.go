@@ -3,10 +3,7 @@ package session
 import (
 	"errors"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/zkgrant/zkgrant/recipes"
-	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // This file is about a lock that is released and asked for again at once, as in a
@@ -58,26 +55,27 @@ type said struct {
 
 // turnOver makes the transaction. One that a server has refused was not executed at
 // all, and why is found out by making the two requests one after the other.
-func (c *client) turnOver(x *turnover) (left, entered said, _ error) {
-	old, next := x.leave, x.enter
-	czxid := c.dirs.book(next.seat.dir).Markable()
-	if czxid == 0 {
-		return c.oneByOne(x)
+func (c *client) turnOver(w *turnover) (left, entered said, _ error) {
+	old, next := w.leave, w.enter
+	x := errand{
+		Errand: recipes.Errand{Op: recipes.OpCreate, Epoch: next.epoch, Turns: true},
+		seat:   next.seat, own: next.seat.prefix(next.guid), leaver: old.node,
 	}
-	res, err := c.conn.Multi(
-		&zk.DeleteRequest{Path: old.node, Version: anyVersion},
-		next.seat.createRequest(c, next.guid), next.seat.markRequest())
-	outcome, err := zkerr.ClassifyMulti(res, err)
-	switch {
-	case outcome == zkerr.Refused && !zkerr.Unsettled(err):
-		return c.oneByOne(x)
-	case outcome != zkerr.Done:
-		left.in, left.err = classified(old.epoch, old.op, outcome, err)
-		entered.in, entered.err = classified(next.epoch, next.op, outcome, err)
+	p := x.Plan(x.view(c))
+	if p.Len() == 0 {
+		return c.oneByOne(w)
+	}
+	a, err := c.perform(&x, &p)
+	m := x.means(c, p, a)
+	if m.Then == recipes.ThenApart {
+		return c.oneByOne(w)
+	}
+	entered.in, entered.err = c.tell(&x, m.In, a, err)
+	left.in = recipes.Deleted{Epoch: old.epoch}
+	if a.Result == recipes.ResultUnknown {
+		left.in, left.err = recipes.Unknown{Epoch: old.epoch, Op: old.op}, err
 		return left, entered, err
 	}
-	left.in = recipes.Deleted{Epoch: old.epoch}
-	entered.in, entered.err = c.joined(next.seat, next.epoch, res[1:], czxid)
 	return left, entered, nil
 }
 

@@ -1,0 +1,159 @@
+package recipes
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/zkgrant/zkgrant/events"
+)
+
+func (o Operation) text() string {
+	do := [...]string{"nothing", "create", "delete", "set", "check"}[o.Do]
+	on := [...]string{"", " own", " directory", " writer", " leaver", " record"}[o.On]
+	return do + on + [...]string{"", " marker", " floor"}[o.With]
+}
+
+func (p Plan) text() string {
+	var ops []string
+	for i := range p.Len() {
+		ops = append(ops, p.At(i).text())
+	}
+	return strings.Join(ops, ", ")
+}
+
+var (
+	ourDir = DirectoryBook{czxid: 7}
+	known  = View{Dir: ourDir, Token: 40, Brief: true}
+)
+
+// TestWhatARequestMeans: the transaction of each request, by what the session knows.
+func TestWhatARequestMeans(t *testing.T) {
+	full := known
+	full.Dir.contended = true
+	for _, c := range []struct {
+		e    Errand
+		v    View
+		want string
+	}{
+		{Errand{Op: OpCreate}, known, "create own, set directory marker"},
+		{Errand{Op: OpCreate}, full, "create own"},
+		{Errand{Op: OpCreate}, View{Dir: ourDir}, "create own"},
+		{Errand{Op: OpCreate}, View{Dir: ourDir.Shut(), Brief: true}, "create own"},
+		{Errand{Op: OpCreate}, View{Brief: true}, "create own"},
+		{Errand{Op: OpCreate, Form: FormPlace}, known, "check writer, create own"},
+		{Errand{Op: OpCreate, Form: FormNode}, View{Brief: true}, "create own, set own"},
+		{Errand{Op: OpCreate, Form: FormNode}, View{}, "create own"},
+		{Errand{Op: OpCreate, Form: FormNode}, View{Brief: true, Plain: true}, "create own"},
+		{Errand{Op: OpCreate, Turns: true}, known, "delete leaver, create own, set directory marker"},
+		{Errand{Op: OpCreate, Turns: true}, full, ""},
+		{Errand{Op: OpDelete}, known, "delete own"},
+		{Errand{Op: OpDelete, Floor: true}, known, "delete own, set directory floor"},
+		{Errand{Op: OpDelete, Floor: true}, full, "delete own, set directory floor"},
+		{Errand{Op: OpDelete, Floor: true}, View{Dir: ourDir, Brief: true}, "delete own"},
+		{Errand{Op: OpDelete, Floor: true}, View{Dir: ourDir, Token: 40}, "delete own"},
+		{Errand{Op: OpDelete, Floor: true}, View{Dir: ourDir.Shut(), Token: 40, Brief: true}, "delete own"},
+		{Errand{Op: OpDelete, Clean: true}, known, "delete own, delete record"},
+		{Errand{Op: OpDelete, Clean: true, Floor: true}, known, "delete own, delete record, set directory floor"},
+		{Errand{Op: OpClaim}, known, "check own"},
+		{Errand{Op: OpClaim, Record: RecordMade}, known, "check own, create record"},
+		{Errand{Op: OpClaim, Record: RecordRead}, known, "check own, check record"},
+		{Errand{Op: OpList}, known, ""},
+	} {
+		if p := c.e.Plan(c.v); p.text() != c.want {
+			t.Errorf("%+v, knowing %+v: %q, want %q", c.e, c.v, p.text(), c.want)
+		}
+	}
+}
+
+// TestWhatAnAnswerMeans: what follows from each answer to each plan.
+func TestWhatAnAnswerMeans(t *testing.T) {
+	node := events.Name{Text: "lock-0000000003", Seq: 3}
+	own, writer := Operation{Do: DoCreate, On: OnOwn}, Operation{Do: DoCheck, On: OnWriter}
+	marker, floor := Operation{DoSet, OnDirectory, WithMarker}, Operation{DoSet, OnDirectory, WithFloor}
+	del, record := Operation{Do: DoDelete, On: OnOwn}, Operation{Do: DoDelete, On: OnRecord}
+	check, made, looked := Operation{Do: DoCheck, On: OnOwn}, Operation{Do: DoCreate, On: OnRecord}, Operation{Do: DoCheck, On: OnRecord}
+	create, remove := Errand{Op: OpCreate, Epoch: 1}, Errand{Op: OpDelete, Epoch: 1, Floor: true}
+	clean, unclean := Errand{Op: OpDelete, Epoch: 1, Clean: true}, Errand{Op: OpDelete, Epoch: 1, stays: true}
+	claim, makes, reads := Errand{Op: OpClaim, Epoch: 1}, Errand{Op: OpClaim, Epoch: 1, Record: RecordMade}, Errand{Op: OpClaim, Epoch: 1, Record: RecordRead}
+	place, one, turns := Errand{Op: OpCreate, Epoch: 1, Form: FormPlace}, Errand{Op: OpCreate, Epoch: 1, Form: FormNode}, Errand{Op: OpCreate, Epoch: 1, Turns: true}
+	alone, beside, other := DirectoryStat{7, 40, 1}, DirectoryStat{7, 40, 2}, DirectoryStat{8, 40, 1}
+	refused := Refused{Epoch: 1, Op: OpCreate}
+	for _, c := range []struct {
+		e    Errand
+		a    Answer
+		want Meaning
+	}{
+		{create, Answer{Result: ResultDone, Node: node, Stat: alone}, tell(Created{Epoch: 1, Node: node, Alone: true, Token: 40}).seeing(alone)},
+		{create, Answer{Result: ResultDone, Node: node, Stat: beside}, tell(Created{Epoch: 1, Node: node}).seeing(beside)},
+		{create, Answer{Result: ResultDone, Node: node, Stat: other}, tell(Created{Epoch: 1, Node: node}).seeing(other)},
+		{create, Answer{Result: ResultDone, Node: node}, create.unknown()}, // an answer that was cut short
+		{create, Answer{Result: ResultDone, Stat: alone}, create.unknown()},
+		{create, Answer{Result: ResultUnknown}, create.unknown()},
+		{create, Answer{Result: ResultNoNode, At: own}, create.next(ThenAgain).noting(NoteGone)},
+		{create, Answer{Result: ResultRefused, At: marker}, create.next(ThenAgain).noting(NoteShut)},
+		{create, Answer{Result: ResultRefused, At: own}, tell(refused)},
+		{place, Answer{Result: ResultDone, Node: node}, tell(Created{Epoch: 1, Node: node})},
+		{place, Answer{Result: ResultNoNode, At: writer}, place.refused(true)},
+		{place, Answer{Result: ResultRefused, At: own}, tell(refused)},
+		{one, Answer{Result: ResultDone, Node: node, Stat: other}, tell(Created{Epoch: 1, Node: node, Alone: true, Token: 8})},
+		{one, Answer{Result: ResultDone, Node: node}, one.unknown()},
+		{one, Answer{Result: ResultNodeExists, At: own}, tell(Taken{Epoch: 1})},
+		{one, Answer{Result: ResultNoNode, At: own}, one.next(ThenMakeParents)},
+		{one, Answer{Result: ResultRefused, At: Operation{Do: DoSet, On: OnOwn}}, one.next(ThenAgain).noting(NoteShut)},
+		{one, Answer{Result: ResultRefused, At: own}, tell(refused)},
+		{turns, Answer{Result: ResultDone, Node: node, Stat: alone}, tell(Created{Epoch: 1, Node: node, Alone: true, Token: 40}).seeing(alone)},
+		{turns, Answer{Result: ResultNoNode}, turns.next(ThenApart)},
+		{turns, Answer{Result: ResultUnknown}, turns.unknown()},
+		{remove, Answer{Result: ResultDone, Stat: alone}, tell(Deleted{1}).seeing(beside)}, // as it was with the own node
+		{remove, Answer{Result: ResultNoNode, At: del}, tell(Deleted{1})},
+		{remove, Answer{Result: ResultRefused, At: floor}, remove.next(ThenAgain).noting(NoteShut)},
+		{remove, Answer{Result: ResultRefused, At: del}, remove.refused(false)},
+		{remove, Answer{Result: ResultUnknown}, remove.unknown()},
+		{clean, Answer{Result: ResultDone}, tell(Deleted{1})},
+		{clean, Answer{Result: ResultNoNode, At: del}, tell(Deleted{1})},
+		{clean, Answer{Result: ResultNoNode, At: record}, Errand{Op: OpDelete, Epoch: 1}.next(ThenAgain)},
+		{clean, Answer{Result: ResultRefused, At: record}, unclean.next(ThenAgain)},
+		{unclean, Answer{Result: ResultDone}, unclean.refused(false)},
+		{claim, Answer{Result: ResultDone}, tell(Claimed{Epoch: 1})},
+		{claim, Answer{Result: ResultNoNode, At: check}, claim.refused(true)},
+		{claim, Answer{Result: ResultUnknown}, claim.unknown()},
+		{makes, Answer{Result: ResultDone}, tell(Claimed{Epoch: 1, Recorded: true})},
+		{makes, Answer{Result: ResultNodeExists, At: made}, makes.next(ThenReadRecord)},
+		{makes, Answer{Result: ResultNoNode, At: check}, makes.refused(true)},
+		{makes, Answer{Result: ResultNoNode, At: made}, makes.refused(false)},
+		{reads, Answer{Result: ResultDone}, reads.next(ThenReadRecord)},
+		{reads, Answer{Result: ResultNoNode, At: looked}, tell(Claimed{Epoch: 1, Recorded: true})},
+		{reads, Answer{Result: ResultNoNode, At: check}, reads.refused(true)},
+	} {
+		if m := c.e.Means(c.e.Plan(known), c.a); m != c.want {
+			t.Errorf("%+v, answered %+v: %+v, want %+v", c.e, c.a, m, c.want)
+		}
+	}
+	plain := create.Plan(View{})
+	if m, want := create.Means(plain, Answer{Result: ResultNoNode, At: own}), create.next(ThenMakeParents).noting(NoteGone); m != want {
+		t.Errorf("a plain create without a directory: %+v, want %+v", m, want)
+	}
+	if m, want := create.Means(plain, Answer{Result: ResultDone, Node: node}), tell(Created{Epoch: 1, Node: node}); m != want {
+		t.Errorf("a plain create: %+v, want %+v", m, want)
+	}
+	if made, claimed := fmt.Sprintf("%T", create.Exhausted()), fmt.Sprintf("%T", claim.Exhausted()); made != "recipes.Refused" || claimed != "recipes.Unknown" {
+		t.Errorf("behind all tries a create is %s, and a claim %s", made, claimed)
+	}
+}
+
+// TestWhatTheBookNotes: what an answer says of a directory.
+func TestWhatTheBookNotes(t *testing.T) {
+	seen := Meaning{}.seeing(DirectoryStat{9, 40, 3})
+	for _, c := range []struct {
+		m    Meaning
+		want DirectoryBook
+	}{
+		{Meaning{}, ourDir}, {Meaning{}.seeing(DirectoryStat{}), ourDir},
+		{Meaning{Note: NoteGone}, DirectoryBook{}}, {Meaning{Note: NoteShut}, ourDir.Shut()}, {seen, DirectoryBook{contended: true, children: 3}},
+	} {
+		if b := c.m.Book(ourDir); b != c.want {
+			t.Errorf("%+v: %+v, want %+v", c.m, b, c.want)
+		}
+	}
+}
