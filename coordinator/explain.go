@@ -33,7 +33,7 @@ func explain(l *Lock, end actors.End) error {
 	case recipes.WhyMixed:
 		return fmt.Errorf("%w: somebody queues at %s whom kazoo does not see", ErrKind, path)
 	case recipes.WhySizeMismatch, recipes.WhyPermits:
-		return l.kind.row().explain(l, end)
+		return l.kind.explain(l, end)
 	default:
 		if errors.Is(end.Cause, session.ErrGuard) {
 			return fmt.Errorf("%w: %s: the write lock whose place it was to take is not held any more", ErrNotAcquired, path)

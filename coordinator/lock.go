@@ -23,7 +23,7 @@ const systemTree = "/zookeeper"
 type Lock struct {
 	c    *Coordinator
 	path string
-	kind kind
+	kind *kind
 	rule recipes.Rule
 	cfg  lockConfig
 }
@@ -63,8 +63,8 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	l.logAsked(id, cfg)
 	a := &Acquisition{id: id, lock: l}
 	place := session.Place{Dir: l.path, Kind: l.rule.Kind(), Data: cfg.data, ACL: l.cfg.acl, Try: cfg.try, Detect: l.cfg.detect}
-	if fill := l.kind.row().place; fill != nil {
-		fill(l, &place)
+	if l.kind.place != nil {
+		l.kind.place(l, &place)
 	}
 	if m := l.multi(); m != nil && m.err == nil {
 		place.Members = m.places()
@@ -124,12 +124,11 @@ func (l *Lock) check(cfg acquireConfig) error {
 	if err := l.checkDetect(cfg, size); err != nil {
 		return err
 	}
-	row := l.kind.row()
-	if cfg.permits != nil && !row.permits {
+	if cfg.permits != nil && !l.kind.permits {
 		return fmt.Errorf("%w: %s is no semaphore", errInvalidPermits, l.path)
 	}
-	if row.check != nil {
-		return row.check(l, cfg, size)
+	if l.kind.check != nil {
+		return l.kind.check(l, cfg, size)
 	}
 	return nil
 }
@@ -241,8 +240,8 @@ func (a *Acquisition) aftermath() error {
 
 // checkRevocable finds what is wrong with a lock that may be asked for, and with what its nodes would say.
 func (l *Lock) checkRevocable(data []byte) error {
-	if row := l.kind.row(); l.cfg.revocable && row.can&canRevoke == 0 {
-		return fmt.Errorf("%w: %s cannot be asked for, at %s", errInvalidKind, row.name, l.path)
+	if l.cfg.revocable && l.kind.can&canRevoke == 0 {
+		return fmt.Errorf("%w: %s cannot be asked for, at %s", errInvalidKind, l.kind.name, l.path)
 	}
 	return checkData(data, l.path)
 }

@@ -57,7 +57,7 @@ func (c debugOnly) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.Che
 func (c debugOnly) With(fields []zapcore.Field) zapcore.Core { return debugOnly{c.Core.With(fields)} }
 
 func (l *Lock) house() *actors.House {
-	if l.kind.row().leads {
+	if l.kind.leads {
 		return &l.c.terms
 	}
 	return &l.c.house
@@ -66,7 +66,7 @@ func (l *Lock) house() *actors.House {
 // logAsked tells of the beginning of what [actors.House] tells of.
 func (l *Lock) logAsked(id uint64, cfg acquireConfig) {
 	level, what := zap.DebugLevel, "lock asked for"
-	if l.kind.row().leads {
+	if l.kind.leads {
 		level, what = zap.InfoLevel, "leadership asked for"
 	}
 	if ce := l.c.cfg.Logger.Check(level, what); ce != nil {

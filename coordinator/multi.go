@@ -18,7 +18,7 @@ import (
 // together, or bound the wait.
 func (c *Coordinator) Multi(locks ...*Lock) *Lock {
 	m := &members{locks: append([]*Lock(nil), locks...)}
-	l := &Lock{c: c, rule: m}
+	l := &Lock{c: c, kind: kindMutex, rule: m}
 	if len(locks) > 0 && locks[0] != nil {
 		l.path = locks[0].path // also if something is wrong with them: the event of its end names it
 	}
@@ -97,8 +97,8 @@ func (m *members) check(c *Coordinator) error {
 			return fmt.Errorf("%w: lock %d is another coordinator's", ErrMembers, i)
 		case l.checkOptions() != nil:
 			return l.checkOptions()
-		case l.kind.row().can&canJoin == 0:
-			return l.failed(fmt.Errorf("%w: %s cannot be part of a multi-lock", errInvalidKind, l.kind.row().name))
+		case l.kind.can&canJoin == 0:
+			return l.failed(fmt.Errorf("%w: %s cannot be part of a multi-lock", errInvalidKind, l.kind.name))
 		case l.cfg.reentrant, l.cfg.kazoo, l.cfg.detect:
 			return l.failed(fmt.Errorf("%w: a lock that is reentrant, tells of crashes, or has kazoo's names, cannot be part of a multi-lock", errInvalidKind))
 		}

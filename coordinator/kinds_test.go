@@ -1,0 +1,93 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// TestWhichKindHasWhichOption goes through all kinds and all options that not every kind can have.
+func TestWhichKindHasWhichOption(t *testing.T) {
+	for kind, want := range map[*kind]string{
+		kindMutex:     "DetectCrash AsKazoo Revocable in-Multi",
+		kindReadWrite: "DetectCrash AsKazoo Revocable in-Multi",
+		kindElection:  "DetectCrash AsKazoo Revocable",
+		kindSemaphore: "Revocable",
+		kindUnfair:    "",
+	} {
+		got := ""
+		for _, option := range []struct {
+			name string
+			set  LockOption
+		}{{"DetectCrash", DetectCrash()}, {"AsKazoo", AsKazoo()}, {"Revocable", Revocable()}} {
+			cfg := lockConfigOf([]LockOption{option.set})
+			l := &Lock{path: "/l", kind: kind.as(cfg), rule: recipes.Mutex{}, cfg: cfg}
+			switch err := errors.Join(l.checkOptions(), l.checkRevocable(nil)); {
+			case err == nil:
+				got += " " + option.name
+			case !errors.Is(err, ErrKind) || !errors.Is(err, ErrInvalid):
+				t.Errorf("%s with %s: %v, want ErrKind and ErrInvalid", kind.name, option.name, err)
+			}
+		}
+		if kind.can&canJoin != 0 {
+			got += " in-Multi"
+		}
+		if got != want && got != " "+want {
+			t.Errorf("%s can have%s, want %s", kind.name, got, want)
+		}
+	}
+}
+
+// named is a kind that the library does not have: a mutex for contenders that say who they are. CONTRIBUTING.md walks through it.
+type named struct{ recipes.Mutex }
+
+var errNameless = errors.New("a contender without data")
+
+// TestAKindOfLockIsARuleAndARow adds one, and changes nothing else.
+func TestAKindOfLockIsARuleAndARow(t *testing.T) {
+	srv, err := zktest.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer srv.Close()
+	c, err := Connect(t.Context(), srv.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Shutdown(context.WithoutCancel(t.Context())) }()
+	l := &Lock{c: c, path: "/named", rule: named{}, kind: &kind{
+		name: "a mutex with names", word: "named", can: canDetect,
+		check: func(l *Lock, cfg acquireConfig, _ int) error {
+			if len(cfg.data) == 0 {
+				return fmt.Errorf("%w: %w, for %s", ErrInvalid, errNameless, l.path)
+			}
+			return nil
+		},
+	}}
+	if _, err := l.Acquire(t.Context()).Wait(t.Context()); !errors.Is(err, errNameless) {
+		t.Fatalf("without a name: %v, want it refused", err)
+	}
+	first, second := l.Acquire(t.Context(), WithData([]byte("a"))), l.Acquire(t.Context(), WithData([]byte("b")))
+	if _, err := first.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	queue, err := l.Queue(t.Context())
+	if err != nil || len(queue) == 0 || !queue[0].Holding || string(queue[0].Data) != "a" {
+		t.Errorf("the queue is %+v, %v; want a to hold", queue, err)
+	}
+	first.Release()
+	grant, err := second.Wait(t.Context())
+	if err != nil || grant.Token == 0 {
+		t.Errorf("behind it: %+v, %v; want the lock", grant, err)
+	}
+	if err := c.Mutex("/named").Do(t.Context(), func(context.Context, events.Grant) error { return nil }); !errors.Is(err, ErrKind) {
+		t.Errorf("a mutex at the same path: %v, want ErrKind", err)
+	}
+	second.Release()
+	<-second.Done()
+}
