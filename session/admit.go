@@ -43,7 +43,7 @@ func (r *asked) do(c *client) (func(*Session), error) {
 // if it has joined one that is.
 func (s *Session) paired(r *asked) request {
 	switch {
-	case !r.seat.layout.joins():
+	case !r.seat.layout.turnsOver():
 	case r.op == recipes.OpDelete && !r.floor && !r.clean && r.seat.brief() && path.Dir(r.node) == r.seat.dir:
 		x := &turnover{leave: r}
 		s.leaving[r.seat.dir] = x

@@ -45,7 +45,7 @@ func (r *asked) urgency() urgency {
 	urgent := handing
 	switch r.op {
 	case recipes.OpClaim:
-		if r.joins() {
+		if r.inJoint() {
 			urgent = proving
 		}
 	case recipes.OpCreate:
@@ -67,9 +67,9 @@ func (r *asked) urgency() urgency {
 
 func (r *asked) refuse() { r.seat.post(recipes.Unknown{Epoch: r.epoch, Op: r.op}, nil) }
 
-// joins tells whether it is a claim that can be made together with others. Two are not: that of a lock of one node has to look whose
+// inJoint tells whether it is a claim that can be made together with others. Two are not: that of a lock of one node has to look whose
 // the node is, and that with a record has to read the record.
-func (r *asked) joins() bool { return r.held && r.seat.single == nil }
+func (r *asked) inJoint() bool { return r.held && r.seat.single == nil }
 
 // turnover is the delete of a node, and the create of another seat's in the same
 // directory if one joins while the delete is parked.

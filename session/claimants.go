@@ -65,7 +65,7 @@ func (cs *claimants) shake() {
 	defer cs.mu.Unlock()
 	for _, b := range cs.at {
 		if t := b.Owner(); t != nil {
-			t.single.shaken.Store(true)
+			t.single.uncertain.Store(true)
 		}
 	}
 }

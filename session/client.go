@@ -42,7 +42,7 @@ type client struct {
 	ended     chan struct{}                  // closed when the client's own goroutines are gone
 	greeted   chan struct{}                  // size 1: a handshake was answered
 	rewatch   func(string)                   // has a path watched again; does not block
-	unsure    func(string)                   // has those look again who look out on a path; does not block
+	doubt     func(string)                   // has those look again who look out on a path; does not block
 	verify    func(*Seat)                    // has it looked whether the seat's node is still there; does not block
 	askedBack func(node string, wish asking) // tells the owner of the node that somebody wants the lock back; does not block
 

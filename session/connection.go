@@ -397,7 +397,7 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 	}
 	c.listings = newListings(func(dir string) int { return c.dirs.book(dir).Children() })
 	c.rewatch = func(path string) { s.actor.Post(&rearming{epoch: epoch, node: path}) }
-	c.unsure = func(path string) { s.actor.Post(shaken{c, path}) }
+	c.doubt = func(path string) { s.actor.Post(uncertainWatch{c, path}) }
 	c.verify = func(t *Seat) { s.actor.Post(&verifying{epoch: epoch, seat: t}) }
 	c.askedBack = func(node string, wish asking) { s.actor.Post(wished{c, node, wish}) }
 	c.link = wire.NewLink(wire.Events{
@@ -405,7 +405,7 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 		Start: s.group.Go,
 		OnAnswered: func(sent, answered time.Time, op, zkErr int32) {
 			if c.lease.Answered(sent, answered, op, zkErr, c.link.Timeout()) {
-				s.actor.Post(lapsed{c})
+				s.actor.Post(renewedLate{c})
 			}
 			if s.cfg.OnLease != nil {
 				c.tellLease(s.cfg.OnLease)

@@ -54,8 +54,8 @@ func (s *Session) holds(seat *Seat) bool {
 	return seat.tenure.Holds() && (!bounded || time.Now().Before(d.at))
 }
 
-// settle notes that an answer has said that the node is the seat's.
-func (s *Session) settle(c *client, seat *Seat) {
+// noteOwn notes that an answer has said that the node is the seat's.
+func (s *Session) noteOwn(c *client, seat *Seat) {
 	if c == s.client && !c.over {
 		seat.layout.told(true)
 	}
@@ -77,7 +77,7 @@ func (s *Session) judge(c *client, r *asked) (fresh bool) {
 	now, fresh := r.seat.tenure.Proven(r, c == s.client && !c.over && s.clock.now().Before(c.lease.Deadline()))
 	if now.Holds() && !r.seat.tenure.Holds() {
 		s.holders[r.seat] = r.node
-		s.guard(c)
+		s.keepLease(c)
 	}
 	s.note(r.seat, now)
 	return fresh
@@ -95,7 +95,7 @@ func (s *Session) prove(c *client, r *asked, in recipes.Input) {
 		return
 	}
 	if node != "" {
-		s.settle(c, r.seat)
+		s.noteOwn(c, r.seat)
 		r.node = r.seat.ownPath(node)
 	}
 	fresh := s.judge(c, r)
@@ -104,7 +104,7 @@ func (s *Session) prove(c *client, r *asked, in recipes.Input) {
 	}
 	in = recipes.Judged(in, fresh)
 	if _, claimed := in.(recipes.Claimed); claimed {
-		s.sure(c, r.seat)
+		s.noteCertain(c, r.seat)
 		if !fresh && r.seat.tenure.Awaits(r) && c == s.client && !c.over {
 			time.AfterFunc(c.lease.Window(), func() { r.seat.post(in, nil) })
 			return
@@ -113,16 +113,16 @@ func (s *Session) prove(c *client, r *asked, in recipes.Input) {
 	r.seat.post(in, nil)
 }
 
-// sure notes that an answer has said that the node is the seat's. One of the connection before says
+// noteCertain notes that an answer has said that the node is the seat's. One of the connection before says
 // nothing of what has happened since.
-func (s *Session) sure(c *client, t *Seat) {
+func (s *Session) noteCertain(c *client, t *Seat) {
 	if t.single != nil && c.up {
-		t.single.shaken.Store(false)
+		t.single.uncertain.Store(false)
 	}
 }
 
-// guard sees to it that the lease is watched and renewed.
-func (s *Session) guard(c *client) {
+// keepLease sees to it that the lease is watched and renewed.
+func (s *Session) keepLease(c *client) {
 	if c.watchdog == nil {
 		s.schedule(c)
 	}

@@ -26,7 +26,7 @@ type Inspected struct {
 func (s *Session) Inspect(ctx context.Context, nodes []string, wanted func(name string) bool) ([]Inspected, error) {
 	full := make([]string, len(nodes))
 	for i, node := range nodes {
-		full[i] = join(s.chroot, node)
+		full[i] = under(s.chroot, node)
 	}
 	return look(ctx, s, func(c *client) ([]Inspected, error) { return c.inspectAll(ctx, full, wanted) })
 }

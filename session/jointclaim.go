@@ -38,7 +38,7 @@ var _ request = (*jointClaim)(nil)
 // add takes a claim in, if it can be made with the others and there is room.
 func (j *jointClaim) add(r *asked) bool {
 	const each = 32 // more than what a check takes beside its path
-	if !r.joins() {
+	if !r.inJoint() {
 		return false
 	}
 	nodes := r.seat.layout.claimed(r.seat, r.node)

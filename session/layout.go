@@ -48,7 +48,7 @@ func (queued) leave(*client, *Seat) {}
 
 func (queued) firstHolds() bool { return true }
 
-func (queued) joins() bool { return true }
+func (queued) turnsOver() bool { return true }
 
 func (queued) told(bool) {}
 

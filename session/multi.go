@@ -127,7 +127,7 @@ func (m *multi) anew() { m.own = nil } // they were the last attempt's
 
 func (m *multi) leave(*client, *Seat) { m.own = nil }
 
-func (m *multi) joins() bool { return false } // a transaction of its own is one round trip, too
+func (m *multi) turnsOver() bool { return false } // a transaction of its own is one round trip, too
 
 // nameMembers notes which nodes are the attempt's. One that was known stays, though it may be gone: who gives up the one that
 // the machine knows by name has to give up all, and it does no harm to delete what is not there.
@@ -136,7 +136,7 @@ func (t *Seat) nameMembers(c *client, m *multi, epoch recipes.Epoch, own []strin
 		return
 	}
 	t.mu.Lock()
-	if t.left || epoch < t.epoch {
+	if t.closed || epoch < t.epoch {
 		t.mu.Unlock()
 		return
 	}

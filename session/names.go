@@ -59,8 +59,8 @@ func (t *Seat) nodes(node string) []string {
 	return []string{node}
 }
 
-// join puts a path behind the chroot. Both are valid paths, or empty.
-func join(chroot, p string) string {
+// under puts a path behind the chroot. Both are valid paths, or empty.
+func under(chroot, p string) string {
 	switch {
 	case chroot == "":
 		return p

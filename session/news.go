@@ -15,10 +15,10 @@ func (s *Session) broadcast(in recipes.Input) {
 	}
 }
 
-// entered: a seat wants the news.
-type entered struct{ seat *Seat }
+// seated: a seat wants the news.
+type seated struct{ seat *Seat }
 
-func (m entered) on(s *Session) {
+func (m seated) on(s *Session) {
 	seat := m.seat
 	seat.place = int32(len(s.seats))
 	s.seats = append(s.seats, seat)
@@ -42,10 +42,10 @@ func (s *Session) unseat(seat *Seat) {
 	s.seats = s.seats[:last]
 }
 
-// left: a seat wants nothing more.
-type left struct{ seat *Seat }
+// unseated: a seat wants nothing more.
+type unseated struct{ seat *Seat }
 
-func (m left) on(s *Session) {
+func (m unseated) on(s *Session) {
 	s.unsend(m.seat)
 	s.unseat(m.seat)
 	s.unbound(m.seat)

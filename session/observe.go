@@ -100,7 +100,7 @@ type leaderWatch struct {
 
 // follow returns nil if nothing is left of the session. It is called with the mutex held.
 func (e *elections) follow(dir string) *leaderWatch {
-	w := &leaderWatch{watcher: newWatcher(e.session), of: e, dir: join(e.session.chroot, dir), name: dir}
+	w := &leaderWatch{watcher: newWatcher(e.session), of: e, dir: under(e.session.chroot, dir), name: dir}
 	var ctx context.Context
 	ctx, w.end = context.WithCancel(context.Background())
 	if !e.session.group.Go(func() { w.follow(ctx) }) {

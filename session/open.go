@@ -45,7 +45,7 @@ func (s *Session) Seat(p Place) *Seat {
 	if p.Kind == 0 {
 		p.Kind = events.KindLock
 	}
-	t := &Seat{session: s, dir: join(s.chroot, p.Dir), content: s.plain[p.Kind]}
+	t := &Seat{session: s, dir: under(s.chroot, p.Dir), content: s.plain[p.Kind]}
 	if t.content == nil || p.Data != nil || p.ACL != nil || p.In != nil || p.With != nil || p.Size > 0 || p.Marks != 0 || p.Detect || p.Members != nil {
 		t.content = &content{
 			kind: p.Kind, marks: p.Marks, data: dataOf(p.Kind, p.Data), acl: p.ACL,
@@ -112,7 +112,7 @@ type Place struct {
 func (s *Session) newMulti(places []Place) *multi {
 	m := &multi{members: make([]member, len(places))}
 	for i, p := range places {
-		m.members[i] = member{path: p.Dir, dir: join(s.chroot, p.Dir), kind: p.Kind, acl: p.ACL}
+		m.members[i] = member{path: p.Dir, dir: under(s.chroot, p.Dir), kind: p.Kind, acl: p.ACL}
 		if p.ACL == nil {
 			m.members[i].acl = s.cfg.ACL
 		}

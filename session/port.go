@@ -22,11 +22,11 @@ func (m canceling) on(s *Session) { s.onCanceling(m.seat, m.epoch) }
 // Open starts the news of the session.
 func (t *Seat) Open(post actors.Post) {
 	t.post = post
-	t.session.actor.Hand(entered{t})
+	t.session.actor.Hand(seated{t})
 }
 
 // Close ends them, and the interest in any node.
-func (t *Seat) Close() { t.session.actor.Post(left{t}) }
+func (t *Seat) Close() { t.session.actor.Post(unseated{t}) }
 
 // Do makes a request of the machine's.
 func (t *Seat) Do(request recipes.Effect) {

@@ -89,10 +89,10 @@ func (m unwatched) on(s *Session) {
 	}
 }
 
-// shaken: a watch for a semaphore's first may not be armed.
-type shaken struct {
+// uncertainWatch: a watch for a semaphore's first may not be armed.
+type uncertainWatch struct {
 	c    *client
 	path string
 }
 
-func (m shaken) on(s *Session) { s.tellChanged(m.c, m.path, false) }
+func (m uncertainWatch) on(s *Session) { s.tellChanged(m.c, m.path, false) }

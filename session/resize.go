@@ -21,7 +21,7 @@ func (s *Session) Resize(ctx context.Context, semaphore string, size int32, acl 
 	if acl == nil {
 		acl = s.cfg.ACL
 	}
-	node := path.Join(join(s.chroot, semaphore), SizeNode)
+	node := path.Join(under(s.chroot, semaphore), SizeNode)
 	_, err := call(ctx, s, terms{urgent: joining}, func(c *client) (struct{}, error) { return struct{}{}, c.resize(node, size, acl) })
 	return otherKind(err)
 }

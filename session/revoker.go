@@ -29,7 +29,7 @@ const mostAsked = 8
 // the cause; what was asked is asked, and nobody is removed. The error is that, [ErrNotHeld], [ErrNotRevocable] or [ErrKind], of
 // which nobody has heard anything, ErrClosed, or a server's refusal.
 func (s *Session) Revoke(ctx context.Context, dir string, grace time.Duration) error {
-	e := &eviction{session: s, dir: join(s.chroot, dir), grace: within(grace).grace, room: make(chan struct{}, mostAsked)}
+	e := &eviction{session: s, dir: under(s.chroot, dir), grace: within(grace).grace, room: make(chan struct{}, mostAsked)}
 	targets, err := call(ctx, s, terms{urgent: joining}, e.holders)
 	if err != nil {
 		return err

@@ -32,7 +32,7 @@ type Seat struct {
 	attempt recipes.Attempt // the latest, and
 	guid    guid            // what its node bears
 	epoch   recipes.Epoch   // of own
-	left    bool            // closed: interested in nothing any more
+	closed  bool            // closed: interested in nothing any more
 	own     string          // the own node, once a listing or its creation has named it
 	born    int64           // the zxid that created it, or 0
 	pred    string          // what is to be watched beside it
@@ -87,7 +87,7 @@ func (t *Seat) newGUID(attempt recipes.Attempt) string {
 func (t *Seat) follow(pred string) (before string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.left {
+	if t.closed {
 		return ""
 	}
 	if before = t.pred; before != pred {
@@ -129,7 +129,7 @@ func (t *Seat) want(c *client, own string) (first bool) {
 func (t *Seat) nameOwn(epoch recipes.Epoch, own string, born int64) (before string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.left || epoch < t.epoch {
+	if t.closed || epoch < t.epoch {
 		return ""
 	}
 	before, t.epoch, t.own, t.born = t.own, epoch, own, born
@@ -166,7 +166,7 @@ func (t *Seat) leave(c *client) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	nodes := append(t.ownNodes(), t.pred)
-	t.own, t.born, t.pred, t.ahead, t.left = "", 0, "", 0, true
+	t.own, t.born, t.pred, t.ahead, t.closed = "", 0, "", 0, true
 	t.layout.leave(c, t)
 	for _, node := range nodes {
 		t.forget(c, node)
@@ -205,9 +205,9 @@ type layout interface {
 	leave(c *client, t *Seat)
 
 	// These are for the session's drain. firstHolds tells whether who is proven to be the first has the
-	// lock by that; joins whether a delete and a create behind it may be one request.
+	// lock by that; turnsOver whether a delete and a create behind it may be one request.
 	firstHolds() bool
-	joins() bool
+	turnsOver() bool
 	// told notes what is known of the own node: that it is there, or may not be. lost says that it is
 	// gone, and cover has it watched.
 	told(there bool)
@@ -227,14 +227,14 @@ type single struct {
 	name   string // the last part of it
 	glance bool   // it is only tried: nobody waits for the node to go
 
-	plain   atomic.Bool // the node's data may not be written, not even by us
-	doubted atomic.Bool // a delete was sent, and nobody knows what became of it
-	shaken  atomic.Bool // an outage or a change of its data may have hidden that there is another node now
+	plain         atomic.Bool // the node's data may not be written, not even by us
+	deleteUnknown atomic.Bool // a delete was sent, and nobody knows what became of it
+	uncertain     atomic.Bool // an outage or a change of its data may have hidden that there is another node now
 
 	holder atomic.Pointer[events.Contender] // who had it at the last look
 
 	// Only the session's drain touches these.
-	settled bool      // an answer has said that the node is the seat's, and no other that it is not any more
+	known   bool      // an answer has said that the node is the seat's, and no other that it is not any more
 	writing int       // transactions that rest on the node, and are not answered
 	leaving []request // what waits for them: the delete
 }

@@ -48,7 +48,7 @@ func (t *Seat) turnAway(c *client) {
 func (t *Seat) lookOut(c *client, node string) (arm bool, fires uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.left {
+	if t.closed {
 		return c.looks.Ask(node, nil)
 	}
 	return c.looks.Ask(node, t)
@@ -60,7 +60,7 @@ func (t *Seat) lookAgain(c *client, _ bool) { t.post(recipes.Changed{Epoch: c.ep
 // nameLeases notes which nodes are the own ones, in the place of that in the queue.
 func (t *Seat) nameLeases(c *client, epoch recipes.Epoch, leases []string) {
 	t.mu.Lock()
-	if t.left || epoch < t.epoch {
+	if t.closed || epoch < t.epoch {
 		t.mu.Unlock()
 		return
 	}
@@ -135,7 +135,7 @@ func (c *client) taken(t *Seat, watch bool) (int32, error) {
 func (c *client) armed(node string, fires uint32, err error) {
 	c.looks.Answered(node, fires, err == nil)
 	if err != nil {
-		c.unsure(node)
+		c.doubt(node)
 	}
 }
 

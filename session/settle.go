@@ -25,7 +25,7 @@ func (r *asked) settle(s *Session, c *client, in recipes.Input, err error) {
 		s.prove(c, r, in)
 	case recipes.Listed:
 		if in.Own.Token != 0 {
-			s.settle(c, r.seat)
+			s.noteOwn(c, r.seat)
 		}
 		r.seat.post(in, err)
 		c.remind(r.seat, in.Own.Name.Text)

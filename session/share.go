@@ -45,7 +45,7 @@ func (s *Session) answerHere(r *asked) (answered bool) {
 		r.seat.post(recipes.Listed{Epoch: r.epoch}, nil) // nobody is in its way
 		return true
 	case recipes.OpCreate:
-		return s.join(r)
+		return s.enterShared(r)
 	case recipes.OpDelete:
 		return s.part(r)
 	case recipes.OpWatch, recipes.OpClaim, recipes.OpAdvance, recipes.OpSurvey, recipes.OpEnter:
@@ -66,8 +66,8 @@ func (s *Session) companion(seat *Seat) *Seat {
 	return nil
 }
 
-// join makes the seat that wants to create a node a holder of the one that an owner holds.
-func (s *Session) join(r *asked) bool {
+// enterShared makes the seat that wants to create a node a holder of the one that an owner holds.
+func (s *Session) enterShared(r *asked) bool {
 	seat, owner := r.seat, s.companion(r.seat)
 	if seat.with != nil { // else its content is not its own
 		seat.with = nil // whatever node it has now, it does not need them for it, nor keep them alive

@@ -154,7 +154,7 @@ func (c *client) removeSingle(t *Seat, e recipes.Delete) (recipes.Input, error) 
 	if !c.claimants.is(t) {
 		return recipes.Deleted{Epoch: e.Epoch}, nil
 	}
-	if t.single.doubted.Load() || t.single.shaken.Load() {
+	if t.single.deleteUnknown.Load() || t.single.uncertain.Load() {
 		outcome, err := c.barrier(t.dir)
 		var there bool
 		var stat *zk.Stat
@@ -175,7 +175,7 @@ func (c *client) removeSingle(t *Seat, e recipes.Delete) (recipes.Input, error) 
 	}
 	in, err := unanswered(e.Epoch, recipes.OpDelete, err)
 	if _, unknown := in.(recipes.Unknown); unknown {
-		t.single.doubted.Store(true)
+		t.single.deleteUnknown.Store(true)
 	}
 	return in, err
 }
@@ -222,9 +222,9 @@ func (l *single) removable() bool { return false } // it went with its session, 
 
 func (l *single) leave(c *client, t *Seat) { c.claimants.leave(t) }
 
-func (l *single) joins() bool { return false } // who made the node has to be known at any moment
+func (l *single) turnsOver() bool { return false } // who made the node has to be known at any moment
 
-func (l *single) told(there bool) { l.settled = there }
+func (l *single) told(there bool) { l.known = there }
 
 func (l *single) lost(c *client, t *Seat) { c.claimants.leave(t) }
 

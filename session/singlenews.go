@@ -42,13 +42,13 @@ func (v *verifying) do(c *client) (func(*Session), error) {
 	outcome, err := zkerr.Classify(err)
 	return func(s *Session) {
 		switch {
-		case !v.seat.single.settled || v.seat.token(v.seat.single.node) != v.born:
+		case !v.seat.single.known || v.seat.token(v.seat.single.node) != v.born:
 		case errors.Is(err, zk.ErrNoNode), outcome == zkerr.Done && stat.Czxid != v.born:
 			s.lostSingle(c, v.seat)
 		case outcome == zkerr.Unknown || zkerr.Unsettled(err) || c.outdated:
 			s.again(c, v)
 		case outcome == zkerr.Done:
-			s.sure(c, v.seat)
+			s.noteCertain(c, v.seat)
 		default: // it cannot be watched
 		}
 	}, err
@@ -57,7 +57,7 @@ func (v *verifying) do(c *client) (func(*Session), error) {
 // isDue tells whether there is something to verify.
 func (v *verifying) isDue() bool {
 	v.born = v.seat.token(v.seat.single.node)
-	return v.seat.single.settled
+	return v.seat.single.known
 }
 
 // lostSingle tells the seat that its node is gone.
@@ -71,7 +71,7 @@ func (s *Session) lostSingle(c *client, t *Seat) {
 // singleGone tells those who are interested in the node, and the one that has it, that it is gone. They
 // were told by an event, or by a reading: then the one that has it may have made it since.
 func (s *Session) singleGone(c *client, node string, seats []*Seat, event bool) (others []*Seat) {
-	if t := c.claimants.of(node); t != nil && t.single.settled {
+	if t := c.claimants.of(node); t != nil && t.single.known {
 		seats = slices.DeleteFunc(seats, func(other *Seat) bool { return other == t })
 		if event {
 			s.lostSingle(c, t)
@@ -102,7 +102,7 @@ func (s *Session) isPast(c *client, t *Seat) bool {
 // by now (see found), but until then, and for one that does not hold any more, nobody can tell.
 func (s *Session) rewritten(c *client, node string) {
 	if t := c.claimants.of(node); t != nil {
-		t.single.shaken.Store(true)
+		t.single.uncertain.Store(true)
 	}
 }
 
@@ -110,7 +110,7 @@ func (s *Session) rewritten(c *client, node string) {
 // would not do, which knows the node by its name: 1. the lock is lost, with a transaction under way; 2. our delete
 // overtakes it; 3. somebody else makes the next node; 4. the guard finds that.
 func (l *single) rest(s *Session, t *Seat) (rests bool) {
-	if !l.settled || !s.holds(t) {
+	if !l.known || !s.holds(t) {
 		return false
 	}
 	l.writing++

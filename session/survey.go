@@ -29,13 +29,13 @@ type Found struct {
 // is the cause of ctx, ErrClosed, or a server's refusal: [ErrNoAuth] if the directory
 // or one of the children may not be read.
 func (s *Session) ReadQueue(ctx context.Context, dir string, wanted func(name string) bool) ([]Found, error) {
-	dir = join(s.chroot, dir)
+	dir = under(s.chroot, dir)
 	return look(ctx, s, func(c *client) ([]Found, error) { return c.gather(ctx, dir, wanted) })
 }
 
 // Look is ReadQueue for one node: it returns that, or nothing if it does not exist.
 func (s *Session) Look(ctx context.Context, node string) ([]Found, error) {
-	node = join(s.chroot, node)
+	node = under(s.chroot, node)
 	return look(ctx, s, func(c *client) ([]Found, error) {
 		return c.readAll(ctx, path.Dir(node), []string{path.Base(node)})
 	})

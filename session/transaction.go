@@ -16,7 +16,7 @@ import (
 // Guard returns an operation that succeeds while the node exists. The node's path is without the chroot, the
 // operation's with it.
 func (s *Session) Guard(node string) *zk.CheckVersionRequest {
-	return &zk.CheckVersionRequest{Path: join(s.chroot, node), Version: anyVersion}
+	return &zk.CheckVersionRequest{Path: under(s.chroot, node), Version: anyVersion}
 }
 
 // Rewrite returns an operation, for a transaction of the session that made the node, that replaces what the user has stored there. The
@@ -136,7 +136,7 @@ func rooted(chroot string, op any) (_ any, extent int, _ error) {
 	if to == nil {
 		return nil, 0, fmt.Errorf("%w: %T", ErrOperation, op)
 	}
-	path, full := *to, join(chroot, *to)
+	path, full := *to, under(chroot, *to)
 	if c, ok := op.(*zk.CreateRequest); ok && c.Flags&zk.FlagSequence != 0 {
 		path += "1"         // as the server checks it: the number is yet to come
 		full = chroot + *to // also if the number is all there is of a name: "/" is below the chroot, and not the chroot

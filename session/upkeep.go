@@ -46,12 +46,12 @@ func (m ticked) on(s *Session) {
 	}
 }
 
-// lapsed: the lease had run out when it was renewed.
-type lapsed struct{ c *client }
+// renewedLate: the lease had run out when it was renewed.
+type renewedLate struct{ c *client }
 
 // onLapsed: what was renewed in the last moment was invalid for a moment, and that
 // may have been seen.
-func (m lapsed) on(s *Session) {
+func (m renewedLate) on(s *Session) {
 	c := m.c
 	if c == s.client && !c.over && len(s.holders) > 0 {
 		s.ranOut(c)
