@@ -30,7 +30,9 @@ func (l *Lock) handle(m message) {
 	}
 	if m.open && l.machine.State() != recipes.Over {
 		l.opened = true
-		l.cfg.Port.Open(l.post)
+		if opened := l.cfg.Port.Open(l.post); opened.Epoch != 0 {
+			l.machine, _ = l.machine.Step(opened) // which asks for nothing before it is started
+		}
 	}
 	if _, refused := m.input.(recipes.Refused); refused && m.cause != nil {
 		l.mu.Lock()

@@ -15,9 +15,9 @@ import (
 // it is armed and the node exists, and Discard, which is not answered. A request for an epoch that is
 // over is answered Unknown. A Create behind which a Cancel comes in time is answered Canceled.
 type Port interface {
-	// Open starts the news: first Opened if there is a session, then Suspended
-	// if it has no connection at the moment.
-	Open(post Post)
+	// Open starts the news, and returns Opened if there is a session that has a connection; its epoch is 0 if not. Then the news begin with
+	// Opened when there is a session, and with Suspended behind that if it has no connection at the moment.
+	Open(post Post) recipes.Opened
 	// Close ends the news. Answers still come, but for those to what is not sent by then: only a Delete still is.
 	Close()
 

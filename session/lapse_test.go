@@ -254,3 +254,21 @@ func TestWhoHasLostIsNoHolderAgain(t *testing.T) {
 		}
 	})
 }
+
+// TestASeatHearsWhatItWasToldTooEarly: 1. The session expires, and the message of that is queued; 2. a seat is opened, and told of the session that
+// was; 3. the mailbox is read.
+func TestASeatHearsWhatItWasToldTooEarly(t *testing.T) {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		s := &sessiontest.Seat{Seat: r.Session.Seat(session.Place{Dir: sessiontest.Dir}), Rig: r}
+		r.Together(func() {
+			r.Must(r.Server.Expire(r.Only()))
+			time.Sleep(time.Second)
+			s.Begin()
+		})
+		r.Settle()
+		told := s.Want("Opened Expired Opened")
+		if before, now := told[0].(recipes.Opened), told[2].(recipes.Opened); before.Epoch != 1 || now.Epoch != 2 {
+			t.Errorf("told of the epochs %d and %d, want 1 and 2", before.Epoch, now.Epoch)
+		}
+	})
+}

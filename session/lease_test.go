@@ -287,7 +287,7 @@ func getsShorter(t *testing.T, test func(r *sessiontest.Rig, s *sessiontest.Seat
 				ranOut <- time.Now() // there is room: it is told once
 			}
 		}}
-		s.Open(s.Note)
+		s.Begin()
 		s.Want("Opened")
 		r.Plant("n")
 		s.ClaimNode(1, "n")

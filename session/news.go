@@ -15,18 +15,30 @@ func (s *Session) broadcast(in recipes.Input) {
 	}
 }
 
-// seated: a seat wants the news.
-type seated struct{ seat *Seat }
+// seated: a seat wants the news behind what it knows already.
+type seated struct {
+	seat *Seat
+	told recipes.Epoch // 0: of no session
+}
 
 func (m seated) on(s *Session) {
 	seat := m.seat
 	seat.place = int32(len(s.seats))
 	s.seats = append(s.seats, seat)
-	if c := s.client; c.opened && !c.over {
+	c := s.client
+	told := m.told != 0
+	if told && (c.over || c.epoch != m.told) { // since it was told
+		seat.post(recipes.Expired{}, nil)
+		told = false
+	}
+	if !c.opened || c.over {
+		return
+	}
+	if !told {
 		seat.post(recipes.Opened{Epoch: c.epoch, Session: c.link.Session()}, nil)
-		if s.State() == Suspended {
-			seat.post(recipes.Suspended{}, nil)
-		}
+	}
+	if s.State() == Suspended {
+		seat.post(recipes.Suspended{}, nil)
 	}
 }
 

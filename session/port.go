@@ -19,10 +19,16 @@ type canceling struct {
 
 func (m canceling) on(s *Session) { s.onCanceling(m.seat, m.epoch) }
 
-// Open starts the news of the session.
-func (t *Seat) Open(post actors.Post) {
+// Open starts the news of the session, behind what it returns.
+func (t *Seat) Open(post actors.Post) (opened recipes.Opened) {
 	t.post = post
-	t.session.actor.Hand(seated{t})
+	t.session.mu.Lock()
+	if v := &t.session.view; v.state == Connected {
+		opened = recipes.Opened{Epoch: v.client.epoch, Session: v.client.link.Session()}
+	}
+	t.session.mu.Unlock()
+	t.session.actor.Hand(seated{t, opened.Epoch})
+	return opened
 }
 
 // Close ends them, and the interest in any node.

@@ -56,7 +56,7 @@ func TestNewsReachWhoIsThere(t *testing.T) {
 		seat := &Seat{session: s}
 		seat.post = func(recipes.Input, error) { heard[seat]++ }
 		seats = append(seats, seat)
-		seated{seat}.on(s)
+		seated{seat: seat}.on(s)
 	}
 	here := map[*Seat]bool{}
 	for _, seat := range seats {

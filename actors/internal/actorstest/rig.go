@@ -66,7 +66,7 @@ func (p *FakePort) SetEpoch(e recipes.Epoch) {
 	p.other = e
 }
 
-func (p *FakePort) Open(post actors.Post) {
+func (p *FakePort) Open(post actors.Post) recipes.Opened {
 	p.mu.Lock()
 	p.post = post
 	p.opened++
@@ -75,6 +75,7 @@ func (p *FakePort) Open(post actors.Post) {
 	if p.OnOpen != nil {
 		p.OnOpen()
 	}
+	return recipes.Opened{}
 }
 
 func (p *FakePort) Close() {

@@ -197,7 +197,7 @@ func (r *Rig) Seat() *Seat { return r.SeatAt(session.Place{Dir: Dir}) }
 
 func (r *Rig) SeatAt(p session.Place) *Seat {
 	s := &Seat{Seat: r.Session.Seat(p), Rig: r}
-	s.Open(s.Note)
+	s.Begin()
 	synctest.Wait()
 	return s
 }

@@ -250,3 +250,10 @@ func (s *Seat) Await(epoch recipes.Epoch) {
 	s.Rig.Helper()
 	s.Rig.Until(fmt.Sprintf("epoch %d has a session", epoch), func() bool { return !s.Deadline(epoch).IsZero() })
 }
+
+// Begin opens the seat, and notes what it knows from then on.
+func (s *Seat) Begin() {
+	if opened := s.Open(s.Note); opened.Epoch != 0 {
+		s.Note(opened, nil)
+	}
+}

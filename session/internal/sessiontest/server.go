@@ -4,12 +4,12 @@ import (
 	"context"
 	"maps"
 	"net"
-	"sync"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/zktest"
@@ -197,9 +197,17 @@ func (r *Rig) WantPermits(queue, leases int) {
 // before any of it is made.
 func (r *Rig) Together(f func()) {
 	r.Helper()
-	var once sync.Once
-	s := &Seat{Seat: r.Session.Seat(session.Place{Dir: "/aside"}), Rig: r, Hook: func(recipes.Input) { once.Do(f) }}
-	s.Open(s.Note)
+	done := make(chan struct{})
+	s := &Seat{Seat: r.Session.Seat(session.Place{Dir: "/aside"}), Rig: r}
+	s.Begin()
+	s.Hears(func(in recipes.Input) {
+		if _, overdue := in.(recipes.Overdue); overdue {
+			f()
+			close(done)
+		}
+	})
+	s.Do(recipes.Revoke{By: actors.MomentOf(time.Now())})
+	<-done
 	s.Fresh()
 	s.Close()
 }
