@@ -140,31 +140,6 @@ func others(r *sessiontest.Rig) {
 	r.Must(err)
 }
 
-// The same with a look: a transaction that rests on the node is not made.
-func TestAnEarlierLookSettlesNothing(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		s := r.SeatedAt(session.Place{Dir: sessiontest.TaskNode, Kind: events.KindUnfair, Data: []byte("own")})
-		r.Must(r.Server.Create("/tasks", nil))
-		r.Once(zktest.CutAfter(), isCreate)
-		sessiontest.MakeOf[recipes.Unknown](s, 1)
-		r.Settle()
-		s.Fresh()
-		wait, open := gate(r)
-		s.Linger(wait)
-		s.List(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
-		time.Sleep(time.Second) // answers on a resumed connection are held back for a moment
-		others(r)
-		r.Settle()
-		open()
-		synctest.Wait()
-		_, err := s.Transact(r.Context(), 1, []string{sessiontest.TaskNode},
-			[]any{&zk.CreateRequest{Path: "/done", Acl: zk.WorldACL(zk.PermAll)}})
-		if !errors.Is(err, session.ErrGuard) || r.Server.Exists("/done") {
-			t.Errorf("a transaction under somebody else's node: %v, executed: %v; want %v", err, r.Server.Exists("/done"), session.ErrGuard)
-		}
-	})
-}
-
 // TestACreateIsTakenBackUnlessItWasSent: behind a Cancel it is answered Canceled if it waits, and as ever if it does not.
 func TestACreateIsTakenBackUnlessItWasSent(t *testing.T) {
 	for name, c := range map[string]struct {
