@@ -25,7 +25,7 @@ func (l *Lock) Queue(ctx context.Context) ([]events.Contender, error) {
 	if recipes.Single(l.rule) {
 		return l.holder(ctx)
 	}
-	found, err := l.c.survey(ctx, l.path, isContender)
+	found, err := l.c.readQueue(ctx, l.path, isContender)
 	if err != nil {
 		return nil, err
 	}
@@ -88,9 +88,9 @@ func contender(dir string, f session.Found) events.Contender {
 	}
 }
 
-// survey reads those of a directory's nodes that are wanted, in no order, with the
+// readQueue reads those of a directory's nodes that are wanted, in no order, with the
 // errors of [Lock.Queue].
-func (c *Coordinator) survey(ctx context.Context, dir string, wanted func(name string) bool) ([]session.Found, error) {
+func (c *Coordinator) readQueue(ctx context.Context, dir string, wanted func(name string) bool) ([]session.Found, error) {
 	return c.look(ctx, dir, func(ctx context.Context) ([]session.Found, error) {
 		return c.session.ReadQueue(ctx, dir, wanted)
 	})
@@ -150,7 +150,7 @@ func (s *Semaphore) Queue(ctx context.Context) ([]events.Contender, error) {
 		return nil, err
 	}
 	// Read behind the queue: whoever leaves it now is found here, and not lost between the two.
-	found, err := c.survey(ctx, leases, nil)
+	found, err := c.readQueue(ctx, leases, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -66,7 +66,7 @@
 //   - The drain's decisions: holders, share, singlenews, rearming, settle, listed, admit, turnover, jointclaim, unsent, upkeep, news. A request
 //     comes in by admit, and its answer goes out by settle.
 //   - What a machine asks of a seat: port.
-//   - What callers wait for: call, transaction, survey, inspect, resize, observe, revoker, with what these need.
+//   - What callers wait for: call, transaction, look, inspect, resize, observe, revoker, with what these need.
 //   - The life of a session: connection, shut, open.
 //
 // # Goroutines
