@@ -346,6 +346,7 @@ func TestHooksHearOfTheLease(t *testing.T) {
 		c := coordtest.Connect(t, srv, coordinator.WithHooks(hook))
 		a, _ := coordtest.Hold(t, c.Mutex(lockPath))
 		time.Sleep(time.Minute)
+		synctest.Wait() // a probe may be answered at that instant
 		hook.mu.Lock()
 		var last coordinator.LeaseInfo
 		for _, l := range hook.leases {
