@@ -17,6 +17,7 @@ type asked struct {
 
 	seat     *Seat
 	epoch    recipes.Epoch
+	number   uint32 // among the session's; 0: it has none yet
 	op       recipes.Op
 	node     string           // the own one's path, of what may end in a grant and of a delete
 	guid     string           // of the attempt, of a create
@@ -24,10 +25,10 @@ type asked struct {
 	clean    bool             // and removes the record
 	turn     bool             // of a list request, and of the watch behind it: the turn may have come
 	held     bool             // of a claim: the seat holds
+	unwanted bool             // of a list request: nobody waits for it any more
 	with     *turnover        // of a create: the release that it is one request with
 	wants    *wanted          // of a list request
 	served   []*sharedListing // of a list request: by these, one a directory
-	unwanted bool             // of a list request: nobody waits for it any more
 	run      func(*client) (recipes.Input, error)
 }
 

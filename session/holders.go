@@ -11,7 +11,7 @@ import (
 // watched and none is renewed.
 
 // note writes down what a seat's tenure is now, and lists the seat by it. A seat that has come to hold is listed with its node before.
-func (s *Session) note(seat *Seat, now recipes.Tenure[*asked]) {
+func (s *Session) note(seat *Seat, now recipes.Tenure[uint32]) {
 	seat.tenure = now
 	if !now.Holds() {
 		delete(s.holders, seat)
@@ -25,7 +25,11 @@ func (s *Session) note(seat *Seat, now recipes.Tenure[*asked]) {
 
 // noteTenure takes a request for what it says about its seat.
 func (s *Session) noteTenure(r *asked) {
-	s.note(r.seat, r.seat.tenure.Asked(r.op, r, r.held))
+	if s.lastAsked++; s.lastAsked == 0 {
+		s.lastAsked++ // 0 is none
+	}
+	r.number = s.lastAsked
+	s.note(r.seat, r.seat.tenure.Asked(r.op, r.number, r.held))
 	switch r.op {
 	case recipes.OpCreate, recipes.OpDelete:
 		r.seat.layout.told(false)
@@ -74,7 +78,7 @@ func (s *Session) nobodyHolds() {
 // nobody's proof is fresh who is no holder then; so whoever is told that it is will
 // hear of the end of that lease.
 func (s *Session) judge(c *client, r *asked) (fresh bool) {
-	now, fresh := r.seat.tenure.Proven(r, c == s.client && !c.over && s.clock.now().Before(c.lease.Deadline()))
+	now, fresh := r.seat.tenure.Proven(r.number, c == s.client && !c.over && s.clock.now().Before(c.lease.Deadline()))
 	if now.Holds() && !r.seat.tenure.Holds() {
 		s.holders[r.seat] = r.node
 		s.keepLease(c)
@@ -100,12 +104,12 @@ func (s *Session) prove(c *client, r *asked, in recipes.Input) {
 	}
 	fresh := s.judge(c, r)
 	if bare {
-		s.note(r.seat, r.seat.tenure.Unwatched(r))
+		s.note(r.seat, r.seat.tenure.Unwatched(r.number))
 	}
 	in = recipes.Judged(in, fresh)
 	if _, claimed := in.(recipes.Claimed); claimed {
 		s.noteCertain(c, r.seat)
-		if !fresh && r.seat.tenure.Awaits(r) && c == s.client && !c.over {
+		if !fresh && r.seat.tenure.Awaits(r.number) && c == s.client && !c.over {
 			time.AfterFunc(c.lease.Window(), func() { r.seat.post(in, nil) })
 			return
 		}

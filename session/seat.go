@@ -22,17 +22,17 @@ type Seat struct {
 	post actors.Post
 
 	// Only the session's drain touches these.
-	tenure recipes.Tenure[*asked]
-	unsent *asked // its latest request that waits to be sent, a delete excepted
-	place  int32  // among the session's seats
-	turn   bool   // its latest list request was made because its turn may have come
-	passed bool   // a node that it had watched is gone, and it has not listed since
+	tenure recipes.Tenure[uint32] // which knows requests by their numbers
+	unsent *asked                 // its latest request that waits to be sent, a delete excepted
+	place  int32                  // among the session's seats
+	turn   bool                   // its latest list request was made because its turn may have come
+	passed bool                   // a node that it had watched is gone, and it has not listed since
 
+	closed  bool // interested in nothing any more; the mutex guards it and what follows
 	mu      sync.Mutex
 	attempt recipes.Attempt // the latest, and
 	guid    guid            // what its node bears
 	epoch   recipes.Epoch   // of own
-	closed  bool            // closed: interested in nothing any more
 	own     string          // the own node, once a listing or its creation has named it
 	born    int64           // the zxid that created it, or 0
 	pred    string          // what is to be watched beside it

@@ -74,6 +74,7 @@ type Session struct {
 	last      bool                 // flight has gone
 	leaving   map[string]*turnover // the parked deletes that a create may join, by directory
 	running   int
+	lastAsked uint32 // the number of the latest request of a seat
 	closing   bool
 
 	mu   sync.Mutex
