@@ -102,27 +102,21 @@ func (e *environment) overwrites(w *world, cl *client) {
 type shell uint8
 
 const (
-	shellApart        shell = iota + 1 // writes the floor after the delete, not with it
-	shellNumbers                       // the same, and names the node by its number
-	shellUnwatched                     // looks whether the next one stands and does not watch it
-	shellCounts                        // counts the nodes after the create, not with it
-	shellKeepsWord                     // leaves none, but remembers within the session that the writer has let go
-	shellAnySize                       // enters without a check of the size
-	shellOnePlace                      // looks for what it entered with in the queue only
-	shellPlaceFirst                    // gives its place up, and takes its leases then
-	shellKeepsPlace                    // enters, and does not give its place up
-	shellAllOrNothing                  // gives leases back in one transaction, which fails if one is gone
-	shellFirstLease                    // gives the first of its leases back, and no more
-	shellReadsEarly                    // reads the record, and claims then
-	shellUndated                       // believes an answer of an earlier connection
-	shellCancelsSent                   // says that a create was not made though it was
-	shellJoinsLate                     // serves a list request by a listing that was read before it
+	shellApart       shell = iota + 1 // writes the floor after the delete, not with it
+	shellNumbers                      // the same, and names the node by its number
+	shellUnwatched                    // looks whether the next one stands and does not watch it
+	shellCounts                       // counts the nodes after the create, not with it
+	shellKeepsWord                    // leaves none, but remembers within the session that the writer has let go
+	shellOnePlace                     // looks for what it entered with in the queue only
+	shellPlaceFirst                   // gives its place up, and takes its leases then
+	shellReadsEarly                   // reads the record, and claims then
+	shellUndated                      // believes an answer of an earlier connection
+	shellCancelsSent                  // says that a create was not made though it was
+	shellJoinsLate                    // serves a list request by a listing that was read before it
 	// Of multi-locks.
 	shellTwoTransactions // creates one node after the other
 	shellClaimsOne       // claims the first node
-	shellAllNodesOrNone  // gives up when one of the nodes to be deleted is gone
 	shellTakenForWhole   // takes a part of its nodes for all
-	shellAloneInOne      // takes one empty queue for all
 	shellOneAnew         // makes one node anew where it should make all
 )
 

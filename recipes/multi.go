@@ -175,3 +175,29 @@ func (m *Machine) onEnqueued(in Enqueued) []Effect {
 		return m.onCreated(Created{Epoch: in.Epoch, Node: in.Nodes[0], Alone: in.Alone, Fresh: in.Fresh, Token: in.Token})
 	}
 }
+
+// enqueuePlan makes all nodes in one transaction. Where all directories are ours, and were empty the last time, their markers
+// tell whether the nodes are alone in each. A contender that is not known to be alone everywhere lists.
+func (e Errand) enqueuePlan(v View, create Operation) Plan {
+	p := planOf(0, create)
+	if v.All {
+		p = p.and(Operation{Do: DoSet, On: OnDirectory, With: WithMarker})
+	}
+	return p
+}
+
+// enqueued takes the answer to a create. Everything in it is of one transaction: that a directory has one child is
+// said of the moment in which all nodes were made, and so is the zxid.
+func (e Errand) enqueued(a Answer) Meaning {
+	if len(a.Nodes) == 0 {
+		return e.unknown() // they were made, and a look-up finds the names
+	}
+	in := Enqueued{Epoch: e.Epoch, Nodes: a.Nodes, Alone: len(a.Known) > 0}
+	for i, dir := range a.Known {
+		in.Alone = in.Alone && a.Stats[i].alone(dir)
+	}
+	if in.Alone {
+		in.Token = a.Stats[0].Mzxid
+	}
+	return tell(in)
+}

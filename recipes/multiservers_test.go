@@ -23,15 +23,17 @@ func (e *multiEnv) execute(w *world, c, i int, part uint8) {
 		if e.shell == shellClaimsOne {
 			about = e.first(c, about)
 		}
-		switch {
-		case w.past[0]&about != about || about == 0:
+		x := Errand{Op: OpClaim, Form: role.form()}
+		if in, refused := x.Means(x.Plan(View{}), e.upon(w, about, x)).In.(Refused); refused && in.Missing {
 			r.flags |= reqMissing
-		case e.leads(w, r.mask) && e.whole(c, r.mask):
+		} else if e.leads(w, r.mask) && e.whole(c, r.mask) {
 			r.flags |= reqFirst
 		}
 	case OpDelete:
-		if gone := w.past[0] & r.mask; gone != 0 && (e.shell != shellAllNodesOrNone || gone == r.mask) {
-			w.without(gone)
+		x, there := Errand{Op: OpDelete, Form: role.form()}, w.past[0]&r.mask
+		a := e.upon(w, r.mask, x)
+		if apart := !zombie && x.Means(x.Plan(View{}), a).Then == ThenApart; there != 0 && (apart || a.Result == ResultDone) {
+			w.without(there)
 		}
 	default: // a read
 	}
@@ -83,6 +85,41 @@ func (e *multiEnv) execute(w *world, c, i int, part uint8) {
 	}
 }
 
+// form is how the nodes of a client stand.
+func (r multiRole) form() Form {
+	if r.plain {
+		return FormQueue
+	}
+	return FormSeveral
+}
+
+// upon is the answer to a transaction that is about nodes which exist: all of them, or it is refused.
+func (e *multiEnv) upon(w *world, nodes uint8, x Errand) Answer {
+	if w.past[0]&nodes != nodes || nodes == 0 {
+		return Answer{Result: ResultNoNode, At: x.Plan(View{}).At(0)}
+	}
+	return Answer{Result: ResultDone}
+}
+
+// alone tells whether a group of nodes that has just been made is proven to be alone. All directories are ours, and their zxid is 1.
+func (e *multiEnv) alone(w *world, c int, g uint8) (alone bool) {
+	role := e.roles[c]
+	x := Errand{Op: OpCreate, Form: role.form()}
+	a := Answer{Result: ResultDone}
+	for _, d := range role.dirs {
+		a.Nodes, a.Known = append(a.Nodes, e.name(w, c, g, d)), append(a.Known, 1)
+		a.Stats = append(a.Stats, DirectoryStat{Czxid: 1, Mzxid: 1, Children: int32(bits.OnesCount8(w.past[0] & (dirsP << d)))})
+	}
+	a.Node, a.Stat = a.Nodes[0], a.Stats[0]
+	switch in := x.Means(x.Plan(View{Dir: DirectoryBook{czxid: 1}, Brief: true, All: true}), a).In.(type) {
+	case Created:
+		alone = in.Alone
+	case Enqueued:
+		alone = in.Alone
+	}
+	return alone
+}
+
 // whole tells whether there is a node of each of the client's directories among some nodes.
 func (e *multiEnv) whole(c int, nodes uint8) bool {
 	for _, d := range e.roles[c].dirs {
@@ -131,32 +168,18 @@ func (e *multiEnv) executeCreate(w *world, c int, r *request, zombie bool) (done
 		w.commit(w.past[0]|nodes, 0)
 		return true
 	}
-	var there uint8
-	for _, d := range role.dirs {
-		there |= w.past[0] & (dirsP << d)
-		if e.shell == shellAloneInOne {
-			break
-		}
-	}
-	if there == 0 && e.shell != shellTwoTransactions {
-		r.flags |= reqStands // alone
-		if e.leads2(w, nodes) {
-			r.flags |= reqFirst
-		}
-	}
 	if e.shell == shellTwoTransactions && !zombie && len(role.dirs) > 1 {
 		w.commit(w.past[0]|e.first(c, nodes), 0)
 		return false
 	}
 	w.commit(w.past[0]|nodes, 0)
+	if e.shell != shellTwoTransactions && e.alone(w, c, g) {
+		r.flags |= reqStands
+		if e.leads(w, nodes) {
+			r.flags |= reqFirst
+		}
+	}
 	return true
-}
-
-// leads2 is leads for nodes that are about to be made.
-func (e *multiEnv) leads2(w *world, nodes uint8) bool {
-	with := *w
-	with.past[0] |= nodes
-	return e.leads(&with, nodes)
 }
 
 // answer delivers what a server has answered.

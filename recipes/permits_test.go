@@ -192,54 +192,25 @@ func (e *environment) finishSurvey(w *world, c int) {
 	}
 }
 
-// executeEnter trades a node in the queue for leases.
-func (e *environment) executeEnter(w *world, c int, r *request) (done bool) {
-	cl := &w.clients[c]
-	own := r.arg & 7
-	bit := uint8(1) << own
-	permits, version := r.mask&0xf, r.mask>>4
-	half := r.flags&reqHalf != 0 // the seeded bug: the place is given up already
+// enters is the transaction that makes a client's leases, beside the nodes that are to be there then.
+func (e *environment) enters(w *world, c int, r *request, beside uint8, dir directory) {
+	cl, own, permits := &w.clients[c], r.arg&7, r.mask&0xf
 	switch {
-	case half:
-		r.flags &^= reqHalf
-	case w.sizes[0].version() != version && e.shell != shellAnySize:
-		r.flags |= reqHalf // stale
-		return true
-	case w.past[0]&bit == 0:
-		r.flags |= reqMissing
-		return true
 	case e.bad != "":
 	case w.past[0]&w.forms.blocking(own) != 0:
 		e.bad = overtook
 	case own+1 <= w.token[0]:
 		e.bad = tokenOrder
-	}
-	if e.shell == shellPlaceFirst && !half {
-		w.without(bit)
-		r.flags |= reqHalf
-		return false
-	}
-	if e.bad == "" && w.forms.taken(w.past[0])+permits > w.sizes[0].permits() {
+	case w.forms.taken(w.past[0])+permits > w.sizes[0].permits():
 		e.bad = overfull
 	}
 	w.token[0] = max(w.token[0], own+1)
-	dir, before := w.dirs[0], w.past[0]
-	if e.shell != shellKeepsPlace {
-		w.past[0] &^= bit // for a moment, so that what follows is one transaction
-	}
-	if r.flags&reqFloor != 0 && cl.knows.ours() != 0 {
-		e.overwrites(w, cl)
-		w.dirs[0] = w.dirs[0].with(dataFloor + directory(own))
-	}
-	alive, with := w.past[0], w.dirs[0]
-	w.past[0], w.dirs[0] = before, dir
 	n := node{owner: uint8(c) + 1, epoch: cl.epoch, attempt: w.nodes[own].attempt}
-	if half {
+	if r.flags&reqHalf != 0 { // the seeded bug: the place is given up already
 		n.attempt = uint8(e.machines[cl.machine].attempt)
 	}
-	r.own = 1 + w.add(n, leaseOf(permits), alive, with)
+	r.own = 1 + w.add(n, leaseOf(permits), beside, dir)
 	r.flags |= reqFirst
-	return true
 }
 
 // ownLeases returns the leases of a client's.
@@ -258,18 +229,4 @@ func (w *world) removeLease(id uint8) {
 // guestEnters has a guest who is first take one permit.
 func (w *world) guestEnters(id uint8) {
 	w.add(node{owner: guest}, leaseOf(1), w.past[0]&^(1<<id), w.dirs[0])
-}
-
-// giveBack removes a lease and what may be left of it.
-func (e *environment) giveBack(w *world, c int, lease uint8) {
-	all := lease | w.ownLeases(c)
-	switch {
-	case e.shell == shellAllOrNothing && w.past[0]&lease == 0:
-		return
-	case e.shell == shellFirstLease:
-		all = lease
-	}
-	if w.past[0]&all != 0 {
-		w.without(all)
-	}
 }

@@ -28,9 +28,10 @@ type Form uint8
 
 // The forms.
 const (
-	FormQueue Form = iota // one node in a queue
-	FormPlace             // one node in a queue, with the number of a writer's
-	FormNode              // the one node of a lock
+	FormQueue   Form = iota // one node in a queue
+	FormPlace               // one node in a queue, with the number of a writer's
+	FormNode                // the one node of a lock
+	FormSeveral             // several nodes: those of a multi-lock, or leases
 )
 
 // Plan is one transaction. The zero value is none.
@@ -87,11 +88,14 @@ type Place uint8
 
 // The nodes of an operation.
 const (
-	OnOwn       Place = iota + 1 // the contender's
-	OnDirectory                  // the directory of the own node
-	OnWriter                     // the node of the writer whose place the contender takes
-	OnLeaver                     // the node of another contender of the session, which leaves
-	OnRecord                     // the record of the holder
+	OnOwn            Place = iota + 1 // the contender's
+	OnDirectory                       // the directory of the own node
+	OnWriter                          // the node of the writer whose place the contender takes
+	OnLeaver                          // the node of another contender of the session, which leaves
+	OnRecord                          // the record of the holder
+	OnSize                            // the node with the size of a semaphore
+	OnLeases                          // the leases to be made
+	OnLeaseDirectory                  // their directory
 )
 
 // Content is what is written to a directory.
@@ -105,19 +109,16 @@ const (
 
 // View is what a session knows when it makes a plan.
 type View struct {
-	Dir   DirectoryBook // of OnDirectory
-	Token int64         // the zxid that created the own node, or 0
-	Brief bool          // a request has room for several paths
-	Plain bool          // the data of the one node may not be written, not even by us
+	Dir    DirectoryBook // of OnDirectory
+	Leases DirectoryBook // of OnLeaseDirectory
+	Token  int64         // the zxid that created the own node, or 0
+	Brief  bool          // a request has room for several paths
+	Plain  bool          // the data of the one node may not be written, not even by us
+	All    bool          // each directory of a multi-lock is ours, and was empty the last time
 }
 
-// writable returns the zxid of the directory if a transaction can write its data beside something else, or 0.
-func (v View) writable() int64 {
-	if !v.Brief {
-		return 0
-	}
-	return v.Dir.Writable()
-}
+// floor tells whether a floor can be left.
+func (v View) floor() bool { return v.Token != 0 && v.Brief && v.Dir.Writable() != 0 }
 
 // Plan returns what is to be tried. There is none for a turnover in a directory whose marker cannot be set: its parts are made one after
 // the other.
@@ -129,6 +130,8 @@ func (e Errand) Plan(v View) Plan {
 		return e.deletePlan(v)
 	case OpClaim:
 		return e.claimPlan()
+	case OpEnter:
+		return e.enterPlan(v)
 	default:
 		return Plan{}
 	}
@@ -147,6 +150,8 @@ func (e Errand) createPlan(v View) Plan {
 		return planOf(0, Operation{Do: DoCheck, On: OnWriter}, create)
 	case FormNode:
 		return e.takePlan(v, create)
+	case FormSeveral:
+		return e.enqueuePlan(v, create)
 	case FormQueue:
 	}
 	marker := Operation{Do: DoSet, On: OnDirectory, With: WithMarker}
@@ -169,7 +174,7 @@ func (e Errand) deletePlan(v View) Plan {
 	if e.Clean {
 		p = p.and(Operation{Do: DoDelete, On: OnRecord})
 	}
-	if e.Floor && v.Token != 0 && v.writable() != 0 {
+	if e.Floor && v.floor() {
 		p = p.and(Operation{Do: DoSet, On: OnDirectory, With: WithFloor})
 	}
 	return p
@@ -180,7 +185,12 @@ type Answer struct {
 	Result Result
 	At     Operation     // which one was refused
 	Node   events.Name   // the own node, if it was created
-	Stat   DirectoryStat // of the directory, or the one node, whose data were set, or zero
+	Stat   DirectoryStat // of the directory, or the one node, whose data were set first, or zero
+
+	Nodes  []events.Name   // the nodes of a multi-lock, if they were created
+	Known  []int64         // the zxids of their directories, if these were known, and
+	Stats  []DirectoryStat // their Stats
+	Leases []string        // the leases, if they were made
 }
 
 // Result is what an answer says.
@@ -192,6 +202,7 @@ const (
 	ResultUnknown                      // nobody knows, or it may be made again
 	ResultNoNode                       // there is no such node, or no directory for it
 	ResultNodeExists                   // there is one already
+	ResultBadVersion                   // it is not of the version
 	ResultRefused                      // it was refused for another reason
 )
 
@@ -204,9 +215,9 @@ type DirectoryStat struct {
 // Meaning is what follows from an answer.
 type Meaning struct {
 	Then Then
-	In   Input  // of ThenTell
+	In   Input  // of ThenTell and ThenCount
 	Next Errand // of the others
-	Note Note   // what the book of the directory has to note
+	Note Note   // of the directory of what was refused, or of the own node's
 	stat DirectoryStat
 }
 
@@ -219,7 +230,8 @@ const (
 	ThenAgain                   // there is another plan
 	ThenMakeParents             // the same, when what is missing of the directory has been made
 	ThenReadRecord              // the machine is told what the record says
-	ThenApart                   // the parts of a turnover are made one after the other
+	ThenApart                   // the parts are made one after the other: of a turnover, or one of several nodes after the other
+	ThenCount                   // the machine is told, and how many leases there are
 )
 
 // Note is what an answer says of a directory.
@@ -285,6 +297,8 @@ func (e Errand) Means(p Plan, a Answer) Meaning {
 		return e.deleted().seeing(left)
 	case e.Op == OpDelete:
 		return e.notDeleted(a)
+	case e.Op == OpEnter:
+		return e.entered(p, a)
 	default:
 		return e.claimed(a)
 	}
@@ -297,12 +311,19 @@ func (e Errand) created(p Plan, a Answer) Meaning {
 	switch {
 	case e.Form == FormNode:
 		return e.took(p, a)
+	case e.Form == FormSeveral:
+		return e.enqueued(a)
 	case a.Node.Text == "", p.dir != 0 && a.Stat.Czxid == 0:
 		return e.unknown() // it was made, and a look-up finds the name
-	case p.dir != 0 && a.Stat.Children == 1 && a.Stat.Czxid == p.dir:
+	case a.Stat.alone(p.dir):
 		created.Alone, created.Token = true, a.Stat.Mzxid
 	}
 	return tell(created).seeing(a.Stat)
+}
+
+// alone tells whether the directory is the one of the zxid, and has one child.
+func (s DirectoryStat) alone(dir int64) bool {
+	return dir != 0 && s.Czxid == dir && s.Children == 1
 }
 
 func (e Errand) notCreated(p Plan, a Answer) Meaning {
@@ -314,7 +335,7 @@ func (e Errand) notCreated(p Plan, a Answer) Meaning {
 		return e.refused(missing)
 	case e.Form == FormNode:
 		return e.notTaken(a)
-	case missing && p.dir != 0:
+	case missing && p.dir != 0: // which is not known any more, and a plain create tells
 		return e.next(ThenAgain).noting(NoteGone)
 	case missing:
 		return e.next(ThenMakeParents).noting(NoteGone)
@@ -335,6 +356,8 @@ func (e Errand) deleted() Meaning {
 func (e Errand) notDeleted(a Answer) Meaning {
 	missing := a.Result == ResultNoNode
 	switch {
+	case e.Form == FormSeveral:
+		return e.next(ThenApart) // one that is gone has undone all of it
 	case a.At.On == OnOwn && missing:
 		return e.deleted() // by an earlier try; or it was lost, and a record stays
 	case a.At.On == OnDirectory:

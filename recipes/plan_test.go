@@ -2,6 +2,7 @@ package recipes
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -10,7 +11,7 @@ import (
 
 func (o Operation) text() string {
 	do := [...]string{"nothing", "create", "delete", "set", "check"}[o.Do]
-	on := [...]string{"", " own", " directory", " writer", " leaver", " record"}[o.On]
+	on := [...]string{"", " own", " directory", " writer", " leaver", " record", " size", " leases", " lease directory"}[o.On]
 	return do + on + [...]string{"", " marker", " floor"}[o.With]
 }
 
@@ -31,6 +32,8 @@ var (
 func TestWhatARequestMeans(t *testing.T) {
 	full := known
 	full.Dir.contended = true
+	rich := known
+	rich.Leases = ourDir
 	for _, c := range []struct {
 		e    Errand
 		v    View
@@ -58,6 +61,12 @@ func TestWhatARequestMeans(t *testing.T) {
 		{Errand{Op: OpClaim}, known, "check own"},
 		{Errand{Op: OpClaim, Record: RecordMade}, known, "check own, create record"},
 		{Errand{Op: OpClaim, Record: RecordRead}, known, "check own, check record"},
+		{Errand{Op: OpEnter}, known, "check size, delete own, create leases"},
+		{Errand{Op: OpEnter, Floor: true}, rich, "check size, delete own, create leases, set lease directory marker, set directory floor"},
+		{Errand{Op: OpEnter, Floor: true}, View{Dir: ourDir, Leases: ourDir, Token: 40}, "check size, delete own, create leases"},
+		{Errand{Op: OpCreate, Form: FormSeveral}, View{All: true}, "create own, set directory marker"},
+		{Errand{Op: OpCreate, Form: FormSeveral}, known, "create own"},
+		{Errand{Op: OpDelete, Form: FormSeveral}, known, "delete own"},
 		{Errand{Op: OpList}, known, ""},
 	} {
 		if p := c.e.Plan(c.v); p.text() != c.want {
@@ -69,14 +78,19 @@ func TestWhatARequestMeans(t *testing.T) {
 // TestWhatAnAnswerMeans: what follows from each answer to each plan.
 func TestWhatAnAnswerMeans(t *testing.T) {
 	node := events.Name{Text: "lock-0000000003", Seq: 3}
+	two, zxids := []events.Name{{Text: "0/a"}, {Text: "1/b"}}, []int64{7, 8}
 	own, writer := Operation{Do: DoCreate, On: OnOwn}, Operation{Do: DoCheck, On: OnWriter}
 	marker, floor := Operation{DoSet, OnDirectory, WithMarker}, Operation{DoSet, OnDirectory, WithFloor}
 	del, record := Operation{Do: DoDelete, On: OnOwn}, Operation{Do: DoDelete, On: OnRecord}
-	check, made, looked := Operation{Do: DoCheck, On: OnOwn}, Operation{Do: DoCreate, On: OnRecord}, Operation{Do: DoCheck, On: OnRecord}
+	check, records, looked := Operation{Do: DoCheck, On: OnOwn}, Operation{Do: DoCreate, On: OnRecord}, Operation{Do: DoCheck, On: OnRecord}
 	create, remove := Errand{Op: OpCreate, Epoch: 1}, Errand{Op: OpDelete, Epoch: 1, Floor: true}
 	clean, unclean := Errand{Op: OpDelete, Epoch: 1, Clean: true}, Errand{Op: OpDelete, Epoch: 1, stays: true}
 	claim, makes, reads := Errand{Op: OpClaim, Epoch: 1}, Errand{Op: OpClaim, Epoch: 1, Record: RecordMade}, Errand{Op: OpClaim, Epoch: 1, Record: RecordRead}
 	place, one, turns := Errand{Op: OpCreate, Epoch: 1, Form: FormPlace}, Errand{Op: OpCreate, Epoch: 1, Form: FormNode}, Errand{Op: OpCreate, Epoch: 1, Turns: true}
+	enter, several, gives := Errand{Op: OpEnter, Epoch: 1, Floor: true}, Errand{Op: OpCreate, Epoch: 1, Form: FormSeveral}, Errand{Op: OpDelete, Epoch: 1, Form: FormSeveral}
+	size, leases, counted := Operation{Do: DoCheck, On: OnSize}, Operation{Do: DoCreate, On: OnLeases}, Operation{DoSet, OnLeaseDirectory, WithMarker}
+	rich, made, stale := known, []string{"leases/a"}, tell(Refused{Epoch: 1, Op: OpEnter, Stale: true})
+	rich.Leases, rich.All = ourDir, true
 	alone, beside, other := DirectoryStat{7, 40, 1}, DirectoryStat{7, 40, 2}, DirectoryStat{8, 40, 1}
 	refused := Refused{Epoch: 1, Op: OpCreate}
 	for _, c := range []struct {
@@ -119,14 +133,36 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 		{claim, Answer{Result: ResultNoNode, At: check}, claim.refused(true)},
 		{claim, Answer{Result: ResultUnknown}, claim.unknown()},
 		{makes, Answer{Result: ResultDone}, tell(Claimed{Epoch: 1, Recorded: true})},
-		{makes, Answer{Result: ResultNodeExists, At: made}, makes.next(ThenReadRecord)},
+		{makes, Answer{Result: ResultNodeExists, At: records}, makes.next(ThenReadRecord)},
 		{makes, Answer{Result: ResultNoNode, At: check}, makes.refused(true)},
-		{makes, Answer{Result: ResultNoNode, At: made}, makes.refused(false)},
+		{makes, Answer{Result: ResultNoNode, At: records}, makes.refused(false)},
 		{reads, Answer{Result: ResultDone}, reads.next(ThenReadRecord)},
 		{reads, Answer{Result: ResultNoNode, At: looked}, tell(Claimed{Epoch: 1, Recorded: true})},
 		{reads, Answer{Result: ResultNoNode, At: check}, reads.refused(true)},
+		{enter, Answer{Result: ResultDone, Leases: made, Stat: beside}, tell(Entered{Epoch: 1, Leases: made, Taken: 2})},
+		{enter, Answer{Result: ResultDone, Leases: made, Stat: other}, Meaning{Then: ThenCount, In: Entered{Epoch: 1, Leases: made}}},
+		{enter, Answer{Result: ResultDone}, enter.unknown()},
+		{enter, Answer{Result: ResultBadVersion, At: size}, stale},
+		{enter, Answer{Result: ResultNoNode, At: size}, stale},
+		{enter, Answer{Result: ResultRefused, At: size}, enter.refused(false)},
+		{enter, Answer{Result: ResultNoNode, At: del}, enter.refused(true)},
+		{enter, Answer{Result: ResultNoNode, At: leases}, enter.next(ThenMakeParents).noting(NoteGone)},
+		{enter, Answer{Result: ResultNoNode, At: counted}, enter.next(ThenMakeParents).noting(NoteGone)},
+		{enter, Answer{Result: ResultRefused, At: counted}, enter.next(ThenAgain).noting(NoteShut)},
+		{enter, Answer{Result: ResultRefused, At: floor}, enter.next(ThenAgain).noting(NoteShut)},
+		{enter, Answer{Result: ResultRefused, At: leases}, enter.refused(false)},
+		{several, Answer{Result: ResultDone, Nodes: two, Known: zxids, Stats: []DirectoryStat{alone, {8, 40, 1}}}, tell(Enqueued{Epoch: 1, Nodes: two, Alone: true, Token: 40})},
+		{several, Answer{Result: ResultDone, Nodes: two, Known: zxids, Stats: []DirectoryStat{alone, {8, 40, 2}}}, tell(Enqueued{Epoch: 1, Nodes: two})},
+		{several, Answer{Result: ResultDone, Nodes: two, Known: zxids, Stats: []DirectoryStat{other, {8, 40, 1}}}, tell(Enqueued{Epoch: 1, Nodes: two})},
+		{several, Answer{Result: ResultDone, Nodes: two}, tell(Enqueued{Epoch: 1, Nodes: two})},
+		{several, Answer{Result: ResultDone}, several.unknown()},
+		{several, Answer{Result: ResultNoNode, At: own}, several.next(ThenMakeParents).noting(NoteGone)},
+		{several, Answer{Result: ResultRefused, At: marker}, several.next(ThenAgain).noting(NoteShut)},
+		{gives, Answer{Result: ResultDone}, tell(Deleted{1})},
+		{gives, Answer{Result: ResultNoNode, At: del}, gives.next(ThenApart)},
+		{gives, Answer{Result: ResultUnknown}, gives.unknown()},
 	} {
-		if m := c.e.Means(c.e.Plan(known), c.a); m != c.want {
+		if m := c.e.Means(c.e.Plan(rich), c.a); !reflect.DeepEqual(m, c.want) {
 			t.Errorf("%+v, answered %+v: %+v, want %+v", c.e, c.a, m, c.want)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 // What the explorer does about the requests that write: it makes the transactions of their plans in a world.
 
 // errand is a client's request as its session carries it out.
-func (e *environment) errand(cl *client, r *request) Errand {
+func (e *environment) errand(w *world, cl *client, r *request) Errand {
 	x := Errand{Op: Op(r.op), Epoch: Epoch(r.epoch)}
 	switch x.Op {
 	case OpCreate:
@@ -20,12 +20,16 @@ func (e *environment) errand(cl *client, r *request) Errand {
 			x.Form = FormNode
 		}
 	case OpDelete:
-		x.Floor, x.Clean = r.flags&reqFloor != 0, r.mask&maskClean != 0
+		if x.Floor, x.Clean = r.flags&reqFloor != 0, r.mask&maskClean != 0; w.forms[r.arg&7].lease() {
+			x.Form = FormSeveral
+		}
 		if e.shell == shellKeepsWord {
 			x.Floor = x.Floor && cl.tenure.Floor()
 		}
 	case OpClaim:
 		x.Record = Recording(r.mask & maskRecord)
+	case OpEnter:
+		x.Floor = r.flags&reqFloor != 0
 	default:
 	}
 	return x
@@ -39,7 +43,7 @@ func (e *environment) carryOut(w *world, c int, r *request, zombie, closed bool)
 		return done
 	}
 	cl := &w.clients[c]
-	x, v := e.errand(cl, r), View{Dir: cl.knows.book(), Token: int64(r.arg) + 1, Brief: true}
+	x, v := e.errand(w, cl, r), View{Dir: cl.knows.book(), Token: int64(r.arg) + 1, Brief: true}
 	if closed && zombie {
 		v.Dir = v.Dir.Shut()
 	}
@@ -61,8 +65,13 @@ func (e *environment) carryOut(w *world, c int, r *request, zombie, closed bool)
 			w.learn(c, w.dirs[0], v.Dir)
 		}
 		switch m.Then {
-		case ThenTell:
+		case ThenTell, ThenCount:
 			keepIn(r, m.In)
+			return true
+		case ThenApart: // of leases
+			if rest := w.past[0] & (1<<(r.arg&7) | w.ownLeases(c)); rest != 0 {
+				w.without(rest)
+			}
 			return true
 		case ThenMakeParents:
 			w.born(true)
@@ -87,11 +96,14 @@ func keepIn(r *request, in Input) {
 	case Taken:
 		r.flags |= reqMissing // or rather, one too many
 	case Refused:
-		if in.Missing {
+		switch {
+		case in.Missing:
 			r.flags |= reqMissing
-			return
+		case in.Stale:
+			r.flags |= reqHalf
+		default:
+			r.flags |= reqRefused
 		}
-		r.flags |= reqRefused
 	default:
 	}
 }
@@ -102,7 +114,14 @@ func (e *environment) inTwoSteps(w *world, c int, r *request, zombie, closed boo
 	cl := &w.clients[c]
 	counts := e.shell == shellCounts && Op(r.op) == OpCreate && w.dirs[0] != 0
 	apart := (e.shell == shellApart || e.shell == shellNumbers) && r.flags&reqFloor != 0 && Op(r.op) == OpDelete
+	first := e.shell == shellPlaceFirst && Op(r.op) == OpEnter && w.past[0]&(1<<(r.arg&7)) != 0
 	switch half := r.flags&reqHalf != 0; {
+	case e.shell == shellPlaceFirst && Op(r.op) == OpEnter && half:
+		e.enters(w, c, r, w.past[0], w.dirs[0])
+	case first && w.sizes[0].version() == r.mask>>4:
+		w.without(1 << (r.arg & 7))
+		r.flags |= reqHalf
+		return zombie, true
 	case !counts && !apart || closed:
 		return false, false
 	case counts && half:
@@ -141,7 +160,7 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 	cl := &w.clients[c]
 	own := r.arg & 7
 	alive, dir, record := w.past[0], w.dirs[0], w.records[0]
-	var creates, deletes, sets, changes bool
+	var creates, deletes, enters, sets, changes bool
 	for i := range p.Len() {
 		o := p.At(i)
 		why, writes := ResultDone, o.Do != DoCheck
@@ -157,6 +176,12 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 			}
 			creates = true
 		case Operation{Do: DoSet, On: OnOwn}:
+		case Operation{Do: DoCheck, On: OnSize}:
+			if missing(w.sizes[0] == 0); w.sizes[0].version() != r.mask>>4 {
+				why = ResultBadVersion
+			}
+		case Operation{Do: DoCreate, On: OnLeases}:
+			enters = true
 		case Operation{Do: DoDelete, On: OnOwn}:
 			missing(alive&(1<<own) == 0)
 			alive &^= 1 << own
@@ -208,6 +233,9 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 		}
 		r.own = 1 + w.add(node{owner: uint8(c) + 1, epoch: cl.epoch, attempt: r.arg}, f, alive, dir)
 		a.Node = events.Name{Text: "made"} // what it is called the delivery knows
+	case enters:
+		e.enters(w, c, r, alive, dir)
+		a.Leases = []string{"made"}
 	case changes:
 		w.commit(alive, dir)
 	}

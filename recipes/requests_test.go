@@ -15,21 +15,15 @@ func (e *environment) execute(w *world, c, i int, part uint8, plain bool) {
 	done := true
 	bit := uint8(1) << (r.arg & 7)
 	switch Op(r.op) {
-	case OpCreate, OpDelete, OpClaim:
+	case OpCreate, OpDelete, OpClaim, OpEnter:
 		if e.readsEarly(w, c, r) {
 			return
 		}
-		if done = w.forms[r.arg&7].lease() && Op(r.op) == OpDelete; done {
-			e.giveBack(w, c, bit)
-		} else {
-			done = e.carryOut(w, c, r, zombie, plain)
-		}
+		done = e.carryOut(w, c, r, zombie, plain)
 	case OpAdvance:
 		done = !zombie && e.executeAdvance(w, c, r, part, plain)
 	case OpSurvey:
 		done = !zombie && e.executeSurvey(w, c, r, part)
-	case OpEnter:
-		done = e.executeEnter(w, c, r)
 	case OpList:
 		if r.flags&reqStands != 0 && !zombie {
 			e.sized(w, c)

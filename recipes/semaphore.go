@@ -235,3 +235,41 @@ func (m *Machine) abandon() []Effect {
 	}
 	return []Effect{Discard{Node: m.own.Name.Text}}
 }
+
+// enterPlan trades the own node for the leases. Its first operations are those that may fail for reasons of the protocol. Where the
+// directory of the leases is ours, its marker is written once more: the answer has its Stat, and so counts the leases.
+func (e Errand) enterPlan(v View) Plan {
+	dir := v.Leases.Writable()
+	p := planOf(0, Operation{Do: DoCheck, On: OnSize}, Operation{Do: DoDelete, On: OnOwn}, Operation{Do: DoCreate, On: OnLeases})
+	if dir != 0 && v.Brief {
+		p.dir = dir
+		p = p.and(Operation{Do: DoSet, On: OnLeaseDirectory, With: WithMarker})
+	}
+	if e.Floor && v.floor() {
+		p = p.and(Operation{Do: DoSet, On: OnDirectory, With: WithFloor})
+	}
+	return p
+}
+
+// entered takes the answer to an enter. If that has not counted the leases of the directory that was known, they are counted behind it.
+func (e Errand) entered(p Plan, a Answer) Meaning {
+	missing := a.Result == ResultNoNode
+	switch {
+	case a.Result == ResultDone && len(a.Leases) == 0:
+		return e.unknown() // it was executed, and a look-up finds the names
+	case a.Result == ResultDone && p.dir != 0 && a.Stat.Czxid == p.dir:
+		return tell(Entered{Epoch: e.Epoch, Leases: a.Leases, Taken: a.Stat.Children})
+	case a.Result == ResultDone:
+		return Meaning{Then: ThenCount, In: Entered{Epoch: e.Epoch, Leases: a.Leases}}
+	case a.At.On == OnSize && (missing || a.Result == ResultBadVersion):
+		return tell(Refused{Epoch: e.Epoch, Op: e.Op, Stale: true})
+	case a.At.On == OnOwn:
+		return e.refused(missing)
+	case missing && (a.At.On == OnLeases || a.At.On == OnLeaseDirectory):
+		return e.next(ThenMakeParents).noting(NoteGone)
+	case a.At.Do == DoSet:
+		return e.next(ThenAgain).noting(NoteShut)
+	default:
+		return e.refused(false)
+	}
+}

@@ -32,14 +32,8 @@ var shellBugs = []shellBug{
 	{shellJoinsLate, "the same, when connections break", "roles=shares,shares,shares cut=1 eager together -> stuck"},
 	// Semaphores.
 	{shellOnePlace, "looks in the queue only for what it entered with", "rules=semaphore:1:1,semaphore:1:1 cut=1 permits eager -> stuck"},
-	{shellAnySize, "enters whatever the size has become",
-		"rules=semaphore:2:2,semaphore:2:2 resize=1 permits sizes eager -> more permits taken than there are"},
 	{shellPlaceFirst, "gives its place up before it has its leases",
 		"rules=semaphore:1:1,semaphore:1:1 permits eager -> more permits taken than there are"},
-	{shellKeepsPlace, "enters and keeps its place", "rules=semaphore:1:1,semaphore:1:1 permits eager -> a node left behind"},
-	{shellAllOrNothing, "gives leases back together, or none",
-		"rules=semaphore:4:3,semaphore:4:3 remove=1 permits eager -> a node left behind"},
-	{shellFirstLease, "gives one lease back", "rules=semaphore:4:3,semaphore:4:3 remove=1 permits eager -> a node left behind"},
 	// Locks that tell of crashes.
 	{shellReadsEarly, "reads the record before it claims",
 		"roles=writer,reader cut=1 flags=detect,detect sharing detect eager -> a grant that reports a crash that never was"},
@@ -47,10 +41,8 @@ var shellBugs = []shellBug{
 	{shellTwoTransactions, "creates its nodes in two transactions", "places=pq,qp eager -> stuck"},
 	{shellOneAnew, "takes one place anew and keeps the others", "places=p,pq,qp remove=1 eager worlds=1000000 -> no way to the end"},
 	{shellClaimsOne, "claims one of its nodes", "places=pq,qp remove=1 eager -> a grant that no claim proves"},
-	{shellAllNodesOrNone, "gives up its nodes together, or none", "places=pq,qp remove=1 eager -> a node left behind"},
 	// The machine finds out that it has no place at all in one of the queues.
 	{shellTakenForWhole, "takes the nodes that it finds for all", "places=pq,qp remove=1 eager -> an end without a reason"},
-	{shellAloneInOne, "is alone if it is so in one directory", "places=pq,q eager -> a grant that no claim proves"},
 }
 
 // TestExploreReportsBugsOfTheShell holds that the explorer can fail. By default it leaves out the bugs that need more worlds than

@@ -58,13 +58,6 @@ func (d *directories) learn(dir string, m recipes.Meaning) {
 	keep(d.known, dir, m.Book(d.known[dir]))
 }
 
-// shut says that we may not write the directory's data.
-func (d *directories) shut(dir string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	keep(d.known, dir, d.known[dir].Shut())
-}
-
 // forget says that there is no such directory.
 func (d *directories) forget(dir string) {
 	d.mu.Lock()

@@ -18,43 +18,58 @@ import (
 // errand is a request of a machine's that writes, with what its plans do not say.
 type errand struct {
 	recipes.Errand
-	seat   *Seat
-	own    string   // the path of the own node, or what that of one to be created begins with
-	nodes  []string // the paths of all own nodes, if there may be several
-	writer string   // the path of the node of the writer whose place is taken
-	leaver string   // that of the node that a turnover deletes
+	seat *Seat
 
-	made     string // the path of the node that was created
-	at       string // the path at which a transaction has failed
-	unshed   error  // why the record of a holder who has released was not removed
-	attempts int
+	// Paths. What a path of a node to be created begins with counts as its path.
+	own    string   // of the own node
+	nodes  []string // of all own nodes, if there may be several, or of the leases that were made
+	writer string   // of the node of the writer whose place is taken
+	leaver string   // of the node that a turnover deletes
+	lease  string   // of each lease to be made
+
+	name             string // of an enter: what the machine calls the own node
+	permits, version int32  // of an enter
+
+	multi *multi  // of a create for several nodes
+	known []int64 // the zxids of its directories, if all may be marked
+
+	made   string // the path of the node that was created
+	at     string // the path at which a transaction has failed
+	member int    // and which of several that is
+	unshed error  // why the record of a holder who has released was not removed
+	tries  int
 }
 
 // carryOut makes one transaction after the other, until the machine can be told something.
 func (c *client) carryOut(x errand) (recipes.Input, error) {
-	for x.attempts < recipes.Tries {
+	for x.tries < recipes.Tries {
 		p := x.Plan(x.view(c))
-		a, err := c.perform(&x, &p)
+		a, err := c.perform(&x, p)
 		m := x.means(c, p, a)
 		switch m.Then {
-		case recipes.ThenTell:
-			return c.tell(&x, m.In, a, err)
+		case recipes.ThenTell, recipes.ThenCount:
+			in, err := c.tell(&x, m.In, a, err)
+			if m.Then == recipes.ThenCount {
+				return c.count(&x, in)
+			}
+			return in, err
 		case recipes.ThenMakeParents:
-			x.attempts++
-			if in, err := c.makeParentsFor(&x); err != nil {
-				return in, err
+			x.tries++
+			x.at = x.missing(a.At)
+			if err := c.makeParentsOf(&x); err != nil {
+				return notOwn(unanswered(x.Epoch, x.Op, err))
 			}
 		case recipes.ThenReadRecord:
-			x.attempts++
+			x.tries++
 			if in, err := c.readRecord(&x); in != nil {
 				return in, err
 			}
-			continue
 		case recipes.ThenAgain:
 			if a.At.On == recipes.OnRecord && a.Result != recipes.ResultNoNode {
 				x.unshed = err
 			}
-		case recipes.ThenApart: // only of a turnover, for which see there
+		case recipes.ThenApart:
+			return c.removeApart(&x)
 		}
 		x.Errand = m.Next
 	}
@@ -63,15 +78,22 @@ func (c *client) carryOut(x errand) (recipes.Input, error) {
 
 // view is what the plan of an errand depends on.
 func (x *errand) view(c *client) recipes.View {
-	v := recipes.View{Brief: x.seat.brief()}
+	t := x.seat
+	v := recipes.View{Brief: t.brief()}
 	switch {
+	case x.multi != nil:
+		x.known = x.multi.known(c, t)
+		v.All = x.known != nil
 	case x.Form == recipes.FormNode:
-		v.Plain = x.seat.single.plain.Load()
-	case x.Floor:
-		v.Token = x.seat.token(x.own)
-		fallthrough
-	case x.Op == recipes.OpCreate:
-		v.Dir = c.dirs.book(x.seat.dir)
+		v.Plain = t.single.plain.Load()
+	case x.Op == recipes.OpCreate || x.Floor:
+		v.Dir = c.dirs.book(t.dir)
+	}
+	if x.Floor {
+		v.Token = t.token(x.own)
+	}
+	if x.Op == recipes.OpEnter {
+		v.Leases = c.dirs.book(t.permits.leases)
 	}
 	return v
 }
@@ -79,24 +101,44 @@ func (x *errand) view(c *client) recipes.View {
 // means is what follows from an answer. The books have noted it.
 func (x *errand) means(c *client, p recipes.Plan, a recipes.Answer) recipes.Meaning {
 	m := x.Means(p, a)
-	if x.Form == recipes.FormNode {
+	dir := x.seat.dir
+	switch {
+	case x.Form == recipes.FormNode:
 		x.seat.single.plain.CompareAndSwap(false, m.Note == recipes.NoteShut)
-	} else {
-		c.dirs.learn(x.seat.dir, m)
+		return m
+	case m.Note == recipes.NoteShut:
+		dir = x.at
+	case m.Note == recipes.NoteGone:
+		dir = x.missing(a.At)
 	}
+	c.dirs.learn(dir, m)
 	return m
+}
+
+// missing returns the directory that an operation has missed.
+func (x *errand) missing(o recipes.Operation) string {
+	if o.Do == recipes.DoSet {
+		return x.at
+	}
+	return path.Dir(x.at)
 }
 
 // tell returns what the machine is told, and why, if that is not what it has asked for.
 func (c *client) tell(x *errand, in recipes.Input, a recipes.Answer, err error) (recipes.Input, error) {
+	t := x.seat
 	switch in := in.(type) {
 	case recipes.Created:
 		if in.Alone {
-			x.seat.drop(c, x.seat.nameOwn(x.Epoch, x.made, in.Token))
+			t.drop(c, t.nameOwn(x.Epoch, x.made, in.Token))
 		}
+	case recipes.Enqueued:
+		t.nameMembers(c, x.multi, x.Epoch, x.nodes, in.Token)
+	case recipes.Entered:
+		c.dirs.removed(t.dir, x.name, x.Floor)
+		t.nameLeases(c, x.Epoch, x.nodes)
 	case recipes.Claimed:
 		if in.Recorded {
-			x.seat.abandoned.Store(in.Abandoned)
+			t.abandoned.Store(in.Abandoned)
 		}
 	case recipes.Unknown:
 		return in, err
@@ -104,6 +146,17 @@ func (c *client) tell(x *errand, in recipes.Input, a recipes.Answer, err error) 
 		return in, c.explain(x, a, err)
 	}
 	return in, nil
+}
+
+// count tells the machine how many leases there are.
+func (c *client) count(x *errand, in recipes.Input) (recipes.Input, error) {
+	entered, ok := in.(recipes.Entered)
+	taken, err := c.taken(x.seat, false)
+	if err != nil || !ok {
+		return recipes.Unknown{Epoch: x.Epoch, Op: x.Op}, err // a look-up finds the leases, and counts
+	}
+	entered.Taken = taken
+	return entered, nil
 }
 
 // explain says more about why a request was refused.
@@ -123,70 +176,66 @@ func (c *client) explain(x *errand, a recipes.Answer, err error) error {
 	}
 }
 
-// makeParentsFor makes the directory that an errand has missed. It returns an error with an answer if it could not.
-func (c *client) makeParentsFor(x *errand) (recipes.Input, error) {
+// makeParentsOf makes the directory that an errand has missed, which is where it has failed.
+func (c *client) makeParentsOf(x *errand) error {
 	t, data := x.seat, recipes.Marker()
-	if x.Form == recipes.FormNode {
+	switch {
+	case x.multi != nil:
+		return x.multi.makeParents(c, x.member)
+	case x.Form == recipes.FormNode:
 		data = nil
 	}
-	x.at = t.dir
-	if err := c.makeParents(t.dir, data, t.acl, t.kind.Kazoo()); err != nil {
-		return unanswered(x.Epoch, x.Op, err)
+	return c.makeParents(x.at, data, t.acl, t.kind.Kazoo())
+}
+
+// removeApart deletes the nodes one by one.
+func (c *client) removeApart(x *errand) (refused recipes.Input, why error) {
+	for _, node := range x.nodes {
+		one := errand{Errand: recipes.Errand{Op: x.Op, Epoch: x.Epoch}, seat: x.seat, own: node}
+		switch in, err := c.carryOut(one); in.(type) {
+		case recipes.Unknown:
+			return in, err // all of it again, whatever the others' answers are
+		case recipes.Refused:
+			refused, why = in, err
+		}
 	}
-	return nil, nil
+	if refused != nil {
+		return refused, why
+	}
+	return recipes.Deleted{Epoch: x.Epoch}, nil
 }
 
 // perform makes the transaction of a plan. One operation that a server takes by itself is no transaction.
-func (c *client) perform(x *errand, p *recipes.Plan) (a recipes.Answer, err error) {
-	var res []zk.MultiResponse
+func (c *client) perform(x *errand, p recipes.Plan) (a recipes.Answer, err error) {
 	var outcome zkerr.Outcome
-	first := p.At(0)
-	switch single := p.Len() == 1; {
-	case single && first.Do == recipes.DoCreate:
-		x.made, err = c.conn.Create(x.path(first), x.dataOf(c, first), x.flagsOf(first), x.seat.acl)
+	var res []zk.MultiResponse
+	failed := 0
+	switch o := p.At(0); {
+	case p.Len() == 1 && x.nodes == nil && o.Do == recipes.DoCreate:
+		x.made, err = c.conn.Create(x.own, x.data(c, o), x.flags(o), x.seat.acl)
 		outcome, err = zkerr.Classify(err)
-		a.At, x.at = first, x.own
-	case single && first.Do == recipes.DoDelete && x.nodes == nil:
+	case p.Len() == 1 && x.nodes == nil && o.Do == recipes.DoDelete:
 		outcome, err = zkerr.Classify(c.conn.Delete(x.own, anyVersion))
-		a.At, x.at = first, x.own
 	default:
-		ops := make([]any, 0, p.Len()+len(x.nodes))
+		ops := make([]any, 0, p.Len()+len(x.nodes)*p.Len()+int(x.permits))
 		for i := range p.Len() {
-			ops = x.append(c, ops, p.At(i))
+			for n := range x.times(p.At(i)) {
+				ops = append(ops, x.request(c, p.At(i), n))
+			}
 		}
 		res, err = c.conn.Multi(ops...)
-		failed := zkerr.FailedOp(res)
+		failed = zkerr.FailedOp(res)
 		outcome, err = zkerr.ClassifyMulti(res, err)
-		a.At, x.at = x.failed(p, failed)
-	}
-	a.Result = resultOf(outcome, err)
-	if a.Result == recipes.ResultDone {
-		a.At = recipes.Operation{}
-		for i, r := range res {
-			if r.String != "" && p.At(i).On == recipes.OnOwn {
-				x.made = r.String
-			}
-			if r.Stat != nil {
-				a.Stat = recipes.DirectoryStat{Czxid: r.Stat.Czxid, Mzxid: r.Stat.Mzxid, Children: r.Stat.NumChildren}
-			}
-		}
-		if x.made != "" {
-			a.Node, err = x.named()
+		if outcome == zkerr.Done && len(res) < len(ops) {
+			return recipes.Answer{Result: recipes.ResultDone}, nil // and who knows what it has made
 		}
 	}
+	if a.Result = resultOf(outcome, err); a.Result == recipes.ResultDone {
+		return a, c.understand(x, p, &a, res)
+	}
+	a.At, x.member = x.which(p, failed)
+	x.at = x.path(a.At, x.member)
 	return a, err
-}
-
-// named reads the name that a server gave to a node.
-func (x *errand) named() (name events.Name, err error) {
-	if x.Form == recipes.FormNode {
-		return x.seat.single.as(), nil
-	}
-	name, ok := events.ParseName(path.Base(x.made))
-	if !ok {
-		return events.Name{}, fmt.Errorf("zkgrant: a server made %q", x.made)
-	}
-	return name, nil
 }
 
 func resultOf(outcome zkerr.Outcome, err error) recipes.Result {
@@ -199,85 +248,159 @@ func resultOf(outcome zkerr.Outcome, err error) recipes.Result {
 		return recipes.ResultNoNode
 	case errors.Is(err, zk.ErrNodeExists):
 		return recipes.ResultNodeExists
+	case errors.Is(err, zk.ErrBadVersion):
+		return recipes.ResultBadVersion
 	default:
 		return recipes.ResultRefused
 	}
 }
 
-// append adds the requests of an operation.
-func (x *errand) append(c *client, ops []any, o recipes.Operation) []any {
-	if !x.several(o) {
-		return append(ops, x.request(c, o, x.path(o)))
-	}
-	for _, node := range x.nodes {
-		ops = append(ops, x.request(c, o, node))
-	}
-	return ops
-}
-
-// several tells whether an operation stands for one on each of the own nodes.
-func (x *errand) several(o recipes.Operation) bool { return o.On == recipes.OnOwn && x.nodes != nil }
-
-func (x *errand) request(c *client, o recipes.Operation, node string) any {
-	switch o.Do {
-	case recipes.DoCreate:
-		return &zk.CreateRequest{Path: node, Data: x.dataOf(c, o), Acl: x.seat.acl, Flags: x.flagsOf(o)}
-	case recipes.DoDelete:
-		return &zk.DeleteRequest{Path: node, Version: anyVersion}
-	case recipes.DoSet:
-		return &zk.SetDataRequest{Path: node, Data: x.dataOf(c, o), Version: anyVersion}
-	default:
-		return &zk.CheckVersionRequest{Path: node, Version: anyVersion}
-	}
-}
-
-// failed returns which operation of a plan a request belongs to, and its path. -1 is none.
-func (x *errand) failed(p *recipes.Plan, request int) (recipes.Operation, string) {
-	for i := 0; i < p.Len() && request >= 0; i++ {
-		o, n := p.At(i), 1
-		if x.several(o) {
-			n = len(x.nodes)
+// understand takes what a transaction has made, and what its answer says of directories.
+func (c *client) understand(x *errand, p recipes.Plan, a *recipes.Answer, res []zk.MultiResponse) (err error) {
+	var made []string
+	for i, r := range res {
+		o, member := x.which(p, i)
+		stat := recipes.DirectoryStat{}
+		if r.Stat != nil {
+			stat = recipes.DirectoryStat{Czxid: r.Stat.Czxid, Mzxid: r.Stat.Mzxid, Children: r.Stat.NumChildren}
 		}
 		switch {
-		case request >= n:
-			request -= n
-		case x.several(o):
-			return o, x.nodes[request]
-		default:
-			return o, x.path(o)
+		case o.Do == recipes.DoCreate && (o.On == recipes.OnLeases || x.multi != nil):
+			made = append(made, r.String)
+		case o.Do == recipes.DoCreate && o.On == recipes.OnOwn:
+			x.made = r.String
+		case o.Do != recipes.DoSet:
+		case x.multi != nil:
+			a.Stats = append(a.Stats, stat)
+			if r.Stat != nil {
+				c.dirs.saw(x.multi.members[member].dir, r.Stat)
+			}
+		case a.Stat == recipes.DirectoryStat{}:
+			a.Stat = stat
 		}
 	}
-	return recipes.Operation{}, x.own
+	switch {
+	case x.multi != nil:
+		x.nodes, a.Known = made, x.known
+		a.Nodes, err = namesIn(made)
+	case made != nil:
+		x.nodes = made
+		for _, lease := range made {
+			a.Leases = append(a.Leases, x.seat.permits.nameOf(lease))
+		}
+	case x.Form == recipes.FormNode:
+		a.Node = x.seat.single.as()
+	case x.made != "":
+		a.Node, err = nameIn(x.made)
+	}
+	return err
+}
+
+// nameIn reads the name that a server gave to a node, and namesIn those of a multi-lock's nodes.
+func nameIn(made string) (events.Name, error) {
+	name, ok := events.ParseName(path.Base(made))
+	if !ok {
+		return events.Name{}, fmt.Errorf("zkgrant: a server made %q", made)
+	}
+	return name, nil
+}
+
+func namesIn(made []string) (names []events.Name, _ error) {
+	for i, node := range made {
+		name, err := nameIn(node)
+		if err != nil {
+			return nil, err
+		}
+		name.Text = recipes.MemberName(i, name.Text)
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+// times returns how many requests an operation stands for.
+func (x *errand) times(o recipes.Operation) int {
+	switch {
+	case o.On == recipes.OnLeases:
+		return int(x.permits)
+	case x.multi != nil, o.On == recipes.OnOwn && x.nodes != nil:
+		return len(x.nodes)
+	default:
+		return 1
+	}
+}
+
+// which returns which operation of a plan a request belongs to, and which of several it is there. -1 is none.
+func (x *errand) which(p recipes.Plan, request int) (o recipes.Operation, member int) {
+	for i := 0; i < p.Len() && request >= 0; i++ {
+		n := x.times(p.At(i))
+		if request < n {
+			return p.At(i), request
+		}
+		request -= n
+	}
+	return recipes.Operation{}, 0
+}
+
+// request returns the request of an operation, or one of those that it stands for.
+func (x *errand) request(c *client, o recipes.Operation, member int) any {
+	node, version := x.path(o, member), int32(anyVersion)
+	switch o.Do {
+	case recipes.DoCreate:
+		acl := x.seat.acl
+		if x.multi != nil {
+			acl = x.multi.members[member].acl
+		}
+		return &zk.CreateRequest{Path: node, Data: x.data(c, o), Acl: acl, Flags: x.flags(o)}
+	case recipes.DoDelete:
+		return &zk.DeleteRequest{Path: node, Version: version}
+	case recipes.DoSet:
+		return &zk.SetDataRequest{Path: node, Data: x.data(c, o), Version: version}
+	default:
+		if o.On == recipes.OnSize {
+			version = x.version
+		}
+		return &zk.CheckVersionRequest{Path: node, Version: version}
+	}
 }
 
 // path returns where an operation is to be made.
-func (x *errand) path(o recipes.Operation) string {
-	switch o.On {
-	case recipes.OnDirectory:
-		return x.seat.dir
-	case recipes.OnRecord:
-		return x.seat.recordPath()
-	case recipes.OnWriter:
+func (x *errand) path(o recipes.Operation, member int) string {
+	switch t := x.seat; {
+	case o.On == recipes.OnDirectory && x.multi != nil:
+		return x.multi.members[member].dir
+	case o.On == recipes.OnDirectory:
+		return t.dir
+	case o.On == recipes.OnRecord:
+		return t.recordPath()
+	case o.On == recipes.OnWriter:
 		return x.writer
-	case recipes.OnLeaver:
+	case o.On == recipes.OnLeaver:
 		return x.leaver
+	case o.On == recipes.OnSize:
+		return t.permits.size
+	case o.On == recipes.OnLeases:
+		return x.lease
+	case o.On == recipes.OnLeaseDirectory:
+		return t.permits.leases
+	case x.nodes != nil:
+		return x.nodes[member]
 	default:
 		return x.own
 	}
 }
 
-func (x *errand) flagsOf(o recipes.Operation) int32 {
+func (x *errand) flags(o recipes.Operation) int32 {
 	switch {
 	case o.On == recipes.OnRecord:
 		return zk.FlagPersistent
-	case x.Form == recipes.FormQueue:
-		return zk.FlagEphemeral | zk.FlagSequence
-	default:
+	case x.Form == recipes.FormPlace || x.Form == recipes.FormNode:
 		return zk.FlagEphemeral
+	default:
+		return zk.FlagEphemeral | zk.FlagSequence
 	}
 }
 
-func (x *errand) dataOf(c *client, o recipes.Operation) []byte {
+func (x *errand) data(c *client, o recipes.Operation) []byte {
 	switch {
 	case o.With == recipes.WithMarker:
 		return recipes.Marker()

@@ -10,7 +10,6 @@ import (
 
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
-	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // This file is about the leases of a semaphore that are there already: giving them back, and finding them.
@@ -18,32 +17,9 @@ import (
 // giveBack deletes the leases, together, so that the server has one transaction. A single
 // one that is gone already would undo all of it, so then they are deleted one by one.
 func (c *client) giveBack(t *Seat, e recipes.Delete, leases []string) (recipes.Input, error) {
-	ops := make([]any, len(leases))
-	for i, lease := range leases {
-		ops[i] = &zk.DeleteRequest{Path: lease, Version: anyVersion}
-	}
-	outcome, err := zkerr.ClassifyMulti(c.conn.Multi(ops...))
-	switch {
-	case outcome == zkerr.Done:
-		return recipes.Deleted{Epoch: e.Epoch}, nil
-	case outcome == zkerr.Unknown || zkerr.Unsettled(err):
-		return classified(e.Epoch, recipes.OpDelete, outcome, err)
-	}
-	var failed error
-	for _, lease := range leases {
-		outcome, err := zkerr.Classify(c.conn.Delete(lease, anyVersion))
-		switch {
-		case outcome == zkerr.Done || errors.Is(err, zk.ErrNoNode):
-		case outcome == zkerr.Unknown || zkerr.Unsettled(err):
-			return classified(e.Epoch, recipes.OpDelete, outcome, err) // all of it again, whatever the others' answers are
-		default:
-			failed = t.layout.blame(lease, err)
-		}
-	}
-	if failed != nil {
-		return classified(e.Epoch, recipes.OpDelete, zkerr.Refused, failed)
-	}
-	return recipes.Deleted{Epoch: e.Epoch}, nil
+	return c.carryOut(errand{
+		Errand: recipes.Errand{Op: recipes.OpDelete, Epoch: e.Epoch, Form: recipes.FormSeveral}, seat: t, own: leases[0], nodes: leases,
+	})
 }
 
 // listSemaphore is list for a semaphore's queue. If the GUID is not in it and there may be leases, these are

@@ -2,7 +2,6 @@ package session
 
 import (
 	"errors"
-	"fmt"
 	"path"
 	"slices"
 	"sync"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
-	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // This file is about multi-locks: a node in each of several directories, all made in one transaction and bearing one
@@ -148,92 +146,29 @@ func (t *Seat) nameMembers(c *client, m *multi, epoch recipes.Epoch, own []strin
 	t.drop(c, t.nameOwn(epoch, first, born))
 }
 
-// create makes all nodes in one transaction, and any directory that is missing. Where all directories are ours, and were empty
-// the last time, their markers tell whether the nodes are alone in each.
 func (m *multi) create(c *client, t *Seat, epoch recipes.Epoch, id string) (recipes.Input, error) {
-	for tries := 0; tries < reaped; {
-		ops, ours := m.creating(c, t, id)
-		res, err := c.conn.Multi(ops...)
-		failed := zkerr.FailedOp(res)
-		outcome, err := zkerr.ClassifyMulti(res, err)
-		if failed >= 0 {
-			err = m.refusedAt(failed%len(m.members), err)
-		}
-		switch {
-		case outcome == zkerr.Done:
-			return m.joined(c, t, epoch, res, ours)
-		case errors.Is(err, zk.ErrNoNode) && failed >= 0:
-			tries++
-			if err := m.makeParents(c, failed%len(m.members)); err != nil {
-				return unanswered(epoch, recipes.OpCreate, err)
-			}
-		case outcome == zkerr.Refused && failed >= len(m.members) && !zkerr.Unsettled(err):
-			c.dirs.shut(m.members[failed-len(m.members)].dir) // and then there is one marker less, until there is none
-		default:
-			return classified(epoch, recipes.OpCreate, outcome, err)
-		}
+	nodes := make([]string, len(m.members))
+	for i, p := range m.members {
+		nodes[i] = path.Join(p.dir, head(p.kind, id)+p.kind.Marker())
 	}
-	return recipes.Refused{Epoch: epoch, Op: recipes.OpCreate},
-		fmt.Errorf("the directories of a multi-lock at %s are deleted as often as they are made: %w", t.dir, zk.ErrNoNode)
+	return c.carryOut(errand{
+		Errand: recipes.Errand{Op: recipes.OpCreate, Epoch: epoch, Form: recipes.FormSeveral}, seat: t, own: nodes[0], nodes: nodes, multi: m,
+	})
 }
 
-// creating returns the operations of a create: the nodes, and behind them the markers, if all directories can have one. These
-// are known by the zxids returned then.
-func (m *multi) creating(c *client, t *Seat, id string) (ops []any, ours []int64) {
-	ops = make([]any, 0, 2*len(m.members))
-	data := t.dataIn(c)
-	for _, p := range m.members {
-		ops = append(ops, &zk.CreateRequest{
-			Path: path.Join(p.dir, head(p.kind, id)+p.kind.Marker()), Data: data, Acl: p.acl, Flags: zk.FlagEphemeral | zk.FlagSequence,
-		})
-	}
-	if !m.marks(len(data)) {
-		return ops, nil
+// known returns the zxids of the directories, if all of them are ours, were empty the last time, and can be marked in one request.
+func (m *multi) known(c *client, t *Seat) (dirs []int64) {
+	if !m.marks(len(t.dataIn(c))) {
+		return nil
 	}
 	for _, p := range m.members {
-		czxid := c.dirs.book(p.dir).Markable()
-		if czxid == 0 {
-			return ops[:len(m.members)], nil // who is not known to be alone everywhere lists
+		dir := c.dirs.book(p.dir).Markable()
+		if dir == 0 {
+			return nil
 		}
-		ours = append(ours, czxid)
-		ops = append(ops, &zk.SetDataRequest{Path: p.dir, Data: recipes.Marker(), Version: anyVersion})
+		dirs = append(dirs, dir)
 	}
-	return ops, ours
-}
-
-// joined reads the answer to a create. Everything in it is of one transaction: that a directory has one child is
-// said of the moment in which all nodes were made, and so is the zxid.
-func (m *multi) joined(c *client, t *Seat, epoch recipes.Epoch, res []zk.MultiResponse, ours []int64) (recipes.Input, error) {
-	unnamed := recipes.Unknown{Epoch: epoch, Op: recipes.OpCreate} // they were made, and a look-up finds the names
-	if len(res) < len(m.members)+len(ours) {
-		return unnamed, nil
-	}
-	joined := recipes.Enqueued{Epoch: epoch, Alone: ours != nil}
-	own := make([]string, len(m.members))
-	for i := range m.members {
-		own[i] = res[i].String
-		name, ok := events.ParseName(path.Base(own[i]))
-		if !ok {
-			return unnamed, fmt.Errorf("zkgrant: a server made %q", own[i])
-		}
-		name.Text = recipes.MemberName(i, name.Text)
-		joined.Nodes = append(joined.Nodes, name)
-	}
-	for i, czxid := range ours {
-		stat := res[len(m.members)+i].Stat
-		if stat == nil {
-			joined.Alone = false
-			continue
-		}
-		c.dirs.saw(m.members[i].dir, stat)
-		joined.Alone = joined.Alone && stat.NumChildren == 1 && stat.Czxid == czxid
-		joined.Token = stat.Mzxid
-	}
-	if !joined.Alone {
-		joined.Token = 0
-	}
-	t.nameMembers(c, m, epoch, own, joined.Token)
-	return joined, nil
+	return dirs
 }
 
 // makeParents makes the directory that a create has missed, and those behind it that nobody knows: the ones before it

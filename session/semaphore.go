@@ -2,7 +2,6 @@ package session
 
 import (
 	"errors"
-	"fmt"
 	"path"
 	"strconv"
 	"strings"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
-	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // This file is about semaphores, in the layout of Curator's InterProcessSemaphoreV2:
@@ -139,93 +137,14 @@ func (c *client) armed(node string, fires uint32, err error) {
 	}
 }
 
-// enter makes the transaction. Its first operations are those that may fail for reasons
-// of the protocol.
+// enter trades the own node for the leases.
 func (c *client) enter(t *Seat, e recipes.Enter, id string) (recipes.Input, error) {
 	own := t.at(e.Node)
 	c.dirs.leaves(t.dir, e.Node, e.Floor) // before anybody can hear that it is gone
-	for range reaped {
-		ours := c.dirs.book(t.permits.leases).Writable()
-		ops, count, floor := t.entering(c, e, own, id, ours != 0)
-		res, err := c.conn.Multi(ops...)
-		failed := zkerr.FailedOp(res)
-		outcome, err := zkerr.ClassifyMulti(res, err)
-		missing := errors.Is(err, zk.ErrNoNode)
-		switch {
-		case outcome == zkerr.Done:
-			return c.entered(t, e, res, count, ours)
-		case outcome == zkerr.Refused && failed == opSize && (missing || errors.Is(err, zk.ErrBadVersion)):
-			return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpEnter, Stale: true}, err
-		case missing && failed == opOwn:
-			return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpEnter, Missing: true}, err
-		case missing && failed > opOwn && failed != floor:
-			c.dirs.forget(t.permits.leases)
-			if err := c.makeParents(t.permits.leases, recipes.Marker(), t.acl, false); err != nil {
-				return notOwn(unanswered(e.Epoch, recipes.OpEnter, err))
-			}
-		case outcome == zkerr.Refused && failed > opOwn && failed == count && !zkerr.Unsettled(err):
-			c.dirs.shut(t.permits.leases)
-		case outcome == zkerr.Refused && failed > opOwn && failed == floor && !zkerr.Unsettled(err):
-			c.dirs.shut(t.dir)
-		default:
-			return notOwn(classified(e.Epoch, recipes.OpEnter, outcome, err))
-		}
-	}
-	return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpEnter},
-		fmt.Errorf("%s is deleted as often as it is made: %w", t.permits.leases, zk.ErrNoNode)
-}
-
-// Where the operations of an enter stand that may fail.
-const (
-	opSize = iota
-	opOwn
-)
-
-// entering returns the operations of an enter, and which of them counts the leases and which leaves the floor, or -1.
-// Where the directory of the leases is ours, its marker is written once more: the answer has its Stat.
-func (t *Seat) entering(c *client, e recipes.Enter, own, id string, ours bool) (ops []any, count, floor int) {
-	count, floor = -1, -1
-	ops = append(make([]any, 0, e.Permits+4),
-		&zk.CheckVersionRequest{Path: t.permits.size, Version: e.Version},
-		&zk.DeleteRequest{Path: own, Version: anyVersion})
-	token := t.token(own)
-	prefix, data := path.Join(t.permits.leases, leaseHead(id, token)), t.dataIn(c)
-	for range e.Permits {
-		ops = append(ops, &zk.CreateRequest{Path: prefix, Data: data, Acl: t.acl, Flags: zk.FlagEphemeral | zk.FlagSequence})
-	}
-	if ours && t.brief() {
-		count = len(ops)
-		ops = append(ops, &zk.SetDataRequest{Path: t.permits.leases, Data: recipes.Marker(), Version: anyVersion})
-	}
-	if e.Floor && token != 0 && c.dirs.book(t.dir).Writable() != 0 && t.brief() {
-		floor = len(ops)
-		ops = append(ops, &zk.SetDataRequest{Path: t.dir, Data: recipes.FloorData(token), Version: anyVersion})
-	}
-	return ops, count, floor
-}
-
-// entered reads the answer. If that has not counted the leases of the directory that was known, they are counted behind it.
-func (c *client) entered(t *Seat, e recipes.Enter, res []zk.MultiResponse, count int, ours int64) (recipes.Input, error) {
-	if len(res) < opOwn+1+int(e.Permits) {
-		return recipes.Unknown{Epoch: e.Epoch, Op: recipes.OpEnter}, nil // it was executed, and a look-up finds the names
-	}
-	c.dirs.removed(t.dir, e.Node, e.Floor)
-	leases := make([]string, e.Permits)
-	entered := recipes.Entered{Epoch: e.Epoch, Leases: make([]string, e.Permits)}
-	for i := range leases {
-		leases[i] = res[opOwn+1+i].String
-		entered.Leases[i] = t.permits.nameOf(leases[i])
-	}
-	t.nameLeases(c, e.Epoch, leases)
-	if count >= 0 && count < len(res) && res[count].Stat != nil && res[count].Stat.Czxid == ours {
-		entered.Taken = res[count].Stat.NumChildren
-		return entered, nil
-	}
-	var err error
-	if entered.Taken, err = c.taken(t, false); err != nil {
-		return recipes.Unknown{Epoch: e.Epoch, Op: recipes.OpEnter}, err // a look-up finds the leases, and counts
-	}
-	return entered, nil
+	return c.carryOut(errand{
+		Errand: recipes.Errand{Op: recipes.OpEnter, Epoch: e.Epoch, Floor: e.Floor}, seat: t, own: own, name: e.Node,
+		lease: path.Join(t.permits.leases, leaseHead(id, t.token(own))), permits: e.Permits, version: e.Version,
+	})
 }
 
 // leaseHead is what the names of an attempt's leases begin with. The token is 0 if it is not known.

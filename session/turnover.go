@@ -65,7 +65,7 @@ func (c *client) turnOver(w *turnover) (left, entered said, _ error) {
 	if p.Len() == 0 {
 		return c.oneByOne(w)
 	}
-	a, err := c.perform(&x, &p)
+	a, err := c.perform(&x, p)
 	m := x.means(c, p, a)
 	if m.Then == recipes.ThenApart {
 		return c.oneByOne(w)
