@@ -121,6 +121,8 @@ func (e Errand) claimPlan() Plan {
 func (e Errand) claimed(a Answer) Meaning {
 	done, record := a.Result == ResultDone, a.At.On == OnRecord
 	switch {
+	case e.Form == FormNode && done:
+		return e.next(ThenLook)
 	case e.Record == RecordNothing && done:
 		return tell(Claimed{Epoch: e.Epoch})
 	case e.Record == RecordMade && done, e.Record == RecordRead && record && a.Result == ResultNoNode:

@@ -6,7 +6,7 @@ import "github.com/zkgrant/zkgrant/events"
 // symbols, and its Means says what follows from the answer: what the machine is told, what becomes of the book of a directory, or that there is
 // another plan to try. The session makes the transactions at a server, and the explorer makes the same ones in its worlds.
 
-// Tries bounds how often an errand has something made that is missing. The server removes a container that is empty, which can happen right
+// Tries bounds how many transactions an errand makes, each with something made before it that was missing. The server removes a container that is empty, which can happen right
 // behind its creation. To happen again and again takes a program that deletes on purpose.
 const Tries = 10
 
@@ -18,6 +18,7 @@ type Errand struct {
 	Floor  bool      // of Delete and Enter
 	Clean  bool      // of Delete
 	Record Recording // of Claim
+	Doubts bool      // of Delete: the one node may be another contender's by now
 	Turns  bool      // of Create: another contender's delete comes first, in the same transaction
 
 	stays bool // the record may not be removed, though the holder has released
@@ -170,6 +171,9 @@ func (e Errand) createPlan(v View) Plan {
 
 // deletePlan deletes the own node, and leaves a floor, and takes the record along, if it should.
 func (e Errand) deletePlan(v View) Plan {
+	if e.Doubts {
+		return planOf(0, Operation{Do: DoCheck, On: OnDirectory}) // a write through the quorum that changes nothing
+	}
 	p := planOf(0, Operation{Do: DoDelete, On: OnOwn})
 	if e.Clean {
 		p = p.and(Operation{Do: DoDelete, On: OnRecord})
@@ -231,6 +235,7 @@ const (
 	ThenMakeParents             // the same, when what is missing of the directory has been made
 	ThenReadRecord              // the machine is told what the record says
 	ThenApart                   // the parts are made one after the other: of a turnover, or one of several nodes after the other
+	ThenLook                    // it is looked whose the one node is
 	ThenCount                   // the machine is told, and how many leases there are
 )
 
@@ -291,6 +296,8 @@ func (e Errand) Means(p Plan, a Answer) Meaning {
 		return e.created(p, a)
 	case e.Op == OpCreate:
 		return e.notCreated(p, a)
+	case e.Doubts && (a.Result == ResultDone || a.Result == ResultNoNode): // no directory is an answer of the quorum, too
+		return e.next(ThenLook)
 	case e.Op == OpDelete && a.Result == ResultDone:
 		left := a.Stat
 		left.Children++ // our own node, which went in the same transaction
@@ -360,7 +367,7 @@ func (e Errand) notDeleted(a Answer) Meaning {
 		return e.next(ThenApart) // one that is gone has undone all of it
 	case a.At.On == OnOwn && missing:
 		return e.deleted() // by an earlier try; or it was lost, and a record stays
-	case a.At.On == OnDirectory:
+	case a.At.Do == DoSet:
 		return e.next(ThenAgain).noting(NoteShut)
 	case a.At.On == OnRecord: // without one there is nothing else to do
 		e.Clean, e.stays = false, !missing

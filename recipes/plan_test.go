@@ -61,6 +61,7 @@ func TestWhatARequestMeans(t *testing.T) {
 		{Errand{Op: OpClaim}, known, "check own"},
 		{Errand{Op: OpClaim, Record: RecordMade}, known, "check own, create record"},
 		{Errand{Op: OpClaim, Record: RecordRead}, known, "check own, check record"},
+		{Errand{Op: OpDelete, Form: FormNode, Doubts: true}, known, "check directory"},
 		{Errand{Op: OpEnter}, known, "check size, delete own, create leases"},
 		{Errand{Op: OpEnter, Floor: true}, rich, "check size, delete own, create leases, set lease directory marker, set directory floor"},
 		{Errand{Op: OpEnter, Floor: true}, View{Dir: ourDir, Leases: ourDir, Token: 40}, "check size, delete own, create leases"},
@@ -190,6 +191,28 @@ func TestWhatTheBookNotes(t *testing.T) {
 	} {
 		if b := c.m.Book(ourDir); b != c.want {
 			t.Errorf("%+v: %+v, want %+v", c.m, b, c.want)
+		}
+	}
+}
+
+// TestWhoseTheOneNodeIs: a claim, and a delete of which a contender is in doubt, depend on a look behind the transaction.
+func TestWhoseTheOneNodeIs(t *testing.T) {
+	claim := Errand{Op: OpClaim, Epoch: 1, Form: FormNode}
+	doubts, sure := Errand{Op: OpDelete, Epoch: 1, Form: FormNode, Doubts: true}, Errand{Op: OpDelete, Epoch: 1, Form: FormNode}
+	for _, c := range []struct{ got, want Meaning }{
+		{claim.Means(claim.Plan(View{}), Answer{Result: ResultDone}), claim.next(ThenLook)},
+		{claim.Means(claim.Plan(View{}), Answer{Result: ResultNoNode, At: Operation{Do: DoCheck, On: OnOwn}}), claim.refused(true)},
+		{claim.Looked(true), tell(Claimed{Epoch: 1})},
+		{claim.Looked(false), claim.refused(true)},
+		{doubts.Means(doubts.Plan(View{}), Answer{Result: ResultDone}), doubts.next(ThenLook)},
+		{doubts.Means(doubts.Plan(View{}), Answer{Result: ResultNoNode, At: Operation{Do: DoCheck, On: OnDirectory}}), doubts.next(ThenLook)},
+		{doubts.Means(doubts.Plan(View{}), Answer{Result: ResultRefused, At: Operation{Do: DoCheck, On: OnDirectory}}), doubts.refused(false)},
+		{doubts.Looked(true), sure.next(ThenAgain)},
+		{doubts.Looked(false), tell(Deleted{1})},
+		{sure.Means(sure.Plan(View{}), Answer{Result: ResultNoNode, At: Operation{Do: DoDelete, On: OnOwn}}), tell(Deleted{1})},
+	} {
+		if c.got != c.want {
+			t.Errorf("%+v, want %+v", c.got, c.want)
 		}
 	}
 }

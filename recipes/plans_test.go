@@ -27,7 +27,9 @@ func (e *environment) errand(w *world, cl *client, r *request) Errand {
 			x.Floor = x.Floor && cl.tenure.Floor()
 		}
 	case OpClaim:
-		x.Record = Recording(r.mask & maskRecord)
+		if x.Record = Recording(r.mask & maskRecord); e.single {
+			x.Form = FormNode
+		}
 	case OpEnter:
 		x.Floor = r.flags&reqFloor != 0
 	default:
@@ -57,8 +59,12 @@ func (e *environment) carryOut(w *world, c int, r *request, zombie, closed bool)
 			return true
 		}
 		m := x.Means(p, a)
-		if m.Then == ThenReadRecord {
+		switch m.Then {
+		case ThenReadRecord:
 			m = e.readRecord(w, r, x)
+		case ThenLook: // each node has a name of its own here
+			m = x.Looked(w.past[0]&(1<<(r.arg&7)) != 0)
+		default:
 		}
 		v.Dir = m.Book(v.Dir)
 		if m.Note == NoteGone || m.Note == NoteSeen {

@@ -36,3 +36,20 @@ func (e Errand) notTaken(a Answer) Meaning {
 		return e.refused(false)
 	}
 }
+
+// Looked takes whose the one node is. It was looked for behind a transaction, in the state that this has seen or in a later one. For
+// a claim it is the contender's own if it is the one that it made: if it is there now it was there then. For a delete of which it is in
+// doubt, a node of the session is: it has one contender at a time that may have made one, see [OwnerBook].
+func (e Errand) Looked(own bool) Meaning {
+	switch {
+	case e.Op == OpClaim && own:
+		return tell(Claimed{Epoch: e.Epoch})
+	case e.Op == OpClaim:
+		return e.refused(true)
+	case own:
+		e.Doubts = false
+		return e.next(ThenAgain)
+	default:
+		return e.deleted()
+	}
+}

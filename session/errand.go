@@ -37,12 +37,11 @@ type errand struct {
 	at     string // the path at which a transaction has failed
 	member int    // and which of several that is
 	unshed error  // why the record of a holder who has released was not removed
-	tries  int
 }
 
 // carryOut makes one transaction after the other, until the machine can be told something.
 func (c *client) carryOut(x errand) (recipes.Input, error) {
-	for x.tries < recipes.Tries {
+	for range recipes.Tries {
 		p := x.Plan(x.view(c))
 		a, err := c.perform(&x, p)
 		m := x.means(c, p, a)
@@ -54,14 +53,17 @@ func (c *client) carryOut(x errand) (recipes.Input, error) {
 			}
 			return in, err
 		case recipes.ThenMakeParents:
-			x.tries++
 			x.at = x.missing(a.At)
 			if err := c.makeParentsOf(&x); err != nil {
 				return notOwn(unanswered(x.Epoch, x.Op, err))
 			}
 		case recipes.ThenReadRecord:
-			x.tries++
 			if in, err := c.readRecord(&x); in != nil {
+				return in, err
+			}
+		case recipes.ThenLook:
+			var in recipes.Input
+			if m, in, err = c.lookAt(&x); in != nil {
 				return in, err
 			}
 		case recipes.ThenAgain:

@@ -125,56 +125,38 @@ func (c *client) read(t *Seat, watch bool) (data []byte, stat *zk.Stat, err erro
 	}
 }
 
-// claimSingle writes through the quorum on condition that there is a node, and then looks whether
-// that is still the seat's. It is read in the state that the write has seen, or in a later
-// one, so if it is there now it was there then.
-func (c *client) claimSingle(t *Seat, e recipes.Claim) (recipes.Input, error) {
-	node := t.single.node
-	outcome, err := zkerr.ClassifyMulti(c.conn.Multi(&zk.CheckVersionRequest{Path: node, Version: anyVersion}))
-	var stat *zk.Stat
-	if outcome == zkerr.Done {
-		var there bool
-		there, stat, err = c.conn.Exists(node)
-		if outcome, err = zkerr.Classify(err); outcome == zkerr.Done && (!there || stat.Czxid != t.token(node)) {
-			outcome, err = zkerr.Refused, zk.ErrNoNode
-		}
-	}
-	if outcome == zkerr.Done {
-		return recipes.Claimed{Epoch: e.Epoch}, nil
-	}
-	return classified(e.Epoch, recipes.OpClaim, outcome, err)
-}
-
 // removeSingle deletes the node if it is the seat's.
 func (c *client) removeSingle(t *Seat, e recipes.Delete) (recipes.Input, error) {
-	node := t.single.node
 	if !c.claimants.is(t) {
 		return recipes.Deleted{Epoch: e.Epoch}, nil
 	}
-	if t.single.deleteUnknown.Load() || t.single.uncertain.Load() {
-		outcome, err := c.barrier(t.dir)
-		var there bool
-		var stat *zk.Stat
-		if outcome == zkerr.Done {
-			there, stat, err = c.conn.Exists(node)
-			outcome, err = zkerr.Classify(err)
-		}
-		switch {
-		case outcome != zkerr.Done:
-			return classified(e.Epoch, recipes.OpDelete, outcome, err)
-		case !there || stat.EphemeralOwner != c.link.Session():
-			return recipes.Deleted{Epoch: e.Epoch}, nil
-		}
-	}
-	err := c.conn.Delete(node, anyVersion)
-	if err == nil || errors.Is(err, zk.ErrNoNode) {
-		return recipes.Deleted{Epoch: e.Epoch}, nil
-	}
-	in, err := unanswered(e.Epoch, recipes.OpDelete, err)
+	doubts := t.single.deleteUnknown.Load() || t.single.uncertain.Load()
+	in, err := c.carryOut(errand{
+		Errand: recipes.Errand{Op: recipes.OpDelete, Epoch: e.Epoch, Form: recipes.FormNode, Doubts: doubts}, seat: t, own: t.single.node,
+	})
 	if _, unknown := in.(recipes.Unknown); unknown {
 		t.single.deleteUnknown.Store(true)
 	}
 	return in, err
+}
+
+// lookAt looks whose the one node is. It returns an answer if there is one now.
+func (c *client) lookAt(x *errand) (recipes.Meaning, recipes.Input, error) {
+	there, stat, err := c.conn.Exists(x.own)
+	if outcome, err := zkerr.Classify(err); outcome != zkerr.Done {
+		in, err := classified(x.Epoch, x.Op, outcome, err)
+		return recipes.Meaning{}, in, err
+	}
+	own := there && stat.Czxid == x.seat.token(x.own)
+	if x.Op == recipes.OpDelete {
+		own = there && stat.EphemeralOwner == c.link.Session()
+	}
+	m := x.Looked(own)
+	if m.Then != recipes.ThenTell {
+		return m, nil, nil
+	}
+	in, err := c.tell(x, m.In, recipes.Answer{}, zk.ErrNoNode)
+	return m, in, err
 }
 
 // Ephemeral tells whether a session owns the node. Containers and nodes with a time to live have
@@ -206,7 +188,9 @@ func (l *single) watch(c *client, t *Seat, e recipes.Watch) (recipes.Input, erro
 }
 
 func (l *single) claim(c *client, t *Seat, e recipes.Claim) (recipes.Input, error) {
-	in, err := c.claimSingle(t, e)
+	in, err := c.carryOut(errand{
+		Errand: recipes.Errand{Op: recipes.OpClaim, Epoch: e.Epoch, Form: recipes.FormNode}, seat: t, own: t.single.node,
+	})
 	return c.heard(t, in, err)
 }
 
