@@ -19,7 +19,7 @@ type bounded struct {
 func (m bounded) on(s *Session) {
 	s.unbound(m.seat)
 	at := actors.TimeOf(m.by)
-	s.deadlines[m.seat] = deadline{at, time.AfterFunc(time.Until(at), func() { s.actor.Post(overdue{m.seat, m.by}) })}
+	s.deadlines[m.seat] = deadline{at, time.AfterFunc(time.Until(at), func() { s.actor.Post(overdue(m)) })}
 }
 
 // overdue: the moment has come.
