@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
@@ -89,3 +90,6 @@ func (c *client) found(node string, reader *Seat, stat *zk.Stat, err error) {
 		c.verify(t) // it knows whether the reading is older than its node
 	}
 }
+
+// as is the node for the machine.
+func (l *single) as() events.Name { return events.Name{Text: l.name, Kind: events.KindUnfair} }

@@ -87,3 +87,50 @@ func (c *client) findLeases(t *Seat, listed recipes.Listed, id string) (recipes.
 	listed.Own.Name = events.Name{Text: t.permits.nameOf(leases[0])}
 	return listed, nil
 }
+
+// survey asks in one flight how many permits there are and how many leases, and with Watch,
+// whether the own node is still there.
+func (c *client) survey(t *Seat, e recipes.Survey) (recipes.Input, error) {
+	surveyed := recipes.Surveyed{Epoch: e.Epoch}
+	var wait sync.WaitGroup
+	var unsized, uncounted, unplaced error
+	wait.Go(func() { surveyed.Size, surveyed.Version, unsized = c.size(t) })
+	wait.Go(func() { surveyed.Taken, uncounted = c.taken(t, e.Watch) })
+	if e.Watch && e.Node != "" {
+		_, unplaced = c.observe(t.at(e.Node), t)
+	}
+	wait.Wait()
+	switch {
+	case errors.Is(unplaced, zk.ErrNoNode):
+		return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpSurvey, Missing: true}, unplaced
+	case errors.Is(unsized, ErrSizeNode):
+		return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpSurvey}, unsized
+	}
+	for _, err := range [...]error{unsized, uncounted, unplaced} {
+		if err != nil {
+			return notOwn(unanswered(e.Epoch, recipes.OpSurvey, err))
+		}
+	}
+	return surveyed, nil
+}
+
+// enter trades the own node for the leases.
+func (c *client) enter(t *Seat, e recipes.Enter, id string) (recipes.Input, error) {
+	own := t.at(e.Node)
+	c.dirs.leaves(t.dir, e.Node, e.Floor) // before anybody can hear that it is gone
+	return c.carryOut(errand{
+		Errand: recipes.Errand{Op: recipes.OpEnter, Epoch: e.Epoch, Floor: e.Floor}, seat: t, own: own, name: e.Node,
+		lease: path.Join(t.permits.leases, leaseHead(id, t.token(own))), permits: e.Permits, version: e.Version,
+	})
+}
+
+func (p *permits) list(c *client, t *Seat, e recipes.List, id string, found []*names) (recipes.Input, error) {
+	return c.listSemaphore(t, e, id, found[0])
+}
+
+func (p *permits) remove(c *client, t *Seat, e recipes.Delete) (recipes.Input, error) {
+	if leases := t.nodes(t.at(e.Node)); len(leases) > 1 {
+		return c.giveBack(t, e, leases)
+	}
+	return c.remove(t, e)
+}

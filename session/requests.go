@@ -3,58 +3,20 @@ package session
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"path"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
-	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // The requests, each in terms of the client's blocking calls. They run in
 // goroutines of their own and return the answer for the machine; nil is none.
 
-// anyVersion makes the server not compare versions.
-const anyVersion = -1
-
-// reaped bounds how often something is made, or read, that somebody deletes as often.
-const reaped = recipes.Tries
-
 // create makes the own node, and the directory if there is none.
 func (c *client) create(t *Seat, epoch recipes.Epoch, id string) (recipes.Input, error) {
 	return c.carryOut(errand{Errand: recipes.Errand{Op: recipes.OpCreate, Epoch: epoch}, seat: t, own: t.prefix(id)})
-}
-
-// makeParents makes the directory, with the data, and whatever is missing above it, as
-// containers, which the server removes when they are empty; as plain nodes where
-// the server has no containers, or if they are to stay. Kazoo needs that: its lock makes its directory once, and
-// fails from then on if that goes.
-func (c *client) makeParents(dir string, data []byte, acl []zk.ACL, stay bool) error {
-	err := c.makeDirectory(dir, data, acl, stay)
-	switch {
-	case errors.Is(err, zk.ErrNoNode) && dir != "/":
-		if err := c.makeParents(path.Dir(dir), nil, acl, stay); err != nil {
-			return err
-		}
-		return c.makeParents(dir, data, acl, stay)
-	case errors.Is(err, zk.ErrNodeExists):
-		return nil
-	default:
-		return err
-	}
-}
-
-func (c *client) makeDirectory(dir string, data []byte, acl []zk.ACL, stay bool) error {
-	if !stay {
-		_, err := c.conn.CreateContainer(dir, data, zk.FlagContainer, acl)
-		if err == nil || zkerr.Unnamed(err) != zkerr.CodeUnimplemented {
-			return err
-		}
-	}
-	_, err := c.conn.Create(dir, data, zk.FlagPersistent, acl)
-	return err
 }
 
 // list finds the own node by its GUID among the names that were listed. It is
@@ -97,16 +59,6 @@ func (c *client) childrenOf(dir string) ([]string, error) {
 		}
 	}
 	return children, nil
-}
-
-// barrier is a write through the quorum that changes nothing. That there is no directory is an
-// answer of the quorum, too.
-func (c *client) barrier(dir string) (zkerr.Outcome, error) {
-	outcome, err := zkerr.ClassifyMulti(c.conn.Multi(&zk.CheckVersionRequest{Path: dir, Version: anyVersion}))
-	if errors.Is(err, zk.ErrNoNode) {
-		return zkerr.Done, nil
-	}
-	return outcome, err
 }
 
 // watch arms a watch, or looks whether the node is still there if the watch is
@@ -175,12 +127,6 @@ func (c *client) claim(t *Seat, e recipes.Claim) (recipes.Input, error) {
 	}) // the session actor judges the lease
 }
 
-// check is claim for the session's own purposes. It returns nil if the node exists.
-func (c *client) check(node string) error {
-	_, err := zkerr.ClassifyMulti(c.conn.Multi(&zk.CheckVersionRequest{Path: node, Version: anyVersion}))
-	return err
-}
-
 // remove deletes the own node. Of one that leaves a floor the session remembers that.
 func (c *client) remove(t *Seat, e recipes.Delete) (recipes.Input, error) {
 	if events.Late(e.Node) && !e.Clean && c.renew(t, t.dir, t.at(e.Node)) {
@@ -194,35 +140,4 @@ func (c *client) remove(t *Seat, e recipes.Delete) (recipes.Input, error) {
 		c.dirs.removed(t.dir, e.Node, e.Floor)
 	}
 	return in, err
-}
-
-// unanswered is the answer to a single request that ended with an error.
-func unanswered(epoch recipes.Epoch, op recipes.Op, err error) (recipes.Input, error) {
-	outcome, err := zkerr.Classify(err)
-	return classified(epoch, op, outcome, err)
-}
-
-// classified is the answer to a request that was not done.
-func classified(epoch recipes.Epoch, op recipes.Op, outcome zkerr.Outcome, err error) (recipes.Input, error) {
-	if outcome == zkerr.Unknown || zkerr.Unsettled(err) {
-		return recipes.Unknown{Epoch: epoch, Op: op}, err
-	}
-	return recipes.Refused{Epoch: epoch, Op: op, Missing: errors.Is(err, zk.ErrNoNode)}, otherKind(err)
-}
-
-// otherKind names the error of something that was to be made below the node of a lock that is
-// one node.
-func otherKind(err error) error {
-	if errors.Is(err, zk.ErrNoChildrenForEphemerals) {
-		return fmt.Errorf("%w: %w", ErrKind, err)
-	}
-	return err
-}
-
-// dataIn returns what the seat's nodes hold in the client's session.
-func (t *Seat) dataIn(c *client) []byte {
-	if t.marks&events.MarkRevocable == 0 {
-		return t.data
-	}
-	return withTimeout(t.data, c.link.Timeout())
 }

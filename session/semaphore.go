@@ -5,7 +5,6 @@ import (
 	"path"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/go-zookeeper/zk"
 
@@ -68,41 +67,6 @@ func (t *Seat) nameLeases(c *client, epoch recipes.Epoch, leases []string) {
 	t.drop(c, t.nameOwn(epoch, leases[0], 0))
 }
 
-// survey asks in one flight how many permits there are and how many leases, and with Watch,
-// whether the own node is still there.
-func (c *client) survey(t *Seat, e recipes.Survey) (recipes.Input, error) {
-	surveyed := recipes.Surveyed{Epoch: e.Epoch}
-	var wait sync.WaitGroup
-	var unsized, uncounted, unplaced error
-	wait.Go(func() { surveyed.Size, surveyed.Version, unsized = c.size(t) })
-	wait.Go(func() { surveyed.Taken, uncounted = c.taken(t, e.Watch) })
-	if e.Watch && e.Node != "" {
-		_, unplaced = c.observe(t.at(e.Node), t)
-	}
-	wait.Wait()
-	switch {
-	case errors.Is(unplaced, zk.ErrNoNode):
-		return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpSurvey, Missing: true}, unplaced
-	case errors.Is(unsized, ErrSizeNode):
-		return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpSurvey}, unsized
-	}
-	for _, err := range [...]error{unsized, uncounted, unplaced} {
-		if err != nil {
-			return notOwn(unanswered(e.Epoch, recipes.OpSurvey, err))
-		}
-	}
-	return surveyed, nil
-}
-
-// notOwn is an answer to a request that failed for a node which is not the own one, be it missing or not.
-func notOwn(in recipes.Input, err error) (recipes.Input, error) {
-	if refused, ok := in.(recipes.Refused); ok {
-		refused.Missing = false
-		in = refused
-	}
-	return in, err
-}
-
 // taken counts the leases.
 func (c *client) taken(t *Seat, watch bool) (int32, error) {
 	node := t.permits.leases
@@ -137,16 +101,6 @@ func (c *client) armed(node string, fires uint32, err error) {
 	}
 }
 
-// enter trades the own node for the leases.
-func (c *client) enter(t *Seat, e recipes.Enter, id string) (recipes.Input, error) {
-	own := t.at(e.Node)
-	c.dirs.leaves(t.dir, e.Node, e.Floor) // before anybody can hear that it is gone
-	return c.carryOut(errand{
-		Errand: recipes.Errand{Op: recipes.OpEnter, Epoch: e.Epoch, Floor: e.Floor}, seat: t, own: own, name: e.Node,
-		lease: path.Join(t.permits.leases, leaseHead(id, t.token(own))), permits: e.Permits, version: e.Version,
-	})
-}
-
 // leaseHead is what the names of an attempt's leases begin with. The token is 0 if it is not known.
 func leaseHead(id string, token int64) string {
 	if token == 0 {
@@ -172,23 +126,12 @@ func SemaphoreDirs(semaphore string) (waiting, holding string) {
 	return path.Join(semaphore, queueDir), path.Join(semaphore, leaseDir)
 }
 
-func (p *permits) list(c *client, t *Seat, e recipes.List, id string, found []*names) (recipes.Input, error) {
-	return c.listSemaphore(t, e, id, found[0])
-}
-
 func (p *permits) claimed(t *Seat, own string) []string {
 	nodes := t.nodes(own)
 	if t.incomplete(nodes) {
 		return nil
 	}
 	return nodes
-}
-
-func (p *permits) remove(c *client, t *Seat, e recipes.Delete) (recipes.Input, error) {
-	if leases := t.nodes(t.at(e.Node)); len(leases) > 1 {
-		return c.giveBack(t, e, leases)
-	}
-	return c.remove(t, e)
 }
 
 func (p *permits) at(t *Seat, name string) string {

@@ -60,9 +60,6 @@ func (c *client) heard(t *Seat, in recipes.Input, err error) (recipes.Input, err
 	return in, err
 }
 
-// as is the node for the machine.
-func (l *single) as() events.Name { return events.Name{Text: l.name, Kind: events.KindUnfair} }
-
 // look reads the node, and tells whose it is.
 func (c *client) look(t *Seat, e recipes.List) (recipes.Input, error) {
 	t.follow(t.single.node)

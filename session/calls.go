@@ -1,0 +1,107 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"path"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
+)
+
+// This file is what all calls of the client have in common: what an answer means, and the parents of a node.
+
+// anyVersion makes the server not compare versions.
+const anyVersion = -1
+
+// reaped bounds how often something is made, or read, that somebody deletes as often.
+const reaped = recipes.Tries
+
+// unanswered is the answer to a single request that ended with an error.
+func unanswered(epoch recipes.Epoch, op recipes.Op, err error) (recipes.Input, error) {
+	outcome, err := zkerr.Classify(err)
+	return classified(epoch, op, outcome, err)
+}
+
+// classified is the answer to a request that was not done.
+func classified(epoch recipes.Epoch, op recipes.Op, outcome zkerr.Outcome, err error) (recipes.Input, error) {
+	if outcome == zkerr.Unknown || zkerr.Unsettled(err) {
+		return recipes.Unknown{Epoch: epoch, Op: op}, err
+	}
+	return recipes.Refused{Epoch: epoch, Op: op, Missing: errors.Is(err, zk.ErrNoNode)}, otherKind(err)
+}
+
+// otherKind names the error of something that was to be made below the node of a lock that is
+// one node.
+func otherKind(err error) error {
+	if errors.Is(err, zk.ErrNoChildrenForEphemerals) {
+		return fmt.Errorf("%w: %w", ErrKind, err)
+	}
+	return err
+}
+
+// notOwn is an answer to a request that failed for a node which is not the own one, be it missing or not.
+func notOwn(in recipes.Input, err error) (recipes.Input, error) {
+	if refused, ok := in.(recipes.Refused); ok {
+		refused.Missing = false
+		in = refused
+	}
+	return in, err
+}
+
+// makeParents makes the directory, with the data, and whatever is missing above it, as
+// containers, which the server removes when they are empty; as plain nodes where
+// the server has no containers, or if they are to stay. Kazoo needs that: its lock makes its directory once, and
+// fails from then on if that goes.
+func (c *client) makeParents(dir string, data []byte, acl []zk.ACL, stay bool) error {
+	err := c.makeDirectory(dir, data, acl, stay)
+	switch {
+	case errors.Is(err, zk.ErrNoNode) && dir != "/":
+		if err := c.makeParents(path.Dir(dir), nil, acl, stay); err != nil {
+			return err
+		}
+		return c.makeParents(dir, data, acl, stay)
+	case errors.Is(err, zk.ErrNodeExists):
+		return nil
+	default:
+		return err
+	}
+}
+
+func (c *client) makeDirectory(dir string, data []byte, acl []zk.ACL, stay bool) error {
+	if !stay {
+		_, err := c.conn.CreateContainer(dir, data, zk.FlagContainer, acl)
+		if err == nil || zkerr.Unnamed(err) != zkerr.CodeUnimplemented {
+			return err
+		}
+	}
+	_, err := c.conn.Create(dir, data, zk.FlagPersistent, acl)
+	return err
+}
+
+// dataIn returns what the seat's nodes hold in the client's session.
+func (t *Seat) dataIn(c *client) []byte {
+	if t.marks&events.MarkRevocable == 0 {
+		return t.data
+	}
+	return withTimeout(t.data, c.link.Timeout())
+}
+
+// barrier is a write through the quorum that changes nothing. That there is no directory is an
+// answer of the quorum, too.
+func (c *client) barrier(dir string) (zkerr.Outcome, error) {
+	outcome, err := zkerr.ClassifyMulti(c.conn.Multi(&zk.CheckVersionRequest{Path: dir, Version: anyVersion}))
+	if errors.Is(err, zk.ErrNoNode) {
+		return zkerr.Done, nil
+	}
+	return outcome, err
+}
+
+// check is claim for the session's own purposes. It returns nil if the node exists.
+func (c *client) check(node string) error {
+	_, err := zkerr.ClassifyMulti(c.conn.Multi(&zk.CheckVersionRequest{Path: node, Version: anyVersion}))
+	return err
+}
