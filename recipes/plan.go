@@ -122,69 +122,6 @@ type View struct {
 // floor tells whether a floor can be left.
 func (v View) floor() bool { return v.Token != 0 && v.Brief && v.Dir.Writable() != 0 }
 
-// Plan returns what is to be tried. There is none for a turnover in a directory whose marker cannot be set: its parts are made one after
-// the other.
-func (e Errand) Plan(v View) Plan {
-	switch e.Op {
-	case OpCreate:
-		return e.createPlan(v)
-	case OpDelete:
-		return e.deletePlan(v)
-	case OpClaim:
-		return e.claimPlan()
-	case OpEnter:
-		return e.enterPlan(v)
-	default:
-		return Plan{}
-	}
-}
-
-// createPlan creates the own node. In a directory of ours that was empty the last time it sets the marker behind that: the Stat of
-// the directory in the answer tells whether the node is alone.
-//
-// A node in a writer's place is made on condition that the writer's stands. Without that, it would be a place at the head of the
-// queue that nobody has a right to: 1. somebody deletes the write node; 2. the next one is granted; 3. the read node is
-// made, ahead of it.
-func (e Errand) createPlan(v View) Plan {
-	create := Operation{Do: DoCreate, On: OnOwn}
-	switch e.Form {
-	case FormPlace:
-		return planOf(0, Operation{Do: DoCheck, On: OnWriter}, create)
-	case FormNode:
-		return e.takePlan(v, create)
-	case FormSeveral:
-		return e.enqueuePlan(v, create)
-	case FormQueue:
-	}
-	marker := Operation{Do: DoSet, On: OnDirectory, With: WithMarker}
-	dir := v.Dir.Markable()
-	switch {
-	case e.Turns && dir == 0:
-		return Plan{}
-	case e.Turns:
-		return planOf(dir, Operation{Do: DoDelete, On: OnLeaver}, create, marker)
-	case dir != 0 && v.Brief:
-		return planOf(dir, create, marker)
-	default:
-		return planOf(0, create)
-	}
-}
-
-// deletePlan deletes the own node, and leaves a floor, and takes the record along, if it should.
-func (e Errand) deletePlan(v View) Plan {
-	if e.Doubts {
-		return planOf(0, Operation{Do: DoCheck, On: OnDirectory}) // a write through the quorum that changes nothing
-	}
-	p := planOf(0, Operation{Do: DoDelete, On: OnOwn})
-	if e.Clean {
-		p = p.and(Operation{Do: DoDelete, On: OnRecord})
-	}
-	if e.Floor && v.floor() {
-		p = p.and(Operation{Do: DoSet, On: OnDirectory, With: WithFloor})
-	}
-	return p
-}
-
 // Answer is what has become of a transaction.
 type Answer struct {
 	Result Result
@@ -288,94 +225,9 @@ func (e Errand) refused(missing bool) Meaning {
 	return tell(Refused{Epoch: e.Epoch, Op: e.Op, Missing: missing})
 }
 
-// Means returns what follows from the answer to a plan.
-func (e Errand) Means(p Plan, a Answer) Meaning {
-	switch {
-	case a.Result == ResultUnknown:
-		return e.unknown()
-	case e.Op == OpCreate && a.Result == ResultDone:
-		return e.created(p, a)
-	case e.Op == OpCreate:
-		return e.notCreated(p, a)
-	case e.Doubts && (a.Result == ResultDone || a.Result == ResultNoNode): // no directory is an answer of the quorum, too
-		return e.next(ThenLook)
-	case e.Op == OpDelete && a.Result == ResultDone:
-		left := a.Stat
-		left.Children++ // our own node, which went in the same transaction
-		return e.deleted().seeing(left)
-	case e.Op == OpDelete:
-		return e.notDeleted(a)
-	case e.Op == OpEnter:
-		return e.entered(p, a)
-	default:
-		return e.claimed(a)
-	}
-}
-
-// created: a node is proven to be alone by the Stat of the directory that was known, if it has one child. The Stat was taken behind the create, so
-// the zxid of the directory's change is that of the node's creation.
-func (e Errand) created(p Plan, a Answer) Meaning {
-	created := Created{Epoch: e.Epoch, Node: a.Node}
-	switch {
-	case e.Form == FormNode:
-		return e.took(p, a)
-	case e.Form == FormSeveral:
-		return e.enqueued(a)
-	case a.Node.Text == "", p.dir != 0 && a.Stat.Czxid == 0:
-		return e.unknown() // it was made, and a look-up finds the name
-	case a.Stat.alone(p.dir):
-		created.Alone, created.Token = true, a.Stat.Mzxid
-	}
-	return tell(created).seeing(a.Stat)
-}
-
 // alone tells whether the directory is the one of the zxid, and has one child.
 func (s DirectoryStat) alone(dir int64) bool {
 	return dir != 0 && s.Czxid == dir && s.Children == 1
-}
-
-func (e Errand) notCreated(p Plan, a Answer) Meaning {
-	missing := a.Result == ResultNoNode
-	switch {
-	case e.Turns:
-		return e.next(ThenApart) // which finds out why
-	case e.Form == FormPlace:
-		return e.refused(missing)
-	case e.Form == FormNode:
-		return e.notTaken(a)
-	case missing && p.dir != 0: // which is not known any more, and a plain create tells
-		return e.next(ThenAgain).noting(NoteGone)
-	case missing:
-		return e.next(ThenMakeParents).noting(NoteGone)
-	case a.At.Do == DoSet:
-		return e.next(ThenAgain).noting(NoteShut)
-	default:
-		return e.refused(false)
-	}
-}
-
-func (e Errand) deleted() Meaning {
-	if e.stays {
-		return e.refused(false)
-	}
-	return tell(Deleted{Epoch: e.Epoch})
-}
-
-func (e Errand) notDeleted(a Answer) Meaning {
-	missing := a.Result == ResultNoNode
-	switch {
-	case e.Form == FormSeveral:
-		return e.next(ThenApart) // one that is gone has undone all of it
-	case a.At.On == OnOwn && missing:
-		return e.deleted() // by an earlier try; or it was lost, and a record stays
-	case a.At.Do == DoSet:
-		return e.next(ThenAgain).noting(NoteShut)
-	case a.At.On == OnRecord: // without one there is nothing else to do
-		e.Clean, e.stays = false, !missing
-		return e.next(ThenAgain)
-	default:
-		return e.refused(missing)
-	}
 }
 
 // Exhausted is the answer when all tries have been made. A claim changes nothing, and is made again.
