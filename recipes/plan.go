@@ -37,11 +37,12 @@ const (
 
 // Plan is one transaction. The zero value is none.
 type Plan struct {
-	ops [mostOperations]Operation
+	ops [MostOperations]Operation
 	dir int64 // the zxid of the directory in whose Stat the answer is looked for, or 0
 }
 
-const mostOperations = 5
+// MostOperations is how many operations a plan has at most.
+const MostOperations = 5
 
 func planOf(dir int64, ops ...Operation) (p Plan) {
 	p.dir = dir

@@ -219,7 +219,8 @@ func (c *client) perform(x *errand, p recipes.Plan) (a recipes.Answer, err error
 	case p.Len() == 1 && x.nodes == nil && o.Do == recipes.DoDelete:
 		outcome, err = zkerr.Classify(c.conn.Delete(x.own, anyVersion))
 	default:
-		ops := make([]any, 0, p.Len()+len(x.nodes)*p.Len()+int(x.permits))
+		var few [recipes.MostOperations]any // not on the heap
+		ops := few[:0]
 		for i := range p.Len() {
 			for n := range x.times(p.At(i)) {
 				ops = append(ops, x.request(c, p.At(i), n))
