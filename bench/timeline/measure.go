@@ -13,8 +13,9 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/zkgrant/zkgrant/bench/peers"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+
+	"github.com/zkgrant/zkgrant/bench/peers"
 )
 
 // javaContender is the contender that uses Curator.
