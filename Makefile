@@ -14,8 +14,15 @@ GOLANGCI := .deps/bin/golangci-lint-$(GOLANGCI_VERSION)
 
 FIGURES := .deps/figures.jsonl
 
+# The library is built as its users get it, and bench too: without go.work.
+export GOWORK := off
+
 # bench is a module of its own, so that what it compares with never enters a user's go.sum.
 BENCH := $(wildcard bench/go.mod)
+
+# PARTS are the other modules of their own. They are built with this library, by go.work.
+PARTS := $(patsubst %/go.mod,%,$(wildcard cmd/*/go.mod))
+in-parts = @for part in $(PARTS); do echo "$$part: $(1)"; (cd "$$part" && export GOWORK='$(CURDIR)/go.work' && $(1)); done
 
 .PHONY: help
 help: ## list the targets
@@ -36,6 +43,7 @@ ifneq ($(BENCH),)
 	cd bench && $(GO) mod download
 	bench/deps
 endif
+	$(call in-parts,$(GO) mod download)
 	$(GO) build -o .deps/bin/calibrate ./coordinator/reliability/calibrate
 
 .PHONY: deps
@@ -48,6 +56,7 @@ build: ## compile everything, the examples and bench included
 ifneq ($(BENCH),)
 	cd bench && $(GO) build -o /dev/null ./...
 endif
+	$(call in-parts,$(GO) build -o /dev/null ./...)
 
 .PHONY: vet
 vet: ## go vet, and once more where an int has 32 bits
@@ -56,6 +65,7 @@ vet: ## go vet, and once more where an int has 32 bits
 ifneq ($(BENCH),)
 	cd bench && $(GO) vet ./...
 endif
+	$(call in-parts,$(GO) vet ./...)
 
 .PHONY: lint
 lint: $(GOLANGCI) ## golangci-lint, built from source on the first run
@@ -63,6 +73,7 @@ lint: $(GOLANGCI) ## golangci-lint, built from source on the first run
 ifneq ($(BENCH),)
 	cd bench && '$(CURDIR)/$(GOLANGCI)' run ./...
 endif
+	$(call in-parts,'$(CURDIR)/$(GOLANGCI)' run ./...)
 
 # The version is part of the name, so that another version is another file.
 $(GOLANGCI):
@@ -87,6 +98,7 @@ endif
 ifneq ($(BENCH),)
 	cd bench && $(GO) test -shuffle=on -timeout 60m $$($(GO) list ./... | grep -v '/interop$$')
 endif
+	$(call in-parts,$(GO) test -shuffle=on -timeout 60m ./...)
 
 .PHONY: race
 race: ## the tests under the race detector

@@ -38,7 +38,7 @@ type room struct {
 //
 //	events <- recipes <- actors <- session <- coordinator <- examples, bench
 //
-// and nothing but these folders holds Go code. The folder bench is a module of its own and may do as it likes.
+// and nothing but these folders holds Go code, modules of their own aside.
 var rooms = []room{
 	{folder: "events", pure: true},
 	{folder: "recipes", rooms: []string{"events"}, pure: true},
@@ -69,6 +69,9 @@ var rooms = []room{
 	{folder: "session/internal/sessiontest", support: true},
 	{folder: "examples", rooms: []string{anything}, modules: []string{anything}},
 }
+
+// modules of their own lie in these folders. They are no rooms: nothing imports them, so they may use what they like.
+var modules = []string{"bench", "cmd/zkgrant"}
 
 // impurePackages of the standard library, with everything below them, are closed to the pure rooms.
 var impurePackages = []string{
@@ -233,8 +236,12 @@ func sources(root string, visit func(name string) error) error {
 			if base := entry.Name(); base[0] == '.' || base[0] == '_' || base == "testdata" || base == "vendor" {
 				return filepath.SkipDir
 			}
-			if _, err := os.Stat(filepath.Join(file, "go.mod")); err == nil {
-				return filepath.SkipDir // another module
+			folder, err := filepath.Rel(root, file)
+			if err != nil {
+				return err
+			}
+			if slices.Contains(modules, filepath.ToSlash(folder)) {
+				return filepath.SkipDir
 			}
 			return nil
 		}
@@ -395,7 +402,7 @@ func TestSourcesAreFound(t *testing.T) {
 	root := t.TempDir()
 	for _, name := range []string{
 		"go.mod", "events/a.go", "events/a_windows.go", "events/a_test.go", "recipes/deep/er/b.go", "recipes/notes.md",
-		"recipes/testdata/c.go", ".deps/d.go", "_old/e.go", "bench/go.mod", "bench/f.go",
+		"recipes/testdata/c.go", ".deps/d.go", "_old/e.go", "bench/go.mod", "bench/f.go", "cmd/zkgrant/g.go", "cmd/other/go.mod", "cmd/other/h.go",
 	} {
 		file := filepath.Join(root, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
@@ -409,29 +416,32 @@ func TestSourcesAreFound(t *testing.T) {
 	if err := sources(root, func(name string) error { got = append(got, name); return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"events/a.go", "events/a_windows.go", "recipes/deep/er/b.go"}; !slices.Equal(got, want) {
+	if want := []string{"cmd/other/h.go", "events/a.go", "events/a_windows.go", "recipes/deep/er/b.go"}; !slices.Equal(got, want) {
 		t.Errorf("found %q, want %q", got, want)
 	}
 }
 
-// TestQuickstartLinksNoTestCode: a program built on this library, or on the in-process server, does not carry package
-// testing and its flags.
-func TestQuickstartLinksNoTestCode(t *testing.T) {
-	command := exec.CommandContext(t.Context(), "go", "list", "-deps", "./examples/quickstart")
-	command.Dir = moduleFolder(t)
-	var complaint strings.Builder
-	command.Stderr = &complaint
-	list, err := command.Output()
-	if err != nil {
-		t.Fatalf("go list: %v\n%s", err, complaint.String())
-	}
-	deps := strings.Fields(string(list))
-	if !slices.Contains(deps, module+"/coordinator") {
-		t.Errorf("the example does not use the library; its packages: %q", deps)
-	}
-	for _, dep := range deps {
-		if anyWithin(dep, []string{"testing", "go.uber.org/goleak", "pgregory.net/rapid", "github.com/cockroachdb/datadriven"}) {
-			t.Errorf("the example links %s", dep)
+// TestWhatUsersLink: a program built on this library, or on the in-process server, links the client and the logger besides,
+// and not package testing and its flags.
+func TestWhatUsersLink(t *testing.T) {
+	for _, program := range []string{"./coordinator", "./events", "./session/zktest", "./examples/quickstart"} {
+		command := exec.CommandContext(t.Context(), "go", "list", "-deps", program)
+		command.Dir = moduleFolder(t)
+		var complaint strings.Builder
+		command.Stderr = &complaint
+		list, err := command.Output()
+		if err != nil {
+			t.Fatalf("go list: %v\n%s", err, complaint.String())
+		}
+		deps := strings.Fields(string(list))
+		if !slices.Contains(deps, module+"/events") {
+			t.Errorf("%s does not use the library; its packages: %q", program, deps)
+		}
+		for _, dep := range deps {
+			foreign := strings.Contains(strings.Split(dep, "/")[0], ".") && !anyWithin(dep, []string{module, zkModule, zapModule, "go.uber.org/multierr"})
+			if foreign || dep == "testing" {
+				t.Errorf("%s links %s", program, dep)
+			}
 		}
 	}
 }

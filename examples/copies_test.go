@@ -62,10 +62,10 @@ func TestCopiesStandAlone(t *testing.T) {
 }
 
 // begin starts a process on the servers.
-func (c copied) begin(t *testing.T, folder, servers string) *stagetest.Process {
+func (c copied) begin(t *testing.T, folder, servers string) *eventstest.Process {
 	t.Helper()
 	args := append([]string{"-zk", servers}, strings.Fields(c.args)...)
-	return stagetest.Begin(t, exec.Command(filepath.Join(folder, c.program), args...))
+	return eventstest.Begin(t, exec.Command(filepath.Join(folder, c.program), args...))
 }
 
 // stop runs each program three times on one lock. A signal ends the second one while it waits, and the first and the third one

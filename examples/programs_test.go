@@ -145,7 +145,7 @@ func play(t *testing.T, folder, servers string, sig os.Signal, toTheEnd bool) {
 			t.Parallel()
 			root := fmt.Sprintf("/%s-%d", c.program, i)
 			stagetest.MakeRoot(t, servers, root)
-			p := stagetest.Begin(t, exec.Command(filepath.Join(folder, c.program), append([]string{"-zk", servers + root + c.chroot}, c.args...)...))
+			p := eventstest.Begin(t, exec.Command(filepath.Join(folder, c.program), append([]string{"-zk", servers + root + c.chroot}, c.args...)...))
 			for _, line := range c.await {
 				p.Await(t, line.text, line.count)
 			}

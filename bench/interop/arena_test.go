@@ -13,11 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkgrant/zkgrant/bench/peers"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
-
-	"github.com/zkgrant/zkgrant/bench/peers"
 )
 
 // family is a library whose contenders meet those of others.

@@ -9,12 +9,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/zkgrant/zkgrant/events/eventstest"
-	"github.com/zkgrant/zkgrant/session/zktest"
-	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 	"go.uber.org/goleak"
 
 	"github.com/zkgrant/zkgrant/bench/peers"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
 // playEnv, in its environment, makes the test binary the command itself.

@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zkgrant/zkgrant/events/eventstest"
-	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 	"go.uber.org/goleak"
 
 	"github.com/zkgrant/zkgrant/bench/peers"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
 // contendEnv, in its environment, makes the test binary the command itself.

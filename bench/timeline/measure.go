@@ -13,9 +13,8 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
-
 	"github.com/zkgrant/zkgrant/bench/peers"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
 // javaContender is the contender that uses Curator.

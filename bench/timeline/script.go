@@ -7,9 +7,8 @@ import (
 	"os/exec"
 	"time"
 
-	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
-
 	"github.com/zkgrant/zkgrant/bench/peers"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
 const (

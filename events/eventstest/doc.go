@@ -6,5 +6,7 @@
 // The watchdog of virtual time ends a test that is in one line for longer than a round of ten minutes, unless a goroutine is in
 // time.Sleep then. A wait for a timer or a ticker is not told from any other wait: let hours pass with time.Sleep.
 //
+// Process runs a program beside a test, and Screen takes what it prints.
+//
 // It is for tests only: the architecture test refuses any other import.
 package eventstest

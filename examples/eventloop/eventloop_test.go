@@ -19,7 +19,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func newShow() *show {
-	return &show{out: &stagetest.Screen{}, holders: map[string]*coordinator.Acquisition{}, counts: map[string]*count{}}
+	return &show{out: &eventstest.Screen{}, holders: map[string]*coordinator.Acquisition{}, counts: map[string]*count{}}
 }
 
 func TestEachLockIsGrantedOnBothSides(t *testing.T) {

@@ -43,7 +43,7 @@ func TestQuickstartWhileTheLeaderIsKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	screen := &stagetest.Screen{}
+	screen := &eventstest.Screen{}
 	screen.When(" granted ", 2, func() {
 		if err := e.Kill(leader); err != nil {
 			t.Error(err)

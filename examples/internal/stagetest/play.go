@@ -3,7 +3,6 @@ package stagetest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -15,7 +14,7 @@ import (
 
 // Play is a program in virtual time, on a server in memory. What it prints is on the screen.
 type Play struct {
-	*Screen
+	*eventstest.Screen
 
 	Server *zktest.Server
 	ZK     *program.ZooKeeper
@@ -31,7 +30,7 @@ func Bubble(t *testing.T, play func(t *testing.T, p *Play)) {
 				t.Errorf("sessions left: %#x, want none", left)
 			}
 		})
-		play(t, &Play{&Screen{}, server, program.Within(server, 6*time.Second)})
+		play(t, &Play{&eventstest.Screen{}, server, program.Within(server, 6*time.Second)})
 	})
 }
 
@@ -112,6 +111,3 @@ func (p *Play) Empty(t *testing.T, dirs ...string) {
 		}
 	}
 }
-
-// Say prints a line.
-func (s *Screen) Say(format string, args ...any) { fmt.Fprintf(s, format+"\n", args...) }

@@ -1,12 +1,10 @@
-package stagetest
+package eventstest
 
 import (
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // Screen takes what a program prints. The zero Screen is empty. Its methods may be
@@ -38,7 +36,7 @@ func (s *Screen) Await(tb testing.TB, text string, count int) {
 	tb.Helper()
 	come := make(chan struct{})
 	s.When(text, count, func() { close(come) })
-	eventstest.Receive(tb, come, fmt.Sprintf("%q to be printed %d times", text, count))
+	Receive(tb, come, fmt.Sprintf("%q to be printed %d times", text, count))
 }
 
 // Write is for the program.
@@ -91,3 +89,6 @@ func (s *Screen) Must(tb testing.TB, texts ...string) {
 		}
 	}
 }
+
+// Say prints a line.
+func (s *Screen) Say(format string, args ...any) { fmt.Fprintf(s, format+"\n", args...) }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -43,6 +44,12 @@ func play(part string, args []string) int {
 			strings.Join(args, "+"), in, os.Getenv("ZKGRANT_PATH"), os.Getenv("ZKGRANT_TOKEN"))
 		return 0
 
+	case "environment": // what begins with ZKGRANT_, sorted
+		all := slices.DeleteFunc(os.Environ(), func(v string) bool { return !strings.HasPrefix(v, "ZKGRANT_") })
+		slices.Sort(all)
+		fmt.Println(strings.Join(all, "\n"))
+		return 0
+
 	case "wait": // for signals, and say which; TERM ends it, and USR2 with 5
 		return wait(map[os.Signal]int{syscall.SIGTERM: 0, syscall.SIGUSR2: 5})
 
@@ -70,7 +77,7 @@ func wait(ends map[os.Signal]int) int {
 		name = "command"
 	}
 	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGQUIT, syscall.SIGWINCH)
 	fmt.Printf("%s %d ready\n", name, os.Getpid())
 	tooLong := time.After(5 * time.Minute) // whatever the test does, nothing is left
 	for {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
-	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
 // owner is the session that has the lock's only node.
@@ -35,7 +34,7 @@ func expire(t *testing.T, server *zktest.Server) {
 // whatever the command's own is.
 func TestALossEndsTheCommand(t *testing.T) {
 	server := zktest.Start(t)
-	run := locked(t, server, []string{"-grace", "1m"}, "wait")
+	run := locked(t, server, []string{"--grace", "1m"}, "wait")
 	pid := ready(t, run, "command")
 	expire(t, server)
 	run.Exits(codeLost)
@@ -48,7 +47,7 @@ func TestALossEndsTheCommand(t *testing.T) {
 // A connection that breaks and comes back is told of, and takes nothing away.
 func TestABrokenConnection(t *testing.T) {
 	server := zktest.Start(t)
-	run := locked(t, server, []string{"-timeout", "20s"}, "wait")
+	run := locked(t, server, []string{"--session-timeout", "20s"}, "wait")
 	ready(t, run, "command")
 	server.Cut(owner(t, server))
 	run.Await(t, "no connection; what is held is good for another", 1)
@@ -70,7 +69,7 @@ func TestLostByAStubbornCommand(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			server := zktest.Start(t)
-			run := locked(t, server, []string{"-grace", test.grace}, test.part)
+			run := locked(t, server, []string{"--grace", test.grace}, test.part)
 			pids := []int{ready(t, run, "command")}
 			if test.part == "family" {
 				pids = append(pids, ready(t, run, "child"))
@@ -90,7 +89,7 @@ func TestLostByAStubbornCommand(t *testing.T) {
 // A command that halts itself hears of nothing before it goes on.
 func TestLostByAHaltedCommand(t *testing.T) {
 	server := zktest.Start(t)
-	run := locked(t, server, []string{"-grace", "1m"}, "wait")
+	run := locked(t, server, []string{"--grace", "1m"}, "wait")
 	pid := ready(t, run, "command")
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
@@ -116,7 +115,7 @@ func TestCtrlZHaltsTheCommandToo(t *testing.T) {
 		}
 	}
 	t.Run("and still held", func(t *testing.T) {
-		run := locked(t, zktest.Start(t), []string{"-timeout", "20s"}, "wait")
+		run := locked(t, zktest.Start(t), []string{"--session-timeout", "20s"}, "wait")
 		command := ready(t, run, "command")
 		run.Send(syscall.SIGTSTP)
 		halted(t, run.Pid(), command)
@@ -127,7 +126,7 @@ func TestCtrlZHaltsTheCommandToo(t *testing.T) {
 	})
 	t.Run("and lost", func(t *testing.T) {
 		server := zktest.Start(t, zktest.Tick(100*time.Millisecond))
-		run := locked(t, server, []string{"-timeout", "1s", "-grace", "1m"}, "wait")
+		run := locked(t, server, []string{"--session-timeout", "1s", "--grace", "1m"}, "wait")
 		command := ready(t, run, "command")
 		run.Send(syscall.SIGTSTP)
 		halted(t, run.Pid(), command)
@@ -146,7 +145,7 @@ func TestCtrlZHaltsTheCommandToo(t *testing.T) {
 // that is a loss and no success.
 func TestTheCommandEndedAfterTheLoss(t *testing.T) {
 	server := zktest.Start(t, zktest.Tick(100*time.Millisecond))
-	run := locked(t, server, []string{"-timeout", "1s"}, "wait")
+	run := locked(t, server, []string{"--session-timeout", "1s"}, "wait")
 	pid := ready(t, run, "command")
 	run.Send(syscall.SIGSTOP)
 	eventstest.Eventually(t, "the session is over", func() bool { return len(server.Sessions()) == 0 })
@@ -157,26 +156,4 @@ func TestTheCommandEndedAfterTheLoss(t *testing.T) {
 	run.Send(syscall.SIGCONT)
 	run.Exits(codeLost)
 	run.Must(t, "LOST")
-}
-
-// In a silent partition the command has ended before the next one is granted the lock.
-func testRealLoss(t *testing.T, e *ensemble.Ensemble) {
-	t.Helper()
-	proxy := ensemble.StartProxy(t, e.Addr(0))
-	cut := begin(t, "", append([]string{"-v", "-zk", proxy.Addr(), "-timeout", "2s", "-grace", "0", lockPath}, commandLine("stubborn")...)...)
-	pid := ready(t, cut, "command")
-	next := begin(t, "", append([]string{"-v", "-zk", e.Connect(), lockPath}, commandLine("wait")...)...)
-	next.Await(t, "1 ahead", 1)
-	overlap := make(chan bool, 1)
-	next.When("granted after", 1, func() { overlap <- !gone(t, pid) })
-	proxy.Hold(ensemble.BothWays)
-	ready(t, next, "command")
-	if eventstest.Receive(t, overlap, "the next grant") {
-		t.Error("the next one was granted the lock while the command ran")
-	}
-	proxy.Heal()
-	cut.Exits(codeLost)
-	cut.Must(t, "LOST "+lockPath+": lease ran out")
-	next.Send(syscall.SIGTERM)
-	next.Exits(0)
 }

@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"regexp"
@@ -13,31 +14,36 @@ import (
 	"testing"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
-	"github.com/zkgrant/zkgrant/examples/internal/stagetest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
 const lockPath = "/locks/run"
 
 // begin runs the program until it ends, or the test does.
-func begin(t *testing.T, stdin string, args ...string) *stagetest.Process {
+func begin(t *testing.T, stdin string, args ...string) *eventstest.Process {
 	t.Helper()
-	command := exec.Command(os.Args[0], args...)
-	command.Env = append(os.Environ(), asProgram+"=1")
-	command.Stdin = strings.NewReader(stdin)
-	return stagetest.Begin(t, command)
+	return beginWith(t, strings.NewReader(stdin), nil, args...)
+}
+
+// beginWith is begin with more in the environment.
+func beginWith(t *testing.T, stdin io.Reader, environment []string, args ...string) *eventstest.Process {
+	t.Helper()
+	command := exec.Command(program, args...)
+	command.Env = append(os.Environ(), environment...)
+	command.Stdin = stdin
+	return eventstest.Begin(t, command)
 }
 
 // locked is begin with the servers' address and the lock in front of a command with
 // a part to play.
-func locked(t *testing.T, server *zktest.Server, flags []string, part string, args ...string) *stagetest.Process {
+func locked(t *testing.T, server *zktest.Server, flags []string, part string, args ...string) *eventstest.Process {
 	t.Helper()
-	line := append([]string{"-v", "-zk", server.Addr()}, flags...)
+	line := append([]string{"run", "-v", "--servers", server.Addr()}, flags...)
 	return begin(t, "", append(append(line, lockPath), commandLine(part, args...)...)...)
 }
 
 // ready waits until the named part is played, and returns the number of its process.
-func ready(t *testing.T, p *stagetest.Process, name string) int {
+func ready(t *testing.T, p *eventstest.Process, name string) int {
 	t.Helper()
 	pattern := regexp.MustCompile(name + ` (\d+) ready`)
 	var pid int

@@ -3,25 +3,34 @@
 package main
 
 import (
+	"os"
 	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // begun starts a command with a part to play, which is gone with the test.
-func begun(t *testing.T, part string, args ...string) *group {
+func begun(t *testing.T, part string, args ...string) *child {
 	t.Helper()
 	runtime.LockOSThread() // the command dies with it
-	g, err := start(commandLine(part, args...)[1:])
+	s := &settings{}
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.console = newConsole(null, s)
+	g := &child{console: s.console, line: commandLine(part, args...)[1:], asks: syscall.SIGTERM}
+	if err := g.start(events.Grant{}, "mutex"); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
-		g.end(0)
+		g.grace = 0
+		g.end()
 		runtime.UnlockOSThread()
 	})
 	return g
@@ -31,12 +40,12 @@ func begun(t *testing.T, part string, args ...string) *group {
 // same time, and select takes either.
 func TestTheOutcomeIsTheCommandsOnlyIfTheLockIsValid(t *testing.T) {
 	command := begun(t, "exit", "3")
-	eventstest.Receive(t, command.ended, "the end of the command")
-	var opt options
-	if code := opt.outcome(command, func() bool { return true }); code != 3 {
+	eventstest.Receive(t, command.over, "the end of the command")
+	h := &holding{wanted: &wanted{settings: command.settings, paths: []string{lockPath}}, job: command, granted: true}
+	if code := h.outcome(true); code != 3 {
 		t.Errorf("exit code %d, want 3", code)
 	}
-	if code := opt.outcome(command, func() bool { return false }); code != codeLost {
+	if code := h.outcome(false); code != codeLost {
 		t.Errorf("exit code %d, want %d", code, codeLost)
 	}
 }
@@ -54,27 +63,27 @@ func TestContinuedOnlyIfTheLockIsValid(t *testing.T) {
 	}
 	command.signal(syscall.SIGSTOP)
 	eventstest.Eventually(t, "the command is halted", halted)
-	var s signals
-	s.pass(syscall.SIGCONT, command, func() bool { return false })
+	command.pass(syscall.SIGCONT, func() bool { return false })
 	for range 10 { // what was sent arrives at once
 		if !halted() {
 			t.Fatal("the command was let go on without the lock, want it halted")
 		}
 	}
-	s.pass(syscall.SIGCONT, command, func() bool { return true })
+	command.pass(syscall.SIGCONT, func() bool { return true })
 	eventstest.Eventually(t, "the command goes on", func() bool { return !halted() })
 }
 
 // What is left in a group is known without a race with its leader's end.
 func TestEmptyGroup(t *testing.T) {
 	command := begun(t, "exit", "0")
-	eventstest.Receive(t, command.ended, "the end of the command")
+	eventstest.Receive(t, command.over, "the end of the command")
 	if !command.empty() {
 		t.Error("the group is not empty after its only process, want it empty")
 	}
 	command.signal(syscall.SIGTERM) // for nobody
 	began := time.Now()
-	command.end(time.Hour)
+	command.grace = time.Hour
+	command.end()
 	if took := time.Since(began); took > time.Minute {
 		t.Errorf("ending an empty group took %v, want no wait", took)
 	}

@@ -1,4 +1,4 @@
-package stagetest
+package eventstest
 
 import (
 	"errors"
@@ -6,8 +6,6 @@ import (
 	"os/exec"
 	"testing"
 	"time"
-
-	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // Process is a program that runs beside the test. What it prints is on its screen.
@@ -59,7 +57,7 @@ func (p *Process) Send(sig os.Signal) {
 // Exits waits for the end of the process, and fails the test unless the exit code is this one.
 func (p *Process) Exits(code int) {
 	p.tb.Helper()
-	eventstest.Receive(p.tb, p.ended, "the end of the process")
+	Receive(p.tb, p.ended, "the end of the process")
 	if got := p.cmd.ProcessState.ExitCode(); got != code {
 		p.tb.Errorf("exit code %d, want %d", got, code)
 	}

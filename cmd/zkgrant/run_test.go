@@ -4,7 +4,6 @@ package main
 
 import (
 	"os"
-	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -12,9 +11,7 @@ import (
 	"testing"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
-	"github.com/zkgrant/zkgrant/examples/internal/stagetest"
 	"github.com/zkgrant/zkgrant/session/zktest"
-	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
 // The command's exit code is run's, whatever it is.
@@ -32,7 +29,7 @@ func TestExitCodeOfTheCommand(t *testing.T) {
 
 // Standard input, arguments and the token reach the command.
 func TestWhatTheCommandGets(t *testing.T) {
-	line := append([]string{"-zk", zktest.Start(t).Addr(), lockPath}, commandLine("echo", "one", "-two", "--")...)
+	line := append([]string{"run", "--servers", zktest.Start(t).Addr(), lockPath}, commandLine("echo", "one", "-two", "--")...)
 	run := begin(t, "from elsewhere", line...)
 	run.Exits(0)
 	run.Must(t, "arguments one+-two+--, input from elsewhere, path "+lockPath+", token ")
@@ -74,8 +71,8 @@ func TestSomebodyElseHasIt(t *testing.T) {
 	first := locked(t, server, nil, "wait")
 	ready(t, first, "command")
 
-	locked(t, server, []string{"-try"}, "exit", "0").Exits(codeTaken)
-	locked(t, server, []string{"-max-wait", "2s"}, "exit", "0").Exits(codeTaken)
+	locked(t, server, []string{"--try"}, "exit", "0").Exits(codeTaken)
+	locked(t, server, []string{"--wait", "2s"}, "exit", "0").Exits(codeTaken)
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		waiting := locked(t, server, nil, "exit", "0")
 		waiting.Await(t, "1 ahead", 1)
@@ -85,7 +82,7 @@ func TestSomebodyElseHasIt(t *testing.T) {
 		nodes(t, server, 1, "when a waiter has got "+sig.String())
 	}
 
-	second := locked(t, server, []string{"-max-wait", "1m"}, "exit", "3")
+	second := locked(t, server, []string{"--wait", "1m"}, "exit", "3")
 	second.Await(t, "1 ahead", 1)
 	first.Send(syscall.SIGTERM)
 	first.Exits(0)
@@ -109,21 +106,29 @@ func TestWhatCannotRun(t *testing.T) {
 		code int
 		word string
 	}{
-		{"not found", []string{"-zk", server.Addr(), lockPath, "--", "no-such-command"}, codeNotFound, "not found"},
-		{"not there", []string{"-zk", server.Addr(), lockPath, "--", "/no/such/command"}, codeNotFound, "no such file"},
-		{"not executable", []string{"-zk", server.Addr(), lockPath, "--", plain}, codeNoStart, "permission denied"},
-		{"no format that is known", []string{"-zk", server.Addr(), lockPath, "--", garbled}, codeNoStart, "exec format"},
-		{"no arguments", nil, codeFailed, "usage"},
-		{"no command", []string{lockPath, "--"}, codeFailed, "usage"},
-		{"no dashes", []string{lockPath, "exit", "0"}, codeFailed, "usage"},
-		{"unknown flag", append([]string{"-nosuchflag", lockPath}, nothing...), codeFailed, "nosuchflag"},
-		{"no servers", append([]string{lockPath}, nothing...), codeFailed, "name the ZooKeeper servers with -zk"},
-		{"servers that are none", append([]string{"-zk", "", lockPath}, nothing...), codeFailed, "name the ZooKeeper servers with -zk"},
-		{"grace before now", append([]string{"-grace", "-1s", lockPath}, nothing...), codeFailed, "usage"},
-		{"help", []string{"-h"}, 0, "usage"},
-		{"no path", append([]string{"-zk", server.Addr(), "locks"}, nothing...), codeFailed, "path"},
-		{"no list of servers", append([]string{"-zk", "host:none", lockPath}, nothing...), codeFailed, "malformed"},
-		{"no server", append([]string{"-zk", "127.0.0.1:1", "-max-wait", "100ms", lockPath}, nothing...), codeFailed, "connecting"},
+		{"not found", []string{"run", "--servers", server.Addr(), lockPath, "--", "no-such-command"}, codeNotFound, "not found"},
+		{"not there", []string{"run", "--servers", server.Addr(), lockPath, "--", "/no/such/command"}, codeNotFound, "no such file"},
+		{"not executable", []string{"run", "--servers", server.Addr(), lockPath, "--", plain}, codeNoStart, "permission denied"},
+		{"no format that is known", []string{"run", "--servers", server.Addr(), lockPath, "--", garbled}, codeNoStart, "exec format"},
+		{"no command", []string{"run", lockPath, "--"}, codeFailed, "usage"},
+		{"no dashes", []string{"run", lockPath, "exit", "0"}, codeFailed, "usage"},
+		{"unknown command", []string{"rum"}, codeFailed, "rum"},
+		{"unknown flag", append([]string{"run", "--nosuchflag", lockPath}, nothing...), codeFailed, "nosuchflag"},
+		{"no servers", append([]string{"run", lockPath}, nothing...), codeFailed, "name the ZooKeeper servers with --servers"},
+		{"servers that are none", append([]string{"run", "--servers", "", lockPath}, nothing...), codeFailed, "name the ZooKeeper servers with --servers"},
+		{"grace before now", append([]string{"run", "--grace", "-1s", lockPath}, nothing...), codeFailed, "--grace"},
+		{"no such signal", append([]string{"run", "--signal", "NONE", lockPath}, nothing...), codeFailed, "no such signal"},
+		{"no such kind", append([]string{"run", "--servers", server.Addr(), "--kind", "spin", lockPath}, nothing...), codeFailed, "want mutex, read, write or unfair"},
+		{"permits without a size", append([]string{"run", "--permits", "2", lockPath}, nothing...), codeFailed, "--size"},
+		{"try and wait", append([]string{"run", "--try", "--wait", "1s", lockPath}, nothing...), codeFailed, "try"},
+		{"help", []string{"run", "-h"}, 0, "Usage"},
+		{"no path", append([]string{"run", "--servers", server.Addr(), "locks"}, nothing...), codeFailed, "path"},
+		{"no list of servers", append([]string{"run", "--servers", "host:none", lockPath}, nothing...), codeFailed, "malformed"},
+		{"no server", append([]string{"run", "--servers", "127.0.0.1:1", "--wait", "100ms", lockPath}, nothing...), codeFailed, "connection refused"},
+		{"no path to hold", []string{"hold"}, codeFailed, "at least 1 arg"},
+		{"election with two paths", append([]string{"elect", "--servers", server.Addr(), lockPath, lockPath}, nothing...), codeFailed, "one path"},
+		{"size that is none", []string{"resize", "--servers", server.Addr(), lockPath, "0"}, codeFailed, "1 or more"},
+		{"nothing to revoke", []string{"revoke", "--servers", server.Addr(), lockPath}, codeNotHeld, "nobody holds"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			run := begin(t, "", test.args...)
@@ -153,27 +158,4 @@ func TestRunIsKilled(t *testing.T) {
 	pid := ready(t, run, "command")
 	run.Send(syscall.SIGKILL)
 	eventstest.Eventually(t, "the command is gone", func() bool { return gone(t, pid) })
-}
-
-func TestRealServer(t *testing.T) {
-	eventstest.NeedsServers(t)
-	e := ensemble.Start(t, 1)
-	stagetest.MakeRoot(t, e.Connect(), path.Dir(lockPath))
-	t.Run("one after the other", func(t *testing.T) { testRealRun(t, e.Connect()) })
-	t.Run("loss", func(t *testing.T) { testRealLoss(t, e) })
-}
-
-// Two runs of the program hold the lock one after the other.
-func testRealRun(t *testing.T, servers string) {
-	t.Helper()
-	first := begin(t, "", append([]string{"-v", "-zk", servers, lockPath}, commandLine("wait")...)...)
-	ready(t, first, "command")
-	second := begin(t, "", append([]string{"-v", "-zk", servers, lockPath}, commandLine("exit", "3")...)...)
-	second.Await(t, "1 ahead", 1)
-	first.Send(syscall.SIGTERM)
-	first.Exits(0)
-	second.Exits(3)
-	if left := stagetest.Ephemerals(t, servers, path.Dir(lockPath)); len(left) > 0 {
-		t.Errorf("left behind: %v, want no node of a session", left)
-	}
 }

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// console says what happens: lines for people, or with --json an object a line. Its methods may be called from any
+// goroutine.
+type console struct {
+	file     *os.File
+	settings *settings
+	terminal bool
+	color    bool
+
+	connected atomic.Bool // there has been a session
+
+	mu      sync.Mutex
+	showing bool // the last line is a progress, which the next thing replaces
+}
+
+func newConsole(file *os.File, s *settings) *console {
+	terminal := isTerminal(file)
+	return &console{file: file, settings: s, terminal: terminal, color: terminal && os.Getenv("NO_COLOR") == ""}
+}
+
+func isTerminal(file *os.File) bool {
+	return term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb"
+}
+
+// report is what --json writes.
+type report struct {
+	Time    time.Time `json:"time"`
+	Event   string    `json:"event"`
+	Path    string    `json:"path,omitempty"`
+	Node    string    `json:"node,omitempty"`
+	Token   int64     `json:"token,omitempty"`
+	Session string    `json:"session,omitempty"`
+	Ahead   int       `json:"ahead,omitempty"`
+	Seconds float64   `json:"seconds,omitempty"` // waited, held, or left
+	Reason  string    `json:"reason,omitempty"`
+	Error   string    `json:"error,omitempty"`
+
+	loud bool // said without --verbose, too
+	bad  bool
+	good bool
+}
+
+const (
+	red   = "\x1b[31m"
+	green = "\x1b[32m"
+	dim   = "\x1b[2m"
+	plain = "\x1b[0m"
+	erase = "\r\x1b[K"
+)
+
+// say writes a report: the format and its arguments are what people read.
+func (c *console) say(r report, format string, args ...any) {
+	if c.settings.json {
+		r.Time = time.Now()
+		line, err := json.Marshal(r)
+		if err != nil { // it has only strings and numbers
+			panic(err)
+		}
+		c.write(string(line))
+		return
+	}
+	if !r.loud && !c.settings.verbose {
+		return
+	}
+	text := printable(fmt.Sprintf(format, args...))
+	switch {
+	case c.color && r.bad:
+		text = red + text + plain
+	case c.color && r.good:
+		text = green + text + plain
+	}
+	c.write("zkgrant: " + text)
+}
+
+func (c *console) write(line string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.showing {
+		line, c.showing = erase+line, false
+	}
+	// There is nobody to tell that there is nobody to tell.
+	_, _ = fmt.Fprintln(c.file, line)
+}
+
+// progress shows a line that the next one replaces, on a terminal only.
+func (c *console) progress(format string, args ...any) {
+	if !c.terminal || c.settings.json {
+		return
+	}
+	text := printable(fmt.Sprintf(format, args...))
+	if c.color {
+		text = dim + text + plain
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.showing = true
+	_, _ = fmt.Fprint(c.file, erase+"zkgrant: "+text)
+}
+
+// hide takes a progress away.
+func (c *console) hide() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.showing {
+		c.showing = false
+		_, _ = fmt.Fprint(c.file, erase)
+	}
+}
+
+// printable makes text from the servers harmless for a terminal.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 || r == '\u2028' || r == '\u2029' || r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' {
+			return '\ufffd'
+		}
+		return r
+	}, text)
+}
+
+// warnings takes the library's log: why there is no session yet. What follows is told by events.
+type warnings struct{ *console }
+
+func (w warnings) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= slog.LevelError || level >= slog.LevelWarn && !w.connected.Load()
+}
+
+func (w warnings) Handle(_ context.Context, r slog.Record) error {
+	var text strings.Builder
+	text.WriteString(r.Message)
+	r.Attrs(func(a slog.Attr) bool {
+		fmt.Fprintf(&text, ", %s: %v", a.Key, a.Value)
+		return true
+	})
+	w.say(report{Event: "warned", Error: text.String(), loud: true}, "%s", text.String())
+	return nil
+}
+
+func (w warnings) WithAttrs([]slog.Attr) slog.Handler { return w }
+
+func (w warnings) WithGroup(string) slog.Handler { return w }
+
+// object writes a value as one line of JSON.
+func object(w io.Writer, value any) error {
+	line, err := json.Marshal(value)
+	if err == nil {
+		_, err = fmt.Fprintln(w, string(line))
+	}
+	return err
+}
+
+// since is a duration as people say it.
+func since(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "0s"
+	case d < 10*time.Second:
+		return d.Round(100 * time.Millisecond).String()
+	case d < time.Hour:
+		return d.Round(time.Second).String()
+	default:
+		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+	}
+}
+
+// sessionID is a session as the servers' logs name it.
+func sessionID(id int64) string { return "0x" + strconv.FormatUint(uint64(id), 16) }

@@ -1,0 +1,89 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+)
+
+func newElect(s *settings) *cobra.Command {
+	w := &wanted{settings: s, kind: kindElection, permits: 1}
+	flags := commandFlags{settings: s}
+	var again, watch bool
+	cmd := &cobra.Command{
+		Use:   "elect [flags] PATH -- COMMAND [ARGUMENT...]",
+		Short: "Run a command while leading, or watch who leads",
+		Long: `elect campaigns, and runs the command while it leads. It ends with the command's exit
+code. With --again it campaigns again after a loss. With --watch it takes no part:
+it prints who leads, and each change, until it is interrupted.
+` + commandText + exitCodes,
+		Example:           "  zkgrant elect --again /elections/scheduler -- scheduler\n  zkgrant elect --watch /elections/scheduler",
+		GroupID:           "hold",
+		ValidArgsFunction: s.completePaths,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if watch {
+				if len(args) != 1 {
+					return errors.New("--watch: want one path, and no command")
+				}
+				return s.observe(cmd.OutOrStdout(), args[0])
+			}
+			paths, command, err := flags.command(cmd, args)
+			if err != nil {
+				return err
+			}
+			if w.paths = paths; len(paths) > 1 {
+				return errors.New("an election has one path")
+			}
+			return w.work(command, command.line, again)
+		},
+	}
+	w.bindWait(cmd)
+	flags.bind(cmd)
+	cmd.Flags().BoolVar(&again, "again", false, "campaign again after a loss")
+	cmd.Flags().BoolVar(&watch, "watch", false, "print who leads, and each change")
+	return cmd
+}
+
+// observe prints who leads until it is interrupted.
+func (s *settings) observe(out io.Writer, path string) error {
+	ctx, cancel := interrupted()
+	defer cancel()
+	return s.ask(ctx, func(ctx context.Context, c *coordinator.Coordinator) error {
+		election := c.Election(path, s.lockOptions()...)
+		for leader := range election.Observe(ctx) {
+			if err := s.printLeader(out, leader); err != nil {
+				return err
+			}
+		}
+		if _, err := election.Queue(ctx); ctx.Err() == nil {
+			return err // why nothing more can be observed
+		}
+		return nil
+	})
+}
+
+func (s *settings) printLeader(out io.Writer, leader events.Leader) error {
+	if s.json {
+		return object(out, struct {
+			Time  time.Time `json:"time"`
+			Node  string    `json:"node,omitempty"`
+			Token int64     `json:"token,omitempty"`
+			Data  string    `json:"data,omitempty"`
+		}{time.Now(), leader.Node, leader.Token, string(leader.Data)})
+	}
+	who := "nobody leads"
+	if leader.Node != "" {
+		who = fmt.Sprintf("%s leads, token %d", printable(string(leader.Data)), leader.Token)
+	}
+	_, err := fmt.Fprintf(out, "%s  %s\n", time.Now().Format(time.TimeOnly), who)
+	return err
+}

@@ -1,0 +1,64 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// grantLine is what is told of a Grant in JSON.
+type grantLine struct {
+	Event     string          `json:"event"`
+	Path      string          `json:"path"`
+	Kind      string          `json:"kind"`
+	Node      string          `json:"node"`
+	Token     int64           `json:"token"`
+	Session   string          `json:"session"`
+	Seconds   float64         `json:"seconds"`
+	Members   json.RawMessage `json:"members,omitempty"`
+	Abandoned json.RawMessage `json:"abandoned,omitempty"`
+}
+
+func granted(g events.Grant, kind string) grantLine {
+	return grantLine{"granted", g.Path, kind, g.Node, g.Token, sessionID(g.Session), g.Waited.Seconds(), membersOf(g), abandonedOf(g)}
+}
+
+// membersOf are those of a multi-lock, or nothing.
+func membersOf(g events.Grant) json.RawMessage {
+	type member struct {
+		Path string `json:"path"`
+		Node string `json:"node"`
+	}
+	var all []member
+	for _, m := range g.Members {
+		all = append(all, member(m))
+	}
+	return raw(all, len(all) > 0)
+}
+
+// abandonedOf describes the crashed holder, or nothing.
+func abandonedOf(g events.Grant) json.RawMessage {
+	if g.Abandoned == nil {
+		return nil
+	}
+	return raw(struct {
+		Node  string    `json:"node"`
+		Token int64     `json:"token"`
+		Since time.Time `json:"since"`
+		Data  string    `json:"data"`
+	}{g.Abandoned.Node, g.Abandoned.Token, g.Abandoned.Since, string(g.Abandoned.Data)}, true)
+}
+
+func raw(value any, there bool) json.RawMessage {
+	if !there {
+		return nil
+	}
+	text, err := json.Marshal(value)
+	if err != nil { // they are texts, numbers and times
+		panic(err)
+	}
+	return text
+}

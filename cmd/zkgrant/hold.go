@@ -1,0 +1,82 @@
+//go:build unix
+
+package main
+
+import (
+	"io"
+	"os"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zkgrant/zkgrant/events"
+)
+
+func newHold(s *settings) *cobra.Command {
+	w := &wanted{settings: s}
+	cmd := &cobra.Command{
+		Use:   "hold [flags] PATH...",
+		Short: "Hold a lock until standard input ends",
+		Long: `hold waits for the lock and prints one line of JSON when it is granted. It gives the
+lock back at the end of standard input, or on INT, TERM, HUP or QUIT. It ends with 123
+if the lock is lost. Where standard input is /dev/null, only a signal ends it.`,
+		Example:           "  mkfifo held; zkgrant hold /locks/disk < held | read grant",
+		GroupID:           "hold",
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: s.completePaths,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			w.paths = args
+			return w.work(newStay(cmd.OutOrStdout()), []string{"zkgrant hold"}, false)
+		},
+	}
+	w.bindKind(cmd)
+	w.bindWait(cmd)
+	return cmd
+}
+
+// stay is the work of hold: it lasts until standard input ends, or a signal comes.
+type stay struct {
+	out  io.Writer
+	over chan struct{}
+}
+
+func newStay(out io.Writer) *stay {
+	s := &stay{out, make(chan struct{}, 1)}
+	if null, err := os.Stat(os.DevNull); err == nil {
+		if in, err := os.Stdin.Stat(); err != nil || os.SameFile(null, in) {
+			return s
+		}
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin) // whatever ends it, it has ended
+		s.finish()
+	}()
+	return s
+}
+
+func (s *stay) finish() {
+	select {
+	case s.over <- struct{}{}:
+	default:
+	}
+}
+
+func (s *stay) start(grant events.Grant, kind string) error {
+	return object(s.out, granted(grant, kind))
+}
+
+func (s *stay) ended() <-chan struct{} { return s.over }
+
+func (s *stay) pass(sig os.Signal, _ func() bool) {
+	switch sig {
+	case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT:
+		s.finish()
+	default:
+	}
+}
+
+func (s *stay) stop() { s.finish() }
+
+func (s *stay) end() {}
+
+func (s *stay) code() int { return 0 }

@@ -1,0 +1,245 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// work is what is done while the lock is held.
+type work interface {
+	// start begins it. An error ends everything.
+	start(grant events.Grant, kind string) error
+	// ended is closed when it has ended by itself, and nil if that cannot be yet.
+	ended() <-chan struct{}
+	// pass deals with a signal.
+	pass(sig os.Signal, valid func() bool)
+	// stop asks it to end: the lock was asked back.
+	stop()
+	// end ends it, for the lock is lost, and returns when it has ended.
+	end()
+	// code is the exit code of work that has ended.
+	code() int
+}
+
+// work holds the lock while the job is done, and again after a loss if that is wanted.
+func (w *wanted) work(job work, what []string, again bool) (err error) {
+	if err := w.check(); err != nil {
+		return err
+	}
+	signals := listen()
+	defer signals.stop()
+	c, err := w.open()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closing := c.Close(); closing != nil { // the servers will end the session by themselves
+			w.say(report{Event: "failed", Error: closing.Error(), loud: true}, "giving back: %v", closing)
+		}
+	}()
+	for {
+		code, err := w.hold(c, signals, job, what)
+		switch {
+		case err != nil:
+			return err
+		case code == codeLost && again:
+			continue
+		case code == 0:
+			return nil
+		}
+		return &exit{code: code}
+	}
+}
+
+// hold waits for the lock, has the work done while it is held, gives it back, and returns the exit code.
+func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, what []string) (int, error) {
+	// The kernel takes the end of the thread that started the command for the end of this process: the thread has to
+	// stay.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+
+	lock, kind, err := w.handle(c)
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	h := &holding{wanted: w, job: job, lock: lock.Acquire(ctx, w.acquisition(what)...), began: time.Now()}
+	defer h.lock.Release()
+	defer w.hide()
+	news := c.Events(ctx, coordinator.Passive())
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case grant := <-h.lock.Granted():
+			h.hide()
+			if err := job.start(grant, kind); err != nil {
+				return 0, err
+			}
+			h.granted, h.began = true, time.Now()
+
+		case <-job.ended():
+			valid := h.lock.Valid()
+			code := h.outcome(valid)
+			if valid {
+				h.giveBack()
+			}
+			return code, nil
+
+		case lost := <-h.lock.Lost():
+			return h.halt(lost.Reason), nil
+
+		case <-h.lock.Done():
+			if !h.granted {
+				return 0, w.notHeld(c, h.lock.Err())
+			}
+			// It is lost, and select took this of two that were ready.
+			return h.halt(cause(h.lock.Err())), nil
+
+		case revoked := <-h.lock.Revoked():
+			w.say(report{Event: "revoked", Path: revoked.Path, loud: true, bad: true}, "%s is asked back", w.name())
+			job.stop()
+
+		case sig := <-signals.c:
+			if h.granted {
+				job.pass(sig, h.lock.Valid)
+			} else if code := signals.whileWaiting(sig, w.console); code != 0 {
+				return code, nil
+			}
+
+		case ev, ok := <-news:
+			if !ok { // the coordinator is closed, and Done tells it
+				news = nil
+			}
+			w.tell(ev)
+
+		case <-tick.C:
+			h.showProgress()
+		}
+	}
+}
+
+// holding is one attempt to hold a lock.
+type holding struct {
+	*wanted
+
+	job     work
+	lock    *coordinator.Acquisition
+	began   time.Time // the waiting, and then the holding
+	granted bool
+}
+
+// outcome is the exit code of work that has ended by itself. Its own will do only if the lock is still valid: this
+// process may have slept while the work did its last.
+func (h *holding) outcome(valid bool) int {
+	switch {
+	case !h.granted:
+		h.say(report{Event: "withdrawn", Path: h.name(), loud: true}, "standard input ended before %s was granted", h.name())
+		return h.conflict
+	case valid:
+		return h.job.code()
+	}
+	return h.halt("it was not valid any more when the command ended")
+}
+
+func (h *holding) giveBack() {
+	h.lock.Release()
+	<-h.lock.Done()
+	held := time.Since(h.began)
+	h.say(report{Event: "ended", Path: h.name(), Seconds: held.Seconds()}, "gave %s back after %s", h.name(), since(held))
+}
+
+// halt ends the work, for the lock is lost.
+func (h *holding) halt(why any) int {
+	reason := ""
+	if r, ok := why.(interface{ String() string }); ok {
+		reason = r.String()
+	}
+	h.say(report{Event: "lost", Path: h.name(), Reason: reason, loud: true, bad: true}, "LOST %s: %v", h.name(), why)
+	h.job.end()
+	return codeLost
+}
+
+func (h *holding) showProgress() {
+	if h.granted {
+		return
+	}
+	waited := since(time.Since(h.began).Truncate(time.Second))
+	if ahead, ok := h.lock.Position(); ok {
+		h.progress("waiting for %s, %d ahead, %s", h.name(), ahead, waited)
+	} else {
+		h.progress("waiting for %s, %s", h.servers, waited)
+	}
+}
+
+// cause is the reason for a loss, or the error if it is of another kind.
+func cause(err error) any {
+	var lost *coordinator.LostError
+	if errors.As(err, &lost) {
+		return lost.Reason
+	}
+	return err
+}
+
+// notHeld says why the lock could not be had.
+func (w *wanted) notHeld(c *coordinator.Coordinator, err error) error {
+	var lost *coordinator.LostError
+	var held *coordinator.HeldError
+	switch {
+	case errors.As(err, &held):
+		return w.taken("%s is held by %s", w.name(), held.Holder.Data)
+	case errors.Is(err, coordinator.ErrNotAcquired):
+		return w.taken("somebody else has %s", w.name())
+	case errors.Is(err, coordinator.ErrTimeout):
+		now, cancel := context.WithCancel(context.Background())
+		cancel()
+		if err := c.Ready(now); err != nil { // it has waited for a server
+			return err
+		}
+		return w.taken("waited too long for %s", w.name())
+	case errors.As(err, &lost):
+		w.say(report{Event: "lost", Path: w.name(), Reason: lost.Reason.String(), loud: true, bad: true},
+			"LOST %s before anything was started: %v", w.name(), lost.Reason)
+		return &exit{code: codeLost}
+	default:
+		return err
+	}
+}
+
+func (w *wanted) taken(format string, args ...any) error {
+	w.say(report{Event: "taken", Path: w.name(), loud: true}, format, args...)
+	return &exit{code: w.conflict}
+}
+
+// tell says what happens besides the loss.
+func (s *settings) tell(ev events.Event) {
+	switch ev := ev.(type) {
+	case events.Connected:
+		s.connected.Store(true)
+		s.say(report{Event: "connected", Session: sessionID(ev.Session)}, "connected to %s, session timeout %v", ev.Server, ev.Timeout)
+	case events.Queued:
+		s.say(report{Event: "queued", Path: ev.Path, Ahead: ev.Ahead}, "waiting for %s, %d ahead", ev.Path, ev.Ahead)
+	case events.Requeued:
+		s.say(report{Event: "requeued", Path: ev.Path}, "waiting for %s again, the place was lost", ev.Path)
+	case events.Grant:
+		s.say(report{Event: "granted", Path: ev.Path, Node: ev.Node, Token: ev.Token, Session: sessionID(ev.Session), Seconds: ev.Waited.Seconds(), good: true},
+			"granted %s after %s, token %d", ev.Path, since(ev.Waited), ev.Token)
+	case events.Suspended:
+		left := time.Until(ev.Deadline)
+		s.say(report{Event: "suspended", Seconds: left.Seconds()}, "no connection; what is held is good for another %s", since(left))
+	case events.Resumed:
+		s.say(report{Event: "resumed"}, "connected again")
+	case events.SessionExpired:
+		s.say(report{Event: "expired", Session: sessionID(ev.Session)}, "the session is over")
+	default:
+	}
+}

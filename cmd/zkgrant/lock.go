@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+)
+
+// wanted says which lock is taken, and how.
+type wanted struct {
+	*settings
+
+	kind        string
+	paths       []string
+	permits     int
+	size        int
+	try         bool
+	wait        time.Duration // 0: as long as it takes
+	conflict    int           // the exit code if the lock is not to be had
+	data        string
+	revocable   bool
+	detectCrash bool
+}
+
+const (
+	kindElection  = "election"
+	kindMulti     = "multi"
+	kindSemaphore = "semaphore"
+)
+
+// bindKind gives a command the flags that choose a lock.
+func (w *wanted) bindKind(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVarP(&w.kind, "kind", "k", "mutex", "mutex, read, write or unfair")
+	f.IntVarP(&w.permits, "permits", "n", 1, "take so many permits of the semaphore")
+	f.IntVar(&w.size, "size", 0, "the lock is a semaphore with so many permits")
+	f.BoolVar(&w.detectCrash, "detect-crash", false, "tell the command of an earlier holder that has crashed, in ZKGRANT_ABANDONED")
+	f.BoolVar(&w.revocable, "revocable", false, "end the command when the lock is asked back, as zkgrant revoke does")
+	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions([]string{"mutex", "read", "write", "unfair"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// bindWait gives a command the flags for how long it waits.
+func (w *wanted) bindWait(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.BoolVar(&w.try, "try", false, "do not wait for the lock")
+	f.DurationVarP(&w.wait, "wait", "w", 0, "how long to wait for the lock; 0 is as long as it takes")
+	f.IntVarP(&w.conflict, "conflict-code", "E", codeTaken, "the exit code if the lock is not to be had in that time")
+	f.StringVar(&w.data, "data", "", "what others see in the queue; the default is the host, the process and the command")
+	cmd.MarkFlagsMutuallyExclusive("try", "wait")
+}
+
+// check finds what is wrong in itself.
+func (w *wanted) check() error {
+	switch {
+	case w.wait < 0:
+		return errors.New("--wait: want a time of 0 or more")
+	case w.conflict < 0 || w.conflict > 255:
+		return errors.New("--conflict-code: want 0 to 255")
+	case w.size < 0:
+		return errors.New("--size: want 1 or more")
+	case w.size == 0 && w.permits != 1:
+		return errors.New("--permits: name the semaphore's size with --size, too")
+	case w.size > 0 && (w.kind != "mutex" || len(w.paths) > 1):
+		return errors.New("--size: a semaphore has one path and no other kind")
+	}
+	return nil
+}
+
+// acquirer is a handle of any kind.
+type acquirer interface {
+	Acquire(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition
+}
+
+type campaign struct{ *coordinator.Election }
+
+func (c campaign) Acquire(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition {
+	return c.Campaign(ctx, options...)
+}
+
+// handle returns the handle that the flags describe, and names its kind.
+func (w *wanted) handle(c *coordinator.Coordinator) (acquirer, string, error) {
+	options := w.lockOptions()
+	if w.revocable {
+		options = append(options, coordinator.Revocable())
+	}
+	if w.detectCrash {
+		options = append(options, coordinator.DetectCrash())
+	}
+	if w.kind == kindElection {
+		return campaign{c.Election(w.paths[0], options...)}, kindElection, nil
+	}
+	if w.size > 0 {
+		return c.Semaphore(w.paths[0], w.size, options...), kindSemaphore, nil
+	}
+	var locks []*coordinator.Lock
+	for _, path := range w.paths {
+		switch w.kind {
+		case "mutex":
+			locks = append(locks, c.Mutex(path, options...))
+		case "read":
+			locks = append(locks, c.ReadWrite(path, options...).Read())
+		case "write":
+			locks = append(locks, c.ReadWrite(path, options...).Write())
+		case "unfair":
+			locks = append(locks, c.Unfair(path, options...))
+		default:
+			return nil, "", fmt.Errorf("--kind %s: want mutex, read, write or unfair", w.kind)
+		}
+	}
+	if len(locks) > 1 {
+		return c.Multi(locks...), kindMulti, nil
+	}
+	return locks[0], w.kind, nil
+}
+
+// name is the lock in a message.
+func (w *wanted) name() string { return strings.Join(w.paths, " ") }
+
+// acquisition returns the options of one. Others who look at the queue see who asks, and what for.
+func (w *wanted) acquisition(what []string) []coordinator.AcquireOption {
+	data := w.data
+	if data == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			host = "unknown host"
+		}
+		data = fmt.Sprintf("%s pid %d: %s", host, os.Getpid(), strings.Join(what, " "))
+		const most = 1000 // a command line may be longer than a node
+		data = data[:min(len(data), most)]
+	}
+	options := []coordinator.AcquireOption{coordinator.WithData([]byte(data))}
+	if w.size > 0 {
+		options = append(options, coordinator.WithPermits(w.permits))
+	}
+	if w.try {
+		options = append(options, coordinator.Try())
+	}
+	if w.wait > 0 {
+		options = append(options, coordinator.WithMaxWait(w.wait))
+	}
+	return options
+}

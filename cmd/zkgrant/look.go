@@ -1,0 +1,364 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// interrupted returns a context that ends with the signals that end a program.
+func interrupted() (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+}
+
+func newQueue(s *settings) *cobra.Command {
+	var held bool
+	cmd := &cobra.Command{
+		Use:               "queue PATH",
+		Short:             "Show who holds a lock, and who waits for it",
+		Long:              "queue shows the holders and then the waiters of a lock of any kind and library, in order.",
+		GroupID:           "look",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: s.completePaths,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, cancel := interrupted()
+			defer cancel()
+			return s.ask(ctx, func(ctx context.Context, c *coordinator.Coordinator) error {
+				lock, err := lockAt(ctx, c, args[0])
+				if err != nil {
+					return err
+				}
+				if held {
+					if !slices.ContainsFunc(lock.Contenders, isHolding) {
+						return &exit{code: codeNotHeld}
+					}
+					return nil
+				}
+				return s.printQueue(cmd.OutOrStdout(), lock)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&held, "held", false, "print nothing, and end with 0 if it is held, 1 if it is not")
+	return cmd
+}
+
+// lockAt looks at one path. There is no lock where the Path of the result is empty.
+func lockAt(ctx context.Context, c *coordinator.Coordinator, path string) (coordinator.LockInfo, error) {
+	for lock, err := range c.Locks(ctx, path) { // what is at the path itself comes first
+		if lock.Path != path {
+			break
+		}
+		return lock, err
+	}
+	return coordinator.LockInfo{}, context.Cause(ctx)
+}
+
+func isHolding(c events.Contender) bool { return c.Holding }
+
+// contenderLine is a Contender in JSON.
+type contenderLine struct {
+	Path    string    `json:"path"`
+	Kind    string    `json:"kind"`
+	Node    string    `json:"node"`
+	Holding bool      `json:"holding"`
+	Since   time.Time `json:"since"`
+	Session string    `json:"session"`
+	Token   int64     `json:"token,omitempty"`
+	Permits int       `json:"permits,omitempty"`
+	Data    string    `json:"data,omitempty"`
+}
+
+// kindOf is the kind that --kind chooses.
+func kindOf(c events.Contender) string { return strings.TrimSuffix(c.Kind.String(), " lock") }
+
+func lineOf(path string, c events.Contender) contenderLine {
+	return contenderLine{path, kindOf(c), c.Node, c.Holding, c.Since, sessionID(c.Session), c.Token, c.Permits, string(c.Data)}
+}
+
+func (s *settings) printQueue(out io.Writer, lock coordinator.LockInfo) error {
+	if s.json {
+		for _, c := range lock.Contenders {
+			if err := object(out, lineOf(lock.Path, c)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(lock.Contenders) == 0 {
+		_, err := fmt.Fprintln(out, "nobody holds it, and nobody waits")
+		return err
+	}
+	t := newTable(out, "STATE", "KIND", "SINCE", "TOKEN", "SESSION", "WHO")
+	for _, c := range lock.Contenders {
+		state := "waits"
+		if c.Holding {
+			state = "holds"
+		}
+		t.row(state, kindOf(c), since(time.Since(c.Since)), strconv.FormatInt(c.Token, 10), sessionID(c.Session), string(c.Data))
+	}
+	return t.Flush()
+}
+
+// table aligns columns. What stands in them is made harmless for a terminal.
+type table struct{ *tabwriter.Writer }
+
+func newTable(out io.Writer, columns ...string) table {
+	t := table{tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)}
+	t.row(columns...)
+	return t
+}
+
+func (t table) row(cells ...string) {
+	for i := range cells {
+		cells[i] = printable(cells[i])
+	}
+	// Flush returns the error.
+	_, _ = fmt.Fprintln(t, strings.TrimRight(strings.Join(cells, "\t"), "\t "))
+}
+
+func newList(s *settings) *cobra.Command {
+	return &cobra.Command{
+		Use:               "ls [ROOT]",
+		Short:             "List the locks below a path",
+		Long:              "ls walks the tree below a path, and lists every lock that has a holder or a waiter, and every semaphore.",
+		Aliases:           []string{"list"},
+		GroupID:           "look",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: s.completePaths,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			root := "/"
+			if len(args) > 0 {
+				root = args[0]
+			}
+			ctx, cancel := interrupted()
+			defer cancel()
+			return s.ask(ctx, func(ctx context.Context, c *coordinator.Coordinator) error {
+				return s.list(ctx, cmd.OutOrStdout(), c, root)
+			})
+		},
+	}
+}
+
+// lockLine is a LockInfo in JSON.
+type lockLine struct {
+	Path       string          `json:"path"`
+	Kind       string          `json:"kind"`
+	Size       int             `json:"size,omitempty"`
+	Holders    int             `json:"holders"`
+	Waiters    int             `json:"waiters"`
+	Oldest     float64         `json:"oldest_wait_seconds,omitempty"`
+	Contenders []contenderLine `json:"contenders"`
+}
+
+func (s *settings) list(ctx context.Context, out io.Writer, c *coordinator.Coordinator, root string) error {
+	t := newTable(out, "PATH", "KIND", "SIZE", "HELD BY", "WAIT", "OLDEST WAIT")
+	found, failed := 0, 0
+	defer s.hide()
+	for lock, err := range c.Locks(ctx, root) {
+		if err != nil {
+			if lock.Path == "" {
+				return err
+			}
+			failed++
+			s.say(report{Event: "failed", Path: lock.Path, Error: err.Error(), loud: true, bad: true}, "%s: %v", lock.Path, err)
+			continue
+		}
+		found++
+		s.progress("%d locks found, last %s", found, lock.Path)
+		line := summary(lock)
+		if s.json {
+			if err := object(out, line); err != nil {
+				return err
+			}
+			continue
+		}
+		size, oldest := "", ""
+		if lock.Size > 0 {
+			size = strconv.Itoa(lock.Size)
+		}
+		if line.Waiters > 0 {
+			oldest = since(time.Duration(line.Oldest * float64(time.Second)))
+		}
+		t.row(lock.Path, line.Kind, size, holders(lock), strconv.Itoa(line.Waiters), oldest)
+	}
+	s.hide()
+	if !s.json && found > 0 {
+		if err := t.Flush(); err != nil {
+			return err
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d nodes could not be read", failed)
+	}
+	return nil
+}
+
+func summary(lock coordinator.LockInfo) lockLine {
+	line := lockLine{Path: lock.Path, Kind: lock.Kind.String(), Size: lock.Size}
+	for _, c := range lock.Contenders {
+		if c.Holding {
+			line.Holders++
+		} else {
+			line.Waiters++
+			line.Oldest = max(line.Oldest, time.Since(c.Since).Seconds())
+		}
+		line.Contenders = append(line.Contenders, lineOf(lock.Path, c))
+	}
+	return line
+}
+
+// holders names the first holder, and how many there are more.
+func holders(lock coordinator.LockInfo) string {
+	var all []string
+	for _, c := range lock.Contenders {
+		if c.Holding {
+			all = append(all, string(c.Data))
+		}
+	}
+	if len(all) == 0 {
+		return "-"
+	}
+	who := printable(all[0])
+	if who == "" {
+		who = "somebody without data"
+	}
+	if text := []rune(who); len(text) > 40 {
+		who = string(text[:39]) + "…"
+	}
+	if len(all) > 1 {
+		who += fmt.Sprintf(" and %d more", len(all)-1)
+	}
+	return who
+}
+
+func newWatch(s *settings) *cobra.Command {
+	every := time.Second
+	cmd := &cobra.Command{
+		Use:   "watch PATH",
+		Short: "Print what changes in a lock's queue",
+		Long: `watch prints a line for each contender that comes, holds, or goes, until it is interrupted.
+It looks at the queue at intervals: what comes and goes in between is not seen.`,
+		GroupID:           "look",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: s.completePaths,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if every <= 0 {
+				return fmt.Errorf("--every %v: want a time above 0", every)
+			}
+			ctx, cancel := interrupted()
+			defer cancel()
+			return s.ask(ctx, func(ctx context.Context, c *coordinator.Coordinator) error {
+				return s.watch(ctx, cmd.OutOrStdout(), c, args[0], every)
+			})
+		},
+	}
+	cmd.Flags().DurationVar(&every, "every", every, "the interval")
+	return cmd
+}
+
+func (s *settings) watch(ctx context.Context, out io.Writer, c *coordinator.Coordinator, path string, every time.Duration) error {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	var before []events.Contender
+	for {
+		lock, err := lockAt(ctx, c, path)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, change := range changes(before, lock.Contenders) {
+			if err := s.printChange(out, path, change); err != nil {
+				return err
+			}
+		}
+		before = lock.Contenders
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// change is what has happened to a contender between two looks.
+type change struct {
+	What string `json:"event"` // queued, granted or left
+	events.Contender
+}
+
+// changes compares two looks at a queue: who has left, and then who is new or holds now.
+func changes(before, after []events.Contender) []change {
+	var all []change
+	at := func(queue []events.Contender, node string) int {
+		return slices.IndexFunc(queue, func(c events.Contender) bool { return c.Node == node })
+	}
+	for _, c := range before {
+		if at(after, c.Node) < 0 {
+			all = append(all, change{"left", c})
+		}
+	}
+	for _, c := range after {
+		i := at(before, c.Node)
+		switch {
+		case c.Holding && (i < 0 || !before[i].Holding):
+			all = append(all, change{"granted", c})
+		case i < 0:
+			all = append(all, change{"queued", c})
+		}
+	}
+	return all
+}
+
+func (s *settings) printChange(out io.Writer, path string, c change) error {
+	now := time.Now()
+	if s.json {
+		return object(out, struct {
+			Time  time.Time `json:"time"`
+			Event string    `json:"event"`
+			contenderLine
+		}{now, c.What, lineOf(path, c.Contender)})
+	}
+	verb := map[string]string{"queued": "waits", "granted": "holds", "left": "has gone"}[c.What]
+	_, err := fmt.Fprintf(out, "%s  %-8s  %s  token %d\n", now.Format(time.TimeOnly), verb, printable(string(c.Data)), c.Token)
+	return err
+}
+
+// completePaths completes the paths of locks that there are.
+func (s *settings) completePaths(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	const patience = 2 * time.Second // somebody waits at a prompt
+	if fromEnvironment(cmd.Root().PersistentFlags()) != nil || cmd.ArgsLenAtDash() < len(args) {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	root := begun[:max(strings.LastIndex(begun, "/"), 0)]
+	if root == "" {
+		root = "/"
+	}
+	var found []string
+	// What goes wrong leaves less to choose from.
+	_ = s.ask(ctx, func(ctx context.Context, c *coordinator.Coordinator) error {
+		for lock, err := range c.Locks(ctx, root) {
+			if err == nil && strings.HasPrefix(lock.Path, begun) {
+				found = append(found, lock.Path)
+			}
+		}
+		return nil
+	})
+	return found, cobra.ShellCompDirectiveNoFileComp
+}

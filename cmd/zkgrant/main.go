@@ -1,0 +1,95 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// The exit codes that are not the command's; signals aside, which are 128 and their number.
+const (
+	codeNotHeld  = 1 // of queue --held
+	codeLost     = 123
+	codeTaken    = 124
+	codeFailed   = 125
+	codeNoStart  = 126
+	codeNotFound = 127
+	codeSignal   = 128
+)
+
+// exit is an end with a code. What there is to say has been said if err is nil.
+type exit struct {
+	code int
+	err  error
+}
+
+func (e *exit) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exit) Unwrap() error { return e.err }
+
+func main() {
+	var s settings
+	os.Exit(execute(newRoot(&s), &s))
+}
+
+// execute runs the command line, says what went wrong, and returns the exit code.
+func execute(root *cobra.Command, s *settings) int {
+	err := root.Execute()
+	if err == nil {
+		return 0
+	}
+	code := codeFailed
+	if end := new(exit); errors.As(err, &end) {
+		if code, err = end.code, end.err; err == nil {
+			return code
+		}
+	}
+	s.say(report{Event: "failed", Error: err.Error(), loud: true, bad: true}, "%s",
+		strings.ReplaceAll(err.Error(), "zkgrant: ", "")) // the library's errors begin as our lines do
+	return code
+}
+
+func newRoot(s *settings) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "zkgrant",
+		Short: "Distributed locks on ZooKeeper, from the command line",
+		Long: `zkgrant takes locks on ZooKeeper, and shows who has them.
+
+They are the locks of the Go library zkgrant, and those of Apache Curator, kazoo and
+go-zookeeper with the same names. Name the servers with --servers or ZKGRANT_SERVERS:
+a lock is worth something only where others look for it. Each global flag has such a
+variable, as --session-timeout has ZKGRANT_SESSION_TIMEOUT.`,
+		SilenceErrors: true, // execute says them
+		SilenceUsage:  true,
+	}
+	s.bind(root)
+	root.AddCommand(holdingCommands(s)...)
+	root.AddCommand(newQueue(s), newList(s), newWatch(s), newRevoke(s), newResize(s), newVersion())
+	root.SetHelpCommandGroupID("other")
+	root.SetCompletionCommandGroupID("other")
+	root.AddGroup(&cobra.Group{ID: "hold", Title: "Hold a lock:"}, &cobra.Group{ID: "look", Title: "Look:"},
+		&cobra.Group{ID: "steer", Title: "Steer:"}, &cobra.Group{ID: "other", Title: "Other:"})
+	return root
+}
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Args: cobra.NoArgs, GroupID: "other",
+		Run: func(cmd *cobra.Command, _ []string) {
+			version := "unknown"
+			if info, ok := debug.ReadBuildInfo(); ok {
+				version = info.Main.Version
+			}
+			cmd.Println("zkgrant", version)
+		},
+	}
+}

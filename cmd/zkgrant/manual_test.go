@@ -1,0 +1,119 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+)
+
+// TestManual types what the manual's blocks show into one shell, and compares what they print, numbers aside.
+func TestManual(t *testing.T) {
+	eventstest.NeedsServers(t)
+	page, err := os.ReadFile("../../docs/command.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)```console\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+	if len(blocks) < 5 {
+		t.Fatalf("the manual has %d blocks to run, want 5 or more", len(blocks))
+	}
+	e := ensemble.Start(t, 1)
+	c, err := coordinator.Connect(t.Context(), e.Connect())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { eventstest.Check(t, c.Close()) }()
+	shell := newShell(t, "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"), "ZKGRANT_SERVERS="+e.Connect())
+	for _, block := range blocks {
+		var shown, printed strings.Builder
+		for line := range strings.Lines(block[1]) {
+			shown.WriteString(line)
+			command, ok := strings.CutPrefix(line, "$ ")
+			if !ok {
+				continue
+			}
+			printed.WriteString(line)
+			before := contenders(t, c)
+			printed.WriteString(shell.run(command))
+			if strings.HasSuffix(strings.TrimSpace(command), "&") && !strings.Contains(command, "<") { // it is in the queue before the next one
+				eventstest.Eventually(t, command, func() bool { return contenders(t, c) > before })
+			}
+		}
+		if got, want := blurred(printed.String()), blurred(shown.String()); got != want {
+			t.Errorf("the manual shows\n%s\nthe shell printed\n%s", want, got)
+		}
+	}
+	eventstest.Check(t, shell.in.Close())
+	shell.Exits(0)
+}
+
+// blurred leaves out what is different each time.
+func blurred(text string) string {
+	for _, each := range []struct{ pattern, by string }{
+		{`_c_[^"]*-lock-\d+`, "_c_"}, {`0x[0-9a-f]+`, "0x"}, {`"seconds":[0-9.e-]+`, "seconds"}, {`\b[0-9.]+m?s\b`, "1s"}, {` +`, " "},
+		{`(token"?[: ]|1s )\d+`, "${1}N"},
+	} {
+		text = regexp.MustCompile(each.pattern).ReplaceAllString(text, each.by)
+	}
+	return text
+}
+
+// contenders counts those of every lock.
+func contenders(t *testing.T, c *coordinator.Coordinator) int {
+	t.Helper()
+	n := 0
+	for lock, err := range c.Locks(t.Context(), "/") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += len(lock.Contenders)
+	}
+	return n
+}
+
+// shell is a bash that is typed into.
+type shell struct {
+	*eventstest.Process
+
+	t     *testing.T
+	in    *os.File
+	seen  int // of what it has printed
+	lines int
+}
+
+func newShell(t *testing.T, environment ...string) *shell {
+	t.Helper()
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bash := exec.Command("bash")
+	bash.Dir, bash.Stdin, bash.Env = t.TempDir(), in, append(os.Environ(), environment...)
+	s := &shell{Process: eventstest.Begin(t, bash), t: t, in: out}
+	eventstest.Check(t, in.Close())
+	return s
+}
+
+// run types a line, and returns what is printed until the next prompt.
+func (s *shell) run(line string) string {
+	s.t.Helper()
+	s.lines++
+	mark := fmt.Sprintf("prompt %d\n", s.lines)
+	if _, err := fmt.Fprintf(s.in, "%secho prompt %d\n", line, s.lines); err != nil {
+		s.t.Fatal(err)
+	}
+	s.Await(s.t, mark, 1)
+	printed, _, _ := strings.Cut(s.String()[s.seen:], mark)
+	s.seen += len(printed) + len(mark)
+	return printed
+}

@@ -1,0 +1,117 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+)
+
+// holdingCommands returns the commands that hold a lock.
+func holdingCommands(s *settings) []*cobra.Command {
+	return []*cobra.Command{newRun(s), newElect(s), newHold(s)}
+}
+
+// commandFlags say how the command runs.
+type commandFlags struct {
+	*settings
+
+	grace  time.Duration
+	signal string
+	shell  bool
+	stdin  bool
+}
+
+func (f *commandFlags) bind(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.DurationVar(&f.grace, "grace", 2*time.Second, "when the lock is lost, the time between the signal and KILL; 0 is KILL at once")
+	flags.StringVar(&f.signal, "signal", "TERM", "the signal that asks the command to end")
+	flags.BoolVar(&f.shell, "shell", false, "the command is one argument, for sh -c")
+	flags.BoolVar(&f.stdin, "stdin", false, "give the command the terminal, in the foreground")
+}
+
+// command takes what is behind the two dashes for the command, looks for it, and returns it with the paths before.
+func (f *commandFlags) command(cmd *cobra.Command, args []string) (paths []string, c *child, err error) {
+	dashes := cmd.ArgsLenAtDash()
+	if dashes < 1 || dashes == len(args) {
+		return nil, nil, fmt.Errorf("usage: %s", cmd.UseLine())
+	}
+	c = &child{console: f.console, line: args[dashes:], grace: f.grace, terminal: f.stdin}
+	if f.grace < 0 {
+		return nil, nil, errors.New("--grace: want a time of 0 or more")
+	}
+	if c.asks = unix.SignalNum("SIG" + strings.TrimPrefix(strings.ToUpper(f.signal), "SIG")); c.asks == 0 {
+		return nil, nil, fmt.Errorf("--signal %s: no such signal", f.signal)
+	}
+	if f.shell {
+		if len(c.line) != 1 {
+			return nil, nil, errors.New("--shell: want the command as one argument, in quotes")
+		}
+		c.line = []string{"sh", "-c", c.line[0]}
+	}
+	// First: to wait for a lock for nothing is a nuisance to others, too.
+	if _, err := exec.LookPath(c.line[0]); err != nil {
+		return nil, nil, notStarted(err)
+	}
+	return args[:dashes], c, nil
+}
+
+// notStarted says why the command does not run.
+func notStarted(err error) error {
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		return &exit{codeNotFound, err}
+	}
+	return &exit{codeNoStart, err}
+}
+
+const exitCodes = `
+Exit codes:
+  0 to 122  the command's own, as are those below if it chooses to use them
+  123       the lock was lost, and the command, if it was started, was ended
+  124       the lock was not to be had, with --try or within --wait
+  125       zkgrant failed: wrong arguments, no server, no permission
+  126       the command cannot be started
+  127       the command was not found
+  128 + n   signal n ended the command, or the waiting for the lock`
+
+const commandText = `
+It runs in a process group of its own, which is sent --signal when the lock is lost,
+and KILL if anything is left of it after --grace. INT, TERM, HUP, QUIT, USR1, USR2
+and WINCH are passed on to the group. It finds the lock in its environment:
+ZKGRANT_PATH, ZKGRANT_TOKEN (the fencing token), ZKGRANT_NODE, ZKGRANT_SESSION,
+ZKGRANT_KIND, and where they apply ZKGRANT_MEMBERS and ZKGRANT_ABANDONED, as JSON.
+`
+
+func newRun(s *settings) *cobra.Command {
+	w := &wanted{settings: s}
+	flags := commandFlags{settings: s}
+	cmd := &cobra.Command{
+		Use:   "run [flags] PATH... -- COMMAND [ARGUMENT...]",
+		Short: "Hold a lock while a command runs",
+		Long: `run waits for the lock, runs the command, gives the lock back when the command has
+ended, and ends with the command's exit code. Several paths are taken together.
+` + commandText + exitCodes,
+		Example:           "  zkgrant run /locks/backup -- backup --all\n  zkgrant run --size 3 --try /locks/workers -- worker",
+		GroupID:           "hold",
+		ValidArgsFunction: s.completePaths,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			paths, command, err := flags.command(cmd, args)
+			if err != nil {
+				return err
+			}
+			w.paths = paths
+			return w.work(command, command.line, false)
+		},
+	}
+	w.bindKind(cmd)
+	w.bindWait(cmd)
+	flags.bind(cmd)
+	return cmd
+}

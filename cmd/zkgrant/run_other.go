@@ -1,0 +1,8 @@
+//go:build !unix
+
+package main
+
+import "github.com/spf13/cobra"
+
+// holdingCommands returns nothing: this system has neither process groups nor signals to pass on.
+func holdingCommands(*settings) []*cobra.Command { return nil }

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+)
+
+// settings are what the global flags say, and where messages go.
+type settings struct {
+	*console
+
+	servers  string
+	timeout  time.Duration // of the session
+	authFile string
+	tls      struct{ ca, cert, key, name string }
+	asKazoo  bool
+	json     bool
+	verbose  bool
+}
+
+// bind gives the command line its global flags.
+func (s *settings) bind(root *cobra.Command) {
+	f := root.PersistentFlags()
+	f.StringVarP(&s.servers, "servers", "s", "", "ZooKeeper's `servers`, as host:port,host:port/chroot; there is no default")
+	f.DurationVar(&s.timeout, "session-timeout", 10*time.Second, "the session timeout to ask for")
+	f.StringVar(&s.authFile, "auth-file", "", "a `file` with an identity in each line, as digest:user:password")
+	f.StringVar(&s.tls.ca, "tls-ca", "", "connect by TLS, and trust the authorities in this PEM `file`")
+	f.StringVar(&s.tls.cert, "tls-cert", "", "connect by TLS, with the certificate in this PEM `file`")
+	f.StringVar(&s.tls.key, "tls-key", "", "the key of the certificate, a PEM `file`")
+	f.StringVar(&s.tls.name, "tls-server-name", "", "connect by TLS, and expect certificates for this `host` name")
+	f.BoolVar(&s.asKazoo, "as-kazoo", false, "queue up with kazoo's names, for locks that kazoo uses")
+	f.BoolVar(&s.json, "json", false, "write an object a line, for programs")
+	f.BoolVarP(&s.verbose, "verbose", "v", false, "say what happens to the lock")
+	s.console = newConsole(os.Stderr, s)
+	root.PersistentPreRunE = func(*cobra.Command, []string) error { return fromEnvironment(f) }
+}
+
+// fromEnvironment sets the flags that the command line does not.
+func fromEnvironment(flags *pflag.FlagSet) error {
+	var failed error
+	flags.VisitAll(func(f *pflag.Flag) {
+		name := "ZKGRANT_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		if value, ok := os.LookupEnv(name); ok && !f.Changed {
+			if err := flags.Set(f.Name, value); err != nil {
+				failed = errors.Join(failed, fmt.Errorf("%s: %w", name, err))
+			}
+		}
+	})
+	return failed
+}
+
+// open returns a coordinator, without waiting for a server.
+func (s *settings) open() (*coordinator.Coordinator, error) {
+	if s.servers == "" {
+		return nil, errors.New("name the ZooKeeper servers with --servers host:port,... or in ZKGRANT_SERVERS: without them nobody else sees the lock")
+	}
+	options := []coordinator.Option{
+		coordinator.WithSessionTimeout(s.timeout),
+		coordinator.WithSlog(warnings{s.console}),
+	}
+	identities, err := s.identities()
+	if err != nil {
+		return nil, err
+	}
+	config, err := s.encryption()
+	if err != nil {
+		return nil, err
+	}
+	if config != nil {
+		options = append(options, coordinator.WithTLS(config))
+	}
+	return coordinator.Open(s.servers, append(options, identities...)...)
+}
+
+// identities reads the file of identities, if there is one.
+func (s *settings) identities() ([]coordinator.Option, error) {
+	if s.authFile == "" {
+		return nil, nil
+	}
+	file, err := os.Open(s.authFile)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	var options []coordinator.Option
+	lines := bufio.NewScanner(file)
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		scheme, identity, ok := strings.Cut(line, ":")
+		if !ok {
+			// The line may be a secret, so it is not shown.
+			return nil, fmt.Errorf("%s: line %d: want scheme:identity, as digest:user:password", s.authFile, n)
+		}
+		options = append(options, coordinator.WithAuth(scheme, []byte(identity)))
+	}
+	return options, lines.Err()
+}
+
+// encryption is the configuration of TLS, or nil if no flag asks for it.
+func (s *settings) encryption() (*tls.Config, error) {
+	if s.tls == (struct{ ca, cert, key, name string }{}) {
+		return nil, nil
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: s.tls.name}
+	if s.tls.ca != "" {
+		pem, err := os.ReadFile(s.tls.ca)
+		if err != nil {
+			return nil, err
+		}
+		if config.RootCAs = x509.NewCertPool(); !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s: no certificate in it", s.tls.ca)
+		}
+	}
+	if s.tls.cert != "" || s.tls.key != "" {
+		pair, err := tls.LoadX509KeyPair(s.tls.cert, s.tls.key)
+		if err != nil {
+			return nil, fmt.Errorf("--tls-cert and --tls-key: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}
+
+// ask runs f with a coordinator that has a session, for a command that only asks. A server has the time of a session
+// to answer.
+func (s *settings) ask(ctx context.Context, f func(context.Context, *coordinator.Coordinator) error) (err error) {
+	c, err := s.open()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closing := c.Close(); closing != nil && err == nil {
+			err = fmt.Errorf("closing the session: %w", closing)
+		}
+	}()
+	first, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	if err := c.Ready(first); err != nil {
+		return fmt.Errorf("connecting to %s: %w", s.servers, err)
+	}
+	s.connected.Store(true)
+	return f(ctx, c)
+}
+
+// lockOptions are the options of a handle that all who use a lock have to agree on.
+func (s *settings) lockOptions() []coordinator.LockOption {
+	if s.asKazoo {
+		return []coordinator.LockOption{coordinator.AsKazoo()}
+	}
+	return nil
+}

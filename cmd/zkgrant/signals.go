@@ -1,0 +1,46 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// signals are those sent to this process.
+type signals struct {
+	c chan os.Signal // capacity enough for one of each kind
+}
+
+// listen catches signals until stop.
+func listen() *signals {
+	s := &signals{make(chan os.Signal, 16)}
+	signal.Notify(s.c, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
+		syscall.SIGWINCH, syscall.SIGTSTP, syscall.SIGCONT)
+	return s
+}
+
+func (s *signals) stop() { signal.Stop(s.c) }
+
+// whileWaiting deals with a signal before the Grant, and returns the exit code if that is the end.
+func (s *signals) whileWaiting(sig os.Signal, c *console) int {
+	switch sig {
+	case syscall.SIGTSTP:
+		halt(c)
+	case syscall.SIGCONT, syscall.SIGWINCH:
+	default:
+		if number, ok := sig.(syscall.Signal); ok {
+			return codeSignal + int(number)
+		}
+	}
+	return 0
+}
+
+// halt does what TSTP does to a program that does not catch it. It may return a moment before the process is halted:
+// what is to be done afterwards is done on CONT.
+func halt(c *console) {
+	if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
+		c.say(report{Event: "failed", Error: err.Error(), loud: true}, "halting: %v", err)
+	}
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+)
+
+func newRevoke(s *settings) *cobra.Command {
+	grace := 10 * time.Second
+	cmd := &cobra.Command{
+		Use:   "revoke PATH",
+		Short: "Ask the holders of a lock to give it back",
+		Long: `revoke asks every holder of a lock to give it back, and waits until all are gone. A holder
+that has agreed to that loses the lock at the end of --grace; any other one is not asked.
+Interrupted, it evicts nobody.`,
+		GroupID:           "steer",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: s.completePaths,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, cancel := interrupted()
+			defer cancel()
+			return s.ask(ctx, func(ctx context.Context, c *coordinator.Coordinator) error {
+				s.progress("waiting for the holders of %s, at most %s and a session timeout", args[0], grace)
+				defer s.hide()
+				switch err := c.Revoke(ctx, args[0], grace); {
+				case errors.Is(err, coordinator.ErrNotHeld):
+					return &exit{codeNotHeld, err}
+				case err != nil:
+					return err
+				}
+				s.say(report{Event: "revoked", Path: args[0], loud: true, good: true}, "%s was given back", args[0])
+				return nil
+			})
+		},
+	}
+	cmd.Flags().DurationVar(&grace, "grace", grace, "how long the holders have")
+	return cmd
+}
+
+func newResize(s *settings) *cobra.Command {
+	return &cobra.Command{
+		Use:   "resize PATH PERMITS",
+		Short: "Set the number of a semaphore's permits",
+		Long: `resize sets the number of permits of a semaphore. Those who wait follow it, and no permit
+is taken back. Programs that name another size are refused from then on.`,
+		GroupID:           "steer",
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: s.completePaths,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			permits, err := strconv.Atoi(args[1])
+			if err != nil || permits < 1 {
+				return fmt.Errorf("%s: want a number of permits, 1 or more", args[1])
+			}
+			ctx, cancel := interrupted()
+			defer cancel()
+			return s.ask(ctx, func(ctx context.Context, c *coordinator.Coordinator) error {
+				if err := c.Semaphore(args[0], permits, coordinator.AdoptSize()).Resize(ctx, permits); err != nil {
+					return err
+				}
+				s.say(report{Event: "resized", Path: args[0], loud: true, good: true}, "%s has %d permits", args[0], permits)
+				return nil
+			})
+		},
+	}
+}
