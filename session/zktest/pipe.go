@@ -53,7 +53,7 @@ func (d *deadline) passed() bool {
 func (d *deadline) set(st *stream, at time.Time) {
 	d.at = at
 	switch {
-	case at.IsZero():
+	case at.IsZero() || d.passed():
 		if d.timer != nil {
 			d.timer.Stop()
 		}
