@@ -1,8 +1,8 @@
-// Package coordinator is the front door of zkgrant: distributed locks on
+// Package coordinator has distributed locks on
 // ZooKeeper for programs that live in a select.
 //
 // [Connect], or [Open] without waiting for a server, makes a [Coordinator]: one ZooKeeper session for any number of locks.
-// The Acquire of a handle such as [Coordinator.Mutex] asks for the lock, and returns an [Acquisition] at once:
+// The Acquire of a handle asks for the lock, and returns an [Acquisition] at once:
 //
 //	lock := c.Mutex("/locks/reindex").Acquire(ctx)
 //	defer lock.Release()
@@ -17,8 +17,6 @@
 //			job.Stop() // from here on another contender may hold it
 //		case <-lock.Done():
 //			return lock.Err()
-//		case <-job.Done(): // finished, and not stopped
-//			return nil
 //		}
 //	}
 //
@@ -39,7 +37,7 @@
 //   - Callees that enter the same lock: [Acquisition.Context], [Reentrant].
 //   - Giving a lock back on request: [Revocable], [Coordinator.Revoke], [Acquisition.Revoked].
 //   - Repair behind a crash: [DetectCrash].
-//   - Looking: [Lock.Queue], [Coordinator.Locks], [Election.Observe], [Acquisition.Position], [Acquisition.Valid], [Acquisition.Deadline].
+//   - Looking: [Lock.Queue], [Coordinator.Locks], [Coordinator.Poll], [Election.Observe], [Acquisition.Position], [Acquisition.Valid], [Acquisition.Deadline].
 //   - Leading by callbacks: [Election.Run]. Sizes that change: [AdoptSize], [Semaphore.Resize]. Queues of kazoo: [AsKazoo].
 //   - Networks: [WithProbeInterval], [WithLossOnSuspend], [WithDialer].
 //
@@ -51,5 +49,5 @@
 // Suspended is not lost. Without a connection the lock stays held until the lease runs out, before the servers can admit another contender.
 // After a pause of the process, ask [Acquisition.Valid]. For effects on other systems, use the fencing token of the [events.Grant].
 //
-// The guide, the guarantees with their tests, and the limits are in the folder docs of the repository.
+// The folder docs has the guide, the guarantees and the limits.
 package coordinator

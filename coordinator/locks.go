@@ -56,35 +56,51 @@ type LockInfo struct {
 // come before children, siblings by name. Unreadable nodes are yielded with their error, and the walk goes on. It ends with the cause of
 // ctx, [ErrClosed], or [ErrPath] for root.
 func (c *Coordinator) Locks(ctx context.Context, root string) iter.Seq2[LockInfo, error] {
-	return func(yield func(LockInfo, error) bool) {
-		fail := func(err error) { yield(LockInfo{Path: root, Kind: LockUnknown}, err) }
-		if err := c.checkPath(root); err != nil {
-			fail(err)
-			return
-		}
-		w := walk{c: c, ahead: []spot{{path: root}}}
-		for len(w.ahead) > 0 {
-			if ctx.Err() != nil {
-				fail(context.Cause(ctx))
-				return
+	return c.Poll(root)(ctx)
+}
+
+// Poll returns [Coordinator.Locks] for repeated walks: each reads only holders and newcomers. One goroutine may walk at a time.
+func (c *Coordinator) Poll(root string) func(context.Context) iter.Seq2[LockInfo, error] {
+	known := map[string]session.Found{}
+	return func(ctx context.Context) iter.Seq2[LockInfo, error] {
+		return func(yield func(LockInfo, error) bool) {
+			w := walk{c: c, ahead: []spot{{path: root}}, known: known, waiting: map[string]session.Found{}}
+			if w.run(ctx, root, yield) {
+				known = w.waiting
 			}
-			next := &w.ahead[len(w.ahead)-1]
-			if !next.seen {
-				if err := w.look(ctx); err != nil {
-					fail(err)
-					return
-				}
-				continue
-			}
-			for _, l := range next.locks {
-				if !yield(l.info, l.err) {
-					return
-				}
-			}
-			*next = spot{} // what was yielded is not kept
-			w.ahead = w.ahead[:len(w.ahead)-1]
 		}
 	}
+}
+
+// run walks, and tells whether it came to the end.
+func (w *walk) run(ctx context.Context, root string, yield func(LockInfo, error) bool) bool {
+	fail := func(err error) bool {
+		yield(LockInfo{Path: root, Kind: LockUnknown}, err)
+		return false
+	}
+	if err := w.c.checkPath(root); err != nil {
+		return fail(err)
+	}
+	for len(w.ahead) > 0 {
+		if ctx.Err() != nil {
+			return fail(context.Cause(ctx))
+		}
+		next := &w.ahead[len(w.ahead)-1]
+		if !next.seen {
+			if err := w.look(ctx); err != nil {
+				return fail(err)
+			}
+			continue
+		}
+		for _, l := range next.locks {
+			if !yield(l.info, l.err) {
+				return false
+			}
+		}
+		*next = spot{} // what was yielded is not kept
+		w.ahead = w.ahead[:len(w.ahead)-1]
+	}
+	return true
 }
 
 // mostSpots bounds how many nodes a walk looks at at a time.
@@ -94,6 +110,8 @@ const mostSpots = 64
 type walk struct {
 	c     *Coordinator
 	ahead []spot // what is to come, the next one last, so that it is cheap to put nodes before the others
+
+	known, waiting map[string]session.Found // the waiters that an earlier walk and this one have seen, by their paths
 }
 
 // spot is a node on the way.
@@ -118,13 +136,14 @@ func (w *walk) look(ctx context.Context) error {
 			at, paths = append(at, i), append(paths, w.ahead[i].path)
 		}
 	}
-	all, err := w.c.inspect(ctx, paths)
+	all, err := w.c.inspect(ctx, paths, w.known)
 	if err != nil {
 		return err
 	}
 	for k, i := range at { // the last of the slice first: what is put before the others moves those behind it alone
 		sights := all[k]
 		w.ahead[i].seen, w.ahead[i].locks = true, sights.locks()
+		w.remember(sights, w.ahead[i].locks)
 		var below []spot
 		for _, child := range sights.below() {
 			if w.c.chroot+child != systemTree {
@@ -137,6 +156,24 @@ func (w *walk) look(ctx context.Context) error {
 	return nil
 }
 
+// remember keeps the waiters of a node. The data of a holder may change.
+func (w *walk) remember(n inspected, locks []sighting) {
+	waits := map[string]bool{}
+	for _, l := range locks {
+		for _, contender := range l.info.Contenders {
+			waits[contender.Node] = !contender.Holding
+		}
+	}
+	queue, _ := session.SemaphoreDirs(n.path)
+	for dir, found := range map[string][]session.Found{n.path: n.node.Found, queue: n.waiting.Found} {
+		for _, f := range found {
+			if at := path.Join(dir, f.Name); waits[at] && session.Ephemeral(f.Stat) {
+				w.waiting[at] = f
+			}
+		}
+	}
+}
+
 // inspected is a node, and its two directories if it may be a semaphore.
 type inspected struct {
 	path            string
@@ -145,9 +182,9 @@ type inspected struct {
 }
 
 // inspect looks at nodes.
-func (c *Coordinator) inspect(ctx context.Context, paths []string) (all []inspected, _ error) {
+func (c *Coordinator) inspect(ctx context.Context, paths []string, known map[string]session.Found) (all []inspected, _ error) {
 	err := c.whileOpen(ctx, func(ctx context.Context) error {
-		nodes, err := c.session.Inspect(ctx, paths, func(name string) bool { return isContender(name) || name == session.SizeNode })
+		nodes, err := c.session.Inspect(ctx, paths, func(name string) bool { return isContender(name) || name == session.SizeNode }, known)
 		if err != nil {
 			return err
 		}
@@ -163,12 +200,12 @@ func (c *Coordinator) inspect(ctx context.Context, paths []string) (all []inspec
 		if len(maybe) == 0 {
 			return nil
 		}
-		seen, err := c.session.Inspect(ctx, queues, isContender)
+		seen, err := c.session.Inspect(ctx, queues, isContender, known)
 		if err != nil {
 			return err
 		}
 		// Behind the queue, for the reason that Semaphore.Queue has.
-		taken, err := c.session.Inspect(ctx, leases, func(string) bool { return true })
+		taken, err := c.session.Inspect(ctx, leases, func(string) bool { return true }, known)
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -397,6 +398,77 @@ func TestAWalkLeavesOutWhatIsGone(t *testing.T) {
 		}
 		if !entered {
 			t.Error("nobody has entered meanwhile, want the second in the queue")
+		}
+	})
+}
+
+// TestPollReadsHoldersAndNewcomersOnly: a second walk lists, and reads no waiter again. What stands in a directory that was
+// made anew is read, whatever its name.
+func TestPollReadsHoldersAndNewcomersOnly(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		var all []*coordinator.Acquisition
+		for i := range 10 {
+			all = append(all, c.Mutex("/locks/poll").Acquire(t.Context(), named(fmt.Sprint("contender ", i))))
+			synctest.Wait()
+		}
+		semaphore := c.Semaphore("/locks/pool", 1)
+		for i := range 3 {
+			semaphore.Acquire(t.Context(), named(fmt.Sprint("worker ", i)))
+			synctest.Wait()
+		}
+		walk := c.Poll("/locks")
+		polled := func(want int, when string) (seen []string) {
+			t.Helper()
+			before := srv.Requests(zktest.OpGetData)
+			for info, err := range walk(t.Context()) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				seen = append(seen, seenAs(info))
+			}
+			if got := srv.Requests(zktest.OpGetData) - before; got != want {
+				t.Errorf("%s: %d reads, want %d", when, got, want)
+			}
+			return seen
+		}
+		first := polled(10+1+3, "the first walk") // the size of the semaphore, too
+		if second := polled(1+1+1, "the second walk"); !slices.Equal(first, second) {
+			t.Errorf("a second walk yields\n%q\nwant\n%q", second, first)
+		}
+		all[0].Release()
+		<-all[1].Granted()
+		c.Mutex("/locks/poll").Acquire(t.Context(), named("newcomer"))
+		synctest.Wait()
+		if seen := polled(1+1+1, "behind a handoff"); !strings.Contains(seen[0], "newcomer") || strings.Contains(seen[0], "contender 0") {
+			t.Errorf("behind a handoff a walk yields %q", seen)
+		}
+	})
+}
+
+// TestPollOfADirectoryMadeAnew: a name that comes again is another node.
+func TestPollOfADirectoryMadeAnew(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		walk := c.Poll("/anew")
+		for _, data := range []string{"before", "after"} {
+			admin := coordtest.Admin(t, srv.Addr(), srv.DialContext)
+			for _, node := range []string{"", "/lock-0000000000", "/lock-0000000001"} {
+				flags := int32(0)
+				if node != "" {
+					flags = zk.FlagEphemeral
+				}
+				_, err := admin.Create("/anew"+node, []byte(data), flags, zk.WorldACL(zk.PermAll))
+				eventstest.Must(t, err)
+			}
+			for info, err := range walk(t.Context()) {
+				if err != nil || string(info.Contenders[1].Data) != data {
+					t.Errorf("a walk yields %s, %v; want the data %q", seenAs(info), err, data)
+				}
+			}
+			for _, node := range []string{"/lock-0000000000", "/lock-0000000001", ""} {
+				eventstest.Must(t, srv.Delete("/anew"+node))
+			}
 		}
 	})
 }

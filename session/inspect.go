@@ -22,23 +22,21 @@ type Inspected struct {
 
 // Inspect looks at nodes, which are valid paths without the chroot: it lists each of them and reads those of its children that are
 // wanted, as [Session.ReadQueue] does for one directory, and returns what it has seen in their order. What may not be seen of one
-// of them is said there, and is no error of the whole.
-func (s *Session) Inspect(ctx context.Context, nodes []string, wanted func(name string) bool) ([]Inspected, error) {
-	full := make([]string, len(nodes))
-	for i, node := range nodes {
-		full[i] = under(s.chroot, node)
-	}
-	return look(ctx, s, func(c *client) ([]Inspected, error) { return c.inspectAll(ctx, full, wanted) })
+// of them is said there, and is no error of the whole. Children that are known by their paths are not read again.
+func (s *Session) Inspect(ctx context.Context, nodes []string, wanted func(name string) bool, known map[string]Found) ([]Inspected, error) {
+	return look(ctx, s, func(c *client) ([]Inspected, error) {
+		return inspectAll(nodes, func(node string) (Inspected, error) { return c.inspect(ctx, s.chroot, node, wanted, known) })
+	})
 }
 
-func (c *client) inspectAll(ctx context.Context, nodes []string, wanted func(name string) bool) ([]Inspected, error) {
+func inspectAll(nodes []string, inspect func(node string) (Inspected, error)) ([]Inspected, error) {
 	var (
 		inspecting sync.WaitGroup
 		all        = make([]Inspected, len(nodes))
 		errs       = make([]error, len(nodes))
 	)
 	for i, node := range nodes {
-		inspecting.Go(func() { all[i], errs[i] = c.inspect(ctx, node, wanted) })
+		inspecting.Go(func() { all[i], errs[i] = inspect(node) })
 	}
 	inspecting.Wait()
 	for _, err := range errs {
@@ -50,23 +48,28 @@ func (c *client) inspectAll(ctx context.Context, nodes []string, wanted func(nam
 }
 
 // inspect looks at one node. What a server refuses for good is said of it, and any other error returned.
-func (c *client) inspect(ctx context.Context, node string, wanted func(name string) bool) (seen Inspected, _ error) {
+func (c *client) inspect(ctx context.Context, chroot, node string, wanted func(name string) bool, known map[string]Found) (seen Inspected, _ error) {
 	if err := ctx.Err(); err != nil { // nobody waits
 		return Inspected{}, err
 	}
 	c.readings <- struct{}{}
-	children, stat, err := c.conn.Children(node)
+	full := under(chroot, node)
+	children, stat, err := c.conn.Children(full)
 	<-c.readings
-	dir, names := node, []string(nil)
+	dir, names := full, []string(nil)
 	switch {
 	case err != nil:
 	case Ephemeral(stat):
-		dir, names = path.Dir(node), []string{path.Base(node)}
+		dir, names = path.Dir(full), []string{path.Base(full)}
 	default:
 		for _, child := range children {
-			if wanted(child) {
+			f, old := known[path.Join(node, child)]
+			switch {
+			case old && f.Stat.Czxid > stat.Czxid: // else the directory is another one
+				seen.Found = append(seen.Found, f)
+			case wanted(child):
 				names = append(names, child)
-			} else {
+			default:
 				seen.Rest = append(seen.Rest, child)
 			}
 		}
@@ -74,7 +77,9 @@ func (c *client) inspect(ctx context.Context, node string, wanted func(name stri
 	}
 	if err == nil {
 		seen.Stat = stat
-		seen.Found, err = c.readAll(ctx, dir, names)
+		var read []Found
+		read, err = c.readAll(ctx, dir, names)
+		seen.Found = append(seen.Found, read...)
 	}
 	if errors.Is(err, zk.ErrNoNode) {
 		return Inspected{}, nil
