@@ -21,7 +21,7 @@ export GOWORK := off
 BENCH := $(wildcard bench/go.mod)
 
 # PARTS are the other modules of their own. They are built with this library, by go.work.
-PARTS := $(patsubst %/go.mod,%,$(wildcard cmd/*/go.mod))
+PARTS := $(patsubst %/go.mod,%,$(wildcard cmd/*/go.mod coordinator/telemetry/*/go.mod coordinator/bridge/*/go.mod))
 in-parts = @for part in $(PARTS); do echo "$$part: $(1)"; (cd "$$part" && export GOWORK='$(CURDIR)/go.work' && $(1)); done
 
 .PHONY: help

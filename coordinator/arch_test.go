@@ -59,6 +59,8 @@ var rooms = []room{
 		folder: "coordinator", rooms: []string{"events", "recipes", "actors", "session"}, modules: []string{zkModule, zapModule},
 		zkNames: []string{"ACL", "CheckVersionRequest", "MultiResponse"}, // those its own signatures show
 	},
+	{folder: "coordinator/board", rooms: []string{"events", "coordinator"}},
+	{folder: "coordinator/bridge", rooms: []string{"events", "coordinator"}},
 	// Test support.
 	{folder: "actors/internal/actorstest", support: true},
 	{folder: "coordinator/internal/coordtest", support: true},
@@ -71,7 +73,9 @@ var rooms = []room{
 }
 
 // modules of their own lie in these folders. They are no rooms: nothing imports them, so they may use what they like.
-var modules = []string{"bench", "cmd/zkgrant"}
+var modules = []string{
+	"bench", "cmd/zkgrant", "coordinator/bridge/gocronlock", "coordinator/telemetry/zkotel", "coordinator/telemetry/zkprom",
+}
 
 // impurePackages of the standard library, with everything below them, are closed to the pure rooms.
 var impurePackages = []string{

@@ -1,0 +1,2 @@
+// Package board serves a page that shows who holds each lock, and who waits for it.
+package board

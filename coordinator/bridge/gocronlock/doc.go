@@ -1,0 +1,2 @@
+// Package gocronlock is a distributed locker for the scheduler gocron.
+package gocronlock

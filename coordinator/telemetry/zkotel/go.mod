@@ -1,0 +1,5 @@
+module github.com/zkgrant/zkgrant/coordinator/telemetry/zkotel
+
+go 1.25.0
+
+require github.com/zkgrant/zkgrant v0.1.0

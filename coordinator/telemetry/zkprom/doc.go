@@ -1,0 +1,2 @@
+// Package zkprom exports what a coordinator's locks do as Prometheus metrics.
+package zkprom
