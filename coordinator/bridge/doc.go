@@ -1,2 +1,16 @@
-// Package bridge fits locks into the interfaces that other libraries call. It imports none of them.
+// Package bridge fits locks into the interfaces that other libraries call. It imports none of these libraries.
+//
+//   - [Migrations] serializes the migrations of goose (lock.Locker and lock.SessionLocker).
+//   - [Names] locks names for certmagic (Locker, TryLocker and LockLeaseRenewer).
+//   - [Elector] lets one of several gocron schedulers run the jobs (Elector).
+//   - [Service] works while it leads, under a supervisor of suture (Service).
+//   - [Uploads] locks uploads for tusd (handler.Lock), and interrupts the holder.
+//
+// Package gocronlock, a module of its own, has gocron's Locker. For callbacks as in Kubernetes, see [coordinator.Election.Run].
+//
+// # Losses
+//
+// None of these interfaces has a way to tell a holder that its lock is lost. Each adapter says what it does instead: it ends a context,
+// calls the function of [OnLost], or returns the loss from a later call. A sync.Locker has nothing of that, not even an error, so there is
+// no adapter for it: use [coordinator.Lock.Do].
 package bridge

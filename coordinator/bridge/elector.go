@@ -1,0 +1,90 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+)
+
+// ErrNotLeader reports that this process does not lead.
+var ErrNotLeader = errors.New("zkgrant: not the leader")
+
+// Elector knows whether this process leads, while Run runs. It is gocron's Elector.
+//
+// A loss is told by [OnLost], and from then on IsLeader fails. gocron does not stop a job that runs: a job takes its context and its fencing
+// token from Term.
+type Elector struct {
+	election *coordinator.Election
+	cfg      config
+
+	mu      sync.Mutex
+	running bool
+	term    *coordinator.Acquisition
+	err     error // of the last Run
+}
+
+// NewElector returns an elector that is no candidate yet.
+func NewElector(election *coordinator.Election, options ...Option) *Elector {
+	return &Elector{election: election, cfg: configOf(options)}
+}
+
+// Run campaigns, leads, and campaigns again after a loss, until ctx ends. It then resigns, so stop the scheduler before. It returns the cause
+// of ctx, or the error of a campaign. It fails with [coordinator.ErrInvalid] while it runs already.
+func (e *Elector) Run(ctx context.Context) (err error) {
+	e.mu.Lock()
+	if e.running {
+		e.mu.Unlock()
+		return fmt.Errorf("%w: the elector at %s runs already", coordinator.ErrInvalid, e.election.Path())
+	}
+	e.running, e.err = true, nil
+	e.mu.Unlock()
+	defer func() {
+		e.mu.Lock()
+		e.running, e.err = false, err
+		e.mu.Unlock()
+	}()
+	for term, err := range e.election.Terms(ctx, e.cfg.acquire...) {
+		if err != nil {
+			return err
+		}
+		e.cfg.watch(term)
+		e.lead(term)
+		<-term.Context(ctx).Done()
+		e.lead(nil)
+	}
+	return nil
+}
+
+func (e *Elector) lead(term *coordinator.Acquisition) {
+	e.mu.Lock()
+	e.term = term
+	e.mu.Unlock()
+}
+
+// Term returns the present term. ok is false if this process does not lead.
+func (e *Elector) Term() (term *coordinator.Acquisition, ok bool) {
+	e.mu.Lock()
+	term = e.term
+	e.mu.Unlock()
+	if term == nil || !term.Valid() {
+		return nil, false
+	}
+	return term, true
+}
+
+// IsLeader returns nil while this process leads. Otherwise it returns [ErrNotLeader], with the error of Run if that has ended. It returns at
+// once.
+func (e *Elector) IsLeader(context.Context) error {
+	if _, leads := e.Term(); leads {
+		return nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.err != nil {
+		return fmt.Errorf("%w: %w", ErrNotLeader, e.err)
+	}
+	return ErrNotLeader
+}

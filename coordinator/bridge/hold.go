@@ -1,0 +1,91 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+)
+
+// ErrNotLocked reports an unlock without a lock.
+var ErrNotLocked = errors.New("zkgrant: unlock of a lock that is not locked")
+
+// Option adjusts an adapter.
+type Option func(*config)
+
+type config struct {
+	onLost  func(error)
+	acquire []coordinator.AcquireOption
+}
+
+// OnLost has f called when a held lock is lost, before another contender can hold it. The error is a [*coordinator.LostError], or
+// [coordinator.ErrClosed] if the coordinator was closed. f runs in a goroutine of its own. A [context.CancelCauseFunc] serves as f.
+func OnLost(f func(error)) Option { return func(c *config) { c.onLost = f } }
+
+// WithAcquire adds options to each acquisition, such as [coordinator.WithData].
+func WithAcquire(options ...coordinator.AcquireOption) Option {
+	return func(c *config) { c.acquire = append(c.acquire, options...) }
+}
+
+func configOf(options []Option) (c config) {
+	for _, o := range options {
+		if o != nil {
+			o(&c)
+		}
+	}
+	return c
+}
+
+// hold waits for the lock, at most until ctx ends.
+func (c *config) hold(ctx context.Context, lock *coordinator.Lock, more ...coordinator.AcquireOption) (*coordinator.Acquisition, error) {
+	a := lock.Acquire(ctx, slices.Concat(c.acquire, more)...)
+	if _, err := a.Wait(ctx); err != nil {
+		a.Release()
+		return nil, fmt.Errorf("zkgrant: locking %.256s: %w", lock.Path(), err)
+	}
+	c.watch(a)
+	return a, nil
+}
+
+// watch reports the loss of the lock.
+func (c *config) watch(a *coordinator.Acquisition) {
+	if c.onLost == nil {
+		return
+	}
+	held := a.Context(context.Background())
+	context.AfterFunc(held, func() {
+		if end := context.Cause(held); !errors.Is(end, coordinator.ErrReleased) {
+			c.onLost(end)
+		}
+	})
+}
+
+// giveBack releases the lock and waits until its node is gone, at most until ctx ends. It returns the loss if there was one.
+func giveBack(ctx context.Context, a *coordinator.Acquisition) error {
+	a.Release()
+	select {
+	case <-a.Done():
+		return a.Err()
+	case <-ctx.Done():
+	}
+	select {
+	case <-a.Done():
+		return a.Err()
+	default:
+		return fmt.Errorf("zkgrant: the lock is released, and its node may still be there: %w", context.Cause(ctx))
+	}
+}
+
+// Path returns the path of a lock for any name: one component below root, in which what a path cannot have is percent-encoded. Different
+// names have different paths. No name makes an invalid path but the empty one, and one that is too long ([coordinator.ErrPath]).
+func Path(root, name string) string {
+	part := url.PathEscape(name)
+	if name == "." || name == ".." {
+		part = strings.ReplaceAll(name, ".", "%2E")
+	}
+	return strings.TrimSuffix(root, "/") + "/" + part
+}

@@ -1,0 +1,238 @@
+package bridge_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/bridge"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// TestPathsOfNames: any name is one component of a valid path, and no two names share one.
+func TestPathsOfNames(t *testing.T) {
+	t.Parallel()
+	names := map[string]string{ // by path
+		"/r/plain-1.example":       "plain-1.example",
+		"/r/issue_cert_a.example":  "issue_cert_a.example",
+		"/r/acme%2Fv02%2Fa@b.json": "acme/v02/a@b.json",
+		"/r/acme%252Fv02":          "acme%2Fv02",
+		"/r/%2E":                   ".",
+		"/r/%2E%2E":                "..",
+		"/r/...":                   "...",
+		"/r/%252E":                 "%2E",
+		"/r/%00%7F":                "\x00\x7f",
+		"/r/%2A.example":           "*.example",
+		"/r/%F0%9F%94%92":          "🔒",
+		"/r/%FF%FE":                "\xff\xfe",
+		"/r/%20%0A":                " \n",
+	}
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		n := bridge.NewNames(coordtest.Connect(t, srv), "/r")
+		for want, name := range names {
+			if got := bridge.Path("/r", name); got != want {
+				t.Errorf("the path of %q is %s, want %s", name, got, want)
+			}
+			if err := n.Lock(t.Context(), name); err != nil {
+				t.Errorf("locking %q: %v", name, err)
+			} else if !srv.Exists(want) {
+				t.Errorf("%q is locked and there is no %s; there are %q", name, want, srv.Tree())
+			}
+		}
+		for _, name := range names {
+			eventstest.Check(t, n.Unlock(t.Context(), name))
+		}
+	})
+	if got := bridge.Path("/", "a"); got != "/a" {
+		t.Errorf("below the root the path is %s, want /a", got)
+	}
+}
+
+func FuzzPath(f *testing.F) {
+	for _, name := range []string{".", "..", "a/b", "%2E", "\xff", "ü", ""} {
+		f.Add(name, name+"x")
+	}
+	f.Fuzz(func(t *testing.T, a, b string) {
+		if pa, pb := bridge.Path("/r", a), bridge.Path("/r", b); (pa == pb) != (a == b) {
+			t.Errorf("the paths of %q and %q are %s and %s", a, b, pa, pb)
+		}
+		part, _ := strings.CutPrefix(bridge.Path("/r", a), "/r/")
+		if part == "." || part == ".." || strings.ContainsFunc(part, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '/' }) {
+			t.Errorf("%q becomes %q, which is no component of a path", a, part)
+		}
+	})
+}
+
+// TestBadNames: a name that can have no lock is refused at once.
+func TestBadNames(t *testing.T) {
+	t.Parallel()
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		n := bridge.NewNames(coordtest.Connect(t, srv), "/r")
+		for name, want := range map[string]error{"": coordinator.ErrPath, strings.Repeat("n", 1<<20): coordinator.ErrTooLarge} {
+			for range 2 { // and the name is not kept
+				if err := n.Lock(t.Context(), name); !errors.Is(err, want) || len(err.Error()) > 1000 {
+					t.Errorf("Lock of a name of %d bytes: %.2000v, want %v in a short text", len(name), err, want)
+				}
+			}
+			if held, err := n.TryLock(t.Context(), name); held || !errors.Is(err, want) {
+				t.Errorf("TryLock of a name of %d bytes: %v, %.2000v, want %v", len(name), held, err, want)
+			}
+			if err := n.Unlock(t.Context(), name); !errors.Is(err, bridge.ErrNotLocked) || len(err.Error()) > 1000 {
+				t.Errorf("Unlock of a name of %d bytes: %.2000v, want ErrNotLocked in a short text", len(name), err)
+			}
+		}
+		if nodes := srv.Tree(); len(nodes) > 0 {
+			t.Errorf("there are %q, want no node", nodes)
+		}
+	})
+}
+
+// TestNamesExclude: one caller has a name, in this process and beside others, and the next one gets it when it is unlocked.
+func TestNamesExclude(t *testing.T) {
+	t.Parallel()
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		ours := bridge.NewNames(coordtest.Connect(t, srv), "/r")
+		theirs := bridge.NewNames(coordtest.Connect(t, srv), "/r")
+		eventstest.Must(t, ours.Lock(t.Context(), "a"))
+		eventstest.Must(t, theirs.Lock(t.Context(), "b"))
+		for who, n := range map[string]*bridge.Names{"the holder's own": ours, "another": theirs} {
+			if held, err := n.TryLock(t.Context(), "a"); held || err != nil {
+				t.Errorf("TryLock in %s process while it is locked: %v, %v, want false", who, held, err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if err := n.Lock(ctx, "a"); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Lock in %s process with a second to wait: %v, want its deadline", who, err)
+			}
+			cancel()
+			entered := make(chan error, 1)
+			go func() { entered <- n.Lock(t.Context(), "a") }()
+			synctest.Wait()
+			if len(entered) > 0 {
+				t.Errorf("Lock in %s process while it is locked returns %v, want it to wait", who, <-entered)
+			}
+			eventstest.Must(t, ours.Unlock(t.Context(), "a"))
+			eventstest.Must(t, <-entered)
+			eventstest.Must(t, n.Unlock(t.Context(), "a"))
+			if held, err := ours.TryLock(t.Context(), "a"); !held || err != nil {
+				t.Fatalf("TryLock of a free name: %v, %v, want true", held, err)
+			}
+		}
+		eventstest.Must(t, ours.Unlock(t.Context(), "a"))
+		if err := ours.Unlock(t.Context(), "a"); !errors.Is(err, bridge.ErrNotLocked) {
+			t.Errorf("a second Unlock: %v, want ErrNotLocked", err)
+		}
+		if err := ours.Unlock(t.Context(), "b"); !errors.Is(err, bridge.ErrNotLocked) {
+			t.Errorf("Unlock of a name that another process has: %v, want ErrNotLocked", err)
+		}
+		if held, err := ours.TryLock(t.Context(), "b"); held || err != nil {
+			t.Errorf("then the other process has the name no more: TryLock returns %v, %v", held, err)
+		}
+	})
+}
+
+// TestUnlockWaitsForTheRelease: and no longer than its context lasts.
+func TestUnlockWaitsForTheRelease(t *testing.T) {
+	t.Parallel()
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		n := bridge.NewNames(coordtest.Connect(t, srv), "/r")
+		srv.Intercept(func(r zktest.Request) zktest.Action { // a slow server
+			if r.Op == zktest.OpMulti || r.Op == zktest.OpDelete {
+				return zktest.Delay(time.Second)
+			}
+			return zktest.Pass()
+		})
+		eventstest.Must(t, n.Lock(t.Context(), "a"))
+		asked := time.Now()
+		eventstest.Check(t, n.Unlock(t.Context(), "a"))
+		if took := time.Since(asked); took < time.Second {
+			t.Errorf("Unlock returned after %v, want it to wait for the answer that takes a second", took)
+		}
+		eventstest.Must(t, n.Lock(t.Context(), "a"))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if err := n.Unlock(ctx, "a"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Unlock with a millisecond: %v, want its deadline", err)
+		}
+		eventstest.Check(t, n.Lock(t.Context(), "a")) // it was given back
+		eventstest.Check(t, n.Unlock(t.Context(), "a"))
+	})
+}
+
+// TestLossOfAName: it is told in three ways, and in this process nobody has the name before the Unlock.
+func TestLossOfAName(t *testing.T) {
+	t.Parallel()
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		c := coordtest.Connect(t, srv)
+		n := bridge.NewNames(c, "/r", bridge.OnLost(cancel))
+		eventstest.Must(t, n.Lock(t.Context(), "a"))
+		if err := n.RenewLockLease(t.Context(), "a", time.Hour); err != nil {
+			t.Errorf("RenewLockLease of a held lock: %v", err)
+		}
+		second := make(chan error, 1)
+		go func() { second <- n.Lock(t.Context(), "a") }()
+		eventstest.Must(t, srv.Expire(c.SessionID()))
+		<-ctx.Done()
+		for what, err := range map[string]error{
+			"OnLost":         context.Cause(ctx),
+			"RenewLockLease": n.RenewLockLease(t.Context(), "a", time.Hour),
+		} {
+			if lost := (*coordinator.LostError)(nil); !errors.As(err, &lost) || lost.Path != "/r/a" {
+				t.Errorf("%s says %v, want the loss of /r/a", what, err)
+			}
+		}
+		synctest.Wait()
+		if len(second) > 0 {
+			t.Errorf("the second caller has the lock while the first one works: %v", <-second)
+		}
+		if err := n.Unlock(t.Context(), "a"); !errors.Is(err, coordinator.ErrSessionExpired) {
+			t.Errorf("Unlock of the lost lock: %v, want ErrSessionExpired", err)
+		}
+		eventstest.Must(t, <-second)
+		eventstest.Check(t, n.Unlock(t.Context(), "a"))
+		if err := n.RenewLockLease(t.Context(), "a", time.Hour); !errors.Is(err, bridge.ErrNotLocked) {
+			t.Errorf("RenewLockLease of a free name: %v, want ErrNotLocked", err)
+		}
+	})
+}
+
+// TestCloseIsALoss: a coordinator that is closed under a holder tells it.
+func TestCloseIsALoss(t *testing.T) {
+	t.Parallel()
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, told := coordtest.Connect(t, srv), make(chan error, 1)
+		n := bridge.NewNames(c, "/r", bridge.OnLost(func(err error) { told <- err }))
+		eventstest.Must(t, n.Lock(t.Context(), "a"))
+		eventstest.Must(t, c.Close())
+		if err := <-told; !errors.Is(err, coordinator.ErrClosed) {
+			t.Errorf("OnLost says %v, want ErrClosed", err)
+		}
+		if err := n.Unlock(t.Context(), "a"); !errors.Is(err, coordinator.ErrClosed) {
+			t.Errorf("Unlock: %v, want ErrClosed", err)
+		}
+		if err := n.Lock(t.Context(), "a"); !errors.Is(err, coordinator.ErrClosed) {
+			t.Errorf("Lock: %v, want ErrClosed", err)
+		}
+	})
+}
+
+// TestAReleaseIsNoLoss: OnLost is not called.
+func TestAReleaseIsNoLoss(t *testing.T) {
+	t.Parallel()
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		n := bridge.NewNames(c, "/r", bridge.OnLost(func(err error) { t.Errorf("OnLost: %v", err) }))
+		for range 3 {
+			eventstest.Must(t, n.Lock(t.Context(), "a"))
+			eventstest.Must(t, n.Unlock(t.Context(), "a"))
+		}
+		eventstest.Must(t, c.Close())
+		synctest.Wait()
+	})
+}
