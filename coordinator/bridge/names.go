@@ -1,7 +1,6 @@
 package bridge
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +13,7 @@ import (
 // Names locks names, each with a mutex at its [Path]. It is certmagic's Locker, TryLocker and LockLeaseRenewer. Within one Names, a name is
 // free after its Unlock only, also if the lock was lost before.
 //
-// A loss is told by [OnLost], by RenewLockLease, and by Unlock. The context of Lock does not end with it.
+// A loss is told by [OnLost], and Unlock returns it. RenewLockLease repairs it.
 type Names struct {
 	lock  func(name string) *coordinator.Lock
 	cfg   config
@@ -85,27 +84,35 @@ func (n *Names) Unlock(ctx context.Context, name string) error {
 	return giveBack(ctx, a)
 }
 
-// RenewLockLease returns nil while the lock is held: the session renews its lease by itself. Otherwise it returns a
-// [*coordinator.LostError], or [ErrNotLocked]. certmagic calls it before each attempt to obtain a certificate, and stops on an error.
+// RenewLockLease returns nil at once while the lock is held: the session renews its lease by itself. After a loss it locks the name again, as
+// Lock does. It returns [ErrNotLocked] if the name is not locked. certmagic calls it before each attempt to obtain a certificate.
 func (n *Names) RenewLockLease(ctx context.Context, name string, _ time.Duration) error {
 	n.mu.Lock()
-	var a *coordinator.Acquisition
-	if s := n.slots[name]; s != nil {
-		a = s.held
+	s := n.slots[name]
+	var old *coordinator.Acquisition
+	if s != nil {
+		old = s.held
 	}
 	n.mu.Unlock()
 	switch {
-	case a == nil:
+	case old == nil:
 		return fmt.Errorf("%w: %.256s", ErrNotLocked, name)
-	case a.Valid():
+	case old.Valid():
 		return nil
 	}
-	select { // the end is known in a moment
-	case <-a.Done():
-		return cmp.Or(a.Err(), fmt.Errorf("%w: %.256s", ErrNotLocked, name))
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	old.Release()
+	a, err := n.cfg.hold(ctx, n.lock(name))
+	if err != nil {
+		return err // Unlock tells of the loss
 	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if s.held != old {
+		a.Release()
+		return fmt.Errorf("%w meanwhile: %.256s", ErrNotLocked, name)
+	}
+	s.held = a
+	return nil
 }
 
 func (n *Names) enter(name string) *slot {

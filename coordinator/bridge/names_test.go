@@ -164,7 +164,7 @@ func TestUnlockWaitsForTheRelease(t *testing.T) {
 	})
 }
 
-// TestLossOfAName: it is told in three ways, and in this process nobody has the name before the Unlock.
+// TestLossOfAName: OnLost and Unlock tell it, and in this process no other caller has the name before the Unlock.
 func TestLossOfAName(t *testing.T) {
 	t.Parallel()
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -172,22 +172,14 @@ func TestLossOfAName(t *testing.T) {
 		c := coordtest.Connect(t, srv)
 		n := bridge.NewNames(c, "/r", bridge.OnLost(cancel))
 		eventstest.Must(t, n.Lock(t.Context(), "a"))
-		if err := n.RenewLockLease(t.Context(), "a", time.Hour); err != nil {
-			t.Errorf("RenewLockLease of a held lock: %v", err)
-		}
 		second := make(chan error, 1)
 		go func() { second <- n.Lock(t.Context(), "a") }()
 		eventstest.Must(t, srv.Expire(c.SessionID()))
 		<-ctx.Done()
-		for what, err := range map[string]error{
-			"OnLost":         context.Cause(ctx),
-			"RenewLockLease": n.RenewLockLease(t.Context(), "a", time.Hour),
-		} {
-			if lost := (*coordinator.LostError)(nil); !errors.As(err, &lost) || lost.Path != "/r/a" {
-				t.Errorf("%s says %v, want the loss of /r/a", what, err)
-			}
+		if lost := (*coordinator.LostError)(nil); !errors.As(context.Cause(ctx), &lost) || lost.Path != "/r/a" {
+			t.Errorf("OnLost says %v, want the loss of /r/a", context.Cause(ctx))
 		}
-		synctest.Wait()
+		time.Sleep(time.Minute)
 		if len(second) > 0 {
 			t.Errorf("the second caller has the lock while the first one works: %v", <-second)
 		}
@@ -196,9 +188,60 @@ func TestLossOfAName(t *testing.T) {
 		}
 		eventstest.Must(t, <-second)
 		eventstest.Check(t, n.Unlock(t.Context(), "a"))
+	})
+}
+
+// TestRenewLocksAgainAfterALoss: it waits for the one that has the name by then, and Unlock gives the new lock back.
+func TestRenewLocksAgainAfterALoss(t *testing.T) {
+	t.Parallel()
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		told := make(chan error, 2)
+		n := bridge.NewNames(c, "/r", bridge.OnLost(func(err error) { told <- err }))
+		other := bridge.NewNames(coordtest.Connect(t, srv), "/r")
 		if err := n.RenewLockLease(t.Context(), "a", time.Hour); !errors.Is(err, bridge.ErrNotLocked) {
 			t.Errorf("RenewLockLease of a free name: %v, want ErrNotLocked", err)
 		}
+		eventstest.Must(t, n.Lock(t.Context(), "a"))
+		requests := coordtest.Traffic(srv)
+		eventstest.Check(t, n.RenewLockLease(t.Context(), "a", time.Hour))
+		if sent := requests.Load(); sent > 0 {
+			t.Errorf("RenewLockLease of a held lock sent %d requests, want 0", sent)
+		}
+		eventstest.Must(t, srv.Expire(c.SessionID()))
+		<-told
+		eventstest.Must(t, other.Lock(t.Context(), "a"))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := n.RenewLockLease(ctx, "a", time.Hour); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("RenewLockLease while another process has the name: %v, want it to wait until its deadline", err)
+		}
+		eventstest.Must(t, other.Unlock(t.Context(), "a"))
+		eventstest.Must(t, n.RenewLockLease(t.Context(), "a", time.Hour))
+		if held, err := other.TryLock(t.Context(), "a"); held || err != nil {
+			t.Errorf("after it TryLock in another process: %v, %v, want false", held, err)
+		}
+		eventstest.Check(t, n.Unlock(t.Context(), "a"))
+		if held, err := other.TryLock(t.Context(), "a"); !held || err != nil {
+			t.Errorf("after Unlock TryLock in another process: %v, %v, want true", held, err)
+		}
+
+		eventstest.Must(t, other.Unlock(t.Context(), "a"))
+		eventstest.Must(t, n.Lock(t.Context(), "a"))
+		eventstest.Must(t, srv.Expire(c.SessionID()))
+		<-told
+		eventstest.Must(t, other.Lock(t.Context(), "a"))
+		renewed := make(chan error, 1)
+		go func() { renewed <- n.RenewLockLease(t.Context(), "a", time.Hour) }()
+		time.Sleep(time.Minute)
+		if err := n.Unlock(t.Context(), "a"); !isLoss(err) {
+			t.Errorf("Unlock while the lock is renewed: %v, want the loss", err)
+		}
+		eventstest.Must(t, other.Unlock(t.Context(), "a"))
+		if err := <-renewed; !errors.Is(err, bridge.ErrNotLocked) {
+			t.Errorf("RenewLockLease of a name that was unlocked meanwhile: %v, want ErrNotLocked", err)
+		}
+		eventstest.Check(t, other.Lock(t.Context(), "a"))
 	})
 }
 

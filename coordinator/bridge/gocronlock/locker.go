@@ -1,0 +1,178 @@
+package gocronlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-co-op/gocron/v2"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/bridge"
+)
+
+// ErrShutdown reports a lock that was asked for after Shutdown or Close.
+var ErrShutdown = errors.New("gocronlock: shut down")
+
+// Option adjusts a [Locker].
+type Option func(*Locker)
+
+// OnLost has f called when a held lock is lost, before another process can hold it. The error is a [*coordinator.LostError], or
+// [coordinator.ErrClosed] if the coordinator was closed. f runs in a goroutine of its own. gocron does not stop the job.
+func OnLost(f func(error)) Option { return func(l *Locker) { l.onLost = f } }
+
+// Locker is gocron's Locker. Each job has an unfair lock at the [bridge.Path] of its name.
+type Locker struct {
+	c       *coordinator.Coordinator
+	root    string
+	minimum time.Duration
+	onLost  func(error)
+
+	mu   sync.Mutex
+	held int                   // locks that are not given back
+	kept map[*lock]*time.Timer // those whose jobs are done
+	over bool                  // nothing more is locked
+	rush bool                  // the minimum does not count any more
+	idle chan struct{}         // closed when over and nothing is held
+}
+
+// New returns a locker of jobs below the root. It keeps each lock for at least the minimum time after its grant. End it with Shutdown or
+// Close, behind the scheduler.
+func New(c *coordinator.Coordinator, root string, minimum time.Duration, options ...Option) *Locker {
+	l := &Locker{c: c, root: root, minimum: minimum, kept: map[*lock]*time.Timer{}, idle: make(chan struct{})}
+	for _, o := range options {
+		if o != nil {
+			o(l)
+		}
+	}
+	return l
+}
+
+// Lock locks the job if no process has it, and does not wait for it. Its errors are those of [coordinator.Acquisition.Wait], among them a
+// [*coordinator.HeldError]; [coordinator.ErrInvalid] if the minimum is negative; and [ErrShutdown]. gocron then skips the job, and tells
+// only the listener AfterLockError.
+func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
+	if l.minimum < 0 {
+		return nil, fmt.Errorf("%w: gocronlock: a minimum of %v", coordinator.ErrInvalid, l.minimum)
+	}
+	l.mu.Lock()
+	if l.over {
+		l.mu.Unlock()
+		return nil, ErrShutdown
+	}
+	l.held++
+	l.mu.Unlock()
+
+	a := l.c.Unfair(bridge.Path(l.root, key)).Acquire(ctx, coordinator.Try())
+	if _, err := a.Wait(ctx); err != nil {
+		a.Release()
+		l.given()
+		return nil, fmt.Errorf("gocronlock: %.256s: %w", key, err)
+	}
+	k := &lock{of: l, a: a, due: time.Now().Add(l.minimum)}
+	if l.onLost != nil {
+		held := a.Context(context.Background()) //nolint:contextcheck // that of the caller may end before
+		context.AfterFunc(held, func() {
+			if end := context.Cause(held); !errors.Is(end, coordinator.ErrReleased) {
+				l.onLost(end)
+			}
+		})
+	}
+	return k, nil
+}
+
+// given counts a lock that is not held any more.
+func (l *Locker) given() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held--; l.held == 0 && l.over {
+		close(l.idle)
+	}
+}
+
+// Shutdown refuses further locks, and waits until jobs and minimum times are over. When ctx ends it returns the cause. By then it has given
+// back the locks whose jobs are done, and others are given back as soon as their jobs are done.
+func (l *Locker) Shutdown(ctx context.Context) error {
+	l.mu.Lock()
+	if !l.over {
+		l.over = true
+		if l.held == 0 {
+			close(l.idle)
+		}
+	}
+	l.mu.Unlock()
+	select {
+	case <-l.idle:
+		return nil
+	case <-ctx.Done():
+	}
+	l.mu.Lock()
+	l.rush = true
+	kept := l.kept
+	l.kept = map[*lock]*time.Timer{}
+	l.mu.Unlock()
+	for k, timer := range kept {
+		timer.Stop()
+		k.a.Release()
+		l.given()
+	}
+	return context.Cause(ctx)
+}
+
+// Close is Shutdown without waiting.
+func (l *Locker) Close() error {
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = l.Shutdown(now) // says that it has not waited
+	return nil
+}
+
+// lock is held for a job.
+type lock struct {
+	of  *Locker
+	a   *coordinator.Acquisition
+	due time.Time // the end of the minimum time
+
+	unlocked bool // with the mutex of the locker
+}
+
+// Unlock gives the lock back. Before the end of the minimum time it returns at once, and the lock is given back then. Otherwise it waits
+// until the node is gone or ctx ends. It returns a [*coordinator.LostError] if the lock was lost before.
+func (k *lock) Unlock(ctx context.Context) error {
+	l := k.of
+	l.mu.Lock()
+	if k.unlocked {
+		l.mu.Unlock()
+		return bridge.ErrNotLocked
+	}
+	k.unlocked = true
+	if rest := time.Until(k.due); rest > 0 && !l.rush && k.a.Valid() {
+		l.kept[k] = time.AfterFunc(rest, k.expire)
+		l.mu.Unlock()
+		return nil
+	}
+	l.mu.Unlock()
+	k.a.Release()
+	l.given()
+	select {
+	case <-k.a.Done():
+		return k.a.Err()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// expire gives the lock back at the end of the minimum time.
+func (k *lock) expire() {
+	l := k.of
+	l.mu.Lock()
+	_, kept := l.kept[k]
+	delete(l.kept, k)
+	l.mu.Unlock()
+	if kept { // and not given back by Shutdown
+		k.a.Release()
+		l.given()
+	}
+}

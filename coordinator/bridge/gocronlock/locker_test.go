@@ -1,0 +1,188 @@
+package gocronlock_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-co-op/gocron/v2"
+	"go.uber.org/goleak"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/bridge"
+	"github.com/zkgrant/zkgrant/coordinator/bridge/gocronlock"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// processes runs the test in virtual time, with a server and two coordinators.
+func processes(t *testing.T, test func(t *testing.T, srv *zktest.Server, ours, theirs *coordinator.Coordinator)) {
+	t.Helper()
+	eventstest.Bubble(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		var both [2]*coordinator.Coordinator
+		for i := range both {
+			c, err := coordinator.Connect(t.Context(), srv.Addr(), srv.Option())
+			eventstest.Must(t, err)
+			t.Cleanup(func() { _ = c.Close() })
+			both[i] = c
+		}
+		test(t, srv, both[0], both[1])
+	})
+}
+
+func lock(t *testing.T, l *gocronlock.Locker, key string) gocron.Lock {
+	t.Helper()
+	held, err := l.Lock(t.Context(), key)
+	eventstest.Must(t, err)
+	return held
+}
+
+// free fails unless the key is free for the locker, or is not.
+func free(t *testing.T, l *gocronlock.Locker, key string, want bool, when string) {
+	t.Helper()
+	synctest.Wait()
+	held, err := l.Lock(t.Context(), key)
+	if got := err == nil; got != want || !got && !errors.As(err, new(*coordinator.HeldError)) {
+		t.Errorf("%s: Lock returns %v, want it to succeed: %v, or to name the holder", when, err, want)
+	}
+	if held != nil {
+		eventstest.Check(t, held.Unlock(t.Context()))
+	}
+}
+
+// TestALockIsKeptForTheMinimum: a job that is done earlier keeps it until then, and one that takes longer gives it back when it is done.
+func TestALockIsKeptForTheMinimum(t *testing.T) {
+	t.Parallel()
+	processes(t, func(t *testing.T, _ *zktest.Server, ours, theirs *coordinator.Coordinator) {
+		l, other := gocronlock.New(ours, "/jobs", 10*time.Second), gocronlock.New(theirs, "/jobs", 0)
+		short := lock(t, l, "a/b")
+		free(t, other, "a/b", false, "while the job runs")
+		free(t, other, "a", true, "for another job")
+		time.Sleep(time.Second)
+		asked := time.Now()
+		eventstest.Check(t, short.Unlock(t.Context()))
+		if took := time.Since(asked); took > 0 {
+			t.Errorf("Unlock within the minimum took %v, want it to return at once", took)
+		}
+		time.Sleep(9*time.Second - time.Millisecond)
+		free(t, other, "a/b", false, "just before the end of the minimum")
+		free(t, l, "a/b", false, "just before the end of the minimum, in its own process")
+		time.Sleep(2 * time.Millisecond)
+		free(t, other, "a/b", true, "just after the end of the minimum")
+
+		long := lock(t, l, "a/b")
+		time.Sleep(time.Minute)
+		free(t, other, "a/b", false, "while the long job runs")
+		eventstest.Check(t, long.Unlock(t.Context()))
+		free(t, other, "a/b", true, "after the long job")
+		if err := long.Unlock(t.Context()); !errors.Is(err, bridge.ErrNotLocked) {
+			t.Errorf("a second Unlock: %v, want ErrNotLocked", err)
+		}
+		eventstest.Check(t, other.Close())
+		eventstest.Check(t, l.Close())
+	})
+}
+
+// TestShutdownWaitsForTheMinimum: and for jobs; when its time is up, locks of jobs that are done are free at once, and others after the job.
+func TestShutdownWaitsForTheMinimum(t *testing.T) {
+	t.Parallel()
+	processes(t, func(t *testing.T, _ *zktest.Server, ours, theirs *coordinator.Coordinator) {
+		other := gocronlock.New(theirs, "/jobs", 0)
+
+		patient := gocronlock.New(ours, "/jobs", 10*time.Second)
+		began := time.Now()
+		eventstest.Check(t, lock(t, patient, "short").Unlock(t.Context()))
+		long := lock(t, patient, "long")
+		time.AfterFunc(15*time.Second, func() { eventstest.Check(t, long.Unlock(t.Context())) })
+		eventstest.Check(t, patient.Shutdown(t.Context()))
+		if took := time.Since(began); took != 15*time.Second {
+			t.Errorf("Shutdown waited %v, want the 15s of the longer job", took)
+		}
+		free(t, other, "short", true, "after Shutdown")
+		free(t, other, "long", true, "after Shutdown")
+
+		hasty := gocronlock.New(ours, "/jobs", 10*time.Second)
+		eventstest.Check(t, lock(t, hasty, "short").Unlock(t.Context()))
+		long = lock(t, hasty, "long")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := hasty.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Shutdown with a second: %v, want its deadline", err)
+		}
+		free(t, other, "short", true, "at the end of the second, for the job that is done")
+		free(t, other, "long", false, "at the end of the second, for the job that runs")
+		if _, err := hasty.Lock(t.Context(), "new"); !errors.Is(err, gocronlock.ErrShutdown) {
+			t.Errorf("Lock behind Shutdown: %v, want ErrShutdown", err)
+		}
+		eventstest.Check(t, long.Unlock(t.Context()))
+		free(t, other, "long", true, "after the job, within its minimum")
+		eventstest.Check(t, hasty.Close())
+		eventstest.Check(t, other.Close())
+		eventstest.Check(t, other.Shutdown(t.Context()))
+	})
+}
+
+// TestALossIsTold: during the job, and during the rest of the minimum.
+func TestALossIsTold(t *testing.T) {
+	t.Parallel()
+	processes(t, func(t *testing.T, srv *zktest.Server, ours, theirs *coordinator.Coordinator) {
+		told := make(chan error, 1)
+		l := gocronlock.New(ours, "/jobs", 10*time.Second, gocronlock.OnLost(func(err error) { told <- err }))
+		for _, done := range []bool{false, true} {
+			job := lock(t, l, "a")
+			if done {
+				eventstest.Check(t, job.Unlock(t.Context()))
+			}
+			eventstest.Must(t, srv.Expire(ours.SessionID()))
+			if err := <-told; !errors.Is(err, coordinator.ErrSessionExpired) {
+				t.Errorf("job done %v: OnLost says %v, want ErrSessionExpired", done, err)
+			}
+			free(t, gocronlock.New(theirs, "/jobs", 0), "a", true, "after the session")
+			if !done {
+				if err := job.Unlock(t.Context()); !errors.As(err, new(*coordinator.LostError)) {
+					t.Errorf("Unlock of the lost lock: %v, want the loss", err)
+				}
+			}
+			time.Sleep(time.Minute)
+		}
+		eventstest.Check(t, l.Shutdown(t.Context()))
+		if len(told) > 0 {
+			t.Errorf("a lock that was given back is told as lost: %v", <-told)
+		}
+	})
+}
+
+// TestBadInputOfALocker: it is refused at once, and leaves nothing that Shutdown would wait for.
+func TestBadInputOfALocker(t *testing.T) {
+	t.Parallel()
+	processes(t, func(t *testing.T, srv *zktest.Server, ours, _ *coordinator.Coordinator) {
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		for name, test := range map[string]struct {
+			minimum time.Duration
+			ctx     context.Context
+			key     string
+			want    error
+		}{
+			"no name":            {0, t.Context(), "", coordinator.ErrPath},
+			"a long name":        {0, t.Context(), strings.Repeat("n", 1<<20), coordinator.ErrTooLarge},
+			"a negative minimum": {-1, t.Context(), "a", coordinator.ErrInvalid},
+			"an ended context":   {0, ended, "a", context.Canceled},
+		} {
+			l := gocronlock.New(ours, "/jobs", test.minimum)
+			if held, err := l.Lock(test.ctx, test.key); held != nil || !errors.Is(err, test.want) || len(err.Error()) > 1000 {
+				t.Errorf("%s: Lock returns %v, %.2000v, want %v in a short text", name, held, err, test.want)
+			}
+			eventstest.Check(t, l.Shutdown(t.Context()))
+		}
+		if nodes := srv.Tree(); len(nodes) > 0 {
+			t.Errorf("there are %q, want no node", nodes)
+		}
+	})
+}
