@@ -1,0 +1,2 @@
+// Package bridges tests the adapters of package bridge, and gocronlock, in the libraries that they are for.
+package bridges

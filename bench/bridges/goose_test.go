@@ -1,0 +1,98 @@
+package bridges
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"testing"
+
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+
+	"github.com/zkgrant/zkgrant/coordinator/bridge"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+)
+
+var (
+	_ lock.Locker        = (*bridge.Migrations)(nil)
+	_ lock.SessionLocker = (*bridge.Migrations)(nil)
+)
+
+// empty is a database without tables: goose keeps no versions in it, and the migrations of the test are functions.
+type empty struct{}
+
+var errNoStatements = errors.New("no statements here")
+
+func (empty) Connect(context.Context) (driver.Conn, error) { return empty{}, nil }
+func (empty) Driver() driver.Driver                        { return nil }
+func (empty) Prepare(string) (driver.Stmt, error)          { return nil, errNoStatements }
+func (empty) Begin() (driver.Tx, error)                    { return nil, errNoStatements }
+func (empty) Close() error                                 { return nil }
+
+// migrate has a provider of goose run one migration.
+func migrate(t testing.TB, ctx context.Context, locker goose.ProviderOption, migration func(context.Context) error) error {
+	t.Helper()
+	db := sql.OpenDB(empty{})
+	defer db.Close()
+	step := goose.NewGoMigration(1, &goose.GoFunc{RunDB: func(ctx context.Context, _ *sql.DB) error { return migration(ctx) }}, nil)
+	provider, err := goose.NewProvider(goose.DialectSQLite3, db, nil, locker,
+		goose.WithGoMigrations(step), goose.WithDisableGlobalRegistry(true), goose.WithDisableVersioning(true))
+	if err != nil {
+		return err
+	}
+	_, err = provider.Up(ctx)
+	return err
+}
+
+// TestGooseMigratesInOneProcessAtATime: with both of its interfaces at one lock, and a loss ends the migration.
+func TestGooseMigratesInOneProcessAtATime(t *testing.T) {
+	t.Parallel()
+	play := func(s stage) {
+		const path = "/migrations"
+		first, second := s.process(), s.process()
+		inside, leave, done := make(chan struct{}), make(chan struct{}), make(chan error, 2)
+		wait := func(ctx context.Context) error {
+			inside <- struct{}{}
+			select {
+			case <-leave:
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+		ctx, cancel := context.WithCancelCause(s.within())
+		go func() {
+			done <- migrate(s, ctx, goose.WithLocker(bridge.NewMigrations(first.Mutex(path), bridge.OnLost(cancel))), wait)
+		}()
+		<-inside
+		go func() {
+			done <- migrate(s, s.within(), goose.WithSessionLocker(bridge.NewMigrations(second.Mutex(path))), wait)
+		}()
+		s.queued(first.Mutex(path), 2)
+		select {
+		case <-inside:
+			s.Fatal("two processes migrate")
+		default:
+		}
+		leave <- struct{}{}
+		eventstest.Check(s, <-done)
+		<-inside
+		leave <- struct{}{}
+		eventstest.Check(s, <-done)
+
+		go func() {
+			done <- migrate(s, ctx, goose.WithLocker(bridge.NewMigrations(first.Mutex(path), bridge.OnLost(cancel))), wait)
+		}()
+		<-inside
+		s.lose(first, path)
+		if err := <-done; !isLoss(err) {
+			s.Errorf("goose returns %v after a loss, want the loss", err)
+		}
+		if !isLoss(context.Cause(ctx)) {
+			s.Errorf("the context of the migration ended with %v, want the loss", context.Cause(ctx))
+		}
+	}
+	inVirtualTime(t, play)
+	onARealServer(t, play)
+}
