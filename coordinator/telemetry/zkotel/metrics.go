@@ -1,0 +1,191 @@
+package zkotel
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// scope names the package to the providers.
+const scope = "github.com/zkgrant/zkgrant/coordinator/telemetry/zkotel"
+
+// The attributes of metrics. With an exporter for Prometheus, metrics and attributes have the names that package zkprom gives them.
+const (
+	keyLock     = attribute.Key("lock")
+	keyKind     = attribute.Key("kind")
+	keyOutcome  = attribute.Key("outcome")
+	keyEnd      = attribute.Key("end")
+	keyReason   = attribute.Key("reason")
+	keyElection = attribute.Key("election")
+	keyState    = attribute.Key("state")
+	keyEvent    = attribute.Key("event")
+	keyOp       = attribute.Key("op")
+	keyResult   = attribute.Key("result")
+)
+
+// The bounds of buckets, in seconds. Nobody writes to them.
+//
+//nolint:gochecknoglobals // see there
+var (
+	waits    = []float64{0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 600, 3600}
+	requests = []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
+)
+
+// instruments are what is measured.
+type instruments struct {
+	acquire, hold, request                            metric.Float64Histogram
+	lost, requeued, revoked, abandoned, sessionEvents metric.Int64Counter
+
+	// Of what is live, whenever somebody collects. What adds up over several coordinators is a sum.
+	waiting, held, leader, state       metric.Int64ObservableUpDownCounter
+	ahead                              metric.Int64ObservableGauge
+	longestWait, longestHold, leaseEnd metric.Float64ObservableGauge
+}
+
+// newInstruments returns them with what went wrong; a meter returns an instrument in any case.
+func newInstruments(m metric.Meter) (in instruments, _ error) {
+	var errs [16]error
+	in.acquire, errs[0] = m.Float64Histogram("zkgrant.acquire.duration", metric.WithUnit("s"), metric.WithExplicitBucketBoundaries(waits...),
+		metric.WithDescription("From Acquire to the Grant, or to the end without one."))
+	in.hold, errs[1] = m.Float64Histogram("zkgrant.hold.duration", metric.WithUnit("s"), metric.WithExplicitBucketBoundaries(waits...),
+		metric.WithDescription("From the Grant to the loss or the end."))
+	in.request, errs[2] = m.Float64Histogram("zkgrant.request.duration", metric.WithUnit("s"), metric.WithExplicitBucketBoundaries(requests...),
+		metric.WithDescription("Requests to the servers."))
+	in.lost, errs[3] = m.Int64Counter("zkgrant.lost", metric.WithUnit("{loss}"),
+		metric.WithDescription("Losses of held locks."))
+	in.requeued, errs[4] = m.Int64Counter("zkgrant.requeued", metric.WithUnit("{event}"),
+		metric.WithDescription("Waiters that lost their place in the queue."))
+	in.revoked, errs[5] = m.Int64Counter("zkgrant.revoked", metric.WithUnit("{event}"),
+		metric.WithDescription("Requests to holders to give the lock back."))
+	in.abandoned, errs[6] = m.Int64Counter("zkgrant.abandoned", metric.WithUnit("{event}"),
+		metric.WithDescription("Grants that tell of a holder that crashed."))
+	in.sessionEvents, errs[7] = m.Int64Counter("zkgrant.session.events", metric.WithUnit("{event}"),
+		metric.WithDescription("What happened to the session."))
+	in.waiting, errs[8] = m.Int64ObservableUpDownCounter("zkgrant.waiting", metric.WithUnit("{acquisition}"),
+		metric.WithDescription("Acquisitions of this process without a Grant."))
+	in.held, errs[9] = m.Int64ObservableUpDownCounter("zkgrant.held", metric.WithUnit("{acquisition}"),
+		metric.WithDescription("Acquisitions of this process that hold their lock."))
+	in.leader, errs[10] = m.Int64ObservableUpDownCounter("zkgrant.leader", metric.WithUnit("{leader}"),
+		metric.WithDescription("1 if this process leads the election, 0 if it is a candidate."))
+	in.state, errs[11] = m.Int64ObservableUpDownCounter("zkgrant.session.state", metric.WithUnit("{session}"),
+		metric.WithDescription("1 for the state of the session, 0 for the others."))
+	in.ahead, errs[12] = m.Int64ObservableGauge("zkgrant.queue.ahead", metric.WithUnit("{contender}"),
+		metric.WithDescription("The most contenders ahead of a waiter of this process, at its latest listing."))
+	in.longestWait, errs[13] = m.Float64ObservableGauge("zkgrant.longest_wait", metric.WithUnit("s"),
+		metric.WithDescription("The longest wait that still goes on."))
+	in.longestHold, errs[14] = m.Float64ObservableGauge("zkgrant.longest_hold", metric.WithUnit("s"),
+		metric.WithDescription("The longest hold that still goes on."))
+	in.leaseEnd, errs[15] = m.Float64ObservableGauge("zkgrant.lease.remaining", metric.WithUnit("s"),
+		metric.WithDescription("How long the lease of the session lasts without contact."))
+	return in, errors.Join(errs[:]...)
+}
+
+func (in *instruments) observables() []metric.Observable {
+	return []metric.Observable{in.waiting, in.held, in.leader, in.state, in.ahead, in.longestWait, in.longestHold, in.leaseEnd}
+}
+
+// live is an acquisition between Acquire and its end, for metrics.
+type live struct {
+	lock, kind string
+	since      time.Time // of the wait, or of the hold
+	holds      bool
+	ahead      int // of a waiter; negative: not known
+}
+
+// series is what metrics tell apart of acquisitions.
+type series struct{ lock, kind string }
+
+// tally is what gauges say of the live acquisitions of one series.
+type tally struct {
+	waiting, held int
+	ahead         int // the most; negative: not known of any
+	wait, hold    time.Duration
+}
+
+// tallyOf adds up what is live now: for each lock and kind, and for each lock with all of its kinds, as the kind "".
+func tallyOf(all []live, now time.Time) map[series]tally {
+	sums := map[series]tally{}
+	for _, l := range all {
+		for _, kind := range []string{l.kind, ""} {
+			sum, seen := sums[series{l.lock, kind}]
+			if !seen {
+				sum.ahead = -1
+			}
+			if age := now.Sub(l.since); l.holds {
+				sum.held++
+				sum.hold = max(sum.hold, age)
+			} else {
+				sum.waiting++
+				sum.wait = max(sum.wait, age)
+				sum.ahead = max(sum.ahead, l.ahead)
+			}
+			sums[series{l.lock, kind}] = sum
+		}
+	}
+	return sums
+}
+
+// observe is called when somebody collects.
+func (h *Hook) observe(_ context.Context, o metric.Observer) error {
+	h.mu.Lock()
+	all := make([]live, 0, len(h.acquisitions))
+	for _, a := range h.acquisitions {
+		all = append(all, a.live)
+	}
+	session := h.session
+	h.mu.Unlock()
+	now := time.Now()
+	for at, sum := range tallyOf(all, now) {
+		lock, kind := keyLock.String(at.lock), keyKind.String(at.kind)
+		if at.kind != "" {
+			o.ObserveInt64(h.in.waiting, int64(sum.waiting), with(lock, kind))
+			o.ObserveInt64(h.in.held, int64(sum.held), with(lock, kind))
+		} else {
+			h.observeLongest(o, sum, with(lock))
+		}
+		if at.kind == election {
+			o.ObserveInt64(h.in.leader, int64(sum.held), with(keyElection.String(at.lock)))
+		}
+	}
+	for _, state := range sessionStates() {
+		is := int64(0)
+		if state == session.state {
+			is = 1
+		}
+		o.ObserveInt64(h.in.state, is, with(keyState.String(state)))
+	}
+	if !session.lease.IsZero() {
+		o.ObserveFloat64(h.in.leaseEnd, max(0, session.lease.Sub(now).Seconds()))
+	}
+	return nil
+}
+
+func (h *Hook) observeLongest(o metric.Observer, sum tally, lock metric.MeasurementOption) {
+	if sum.waiting > 0 {
+		o.ObserveFloat64(h.in.longestWait, sum.wait.Seconds(), lock)
+	}
+	if sum.held > 0 {
+		o.ObserveFloat64(h.in.longestHold, sum.hold.Seconds(), lock)
+	}
+	if sum.ahead >= 0 {
+		o.ObserveInt64(h.in.ahead, int64(sum.ahead), lock)
+	}
+}
+
+func with(attributes ...attribute.KeyValue) metric.MeasurementOption {
+	return metric.WithAttributeSet(attribute.NewSet(attributes...))
+}
+
+// count adds 1 to a counter of the lock.
+func (a *acquisition) count(counter metric.Int64Counter, more ...attribute.KeyValue) {
+	counter.Add(a.measured(), 1, with(append(more, keyLock.String(a.lock))...))
+}
+
+// measured returns the context of a measurement, from which an exemplar gets the span.
+func (a *acquisition) measured() context.Context {
+	return trace.ContextWithSpan(context.Background(), a.span)
+}
