@@ -143,7 +143,8 @@ func (h *Hook) OnEvent(event events.Event) {
 // concerns is told what happens to the session, which concerns every acquisition.
 func (h *Hook) concerns(event events.Event) {
 	h.mu.Lock()
-	word := h.session.hear(event)
+	next, word := h.session.behind(event)
+	h.session = next
 	var all []*acquisition
 	for _, a := range h.acquisitions {
 		if a.span.IsRecording() {
@@ -157,23 +158,23 @@ func (h *Hook) concerns(event events.Event) {
 	}
 }
 
-// hear changes the state by an event, and returns the event's name.
-func (s *session) hear(event events.Event) string {
+// behind returns the session behind an event, and the event's name.
+func (s session) behind(event events.Event) (session, string) {
 	switch ev := event.(type) {
 	case events.Connected:
 		s.state, s.id, s.server = connected, ev.Session, ev.Server
-		return connected
+		return s, connected
 	case events.Suspended:
 		s.state = suspended
-		return suspended
+		return s, suspended
 	case events.Resumed:
 		s.state = connected
-		return resumed
+		return s, resumed
 	case events.SessionExpired:
 		s.state, s.lease = connecting, time.Time{}
-		return expired
+		return s, expired
 	default:
-		return ""
+		return s, ""
 	}
 }
 

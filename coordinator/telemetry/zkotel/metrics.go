@@ -48,40 +48,46 @@ type instruments struct {
 
 // newInstruments returns them with what went wrong; a meter returns an instrument in any case.
 func newInstruments(m metric.Meter) (in instruments, _ error) {
-	var errs [16]error
-	in.acquire, errs[0] = m.Float64Histogram("zkgrant.acquire.duration", metric.WithUnit("s"), metric.WithExplicitBucketBoundaries(waits...),
-		metric.WithDescription("From Acquire to the Grant, or to the end without one."))
-	in.hold, errs[1] = m.Float64Histogram("zkgrant.hold.duration", metric.WithUnit("s"), metric.WithExplicitBucketBoundaries(waits...),
-		metric.WithDescription("From the Grant to the loss or the end."))
-	in.request, errs[2] = m.Float64Histogram("zkgrant.request.duration", metric.WithUnit("s"), metric.WithExplicitBucketBoundaries(requests...),
-		metric.WithDescription("Requests to the servers."))
-	in.lost, errs[3] = m.Int64Counter("zkgrant.lost", metric.WithUnit("{loss}"),
-		metric.WithDescription("Losses of held locks."))
-	in.requeued, errs[4] = m.Int64Counter("zkgrant.requeued", metric.WithUnit("{event}"),
-		metric.WithDescription("Waiters that lost their place in the queue."))
-	in.revoked, errs[5] = m.Int64Counter("zkgrant.revoked", metric.WithUnit("{event}"),
-		metric.WithDescription("Requests to holders to give the lock back."))
-	in.abandoned, errs[6] = m.Int64Counter("zkgrant.abandoned", metric.WithUnit("{event}"),
-		metric.WithDescription("Grants that tell of a holder that crashed."))
-	in.sessionEvents, errs[7] = m.Int64Counter("zkgrant.session.events", metric.WithUnit("{event}"),
-		metric.WithDescription("What happened to the session."))
-	in.waiting, errs[8] = m.Int64ObservableUpDownCounter("zkgrant.waiting", metric.WithUnit("{acquisition}"),
-		metric.WithDescription("Acquisitions of this process without a Grant."))
-	in.held, errs[9] = m.Int64ObservableUpDownCounter("zkgrant.held", metric.WithUnit("{acquisition}"),
-		metric.WithDescription("Acquisitions of this process that hold their lock."))
-	in.leader, errs[10] = m.Int64ObservableUpDownCounter("zkgrant.leader", metric.WithUnit("{leader}"),
-		metric.WithDescription("1 if this process leads the election, 0 if it is a candidate."))
-	in.state, errs[11] = m.Int64ObservableUpDownCounter("zkgrant.session.state", metric.WithUnit("{session}"),
-		metric.WithDescription("1 for the state of the session, 0 for the others."))
-	in.ahead, errs[12] = m.Int64ObservableGauge("zkgrant.queue.ahead", metric.WithUnit("{contender}"),
+	var errs []error
+	histogram := func(name, text string, bounds []float64) metric.Float64Histogram {
+		made, err := m.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(text), metric.WithExplicitBucketBoundaries(bounds...))
+		errs = append(errs, err)
+		return made
+	}
+	counter := func(name, unit, text string) metric.Int64Counter {
+		made, err := m.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(text))
+		errs = append(errs, err)
+		return made
+	}
+	number := func(name, unit, text string) metric.Int64ObservableUpDownCounter {
+		made, err := m.Int64ObservableUpDownCounter(name, metric.WithUnit(unit), metric.WithDescription(text))
+		errs = append(errs, err)
+		return made
+	}
+	seconds := func(name, text string) metric.Float64ObservableGauge {
+		made, err := m.Float64ObservableGauge(name, metric.WithUnit("s"), metric.WithDescription(text))
+		errs = append(errs, err)
+		return made
+	}
+	in.acquire = histogram("zkgrant.acquire.duration", "From Acquire to the Grant, or to the end without one.", waits)
+	in.hold = histogram("zkgrant.hold.duration", "From the Grant to the loss or the end.", waits)
+	in.request = histogram("zkgrant.request.duration", "Requests to the servers.", requests)
+	in.lost = counter("zkgrant.lost", "{loss}", "Losses of held locks.")
+	in.requeued = counter("zkgrant.requeued", "{event}", "Waiters that lost their place in the queue.")
+	in.revoked = counter("zkgrant.revoked", "{event}", "Requests to holders to give the lock back.")
+	in.abandoned = counter("zkgrant.abandoned", "{event}", "Grants that tell of a holder that crashed.")
+	in.sessionEvents = counter("zkgrant.session.events", "{event}", "What happened to the session.")
+	in.waiting = number("zkgrant.waiting", "{acquisition}", "Acquisitions of this process without a Grant.")
+	in.held = number("zkgrant.held", "{acquisition}", "Acquisitions of this process that hold their lock.")
+	in.leader = number("zkgrant.leader", "{leader}", "1 if this process leads the election, 0 if it is a candidate.")
+	in.state = number("zkgrant.session.state", "{session}", "1 for the state of the session, 0 for the others.")
+	in.longestWait = seconds("zkgrant.longest_wait", "The longest wait that still goes on.")
+	in.longestHold = seconds("zkgrant.longest_hold", "The longest hold that still goes on.")
+	in.leaseEnd = seconds("zkgrant.lease.remaining", "How long the lease of the session lasts without contact.")
+	ahead, err := m.Int64ObservableGauge("zkgrant.queue.ahead", metric.WithUnit("{contender}"),
 		metric.WithDescription("The most contenders ahead of a waiter of this process, at its latest listing."))
-	in.longestWait, errs[13] = m.Float64ObservableGauge("zkgrant.longest_wait", metric.WithUnit("s"),
-		metric.WithDescription("The longest wait that still goes on."))
-	in.longestHold, errs[14] = m.Float64ObservableGauge("zkgrant.longest_hold", metric.WithUnit("s"),
-		metric.WithDescription("The longest hold that still goes on."))
-	in.leaseEnd, errs[15] = m.Float64ObservableGauge("zkgrant.lease.remaining", metric.WithUnit("s"),
-		metric.WithDescription("How long the lease of the session lasts without contact."))
-	return in, errors.Join(errs[:]...)
+	in.ahead = ahead
+	return in, errors.Join(append(errs, err)...)
 }
 
 func (in *instruments) observables() []metric.Observable {

@@ -28,6 +28,7 @@ func TestRealSpansAndMetrics(t *testing.T) {
 	// A waiter's node is deleted, and it queues up again.
 	first, held := coordtest.Hold(t, other.Mutex(lockPath))
 	waiter := c.Mutex(lockPath).Acquire(ctx)
+	eventstest.Eventually(t, "the waiter knows who is ahead", func() bool { return p.metrics(t)["queue.ahead lock=/locks/reindex"] == 1 })
 	for _, node := range coordtest.Queued(t, raw, lockPath, 2) {
 		if path := lockPath + "/" + node; path != held.Node {
 			eventstest.Must(t, raw.Delete(path, -1))

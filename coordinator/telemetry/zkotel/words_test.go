@@ -119,7 +119,8 @@ func TestTheStateOfTheSession(t *testing.T) {
 		{events.Resumed{}, resumed, connected},
 		{events.SessionExpired{Session: 1}, expired, connecting},
 	} {
-		if name := s.hear(test.event); name != test.name || s.state != test.state {
+		var name string
+		if s, name = s.behind(test.event); name != test.name || s.state != test.state {
 			t.Errorf("behind %T, called %s, the session is %s; want %s and %s", test.event, name, s.state, test.name, test.state)
 		}
 	}
