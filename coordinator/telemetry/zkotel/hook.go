@@ -2,6 +2,8 @@ package zkotel
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,7 +36,7 @@ type session struct {
 	state  string
 	id     int64
 	server string    // host:port of the latest connection
-	lease  time.Time // its end; zero: there is none
+	lease  time.Time // its end
 }
 
 // acquisition is what a hook knows between Acquire and the last event. Only the calls for its own events use it, one after the other;
@@ -46,6 +48,8 @@ type acquisition struct {
 	try  bool
 	path string
 	span trace.Span // acquire, and from the Grant on hold
+
+	revoked bool
 }
 
 // The interfaces of hooks.
@@ -90,7 +94,7 @@ func (h *Hook) Close() error {
 // OnAcquire implements [coordinator.HookAcquire].
 func (h *Hook) OnAcquire(ctx context.Context, info coordinator.AcquireInfo) {
 	a := &acquisition{
-		live: live{lock: h.nameOf(info.Path), kind: info.Kind, since: time.Now(), ahead: -1},
+		live: live{lock: h.nameOf(info.Path), kind: info.Kind, permits: max(1, info.Permits), since: time.Now()},
 		ctx:  ctx, try: info.Try, path: info.Path,
 	}
 	a.span = h.start(a, info)
@@ -107,17 +111,20 @@ func (h *Hook) OnEvent(event events.Event) {
 			a.note(event)
 		}
 	case events.Requeued:
-		if a := h.change(ev.ID, func(l *live) { l.ahead = -1 }); a != nil {
+		if a := h.change(ev.ID, func(l *live) { l.ahead = 0 }); a != nil {
 			a.note(event)
 			a.count(h.in.requeued)
 		}
 	case events.Revoked:
 		if a := h.change(ev.ID, func(*live) {}); a != nil {
 			a.note(event)
-			a.count(h.in.revoked)
+			if !a.revoked { // else the deadline is a sooner one
+				a.revoked = true
+				a.count(h.in.revoked)
+			}
 		}
 	case events.Grant:
-		if a := h.change(ev.ID, func(l *live) { l.holds, l.since = true, time.Now() }); a != nil {
+		if a := h.change(ev.ID, func(l *live) { l.holds, l.node, l.since = true, ev.Node, time.Now() }); a != nil {
 			h.granted(a, ev)
 		}
 	case events.Lost:
@@ -145,12 +152,7 @@ func (h *Hook) concerns(event events.Event) {
 	h.mu.Lock()
 	next, word := h.session.behind(event)
 	h.session = next
-	var all []*acquisition
-	for _, a := range h.acquisitions {
-		if a.span.IsRecording() {
-			all = append(all, a)
-		}
-	}
+	all := slices.Collect(maps.Values(h.acquisitions))
 	h.mu.Unlock()
 	h.in.sessionEvents.Add(context.Background(), 1, with(keyEvent.String(word)))
 	for _, a := range all {
@@ -171,7 +173,7 @@ func (s session) behind(event events.Event) (session, string) {
 		s.state = connected
 		return s, resumed
 	case events.SessionExpired:
-		s.state, s.lease = connecting, time.Time{}
+		s.state = connecting
 		return s, expired
 	default:
 		return s, ""
@@ -188,16 +190,14 @@ func (h *Hook) OnRequest(info coordinator.RequestInfo) {
 	defer h.mu.Unlock()
 	h.session.server = info.Server // another one after a Resumed, which does not name it
 	if info.Op == closing {
-		h.session.state, h.session.lease = closed, time.Time{}
+		h.session.state = closed
 	}
 }
 
 // OnLease implements [coordinator.HookLease].
 func (h *Hook) OnLease(info coordinator.LeaseInfo) {
 	h.mu.Lock()
-	if h.session.state != closed {
-		h.session.lease = info.Deadline
-	}
+	h.session.lease = info.Deadline
 	h.mu.Unlock()
 	if info.RanOut {
 		h.in.sessionEvents.Add(context.Background(), 1, with(keyEvent.String(leaseOut)))

@@ -334,3 +334,25 @@ func TestEventsOfUnknownAcquisitionsAreIgnored(t *testing.T) {
 		t.Errorf("the hook knows %d acquisitions, want 0", p.Live())
 	}
 }
+
+// TestHeldCountsNodesAndPermits: a mutex that is entered again is held once, so that more than one holder is an alarm.
+func TestHeldCountsNodesAndPermits(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		p := newProbe()
+		c := coordtest.Connect(t, srv, coordinator.WithHooks(p))
+		lock := c.Mutex("/a", coordinator.Reentrant(), coordinator.Revocable())
+		a, _ := coordtest.Hold(t, lock)
+		coordtest.Soon(t, lock.Acquire(a.Context(t.Context())))
+		coordtest.Soon(t, c.Semaphore("/s", 3).Acquire(t.Context(), coordinator.WithPermits(2)))
+		for _, grace := range []time.Duration{time.Hour, time.Minute} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second) // Revoke waits for the holder
+			if err := c.Revoke(ctx, "/a", grace); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Revoke returns %v, want the end of its context", err)
+			}
+			cancel()
+		}
+		must(t, "while all are held", p.metrics(t), map[string]float64{
+			"held kind=mutex lock=/a": 1, "held kind=semaphore lock=/s": 2, "revoked lock=/a": 2, // of two acquisitions, twice each
+		})
+	})
+}

@@ -74,18 +74,18 @@ func newInstruments(m metric.Meter) (in instruments, _ error) {
 	in.request = histogram("zkgrant.request.duration", "Requests to the servers.", requests)
 	in.lost = counter("zkgrant.lost", "{loss}", "Losses of held locks.")
 	in.requeued = counter("zkgrant.requeued", "{event}", "Waiters that lost their place in the queue.")
-	in.revoked = counter("zkgrant.revoked", "{event}", "Requests to holders to give the lock back.")
+	in.revoked = counter("zkgrant.revoked", "{event}", "Holders that were asked to give the lock back.")
 	in.abandoned = counter("zkgrant.abandoned", "{event}", "Grants that tell of a holder that crashed.")
 	in.sessionEvents = counter("zkgrant.session.events", "{event}", "What happened to the session.")
 	in.waiting = number("zkgrant.waiting", "{acquisition}", "Acquisitions of this process without a Grant.")
-	in.held = number("zkgrant.held", "{acquisition}", "Acquisitions of this process that hold their lock.")
+	in.held = number("zkgrant.held", "{acquisition}", "Locks that this process holds; permits of a semaphore.")
 	in.leader = number("zkgrant.leader", "{leader}", "1 if this process leads the election, 0 if it is a candidate.")
 	in.state = number("zkgrant.session.state", "{session}", "1 for the state of the session, 0 for the others.")
 	in.longestWait = seconds("zkgrant.longest_wait", "The longest wait that still goes on.")
 	in.longestHold = seconds("zkgrant.longest_hold", "The longest hold that still goes on.")
-	in.leaseEnd = seconds("zkgrant.lease.remaining", "How long the lease of the session lasts without contact.")
+	in.leaseEnd = seconds("zkgrant.lease.remaining", "How long the held locks are safe without contact.")
 	ahead, err := m.Int64ObservableGauge("zkgrant.queue.ahead", metric.WithUnit("{contender}"),
-		metric.WithDescription("The most contenders ahead of a waiter of this process, at its latest listing."))
+		metric.WithDescription("Contenders ahead of the oldest waiter of this process, at its latest listing."))
 	in.ahead = ahead
 	return in, errors.Join(append(errs, err)...)
 }
@@ -97,9 +97,11 @@ func (in *instruments) observables() []metric.Observable {
 // live is an acquisition between Acquire and its end, for metrics.
 type live struct {
 	lock, kind string
+	permits    int       // 1 if it is no semaphore's
 	since      time.Time // of the wait, or of the hold
+	ahead      int       // of a waiter; 0: not known
 	holds      bool
-	ahead      int // of a waiter; negative: not known
+	node       string // of a holder
 }
 
 // series is what metrics tell apart of acquisitions.
@@ -108,28 +110,34 @@ type series struct{ lock, kind string }
 // tally is what gauges say of the live acquisitions of one series.
 type tally struct {
 	waiting, held int
-	ahead         int // the most; negative: not known of any
+	ahead         int // of the oldest waiter
 	wait, hold    time.Duration
 }
 
-// tallyOf adds up what is live now: for each lock and kind, and for each lock with all of its kinds, as the kind "".
+// tallyOf adds up what is live now: for each lock and kind, and for each lock with all of its kinds, as the kind "". Acquisitions that have
+// entered a lock again share its node, which counts once.
 func tallyOf(all []live, now time.Time) map[series]tally {
-	sums := map[series]tally{}
+	sums, nodes := map[series]tally{}, map[[2]string]bool{}
 	for _, l := range all {
-		for _, kind := range []string{l.kind, ""} {
-			sum, seen := sums[series{l.lock, kind}]
-			if !seen {
-				sum.ahead = -1
-			}
-			if age := now.Sub(l.since); l.holds {
-				sum.held++
+		tenure := [2]string{l.kind, l.node} // a writer may read in its own place
+		again := nodes[tenure]
+		nodes[tenure] = l.holds
+		for _, at := range []series{{l.lock, l.kind}, {l.lock, ""}} {
+			sum := sums[at]
+			age := now.Sub(l.since)
+			switch {
+			case l.holds:
+				if !again {
+					sum.held += l.permits
+				}
 				sum.hold = max(sum.hold, age)
-			} else {
+			case sum.waiting == 0 || age > sum.wait:
+				sum.wait, sum.ahead = age, l.ahead
 				sum.waiting++
-				sum.wait = max(sum.wait, age)
-				sum.ahead = max(sum.ahead, l.ahead)
+			default:
+				sum.waiting++
 			}
-			sums[series{l.lock, kind}] = sum
+			sums[at] = sum
 		}
 	}
 	return sums
@@ -145,7 +153,9 @@ func (h *Hook) observe(_ context.Context, o metric.Observer) error {
 	session := h.session
 	h.mu.Unlock()
 	now := time.Now()
+	held := 0
 	for at, sum := range tallyOf(all, now) {
+		held += sum.held
 		lock, kind := keyLock.String(at.lock), keyKind.String(at.kind)
 		if at.kind != "" {
 			o.ObserveInt64(h.in.waiting, int64(sum.waiting), with(lock, kind))
@@ -164,7 +174,7 @@ func (h *Hook) observe(_ context.Context, o metric.Observer) error {
 		}
 		o.ObserveInt64(h.in.state, is, with(keyState.String(state)))
 	}
-	if !session.lease.IsZero() {
+	if held > 0 {
 		o.ObserveFloat64(h.in.leaseEnd, max(0, session.lease.Sub(now).Seconds()))
 	}
 	return nil
@@ -173,12 +183,10 @@ func (h *Hook) observe(_ context.Context, o metric.Observer) error {
 func (h *Hook) observeLongest(o metric.Observer, sum tally, lock metric.MeasurementOption) {
 	if sum.waiting > 0 {
 		o.ObserveFloat64(h.in.longestWait, sum.wait.Seconds(), lock)
+		o.ObserveInt64(h.in.ahead, int64(sum.ahead), lock)
 	}
 	if sum.held > 0 {
 		o.ObserveFloat64(h.in.longestHold, sum.hold.Seconds(), lock)
-	}
-	if sum.ahead >= 0 {
-		o.ObserveInt64(h.in.ahead, int64(sum.ahead), lock)
 	}
 }
 

@@ -1,6 +1,7 @@
 package zkotel
 
 import (
+	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -111,7 +112,7 @@ func (h *Hook) held(a *acquisition, held time.Duration, end, what string, err er
 // fail gives the span the status Error if the word is one.
 func (a *acquisition) fail(word, what string, err error) {
 	if isError(word) {
-		a.span.SetStatus(codes.Error, clean(err.Error()))
+		a.span.SetStatus(codes.Error, clean(fmt.Sprint(err)))
 		a.span.SetAttributes(keyErrorType.String(what))
 	}
 }

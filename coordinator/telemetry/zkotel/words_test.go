@@ -89,19 +89,24 @@ func TestGaugesAddUpWhatIsLive(t *testing.T) {
 	now := time.Unix(1000, 0)
 	ago := func(seconds int) time.Time { return now.Add(-time.Duration(seconds) * time.Second) }
 	got := tallyOf([]live{
-		{"/a", "mutex", ago(5), true, 0},
-		{"/a", "mutex", ago(7), false, 2},
-		{"/a", "mutex", ago(3), false, -1},
-		{"/b", "read", ago(1), true, 0},
-		{"/b", "read", ago(2), true, 0},
-		{"/b", "write", ago(9), false, -1},
+		{"/a", "mutex", 1, ago(5), 0, true, "/a/1"},
+		{"/a", "mutex", 1, ago(4), 0, true, "/a/1"}, // has entered it again
+		{"/a", "mutex", 1, ago(3), 9, false, ""},
+		{"/a", "mutex", 1, ago(7), 2, false, ""},
+		{"/a", "mutex", 1, ago(6), 1, false, ""},
+		{"/b", "read", 1, ago(1), 0, true, "/b/1"},
+		{"/b", "read", 1, ago(2), 0, true, "/b/2"},
+		{"/b", "write", 1, now, 0, false, ""},
+		{"/c", "semaphore", 3, ago(8), 0, true, "/c/1"},
 	}, now)
 	want := map[series]tally{
-		{"/a", "mutex"}: {2, 1, 2, 7 * time.Second, 5 * time.Second},
-		{"/a", ""}:      {2, 1, 2, 7 * time.Second, 5 * time.Second},
-		{"/b", "read"}:  {0, 2, -1, 0, 2 * time.Second},
-		{"/b", "write"}: {1, 0, -1, 9 * time.Second, 0},
-		{"/b", ""}:      {1, 2, -1, 9 * time.Second, 2 * time.Second},
+		{"/a", "mutex"}:     {3, 1, 2, 7 * time.Second, 5 * time.Second},
+		{"/a", ""}:          {3, 1, 2, 7 * time.Second, 5 * time.Second},
+		{"/b", "read"}:      {0, 2, 0, 0, 2 * time.Second},
+		{"/b", "write"}:     {1, 0, 0, 0, 0},
+		{"/b", ""}:          {1, 2, 0, 0, 2 * time.Second},
+		{"/c", "semaphore"}: {0, 3, 0, 0, 8 * time.Second},
+		{"/c", ""}:          {0, 3, 0, 0, 8 * time.Second},
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("the gauges say %v, want %v", got, want)
