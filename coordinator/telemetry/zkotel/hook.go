@@ -1,0 +1,231 @@
+package zkotel
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// election is the kind of an election's acquisitions.
+const election = "election"
+
+// Hook tells OpenTelemetry of one coordinator. It is for [coordinator.WithHooks].
+type Hook struct {
+	tracer trace.Tracer
+	in     instruments
+	nameOf func(path string) string
+	stop   metric.Registration
+
+	// Held for moments, and never while a provider is called: a collector waits for it, and the library waits for the hook.
+	mu           sync.Mutex
+	acquisitions map[uint64]*acquisition
+	session      session
+}
+
+// session is what the latest events say of it.
+type session struct {
+	state  string
+	id     int64
+	server string    // host:port of the latest connection
+	lease  time.Time // its end
+}
+
+// acquisition is what a hook knows between Acquire and the last event. Only the calls for its own events use it, one after the other;
+// with mu held for live.
+type acquisition struct {
+	live
+
+	ctx  context.Context // the caller's
+	try  bool
+	path string
+	span trace.Span // acquire, and from the Grant on hold
+
+	revoked bool
+}
+
+// The interfaces of hooks.
+var (
+	_ coordinator.HookAcquire = (*Hook)(nil)
+	_ coordinator.HookEvent   = (*Hook)(nil)
+	_ coordinator.HookRequest = (*Hook)(nil)
+	_ coordinator.HookLease   = (*Hook)(nil)
+)
+
+// New returns a hook for one coordinator. It reports to the global providers, unless options say otherwise; they may be set later. An
+// error of a provider goes to the global error handler, [otel.Handle].
+//
+// Span processors run inside of the library: they must not block or call it. Those that batch do not; an exporter that is called at the
+// end of each span does.
+func New(options ...Option) *Hook {
+	cfg := configOf(options)
+	meter := cfg.meters.Meter(scope)
+	h := &Hook{
+		tracer: cfg.tracers.Tracer(scope), nameOf: cfg.nameOf,
+		acquisitions: map[uint64]*acquisition{}, session: session{state: connecting},
+	}
+	var err error
+	if h.in, err = newInstruments(meter); err != nil {
+		otel.Handle(err)
+	}
+	if h.stop, err = meter.RegisterCallback(h.observe, h.in.observables()...); err != nil {
+		otel.Handle(err)
+	}
+	return h
+}
+
+// Close ends the gauges, and frees what the meter provider keeps of the hook. It is for programs that close coordinators and go on: call it
+// after the coordinator's Close. It returns the provider's error.
+func (h *Hook) Close() error {
+	if h.stop == nil {
+		return nil
+	}
+	return h.stop.Unregister() //nolint:wrapcheck // it is the provider's
+}
+
+// OnAcquire implements [coordinator.HookAcquire].
+func (h *Hook) OnAcquire(ctx context.Context, info coordinator.AcquireInfo) {
+	a := &acquisition{
+		live: live{lock: h.nameOf(info.Path), kind: info.Kind, permits: max(1, info.Permits), since: time.Now()},
+		ctx:  ctx, try: info.Try, path: info.Path,
+	}
+	a.span = h.start(a, info)
+	h.mu.Lock()
+	h.acquisitions[info.ID] = a
+	h.mu.Unlock()
+}
+
+// OnEvent implements [coordinator.HookEvent].
+func (h *Hook) OnEvent(event events.Event) {
+	switch ev := event.(type) {
+	case events.Queued:
+		if a := h.change(ev.ID, func(l *live) { l.ahead = ev.Ahead }); a != nil {
+			a.note(event)
+		}
+	case events.Requeued:
+		if a := h.change(ev.ID, func(l *live) { l.ahead = 0 }); a != nil {
+			a.note(event)
+			a.count(h.in.requeued)
+		}
+	case events.Revoked:
+		if a := h.change(ev.ID, func(*live) {}); a != nil {
+			a.note(event)
+			if !a.revoked { // else the deadline is a sooner one
+				a.revoked = true
+				a.count(h.in.revoked)
+			}
+		}
+	case events.Grant:
+		if a := h.change(ev.ID, func(l *live) { l.holds, l.node, l.since = true, ev.Node, time.Now() }); a != nil {
+			h.granted(a, ev)
+		}
+	case events.Lost:
+		if a := h.forget(ev.ID); a != nil {
+			a.count(h.in.lost, keyReason.String(ev.Reason.String()))
+			h.held(a, ev.Held, lost, ev.Reason.String(), ev.Err)
+		}
+	case events.Ended:
+		switch a := h.forget(ev.ID); {
+		case a == nil:
+		case a.holds:
+			end := endOf(a.ctx, ev.Err)
+			h.held(a, ev.Held, end, end, ev.Err)
+		default:
+			outcome := outcomeOf(a.ctx, a.try, ev.Err)
+			h.acquired(a, time.Since(a.since), outcome, ev.Err)
+		}
+	default:
+		h.concerns(event)
+	}
+}
+
+// concerns is told what happens to the session, which concerns every acquisition.
+func (h *Hook) concerns(event events.Event) {
+	h.mu.Lock()
+	next, word := h.session.behind(event)
+	h.session = next
+	all := slices.Collect(maps.Values(h.acquisitions))
+	h.mu.Unlock()
+	h.in.sessionEvents.Add(context.Background(), 1, with(keyEvent.String(word)))
+	for _, a := range all {
+		a.note(event)
+	}
+}
+
+// behind returns the session behind an event, and the event's name.
+func (s session) behind(event events.Event) (session, string) {
+	switch ev := event.(type) {
+	case events.Connected:
+		s.state, s.id, s.server = connected, ev.Session, ev.Server
+		return s, connected
+	case events.Suspended:
+		s.state = suspended
+		return s, suspended
+	case events.Resumed:
+		s.state = connected
+		return s, resumed
+	case events.SessionExpired:
+		s.state = connecting
+		return s, expired
+	default:
+		return s, ""
+	}
+}
+
+// OnRequest implements [coordinator.HookRequest].
+func (h *Hook) OnRequest(info coordinator.RequestInfo) {
+	h.in.request.Record(context.Background(), info.Duration.Seconds(), with(keyOp.String(info.Op), keyResult.String(resultOf(info.Err))))
+	if info.Err != nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.session.server = info.Server // another one after a Resumed, which does not name it
+	if info.Op == closing {
+		h.session.state = closed
+	}
+}
+
+// OnLease implements [coordinator.HookLease].
+func (h *Hook) OnLease(info coordinator.LeaseInfo) {
+	h.mu.Lock()
+	h.session.lease = info.Deadline
+	h.mu.Unlock()
+	if info.RanOut {
+		h.in.sessionEvents.Add(context.Background(), 1, with(keyEvent.String(leaseOut)))
+	}
+}
+
+// change changes what is live of an acquisition, and returns it, or nil if there is none.
+func (h *Hook) change(id uint64, f func(*live)) *acquisition {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	a := h.acquisitions[id]
+	if a != nil {
+		f(&a.live)
+	}
+	return a
+}
+
+// forget returns an acquisition that has ended, or nil.
+func (h *Hook) forget(id uint64) *acquisition {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	a := h.acquisitions[id]
+	delete(h.acquisitions, id)
+	return a
+}
+
+func (h *Hook) current() session {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.session
+}

@@ -1,0 +1,358 @@
+package zkotel_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/coordinator/telemetry/zkotel"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+const lockPath = coordtest.LockPath
+
+// ended releases and waits for the end.
+func ended(t *testing.T, a *coordinator.Acquisition) {
+	t.Helper()
+	a.Release()
+	eventstest.Must(t, coordtest.EndOf(t, a))
+}
+
+// TestSpansTellTheLifeOfALock: one waits behind another, is granted, and loses the lock.
+func TestSpansTellTheLifeOfALock(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		p := newProbe()
+		c, other := coordtest.Connect(t, srv, coordinator.WithHooks(p)), coordtest.Connect(t, srv)
+		first, _ := coordtest.Hold(t, other.Mutex(lockPath))
+		ctx, caller := p.tracer.Start(t.Context(), "caller")
+		a := c.Mutex(lockPath).Acquire(ctx)
+		time.Sleep(time.Minute)
+		must(t, "while one waits", p.metrics(t), map[string]float64{
+			"waiting kind=mutex lock=/locks/reindex": 1, "held kind=mutex lock=/locks/reindex": 0,
+			"longest_wait lock=/locks/reindex": 60, "longest_hold lock=/locks/reindex": none, "queue.ahead lock=/locks/reindex": 1,
+			"session.state state=connected": 1, "session.state state=suspended": 0, "session.events event=connected": 1,
+			"request.duration op=connect result=ok": 1,
+		})
+		ended(t, first)
+		grant, err := a.Wait(t.Context())
+		eventstest.Must(t, err)
+		caller.End() // before the lock is lost
+		time.Sleep(2 * time.Minute)
+		must(t, "while one holds", p.metrics(t), map[string]float64{
+			"waiting kind=mutex lock=/locks/reindex": 0, "held kind=mutex lock=/locks/reindex": 1,
+			"longest_wait lock=/locks/reindex": none, "longest_hold lock=/locks/reindex": 120, "queue.ahead lock=/locks/reindex": none,
+			"acquire.duration kind=mutex lock=/locks/reindex outcome=granted":     1,
+			"acquire.duration.sum kind=mutex lock=/locks/reindex outcome=granted": 60,
+		})
+		if left, all := time.Until(a.Deadline()).Seconds(), p.metrics(t); all["lease.remaining"] != left || left <= 0 {
+			t.Errorf("the lease has %v s left, want %v as the acquisition says", all["lease.remaining"], left)
+		}
+		eventstest.Must(t, srv.Delete(grant.Node))
+		loss := <-a.Lost()
+		must(t, "behind the loss", p.metrics(t), map[string]float64{
+			"waiting kind=mutex lock=/locks/reindex": none, "held kind=mutex lock=/locks/reindex": none,
+			"lost lock=/locks/reindex reason=node removed":              1,
+			"hold.duration end=lost kind=mutex lock=/locks/reindex":     1,
+			"hold.duration.sum end=lost kind=mutex lock=/locks/reindex": loss.Held.Seconds(),
+		})
+		p.mustTell(t,
+			"acquire client 1m0s lock.path=/locks/reindex lock.kind=mutex lock.try=false acquire.outcome=granted | queued 0s queue.ahead=1",
+			"hold internal 2m0s lock.path=/locks/reindex lock.kind=mutex hold.end=lost type=node removed Error",
+		)
+		acquire, hold := p.spans("acquire")[0], p.spans("hold")[0]
+		for _, s := range []sdktrace.ReadOnlySpan{acquire, hold} {
+			if s.Parent().SpanID() != caller.SpanContext().SpanID() {
+				t.Errorf("the parent of %s is %v, want the caller's span, %v", s.Name(), s.Parent().SpanID(), caller.SpanContext().SpanID())
+			}
+			host := valueOf(s, "server.address").AsString()
+			if valueOf(s, "zkgrant.lock.token").AsInt64() != grant.Token || valueOf(s, "zkgrant.session.id").AsString() != hex(c.SessionID()) ||
+				host == "" || valueOf(s, "server.port").AsInt64() == 0 {
+				t.Errorf("%s has the attributes %v, want token %d, session %s and the server %s", s.Name(), s.Attributes(), grant.Token, hex(c.SessionID()), srv.Addr())
+			}
+		}
+		if links := hold.Links(); len(links) != 1 || links[0].SpanContext.SpanID() != acquire.SpanContext().SpanID() {
+			t.Errorf("hold has the links %v, want one to acquire, %v", links, acquire.SpanContext().SpanID())
+		}
+		if p.Live() != 0 {
+			t.Errorf("behind the end the hook knows %d acquisitions, want 0", p.Live())
+		}
+	})
+}
+
+// TestEachKindOfEnd: what becomes of acquisitions that are not simply granted and released.
+func TestEachKindOfEnd(t *testing.T) {
+	cause := errors.New("no longer needed")
+	for name, test := range map[string]struct {
+		do   func(t *testing.T, c *coordinator.Coordinator, srv *zktest.Server)
+		want []string
+	}{
+		"a Try that is refused": {func(t *testing.T, c *coordinator.Coordinator, _ *zktest.Server) {
+			<-c.Mutex(lockPath).Acquire(t.Context(), coordinator.Try()).Done()
+		}, []string{"acquire client 0s lock.path=/locks/reindex lock.kind=mutex lock.try=true acquire.outcome=taken"}},
+		"a longest wait": {func(t *testing.T, c *coordinator.Coordinator, _ *zktest.Server) {
+			<-c.Mutex(lockPath).Acquire(t.Context(), coordinator.WithMaxWait(time.Second)).Done()
+		}, []string{"acquire client 1s lock.path=/locks/reindex lock.kind=mutex lock.try=false acquire.outcome=timeout type=timeout Error | queued 0s queue.ahead=1"}},
+		"a context with a cause": {func(t *testing.T, c *coordinator.Coordinator, _ *zktest.Server) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			a := c.Mutex(lockPath).Acquire(ctx)
+			synctest.Wait()
+			cancel(cause)
+			<-a.Done()
+		}, []string{"acquire client 0s lock.path=/locks/reindex lock.kind=mutex lock.try=false acquire.outcome=canceled | queued 0s queue.ahead=1"}},
+		"a bad path": {func(t *testing.T, c *coordinator.Coordinator, _ *zktest.Server) {
+			<-c.Mutex("no path\xff").Acquire(t.Context()).Done()
+		}, []string{"acquire client 0s lock.path=no path\uFFFD lock.kind=mutex lock.try=false acquire.outcome=invalid type=invalid Error"}},
+		"a deadlock": {func(t *testing.T, c *coordinator.Coordinator, _ *zktest.Server) {
+			a, _ := coordtest.Hold(t, c.Mutex("/a"))
+			<-c.Mutex("/a").Acquire(a.Context(t.Context())).Done()
+			ended(t, a)
+		}, []string{
+			"acquire client 0s lock.path=/a lock.kind=mutex lock.try=false acquire.outcome=granted",
+			"acquire client 0s lock.path=/a lock.kind=mutex lock.try=false acquire.outcome=deadlock type=deadlock Error",
+			"hold internal 0s lock.path=/a lock.kind=mutex hold.end=released",
+		}},
+		"a second entry": {func(t *testing.T, c *coordinator.Coordinator, _ *zktest.Server) {
+			lock := c.Mutex("/a", coordinator.Reentrant())
+			a, _ := coordtest.Hold(t, lock)
+			b := lock.Acquire(a.Context(t.Context()))
+			coordtest.Soon(t, b)
+			time.Sleep(time.Second)
+			ended(t, b)
+			time.Sleep(time.Second)
+			ended(t, a)
+		}, []string{
+			"acquire client 0s lock.path=/a lock.kind=mutex lock.try=false acquire.outcome=granted",
+			"acquire client 0s lock.path=/a lock.kind=mutex lock.try=false acquire.outcome=granted",
+			"hold internal 1s lock.path=/a lock.kind=mutex hold.end=released",
+			"hold internal 2s lock.path=/a lock.kind=mutex hold.end=released",
+		}},
+		"a multi-lock": {func(t *testing.T, c *coordinator.Coordinator, _ *zktest.Server) {
+			a := c.Multi(c.Mutex("/a"), c.ReadWrite("/b").Read()).Acquire(t.Context())
+			coordtest.Soon(t, a)
+			ended(t, a)
+		}, []string{
+			"acquire client 0s lock.path=/a lock.kind=multi lock.try=false acquire.outcome=granted",
+			`hold internal 0s lock.path=/a lock.kind=multi lock.members=["/a","/b"] hold.end=released`,
+		}},
+		"permits": {func(t *testing.T, c *coordinator.Coordinator, _ *zktest.Server) {
+			a := c.Semaphore("/a", 3).Acquire(t.Context(), coordinator.WithPermits(2))
+			coordtest.Soon(t, a)
+			ended(t, a)
+		}, []string{
+			"acquire client 0s lock.path=/a lock.kind=semaphore lock.try=false lock.permits=2 acquire.outcome=granted",
+			"hold internal 0s lock.path=/a lock.kind=semaphore hold.end=released",
+		}},
+		"a Grant that nothing takes": {func(t *testing.T, c *coordinator.Coordinator, _ *zktest.Server) {
+			a := c.Mutex("/a").Acquire(t.Context())
+			synctest.Wait()
+			a.Release()
+			<-a.Done()
+		}, []string{
+			"acquire client 0s lock.path=/a lock.kind=mutex lock.try=false acquire.outcome=granted",
+			"hold internal 0s lock.path=/a lock.kind=mutex hold.end=withdrawn",
+		}},
+		"a session that ends": {func(t *testing.T, c *coordinator.Coordinator, srv *zktest.Server) {
+			a := coordtest.Queue(c.Mutex(lockPath))
+			eventstest.Must(t, srv.Expire(c.SessionID()))
+			time.Sleep(10 * time.Second)
+			a.Release()
+			<-a.Done()
+		}, []string{"acquire client 10s lock.path=/locks/reindex lock.kind=mutex lock.try=false acquire.outcome=withdrawn" +
+			" | queued 0s queue.ahead=1 | suspended 0s | expired 0s | requeued 0s | connected 0s | queued 0s queue.ahead=1"}},
+		"a revocation that is not obeyed": {func(t *testing.T, c *coordinator.Coordinator, srv *zktest.Server) {
+			a, _ := coordtest.Hold(t, c.Mutex("/a", coordinator.Revocable()))
+			other := coordtest.Connect(t, srv)
+			eventstest.Must(t, other.Revoke(t.Context(), "/a", 5*time.Second))
+			<-a.Lost()
+		}, []string{
+			"acquire client 0s lock.path=/a lock.kind=mutex lock.try=false acquire.outcome=granted",
+			"hold internal 5s lock.path=/a lock.kind=mutex hold.end=lost type=revoked Error | revoked 0s",
+		}},
+		"Close": {func(t *testing.T, c *coordinator.Coordinator, _ *zktest.Server) {
+			coordtest.Hold(t, c.Mutex("/a"))
+			coordtest.Queue(c.Mutex(lockPath))
+			eventstest.Must(t, c.Close())
+		}, []string{
+			"acquire client 0s lock.path=/a lock.kind=mutex lock.try=false acquire.outcome=granted",
+			"hold internal 0s lock.path=/a lock.kind=mutex hold.end=closed",
+			"acquire client 0s lock.path=/locks/reindex lock.kind=mutex lock.try=false acquire.outcome=closed | queued 0s queue.ahead=1",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				p := newProbe()
+				c := coordtest.Connect(t, srv, coordinator.WithHooks(p))
+				coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath))
+				test.do(t, c, srv)
+				synctest.Wait()
+				p.mustTell(t, test.want...)
+				if p.Live() != 0 {
+					t.Errorf("behind the ends the hook knows %d acquisitions, want 0", p.Live())
+				}
+			})
+		})
+	}
+}
+
+func TestAnElectionHasALeader(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		p, q := newProbe(), newProbe()
+		c, d := coordtest.Connect(t, srv, coordinator.WithHooks(p)), coordtest.Connect(t, srv, coordinator.WithHooks(q))
+		a := c.Election("/service").Campaign(t.Context())
+		coordtest.Soon(t, a)
+		b := d.Election("/service").Campaign(t.Context())
+		synctest.Wait()
+		must(t, "while one leads", p.metrics(t), map[string]float64{"leader election=/service": 1})
+		must(t, "while the other waits", q.metrics(t), map[string]float64{"leader election=/service": 0})
+		ended(t, a)
+		coordtest.Soon(t, b)
+		must(t, "behind the end of the term", p.metrics(t), map[string]float64{"leader election=/service": none})
+		must(t, "when the other leads", q.metrics(t), map[string]float64{"leader election=/service": 1})
+	})
+}
+
+// TestTheLeaseAndTheSession: the gauges follow the session through an outage and to its end.
+func TestTheLeaseAndTheSession(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		p := newProbe()
+		c := coordtest.Connect(t, srv, coordinator.WithHooks(p))
+		a, _ := coordtest.Hold(t, c.Mutex(lockPath))
+		srv.Mute(c.SessionID(), true)
+		<-a.Lost()
+		must(t, "when the lease has run out", p.metrics(t), map[string]float64{
+			"lease.remaining": 0, "session.events event=lease_ran_out": 1, "lost lock=/locks/reindex reason=lease ran out": 1,
+		})
+		srv.Mute(c.SessionID(), false)
+		time.Sleep(time.Minute)
+		eventstest.Must(t, c.Close())
+		must(t, "when the coordinator is closed", p.metrics(t), map[string]float64{
+			"lease.remaining": none, "session.state state=closed": 1, "session.state state=connected": 0, "request.duration op=closeSession result=ok": 1,
+		})
+		eventstest.Must(t, p.Close())
+		must(t, "when the hook is closed", p.metrics(t), map[string]float64{"session.state state=closed": none, "lost lock=/locks/reindex reason=lease ran out": 1})
+	})
+}
+
+// TestAProcessorMayCollect: no lock of the hook is held while a span processor runs, so it may ask for the metrics.
+func TestAProcessorMayCollect(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		p := newProbe()
+		var values []map[string]float64
+		collect := &collector{func() { values = append(values, p.metrics(t)) }}
+		tracers := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(collect))
+		hook := zkotel.New(zkotel.WithTracerProvider(tracers))
+		c := coordtest.Connect(t, srv, coordinator.WithHooks(p, hook))
+		a, _ := coordtest.Hold(t, c.Mutex(lockPath))
+		ended(t, a)
+		if len(values) != 4 {
+			t.Errorf("a processor has collected %d times, want 4: at the start and the end of two spans", len(values))
+		}
+	})
+}
+
+type collector struct{ do func() }
+
+func (c *collector) OnStart(context.Context, sdktrace.ReadWriteSpan) { c.do() }
+func (c *collector) OnEnd(sdktrace.ReadOnlySpan)                     { c.do() }
+func (c *collector) Shutdown(context.Context) error                  { return nil }
+func (c *collector) ForceFlush(context.Context) error                { return nil }
+
+// TestManyLocksLeaveNothing: memory and names are bounded by what is live.
+func TestManyLocksLeaveNothing(t *testing.T) {
+	p := newProbe()
+	for id := range uint64(10_000) {
+		path := "/tasks/" + hex(int64(id))
+		p.OnAcquire(t.Context(), coordinator.AcquireInfo{ID: id, Path: path, Kind: "unfair"})
+		p.OnEvent(events.Grant{ID: id, Path: path})
+		p.OnEvent(events.Ended{ID: id, Path: path, Held: time.Second})
+	}
+	if p.Live() != 0 {
+		t.Errorf("behind the ends the hook knows %d acquisitions, want 0", p.Live())
+	}
+	if n := len(p.metrics(t)); n > 400 {
+		t.Errorf("ten thousand tasks have %d values, want no more than 51 names of few metrics", n)
+	}
+}
+
+// TestOnlySampledSpansPay: a span that is not sampled has no attributes and no events.
+func TestOnlySampledSpansPay(t *testing.T) {
+	run := func(sampler sdktrace.Sampler) float64 {
+		tracers := sdktrace.NewTracerProvider(sdktrace.WithSampler(sampler))
+		hook := zkotel.New(zkotel.WithTracerProvider(tracers))
+		return testing.AllocsPerRun(100, func() {
+			hook.OnAcquire(t.Context(), coordinator.AcquireInfo{ID: 1, Path: "/a", Kind: "mutex"})
+			for range 100 {
+				hook.OnEvent(events.Queued{ID: 1, Path: "/a", Ahead: 1})
+			}
+			hook.OnEvent(events.Ended{ID: 1, Path: "/a", Err: coordinator.ErrNotAcquired})
+		})
+	}
+	never, always := run(sdktrace.NeverSample()), run(sdktrace.AlwaysSample())
+	if never > 20 || always < 200 {
+		t.Errorf("an acquisition with 100 events takes %v allocations without sampling and %v with it, want 20 or fewer and 200 or more", never, always)
+	}
+}
+
+// TestNamesOfYourOwn: spans have the path all the same.
+func TestNamesOfYourOwn(t *testing.T) {
+	p := newProbe(zkotel.WithLockName(func(string) string { return "tasks" }))
+	p.OnAcquire(t.Context(), coordinator.AcquireInfo{ID: 1, Path: "/tasks/17", Kind: "unfair"})
+	p.OnEvent(events.Requeued{ID: 1})
+	p.OnEvent(events.Grant{ID: 1, Abandoned: &events.Abandoned{Token: 7}})
+	p.OnEvent(events.Lost{ID: 1, Reason: events.ReasonRevoked, Err: &coordinator.LostError{}})
+	must(t, "with a function for names", p.metrics(t), map[string]float64{
+		"requeued lock=tasks": 1, "abandoned lock=tasks": 1, "lost lock=tasks reason=revoked": 1,
+	})
+	hold := p.spans("hold")[0]
+	if path := valueOf(hold, "zkgrant.lock.path").AsString(); path != "/tasks/17" {
+		t.Errorf("the span has the path %s, want /tasks/17", path)
+	}
+	if e := hold.Events(); len(e) != 1 || e[0].Name != "abandoned" || e[0].Attributes[0] != attribute.Int64("zkgrant.abandoned.token", 7) {
+		t.Errorf("the span of a Grant that tells of a crash has the events %v, want one with the token 7", e)
+	}
+}
+
+// TestEventsOfUnknownAcquisitionsAreIgnored: as behind the end of an acquisition.
+func TestEventsOfUnknownAcquisitionsAreIgnored(t *testing.T) {
+	p := newProbe()
+	for _, event := range []events.Event{
+		events.Queued{ID: 9}, events.Requeued{ID: 9}, events.Grant{ID: 9}, events.Revoked{ID: 9}, events.Lost{ID: 9}, events.Ended{ID: 9},
+	} {
+		p.OnEvent(event)
+	}
+	p.mustTell(t)
+	if p.Live() != 0 {
+		t.Errorf("the hook knows %d acquisitions, want 0", p.Live())
+	}
+}
+
+// TestHeldCountsNodesAndPermits: a mutex that is entered again is held once, so that more than one holder is an alarm.
+func TestHeldCountsNodesAndPermits(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		p := newProbe()
+		c := coordtest.Connect(t, srv, coordinator.WithHooks(p))
+		lock := c.Mutex("/a", coordinator.Reentrant(), coordinator.Revocable())
+		a, _ := coordtest.Hold(t, lock)
+		coordtest.Soon(t, lock.Acquire(a.Context(t.Context())))
+		coordtest.Soon(t, c.Semaphore("/s", 3).Acquire(t.Context(), coordinator.WithPermits(2)))
+		for _, grace := range []time.Duration{time.Hour, time.Minute} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second) // Revoke waits for the holder
+			if err := c.Revoke(ctx, "/a", grace); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Revoke returns %v, want the end of its context", err)
+			}
+			cancel()
+		}
+		must(t, "while all are held", p.metrics(t), map[string]float64{
+			"held kind=mutex lock=/a": 1, "held kind=semaphore lock=/s": 2, "revoked lock=/a": 2, // of two acquisitions, twice each
+		})
+	})
+}

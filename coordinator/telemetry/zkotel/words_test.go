@@ -1,0 +1,150 @@
+package zkotel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+)
+
+func TestEachEndHasAWordAndSomeAreErrors(t *testing.T) {
+	mine := errors.New("mine")
+	over, cancel := context.WithCancelCause(context.Background())
+	cancel(mine)
+	lostError := &coordinator.LostError{Path: "/a", Reason: events.ReasonNodeRemoved}
+	for _, test := range []struct {
+		err          error
+		try          bool
+		outcome, end string
+		isError      bool // as an outcome
+	}{
+		{coordinator.ErrClosed, false, closed, closed, false},
+		{coordinator.ErrDeadlock, false, deadlock, withdrawn, true},
+		{coordinator.ErrTimeout, false, timeout, withdrawn, true},
+		{fmt.Errorf("a path: %w", coordinator.ErrPath), false, invalid, withdrawn, true},
+		{&coordinator.HeldError{}, true, taken, withdrawn, false},
+		{coordinator.ErrNotAcquired, true, taken, withdrawn, false},
+		{coordinator.ErrNotAcquired, false, withdrawn, withdrawn, false},
+		{context.DeadlineExceeded, false, timeout, withdrawn, true},
+		{context.Canceled, false, canceled, withdrawn, false},
+		{mine, false, canceled, withdrawn, false}, // the cause of the caller's context
+		{coordinator.ErrQuota, false, failed, failed, true},
+		{lostError, false, failed, withdrawn, true}, // of a Grant that nothing took
+		{nil, false, failed, released, true},
+	} {
+		outcome, end := outcomeOf(over, test.try, test.err), endOf(over, test.err)
+		if outcome != test.outcome || end != test.end || isError(outcome) != test.isError {
+			t.Errorf("%v, with Try %t, is the outcome %s, an error %t, and the end %s; want %s, %t and %s",
+				test.err, test.try, outcome, isError(outcome), end, test.outcome, test.isError, test.end)
+		}
+	}
+	if !isError(lost) || isError(released) || isError(granted) {
+		t.Error("of the ends lost, released and granted others than lost are errors")
+	}
+}
+
+func TestEachResultOfARequestHasAWord(t *testing.T) {
+	for err, want := range map[error]string{
+		nil: "ok", zk.ErrNoNode: "no_node", fmt.Errorf("multi: %w", zk.ErrNodeExists): "node_exists", zk.ErrConnectionClosed: "connection_closed",
+		errors.New("transaction refused"): "error",
+	} {
+		if got := resultOf(err); got != want {
+			t.Errorf("a request with %v has the result %s, want %s", err, got, want)
+		}
+	}
+}
+
+func TestNamesOfLocksAreBounded(t *testing.T) {
+	n := newNames(2)
+	for _, test := range []struct{ path, want string }{
+		{"/a", "/a"}, {"/b", "/b"}, {"/a", "/a"}, {"/c", "/*"}, {"/a", "/*"}, // one name stands for all from then on
+		{"/users/1/cart", "/users/1/cart"}, {"/users/2/cart", "/users/2/cart"},
+		{"no path", "*"}, {"", "*"}, {"/\xff", "*"}, {"/" + strings.Repeat("x", mostBytes), "*"},
+	} {
+		if got := n.of(test.path); got != test.want {
+			t.Errorf("%.20q has the name %s, want %s", test.path, got, test.want)
+		}
+	}
+	given := map[string]bool{}
+	for parent := range 2 * mostNames {
+		for child := range 3 {
+			given[n.of(fmt.Sprintf("/p%d/%d", parent, child))] = true
+		}
+	}
+	// A parent whose children have one name had two before, which metrics have counted.
+	if len(given) > 3*mostNames || len(n.parents) > mostNames || n.count > mostNames || !given[rest] {
+		t.Errorf("%d locks have %d names, of %d parents; want %d or fewer, and one for the rest", 6*mostNames, len(given), len(n.parents), 3*mostNames)
+	}
+}
+
+func TestGaugesAddUpWhatIsLive(t *testing.T) {
+	now := time.Unix(1000, 0)
+	ago := func(seconds int) time.Time { return now.Add(-time.Duration(seconds) * time.Second) }
+	got := tallyOf([]live{
+		{"/a", "mutex", 1, ago(5), 0, true, "/a/1"},
+		{"/a", "mutex", 1, ago(4), 0, true, "/a/1"}, // has entered it again
+		{"/a", "mutex", 1, ago(3), 9, false, ""},
+		{"/a", "mutex", 1, ago(7), 2, false, ""},
+		{"/a", "mutex", 1, ago(6), 1, false, ""},
+		{"/b", "read", 1, ago(1), 0, true, "/b/1"},
+		{"/b", "read", 1, ago(2), 0, true, "/b/2"},
+		{"/b", "write", 1, now, 0, false, ""},
+		{"/c", "semaphore", 3, ago(8), 0, true, "/c/1"},
+	}, now)
+	want := map[series]tally{
+		{"/a", "mutex"}:     {3, 1, 2, 7 * time.Second, 5 * time.Second},
+		{"/a", ""}:          {3, 1, 2, 7 * time.Second, 5 * time.Second},
+		{"/b", "read"}:      {0, 2, 0, 0, 2 * time.Second},
+		{"/b", "write"}:     {1, 0, 0, 0, 0},
+		{"/b", ""}:          {1, 2, 0, 0, 2 * time.Second},
+		{"/c", "semaphore"}: {0, 3, 0, 0, 8 * time.Second},
+		{"/c", ""}:          {0, 3, 0, 0, 8 * time.Second},
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("the gauges say %v, want %v", got, want)
+	}
+}
+
+func TestTheStateOfTheSession(t *testing.T) {
+	s := session{state: connecting}
+	for _, test := range []struct {
+		event       events.Event
+		name, state string
+	}{
+		{events.Connected{Session: 1, Server: "zk1:2181"}, connected, connected},
+		{events.Suspended{}, suspended, suspended},
+		{events.Resumed{}, resumed, connected},
+		{events.SessionExpired{Session: 1}, expired, connecting},
+	} {
+		var name string
+		if s, name = s.behind(test.event); name != test.name || s.state != test.state {
+			t.Errorf("behind %T, called %s, the session is %s; want %s and %s", test.event, name, s.state, test.name, test.state)
+		}
+	}
+}
+
+// TestTextIsClean: OTLP refuses everything because of one attribute that is not UTF-8.
+func TestTextIsClean(t *testing.T) {
+	for text, want := range map[string]string{
+		"/locks/a": "/locks/a", "/\xff\xfe/a": "/\uFFFD/a", strings.Repeat("x", mostText) + "y": strings.Repeat("x", mostText),
+	} {
+		if got := clean(text); got != want {
+			t.Errorf("%.20q becomes %.20q, want %.20q", text, got, want)
+		}
+	}
+}
+
+// Live tells how many acquisitions the hook knows.
+func (h *Hook) Live() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.acquisitions)
+}
