@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/text"
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
 )
@@ -81,8 +82,7 @@ type contenderLine struct {
 	Data    string    `json:"data,omitempty"`
 }
 
-// kindOf is the kind that --kind chooses.
-func kindOf(c events.Contender) string { return strings.TrimSuffix(c.Kind.String(), " lock") }
+func kindOf(c events.Contender) string { return text.Kind(c.Kind) }
 
 func lineOf(path string, c events.Contender) contenderLine {
 	return contenderLine{path, kindOf(c), c.Node, c.Holding, c.Since, sessionID(c.Session), c.Token, c.Permits, string(c.Data)}
@@ -235,8 +235,8 @@ func holders(lock coordinator.LockInfo) string {
 	if who == "" {
 		who = "somebody without data"
 	}
-	if text := []rune(who); len(text) > 40 {
-		who = string(text[:39]) + "…"
+	if all := []rune(who); len(all) > 40 {
+		who = string(all[:39]) + "…"
 	}
 	if len(all) > 1 {
 		who += fmt.Sprintf(" and %d more", len(all)-1)
