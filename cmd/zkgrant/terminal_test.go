@@ -94,6 +94,13 @@ func (term *terminal) shows(want ...string) {
 	}
 }
 
+// resizes gives the terminal another size.
+func (term *terminal) resizes(columns, lines int) {
+	term.t.Helper()
+	term.screen.Resize(columns, lines)
+	eventstest.Must(term.t, pty.Setsize(term.master, &pty.Winsize{Rows: uint16(lines), Cols: uint16(columns)}))
+}
+
 // types types the keys.
 func (term *terminal) types(keys string) {
 	term.t.Helper()
