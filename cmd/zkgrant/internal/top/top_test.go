@@ -3,6 +3,8 @@ package top
 import (
 	"errors"
 	"fmt"
+	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -199,6 +201,23 @@ func contenderOf(t *testing.T, path string, words []string, number func(string) 
 	return events.Contender{
 		Node: fmt.Sprintf("%s/%010d", path, node), Session: 0x100000 + int64(node), Since: second(number(words[1])), Data: []byte(data),
 		Kind: events.KindLock, Holding: words[0] == "holds", Token: 4294967296 + int64(node),
+	}
+}
+
+// The manual shows a screen of manual.txt.
+func TestManualShowsTop(t *testing.T) {
+	page, err := os.ReadFile("../../../../docs/command.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script, err := os.ReadFile("testdata/manual.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := strings.Split(string(script), "show\n----\n")
+	screen := strings.TrimSpace(regexp.MustCompile(` *\|\n`).ReplaceAllString(parts[1], "\n"))
+	if !strings.Contains(string(page), "```\n"+screen+"\n```") {
+		t.Errorf("docs/command.md has no block with\n%s", screen)
 	}
 }
 
