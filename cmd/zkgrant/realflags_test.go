@@ -52,6 +52,17 @@ func testRealTerminal(t *testing.T, e *ensemble.Ensemble) {
 	}
 	holder := run(nil, "-v", "/terminal", "--", "echo working; exec sleep 600")
 	holder.shows("granted /terminal", "working")
+	for _, look := range []struct {
+		environment []string
+		colours     bool
+	}{{nil, true}, {[]string{"NO_COLOR=yes"}, false}} {
+		queue := beginTerminal(t, look.environment, "queue", "--servers", e.Connect(), "/terminal")
+		queue.shows("holds")
+		queue.exits(0)
+		if got := strings.Contains(queue.printed(), green+"holds"); got != look.colours {
+			t.Errorf("with %q queue is coloured: %t, want %t", look.environment, got, look.colours)
+		}
+	}
 	waiter := run([]string{"NO_COLOR=yes"}, "--stdin", "/terminal", "--", `echo name?; read name; echo "hello $name"`)
 	waiter.shows("zkgrant: waiting for /terminal, 1 ahead, 1s")
 	holder.types("\x03")

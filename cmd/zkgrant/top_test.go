@@ -76,7 +76,7 @@ func topOn(t *testing.T, servers, reached string, cut, heal func()) {
 		all := strings.Split(view.text(), "\n")
 		return len(all) == 10 && strings.HasPrefix(all[9], "q quit")
 	})
-	view.resizes(columns, lines)
+	view.resizes(width, height)
 	cut()
 	view.shows("suspended")
 	heal()

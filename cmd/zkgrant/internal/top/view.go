@@ -11,8 +11,21 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/columns"
 	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/text"
 	"github.com/zkgrant/zkgrant/coordinator"
+)
+
+// The looks of text.
+//
+//nolint:gochecknoglobals // they are constants
+var (
+	bold    = ansi.NewStyle(ansi.AttrBold)
+	dim     = ansi.NewStyle(ansi.AttrFaint)
+	reverse = ansi.NewStyle(ansi.AttrReverse)
+	red     = ansi.NewStyle(ansi.AttrRedForegroundColor)
+	green   = ansi.NewStyle(ansi.AttrGreenForegroundColor)
+	yellow  = ansi.NewStyle(ansi.AttrYellowForegroundColor)
 )
 
 // layout says how many lines of the screen are for what, besides a title, the names of the columns, and below a status
@@ -107,7 +120,7 @@ func (m model) statusLine() string {
 	case confirming:
 		format := "revoke %s? Grace %v, " + count(m.target.holders, "holder") + ". y/n"
 		around := ansi.StringWidth(fmt.Sprintf(format, "", m.Grace))
-		return yellow.Styled(fmt.Sprintf(format, tail(text.Printable(m.target.Path), m.width-around), m.Grace))
+		return yellow.Styled(fmt.Sprintf(format, columns.Tail(text.Printable(m.target.Path), m.width-around), m.Grace))
 	case browsing:
 	}
 	status := text.Printable(m.status)
@@ -140,7 +153,7 @@ func (m model) detail(lines int) []string {
 	if shown := min(room, len(r.Contenders)); shown < len(r.Contenders) {
 		sum += fmt.Sprintf("(%d shown) ", shown)
 	}
-	rule := "── " + tail(text.Printable(r.Path), m.width-3-ansi.StringWidth(sum)) + sum
+	rule := "── " + columns.Tail(text.Printable(r.Path), m.width-3-ansi.StringWidth(sum)) + sum
 	all = append(all, dim.Styled(rule+strings.Repeat("─", max(0, m.width-ansi.StringWidth(rule)))))
 	if r.err != nil {
 		for _, line := range strings.Split(ansi.Hardwrap(text.Printable(r.err.Error()), m.width, false), "\n") {
@@ -154,9 +167,9 @@ func (m model) detail(lines int) []string {
 }
 
 func (m model) queue(r row, room int) []string {
-	columns := []column{
-		{name: "STATE", least: 5}, {name: "KIND", least: 4, drop: 2}, {name: "SINCE", least: 5, right: true}, {name: "TOKEN", least: 10, right: true, drop: 3},
-		{name: "SESSION", least: 8, drop: 4}, {name: "WHO", least: 8},
+	all := []columns.Column{
+		{Name: "STATE", Least: 5}, {Name: "KIND", Least: 4, Drop: 2}, {Name: "SINCE", Least: 5, Right: true}, {Name: "TOKEN", Least: 10, Right: true, Drop: 3},
+		{Name: "SESSION", Least: 8, Drop: 4}, {Name: "WHO", Least: 8},
 	}
 	var cells [][]string
 	for _, c := range r.Contenders[:min(room, len(r.Contenders))] {
@@ -167,7 +180,7 @@ func (m model) queue(r row, room int) []string {
 		cells = append(cells, []string{state, text.Kind(c.Kind), text.Since(m.now.Sub(c.Since)), strconv.FormatInt(c.Token, 10),
 			text.SessionID(c.Session), text.Printable(string(c.Data))})
 	}
-	lines := align(columns, cells, m.width)
+	lines := columns.Align(all, cells, m.width)
 	for i := range lines {
 		switch {
 		case i == 0:
@@ -181,19 +194,19 @@ func (m model) queue(r row, room int) []string {
 
 // table is the names of the columns, and the rows that have room.
 func (m model) table(room int) []string {
-	columns := []column{
-		{name: "PATH", least: 10, tail: true}, {name: "KIND", least: 9, drop: 4}, {name: "SIZE", least: 4, right: true, drop: 5},
-		{name: "HOLD", least: 4, right: true, drop: 1}, {name: "HELD", least: 8, right: true, drop: 2}, {name: "WAIT", least: 5, right: true},
-		{name: "WAITED", least: 8, right: true}, {name: "HELD BY", least: 10, drop: 3},
+	all := []columns.Column{
+		{Name: "PATH", Least: 10, Tail: true}, {Name: "KIND", Least: 9, Drop: 4}, {Name: "SIZE", Least: 4, Right: true, Drop: 5},
+		{Name: "HOLD", Least: 4, Right: true, Drop: 1}, {Name: "HELD", Least: 8, Right: true, Drop: 2}, {Name: "WAIT", Least: 5, Right: true},
+		{Name: "WAITED", Least: 8, Right: true}, {Name: "HELD BY", Least: 10, Drop: 3},
 	}
 	sorted := map[order]int{byWait: 6, byHold: 4, byQueue: 5, byPath: 0}[m.order]
-	columns[sorted].name = "▾" + columns[sorted].name
+	all[sorted].Name = "▾" + all[sorted].Name
 	shown := m.rows[m.offset:min(m.offset+room, len(m.rows))]
 	cells := make([][]string, len(shown))
 	for i, r := range shown {
 		cells[i] = m.cells(r)
 	}
-	lines := align(columns, cells, m.width-2)
+	lines := columns.Align(all, cells, m.width-2)
 	for i := range lines {
 		switch {
 		case i == 0:

@@ -1,4 +1,5 @@
-package top
+// Package columns aligns the columns of a table, by the width that text has on a terminal.
+package columns
 
 import (
 	"slices"
@@ -7,43 +8,31 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// The looks of text.
-//
-//nolint:gochecknoglobals // they are constants
-var (
-	bold    = ansi.NewStyle(ansi.AttrBold)
-	dim     = ansi.NewStyle(ansi.AttrFaint)
-	reverse = ansi.NewStyle(ansi.AttrReverse)
-	red     = ansi.NewStyle(ansi.AttrRedForegroundColor)
-	green   = ansi.NewStyle(ansi.AttrGreenForegroundColor)
-	yellow  = ansi.NewStyle(ansi.AttrYellowForegroundColor)
-)
-
-// column is one of a table.
-type column struct {
-	name  string
-	least int  // its least width
-	right bool // numbers
-	tail  bool // what does not fit loses its beginning
-	drop  int  // the higher, the earlier it makes room for others; 0: it stays
+// Column is one of a table.
+type Column struct {
+	Name  string
+	Least int  // its least width
+	Right bool // numbers
+	Tail  bool // what does not fit loses its beginning
+	Drop  int  // the higher, the earlier it makes room for others; 0: it stays
 }
 
 const gap = 2 // between columns
 
-// align returns a line of names and a line for each row of cells, none wider than width if that can be. Columns that do not fit are left
+// Align returns a line of names and a line for each row of cells, none wider than width if that can be. Columns that do not fit are left
 // out.
-func align(columns []column, cells [][]string, width int) []string {
+func Align(columns []Column, cells [][]string, width int) []string {
 	kept, need := fitting(columns, width)
 	widths := make(map[int]int, len(kept))
 	for _, i := range kept {
-		widths[i] = columns[i].least
+		widths[i] = columns[i].Least
 	}
 	for _, i := range kept { // the first ones get what they need first
-		wanted := ansi.StringWidth(columns[i].name)
+		wanted := ansi.StringWidth(columns[i].Name)
 		for _, row := range cells {
 			wanted = max(wanted, ansi.StringWidth(row[i]))
 		}
-		more := max(0, min(wanted-columns[i].least, width-need))
+		more := max(0, min(wanted-columns[i].Least, width-need))
 		widths[i] += more
 		need += more
 	}
@@ -56,7 +45,7 @@ func align(columns []column, cells [][]string, width int) []string {
 	}
 	names := make([]string, len(columns))
 	for i, c := range columns {
-		names[i] = c.name
+		names[i] = c.Name
 	}
 	lines := []string{line(names)}
 	for _, row := range cells {
@@ -66,40 +55,40 @@ func align(columns []column, cells [][]string, width int) []string {
 }
 
 // fitting returns the indices of the columns whose least widths fit, and how wide they are together.
-func fitting(columns []column, width int) (kept []int, need int) {
+func fitting(columns []Column, width int) (kept []int, need int) {
 	for i, c := range columns {
 		kept = append(kept, i)
-		need += c.least + gap
+		need += c.Least + gap
 	}
 	need -= gap
 	for need > width {
-		first := slices.MaxFunc(kept, func(a, b int) int { return columns[a].drop - columns[b].drop })
-		if columns[first].drop == 0 {
+		first := slices.MaxFunc(kept, func(a, b int) int { return columns[a].Drop - columns[b].Drop })
+		if columns[first].Drop == 0 {
 			break
 		}
-		need -= columns[first].least + gap
+		need -= columns[first].Least + gap
 		kept = slices.DeleteFunc(kept, func(i int) bool { return i == first })
 	}
 	return kept, need
 }
 
 // fit makes a cell so wide.
-func (c column) fit(cell string, width int) string {
+func (c Column) fit(cell string, width int) string {
 	switch {
-	case c.tail && cell != c.name:
-		cell = tail(cell, width)
+	case c.Tail && cell != c.Name:
+		cell = Tail(cell, width)
 	default:
 		cell = ansi.Truncate(cell, width, "…")
 	}
 	blanks := strings.Repeat(" ", max(0, width-ansi.StringWidth(cell)))
-	if c.right {
+	if c.Right {
 		return blanks + cell
 	}
 	return cell + blanks
 }
 
-// tail is the end of a text if it has not enough room.
-func tail(text string, width int) string {
+// Tail is the end of a text if it has not enough room.
+func Tail(text string, width int) string {
 	if over := ansi.StringWidth(text) - width; over > 0 && width > 0 {
 		return ansi.TruncateLeft(text, over+1, "…")
 	}
