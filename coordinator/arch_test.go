@@ -428,7 +428,7 @@ func TestSourcesAreFound(t *testing.T) {
 // TestWhatUsersLink: a program built on this library, or on the in-process server, links the client and the logger besides,
 // and not package testing and its flags.
 func TestWhatUsersLink(t *testing.T) {
-	for _, program := range []string{"./coordinator", "./events", "./session/zktest", "./examples/quickstart"} {
+	for _, program := range []string{"./coordinator", "./events", "./session/zktest", "./coordinator/board", "./coordinator/bridge", "./examples/quickstart"} {
 		command := exec.CommandContext(t.Context(), "go", "list", "-deps", program)
 		command.Dir = moduleFolder(t)
 		var complaint strings.Builder

@@ -7,13 +7,14 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/text"
 )
 
 // console says what happens: lines for people, or with --json an object a line. Its methods may be called from any
@@ -26,8 +27,9 @@ type console struct {
 
 	connected atomic.Bool // there has been a session
 
-	mu      sync.Mutex
-	showing bool // the last line is a progress, which the next thing replaces
+	mu        sync.Mutex
+	showing   bool              // the last line is a progress, which the next thing replaces
+	elsewhere func(line string) // where lines go instead, if it is not nil
 }
 
 func newConsole(file *os.File, s *settings) *console {
@@ -79,19 +81,23 @@ func (c *console) say(r report, format string, args ...any) {
 	if !r.loud && !c.settings.verbose {
 		return
 	}
-	text := printable(fmt.Sprintf(format, args...))
+	line := printable(fmt.Sprintf(format, args...))
 	switch {
 	case c.color && r.bad:
-		text = red + text + plain
+		line = red + line + plain
 	case c.color && r.good:
-		text = green + text + plain
+		line = green + line + plain
 	}
-	c.write("zkgrant: " + text)
+	c.write("zkgrant: " + line)
 }
 
 func (c *console) write(line string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.elsewhere != nil {
+		c.elsewhere(line)
+		return
+	}
 	if c.showing {
 		line, c.showing = erase+line, false
 	}
@@ -99,19 +105,26 @@ func (c *console) write(line string) {
 	_, _ = fmt.Fprintln(c.file, line)
 }
 
+// divert has lines go elsewhere while something else has the screen.
+func (c *console) divert(elsewhere func(line string)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.elsewhere = elsewhere
+}
+
 // progress shows a line that the next one replaces, on a terminal only.
 func (c *console) progress(format string, args ...any) {
 	if !c.terminal || c.settings.json {
 		return
 	}
-	text := printable(fmt.Sprintf(format, args...))
+	line := printable(fmt.Sprintf(format, args...))
 	if c.color {
-		text = dim + text + plain
+		line = dim + line + plain
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.showing = true
-	_, _ = fmt.Fprint(c.file, erase+"zkgrant: "+text)
+	_, _ = fmt.Fprint(c.file, erase+"zkgrant: "+line)
 }
 
 // hide takes a progress away.
@@ -125,14 +138,7 @@ func (c *console) hide() {
 }
 
 // printable makes text from the servers harmless for a terminal.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 || r == '\u2028' || r == '\u2029' || r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' {
-			return '\ufffd'
-		}
-		return r
-	}, text)
-}
+func printable(s string) string { return text.Printable(s) }
 
 // warnings takes the library's log: why there is no session yet. What follows is told by events.
 type warnings struct{ *console }
@@ -142,13 +148,13 @@ func (w warnings) Enabled(_ context.Context, level slog.Level) bool {
 }
 
 func (w warnings) Handle(_ context.Context, r slog.Record) error {
-	var text strings.Builder
-	text.WriteString(r.Message)
+	var line strings.Builder
+	line.WriteString(r.Message)
 	r.Attrs(func(a slog.Attr) bool {
-		fmt.Fprintf(&text, ", %s: %v", a.Key, a.Value)
+		fmt.Fprintf(&line, ", %s: %v", a.Key, a.Value)
 		return true
 	})
-	w.say(report{Event: "warned", Error: text.String(), loud: true}, "%s", text.String())
+	w.say(report{Event: "warned", Error: line.String(), loud: true}, "%s", line.String())
 	return nil
 }
 
@@ -166,18 +172,7 @@ func object(w io.Writer, value any) error {
 }
 
 // since is a duration as people say it.
-func since(d time.Duration) string {
-	switch {
-	case d < 0:
-		return "0s"
-	case d < 10*time.Second:
-		return d.Round(100 * time.Millisecond).String()
-	case d < time.Hour:
-		return d.Round(time.Second).String()
-	default:
-		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
-	}
-}
+func since(d time.Duration) string { return text.Since(d) }
 
 // sessionID is a session as the servers' logs name it.
-func sessionID(id int64) string { return "0x" + strconv.FormatUint(uint64(id), 16) }
+func sessionID(id int64) string { return text.SessionID(id) }

@@ -4,17 +4,19 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/columns"
+	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/text"
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
 )
@@ -81,8 +83,7 @@ type contenderLine struct {
 	Data    string    `json:"data,omitempty"`
 }
 
-// kindOf is the kind that --kind chooses.
-func kindOf(c events.Contender) string { return strings.TrimSuffix(c.Kind.String(), " lock") }
+func kindOf(c events.Contender) string { return text.Kind(c.Kind) }
 
 func lineOf(path string, c events.Contender) contenderLine {
 	return contenderLine{path, kindOf(c), c.Node, c.Holding, c.Since, sessionID(c.Session), c.Token, c.Permits, string(c.Data)}
@@ -103,30 +104,53 @@ func (s *settings) printQueue(out io.Writer, lock coordinator.LockInfo) error {
 	}
 	t := newTable(out, "STATE", "KIND", "SINCE", "TOKEN", "SESSION", "WHO")
 	for _, c := range lock.Contenders {
-		state := "waits"
+		state, color := "waits", ""
 		if c.Holding {
-			state = "holds"
+			state, color = "holds", green
 		}
-		t.row(state, kindOf(c), since(time.Since(c.Since)), strconv.FormatInt(c.Token, 10), sessionID(c.Session), string(c.Data))
+		t.row(color, state, kindOf(c), since(time.Since(c.Since)), strconv.FormatInt(c.Token, 10), sessionID(c.Session), string(c.Data))
 	}
-	return t.Flush()
+	return t.print()
 }
 
 // table aligns columns. What stands in them is made harmless for a terminal.
-type table struct{ *tabwriter.Writer }
+type table struct {
+	out     io.Writer
+	color   bool
+	columns []columns.Column
+	cells   [][]string
+	colors  []string // of the rows
+}
 
-func newTable(out io.Writer, columns ...string) table {
-	t := table{tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)}
-	t.row(columns...)
+func newTable(out io.Writer, names ...string) *table {
+	file, ok := out.(*os.File)
+	t := &table{out: out, color: ok && isTerminal(file) && os.Getenv("NO_COLOR") == ""}
+	for _, name := range names {
+		t.columns = append(t.columns, columns.Column{Name: name})
+	}
 	return t
 }
 
-func (t table) row(cells ...string) {
+func (t *table) row(color string, cells ...string) {
 	for i := range cells {
 		cells[i] = printable(cells[i])
 	}
-	// Flush returns the error.
-	_, _ = fmt.Fprintln(t, strings.TrimRight(strings.Join(cells, "\t"), "\t "))
+	t.cells, t.colors = append(t.cells, cells), append(t.colors, color)
+}
+
+func (t *table) print() error {
+	for i, line := range columns.Align(t.columns, t.cells, math.MaxInt) {
+		switch {
+		case t.color && i == 0:
+			line = dim + line + plain
+		case t.color && t.colors[i-1] != "":
+			line = t.colors[i-1] + line + plain
+		}
+		if _, err := fmt.Fprintln(t.out, line); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func newList(s *settings) *cobra.Command {
@@ -192,11 +216,11 @@ func (s *settings) list(ctx context.Context, out io.Writer, c *coordinator.Coord
 		if line.Waiters > 0 {
 			oldest = since(time.Duration(line.Oldest * float64(time.Second)))
 		}
-		t.row(lock.Path, line.Kind, size, holders(lock), strconv.Itoa(line.Waiters), oldest)
+		t.row("", lock.Path, line.Kind, size, holders(lock), strconv.Itoa(line.Waiters), oldest)
 	}
 	s.hide()
 	if !s.json && found > 0 {
-		if err := t.Flush(); err != nil {
+		if err := t.print(); err != nil {
 			return err
 		}
 	}
@@ -235,8 +259,8 @@ func holders(lock coordinator.LockInfo) string {
 	if who == "" {
 		who = "somebody without data"
 	}
-	if text := []rune(who); len(text) > 40 {
-		who = string(text[:39]) + "…"
+	if all := []rune(who); len(all) > 40 {
+		who = string(all[:39]) + "…"
 	}
 	if len(all) > 1 {
 		who += fmt.Sprintf(" and %d more", len(all)-1)

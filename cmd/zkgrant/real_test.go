@@ -4,16 +4,17 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
-	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
@@ -31,10 +32,17 @@ func TestRealServers(t *testing.T) {
 		"semaphore":   testRealSemaphore,
 		"elect":       testRealElect,
 		"multi":       testRealMulti,
+		"exit codes":  testRealExitCodes,
+		"terminal":    testRealTerminal,
+		"json":        testRealJSON,
+		"identities":  testRealIdentities,
+		"tls":         testRealTLS,
+		"top":         testRealTop,
 	} {
 		t.Run(name, func(t *testing.T) { part(t, e) })
 	}
-	t.Run("partition", func(t *testing.T) { testRealPartition(t, e) })
+	trials := eventstest.Amount(5, 20)
+	t.Run(fmt.Sprintf("partition %d of 20 trials", trials), func(t *testing.T) { testRealPartition(t, e, trials) })
 	t.Run("a server is killed", func(t *testing.T) { testRealKill(t, e) }) // last: it does not come back
 }
 
@@ -215,17 +223,16 @@ func testRealMulti(t *testing.T, e *ensemble.Ensemble) {
 }
 
 // etcd-io/etcd pull 7983: in a silent partition the command, and what it has started, has ended before the next one
-// is granted the lock.
-func testRealPartition(t *testing.T, e *ensemble.Ensemble) {
+// is granted the lock. The other works that hold a lock hear of it, too.
+func testRealPartition(t *testing.T, e *ensemble.Ensemble, trials int) {
 	const together = 5 // a process that is not scheduled in time proves nothing
-	rounds := 1
-	if eventstest.Full() {
-		rounds = 4
-	}
-	for round := range rounds {
+	for first := 0; first < trials; first += together {
 		var all sync.WaitGroup
 		for i := range together {
-			all.Go(func() { partition(t, e, fmt.Sprintf("/partition/%d", round*together+i)) })
+			all.Go(func() { partition(t, e, fmt.Sprintf("/partition/%d", first+i)) })
+		}
+		if first == 0 {
+			all.Go(func() { cutWhileHolding(t, e) })
 		}
 		all.Wait()
 	}
@@ -251,6 +258,30 @@ func partition(t *testing.T, e *ensemble.Ensemble, path string) {
 	next.Exits(0)
 }
 
+// cutWhileHolding checks that hold ends with the code of a loss, and that elect --again campaigns again.
+func cutWhileHolding(t *testing.T, e *ensemble.Ensemble) {
+	proxy := ensemble.StartProxy(t, e.Addr(0))
+	global := []string{"--servers", proxy.Addr(), "--session-timeout", "3s"}
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	hold := beginWith(t, in, nil, append([]string{"hold", "/cut/a", "/cut/b"}, global...)...)
+	elect := begin(t, "", slices.Concat([]string{"elect", "--again"}, global, []string{"/cut/elect"}, commandLine("wait"))...)
+	hold.Await(t, `"members":[{"path":"/cut/a","node":"/cut/a/`, 1)
+	elect.Await(t, "ready", 1)
+	proxy.Hold(ensemble.BothWays)
+	hold.Await(t, "LOST /cut/a /cut/b: lease ran out", 1)
+	elect.Await(t, "LOST /cut/elect: lease ran out", 1)
+	proxy.Heal()
+	hold.Exits(codeLost)
+	eventstest.Check(t, errors.Join(in.Close(), out.Close()))
+	elect.Await(t, "ready", 2)
+	elect.Send(syscall.SIGUSR2)
+	elect.Exits(5)
+}
+
 // hashicorp/consul#1162, #5437: the end of one server costs no lock.
 func testRealKill(t *testing.T, e *ensemble.Ensemble) {
 	run := realRun(t, e, []string{"--session-timeout", "20s", "/killed"}, "wait")
@@ -266,41 +297,4 @@ func testRealKill(t *testing.T, e *ensemble.Ensemble) {
 	if run.Count("LOST") > 0 {
 		t.Errorf("the lock was lost with a server, want it held:\n%s", run)
 	}
-}
-
-// A lock that hold has lost ends it with the code of a loss.
-func TestHoldIsToldOfALoss(t *testing.T) {
-	server := zktest.Start(t)
-	in, out, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	hold := beginWith(t, in, nil, "hold", "--servers", server.Addr(), lockPath)
-	eventstest.Check(t, in.Close())
-	hold.Await(t, "granted", 1)
-	expire(t, server)
-	hold.Exits(codeLost)
-	eventstest.Check(t, out.Close())
-	hold.Must(t, "LOST "+lockPath+": session expired")
-}
-
-// A program that waits is not left waiting when what it would hold the lock for has gone.
-func TestHoldWithdrawsAtTheEndOfStandardInput(t *testing.T) {
-	server := zktest.Start(t)
-	first := locked(t, server, nil, "wait")
-	ready(t, first, "command")
-	hold := begin(t, "", "hold", "--servers", server.Addr(), lockPath)
-	hold.Exits(codeTaken)
-	nodes(t, server, 1, "when the waiter's standard input has ended")
-}
-
-// --again campaigns anew when a term is lost.
-func TestElectAgain(t *testing.T) {
-	server := zktest.Start(t)
-	elect := begin(t, "", append([]string{"elect", "--again", "--servers", server.Addr(), lockPath}, commandLine("wait")...)...)
-	ready(t, elect, "command")
-	expire(t, server)
-	elect.Await(t, "ready", 2)
-	elect.Send(syscall.SIGUSR2)
-	elect.Exits(5)
 }

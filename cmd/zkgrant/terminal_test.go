@@ -30,18 +30,18 @@ type terminal struct {
 	raw    strings.Builder // all that was ever printed
 }
 
-const columns, lines = 100, 24
+const width, height = 100, 24
 
 // beginTerminal starts the program on a terminal of 100 columns and 24 lines.
 func beginTerminal(t *testing.T, environment []string, args ...string) *terminal {
 	t.Helper()
 	cmd := exec.Command(program, args...)
 	cmd.Env = append(append(os.Environ(), "TERM=xterm-256color"), environment...)
-	master, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: lines, Cols: columns})
+	master, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: height, Cols: width})
 	if err != nil {
 		t.Fatal(err)
 	}
-	term := &terminal{t: t, master: master, cmd: cmd, ended: make(chan struct{}), screen: vt.NewSafeEmulator(columns, lines)}
+	term := &terminal{t: t, master: master, cmd: cmd, ended: make(chan struct{}), screen: vt.NewSafeEmulator(width, height)}
 	var pumps sync.WaitGroup
 	pumps.Go(func() { _, _ = io.Copy(term, master) })        // ends with the program
 	pumps.Go(func() { _, _ = io.Copy(master, term.screen) }) // what the terminal answers; ends with it
@@ -92,6 +92,13 @@ func (term *terminal) shows(want ...string) {
 	for _, w := range want {
 		eventstest.Eventually(term.t, "the screen shows "+w, func() bool { return strings.Contains(term.text(), w) })
 	}
+}
+
+// resizes gives the terminal another size.
+func (term *terminal) resizes(width, height uint16) {
+	term.t.Helper()
+	term.screen.Resize(int(width), int(height))
+	eventstest.Must(term.t, pty.Setsize(term.master, &pty.Winsize{Rows: height, Cols: width}))
 }
 
 // types types the keys.

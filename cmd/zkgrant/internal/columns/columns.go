@@ -1,0 +1,96 @@
+// Package columns aligns the columns of a table, by the width that text has on a terminal.
+package columns
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+)
+
+// Column is one of a table.
+type Column struct {
+	Name  string
+	Least int  // its least width
+	Right bool // numbers
+	Tail  bool // what does not fit loses its beginning
+	Drop  int  // the higher, the earlier it makes room for others; 0: it stays
+}
+
+const gap = 2 // between columns
+
+// Align returns a line of names and a line for each row of cells, none wider than width if that can be. Columns that do not fit are left
+// out.
+func Align(columns []Column, cells [][]string, width int) []string {
+	kept, need := fitting(columns, width)
+	widths := make(map[int]int, len(kept))
+	for _, i := range kept {
+		widths[i] = columns[i].Least
+	}
+	for _, i := range kept { // the first ones get what they need first
+		wanted := ansi.StringWidth(columns[i].Name)
+		for _, row := range cells {
+			wanted = max(wanted, ansi.StringWidth(row[i]))
+		}
+		more := max(0, min(wanted-columns[i].Least, width-need))
+		widths[i] += more
+		need += more
+	}
+	line := func(row []string) string {
+		parts := make([]string, 0, len(kept))
+		for _, i := range kept {
+			parts = append(parts, columns[i].fit(row[i], widths[i]))
+		}
+		return strings.TrimRight(strings.Join(parts, strings.Repeat(" ", gap)), " ")
+	}
+	names := make([]string, len(columns))
+	for i, c := range columns {
+		names[i] = c.Name
+	}
+	lines := []string{line(names)}
+	for _, row := range cells {
+		lines = append(lines, line(row))
+	}
+	return lines
+}
+
+// fitting returns the indices of the columns whose least widths fit, and how wide they are together.
+func fitting(columns []Column, width int) (kept []int, need int) {
+	for i, c := range columns {
+		kept = append(kept, i)
+		need += c.Least + gap
+	}
+	need -= gap
+	for need > width {
+		first := slices.MaxFunc(kept, func(a, b int) int { return columns[a].Drop - columns[b].Drop })
+		if columns[first].Drop == 0 {
+			break
+		}
+		need -= columns[first].Least + gap
+		kept = slices.DeleteFunc(kept, func(i int) bool { return i == first })
+	}
+	return kept, need
+}
+
+// fit makes a cell so wide.
+func (c Column) fit(cell string, width int) string {
+	switch {
+	case c.Tail && cell != c.Name:
+		cell = Tail(cell, width)
+	default:
+		cell = ansi.Truncate(cell, width, "…")
+	}
+	blanks := strings.Repeat(" ", max(0, width-ansi.StringWidth(cell)))
+	if c.Right {
+		return blanks + cell
+	}
+	return cell + blanks
+}
+
+// Tail is the end of a text if it has not enough room.
+func Tail(text string, width int) string {
+	if over := ansi.StringWidth(text) - width; over > 0 && width > 0 {
+		return ansi.TruncateLeft(text, over+1, "…")
+	}
+	return text
+}

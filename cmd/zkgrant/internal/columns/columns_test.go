@@ -1,0 +1,41 @@
+package columns_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/columns"
+)
+
+// Columns are as wide as their widest cell where there is room. Where there is not, the last ones get less, those that
+// may go do, and a cell that is cut shows it.
+func TestAlign(t *testing.T) {
+	all := []columns.Column{
+		{Name: "PATH", Least: 6, Tail: true}, {Name: "N", Least: 2, Right: true, Drop: 1}, {Name: "WHO", Least: 4, Drop: 2},
+	}
+	cells := [][]string{{"/locks/長い", "1", "somebody"}, {"/b", "200", ""}}
+	for _, test := range []struct {
+		width int
+		want  []string
+	}{
+		{100, []string{"PATH           N  WHO", "/locks/長い    1  somebody", "/b           200"}},
+		{22, []string{"PATH           N  WHO", "/locks/長い    1  som…", "/b           200"}},
+		{18, []string{"PATH       N  WHO", "…ks/長い   1  som…", "/b        2…"}},
+		{15, []string{"PATH          N", "/locks/長い   1", "/b           2…"}},
+		{10, []string{"PATH     N", "…/長い   1", "/b      2…"}},
+		{7, []string{"PATH", "…s/長い", "/b"}},
+		{2, []string{"PATH", "…/長い", "/b"}},
+	} {
+		got := columns.Align(all, cells, test.width)
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%d wide: got %q, want %q", test.width, got, test.want)
+		}
+		for _, line := range got {
+			if test.width >= 6 && ansi.StringWidth(line) > test.width {
+				t.Errorf("%q is wider than %d", line, test.width)
+			}
+		}
+	}
+}

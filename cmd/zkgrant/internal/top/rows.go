@@ -1,0 +1,119 @@
+package top
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// row is a lock, or a path that could not be read.
+type row struct {
+	coordinator.LockInfo
+	err error
+
+	holders, waiters int
+	waits            time.Time // the oldest waiter queued up then; zero: there is none
+	holds            time.Time // the oldest holder holds since then, or for less; zero: there is none
+}
+
+// id tells rows apart: a mutex and a semaphore may have the same path.
+type id struct {
+	path string
+	kind coordinator.LockKind
+}
+
+func (r row) id() id { return id{r.Path, r.Kind} }
+
+// rowOf sums a lock up. A contender that was seen waiting holds since it was last seen so, at the earliest.
+func rowOf(lock coordinator.LockInfo, err error, waited map[string]time.Time) row {
+	r := row{LockInfo: lock, err: err}
+	for _, c := range lock.Contenders {
+		switch {
+		case !c.Holding:
+			r.waiters++
+			r.waits = earlier(r.waits, c.Since)
+		case waited[c.Node].After(c.Since):
+			r.holders++
+			r.holds = earlier(r.holds, waited[c.Node])
+		default:
+			r.holders++
+			r.holds = earlier(r.holds, c.Since)
+		}
+	}
+	return r
+}
+
+// remember notes who waits at a time. What is known of those who are still there stays.
+func remember(waited map[string]time.Time, locks []row, at time.Time) map[string]time.Time {
+	now := make(map[string]time.Time)
+	for _, r := range locks {
+		for _, c := range r.Contenders {
+			if before, ok := waited[c.Node]; !c.Holding {
+				now[c.Node] = at
+			} else if ok {
+				now[c.Node] = before
+			}
+		}
+	}
+	return now
+}
+
+// earlier is the earlier one of two times, of which the first may be zero.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// order is by what the rows are sorted.
+type order uint8
+
+const (
+	byWait  order = iota // the oldest waiter first
+	byHold               // the oldest holder first
+	byQueue              // the longest queue first
+	byPath
+)
+
+// sorted sorts rows. What the order does not tell apart is in the order of paths.
+func (o order) sorted(rows []row) {
+	slices.SortStableFunc(rows, func(a, b row) int {
+		by := 0
+		switch o {
+		case byWait:
+			by = oldestFirst(a.waits, b.waits)
+		case byHold:
+			by = oldestFirst(a.holds, b.holds)
+		case byQueue:
+			by = cmp.Compare(b.waiters, a.waiters)
+		case byPath:
+		}
+		return cmp.Or(by, strings.Compare(a.Path, b.Path))
+	})
+}
+
+// oldestFirst compares two times; zero comes last.
+func oldestFirst(a, b time.Time) int {
+	switch {
+	case a.IsZero() && b.IsZero():
+		return 0
+	case a.IsZero():
+		return 1
+	case b.IsZero():
+		return -1
+	}
+	return a.Compare(b)
+}
+
+// matches tells whether the text is part of the path, or of what a contender says of itself, in whatever case.
+func (r row) matches(text string) bool {
+	text = strings.ToLower(text)
+	return strings.Contains(strings.ToLower(r.Path), text) || slices.ContainsFunc(r.Contenders, func(c events.Contender) bool {
+		return strings.Contains(strings.ToLower(string(c.Data)), text)
+	})
+}

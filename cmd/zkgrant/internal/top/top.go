@@ -1,0 +1,110 @@
+// Package top is the live view of locks. The model, which is a value, hears messages and answers with effects: model.go. How it looks is
+// in view.go. This file runs it on a terminal, and carries the effects out.
+package top
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/colorprofile"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+)
+
+// Options are what a user chooses.
+type Options struct {
+	Root     string
+	Interval time.Duration // between two walks
+	Grace    time.Duration // of a revocation
+	Colors   bool
+	Divert   func(say func(line string)) // has what would be said on the terminal said here; nil: there again
+}
+
+// Run shows the locks until it is quit, or ctx ends.
+func Run(ctx context.Context, c *coordinator.Coordinator, o Options) error {
+	working, cancel := context.WithCancel(ctx)
+	defer cancel()
+	first, effects := begin(o, time.Now())
+	options := []tea.ProgramOption{tea.WithoutSignalHandler()}
+	if !o.Colors {
+		options = append(options, tea.WithColorProfile(colorprofile.ASCII))
+	}
+	p := tea.NewProgram(screen{first, &hands{working, c, c.Poll(o.Root), o}, effects}, options...)
+	defer context.AfterFunc(ctx, p.Quit)()
+	o.Divert(func(line string) { p.Send(said(line)) })
+	defer o.Divert(nil)
+	last, err := p.Run()
+	if s, ok := last.(screen); ok {
+		err = errors.Join(err, s.err)
+	}
+	return err
+}
+
+// screen is the model as the program wants it.
+type screen struct {
+	model
+	hands *hands
+	first []effect
+}
+
+// Init is called first.
+func (s screen) Init() tea.Cmd { return s.hands.do(s.first) }
+
+// Update is called with each message.
+func (s screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	var effects []effect
+	s.model, effects = s.update(msg)
+	return s, s.hands.do(effects)
+}
+
+// View is called to draw.
+func (s screen) View() tea.View {
+	v := tea.NewView(s.view())
+	v.AltScreen = true
+	return v
+}
+
+// hands carry effects out.
+type hands struct {
+	ctx  context.Context // ends with the program
+	c    *coordinator.Coordinator
+	walk func(context.Context) iter.Seq2[coordinator.LockInfo, error]
+	Options
+}
+
+func (h *hands) do(effects []effect) tea.Cmd {
+	var all []tea.Cmd
+	for _, e := range effects {
+		switch e := e.(type) {
+		case look:
+			all = append(all, h.look)
+		case rest:
+			all = append(all, tea.Tick(h.Interval, func(time.Time) tea.Msg { return due{} }))
+		case wait:
+			all = append(all, tea.Tick(time.Second, func(at time.Time) tea.Msg { return beat{at, h.c.State()} }))
+		case ask:
+			all = append(all, func() tea.Msg { return revoked{e.path, h.c.Revoke(h.ctx, e.path, h.Grace)} })
+		case quit:
+			all = append(all, tea.Quit)
+		}
+	}
+	return tea.Batch(all...)
+}
+
+// look walks. One walk ends before the next one is asked for.
+func (h *hands) look() tea.Msg {
+	var locks []row
+	for lock, err := range h.walk(h.ctx) {
+		if h.ctx.Err() != nil { // the program ends, and hears no more
+			return nil
+		}
+		if errors.Is(err, coordinator.ErrInvalid) {
+			return looked{err: err}
+		}
+		locks = append(locks, row{LockInfo: lock, err: err})
+	}
+	return looked{locks: locks, at: time.Now()}
+}

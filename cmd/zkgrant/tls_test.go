@@ -1,0 +1,106 @@
+//go:build unix
+
+package main
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+)
+
+// A TLS listener that asks for a certificate stands in front of a server. The flags, and their variables, have what it
+// takes to come in.
+func testRealTLS(t *testing.T, e *ensemble.Ensemble) {
+	cert, key := certificate(t)
+	front := tlsFront(t, e.Addr(0), cert, key)
+	line := append([]string{"run", "/tls"}, commandLine("exit", "3")...)
+	in := func(environment ...string) *eventstest.Process {
+		return beginWith(t, nil, append(environment, "ZKGRANT_SERVERS="+front), line...)
+	}
+	in("ZKGRANT_TLS_CA="+cert, "ZKGRANT_TLS_CERT="+cert, "ZKGRANT_TLS_KEY="+key, "ZKGRANT_TLS_SERVER_NAME=zk.example").Exits(3)
+	wrong := begin(t, "", slices.Concat([]string{"ls", "--servers", front, "--session-timeout", "1s"},
+		[]string{"--tls-ca", cert, "--tls-cert", cert, "--tls-key", key, "--tls-server-name", "other.example"})...)
+	wrong.Exits(codeFailed)
+	wrong.Must(t, "zk.example, not other.example")
+	for flag, word := range map[string]string{"--tls-ca": "no certificate in it", "--tls-cert": "--tls-cert and --tls-key"} {
+		bad := begin(t, "", "ls", "--servers", front, flag, key)
+		bad.Exits(codeFailed)
+		bad.Must(t, word)
+	}
+}
+
+// certificate writes one for zk.example, which is its own authority, and its key to files.
+func certificate(t *testing.T) (cert, key string) {
+	t.Helper()
+	secret, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	eventstest.Must(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "zk.example"}, DNSNames: []string{"zk.example"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	signed, err := x509.CreateCertificate(rand.Reader, template, template, secret.Public(), secret)
+	eventstest.Must(t, err)
+	raw, err := x509.MarshalPKCS8PrivateKey(secret)
+	eventstest.Must(t, err)
+	cert, key = filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")
+	eventstest.Must(t, os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed}), 0o600))
+	eventstest.Must(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}), 0o600))
+	return cert, key
+}
+
+// tlsFront listens with the certificate, lets in who has it, too, and passes what they say on to the server.
+func tlsFront(t *testing.T, server, cert, key string) string {
+	t.Helper()
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	eventstest.Must(t, err)
+	pair.Leaf, err = x509.ParseCertificate(pair.Certificate[0])
+	eventstest.Must(t, err)
+	known := x509.NewCertPool()
+	known.AddCert(pair.Leaf)
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
+		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, ClientCAs: known, ClientAuth: tls.RequireAndVerifyClientCert,
+	})
+	eventstest.Must(t, err)
+	var all sync.WaitGroup
+	pass := func(from, to net.Conn) {
+		_, _ = io.Copy(to, from) // whatever ends it ends both
+		_, _ = to.Close(), from.Close()
+	}
+	all.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil { // it is closed
+				return
+			}
+			behind, err := net.Dial("tcp", server)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			all.Go(func() { pass(conn, behind) })
+			all.Go(func() { pass(behind, conn) })
+		}
+	})
+	t.Cleanup(func() {
+		eventstest.Check(t, listener.Close())
+		all.Wait()
+	})
+	return listener.Addr().String()
+}
