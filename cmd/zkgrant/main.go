@@ -13,6 +13,7 @@ import (
 // The exit codes that are not the command's; signals aside, which are 128 and their number.
 const (
 	codeNotHeld  = 1 // of queue --held
+	codeBad      = 1 // of doctor
 	codeLost     = 123
 	codeTaken    = 124
 	codeFailed   = 125
@@ -74,6 +75,7 @@ variable, as --session-timeout has ZKGRANT_SESSION_TIMEOUT.`,
 	s.bind(root)
 	root.AddCommand(holdingCommands(s)...)
 	root.AddCommand(newQueue(s), newList(s), newWatch(s), newRevoke(s), newResize(s), newVersion())
+	root.AddCommand(newDoctor(s))
 	root.SetHelpCommandGroupID("other")
 	root.SetCompletionCommandGroupID("other")
 	root.AddGroup(&cobra.Group{ID: "hold", Title: "Hold a lock:"}, &cobra.Group{ID: "look", Title: "Look:"},
