@@ -167,9 +167,6 @@ func Ephemeral(stat *zk.Stat) bool {
 	return owner != 0 && owner != math.MinInt64 && uint64(owner)>>56 != withTime
 }
 
-// Container tells whether the servers remove the node when it is empty.
-func Container(stat *zk.Stat) bool { return stat.EphemeralOwner == math.MinInt64 }
-
 func (l *single) create(c *client, t *Seat, epoch recipes.Epoch, _ string) (recipes.Input, error) {
 	in, err := c.createSingle(t, epoch)
 	return c.heard(t, in, err)

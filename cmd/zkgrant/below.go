@@ -11,6 +11,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/doctor"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
 )
 
@@ -20,9 +21,12 @@ type reader interface {
 	Look(ctx context.Context, node string) ([]session.Found, error)
 }
 
+// atOnce is how many nodes are looked at at a time.
+const atOnce = 64
+
 // lookBelow looks at a node, and at what is below it.
 func lookBelow(ctx context.Context, r reader, chroot, root string) (*doctor.Tree, error) {
-	const systemTree, atOnce = "/zookeeper", 64
+	const systemTree = "/zookeeper"
 	t := &tree{Tree: doctor.Tree{Root: root}, records: map[string]session.Found{}}
 	for ahead := []string{root}; len(ahead) > 0; {
 		first := max(0, len(ahead)-atOnce)
@@ -40,6 +44,9 @@ func lookBelow(ctx context.Context, r reader, chroot, root string) (*doctor.Tree
 			}
 		}
 		ahead = append(ahead[:first], below...)
+	}
+	if err := t.judgeDirectories(ctx, r); err != nil {
+		return nil, err
 	}
 	if root != "/" { // the record is beside the lock
 		at := root + session.RecordSuffix
@@ -76,13 +83,15 @@ func (t *tree) take(at string, seen session.Inspected) (below []string) {
 		t.Nodes = append(t.Nodes, doctor.Node{Path: at, Refusal: seen.Err.Error()})
 		return nil
 	}
-	if seen.Stat == nil || session.Ephemeral(seen.Stat) { // it is gone, or an unfair lock
+	if seen.Stat == nil { // it is gone
 		return nil
 	}
-	t.Looked++
+	if t.Looked++; session.Ephemeral(seen.Stat) { // it may be an unfair lock
+		return nil
+	}
 	now := time.Now()
 	n := doctor.Node{
-		Path: at, Others: seen.Rest, Container: session.Container(seen.Stat), Next: doctor.NextSequence(seen.Stat.Cversion, seen.Stat.NumChildren),
+		Path: at, Others: seen.Rest, Next: doctor.NextSequence(seen.Stat.Cversion, seen.Stat.NumChildren),
 	}
 	for _, f := range seen.Found {
 		if strings.HasSuffix(f.Name, session.RecordSuffix) {
@@ -104,6 +113,27 @@ func (t *tree) take(at string, seen session.Inspected) (below []string) {
 		below = append(below, path.Join(at, name))
 	}
 	return below
+}
+
+// judgeDirectories finds out which of them zkgrant has made.
+func (t *tree) judgeDirectories(ctx context.Context, r reader) error {
+	var errs []error
+	for chunk := range slices.Chunk(t.Nodes, atOnce) {
+		type answer struct {
+			found []session.Found
+			err   error
+		}
+		for i, a := range each(chunk, func(n doctor.Node) (a answer) {
+			if n.Refusal == "" {
+				a.found, a.err = r.Look(ctx, n.Path)
+			}
+			return a
+		}) {
+			errs = append(errs, a.err)
+			chunk[i].Ours = len(a.found) > 0 && recipes.ParseDirectoryData(a.found[0].Data).Ours
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // judgeRecords finds out whose holders are gone. A release removes the node and the record in one transaction, so a record that stays the same

@@ -30,7 +30,7 @@ func healthy() Observation {
 	}
 	o.Tree = &Tree{
 		Root: "/locks", Looked: 3,
-		Nodes:   []Node{{Path: "/locks/a", Container: true, Next: 9, Contenders: []string{named(ours, "lock-"), named(ours, "lock-")}}},
+		Nodes:   []Node{{Path: "/locks/a", Ours: true, Next: 9, Contenders: []string{named(ours, "lock-"), named(ours, "lock-")}}},
 		Records: []Record{{Path: "/locks/a", Holder: "x"}},
 	}
 	return o
@@ -104,11 +104,9 @@ func TestFaultsAreFound(t *testing.T) {
 		{"a clock is behind", Warn, "clock", "zk1:2181", func(o *Observation) { o.Servers[0].Clock.Ahead = -3 * time.Second }},
 		{"a contender is of the future", Warn, "clock", "/locks", func(o *Observation) { o.Tree.Ahead = 3 * time.Second }},
 		{"a node may not be read", Warn, "unreadable", "/locks/a", func(o *Observation) { o.Tree.Nodes[0].Refusal = "not authenticated" }},
+		{"there is nothing", Note, "locks", "/locks", func(o *Observation) { o.Tree = &Tree{Root: "/locks"} }},
 		{"a contender of no session", Bad, "persistent", "/locks/a", func(o *Observation) { o.Tree.Nodes[0].Persistent = []string{"lock-0000000001"} }},
-		{"a directory that stays", Note, "containers", "/locks", func(o *Observation) { o.Tree.Nodes[0].Container = false }},
-		{"kazoo in one that does not stay", Warn, "containers", "/locks/a", func(o *Observation) {
-			o.Tree.Nodes[0].Contenders = []string{named(python, "__lock__")}
-		}},
+		{"a directory of another program's", Note, "directories", "/locks", func(o *Observation) { o.Tree.Nodes[0].Ours = false }},
 		{"a child that is no contender", Note, "strangers", "/locks/a", func(o *Observation) { o.Tree.Nodes[0].Others = []string{"!note"} }},
 		{"a queue and a semaphore", Bad, "kinds", "/locks/a", func(o *Observation) { o.Tree.Nodes[0].Others = []string{"leases", "locks"} }},
 		{"a queue and a size", Warn, "kinds", "/locks/a", func(o *Observation) { o.Tree.Nodes[0].Others = []string{"size"} }},

@@ -175,11 +175,6 @@ func (n Node) families() (all []family) {
 	return all
 }
 
-// hasKazoo tells whether somebody there bears kazoo's names.
-func (n Node) hasKazoo() bool {
-	return slices.ContainsFunc(n.families(), func(f family) bool { return f == kazoo || f == zkgrantAsKazoo })
-}
-
 func list(names []string) string {
 	const most = 3
 	if len(names) <= most {

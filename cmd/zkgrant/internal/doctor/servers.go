@@ -100,7 +100,7 @@ func ensemble(o Observation) (all []Finding) {
 	}
 	all = append(all, lags(o)...)
 	if len(all) == 0 && len(modes) > 0 {
-		bad(OK, "quorum", fmt.Sprintf("%d of %d servers serve, with one leader and one version.", len(o.Servers)-unserved, len(o.Servers)), "")
+		bad(OK, "quorum", fmt.Sprintf("Servers that serve: %d of %d, with one leader and one version.", len(o.Servers)-unserved, len(o.Servers)), "")
 	}
 	return all
 }

@@ -94,7 +94,7 @@ func clocks(o Observation) (all []Finding) {
 		}
 	}
 	if seen > 0 && len(all) == 0 {
-		return []Finding{{OK, "clock", "clocks", fmt.Sprintf("Those of %d servers differ from this machine's by %v at most.", seen, round(widest)), ""}}
+		return []Finding{{OK, "clock", "clocks", fmt.Sprintf("They differ from this machine's by %v at most; seen: %d of %d.", round(widest), seen, len(o.Servers)), ""}}
 	}
 	return all
 }
