@@ -79,9 +79,12 @@ func isPart(name string) bool {
 
 // take takes what was seen of a node, and returns its children that may be locks.
 func (t *tree) take(at string, seen session.Inspected) (below []string) {
+	for _, name := range seen.Rest {
+		below = append(below, path.Join(at, name))
+	}
 	if seen.Err != nil {
 		t.Nodes = append(t.Nodes, doctor.Node{Path: at, Refusal: seen.Err.Error()})
-		return nil
+		return below
 	}
 	if seen.Stat == nil { // it is gone
 		return nil
@@ -108,9 +111,6 @@ func (t *tree) take(at string, seen session.Inspected) (below []string) {
 	}
 	if len(n.Contenders)+len(n.Persistent) > 0 {
 		t.Nodes = append(t.Nodes, n)
-	}
-	for _, name := range seen.Rest {
-		below = append(below, path.Join(at, name))
 	}
 	return below
 }

@@ -43,6 +43,9 @@ could not look.`,
 				}
 			}
 			o, failure := s.diagnose(ctx, root)
+			if len(o.Servers) == 0 { // it has not come to look
+				return failure
+			}
 			findings := doctor.Findings(o)
 			if err := s.printFindings(cmd.OutOrStdout(), findings); err != nil {
 				return err

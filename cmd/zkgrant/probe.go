@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +17,9 @@ import (
 	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/doctor"
 	"github.com/zkgrant/zkgrant/session"
 )
+
+// patience is for how long a server may be silent.
+const patience = 3 * time.Second
 
 // probe talks to one server at a time, as no client of an ensemble does.
 type probe struct {
@@ -33,7 +37,6 @@ func newProbe(cfg session.Config) probe {
 
 // with calls the function with a connection that ends with ctx, and when the server has had its time.
 func (p probe) with(ctx context.Context, addr string, f func(net.Conn) error) error {
-	const patience = 3 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	conn, err := p.dial(ctx, "tcp", addr)
@@ -167,6 +170,8 @@ func greet(conn net.Conn, timeout time.Duration) (talk, error) {
 	switch {
 	case errors.Is(err, io.EOF):
 		return talk{}, errors.New("it closes the connection")
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return talk{}, fmt.Errorf("it has not answered within %v", patience)
 	case err != nil:
 		return talk{}, err
 	case len(reply) < head:

@@ -68,17 +68,17 @@ func TestFaultsAreFound(t *testing.T) {
 		{"a session reads only", Bad, "read-only", "zk2:2181", func(o *Observation) { o.Servers[1].ReadOnly = true }},
 		{"isro says so", Bad, "read-only", "zk2:2181", func(o *Observation) { o.Servers[1].Answers["isro"] = "ro" }},
 		{"ruok says nothing good", Warn, "ruok", "zk2:2181", func(o *Observation) { o.Servers[1].Answers["ruok"] = "hm" }},
-		{"an observer", Note, "observer", "zk1:2181", func(o *Observation) { o.says(0, "follower", "observer") }},
+		{"an observer", Note, "observer", "zk1:2181", func(o *Observation) { says(&o.Servers[0], "follower", "observer") }},
 		{"a slow server", Warn, "round-trip", "zk1:2181", func(o *Observation) { o.Servers[0].RoundTrip = time.Second }},
-		{"two leaders", Bad, "leaders", "ensemble", func(o *Observation) { o.says(0, "follower", "leader") }},
-		{"an ensemble of its own", Bad, "leaders", "ensemble", func(o *Observation) { o.says(0, "follower", "standalone") }},
+		{"two leaders", Bad, "leaders", "ensemble", func(o *Observation) { says(&o.Servers[0], "follower", "leader") }},
+		{"an ensemble of its own", Bad, "leaders", "ensemble", func(o *Observation) { says(&o.Servers[0], "follower", "standalone") }},
 		{"two of them", Bad, "leaders", "ensemble", func(o *Observation) {
 			o.Servers = o.Servers[:2]
-			o.says(0, "follower", "standalone")
-			o.says(1, "leader", "standalone")
+			says(&o.Servers[0], "follower", "standalone")
+			says(&o.Servers[1], "leader", "standalone")
 		}},
-		{"no leader", Warn, "leaders", "ensemble", func(o *Observation) { o.says(1, "leader", "follower") }},
-		{"two versions", Warn, "versions", "ensemble", func(o *Observation) { o.says(0, "3.8.0", "3.9.2") }},
+		{"no leader", Warn, "leaders", "ensemble", func(o *Observation) { says(&o.Servers[1], "leader", "follower") }},
+		{"two versions", Warn, "versions", "ensemble", func(o *Observation) { says(&o.Servers[0], "3.8.0", "3.9.2") }},
 		{"a server is not named", Note, "connect-string", "ensemble", func(o *Observation) { o.Servers = o.Servers[:2] }},
 		{"a voter is not in sync", Warn, "synced", "ensemble", func(o *Observation) {
 			o.Servers[1].Answers["mntr"] = "zk_synced_followers\t1\nzk_quorum_size\t3\n"
@@ -110,11 +110,11 @@ func TestFaultsAreFound(t *testing.T) {
 		{"a child that is no contender", Note, "strangers", "/locks/a", func(o *Observation) { o.Tree.Nodes[0].Others = []string{"!note"} }},
 		{"a queue and a semaphore", Bad, "kinds", "/locks/a", func(o *Observation) { o.Tree.Nodes[0].Others = []string{"leases", "locks"} }},
 		{"a queue and a size", Warn, "kinds", "/locks/a", func(o *Observation) { o.Tree.Nodes[0].Others = []string{"size"} }},
-		{"a mutex and a read/write lock", Warn, "kinds", "/locks/a", func(o *Observation) { o.joins(named(ours, "__READ__")) }},
+		{"a mutex and a read/write lock", Warn, "kinds", "/locks/a", func(o *Observation) { joins(&o.Tree.Nodes[0], named(ours, "__READ__")) }},
 		{"most numbers are used", Note, "sequence", "/locks/a", func(o *Observation) { o.Tree.Nodes[0].Next = 1_700_000_000 }},
 		{"a directory is to be renewed", Warn, "sequence", "/locks/a", func(o *Observation) { o.Tree.Nodes[0].Next = 1<<31 - 1<<21 }},
 		{"its numbers are used up", Bad, "sequence", "/locks/a", func(o *Observation) { o.Tree.Nodes[0].Next = 1<<31 - 1<<20 }},
-		{"they have begun again", Bad, "sequence", "/locks/a", func(o *Observation) { o.joins(ours + "lock--000000007") }},
+		{"they have begun again", Bad, "sequence", "/locks/a", func(o *Observation) { joins(&o.Tree.Nodes[0], ours + "lock--000000007") }},
 		{"a holder has crashed", Warn, "record", "/locks/a", func(o *Observation) { o.Tree.Records[0].Gone = true }},
 		{"kazoo beside Curator", Bad, "forms", "/locks/a", func(o *Observation) {
 			o.Tree.Nodes[0].Contenders = []string{named(python, "__lock__"), named(curator, "lock-")}
@@ -145,14 +145,12 @@ func TestFaultsAreFound(t *testing.T) {
 }
 
 // says changes what a server answers.
-func (o *Observation) says(server int, from, to string) {
-	s := &o.Servers[server]
+func says(s *Server, from, to string) {
 	s.Answers["srvr"] = strings.Replace(s.Answers["srvr"], from, to, 1)
 }
 
 // joins adds a contender.
-func (o *Observation) joins(name string) {
-	n := &o.Tree.Nodes[0]
+func joins(n *Node, name string) {
 	n.Contenders = append(n.Contenders, name)
 }
 

@@ -35,8 +35,8 @@ func (f family) String() string {
 
 // Curator's GUIDs have 36 characters, go-zookeeper's 32.
 var (
-	curatorName     = regexp.MustCompile(`^_c_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-`) //nolint:gochecknoglobals // a constant
-	goZookeeperName = regexp.MustCompile(`^_c_[0-9a-f]{32}-`)                              //nolint:gochecknoglobals // a constant
+	curatorName     = regexp.MustCompile(`^_c_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-`)
+	goZookeeperName = regexp.MustCompile(`^_c_[0-9a-f]{32}-`)
 )
 
 // familyOf tells whose a contender is.

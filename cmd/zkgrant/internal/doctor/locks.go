@@ -52,7 +52,7 @@ func locks(o Observation) (all []Finding) {
 	found, contenders := 0, 0
 	for _, n := range o.Tree.Nodes {
 		if n.Refusal != "" {
-			all = append(all, Finding{Warn, "unreadable", n.Path, "It may not be seen: " + n.Refusal + ".", "Give an identity that may, with --auth-file."})
+			all = append(all, Finding{Warn, "unreadable", n.Path, "It, or a contender or record in it, may not be read: " + n.Refusal + ".", "Give an identity that may, with --auth-file. Contenders need READ for each other."})
 			continue
 		}
 		if len(n.Contenders) > 0 {

@@ -9,6 +9,9 @@ import (
 
 // timing judges the session timeout and the tick.
 func timing(o Observation) (all []Finding) {
+	if !slices.ContainsFunc(o.Servers, Server.Serves) {
+		return nil
+	}
 	if o.Granted > 0 {
 		all = append(all, o.timeout())
 	}
