@@ -114,7 +114,7 @@ func TestFaultsAreFound(t *testing.T) {
 		{"most numbers are used", Note, "sequence", "/locks/a", func(o *Observation) { o.Tree.Nodes[0].Next = 1_700_000_000 }},
 		{"a directory is to be renewed", Warn, "sequence", "/locks/a", func(o *Observation) { o.Tree.Nodes[0].Next = 1<<31 - 1<<21 }},
 		{"its numbers are used up", Bad, "sequence", "/locks/a", func(o *Observation) { o.Tree.Nodes[0].Next = 1<<31 - 1<<20 }},
-		{"they have begun again", Bad, "sequence", "/locks/a", func(o *Observation) { joins(&o.Tree.Nodes[0], ours + "lock--000000007") }},
+		{"they have begun again", Bad, "sequence", "/locks/a", func(o *Observation) { joins(&o.Tree.Nodes[0], ours+"lock--000000007") }},
 		{"a holder has crashed", Warn, "record", "/locks/a", func(o *Observation) { o.Tree.Records[0].Gone = true }},
 		{"kazoo beside Curator", Bad, "forms", "/locks/a", func(o *Observation) {
 			o.Tree.Nodes[0].Contenders = []string{named(python, "__lock__"), named(curator, "lock-")}
