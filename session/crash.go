@@ -77,6 +77,12 @@ func parseHolding(data []byte) (h holding, ok bool) {
 	return h, true
 }
 
+// ParseRecord reads a record for those who look on: the name of the holder's node, and since when it has held.
+func ParseRecord(data []byte) (node string, since time.Time, ok bool) {
+	h, ok := parseHolding(data)
+	return h.node, h.since, ok
+}
+
 // recordPath is where the record of the seat's lock is.
 func (t *Seat) recordPath() string { return t.dir + RecordSuffix }
 

@@ -60,11 +60,12 @@ type report struct {
 }
 
 const (
-	red   = "\x1b[31m"
-	green = "\x1b[32m"
-	dim   = "\x1b[2m"
-	plain = "\x1b[0m"
-	erase = "\r\x1b[K"
+	red    = "\x1b[31m"
+	green  = "\x1b[32m"
+	yellow = "\x1b[33m"
+	dim    = "\x1b[2m"
+	plain  = "\x1b[0m"
+	erase  = "\r\x1b[K"
 )
 
 // say writes a report: the format and its arguments are what people read.

@@ -13,6 +13,7 @@ import (
 // The exit codes that are not the command's; signals aside, which are 128 and their number.
 const (
 	codeNotHeld  = 1 // of queue --held
+	codeBad      = 1 // of doctor
 	codeLost     = 123
 	codeTaken    = 124
 	codeFailed   = 125
@@ -78,6 +79,7 @@ variable, as --session-timeout has ZKGRANT_SESSION_TIMEOUT.`,
 		newList(s),
 		newWatch(s),
 		newTop(s),
+		newDoctor(s),
 		newRevoke(s),
 		newResize(s),
 		newVersion(),

@@ -23,6 +23,7 @@ type settings struct {
 
 	servers  string
 	timeout  time.Duration // of the session
+	tick     time.Duration // of the servers, at most; 0: the library's default
 	authFile string
 	tls      struct{ ca, cert, key, name string }
 	asKazoo  bool
@@ -35,6 +36,7 @@ func (s *settings) bind(root *cobra.Command) {
 	f := root.PersistentFlags()
 	f.StringVarP(&s.servers, "servers", "s", "", "ZooKeeper's `servers`, as host:port,host:port/chroot; there is no default")
 	f.DurationVar(&s.timeout, "session-timeout", 10*time.Second, "the session timeout to ask for")
+	f.DurationVar(&s.tick, "tick-time", 0, "the servers' tickTime, if it is longer than 2s or half the session timeout")
 	f.StringVar(&s.authFile, "auth-file", "", "a `file` with an identity in each line, as digest:user:password")
 	f.StringVar(&s.tls.ca, "tls-ca", "", "connect by TLS, and trust the authorities in this PEM `file`")
 	f.StringVar(&s.tls.cert, "tls-cert", "", "connect by TLS, with the certificate in this PEM `file`")
@@ -63,11 +65,21 @@ func fromEnvironment(flags *pflag.FlagSet) error {
 
 // open returns a coordinator, without waiting for a server.
 func (s *settings) open() (*coordinator.Coordinator, error) {
+	options, err := s.options()
+	if err != nil {
+		return nil, err
+	}
+	return coordinator.Open(s.servers, options...)
+}
+
+// options are what the flags say of a session.
+func (s *settings) options() ([]coordinator.Option, error) {
 	if s.servers == "" {
 		return nil, errors.New("name the ZooKeeper servers with --servers host:port,... or in ZKGRANT_SERVERS: without them nobody else sees the lock")
 	}
 	options := []coordinator.Option{
 		coordinator.WithSessionTimeout(s.timeout),
+		coordinator.WithTickTime(s.tick),
 		coordinator.WithSlog(warnings{s.console}),
 	}
 	identities, err := s.identities()
@@ -81,7 +93,7 @@ func (s *settings) open() (*coordinator.Coordinator, error) {
 	if config != nil {
 		options = append(options, coordinator.WithTLS(config))
 	}
-	return coordinator.Open(s.servers, append(options, identities...)...)
+	return append(options, identities...), nil
 }
 
 // identities reads the file of identities, if there is one.

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/doctor"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session"
+)
+
+// reader reads nodes with what the servers say of them, as no coordinator does.
+type reader interface {
+	Inspect(ctx context.Context, nodes []string, wanted func(name string) bool, known map[string]session.Found) ([]session.Inspected, error)
+	Look(ctx context.Context, node string) ([]session.Found, error)
+}
+
+// atOnce is how many nodes are looked at at a time.
+const atOnce = 64
+
+// lookBelow looks at a node, and at what is below it.
+func lookBelow(ctx context.Context, r reader, chroot, root string) (*doctor.Tree, error) {
+	const systemTree = "/zookeeper"
+	t := &tree{Tree: doctor.Tree{Root: root}, records: map[string]session.Found{}}
+	for ahead := []string{root}; len(ahead) > 0; {
+		first := max(0, len(ahead)-atOnce)
+		paths := ahead[first:]
+		seen, err := r.Inspect(ctx, paths, isPart, nil)
+		if err != nil {
+			return nil, err
+		}
+		var below []string
+		for i, node := range seen {
+			for _, child := range t.take(paths[i], node) {
+				if chroot+child != systemTree {
+					below = append(below, child)
+				}
+			}
+		}
+		ahead = append(ahead[:first], below...)
+	}
+	if err := t.judgeDirectories(ctx, r); err != nil {
+		return nil, err
+	}
+	if root != "/" { // the record is beside the lock
+		at := root + session.RecordSuffix
+		found, err := r.Look(ctx, at)
+		switch {
+		case errors.Is(err, session.ErrNoAuth):
+			t.Nodes = append(t.Nodes, doctor.Node{Path: at, Refusal: err.Error()})
+		case err != nil:
+			return nil, err
+		case len(found) > 0:
+			t.records[at] = found[0]
+		}
+	}
+	slices.SortFunc(t.Nodes, func(a, b doctor.Node) int { return strings.Compare(a.Path, b.Path) })
+	return &t.Tree, t.judgeRecords(ctx, r)
+}
+
+// tree is what was seen so far.
+type tree struct {
+	doctor.Tree
+
+	records map[string]session.Found // by their paths
+}
+
+// isPart tells whether a node belongs to a lock by its name, and stands for somebody.
+func isPart(name string) bool {
+	_, contends := events.ParseName(name)
+	return contends || session.IsLease(name) || strings.HasSuffix(name, session.RecordSuffix)
+}
+
+// take takes what was seen of a node, and returns its children that may be locks.
+func (t *tree) take(at string, seen session.Inspected) (below []string) {
+	for _, name := range seen.Rest {
+		below = append(below, path.Join(at, name))
+	}
+	if seen.Err != nil {
+		t.Nodes = append(t.Nodes, doctor.Node{Path: at, Refusal: seen.Err.Error()})
+		return below
+	}
+	if seen.Stat == nil { // it is gone
+		return nil
+	}
+	if t.Looked++; session.Ephemeral(seen.Stat) { // it may be an unfair lock
+		return nil
+	}
+	now := time.Now()
+	n := doctor.Node{
+		Path: at, Others: seen.Rest, Next: doctor.NextSequence(seen.Stat.Cversion, seen.Stat.NumChildren),
+	}
+	for _, f := range seen.Found {
+		if strings.HasSuffix(f.Name, session.RecordSuffix) {
+			t.records[path.Join(at, f.Name)] = f
+			continue
+		}
+		if !session.Ephemeral(f.Stat) {
+			n.Persistent = append(n.Persistent, f.Name)
+		}
+		if !session.IsLease(f.Name) {
+			n.Contenders = append(n.Contenders, f.Name)
+			t.Ahead = max(t.Ahead, time.UnixMilli(f.Stat.Ctime).Sub(now))
+		}
+	}
+	if len(n.Contenders)+len(n.Persistent) > 0 {
+		t.Nodes = append(t.Nodes, n)
+	}
+	return below
+}
+
+// judgeDirectories finds out which of them zkgrant has made.
+func (t *tree) judgeDirectories(ctx context.Context, r reader) error {
+	var errs []error
+	for chunk := range slices.Chunk(t.Nodes, atOnce) {
+		type answer struct {
+			found []session.Found
+			err   error
+		}
+		for i, a := range each(chunk, func(n doctor.Node) (a answer) {
+			if n.Refusal == "" {
+				a.found, a.err = r.Look(ctx, n.Path)
+			}
+			return a
+		}) {
+			errs = append(errs, a.err)
+			chunk[i].Ours = len(a.found) > 0 && recipes.ParseDirectoryData(a.found[0].Data).Ours
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// judgeRecords finds out whose holders are gone. A release removes the node and the record in one transaction, so a record that stays the same
+// behind a node that is gone is that of a crash.
+func (t *tree) judgeRecords(ctx context.Context, r reader) error {
+	for _, at := range slices.Sorted(maps.Keys(t.records)) {
+		f := t.records[at]
+		holder, since, ok := session.ParseRecord(f.Data)
+		if !ok { // another program's node
+			continue
+		}
+		record := doctor.Record{Path: strings.TrimSuffix(at, session.RecordSuffix), Holder: holder, Since: since}
+		stands, err := r.Look(ctx, path.Join(record.Path, holder))
+		if err != nil && !errors.Is(err, session.ErrNoAuth) { // it stands if it may not be read
+			return err
+		}
+		if err == nil && len(stands) == 0 {
+			still, err := r.Look(ctx, at)
+			if err != nil {
+				return err
+			}
+			record.Gone = len(still) > 0 && still[0].Stat.Czxid == f.Stat.Czxid
+		}
+		t.Records = append(t.Records, record)
+	}
+	return nil
+}

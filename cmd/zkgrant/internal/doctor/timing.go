@@ -1,0 +1,103 @@
+package doctor
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// timing judges the session timeout and the tick.
+func timing(o Observation) (all []Finding) {
+	if !slices.ContainsFunc(o.Servers, Server.Serves) {
+		return nil
+	}
+	if o.Granted > 0 {
+		all = append(all, o.timeout())
+	}
+	bounds, ticks := map[[2]time.Duration][]string{}, map[time.Duration][]string{}
+	longest, said := time.Duration(0), false
+	for _, s := range o.Servers {
+		if s.Least > 0 && s.Most > 0 {
+			key := [2]time.Duration{s.Least, s.Most}
+			bounds[key] = append(bounds[key], s.Addr)
+		}
+		tick, by := s.tick()
+		if tick == 0 {
+			continue
+		}
+		ticks[tick] = append(ticks[tick], s.Addr)
+		if tick > longest || tick == longest && by {
+			longest, said = tick, by
+		}
+	}
+	if len(bounds) > 1 {
+		all = append(all, Finding{
+			Warn, "bounds", "session timeout", fmt.Sprintf("The servers have different bounds of it: %v.", slices.Collect(maps.Values(bounds))),
+			"Set the same minSessionTimeout, maxSessionTimeout and tickTime on each: a reconnect may change a session's timeout.",
+		})
+	}
+	if len(ticks) > 1 {
+		all = append(all, Finding{Warn, "ticks", "tickTime", fmt.Sprintf("The servers have different ones: %v.", slices.Sorted(maps.Keys(ticks))), "Set the same on each: the leader's counts, and any may lead."})
+	}
+	has := "The servers have"
+	if !said {
+		has = "By their bounds of the session timeout, the servers have"
+	}
+	seen := fmt.Sprintf("%s a tickTime of %v, and locks are told %v.", has, longest, o.Tick)
+	switch {
+	case longest == 0:
+		all = append(all, Finding{Note, "tick", "tickTime", fmt.Sprintf("It was not seen, and locks are told %v.", o.Tick), "Allow the four-letter word conf, or make sure that zoo.cfg has no longer one."})
+	case longest > o.Tick:
+		all = append(all, Finding{
+			Bad, "tick", "tickTime", seen[:len(seen)-1] + ": a loss may be told too late.",
+			fmt.Sprintf("Set WithTickTime(%v) in programs and --tick-time=%v here, with a session timeout of %v or more.", longest, longest, 2*longest),
+		})
+	default:
+		all = append(all, Finding{OK, "tick", "tickTime", seen, ""})
+	}
+	return all
+}
+
+// timeout judges what became of the session timeout.
+func (o Observation) timeout() Finding {
+	const subject = "session timeout"
+	within := ""
+	for _, s := range o.Servers {
+		if s.Least > 0 && s.Most > 0 {
+			within = fmt.Sprintf(", of %v to %v that the servers allow", s.Least, s.Most)
+			break
+		}
+	}
+	if o.Asked != o.Granted {
+		return Finding{Warn, "timeout", subject, fmt.Sprintf("%v was asked for and %v was granted%s.", o.Asked, o.Granted, within), "Ask for what is allowed, or set minSessionTimeout and maxSessionTimeout."}
+	}
+	return Finding{OK, "timeout", subject, fmt.Sprintf("%v was asked for and granted%s.", o.Asked, within), ""}
+}
+
+// clocks judges the servers' clocks. No lock rests on them, but what people read does.
+func clocks(o Observation) (all []Finding) {
+	const tolerable = time.Second
+	seen, widest := 0, time.Duration(0)
+	for _, s := range o.Servers {
+		if s.Clock == nil {
+			continue
+		}
+		seen++
+		ahead, which := s.Clock.Ahead, "ahead of"
+		if ahead < 0 {
+			ahead, which = -ahead, "behind"
+		}
+		widest = max(widest, ahead+s.Clock.Within)
+		if ahead-s.Clock.Within > tolerable {
+			all = append(all, Finding{
+				Warn, "clock", s.Addr, fmt.Sprintf("Its clock is %v %s this machine's, within %v.", round(ahead), which, round(s.Clock.Within)),
+				"Synchronise the clocks: no lock rests on them, but the times that queue and ls show do.",
+			})
+		}
+	}
+	if seen > 0 && len(all) == 0 {
+		return []Finding{{OK, "clock", "clocks", fmt.Sprintf("They differ from this machine's by %v at most; seen: %d of %d.", round(widest), seen, len(o.Servers)), ""}}
+	}
+	return all
+}

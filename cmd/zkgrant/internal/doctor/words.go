@@ -1,0 +1,94 @@
+package doctor
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Words returns the four-letter words that a server is asked.
+func Words() []string { return []string{"srvr", "conf", "mntr", "ruok", "isro", "cons"} }
+
+const refusedWord = "is not executed because it is not in the whitelist"
+
+// refused tells whether the server does not answer the word.
+func (s Server) refused(word string) bool { return strings.Contains(s.Answers[word], refusedWord) }
+
+// value returns what stands behind the key in an answer: of `Mode: leader`, `tickTime=500` or `zk_learners	2`.
+func value(answer, key string) string {
+	for line := range strings.Lines(answer) {
+		if rest, ok := strings.CutPrefix(line, key); ok && rest != "" && strings.ContainsAny(rest[:1], ":=\t") {
+			return strings.TrimSpace(rest[1:])
+		}
+	}
+	return ""
+}
+
+func (s Server) mode() string { return value(s.Answers["srvr"], "Mode") }
+
+// Serves tells whether there was a session with the server.
+func (s Server) Serves() bool { return s.Refusal == "" }
+
+// version returns the number alone: builds differ in what is behind it.
+func (s Server) version() string {
+	version, _, _ := strings.Cut(value(s.Answers["srvr"], "Zookeeper version"), ",")
+	version, _, _ = strings.Cut(version, "-")
+	return version
+}
+
+// zxid returns the last transaction that an answer to srvr tells of, or -1.
+func zxid(srvr string) int64 {
+	n, err := strconv.ParseInt(strings.TrimPrefix(value(srvr, "Zxid"), "0x"), 16, 64)
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// number returns a number in an answer, or -1.
+func (s Server) number(word, key string) int {
+	n, err := strconv.Atoi(value(s.Answers[word], key))
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// tick returns the server's tickTime, and whether it says so or its bounds of the session timeout suggest it. Unless they are set, these
+// are 2 and 20 ticks.
+func (s Server) tick() (tick time.Duration, said bool) {
+	if ms := s.number("conf", "tickTime"); ms > 0 {
+		return time.Duration(ms) * time.Millisecond, true
+	}
+	if s.Least > 0 && s.Most == 10*s.Least {
+		return s.Least / 2, false
+	}
+	return 0, false
+}
+
+// members returns how many servers the ensemble has by the answer to conf, or 0.
+func (s Server) members() (n int) {
+	for line := range strings.Lines(s.Answers["conf"]) {
+		if strings.HasPrefix(line, "server.") {
+			n++
+		}
+	}
+	return n
+}
+
+// Established finds a session in an answer to cons, and returns when the server's clock says that its connection was made.
+func Established(cons string, session int64) (time.Time, bool) {
+	id := "sid=0x" + strconv.FormatUint(uint64(session), 16) + ","
+	for line := range strings.Lines(cons) {
+		_, rest, found := strings.Cut(line, id)
+		if !found {
+			continue
+		}
+		_, text, found := strings.Cut(rest, "est=")
+		text, _, _ = strings.Cut(text, ",")
+		if ms, err := strconv.ParseInt(text, 10, 64); found && err == nil {
+			return time.UnixMilli(ms), true
+		}
+	}
+	return time.Time{}, false
+}
