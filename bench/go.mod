@@ -38,3 +38,5 @@ require (
 )
 
 replace github.com/zkgrant/zkgrant => ..
+
+replace github.com/zkgrant/zkgrant/coordinator/telemetry/zkprom => ../coordinator/telemetry/zkprom

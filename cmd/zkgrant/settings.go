@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,7 +63,7 @@ func fromEnvironment(flags *pflag.FlagSet) error {
 }
 
 // open returns a coordinator, without waiting for a server.
-func (s *settings) open() (*coordinator.Coordinator, error) {
+func (s *settings) open(more ...coordinator.Option) (*coordinator.Coordinator, error) {
 	if s.servers == "" {
 		return nil, errors.New("name the ZooKeeper servers with --servers host:port,... or in ZKGRANT_SERVERS: without them nobody else sees the lock")
 	}
@@ -81,7 +82,7 @@ func (s *settings) open() (*coordinator.Coordinator, error) {
 	if config != nil {
 		options = append(options, coordinator.WithTLS(config))
 	}
-	return coordinator.Open(s.servers, append(options, identities...)...)
+	return coordinator.Open(s.servers, slices.Concat(options, identities, more)...)
 }
 
 // identities reads the file of identities, if there is one.
