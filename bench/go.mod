@@ -63,3 +63,5 @@ require (
 replace github.com/zkgrant/zkgrant => ..
 
 replace github.com/zkgrant/zkgrant/coordinator/bridge/gocronlock => ../coordinator/bridge/gocronlock
+
+replace github.com/zkgrant/zkgrant/coordinator/telemetry/zkprom => ../coordinator/telemetry/zkprom

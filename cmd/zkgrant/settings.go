@@ -64,12 +64,12 @@ func fromEnvironment(flags *pflag.FlagSet) error {
 }
 
 // open returns a coordinator, without waiting for a server.
-func (s *settings) open() (*coordinator.Coordinator, error) {
+func (s *settings) open(more ...coordinator.Option) (*coordinator.Coordinator, error) {
 	options, err := s.options()
 	if err != nil {
 		return nil, err
 	}
-	return coordinator.Open(s.servers, options...)
+	return coordinator.Open(s.servers, append(options, more...)...)
 }
 
 // options are what the flags say of a session.

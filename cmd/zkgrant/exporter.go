@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"html"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/cobra"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/telemetry/zkprom"
+)
+
+const (
+	silence  = 10 * time.Second // that a client is granted before it has asked
+	farewell = time.Second      // that a scrape is granted which has begun
+)
+
+// exporter are the flags of the command.
+type exporter struct {
+	*settings
+
+	root     string
+	listen   string
+	interval time.Duration
+	timeout  time.Duration
+	most     int
+}
+
+func newExporter(s *settings) *cobra.Command {
+	e := &exporter{settings: s, root: "/"}
+	cmd := &cobra.Command{
+		Use:   "exporter [ROOT]",
+		Short: "Export the locks below a path as Prometheus metrics",
+		Long: `exporter shows Prometheus the locks below a path as their nodes show them, whichever library and process they are of.
+It looks at the tree when it is scraped, and at most once per interval. It serves /metrics until it is interrupted.`,
+		GroupID:           "look",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: s.completePaths,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				e.root = args[0]
+			}
+			if e.interval <= 0 || e.timeout <= 0 {
+				return fmt.Errorf("--interval %v --poll-timeout %v: want times above 0", e.interval, e.timeout)
+			}
+			ctx, cancel := interrupted()
+			defer cancel()
+			return e.run(ctx)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&e.listen, "listen", "127.0.0.1:9142", "the `address` to serve at; other machines see it only if it is one of theirs")
+	f.DurationVar(&e.interval, "interval", 5*time.Second, "the least time between two looks at the tree")
+	f.DurationVar(&e.timeout, "poll-timeout", 8*time.Second, "the most time for a look: less than the timeout of the scrape")
+	f.IntVar(&e.most, "max-locks", 50, "how many locks below one parent have a label of their own")
+	return cmd
+}
+
+// run serves until ctx ends. Without a server of ZooKeeper it serves the state of the session.
+func (e *exporter) run(ctx context.Context) (err error) {
+	hooks := zkprom.New()
+	c, err := e.open(coordinator.WithHooks(hooks))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	if err := rooted(ctx, c, e.root); err != nil {
+		return err
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(hooks, zkprom.NewQueues(c, e.root,
+		zkprom.WithPollInterval(e.interval), zkprom.WithPollTimeout(e.timeout), zkprom.WithMaxLocks(e.most)))
+
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", e.listen)
+	if err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
+	server := &http.Server{Handler: e.pages(registry), ReadHeaderTimeout: silence}
+	e.say(report{Event: "listening", Path: e.root, loud: true}, "the locks below %s are exported at http://%s/metrics", e.root, listener.Addr())
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	defer cancel()
+	err = server.Shutdown(last)
+	if errors.Is(err, context.DeadlineExceeded) { // a scrape waits for ZooKeeper
+		err = server.Close()
+	}
+	<-served
+	return err
+}
+
+// rooted fails if there can be no locks below the root. It asks no server.
+func rooted(ctx context.Context, c *coordinator.Coordinator, root string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	cancel()
+	for _, err := range c.Locks(ctx, root) {
+		if errors.Is(err, coordinator.ErrPath) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *exporter) pages(registry *prometheus.Registry) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.Header().Set("Content-Security-Policy", "default-src 'none'")
+		// A client that has gone is not to be told.
+		_, _ = io.WriteString(w, `<!doctype html><html lang="en"><title>zkgrant exporter</title><h1>zkgrant exporter</h1>
+<p>The locks below <code>`+html.EscapeString(e.root)+`</code>: <a href="metrics">metrics</a></p></html>
+`)
+	})
+	return mux
+}

@@ -1,0 +1,241 @@
+package zkprom
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+)
+
+// walks are queues that are looked at, at times of their own.
+type walks struct {
+	*queues
+	now time.Time
+}
+
+func newWalks(options ...Option) *walks {
+	return &walks{newQueues(configOf(options)), time.Unix(1_000_000, 0)}
+}
+
+func (w *walks) Describe(to chan<- *prometheus.Desc) {
+	for _, desc := range queueDescriptions() {
+		to <- desc
+	}
+}
+
+func (w *walks) Collect(to chan<- prometheus.Metric) {
+	for _, s := range w.snapshot(w.now) {
+		to <- s.metric()
+	}
+}
+
+func (w *walks) sees(all ...coordinator.LockInfo) {
+	look := w.begin()
+	for _, lock := range all {
+		look.see(w.now, lock)
+	}
+	look.end(time.Second)
+}
+
+// fails has a walk see the locks, and then fail.
+func (w *walks) fails(root bool, all ...coordinator.LockInfo) {
+	look := w.begin()
+	for _, lock := range all {
+		look.see(w.now, lock)
+	}
+	look.fail(root)
+	look.end(time.Second)
+}
+
+func (w *walks) passes(d time.Duration) { w.now = w.now.Add(d) }
+
+func (w *walks) mutex(path string, contenders ...events.Contender) coordinator.LockInfo {
+	return coordinator.LockInfo{Path: path, Kind: coordinator.LockMutex, Contenders: contenders}
+}
+
+func (w *walks) waits(node string, age time.Duration) events.Contender {
+	return events.Contender{Node: node, Since: w.now.Add(-age)}
+}
+
+func (w *walks) holds(node string, since time.Duration) events.Contender {
+	return events.Contender{Node: node, Since: w.now.Add(-since), Holding: true}
+}
+
+// TestWhatQueuesShow: for each story the metrics that it leads to.
+func TestWhatQueuesShow(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name    string
+		story   func(*walks)
+		options []Option
+		want    string
+	}{
+		{"a holder and two waiters", func(w *walks) {
+			w.sees(w.mutex("/a", w.holds("/a/1", time.Minute), w.waits("/a/2", 5*time.Second), w.waits("/a/3", time.Second)))
+			w.passes(time.Second)
+		}, nil, `
+			queue_held{kind="mutex",lock="/a"} 1
+			queue_waiting{kind="mutex",lock="/a"} 2
+			queue_longest_wait_seconds{lock="/a"} 6
+			queue_longest_hold_seconds{lock="/a"} 61
+			queue_poll_errors_total 0
+			queue_poll_duration_seconds 1`},
+		{"a waiter that comes to hold does not hold since its node was made", func(w *walks) {
+			w.sees(w.mutex("/a", w.waits("/a/2", time.Hour)))
+			w.sees(w.mutex("/a", w.holds("/a/2", time.Hour)))
+			w.passes(3 * time.Second)
+			w.sees(w.mutex("/a", w.holds("/a/2", time.Hour)))
+		}, nil, `
+			queue_held{kind="mutex",lock="/a"} 1
+			queue_waiting{kind="mutex",lock="/a"} 0
+			queue_longest_wait_seconds{lock="/a"} 0
+			queue_longest_hold_seconds{lock="/a"} 3
+			queue_poll_errors_total 0
+			queue_poll_duration_seconds 1`},
+		{"the servers' clock is ahead", func(w *walks) { w.sees(w.mutex("/a", w.waits("/a/1", -time.Hour))) }, nil, `
+			queue_held{kind="mutex",lock="/a"} 0
+			queue_waiting{kind="mutex",lock="/a"} 1
+			queue_longest_wait_seconds{lock="/a"} 0
+			queue_longest_hold_seconds{lock="/a"} 0
+			queue_poll_errors_total 0
+			queue_poll_duration_seconds 1`},
+		{"a semaphore counts permits, and is there without contenders", func(w *walks) {
+			three, five := w.holds("/s/1", 0), w.holds("/s/2", 0)
+			three.Permits, five.Permits = 3, 5
+			w.sees(coordinator.LockInfo{Path: "/s", Kind: coordinator.LockSemaphore, Contenders: []events.Contender{three, five}},
+				coordinator.LockInfo{Path: "/t", Kind: coordinator.LockSemaphore})
+		}, nil, `
+			queue_held{kind="semaphore",lock="/s"} 8
+			queue_held{kind="semaphore",lock="/t"} 0
+			queue_waiting{kind="semaphore",lock="/s"} 0
+			queue_waiting{kind="semaphore",lock="/t"} 0
+			queue_longest_wait_seconds{lock="/s"} 0
+			queue_longest_wait_seconds{lock="/t"} 0
+			queue_longest_hold_seconds{lock="/s"} 0
+			queue_longest_hold_seconds{lock="/t"} 0
+			queue_poll_errors_total 0
+			queue_poll_duration_seconds 1`},
+		{"too many locks below one parent share a label, and go on doing so", func(w *walks) {
+			w.sees(w.mutex("/t/1", w.waits("/t/1/1", 7*time.Second)), w.mutex("/t/2", w.holds("/t/2/1", 0)), w.mutex("/u", w.holds("/u/1", 0)))
+			w.sees(w.mutex("/t/1", w.waits("/t/1/1", 7*time.Second)))
+		}, []Option{WithMaxLocks(1)}, `
+			queue_held{kind="mutex",lock="/t/*"} 0
+			queue_waiting{kind="mutex",lock="/t/*"} 1
+			queue_longest_wait_seconds{lock="/t/*"} 7
+			queue_longest_hold_seconds{lock="/t/*"} 0
+			queue_poll_errors_total 0
+			queue_poll_duration_seconds 1`},
+		{"a label replaces others in the middle of a walk", func(w *walks) {
+			w.sees(w.mutex("/t/1", w.waits("/t/1/1", 7*time.Second)), w.mutex("/t/2", w.holds("/t/2/1", 9*time.Second)))
+		}, []Option{WithMaxLocks(1)}, `
+			queue_held{kind="mutex",lock="/t/*"} 1
+			queue_waiting{kind="mutex",lock="/t/*"} 1
+			queue_longest_wait_seconds{lock="/t/*"} 7
+			queue_longest_hold_seconds{lock="/t/*"} 9
+			queue_poll_errors_total 0
+			queue_poll_duration_seconds 1`},
+		{"a user's labels", func(w *walks) { w.sees(w.mutex("/t/1", w.holds("/t/1/1", 0)), w.mutex("/t/2", w.holds("/t/2/1", 0))) },
+			[]Option{WithLockLabel(func(path string) string { return path[:2] })}, `
+			queue_held{kind="mutex",lock="/t"} 2
+			queue_waiting{kind="mutex",lock="/t"} 0
+			queue_longest_wait_seconds{lock="/t"} 0
+			queue_longest_hold_seconds{lock="/t"} 0
+			queue_poll_errors_total 0
+			queue_poll_duration_seconds 1`},
+		{"a node that cannot be read hides no other one", func(w *walks) { w.fails(false, w.mutex("/a")) }, nil, `
+			queue_held{kind="mutex",lock="/a"} 0
+			queue_waiting{kind="mutex",lock="/a"} 0
+			queue_longest_wait_seconds{lock="/a"} 0
+			queue_longest_hold_seconds{lock="/a"} 0
+			queue_poll_errors_total 1
+			queue_poll_duration_seconds 1`},
+		{"a walk without an end shows no old locks, and no half of the new ones", func(w *walks) {
+			w.sees(w.mutex("/a", w.holds("/a/1", 0)))
+			w.fails(true, w.mutex("/b"))
+		}, nil, `
+			queue_poll_errors_total 1
+			queue_poll_duration_seconds 1`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWalks(test.options...)
+			test.story(w)
+			compare(t, w, []string{"queue"}, test.want)
+		})
+	}
+}
+
+// TestQueuesKeepOnlyWhatIsThere: contenders that have left are forgotten.
+func TestQueuesKeepOnlyWhatIsThere(t *testing.T) {
+	t.Parallel()
+	w := newWalks(WithMaxLocks(5))
+	for i := range 1000 {
+		w.sees(w.mutex(fmt.Sprintf("/t/%d", i), w.holds(fmt.Sprintf("/t/%d/1", i), 0)))
+	}
+	if len(w.known) > 1 || len(w.locks) > 1 || len(w.labels.parents) > 100 {
+		t.Errorf("of 1,000 locks one after the other are kept %d contenders, %d locks, %d parents; want 1, 1 and few", len(w.known), len(w.locks), len(w.labels.parents))
+	}
+}
+
+// TestQueuesAreWalkedOnceAnInterval however many scrapes there are at a time.
+func TestQueuesAreWalkedOnceAnInterval(t *testing.T) {
+	t.Parallel()
+	walked := 0
+	begun, proceed := make(chan struct{}), make(chan struct{})
+	q := &Queues{interval: time.Hour, patience: time.Hour, queues: newQueues(configOf(nil)), root: "/"}
+	q.walk = func(context.Context) iter.Seq2[coordinator.LockInfo, error] {
+		return func(yield func(coordinator.LockInfo, error) bool) {
+			walked++ // the race detector sees two at a time
+			begun <- struct{}{}
+			<-proceed
+			yield(coordinator.LockInfo{Path: "/a", Kind: coordinator.LockMutex}, nil)
+		}
+	}
+	for _, want := range []int{1, 2} {
+		var scrapes sync.WaitGroup
+		for range 20 {
+			scrapes.Go(func() {
+				to := make(chan prometheus.Metric, 100)
+				if q.Collect(to); len(to) != 6 {
+					t.Errorf("a scrape has %d metrics, want 6", len(to))
+				}
+			})
+		}
+		eventstest.Receive(t, begun, "a walk")
+		proceed <- struct{}{}
+		scrapes.Wait() // a second walk would not come to its end
+		if walked != want {
+			t.Errorf("20 scrapes in interval %d have led to %d walks in all, want %d", want, walked, want)
+		}
+		q.next = time.Time{} // the interval is over
+	}
+}
+
+// TestAWalkThatHangsEnds when its time is over.
+func TestAWalkThatHangsEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := &Queues{interval: time.Second, patience: 8 * time.Second, queues: newQueues(configOf(nil)), root: "/"}
+		q.walk = func(ctx context.Context) iter.Seq2[coordinator.LockInfo, error] {
+			return func(yield func(coordinator.LockInfo, error) bool) {
+				<-ctx.Done()
+				yield(coordinator.LockInfo{Path: "/"}, context.Cause(ctx))
+			}
+		}
+		begun := time.Now()
+		to := make(chan prometheus.Metric, 100)
+		q.Collect(to)
+		if took := time.Since(begun); took != 8*time.Second || len(to) != 2 || q.queues.errors != 1 {
+			t.Errorf("after %v the scrape has %d metrics and %d errors, want 8s, 2 and 1", took, len(to), q.queues.errors)
+		}
+	})
+}

@@ -1,0 +1,244 @@
+package zkprom
+
+import (
+	"context"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// state is what the hooks have told. It has no clock, and no lock of its own.
+type state struct {
+	labels *labels
+	locks  map[string]*lock        // by their labels
+	live   map[uint64]*acquisition // by their IDs, until they hold nothing any more
+
+	session  string // one of sessionStates
+	lease    time.Time
+	heard    map[string]uint64 // events of the session
+	requests map[request]*histogram
+}
+
+// lock is what is counted of the locks with one label.
+type lock struct {
+	label string
+	into  *lock // the one that has replaced it, or nil
+
+	kinds                        map[string]bool
+	acquired                     map[how]*histogram
+	held                         map[how]*histogram
+	lost                         map[string]uint64
+	requeued, revoked, abandoned uint64
+}
+
+// how is a kind of lock, and how waiting for it or holding it ended.
+type how struct{ kind, end string }
+
+type request struct{ op, result string }
+
+// acquisition is one that waits or holds.
+type acquisition struct {
+	lock    *lock
+	kind    string
+	permits int
+	try     bool
+	ctx     context.Context //nolint:containedctx // the caller's, until the Grant: its cause tells one end from another
+	asked   time.Time
+	ahead   int // at the latest listing
+
+	tenure  tenure // once granted
+	granted time.Time
+	revoked bool
+}
+
+// tenure is what acquisitions share that have entered a lock again.
+type tenure struct{ kind, node string }
+
+func newState(most int) *state {
+	s := &state{
+		labels: newLabels(most), locks: map[string]*lock{}, live: map[uint64]*acquisition{},
+		session: connecting, heard: map[string]uint64{}, requests: map[request]*histogram{},
+	}
+	for _, event := range sessionEvents() {
+		s.heard[event] = 0
+	}
+	return s
+}
+
+// labelled returns the lock with a label.
+func (s *state) labelled(label string) *lock {
+	l := s.locks[label]
+	if l == nil {
+		l = &lock{
+			label: label, kinds: map[string]bool{}, acquired: map[how]*histogram{}, held: map[how]*histogram{}, lost: map[string]uint64{},
+		}
+		for _, reason := range reasons() {
+			l.lost[reason] = 0 // a counter that begins with 1 has not increased
+		}
+		s.locks[label] = l
+	}
+	return l
+}
+
+// at returns the lock at a path, by the label that it is given or else by the default. What was counted of the locks whose labels are
+// replaced is counted of the one that replaces them.
+func (s *state) at(path, label string, given bool) *lock {
+	if given {
+		return s.labelled(s.labels.given(label))
+	}
+	label, replaced := s.labels.of(path)
+	l := s.labelled(label)
+	for _, old := range replaced {
+		if o := s.locks[old]; o != nil && o != l {
+			l.absorb(o)
+			delete(s.locks, old)
+		}
+	}
+	return l
+}
+
+func (l *lock) absorb(o *lock) {
+	o.into = l
+	for kind := range o.kinds {
+		l.kinds[kind] = true
+	}
+	for h, counted := range o.acquired {
+		histogramOf(l.acquired, h, waits).add(counted)
+	}
+	for h, counted := range o.held {
+		histogramOf(l.held, h, waits).add(counted)
+	}
+	for reason, n := range o.lost {
+		l.lost[reason] += n
+	}
+	l.requeued += o.requeued
+	l.revoked += o.revoked
+	l.abandoned += o.abandoned
+}
+
+// now returns the lock that counts for it: a label is replaced once.
+func (l *lock) now() *lock {
+	if l.into != nil {
+		return l.into
+	}
+	return l
+}
+
+func histogramOf[K comparable](all map[K]*histogram, key K, bounds []float64) *histogram {
+	h := all[key]
+	if h == nil {
+		h = newHistogram(bounds)
+		all[key] = h
+	}
+	return h
+}
+
+// acquire begins an acquisition. l is its lock.
+func (s *state) acquire(ctx context.Context, now time.Time, l *lock, info coordinator.AcquireInfo) {
+	l.kinds[info.Kind] = true
+	s.live[info.ID] = &acquisition{lock: l, kind: info.Kind, permits: max(1, info.Permits), try: info.Try, ctx: ctx, asked: now}
+}
+
+// event is told an event.
+func (s *state) event(now time.Time, event events.Event) {
+	switch event := event.(type) {
+	case events.Queued:
+		if a := s.live[event.ID]; a != nil {
+			a.ahead = event.Ahead
+		}
+	case events.Requeued:
+		if a := s.live[event.ID]; a != nil {
+			a.lock.now().requeued++
+		}
+	case events.Grant:
+		s.grant(now, event)
+	case events.Revoked:
+		if a := s.live[event.ID]; a != nil && !a.revoked { // a sooner deadline is no other request
+			a.revoked = true
+			a.lock.now().revoked++
+		}
+	case events.Lost:
+		if a := s.live[event.ID]; a != nil {
+			a.lock.now().lost[reasonOf(event.Reason)]++
+			a.ends(lost, event.Held)
+			delete(s.live, event.ID)
+		}
+	case events.Ended:
+		s.ended(now, event)
+	default:
+		s.sessionEvent(event)
+	}
+}
+
+func (s *state) grant(now time.Time, g events.Grant) {
+	a := s.live[g.ID]
+	if a == nil {
+		return
+	}
+	a.tenure, a.granted, a.ctx = tenure{a.kind, g.Node}, now, nil
+	l := a.lock.now()
+	histogramOf(l.acquired, how{a.kind, granted}, waits).observe(g.Waited)
+	if g.Abandoned != nil {
+		l.abandoned++
+	}
+}
+
+func (s *state) ended(now time.Time, e events.Ended) {
+	a := s.live[e.ID]
+	if a == nil {
+		return
+	}
+	delete(s.live, e.ID)
+	if a.holds() {
+		if e.Held > 0 {
+			a.ends(endOf(e.Err, true), e.Held)
+		} else { // the Grant was not taken, or not for long
+			a.ends(endOf(e.Err, false), now.Sub(a.granted))
+		}
+		return
+	}
+	histogramOf(a.lock.now().acquired, how{a.kind, outcomeOf(a.ctx, a.try, e.Err)}, waits).observe(now.Sub(a.asked))
+}
+
+func (a *acquisition) holds() bool { return !a.granted.IsZero() }
+
+// ends counts a hold.
+func (a *acquisition) ends(end string, held time.Duration) {
+	histogramOf(a.lock.now().held, how{a.kind, end}, waits).observe(held)
+}
+
+func (s *state) sessionEvent(event events.Event) {
+	switch event.(type) {
+	case events.Connected:
+		s.session = connected
+		s.heard[connected]++
+	case events.Suspended:
+		s.heard[suspended]++
+		if s.session == connected {
+			s.session = suspended
+		}
+	case events.Resumed:
+		s.session = connected
+		s.heard[resumed]++
+	case events.SessionExpired:
+		s.session = connecting
+		s.heard[expired]++
+	}
+}
+
+// request is told a request.
+func (s *state) request(r coordinator.RequestInfo) {
+	histogramOf(s.requests, request{opOf(r.Op), resultOf(r.Err)}, requests).observe(r.Duration)
+	if r.Op == closing && r.Err == nil {
+		s.session = closed
+	}
+}
+
+// leased is told how far the lease reaches.
+func (s *state) leased(l coordinator.LeaseInfo) {
+	s.lease = l.Deadline
+	if l.RanOut {
+		s.heard[leaseOut]++
+	}
+}

@@ -1,0 +1,86 @@
+package zkprom
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// Metrics are those of one coordinator: a hook for [coordinator.WithHooks], and a [prometheus.Collector]. Its methods may be called from
+// any goroutine.
+type Metrics struct {
+	choose func(path string) string // nil: the default
+
+	mu    sync.Mutex
+	state *state
+}
+
+var (
+	_ prometheus.Collector    = (*Metrics)(nil)
+	_ coordinator.HookAcquire = (*Metrics)(nil)
+	_ coordinator.HookEvent   = (*Metrics)(nil)
+	_ coordinator.HookRequest = (*Metrics)(nil)
+	_ coordinator.HookLease   = (*Metrics)(nil)
+)
+
+// New returns the metrics of one coordinator. Register them, and pass them to [coordinator.WithHooks]. Each coordinator needs metrics of its
+// own: a second one is registered with [prometheus.WrapRegistererWith] and a label.
+func New(options ...Option) *Metrics {
+	cfg := configOf(options)
+	return &Metrics{choose: cfg.choose, state: newState(cfg.most)}
+}
+
+// Describe implements [prometheus.Collector].
+func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
+	for _, desc := range descriptions() {
+		to <- desc
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (m *Metrics) Collect(to chan<- prometheus.Metric) {
+	m.mu.Lock()
+	all := m.state.snapshot(time.Now())
+	m.mu.Unlock() // hooks do not wait for the reader
+	for _, s := range all {
+		to <- s.metric()
+	}
+}
+
+// OnAcquire implements [coordinator.HookAcquire].
+func (m *Metrics) OnAcquire(ctx context.Context, info coordinator.AcquireInfo) {
+	label := ""
+	if m.choose != nil {
+		label = m.choose(info.Path)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l := m.state.at(info.Path, label, m.choose != nil)
+	m.state.acquire(ctx, time.Now(), l, info)
+}
+
+// OnEvent implements [coordinator.HookEvent].
+func (m *Metrics) OnEvent(event events.Event) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.state.event(time.Now(), event)
+}
+
+// OnRequest implements [coordinator.HookRequest].
+func (m *Metrics) OnRequest(info coordinator.RequestInfo) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.state.request(info)
+}
+
+// OnLease implements [coordinator.HookLease].
+func (m *Metrics) OnLease(info coordinator.LeaseInfo) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.state.leased(info)
+}
