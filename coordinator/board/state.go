@@ -67,6 +67,7 @@ func (s *state) fail(err error, now time.Time) { s.looked, s.failed = now, err.E
 // apply takes in what a look has seen: it notes what is new, has changed, or is gone, and what that says has happened.
 func (s *state) apply(found []sighting, own int64, began, ended time.Time) {
 	s.version++
+	look := s.version // moments have numbers of their own
 	fresh := s.seen.IsZero()
 	away := began.Sub(s.seen) > patience // what has happened meanwhile has no time
 	if away && !fresh {
@@ -81,23 +82,23 @@ func (s *state) apply(found []sighting, own int64, began, ended time.Time) {
 			k = &known{id: s.lastID}
 			s.locks[at] = k
 		}
-		k.look = s.version
+		k.look = look
 		s.order = append(s.order, k)
 		before := k.info.Contenders
 		if !k.take(f) && own == s.own {
 			continue
 		}
-		k.version, k.lane = s.version, encode(k.view(own, mostInLane))
+		k.version, k.lane = look, encode(k.view(own, mostInLane))
 		if !fresh && !away && f.err == nil {
 			s.changed(f.info.Path, own, before, f.info.Contenders, ended)
 		}
 	}
 	for at, k := range s.locks {
-		if k.look == s.version {
+		if k.look == look {
 			continue
 		}
 		delete(s.locks, at)
-		s.gone = append(s.gone, departure{k.id, s.version})
+		s.gone = append(s.gone, departure{k.id, look})
 		if !away {
 			s.changed(at.path, own, k.info.Contenders, nil, ended)
 		}
