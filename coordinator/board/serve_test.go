@@ -157,17 +157,17 @@ func TestOnlyTheAuthorisedRevoke(t *testing.T) {
 			status int
 			text   string
 		}{
-			"a stranger":             {body(b.epoch, id["/locks/a"], "5"), with("Authorization", "you"), 403, "you may not"},
-			"another site":           {body(b.epoch, id["/locks/a"], "5"), with("Sec-Fetch-Site", "cross-site"), 403, "cross-origin"},
-			"an old browser's":       {body(b.epoch, id["/locks/a"], "5"), with("Sec-Fetch-Site", "", "Origin", "https://evil.example"), 403, "cross-origin"},
-			"a form":                 {body(b.epoch, id["/locks/a"], "5"), with("Content-Type", "text/plain"), 415, "application/json"},
-			"no JSON":                {"lock=1", fine, 400, "want board"},
-			"too much":               {`{"lock":"` + strings.Repeat("1", 5000) + `"}`, fine, 400, "want board"},
-			"negative grace":         {body(b.epoch, id["/locks/a"], "-1"), fine, 400, "grace"},
-			"much grace":             {body(b.epoch, id["/locks/a"], "3601"), fine, 400, "grace"},
-			"an unknown lock":        {body(b.epoch, "77", "5"), fine, 404, "gone"},
-			"another board's lock":   {body("other", id["/locks/a"], "5"), fine, 404, "gone"},
-			"a holder that is firm":  {body(b.epoch, id["/locks/firm"], "5"), fine, 409, "revo"},
+			"a stranger":            {body(b.epoch, id["/locks/a"], "5"), with("Authorization", "you"), 403, "you may not"},
+			"another site":          {body(b.epoch, id["/locks/a"], "5"), with("Sec-Fetch-Site", "cross-site"), 403, "cross-origin"},
+			"an old browser's":      {body(b.epoch, id["/locks/a"], "5"), with("Sec-Fetch-Site", "", "Origin", "https://evil.example"), 403, "cross-origin"},
+			"a form":                {body(b.epoch, id["/locks/a"], "5"), with("Content-Type", "text/plain"), 415, "application/json"},
+			"no JSON":               {"lock=1", fine, 400, "want board"},
+			"too much":              {`{"lock":"` + strings.Repeat("1", 5000) + `"}`, fine, 400, "want board"},
+			"negative grace":        {body(b.epoch, id["/locks/a"], "-1"), fine, 400, "grace"},
+			"much grace":            {body(b.epoch, id["/locks/a"], "3601"), fine, 400, "grace"},
+			"an unknown lock":       {body(b.epoch, "77", "5"), fine, 404, "gone"},
+			"another board's lock":  {body("other", id["/locks/a"], "5"), fine, 404, "gone"},
+			"a holder that is firm": {body(b.epoch, id["/locks/firm"], "5"), fine, 409, "revo"},
 		} {
 			w := ask(b, "POST", "/revoke", test.body, test.header...)
 			if w.Code != test.status || !strings.Contains(w.Body.String(), test.text) {

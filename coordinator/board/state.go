@@ -53,7 +53,8 @@ type known struct {
 	look    uint64 // that has seen it, the version behind it
 	info    coordinator.LockInfo
 	failed  string
-	lane    json.RawMessage // what pages are sent
+	held    map[identity]time.Time // when a waiter was first seen to hold; not for holders whose waiting was not seen
+	lane    json.RawMessage        // what pages are sent
 }
 
 // departure is a lock that is gone.
@@ -88,6 +89,7 @@ func (s *state) apply(found []sighting, own int64, began, ended time.Time) {
 		if !k.take(f) && own == s.own {
 			continue
 		}
+		k.held = heldSince(k.held, before, k.info.Contenders, ended, fresh || away)
 		k.version, k.lane = look, encode(k.view(own, mostInLane))
 		if !fresh && !away && f.err == nil {
 			s.changed(f.info.Path, own, before, f.info.Contenders, ended)
@@ -108,6 +110,25 @@ func (s *state) apply(found []sighting, own int64, began, ended time.Time) {
 		s.gone = slices.Delete(s.gone, 0, over)
 	}
 	s.own, s.looked, s.seen, s.took, s.failed = own, ended, ended, ended.Sub(began), ""
+}
+
+// heldSince returns since when contenders hold that have waited before. A blind look does not know.
+func heldSince(known map[identity]time.Time, before, after []events.Contender, now time.Time, blind bool) map[identity]time.Time {
+	waited, held := map[identity]bool{}, map[identity]time.Time{}
+	for _, c := range before {
+		waited[identityOf(c)] = !c.Holding
+	}
+	for _, c := range after {
+		id := identityOf(c)
+		switch at, ok := known[id]; {
+		case !c.Holding:
+		case ok:
+			held[id] = at
+		case waited[id] && !blind:
+			held[id] = now
+		}
+	}
+	return held
 }
 
 // take keeps what was seen, and reports whether that is new.
@@ -174,16 +195,17 @@ type lockView struct {
 
 // contenderView is a contender in JSON.
 type contenderView struct {
-	Node    string    `json:"node"`
-	Kind    string    `json:"kind"`
-	Holding bool      `json:"holding"`
-	Since   time.Time `json:"since"`
-	Session string    `json:"session"`
-	Own     bool      `json:"own,omitempty"` // of this process's session
-	Token   int64     `json:"token,string"`
-	Permits int       `json:"permits,omitempty"`
-	Data    string    `json:"data,omitempty"`
-	Bytes   int       `json:"data_bytes,omitempty"` // of all data, if only the beginning is here
+	Node    string     `json:"node"`
+	Kind    string     `json:"kind"`
+	Holding bool       `json:"holding"`
+	Since   time.Time  `json:"since"`
+	Held    *time.Time `json:"held_since,omitempty"` // if its grant was seen
+	Session string     `json:"session"`
+	Own     bool       `json:"own,omitempty"` // of this process's session
+	Token   int64      `json:"token,string"`
+	Permits int        `json:"permits,omitempty"`
+	Data    string     `json:"data,omitempty"`
+	Bytes   int        `json:"data_bytes,omitempty"` // of all data, if only the beginning is here
 }
 
 // view returns the lock with at most so many contenders.
@@ -203,7 +225,12 @@ func (k *known) view(own int64, most int) lockView {
 			v.Waiters++
 		}
 		if len(v.Contenders) < most {
-			v.Contenders = append(v.Contenders, viewOf(c, own))
+			shown := viewOf(c, own)
+			if at, ok := k.held[identityOf(c)]; ok {
+				at = at.UTC().Truncate(time.Millisecond)
+				shown.Held = &at
+			}
+			v.Contenders = append(v.Contenders, shown)
 		}
 	}
 	return v

@@ -175,3 +175,39 @@ func TestMomentsOfThisProcess(t *testing.T) {
 		}
 	}
 }
+
+func TestHoldersHoldSinceTheirGrantWasSeen(t *testing.T) {
+	start := time.Now()
+	looks := []struct {
+		queue string // 1* holds, 2 waits
+		want  string // since which look they hold
+	}{
+		{"1* 2 3", "1 ?"}, // nobody saw when
+		{"2* 3", "2 1"},
+		{"2* 3 4", "2 1"},
+		{"3* 4 5*", "3 3, 5 ?"}, // 5 came and got it in between: since it came
+		{"4*", "4 4"},
+	}
+	s := newState()
+	for i, look := range looks {
+		var queue []events.Contender
+		for _, word := range strings.Fields(look.queue) {
+			name, holding := strings.CutSuffix(word, "*")
+			queue = append(queue, events.Contender{Node: "/" + name, Data: []byte(name), Token: int64(name[0]), Holding: holding})
+		}
+		now := start.Add(time.Duration(i) * time.Second)
+		s.apply([]sighting{{info: coordinator.LockInfo{Path: "/a", Contenders: queue}}}, 0, now, now)
+		var got []string
+		for _, c := range s.order[0].view(0, 10).Contenders {
+			switch {
+			case c.Held != nil:
+				got = append(got, fmt.Sprint(c.Data, " ", c.Held.Sub(start).Round(time.Second).Seconds()))
+			case c.Holding:
+				got = append(got, c.Data+" ?")
+			}
+		}
+		if strings.Join(got, ", ") != look.want {
+			t.Errorf("look %d at %s: %q, want %q", i, look.queue, got, look.want)
+		}
+	}
+}

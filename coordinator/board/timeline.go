@@ -97,7 +97,10 @@ func ownMoment(event events.Event) (m moment, ok bool) {
 	m.Own = true
 	switch e := event.(type) {
 	case events.Grant:
-		m.What, m.Path, m.Note = "granted", e.Path, "after "+short(e.Waited)
+		m.What, m.Path, m.Note = "granted", e.Path, "at once"
+		if e.Waited >= 10*time.Millisecond {
+			m.Note = "after " + short(e.Waited)
+		}
 	case events.Lost:
 		m.What, m.Path, m.Note = "lost", e.Path, e.Reason.String()+", held "+short(e.Held)
 	case events.Ended:

@@ -30,6 +30,7 @@
 		if (s < 86400) return Math.floor(s / 3600) + 'h ' + Math.floor(s % 3600 / 60) + 'm';
 		return Math.floor(s / 86400) + 'd ' + Math.floor(s % 86400 / 3600) + 'h';
 	};
+	const begin = (c) => Date.parse(c.held_since ?? c.since);
 	const who = (c) => {
 		if (!c.data) return 'session ' + c.session;
 		return clean(c.data) + (c.data_bytes ? '… (' + c.data_bytes.toLocaleString('en') + ' bytes)' : '');
@@ -126,7 +127,7 @@
 		}
 		chip.title = (c.holding ? 'holds' : 'waits') + ', token ' + c.token + (c.own ? ', this process' : '');
 		chip.replaceChildren(...parts);
-		entry.times.push([time, Date.parse(c.since)]);
+		entry.times.push([time, begin(c)]);
 	};
 
 	// What is to be seen.
@@ -235,7 +236,7 @@
 			e.own = lock.contenders.some((c) => c.own);
 			e.wait = lock.oldest_wait_since ? Date.parse(lock.oldest_wait_since) : undefined;
 			e.hold = undefined;
-			for (const c of lock.contenders) if (c.holding) e.hold = Math.min(e.hold ?? Infinity, Date.parse(c.since));
+			for (const c of lock.contenders) if (c.holding) e.hold = Math.min(e.hold ?? Infinity, begin(c));
 			e.words = [lock.path, lock.kind, ...lock.contenders.map((c) => c.data ?? '')].join('\n').toLowerCase();
 			if (known && e.row) {
 				e.row.classList.remove('fresh');
@@ -321,8 +322,8 @@
 				row.append(made);
 			};
 			const since = element('span');
-			since.dataset.since = Date.parse(c.since);
-			since.title = c.since;
+			since.dataset.since = begin(c);
+			since.title = new Date(begin(c)).toISOString();
 			cell('State', '', element('span', 'state ' + (c.holding ? 'holds' : ''), c.holding ? 'holds' : 'waits, ' + ++position));
 			cell('Data', '', element('bdi', '', c.data ? who(c) : '–'), c.own ? element('span', 'mine', 'this process') : '');
 			cell('Since', '', since);
