@@ -18,11 +18,6 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator/telemetry/zkprom"
 )
 
-const (
-	silence  = 10 * time.Second // that a client is granted before it has asked
-	farewell = time.Second      // that a scrape is granted which has begun
-)
-
 // exporter are the flags of the command.
 type exporter struct {
 	*settings
@@ -84,23 +79,8 @@ func (e *exporter) run(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
-	server := &http.Server{Handler: e.pages(registry), ReadHeaderTimeout: silence}
 	e.say(report{Event: "listening", Path: e.root, loud: true}, "the locks below %s are exported at http://%s/metrics", e.root, listener.Addr())
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	select {
-	case err := <-served:
-		return err
-	case <-ctx.Done():
-	}
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
-	defer cancel()
-	err = server.Shutdown(last)
-	if errors.Is(err, context.DeadlineExceeded) { // a scrape waits for ZooKeeper
-		err = server.Close()
-	}
-	<-served
-	return err
+	return serve(ctx, listener, e.pages(registry))
 }
 
 // rooted fails if there can be no locks below the root. It asks no server.

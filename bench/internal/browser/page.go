@@ -1,0 +1,266 @@
+package browser
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
+)
+
+// limit is how long a page may take for one thing.
+const limit = 2 * time.Minute
+
+// View is how a page is looked at.
+type View struct {
+	Width, Height int64 // in CSS pixels; 1280 and 800 by default
+	Dark          bool  // the user prefers dark colours
+	Still         bool  // the user prefers reduced motion
+	Phone         bool  // a touch screen with three pixels a CSS pixel
+}
+
+// Page is an open page. Its methods fail the test if the page does not answer.
+type Page struct {
+	tb  testing.TB
+	ctx context.Context
+
+	mu       sync.Mutex
+	requests []string
+	errors   []string
+}
+
+// Open opens a page, which is closed with the test, and waits until it is loaded.
+func Open(tb testing.TB, url string, view View) *Page {
+	tb.Helper()
+	ctx, cancel := chromedp.NewContext(shared.context(tb), chromedp.WithNewBrowserContext())
+	p := &Page{tb: tb, ctx: ctx}
+	tb.Cleanup(cancel)
+	if err := chromedp.Listen(ctx, p.hear); err != nil {
+		tb.Fatalf("opening a page: %v", err)
+	}
+	if view.Width == 0 {
+		view.Width, view.Height = 1280, 800
+	}
+	p.run("opening "+url, call(network.Enable, network.EnableParams{}), call(log.Enable, cdp.Empty{}), call(runtime.Enable, cdp.Empty{}),
+		emulate(view), chromedp.Navigate(url))
+	return p
+}
+
+// emulate sets the view.
+func emulate(view View) chromedp.Action[chromedp.Void] {
+	scheme, motion, scale := "light", "no-preference", 1.0
+	if view.Dark {
+		scheme = "dark"
+	}
+	if view.Still {
+		motion = "reduce"
+	}
+	if view.Phone {
+		scale = 3
+	}
+	return chromedp.Steps(
+		call(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
+			Width: view.Width, Height: view.Height, DeviceScaleFactor: scale, Mobile: view.Phone,
+		}),
+		call(emulation.SetTouchEmulationEnabled, emulation.SetTouchEmulationEnabledParams{Enabled: view.Phone}),
+		call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+			{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: motion},
+		}}),
+	)
+}
+
+// call makes an action of a command of the protocol.
+func call[P, R any](command cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, command, params)
+		return err
+	})
+}
+
+// hear keeps what the page asks for, and what goes wrong in it.
+func (p *Page) hear(event any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch e := event.(type) {
+	case *network.EventRequestWillBeSent:
+		p.requests = append(p.requests, e.Request.URL)
+	case *network.EventWebSocketCreated:
+		p.requests = append(p.requests, e.URL)
+	case *runtime.EventExceptionThrown:
+		text := e.ExceptionDetails.Text
+		if thrown := e.ExceptionDetails.Exception; thrown != nil {
+			text += " " + thrown.Description
+		}
+		p.errors = append(p.errors, text)
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == runtime.ConsoleAPICalledTypeError || e.Type == runtime.ConsoleAPICalledTypeAssert {
+			var words []string
+			for _, arg := range e.Args {
+				words = append(words, string(arg.Value)+arg.Description)
+			}
+			p.errors = append(p.errors, strings.Join(words, " "))
+		}
+	case *log.EventEntryAdded:
+		if e.Entry.Level == log.EntryLevelError {
+			p.errors = append(p.errors, strings.TrimSpace(e.Entry.Text+" "+e.Entry.URL))
+		}
+	}
+}
+
+// run has the page do something.
+func (p *Page) run(what string, actions ...chromedp.Action[chromedp.Void]) {
+	p.tb.Helper()
+	if err := p.try(actions...); err != nil {
+		p.tb.Fatalf("%s: %v", what, err)
+	}
+}
+
+func (p *Page) try(actions ...chromedp.Action[chromedp.Void]) error {
+	patient, cancel := eventstest.Patient(limit)
+	defer cancel()
+	ctx, over := context.WithCancelCause(p.ctx)
+	defer over(nil)
+	defer context.AfterFunc(patient, func() { over(context.Cause(patient)) })()
+	if err := chromedp.Do(ctx, actions...); err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		return fmt.Errorf("the page: %w", err)
+	}
+	return nil
+}
+
+// Requests lists the addresses of all that the page asked for: itself, files, fetches, event streams and sockets, data: included.
+func (p *Page) Requests() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]string(nil), p.requests...)
+}
+
+// Errors lists what went wrong in the page: exceptions, console.error, refused requests, violations of its policy.
+func (p *Page) Errors() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]string(nil), p.errors...)
+}
+
+// Eval evaluates an expression, or the promise that it is, into a pointer, as JSON. A nil pointer drops the value.
+func (p *Page) Eval(expression string, value any) {
+	p.tb.Helper()
+	if err := p.eval(expression, value); err != nil {
+		p.tb.Fatalf("%s: %v", expression, err)
+	}
+}
+
+func (p *Page) eval(expression string, value any) error {
+	var text string
+	err := p.try(get(chromedp.Evaluate[string]("(async () => JSON.stringify(await ("+expression+")) ?? 'null')()", chromedp.EvalAwaitPromise), &text))
+	if err != nil || value == nil {
+		return err
+	}
+	if err := json.Unmarshal([]byte(text), value); err != nil {
+		return fmt.Errorf("its value %s: %w", text, err)
+	}
+	return nil
+}
+
+// Until waits until the expression is true. what names the condition, for the failure, which also shows the text of the page.
+func (p *Page) Until(what, expression string) {
+	p.tb.Helper()
+	var last error
+	eventstest.Eventually(p.tb, what, func() bool {
+		var holds bool
+		last = p.eval("Boolean("+expression+")", &holds)
+		return holds
+	}, func() string {
+		var text string
+		err := p.eval("document.body.innerText", &text)
+		return fmt.Sprintf("%s is false (%v); the page says (%v):\n%s\nerrors: %q", expression, last, err, text, p.Errors())
+	})
+}
+
+// Text returns what is to be read in the first element that the CSS selector matches.
+func (p *Page) Text(selector string) string {
+	p.tb.Helper()
+	var text string
+	quoted, err := json.Marshal(selector)
+	if err != nil {
+		p.tb.Fatal(err)
+	}
+	p.Eval("document.querySelector("+string(quoted)+").innerText", &text)
+	return text
+}
+
+// Press presses keys one after the other. Each is a rune of a text, or one of package chromedp/kb, such as kb.ArrowDown.
+func (p *Page) Press(keys string) {
+	p.tb.Helper()
+	p.run("pressing "+fmt.Sprintf("%q", keys), chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		for _, key := range keys {
+			for _, event := range strokes(key) {
+				if _, err := cdp.Call(ctx, t, input.DispatchKeyEvent, *event); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}))
+}
+
+// Click clicks on the middle of the first element that the CSS selector matches.
+func (p *Page) Click(selector string) {
+	p.tb.Helper()
+	p.run("clicking on "+selector, chromedp.Click(chromedp.CSS(selector)))
+}
+
+// Look changes the view.
+func (p *Page) Look(view View) {
+	p.tb.Helper()
+	p.run("changing the view", emulate(view))
+}
+
+// Screenshot returns a PNG of what is seen of the page.
+func (p *Page) Screenshot() []byte {
+	p.tb.Helper()
+	var picture []byte
+	p.run("taking a picture", get(chromedp.CaptureScreenshot(), &picture))
+	return picture
+}
+
+// Do runs an action of chromedp, for what has no method here.
+func (p *Page) Do(what string, action func(ctx context.Context, target *chromedp.Target) error) {
+	p.tb.Helper()
+	p.run(what, chromedp.Func(action))
+}
+
+// get keeps the value of an action.
+func get[T any](action chromedp.Action[T], value *T) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) (err error) {
+		*value, err = action(ctx, t)
+		return err
+	})
+}
+
+// strokes are what a keyboard does: pressing the key is what types its text, so that a page that prevents the one prevents the other.
+func strokes(key rune) (all []*input.DispatchKeyEventParams) {
+	for _, event := range kb.Encode(key) {
+		if event.Type == kb.KeyChar {
+			all[0].Type, all[0].Text, all[0].UnmodifiedText = input.DispatchKeyEventTypeKeyDown, event.Text, event.UnmodifiedText
+			continue
+		}
+		all = append(all, event)
+	}
+	return all
+}
