@@ -11,7 +11,7 @@ import (
 
 // contendWithGrants is a contender with a zkgrant mutex.
 func contendWithGrants(ctx context.Context, where *servers, b *body) error {
-	c, err := coordinator.Open(where.zk.Servers, append(where.zk.Options(), coordinator.WithDialer(b.network.Dial))...)
+	c, err := coordinator.Open(where.zk.Servers, where.options(coordinator.WithDialer(b.network.Dial))...)
 	if err != nil {
 		return err
 	}

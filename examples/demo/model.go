@@ -39,6 +39,7 @@ type side struct {
 	Key      string
 	Lanes    []*lane
 	Times    int           // so often there were two holders at once
+	Behind   int           // so often of these just after a session was ended behind its owner's back
 	Together time.Duration // so long in all, an open overlap aside
 	Overlaps []span
 	Margins  []margin
@@ -94,21 +95,25 @@ func newPicture(sides, names []string) *picture {
 
 // tell takes what a contender says. The times must not decrease.
 func (p *picture) tell(t told, at time.Duration) {
+	behind := slices.ContainsFunc(p.Marks, func(m mark) bool { return m.What == doExpire && m.At >= at-just })
 	for _, s := range p.Sides {
 		if s.Key == t.side {
-			s.tell(t, at)
+			s.tell(t, at, behind)
 		}
 	}
 }
 
-func (s *side) tell(t told, at time.Duration) {
+// just is how long the end of a session counts as the reason of what follows.
+const just = time.Second
+
+func (s *side) tell(t told, at time.Duration, behind bool) {
 	for _, l := range s.Lanes {
 		if l.Who != t.who {
 			continue
 		}
 		before := l.last().State
 		l.tell(t, at)
-		s.count(at)
+		s.count(at, behind)
 		switch {
 		case before == t.state:
 		case t.state == lost && len(s.holders()) == 0:
@@ -122,13 +127,16 @@ func (s *side) tell(t told, at time.Duration) {
 }
 
 // count looks whether there are two holders.
-func (s *side) count(at time.Duration) {
+func (s *side) count(at time.Duration, behind bool) {
 	together := len(s.holders()) > 1
 	last := len(s.Overlaps) - 1
 	open := last >= 0 && s.Overlaps[last].Open
 	switch {
 	case together && !open:
 		s.Times++
+		if behind {
+			s.Behind++
+		}
 		s.Overlaps = append(s.Overlaps, span{From: at, Open: true})
 	case !together && open:
 		s.Overlaps[last].close(at)

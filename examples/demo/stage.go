@@ -27,8 +27,9 @@ type stage struct {
 
 	mu     sync.Mutex
 	actors map[string]*actor
-	struck bool // the servers are
-	ctx    context.Context
+	struck bool            // the servers are
+	ctx    context.Context // of the play
+	fail   context.CancelCauseFunc
 	crew   sync.WaitGroup
 }
 
@@ -61,19 +62,18 @@ func newStage(where *servers, names []string) *stage {
 
 // play has the contenders contend until ctx ends, which is no error, or one of them cannot go on.
 func (s *stage) play(ctx context.Context) error {
+	began := ctx
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	s.mu.Lock()
-	s.ctx = ctx
+	s.ctx, s.fail = ctx, fail
 	s.mu.Unlock()
-	errs := make(chan error, 2*len(s.names))
 	contend := map[string]func(context.Context, *servers, *body) error{naiveSide: contendNaively, zkgrantSide: contendWithGrants}
 	for _, name := range s.names {
 		for _, b := range s.actors[name].bodies {
 			s.crew.Go(func() {
 				if err := contend[b.side](ctx, s.where, b); err != nil {
-					errs <- fmt.Errorf("%s of %s: %w", b.side, b.name, err)
-					fail(err)
+					fail(fmt.Errorf("%s of %s: %w", b.side, b.name, err))
 				}
 			})
 		}
@@ -83,12 +83,10 @@ func (s *stage) play(ctx context.Context) error {
 	s.each(func(b *body) { b.network.Heal() }) // for their farewells
 	s.crew.Wait()
 	s.each(func(b *body) { b.network.Close() })
-	close(errs)
-	var all []error
-	for err := range errs {
-		all = append(all, err)
+	if began.Err() != nil {
+		return nil
 	}
-	return errors.Join(all...)
+	return context.Cause(ctx)
 }
 
 func (s *stage) each(f func(*body)) {
@@ -290,7 +288,7 @@ func (s *stage) handOn(who string) error {
 	return nil
 }
 
-// strike does to the servers what can be done to them. An error ends the play.
+// strike does to the servers what can be done to them.
 func (s *stage) strike() error {
 	if s.where.strike == nil || s.struck {
 		return fmt.Errorf("%w: the servers cannot be struck", errRefused)
@@ -298,7 +296,9 @@ func (s *stage) strike() error {
 	s.struck = true
 	s.log.mark("", doStrike)
 	s.crew.Go(func() {
-		_ = s.where.strike(s.ctx)
+		if err := s.where.strike(s.ctx); err != nil && s.ctx.Err() == nil {
+			s.fail(fmt.Errorf("striking the servers: %w", err))
+		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.struck = false

@@ -3,8 +3,8 @@
 
 const sides = { naive: "Naive lock: believes the last answer", zkgrant: "zkgrant: told before the next grant" };
 const labels = { holds: "holds", waits: "waits", lost: "told: lost", still: "stands still", away: "" };
-const faults = { cut: "cut off", heal: "healed", pause: "stands still", wake: "goes on", expire: "session ended", "hand-on": "gives back", struck: "servers are back" };
-const lane = 34, head = 40, title = 26, strip = 26, gap = 16, foot = 22;
+const faults = { cut: "cut off", heal: "healed", pause: "stands still", wake: "goes on", expire: "loses its sessions", "hand-on": "gives back", struck: "servers are back" };
+const lane = 34, head = 54, title = 26, strip = 26, gap = 16, foot = 22;
 const byId = (id) => document.getElementById(id);
 const quiet = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -13,6 +13,7 @@ let about = null, picture = null, offset = 0, moving = [];
 // Time is in seconds since the program's start.
 const now = () => (performance.now() + offset) / 1000;
 const seconds = (ns) => ns / 1e9;
+const duration = (s) => (s > 0 && s < 0.1 ? `${Math.ceil(s * 1000)} ms` : `${s.toFixed(1)} s`);
 
 function make(name, attributes, text) {
   const e = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -25,7 +26,7 @@ function make(name, attributes, text) {
 function layout() {
   const width = Math.max(300, byId("lanes").clientWidth);
   const left = width < 560 ? 54 : 84;
-  const span = width < 560 ? 26 : 52; // seconds
+  const span = width < 560 ? 22 : 40; // seconds
   const rows = picture.Sides[0].Lanes.length;
   const panel = title + rows * lane + strip;
   return { width, left, plot: width - left - 4, scale: (width - left - 4) / span, span, rows, panel,
@@ -34,11 +35,14 @@ function layout() {
 
 function patterns() {
   const defs = make("defs", {});
-  const stripes = make("pattern", { id: "stripes", width: 9, height: 9, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" });
-  stripes.append(make("rect", { width: 9, height: 9, class: "ground" }), make("line", { x1: 2.5, y1: 0, x2: 2.5, y2: 9, "stroke-width": 5, class: "stripe" }));
+  const stripes = (id) => {
+    const p = make("pattern", { id, width: 9, height: 9, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" });
+    p.append(make("rect", { width: 9, height: 9, class: "ground" }), make("line", { x1: 2.5, y1: 0, x2: 2.5, y2: 9, "stroke-width": 5, class: id }));
+    return p;
+  };
   const posts = make("pattern", { id: "posts", width: 6, height: 6, patternUnits: "userSpaceOnUse" });
   posts.append(make("rect", { width: 6, height: 6, class: "ground" }), make("line", { x1: 2, y1: 0, x2: 2, y2: 6, "stroke-width": 2, class: "post" }));
-  defs.append(stripes, posts);
+  defs.append(stripes("stripes"), stripes("redstripes"), posts);
   return defs;
 }
 
@@ -52,58 +56,82 @@ function draw() {
   const defs = patterns(), clip = make("clipPath", { id: "window" });
   clip.append(make("rect", { x: l.left, y: 0, width: l.plot, height: l.height }));
   defs.append(clip);
-  const outer = make("g", { "clip-path": "url(#window)" }), inner = make("g", {});
+  const outer = make("g", { "clip-path": "url(#window)" }), inner = make("g", {}), still = make("g", {});
+  const on = { still }; // the layers: what does not move, and what does, from the back to the front
+  for (const name of ["back", "bars", "red", "text"]) on[name] = inner.appendChild(make("g", {}));
   outer.append(inner);
-  const still = make("g", {});
   svg.replaceChildren(defs, still, outer);
-  picture.Sides.forEach((side, i) => drawSide(side, l.top(i), l, still, inner));
-  drawMarks(l, inner);
+  picture.Sides.forEach((side, i) => drawSide(side, l.top(i), l, on));
+  drawMarks(l, on);
   moving.push((t) => inner.setAttribute("transform", `translate(${l.left + l.plot - t * l.scale} 0)`));
   drawTicks(l, inner);
   frame();
 }
 
-function drawSide(side, top, l, still, inner) {
-  still.append(make("text", { x: 0, y: top + 17, class: "title" }, sides[side.Key]));
-  const lanes = top + title;
+function drawSide(side, top, l, on) {
+  on.still.append(make("text", { x: 0, y: top + 17, class: "title" }, sides[side.Key]));
+  let taken = -Infinity; // where the labels of the strip end
+  const beside = (x, y, kind, said) => { // a label to the left of x, if there is room
+    if (x - said.length * 7 < taken) return null;
+    taken = x;
+    return on.text.appendChild(make("text", { x: x - 7, y, class: kind, "text-anchor": "end" }, said));
+  };
+  const lanes = top + title, bottom = lanes + l.rows * lane;
   side.Lanes.forEach((row, i) => {
     const middle = lanes + i * lane + lane / 2;
-    still.append(make("text", { x: 0, y: middle + 4, class: "name" }, row.Who));
-    still.append(make("line", { x1: l.left, x2: l.left + l.plot, y1: middle, y2: middle, class: "lane" }));
-    row.Bars.forEach((bar, n) => drawBar(bar, row.Bars[n - 1], middle, l, inner));
+    on.still.append(make("text", { x: 0, y: middle + 4, class: "name" }, row.Who));
+    on.still.append(make("line", { x1: l.left, x2: l.left + l.plot, y1: middle, y2: middle, class: "lane" }));
+    row.Bars.forEach((bar, n) => drawBar(bar, row.Bars[n - 1], middle, l, on));
+    for (const o of side.Overlaps) {
+      for (const bar of row.Bars.filter((b) => b.State === "holds")) drawRed(o, bar, middle, l, on);
+    }
   });
-  const bottom = lanes + l.rows * lane;
   for (const o of side.Overlaps) {
-    stretch(o, l, inner.appendChild(make("rect", { y: lanes, height: l.rows * lane, class: "two" })));
-    stretch(o, l, inner.appendChild(make("rect", { y: bottom, height: 20, class: "twostrip" })));
-    const text = caption(o, l, inner, bottom + 14.5, "twotext", 0);
-    moving.push((t) => { text.textContent = `TWO HOLDERS ${((o.Open ? t : seconds(o.To)) - seconds(o.From)).toFixed(1)} s`; });
+    stretch(o, l, on.back.appendChild(make("rect", { y: lanes, height: l.rows * lane, class: "two" })));
+    stretch(o, l, on.red.appendChild(make("rect", { y: bottom, height: 20, class: "twostrip" })));
+    const inside = caption(o, l, on, bottom + 14.5, "twotext", 140), said = (t) => `two holders for ${duration(end(o, t) - seconds(o.From))}`;
+    const outside = beside(seconds(o.From) * l.scale, bottom + 14.5, "twobeside", said(now()));
+    taken = end(o, now()) * l.scale;
+    moving.push((t) => {
+      inside.textContent = said(t);
+      if (!outside) return;
+      outside.textContent = said(t);
+      outside.setAttribute("visibility", (end(o, t) - seconds(o.From)) * l.scale > 140 ? "hidden" : "visible");
+    });
   }
   for (const m of side.Margins) {
     const from = seconds(m.Lost) * l.scale, to = seconds(m.Granted) * l.scale, y = bottom + 2;
-    inner.append(make("path", { d: `M${from} ${y} v9 H${to} v-9`, class: "margin" }));
-    const said = `told ${(seconds(m.Granted) - seconds(m.Lost)).toFixed(1)} s before the next grant`;
-    inner.append(make("text", { x: to + 6, y: bottom + 14.5, class: "margintext" }, said));
+    on.back.append(make("path", { d: `M${from} ${y} v9 H${to} v-9`, class: "margin" }));
+    const said = `told ${duration(seconds(m.Granted) - seconds(m.Lost))} before the next grant`;
+    beside(from, bottom + 14.5, "margintext", said);
   }
 }
 
-function drawBar(bar, before, middle, l, inner) {
+function drawBar(bar, before, middle, l, on) {
   if (bar.State === "away") return;
   const high = bar.State === "waits" ? 12 : 22, kind = bar.State + (bar.Alone ? " alone" : "");
   if (bar.State === "lost") {
-    const line = inner.appendChild(make("line", { y1: middle, y2: middle, class: "lostline" }));
+    const line = on.bars.appendChild(make("line", { y1: middle, y2: middle, class: "lostline" }));
     moving.push((t) => { line.setAttribute("x1", seconds(bar.From) * l.scale); line.setAttribute("x2", end(bar, t) * l.scale); });
     if (before && before.State === "lost") return;
     const x = seconds(bar.From) * l.scale;
-    inner.append(make("path", { d: `M${x - 5} ${middle - 5} l10 10 m0 -10 l-10 10`, class: "cross" }));
-    inner.append(make("text", { x: x + 11, y: middle + 4.5, class: "lost" }, "told: lost"));
+    on.text.append(make("path", { d: `M${x - 5} ${middle - 5} l10 10 m0 -10 l-10 10`, class: "cross" }));
+    on.text.append(make("text", { x: x + 10, y: middle - 9, class: "lost" }, "told: lost"));
     return;
   }
   const rect = make("rect", { y: middle - high / 2, height: high, rx: 3, class: "bar " + kind });
   rect.append(make("title", {}, bar.Note));
-  stretch(bar, l, inner.appendChild(rect));
+  stretch(bar, l, on.bars.appendChild(rect));
   const said = labels[bar.State] + (bar.Alone && bar.State === "holds" ? ", no connection" : "");
-  caption(bar, l, inner, middle + (bar.State === "waits" ? 4 : 4.5), kind, bar.State === "waits" ? 46 : said.length * 7.2 + 10).textContent = said;
+  caption(bar, l, on, middle + (bar.State === "waits" ? 4 : 4.5), kind, bar.State === "waits" ? 46 : said.length * 7.2 + 10).textContent = said;
+}
+
+// drawRed marks the part of a holder's bar in which there was another holder.
+function drawRed(overlap, bar, middle, l, on) {
+  const both = { From: Math.max(overlap.From, bar.From), Open: overlap.Open && bar.Open };
+  both.To = Math.min(overlap.Open ? Infinity : overlap.To, bar.Open ? Infinity : bar.To);
+  if (!both.Open && both.To <= both.From) return;
+  stretch(both, l, on.red.appendChild(make("rect", { y: middle - 11, height: 22, class: bar.Alone ? "red alone" : "red" })));
 }
 
 const end = (span, t) => (span.Open ? t : seconds(span.To));
@@ -117,8 +145,8 @@ function stretch(span, l, rect) {
 }
 
 // caption is a text at the beginning of what is seen of a span, while that is wide enough.
-function caption(span, l, inner, y, kind, room) {
-  const text = inner.appendChild(make("text", { y, class: kind }));
+function caption(span, l, on, y, kind, room) {
+  const text = on.text.appendChild(make("text", { y, class: kind }));
   moving.push((t) => {
     const from = Math.max(seconds(span.From), t - l.span) * l.scale, width = end(span, t) * l.scale - from;
     text.setAttribute("x", from + 7);
@@ -127,14 +155,17 @@ function caption(span, l, inner, y, kind, room) {
   return text;
 }
 
-function drawMarks(l, inner) {
-  picture.Marks.forEach((m, i) => {
-    const x = seconds(m.At) * l.scale;
-    inner.append(make("line", { x1: x, x2: x, y1: 22, y2: l.height - foot, class: "mark" }));
-    const what = m.What === "strike" ? about.fault : (m.Who + " " + faults[m.What]).trim();
-    const late = now() - seconds(m.At) < 0.1 * l.span; // at the right edge it goes to the left
-    inner.append(make("text", { x: x + (late ? 4 : 0), y: i % 2 ? 34 : 17, class: "marktext", "text-anchor": late ? "end" : "middle" }, what));
-  });
+// drawMarks puts each label where the ones before leave room.
+function drawMarks(l, on) {
+  const rows = [-Infinity, -Infinity, -Infinity];
+  for (const m of picture.Marks) {
+    const said = (m.What === "strike" ? about.fault : `${m.Who} ${faults[m.What]}`.trim()) + " ▾";
+    const x = seconds(m.At) * l.scale, from = x - said.length * 7;
+    const row = Math.max(0, rows.findIndex((end) => end < from)), y = 15 + 16 * row;
+    rows[row] = x + 8;
+    on.back.append(make("line", { x1: x, x2: x, y1: y + 4, y2: l.height - foot, class: "mark" }));
+    on.text.append(make("text", { x: x + 4, y, class: "marktext", "text-anchor": "end" }, said));
+  }
 }
 
 function drawTicks(l, inner) {
@@ -160,9 +191,11 @@ function frame() {
     const total = seconds(side.Together) + (open ? t - seconds(open.From) : 0);
     const box = byId("score-" + side.Key);
     box.classList.toggle("bad", side.Times > 0);
-    const text = `two holders: ${side.Times} ${side.Times === 1 ? "time" : "times"}, ${total < 0.05 && total > 0 ? total.toFixed(3) : total.toFixed(1)} s in all`;
+    const text = `two holders: ${side.Times} ${side.Times === 1 ? "time" : "times"}, ${duration(total)} in all`;
     const count = box.querySelector(".count");
     if (count.textContent !== text) count.textContent = text;
+    box.querySelector(".behind").textContent = side.Behind === 0 ? "" :
+      `${side.Behind} of ${side.Times} after a session was ended behind its owner's back`;
   }
 }
 
@@ -219,7 +252,7 @@ async function press(event) {
 
 async function start() {
   about = await (await fetch("about")).json();
-  byId("where").textContent = `Session timeout ${about.timeout / 1e9} s, on ${about.where}.`;
+  byId("where").textContent = `On ${about.where}, with a session timeout of ${about.timeout / 1e9} s.`;
   byId("cannot").textContent = about.cannot;
   const strike = document.querySelector("[data-what=strike]");
   strike.textContent = about.fault;
