@@ -90,9 +90,6 @@ func closeSession(ctx context.Context, conn net.Conn, answer []byte) error {
 	if _, err := conn.Write(sent); err != nil {
 		return err
 	}
-	_, err := io.Copy(io.Discard, conn) // the server hangs up behind the last answer
-	if err != nil && ctx.Err() == nil {
-		return nil //nolint:nilerr // roughly
-	}
+	_, _ = io.Copy(io.Discard, conn) // the server hangs up behind the last answer, and may do so roughly
 	return context.Cause(ctx)
 }

@@ -38,11 +38,11 @@ func (s *servers) options(more ...coordinator.Option) []coordinator.Option {
 }
 
 // choose returns the servers that the command line asks for. The caller must call closed.
-func choose(ctx context.Context, zk *program.ZooKeeper, real bool) (where *servers, closed func() error, err error) {
+func choose(ctx context.Context, zk *program.ZooKeeper, three bool) (where *servers, closed func() error, err error) {
 	switch {
-	case real && zk.Inside == nil:
+	case three && zk.Inside == nil:
 		return nil, nil, errors.New("-zk and -ensemble name two places")
-	case real:
+	case three:
 		return threeServers(ctx, zk.Timeout)
 	case zk.Inside == nil:
 		return &servers{zk: zk, Cannot: "These servers are yours: kill one by hand, and watch."}, func() error { return nil }, nil
