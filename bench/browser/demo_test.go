@@ -33,14 +33,14 @@ func beginDemo(t *testing.T, args ...string) (url string, p *eventstest.Process)
 // TestTheDemoShowsTwoHoldersOfTheNaiveLockOnly presses its buttons with the keyboard. With -rewrite it takes the picture of the README.
 func TestTheDemoShowsTwoHoldersOfTheNaiveLockOnly(t *testing.T) {
 	url, program := beginDemo(t)
-	p := browser.Open(t, url, browser.View{Width: 1280, Height: 780, Still: true})
+	p := browser.Open(t, url, browser.View{Width: 1280, Height: 766, Still: true})
 	p.Until("ann holds both locks", `document.querySelector("#status").textContent === "Naive lock: ann holds. zkgrant: ann holds."`)
 	quiet := func(what, since, seconds string) { // for the picture
 		if *rewrite {
 			p.Until(what, `now() > `+since+` + `+seconds)
 		}
 	}
-	quiet("ann has held for a while", `0`, `10`)
+	quiet("ann has held for a while", `0`, `16`)
 	focused := func(want string) {
 		t.Helper()
 		p.Press(kb.Tab)
@@ -69,7 +69,7 @@ func TestTheDemoShowsTwoHoldersOfTheNaiveLockOnly(t *testing.T) {
 		t.Errorf("the losses of zkgrant came so many seconds before the next grant: %v, want one, above 0", margin)
 	}
 	if *rewrite {
-		p.Look(browser.View{Width: 1280, Height: 780})
+		p.Look(browser.View{Width: 1280, Height: 766})
 		p.Until("it is drawn", `new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(() => drawn(true))))`)
 		if err := os.WriteFile("../../docs/demo.png", p.Screenshot(), 0o600); err != nil {
 			t.Fatal(err)

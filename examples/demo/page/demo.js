@@ -4,7 +4,7 @@
 const sides = { naive: "Naive lock: believes the last answer", zkgrant: "zkgrant: told before the next grant" };
 const labels = { holds: "holds", waits: "waits", lost: "told: lost", still: "stands still", away: "" };
 const faults = { cut: "cut off", heal: "healed", pause: "stands still", wake: "goes on", expire: "loses its sessions", "hand-on": "gives back", struck: "servers are back" };
-const lane = 34, head = 54, title = 26, strip = 26, gap = 16, foot = 22;
+const lane = 34, head = 44, title = 26, strip = 26, gap = 16, foot = 22;
 const byId = (id) => document.getElementById(id);
 const quiet = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -26,7 +26,7 @@ function make(name, attributes, text) {
 function layout() {
   const width = Math.max(300, byId("lanes").clientWidth);
   const left = width < 560 ? 54 : 84;
-  const span = width < 560 ? 22 : 40; // seconds
+  const span = width < 560 ? 18 : 30; // seconds
   const rows = picture.Sides[0].Lanes.length;
   const panel = title + rows * lane + strip;
   return { width, left, plot: width - left - 4, scale: (width - left - 4) / span, span, rows, panel,
@@ -157,11 +157,11 @@ function caption(span, l, on, y, kind, room) {
 
 // drawMarks puts each label where the ones before leave room.
 function drawMarks(l, on) {
-  const rows = [-Infinity, -Infinity, -Infinity];
+  const rows = [-Infinity, -Infinity];
   for (const m of picture.Marks) {
     const said = (m.What === "strike" ? about.fault : `${m.Who} ${faults[m.What]}`.trim()) + " ▾";
     const x = seconds(m.At) * l.scale, from = x - said.length * 7;
-    const row = Math.max(0, rows.findIndex((end) => end < from)), y = 15 + 16 * row;
+    const row = Math.max(0, rows.findIndex((end) => end < from)), y = 33 - 16 * row;
     rows[row] = x + 8;
     on.back.append(make("line", { x1: x, x2: x, y1: y + 4, y2: l.height - foot, class: "mark" }));
     on.text.append(make("text", { x: x + 4, y, class: "marktext", "text-anchor": "end" }, said));
