@@ -43,6 +43,10 @@ func TestThePictureCountsHolders(t *testing.T) {
 			margins: []margin{{"a", s(5), s(8)}},
 		},
 		{
+			name: "told while another one holds", steps: []step{{1, "a", holds}, {2, "b", holds}, {3, "a", lost}, {4, "b", away}, {5, "c", holds}},
+			times: 1, together: s(1), overlaps: []span{{From: s(2), To: s(3)}},
+		},
+		{
 			name: "one that stands still does nothing", steps: []step{{1, "a", holds}, {2, "a", still}, {6, "b", holds}, {9, "a", lost}},
 		},
 		{

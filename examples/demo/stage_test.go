@@ -227,20 +227,31 @@ func TestFaultsThatCannotBeAreRefused(t *testing.T) {
 	})
 }
 
-// A contender that cannot be heard leaves its sessions to the server.
+// A contender that was cut off for long has no connection for its farewell, and leaves its sessions to the server.
 func TestTheEndWaitsForNobody(t *testing.T) {
-	for _, fault := range []string{doCut, doPause, doStrike} {
-		t.Run(fault, func(t *testing.T) {
+	for _, test := range []struct {
+		fault string
+		long  time.Duration
+		left  bool // sessions may be
+	}{
+		{doCut, 100 * time.Millisecond, false}, {doCut, time.Minute, true},
+		{doPause, 100 * time.Millisecond, false}, {doPause, time.Minute, true},
+		{doStrike, 0, true},
+	} {
+		t.Run(fmt.Sprint(test.fault, " for ", test.long), func(t *testing.T) {
 			eventstest.Bubble(t, func(t *testing.T) {
 				where, closed, err := inside(4 * time.Second)
 				eventstest.Must(t, err)
 				var told time.Time
 				begin(t, where, func(t *testing.T, s *stage) {
-					s.after(t, fault, "ann", time.Minute)
+					s.after(t, test.fault, "ann", test.long)
 					told = time.Now()
 				})
 				if took := time.Since(told); took > 4*time.Second {
 					t.Errorf("the end took %v, want no more than the session timeout, 4s", took)
+				}
+				if left := where.zk.Inside.Sessions(); len(left) > 0 && !test.left {
+					t.Errorf("sessions left: %#x, want none", left)
 				}
 				eventstest.Must(t, closed())
 			})
