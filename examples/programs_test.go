@@ -199,6 +199,7 @@ func args(line string) []string { return strings.Fields(line) }
 func scenes() []scene {
 	const together = "together 4000, as in the beginning"
 	return []scene{
+		{program: "demo", args: args("-timeout 2s"), chroot: "/some/app", nodes: 6, await: []line{{"http://127.0.0.1:", 1}}},
 		{program: "eventloop", args: args("-locks 100 -hold 1h"), nodes: 200}, // both stand in every queue
 		{program: "eventloop", args: args("-locks 500 -hold 20ms"), toTheEnd: true, says: []string{
 			"left   granted 500, lost 0", "right  granted 500, lost 0",
@@ -238,6 +239,11 @@ type call struct {
 func calls() []call {
 	const number = "only numbers above 0"
 	return []call{
+		{"demo", args("argument"), 2, "no arguments"},
+		{"demo", args("-timeout 0s"), 2, number},
+		{"demo", args("-listen 0.0.0.0:0"), 1, "not on loopback"},
+		{"demo", args("-zk host:1 -ensemble"), 1, "name two places"},
+		{"demo", args("-zk host:none"), 1, "malformed"},
 		{"eventloop", args("-nosuchflag"), 2, "nosuchflag"},
 		{"eventloop", args("argument"), 2, "no arguments"},
 		{"eventloop", args("-hold 0s"), 2, number},

@@ -47,6 +47,11 @@ func (p *Program) For(d time.Duration) {
 	p.Flags.DurationVar(&p.duration, "for", d, "how long to go on; 0 is until Ctrl-C")
 }
 
+// Timeout changes the default of -timeout.
+func (p *Program) Timeout(d time.Duration) {
+	p.timeout, p.Flags.Lookup("timeout").DefValue = d, d.String()
+}
+
 // Run reads the command line, calls f and returns the exit code. The context ends
 // with the time of -for, which is a good end, and on a signal; f should then give
 // back what it holds and return nil, or the cause. The server inside the program,

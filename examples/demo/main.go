@@ -1,0 +1,78 @@
+// Command demo shows two locks under one network, in a browser: you cut a contender off, and see who believes to hold the lock.
+//
+//	go run ./examples/demo                     a server inside the program
+//	go run ./examples/demo -zk host:2181,...   a real one, chroot and all
+//	go run ./examples/demo -ensemble           three real servers, started here: their leader can be killed
+//
+// It prints the URL of a page on loopback. Each contender queues for a zkgrant mutex and for a naive lock, over the same
+// network. A button cuts it off, has it stand still, ends its sessions, or has it give the locks back. A bar in the picture is
+// what the contender itself believed at that time. Nothing is scripted.
+//
+// The naive lock is the stock recipe: the lowest sequential node holds, and a holder works until its client tells it that the session
+// has expired. A client without a connection cannot tell it.
+//
+// Limitation: a contender is a part of this process, so "stand still" stops its work and its network, and no timer of its library.
+//
+// Ctrl-C ends it and leaves no session behind. model.go folds what contenders tell into the picture, stage.go has the faults,
+// granted.go the contender with a zkgrant mutex, naive.go and recipe.go the other one, and web.go the page.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"github.com/zkgrant/zkgrant/examples/internal/program"
+)
+
+func main() {
+	os.Exit(command(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// command runs the program and returns its exit code.
+func command(args []string, stdout, stderr io.Writer) int {
+	p := program.New("demo", stderr)
+	p.Timeout(4 * time.Second)
+	listen := p.Flags.String("listen", "127.0.0.1:0", "the loopback `address` of the page")
+	three := p.Flags.Bool("ensemble", false, "start three real servers, which needs Java and ZooKeeper on this machine")
+	p.For(0)
+	return p.Run(args, func(ctx context.Context, zk *program.ZooKeeper) error {
+		listener, err := listenOnLoopback(*listen)
+		if err != nil {
+			return err
+		}
+		where, closed, err := choose(ctx, zk, *three)
+		if err != nil {
+			return errors.Join(err, listener.Close())
+		}
+		err = run(ctx, stdout, listener, where)
+		return errors.Join(err, closed())
+	})
+}
+
+// listenOnLoopback listens, and refuses an address that other machines reach: the page has no authorisation.
+func listenOnLoopback(address string) (net.Listener, error) {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	if at, ok := listener.Addr().(*net.TCPAddr); !ok || !at.IP.IsLoopback() {
+		return nil, errors.Join(fmt.Errorf("-listen %s is not on loopback", address), listener.Close())
+	}
+	return listener, nil
+}
+
+// run has the contenders contend and serves the page until ctx ends.
+func run(ctx context.Context, out io.Writer, listener net.Listener, where *servers) error {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	s := newStage(where, []string{"ann", "bob", "cid"})
+	page := serve(listener, s, fail)
+	fmt.Fprintf(out, "\n  http://%s/\n\n  Open it and cut the holder off. On %s. Ctrl-C ends it.\n", listener.Addr(), where)
+	err := s.play(ctx)
+	return errors.Join(err, page.Close())
+}

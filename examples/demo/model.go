@@ -1,0 +1,206 @@
+package main
+
+import (
+	"slices"
+	"time"
+)
+
+// state is what a contender believes about itself.
+type state string
+
+const (
+	away  state = "away"  // it is not in the queue
+	waits state = "waits" // it is in the queue
+	holds state = "holds" // it works under the lock
+	lost  state = "lost"  // it was told that its lock is gone, and is not in the queue again
+	still state = "still" // it does nothing at all
+)
+
+// told is what a contender says about itself.
+type told struct {
+	side, who string
+	state     state
+	alone     bool   // its client says that there is no connection
+	note      string // in words
+}
+
+// The picture is what the page shows. Its times count from the program's start.
+type picture struct {
+	Now    time.Duration
+	Sides  []*side
+	Marks  []mark
+	Cut    []string // the contenders that are cut off
+	Still  []string // those that stand still
+	Struck bool     // the servers are away
+}
+
+// side is one of the two locks.
+type side struct {
+	Key      string
+	Lanes    []*lane
+	Times    int           // so often there were two holders at once
+	Behind   int           // so often of these just after a session was ended behind its owner's back
+	Together time.Duration // so long in all, an open overlap aside
+	Overlaps []span
+	Margins  []margin
+
+	loss *margin // the latest loss that left no holder, while no contender was granted the lock after it
+}
+
+// lane is one contender of a side.
+type lane struct {
+	Who  string
+	Bars []bar
+}
+
+// bar is a time in which a contender believed one thing.
+type bar struct {
+	span
+
+	State state
+	Alone bool
+	Note  string
+}
+
+// span is a part of the time. The end of an open one is not known yet.
+type span struct {
+	From, To time.Duration
+	Open     bool
+}
+
+// margin is the time between a loss that was told and the next grant.
+type margin struct {
+	Who           string
+	Lost, Granted time.Duration
+}
+
+// mark is a fault at its moment.
+type mark struct {
+	At        time.Duration
+	Who, What string // the fault's name
+}
+
+// newPicture returns the picture of contenders who have told nothing yet.
+func newPicture(sides, names []string) *picture {
+	p := &picture{Marks: []mark{}, Cut: []string{}, Still: []string{}}
+	for _, key := range sides {
+		s := &side{Key: key, Overlaps: []span{}, Margins: []margin{}}
+		for _, name := range names {
+			s.Lanes = append(s.Lanes, &lane{Who: name, Bars: []bar{{span: span{Open: true}, State: away}}})
+		}
+		p.Sides = append(p.Sides, s)
+	}
+	return p
+}
+
+// tell takes what a contender says. The times must not decrease.
+func (p *picture) tell(t told, at time.Duration) {
+	behind := slices.ContainsFunc(p.Marks, func(m mark) bool { return m.What == doExpire && m.At >= at-just })
+	for _, s := range p.Sides {
+		if s.Key == t.side {
+			s.tell(t, at, behind)
+		}
+	}
+}
+
+// just is how long the end of a session counts as the reason of what follows.
+const just = time.Second
+
+func (s *side) tell(t told, at time.Duration, behind bool) {
+	for _, l := range s.Lanes {
+		if l.Who != t.who {
+			continue
+		}
+		before := l.last().State
+		l.tell(t, at)
+		s.count(at, behind)
+		switch {
+		case before == t.state:
+		case t.state == lost && len(s.holders()) == 0:
+			s.loss = &margin{Who: t.who, Lost: at}
+		case t.state == holds && before != still && s.loss != nil:
+			s.loss.Granted = at
+			s.Margins = append(s.Margins, *s.loss)
+			s.loss = nil
+		}
+	}
+}
+
+// count looks whether there are two holders.
+func (s *side) count(at time.Duration, behind bool) {
+	together := len(s.holders()) > 1
+	last := len(s.Overlaps) - 1
+	open := last >= 0 && s.Overlaps[last].Open
+	switch {
+	case together && !open:
+		s.Times++
+		if behind {
+			s.Behind++
+		}
+		s.Overlaps = append(s.Overlaps, span{From: at, Open: true})
+	case !together && open:
+		s.Overlaps[last].close(at)
+		s.Together += at - s.Overlaps[last].From
+	}
+}
+
+// holders are the contenders that believe to hold the lock. One that stands still does nothing under it.
+func (s *side) holders() (names []string) {
+	for _, l := range s.Lanes {
+		if l.last().State == holds {
+			names = append(names, l.Who)
+		}
+	}
+	return names
+}
+
+func (s *side) lane(who string) *lane {
+	return s.Lanes[slices.IndexFunc(s.Lanes, func(l *lane) bool { return l.Who == who })]
+}
+
+func (l *lane) last() *bar { return &l.Bars[len(l.Bars)-1] }
+
+func (l *lane) tell(t told, at time.Duration) {
+	last := l.last()
+	if last.State == t.state && last.Alone == t.alone {
+		last.Note = t.note
+		return
+	}
+	last.close(at)
+	l.Bars = append(l.Bars, bar{span: span{From: at, Open: true}, State: t.state, Alone: t.alone, Note: t.note})
+}
+
+func (s *span) close(at time.Duration) { s.To, s.Open = at, false }
+
+// mark takes a fault.
+func (p *picture) mark(who, what string, at time.Duration) {
+	p.Marks = append(p.Marks, mark{at, who, what})
+	without := func(names []string) []string {
+		return slices.DeleteFunc(names, func(n string) bool { return n == who })
+	}
+	switch what {
+	case doCut:
+		p.Cut = append(p.Cut, who)
+	case doHeal:
+		p.Cut = without(p.Cut)
+	case doPause:
+		p.Still = append(p.Still, who)
+	case doWake:
+		p.Still = without(p.Still)
+	case doStrike, doneStrike:
+		p.Struck = what == doStrike
+	}
+}
+
+// forget drops what had ended by then. The numbers stay.
+func (p *picture) forget(before time.Duration) {
+	past := func(s span) bool { return !s.Open && s.To < before }
+	p.Marks = slices.DeleteFunc(p.Marks, func(m mark) bool { return m.At < before })
+	for _, s := range p.Sides {
+		s.Overlaps = slices.DeleteFunc(s.Overlaps, past)
+		s.Margins = slices.DeleteFunc(s.Margins, func(m margin) bool { return m.Granted < before })
+		for _, l := range s.Lanes {
+			l.Bars = slices.DeleteFunc(l.Bars, func(b bar) bool { return past(b.span) })
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"reflect"
+	"testing"
+	"time"
+)
+
+// step is something that is told at a second.
+type step struct {
+	at   int
+	who  string
+	what any // a state, or the name of a fault
+}
+
+func TestThePictureCountsHolders(t *testing.T) {
+	s := func(n int) time.Duration { return time.Duration(n) * time.Second }
+	for _, test := range []struct {
+		name     string
+		steps    []step
+		times    int
+		behind   int
+		together time.Duration
+		overlaps []span
+		margins  []margin
+	}{
+		{name: "nothing"},
+		{name: "one after the other", steps: []step{{1, "a", holds}, {5, "a", away}, {5, "b", holds}}},
+		{
+			name: "together", steps: []step{{1, "a", holds}, {5, "b", holds}, {8, "a", lost}, {9, "b", lost}},
+			times: 1, together: s(3), overlaps: []span{{From: s(5), To: s(8)}},
+		},
+		{
+			name: "still together", steps: []step{{1, "a", holds}, {5, "b", holds}},
+			times: 1, overlaps: []span{{From: s(5), Open: true}},
+		},
+		{
+			name: "three are one time", steps: []step{{1, "a", holds}, {2, "b", holds}, {3, "c", holds}, {4, "a", away}, {6, "b", away}},
+			times: 1, together: s(4), overlaps: []span{{From: s(2), To: s(6)}},
+		},
+		{
+			name: "told in time", steps: []step{{1, "a", holds}, {2, "b", waits}, {5, "a", lost}, {8, "b", holds}},
+			margins: []margin{{"a", s(5), s(8)}},
+		},
+		{
+			name: "told while another one holds", steps: []step{{1, "a", holds}, {2, "b", holds}, {3, "a", lost}, {4, "b", away}, {5, "c", holds}},
+			times: 1, together: s(1), overlaps: []span{{From: s(2), To: s(3)}},
+		},
+		{
+			name: "one that stands still does nothing", steps: []step{{1, "a", holds}, {2, "a", still}, {6, "b", holds}, {9, "a", lost}},
+		},
+		{
+			name: "one that wakes and goes on", steps: []step{{1, "a", holds}, {2, "a", still}, {6, "b", holds}, {9, "a", holds}, {10, "a", lost}},
+			times: 1, together: s(1), overlaps: []span{{From: s(9), To: s(10)}},
+		},
+		{
+			name: "to wake is no grant", steps: []step{{1, "a", holds}, {2, "a", lost}, {3, "b", still}, {4, "b", holds}},
+		},
+		{
+			name: "an ended session", steps: []step{{1, "a", holds}, {2, "a", doExpire}, {2, "b", holds}, {3, "a", lost}},
+			times: 1, behind: 1, together: s(1), overlaps: []span{{From: s(2), To: s(3)}},
+		},
+		{
+			name: "long after the end of a session", steps: []step{{1, "a", holds}, {2, "a", doExpire}, {4, "b", holds}, {5, "a", lost}},
+			times: 1, together: s(1), overlaps: []span{{From: s(4), To: s(5)}},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := newPicture([]string{"one", "other"}, []string{"a", "b", "c"})
+			for _, step := range test.steps {
+				switch what := step.what.(type) {
+				case state:
+					p.tell(told{side: "one", who: step.who, state: what}, s(step.at))
+				case string:
+					p.mark(step.who, what, s(step.at))
+				}
+			}
+			one, other := p.Sides[0], p.Sides[1]
+			if one.Times != test.times || one.Behind != test.behind || one.Together != test.together {
+				t.Errorf("two holders %d times, %d of them behind a back, for %v; want %d, %d, %v",
+					one.Times, one.Behind, one.Together, test.times, test.behind, test.together)
+			}
+			if len(one.Overlaps)+len(test.overlaps) > 0 && !reflect.DeepEqual(one.Overlaps, test.overlaps) {
+				t.Errorf("overlaps %v, want %v", one.Overlaps, test.overlaps)
+			}
+			if len(one.Margins)+len(test.margins) > 0 && !reflect.DeepEqual(one.Margins, test.margins) {
+				t.Errorf("margins %v, want %v", one.Margins, test.margins)
+			}
+			if other.Times != 0 || len(other.lane("a").Bars) != 1 {
+				t.Errorf("the other side has %d overlaps and the bars %v, want none of what one was told", other.Times, other.lane("a").Bars)
+			}
+		})
+	}
+}
+
+func TestALaneIsCutIntoBars(t *testing.T) {
+	p := newPicture([]string{"one"}, []string{"a"})
+	for i, told := range []told{
+		{state: waits, note: "2 ahead"}, {state: waits, note: "1 ahead"}, {state: holds}, {state: holds, alone: true}, {state: lost, alone: true},
+	} {
+		told.side, told.who = "one", "a"
+		p.tell(told, time.Duration(i+1))
+	}
+	want := []bar{
+		{span: span{0, 1, false}, State: away},
+		{span: span{1, 3, false}, State: waits, Note: "1 ahead"},
+		{span: span{3, 4, false}, State: holds},
+		{span: span{4, 5, false}, State: holds, Alone: true},
+		{span: span{5, 0, true}, State: lost, Alone: true},
+	}
+	if got := p.Sides[0].Lanes[0].Bars; !reflect.DeepEqual(got, want) {
+		t.Errorf("bars\n%v, want\n%v", got, want)
+	}
+	p.forget(5)
+	if got := p.Sides[0].Lanes[0].Bars; !reflect.DeepEqual(got, want[3:]) {
+		t.Errorf("bars that had not ended at 5:\n%v, want\n%v", got, want[3:])
+	}
+	p.forget(100)
+	if got := p.Sides[0].Lanes[0].Bars; !reflect.DeepEqual(got, want[4:]) {
+		t.Errorf("bars that had not ended at 100:\n%v, want the open one, %v", got, want[4:])
+	}
+}
+
+func TestThePictureKnowsWhatIsBroken(t *testing.T) {
+	p := newPicture(nil, []string{"a", "b"})
+	for _, m := range []mark{{1, "a", doCut}, {2, "b", doCut}, {3, "b", doPause}, {4, "a", doHeal}, {5, "", doStrike}} {
+		p.mark(m.Who, m.What, m.At)
+	}
+	if !reflect.DeepEqual(p.Cut, []string{"b"}) || !reflect.DeepEqual(p.Still, []string{"b"}) || !p.Struck {
+		t.Errorf("cut off %v, stand still %v, servers struck %t; want b, b and true", p.Cut, p.Still, p.Struck)
+	}
+	p.mark("b", doWake, 6)
+	p.mark("", doneStrike, 7)
+	if len(p.Still) != 0 || p.Struck || len(p.Marks) != 7 {
+		t.Errorf("stand still %v, servers struck %t, %d marks; want none, false, 7", p.Still, p.Struck, len(p.Marks))
+	}
+	if p.forget(5); len(p.Marks) != 3 {
+		t.Errorf("marks since 5: %v, want 3", p.Marks)
+	}
+}
+
+func TestThePlaceInTheQueueIsThatOfTheNumber(t *testing.T) {
+	for _, test := range []struct {
+		names  []string
+		prefix string
+		want   int
+	}{
+		{nil, "a-", -1},
+		{[]string{"b-0000000001"}, "a-", -1},
+		{[]string{"b-0000000002", "a-0000000001"}, "a-", 0},
+		{[]string{"z-0000000003", "a-0000000010", "b-0000000009"}, "a-", 2},
+		{[]string{"odd", "a-0000000010"}, "a-", 0},
+	} {
+		if got := place(test.names, test.prefix); got != test.want {
+			t.Errorf("the place of %s in %v is %d, want %d", test.prefix, test.names, got, test.want)
+		}
+	}
+}

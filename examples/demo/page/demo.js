@@ -1,0 +1,289 @@
+// The page draws what the program tells. Every text goes in as text.
+"use strict";
+
+const sides = { naive: "Naive lock: believes the last answer", zkgrant: "zkgrant: told before the next grant" };
+const labels = { holds: "holds", waits: "waits", lost: "told: lost", still: "stands still", away: "" };
+const faults = { cut: "cut off", heal: "healed", pause: "stands still", wake: "goes on", expire: "loses its sessions", "hand-on": "gives back", struck: "servers are back" };
+const lane = 34, head = 44, title = 26, strip = 26, gap = 16, foot = 22;
+const byId = (id) => document.getElementById(id);
+const quiet = matchMedia("(prefers-reduced-motion: reduce)");
+
+let about = null, picture = null, offset = 0, moving = [];
+
+// Time is in seconds since the program's start.
+const now = () => (performance.now() + offset) / 1000;
+const seconds = (ns) => ns / 1e9;
+const duration = (s) => (s > 0 && s < 0.1 ? `${Math.ceil(s * 1000)} ms` : `${s.toFixed(1)} s`);
+
+function make(name, attributes, text) {
+  const e = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) e.setAttribute(key, value);
+  if (text !== undefined) e.textContent = text;
+  return e;
+}
+
+// layout says where things are.
+function layout() {
+  const width = Math.max(300, byId("lanes").clientWidth);
+  const left = width < 560 ? 54 : 84;
+  const span = width < 560 ? 18 : 30; // seconds
+  const rows = picture.Sides[0].Lanes.length;
+  const panel = title + rows * lane + strip;
+  return { width, left, plot: width - left - 4, scale: (width - left - 4) / span, span, rows, panel,
+    height: head + 2 * panel + gap + foot, top: (side) => head + side * (panel + gap) };
+}
+
+function patterns() {
+  const defs = make("defs", {});
+  const stripes = (id) => {
+    const p = make("pattern", { id, width: 9, height: 9, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" });
+    p.append(make("rect", { width: 9, height: 9, class: "ground" }), make("line", { x1: 2.5, y1: 0, x2: 2.5, y2: 9, "stroke-width": 5, class: id }));
+    return p;
+  };
+  const posts = make("pattern", { id: "posts", width: 6, height: 6, patternUnits: "userSpaceOnUse" });
+  posts.append(make("rect", { width: 6, height: 6, class: "ground" }), make("line", { x1: 2, y1: 0, x2: 2, y2: 6, "stroke-width": 2, class: "post" }));
+  defs.append(stripes("stripes"), stripes("redstripes"), posts);
+  return defs;
+}
+
+// draw builds the picture anew. What moves with the time is put into moving, for frame.
+function draw() {
+  if (!picture) return;
+  const l = layout(), svg = byId("lanes");
+  moving = [];
+  svg.setAttribute("height", l.height);
+  svg.setAttribute("viewBox", `0 0 ${l.width} ${l.height}`);
+  const defs = patterns(), clip = make("clipPath", { id: "window" });
+  clip.append(make("rect", { x: l.left, y: 0, width: l.plot, height: l.height }));
+  defs.append(clip);
+  const outer = make("g", { "clip-path": "url(#window)" }), inner = make("g", {}), still = make("g", {});
+  const on = { still }; // the layers: what does not move, and what does, from the back to the front
+  for (const name of ["back", "bars", "red", "text"]) on[name] = inner.appendChild(make("g", {}));
+  outer.append(inner);
+  svg.replaceChildren(defs, still, outer);
+  picture.Sides.forEach((side, i) => drawSide(side, l.top(i), l, on));
+  drawMarks(l, on);
+  moving.push((t) => inner.setAttribute("transform", `translate(${l.left + l.plot - t * l.scale} 0)`));
+  drawTicks(l, inner);
+  frame();
+}
+
+function drawSide(side, top, l, on) {
+  on.still.append(make("text", { x: 0, y: top + 17, class: "title" }, sides[side.Key]));
+  let taken = -Infinity; // where the labels of the strip end
+  const beside = (x, y, kind, said) => { // a label to the left of x, if there is room
+    if (x - said.length * 7 < taken) return null;
+    taken = x;
+    return on.text.appendChild(make("text", { x: x - 7, y, class: kind, "text-anchor": "end" }, said));
+  };
+  const lanes = top + title, bottom = lanes + l.rows * lane;
+  side.Lanes.forEach((row, i) => {
+    const middle = lanes + i * lane + lane / 2;
+    on.still.append(make("text", { x: 0, y: middle + 4, class: "name" }, row.Who));
+    on.still.append(make("line", { x1: l.left, x2: l.left + l.plot, y1: middle, y2: middle, class: "lane" }));
+    row.Bars.forEach((bar, n) => drawBar(bar, row.Bars[n - 1], middle, l, on));
+    for (const o of side.Overlaps) {
+      for (const bar of row.Bars.filter((b) => b.State === "holds")) drawRed(o, bar, middle, l, on);
+    }
+  });
+  for (const o of side.Overlaps) {
+    stretch(o, l, on.back.appendChild(make("rect", { y: lanes, height: l.rows * lane, class: "two" })));
+    stretch(o, l, on.red.appendChild(make("rect", { y: bottom, height: 20, class: "twostrip" })));
+    const inside = caption(o, l, on, bottom + 14.5, "twotext", 140), said = (t) => `two holders for ${duration(end(o, t) - seconds(o.From))}`;
+    const outside = beside(seconds(o.From) * l.scale, bottom + 14.5, "twobeside", said(now()));
+    taken = end(o, now()) * l.scale;
+    moving.push((t) => {
+      inside.textContent = said(t);
+      if (!outside) return;
+      outside.textContent = said(t);
+      outside.setAttribute("visibility", (end(o, t) - seconds(o.From)) * l.scale > 140 ? "hidden" : "visible");
+    });
+  }
+  for (const m of side.Margins) {
+    const from = seconds(m.Lost) * l.scale, to = seconds(m.Granted) * l.scale, y = bottom + 2;
+    on.back.append(make("path", { d: `M${from} ${y} v9 H${to} v-9`, class: "margin" }));
+    const said = `told ${duration(seconds(m.Granted) - seconds(m.Lost))} before the next grant`;
+    beside(from, bottom + 14.5, "margintext", said);
+  }
+}
+
+function drawBar(bar, before, middle, l, on) {
+  if (bar.State === "away") return;
+  const high = bar.State === "waits" ? 12 : 22, kind = bar.State + (bar.Alone ? " alone" : "");
+  if (bar.State === "lost") {
+    const line = on.bars.appendChild(make("line", { y1: middle, y2: middle, class: "lostline" }));
+    moving.push((t) => { line.setAttribute("x1", seconds(bar.From) * l.scale); line.setAttribute("x2", end(bar, t) * l.scale); });
+    if (before && before.State === "lost") return;
+    const x = seconds(bar.From) * l.scale;
+    on.text.append(make("path", { d: `M${x - 5} ${middle - 5} l10 10 m0 -10 l-10 10`, class: "cross" }));
+    on.text.append(make("text", { x: x + 10, y: middle - 9, class: "lost" }, "told: lost"));
+    return;
+  }
+  const rect = make("rect", { y: middle - high / 2, height: high, rx: 3, class: "bar " + kind });
+  rect.append(make("title", {}, bar.Note));
+  stretch(bar, l, on.bars.appendChild(rect));
+  const said = labels[bar.State] + (bar.Alone && bar.State === "holds" ? ", no connection" : "");
+  caption(bar, l, on, middle + (bar.State === "waits" ? 4 : 4.5), kind, bar.State === "waits" ? 46 : said.length * 7.2 + 10).textContent = said;
+}
+
+// drawRed marks the part of a holder's bar in which there was another holder.
+function drawRed(overlap, bar, middle, l, on) {
+  const both = { From: Math.max(overlap.From, bar.From), Open: overlap.Open && bar.Open };
+  both.To = Math.min(overlap.Open ? Infinity : overlap.To, bar.Open ? Infinity : bar.To);
+  if (!both.Open && both.To <= both.From) return;
+  stretch(both, l, on.red.appendChild(make("rect", { y: middle - 11, height: 22, class: bar.Alone ? "red alone" : "red" })));
+}
+
+const end = (span, t) => (span.Open ? t : seconds(span.To));
+
+// stretch keeps a rectangle as long as its span.
+function stretch(span, l, rect) {
+  rect.setAttribute("x", seconds(span.From) * l.scale);
+  const size = (t) => rect.setAttribute("width", Math.max(0, (end(span, t) - seconds(span.From)) * l.scale));
+  size(now());
+  if (span.Open) moving.push(size);
+}
+
+// caption is a text at the beginning of what is seen of a span, while that is wide enough.
+function caption(span, l, on, y, kind, room) {
+  const text = on.text.appendChild(make("text", { y, class: kind }));
+  moving.push((t) => {
+    const from = Math.max(seconds(span.From), t - l.span) * l.scale, width = end(span, t) * l.scale - from;
+    text.setAttribute("x", from + 7);
+    text.setAttribute("visibility", width > room ? "visible" : "hidden");
+  });
+  return text;
+}
+
+// drawMarks puts each label where the ones before leave room.
+function drawMarks(l, on) {
+  const rows = [-Infinity, -Infinity];
+  for (const m of picture.Marks) {
+    const said = (m.What === "strike" ? about.fault : `${m.Who} ${faults[m.What]}`.trim()) + " ▾";
+    const x = seconds(m.At) * l.scale, from = x - said.length * 7;
+    const row = Math.max(0, rows.findIndex((end) => end < from)), y = 33 - 16 * row;
+    rows[row] = x + 8;
+    on.back.append(make("line", { x1: x, x2: x, y1: y + 4, y2: l.height - foot, class: "mark" }));
+    on.text.append(make("text", { x: x + 4, y, class: "marktext", "text-anchor": "end" }, said));
+  }
+}
+
+function drawTicks(l, inner) {
+  const group = inner.appendChild(make("g", {}));
+  let drawn = -1;
+  moving.push((t) => {
+    const first = Math.floor((t - l.span) / 5);
+    if (first === drawn) return;
+    drawn = first;
+    group.replaceChildren();
+    for (let n = Math.max(0, first); n * 5 <= t + 5; n++) {
+      group.append(make("text", { x: n * 5 * l.scale, y: l.height - 5, class: "tick", "text-anchor": "middle" }, `${n * 5} s`));
+    }
+  });
+}
+
+// frame moves what moves, and counts.
+function frame() {
+  const t = now();
+  for (const move of moving) move(t);
+  for (const side of picture.Sides) {
+    const open = side.Overlaps.find((o) => o.Open);
+    const total = seconds(side.Together) + (open ? t - seconds(open.From) : 0);
+    const box = byId("score-" + side.Key);
+    box.classList.toggle("bad", side.Times > 0);
+    const text = `two holders: ${side.Times} ${side.Times === 1 ? "time" : "times"}, ${duration(total)} in all`;
+    const count = box.querySelector(".count");
+    if (count.textContent !== text) count.textContent = text;
+    box.querySelector(".behind").textContent = side.Behind === 0 ? "" :
+      `${side.Behind} of ${side.Times} after a session was ended behind its owner's back`;
+  }
+}
+
+function loop() {
+  if (picture && !document.hidden) frame();
+  if (quiet.matches) setTimeout(() => requestAnimationFrame(loop), 1000);
+  else requestAnimationFrame(loop);
+}
+
+// tell says in words what the picture shows.
+function tell() {
+  byId("status").textContent = picture.Sides.map((side) => {
+    const holders = side.Lanes.filter((row) => row.Bars.at(-1).State === "holds").map((row) => row.Who);
+    const name = side.Key === "naive" ? "Naive lock" : "zkgrant";
+    return `${name}: ${holders.length === 0 ? "no contender holds" : holders.join(" and ") + (holders.length > 1 ? " both believe to hold" : " holds")}.`;
+  }).join(" ");
+}
+
+// buttons says what the buttons do now.
+function buttons() {
+  for (const button of document.querySelectorAll("button[data-who]")) {
+    const who = button.dataset.who, kind = button.dataset.kind;
+    const on = kind === "cut" ? picture.Cut.includes(who) : kind === "pause" ? picture.Still.includes(who) : false;
+    button.classList.toggle("on", on);
+    const [what, label, spoken] = words[kind][on ? 1 : 0];
+    button.dataset.what = what;
+    button.textContent = label;
+    button.setAttribute("aria-label", spoken.replace("*", who));
+  }
+  document.querySelector("[data-what=strike]").disabled = picture.Struck;
+  document.querySelector("[data-what=heal-all]").disabled = picture.Cut.length === 0;
+}
+
+const words = {
+  cut: [["cut", "Cut off", "Cut * off"], ["heal", "Heal", "Heal *"]],
+  pause: [["pause", "Stand still", "Have * stand still"], ["wake", "Go on", "Have * go on"]],
+  expire: [["expire", "End session", "End the sessions of *"]],
+  "hand-on": [["hand-on", "Give back", "Have * give the lock back"]],
+};
+
+async function press(event) {
+  const button = event.target.closest("button[data-what]");
+  if (!button) return;
+  const query = new URLSearchParams({ what: button.dataset.what, who: button.dataset.who ?? "" });
+  let trouble = "";
+  try {
+    const answer = await fetch("do?" + query, { method: "POST" });
+    if (!answer.ok) trouble = await answer.text();
+  } catch (e) {
+    trouble = "The program does not answer.";
+  }
+  byId("trouble").textContent = trouble;
+}
+
+async function start() {
+  about = await (await fetch("about")).json();
+  byId("where").textContent = `On ${about.where}, with a session timeout of ${about.timeout / 1e9} s.`;
+  byId("cannot").textContent = about.cannot;
+  const strike = document.querySelector("[data-what=strike]");
+  strike.textContent = about.fault;
+  strike.hidden = about.fault === "";
+  for (const who of about.names) {
+    const box = document.createElement("div");
+    box.className = "actor";
+    const name = document.createElement("b");
+    name.textContent = who;
+    box.append(name);
+    for (const kind of Object.keys(words)) {
+      const button = document.createElement("button");
+      button.type = "button";
+      Object.assign(button.dataset, { who, kind });
+      box.append(button);
+    }
+    byId("actors").append(box);
+  }
+  document.addEventListener("click", press);
+  const stream = new EventSource("events");
+  stream.onmessage = (event) => {
+    picture = JSON.parse(event.data);
+    offset = picture.Now / 1e6 - performance.now();
+    buttons();
+    tell();
+    draw();
+  };
+  stream.onerror = () => { byId("trouble").textContent = "The program does not answer."; };
+  stream.onopen = () => { byId("trouble").textContent = ""; };
+  addEventListener("resize", draw);
+  loop();
+}
+
+start();

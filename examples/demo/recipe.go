@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// recipe is the stock lock: one ephemeral sequential node for each contender, the lowest number holds, and everyone else watches
+// the node before its own. Nothing in it looks at the clock.
+type recipe struct {
+	conn   *zk.Conn
+	path   string
+	prefix string // of its node's name, unique
+}
+
+func newRecipe(conn *zk.Conn, path, name string) *recipe {
+	return &recipe{conn: conn, path: path, prefix: name + "-" + rand.Text() + "-"}
+}
+
+// acquire returns nil when the node is the first one. It says how many are before it whenever it looks.
+func (r *recipe) acquire(ctx context.Context, say func(ahead int)) error {
+	return r.persist(ctx, func() (bool, error) {
+		names, _, err := r.conn.Children(r.path)
+		if errors.Is(err, zk.ErrNoNode) {
+			return false, makePath(r.conn, r.path)
+		}
+		if err != nil {
+			return false, err
+		}
+		at := place(names, r.prefix)
+		switch at {
+		case -1:
+			_, err := r.conn.Create(r.path+"/"+r.prefix, nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+			return false, err
+		case 0:
+			return true, nil
+		}
+		say(at)
+		there, _, gone, err := r.conn.ExistsW(r.path + "/" + names[at-1])
+		if err != nil || !there {
+			return false, err
+		}
+		select {
+		case <-gone:
+		case <-ctx.Done():
+		}
+		return false, nil
+	})
+}
+
+// release deletes the node. It returns nil when there is none.
+func (r *recipe) release(ctx context.Context) error {
+	return r.persist(ctx, func() (bool, error) {
+		names, _, err := r.conn.Children(r.path)
+		if err != nil {
+			return false, err
+		}
+		at := place(names, r.prefix)
+		if at < 0 {
+			return true, nil
+		}
+		err = r.conn.Delete(r.path+"/"+names[at], -1)
+		return err == nil, err
+	})
+}
+
+// place sorts the names by their numbers and returns where the one with the prefix is, or -1.
+func place(names []string, prefix string) int {
+	const digits = 10
+	number := func(name string) string { return name[max(0, len(name)-digits):] }
+	slices.SortFunc(names, func(a, b string) int { return strings.Compare(number(a), number(b)) })
+	return slices.IndexFunc(names, func(name string) bool { return strings.HasPrefix(name, prefix) })
+}
+
+// persist takes steps until one is the last. A step that failed for want of a connection or a session is taken again.
+func (*recipe) persist(ctx context.Context, step func() (last bool, err error)) error {
+	for ctx.Err() == nil {
+		last, err := step()
+		switch {
+		case err == nil && last:
+			return nil
+		case err == nil:
+			continue
+		case !errors.Is(err, zk.ErrConnectionClosed) && !errors.Is(err, zk.ErrNoServer) && !errors.Is(err, zk.ErrSessionExpired):
+			return err
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// makePath makes the node and its parents, where they are missing.
+func makePath(conn *zk.Conn, path string) error {
+	parts := strings.Split(path, "/")
+	for i := 2; i <= len(parts); i++ {
+		_, err := conn.Create(strings.Join(parts[:i], "/"), nil, 0, zk.WorldACL(zk.PermAll))
+		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
+			return err
+		}
+	}
+	return nil
+}

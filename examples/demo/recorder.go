@@ -1,0 +1,56 @@
+package main
+
+import (
+	"encoding/json"
+	"sync"
+	"time"
+)
+
+// remembered is how far the picture goes back.
+const remembered = 2 * time.Minute
+
+// recorder has the picture, and stamps everything with one clock. Its methods may be called from any goroutine.
+type recorder struct {
+	begin time.Time
+
+	mu      sync.Mutex
+	picture *picture
+	changed chan struct{} // closed, and replaced, with each change
+}
+
+func newRecorder(sides, names []string) *recorder {
+	return &recorder{begin: time.Now(), picture: newPicture(sides, names), changed: make(chan struct{})}
+}
+
+func (r *recorder) tell(t told) {
+	r.change(func(at time.Duration) { r.picture.tell(t, at) })
+}
+
+func (r *recorder) mark(who, what string) {
+	r.change(func(at time.Duration) { r.picture.mark(who, what, at) })
+}
+
+func (r *recorder) change(f func(at time.Duration)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := time.Since(r.begin)
+	f(at)
+	r.picture.forget(at - remembered)
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// look calls f with the picture, which f must not keep. The channel is closed with the next change.
+func (r *recorder) look(f func(*picture)) <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.picture.Now = time.Since(r.begin)
+	f(r.picture)
+	return r.changed
+}
+
+// encode returns the picture as JSON.
+func (r *recorder) encode() (text []byte, changed <-chan struct{}, err error) {
+	changed = r.look(func(p *picture) { text, err = json.Marshal(p) })
+	return text, changed, err
+}

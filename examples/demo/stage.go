@@ -1,0 +1,308 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
+)
+
+// lockPath has a folder for each of the two locks.
+const lockPath = "/zkgrant/demo"
+
+// The two locks.
+const (
+	naiveSide   = "naive"
+	zkgrantSide = "zkgrant"
+)
+
+// stage has the contenders and does things to them. Its methods may be called from any goroutine.
+type stage struct {
+	where *servers
+	log   *recorder
+	names []string
+
+	mu     sync.Mutex
+	actors map[string]*actor
+	struck bool            // the servers are
+	ctx    context.Context // of the play
+	fail   context.CancelCauseFunc
+	crew   sync.WaitGroup
+}
+
+// actor is a contender with both locks. What is done to it is done to both at once.
+type actor struct {
+	bodies []*body
+	cut    bool
+	wake   chan struct{} // not nil while it stands still
+}
+
+func newStage(where *servers, names []string) *stage {
+	s := &stage{
+		where: where, names: names, actors: map[string]*actor{},
+		log: newRecorder([]string{naiveSide, zkgrantSide}, names),
+	}
+	for _, name := range names {
+		a := &actor{}
+		for _, side := range []string{naiveSide, zkgrantSide} {
+			b := &body{
+				side: side, name: name, log: s.log, state: away,
+				pause: make(chan (<-chan struct{})), handOn: make(chan struct{}),
+			}
+			b.network = faultnet.New(b.shake.overhear(where.zk.NewGate().DialContext), nil)
+			a.bodies = append(a.bodies, b)
+		}
+		s.actors[name] = a
+	}
+	return s
+}
+
+// play has the contenders contend until ctx ends, which is no error, or one of them cannot go on.
+func (s *stage) play(ctx context.Context) error {
+	began := ctx
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	s.mu.Lock()
+	s.ctx, s.fail = ctx, fail
+	s.mu.Unlock()
+	contend := map[string]func(context.Context, *servers, *body) error{naiveSide: contendNaively, zkgrantSide: contendWithGrants}
+	for _, name := range s.names {
+		for _, b := range s.actors[name].bodies {
+			s.crew.Go(func() {
+				if err := contend[b.side](ctx, s.where, b); err != nil {
+					fail(fmt.Errorf("%s of %s: %w", b.side, b.name, err))
+				}
+			})
+		}
+		s.await(ctx, name) // so that both queues have one order
+	}
+	<-ctx.Done()
+	s.each(func(b *body) { b.network.Heal() }) // for their farewells
+	s.crew.Wait()
+	s.each(func(b *body) { b.network.Close() })
+	if began.Err() != nil {
+		return nil
+	}
+	return context.Cause(ctx)
+}
+
+func (s *stage) each(f func(*body)) {
+	for _, a := range s.actors {
+		for _, b := range a.bodies {
+			f(b)
+		}
+	}
+}
+
+// await waits until a contender is in both queues.
+func (s *stage) await(ctx context.Context, name string) {
+	for ctx.Err() == nil {
+		there := true
+		changed := s.log.look(func(p *picture) {
+			for _, side := range p.Sides {
+				there = there && side.lane(name).last().State != away
+			}
+		})
+		if there {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// errRefused is a fault that cannot be done now.
+var errRefused = errors.New("not now")
+
+// The faults.
+const (
+	doCut       = "cut"
+	doCutHolder = "cut-holder"
+	doHeal      = "heal"
+	doHealAll   = "heal-all"
+	doPause     = "pause"
+	doWake      = "wake"
+	doExpire    = "expire"
+	doHandOn    = "hand-on"
+	doStrike    = "strike"
+	doneStrike  = "struck" // is no fault, but the end of one
+)
+
+// do does it to a contender, or to the servers. It returns errRefused, with a reason, or what went wrong.
+func (s *stage) do(what, who string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx == nil || s.ctx.Err() != nil {
+		return fmt.Errorf("%w: the contenders are not there", errRefused)
+	}
+	switch what {
+	case doStrike:
+		return s.strike()
+	case doCutHolder:
+		return s.cutHolder()
+	case doHealAll:
+		for _, name := range s.names {
+			s.heal(name)
+		}
+		return nil
+	}
+	a := s.actors[who]
+	if a == nil {
+		return fmt.Errorf("%w: there is no contender %q", errRefused, who)
+	}
+	switch what {
+	case doCut:
+		s.cut(who)
+	case doHeal:
+		s.heal(who)
+	case doPause:
+		s.pause(who)
+	case doWake:
+		s.wake(who)
+	case doExpire:
+		return s.expire(who)
+	case doHandOn:
+		return s.handOn(who)
+	default:
+		return fmt.Errorf("%w: there is no %q", errRefused, what)
+	}
+	return nil
+}
+
+// cut keeps everything that the contender sends and is sent, and tells nobody.
+func (s *stage) cut(who string) {
+	a := s.actors[who]
+	if a.cut {
+		return
+	}
+	a.cut = true
+	s.log.mark(who, doCut)
+	a.connect()
+}
+
+// cutHolder cuts off whoever believes to hold one of the locks.
+func (s *stage) cutHolder() error {
+	var holders []string
+	s.log.look(func(p *picture) {
+		for _, side := range p.Sides {
+			holders = append(holders, side.holders()...)
+		}
+	})
+	holders = slices.DeleteFunc(holders, func(name string) bool { return s.actors[name].cut })
+	if len(holders) == 0 {
+		return fmt.Errorf("%w: no contender with a network holds a lock", errRefused)
+	}
+	for _, name := range holders {
+		s.cut(name)
+	}
+	return nil
+}
+
+// heal delivers what was kept.
+func (s *stage) heal(who string) {
+	a := s.actors[who]
+	if !a.cut {
+		return
+	}
+	a.cut = false
+	s.log.mark(who, doHeal)
+	a.connect()
+}
+
+// pause has the contender do nothing, and its network with it.
+func (s *stage) pause(who string) {
+	a := s.actors[who]
+	if a.wake != nil {
+		return
+	}
+	a.wake = make(chan struct{})
+	s.log.mark(who, doPause)
+	a.connect()
+	for _, b := range a.bodies {
+		select {
+		case b.pause <- a.wake:
+		case <-s.ctx.Done():
+		}
+	}
+}
+
+func (s *stage) wake(who string) {
+	a := s.actors[who]
+	if a.wake == nil {
+		return
+	}
+	s.log.mark(who, doWake)
+	close(a.wake)
+	a.wake = nil
+	a.connect()
+}
+
+// connect has the networks be as they are to be.
+func (a *actor) connect() {
+	for _, b := range a.bodies {
+		if a.connected() {
+			b.network.Heal()
+		} else {
+			b.network.Partition()
+		}
+	}
+}
+
+func (a *actor) connected() bool { return !a.cut && a.wake == nil }
+
+// expire ends both sessions. Their owners hear of it as soon as they can.
+func (s *stage) expire(who string) error {
+	ctx, cancel := context.WithTimeout(s.ctx, s.where.zk.Timeout)
+	defer cancel()
+	a := s.actors[who]
+	s.log.mark(who, doExpire)
+	for _, b := range a.bodies {
+		if err := b.shake.end(ctx, s.where); err != nil {
+			return err
+		}
+		if a.connected() {
+			b.network.Cut() // as a server does that has expired a session
+		}
+	}
+	return nil
+}
+
+// handOn has the contender give back what it holds.
+func (s *stage) handOn(who string) error {
+	a := s.actors[who]
+	if a.wake != nil {
+		return fmt.Errorf("%w: %s stands still", errRefused, who)
+	}
+	s.log.mark(who, doHandOn)
+	for _, b := range a.bodies {
+		select {
+		case b.handOn <- struct{}{}:
+		case <-s.ctx.Done():
+		}
+	}
+	return nil
+}
+
+// strike does to the servers what can be done to them.
+func (s *stage) strike() error {
+	if s.where.strike == nil || s.struck {
+		return fmt.Errorf("%w: the servers cannot be struck", errRefused)
+	}
+	s.struck = true
+	s.log.mark("", doStrike)
+	s.crew.Go(func() {
+		if err := s.where.strike(s.ctx); err != nil && s.ctx.Err() == nil {
+			s.fail(fmt.Errorf("striking the servers: %w", err))
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.struck = false
+		s.log.mark("", doneStrike)
+	})
+	return nil
+}

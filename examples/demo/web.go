@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"time"
+)
+
+//go:embed page
+var files embed.FS
+
+// serve serves the page until Close.
+func serve(listener net.Listener, s *stage, fail context.CancelCauseFunc) *http.Server {
+	server := &http.Server{Handler: handler(s), ReadHeaderTimeout: 5 * time.Second}
+	go func() {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			fail(err)
+		}
+	}()
+	return server
+}
+
+// handler is the page. Another site's page cannot press its buttons.
+func handler(s *stage) http.Handler {
+	page, err := fs.Sub(files, "page")
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /", http.FileServerFS(page))
+	mux.HandleFunc("GET /events", s.stream)
+	mux.HandleFunc("GET /about", s.about)
+	mux.HandleFunc("POST /do", s.press)
+	secured := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "+
+			"img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+		rw.Header().Set("X-Content-Type-Options", "nosniff")
+		rw.Header().Set("Cache-Control", "no-store")
+		mux.ServeHTTP(rw, r)
+	})
+	return http.NewCrossOriginProtection().Handler(secured)
+}
+
+// about tells what does not change.
+func (s *stage) about(rw http.ResponseWriter, _ *http.Request) {
+	rw.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(rw).Encode(map[string]any{ // an error is the reader's
+		"names": s.names, "where": s.where.String(), "timeout": s.where.zk.Timeout,
+		"fault": s.where.Fault, "cannot": s.where.Cannot,
+	})
+}
+
+// press presses a button.
+func (s *stage) press(rw http.ResponseWriter, r *http.Request) {
+	err := s.do( //nolint:contextcheck // what was begun is not undone when the page is gone
+		r.URL.Query().Get("what"), r.URL.Query().Get("who"))
+	switch {
+	case err == nil:
+		rw.WriteHeader(http.StatusNoContent)
+	case errors.Is(err, errRefused):
+		http.Error(rw, err.Error(), http.StatusConflict)
+	default:
+		http.Error(rw, err.Error(), http.StatusInternalServerError)
+	}
+}
+
+// stream sends the picture whenever it has changed.
+func (s *stage) stream(rw http.ResponseWriter, r *http.Request) {
+	rw.Header().Set("Content-Type", "text/event-stream")
+	out := http.NewResponseController(rw)
+	for {
+		text, changed, err := s.log.encode()
+		if err != nil {
+			return
+		}
+		if _, err := fmt.Fprintf(rw, "data: %s\n\n", text); err != nil {
+			return
+		}
+		if err := out.Flush(); err != nil {
+			return
+		}
+		select {
+		case <-changed:
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
