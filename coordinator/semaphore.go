@@ -140,7 +140,7 @@ func (l *Lock) checkPermits(cfg acquireConfig, each int) error {
 	case s.Permits > s.Size && !s.Adopt:
 		return fmt.Errorf("%w: %d of %s, which has %d", errInvalidPermits, s.Permits, l.path, s.Size)
 	}
-	const names = 128 // of a lease, with what a request has around it
+	const names = 128 // of a permit, with what a request has around it
 	if int64(s.Permits)*int64(each+names)+overhead > session.MaxRequest {
 		return fmt.Errorf("%w: %d permits of %s in one request", ErrTooLarge, s.Permits, l.path)
 	}

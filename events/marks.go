@@ -25,7 +25,7 @@ var ownGUID = regexp.MustCompile(`^(?:` +
 	`[0-9a-f]{12}8([0-9a-f])[0-9a-f]{2}[89ab][0-9a-f]{15}__)`)
 
 // MarksOf returns the marks of a node, and reports whether this library made it. It takes names of contenders and of
-// a semaphore's leases, and their paths.
+// a semaphore's permits, and their paths.
 func MarksOf(node string) (marks Marks, ours bool) {
 	found := ownGUID.FindStringSubmatch(node[strings.LastIndexByte(node, '/')+1:])
 	if found == nil {

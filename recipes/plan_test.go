@@ -11,7 +11,7 @@ import (
 
 func (o Operation) text() string {
 	do := [...]string{"nothing", "create", "delete", "set", "check"}[o.Do]
-	on := [...]string{"", " own", " directory", " writer", " leaver", " record", " size", " leases", " lease directory"}[o.On]
+	on := [...]string{"", " own", " directory", " writer", " leaver", " record", " size", " permits", " permit directory"}[o.On]
 	return do + on + [...]string{"", " marker", " floor"}[o.With]
 }
 
@@ -33,7 +33,7 @@ func TestWhatARequestMeans(t *testing.T) {
 	full := known
 	full.Dir.contended = true
 	rich := known
-	rich.Leases = ourDir
+	rich.Permits = ourDir
 	for _, c := range []struct {
 		e    Errand
 		v    View
@@ -62,9 +62,9 @@ func TestWhatARequestMeans(t *testing.T) {
 		{Errand{Op: OpClaim, Record: RecordMade}, known, "check own, create record"},
 		{Errand{Op: OpClaim, Record: RecordRead}, known, "check own, check record"},
 		{Errand{Op: OpDelete, Form: FormNode, Doubts: true}, known, "check directory"},
-		{Errand{Op: OpEnter}, known, "check size, delete own, create leases"},
-		{Errand{Op: OpEnter, Floor: true}, rich, "check size, delete own, create leases, set lease directory marker, set directory floor"},
-		{Errand{Op: OpEnter, Floor: true}, View{Dir: ourDir, Leases: ourDir, Token: 40}, "check size, delete own, create leases"},
+		{Errand{Op: OpEnter}, known, "check size, delete own, create permits"},
+		{Errand{Op: OpEnter, Floor: true}, rich, "check size, delete own, create permits, set permit directory marker, set directory floor"},
+		{Errand{Op: OpEnter, Floor: true}, View{Dir: ourDir, Permits: ourDir, Token: 40}, "check size, delete own, create permits"},
 		{Errand{Op: OpCreate, Form: FormSeveral}, View{All: true}, "create own, set directory marker"},
 		{Errand{Op: OpCreate, Form: FormSeveral}, known, "create own"},
 		{Errand{Op: OpDelete, Form: FormSeveral}, known, "delete own"},
@@ -89,9 +89,9 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 	claim, makes, reads := Errand{Op: OpClaim, Epoch: 1}, Errand{Op: OpClaim, Epoch: 1, Record: RecordMade}, Errand{Op: OpClaim, Epoch: 1, Record: RecordRead}
 	place, one, turns := Errand{Op: OpCreate, Epoch: 1, Form: FormPlace}, Errand{Op: OpCreate, Epoch: 1, Form: FormNode}, Errand{Op: OpCreate, Epoch: 1, Turns: true}
 	enter, several, gives := Errand{Op: OpEnter, Epoch: 1, Floor: true}, Errand{Op: OpCreate, Epoch: 1, Form: FormSeveral}, Errand{Op: OpDelete, Epoch: 1, Form: FormSeveral}
-	size, leases, counted := Operation{Do: DoCheck, On: OnSize}, Operation{Do: DoCreate, On: OnLeases}, Operation{DoSet, OnLeaseDirectory, WithMarker}
+	size, permits, counted := Operation{Do: DoCheck, On: OnSize}, Operation{Do: DoCreate, On: OnPermits}, Operation{DoSet, OnPermitDirectory, WithMarker}
 	rich, made, stale := known, []string{"leases/a"}, tell(Refused{Epoch: 1, Op: OpEnter, Stale: true})
-	rich.Leases, rich.All = ourDir, true
+	rich.Permits, rich.All = ourDir, true
 	alone, beside, other := DirectoryStat{7, 40, 1}, DirectoryStat{7, 40, 2}, DirectoryStat{8, 40, 1}
 	refused := Refused{Epoch: 1, Op: OpCreate}
 	for _, c := range []struct {
@@ -140,18 +140,18 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 		{reads, Answer{Result: ResultDone}, reads.next(ThenReadRecord)},
 		{reads, Answer{Result: ResultNoNode, At: looked}, tell(Claimed{Epoch: 1, Recorded: true})},
 		{reads, Answer{Result: ResultNoNode, At: check}, reads.refused(true)},
-		{enter, Answer{Result: ResultDone, Leases: made, Stat: beside}, tell(Entered{Epoch: 1, Leases: made, Taken: 2})},
-		{enter, Answer{Result: ResultDone, Leases: made, Stat: other}, Meaning{Then: ThenCount, In: Entered{Epoch: 1, Leases: made}}},
+		{enter, Answer{Result: ResultDone, Permits: made, Stat: beside}, tell(Entered{Epoch: 1, Permits: made, Taken: 2})},
+		{enter, Answer{Result: ResultDone, Permits: made, Stat: other}, Meaning{Then: ThenCount, In: Entered{Epoch: 1, Permits: made}}},
 		{enter, Answer{Result: ResultDone}, enter.unknown()},
 		{enter, Answer{Result: ResultBadVersion, At: size}, stale},
 		{enter, Answer{Result: ResultNoNode, At: size}, stale},
 		{enter, Answer{Result: ResultRefused, At: size}, enter.refused(false)},
 		{enter, Answer{Result: ResultNoNode, At: del}, enter.refused(true)},
-		{enter, Answer{Result: ResultNoNode, At: leases}, enter.next(ThenMakeParents).noting(NoteGone)},
+		{enter, Answer{Result: ResultNoNode, At: permits}, enter.next(ThenMakeParents).noting(NoteGone)},
 		{enter, Answer{Result: ResultNoNode, At: counted}, enter.next(ThenMakeParents).noting(NoteGone)},
 		{enter, Answer{Result: ResultRefused, At: counted}, enter.next(ThenAgain).noting(NoteShut)},
 		{enter, Answer{Result: ResultRefused, At: floor}, enter.next(ThenAgain).noting(NoteShut)},
-		{enter, Answer{Result: ResultRefused, At: leases}, enter.refused(false)},
+		{enter, Answer{Result: ResultRefused, At: permits}, enter.refused(false)},
 		{several, Answer{Result: ResultDone, Nodes: two, Known: zxids, Stats: []DirectoryStat{alone, {8, 40, 1}}}, tell(Enqueued{Epoch: 1, Nodes: two, Alone: true, Token: 40})},
 		{several, Answer{Result: ResultDone, Nodes: two, Known: zxids, Stats: []DirectoryStat{alone, {8, 40, 2}}}, tell(Enqueued{Epoch: 1, Nodes: two})},
 		{several, Answer{Result: ResultDone, Nodes: two, Known: zxids, Stats: []DirectoryStat{other, {8, 40, 1}}}, tell(Enqueued{Epoch: 1, Nodes: two})},

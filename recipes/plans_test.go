@@ -20,7 +20,7 @@ func (e *environment) errand(w *world, cl *client, r *request) Errand {
 			x.Form = FormNode
 		}
 	case OpDelete:
-		if x.Floor, x.Clean = r.flags&reqFloor != 0, r.mask&maskClean != 0; w.forms[r.arg&7].lease() {
+		if x.Floor, x.Clean = r.flags&reqFloor != 0, r.mask&maskClean != 0; w.forms[r.arg&7].permit() {
 			x.Form = FormSeveral
 		}
 		if e.shell == shellKeepsWord {
@@ -74,8 +74,8 @@ func (e *environment) carryOut(w *world, c int, r *request, zombie, closed bool)
 		case ThenTell, ThenCount:
 			keepIn(r, m.In)
 			return true
-		case ThenApart: // of leases
-			if rest := w.past[0] & (1<<(r.arg&7) | w.ownLeases(c)); rest != 0 {
+		case ThenApart: // of permits
+			if rest := w.past[0] & (1<<(r.arg&7) | w.ownPermits(c)); rest != 0 {
 				w.without(rest)
 			}
 			return true
@@ -186,7 +186,7 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 			if missing(w.sizes[0] == 0); w.sizes[0].version() != r.mask>>4 {
 				why = ResultBadVersion
 			}
-		case Operation{Do: DoCreate, On: OnLeases}:
+		case Operation{Do: DoCreate, On: OnPermits}:
 			enters = true
 		case Operation{Do: DoDelete, On: OnOwn}:
 			missing(alive&(1<<own) == 0)
@@ -234,20 +234,20 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 		if cl.role&roleTakes != 0 {
 			f = twinOf(r.mask - 1)
 		}
-		if alive&^w.forms.leases() == 0 && cl.role&roleTakes == 0 {
+		if alive&^w.forms.permits() == 0 && cl.role&roleTakes == 0 {
 			r.flags |= reqFirst
 		}
 		r.own = 1 + w.add(node{owner: uint8(c) + 1, epoch: cl.epoch, attempt: r.arg}, f, alive, dir)
 		a.Node = events.Name{Text: "made"} // what it is called the delivery knows
 	case enters:
 		e.enters(w, c, r, alive, dir)
-		a.Leases = []string{"made"}
+		a.Permits = []string{"made"}
 	case changes:
 		w.commit(alive, dir)
 	}
 	w.records[0] = record
 	if sets {
-		children := bits.OnesCount8(w.past[0] &^ w.forms.leases())
+		children := bits.OnesCount8(w.past[0] &^ w.forms.permits())
 		a.Stat = DirectoryStat{Czxid: int64(dir.identity()), Mzxid: tokenBase + int64(w.next), Children: int32(children)}
 	}
 	return w.heads(r, a)

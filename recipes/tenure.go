@@ -69,7 +69,7 @@ func Proves(in Input, first bool) (node string, bare, proves bool) {
 			return in.Nodes[0].Text, true, true
 		}
 	case Entered:
-		return in.Leases[0], true, true
+		return in.Permits[0], true, true
 	case Advanced:
 		return "", false, in.Floor && first
 	case Claimed:

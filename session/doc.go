@@ -62,7 +62,7 @@
 //   - Words: config, errors, clock, guid, wish, timeoutline, directory; and the packages under internal.
 //   - State: session, client, seat, names, asked, listings, claimants, pending, and queue, which takes messages and makes requests.
 //   - Calls, which block, in goroutines of their own: calls, revoke, and errand, which carries out the plans of package recipes; with them
-//     requests, handoff, downgrade, crash, renewal, semaphore, leases, size, members, multi, single, and layout for what kinds of locks share.
+//     requests, handoff, downgrade, crash, renewal, semaphore, permits, size, members, multi, single, and layout for what kinds of locks share.
 //   - The drain's decisions: holders, share, singlenews, rearming, settle, listed, admit, turnover, jointclaim, unsent, upkeep, news. A request
 //     comes in by admit, and its answer goes out by settle.
 //   - What a machine asks of a seat: port.

@@ -22,10 +22,10 @@ type errand struct {
 
 	// Paths. What a path of a node to be created begins with counts as its path.
 	own    string   // of the own node
-	nodes  []string // of all own nodes, if there may be several, or of the leases that were made
+	nodes  []string // of all own nodes, if there may be several, or of the permits that were made
 	writer string   // of the node of the writer whose place is taken
 	leaver string   // of the node that a turnover deletes
-	lease  string   // of each lease to be made
+	permit string   // of each permit to be taken
 
 	name             string // of an enter: what the machine calls the own node
 	permits, version int32  // of an enter
@@ -95,7 +95,7 @@ func (x *errand) view(c *client) recipes.View {
 		v.Token = t.token(x.own)
 	}
 	if x.Op == recipes.OpEnter {
-		v.Leases = c.dirs.book(t.permits.leases)
+		v.Permits = c.dirs.book(t.permits.dir)
 	}
 	return v
 }
@@ -137,7 +137,7 @@ func (c *client) tell(x *errand, in recipes.Input, a recipes.Answer, err error) 
 		t.nameMembers(c, x.multi, x.Epoch, x.nodes, in.Token)
 	case recipes.Entered:
 		c.dirs.removed(t.dir, x.name, x.Floor)
-		t.nameLeases(c, x.Epoch, x.nodes)
+		t.namePermits(c, x.Epoch, x.nodes)
 	case recipes.Claimed:
 		if in.Recorded {
 			t.abandoned.Store(in.Abandoned)
@@ -150,12 +150,12 @@ func (c *client) tell(x *errand, in recipes.Input, a recipes.Answer, err error) 
 	return in, nil
 }
 
-// count tells the machine how many leases there are.
+// count tells the machine how many permits are taken.
 func (c *client) count(x *errand, in recipes.Input) (recipes.Input, error) {
 	entered, ok := in.(recipes.Entered)
 	taken, err := c.taken(x.seat, false)
 	if err != nil || !ok {
-		return recipes.Unknown{Epoch: x.Epoch, Op: x.Op}, err // a look-up finds the leases, and counts
+		return recipes.Unknown{Epoch: x.Epoch, Op: x.Op}, err // a look-up finds the permits, and counts
 	}
 	entered.Taken = taken
 	return entered, nil
@@ -268,7 +268,7 @@ func (c *client) understand(x *errand, p recipes.Plan, a *recipes.Answer, res []
 			stat = recipes.DirectoryStat{Czxid: r.Stat.Czxid, Mzxid: r.Stat.Mzxid, Children: r.Stat.NumChildren}
 		}
 		switch {
-		case o.Do == recipes.DoCreate && (o.On == recipes.OnLeases || x.multi != nil):
+		case o.Do == recipes.DoCreate && (o.On == recipes.OnPermits || x.multi != nil):
 			made = append(made, r.String)
 		case o.Do == recipes.DoCreate && o.On == recipes.OnOwn:
 			x.made = r.String
@@ -288,8 +288,8 @@ func (c *client) understand(x *errand, p recipes.Plan, a *recipes.Answer, res []
 		a.Nodes, err = namesIn(made)
 	case made != nil:
 		x.nodes = made
-		for _, lease := range made {
-			a.Leases = append(a.Leases, x.seat.permits.nameOf(lease))
+		for _, permit := range made {
+			a.Permits = append(a.Permits, x.seat.permits.nameOf(permit))
 		}
 	case x.Form == recipes.FormNode:
 		a.Node = x.seat.single.as()
@@ -323,7 +323,7 @@ func namesIn(made []string) (names []events.Name, _ error) {
 // times returns how many requests an operation stands for.
 func (x *errand) times(o recipes.Operation) int {
 	switch {
-	case o.On == recipes.OnLeases:
+	case o.On == recipes.OnPermits:
 		return int(x.permits)
 	case x.multi != nil, o.On == recipes.OnOwn && x.nodes != nil:
 		return len(x.nodes)
@@ -381,10 +381,10 @@ func (x *errand) path(o recipes.Operation, member int) string {
 		return x.leaver
 	case o.On == recipes.OnSize:
 		return t.permits.size
-	case o.On == recipes.OnLeases:
-		return x.lease
-	case o.On == recipes.OnLeaseDirectory:
-		return t.permits.leases
+	case o.On == recipes.OnPermits:
+		return x.permit
+	case o.On == recipes.OnPermitDirectory:
+		return t.permits.dir
 	case x.nodes != nil:
 		return x.nodes[member]
 	default:

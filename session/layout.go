@@ -40,7 +40,7 @@ func (queued) blame(_ string, err error) error { return err }
 
 func (queued) removable() bool { return true }
 
-func (queued) ownLeases() []string { return nil }
+func (queued) several() []string { return nil }
 
 func (queued) anew() {}
 

@@ -85,7 +85,7 @@ func (m *multi) blame(node string, err error) error {
 	return err
 }
 
-func (m *multi) ownLeases() []string { return m.own }
+func (m *multi) several() []string { return m.own }
 
 func (m *multi) anew() { m.own = nil } // they were the last attempt's
 

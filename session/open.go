@@ -77,7 +77,7 @@ func newSingle(node string, glance bool) *single {
 
 func newPermits(root string, opinion, wanted int32) *permits {
 	return &permits{
-		root: root, leases: path.Join(root, leaseDir), size: path.Join(root, SizeNode), opinion: opinion, wanted: wanted,
+		root: root, dir: path.Join(root, permitDir), size: path.Join(root, SizeNode), opinion: opinion, wanted: wanted,
 	}
 }
 

@@ -177,7 +177,7 @@ func (t *Seat) Survey(e recipes.Survey) {
 	t.requestFor(e.Node, e.Epoch, recipes.OpSurvey, survey)
 }
 
-// Enter trades the place in the queue for the leases.
+// Enter trades the place in the queue for the permits.
 func (t *Seat) Enter(e recipes.Enter) {
 	t.mu.Lock()
 	id := t.guid.String()

@@ -116,7 +116,7 @@ func (c *client) observe(node string, t *Seat) (*zk.Stat, error) {
 	return stat, err
 }
 
-// claim writes through the quorum on condition that the own node exists, or all the leases.
+// claim writes through the quorum on condition that the own node exists, or all the permits.
 func (c *client) claim(t *Seat, e recipes.Claim) (recipes.Input, error) {
 	nodes := t.layout.claimed(t, t.at(e.Node))
 	if nodes == nil {

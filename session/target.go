@@ -11,7 +11,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// target is a holder that is asked: a node, or all the leases of an attempt. Its goroutine and its call change it in turn.
+// target is a holder that is asked: a node, or all the permits of an attempt. Its goroutine and its call change it in turn.
 type target struct {
 	*watcher
 
@@ -109,7 +109,7 @@ func (w wish) adds(standing wish, asked bool) bool {
 	}
 }
 
-// remove takes the holder's nodes away. Of several leases all go together, or one by one if some are gone already.
+// remove takes the holder's nodes away. Of several permits all go together, or one by one if some are gone already.
 func (t *target) remove(c *client, version int32) error {
 	ops := make([]any, len(t.nodes))
 	for i, node := range t.nodes {
