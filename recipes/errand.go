@@ -51,14 +51,14 @@ func (e Errand) Means(p Plan, a Answer) Meaning {
 // made, ahead of it.
 func (e Errand) createPlan(v View) Plan {
 	create := Operation{Do: DoCreate, On: OnOwn}
-	switch e.Form {
-	case FormPlace:
+	switch e.Layout {
+	case LayoutPlace:
 		return planOf(0, Operation{Do: DoCheck, On: OnWriter}, create)
-	case FormNode:
+	case LayoutNode:
 		return e.takePlan(v, create)
-	case FormSeveral:
+	case LayoutSeveral:
 		return e.enqueuePlan(v, create)
-	case FormQueue:
+	case LayoutQueue:
 	}
 	marker := Operation{Do: DoSet, On: OnDirectory, With: WithMarker}
 	dir := v.Dir.Markable()
@@ -94,9 +94,9 @@ func (e Errand) deletePlan(v View) Plan {
 func (e Errand) created(p Plan, a Answer) Meaning {
 	created := Created{Epoch: e.Epoch, Node: a.Node}
 	switch {
-	case e.Form == FormNode:
+	case e.Layout == LayoutNode:
 		return e.took(p, a)
-	case e.Form == FormSeveral:
+	case e.Layout == LayoutSeveral:
 		return e.enqueued(a)
 	case a.Node.Text == "", p.dir != 0 && a.Stat.Czxid == 0:
 		return e.unknown() // it was made, and a look-up finds the name
@@ -111,9 +111,9 @@ func (e Errand) notCreated(p Plan, a Answer) Meaning {
 	switch {
 	case e.Turns:
 		return e.next(ThenApart) // which finds out why
-	case e.Form == FormPlace:
+	case e.Layout == LayoutPlace:
 		return e.refused(missing)
-	case e.Form == FormNode:
+	case e.Layout == LayoutNode:
 		return e.notTaken(a)
 	case missing && p.dir != 0: // which is not known any more, and a plain create tells
 		return e.next(ThenAgain).noting(NoteGone)
@@ -136,7 +136,7 @@ func (e Errand) deleted() Meaning {
 func (e Errand) notDeleted(a Answer) Meaning {
 	missing := a.Result == ResultNoNode
 	switch {
-	case e.Form == FormSeveral:
+	case e.Layout == LayoutSeveral:
 		return e.next(ThenApart) // one that is gone has undone all of it
 	case a.At.On == OnOwn && missing:
 		return e.deleted() // by an earlier try; or it was lost, and a record stays

@@ -14,7 +14,7 @@ const Tries = 10
 type Errand struct {
 	Op     Op
 	Epoch  Epoch
-	Form   Form
+	Layout Layout
 	Floor  bool      // of Delete and Enter
 	Clean  bool      // of Delete
 	Record Recording // of Claim
@@ -24,15 +24,15 @@ type Errand struct {
 	stays bool // the record may not be removed, though the holder has released
 }
 
-// Form is how a contender's nodes stand.
-type Form uint8
+// Layout is how a contender's nodes stand.
+type Layout uint8
 
-// The forms.
+// The layouts.
 const (
-	FormQueue   Form = iota // one node in a queue
-	FormPlace               // one node in a queue, with the number of a writer's
-	FormNode                // the one node of a lock
-	FormSeveral             // several nodes: those of a multi-lock, or permits
+	LayoutQueue   Layout = iota // one node in a queue
+	LayoutPlace                 // one node in a queue, with the number of a writer's
+	LayoutNode                  // the one node of a lock
+	LayoutSeveral               // several nodes: those of a multi-lock, or permits
 )
 
 // Plan is one transaction. The zero value is none.

@@ -44,10 +44,10 @@ func TestWhatARequestMeans(t *testing.T) {
 		{Errand{Op: OpCreate}, View{Dir: ourDir}, "create own"},
 		{Errand{Op: OpCreate}, View{Dir: ourDir.Shut(), Brief: true}, "create own"},
 		{Errand{Op: OpCreate}, View{Brief: true}, "create own"},
-		{Errand{Op: OpCreate, Form: FormPlace}, known, "check writer, create own"},
-		{Errand{Op: OpCreate, Form: FormNode}, View{Brief: true}, "create own, set own"},
-		{Errand{Op: OpCreate, Form: FormNode}, View{}, "create own"},
-		{Errand{Op: OpCreate, Form: FormNode}, View{Brief: true, Plain: true}, "create own"},
+		{Errand{Op: OpCreate, Layout: LayoutPlace}, known, "check writer, create own"},
+		{Errand{Op: OpCreate, Layout: LayoutNode}, View{Brief: true}, "create own, set own"},
+		{Errand{Op: OpCreate, Layout: LayoutNode}, View{}, "create own"},
+		{Errand{Op: OpCreate, Layout: LayoutNode}, View{Brief: true, Plain: true}, "create own"},
 		{Errand{Op: OpCreate, Turns: true}, known, "delete leaver, create own, set directory marker"},
 		{Errand{Op: OpCreate, Turns: true}, full, ""},
 		{Errand{Op: OpDelete}, known, "delete own"},
@@ -61,13 +61,13 @@ func TestWhatARequestMeans(t *testing.T) {
 		{Errand{Op: OpClaim}, known, "check own"},
 		{Errand{Op: OpClaim, Record: RecordMade}, known, "check own, create record"},
 		{Errand{Op: OpClaim, Record: RecordRead}, known, "check own, check record"},
-		{Errand{Op: OpDelete, Form: FormNode, Doubts: true}, known, "check directory"},
+		{Errand{Op: OpDelete, Layout: LayoutNode, Doubts: true}, known, "check directory"},
 		{Errand{Op: OpEnter}, known, "check size, delete own, create permits"},
 		{Errand{Op: OpEnter, Floor: true}, rich, "check size, delete own, create permits, set permit directory marker, set directory floor"},
 		{Errand{Op: OpEnter, Floor: true}, View{Dir: ourDir, Permits: ourDir, Token: 40}, "check size, delete own, create permits"},
-		{Errand{Op: OpCreate, Form: FormSeveral}, View{All: true}, "create own, set directory marker"},
-		{Errand{Op: OpCreate, Form: FormSeveral}, known, "create own"},
-		{Errand{Op: OpDelete, Form: FormSeveral}, known, "delete own"},
+		{Errand{Op: OpCreate, Layout: LayoutSeveral}, View{All: true}, "create own, set directory marker"},
+		{Errand{Op: OpCreate, Layout: LayoutSeveral}, known, "create own"},
+		{Errand{Op: OpDelete, Layout: LayoutSeveral}, known, "delete own"},
 		{Errand{Op: OpList}, known, ""},
 	} {
 		if p := c.e.Plan(c.v); p.text() != c.want {
@@ -87,8 +87,8 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 	create, remove := Errand{Op: OpCreate, Epoch: 1}, Errand{Op: OpDelete, Epoch: 1, Floor: true}
 	clean, unclean := Errand{Op: OpDelete, Epoch: 1, Clean: true}, Errand{Op: OpDelete, Epoch: 1, stays: true}
 	claim, makes, reads := Errand{Op: OpClaim, Epoch: 1}, Errand{Op: OpClaim, Epoch: 1, Record: RecordMade}, Errand{Op: OpClaim, Epoch: 1, Record: RecordRead}
-	place, one, turns := Errand{Op: OpCreate, Epoch: 1, Form: FormPlace}, Errand{Op: OpCreate, Epoch: 1, Form: FormNode}, Errand{Op: OpCreate, Epoch: 1, Turns: true}
-	enter, several, gives := Errand{Op: OpEnter, Epoch: 1, Floor: true}, Errand{Op: OpCreate, Epoch: 1, Form: FormSeveral}, Errand{Op: OpDelete, Epoch: 1, Form: FormSeveral}
+	place, one, turns := Errand{Op: OpCreate, Epoch: 1, Layout: LayoutPlace}, Errand{Op: OpCreate, Epoch: 1, Layout: LayoutNode}, Errand{Op: OpCreate, Epoch: 1, Turns: true}
+	enter, several, gives := Errand{Op: OpEnter, Epoch: 1, Floor: true}, Errand{Op: OpCreate, Epoch: 1, Layout: LayoutSeveral}, Errand{Op: OpDelete, Epoch: 1, Layout: LayoutSeveral}
 	size, permits, counted := Operation{Do: DoCheck, On: OnSize}, Operation{Do: DoCreate, On: OnPermits}, Operation{DoSet, OnPermitDirectory, WithMarker}
 	rich, made, stale := known, []string{"leases/a"}, tell(Refused{Epoch: 1, Op: OpEnter, Stale: true})
 	rich.Permits, rich.All = ourDir, true
@@ -197,8 +197,8 @@ func TestWhatTheBookNotes(t *testing.T) {
 
 // TestWhoseTheOneNodeIs: a claim, and a delete of which a contender is in doubt, depend on a look behind the transaction.
 func TestWhoseTheOneNodeIs(t *testing.T) {
-	claim := Errand{Op: OpClaim, Epoch: 1, Form: FormNode}
-	doubts, sure := Errand{Op: OpDelete, Epoch: 1, Form: FormNode, Doubts: true}, Errand{Op: OpDelete, Epoch: 1, Form: FormNode}
+	claim := Errand{Op: OpClaim, Epoch: 1, Layout: LayoutNode}
+	doubts, sure := Errand{Op: OpDelete, Epoch: 1, Layout: LayoutNode, Doubts: true}, Errand{Op: OpDelete, Epoch: 1, Layout: LayoutNode}
 	for _, c := range []struct{ got, want Meaning }{
 		{claim.Means(claim.Plan(View{}), Answer{Result: ResultDone}), claim.next(ThenLook)},
 		{claim.Means(claim.Plan(View{}), Answer{Result: ResultNoNode, At: Operation{Do: DoCheck, On: OnOwn}}), claim.refused(true)},

@@ -15,20 +15,20 @@ func (e *environment) errand(w *world, cl *client, r *request) Errand {
 	case OpCreate:
 		switch {
 		case cl.role&roleTakes != 0:
-			x.Form = FormPlace
+			x.Layout = LayoutPlace
 		case e.single:
-			x.Form = FormNode
+			x.Layout = LayoutNode
 		}
 	case OpDelete:
 		if x.Floor, x.Clean = r.flags&reqFloor != 0, r.mask&maskClean != 0; w.forms[r.arg&7].permit() {
-			x.Form = FormSeveral
+			x.Layout = LayoutSeveral
 		}
 		if e.shell == shellKeepsWord {
 			x.Floor = x.Floor && cl.tenure.Floor()
 		}
 	case OpClaim:
 		if x.Record = Recording(r.mask & maskRecord); e.single {
-			x.Form = FormNode
+			x.Layout = LayoutNode
 		}
 	case OpEnter:
 		x.Floor = r.flags&reqFloor != 0
@@ -169,22 +169,22 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 	var creates, deletes, enters, sets, changes bool
 	for i := range p.Len() {
 		o := p.At(i)
-		why, writes := ResultDone, o.Do != DoCheck
+		result, writes := ResultDone, o.Do != DoCheck
 		missing := func(is bool) {
 			if is {
-				why = ResultNoNode
+				result = ResultNoNode
 			}
 		}
 		switch o {
 		case Operation{Do: DoCreate, On: OnOwn}:
 			if missing(dir == 0); e.single && alive != 0 {
-				why = ResultNodeExists
+				result = ResultNodeExists
 			}
 			creates = true
 		case Operation{Do: DoSet, On: OnOwn}:
 		case Operation{Do: DoCheck, On: OnSize}:
 			if missing(w.sizes[0] == 0); w.sizes[0].version() != r.mask>>4 {
-				why = ResultBadVersion
+				result = ResultBadVersion
 			}
 		case Operation{Do: DoCreate, On: OnPermits}:
 			enters = true
@@ -202,7 +202,7 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 			dir = dir.with(dataFloor + directory(own))
 		case Operation{Do: DoCreate, On: OnRecord}:
 			if w.claimed |= 1 << own; record != 0 {
-				why = ResultNodeExists
+				result = ResultNodeExists
 			}
 			record = own + 1
 		case Operation{Do: DoCheck, On: OnRecord}:
@@ -214,12 +214,12 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 			panic("no such operation")
 		}
 		if o.Do == DoSet && closed {
-			why = ResultRefused
+			result = ResultRefused
 		}
-		if o.On == OnDirectory && why == ResultDone {
+		if o.On == OnDirectory && result == ResultDone {
 			e.overwrites(w, cl)
 		}
-		if a.Result = why; why != ResultDone {
+		if a.Result = result; result != ResultDone {
 			a.At = o
 			return w.heads(r, a)
 		}

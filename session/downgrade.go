@@ -38,7 +38,7 @@ func (c *client) createInPlace(t *Seat, epoch recipes.Epoch, id string) (recipes
 		return recipes.Refused{Epoch: epoch, Op: recipes.OpCreate, Missing: true}, ErrGuard
 	}
 	return c.carryOut(errand{
-		Errand: recipes.Errand{Op: recipes.OpCreate, Epoch: epoch, Form: recipes.FormPlace},
+		Errand: recipes.Errand{Op: recipes.OpCreate, Epoch: epoch, Layout: recipes.LayoutPlace},
 		seat:   t, own: t.prefix(id) + fmt.Sprintf("%010d", name.Seq), writer: writer,
 	})
 }

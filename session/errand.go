@@ -86,7 +86,7 @@ func (x *errand) view(c *client) recipes.View {
 	case x.multi != nil:
 		x.known = x.multi.known(c, t)
 		v.All = x.known != nil
-	case x.Form == recipes.FormNode:
+	case x.Layout == recipes.LayoutNode:
 		v.Plain = t.single.plain.Load()
 	case x.Op == recipes.OpCreate || x.Floor:
 		v.Dir = c.dirs.book(t.dir)
@@ -105,7 +105,7 @@ func (x *errand) means(c *client, p recipes.Plan, a recipes.Answer) recipes.Mean
 	m := x.Means(p, a)
 	dir := x.seat.dir
 	switch {
-	case x.Form == recipes.FormNode:
+	case x.Layout == recipes.LayoutNode:
 		x.seat.single.plain.CompareAndSwap(false, m.Note == recipes.NoteShut)
 		return m
 	case m.Note == recipes.NoteShut:
@@ -171,7 +171,7 @@ func (c *client) explain(x *errand, a recipes.Answer, err error) error {
 		return fmt.Errorf("released, and its record stays at %s: %w", record, x.unshed)
 	case a.At.On == recipes.OnRecord:
 		return fmt.Errorf("%s: %w", x.at, err)
-	case x.Form == recipes.FormPlace && a.Result == recipes.ResultNoNode:
+	case x.Layout == recipes.LayoutPlace && a.Result == recipes.ResultNoNode:
 		return fmt.Errorf("%w: %w", ErrGuard, err)
 	default:
 		return otherKind(x.seat.layout.blame(x.at, err))
@@ -184,25 +184,25 @@ func (c *client) makeParentsOf(x *errand) error {
 	switch {
 	case x.multi != nil:
 		return x.multi.makeParents(c, x.member)
-	case x.Form == recipes.FormNode:
+	case x.Layout == recipes.LayoutNode:
 		data = nil
 	}
 	return c.makeParents(x.at, data, t.acl, t.kind.Kazoo())
 }
 
 // removeApart deletes the nodes one by one.
-func (c *client) removeApart(x *errand) (refused recipes.Input, why error) {
+func (c *client) removeApart(x *errand) (refused recipes.Input, refusal error) {
 	for _, node := range x.nodes {
 		one := errand{Errand: recipes.Errand{Op: x.Op, Epoch: x.Epoch}, seat: x.seat, own: node}
 		switch in, err := c.carryOut(one); in.(type) {
 		case recipes.Unknown:
 			return in, err // all of it again, whatever the others' answers are
 		case recipes.Refused:
-			refused, why = in, err
+			refused, refusal = in, err
 		}
 	}
 	if refused != nil {
-		return refused, why
+		return refused, refusal
 	}
 	return recipes.Deleted{Epoch: x.Epoch}, nil
 }
@@ -291,7 +291,7 @@ func (c *client) understand(x *errand, p recipes.Plan, a *recipes.Answer, res []
 		for _, permit := range made {
 			a.Permits = append(a.Permits, x.seat.permits.nameOf(permit))
 		}
-	case x.Form == recipes.FormNode:
+	case x.Layout == recipes.LayoutNode:
 		a.Node = x.seat.single.as()
 	case x.made != "":
 		a.Node, err = nameIn(x.made)
@@ -396,7 +396,7 @@ func (x *errand) flags(o recipes.Operation) int32 {
 	switch {
 	case o.On == recipes.OnRecord:
 		return zk.FlagPersistent
-	case x.Form == recipes.FormPlace || x.Form == recipes.FormNode:
+	case x.Layout == recipes.LayoutPlace || x.Layout == recipes.LayoutNode:
 		return zk.FlagEphemeral
 	default:
 		return zk.FlagEphemeral | zk.FlagSequence
@@ -411,7 +411,7 @@ func (x *errand) data(c *client, o recipes.Operation) []byte {
 		return recipes.FloorData(x.seat.token(x.own))
 	case o.On == recipes.OnRecord:
 		return x.seat.record(x.own)
-	case x.Form == recipes.FormNode:
+	case x.Layout == recipes.LayoutNode:
 		return x.seat.data
 	default:
 		return x.seat.dataIn(c)

@@ -18,7 +18,7 @@ import (
 // one that is gone already would undo all of it, so then they are deleted one by one.
 func (c *client) giveBack(t *Seat, e recipes.Delete, permits []string) (recipes.Input, error) {
 	return c.carryOut(errand{
-		Errand: recipes.Errand{Op: recipes.OpDelete, Epoch: e.Epoch, Form: recipes.FormSeveral}, seat: t, own: permits[0], nodes: permits,
+		Errand: recipes.Errand{Op: recipes.OpDelete, Epoch: e.Epoch, Layout: recipes.LayoutSeveral}, seat: t, own: permits[0], nodes: permits,
 	})
 }
 

@@ -66,7 +66,7 @@ type Session struct {
 	clamped   time.Duration        // the timeout of the servers' that was told; 0: they have taken what was asked for
 	seats     []*Seat              // those that want the news, each at its place
 	holders   map[*Seat]string     // those that hold by their tenure, with their nodes
-	bare      map[*Seat]struct{}   // those whose nodes nobody watches yet by it
+	unwatched map[*Seat]struct{}   // those whose nodes nobody watches yet by it
 	shares    map[*Seat]*share     // of those that have, or had, a node together
 	deadlines map[*Seat]deadline   // of those that are to give their locks back by a moment
 	pending   pending              // the requests that wait for a connection or for room

@@ -12,7 +12,7 @@ import (
 // cover has the nodes watched of those who have held for a while. A short cycle is
 // over before, and costs no request for it.
 func (s *Session) cover(c *client) {
-	for seat := range s.bare {
+	for seat := range s.unwatched {
 		node, held := s.holders[seat]
 		if !held {
 			continue // it is about to claim
