@@ -28,20 +28,13 @@ const (
 
 // String names the kind in lower case.
 func (k LockKind) String() string {
-	switch k {
-	case LockMutex:
-		return "mutex"
-	case LockReadWrite:
-		return "readwrite"
-	case LockSemaphore:
-		return "semaphore"
-	case LockUnfair:
-		return "unfair"
-	case LockUnknown:
-		return "unknown"
-	default:
-		return "kind " + strconv.Itoa(int(k))
+	names := [...]string{
+		LockMutex: "mutex", LockReadWrite: "readwrite", LockSemaphore: "semaphore", LockUnfair: "unfair", LockUnknown: "unknown",
 	}
+	if k > 0 && int(k) < len(names) {
+		return names[k]
+	}
+	return "kind " + strconv.Itoa(int(k))
 }
 
 // LockInfo describes the lock at a path.

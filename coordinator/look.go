@@ -111,17 +111,6 @@ func (c *Coordinator) look(ctx context.Context, at string, read func(context.Con
 	return found, err
 }
 
-// whileOpen calls the function with a context that ends with ctx, and with ErrClosed when the coordinator is closed.
-func (c *Coordinator) whileOpen(ctx context.Context, read func(context.Context) error) error {
-	if c.open.Err() != nil {
-		return ErrClosed
-	}
-	bounded, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(c.open, func() { cancel(ErrClosed) })() //nolint:contextcheck // the coordinator's end, beside the caller's
-	return read(bounded)
-}
-
 // queue is what [Lock.Queue] says of a multi-lock.
 func (m *members) queue(ctx context.Context) (all []events.Contender, _ error) {
 	if m.err != nil {

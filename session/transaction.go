@@ -100,38 +100,31 @@ func rooted(chroot string, op any) (_ any, extent int, _ error) {
 	var to *string
 	switch o := op.(type) {
 	case *zk.CreateRequest:
-		if o == nil {
-			break
-		}
-		c := *o
-		for _, acl := range c.Acl {
-			extent += len(acl.Scheme) + len(acl.ID) + aclOverhead
-		}
-		if c.Flags&^(zk.FlagEphemeral|zk.FlagSequence) != 0 {
+		if o != nil && o.Flags&^(zk.FlagEphemeral|zk.FlagSequence) != 0 {
 			// A server may execute the others, and answer what the client cannot read.
-			return nil, 0, fmt.Errorf("%w: create with flags %#x", ErrOperation, c.Flags)
+			return nil, 0, fmt.Errorf("%w: create with flags %#x", ErrOperation, o.Flags)
 		}
-		c.Data, c.Acl = slices.Clone(c.Data), slices.Clone(c.Acl)
-		op, to, extent = &c, &c.Path, extent+len(c.Data)
+		if o != nil {
+			c := *o
+			c.Data, c.Acl = slices.Clone(c.Data), slices.Clone(c.Acl)
+			op, to, extent = &c, &c.Path, len(c.Data)+SizeOfACL(c.Acl)
+		}
 	case *zk.SetDataRequest:
-		if o == nil {
-			break
+		if o != nil {
+			c := *o
+			c.Data = slices.Clone(c.Data)
+			op, to, extent = &c, &c.Path, len(c.Data)
 		}
-		c := *o
-		c.Data = slices.Clone(c.Data)
-		op, to, extent = &c, &c.Path, len(c.Data)
 	case *zk.DeleteRequest:
-		if o == nil {
-			break
+		if o != nil {
+			c := *o
+			op, to = &c, &c.Path
 		}
-		c := *o
-		op, to = &c, &c.Path
 	case *zk.CheckVersionRequest:
-		if o == nil {
-			break
+		if o != nil {
+			c := *o
+			op, to = &c, &c.Path
 		}
-		c := *o
-		op, to = &c, &c.Path
 	}
 	if to == nil {
 		return nil, 0, fmt.Errorf("%w: %T", ErrOperation, op)
