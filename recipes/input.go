@@ -234,26 +234,7 @@ const (
 
 // String names the request as its effect is named.
 func (o Op) String() string {
-	switch o {
-	case OpCreate:
-		return "Create"
-	case OpList:
-		return "List"
-	case OpWatch:
-		return "Watch"
-	case OpClaim:
-		return "Claim"
-	case OpDelete:
-		return "Delete"
-	case OpAdvance:
-		return "Advance"
-	case OpSurvey:
-		return "Survey"
-	case OpEnter:
-		return "Enter"
-	default:
-		return "no request"
-	}
+	return [...]string{"no request", "Create", "List", "Watch", "Claim", "Delete", "Advance", "Survey", "Enter"}[o]
 }
 
 func (Started) isInput()     {}

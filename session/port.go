@@ -223,7 +223,8 @@ func (s *Session) onCanceling(t *Seat, epoch recipes.Epoch) {
 	t.post(recipes.Canceled{Epoch: epoch}, nil)
 }
 
-// unsend takes out what the seat has asked for and waits to be sent. A delete is sent in any case, for there is a node.
+// unsend takes out what the seat has asked for and waits to be sent. A delete is sent in any case, for there is a node. Nothing of the rest
+// stays: a caller may try for a lock again and again while no server can be reached.
 func (s *Session) unsend(t *Seat) {
 	r := t.unsent
 	t.unsent = nil

@@ -28,18 +28,11 @@ const (
 
 // String names the state in lower case.
 func (s State) String() string {
-	switch s {
-	case Connecting:
-		return "connecting"
-	case Connected:
-		return "connected"
-	case Suspended:
-		return "suspended"
-	case Closed:
-		return "closed"
-	default:
-		return "unknown"
+	names := [...]string{"unknown", "connecting", "connected", "suspended", "closed"}
+	if int(s) >= len(names) {
+		return names[0]
 	}
+	return names[s]
 }
 
 // Session keeps one ZooKeeper session at a time, with a new one after each
