@@ -28,8 +28,11 @@ func (t *Seat) fence() int64 {
 	return t.born
 }
 
-// createInPlace makes the node with the number of the writer's.
-func (c *client) createInPlace(t *Seat, epoch recipes.Epoch, id string) (recipes.Input, error) {
+// placed is the queue of one who takes a writer's place.
+type placed struct{ queued }
+
+// create makes the node with the number of the writer's.
+func (placed) create(c *client, t *Seat, epoch recipes.Epoch, id string) (recipes.Input, error) {
 	t.in.mu.Lock()
 	writer := t.in.own
 	t.in.mu.Unlock()

@@ -22,17 +22,17 @@ func (c *client) giveBack(t *Seat, e recipes.Delete, permits []string) (recipes.
 	})
 }
 
-// listSemaphore is list for a semaphore's queue. If the GUID is not in it and there may be permits, these are
+// list looks through the queue. If the GUID is not in it and there may be permits, these are
 // looked through, too: the transaction that makes them may have been executed, and its answer
 // been lost. All of it is behind the barrier, so it was executed by then or will never be.
-func (c *client) listSemaphore(t *Seat, e recipes.List, id string, found *names) (recipes.Input, error) {
+func (p *permits) list(c *client, t *Seat, e recipes.List, id string, found []*names) (recipes.Input, error) {
 	var wait sync.WaitGroup
 	var size int32
 	var unsized error
 	if e.Size {
 		wait.Go(func() { size, _, unsized = c.size(t) })
 	}
-	in, err := c.list(t, e, id, found)
+	in, err := c.list(t, e, id, found[0])
 	wait.Wait()
 	listed, ok := in.(recipes.Listed)
 	switch {
@@ -122,10 +122,6 @@ func (c *client) enter(t *Seat, e recipes.Enter, id string) (recipes.Input, erro
 		Errand: recipes.Errand{Op: recipes.OpEnter, Epoch: e.Epoch, Floor: e.Floor}, seat: t, own: own, name: e.Node,
 		permit: path.Join(t.permits.dir, permitHead(id, t.token(own))), permits: e.Permits, version: e.Version,
 	})
-}
-
-func (p *permits) list(c *client, t *Seat, e recipes.List, id string, found []*names) (recipes.Input, error) {
-	return c.listSemaphore(t, e, id, found[0])
 }
 
 func (p *permits) remove(c *client, t *Seat, e recipes.Delete) (recipes.Input, error) {
