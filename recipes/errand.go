@@ -10,8 +10,10 @@ func (e Errand) Plan(v View) Plan {
 		return e.createPlan(v)
 	case OpDelete:
 		return e.deletePlan(v)
-	case OpClaim:
+	case OpClaim, OpAdvance:
 		return e.claimPlan()
+	case OpList:
+		return barrierPlan()
 	case OpEnter:
 		return e.enterPlan(v)
 	default:
@@ -28,8 +30,10 @@ func (e Errand) Means(p Plan, a Answer) Meaning {
 		return e.created(p, a)
 	case e.Op == OpCreate:
 		return e.notCreated(p, a)
-	case e.Doubts && (a.Result == ResultDone || a.Result == ResultNoNode): // no directory is an answer of the quorum, too
+	case (e.Op == OpList || e.Doubts) && (a.Result == ResultDone || a.Result == ResultNoNode): // no directory is an answer of the quorum, too
 		return e.next(ThenLook)
+	case e.Op == OpList:
+		return e.refused(false)
 	case e.Op == OpDelete && a.Result == ResultDone:
 		left := a.Stat
 		left.Children++ // our own node, which went in the same transaction
@@ -74,10 +78,14 @@ func (e Errand) createPlan(v View) Plan {
 	}
 }
 
+// barrierPlan is a write through the quorum that changes nothing. Whatever the session has sent before was executed by then or never will be,
+// and a reading behind it sees that.
+func barrierPlan() Plan { return planOf(0, Operation{Do: DoCheck, On: OnDirectory}) }
+
 // deletePlan deletes the own node, and leaves a floor, and takes the record along, if it should.
 func (e Errand) deletePlan(v View) Plan {
 	if e.Doubts {
-		return planOf(0, Operation{Do: DoCheck, On: OnDirectory}) // a write through the quorum that changes nothing
+		return barrierPlan()
 	}
 	p := planOf(0, Operation{Do: DoDelete, On: OnOwn})
 	if e.Clean {

@@ -10,7 +10,7 @@ import "github.com/zkgrant/zkgrant/events"
 // behind its creation. To happen again and again takes a program that deletes on purpose.
 const Tries = 10
 
-// Errand is a request that writes: what the machine asks for, and what has been learnt on the way. It is a small comparable value.
+// Errand is a request that writes, if only for a barrier or a claim: what the machine asks for, and what has been learnt on the way. It is a small comparable value.
 type Errand struct {
 	Op     Op
 	Epoch  Epoch
@@ -173,7 +173,7 @@ const (
 	ThenMakeParents             // the same, when what is missing of the directory has been made
 	ThenReadRecord              // the machine is told what the record says
 	ThenApart                   // the parts are made one after the other: of a turnover, or one of several nodes after the other
-	ThenLook                    // it is looked whose the one node is
+	ThenLook                    // it is looked whose the one node is, or of a list request, what there is
 	ThenCount                   // the machine is told, and how many permits are taken
 )
 

@@ -68,7 +68,9 @@ func TestWhatARequestMeans(t *testing.T) {
 		{Errand{Op: OpCreate, Layout: LayoutSeveral}, View{All: true}, "create own, set directory marker"},
 		{Errand{Op: OpCreate, Layout: LayoutSeveral}, known, "create own"},
 		{Errand{Op: OpDelete, Layout: LayoutSeveral}, known, "delete own"},
-		{Errand{Op: OpList}, known, ""},
+		{Errand{Op: OpList}, known, "check directory"},
+		{Errand{Op: OpAdvance}, known, "check own"},
+		{Errand{Op: OpWatch}, known, ""},
 	} {
 		if p := c.e.Plan(c.v); p.text() != c.want {
 			t.Errorf("%+v, knowing %+v: %q, want %q", c.e, c.v, p.text(), c.want)
@@ -86,6 +88,7 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 	check, records, looked := Operation{Do: DoCheck, On: OnOwn}, Operation{Do: DoCreate, On: OnRecord}, Operation{Do: DoCheck, On: OnRecord}
 	create, remove := Errand{Op: OpCreate, Epoch: 1}, Errand{Op: OpDelete, Epoch: 1, Floor: true}
 	clean, unclean := Errand{Op: OpDelete, Epoch: 1, Clean: true}, Errand{Op: OpDelete, Epoch: 1, stays: true}
+	list, advance := Errand{Op: OpList, Epoch: 1}, Errand{Op: OpAdvance, Epoch: 1}
 	claim, makes, reads := Errand{Op: OpClaim, Epoch: 1}, Errand{Op: OpClaim, Epoch: 1, Record: RecordMade}, Errand{Op: OpClaim, Epoch: 1, Record: RecordRead}
 	place, one, turns := Errand{Op: OpCreate, Epoch: 1, Layout: LayoutPlace}, Errand{Op: OpCreate, Epoch: 1, Layout: LayoutNode}, Errand{Op: OpCreate, Epoch: 1, Turns: true}
 	enter, several, gives := Errand{Op: OpEnter, Epoch: 1, Floor: true}, Errand{Op: OpCreate, Epoch: 1, Layout: LayoutSeveral}, Errand{Op: OpDelete, Epoch: 1, Layout: LayoutSeveral}
@@ -99,6 +102,12 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 		a    Answer
 		want Meaning
 	}{
+		{list, Answer{Result: ResultDone}, list.next(ThenLook)},
+		{list, Answer{Result: ResultNoNode}, list.next(ThenLook)}, // the quorum's word, too
+		{list, Answer{Result: ResultRefused}, list.refused(false)},
+		{list, Answer{Result: ResultUnknown}, list.unknown()},
+		{advance, Answer{Result: ResultDone}, tell(Claimed{Epoch: 1})},
+		{advance, Answer{Result: ResultNoNode, At: check}, advance.refused(true)},
 		{create, Answer{Result: ResultDone, Node: node, Stat: alone}, tell(Created{Epoch: 1, Node: node, Alone: true, Token: 40}).seeing(alone)},
 		{create, Answer{Result: ResultDone, Node: node, Stat: beside}, tell(Created{Epoch: 1, Node: node}).seeing(beside)},
 		{create, Answer{Result: ResultDone, Node: node, Stat: other}, tell(Created{Epoch: 1, Node: node}).seeing(other)},

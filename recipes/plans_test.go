@@ -154,10 +154,19 @@ func (e *environment) inTwoSteps(w *world, c int, r *request, zombie, closed boo
 
 // proves claims a request's own node at the leader.
 func (e *environment) proves(w *world, c int, r *request) {
-	x := Errand{Op: OpClaim}
+	x := Errand{Op: OpAdvance}
 	p := x.Plan(View{})
 	if in, refused := x.Means(p, e.transact(w, c, r, p, false)).In.(Refused); refused && in.Missing {
 		r.flags |= reqMissing
+	}
+}
+
+// barrier makes the write that comes before a listing. What a server says to it is always that there is something to read.
+func (e *environment) barrier(w *world, c int, r *request) {
+	x := Errand{Op: OpList, Epoch: Epoch(r.epoch)}
+	p := x.Plan(View{})
+	if m := x.Means(p, e.transact(w, c, r, p, false)); m.Then != ThenLook {
+		panic("a listing without a barrier")
 	}
 }
 
@@ -182,6 +191,8 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 			}
 			creates = true
 		case Operation{Do: DoSet, On: OnOwn}:
+		case Operation{Do: DoCheck, On: OnDirectory}:
+			missing(dir == 0)
 		case Operation{Do: DoCheck, On: OnSize}:
 			if missing(w.sizes[0] == 0); w.sizes[0].version() != r.mask>>4 {
 				result = ResultBadVersion
@@ -216,7 +227,7 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 		if o.Do == DoSet && closed {
 			result = ResultRefused
 		}
-		if o.On == OnDirectory && result == ResultDone {
+		if o.On == OnDirectory && writes && result == ResultDone {
 			e.overwrites(w, cl)
 		}
 		if a.Result = result; result != ResultDone {

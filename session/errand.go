@@ -78,6 +78,18 @@ func (c *client) carryOut(x errand) (recipes.Input, error) {
 	return x.Exhausted(), fmt.Errorf("%s is deleted as often as it is made: %w", x.at, zk.ErrNoNode)
 }
 
+// barrierOf makes the write that comes before a list request. It returns nil if it was made, and an answer otherwise.
+func (c *client) barrierOf(t *Seat, epoch recipes.Epoch) (recipes.Input, error) {
+	x := errand{Errand: recipes.Errand{Op: recipes.OpList, Epoch: epoch}, seat: t}
+	p := x.Plan(x.view(c))
+	a, err := c.perform(&x, p)
+	m := x.means(c, p, a)
+	if m.Then == recipes.ThenLook {
+		return nil, nil
+	}
+	return c.tell(&x, m.In, a, err)
+}
+
 // view is what the plan of an errand depends on.
 func (x *errand) view(c *client) recipes.View {
 	t := x.seat

@@ -244,10 +244,7 @@ func (s *Session) unsend(t *Seat) {
 // listing returns a list request that looks for the attempt with the id.
 func (t *Seat) listing(e recipes.List, id string) *asked {
 	dirs := t.layout.reads(t)
-	r := &asked{seat: t, epoch: e.Epoch, op: recipes.OpList, wants: &wanted{dirs: dirs}}
-	if e.Barrier && len(dirs) > 0 {
-		r.wants.barrier = dirs[0]
-	}
+	r := &asked{seat: t, epoch: e.Epoch, op: recipes.OpList, wants: &wanted{dirs: dirs, barrier: e.Barrier && len(dirs) > 0}}
 	r.run = func(c *client) (recipes.Input, error) { return t.layout.list(c, t, e, id, r.wants.found) }
 	return r
 }

@@ -64,8 +64,8 @@ func (c *client) heard(t *Seat, in recipes.Input, err error) (recipes.Input, err
 func (c *client) look(t *Seat, e recipes.List) (recipes.Input, error) {
 	t.follow(t.single.node)
 	if e.Barrier {
-		if outcome, err := c.barrier(t.dir); outcome != zkerr.Done {
-			return classified(e.Epoch, recipes.OpList, outcome, err)
+		if in, err := c.barrierOf(t, e.Epoch); in != nil {
+			return in, err
 		}
 	}
 	node := t.single.node
