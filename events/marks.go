@@ -13,7 +13,7 @@ import (
 type Marks uint8
 
 const (
-	// MarkRevocable says that whoever made the node gives the lock back when he is asked to, by the end of the time that he is given.
+	// MarkRevocable says that the owner of the node gives the lock back when it is asked to, by the end of the time that it is given.
 	MarkRevocable Marks = 1 << iota
 	// MarkPermits says that the name tells how many permits of a semaphore the contender asks for; see [PermitsOf].
 	MarkPermits

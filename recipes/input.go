@@ -74,7 +74,7 @@ type (
 		Node  string
 	}
 
-	// AskedBack says that somebody wants the node's owner to give the lock back, by when if he has said that. It may come
+	// AskedBack says that somebody wants the node's owner to give the lock back, and by when, if that was said. It may come
 	// any number of times.
 	AskedBack struct {
 		Epoch Epoch

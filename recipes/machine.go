@@ -35,7 +35,7 @@ const (
 	Entering
 	// Held: granted.
 	Held
-	// Lapsed: lost, with the node kept until the caller's function has ended, or it is known how he ended.
+	// Lapsed: lost, with the node kept until the caller's function has ended, or it is known how the caller ended.
 	Lapsed
 	// Releasing: a delete is under way.
 	Releasing

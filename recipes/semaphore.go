@@ -78,7 +78,7 @@ func (m *Machine) several() bool {
 
 // survey asks whether there is room. Only one who has found none has to hear of changes,
 // and asks once more for that: a watch that is armed by one who enters right away would
-// tell him of his own permits.
+// tell it of its own permits.
 func (m *Machine) survey() []Effect {
 	m.forget()
 	m.state = Surveying

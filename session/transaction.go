@@ -71,7 +71,7 @@ func (c *client) transact(ops []any, guards int) ([]zk.MultiResponse, error) {
 
 // assemble checks the operations, and puts them behind the guards and the chroot before their paths. What the caller
 // gave is not changed, and copied to the last byte: 1. a transaction is under way, in the client's queue; 2. its ctx
-// ends, and the caller goes on, with his data in his hands; 3. only now the client writes it to the wire.
+// ends, and the caller goes on, and changes its data; 3. only now the client writes it to the wire.
 func (s *Session) assemble(guards, ops []any) ([]any, error) {
 	const each = 64 // more than what an operation needs beside its texts
 	size := 0
