@@ -7,7 +7,7 @@
 // starts a goroutine if none is draining the mailbox, and that goroutine ends
 // when the mailbox is empty. So messages of one actor are handled one at a time,
 // in the order in which they were posted, and an idle actor costs no goroutine.
-// Whoever hands a message over ([Actor.Hand]) lends an idle actor his own instead.
+// A caller of [Actor.Hand] lends an idle actor its own goroutine instead.
 // Mailboxes are unbounded on purpose: a ZooKeeper callback must not block, and a
 // dropped message would be a lost lock. The protocol bounds them, with a few
 // requests under way per lock.

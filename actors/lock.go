@@ -213,7 +213,7 @@ func (l *Lock) Withdraw(why recipes.Why) {
 }
 
 // parting is what the machine hears of a withdrawal. If a record depends on it, that is what the caller did first, and
-// whether he has taken the Grant: who returns from a function that Close has cancelled has not released. It is called
+// whether it has taken the Grant: a caller that returns from a function that Close has cancelled has not released. It is called
 // with mu held.
 func (l *Lock) parting(why recipes.Why) recipes.Input {
 	if !l.detect {

@@ -65,7 +65,7 @@ func (a *Acquisition) Err() error { return a.actor.Err() }
 // No Grant can be read after it has returned.
 func (a *Acquisition) Release() { a.actor.Withdraw(recipes.WhyReleased) }
 
-// crash is Release for whoever has not come to the end of what he did under the lock. It does nothing behind a Release.
+// crash is Release for a caller that has not come to the end of what it did under the lock. It does nothing behind a Release.
 func (a *Acquisition) crash() { a.actor.Withdraw(recipes.WhyPanicked) }
 
 // Valid reports whether the lock is held right now, within its lease and before the deadline of a revocation.

@@ -40,14 +40,17 @@ type Coordinator struct {
 
 // Ready waits for the first session, and returns nil from then on until Close. It fails with [ErrNoAuth] if a server refuses an identity,
 // with [ErrClosed], or with the cause of ctx and the latest connection error. It may be called again.
-func (c *Coordinator) Ready(ctx context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(c.open, func() { cancel(ErrClosed) })() //nolint:contextcheck // the coordinator's end, beside the caller's
+func (c *Coordinator) Ready(ctx context.Context) error { return c.whileOpen(ctx, c.session.Ready) }
+
+// whileOpen calls the function with a context that ends with ctx, and with ErrClosed when the coordinator is closed.
+func (c *Coordinator) whileOpen(ctx context.Context, read func(context.Context) error) error {
 	if c.open.Err() != nil {
 		return ErrClosed
 	}
-	return c.session.Ready(ctx)
+	bounded, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(c.open, func() { cancel(ErrClosed) })() //nolint:contextcheck // the coordinator's end, beside the caller's
+	return read(bounded)
 }
 
 // Events returns every event of every lock of this coordinator from now on, in order. The channel is closed when ctx ends, or after Close.

@@ -97,20 +97,14 @@ func (e *LostError) Error() string {
 
 // Unwrap returns the sentinel of the reason.
 func (e *LostError) Unwrap() error {
-	switch e.Reason {
-	case events.ReasonSessionExpired:
-		return ErrSessionExpired
-	case events.ReasonLeaseRanOut:
-		return ErrLeaseRanOut
-	case events.ReasonNodeRemoved:
-		return ErrNodeRemoved
-	case events.ReasonSuspended:
-		return ErrSuspended
-	case events.ReasonRevoked:
-		return ErrRevoked
-	default:
-		return nil
+	sentinels := [...]error{
+		events.ReasonSessionExpired: ErrSessionExpired, events.ReasonLeaseRanOut: ErrLeaseRanOut, events.ReasonNodeRemoved: ErrNodeRemoved,
+		events.ReasonSuspended: ErrSuspended, events.ReasonRevoked: ErrRevoked,
 	}
+	if int(e.Reason) < len(sentinels) {
+		return sentinels[e.Reason]
+	}
+	return nil
 }
 
 // HeldError names the holder of an unfair lock that [Try] found taken. It is [ErrNotAcquired] for errors.Is.

@@ -87,23 +87,18 @@ func hooksOf(options []Option) (h hooks, _ error) {
 
 // add reports whether the hook hears anything.
 func (h *hooks) add(hook Hook) bool {
-	acquire, isAcquire := hook.(HookAcquire)
-	if isAcquire {
-		h.acquire = append(h.acquire, acquire)
+	acquires, hears := joins(&h.acquire, hook), joins(&h.event, hook)
+	requests, leases := joins(&h.request, hook), joins(&h.lease, hook)
+	return acquires || hears || requests || leases
+}
+
+// joins adds the hook to those of an interface, if it implements that.
+func joins[H any](all *[]H, hook Hook) bool {
+	h, is := hook.(H)
+	if is {
+		*all = append(*all, h)
 	}
-	event, isEvent := hook.(HookEvent)
-	if isEvent {
-		h.event = append(h.event, event)
-	}
-	request, isRequest := hook.(HookRequest)
-	if isRequest {
-		h.request = append(h.request, request)
-	}
-	lease, isLease := hook.(HookLease)
-	if isLease {
-		h.lease = append(h.lease, lease)
-	}
-	return isAcquire || isEvent || isRequest || isLease
+	return is
 }
 
 func (h *hooks) acquired(ctx context.Context, info AcquireInfo) {

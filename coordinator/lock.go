@@ -191,12 +191,7 @@ func (l *Lock) sizeOfACL() int {
 	if acl == nil {
 		acl = l.c.cfg.ACL
 	}
-	const fixed = 12 // the permissions and the lengths of the two texts
-	size := 0
-	for _, a := range acl {
-		size += fixed + len(a.Scheme) + len(a.ID)
-	}
-	return size
+	return session.SizeOfACL(acl)
 }
 
 // Do acquires the lock, runs f, and releases the lock. ctx bounds the wait. f's context is a child of ctx that is cancelled on a loss. Do

@@ -28,20 +28,13 @@ const (
 
 // String names the kind in lower case.
 func (k LockKind) String() string {
-	switch k {
-	case LockMutex:
-		return "mutex"
-	case LockReadWrite:
-		return "readwrite"
-	case LockSemaphore:
-		return "semaphore"
-	case LockUnfair:
-		return "unfair"
-	case LockUnknown:
-		return "unknown"
-	default:
-		return "kind " + strconv.Itoa(int(k))
+	names := [...]string{
+		LockMutex: "mutex", LockReadWrite: "readwrite", LockSemaphore: "semaphore", LockUnfair: "unfair", LockUnknown: "unknown",
 	}
+	if k > 0 && int(k) < len(names) {
+		return names[k]
+	}
+	return "kind " + strconv.Itoa(int(k))
 }
 
 // LockInfo describes the lock at a path.
@@ -176,9 +169,9 @@ func (w *walk) remember(n inspected, locks []sighting) {
 
 // inspected is a node, and its two directories if it may be a semaphore.
 type inspected struct {
-	path            string
-	node            session.Inspected
-	waiting, leases session.Inspected
+	path             string
+	node             session.Inspected
+	waiting, permits session.Inspected
 }
 
 // inspect looks at nodes.
@@ -190,11 +183,11 @@ func (c *Coordinator) inspect(ctx context.Context, paths []string, known map[str
 		}
 		all = make([]inspected, len(paths))
 		var maybe []int
-		var queues, leases []string
+		var queues, permits []string
 		for i, node := range nodes {
 			all[i] = inspected{path: paths[i], node: node}
 			if waiting, holding := session.SemaphoreDirs(paths[i]); all[i].maybeSemaphore() {
-				maybe, queues, leases = append(maybe, i), append(queues, waiting), append(leases, holding)
+				maybe, queues, permits = append(maybe, i), append(queues, waiting), append(permits, holding)
 			}
 		}
 		if len(maybe) == 0 {
@@ -205,12 +198,12 @@ func (c *Coordinator) inspect(ctx context.Context, paths []string, known map[str
 			return err
 		}
 		// Behind the queue, for the reason that Semaphore.Queue has.
-		taken, err := c.session.Inspect(ctx, leases, func(string) bool { return true }, known)
+		taken, err := c.session.Inspect(ctx, permits, func(string) bool { return true }, known)
 		if err != nil {
 			return err
 		}
 		for k, i := range maybe {
-			all[i].waiting, all[i].leases = seen[k], taken[k]
+			all[i].waiting, all[i].permits = seen[k], taken[k]
 		}
 		return nil
 	})
@@ -219,8 +212,8 @@ func (c *Coordinator) inspect(ctx context.Context, paths []string, known map[str
 
 // maybeSemaphore tells whether it is worth a look at the directories of a semaphore.
 func (n inspected) maybeSemaphore() bool {
-	_, leases := session.SemaphoreDirs("")
-	return n.size() > 0 || slices.Contains(n.node.Rest, leases)
+	_, permits := session.SemaphoreDirs("")
+	return n.size() > 0 || slices.Contains(n.node.Rest, permits)
 }
 
 // size returns what the size node says, or 0.
@@ -245,13 +238,13 @@ func (n inspected) contenders() (found []session.Found) {
 
 // isSemaphore tells whether there is a permit that some session has taken, or nothing but what a semaphore consists of.
 func (n inspected) isSemaphore() bool {
-	for _, f := range n.leases.Found {
-		if session.IsLease(f.Name) && session.Ephemeral(f.Stat) {
+	for _, f := range n.permits.Found {
+		if session.IsPermit(f.Name) && session.Ephemeral(f.Stat) {
 			return true
 		}
 	}
-	waiting, leases := session.SemaphoreDirs("")
-	others := slices.ContainsFunc(n.node.Rest, func(name string) bool { return name != waiting && name != leases })
+	waiting, permits := session.SemaphoreDirs("")
+	others := slices.ContainsFunc(n.node.Rest, func(name string) bool { return name != waiting && name != permits })
 	return n.size() > 0 && !others && len(n.contenders()) == 0
 }
 
@@ -276,11 +269,11 @@ func (n inspected) locks() (all []sighting) {
 	if !n.isSemaphore() {
 		return all
 	}
-	if err := cmp.Or(n.waiting.Err, n.leases.Err); err != nil {
+	if err := cmp.Or(n.waiting.Err, n.permits.Err); err != nil {
 		return append(all, n.unseen(LockSemaphore, err))
 	}
-	waiting, leases := session.SemaphoreDirs(n.path)
-	queue := withLeases(queueOf(waiting, recipes.Mutex{}, n.waiting.Found), leases, n.leases.Found)
+	waiting, permits := session.SemaphoreDirs(n.path)
+	queue := withPermits(queueOf(waiting, recipes.Mutex{}, n.waiting.Found), permits, n.permits.Found)
 	return append(all, sighting{info: LockInfo{Path: n.path, Kind: LockSemaphore, Size: n.size(), Contenders: queue}})
 }
 
@@ -294,7 +287,7 @@ func (n inspected) below() (all []string) {
 	if n.node.Stat != nil && session.Ephemeral(n.node.Stat) {
 		return nil
 	}
-	waiting, leases := session.SemaphoreDirs("")
+	waiting, permits := session.SemaphoreDirs("")
 	names, semaphore := slices.Clone(n.node.Rest), n.isSemaphore()
 	for _, f := range n.node.Found { // contenders have nothing below them, but other programs' nodes with such names may
 		if f.Stat.NumChildren > 0 || f.Name == session.SizeNode && !semaphore {
@@ -305,7 +298,7 @@ func (n inspected) below() (all []string) {
 	for _, name := range names {
 		at := path.Join(n.path, name)
 		switch {
-		case semaphore && name == leases:
+		case semaphore && name == permits:
 		case semaphore && name == waiting:
 			all = append(all, inspected{path: at, node: n.waiting}.below()...)
 		default:

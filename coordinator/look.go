@@ -111,17 +111,6 @@ func (c *Coordinator) look(ctx context.Context, at string, read func(context.Con
 	return found, err
 }
 
-// whileOpen calls the function with a context that ends with ctx, and with ErrClosed when the coordinator is closed.
-func (c *Coordinator) whileOpen(ctx context.Context, read func(context.Context) error) error {
-	if c.open.Err() != nil {
-		return ErrClosed
-	}
-	bounded, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(c.open, func() { cancel(ErrClosed) })() //nolint:contextcheck // the coordinator's end, beside the caller's
-	return read(bounded)
-}
-
 // queue is what [Lock.Queue] says of a multi-lock.
 func (m *members) queue(ctx context.Context) (all []events.Contender, _ error) {
 	if m.err != nil {
@@ -144,27 +133,27 @@ func (s *Semaphore) Queue(ctx context.Context) ([]events.Contender, error) {
 	if err := c.checkPath(path); err != nil {
 		return nil, err
 	}
-	queue, leases := session.SemaphoreDirs(path)
+	queue, permits := session.SemaphoreDirs(path)
 	waiting, err := (&Lock{c: c, path: queue, rule: recipes.Mutex{}}).Queue(ctx)
 	if err != nil {
 		return nil, err
 	}
 	// Read behind the queue: whoever leaves it now is found here, and not lost between the two.
-	found, err := c.readQueue(ctx, leases, nil)
+	found, err := c.readQueue(ctx, permits, nil)
 	if err != nil {
 		return nil, err
 	}
-	return withLeases(waiting, leases, found), nil
+	return withPermits(waiting, permits, found), nil
 }
 
-// withLeases puts those who hold the leases that were found before those who wait. Whoever has entered meanwhile is in both.
-func withLeases(waiting []events.Contender, dir string, leases []session.Found) []events.Contender {
-	slices.SortFunc(leases, func(a, b session.Found) int {
+// withPermits puts those who hold the permits that were found before those who wait. Whoever has entered meanwhile is in both.
+func withPermits(waiting []events.Contender, dir string, permits []session.Found) []events.Contender {
+	slices.SortFunc(permits, func(a, b session.Found) int {
 		return cmp.Or(cmp.Compare(a.Stat.Czxid, b.Stat.Czxid), strings.Compare(a.Name, b.Name))
 	})
 	entered := map[string]int{} // where the holder is
-	all := make([]events.Contender, 0, len(leases)+len(waiting))
-	for _, f := range leases {
+	all := make([]events.Contender, 0, len(permits)+len(waiting))
+	for _, f := range permits {
 		attempt := session.AttemptOf(f.Name)
 		if at, more := entered[attempt]; more {
 			all[at].Permits++
@@ -177,7 +166,7 @@ func withLeases(waiting []events.Contender, dir string, leases []session.Found) 
 	}
 	for _, w := range waiting {
 		if _, holds := entered[session.AttemptOf(w.Node)]; !holds {
-			w.Holding, w.Permits = false, max(1, events.PermitsOf(w.Node)) // the first waits for the others' leases
+			w.Holding, w.Permits = false, max(1, events.PermitsOf(w.Node)) // the first waits for the others' permits
 			all = append(all, w)
 		}
 	}

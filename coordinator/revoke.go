@@ -38,15 +38,11 @@ func (c *Coordinator) Revoke(ctx context.Context, path string, grace time.Durati
 	if grace < 0 {
 		return fmt.Errorf("%w: %v for %s", ErrGrace, grace, path)
 	}
-	if c.open.Err() != nil {
-		return ErrClosed
-	}
-	bounded, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(c.open, func() { cancel(ErrClosed) })() //nolint:contextcheck // the coordinator's end, beside the caller's
-	err := c.session.Revoke(bounded, path, grace)
-	if err != nil && bounded.Err() == nil && !errors.Is(err, ErrClosed) {
-		return fmt.Errorf("zkgrant: revoking %s: %w", path, err)
-	}
-	return err
+	return c.whileOpen(ctx, func(bounded context.Context) error {
+		err := c.session.Revoke(bounded, path, grace)
+		if err != nil && bounded.Err() == nil && !errors.Is(err, ErrClosed) {
+			return fmt.Errorf("zkgrant: revoking %s: %w", path, err)
+		}
+		return err
+	})
 }

@@ -83,8 +83,8 @@ func (s *Semaphore) Resize(ctx context.Context, permits int) error {
 
 // announce says that the size is about to change. Who has asked before, or asks before it is
 // known whether it has, takes it as it finds it, or this would happen: 1. somebody asks for a
-// permit; 2. Resize returns; 3. a server tells him the new size, which is not that with which he
-// asked.
+// permit; 2. Resize returns; 3. a server tells the caller the new size, which is not the one that it
+// asked with.
 func (s *Semaphore) announce() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,7 +140,7 @@ func (l *Lock) checkPermits(cfg acquireConfig, each int) error {
 	case s.Permits > s.Size && !s.Adopt:
 		return fmt.Errorf("%w: %d of %s, which has %d", errInvalidPermits, s.Permits, l.path, s.Size)
 	}
-	const names = 128 // of a lease, with what a request has around it
+	const names = 128 // of a permit, with what a request has around it
 	if int64(s.Permits)*int64(each+names)+overhead > session.MaxRequest {
 		return fmt.Errorf("%w: %d permits of %s in one request", ErrTooLarge, s.Permits, l.path)
 	}

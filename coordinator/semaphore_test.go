@@ -307,11 +307,11 @@ func TestAPermitThatMayNotBeTaken(t *testing.T) {
 	}
 }
 
-// TestALeaseOutOfTurnIsSeenInTime: another client makes a lease between the look of the first in the queue and its transaction, as
+// TestAPermitOutOfTurnIsSeenInTime: another client makes a lease between the look of the first in the queue and its transaction, as
 // Curator's InterProcessSemaphoreV2 does whose session ended while it made one, and which asks again in the next. The first
 // counts once more, gives way, and is let in when that lease is gone; so it does where the answer to its transaction is
 // lost, and where the directory of the leases is not ours.
-func TestALeaseOutOfTurnIsSeenInTime(t *testing.T) {
+func TestAPermitOutOfTurnIsSeenInTime(t *testing.T) {
 	const stray = semLeases + "/_c_00000000-0000-4000-8000-000000000000-lease-9999999999"
 	for name, c := range map[string]struct {
 		theirs bool

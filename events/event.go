@@ -13,13 +13,10 @@ type Grant struct {
 	Path string // the lock's directory, as the caller named it
 	Node string // full path of the contender's node, in the caller's name space; of several permits, the first one's
 
-	// Token is the fencing token: the zxid of the transaction that created the
-	// node. That of an exclusive grant is greater than the token of every earlier
-	// grant of another acquisition on this path, for the life of the ensemble's data. Readers do
-	// not exclude each other, and those who hold together are granted in any order of their
-	// tokens. Who entered a lock again that he held, and who reads in the place where he
-	// wrote, has the token of that grant. A semaphore's tokens are those of the places in its
-	// queue, and grow from grant to grant.
+	// Token is the fencing token: the zxid of the transaction that created the node. That of an exclusive grant is greater than the token
+	// of every earlier grant of another acquisition on this path, for the life of the ensemble's data. Readers that hold together are
+	// granted in any order of their tokens. A holder that enters its lock again, and a writer that becomes a reader, keep the token of
+	// their grant. A semaphore's tokens are those of the places in its queue, and grow from grant to grant.
 	Token int64
 
 	Session   int64         // the ZooKeeper session that owns the node
@@ -34,8 +31,7 @@ type Member struct {
 	Node string // full path of the node in it
 }
 
-// Abandoned describes a previous holder that never released: the first of them, if there were several. It is shared by all who
-// are given it, and nobody writes to it.
+// Abandoned describes a previous holder that never released: the first of several. All that are given it share it: do not write to it.
 type Abandoned struct {
 	Node  string    // full path of its node, which is gone, in the caller's name space
 	Data  []byte    // what it had stored there when it came
@@ -64,16 +60,9 @@ type Ended struct {
 	Held time.Duration // zero if it never was
 }
 
-// Queued says how many older contenders stood in the way at the latest listing: all of
-// them, or only the writers for one who wants to read. It comes with each listing that
-// finds somebody there, so Ahead is not 0; a Grant follows the others. It is a
-// snapshot: some of them may be gone by the time it is read, and a waiter that moves up
-// without a listing, which most do, sends none.
-//
-// Of a multi-lock it is how many stand in the way at all paths together; who does so at two of them counts twice.
-//
-// There is one exception. The first in the queue of a semaphore waits for permits and not for
-// contenders: its Ahead is 0. Of an unfair lock, which has no queue, it is always 1: somebody has it.
+// Queued says how many older contenders stood in the way at the latest listing: for a reader, only writers. It is a snapshot. A waiter that
+// moves up without a listing, which most do, sends none. For a multi-lock, contenders at all paths count, each once a path. Exceptions: the
+// first in the queue of a semaphore waits for permits, and Ahead is 0; for an unfair lock, which has no queue, Ahead is 1.
 type Queued struct {
 	ID    uint64
 	Path  string
@@ -87,11 +76,9 @@ type Requeued struct {
 	Path string
 }
 
-// Revoked says that somebody asked the holder to give the lock back. At the
-// deadline, which is by the holder's own clock, it is given back if it is still held, and a Lost follows. Who asks as
-// Curator's Revoker does, by writing `__REVOKE__` into the holder's node, names no deadline: then it is the zero time, and nothing
-// happens by itself; so it is for a holder who has not agreed to more. It comes behind the Grant: once, and then
-// again only with a deadline that is sooner than the one before it.
+// Revoked says that somebody asked the holder to give the lock back. If it is still held at the deadline, by the holder's own clock, it is
+// lost. Without a deadline, which is the zero time, nothing happens by itself: Curator's Revoker, which writes `__REVOKE__` into the node,
+// names none, and a holder that has not agreed to more is told none. It comes behind the Grant, and again only with a sooner deadline.
 type Revoked struct {
 	ID       uint64
 	Path     string

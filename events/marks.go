@@ -13,7 +13,7 @@ import (
 type Marks uint8
 
 const (
-	// MarkRevocable says that whoever made the node gives the lock back when he is asked to, by the end of the time that he is given.
+	// MarkRevocable says that the owner of the node gives the lock back when it is asked to, by the end of the time that it is given.
 	MarkRevocable Marks = 1 << iota
 	// MarkPermits says that the name tells how many permits of a semaphore the contender asks for; see [PermitsOf].
 	MarkPermits
@@ -25,7 +25,7 @@ var ownGUID = regexp.MustCompile(`^(?:` +
 	`[0-9a-f]{12}8([0-9a-f])[0-9a-f]{2}[89ab][0-9a-f]{15}__)`)
 
 // MarksOf returns the marks of a node, and reports whether this library made it. It takes names of contenders and of
-// a semaphore's leases, and their paths.
+// a semaphore's permits, and their paths.
 func MarksOf(node string) (marks Marks, ours bool) {
 	found := ownGUID.FindStringSubmatch(node[strings.LastIndexByte(node, '/')+1:])
 	if found == nil {

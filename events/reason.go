@@ -23,18 +23,12 @@ const (
 
 // String names the reason in lower case, as in a log line.
 func (r Reason) String() string {
-	switch r {
-	case ReasonSessionExpired:
-		return "session expired"
-	case ReasonLeaseRanOut:
-		return "lease ran out"
-	case ReasonNodeRemoved:
-		return "node removed"
-	case ReasonSuspended:
-		return "connection suspended"
-	case ReasonRevoked:
-		return "revoked"
-	default:
-		return "reason " + strconv.Itoa(int(r))
+	names := [...]string{
+		ReasonSessionExpired: "session expired", ReasonLeaseRanOut: "lease ran out", ReasonNodeRemoved: "node removed",
+		ReasonSuspended: "connection suspended", ReasonRevoked: "revoked",
 	}
+	if r > 0 && int(r) < len(names) {
+		return names[r]
+	}
+	return "reason " + strconv.Itoa(int(r))
 }

@@ -100,8 +100,8 @@ func (m *Machine) onFound(in Listed) []Effect {
 		// end would take it away from under us.
 		return append(m.restart(), Discard{Node: in.Own.Name.Text})
 	}
-	if in.Leased {
-		return m.onLeased(in.Own, in.Taken)
+	if in.Entered {
+		return m.onPermitsFound(in.Own, in.Taken)
 	}
 	m.own = in.Own
 	if m.why != 0 {

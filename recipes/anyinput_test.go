@@ -21,8 +21,8 @@ func everyInput() []Input {
 			Advanced{epoch, false, true, true}, Advanced{epoch, false, false, false}, Gone{epoch, ahead4.Text},
 			Changed{epoch}, Surveyed{epoch, 3, 0, 0}, Surveyed{epoch, 3, 1, 2}, Surveyed{epoch, 1, 2, 0}, Surveyed{epoch, 2, 2, 0},
 			Entered{epoch, []string{"leases/1", "leases/2"}, 2, true}, Entered{epoch, []string{"leases/1", "leases/2"}, 2, false}, Entered{Epoch: epoch},
-			Entered{epoch, []string{"leases/1", "leases/2"}, 9, true}, Listed{Epoch: epoch, Own: Own{Name: events.Name{Text: "leases/1"}, Owner: 77}, Leased: true, Taken: 9},
-			Listed{Epoch: epoch, Own: Own{Name: events.Name{Text: "leases/1"}, Owner: 77}, Leased: true}, Gone{epoch, "leases/1"},
+			Entered{epoch, []string{"leases/1", "leases/2"}, 9, true}, Listed{Epoch: epoch, Own: Own{Name: events.Name{Text: "leases/1"}, Owner: 77}, Entered: true, Taken: 9},
+			Listed{Epoch: epoch, Own: Own{Name: events.Name{Text: "leases/1"}, Owner: 77}, Entered: true}, Gone{epoch, "leases/1"},
 			Refused{Epoch: epoch, Op: OpEnter, Stale: true}, AskedBack{epoch, ours.Text, 0}, AskedBack{epoch, ahead3.Text, 0}, AskedBack{epoch, "", 0},
 			AskedBack{epoch, ours.Text, 7}, AskedBack{epoch, ours.Text, 6}, Overdue{7}, Overdue{6}, AskedBack{epoch, single.Text, 7}, AskedBack{epoch, "leases/1", 7},
 			Canceled{epoch}, Taken{epoch}, Paused{epoch}, Listed{Epoch: epoch, Queue: []events.Name{single}},
@@ -93,7 +93,7 @@ func permitSituations() map[string][]Input {
 		"entering":    {Surveyed{1, 3, 0, 0}},
 		"entered":     {Surveyed{1, 3, 0, 0}, Entered{1, []string{"leases/1", "leases/2"}, 2, true}},
 		"entered?":    {Surveyed{1, 3, 0, 0}, Unknown{1, OpEnter}},
-		"found again": {Surveyed{1, 3, 0, 0}, Unknown{1, OpEnter}, Listed{Epoch: 1, Own: Own{Name: events.Name{Text: "leases/1"}, Owner: 77}, Leased: true}},
+		"found again": {Surveyed{1, 3, 0, 0}, Unknown{1, OpEnter}, Listed{Epoch: 1, Own: Own{Name: events.Name{Text: "leases/1"}, Owner: 77}, Entered: true}},
 	} {
 		s[name] = append(append([]Input(nil), alone...), more...)
 	}

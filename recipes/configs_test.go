@@ -152,7 +152,7 @@ func reached(t *testing.T, met map[meeting]bool) {
 		{Lapsed, inOverdue, 0, 0},
 		{Releasing, inOverdue, 0, 0},
 		// A semaphore's.
-		{Recovering, inListed, flagLeased, 0},
+		{Recovering, inListed, flagEntered, 0},
 		{Claiming, inRefused, flagMissing, OpClaim},
 		{Surveying, inSurveyed, 0, 0},
 		{Surveying, inChanged, 0, 0},

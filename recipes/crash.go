@@ -121,7 +121,7 @@ func (e Errand) claimPlan() Plan {
 func (e Errand) claimed(a Answer) Meaning {
 	done, record := a.Result == ResultDone, a.At.On == OnRecord
 	switch {
-	case e.Form == FormNode && done:
+	case e.Layout == LayoutNode && done:
 		return e.next(ThenLook)
 	case e.Record == RecordNothing && done:
 		return tell(Claimed{Epoch: e.Epoch})

@@ -41,7 +41,7 @@ func (e *environment) answer(w *world, c, i int) {
 	case Op(r.op) == OpList:
 		in = input{kind: inListed, epoch: r.epoch, mask: r.mask, own: r.own, arg: r.arg >> 4}
 		if r.flags&reqFloor != 0 {
-			in.flag = flagLeased
+			in.flag = flagEntered
 		}
 	case r.flags&reqMissing != 0:
 		in.kind, in.flag = inRefused, flagMissing

@@ -108,7 +108,7 @@ const (
 	shellCounts                       // counts the nodes after the create, not with it
 	shellKeepsWord                    // leaves none, but remembers within the session that the writer has let go
 	shellOnePlace                     // looks for what it entered with in the queue only
-	shellPlaceFirst                   // gives its place up, and takes its leases then
+	shellPlaceFirst                   // gives its place up, and takes its permits then
 	shellReadsEarly                   // reads the record, and claims then
 	shellUndated                      // believes an answer of an earlier connection
 	shellCancelsSent                  // says that a create was not made though it was

@@ -60,8 +60,8 @@
 //	                        v   | stale       | changed
 //	  Held <-- Claiming <-- Entering <--------+ (by a survey)
 //
-// Surveying asks for the size and the leases, Full waits until either changes, Entering trades
-// the node in the queue for leases. When the answer to that is lost the way is the one of a lost
+// Surveying asks for the size and the taken permits, Full waits until either changes, Entering trades
+// the node in the queue for permits. When the answer to that is lost the way is the one of a lost
 // create, Recovering, and the GUID is looked for in both places.
 //
 // A [Multi] goes the way of a mutex, with a node in each of several queues that are made together. It is the first when it is
@@ -78,7 +78,7 @@
 // the session lives, that the node exists, and that the lease starts now. That
 // write is a claim, which checks the own node, with one exception: the create
 // itself, if its answer proves that nobody else was there. For a semaphore it is the
-// transaction that makes the leases.
+// transaction that makes the permits.
 //
 // # What makes it quick
 //

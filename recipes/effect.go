@@ -22,7 +22,7 @@ type (
 	// Barrier, a write that goes through the quorum comes before the reading, so
 	// that whatever an earlier request did is seen. Attempt 0 looks for nothing. With Size
 	// the semaphore's size is read as well, and with Barrier the GUID is looked for
-	// among its leases, too.
+	// among its permits, too.
 	List struct {
 		Epoch   Epoch
 		Attempt Attempt
@@ -67,7 +67,7 @@ type (
 		Watch bool
 	}
 
-	// Enter trades the own node, the first in the queue, for as many leases as there
+	// Enter trades the own node, the first in the queue, for as many permits as there
 	// are permits to be taken, all or none, on condition that the size is still
 	// the one of that version. Floor is meant as in Delete.
 	Enter struct {
@@ -78,7 +78,7 @@ type (
 		Floor   bool
 	}
 
-	// Delete removes the own node, or all that are left of the own leases. No such node is success. With Floor it leaves
+	// Delete removes the own node, or all that are left of the own permits. No such node is success. With Floor it leaves
 	// word in the directory, in the same transaction, that nobody older than this
 	// node is left, if the directory is one of ours. With Clean the record goes with the node, in the same transaction;
 	// if the node was gone before, the record stays.

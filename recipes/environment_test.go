@@ -218,7 +218,7 @@ func (e *environment) enabledOutside(w *world, steps []step) []step {
 		}
 		holds := w.past[0]&w.forms.blocking(id) == 0
 		add(holds, stepLeaves, id)
-		if w.forms[id].lease() {
+		if w.forms[id].permit() {
 			continue
 		}
 		room := w.sizes[0] != 0 && w.forms.taken(w.past[0]) < w.sizes[0].permits()
@@ -231,7 +231,7 @@ func (e *environment) enabledOutside(w *world, steps []step) []step {
 	vacant := !e.single || w.past[0] == 0
 	add(w.left.foreign > 0 && vacant, stepForeignJoins, 0)
 	add(w.left.guest > 0 && vacant, stepGuestJoins, 0)
-	add(w.left.reap > 0 && w.past[0]&^w.forms.leases() == 0 && w.dirs[0] != 0, stepReap, 0)
+	add(w.left.reap > 0 && w.past[0]&^w.forms.permits() == 0 && w.dirs[0] != 0, stepReap, 0)
 	add(w.left.resize > 0 && w.sizes[0] != 0, stepLarger, 0)
 	add(w.left.resize > 0 && w.sizes[0].permits() > 1, stepSmaller, 0)
 	add(w.left.change > 0 && w.dirs[0].ours(), stepChange, 0)

@@ -10,8 +10,10 @@ func (e Errand) Plan(v View) Plan {
 		return e.createPlan(v)
 	case OpDelete:
 		return e.deletePlan(v)
-	case OpClaim:
+	case OpClaim, OpAdvance:
 		return e.claimPlan()
+	case OpList:
+		return barrierPlan()
 	case OpEnter:
 		return e.enterPlan(v)
 	default:
@@ -28,8 +30,10 @@ func (e Errand) Means(p Plan, a Answer) Meaning {
 		return e.created(p, a)
 	case e.Op == OpCreate:
 		return e.notCreated(p, a)
-	case e.Doubts && (a.Result == ResultDone || a.Result == ResultNoNode): // no directory is an answer of the quorum, too
+	case (e.Op == OpList || e.Doubts) && (a.Result == ResultDone || a.Result == ResultNoNode): // no directory is an answer of the quorum, too
 		return e.next(ThenLook)
+	case e.Op == OpList:
+		return e.refused(false)
 	case e.Op == OpDelete && a.Result == ResultDone:
 		left := a.Stat
 		left.Children++ // our own node, which went in the same transaction
@@ -51,14 +55,14 @@ func (e Errand) Means(p Plan, a Answer) Meaning {
 // made, ahead of it.
 func (e Errand) createPlan(v View) Plan {
 	create := Operation{Do: DoCreate, On: OnOwn}
-	switch e.Form {
-	case FormPlace:
+	switch e.Layout {
+	case LayoutPlace:
 		return planOf(0, Operation{Do: DoCheck, On: OnWriter}, create)
-	case FormNode:
+	case LayoutNode:
 		return e.takePlan(v, create)
-	case FormSeveral:
+	case LayoutSeveral:
 		return e.enqueuePlan(v, create)
-	case FormQueue:
+	case LayoutQueue:
 	}
 	marker := Operation{Do: DoSet, On: OnDirectory, With: WithMarker}
 	dir := v.Dir.Markable()
@@ -74,10 +78,14 @@ func (e Errand) createPlan(v View) Plan {
 	}
 }
 
+// barrierPlan is a write through the quorum that changes nothing. Whatever the session has sent before was executed by then or never will be,
+// and a reading behind it sees that.
+func barrierPlan() Plan { return planOf(0, Operation{Do: DoCheck, On: OnDirectory}) }
+
 // deletePlan deletes the own node, and leaves a floor, and takes the record along, if it should.
 func (e Errand) deletePlan(v View) Plan {
 	if e.Doubts {
-		return planOf(0, Operation{Do: DoCheck, On: OnDirectory}) // a write through the quorum that changes nothing
+		return barrierPlan()
 	}
 	p := planOf(0, Operation{Do: DoDelete, On: OnOwn})
 	if e.Clean {
@@ -94,9 +102,9 @@ func (e Errand) deletePlan(v View) Plan {
 func (e Errand) created(p Plan, a Answer) Meaning {
 	created := Created{Epoch: e.Epoch, Node: a.Node}
 	switch {
-	case e.Form == FormNode:
+	case e.Layout == LayoutNode:
 		return e.took(p, a)
-	case e.Form == FormSeveral:
+	case e.Layout == LayoutSeveral:
 		return e.enqueued(a)
 	case a.Node.Text == "", p.dir != 0 && a.Stat.Czxid == 0:
 		return e.unknown() // it was made, and a look-up finds the name
@@ -111,9 +119,9 @@ func (e Errand) notCreated(p Plan, a Answer) Meaning {
 	switch {
 	case e.Turns:
 		return e.next(ThenApart) // which finds out why
-	case e.Form == FormPlace:
+	case e.Layout == LayoutPlace:
 		return e.refused(missing)
-	case e.Form == FormNode:
+	case e.Layout == LayoutNode:
 		return e.notTaken(a)
 	case missing && p.dir != 0: // which is not known any more, and a plain create tells
 		return e.next(ThenAgain).noting(NoteGone)
@@ -136,7 +144,7 @@ func (e Errand) deleted() Meaning {
 func (e Errand) notDeleted(a Answer) Meaning {
 	missing := a.Result == ResultNoNode
 	switch {
-	case e.Form == FormSeveral:
+	case e.Layout == LayoutSeveral:
 		return e.next(ThenApart) // one that is gone has undone all of it
 	case a.At.On == OnOwn && missing:
 		return e.deleted() // by an earlier try; or it was lost, and a record stays

@@ -65,14 +65,14 @@ func (fs *forms) older(id uint8) uint8 {
 	if fs.plain() {
 		return 1<<id - 1
 	}
-	if fs[id&7].lease() {
+	if fs[id&7].permit() {
 		return 0
 	}
 	number := fs.number(id)
 	mask := uint8(1)<<number - 1
 	for i, f := range fs {
 		switch {
-		case f.lease():
+		case f.permit():
 			mask &^= 1 << i
 		case fs.number(uint8(i)) < number:
 			mask |= 1 << i
@@ -111,7 +111,7 @@ func (fs *forms) beside(id uint8) uint8 {
 
 // together tells whether two nodes may hold at the same time.
 func (fs *forms) together(a, b uint8) bool {
-	if fs[a&7].lease() && fs[b&7].lease() {
+	if fs[a&7].permit() && fs[b&7].permit() {
 		return true
 	}
 	return fs[a&7].reads() && fs[b&7].reads() || fs.beside(a)&(1<<b) != 0
@@ -153,7 +153,7 @@ func (it *interpreter) naming(fs *forms, nodes uint8) uint16 {
 // before it.
 func (it *interpreter) name(id uint8, f form) events.Name {
 	text := contender(it.first + int64(id)).Text
-	if f.lease() {
+	if f.permit() {
 		text = fmt.Sprintf("leases/%d", it.first+int64(id))
 		it.nodes[text] = id
 		return events.Name{Text: text}

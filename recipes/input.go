@@ -74,7 +74,7 @@ type (
 		Node  string
 	}
 
-	// AskedBack says that somebody wants the node's owner to give the lock back, by when if he has said that. It may come
+	// AskedBack says that somebody wants the node's owner to give the lock back, and by when, if that was said. It may come
 	// any number of times.
 	AskedBack struct {
 		Epoch Epoch
@@ -85,7 +85,7 @@ type (
 	// Overdue says that the moment has come of which a Revoke has told.
 	Overdue struct{ By Moment }
 
-	// Changed says that the size of a semaphore, or its leases, may have changed since
+	// Changed says that the size of a semaphore, or its permits, may have changed since
 	// a Survey that watches. Like Gone it may come before the answer.
 	Changed struct{ Epoch Epoch }
 )
@@ -125,18 +125,18 @@ type (
 	Paused struct{ Epoch Epoch }
 
 	// Listed answers List: the contenders in the directory in any order, which nobody may write to because machines of
-	// one session share them, and what was found under the attempt's GUID. With Leased that is not in the queue:
-	// it is the first of the attempt's leases, its Token is not known, and Taken is how many leases there
-	// are in all. Size is the semaphore's, or 0 if it was not asked for. Of a multi-lock the Queue is that of all members,
+	// one session share them, and what was found under the attempt's GUID. With Entered that is not in the queue:
+	// it is the first of the attempt's permits, its Token is not known, and Taken is how many permits are
+	// taken in all. Size is the semaphore's, or 0 if it was not asked for. Of a multi-lock the Queue is that of all members,
 	// and Own the first of the own nodes that was found; with Parted there are others that were not.
 	Listed struct {
-		Epoch  Epoch
-		Queue  []events.Name
-		Own    Own
-		Leased bool
-		Parted bool
-		Taken  int32
-		Size   int32
+		Epoch   Epoch
+		Queue   []events.Name
+		Own     Own
+		Entered bool
+		Parted  bool
+		Taken   int32
+		Size    int32
 	}
 
 	// Claimed answers Claim: the node was there and the session alive when the
@@ -171,7 +171,7 @@ type (
 	}
 
 	// Surveyed answers Survey: how many permits there are, in which version of the
-	// node that says so, and how many leases. Of the own session's leases none is missing that
+	// node that says so, and how many are taken. Of the own session's permits none is missing that
 	// existed when it was made.
 	Surveyed struct {
 		Epoch   Epoch
@@ -180,13 +180,13 @@ type (
 		Taken   int32
 	}
 
-	// Entered answers Enter: these are the own leases now, and the own node is gone. Taken is how
-	// many leases there were then or later, the own ones included. Fresh is meant as in Claimed.
+	// Entered answers Enter: these are the own permits now, and the own node is gone. Taken is how
+	// many permits there were then or later, the own ones included. Fresh is meant as in Claimed.
 	Entered struct {
-		Epoch  Epoch
-		Leases []string
-		Taken  int32
-		Fresh  bool
+		Epoch   Epoch
+		Permits []string
+		Taken   int32
+		Fresh   bool
 	}
 
 	// Deleted answers Delete: the node does not exist any more.
@@ -234,26 +234,7 @@ const (
 
 // String names the request as its effect is named.
 func (o Op) String() string {
-	switch o {
-	case OpCreate:
-		return "Create"
-	case OpList:
-		return "List"
-	case OpWatch:
-		return "Watch"
-	case OpClaim:
-		return "Claim"
-	case OpDelete:
-		return "Delete"
-	case OpAdvance:
-		return "Advance"
-	case OpSurvey:
-		return "Survey"
-	case OpEnter:
-		return "Enter"
-	default:
-		return "no request"
-	}
+	return [...]string{"no request", "Create", "List", "Watch", "Claim", "Delete", "Advance", "Survey", "Enter"}[o]
 }
 
 func (Started) isInput()     {}

@@ -62,7 +62,7 @@ const (
 	flagFloor
 	flagStands
 
-	flagLeased   = flagFresh // Listed
+	flagEntered  = flagFresh // Listed
 	flagMissing  = flagFresh // Refused
 	flagStale    = flagAlone
 	flagLeft     = flagAlone // Claimed
@@ -247,7 +247,7 @@ func (it *interpreter) input(in input) Input {
 		}
 		return c
 	case inListed:
-		l := Listed{Epoch: epoch, Leased: in.flag&flagLeased != 0, Size: int32(in.arg)}
+		l := Listed{Epoch: epoch, Entered: in.flag&flagEntered != 0, Size: int32(in.arg)}
 		for m := in.mask; m != 0; {
 			i := 7 - bits.LeadingZeros8(m)
 			m &^= 1 << i
@@ -255,7 +255,7 @@ func (it *interpreter) input(in input) Input {
 		}
 		if id := in.own & 0xf; id != 0 {
 			l.Own = Own{Name: name(id - 1), Owner: sessionID(in.own >> 4), Token: tokenBase + int64(id-1)}
-			if l.Leased {
+			if l.Entered {
 				l.Own.Token = 0 // it is not known
 			}
 		}
@@ -271,7 +271,7 @@ func (it *interpreter) input(in input) Input {
 	case inSurveyed:
 		return Surveyed{Epoch: epoch, Size: int32(in.own & 0xf), Version: int32(in.own >> 4), Taken: int32(in.arg)}
 	case inEntered:
-		return Entered{Epoch: epoch, Leases: []string{name(in.arg).Text}, Fresh: in.flag&flagFresh != 0}
+		return Entered{Epoch: epoch, Permits: []string{name(in.arg).Text}, Fresh: in.flag&flagFresh != 0}
 	case inChanged:
 		return Changed{Epoch: epoch}
 	case inDeleted:

@@ -5,8 +5,8 @@ package recipes
 // list answers a listing by what is there in a view.
 func (e *environment) list(w *world, c int, r *request, view uint8) {
 	cl := &w.clients[c]
-	leases := w.forms.leases()
-	r.mask = view &^ leases
+	permits := w.forms.permits()
+	r.mask = view &^ permits
 	for id, n := range w.nodes {
 		if r.arg != 0 && n.owner == uint8(c)+1 && n.attempt == r.arg && r.mask&(1<<id) != 0 && !e.single {
 			r.own = uint8(id) + 1 | n.epoch<<4
@@ -14,9 +14,9 @@ func (e *environment) list(w *world, c int, r *request, view uint8) {
 	}
 	if r.own == 0 && r.flags&reqBarrier != 0 && e.shell != shellOnePlace {
 		for id, n := range w.nodes {
-			if n.owner == uint8(c)+1 && n.attempt == r.arg && view&leases&(1<<id) != 0 {
+			if n.owner == uint8(c)+1 && n.attempt == r.arg && view&permits&(1<<id) != 0 {
 				r.own = uint8(id) + 1 | n.epoch<<4
-				r.flags |= reqFloor // it is a lease
+				r.flags |= reqFloor // it is a permit's
 			}
 		}
 	}

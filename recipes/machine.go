@@ -29,13 +29,13 @@ const (
 	Claiming
 	// Surveying: first in a semaphore's queue, and it is being asked whether there is room.
 	Surveying
-	// Full: there is not; the leases are watched, and the size; nothing is under way.
+	// Full: there is not; the permits are watched, and the size; nothing is under way.
 	Full
-	// Entering: there is, and the node is being traded for leases.
+	// Entering: there is, and the node is being traded for permits.
 	Entering
 	// Held: granted.
 	Held
-	// Lapsed: lost, with the node kept until the caller's function has ended, or it is known how he ended.
+	// Lapsed: lost, with the node kept until the caller's function has ended, or it is known how the caller ended.
 	Lapsed
 	// Releasing: a delete is under way.
 	Releasing
@@ -107,7 +107,7 @@ func (m Machine) Ahead() (ahead int, known bool) {
 func (m *Machine) begin() []Effect {
 	m.own, m.removed, m.waited, m.asked, m.by = Own{}, false, false, false, 0
 	m.recorded, m.clean = false, false
-	m.permits.leased, m.permits.full, m.permits.changed, m.permits.doubted = false, false, false, false
+	m.permits.entered, m.permits.full, m.permits.changed, m.permits.doubted = false, false, false, false
 	m.forget()
 	switch {
 	case m.epoch == 0:
@@ -238,7 +238,7 @@ func (m *Machine) restart() []Effect {
 type permits struct {
 	size    int32 // as last heard of; 0: never
 	settled bool  // the first look at the size has found no other opinion
-	leased  bool  // the own node is the first of the leases, and no place in the queue
+	entered bool  // the own node is the first of the permits, and no place in the queue
 	full    bool  // there was no room: the survey is to watch
 	changed bool  // news have overtaken the answer to the survey under way
 	doubted bool  // its answer may come from another connection than the news that we are first

@@ -18,7 +18,7 @@ import (
 // q, and waits for A in p. So who has lost one of its places gives up the others, and takes all of them anew.
 //
 // To be the first in a queue is stable, so it is enough to look at one member after the other: the witness is of the
-// first member where somebody stands in the way, and when he has gone all queues are listed again. What one listing says
+// first member where somebody stands in the way, and when that is gone all queues are listed again. What one listing says
 // need not be of the same moment as what another one does. Before the grant all nodes are checked in one
 // transaction.
 //

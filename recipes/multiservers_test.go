@@ -23,14 +23,14 @@ func (e *multiEnv) execute(w *world, c, i int, part uint8) {
 		if e.shell == shellClaimsOne {
 			about = e.first(c, about)
 		}
-		x := Errand{Op: OpClaim, Form: role.form()}
+		x := Errand{Op: OpClaim, Layout: role.layout()}
 		if in, refused := x.Means(x.Plan(View{}), e.upon(w, about, x)).In.(Refused); refused && in.Missing {
 			r.flags |= reqMissing
 		} else if e.leads(w, r.mask) && e.whole(c, r.mask) {
 			r.flags |= reqFirst
 		}
 	case OpDelete:
-		x, there := Errand{Op: OpDelete, Form: role.form()}, w.past[0]&r.mask
+		x, there := Errand{Op: OpDelete, Layout: role.layout()}, w.past[0]&r.mask
 		a := e.upon(w, r.mask, x)
 		if apart := !zombie && x.Means(x.Plan(View{}), a).Then == ThenApart; there != 0 && (apart || a.Result == ResultDone) {
 			w.without(there)
@@ -86,11 +86,11 @@ func (e *multiEnv) execute(w *world, c, i int, part uint8) {
 }
 
 // form is how the nodes of a client stand.
-func (r multiRole) form() Form {
+func (r multiRole) layout() Layout {
 	if r.plain {
-		return FormQueue
+		return LayoutQueue
 	}
-	return FormSeveral
+	return LayoutSeveral
 }
 
 // upon is the answer to a transaction that is about nodes which exist: all of them, or it is refused.
@@ -104,7 +104,7 @@ func (e *multiEnv) upon(w *world, nodes uint8, x Errand) Answer {
 // alone tells whether a group of nodes that has just been made is proven to be alone. All directories are ours, and their zxid is 1.
 func (e *multiEnv) alone(w *world, c int, g uint8) (alone bool) {
 	role := e.roles[c]
-	x := Errand{Op: OpCreate, Form: role.form()}
+	x := Errand{Op: OpCreate, Layout: role.layout()}
 	a := Answer{Result: ResultDone}
 	for _, d := range role.dirs {
 		a.Nodes, a.Known = append(a.Nodes, e.name(w, c, g, d)), append(a.Known, 1)

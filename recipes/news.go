@@ -117,7 +117,7 @@ func (m *Machine) onLeaseRanOut() []Effect {
 func (m *Machine) onExpired() []Effect {
 	place := m.own.Name.Text != ""
 	m.epoch, m.session, m.up = 0, 0, false
-	m.permits.leased = false
+	m.permits.entered = false
 	if _, ok := m.rule.(Multi); ok {
 		m.own = Own{} // none of them is left
 	}

@@ -2,37 +2,37 @@ package recipes
 
 import "math/bits"
 
-// What a semaphore's worlds have beside those of a mutex: leases, which are nodes outside the
+// What a semaphore's worlds have beside those of a mutex: permits, which are nodes outside the
 // queue, the size, which the leader and each replica have a version of, and watches on both.
 //
-// All leases of an acquisition are one node with a weight, for they come in one transaction
+// All permits of an acquisition are one node with a weight, for they come in one transaction
 // and are known by the first of them. If somebody deletes one of several by hand, that is
 // the first, and what is left is another node.
 
 const (
-	formLease form = iota + 3 // the bits above inPlace are how many permits it takes
-	formRest                  // the same, of one that has lost some
+	formPermit form = iota + 3 // the bits above inPlace are how many permits it takes
+	formRest                   // the same, of one that has lost some
 )
 
-func leaseOf(permits uint8) form { return formLease | form(permits)<<inPlace }
+func permitOf(permits uint8) form { return formPermit | form(permits)<<inPlace }
 
-func (f form) lease() bool { return f&formMask == formLease || f&formMask == formRest }
+func (f form) permit() bool { return f&formMask == formPermit || f&formMask == formRest }
 
-// weight is how many permits a lease takes.
+// weight is how many permits the node stands for.
 func (f form) weight() uint8 {
-	if !f.lease() {
+	if !f.permit() {
 		return 0
 	}
 	return uint8(f >> inPlace)
 }
 
-// leases returns the nodes that are leases.
-func (fs *forms) leases() (mask uint8) {
+// permits returns the nodes of permits.
+func (fs *forms) permits() (mask uint8) {
 	if fs.plain() {
 		return 0
 	}
 	for i, f := range fs {
-		if f.lease() {
+		if f.permit() {
 			mask |= 1 << i
 		}
 	}
@@ -41,7 +41,7 @@ func (fs *forms) leases() (mask uint8) {
 
 // taken returns how many permits some nodes take.
 func (fs *forms) taken(nodes uint8) (taken uint8) {
-	for m := nodes & fs.leases(); m != 0; m &= m - 1 {
+	for m := nodes & fs.permits(); m != 0; m &= m - 1 {
 		taken += fs[bits.TrailingZeros8(m)].weight()
 	}
 	return taken
@@ -55,9 +55,9 @@ func sizeOf(permits, version uint8) size { return size(permits | version<<4) }
 func (s size) permits() uint8 { return uint8(s) & 0xf }
 func (s size) version() uint8 { return uint8(s) >> 4 }
 
-// Watches of a client on the leases and on the size.
+// Watches of a client on the permits and on the size.
 const (
-	lookLeases uint8 = 1 << iota
+	lookPermits uint8 = 1 << iota
 	lookSize
 	lookFired // Changed is due
 )
@@ -75,11 +75,11 @@ func (w *world) resize(permits uint8) {
 // look has a client's watches fire for what a transaction has changed, which its replica
 // has just applied.
 func (w *world) look(cl *client) {
-	if cl.look&(lookLeases|lookSize) == 0 {
+	if cl.look&(lookPermits|lookSize) == 0 {
 		return
 	}
-	if cl.look&lookLeases != 0 && (w.past[cl.lag]^w.past[cl.lag+1])&w.forms.leases() != 0 {
-		cl.look = cl.look&^lookLeases | lookFired
+	if cl.look&lookPermits != 0 && (w.past[cl.lag]^w.past[cl.lag+1])&w.forms.permits() != 0 {
+		cl.look = cl.look&^lookPermits | lookFired
 	}
 	if cl.look&lookSize != 0 && w.sizes[cl.lag] != w.sizes[cl.lag+1] {
 		cl.look = cl.look&^lookSize | lookFired
@@ -159,7 +159,7 @@ func (e *environment) executeSurvey(w *world, c int, r *request, part uint8) (do
 	case partTaken:
 		r.arg |= w.forms.taken(w.past[cl.lag]) << 4
 		if watch {
-			cl.look |= lookLeases
+			cl.look |= lookPermits
 		}
 	case partOwn:
 		if bit := uint8(1) << (r.arg & 7); w.past[cl.lag]&bit != 0 {
@@ -192,7 +192,7 @@ func (e *environment) finishSurvey(w *world, c int) {
 	}
 }
 
-// enters is the transaction that makes a client's leases, beside the nodes that are to be there then.
+// enters is the transaction that makes a client's permits, beside the nodes that are to be there then.
 func (e *environment) enters(w *world, c int, r *request, beside uint8, dir directory) {
 	cl, own, permits := &w.clients[c], r.arg&7, r.mask&0xf
 	switch {
@@ -209,15 +209,15 @@ func (e *environment) enters(w *world, c int, r *request, beside uint8, dir dire
 	if r.flags&reqHalf != 0 { // the seeded bug: the place is given up already
 		n.attempt = uint8(e.machines[cl.machine].attempt)
 	}
-	r.own = 1 + w.add(n, leaseOf(permits), beside, dir)
+	r.own = 1 + w.add(n, permitOf(permits), beside, dir)
 	r.flags |= reqFirst
 }
 
-// ownLeases returns the leases of a client's.
-func (w *world) ownLeases(c int) uint8 { return w.mine(c, 0) & w.forms.leases() }
+// ownPermits returns the permits of a client's.
+func (w *world) ownPermits(c int) uint8 { return w.mine(c, 0) & w.forms.permits() }
 
-// removeLease is the deletion by hand of one permit of a lease.
-func (w *world) removeLease(id uint8) {
+// removePermit is the deletion by hand of one permit of several.
+func (w *world) removePermit(id uint8) {
 	f := w.forms[id]
 	if f.weight() < 2 {
 		w.without(1 << id)
@@ -228,5 +228,5 @@ func (w *world) removeLease(id uint8) {
 
 // guestEnters has a guest who is first take one permit.
 func (w *world) guestEnters(id uint8) {
-	w.add(node{owner: guest}, leaseOf(1), w.past[0]&^(1<<id), w.dirs[0])
+	w.add(node{owner: guest}, permitOf(1), w.past[0]&^(1<<id), w.dirs[0])
 }

@@ -10,11 +10,11 @@ import "github.com/zkgrant/zkgrant/events"
 // behind its creation. To happen again and again takes a program that deletes on purpose.
 const Tries = 10
 
-// Errand is a request that writes: what the machine asks for, and what has been learnt on the way. It is a small comparable value.
+// Errand is a request that writes, if only for a barrier or a claim: what the machine asks for, and what has been learnt on the way. It is a small comparable value.
 type Errand struct {
 	Op     Op
 	Epoch  Epoch
-	Form   Form
+	Layout Layout
 	Floor  bool      // of Delete and Enter
 	Clean  bool      // of Delete
 	Record Recording // of Claim
@@ -24,15 +24,15 @@ type Errand struct {
 	stays bool // the record may not be removed, though the holder has released
 }
 
-// Form is how a contender's nodes stand.
-type Form uint8
+// Layout is how a contender's nodes stand.
+type Layout uint8
 
-// The forms.
+// The layouts.
 const (
-	FormQueue   Form = iota // one node in a queue
-	FormPlace               // one node in a queue, with the number of a writer's
-	FormNode                // the one node of a lock
-	FormSeveral             // several nodes: those of a multi-lock, or leases
+	LayoutQueue   Layout = iota // one node in a queue
+	LayoutPlace                 // one node in a queue, with the number of a writer's
+	LayoutNode                  // the one node of a lock
+	LayoutSeveral               // several nodes: those of a multi-lock, or permits
 )
 
 // Plan is one transaction. The zero value is none.
@@ -90,14 +90,14 @@ type Place uint8
 
 // The nodes of an operation.
 const (
-	OnOwn            Place = iota + 1 // the contender's
-	OnDirectory                       // the directory of the own node
-	OnWriter                          // the node of the writer whose place the contender takes
-	OnLeaver                          // the node of another contender of the session, which leaves
-	OnRecord                          // the record of the holder
-	OnSize                            // the node with the size of a semaphore
-	OnLeases                          // the leases to be made
-	OnLeaseDirectory                  // their directory
+	OnOwn             Place = iota + 1 // the contender's
+	OnDirectory                        // the directory of the own node
+	OnWriter                           // the node of the writer whose place the contender takes
+	OnLeaver                           // the node of another contender of the session, which leaves
+	OnRecord                           // the record of the holder
+	OnSize                             // the node with the size of a semaphore
+	OnPermits                          // the permits to be made
+	OnPermitDirectory                  // their directory
 )
 
 // Content is what is written to a directory.
@@ -111,12 +111,12 @@ const (
 
 // View is what a session knows when it makes a plan.
 type View struct {
-	Dir    DirectoryBook // of OnDirectory
-	Leases DirectoryBook // of OnLeaseDirectory
-	Token  int64         // the zxid that created the own node, or 0
-	Brief  bool          // a request has room for several paths
-	Plain  bool          // the data of the one node may not be written, not even by us
-	All    bool          // each directory of a multi-lock is ours, and was empty the last time
+	Dir     DirectoryBook // of OnDirectory
+	Permits DirectoryBook // of OnPermitDirectory
+	Token   int64         // the zxid that created the own node, or 0
+	Brief   bool          // a request has room for several paths
+	Plain   bool          // the data of the one node may not be written, not even by us
+	All     bool          // each directory of a multi-lock is ours, and was empty the last time
 }
 
 // floor tells whether a floor can be left.
@@ -129,10 +129,10 @@ type Answer struct {
 	Node   events.Name   // the own node, if it was created
 	Stat   DirectoryStat // of the directory, or the one node, whose data were set first, or zero
 
-	Nodes  []events.Name   // the nodes of a multi-lock, if they were created
-	Known  []int64         // the zxids of their directories, if these were known, and
-	Stats  []DirectoryStat // their Stats
-	Leases []string        // the leases, if they were made
+	Nodes   []events.Name   // the nodes of a multi-lock, if they were created
+	Known   []int64         // the zxids of their directories, if these were known, and
+	Stats   []DirectoryStat // their Stats
+	Permits []string        // the permits, if they were made
 }
 
 // Result is what an answer says.
@@ -173,8 +173,8 @@ const (
 	ThenMakeParents             // the same, when what is missing of the directory has been made
 	ThenReadRecord              // the machine is told what the record says
 	ThenApart                   // the parts are made one after the other: of a turnover, or one of several nodes after the other
-	ThenLook                    // it is looked whose the one node is
-	ThenCount                   // the machine is told, and how many leases there are
+	ThenLook                    // it is looked whose the one node is, or of a list request, what there is
+	ThenCount                   // the machine is told, and how many permits are taken
 )
 
 // Note is what an answer says of a directory.

@@ -11,7 +11,7 @@ import (
 
 func (o Operation) text() string {
 	do := [...]string{"nothing", "create", "delete", "set", "check"}[o.Do]
-	on := [...]string{"", " own", " directory", " writer", " leaver", " record", " size", " leases", " lease directory"}[o.On]
+	on := [...]string{"", " own", " directory", " writer", " leaver", " record", " size", " permits", " permit directory"}[o.On]
 	return do + on + [...]string{"", " marker", " floor"}[o.With]
 }
 
@@ -33,7 +33,7 @@ func TestWhatARequestMeans(t *testing.T) {
 	full := known
 	full.Dir.contended = true
 	rich := known
-	rich.Leases = ourDir
+	rich.Permits = ourDir
 	for _, c := range []struct {
 		e    Errand
 		v    View
@@ -44,10 +44,10 @@ func TestWhatARequestMeans(t *testing.T) {
 		{Errand{Op: OpCreate}, View{Dir: ourDir}, "create own"},
 		{Errand{Op: OpCreate}, View{Dir: ourDir.Shut(), Brief: true}, "create own"},
 		{Errand{Op: OpCreate}, View{Brief: true}, "create own"},
-		{Errand{Op: OpCreate, Form: FormPlace}, known, "check writer, create own"},
-		{Errand{Op: OpCreate, Form: FormNode}, View{Brief: true}, "create own, set own"},
-		{Errand{Op: OpCreate, Form: FormNode}, View{}, "create own"},
-		{Errand{Op: OpCreate, Form: FormNode}, View{Brief: true, Plain: true}, "create own"},
+		{Errand{Op: OpCreate, Layout: LayoutPlace}, known, "check writer, create own"},
+		{Errand{Op: OpCreate, Layout: LayoutNode}, View{Brief: true}, "create own, set own"},
+		{Errand{Op: OpCreate, Layout: LayoutNode}, View{}, "create own"},
+		{Errand{Op: OpCreate, Layout: LayoutNode}, View{Brief: true, Plain: true}, "create own"},
 		{Errand{Op: OpCreate, Turns: true}, known, "delete leaver, create own, set directory marker"},
 		{Errand{Op: OpCreate, Turns: true}, full, ""},
 		{Errand{Op: OpDelete}, known, "delete own"},
@@ -61,14 +61,16 @@ func TestWhatARequestMeans(t *testing.T) {
 		{Errand{Op: OpClaim}, known, "check own"},
 		{Errand{Op: OpClaim, Record: RecordMade}, known, "check own, create record"},
 		{Errand{Op: OpClaim, Record: RecordRead}, known, "check own, check record"},
-		{Errand{Op: OpDelete, Form: FormNode, Doubts: true}, known, "check directory"},
-		{Errand{Op: OpEnter}, known, "check size, delete own, create leases"},
-		{Errand{Op: OpEnter, Floor: true}, rich, "check size, delete own, create leases, set lease directory marker, set directory floor"},
-		{Errand{Op: OpEnter, Floor: true}, View{Dir: ourDir, Leases: ourDir, Token: 40}, "check size, delete own, create leases"},
-		{Errand{Op: OpCreate, Form: FormSeveral}, View{All: true}, "create own, set directory marker"},
-		{Errand{Op: OpCreate, Form: FormSeveral}, known, "create own"},
-		{Errand{Op: OpDelete, Form: FormSeveral}, known, "delete own"},
-		{Errand{Op: OpList}, known, ""},
+		{Errand{Op: OpDelete, Layout: LayoutNode, Doubts: true}, known, "check directory"},
+		{Errand{Op: OpEnter}, known, "check size, delete own, create permits"},
+		{Errand{Op: OpEnter, Floor: true}, rich, "check size, delete own, create permits, set permit directory marker, set directory floor"},
+		{Errand{Op: OpEnter, Floor: true}, View{Dir: ourDir, Permits: ourDir, Token: 40}, "check size, delete own, create permits"},
+		{Errand{Op: OpCreate, Layout: LayoutSeveral}, View{All: true}, "create own, set directory marker"},
+		{Errand{Op: OpCreate, Layout: LayoutSeveral}, known, "create own"},
+		{Errand{Op: OpDelete, Layout: LayoutSeveral}, known, "delete own"},
+		{Errand{Op: OpList}, known, "check directory"},
+		{Errand{Op: OpAdvance}, known, "check own"},
+		{Errand{Op: OpWatch}, known, ""},
 	} {
 		if p := c.e.Plan(c.v); p.text() != c.want {
 			t.Errorf("%+v, knowing %+v: %q, want %q", c.e, c.v, p.text(), c.want)
@@ -86,12 +88,13 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 	check, records, looked := Operation{Do: DoCheck, On: OnOwn}, Operation{Do: DoCreate, On: OnRecord}, Operation{Do: DoCheck, On: OnRecord}
 	create, remove := Errand{Op: OpCreate, Epoch: 1}, Errand{Op: OpDelete, Epoch: 1, Floor: true}
 	clean, unclean := Errand{Op: OpDelete, Epoch: 1, Clean: true}, Errand{Op: OpDelete, Epoch: 1, stays: true}
+	list, advance := Errand{Op: OpList, Epoch: 1}, Errand{Op: OpAdvance, Epoch: 1}
 	claim, makes, reads := Errand{Op: OpClaim, Epoch: 1}, Errand{Op: OpClaim, Epoch: 1, Record: RecordMade}, Errand{Op: OpClaim, Epoch: 1, Record: RecordRead}
-	place, one, turns := Errand{Op: OpCreate, Epoch: 1, Form: FormPlace}, Errand{Op: OpCreate, Epoch: 1, Form: FormNode}, Errand{Op: OpCreate, Epoch: 1, Turns: true}
-	enter, several, gives := Errand{Op: OpEnter, Epoch: 1, Floor: true}, Errand{Op: OpCreate, Epoch: 1, Form: FormSeveral}, Errand{Op: OpDelete, Epoch: 1, Form: FormSeveral}
-	size, leases, counted := Operation{Do: DoCheck, On: OnSize}, Operation{Do: DoCreate, On: OnLeases}, Operation{DoSet, OnLeaseDirectory, WithMarker}
+	place, one, turns := Errand{Op: OpCreate, Epoch: 1, Layout: LayoutPlace}, Errand{Op: OpCreate, Epoch: 1, Layout: LayoutNode}, Errand{Op: OpCreate, Epoch: 1, Turns: true}
+	enter, several, gives := Errand{Op: OpEnter, Epoch: 1, Floor: true}, Errand{Op: OpCreate, Epoch: 1, Layout: LayoutSeveral}, Errand{Op: OpDelete, Epoch: 1, Layout: LayoutSeveral}
+	size, permits, counted := Operation{Do: DoCheck, On: OnSize}, Operation{Do: DoCreate, On: OnPermits}, Operation{DoSet, OnPermitDirectory, WithMarker}
 	rich, made, stale := known, []string{"leases/a"}, tell(Refused{Epoch: 1, Op: OpEnter, Stale: true})
-	rich.Leases, rich.All = ourDir, true
+	rich.Permits, rich.All = ourDir, true
 	alone, beside, other := DirectoryStat{7, 40, 1}, DirectoryStat{7, 40, 2}, DirectoryStat{8, 40, 1}
 	refused := Refused{Epoch: 1, Op: OpCreate}
 	for _, c := range []struct {
@@ -99,6 +102,12 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 		a    Answer
 		want Meaning
 	}{
+		{list, Answer{Result: ResultDone}, list.next(ThenLook)},
+		{list, Answer{Result: ResultNoNode}, list.next(ThenLook)}, // the quorum's word, too
+		{list, Answer{Result: ResultRefused}, list.refused(false)},
+		{list, Answer{Result: ResultUnknown}, list.unknown()},
+		{advance, Answer{Result: ResultDone}, tell(Claimed{Epoch: 1})},
+		{advance, Answer{Result: ResultNoNode, At: check}, advance.refused(true)},
 		{create, Answer{Result: ResultDone, Node: node, Stat: alone}, tell(Created{Epoch: 1, Node: node, Alone: true, Token: 40}).seeing(alone)},
 		{create, Answer{Result: ResultDone, Node: node, Stat: beside}, tell(Created{Epoch: 1, Node: node}).seeing(beside)},
 		{create, Answer{Result: ResultDone, Node: node, Stat: other}, tell(Created{Epoch: 1, Node: node}).seeing(other)},
@@ -140,18 +149,18 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 		{reads, Answer{Result: ResultDone}, reads.next(ThenReadRecord)},
 		{reads, Answer{Result: ResultNoNode, At: looked}, tell(Claimed{Epoch: 1, Recorded: true})},
 		{reads, Answer{Result: ResultNoNode, At: check}, reads.refused(true)},
-		{enter, Answer{Result: ResultDone, Leases: made, Stat: beside}, tell(Entered{Epoch: 1, Leases: made, Taken: 2})},
-		{enter, Answer{Result: ResultDone, Leases: made, Stat: other}, Meaning{Then: ThenCount, In: Entered{Epoch: 1, Leases: made}}},
+		{enter, Answer{Result: ResultDone, Permits: made, Stat: beside}, tell(Entered{Epoch: 1, Permits: made, Taken: 2})},
+		{enter, Answer{Result: ResultDone, Permits: made, Stat: other}, Meaning{Then: ThenCount, In: Entered{Epoch: 1, Permits: made}}},
 		{enter, Answer{Result: ResultDone}, enter.unknown()},
 		{enter, Answer{Result: ResultBadVersion, At: size}, stale},
 		{enter, Answer{Result: ResultNoNode, At: size}, stale},
 		{enter, Answer{Result: ResultRefused, At: size}, enter.refused(false)},
 		{enter, Answer{Result: ResultNoNode, At: del}, enter.refused(true)},
-		{enter, Answer{Result: ResultNoNode, At: leases}, enter.next(ThenMakeParents).noting(NoteGone)},
+		{enter, Answer{Result: ResultNoNode, At: permits}, enter.next(ThenMakeParents).noting(NoteGone)},
 		{enter, Answer{Result: ResultNoNode, At: counted}, enter.next(ThenMakeParents).noting(NoteGone)},
 		{enter, Answer{Result: ResultRefused, At: counted}, enter.next(ThenAgain).noting(NoteShut)},
 		{enter, Answer{Result: ResultRefused, At: floor}, enter.next(ThenAgain).noting(NoteShut)},
-		{enter, Answer{Result: ResultRefused, At: leases}, enter.refused(false)},
+		{enter, Answer{Result: ResultRefused, At: permits}, enter.refused(false)},
 		{several, Answer{Result: ResultDone, Nodes: two, Known: zxids, Stats: []DirectoryStat{alone, {8, 40, 1}}}, tell(Enqueued{Epoch: 1, Nodes: two, Alone: true, Token: 40})},
 		{several, Answer{Result: ResultDone, Nodes: two, Known: zxids, Stats: []DirectoryStat{alone, {8, 40, 2}}}, tell(Enqueued{Epoch: 1, Nodes: two})},
 		{several, Answer{Result: ResultDone, Nodes: two, Known: zxids, Stats: []DirectoryStat{other, {8, 40, 1}}}, tell(Enqueued{Epoch: 1, Nodes: two})},
@@ -197,8 +206,8 @@ func TestWhatTheBookNotes(t *testing.T) {
 
 // TestWhoseTheOneNodeIs: a claim, and a delete of which a contender is in doubt, depend on a look behind the transaction.
 func TestWhoseTheOneNodeIs(t *testing.T) {
-	claim := Errand{Op: OpClaim, Epoch: 1, Form: FormNode}
-	doubts, sure := Errand{Op: OpDelete, Epoch: 1, Form: FormNode, Doubts: true}, Errand{Op: OpDelete, Epoch: 1, Form: FormNode}
+	claim := Errand{Op: OpClaim, Epoch: 1, Layout: LayoutNode}
+	doubts, sure := Errand{Op: OpDelete, Epoch: 1, Layout: LayoutNode, Doubts: true}, Errand{Op: OpDelete, Epoch: 1, Layout: LayoutNode}
 	for _, c := range []struct{ got, want Meaning }{
 		{claim.Means(claim.Plan(View{}), Answer{Result: ResultDone}), claim.next(ThenLook)},
 		{claim.Means(claim.Plan(View{}), Answer{Result: ResultNoNode, At: Operation{Do: DoCheck, On: OnOwn}}), claim.refused(true)},

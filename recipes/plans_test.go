@@ -15,20 +15,20 @@ func (e *environment) errand(w *world, cl *client, r *request) Errand {
 	case OpCreate:
 		switch {
 		case cl.role&roleTakes != 0:
-			x.Form = FormPlace
+			x.Layout = LayoutPlace
 		case e.single:
-			x.Form = FormNode
+			x.Layout = LayoutNode
 		}
 	case OpDelete:
-		if x.Floor, x.Clean = r.flags&reqFloor != 0, r.mask&maskClean != 0; w.forms[r.arg&7].lease() {
-			x.Form = FormSeveral
+		if x.Floor, x.Clean = r.flags&reqFloor != 0, r.mask&maskClean != 0; w.forms[r.arg&7].permit() {
+			x.Layout = LayoutSeveral
 		}
 		if e.shell == shellKeepsWord {
 			x.Floor = x.Floor && cl.tenure.Floor()
 		}
 	case OpClaim:
 		if x.Record = Recording(r.mask & maskRecord); e.single {
-			x.Form = FormNode
+			x.Layout = LayoutNode
 		}
 	case OpEnter:
 		x.Floor = r.flags&reqFloor != 0
@@ -74,8 +74,8 @@ func (e *environment) carryOut(w *world, c int, r *request, zombie, closed bool)
 		case ThenTell, ThenCount:
 			keepIn(r, m.In)
 			return true
-		case ThenApart: // of leases
-			if rest := w.past[0] & (1<<(r.arg&7) | w.ownLeases(c)); rest != 0 {
+		case ThenApart: // of permits
+			if rest := w.past[0] & (1<<(r.arg&7) | w.ownPermits(c)); rest != 0 {
 				w.without(rest)
 			}
 			return true
@@ -154,10 +154,19 @@ func (e *environment) inTwoSteps(w *world, c int, r *request, zombie, closed boo
 
 // proves claims a request's own node at the leader.
 func (e *environment) proves(w *world, c int, r *request) {
-	x := Errand{Op: OpClaim}
+	x := Errand{Op: OpAdvance}
 	p := x.Plan(View{})
 	if in, refused := x.Means(p, e.transact(w, c, r, p, false)).In.(Refused); refused && in.Missing {
 		r.flags |= reqMissing
+	}
+}
+
+// barrier makes the write that comes before a listing. What a server says to it is always that there is something to read.
+func (e *environment) barrier(w *world, c int, r *request) {
+	x := Errand{Op: OpList, Epoch: Epoch(r.epoch)}
+	p := x.Plan(View{})
+	if m := x.Means(p, e.transact(w, c, r, p, false)); m.Then != ThenLook {
+		panic("a listing without a barrier")
 	}
 }
 
@@ -169,24 +178,26 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 	var creates, deletes, enters, sets, changes bool
 	for i := range p.Len() {
 		o := p.At(i)
-		why, writes := ResultDone, o.Do != DoCheck
+		result, writes := ResultDone, o.Do != DoCheck
 		missing := func(is bool) {
 			if is {
-				why = ResultNoNode
+				result = ResultNoNode
 			}
 		}
 		switch o {
 		case Operation{Do: DoCreate, On: OnOwn}:
 			if missing(dir == 0); e.single && alive != 0 {
-				why = ResultNodeExists
+				result = ResultNodeExists
 			}
 			creates = true
 		case Operation{Do: DoSet, On: OnOwn}:
+		case Operation{Do: DoCheck, On: OnDirectory}:
+			missing(dir == 0)
 		case Operation{Do: DoCheck, On: OnSize}:
 			if missing(w.sizes[0] == 0); w.sizes[0].version() != r.mask>>4 {
-				why = ResultBadVersion
+				result = ResultBadVersion
 			}
-		case Operation{Do: DoCreate, On: OnLeases}:
+		case Operation{Do: DoCreate, On: OnPermits}:
 			enters = true
 		case Operation{Do: DoDelete, On: OnOwn}:
 			missing(alive&(1<<own) == 0)
@@ -202,7 +213,7 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 			dir = dir.with(dataFloor + directory(own))
 		case Operation{Do: DoCreate, On: OnRecord}:
 			if w.claimed |= 1 << own; record != 0 {
-				why = ResultNodeExists
+				result = ResultNodeExists
 			}
 			record = own + 1
 		case Operation{Do: DoCheck, On: OnRecord}:
@@ -214,12 +225,12 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 			panic("no such operation")
 		}
 		if o.Do == DoSet && closed {
-			why = ResultRefused
+			result = ResultRefused
 		}
-		if o.On == OnDirectory && why == ResultDone {
+		if o.On == OnDirectory && writes && result == ResultDone {
 			e.overwrites(w, cl)
 		}
-		if a.Result = why; why != ResultDone {
+		if a.Result = result; result != ResultDone {
 			a.At = o
 			return w.heads(r, a)
 		}
@@ -234,20 +245,20 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 		if cl.role&roleTakes != 0 {
 			f = twinOf(r.mask - 1)
 		}
-		if alive&^w.forms.leases() == 0 && cl.role&roleTakes == 0 {
+		if alive&^w.forms.permits() == 0 && cl.role&roleTakes == 0 {
 			r.flags |= reqFirst
 		}
 		r.own = 1 + w.add(node{owner: uint8(c) + 1, epoch: cl.epoch, attempt: r.arg}, f, alive, dir)
 		a.Node = events.Name{Text: "made"} // what it is called the delivery knows
 	case enters:
 		e.enters(w, c, r, alive, dir)
-		a.Leases = []string{"made"}
+		a.Permits = []string{"made"}
 	case changes:
 		w.commit(alive, dir)
 	}
 	w.records[0] = record
 	if sets {
-		children := bits.OnesCount8(w.past[0] &^ w.forms.leases())
+		children := bits.OnesCount8(w.past[0] &^ w.forms.permits())
 		a.Stat = DirectoryStat{Czxid: int64(dir.identity()), Mzxid: tokenBase + int64(w.next), Children: int32(children)}
 	}
 	return w.heads(r, a)

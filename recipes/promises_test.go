@@ -145,8 +145,8 @@ func (e *environment) perform(w *world, c int, ef effect) violation {
 			return nameless
 		}
 		cl.discard |= 1 << ef.arg
-		if w.forms[ef.arg].lease() {
-			cl.discard |= w.ownLeases(c)
+		if w.forms[ef.arg].permit() {
+			cl.discard |= w.ownPermits(c)
 		}
 		return ""
 	default:
@@ -169,7 +169,7 @@ func (e *environment) tell(w *world, c int, ef effect) violation {
 		}
 		shared := ef.arg < maxNodes && w.forms[ef.arg].reads() // then the token is no fencing token
 		token := ef.flag
-		if ef.arg < maxNodes && w.forms[ef.arg].lease() && token < ef.arg {
+		if ef.arg < maxNodes && w.forms[ef.arg].permit() && token < ef.arg {
 			// It is that of the place in the queue, and in order there.
 			shared, token = true, ef.arg
 		}
@@ -358,7 +358,7 @@ func (e *environment) check(w *world) {
 // holdOutside returns the nodes of those outside who hold.
 func (e *environment) holdOutside(w *world) (holders uint8) {
 	if e.permits {
-		return w.outsiders() & w.forms.leases()
+		return w.outsiders() & w.forms.permits()
 	}
 	for m := w.outsiders(); m != 0; m &= m - 1 {
 		if id := uint8(bits.TrailingZeros8(m)); w.past[0]&w.forms.blocking(id) == 0 {

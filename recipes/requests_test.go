@@ -28,6 +28,9 @@ func (e *environment) execute(w *world, c, i int, part uint8, plain bool) {
 		if r.flags&reqStands != 0 && !zombie {
 			e.sized(w, c)
 		}
+		if r.flags&reqBarrier != 0 {
+			e.barrier(w, c, r)
+		}
 	default: // a read, for which see below
 	}
 	if zombie {

@@ -8,15 +8,15 @@ import "github.com/zkgrant/zkgrant/events"
 // wait for each other, and one that wants many is not overtaken for ever.
 //
 // Its queue is that of a mutex. Who is first there asks how many permits there are and
-// how many leases exist, and if there is room for its own it trades its node in the
-// queue for its leases, in one transaction. That is safe with what a lagging replica
-// says of the leases:
+// how many are taken, and if there is room for its own it trades its node in the
+// queue for its permits, in one transaction. That is safe with what a lagging replica
+// says of the permits:
 //
-//  1. Only the first in the queue makes leases, and it is the first for as long as its
+//  1. Only the first in the queue makes permits, and it is the first for as long as its
 //     node exists.
 //  2. Whoever was first before has left the queue in the transaction that made its
-//     leases. That this one has left was heard on the same connection, so a later
-//     survey has these leases, or they have been given back.
+//     permits. That this one has left was heard on the same connection, so a later
+//     survey has these permits, or they have been given back.
 //  3. From then on there can only be fewer, until its own transaction has removed
 //     its node, on which that depends.
 //
@@ -30,11 +30,11 @@ import "github.com/zkgrant/zkgrant/events"
 //
 // The size may change at any time, so the transaction depends on its version, too.
 //
-// Curator's contenders do not keep to 1: 1. C is the first, and its request to make a lease is lost with its session, and
-// its node in the queue; 2. B, of ours, is the first, and finds room; 3. C asks again in its next session, has a lease, and
-// counts one, which is its own: it is in; 4. B trades its node for a lease. Curator survives this by counting when the
-// lease is there, and by waiting if there are too many; so B counts once more, at that moment or later, and gives way. Of
-// two who count when both leases are there at least one sees that, and whoever counts before the other's is there is seen
+// Curator's contenders do not keep to 1: 1. C is the first, and its request to take a permit is lost with its session, and
+// its node in the queue; 2. B, of ours, is the first, and finds room; 3. C asks again in its next session, takes a permit, and
+// counts one, which is its own: it is in; 4. B trades its node for a permit. Curator survives this by counting when the
+// permit is taken, and by waiting if there are too many; so B counts once more, at that moment or later, and gives way. Of
+// two who count when both permits are there at least one sees that, and whoever counts before the other's is there is seen
 // by the other.
 type Semaphore struct {
 	Size    int32 // how many permits there are, in the opinion of whoever asks
@@ -59,26 +59,26 @@ func (m Machine) Size() int { return int(m.permits.size) }
 // queues tells whether the machine is one of a semaphore and has not entered.
 func (m *Machine) queues() bool {
 	_, ok := m.rule.(Semaphore)
-	return ok && !m.permits.leased
+	return ok && !m.permits.entered
 }
 
 // unsettled tells whether a listing should bring the size: whoever is of another opinion
 // need not wait until it is the first to hear of it.
 func (m *Machine) unsettled() bool { return m.queues() && !m.permits.settled }
 
-// several tells whether there may be more leases, or nodes of a multi-lock, than the one that the machine knows by
+// several tells whether there may be more permits, or nodes of a multi-lock, than the one that the machine knows by
 // name. If one is gone, the others are not, but with their session.
 func (m *Machine) several() bool {
 	if rule, ok := m.rule.(Multi); ok {
 		return len(rule) > 1 && m.own.Name.Text != ""
 	}
 	s, _ := m.rule.(Semaphore)
-	return m.permits.leased && s.Permits > 1
+	return m.permits.entered && s.Permits > 1
 }
 
 // survey asks whether there is room. Only one who has found none has to hear of changes,
 // and asks once more for that: a watch that is armed by one who enters right away would
-// tell him of his own leases.
+// tell it of its own permits.
 func (m *Machine) survey() []Effect {
 	m.forget()
 	m.state = Surveying
@@ -177,17 +177,17 @@ func (m *Machine) onAdopted() []Effect {
 	return nil
 }
 
-// onEntered takes the leases for the own node. The token stays that of the place in the
+// onEntered takes the permits for the own node. The token stays that of the place in the
 // queue: places are left in their order, so tokens grow from grant to grant.
 func (m *Machine) onEntered(in Entered) []Effect {
-	if in.Epoch != m.epoch || m.state != Entering || len(in.Leases) == 0 {
+	if in.Epoch != m.epoch || m.state != Entering || len(in.Permits) == 0 {
 		var effects []Effect
-		for _, lease := range in.Leases {
-			effects = append(effects, Discard{Node: lease})
+		for _, permit := range in.Permits {
+			effects = append(effects, Discard{Node: permit})
 		}
 		return effects
 	}
-	m.lease(in.Leases[0])
+	m.takePermits(in.Permits[0])
 	switch {
 	case m.why != 0:
 		return m.release()
@@ -198,10 +198,10 @@ func (m *Machine) onEntered(in Entered) []Effect {
 	}
 }
 
-// onLeased goes on with leases that a look-up has found, because the answer to Enter was
+// onPermitsFound goes on with permits that a look-up has found, because the answer to Enter was
 // lost. The claim tells whether they are all there.
-func (m *Machine) onLeased(own Own, taken int32) []Effect {
-	m.lease(own.Name.Text)
+func (m *Machine) onPermitsFound(own Own, taken int32) []Effect {
+	m.takePermits(own.Name.Text)
 	switch {
 	case m.why != 0:
 		return m.release()
@@ -212,7 +212,7 @@ func (m *Machine) onLeased(own Own, taken int32) []Effect {
 	}
 }
 
-// giveWay gives the leases back because there are more than permits, and queues up anew. Some contender has made
+// giveWay gives the permits back because more are taken than there are, and queues up anew. Some contender has made
 // one without being the first in the queue; see Semaphore. It waits until there is room, as Curator's do, and ours would
 // be in its way for as long as they stand.
 func (m *Machine) giveWay() []Effect {
@@ -223,9 +223,9 @@ func (m *Machine) giveWay() []Effect {
 	return append(append(effects, m.restart()...), Requeue{})
 }
 
-func (m *Machine) lease(first string) {
+func (m *Machine) takePermits(first string) {
 	m.own = Own{Name: events.Name{Text: first}, Owner: m.session, Token: m.own.Token}
-	m.permits.leased, m.removed = true, false
+	m.permits.entered, m.removed = true, false
 }
 
 // abandon has removed what may be left of several nodes of which one is gone.
@@ -236,14 +236,14 @@ func (m *Machine) abandon() []Effect {
 	return []Effect{Discard{Node: m.own.Name.Text}}
 }
 
-// enterPlan trades the own node for the leases. Its first operations are those that may fail for reasons of the protocol. Where the
-// directory of the leases is ours, its marker is written once more: the answer has its Stat, and so counts the leases.
+// enterPlan trades the own node for the permits. Its first operations are those that may fail for reasons of the protocol. Where the
+// directory of the permits is ours, its marker is written once more: the answer has its Stat, and so counts the permits.
 func (e Errand) enterPlan(v View) Plan {
-	dir := v.Leases.Writable()
-	p := planOf(0, Operation{Do: DoCheck, On: OnSize}, Operation{Do: DoDelete, On: OnOwn}, Operation{Do: DoCreate, On: OnLeases})
+	dir := v.Permits.Writable()
+	p := planOf(0, Operation{Do: DoCheck, On: OnSize}, Operation{Do: DoDelete, On: OnOwn}, Operation{Do: DoCreate, On: OnPermits})
 	if dir != 0 && v.Brief {
 		p.dir = dir
-		p = p.and(Operation{Do: DoSet, On: OnLeaseDirectory, With: WithMarker})
+		p = p.and(Operation{Do: DoSet, On: OnPermitDirectory, With: WithMarker})
 	}
 	if e.Floor && v.floor() {
 		p = p.and(Operation{Do: DoSet, On: OnDirectory, With: WithFloor})
@@ -251,21 +251,21 @@ func (e Errand) enterPlan(v View) Plan {
 	return p
 }
 
-// entered takes the answer to an enter. If that has not counted the leases of the directory that was known, they are counted behind it.
+// entered takes the answer to an enter. If that has not counted the permits of the directory that was known, they are counted behind it.
 func (e Errand) entered(p Plan, a Answer) Meaning {
 	missing := a.Result == ResultNoNode
 	switch {
-	case a.Result == ResultDone && len(a.Leases) == 0:
+	case a.Result == ResultDone && len(a.Permits) == 0:
 		return e.unknown() // it was executed, and a look-up finds the names
 	case a.Result == ResultDone && p.dir != 0 && a.Stat.Czxid == p.dir:
-		return tell(Entered{Epoch: e.Epoch, Leases: a.Leases, Taken: a.Stat.Children})
+		return tell(Entered{Epoch: e.Epoch, Permits: a.Permits, Taken: a.Stat.Children})
 	case a.Result == ResultDone:
-		return Meaning{Then: ThenCount, In: Entered{Epoch: e.Epoch, Leases: a.Leases}}
+		return Meaning{Then: ThenCount, In: Entered{Epoch: e.Epoch, Permits: a.Permits}}
 	case a.At.On == OnSize && (missing || a.Result == ResultBadVersion):
 		return tell(Refused{Epoch: e.Epoch, Op: e.Op, Stale: true})
 	case a.At.On == OnOwn:
 		return e.refused(missing)
-	case missing && (a.At.On == OnLeases || a.At.On == OnLeaseDirectory):
+	case missing && (a.At.On == OnPermits || a.At.On == OnPermitDirectory):
 		return e.next(ThenMakeParents).noting(NoteGone)
 	case a.At.Do == DoSet:
 		return e.next(ThenAgain).noting(NoteShut)

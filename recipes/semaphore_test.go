@@ -13,14 +13,14 @@ import (
 var permitsOf = Semaphore{Size: 4, Permits: 3}
 
 var (
-	leased = Own{Name: events.Name{Text: "leases/a-0000000007"}, Owner: 77}
-	leases = []string{"leases/a-0000000007", "leases/a-0000000008", "leases/a-0000000009"}
-	gotIn  = Entered{Epoch: 1, Leases: leases, Taken: 4, Fresh: true}
-	room   = Surveyed{Epoch: 1, Size: 4, Version: 2, Taken: 1}
-	noRoom = Surveyed{Epoch: 1, Size: 4, Version: 2, Taken: 2}
+	permitOwn  = Own{Name: events.Name{Text: "leases/a-0000000007"}, Owner: 77}
+	ownPermits = []string{"leases/a-0000000007", "leases/a-0000000008", "leases/a-0000000009"}
+	gotIn      = Entered{Epoch: 1, Permits: ownPermits, Taken: 4, Fresh: true}
+	room       = Surveyed{Epoch: 1, Size: 4, Version: 2, Taken: 1}
+	noRoom     = Surveyed{Epoch: 1, Size: 4, Version: 2, Taken: 2}
 
 	// crowded is gotIn beside somebody who was not the first in the queue.
-	crowded = Entered{Epoch: 1, Leases: leases, Taken: 5, Fresh: true}
+	crowded = Entered{Epoch: 1, Permits: ownPermits, Taken: 5, Fresh: true}
 )
 
 // semaphoreSituations are machines in every state, as in situations.
@@ -58,16 +58,16 @@ func semaphoreSituations() map[string][]Input {
 	from("entering, expired", "entering", Expired{})
 	from("trying, surveying", "looking, nobody waits", room, Created{1, ours, true, true, 500})
 	from("trying, entering", "trying, surveying", room)
-	from("found among the leases", "entering, unknown", Listed{Epoch: 1, Own: leased, Leased: true})
+	from("found among the permits", "entering, unknown", Listed{Epoch: 1, Own: permitOwn, Entered: true})
 	from("held", "entering", gotIn)
-	from("entered too late", "entering", Entered{Epoch: 1, Leases: leases})
-	from("entered too late, own gone", "entered too late", Gone{1, leases[0]})
+	from("entered too late", "entering", Entered{Epoch: 1, Permits: ownPermits})
+	from("entered too late, own gone", "entered too late", Gone{1, ownPermits[0]})
 	from("releasing", "held", Withdrawn{Why: WhyReleased})
-	from("releasing the rest", "held", Gone{1, leases[0]})
+	from("releasing the rest", "held", Gone{1, ownPermits[0]})
 	from("over", "releasing", Deleted{1})
 	s["kept"] = []Input{opened, Started{Keep: true}, Created{1, ours, true, true, 500}, room, gotIn}
 	from("lapsed", "kept", LeaseRanOut{})
-	from("lapsed, one gone", "kept", Gone{1, leases[0]})
+	from("lapsed, one gone", "kept", Gone{1, ownPermits[0]})
 	from("lapsed, expired", "lapsed", Expired{})
 	s["strict, entering, no connection"] = []Input{opened, Started{Strict: true}, Created{1, ours, true, true, 500}, room, Suspended{}}
 	return s
@@ -82,9 +82,9 @@ func everySemaphoreInput() []Input {
 				all = append(all, Surveyed{Epoch: epoch, Size: size, Taken: taken})
 			}
 		}
-		all = append(all, Adopted{}, Changed{epoch}, Gone{epoch, leases[0]}, Gone{epoch, leases[1]},
-			Entered{Epoch: epoch, Leases: leases, Fresh: true}, Entered{Epoch: epoch, Leases: leases}, Entered{Epoch: epoch},
-			Listed{Epoch: epoch, Own: leased, Leased: true}, Refused{Epoch: epoch, Op: OpEnter, Stale: true},
+		all = append(all, Adopted{}, Changed{epoch}, Gone{epoch, ownPermits[0]}, Gone{epoch, ownPermits[1]},
+			Entered{Epoch: epoch, Permits: ownPermits, Fresh: true}, Entered{Epoch: epoch, Permits: ownPermits}, Entered{Epoch: epoch},
+			Listed{Epoch: epoch, Own: permitOwn, Entered: true}, Refused{Epoch: epoch, Op: OpEnter, Stale: true},
 			Refused{Epoch: epoch, Op: OpEnter}, Unknown{epoch, OpEnter})
 		found := first
 		found.Epoch, found.Size = epoch, 9
@@ -94,14 +94,14 @@ func everySemaphoreInput() []Input {
 }
 
 // TestAnyInputToASemaphore is TestAnyInputInAnyState for machines that want permits. None is granted
-// but for leases, nothing that may exist is forgotten, and what is awaited is asked for.
+// but for permits, nothing that may exist is forgotten, and what is awaited is asked for.
 func TestAnyInputToASemaphore(t *testing.T) {
 	anyInput(t, permitsOf, semaphoreSituations(), everySemaphoreInput(), 2, func(in Input, m, next Machine, effects []Effect) (wrong string) {
 		for _, e := range effects {
 			ok := true
 			switch e := e.(type) {
 			case Grant:
-				ok = next.permits.leased && (e.Token != 0 || m.own.Token == 0)
+				ok = next.permits.entered && (e.Token != 0 || m.own.Token == 0)
 			case Enter:
 				ok = m.state == Surveying && e.Permits == 3 && e.Node == m.own.Name.Text
 			case Discard:
@@ -176,8 +176,8 @@ func TestSemaphoreSteps(t *testing.T) {
 		{"entering", crowded, Creating, "[discard leases/a-0000000007 create attempt 2 REQUEUED]"},
 		{"entering, withdrawn", crowded, Releasing, "[delete leases/a-0000000007]"},
 		{"trying, entering", crowded, Releasing, "[delete leases/a-0000000007]"},
-		{"entering, unknown", Listed{Epoch: 1, Own: leased, Leased: true, Taken: 5}, Creating, "[discard leases/a-0000000007 create attempt 2 REQUEUED]"},
-		{"entering, unknown, withdrawn", Listed{Epoch: 1, Own: leased, Leased: true, Taken: 5}, Releasing, "[delete leases/a-0000000007]"},
+		{"entering, unknown", Listed{Epoch: 1, Own: permitOwn, Entered: true, Taken: 5}, Creating, "[discard leases/a-0000000007 create attempt 2 REQUEUED]"},
+		{"entering, unknown, withdrawn", Listed{Epoch: 1, Own: permitOwn, Entered: true, Taken: 5}, Releasing, "[delete leases/a-0000000007]"},
 		{"entering", Gone{1, own}, Entering, "[]"}, // by its own transaction, perhaps
 		{"entering", gotIn, Held, "[GRANT leases/a-0000000007 token 500]"},
 		{"entering", Refused{Epoch: 1, Op: OpEnter, Missing: true}, Creating, "[create attempt 2 REQUEUED]"},
@@ -189,15 +189,15 @@ func TestSemaphoreSteps(t *testing.T) {
 		{"entering, expired", gotIn, Idle, "[discard leases/a-0000000007 discard leases/a-0000000008 discard leases/a-0000000009]"},
 		{"trying, surveying", noRoom, Releasing, "[delete #5]"},
 		{"entering, unknown", first, Surveying, "[survey #5]"},
-		{"entering, unknown", Listed{Epoch: 1, Own: leased, Leased: true}, Claiming, "[claim leases/a-0000000007]"},
+		{"entering, unknown", Listed{Epoch: 1, Own: permitOwn, Entered: true}, Claiming, "[claim leases/a-0000000007]"},
 		{"entering, unknown", Listed{Epoch: 1}, Creating, "[create attempt 2 REQUEUED]"},
-		{"entering, unknown, withdrawn", Listed{Epoch: 1, Own: leased, Leased: true}, Releasing, "[delete leases/a-0000000007]"},
-		{"found among the leases", Claimed{Epoch: 1, Fresh: true}, Held, "[GRANT leases/a-0000000007 token 500]"},
-		{"found among the leases", Refused{Epoch: 1, Op: OpClaim, Missing: true}, Creating,
+		{"entering, unknown, withdrawn", Listed{Epoch: 1, Own: permitOwn, Entered: true}, Releasing, "[delete leases/a-0000000007]"},
+		{"found among the permits", Claimed{Epoch: 1, Fresh: true}, Held, "[GRANT leases/a-0000000007 token 500]"},
+		{"found among the permits", Refused{Epoch: 1, Op: OpClaim, Missing: true}, Creating,
 			"[discard leases/a-0000000007 create attempt 2 REQUEUED]"},
 		{"entered too late", Claimed{Epoch: 1, Fresh: true}, Held, "[GRANT leases/a-0000000007 token 500]"},
 		{"entered too late, own gone", Withdrawn{Why: WhyReleased}, Releasing, "[delete leases/a-0000000007]"},
-		{"held", Gone{1, leases[0]}, Releasing, `[LOST "node removed" delete leases/a-0000000007 END "lost"]`},
+		{"held", Gone{1, ownPermits[0]}, Releasing, `[LOST "node removed" delete leases/a-0000000007 END "lost"]`},
 		{"held", Expired{}, Over, `[LOST "session expired" END "lost"]`},
 		{"lapsed, one gone", Withdrawn{Why: WhyReleased}, Releasing, "[delete leases/a-0000000007]"},
 		{"lapsed, expired", Withdrawn{Why: WhyReleased}, Over, `[END "lost"]`},

@@ -24,7 +24,7 @@ import (
 //	reconnect a                the same session has a connection again
 //	expire a                   a's session ends, and a new one begins
 //	remove lock-1              somebody deletes a node
-//	foreign-lease              somebody else takes a permit
+//	foreign-permit              somebody else takes a permit
 //	resize 5                   somebody changes the size
 type permitPlay struct {
 	clients       []*permitClient
@@ -149,8 +149,8 @@ func (p *permitPlay) command(t *testing.T, d *datadriven.TestData) {
 		p.session(c, epoch+1)
 	case "remove":
 		p.removeAll(func(n permitNode) bool { return strings.TrimPrefix(n.name, "leases/") == arg || short(n.name) == arg })
-	case "foreign-lease":
-		p.lease(nil, 0)
+	case "foreign-permit":
+		p.permit(nil, 0)
 		p.changed()
 	case "resize":
 		n, err := strconv.Atoi(arg)

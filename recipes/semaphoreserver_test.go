@@ -68,12 +68,12 @@ func (p *permitPlay) list(c *permitClient, e List) Input {
 		l.Size = p.size
 	}
 	for _, n := range p.nodes {
-		lease := strings.HasPrefix(n.name, "leases/")
-		if n.owner != c || n.attempt != e.Attempt || lease && !e.Barrier || l.Own != (Own{}) {
+		permit := strings.HasPrefix(n.name, "leases/")
+		if n.owner != c || n.attempt != e.Attempt || permit && !e.Barrier || l.Own != (Own{}) {
 			continue
 		}
-		l.Own, l.Leased = Own{Name: events.Name{Text: n.name}, Owner: c.session}, lease
-		if !lease {
+		l.Own, l.Entered = Own{Name: events.Name{Text: n.name}, Owner: c.session}, permit
+		if !permit {
 			l.Own.Name, _ = events.ParseName(n.name)
 			l.Own.Token = tokenOf(n.name)
 		}
@@ -82,7 +82,7 @@ func (p *permitPlay) list(c *permitClient, e List) Input {
 	return l
 }
 
-// claim checks the own node, or all the leases.
+// claim checks the own node, or all the permits.
 func (p *permitPlay) claim(c *permitClient, e Claim) Input {
 	want := 1
 	if strings.HasPrefix(e.Node, "leases/") {
@@ -120,7 +120,7 @@ func (p *permitPlay) enter(c *permitClient, e Enter) Input {
 	}
 	entered := Entered{Epoch: e.Epoch, Fresh: true}
 	for range e.Permits {
-		entered.Leases = append(entered.Leases, p.lease(c, c.attempt))
+		entered.Permits = append(entered.Permits, p.permit(c, c.attempt))
 	}
 	p.changed()
 	p.removeAll(func(n permitNode) bool { return n.name == e.Node })
@@ -132,8 +132,8 @@ func (p *permitPlay) enter(c *permitClient, e Enter) Input {
 	return entered
 }
 
-// lease makes a lease.
-func (p *permitPlay) lease(c *permitClient, attempt Attempt) string {
+// permit takes a permit.
+func (p *permitPlay) permit(c *permitClient, attempt Attempt) string {
 	name := fmt.Sprintf("leases/%d", p.taken)
 	p.taken++
 	p.nodes = append(p.nodes, permitNode{name, c, attempt})
@@ -153,7 +153,7 @@ func (p *permitPlay) own(c *permitClient, node string) (names []string) {
 	return names
 }
 
-// discard removes the own place in the queue, or all the leases.
+// discard removes the own place in the queue, or all the permits.
 func (p *permitPlay) discard(c *permitClient, node string) {
 	own := p.own(c, node)
 	for _, name := range own {
@@ -162,9 +162,9 @@ func (p *permitPlay) discard(c *permitClient, node string) {
 	p.removeAll(func(n permitNode) bool { return n.owner == c && slices.Contains(own, n.name) })
 }
 
-// removeAll removes nodes, and tells who watches them or the leases.
+// removeAll removes nodes, and tells who watches them or the permits.
 func (p *permitPlay) removeAll(which func(permitNode) bool) {
-	leases := len(p.nodes) - len(p.queue())
+	permits := len(p.nodes) - len(p.queue())
 	var gone []permitNode
 	p.nodes = slices.DeleteFunc(p.nodes, func(n permitNode) bool {
 		if which(n) {
@@ -178,14 +178,14 @@ func (p *permitPlay) removeAll(which func(permitNode) bool) {
 			if c.watched[n.name] {
 				delete(c.watched, n.name)
 				name := n.name
-				if n.owner == c && c.m.permits.leased { // it knows the first of them
+				if n.owner == c && c.m.permits.entered { // it knows the first of them
 					name = c.m.own.Name.Text
 				}
 				c.answers = append(c.answers, Gone{c.m.Epoch(), name})
 			}
 		}
 	}
-	if len(p.nodes)-len(p.queue()) != leases {
+	if len(p.nodes)-len(p.queue()) != permits {
 		p.changed()
 	}
 }

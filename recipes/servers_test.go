@@ -98,7 +98,7 @@ func (e *environment) do(w *world, s step) {
 	case stepRemove:
 		w.left.remove--
 		w.byHand |= 1 << s.node & e.proven(w)
-		w.removeLease(s.node)
+		w.removePermit(s.node)
 		for c := range w.clients {
 			if cl := &w.clients[c]; e.clings && cl.conn == connDown && cl.holds() && e.traits[cl.machine].own == s.node {
 				cl.told |= toldOwed

@@ -32,7 +32,7 @@ var shellBugs = []shellBug{
 	{shellJoinsLate, "the same, when connections break", "roles=shares,shares,shares cut=1 eager together -> stuck"},
 	// Semaphores.
 	{shellOnePlace, "looks in the queue only for what it entered with", "rules=semaphore:1:1,semaphore:1:1 cut=1 permits eager -> stuck"},
-	{shellPlaceFirst, "gives its place up before it has its leases",
+	{shellPlaceFirst, "gives its place up before it has its permits",
 		"rules=semaphore:1:1,semaphore:1:1 permits eager -> more permits taken than there are"},
 	// Locks that tell of crashes.
 	{shellReadsEarly, "reads the record before it claims",

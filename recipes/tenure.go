@@ -11,16 +11,16 @@ type Tenure[R comparable] struct {
 type tenureBits uint8
 
 const (
-	tenureHolds tenureBits = 1 << iota // it was told that an answer is fresh which proves all the rest
-	tenureBare                         // it is alone by its create, and nobody watches its node yet
-	tenureTaken                        // a reader may have taken the node's place in the queue
+	tenureHolds     tenureBits = 1 << iota // it was told that an answer is fresh which proves all the rest
+	tenureUnwatched                        // it is alone by its create, and nobody watches its node yet
+	tenureTaken                            // a reader may have taken the node's place in the queue
 )
 
 // Holds reports whether the contender holds.
 func (t Tenure[R]) Holds() bool { return t.is&tenureHolds != 0 }
 
-// Bare reports whether nobody watches the node yet.
-func (t Tenure[R]) Bare() bool { return t.is&tenureBare != 0 }
+// LacksWatch reports whether nobody watches the node yet.
+func (t Tenure[R]) LacksWatch() bool { return t.is&tenureUnwatched != 0 }
 
 // Awaits reports whether the contender may be granted the lock by the answer to the request.
 func (t Tenure[R]) Awaits(r R) bool { return r != *new(R) && t.asks == r }
@@ -59,8 +59,8 @@ func (t Tenure[R]) Proven(r R, lease bool) (_ Tenure[R], fresh bool) {
 }
 
 // Proves reports whether an answer proves all that a grant needs but for the lease. first says that the first in a queue holds by that,
-// which it does not at a semaphore. Of an answer to what has made nodes it returns the first of them; bare says that nobody watches it yet.
-func Proves(in Input, first bool) (node string, bare, proves bool) {
+// which it does not at a semaphore. Of an answer to what has made nodes it returns the first of them; unwatched says that nobody watches it yet.
+func Proves(in Input, first bool) (node string, unwatched, proves bool) {
 	switch in := in.(type) {
 	case Created:
 		return in.Node.Text, true, in.Alone && first
@@ -69,7 +69,7 @@ func Proves(in Input, first bool) (node string, bare, proves bool) {
 			return in.Nodes[0].Text, true, true
 		}
 	case Entered:
-		return in.Leases[0], true, true
+		return in.Permits[0], true, true
 	case Advanced:
 		return "", false, in.Floor && first
 	case Claimed:
@@ -105,14 +105,14 @@ func Judged(in Input, fresh bool) Input {
 // nothing is listed for that.
 func (t Tenure[R]) Unwatched(r R) Tenure[R] {
 	if t.Holds() || t.Awaits(r) {
-		t.is |= tenureBare
+		t.is |= tenureUnwatched
 	}
 	return t
 }
 
 // Watched notes that the node is watched.
 func (t Tenure[R]) Watched() Tenure[R] {
-	t.is &^= tenureBare
+	t.is &^= tenureUnwatched
 	return t
 }
 

@@ -7,15 +7,15 @@ import (
 
 // A tenancy is what the history of a tenure amounts to, by its promises.
 type tenancy struct {
-	asks                uint8 // the latest request that may end in a grant, unless something has outdated it
-	holds, bare, traded bool
+	asks                     uint8 // the latest request that may end in a grant, unless something has outdated it
+	holds, unwatched, traded bool
 }
 
 // TestTenureInEveryOrder goes through all histories of a contender: what it asks for, in which the n-th request is n, and what is learnt of it.
 func TestTenureInEveryOrder(t *testing.T) {
 	var visit func(now Tenure[uint8], want tenancy, requests uint8, history string)
 	visit = func(now Tenure[uint8], want tenancy, requests uint8, history string) {
-		got := tenancy{now.asks, now.Holds(), now.Bare(), !now.Floor()}
+		got := tenancy{now.asks, now.Holds(), now.LacksWatch(), !now.Floor()}
 		if got != want || now.Awaits(0) || want.asks != 0 && !now.Awaits(want.asks) {
 			t.Fatalf("after%s: %+v, want %+v", history, got, want)
 		}
@@ -57,11 +57,11 @@ func TestTenureInEveryOrder(t *testing.T) {
 				t.Fatalf("after%s, the proof of %d behind the lease: %v, fresh %v", history, r, next, fresh)
 			}
 			then = want
-			then.bare = then.bare || then.holds || then.asks == r
-			learn(fmt.Sprint("bare ", r), now.Unwatched(r), then)
+			then.unwatched = then.unwatched || then.holds || then.asks == r
+			learn(fmt.Sprint("unwatched ", r), now.Unwatched(r), then)
 		}
 		watched, ceased, traded := want, want, want
-		watched.bare, ceased.holds, traded.traded = false, false, true
+		watched.unwatched, ceased.holds, traded.traded = false, false, true
 		learn("watched", now.Watched(), watched)
 		learn("ceased", now.Ceased(), ceased)
 		learn("traded", now.Traded(), traded)

@@ -202,7 +202,7 @@ func inputText(in Input) string {
 	case Surveyed:
 		return fmt.Sprintf("Surveyed: %d of %d taken", in.Taken, in.Size)
 	case Entered:
-		text := "Entered " + strings.Join(in.Leases, " ")
+		text := "Entered " + strings.Join(in.Permits, " ")
 		if !in.Fresh {
 			text += ", too late"
 		}
@@ -244,8 +244,8 @@ var stepTexts = map[stepKind]string{
 	stepForeignJoins: "a foreign contender joins as #{next}",
 	stepGuestJoins:   "a guest joins as #{next}",
 	stepDowngrade:    "the foreign writer makes its read node #{next} in the place of #{n}",
-	stepChanged:      "{a} hears that the leases or the size may have changed",
-	stepEnters:       "a guest trades #{n} for the lease #{next}",
+	stepChanged:      "{a} hears that the permits or the size may have changed",
+	stepEnters:       "a guest trades #{n} for the permit #{next}",
 	stepLarger:       "the semaphore is made larger by one",
 	stepSmaller:      "the semaphore is made smaller by one",
 	stepCrash:        "{a} panics",

@@ -83,7 +83,7 @@ func (e *environment) heed(w *world, c int, before uint32, in input, r *result) 
 	own := e.traits[cl.machine].own
 	switch was := e.traits[before].own; {
 	case was == own || was == noNode:
-	case own != noNode && w.forms[own].lease() && !w.forms[was].lease():
+	case own != noNode && w.forms[own].permit() && !w.forms[was].permit():
 		w.wished |= w.wished >> was & 1 << own // what was asked of the place in a semaphore's queue goes with it
 	default:
 		cl.wishes &= 0xf // another node is another wish

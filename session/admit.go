@@ -32,7 +32,7 @@ func (r *asked) on(s *Session) {
 }
 
 func (r *asked) do(c *client) (func(*Session), error) {
-	if r.wants != nil && r.wants.barrier != "" {
+	if r.wants != nil && r.wants.barrier {
 		return r.doBarrier(c)
 	}
 	in, err := r.run(c)

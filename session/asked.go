@@ -83,7 +83,7 @@ type turnover struct {
 
 // wanted is what a list request reads before it is made itself.
 type wanted struct {
-	barrier string   // a write through the quorum comes first, at this directory; "": none does
+	barrier bool     // a write through the quorum comes first
 	dirs    []string // no directory twice
 	found   []*names // in each of them
 	missing int      // those whose listings have not ended

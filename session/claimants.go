@@ -80,7 +80,7 @@ func (cs *claimants) of(node string) *Seat {
 
 // found is told of each reading of a node, by a seat or, without one, for those who are interested in it. If it is
 // another node than the one that a seat of the session has made there, that is gone, and nothing else may tell: 1. A
-// holds, and has its node watched; 2. somebody writes to it, and the watch fires; 3. he deletes it, which fires no watch,
+// holds, and has its node watched; 2. somebody writes to it, and the watch fires; 3. that one deletes it, which fires no watch,
 // and B makes the next one; 4. A has its node watched again, as it believes.
 func (c *client) found(node string, reader *Seat, stat *zk.Stat, err error) {
 	if err != nil {

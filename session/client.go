@@ -124,7 +124,7 @@ func rejected(err error) bool {
 }
 
 // subscriber is told of a change of what it has a client watch, once, and looks again if it wants to hear more: the first in a
-// semaphore's queue, of the children of the leases' directory, which a resize touches as well; and each [watcher].
+// semaphore's queue, of the children of the permits' directory, which a resize touches as well; and each [watcher].
 //
 // After a reconnect these watches are not trusted, and armed again by whoever looks: the client asks for them
 // with a zxid, and of a change of children that came before that the server says nothing.

@@ -97,8 +97,14 @@ type Request = wire.Request
 // MaxRequest is how many bytes a server accepts in one request by default (jute.maxbuffer).
 const MaxRequest = 0xfffff
 
-// aclOverhead is what an entry of an access control list takes beside its texts: the permissions and two lengths.
-const aclOverhead = 12
+// SizeOfACL returns how many bytes of a request an access control list takes.
+func SizeOfACL(acl []zk.ACL) (size int) {
+	const fixed = 12 // the permissions, and the lengths of the two texts
+	for _, a := range acl {
+		size += fixed + len(a.Scheme) + len(a.ID)
+	}
+	return size
+}
 
 // probeMin is which part of the timeout lies between two probes at the most. With less than two probes in half the timeout a lease would
 // run out of itself.

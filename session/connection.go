@@ -415,7 +415,7 @@ func (s *Session) newClient(epoch recipes.Epoch, failures int) (*client, error) 
 			}
 			if op == opcode.SetWatches {
 				if zkErr != zkerr.CodeNone {
-					s.actor.Post(unwatched{c}) // the client only logs it
+					s.actor.Post(unrestored{c}) // the client only logs it
 				}
 				s.actor.Post(restored{c})
 			}

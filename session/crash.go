@@ -20,7 +20,7 @@ import (
 // directory are overwritten by whoever joins.
 //
 // It is read behind the transaction that has found it, in another request. In between it does not become another one:
-// only whoever releases removes it, and only he whose node exists. That is nobody while ours is the first. For a
+// only a holder that releases removes it, and only one whose node exists. That is nobody while ours is the first. For a
 // reader it may be the writer in whose place it stands; that one's record is then gone, which is as good as none.
 
 // RecordSuffix is what a record's path has behind that of its lock.

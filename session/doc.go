@@ -39,7 +39,7 @@
 // listing that begins after it, and of a directory one is under way at a time; see listings.go.
 //
 // A server that says nothing is left while there is time to connect to another one, but not a slow one again and again; see wire/silence.go. An
-// answer that has come on an earlier connection is as good as lost; see outdated.go.
+// answer that has come on an earlier connection is as good as lost; see settle.go.
 //
 // A free lock costs one round trip, and a handoff as much in any queue, because
 // requests write and read a few bytes of the lock's directory; see [recipes.DirectoryBook], directory.go,
@@ -62,8 +62,8 @@
 //   - Words: config, errors, clock, guid, wish, timeoutline, directory; and the packages under internal.
 //   - State: session, client, seat, names, asked, listings, claimants, pending, and queue, which takes messages and makes requests.
 //   - Calls, which block, in goroutines of their own: calls, revoke, and errand, which carries out the plans of package recipes; with them
-//     requests, handoff, downgrade, crash, renewal, semaphore, leases, size, members, multi, single, and layout for what kinds of locks share.
-//   - The drain's decisions: holders, share, singlenews, rearming, settle, listed, admit, turnover, jointclaim, unsent, upkeep, news. A request
+//     requests, handoff, downgrade, crash, renewal, semaphore, permits, size, members, multi, single, and layout for what kinds of locks share.
+//   - The drain's decisions: holders, share, singlenews, rearming, settle, listed, admit, turnover, jointclaim, upkeep, news. A request
 //     comes in by admit, and its answer goes out by settle.
 //   - What a machine asks of a seat: port.
 //   - What callers wait for: call, transaction, look, inspect, resize, observe, revoker, with what these need.

@@ -28,8 +28,11 @@ func (t *Seat) fence() int64 {
 	return t.born
 }
 
-// createInPlace makes the node with the number of the writer's.
-func (c *client) createInPlace(t *Seat, epoch recipes.Epoch, id string) (recipes.Input, error) {
+// placed is the queue of one who takes a writer's place.
+type placed struct{ queued }
+
+// create makes the node with the number of the writer's.
+func (placed) create(c *client, t *Seat, epoch recipes.Epoch, id string) (recipes.Input, error) {
 	t.in.mu.Lock()
 	writer := t.in.own
 	t.in.mu.Unlock()
@@ -38,7 +41,7 @@ func (c *client) createInPlace(t *Seat, epoch recipes.Epoch, id string) (recipes
 		return recipes.Refused{Epoch: epoch, Op: recipes.OpCreate, Missing: true}, ErrGuard
 	}
 	return c.carryOut(errand{
-		Errand: recipes.Errand{Op: recipes.OpCreate, Epoch: epoch, Form: recipes.FormPlace},
+		Errand: recipes.Errand{Op: recipes.OpCreate, Epoch: epoch, Layout: recipes.LayoutPlace},
 		seat:   t, own: t.prefix(id) + fmt.Sprintf("%010d", name.Seq), writer: writer,
 	})
 }

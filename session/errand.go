@@ -22,10 +22,10 @@ type errand struct {
 
 	// Paths. What a path of a node to be created begins with counts as its path.
 	own    string   // of the own node
-	nodes  []string // of all own nodes, if there may be several, or of the leases that were made
+	nodes  []string // of all own nodes, if there may be several, or of the permits that were made
 	writer string   // of the node of the writer whose place is taken
 	leaver string   // of the node that a turnover deletes
-	lease  string   // of each lease to be made
+	permit string   // of each permit to be taken
 
 	name             string // of an enter: what the machine calls the own node
 	permits, version int32  // of an enter
@@ -78,6 +78,18 @@ func (c *client) carryOut(x errand) (recipes.Input, error) {
 	return x.Exhausted(), fmt.Errorf("%s is deleted as often as it is made: %w", x.at, zk.ErrNoNode)
 }
 
+// barrierOf makes the write that comes before a list request. It returns nil if it was made, and an answer otherwise.
+func (c *client) barrierOf(t *Seat, epoch recipes.Epoch) (recipes.Input, error) {
+	x := errand{Errand: recipes.Errand{Op: recipes.OpList, Epoch: epoch}, seat: t}
+	p := x.Plan(x.view(c))
+	a, err := c.perform(&x, p)
+	m := x.means(c, p, a)
+	if m.Then == recipes.ThenLook {
+		return nil, nil
+	}
+	return c.tell(&x, m.In, a, err)
+}
+
 // view is what the plan of an errand depends on.
 func (x *errand) view(c *client) recipes.View {
 	t := x.seat
@@ -86,7 +98,7 @@ func (x *errand) view(c *client) recipes.View {
 	case x.multi != nil:
 		x.known = x.multi.known(c, t)
 		v.All = x.known != nil
-	case x.Form == recipes.FormNode:
+	case x.Layout == recipes.LayoutNode:
 		v.Plain = t.single.plain.Load()
 	case x.Op == recipes.OpCreate || x.Floor:
 		v.Dir = c.dirs.book(t.dir)
@@ -95,7 +107,7 @@ func (x *errand) view(c *client) recipes.View {
 		v.Token = t.token(x.own)
 	}
 	if x.Op == recipes.OpEnter {
-		v.Leases = c.dirs.book(t.permits.leases)
+		v.Permits = c.dirs.book(t.permits.dir)
 	}
 	return v
 }
@@ -105,7 +117,7 @@ func (x *errand) means(c *client, p recipes.Plan, a recipes.Answer) recipes.Mean
 	m := x.Means(p, a)
 	dir := x.seat.dir
 	switch {
-	case x.Form == recipes.FormNode:
+	case x.Layout == recipes.LayoutNode:
 		x.seat.single.plain.CompareAndSwap(false, m.Note == recipes.NoteShut)
 		return m
 	case m.Note == recipes.NoteShut:
@@ -137,7 +149,7 @@ func (c *client) tell(x *errand, in recipes.Input, a recipes.Answer, err error) 
 		t.nameMembers(c, x.multi, x.Epoch, x.nodes, in.Token)
 	case recipes.Entered:
 		c.dirs.removed(t.dir, x.name, x.Floor)
-		t.nameLeases(c, x.Epoch, x.nodes)
+		t.namePermits(c, x.Epoch, x.nodes)
 	case recipes.Claimed:
 		if in.Recorded {
 			t.abandoned.Store(in.Abandoned)
@@ -150,12 +162,12 @@ func (c *client) tell(x *errand, in recipes.Input, a recipes.Answer, err error) 
 	return in, nil
 }
 
-// count tells the machine how many leases there are.
+// count tells the machine how many permits are taken.
 func (c *client) count(x *errand, in recipes.Input) (recipes.Input, error) {
 	entered, ok := in.(recipes.Entered)
 	taken, err := c.taken(x.seat, false)
 	if err != nil || !ok {
-		return recipes.Unknown{Epoch: x.Epoch, Op: x.Op}, err // a look-up finds the leases, and counts
+		return recipes.Unknown{Epoch: x.Epoch, Op: x.Op}, err // a look-up finds the permits, and counts
 	}
 	entered.Taken = taken
 	return entered, nil
@@ -171,7 +183,7 @@ func (c *client) explain(x *errand, a recipes.Answer, err error) error {
 		return fmt.Errorf("released, and its record stays at %s: %w", record, x.unshed)
 	case a.At.On == recipes.OnRecord:
 		return fmt.Errorf("%s: %w", x.at, err)
-	case x.Form == recipes.FormPlace && a.Result == recipes.ResultNoNode:
+	case x.Layout == recipes.LayoutPlace && a.Result == recipes.ResultNoNode:
 		return fmt.Errorf("%w: %w", ErrGuard, err)
 	default:
 		return otherKind(x.seat.layout.blame(x.at, err))
@@ -184,25 +196,25 @@ func (c *client) makeParentsOf(x *errand) error {
 	switch {
 	case x.multi != nil:
 		return x.multi.makeParents(c, x.member)
-	case x.Form == recipes.FormNode:
+	case x.Layout == recipes.LayoutNode:
 		data = nil
 	}
 	return c.makeParents(x.at, data, t.acl, t.kind.Kazoo())
 }
 
 // removeApart deletes the nodes one by one.
-func (c *client) removeApart(x *errand) (refused recipes.Input, why error) {
+func (c *client) removeApart(x *errand) (refused recipes.Input, refusal error) {
 	for _, node := range x.nodes {
 		one := errand{Errand: recipes.Errand{Op: x.Op, Epoch: x.Epoch}, seat: x.seat, own: node}
 		switch in, err := c.carryOut(one); in.(type) {
 		case recipes.Unknown:
 			return in, err // all of it again, whatever the others' answers are
 		case recipes.Refused:
-			refused, why = in, err
+			refused, refusal = in, err
 		}
 	}
 	if refused != nil {
-		return refused, why
+		return refused, refusal
 	}
 	return recipes.Deleted{Epoch: x.Epoch}, nil
 }
@@ -268,7 +280,7 @@ func (c *client) understand(x *errand, p recipes.Plan, a *recipes.Answer, res []
 			stat = recipes.DirectoryStat{Czxid: r.Stat.Czxid, Mzxid: r.Stat.Mzxid, Children: r.Stat.NumChildren}
 		}
 		switch {
-		case o.Do == recipes.DoCreate && (o.On == recipes.OnLeases || x.multi != nil):
+		case o.Do == recipes.DoCreate && (o.On == recipes.OnPermits || x.multi != nil):
 			made = append(made, r.String)
 		case o.Do == recipes.DoCreate && o.On == recipes.OnOwn:
 			x.made = r.String
@@ -288,10 +300,10 @@ func (c *client) understand(x *errand, p recipes.Plan, a *recipes.Answer, res []
 		a.Nodes, err = namesIn(made)
 	case made != nil:
 		x.nodes = made
-		for _, lease := range made {
-			a.Leases = append(a.Leases, x.seat.permits.nameOf(lease))
+		for _, permit := range made {
+			a.Permits = append(a.Permits, x.seat.permits.nameOf(permit))
 		}
-	case x.Form == recipes.FormNode:
+	case x.Layout == recipes.LayoutNode:
 		a.Node = x.seat.single.as()
 	case x.made != "":
 		a.Node, err = nameIn(x.made)
@@ -323,7 +335,7 @@ func namesIn(made []string) (names []events.Name, _ error) {
 // times returns how many requests an operation stands for.
 func (x *errand) times(o recipes.Operation) int {
 	switch {
-	case o.On == recipes.OnLeases:
+	case o.On == recipes.OnPermits:
 		return int(x.permits)
 	case x.multi != nil, o.On == recipes.OnOwn && x.nodes != nil:
 		return len(x.nodes)
@@ -381,10 +393,10 @@ func (x *errand) path(o recipes.Operation, member int) string {
 		return x.leaver
 	case o.On == recipes.OnSize:
 		return t.permits.size
-	case o.On == recipes.OnLeases:
-		return x.lease
-	case o.On == recipes.OnLeaseDirectory:
-		return t.permits.leases
+	case o.On == recipes.OnPermits:
+		return x.permit
+	case o.On == recipes.OnPermitDirectory:
+		return t.permits.dir
 	case x.nodes != nil:
 		return x.nodes[member]
 	default:
@@ -396,7 +408,7 @@ func (x *errand) flags(o recipes.Operation) int32 {
 	switch {
 	case o.On == recipes.OnRecord:
 		return zk.FlagPersistent
-	case x.Form == recipes.FormPlace || x.Form == recipes.FormNode:
+	case x.Layout == recipes.LayoutPlace || x.Layout == recipes.LayoutNode:
 		return zk.FlagEphemeral
 	default:
 		return zk.FlagEphemeral | zk.FlagSequence
@@ -411,7 +423,7 @@ func (x *errand) data(c *client, o recipes.Operation) []byte {
 		return recipes.FloorData(x.seat.token(x.own))
 	case o.On == recipes.OnRecord:
 		return x.seat.record(x.own)
-	case x.Form == recipes.FormNode:
+	case x.Layout == recipes.LayoutNode:
 		return x.seat.data
 	default:
 		return x.seat.dataIn(c)

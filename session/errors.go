@@ -40,5 +40,5 @@ var (
 // ErrKind says that a path is in use as another kind of lock.
 var ErrKind = errors.New("zkgrant: wrong kind of lock")
 
-// errIncomplete says that some of an acquisition's leases are gone.
-var errIncomplete = errors.New("zkgrant: a lease is gone")
+// errIncomplete says that some of an acquisition's permits are gone.
+var errIncomplete = errors.New("zkgrant: a permit is gone")

@@ -37,7 +37,7 @@ func (id guid) String() string {
 }
 
 // head returns what the names of an attempt's nodes begin with, of a kind of contender or,
-// with kind 0, of leases: the GUID in the family's own form.
+// with kind 0, of permits: the GUID in the family's own form.
 func head(kind events.Kind, id string) string {
 	if kind.Kazoo() {
 		return strings.ReplaceAll(id, "-", "")

@@ -8,7 +8,6 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/recipes"
-	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // This file is what makes a handoff cost as much in a long queue as in a short one: the request that reads a directory's data.
@@ -26,25 +25,26 @@ import (
 // It need not be read if the owner was a seat of this session: that it held the lock
 // is known here. That the next one did is as good, once its node is gone as well.
 func (c *client) advance(t *Seat, e recipes.Advance, past int64) (recipes.Input, error) {
-	claim := func() (zkerr.Outcome, error) {
-		return zkerr.ClassifyMulti(c.conn.Multi(&zk.CheckVersionRequest{Path: path.Join(t.dir, e.Node), Version: anyVersion}))
-	}
-	var outcome zkerr.Outcome
+	var in recipes.Input
 	var err, unread error
+	claim := func() {
+		in, err = c.carryOut(errand{Errand: recipes.Errand{Op: recipes.OpAdvance, Epoch: e.Epoch}, seat: t, own: t.at(e.Node)})
+	}
 	free := c.dirs.isFree(t.dir, e.Past, e.Next)
 	if free {
-		outcome, err = claim()
+		claim()
 	} else {
 		var wait sync.WaitGroup
-		wait.Go(func() { outcome, err = claim() })
+		wait.Go(claim)
 		var says recipes.DirectoryData
 		says, unread = c.readDirectory(t.dir) // without a floor the next one or a listing tells
 		wait.Wait()
 		free = says.Names(past)
 	}
+	_, claimed := in.(recipes.Claimed)
 	switch {
-	case outcome != zkerr.Done:
-		return classified(e.Epoch, recipes.OpAdvance, outcome, err)
+	case !claimed:
+		return in, err
 	case free:
 		return recipes.Advanced{Epoch: e.Epoch, Floor: true}, nil
 	}

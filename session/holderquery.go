@@ -67,23 +67,23 @@ func (q *holderQuery) list() error {
 	for _, name := range recipes.Holders(queue) {
 		q.add(path.Join(q.dir, name.Text))
 	}
-	if !slices.Contains(children, leaseDir) {
+	if !slices.Contains(children, permitDir) {
 		return nil
 	}
-	leases, _, err := q.c.conn.Children(path.Join(q.dir, leaseDir))
+	permits, _, err := q.c.conn.Children(path.Join(q.dir, permitDir))
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return err
 	}
-	slices.Sort(leases)
-	for _, lease := range leases {
-		if IsLease(lease) {
-			q.add(path.Join(q.dir, leaseDir, lease))
+	slices.Sort(permits)
+	for _, permit := range permits {
+		if IsPermit(permit) {
+			q.add(path.Join(q.dir, permitDir, permit))
 		}
 	}
 	return nil
 }
 
-// add notes one more holder, or another lease of one of them.
+// add notes one more holder, or another permit of one of them.
 func (q *holderQuery) add(node string) {
 	_, ours := events.MarksOf(node)
 	for _, t := range q.found {
@@ -123,9 +123,9 @@ func (q *holderQuery) pathOf(t *target) string {
 	return strings.TrimPrefix(t.nodes[0], q.session.chroot)
 }
 
-// IsLease tells whether the name is one that a permit has, ours or Curator's. What else stands among the leases is nobody's
+// IsPermit tells whether the name is one that a permit has, ours or Curator's. What else stands among the permits is nobody's
 // who could give it back.
-func IsLease(name string) bool {
+func IsPermit(name string) bool {
 	const digits = 10
-	return len(name) > digits && strings.HasSuffix(name[:len(name)-digits], leaseMarker)
+	return len(name) > digits && strings.HasSuffix(name[:len(name)-digits], permitMarker)
 }

@@ -16,10 +16,10 @@ func (s *Session) note(seat *Seat, now recipes.Tenure[uint32]) {
 	if !now.Holds() {
 		delete(s.holders, seat)
 	}
-	if now.Bare() {
-		s.bare[seat] = struct{}{}
+	if now.LacksWatch() {
+		s.unwatched[seat] = struct{}{}
 	} else {
-		delete(s.bare, seat)
+		delete(s.unwatched, seat)
 	}
 }
 
@@ -93,7 +93,7 @@ func (s *Session) judge(c *client, r *asked) (fresh bool) {
 // A claim may renew the life of a session that nothing was known of for so long that it proves nothing yet. It does to one that is sent
 // so much later, and not to one that is sent at once, so the seat hears of it when trying again makes sense.
 func (s *Session) prove(c *client, r *asked, in recipes.Input) {
-	node, bare, proves := recipes.Proves(in, r.seat.layout.firstHolds())
+	node, unwatched, proves := recipes.Proves(in, r.seat.layout.firstHolds())
 	if !proves {
 		r.seat.post(in, nil)
 		return
@@ -103,7 +103,7 @@ func (s *Session) prove(c *client, r *asked, in recipes.Input) {
 		r.node = r.seat.ownPath(node)
 	}
 	fresh := s.judge(c, r)
-	if bare {
+	if unwatched {
 		s.note(r.seat, r.seat.tenure.Unwatched(r.number))
 	}
 	in = recipes.Judged(in, fresh)

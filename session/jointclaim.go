@@ -98,14 +98,14 @@ func (j *jointClaim) do(c *client) (func(*Session), error) {
 	case outcome == zkerr.Refused && !zkerr.Unsettled(err) && 0 <= failed && failed < len(whose):
 		return func(s *Session) { j.split(s, c, whose[failed], err) }, err
 	}
-	in, why := classified(j.meantFor(), recipes.OpClaim, outcome, err)
+	in, cause := classified(j.meantFor(), recipes.OpClaim, outcome, err)
 	return func(s *Session) {
 		if _, unknown := in.(recipes.Unknown); unknown { // of all of them, and each would ask again
 			s.again(c, j)
 			return
 		}
 		for _, r := range j.of {
-			r.settle(s, c, in, why)
+			r.settle(s, c, in, cause)
 		}
 	}, err
 }
@@ -122,8 +122,8 @@ func prove(s *Session, c *client, of []claimOf) {
 // behind it are made again, in two halves: where many nodes are gone each is found out within few round trips.
 func (j *jointClaim) split(s *Session, c *client, bad int, err error) {
 	prove(s, c, j.of[:bad])
-	in, why := classified(j.meantFor(), recipes.OpClaim, zkerr.Refused, err)
-	j.of[bad].settle(s, c, in, why)
+	in, cause := classified(j.meantFor(), recipes.OpClaim, zkerr.Refused, err)
+	j.of[bad].settle(s, c, in, cause)
 	rest := j.of[bad+1:]
 	for _, half := range [...][]claimOf{rest[:len(rest)/2], rest[len(rest)/2:]} {
 		if len(half) == 0 {

@@ -8,8 +8,9 @@ import (
 
 var _, _, _, _, _ layout = queued{}, placed{}, (*permits)(nil), (*single)(nil), (*multi)(nil)
 
+// create makes the own node, and the directory if there is none.
 func (queued) create(c *client, t *Seat, epoch recipes.Epoch, id string) (recipes.Input, error) {
-	return c.create(t, epoch, id)
+	return c.carryOut(errand{Errand: recipes.Errand{Op: recipes.OpCreate, Epoch: epoch}, seat: t, own: t.prefix(id)})
 }
 
 func (queued) list(c *client, t *Seat, e recipes.List, id string, found []*names) (recipes.Input, error) {
@@ -20,8 +21,15 @@ func (queued) watch(c *client, t *Seat, e recipes.Watch) (recipes.Input, error) 
 	return c.watch(t, e)
 }
 
+// claim writes through the quorum on condition that the own node exists, or all the permits.
 func (queued) claim(c *client, t *Seat, e recipes.Claim) (recipes.Input, error) {
-	return c.claim(t, e)
+	nodes := t.layout.claimed(t, t.at(e.Node))
+	if nodes == nil {
+		return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpClaim, Missing: true}, errIncomplete
+	}
+	return c.carryOut(errand{
+		Errand: recipes.Errand{Op: recipes.OpClaim, Epoch: e.Epoch, Record: e.Record}, seat: t, own: nodes[0], nodes: nodes,
+	}) // the session actor judges the lease
 }
 
 func (queued) remove(c *client, t *Seat, e recipes.Delete) (recipes.Input, error) {
@@ -40,7 +48,7 @@ func (queued) blame(_ string, err error) error { return err }
 
 func (queued) removable() bool { return true }
 
-func (queued) ownLeases() []string { return nil }
+func (queued) several() []string { return nil }
 
 func (queued) anew() {}
 
@@ -61,11 +69,4 @@ func (queued) cover(s *Session, c *client, t *Seat, node string) {
 		}
 	}
 	c.remind(t, t.name(node))
-}
-
-// placed is the queue of one who takes a writer's place; see downgrade.go.
-type placed struct{ queued }
-
-func (placed) create(c *client, t *Seat, epoch recipes.Epoch, id string) (recipes.Input, error) {
-	return c.createInPlace(t, epoch, id)
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/recipes"
-	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // This file is the way of a seat's list request: first the barrier, if it wants one, then the listings of its directories, which
@@ -17,7 +16,7 @@ var _ request = (*sharedListing)(nil)
 // reads has a list request wait for what it wants to read, and reports whether it wants anything. With a barrier it is made for
 // that first.
 func (s *Session) reads(r *asked) bool {
-	if r.wants == nil || r.wants.barrier != "" || len(r.wants.dirs) == 0 {
+	if r.wants == nil || r.wants.barrier || len(r.wants.dirs) == 0 {
 		return false
 	}
 	r.wants.found, r.wants.missing = make([]*names, len(r.wants.dirs)), len(r.wants.dirs)
@@ -32,19 +31,16 @@ func (s *Session) reads(r *asked) bool {
 	return true
 }
 
-// doBarrier writes through the quorum: whatever this session sent before has been executed or never will be, and the reading behind
-// it sees that. Sync would not do, a deposed leader answers that.
+// doBarrier writes through the quorum. Sync would not do, a deposed leader answers that.
 func (r *asked) doBarrier(c *client) (func(*Session), error) {
-	barrier := r.wants.barrier
-	outcome, err := c.barrier(barrier)
+	in, err := c.barrierOf(r.seat, r.epoch)
 	return func(s *Session) {
-		r.wants.barrier = ""
+		r.wants.barrier = false
 		if c.outdated {
-			outcome = zkerr.Unknown
+			in = recipes.Unknown{Epoch: r.epoch, Op: r.op}
 		}
 		switch {
-		case outcome != zkerr.Done:
-			in, err := classified(r.epoch, r.op, outcome, r.seat.layout.blame(barrier, err))
+		case in != nil:
 			r.settle(s, c, in, err)
 		case s.late(r):
 			r.refuse()

@@ -31,11 +31,7 @@ type member struct {
 // size is more than what a create takes of a request.
 func (m *member) size(data int) int {
 	const each = 96 // the name, and what is around the texts
-	size := each + len(m.dir) + data
-	for _, a := range m.acl {
-		size += aclOverhead + len(a.Scheme) + len(a.ID)
-	}
-	return size
+	return each + len(m.dir) + data + SizeOfACL(m.acl)
 }
 
 // marks tells whether a request has room for the markers of all directories, beside the creates.
@@ -85,7 +81,7 @@ func (m *multi) blame(node string, err error) error {
 	return err
 }
 
-func (m *multi) ownLeases() []string { return m.own }
+func (m *multi) several() []string { return m.own }
 
 func (m *multi) anew() { m.own = nil } // they were the last attempt's
 

@@ -41,7 +41,7 @@ func (m *multi) create(c *client, t *Seat, epoch recipes.Epoch, id string) (reci
 		nodes[i] = path.Join(p.dir, head(p.kind, id)+p.kind.Marker())
 	}
 	return c.carryOut(errand{
-		Errand: recipes.Errand{Op: recipes.OpCreate, Epoch: epoch, Form: recipes.FormSeveral}, seat: t, own: nodes[0], nodes: nodes, multi: m,
+		Errand: recipes.Errand{Op: recipes.OpCreate, Epoch: epoch, Layout: recipes.LayoutSeveral}, seat: t, own: nodes[0], nodes: nodes, multi: m,
 	})
 }
 

@@ -25,36 +25,36 @@ func (t *Seat) brief() bool {
 // at returns the path of a node that the machine knows by this name.
 func (t *Seat) at(node string) string { return t.layout.at(t, node) }
 
-// name returns the name by which the machine knows a node. It knows of its leases, and of a multi-lock's nodes, the
+// name returns the name by which the machine knows a node. It knows of its permits, and of a multi-lock's nodes, the
 // first.
 func (t *Seat) name(node string) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if leases := t.layout.ownLeases(); slices.Contains(leases, node) {
-		return t.layout.nameOf(leases[0])
+	if own := t.layout.several(); slices.Contains(own, node) {
+		return t.layout.nameOf(own[0])
 	}
 	return t.layout.nameOf(node)
 }
 
 // follows tells whether the seat is interested in the node. It is called with mu held.
 func (t *Seat) follows(node string) bool {
-	return node == t.own || node == t.pred || slices.Contains(t.layout.ownLeases(), node)
+	return node == t.own || node == t.pred || slices.Contains(t.layout.several(), node)
 }
 
-// ownNodes returns the own node, or all the leases. It is called with mu held.
+// ownNodes returns the own node, or all the permits. It is called with mu held.
 func (t *Seat) ownNodes() []string {
-	if leases := t.layout.ownLeases(); len(leases) > 0 {
-		return slices.Clone(leases)
+	if own := t.layout.several(); len(own) > 0 {
+		return slices.Clone(own)
 	}
 	return []string{t.own}
 }
 
-// nodes returns the node, and if it is the first of the own leases the others behind it.
+// nodes returns the node, and if it is the first of the own permits the others behind it.
 func (t *Seat) nodes(node string) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if leases := t.layout.ownLeases(); slices.Contains(leases, node) {
-		return slices.Clone(leases)
+	if own := t.layout.several(); slices.Contains(own, node) {
+		return slices.Clone(own)
 	}
 	return []string{node}
 }

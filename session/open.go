@@ -16,7 +16,7 @@ func Open(servers Servers, cfg Config, group *actors.Group, news func(events.Eve
 		servers: servers, chroot: servers.Chroot, cfg: cfg, group: group, news: news,
 		first: make(chan struct{}), closed: make(chan struct{}), clock: clock{cfg.Asleep}, plain: plainContents(cfg.ACL),
 		living:  map[*client]struct{}{},
-		holders: map[*Seat]string{}, bare: map[*Seat]struct{}{},
+		holders: map[*Seat]string{}, unwatched: map[*Seat]struct{}{},
 		shares: map[*Seat]*share{}, deadlines: map[*Seat]deadline{}, leaving: map[string]*turnover{},
 		view: view{state: Connecting, renewed: make(chan struct{})},
 	}
@@ -77,7 +77,7 @@ func newSingle(node string, glance bool) *single {
 
 func newPermits(root string, opinion, wanted int32) *permits {
 	return &permits{
-		root: root, leases: path.Join(root, leaseDir), size: path.Join(root, SizeNode), opinion: opinion, wanted: wanted,
+		root: root, dir: path.Join(root, permitDir), size: path.Join(root, SizeNode), opinion: opinion, wanted: wanted,
 	}
 }
 

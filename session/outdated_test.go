@@ -50,7 +50,7 @@ func TestAnswersOfAnEarlierConnection(t *testing.T) {
 		{recipes.OpAdvance, recipes.Advanced{Epoch: 1, Floor: true}, unknown},
 		{recipes.OpAdvance, recipes.Advanced{Epoch: 1, Stands: true}, unknown},
 		{recipes.OpSurvey, recipes.Surveyed{Epoch: 1}, unknown},
-		{recipes.OpEnter, recipes.Entered{Epoch: 1, Leases: []string{"l"}}, unknown},
+		{recipes.OpEnter, recipes.Entered{Epoch: 1, Permits: []string{"l"}}, unknown},
 		{recipes.OpDelete, recipes.Deleted{Epoch: 1}, "Deleted"},
 		{recipes.OpWatch, recipes.Gone{Epoch: 1, Node: "n"}, "Gone"},
 		{recipes.OpWatch, recipes.Unknown{Epoch: 1, Op: recipes.OpWatch}, unknown},

@@ -177,7 +177,7 @@ func (t *Seat) Survey(e recipes.Survey) {
 	t.requestFor(e.Node, e.Epoch, recipes.OpSurvey, survey)
 }
 
-// Enter trades the place in the queue for the leases.
+// Enter trades the place in the queue for the permits.
 func (t *Seat) Enter(e recipes.Enter) {
 	t.mu.Lock()
 	id := t.guid.String()
@@ -223,7 +223,8 @@ func (s *Session) onCanceling(t *Seat, epoch recipes.Epoch) {
 	t.post(recipes.Canceled{Epoch: epoch}, nil)
 }
 
-// unsend takes out what the seat has asked for and waits to be sent. A delete is sent in any case, for there is a node.
+// unsend takes out what the seat has asked for and waits to be sent. A delete is sent in any case, for there is a node. Nothing of the rest
+// stays: a caller may try for a lock again and again while no server can be reached.
 func (s *Session) unsend(t *Seat) {
 	r := t.unsent
 	t.unsent = nil
@@ -243,10 +244,7 @@ func (s *Session) unsend(t *Seat) {
 // listing returns a list request that looks for the attempt with the id.
 func (t *Seat) listing(e recipes.List, id string) *asked {
 	dirs := t.layout.reads(t)
-	r := &asked{seat: t, epoch: e.Epoch, op: recipes.OpList, wants: &wanted{dirs: dirs}}
-	if e.Barrier && len(dirs) > 0 {
-		r.wants.barrier = dirs[0]
-	}
+	r := &asked{seat: t, epoch: e.Epoch, op: recipes.OpList, wants: &wanted{dirs: dirs, barrier: e.Barrier && len(dirs) > 0}}
 	r.run = func(c *client) (recipes.Input, error) { return t.layout.list(c, t, e, id, r.wants.found) }
 	return r
 }

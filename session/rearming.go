@@ -77,10 +77,10 @@ func (s *Session) tellUnwatched(c *client, path string) {
 	}
 }
 
-// unwatched: the server did not restore the watches.
-type unwatched struct{ c *client }
+// unrestored: the server did not restore the watches.
+type unrestored struct{ c *client }
 
-func (m unwatched) on(s *Session) {
+func (m unrestored) on(s *Session) {
 	for _, path := range m.c.watches.Reset() {
 		m.c.rewatch(path)
 	}

@@ -14,11 +14,6 @@ import (
 // The requests, each in terms of the client's blocking calls. They run in
 // goroutines of their own and return the answer for the machine; nil is none.
 
-// create makes the own node, and the directory if there is none.
-func (c *client) create(t *Seat, epoch recipes.Epoch, id string) (recipes.Input, error) {
-	return c.carryOut(errand{Errand: recipes.Errand{Op: recipes.OpCreate, Epoch: epoch}, seat: t, own: t.prefix(id)})
-}
-
 // list finds the own node by its GUID among the names that were listed. It is
 // read and watched: its Stat has the owner and the token.
 func (c *client) list(t *Seat, e recipes.List, id string, found *names) (recipes.Input, error) {
@@ -114,17 +109,6 @@ func (c *client) observe(node string, t *Seat) (*zk.Stat, error) {
 	c.heed(node, data, stat, err)
 	c.found(node, t, stat, err)
 	return stat, err
-}
-
-// claim writes through the quorum on condition that the own node exists, or all the leases.
-func (c *client) claim(t *Seat, e recipes.Claim) (recipes.Input, error) {
-	nodes := t.layout.claimed(t, t.at(e.Node))
-	if nodes == nil {
-		return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpClaim, Missing: true}, errIncomplete
-	}
-	return c.carryOut(errand{
-		Errand: recipes.Errand{Op: recipes.OpClaim, Epoch: e.Epoch, Record: e.Record}, seat: t, own: nodes[0], nodes: nodes,
-	}) // the session actor judges the lease
 }
 
 // remove deletes the own node. Of one that leaves a floor the session remembers that.

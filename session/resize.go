@@ -26,14 +26,14 @@ func (s *Session) Resize(ctx context.Context, semaphore string, size int32, acl 
 	return otherKind(err)
 }
 
-// resize writes the size, and makes and deletes a node among the leases in the same transaction. Whoever is first in the queue
+// resize writes the size, and makes and deletes a node among the permits in the same transaction. Whoever is first in the queue
 // and waits for room has their directory watched, and so hears of the size as well. The node of the size needs no
 // watch of its own: one that has to be armed by everybody who waits, and that fires when somebody resizes the semaphore,
 // would stay for ever, for a client cannot drop any.
 //
-// Where there are no leases nobody waits for room. They may come between the look and the write, so it looks again.
+// Where there are no permits nobody waits for room. They may come between the look and the write, so it looks again.
 func (c *client) resize(node string, size int32, acl []zk.ACL) error {
-	wake := path.Join(path.Dir(node), leaseDir, wakingNode)
+	wake := path.Join(path.Dir(node), permitDir, wakingNode)
 	set := &zk.SetDataRequest{Path: node, Data: []byte(strconv.Itoa(int(size))), Version: anyVersion}
 	for range reaped {
 		res, err := c.conn.Multi(set,
@@ -72,9 +72,9 @@ func (c *client) resizeUnheard(node string, size int32, unheard error) (done boo
 			zap.String("node", node), zap.Error(unheard))
 		return true, nil
 	}
-	exists, _, err := c.conn.Exists(path.Join(path.Dir(node), leaseDir))
+	exists, _, err := c.conn.Exists(path.Join(path.Dir(node), permitDir))
 	return err == nil && !exists, err
 }
 
-// wakingNode is among the leases for no time: it is made and deleted in one transaction.
+// wakingNode is among the permits for no time: it is made and deleted in one transaction.
 const wakingNode = "resized"

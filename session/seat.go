@@ -198,9 +198,9 @@ type layout interface {
 	// removable tells whether a node of a past epoch may be removed by its name.
 	removable() bool
 
-	// The seat's mu guards these. ownLeases returns the paths of the own ones, or of a multi-lock's nodes, if there are any, which nobody writes to;
+	// The seat's mu guards these. several returns the paths of the own nodes, of a lock that may have several. Nobody writes to them;
 	// anew begins another attempt, and leave ends all that the seat has at the client.
-	ownLeases() []string
+	several() []string
 	anew()
 	leave(c *client, t *Seat)
 
@@ -244,9 +244,9 @@ type permits struct {
 	queued // but for what layout.go says
 
 	root    string // the semaphore's path
-	leases  string // the directory
+	dir     string // the directory of the permits that are taken
 	size    string // the node
 	opinion int32  // what it is to say if there is none
 	wanted  int32
-	held    []string // the paths of the own leases; guarded by the seat's mu, and never written to
+	held    []string // the paths of the own permits; guarded by the seat's mu, and never written to
 }

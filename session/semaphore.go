@@ -18,27 +18,27 @@ import (
 //	<path>/leases/_c_<guid>-lease-N  a permit that is taken
 //	<path>/size                      how many there are, in decimal; ours alone
 //
-// Whatever stands in leases/ is a permit that is taken, whoever made it. The size is a
-// persistent node, and stays when nobody uses the semaphore any more. Our leases are called
+// Whatever stands in leases/ is a permit that is taken, whoever made it: Curator calls it a lease. The size is a
+// persistent node, and stays when nobody uses the semaphore any more. Our permits are called
 // `_c_<guid>-<token>-lease-N`: the token, in hexadecimal digits, is that of the place in the
 // queue, whose node is gone by then.
 const (
 	// SizeNode is the name of the node that says how many permits there are.
 	SizeNode = "size"
 
-	queueDir    = "locks"
-	leaseDir    = "leases"
-	leaseMarker = "lease-"
+	queueDir     = "locks"
+	permitDir    = "leases"
+	permitMarker = "lease-"
 )
 
-// incomplete tells whether these are leases, and not all of them.
+// incomplete tells whether these are permits, and not all of them.
 func (t *Seat) incomplete(nodes []string) bool {
-	return path.Dir(nodes[0]) == t.permits.leases && len(nodes) != int(t.permits.wanted)
+	return path.Dir(nodes[0]) == t.permits.dir && len(nodes) != int(t.permits.wanted)
 }
 
 // turnAway ends the interest in changes of the semaphore. It is called with mu held.
 func (t *Seat) turnAway(c *client) {
-	c.looks.Drop(t.permits.leases, t)
+	c.looks.Drop(t.permits.dir, t)
 }
 
 // lookOut registers the seat, unless it has left, and tells whether to arm the watch.
@@ -54,22 +54,22 @@ func (t *Seat) lookOut(c *client, node string) (arm bool, fires uint32) {
 // lookAgain has the machine look.
 func (t *Seat) lookAgain(c *client, _ bool) { t.post(recipes.Changed{Epoch: c.epoch}, nil) }
 
-// nameLeases notes which nodes are the own ones, in the place of that in the queue.
-func (t *Seat) nameLeases(c *client, epoch recipes.Epoch, leases []string) {
+// namePermits notes which nodes are the own ones, in the place of that in the queue.
+func (t *Seat) namePermits(c *client, epoch recipes.Epoch, permits []string) {
 	t.mu.Lock()
 	if t.closed || epoch < t.epoch {
 		t.mu.Unlock()
 		return
 	}
-	t.permits.held = leases
+	t.permits.held = permits
 	t.turnAway(c)
 	t.mu.Unlock()
-	t.drop(c, t.nameOwn(epoch, leases[0], 0))
+	t.drop(c, t.nameOwn(epoch, permits[0], 0))
 }
 
-// taken counts the leases.
+// taken counts the permits.
 func (c *client) taken(t *Seat, watch bool) (int32, error) {
-	node := t.permits.leases
+	node := t.permits.dir
 	if watch {
 		if arm, fires := t.lookOut(c, node); arm {
 			children, _, _, err := c.conn.ChildrenW(node)
@@ -101,18 +101,18 @@ func (c *client) armed(node string, fires uint32, err error) {
 	}
 }
 
-// leaseHead is what the names of an attempt's leases begin with. The token is 0 if it is not known.
-func leaseHead(id string, token int64) string {
+// permitHead is what the names of an attempt's permits begin with. The token is 0 if it is not known.
+func permitHead(id string, token int64) string {
 	if token == 0 {
-		return head(0, id) + leaseMarker
+		return head(0, id) + permitMarker
 	}
-	return head(0, id) + strconv.FormatInt(token, 16) + "-" + leaseMarker
+	return head(0, id) + strconv.FormatInt(token, 16) + "-" + permitMarker
 }
 
-// TokenOf returns the fencing token of the holder of a lease, which the lease's name tells, or 0 if it does not.
-func TokenOf(lease string) int64 {
-	_, ours := events.MarksOf(lease)
-	text, _, named := strings.Cut(strings.TrimPrefix(lease, AttemptOf(lease)+"-"), "-"+leaseMarker)
+// TokenOf returns the fencing token of the holder of a permit, which the permit's name tells, or 0 if it does not.
+func TokenOf(permit string) int64 {
+	_, ours := events.MarksOf(permit)
+	text, _, named := strings.Cut(strings.TrimPrefix(permit, AttemptOf(permit)+"-"), "-"+permitMarker)
 	token, err := strconv.ParseInt(text, 16, 64)
 	if !ours || !named || err != nil || token < 0 {
 		return 0
@@ -123,7 +123,7 @@ func TokenOf(lease string) int64 {
 // SemaphoreDirs returns where those stand who wait at a semaphore, and where
 // those who hold.
 func SemaphoreDirs(semaphore string) (waiting, holding string) {
-	return path.Join(semaphore, queueDir), path.Join(semaphore, leaseDir)
+	return path.Join(semaphore, queueDir), path.Join(semaphore, permitDir)
 }
 
 func (p *permits) claimed(t *Seat, own string) []string {
@@ -135,21 +135,21 @@ func (p *permits) claimed(t *Seat, own string) []string {
 }
 
 func (p *permits) at(t *Seat, name string) string {
-	if strings.HasPrefix(name, leaseDir+"/") {
+	if strings.HasPrefix(name, permitDir+"/") {
 		return path.Join(p.root, name)
 	}
 	return path.Join(t.dir, name)
 }
 
-// nameOf says of a lease in which directory it is, for that of a contender in the queue does not.
+// nameOf says of a permit in which directory it is, for that of a contender in the queue does not.
 func (p *permits) nameOf(node string) string {
-	if path.Dir(node) == p.leases {
-		return leaseDir + "/" + path.Base(node)
+	if path.Dir(node) == p.dir {
+		return permitDir + "/" + path.Base(node)
 	}
 	return path.Base(node)
 }
 
-func (p *permits) ownLeases() []string { return p.held }
+func (p *permits) several() []string { return p.held }
 
 func (p *permits) anew() { p.held = nil } // they were the last attempt's
 

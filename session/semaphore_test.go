@@ -24,22 +24,22 @@ func TestEnterTakesThePermitsThatASurveyFindsFree(t *testing.T) {
 		}
 		a.Enter(recipes.Enter{Epoch: 1, Node: node, Permits: 3})
 		entered, ok := a.Answer().(recipes.Entered)
-		if !ok || len(entered.Leases) != 3 || !strings.HasPrefix(entered.Leases[0], "leases/_c_"+node[3:39]+"-lease-") {
-			t.Errorf("the request for 3 permits is answered %+v, want 3 leases named after the node %s", entered, node)
+		if !ok || len(entered.Permits) != 3 || !strings.HasPrefix(entered.Permits[0], "leases/_c_"+node[3:39]+"-lease-") {
+			t.Errorf("the request for 3 permits is answered %+v, want 3 permits named after the node %s", entered, node)
 		}
 		r.WantPermits(0, 3)
 		other := b.CreateNode(1).Text
 		if got := b.Surveys(recipes.Survey{Node: other, Watch: true}); got != (recipes.Surveyed{Epoch: 1, Size: 4, Taken: 3}) {
-			t.Errorf("beside three leases the survey says %+v, want 3 taken of 4", got)
+			t.Errorf("beside three permits the survey says %+v, want 3 taken of 4", got)
 		}
 		b.Enter(recipes.Enter{Epoch: 1, Node: other, Permits: 2, Version: 1})
 		b.WantAnswer(recipes.Refused{Epoch: 1, Op: recipes.OpEnter, Stale: true})
 		b.Enter(recipes.Enter{Epoch: 1, Node: "lock-0000000099", Permits: 2})
 		b.WantAnswer(recipes.Refused{Epoch: 1, Op: recipes.OpEnter, Missing: true})
 		r.WantPermits(1, 3)
-		a.Claim(recipes.Claim{Epoch: 1, Node: entered.Leases[0]})
+		a.Claim(recipes.Claim{Epoch: 1, Node: entered.Permits[0]})
 		a.Want("Claimed")
-		a.Delete(recipes.Delete{Epoch: 1, Node: entered.Leases[0]})
+		a.Delete(recipes.Delete{Epoch: 1, Node: entered.Permits[0]})
 		a.Want("Deleted")
 		b.Want("Changed")
 		r.WantPermits(1, 0)
@@ -47,11 +47,11 @@ func TestEnterTakesThePermitsThatASurveyFindsFree(t *testing.T) {
 }
 
 // TestTheReplyToAnEnterIsLost, or the request: whichever it is, a look behind a barrier tells whether
-// there are leases, all of them or none.
+// there are permits, all of them or none.
 func TestTheReplyToAnEnterIsLost(t *testing.T) {
 	for name, c := range map[string]struct {
-		action zktest.Action
-		leases int
+		action  zktest.Action
+		permits int
 	}{"the reply": {zktest.CutAfter(), 3}, "the request": {zktest.CutBefore(), 0}} {
 		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
 			r.MakePermits(4)
@@ -63,11 +63,11 @@ func TestTheReplyToAnEnterIsLost(t *testing.T) {
 			s.WantAnswer(recipes.Unknown{Epoch: 1, Op: recipes.OpEnter})
 			s.List(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
 			listed := sessiontest.AnswerOf[recipes.Listed](s)
-			r.WantPermits(1-c.leases/3, c.leases)
-			if listed.Own.Owner != r.Only() || listed.Leased != (c.leases > 0) {
-				r.Fatalf("the listing behind a barrier is %+v, want the session's own, leased: %v", listed, c.leases > 0)
+			r.WantPermits(1-c.permits/3, c.permits)
+			if listed.Own.Owner != r.Only() || listed.Entered != (c.permits > 0) {
+				r.Fatalf("the listing behind a barrier is %+v, want the session's own, leased: %v", listed, c.permits > 0)
 			}
-			if c.leases == 0 {
+			if c.permits == 0 {
 				if listed.Own.Name != node {
 					r.Errorf("the listing has %+v, want %v, which is not leased", listed, node)
 				}
@@ -75,8 +75,8 @@ func TestTheReplyToAnEnterIsLost(t *testing.T) {
 			}
 			s.Claim(recipes.Claim{Epoch: 1, Node: listed.Own.Name.Text})
 			s.Want("Claimed")
-			leases := r.Server.Children(sessiontest.LeasesAt)
-			if err := r.Server.Delete(sessiontest.LeasesAt + "/" + leases[1]); err != nil { // not the one by which it is known
+			permits := r.Server.Children(sessiontest.TakenAt)
+			if err := r.Server.Delete(sessiontest.TakenAt + "/" + permits[1]); err != nil { // not the one by which it is known
 				r.Fatal(err)
 			}
 			if gone := s.Want("Gone")[0].(recipes.Gone); gone.Node != listed.Own.Name.Text {
@@ -96,7 +96,7 @@ func TestSomeOfTheLeasesThatAreFoundAreMissing(t *testing.T) {
 	sessiontest.InSession(t, func(r *sessiontest.Rig) {
 		s := r.PermitSeat(4, 3)
 		s.Enters(3)
-		r.Must(r.Server.Delete(sessiontest.LeasesAt + "/" + r.Server.Children(sessiontest.LeasesAt)[0]))
+		r.Must(r.Server.Delete(sessiontest.TakenAt + "/" + r.Server.Children(sessiontest.TakenAt)[0]))
 		s.List(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
 		listed := sessiontest.AnswerOf[recipes.Listed](s)
 		s.Claim(recipes.Claim{Epoch: 1, Node: listed.Own.Name.Text})
@@ -141,10 +141,10 @@ func TestResizeIsMadeUntilItIsSettled(t *testing.T) {
 	}
 }
 
-// TestAResizeTouchesTheLeases, which those watch who wait for room, also if they come while it is made; and it leaves nothing there.
+// TestAResizeTouchesThePermits, which those watch who wait for room, also if they come while it is made; and it leaves nothing there.
 // Where it may not touch them the size is written nevertheless.
-func TestAResizeTouchesTheLeases(t *testing.T) {
-	const leases = sessiontest.PermitsAt + "/leases"
+func TestAResizeTouchesThePermits(t *testing.T) {
+	const permits = sessiontest.PermitsAt + "/leases"
 	for name, c := range map[string]struct {
 		late, denied bool
 	}{"there are some": {}, "they come meanwhile": {late: true}, "not permitted": {denied: true}} {
@@ -158,9 +158,9 @@ func TestAResizeTouchesTheLeases(t *testing.T) {
 				if c.denied {
 					acl = zk.WorldACL(zk.PermRead)
 				}
-				_, err := admin.Create(leases, nil, zk.FlagPersistent, acl)
+				_, err := admin.Create(permits, nil, zk.FlagPersistent, acl)
 				r.Must(err)
-				_, _, fired, err = admin.ChildrenW(leases)
+				_, _, fired, err = admin.ChildrenW(permits)
 				r.Must(err)
 			}
 			if c.late {
@@ -179,15 +179,15 @@ func TestAResizeTouchesTheLeases(t *testing.T) {
 			select {
 			case <-fired:
 				if c.denied {
-					r.Error("who waits was told, and nobody may touch the leases")
+					r.Error("who waits was told, and nobody may touch the permits")
 				}
 			default:
 				if !c.denied {
-					r.Error("who waits was not told of the resize, want an event at the leases")
+					r.Error("who waits was not told of the resize, want an event at the permits")
 				}
 			}
-			if data, _ := r.Server.Data(sizeAt); string(data) != "6" || len(r.Server.Children(leases)) != 0 {
-				r.Errorf("the size is %q, and among the leases are %v; want 6, and nothing", data, r.Server.Children(leases))
+			if data, _ := r.Server.Data(sizeAt); string(data) != "6" || len(r.Server.Children(permits)) != 0 {
+				r.Errorf("the size is %q, and among the permits are %v; want 6, and nothing", data, r.Server.Children(permits))
 			}
 		})
 	}

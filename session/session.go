@@ -28,18 +28,11 @@ const (
 
 // String names the state in lower case.
 func (s State) String() string {
-	switch s {
-	case Connecting:
-		return "connecting"
-	case Connected:
-		return "connected"
-	case Suspended:
-		return "suspended"
-	case Closed:
-		return "closed"
-	default:
-		return "unknown"
+	names := [...]string{"unknown", "connecting", "connected", "suspended", "closed"}
+	if int(s) >= len(names) {
+		return names[0]
 	}
+	return names[s]
 }
 
 // Session keeps one ZooKeeper session at a time, with a new one after each
@@ -66,7 +59,7 @@ type Session struct {
 	clamped   time.Duration        // the timeout of the servers' that was told; 0: they have taken what was asked for
 	seats     []*Seat              // those that want the news, each at its place
 	holders   map[*Seat]string     // those that hold by their tenure, with their nodes
-	bare      map[*Seat]struct{}   // those whose nodes nobody watches yet by it
+	unwatched map[*Seat]struct{}   // those whose nodes nobody watches yet by it
 	shares    map[*Seat]*share     // of those that have, or had, a node together
 	deadlines map[*Seat]deadline   // of those that are to give their locks back by a moment
 	pending   pending              // the requests that wait for a connection or for room

@@ -93,7 +93,7 @@ func (s *Session) enterShared(r *asked) bool {
 	seat.nameOwn(r.epoch, node, token)
 	s.holders[seat] = node
 	s.note(seat, seat.tenure.Joins(owner.tenure))
-	if !seat.tenure.Bare() {
+	if !seat.tenure.LacksWatch() {
 		seat.want(c, node)
 	}
 	created := recipes.Created{Epoch: r.epoch, Node: name, Alone: true, Fresh: true, Token: token}

@@ -50,7 +50,7 @@ func (c *client) createSingle(t *Seat, epoch recipes.Epoch) (recipes.Input, erro
 		return recipes.Taken{Epoch: epoch}, nil
 	}
 	return c.carryOut(errand{
-		Errand: recipes.Errand{Op: recipes.OpCreate, Epoch: epoch, Form: recipes.FormNode}, seat: t, own: t.single.node,
+		Errand: recipes.Errand{Op: recipes.OpCreate, Epoch: epoch, Layout: recipes.LayoutNode}, seat: t, own: t.single.node,
 	})
 }
 
@@ -64,8 +64,8 @@ func (c *client) heard(t *Seat, in recipes.Input, err error) (recipes.Input, err
 func (c *client) look(t *Seat, e recipes.List) (recipes.Input, error) {
 	t.follow(t.single.node)
 	if e.Barrier {
-		if outcome, err := c.barrier(t.dir); outcome != zkerr.Done {
-			return classified(e.Epoch, recipes.OpList, outcome, err)
+		if in, err := c.barrierOf(t, e.Epoch); in != nil {
+			return in, err
 		}
 	}
 	node := t.single.node
@@ -132,7 +132,7 @@ func (c *client) removeSingle(t *Seat, e recipes.Delete) (recipes.Input, error) 
 	}
 	doubts := t.single.deleteUnknown.Load() || t.single.uncertain.Load()
 	in, err := c.carryOut(errand{
-		Errand: recipes.Errand{Op: recipes.OpDelete, Epoch: e.Epoch, Form: recipes.FormNode, Doubts: doubts}, seat: t, own: t.single.node,
+		Errand: recipes.Errand{Op: recipes.OpDelete, Epoch: e.Epoch, Layout: recipes.LayoutNode, Doubts: doubts}, seat: t, own: t.single.node,
 	})
 	if _, unknown := in.(recipes.Unknown); unknown {
 		t.single.deleteUnknown.Store(true)
@@ -189,7 +189,7 @@ func (l *single) watch(c *client, t *Seat, e recipes.Watch) (recipes.Input, erro
 
 func (l *single) claim(c *client, t *Seat, e recipes.Claim) (recipes.Input, error) {
 	in, err := c.carryOut(errand{
-		Errand: recipes.Errand{Op: recipes.OpClaim, Epoch: e.Epoch, Form: recipes.FormNode}, seat: t, own: t.single.node,
+		Errand: recipes.Errand{Op: recipes.OpClaim, Epoch: e.Epoch, Layout: recipes.LayoutNode}, seat: t, own: t.single.node,
 	})
 	return c.heard(t, in, err)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// target is a holder that is asked: a node, or all the leases of an attempt. Its goroutine and its call change it in turn.
+// target is a holder that is asked: a node, or all the permits of an attempt. Its goroutine and its call change it in turn.
 type target struct {
 	*watcher
 
@@ -58,8 +58,8 @@ func (t *target) see(c *client) (gone bool, _ error) {
 	return false, fmt.Errorf("%s is written to as often as it is read", t.nodes[0])
 }
 
-// deal removes the holder if he has had his time, and otherwise sees to it that the wish stands. What is written or deleted is what was
-// read, for it goes with the version; a client of a semaphore's has names of his own. [zk.ErrNoNode] says that the node is gone.
+// deal removes the holder if it has had its time, and otherwise sees to it that the wish stands. What is written or deleted is what was
+// read, for it goes with the version; a client of a semaphore has names of its own. [zk.ErrNoNode] says that the node is gone.
 func (t *target) deal(c *client, data []byte, version int32) error {
 	now := time.Now()
 	if t.asked() && !now.Before(t.last) {
@@ -109,7 +109,7 @@ func (w wish) adds(standing wish, asked bool) bool {
 	}
 }
 
-// remove takes the holder's nodes away. Of several leases all go together, or one by one if some are gone already.
+// remove takes the holder's nodes away. Of several permits all go together, or one by one if some are gone already.
 func (t *target) remove(c *client, version int32) error {
 	ops := make([]any, len(t.nodes))
 	for i, node := range t.nodes {

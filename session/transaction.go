@@ -71,7 +71,7 @@ func (c *client) transact(ops []any, guards int) ([]zk.MultiResponse, error) {
 
 // assemble checks the operations, and puts them behind the guards and the chroot before their paths. What the caller
 // gave is not changed, and copied to the last byte: 1. a transaction is under way, in the client's queue; 2. its ctx
-// ends, and the caller goes on, with his data in his hands; 3. only now the client writes it to the wire.
+// ends, and the caller goes on, and changes its data; 3. only now the client writes it to the wire.
 func (s *Session) assemble(guards, ops []any) ([]any, error) {
 	const each = 64 // more than what an operation needs beside its texts
 	size := 0
@@ -100,38 +100,31 @@ func rooted(chroot string, op any) (_ any, extent int, _ error) {
 	var to *string
 	switch o := op.(type) {
 	case *zk.CreateRequest:
-		if o == nil {
-			break
-		}
-		c := *o
-		for _, acl := range c.Acl {
-			extent += len(acl.Scheme) + len(acl.ID) + aclOverhead
-		}
-		if c.Flags&^(zk.FlagEphemeral|zk.FlagSequence) != 0 {
+		if o != nil && o.Flags&^(zk.FlagEphemeral|zk.FlagSequence) != 0 {
 			// A server may execute the others, and answer what the client cannot read.
-			return nil, 0, fmt.Errorf("%w: create with flags %#x", ErrOperation, c.Flags)
+			return nil, 0, fmt.Errorf("%w: create with flags %#x", ErrOperation, o.Flags)
 		}
-		c.Data, c.Acl = slices.Clone(c.Data), slices.Clone(c.Acl)
-		op, to, extent = &c, &c.Path, extent+len(c.Data)
+		if o != nil {
+			c := *o
+			c.Data, c.Acl = slices.Clone(c.Data), slices.Clone(c.Acl)
+			op, to, extent = &c, &c.Path, len(c.Data)+SizeOfACL(c.Acl)
+		}
 	case *zk.SetDataRequest:
-		if o == nil {
-			break
+		if o != nil {
+			c := *o
+			c.Data = slices.Clone(c.Data)
+			op, to, extent = &c, &c.Path, len(c.Data)
 		}
-		c := *o
-		c.Data = slices.Clone(c.Data)
-		op, to, extent = &c, &c.Path, len(c.Data)
 	case *zk.DeleteRequest:
-		if o == nil {
-			break
+		if o != nil {
+			c := *o
+			op, to = &c, &c.Path
 		}
-		c := *o
-		op, to = &c, &c.Path
 	case *zk.CheckVersionRequest:
-		if o == nil {
-			break
+		if o != nil {
+			c := *o
+			op, to = &c, &c.Path
 		}
-		c := *o
-		op, to = &c, &c.Path
 	}
 	if to == nil {
 		return nil, 0, fmt.Errorf("%w: %T", ErrOperation, op)

@@ -2,17 +2,19 @@ package session
 
 import (
 	"errors"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 	"go.uber.org/zap"
 
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/wire"
 )
 
 // cover has the nodes watched of those who have held for a while. A short cycle is
 // over before, and costs no request for it.
 func (s *Session) cover(c *client) {
-	for seat := range s.bare {
+	for seat := range s.unwatched {
 		node, held := s.holders[seat]
 		if !held {
 			continue // it is about to claim
@@ -107,4 +109,25 @@ func (m probed) on(s *Session) {
 		s.lostNode(m.c, m.seat)
 		m.seat.post(recipes.Gone{Epoch: m.c.epoch, Node: m.seat.name(m.node)}, nil)
 	}
+}
+
+// outwait hangs up if the server has been silent for too long, and returns when to look again, after the wait at the latest.
+func (s *Session) outwait(c *client, now time.Time, wait time.Duration) time.Duration {
+	if s.cfg.LossOnSuspend || c.hosts.Len() < 2 {
+		return wait
+	}
+	timeout := c.link.Timeout()
+	wait = min(wait, timeout/wire.PatiencePart) // what is sent next may be the first that is not answered
+	w, since := c.dialer.Owing()
+	left, ok := wire.Silence{Timeout: timeout, Since: since, Took: c.lease.Took(), Before: c.hungUp}.Left(now)
+	switch {
+	case !ok:
+		return wait
+	case left > 0:
+		return min(wait, left)
+	}
+	c.hungUp = [2]time.Time{now, c.hungUp[0]}
+	c.logger.Warn("server does not answer; hanging up", zapSession(c), zap.String("server", c.conn.Server()), zap.Duration("for", now.Sub(since)))
+	_ = w.Fail(wire.ErrSilent) // the client hears of it from Read, and goes on to the next server
+	return wait
 }

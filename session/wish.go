@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// This file is about how somebody says that he wants a lock back: by the data of the holder's node. There are two forms.
+// This file is about how somebody asks for a lock back: by the data of the holder's node. There are two forms.
 //
 //	__REVOKE__                  Curator's: as soon as may be
 //	__REVOKE__ <grace>\n<data>  ours: within so many milliseconds; behind that, what the node had, its timeout included (see timeoutline.go)

@@ -34,7 +34,7 @@ const (
 
 	PermitsAt = "/permits" // a semaphore
 	QueueAt   = PermitsAt + "/locks"
-	LeasesAt  = PermitsAt + "/leases"
+	TakenAt   = PermitsAt + "/leases"
 
 	OurData = "zkgrant\n" // of a directory that the library has made
 )

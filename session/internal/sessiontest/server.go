@@ -162,15 +162,15 @@ func (s *Seat) Surveys(e recipes.Survey) recipes.Surveyed {
 	return AnswerOf[recipes.Surveyed](s)
 }
 
-// Enters gets permits, and returns its leases.
+// Enters takes permits, and returns what it is told.
 func (s *Seat) Enters(permits int32) recipes.Entered {
 	s.Rig.Helper()
 	node := s.CreateNode(1).Text
 	version := s.Surveys(recipes.Survey{Node: node}).Version
 	s.Enter(recipes.Enter{Epoch: 1, Node: node, Permits: permits, Version: version})
 	in, ok := s.Answer().(recipes.Entered)
-	if !ok || len(in.Leases) != int(permits) || !in.Fresh {
-		s.Rig.Fatalf("the request for %d permits is answered %+v, want fresh leases", permits, in)
+	if !ok || len(in.Permits) != int(permits) || !in.Fresh {
+		s.Rig.Fatalf("the request for %d permits is answered %+v, want fresh permits", permits, in)
 	}
 	return in
 }
@@ -179,17 +179,17 @@ func (s *Seat) Enters(permits int32) recipes.Entered {
 func (r *Rig) MakePermits(size int32) {
 	r.Helper()
 	s := r.PermitSeat(size, 1)
-	s.Delete(recipes.Delete{Epoch: 1, Node: s.Enters(1).Leases[0]})
+	s.Delete(recipes.Delete{Epoch: 1, Node: s.Enters(1).Permits[0]})
 	s.Want("Deleted")
 	s.Close()
 }
 
-// WantPermits checks how many nodes there are in the queue and among the leases.
-func (r *Rig) WantPermits(queue, leases int) {
+// WantPermits checks how many nodes there are in the queue and among the permits.
+func (r *Rig) WantPermits(queue, permits int) {
 	r.Helper()
 	synctest.Wait()
-	if q, l := r.Server.Children(QueueAt), r.Server.Children(LeasesAt); len(q) != queue || len(l) != leases {
-		r.Errorf("queue %v, leases %v; want %d and %d", q, l, queue, leases)
+	if q, l := r.Server.Children(QueueAt), r.Server.Children(TakenAt); len(q) != queue || len(l) != permits {
+		r.Errorf("queue %v, permits %v; want %d and %d", q, l, queue, permits)
 	}
 }
 

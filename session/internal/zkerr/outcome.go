@@ -1,3 +1,4 @@
+// Package zkerr says what an error of the client means for a request: it was executed, or it was not, or nobody knows.
 package zkerr
 
 import (
@@ -35,15 +36,10 @@ const (
 
 // String returns the name of o.
 func (o Outcome) String() string {
-	switch o {
-	case Done:
-		return "Done"
-	case Refused:
-		return "Refused"
-	case Unknown:
-		return "Unknown"
+	if o < Done || o > Unknown {
+		return "Outcome(" + strconv.Itoa(int(o)) + ")"
 	}
-	return "Outcome(" + strconv.Itoa(int(o)) + ")"
+	return [...]string{Done: "Done", Refused: "Refused", Unknown: "Unknown"}[o]
 }
 
 // The error codes of the server, as they come in the header of an answer. codeRuntimeInconsistency is what the operations of a Multi behind
@@ -204,3 +200,15 @@ func ErrorOf(code int32) error {
 		return fmt.Errorf("zkgrant: the server's error %d", code)
 	}
 }
+
+// Sentinel returns an error with a text of its own, which is each of the others as well for errors.Is.
+func Sentinel(text string, others ...error) error { return &sentinel{text, others} }
+
+type sentinel struct {
+	text   string
+	others []error
+}
+
+func (s *sentinel) Error() string { return s.text }
+
+func (s *sentinel) Unwrap() []error { return s.others }

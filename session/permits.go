@@ -12,27 +12,27 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is about the leases of a semaphore that are there already: giving them back, and finding them.
+// This file is about the permits of a semaphore that are there already: giving them back, and finding them.
 
-// giveBack deletes the leases, together, so that the server has one transaction. A single
+// giveBack deletes the permits, together, so that the server has one transaction. A single
 // one that is gone already would undo all of it, so then they are deleted one by one.
-func (c *client) giveBack(t *Seat, e recipes.Delete, leases []string) (recipes.Input, error) {
+func (c *client) giveBack(t *Seat, e recipes.Delete, permits []string) (recipes.Input, error) {
 	return c.carryOut(errand{
-		Errand: recipes.Errand{Op: recipes.OpDelete, Epoch: e.Epoch, Form: recipes.FormSeveral}, seat: t, own: leases[0], nodes: leases,
+		Errand: recipes.Errand{Op: recipes.OpDelete, Epoch: e.Epoch, Layout: recipes.LayoutSeveral}, seat: t, own: permits[0], nodes: permits,
 	})
 }
 
-// listSemaphore is list for a semaphore's queue. If the GUID is not in it and there may be leases, these are
+// list looks through the queue. If the GUID is not in it and there may be permits, these are
 // looked through, too: the transaction that makes them may have been executed, and its answer
 // been lost. All of it is behind the barrier, so it was executed by then or will never be.
-func (c *client) listSemaphore(t *Seat, e recipes.List, id string, found *names) (recipes.Input, error) {
+func (p *permits) list(c *client, t *Seat, e recipes.List, id string, found []*names) (recipes.Input, error) {
 	var wait sync.WaitGroup
 	var size int32
 	var unsized error
 	if e.Size {
 		wait.Go(func() { size, _, unsized = c.size(t) })
 	}
-	in, err := c.list(t, e, id, found)
+	in, err := c.list(t, e, id, found[0])
 	wait.Wait()
 	listed, ok := in.(recipes.Listed)
 	switch {
@@ -45,34 +45,34 @@ func (c *client) listSemaphore(t *Seat, e recipes.List, id string, found *names)
 	}
 	listed.Size = size
 	if e.Barrier && listed.Own == (recipes.Own{}) {
-		return c.findLeases(t, listed, id)
+		return c.findPermits(t, listed, id)
 	}
 	return listed, nil
 }
 
-// findLeases looks for the GUID among the leases, and has those watched that bear it.
-func (c *client) findLeases(t *Seat, listed recipes.Listed, id string) (recipes.Input, error) {
-	children, _, err := c.conn.Children(t.permits.leases)
+// findPermits looks for the GUID among the permits, and has those watched that bear it.
+func (c *client) findPermits(t *Seat, listed recipes.Listed, id string) (recipes.Input, error) {
+	children, _, err := c.conn.Children(t.permits.dir)
 	if errors.Is(err, zk.ErrNoNode) {
 		return listed, nil
 	}
 	if err != nil {
 		return unanswered(listed.Epoch, recipes.OpList, err)
 	}
-	var leases []string
+	var permits []string
 	mine := head(0, id)
 	for _, child := range children {
 		if id != "" && strings.HasPrefix(child, mine) {
-			leases = append(leases, path.Join(t.permits.leases, child))
+			permits = append(permits, path.Join(t.permits.dir, child))
 		}
 	}
-	if len(leases) == 0 {
+	if len(permits) == 0 {
 		return listed, nil
 	}
-	t.nameLeases(c, listed.Epoch, leases)
-	listed.Leased, listed.Taken = true, int32(len(children))
-	for _, lease := range leases {
-		stat, err := c.observe(lease, t)
+	t.namePermits(c, listed.Epoch, permits)
+	listed.Entered, listed.Taken = true, int32(len(children))
+	for _, permit := range permits {
+		stat, err := c.observe(permit, t)
 		switch {
 		case errors.Is(err, zk.ErrNoNode): // the claim will find that out
 		case err != nil:
@@ -84,11 +84,11 @@ func (c *client) findLeases(t *Seat, listed recipes.Listed, id string) (recipes.
 	if listed.Own.Owner == 0 {
 		return recipes.Listed{Epoch: listed.Epoch, Queue: listed.Queue}, nil // all of them are gone by now
 	}
-	listed.Own.Name = events.Name{Text: t.permits.nameOf(leases[0])}
+	listed.Own.Name = events.Name{Text: t.permits.nameOf(permits[0])}
 	return listed, nil
 }
 
-// survey asks in one flight how many permits there are and how many leases, and with Watch,
+// survey asks in one flight how many permits there are and how many are taken, and with Watch,
 // whether the own node is still there.
 func (c *client) survey(t *Seat, e recipes.Survey) (recipes.Input, error) {
 	surveyed := recipes.Surveyed{Epoch: e.Epoch}
@@ -114,23 +114,19 @@ func (c *client) survey(t *Seat, e recipes.Survey) (recipes.Input, error) {
 	return surveyed, nil
 }
 
-// enter trades the own node for the leases.
+// enter trades the own node for the permits.
 func (c *client) enter(t *Seat, e recipes.Enter, id string) (recipes.Input, error) {
 	own := t.at(e.Node)
 	c.dirs.leaves(t.dir, e.Node, e.Floor) // before anybody can hear that it is gone
 	return c.carryOut(errand{
 		Errand: recipes.Errand{Op: recipes.OpEnter, Epoch: e.Epoch, Floor: e.Floor}, seat: t, own: own, name: e.Node,
-		lease: path.Join(t.permits.leases, leaseHead(id, t.token(own))), permits: e.Permits, version: e.Version,
+		permit: path.Join(t.permits.dir, permitHead(id, t.token(own))), permits: e.Permits, version: e.Version,
 	})
 }
 
-func (p *permits) list(c *client, t *Seat, e recipes.List, id string, found []*names) (recipes.Input, error) {
-	return c.listSemaphore(t, e, id, found[0])
-}
-
 func (p *permits) remove(c *client, t *Seat, e recipes.Delete) (recipes.Input, error) {
-	if leases := t.nodes(t.at(e.Node)); len(leases) > 1 {
-		return c.giveBack(t, e, leases)
+	if permits := t.nodes(t.at(e.Node)); len(permits) > 1 {
+		return c.giveBack(t, e, permits)
 	}
 	return c.remove(t, e)
 }
