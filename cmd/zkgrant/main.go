@@ -74,8 +74,15 @@ variable, as --session-timeout has ZKGRANT_SESSION_TIMEOUT.`,
 	}
 	s.bind(root)
 	root.AddCommand(holdingCommands(s)...)
-	root.AddCommand(newQueue(s), newList(s), newWatch(s), newRevoke(s), newResize(s), newVersion())
-	root.AddCommand(newDoctor(s))
+	root.AddCommand(
+		newQueue(s),
+		newList(s),
+		newWatch(s),
+		newDoctor(s),
+		newRevoke(s),
+		newResize(s),
+		newVersion(),
+	)
 	root.SetHelpCommandGroupID("other")
 	root.SetCompletionCommandGroupID("other")
 	root.AddGroup(&cobra.Group{ID: "hold", Title: "Hold a lock:"}, &cobra.Group{ID: "look", Title: "Look:"},
