@@ -155,7 +155,7 @@ func (t *tree) judgeRecords(ctx context.Context, r reader) error {
 			if err != nil {
 				return err
 			}
-			record.Gone = len(still) > 0 && still[0].Stat.Czxid == f.Stat.Czxid
+			record.Gone = len(still) > 0 && still[0].Stat.Mzxid == f.Stat.Mzxid
 		}
 		t.Records = append(t.Records, record)
 	}
