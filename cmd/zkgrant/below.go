@@ -74,7 +74,7 @@ type tree struct {
 // isPart tells whether a node belongs to a lock by its name, and stands for somebody.
 func isPart(name string) bool {
 	_, contends := events.ParseName(name)
-	return contends || session.IsLease(name) || strings.HasSuffix(name, session.RecordSuffix)
+	return contends || session.IsPermit(name) || strings.HasSuffix(name, session.RecordSuffix)
 }
 
 // take takes what was seen of a node, and returns its children that may be locks.
@@ -104,7 +104,7 @@ func (t *tree) take(at string, seen session.Inspected) (below []string) {
 		if !session.Ephemeral(f.Stat) {
 			n.Persistent = append(n.Persistent, f.Name)
 		}
-		if !session.IsLease(f.Name) {
+		if !session.IsPermit(f.Name) {
 			n.Contenders = append(n.Contenders, f.Name)
 			t.Ahead = max(t.Ahead, time.UnixMilli(f.Stat.Ctime).Sub(now))
 		}
@@ -155,7 +155,7 @@ func (t *tree) judgeRecords(ctx context.Context, r reader) error {
 			if err != nil {
 				return err
 			}
-			record.Gone = len(still) > 0 && still[0].Stat.Czxid == f.Stat.Czxid
+			record.Gone = len(still) > 0 && still[0].Stat.Mzxid == f.Stat.Mzxid
 		}
 		t.Records = append(t.Records, record)
 	}

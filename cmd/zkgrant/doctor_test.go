@@ -16,6 +16,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -87,7 +88,8 @@ func TestRealDoctor(t *testing.T) {
 	queued := realRun(t, e, []string{"--size", "2", "-n", "2", "/healthy/semaphore"}, "exit", "0")
 	queued.Await(t, "waiting for /healthy/semaphore", 1)
 	found := examined(t, e.Connect(), 0, "/healthy")
-	if worst := doctor.Worst(found); worst != doctor.OK {
+	slow := func(f doctor.Finding) bool { return f.Check == "round-trip" } // the machine may have other work
+	if worst := doctor.Worst(slices.DeleteFunc(slices.Clone(found), slow)); worst != doctor.OK {
 		t.Errorf("of what is healthy doctor found %+v", found)
 	}
 	has(t, found, doctor.OK, "serving", e.Addr(leader), "leader, version 3.")

@@ -43,7 +43,7 @@ func (s Server) findings() []Finding {
 	if slow := 100 * time.Millisecond; s.RoundTrip > slow {
 		all = append(all, Finding{Warn, "round-trip", s.Addr, fmt.Sprintf("A round trip takes %v.", round(s.RoundTrip)), "Each free lock takes one or more: use servers that are nearer or less busy."})
 	}
-	if len(all) > 0 && Worst(all) != Note {
+	if Worst(all) == Bad {
 		return all
 	}
 	seen := "It serves"
