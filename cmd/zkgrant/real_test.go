@@ -19,28 +19,33 @@ import (
 )
 
 // TestRealServers tries the program with a real ensemble and real children, by what people have complained of in other
-// tools. Each part has a lock of its own.
+// tools. Each part has a lock of its own, and those that need no time to themselves run together.
 func TestRealServers(t *testing.T) {
 	eventstest.NeedsServers(t)
 	e := ensemble.Start(t, 3)
-	for name, part := range map[string]func(*testing.T, *ensemble.Ensemble){
-		"signals":     testRealSignals,
-		"environment": testRealEnvironment,
-		"hold":        testRealHold,
-		"queue":       testRealQueue,
-		"revoke":      testRealRevoke,
-		"semaphore":   testRealSemaphore,
-		"elect":       testRealElect,
-		"multi":       testRealMulti,
-		"exit codes":  testRealExitCodes,
-		"terminal":    testRealTerminal,
-		"json":        testRealJSON,
-		"identities":  testRealIdentities,
-		"tls":         testRealTLS,
-		"top":         testRealTop,
-	} {
-		t.Run(name, func(t *testing.T) { part(t, e) })
-	}
+	t.Run("parts", func(t *testing.T) {
+		for name, part := range map[string]func(*testing.T, *ensemble.Ensemble){
+			"signals":     testRealSignals,
+			"environment": testRealEnvironment,
+			"hold":        testRealHold,
+			"queue":       testRealQueue,
+			"revoke":      testRealRevoke,
+			"semaphore":   testRealSemaphore,
+			"elect":       testRealElect,
+			"multi":       testRealMulti,
+			"exit codes":  testRealExitCodes,
+			"terminal":    testRealTerminal,
+			"json":        testRealJSON,
+			"identities":  testRealIdentities,
+			"tls":         testRealTLS,
+			"top":         testRealTop,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				part(t, e)
+			})
+		}
+	})
 	trials := eventstest.Amount(5, 20)
 	t.Run(fmt.Sprintf("partition %d of 20 trials", trials), func(t *testing.T) { testRealPartition(t, e, trials) })
 	t.Run("a server is killed", func(t *testing.T) { testRealKill(t, e) }) // last: it does not come back
