@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -21,9 +22,21 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// interrupted returns a context that ends with the signals that end a program.
+// interrupted returns a context that ends with the signals that end a program. Its cause is the exit code.
 func interrupted() (context.Context, context.CancelFunc) {
-	return signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, end := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		defer signal.Stop(signals)
+		select {
+		case sig := <-signals:
+			number, _ := sig.(syscall.Signal)
+			end(&exit{code: codeSignal + int(number)})
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { end(context.Canceled) }
 }
 
 func newQueue(s *settings) *cobra.Command {
@@ -193,7 +206,7 @@ func (s *settings) list(ctx context.Context, out io.Writer, c *coordinator.Coord
 	defer s.hide()
 	for lock, err := range c.Locks(ctx, root) {
 		if err != nil {
-			if lock.Path == "" {
+			if ctx.Err() != nil || errors.Is(err, coordinator.ErrInvalid) { // the walk has not come to its end
 				return err
 			}
 			failed++
@@ -225,7 +238,7 @@ func (s *settings) list(ctx context.Context, out io.Writer, c *coordinator.Coord
 		}
 	}
 	if failed > 0 {
-		return fmt.Errorf("%d nodes could not be read", failed)
+		return fmt.Errorf("not all is listed: paths that could not be read: %d", failed)
 	}
 	return nil
 }
@@ -363,9 +376,11 @@ func (s *settings) printChange(out io.Writer, path string, c change) error {
 }
 
 // completePaths completes the paths of locks that there are.
-func (s *settings) completePaths(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+func (s *settings) completePaths(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 	const patience = 2 * time.Second // somebody waits at a prompt
-	if fromEnvironment(cmd.Root().PersistentFlags()) != nil || cmd.ArgsLenAtDash() < len(args) {
+	// ArgsLenAtDash does not tell dashes from none while the word right behind them is completed.
+	behindDashes := slices.Contains(os.Args[:len(os.Args)-1], "--")
+	if fromEnvironment(cmd.Root().PersistentFlags()) != nil || behindDashes {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -19,28 +19,33 @@ import (
 )
 
 // TestRealServers tries the program with a real ensemble and real children, by what people have complained of in other
-// tools. Each part has a lock of its own.
+// tools. Each part has a lock of its own, and those that need no time to themselves run together.
 func TestRealServers(t *testing.T) {
 	eventstest.NeedsServers(t)
 	e := ensemble.Start(t, 3)
-	for name, part := range map[string]func(*testing.T, *ensemble.Ensemble){
-		"signals":     testRealSignals,
-		"environment": testRealEnvironment,
-		"hold":        testRealHold,
-		"queue":       testRealQueue,
-		"revoke":      testRealRevoke,
-		"semaphore":   testRealSemaphore,
-		"elect":       testRealElect,
-		"multi":       testRealMulti,
-		"exit codes":  testRealExitCodes,
-		"terminal":    testRealTerminal,
-		"json":        testRealJSON,
-		"identities":  testRealIdentities,
-		"tls":         testRealTLS,
-		"top":         testRealTop,
-	} {
-		t.Run(name, func(t *testing.T) { part(t, e) })
-	}
+	t.Run("parts", func(t *testing.T) {
+		for name, part := range map[string]func(*testing.T, *ensemble.Ensemble){
+			"signals":     testRealSignals,
+			"environment": testRealEnvironment,
+			"hold":        testRealHold,
+			"queue":       testRealQueue,
+			"revoke":      testRealRevoke,
+			"semaphore":   testRealSemaphore,
+			"elect":       testRealElect,
+			"multi":       testRealMulti,
+			"exit codes":  testRealExitCodes,
+			"terminal":    testRealTerminal,
+			"json":        testRealJSON,
+			"identities":  testRealIdentities,
+			"tls":         testRealTLS,
+			"top":         testRealTop,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				part(t, e)
+			})
+		}
+	})
 	trials := eventstest.Amount(5, 20)
 	t.Run(fmt.Sprintf("partition %d of 20 trials", trials), func(t *testing.T) { testRealPartition(t, e, trials) })
 	t.Run("a server is killed", func(t *testing.T) { testRealKill(t, e) }) // last: it does not come back
@@ -81,6 +86,7 @@ func testRealSignals(t *testing.T, e *ensemble.Ensemble) {
 	waiter.Exits(codeSignal + int(syscall.SIGINT))
 	holder.Send(syscall.SIGTERM)
 	holder.Exits(0)
+	holder.Must(t, "command got "+syscall.SIGTERM.String())
 	if left := asks(t, e, 0, "ls", "/signals"); left != "" {
 		t.Errorf("left behind:\n%s\nwant nothing", left)
 	}
@@ -148,6 +154,11 @@ func testRealQueue(t *testing.T, e *ensemble.Ensemble) {
 		{[]string{"ls", "/queue"}, `^PATH +KIND +SIZE +HELD BY +WAIT +OLDEST WAIT\n/queue/lock +readwrite +the �\[31mfirst +1 +\d\S*\n$`},
 		{[]string{"ls", "/queue", "--json"}, `^{"path":"/queue/lock","kind":"readwrite","holders":1,"waiters":1,"oldest_wait_seconds":.*}\n$`},
 		{[]string{"__complete", "queue", "/queue/l"}, `^/queue/lock\n:4\n`},
+		{[]string{"__complete", "run", "/queue/"}, `^/queue/lock\n:4\n`},
+		{[]string{"__complete", "run", "/queue/lock", "--", "l"}, `^:0\n`},
+		{[]string{"__complete", "run", "/queue/lock", "--", "ls", "/"}, `^:0\n`},
+		{[]string{"__complete", "run", "/other", "/queue/"}, `^/queue/lock\n:4\n`},
+		{[]string{"__complete", "run", "--kind", ""}, `^mutex\nread\nwrite\nunfair\n:4\n`},
 	} {
 		if got := beginWith(t, nil, []string{"ZKGRANT_SERVERS=" + e.Connect()}, want.args...); true {
 			got.Exits(0)
@@ -269,11 +280,18 @@ func cutWhileHolding(t *testing.T, e *ensemble.Ensemble) {
 	}
 	hold := beginWith(t, in, nil, append([]string{"hold", "/cut/a", "/cut/b"}, global...)...)
 	elect := begin(t, "", slices.Concat([]string{"elect", "--again"}, global, []string{"/cut/elect"}, commandLine("wait"))...)
+	asked := begin(t, "", slices.Concat([]string{"run", "--grace", "200ms"}, global, []string{"/cut/run"}, commandLine("family"))...)
+	pids := []int{ready(t, asked, "command"), ready(t, asked, "child")} // which TERM does not end
 	hold.Await(t, `"members":[{"path":"/cut/a","node":"/cut/a/`, 1)
 	elect.Await(t, "ready", 1)
 	proxy.Hold(ensemble.BothWays)
 	hold.Await(t, "LOST /cut/a /cut/b: lease ran out", 1)
 	elect.Await(t, "LOST /cut/elect: lease ran out", 1)
+	asked.Exits(codeLost)
+	asked.Must(t, "command got "+syscall.SIGTERM.String(), "child got "+syscall.SIGTERM.String())
+	if !gone(t, pids[0]) || !gone(t, pids[1]) {
+		t.Error("run has ended, and the command or its child has not")
+	}
 	proxy.Heal()
 	hold.Exits(codeLost)
 	eventstest.Check(t, errors.Join(in.Close(), out.Close()))

@@ -128,6 +128,7 @@ func TestWhatCannotRun(t *testing.T) {
 		{"no path to hold", []string{"hold"}, codeFailed, "at least 1 arg"},
 		{"election with two paths", append([]string{"elect", "--servers", server.Addr(), lockPath, lockPath}, nothing...), codeFailed, "one path"},
 		{"size that is none", []string{"resize", "--servers", server.Addr(), lockPath, "0"}, codeFailed, "1 or more"},
+		{"no root", []string{"ls", "--servers", server.Addr(), "locks"}, codeFailed, "zkgrant: malformed path"},
 		{"nothing to revoke", []string{"revoke", "--servers", server.Addr(), lockPath}, codeNotHeld, "nobody holds"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -147,6 +148,23 @@ func TestInterruptedWhileConnecting(t *testing.T) {
 	eventstest.Eventually(t, "there is a connection", func() bool { return server.Connections() > 0 })
 	run.Send(syscall.SIGTERM)
 	run.Exits(codeSignal + int(syscall.SIGTERM))
+}
+
+// What looks or steers ends with the signal's code, and says nothing. A revocation evicts nobody then.
+func TestInterruptedWhileAsking(t *testing.T) {
+	server := zktest.Start(t)
+	holder := locked(t, server, []string{"--revocable"}, "stubborn")
+	ready(t, holder, "command")
+	revoke := begin(t, "", "revoke", "-v", "--servers", server.Addr(), lockPath)
+	holder.Await(t, "is asked back", 1)
+	revoke.Send(os.Interrupt)
+	revoke.Exits(codeSignal + int(syscall.SIGINT))
+	nodes(t, server, 1, "when the revocation was interrupted")
+	holder.Send(syscall.SIGUSR2)
+	holder.Exits(5)
+	if said := revoke.String(); said != "" {
+		t.Errorf("interrupted it said %s, want nothing", said)
+	}
 }
 
 // KILL gives run no time to end its command; the kernel does.
