@@ -201,7 +201,7 @@ func (p *panel) plot(c draw.Canvas) {
 	for _, axis := range []*plot.Axis{&pl.X, &pl.Y} {
 		axis.LineStyle.Width, axis.Tick.LineStyle.Width, axis.Tick.Length = 0, 0, 2
 		axis.Tick.Label.Font.Variant, axis.Tick.Label.Font.Size, axis.Tick.Label.Color = "Sans", letter, faint
-		axis.Padding = 0
+		axis.Padding = 4
 	}
 	pl.Draw(c)
 }
@@ -293,17 +293,24 @@ func (p *panel) bands(c draw.Canvas) {
 	for i, l := range p.lines {
 		top := area.Max.Y - high*vg.Length(i)
 		write(c, l.name, vg.Point{X: c.Min.X, Y: top - high/2 - letter/2}, letter, faint, false)
-		for k, point := range l.points {
-			if point.Value <= 0 {
-				continue
-			}
-			end := point.At.Add(step)
-			if k+1 < len(l.points) {
-				end = l.points[k+1].At
-			}
+		for _, band := range bandsOf(l.points) {
 			c.FillPolygon(palette[2], box(vg.Rectangle{
-				Min: vg.Point{X: scale(point.At), Y: top - high*0.85}, Max: vg.Point{X: min(scale(end), area.Max.X), Y: top - high*0.15},
+				Min: vg.Point{X: scale(band[0]), Y: top - high*0.85}, Max: vg.Point{X: min(scale(band[1]), area.Max.X), Y: top - high*0.15},
 			}))
 		}
 	}
+}
+
+// bandsOf lists from when to when a value was above 0.
+func bandsOf(points []promtest.Point) (all [][2]time.Time) {
+	for _, point := range points {
+		switch end := len(all) - 1; {
+		case point.Value <= 0:
+		case end >= 0 && !point.At.After(all[end][1]):
+			all[end][1] = point.At.Add(step)
+		default:
+			all = append(all, [2]time.Time{point.At, point.At.Add(step)})
+		}
+	}
+	return all
 }

@@ -13,7 +13,8 @@ import (
 
 // The script: when what happens, since its begin.
 const (
-	cutOff   = 20 * time.Second // instance b is cut off from the servers
+	cut      = 1                // instance b
+	cutOff   = 20 * time.Second // it is cut off from the servers
 	healed   = 30 * time.Second
 	askedFor = 45 * time.Second // the backup's lock is asked for, and not given back in time
 	grace    = 3 * time.Second
@@ -30,7 +31,7 @@ func script(ctx context.Context, all []*instance) error {
 		jobs := map[*coordinator.Lock]work{
 			i.Mutex("/jobs/report"): {hold: 3 * time.Second, rest: 4 * time.Second},
 			i.Mutex("/jobs/index"):  {hold: time.Second, rest: 3 * time.Second},
-			i.Mutex("/jobs/mail"):   {hold: 50 * time.Millisecond, rest: 200 * time.Millisecond},
+			i.Mutex("/jobs/mail"):   {hold: 50 * time.Millisecond, rest: 600 * time.Millisecond},
 		}
 		if n == len(all)-1 {
 			jobs[i.Mutex("/jobs/backup", coordinator.Revocable())] = work{hold: over, rest: 4 * time.Second}
@@ -45,6 +46,9 @@ func script(ctx context.Context, all []*instance) error {
 			working.Go(func() { work{hold: 2 * time.Second, rest: time.Second}.repeat(ctx, random, exports.Do) })
 		}
 		working.Go(func() {
+			if n != cut && pause(ctx, time.Second) != nil { // so that the leader is the one that is cut off
+				return
+			}
 			for term, err := range i.Election("/leader").Terms(ctx) {
 				if err != nil {
 					return
@@ -65,11 +69,11 @@ func faults(ctx context.Context, all []*instance) error {
 	if err := until(cutOff); err != nil {
 		return err
 	}
-	all[1].network.Partition()
+	all[cut].network.Partition()
 	if err := until(healed); err != nil {
 		return err
 	}
-	all[1].network.Heal()
+	all[cut].network.Heal()
 	if err := until(askedFor); err != nil {
 		return err
 	}
