@@ -1,0 +1,39 @@
+package zkprom
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const page = "../../../docs/observability.md"
+
+// TestDocsHaveEachMetric in their tables, and no other one; each alert; and only Go that is an example of this package.
+func TestDocsHaveEachMetric(t *testing.T) {
+	t.Parallel()
+	text, _, _ := strings.Cut(read(t, page), "\n## OpenTelemetry")
+	shown := map[string]bool{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `(zkgrant_\\w+)`").FindAllStringSubmatch(text, -1) {
+		shown[row[1]] = true
+	}
+	for name := range names() {
+		if !shown[name] {
+			t.Errorf("the page has no row of %s", name)
+		}
+		delete(shown, name)
+	}
+	for name := range shown {
+		t.Errorf("the page has a row of %s, which is not exported", name)
+	}
+	for _, alert := range regexp.MustCompile(`alert: (\w+)`).FindAllStringSubmatch(read(t, "rules.yml"), -1) {
+		if !strings.Contains(text, "| `"+alert[1]+"`") {
+			t.Errorf("the page has no row of the alert %s", alert[1])
+		}
+	}
+	examples := strings.Join(strings.Fields(read(t, "example_test.go")), " ")
+	for _, block := range regexp.MustCompile("(?s)```golang\n(.*?)```").FindAllStringSubmatch(text, -1) {
+		if !strings.Contains(examples, strings.Join(strings.Fields(block[1]), " ")) {
+			t.Errorf("this is in no example:\n%s", block[1])
+		}
+	}
+}
