@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
@@ -53,6 +54,7 @@ func TestSpansTellTheLifeOfALock(t *testing.T) {
 			"acquire.duration kind=mutex lock=/locks/reindex outcome=granted":     1,
 			"acquire.duration.sum kind=mutex lock=/locks/reindex outcome=granted": 60,
 		})
+		synctest.Wait() // a probe may be answered at that instant
 		if left, all := time.Until(a.Deadline()).Seconds(), p.metrics(t); all["lease.remaining"] != left || left <= 0 {
 			t.Errorf("the lease has %v s left, want %v as the acquisition says", all["lease.remaining"], left)
 		}
@@ -355,4 +357,19 @@ func TestHeldCountsNodesAndPermits(t *testing.T) {
 			"held kind=mutex lock=/a": 1, "held kind=semaphore lock=/s": 2, "revoked lock=/a": 2, // of two acquisitions, twice each
 		})
 	})
+}
+
+// TestTheServerIsTheOneThatAnsweredLast: a Resumed does not name it, and a request without an answer says nothing.
+func TestTheServerIsTheOneThatAnsweredLast(t *testing.T) {
+	p := newProbe()
+	p.OnAcquire(t.Context(), coordinator.AcquireInfo{ID: 1, Path: "/a", Kind: "mutex"})
+	p.OnEvent(events.Connected{Session: -1, Server: "zk1:2181"})
+	p.OnRequest(coordinator.RequestInfo{Op: "connect", Server: "[::1]:2182"})
+	p.OnRequest(coordinator.RequestInfo{Op: "ping", Server: "zk3:2183", Err: zk.ErrConnectionClosed})
+	p.OnEvent(events.Ended{ID: 1, Path: "/a", Err: coordinator.ErrNotAcquired})
+	acquire := p.spans("acquire")[0]
+	host, port, id := valueOf(acquire, "server.address").AsString(), valueOf(acquire, "server.port").AsInt64(), valueOf(acquire, "zkgrant.session.id").AsString()
+	if host != "::1" || port != 2182 || id != "0xffffffffffffffff" {
+		t.Errorf("the span has the server %s, the port %d and the session %s; want ::1, 2182 and 0xffffffffffffffff", host, port, id)
+	}
 }

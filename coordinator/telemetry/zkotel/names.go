@@ -8,7 +8,7 @@ import (
 
 const (
 	mostChildren = 50  // of one parent that have names of their own
-	mostNames    = 500 // in all
+	mostNames    = 500 // paths that have names of their own
 	mostBytes    = 256 // of a name; a longer one is rest
 	rest         = "*" // the name of every lock that has no other
 )
@@ -40,8 +40,7 @@ func (n *names) of(path string) string {
 	case children[child]:
 		return path
 	case len(children) >= n.most:
-		n.count -= len(children) - 1
-		n.parents[parent] = nil
+		n.parents[parent] = nil // what was counted keeps its name, so the names count on
 		return parent + "/" + rest
 	case n.count >= mostNames:
 		return rest

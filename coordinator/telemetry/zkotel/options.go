@@ -33,5 +33,5 @@ func WithMeterProvider(p metric.MeterProvider) Option { return func(c *config) {
 
 // WithLockName sets the attribute lock of metrics, by the lock's path. The function is called by each Acquire, from any goroutine, must not
 // block, and should return few names: each is a time series. By default it is the path; if a parent has more than 50 children, one name
-// with * as the last segment replaces theirs from then on, and at most 500 names are given in all.
+// with * as the last segment replaces theirs from then on; after 500 paths, every other lock is *.
 func WithLockName(name func(path string) string) Option { return func(c *config) { c.nameOf = name } }
