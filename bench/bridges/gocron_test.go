@@ -186,11 +186,12 @@ func TestGocronSkipsALockedJob(t *testing.T) {
 func TestGocronTellsALostJob(t *testing.T) {
 	t.Parallel()
 	play := func(s stage) {
-		c, lost, told := s.process(), make(chan error, 1), make(chan error)
+		c, lost := s.process(), make(chan error, 1)
+		told, end := make(chan error), make(chan struct{})
 		schedule(s, gocron.OneTimeJob(gocron.OneTimeJobStartImmediately()), func() {
 			s.lose(c, bridge.Path("/jobs", "the job"))
 			told <- <-lost
-			told <- nil
+			<-end
 		}, gocron.WithDistributedLocker(gocronlock.New(c, "/jobs", 0, gocronlock.OnLost(func(err error) { lost <- err }))))
 		if err := <-told; !isLoss(err) {
 			s.Errorf("OnLost says %v, want the loss", err)
@@ -199,7 +200,7 @@ func TestGocronTellsALostJob(t *testing.T) {
 		schedule(s, gocron.OneTimeJob(gocron.OneTimeJobStartImmediately()), func() { close(other) },
 			gocron.WithDistributedLocker(gocronlock.New(s.process(), "/jobs", 0)))
 		<-other
-		<-told // the first job ran until now
+		close(end) // the first job runs until now
 	}
 	inVirtualTime(t, play)
 	onARealServer(t, play)

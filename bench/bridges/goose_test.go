@@ -31,8 +31,7 @@ func (empty) Begin() (driver.Tx, error)                    { return nil, errNoSt
 func (empty) Close() error                                 { return nil }
 
 // migrate has a provider of goose run one migration.
-func migrate(t testing.TB, ctx context.Context, locker goose.ProviderOption, migration func(context.Context) error) error {
-	t.Helper()
+func migrate(ctx context.Context, locker goose.ProviderOption, migration func(context.Context) error) error {
 	db := sql.OpenDB(empty{})
 	defer db.Close()
 	step := goose.NewGoMigration(1, &goose.GoFunc{RunDB: func(ctx context.Context, _ *sql.DB) error { return migration(ctx) }}, nil)
@@ -63,11 +62,11 @@ func TestGooseMigratesInOneProcessAtATime(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancelCause(s.within())
 		go func() {
-			done <- migrate(s, ctx, goose.WithLocker(bridge.NewMigrations(first.Mutex(path), bridge.OnLost(cancel))), wait)
+			done <- migrate(ctx, goose.WithLocker(bridge.NewMigrations(first.Mutex(path), bridge.OnLost(cancel))), wait)
 		}()
 		<-inside
 		go func() {
-			done <- migrate(s, s.within(), goose.WithSessionLocker(bridge.NewMigrations(second.Mutex(path))), wait)
+			done <- migrate(s.within(), goose.WithSessionLocker(bridge.NewMigrations(second.Mutex(path))), wait)
 		}()
 		s.queued(first.Mutex(path), 2)
 		select {
@@ -82,7 +81,7 @@ func TestGooseMigratesInOneProcessAtATime(t *testing.T) {
 		eventstest.Check(s, <-done)
 
 		go func() {
-			done <- migrate(s, ctx, goose.WithLocker(bridge.NewMigrations(first.Mutex(path), bridge.OnLost(cancel))), wait)
+			done <- migrate(ctx, goose.WithLocker(bridge.NewMigrations(first.Mutex(path), bridge.OnLost(cancel))), wait)
 		}()
 		<-inside
 		s.lose(first, path)

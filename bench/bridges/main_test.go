@@ -28,14 +28,14 @@ type closing struct{ *testing.M }
 
 func (c closing) Run() int {
 	code := c.M.Run()
-	if real.server != nil {
-		_ = real.server.Close() // one that dies late fails no test
-		_ = os.RemoveAll(real.folder)
+	if shared.server != nil {
+		_ = shared.server.Close() // one that dies late fails no test
+		_ = os.RemoveAll(shared.folder)
 	}
 	return code
 }
 
-var real struct {
+var shared struct {
 	once   sync.Once
 	err    error
 	folder string
@@ -47,14 +47,14 @@ func realServer(t *testing.T) string {
 	t.Helper()
 	eventstest.NeedsServers(t)
 	installation := ensemble.Installed(t)
-	real.once.Do(func() {
-		if real.folder, real.err = os.MkdirTemp("", "zkgrant"); real.err != nil { //nolint:usetesting // it outlives the test that asks first
+	shared.once.Do(func() {
+		if shared.folder, shared.err = os.MkdirTemp("", "zkgrant"); shared.err != nil { //nolint:usetesting // it outlives the test that asks first
 			return
 		}
-		real.server, real.err = ensemble.Launch(eventstest.Patiently(t, time.Minute), installation, real.folder, 1)
+		shared.server, shared.err = ensemble.Launch(eventstest.Patiently(t, time.Minute), installation, shared.folder, 1)
 	})
-	eventstest.Must(t, real.err)
-	return real.server.Connect()
+	eventstest.Must(t, shared.err)
+	return shared.server.Connect()
 }
 
 // stage is where a test is played: coordinators stand for processes.

@@ -47,7 +47,7 @@ func (c *config) hold(ctx context.Context, lock *coordinator.Lock, more ...coord
 		a.Release()
 		return nil, fmt.Errorf("zkgrant: locking %.256s: %w", lock.Path(), err)
 	}
-	c.watch(a)
+	c.watch(a) //nolint:contextcheck // ctx bounds the wait only
 	return a, nil
 }
 

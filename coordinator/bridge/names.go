@@ -78,10 +78,10 @@ func (n *Names) Unlock(ctx context.Context, name string) error {
 	if a == nil {
 		return fmt.Errorf("%w: %.256s", ErrNotLocked, name)
 	}
-	a.Release() // before the next caller has its turn
+	err := giveBack(ctx, a)
 	<-s.turn
 	n.leave(name, s)
-	return giveBack(ctx, a)
+	return err
 }
 
 // RenewLockLease returns nil at once while the lock is held: the session renews its lease by itself. After a loss it locks the name again, as
@@ -100,7 +100,6 @@ func (n *Names) RenewLockLease(ctx context.Context, name string, _ time.Duration
 	case old.Valid():
 		return nil
 	}
-	old.Release()
 	a, err := n.cfg.hold(ctx, n.lock(name))
 	if err != nil {
 		return err // Unlock tells of the loss

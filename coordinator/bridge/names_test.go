@@ -209,7 +209,9 @@ func TestRenewLocksAgainAfterALoss(t *testing.T) {
 			t.Errorf("RenewLockLease of a held lock sent %d requests, want 0", sent)
 		}
 		eventstest.Must(t, srv.Expire(c.SessionID()))
-		<-told
+		if err := <-told; !isLoss(err) {
+			t.Errorf("OnLost says %v, want a loss", err)
+		}
 		eventstest.Must(t, other.Lock(t.Context(), "a"))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -229,7 +231,9 @@ func TestRenewLocksAgainAfterALoss(t *testing.T) {
 		eventstest.Must(t, other.Unlock(t.Context(), "a"))
 		eventstest.Must(t, n.Lock(t.Context(), "a"))
 		eventstest.Must(t, srv.Expire(c.SessionID()))
-		<-told
+		if err := <-told; !isLoss(err) {
+			t.Errorf("OnLost says %v, want a loss", err)
+		}
 		eventstest.Must(t, other.Lock(t.Context(), "a"))
 		renewed := make(chan error, 1)
 		go func() { renewed <- n.RenewLockLease(t.Context(), "a", time.Hour) }()

@@ -33,7 +33,7 @@ func (s *Service) Serve(ctx context.Context) error {
 	var err error
 	end := s.election.Run(ctx, coordinator.Callbacks{OnStartedLeading: func(ctx context.Context) {
 		term, _ := coordinator.FromContext(ctx)
-		s.cfg.watch(term)
+		s.cfg.watch(term) //nolint:contextcheck // the end of ctx is no loss
 		err = s.work(ctx, term.Grant())
 	}}, s.cfg.acquire...)
 	if end != nil && errors.Is(err, context.Canceled) {

@@ -63,7 +63,7 @@ func (u *Upload) Lock(ctx context.Context, requestUnlock func()) error {
 		a, err := u.of.cfg.hold(ctx, lock, coordinator.Try())
 		if err == nil {
 			u.held = a
-			go listen(a, requestUnlock)
+			go listen(a, requestUnlock) //nolint:contextcheck // ctx bounds the wait only
 			return nil
 		}
 		if !errors.Is(err, coordinator.ErrNotAcquired) {

@@ -72,15 +72,21 @@ func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 		return nil, fmt.Errorf("gocronlock: %.256s: %w", key, err)
 	}
 	k := &lock{of: l, a: a, due: time.Now().Add(l.minimum)}
-	if l.onLost != nil {
-		held := a.Context(context.Background()) //nolint:contextcheck // that of the caller may end before
-		context.AfterFunc(held, func() {
-			if end := context.Cause(held); !errors.Is(end, coordinator.ErrReleased) {
-				l.onLost(end)
-			}
-		})
-	}
+	l.watch(a) //nolint:contextcheck // ctx bounds the wait only
 	return k, nil
+}
+
+// watch reports the loss of the lock.
+func (l *Locker) watch(a *coordinator.Acquisition) {
+	if l.onLost == nil {
+		return
+	}
+	held := a.Context(context.Background())
+	context.AfterFunc(held, func() {
+		if end := context.Cause(held); !errors.Is(end, coordinator.ErrReleased) {
+			l.onLost(end)
+		}
+	})
 }
 
 // given counts a lock that is not held any more.
