@@ -108,7 +108,9 @@ func (w *watched) serve(ctx context.Context, out io.Writer, c *coordinator.Coord
 	if err != nil {
 		err = server.Close()
 	}
-	<-ended
+	if serving := <-ended; !errors.Is(serving, http.ErrServerClosed) {
+		err = errors.Join(err, serving)
+	}
 	return err
 }
 
