@@ -15,7 +15,7 @@ require (
 	github.com/tus/tusd/v2 v2.8.0
 	github.com/zkgrant/zkgrant v0.1.0
 	github.com/zkgrant/zkgrant/coordinator/bridge/gocronlock v0.0.0
-	github.com/zkgrant/zkgrant/coordinator/telemetry/zkprom v0.0.0-00010101000000-000000000000
+	github.com/zkgrant/zkgrant/coordinator/telemetry/zkprom v0.0.0
 	go.etcd.io/etcd/client/v3 v3.5.23
 	go.uber.org/goleak v1.3.0
 	go.uber.org/zap v1.28.0

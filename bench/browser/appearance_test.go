@@ -12,7 +12,7 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the picture in docs anew")
+var rewrite = flag.Bool("rewrite", false, "write the pictures in docs anew")
 
 // views are how people look at the board.
 var views = map[string]browser.View{

@@ -14,12 +14,13 @@ import (
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
 // beginBoard starts the program, and returns the page's address.
-func beginBoard(t *testing.T, server *zktest.Server, flags ...string) (*eventstest.Process, string) {
+func beginBoard(t *testing.T, servers string, flags ...string) (*eventstest.Process, string) {
 	t.Helper()
-	p := begin(t, "", append([]string{"board", "/locks", "--servers", server.Addr(), "--listen", "127.0.0.1:0"}, flags...)...)
+	p := begin(t, "", append([]string{"board", "/locks", "--servers", servers, "--listen", "127.0.0.1:0"}, flags...)...)
 	p.Await(t, "http://", 1)
 	return p, regexp.MustCompile(`http://127\.0\.0\.1:\d+/`).FindString(p.String())
 }
@@ -54,11 +55,15 @@ func bodyOf(t *testing.T, response *http.Response) string {
 	return string(all)
 }
 
-func TestBoardServesUntilItIsInterrupted(t *testing.T) {
-	server := zktest.Start(t)
-	holder := locked(t, server, []string{"--data", "ann"}, "wait")
+func TestBoardServesUntilItIsInterrupted(t *testing.T) { boardServes(t, zktest.Start(t).Addr()) }
+
+func testRealBoard(t *testing.T, e *ensemble.Ensemble) { boardServes(t, e.Connect()) }
+
+func boardServes(t *testing.T, servers string) {
+	t.Helper()
+	holder := begin(t, "", append([]string{"run", "-v", "--servers", servers, "--data", "ann", lockPath}, commandLine("wait")...)...)
 	ready(t, holder, "command")
-	p, url := beginBoard(t, server)
+	p, url := beginBoard(t, servers)
 	if got := bodyOf(t, fetch(t, "GET", url, "")); !strings.Contains(got, "<!doctype html>") {
 		t.Errorf("the page is\n%s", got)
 	}
@@ -83,7 +88,7 @@ func TestBoardRevokesIfItIsAllowedTo(t *testing.T) {
 	server := zktest.Start(t)
 	holder := locked(t, server, []string{"--revocable"}, "wait")
 	ready(t, holder, "command")
-	_, url := beginBoard(t, server, "--allow-revoke")
+	_, url := beginBoard(t, server.Addr(), "--allow-revoke")
 	var first struct {
 		Board string
 		Locks []struct{ ID string }

@@ -39,6 +39,7 @@ func TestRealServers(t *testing.T) {
 			"identities":  testRealIdentities,
 			"tls":         testRealTLS,
 			"top":         testRealTop,
+			"board":       testRealBoard,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

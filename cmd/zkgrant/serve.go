@@ -29,6 +29,8 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 	if errors.Is(err, context.DeadlineExceeded) { // a request waits for ZooKeeper
 		err = server.Close()
 	}
-	<-served
+	if serving := <-served; !errors.Is(serving, http.ErrServerClosed) {
+		err = errors.Join(err, serving)
+	}
 	return err
 }

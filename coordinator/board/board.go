@@ -56,6 +56,8 @@ func WithInterval(d time.Duration) Option {
 
 // New returns a board of the locks below root, which is one of the coordinator's paths; "/" shows all. It fails with
 // [coordinator.ErrPath] or [coordinator.ErrClosed]. The board asks ZooKeeper nothing until a page is open.
+//
+//nolint:contextcheck,nolintlint // it lasts until Close, whatever the caller's context does; the linter heeds this where New is called
 func New(c *coordinator.Coordinator, root string, options ...Option) (*Board, error) {
 	b := &Board{
 		c: c, root: root, interval: interval, epoch: fmt.Sprintf("%x", time.Now().UnixNano()),
@@ -89,6 +91,8 @@ func (b *Board) Close() {
 type viewer struct{ poke chan struct{} }
 
 // enter adds a viewer, and starts the poller for the first one.
+//
+//nolint:contextcheck,nolintlint // the poller lasts until the last viewer leaves
 func (b *Board) enter() (v *viewer, leave func(), ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
