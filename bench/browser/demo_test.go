@@ -18,6 +18,18 @@ import (
 // beginDemo builds and starts examples/demo, and returns the URL of its page.
 func beginDemo(t *testing.T, args ...string) (url string, p *eventstest.Process) {
 	t.Helper()
+	// The go command runs a test again when a file has changed that the test itself has looked at.
+	for _, pattern := range []string{"*.go", "page/*"} {
+		sources, err := filepath.Glob("../../examples/demo/" + pattern)
+		if err != nil || len(sources) == 0 {
+			t.Fatalf("no sources of the demo: %v", err)
+		}
+		for _, source := range sources {
+			if _, err := os.Stat(source); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	program := filepath.Join(t.TempDir(), "demo")
 	if said, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "github.com/zkgrant/zkgrant/examples/demo").CombinedOutput(); err != nil {
 		t.Fatalf("building the demo: %v\n%s", err, said)

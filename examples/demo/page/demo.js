@@ -70,11 +70,11 @@ function draw() {
 
 function drawSide(side, top, l, on) {
   on.still.append(make("text", { x: 0, y: top + 17, class: "title" }, sides[side.Key]));
-  let taken = -Infinity; // where the labels of the strip end
-  const beside = (x, y, kind, said) => { // a label to the left of x, if there is room
-    if (x - said.length * 7 < taken) return null;
-    taken = x;
-    return on.text.appendChild(make("text", { x: x - 7, y, class: kind, "text-anchor": "end" }, said));
+  const strip = []; // the labels to the left of what they are about
+  const beside = (from, to, y, kind, said) => {
+    const label = on.text.appendChild(make("text", { x: from - 7, y, class: kind, "text-anchor": "end" }, said));
+    strip.push({ from, to, label, begin: from - said.length * 7 });
+    return label;
   };
   const lanes = top + title, bottom = lanes + l.rows * lane;
   side.Lanes.forEach((row, i) => {
@@ -90,12 +90,9 @@ function drawSide(side, top, l, on) {
     stretch(o, l, on.back.appendChild(make("rect", { y: lanes, height: l.rows * lane, class: "two" })));
     stretch(o, l, on.red.appendChild(make("rect", { y: bottom, height: 20, class: "twostrip" })));
     const inside = caption(o, l, on, bottom + 14.5, "twotext", 140), said = (t) => `two holders for ${duration(end(o, t) - seconds(o.From))}`;
-    const outside = beside(seconds(o.From) * l.scale, bottom + 14.5, "twobeside", said(now()));
-    taken = end(o, now()) * l.scale;
+    const outside = beside(seconds(o.From) * l.scale, end(o, now()) * l.scale, bottom + 14.5, "twobeside", said(now()));
     moving.push((t) => {
-      inside.textContent = said(t);
-      if (!outside) return;
-      outside.textContent = said(t);
+      inside.textContent = outside.textContent = said(t);
       outside.setAttribute("visibility", (end(o, t) - seconds(o.From)) * l.scale > 140 ? "hidden" : "visible");
     });
   }
@@ -103,7 +100,12 @@ function drawSide(side, top, l, on) {
     const from = seconds(m.Lost) * l.scale, to = seconds(m.Granted) * l.scale, y = bottom + 2;
     on.back.append(make("path", { d: `M${from} ${y} v9 H${to} v-9`, class: "margin" }));
     const said = `told ${duration(seconds(m.Granted) - seconds(m.Lost))} before the next grant`;
-    beside(from, bottom + 14.5, "margintext", said);
+    beside(from, to, bottom + 14.5, "margintext", said);
+  }
+  let taken = -Infinity;
+  for (const one of strip.sort((a, b) => a.from - b.from)) {
+    if (one.begin < taken) one.label.remove();
+    taken = one.to;
   }
 }
 
@@ -155,30 +157,30 @@ function caption(span, l, on, y, kind, room) {
   return text;
 }
 
-// drawMarks puts each label where the ones before leave room.
+// drawMarks puts each label where the ones before leave room. Without room there is only the line.
 function drawMarks(l, on) {
   const rows = [-Infinity, -Infinity];
   for (const m of picture.Marks) {
     const said = (m.What === "strike" ? about.fault : `${m.Who} ${faults[m.What]}`.trim()) + " ▾";
     const x = seconds(m.At) * l.scale, from = x - said.length * 7;
-    const row = Math.max(0, rows.findIndex((end) => end < from)), y = 33 - 16 * row;
-    rows[row] = x + 8;
+    const row = rows.findIndex((end) => end < from), y = 33 - 16 * Math.max(0, row);
     on.back.append(make("line", { x1: x, x2: x, y1: y + 4, y2: l.height - foot, class: "mark" }));
+    if (row < 0) continue;
+    rows[row] = x + 8;
     on.text.append(make("text", { x: x + 4, y, class: "marktext", "text-anchor": "end" }, said));
   }
 }
 
 function drawTicks(l, inner) {
   const group = inner.appendChild(make("g", {}));
-  let drawn = -1;
+  const y = l.height - 5, edge = 16 / l.scale; // a tick is not cut in two
+  let drawn;
   moving.push((t) => {
-    const first = Math.floor((t - l.span) / 5);
-    if (first === drawn) return;
-    drawn = first;
+    const first = Math.max(0, Math.ceil((t - l.span + edge) / 5)), last = Math.floor((t - edge) / 5), range = `${first} ${last}`;
+    if (range === drawn) return;
+    drawn = range;
     group.replaceChildren();
-    for (let n = Math.max(0, first); n * 5 <= t + 5; n++) {
-      group.append(make("text", { x: n * 5 * l.scale, y: l.height - 5, class: "tick", "text-anchor": "middle" }, `${n * 5} s`));
-    }
+    for (let n = first; n <= last; n++) group.append(make("text", { x: n * 5 * l.scale, y, class: "tick", "text-anchor": "middle" }, `${n * 5} s`));
   });
 }
 
