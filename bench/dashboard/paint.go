@@ -27,7 +27,7 @@ const (
 	inset   = 8
 	title   = 18
 	key     = 13 // a line of the legend
-	keys    = 3  // lines of the legend at most
+	keys    = 4  // lines of the legend at most
 	letter  = 9
 )
 
@@ -109,7 +109,7 @@ func write(c draw.Canvas, text string, at vg.Point, size float64, ink color.Colo
 
 // legend draws the names below, and returns what room it took.
 func (p *panel) legend(c draw.Canvas) vg.Length {
-	const dash, space = 10, 12
+	const dash, space, rest = 10, 12, 60
 	face := style(letter, faint, false)
 	type place struct {
 		x    vg.Length
@@ -119,7 +119,11 @@ func (p *panel) legend(c draw.Canvas) vg.Length {
 	x, at := vg.Length(0), 0
 	for _, l := range p.lines {
 		w := dash + gap + face.Width(l.name)
-		if x > 0 && x+w > c.Size().X {
+		room := c.Size().X
+		if at == keys-1 {
+			room -= rest
+		}
+		if x > 0 && x+w > room {
 			x, at = 0, at+1
 		}
 		places = append(places, place{x, at})
@@ -128,7 +132,7 @@ func (p *panel) legend(c draw.Canvas) vg.Length {
 	lines := min(at+1, keys)
 	for i, l := range p.lines {
 		if places[i].line >= keys {
-			write(c, fmt.Sprintf("and %d more", len(p.lines)-i), vg.Point{X: c.Max.X - 2*column/2 - space, Y: c.Min.Y}, letter, faint, false)
+			write(c, fmt.Sprintf("and %d more", len(p.lines)-i), vg.Point{X: c.Max.X - rest + space, Y: c.Min.Y}, letter, faint, false)
 			break
 		}
 		y := c.Min.Y + vg.Length(lines-1-places[i].line)*key

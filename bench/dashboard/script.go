@@ -34,7 +34,7 @@ func script(ctx context.Context, all []*instance) error {
 			i.Mutex("/jobs/mail"):   {hold: 50 * time.Millisecond, rest: 600 * time.Millisecond},
 		}
 		if n == len(all)-1 {
-			jobs[i.Mutex("/jobs/backup", coordinator.Revocable())] = work{hold: over, rest: 4 * time.Second}
+			jobs[i.Mutex("/jobs/backup", coordinator.Revocable())] = work{hold: 2 * over, rest: 4 * time.Second} // longer than it may
 		}
 		for lock, w := range jobs {
 			random := rand.New(rand.NewPCG(rng.Uint64(), 2))

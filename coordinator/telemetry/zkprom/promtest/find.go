@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"testing"
 
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
@@ -47,8 +46,16 @@ func in(folder string) (Installation, error) {
 	return found, nil
 }
 
+// TB is the part of testing.TB that [Installed] uses. It is declared here so that programs which link this package do not link package
+// testing.
+type TB interface {
+	Helper()
+	Fatal(args ...any)
+	Skip(args ...any)
+}
+
 // Installed is [Find] for a test, which is skipped without Prometheus, or fails if the environment has ZKGRANT_REAL=1.
-func Installed(tb testing.TB) Installation {
+func Installed(tb TB) Installation {
 	tb.Helper()
 	found, err := Find()
 	if err != nil {
