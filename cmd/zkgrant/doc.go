@@ -2,7 +2,7 @@
 // its reference.
 //
 // What holds a lock (run, elect, hold) is a work, which holding.go starts at the grant and ends at the loss. What
-// looks (queue, ls, watch) or steers (revoke, resize) asks once through settings.ask. Both say what happens through
+// looks (queue, ls, watch, top) or steers (revoke, resize) asks once through settings.ask. Both say what happens through
 // the console, for people or as JSON.
 //
 // A command dies with zkgrant, even if KILL ends it, on Linux; the command's own children do not. While zkgrant is

@@ -26,7 +26,7 @@ type terminal struct {
 	ended  chan struct{}
 
 	mu     sync.Mutex
-	screen *vt.SafeEmulator
+	screen *vt.Emulator    // its own SafeEmulator leaves String and IsAltScreen without its mutex
 	raw    strings.Builder // all that was ever printed
 }
 
@@ -41,7 +41,11 @@ func beginTerminal(t *testing.T, environment []string, args ...string) *terminal
 	if err != nil {
 		t.Fatal(err)
 	}
-	term := &terminal{t: t, master: master, cmd: cmd, ended: make(chan struct{}), screen: vt.NewSafeEmulator(width, height)}
+	term := &terminal{t: t, master: master, cmd: cmd, ended: make(chan struct{}), screen: vt.NewEmulator(width, height)}
+	answers, ok := term.screen.InputPipe().(io.Closer)
+	if !ok {
+		t.Fatal("what the terminal answers cannot be ended")
+	}
 	var pumps sync.WaitGroup
 	pumps.Go(func() { _, _ = io.Copy(term, master) })        // ends with the program
 	pumps.Go(func() { _, _ = io.Copy(master, term.screen) }) // what the terminal answers; ends with it
@@ -56,7 +60,7 @@ func beginTerminal(t *testing.T, environment []string, args ...string) *terminal
 			t.Logf("%v shows\n%s", cmd.Args, term.text())
 		}
 		_ = master.Close()
-		_ = term.screen.Close()
+		_ = answers.Close() // the pump reads whether the screen is closed, without a mutex
 		pumps.Wait()
 	})
 	return term
@@ -65,18 +69,27 @@ func beginTerminal(t *testing.T, environment []string, args ...string) *terminal
 // Write takes what the program prints.
 func (term *terminal) Write(p []byte) (int, error) {
 	term.mu.Lock()
+	defer term.mu.Unlock()
 	term.raw.Write(p)
-	term.mu.Unlock()
 	return term.screen.Write(p)
 }
 
 // text is what the screen shows, without blanks at the ends of lines and the screen.
 func (term *terminal) text() string {
+	term.mu.Lock()
+	defer term.mu.Unlock()
 	var all []string
 	for line := range strings.Lines(term.screen.String()) {
 		all = append(all, strings.TrimRight(line, " \r\n"))
 	}
 	return strings.TrimRight(strings.Join(all, "\n"), "\n")
+}
+
+// alternate tells whether the program shows its other screen.
+func (term *terminal) alternate() bool {
+	term.mu.Lock()
+	defer term.mu.Unlock()
+	return term.screen.IsAltScreen()
 }
 
 // printed is all that was ever printed.
@@ -97,7 +110,9 @@ func (term *terminal) shows(want ...string) {
 // resizes gives the terminal another size.
 func (term *terminal) resizes(width, height uint16) {
 	term.t.Helper()
+	term.mu.Lock()
 	term.screen.Resize(int(width), int(height))
+	term.mu.Unlock()
 	eventstest.Must(term.t, pty.Setsize(term.master, &pty.Winsize{Rows: height, Cols: width}))
 }
 

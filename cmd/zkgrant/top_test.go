@@ -99,7 +99,7 @@ func left(t *testing.T, view *terminal) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("the terminal is left with %+v, want %+v", got, want)
 	}
-	eventstest.Eventually(t, "the screen is as it was", func() bool { return view.text() == "" && !view.screen.IsAltScreen() })
+	eventstest.Eventually(t, "the screen is as it was", func() bool { return view.text() == "" && !view.alternate() })
 	if !strings.Contains(view.printed(), "\x1b[?25h") {
 		t.Error("the cursor is left hidden, want it shown")
 	}
