@@ -145,8 +145,8 @@ func imported(t *testing.T, clause, declarations string) string {
 	}
 	packages := map[string]string{
 		"context": "context", "errors": "errors", "fmt": "fmt", "log": "log", "os": "os", "signal": "os/signal", "synctest": "testing/synctest",
-		"syscall": "syscall", "testing": "testing", "time": "time", "tls": "crypto/tls",
-		"coordinator": module + "/coordinator", "events": module + "/events", "zktest": module + "/session/zktest",
+		"http": "net/http", "syscall": "syscall", "testing": "testing", "time": "time", "tls": "crypto/tls",
+		"board": module + "/coordinator/board", "coordinator": module + "/coordinator", "events": module + "/events", "zktest": module + "/session/zktest",
 		"zap": "go.uber.org/zap", "zk": "github.com/go-zookeeper/zk",
 	}
 	var needed []string

@@ -74,6 +74,7 @@ variable, as --session-timeout has ZKGRANT_SESSION_TIMEOUT.`,
 	s.bind(root)
 	root.AddCommand(holdingCommands(s)...)
 	root.AddCommand(newQueue(s), newList(s), newWatch(s), newRevoke(s), newResize(s), newVersion())
+	root.AddCommand(newBoard(s))
 	root.SetHelpCommandGroupID("other")
 	root.SetCompletionCommandGroupID("other")
 	root.AddGroup(&cobra.Group{ID: "hold", Title: "Hold a lock:"}, &cobra.Group{ID: "look", Title: "Look:"},

@@ -31,6 +31,7 @@ func TestRealServers(t *testing.T) {
 		"semaphore":   testRealSemaphore,
 		"elect":       testRealElect,
 		"multi":       testRealMulti,
+		"board":       testRealBoard,
 	} {
 		t.Run(name, func(t *testing.T) { part(t, e) })
 	}

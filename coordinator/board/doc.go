@@ -1,2 +1,19 @@
-// Package board serves a page that shows who holds each lock, and who waits for it.
+// Package board serves a web page that shows who holds each lock below a path, since when, and who waits for it.
+//
+// [New] makes an http.Handler, which can be mounted below any prefix:
+//
+//	locks, err := board.New(c, "/locks")
+//	if err != nil {
+//		return err
+//	}
+//	mux.Handle("/board/", http.StripPrefix("/board", locks))
+//	server.RegisterOnShutdown(locks.Close) // else Shutdown waits for the open pages
+//
+// The page has no external part. Its data come as server-sent events, and as JSON at queues.json. One poller asks ZooKeeper, however many
+// pages are open, and only while there is one.
+//
+// The board shows paths and data to everybody who can reach it: put the service's own authentication around it. It changes nothing in
+// ZooKeeper, unless [WithRevoke] is given.
+//
+// docs/board.md has a picture, the cost, and the rest.
 package board

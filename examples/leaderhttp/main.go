@@ -3,7 +3,8 @@
 // Each instance is a candidate of one election, and publishes its address there. POST /orders is for the leader. Any other instance
 // observes the election, and answers with 503 and the leader's address, in the header Leader and in the body. If the term is lost,
 // the context of a request that is under way ends with the loss as its cause; and the handler asks once more whether the term is
-// valid before it does what cannot be undone. Every instance answers GET /healthz.
+// valid before it does what cannot be undone. Every instance answers GET /healthz, and shows
+// the candidates at /board/.
 //
 // On SIGTERM the leader finishes the requests that are under way, and then resigns.
 //
@@ -23,6 +24,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/board"
 )
 
 // leaderPath is relative to the chroot that -zk names.
@@ -64,7 +66,15 @@ func run(ctx context.Context, servers, listen, address string, order func(contex
 		return err
 	}
 	s := &service{address: cmp.Or(address, listener.Addr().String()), election: c.Election(leaderPath), order: order}
-	server := &http.Server{Handler: s.handler(), ReadHeaderTimeout: time.Second}
+	locks, err := board.New(c, leaderPath) // who leads, and who waits; put your authentication in front of it
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", s.handler())
+	mux.Handle("/board/", http.StripPrefix("/board", locks))
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Second}
+	server.RegisterOnShutdown(locks.Close)     // the open pages
 	go func() { _ = server.Serve(listener) }() // ends with Close
 	defer server.Close()
 

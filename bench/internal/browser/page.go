@@ -11,10 +11,12 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
@@ -205,7 +207,16 @@ func (p *Page) Text(selector string) string {
 // Press presses keys one after the other. Each is a rune of a text, or one of package chromedp/kb, such as kb.ArrowDown.
 func (p *Page) Press(keys string) {
 	p.tb.Helper()
-	p.run("pressing "+fmt.Sprintf("%q", keys), chromedp.KeyEvent(keys))
+	p.run("pressing "+fmt.Sprintf("%q", keys), chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		for _, key := range keys {
+			for _, event := range strokes(key) {
+				if _, err := cdp.Call(ctx, t, input.DispatchKeyEvent, *event); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}))
 }
 
 // Click clicks on the middle of the first element that the CSS selector matches.
@@ -240,4 +251,16 @@ func get[T any](action chromedp.Action[T], value *T) chromedp.Action[chromedp.Vo
 		*value, err = action(ctx, t)
 		return err
 	})
+}
+
+// strokes are what a keyboard does: pressing the key is what types its text, so that a page that prevents the one prevents the other.
+func strokes(key rune) (all []*input.DispatchKeyEventParams) {
+	for _, event := range kb.Encode(key) {
+		if event.Type == kb.KeyChar {
+			all[0].Type, all[0].Text, all[0].UnmodifiedText = input.DispatchKeyEventTypeKeyDown, event.Text, event.UnmodifiedText
+			continue
+		}
+		all = append(all, event)
+	}
+	return all
 }

@@ -1,0 +1,222 @@
+package browser_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/zkgrant/zkgrant/bench/internal/browser"
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/board"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+)
+
+// quiet fails the test if the page has asked another host for anything, or if anything went wrong in it.
+func (s *scene) quiet(p *browser.Page) {
+	s.t.Helper()
+	home, err := url.Parse(s.url)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, request := range p.Requests() {
+		if at, err := url.Parse(request); err != nil || at.Host != home.Host || !strings.HasPrefix(at.Path, home.Path) {
+			s.t.Errorf("the page asks for %s, want nothing but what is below %s", request, s.url)
+		}
+	}
+	if n := len(p.Requests()); n < 5 { // the page, its files, the stream
+		s.t.Errorf("%d requests of the page were seen, want 5 or more", n)
+	}
+	if errors := p.Errors(); len(errors) > 0 {
+		s.t.Errorf("errors in the page: %q", errors)
+	}
+}
+
+// shows is an expression: the page shows the lock, its holders and then its waiters.
+func shows(path, holders, waiters string) string {
+	return fmt.Sprintf(`[...document.querySelectorAll(".lock")].some((l) =>
+		l.querySelector(".name").textContent === %q &&
+		[...l.querySelectorAll(".holders .who")].map((w) => w.textContent).join() === %q &&
+		[...l.querySelectorAll(".waiters .who")].map((w) => w.textContent).join() === %q)`, path, holders, waiters)
+}
+
+func TestBoardShowsWhoHoldsAndWhoWaits(t *testing.T) {
+	s := start(t)
+	s.queue(s.other.Mutex("/locks/invoices"), "ann", "bob", "eve")
+	rw := s.other.ReadWrite("/locks/index")
+	s.queue(rw.Read(), "reader 1", "reader 2")
+	s.queue(rw.Write(), "writer")
+	s.queue(s.other.Semaphore("/locks/exports", 2), "export 1", "export 2", "export 3")
+	s.queue(s.c.Unfair("/locks/deploy"), "this one")
+	p := browser.Open(t, s.url, browser.View{})
+	p.Until("the mutex is shown", shows("/locks/invoices", "ann", "bob,eve"))
+	p.Until("the read/write lock is shown", shows("/locks/index", "reader 1,reader 2", "writer"))
+	p.Until("the semaphore is shown", shows("/locks/exports", "export 1,export 2", "export 3"))
+	p.Until("the unfair lock is shown", shows("/locks/deploy", "this one", ""))
+	for selector, want := range map[string]string{"#total": "4", "#held": "4", "#waiters": "4", "#status": "live", "#root": "/"} {
+		if got := p.Text(selector); got != want {
+			t.Errorf("%s says %q, want %q", selector, got, want)
+		}
+	}
+	p.Until("the lease of this process is drawn", `document.querySelectorAll(".lease").length === 1 &&
+		Number(getComputedStyle(document.documentElement).getPropertyValue("--lease")) > 0.3`)
+	s.quiet(p)
+}
+
+func TestBoardShowsAChangeWithinASecond(t *testing.T) {
+	s := start(t)
+	first := s.queue(s.other.Mutex("/locks/a"), "ann", "bob")
+	p := browser.Open(t, s.url, browser.View{})
+	p.Until("it is shown", shows("/locks/a", "ann", "bob"))
+	const rounds = 5
+	var took []time.Duration
+	for i := range rounds {
+		began := time.Now()
+		first[i].Release()
+		next := fmt.Sprint("next", i)
+		first = append(first, s.queue(s.other.Mutex("/locks/a"), next)...)
+		holder := []string{"bob", "next0", "next1", "next2", "next3"}[i]
+		p.Until("the next one holds it", shows("/locks/a", holder, next))
+		took = append(took, time.Since(began))
+	}
+	slices.Sort(took)
+	t.Logf("from a release to the page: %v", took)
+	var timeline string
+	p.Until("the timeline tells of it", fmt.Sprintf(`document.querySelectorAll("#timeline [data-what=granted]").length === %d`, rounds))
+	p.Eval(`document.querySelector("#timeline [data-what=granted]").textContent`, &timeline)
+	if !strings.Contains(timeline, "granted /locks/a") || !strings.Contains(timeline, "next3") {
+		t.Errorf("the latest grant in the timeline: %q", timeline)
+	}
+	s.quiet(p)
+}
+
+func TestBoardShowsHostileNamesAndDataAsText(t *testing.T) {
+	s := start(t)
+	evil := []string{
+		`<script>window.stung = 1</script>`, `"><img src=x onerror="window.stung = 2">`, "turned \u202egnihton\u2066", "no UTF-8: \xff\xfe",
+		"zero\u200bwidth\x00\x1b[31m", strings.Repeat("long ", 20_000), `{{7*7}} ${7*7} javascript:alert(1)`,
+	}
+	path := `/locks/<img src=x onerror="window.stung=3">`
+	s.queue(s.other.Mutex(path), evil...)
+	p := browser.Open(t, s.url, browser.View{})
+	long := strings.Repeat("long ", 51) + "l… (100,000 bytes)"
+	p.Until("names and data are shown as they are", shows(path, evil[0], strings.Join([]string{
+		evil[1], "turned \ufffdgnihton\ufffd", "no UTF-8: \ufffd\ufffd", "zero\ufffdwidth\ufffd\ufffd[31m", long, evil[6],
+	}, ",")))
+	p.Click(".name")
+	p.Until("the dialog has a row each", `document.querySelectorAll("#contenders tr").length === 7`)
+	p.Press(kb.Escape)
+	p.Press("/script")
+	p.Until("the filter finds it", `document.querySelectorAll(".lock").length === 1`)
+	var found string
+	p.Eval(`[window.stung ?? "nothing", document.querySelectorAll("main img, main script, aside img, dialog img, dialog script").length,
+		document.scripts.length].join()`, &found)
+	if found != "nothing,0,1" {
+		t.Errorf("what ran, images and scripts of others, scripts: %s; want nothing,0,1", found)
+	}
+	s.quiet(p)
+}
+
+func TestBoardIsUsedWithTheKeyboardAlone(t *testing.T) {
+	s := start(t)
+	s.queue(s.other.Mutex("/locks/a"), "ann", "bob")
+	s.queue(s.other.Mutex("/locks/b"), "eve")
+	s.queue(s.c.Mutex("/locks/c"), "own")
+	p := browser.Open(t, s.url, browser.View{})
+	p.Until("the locks are shown", `document.querySelectorAll(".lock").length === 3`)
+	focused := func(want string) {
+		t.Helper()
+		var got string
+		if p.Eval("document.activeElement.textContent || document.activeElement.id", &got); got != want {
+			t.Errorf("the focus is at %q, want %q", got, want)
+		}
+	}
+	rows := func(n int) string { return fmt.Sprintf(`document.querySelectorAll(".lock").length === %d`, n) }
+	p.Press("jj")
+	focused("/locks/b")
+	p.Press("k")
+	focused("/locks/a")
+	p.Press(kb.ArrowDown + kb.ArrowDown + kb.ArrowUp)
+	focused("/locks/b")
+	p.Press("k" + kb.Enter)
+	p.Until("the dialog shows the contenders", `document.querySelector("#detail").open && document.querySelectorAll("#contenders tr").length === 2`)
+	p.Press(kb.Escape)
+	p.Until("it is closed", `!document.querySelector("#detail").open`)
+	focused("/locks/a")
+	p.Press("w")
+	p.Until("only the lock with a waiter is left", rows(1))
+	p.Press("wo")
+	p.Until("only the lock of this process is left", rows(1)+` && document.querySelector(".name").textContent === "/locks/c"`)
+	p.Press("o/eve")
+	p.Until("only the lock whose holder's data match is left", rows(1)+` && document.querySelector(".name").textContent === "/locks/b"`)
+	p.Press(kb.Escape)
+	p.Until("all are back", rows(3))
+	p.Press("s")
+	p.Until("the lock with the most waiters is the first", `document.querySelector("#sort").value === "waiters" && document.querySelector(".name").textContent === "/locks/a"`)
+	p.Press("?")
+	p.Until("the shortcuts are shown", `document.querySelector("#keys").open`)
+	p.Press(kb.Escape)
+	// Each thing that can be clicked is reached with Tab.
+	p.Eval(`document.activeElement.blur(), window.reached = new Set(), addEventListener("focusin", (e) => reached.add(e.target)), 0`, nil)
+	p.Press(strings.Repeat(kb.Tab, 12))
+	var missed []string
+	p.Eval(`[...document.querySelectorAll("button, input, select, a")].filter((e) => e.checkVisibility() && !reached.has(e)).map((e) => e.outerHTML)`, &missed)
+	if len(missed) > 0 {
+		t.Errorf("not reached with Tab: %q", missed)
+	}
+	s.quiet(p)
+}
+
+func TestBoardAsksForALockBack(t *testing.T) {
+	s := start(t, board.WithRevoke(func(*http.Request) error { return nil }))
+	held := s.other.Mutex("/locks/a", coordinator.Revocable()).Acquire(t.Context(), coordinator.WithData([]byte("ann")))
+	eventstest.Receive(t, held.Granted(), "the Grant")
+	p := browser.Open(t, s.url, browser.View{})
+	p.Until("it is shown", shows("/locks/a", "ann", ""))
+	p.Click(".name")
+	p.Until("the button is there", `!document.querySelector("#revoke").hidden && document.querySelector("#contenders tr")`)
+	p.Click("#revoke summary")
+	p.Eval(`document.querySelector("#grace").value = "0.1", 0`, nil)
+	p.Eval(`document.querySelector("#grace").step = "any", 0`, nil)
+	p.Click("#ask button")
+	eventstest.Receive(t, held.Lost(), "the loss")
+	p.Until("the page says that it was given back", `document.querySelector("#answer").textContent === "It was given back."`)
+	p.Until("the page says that the lock is gone", `document.querySelector("#about").textContent.startsWith("It is gone")`)
+	s.quiet(p)
+}
+
+// 200 locks with 50 contenders each: the page has a bounded number of nodes, and what it is sent is bounded.
+func TestBoardStaysSmallWithTenThousandContenders(t *testing.T) {
+	s := start(t)
+	const locks, contenders = 200, 50
+	for i := range locks {
+		for j := range contenders {
+			s.other.Mutex(fmt.Sprintf("/locks/lock-%03d", i)).Acquire(t.Context(), coordinator.WithData(fmt.Appendf(nil, "worker-%d-%d", i, j)))
+		}
+	}
+	p := browser.Open(t, s.url, browser.View{})
+	p.Until("all contenders are counted", fmt.Sprintf(`document.querySelector("#waiters").textContent === (%d).toLocaleString("en")`, locks*(contenders-1)))
+	var nodes, chips int
+	p.Eval(`document.querySelectorAll("*").length`, &nodes)
+	p.Eval(`document.querySelectorAll(".chip").length`, &chips)
+	if nodes > 8000 || chips != 100*12 {
+		t.Errorf("the page has %d elements, %d of them contenders; want at most 8,000, and 12 in each of 100 locks", nodes, chips)
+	}
+	before := s.other.Mutex("/locks/lock-000").Acquire(t.Context(), coordinator.WithData([]byte("one more")))
+	p.Until("one more is counted", fmt.Sprintf(`document.querySelector("#waiters").textContent === (%d).toLocaleString("en")`, locks*(contenders-1)+1))
+	var update float64
+	p.Eval(`performance.getEntriesByName("update")[0].duration`, &update)
+	var more string
+	p.Eval(`document.querySelector(".rest").textContent`, &more)
+	t.Logf("%d elements; one update takes the page %.1f ms", nodes, update)
+	if more != "+39 more" {
+		t.Errorf("the first lane ends with %q, want +39 more", more)
+	}
+	before.Release()
+	s.quiet(p)
+}

@@ -1,0 +1,95 @@
+package browser_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/zkgrant/zkgrant/bench/internal/browser"
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/board"
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+)
+
+func TestMain(m *testing.M) { browser.Main(m) }
+
+// scene is a ZooKeeper, a process with a board, and others that use locks.
+type scene struct {
+	t       *testing.T
+	servers string
+	c       *coordinator.Coordinator // of the process with the board
+	other   *coordinator.Coordinator // of the others
+	url     string
+}
+
+// start starts a ZooKeeper, a real one with ZKGRANT_REAL=1, and a board of all locks.
+func start(t *testing.T, options ...board.Option) *scene {
+	t.Helper()
+	s := &scene{t: t}
+	if os.Getenv("ZKGRANT_REAL") == "1" {
+		s.servers = ensemble.Start(t, 1).Connect()
+	} else {
+		s.servers = zktest.Start(t).Addr()
+	}
+	lease := new(board.Lease)
+	s.c, s.other = s.connect(coordinator.WithHooks(lease)), s.connect()
+	b, err := board.New(s.c, "/", append([]board.Option{board.WithLease(lease)}, options...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/admin/board/", http.StripPrefix("/admin/board", b))
+	server := httptest.NewServer(mux)
+	t.Cleanup(func() {
+		b.Close()
+		server.Close() // waits for every handler
+	})
+	s.url = server.URL + "/admin/board/"
+	return s
+}
+
+func (s *scene) connect(options ...coordinator.Option) *coordinator.Coordinator {
+	s.t.Helper()
+	options = append(options, coordinator.WithSessionTimeout(10*time.Second))
+	c, err := coordinator.Connect(eventstest.Patiently(s.t, time.Minute), s.servers, options...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			s.t.Errorf("closing: %v", err)
+		}
+	})
+	return c
+}
+
+// asking is a handle of a lock.
+type asking interface {
+	Acquire(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition
+	Queue(ctx context.Context) ([]events.Contender, error)
+}
+
+// queue has contenders ask for a lock, each behind the other.
+func (s *scene) queue(lock asking, names ...string) (all []*coordinator.Acquisition) {
+	s.t.Helper()
+	for _, name := range names {
+		before := s.length(lock)
+		all = append(all, lock.Acquire(s.t.Context(), coordinator.WithData([]byte(name))))
+		eventstest.Eventually(s.t, name+" is in the queue", func() bool { return s.length(lock) > before })
+	}
+	return all
+}
+
+func (s *scene) length(lock asking) int {
+	queue, err := lock.Queue(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return len(queue)
+}

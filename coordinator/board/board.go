@@ -1,0 +1,132 @@
+package board
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+)
+
+// interval is how long at least lies between the beginnings of two looks, unless [WithInterval] says otherwise.
+const interval = 500 * time.Millisecond
+
+// Board is an http.Handler that shows locks. It may be used from any goroutine.
+type Board struct {
+	c         *coordinator.Coordinator
+	root      string
+	interval  time.Duration
+	authorise func(*http.Request) error // nil: read-only
+	lease     *Lease                    // nil: no bars
+	epoch     string                    // tells this board's ids from those of an earlier one
+
+	ctx  context.Context // ends with the board
+	end  context.CancelFunc
+	runs sync.WaitGroup // of the poller
+
+	turn sync.Mutex // of the poller, of which there is one at a time
+	poll poll
+	due  time.Time // when the next look may begin
+
+	mu      sync.Mutex
+	state   state
+	viewers map[*viewer]struct{}
+	stop    context.CancelFunc // ends the poller
+}
+
+// Option configures [New].
+type Option func(*Board)
+
+// WithRevoke lets the page ask for locks back, if authorise returns nil for a request. It is called for each open page, to decide whether
+// to show the button, and for each revocation, whose refusal shows the text of its error.
+func WithRevoke(authorise func(*http.Request) error) Option {
+	return func(b *Board) { b.authorise = authorise }
+}
+
+// WithLease draws the lease of this process's own locks. The same Lease must be given to [coordinator.WithHooks].
+func WithLease(lease *Lease) Option { return func(b *Board) { b.lease = lease } }
+
+// WithInterval sets how long at least lies between two looks: half a second by default. Values below 10 ms are 10 ms.
+func WithInterval(d time.Duration) Option {
+	return func(b *Board) { b.interval = max(d, 10*time.Millisecond) }
+}
+
+// New returns a board of the locks below root, which is one of the coordinator's paths; "/" shows all. It fails with
+// [coordinator.ErrPath] or [coordinator.ErrClosed]. The board asks ZooKeeper nothing until a page is open.
+//
+//nolint:contextcheck,nolintlint // it lasts until Close, whatever the caller's context does; the linter heeds this where New is called
+func New(c *coordinator.Coordinator, root string, options ...Option) (*Board, error) {
+	b := &Board{
+		c: c, root: root, interval: interval, epoch: fmt.Sprintf("%x", time.Now().UnixNano()),
+		poll: c.Poll(root), viewers: map[*viewer]struct{}{}, state: newState(),
+	}
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := b.poll.walk(over); !errors.Is(err, context.Canceled) { // it looks at the path before the context
+		return nil, fmt.Errorf("board: %w", err)
+	}
+	if c.State() == coordinator.StateClosed {
+		return nil, fmt.Errorf("board: %w", coordinator.ErrClosed)
+	}
+	b.ctx, b.end = context.WithCancel(context.Background())
+	for _, o := range options {
+		o(b)
+	}
+	return b, nil
+}
+
+// Close ends every open page's stream and every revocation under way, and waits for the poller. Requests are then answered with 503. It
+// may be called more than once. The end of the coordinator does the same.
+func (b *Board) Close() {
+	b.mu.Lock()
+	b.end()
+	b.mu.Unlock()
+	b.runs.Wait()
+}
+
+// viewer is an open page, or a request that waits for a look.
+type viewer struct{ poke chan struct{} }
+
+// enter adds a viewer, and starts the poller for the first one.
+//
+//nolint:contextcheck,nolintlint // the poller lasts until the last viewer leaves
+func (b *Board) enter() (v *viewer, leave func(), ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ctx.Err() != nil {
+		return nil, nil, false
+	}
+	v = &viewer{poke: make(chan struct{}, 1)}
+	b.viewers[v] = struct{}{}
+	if len(b.viewers) == 1 {
+		ctx, cancel := context.WithCancel(b.ctx)
+		b.stop = cancel
+		b.runs.Go(func() { b.run(ctx) })
+	}
+	return v, func() { b.leave(v) }, true
+}
+
+// leave takes a viewer away, and ends the poller behind the last one.
+func (b *Board) leave(v *viewer) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if delete(b.viewers, v); len(b.viewers) == 0 {
+		b.stop()
+	}
+}
+
+// tell changes the state, and lets the viewers know. It waits for none of them.
+func (b *Board) tell(change func(*state)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	change(&b.state)
+	for v := range b.viewers {
+		select {
+		case v.poke <- struct{}{}:
+		default: // it has not taken the last one yet
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package board
+
+import (
+	"sync"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+)
+
+// Lease hears when the session's lease ends. Give one to [coordinator.WithHooks] and to [WithLease]. The zero value is ready.
+type Lease struct {
+	mu       sync.Mutex
+	session  int64
+	deadline time.Time
+	length   time.Duration // the longest time to a deadline that was heard of
+}
+
+// OnLease is for [coordinator.HookLease].
+func (l *Lease) OnLease(info coordinator.LeaseInfo) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if info.Session != l.session {
+		l.session, l.length = info.Session, 0
+	}
+	l.deadline = info.Deadline
+	l.length = max(l.length, time.Until(info.Deadline))
+}
+
+// leaseView is a lease in JSON, in milliseconds.
+type leaseView struct {
+	Left int64 `json:"left_ms"`
+	Of   int64 `json:"of_ms"`
+}
+
+// view returns nil if there is no lease to show.
+func (l *Lease) view() *leaseView {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.length <= 0 {
+		return nil
+	}
+	return &leaseView{max(0, time.Until(l.deadline).Milliseconds()), l.length.Milliseconds()}
+}

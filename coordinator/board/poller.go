@@ -1,0 +1,123 @@
+package board
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+)
+
+const (
+	// patience is how long one look may take, for example without a connection.
+	patience = 10 * time.Second
+	// mostReads is how many requests a second the looks have, about.
+	mostReads = 1000
+)
+
+// poll walks through the locks.
+type poll func(context.Context) iter.Seq2[coordinator.LockInfo, error]
+
+// sighting is what one look sees of a lock.
+type sighting struct {
+	info coordinator.LockInfo
+	err  error // why it cannot be read
+}
+
+// walk returns the locks, and an error if it did not come to the end.
+func (p poll) walk(ctx context.Context) (found []sighting, _ error) {
+	for info, err := range p(ctx) {
+		if err != nil && (ctx.Err() != nil || errors.Is(err, coordinator.ErrClosed) || errors.Is(err, coordinator.ErrPath)) {
+			return nil, err
+		}
+		found = append(found, sighting{info, err})
+	}
+	return found, nil
+}
+
+// run looks again and again until ctx ends.
+func (b *Board) run(ctx context.Context) {
+	b.turn.Lock()
+	defer b.turn.Unlock()
+	ctx, cancel := context.WithCancel(ctx)
+	var listening sync.WaitGroup
+	defer listening.Wait()
+	defer cancel()
+	listening.Go(func() { b.listen(ctx) })
+	next := time.NewTimer(time.Until(b.due))
+	defer next.Stop()
+	for {
+		select {
+		case <-next.C:
+		case <-ctx.Done():
+			return
+		}
+		began := time.Now()
+		found, err := b.look(ctx)
+		switch {
+		case errors.Is(err, coordinator.ErrClosed):
+			b.end()
+			return
+		case ctx.Err() != nil:
+			return
+		}
+		ended := time.Now()
+		own := b.c.SessionID()
+		b.tell(func(s *state) {
+			if err != nil {
+				s.fail(err, ended)
+				return
+			}
+			s.apply(found, own, began, ended)
+		})
+		b.due = due(began, ended, b.interval, reads(found))
+		next.Reset(time.Until(b.due))
+	}
+}
+
+// look is one walk, which is not waited for any longer than is useful.
+func (b *Board) look(ctx context.Context) ([]sighting, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("ZooKeeper does not answer"))
+	defer cancel()
+	return b.poll.walk(ctx)
+}
+
+// reads estimates how many requests a look has: a listing for each node, and a read for each holder.
+func reads(found []sighting) (n int) {
+	for _, f := range found {
+		n += 2
+		if f.info.Kind == coordinator.LockSemaphore {
+			n += 3
+		}
+		for _, c := range f.info.Contenders {
+			if c.Holding {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// due is when the next look may begin: looks fill at most half of the time, and stay within mostReads.
+func due(began, ended time.Time, interval time.Duration, reads int) time.Time {
+	next := began.Add(max(interval, time.Duration(reads)*time.Second/mostReads))
+	if rested := ended.Add(ended.Sub(began)); rested.After(next) {
+		return rested
+	}
+	return next
+}
+
+// listen puts the coordinator's own events into the timeline until ctx or the coordinator ends.
+func (b *Board) listen(ctx context.Context) {
+	for event := range b.c.Events(ctx, coordinator.Passive()) {
+		if m, ok := ownMoment(event); ok {
+			m.At = time.Now().UnixMilli()
+			b.tell(func(s *state) { s.add(m) })
+		}
+	}
+	if ctx.Err() == nil {
+		b.end()
+	}
+}

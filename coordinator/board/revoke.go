@@ -1,0 +1,98 @@
+package board
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+)
+
+const (
+	mostGrace   = time.Hour
+	mostRequest = 4 << 10 // bytes
+)
+
+// revocation is what /revoke is sent.
+type revocation struct {
+	Board string  `json:"board"`
+	Lock  string  `json:"lock"`
+	Grace float64 `json:"grace_seconds"`
+}
+
+// revoke asks the holders of a lock on the board to give it back, and answers when they are gone. It evicts no holder once the page that
+// has asked is closed.
+func (b *Board) revoke(w http.ResponseWriter, r *http.Request) {
+	if b.authorise == nil {
+		http.Error(w, "this board is read-only", http.StatusForbidden)
+		return
+	}
+	if err := http.NewCrossOriginProtection().Check(r); err != nil {
+		http.Error(w, err.Error(), http.StatusForbidden)
+		return
+	}
+	if kind := r.Header.Get("Content-Type"); kind != "application/json" { // what another site cannot send without asking
+		http.Error(w, "want application/json", http.StatusUnsupportedMediaType)
+		return
+	}
+	if err := b.authorise(r); err != nil {
+		http.Error(w, err.Error(), http.StatusForbidden)
+		return
+	}
+	var asked revocation
+	in := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostRequest))
+	in.DisallowUnknownFields()
+	if err := in.Decode(&asked); err != nil {
+		http.Error(w, "want board, lock and grace_seconds: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	grace := time.Duration(asked.Grace * float64(time.Second))
+	if asked.Grace < 0 || asked.Grace > mostGrace.Seconds() {
+		http.Error(w, fmt.Sprintf("want 0 to %v seconds of grace", mostGrace.Seconds()), http.StatusBadRequest)
+		return
+	}
+	at, ok := b.pathOf(asked)
+	if !ok {
+		http.Error(w, "this lock is gone: look again", http.StatusNotFound)
+		return
+	}
+	b.tell(func(s *state) {
+		s.add(moment{At: time.Now().UnixMilli(), What: "asked", Path: at, Note: "to give it back within " + grace.String()})
+	})
+	switch err := b.ask(r.Context(), at, grace); {
+	case err == nil:
+		w.WriteHeader(http.StatusNoContent)
+	case errors.Is(err, coordinator.ErrClosed):
+		unavailable(w)
+	case errors.Is(err, coordinator.ErrNotHeld), errors.Is(err, coordinator.ErrNotRevocable), errors.Is(err, coordinator.ErrKind):
+		http.Error(w, err.Error(), http.StatusConflict)
+	default:
+		http.Error(w, err.Error(), http.StatusBadGateway)
+	}
+}
+
+// pathOf returns the path of a lock that the board shows now.
+func (b *Board) pathOf(asked revocation) (string, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if asked.Board != b.epoch {
+		return "", false
+	}
+	for _, k := range b.state.order {
+		if idText(k.id) == asked.Lock {
+			return k.info.Path, true
+		}
+	}
+	return "", false
+}
+
+// ask asks until the request or the board ends.
+func (b *Board) ask(ctx context.Context, at string, grace time.Duration) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(b.ctx, func() { cancel(coordinator.ErrClosed) })() //nolint:contextcheck // the board's end, beside the caller's
+	return b.c.Revoke(ctx, at, grace)
+}

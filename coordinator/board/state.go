@@ -1,0 +1,276 @@
+package board
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+)
+
+const (
+	// mostInLane is how many contenders of a lock a page is sent unasked.
+	mostInLane = 12
+	// mostData is how many bytes of a contender's data are shown.
+	mostData = 256
+	// mostGone is how many locks that are gone are kept in mind for pages that are behind.
+	mostGone = 1000
+)
+
+// state is what is known of the locks. Each change has a number, so that what a page has to be told is everything behind a number.
+type state struct {
+	version uint64
+	lastID  uint64
+	own     int64 // the session
+	locks   map[place]*known
+	order   []*known // as they were found
+	gone    []departure
+	missed  uint64 // the version of the latest departure that is not kept
+	moments []moment
+
+	looked time.Time     // when the latest look ended, whether it saw anything or not
+	seen   time.Time     // when the latest one ended that came to its end
+	took   time.Duration // that it took
+	failed string        // why the latest one did not
+}
+
+// place tells locks apart: a queue and a semaphore may be at the same path.
+type place struct {
+	path      string
+	semaphore bool
+}
+
+// known is a lock.
+type known struct {
+	id      uint64
+	version uint64 // of its latest change
+	look    uint64 // that has seen it, the version behind it
+	info    coordinator.LockInfo
+	failed  string
+	held    map[identity]time.Time // when a waiter was first seen to hold; not for holders whose waiting was not seen
+	lane    json.RawMessage        // what pages are sent
+}
+
+// departure is a lock that is gone.
+type departure struct{ id, version uint64 }
+
+func newState() state { return state{locks: map[place]*known{}} }
+
+// fail notes that a look saw nothing.
+func (s *state) fail(err error, now time.Time) { s.looked, s.failed = now, err.Error() }
+
+// apply takes in what a look has seen: it notes what is new, has changed, or is gone, and what that says has happened.
+func (s *state) apply(found []sighting, own int64, began, ended time.Time) {
+	s.version++
+	look := s.version // moments have numbers of their own
+	fresh := s.seen.IsZero()
+	away := began.Sub(s.seen) > patience // what has happened meanwhile has no time
+	if away && !fresh {
+		s.add(moment{At: ended.UnixMilli(), What: "away", Note: "no look for " + began.Sub(s.seen).Round(time.Second).String()})
+	}
+	s.order = make([]*known, 0, len(found))
+	for _, f := range found {
+		at := place{f.info.Path, f.info.Kind == coordinator.LockSemaphore}
+		k := s.locks[at]
+		if k == nil {
+			s.lastID++
+			k = &known{id: s.lastID}
+			s.locks[at] = k
+		}
+		k.look = look
+		s.order = append(s.order, k)
+		before := k.info.Contenders
+		if !k.take(f) && own == s.own {
+			continue
+		}
+		k.held = heldSince(k.held, before, k.info.Contenders, ended, fresh || away)
+		k.version, k.lane = look, encode(k.view(own, mostInLane))
+		if !fresh && !away && f.err == nil {
+			s.changed(f.info.Path, own, before, f.info.Contenders, ended)
+		}
+	}
+	for at, k := range s.locks {
+		if k.look == look {
+			continue
+		}
+		delete(s.locks, at)
+		s.gone = append(s.gone, departure{k.id, look})
+		if !away {
+			s.changed(at.path, own, k.info.Contenders, nil, ended)
+		}
+	}
+	if over := len(s.gone) - mostGone; over > 0 {
+		s.missed = s.gone[over-1].version
+		s.gone = slices.Delete(s.gone, 0, over)
+	}
+	s.own, s.looked, s.seen, s.took, s.failed = own, ended, ended, ended.Sub(began), ""
+}
+
+// heldSince returns since when contenders hold that have waited before. A blind look does not know.
+func heldSince(known map[identity]time.Time, before, after []events.Contender, now time.Time, blind bool) map[identity]time.Time {
+	waited, held := map[identity]bool{}, map[identity]time.Time{}
+	for _, c := range before {
+		waited[identityOf(c)] = !c.Holding
+	}
+	for _, c := range after {
+		id := identityOf(c)
+		switch at, ok := known[id]; {
+		case !c.Holding:
+		case ok:
+			held[id] = at
+		case waited[id] && !blind:
+			held[id] = now
+		}
+	}
+	return held
+}
+
+// take keeps what was seen, and reports whether that is new.
+func (k *known) take(f sighting) bool {
+	failed := ""
+	if f.err != nil {
+		failed = f.err.Error()
+		f.info.Contenders = k.info.Contenders // those of the last time, to compare with
+	}
+	same := k.version > 0 && failed == k.failed && f.info.Kind == k.info.Kind && f.info.Size == k.info.Size &&
+		slices.EqualFunc(f.info.Contenders, k.info.Contenders, sameContender)
+	k.info, k.failed = f.info, failed
+	return !same
+}
+
+func sameContender(a, b events.Contender) bool {
+	return a.Node == b.Node && a.Session == b.Session && a.Holding == b.Holding && a.Token == b.Token && a.Permits == b.Permits &&
+		a.Since.Equal(b.Since) && bytes.Equal(a.Data, b.Data)
+}
+
+// news is what a page has to be told.
+type news struct {
+	Reset   bool              `json:"reset,omitempty"` // the page forgets what it has
+	Locks   []json.RawMessage `json:"locks,omitempty"`
+	Gone    []string          `json:"gone,omitempty"`
+	Moments []moment          `json:"events,omitempty"`
+}
+
+// since returns what is behind a version, and the latest version. A page that has nothing has version 0.
+func (s *state) since(version uint64) (n news, _ uint64) {
+	if version == 0 || version < s.missed {
+		n.Reset, version = true, 0
+	}
+	for _, k := range s.order {
+		if k.version > version {
+			n.Locks = append(n.Locks, k.lane)
+		}
+	}
+	for _, d := range s.gone {
+		if version > 0 && d.version > version {
+			n.Gone = append(n.Gone, idText(d.id))
+		}
+	}
+	for _, m := range s.moments {
+		if m.version > version {
+			n.Moments = append(n.Moments, m)
+		}
+	}
+	return n, s.version
+}
+
+// lockView is a lock in JSON.
+type lockView struct {
+	ID         string          `json:"id"`
+	Path       string          `json:"path"`
+	Kind       string          `json:"kind"`
+	Size       int             `json:"size,omitempty"`
+	Holders    int             `json:"holders"`
+	Waiters    int             `json:"waiters"`
+	Waiting    *time.Time      `json:"oldest_wait_since,omitempty"`
+	Contenders []contenderView `json:"contenders"`
+	Error      string          `json:"error,omitempty"`
+}
+
+// contenderView is a contender in JSON.
+type contenderView struct {
+	Node    string     `json:"node"`
+	Kind    string     `json:"kind"`
+	Holding bool       `json:"holding"`
+	Since   time.Time  `json:"since"`
+	Held    *time.Time `json:"held_since,omitempty"` // if its grant was seen
+	Session string     `json:"session"`
+	Own     bool       `json:"own,omitempty"` // of this process's session
+	Token   int64      `json:"token,string"`
+	Permits int        `json:"permits,omitempty"`
+	Data    string     `json:"data,omitempty"`
+	Bytes   int        `json:"data_bytes,omitempty"` // of all data, if only the beginning is here
+}
+
+// view returns the lock with at most so many contenders.
+func (k *known) view(own int64, most int) lockView {
+	v := lockView{ID: idText(k.id), Path: k.info.Path, Kind: k.info.Kind.String(), Size: k.info.Size, Contenders: []contenderView{}, Error: k.failed}
+	if k.failed != "" {
+		return v
+	}
+	for _, c := range k.info.Contenders {
+		switch {
+		case c.Holding:
+			v.Holders++
+		case v.Waiting == nil || c.Since.Before(*v.Waiting):
+			v.Waiting = &c.Since
+			fallthrough
+		default:
+			v.Waiters++
+		}
+		if len(v.Contenders) < most {
+			shown := viewOf(c, own)
+			if at, ok := k.held[identityOf(c)]; ok {
+				at = at.UTC().Truncate(time.Millisecond)
+				shown.Held = &at
+			}
+			v.Contenders = append(v.Contenders, shown)
+		}
+	}
+	return v
+}
+
+func viewOf(c events.Contender, own int64) contenderView {
+	v := contenderView{
+		Node: c.Node, Kind: strings.TrimSuffix(c.Kind.String(), " lock"), Holding: c.Holding, Since: c.Since.UTC(),
+		Session: sessionText(c.Session), Own: own != 0 && c.Session == own, Token: c.Token, Permits: c.Permits,
+	}
+	if v.Data = cut(c.Data); len(v.Data) < len(c.Data) {
+		v.Bytes = len(c.Data)
+	}
+	return v
+}
+
+// cut returns the beginning of the data, up to the end of a rune.
+func cut(data []byte) string {
+	if len(data) <= mostData {
+		return string(data)
+	}
+	data = data[:mostData]
+	for i := 1; i <= min(utf8.UTFMax-1, len(data)); i++ {
+		if tail := data[len(data)-i:]; utf8.RuneStart(tail[0]) && !utf8.FullRune(tail) {
+			return string(data[:len(data)-i])
+		}
+	}
+	return string(data)
+}
+
+func idText(id uint64) string { return strconv.FormatUint(id, 10) }
+
+// sessionText is a session as the servers' logs name it.
+func sessionText(id int64) string { return "0x" + strconv.FormatUint(uint64(id), 16) }
+
+// encode returns the JSON of a value of this package, none of which can fail.
+func encode(value any) json.RawMessage {
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic(fmt.Sprintf("board: encoding %T: %v", value, err))
+	}
+	return text
+}

@@ -1,0 +1,213 @@
+package board
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+)
+
+func TestChangesBetweenTwoLooks(t *testing.T) {
+	at := func(text string) (queue []events.Contender) { // 1* holds, 2 waits; 1/7 is at another node
+		for _, word := range strings.Fields(text) {
+			name, holding := strings.CutSuffix(word, "*")
+			token, node, _ := strings.Cut(name, "/")
+			queue = append(queue, events.Contender{Node: "/n" + node, Token: int64(token[0] - '0'), Holding: holding, Data: []byte(token)})
+		}
+		return queue
+	}
+	for _, test := range []struct{ before, after, want string }{
+		{"", "", ""},
+		{"", "1*", "granted 1"},
+		{"", "1* 2", "granted 1, queued 2"},
+		{"1* 2", "1* 2", ""},
+		{"1* 2 3", "2* 3", "left 1, granted 2"},
+		{"1* 2 3", "1* 3", "left 2"},
+		{"1* 2", "", "left 1, left 2"},
+		{"1 2", "1/7* 2", "granted 1"}, // a semaphore's contender enters
+		{"1*", "2", "left 1, queued 2"},
+	} {
+		var got []string
+		for _, c := range changes(at(test.before), at(test.after)) {
+			got = append(got, c.what+" "+string(c.Data))
+		}
+		if strings.Join(got, ", ") != test.want {
+			t.Errorf("from %q to %q: %q, want %q", test.before, test.after, got, test.want)
+		}
+	}
+}
+
+// What a page has after any of the versions that it may have been told is what there is.
+func TestAPageThatIsBehindCatchesUp(t *testing.T) {
+	s := newState()
+	kept := map[uint64]map[string]string{0: {}}
+	now := time.Now()
+	for step := range 3 * mostGone {
+		var found []sighting
+		for i := range 4 { // one of them is another one at each step
+			path := fmt.Sprint("/", i)
+			if i == 0 {
+				path = fmt.Sprint("/new", step)
+			}
+			f := sighting{info: coordinator.LockInfo{Path: path, Kind: coordinator.LockMutex}}
+			if i > 1 {
+				f.info.Contenders = []events.Contender{{Node: "/n", Token: int64(step / i), Holding: true}}
+			}
+			found = append(found, f)
+		}
+		now = now.Add(time.Second)
+		s.apply(found, 1, now, now)
+		if step%97 == 0 || step > 3*mostGone-5 {
+			kept[s.version] = shown(nil, &s, 0)
+		}
+	}
+	want := shown(nil, &s, 0)
+	resets := 0
+	for version, had := range kept {
+		if got := shown(had, &s, version); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("from version %d: %v, want %v", version, got, want)
+		}
+		if n, _ := s.since(version); n.Reset {
+			resets++
+		}
+	}
+	if resets < 2 || resets == len(kept) {
+		t.Errorf("%d of %d pages begin anew, want those that are too far behind", resets, len(kept))
+	}
+	if len(s.gone) > mostGone || len(s.moments) > mostMoments {
+		t.Errorf("%d departures and %d moments are kept, want at most %d and %d", len(s.gone), len(s.moments), mostGone, mostMoments)
+	}
+}
+
+// shown returns the locks of a page that has some, and is told the rest.
+func shown(had map[string]string, s *state, version uint64) map[string]string {
+	n, _ := s.since(version)
+	has := map[string]string{}
+	if !n.Reset {
+		for id, lock := range had {
+			has[id] = lock
+		}
+	}
+	for _, id := range n.Gone {
+		delete(has, id)
+	}
+	for _, text := range n.Locks {
+		_, rest, _ := strings.Cut(string(text), `"id":"`)
+		id, _, _ := strings.Cut(rest, `"`)
+		has[id] = string(text)
+	}
+	return has
+}
+
+func TestALockThatCannotBeReadSaysWhy(t *testing.T) {
+	s := newState()
+	held := sighting{info: coordinator.LockInfo{Path: "/a", Contenders: []events.Contender{{Node: "/a/n", Token: 1, Holding: true}}}}
+	refused := sighting{coordinator.LockInfo{Path: "/a"}, errors.New("not authenticated")}
+	now := time.Now()
+	for i, f := range []sighting{held, refused, held} {
+		s.apply([]sighting{f}, 0, now, now)
+		if v := s.order[0].view(0, 10); (v.Error != "") != (i == 1) || v.Holders != (i+1)%2 {
+			t.Errorf("look %d: %+v", i, v)
+		}
+	}
+	if len(s.moments) > 0 {
+		t.Errorf("moments %v, want none: nothing has happened", s.moments)
+	}
+}
+
+func TestDataAreCutBetweenRunes(t *testing.T) {
+	for _, test := range []struct {
+		data string
+		want int
+	}{
+		{"short", 5}, {strings.Repeat("a", mostData), mostData}, {strings.Repeat("a", mostData+1), mostData},
+		{strings.Repeat("a", mostData-1) + "é", mostData - 1}, {strings.Repeat("a", mostData-2) + "€", mostData - 2},
+		{strings.Repeat("a", mostData-3) + "😀b", mostData - 3}, {strings.Repeat("\xff", 2*mostData), mostData},
+		{strings.Repeat("\x80", 2*mostData), mostData},
+	} {
+		if got := cut([]byte(test.data)); len(got) != test.want {
+			t.Errorf("%d bytes of %q are left, want %d", len(got), test.data, test.want)
+		}
+	}
+}
+
+func TestLooksFillAtMostHalfOfTheTime(t *testing.T) {
+	began := time.Now()
+	for _, test := range []struct {
+		took  time.Duration
+		reads int
+		want  time.Duration
+	}{
+		{0, 0, 500 * time.Millisecond}, {200 * time.Millisecond, 100, 500 * time.Millisecond},
+		{300 * time.Millisecond, 0, 600 * time.Millisecond}, {0, 5000, 5 * time.Second},
+	} {
+		if got := due(began, began.Add(test.took), interval, test.reads).Sub(began); got != test.want {
+			t.Errorf("a look of %v and %d reads: the next one begins after %v, want %v", test.took, test.reads, got, test.want)
+		}
+	}
+}
+
+func TestMomentsOfThisProcess(t *testing.T) {
+	failed := errors.New("gone")
+	for _, test := range []struct {
+		event events.Event
+		want  string
+	}{
+		{events.Grant{Path: "/a", Waited: 3*time.Second + time.Millisecond}, "granted /a after 3s"},
+		{events.Lost{Path: "/a", Reason: events.ReasonRevoked, Held: time.Minute}, "lost /a " + events.ReasonRevoked.String() + ", held 1m0s"},
+		{events.Ended{Path: "/a", Held: time.Second}, "left /a held 1s"},
+		{events.Ended{Path: "/a", Err: failed}, "left /a gone"},
+		{events.Requeued{Path: "/a"}, "requeued /a "},
+		{events.Revoked{Path: "/a"}, "revoked /a "},
+		{events.Connected{Session: 255, Server: "zk:1"}, "connected  session 0xff at zk:1"},
+		{events.Suspended{}, "suspended  no connection"},
+		{events.Resumed{}, "resumed  the same session"},
+		{events.SessionExpired{Session: 16}, "expired  session 0x10"},
+		{events.Queued{Path: "/a"}, "  "},
+	} {
+		m, ok := ownMoment(test.event)
+		if got := m.What + " " + m.Path + " " + m.Note; got != test.want || ok != (m.What != "") || ok && !m.Own {
+			t.Errorf("%T: %q, %v; want %q", test.event, got, ok, test.want)
+		}
+	}
+}
+
+func TestHoldersHoldSinceTheirGrantWasSeen(t *testing.T) {
+	start := time.Now()
+	looks := []struct {
+		queue string // 1* holds, 2 waits
+		want  string // since which look they hold
+	}{
+		{"1* 2 3", "1 ?"}, // nobody saw when
+		{"2* 3", "2 1"},
+		{"2* 3 4", "2 1"},
+		{"3* 4 5*", "3 3, 5 ?"}, // 5 came and got it in between: since it came
+		{"4*", "4 4"},
+	}
+	s := newState()
+	for i, look := range looks {
+		var queue []events.Contender
+		for _, word := range strings.Fields(look.queue) {
+			name, holding := strings.CutSuffix(word, "*")
+			queue = append(queue, events.Contender{Node: "/" + name, Data: []byte(name), Token: int64(name[0]), Holding: holding})
+		}
+		now := start.Add(time.Duration(i) * time.Second)
+		s.apply([]sighting{{info: coordinator.LockInfo{Path: "/a", Contenders: queue}}}, 0, now, now)
+		var got []string
+		for _, c := range s.order[0].view(0, 10).Contenders {
+			switch {
+			case c.Held != nil:
+				got = append(got, fmt.Sprint(c.Data, " ", c.Held.Sub(start).Round(time.Second).Seconds()))
+			case c.Holding:
+				got = append(got, c.Data+" ?")
+			}
+		}
+		if strings.Join(got, ", ") != look.want {
+			t.Errorf("look %d at %s: %q, want %q", i, look.queue, got, look.want)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package board
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// update is a message of the stream.
+type update struct {
+	Board    string     `json:"board"` // another one: the ids are others
+	Root     string     `json:"root"`
+	Now      int64      `json:"now_ms"`
+	State    string     `json:"state"` // of the session
+	Session  string     `json:"session,omitempty"`
+	Lease    *leaseView `json:"lease,omitempty"`
+	Seen     int64      `json:"seen_ms,omitempty"` // when the locks were seen; missing before the first time
+	Took     float64    `json:"took_ms"`
+	Interval int64      `json:"interval_ms"`
+	Failed   string     `json:"error,omitempty"` // why the latest look saw nothing
+	Revoke   bool       `json:"revoke,omitempty"`
+	news
+}
+
+// update returns what a page has to be told that knows everything up to a version, and the latest version.
+func (b *Board) update(version uint64) (u update, _ uint64) {
+	u = update{
+		Board: b.epoch, Root: b.root, State: b.c.State().String(), Session: sessionText(b.c.SessionID()),
+		Lease: b.lease.view(), Interval: b.interval.Milliseconds(),
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	u.Now, u.Failed, u.Took = time.Now().UnixMilli(), b.state.failed, float64(b.state.took.Microseconds())/1000
+	if !b.state.seen.IsZero() {
+		u.Seen = b.state.seen.UnixMilli()
+	}
+	u.news, version = b.state.since(version)
+	return u, version
+}
+
+// stream sends updates until the page, the board or the coordinator ends. What is kept of a page is the version that it has: a slow one
+// misses what is outdated, and holds up no other.
+func (b *Board) stream(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no")
+	if r.Method == http.MethodHead {
+		return
+	}
+	v, leave, ok := b.enter()
+	if !ok {
+		unavailable(w)
+		return
+	}
+	defer leave()
+	out := http.NewResponseController(w)
+	defer b.hurry(out)()
+	mayRevoke := b.authorise != nil && b.authorise(r) == nil
+	for version := uint64(0); ; {
+		u, latest := b.update(version)
+		u.Revoke, version = mayRevoke, latest
+		_ = out.SetWriteDeadline(time.Now().Add(sending)) // a wrapper that has none does without
+		if b.ctx.Err() != nil {
+			return
+		}
+		if _, err := fmt.Fprintf(w, "data: %s\n\n", encode(u)); err != nil {
+			return
+		}
+		if err := out.Flush(); err != nil {
+			return
+		}
+		select {
+		case <-v.poke:
+		case <-r.Context().Done():
+			return
+		case <-b.ctx.Done():
+			return
+		}
+	}
+}
+
+// listing is queues.json.
+type listing struct {
+	Root    string     `json:"root"`
+	Seen    time.Time  `json:"seen"`
+	State   string     `json:"state"`
+	Session string     `json:"session"`
+	Locks   []lockView `json:"locks"`
+}
+
+// queues answers with all contenders of all locks, or of the one in the query, as a look has seen them that is not older than the interval.
+func (b *Board) queues(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	if r.Method == http.MethodHead {
+		return
+	}
+	asked := time.Now()
+	v, leave, ok := b.enter()
+	if !ok {
+		unavailable(w)
+		return
+	}
+	defer leave()
+	for !b.lookedSince(asked.Add(-b.interval)) {
+		select {
+		case <-v.poke:
+		case <-r.Context().Done():
+			return
+		case <-b.ctx.Done():
+			unavailable(w)
+			return
+		}
+	}
+	id := r.URL.Query().Get("lock")
+	b.mu.Lock()
+	failed, own := b.state.failed, b.state.own
+	l := listing{Root: b.root, Seen: b.state.seen.UTC(), Session: sessionText(own), Locks: []lockView{}}
+	var chosen []known
+	for _, k := range b.state.order {
+		if id == "" || id == idText(k.id) {
+			chosen = append(chosen, *k)
+		}
+	}
+	b.mu.Unlock()
+	switch {
+	case failed != "":
+		http.Error(w, failed, http.StatusServiceUnavailable)
+		return
+	case id != "" && len(chosen) == 0:
+		http.Error(w, "there is no such lock", http.StatusNotFound)
+		return
+	}
+	l.State = b.c.State().String()
+	for _, k := range chosen {
+		l.Locks = append(l.Locks, k.view(own, len(k.info.Contenders)))
+	}
+	_, _ = w.Write(encode(l)) // what cannot be sent is not wanted any more
+}
+
+func (b *Board) lookedSince(t time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.state.looked.After(t)
+}
+
+func unavailable(w http.ResponseWriter) {
+	http.Error(w, "the board is closed", http.StatusServiceUnavailable)
+}
+
+// hurry lets a write that is under way end with the board, until the function is called that it returns.
+func (b *Board) hurry(out *http.ResponseController) func() {
+	hurried := make(chan struct{})
+	stop := context.AfterFunc(b.ctx, func() {
+		defer close(hurried)
+		_ = out.SetWriteDeadline(time.Now())
+	})
+	return func() {
+		if !stop() {
+			<-hurried
+		}
+		_ = out.SetWriteDeadline(time.Time{}) // of what comes next on the connection
+	}
+}

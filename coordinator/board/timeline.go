@@ -1,0 +1,139 @@
+package board
+
+import (
+	"time"
+
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// mostMoments is how many moments the timeline has.
+const mostMoments = 200
+
+// moment is an entry of the timeline.
+type moment struct {
+	version uint64
+
+	At   int64  `json:"at_ms"` // when it was seen
+	What string `json:"what"`
+	Path string `json:"path,omitempty"`
+	Who  string `json:"who,omitempty"` // a contender's data
+	Own  bool   `json:"own,omitempty"` // of this process
+	Note string `json:"note,omitempty"`
+}
+
+// add puts a moment at the end of the timeline.
+func (s *state) add(m moment) {
+	if s.version == 0 { // no page has been told anything
+		s.version = 1
+	}
+	s.version++
+	m.version = s.version
+	if last := len(s.moments) - 1; last >= 0 && m.What == "away" && s.moments[last].What == "away" {
+		s.moments = s.moments[:last]
+	}
+	if len(s.moments) >= mostMoments {
+		s.moments = append(s.moments[:0], s.moments[len(s.moments)-mostMoments+1:]...)
+	}
+	s.moments = append(s.moments, m)
+}
+
+// changed notes what two looks at a queue say has happened. This process's own grants and ends are told by events, and not seen twice.
+func (s *state) changed(path string, own int64, before, after []events.Contender, now time.Time) {
+	for _, c := range changes(before, after) {
+		mine := own != 0 && c.Session == own
+		if mine && c.what != "queued" {
+			continue
+		}
+		s.add(moment{At: now.UnixMilli(), What: c.what, Path: path, Who: cut(c.Data), Own: mine})
+	}
+}
+
+// change is what has happened to a contender between two looks.
+type change struct {
+	what string // queued, granted or left
+	events.Contender
+}
+
+// identity tells the contenders of a lock apart. The node of a semaphore's contender is another one once it holds; its token stays.
+type identity struct {
+	session, token int64
+	node           string // where there is no token
+}
+
+func identityOf(c events.Contender) identity {
+	if c.Token != 0 {
+		return identity{session: c.Session, token: c.Token}
+	}
+	return identity{session: c.Session, node: c.Node}
+}
+
+// changes compares two looks at a queue: first the contenders that have left, then those that are new or hold now.
+func changes(before, after []events.Contender) (all []change) {
+	held, there := map[identity]bool{}, map[identity]bool{}
+	for _, c := range before {
+		held[identityOf(c)] = c.Holding
+	}
+	for _, c := range after {
+		there[identityOf(c)] = true
+	}
+	for _, c := range before {
+		if !there[identityOf(c)] {
+			all = append(all, change{"left", c})
+		}
+	}
+	for _, c := range after {
+		switch holding, known := held[identityOf(c)]; {
+		case c.Holding && !holding:
+			all = append(all, change{"granted", c})
+		case !known:
+			all = append(all, change{"queued", c})
+		}
+	}
+	return all
+}
+
+// ownMoment is what an event of this process says, if it belongs into the timeline.
+func ownMoment(event events.Event) (m moment, ok bool) {
+	m.Own = true
+	switch e := event.(type) {
+	case events.Grant:
+		m.What, m.Path, m.Note = "granted", e.Path, "at once"
+		if e.Waited >= 10*time.Millisecond {
+			m.Note = "after " + short(e.Waited)
+		}
+	case events.Lost:
+		m.What, m.Path, m.Note = "lost", e.Path, e.Reason.String()+", held "+short(e.Held)
+	case events.Ended:
+		if e.Err == nil {
+			m.What, m.Path, m.Note = "left", e.Path, "held "+short(e.Held)
+			break
+		}
+		m.What, m.Path, m.Note = "left", e.Path, e.Err.Error()
+	case events.Requeued:
+		m.What, m.Path = "requeued", e.Path
+	case events.Revoked:
+		m.What, m.Path = "revoked", e.Path
+		if !e.Deadline.IsZero() {
+			m.Note = "by " + e.Deadline.Format(time.TimeOnly)
+		}
+	case events.Connected:
+		m.What, m.Note = "connected", "session "+sessionText(e.Session)+" at "+e.Server
+	case events.Suspended:
+		m.What, m.Note = "suspended", "no connection"
+	case events.Resumed:
+		m.What, m.Note = "resumed", "the same session"
+	case events.SessionExpired:
+		m.What, m.Note = "expired", "session "+sessionText(e.Session)
+	default: // events.Queued: it is seen in the queue
+		return moment{}, false
+	}
+	return m, true
+}
+
+// short is a duration without needless digits.
+func short(d time.Duration) string {
+	if d >= time.Minute {
+		return d.Round(time.Second).String()
+	}
+	return d.Round(10 * time.Millisecond).String()
+}
