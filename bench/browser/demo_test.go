@@ -1,7 +1,6 @@
 package browser_test
 
 import (
-	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,8 +14,6 @@ import (
 	"github.com/zkgrant/zkgrant/bench/internal/browser"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write the pictures in docs anew")
 
 // beginDemo builds and starts examples/demo, and returns the URL of its page.
 func beginDemo(t *testing.T, args ...string) (url string, p *eventstest.Process) {
