@@ -99,7 +99,7 @@ func (e *exporter) run(ctx context.Context) (err error) {
 	if errors.Is(err, context.DeadlineExceeded) { // a scrape waits for ZooKeeper
 		err = server.Close()
 	}
-	<-served
+	_ = <-served // http.ErrServerClosed
 	return err
 }
 
