@@ -129,6 +129,19 @@ func (p *pageOf) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
+// last returns the latest update.
+func (p *pageOf) last() update {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.updates[len(p.updates)-1]
+}
+
+func (p *pageOf) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.updates)
+}
+
 // shows describes what the page shows: for each lock who holds it, and who waits.
 func (p *pageOf) shows() string {
 	p.mu.Lock()
@@ -223,19 +236,19 @@ func TestTwentyPagesCostZooKeeperWhatOneCosts(t *testing.T) {
 			for range viewers {
 				all = append(all, visit(b, false))
 			}
-			time.Sleep(2 * time.Second) // the first look reads everything
+			time.Sleep(2*time.Second + 50*time.Millisecond) // the first look reads everything; and no look begins where the count does
 			before := asked.Load()
 			time.Sleep(seconds * time.Second)
 			n := asked.Load() - before
 			for _, p := range all {
+				p.leave()
+				<-p.ended
 				if got := len(p.locks); got != locks {
 					t.Errorf("a page shows %d locks, want %d", got, locks)
 				}
 				if first, last := p.bytes[0]+p.bytes[1], p.bytes[len(p.bytes)-1]; first > locks*mostInLane*400 || last > 1000 {
 					t.Errorf("the first update has %d bytes, the last one, without a change, %d", first, last)
 				}
-				p.leave()
-				<-p.ended
 			}
 			return n
 		}
@@ -244,6 +257,7 @@ func TestTwentyPagesCostZooKeeperWhatOneCosts(t *testing.T) {
 		if most := int64(seconds * mostReads); one > most || twenty > one+one/10 {
 			t.Errorf("%d requests with one page and %d with 20, want the same, and at most %d", one, twenty, most)
 		}
+		time.Sleep(time.Second) // the end of a look that was under way
 		before := asked.Load()
 		time.Sleep(10 * time.Second)
 		if n := asked.Load() - before; n > 10 { // the session's own
@@ -276,8 +290,8 @@ func TestASlowPageHoldsUpNoOtherAndMissesWhatIsOutdated(t *testing.T) {
 		slow.wait <- struct{}{} // what it was sent at first
 		slow.wait <- struct{}{} // all that has happened since
 		synctest.Wait()
-		if got, want := slow.shows(), "/locks/a: last*"; got != want || len(slow.updates) != 2 {
-			t.Errorf("the slow page shows %q after %d updates, want %q after 2", got, len(slow.updates), want)
+		if got, want := slow.shows(), "/locks/a: last*"; got != want || slow.count() != 2 {
+			t.Errorf("the slow page shows %q after %d updates, want %q after 2", got, slow.count(), want)
 		}
 		last.Release()
 	})
@@ -324,17 +338,17 @@ func TestWithoutAConnectionThePageSaysSo(t *testing.T) {
 		time.Sleep(time.Second)
 		server.Down(true)
 		time.Sleep(time.Second)
-		if u := p.updates[len(p.updates)-1]; u.State != "suspended" {
+		if u := p.last(); u.State != "suspended" {
 			t.Errorf("a second after the server went: state %q, want suspended", u.State)
 		}
 		time.Sleep(2 * patience)
-		u := p.updates[len(p.updates)-1]
+		u := p.last()
 		if got := p.shows(); u.Failed != "ZooKeeper does not answer" || got != "/locks/a: ann*" {
 			t.Errorf("later: error %q, and %q is shown; want what was there, and the reason", u.Failed, got)
 		}
 		server.Down(false)
 		time.Sleep(20 * time.Second)
-		if u := p.updates[len(p.updates)-1]; u.Failed != "" || u.State != "connected" {
+		if u := p.last(); u.Failed != "" || u.State != "connected" {
 			t.Errorf("with the server back: state %q, error %q", u.State, u.Failed)
 		}
 		if got := p.timeline(); !strings.Contains(got, "own suspended, own lost, own ") || !strings.Contains(got, "own connected") {
@@ -351,7 +365,7 @@ func TestALeaseIsShownWhileItLasts(t *testing.T) {
 		p := visit(boardOf(t, c, WithLease(lease)), false)
 		defer p.leave()
 		time.Sleep(3 * time.Second)
-		last := func() leaseView { return *p.updates[len(p.updates)-1].Lease }
+		last := func() leaseView { return *p.last().Lease }
 		if l := last(); l.Of < 5000 || l.Of > 10_000 || l.Left < l.Of/4 {
 			t.Errorf("a lease of a session of 10 s: %+v", l)
 		}

@@ -143,9 +143,11 @@ func TestOnlyTheAuthorisedRevoke(t *testing.T) {
 		defer p.leave()
 		time.Sleep(time.Second)
 		id := map[string]string{}
+		p.mu.Lock()
 		for _, l := range p.locks {
 			id[l.Path] = l.ID
 		}
+		p.mu.Unlock()
 		body := func(board, lock, grace string) string {
 			return `{"board":"` + board + `","lock":"` + lock + `","grace_seconds":` + grace + `}`
 		}
@@ -201,7 +203,7 @@ func TestOnlyTheAuthorisedSeeTheButton(t *testing.T) {
 		for _, want := range []bool{false, true} {
 			p := visit(b, false)
 			time.Sleep(time.Second)
-			if got := p.updates[0].Revoke; got != want {
+			if got := p.last().Revoke; got != want {
 				t.Errorf("authorised with %v: the page is told %v", allowed, got)
 			}
 			p.leave()
