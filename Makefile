@@ -20,9 +20,9 @@ export GOWORK := off
 # bench is a module of its own, so that what it compares with never enters a user's go.sum.
 BENCH := $(wildcard bench/go.mod)
 
-# PARTS are the other modules of their own. They are built with this library, by go.work.
+# PARTS are the other modules of their own. They are built with this library, by go.work: a command of go takes all of them at once.
 PARTS := $(patsubst %/go.mod,%,$(wildcard cmd/*/go.mod coordinator/telemetry/*/go.mod coordinator/bridge/*/go.mod))
-in-parts = @for part in $(PARTS); do echo "$$part: $(1)"; (cd "$$part" && export GOWORK='$(CURDIR)/go.work' && $(1)); done
+in-parts = GOWORK='$(CURDIR)/go.work' $(1) $(PARTS:%=./%/...)
 
 .PHONY: help
 help: ## list the targets
@@ -43,7 +43,7 @@ ifneq ($(BENCH),)
 	cd bench && $(GO) mod download
 	bench/deps
 endif
-	$(call in-parts,$(GO) mod download)
+	GOWORK='$(CURDIR)/go.work' $(GO) mod download
 	$(GO) build -o .deps/bin/calibrate ./coordinator/reliability/calibrate
 
 .PHONY: deps
@@ -56,7 +56,7 @@ build: ## compile everything, the examples and bench included
 ifneq ($(BENCH),)
 	cd bench && $(GO) build -o /dev/null ./...
 endif
-	$(call in-parts,$(GO) build -o /dev/null ./...)
+	$(call in-parts,$(GO) build -o /dev/null)
 
 .PHONY: vet
 vet: ## go vet, and once more where an int has 32 bits
@@ -65,7 +65,7 @@ vet: ## go vet, and once more where an int has 32 bits
 ifneq ($(BENCH),)
 	cd bench && $(GO) vet ./...
 endif
-	$(call in-parts,$(GO) vet ./...)
+	$(call in-parts,$(GO) vet)
 
 .PHONY: lint
 lint: $(GOLANGCI) ## golangci-lint, built from source on the first run
@@ -73,7 +73,7 @@ lint: $(GOLANGCI) ## golangci-lint, built from source on the first run
 ifneq ($(BENCH),)
 	cd bench && '$(CURDIR)/$(GOLANGCI)' run ./...
 endif
-	$(call in-parts,'$(CURDIR)/$(GOLANGCI)' run ./...)
+	@for part in $(PARTS); do echo "lint: $$part"; (cd "$$part" && GOWORK='$(CURDIR)/go.work' '$(CURDIR)/$(GOLANGCI)' run ./...); done
 
 # The version is part of the name, so that another version is another file.
 $(GOLANGCI):
@@ -98,7 +98,7 @@ endif
 ifneq ($(BENCH),)
 	cd bench && $(GO) test -shuffle=on -timeout 60m $$($(GO) list ./... | grep -v '/interop$$')
 endif
-	$(call in-parts,$(GO) test -shuffle=on -timeout 60m ./...)
+	$(call in-parts,$(GO) test -shuffle=on -timeout 60m)
 
 .PHONY: race
 race: ## the tests under the race detector
