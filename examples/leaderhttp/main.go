@@ -3,8 +3,7 @@
 // Each instance is a candidate of one election, and publishes its address there. POST /orders is for the leader. Any other instance
 // observes the election, and answers with 503 and the leader's address, in the header Leader and in the body. If the term is lost,
 // the context of a request that is under way ends with the loss as its cause; and the handler asks once more whether the term is
-// valid before it does what cannot be undone. Every instance answers GET /healthz, and shows
-// the candidates at /board/.
+// valid before it does what cannot be undone. Every instance answers GET /healthz, and shows the candidates at /board/.
 //
 // On SIGTERM the leader finishes the requests that are under way, and then resigns.
 //
@@ -70,8 +69,7 @@ func run(ctx context.Context, servers, listen, address string, order func(contex
 	if err != nil {
 		return err
 	}
-	mux := http.NewServeMux()
-	mux.Handle("/", s.handler())
+	mux := s.handler()
 	mux.Handle("/board/", http.StripPrefix("/board", locks))
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Second}
 	server.RegisterOnShutdown(locks.Close)     // the open pages

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log"
 	"net/http"
+	"sync"
 	"sync/atomic"
 
 	"github.com/zkgrant/zkgrant/coordinator"
@@ -25,15 +26,10 @@ type service struct {
 // run takes part until ctx ends: it is a candidate, leads, and is one again when it has lost its term.
 func (s *service) run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
-	observed := make(chan struct{})
-	go func() {
-		defer close(observed)
-		s.observe(ctx)
-	}()
-	defer func() {
-		stop()
-		<-observed
-	}()
+	var observing sync.WaitGroup
+	observing.Go(func() { s.observe(ctx) })
+	defer observing.Wait()
+	defer stop()
 	for term, err := range s.election.Terms(ctx, coordinator.WithData([]byte(s.address))) {
 		if err != nil {
 			return err
@@ -64,7 +60,7 @@ func (s *service) observe(ctx context.Context) {
 }
 
 // handler serves the endpoints.
-func (s *service) handler() http.Handler {
+func (s *service) handler() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.Handle("POST /orders", s.leaderOnly(s.take))
