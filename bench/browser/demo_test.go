@@ -41,6 +41,7 @@ func beginDemo(t *testing.T, args ...string) (url string, p *eventstest.Process)
 
 // TestTheDemoShowsTwoHoldersOfTheNaiveLockOnly presses its buttons with the keyboard. With -rewrite it takes the picture of the README.
 func TestTheDemoShowsTwoHoldersOfTheNaiveLockOnly(t *testing.T) {
+	t.Parallel() // it waits for lost sessions most of the time
 	url, program := beginDemo(t)
 	p := browser.Open(t, url, browser.View{Width: 1280, Height: 766, Still: true})
 	p.Until("ann holds both locks", `document.querySelector("#status").textContent === "Naive lock: ann holds. zkgrant: ann holds."`)

@@ -28,15 +28,26 @@ type scene struct {
 	url     string
 }
 
-// start starts a ZooKeeper, a real one with ZKGRANT_REAL=1, and a board of all locks.
+// start starts a ZooKeeper inside the test, and a board of all locks. The test runs beside others.
 func start(t *testing.T, options ...board.Option) *scene {
 	t.Helper()
-	s := &scene{t: t}
-	if os.Getenv("ZKGRANT_REAL") == "1" {
-		s.servers = ensemble.Start(t, 1).Connect()
-	} else {
-		s.servers = zktest.Start(t).Addr()
+	t.Parallel()
+	return startOn(t, zktest.Start(t).Addr(), options...)
+}
+
+// startReal does the same with a real ZooKeeper, with ZKGRANT_REAL=1.
+func startReal(t *testing.T) *scene {
+	t.Helper()
+	if os.Getenv("ZKGRANT_REAL") != "1" {
+		return start(t)
 	}
+	t.Parallel()
+	return startOn(t, ensemble.Start(t, 1).Connect())
+}
+
+func startOn(t *testing.T, servers string, options ...board.Option) *scene {
+	t.Helper()
+	s := &scene{t: t, servers: servers}
 	lease := new(board.Lease)
 	s.c, s.other = s.connect(coordinator.WithHooks(lease)), s.connect()
 	b, err := board.New(s.c, "/", append([]board.Option{board.WithLease(lease)}, options...)...)
