@@ -95,8 +95,7 @@ tests: ## the tests that need no race detector; at full length with ZKGRANT_FULL
 ifeq ($(ZKGRANT_FULL),1)
 	GOGC=400 $(GO) test -timeout 60m -run '$(MANY)' ./coordinator
 endif
-# Most of these wait for servers, browsers and terminals: three packages at a time.
-	$(call in-parts,$(GO) test -p 3 -shuffle=on -timeout 60m) $(if $(BENCH),$$($(GO) -C bench list ./... | grep -v '/interop$$'))
+	$(call in-parts,$(GO) test -shuffle=on -timeout 60m) $(if $(BENCH),$$($(GO) -C bench list ./... | grep -v '/interop$$'))
 
 .PHONY: race
 race: ## the tests under the race detector
