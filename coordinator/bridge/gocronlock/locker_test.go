@@ -169,7 +169,9 @@ func TestUnlockTellsOfALossAtTheEndOfItsContext(t *testing.T) {
 		job := lock(t, l, "a")
 		srv.MuteAll(true)
 		go func() { closed <- ours.Close() }()
-		<-told
+		if err := <-told; !errors.Is(err, coordinator.ErrClosed) {
+			t.Errorf("OnLost says %v, want ErrClosed", err)
+		}
 		if err := job.Unlock(ended); !errors.Is(err, coordinator.ErrClosed) {
 			t.Errorf("Unlock of the lost lock, with an ended context: %v, want ErrClosed", err)
 		}
