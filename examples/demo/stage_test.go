@@ -29,6 +29,10 @@ func play(t *testing.T, f func(t *testing.T, s *stage)) {
 		if left := where.zk.Inside.Sessions(); len(left) > 0 {
 			t.Errorf("sessions left: %#x, want none", left)
 		}
+		time.Sleep(10 * time.Minute) // the server looks for empty directories now and then
+		if left := where.zk.Inside.Tree(); len(left) > 0 {
+			t.Errorf("nodes left: %q, want none", left)
+		}
 		eventstest.Must(t, closed())
 	})
 }
