@@ -151,7 +151,7 @@ func TestAShortCutLosesNothing(t *testing.T) {
 	})
 }
 
-func TestOneThatStoodStillLooksBeforeItWorks(t *testing.T) {
+func TestOneThatStoodStillAsksBeforeItsNextStep(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
 		s.after(t, doPause, "ann", 20*time.Second)
 		s.must(t, "standing still", both("ann still bob holds cid waits"))
