@@ -43,6 +43,7 @@ type side struct {
 	Together time.Duration // so long in all, an open overlap aside
 	Overlaps []span
 	Margins  []margin
+	Last     *margin // of the margins, also when the picture does not go back so far
 
 	loss *margin // the latest loss that left no holder, while no contender was granted the lock after it
 }
@@ -123,7 +124,7 @@ func (s *side) tell(t told, at time.Duration) {
 		case t.state == holds && before != still && s.loss != nil:
 			s.loss.Granted = at
 			s.Margins = append(s.Margins, *s.loss)
-			s.loss = nil
+			s.Last, s.loss = s.loss, nil
 		}
 	}
 }

@@ -100,6 +100,12 @@ func TestThePictureCountsHolders(t *testing.T) {
 			if len(one.Margins)+len(test.margins) > 0 && !reflect.DeepEqual(one.Margins, test.margins) {
 				t.Errorf("margins %v, want %v", one.Margins, test.margins)
 			}
+			if len(test.margins) > 0 {
+				p.forget(time.Hour)
+				if want := test.margins[len(test.margins)-1]; len(one.Margins) > 0 || one.Last == nil || *one.Last != want {
+					t.Errorf("after an hour the margins are %v and the last one is %v, want none and %v", one.Margins, one.Last, want)
+				}
+			}
 			if other.Times != 0 || len(other.lane("a").Bars) != 1 {
 				t.Errorf("the other side has %d overlaps and the bars %v, want none of what one was told", other.Times, other.lane("a").Bars)
 			}
