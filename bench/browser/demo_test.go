@@ -86,6 +86,21 @@ func TestTheDemoShowsTwoHoldersOfTheNaiveLockOnly(t *testing.T) {
 		}
 		t.Logf("%s | %s | told %.1f s before", p.Text("#score-naive .count"), p.Text("#score-zkgrant .count"), margin)
 	}
+	var sides []string // of the bracket where the label is while it scrolls out of the picture, or how it is cut
+	p.Eval(`(() => {
+		const left = document.querySelector("#lanes").getBoundingClientRect().left + layout().left, seen = [], t = now();
+		for (let later = 0; later < 60; later++) {
+			for (const move of moving) move(t + later / 2);
+			const label = document.querySelector(".margintext"), at = label.getBoundingClientRect();
+			const side = label.getAttribute("display") === "none" ? "none" : at.left < left ? "cut" : label.getAttribute("text-anchor");
+			if (side !== seen.at(-1)) seen.push(side);
+		}
+		frame();
+		return seen;
+	})()`, &sides)
+	if got, want := strings.Join(sides, " "), "end start none"; got != want {
+		t.Errorf("the label beside the bracket is at these sides: %s, want %s", got, want)
+	}
 	p.Look(browser.View{Width: 360, Height: 780, Phone: true, Still: true})
 	var fits bool
 	if p.Eval(`document.documentElement.scrollWidth <= innerWidth`, &fits); !fits {

@@ -72,8 +72,8 @@ function drawSide(side, top, l, on) {
   on.still.append(make("text", { x: 0, y: top + 17, class: "title" }, sides[side.Key]));
   const strip = []; // the labels beside what they are about
   const beside = (from, to, y, kind, said) => {
-    const label = on.text.appendChild(make("text", { y, class: kind }, said)), room = said.length * 7;
-    strip.push({ from, to, label, room, begin: from - room });
+    const label = on.text.appendChild(make("text", { y, class: kind }, said)), room = said.length * 7.2;
+    strip.push({ from, to, label, room, begin: from - 7 - room });
     return label;
   };
   const lanes = top + title, bottom = lanes + l.rows * lane;
@@ -108,8 +108,9 @@ function drawSide(side, top, l, on) {
 // placeBeside keeps a label to the left of what it is about, or to the right, or hides it, as there is room.
 function placeBeside(one, before, after, l) {
   moving.push((t) => {
-    const left = one.begin > Math.max(before ? before.to : -Infinity, (t - l.span) * l.scale);
-    const right = one.to + 7 + one.room < Math.min(after ? after.from : Infinity, t * l.scale);
+    const edge = (t - l.span) * l.scale; // of what is seen
+    const left = one.begin > Math.max(before ? before.to : -Infinity, edge);
+    const right = one.to > edge && one.to + 7 + one.room < Math.min(after ? after.from : Infinity, t * l.scale);
     one.label.setAttribute("x", left ? one.from - 7 : one.to + 7);
     one.label.setAttribute("text-anchor", left ? "end" : "start");
     one.label.setAttribute("display", left || right ? "inline" : "none");
