@@ -104,6 +104,23 @@ func (s *stage) counted(t *testing.T, want map[string]int) {
 // both is the same of each lock.
 func both[T any](what T) map[string]T { return map[string]T{naiveSide: what, zkgrantSide: what} }
 
+func TestEachContendersNodesHaveItsName(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		var names []string
+		server := s.where.zk.Inside
+		for _, side := range []string{naiveSide, zkgrantSide} {
+			for _, node := range server.Children(lockPath + "/" + side) {
+				data, _ := server.Data(lockPath + "/" + side + "/" + node)
+				names = append(names, string(data))
+			}
+		}
+		slices.Sort(names)
+		if want := []string{"ann", "ann", "bob", "bob", "cid", "cid"}; !slices.Equal(names, want) {
+			t.Errorf("the nodes have the data %q, want %q", names, want)
+		}
+	})
+}
+
 func TestWithoutFaultsBothLocksHaveOneHolderInTurn(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
 		time.Sleep(time.Hour)
