@@ -69,7 +69,7 @@ func TestTheDemoShowsTwoHoldersOfTheNaiveLockOnly(t *testing.T) {
 	p.Until("ann was told, and queues again", `["naive", "zkgrant"].every((key, i) => picture.Sides[i].Lanes[0].Bars.at(-1).State === "waits")`)
 	quiet("ann has waited for a while", `picture.Sides[0].Overlaps[0].To / 1e9`, `3`)
 
-	for id, want := range map[string]string{"naive": `^two holders: 1 time, (\d+\.\d s|\d+ ms) in all$`, "zkgrant": `^two holders: 0 times, 0\.0 s in all$`} {
+	for id, want := range map[string]string{"naive": `^two holders: 1 time, (\d+\.\d s|\d+ ms) in all$`, "zkgrant": `^two holders: 0 times; last told (\d+\.\d s|\d+ ms) before the next grant$`} {
 		if got := p.Text("#score-" + id + " .count"); !regexp.MustCompile(want).MatchString(got) {
 			t.Errorf("the score of %s is %q, want %s", id, got, want)
 		}
@@ -85,6 +85,21 @@ func TestTheDemoShowsTwoHoldersOfTheNaiveLockOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Logf("%s | %s | told %.1f s before", p.Text("#score-naive .count"), p.Text("#score-zkgrant .count"), margin)
+	}
+	var sides []string // of the bracket where the label is while it scrolls out of the picture, or how it is cut
+	p.Eval(`(() => {
+		const left = document.querySelector("#lanes").getBoundingClientRect().left + layout().left, seen = [], t = now();
+		for (let later = 0; later < 60; later++) {
+			for (const move of moving) move(t + later / 2);
+			const label = document.querySelector(".margintext"), at = label.getBoundingClientRect();
+			const side = label.getAttribute("display") === "none" ? "none" : at.left < left ? "cut" : label.getAttribute("text-anchor");
+			if (side !== seen.at(-1)) seen.push(side);
+		}
+		frame();
+		return seen;
+	})()`, &sides)
+	if got, want := strings.Join(sides, " "), "end start none"; got != want {
+		t.Errorf("the label beside the bracket is at these sides: %s, want %s", got, want)
 	}
 	p.Look(browser.View{Width: 360, Height: 780, Phone: true, Still: true})
 	var fits bool

@@ -72,6 +72,10 @@ func giveBack(ctx context.Context, a *coordinator.Acquisition) error {
 		return a.Err()
 	case <-ctx.Done():
 	}
+	end := context.Cause(a.Context(context.Background())) //nolint:contextcheck // it has ended with the release
+	if end != nil && !errors.Is(end, coordinator.ErrReleased) {
+		return end // came before the release
+	}
 	select {
 	case <-a.Done():
 		return a.Err()
@@ -81,7 +85,8 @@ func giveBack(ctx context.Context, a *coordinator.Acquisition) error {
 }
 
 // Path returns the path of a lock for any name: one component below root, in which what a path cannot have is percent-encoded. Different
-// names have different paths. No name makes an invalid path but the empty one, and one that is too long ([coordinator.ErrPath]).
+// names have different paths. Every name makes a valid path, except the empty one, one that is too long, and "zookeeper" below the root "/"
+// ([coordinator.ErrPath]).
 func Path(root, name string) string {
 	part := url.PathEscape(name)
 	if name == "." || name == ".." {

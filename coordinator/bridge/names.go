@@ -10,8 +10,8 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 )
 
-// Names locks names, each with a mutex at its [Path]. It is certmagic's Locker, TryLocker and LockLeaseRenewer. Within one Names, a name is
-// free after its Unlock only, also if the lock was lost before.
+// Names locks names, each with a mutex at its [Path]. It is certmagic's Locker, TryLocker and LockLeaseRenewer. Within one Names, a name
+// stays taken until Unlock, even after a loss.
 //
 // A loss is told by [OnLost], and Unlock returns it. RenewLockLease repairs it.
 type Names struct {

@@ -49,9 +49,22 @@ func TestPathsOfNames(t *testing.T) {
 			eventstest.Check(t, n.Unlock(t.Context(), name))
 		}
 	})
-	if got := bridge.Path("/", "a"); got != "/a" {
-		t.Errorf("below the root the path is %s, want /a", got)
-	}
+}
+
+// TestNamesBelowTheTop: the servers have one of them for themselves.
+func TestNamesBelowTheTop(t *testing.T) {
+	t.Parallel()
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		n := bridge.NewNames(coordtest.Connect(t, srv), "/")
+		if err := n.Lock(t.Context(), "zookeeper"); !errors.Is(err, coordinator.ErrPath) {
+			t.Errorf("locking zookeeper below /: %v, want ErrPath", err)
+		}
+		eventstest.Must(t, n.Lock(t.Context(), "a"))
+		if !srv.Exists("/a") {
+			t.Errorf("a is locked below / and there is no /a; there are %q", srv.Tree())
+		}
+		eventstest.Check(t, n.Unlock(t.Context(), "a"))
+	})
 }
 
 func FuzzPath(f *testing.F) {
@@ -281,5 +294,27 @@ func TestAReleaseIsNoLoss(t *testing.T) {
 		}
 		eventstest.Must(t, c.Close())
 		synctest.Wait()
+	})
+}
+
+// TestUnlockTellsOfALossAtTheEndOfItsContext: the coordinator was closed, its node is still there, and there is no time to wait.
+func TestUnlockTellsOfALossAtTheEndOfItsContext(t *testing.T) {
+	t.Parallel()
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		c, lost, closed := coordtest.Connect(t, srv), make(chan error, 1), make(chan error, 1)
+		n := bridge.NewNames(c, "/r", bridge.OnLost(func(err error) { lost <- err }))
+		eventstest.Must(t, n.Lock(t.Context(), "a"))
+		srv.MuteAll(true)
+		go func() { closed <- c.Close() }()
+		if err := <-lost; !errors.Is(err, coordinator.ErrClosed) {
+			t.Errorf("OnLost says %v, want ErrClosed", err)
+		}
+		if err := n.Unlock(ended, "a"); !errors.Is(err, coordinator.ErrClosed) {
+			t.Errorf("Unlock of the lost lock, with an ended context: %v, want ErrClosed", err)
+		}
+		srv.MuteAll(false)
+		eventstest.Check(t, <-closed)
 	})
 }

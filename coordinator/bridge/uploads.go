@@ -48,7 +48,8 @@ type Upload struct {
 	held *coordinator.Acquisition
 }
 
-// Lock asks the holder to unlock if there is one, and waits for the lock, at most until ctx ends. requestUnlock is called, at most once, when
+// Lock asks the holder to unlock if there is one, and waits for the lock, at most until ctx ends. By then the holder has been asked, and has to
+// unlock or loses the lock all the same. requestUnlock is called, at most once, when
 // another request asks for the upload, and when the lock is lost. Its errors are those of [coordinator.Acquisition.Wait] and of
 // [coordinator.Coordinator.Revoke], and [coordinator.ErrInvalid] if it is locked already.
 func (u *Upload) Lock(ctx context.Context, requestUnlock func()) error {

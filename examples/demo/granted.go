@@ -48,7 +48,7 @@ func turn(ctx context.Context, c *coordinator.Coordinator, b *body, news <-chan 
 			}
 		case wake := <-b.pause:
 			b.standStill(ctx, wake)
-			if b.state == holds && !lock.Valid() { // before it does anything else
+			if b.state == holds && !lock.Valid() { // asked before each step of its work, and this is the next one
 				b.is(lost, "Valid() says no")
 			} else {
 				b.tell(b.state)

@@ -9,9 +9,14 @@
 // what the contender itself believed at that time. Nothing is scripted.
 //
 // The naive lock is the stock recipe: the lowest sequential node holds, and a holder works until its client tells it that the session
-// has expired. A client without a connection cannot tell it.
+// has expired. A client without a connection cannot tell it. The client does tell of a lost connection. The recipe ignores that, since the
+// holder does not know then whether its session lives.
+//
+// A contender that has stood still goes on with its next step. Before each step, the one with zkgrant asks Valid, as the documentation
+// advises. The naive one has no such question to ask.
 //
 // Limitation: a contender is a part of this process, so "stand still" stops its work and its network, and no timer of its library.
+// Limitation: a step that has begun goes on after a pause, with each lock. Fencing tokens are for that.
 //
 // Ctrl-C ends it and leaves no session behind. model.go folds what contenders tell into the picture, stage.go has the faults,
 // granted.go the contender with a zkgrant mutex, naive.go and recipe.go the other one, and web.go the page.

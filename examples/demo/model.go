@@ -39,10 +39,11 @@ type side struct {
 	Key      string
 	Lanes    []*lane
 	Times    int           // so often there were two holders at once
-	Behind   int           // so often of these just after a session was ended behind its owner's back
+	Behind   int           // so often of these just after the session of one of the holders was ended behind its back
 	Together time.Duration // so long in all, an open overlap aside
 	Overlaps []span
 	Margins  []margin
+	Last     *margin // of the margins, also when the picture does not go back so far
 
 	loss *margin // the latest loss that left no holder, while no contender was granted the lock after it
 }
@@ -51,6 +52,9 @@ type side struct {
 type lane struct {
 	Who  string
 	Bars []bar
+
+	holder bool           // it believes to hold, or stands still and did before
+	ended  *time.Duration // when the holder's session was ended
 }
 
 // bar is a time in which a contender believed one thing.
@@ -95,10 +99,9 @@ func newPicture(sides, names []string) *picture {
 
 // tell takes what a contender says. The times must not decrease.
 func (p *picture) tell(t told, at time.Duration) {
-	behind := slices.ContainsFunc(p.Marks, func(m mark) bool { return m.What == doExpire && m.At >= at-just })
 	for _, s := range p.Sides {
 		if s.Key == t.side {
-			s.tell(t, at, behind)
+			s.tell(t, at)
 		}
 	}
 }
@@ -106,14 +109,14 @@ func (p *picture) tell(t told, at time.Duration) {
 // just is how long the end of a session counts as the reason of what follows.
 const just = time.Second
 
-func (s *side) tell(t told, at time.Duration, behind bool) {
+func (s *side) tell(t told, at time.Duration) {
 	for _, l := range s.Lanes {
 		if l.Who != t.who {
 			continue
 		}
 		before := l.last().State
 		l.tell(t, at)
-		s.count(at, behind)
+		s.count(at)
 		switch {
 		case before == t.state:
 		case t.state == lost && len(s.holders()) == 0:
@@ -121,20 +124,20 @@ func (s *side) tell(t told, at time.Duration, behind bool) {
 		case t.state == holds && before != still && s.loss != nil:
 			s.loss.Granted = at
 			s.Margins = append(s.Margins, *s.loss)
-			s.loss = nil
+			s.Last, s.loss = s.loss, nil
 		}
 	}
 }
 
 // count looks whether there are two holders.
-func (s *side) count(at time.Duration, behind bool) {
+func (s *side) count(at time.Duration) {
 	together := len(s.holders()) > 1
 	last := len(s.Overlaps) - 1
 	open := last >= 0 && s.Overlaps[last].Open
 	switch {
 	case together && !open:
 		s.Times++
-		if behind {
+		if s.behind(at) {
 			s.Behind++
 		}
 		s.Overlaps = append(s.Overlaps, span{From: at, Open: true})
@@ -142,6 +145,13 @@ func (s *side) count(at time.Duration, behind bool) {
 		s.Overlaps[last].close(at)
 		s.Together += at - s.Overlaps[last].From
 	}
+}
+
+// behind tells whether the session of one of the holders has just been ended.
+func (s *side) behind(at time.Duration) bool {
+	return slices.ContainsFunc(s.Lanes, func(l *lane) bool {
+		return l.last().State == holds && l.ended != nil && *l.ended >= at-just
+	})
 }
 
 // holders are the contenders that believe to hold the lock. One that stands still does nothing under it.
@@ -161,6 +171,9 @@ func (s *side) lane(who string) *lane {
 func (l *lane) last() *bar { return &l.Bars[len(l.Bars)-1] }
 
 func (l *lane) tell(t told, at time.Duration) {
+	if l.holder = t.state == holds || t.state == still && l.holder; !l.holder {
+		l.ended = nil
+	}
 	last := l.last()
 	if last.State == t.state && last.Alone == t.alone {
 		last.Note = t.note
@@ -187,6 +200,12 @@ func (p *picture) mark(who, what string, at time.Duration) {
 		p.Still = append(p.Still, who)
 	case doWake:
 		p.Still = without(p.Still)
+	case doExpire:
+		for _, s := range p.Sides {
+			if l := s.lane(who); l.holder {
+				l.ended = &at
+			}
+		}
 	case doStrike, doneStrike:
 		p.Struck = what == doStrike
 	}

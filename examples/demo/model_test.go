@@ -61,6 +61,20 @@ func TestThePictureCountsHolders(t *testing.T) {
 			times: 1, behind: 1, together: s(1), overlaps: []span{{From: s(2), To: s(3)}},
 		},
 		{
+			name: "a waiter's ended session", steps: []step{{1, "a", holds}, {2, "c", doExpire}, {2, "b", holds}, {3, "a", lost}},
+			times: 1, together: s(1), overlaps: []span{{From: s(2), To: s(3)}},
+		},
+		{
+			name:  "the ended session of one that holds again",
+			steps: []step{{1, "a", holds}, {2, "b", waits}, {2, "b", doExpire}, {2, "b", away}, {2, "b", holds}, {3, "a", lost}},
+			times: 1, together: s(1), overlaps: []span{{From: s(2), To: s(3)}},
+		},
+		{
+			name:  "an ended session of one that stands still",
+			steps: []step{{1, "a", holds}, {2, "a", still}, {2, "a", doExpire}, {2, "b", holds}, {3, "a", holds}, {4, "a", lost}},
+			times: 1, behind: 1, together: s(1), overlaps: []span{{From: s(3), To: s(4)}},
+		},
+		{
 			name: "long after the end of a session", steps: []step{{1, "a", holds}, {2, "a", doExpire}, {4, "b", holds}, {5, "a", lost}},
 			times: 1, together: s(1), overlaps: []span{{From: s(4), To: s(5)}},
 		},
@@ -85,6 +99,12 @@ func TestThePictureCountsHolders(t *testing.T) {
 			}
 			if len(one.Margins)+len(test.margins) > 0 && !reflect.DeepEqual(one.Margins, test.margins) {
 				t.Errorf("margins %v, want %v", one.Margins, test.margins)
+			}
+			if len(test.margins) > 0 {
+				p.forget(time.Hour)
+				if want := test.margins[len(test.margins)-1]; len(one.Margins) > 0 || one.Last == nil || *one.Last != want {
+					t.Errorf("after an hour the margins are %v and the last one is %v, want none and %v", one.Margins, one.Last, want)
+				}
 			}
 			if other.Times != 0 || len(other.lane("a").Bars) != 1 {
 				t.Errorf("the other side has %d overlaps and the bars %v, want none of what one was told", other.Times, other.lane("a").Bars)

@@ -16,11 +16,12 @@ import (
 type recipe struct {
 	conn   *zk.Conn
 	path   string
+	name   string // the data of its node
 	prefix string // of its node's name, unique
 }
 
 func newRecipe(conn *zk.Conn, path, name string) *recipe {
-	return &recipe{conn: conn, path: path, prefix: name + "-" + rand.Text() + "-"}
+	return &recipe{conn: conn, path: path, name: name, prefix: name + "-" + rand.Text() + "-"}
 }
 
 // acquire returns nil when the node is the first one. It says how many are before it whenever it looks.
@@ -36,7 +37,10 @@ func (r *recipe) acquire(ctx context.Context, say func(ahead int)) error {
 		at := place(names, r.prefix)
 		switch at {
 		case -1:
-			_, err := r.conn.Create(r.path+"/"+r.prefix, nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+			_, err := r.conn.Create(r.path+"/"+r.prefix, []byte(r.name), zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+			if errors.Is(err, zk.ErrNoNode) {
+				err = nil // the servers have just removed the empty directory
+			}
 			return false, err
 		case 0:
 			return true, nil
@@ -98,11 +102,11 @@ func (*recipe) persist(ctx context.Context, step func() (last bool, err error)) 
 	return context.Cause(ctx)
 }
 
-// makePath makes the node and its parents, where they are missing.
+// makePath makes the node and its parents, where they are missing, as containers: the servers remove them when they are empty again.
 func makePath(conn *zk.Conn, path string) error {
 	parts := strings.Split(path, "/")
 	for i := 2; i <= len(parts); i++ {
-		_, err := conn.Create(strings.Join(parts[:i], "/"), nil, 0, zk.WorldACL(zk.PermAll))
+		_, err := conn.CreateContainer(strings.Join(parts[:i], "/"), nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
 		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
 			return err
 		}

@@ -9,15 +9,19 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 )
 
 //go:embed page
 var files embed.FS
 
+// slow is how long a browser may take to ask, and to read.
+const slow = 5 * time.Second
+
 // serve serves the page until Close.
 func serve(listener net.Listener, s *stage, fail context.CancelCauseFunc) *http.Server {
-	server := &http.Server{Handler: handler(s), ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Handler: handler(s), ReadHeaderTimeout: slow}
 	go func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			fail(err)
@@ -26,7 +30,7 @@ func serve(listener net.Listener, s *stage, fail context.CancelCauseFunc) *http.
 	return server
 }
 
-// handler is the page. Another site's page cannot press its buttons.
+// handler is the page. Another site's page can neither press its buttons, nor read it under a name that was made to lead here.
 func handler(s *stage) http.Handler {
 	page, err := fs.Sub(files, "page")
 	if err != nil {
@@ -44,7 +48,22 @@ func handler(s *stage) http.Handler {
 		rw.Header().Set("Cache-Control", "no-store")
 		mux.ServeHTTP(rw, r)
 	})
-	return http.NewCrossOriginProtection().Handler(secured)
+	return local(http.NewCrossOriginProtection().Handler(secured))
+}
+
+// local refuses requests that name another host. For a browser, a foreign page whose name leads to this machine is the demo's own site.
+func local(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		host, _, err := net.SplitHostPort(r.Host)
+		if err != nil {
+			host = r.Host
+		}
+		if ip := net.ParseIP(strings.Trim(host, "[]")); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			http.Error(rw, "this page is for this machine: ask for localhost", http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(rw, r)
+	})
 }
 
 // about tells what does not change.
@@ -77,6 +96,9 @@ func (s *stage) stream(rw http.ResponseWriter, r *http.Request) {
 	for {
 		text, changed, err := s.log.encode()
 		if err != nil {
+			return
+		}
+		if err := out.SetWriteDeadline(time.Now().Add(slow)); err != nil {
 			return
 		}
 		if _, err := fmt.Fprintf(rw, "data: %s\n\n", text); err != nil {

@@ -8,13 +8,16 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/examples/internal/program"
 )
 
-// ask sends one request to the page of a stage on which nobody plays.
+// ask sends one request to the page of a stage on which nobody plays. The target has the host that the request names.
 func ask(t *testing.T, method, target string, header ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	s := newStage(&servers{zk: &program.ZooKeeper{Servers: "host:1"}, Cannot: "no"}, []string{"ann"})
@@ -29,7 +32,7 @@ func ask(t *testing.T, method, target string, header ...string) *httptest.Respon
 
 func TestThePageIsWholeAndLocked(t *testing.T) {
 	for path, want := range map[string]string{"/": "Who holds the lock?", "/demo.js": "EventSource", "/demo.css": "prefers-color-scheme: dark", "/about": `"cannot":"no"`} {
-		rw := ask(t, http.MethodGet, path)
+		rw := ask(t, http.MethodGet, "http://localhost:8080"+path)
 		if rw.Code != http.StatusOK || !strings.Contains(rw.Body.String(), want) {
 			t.Errorf("GET %s: %d, want 200 and %q", path, rw.Code, want)
 		}
@@ -40,12 +43,68 @@ func TestThePageIsWholeAndLocked(t *testing.T) {
 }
 
 func TestAnotherSiteCannotPressButtons(t *testing.T) {
-	if rw := ask(t, http.MethodPost, "/do?what=cut&who=ann", "Sec-Fetch-Site", "cross-site"); rw.Code != http.StatusForbidden {
-		t.Errorf("a button pressed by another site: %d, want %d", rw.Code, http.StatusForbidden)
+	const here = "http://127.0.0.1:8080"
+	for _, test := range []struct {
+		name, method, target string
+		header               []string
+		want                 int
+	}{
+		{"the page's own button, while nobody plays", http.MethodPost, here, []string{"Sec-Fetch-Site", "same-origin"}, http.StatusConflict},
+		{"the page's own button, in an old browser", http.MethodPost, here, []string{"Origin", here}, http.StatusConflict},
+		{"another site's button", http.MethodPost, here, []string{"Sec-Fetch-Site", "cross-site"}, http.StatusForbidden},
+		{"another site's button, in an old browser", http.MethodPost, here, []string{"Origin", "http://example.com"}, http.StatusForbidden},
+		{
+			"a button of a name that leads here", http.MethodPost, "http://example.com:8080",
+			[]string{"Sec-Fetch-Site", "same-origin", "Origin", "http://example.com:8080"}, http.StatusMisdirectedRequest,
+		},
+		{"a look from a name that leads here", http.MethodGet, "http://localhost.example.com", nil, http.StatusMisdirectedRequest},
+		{"another address", http.MethodPost, "http://192.0.2.1", nil, http.StatusMisdirectedRequest},
+		{"the name of this machine", http.MethodPost, "http://localhost", nil, http.StatusConflict},
+		{"the other loopback address", http.MethodPost, "http://[::1]", nil, http.StatusConflict},
+	} {
+		path := "/do?what=cut&who=ann"
+		if test.method == http.MethodGet {
+			path = "/events"
+		}
+		if rw := ask(t, test.method, test.target+path, test.header...); rw.Code != test.want {
+			t.Errorf("%s: %d, want %d", test.name, rw.Code, test.want)
+		}
 	}
-	if rw := ask(t, http.MethodPost, "/do?what=cut&who=ann", "Sec-Fetch-Site", "same-origin"); rw.Code != http.StatusConflict {
-		t.Errorf("a button pressed while nobody plays: %d, want %d", rw.Code, http.StatusConflict)
+}
+
+// unread is a page that does not read: a write to it ends at its deadline.
+type unread struct {
+	http.ResponseWriter
+
+	ctx      context.Context
+	deadline <-chan time.Time
+}
+
+func (u *unread) SetWriteDeadline(at time.Time) error {
+	u.deadline = time.After(time.Until(at))
+	return nil
+}
+
+func (u *unread) FlushError() error {
+	select {
+	case <-u.deadline:
+		return os.ErrDeadlineExceeded
+	case <-u.ctx.Done():
+		return u.ctx.Err()
 	}
+}
+
+func TestTheStreamLeavesAPageThatDoesNotRead(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		s := newStage(&servers{zk: &program.ZooKeeper{}}, []string{"ann"})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		began := time.Now()
+		s.stream(&unread{ResponseWriter: httptest.NewRecorder(), ctx: ctx}, httptest.NewRequestWithContext(ctx, http.MethodGet, "/events", nil))
+		if took := time.Since(began); took > time.Minute {
+			t.Errorf("the stream has waited %v for a page that does not read, want less than a minute", took)
+		}
+	})
 }
 
 func TestTheStreamHasThePictureWithEachChange(t *testing.T) {

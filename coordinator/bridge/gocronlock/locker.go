@@ -39,7 +39,7 @@ type Locker struct {
 }
 
 // New returns a locker of jobs below the root. It keeps each lock for at least the minimum time after its grant. End it with Shutdown or
-// Close, behind the scheduler.
+// Close after the scheduler has stopped.
 func New(c *coordinator.Coordinator, root string, minimum time.Duration, options ...Option) *Locker {
 	l := &Locker{c: c, root: root, minimum: minimum, kept: map[*lock]*time.Timer{}, idle: make(chan struct{})}
 	for _, o := range options {
@@ -127,7 +127,8 @@ func (l *Locker) Shutdown(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// Close is Shutdown without waiting.
+// Close is Shutdown without waiting: it refuses further locks and gives back the locks whose jobs are done, within their minimum too. A job that
+// runs keeps its lock until it is done.
 func (l *Locker) Close() error {
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -166,8 +167,12 @@ func (k *lock) Unlock(ctx context.Context) error {
 	case <-k.a.Done():
 		return k.a.Err()
 	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
+	end := context.Cause(k.a.Context(context.Background())) //nolint:contextcheck // it has ended with the release
+	if end != nil && !errors.Is(end, coordinator.ErrReleased) {
+		return end // came before the release
+	}
+	return context.Cause(ctx)
 }
 
 // expire gives the lock back at the end of the minimum time.

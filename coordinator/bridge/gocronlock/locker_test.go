@@ -158,6 +158,29 @@ func TestALossIsTold(t *testing.T) {
 	})
 }
 
+// TestUnlockTellsOfALossAtTheEndOfItsContext: the coordinator was closed, its node is still there, and there is no time to wait.
+func TestUnlockTellsOfALossAtTheEndOfItsContext(t *testing.T) {
+	t.Parallel()
+	processes(t, func(t *testing.T, srv *zktest.Server, ours, _ *coordinator.Coordinator) {
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		told, closed := make(chan error, 1), make(chan error, 1)
+		l := gocronlock.New(ours, "/jobs", 10*time.Second, gocronlock.OnLost(func(err error) { told <- err }))
+		job := lock(t, l, "a")
+		srv.MuteAll(true)
+		go func() { closed <- ours.Close() }()
+		if err := <-told; !errors.Is(err, coordinator.ErrClosed) {
+			t.Errorf("OnLost says %v, want ErrClosed", err)
+		}
+		if err := job.Unlock(ended); !errors.Is(err, coordinator.ErrClosed) {
+			t.Errorf("Unlock of the lost lock, with an ended context: %v, want ErrClosed", err)
+		}
+		srv.MuteAll(false)
+		eventstest.Check(t, <-closed)
+		eventstest.Check(t, l.Close())
+	})
+}
+
 // TestBadInputOfALocker: it is refused at once, and leaves nothing that Shutdown would wait for.
 func TestBadInputOfALocker(t *testing.T) {
 	t.Parallel()

@@ -70,10 +70,10 @@ function draw() {
 
 function drawSide(side, top, l, on) {
   on.still.append(make("text", { x: 0, y: top + 17, class: "title" }, sides[side.Key]));
-  const strip = []; // the labels to the left of what they are about
+  const strip = []; // the labels beside what they are about
   const beside = (from, to, y, kind, said) => {
-    const label = on.text.appendChild(make("text", { x: from - 7, y, class: kind, "text-anchor": "end" }, said));
-    strip.push({ from, to, label, begin: from - said.length * 7 });
+    const label = on.text.appendChild(make("text", { y, class: kind }, said)), room = said.length * 7.2;
+    strip.push({ from, to, label, room, begin: from - 7 - room });
     return label;
   };
   const lanes = top + title, bottom = lanes + l.rows * lane;
@@ -102,11 +102,19 @@ function drawSide(side, top, l, on) {
     const said = `told ${duration(seconds(m.Granted) - seconds(m.Lost))} before the next grant`;
     beside(from, to, bottom + 14.5, "margintext", said);
   }
-  let taken = -Infinity;
-  for (const one of strip.sort((a, b) => a.from - b.from)) {
-    if (one.begin < taken) one.label.remove();
-    taken = one.to;
-  }
+  strip.sort((a, b) => a.from - b.from).forEach((one, i) => placeBeside(one, strip[i - 1], strip[i + 1], l));
+}
+
+// placeBeside keeps a label to the left of what it is about, or to the right, or hides it, as there is room.
+function placeBeside(one, before, after, l) {
+  moving.push((t) => {
+    const edge = (t - l.span) * l.scale; // of what is seen
+    const left = one.begin > Math.max(before ? before.to : -Infinity, edge);
+    const right = one.to > edge && one.to + 7 + one.room < Math.min(after ? after.from : Infinity, t * l.scale);
+    one.label.setAttribute("x", left ? one.from - 7 : one.to + 7);
+    one.label.setAttribute("text-anchor", left ? "end" : "start");
+    one.label.setAttribute("display", left || right ? "inline" : "none");
+  });
 }
 
 function drawBar(bar, before, middle, l, on) {
@@ -193,7 +201,8 @@ function frame() {
     const total = seconds(side.Together) + (open ? t - seconds(open.From) : 0);
     const box = byId("score-" + side.Key);
     box.classList.toggle("bad", side.Times > 0);
-    const text = `two holders: ${side.Times} ${side.Times === 1 ? "time" : "times"}, ${duration(total)} in all`;
+    const text = `two holders: ${side.Times} ${side.Times === 1 ? "time" : "times"}` + (side.Times > 0 ? `, ${duration(total)} in all` : "") +
+      (side.Last ? `; last told ${duration(seconds(side.Last.Granted) - seconds(side.Last.Lost))} before the next grant` : "");
     const count = box.querySelector(".count");
     if (count.textContent !== text) count.textContent = text;
     box.querySelector(".behind").textContent = side.Behind === 0 ? "" :
