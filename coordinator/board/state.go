@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,6 +53,7 @@ type known struct {
 	version uint64 // of its latest change
 	look    uint64 // that has seen it, the version behind it
 	info    coordinator.LockInfo
+	bytes   map[string]int // as in a sighting
 	failed  string
 	held    map[identity]time.Time // when a waiter was first seen to hold; not for holders whose waiting was not seen
 	lane    json.RawMessage        // what pages are sent
@@ -136,11 +138,11 @@ func (k *known) take(f sighting) bool {
 	failed := ""
 	if f.err != nil {
 		failed = f.err.Error()
-		f.info.Contenders = k.info.Contenders // those of the last time, to compare with
+		f.info.Contenders, f.bytes = k.info.Contenders, k.bytes // those of the last time, to compare with
 	}
 	same := k.version > 0 && failed == k.failed && f.info.Kind == k.info.Kind && f.info.Size == k.info.Size &&
-		slices.EqualFunc(f.info.Contenders, k.info.Contenders, sameContender)
-	k.info, k.failed = f.info, failed
+		slices.EqualFunc(f.info.Contenders, k.info.Contenders, sameContender) && maps.Equal(f.bytes, k.bytes)
+	k.info, k.bytes, k.failed = f.info, f.bytes, failed
 	return !same
 }
 
@@ -226,6 +228,7 @@ func (k *known) view(own int64, most int) lockView {
 		}
 		if len(v.Contenders) < most {
 			shown := viewOf(c, own)
+			shown.Bytes = k.bytes[c.Node]
 			if at, ok := k.held[identityOf(c)]; ok {
 				at = at.UTC().Truncate(time.Millisecond)
 				shown.Held = &at
@@ -237,14 +240,11 @@ func (k *known) view(own int64, most int) lockView {
 }
 
 func viewOf(c events.Contender, own int64) contenderView {
-	v := contenderView{
+	return contenderView{
 		Node: c.Node, Kind: strings.TrimSuffix(c.Kind.String(), " lock"), Holding: c.Holding, Since: c.Since.UTC(),
 		Session: sessionText(c.Session), Own: own != 0 && c.Session == own, Token: c.Token, Permits: c.Permits,
+		Data: string(c.Data),
 	}
-	if v.Data = cut(c.Data); len(v.Data) < len(c.Data) {
-		v.Bytes = len(c.Data)
-	}
-	return v
 }
 
 // cut returns the beginning of the data, up to the end of a rune.

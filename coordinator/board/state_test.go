@@ -106,7 +106,7 @@ func shown(had map[string]string, s *state, version uint64) map[string]string {
 func TestALockThatCannotBeReadSaysWhy(t *testing.T) {
 	s := newState()
 	held := sighting{info: coordinator.LockInfo{Path: "/a", Contenders: []events.Contender{{Node: "/a/n", Token: 1, Holding: true}}}}
-	refused := sighting{coordinator.LockInfo{Path: "/a"}, errors.New("not authenticated")}
+	refused := sighting{info: coordinator.LockInfo{Path: "/a"}, err: errors.New("not authenticated")}
 	now := time.Now()
 	for i, f := range []sighting{held, refused, held} {
 		s.apply([]sighting{f}, 0, now, now)
@@ -208,6 +208,31 @@ func TestHoldersHoldSinceTheirGrantWasSeen(t *testing.T) {
 		}
 		if strings.Join(got, ", ") != look.want {
 			t.Errorf("look %d at %s: %q, want %q", i, look.queue, got, look.want)
+		}
+	}
+}
+
+func TestTheStateKeepsTheBeginningOfDataAndTimesThatJSONHas(t *testing.T) {
+	for _, since := range []time.Time{time.UnixMilli(1<<63 - 1), time.UnixMilli(-1 << 63), time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)} {
+		s, now := newState(), time.Now()
+		long := strings.Repeat("a", 1<<20)
+		s.apply([]sighting{sight(coordinator.LockInfo{Path: "/a", Contenders: []events.Contender{{Node: "/a/n", Since: since, Data: []byte(long)}}}, nil)}, 0, now, now)
+		k := s.order[0]
+		if data := k.info.Contenders[0].Data; cap(data) > 2*mostData || string(data) != long[:mostData] {
+			t.Errorf("of %d bytes %d are kept in %d, want %d", len(long), len(data), cap(data), mostData)
+		}
+		if v := k.view(0, 1).Contenders[0]; v.Bytes != len(long) || v.Data != long[:mostData] {
+			t.Errorf("shown are %d bytes of %d, want %d of %d", len(v.Data), v.Bytes, mostData, len(long))
+		}
+		version := s.version
+		s.apply([]sighting{sight(coordinator.LockInfo{Path: "/a", Contenders: []events.Contender{{Node: "/a/n", Since: since, Data: []byte(long)}}}, nil)}, 0, now, now)
+		if n, _ := s.since(version); len(n.Locks) > 0 {
+			t.Error("the same is seen again: want no change")
+		}
+		version = s.version
+		s.apply([]sighting{sight(coordinator.LockInfo{Path: "/a", Contenders: []events.Contender{{Node: "/a/n", Since: since, Data: []byte(long[1:])}}}, nil)}, 0, now, now)
+		if n, _ := s.since(version); len(n.Locks) != 1 {
+			t.Error("the length of the data is another one: want a change")
 		}
 	}
 }
