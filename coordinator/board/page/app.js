@@ -9,7 +9,7 @@
 	const locks = new Map(); // by id: {lock, row, times, words, stale}
 	const timeline = [];
 	let board = '', ahead = 0, most = atOnce; // ahead: the server's clock, less this one
-	let lease = null, latest = null, source = null, retry = 0;
+	let lease = null, latest = null, source = null, retry = 0, broken = false; // broken: the stream has failed, and not come back
 	let chosen = '', asking = false, again = false; // the lock in the dialog
 
 	const element = (tag, name, text) => {
@@ -177,11 +177,12 @@
 	const status = () => {
 		let state = latest ? latest.state : 'connecting', text = state, notice = '';
 		if (!source || source.readyState !== EventSource.OPEN) {
-			[state, text] = latest ? ['lost', 'no connection to the board'] : ['connecting', 'connecting'];
+			[state, text] = broken && latest ? ['lost', 'no connection to the board'] : ['connecting', 'connecting'];
 		} else if (state === 'connected') text = 'live';
 		else notice = 'ZooKeeper: ' + state + '.';
 		if (latest && latest.error) notice = clean(latest.error) + '.';
-		if (notice && latest && latest.seen_ms) notice += ' What is shown was seen ' + age(latest.seen_ms) + ' ago.';
+		const old = latest && latest.seen_ms && Date.now() + ahead - latest.seen_ms > 3 * latest.interval_ms + latest.took_ms + 1000;
+		if (latest && latest.seen_ms && (notice || old)) notice = (notice + ' What is shown was seen ' + age(latest.seen_ms) + ' ago.').trim();
 		at('status').dataset.state = state;
 		write(at('status'), text);
 		at('notice').hidden = !notice;
@@ -255,8 +256,12 @@
 		clearTimeout(retry);
 		if (source) source.close();
 		source = new EventSource('events');
-		source.onmessage = (e) => take(JSON.parse(e.data));
+		source.onmessage = (e) => {
+			broken = false;
+			take(JSON.parse(e.data));
+		};
 		source.onerror = () => {
+			broken = true;
 			if (source && source.readyState === EventSource.CLOSED) retry = setTimeout(connect, 2000);
 			status();
 		};
