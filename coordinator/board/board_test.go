@@ -68,7 +68,9 @@ type pageOf struct {
 }
 
 // visit opens a page. A slow one reads only when told.
-func visit(b *Board, slow bool) *pageOf {
+func visit(b *Board, slow bool) *pageOf { return visitAt(b, "/events", slow) }
+
+func visitAt(b *Board, at string, slow bool) *pageOf {
 	ctx, leave := context.WithCancel(context.Background())
 	p := &pageOf{leave: leave, ended: make(chan struct{}), header: http.Header{}, overdue: make(chan struct{}), locks: map[string]lockView{}}
 	if slow {
@@ -76,7 +78,7 @@ func visit(b *Board, slow bool) *pageOf {
 	}
 	go func() {
 		defer close(p.ended)
-		b.ServeHTTP(p, httptest.NewRequestWithContext(ctx, http.MethodGet, "/events", nil))
+		b.ServeHTTP(p, httptest.NewRequestWithContext(ctx, http.MethodGet, at, nil))
 	}()
 	return p
 }

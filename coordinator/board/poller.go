@@ -86,14 +86,15 @@ func (b *Board) run(ctx context.Context) {
 		}
 		ended := time.Now()
 		own := b.c.SessionID()
+		b.due = due(began, ended, b.interval, reads(found))
 		b.tell(func(s *state) {
+			s.pace = b.due.Sub(began)
 			if err != nil {
 				s.fail(err, ended)
 				return
 			}
 			s.apply(found, own, began, ended)
 		})
-		b.due = due(began, ended, b.interval, reads(found))
 		next.Reset(time.Until(b.due))
 	}
 }

@@ -38,6 +38,7 @@ type state struct {
 	looked time.Time     // when the latest look ended, whether it saw anything or not
 	seen   time.Time     // when the latest one ended that came to its end
 	took   time.Duration // that it took
+	pace   time.Duration // from the latest one's beginning to that of the next
 	failed string        // why the latest one did not
 }
 
