@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,6 +36,7 @@ type state struct {
 	missed  uint64 // the version of the latest departure that is not kept
 	moments []moment
 
+	blank  bool          // nothing is known of the locks
 	looked time.Time     // when the latest look ended, whether it saw anything or not
 	seen   time.Time     // when the latest one ended that came to its end
 	took   time.Duration // that it took
@@ -46,6 +48,10 @@ type state struct {
 type place struct {
 	path      string
 	semaphore bool
+}
+
+func placeOf(info coordinator.LockInfo) place {
+	return place{info.Path, info.Kind == coordinator.LockSemaphore}
 }
 
 // known is a lock.
@@ -63,7 +69,14 @@ type known struct {
 // departure is a lock that is gone.
 type departure struct{ id, version uint64 }
 
-func newState() state { return state{locks: map[place]*known{}} }
+func newState() state { return state{blank: true, locks: map[place]*known{}} }
+
+// drop forgets the locks. The next look does not compare.
+func (s *state) drop() {
+	s.version++
+	s.locks, s.order, s.gone, s.missed = map[place]*known{}, nil, nil, s.version
+	s.blank, s.looked, s.failed = true, time.Time{}, ""
+}
 
 // fail notes that a look saw nothing.
 func (s *state) fail(err error, now time.Time) { s.looked, s.failed = now, err.Error() }
@@ -73,13 +86,14 @@ func (s *state) apply(found []sighting, own int64, began, ended time.Time) {
 	s.version++
 	look := s.version // moments have numbers of their own
 	fresh := s.seen.IsZero()
-	away := began.Sub(s.seen) > patience // what has happened meanwhile has no time
+	away := s.blank || began.Sub(s.seen) > patience // what has happened meanwhile has no time
 	if away && !fresh {
 		s.add(moment{At: ended.UnixMilli(), What: "away", Note: "no look for " + began.Sub(s.seen).Round(time.Second).String()})
 	}
+	found = append(found, s.hidden(found)...)
 	s.order = make([]*known, 0, len(found))
 	for _, f := range found {
-		at := place{f.info.Path, f.info.Kind == coordinator.LockSemaphore}
+		at := placeOf(f.info)
 		k := s.locks[at]
 		if k == nil {
 			s.lastID++
@@ -112,7 +126,36 @@ func (s *state) apply(found []sighting, own int64, began, ended time.Time) {
 		s.missed = s.gone[over-1].version
 		s.gone = slices.Delete(s.gone, 0, over)
 	}
-	s.own, s.looked, s.seen, s.took, s.failed = own, ended, ended, ended.Sub(began), ""
+	s.own, s.blank, s.looked, s.seen, s.took, s.failed = own, false, ended, ended, ended.Sub(began), ""
+}
+
+// hidden returns the known locks that a look has not seen because a node at or above them cannot be read. They may be held as before.
+func (s *state) hidden(found []sighting) (all []sighting) {
+	errs, there := map[string]error{}, map[place]bool{}
+	for _, f := range found {
+		there[placeOf(f.info)] = true
+		if f.err != nil {
+			errs[f.info.Path] = f.err
+		}
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	for _, k := range s.order {
+		if there[placeOf(k.info)] {
+			continue
+		}
+		for at := k.info.Path; ; at = path.Dir(at) {
+			if err := errs[at]; err != nil {
+				all = append(all, sighting{info: k.info, err: err})
+				break
+			}
+			if at == path.Dir(at) {
+				break
+			}
+		}
+	}
+	return all
 }
 
 // heldSince returns since when contenders hold that have waited before. A blind look does not know.
@@ -191,6 +234,7 @@ type lockView struct {
 	Size       int             `json:"size,omitempty"`
 	Holders    int             `json:"holders"`
 	Waiters    int             `json:"waiters"`
+	Own        bool            `json:"own,omitempty"` // a contender is of this process's session
 	Waiting    *time.Time      `json:"oldest_wait_since,omitempty"`
 	Contenders []contenderView `json:"contenders"`
 	Error      string          `json:"error,omitempty"`
@@ -218,6 +262,7 @@ func (k *known) view(own int64, most int) lockView {
 		return v
 	}
 	for _, c := range k.info.Contenders {
+		v.Own = v.Own || own != 0 && c.Session == own
 		switch {
 		case c.Holding:
 			v.Holders++

@@ -236,3 +236,52 @@ func TestTheStateKeepsTheBeginningOfDataAndTimesThatJSONHas(t *testing.T) {
 		}
 	}
 }
+
+func TestALockBelowANodeThatCannotBeReadHasNotLeft(t *testing.T) {
+	held := func(path, node string, kind coordinator.LockKind) sighting {
+		return sighting{info: coordinator.LockInfo{Path: path, Kind: kind, Contenders: []events.Contender{{Node: path + node, Token: 1, Holding: true}}}}
+	}
+	below := []sighting{
+		held("/a/b", "/n", coordinator.LockMutex), held("/a", "/n", coordinator.LockSemaphore), held("/ab", "/n", coordinator.LockMutex),
+	}
+	for _, closed := range []string{"/a", "/"} {
+		s, now := newState(), time.Now()
+		refused := sighting{info: coordinator.LockInfo{Path: closed, Kind: coordinator.LockUnknown}, err: errors.New("not authenticated")}
+		s.apply(below, 0, now, now)
+		s.apply([]sighting{refused, below[2]}, 0, now, now)
+		s.apply([]sighting{refused, below[2]}, 0, now, now)
+		for _, k := range s.order {
+			if v := k.view(0, 10); (v.Error == "") != (v.Path == "/ab") {
+				t.Errorf("%s cannot be read: %+v", closed, v)
+			}
+		}
+		if len(s.order) != 4 || len(s.gone) > 0 {
+			t.Errorf("%s cannot be read: %d rows, %d gone; want each lock, and why it is not seen", closed, len(s.order), len(s.gone))
+		}
+		s.apply(below, 0, now, now)
+		if len(s.moments) > 0 {
+			t.Errorf("%s cannot be read for a while: moments %v, want none: nothing has happened", closed, s.moments)
+		}
+		s.apply([]sighting{refused, below[2]}, 0, now, now)
+		s.apply(below[1:], 0, now, now)
+		if len(s.moments) != 1 || s.moments[0].What != "left" || s.moments[0].Path != "/a/b" {
+			t.Errorf("a holder left meanwhile: moments %v, want that", s.moments)
+		}
+	}
+}
+
+func TestALockIsThisProcesssThoughItsContenderIsNotInTheLane(t *testing.T) {
+	s, now := newState(), time.Now()
+	var queue []events.Contender
+	for i := range mostInLane + 1 {
+		queue = append(queue, events.Contender{Node: fmt.Sprint("/a/", i), Token: int64(i + 1), Session: int64(i + 1)})
+	}
+	s.apply([]sighting{{info: coordinator.LockInfo{Path: "/a", Contenders: queue}}}, mostInLane+1, now, now)
+	if lane := string(s.order[0].lane); strings.Count(lane, `"own":true`) != 1 {
+		t.Errorf("the lane %s, want that it is marked", lane)
+	}
+	s.apply([]sighting{{info: coordinator.LockInfo{Path: "/a", Contenders: queue}}}, 77, now, now)
+	if lane := string(s.order[0].lane); strings.Contains(lane, `"own"`) {
+		t.Errorf("of another session: %s", lane)
+	}
+}

@@ -34,7 +34,7 @@ func (b *Board) update(version uint64) (u update, _ uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	u.Now, u.Failed, u.Took = time.Now().UnixMilli(), b.state.failed, float64(b.state.took.Microseconds())/1000
-	if !b.state.seen.IsZero() {
+	if !b.state.blank {
 		u.Seen = b.state.seen.UnixMilli()
 	}
 	u.news, version = b.state.since(version)

@@ -234,7 +234,7 @@
 			const e = locks.get(lock.id) ?? { row: null, times: [] };
 			e.lock = lock;
 			e.stale = true;
-			e.own = lock.contenders.some((c) => c.own);
+			e.own = Boolean(lock.own);
 			e.wait = lock.oldest_wait_since ? Date.parse(lock.oldest_wait_since) : undefined;
 			e.hold = undefined;
 			for (const c of lock.contenders) if (c.holding) e.hold = Math.min(e.hold ?? Infinity, begin(c));
