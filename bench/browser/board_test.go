@@ -250,6 +250,31 @@ func TestBoardAsksForALockBack(t *testing.T) {
 	s.quiet(p)
 }
 
+func TestBoardSaysThatItConnectsAndHowOldItIs(t *testing.T) {
+	s := start(t)
+	s.queue(s.other.Mutex("/locks/a"), "ann")
+	p := browser.Open(t, s.url, browser.View{})
+	p.Until("the lock is shown", shows("/locks/a", "ann", ""))
+	for _, test := range []struct{ change, undo, want string }{
+		{`Date.now = () => real() + 3600e3`, `Date.now = real`, "live|What is shown was seen 1h 0m ago."},
+		{`document.dispatchEvent(new Event("visibilitychange"))`, `0`, "connecting|"}, // it is there again, and opens the stream anew
+	} {
+		var got string
+		p.Eval(`(() => {
+			const real = Date.now, at = (id) => document.getElementById(id);
+			`+test.change+`;
+			at("tools").dispatchEvent(new Event("input"));
+			`+test.undo+`;
+			return at("status").textContent + "|" + (at("notice").hidden ? "" : at("notice").textContent);
+		})()`, &got)
+		if !strings.HasPrefix(got, test.want) {
+			t.Errorf("after %s the page says %q, want %q", test.change, got, test.want)
+		}
+	}
+	p.Until("it is live again, and says no age", `document.querySelector("#notice").hidden && document.querySelector("#status").textContent === "live"`)
+	s.quiet(p)
+}
+
 // 200 locks with 50 contenders each: the page has a bounded number of nodes, and what it is sent is bounded.
 func TestBoardStaysSmallWithTenThousandContenders(t *testing.T) {
 	s := start(t)
