@@ -78,7 +78,7 @@
 		write(row.querySelector('.dir'), path.slice(0, slash));
 		write(row.querySelector('.base'), path.slice(slash) || '/');
 		const size = lock.size ? ' of ' + plural(lock.size, 'permit', 'permits') : '';
-		write(row.querySelector('.facts'), ({ readwrite: 'read/write' }[lock.kind] ?? lock.kind) + size + (lock.waiters ? ' · ' + plural(lock.waiters, 'waiter', 'waiters') : ''));
+		write(row.querySelector('.facts'), ({ readwrite: 'read/write' }[lock.kind] ?? lock.kind) + size + (lock.waiters ? ' · ' + plural(lock.waiters, 'waiter', 'waiters').replace(' ', '\u00a0') : ''));
 		const [holders, waiters] = [[], []];
 		let position = 0;
 		for (const c of lock.contenders) {
