@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -123,6 +125,18 @@ func TestShutdownDoesNotWaitForAProgramThatDoesNotRead(t *testing.T) {
 	}
 }
 
+// body counts how often it is read.
+type body struct {
+	io.ReadCloser
+
+	reads *atomic.Int64
+}
+
+func (b body) Read(p []byte) (int, error) {
+	b.reads.Add(1)
+	return b.ReadCloser.Read(p)
+}
+
 func TestARevocationEndsWithItsClientThoughTheBodyEndsLate(t *testing.T) {
 	zk := zktest.Start(t)
 	c := connect(t, zk)
@@ -133,7 +147,9 @@ func TestARevocationEndsWithItsClientThoughTheBodyEndsLate(t *testing.T) {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
 	ended := make(chan struct{})
+	var reads atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = body{r.Body, &reads}
 		b.ServeHTTP(w, r)
 		close(ended)
 	}))
@@ -142,13 +158,14 @@ func TestARevocationEndsWithItsClientThoughTheBodyEndsLate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	body := `{"board":"` + b.epoch + `","lock":"1","grace_seconds":3600}`
-	fmt.Fprintf(conn, "POST /revoke HTTP/1.1\r\nHost: board\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(body), body)
+	text := `{"board":"` + b.epoch + `","lock":"1","grace_seconds":3600}`
+	fmt.Fprintf(conn, "POST /revoke HTTP/1.1\r\nHost: board\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(text), text)
 	asked := func() bool {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		return len(b.state.moments) > 0 && b.state.moments[len(b.state.moments)-1].What == "asked"
 	}
+	eventstest.Eventually(t, "the end of the body is waited for", func() bool { return reads.Load() > 1 || asked() })
 	if asked() {
 		t.Error("the lock was asked back before the end of the body")
 	}
