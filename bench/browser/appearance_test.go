@@ -160,6 +160,25 @@ func TestBoardIsEasyToReadInEveryView(t *testing.T) {
 	s.quiet(p)
 }
 
+func TestBoardIsAtTheTopOfEveryScreen(t *testing.T) {
+	s := start(t)
+	s.queue(s.other.Mutex("/locks/a"), "ann", "bob")
+	p := browser.Open(t, s.url, views["light"])
+	p.Until("the lock is shown", shows("/locks/a", "ann", "bob"))
+	for _, view := range []browser.View{views["light"], {Width: 1000, Height: 700}, {Width: 400, Height: 800}, {Width: 1000, Height: 2000}} {
+		p.Look(view)
+		var room float64 // in the header, above and below what it has
+		p.Eval(`(() => {
+			const header = document.querySelector("header"), tall = (e) => e.getBoundingClientRect().height;
+			return tall(header) - Math.max(...[...header.children].map(tall));
+		})()`, &room)
+		if room > 40 { // its padding has 30
+			t.Errorf("%d × %d: the header has %.0f px of room, want 40 at most", view.Width, view.Height, room)
+		}
+	}
+	s.quiet(p)
+}
+
 // TestThePictureOfTheBoard writes the picture in docs with -rewrite. The scene then takes a while, so that times differ.
 func TestThePictureOfTheBoard(t *testing.T) {
 	if !*rewrite {

@@ -1,6 +1,8 @@
 package browser_test
 
 import (
+	"bufio"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -68,6 +70,51 @@ func TestBoardShowsWhoHoldsAndWhoWaits(t *testing.T) {
 	s.quiet(p)
 }
 
+// listener reads what pages are sent.
+type listener struct {
+	t  *testing.T
+	in *bufio.Reader
+}
+
+// listen opens the stream until the end of the test.
+func (s *scene) listen() listener {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.url+"events", nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = response.Body.Close() })
+	return listener{s.t, bufio.NewReader(response.Body)}
+}
+
+// sent is what matters here of an update.
+type sent struct {
+	Interval float64           `json:"interval_ms"`
+	Took     float64           `json:"took_ms"`
+	Locks    []json.RawMessage `json:"locks"`
+}
+
+// next returns the next update, and its length.
+func (l listener) next() (bytes int, u sent) {
+	l.t.Helper()
+	for {
+		line, err := l.in.ReadBytes('\n')
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		if text, ok := strings.CutPrefix(string(line), "data: "); ok {
+			if err := json.Unmarshal([]byte(text), &u); err != nil {
+				l.t.Fatal(err)
+			}
+			return len(line), u
+		}
+	}
+}
+
 func TestBoardShowsAChangeWithinASecond(t *testing.T) {
 	s := startReal(t)
 	first := s.queue(s.other.Mutex("/locks/a"), "ann", "bob")
@@ -86,7 +133,12 @@ func TestBoardShowsAChangeWithinASecond(t *testing.T) {
 		took = append(took, time.Since(began))
 	}
 	slices.Sort(took)
-	t.Logf("from a release to the page: %v", took)
+	_, u := s.listen().next()
+	look := time.Duration((u.Interval + u.Took) * float64(time.Millisecond))
+	t.Logf("from a release to the page: %v; a look each %v ms takes %v ms", took, u.Interval, u.Took)
+	if median := took[rounds/2]; median > 2*look { // it is over by the second look at the latest
+		t.Errorf("from a release to the page: %v in the median, want at most two looks of %v", median, look)
+	}
 	var timeline string
 	p.Until("the timeline tells of it", fmt.Sprintf(`document.querySelectorAll("#timeline [data-what=granted]").length === %d`, rounds))
 	p.Eval(`document.querySelector("#timeline [data-what=granted]").textContent`, &timeline)
@@ -188,6 +240,38 @@ func TestBoardAsksForALockBack(t *testing.T) {
 	eventstest.Receive(t, held.Lost(), "the loss")
 	p.Until("the page says that it was given back", `document.querySelector("#answer").textContent === "It was given back."`)
 	p.Until("the page says that the lock is gone", `document.querySelector("#about").textContent.startsWith("It is gone")`)
+	var seen string
+	p.Eval(`[...document.querySelectorAll("#answer, thead")].filter((e) => e.checkVisibility()).map((e) => e.textContent).join()`, &seen)
+	if seen != "It was given back." {
+		t.Errorf("with the lock gone the dialog shows %q, want the answer, and no head of a table", seen)
+	}
+	p.Press(kb.Escape)
+	p.Until("the dialog is closed", `!document.querySelector("#detail").open`)
+	s.quiet(p)
+}
+
+func TestBoardSaysThatItConnectsAndHowOldItIs(t *testing.T) {
+	s := start(t)
+	s.queue(s.other.Mutex("/locks/a"), "ann")
+	p := browser.Open(t, s.url, browser.View{})
+	p.Until("the lock is shown", shows("/locks/a", "ann", ""))
+	for _, test := range []struct{ change, undo, want string }{
+		{`Date.now = () => real() + 3600e3`, `Date.now = real`, "live|What is shown was seen 1h 0m ago."},
+		{`document.dispatchEvent(new Event("visibilitychange"))`, `0`, "connecting|"}, // it is there again, and opens the stream anew
+	} {
+		var got string
+		p.Eval(`(() => {
+			const real = Date.now, at = (id) => document.getElementById(id);
+			`+test.change+`;
+			at("tools").dispatchEvent(new Event("input"));
+			`+test.undo+`;
+			return at("status").textContent + "|" + (at("notice").hidden ? "" : at("notice").textContent);
+		})()`, &got)
+		if !strings.HasPrefix(got, test.want) {
+			t.Errorf("after %s the page says %q, want %q", test.change, got, test.want)
+		}
+	}
+	p.Until("it is live again, and says no age", `document.querySelector("#notice").hidden && document.querySelector("#status").textContent === "live"`)
 	s.quiet(p)
 }
 
@@ -208,13 +292,25 @@ func TestBoardStaysSmallWithTenThousandContenders(t *testing.T) {
 	if nodes > 8000 || chips != 100*12 {
 		t.Errorf("the page has %d elements, %d of them contenders; want at most 8,000, and 12 in each of 100 locks", nodes, chips)
 	}
+	stream := s.listen()
+	all, _ := stream.next()
 	before := s.other.Mutex("/locks/lock-000").Acquire(t.Context(), coordinator.WithData([]byte("one more")))
 	p.Until("one more is counted", fmt.Sprintf(`document.querySelector("#waiters").textContent === (%d).toLocaleString("en")`, locks*(contenders-1)+1))
 	var update float64
 	p.Eval(`performance.getEntriesByName("update")[0].duration`, &update)
 	var more string
 	p.Eval(`document.querySelector(".rest").textContent`, &more)
-	t.Logf("%d elements; one update takes the page %.1f ms", nodes, update)
+	changed, u := stream.next()
+	for len(u.Locks) == 0 {
+		if changed > 1000 {
+			t.Errorf("an update without a change has %d bytes", changed)
+		}
+		changed, u = stream.next()
+	}
+	if one := 12*300 + 1000; changed > one || all > locks*one { // 12 contenders
+		t.Errorf("the first update has %d bytes, that of one change %d; want at most %d a lock", all, changed, one)
+	}
+	t.Logf("%d elements; one update takes the page %.1f ms; the first has %d bytes, that of one change %d", nodes, update, all, changed)
 	if more != "+39 more" {
 		t.Errorf("the first lane ends with %q, want +39 more", more)
 	}

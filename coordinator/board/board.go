@@ -35,18 +35,20 @@ type Board struct {
 	state   state
 	viewers map[*viewer]struct{}
 	stop    context.CancelFunc // ends the poller
+	drop    *time.Timer        // forgets what was seen, some time after the last viewer
 }
 
 // Option configures [New].
 type Option func(*Board)
 
 // WithRevoke lets the page ask for locks back, if authorise returns nil for a request. It is called for each open page, to decide whether
-// to show the button, and for each revocation, whose refusal shows the text of its error.
+// to show the button, and for each revocation, whose refusal shows the text of its error. With nil the board is read-only, as without it.
 func WithRevoke(authorise func(*http.Request) error) Option {
 	return func(b *Board) { b.authorise = authorise }
 }
 
-// WithLease draws the lease of this process's own locks. The same Lease must be given to [coordinator.WithHooks].
+// WithLease draws the lease of this process's own locks. The same Lease must be given to [coordinator.WithHooks]. With nil nothing is drawn,
+// as without it.
 func WithLease(lease *Lease) Option { return func(b *Board) { b.lease = lease } }
 
 // WithInterval sets how long at least lies between two looks: half a second by default. Values below 10 ms are 10 ms.
@@ -85,6 +87,7 @@ func (b *Board) Close() {
 	b.end()
 	b.mu.Unlock()
 	b.runs.Wait()
+	b.forget()
 }
 
 // viewer is an open page, or a request that waits for a look.
@@ -102,6 +105,9 @@ func (b *Board) enter() (v *viewer, leave func(), ok bool) {
 	v = &viewer{poke: make(chan struct{}, 1)}
 	b.viewers[v] = struct{}{}
 	if len(b.viewers) == 1 {
+		if b.drop != nil {
+			b.drop.Stop()
+		}
 		ctx, cancel := context.WithCancel(b.ctx)
 		b.stop = cancel
 		b.runs.Go(func() { b.run(ctx) })
@@ -109,12 +115,27 @@ func (b *Board) enter() (v *viewer, leave func(), ok bool) {
 	return v, func() { b.leave(v) }, true
 }
 
-// leave takes a viewer away, and ends the poller behind the last one.
+// leave takes a viewer away, and ends the poller behind the last one. What was seen is kept for a while: the page may be opened again.
 func (b *Board) leave(v *viewer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if delete(b.viewers, v); len(b.viewers) == 0 {
 		b.stop()
+		b.drop = time.AfterFunc(max(patience, 2*b.interval), b.forget)
+	}
+}
+
+// forget drops what was seen, unless somebody looks. The timeline stays.
+func (b *Board) forget() {
+	if !b.turn.TryLock() {
+		return
+	}
+	defer b.turn.Unlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.viewers) == 0 || b.ctx.Err() != nil {
+		b.poll = b.c.Poll(b.root)
+		b.state.drop()
 	}
 }
 

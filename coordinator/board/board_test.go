@@ -68,7 +68,9 @@ type pageOf struct {
 }
 
 // visit opens a page. A slow one reads only when told.
-func visit(b *Board, slow bool) *pageOf {
+func visit(b *Board, slow bool) *pageOf { return visitAt(b, "/events", slow) }
+
+func visitAt(b *Board, at string, slow bool) *pageOf {
 	ctx, leave := context.WithCancel(context.Background())
 	p := &pageOf{leave: leave, ended: make(chan struct{}), header: http.Header{}, overdue: make(chan struct{}), locks: map[string]lockView{}}
 	if slow {
@@ -76,7 +78,7 @@ func visit(b *Board, slow bool) *pageOf {
 	}
 	go func() {
 		defer close(p.ended)
-		b.ServeHTTP(p, httptest.NewRequestWithContext(ctx, http.MethodGet, "/events", nil))
+		b.ServeHTTP(p, httptest.NewRequestWithContext(ctx, http.MethodGet, at, nil))
 	}()
 	return p
 }
@@ -395,6 +397,43 @@ func TestWhatHappensWhileNobodyLooksHasNoTime(t *testing.T) {
 		time.Sleep(time.Second)
 		if got := p.timeline(); got != "away" || p.shows() != "/locks/a: ann*" {
 			t.Errorf("timeline %q, locks %q; want one entry that says that there was no look", got, p.shows())
+		}
+		a.Release()
+	})
+}
+
+func TestWhatWasSeenIsForgottenAfterTheLastPage(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		c := connect(t, zktest.Start(t))
+		a := acquire(t, c, "/locks/a", "ann")
+		<-a.Granted()
+		b := boardOf(t, c)
+		known := func() int {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return len(b.state.locks) + len(b.state.order)
+		}
+		for range 3 {
+			p := visit(b, false)
+			time.Sleep(2 * patience)
+			if got := p.shows(); got != "/locks/a: ann*" || known() != 2 {
+				t.Errorf("an open page shows %q, and %d are known, want 2", got, known())
+			}
+			p.leave()
+			<-p.ended
+			time.Sleep(patience / 2) // it is closed and opened again
+		}
+		if known() == 0 {
+			t.Error("what was seen is forgotten at once, want some time after")
+		}
+		if time.Sleep(patience); known() > 0 {
+			t.Errorf("%d are known long after the last page, want none", known())
+		}
+		p := visit(b, false)
+		defer p.leave()
+		time.Sleep(time.Second)
+		if got := p.timeline(); got != "away" || p.shows() != "/locks/a: ann*" {
+			t.Errorf("opened again: timeline %q, locks %q; want one entry that says that there was no look", got, p.shows())
 		}
 		a.Release()
 	})

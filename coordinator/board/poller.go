@@ -22,8 +22,29 @@ type poll func(context.Context) iter.Seq2[coordinator.LockInfo, error]
 
 // sighting is what one look sees of a lock.
 type sighting struct {
-	info coordinator.LockInfo
-	err  error // why it cannot be read
+	info  coordinator.LockInfo
+	err   error          // why it cannot be read
+	bytes map[string]int // how long the data are of those contenders, by their nodes, whose data are cut
+}
+
+// sight keeps what is shown of a lock: the beginning of the data, and times that JSON has.
+func sight(info coordinator.LockInfo, err error) sighting {
+	f := sighting{info: info, err: err}
+	for i := range info.Contenders {
+		c := &info.Contenders[i]
+		if year := c.Since.UTC().Year(); year < 0 || year > 9999 { // the servers' clock says so
+			c.Since = time.Unix(0, 0)
+		}
+		if len(c.Data) <= mostData {
+			continue
+		}
+		if f.bytes == nil {
+			f.bytes = map[string]int{}
+		}
+		f.bytes[c.Node] = len(c.Data)
+		c.Data = []byte(cut(c.Data)) // a copy, without the rest behind it
+	}
+	return f
 }
 
 // walk returns the locks, and an error if it did not come to the end.
@@ -32,7 +53,7 @@ func (p poll) walk(ctx context.Context) (found []sighting, _ error) {
 		if err != nil && (ctx.Err() != nil || errors.Is(err, coordinator.ErrClosed) || errors.Is(err, coordinator.ErrPath)) {
 			return nil, err
 		}
-		found = append(found, sighting{info, err})
+		found = append(found, sight(info, err))
 	}
 	return found, nil
 }
@@ -65,14 +86,15 @@ func (b *Board) run(ctx context.Context) {
 		}
 		ended := time.Now()
 		own := b.c.SessionID()
+		b.due = due(began, ended, b.interval, reads(found))
 		b.tell(func(s *state) {
+			s.pace = b.due.Sub(began)
 			if err != nil {
 				s.fail(err, ended)
 				return
 			}
 			s.apply(found, own, began, ended)
 		})
-		b.due = due(began, ended, b.interval, reads(found))
 		next.Reset(time.Until(b.due))
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"mime"
 	"net/http"
 	"time"
 
@@ -23,8 +25,8 @@ type revocation struct {
 	Grace float64 `json:"grace_seconds"`
 }
 
-// revoke asks the holders of a lock on the board to give it back, and answers when they are gone. It evicts no holder once the page that
-// has asked is closed.
+// revoke asks the holders of a lock on the board to give it back, and answers when they are gone. The end of the request takes nothing back:
+// a holder still loses the lock at its own deadline. It ends the wait, and the eviction of a holder that does not react.
 func (b *Board) revoke(w http.ResponseWriter, r *http.Request) {
 	if b.authorise == nil {
 		http.Error(w, "this board is read-only", http.StatusForbidden)
@@ -34,7 +36,7 @@ func (b *Board) revoke(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusForbidden)
 		return
 	}
-	if kind := r.Header.Get("Content-Type"); kind != "application/json" { // what another site cannot send without asking
+	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" { // what another site cannot send without asking
 		http.Error(w, "want application/json", http.StatusUnsupportedMediaType)
 		return
 	}
@@ -42,10 +44,8 @@ func (b *Board) revoke(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusForbidden)
 		return
 	}
-	var asked revocation
-	in := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostRequest))
-	in.DisallowUnknownFields()
-	if err := in.Decode(&asked); err != nil {
+	asked, err := read(w, r)
+	if err != nil {
 		http.Error(w, "want board, lock and grace_seconds: "+err.Error(), http.StatusBadRequest)
 		return
 	}
@@ -62,7 +62,13 @@ func (b *Board) revoke(w http.ResponseWriter, r *http.Request) {
 	b.tell(func(s *state) {
 		s.add(moment{At: time.Now().UnixMilli(), What: "asked", Path: at, Note: "to give it back within " + grace.String()})
 	})
-	switch err := b.ask(r.Context(), at, grace); {
+	err = b.ask(r.Context(), at, grace)
+	if err != nil && r.Context().Err() == nil {
+		b.tell(func(s *state) {
+			s.add(moment{At: time.Now().UnixMilli(), What: "refused", Path: at, Note: err.Error()})
+		})
+	}
+	switch {
 	case err == nil:
 		w.WriteHeader(http.StatusNoContent)
 	case errors.Is(err, coordinator.ErrClosed):
@@ -72,6 +78,25 @@ func (b *Board) revoke(w http.ResponseWriter, r *http.Request) {
 	default:
 		http.Error(w, err.Error(), http.StatusBadGateway)
 	}
+}
+
+// read takes in the whole body: net/http notices only then that the client goes.
+func read(w http.ResponseWriter, r *http.Request) (asked revocation, _ error) {
+	out := http.NewResponseController(w)
+	_ = out.SetReadDeadline(time.Now().Add(sending)) // a wrapper that has none does without
+	in := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostRequest))
+	in.DisallowUnknownFields()
+	if err := in.Decode(&asked); err != nil {
+		return asked, err
+	}
+	switch _, err := in.Token(); {
+	case err == nil:
+		return asked, errors.New("there is more behind it")
+	case !errors.Is(err, io.EOF):
+		return asked, err
+	}
+	_ = out.SetReadDeadline(time.Time{}) // the grace may be longer
+	return asked, nil
 }
 
 // pathOf returns the path of a lock that the board shows now.

@@ -164,6 +164,8 @@ func TestOnlyTheAuthorisedRevoke(t *testing.T) {
 			"an old browser's":      {body(b.epoch, id["/locks/a"], "5"), with("Sec-Fetch-Site", "", "Origin", "https://evil.example"), 403, "cross-origin"},
 			"a form":                {body(b.epoch, id["/locks/a"], "5"), with("Content-Type", "text/plain"), 415, "application/json"},
 			"no JSON":               {"lock=1", fine, 400, "want board"},
+			"another charset":       {body("other", "1", "5"), with("Content-Type", "application/json; charset=utf-8"), 404, "gone"},
+			"two requests in one":   {body(b.epoch, id["/locks/a"], "5") + "{}", fine, 400, "more"},
 			"too much":              {`{"lock":"` + strings.Repeat("1", 5000) + `"}`, fine, 400, "want board"},
 			"negative grace":        {body(b.epoch, id["/locks/a"], "-1"), fine, 400, "grace"},
 			"much grace":            {body(b.epoch, id["/locks/a"], "3601"), fine, 400, "grace"},
@@ -189,8 +191,8 @@ func TestOnlyTheAuthorisedRevoke(t *testing.T) {
 			t.Errorf("the holder lost it after %v by %v, want 5 s and ErrRevoked", time.Since(began), lost.Err)
 		}
 		time.Sleep(time.Second)
-		if got := p.timeline(); !strings.HasSuffix(got, "asked, left ann") {
-			t.Errorf("timeline %q, want that it was asked back, and left", got)
+		if got := p.timeline(); !strings.HasSuffix(got, "asked, refused, asked, left ann") {
+			t.Errorf("timeline %q, want that one was refused, the other asked back, and left", got)
 		}
 		firm.Release()
 	})

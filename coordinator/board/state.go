@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,9 +36,11 @@ type state struct {
 	missed  uint64 // the version of the latest departure that is not kept
 	moments []moment
 
+	blank  bool          // nothing is known of the locks
 	looked time.Time     // when the latest look ended, whether it saw anything or not
 	seen   time.Time     // when the latest one ended that came to its end
 	took   time.Duration // that it took
+	pace   time.Duration // from the latest one's beginning to that of the next
 	failed string        // why the latest one did not
 }
 
@@ -46,12 +50,17 @@ type place struct {
 	semaphore bool
 }
 
+func placeOf(info coordinator.LockInfo) place {
+	return place{info.Path, info.Kind == coordinator.LockSemaphore}
+}
+
 // known is a lock.
 type known struct {
 	id      uint64
 	version uint64 // of its latest change
 	look    uint64 // that has seen it, the version behind it
 	info    coordinator.LockInfo
+	bytes   map[string]int // as in a sighting
 	failed  string
 	held    map[identity]time.Time // when a waiter was first seen to hold; not for holders whose waiting was not seen
 	lane    json.RawMessage        // what pages are sent
@@ -60,7 +69,14 @@ type known struct {
 // departure is a lock that is gone.
 type departure struct{ id, version uint64 }
 
-func newState() state { return state{locks: map[place]*known{}} }
+func newState() state { return state{blank: true, locks: map[place]*known{}} }
+
+// drop forgets the locks. The next look does not compare.
+func (s *state) drop() {
+	s.version++
+	s.locks, s.order, s.gone, s.missed = map[place]*known{}, nil, nil, s.version
+	s.blank, s.looked, s.failed = true, time.Time{}, ""
+}
 
 // fail notes that a look saw nothing.
 func (s *state) fail(err error, now time.Time) { s.looked, s.failed = now, err.Error() }
@@ -70,13 +86,14 @@ func (s *state) apply(found []sighting, own int64, began, ended time.Time) {
 	s.version++
 	look := s.version // moments have numbers of their own
 	fresh := s.seen.IsZero()
-	away := began.Sub(s.seen) > patience // what has happened meanwhile has no time
+	away := s.blank || began.Sub(s.seen) > patience // what has happened meanwhile has no time
 	if away && !fresh {
 		s.add(moment{At: ended.UnixMilli(), What: "away", Note: "no look for " + began.Sub(s.seen).Round(time.Second).String()})
 	}
+	found = append(found, s.hidden(found)...)
 	s.order = make([]*known, 0, len(found))
 	for _, f := range found {
-		at := place{f.info.Path, f.info.Kind == coordinator.LockSemaphore}
+		at := placeOf(f.info)
 		k := s.locks[at]
 		if k == nil {
 			s.lastID++
@@ -109,7 +126,36 @@ func (s *state) apply(found []sighting, own int64, began, ended time.Time) {
 		s.missed = s.gone[over-1].version
 		s.gone = slices.Delete(s.gone, 0, over)
 	}
-	s.own, s.looked, s.seen, s.took, s.failed = own, ended, ended, ended.Sub(began), ""
+	s.own, s.blank, s.looked, s.seen, s.took, s.failed = own, false, ended, ended, ended.Sub(began), ""
+}
+
+// hidden returns the known locks that a look has not seen because a node at or above them cannot be read. They may be held as before.
+func (s *state) hidden(found []sighting) (all []sighting) {
+	errs, there := map[string]error{}, map[place]bool{}
+	for _, f := range found {
+		there[placeOf(f.info)] = true
+		if f.err != nil {
+			errs[f.info.Path] = f.err
+		}
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	for _, k := range s.order {
+		if there[placeOf(k.info)] {
+			continue
+		}
+		for at := k.info.Path; ; at = path.Dir(at) {
+			if err := errs[at]; err != nil {
+				all = append(all, sighting{info: k.info, err: err})
+				break
+			}
+			if at == path.Dir(at) {
+				break
+			}
+		}
+	}
+	return all
 }
 
 // heldSince returns since when contenders hold that have waited before. A blind look does not know.
@@ -136,11 +182,11 @@ func (k *known) take(f sighting) bool {
 	failed := ""
 	if f.err != nil {
 		failed = f.err.Error()
-		f.info.Contenders = k.info.Contenders // those of the last time, to compare with
+		f.info.Contenders, f.bytes = k.info.Contenders, k.bytes // those of the last time, to compare with
 	}
 	same := k.version > 0 && failed == k.failed && f.info.Kind == k.info.Kind && f.info.Size == k.info.Size &&
-		slices.EqualFunc(f.info.Contenders, k.info.Contenders, sameContender)
-	k.info, k.failed = f.info, failed
+		slices.EqualFunc(f.info.Contenders, k.info.Contenders, sameContender) && maps.Equal(f.bytes, k.bytes)
+	k.info, k.bytes, k.failed = f.info, f.bytes, failed
 	return !same
 }
 
@@ -188,6 +234,7 @@ type lockView struct {
 	Size       int             `json:"size,omitempty"`
 	Holders    int             `json:"holders"`
 	Waiters    int             `json:"waiters"`
+	Own        bool            `json:"own,omitempty"` // a contender is of this process's session
 	Waiting    *time.Time      `json:"oldest_wait_since,omitempty"`
 	Contenders []contenderView `json:"contenders"`
 	Error      string          `json:"error,omitempty"`
@@ -215,6 +262,7 @@ func (k *known) view(own int64, most int) lockView {
 		return v
 	}
 	for _, c := range k.info.Contenders {
+		v.Own = v.Own || own != 0 && c.Session == own
 		switch {
 		case c.Holding:
 			v.Holders++
@@ -226,6 +274,7 @@ func (k *known) view(own int64, most int) lockView {
 		}
 		if len(v.Contenders) < most {
 			shown := viewOf(c, own)
+			shown.Bytes = k.bytes[c.Node]
 			if at, ok := k.held[identityOf(c)]; ok {
 				at = at.UTC().Truncate(time.Millisecond)
 				shown.Held = &at
@@ -237,14 +286,11 @@ func (k *known) view(own int64, most int) lockView {
 }
 
 func viewOf(c events.Contender, own int64) contenderView {
-	v := contenderView{
+	return contenderView{
 		Node: c.Node, Kind: strings.TrimSuffix(c.Kind.String(), " lock"), Holding: c.Holding, Since: c.Since.UTC(),
 		Session: sessionText(c.Session), Own: own != 0 && c.Session == own, Token: c.Token, Permits: c.Permits,
+		Data: string(c.Data),
 	}
-	if v.Data = cut(c.Data); len(v.Data) < len(c.Data) {
-		v.Bytes = len(c.Data)
-	}
-	return v
 }
 
 // cut returns the beginning of the data, up to the end of a rune.

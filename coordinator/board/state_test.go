@@ -106,7 +106,7 @@ func shown(had map[string]string, s *state, version uint64) map[string]string {
 func TestALockThatCannotBeReadSaysWhy(t *testing.T) {
 	s := newState()
 	held := sighting{info: coordinator.LockInfo{Path: "/a", Contenders: []events.Contender{{Node: "/a/n", Token: 1, Holding: true}}}}
-	refused := sighting{coordinator.LockInfo{Path: "/a"}, errors.New("not authenticated")}
+	refused := sighting{info: coordinator.LockInfo{Path: "/a"}, err: errors.New("not authenticated")}
 	now := time.Now()
 	for i, f := range []sighting{held, refused, held} {
 		s.apply([]sighting{f}, 0, now, now)
@@ -209,5 +209,79 @@ func TestHoldersHoldSinceTheirGrantWasSeen(t *testing.T) {
 		if strings.Join(got, ", ") != look.want {
 			t.Errorf("look %d at %s: %q, want %q", i, look.queue, got, look.want)
 		}
+	}
+}
+
+func TestTheStateKeepsTheBeginningOfDataAndTimesThatJSONHas(t *testing.T) {
+	for _, since := range []time.Time{time.UnixMilli(1<<63 - 1), time.UnixMilli(-1 << 63), time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)} {
+		s, now := newState(), time.Now()
+		long := strings.Repeat("a", 1<<20)
+		s.apply([]sighting{sight(coordinator.LockInfo{Path: "/a", Contenders: []events.Contender{{Node: "/a/n", Since: since, Data: []byte(long)}}}, nil)}, 0, now, now)
+		k := s.order[0]
+		if data := k.info.Contenders[0].Data; cap(data) > 2*mostData || string(data) != long[:mostData] {
+			t.Errorf("of %d bytes %d are kept in %d, want %d", len(long), len(data), cap(data), mostData)
+		}
+		if v := k.view(0, 1).Contenders[0]; v.Bytes != len(long) || v.Data != long[:mostData] {
+			t.Errorf("shown are %d bytes of %d, want %d of %d", len(v.Data), v.Bytes, mostData, len(long))
+		}
+		version := s.version
+		s.apply([]sighting{sight(coordinator.LockInfo{Path: "/a", Contenders: []events.Contender{{Node: "/a/n", Since: since, Data: []byte(long)}}}, nil)}, 0, now, now)
+		if n, _ := s.since(version); len(n.Locks) > 0 {
+			t.Error("the same is seen again: want no change")
+		}
+		version = s.version
+		s.apply([]sighting{sight(coordinator.LockInfo{Path: "/a", Contenders: []events.Contender{{Node: "/a/n", Since: since, Data: []byte(long[1:])}}}, nil)}, 0, now, now)
+		if n, _ := s.since(version); len(n.Locks) != 1 {
+			t.Error("the length of the data is another one: want a change")
+		}
+	}
+}
+
+func TestALockBelowANodeThatCannotBeReadHasNotLeft(t *testing.T) {
+	held := func(path, node string, kind coordinator.LockKind) sighting {
+		return sighting{info: coordinator.LockInfo{Path: path, Kind: kind, Contenders: []events.Contender{{Node: path + node, Token: 1, Holding: true}}}}
+	}
+	below := []sighting{
+		held("/a/b", "/n", coordinator.LockMutex), held("/a", "/n", coordinator.LockSemaphore), held("/ab", "/n", coordinator.LockMutex),
+	}
+	for _, closed := range []string{"/a", "/"} {
+		s, now := newState(), time.Now()
+		refused := sighting{info: coordinator.LockInfo{Path: closed, Kind: coordinator.LockUnknown}, err: errors.New("not authenticated")}
+		s.apply(below, 0, now, now)
+		s.apply([]sighting{refused, below[2]}, 0, now, now)
+		s.apply([]sighting{refused, below[2]}, 0, now, now)
+		for _, k := range s.order {
+			if v := k.view(0, 10); (v.Error == "") != (v.Path == "/ab") {
+				t.Errorf("%s cannot be read: %+v", closed, v)
+			}
+		}
+		if len(s.order) != 4 || len(s.gone) > 0 {
+			t.Errorf("%s cannot be read: %d rows, %d gone; want each lock, and why it is not seen", closed, len(s.order), len(s.gone))
+		}
+		s.apply(below, 0, now, now)
+		if len(s.moments) > 0 {
+			t.Errorf("%s cannot be read for a while: moments %v, want none: nothing has happened", closed, s.moments)
+		}
+		s.apply([]sighting{refused, below[2]}, 0, now, now)
+		s.apply(below[1:], 0, now, now)
+		if len(s.moments) != 1 || s.moments[0].What != "left" || s.moments[0].Path != "/a/b" {
+			t.Errorf("a holder left meanwhile: moments %v, want that", s.moments)
+		}
+	}
+}
+
+func TestALockIsThisProcesssThoughItsContenderIsNotInTheLane(t *testing.T) {
+	s, now := newState(), time.Now()
+	var queue []events.Contender
+	for i := range mostInLane + 1 {
+		queue = append(queue, events.Contender{Node: fmt.Sprint("/a/", i), Token: int64(i + 1), Session: int64(i + 1)})
+	}
+	s.apply([]sighting{{info: coordinator.LockInfo{Path: "/a", Contenders: queue}}}, mostInLane+1, now, now)
+	if lane := string(s.order[0].lane); strings.Count(lane, `"own":true`) != 1 {
+		t.Errorf("the lane %s, want that it is marked", lane)
+	}
+	s.apply([]sighting{{info: coordinator.LockInfo{Path: "/a", Contenders: queue}}}, 77, now, now)
+	if lane := string(s.order[0].lane); strings.Contains(lane, `"own"`) {
+		t.Errorf("of another session: %s", lane)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
 )
 
 // update is a message of the stream.
@@ -17,7 +19,7 @@ type update struct {
 	Lease    *leaseView `json:"lease,omitempty"`
 	Seen     int64      `json:"seen_ms,omitempty"` // when the locks were seen; missing before the first time
 	Took     float64    `json:"took_ms"`
-	Interval int64      `json:"interval_ms"`
+	Interval int64      `json:"interval_ms"`     // between the beginnings of two looks, as of late
 	Failed   string     `json:"error,omitempty"` // why the latest look saw nothing
 	Revoke   bool       `json:"revoke,omitempty"`
 	news
@@ -27,46 +29,46 @@ type update struct {
 func (b *Board) update(version uint64) (u update, _ uint64) {
 	u = update{
 		Board: b.epoch, Root: b.root, State: b.c.State().String(), Session: sessionText(b.c.SessionID()),
-		Lease: b.lease.view(), Interval: b.interval.Milliseconds(),
+		Lease: b.lease.view(), Interval: b.pace().Milliseconds(),
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	u.Now, u.Failed, u.Took = time.Now().UnixMilli(), b.state.failed, float64(b.state.took.Microseconds())/1000
-	if !b.state.seen.IsZero() {
+	if !b.state.blank {
 		u.Seen = b.state.seen.UnixMilli()
 	}
 	u.news, version = b.state.since(version)
 	return u, version
 }
 
-// stream sends updates until the page, the board or the coordinator ends. What is kept of a page is the version that it has: a slow one
-// misses what is outdated, and holds up no other.
+// stream sends updates until the page, the board or the coordinator ends. The first one has a look as it would be if the page had been open
+// before, or says why there is none. What is kept of a page is the version that it has: a slow one misses what is outdated, and holds up no
+// other.
 func (b *Board) stream(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
 	if r.Method == http.MethodHead {
 		return
 	}
+	asked := time.Now()
 	v, leave, ok := b.enter()
 	if !ok {
 		unavailable(w)
 		return
 	}
 	defer leave()
+	for !b.lookedSince(asked.Add(-b.pace())) && b.c.State() == coordinator.StateConnected {
+		if !b.next(w, r, v) {
+			return
+		}
+	}
 	out := http.NewResponseController(w)
 	defer b.hurry(out)()
 	mayRevoke := b.authorise != nil && b.authorise(r) == nil
 	for version := uint64(0); ; {
 		u, latest := b.update(version)
 		u.Revoke, version = mayRevoke, latest
-		_ = out.SetWriteDeadline(time.Now().Add(sending)) // a wrapper that has none does without
-		if b.ctx.Err() != nil {
-			return
-		}
-		if _, err := fmt.Fprintf(w, "data: %s\n\n", encode(u)); err != nil {
-			return
-		}
-		if err := out.Flush(); err != nil {
+		if b.send(w, out, fmt.Appendf(nil, "data: %s\n\n", encode(u))) != nil {
 			return
 		}
 		select {
@@ -100,17 +102,13 @@ func (b *Board) queues(w http.ResponseWriter, r *http.Request) {
 		unavailable(w)
 		return
 	}
-	defer leave()
 	for !b.lookedSince(asked.Add(-b.interval)) {
-		select {
-		case <-v.poke:
-		case <-r.Context().Done():
-			return
-		case <-b.ctx.Done():
-			unavailable(w)
+		if !b.next(w, r, v) {
+			leave()
 			return
 		}
 	}
+	leave() // who is slow to read needs no further looks
 	id := r.URL.Query().Get("lock")
 	b.mu.Lock()
 	failed, own := b.state.failed, b.state.own
@@ -134,7 +132,41 @@ func (b *Board) queues(w http.ResponseWriter, r *http.Request) {
 	for _, k := range chosen {
 		l.Locks = append(l.Locks, k.view(own, len(k.info.Contenders)))
 	}
-	_, _ = w.Write(encode(l)) // what cannot be sent is not wanted any more
+	out := http.NewResponseController(w)
+	defer b.hurry(out)()
+	_ = b.send(w, out, encode(l)) // what cannot be sent is not wanted any more
+}
+
+// next waits for something to tell a viewer. It answers a request that has to end without it.
+func (b *Board) next(w http.ResponseWriter, r *http.Request, v *viewer) bool {
+	select {
+	case <-v.poke:
+		return true
+	case <-r.Context().Done():
+		return false
+	case <-b.ctx.Done():
+		unavailable(w)
+		return false
+	}
+}
+
+// send writes, and waits for who reads no longer than for an update. The writer's deadline ends with the board, by hurry.
+func (b *Board) send(w http.ResponseWriter, out *http.ResponseController, text []byte) error {
+	_ = out.SetWriteDeadline(time.Now().Add(sending)) // a wrapper that has none does without
+	if b.ctx.Err() != nil {
+		return coordinator.ErrClosed
+	}
+	if _, err := w.Write(text); err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+// pace is how much time lies between the beginnings of two looks.
+func (b *Board) pace() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return max(b.interval, b.state.pace)
 }
 
 func (b *Board) lookedSince(t time.Time) bool {

@@ -44,7 +44,7 @@ func (s *state) changed(path string, own int64, before, after []events.Contender
 		if mine && c.what != "queued" {
 			continue
 		}
-		s.add(moment{At: now.UnixMilli(), What: c.what, Path: path, Who: cut(c.Data), Own: mine})
+		s.add(moment{At: now.UnixMilli(), What: c.what, Path: path, Who: string(c.Data), Own: mine})
 	}
 }
 

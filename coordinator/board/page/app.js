@@ -9,8 +9,8 @@
 	const locks = new Map(); // by id: {lock, row, times, words, stale}
 	const timeline = [];
 	let board = '', ahead = 0, most = atOnce; // ahead: the server's clock, less this one
-	let lease = null, latest = null, source = null, retry = 0;
-	let chosen = '', asking = false, again = false; // the lock in the dialog
+	let lease = null, latest = null, source = null, retry = 0, broken = false; // broken: the stream has failed, and not come back
+	let chosen = '', asking = false, again = false, revoking = false; // the lock in the dialog
 
 	const element = (tag, name, text) => {
 		const made = document.createElement(tag);
@@ -78,7 +78,7 @@
 		write(row.querySelector('.dir'), path.slice(0, slash));
 		write(row.querySelector('.base'), path.slice(slash) || '/');
 		const size = lock.size ? ' of ' + plural(lock.size, 'permit', 'permits') : '';
-		write(row.querySelector('.facts'), ({ readwrite: 'read/write' }[lock.kind] ?? lock.kind) + size + (lock.waiters ? ' · ' + plural(lock.waiters, 'waits', 'wait') : ''));
+		write(row.querySelector('.facts'), ({ readwrite: 'read/write' }[lock.kind] ?? lock.kind) + size + (lock.waiters ? ' · ' + plural(lock.waiters, 'waiter', 'waiters').replace(' ', '\u00a0') : ''));
 		const [holders, waiters] = [[], []];
 		let position = 0;
 		for (const c of lock.contenders) {
@@ -177,11 +177,12 @@
 	const status = () => {
 		let state = latest ? latest.state : 'connecting', text = state, notice = '';
 		if (!source || source.readyState !== EventSource.OPEN) {
-			[state, text] = latest ? ['lost', 'no connection to the board'] : ['connecting', 'connecting'];
+			[state, text] = broken && latest ? ['lost', 'no connection to the board'] : ['connecting', 'connecting'];
 		} else if (state === 'connected') text = 'live';
 		else notice = 'ZooKeeper: ' + state + '.';
 		if (latest && latest.error) notice = clean(latest.error) + '.';
-		if (notice && latest && latest.seen_ms) notice += ' What is shown was seen ' + age(latest.seen_ms) + ' ago.';
+		const old = latest && latest.seen_ms && Date.now() + ahead - latest.seen_ms > 3 * latest.interval_ms + latest.took_ms + 1000;
+		if (latest && latest.seen_ms && (notice || old)) notice = (notice + ' What is shown was seen ' + age(latest.seen_ms) + ' ago.').trim();
 		at('status').dataset.state = state;
 		write(at('status'), text);
 		at('notice').hidden = !notice;
@@ -233,7 +234,7 @@
 			const e = locks.get(lock.id) ?? { row: null, times: [] };
 			e.lock = lock;
 			e.stale = true;
-			e.own = lock.contenders.some((c) => c.own);
+			e.own = Boolean(lock.own);
 			e.wait = lock.oldest_wait_since ? Date.parse(lock.oldest_wait_since) : undefined;
 			e.hold = undefined;
 			for (const c of lock.contenders) if (c.holding) e.hold = Math.min(e.hold ?? Infinity, begin(c));
@@ -255,8 +256,12 @@
 		clearTimeout(retry);
 		if (source) source.close();
 		source = new EventSource('events');
-		source.onmessage = (e) => take(JSON.parse(e.data));
+		source.onmessage = (e) => {
+			broken = false;
+			take(JSON.parse(e.data));
+		};
 		source.onerror = () => {
+			broken = true;
 			if (source && source.readyState === EventSource.CLOSED) retry = setTimeout(connect, 2000);
 			status();
 		};
@@ -303,13 +308,17 @@
 		asking = false;
 	};
 	const show = (lock) => {
+		at('scroll').hidden = !lock || !lock.contenders.length;
+		const ask = Boolean(lock && latest.revoke && lock.holders);
+		at('ask').querySelector('button').disabled = !ask || revoking;
+		at('revoke').hidden = !ask && !at('answer').textContent; // an answer stays until the dialog is closed
 		if (!lock) {
 			write(at('about'), 'It is gone: nobody holds it, and nobody waits.');
 			at('contenders').replaceChildren();
-			at('revoke').hidden = true;
+			at('cut').hidden = true;
 			return;
 		}
-		write(at('about'), [lock.kind, lock.size ? plural(lock.size, 'permit', 'permits') : '', plural(lock.holders, 'holds', 'hold'), plural(lock.waiters, 'waits', 'wait')].filter(Boolean).join(' · '));
+		write(at('about'), [lock.kind, lock.size ? plural(lock.size, 'permit', 'permits') : '', plural(lock.holders, 'holder', 'holders'), plural(lock.waiters, 'waiter', 'waiters')].filter(Boolean).join(' · '));
 		let position = 0;
 		at('contenders').replaceChildren(...lock.contenders.slice(0, inDetail).map((c) => {
 			const row = element('tr');
@@ -328,20 +337,19 @@
 			cell('Data', '', element('bdi', '', c.data ? who(c) : '–'), c.own ? element('span', 'mine', 'this process') : '');
 			cell('Since', '', since);
 			cell('Kind', '', c.kind + (c.permits > 1 ? ' ×' + c.permits : ''));
-			cell('Token', '', c.token);
+			cell('Token', 'token', c.token);
 			cell('Session', 'code', c.session);
 			cell('Node', 'code', element('bdi', '', clean(c.node.slice(c.node.lastIndexOf('/') + 1))));
 			return row;
 		}));
 		at('cut').hidden = lock.contenders.length <= inDetail;
 		write(at('cut'), 'The first ' + inDetail + ' of ' + plural(lock.contenders.length, 'contender', 'contenders') + '.');
-		at('revoke').hidden = !latest.revoke || !lock.holders;
 		tick();
 	};
 	at('ask').addEventListener('submit', async (e) => {
 		e.preventDefault();
 		const id = chosen, button = e.target.querySelector('button');
-		button.disabled = true;
+		revoking = button.disabled = true;
 		at('answer').textContent = 'Waiting for the holders…';
 		let text;
 		try {
@@ -353,7 +361,8 @@
 		} catch (err) {
 			text = 'The board does not answer: ' + err.message;
 		}
-		button.disabled = false;
+		revoking = false;
+		button.disabled = !locks.get(chosen)?.lock.holders;
 		if (id === chosen) at('answer').textContent = text;
 	});
 

@@ -1,0 +1,176 @@
+package board
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+func TestAProgramThatDoesNotReadCostsNoLooks(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		server := zktest.Start(t)
+		asked := new(requests)
+		b := boardOf(t, connect(t, server, coordinator.WithHooks(asked)))
+		p := visitAt(b, "/queues.json", true)
+		defer p.leave()
+		time.Sleep(2 * time.Second)
+		before := asked.Load()
+		time.Sleep(10 * time.Second)
+		if n := asked.Load() - before; n > 10 { // the session's own
+			t.Errorf("%d requests in 10 s while the answer is being written, want none for the board", n)
+		}
+		ended := time.Now()
+		b.Close()
+		if <-p.ended; time.Since(ended) > 0 {
+			t.Errorf("the request ended %v after the board, want at once", time.Since(ended))
+		}
+	})
+}
+
+func TestAPageThatOpensShowsALookOfNow(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		server := zktest.Start(t)
+		c := connect(t, server)
+		ann := acquire(t, c, "/locks/a", "ann")
+		b := boardOf(t, c)
+		p := visit(b, false)
+		time.Sleep(time.Second)
+		p.leave()
+		<-p.ended
+		ann.Release()
+		for _, away := range []time.Duration{2 * time.Second, time.Hour} {
+			time.Sleep(away)
+			p, opened := visit(b, false), time.Now()
+			time.Sleep(time.Second)
+			p.mu.Lock()
+			first := p.updates[0]
+			p.mu.Unlock()
+			if age := opened.Sub(time.UnixMilli(first.Seen)); age > interval || len(first.Locks) > 0 {
+				t.Errorf("away for %v: the first update was seen %v before the page opened, with %d locks; want a new look, and none",
+					away, age, len(first.Locks))
+			}
+			p.leave()
+			<-p.ended
+		}
+		server.Down(true)
+		time.Sleep(time.Second)
+		p = visit(b, false)
+		defer p.leave()
+		time.Sleep(time.Second)
+		if p.count() == 0 || p.last().State != "suspended" {
+			t.Errorf("opened without a connection: %d updates in a second, want one that says so", p.count())
+		}
+		server.Down(false)
+		time.Sleep(20 * time.Second)
+	})
+}
+
+// serveOn serves a board with small buffers, and returns a connection to it, likewise.
+func serveOn(t *testing.T, b *Board) (*httptest.Server, net.Conn) {
+	t.Helper()
+	server := httptest.NewUnstartedServer(b)
+	server.Config.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
+		eventstest.Check(t, conn.(*net.TCPConn).SetWriteBuffer(4096))
+		return ctx
+	}
+	server.Config.RegisterOnShutdown(b.Close)
+	server.Start()
+	t.Cleanup(server.Close)
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	eventstest.Check(t, conn.(*net.TCPConn).SetReadBuffer(4096))
+	return server, conn
+}
+
+func TestShutdownDoesNotWaitForAProgramThatDoesNotRead(t *testing.T) {
+	zk := zktest.Start(t)
+	c := connect(t, zk)
+	const contenders = 400
+	for range contenders {
+		c.Mutex("/locks/a").Acquire(t.Context(), coordinator.WithData([]byte(strings.Repeat("<", mostData)))) // six bytes each in JSON
+	}
+	eventstest.Eventually(t, "all are in the queue", func() bool {
+		queue, err := c.Mutex("/locks/a").Queue(t.Context())
+		return err == nil && len(queue) == contenders
+	})
+	b := boardOf(t, c)
+	server, conn := serveOn(t, b)
+	fmt.Fprintf(conn, "GET /queues.json HTTP/1.1\r\nHost: board\r\n\r\n")
+	if line, err := bufio.NewReaderSize(conn, 16).ReadString('\n'); err != nil || !strings.Contains(line, "200") {
+		t.Fatalf("the answer begins with %q: %v", line, err)
+	}
+	b.mu.Lock()
+	viewers := len(b.viewers)
+	b.mu.Unlock()
+	if viewers > 0 {
+		t.Errorf("%d viewers while the answer is being written, want none", viewers)
+	}
+	if err := server.Config.Shutdown(eventstest.Patiently(t, sending/2)); err != nil {
+		t.Errorf("Shutdown: %v, want that it does not wait", err)
+	}
+}
+
+// body counts how often it is read.
+type body struct {
+	io.ReadCloser
+
+	reads *atomic.Int64
+}
+
+func (b body) Read(p []byte) (int, error) {
+	b.reads.Add(1)
+	return b.ReadCloser.Read(p)
+}
+
+func TestARevocationEndsWithItsClientThoughTheBodyEndsLate(t *testing.T) {
+	zk := zktest.Start(t)
+	c := connect(t, zk)
+	held := c.Mutex("/locks/a", coordinator.Revocable()).Acquire(t.Context())
+	eventstest.Receive(t, held.Granted(), "the Grant")
+	b := boardOf(t, c, WithRevoke(func(*http.Request) error { return nil }))
+	if w := ask(b, "GET", "/queues.json", ""); w.Code != http.StatusOK {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	ended := make(chan struct{})
+	var reads atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = body{r.Body, &reads}
+		b.ServeHTTP(w, r)
+		close(ended)
+	}))
+	defer server.Close()
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := `{"board":"` + b.epoch + `","lock":"1","grace_seconds":3600}`
+	fmt.Fprintf(conn, "POST /revoke HTTP/1.1\r\nHost: board\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(text), text)
+	asked := func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return len(b.state.moments) > 0 && b.state.moments[len(b.state.moments)-1].What == "asked"
+	}
+	eventstest.Eventually(t, "the end of the body is waited for", func() bool { return reads.Load() > 1 || asked() })
+	if asked() {
+		t.Error("the lock was asked back before the end of the body")
+	}
+	fmt.Fprint(conn, "0\r\n\r\n")
+	eventstest.Eventually(t, "it is asked back", asked)
+	_ = conn.Close()
+	eventstest.Receive(t, ended, "the end of the request")
+}
