@@ -124,7 +124,11 @@ func (h *Hook) OnEvent(event events.Event) {
 			}
 		}
 	case events.Grant:
-		if a := h.change(ev.ID, func(l *live) { l.holds, l.node, l.since = true, ev.Node, time.Now() }); a != nil {
+		var members []place
+		for _, m := range ev.Members {
+			members = append(members, place{h.nameOf(m.Path), m.Node})
+		}
+		if a := h.change(ev.ID, func(l *live) { l.holds, l.node, l.members, l.since = true, ev.Node, members, time.Now() }); a != nil {
 			h.granted(a, ev)
 		}
 	case events.Lost:

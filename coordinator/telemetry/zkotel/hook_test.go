@@ -90,6 +90,23 @@ func TestSpansTellTheLifeOfALock(t *testing.T) {
 	})
 }
 
+// TestAMultiLockIsHeldAtEachOfItsMembers by the metrics, and nowhere when it has ended.
+func TestAMultiLockIsHeldAtEachOfItsMembers(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		p := newProbe()
+		c := coordtest.Connect(t, srv, coordinator.WithHooks(p))
+		a := c.Multi(c.Mutex("/a"), c.ReadWrite("/b").Read()).Acquire(t.Context())
+		coordtest.Soon(t, a)
+		time.Sleep(time.Minute)
+		must(t, "while it is held", p.metrics(t), map[string]float64{
+			"held kind=multi lock=/a": 1, "held kind=multi lock=/b": 1, "longest_hold lock=/a": 60, "longest_hold lock=/b": 60,
+			"acquire.duration kind=multi lock=/a outcome=granted": 1, "acquire.duration kind=multi lock=/b outcome=granted": none,
+		})
+		ended(t, a)
+		must(t, "behind the end", p.metrics(t), map[string]float64{"held kind=multi lock=/a": none, "held kind=multi lock=/b": none})
+	})
+}
+
 // TestEachKindOfEnd: what becomes of acquisitions that are not simply granted and released.
 func TestEachKindOfEnd(t *testing.T) {
 	cause := errors.New("no longer needed")

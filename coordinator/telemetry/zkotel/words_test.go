@@ -89,15 +89,15 @@ func TestGaugesAddUpWhatIsLive(t *testing.T) {
 	now := time.Unix(1000, 0)
 	ago := func(seconds int) time.Time { return now.Add(-time.Duration(seconds) * time.Second) }
 	got := tallyOf([]live{
-		{"/a", "mutex", 1, ago(5), 0, true, "/a/1"},
-		{"/a", "mutex", 1, ago(4), 0, true, "/a/1"}, // has entered it again
-		{"/a", "mutex", 1, ago(3), 9, false, ""},
-		{"/a", "mutex", 1, ago(7), 2, false, ""},
-		{"/a", "mutex", 1, ago(6), 1, false, ""},
-		{"/b", "read", 1, ago(1), 0, true, "/b/1"},
-		{"/b", "read", 1, ago(2), 0, true, "/b/2"},
-		{"/b", "write", 1, now, 0, false, ""},
-		{"/c", "semaphore", 3, ago(8), 0, true, "/c/1"},
+		{"/a", "mutex", 1, ago(5), 0, true, "/a/1", nil},
+		{"/a", "mutex", 1, ago(4), 0, true, "/a/1", nil}, // has entered it again
+		{"/a", "mutex", 1, ago(3), 9, false, "", nil},
+		{"/a", "mutex", 1, ago(7), 2, false, "", nil},
+		{"/a", "mutex", 1, ago(6), 1, false, "", nil},
+		{"/b", "read", 1, ago(1), 0, true, "/b/1", nil},
+		{"/b", "read", 1, ago(2), 0, true, "/b/2", nil},
+		{"/b", "write", 1, now, 0, false, "", nil},
+		{"/c", "semaphore", 3, ago(8), 0, true, "/c/1", nil},
 	}, now)
 	want := map[series]tally{
 		{"/a", "mutex"}:     {3, 1, 2, 7 * time.Second, 5 * time.Second},

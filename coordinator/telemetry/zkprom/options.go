@@ -28,7 +28,7 @@ func configOf(options []Option) config {
 }
 
 // WithLockLabel has the label `lock` of each path chosen by a function, instead of the default of [WithMaxLocks]. The function is called in
-// Acquire, by any goroutine: it must be quick. Beyond 500 labels (see [WithMaxLocks]), each further one is `*`.
+// Acquire and at the Grant of a multi-lock, by any goroutine: it must be quick. Beyond 500 labels (see [WithMaxLocks]), each further one is `*`.
 func WithLockLabel(choose func(path string) string) Option {
 	return func(cfg *config) { cfg.choose = choose }
 }
