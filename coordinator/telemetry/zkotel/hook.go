@@ -133,8 +133,9 @@ func (h *Hook) OnEvent(event events.Event) {
 		}
 	case events.Lost:
 		if a := h.forget(ev.ID); a != nil {
-			a.count(h.in.lost, keyReason.String(ev.Reason.String()))
-			h.held(a, ev.Held, lost, ev.Reason.String(), ev.Err)
+			reason := reasonOf(ev.Reason)
+			a.count(h.in.lost, keyReason.String(reason))
+			h.held(a, ev.Held, lost, reason, ev.Err)
 		}
 	case events.Ended:
 		switch a := h.forget(ev.ID); {
@@ -186,7 +187,7 @@ func (s session) behind(event events.Event) (session, string) {
 
 // OnRequest implements [coordinator.HookRequest].
 func (h *Hook) OnRequest(info coordinator.RequestInfo) {
-	h.in.request.Record(context.Background(), info.Duration.Seconds(), with(keyOp.String(info.Op), keyResult.String(resultOf(info.Err))))
+	h.in.request.Record(context.Background(), info.Duration.Seconds(), with(keyOp.String(opOf(info.Op)), keyResult.String(resultOf(info.Err))))
 	if info.Err != nil {
 		return
 	}

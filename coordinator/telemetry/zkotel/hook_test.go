@@ -62,13 +62,13 @@ func TestSpansTellTheLifeOfALock(t *testing.T) {
 		loss := <-a.Lost()
 		must(t, "behind the loss", p.metrics(t), map[string]float64{
 			"waiting kind=mutex lock=/locks/reindex": none, "held kind=mutex lock=/locks/reindex": none,
-			"lost lock=/locks/reindex reason=node removed":              1,
+			"lost lock=/locks/reindex reason=node_removed":              1,
 			"hold.duration end=lost kind=mutex lock=/locks/reindex":     1,
 			"hold.duration.sum end=lost kind=mutex lock=/locks/reindex": loss.Held.Seconds(),
 		})
 		p.mustTell(t,
 			"acquire client 1m0s lock.path=/locks/reindex lock.kind=mutex lock.try=false acquire.outcome=granted | queued 0s queue.ahead=1",
-			"hold internal 2m0s lock.path=/locks/reindex lock.kind=mutex hold.end=lost type=node removed Error",
+			"hold internal 2m0s lock.path=/locks/reindex lock.kind=mutex hold.end=lost type=node_removed Error",
 		)
 		acquire, hold := p.spans("acquire")[0], p.spans("hold")[0]
 		for _, s := range []sdktrace.ReadOnlySpan{acquire, hold} {
@@ -248,7 +248,7 @@ func TestTheLeaseAndTheSession(t *testing.T) {
 		srv.Mute(c.SessionID(), true)
 		<-a.Lost()
 		must(t, "when the lease has run out", p.metrics(t), map[string]float64{
-			"lease.remaining": 0, "session.events event=lease_ran_out": 1, "lost lock=/locks/reindex reason=lease ran out": 1,
+			"lease.remaining": 0, "session.events event=lease_ran_out": 1, "lost lock=/locks/reindex reason=lease_ran_out": 1,
 		})
 		srv.Mute(c.SessionID(), false)
 		time.Sleep(time.Minute)
@@ -257,7 +257,7 @@ func TestTheLeaseAndTheSession(t *testing.T) {
 			"lease.remaining": none, "session.state state=closed": 1, "session.state state=connected": 0, "request.duration op=closeSession result=ok": 1,
 		})
 		eventstest.Must(t, p.Close())
-		must(t, "when the hook is closed", p.metrics(t), map[string]float64{"session.state state=closed": none, "lost lock=/locks/reindex reason=lease ran out": 1})
+		must(t, "when the hook is closed", p.metrics(t), map[string]float64{"session.state state=closed": none, "lost lock=/locks/reindex reason=lease_ran_out": 1})
 	})
 }
 

@@ -63,7 +63,7 @@ func TestRealSpansAndMetrics(t *testing.T) {
 	}{
 		{lockPath, grant, 0, "", nil},
 		{"/kept", kept.Grant(), revoked.Held, "revoked", []string{"revoked"}},
-		{"/cut", cut.Grant(), lost.Held, "lease ran out", nil},
+		{"/cut", cut.Grant(), lost.Held, "lease_ran_out", nil},
 	} {
 		acquire, hold := p.spans("acquire")[i], p.spans("hold")[i]
 		if path := valueOf(acquire, "zkgrant.lock.path").AsString(); path != want.path {
@@ -95,7 +95,7 @@ func TestRealSpansAndMetrics(t *testing.T) {
 		t.Errorf("the acquire of the waiter has the events %v, want queued, requeued and queued again", names)
 	}
 	must(t, "at the end", p.metrics(t), map[string]float64{
-		"lost lock=/kept reason=revoked": 1, "lost lock=/cut reason=lease ran out": 1, "revoked lock=/kept": 1,
+		"lost lock=/kept reason=revoked": 1, "lost lock=/cut reason=lease_ran_out": 1, "revoked lock=/kept": 1,
 		"requeued lock=/locks/reindex":                                        1,
 		"acquire.duration kind=mutex lock=/locks/reindex outcome=granted":     1,
 		"acquire.duration.sum kind=mutex lock=/locks/reindex outcome=granted": grant.Waited.Seconds(),

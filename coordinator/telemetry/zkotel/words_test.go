@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -58,6 +59,26 @@ func TestEachResultOfARequestHasAWord(t *testing.T) {
 	} {
 		if got := resultOf(err); got != want {
 			t.Errorf("a request with %v has the result %s, want %s", err, got, want)
+		}
+	}
+}
+
+// TestValuesAreThoseOfZkprom: the page has them in its table of labels.
+func TestValuesAreThoseOfZkprom(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/observability.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reasons []string
+	for r := events.ReasonSessionExpired; r <= events.ReasonRevoked; r++ {
+		reasons = append(reasons, reasonOf(r))
+	}
+	if row := "| reason | " + strings.Join(reasons, ", ") + " |"; !strings.Contains(string(page), row) {
+		t.Errorf("the page has no row %q", row)
+	}
+	for op, want := range map[string]string{"create": "create", closing: closing, "operation 77": "other"} {
+		if got := opOf(op); got != want {
+			t.Errorf("the request %s is called %s, want %s", op, got, want)
 		}
 	}
 }
