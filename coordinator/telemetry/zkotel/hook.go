@@ -63,13 +63,13 @@ var (
 // New returns a hook for one coordinator. It reports to the global providers, unless options say otherwise; they may be set later. An
 // error of a provider goes to the global error handler, [otel.Handle].
 //
-// Span processors run inside of the library: they must not block or call it. Those that batch do not; an exporter that is called at the
-// end of each span does.
+// Span processors run inside of the library: they must not block or call it. Those that batch do not
+// (sdktrace.WithBatcher). An exporter that is called at the end of each span does (sdktrace.WithSyncer): use it in tests only.
 func New(options ...Option) *Hook {
 	cfg := configOf(options)
 	meter := cfg.meters.Meter(scope)
 	h := &Hook{
-		tracer: cfg.tracers.Tracer(scope), nameOf: cfg.nameOf,
+		tracer: cfg.tracers.Tracer(scope), nameOf: newNames(cfg.choose, cfg.most).of,
 		acquisitions: map[uint64]*acquisition{}, session: session{state: connecting},
 	}
 	var err error

@@ -323,7 +323,7 @@ func TestOnlySampledSpansPay(t *testing.T) {
 
 // TestNamesOfYourOwn: spans have the path all the same.
 func TestNamesOfYourOwn(t *testing.T) {
-	p := newProbe(zkotel.WithLockName(func(string) string { return "tasks" }))
+	p := newProbe(zkotel.WithLockLabel(func(string) string { return "tasks" }))
 	p.OnAcquire(t.Context(), coordinator.AcquireInfo{ID: 1, Path: "/tasks/17", Kind: "unfair"})
 	p.OnEvent(events.Requeued{ID: 1})
 	p.OnEvent(events.Grant{ID: 1, Abandoned: &events.Abandoned{Token: 7}})

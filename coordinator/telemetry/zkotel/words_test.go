@@ -84,7 +84,7 @@ func TestValuesAreThoseOfZkprom(t *testing.T) {
 }
 
 func TestNamesOfLocksAreBounded(t *testing.T) {
-	n := newNames(2)
+	n := newNames(nil, 2)
 	for _, test := range []struct{ path, want string }{
 		{"/a", "/a"}, {"/b", "/b"}, {"/a", "/a"}, {"/c", "/*"}, {"/a", "/*"}, // one name stands for all from then on
 		{"/users/1/cart", "/users/1/cart"}, {"/users/2/cart", "/users/2/cart"},
@@ -94,7 +94,7 @@ func TestNamesOfLocksAreBounded(t *testing.T) {
 			t.Errorf("%.20q has the name %s, want %s", test.path, got, test.want)
 		}
 	}
-	given := map[string]bool{}
+	given, mostNames := map[string]bool{}, n.total()
 	for parent := range 2 * mostNames {
 		for child := range 3 {
 			given[n.of(fmt.Sprintf("/p%d/%d", parent, child))] = true
@@ -103,6 +103,42 @@ func TestNamesOfLocksAreBounded(t *testing.T) {
 	// Beside the paths there is one name for each of the parents, and one for the rest.
 	if most := mostNames + mostNames/2 + 1; len(given) > most || len(n.parents) > mostNames || !given[rest] {
 		t.Errorf("%d locks have %d names, of %d parents; want %d or fewer, and one for the rest", 6*mostNames, len(given), len(n.parents), most)
+	}
+}
+
+func TestChosenNamesAreBounded(t *testing.T) {
+	n := newNames(func(path string) string { return path }, 2)
+	given := map[string]bool{}
+	for i := range 3 * fewNames {
+		given[n.of(fmt.Sprint(i))] = true
+	}
+	if len(given) != fewNames+1 || !given[rest] || n.of("0") != "0" || n.of("\xff") != rest {
+		t.Errorf("a function that chooses %d names leads to %d, the first of which becomes %s; want %d and the first one itself", 3*fewNames, len(given), n.of("0"), fewNames+1)
+	}
+}
+
+// TestMaxLocksBoundsTheNames of one parent, and with ten parents those of all.
+func TestMaxLocksBoundsTheNames(t *testing.T) {
+	for most, total := range map[int]int{0: 100, 1: 100, 50: 500, 80: 800} {
+		cfg := configOf([]Option{WithMaxLocks(most)})
+		n := newNames(cfg.choose, cfg.most)
+		for i := range most {
+			if path := fmt.Sprintf("/t/%d", i); n.of(path) != path {
+				t.Errorf("of at most %d locks, lock %d has the name %s, want its own", most, i, n.of(path))
+			}
+		}
+		for parent := range 2 * total {
+			n.of(fmt.Sprintf("/p%d/x", parent))
+		}
+		if len(n.parents) > total {
+			t.Errorf("with at most %d names of a parent's own, %d parents are kept, want at most %d", most, len(n.parents), total)
+		}
+		if most == 0 {
+			continue
+		}
+		if got := n.of("/t/more"); got != "/t/*" || n.total() != total {
+			t.Errorf("beyond %d locks, another one has the name %s, and there are %d in all; want /t/* and %d", most, got, n.total(), total)
+		}
 	}
 }
 

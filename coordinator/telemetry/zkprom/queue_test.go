@@ -22,8 +22,8 @@ type walks struct {
 	now time.Time
 }
 
-func newWalks(options ...Option) *walks {
-	return &walks{newQueues(configOf(options)), time.Unix(1_000_000, 0)}
+func newWalks(options ...QueueOption) *walks {
+	return &walks{newQueues(queueConfigOf(options)), time.Unix(1_000_000, 0)}
 }
 
 func (w *walks) Describe(to chan<- *prometheus.Desc) {
@@ -76,7 +76,7 @@ func TestWhatQueuesShow(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		story   func(*walks)
-		options []Option
+		options []QueueOption
 		want    string
 	}{
 		{"a holder and two waiters", func(w *walks) {
@@ -127,7 +127,7 @@ func TestWhatQueuesShow(t *testing.T) {
 		{"too many locks below one parent share a label, and go on doing so", func(w *walks) {
 			w.sees(w.mutex("/t/1", w.waits("/t/1/1", 7*time.Second)), w.mutex("/t/2", w.holds("/t/2/1", 0)), w.mutex("/u", w.holds("/u/1", 0)))
 			w.sees(w.mutex("/t/1", w.waits("/t/1/1", 7*time.Second)))
-		}, []Option{WithMaxLocks(1)}, `
+		}, []QueueOption{WithMaxLocks(1)}, `
 			queue_held{kind="mutex",lock="/t/*"} 0
 			queue_waiting{kind="mutex",lock="/t/*"} 1
 			queue_longest_wait_seconds{lock="/t/*"} 7
@@ -136,7 +136,7 @@ func TestWhatQueuesShow(t *testing.T) {
 			queue_poll_duration_seconds 1`},
 		{"a label replaces others in the middle of a walk", func(w *walks) {
 			w.sees(w.mutex("/t/1", w.waits("/t/1/1", 7*time.Second)), w.mutex("/t/2", w.holds("/t/2/1", 9*time.Second)))
-		}, []Option{WithMaxLocks(1)}, `
+		}, []QueueOption{WithMaxLocks(1)}, `
 			queue_held{kind="mutex",lock="/t/*"} 1
 			queue_waiting{kind="mutex",lock="/t/*"} 1
 			queue_longest_wait_seconds{lock="/t/*"} 7
@@ -144,7 +144,7 @@ func TestWhatQueuesShow(t *testing.T) {
 			queue_poll_errors_total 0
 			queue_poll_duration_seconds 1`},
 		{"a user's labels", func(w *walks) { w.sees(w.mutex("/t/1", w.holds("/t/1/1", 0)), w.mutex("/t/2", w.holds("/t/2/1", 0))) },
-			[]Option{WithLockLabel(func(path string) string { return path[:2] })}, `
+			[]QueueOption{WithLockLabel(func(path string) string { return path[:2] })}, `
 			queue_held{kind="mutex",lock="/t"} 2
 			queue_waiting{kind="mutex",lock="/t"} 0
 			queue_longest_wait_seconds{lock="/t"} 0
@@ -222,7 +222,7 @@ func TestQueuesAreWalkedOnceAnInterval(t *testing.T) {
 
 // newQueuesOf returns queues whose walk the test sets.
 func newQueuesOf(root string, interval, patience time.Duration) *Queues {
-	return &Queues{interval: interval, patience: patience, queues: newQueues(configOf(nil)), root: root, turn: make(chan struct{}, 1)}
+	return &Queues{interval: interval, patience: patience, queues: newQueues(queueConfigOf(nil)), root: root, turn: make(chan struct{}, 1)}
 }
 
 // hanging is a walk without an end.

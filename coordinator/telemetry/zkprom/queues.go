@@ -27,8 +27,8 @@ var _ prometheus.Collector = (*Queues)(nil)
 
 // NewQueues returns the metrics of the locks below root, which [coordinator.Coordinator.Poll] reads. A bad root shows as errors of each
 // walk. Walks use the coordinator's connection: a program with tight leases gives them a coordinator of its own.
-func NewQueues(c *coordinator.Coordinator, root string, options ...Option) *Queues {
-	cfg := configOf(options)
+func NewQueues(c *coordinator.Coordinator, root string, options ...QueueOption) *Queues {
+	cfg := queueConfigOf(options)
 	return &Queues{
 		walk: c.Poll(root), root: root, interval: cfg.interval, patience: cfg.patience, queues: newQueues(cfg),
 		turn: make(chan struct{}, 1),
