@@ -63,13 +63,13 @@ var (
 // New returns a hook for one coordinator. It reports to the global providers, unless options say otherwise; they may be set later. An
 // error of a provider goes to the global error handler, [otel.Handle].
 //
-// Span processors run inside of the library: they must not block or call it. Those that batch do not; an exporter that is called at the
-// end of each span does.
+// Span processors run inside of the library: they must not block or call it. Those that batch do not
+// (sdktrace.WithBatcher). An exporter that is called at the end of each span does (sdktrace.WithSyncer): use it in tests only.
 func New(options ...Option) *Hook {
 	cfg := configOf(options)
 	meter := cfg.meters.Meter(scope)
 	h := &Hook{
-		tracer: cfg.tracers.Tracer(scope), nameOf: cfg.nameOf,
+		tracer: cfg.tracers.Tracer(scope), nameOf: newNames(cfg.choose, cfg.most).of,
 		acquisitions: map[uint64]*acquisition{}, session: session{state: connecting},
 	}
 	var err error
@@ -124,13 +124,18 @@ func (h *Hook) OnEvent(event events.Event) {
 			}
 		}
 	case events.Grant:
-		if a := h.change(ev.ID, func(l *live) { l.holds, l.node, l.since = true, ev.Node, time.Now() }); a != nil {
+		var members []place
+		for _, m := range ev.Members {
+			members = append(members, place{h.nameOf(m.Path), m.Node})
+		}
+		if a := h.change(ev.ID, func(l *live) { l.holds, l.node, l.members, l.since = true, ev.Node, members, time.Now() }); a != nil {
 			h.granted(a, ev)
 		}
 	case events.Lost:
 		if a := h.forget(ev.ID); a != nil {
-			a.count(h.in.lost, keyReason.String(ev.Reason.String()))
-			h.held(a, ev.Held, lost, ev.Reason.String(), ev.Err)
+			reason := reasonOf(ev.Reason)
+			a.count(h.in.lost, keyReason.String(reason))
+			h.held(a, ev.Held, lost, reason, ev.Err)
 		}
 	case events.Ended:
 		switch a := h.forget(ev.ID); {
@@ -182,7 +187,7 @@ func (s session) behind(event events.Event) (session, string) {
 
 // OnRequest implements [coordinator.HookRequest].
 func (h *Hook) OnRequest(info coordinator.RequestInfo) {
-	h.in.request.Record(context.Background(), info.Duration.Seconds(), with(keyOp.String(info.Op), keyResult.String(resultOf(info.Err))))
+	h.in.request.Record(context.Background(), info.Duration.Seconds(), with(keyOp.String(opOf(info.Op)), keyResult.String(resultOf(info.Err))))
 	if info.Err != nil {
 		return
 	}

@@ -62,13 +62,13 @@ func TestSpansTellTheLifeOfALock(t *testing.T) {
 		loss := <-a.Lost()
 		must(t, "behind the loss", p.metrics(t), map[string]float64{
 			"waiting kind=mutex lock=/locks/reindex": none, "held kind=mutex lock=/locks/reindex": none,
-			"lost lock=/locks/reindex reason=node removed":              1,
+			"lost lock=/locks/reindex reason=node_removed":              1,
 			"hold.duration end=lost kind=mutex lock=/locks/reindex":     1,
 			"hold.duration.sum end=lost kind=mutex lock=/locks/reindex": loss.Held.Seconds(),
 		})
 		p.mustTell(t,
 			"acquire client 1m0s lock.path=/locks/reindex lock.kind=mutex lock.try=false acquire.outcome=granted | queued 0s queue.ahead=1",
-			"hold internal 2m0s lock.path=/locks/reindex lock.kind=mutex hold.end=lost type=node removed Error",
+			"hold internal 2m0s lock.path=/locks/reindex lock.kind=mutex hold.end=lost type=node_removed Error",
 		)
 		acquire, hold := p.spans("acquire")[0], p.spans("hold")[0]
 		for _, s := range []sdktrace.ReadOnlySpan{acquire, hold} {
@@ -87,6 +87,23 @@ func TestSpansTellTheLifeOfALock(t *testing.T) {
 		if p.Live() != 0 {
 			t.Errorf("behind the end the hook knows %d acquisitions, want 0", p.Live())
 		}
+	})
+}
+
+// TestAMultiLockIsHeldAtEachOfItsMembers by the metrics, and nowhere when it has ended.
+func TestAMultiLockIsHeldAtEachOfItsMembers(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		p := newProbe()
+		c := coordtest.Connect(t, srv, coordinator.WithHooks(p))
+		a := c.Multi(c.Mutex("/a"), c.ReadWrite("/b").Read()).Acquire(t.Context())
+		coordtest.Soon(t, a)
+		time.Sleep(time.Minute)
+		must(t, "while it is held", p.metrics(t), map[string]float64{
+			"held kind=multi lock=/a": 1, "held kind=multi lock=/b": 1, "longest_hold lock=/a": 60, "longest_hold lock=/b": 60,
+			"acquire.duration kind=multi lock=/a outcome=granted": 1, "acquire.duration kind=multi lock=/b outcome=granted": none,
+		})
+		ended(t, a)
+		must(t, "behind the end", p.metrics(t), map[string]float64{"held kind=multi lock=/a": none, "held kind=multi lock=/b": none})
 	})
 }
 
@@ -231,7 +248,7 @@ func TestTheLeaseAndTheSession(t *testing.T) {
 		srv.Mute(c.SessionID(), true)
 		<-a.Lost()
 		must(t, "when the lease has run out", p.metrics(t), map[string]float64{
-			"lease.remaining": 0, "session.events event=lease_ran_out": 1, "lost lock=/locks/reindex reason=lease ran out": 1,
+			"lease.remaining": 0, "session.events event=lease_ran_out": 1, "lost lock=/locks/reindex reason=lease_ran_out": 1,
 		})
 		srv.Mute(c.SessionID(), false)
 		time.Sleep(time.Minute)
@@ -240,7 +257,7 @@ func TestTheLeaseAndTheSession(t *testing.T) {
 			"lease.remaining": none, "session.state state=closed": 1, "session.state state=connected": 0, "request.duration op=closeSession result=ok": 1,
 		})
 		eventstest.Must(t, p.Close())
-		must(t, "when the hook is closed", p.metrics(t), map[string]float64{"session.state state=closed": none, "lost lock=/locks/reindex reason=lease ran out": 1})
+		must(t, "when the hook is closed", p.metrics(t), map[string]float64{"session.state state=closed": none, "lost lock=/locks/reindex reason=lease_ran_out": 1})
 	})
 }
 
@@ -306,7 +323,7 @@ func TestOnlySampledSpansPay(t *testing.T) {
 
 // TestNamesOfYourOwn: spans have the path all the same.
 func TestNamesOfYourOwn(t *testing.T) {
-	p := newProbe(zkotel.WithLockName(func(string) string { return "tasks" }))
+	p := newProbe(zkotel.WithLockLabel(func(string) string { return "tasks" }))
 	p.OnAcquire(t.Context(), coordinator.AcquireInfo{ID: 1, Path: "/tasks/17", Kind: "unfair"})
 	p.OnEvent(events.Requeued{ID: 1})
 	p.OnEvent(events.Grant{ID: 1, Abandoned: &events.Abandoned{Token: 7}})

@@ -101,8 +101,25 @@ type live struct {
 	since      time.Time // of the wait, or of the hold
 	ahead      int       // of a waiter; 0: not known
 	holds      bool
-	node       string // of a holder
+	node       string  // of a holder
+	members    []place // of a multi-lock's holder
 }
+
+// places returns what is held or waited for: each member of a multi-lock that is held, or else the acquisition itself.
+func (l live) places() []live {
+	if len(l.members) == 0 {
+		return []live{l}
+	}
+	all := make([]live, len(l.members))
+	for i, m := range l.members {
+		all[i] = l
+		all[i].lock, all[i].node = m.lock, m.node
+	}
+	return all
+}
+
+// place is a member of a multi-lock.
+type place struct{ lock, node string }
 
 // series is what metrics tell apart of acquisitions.
 type series struct{ lock, kind string }
@@ -148,7 +165,7 @@ func (h *Hook) observe(_ context.Context, o metric.Observer) error {
 	h.mu.Lock()
 	all := make([]live, 0, len(h.acquisitions))
 	for _, a := range h.acquisitions {
-		all = append(all, a.live)
+		all = append(all, a.live.places()...)
 	}
 	session := h.session
 	h.mu.Unlock()

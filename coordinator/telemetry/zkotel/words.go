@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
 )
 
 // This file has the values of attributes. There is a fixed number of each.
@@ -68,6 +70,9 @@ func endOf(ctx context.Context, err error) string {
 	}
 }
 
+// reasonOf names the reason of a loss.
+func reasonOf(r events.Reason) string { return strings.ReplaceAll(r.String(), " ", "_") }
+
 // isError tells which outcomes and ends are the status Error of a span. A Try that is refused, and a caller that gives up, are none.
 func isError(word string) bool {
 	return slices.Contains([]string{lost, timeout, deadlock, invalid, failed}, word)
@@ -87,6 +92,17 @@ func sessionStates() []string { return []string{connecting, connected, suspended
 
 // closing is the request that ends a session.
 const closing = "closeSession"
+
+// opOf names a request.
+func opOf(op string) string {
+	switch op {
+	case "connect", "create", "delete", "exists", "getData", "setData", "getACL", "setACL", "getChildren", "sync", "ping", "getChildren2",
+		"check", "multi", "create2", "createContainer", "createTTL", "auth", "setWatches", "sasl", closing:
+		return op
+	default:
+		return "other"
+	}
+}
 
 // resultOf names what became of a request.
 func resultOf(err error) string {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -62,8 +63,28 @@ func TestEachResultOfARequestHasAWord(t *testing.T) {
 	}
 }
 
+// TestValuesAreThoseOfZkprom: the page has them in its table of labels.
+func TestValuesAreThoseOfZkprom(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/observability.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reasons []string
+	for r := events.ReasonSessionExpired; r <= events.ReasonRevoked; r++ {
+		reasons = append(reasons, reasonOf(r))
+	}
+	if row := "| reason | " + strings.Join(reasons, ", ") + " |"; !strings.Contains(string(page), row) {
+		t.Errorf("the page has no row %q", row)
+	}
+	for op, want := range map[string]string{"create": "create", closing: closing, "operation 77": "other"} {
+		if got := opOf(op); got != want {
+			t.Errorf("the request %s is called %s, want %s", op, got, want)
+		}
+	}
+}
+
 func TestNamesOfLocksAreBounded(t *testing.T) {
-	n := newNames(2)
+	n := newNames(nil, 2)
 	for _, test := range []struct{ path, want string }{
 		{"/a", "/a"}, {"/b", "/b"}, {"/a", "/a"}, {"/c", "/*"}, {"/a", "/*"}, // one name stands for all from then on
 		{"/users/1/cart", "/users/1/cart"}, {"/users/2/cart", "/users/2/cart"},
@@ -73,7 +94,7 @@ func TestNamesOfLocksAreBounded(t *testing.T) {
 			t.Errorf("%.20q has the name %s, want %s", test.path, got, test.want)
 		}
 	}
-	given := map[string]bool{}
+	given, mostNames := map[string]bool{}, n.total()
 	for parent := range 2 * mostNames {
 		for child := range 3 {
 			given[n.of(fmt.Sprintf("/p%d/%d", parent, child))] = true
@@ -85,19 +106,55 @@ func TestNamesOfLocksAreBounded(t *testing.T) {
 	}
 }
 
+func TestChosenNamesAreBounded(t *testing.T) {
+	n := newNames(func(path string) string { return path }, 2)
+	given := map[string]bool{}
+	for i := range 3 * fewNames {
+		given[n.of(fmt.Sprint(i))] = true
+	}
+	if len(given) != fewNames+1 || !given[rest] || n.of("0") != "0" || n.of("\xff") != rest {
+		t.Errorf("a function that chooses %d names leads to %d, the first of which becomes %s; want %d and the first one itself", 3*fewNames, len(given), n.of("0"), fewNames+1)
+	}
+}
+
+// TestMaxLocksBoundsTheNames of one parent, and with ten parents those of all.
+func TestMaxLocksBoundsTheNames(t *testing.T) {
+	for most, total := range map[int]int{0: 100, 1: 100, 50: 500, 80: 800} {
+		cfg := configOf([]Option{WithMaxLocks(most)})
+		n := newNames(cfg.choose, cfg.most)
+		for i := range most {
+			if path := fmt.Sprintf("/t/%d", i); n.of(path) != path {
+				t.Errorf("of at most %d locks, lock %d has the name %s, want its own", most, i, n.of(path))
+			}
+		}
+		for parent := range 2 * total {
+			n.of(fmt.Sprintf("/p%d/x", parent))
+		}
+		if len(n.parents) > total {
+			t.Errorf("with at most %d names of a parent's own, %d parents are kept, want at most %d", most, len(n.parents), total)
+		}
+		if most == 0 {
+			continue
+		}
+		if got := n.of("/t/more"); got != "/t/*" || n.total() != total {
+			t.Errorf("beyond %d locks, another one has the name %s, and there are %d in all; want /t/* and %d", most, got, n.total(), total)
+		}
+	}
+}
+
 func TestGaugesAddUpWhatIsLive(t *testing.T) {
 	now := time.Unix(1000, 0)
 	ago := func(seconds int) time.Time { return now.Add(-time.Duration(seconds) * time.Second) }
 	got := tallyOf([]live{
-		{"/a", "mutex", 1, ago(5), 0, true, "/a/1"},
-		{"/a", "mutex", 1, ago(4), 0, true, "/a/1"}, // has entered it again
-		{"/a", "mutex", 1, ago(3), 9, false, ""},
-		{"/a", "mutex", 1, ago(7), 2, false, ""},
-		{"/a", "mutex", 1, ago(6), 1, false, ""},
-		{"/b", "read", 1, ago(1), 0, true, "/b/1"},
-		{"/b", "read", 1, ago(2), 0, true, "/b/2"},
-		{"/b", "write", 1, now, 0, false, ""},
-		{"/c", "semaphore", 3, ago(8), 0, true, "/c/1"},
+		{"/a", "mutex", 1, ago(5), 0, true, "/a/1", nil},
+		{"/a", "mutex", 1, ago(4), 0, true, "/a/1", nil}, // has entered it again
+		{"/a", "mutex", 1, ago(3), 9, false, "", nil},
+		{"/a", "mutex", 1, ago(7), 2, false, "", nil},
+		{"/a", "mutex", 1, ago(6), 1, false, "", nil},
+		{"/b", "read", 1, ago(1), 0, true, "/b/1", nil},
+		{"/b", "read", 1, ago(2), 0, true, "/b/2", nil},
+		{"/b", "write", 1, now, 0, false, "", nil},
+		{"/c", "semaphore", 3, ago(8), 0, true, "/c/1", nil},
 	}, now)
 	want := map[series]tally{
 		{"/a", "mutex"}:     {3, 1, 2, 7 * time.Second, 5 * time.Second},

@@ -1,9 +1,14 @@
 package zkprom
 
 import (
+	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/zkgrant/zkgrant/coordinator/telemetry/zkprom/promtest"
 )
 
 const page = "../../../docs/observability.md"
@@ -35,5 +40,25 @@ func TestDocsHaveEachMetric(t *testing.T) {
 		if !strings.Contains(examples, strings.Join(strings.Fields(block[1]), " ")) {
 			t.Errorf("this is in no example:\n%s", block[1])
 		}
+	}
+}
+
+// TestTheConfigOnThePage is one that Prometheus takes, with the rules beside it.
+func TestTheConfigOnThePage(t *testing.T) {
+	t.Parallel()
+	promtool := promtest.Installed(t).Promtool
+	block := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindStringSubmatch(read(t, page))
+	if block == nil {
+		t.Fatal("the page has no config of Prometheus")
+	}
+	folder := t.TempDir()
+	for name, text := range map[string]string{"prometheus.yml": block[1], "rules.yml": read(t, "rules.yml")} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	said, err := exec.CommandContext(t.Context(), promtool, "check", "config", filepath.Join(folder, "prometheus.yml")).CombinedOutput()
+	if err != nil || !strings.Contains(string(said), "rules found") {
+		t.Errorf("promtool check config: %v, want the rules found\n%s", err, said)
 	}
 }

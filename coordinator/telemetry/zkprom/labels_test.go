@@ -63,3 +63,18 @@ func TestLabelsAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestAnOptionIsForWhatItChanges: what has no effect does not compile.
+func TestAnOptionIsForWhatItChanges(t *testing.T) {
+	t.Parallel()
+	for _, o := range []any{WithPollInterval(0), WithPollTimeout(0)} {
+		if _, is := o.(Option); is {
+			t.Errorf("%T is an option of New, which does not walk", o)
+		}
+	}
+	for _, o := range []LabelOption{WithMaxLocks(3), WithLockLabel(func(string) string { return "" })} {
+		if reflect.DeepEqual(configOf([]Option{o}), configOf(nil)) || reflect.DeepEqual(queueConfigOf([]QueueOption{o}), queueConfigOf(nil)) {
+			t.Errorf("%T changes nothing", o)
+		}
+	}
+}

@@ -7,8 +7,26 @@ const (
 	defaultPatience = 8 * time.Second // Prometheus itself waits for 10 s
 )
 
-// Option configures [New] and [NewQueues].
-type Option func(*config)
+// Option configures [New].
+type Option interface{ applyMetrics(cfg *config) }
+
+// QueueOption configures [NewQueues].
+type QueueOption interface{ applyQueues(cfg *config) }
+
+// LabelOption configures [New] and [NewQueues].
+type LabelOption interface {
+	Option
+	QueueOption
+}
+
+type labelOption func(*config)
+
+func (o labelOption) applyMetrics(cfg *config) { o(cfg) }
+func (o labelOption) applyQueues(cfg *config)  { o(cfg) }
+
+type queueOption func(*config)
+
+func (o queueOption) applyQueues(cfg *config) { o(cfg) }
 
 type config struct {
 	choose   func(path string) string
@@ -18,34 +36,45 @@ type config struct {
 }
 
 func configOf(options []Option) config {
+	cfg := config{most: defaultMost}
+	for _, o := range options {
+		if o != nil {
+			o.applyMetrics(&cfg)
+		}
+	}
+	return cfg
+}
+
+func queueConfigOf(options []QueueOption) config {
 	cfg := config{most: defaultMost, interval: defaultInterval, patience: defaultPatience}
 	for _, o := range options {
 		if o != nil {
-			o(&cfg)
+			o.applyQueues(&cfg)
 		}
 	}
 	return cfg
 }
 
 // WithLockLabel has the label `lock` of each path chosen by a function, instead of the default of [WithMaxLocks]. The function is called in
-// Acquire, by any goroutine: it must be quick. Beyond 500 labels (see [WithMaxLocks]), each further one is `*`.
-func WithLockLabel(choose func(path string) string) Option {
-	return func(cfg *config) { cfg.choose = choose }
+// Acquire and at the Grant of a multi-lock, by any goroutine: it must be quick, and must not call the library.
+// Beyond 500 labels (see [WithMaxLocks]), each further one is `*`.
+func WithLockLabel(choose func(path string) string) LabelOption {
+	return labelOption(func(cfg *config) { cfg.choose = choose })
 }
 
 // WithMaxLocks sets how many locks below one parent have the label `lock` of their own, by default 50. If there are more, `parent/*`
 // replaces the labels of them all, for good, with what was counted of them. In all there are at most ten times as many labels, and not
 // less than 100; each further lock has the label `*`.
-func WithMaxLocks(n int) Option {
-	return func(cfg *config) { cfg.most = max(0, n) }
+func WithMaxLocks(n int) LabelOption {
+	return labelOption(func(cfg *config) { cfg.most = max(0, n) })
 }
 
 // WithPollInterval sets the least time between two walks of [NewQueues], by default 5 s. More frequent scrapes see the last walk again.
-func WithPollInterval(d time.Duration) Option {
-	return func(cfg *config) { cfg.interval = d }
+func WithPollInterval(d time.Duration) QueueOption {
+	return queueOption(func(cfg *config) { cfg.interval = d })
 }
 
 // WithPollTimeout bounds a walk of [NewQueues], by default by 8 s. It should be shorter than the timeout of the scrape.
-func WithPollTimeout(d time.Duration) Option {
-	return func(cfg *config) { cfg.patience = d }
+func WithPollTimeout(d time.Duration) QueueOption {
+	return queueOption(func(cfg *config) { cfg.patience = d })
 }

@@ -22,8 +22,8 @@ type walks struct {
 	now time.Time
 }
 
-func newWalks(options ...Option) *walks {
-	return &walks{newQueues(configOf(options)), time.Unix(1_000_000, 0)}
+func newWalks(options ...QueueOption) *walks {
+	return &walks{newQueues(queueConfigOf(options)), time.Unix(1_000_000, 0)}
 }
 
 func (w *walks) Describe(to chan<- *prometheus.Desc) {
@@ -76,7 +76,7 @@ func TestWhatQueuesShow(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		story   func(*walks)
-		options []Option
+		options []QueueOption
 		want    string
 	}{
 		{"a holder and two waiters", func(w *walks) {
@@ -127,7 +127,7 @@ func TestWhatQueuesShow(t *testing.T) {
 		{"too many locks below one parent share a label, and go on doing so", func(w *walks) {
 			w.sees(w.mutex("/t/1", w.waits("/t/1/1", 7*time.Second)), w.mutex("/t/2", w.holds("/t/2/1", 0)), w.mutex("/u", w.holds("/u/1", 0)))
 			w.sees(w.mutex("/t/1", w.waits("/t/1/1", 7*time.Second)))
-		}, []Option{WithMaxLocks(1)}, `
+		}, []QueueOption{WithMaxLocks(1)}, `
 			queue_held{kind="mutex",lock="/t/*"} 0
 			queue_waiting{kind="mutex",lock="/t/*"} 1
 			queue_longest_wait_seconds{lock="/t/*"} 7
@@ -136,7 +136,7 @@ func TestWhatQueuesShow(t *testing.T) {
 			queue_poll_duration_seconds 1`},
 		{"a label replaces others in the middle of a walk", func(w *walks) {
 			w.sees(w.mutex("/t/1", w.waits("/t/1/1", 7*time.Second)), w.mutex("/t/2", w.holds("/t/2/1", 9*time.Second)))
-		}, []Option{WithMaxLocks(1)}, `
+		}, []QueueOption{WithMaxLocks(1)}, `
 			queue_held{kind="mutex",lock="/t/*"} 1
 			queue_waiting{kind="mutex",lock="/t/*"} 1
 			queue_longest_wait_seconds{lock="/t/*"} 7
@@ -144,7 +144,7 @@ func TestWhatQueuesShow(t *testing.T) {
 			queue_poll_errors_total 0
 			queue_poll_duration_seconds 1`},
 		{"a user's labels", func(w *walks) { w.sees(w.mutex("/t/1", w.holds("/t/1/1", 0)), w.mutex("/t/2", w.holds("/t/2/1", 0))) },
-			[]Option{WithLockLabel(func(path string) string { return path[:2] })}, `
+			[]QueueOption{WithLockLabel(func(path string) string { return path[:2] })}, `
 			queue_held{kind="mutex",lock="/t"} 2
 			queue_waiting{kind="mutex",lock="/t"} 0
 			queue_longest_wait_seconds{lock="/t"} 0
@@ -191,7 +191,7 @@ func TestQueuesAreWalkedOnceAnInterval(t *testing.T) {
 	t.Parallel()
 	walked := 0
 	begun, proceed := make(chan struct{}), make(chan struct{})
-	q := &Queues{interval: time.Hour, patience: time.Hour, queues: newQueues(configOf(nil)), root: "/"}
+	q := newQueuesOf("/", time.Hour, time.Hour)
 	q.walk = func(context.Context) iter.Seq2[coordinator.LockInfo, error] {
 		return func(yield func(coordinator.LockInfo, error) bool) {
 			walked++ // the race detector sees two at a time
@@ -216,7 +216,60 @@ func TestQueuesAreWalkedOnceAnInterval(t *testing.T) {
 		if walked != want {
 			t.Errorf("20 scrapes in interval %d have led to %d walks in all, want %d", want, walked, want)
 		}
-		q.next = time.Time{} // the interval is over
+		q.ended = time.Time{} // the interval is over
+	}
+}
+
+// newQueuesOf returns queues whose walk the test sets.
+func newQueuesOf(root string, interval, patience time.Duration) *Queues {
+	return &Queues{interval: interval, patience: patience, queues: newQueues(queueConfigOf(nil)), root: root, turn: make(chan struct{}, 1)}
+}
+
+// hanging is a walk without an end.
+func hanging(ctx context.Context) iter.Seq2[coordinator.LockInfo, error] {
+	return func(yield func(coordinator.LockInfo, error) bool) {
+		<-ctx.Done()
+		yield(coordinator.LockInfo{Path: "/"}, context.Cause(ctx))
+	}
+}
+
+// TestScrapesDuringAWalkThatHangsShareIt: none of them begins another walk, and the interval counts from the end.
+func TestScrapesDuringAWalkThatHangsShareIt(t *testing.T) {
+	t.Parallel()
+	const patience = 8 * time.Second
+	for _, interval := range []time.Duration{0, 5 * time.Second, 20 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			walks := 0
+			q := newQueuesOf("/", interval, patience)
+			q.walk = func(ctx context.Context) iter.Seq2[coordinator.LockInfo, error] {
+				walks++
+				return hanging(ctx)
+			}
+			begun := time.Now()
+			var scrapes sync.WaitGroup
+			for i := range 4 {
+				scrapes.Go(func() {
+					time.Sleep(time.Duration(i) * time.Second)
+					q.Collect(make(chan prometheus.Metric, 100))
+					if took := time.Since(begun); took != patience {
+						t.Errorf("with the interval %v scrape %d has its answer after %v, want %v", interval, i, took, patience)
+					}
+				})
+			}
+			scrapes.Wait()
+			for _, each := range []struct {
+				after time.Duration
+				want  int
+			}{{max(0, interval-1), 1}, {1, 2}} {
+				if each.want == 2 || interval > 0 {
+					time.Sleep(each.after)
+					q.Collect(make(chan prometheus.Metric, 100))
+				}
+				if walks != each.want {
+					t.Errorf("with the interval %v there are %d walks %v behind the end of the first, want %d", interval, walks, time.Since(begun)-patience, each.want)
+				}
+			}
+		})
 	}
 }
 
@@ -224,13 +277,8 @@ func TestQueuesAreWalkedOnceAnInterval(t *testing.T) {
 func TestAWalkThatHangsEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q := &Queues{interval: time.Second, patience: 8 * time.Second, queues: newQueues(configOf(nil)), root: "/"}
-		q.walk = func(ctx context.Context) iter.Seq2[coordinator.LockInfo, error] {
-			return func(yield func(coordinator.LockInfo, error) bool) {
-				<-ctx.Done()
-				yield(coordinator.LockInfo{Path: "/"}, context.Cause(ctx))
-			}
-		}
+		q := newQueuesOf("/", time.Second, 8*time.Second)
+		q.walk = func(ctx context.Context) iter.Seq2[coordinator.LockInfo, error] { return hanging(ctx) }
 		begun := time.Now()
 		to := make(chan prometheus.Metric, 100)
 		q.Collect(to)

@@ -3,7 +3,6 @@ package zkprom
 import (
 	"context"
 	"iter"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,19 +18,20 @@ type Queues struct {
 	interval time.Duration
 	patience time.Duration
 
-	mu     sync.Mutex // held during a walk: there is one at a time
-	next   time.Time  // no walk begins before
+	turn   chan struct{} // size 1; full while a scrape walks, or reads what follows
+	ended  time.Time     // the last walk
 	queues *queues
 }
 
 var _ prometheus.Collector = (*Queues)(nil)
 
 // NewQueues returns the metrics of the locks below root, which [coordinator.Coordinator.Poll] reads. A bad root shows as errors of each
-// walk.
-func NewQueues(c *coordinator.Coordinator, root string, options ...Option) *Queues {
-	cfg := configOf(options)
+// walk. Walks use the coordinator's connection: a program with tight leases gives them a coordinator of its own.
+func NewQueues(c *coordinator.Coordinator, root string, options ...QueueOption) *Queues {
+	cfg := queueConfigOf(options)
 	return &Queues{
 		walk: c.Poll(root), root: root, interval: cfg.interval, patience: cfg.patience, queues: newQueues(cfg),
+		turn: make(chan struct{}, 1),
 	}
 }
 
@@ -42,16 +42,18 @@ func (q *Queues) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements [prometheus.Collector]. It walks unless the last walk is younger than [WithPollInterval] says, and takes no longer
-// than [WithPollTimeout] says. If a walk comes to no end, no locks are exported, but the error is.
+// Collect implements [prometheus.Collector]. It walks unless the last walk ended less than [WithPollInterval] ago, and takes no longer than
+// [WithPollTimeout] says. A scrape that comes during a walk waits for that one. If a walk comes to no end, no locks are exported, but the error is.
 func (q *Queues) Collect(to chan<- prometheus.Metric) {
-	q.mu.Lock()
-	if now := time.Now(); !now.Before(q.next) {
-		q.next = now.Add(q.interval)
+	came := time.Now()
+	q.turn <- struct{}{}
+	// The walk that a scrape has waited for is its own, too.
+	if now := time.Now(); !q.ended.After(came) && now.Sub(q.ended) >= q.interval {
 		q.poll(now)
+		q.ended = time.Now()
 	}
 	all := q.queues.snapshot(time.Now())
-	q.mu.Unlock()
+	<-q.turn
 	for _, s := range all {
 		to <- s.metric()
 	}

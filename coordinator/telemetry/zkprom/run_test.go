@@ -147,6 +147,18 @@ type sighting struct {
 	lost                      *events.Lost
 }
 
+// paths are the labels of what is held.
+func (s *sighting) paths() []string {
+	if len(s.grant.Members) == 0 {
+		return []string{s.label}
+	}
+	var all []string
+	for _, m := range s.grant.Members {
+		all = append(all, m.Path)
+	}
+	return all
+}
+
 func (w *witness) sees(label, kind string, a *coordinator.Acquisition) *sighting {
 	s := &sighting{Acquisition: a, label: label, kind: kind, permits: 1}
 	w.seen = append(w.seen, s)
@@ -332,14 +344,15 @@ func (w *witness) counts() map[string]int {
 	all := map[string]int{}
 	nodes := map[string]bool{}
 	for _, s := range w.seen {
-		gauge := fmt.Sprintf(`{kind=%q,lock=%q}`, s.kind, s.label)
 		switch {
 		case s.outcome == "":
-			all["zkgrant_waiting"+gauge]++
+			all[fmt.Sprintf(`zkgrant_waiting{kind=%q,lock=%q}`, s.kind, s.label)]++
 			continue
 		case s.grant != nil && s.end == "" && !nodes[s.grant.Node]:
 			nodes[s.grant.Node] = true
-			all["zkgrant_held"+gauge] += s.permits
+			for _, path := range s.paths() {
+				all[fmt.Sprintf(`zkgrant_held{kind=%q,lock=%q}`, s.kind, path)] += s.permits
+			}
 		}
 		all[fmt.Sprintf(`zkgrant_acquire_duration_seconds_count{kind=%q,lock=%q,outcome=%q}`, s.kind, s.label, s.outcome)]++
 		if s.end != "" {

@@ -117,18 +117,19 @@ func (s *state) standing() (all map[*lock]*present, holds bool) {
 	}
 	nodes := map[tenure]bool{}
 	for _, a := range s.live {
-		p := all[a.lock.now()]
 		if !a.holds() {
-			p.waits(a.kind, a.asked, a.ahead)
+			all[a.lock.now()].waits(a.kind, a.asked, a.ahead)
 			continue
 		}
 		holds = true
-		permits := a.permits
-		if nodes[a.tenure] {
-			permits = 0
+		for _, at := range a.places {
+			permits := a.permits
+			if nodes[at.tenure] {
+				permits = 0
+			}
+			nodes[at.tenure] = true
+			all[at.lock.now()].holds(a.kind, permits, a.granted)
 		}
-		nodes[a.tenure] = true
-		p.holds(a.kind, permits, a.granted)
 	}
 	return all, holds
 }

@@ -47,9 +47,15 @@ type acquisition struct {
 	asked   time.Time
 	ahead   int // at the latest listing
 
-	tenure  tenure // once granted
+	places  []place // once granted: one, or each member of a multi-lock
 	granted time.Time
 	revoked bool
+}
+
+// place is one that an acquisition holds.
+type place struct {
+	lock   *lock
+	tenure tenure
 }
 
 // tenure is what acquisitions share that have entered a lock again.
@@ -140,8 +146,8 @@ func (s *state) acquire(ctx context.Context, now time.Time, l *lock, info coordi
 	s.live[info.ID] = &acquisition{lock: l, kind: info.Kind, permits: max(1, info.Permits), try: info.Try, ctx: ctx, asked: now}
 }
 
-// event is told an event.
-func (s *state) event(now time.Time, event events.Event) {
+// event is told an event. The labels are those of a Grant's members, if a user's function gives labels.
+func (s *state) event(now time.Time, event events.Event, given ...string) {
 	switch event := event.(type) {
 	case events.Queued:
 		if a := s.live[event.ID]; a != nil {
@@ -152,7 +158,7 @@ func (s *state) event(now time.Time, event events.Event) {
 			a.lock.now().requeued++
 		}
 	case events.Grant:
-		s.grant(now, event)
+		s.grant(now, event, given)
 	case events.Revoked:
 		if a := s.live[event.ID]; a != nil && !a.revoked { // a sooner deadline is no other request
 			a.revoked = true
@@ -171,12 +177,24 @@ func (s *state) event(now time.Time, event events.Event) {
 	}
 }
 
-func (s *state) grant(now time.Time, g events.Grant) {
+func (s *state) grant(now time.Time, g events.Grant, given []string) {
 	a := s.live[g.ID]
 	if a == nil {
 		return
 	}
-	a.tenure, a.granted, a.ctx = tenure{a.kind, g.Node}, now, nil
+	a.granted, a.ctx = now, nil
+	if len(g.Members) == 0 {
+		a.places = []place{{a.lock, tenure{a.kind, g.Node}}}
+	}
+	for i, member := range g.Members {
+		label := ""
+		if given != nil {
+			label = given[i]
+		}
+		at := s.at(member.Path, label, given != nil)
+		at.kinds[a.kind] = true
+		a.places = append(a.places, place{at, tenure{a.kind, member.Node}})
+	}
 	l := a.lock.now()
 	histogramOf(l.acquired, how{a.kind, granted}, waits).observe(g.Waited)
 	if g.Abandoned != nil {

@@ -210,12 +210,33 @@ func TestWhatHooksTell(t *testing.T) {
 			waiting{kind="write",lock="/rw"} 1
 			held{kind="read",lock="/rw"} 2
 			held{kind="write",lock="/rw"} 0`},
-		{"a multi-lock counts at its first path", func(p *play) {
+		{"a multi-lock waits and counts at its first path, and holds at each of its members", func(p *play) {
 			p.asks(1, "multi", "/a")
 			p.hears(events.Grant{ID: 1, Path: "/a", Node: "/a/1", Members: []events.Member{{Path: "/a", Node: "/a/1"}, {Path: "/b", Node: "/b/1"}}})
-		}, []string{"held", "waiting"}, `
+			p.passes(3 * time.Second)
+		}, []string{"held", "waiting", "longest_hold", "acquire_duration_seconds_count"}, `
 			held{kind="multi",lock="/a"} 1
-			waiting{kind="multi",lock="/a"} 0`},
+			held{kind="multi",lock="/b"} 1
+			waiting{kind="multi",lock="/a"} 0
+			waiting{kind="multi",lock="/b"} 0
+			longest_hold_seconds{lock="/a"} 3
+			longest_hold_seconds{lock="/b"} 3
+			acquire_duration_seconds_count{kind="multi",lock="/a",outcome="granted"} 1`},
+		{"a multi-lock below one parent holds as many as it has members, until it ends", func(p *play) {
+			p.gets(1, "mutex", "/t/1", 0)
+			p.asks(2, "multi", "/t/2")
+			p.hears(events.Grant{ID: 2, Path: "/t/2", Node: "/t/2/1", Members: []events.Member{{Path: "/t/2", Node: "/t/2/1"}, {Path: "/t/3", Node: "/t/3/1"}}},
+				events.Ended{ID: 1, Held: time.Second})
+		}, []string{"held"}, `
+			held{kind="multi",lock="/t/*"} 2
+			held{kind="mutex",lock="/t/*"} 0`},
+		{"a multi-lock that has ended holds none of its members", func(p *play) {
+			p.asks(1, "multi", "/a")
+			p.hears(events.Grant{ID: 1, Path: "/a", Node: "/a/1", Members: []events.Member{{Path: "/a", Node: "/a/1"}, {Path: "/b", Node: "/b/1"}}},
+				events.Ended{ID: 1, Held: time.Second})
+		}, []string{"held"}, `
+			held{kind="multi",lock="/a"} 0
+			held{kind="multi",lock="/b"} 0`},
 		{"requeued, revoked and abandoned", func(p *play) {
 			p.asks(1, "mutex", "/a")
 			p.hears(events.Requeued{ID: 1}, events.Requeued{ID: 1}, events.Grant{ID: 1, Node: "/a/1", Abandoned: &events.Abandoned{}},

@@ -66,9 +66,15 @@ func (m *Metrics) OnAcquire(ctx context.Context, info coordinator.AcquireInfo) {
 
 // OnEvent implements [coordinator.HookEvent].
 func (m *Metrics) OnEvent(event events.Event) {
+	var labels []string
+	if grant, is := event.(events.Grant); is && m.choose != nil {
+		for _, member := range grant.Members {
+			labels = append(labels, m.choose(member.Path))
+		}
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.state.event(time.Now(), event)
+	m.state.event(time.Now(), event, labels...)
 }
 
 // OnRequest implements [coordinator.HookRequest].
