@@ -139,7 +139,7 @@ func testRealHold(t *testing.T, e *ensemble.Ensemble) {
 
 func testRealQueue(t *testing.T, e *ensemble.Ensemble) {
 	watch := begin(t, "", "watch", "--servers", e.Connect(), "--every", "20ms", "/queue/lock")
-	holder := realRun(t, e, []string{"--kind", "write", "--data", "the \x1b[31mfirst", "/queue/lock"}, "wait")
+	holder := realRun(t, e, []string{"--kind", "write", "--data", "the \x1b[31mfir\u202est", "/queue/lock"}, "wait")
 	ready(t, holder, "command")
 	watch.Await(t, "holds", 1)
 	waiter := realRun(t, e, []string{"--kind", "read", "--data", "the second", "/queue/lock"}, "exit", "0")
@@ -149,10 +149,10 @@ func testRealQueue(t *testing.T, e *ensemble.Ensemble) {
 		args    []string
 		pattern string
 	}{
-		{[]string{"queue", "/queue/lock"}, `^STATE +KIND +SINCE +TOKEN +SESSION +WHO\nholds +write +\S+ +\d+ +0x\w+ +the �\[31mfirst\nwaits +read +\S+ +\d+ +0x\w+ +the second\n$`},
-		{[]string{"queue", "--json", "/queue/lock"}, `^{"path":"/queue/lock","kind":"write",.*"holding":true,.*"data":"the \\u001b\[31mfirst"}\n{.*"holding":false,.*}\n$`},
+		{[]string{"queue", "/queue/lock"}, `^STATE +KIND +SINCE +TOKEN +SESSION +WHO\nholds +write +\S+ +\d+ +0x\w+ +the �\[31mfir�st\nwaits +read +\S+ +\d+ +0x\w+ +the second\n$`},
+		{[]string{"queue", "--json", "/queue/lock"}, `^{"path":"/queue/lock","kind":"write",.*"holding":true,.*"data":"the \\u001b\[31mfir\\u202est"}\n{.*"holding":false,.*}\n$`},
 		{[]string{"queue", "/queue/none"}, `^nobody holds it, and nobody waits\n$`},
-		{[]string{"ls", "/queue"}, `^PATH +KIND +SIZE +HELD BY +WAIT +OLDEST WAIT\n/queue/lock +readwrite +the �\[31mfirst +1 +\d\S*\n$`},
+		{[]string{"ls", "/queue"}, `^PATH +KIND +SIZE +HELD BY +WAIT +OLDEST WAIT\n/queue/lock +readwrite +the �\[31mfir�st +1 +\d\S*\n$`},
 		{[]string{"ls", "/queue", "--json"}, `^{"path":"/queue/lock","kind":"readwrite","holders":1,"waiters":1,"oldest_wait_seconds":.*}\n$`},
 		{[]string{"__complete", "queue", "/queue/l"}, `^/queue/lock\n:4\n`},
 		{[]string{"__complete", "run", "/queue/"}, `^/queue/lock\n:4\n`},
