@@ -7,26 +7,24 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// unprintable are the characters that steer a terminal, turn a line round, or show as nothing.
-var unprintable = &unicode.RangeTable{
-	R16: []unicode.Range16{
-		{Lo: 0x00, Hi: 0x1f, Stride: 1}, {Lo: 0x7f, Hi: 0x9f, Stride: 1}, {Lo: 0xad, Hi: 0xad, Stride: 1},
-		{Lo: 0x061c, Hi: 0x061c, Stride: 1}, {Lo: 0x180e, Hi: 0x180e, Stride: 1}, {Lo: 0x200b, Hi: 0x200f, Stride: 1},
-		{Lo: 0x2028, Hi: 0x202e, Stride: 1}, {Lo: 0x2060, Hi: 0x206f, Stride: 1}, {Lo: 0xfeff, Hi: 0xfeff, Stride: 1},
-		{Lo: 0xfff9, Hi: 0xfffb, Stride: 1},
-	},
-	LatinOffset: 3,
+// hidden tells whether a character steers a terminal, turns a line round, or shows as nothing.
+func hidden(r rune) bool {
+	switch r {
+	case '\u00ad', '\u061c', '\u180e', '\ufeff':
+		return true
+	}
+	return r < ' ' || r >= 0x7f && r <= 0x9f || r >= '\u200b' && r <= '\u200f' || r >= '\u2028' && r <= '\u202e' ||
+		r >= '\u2060' && r <= '\u206f' || r >= '\ufff9' && r <= '\ufffb'
 }
 
 // Printable makes text from the servers harmless for a terminal.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.Is(unprintable, r) {
+		if hidden(r) {
 			return '\ufffd'
 		}
 		return r
@@ -38,7 +36,7 @@ func JSON(value any) (string, error) {
 	marshalled, err := json.Marshal(value)
 	var line strings.Builder
 	for _, r := range string(marshalled) { // all but ASCII is within its strings
-		if unicode.Is(unprintable, r) {
+		if hidden(r) {
 			fmt.Fprintf(&line, `\u%04x`, r)
 		} else {
 			line.WriteRune(r)
