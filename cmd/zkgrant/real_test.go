@@ -180,8 +180,8 @@ func testRealQueue(t *testing.T, e *ensemble.Ensemble) {
 func testRealRevoke(t *testing.T, e *ensemble.Ensemble) {
 	run := realRun(t, e, []string{"--revocable", "--signal", "USR2", "/revoke"}, "wait")
 	ready(t, run, "command")
-	if said := asks(t, e, 0, "revoke", "--grace", "1m", "/revoke"); !strings.Contains(said, "/revoke was given back") {
-		t.Errorf("revoke printed %s, want that it was given back", said)
+	if said := asks(t, e, 0, "revoke", "--grace", "1m", "/revoke"); !strings.Contains(said, "/revoke is not held any more by those who were asked") {
+		t.Errorf("revoke printed %s, want that they do not hold it any more", said)
 	}
 	run.Exits(5)
 	stubborn := realRun(t, e, []string{"--revocable", "--grace", "0", "/revoke"}, "stubborn")

@@ -150,7 +150,7 @@ func TestInterruptedWhileConnecting(t *testing.T) {
 	run.Exits(codeSignal + int(syscall.SIGTERM))
 }
 
-// What looks or steers ends with the signal's code, and says nothing. A revocation evicts nobody then.
+// What looks or steers ends with the signal's code, and says nothing. A request to give a lock back stands then.
 func TestInterruptedWhileAsking(t *testing.T) {
 	server := zktest.Start(t)
 	holder := locked(t, server, []string{"--revocable"}, "stubborn")
