@@ -16,6 +16,7 @@ import (
 	"math/big"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -82,14 +83,14 @@ func TestRealDoctor(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	holder := realRun(t, e, []string{"--detect-crash", "--session-timeout", "1s", "/healthy/lock"}, "wait")
+	holder := realRun(t, e, []string{"--detect-crash", "--session-timeout", "4s", "/healthy/lock"}, "wait")
 	ready(t, holder, "command")
 	semaphore := realRun(t, e, []string{"--size", "2", "/healthy/semaphore"}, "wait")
 	ready(t, semaphore, "command")
 	queued := realRun(t, e, []string{"--size", "2", "-n", "2", "/healthy/semaphore"}, "exit", "0")
 	queued.Await(t, "waiting for /healthy/semaphore", 1)
 	found := examined(t, e.Connect(), 0, "/healthy")
-	slow := func(f doctor.Finding) bool { return f.Check == "round-trip" } // the machine may have other work
+	slow := func(f doctor.Finding) bool { return f.Check == "round-trip" || f.Check == "lag" } // the machine may have other work
 	if worst := doctor.Worst(slices.DeleteFunc(slices.Clone(found), slow)); worst != doctor.OK {
 		t.Errorf("of what is healthy doctor found %+v", found)
 	}
@@ -151,9 +152,9 @@ func TestRealDoctor(t *testing.T) {
 	})
 	eventstest.Check(t, e.Kill(leader))
 	eventstest.Eventually(t, "the last server serves no more", func() bool {
-		p := begin(t, "", "doctor", "--json", "--servers", e.Connect())
-		p.Exits(codeFailed)
-		return strings.Contains(p.String(), "No server takes a session.")
+		said, err := exec.CommandContext(t.Context(), program, "doctor", "--json", "--servers", e.Connect()).Output()
+		var end *exec.ExitError
+		return errors.As(err, &end) && end.ExitCode() == codeFailed && strings.Contains(string(said), "No server takes a session.")
 	})
 }
 

@@ -63,11 +63,12 @@ func TestLostByAStubbornCommand(t *testing.T) {
 		grace      string
 		asked      bool
 	}{
-		{"the command", "stubborn", "200ms", true},
-		{"its child", "family", "200ms", true},
+		{"the command", "stubborn", "2s", true},
+		{"its child", "family", "2s", true},
 		{"no grace", "family", "0", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			server := zktest.Start(t)
 			run := locked(t, server, []string{"--grace", test.grace}, test.part)
 			pids := []int{ready(t, run, "command")}

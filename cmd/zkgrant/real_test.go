@@ -252,7 +252,7 @@ func testRealPartition(t *testing.T, e *ensemble.Ensemble, trials int) {
 
 func partition(t *testing.T, e *ensemble.Ensemble, path string) {
 	proxy := ensemble.StartProxy(t, e.Addr(0))
-	cut := begin(t, "", append([]string{"run", "-v", "--servers", proxy.Addr(), "--session-timeout", "3s", "--grace", "0", path}, commandLine("family")...)...)
+	cut := begin(t, "", append([]string{"run", "-v", "--servers", proxy.Addr(), "--session-timeout", "4s", "--grace", "0", path}, commandLine("family")...)...)
 	pids := []int{ready(t, cut, "command"), ready(t, cut, "child")}
 	next := realRun(t, e, []string{path}, "wait")
 	next.Await(t, "1 ahead", 1)
@@ -281,7 +281,7 @@ func cutWhileHolding(t *testing.T, e *ensemble.Ensemble) {
 	}
 	hold := beginWith(t, in, nil, append([]string{"hold", "/cut/a", "/cut/b"}, global...)...)
 	elect := begin(t, "", slices.Concat([]string{"elect", "--again"}, global, []string{"/cut/elect"}, commandLine("wait"))...)
-	asked := begin(t, "", slices.Concat([]string{"run", "--grace", "200ms"}, global, []string{"/cut/run"}, commandLine("family"))...)
+	asked := begin(t, "", slices.Concat([]string{"run", "--grace", "2s"}, global, []string{"/cut/run"}, commandLine("family"))...)
 	pids := []int{ready(t, asked, "command"), ready(t, asked, "child")} // which TERM does not end
 	hold.Await(t, `"members":[{"path":"/cut/a","node":"/cut/a/`, 1)
 	elect.Await(t, "ready", 1)
