@@ -93,10 +93,13 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 		case <-job.ended():
 			valid := h.lock.Valid()
 			code := h.outcome(valid)
-			if valid {
-				h.giveBack()
+			if !valid {
+				return code, nil
 			}
-			return code, nil
+			if h.giveBack(); code == 0 {
+				return 0, nil
+			}
+			return 0, &exit{code: code} // that is the end, whatever the code
 
 		case lost := <-h.lock.Lost():
 			return h.halt(lost.Reason), nil
