@@ -58,6 +58,7 @@ func TestABrokenConnection(t *testing.T) {
 
 // A command that does not end when asked to is killed, its children included.
 func TestLostByAStubbornCommand(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name, part string
 		grace      string
