@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -71,41 +70,11 @@ func (w *watched) serve(ctx context.Context, out io.Writer, c *coordinator.Coord
 	if err != nil {
 		return err
 	}
-	var handler http.Handler = b
-	if address.IP.IsLoopback() {
-		handler = local(b)
-	} else {
-		w.say(report{Event: "warned", loud: true}, "everybody who can reach %s sees the locks and their data", listener.Addr())
-	}
-	url := "http://" + listener.Addr().String() + "/"
-	if w.json {
-		err = object(out, struct {
-			Event string `json:"event"`
-			URL   string `json:"url"`
-		}{"serving", url})
-	} else {
-		_, err = fmt.Fprintln(out, url)
-	}
+	handler, err := w.announce(out, listener, b, "")
 	if err != nil {
-		return errors.Join(err, listener.Close())
+		return err
 	}
 	// The open pages wait for news without end.
 	defer context.AfterFunc(ctx, b.Close)()
 	return serve(ctx, listener, handler)
-}
-
-// local refuses requests that name another host: a foreign page whose name was made to lead to this machine would be the board's own
-// site for a browser.
-func local(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host, _, err := net.SplitHostPort(r.Host)
-		if err != nil {
-			host = r.Host
-		}
-		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-			http.Error(w, "this board is for this machine: ask for localhost", http.StatusMisdirectedRequest)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
 }

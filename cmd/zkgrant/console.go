@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -72,11 +71,11 @@ const (
 func (c *console) say(r report, format string, args ...any) {
 	if c.settings.json {
 		r.Time = time.Now()
-		line, err := json.Marshal(r)
+		line, err := text.JSON(r)
 		if err != nil { // it has only strings and numbers
 			panic(err)
 		}
-		c.write(string(line))
+		c.write(line)
 		return
 	}
 	if !r.loud && !c.settings.verbose {
@@ -165,9 +164,9 @@ func (w warnings) WithGroup(string) slog.Handler { return w }
 
 // object writes a value as one line of JSON.
 func object(w io.Writer, value any) error {
-	line, err := json.Marshal(value)
+	line, err := text.JSON(value)
 	if err == nil {
-		_, err = fmt.Fprintln(w, string(line))
+		_, err = fmt.Fprintln(w, line)
 	}
 	return err
 }

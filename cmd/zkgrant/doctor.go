@@ -22,7 +22,8 @@ import (
 )
 
 func newDoctor(s *settings) *cobra.Command {
-	return &cobra.Command{
+	patience := 3 * time.Second
+	cmd := &cobra.Command{
 		Use:   "doctor [PATH]",
 		Short: "Look for trouble in the ensemble, and in the locks below a path",
 		Long: `doctor asks each server of the connect string how it does, and looks at the locks at PATH and
@@ -42,8 +43,14 @@ could not look.`,
 					return err
 				}
 			}
-			o, failure := s.diagnose(ctx, root)
-			if len(o.Servers) == 0 { // it has not come to look
+			if patience <= 0 {
+				return fmt.Errorf("--patience %v: want a time above 0", patience)
+			}
+			o, failure := s.diagnose(ctx, root, patience)
+			switch {
+			case ctx.Err() != nil: // what was not seen then tells nothing
+				return context.Cause(ctx)
+			case len(o.Servers) == 0: // it has not come to look
 				return failure
 			}
 			findings := doctor.Findings(o)
@@ -56,10 +63,12 @@ could not look.`,
 			return failure
 		},
 	}
+	cmd.Flags().DurationVar(&patience, "patience", patience, "how long a server may take for an answer")
+	return cmd
 }
 
 // diagnose looks at the servers, and at the tree if there is a root. What was seen is returned with an error, too.
-func (s *settings) diagnose(ctx context.Context, root string) (o doctor.Observation, _ error) {
+func (s *settings) diagnose(ctx context.Context, root string, patience time.Duration) (o doctor.Observation, _ error) {
 	const defaultTick = 2 * time.Second
 	o.Asked, o.Tick = s.timeout, cmp.Or(s.tick, min(defaultTick, s.timeout/2))
 	options, err := s.options()
@@ -80,7 +89,7 @@ func (s *settings) diagnose(ctx context.Context, root string) (o doctor.Observat
 	}
 	s.progress("asking %d servers", len(servers.Hosts))
 	defer s.hide()
-	p, begun := newProbe(cfg), time.Now()
+	p, begun := newProbe(cfg, patience), time.Now()
 	o.Servers = each(servers.Hosts, func(addr string) doctor.Server { return p.examine(ctx, addr) })
 	if !slices.ContainsFunc(o.Servers, doctor.Server.Serves) {
 		return o, fmt.Errorf("no session with %s", s.servers)

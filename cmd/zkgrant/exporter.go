@@ -35,11 +35,12 @@ func newExporter(s *settings) *cobra.Command {
 		Use:   "exporter [ROOT]",
 		Short: "Export the locks below a path as Prometheus metrics",
 		Long: `exporter shows Prometheus the locks below a path as their nodes show them, whichever library and process they are of.
-It looks at the tree when it is scraped, and at most once per interval. It serves /metrics until it is interrupted.`,
+It looks at the tree when it is scraped, and at most once per interval. It prints the address of its metrics, and serves them
+until it is interrupted. Everybody who can reach the address sees paths.`,
 		GroupID:           "look",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: s.completePaths,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				e.root = args[0]
 			}
@@ -48,7 +49,7 @@ It looks at the tree when it is scraped, and at most once per interval. It serve
 			}
 			ctx, cancel := interrupted()
 			defer cancel()
-			return e.run(ctx)
+			return e.run(ctx, cmd.OutOrStdout())
 		},
 	}
 	f := cmd.Flags()
@@ -60,7 +61,7 @@ It looks at the tree when it is scraped, and at most once per interval. It serve
 }
 
 // run serves until ctx ends. Without a server of ZooKeeper it serves the state of the session.
-func (e *exporter) run(ctx context.Context) (err error) {
+func (e *exporter) run(ctx context.Context, out io.Writer) (err error) {
 	hooks := zkprom.New()
 	c, err := e.open(coordinator.WithHooks(hooks))
 	if err != nil {
@@ -79,8 +80,11 @@ func (e *exporter) run(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
-	e.say(report{Event: "listening", Path: e.root, loud: true}, "the locks below %s are exported at http://%s/metrics", e.root, listener.Addr())
-	return serve(ctx, listener, e.pages(registry))
+	handler, err := e.announce(out, listener, e.pages(registry), "metrics")
+	if err != nil {
+		return err
+	}
+	return serve(ctx, listener, handler)
 }
 
 // rooted fails if there can be no locks below the root. It asks no server.

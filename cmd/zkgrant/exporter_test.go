@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -101,6 +102,25 @@ func testExporter(t *testing.T, servers string) {
 func TestExporter(t *testing.T) {
 	t.Parallel()
 	testExporter(t, zktest.Start(t).Addr())
+}
+
+// TestExporterSaysWhereItServes, for programs too, and serves this machine alone unless it is told otherwise.
+func TestExporterSaysWhereItServes(t *testing.T) {
+	t.Parallel()
+	server := zktest.Start(t)
+	p, url := exports(t, server.Addr(), "--json")
+	var line struct{ Event, URL string }
+	if err := json.Unmarshal([]byte(p.String()), &line); err != nil || line.Event != "serving" || line.URL != url+"metrics" {
+		t.Errorf("it says %s (%v), want serving with the url %smetrics", p, err, url)
+	}
+	if r := fetch(t, "GET", url+"metrics", "", "Host", "evil.example:80"); r.StatusCode != http.StatusMisdirectedRequest {
+		t.Errorf("for another host: %s, want 421", r.Status)
+	}
+	if p.Count("everybody") > 0 {
+		t.Errorf("on a loopback address it warns:\n%s", p)
+	}
+	open, _ := exports(t, server.Addr(), "--listen", "0.0.0.0:0")
+	open.Must(t, "everybody who can reach it sees the locks")
 }
 
 func TestRealExporter(t *testing.T) {

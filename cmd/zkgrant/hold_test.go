@@ -47,3 +47,8 @@ func TestElectAgain(t *testing.T) {
 	elect.Send(syscall.SIGUSR2)
 	elect.Exits(5)
 }
+
+// A command that has the code of a loss for its own has ended all the same.
+func TestElectAgainEndsWithTheCommand(t *testing.T) {
+	begin(t, "", append([]string{"elect", "--again", "--servers", zktest.Start(t).Addr(), lockPath}, commandLine("exit", "123")...)...).Exits(codeLost)
+}

@@ -82,6 +82,9 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 		select {
 		case grant := <-h.lock.Granted():
 			h.hide()
+			if !h.lock.Valid() { // this process has slept
+				return w.tooLate("it was not valid any more"), nil
+			}
 			if err := job.start(grant, kind); err != nil {
 				return 0, err
 			}
@@ -90,17 +93,20 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 		case <-job.ended():
 			valid := h.lock.Valid()
 			code := h.outcome(valid)
-			if valid {
-				h.giveBack()
+			if !valid {
+				return code, nil
 			}
-			return code, nil
+			if h.giveBack(); code == 0 {
+				return 0, nil
+			}
+			return 0, &exit{code: code} // that is the end, whatever the code
 
 		case lost := <-h.lock.Lost():
 			return h.halt(lost.Reason), nil
 
 		case <-h.lock.Done():
 			if !h.granted {
-				return 0, w.notHeld(c, h.lock.Err())
+				return w.notHeld(c, h.lock.Err())
 			}
 			// It is lost, and select took this of two that were ready.
 			return h.halt(cause(h.lock.Err())), nil
@@ -190,29 +196,33 @@ func cause(err error) any {
 	return err
 }
 
-// notHeld says why the lock could not be had.
-func (w *wanted) notHeld(c *coordinator.Coordinator, err error) error {
+// notHeld says why the lock could not be had, and returns the exit code if there is no error.
+func (w *wanted) notHeld(c *coordinator.Coordinator, err error) (int, error) {
 	var lost *coordinator.LostError
 	var held *coordinator.HeldError
 	switch {
 	case errors.As(err, &held):
-		return w.taken("%s is held by %s", w.name(), held.Holder.Data)
+		return 0, w.taken("%s is held by %s", w.name(), held.Holder.Data)
 	case errors.Is(err, coordinator.ErrNotAcquired):
-		return w.taken("somebody else has %s", w.name())
+		return 0, w.taken("somebody else has %s", w.name())
 	case errors.Is(err, coordinator.ErrTimeout):
 		now, cancel := context.WithCancel(context.Background())
 		cancel()
 		if err := c.Ready(now); err != nil { // it has waited for a server
-			return err
+			return 0, err
 		}
-		return w.taken("waited too long for %s", w.name())
+		return 0, w.taken("waited too long for %s", w.name())
 	case errors.As(err, &lost):
-		w.say(report{Event: "lost", Path: w.name(), Reason: lost.Reason.String(), loud: true, bad: true},
-			"LOST %s before anything was started: %v", w.name(), lost.Reason)
-		return &exit{code: codeLost}
+		return w.tooLate(lost.Reason.String()), nil
 	default:
-		return err
+		return 0, err
 	}
+}
+
+// tooLate says that the lock is lost, and returns the exit code.
+func (w *wanted) tooLate(reason string) int {
+	w.say(report{Event: "lost", Path: w.name(), Reason: reason, loud: true, bad: true}, "LOST %s before anything was started: %s", w.name(), reason)
+	return codeLost
 }
 
 func (w *wanted) taken(format string, args ...any) error {

@@ -42,9 +42,10 @@ func interrupted() (context.Context, context.CancelFunc) {
 func newQueue(s *settings) *cobra.Command {
 	var held bool
 	cmd := &cobra.Command{
-		Use:               "queue PATH",
-		Short:             "Show who holds a lock, and who waits for it",
-		Long:              "queue shows the holders and then the waiters of a lock of any kind and library, in order.",
+		Use:   "queue PATH",
+		Short: "Show who holds a lock, and who waits for it",
+		Long: `queue shows the holders and then the waiters of a lock of any kind and library, in order.
+SINCE is how long each has been in the queue, a holder too.`,
 		GroupID:           "look",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: s.completePaths,

@@ -58,16 +58,18 @@ func TestABrokenConnection(t *testing.T) {
 
 // A command that does not end when asked to is killed, its children included.
 func TestLostByAStubbornCommand(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name, part string
 		grace      string
 		asked      bool
 	}{
-		{"the command", "stubborn", "200ms", true},
-		{"its child", "family", "200ms", true},
+		{"the command", "stubborn", "2s", true},
+		{"its child", "family", "2s", true},
 		{"no grace", "family", "0", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			server := zktest.Start(t)
 			run := locked(t, server, []string{"--grace", test.grace}, test.part)
 			pids := []int{ready(t, run, "command")}

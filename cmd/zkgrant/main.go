@@ -69,9 +69,11 @@ They are the locks of the Go library zkgrant, and those of Apache Curator, kazoo
 go-zookeeper with the same names. Name the servers with --servers or ZKGRANT_SERVERS:
 a lock is worth something only where others look for it. Each global flag has such a
 variable, as --session-timeout has ZKGRANT_SESSION_TIMEOUT.`,
+		Version:       version(debug.ReadBuildInfo()),
 		SilenceErrors: true, // execute says them
 		SilenceUsage:  true,
 	}
+	root.SetVersionTemplate("zkgrant {{.Version}}\n")
 	s.bind(root)
 	root.AddCommand(holdingCommands(s)...)
 	root.AddCommand(
@@ -96,12 +98,31 @@ variable, as --session-timeout has ZKGRANT_SESSION_TIMEOUT.`,
 func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version", Args: cobra.NoArgs, GroupID: "other",
-		Run: func(cmd *cobra.Command, _ []string) {
-			version := "unknown"
-			if info, ok := debug.ReadBuildInfo(); ok {
-				version = info.Main.Version
-			}
-			cmd.Println("zkgrant", version)
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "zkgrant", cmd.Root().Version)
+			return err
 		},
 	}
+}
+
+// version says what was built: a version, or else a commit.
+func version(info *debug.BuildInfo, ok bool) string {
+	switch {
+	case !ok:
+		return "unknown"
+	case info.Main.Version != "" && info.Main.Version != "(devel)":
+		return info.Main.Version
+	}
+	set := map[string]string{}
+	for _, s := range info.Settings {
+		set[s.Key] = s.Value
+	}
+	built := "(devel)"
+	if revision := set["vcs.revision"]; revision != "" {
+		built += " " + revision
+	}
+	if set["vcs.modified"] == "true" {
+		built += " and what was not committed"
+	}
+	return built
 }

@@ -18,17 +18,15 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// patience is for how long a server may be silent.
-const patience = 3 * time.Second
-
 // probe talks to one server at a time, as no client of an ensemble does.
 type probe struct {
-	asked time.Duration // the session timeout
-	dial  func(ctx context.Context, network, addr string) (net.Conn, error)
+	asked    time.Duration // the session timeout
+	patience time.Duration // for how long a server may be silent
+	dial     func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
-func newProbe(cfg session.Config) probe {
-	p := probe{cfg.Timeout, new(net.Dialer).DialContext}
+func newProbe(cfg session.Config, patience time.Duration) probe {
+	p := probe{cfg.Timeout, patience, new(net.Dialer).DialContext}
 	if cfg.TLS != nil {
 		p.dial = (&tls.Dialer{Config: cfg.TLS}).DialContext
 	}
@@ -37,7 +35,7 @@ func newProbe(cfg session.Config) probe {
 
 // with calls the function with a connection that ends with ctx, and when the server has had its time.
 func (p probe) with(ctx context.Context, addr string, f func(net.Conn) error) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, p.patience)
 	defer cancel()
 	conn, err := p.dial(ctx, "tcp", addr)
 	if err != nil {
@@ -55,6 +53,7 @@ func (e *unreachableError) Unwrap() error { return e.error }
 
 // examine looks at a server.
 func (p probe) examine(ctx context.Context, addr string) doctor.Server {
+	const cons = "cons"
 	s := doctor.Server{Addr: addr, Answers: map[string]string{}}
 	begun := time.Now()
 	err := p.with(ctx, addr, func(conn net.Conn) error {
@@ -67,14 +66,13 @@ func (p probe) examine(ctx context.Context, addr string) doctor.Server {
 		if s.RoundTrip, err = talk.roundTrip(); err != nil {
 			return err
 		}
-		for _, word := range doctor.Words() {
-			s.Answers[word] = p.ask(ctx, addr, word)
-		}
-		if made, ok := doctor.Established(s.Answers["cons"], talk.session); ok { // some time between the two
+		s.Answers[cons] = p.ask(ctx, addr, cons)                               // which tells of the sessions that there are
+		if made, ok := doctor.Established(s.Answers[cons], talk.session); ok { // some time between the two
 			half := greeted.Sub(begun) / 2
 			s.Clock = &doctor.Clock{Ahead: made.Sub(begun.Add(half)), Within: half + time.Millisecond}
 		}
-		return talk.end()
+		_ = talk.end() // there was a session, and its end is the server's
+		return nil
 	})
 	if err != nil {
 		s.Reached, s.Refusal = !errors.As(err, new(*unreachableError)), err.Error()
@@ -82,6 +80,10 @@ func (p probe) examine(ctx context.Context, addr string) doctor.Server {
 		return s
 	}
 	s.Reached = true
+	words := slices.DeleteFunc(doctor.Words(), func(word string) bool { return word == cons })
+	for i, answer := range each(words, func(word string) string { return p.ask(ctx, addr, word) }) {
+		s.Answers[words[i]] = answer
+	}
 	s.Least, s.Most = p.granted(ctx, addr, 1), p.granted(ctx, addr, math.MaxInt32)
 	return s
 }
@@ -171,7 +173,7 @@ func greet(conn net.Conn, timeout time.Duration) (talk, error) {
 	case errors.Is(err, io.EOF):
 		return talk{}, errors.New("it closes the connection")
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return talk{}, fmt.Errorf("it has not answered within %v", patience)
+		return talk{}, errors.New("it has not answered in time")
 	case err != nil:
 		return talk{}, err
 	case len(reply) < head:

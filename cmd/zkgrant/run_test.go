@@ -150,18 +150,19 @@ func TestInterruptedWhileConnecting(t *testing.T) {
 	run.Exits(codeSignal + int(syscall.SIGTERM))
 }
 
-// What looks or steers ends with the signal's code, and says nothing. A revocation evicts nobody then.
+// What looks or steers ends with the signal's code, and says nothing. A request to give a lock back stands then.
 func TestInterruptedWhileAsking(t *testing.T) {
+	t.Parallel()
 	server := zktest.Start(t)
-	holder := locked(t, server, []string{"--revocable"}, "stubborn")
+	holder := locked(t, server, []string{"--revocable", "--grace", "0"}, "stubborn")
 	ready(t, holder, "command")
-	revoke := begin(t, "", "revoke", "-v", "--servers", server.Addr(), lockPath)
+	revoke := begin(t, "", "revoke", "-v", "--servers", server.Addr(), "--grace", "4s", lockPath)
 	holder.Await(t, "is asked back", 1)
 	revoke.Send(os.Interrupt)
 	revoke.Exits(codeSignal + int(syscall.SIGINT))
 	nodes(t, server, 1, "when the revocation was interrupted")
-	holder.Send(syscall.SIGUSR2)
-	holder.Exits(5)
+	holder.Exits(codeLost)
+	holder.Must(t, "LOST "+lockPath+": revoked")
 	if said := revoke.String(); said != "" {
 		t.Errorf("interrupted it said %s, want nothing", said)
 	}

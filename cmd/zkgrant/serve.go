@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"time"
@@ -12,6 +14,47 @@ const (
 	silence  = 10 * time.Second // that a client is granted before it has asked
 	farewell = 2 * time.Second  // that requests are granted which have begun
 )
+
+// announce prints the address of the page that is served, and returns the handler that serves: on an address of this machine only for
+// those who ask for this machine. If it fails the listener is closed.
+func (s *settings) announce(out io.Writer, listener net.Listener, handler http.Handler, page string) (http.Handler, error) {
+	if address, ok := listener.Addr().(*net.TCPAddr); ok && address.IP.IsLoopback() {
+		handler = local(handler)
+	} else {
+		const warning = "everybody who can reach it sees the locks"
+		s.say(report{Event: "warned", Error: listener.Addr().String() + ": " + warning, loud: true}, "%s: %s", listener.Addr(), warning)
+	}
+	url := "http://" + listener.Addr().String() + "/" + page
+	var err error
+	if s.json {
+		err = object(out, struct {
+			Event string `json:"event"`
+			URL   string `json:"url"`
+		}{"serving", url})
+	} else {
+		_, err = fmt.Fprintln(out, url)
+	}
+	if err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	return handler, nil
+}
+
+// local refuses requests that name another host: a foreign page whose name was made to lead to this machine would be of one site with
+// what is served, for a browser.
+func local(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, _, err := net.SplitHostPort(r.Host)
+		if err != nil {
+			host = r.Host
+		}
+		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			http.Error(w, "this is for this machine only: ask for localhost", http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
 
 // serve serves until ctx ends, and ends with the listener closed.
 func serve(ctx context.Context, listener net.Listener, handler http.Handler) error {

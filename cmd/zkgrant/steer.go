@@ -17,9 +17,10 @@ func newRevoke(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revoke PATH",
 		Short: "Ask the holders of a lock to give it back",
-		Long: `revoke asks every holder of a lock to give it back, and waits until all are gone. A holder
-that has agreed to that loses the lock at the end of --grace; any other one is not asked.
-Interrupted, it evicts nobody.`,
+		Long: `revoke asks every holder of a lock to give it back, and waits until all are gone: until they
+have given it back or have lost it. A holder that has agreed to that loses the lock at the end
+of --grace; any other one is not asked. The request stands when revoke is interrupted. Only a
+holder that does not react is not evicted then.`,
 		GroupID:           "steer",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: s.completePaths,
@@ -35,7 +36,7 @@ Interrupted, it evicts nobody.`,
 				case err != nil:
 					return err
 				}
-				s.say(report{Event: "revoked", Path: args[0], loud: true, good: true}, "%s was given back", args[0])
+				s.say(report{Event: "revoked", Path: args[0], loud: true, good: true}, "%s is not held any more by those who were asked", args[0])
 				return nil
 			})
 		},

@@ -145,7 +145,7 @@ func TestTerminal(t *testing.T) {
 		holder := beginTerminal(t, environment, line...)
 		holder.shows("command ")
 		waiter := beginTerminal(t, environment, line...)
-		waiter.shows("zkgrant: waiting for /locks/run, 1 ahead, 1s")
+		waiter.shows("zkgrant: waiting for /locks/run, 1 ahead, ")
 		for _, node := range server.Children(lockPath) {
 			if strings.HasSuffix(node, "0000000000") {
 				eventstest.Check(t, server.Expire(server.Owner(lockPath+"/"+node)))

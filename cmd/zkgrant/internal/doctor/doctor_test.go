@@ -95,6 +95,7 @@ func TestFaultsAreFound(t *testing.T) {
 				o.Servers[i].Answers["conf"], o.Servers[i].Least, o.Servers[i].Most = refusal, 6*time.Second, time.Minute
 			}
 		}},
+		{"the bounds tell of a short one", Note, "tick", "tickTime", func(o *Observation) { o.Servers[1].Answers["conf"] = refusal }},
 		{"the tick is not seen", Note, "tick", "tickTime", func(o *Observation) {
 			for i := range o.Servers {
 				o.Servers[i].Answers["conf"], o.Servers[i].Most = refusal, time.Minute

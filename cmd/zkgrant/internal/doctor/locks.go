@@ -89,9 +89,17 @@ func locks(o Observation) (all []Finding) {
 		return []Finding{{Note, "locks", o.Tree.Root, "There is no such node.", "Look whether the path is right; a lock's path vanishes when nobody uses it."}}
 	}
 	if Worst(all) == OK || Worst(all) == Note {
-		all = append(all, Finding{OK, "locks", o.Tree.Root, fmt.Sprintf("Nothing in %d nodes breaks a lock; contenders: %d, in so many directories: %d.", o.Tree.Looked, contenders, found), ""})
+		all = append(all, Finding{OK, "locks", o.Tree.Root, fmt.Sprintf("Nothing in %s breaks a lock; there are %s in %s.", counted(o.Tree.Looked, "node", "nodes"), counted(contenders, "contender", "contenders"), counted(found, "directory", "directories")), ""})
 	}
 	return all
+}
+
+// counted says how many there are of something.
+func counted(n int, one, more string) string {
+	if n == 1 {
+		more = one
+	}
+	return fmt.Sprintf("%d %s", n, more)
 }
 
 func (n Node) findings() (all []Finding) {

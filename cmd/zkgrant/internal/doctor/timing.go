@@ -16,20 +16,19 @@ func timing(o Observation) (all []Finding) {
 		all = append(all, o.timeout())
 	}
 	bounds, ticks := map[[2]time.Duration][]string{}, map[time.Duration][]string{}
-	longest, said := time.Duration(0), false
+	longest, said := time.Duration(0), true
 	for _, s := range o.Servers {
 		if s.Least > 0 && s.Most > 0 {
 			key := [2]time.Duration{s.Least, s.Most}
 			bounds[key] = append(bounds[key], s.Addr)
 		}
 		tick, by := s.tick()
+		said = said && (by || !s.Serves())
 		if tick == 0 {
 			continue
 		}
 		ticks[tick] = append(ticks[tick], s.Addr)
-		if tick > longest || tick == longest && by {
-			longest, said = tick, by
-		}
+		longest = max(longest, tick)
 	}
 	if len(bounds) > 1 {
 		all = append(all, Finding{
@@ -42,17 +41,20 @@ func timing(o Observation) (all []Finding) {
 	}
 	has := "The servers have"
 	if !said {
-		has = "By their bounds of the session timeout, the servers have"
+		has = "By what they say, and by their bounds of the session timeout, the servers have"
 	}
 	seen := fmt.Sprintf("%s a tickTime of %v, and locks are told %v.", has, longest, o.Tick)
+	const look = "Allow the four-letter word conf, or make sure that zoo.cfg has no longer one."
 	switch {
 	case longest == 0:
-		all = append(all, Finding{Note, "tick", "tickTime", fmt.Sprintf("It was not seen, and locks are told %v.", o.Tick), "Allow the four-letter word conf, or make sure that zoo.cfg has no longer one."})
+		all = append(all, Finding{Note, "tick", "tickTime", fmt.Sprintf("It was not seen, and locks are told %v.", o.Tick), look})
 	case longest > o.Tick:
 		all = append(all, Finding{
 			Bad, "tick", "tickTime", seen[:len(seen)-1] + ": a loss may be told too late.",
 			fmt.Sprintf("Set WithTickTime(%v) in programs and --tick-time=%v here, with a session timeout of %v or more.", longest, longest, 2*longest),
 		})
+	case !said: // bounds that are set in zoo.cfg tell nothing of it
+		all = append(all, Finding{Note, "tick", "tickTime", seen, look})
 	default:
 		all = append(all, Finding{OK, "tick", "tickTime", seen, ""})
 	}

@@ -2,6 +2,8 @@
 package text
 
 import (
+	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -9,14 +11,38 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
+// hidden tells whether a character steers a terminal, turns a line round, or shows as nothing.
+func hidden(r rune) bool {
+	switch r {
+	case '\u00ad', '\u061c', '\u180e', '\ufeff':
+		return true
+	}
+	return r < ' ' || r >= 0x7f && r <= 0x9f || r >= '\u200b' && r <= '\u200f' || r >= '\u2028' && r <= '\u202e' ||
+		r >= '\u2060' && r <= '\u206f' || r >= '\ufff9' && r <= '\ufffb'
+}
+
 // Printable makes text from the servers harmless for a terminal.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 || r == '\u2028' || r == '\u2029' || r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' {
+		if hidden(r) {
 			return '\ufffd'
 		}
 		return r
 	}, text)
+}
+
+// JSON returns a value as one line of JSON that is harmless for a terminal: what is not printable is escaped.
+func JSON(value any) (string, error) {
+	marshalled, err := json.Marshal(value)
+	var line strings.Builder
+	for _, r := range string(marshalled) { // all but ASCII is within its strings
+		if hidden(r) {
+			fmt.Fprintf(&line, `\u%04x`, r)
+		} else {
+			line.WriteRune(r)
+		}
+	}
+	return line.String(), err
 }
 
 // Since is a duration as people say it.

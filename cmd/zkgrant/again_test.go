@@ -1,0 +1,78 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// unstarted is work that must not be started.
+type unstarted struct{}
+
+func (unstarted) start(events.Grant, string) error { return errors.New("it was started") }
+func (unstarted) ended() <-chan struct{}           { return nil }
+func (unstarted) pass(os.Signal, func() bool)      {}
+func (unstarted) stop()                            {}
+func (unstarted) end()                             {}
+func (unstarted) code() int                        { return 0 }
+
+// A Grant that is lost before it was taken starts nothing. It ends with the code of a loss, behind which --again campaigns again.
+func TestLostBeforeItWasTaken(t *testing.T) {
+	ctx := eventstest.Patiently(t, time.Minute)
+	server := zktest.Start(t)
+	s := &settings{servers: server.Addr(), timeout: 10 * time.Second, verbose: true}
+	s.console = newConsole(os.Stderr, s)
+	var said eventstest.Screen
+	busy, goOn := make(chan struct{}), make(chan struct{})
+	first := sync.OnceFunc(func() { // what holds the lock is busy while the Grant comes and goes
+		close(busy)
+		<-goOn
+	})
+	s.divert(func(line string) {
+		said.Say("%s", line)
+		first()
+	})
+	c, err := s.open()
+	eventstest.Must(t, err)
+	defer func() { eventstest.Check(t, c.Close()) }()
+	granted, expired := make(chan events.Event, 1), make(chan events.Event, 1)
+	news := c.Events(ctx)
+	go func() {
+		for ev := range news {
+			switch ev.(type) {
+			case events.Grant:
+				granted <- ev
+			case events.SessionExpired:
+				expired <- ev
+			}
+		}
+	}()
+	w := &wanted{settings: s, kind: kindElection, permits: 1, paths: []string{lockPath}, conflict: codeTaken}
+	signals := listen()
+	defer signals.stop()
+	ended := make(chan error, 1)
+	go func() {
+		code, err := w.hold(c, signals, unstarted{}, nil)
+		if err == nil && code != codeLost {
+			err = &exit{code: code}
+		}
+		ended <- err
+	}()
+	eventstest.Receive(t, busy, "the session")
+	eventstest.Receive(t, granted, "the Grant")
+	expire(t, server)
+	eventstest.Receive(t, expired, "the loss")
+	close(goOn)
+	if err := eventstest.Receive(t, ended, "the end of the work"); err != nil {
+		t.Errorf("it ends with %v, want the code %d and no error", err, codeLost)
+	}
+	said.Must(t, "LOST "+lockPath)
+}
