@@ -52,9 +52,7 @@ func look[T any](ctx context.Context, s *Session, read func(*client) ([]T, error
 
 // gather lists the directory and reads those that are wanted.
 func (c *client) gather(ctx context.Context, dir string, wanted func(name string) bool) ([]Found, error) {
-	c.readings <- struct{}{}
-	children, _, err := c.conn.Children(dir)
-	<-c.readings
+	children, _, err := c.listed(dir)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
 	}
@@ -70,6 +68,22 @@ func (c *client) gather(ctx context.Context, dir string, wanted func(name string
 	return c.readAll(ctx, dir, names)
 }
 
+// listed lists a directory, when there is room for that.
+func (c *client) listed(dir string) (children []string, stat *zk.Stat, err error) {
+	c.readings.begin(readsNames)
+	defer c.readings.end(readsNames)
+	children, stat, err = c.conn.Children(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	size := 0
+	for _, child := range children {
+		size += 4 + len(child) // as it is sent
+	}
+	c.readings.answered(readsNames, size)
+	return children, stat, nil
+}
+
 // readAll reads the nodes, many at a time, and leaves out those that do not exist. It
 // stops at an error and at the end of ctx, and returns when none is under way.
 func (c *client) readAll(ctx context.Context, dir string, names []string) ([]Found, error) {
@@ -80,16 +94,17 @@ func (c *client) readAll(ctx context.Context, dir string, names []string) ([]Fou
 		all     = make([]Found, len(names))
 	)
 	for i, name := range names {
-		c.readings <- struct{}{}
+		c.readings.begin(readsData)
 		if stopped.Load() || ctx.Err() != nil {
-			<-c.readings
+			c.readings.end(readsData)
 			break
 		}
 		reading.Go(func() {
-			defer func() { <-c.readings }()
+			defer c.readings.end(readsData)
 			data, stat, err := c.conn.Get(path.Join(dir, name))
 			switch {
 			case err == nil:
+				c.readings.answered(readsData, len(data))
 				all[i] = Found{Name: name, Data: data, Stat: stat}
 			case !errors.Is(err, zk.ErrNoNode):
 				errs[i] = err
