@@ -70,8 +70,8 @@ func (c *client) gather(ctx context.Context, dir string, wanted func(name string
 
 // listed lists a directory, when there is room for that.
 func (c *client) listed(dir string) (children []string, stat *zk.Stat, err error) {
-	c.readings.begin(readsNames)
-	defer c.readings.end(readsNames)
+	c.readings.begin(&c.readings.names)
+	defer c.readings.end(&c.readings.names)
 	children, stat, err = c.conn.Children(dir)
 	if err != nil {
 		return nil, nil, err
@@ -80,7 +80,7 @@ func (c *client) listed(dir string) (children []string, stat *zk.Stat, err error
 	for _, child := range children {
 		size += 4 + len(child) // as it is sent
 	}
-	c.readings.answered(readsNames, size)
+	c.readings.answered(size, &c.readings.names)
 	return children, stat, nil
 }
 
@@ -92,19 +92,20 @@ func (c *client) readAll(ctx context.Context, dir string, names []string) ([]Fou
 		stopped atomic.Bool
 		errs    = make([]error, len(names))
 		all     = make([]Found, len(names))
+		flows   = []*flow{&c.readings.data, {}}
 	)
 	for i, name := range names {
-		c.readings.begin(readsData)
+		c.readings.begin(flows...)
 		if stopped.Load() || ctx.Err() != nil {
-			c.readings.end(readsData)
+			c.readings.end(flows...)
 			break
 		}
 		reading.Go(func() {
-			defer c.readings.end(readsData)
+			defer c.readings.end(flows...)
 			data, stat, err := c.conn.Get(path.Join(dir, name))
 			switch {
 			case err == nil:
-				c.readings.answered(readsData, len(data))
+				c.readings.answered(len(data), flows...)
 				all[i] = Found{Name: name, Data: data, Stat: stat}
 			case !errors.Is(err, zk.ErrNoNode):
 				errs[i] = err

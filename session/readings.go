@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -46,22 +47,22 @@ func (w *window) answered(size int, now time.Time) {
 	w.guess, w.last = max(size, w.guess/2), now
 }
 
-// reads is what is read. Listings are short where data is long, so that neither is a guess at the other.
-type reads uint8
+// flow is readings that have a window together.
+type flow struct {
+	window
 
-const (
-	readsNames reads = iota
-	readsData
-	readsKinds
-)
+	underWay int
+}
 
-// readings has a place for each reading of a look that is under way.
+// readings has a place for each reading of a look that is under way. Each belongs to one of its flows: listings are short where data is
+// long. The data of one directory is a flow, too, which learns nothing from others.
 type readings struct {
-	now      func() time.Time
-	mu       sync.Mutex
-	changed  sync.Cond
-	windows  [readsKinds]window
-	underWay [readsKinds]int
+	now     func() time.Time
+	mu      sync.Mutex
+	changed sync.Cond
+	all     int // under way
+	names   flow
+	data    flow
 }
 
 func newReadings(now func() time.Time) *readings {
@@ -70,29 +71,40 @@ func newReadings(now func() time.Time) *readings {
 	return r
 }
 
-// begin waits for a place, which end gives back. That is soon: the connection answers, or ends.
-func (r *readings) begin(of reads) {
+// begin waits for a place in each flow, which end gives back. That is soon: the connection answers, or ends.
+func (r *readings) begin(flows ...*flow) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.underWay[of] == 0 {
-		r.windows[of].resumes(r.now())
+	for _, f := range flows {
+		if f.underWay == 0 {
+			f.resumes(r.now())
+		}
 	}
-	for r.underWay[readsNames]+r.underWay[readsData] >= mostReadings || r.underWay[of] >= r.windows[of].width() {
+	full := func(f *flow) bool { return f.underWay >= f.width() }
+	for r.all >= mostReadings || slices.ContainsFunc(flows, full) {
 		r.changed.Wait()
 	}
-	r.underWay[of]++
+	r.all++
+	for _, f := range flows {
+		f.underWay++
+	}
 }
 
 // answered is told of an answer before the end of its reading.
-func (r *readings) answered(of reads, size int) {
+func (r *readings) answered(size int, flows ...*flow) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.windows[of].answered(size, r.now())
+	for _, f := range flows {
+		f.answered(size, r.now())
+	}
 }
 
-func (r *readings) end(of reads) {
+func (r *readings) end(flows ...*flow) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.underWay[of]--
+	r.all--
+	for _, f := range flows {
+		f.underWay--
+	}
 	r.changed.Broadcast()
 }
