@@ -53,6 +53,7 @@ func (c *Coordinator) Locks(ctx context.Context, root string) iter.Seq2[LockInfo
 }
 
 // Poll returns [Coordinator.Locks] for repeated walks: each reads only holders and newcomers. One goroutine may walk at a time.
+// Exception: a waiter with more than 4 KiB of data is not kept in memory, and each walk reads it again.
 func (c *Coordinator) Poll(root string) func(context.Context) iter.Seq2[LockInfo, error] {
 	known := map[string]session.Found{}
 	return func(ctx context.Context) iter.Seq2[LockInfo, error] {
@@ -149,7 +150,10 @@ func (w *walk) look(ctx context.Context) error {
 	return nil
 }
 
-// remember keeps the waiters of a node. The data of a holder may change.
+// mostRemembered bounds the bytes that are kept of a waiter from one walk to the next.
+const mostRemembered = 4 << 10
+
+// remember keeps the waiters of a node whose data is short. The data of a holder may change.
 func (w *walk) remember(n inspected, locks []sighting) {
 	waits := map[string]bool{}
 	for _, l := range locks {
@@ -160,7 +164,7 @@ func (w *walk) remember(n inspected, locks []sighting) {
 	queue, _ := session.SemaphoreDirs(n.path)
 	for dir, found := range map[string][]session.Found{n.path: n.node.Found, queue: n.waiting.Found} {
 		for _, f := range found {
-			if at := path.Join(dir, f.Name); waits[at] && session.Ephemeral(f.Stat) {
+			if at := path.Join(dir, f.Name); waits[at] && session.Ephemeral(f.Stat) && len(f.Data) <= mostRemembered {
 				w.waiting[at] = f
 			}
 		}
