@@ -46,9 +46,9 @@ type client struct {
 	verify    func(*Seat)                    // has it looked whether the seat's node is still there; does not block
 	askedBack func(node string, wish asking) // tells the owner of the node that somebody wants the lock back; does not block
 
-	told     atomic.Bool   // a server has said that the session was ended
-	retired  atomic.Bool   // over; other goroutines than the session actor's read it
-	readings chan struct{} // has a place for each of a look that is under way
+	told     atomic.Bool // a server has said that the session was ended
+	retired  atomic.Bool // over; other goroutines than the session actor's read it
+	readings *readings   // those of looks
 
 	// Only the session actor touches these.
 	opened   bool         // the session was announced

@@ -52,10 +52,8 @@ func (c *client) inspect(ctx context.Context, chroot, node string, wanted func(n
 	if err := ctx.Err(); err != nil { // nobody waits
 		return Inspected{}, err
 	}
-	c.readings <- struct{}{}
 	full := under(chroot, node)
-	children, stat, err := c.conn.Children(full)
-	<-c.readings
+	children, stat, err := c.listed(full)
 	dir, names := full, []string(nil)
 	switch {
 	case err != nil:

@@ -52,9 +52,7 @@ func look[T any](ctx context.Context, s *Session, read func(*client) ([]T, error
 
 // gather lists the directory and reads those that are wanted.
 func (c *client) gather(ctx context.Context, dir string, wanted func(name string) bool) ([]Found, error) {
-	c.readings <- struct{}{}
-	children, _, err := c.conn.Children(dir)
-	<-c.readings
+	children, _, err := c.listed(dir)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
 	}
@@ -70,6 +68,22 @@ func (c *client) gather(ctx context.Context, dir string, wanted func(name string
 	return c.readAll(ctx, dir, names)
 }
 
+// listed lists a directory, when there is room for that.
+func (c *client) listed(dir string) (children []string, stat *zk.Stat, err error) {
+	c.readings.begin(&c.readings.names)
+	defer c.readings.end(&c.readings.names)
+	children, stat, err = c.conn.Children(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	size := 0
+	for _, child := range children {
+		size += 4 + len(child) // as it is sent
+	}
+	c.readings.answered(size, &c.readings.names)
+	return children, stat, nil
+}
+
 // readAll reads the nodes, many at a time, and leaves out those that do not exist. It
 // stops at an error and at the end of ctx, and returns when none is under way.
 func (c *client) readAll(ctx context.Context, dir string, names []string) ([]Found, error) {
@@ -78,18 +92,20 @@ func (c *client) readAll(ctx context.Context, dir string, names []string) ([]Fou
 		stopped atomic.Bool
 		errs    = make([]error, len(names))
 		all     = make([]Found, len(names))
+		flows   = []*flow{&c.readings.data, {}}
 	)
 	for i, name := range names {
-		c.readings <- struct{}{}
+		c.readings.begin(flows...)
 		if stopped.Load() || ctx.Err() != nil {
-			<-c.readings
+			c.readings.end(flows...)
 			break
 		}
 		reading.Go(func() {
-			defer func() { <-c.readings }()
+			defer c.readings.end(flows...)
 			data, stat, err := c.conn.Get(path.Join(dir, name))
 			switch {
 			case err == nil:
+				c.readings.answered(len(data), flows...)
 				all[i] = Found{Name: name, Data: data, Stat: stat}
 			case !errors.Is(err, zk.ErrNoNode):
 				errs[i] = err

@@ -153,15 +153,5 @@ func (q *pending) all() iter.Seq[request] {
 // goroutine; the server executes those of one session one after the other.
 const parallel = 256
 
-const (
-	// mostLooks bounds the looks under way at a time. Each takes one of the places
-	// that requests have, for as long as all of its readings take.
-	mostLooks = 8
-	// mostReadings bounds the readings of all looks that are under way at a time. A
-	// server executes the requests of a session one after the other, so it is what
-	// those of locks have to wait behind at the most.
-	mostReadings = 64
-)
-
 // mostLeaderReads bounds the leader reads under way at a time, as mostLooks does looks.
 const mostLeaderReads = 8
