@@ -5,7 +5,9 @@ package main
 import (
 	"errors"
 	"os"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -28,6 +30,7 @@ func (unstarted) code() int                        { return 0 }
 func TestLostBeforeItWasTaken(t *testing.T) {
 	ctx := eventstest.Patiently(t, time.Minute)
 	server := zktest.Start(t)
+	server.Down(true) // until somebody listens
 	s := &settings{servers: server.Addr(), timeout: 10 * time.Second, verbose: true}
 	s.console = newConsole(os.Stderr, s)
 	var said eventstest.Screen
@@ -37,8 +40,9 @@ func TestLostBeforeItWasTaken(t *testing.T) {
 		<-goOn
 	})
 	s.divert(func(line string) {
-		said.Say("%s", line)
-		first()
+		if said.Say("%s", line); strings.Contains(line, "connected to") {
+			first()
+		}
 	})
 	c, err := s.open()
 	eventstest.Must(t, err)
@@ -56,8 +60,7 @@ func TestLostBeforeItWasTaken(t *testing.T) {
 		}
 	}()
 	w := &wanted{settings: s, kind: kindElection, permits: 1, paths: []string{lockPath}, conflict: codeTaken}
-	signals := listen()
-	defer signals.stop()
+	signals := &signals{make(chan os.Signal)}
 	ended := make(chan error, 1)
 	go func() {
 		code, err := w.hold(c, signals, unstarted{}, nil)
@@ -66,6 +69,8 @@ func TestLostBeforeItWasTaken(t *testing.T) {
 		}
 		ended <- err
 	}()
+	signals.c <- syscall.SIGWINCH // which it takes when it listens, and which means nothing to it
+	server.Down(false)
 	eventstest.Receive(t, busy, "the session")
 	eventstest.Receive(t, granted, "the Grant")
 	expire(t, server)
