@@ -33,12 +33,12 @@
 // # Special
 //
 //   - One loop for any number of locks: [Coordinator.Events]. Metrics and traces: [Passive], [WithHooks].
-//   - Writes to ZooKeeper while the lock is held: [Acquisition.Txn], [Acquisition.Guard].
-//   - Callees that enter the same lock: [Acquisition.Context], [Reentrant].
-//   - Giving a lock back on request: [Revocable], [Coordinator.Revoke], [Acquisition.Revoked].
+//   - Writes to ZooKeeper under the lock: [Acquisition.Txn], [Acquisition.Guard].
+//   - Re-entry: [Acquisition.Context], [Reentrant].
+//   - Giving back on request: [Revocable], [Coordinator.Revoke], [Acquisition.Revoked].
 //   - Repair behind a crash: [DetectCrash].
 //   - Looking: [Lock.Queue], [Coordinator.Locks], [Coordinator.Poll], [Election.Observe], [Acquisition.Position], [Acquisition.Valid], [Acquisition.Deadline].
-//   - Leading by callbacks: [Election.Run]. Sizes that change: [AdoptSize], [Semaphore.Resize]. Queues of kazoo: [AsKazoo].
+//   - Callbacks: [Election.Run]. Sizes that change: [AdoptSize], [Semaphore.Resize]. Queues of kazoo: [AsKazoo].
 //   - Networks: [WithProbeInterval], [WithLossOnSuspend], [WithDialer].
 //
 // # Promises
@@ -46,8 +46,8 @@
 // One acquisition has at most one Grant, then at most one Lost, then Done. A Lost never comes for a Grant that was not taken. State changes
 // come first, then the event stream, then the channel: Valid is false when a loss is heard.
 //
-// Suspended is not lost. Without a connection the lock stays held until the lease runs out, before the servers can admit another contender.
-// After a pause of the process, ask [Acquisition.Valid]. For effects on other systems, use the fencing token of the [events.Grant].
+// Suspended is not lost. Without a connection the lock stays held until the lease runs out, before another contender can have it.
+// After a pause of the process, ask [Acquisition.Valid]. For effects elsewhere, use the fencing token of the [events.Grant].
 //
 // The folder docs has the guide, the guarantees and the limits.
 package coordinator

@@ -52,8 +52,8 @@ func (c *Coordinator) Locks(ctx context.Context, root string) iter.Seq2[LockInfo
 	return c.Poll(root)(ctx)
 }
 
-// Poll returns [Coordinator.Locks] for repeated walks: each reads only holders and newcomers. One goroutine may walk at a time.
-// Exception: a waiter with more than 4 KiB of data is not kept in memory, and each walk reads it again.
+// Poll returns [Coordinator.Locks] for repeated walks: each reads only holders, newcomers, and waiters with more than 4 KiB of data. One
+// goroutine may walk at a time.
 func (c *Coordinator) Poll(root string) func(context.Context) iter.Seq2[LockInfo, error] {
 	known := map[string]session.Found{}
 	return func(ctx context.Context) iter.Seq2[LockInfo, error] {

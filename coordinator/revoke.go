@@ -29,7 +29,7 @@ func Revocable() LockOption { return lockOption(func(c *lockConfig) { c.revocabl
 // holder loses the lock at the end of the grace. A node that is left then is removed after five quarters of a session timeout more, the
 // holder's or this coordinator's, whichever is longer.
 //
-// When ctx ends it returns the cause, and evicts no holder. No holder was asked after [ErrNotHeld], [ErrNotRevocable], [ErrGrace],
+// When ctx ends it returns the cause and evicts no holder, but the request stands. No holder was asked after [ErrNotHeld], [ErrNotRevocable], [ErrGrace],
 // [ErrPath] or [ErrKind]; some may have been after [ErrNoAuth]. See docs/limits.md.
 func (c *Coordinator) Revoke(ctx context.Context, path string, grace time.Duration) error {
 	if err := c.checkPath(path); err != nil {
