@@ -63,6 +63,7 @@ func has(t *testing.T, found []doctor.Finding, level doctor.Level, check, subjec
 
 // TestRealDoctor has a real ensemble examined that is healthy, and then has one fault after the other.
 func TestRealDoctor(t *testing.T) {
+	t.Parallel()
 	eventstest.NeedsServers(t)
 	e := ensemble.Start(t, 3)
 	conn, _, err := zk.Connect(strings.Split(e.Connect(), ","), 10*time.Second, zk.WithLogger(silent{}), zk.WithLogInfo(false))
@@ -174,6 +175,7 @@ func seen(found []doctor.Finding) string {
 
 // TestRealDoctorOfDefaults examines a server that allows the one word that servers allow by default, has a long tick, and is behind TLS.
 func TestRealDoctorOfDefaults(t *testing.T) {
+	t.Parallel()
 	eventstest.NeedsServers(t)
 	e := ensemble.Start(t, 1, ensemble.Tick(3*time.Second), ensemble.Line("4lw.commands.whitelist", "srvr,mntr"))
 	addr, authority := encrypted(t, e.Addr(0))

@@ -142,6 +142,7 @@ func TestWhatCannotRun(t *testing.T) {
 
 // A run that waits for a server can be stopped, too.
 func TestInterruptedWhileConnecting(t *testing.T) {
+	t.Parallel()
 	server := zktest.Start(t)
 	server.MuteAll(true)
 	run := locked(t, server, nil, "exit", "0")
