@@ -18,6 +18,9 @@ import (
 // TestAWalkLeavesTheLinkToLocks: a session that walks through locks with much data on a narrow link keeps its own lock, and is as sure
 // of it as if few answers were on the link at a time.
 func TestAWalkLeavesTheLinkToLocks(t *testing.T) {
+	if eventstest.Raced {
+		t.Skip("it moves 240 MB, which takes the race detector most of a minute")
+	}
 	const (
 		length  = 900 << 10
 		locks   = 90
