@@ -21,7 +21,6 @@ import (
 // TestRealServers tries the program with a real ensemble and real children, by what people have complained of in other
 // tools. Each part has a lock of its own, and those that need no time to themselves run together.
 func TestRealServers(t *testing.T) {
-	t.Parallel()
 	eventstest.NeedsServers(t)
 	e := ensemble.Start(t, 3)
 	t.Run("parts", func(t *testing.T) {
