@@ -84,9 +84,9 @@ $(GOLANGCI):
 # RACED are the packages with goroutines of their own. The rest is tested without the race detector, which makes it slow: the
 # explorer is pure, and the runtime of the detector was seen to fail a check of its own (tsan_rtl.cpp:346) in the histories.
 # The schedules are played both ways. GOGC=400: the clients' large buffers keep the collector busy, and there is memory enough.
-# MANY are coordinator's tests with up to 100,000 locks, which it has too little memory for, and one with much data.
+# MANY are coordinator's tests with up to 100,000 locks, which it has too little memory for.
 RACED := ./actors/... ./session/... ./coordinator
-MANY := HandoffBehindABurst|CloseOfManyLocks|TriesInAnOutage|ATryInAnOutage|ReconnectOfManyHolders|ShareAListing|AWalkLeavesTheLink
+MANY := HandoffBehindABurst|CloseOfManyLocks|TriesInAnOutage|ATryInAnOutage|ReconnectOfManyHolders|ShareAListing
 APART := ./coordinator/reliability/mutants
 
 .PHONY: tests
