@@ -132,7 +132,7 @@ func (l *Lock) Position() (ahead int, ok bool) {
 	return int(l.ahead), true
 }
 
-// stands notes how many stand ahead. Whoever is told of it finds it.
+// stands notes how many stand ahead. What is told of it finds it.
 func (l *Lock) stands(ahead int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -146,7 +146,7 @@ func (s *Semaphore) Queue(ctx context.Context) ([]events.Contender, error) {
 	return withPermits(waiting, permits, found), nil
 }
 
-// withPermits puts those who hold the permits that were found before those who wait. Whoever has entered meanwhile is in both.
+// withPermits puts the holders of the permits that were found before the waiters. A contender that has entered meanwhile is in both.
 func withPermits(waiting []events.Contender, dir string, permits []session.Found) []events.Contender {
 	slices.SortFunc(permits, func(a, b session.Found) int {
 		return cmp.Or(cmp.Compare(a.Stat.Czxid, b.Stat.Czxid), strings.Compare(a.Name, b.Name))
