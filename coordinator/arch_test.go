@@ -61,6 +61,7 @@ var rooms = []room{
 	},
 	{folder: "coordinator/board", rooms: []string{"events", "coordinator"}},
 	{folder: "coordinator/bridge", rooms: []string{"events", "coordinator"}},
+	{folder: "coordinator/telemetry/internal/words", rooms: []string{"events", "coordinator"}, modules: []string{zkModule}},
 	// Test support.
 	{folder: "actors/internal/actorstest", support: true},
 	{folder: "coordinator/internal/coordtest", support: true},

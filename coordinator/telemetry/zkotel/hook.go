@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/telemetry/internal/words"
 	"github.com/zkgrant/zkgrant/events"
 )
 
@@ -70,7 +71,7 @@ func New(options ...Option) *Hook {
 	meter := cfg.meters.Meter(scope)
 	h := &Hook{
 		tracer: cfg.tracers.Tracer(scope), nameOf: newNames(cfg.choose, cfg.most).of,
-		acquisitions: map[uint64]*acquisition{}, session: session{state: connecting},
+		acquisitions: map[uint64]*acquisition{}, session: session{state: words.Connecting},
 	}
 	var err error
 	if h.in, err = newInstruments(meter); err != nil {
@@ -133,9 +134,9 @@ func (h *Hook) OnEvent(event events.Event) {
 		}
 	case events.Lost:
 		if a := h.forget(ev.ID); a != nil {
-			reason := reasonOf(ev.Reason)
+			reason := words.Reason(ev.Reason)
 			a.count(h.in.lost, keyReason.String(reason))
-			h.held(a, ev.Held, lost, reason, ev.Err)
+			h.held(a, ev.Held, words.Lost, reason, ev.Err)
 		}
 	case events.Ended:
 		switch a := h.forget(ev.ID); {
@@ -144,7 +145,7 @@ func (h *Hook) OnEvent(event events.Event) {
 			end := endOf(a.ctx, ev.Err)
 			h.held(a, ev.Held, end, end, ev.Err)
 		default:
-			outcome := outcomeOf(a.ctx, a.try, ev.Err)
+			outcome := words.Outcome(a.ctx, a.try, ev.Err)
 			h.acquired(a, time.Since(a.since), outcome, ev.Err)
 		}
 	default:
@@ -169,17 +170,17 @@ func (h *Hook) concerns(event events.Event) {
 func (s session) behind(event events.Event) (session, string) {
 	switch ev := event.(type) {
 	case events.Connected:
-		s.state, s.id, s.server = connected, ev.Session, ev.Server
-		return s, connected
+		s.state, s.id, s.server = words.Connected, ev.Session, ev.Server
+		return s, words.Connected
 	case events.Suspended:
-		s.state = suspended
-		return s, suspended
+		s.state = words.Suspended
+		return s, words.Suspended
 	case events.Resumed:
-		s.state = connected
-		return s, resumed
+		s.state = words.Connected
+		return s, words.Resumed
 	case events.SessionExpired:
-		s.state = connecting
-		return s, expired
+		s.state = words.Connecting
+		return s, words.Expired
 	default:
 		return s, ""
 	}
@@ -187,15 +188,15 @@ func (s session) behind(event events.Event) (session, string) {
 
 // OnRequest implements [coordinator.HookRequest].
 func (h *Hook) OnRequest(info coordinator.RequestInfo) {
-	h.in.request.Record(context.Background(), info.Duration.Seconds(), with(keyOp.String(opOf(info.Op)), keyResult.String(resultOf(info.Err))))
+	h.in.request.Record(context.Background(), info.Duration.Seconds(), with(keyOp.String(words.Op(info.Op)), keyResult.String(words.Result(info.Err))))
 	if info.Err != nil {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.session.server = info.Server // another one after a Resumed, which does not name it
-	if info.Op == closing {
-		h.session.state = closed
+	if info.Op == words.Closing {
+		h.session.state = words.Closed
 	}
 }
 
@@ -205,7 +206,7 @@ func (h *Hook) OnLease(info coordinator.LeaseInfo) {
 	h.session.lease = info.Deadline
 	h.mu.Unlock()
 	if info.RanOut {
-		h.in.sessionEvents.Add(context.Background(), 1, with(keyEvent.String(leaseOut)))
+		h.in.sessionEvents.Add(context.Background(), 1, with(keyEvent.String(words.LeaseOut)))
 	}
 }
 

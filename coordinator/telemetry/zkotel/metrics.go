@@ -8,6 +8,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/zkgrant/zkgrant/coordinator/telemetry/internal/words"
 )
 
 // scope names the package to the providers.
@@ -184,7 +186,7 @@ func (h *Hook) observe(_ context.Context, o metric.Observer) error {
 			o.ObserveInt64(h.in.leader, int64(sum.held), with(keyElection.String(at.lock)))
 		}
 	}
-	for _, state := range sessionStates() {
+	for _, state := range words.SessionStates() {
 		is := int64(0)
 		if state == session.state {
 			is = 1

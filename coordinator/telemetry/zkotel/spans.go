@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/telemetry/internal/words"
 	"github.com/zkgrant/zkgrant/events"
 )
 
@@ -62,7 +63,7 @@ func (h *Hook) granted(a *acquisition, grant events.Grant) {
 	if a.span.IsRecording() {
 		a.span.SetAttributes(keyToken.Int64(grant.Token))
 	}
-	h.acquired(a, grant.Waited, granted, nil)
+	h.acquired(a, grant.Waited, words.Granted, nil)
 	if grant.Abandoned != nil {
 		a.count(h.in.abandoned)
 	}
@@ -136,13 +137,13 @@ func noteOf(event events.Event) (name string, attributes []attribute.KeyValue) {
 	case events.Revoked:
 		return "revoked", deadline(ev.Deadline)
 	case events.Suspended:
-		return suspended, deadline(ev.Deadline)
+		return words.Suspended, deadline(ev.Deadline)
 	case events.Connected:
-		return connected, session{id: ev.Session, server: ev.Server}.attributes()
+		return words.Connected, session{id: ev.Session, server: ev.Server}.attributes()
 	case events.Resumed:
-		return resumed, nil
+		return words.Resumed, nil
 	case events.SessionExpired:
-		return expired, session{id: ev.Session}.attributes()
+		return words.Expired, session{id: ev.Session}.attributes()
 	default:
 		return "", nil
 	}

@@ -10,9 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/telemetry/internal/words"
 	"github.com/zkgrant/zkgrant/events"
 )
 
@@ -27,39 +26,28 @@ func TestEachEndHasAWordAndSomeAreErrors(t *testing.T) {
 		outcome, end string
 		isError      bool // as an outcome
 	}{
-		{coordinator.ErrClosed, false, closed, closed, false},
-		{coordinator.ErrDeadlock, false, deadlock, withdrawn, true},
-		{coordinator.ErrTimeout, false, timeout, withdrawn, true},
-		{fmt.Errorf("a path: %w", coordinator.ErrPath), false, invalid, withdrawn, true},
-		{&coordinator.HeldError{}, true, taken, withdrawn, false},
-		{coordinator.ErrNotAcquired, true, taken, withdrawn, false},
-		{coordinator.ErrNotAcquired, false, withdrawn, withdrawn, false},
-		{context.DeadlineExceeded, false, timeout, withdrawn, true},
-		{context.Canceled, false, canceled, withdrawn, false},
-		{mine, false, canceled, withdrawn, false}, // the cause of the caller's context
-		{coordinator.ErrQuota, false, failed, failed, true},
-		{lostError, false, failed, withdrawn, true}, // of a Grant that nothing took
-		{nil, false, failed, released, true},
+		{coordinator.ErrClosed, false, words.Closed, words.Closed, false},
+		{coordinator.ErrDeadlock, false, words.Deadlock, words.Withdrawn, true},
+		{coordinator.ErrTimeout, false, words.Timeout, words.Withdrawn, true},
+		{fmt.Errorf("a path: %w", coordinator.ErrPath), false, words.Invalid, words.Withdrawn, true},
+		{&coordinator.HeldError{}, true, words.Taken, words.Withdrawn, false},
+		{coordinator.ErrNotAcquired, true, words.Taken, words.Withdrawn, false},
+		{coordinator.ErrNotAcquired, false, words.Withdrawn, words.Withdrawn, false},
+		{context.DeadlineExceeded, false, words.Timeout, words.Withdrawn, true},
+		{context.Canceled, false, words.Canceled, words.Withdrawn, false},
+		{mine, false, words.Canceled, words.Withdrawn, false}, // the cause of the caller's context
+		{coordinator.ErrQuota, false, words.Failed, words.Failed, true},
+		{lostError, false, words.Failed, words.Withdrawn, true}, // of a Grant that nothing took
+		{nil, false, words.Withdrawn, words.Released, false},
 	} {
-		outcome, end := outcomeOf(over, test.try, test.err), endOf(over, test.err)
+		outcome, end := words.Outcome(over, test.try, test.err), endOf(over, test.err)
 		if outcome != test.outcome || end != test.end || isError(outcome) != test.isError {
 			t.Errorf("%v, with Try %t, is the outcome %s, an error %t, and the end %s; want %s, %t and %s",
 				test.err, test.try, outcome, isError(outcome), end, test.outcome, test.isError, test.end)
 		}
 	}
-	if !isError(lost) || isError(released) || isError(granted) {
+	if !isError(words.Lost) || isError(words.Released) || isError(words.Granted) {
 		t.Error("of the ends lost, released and granted others than lost are errors")
-	}
-}
-
-func TestEachResultOfARequestHasAWord(t *testing.T) {
-	for err, want := range map[error]string{
-		nil: "ok", zk.ErrNoNode: "no_node", fmt.Errorf("multi: %w", zk.ErrNodeExists): "node_exists", zk.ErrConnectionClosed: "connection_closed",
-		errors.New("transaction refused"): "error",
-	} {
-		if got := resultOf(err); got != want {
-			t.Errorf("a request with %v has the result %s, want %s", err, got, want)
-		}
 	}
 }
 
@@ -71,15 +59,10 @@ func TestValuesAreThoseOfZkprom(t *testing.T) {
 	}
 	var reasons []string
 	for r := events.ReasonSessionExpired; r <= events.ReasonRevoked; r++ {
-		reasons = append(reasons, reasonOf(r))
+		reasons = append(reasons, words.Reason(r))
 	}
 	if row := "| reason | " + strings.Join(reasons, ", ") + " |"; !strings.Contains(string(page), row) {
 		t.Errorf("the page has no row %q", row)
-	}
-	for op, want := range map[string]string{"create": "create", closing: closing, "operation 77": "other"} {
-		if got := opOf(op); got != want {
-			t.Errorf("the request %s is called %s, want %s", op, got, want)
-		}
 	}
 }
 
@@ -171,15 +154,15 @@ func TestGaugesAddUpWhatIsLive(t *testing.T) {
 }
 
 func TestTheStateOfTheSession(t *testing.T) {
-	s := session{state: connecting}
+	s := session{state: words.Connecting}
 	for _, test := range []struct {
 		event       events.Event
 		name, state string
 	}{
-		{events.Connected{Session: 1, Server: "zk1:2181"}, connected, connected},
-		{events.Suspended{}, suspended, suspended},
-		{events.Resumed{}, resumed, connected},
-		{events.SessionExpired{Session: 1}, expired, connecting},
+		{events.Connected{Session: 1, Server: "zk1:2181"}, words.Connected, words.Connected},
+		{events.Suspended{}, words.Suspended, words.Suspended},
+		{events.Resumed{}, words.Resumed, words.Connected},
+		{events.SessionExpired{Session: 1}, words.Expired, words.Connecting},
 	} {
 		var name string
 		if s, name = s.behind(test.event); name != test.name || s.state != test.state {

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/zkgrant/zkgrant/coordinator/telemetry/internal/words"
 )
 
 // The metrics of [Metrics]. Nobody writes to them.
@@ -90,7 +92,7 @@ func (s *state) snapshot(now time.Time) samples {
 		all.gauge(longestHold, since(now, p.firstHold), label)
 		all.gauge(queueAhead, float64(p.ahead), label)
 	}
-	for _, each := range sessionStates() {
+	for _, each := range words.SessionStates() {
 		all.gauge(sessionState, one(each == s.session), each)
 	}
 	for event, n := range s.heard {

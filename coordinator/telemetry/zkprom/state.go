@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/telemetry/internal/words"
 	"github.com/zkgrant/zkgrant/events"
 )
 
@@ -64,7 +65,7 @@ type tenure struct{ kind, node string }
 func newState(most int) *state {
 	s := &state{
 		labels: newLabels(most), locks: map[string]*lock{}, live: map[uint64]*acquisition{},
-		session: connecting, heard: map[string]uint64{}, requests: map[request]*histogram{},
+		session: words.Connecting, heard: map[string]uint64{}, requests: map[request]*histogram{},
 	}
 	for _, event := range sessionEvents() {
 		s.heard[event] = 0
@@ -166,8 +167,8 @@ func (s *state) event(now time.Time, event events.Event, given ...string) {
 		}
 	case events.Lost:
 		if a := s.live[event.ID]; a != nil {
-			a.lock.now().lost[reasonOf(event.Reason)]++
-			a.ends(lost, event.Held)
+			a.lock.now().lost[words.Reason(event.Reason)]++
+			a.ends(words.Lost, event.Held)
 			delete(s.live, event.ID)
 		}
 	case events.Ended:
@@ -196,7 +197,7 @@ func (s *state) grant(now time.Time, g events.Grant, given []string) {
 		a.places = append(a.places, place{at, tenure{a.kind, member.Node}})
 	}
 	l := a.lock.now()
-	histogramOf(l.acquired, how{a.kind, granted}, waits).observe(g.Waited)
+	histogramOf(l.acquired, how{a.kind, words.Granted}, waits).observe(g.Waited)
 	if g.Abandoned != nil {
 		l.abandoned++
 	}
@@ -216,7 +217,7 @@ func (s *state) ended(now time.Time, e events.Ended) {
 		}
 		return
 	}
-	histogramOf(a.lock.now().acquired, how{a.kind, outcomeOf(a.ctx, a.try, e.Err)}, waits).observe(now.Sub(a.asked))
+	histogramOf(a.lock.now().acquired, how{a.kind, words.Outcome(a.ctx, a.try, e.Err)}, waits).observe(now.Sub(a.asked))
 }
 
 func (a *acquisition) holds() bool { return !a.granted.IsZero() }
@@ -229,27 +230,27 @@ func (a *acquisition) ends(end string, held time.Duration) {
 func (s *state) sessionEvent(event events.Event) {
 	switch event.(type) {
 	case events.Connected:
-		s.session = connected
-		s.heard[connected]++
+		s.session = words.Connected
+		s.heard[words.Connected]++
 	case events.Suspended:
-		s.heard[suspended]++
-		if s.session == connected {
-			s.session = suspended
+		s.heard[words.Suspended]++
+		if s.session == words.Connected {
+			s.session = words.Suspended
 		}
 	case events.Resumed:
-		s.session = connected
-		s.heard[resumed]++
+		s.session = words.Connected
+		s.heard[words.Resumed]++
 	case events.SessionExpired:
-		s.session = connecting
-		s.heard[expired]++
+		s.session = words.Connecting
+		s.heard[words.Expired]++
 	}
 }
 
 // request is told a request.
 func (s *state) request(r coordinator.RequestInfo) {
-	histogramOf(s.requests, request{opOf(r.Op), resultOf(r.Err)}, requests).observe(r.Duration)
-	if r.Op == closing && r.Err == nil {
-		s.session = closed
+	histogramOf(s.requests, request{words.Op(r.Op), words.Result(r.Err)}, requests).observe(r.Duration)
+	if r.Op == words.Closing && r.Err == nil {
+		s.session = words.Closed
 	}
 }
 
@@ -257,6 +258,6 @@ func (s *state) request(r coordinator.RequestInfo) {
 func (s *state) leased(l coordinator.LeaseInfo) {
 	s.lease = l.Deadline
 	if l.RanOut {
-		s.heard[leaseOut]++
+		s.heard[words.LeaseOut]++
 	}
 }
