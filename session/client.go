@@ -91,7 +91,7 @@ func (c *client) close(wait time.Duration) {
 	c.dialer.Stop()
 	timer := time.AfterFunc(wait, c.hangUp)
 	defer timer.Stop()
-	for c.conn.State() != zk.StateHasSession {
+	for !c.dialer.Leave() || c.conn.State() != zk.StateHasSession { // in this order: Leave keeps the state
 		<-c.greeted
 	}
 	c.conn.Close()

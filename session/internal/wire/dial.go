@@ -251,5 +251,14 @@ func (d *Dialer) HardClose() error {
 	if w == nil {
 		return nil
 	}
-	return w.Close()
+	return w.hangUp()
+}
+
+// Leave prepares the current connection for a client that is to end, is stopped, and has no request under way. It reports
+// whether the client can end on it; if not, another connection is to come, a farewell at the latest.
+func (d *Dialer) Leave() bool {
+	d.mu.Lock()
+	w := d.current
+	d.mu.Unlock()
+	return w == nil || w.leave()
 }

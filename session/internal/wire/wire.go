@@ -67,6 +67,9 @@ type wire struct {
 
 	restoration *restoration
 
+	left chan struct{} // closed when the client has asked for the end of its session, or has closed the connection
+	once sync.Once     // closes left
+
 	mu          sync.Mutex
 	handshaking bool
 	deadline    time.Time // for the handshake
@@ -81,6 +84,8 @@ type wire struct {
 	ended       time.Time
 	cut         bool // hooks have heard of all that is not answered
 	closed      bool
+	leaving     bool // see [wire.leave]
+	gone        bool // the client was told that the connection has ended
 	pending     map[int32]sent
 	order       []int32     // the xids of pending as they were sent, and perhaps of others behind the first
 	pings       []time.Time // all pings have the same xid, and are answered in order
@@ -96,6 +101,7 @@ func newWire(conn, socket net.Conn, l *Link, deadline time.Time, report func(err
 		back:        splitter{min: minHandshakeReply, max: maxHandshake},
 		restoration: newRestoration(&l.Backlog),
 		handshaking: true, deadline: deadline,
+		left:    make(chan struct{}),
 		pending: make(map[int32]sent),
 	}
 	w.outbox = newOutbox(conn, l.Events.Start, w.unsent)
@@ -132,7 +138,7 @@ func (w *wire) Write(p []byte) (int, error) {
 // room, with its mutex held. So this connection swallows what it is given, and its end is told by Read alone.
 func (w *wire) unsent(err error) {
 	_ = w.lose(err)
-	_ = w.Close()
+	_ = w.hangUp()
 }
 
 // crowd is from how many requests under way on more are expected at any moment, so
@@ -153,8 +159,16 @@ func (w *wire) writeDeadline() time.Time {
 	return w.writeBy
 }
 
-// Read receives into p. Bytes that break the rules are not handed out.
+// Read receives into p. Bytes that break the rules are not handed out. A client that leaves hears of the end late: see [wire.leave].
 func (w *wire) Read(p []byte) (int, error) {
+	n, err := w.read(p)
+	if err != nil {
+		w.stay()
+	}
+	return n, err
+}
+
+func (w *wire) read(p []byte) (int, error) {
 	resumed := w.restoration.due // as of before: the answer to the handshake itself must not wait
 	n, err := w.in.Read(p)
 	if resumed && n > 0 && !w.identifying() {
@@ -213,6 +227,9 @@ func (w *wire) noteRequest() error {
 	}
 	xid, op := w.out.int32At(0), w.out.int32At(4)
 	w.restoration.note(op)
+	if op == opcode.CloseSession {
+		w.once.Do(func() { close(w.left) })
+	}
 	if xid == xidPing {
 		w.pings = append(w.pings, w.outAt)
 	} else {

@@ -68,7 +68,7 @@ func (w *wire) Fail(err error) error {
 		w.report(err)
 	}
 	// The error is about a connection that is given up for a worse one.
-	_ = w.Close()
+	_ = w.hangUp()
 	if errors.Is(err, errSecondSession) || errors.Is(err, errSessionReplaced) {
 		w.link.replace(err)
 	}
@@ -139,8 +139,36 @@ func (w *wire) lifetime() time.Duration {
 	return w.ended.Sub(w.established)
 }
 
-// Close closes the socket at once, with no farewell. It is idempotent and unblocks Read and Write.
+// leave has the client hear of the connection's end only when it has asked for the end of its session. It reports whether
+// it is not too late for that. The client answers a request that it takes behind its last look at its queue with nothing, and waits
+// a second: 1. it is told to quit; 2. its connection ends, and its loop, which sees that it is to quit, answers all requests and
+// ends; 3. it asks for the end of its session. With no request under way nobody waits for the news of 2, which so comes behind 3.
+func (w *wire) leave() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.leaving = !w.gone
+	return w.leaving
+}
+
+// stay returns when the client may hear of the end.
+func (w *wire) stay() {
+	w.mu.Lock()
+	stays := w.leaving && !w.established.IsZero() // during the handshake the client dials anew, and gets a [farewell]
+	w.gone = !stays
+	w.mu.Unlock()
+	if stays {
+		<-w.left
+	}
+}
+
+// Close is for the client: it closes the socket, and has the client that leaves hear of it.
 func (w *wire) Close() error {
+	w.once.Do(func() { close(w.left) })
+	return w.hangUp()
+}
+
+// hangUp closes the socket at once, with no farewell. It is idempotent and unblocks Read and Write.
+func (w *wire) hangUp() error {
 	w.end()
 	w.mu.Lock()
 	first := !w.closed

@@ -1,0 +1,87 @@
+package wire
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/internal/opcode"
+)
+
+// TestAClientThatLeavesHearsOfTheEndBehindItsLastRequest: whoever ends the connection, else the client would wait a second for an answer.
+func TestAClientThatLeavesHearsOfTheEndBehindItsLastRequest(t *testing.T) {
+	last := func(w *wire) { _ = w.noteSent(requestFrame(1, opcode.CloseSession), w.link.Events.Now()) }
+	for what, test := range map[string]struct {
+		end, release func(w *wire)
+	}{
+		"the session hangs up":        {func(w *wire) { _ = w.hangUp() }, last},
+		"the server hangs up":         {func(w *wire) { _ = w.socket.Close() }, last},
+		"the server is silent":        {func(w *wire) { _ = w.SetReadDeadline(time.Now().Add(time.Second)) }, last},
+		"the client gives up its end": {func(w *wire) { _ = w.hangUp() }, func(w *wire) { _ = w.Close() }},
+	} {
+		t.Run(what, func(t *testing.T) {
+			eventstest.Bubble(t, func(t *testing.T) {
+				w := established(t, Events{})
+				if !w.leave() {
+					t.Fatal("a client on a connection that is up cannot leave on it, want that it can")
+				}
+				heard := make(chan error, 1)
+				go func() {
+					_, err := w.Read(make([]byte, 1))
+					heard <- err
+				}()
+				test.end(w)
+				time.Sleep(time.Minute)
+				select {
+				case err := <-heard:
+					t.Errorf("before its last request the client heard %v, want nothing", err)
+				default:
+				}
+				test.release(w)
+				synctest.Wait()
+				select {
+				case err := <-heard:
+					if err == nil {
+						t.Error("the client heard no error, want the end of the connection")
+					}
+				default:
+					t.Error("the client heard nothing behind its last request, want the end of the connection")
+					eventstest.Check(t, w.Close())
+				}
+			})
+		})
+	}
+}
+
+// TestNobodyLeavesOnAConnectionWhoseEndIsKnown: the client is about to dial another one.
+func TestNobodyLeavesOnAConnectionWhoseEndIsKnown(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		w := established(t, Events{})
+		eventstest.Check(t, w.hangUp())
+		if _, err := w.Read(make([]byte, 1)); err == nil {
+			t.Error("a closed connection has no end for its client, want an error")
+		}
+		if w.leave() {
+			t.Error("a client that knows of the end can leave on the connection, want another one")
+		}
+	})
+}
+
+// TestAClientInItsHandshakeHearsOfTheEnd: it makes no last request before it has a connection.
+func TestAClientInItsHandshakeHearsOfTheEnd(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		w, far, _ := wirePair(t, Events{})
+		if !w.leave() {
+			t.Error("a client in its handshake cannot leave, want that it can")
+		}
+		eventstest.Check(t, far.Close())
+		if _, err := w.Read(make([]byte, 1)); err == nil {
+			t.Error("a closed connection has no end for its client, want an error")
+		}
+		if w.leave() {
+			t.Error("a client that knows of the end can leave on the connection, want another one")
+		}
+		eventstest.Check(t, w.Close())
+	})
+}
