@@ -31,7 +31,6 @@ const (
 	letter  = 9
 )
 
-//nolint:gochecknoglobals // nobody writes to them
 var (
 	ground  = color.RGBA{0xf4, 0xf5, 0xf5, 0xff}
 	white   = color.RGBA{0xff, 0xff, 0xff, 0xff}

@@ -14,7 +14,7 @@ import (
 )
 
 // shared is the Chromium of this process.
-var shared chromium //nolint:gochecknoglobals // one for all tests of a process
+var shared chromium
 
 // chromium is a process that starts when it is needed.
 type chromium struct {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the golden files") //nolint:gochecknoglobals // a flag is the whole process's
+var update = flag.Bool("update", false, "write the golden files")
 
 // Compare fails the test unless the file, which is relative to the test's folder, holds what the test got.
 func Compare(tb testing.TB, file, got string) {

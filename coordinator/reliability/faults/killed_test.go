@@ -26,7 +26,7 @@ func TestServersAreKilled(t *testing.T) {
 		times int
 		do    func(f *crewFault)
 	}{
-		{"leader killed", reliability.Trials(1, 1, 5), func(f *crewFault) {
+		{"leader killed", reliability.Trials(0, 1, 5), func(f *crewFault) {
 			leader := f.leader()
 			f.kill(leader)
 			if next := f.leader(); next == leader {
@@ -45,7 +45,7 @@ func TestServersAreKilled(t *testing.T) {
 			f.kill(dead...)
 			f.restart(dead...)
 		}},
-		{"all killed and restarted", reliability.Trials(1, 1, 3), func(f *crewFault) {
+		{"all killed and restarted", reliability.Trials(0, 1, 3), func(f *crewFault) {
 			f.kill(f.all()...)
 			f.restart(f.all()...)
 		}},

@@ -19,7 +19,7 @@ func TestRealHistories(t *testing.T) {
 	const tick = 500 * time.Millisecond
 	t.Parallel()
 	eventstest.NeedsServers(t)
-	operations, grants, faults := reliability.Trials(300, 300, 12_000), reliability.Trials(100, 100, 1_000), reliability.Trials(4, 4, 56)
+	operations, grants, faults := reliability.Trials(150, 300, 12_000), reliability.Trials(50, 100, 1_000), reliability.Trials(2, 4, 56)
 	seed := uint64(time.Now().UnixNano())
 	d := &disaster{
 		ensemble: ensemble.Start(t, 3, ensemble.Tick(tick)), random: rand.New(rand.NewPCG(seed, 0)), timeout: timeoutTicks * tick,

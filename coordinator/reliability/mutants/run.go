@@ -153,7 +153,7 @@ func (l *Lab) Sound(ctx context.Context, f Finder) Run {
 func (l *Lab) Try(ctx context.Context, bug int, f Finder) Run {
 	sound := l.Sound(ctx, f)
 	l.mu.Lock()
-	limit := 10*sound.Took + 20*l.measured[len(l.measured)/2]
+	limit := 4*sound.Took + 10*l.measured[len(l.measured)/2]
 	l.mu.Unlock()
 	run := l.try(ctx, bug, f, limit)
 	if run.Verdict == Hung {
