@@ -84,8 +84,11 @@ APART := ./coordinator/reliability/mutants
 
 .PHONY: tests
 tests: ## the tests that need no race detector; at full length with ZKGRANT_FULL=1
-	GOGC=400 $(GO) test -shuffle=on -timeout 60m $$(comm -23 <($(GO) list ./... | sort) <($(GO) list $(RACED) $(APART) | sort)) & \
-	GOGC=400 $(GO) test -shuffle=on -timeout 60m -run '$(or $(UNRACED),$(MANY))' $(if $(UNRACED),$(RACED),./coordinator) || { wait $$!; exit 1; }; wait $$!
+	GOGC=400 $(GO) test -shuffle=on -timeout 60m $$(comm -23 <($(GO) list ./... | sort) <($(GO) list $(RACED) $(APART) | sort)) $(if $(UNRACED),& \
+	GOGC=400 $(GO) test -shuffle=on -timeout 60m -run '$(UNRACED)' $(RACED) || { wait $$!; exit 1; }; wait $$!)
+ifeq ($(UNRACED),)
+	GOGC=400 $(GO) test -timeout 60m -run '$(MANY)' ./coordinator
+endif
 	$(call in-parts,$(GO) test -shuffle=on -timeout 60m) $(if $(BENCH),$$($(GO) -C bench list ./... | grep -v '/interop$$'))
 
 .PHONY: race

@@ -32,9 +32,9 @@ func (m *Machine) onCanceled(in Canceled) []Effect {
 	return m.over()
 }
 
-// onTaken looks who has the one node of the lock. If that was taken between a look that found
+// onOccupied looks who has the one node of the lock. If that was taken between a look that found
 // nobody and the create, others are about to do the same, and it is better to step back.
-func (m *Machine) onTaken(in Taken) []Effect {
+func (m *Machine) onOccupied(in Occupied) []Effect {
 	switch {
 	case in.Epoch != m.epoch || m.state != Creating:
 		return nil
@@ -101,7 +101,7 @@ func (m *Machine) onFound(in Listed) []Effect {
 		return append(m.restart(), Discard{Node: in.Own.Name.Text})
 	}
 	if in.Entered {
-		return m.onPermitsFound(in.Own, in.Taken)
+		return m.onPermitsFound(in.Own, in.InUse)
 	}
 	m.own = in.Own
 	if m.why != 0 {

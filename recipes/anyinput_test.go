@@ -21,11 +21,11 @@ func everyInput() []Input {
 			Advanced{epoch, false, true, true}, Advanced{epoch, false, false, false}, Gone{epoch, ahead4.Text},
 			Changed{epoch}, Surveyed{epoch, 3, 0, 0}, Surveyed{epoch, 3, 1, 2}, Surveyed{epoch, 1, 2, 0}, Surveyed{epoch, 2, 2, 0},
 			Entered{epoch, []string{"leases/1", "leases/2"}, 2, true}, Entered{epoch, []string{"leases/1", "leases/2"}, 2, false}, Entered{Epoch: epoch},
-			Entered{epoch, []string{"leases/1", "leases/2"}, 9, true}, Listed{Epoch: epoch, Own: Own{Name: events.Name{Text: "leases/1"}, Owner: 77}, Entered: true, Taken: 9},
+			Entered{epoch, []string{"leases/1", "leases/2"}, 9, true}, Listed{Epoch: epoch, Own: Own{Name: events.Name{Text: "leases/1"}, Owner: 77}, Entered: true, InUse: 9},
 			Listed{Epoch: epoch, Own: Own{Name: events.Name{Text: "leases/1"}, Owner: 77}, Entered: true}, Gone{epoch, "leases/1"},
 			Refused{Epoch: epoch, Op: OpEnter, Stale: true}, AskedBack{epoch, ours.Text, 0}, AskedBack{epoch, ahead3.Text, 0}, AskedBack{epoch, "", 0},
 			AskedBack{epoch, ours.Text, 7}, AskedBack{epoch, ours.Text, 6}, Overdue{7}, Overdue{6}, AskedBack{epoch, single.Text, 7}, AskedBack{epoch, "leases/1", 7},
-			Canceled{epoch}, Taken{epoch}, Paused{epoch}, Listed{Epoch: epoch, Queue: []events.Name{single}},
+			Canceled{epoch}, Occupied{epoch}, Paused{epoch}, Listed{Epoch: epoch, Queue: []events.Name{single}},
 			Created{epoch, single, true, true, 500}, Created{epoch, single, true, false, 500}, Gone{epoch, single.Text},
 			Claimed{Epoch: epoch, Fresh: true}, Claimed{Epoch: epoch, Fresh: false}, Deleted{epoch}, Claimed{epoch, true, true, nil}, Claimed{epoch, false, true, nil},
 			Claimed{epoch, true, true, &somebody}, Joined{Created{epoch, ours, true, true, 500}, nil}, Joined{Created{epoch, ours, true, true, 500}, &somebody},
@@ -71,7 +71,7 @@ func past(in Input, epoch Epoch) bool {
 		return in.Epoch != epoch
 	case Canceled:
 		return in.Epoch != epoch
-	case Taken:
+	case Occupied:
 		return in.Epoch != epoch
 	case Paused:
 		return in.Epoch != epoch
@@ -270,7 +270,7 @@ func dropped(in Input, s State) bool {
 // answers tells whether the input comes from a server that has executed a write.
 func answers(in Input) bool {
 	switch in.(type) {
-	case Created, Joined, Taken, Listed: // a machine that recovers lists behind a write
+	case Created, Joined, Occupied, Listed: // a machine that recovers lists behind a write
 		return true
 	default:
 		return false

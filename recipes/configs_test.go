@@ -169,7 +169,7 @@ func reached(t *testing.T, met map[meeting]bool) {
 		{Entering, inUnknown, 0, OpEnter},
 		{Entering, inWithdrawn, 0, 0},
 		// Those of a lock that is one node.
-		{Creating, inTaken, 0, 0},
+		{Creating, inOccupied, 0, 0},
 		{Looking, inListed, 0, 0},
 		{Pausing, inPaused, 0, 0},
 		{Pausing, inReconnected, 0, 0},

@@ -19,7 +19,7 @@ func (e *environment) answer(w *world, c, i int) {
 	e.proof = 0
 	switch {
 	case Op(r.op) == OpCreate && r.flags&reqMissing != 0 && e.single:
-		in = input{kind: inTaken, epoch: r.epoch}
+		in = input{kind: inOccupied, epoch: r.epoch}
 	case r.flags&reqRefused != 0:
 		in.kind = inRefused
 		if Op(r.op) == OpWatch {

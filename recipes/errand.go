@@ -122,7 +122,7 @@ func (e Errand) notCreated(p Plan, a Answer) Meaning {
 	case e.Layout == LayoutPlace:
 		return e.refused(missing)
 	case e.Layout == LayoutNode:
-		return e.notTaken(a)
+		return e.occupied(a)
 	case missing && p.dir != 0: // which is not known any more, and a plain create tells
 		return e.next(ThenAgain).noting(NoteGone)
 	case missing:

@@ -118,16 +118,16 @@ type (
 	// Canceled answers Create behind a Cancel: it was not sent, and never will be.
 	Canceled struct{ Epoch Epoch }
 
-	// Taken answers Create where the lock is one node: somebody has it, and nothing was created.
-	Taken struct{ Epoch Epoch }
+	// Occupied answers Create where the lock is one node: somebody has it, and nothing was created.
+	Occupied struct{ Epoch Epoch }
 
 	// Paused answers Pause: the time is over.
 	Paused struct{ Epoch Epoch }
 
 	// Listed answers List: the contenders in the directory in any order, which nobody may write to because machines of
 	// one session share them, and what was found under the attempt's GUID. With Entered that is not in the queue:
-	// it is the first of the attempt's permits, its Token is not known, and Taken is how many permits are
-	// taken in all. Size is the semaphore's, or 0 if it was not asked for. Of a multi-lock the Queue is that of all members,
+	// it is the first of the attempt's permits, its Token is not known, and InUse is how many permits are
+	// in use in all. Size is the semaphore's, or 0 if it was not asked for. Of a multi-lock the Queue is that of all members,
 	// and Own the first of the own nodes that was found; with Parted there are others that were not.
 	Listed struct {
 		Epoch   Epoch
@@ -135,7 +135,7 @@ type (
 		Own     Own
 		Entered bool
 		Parted  bool
-		Taken   int32
+		InUse   int32
 		Size    int32
 	}
 
@@ -171,21 +171,21 @@ type (
 	}
 
 	// Surveyed answers Survey: how many permits there are, in which version of the
-	// node that says so, and how many are taken. Of the own session's permits none is missing that
+	// node that says so, and how many are in use. Of the own session's permits none is missing that
 	// existed when it was made.
 	Surveyed struct {
 		Epoch   Epoch
 		Size    int32
 		Version int32
-		Taken   int32
+		InUse   int32
 	}
 
-	// Entered answers Enter: these are the own permits now, and the own node is gone. Taken is how
+	// Entered answers Enter: these are the own permits now, and the own node is gone. InUse is how
 	// many permits there were then or later, the own ones included. Fresh is meant as in Claimed.
 	Entered struct {
 		Epoch   Epoch
 		Permits []string
-		Taken   int32
+		InUse   int32
 		Fresh   bool
 	}
 
@@ -251,7 +251,7 @@ func (Overdue) isInput()     {}
 func (Changed) isInput()     {}
 func (Created) isInput()     {}
 func (Canceled) isInput()    {}
-func (Taken) isInput()       {}
+func (Occupied) isInput()    {}
 func (Paused) isInput()      {}
 func (Listed) isInput()      {}
 func (Claimed) isInput()     {}

@@ -42,7 +42,7 @@ const (
 	inSurveyed
 	inEntered
 	inChanged
-	inTaken
+	inOccupied
 	inPaused
 	inAskedBack
 	inOverdue
@@ -269,7 +269,7 @@ func (it *interpreter) input(in input) Input {
 	case inAdvanced:
 		return Advanced{Epoch: epoch, Floor: in.flag&flagFloor != 0, Stands: in.flag&flagStands != 0, Fresh: in.flag&flagFresh != 0}
 	case inSurveyed:
-		return Surveyed{Epoch: epoch, Size: int32(in.own & 0xf), Version: int32(in.own >> 4), Taken: int32(in.arg)}
+		return Surveyed{Epoch: epoch, Size: int32(in.own & 0xf), Version: int32(in.own >> 4), InUse: int32(in.arg)}
 	case inEntered:
 		return Entered{Epoch: epoch, Permits: []string{name(in.arg).Text}, Fresh: in.flag&flagFresh != 0}
 	case inChanged:
@@ -284,8 +284,8 @@ func (it *interpreter) input(in input) Input {
 		return r
 	case inCanceled:
 		return Canceled{Epoch: epoch}
-	case inTaken:
-		return Taken{Epoch: epoch}
+	case inOccupied:
+		return Occupied{Epoch: epoch}
 	case inPaused:
 		return Paused{Epoch: epoch}
 	case inAskedBack:

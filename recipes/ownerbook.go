@@ -40,7 +40,7 @@ func (b OwnerBook[S]) Heard(who S, in Input, token int64) OwnerBook[S] {
 		return b
 	}
 	switch in := in.(type) {
-	case Taken, Deleted, Gone:
+	case Occupied, Deleted, Gone:
 		return b.Leave(who)
 	case Listed:
 		if in.Own == (Own{}) {

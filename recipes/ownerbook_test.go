@@ -14,7 +14,7 @@ func TestWhatEndsTheClaimToANode(t *testing.T) {
 		in   Input
 		ends bool
 	}{
-		{Created{}, false}, {Unknown{Op: OpCreate}, false}, {Unknown{Op: OpDelete}, false}, {Taken{}, true},
+		{Created{}, false}, {Unknown{Op: OpCreate}, false}, {Unknown{Op: OpDelete}, false}, {Occupied{}, true},
 		{Refused{Op: OpCreate}, true}, {Refused{Op: OpCreate, Missing: true}, true},
 		{Listed{Own: own}, false}, {Listed{}, true}, {Refused{Op: OpList}, false},
 		{Claimed{}, false}, {Refused{Op: OpClaim}, false}, {Refused{Op: OpClaim, Missing: true}, true},

@@ -107,7 +107,7 @@ func (e *environment) sized(w *world, c int) {
 // The parts of a Survey, which may be executed in any order.
 const (
 	partSize  = partFloor
-	partTaken = partWatch
+	partInUse = partWatch
 	partOwn   = partClaim
 )
 
@@ -156,7 +156,7 @@ func (e *environment) executeSurvey(w *world, c int, r *request, part uint8) (do
 		if watch {
 			cl.look |= lookSize
 		}
-	case partTaken:
+	case partInUse:
 		r.arg |= w.forms.taken(w.past[cl.lag]) << 4
 		if watch {
 			cl.look |= lookPermits

@@ -99,7 +99,7 @@ func keepIn(r *request, in Input) {
 		if in.Abandoned != nil {
 			r.mask |= maskLeft
 		}
-	case Taken:
+	case Occupied:
 		r.flags |= reqMissing // or rather, one too many
 	case Refused:
 		switch {

@@ -8,7 +8,7 @@ import "github.com/zkgrant/zkgrant/events"
 // wait for each other, and one that wants many is not overtaken for ever.
 //
 // Its queue is that of a mutex. Who is first there asks how many permits there are and
-// how many are taken, and if there is room for its own it trades its node in the
+// how many are in use, and if there is room for its own it trades its node in the
 // queue for its permits, in one transaction. That is safe with what a lagging replica
 // says of the permits:
 //
@@ -125,7 +125,7 @@ func (m *Machine) onSurveyed(in Surveyed) []Effect {
 	}
 	s, _ := m.rule.(Semaphore)
 	why := m.unfit(in.Size)
-	room := int64(in.Taken)+int64(s.Permits) <= int64(in.Size)
+	room := int64(in.InUse)+int64(s.Permits) <= int64(in.Size)
 	switch {
 	case why == 0 && room && looking:
 		return m.create()
@@ -191,7 +191,7 @@ func (m *Machine) onEntered(in Entered) []Effect {
 	switch {
 	case m.why != 0:
 		return m.release()
-	case in.Taken > m.permits.size:
+	case in.InUse > m.permits.size:
 		return m.giveWay()
 	default:
 		return m.enter(in.Fresh)
@@ -200,19 +200,19 @@ func (m *Machine) onEntered(in Entered) []Effect {
 
 // onPermitsFound goes on with permits that a look-up has found, because the answer to Enter was
 // lost. The claim tells whether they are all there.
-func (m *Machine) onPermitsFound(own Own, taken int32) []Effect {
+func (m *Machine) onPermitsFound(own Own, inUse int32) []Effect {
 	m.takePermits(own.Name.Text)
 	switch {
 	case m.why != 0:
 		return m.release()
-	case taken > m.permits.size:
+	case inUse > m.permits.size:
 		return m.giveWay()
 	default:
 		return m.claim()
 	}
 }
 
-// giveWay gives the permits back because more are taken than there are, and queues up anew. Some contender has made
+// giveWay gives the permits back because more are in use than there are, and queues up anew. Some contender has made
 // one without being the first in the queue; see Semaphore. It waits until there is room, as Curator's do, and ours would
 // be in its way for as long as they stand.
 func (m *Machine) giveWay() []Effect {
@@ -258,7 +258,7 @@ func (e Errand) entered(p Plan, a Answer) Meaning {
 	case a.Result == ResultDone && len(a.Permits) == 0:
 		return e.unknown() // it was executed, and a look-up finds the names
 	case a.Result == ResultDone && p.dir != 0 && a.Stat.Czxid == p.dir:
-		return tell(Entered{Epoch: e.Epoch, Permits: a.Permits, Taken: a.Stat.Children})
+		return tell(Entered{Epoch: e.Epoch, Permits: a.Permits, InUse: a.Stat.Children})
 	case a.Result == ResultDone:
 		return Meaning{Then: ThenCount, In: Entered{Epoch: e.Epoch, Permits: a.Permits}}
 	case a.At.On == OnSize && (missing || a.Result == ResultBadVersion):

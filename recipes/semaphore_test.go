@@ -15,12 +15,12 @@ var permitsOf = Semaphore{Size: 4, Permits: 3}
 var (
 	permitOwn  = Own{Name: events.Name{Text: "leases/a-0000000007"}, Owner: 77}
 	ownPermits = []string{"leases/a-0000000007", "leases/a-0000000008", "leases/a-0000000009"}
-	gotIn      = Entered{Epoch: 1, Permits: ownPermits, Taken: 4, Fresh: true}
-	room       = Surveyed{Epoch: 1, Size: 4, Version: 2, Taken: 1}
-	noRoom     = Surveyed{Epoch: 1, Size: 4, Version: 2, Taken: 2}
+	gotIn      = Entered{Epoch: 1, Permits: ownPermits, InUse: 4, Fresh: true}
+	room       = Surveyed{Epoch: 1, Size: 4, Version: 2, InUse: 1}
+	noRoom     = Surveyed{Epoch: 1, Size: 4, Version: 2, InUse: 2}
 
 	// crowded is gotIn beside somebody who was not the first in the queue.
-	crowded = Entered{Epoch: 1, Permits: ownPermits, Taken: 5, Fresh: true}
+	crowded = Entered{Epoch: 1, Permits: ownPermits, InUse: 5, Fresh: true}
 )
 
 // semaphoreSituations are machines in every state, as in situations.
@@ -79,7 +79,7 @@ func everySemaphoreInput() []Input {
 	for epoch := range Epoch(3) {
 		for _, size := range []int32{2, 4, 5} {
 			for taken := range int32(3) {
-				all = append(all, Surveyed{Epoch: epoch, Size: size, Taken: taken})
+				all = append(all, Surveyed{Epoch: epoch, Size: size, InUse: taken})
 			}
 		}
 		all = append(all, Adopted{}, Changed{epoch}, Gone{epoch, ownPermits[0]}, Gone{epoch, ownPermits[1]},
@@ -176,8 +176,8 @@ func TestSemaphoreSteps(t *testing.T) {
 		{"entering", crowded, Creating, "[discard leases/a-0000000007 create attempt 2 REQUEUED]"},
 		{"entering, withdrawn", crowded, Releasing, "[delete leases/a-0000000007]"},
 		{"trying, entering", crowded, Releasing, "[delete leases/a-0000000007]"},
-		{"entering, unknown", Listed{Epoch: 1, Own: permitOwn, Entered: true, Taken: 5}, Creating, "[discard leases/a-0000000007 create attempt 2 REQUEUED]"},
-		{"entering, unknown, withdrawn", Listed{Epoch: 1, Own: permitOwn, Entered: true, Taken: 5}, Releasing, "[delete leases/a-0000000007]"},
+		{"entering, unknown", Listed{Epoch: 1, Own: permitOwn, Entered: true, InUse: 5}, Creating, "[discard leases/a-0000000007 create attempt 2 REQUEUED]"},
+		{"entering, unknown, withdrawn", Listed{Epoch: 1, Own: permitOwn, Entered: true, InUse: 5}, Releasing, "[delete leases/a-0000000007]"},
 		{"entering", Gone{1, own}, Entering, "[]"}, // by its own transaction, perhaps
 		{"entering", gotIn, Held, "[GRANT leases/a-0000000007 token 500]"},
 		{"entering", Refused{Epoch: 1, Op: OpEnter, Missing: true}, Creating, "[create attempt 2 REQUEUED]"},
@@ -237,7 +237,7 @@ func TestAnotherSizeCountsAtTheFirstLook(t *testing.T) {
 		m, _ = m.Step(third)
 		m, _ = m.Step(Gone{1, ahead4.Text})
 		m, _ = m.Step(Advanced{1, true, false, false})
-		m, _ = m.Step(Surveyed{Epoch: 1, Size: 5, Taken: 2})
+		m, _ = m.Step(Surveyed{Epoch: 1, Size: 5, InUse: 2})
 		if m.State() != Entering || m.Size() != 5 {
 			t.Errorf("resized while it waited: %v, %d", m.State(), m.Size())
 		}

@@ -48,7 +48,7 @@ func (p *permitPlay) answerTo(c *permitClient, e Effect) Input {
 			}
 			c.looks, c.watched[e.Node] = true, true
 		}
-		return Surveyed{Epoch: e.Epoch, Size: p.size, Version: p.version, Taken: int32(len(p.nodes) - len(p.queue()))}
+		return Surveyed{Epoch: e.Epoch, Size: p.size, Version: p.version, InUse: int32(len(p.nodes) - len(p.queue()))}
 	case Enter:
 		return p.enter(c, e)
 	case Delete:
@@ -126,7 +126,7 @@ func (p *permitPlay) enter(c *permitClient, e Enter) Input {
 	p.removeAll(func(n permitNode) bool { return n.name == e.Node })
 	for _, n := range p.nodes {
 		if strings.HasPrefix(n.name, "leases/") {
-			entered.Taken++
+			entered.InUse++
 		}
 	}
 	return entered

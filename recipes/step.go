@@ -27,8 +27,8 @@ func (m *Machine) step(in Input) []Effect {
 		return m.onEnqueued(in)
 	case Canceled:
 		return m.onCanceled(in)
-	case Taken:
-		return m.onTaken(in)
+	case Occupied:
+		return m.onOccupied(in)
 	case Paused:
 		return m.onPaused(in)
 	case Listed:

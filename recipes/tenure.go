@@ -13,7 +13,7 @@ type tenureBits uint8
 const (
 	tenureHolds     tenureBits = 1 << iota // it was told that an answer is fresh which proves all the rest
 	tenureUnwatched                        // it is alone by its create, and nobody watches its node yet
-	tenureTaken                            // a reader may have taken the node's place in the queue
+	tenureTraded                           // a reader may have taken the node's place in the queue
 )
 
 // Holds reports whether the contender holds.
@@ -128,7 +128,7 @@ func (t Tenure[R]) Ceased() Tenure[R] {
 // has asked for.
 func (t Tenure[R]) GaveUp() Tenure[R] {
 	t.asks = *new(R)
-	t.is &= tenureTaken
+	t.is &= tenureTraded
 	return t
 }
 
@@ -139,7 +139,7 @@ func (t Tenure[R]) Joins(owner Tenure[R]) Tenure[R] {
 
 // Traded notes that a reader is to take the node's place in the queue, which it may do only while the contender holds.
 func (t Tenure[R]) Traded() Tenure[R] {
-	t.is |= tenureTaken
+	t.is |= tenureTraded
 	return t
 }
 
@@ -149,7 +149,7 @@ func (t Tenure[R]) Traded() Tenure[R] {
 // 3. W leaves, and R enters beside it; 4. R leaves; 5. V knows that W is gone, and would
 // take its word that nobody is ahead.
 func (t Tenure[R]) Floor() bool {
-	return t.is&tenureTaken == 0
+	return t.is&tenureTraded == 0
 }
 
 // Share is the book of a node that several contenders of a session have, or had.

@@ -200,7 +200,7 @@ func inputText(in Input) string {
 		}
 		return text
 	case Surveyed:
-		return fmt.Sprintf("Surveyed: %d of %d taken", in.Taken, in.Size)
+		return fmt.Sprintf("Surveyed: %d of %d in use", in.InUse, in.Size)
 	case Entered:
 		text := "Entered " + strings.Join(in.Permits, " ")
 		if !in.Fresh {
@@ -293,7 +293,7 @@ func (e *environment) executeText(cl *client, s step, name rune) string {
 	} else if part != 0 {
 		parts := [...]string{partFloor: "the reading of the floor", partWatch: "the watch", partClaim: "the claim"}
 		if Op(r.op) == OpSurvey {
-			parts = [...]string{partSize: "the size", partTaken: "the counting", partOwn: "the watch on the own node"}
+			parts = [...]string{partSize: "the size", partInUse: "the counting", partOwn: "the watch on the own node"}
 		}
 		what = parts[part] + " of " + what
 	}

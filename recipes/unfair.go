@@ -24,10 +24,10 @@ func (e Errand) took(p Plan, a Answer) Meaning {
 	}
 }
 
-func (e Errand) notTaken(a Answer) Meaning {
+func (e Errand) occupied(a Answer) Meaning {
 	switch {
 	case a.Result == ResultNodeExists:
-		return tell(Taken{Epoch: e.Epoch})
+		return tell(Occupied{Epoch: e.Epoch})
 	case a.Result == ResultNoNode:
 		return e.next(ThenMakeParents)
 	case a.At.Do == DoSet:

@@ -23,14 +23,14 @@ func singleSituations() map[string][]Input {
 	from := func(name, base string, more ...Input) {
 		s[name] = append(append([]Input(nil), s[base]...), more...)
 	}
-	from("looking", "creating", Taken{1})
+	from("looking", "creating", Occupied{1})
 	from("waiting", "looking", taken)
 	from("waiting, no connection", "waiting", Suspended{})
 	from("looking again", "waiting", Suspended{}, Reconnected{})
 	from("pausing", "waiting", Gone{1, single.Text})
 	from("looked, nobody there", "pausing", Paused{1}, Listed{Epoch: 1})
-	from("too late", "looked, nobody there", Taken{1})
-	from("tried, taken", "trying", Taken{1})
+	from("too late", "looked, nobody there", Occupied{1})
+	from("tried, taken", "trying", Occupied{1})
 	from("tried, free by now", "tried, taken", Listed{Epoch: 1})
 	from("recovering", "creating", Unknown{1, OpCreate})
 	from("creating, withdrawn", "creating", Withdrawn{Why: WhyContext})
@@ -57,14 +57,14 @@ func TestUnfairTransitions(t *testing.T) {
 		want string // the effects
 	}{
 		{"no session", opened, Creating, "create attempt 1"},
-		{"trying", Taken{1}, Looking, "list"}, // the create is the look
+		{"trying", Occupied{1}, Looking, "list"}, // the create is the look
 		{"creating", Created{1, single, true, true, 500}, Held, `GRANT "task" token 500`},
 		{"creating", Created{1, single, true, false, 500}, Claiming, `claim "task"`},
 		{"creating", Created{Epoch: 1, Node: single}, Listing, "list"},
-		{"creating", Taken{1}, Looking, "list"},
-		{"creating", Taken{2}, Creating, ""},
+		{"creating", Occupied{1}, Looking, "list"},
+		{"creating", Occupied{2}, Creating, ""},
 		{"creating", Unknown{1, OpCreate}, Recovering, "barrier, list"},
-		{"creating, withdrawn", Taken{1}, Over, `END "context ended"`},
+		{"creating, withdrawn", Occupied{1}, Over, `END "context ended"`},
 		{"creating, withdrawn", Created{1, single, true, true, 500}, Releasing, `delete "task"`},
 		{"recovering", Listed{Epoch: 1}, Creating, "create attempt 2"},
 		{"recovering", taken, Creating, "create attempt 2"},
@@ -83,7 +83,7 @@ func TestUnfairTransitions(t *testing.T) {
 		{"looking", Expired{}, Idle, ""},
 		{"tried, taken", taken, Over, `END "busy"`},
 		{"tried, taken", Listed{Epoch: 1}, Creating, "create attempt 2"},
-		{"tried, free by now", Taken{1}, Looking, "list"},
+		{"tried, free by now", Occupied{1}, Looking, "list"},
 
 		{"waiting", Gone{1, single.Text}, Pausing, "pause, attempt 1"},
 		{"waiting", Gone{2, single.Text}, Waiting, ""},
@@ -102,7 +102,7 @@ func TestUnfairTransitions(t *testing.T) {
 		{"pausing", Reconnected{}, Pausing, ""},
 		{"pausing", Expired{}, Idle, ""},
 		{"pausing", Withdrawn{Why: WhyContext}, Over, `END "context ended"`},
-		{"looked, nobody there", Taken{1}, Pausing, "pause, attempt 2"}, // steps further back
+		{"looked, nobody there", Occupied{1}, Pausing, "pause, attempt 2"}, // steps further back
 		{"too late", Paused{1}, Looking, "list"},
 		{"held", Paused{1}, Held, ""},
 

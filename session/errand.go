@@ -162,14 +162,14 @@ func (c *client) tell(x *errand, in recipes.Input, a recipes.Answer, err error) 
 	return in, nil
 }
 
-// count tells the machine how many permits are taken.
+// count tells the machine how many permits are in use.
 func (c *client) count(x *errand, in recipes.Input) (recipes.Input, error) {
 	entered, ok := in.(recipes.Entered)
-	taken, err := c.taken(x.seat, false)
+	inUse, err := c.inUse(x.seat, false)
 	if err != nil || !ok {
 		return recipes.Unknown{Epoch: x.Epoch, Op: x.Op}, err // a look-up finds the permits, and counts
 	}
-	entered.Taken = taken
+	entered.InUse = inUse
 	return entered, nil
 }
 

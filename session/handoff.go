@@ -49,7 +49,7 @@ func (c *client) advance(t *Seat, e recipes.Advance, past int64) (recipes.Input,
 		return recipes.Advanced{Epoch: e.Epoch, Floor: true}, nil
 	}
 	next := path.Join(t.dir, e.Next)
-	stat, err := c.observe(next, t)
+	stat, err := c.readWatched(next, t)
 	switch {
 	case err == nil:
 		t.sawPred(next, stat.Czxid)

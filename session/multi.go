@@ -62,7 +62,7 @@ func (m *multi) list(c *client, t *Seat, e recipes.List, id string, found []*nam
 		if own[i] == "" {
 			return nil
 		}
-		stats[i], err = c.observe(own[i], t)
+		stats[i], err = c.readWatched(own[i], t)
 		if errors.Is(err, zk.ErrNoNode) {
 			return nil
 		}

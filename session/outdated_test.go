@@ -41,7 +41,7 @@ func TestAnswersOfAnEarlierConnection(t *testing.T) {
 		{recipes.OpCreate, recipes.Created{Epoch: 1, Alone: true, Token: 7}, unknown},
 		{recipes.OpCreate, recipes.Created{Epoch: 1}, unknown},
 		{recipes.OpCreate, recipes.Enqueued{Epoch: 1}, unknown},
-		{recipes.OpCreate, recipes.Taken{Epoch: 1}, "Taken"},
+		{recipes.OpCreate, recipes.Occupied{Epoch: 1}, "Occupied"},
 		{recipes.OpCreate, recipes.Refused{Epoch: 1, Op: recipes.OpCreate}, "Refused"},
 		{recipes.OpList, recipes.Listed{Epoch: 1}, unknown},
 		{recipes.OpClaim, recipes.Claimed{Epoch: 1}, unknown},

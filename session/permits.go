@@ -70,9 +70,9 @@ func (c *client) findPermits(t *Seat, listed recipes.Listed, id string) (recipes
 		return listed, nil
 	}
 	t.namePermits(c, listed.Epoch, permits)
-	listed.Entered, listed.Taken = true, int32(len(children))
+	listed.Entered, listed.InUse = true, int32(len(children))
 	for _, permit := range permits {
-		stat, err := c.observe(permit, t)
+		stat, err := c.readWatched(permit, t)
 		switch {
 		case errors.Is(err, zk.ErrNoNode): // the claim will find that out
 		case err != nil:
@@ -95,9 +95,9 @@ func (c *client) survey(t *Seat, e recipes.Survey) (recipes.Input, error) {
 	var wait sync.WaitGroup
 	var unsized, uncounted, unplaced error
 	wait.Go(func() { surveyed.Size, surveyed.Version, unsized = c.size(t) })
-	wait.Go(func() { surveyed.Taken, uncounted = c.taken(t, e.Watch) })
+	wait.Go(func() { surveyed.InUse, uncounted = c.inUse(t, e.Watch) })
 	if e.Watch && e.Node != "" {
-		_, unplaced = c.observe(t.at(e.Node), t)
+		_, unplaced = c.readWatched(t.at(e.Node), t)
 	}
 	wait.Wait()
 	switch {

@@ -44,7 +44,7 @@ func (r *rearming) do(c *client) (func(*Session), error) {
 // the data changed or because arming it failed. The answer is Gone or Unknown, or
 // Refused, or nil if there is nothing left to do.
 func (c *client) rearm(node string) recipes.Input {
-	_, err := c.observe(node, nil)
+	_, err := c.readWatched(node, nil)
 	outcome, err := zkerr.Classify(err)
 	switch {
 	case outcome == zkerr.Done:

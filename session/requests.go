@@ -26,7 +26,7 @@ func (c *client) list(t *Seat, e recipes.List, id string, found *names) (recipes
 	own := path.Join(t.dir, name.Text)
 	listed.Own.Name.Text = path.Base(own) // one string: a holder keeps both for long
 	t.drop(c, t.nameOwn(e.Epoch, own, 0))
-	stat, err := c.observe(own, t)
+	stat, err := c.readWatched(own, t)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		listed.Own = recipes.Own{}
@@ -60,7 +60,7 @@ func (c *client) childrenOf(dir string) ([]string, error) {
 // armed already.
 func (c *client) watch(t *Seat, e recipes.Watch) (recipes.Input, error) {
 	node := t.at(e.Node)
-	stat, err := c.observe(node, t)
+	stat, err := c.readWatched(node, t)
 	if err == nil {
 		t.sawPred(node, stat.Czxid)
 		return nil, nil
@@ -76,7 +76,7 @@ func (c *client) watch(t *Seat, e recipes.Watch) (recipes.Input, error) {
 	return in, err
 }
 
-// observe reads the node with a watch on it, or without if it is watched. It is
+// readWatched reads the node with a watch on it, or without if it is watched. It is
 // done for the seat, or without one for those who are interested already.
 //
 // When arming fails, others may rely on it: 1. this seat is about to arm the
@@ -84,7 +84,7 @@ func (c *client) watch(t *Seat, e recipes.Watch) (recipes.Input, error) {
 // told that it does; 3. the node goes; 4. this seat's request finds no node, and
 // has armed nothing. So the watch is armed again for them, which tells them what
 // has happened.
-func (c *client) observe(node string, t *Seat) (*zk.Stat, error) {
+func (c *client) readWatched(node string, t *Seat) (*zk.Stat, error) {
 	var arm bool
 	if t != nil {
 		arm = t.note(c, node)

@@ -67,8 +67,8 @@ func (t *Seat) namePermits(c *client, epoch recipes.Epoch, permits []string) {
 	t.drop(c, t.nameOwn(epoch, permits[0], 0))
 }
 
-// taken counts the permits.
-func (c *client) taken(t *Seat, watch bool) (int32, error) {
+// inUse counts the permits.
+func (c *client) inUse(t *Seat, watch bool) (int32, error) {
 	node := t.permits.dir
 	if watch {
 		if arm, fires := t.lookOut(c, node); arm {

@@ -29,7 +29,7 @@ func TestEnterTakesThePermitsThatASurveyFindsFree(t *testing.T) {
 		}
 		r.WantPermits(0, 3)
 		other := b.CreateNode(1).Text
-		if got := b.Surveys(recipes.Survey{Node: other, Watch: true}); got != (recipes.Surveyed{Epoch: 1, Size: 4, Taken: 3}) {
+		if got := b.Surveys(recipes.Survey{Node: other, Watch: true}); got != (recipes.Surveyed{Epoch: 1, Size: 4, InUse: 3}) {
 			t.Errorf("beside three permits the survey says %+v, want 3 taken of 4", got)
 		}
 		b.Enter(recipes.Enter{Epoch: 1, Node: other, Permits: 2, Version: 1})

@@ -79,7 +79,7 @@ func (r *asked) log(c *client, in recipes.Input, err error) {
 // Unknown, and asks again. Answers that stay true pass. An answer that comes before 3 passes, too: it is verified by what follows.
 func lasts(in recipes.Input) bool {
 	switch in.(type) {
-	case recipes.Refused, recipes.Deleted, recipes.Gone, recipes.Taken:
+	case recipes.Refused, recipes.Deleted, recipes.Gone, recipes.Occupied:
 		return true
 	default:
 		return false

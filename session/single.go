@@ -47,7 +47,7 @@ func (t *Seat) Holder() (events.Contender, bool) {
 // createSingle makes the node, unless somebody has it.
 func (c *client) createSingle(t *Seat, epoch recipes.Epoch) (recipes.Input, error) {
 	if !c.claimants.enter(t) {
-		return recipes.Taken{Epoch: epoch}, nil
+		return recipes.Occupied{Epoch: epoch}, nil
 	}
 	return c.carryOut(errand{
 		Errand: recipes.Errand{Op: recipes.OpCreate, Epoch: epoch, Layout: recipes.LayoutNode}, seat: t, own: t.single.node,

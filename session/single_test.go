@@ -24,7 +24,7 @@ func TestASingleCreateProvesEverything(t *testing.T) {
 		if !made.Alone || !made.Fresh || made.Node.Text != "7" || made.Token == 0 {
 			t.Fatalf("%+v", made)
 		}
-		sessiontest.MakeOf[recipes.Taken](b, 1)
+		sessiontest.MakeOf[recipes.Occupied](b, 1)
 		listed := b.Look(0, false)
 		holder, ok := b.Holder()
 		if len(listed.Queue) != 1 || listed.Own != (recipes.Own{}) || !ok || holder.Node != sessiontest.Task || string(holder.Data) != "me" || holder.Session != r.Session.ID() {
@@ -58,7 +58,7 @@ func TestSingleLostCreate(t *testing.T) {
 			r.Settle()
 			b.Fresh()
 			creates := r.Server.Requests(zktest.OpMulti)
-			sessiontest.MakeOf[recipes.Taken](b, 1)
+			sessiontest.MakeOf[recipes.Occupied](b, 1)
 			if r.Server.Requests(zktest.OpMulti) != creates {
 				r.Error("a create was sent while another one of the session is unknown, want Taken without a request")
 			}

@@ -38,7 +38,7 @@ func (v *verifying) urgency() urgency { return handing }
 func (v *verifying) refuse() {} // the nodes of an epoch end with it
 
 func (v *verifying) do(c *client) (func(*Session), error) {
-	stat, err := c.observe(v.seat.single.node, v.seat)
+	stat, err := c.readWatched(v.seat.single.node, v.seat)
 	outcome, err := zkerr.Classify(err)
 	return func(s *Session) {
 		switch {
