@@ -102,7 +102,7 @@ mutants: ## put each of the seeded bugs into the library and see that its tests 
 .PHONY: kills
 kills: ## the kill matrix, .deps/kills.txt: which tests find which seeded bug
 	@mkdir -p .deps
-	ZKGRANT_REAL= ZKGRANT_FULL= ZKGRANT_KILLS='$(CURDIR)/.deps/kills.txt' $(GO) test -count=1 -v -timeout 60m -run TestKillMatrix ./coordinator/reliability/mutants | grep --line-buffered -avE '^ *(=== |--- PASS)'
+	GOGC=400 ZKGRANT_REAL= ZKGRANT_FULL= ZKGRANT_KILLS='$(CURDIR)/.deps/kills.txt' $(GO) test -count=1 -v -timeout 60m -run TestKillMatrix ./coordinator/reliability/mutants | grep --line-buffered -avE '^ *(=== |--- PASS)'
 
 .PHONY: interop
 interop: ## one queue with locks of other libraries, run by themselves: Curator, go-zookeeper, kazoo, WriteLock
