@@ -33,7 +33,7 @@ test: ## what has to pass before a change goes in: a quarter of an hour on two i
 	@ZKGRANT_REAL=1 MAKE='$(MAKE)' .ci/steps test 15 fetch -- build vet lint tests race mutants interop
 
 .PHONY: test-all
-test-all: ## everything at full length, half an hour: before an issue is called resolved, and nightly
+test-all: ## everything at full length, an hour: before an issue is called resolved, and nightly
 	@ZKGRANT_REAL=1 ZKGRANT_FULL=1 MAKE='$(MAKE)' .ci/steps test-all 45 fetch -- build vet lint tests race mutants interop kills
 
 .PHONY: fetch

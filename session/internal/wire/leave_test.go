@@ -9,7 +9,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/opcode"
 )
 
-// TestAClientThatLeavesHearsOfTheEndBehindItsLastRequest: whoever ends the connection, else the client would wait a second for an answer.
+// TestAClientThatLeavesHearsOfTheEndBehindItsLastRequest: each end of a connection waits for that request. Without it the client
+// would wait a second for an answer.
 func TestAClientThatLeavesHearsOfTheEndBehindItsLastRequest(t *testing.T) {
 	last := func(w *wire) { _ = w.noteSent(requestFrame(1, opcode.CloseSession), w.link.Events.Now()) }
 	for what, test := range map[string]struct {
