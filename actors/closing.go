@@ -75,5 +75,5 @@ func (l *Lock) Force() {
 	l.hasReturned()
 	in := l.parting(recipes.WhyClosed)
 	l.mu.Unlock()
-	l.post(in, nil)
+	l.drive.hand(message{input: in})
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is the drain's side of a Lock: it steps the machine and carries out
+// This file is a lock that is driven by a machine of its own: the drain steps the machine and carries out
 // what the machine asks for.
 
-// message is what the mailbox takes: an input for the machine, or the end of
+// message is what drives a lock: an input for the machine, or the end of
 // what bounds the wait.
 type message struct {
 	input recipes.Input
@@ -20,39 +20,72 @@ type message struct {
 	bound recipes.Why // WhyContext or WhyTimeout: the wait is over, unless the Grant was taken
 }
 
+// driver is what brings a lock its Grant, and takes the lock back. Its methods do not block.
+type driver interface {
+	// hand passes a message on. The caller holds no mutex.
+	hand(m message)
+	// deadline returns until when the session of the epoch can be believed alive. The caller holds the lock's mutex, and the lock.
+	deadline(epoch recipes.Epoch) time.Time
+	// use returns the port of the node while the lock is held, and keeps the node with the holder until done is called, or for good if
+	// done is told to; nil if it is not held.
+	use() (port Port, done func(spent bool))
+}
+
+// queuer is a lock with the actor that queues up for it.
+type queuer struct {
+	Lock
+
+	actor *Actor[message]
+
+	// Only the drain touches these.
+	machine recipes.Machine
+	opened  bool
+}
+
+func (q *queuer) hand(m message) { q.actor.Hand(m) }
+
+func (q *queuer) deadline(epoch recipes.Epoch) time.Time { return q.cfg.Port.Deadline(epoch) }
+
+func (q *queuer) use() (port Port, done func(spent bool)) { return q.cfg.Port, func(bool) {} }
+
+func (q *queuer) post(in recipes.Input, err error) { q.actor.Hand(message{input: in, cause: err}) }
+
 // handle is the drain's.
-func (l *Lock) handle(m message) {
+func (q *queuer) handle(m message) {
 	if m.bound != 0 {
-		if !l.boundReached(m) {
+		if !q.boundReached(m) {
 			return
 		}
 		m.input = recipes.Withdrawn{Why: m.bound}
 	}
-	if m.open && l.machine.State() != recipes.Over {
-		l.opened = true
-		if opened := l.cfg.Port.Open(l.post); opened.Epoch != 0 {
-			l.machine, _ = l.machine.Step(opened) // which asks for nothing before it is started
+	if m.open && q.machine.State() != recipes.Over {
+		q.opened = true
+		if opened := q.cfg.Port.Open(q.post); opened.Epoch != 0 {
+			q.machine, _ = q.machine.Step(opened) // which asks for nothing before it is started
 		}
 	}
 	if _, refused := m.input.(recipes.Refused); refused && m.cause != nil {
-		l.mu.Lock()
-		l.rarely().refusal = m.cause
-		l.mu.Unlock()
+		q.mu.Lock()
+		q.rarely().refusal = m.cause
+		q.mu.Unlock()
 	}
 	var effects []recipes.Effect
-	l.machine, effects = l.machine.Step(m.input)
-	if ahead, known := l.machine.Ahead(); known {
-		l.stands(ahead)
+	q.machine, effects = q.machine.Step(m.input)
+	if ahead, known := q.machine.Ahead(); known {
+		q.stands(ahead)
 	}
 	for _, e := range effects {
-		l.carryOut(e)
+		q.carryOut(e)
 	}
-	if l.machine.State() == recipes.Over && !l.gone {
-		l.isGone()
-		if l.opened {
-			l.cfg.Port.Close()
+	if q.cfg.Beside != nil {
+		q.cfg.Beside(q.machine.Epoch(), m.input, effects)
+	}
+	if q.machine.State() == recipes.Over && !q.gone {
+		q.isGone()
+		if q.opened {
+			q.cfg.Port.Close()
 		}
-		l.cfg.Gone()
+		q.cfg.Gone()
 	}
 }
 
@@ -84,32 +117,36 @@ func (l *Lock) keptGrant() bool {
 }
 
 // carryOut tells the caller what is for it, and sends the requests to the port.
-func (l *Lock) carryOut(e recipes.Effect) {
+func (q *queuer) carryOut(e recipes.Effect) {
 	switch e := e.(type) {
 	case recipes.Grant:
-		if grant, told := l.onGrant(e); told && l.logs() {
-			l.log(grant)
+		if grant, told := q.onGrant(e, q.machine.Epoch()); told && q.logs() {
+			q.log(grant)
 		}
 	case recipes.Lose:
-		l.onLose(e)
+		q.onLose(e)
 	case recipes.Finish:
-		l.onFinish(e)
+		q.onFinish(e, q.machine.Size())
 	case recipes.Queue:
-		l.tell(events.Queued{ID: l.cfg.ID, Path: l.cfg.Path, Ahead: e.Ahead})
+		q.queues(e.Ahead)
 	case recipes.Requeue:
-		l.losesPlace()
-		l.tell(events.Requeued{ID: l.cfg.ID, Path: l.cfg.Path})
+		q.requeues()
 	case recipes.Revoke:
-		revoked, told := l.onRevoke(e)
-		if told && l.logs() {
-			l.log(revoked)
-		}
-		if told && e.By != 0 {
-			l.cfg.Port.Do(e)
+		if q.onRevoke(e) && e.By != 0 {
+			q.cfg.Port.Do(e)
 		}
 	default:
-		l.cfg.Port.Do(e)
+		q.cfg.Port.Do(e)
 	}
+}
+
+func (l *Lock) queues(ahead int) {
+	l.tell(events.Queued{ID: l.cfg.ID, Path: l.cfg.Path, Ahead: ahead})
+}
+
+func (l *Lock) requeues() {
+	l.losesPlace()
+	l.tell(events.Requeued{ID: l.cfg.ID, Path: l.cfg.Path})
 }
 
 func (l *Lock) tell(ev events.Event) {
@@ -128,7 +165,7 @@ func (l *Lock) tell(ev events.Event) {
 // valid; then it tells the stream and then the channel. All of it happens under
 // the mutex: a Release that comes in between either prevents the Grant or takes
 // it back.
-func (l *Lock) onGrant(e recipes.Grant) (grant events.Grant, told bool) {
+func (l *Lock) onGrant(e recipes.Grant, epoch recipes.Epoch) (grant events.Grant, told bool) {
 	members := l.cfg.Members()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -142,7 +179,7 @@ func (l *Lock) onGrant(e recipes.Grant) (grant events.Grant, told bool) {
 	if e.Abandoned != nil {
 		l.rarely().abandoned = e.Abandoned
 	}
-	l.state, l.epoch, l.grant = holding, l.machine.Epoch(), tenancy{e.Node, e.Token, e.Session}
+	l.state, l.epoch, l.grant = holding, epoch, tenancy{e.Node, e.Token, e.Session, e.Turn}
 	grant = l.granting()
 	l.cfg.Stream.Publish(grant)
 	l.granted <- grant // size 1, and there is one Grant
@@ -164,7 +201,7 @@ func (l *Lock) granting() events.Grant {
 	}
 	grant := events.Grant{
 		ID: l.cfg.ID, Path: l.cfg.Path, Node: node, Token: l.grant.token,
-		Session: l.grant.session, Waited: l.waited, Members: members,
+		Session: l.grant.session, Turn: l.grant.turn, Waited: l.waited, Members: members,
 	}
 	if l.rare != nil {
 		grant.Abandoned = l.rare.abandoned
@@ -198,29 +235,40 @@ func (l *Lock) onLose(e recipes.Lose) {
 		// No function runs under a Grant that nobody read, so nobody would come
 		// and say that it has ended; nor would the machine hear otherwise that the
 		// caller was not quicker than the loss.
-		l.post(in, nil)
+		l.drive.hand(message{input: in})
 	}
 }
 
-func (l *Lock) onFinish(e recipes.Finish) {
+// onFinish tells that it is over. The size is that of the semaphore, as last heard of, if it is one.
+func (l *Lock) onFinish(e recipes.Finish, size int) {
+	l.finish(func() error {
+		end := End{Why: e.Why, Granted: l.took, Reason: l.reason, Size: size}
+		if l.rare != nil {
+			end.Cause = l.rare.cause
+		}
+		switch {
+		case e.Why == recipes.WhyLost && l.reason == 0, e.Why == recipes.WhyReleased, e.Why == recipes.WhyPanicked:
+			end.Why = l.withdrawn // the caller was quicker than the loss, or Close than a function's end
+		case l.withdrawn == recipes.WhyContext, l.withdrawn == recipes.WhyTimeout, l.withdrawn == recipes.WhyClosed:
+			end.Why = l.withdrawn // so those were told who asked, before the machine came to another end
+		}
+		if end.Why == recipes.WhyRefused && l.rare != nil {
+			end.Cause = l.rare.refusal
+		}
+		return l.cfg.Explain(end)
+	})
+}
+
+// finish tells that it is over. The function, which is called with mu held, returns what Err is to say.
+func (l *Lock) finish(explain func() error) {
 	l.mu.Lock()
-	end := End{Why: e.Why, Granted: l.took, Reason: l.reason, Size: l.machine.Size()}
-	var timer *time.Timer
-	if l.rare != nil {
-		end.Cause, timer = l.rare.cause, l.rare.timer
-	}
-	switch {
-	case e.Why == recipes.WhyLost && l.reason == 0, e.Why == recipes.WhyReleased, e.Why == recipes.WhyPanicked:
-		end.Why = l.withdrawn // the caller was quicker than the loss, or Close than a function's end
-	case l.withdrawn == recipes.WhyContext, l.withdrawn == recipes.WhyTimeout, l.withdrawn == recipes.WhyClosed:
-		end.Why = l.withdrawn // so those were told who asked, before the machine came to another end
-	}
-	if end.Why == recipes.WhyRefused && l.rare != nil {
-		end.Cause = l.rare.refusal
-	}
-	tell := l.leave(l.cfg.Explain(end))
+	tell := l.leave(explain())
 	lost := l.reason != 0 && l.took
 	ended := events.Ended{ID: l.cfg.ID, Path: l.cfg.Path, Err: l.err, Held: l.held}
+	var timer *time.Timer
+	if l.rare != nil {
+		timer = l.rare.timer
+	}
 	l.mu.Unlock()
 	if timer != nil {
 		timer.Stop()

@@ -26,7 +26,10 @@ type Config struct {
 	ID   uint64
 	Path string // the directory, in the caller's name space
 	Rule recipes.Rule
-	Port Port
+	Port Port // nil: the lock is driven by something else than a machine of its own
+
+	// Beside hears each input behind the machine, and what the machine has made of it; nil for most. The drain calls it.
+	Beside func(epoch recipes.Epoch, in recipes.Input, effects []recipes.Effect)
 
 	Owner
 	*House
@@ -56,18 +59,15 @@ type House struct {
 // not block.
 type Lock struct {
 	cfg     Config
-	actor   *Actor[message]
+	drive   driver
 	born    time.Time
 	granted chan events.Grant // size 1; written by the drain, closed by nobody
 	lost    chan events.Lost  // size 1; written by the drain, closed by nobody; nil until there is a use for it
 	turn    chan struct{}     // closed by the Grant; nil unless somebody waits for that
 	done    chan struct{}     // closed by the drain, last of all
 
-	// Only the drain touches these.
-	machine recipes.Machine
-	opened  bool
-	gone    bool // written with mu held
-	detect  bool // mu guards it: a record depends on whether the Grant was taken
+	gone   bool // written by the drain, with mu held
+	detect bool // mu guards it: a record depends on whether the Grant was taken
 
 	// The mutex of the house's waits guards these.
 	place int32
@@ -110,6 +110,7 @@ type rare struct {
 type tenancy struct {
 	node           string
 	token, session int64
+	turn           uint64
 }
 
 // rarely returns the rare, which there is from then on. It is called with mu held.
@@ -131,12 +132,15 @@ const (
 
 // NewLock returns an idle lock actor; Start sets it going.
 func NewLock(cfg Config) *Lock {
-	l := &Lock{
-		cfg: cfg, born: time.Now(), machine: recipes.NewMachine(cfg.Rule),
-		granted: make(chan events.Grant, 1), done: make(chan struct{}),
-	}
-	l.actor = NewActor(cfg.Group, l.handle)
-	return l
+	q := &queuer{machine: recipes.NewMachine(cfg.Rule)}
+	q.init(cfg, q)
+	q.actor = NewActor(cfg.Group, q.handle)
+	return &q.Lock
+}
+
+func (l *Lock) init(cfg Config, drive driver) {
+	l.cfg, l.drive, l.born = cfg, drive, time.Now()
+	l.granted, l.done = make(chan events.Grant, 1), make(chan struct{})
 }
 
 // Start asks for the lock. The wait ends with ctx, and after maxWait unless that
@@ -151,13 +155,11 @@ func (l *Lock) Start(ctx context.Context, maxWait time.Duration, want recipes.St
 	l.keep, l.detect = want.Keep, want.Detect
 	l.cfg.waits.add(ctx, l)
 	if maxWait > 0 {
-		l.rarely().timer = time.AfterFunc(maxWait, func() { l.actor.Hand(message{bound: recipes.WhyTimeout}) })
+		l.rarely().timer = time.AfterFunc(maxWait, func() { l.drive.hand(message{bound: recipes.WhyTimeout}) })
 	}
 	l.mu.Unlock()
-	l.actor.Hand(message{input: want, open: ctx.Err() == nil})
+	l.drive.hand(message{input: want, open: ctx.Err() == nil})
 }
-
-func (l *Lock) post(in recipes.Input, err error) { l.actor.Hand(message{input: in, cause: err}) }
 
 // Fail ends an acquisition that was never started, and is over when it returns.
 // It does nothing if the acquisition was withdrawn before.
@@ -208,7 +210,7 @@ func (l *Lock) Withdraw(why recipes.Why) {
 	l.mu.Unlock()
 	tell()
 	if !stay {
-		l.post(in, nil)
+		l.drive.hand(message{input: in})
 	}
 }
 
@@ -224,7 +226,7 @@ func (l *Lock) parting(why recipes.Why) recipes.Input {
 
 // Adopt has a semaphore's acquisition take whatever size it finds from now on. What it is told of that after
 // the call has returned it takes for what it is.
-func (l *Lock) Adopt() { l.post(recipes.Adopted{}, nil) }
+func (l *Lock) Adopt() { l.drive.hand(message{input: recipes.Adopted{}}) }
 
 // reclaim takes the Grant back and notes whether it had been taken, and for how
 // long the lock was held if so. It is called with mu held, when the state is

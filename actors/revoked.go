@@ -29,7 +29,15 @@ func TimeOf(m recipes.Moment) time.Time {
 }
 
 // onRevoke tells that somebody wants the lock back, and by when. A later one takes the place of the one before it, for it is the sooner.
-func (l *Lock) onRevoke(e recipes.Revoke) (revoked events.Revoked, told bool) {
+func (l *Lock) onRevoke(e recipes.Revoke) (told bool) {
+	revoked, told := l.revoke(e)
+	if told && l.logs() {
+		l.log(revoked)
+	}
+	return told
+}
+
+func (l *Lock) revoke(e recipes.Revoke) (revoked events.Revoked, told bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.withdrawn != 0 {

@@ -57,12 +57,16 @@ func (l *Lock) Deadline() time.Time {
 	if l.state != holding {
 		return time.Time{}
 	}
-	lease := l.cfg.Port.Deadline(l.epoch)
+	lease := l.drive.deadline(l.epoch)
 	if l.rare != nil && !l.rare.due.IsZero() && l.rare.due.Before(lease) {
 		return l.rare.due
 	}
 	return lease
 }
+
+// Use returns the port of the node while the lock is held, or nil. The node of a cached lock is not handed on before done is called. If its
+// name may be used later, by what the caller has let out of its hands, done is told so.
+func (l *Lock) Use() (port Port, done func(late bool)) { return l.drive.use() }
 
 // Tenure returns the Grant and the epoch it belongs to, whether or not it is
 // still held, and whether it is; the zero Grant before there is one. All three are

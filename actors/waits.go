@@ -75,7 +75,7 @@ func (w *waits) ended(one *wait) {
 	w.forget(one)
 	w.mu.Unlock()
 	for _, l := range locks {
-		l.actor.Hand(message{bound: recipes.WhyContext, cause: context.Cause(one.ctx)})
+		l.drive.hand(message{bound: recipes.WhyContext, cause: context.Cause(one.ctx)})
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 type Acquisition struct {
 	id    uint64
 	lock  *Lock
-	seat  *session.Seat
+	seat  *session.Seat // nil: it shares the node of a cached lock
 	actor *actors.Lock
 
 	// The mutex of the coordinator's live guards these: the neighbours at its path.
@@ -136,14 +136,21 @@ var _ actors.Owner = (*ownerOfActor)(nil)
 
 // Explain returns what Err says.
 func (o *ownerOfActor) Explain(end actors.End) error {
-	if holder, ok := o.seat.Holder(); ok && end.Why == recipes.WhyBusy {
-		return &HeldError{Path: o.lock.path, Holder: holder}
+	if end.Why == recipes.WhyBusy && o.seat != nil {
+		if holder, ok := o.seat.Holder(); ok {
+			return &HeldError{Path: o.lock.path, Holder: holder}
+		}
 	}
 	return explain(o.lock, end)
 }
 
 // Members returns the nodes of a multi-lock.
-func (o *ownerOfActor) Members() []events.Member { return o.seat.Members() }
+func (o *ownerOfActor) Members() []events.Member {
+	if o.seat == nil {
+		return nil
+	}
+	return o.seat.Members()
+}
 
 // Gone has the coordinator forget the acquisition.
 func (o *ownerOfActor) Gone() { o.lock.c.live.leave((*Acquisition)(o)) }
@@ -162,11 +169,11 @@ func ownerOf(ctx context.Context) *owner {
 }
 
 // standing tells what the context already holds of the lock. The lock is entered again
-// with one of the owners, if there are any. The writer is one whose place a reader may take.
+// with one of the owners, if there are any, or with the turn of a cached lock. The writer is one whose place a reader may take.
 // It fails if the caller would wait for itself.
-func (l *Lock) standing(ctx context.Context) (owners []*session.Seat, writer *session.Seat, _ error) {
+func (l *Lock) standing(ctx context.Context) (owners []*session.Seat, writer *session.Seat, turn *actors.Lock, _ error) {
 	if m := l.multi(); m != nil {
-		return nil, nil, m.standing(ctx)
+		return nil, nil, nil, m.standing(ctx)
 	}
 	var deadlock error
 	for o := ownerOf(ctx); o != nil; o = o.next {
@@ -175,9 +182,12 @@ func (l *Lock) standing(ctx context.Context) (owners []*session.Seat, writer *se
 		switch {
 		case held.lock.c != l.c || at == nil || !held.actor.Holding():
 		case !at.isOfKind(l): // which is no wait for oneself, but two kinds of lock
-			return nil, nil, fmt.Errorf("%w: %s is %s in this context, and not %s", ErrKind, l.path, at.usedAs(), l.usedAs())
+			return nil, nil, nil, fmt.Errorf("%w: %s is %s in this context, and not %s", ErrKind, l.path, at.usedAs(), l.usedAs())
 		case held.lock.permits() > 0 && l.permits() > 0: // permits add up; see Semaphore.Acquire
 		case l.cfg.reentrant && held.lock.rule == l.rule && !recipes.Single(l.rule):
+			if held.seat == nil {
+				return nil, nil, held.actor, nil
+			}
 			owners = append(owners, held.seat)
 		case writer != nil || deadlock != nil: // the latest of them has decided
 		case held.lock.rule == recipes.Rule(recipes.Write{}) && l.rule == recipes.Rule(recipes.Read{}):
@@ -187,9 +197,9 @@ func (l *Lock) standing(ctx context.Context) (owners []*session.Seat, writer *se
 		}
 	}
 	if deadlock != nil && owners == nil {
-		return nil, nil, deadlock
+		return nil, nil, nil, deadlock
 	}
-	return owners, writer, nil
+	return owners, writer, nil, nil
 }
 
 // deadlockWith is the error of a caller that would wait for the lock that its own context holds, with the way out if there is one.

@@ -51,6 +51,7 @@ func (c *Coordinator) Shutdown(ctx context.Context) error {
 			}
 		}
 	}
+	c.caches.Close()
 	if awaitAll(functions, locks, (*Acquisition).returned) > 0 {
 		for _, a := range locks {
 			a.actor.Force() // functions have had their time

@@ -31,6 +31,9 @@ type Coordinator struct {
 	session *session.Session
 	house   actors.House
 	terms   actors.House // the same for elections
+	keepers actors.House // for the nodes of cached locks, of which nobody hears
+	keep    cacheConfig
+	caches  *actors.Caches
 	lastID  atomic.Uint64
 	open    context.Context // ends with the beginning of Close
 	shut    context.CancelFunc

@@ -22,6 +22,8 @@ const nobody = "_not_held_"
 // Guard returns a check that succeeds only while the lock's node exists, to put first into a Multi of a connection of your own. It never
 // succeeds before the Grant and for an unfair lock. Of several nodes it checks the first. Prefer [Acquisition.Txn].
 func (a *Acquisition) Guard() *zk.CheckVersionRequest {
+	_, done := a.actor.Use()
+	done(true) // a check that comes late would be believed of the next holder under the node
 	grant, _, _ := a.actor.Tenure()
 	node := grant.Node
 	if node == "" || recipes.Single(a.lock.rule) {
@@ -47,7 +49,13 @@ func (a *Acquisition) Txn(ctx context.Context, ops ...any) ([]zk.MultiResponse, 
 	if !held {
 		return nil, a.notHeld(grant)
 	}
-	responses, err := a.seat.Transact(ctx, epoch, nodesOf(grant), ops)
+	port, done := a.actor.Use()
+	seat, ok := port.(*session.Seat)
+	if !ok {
+		return nil, a.notHeld(grant)
+	}
+	responses, err := seat.Transact(ctx, epoch, nodesOf(grant), ops)
+	done(errors.Is(err, ErrOutcomeUnknown))
 	switch over := errors.Is(err, session.ErrGuard) || errors.Is(err, session.ErrEpochOver); {
 	case over && !a.actor.Holding(): // released meanwhile, and the delete was quicker; or the loss is known
 		return nil, a.notHeld(grant)

@@ -68,7 +68,7 @@ func (l *Lock) checkOptions() error {
 	case l.cfg.kazoo && l.kind.can&isKazoo == 0:
 		return fmt.Errorf("%w: kazoo has no lock that %s could stand beside, at %s", errInvalidKind, l.kind.name, l.path)
 	default:
-		return nil
+		return l.checkCached()
 	}
 }
 

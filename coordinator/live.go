@@ -49,7 +49,7 @@ func (l *live) enterOthers(a *Acquisition, m *members) error {
 		l.others = map[*Acquisition][]*Acquisition{}
 	}
 	for _, member := range m.locks[1:] {
-		other := &Acquisition{id: a.id, lock: member, actor: a.actor} // without a seat
+		other := &Acquisition{lock: member, actor: a.actor} // without a number
 		l.link(other)
 		l.others[a] = append(l.others[a], other)
 	}
@@ -99,10 +99,7 @@ func (l *live) leave(a *Acquisition) {
 		l.unlink(other)
 	}
 	delete(l.others, a)
-	l.count--
-	if l.closed && l.count == 0 {
-		close(l.empty)
-	}
+	l.lessOne()
 }
 
 // unlink reports whether it was linked. It is called with mu held.
@@ -124,6 +121,31 @@ func (l *live) unlink(a *Acquisition) bool {
 	return true
 }
 
+// hold counts the node of a cached lock, which has no acquisition, until unhold.
+func (l *live) hold() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return ErrClosed
+	}
+	l.count++
+	return nil
+}
+
+func (l *live) unhold() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lessOne()
+}
+
+// lessOne is called with mu held.
+func (l *live) lessOne() {
+	l.count--
+	if l.closed && l.count == 0 {
+		close(l.empty)
+	}
+}
+
 // close lets nobody in any more. It returns what there is, what tells that nothing is, and
 // whether this is the first time.
 func (l *live) close() (all []*Acquisition, empty <-chan struct{}, first bool) {
@@ -139,7 +161,7 @@ func (l *live) close() (all []*Acquisition, empty <-chan struct{}, first bool) {
 	all = make([]*Acquisition, 0, l.count)
 	for _, a := range l.paths {
 		for ; a != nil; a = a.earlier {
-			if a.seat != nil { // else it is somewhere else, too
+			if a.id != 0 { // else it is somewhere else, too
 				all = append(all, a)
 			}
 		}

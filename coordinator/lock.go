@@ -62,6 +62,7 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	}
 	l.logAsked(id, cfg)
 	a := &Acquisition{id: id, lock: l}
+	var turn *actors.Lock // that it enters again
 	place := session.Place{Dir: l.path, Kind: l.rule.Kind(), Data: cfg.data, ACL: l.cfg.acl, Try: cfg.try, Detect: l.cfg.detect}
 	if l.kind.place != nil {
 		l.kind.place(l, &place)
@@ -74,7 +75,7 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 		err = l.checkOwn(ctx)
 	}
 	if err == nil {
-		place.With, place.In, err = l.standing(ctx)
+		place.With, place.In, turn, err = l.standing(ctx)
 		// A reader in the place of its own writer waits for nobody, and would find that in its way.
 		cfg.try = cfg.try && place.In == nil
 	}
@@ -82,12 +83,23 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 		err = l.checkSize(cfg, l.size(cfg)+len(c.chroot)+len(l.path)) // which also names the writer's node
 	}
 	place.Marks = l.marks()
-	a.seat = c.session.Seat(place)
-	a.actor = actors.NewLock(actors.Config{
-		ID: id, Path: l.path, Rule: l.machineRule(), Port: a.seat, Owner: (*ownerOfActor)(a), House: l.house(),
-	})
+	var cache *actors.Cache
+	if err == nil && len(place.With) == 0 {
+		cache = l.cache(cfg)
+	}
+	drive := actors.Config{ID: id, Path: l.path, Rule: l.machineRule(), Owner: (*ownerOfActor)(a), House: l.house()}
+	if turn != nil || cache != nil {
+		a.actor = actors.NewTurn(drive, cache, turn)
+	} else {
+		a.seat = c.session.Seat(place)
+		drive.Port = a.seat
+		a.actor = actors.NewLock(drive)
+	}
 	if err == nil {
 		err = c.live.enter(a)
+	}
+	if err == nil && a.seat != nil {
+		l.wants()
 	}
 	if err != nil {
 		a.actor.Fail(err)

@@ -85,6 +85,7 @@ func contender(dir string, f session.Found) events.Contender {
 		Since:   time.UnixMilli(f.Stat.Ctime),
 		Data:    session.UserData(f.Name, f.Data),
 		Token:   f.Stat.Czxid,
+		Cached:  mayBeIdle(f.Name),
 	}
 }
 

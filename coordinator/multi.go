@@ -99,8 +99,8 @@ func (m *members) check(c *Coordinator) error {
 			return l.checkOptions()
 		case l.kind.can&canJoin == 0:
 			return l.failed(fmt.Errorf("%w: %s cannot be part of a multi-lock", errInvalidKind, l.kind.name))
-		case l.cfg.reentrant, l.cfg.kazoo, l.cfg.detect:
-			return l.failed(fmt.Errorf("%w: a lock that is reentrant, tells of crashes, or has kazoo's names, cannot be part of a multi-lock", errInvalidKind))
+		case l.cfg.reentrant, l.cfg.kazoo, l.cfg.detect, l.cfg.cached != nil:
+			return l.failed(fmt.Errorf("%w: a lock that is reentrant or cached, tells of crashes, or has kazoo's names, cannot be part of a multi-lock", errInvalidKind))
 		}
 	}
 	return m.checkPaths(c)
@@ -138,7 +138,7 @@ func (m *members) places() []session.Place {
 // standing fails if the context holds one of them already.
 func (m *members) standing(ctx context.Context) error {
 	for _, l := range m.locks {
-		_, writer, err := l.standing(ctx)
+		_, writer, _, err := l.standing(ctx)
 		if err == nil && writer != nil {
 			err = fmt.Errorf("%w: %s", ErrDeadlock, l.path)
 		}

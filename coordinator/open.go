@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/session"
 )
@@ -39,6 +41,10 @@ func Open(servers string, options ...Option) (*Coordinator, error) {
 	if err != nil {
 		return nil, err
 	}
+	keep, err := cacheConfigOf(options)
+	if err != nil {
+		return nil, err
+	}
 	hooks.configure(&cfg)
 	cfg.Logger = limited(cfg.Logger)
 	group := &actors.Group{}
@@ -48,9 +54,11 @@ func Open(servers string, options ...Option) (*Coordinator, error) {
 	return &Coordinator{
 		open: open, shut: shut,
 		cfg: cfg, hooks: hooks, chroot: parsed.Chroot, session: session.Open(parsed, cfg, group, stream.Publish),
-		house: actors.House{Group: group, Stream: stream, Logger: cfg.Logger},
-		terms: actors.House{Group: group, Stream: stream, Logger: cfg.Logger, Elects: true},
-		live:  live{paths: map[string]*Acquisition{}}, ended: make(chan struct{}),
+		house:   actors.House{Group: group, Stream: stream, Logger: cfg.Logger},
+		terms:   actors.House{Group: group, Stream: stream, Logger: cfg.Logger, Elects: true},
+		keepers: actors.House{Group: group, Stream: actors.NewStream(group), Logger: zap.NewNop()},
+		keep:    keep, caches: actors.NewCaches(keep.size),
+		live: live{paths: map[string]*Acquisition{}}, ended: make(chan struct{}),
 	}, nil
 }
 

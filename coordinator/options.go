@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"go.uber.org/zap"
 
+	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/session"
 )
 
@@ -35,9 +36,10 @@ type AcquireOption interface{ applyAcquire(*acquireConfig) }
 
 type lockConfig struct {
 	acl       []zk.ACL // nil: the coordinator's
-	adopt     bool     // another opinion of a semaphore's size counts
-	detect    bool     // the lock tells of crashes
-	kazoo     bool     // kazoo's names
+	cached    *actors.Terms
+	adopt     bool // another opinion of a semaphore's size counts
+	detect    bool // the lock tells of crashes
+	kazoo     bool // kazoo's names
 	reentrant bool
 	revocable bool
 }

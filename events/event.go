@@ -19,6 +19,10 @@ type Grant struct {
 	// their grant. A semaphore's tokens are those of the places in its queue, and grow from grant to grant.
 	Token int64
 
+	// Turn counts the grants under one node of a cached lock, from 0. The pair (Token, Turn) grows from grant to grant. It is 0 for every
+	// other lock. A holder that enters its lock again keeps the turn.
+	Turn uint64
+
 	Session   int64         // the ZooKeeper session that owns the node
 	Waited    time.Duration // from Acquire to this grant
 	Members   []Member      // for a multi-lock, its locks in order; nil otherwise
@@ -132,6 +136,9 @@ type Contender struct {
 
 	// Permits is how many permits of a semaphore it holds or waits for. It is 0 for every other lock.
 	Permits int
+
+	// Cached says that the lock's node is kept between its holders: a node that is Holding may be idle.
+	Cached bool
 }
 
 func (Grant) isEvent()          {}

@@ -17,6 +17,8 @@ const (
 	MarkRevocable Marks = 1 << iota
 	// MarkPermits says that the name tells how many permits of a semaphore the contender asks for; see [PermitsOf].
 	MarkPermits
+	// MarkCached says that the node stays while nobody else wants the lock: it may be idle.
+	MarkCached
 )
 
 // ownGUID is how our names begin: `_c_<uuid>-`, or in kazoo's form the digits of the UUID alone.

@@ -96,6 +96,17 @@ type (
 		Attempt Attempt
 	}
 
+	// Arm lists the directory and watches it, and the own node: Changed tells when contenders may have come, and Gone when the own node
+	// is gone. It is a [Stay]'s.
+	Arm struct {
+		Epoch Epoch
+		Node  string
+	}
+
+	// Rest has the session renew its lease for the own node no more, and tell nothing of the lease's end, until a Claim is answered. It
+	// is not answered. It is a [Stay]'s.
+	Rest struct{}
+
 	// Discard removes a node that a request of a past epoch left behind. It is
 	// not answered; whoever carries it out keeps at it until the node is gone.
 	Discard struct{ Node string }
@@ -109,6 +120,7 @@ type (
 		Token     int64
 		Session   int64             // that owns the node
 		Abandoned *events.Abandoned // what a holder left behind who never released; nil if nothing
+		Turn      uint64            // of a cached lock: how many grants there were with the node before
 	}
 
 	// Lose takes it away.
@@ -184,6 +196,8 @@ func (Enter) isEffect()   {}
 func (Delete) isEffect()  {}
 func (Pause) isEffect()   {}
 func (Discard) isEffect() {}
+func (Arm) isEffect()     {}
+func (Rest) isEffect()    {}
 func (Grant) isEffect()   {}
 func (Lose) isEffect()    {}
 func (Queue) isEffect()   {}

@@ -86,7 +86,7 @@ type (
 	Overdue struct{ By Moment }
 
 	// Changed says that the size of a semaphore, or its permits, may have changed since
-	// a Survey that watches. Like Gone it may come before the answer.
+	// a Survey that watches, or who is in a directory since an Arm. Like Gone it may come before the answer.
 	Changed struct{ Epoch Epoch }
 )
 
@@ -189,6 +189,12 @@ type (
 		Fresh   bool
 	}
 
+	// Armed answers Arm: the directory and the own node are watched. Others says that another contender is in the directory.
+	Armed struct {
+		Epoch  Epoch
+		Others bool
+	}
+
 	// Deleted answers Delete: the node does not exist any more.
 	Deleted struct{ Epoch Epoch }
 
@@ -230,11 +236,12 @@ const (
 	OpAdvance
 	OpSurvey
 	OpEnter
+	OpArm
 )
 
 // String names the request as its effect is named.
 func (o Op) String() string {
-	return [...]string{"no request", "Create", "List", "Watch", "Claim", "Delete", "Advance", "Survey", "Enter"}[o]
+	return [...]string{"no request", "Create", "List", "Watch", "Claim", "Delete", "Advance", "Survey", "Enter", "Arm"}[o]
 }
 
 func (Started) isInput()     {}
@@ -261,5 +268,6 @@ func (Advanced) isInput()    {}
 func (Surveyed) isInput()    {}
 func (Entered) isInput()     {}
 func (Deleted) isInput()     {}
+func (Armed) isInput()       {}
 func (Refused) isInput()     {}
 func (Unknown) isInput()     {}

@@ -40,7 +40,7 @@ func (t Tenure[R]) Asked(op Op, r R, held bool) Tenure[R] {
 		t = t.GaveUp()
 	case OpSurvey:
 		t.asks = *new(R) // it was answered, and a long wait may follow
-	case OpList, OpWatch:
+	case OpList, OpWatch, OpArm:
 	}
 	return t
 }

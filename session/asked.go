@@ -61,7 +61,7 @@ func (r *asked) urgency() urgency {
 		if r.node == "" {
 			urgent = joining
 		}
-	case recipes.OpDelete, recipes.OpAdvance, recipes.OpEnter:
+	case recipes.OpDelete, recipes.OpAdvance, recipes.OpEnter, recipes.OpArm:
 	}
 	return urgent
 }

@@ -38,7 +38,7 @@ func (s *Session) noteTenure(r *asked) {
 		r.seat.turn = r.turn
 	case recipes.OpWatch:
 		r.turn = r.seat.turn // what the list request has found may be gone
-	case recipes.OpClaim, recipes.OpAdvance, recipes.OpSurvey, recipes.OpEnter:
+	case recipes.OpClaim, recipes.OpAdvance, recipes.OpSurvey, recipes.OpEnter, recipes.OpArm:
 	}
 }
 

@@ -61,6 +61,10 @@ func (t *Seat) Do(request recipes.Effect) {
 		t.Discard(e)
 	case recipes.Revoke:
 		t.session.actor.Post(bounded{t, e.By})
+	case recipes.Arm:
+		t.requestFor(e.Node, e.Epoch, recipes.OpArm, func(c *client) (recipes.Input, error) { return c.arm(t, e) })
+	case recipes.Rest:
+		t.session.actor.Post(resting{t})
 	}
 }
 

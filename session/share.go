@@ -48,7 +48,7 @@ func (s *Session) answerHere(r *asked) (answered bool) {
 		return s.enterShared(r)
 	case recipes.OpDelete:
 		return s.part(r)
-	case recipes.OpWatch, recipes.OpClaim, recipes.OpAdvance, recipes.OpSurvey, recipes.OpEnter:
+	case recipes.OpWatch, recipes.OpClaim, recipes.OpAdvance, recipes.OpSurvey, recipes.OpEnter, recipes.OpArm:
 	}
 	return false
 }

@@ -1,0 +1,414 @@
+package actors
+
+import (
+	"slices"
+	"time"
+
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// turn is a lock that is driven by a [Cache].
+type turn struct {
+	Lock
+
+	cache  *Cache
+	enters *turn    // which holds the lock that this one enters again; nil: none
+	port   StayPort // of the node that was granted, before the Grant
+
+	// The cache's mutex guards these.
+	stay       *stay // where it waits or holds; nil: nowhere
+	prev, next *turn // in the stay's queue
+	is         turnState
+	try        bool
+	lost       bool
+}
+
+type turnState uint8
+
+const (
+	turnNew turnState = iota
+	turnWaits
+	turnHolds
+	turnOver
+)
+
+// NewTurn returns a lock that is driven by the cache. It enters a lock again that the other one holds, if there is one and it does.
+func NewTurn(cfg Config, cache *Cache, enters *Lock) *Lock {
+	t := &turn{cache: cache}
+	if enters != nil {
+		t.enters, _ = enters.drive.(*turn)
+		t.cache = t.enters.cache
+	}
+	t.init(cfg, t)
+	return &t.Lock
+}
+
+// hand does what the message says at once, in the goroutine of the caller.
+func (t *turn) hand(m message) {
+	if m.bound != 0 {
+		if !t.boundReached(m) {
+			return
+		}
+		m.input = recipes.Withdrawn{Why: m.bound}
+	}
+	switch in := m.input.(type) {
+	case recipes.Started:
+		if t.try = in.Try; m.open {
+			t.cache.ask(t)
+		}
+	case recipes.Withdrawn:
+		t.part(in.Why)
+	}
+}
+
+func (t *turn) deadline(epoch recipes.Epoch) time.Time { return t.port.Deadline(epoch) }
+
+// use has the node go at the release if its name leaves the process: of a write that comes late nobody could tell whose it is.
+func (t *turn) use() (port Port, done func(spent bool)) {
+	c := t.cache
+	c.mu.Lock()
+	defer c.unlock()
+	s := t.stay
+	if t.is != turnHolds || t.lost {
+		return nil, func(bool) {}
+	}
+	s.book = s.book.Transacts(1)
+	return s.port, func(spent bool) {
+		c.mu.Lock()
+		defer c.unlock()
+		if s.book = s.book.Transacts(-1); spent {
+			s.book = s.book.Spends()
+		}
+		s.move()
+	}
+}
+
+// part ends it. Its end is published before the next one's Grant.
+func (t *turn) part(why recipes.Why) {
+	c := t.cache
+	c.mu.Lock()
+	was := t.is
+	t.is = turnOver
+	if was == turnWaits {
+		t.stay.withdraw(t)
+	}
+	if t.lost {
+		why = recipes.WhyLost
+	}
+	c.unlock()
+	if was == turnOver {
+		return
+	}
+	t.onFinish(recipes.Finish{Why: why}, 0)
+	c.mu.Lock()
+	if was == turnHolds {
+		t.stay.parts(t)
+	}
+	t.stay = nil
+	c.unlock()
+	t.isGone()
+	t.cfg.Gone()
+}
+
+// fails ends one that waits. Its caller has taken it out of the queue.
+func (t *turn) fails(end func()) func() {
+	t.is, t.stay = turnOver, nil
+	return func() {
+		end()
+		t.isGone()
+		t.cfg.Gone()
+	}
+}
+
+// stay is one node, which stands for those in the process who want the lock, and those who wait for it and hold it. The mutex of its cache
+// guards it.
+type stay struct {
+	cache *Cache
+	book  recipes.Stay
+	port  StayPort
+	queue *Lock // which has the node, or queues up for it
+	try   bool  // it gives up rather than queue up
+
+	epoch       recipes.Epoch
+	grant       recipes.Grant
+	first, last *turn // of those who wait
+	holders     []*turn
+	ahead       int // of the node, in the servers' queue
+	released    bool
+	isIdle      bool
+	idleSince   time.Time
+	idle        *time.Timer // runs while it is idle, and a while longer
+	bound       *time.Timer // of the time in which it may be handed on, once it is wanted
+}
+
+// append adds one to those who wait.
+func (s *stay) append(t *turn) {
+	t.stay, t.is, t.prev, t.next = s, turnWaits, s.last, nil
+	if s.last == nil {
+		s.first = t
+	} else {
+		s.last.next = t
+	}
+	s.last, s.isIdle = t, false
+	s.book = s.book.Asks()
+}
+
+// unlink takes one that waits out.
+func (s *stay) unlink(t *turn) {
+	if t.prev == nil {
+		s.first = t.next
+	} else {
+		t.prev.next = t.next
+	}
+	if t.next == nil {
+		s.last = t.prev
+	} else {
+		t.next.prev = t.prev
+	}
+	t.prev, t.next = nil, nil
+}
+
+// withdraw takes one out that waits no more.
+func (s *stay) withdraw(t *turn) {
+	s.unlink(t)
+	s.book = s.book.Leaves()
+	s.move()
+}
+
+// parts takes a holder out.
+func (s *stay) parts(t *turn) {
+	i := slices.Index(s.holders, t)
+	s.holders = slices.Delete(s.holders, i, i+1)
+	s.book = s.book.Parts()
+	s.move()
+}
+
+// enters makes one a holder of the present turn.
+func (s *stay) enters(t *turn) {
+	t.stay = s
+	s.book = s.book.Joins()
+	s.holds(t)
+}
+
+// holds publishes a Grant of the present turn.
+func (s *stay) holds(t *turn) {
+	t.is, t.port = turnHolds, s.port
+	s.holders = append(s.holders, t)
+	g := s.grant
+	g.Turn = s.book.Turn()
+	if grant, told := t.onGrant(g, s.epoch); told && t.logs() {
+		s.cache.then(func() { t.log(grant) })
+	}
+}
+
+// move does what the book says until that waits. It is called behind every change.
+func (s *stay) move() {
+	for {
+		var move recipes.StayMove
+		s.book, move = s.book.Next(s.proven())
+		switch move {
+		case recipes.StayWaits:
+			s.rest()
+			return
+		case recipes.StayGrants:
+			t := s.first
+			s.unlink(t)
+			s.holds(t)
+		case recipes.StayArms:
+			s.port.Do(recipes.Arm{Epoch: s.epoch, Node: s.grant.Node})
+		case recipes.StayClaims:
+			s.port.Do(recipes.Claim{Epoch: s.epoch, Node: s.grant.Node})
+		case recipes.StayGoes: // those who wait and the node go below
+		}
+	}
+}
+
+func (s *stay) proven() bool { return s.epoch != 0 && s.port.Proven(s.epoch) }
+
+// rest is what follows when nothing is to be done.
+func (s *stay) rest() {
+	if n := s.book.Excess(); n > 0 {
+		t := s.last
+		for range n - 1 {
+			t = t.prev
+		}
+		for t != nil {
+			next := t.next
+			s.unlink(t)
+			s.book = s.book.Leaves()
+			t.losesPlace()
+			s.cache.elsewhere(t)
+			t = next
+		}
+	}
+	switch {
+	case s.book.Over() && len(s.holders) == 0:
+		s.release()
+	case s.book.Idle():
+		s.idles()
+	}
+}
+
+// release gives the node up.
+func (s *stay) release() {
+	if s.released {
+		return
+	}
+	s.released = true
+	for _, t := range [...]*time.Timer{s.idle, s.bound} {
+		if t != nil {
+			t.Stop()
+		}
+	}
+	s.cache.forget(s)
+	queue := s.queue
+	s.cache.then(func() { queue.Withdraw(recipes.WhyReleased) })
+}
+
+// wants notes that another contender is known.
+func (s *stay) wants() {
+	if s.book.Wanted() {
+		return
+	}
+	s.book = s.book.Wants(s.cache.terms.Handoffs)
+	s.wanted()
+}
+
+// wanted has the time run in which it may be handed on.
+func (s *stay) wanted() {
+	if s.bound != nil {
+		return
+	}
+	c := s.cache
+	if c.terms.For <= 0 {
+		s.book = s.book.TimeIsUp()
+		return
+	}
+	s.bound = time.AfterFunc(c.terms.For, func() {
+		c.mu.Lock()
+		s.book = s.book.TimeIsUp()
+		s.move()
+		c.unlock()
+	})
+}
+
+// idles notes that nobody wants the node from now on.
+func (s *stay) idles() {
+	c := s.cache
+	if s.isIdle {
+		return
+	}
+	s.isIdle, s.idleSince = true, time.Now()
+	c.cfg.All.quiet(c)
+	if s.idle == nil {
+		s.idle = time.AfterFunc(c.cfg.Interval(), s.onIdle)
+	}
+}
+
+// onIdle has the session rest, and then gives the node up.
+func (s *stay) onIdle() {
+	c := s.cache
+	c.mu.Lock()
+	defer c.unlock()
+	if !s.book.Idle() {
+		s.idle = nil
+		return
+	}
+	idle := time.Since(s.idleSince)
+	if interval := c.cfg.Interval(); idle < interval {
+		s.idle.Reset(interval - idle)
+		return
+	}
+	book, rests := s.book.Rests()
+	if s.book = book; rests {
+		s.port.Do(recipes.Rest{})
+	}
+	if idle < c.cfg.Idle {
+		s.idle.Reset(c.cfg.Idle - idle)
+		return
+	}
+	s.book = s.book.Spends()
+	s.move()
+}
+
+// hears is told of each input of the lock that has the node, behind what that has made of it.
+func (s *stay) hears(epoch recipes.Epoch, in recipes.Input, effects []recipes.Effect) {
+	c := s.cache
+	c.mu.Lock()
+	defer c.unlock()
+	s.book = s.book.Hears(in, c.terms.Handoffs)
+	for _, e := range effects {
+		s.takes(epoch, e)
+	}
+	if s.book.Wanted() {
+		s.wanted()
+	}
+	s.move()
+}
+
+// takes does what an effect of the lock's machine is for those who wait and hold.
+func (s *stay) takes(epoch recipes.Epoch, e recipes.Effect) {
+	switch e := e.(type) {
+	case recipes.Grant:
+		s.epoch, s.grant = epoch, e
+		s.book = s.book.Stands(epoch, s.cache.worth(e.Node))
+	case recipes.Lose:
+		s.lose(e)
+	case recipes.Finish:
+		s.finish(e)
+	case recipes.Queue:
+		s.ahead = e.Ahead
+		i := 0
+		for t := s.first; t != nil; t = t.next {
+			t.stands(s.ahead + i)
+			t.queues(s.ahead + i)
+			i++
+		}
+	case recipes.Requeue:
+		for t := s.first; t != nil; t = t.next {
+			t.requeues()
+		}
+	case recipes.Revoke:
+		s.book = s.book.Spends()
+		for _, t := range s.holders {
+			s.cache.then(func() { t.onRevoke(e) })
+		}
+	}
+}
+
+// lose tells the holders, outside of the mutex: a Grant that was published before comes before that.
+func (s *stay) lose(e recipes.Lose) {
+	s.book = s.book.Ends()
+	for _, t := range s.holders {
+		t.lost = true
+		s.cache.then(func() {
+			t.onLose(e)
+			if !t.runs() {
+				t.part(recipes.WhyLost)
+			}
+		})
+	}
+}
+
+// finish is the end of the lock that has the node. Where others stood in the way of one that was only to try, so it was for those who
+// try; the others queue up. What a server has refused to it, it would refuse to all of them.
+func (s *stay) finish(e recipes.Finish) {
+	s.book = s.book.Ends()
+	if e.Why != recipes.WhyRefused && e.Why != recipes.WhySequenceEnd && e.Why != recipes.WhyMixed {
+		return
+	}
+	err := s.queue.Err()
+	for s.first != nil {
+		t := s.first
+		s.unlink(t)
+		s.book = s.book.Leaves()
+		s.cache.then(t.fails(func() { t.finish(func() error { return err }) }))
+	}
+}
+
+// runs reports whether a function runs under the lock.
+func (l *Lock) runs() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.running
+}

@@ -1,0 +1,81 @@
+package session
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// This file is what a cached lock's seat does for its [recipes.Stay].
+
+// cached are the nodes of a cached lock: in a queue, with a watch on the directory.
+type cached struct{ queued }
+
+func (cached) leave(c *client, t *Seat) { c.looks.Drop(t.dir, t) }
+
+// Proven reports whether the epoch's session can be believed alive, and its events heard: what it is told of another contender is at most
+// two probe intervals old. A write is answered behind all earlier events of its connection.
+func (t *Seat) Proven(epoch recipes.Epoch) bool {
+	s := t.session
+	c := s.inEpoch(epoch)
+	if c == nil {
+		return false
+	}
+	const intervals = 2
+	now := s.clock.now()
+	return now.Before(c.lease.Deadline()) && now.Sub(c.lease.Written()) < intervals*s.interval(c)
+}
+
+// Interval returns how long the session goes without a write while something is held.
+func (s *Session) Interval() time.Duration {
+	s.mu.Lock()
+	c := s.view.client
+	s.mu.Unlock()
+	if c == nil {
+		return s.cfg.Timeout / probePart
+	}
+	return s.interval(c)
+}
+
+// resting: a seat needs no lease for its node.
+type resting struct{ seat *Seat }
+
+func (m resting) on(s *Session) { s.ceased(m.seat) }
+
+// arm watches the own node and the directory, and looks who else is in that.
+func (c *client) arm(t *Seat, e recipes.Arm) (recipes.Input, error) {
+	var own sync.WaitGroup
+	var missing error
+	own.Go(func() { _, missing = c.readWatched(t.at(e.Node), t) })
+	children, err := c.childrenWatched(t)
+	own.Wait()
+	if err = cmp.Or(missing, err); err != nil {
+		return unanswered(e.Epoch, recipes.OpArm, err)
+	}
+	others := slices.ContainsFunc(children, func(child string) bool {
+		_, contends := events.ParseName(child)
+		return contends && child != e.Node
+	})
+	return recipes.Armed{Epoch: e.Epoch, Others: others}, nil
+}
+
+// childrenWatched reads the seat's directory with a watch, or without if there is one.
+func (c *client) childrenWatched(t *Seat) ([]string, error) {
+	if arm, fires := t.lookOut(c, t.dir); arm {
+		children, _, _, err := c.conn.ChildrenW(t.dir)
+		c.armed(t.dir, fires, err)
+		if errors.Is(err, zk.ErrNoNode) {
+			return nil, nil
+		}
+		return children, err
+	}
+	children, _, err := c.conn.Children(t.dir)
+	return children, err
+}
