@@ -1,0 +1,349 @@
+package recipes
+
+// What happens in the world of stays. What [actors.Cache] does between the decisions is done here, too.
+
+func (m *stayModel) do(w *stayWorld, step stayStep) {
+	i, j := int(step.s), int(step.i)
+	s, t := &w.sessions[i], &w.sessions[i].slots[j%staySlots]
+	switch step.kind {
+	case stepAsks:
+		s.locals[j].rounds--
+		m.elsewhere(w, i, j)
+	case stepReleases:
+		l := &s.locals[j]
+		l.state = localIdle
+		m.change(w, i, int(l.slot), Stay.Parts)
+	case stepWithdraws:
+		w.left.withdraw--
+		l := &s.locals[j]
+		l.state = localIdle
+		m.change(w, i, int(l.slot), Stay.Leaves)
+	case stepGranted: // by a claim, which renews the lease
+		s.lease = true
+		t.machine = machineHolds
+		t.tenure = t.tenure.Asked(OpClaim, 1, false)
+		t.tenure, _ = t.tenure.Proven(1, true)
+		s.fresh = true
+		t.own = true
+		m.change(w, i, j, func(b Stay) Stay { return b.Stands(Epoch(s.epoch), m.worth) })
+	case stepCreates:
+		t.node = w.create(1 + uint8(i)<<2 + uint8(j))
+	case stepDeletes:
+		node := t.node
+		t.machine, t.node = machineNone, 0
+		w.remove(node)
+	case stepArmExecutes:
+		t.arm, t.armed, t.own = stayAlone, true, true
+		for k, owner := range w.queue {
+			if owner != 0 && k != int(t.node)-1 {
+				t.arm = stayOthers
+			}
+		}
+		if w.queue[t.node-1] == 0 {
+			t.arm = stayMissing
+		}
+	case stepArmAnswers:
+		answer := t.arm
+		t.arm = stayNothing
+		m.hear(w, i, j, map[stayRequest]Input{
+			stayAlone: Armed{Epoch: Epoch(s.epoch)}, stayOthers: Armed{Epoch: Epoch(s.epoch), Others: true},
+			stayMissing: Refused{Op: OpArm, Missing: true}, stayLost: Unknown{Op: OpArm},
+		}[answer])
+	case stepClaimExecutes:
+		t.claim = stayAlone
+		if w.queue[t.node-1] == 0 {
+			t.claim = stayMissing
+		}
+	case stepClaimAnswers:
+		m.claimed(w, i, j)
+	case stepChangedTold:
+		t.changed = false
+		m.hear(w, i, j, Changed{Epoch: Epoch(s.epoch)})
+	case stepGoneTold:
+		t.gone = false
+		m.lose(w, i, j)
+	case stepTimeIsUp:
+		m.change(w, i, j, Stay.TimeIsUp)
+	case stepAges:
+		m.change(w, i, j, Stay.Spends)
+	case stepRests:
+		m.change(w, i, j, func(b Stay) Stay { b, _ = b.Rests(); return b })
+		t.tenure = t.tenure.Ceased()
+	case stepProbes:
+		s.fresh, s.lease = true, true
+	case stepTicks:
+		w.left.tick--
+		w.overdue = w.overdue || w.stranger == 1
+		for i := range w.sessions {
+			w.sessions[i].fresh = false
+			for j := range w.sessions[i].slots {
+				t := &w.sessions[i].slots[j]
+				t.old = t.claim != stayNothing
+			}
+		}
+	case stepBreaks:
+		w.left.cut--
+		m.breaks(w, i)
+	case stepConnects:
+		m.connects(w, i)
+	case stepRunsOut:
+		w.left.lapse--
+		m.runsOut(w, i)
+	case stepExpires:
+		w.left.expire--
+		s.dead = true
+		for j := range s.slots {
+			if t := &s.slots[j]; t.node != 0 {
+				w.remove(t.node)
+			}
+		}
+	case stepSessionEnds:
+		m.sessionEnds(w, i)
+	case stepRemoved:
+		w.left.remove--
+		w.byHand |= 1 << (t.node - 1)
+		w.remove(t.node)
+	case stepStrangerComes, stepNeighbourComes:
+		w.left.stranger--
+		w.stranger = 1
+		for j, was := range w.sessions[0].slots {
+			if step.kind == stepNeighbourComes && was.machine != machineNone {
+				m.change(w, 0, j, func(b Stay) Stay { return b.Wants(m.handoffs) })
+			}
+		}
+		w.create(stayStranger)
+	case stepStrangerLeaves:
+		w.stranger, w.overdue = 2, false
+		for k, owner := range w.queue {
+			if owner == stayStranger {
+				w.remove(uint8(k + 1))
+			}
+		}
+	case stepJunk:
+		w.left.junk--
+		w.fires(0)
+	}
+}
+
+// claimed tells of a claim.
+func (m *stayModel) claimed(w *stayWorld, i, j int) {
+	s, t := &w.sessions[i], &w.sessions[i].slots[j]
+	answer, stale, old := t.claim, t.stale, t.old
+	t.claim, t.stale, t.old = stayNothing, false, false
+	switch answer {
+	case stayMissing:
+		m.lose(w, i, j)
+		m.hear(w, i, j, Refused{Op: OpClaim, Missing: true})
+	case stayLost:
+		m.hear(w, i, j, Unknown{Op: OpClaim})
+	default:
+		s.lease = s.lease || !stale
+		s.fresh = s.fresh || !old
+		var fresh bool
+		t.tenure, fresh = t.tenure.Proven(2, !stale && s.lease)
+		m.hear(w, i, j, Claimed{Epoch: Epoch(s.epoch), Fresh: fresh})
+	}
+}
+
+// breaks loses a session's connection, with what is under way.
+func (m *stayModel) breaks(w *stayWorld, i int) {
+	s := &w.sessions[i]
+	s.up = false
+	for j := range s.slots {
+		t := &s.slots[j]
+		if t.arm != stayNothing {
+			t.arm = stayLost
+		}
+		if t.claim != stayNothing {
+			t.claim = stayLost
+		}
+		t.armed, t.own, t.changed, t.gone = false, false, false, false
+	}
+	for j := range s.slots {
+		m.hear(w, i, j, Suspended{})
+	}
+}
+
+// connects resumes it. Each machine that holds verifies that it does, and has its node watched again.
+func (m *stayModel) connects(w *stayWorld, i int) {
+	s := &w.sessions[i]
+	s.up, s.lease, s.fresh = true, true, true
+	for j := range s.slots {
+		t := &s.slots[j]
+		if t.machine == machineHolds && w.queue[t.node-1] == 0 {
+			m.lose(w, i, j)
+		}
+		t.own = t.machine == machineHolds
+		m.hear(w, i, j, Reconnected{})
+	}
+}
+
+// runsOut ends the lease. Who holds by the session's book is told.
+func (m *stayModel) runsOut(w *stayWorld, i int) {
+	s := &w.sessions[i]
+	s.lease, s.fresh = false, false
+	for j := range s.slots {
+		t := &s.slots[j]
+		t.stale = t.claim != stayNothing
+		if t.tenure.Holds() {
+			t.tenure = t.tenure.Ceased()
+			m.lose(w, i, j)
+		}
+	}
+}
+
+// sessionEnds tells of the end of a session, behind which there is another one. Who waits queues up anew.
+func (m *stayModel) sessionEnds(w *stayWorld, i int) {
+	s := &w.sessions[i]
+	s.dead, s.up, s.lease, s.fresh = false, true, true, true
+	s.epoch++
+	for j := range s.slots {
+		t := &s.slots[j]
+		t.arm, t.claim, t.stale, t.old, t.armed, t.own, t.changed, t.gone = stayNothing, stayNothing, false, false, false, false, false, false
+		t.tenure = t.tenure.GaveUp()
+		switch t.machine {
+		case machineHolds:
+			m.lose(w, i, j)
+			if t.machine == machineLeaves || t.machine == machineLapsed {
+				t.node = 0
+			}
+			if t.machine == machineLeaves {
+				t.machine = machineNone
+			}
+		case machineQueues:
+			t.node = 0
+		case machineLeaves:
+			t.machine, t.node = machineNone, 0
+		case machineNone, machineLapsed:
+		}
+	}
+}
+
+// lose is the machine's loss: its holders are told, and those who wait queue up anew.
+func (m *stayModel) lose(w *stayWorld, i, j int) {
+	t := &w.sessions[i].slots[j]
+	if t.machine != machineHolds {
+		return
+	}
+	t.machine = machineLapsed
+	t.tenure = t.tenure.GaveUp()
+	w.byHand &^= 1 << (t.node - 1)
+	for k := range w.sessions[i].locals {
+		l := &w.sessions[i].locals[k]
+		if l.state == localHolds && int(l.slot) == j {
+			l.state = localIdle
+			t.stay = m.intern(m.stays[t.stay].Ends().Parts())
+		}
+	}
+	m.change(w, i, j, Stay.Ends)
+}
+
+func (m *stayModel) hear(w *stayWorld, i, j int, in Input) {
+	if w.sessions[i].slots[j].machine != machineNone {
+		m.change(w, i, j, func(b Stay) Stay { return m.hears(b, in, m.handoffs) })
+	}
+}
+
+// change changes a stay, and does what follows.
+func (m *stayModel) change(w *stayWorld, i, j int, how func(Stay) Stay) {
+	s := &w.sessions[i]
+	t := &s.slots[j]
+	b := how(m.stays[t.stay])
+	for {
+		var move StayMove
+		b, move = m.next(b, s.lease && s.fresh)
+		t.stay = m.intern(b)
+		switch move {
+		case StayWaits:
+			m.rest(w, i, j)
+			return
+		case StayGrants:
+			m.grants(w, i, j)
+		case StayArms:
+			t.arm = staySent
+			if !s.up {
+				t.arm = stayLost
+			}
+		case StayClaims:
+			t.claim, t.stale, t.old = staySent, false, false
+			t.tenure = t.tenure.Asked(OpClaim, 2, false)
+			if !s.up {
+				t.claim = stayLost
+			}
+		case StayGoes:
+		}
+	}
+}
+
+func (m *stayModel) grants(w *stayWorld, i, j int) {
+	s := &w.sessions[i]
+	t := &s.slots[j]
+	b := m.stays[t.stay]
+	turn := uint8(b.Turn())
+	if b.Wanted() && turn > 0 {
+		t.since++
+	}
+	switch {
+	case turn > 0 && !s.up:
+		m.bad = stayCutOff
+	case turn > 0 && w.overdue && !b.Wanted():
+		m.bad = stayForgotten
+	case int32(t.since) > m.handoffs:
+		m.bad = stayUnbounded
+	case w.byHand&(1<<(t.node-1)) == 0 && (t.node < w.last || t.node == w.last && turn <= w.turn):
+		m.bad = stayShrinks
+	}
+	w.last, w.turn = t.node, turn
+	for k := range s.locals {
+		if l := &s.locals[k]; l.state == localWaits && int(l.slot) == j {
+			l.state = localHolds
+			return
+		}
+	}
+}
+
+// rest moves those who will have no turn, and gives the node up.
+func (m *stayModel) rest(w *stayWorld, i, j int) {
+	s := &w.sessions[i]
+	t := &s.slots[j]
+	for k := stayLocals - 1; k >= 0; k-- {
+		b := m.stays[t.stay]
+		if l := &s.locals[k]; b.Excess() > 0 && l.state == localWaits && int(l.slot) == j {
+			t.stay = m.intern(b.Leaves())
+			m.elsewhere(w, i, k)
+		}
+	}
+	if b := m.stays[t.stay]; b.Over() && !b.Held() && (t.machine == machineHolds || t.machine == machineLapsed || t.machine == machineQueues) {
+		*t = staySlot{machine: machineLeaves, stay: t.stay, node: t.node} // no answer changes anything any more
+		if t.node == 0 {
+			t.machine = machineNone
+		}
+	}
+}
+
+// elsewhere has a local wait for the newest stay that accepts it, or a new one.
+func (m *stayModel) elsewhere(w *stayWorld, i, k int) {
+	s := &w.sessions[i]
+	l := &s.locals[k]
+	newest := -1
+	for j := range s.slots {
+		t := &s.slots[j]
+		if waits := t.machine == machineQueues; waits || (t.machine == machineHolds || t.machine == machineLapsed) && newest < 0 {
+			newest = j // only one holds, and one that queues up came behind it
+		}
+	}
+	if newest < 0 || !m.stays[s.slots[newest].stay].Accepts() {
+		newest = -1
+		for j := range s.slots {
+			if s.slots[j] == (staySlot{}) {
+				newest = j
+			}
+		}
+		if newest < 0 {
+			panic("more stays than this world has room for")
+		}
+		s.slots[newest] = staySlot{machine: machineQueues, stay: m.intern(Stay{})}
+	}
+	l.state, l.slot = localWaits, uint8(newest)
+	m.change(w, i, newest, Stay.Asks)
+}

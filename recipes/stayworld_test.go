@@ -1,0 +1,390 @@
+package recipes
+
+import (
+	"fmt"
+
+	"github.com/zkgrant/zkgrant/recipes/internal/searchtest"
+)
+
+// The world of stays: sessions whose contenders share cached nodes, and a stranger. What has got the nodes is as the explorer of machines
+// has found machines to be: one is granted the lock when its node is the first and its lease is good, it is told of the end of the lease before
+// the leader ends the session, and it keeps a lost node until it is withdrawn. Everything else is decided by [Stay] and [Tenure].
+
+const (
+	staySessions = 2
+	staySlots    = 4
+	stayLocals   = 2
+	stayNodes    = 8
+	stayStranger = 0xe // owner of a node that is no session's
+)
+
+type stayWorld struct {
+	sessions [staySessions]staySession
+	queue    [stayNodes]uint8 // 0: gone; 1 + session<<2 + slot, or stayStranger
+	next     uint8
+	stranger uint8 // 0: has not come; 1: waits or holds; 2: has left
+	overdue  bool  // two probe intervals have passed since the stranger came
+	byHand   uint8 // nodes that were removed by hand, whose owners have not heard
+	last     uint8 // 1 + the node of the latest grant
+	turn     uint8 // and its turn
+	left     stayBudget
+}
+
+type stayBudget struct{ cut, lapse, expire, remove, withdraw, tick, stranger, junk uint8 }
+
+type staySession struct {
+	slots  [staySlots]staySlot
+	locals [stayLocals]stayLocal
+	up     bool
+	dead   bool // the leader has ended it
+	lease  bool
+	fresh  bool // a write was answered that was sent behind the latest tick
+	epoch  uint8
+}
+
+type staySlot struct {
+	stay    uint16 // the number of the Stay
+	machine stayMachine
+	node    uint8 // 1 + its index
+	tenure  Tenure[uint8]
+	arm     stayRequest
+	claim   stayRequest
+	stale   bool // the claim under way proves no lease
+	old     bool // nor that the session is heard
+	armed   bool // at the server: the children
+	own     bool // and the node
+	changed bool // the event is on its way
+	gone    bool
+	since   uint8 // grants since it was wanted
+	_       bool
+}
+
+type stayLocal struct {
+	state  stayLocalState
+	slot   uint8
+	rounds uint8
+}
+
+type (
+	stayMachine    uint8
+	stayRequest    uint8
+	stayLocalState uint8
+)
+
+const (
+	machineNone stayMachine = iota
+	machineQueues
+	machineHolds
+	machineLapsed
+	machineLeaves
+)
+
+const (
+	stayNothing stayRequest = iota
+	staySent
+	stayAlone
+	stayOthers
+	stayMissing
+	stayLost
+)
+
+const (
+	localIdle stayLocalState = iota
+	localWaits
+	localHolds
+)
+
+const (
+	stayTwoHolders searchtest.Violation = "two holders"
+	stayNoHold     searchtest.Violation = "a holder whose node is gone"
+	stayUnnoted    searchtest.Violation = "a holder that will not hear of the end of its lease"
+	stayForgotten  searchtest.Violation = "a local grant though a stranger has waited for two intervals"
+	stayUnbounded  searchtest.Violation = "more local grants than the bound"
+	stayCutOff     searchtest.Violation = "a local grant without a connection"
+	stayShrinks    searchtest.Violation = "a grant that is not behind the one before"
+)
+
+// stayModel is what the explorer visits.
+type stayModel struct {
+	next     func(Stay, bool) (Stay, StayMove)
+	hears    func(Stay, Input, int32) Stay
+	handoffs int32
+	worth    bool
+	locals   int // of the second session
+	rounds   uint8
+
+	stays []Stay
+	index map[Stay]uint16
+	bad   searchtest.Violation
+}
+
+func newStayModel() *stayModel {
+	m := &stayModel{next: Stay.Next, hears: Stay.Hears, handoffs: 1, worth: true, rounds: 2, index: map[Stay]uint16{}}
+	m.intern(Stay{})
+	return m
+}
+
+func (m *stayModel) intern(s Stay) uint16 {
+	if id, ok := m.index[s]; ok {
+		return id
+	}
+	id := uint16(len(m.stays))
+	m.stays = append(m.stays, s)
+	m.index[s] = id
+	return id
+}
+
+// first returns the world in which all is quiet.
+func (m *stayModel) first(left stayBudget) stayWorld {
+	w := stayWorld{left: left}
+	for i := range w.sessions {
+		s := &w.sessions[i]
+		s.up, s.lease, s.fresh, s.epoch = true, true, true, 1
+		for j := range s.locals {
+			if i == 0 || j < m.locals {
+				s.locals[j].rounds = m.rounds
+			}
+		}
+	}
+	return w
+}
+
+// stayStep is a step of a session, and of its slot or local.
+type stayStep struct {
+	kind stayStepKind
+	s, i uint8
+}
+
+type stayStepKind uint8
+
+const (
+	stepAsks stayStepKind = iota
+	stepReleases
+	stepCreates // the machine
+	stepGranted
+	stepDeletes
+	stepArmExecutes
+	stepArmAnswers
+	stepClaimExecutes
+	stepClaimAnswers
+	stepChangedTold
+	stepGoneTold
+	stepTimeIsUp
+	stepAges
+	stepSessionEnds
+	stepConnects
+	stepStrangerLeaves
+	stayProgress // the rest need not happen
+	stepWithdraws
+	stepRests
+	stepProbes
+	stepTicks
+	stepBreaks
+	stepRunsOut
+	stepExpires
+	stepRemoved
+	stepStrangerComes
+	stepNeighbourComes // of the first session, uncached
+	stepJunk
+)
+
+func (*stayModel) Progress(s stayStep) bool { return s.kind < stayProgress }
+
+func (m *stayModel) Goal(w *stayWorld) bool {
+	for _, s := range w.sessions {
+		for _, l := range s.locals {
+			if l.state != localIdle || l.rounds > 0 {
+				return false
+			}
+		}
+	}
+	return w.queue == [stayNodes]uint8{}
+}
+
+func (m *stayModel) Enabled(w *stayWorld, steps []stayStep) []stayStep {
+	add := func(may bool, kind stayStepKind, s, i int) {
+		if may {
+			steps = append(steps, stayStep{kind, uint8(s), uint8(i)})
+		}
+	}
+	for i := range w.sessions {
+		s := &w.sessions[i]
+		live := s.up && !s.dead
+		events := false
+		for j := range s.slots {
+			events = events || s.slots[j].changed || s.slots[j].gone
+		}
+		holds := false
+		for j := range s.slots {
+			t := &s.slots[j]
+			book := m.stays[t.stay]
+			holds = holds || t.tenure.Holds()
+			add(live && t.machine == machineQueues && t.node == 0, stepCreates, i, j)
+			add(live && t.machine == machineQueues && t.node != 0 && w.ahead(t.node) == 0, stepGranted, i, j)
+			add(live && t.machine == machineLeaves, stepDeletes, i, j)
+			add(live && t.arm == staySent, stepArmExecutes, i, j)
+			add(s.up && t.arm > staySent && t.arm != stayLost || t.arm == stayLost, stepArmAnswers, i, j)
+			add(live && t.claim == staySent, stepClaimExecutes, i, j)
+			add(s.up && t.claim > staySent && t.claim != stayLost && !events || t.claim == stayLost, stepClaimAnswers, i, j)
+			add(t.changed, stepChangedTold, i, j)
+			add(t.gone, stepGoneTold, i, j)
+			add(book.Wanted() && !book.Over() && book.left > 0, stepTimeIsUp, i, j)
+			add(book.Idle() && w.stranger != 1, stepAges, i, j)
+			_, rests := book.Rests()
+			add(rests && t.machine == machineHolds, stepRests, i, j)
+			add(w.left.remove > 0 && t.node != 0 && w.queue[t.node-1] != 0 && t.machine == machineHolds, stepRemoved, i, j)
+		}
+		for j := range s.locals {
+			l := &s.locals[j]
+			add(l.state == localIdle && l.rounds > 0, stepAsks, i, j)
+			add(l.state == localHolds, stepReleases, i, j)
+			add(l.state == localWaits && w.left.withdraw > 0, stepWithdraws, i, j)
+		}
+		busy := holds || s.slots != [staySlots]staySlot{}
+		add(!s.up && !s.dead, stepConnects, i, 0)
+		add(s.dead, stepSessionEnds, i, 0)
+		add(live && holds && !events && (!s.fresh || !s.lease), stepProbes, i, 0)
+		add(s.up && busy && w.left.cut > 0, stepBreaks, i, 0)
+		add(s.lease && busy && w.left.lapse > 0, stepRunsOut, i, 0)
+		add(!s.lease && !s.dead && w.left.expire > 0, stepExpires, i, 0)
+	}
+	add(w.stranger == 1 && w.strangerHolds(), stepStrangerLeaves, 0, 0)
+	add(w.stranger == 0 && w.left.stranger > 0, stepStrangerComes, 0, 0)
+	add(w.stranger == 0 && w.left.stranger > 0, stepNeighbourComes, 0, 0)
+	add(w.left.tick > 0, stepTicks, 0, 0)
+	add(w.left.junk > 0, stepJunk, 0, 0)
+	return steps
+}
+
+// ahead counts the nodes before the one.
+func (w *stayWorld) ahead(node uint8) (n int) {
+	for _, owner := range w.queue[:node-1] {
+		if owner != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *stayWorld) strangerHolds() bool {
+	for _, owner := range w.queue {
+		if owner != 0 {
+			return owner == stayStranger
+		}
+	}
+	return false
+}
+
+// create makes a node. Watches of the directory fire.
+func (w *stayWorld) create(owner uint8) (node uint8) {
+	if int(w.next) == stayNodes {
+		panic("more nodes than this world has room for")
+	}
+	w.queue[w.next] = owner
+	w.next++
+	w.fires(0)
+	return w.next
+}
+
+// remove deletes a node.
+func (w *stayWorld) remove(node uint8) {
+	if w.queue[node-1] != 0 {
+		w.queue[node-1] = 0
+		w.fires(node)
+	}
+}
+
+// fires has the watches of the directory fire, and those of a node, if one is gone.
+func (w *stayWorld) fires(gone uint8) {
+	for i := range w.sessions {
+		for j := range w.sessions[i].slots {
+			t := &w.sessions[i].slots[j]
+			if t.armed {
+				t.armed, t.changed = false, true
+			}
+			if gone != 0 && t.node == gone && t.own {
+				t.own, t.gone = false, true
+			}
+		}
+	}
+}
+
+func (m *stayModel) Take(w *stayWorld, step stayStep) searchtest.Violation {
+	m.bad = ""
+	m.do(w, step)
+	if m.bad == "" {
+		m.check(w)
+	}
+	m.tidy(w)
+	return m.bad
+}
+
+func (m *stayModel) check(w *stayWorld) {
+	holders := 0
+	if w.strangerHolds() {
+		holders++
+	}
+	for i := range w.sessions {
+		s := &w.sessions[i]
+		for j := range s.locals {
+			if s.locals[j].state != localHolds {
+				continue
+			}
+			t := &s.slots[s.locals[j].slot]
+			if !t.tenure.Holds() {
+				m.bad = stayUnnoted
+				return
+			}
+			if w.byHand&(1<<(t.node-1)) != 0 {
+				continue
+			}
+			if w.queue[t.node-1] == 0 {
+				m.bad = stayNoHold
+				return
+			}
+			holders++
+		}
+	}
+	if holders > 1 {
+		m.bad = stayTwoHolders
+	}
+}
+
+// tidy forgets what cannot matter any more.
+func (m *stayModel) tidy(w *stayWorld) {
+	for i := range w.sessions {
+		s := &w.sessions[i]
+		for j := range s.slots {
+			if t := &s.slots[j]; t.machine == machineNone && t.arm == stayNothing && t.claim == stayNothing {
+				*t = staySlot{}
+			}
+		}
+	}
+}
+
+func (m *stayModel) Narrate() searchtest.Narrator[stayWorld, stayStep] { return stayNarrator{m} }
+
+type stayNarrator struct{ m *stayModel }
+
+func (n stayNarrator) Tell(w *stayWorld, s stayStep) []string {
+	names := [...]string{
+		"asks", "releases", "creates its node", "is granted it", "deletes its node", "has the directory armed", "hears that it is armed",
+		"has its claim executed", "hears of its claim", "hears that the directory has changed", "hears that its node is gone",
+		"has had its time", "is idle for long", "hears that its session is over", "connects", "stranger leaves", "",
+		"withdraws", "rests", "probes", "two intervals pass", "loses the connection", "lets its lease run out", "is ended by the leader",
+		"has its node removed", "stranger comes", "stranger of the session comes", "some other node comes",
+	}
+	n.m.Take(w, s)
+	return []string{fmt.Sprintf("session %d, %d %s", s.s, s.i, names[s.kind])}
+}
+
+func (n stayNarrator) Standing(w *stayWorld) string {
+	text := fmt.Sprintf("queue %v", w.queue)
+	for _, s := range w.sessions {
+		for _, t := range s.slots {
+			text += fmt.Sprintf("\n      slot %+v of %+v", t, n.m.stays[t.stay])
+		}
+		text += fmt.Sprintf("\n      locals %+v up %v lease %v fresh %v", s.locals, s.up, s.lease, s.fresh)
+	}
+	return text
+}
