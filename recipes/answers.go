@@ -48,10 +48,16 @@ func (m *Machine) onOccupied(in Occupied) []Effect {
 }
 
 func (m *Machine) onPaused(in Paused) []Effect {
-	if in.Epoch != m.epoch || m.state != Pausing {
+	switch {
+	case in.Epoch != m.epoch:
+		return nil
+	case m.state == Pausing:
+		return m.list()
+	case m.state == Waiting && m.patient:
+		return m.fail(WhyBusy)
+	default:
 		return nil
 	}
-	return m.list()
 }
 
 func (m *Machine) onListed(in Listed) []Effect {
@@ -65,6 +71,8 @@ func (m *Machine) onListed(in Listed) []Effect {
 			m.why = WhyMixed
 			return m.over()
 		case len(m.rule.Blockers(in.Queue, newcomer)) == 0:
+		case m.try && yields(in.Queue) && !m.queues():
+			m.patient = true // to queue up is the only way to learn whether anybody holds
 		case m.try:
 			m.why = WhyBusy
 			return m.over()
@@ -123,12 +131,17 @@ func (m *Machine) onFound(in Listed) []Effect {
 	switch {
 	case len(blockers) == 0:
 		return m.first()
-	case m.try:
+	case m.try && !(m.patient && yields(blockers) && ahead(m.rule, in.Queue, m.own.Name) == 1):
 		return m.fail(WhyBusy)
 	default:
+		pauses := m.try && !m.waited
 		m.state, m.waited = Waiting, true
 		m.older, m.ahead = nearest(m.rule, in.Queue, m.own.Name), int32(ahead(m.rule, in.Queue, m.own.Name))
-		return []Effect{Queue{Ahead: int(m.ahead)}, Watch{Epoch: m.epoch, Node: m.older[0]}}
+		effects := []Effect{Queue{Ahead: int(m.ahead)}, Watch{Epoch: m.epoch, Node: m.older[0]}}
+		if pauses {
+			effects = append(effects, Pause{Epoch: m.epoch, Yield: true})
+		}
+		return effects
 	}
 }
 

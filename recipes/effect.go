@@ -90,10 +90,12 @@ type (
 	}
 
 	// Pause asks for a Paused after a random time, so that those who wait for the same node do
-	// not all come back at once. The more attempts there have been the longer it may be.
+	// not all come back at once. The more attempts there have been the longer it may be. With Yield the time is what
+	// an idle node of a cached lock takes to go.
 	Pause struct {
 		Epoch   Epoch
 		Attempt Attempt
+		Yield   bool
 	}
 
 	// Arm lists the directory and watches it, and the own node: Changed tells when contenders may have come, and Gone when the own node

@@ -62,6 +62,7 @@ type Machine struct { //nolint:recvcheck // Step takes a copy; the methods behin
 	state   State
 	started bool
 	try     bool
+	patient bool // with try: the lock may be free, though one node stands in the way
 	keep    bool
 	strict  bool
 	detect  bool // a record tells of holders who did not release; see crash.go

@@ -187,6 +187,15 @@ func usable(queue []events.Name, me events.Name) bool {
 	return me.Check() == nil
 }
 
+// yields tells whether one node stands in the way, of a cached lock, which goes soon if nobody holds.
+func yields(queue []events.Name) bool {
+	if len(queue) != 1 {
+		return false
+	}
+	marks, ours := events.MarksOf(queue[0].Text)
+	return ours && marks&events.MarkCached != 0
+}
+
 // mixed tells whether somebody is in the queue of a lock with kazoo's names who does not bear one. He may be
 // one of ours, who sees everybody; but kazoo's locks do not see him, and Curator's see none of kazoo's names:
 // 1. N, with a name of another form, holds, and K, one of kazoo's, comes and enters beside it; or 1. we hold, and 2.

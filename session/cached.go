@@ -44,6 +44,19 @@ func (s *Session) Interval() time.Duration {
 	return s.interval(c)
 }
 
+// yieldTime returns how long an idle node of a cached lock is waited for: as long as most are handed on within their process at most, and two
+// round trips.
+func (s *Session) yieldTime() time.Duration {
+	const handedOn, trips = 50 * time.Millisecond, 2
+	s.mu.Lock()
+	c := s.view.client
+	s.mu.Unlock()
+	if c == nil {
+		return handedOn
+	}
+	return handedOn + trips*c.lease.Took()
+}
+
 // resting: a seat needs no lease for its node.
 type resting struct{ seat *Seat }
 

@@ -195,9 +195,13 @@ func (t *Seat) Enter(e recipes.Enter) {
 	})
 }
 
-// Pause posts Paused after a random time. Nobody need be connected for that.
+// Pause posts Paused after a random time, or when an idle node would have gone. Nobody need be connected for that.
 func (t *Seat) Pause(e recipes.Pause) {
-	time.AfterFunc(rand.N(pauseBound(e.Attempt)), func() { t.post(recipes.Paused{Epoch: e.Epoch}, nil) })
+	wait := rand.N(pauseBound(e.Attempt))
+	if e.Yield {
+		wait = t.session.yieldTime()
+	}
+	time.AfterFunc(wait, func() { t.post(recipes.Paused{Epoch: e.Epoch}, nil) })
 }
 
 // pauseBound returns the bound. The first create came too late for everybody who waits.
