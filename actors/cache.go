@@ -125,10 +125,7 @@ func (c *Cache) elsewhere(t *turn) {
 			return
 		}
 	}
-	ahead := s.ahead
-	for other := s.last; other != nil; other = other.prev {
-		ahead++
-	}
+	ahead := s.ahead + s.book.Waiting()
 	s.append(t)
 	s.move()
 	if t.is == turnWaits && t.stay == s && len(s.holders) > 0 {

@@ -111,7 +111,7 @@ func (l *Lock) boundReached(m message) bool {
 func (l *Lock) keptGrant() bool {
 	read, taken := l.takeBack()
 	if taken && !read {
-		l.granted <- l.granting() // there is room: it came from there, and mu is held
+		l.offer()
 	}
 	return taken
 }
@@ -181,8 +181,10 @@ func (l *Lock) onGrant(e recipes.Grant, epoch recipes.Epoch) (grant events.Grant
 	}
 	l.state, l.epoch, l.grant = holding, epoch, tenancy{e.Node, e.Token, e.Session, e.Turn}
 	grant = l.granting()
-	l.cfg.Stream.Publish(grant)
-	l.granted <- grant // size 1, and there is one Grant
+	if l.cfg.Stream.Heard() {
+		l.cfg.Stream.Publish(grant)
+	}
+	l.offer()
 	tell(&l.turn)
 	return grant, true
 }
@@ -278,10 +280,10 @@ func (l *Lock) finish(explain func() error) {
 	if !lost && l.logs() {
 		l.log(ended)
 	}
-	if !lost { // else the stream has seen Lost, which is the last word
+	if !lost && l.cfg.Stream.Heard() { // else the stream has seen Lost, which is the last word
 		l.cfg.Stream.Publish(ended)
 	}
-	close(l.done)
+	l.closeDone()
 }
 
 // join puts a node's name behind its directory.

@@ -20,19 +20,19 @@ func (l *Lock) Wait(ctx context.Context) (grant events.Grant, held bool, err err
 			grant := l.takes()
 			l.mu.Unlock()
 			return grant, true, nil
-		case l.state == over && (l.running || l.isDone()):
+		case l.state == over && (l.running || l.ended):
 			err := l.err
 			l.mu.Unlock()
 			return events.Grant{}, false, err
 		}
-		turn := l.turns()
+		turn, done := l.turns(), l.doneness()
 		l.mu.Unlock()
 		if late {
 			return events.Grant{}, false, context.Cause(ctx)
 		}
 		select {
 		case <-turn:
-		case <-l.done:
+		case <-done:
 		case <-ctx.Done():
 		}
 	}
@@ -40,10 +40,7 @@ func (l *Lock) Wait(ctx context.Context) (grant events.Grant, held bool, err err
 
 // takes returns the Grant, and removes it from the channel unless somebody has. It is called with mu held, while the lock is held.
 func (l *Lock) takes() events.Grant {
-	select {
-	case <-l.granted:
-	default:
-	}
+	l.retract()
 	return l.granting()
 }
 
@@ -53,14 +50,4 @@ func (l *Lock) turns() <-chan struct{} {
 		return asked(&l.turn)
 	}
 	return nil
-}
-
-// isDone tells whether Done is closed.
-func (l *Lock) isDone() bool {
-	select {
-	case <-l.done:
-		return true
-	default:
-		return false
-	}
 }

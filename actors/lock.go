@@ -61,10 +61,10 @@ type Lock struct {
 	cfg     Config
 	drive   driver
 	born    time.Time
-	granted chan events.Grant // size 1; written by the drain, closed by nobody
+	granted chan events.Grant // size 1; written by the drain, closed by nobody; nil until there is a use for it
 	lost    chan events.Lost  // size 1; written by the drain, closed by nobody; nil until there is a use for it
 	turn    chan struct{}     // closed by the Grant; nil unless somebody waits for that
-	done    chan struct{}     // closed by the drain, last of all
+	done    chan struct{}     // closed by the drain, last of all; nil until there is a use for it
 
 	gone   bool // written by the drain, with mu held
 	detect bool // mu guards it: a record depends on whether the Grant was taken
@@ -80,6 +80,8 @@ type Lock struct {
 	keep      bool        // the node stays while the caller's function runs
 	running   bool        // the Grant was read under keep: a function may be running
 	took      bool        // the Grant was taken, as far as is known
+	offered   bool        // the Grant was not taken, and there is no channel for it
+	ended     bool        // done is closed
 	placed    bool        // it has listed since it last queued up
 	reason    events.Reason
 	ahead     int32 // contenders, if placed
@@ -140,7 +142,6 @@ func NewLock(cfg Config) *Lock {
 
 func (l *Lock) init(cfg Config, drive driver) {
 	l.cfg, l.drive, l.born = cfg, drive, time.Now()
-	l.granted, l.done = make(chan events.Grant, 1), make(chan struct{})
 }
 
 // Start asks for the lock. The wait ends with ctx, and after maxWait unless that
@@ -178,7 +179,7 @@ func (l *Lock) Fail(err error) {
 	if l.logs() {
 		l.log(ended)
 	}
-	close(l.done)
+	l.closeDone()
 	l.cfg.Gone()
 }
 
@@ -244,13 +245,11 @@ func (l *Lock) reclaim() (read bool) {
 // still there. The Grant was read if it was not in the channel any more, and
 // taken if it was read or seen on the stream. It is called with mu held.
 func (l *Lock) takeBack() (read, taken bool) {
-	select {
-	case <-l.granted:
-		// Whoever lives on the stream need not read the channel.
-		return false, l.cfg.Stream.Retract(l.cfg.ID)
-	default:
+	if !l.retract() {
 		return true, true
 	}
+	// Whoever lives on the stream need not read the channel.
+	return false, l.cfg.Stream.Retract(l.cfg.ID)
 }
 
 // leave flips the state, with mu held, and returns what tells those who asked.

@@ -110,6 +110,7 @@ func TestStateThenStreamThenChannel(t *testing.T) {
 func TestStreamThenChannel(t *testing.T) {
 	r := actorstest.NewRig(t)
 	readily(r.Port, false)
+	granted, lost := r.Granted(), r.Lost()
 	told := make(chan error, 1)
 	r.OnEnd(func(err error) { told <- err })
 	waits := func(what string, channel func() int) {
@@ -125,7 +126,7 @@ func TestStreamThenChannel(t *testing.T) {
 		soon(t, "claimed", func() bool {
 			return slices.Contains(r.Port.Sent(), recipes.Effect(recipes.Claim{Epoch: actorstest.Epoch, Node: actorstest.Own.Text}))
 		})
-		waits("Grant", func() int { return len(r.Granted()) })
+		waits("Grant", func() int { return len(granted) })
 	})
 	eventstest.Receive(t, r.Granted(), "Grant")
 	r.Stream.Hold(func(func(events.Event)) {
@@ -133,7 +134,7 @@ func TestStreamThenChannel(t *testing.T) {
 		if err := eventstest.Receive(t, told, "end"); err == nil {
 			t.Error("a loss is told as a release")
 		}
-		waits("Lost", func() int { return len(r.Lost()) })
+		waits("Lost", func() int { return len(lost) })
 	})
 	eventstest.Receive(t, r.Lost(), "Lost")
 	eventstest.Receive(t, r.Done(), "end")

@@ -10,7 +10,42 @@ import (
 // This file is what a caller sees of a Lock.
 
 // Granted delivers the Grant, if there is one.
-func (l *Lock) Granted() <-chan events.Grant { return l.granted }
+func (l *Lock) Granted() <-chan events.Grant {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.granted == nil {
+		l.granted = make(chan events.Grant, 1)
+		if l.offered {
+			l.offered = false
+			l.offer()
+		}
+	}
+	return l.granted
+}
+
+// offer makes the Grant available, where there is none. It is called with mu held.
+func (l *Lock) offer() {
+	if l.granted == nil {
+		l.offered = true
+		return
+	}
+	l.granted <- l.granting() // size 1, and there is one Grant
+}
+
+// retract takes the Grant back, and reports whether it was there. It is called with mu held.
+func (l *Lock) retract() bool {
+	if l.granted == nil {
+		was := l.offered
+		l.offered = false
+		return was
+	}
+	select {
+	case <-l.granted:
+		return true
+	default:
+		return false
+	}
+}
 
 // Lost delivers the loss of a Grant that was taken.
 func (l *Lock) Lost() <-chan events.Lost {
@@ -29,18 +64,36 @@ func (l *Lock) losses() chan events.Lost {
 }
 
 // Done is closed when it is over.
-func (l *Lock) Done() <-chan struct{} { return l.done }
+func (l *Lock) Done() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.doneness()
+}
+
+// doneness returns what is closed when it is over. It is called with mu held.
+func (l *Lock) doneness() <-chan struct{} {
+	if l.ended {
+		return nothing
+	}
+	return asked(&l.done)
+}
+
+// closeDone notes that it is over.
+func (l *Lock) closeDone() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = true
+	tell(&l.done)
+}
 
 // Err says why it is over; nil before that.
 func (l *Lock) Err() error {
-	select {
-	case <-l.done:
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return l.err
-	default:
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.ended {
 		return nil
 	}
+	return l.err
 }
 
 // Valid tells whether the lock is held and its lease has not run out.

@@ -124,6 +124,14 @@ func (s *Stream) subscribe(ctx context.Context, passive bool) <-chan events.Even
 // no Grant. The function must not block, and must not call whoever publishes. It is given before the first event.
 func (s *Stream) Overhear(f func(events.Event)) { s.overhear = f }
 
+// Heard reports whether an event that is published now is heard of. If not, the event need not be made. A subscriber that comes at the same
+// moment may miss it, as if it had come before.
+func (s *Stream) Heard() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.overhear != nil || len(s.subs) > 0 || len(s.seen) > 0
+}
+
 // Publish queues the event for every subscriber and returns at once.
 func (s *Stream) Publish(ev events.Event) {
 	s.mu.Lock()

@@ -131,6 +131,7 @@ type stay struct {
 
 	epoch       recipes.Epoch
 	grant       recipes.Grant
+	wish        *recipes.Revoke // the latest; nil: nobody has asked for it back
 	first, last *turn // of those who wait
 	holders     []*turn
 	ahead       int // of the node, in the servers' queue
@@ -188,6 +189,9 @@ func (s *stay) enters(t *turn) {
 	t.stay = s
 	s.book = s.book.Joins()
 	s.holds(t)
+	if wish := s.wish; wish != nil {
+		s.cache.then(func() { t.onRevoke(*wish) })
+	}
 }
 
 // holds publishes a Grant of the present turn.
@@ -204,8 +208,11 @@ func (s *stay) holds(t *turn) {
 // move does what the book says until that waits. It is called behind every change.
 func (s *stay) move() {
 	for {
-		var move recipes.StayMove
-		s.book, move = s.book.Next(s.proven())
+		book, move := s.book.Next(true)
+		if move == recipes.StayGrants && !s.port.Proven(s.epoch) { // the clock is read for nothing else
+			book, move = s.book.Next(false)
+		}
+		s.book = book
 		switch move {
 		case recipes.StayWaits:
 			s.rest()
@@ -222,8 +229,6 @@ func (s *stay) move() {
 		}
 	}
 }
-
-func (s *stay) proven() bool { return s.epoch != 0 && s.port.Proven(s.epoch) }
 
 // rest is what follows when nothing is to be done.
 func (s *stay) rest() {
@@ -369,7 +374,7 @@ func (s *stay) takes(epoch recipes.Epoch, e recipes.Effect) {
 			t.requeues()
 		}
 	case recipes.Revoke:
-		s.book = s.book.Spends()
+		s.wish, s.book = &e, s.book.Spends()
 		for _, t := range s.holders {
 			s.cache.then(func() { t.onRevoke(e) })
 		}

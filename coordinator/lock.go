@@ -45,13 +45,17 @@ func (l *Lock) Acquire(ctx context.Context, options ...AcquireOption) *Acquisiti
 	return l.acquire(ctx, configOf(options))
 }
 
-func configOf(options []AcquireOption) (cfg acquireConfig) {
+func configOf(options []AcquireOption) acquireConfig {
+	if len(options) == 0 {
+		return acquireConfig{} // without an allocation
+	}
+	cfg := &acquireConfig{}
 	for _, o := range options {
 		if o != nil {
-			o.applyAcquire(&cfg)
+			o.applyAcquire(cfg)
 		}
 	}
-	return cfg
+	return *cfg
 }
 
 func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
@@ -62,36 +66,30 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	}
 	l.logAsked(id, cfg)
 	a := &Acquisition{id: id, lock: l}
+	var with []*session.Seat
+	var in *session.Seat
 	var turn *actors.Lock // that it enters again
-	place := session.Place{Dir: l.path, Kind: l.rule.Kind(), Data: cfg.data, ACL: l.cfg.acl, Try: cfg.try, Detect: l.cfg.detect}
-	if l.kind.place != nil {
-		l.kind.place(l, &place)
-	}
-	if m := l.multi(); m != nil && m.err == nil {
-		place.Members = m.places()
-	}
 	err := l.check(cfg)
 	if err == nil {
 		err = l.checkOwn(ctx)
 	}
 	if err == nil {
-		place.With, place.In, turn, err = l.standing(ctx)
+		with, in, turn, err = l.standing(ctx)
 		// A reader in the place of its own writer waits for nobody, and would find that in its way.
-		cfg.try = cfg.try && place.In == nil
+		cfg.try = cfg.try && in == nil
 	}
-	if err == nil && place.In != nil {
+	if err == nil && in != nil {
 		err = l.checkSize(cfg, l.size(cfg)+len(c.chroot)+len(l.path)) // which also names the writer's node
 	}
-	place.Marks = l.marks()
 	var cache *actors.Cache
-	if err == nil && len(place.With) == 0 {
+	if err == nil && len(with) == 0 {
 		cache = l.cache(cfg)
 	}
 	drive := actors.Config{ID: id, Path: l.path, Rule: l.machineRule(), Owner: (*ownerOfActor)(a), House: l.house()}
 	if turn != nil || cache != nil {
 		a.actor = actors.NewTurn(drive, cache, turn)
 	} else {
-		a.seat = c.session.Seat(place)
+		a.seat = l.seat(cfg, with, in)
 		drive.Port = a.seat
 		a.actor = actors.NewLock(drive)
 	}
@@ -107,6 +105,21 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	}
 	a.actor.Start(ctx, cfg.maxWait, recipes.Started{Try: cfg.try, Keep: cfg.keep, Strict: c.cfg.LossOnSuspend, Detect: l.cfg.detect})
 	return a
+}
+
+// seat returns the seat of an acquisition, which shares the node of others that hold, or takes the place of a writer, if there are any.
+func (l *Lock) seat(cfg acquireConfig, with []*session.Seat, in *session.Seat) *session.Seat {
+	place := session.Place{
+		Dir: l.path, Kind: l.rule.Kind(), Data: cfg.data, ACL: l.cfg.acl, Try: cfg.try, Detect: l.cfg.detect,
+		With: with, In: in, Marks: l.marks(),
+	}
+	if l.kind.place != nil {
+		l.kind.place(l, &place)
+	}
+	if m := l.multi(); m != nil && m.err == nil {
+		place.Members = m.places()
+	}
+	return l.c.session.Seat(place)
 }
 
 // check finds what is wrong before anything is sent.

@@ -73,6 +73,9 @@ func (s Stay) Turn() uint64 { return s.turns - 1 }
 // Held reports whether a contender of the process holds.
 func (s Stay) Held() bool { return s.holders > 0 }
 
+// Waiting returns how many contenders of the process wait.
+func (s Stay) Waiting() int { return int(s.waiting) }
+
 // Idle reports whether the node stands and nobody of the process wants it.
 func (s Stay) Idle() bool {
 	return s.has(stayStands) && !s.Over() && s.holders == 0 && s.waiting == 0 && s.busy == 0
