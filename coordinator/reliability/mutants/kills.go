@@ -21,12 +21,13 @@ import (
 const (
 	// enough finders of a bug are looked for. A bug that so many find is no reason to keep any one of them.
 	enough = 5
-	// budget is how many times the median the tests may take together that are run for one bug.
-	budget = 200
+	// budget is how many times the median the tests may take together that are run for one bug. With 30, bugs got nine tenths of the
+	// finders that they had with 200, in less than a third of the time.
+	budget = 30
 	// slowest is how many times the median a test may take, to be run for every bug that it reaches.
 	slowest = 25
-	// batch is how many tests run in one process.
-	batch = 25
+	// batch is how many tests run in one process. If a bug makes one of them hang, it costs a multiple of what all of them take.
+	batch = 15
 )
 
 // Kills is the kill matrix: which tests find which bugs.
@@ -45,8 +46,12 @@ type probe struct {
 	reaches map[int]bool // the numbers of bugs, from 1
 }
 
-// KillMatrix runs the tests of the lab's packages for each bug that they reach, the quick ones first, until enough have found it or
-// the budget is spent. A test that leaves goroutines, or fails only in company, is not told from one that passes. said hears of the progress.
+// rank is low for a test that is likely to find in a short time a bug that it reaches.
+func (p probe) rank() time.Duration { return p.took * time.Duration(len(p.reaches)) }
+
+// KillMatrix runs the tests of the lab's packages for each bug that they reach, until enough have found it or the budget is spent. The
+// first are those that are quick and reach few bugs: what a test reaches is more often its subject if it reaches little. A test that
+// leaves goroutines, or fails only in company, is not told from one that passes. said hears of the progress.
 func (l *Lab) KillMatrix(ctx context.Context, bugs []*Bug, said func(done int)) (*Kills, error) {
 	probes, left, err := l.probe(ctx)
 	if err != nil {
@@ -65,6 +70,7 @@ func (l *Lab) KillMatrix(ctx context.Context, bugs []*Bug, said func(done int)) 
 				reach = append(reach, p)
 			}
 		}
+		slices.SortFunc(reach, func(a, b probe) int { return cmp.Compare(a.rank(), b.rank()) })
 		found, rest := l.kill(ctx, i+1, reach, budget*probes[len(probes)/2].took)
 		mu.Lock()
 		defer mu.Unlock()
