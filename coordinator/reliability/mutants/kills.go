@@ -134,13 +134,24 @@ func (l *Lab) probe(ctx context.Context) (probes []probe, left []Finder, _ error
 	return probes, left, nil
 }
 
-// reach runs a test and notes which bugs it reaches; none if it does not pass.
+// patience bounds a test that is run alone. It is twice what the matrix lets a test take, going by those that have been run so far.
+func (l *Lab) patience() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := len(l.measured); n > batch {
+		return 2 * slowest * l.measured[n/2]
+	}
+	return time.Hour
+}
+
+// reach runs a test and notes which bugs it reaches; none if it does not pass, or takes too long.
 func (l *Lab) reach(ctx context.Context, f Finder) probe {
 	into := filepath.Join(l.dir, strings.ReplaceAll(f.String(), "/", "_")+".reached")
-	run := l.start(ctx, f, "^"+f.Test+"$", time.Hour, Reached+"="+into)
+	run := l.start(ctx, f, "^"+f.Test+"$", l.patience(), Reached+"="+into)
 	if run.Verdict != Passed {
 		return probe{Finder: f}
 	}
+	l.measure(run.Took)
 	p := probe{f, run.Took, map[int]bool{}}
 	text, _ := os.ReadFile(into) // missing if none is reached
 	for line := range strings.Lines(string(text)) {
