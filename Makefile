@@ -33,7 +33,7 @@ test: ## what has to pass before a change goes in: a quarter of an hour on two i
 	@ZKGRANT_REAL=1 MAKE='$(MAKE)' .ci/steps test 15 fetch -- build vet lint tests race mutants interop
 
 .PHONY: test-all
-test-all: ## everything at full length, an hour: before an issue is called resolved, and nightly
+test-all: ## everything at full length, three quarters of an hour: before an issue is called resolved, and nightly
 	@ZKGRANT_REAL=1 ZKGRANT_FULL=1 MAKE='$(MAKE)' .ci/steps test-all 45 fetch -- build vet lint tests race mutants interop kills
 
 .PHONY: fetch
@@ -100,7 +100,7 @@ mutants: ## put each of the seeded bugs into the library and see that its tests 
 	GOGC=400 ZKGRANT_REAL= ZKGRANT_FULL= ZKGRANT_MUTANTS=1 $(GO) test -count=1 -v -timeout 60m -run 'TestEverySeededBugIsFound' ./coordinator/reliability/mutants | grep --line-buffered -avE '^ *(=== |--- PASS|mutants_test.go:[0-9]+: .* after [0-9.]+m?s$$)'
 
 .PHONY: kills
-kills: ## the kill matrix, .deps/kills.txt: which tests find which seeded bug
+kills: ## the kill matrix, .deps/kills.txt: which tests find which seeded bug; eight minutes on two idle cores
 	@mkdir -p .deps
 	GOGC=400 ZKGRANT_REAL= ZKGRANT_FULL= ZKGRANT_KILLS='$(CURDIR)/.deps/kills.txt' $(GO) test -count=1 -v -timeout 60m -run TestKillMatrix ./coordinator/reliability/mutants | grep --line-buffered -avE '^ *(=== |--- PASS)'
 

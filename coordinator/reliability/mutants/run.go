@@ -140,12 +140,17 @@ func (l *Lab) Sound(ctx context.Context, f Finder) Run {
 	l.mu.Unlock()
 	b.once.Do(func() {
 		b.run = l.try(ctx, 0, f, 0)
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.measured = append(l.measured, b.run.Took)
-		slices.Sort(l.measured)
+		l.measure(b.run.Took)
 	})
 	return b.run
+}
+
+// measure notes what a test took without a bug.
+func (l *Lab) measure(took time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.measured = append(l.measured, took)
+	slices.Sort(l.measured)
 }
 
 // Try runs a test with the bug of that number. Its time limit is a multiple of what tests take without a bug, on this machine
