@@ -110,7 +110,6 @@ const (
 	shellOnePlace                     // looks for what it entered with in the queue only
 	shellPlaceFirst                   // gives its place up, and takes its permits then
 	shellReadsEarly                   // reads the record, and claims then
-	shellUndated                      // believes an answer of an earlier connection
 	shellCancelsSent                  // says that a create was not made though it was
 	shellJoinsLate                    // serves a list request by a listing that was read before it
 	// Of multi-locks.

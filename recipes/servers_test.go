@@ -319,13 +319,13 @@ func (e *environment) reconnect(w *world, c int) {
 func (e *environment) outdate(w *world, cl *client) {
 	for i := range cl.requests {
 		r := &cl.requests[i]
-		if r.status != executed || Op(r.op) == OpDelete || r.flags&(reqRefused|reqMissing) != 0 {
+		if r.status != executed {
 			continue
 		}
 		if r.flags&reqFirst != 0 && !cl.holds() {
 			w.byHand &^= 1 << r.granted()
 		}
-		if e.shell != shellUndated {
+		if !Lasts(e.input(e.reply(*r))) {
 			*r = request{op: r.op, status: lost, epoch: r.epoch, arg: r.arg}
 		}
 	}

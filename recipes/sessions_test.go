@@ -170,9 +170,9 @@ func (cl *client) shortcut(r *request) {
 
 // judge tells whether an answer is fresh, and notes what it says of the client's tenure.
 func (e *environment) judge(cl *client, r request, in Input) (fresh bool) {
-	switch refused, is := in.(Refused); {
+	switch {
 	case r.epoch != cl.epoch:
-	case is && refused.Op == OpClaim && refused.Missing && cl.tenure.Holds():
+	case Disproves(in) && cl.tenure.Holds():
 		cl.tenure = cl.tenure.GaveUp()
 	default:
 		if _, _, proves := Proves(in, !e.permits); proves {

@@ -22,7 +22,6 @@ var shellBugs = []shellBug{
 	{shellNumbers, "names the floor by a number, and writes it apart",
 		"clients=2 foreign=1 guest=2 reap=1 plain eager simple worlds=5000000 -> two holders"},
 	{shellCounts, "counts the nodes after the create and not with it", "clients=2 remove=1 plain eager -> two holders"},
-	{shellUndated, "believes an answer of an earlier connection", "clients=2 cut=1 remove=1 plain eager late dated -> two holders"},
 	{shellCancelsSent, "says that a create was taken back though it was sent", "clients=1 withdraw=1 -> a node left behind"},
 	// Several machines in one session.
 	{shellKeepsWord, "leaves no floor, and its session takes it for the last one",
