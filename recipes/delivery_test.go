@@ -71,10 +71,11 @@ func (e *environment) reply(r request) input {
 		}
 	case Op(r.op) == OpAdvance:
 		in = input{kind: inAdvanced, epoch: r.epoch}
-		if r.flags&reqFloor != 0 {
+		advanced, _ := r.handoff().Answer(0)
+		if advanced.Floor {
 			in.flag |= flagFloor
 		}
-		if r.flags&reqStands != 0 {
+		if advanced.Stands {
 			in.flag |= flagStands
 		}
 	case Op(r.op) == OpSurvey:

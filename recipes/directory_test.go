@@ -126,11 +126,3 @@ func (w *world) numberOf(id uint8) uint8 {
 	}
 	return id
 }
-
-// floorIs tells whether a directory's floor names the node.
-func (e *environment) floorIs(w *world, d directory, id uint8) bool {
-	if e.shell == shellNumbers {
-		id = w.numberOf(id)
-	}
-	return d.says().Names(int64(id) + 1)
-}

@@ -152,13 +152,11 @@ func (e *environment) inTwoSteps(w *world, c int, r *request, zombie, closed boo
 	return true, true
 }
 
-// proves claims a request's own node at the leader.
-func (e *environment) proves(w *world, c int, r *request) {
+// claims claims a request's own node at the leader.
+func (e *environment) claims(w *world, c int, r *request) Input {
 	x := Errand{Op: OpAdvance}
 	p := x.Plan(View{})
-	if in, refused := x.Means(p, e.transact(w, c, r, p, false)).In.(Refused); refused && in.Missing {
-		r.flags |= reqMissing
-	}
+	return x.Means(p, e.transact(w, c, r, p, false)).In
 }
 
 // barrier makes the write that comes before a listing. What a server says to it is always that there is something to read.

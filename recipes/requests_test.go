@@ -21,7 +21,7 @@ func (e *environment) execute(w *world, c, i int, part uint8, plain bool) {
 		}
 		done = e.carryOut(w, c, r, zombie, plain)
 	case OpAdvance:
-		done = !zombie && e.executeAdvance(w, c, r, part, plain)
+		done = !zombie && e.executeAdvance(w, c, r, Part(part), plain)
 	case OpSurvey:
 		done = !zombie && e.executeSurvey(w, c, r, part)
 	case OpList:
@@ -61,31 +61,53 @@ func (e *environment) execute(w *world, c, i int, part uint8, plain bool) {
 }
 
 // executeAdvance does one part, and reports whether it was the last.
-func (e *environment) executeAdvance(w *world, c int, r *request, part uint8, plain bool) (done bool) {
+func (e *environment) executeAdvance(w *world, c int, r *request, part Part, plain bool) (done bool) {
 	cl := &w.clients[c]
 	cl.shortcut(r)
-	for part == 0 || r.mask&(1<<part) != 0 {
-		part++ // whichever has not been done
+	for part == 0 || !r.handoff().Wants(part) {
+		part++ // whichever may be asked
 	}
-	r.mask |= 1 << part
-	defer func() { r.age = cl.lag }()
 	switch part {
-	case partFloor:
+	case PartFloor:
 		d := w.dirs[cl.lag]
-		if !plain && e.floorIs(w, d, r.own&0xf) {
-			r.flags |= reqFloor
+		says, past := d.says(), int64(r.own&0xf)+1
+		if plain {
+			says = DirectoryData{}
+		} else if e.shell == shellNumbers {
+			past = int64(w.numberOf(r.own&0xf)) + 1
 		}
+		r.keep(r.handoff().Read(says, past))
 		w.read(c, d)
-	case partWatch:
-		if bit := uint8(1) << (r.own >> 4); w.past[cl.lag]&bit != 0 {
-			r.flags |= reqStands
-			if e.shell != shellUnwatched {
-				cl.armed |= bit
-			}
+	case PartNext:
+		bit := uint8(1) << (r.own >> 4)
+		stands := w.past[cl.lag]&bit != 0
+		if stands && e.shell != shellUnwatched {
+			cl.armed |= bit
 		}
-	case partClaim:
-		e.proves(w, c, r)
+		r.keep(r.handoff().Looked(stands))
+	case PartClaim:
+		r.keep(r.handoff().Claimed(e.claims(w, c, r)))
 		w.raise(c)
 	}
-	return r.mask == allParts
+	r.age = cl.lag
+	a := r.handoff()
+	return !a.Wants(PartFloor) && !a.Wants(PartClaim) && !a.Wants(PartNext)
+}
+
+// handoff is how far an advance has come, which keep notes in it.
+func (r *request) handoff() Handoff {
+	return Handoff{done: r.mask, free: r.flags&reqFloor != 0, stands: r.flags&reqStands != 0, failed: r.flags&reqMissing != 0}
+}
+
+func (r *request) keep(a Handoff) {
+	r.mask, r.flags = a.done, r.flags&^(reqFloor|reqStands|reqMissing)
+	if a.free {
+		r.flags |= reqFloor
+	}
+	if a.stands {
+		r.flags |= reqStands
+	}
+	if a.failed {
+		r.flags |= reqMissing
+	}
 }

@@ -160,11 +160,10 @@ func (w *world) removed(c int, id uint8, floor bool) {
 	}
 }
 
-// shortcut spares an advance what its session knows. Then neither the floor is read nor the next one watched.
+// shortcut spares an advance what its session knows.
 func (cl *client) shortcut(r *request) {
-	if r.mask == 0 && cl.left.Free(r.own&0xf+1, r.own>>4+1) {
-		r.mask |= 1<<partFloor | 1<<partWatch
-		r.flags |= reqFloor
+	if r.mask == 0 {
+		r.keep(r.handoff().Knows(cl.left.Free(r.own&0xf+1, r.own>>4+1)))
 	}
 }
 
