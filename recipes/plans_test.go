@@ -159,6 +159,45 @@ func (e *environment) claims(w *world, c int, r *request) Input {
 	return x.Means(p, e.transact(w, c, r, p, false)).In
 }
 
+// claimTogether makes a claim in one transaction with all others of its session that can be made so. It reports whether it is one of these.
+// It comes first among them, for any may.
+func (e *environment) claimTogether(w *world, c int, r *request) (together bool) {
+	joint := func(cl *client, r *request) bool {
+		held, record := r.flags&reqHeld != 0, Recording(r.mask&maskRecord)
+		return Op(r.op) == OpClaim && r.status == sent && r.epoch == cl.epoch && Claim{Held: held, Record: record}.Joint(e.errand(w, cl, r).Layout)
+	}
+	if !e.together || !joint(&w.clients[c], r) {
+		return false
+	}
+	of := []*request{r}
+	w.each(c, func(other int, cl *client) {
+		for i := range cl.requests {
+			if other != c && joint(cl, &cl.requests[i]) {
+				of = append(of, &cl.requests[i])
+			}
+		}
+	})
+	bad := -1
+	for i, r := range of {
+		if in := e.claims(w, c, r); in != Input(Claimed{}) {
+			bad = i
+			keepIn(r, in)
+			break
+		}
+	}
+	w.raise(c)
+	for i, r := range of {
+		switch JointVerdict(i, bad) {
+		case VerdictProven:
+			r.status, r.age = executed, w.clients[c].lag
+		case VerdictGone:
+			r.status, r.age, r.flags = executed, w.clients[c].lag, r.flags|reqMissing
+		case VerdictAgain:
+		}
+	}
+	return true
+}
+
 // barrier makes the write that comes before a listing. What a server says to it is always that there is something to read.
 func (e *environment) barrier(w *world, c int, r *request) {
 	x := Errand{Op: OpList, Epoch: Epoch(r.epoch)}

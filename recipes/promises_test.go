@@ -244,7 +244,7 @@ func (e *environment) send(w *world, c int, op Op, ef effect) violation {
 	case op == OpDelete && ef.flag != 0 && (cl.tenure.Floor() || e.shell == shellKeepsWord):
 		r.flags = reqFloor
 	case op == OpClaim:
-		r.mask = ef.past
+		r.mask, r.flags = ef.past, ef.flag*reqHeld
 	case op == OpAdvance && (ef.past >= maxNodes || ef.next >= maxNodes):
 		return nameless
 	case op == OpAdvance:

@@ -16,6 +16,9 @@ func (e *environment) execute(w *world, c, i int, part uint8, plain bool) {
 	bit := uint8(1) << (r.arg & 7)
 	switch Op(r.op) {
 	case OpCreate, OpDelete, OpClaim, OpEnter:
+		if !zombie && e.claimTogether(w, c, r) {
+			return
+		}
 		if e.readsEarly(w, c, r) {
 			return
 		}
@@ -76,7 +79,7 @@ func (e *environment) executeAdvance(w *world, c int, r *request, part Part, pla
 		} else if e.shell == shellNumbers {
 			past = int64(w.numberOf(r.own&0xf)) + 1
 		}
-		r.keep(r.handoff().Read(says, past))
+		*r = r.keeping(r.handoff().Read(says, past))
 		w.read(c, d)
 	case PartNext:
 		bit := uint8(1) << (r.own >> 4)
@@ -84,9 +87,9 @@ func (e *environment) executeAdvance(w *world, c int, r *request, part Part, pla
 		if stands && e.shell != shellUnwatched {
 			cl.armed |= bit
 		}
-		r.keep(r.handoff().Looked(stands))
+		*r = r.keeping(r.handoff().Looked(stands))
 	case PartClaim:
-		r.keep(r.handoff().Claimed(e.claims(w, c, r)))
+		*r = r.keeping(r.handoff().Claimed(e.claims(w, c, r)))
 		w.raise(c)
 	}
 	r.age = cl.lag
@@ -94,12 +97,12 @@ func (e *environment) executeAdvance(w *world, c int, r *request, part Part, pla
 	return !a.Wants(PartFloor) && !a.Wants(PartClaim) && !a.Wants(PartNext)
 }
 
-// handoff is how far an advance has come, which keep notes in it.
-func (r *request) handoff() Handoff {
+// handoff is how far an advance has come, which keeping notes in it.
+func (r request) handoff() Handoff {
 	return Handoff{done: r.mask, free: r.flags&reqFloor != 0, stands: r.flags&reqStands != 0, failed: r.flags&reqMissing != 0}
 }
 
-func (r *request) keep(a Handoff) {
+func (r request) keeping(a Handoff) request {
 	r.mask, r.flags = a.done, r.flags&^(reqFloor|reqStands|reqMissing)
 	if a.free {
 		r.flags |= reqFloor
@@ -110,4 +113,5 @@ func (r *request) keep(a Handoff) {
 	if a.failed {
 		r.flags |= reqMissing
 	}
+	return r
 }

@@ -163,7 +163,7 @@ func (w *world) removed(c int, id uint8, floor bool) {
 // shortcut spares an advance what its session knows.
 func (cl *client) shortcut(r *request) {
 	if r.mask == 0 {
-		r.keep(r.handoff().Knows(cl.left.Free(r.own&0xf+1, r.own>>4+1)))
+		*r = r.keeping(r.handoff().Knows(cl.left.Free(r.own&0xf+1, r.own>>4+1)))
 	}
 }
 

@@ -144,6 +144,7 @@ const (
 	reqStands // Advance: the next one exists; Create: nobody else does
 	reqHalf   // Create, Delete: done but for what a seeded bug does apart
 
+	reqHeld     = reqBarrier // Claim: of a holder
 	reqWhole    = reqBarrier // Advance: of a multi-lock, which is executed as one
 	reqUnwanted = reqFloor   // Create: it is to be taken back if it was not sent
 )

@@ -185,6 +185,8 @@ type layout interface {
 	claim(c *client, t *Seat, e recipes.Claim) (recipes.Input, error)
 	remove(c *client, t *Seat, e recipes.Delete) (recipes.Input, error)
 
+	// form is how the nodes stand.
+	form() recipes.Layout
 	// reads returns the directories that are listed before a list request is made, each once.
 	reads(t *Seat) []string
 	// claimed returns the nodes that a claim checks, those of which the own one is the first, or nil if not all of them are known.

@@ -177,6 +177,8 @@ func (l *single) list(c *client, t *Seat, e recipes.List, _ string, _ []*names) 
 	return c.heard(t, in, err)
 }
 
+func (l *single) form() recipes.Layout { return recipes.LayoutNode }
+
 func (l *single) reads(*Seat) []string { return nil }
 
 // watch has nothing to do if the watch is still armed that came with the look before.
