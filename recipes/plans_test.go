@@ -20,8 +20,13 @@ func (e *environment) errand(w *world, cl *client, r *request) Errand {
 			x.Layout = LayoutNode
 		}
 	case OpDelete:
-		if x.Floor, x.Clean = r.flags&reqFloor != 0, r.mask&maskClean != 0; w.forms[r.arg&7].permit() {
+		switch x.Floor, x.Clean = r.flags&reqFloor != 0, r.mask&maskClean != 0; {
+		case w.forms[r.arg&7].permit():
 			x.Layout = LayoutSeveral
+		case e.single:
+			x.Layout = LayoutNode
+		case cl.role&roleTakes != 0:
+			x.Layout = LayoutPlace
 		}
 		if e.shell == shellKeepsWord {
 			x.Floor = x.Floor && cl.tenure.Floor()
@@ -152,6 +157,42 @@ func (e *environment) inTwoSteps(w *world, c int, r *request, zombie, closed boo
 	return true, true
 }
 
+// turnsOver makes a delete and the create of another one in its session in one transaction, if there is one that may join. It reports
+// whether both are answered.
+func (e *environment) turnsOver(w *world, c int, r *request, closed bool) (answered bool) {
+	cl := &w.clients[c]
+	v := View{Dir: cl.knows.book(), Brief: true}
+	if !e.together || r.epoch != cl.epoch || !e.errand(w, cl, r).Leads(v) {
+		return false
+	}
+	w.each(c, func(other int, mate *client) {
+		for i := range mate.requests {
+			next := &mate.requests[i]
+			x := e.errand(w, mate, next)
+			if answered || other == c || next.status != sent || next.epoch != mate.epoch || !x.Follows(v) {
+				continue
+			}
+			x.Turns, next.mask = true, r.arg+1
+			p := x.Plan(v)
+			a := e.transact(w, other, next, p, closed)
+			m := x.Means(p, a)
+			next.mask = 0
+			if m.Note == NoteGone || m.Note == NoteSeen {
+				w.learn(c, w.dirs[0], m.Book(v.Dir))
+			}
+			if m.Then == ThenApart { // the delete by itself, and then the create
+				return
+			}
+			keepIn(next, m.In)
+			keepIn(r, x.Left(a))
+			w.raise(c)
+			next.status, next.age, r.status, r.age = executed, cl.lag, executed, cl.lag
+			answered = true
+		}
+	})
+	return answered
+}
+
 // claims claims a request's own node at the leader.
 func (e *environment) claims(w *world, c int, r *request) Input {
 	x := Errand{Op: OpAdvance}
@@ -212,7 +253,7 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 	cl := &w.clients[c]
 	own := r.arg & 7
 	alive, dir, record := w.past[0], w.dirs[0], w.records[0]
-	var creates, deletes, enters, sets, changes bool
+	var creates, deletes, turns, enters, sets, changes bool
 	for i := range p.Len() {
 		o := p.At(i)
 		result, writes := ResultDone, o.Do != DoCheck
@@ -240,6 +281,10 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 			missing(alive&(1<<own) == 0)
 			alive &^= 1 << own
 			deletes = true
+		case Operation{Do: DoDelete, On: OnLeaver}:
+			missing(alive&(1<<(r.mask-1)) == 0)
+			alive &^= 1 << (r.mask - 1)
+			turns = true
 		case Operation{Do: DoCheck, On: OnOwn}:
 			missing(alive&(1<<own) == 0 || w.forms[own]&formMask == formRest)
 		case Operation{Do: DoCheck, On: OnWriter}:
@@ -275,6 +320,9 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 	}
 	if deletes {
 		e.parts(w, c, r)
+	}
+	if turns {
+		e.parts(w, int(w.nodes[r.mask-1].owner)-1, &request{arg: r.mask - 1})
 	}
 	switch {
 	case creates:

@@ -16,7 +16,7 @@ func (e *environment) execute(w *world, c, i int, part uint8, plain bool) {
 	bit := uint8(1) << (r.arg & 7)
 	switch Op(r.op) {
 	case OpCreate, OpDelete, OpClaim, OpEnter:
-		if !zombie && e.claimTogether(w, c, r) {
+		if !zombie && (e.claimTogether(w, c, r) || e.turnsOver(w, c, r, plain)) {
 			return
 		}
 		if e.readsEarly(w, c, r) {

@@ -58,8 +58,6 @@ func (queued) leave(*client, *Seat) {}
 
 func (queued) firstHolds() bool { return true }
 
-func (queued) turnsOver() bool { return true }
-
 func (queued) told(bool) {}
 
 func (queued) lost(*client, *Seat) {}

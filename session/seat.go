@@ -207,9 +207,8 @@ type layout interface {
 	leave(c *client, t *Seat)
 
 	// These are for the session's drain. firstHolds tells whether who is proven to be the first has the
-	// lock by that; turnsOver whether a delete and a create behind it may be one request.
+	// lock by that.
 	firstHolds() bool
-	turnsOver() bool
 	// told notes what is known of the own node: that it is there, or may not be. lost says that it is
 	// gone, and cover has it watched.
 	told(there bool)

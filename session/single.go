@@ -205,8 +205,6 @@ func (l *single) removable() bool { return false } // it went with its session, 
 
 func (l *single) leave(c *client, t *Seat) { c.claimants.leave(t) }
 
-func (l *single) turnsOver() bool { return false } // who made the node has to be known at any moment
-
 func (l *single) told(there bool) { l.known = there }
 
 func (l *single) lost(c *client, t *Seat) { c.claimants.leave(t) }
