@@ -111,7 +111,6 @@ const (
 	shellPlaceFirst                   // gives its place up, and takes its permits then
 	shellReadsEarly                   // reads the record, and claims then
 	shellCancelsSent                  // says that a create was not made though it was
-	shellJoinsLate                    // serves a list request by a listing that was read before it
 	// Of multi-locks.
 	shellTwoTransactions // creates one node after the other
 	shellClaimsOne       // claims the first node

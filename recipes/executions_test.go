@@ -59,6 +59,12 @@ func (e *environment) picked(cl *client, s step) (i int, part uint8) {
 // connection the rest of what was sent may still arrive, but nobody will hear.
 func (e *environment) executes(cl *client) int {
 	i := cl.find(sent)
+	for i >= 0 && i < maxRequests && (cl.requests[i].status != sent || e.shares(cl, &cl.requests[i]) && cl.requests[i].flags&reqNext != 0) {
+		i++
+	}
+	if i == maxRequests {
+		return -1
+	}
 	if i < 0 || cl.conn == connUp && cl.closed == 0 {
 		return i
 	}

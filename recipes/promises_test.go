@@ -279,7 +279,7 @@ func (e *environment) send(w *world, c int, op Op, ef effect) violation {
 	case op == OpAdvance:
 		cl.shortcut(&r)
 	case op == OpList:
-		e.joinListing(w, c, &r)
+		e.joinsListing(w, c, &r)
 	}
 	if r.status != lost && r.status != executed && e.several == nil {
 		cl.tenure = cl.tenure.Asked(op, op, op == OpClaim && ef.flag != 0)

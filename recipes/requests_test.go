@@ -46,12 +46,15 @@ func (e *environment) execute(w *world, c, i int, part uint8, plain bool) {
 	if !done {
 		return
 	}
+	if e.shares(cl, r) {
+		e.listForAll(w, c)
+		return
+	}
 	r.status, r.age = executed, cl.lag
 	view := w.past[cl.lag]
 	switch Op(r.op) {
 	case OpList:
 		e.list(w, c, r, view)
-		e.listForOthers(w, c)
 	case OpWatch:
 		if view&bit != 0 {
 			cl.armed |= bit

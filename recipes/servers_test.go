@@ -35,6 +35,8 @@ func (e *environment) do(w *world, s step) {
 	case stepChanged:
 		cl.look &^= lookFired
 		e.feed(w, c, input{kind: inChanged, epoch: cl.epoch})
+	case stepListed:
+		e.listingEnds(w, c)
 	case stepCatchUp:
 		w.catchUp(c)
 	case stepReconnect:
@@ -260,6 +262,9 @@ func (cl *client) lose(s status) {
 // cut breaks a session's connection.
 func (e *environment) cut(w *world, c int) {
 	w.each(c, func(_ int, cl *client) { e.disconnect(cl) })
+	if w.lists.now == listingBegun && w.clients[c].role&roleShares != 0 {
+		e.listingEnds(w, c)
+	}
 	seen := uint8(maxLag)
 	w.each(c, func(_ int, cl *client) { seen = min(seen, cl.seen) })
 	w.each(c, func(c int, cl *client) {

@@ -26,8 +26,6 @@ var shellBugs = []shellBug{
 	// Several machines in one session.
 	{shellKeepsWord, "leaves no floor, and its session takes it for the last one",
 		"roles=trades,takes,writer+shares guest=1 foreign=1 plain readers sharing eager simple worlds=5000000 -> two holders"},
-	{shellJoinsLate, "serves a list request by a listing that was read before it",
-		"roles=shares,shares,shares withdraw=1 guest=1 eager together -> a node left behind"},
 	// Semaphores.
 	{shellOnePlace, "looks in the queue only for what it entered with", "rules=semaphore:1:1,semaphore:1:1 cut=1 permits eager -> stuck"},
 	{shellPlaceFirst, "gives its place up before it has its permits",

@@ -245,6 +245,7 @@ var stepTexts = map[stepKind]string{
 	stepGuestJoins:   "a guest joins as #{next}",
 	stepDowngrade:    "the foreign writer makes its read node #{next} in the place of #{n}",
 	stepChanged:      "{a} hears that the permits or the size may have changed",
+	stepListed:       "the session of {a} hears of the end of a listing",
 	stepEnters:       "a guest trades #{n} for the permit #{next}",
 	stepLarger:       "the semaphore is made larger by one",
 	stepSmaller:      "the semaphore is made smaller by one",

@@ -40,7 +40,7 @@ type world struct {
 	claimed uint8                 // nodes whose claim has seen to the record
 	truth   truth
 	left    budget
-	_       [2]uint8
+	lists   ListingBook // of the clients of one session
 }
 
 // A node belongs to a client's session, or to a contender outside.
@@ -146,6 +146,7 @@ const (
 
 	reqHeld     = reqBarrier // Claim: of a holder
 	reqWhole    = reqBarrier // Advance: of a multi-lock, which is executed as one
+	reqNext     = reqHalf    // List: it is served by the next listing
 	reqUnwanted = reqFloor   // Create: it is to be taken back if it was not sent
 )
 
