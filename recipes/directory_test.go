@@ -43,14 +43,17 @@ func (d directory) floor() uint8 {
 }
 
 // born makes the next directory, by one of us or by somebody else.
-func (w *world) born(ours bool) {
+func (w *world) born(ours bool) { w.commit(w.past[0], w.unborn(ours)) }
+
+// unborn is the next directory.
+func (w *world) unborn(ours bool) directory {
 	w.births++
+	w.base = w.next
 	d := directory(w.births)<<numbered | dataTheirs
 	if ours {
 		d = d.with(dataMarker)
 	}
-	w.base = w.next
-	w.commit(w.past[0], d)
+	return d
 }
 
 // A knowledge is what a client believes of the directory: which one it takes for one

@@ -102,6 +102,7 @@ type options struct {
 	permits   bool // it is a semaphore
 	sizes     bool // and opinions of its size may differ
 	detect    bool // holders leave a record, for others to learn that they crashed
+	renews    bool // the numbers of all nodes are late
 	together  bool // a listing serves all of its session who have asked for one by then
 	shell     shell
 }

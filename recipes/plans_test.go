@@ -54,6 +54,9 @@ func (e *environment) carryOut(w *world, c int, r *request, zombie, closed bool)
 	if closed && zombie {
 		v.Dir = v.Dir.Shut()
 	}
+	if x.Renews(e.renews) && x.Layout == LayoutQueue && e.renew(w, c, r, zombie) {
+		return true
+	}
 	for {
 		p := x.Plan(v)
 		if e.shell == shellReadsEarly && x.Record == RecordRead {
@@ -91,6 +94,21 @@ func (e *environment) carryOut(w *world, c int, r *request, zombie, closed bool)
 			x = m.Next
 		}
 	}
+}
+
+// renew removes the directory with a request's own node, as the client's replica knows it. It reports whether it has.
+func (e *environment) renew(w *world, c int, r *request, zombie bool) bool {
+	cl := &w.clients[c]
+	d, view := w.dirs[cl.lag], w.past[cl.lag]&^w.forms.permits()
+	p := Renewal{Data: d.says(), Children: int32(bits.OnesCount8(view)), Own: true, Stays: cl.role&roleKazoo != 0}.Plan()
+	if p.Len() == 0 || e.transact(w, c, r, p, false).Result != ResultDone {
+		return false
+	}
+	r.flags &^= reqFloor
+	if !zombie {
+		w.learn(c, 0, DirectoryBook{})
+	}
+	return true
 }
 
 // keepIn notes an answer in its request, until it is delivered.
@@ -293,6 +311,17 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 			dir = dir.with(dataMarker)
 		case Operation{Do: DoSet, On: OnDirectory, With: WithFloor}:
 			dir = dir.with(dataFloor + directory(own))
+		case Operation{Do: DoDelete, On: OnDirectory}:
+			switch missing(dir == 0); {
+			case dir != w.dirs[cl.lag]:
+				result = ResultBadVersion
+			case alive&^w.forms.permits() != 0:
+				result = ResultRefused
+			default:
+				dir = 0
+			}
+		case Operation{Do: DoCreate, On: OnDirectory, With: WithMarker}:
+			dir = w.unborn(true)
 		case Operation{Do: DoCreate, On: OnRecord}:
 			if w.claimed |= 1 << own; record != 0 {
 				result = ResultNodeExists
