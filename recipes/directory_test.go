@@ -110,14 +110,12 @@ const (
 	shellUnwatched                    // looks whether the next one stands and does not watch it
 	shellCounts                       // counts the nodes after the create, not with it
 	shellKeepsWord                    // leaves none, but remembers within the session that the writer has let go
-	shellOnePlace                     // looks for what it entered with in the queue only
 	shellPlaceFirst                   // gives its place up, and takes its permits then
 	shellReadsEarly                   // reads the record, and claims then
 	shellCancelsSent                  // says that a create was not made though it was
 	// Of multi-locks.
 	shellTwoTransactions // creates one node after the other
 	shellClaimsOne       // claims the first node
-	shellTakenForWhole   // takes a part of its nodes for all
 	shellOneAnew         // makes one node anew where it should make all
 )
 

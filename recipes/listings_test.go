@@ -12,7 +12,11 @@ func (e *environment) list(w *world, c int, r *request, view uint8) {
 			r.own = uint8(id) + 1 | n.epoch<<4
 		}
 	}
-	if r.own == 0 && r.flags&reqBarrier != 0 && e.shell != shellOnePlace {
+	listed := Listed{}
+	if r.own != 0 {
+		listed.Own.Owner = sessionID(r.own >> 4)
+	}
+	if (List{Barrier: r.flags&reqBarrier != 0}).LooksForPermits(listed) {
 		for id, n := range w.nodes {
 			if n.owner == uint8(c)+1 && n.attempt == r.arg && view&permits&(1<<id) != 0 {
 				r.own = uint8(id) + 1 | n.epoch<<4

@@ -22,6 +22,9 @@ func (e *environment) do(w *world, s step) {
 	case stepGone:
 		cl.fired &^= 1 << s.node
 		if e.several != nil {
+			if cl.known&(1<<s.node) != 0 && cl.tenure.Holds() {
+				cl.tenure = cl.tenure.GaveUp()
+			}
 			e.several.feed(w, c, Gone{Epoch: Epoch(cl.epoch), Node: e.several.told(w, c, s.node)})
 			return
 		}

@@ -27,7 +27,6 @@ var shellBugs = []shellBug{
 	{shellKeepsWord, "leaves no floor, and its session takes it for the last one",
 		"roles=trades,takes,writer+shares guest=1 foreign=1 plain readers sharing eager simple worlds=5000000 -> two holders"},
 	// Semaphores.
-	{shellOnePlace, "looks in the queue only for what it entered with", "rules=semaphore:1:1,semaphore:1:1 cut=1 permits eager -> stuck"},
 	{shellPlaceFirst, "gives its place up before it has its permits",
 		"rules=semaphore:1:1,semaphore:1:1 permits eager -> more permits taken than there are"},
 	// Locks that tell of crashes.
@@ -37,8 +36,6 @@ var shellBugs = []shellBug{
 	{shellTwoTransactions, "creates its nodes in two transactions", "places=pq,qp eager -> stuck"},
 	{shellOneAnew, "takes one place anew and keeps the others", "places=p,pq,qp remove=1 eager worlds=1000000 -> no way to the end"},
 	{shellClaimsOne, "claims one of its nodes", "places=pq,qp remove=1 eager -> a grant that no claim proves"},
-	// The machine finds out that it has no place at all in one of the queues.
-	{shellTakenForWhole, "takes the nodes that it finds for all", "places=pq,qp remove=1 eager -> an end without a reason"},
 }
 
 // TestExploreReportsBugsOfTheShell holds that the explorer can fail. By default it leaves out the bugs that need more worlds than
