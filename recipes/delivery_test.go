@@ -15,8 +15,27 @@ func (e *environment) answer(w *world, c, i int) {
 		e.several.answer(w, c, r)
 		return
 	}
-	in := input{epoch: r.epoch, arg: r.op, own: noNode}
+	in := e.reply(r)
+	if in.kind == inEntered || in.kind == inDeleted {
+		w.removed(c, r.arg&7, r.flags&reqFloor != 0)
+	}
+	if e.proof = 0; r.flags&reqFirst != 0 && in.kind != inRefused {
+		e.proof = r.granted() + 1
+	}
+	told := e.input(in)
+	if r.epoch == cl.epoch {
+		e.heardOwn(w, c, told)
+	}
+	if e.judge(cl, r, told) {
+		in.flag |= flagFresh
+	}
+	e.feed(w, c, in)
 	e.proof = 0
+}
+
+// reply is what a server has answered.
+func (e *environment) reply(r request) input {
+	in := input{epoch: r.epoch, arg: r.op, own: noNode}
 	switch {
 	case Op(r.op) == OpCreate && r.flags&reqMissing != 0 && e.single:
 		in = input{kind: inOccupied, epoch: r.epoch}
@@ -35,9 +54,6 @@ func (e *environment) answer(w *world, c, i int) {
 		if r.flags&reqStands != 0 {
 			in.flag = flagAlone
 		}
-		if r.flags&reqFirst != 0 {
-			e.proof = r.own
-		}
 	case Op(r.op) == OpList:
 		in = input{kind: inListed, epoch: r.epoch, mask: r.mask, own: r.own, arg: r.arg >> 4}
 		if r.flags&reqFloor != 0 {
@@ -53,19 +69,14 @@ func (e *environment) answer(w *world, c, i int) {
 		if r.mask&maskLeft != 0 {
 			in.flag |= flagLeft
 		}
-		if r.flags&reqFirst != 0 {
-			e.proof = r.arg + 1
-		}
 	case Op(r.op) == OpAdvance:
 		in = input{kind: inAdvanced, epoch: r.epoch}
-		if r.flags&reqFloor != 0 {
+		advanced, _ := r.handoff().Answer(0)
+		if advanced.Floor {
 			in.flag |= flagFloor
 		}
-		if r.flags&reqStands != 0 {
+		if advanced.Stands {
 			in.flag |= flagStands
-		}
-		if r.flags&reqFirst != 0 {
-			e.proof = r.arg + 1
 		}
 	case Op(r.op) == OpSurvey:
 		in = input{kind: inSurveyed, epoch: r.epoch, arg: r.arg >> 4, own: r.own}
@@ -73,21 +84,10 @@ func (e *environment) answer(w *world, c, i int) {
 		in.kind, in.flag = inRefused, flagStale
 	case Op(r.op) == OpEnter:
 		in = input{kind: inEntered, epoch: r.epoch, arg: r.own - 1}
-		w.removed(c, r.arg&7, r.flags&reqFloor != 0)
-		e.proof = r.own
 	case Op(r.op) == OpDelete:
 		in = input{kind: inDeleted, epoch: r.epoch}
-		w.removed(c, r.arg, r.flags&reqFloor != 0)
 	}
-	told := e.input(in)
-	if r.epoch == cl.epoch {
-		e.heardOwn(w, c, told)
-	}
-	if e.judge(cl, r, told) {
-		in.flag |= flagFresh
-	}
-	e.feed(w, c, in)
-	e.proof = 0
+	return in
 }
 
 // unwant notes that a create is to be taken back.

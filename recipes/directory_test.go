@@ -43,14 +43,17 @@ func (d directory) floor() uint8 {
 }
 
 // born makes the next directory, by one of us or by somebody else.
-func (w *world) born(ours bool) {
+func (w *world) born(ours bool) { w.commit(w.past[0], w.unborn(ours)) }
+
+// unborn is the next directory.
+func (w *world) unborn(ours bool) directory {
 	w.births++
+	w.base = w.next
 	d := directory(w.births)<<numbered | dataTheirs
 	if ours {
 		d = d.with(dataMarker)
 	}
-	w.base = w.next
-	w.commit(w.past[0], d)
+	return d
 }
 
 // A knowledge is what a client believes of the directory: which one it takes for one
@@ -107,16 +110,12 @@ const (
 	shellUnwatched                    // looks whether the next one stands and does not watch it
 	shellCounts                       // counts the nodes after the create, not with it
 	shellKeepsWord                    // leaves none, but remembers within the session that the writer has let go
-	shellOnePlace                     // looks for what it entered with in the queue only
 	shellPlaceFirst                   // gives its place up, and takes its permits then
 	shellReadsEarly                   // reads the record, and claims then
-	shellUndated                      // believes an answer of an earlier connection
 	shellCancelsSent                  // says that a create was not made though it was
-	shellJoinsLate                    // serves a list request by a listing that was read before it
 	// Of multi-locks.
 	shellTwoTransactions // creates one node after the other
 	shellClaimsOne       // claims the first node
-	shellTakenForWhole   // takes a part of its nodes for all
 	shellOneAnew         // makes one node anew where it should make all
 )
 
@@ -126,12 +125,4 @@ func (w *world) numberOf(id uint8) uint8 {
 		return id - w.base
 	}
 	return id
-}
-
-// floorIs tells whether a directory's floor names the node.
-func (e *environment) floorIs(w *world, d directory, id uint8) bool {
-	if e.shell == shellNumbers {
-		id = w.numberOf(id)
-	}
-	return d.says().Names(int64(id) + 1)
 }

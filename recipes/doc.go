@@ -127,8 +127,9 @@
 // hold that may hold together, and whoever holds is told before that is not so any more; fencing
 // tokens grow; nobody enters past somebody older who excludes it, and no reader waits for
 // readers; a lock that tells of crashes tells of each, and of none that was none; from every world there is a way to one in which all is over and no node is left.
-// What the session does on a machine's behalf is part of it: the directory's data, several
-// machines of one session that know of each other and share listings, a writer that becomes a reader. Rules
+// What the session does on a machine's behalf is part of it, by the values that the session executes as well: the directory's data, and
+// its renewal; several machines of one session that know of each other, share listings, claim together, and release and
+// create in one transaction; a writer that becomes a reader. Rules
 // that are taken away are reported (coordinator/reliability/mutants/testdata/explorer.txt, shellbugs_test.go).
 //
 // # Epochs

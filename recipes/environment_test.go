@@ -29,6 +29,7 @@ const (
 	stepLeaves
 	stepFollows
 	stepChanged
+	stepListed
 	// The rest need not happen at all.
 	stepExecutePlain
 	stepLeavesFloor
@@ -61,7 +62,7 @@ const (
 )
 
 // Progress reports whether a step happens by itself.
-func (*environment) Progress(s step) bool { return s.kind <= stepChanged }
+func (*environment) Progress(s step) bool { return s.kind <= stepListed }
 
 // An environment carries steps out and checks what must hold in every world.
 type environment struct {
@@ -101,6 +102,7 @@ type options struct {
 	permits   bool // it is a semaphore
 	sizes     bool // and opinions of its size may differ
 	detect    bool // holders leave a record, for others to learn that they crashed
+	renews    bool // the numbers of all nodes are late
 	together  bool // a listing serves all of its session who have asked for one by then
 	shell     shell
 }
@@ -250,7 +252,7 @@ func (e *environment) enabledFor(w *world, c uint8, steps []step) []step {
 	for i, r := range cl.requests {
 		// A step names the request if it is not the oldest.
 		first := i == e.executes(cl)
-		if first || e.loose && r.status == sent && (up && cl.closed == 0) {
+		if first || e.loose && r.status == sent && (up && cl.closed == 0) && !(e.shares(cl, &r) && r.flags&reqNext != 0) {
 			steps = e.executions(cl, r, step{kind: stepExecute, client: c, node: pick(i, first)}, steps)
 		}
 		first = i == cl.find(executed)
@@ -282,6 +284,7 @@ func (e *environment) enabledFor(w *world, c uint8, steps []step) []step {
 		return steps
 	}
 	add(up && cl.lag > 0, stepCatchUp)
+	add(e.together && cl.role&roleShares != 0 && w.lists.now == listingBegun, stepListed)
 	add(down && cl.closed == 0, stepReconnect)
 	add(up && cl.knowsEnd(), stepDropDead)
 	add(down && cl.closed != 0, stepExpired)

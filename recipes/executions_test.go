@@ -13,14 +13,22 @@ func (e *environment) executions(cl *client, r request, s step, steps []step) []
 		}
 		return steps
 	case e.several != nil: // the rest as one
-	case (Op(r.op) == OpAdvance || Op(r.op) == OpSurvey) && cl.conn == connUp:
-		for part := partFloor; part <= partClaim; part++ {
-			if r.mask&(1<<part) != 0 {
+	case Op(r.op) == OpAdvance && cl.conn == connUp:
+		cl.shortcut(&r)
+		for part := PartFloor; part <= PartClaim; part++ {
+			if !r.handoff().Wants(part) {
 				continue
 			}
-			steps = append(steps, step{kind: s.kind, client: s.client, node: s.node | part<<4})
-			if part == partFloor && e.either && Op(r.op) == OpAdvance {
-				steps = append(steps, step{kind: stepExecutePlain, client: s.client, node: s.node | part<<4})
+			steps = append(steps, step{kind: s.kind, client: s.client, node: s.node | uint8(part)<<4})
+			if part == PartFloor && e.either {
+				steps = append(steps, step{kind: stepExecutePlain, client: s.client, node: s.node | uint8(part)<<4})
+			}
+		}
+		return steps
+	case Op(r.op) == OpSurvey && cl.conn == connUp:
+		for part := partSize; part <= partOwn; part++ {
+			if r.mask&(1<<part) == 0 {
+				steps = append(steps, step{kind: s.kind, client: s.client, node: s.node | part<<4})
 			}
 		}
 		return steps
@@ -51,6 +59,12 @@ func (e *environment) picked(cl *client, s step) (i int, part uint8) {
 // connection the rest of what was sent may still arrive, but nobody will hear.
 func (e *environment) executes(cl *client) int {
 	i := cl.find(sent)
+	for i >= 0 && i < maxRequests && (cl.requests[i].status != sent || e.shares(cl, &cl.requests[i]) && cl.requests[i].flags&reqNext != 0) {
+		i++
+	}
+	if i == maxRequests {
+		return -1
+	}
 	if i < 0 || cl.conn == connUp && cl.closed == 0 {
 		return i
 	}

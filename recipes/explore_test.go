@@ -17,7 +17,7 @@ import (
 
 // bigRun names the environment variable that asks for more faults at a time, and for a visit of the everyday worlds without the
 // simplifications of what a machine does not listen to. Of mutexes alone those are 249 million worlds, eight minutes of one core,
-// and 6 GB of memory. At full length without it there are 124 million of all kinds of locks: four minutes of two cores, and 3.3 GB.
+// and 6 GB of memory. At full length without it there are 118 million of all kinds of locks: four minutes of two cores, and 3.3 GB.
 const bigRun = "ZKGRANT_EXPLORE_BIG"
 
 // How many worlds a configuration may have. At full length the test fails beyond, because a visit that is cut short proves

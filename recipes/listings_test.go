@@ -12,7 +12,11 @@ func (e *environment) list(w *world, c int, r *request, view uint8) {
 			r.own = uint8(id) + 1 | n.epoch<<4
 		}
 	}
-	if r.own == 0 && r.flags&reqBarrier != 0 && e.shell != shellOnePlace {
+	listed := Listed{}
+	if r.own != 0 {
+		listed.Own.Owner = sessionID(r.own >> 4)
+	}
+	if (List{Barrier: r.flags&reqBarrier != 0}).LooksForPermits(listed) {
 		for id, n := range w.nodes {
 			if n.owner == uint8(c)+1 && n.attempt == r.arg && view&permits&(1<<id) != 0 {
 				r.own = uint8(id) + 1 | n.epoch<<4
@@ -31,34 +35,84 @@ func (e *environment) list(w *world, c int, r *request, view uint8) {
 	}
 }
 
-// listForOthers has the listing that a client was answered serve all others of its session who have asked for one by then. Those
-// that want a barrier have theirs still to come.
-func (e *environment) listForOthers(w *world, c int) {
-	if !e.together {
-		return
-	}
-	w.each(c, func(other int, cl *client) {
+// shares tells whether a client's request is a list request that is served by the listings of its session. Those that want a barrier, or a
+// semaphore's size, have theirs apart.
+func (e *environment) shares(cl *client, r *request) bool {
+	return e.together && cl.role&roleShares != 0 && Op(r.op) == OpList && r.epoch == cl.epoch && r.flags&(reqBarrier|reqStands) == 0 &&
+		(r.status == sent || r.status == parked)
+}
+
+// members calls do for each request that the listings of a session are to serve.
+func (e *environment) members(w *world, c int, do func(c int, r *request)) {
+	w.each(c, func(c int, cl *client) {
 		for i := range cl.requests {
-			if r := &cl.requests[i]; Op(r.op) == OpList && r.status == sent && r.flags&(reqBarrier|reqStands) == 0 && r.epoch == cl.epoch {
-				r.status, r.age = executed, cl.lag
-				e.list(w, other, r, w.past[cl.lag])
+			if r := &cl.requests[i]; e.shares(cl, r) {
+				do(c, r)
 			}
 		}
 	})
 }
 
-// joinListing is the seeded bug: a listing that has been read already, and whose answer is on its way to another one of the session, serves
-// a request that comes only now.
-func (e *environment) joinListing(w *world, c int, r *request) {
-	if e.shell != shellJoinsLate || r.status != sent {
+// joinsListing has a request served by a listing. Of one that is under way it gets what that has read.
+func (e *environment) joinsListing(w *world, c int, r *request) {
+	if !e.shares(&w.clients[c], r) {
 		return
 	}
-	w.each(c, func(other int, cl *client) {
-		for _, o := range cl.requests {
-			if other != c && Op(o.op) == OpList && o.status == executed && o.epoch == cl.epoch && r.status == sent {
-				r.status, r.age = executed, o.age
-				e.list(w, c, r, o.mask)
+	book, now := w.lists.Joins()
+	w.lists = book
+	switch {
+	case !now:
+		r.flags |= reqNext
+	case book.now != listingGiven:
+		w.each(c, func(_ int, cl *client) {
+			for _, o := range cl.requests {
+				if Op(o.op) == OpList && o.status == executed && o.epoch == cl.epoch && r.status == sent {
+					r.status, r.age = executed, o.age
+					e.list(w, c, r, o.mask)
+				}
 			}
+		})
+	}
+	if w.lists.Waits() {
+		w.lists = w.lists.Given()
+		r.flags &^= reqNext
+	}
+}
+
+// listForAll makes the listing that was given out, for all whom it serves.
+func (e *environment) listForAll(w *world, c int) {
+	w.lists = w.lists.Begins()
+	e.members(w, c, func(c int, r *request) {
+		if r.status == sent && r.flags&reqNext == 0 {
+			cl := &w.clients[c]
+			r.status, r.age = executed, cl.lag
+			e.list(w, c, r, w.past[cl.lag])
 		}
 	})
+}
+
+// listingEnds has the session hear what has become of a listing. The next one is given out.
+func (e *environment) listingEnds(w *world, c int) {
+	w.lists = w.lists.Ends()
+	if w.lists.Waits() {
+		w.lists = w.lists.Given()
+		e.members(w, c, func(_ int, r *request) { r.flags &^= reqNext })
+	}
+}
+
+// unlisted takes out what nobody waits for any more, in the name of a session.
+func (e *environment) unlisted(w *world, c int) {
+	if !e.together || w.clients[c].role&roleShares == 0 {
+		return
+	}
+	now, next := false, false
+	e.members(w, c, func(_ int, r *request) {
+		now, next = now || r.flags&reqNext == 0, next || r.flags&reqNext != 0
+	})
+	if !next {
+		w.lists = w.lists.Dropped()
+	}
+	if w.lists.now == listingGiven && !now {
+		e.listingEnds(w, c)
+	}
 }

@@ -268,10 +268,10 @@ func (e *multiEnv) perform(w *world, c int, ef Effect) violation {
 		return e.send(w, c, request{op: uint8(OpWatch), epoch: uint8(ef.Epoch), arg: 2*g + d})
 	case Claim:
 		nodes := about(ef.Node)
-		if !e.whole(c, nodes) && e.shell != shellTakenForWhole {
+		if !e.whole(c, nodes) {
 			nodes = 0 // the shell knows that some are missing
 		}
-		return e.send(w, c, request{op: uint8(OpClaim), epoch: uint8(ef.Epoch), mask: nodes})
+		return e.send(w, c, request{op: uint8(OpClaim), epoch: uint8(ef.Epoch), mask: nodes, flags: e.effect(ef).flag * reqHeld})
 	case Advance:
 		g, d, _ := e.node(c, ef.Next)
 		return e.send(w, c, request{op: uint8(OpAdvance), epoch: uint8(ef.Epoch), mask: about(ef.Node), own: 2*g + d, flags: reqWhole})
@@ -303,6 +303,9 @@ func (e *multiEnv) send(w *world, c int, r request) violation {
 	}
 	if Op(r.op) == OpWatch && r.status != sent {
 		return ""
+	}
+	if r.status != lost {
+		cl.tenure = cl.tenure.Asked(Op(r.op), Op(r.op), Op(r.op) == OpClaim && r.flags&reqHeld != 0)
 	}
 	if !cl.push(r) || cl.requests[maxRequests-1].op != 0 { // which has one less under way than others
 		return overflow

@@ -182,24 +182,25 @@ func (e *multiEnv) executeCreate(w *world, c int, r *request, zombie bool) (done
 	return true
 }
 
-// answer delivers what a server has answered.
+// answer delivers what a server has answered. Whether it is fresh was noted on the way.
 func (e *multiEnv) answer(w *world, c int, r request) {
-	fresh := r.flags&reqStale == 0
-	switch op := Op(r.op); {
+	var in Input
+	switch op, epoch := Op(r.op), Epoch(r.epoch); {
 	case op == OpCreate:
-		e.created(w, c, r, fresh)
+		in = e.created(w, c, r)
 	case r.flags&reqMissing != 0:
-		e.feed(w, c, Refused{Epoch: Epoch(r.epoch), Op: op, Missing: true})
+		in = Refused{Epoch: epoch, Op: op, Missing: true}
 	case op == OpClaim:
 		e.prove(c, r, r.mask)
-		e.feed(w, c, Claimed{Epoch: Epoch(r.epoch), Fresh: fresh})
+		in = Claimed{Epoch: epoch}
 	case op == OpAdvance:
-		e.feed(w, c, Advanced{Epoch: Epoch(r.epoch), Stands: r.flags&reqStands != 0, Fresh: fresh})
+		in = Advanced{Epoch: epoch, Stands: r.flags&reqStands != 0}
 	case op == OpDelete:
-		e.feed(w, c, Deleted{Epoch: Epoch(r.epoch)})
+		in = Deleted{Epoch: epoch}
 	case op == OpList:
-		e.listed(w, c, r)
+		in = e.listed(w, c, r)
 	}
+	e.feed(w, c, Judged(in, e.judge(&w.clients[c], r, in)))
 	e.proof = 0
 }
 
@@ -216,7 +217,7 @@ func (e *multiEnv) prove(c int, r request, nodes uint8) {
 	}
 }
 
-func (e *multiEnv) created(w *world, c int, r request, fresh bool) {
+func (e *multiEnv) created(w *world, c int, r request) Input {
 	cl, role, g := &w.clients[c], e.roles[c], r.own-1
 	alone := r.flags&reqStands != 0
 	var token int64
@@ -237,17 +238,15 @@ func (e *multiEnv) created(w *world, c int, r request, fresh bool) {
 		names = append(names, e.name(w, c, group, d))
 	}
 	if role.plain {
-		e.feed(w, c, Created{Epoch: Epoch(r.epoch), Node: names[0], Alone: alone, Fresh: fresh && alone, Token: token})
-		return
+		return Created{Epoch: Epoch(r.epoch), Node: names[0], Alone: alone, Token: token}
 	}
-	e.feed(w, c, Enqueued{Epoch: Epoch(r.epoch), Nodes: names, Alone: alone, Fresh: fresh && alone, Token: token})
+	return Enqueued{Epoch: Epoch(r.epoch), Nodes: names, Alone: alone, Token: token}
 }
 
-func (e *multiEnv) listed(w *world, c int, r request) {
+func (e *multiEnv) listed(w *world, c int, r request) Input {
 	role := e.roles[c]
-	in := Listed{Epoch: Epoch(r.epoch)}
-	var found uint8
-	for _, d := range role.dirs {
+	in, own := Listed{Epoch: Epoch(r.epoch)}, make([]Own, len(role.dirs))
+	for i, d := range role.dirs {
 		for g := range w.next / 2 {
 			if r.mask&multiNode(g, d) == 0 {
 				continue
@@ -255,15 +254,9 @@ func (e *multiEnv) listed(w *world, c int, r request) {
 			name := e.name(w, c, g, d)
 			in.Queue = append(in.Queue, name)
 			if o := w.nodes[2*g]; o.owner == uint8(c)+1 && r.arg != 0 && o.attempt == r.arg {
-				found |= multiNode(g, d)
-				if in.Own == (Own{}) {
-					in.Own = Own{Name: name, Owner: sessionID(o.epoch), Token: tokenBase + int64(g)}
-				}
+				own[i] = Own{Name: name, Owner: sessionID(o.epoch), Token: tokenBase + int64(g)}
 			}
 		}
 	}
-	for _, d := range role.dirs {
-		in.Parted = in.Parted || found != 0 && found&(dirsP<<d) == 0 && e.shell != shellTakenForWhole
-	}
-	e.feed(w, c, in)
+	return in.WithMembers(own)
 }

@@ -210,6 +210,16 @@ func (e *multiEnv) tell(w *world, c int, ef Effect) violation {
 // check holds in every world: in each directory those who believe that they hold may hold together, and all of their
 // nodes exist, unless somebody has taken one away by hand.
 func (e *multiEnv) check(w *world) {
+	for c := range e.roles {
+		switch cl := &w.clients[c]; {
+		case cl.told&toldLost != 0 && cl.tenure.Holds():
+			e.bad = unlost
+			return
+		case cl.holds() && !cl.tenure.Holds():
+			e.bad = unnoted
+			return
+		}
+	}
 	for d := range uint8(2) {
 		holders, alone := 0, false
 		if d == 0 && e.writer {
@@ -245,6 +255,9 @@ func (e *multiEnv) normalise(w *world) {
 		cl := &w.clients[c]
 		cl.discard &= w.past[0]
 		e.unheard(cl)
+		if !cl.awaited() {
+			cl.tenure.asks = 0
+		}
 		if e.traits[cl.machine].state == Over && cl.requests[0].op == 0 && cl.discard == 0 {
 			*cl = cl.ended()
 		}

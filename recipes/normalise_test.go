@@ -21,6 +21,7 @@ func (e *environment) normalise(w *world) {
 		cl := &w.clients[c]
 		if w.leads(c) {
 			e.normaliseSession(w, c)
+			e.unlisted(w, c)
 		}
 		t := &e.traits[cl.machine]
 		if t.own != noNode {

@@ -106,9 +106,9 @@ func (e *environment) sized(w *world, c int) {
 
 // The parts of a Survey, which may be executed in any order.
 const (
-	partSize  = partFloor
-	partInUse = partWatch
-	partOwn   = partClaim
+	partSize uint8 = iota + 1
+	partInUse
+	partOwn
 )
 
 // nobody stands for no node in a request.
@@ -168,7 +168,7 @@ func (e *environment) executeSurvey(w *world, c int, r *request, part uint8) (do
 			r.flags |= reqMissing
 		}
 	}
-	return r.mask == allParts
+	return r.mask == 1<<partSize|1<<partInUse|1<<partOwn
 }
 
 // survey returns the client's survey, if it has got that far, or -1.

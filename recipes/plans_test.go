@@ -20,8 +20,13 @@ func (e *environment) errand(w *world, cl *client, r *request) Errand {
 			x.Layout = LayoutNode
 		}
 	case OpDelete:
-		if x.Floor, x.Clean = r.flags&reqFloor != 0, r.mask&maskClean != 0; w.forms[r.arg&7].permit() {
+		switch x.Floor, x.Clean = r.flags&reqFloor != 0, r.mask&maskClean != 0; {
+		case w.forms[r.arg&7].permit():
 			x.Layout = LayoutSeveral
+		case e.single:
+			x.Layout = LayoutNode
+		case cl.role&roleTakes != 0:
+			x.Layout = LayoutPlace
 		}
 		if e.shell == shellKeepsWord {
 			x.Floor = x.Floor && cl.tenure.Floor()
@@ -48,6 +53,9 @@ func (e *environment) carryOut(w *world, c int, r *request, zombie, closed bool)
 	x, v := e.errand(w, cl, r), View{Dir: cl.knows.book(), Token: int64(r.arg) + 1, Brief: true}
 	if closed && zombie {
 		v.Dir = v.Dir.Shut()
+	}
+	if x.Renews(e.renews) && x.Layout == LayoutQueue && e.renew(w, c, r, zombie) {
+		return true
 	}
 	for {
 		p := x.Plan(v)
@@ -86,6 +94,21 @@ func (e *environment) carryOut(w *world, c int, r *request, zombie, closed bool)
 			x = m.Next
 		}
 	}
+}
+
+// renew removes the directory with a request's own node, as the client's replica knows it. It reports whether it has.
+func (e *environment) renew(w *world, c int, r *request, zombie bool) bool {
+	cl := &w.clients[c]
+	d, view := w.dirs[cl.lag], w.past[cl.lag]&^w.forms.permits()
+	p := Renewal{Data: d.says(), Children: int32(bits.OnesCount8(view)), Own: true, Stays: cl.role&roleKazoo != 0}.Plan()
+	if p.Len() == 0 || e.transact(w, c, r, p, false).Result != ResultDone {
+		return false
+	}
+	r.flags &^= reqFloor
+	if !zombie {
+		w.learn(c, 0, DirectoryBook{})
+	}
+	return true
 }
 
 // keepIn notes an answer in its request, until it is delivered.
@@ -152,13 +175,86 @@ func (e *environment) inTwoSteps(w *world, c int, r *request, zombie, closed boo
 	return true, true
 }
 
-// proves claims a request's own node at the leader.
-func (e *environment) proves(w *world, c int, r *request) {
+// turnsOver makes a delete and the create of another one in its session in one transaction, if there is one that may join. It reports
+// whether both are answered.
+func (e *environment) turnsOver(w *world, c int, r *request, closed bool) (answered bool) {
+	cl := &w.clients[c]
+	v := View{Dir: cl.knows.book(), Brief: true}
+	if !e.together || r.epoch != cl.epoch || !e.errand(w, cl, r).Leads(v) {
+		return false
+	}
+	w.each(c, func(other int, mate *client) {
+		for i := range mate.requests {
+			next := &mate.requests[i]
+			x := e.errand(w, mate, next)
+			if answered || other == c || next.status != sent || next.epoch != mate.epoch || !x.Follows(v) {
+				continue
+			}
+			x.Turns, next.mask = true, r.arg+1
+			p := x.Plan(v)
+			a := e.transact(w, other, next, p, closed)
+			m := x.Means(p, a)
+			next.mask = 0
+			if m.Note == NoteGone || m.Note == NoteSeen {
+				w.learn(c, w.dirs[0], m.Book(v.Dir))
+			}
+			if m.Then == ThenApart { // the delete by itself, and then the create
+				return
+			}
+			keepIn(next, m.In)
+			keepIn(r, x.Left(a))
+			w.raise(c)
+			next.status, next.age, r.status, r.age = executed, cl.lag, executed, cl.lag
+			answered = true
+		}
+	})
+	return answered
+}
+
+// claims claims a request's own node at the leader.
+func (e *environment) claims(w *world, c int, r *request) Input {
 	x := Errand{Op: OpAdvance}
 	p := x.Plan(View{})
-	if in, refused := x.Means(p, e.transact(w, c, r, p, false)).In.(Refused); refused && in.Missing {
-		r.flags |= reqMissing
+	return x.Means(p, e.transact(w, c, r, p, false)).In
+}
+
+// claimTogether makes a claim in one transaction with all others of its session that can be made so. It reports whether it is one of these.
+// It comes first among them, for any may.
+func (e *environment) claimTogether(w *world, c int, r *request) (together bool) {
+	joint := func(cl *client, r *request) bool {
+		held, record := r.flags&reqHeld != 0, Recording(r.mask&maskRecord)
+		return Op(r.op) == OpClaim && r.status == sent && r.epoch == cl.epoch && Claim{Held: held, Record: record}.Joint(e.errand(w, cl, r).Layout)
 	}
+	if !e.together || !joint(&w.clients[c], r) {
+		return false
+	}
+	of := []*request{r}
+	w.each(c, func(other int, cl *client) {
+		for i := range cl.requests {
+			if other != c && joint(cl, &cl.requests[i]) {
+				of = append(of, &cl.requests[i])
+			}
+		}
+	})
+	bad := -1
+	for i, r := range of {
+		if in := e.claims(w, c, r); in != Input(Claimed{}) {
+			bad = i
+			keepIn(r, in)
+			break
+		}
+	}
+	w.raise(c)
+	for i, r := range of {
+		switch JointVerdict(i, bad) {
+		case VerdictProven:
+			r.status, r.age = executed, w.clients[c].lag
+		case VerdictGone:
+			r.status, r.age, r.flags = executed, w.clients[c].lag, r.flags|reqMissing
+		case VerdictAgain:
+		}
+	}
+	return true
 }
 
 // barrier makes the write that comes before a listing. What a server says to it is always that there is something to read.
@@ -175,7 +271,7 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 	cl := &w.clients[c]
 	own := r.arg & 7
 	alive, dir, record := w.past[0], w.dirs[0], w.records[0]
-	var creates, deletes, enters, sets, changes bool
+	var creates, deletes, turns, enters, sets, changes bool
 	for i := range p.Len() {
 		o := p.At(i)
 		result, writes := ResultDone, o.Do != DoCheck
@@ -203,6 +299,10 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 			missing(alive&(1<<own) == 0)
 			alive &^= 1 << own
 			deletes = true
+		case Operation{Do: DoDelete, On: OnLeaver}:
+			missing(alive&(1<<(r.mask-1)) == 0)
+			alive &^= 1 << (r.mask - 1)
+			turns = true
 		case Operation{Do: DoCheck, On: OnOwn}:
 			missing(alive&(1<<own) == 0 || w.forms[own]&formMask == formRest)
 		case Operation{Do: DoCheck, On: OnWriter}:
@@ -211,6 +311,17 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 			dir = dir.with(dataMarker)
 		case Operation{Do: DoSet, On: OnDirectory, With: WithFloor}:
 			dir = dir.with(dataFloor + directory(own))
+		case Operation{Do: DoDelete, On: OnDirectory}:
+			switch missing(dir == 0); {
+			case dir != w.dirs[cl.lag]:
+				result = ResultBadVersion
+			case alive&^w.forms.permits() != 0:
+				result = ResultRefused
+			default:
+				dir = 0
+			}
+		case Operation{Do: DoCreate, On: OnDirectory, With: WithMarker}:
+			dir = w.unborn(true)
 		case Operation{Do: DoCreate, On: OnRecord}:
 			if w.claimed |= 1 << own; record != 0 {
 				result = ResultNodeExists
@@ -238,6 +349,9 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 	}
 	if deletes {
 		e.parts(w, c, r)
+	}
+	if turns {
+		e.parts(w, int(w.nodes[r.mask-1].owner)-1, &request{arg: r.mask - 1})
 	}
 	switch {
 	case creates:

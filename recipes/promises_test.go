@@ -244,7 +244,7 @@ func (e *environment) send(w *world, c int, op Op, ef effect) violation {
 	case op == OpDelete && ef.flag != 0 && (cl.tenure.Floor() || e.shell == shellKeepsWord):
 		r.flags = reqFloor
 	case op == OpClaim:
-		r.mask = ef.past
+		r.mask, r.flags = ef.past, ef.flag*reqHeld
 	case op == OpAdvance && (ef.past >= maxNodes || ef.next >= maxNodes):
 		return nameless
 	case op == OpAdvance:
@@ -279,7 +279,7 @@ func (e *environment) send(w *world, c int, op Op, ef effect) violation {
 	case op == OpAdvance:
 		cl.shortcut(&r)
 	case op == OpList:
-		e.joinListing(w, c, &r)
+		e.joinsListing(w, c, &r)
 	}
 	if r.status != lost && r.status != executed && e.several == nil {
 		cl.tenure = cl.tenure.Asked(op, op, op == OpClaim && ef.flag != 0)

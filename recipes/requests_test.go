@@ -16,12 +16,15 @@ func (e *environment) execute(w *world, c, i int, part uint8, plain bool) {
 	bit := uint8(1) << (r.arg & 7)
 	switch Op(r.op) {
 	case OpCreate, OpDelete, OpClaim, OpEnter:
+		if !zombie && (e.claimTogether(w, c, r) || e.turnsOver(w, c, r, plain)) {
+			return
+		}
 		if e.readsEarly(w, c, r) {
 			return
 		}
 		done = e.carryOut(w, c, r, zombie, plain)
 	case OpAdvance:
-		done = !zombie && e.executeAdvance(w, c, r, part, plain)
+		done = !zombie && e.executeAdvance(w, c, r, Part(part), plain)
 	case OpSurvey:
 		done = !zombie && e.executeSurvey(w, c, r, part)
 	case OpList:
@@ -43,12 +46,15 @@ func (e *environment) execute(w *world, c, i int, part uint8, plain bool) {
 	if !done {
 		return
 	}
+	if e.shares(cl, r) {
+		e.listForAll(w, c)
+		return
+	}
 	r.status, r.age = executed, cl.lag
 	view := w.past[cl.lag]
 	switch Op(r.op) {
 	case OpList:
 		e.list(w, c, r, view)
-		e.listForOthers(w, c)
 	case OpWatch:
 		if view&bit != 0 {
 			cl.armed |= bit
@@ -61,31 +67,54 @@ func (e *environment) execute(w *world, c, i int, part uint8, plain bool) {
 }
 
 // executeAdvance does one part, and reports whether it was the last.
-func (e *environment) executeAdvance(w *world, c int, r *request, part uint8, plain bool) (done bool) {
+func (e *environment) executeAdvance(w *world, c int, r *request, part Part, plain bool) (done bool) {
 	cl := &w.clients[c]
 	cl.shortcut(r)
-	for part == 0 || r.mask&(1<<part) != 0 {
-		part++ // whichever has not been done
+	for part == 0 || !r.handoff().Wants(part) {
+		part++ // whichever may be asked
 	}
-	r.mask |= 1 << part
-	defer func() { r.age = cl.lag }()
 	switch part {
-	case partFloor:
+	case PartFloor:
 		d := w.dirs[cl.lag]
-		if !plain && e.floorIs(w, d, r.own&0xf) {
-			r.flags |= reqFloor
+		says, past := d.says(), int64(r.own&0xf)+1
+		if plain {
+			says = DirectoryData{}
+		} else if e.shell == shellNumbers {
+			past = int64(w.numberOf(r.own&0xf)) + 1
 		}
+		*r = r.keeping(r.handoff().Read(says, past))
 		w.read(c, d)
-	case partWatch:
-		if bit := uint8(1) << (r.own >> 4); w.past[cl.lag]&bit != 0 {
-			r.flags |= reqStands
-			if e.shell != shellUnwatched {
-				cl.armed |= bit
-			}
+	case PartNext:
+		bit := uint8(1) << (r.own >> 4)
+		stands := w.past[cl.lag]&bit != 0
+		if stands && e.shell != shellUnwatched {
+			cl.armed |= bit
 		}
-	case partClaim:
-		e.proves(w, c, r)
+		*r = r.keeping(r.handoff().Looked(stands))
+	case PartClaim:
+		*r = r.keeping(r.handoff().Claimed(e.claims(w, c, r)))
 		w.raise(c)
 	}
-	return r.mask == allParts
+	r.age = cl.lag
+	a := r.handoff()
+	return !a.Wants(PartFloor) && !a.Wants(PartClaim) && !a.Wants(PartNext)
+}
+
+// handoff is how far an advance has come, which keeping notes in it.
+func (r request) handoff() Handoff {
+	return Handoff{done: r.mask, free: r.flags&reqFloor != 0, stands: r.flags&reqStands != 0, failed: r.flags&reqMissing != 0}
+}
+
+func (r request) keeping(a Handoff) request {
+	r.mask, r.flags = a.done, r.flags&^(reqFloor|reqStands|reqMissing)
+	if a.free {
+		r.flags |= reqFloor
+	}
+	if a.stands {
+		r.flags |= reqStands
+	}
+	if a.failed {
+		r.flags |= reqMissing
+	}
+	return r
 }

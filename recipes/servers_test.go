@@ -22,6 +22,9 @@ func (e *environment) do(w *world, s step) {
 	case stepGone:
 		cl.fired &^= 1 << s.node
 		if e.several != nil {
+			if cl.known&(1<<s.node) != 0 && cl.tenure.Holds() {
+				cl.tenure = cl.tenure.GaveUp()
+			}
 			e.several.feed(w, c, Gone{Epoch: Epoch(cl.epoch), Node: e.several.told(w, c, s.node)})
 			return
 		}
@@ -35,6 +38,8 @@ func (e *environment) do(w *world, s step) {
 	case stepChanged:
 		cl.look &^= lookFired
 		e.feed(w, c, input{kind: inChanged, epoch: cl.epoch})
+	case stepListed:
+		e.listingEnds(w, c)
 	case stepCatchUp:
 		w.catchUp(c)
 	case stepReconnect:
@@ -260,6 +265,9 @@ func (cl *client) lose(s status) {
 // cut breaks a session's connection.
 func (e *environment) cut(w *world, c int) {
 	w.each(c, func(_ int, cl *client) { e.disconnect(cl) })
+	if w.lists.now == listingBegun && w.clients[c].role&roleShares != 0 {
+		e.listingEnds(w, c)
+	}
 	seen := uint8(maxLag)
 	w.each(c, func(_ int, cl *client) { seen = min(seen, cl.seen) })
 	w.each(c, func(c int, cl *client) {
@@ -319,13 +327,13 @@ func (e *environment) reconnect(w *world, c int) {
 func (e *environment) outdate(w *world, cl *client) {
 	for i := range cl.requests {
 		r := &cl.requests[i]
-		if r.status != executed || Op(r.op) == OpDelete || r.flags&(reqRefused|reqMissing) != 0 {
+		if r.status != executed {
 			continue
 		}
 		if r.flags&reqFirst != 0 && !cl.holds() {
 			w.byHand &^= 1 << r.granted()
 		}
-		if e.shell != shellUndated {
+		if !Lasts(e.input(e.reply(*r))) {
 			*r = request{op: r.op, status: lost, epoch: r.epoch, arg: r.arg}
 		}
 	}

@@ -160,19 +160,18 @@ func (w *world) removed(c int, id uint8, floor bool) {
 	}
 }
 
-// shortcut spares an advance what its session knows. Then neither the floor is read nor the next one watched.
+// shortcut spares an advance what its session knows.
 func (cl *client) shortcut(r *request) {
-	if r.mask == 0 && cl.left.Free(r.own&0xf+1, r.own>>4+1) {
-		r.mask |= 1<<partFloor | 1<<partWatch
-		r.flags |= reqFloor
+	if r.mask == 0 {
+		*r = r.keeping(r.handoff().Knows(cl.left.Free(r.own&0xf+1, r.own>>4+1)))
 	}
 }
 
 // judge tells whether an answer is fresh, and notes what it says of the client's tenure.
 func (e *environment) judge(cl *client, r request, in Input) (fresh bool) {
-	switch refused, is := in.(Refused); {
+	switch {
 	case r.epoch != cl.epoch:
-	case is && refused.Op == OpClaim && refused.Missing && cl.tenure.Holds():
+	case Disproves(in) && cl.tenure.Holds():
 		cl.tenure = cl.tenure.GaveUp()
 	default:
 		if _, _, proves := Proves(in, !e.permits); proves {

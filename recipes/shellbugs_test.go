@@ -22,16 +22,11 @@ var shellBugs = []shellBug{
 	{shellNumbers, "names the floor by a number, and writes it apart",
 		"clients=2 foreign=1 guest=2 reap=1 plain eager simple worlds=5000000 -> two holders"},
 	{shellCounts, "counts the nodes after the create and not with it", "clients=2 remove=1 plain eager -> two holders"},
-	{shellUndated, "believes an answer of an earlier connection", "clients=2 cut=1 remove=1 plain eager late dated -> two holders"},
 	{shellCancelsSent, "says that a create was taken back though it was sent", "clients=1 withdraw=1 -> a node left behind"},
 	// Several machines in one session.
 	{shellKeepsWord, "leaves no floor, and its session takes it for the last one",
 		"roles=trades,takes,writer+shares guest=1 foreign=1 plain readers sharing eager simple worlds=5000000 -> two holders"},
-	{shellJoinsLate, "serves a list request by a listing that was read before it",
-		"roles=shares,shares,shares withdraw=1 guest=1 eager together -> a node left behind"},
-	{shellJoinsLate, "the same, when connections break", "roles=shares,shares,shares cut=1 eager together -> stuck"},
 	// Semaphores.
-	{shellOnePlace, "looks in the queue only for what it entered with", "rules=semaphore:1:1,semaphore:1:1 cut=1 permits eager -> stuck"},
 	{shellPlaceFirst, "gives its place up before it has its permits",
 		"rules=semaphore:1:1,semaphore:1:1 permits eager -> more permits taken than there are"},
 	// Locks that tell of crashes.
@@ -41,8 +36,6 @@ var shellBugs = []shellBug{
 	{shellTwoTransactions, "creates its nodes in two transactions", "places=pq,qp eager -> stuck"},
 	{shellOneAnew, "takes one place anew and keeps the others", "places=p,pq,qp remove=1 eager worlds=1000000 -> no way to the end"},
 	{shellClaimsOne, "claims one of its nodes", "places=pq,qp remove=1 eager -> a grant that no claim proves"},
-	// The machine finds out that it has no place at all in one of the queues.
-	{shellTakenForWhole, "takes the nodes that it finds for all", "places=pq,qp remove=1 eager -> an end without a reason"},
 }
 
 // TestExploreReportsBugsOfTheShell holds that the explorer can fail. By default it leaves out the bugs that need more worlds than

@@ -201,7 +201,7 @@ func (o *options) switches() map[string]*bool {
 		"dated": &o.dated, "early": &o.early, "clings": &o.clings, "plain": &o.plain, "tokens": &o.tokens, "either": &o.either, "single": &o.single,
 		"writer": &o.writer, "sharing": &o.sharing, "readers": &o.readers, "kazoos": &o.kazoos, "mixes": &o.mixes,
 		"permits": &o.permits, "sizes": &o.sizes, "detect": &o.detect,
-		"together": &o.together,
+		"together": &o.together, "renews": &o.renews,
 	}
 }
 

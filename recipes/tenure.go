@@ -101,6 +101,31 @@ func Judged(in Input, fresh bool) Input {
 	}
 }
 
+// Disproves reports whether an answer says that the node of a contender that holds is gone.
+func Disproves(in Input) bool {
+	refused, ok := in.(Refused)
+	return ok && refused.Op == OpClaim && refused.Missing
+}
+
+// Lasts reports whether what an answer says stays true. The others may come on one connection, and reach the session behind the news of the
+// next one, because the goroutine of the request was not scheduled in between:
+//
+//  1. A create is answered: nobody else is in the queue. A claim is answered: the node is there.
+//  2. The connection is lost, and somebody removes the node.
+//  3. The session is resumed. All are told, and verify what they know.
+//  4. Only now the answer of 1 is settled. It was right, and nobody would verify it any more.
+//
+// So the session counts its connections, and an answer that was asked for on an earlier one is as good as lost: the machine is told
+// Unknown, and asks again. Answers that stay true pass. An answer that comes before 3 passes, too: it is verified by what follows.
+func Lasts(in Input) bool {
+	switch in.(type) {
+	case Refused, Deleted, Gone, Occupied:
+		return true
+	default:
+		return false
+	}
+}
+
 // Unwatched notes behind Proven that nobody watches the node yet. If the answer came too late to be a proof, a claim follows, and
 // nothing is listed for that.
 func (t Tenure[R]) Unwatched(r R) Tenure[R] {

@@ -245,6 +245,7 @@ var stepTexts = map[stepKind]string{
 	stepGuestJoins:   "a guest joins as #{next}",
 	stepDowngrade:    "the foreign writer makes its read node #{next} in the place of #{n}",
 	stepChanged:      "{a} hears that the permits or the size may have changed",
+	stepListed:       "the session of {a} hears of the end of a listing",
 	stepEnters:       "a guest trades #{n} for the permit #{next}",
 	stepLarger:       "the semaphore is made larger by one",
 	stepSmaller:      "the semaphore is made smaller by one",
@@ -291,7 +292,7 @@ func (e *environment) executeText(cl *client, s step, name rune) string {
 	if part != 0 && Op(r.op) == OpList {
 		what += fmt.Sprintf(" of directory %c", 'p'+part-1)
 	} else if part != 0 {
-		parts := [...]string{partFloor: "the reading of the floor", partWatch: "the watch", partClaim: "the claim"}
+		parts := [...]string{PartFloor: "the reading of the floor", PartNext: "the watch", PartClaim: "the claim"}
 		if Op(r.op) == OpSurvey {
 			parts = [...]string{partSize: "the size", partInUse: "the counting", partOwn: "the watch on the own node"}
 		}
@@ -301,7 +302,7 @@ func (e *environment) executeText(cl *client, s step, name rune) string {
 		what += ", without the directory's data,"
 	}
 	where := ""
-	if cl.conn == connUp && (!r.write() || part == partFloor || part == partWatch) {
+	if cl.conn == connUp && (!r.write() || part == uint8(PartFloor) || part == uint8(PartNext)) {
 		where = fmt.Sprintf(" %d behind", cl.lag)
 	}
 	return fmt.Sprintf("a server executes %v of %c%s", what, name, where)

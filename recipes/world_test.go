@@ -40,7 +40,7 @@ type world struct {
 	claimed uint8                 // nodes whose claim has seen to the record
 	truth   truth
 	left    budget
-	_       [2]uint8
+	lists   ListingBook // of the clients of one session
 }
 
 // A node belongs to a client's session, or to a contender outside.
@@ -144,18 +144,11 @@ const (
 	reqStands // Advance: the next one exists; Create: nobody else does
 	reqHalf   // Create, Delete: done but for what a seeded bug does apart
 
+	reqHeld     = reqBarrier // Claim: of a holder
 	reqWhole    = reqBarrier // Advance: of a multi-lock, which is executed as one
+	reqNext     = reqHalf    // List: it is served by the next listing
 	reqUnwanted = reqFloor   // Create: it is to be taken back if it was not sent
 )
-
-// The parts of an Advance, which may be executed in any order.
-const (
-	partFloor uint8 = iota + 1
-	partWatch
-	partClaim
-)
-
-const allParts uint8 = 1<<partFloor | 1<<partWatch | 1<<partClaim
 
 // write tells whether the answer needs the leader.
 func (r request) write() bool {
@@ -179,16 +172,15 @@ func (r request) read() bool {
 
 // begun tells whether some parts of a request have been executed.
 func (r request) begun() bool {
-	const reads = 1<<partFloor | 1<<partWatch
 	switch {
 	case r.status != sent:
 		return false
 	case Op(r.op) == OpSurvey:
-		return r.mask&reads != 0
+		return r.mask&(1<<partSize|1<<partInUse) != 0
 	case Op(r.op) == OpList:
 		return r.own != 0 // of several directories
 	default:
-		return Op(r.op) == OpAdvance && r.flags&reqWhole == 0 && r.mask != 0 && r.mask != reads // which may be spared
+		return Op(r.op) == OpAdvance && r.flags&reqWhole == 0 && r.mask != 0
 	}
 }
 

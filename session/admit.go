@@ -42,16 +42,20 @@ func (r *asked) do(c *client) (func(*Session), error) {
 // paired takes a request that is to be parked, and returns what to park for it: nil
 // if it has joined one that is.
 func (s *Session) paired(r *asked) request {
+	t := r.seat
+	x, v := recipes.Errand{Op: r.op, Layout: t.layout.form(), Floor: r.floor, Clean: r.clean}, recipes.View{Brief: t.brief()}
+	if r.op == recipes.OpCreate {
+		v.Dir = s.client.dirs.book(t.dir)
+	}
 	switch {
-	case !r.seat.layout.turnsOver():
-	case r.op == recipes.OpDelete && !r.floor && !r.clean && r.seat.brief() && path.Dir(r.node) == r.seat.dir:
-		x := &turnover{leave: r}
-		s.leaving[r.seat.dir] = x
-		return x
-	case r.op == recipes.OpCreate && r.seat.in == nil && r.seat.brief() && s.client.dirs.book(r.seat.dir).Markable() != 0:
-		if x := s.leaving[r.seat.dir]; x != nil && x.leave.epoch == r.epoch {
-			x.enter, r.with = r, x
-			delete(s.leaving, r.seat.dir)
+	case x.Leads(v) && path.Dir(r.node) == t.dir:
+		made := &turnover{leave: r}
+		s.leaving[t.dir] = made
+		return made
+	case x.Follows(v):
+		if joined := s.leaving[t.dir]; joined != nil && joined.leave.epoch == r.epoch {
+			joined.enter, r.with = r, joined
+			delete(s.leaving, t.dir)
 			return nil
 		}
 	}

@@ -25,6 +25,7 @@ type asked struct {
 	clean    bool             // and removes the record
 	turn     bool             // of a list request, and of the watch behind it: the turn may have come
 	held     bool             // of a claim: the seat holds
+	joint    bool             // and the claim can be made together with others
 	unwanted bool             // of a list request: nobody waits for it any more
 	with     *turnover        // of a create: the release that it is one request with
 	wants    *wanted          // of a list request
@@ -46,7 +47,7 @@ func (r *asked) urgency() urgency {
 	urgent := handing
 	switch r.op {
 	case recipes.OpClaim:
-		if r.inJoint() {
+		if r.joint {
 			urgent = proving
 		}
 	case recipes.OpCreate:
@@ -67,10 +68,6 @@ func (r *asked) urgency() urgency {
 }
 
 func (r *asked) refuse() { r.seat.post(recipes.Unknown{Epoch: r.epoch, Op: r.op}, nil) }
-
-// inJoint tells whether it is a claim that can be made together with others. Two are not: that of a lock of one node has to look whose
-// the node is, and that with a record has to read the record.
-func (r *asked) inJoint() bool { return r.held && r.seat.single == nil }
 
 // turnover is the delete of a node, and the create of another seat's in the same
 // directory if one joins while the delete is parked.

@@ -31,6 +31,8 @@ func (t *Seat) fence() int64 {
 // placed is the queue of one who takes a writer's place.
 type placed struct{ queued }
 
+func (placed) form() recipes.Layout { return recipes.LayoutPlace }
+
 // create makes the node with the number of the writer's.
 func (placed) create(c *client, t *Seat, epoch recipes.Epoch, id string) (recipes.Input, error) {
 	t.in.mu.Lock()

@@ -12,53 +12,38 @@ import (
 
 // This file is what makes a handoff cost as much in a long queue as in a short one: the request that reads a directory's data.
 
-// advance asks two things in one flight, in any order: whether the directory's floor
-// names the node that is gone, and whether the own one stands. Only if the floor does
-// not name it, which is so if it left before it held the lock or is not one of ours,
-// it goes on to the next one and watches that.
-//
-// A floor that names the node was written in the transaction that removed it, by
-// its owner, who held the lock. Whenever it is read, nobody older was left from
-// that transaction on, and nobody between that node and the own one ever was; so
-// the order in which the questions are answered does not matter.
-//
-// It need not be read if the owner was a seat of this session: that it held the lock
-// is known here. That the next one did is as good, once its node is gone as well.
-func (c *client) advance(t *Seat, e recipes.Advance, past int64) (recipes.Input, error) {
-	var in recipes.Input
-	var err, unread error
+// advance asks the parts of an advance, see [recipes.Handoff].
+func (c *client) advance(t *Seat, e recipes.Advance, past int64) (in recipes.Input, err error) {
+	a := recipes.Handoff{}.Knows(c.dirs.isFree(t.dir, e.Past, e.Next))
 	claim := func() {
 		in, err = c.carryOut(errand{Errand: recipes.Errand{Op: recipes.OpAdvance, Epoch: e.Epoch}, seat: t, own: t.at(e.Node)})
 	}
-	free := c.dirs.isFree(t.dir, e.Past, e.Next)
-	if free {
-		claim()
-	} else {
+	var unread error // without a floor the next one or a listing tells
+	if a.Wants(recipes.PartFloor) {
 		var wait sync.WaitGroup
-		wait.Go(claim)
 		var says recipes.DirectoryData
-		says, unread = c.readDirectory(t.dir) // without a floor the next one or a listing tells
+		wait.Go(claim)
+		says, unread = c.readDirectory(t.dir)
 		wait.Wait()
-		free = says.Names(past)
+		a = a.Read(says, past)
+	} else {
+		claim()
 	}
-	_, claimed := in.(recipes.Claimed)
-	switch {
-	case !claimed:
-		return in, err
-	case free:
-		return recipes.Advanced{Epoch: e.Epoch, Floor: true}, nil
+	if a = a.Claimed(in); a.Wants(recipes.PartNext) {
+		next := path.Join(t.dir, e.Next)
+		stat, err := c.readWatched(next, t)
+		switch {
+		case err == nil:
+			t.sawPred(next, stat.Czxid)
+		case !errors.Is(err, zk.ErrNoNode):
+			return unanswered(e.Epoch, recipes.OpAdvance, err)
+		}
+		a = a.Looked(err == nil)
 	}
-	next := path.Join(t.dir, e.Next)
-	stat, err := c.readWatched(next, t)
-	switch {
-	case err == nil:
-		t.sawPred(next, stat.Czxid)
-		return recipes.Advanced{Epoch: e.Epoch, Stands: true}, unread
-	case errors.Is(err, zk.ErrNoNode):
-		return recipes.Advanced{Epoch: e.Epoch}, unread
-	default:
-		return unanswered(e.Epoch, recipes.OpAdvance, err)
+	if advanced, is := a.Answer(e.Epoch); is {
+		return advanced, unread
 	}
+	return in, err
 }
 
 // readDirectory reads the directory's data.

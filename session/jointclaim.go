@@ -16,8 +16,7 @@ const (
 	mostChecked = 64 << 10
 )
 
-// jointClaim is the claims of some who hold, in one transaction. It is sent at one moment and executed at one point of the servers' order, so to
-// each of them it is what a claim of its own would be.
+// jointClaim is the claims of some who hold, in one transaction, see [recipes.JointVerdict].
 type jointClaim struct {
 	slot
 
@@ -38,7 +37,7 @@ var _ request = (*jointClaim)(nil)
 // add takes a claim in, if it can be made with the others and there is room.
 func (j *jointClaim) add(r *asked) bool {
 	const each = 32 // more than what a check takes beside its path
-	if !r.inJoint() {
+	if !r.joint {
 		return false
 	}
 	nodes := r.seat.layout.claimed(r.seat, r.node)
@@ -94,7 +93,7 @@ func (j *jointClaim) do(c *client) (func(*Session), error) {
 	outcome, err := zkerr.ClassifyMulti(res, err)
 	switch {
 	case outcome == zkerr.Done:
-		return func(s *Session) { prove(s, c, j.of) }, nil
+		return func(s *Session) { j.split(s, c, -1, nil) }, nil
 	case outcome == zkerr.Refused && !zkerr.Unsettled(err) && 0 <= failed && failed < len(whose):
 		return func(s *Session) { j.split(s, c, whose[failed], err) }, err
 	}
@@ -110,21 +109,21 @@ func (j *jointClaim) do(c *client) (func(*Session), error) {
 	}, err
 }
 
-// prove answers claims that a quorum has taken.
-func prove(s *Session, c *client, of []claimOf) {
-	for _, r := range of {
-		r.settle(s, c, recipes.Claimed{Epoch: r.epoch}, nil) // which judges the lease
-	}
-}
-
-// split answers the claims of a transaction that has failed at one of them. A transaction fails at the first check that does, so those before
-// it have not, at that point of the servers' order, and are proven: a transaction that fails went through the quorum, too. Those
-// behind it are made again, in two halves: where many nodes are gone each is found out within few round trips.
+// split answers the claims of a transaction that has failed at one of them, or at none. Those of which it says nothing are made again, in
+// two halves: where many nodes are gone each is found out within few round trips.
 func (j *jointClaim) split(s *Session, c *client, bad int, err error) {
-	prove(s, c, j.of[:bad])
-	in, cause := classified(j.meantFor(), recipes.OpClaim, zkerr.Refused, err)
-	j.of[bad].settle(s, c, in, cause)
-	rest := j.of[bad+1:]
+	var rest []claimOf
+	for i, r := range j.of {
+		switch recipes.JointVerdict(i, bad) {
+		case recipes.VerdictProven:
+			r.settle(s, c, recipes.Claimed{Epoch: r.epoch}, nil) // which judges the lease
+		case recipes.VerdictGone:
+			in, cause := classified(r.epoch, recipes.OpClaim, zkerr.Refused, err)
+			r.settle(s, c, in, cause)
+		case recipes.VerdictAgain:
+			rest = append(rest, r)
+		}
+	}
 	for _, half := range [...][]claimOf{rest[:len(rest)/2], rest[len(rest)/2:]} {
 		if len(half) == 0 {
 			continue

@@ -36,6 +36,8 @@ func (queued) remove(c *client, t *Seat, e recipes.Delete) (recipes.Input, error
 	return c.remove(t, e)
 }
 
+func (queued) form() recipes.Layout { return recipes.LayoutQueue }
+
 func (queued) reads(t *Seat) []string { return []string{t.dir} }
 
 func (queued) claimed(t *Seat, own string) []string { return t.nodes(own) }
@@ -55,8 +57,6 @@ func (queued) anew() {}
 func (queued) leave(*client, *Seat) {}
 
 func (queued) firstHolds() bool { return true }
-
-func (queued) turnsOver() bool { return true }
 
 func (queued) told(bool) {}
 

@@ -6,13 +6,8 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file decides which listing of a directory serves which requests of one client, and when it is made. Many seats of a
-// session may wait in one directory, and all that a listing tells is the same for each of them:
+// This file makes the listings of one client's directories that [recipes.ListingBook] decides on, and decides when:
 //
-//   - A request is served by a listing that begins after it, and so knows of the seat's own node. By one that is under way: 1. B lists;
-//     2. C's node is made; 3. C lists, and is told what B is, without its node; 4. it takes that for gone, makes another
-//     one, and waits behind the first, which nobody removes.
-//   - Of one directory one listing is under way at a time. Requests that come meanwhile wait for the next one, together.
 //   - Listings that are under way together are expected to have no more than listingsBudget bytes, but one always may be. A probe
 //     that keeps a lock waits behind those at the most.
 //   - Of those that wait for room every other one is for a lock whose turn may have come, if there are any. Both begin in
@@ -70,6 +65,7 @@ func (w *waitingListings) first() *sharedListing {
 
 // listedDir is a directory with a listing: given out, or waiting.
 type listedDir struct {
+	book recipes.ListingBook
 	now  *sharedListing // given out, and not ended
 	next *sharedListing // behind that, or waiting for room
 }
@@ -99,7 +95,8 @@ func (l *listings) join(dir string, r *asked) (out []*sharedListing) {
 		d = &listedDir{}
 		l.dirs[dir] = d
 	}
-	if d.now != nil && !d.now.begun {
+	book, now := d.book.Joins()
+	if d.book = book; now {
 		d.now.serve(r)
 		return nil
 	}
@@ -107,7 +104,7 @@ func (l *listings) join(dir string, r *asked) (out []*sharedListing) {
 		d.next = &sharedListing{of: l, dir: dir, epoch: r.epoch, most: urgencies}
 	}
 	d.next.serve(r)
-	if d.now == nil {
+	if book.Waits() {
 		l.wait(d.next)
 	}
 	return l.give()
@@ -150,7 +147,7 @@ func (l *listings) drop(g *sharedListing) (out []*sharedListing) {
 	if d.now == g {
 		return l.ends(g)
 	}
-	g.begun, d.next = true, nil
+	g.begun, d.next, d.book = true, nil, d.book.Dropped()
 	if d.now == nil {
 		delete(l.dirs, g.dir)
 		g.waits.leave(g)
@@ -160,7 +157,8 @@ func (l *listings) drop(g *sharedListing) (out []*sharedListing) {
 
 // begins notes that a listing that was given out is about to be made, for those who still want it.
 func (g *sharedListing) begins(*Session) {
-	g.begun = true
+	d := g.of.dirs[g.dir]
+	g.begun, d.book = true, d.book.Begins()
 	g.members = slices.DeleteFunc(g.members, func(r *asked) bool { return r.unwanted })
 }
 
@@ -169,11 +167,11 @@ func (l *listings) ends(g *sharedListing) (out []*sharedListing) {
 	g.begun = true
 	l.bytes -= g.bytes
 	d := l.dirs[g.dir]
-	d.now = nil
-	if d.next == nil {
-		delete(l.dirs, g.dir)
-	} else {
+	d.now, d.book = nil, d.book.Ends()
+	if d.book.Waits() {
 		l.wait(d.next)
+	} else {
+		delete(l.dirs, g.dir)
 	}
 	return l.give()
 }
@@ -195,7 +193,7 @@ func (l *listings) give() (out []*sharedListing) {
 		l.next = 1 - l.next
 		g.waits.leave(g)
 		d := l.dirs[g.dir]
-		d.now, d.next = g, nil
+		d.now, d.next, d.book = g, nil, d.book.Given()
 		g.bytes = bytes
 		l.bytes += bytes
 		out = append(out, g)

@@ -87,7 +87,7 @@ func (m *multi) anew() { m.own = nil } // they were the last attempt's
 
 func (m *multi) leave(*client, *Seat) { m.own = nil }
 
-func (m *multi) turnsOver() bool { return false } // a transaction of its own is one round trip, too
+func (m *multi) form() recipes.Layout { return recipes.LayoutSeveral }
 
 // claimed: all nodes are. Of a part of them it is no use.
 func (m *multi) claimed(t *Seat, own string) []string {

@@ -46,12 +46,12 @@ func (m *multi) create(c *client, t *Seat, epoch recipes.Epoch, id string) (reci
 }
 
 // list reads the own nodes in one flight.
-func (m *multi) list(c *client, t *Seat, e recipes.List, id string, found []*names) (recipes.Input, error) {
+func (m *multi) list(c *client, t *Seat, e recipes.List, id string, read []*names) (recipes.Input, error) {
 	queues, own := make([][]events.Name, len(m.members)), make([]string, len(m.members))
 	for i := range m.members {
 		p := &m.members[i]
-		queues[i] = found[i].as(i)
-		if name, ok := found[i].own(p.kind, id); ok {
+		queues[i] = read[i].as(i)
+		if name, ok := read[i].own(p.kind, id); ok {
 			own[i] = path.Join(p.dir, name.Text)
 		}
 	}
@@ -71,20 +71,15 @@ func (m *multi) list(c *client, t *Seat, e recipes.List, id string, found []*nam
 	if err != nil {
 		return unanswered(e.Epoch, recipes.OpList, err)
 	}
-	listed := recipes.Listed{Epoch: e.Epoch, Queue: slices.Concat(queues...)}
+	found := make([]recipes.Own, len(own))
 	for i, stat := range stats {
-		switch {
-		case stat == nil:
-			listed.Parted = true
-		case listed.Own == recipes.Own{}:
+		if stat != nil {
 			name, _ := events.ParseName(path.Base(own[i]))
 			name.Text = recipes.MemberName(i, name.Text)
-			listed.Own = recipes.Own{Name: name, Owner: stat.EphemeralOwner, Token: stat.Czxid}
+			found[i] = recipes.Own{Name: name, Owner: stat.EphemeralOwner, Token: stat.Czxid}
 		}
 	}
-	if listed.Own == (recipes.Own{}) {
-		listed.Parted = false // nothing is left
-	}
+	listed := recipes.Listed{Epoch: e.Epoch, Queue: slices.Concat(queues...)}.WithMembers(found)
 	t.nameMembers(c, m, e.Epoch, known, listed.Own.Token)
 	return listed, nil
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
@@ -22,9 +21,7 @@ func (c *client) giveBack(t *Seat, e recipes.Delete, permits []string) (recipes.
 	})
 }
 
-// list looks through the queue. If the GUID is not in it and there may be permits, these are
-// looked through, too: the transaction that makes them may have been executed, and its answer
-// been lost. All of it is behind the barrier, so it was executed by then or will never be.
+// list looks through the queue, and through the permits if these may be there.
 func (p *permits) list(c *client, t *Seat, e recipes.List, id string, found []*names) (recipes.Input, error) {
 	var wait sync.WaitGroup
 	var size int32
@@ -44,7 +41,7 @@ func (p *permits) list(c *client, t *Seat, e recipes.List, id string, found []*n
 		return unanswered(e.Epoch, recipes.OpList, unsized)
 	}
 	listed.Size = size
-	if e.Barrier && listed.Own == (recipes.Own{}) {
+	if e.LooksForPermits(listed) {
 		return c.findPermits(t, listed, id)
 	}
 	return listed, nil
@@ -70,7 +67,7 @@ func (c *client) findPermits(t *Seat, listed recipes.Listed, id string) (recipes
 		return listed, nil
 	}
 	t.namePermits(c, listed.Epoch, permits)
-	listed.Entered, listed.InUse = true, int32(len(children))
+	owner := int64(0)
 	for _, permit := range permits {
 		stat, err := c.readWatched(permit, t)
 		switch {
@@ -78,14 +75,13 @@ func (c *client) findPermits(t *Seat, listed recipes.Listed, id string) (recipes
 		case err != nil:
 			return unanswered(listed.Epoch, recipes.OpList, err)
 		default:
-			listed.Own.Owner = stat.EphemeralOwner
+			owner = stat.EphemeralOwner
 		}
 	}
-	if listed.Own.Owner == 0 {
+	if owner == 0 {
 		return recipes.Listed{Epoch: listed.Epoch, Queue: listed.Queue}, nil // all of them are gone by now
 	}
-	listed.Own.Name = events.Name{Text: t.permits.nameOf(permits[0])}
-	return listed, nil
+	return listed.WithPermits(t.permits.nameOf(permits[0]), owner, int32(len(children))), nil
 }
 
 // survey asks in one flight how many permits there are and how many are taken, and with Watch,

@@ -120,7 +120,7 @@ func (t *Seat) Advance(e recipes.Advance) {
 // Claim proves that the own node exists and the session lives.
 func (t *Seat) Claim(e recipes.Claim) {
 	t.session.actor.Post(&asked{
-		seat: t, epoch: e.Epoch, op: recipes.OpClaim, node: t.ownPath(e.Node), held: e.Held,
+		seat: t, epoch: e.Epoch, op: recipes.OpClaim, node: t.ownPath(e.Node), held: e.Held, joint: e.Joint(t.layout.form()),
 		run: func(c *client) (recipes.Input, error) { return t.layout.claim(c, t, e) },
 	})
 }

@@ -10,16 +10,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// This file is about directories whose sequence numbers come to their end. Whoever removes a node with a late number (see
-// [events.Late]) removes the directory as well, if it is one that we have made and there is nothing else in it. The next
-// contender makes it anew, as it does when the servers have removed an empty container, and numbers begin at 0. Tokens are zxids and go on
-// growing, and so do floors, which are named by them.
-//
-// A server refuses to delete a directory with a node in it, so a contender that has queued up meanwhile keeps it. The next one that leaves
-// tries again. Where contenders bear kazoo's names the directory is made anew in the same transaction: kazoo's locks make theirs once.
-//
-// The other contenders see a delete and, right behind it, the end of an empty container. The explorer has that already: in its worlds
-// a server may remove an empty directory at any step.
+// This file removes directories whose numbers come to their end, see [recipes.Renewal].
 
 // renew removes the directory, and with it the own node in it unless that is empty. It reports whether it has: if not, nothing has changed, or
 // the outcome is unknown, and the delete of the own node that follows finds out.
@@ -28,16 +19,22 @@ func (c *client) renew(t *Seat, dir, own string) bool {
 	if err != nil {
 		return false
 	}
+	p := recipes.Renewal{
+		Data: recipes.ParseDirectoryData(data), Children: stat.NumChildren, Own: own != "", Stays: t.kind.Kazoo(),
+	}.Plan()
 	var ops []any
-	if own != "" {
-		ops = append(ops, &zk.DeleteRequest{Path: own, Version: anyVersion})
+	for i := range p.Len() {
+		switch o := p.At(i); {
+		case o.Do == recipes.DoCreate:
+			ops = append(ops, &zk.CreateRequest{Path: dir, Data: recipes.Marker(), Acl: t.acl, Flags: zk.FlagPersistent})
+		case o.On == recipes.OnOwn:
+			ops = append(ops, &zk.DeleteRequest{Path: own, Version: anyVersion})
+		default:
+			ops = append(ops, &zk.DeleteRequest{Path: dir, Version: stat.Version})
+		}
 	}
-	if !recipes.ParseDirectoryData(data).Ours || int(stat.NumChildren) > len(ops) {
+	if len(ops) == 0 {
 		return false
-	}
-	ops = append(ops, &zk.DeleteRequest{Path: dir, Version: stat.Version})
-	if t.kind.Kazoo() {
-		ops = append(ops, &zk.CreateRequest{Path: dir, Data: recipes.Marker(), Acl: t.acl, Flags: zk.FlagPersistent})
 	}
 	if _, err := zkerr.ClassifyMulti(c.conn.Multi(ops...)); err != nil {
 		return false

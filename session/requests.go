@@ -113,13 +113,12 @@ func (c *client) readWatched(node string, t *Seat) (*zk.Stat, error) {
 
 // remove deletes the own node. Of one that leaves a floor the session remembers that.
 func (c *client) remove(t *Seat, e recipes.Delete) (recipes.Input, error) {
-	if events.Late(e.Node) && !e.Clean && c.renew(t, t.dir, t.at(e.Node)) {
+	x := errand{Errand: recipes.Errand{Op: recipes.OpDelete, Epoch: e.Epoch, Floor: e.Floor, Clean: e.Clean}, seat: t, own: t.at(e.Node)}
+	if x.Renews(events.Late(e.Node)) && c.renew(t, t.dir, x.own) {
 		return recipes.Deleted{Epoch: e.Epoch}, nil
 	}
 	c.dirs.leaves(t.dir, e.Node, e.Floor) // before anybody can hear that it is gone
-	in, err := c.carryOut(errand{
-		Errand: recipes.Errand{Op: recipes.OpDelete, Epoch: e.Epoch, Floor: e.Floor, Clean: e.Clean}, seat: t, own: t.at(e.Node),
-	})
+	in, err := c.carryOut(x)
 	if _, gone := in.(recipes.Deleted); gone {
 		c.dirs.removed(t.dir, e.Node, e.Floor)
 	}

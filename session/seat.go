@@ -185,6 +185,8 @@ type layout interface {
 	claim(c *client, t *Seat, e recipes.Claim) (recipes.Input, error)
 	remove(c *client, t *Seat, e recipes.Delete) (recipes.Input, error)
 
+	// form is how the nodes stand.
+	form() recipes.Layout
 	// reads returns the directories that are listed before a list request is made, each once.
 	reads(t *Seat) []string
 	// claimed returns the nodes that a claim checks, those of which the own one is the first, or nil if not all of them are known.
@@ -205,9 +207,8 @@ type layout interface {
 	leave(c *client, t *Seat)
 
 	// These are for the session's drain. firstHolds tells whether who is proven to be the first has the
-	// lock by that; turnsOver whether a delete and a create behind it may be one request.
+	// lock by that.
 	firstHolds() bool
-	turnsOver() bool
 	// told notes what is known of the own node: that it is there, or may not be. lost says that it is
 	// gone, and cover has it watched.
 	told(there bool)

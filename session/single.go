@@ -177,6 +177,8 @@ func (l *single) list(c *client, t *Seat, e recipes.List, _ string, _ []*names) 
 	return c.heard(t, in, err)
 }
 
+func (l *single) form() recipes.Layout { return recipes.LayoutNode }
+
 func (l *single) reads(*Seat) []string { return nil }
 
 // watch has nothing to do if the watch is still armed that came with the look before.
@@ -202,8 +204,6 @@ func (l *single) remove(c *client, t *Seat, e recipes.Delete) (recipes.Input, er
 func (l *single) removable() bool { return false } // it went with its session, and this one may be another
 
 func (l *single) leave(c *client, t *Seat) { c.claimants.leave(t) }
-
-func (l *single) turnsOver() bool { return false } // who made the node has to be known at any moment
 
 func (l *single) told(there bool) { l.known = there }
 

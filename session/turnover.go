@@ -6,10 +6,7 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is about a lock that is released and asked for again at once, as in a
-// loop: the delete and the next create are one transaction, and take one round trip.
-// For the two machines it is as if the create had been executed right behind the
-// delete, or both were lost.
+// This file makes turnovers, see recipes/turnover.go.
 
 var _ request = (*turnover)(nil)
 
@@ -71,12 +68,10 @@ func (c *client) turnOver(w *turnover) (left, entered said, _ error) {
 		return c.oneByOne(w)
 	}
 	entered.in, entered.err = c.tell(&x, m.In, a, err)
-	left.in = recipes.Deleted{Epoch: old.epoch}
-	if a.Result == recipes.ResultUnknown {
-		left.in, left.err = recipes.Unknown{Epoch: old.epoch, Op: old.op}, err
-		return left, entered, err
+	if left.in = x.Left(a); a.Result == recipes.ResultUnknown {
+		left.err = err
 	}
-	return left, entered, nil
+	return left, entered, left.err
 }
 
 func (c *client) oneByOne(x *turnover) (left, entered said, _ error) {
