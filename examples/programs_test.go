@@ -208,7 +208,7 @@ func scenes() []scene {
 		{program: "fencedwriter", args: args("-timeout 1s"), toTheEnd: true, says: []string{
 			`is its lock valid\? false`, "refuses: token", "the store that compares tokens has 70, the store that does not has 20",
 		}},
-		{program: "hotcounter", args: args("-increments 1000000000"), nodes: 128},
+		{program: "hotcounter", args: args("-increments 1000000000"), await: []line{{"2 processes", 1}}},
 		{program: "hotcounter", args: args("-increments 2000"), toTheEnd: true, says: []string{
 			`without Cached  2000 increments .* requests`, `with Cached     2000 increments .* requests`,
 		}},
