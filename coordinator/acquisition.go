@@ -44,8 +44,8 @@ func (a *Acquisition) Lost() <-chan events.Lost { return a.actor.Lost() }
 // request with less time replaces it. A request from before the Grant comes with the Grant.
 func (a *Acquisition) Revoked() <-chan events.Revoked { return a.actor.Revoked() }
 
-// Done is closed last, when nothing is held. After a Release the node is gone by then. Exception: if the servers cannot be reached, the
-// node is removed later, or dies with its session.
+// Done is closed last, when nothing is held. After a Release the node is gone by then. Exceptions: the lock is [Cached], or no server can
+// be reached.
 func (a *Acquisition) Done() <-chan struct{} { return a.actor.Done() }
 
 func (a *Acquisition) isDone() bool {
@@ -72,7 +72,7 @@ func (a *Acquisition) crash() { a.actor.Withdraw(recipes.WhyPanicked) }
 func (a *Acquisition) Valid() bool { return a.actor.Valid() }
 
 // Deadline returns how long the lock can be relied on without further contact with the servers, or the zero time if it is not held. It
-// moves on with the session's writes. A timer set to it is late if the machine is suspended. Valid is not.
+// moves on with the session's writes.
 func (a *Acquisition) Deadline() time.Time { return a.actor.Deadline() }
 
 // Position returns how many contenders a waiter waits for: the number in the last [events.Queued], less those known to have left. ok is

@@ -29,12 +29,8 @@ type cacheOption func(*actors.Terms)
 func (f cacheOption) applyCache(t *actors.Terms) { f(t) }
 
 // Cached keeps the node of a [Coordinator.Mutex] after a Release while no other contender wants the lock. The next Acquire in this
-// coordinator is then granted without a request, and goroutines hand the lock on without one. A contender of another session gets the lock
-// after a bounded number of these grants. Between sessions the order is first come, first served but for that; the pair of Token and
-// [events.Grant.Turn] grows. Done is closed at the Release.
-//
-// Acquisitions share a node if their data and the options of their handles are the same. A node is kept from the second grant in succession
-// that no other contender comes between. Other kinds of locks, [DetectCrash], [AsKazoo] and members of a multi-lock are [ErrKind]. See
+// coordinator is then granted without a request. A bounded number of such grants goes before a contender of another session. The pair of
+// Token and [events.Grant.Turn] grows. Other kinds of locks, [DetectCrash], [AsKazoo] and members of a multi-lock are [ErrKind]. See
 // docs/caching.md.
 func Cached(options ...CacheOption) LockOption {
 	terms := actors.Terms{Handoffs: defaultHandoffs, For: defaultCacheFor}
@@ -46,14 +42,12 @@ func Cached(options ...CacheOption) LockOption {
 	return lockOption(func(c *lockConfig) { c.cached = &terms })
 }
 
-// CacheHandoffs bounds how many grants within the process may follow once another contender is known: 0 to 1<<20. The default is 64. With 0
-// there are none.
+// CacheHandoffs bounds the grants within the process once another contender is known: 0 to 1<<20. The default is 64.
 func CacheHandoffs(n int) CacheOption {
 	return cacheOption(func(t *actors.Terms) { t.Handoffs = int32(min(max(n, -1), mostHandoffs+1)) }) //nolint:gosec // it is in the range
 }
 
-// CacheFor bounds for how long grants within the process may follow once another contender is known. The default is 50 ms. With 0 there are
-// none.
+// CacheFor bounds the time for these grants; see [CacheHandoffs]. The default is 50 ms, and 0 is none.
 func CacheFor(d time.Duration) CacheOption {
 	return cacheOption(func(t *actors.Terms) { t.For = d })
 }
@@ -70,13 +64,12 @@ type cachesOption struct {
 	apply func(*cacheConfig)
 }
 
-// WithCacheSize bounds the idle nodes of [Cached] locks; the default is 1,024. The node that was used least recently goes first. With 0 none is
-// kept idle.
+// WithCacheSize bounds the idle nodes of [Cached] locks. The default is 1,024, and 0 keeps none.
 func WithCacheSize(n int) Option {
 	return cachesOption{session.OptionFunc(func(*session.Config) {}), func(c *cacheConfig) { c.size = n }}
 }
 
-// WithCacheIdle sets for how long a node of a [Cached] lock is kept that no goroutine wants. The default is a minute.
+// WithCacheIdle bounds how long a node of a [Cached] lock stays idle. The default is a minute.
 func WithCacheIdle(d time.Duration) Option {
 	return cachesOption{session.OptionFunc(func(*session.Config) {}), func(c *cacheConfig) { c.idle = d }}
 }

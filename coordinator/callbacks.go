@@ -18,8 +18,7 @@ type Callbacks struct {
 }
 
 // Run campaigns once, and calls OnStartedLeading when it leads. Leadership is given back when that has returned, also after a loss. Run
-// then returns nil, a [*LostError] after a loss, [ErrClosed], or the cause of ctx. A campaign that never leads returns its error. After a
-// panic OnStoppedLeading is not called.
+// then returns nil, a [*LostError] after a loss, [ErrClosed], or the cause of ctx. A campaign that never leads returns its error.
 func (e *Election) Run(ctx context.Context, callbacks Callbacks, options ...AcquireOption) error {
 	if callbacks.OnStartedLeading == nil {
 		return fmt.Errorf("%w: Run without OnStartedLeading, at %s", ErrInvalid, e.lock.path)

@@ -21,8 +21,8 @@ func (c *Coordinator) Close() error {
 }
 
 // Shutdown ends every acquisition with [ErrClosed], waits for functions in [Lock.Do], ends the session, which removes its nodes, and waits
-// for every goroutine. It returns when ctx ends, at the latest. The servers get half of the session timeout or of its own time, whichever
-// is less. Do not call it inside such a function. What may be left on the servers is returned, and logged.
+// for every goroutine. It returns when ctx ends, at the latest. Do not call it inside such a function. What may be left on the servers is
+// returned, and logged.
 func (c *Coordinator) Shutdown(ctx context.Context) error {
 	locks, empty, first := c.live.close()
 	if !first {

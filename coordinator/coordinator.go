@@ -42,7 +42,7 @@ type Coordinator struct {
 }
 
 // Ready waits for the first session, and returns nil from then on until Close. It fails with [ErrNoAuth] if a server refuses an identity,
-// with [ErrClosed], or with the cause of ctx and the latest connection error. It may be called again.
+// with [ErrClosed], or with the cause of ctx and the latest connection error.
 func (c *Coordinator) Ready(ctx context.Context) error { return c.whileOpen(ctx, c.session.Ready) }
 
 // whileOpen calls the function with a context that ends with ctx, and with ErrClosed when the coordinator is closed.

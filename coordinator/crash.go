@@ -9,9 +9,8 @@ import (
 // DetectCrash makes the Grant report an earlier holder that has crashed: [events.Grant.Abandoned]. Repair what it left half done. Every
 // Grant reports the first such holder until a holder has released.
 //
-// A crash is the end of the process or session, a loss, a panic, and [Coordinator.Close] while the lock is held. There are no false
-// negatives. Every program that holds the lock must use the option. Semaphores, unfair locks and multi-locks are [ErrKind]. See
-// docs/limits.md.
+// A crash is the end of the process or session, a loss, a panic, and [Coordinator.Close] while the lock is held. Every program that holds
+// the lock must use the option. Semaphores, unfair locks and multi-locks are [ErrKind]. See docs/limits.md.
 func DetectCrash() LockOption { return lockOption(func(c *lockConfig) { c.detect = true }) }
 
 // checkDetect finds what keeps the lock from having a record.

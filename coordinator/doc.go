@@ -35,6 +35,7 @@
 //   - One loop for any number of locks: [Coordinator.Events]. Metrics and traces: [Passive], [WithHooks].
 //   - Writes to ZooKeeper under the lock: [Acquisition.Txn], [Acquisition.Guard].
 //   - Re-entry: [Acquisition.Context], [Reentrant].
+//   - Grants without a request: [Cached].
 //   - Giving back on request: [Revocable], [Coordinator.Revoke], [Acquisition.Revoked].
 //   - Repair behind a crash: [DetectCrash].
 //   - Looking: [Lock.Queue], [Coordinator.Locks], [Coordinator.Poll], [Election.Observe], [Acquisition.Position], [Acquisition.Valid], [Acquisition.Deadline].

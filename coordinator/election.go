@@ -25,8 +25,8 @@ func (c *Coordinator) Election(path string, options ...LockOption) *Election {
 // Path returns the handle's path.
 func (e *Election) Path() string { return e.lock.path }
 
-// Campaign makes a candidate and returns at once, as [Lock.Acquire] does. The Grant begins the term, Lost ends it, and Release resigns or
-// withdraws. [WithData] is what observers are told.
+// Campaign makes a candidate and returns at once. The Grant begins the term, Lost ends it, and Release resigns or withdraws. [WithData] is
+// what observers are told.
 func (e *Election) Campaign(ctx context.Context, options ...AcquireOption) *Acquisition {
 	return e.lock.acquire(ctx, configOf(options))
 }
@@ -104,7 +104,7 @@ func (e *Election) Proclaim(ctx context.Context, term *Acquisition, data []byte)
 func (e *Election) Queue(ctx context.Context) ([]events.Contender, error) { return e.lock.Queue(ctx) }
 
 // Observe delivers the present leader, and then each change and proclamation in order. A Leader without a Node means that there is none.
-// Changes that are not read in time merge into the latest. The news may be old: it serves to find the leader, and proves nothing.
+// Changes that are not read in time merge into the latest. The news may be old, and proves nothing.
 //
 // The channel is closed when ctx ends, when the coordinator is closed, or if the path cannot be read; Queue then returns the error.
 func (e *Election) Observe(ctx context.Context) <-chan events.Leader {

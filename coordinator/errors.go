@@ -42,8 +42,8 @@ var (
 	ErrOperation = session.ErrOperation
 )
 
-// ErrInvalid matches every error of a call that is wrong in itself, such as [ErrPath], [ErrData], or an option out of range: asking again
-// does not help. [ErrKind] and [ErrPermits] are, if the call alone shows the mistake.
+// ErrInvalid matches every error of a call that is wrong in itself, such as [ErrPath], [ErrData], or an option out of range. [ErrKind] and
+// [ErrPermits] are, if the call alone shows the mistake.
 var ErrInvalid = session.ErrInvalid
 
 // Errors of a request.

@@ -306,6 +306,33 @@ func ExampleReentrant_handOn() {
 	// held: false true
 }
 
+// The second node stays, and the next Acquire asks no server. The lock is another session's as soon as that asks for it.
+func ExampleCached() {
+	c, srv, stop := exampleServer()
+	defer stop()
+
+	lock := c.Mutex("/locks/counter", coordinator.Cached())
+	var last events.Grant
+	for range 4 {
+		must(lock.Do(context.Background(), func(_ context.Context, g events.Grant) error {
+			fmt.Println("another node:", g.Token > last.Token, "turn:", g.Turn)
+			last = g
+			return nil
+		}))
+	}
+	other, err := coordinator.Connect(context.Background(), srv.Addr())
+	must(err)
+	defer func() { must(other.Close()) }()
+	_, g := held(other.Mutex("/locks/counter"))
+	fmt.Println("another node:", g.Token > last.Token, "turn:", g.Turn)
+	// Output:
+	// another node: true turn: 0
+	// another node: true turn: 0
+	// another node: false turn: 1
+	// another node: false turn: 2
+	// another node: true turn: 0
+}
+
 // A holder hears that somebody wants his lock, comes to an end, and releases it in time.
 func ExampleCoordinator_Revoke() {
 	c, _, stop := exampleServer()

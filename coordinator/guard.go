@@ -20,7 +20,7 @@ import (
 const nobody = "_not_held_"
 
 // Guard returns a check that succeeds only while the lock's node exists, to put first into a Multi of a connection of your own. It never
-// succeeds before the Grant and for an unfair lock. Of several nodes it checks the first. Prefer [Acquisition.Txn].
+// succeeds before the Grant and for an unfair lock. Prefer [Acquisition.Txn].
 func (a *Acquisition) Guard() *zk.CheckVersionRequest {
 	_, done := a.actor.Use()
 	done(true) // a check that comes late would be believed of the next holder under the node

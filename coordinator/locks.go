@@ -45,9 +45,8 @@ type LockInfo struct {
 	Contenders []events.Contender // holders and waiters, in the order of Queue
 }
 
-// Locks walks the tree from root and yields each lock with a holder or a waiter, of any library, and each semaphore with a size. Parents
-// come before children, siblings by name. Unreadable nodes are yielded with their error, and the walk goes on. It ends with the cause of
-// ctx, [ErrClosed], or [ErrPath] for root.
+// Locks walks the tree from root and yields each lock with a holder or a waiter, of any library, and each semaphore with a size. Unreadable
+// nodes are yielded with their error, and the walk goes on. It ends with the cause of ctx, [ErrClosed], or [ErrPath] for root.
 func (c *Coordinator) Locks(ctx context.Context, root string) iter.Seq2[LockInfo, error] {
 	return c.Poll(root)(ctx)
 }

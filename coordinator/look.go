@@ -16,8 +16,8 @@ import (
 
 // This file is for those who look at a lock and do not ask for it.
 
-// Queue returns the holders and waiters of the lock in order, other libraries' included. It costs a listing and a read for each contender.
-// It is a snapshot for people, not for decisions: Holding is no proof of a Grant. It waits for a connection until ctx ends.
+// Queue returns the holders and waiters of the lock in order, other libraries' included. It is a snapshot for people, not for decisions:
+// Holding is no proof of a Grant. It waits for a connection until ctx ends.
 func (l *Lock) Queue(ctx context.Context) ([]events.Contender, error) {
 	if m := l.multi(); m != nil {
 		return m.queue(ctx)
@@ -127,8 +127,7 @@ func (m *members) queue(ctx context.Context) (all []events.Contender, _ error) {
 	return all, nil
 }
 
-// Queue returns the holders in the order of their grants, then the waiters; see [Lock.Queue]. Other libraries' are listed once for each
-// permit.
+// Queue returns the holders in the order of their grants, then the waiters; see [Lock.Queue].
 func (s *Semaphore) Queue(ctx context.Context) ([]events.Contender, error) {
 	c, path := s.lock.c, s.lock.path
 	if err := c.checkPath(path); err != nil {

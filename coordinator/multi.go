@@ -13,9 +13,6 @@ import (
 // Multi returns a handle that takes several mutexes and sides of read/write locks together, all or none, with one Grant and one Lost. Its
 // Members are in the order given here. Bad ones end the acquisition with [ErrMembers], [ErrDuplicate], [ErrKind], [ErrPath] or
 // [ErrTooLarge]; a [*MemberError] names the lock at fault. See docs/kinds.md.
-//
-// Limitation: a caller that holds one of the paths and then asks for another one singly can deadlock with a multi-lock. Ask for all of them
-// together, or bound the wait.
 func (c *Coordinator) Multi(locks ...*Lock) *Lock {
 	m := &members{locks: append([]*Lock(nil), locks...)}
 	l := &Lock{c: c, kind: kindMutex, rule: m}

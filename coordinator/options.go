@@ -88,8 +88,7 @@ func WithLossOnSuspend() Option {
 	return session.OptionFunc(func(c *session.Config) { c.LossOnSuspend = true })
 }
 
-// WithLogger sets the logger; nil, the default, logs nothing. It is called from any goroutine, and must not block. docs/production.md lists
-// the levels.
+// WithLogger sets the logger; nil, the default, logs nothing. It is called from any goroutine, and must not block.
 func WithLogger(logger *zap.Logger) Option {
 	if logger == nil {
 		logger = zap.NewNop()
@@ -97,7 +96,7 @@ func WithLogger(logger *zap.Logger) Option {
 	return session.OptionFunc(func(c *session.Config) { c.Logger = logger })
 }
 
-// WithAuth adds an identity to each session, such as "digest" and "user:password". It may be given several times.
+// WithAuth adds an identity to each session, such as "digest" and "user:password".
 func WithAuth(scheme string, auth []byte) Option {
 	auth = slices.Clone(auth)
 	return session.OptionFunc(func(c *session.Config) {

@@ -5,8 +5,7 @@ import "github.com/zkgrant/zkgrant/recipes"
 // ReadWrite is a handle for both sides of a read/write lock. It is reusable, and safe for concurrent use.
 type ReadWrite struct{ read, write *Lock }
 
-// ReadWrite returns a handle for the read/write lock at the path: one writer, or any number of readers, in the order of arrival. On the
-// wire it is Curator's InterProcessReadWriteLock.
+// ReadWrite returns a handle for the read/write lock at the path: one writer, or any number of readers, in the order of arrival.
 func (c *Coordinator) ReadWrite(path string, options ...LockOption) *ReadWrite {
 	cfg := lockConfigOf(options)
 	kind := kindReadWrite.as(cfg)

@@ -26,11 +26,10 @@ var (
 func Revocable() LockOption { return lockOption(func(c *lockConfig) { c.revocable = true }) }
 
 // Revoke asks every present holder of the lock to give it back within the grace, and returns nil when all of them are gone. A [Revocable]
-// holder loses the lock at the end of the grace. A node that is left then is removed after five quarters of a session timeout more, the
-// holder's or this coordinator's, whichever is longer.
+// holder loses the lock at the end of the grace. A node that is left is removed later.
 //
-// When ctx ends it returns the cause and evicts no holder, but the request stands. No holder was asked after [ErrNotHeld], [ErrNotRevocable], [ErrGrace],
-// [ErrPath] or [ErrKind]; some may have been after [ErrNoAuth]. See docs/limits.md.
+// When ctx ends it returns the cause and evicts no holder, but the request stands. No holder was asked after [ErrNotHeld],
+// [ErrNotRevocable], [ErrGrace], [ErrPath] or [ErrKind]; some may have been after [ErrNoAuth]. See docs/kinds.md and docs/limits.md.
 func (c *Coordinator) Revoke(ctx context.Context, path string, grace time.Duration) error {
 	if err := c.checkPath(path); err != nil {
 		return err

@@ -23,7 +23,7 @@ type Semaphore struct {
 
 // Semaphore returns a handle for the semaphore at the path, with so many permits, which are granted in the order of arrival. The first
 // contender writes the size to the node `size` below the path, which stays. A handle with another size gets [ErrSizeMismatch], unless it
-// has [AdoptSize]. On the wire it is Curator's InterProcessSemaphoreV2.
+// has [AdoptSize].
 func (c *Coordinator) Semaphore(path string, permits int, options ...LockOption) *Semaphore {
 	return &Semaphore{
 		lock: &Lock{c: c, path: path, kind: kindSemaphore, rule: recipes.Semaphore{Permits: 1}, cfg: lockConfigOf(options)},

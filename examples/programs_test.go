@@ -208,6 +208,10 @@ func scenes() []scene {
 		{program: "fencedwriter", args: args("-timeout 1s"), toTheEnd: true, says: []string{
 			`is its lock valid\? false`, "refuses: token", "the store that compares tokens has 70, the store that does not has 20",
 		}},
+		{program: "hotcounter", args: args("-increments 1000000000"), await: []line{{"2 processes", 1}}},
+		{program: "hotcounter", args: args("-increments 2000"), toTheEnd: true, says: []string{
+			`without Cached  2000 increments .* requests`, `with Cached     2000 increments .* requests`,
+		}},
 		{program: "limiter", args: args("-for 0 -raise 100ms"), await: []line{{"a big job begins", 3}}, says: []string{
 			"permits in use",
 		}},
@@ -249,6 +253,7 @@ func calls() []call {
 		{"eventloop", args("-hold 0s"), 2, number},
 		{"eventloop", args("-locks 0"), 2, number},
 		{"fencedwriter", args("-nosuchflag"), 2, "nosuchflag"},
+		{"hotcounter", args("-increments 0"), 2, number},
 		{"limiter", args("-limit 0"), 2, number},
 		{"limiter", args("-limit 2"), 1, "permits"}, // a big job does not fit
 		{"maintenance", args("-grace -1s"), 2, number},

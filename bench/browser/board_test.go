@@ -2,6 +2,7 @@ package browser_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"github.com/zkgrant/zkgrant/bench/internal/browser"
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/board"
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
@@ -55,12 +57,18 @@ func TestBoardShowsWhoHoldsAndWhoWaits(t *testing.T) {
 	s.queue(rw.Write(), "writer")
 	s.queue(s.other.Semaphore("/locks/exports", 2), "export 1", "export 2", "export 3")
 	s.queue(s.c.Unfair("/locks/deploy"), "this one")
+	cached := s.other.Mutex("/locks/counter", coordinator.Cached())
+	for range 2 { // the second node stays
+		eventstest.Must(t, cached.Do(t.Context(), func(context.Context, events.Grant) error { return nil }))
+	}
 	p := browser.Open(t, s.url, browser.View{})
 	p.Until("the mutex is shown", shows("/locks/invoices", "ann", "bob,eve"))
 	p.Until("the read/write lock is shown", shows("/locks/index", "reader 1,reader 2", "writer"))
 	p.Until("the semaphore is shown", shows("/locks/exports", "export 1,export 2", "export 3"))
 	p.Until("the unfair lock is shown", shows("/locks/deploy", "this one", ""))
-	for selector, want := range map[string]string{"#total": "4", "#held": "4", "#waiters": "4", "#status": "live", "#root": "/"} {
+	p.Until("the cached lock may be idle", `[...document.querySelectorAll(".lock")].some((l) =>
+		l.querySelector(".name").textContent === "/locks/counter" && l.querySelector(".holders .side")?.textContent === "may be idle")`)
+	for selector, want := range map[string]string{"#total": "5", "#held": "5", "#waiters": "4", "#status": "live", "#root": "/"} {
 		if got := p.Text(selector); got != want {
 			t.Errorf("%s says %q, want %q", selector, got, want)
 		}

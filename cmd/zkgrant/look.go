@@ -45,7 +45,8 @@ func newQueue(s *settings) *cobra.Command {
 		Use:   "queue PATH",
 		Short: "Show who holds a lock, and who waits for it",
 		Long: `queue shows the holders and then the waiters of a lock of any kind and library, in order.
-SINCE is how long each has been in the queue, a holder too.`,
+SINCE is how long each has been in the queue, a holder too.
+A holder that may be idle is the node of a cached lock, which may have no holder.`,
 		GroupID:           "look",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: s.completePaths,
@@ -94,13 +95,14 @@ type contenderLine struct {
 	Session string    `json:"session"`
 	Token   int64     `json:"token,omitempty"`
 	Permits int       `json:"permits,omitempty"`
+	Idle    bool      `json:"may_be_idle,omitempty"`
 	Data    string    `json:"data,omitempty"`
 }
 
 func kindOf(c events.Contender) string { return text.Kind(c.Kind) }
 
 func lineOf(path string, c events.Contender) contenderLine {
-	return contenderLine{path, kindOf(c), c.Node, c.Holding, c.Since, sessionID(c.Session), c.Token, c.Permits, string(c.Data)}
+	return contenderLine{path, kindOf(c), c.Node, c.Holding, c.Since, sessionID(c.Session), c.Token, c.Permits, text.MayBeIdle(c), string(c.Data)}
 }
 
 func (s *settings) printQueue(out io.Writer, lock coordinator.LockInfo) error {
@@ -118,11 +120,11 @@ func (s *settings) printQueue(out io.Writer, lock coordinator.LockInfo) error {
 	}
 	t := newTable(out, "STATE", "KIND", "SINCE", "TOKEN", "SESSION", "WHO")
 	for _, c := range lock.Contenders {
-		state, color := "waits", ""
+		color := ""
 		if c.Holding {
-			state, color = "holds", green
+			color = green
 		}
-		t.row(color, state, kindOf(c), since(time.Since(c.Since)), strconv.FormatInt(c.Token, 10), sessionID(c.Session), string(c.Data))
+		t.row(color, text.State(c), kindOf(c), since(time.Since(c.Since)), strconv.FormatInt(c.Token, 10), sessionID(c.Session), string(c.Data))
 	}
 	return t.print()
 }
@@ -260,21 +262,24 @@ func summary(lock coordinator.LockInfo) lockLine {
 
 // holders names the first holder, and how many there are more.
 func holders(lock coordinator.LockInfo) string {
-	var all []string
+	var all []events.Contender
 	for _, c := range lock.Contenders {
 		if c.Holding {
-			all = append(all, string(c.Data))
+			all = append(all, c)
 		}
 	}
 	if len(all) == 0 {
 		return "-"
 	}
-	who := printable(all[0])
+	who := printable(string(all[0].Data))
 	if who == "" {
 		who = "somebody without data"
 	}
 	if all := []rune(who); len(all) > 40 {
 		who = string(all[:39]) + "…"
+	}
+	if text.MayBeIdle(all[0]) {
+		who += ", may be idle"
 	}
 	if len(all) > 1 {
 		who += fmt.Sprintf(" and %d more", len(all)-1)
@@ -372,7 +377,11 @@ func (s *settings) printChange(out io.Writer, path string, c change) error {
 		}{now, c.What, lineOf(path, c.Contender)})
 	}
 	verb := map[string]string{"queued": "waits", "granted": "holds", "left": "has gone"}[c.What]
-	_, err := fmt.Fprintf(out, "%s  %-8s  %s  token %d\n", now.Format(time.TimeOnly), verb, printable(string(c.Data)), c.Token)
+	idle := ""
+	if c.What == "granted" && text.MayBeIdle(c.Contender) {
+		idle = ", may be idle"
+	}
+	_, err := fmt.Fprintf(out, "%s  %-8s  %s  token %d%s\n", now.Format(time.TimeOnly), verb, printable(string(c.Data)), c.Token, idle)
 	return err
 }
 

@@ -29,6 +29,7 @@ func TestRealServers(t *testing.T) {
 			"environment": testRealEnvironment,
 			"hold":        testRealHold,
 			"queue":       testRealQueue,
+			"idle":        testRealIdle,
 			"revoke":      testRealRevoke,
 			"semaphore":   testRealSemaphore,
 			"elect":       testRealElect,

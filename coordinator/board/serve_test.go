@@ -2,16 +2,20 @@ package board
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -121,6 +125,34 @@ func TestTheJSONHasEveryContender(t *testing.T) {
 		one := ask(b, "GET", "/queues.json?lock="+got.Locks[0].ID, "")
 		if one.Code != http.StatusOK || one.Body.String() != w.Body.String() {
 			t.Errorf("the lock by its id: %d %s", one.Code, one.Body)
+		}
+	})
+}
+
+// The node of a cached lock stays when its holder has released.
+func TestANodeThatMayBeIdleIsToldAsSuch(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		server := zktest.Start(t)
+		c := connect(t, server)
+		cached := c.Mutex("/locks/cached", coordinator.Cached())
+		for range 2 {
+			eventstest.Must(t, cached.Do(t.Context(), func(context.Context, events.Grant) error { return nil }))
+		}
+		synctest.Wait()
+		held := acquire(t, c, "/locks/held", "ann")
+		<-held.Granted()
+		var got listing
+		if err := json.Unmarshal(ask(boardOf(t, c), "GET", "/queues.json", "").Body.Bytes(), &got); err != nil {
+			t.Fatal(err)
+		}
+		idle := map[string]bool{}
+		for _, lock := range got.Locks {
+			for _, contender := range lock.Contenders {
+				idle[lock.Path] = idle[lock.Path] || contender.Idle
+			}
+		}
+		if want := map[string]bool{"/locks/cached": true, "/locks/held": false}; !maps.Equal(idle, want) {
+			t.Errorf("may be idle: %v, want %v", idle, want)
 		}
 	})
 }

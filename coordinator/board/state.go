@@ -251,6 +251,7 @@ type contenderView struct {
 	Own     bool       `json:"own,omitempty"` // of this process's session
 	Token   int64      `json:"token,string"`
 	Permits int        `json:"permits,omitempty"`
+	Idle    bool       `json:"may_be_idle,omitempty"` // the node of a cached lock, which may have no holder
 	Data    string     `json:"data,omitempty"`
 	Bytes   int        `json:"data_bytes,omitempty"` // of all data, if only the beginning is here
 }
@@ -289,7 +290,7 @@ func viewOf(c events.Contender, own int64) contenderView {
 	return contenderView{
 		Node: c.Node, Kind: strings.TrimSuffix(c.Kind.String(), " lock"), Holding: c.Holding, Since: c.Since.UTC(),
 		Session: sessionText(c.Session), Own: own != 0 && c.Session == own, Token: c.Token, Permits: c.Permits,
-		Data: string(c.Data),
+		Idle: c.Holding && c.Cached, Data: string(c.Data),
 	}
 }
 

@@ -31,6 +31,7 @@
 		return Math.floor(s / 86400) + 'd ' + Math.floor(s % 86400 / 3600) + 'h';
 	};
 	const begin = (c) => Date.parse(c.held_since ?? c.since);
+	const doing = (c) => (c.holding ? 'holds' : 'waits') + (c.may_be_idle ? ', may be idle' : '');
 	const who = (c) => {
 		if (!c.data) return 'session ' + c.session;
 		return clean(c.data) + (c.data_bytes ? '… (' + c.data_bytes.toLocaleString('en') + ' bytes)' : '');
@@ -117,6 +118,7 @@
 		const side = c.kind.includes('read') ? 'read' : c.kind.includes('writ') ? 'write' : c.permits > 1 ? '×' + c.permits : '';
 		parts.push(element('bdi', 'who', who(c)));
 		if (side) parts.push(element('span', 'side', side));
+		if (c.may_be_idle) parts.push(element('span', 'side', 'may be idle'));
 		const time = element('span', 'time');
 		parts.push(time);
 		if (c.own && c.holding && lease) {
@@ -125,7 +127,7 @@
 			bar.setAttribute('aria-label', 'the lease of this process');
 			parts.push(bar);
 		}
-		chip.title = (c.holding ? 'holds' : 'waits') + ', token ' + c.token + (c.own ? ', this process' : '');
+		chip.title = doing(c) + ', token ' + c.token + (c.own ? ', this process' : '');
 		chip.replaceChildren(...parts);
 		entry.times.push([time, begin(c)]);
 	};
@@ -333,7 +335,7 @@
 			const since = element('span');
 			since.dataset.since = begin(c);
 			since.title = new Date(begin(c)).toISOString();
-			cell('State', '', element('span', 'state ' + (c.holding ? 'holds' : ''), c.holding ? 'holds' : 'waits, ' + ++position));
+			cell('State', '', element('span', 'state ' + (c.holding ? 'holds' : ''), doing(c) + (c.holding ? '' : ', ' + ++position)));
 			cell('Data', '', element('bdi', '', c.data ? who(c) : '–'), c.own ? element('span', 'mine', 'this process') : '');
 			cell('Since', '', since);
 			cell('Kind', '', c.kind + (c.permits > 1 ? ' ×' + c.permits : ''));

@@ -60,8 +60,8 @@ func (z *ZooKeeper) Options() []coordinator.Option {
 
 // Process is one process of a program that has several, as it were: it connects through the gate, which may be nil, has f work
 // with the coordinator, and closes that. It returns no error if ctx has ended.
-func (z *ZooKeeper) Process(ctx context.Context, gate *Gate, f func(*coordinator.Coordinator) error) error {
-	options := z.Options()
+func (z *ZooKeeper) Process(ctx context.Context, gate *Gate, f func(*coordinator.Coordinator) error, options ...coordinator.Option) error {
+	options = append(z.Options(), options...)
 	if gate != nil {
 		options = append(options, coordinator.WithDialer(gate.DialContext))
 	}

@@ -64,3 +64,18 @@ func Kind(k events.Kind) string { return strings.TrimSuffix(k.String(), " lock")
 
 // SessionID is a session as the servers' logs name it.
 func SessionID(id int64) string { return "0x" + strconv.FormatUint(uint64(id), 16) }
+
+// MayBeIdle tells whether a contender has the lock and perhaps no holder: the node of a cached lock is kept between two of them.
+func MayBeIdle(c events.Contender) bool { return c.Holding && c.Cached }
+
+// State says what a contender does in its queue.
+func State(c events.Contender) string {
+	switch {
+	case MayBeIdle(c):
+		return "holds, may be idle"
+	case c.Holding:
+		return "holds"
+	default:
+		return "waits"
+	}
+}

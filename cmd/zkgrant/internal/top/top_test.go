@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 //
 //	hear  a message in each line; prints the effects. Messages:
 //	      size WIDTH HEIGHT | beat SECONDS STATE | due | said TEXT | revoked PATH [ERROR] | paste TEXT | invalid
-//	      look SECONDS, followed by indented lines: PATH KIND [size=N], and with more indent holds|waits SECONDS NODE [DATA], or error TEXT
+//	      look SECONDS, followed by indented lines: PATH KIND [size=N], and with more indent holds|keeps|waits SECONDS NODE [DATA], or error TEXT
 //	type  keys, apart by blanks; prints the effects
 //	show  prints the screen as text; checks that every line fits
 //	looks prints it with its colours
@@ -200,7 +200,7 @@ func contenderOf(t *testing.T, path string, words []string, number func(string) 
 	data, node := unquoted(t, strings.Join(words[3:], " ")), number(words[2])
 	return events.Contender{
 		Node: fmt.Sprintf("%s/%010d", path, node), Session: 0x100000 + int64(node), Since: second(number(words[1])), Data: []byte(data),
-		Kind: events.KindLock, Holding: words[0] == "holds", Token: 4294967296 + int64(node),
+		Kind: events.KindLock, Holding: words[0] != "waits", Cached: words[0] == "keeps", Token: 4294967296 + int64(node),
 	}
 }
 

@@ -173,11 +173,7 @@ func (m model) queue(r row, room int) []string {
 	}
 	var cells [][]string
 	for _, c := range r.Contenders[:min(room, len(r.Contenders))] {
-		state := "waits"
-		if c.Holding {
-			state = "holds"
-		}
-		cells = append(cells, []string{state, text.Kind(c.Kind), text.Since(m.now.Sub(c.Since)), strconv.FormatInt(c.Token, 10),
+		cells = append(cells, []string{text.State(c), text.Kind(c.Kind), text.Since(m.now.Sub(c.Since)), strconv.FormatInt(c.Token, 10),
 			text.SessionID(c.Session), text.Printable(string(c.Data))})
 	}
 	lines := columns.Align(all, cells, m.width)
@@ -248,6 +244,9 @@ func (m model) cells(r row) []string {
 	for _, c := range r.Contenders {
 		if c.Holding {
 			who = text.Printable(string(c.Data))
+			if text.MayBeIdle(c) {
+				who = strings.TrimPrefix(who+", may be idle", ", ")
+			}
 			break
 		}
 	}
