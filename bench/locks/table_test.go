@@ -65,7 +65,7 @@ func TestEmptyResults(t *testing.T) {
 	if err := r.write(io.Discard); err != nil {
 		t.Error(err)
 	}
-	if err := drawAll(t.TempDir(), r); err != nil {
+	if err := r.draw(t.TempDir()); err != nil {
 		t.Error(err)
 	}
 }
@@ -74,11 +74,11 @@ func TestResultsAreReadAsTheyWereWritten(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "results.json")
 	r := sample()
-	if err := r.save(file); err != nil {
+	if err := store(file, r); err != nil {
 		t.Fatal(err)
 	}
-	got, err := load(file)
-	if err != nil {
+	got := new(Results)
+	if err := load(file, got); err != nil {
 		t.Fatal(err)
 	}
 	for i := range r.Libraries { // how long a queue may be is no result
@@ -90,7 +90,7 @@ func TestResultsAreReadAsTheyWereWritten(t *testing.T) {
 	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := load(file); err == nil {
+	if err := load(file, got); err == nil {
 		t.Error("loading half a file: no error")
 	}
 }
@@ -98,7 +98,7 @@ func TestResultsAreReadAsTheyWereWritten(t *testing.T) {
 func TestPlots(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	if err := drawAll(folder, sample()); err != nil {
+	if err := sample().draw(folder); err != nil {
 		t.Fatal(err)
 	}
 	for name, words := range map[string][]string{
