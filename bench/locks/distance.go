@@ -14,7 +14,7 @@ import (
 )
 
 // distances are the round trips to the servers, in milliseconds.
-var distances = []int{0, 1, 5, 20}
+func distances() []int { return []int{0, 1, 5, 20} }
 
 // What is measured at a distance is measured at two places.
 const (
@@ -109,7 +109,7 @@ func (s *Distance) visit(ctx context.Context, d *director, name string, at *plac
 					if err != nil {
 						return fmt.Errorf("%s, %s: %w", name, what.name, err)
 					}
-					for nth, ms := range distances {
+					for nth, ms := range distances() {
 						m.note(figureFar(name, what.key, ms), micros(percentile(took[nth], 0.50)))
 					}
 				}
@@ -147,7 +147,7 @@ func loops(verb string, u use) func(context.Context, *place, *contestant, effort
 				return err
 			}
 			defer at.lag(0)
-			for nth, ms := range distances {
+			for nth, ms := range distances() {
 				at.lag(milliseconds(ms))
 				each, err := c.ask(ctx, question{verb: verb, path: path, n: e.cycles[nth]})
 				if err != nil {
@@ -169,7 +169,7 @@ func swings(u use) func(context.Context, *place, *contestant, effortFar, string)
 			if err != nil {
 				return err
 			}
-			for nth, ms := range distances {
+			for nth, ms := range distances() {
 				var all []int64
 				for range e.handoffs[nth] {
 					if err := p.lineUp(ctx); err != nil {
@@ -216,7 +216,7 @@ func (s *Distance) echo(e effortFar) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	for _, ms := range distances {
+	for _, ms := range distances() {
 		proxy.Lag(ensemble.BothWays, milliseconds(ms)/2)
 		var took []int64
 		for range e.echoes {

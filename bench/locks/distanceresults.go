@@ -26,7 +26,7 @@ func figureFar(place, errand string, ms int) string {
 // least squares.
 func (s *Distance) trips(key, place, errand string) (float64, bool) {
 	var echoes, times []float64
-	for _, ms := range distances {
+	for _, ms := range distances() {
 		if took, ok := s.value(key, figureFar(place, errand, ms)); ok && len(s.Echo[ms]) > 0 {
 			echoes, times = append(echoes, median(s.Echo[ms])), append(times, took)
 		}
@@ -46,7 +46,7 @@ func placesFar() []struct{ key, name, plot string } {
 func (s *Distance) write(output io.Writer) error {
 	var b strings.Builder
 	var asked, echoed []string
-	for _, ms := range distances {
+	for _, ms := range distances() {
 		asked = append(asked, fmt.Sprint(ms))
 		echoed = append(echoed, number(median(s.Echo[ms])/1000))
 	}
@@ -54,8 +54,8 @@ func (s *Distance) write(output io.Writer) error {
 		"*Standalone server*: the clients are that far away from it. *Beside a follower*: the clients are near one of three\n"+
 		"servers, and its leader is that far away.\n\n", list(asked), list(echoed))
 	s.writeRun(&b)
-	b.WriteString("\n### Cost in round trips\n\nHow much longer it takes if the round trip is longer, by least squares over all of them.\n" +
-		"–: the library has no such lock, or no release that is awaited apart.\n\n")
+	b.WriteString("\n### Cost in round trips\n\nHow the time grows with an echo's, by least squares over all distances. " +
+		"2.0 is two round trips.\n–: the library has no such lock. Only zkgrant has a release that need not be awaited.\n\n")
 	s.writeTrips(&b)
 	for _, place := range placesFar() {
 		fmt.Fprintf(&b, "\n![cost in round trips, %s](%s)", place.name, place.plot)
@@ -97,7 +97,7 @@ func (s *Distance) writeTrips(b *strings.Builder) {
 func (s *Distance) rows() (all []row) {
 	for _, place := range placesFar() {
 		for _, e := range errands() {
-			for _, ms := range distances {
+			for _, ms := range distances() {
 				all = append(all, row{fmt.Sprintf("%s: %s, %d ms", place.name, e.name, ms), figureFar(place.key, e.key, ms), "µs"})
 			}
 		}
