@@ -37,7 +37,8 @@ func errands() []errand {
 	everybody := []string{keyOurs, keyStock, keyCurator, keyKazoo, keyEtcd, keyBare}
 	return []errand{
 		{"cycle", "acquire and release", "lock", everybody, loops(askCycle, use{})},
-		{"awaited", "the same, release awaited", "awaited", []string{keyOurs}, loops(askAwaited, use{})},
+		{"awaited", "acquire and release, awaited", "awaited", []string{keyOurs}, loops(askAwaited, use{})},
+		{"cached", "acquire and release, cached", "cached", []string{keyOurs}, loops(askCycle, use{kind: kindCached})},
 		{"permit", "acquire and release 1 of 4 permits", "permit", []string{keyOurs, keyCurator, keyKazoo}, loops(askCycle, permit)},
 		{"multi", "acquire and release 8 locks together", "8 locks", []string{keyOurs, keyCurator}, loops(askCycle, eight)},
 		{"handoff", "handoff to the only one waiting", "handoff", everybody, swings(use{})},

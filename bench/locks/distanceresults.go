@@ -66,6 +66,9 @@ func (s *Distance) write(output io.Writer) error {
 	return err
 }
 
+// tenths writes a number of round trips. Next to none is 0.0, on either side.
+func tenths(v float64) string { return strings.Replace(fmt.Sprintf("%.1f", v), "-0.0", "0.0", 1) }
+
 // list joins the words as a sentence does.
 func list(words []string) string {
 	last := len(words) - 1
@@ -81,7 +84,7 @@ func (s *Distance) writeTrips(b *strings.Builder) {
 			for _, m := range s.Libraries {
 				value, ok := s.trips(m.Key, place.key, e.key)
 				if seen = seen || ok; ok {
-					line += fmt.Sprintf(" %.1f |", value)
+					line += " " + tenths(value) + " |"
 				} else {
 					line += " – |"
 				}
@@ -144,7 +147,7 @@ func (s *Distance) groups(title, place string) (*plot.Plot, error) {
 			bar.LineStyle.Width = 0
 			label, err := plotter.NewLabels(plotter.XYLabels{
 				XYs:    plotter.XYs{{X: bar.XMin, Y: min(value, tallest)}},
-				Labels: []string{fmt.Sprintf("%.1f", value)},
+				Labels: []string{tenths(value)},
 			})
 			if err != nil {
 				return nil, err

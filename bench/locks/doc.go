@@ -57,6 +57,7 @@
 //     the delay is on one way, which is the same to the clients ([peers.EtcdFollower]).
 //   - Cost in round trips: the slope of the time over that of an echo, by least squares. What a library computes, and
 //     what the proxy adds, does not count in it.
+//   - Awaited: zkgrant's release goes on in the background, and here it is waited for. Cached: coordinator.Cached.
 //   - Permit: one of 4 of a semaphore. 8 locks: a multi-lock, all or none. Failover: a leader resigns, and the time is
 //     until the only other candidate leads. Curator's are InterProcessSemaphoreV2, InterProcessMultiLock and LeaderLatch.
 //   - Consul is not measured: it is not among what bench/deps fetches.

@@ -135,6 +135,8 @@ func TestContestants(t *testing.T) {
 				return
 			}
 			ask(question{verb: askOpen, n: 1}, 0)
+			ask(question{verb: askUse, path: kindCached}, 0)
+			ask(question{verb: askCycle, path: "/test/cached", n: 10}, 10)
 			ask(question{verb: askUse, path: kindSemaphore, n: 4}, 0)
 			ask(question{verb: askCycle, path: "/test/permits", n: 3}, 3)
 			ask(question{verb: askUse, path: kindMulti, n: 8}, 0)

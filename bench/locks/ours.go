@@ -25,6 +25,8 @@ func (o ours) close() error                         { return o.c.Close() }
 
 func (o ours) other(u use, path string) (mutex, error) {
 	switch u.kind {
+	case kindCached:
+		return &ourMutex{ask: o.c.Mutex(path, coordinator.Cached()).Acquire}, nil
 	case kindSemaphore:
 		return &ourMutex{ask: o.c.Semaphore(path, u.size).Acquire}, nil
 	case kindMulti:

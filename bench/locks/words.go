@@ -45,6 +45,7 @@ const (
 // The kinds of lock for askUse.
 const (
 	kindMutex     = "mutex"     // if nothing else was asked for
+	kindCached    = "cached"    // a mutex that is kept while nobody else wants it
 	kindSemaphore = "semaphore" // one permit of so many
 	kindMulti     = "multi"     // so many mutexes at once, at paths that begin with the one in the question
 	kindElection  = "election"  // of a leader, which resigns
