@@ -56,11 +56,11 @@ type effortFar struct {
 }
 
 func fullEffortFar() effortFar {
-	return effortFar{rounds: 3, warm: 300, echoes: 20, cycles: []int{40, 40, 20, 8}, handoffs: []int{8, 8, 6, 4}}
+	return effortFar{rounds: 3, warm: 200, echoes: 20, cycles: []int{40, 40, 10, 8}, handoffs: []int{8, 8, 6, 4}}
 }
 
 func quickEffortFar() effortFar {
-	return effortFar{rounds: 1, warm: 300, echoes: 20, cycles: []int{20, 20, 10, 5}, handoffs: []int{4, 4, 4, 3}}
+	return effortFar{rounds: 1, warm: 200, echoes: 20, cycles: []int{20, 20, 10, 5}, handoffs: []int{4, 4, 4, 3}}
 }
 
 // survey measures by distance.

@@ -125,7 +125,7 @@ const tallest = 10
 // groups draws a group of bars for each errand, with a bar for each library that has it.
 func (s *Distance) groups(title, place string) (*plot.Plot, error) {
 	const width = 0.32 * vg.Centimeter
-	p := newPlot(title, "round trips")
+	p := newPlot(title, fmt.Sprintf("round trips; bars end at %d", tallest))
 	p.Legend.Top = true
 	p.Legend.Padding = vg.Points(2)
 	p.Y.Min = 0
