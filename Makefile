@@ -26,7 +26,7 @@ in-parts = GOWORK='$(CURDIR)/go.work' $(1) $(PARTS:%=./%/...)
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: test
 test: ## what has to pass before a change goes in: a quarter of an hour on two idle cores
@@ -137,12 +137,17 @@ timeline: ## measure and draw a partition's time line: Curator, go-zookeeper, zk
 	cd bench && $(GO) run ./timeline
 
 .PHONY: bench
-bench: ## measure locks of five libraries side by side; ten minutes, and wants a quiet machine
+bench: ## measure locks of five libraries side by side; a quarter of an hour, and wants a quiet machine
 	bench/deps
 	cd bench && $(GO) run ./locks
 
+.PHONY: bench-distance
+bench-distance: ## the part of it that is measured by distance, in five minutes; the other results are kept
+	bench/deps
+	cd bench && $(GO) run ./locks -distance
+
 .PHONY: bench-quick
-bench-quick: ## the same with less of everything, in less than three minutes; the results go to bench/quick
+bench-quick: ## the same with less of everything, in less than four minutes; the results go to bench/quick
 	bench/deps
 	mkdir -p bench/quick
 	cd bench && $(GO) run ./locks -quick -o quick

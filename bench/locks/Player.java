@@ -10,9 +10,15 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.leader.LeaderLatch;
+import org.apache.curator.framework.recipes.locks.InterProcessLock;
+import org.apache.curator.framework.recipes.locks.InterProcessMultiLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
+import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
 /**
@@ -30,6 +36,8 @@ public final class Player {
     private final List<Thread> contenders = new ArrayList<>();
     private LinkedBlockingQueue<Waiter> granted = new LinkedBlockingQueue<>();
     private Waiter holder;
+    private String kind = "mutex";
+    private int width;
     private String path = "";
     private int size;
 
@@ -40,6 +48,17 @@ public final class Player {
         long at;
         long released;
         Exception failed;
+    }
+
+    /** A lock of any kind. */
+    private interface Holdable {
+        void acquire() throws Exception;
+
+        void release() throws Exception;
+    }
+
+    private interface Action {
+        void run() throws Exception;
     }
 
     private interface Work {
@@ -78,6 +97,10 @@ public final class Player {
             case "close":
                 close();
                 return new long[0];
+            case "use":
+                kind = path;
+                width = n;
+                return new long[0];
             case "cycle":
                 return cycle(path, n);
             case "many":
@@ -101,6 +124,7 @@ public final class Player {
             CuratorFramework client = CuratorFrameworkFactory.builder()
                     .connectString(addr)
                     .sessionTimeoutMs(timeout)
+                    .ensembleTracker(false) // else it goes on to other servers of an ensemble
                     .retryPolicy(new ExponentialBackoffRetry(1000, 3))
                     .build();
             client.start();
@@ -117,11 +141,53 @@ public final class Player {
         contenders.clear();
         granted = new LinkedBlockingQueue<>(); // the old one is for those who end in vain
         holder = null;
+        kind = "mutex";
         path = "";
     }
 
+    /** A lock of the kind that is used. An InterProcessMutex belongs to a thread, and is reentrant in it. */
+    private Holdable lock(CuratorFramework client, String path) throws Exception {
+        switch (kind) {
+            case "mutex":
+                return holdable(new InterProcessMutex(client, path));
+            case "multi":
+                return holdable(new InterProcessMultiLock(client, IntStream.range(0, width)
+                        .mapToObj(i -> path + "-" + i).collect(Collectors.toList())));
+            case "semaphore":
+                InterProcessSemaphoreV2 semaphore = new InterProcessSemaphoreV2(client, path, width);
+                AtomicReference<Lease> lease = new AtomicReference<>();
+                return holdable(() -> lease.set(semaphore.acquire()), () -> semaphore.returnLease(lease.get()));
+            case "election":
+                LeaderLatch latch = new LeaderLatch(client, path);
+                return holdable(() -> {
+                    latch.start();
+                    latch.await();
+                }, latch::close);
+            default:
+                throw new UnsupportedOperationException("not offered by this library");
+        }
+    }
+
+    private static Holdable holdable(InterProcessLock lock) {
+        return holdable(lock::acquire, lock::release);
+    }
+
+    private static Holdable holdable(Action acquire, Action release) {
+        return new Holdable() {
+            @Override
+            public void acquire() throws Exception {
+                acquire.run();
+            }
+
+            @Override
+            public void release() throws Exception {
+                release.run();
+            }
+        };
+    }
+
     private long[] cycle(String path, int n) throws Exception {
-        InterProcessMutex mutex = new InterProcessMutex(sessions.get(0), path);
+        Holdable mutex = lock(sessions.get(0), path);
         long[] took = new long[n];
         for (int i = 0; i < n; i++) {
             long start = System.nanoTime();
@@ -171,8 +237,7 @@ public final class Player {
         }
         LinkedBlockingQueue<Waiter> queue = granted;
         for (int i = 0; i < n; i++) {
-            // An InterProcessMutex belongs to a thread, and is reentrant in it: each contender is both.
-            InterProcessMutex mutex = new InterProcessMutex(sessions.get(size++ % sessions.size()), path);
+            Holdable mutex = lock(sessions.get(size++ % sessions.size()), path); // each contender is a thread and a lock
             Thread thread = new Thread(null, () -> contend(mutex, queue), "contender", STACK);
             thread.setDaemon(true);
             thread.start();
@@ -183,7 +248,7 @@ public final class Player {
         }
     }
 
-    private static void contend(InterProcessMutex mutex, LinkedBlockingQueue<Waiter> queue) {
+    private static void contend(Holdable mutex, LinkedBlockingQueue<Waiter> queue) {
         Waiter w = new Waiter();
         try {
             mutex.acquire();

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/bench/peers"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
 //go:embed Player.java
@@ -84,52 +85,49 @@ func (c *contestant) one(ctx context.Context, q question) (int64, error) {
 	return values[0], nil
 }
 
-// arena is where the contest takes place: the servers, and how contestants are started.
+// arena is a place with standalone servers, and how contestants are started.
 type arena struct {
-	zookeeper *peers.Server
-	etcd      *peers.Etcd // nil if it is left out
-	commands  map[string]func() *exec.Cmd
-	leftOut   map[string]error // libraries by key, and why
-	versions  map[string]string
-	ramDisk   bool
-
-	classes string
+	place
+	commands map[string]func(addr string) *exec.Cmd
+	leftOut  map[string]error // libraries by key, and why
+	versions map[string]string
+	disk     string // the RAM disk, if there is one
 }
 
 // openArena starts what is there to be started. The caller must close it.
 func openArena(ctx context.Context) (a *arena, err error) {
-	disk := peers.RAMDisk()
 	a = &arena{
-		commands: make(map[string]func() *exec.Cmd),
+		commands: make(map[string]func(string) *exec.Cmd),
 		leftOut:  make(map[string]error),
 		versions: make(map[string]string),
-		ramDisk:  disk != "",
+		disk:     peers.RAMDisk(),
 	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.close())
 		}
 	}()
-	if a.zookeeper, err = peers.StartServerIn(ctx, disk, serverSettings()...); err != nil {
+	zookeeper, err := peers.StartServerIn(ctx, a.disk, serverSettings()...)
+	if err != nil {
 		return a, err
 	}
-	a.versions["ZooKeeper"], a.versions["Java"] = a.zookeeper.Version, a.zookeeper.JavaVersion
+	a.closers = append(a.closers, zookeeper.Close)
+	a.zookeeper = endpoint{zookeeper, zookeeper.Addr}
+	a.versions["ZooKeeper"], a.versions["Java"] = zookeeper.Version, zookeeper.JavaVersion
 	a.versions["go-zookeeper"] = moduleVersion("github.com/go-zookeeper/zk")
 	self, err := os.Executable()
 	if err != nil {
 		return a, err
 	}
 	for _, key := range []string{keyOurs, keyStock, keyBare} {
-		a.commands[key] = func() *exec.Cmd { return exec.Command(self, playCommand, key, a.zookeeper.Addr) }
+		a.commands[key] = func(addr string) *exec.Cmd { return exec.Command(self, playCommand, key, addr) }
 	}
-	for key, prepare := range map[string]func(context.Context, string) error{
-		keyCurator: a.prepareCurator,
-		keyKazoo:   a.prepareKazoo,
-		keyEtcd: func(ctx context.Context, disk string) error {
-			return a.prepareEtcd(ctx, disk, self)
-		},
+	for key, prepare := range map[string]func() error{
+		keyCurator: func() error { return a.prepareCurator(ctx, zookeeper.Installation) },
+		keyKazoo:   func() error { return a.prepareKazoo(ctx) },
+		keyEtcd:    func() error { return a.prepareEtcd(ctx, self) },
 	} {
-		if err := prepare(ctx, disk); err != nil {
+		if err := prepare(); err != nil {
 			if ctx.Err() != nil {
 				return a, err
 			}
@@ -139,59 +137,52 @@ func openArena(ctx context.Context) (a *arena, err error) {
 	return a, nil
 }
 
-func (a *arena) prepareCurator(ctx context.Context, _ string) error {
-	curator, err := peers.FindCurator(a.zookeeper.Installation)
+func (a *arena) prepareCurator(ctx context.Context, zookeeper ensemble.Installation) error {
+	curator, err := peers.FindCurator(zookeeper)
 	if err != nil {
 		return err
 	}
-	if a.classes, err = os.MkdirTemp("", "zkgrant-locks"); err != nil {
+	classes, err := os.MkdirTemp("", "zkgrant-locks")
+	if err != nil {
 		return err
 	}
-	if err := curator.Compile(ctx, a.classes, javaClass, javaPlayer); err != nil {
+	a.closers = append(a.closers, func() error { return os.RemoveAll(classes) })
+	if err := curator.Compile(ctx, classes, javaClass, javaPlayer); err != nil {
 		return err
 	}
 	a.versions["Curator"] = curator.Version
-	a.commands[keyCurator] = func() *exec.Cmd {
-		return curator.Command(a.classes, javaClass, a.zookeeper.Addr, strconv.FormatInt(sessionTimeout.Milliseconds(), 10))
+	a.commands[keyCurator] = func(addr string) *exec.Cmd {
+		return curator.Command(classes, javaClass, addr, strconv.FormatInt(sessionTimeout.Milliseconds(), 10))
 	}
 	return nil
 }
 
-func (a *arena) prepareKazoo(ctx context.Context, _ string) error {
+func (a *arena) prepareKazoo(ctx context.Context) error {
 	kazoo, err := peers.FindKazoo(ctx)
 	if err != nil {
 		return err
 	}
 	a.versions["kazoo"], a.versions["Python"] = kazoo.Version, kazoo.PythonVersion
-	a.commands[keyKazoo] = func() *exec.Cmd {
-		return kazoo.Command(pythonPlayer, a.zookeeper.Addr, strconv.FormatInt(sessionTimeout.Milliseconds(), 10))
+	a.commands[keyKazoo] = func(addr string) *exec.Cmd {
+		return kazoo.Command(pythonPlayer, addr, strconv.FormatInt(sessionTimeout.Milliseconds(), 10))
 	}
 	return nil
 }
 
-func (a *arena) prepareEtcd(ctx context.Context, disk, self string) (err error) {
-	if a.etcd, err = peers.StartEtcd(ctx, disk); err != nil {
+func (a *arena) prepareEtcd(ctx context.Context, self string) error {
+	etcd, err := peers.StartEtcd(ctx, a.disk)
+	if err != nil {
 		return err
 	}
-	a.versions["etcd"] = a.etcd.Version
+	a.closers = append(a.closers, etcd.Close)
+	a.etcd = endpoint{etcd, etcd.Addr}
+	a.versions["etcd"] = etcd.Version
 	a.versions["etcd's client"] = moduleVersion("go.etcd.io/etcd/client/v3")
-	a.commands[keyEtcd] = func() *exec.Cmd { return exec.Command(self, playCommand, keyEtcd, a.etcd.Addr) }
+	a.commands[keyEtcd] = func(addr string) *exec.Cmd { return exec.Command(self, playCommand, keyEtcd, addr) }
 	return nil
 }
 
-// start starts a contestant with one library.
-func (a *arena) start(l library) (*contestant, error) { return startContestant(l, a.commands[l.Key]()) }
-
-// close ends the servers and removes what was compiled.
-func (a *arena) close() (err error) {
-	if a.zookeeper != nil {
-		err = a.zookeeper.Close()
-	}
-	if a.etcd != nil {
-		err = errors.Join(err, a.etcd.Close())
-	}
-	if a.classes != "" {
-		err = errors.Join(err, os.RemoveAll(a.classes))
-	}
-	return err
+// start starts a contestant with one library at the place.
+func (a *arena) start(l library, at *place) (*contestant, error) {
+	return startContestant(l, a.commands[l.Key](at.of(l.Key).addr))
 }

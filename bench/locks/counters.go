@@ -27,9 +27,9 @@ type counts struct {
 }
 
 // counted asks the server of the library.
-func (a *arena) counted(ctx context.Context, l library) (counts, error) {
+func (p *place) counted(ctx context.Context, l library) (counts, error) {
 	if l.Key == keyEtcd {
-		c, err := a.etcd.Counters(ctx)
+		c, err := p.etcd.Counters(ctx)
 		return counts{
 			requests: c["grpc_server_started_total"],
 			// A watch on what was before now, as that of a waiting mutex, is told nothing for up to a tenth of a second,
@@ -40,7 +40,7 @@ func (a *arena) counted(ctx context.Context, l library) (counts, error) {
 	var err error
 	for range 20 { // a server that sends long listings may be too busy to answer in time
 		var c map[string]float64
-		if c, err = a.zookeeper.Counters(ctx); err == nil {
+		if c, err = p.zookeeper.Counters(ctx); err == nil {
 			return counts{
 				requests: c["zk_packets_received"],
 				watches:  c["zk_watch_count"],
@@ -56,19 +56,19 @@ func (a *arena) counted(ctx context.Context, l library) (counts, error) {
 }
 
 // during runs f and returns what the server counted meanwhile, what counting costs aside.
-func (a *arena) during(ctx context.Context, l library, f func() error) (counts, error) {
-	first, err := a.counted(ctx, l)
+func (p *place) during(ctx context.Context, l library, f func() error) (counts, error) {
+	first, err := p.counted(ctx, l)
 	if err != nil {
 		return counts{}, err
 	}
-	before, err := a.counted(ctx, l)
+	before, err := p.counted(ctx, l)
 	if err != nil {
 		return counts{}, err
 	}
 	if err := f(); err != nil {
 		return counts{}, err
 	}
-	after, err := a.counted(ctx, l)
+	after, err := p.counted(ctx, l)
 	return counts{
 		requests: after.requests - before.requests - (before.requests - first.requests),
 		fired:    after.fired - before.fired,
@@ -77,7 +77,7 @@ func (a *arena) during(ctx context.Context, l library, f func() error) (counts, 
 
 // queued waits until the server has so many watches armed, and then until nobody asks it for anything any more:
 // everybody who waits knows for whom, and has nothing left to do.
-func (a *arena) queued(ctx context.Context, l library, watches float64) error {
+func (p *place) queued(ctx context.Context, l library, watches float64) error {
 	// A server that is counted on answers with an error, or not at all, while it is too busy; that passes, or the time.
 	late := fmt.Errorf("%s: not everybody queues up within %v", l.Name, patience)
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, late)
@@ -94,7 +94,7 @@ func (a *arena) queued(ctx context.Context, l library, watches float64) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		now, err := a.counted(ctx, l)
+		now, err := p.counted(ctx, l)
 		if err != nil || now.watches < watches {
 			wait, quiet = min(2*wait, 50*time.Millisecond), 0
 			continue
@@ -109,13 +109,8 @@ func (a *arena) queued(ctx context.Context, l library, watches float64) error {
 }
 
 // computed is how long the server of the contestant, and the contestant itself, have computed so far.
-func (a *arena) computed(c *contestant) (server, client time.Duration, err error) {
-	if c.Key == keyEtcd {
-		server, err = a.etcd.ProcessorTime()
-	} else {
-		server, err = a.zookeeper.ProcessorTime()
-	}
-	if err != nil {
+func (p *place) computed(c *contestant) (server, client time.Duration, err error) {
+	if server, err = p.of(c.Key).ProcessorTime(); err != nil {
 		return 0, 0, err
 	}
 	client, err = c.process.ProcessorTime()

@@ -1,9 +1,10 @@
 // Command locks measures what a lock costs: zkgrant's Mutex, the locks of other libraries, and the bare client beneath.
 //
 //	bench/deps                   # Java, ZooKeeper, Curator, kazoo and etcd, as far as they are not there
-//	cd bench && go run ./locks   # ten minutes; writes RESULTS.md, results.json and the plots
-//	go run ./locks -quick -o quick   # the same with less of everything, in less than three minutes
-//	go run ./locks -draw         # writes RESULTS.md and the plots of results.json again, without measuring
+//	cd bench && go run ./locks   # a quarter of an hour; writes RESULTS.md, results.json, distance.json and the plots
+//	go run ./locks -quick -o quick   # the same with less of everything, in less than four minutes
+//	go run ./locks -distance     # measures by distance only, in five minutes, and keeps the other results
+//	go run ./locks -draw         # writes RESULTS.md and the plots again, without measuring
 //
 // # Who
 //
@@ -12,7 +13,8 @@
 // it is not the disk that is compared. Every library runs in a process of its own, uses its own language's way to do
 // things side by side (goroutines or threads), is used as its documentation says, and is warmed up before it counts.
 // All sessions last 30 s, so that pings hardly ever fall into a measurement; nothing else differs from the defaults but
-// what is logged, how large the stack of a thread is, and how much etcd may store.
+// what is logged, how large the stack of a thread is, how much etcd may store, and that Curator stays with the server
+// that it was given.
 //
 // The bare client is no lock. It is the fewest requests with which a lock of this kind could be made, on the client
 // that zkgrant uses, too: one Multi to enter and one Delete to leave; for a handoff a Delete, a watch event, and a
@@ -42,6 +44,23 @@
 //   - The session expires: so many locks are held, the session is closed by another connection, and the owner's is cut, as a server
 //     does with that of a session that it expires. The time is from the first loss to the last, as a reader of the locks'
 //     channels hears of it.
+//
+// # By distance
+//
+// Everything goes through [ensemble.Proxy], which delivers what it reads half a round trip later, each way, in order and
+// without a limit to the rate. Locks are made, and contenders queue up, with the servers near; then the proxy makes the
+// round trip 0, 1, 5 and 20 ms. An echo through it says what the round trip really is.
+//
+//   - Standalone server: the clients of all libraries are that far away from their server.
+//   - Beside a follower: the clients are near one of three servers, and the proxy is between that one and its leader.
+//     The third server is beside the leader, so that the leader commits without waiting for the far one. With etcd all of
+//     the delay is on one way, which is the same to the clients ([peers.EtcdFollower]).
+//   - Cost in round trips: the slope of the time over that of an echo, by least squares. What a library computes, and
+//     what the proxy adds, does not count in it.
+//   - Awaited: zkgrant's release goes on in the background, and here it is waited for. Cached: coordinator.Cached.
+//   - Permit: one of 4 of a semaphore. 8 locks: a multi-lock, all or none. Failover: a leader resigns, and the time is
+//     until the only other candidate leads. Curator's are InterProcessSemaphoreV2, InterProcessMultiLock and LeaderLatch.
+//   - Consul is not measured: it is not among what bench/deps fetches.
 //
 // What each process is asked and answers is in words.go.
 package main

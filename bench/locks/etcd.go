@@ -45,18 +45,37 @@ func (e *etcd) newSession(ctx context.Context) (*concurrency.Session, error) {
 	return concurrency.NewSession(e.client, concurrency.WithLease(lease.ID))
 }
 
+// another is a lease for a contender.
+func (e *etcd) another() (*concurrency.Session, error) {
+	session, err := e.newSession(e.client.Ctx())
+	if err == nil {
+		e.others = append(e.others, session)
+	}
+	return session, err
+}
+
 func (e *etcd) lock(path string) (mutex, error) {
 	return etcdMutex{concurrency.NewMutex(e.session, path)}, nil
 }
 
 // contender needs a lease of its own: two mutexes of one lease at one path are the same contender.
 func (e *etcd) contender(path string) (mutex, error) {
-	session, err := e.newSession(e.client.Ctx())
+	session, err := e.another()
 	if err != nil {
 		return nil, err
 	}
-	e.others = append(e.others, session)
 	return etcdMutex{concurrency.NewMutex(session, path)}, nil
+}
+
+func (e *etcd) other(u use, path string) (mutex, error) {
+	if u.kind != kindElection {
+		return nil, errNotOffered
+	}
+	session, err := e.another()
+	if err != nil {
+		return nil, err
+	}
+	return etcdElection{concurrency.NewElection(session, path)}, nil
 }
 
 // close revokes every lease. Other than with ZooKeeper the end of the connection ends none, and a thousand that expire
@@ -73,3 +92,11 @@ type etcdMutex struct{ mutex *concurrency.Mutex }
 
 func (m etcdMutex) acquire(ctx context.Context) error { return m.mutex.Lock(ctx) }
 func (m etcdMutex) release() error                    { return m.mutex.Unlock(context.Background()) }
+
+// etcdElection is a candidate.
+type etcdElection struct{ election *concurrency.Election }
+
+func (e etcdElection) acquire(ctx context.Context) error {
+	return e.election.Campaign(ctx, "candidate")
+}
+func (e etcdElection) release() error { return e.election.Resign(context.Background()) }

@@ -57,6 +57,12 @@ type client interface {
 	close() error
 }
 
+// versatile is a client that has kinds of lock other than a mutex.
+type versatile interface {
+	// other returns one that may be at the same path as others of the same client, or errNotOffered.
+	other(u use, path string) (mutex, error)
+}
+
 // mutex is a lock of one of the Go libraries.
 type mutex interface {
 	acquire(ctx context.Context) error

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -35,9 +36,10 @@ func run(ctx context.Context, args []string, input io.Reader, output io.Writer) 
 	}
 	flags := flag.NewFlagSet("locks", flag.ContinueOnError)
 	flags.SetOutput(output)
-	quick := flags.Bool("quick", false, "do less of everything, in less than three minutes")
-	again := flags.Bool("draw", false, "write the table and the plots of results.json again, without measuring")
-	folder := flags.String("o", ".", "the `folder` of results.json, RESULTS.md and the plots")
+	quick := flags.Bool("quick", false, "do less of everything, in less than four minutes")
+	again := flags.Bool("draw", false, "write the tables and the plots of the results again, without measuring")
+	far := flags.Bool("distance", false, "measure by distance only, and keep the other results")
+	folder := flags.String("o", ".", "the `folder` of results.json, distance.json, RESULTS.md and the plots")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return nil
@@ -47,27 +49,66 @@ func run(ctx context.Context, args []string, input io.Reader, output io.Writer) 
 	if flags.NArg() > 0 {
 		return fmt.Errorf("there is no argument %q", flags.Arg(0))
 	}
-	numbers := filepath.Join(*folder, "results.json")
-	var r *Results
-	var err error
-	if *again {
-		r, err = load(numbers)
-	} else if r, err = measure(ctx, *quick, output); err == nil {
-		err = r.save(numbers)
+	if !*again && !*far {
+		r, err := measure(ctx, *quick, output)
+		if err == nil {
+			err = store(filepath.Join(*folder, nearFile), r)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	if err != nil {
+	if !*again {
+		s, err := survey(ctx, *quick, output)
+		if err == nil {
+			err = store(filepath.Join(*folder, farFile), s)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return render(*folder, output)
+}
+
+// Where the numbers are kept.
+const (
+	nearFile = "results.json"
+	farFile  = "distance.json"
+)
+
+// part is a part of the results.
+type part interface {
+	write(page io.Writer) error
+	draw(folder string) error
+}
+
+// render writes the page and the plots of the numbers in the folder, of which a part may be missing.
+func render(folder string, output io.Writer) error {
+	var page bytes.Buffer
+	page.WriteString(title)
+	var missing []error
+	for _, p := range []struct {
+		file string
+		part
+	}{{nearFile, new(Results)}, {farFile, new(Distance)}} {
+		err := load(filepath.Join(folder, p.file), p.part)
+		if errors.Is(err, fs.ErrNotExist) {
+			missing = append(missing, err)
+			continue
+		}
+		if err == nil {
+			err = errors.Join(p.write(&page), p.draw(folder))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(missing) == 2 {
+		return errors.Join(missing...)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "RESULTS.md"), page.Bytes(), 0o644); err != nil {
 		return err
 	}
-	var table bytes.Buffer
-	if err := r.write(&table); err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(*folder, "RESULTS.md"), table.Bytes(), 0o644); err != nil {
-		return err
-	}
-	if err := drawAll(*folder, r); err != nil {
-		return err
-	}
-	_, err = table.WriteTo(output)
+	_, err := page.WriteTo(output)
 	return err
 }

@@ -127,8 +127,24 @@ func TestContestants(t *testing.T) {
 				t.Errorf("%d sessions are left, want none", n)
 			}
 			if key != keyOurs {
+				ask(question{verb: askOpen, n: 1}, 0)
+				ask(question{verb: askUse, path: kindElection}, 0)
+				if _, err := c.ask(t.Context(), question{verb: askCycle, path: "/test/one", n: 1}); !errors.Is(err, errRefused) {
+					t.Errorf("a kind of lock that the library has not: %v, want %v", err, errRefused)
+				}
 				return
 			}
+			ask(question{verb: askOpen, n: 1}, 0)
+			ask(question{verb: askUse, path: kindCached}, 0)
+			ask(question{verb: askCycle, path: "/test/cached", n: 10}, 10)
+			ask(question{verb: askUse, path: kindSemaphore, n: 4}, 0)
+			ask(question{verb: askCycle, path: "/test/permits", n: 3}, 3)
+			ask(question{verb: askUse, path: kindMulti, n: 8}, 0)
+			ask(question{verb: askCycle, path: "/test/multi", n: 3}, 3)
+			ask(question{verb: askUse, path: kindElection}, 0)
+			ask(question{verb: askFill, path: "/test/election", n: 4}, 0)
+			ask(question{verb: askDrain, n: 3}, 3)
+			ask(question{verb: askClose}, 0)
 			ask(question{verb: askOpen, n: 1}, 0)
 			ask(question{verb: askAwaited, path: "/test/one", n: 10}, 10)
 			ask(question{verb: askExpire, path: "/test/expired", n: 30}, 1)

@@ -64,10 +64,33 @@ type director struct {
 
 // measure runs the contest.
 func measure(ctx context.Context, quick bool, progress io.Writer) (r *Results, err error) {
-	d := &director{effort: fullEffort(), started: time.Now()}
+	e := fullEffort()
 	if quick {
-		d.effort = quickEffort()
+		e = quickEffort()
 	}
+	d, err := newDirector(ctx, e, progress)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, d.arena.close()) }()
+	r = d.results(quick)
+	err = d.contest(ctx, r, &d.arena.place, func(all map[string]*contestant) error {
+		for _, s := range d.stages() {
+			if err := d.play(ctx, r, s, all); err != nil {
+				return fmt.Errorf("%s: %w", s.name, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return r, d.memory(ctx, r)
+}
+
+// newDirector opens the arena, which the caller must close.
+func newDirector(ctx context.Context, e effort, progress io.Writer) (d *director, err error) {
+	d = &director{effort: e, started: time.Now()}
 	d.say = func(format string, args ...any) {
 		at := time.Since(d.started).Round(time.Second)
 		fmt.Fprintf(progress, "locks: %5s  %s\n", at, fmt.Sprintf(format, args...))
@@ -75,10 +98,14 @@ func measure(ctx context.Context, quick bool, progress io.Writer) (r *Results, e
 	if d.arena, err = openArena(ctx); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, d.arena.close()) }()
 	d.arena.versions["Go"] = runtime.Version()
-	r = &Results{
-		Quick: quick, Rounds: d.effort.rounds, Cores: runtime.NumCPU(), RAMDisk: d.arena.ramDisk,
+	return d, nil
+}
+
+// results are those of everybody who takes part, and empty.
+func (d *director) results(quick bool) *Results {
+	r := &Results{
+		Quick: quick, Rounds: d.effort.rounds, Cores: runtime.NumCPU(), RAMDisk: d.arena.disk != "",
 		Versions: d.arena.versions, LeftOut: make(map[string]string),
 	}
 	for _, l := range libraries() {
@@ -89,10 +116,7 @@ func measure(ctx context.Context, quick bool, progress io.Writer) (r *Results, e
 		}
 		r.Libraries = append(r.Libraries, Measured{library: l, Rounds: make(map[string][]float64)})
 	}
-	if err := d.contest(ctx, r); err != nil {
-		return nil, err
-	}
-	return r, d.memory(ctx, r)
+	return r
 }
 
 // reason is what the page of results says about a library that was left out. The error has more to say, and names
@@ -106,8 +130,8 @@ func reason(why error) string {
 	return "it was there and could not be run"
 }
 
-// contest runs every stage with one process for each library.
-func (d *director) contest(ctx context.Context, r *Results) (err error) {
+// contest plays with one process for each library, all of them at the place and warmed up.
+func (d *director) contest(ctx context.Context, r *Results, at *place, play func(map[string]*contestant) error) (err error) {
 	contestants := make(map[string]*contestant)
 	defer func() {
 		for _, c := range contestants {
@@ -115,7 +139,7 @@ func (d *director) contest(ctx context.Context, r *Results) (err error) {
 		}
 	}()
 	for _, m := range r.Libraries {
-		c, err := d.arena.start(m.library)
+		c, err := d.arena.start(m.library, at)
 		if err != nil {
 			return err
 		}
@@ -125,17 +149,20 @@ func (d *director) contest(ctx context.Context, r *Results) (err error) {
 			return err
 		}
 	}
-	for _, s := range d.stages() {
-		for round := range d.effort.rounds {
-			d.say("%s, round %d of %d", s.name, round+1, d.effort.rounds)
-			for _, i := range rotate(indices(len(r.Libraries)), round) {
-				m := &r.Libraries[i]
-				if s.who != nil && !s.who(m.library) {
-					continue
-				}
-				if err := s.run(ctx, d, contestants[m.Key], m, d.path(m.Key)); err != nil {
-					return fmt.Errorf("%s: %w", s.name, err)
-				}
+	return play(contestants)
+}
+
+// play has everybody take part in a stage.
+func (d *director) play(ctx context.Context, r *Results, s stage, all map[string]*contestant) error {
+	for round := range d.effort.rounds {
+		d.say("%s, round %d of %d", s.name, round+1, d.effort.rounds)
+		for _, i := range rotate(indices(len(r.Libraries)), round) {
+			m := &r.Libraries[i]
+			if s.who != nil && !s.who(m.library) {
+				continue
+			}
+			if err := s.run(ctx, d, all[m.Key], m, d.path(m.Key)); err != nil {
+				return err
 			}
 		}
 	}
@@ -179,7 +206,7 @@ func (d *director) memory(ctx context.Context, r *Results) error {
 			n = d.effort.held
 		}
 		d.say("memory: %s holds %d locks", m.Name, n)
-		c, err := d.arena.start(m.library)
+		c, err := d.arena.start(m.library, &d.arena.place)
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strconv"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 )
@@ -18,17 +19,37 @@ func openOurs(ctx context.Context, addr string, m *meter) (client, error) {
 	return ours{c}, nil
 }
 
-func (o ours) lock(path string) (mutex, error)      { return &ourMutex{handle: o.c.Mutex(path)}, nil }
+func (o ours) lock(path string) (mutex, error)      { return &ourMutex{ask: o.c.Mutex(path).Acquire}, nil }
 func (o ours) contender(path string) (mutex, error) { return o.lock(path) }
 func (o ours) close() error                         { return o.c.Close() }
 
+func (o ours) other(u use, path string) (mutex, error) {
+	switch u.kind {
+	case kindCached:
+		return &ourMutex{ask: o.c.Mutex(path, coordinator.Cached()).Acquire}, nil
+	case kindSemaphore:
+		return &ourMutex{ask: o.c.Semaphore(path, u.size).Acquire}, nil
+	case kindMulti:
+		var all []*coordinator.Lock
+		for i := range u.size {
+			all = append(all, o.c.Mutex(path+"-"+strconv.Itoa(i)))
+		}
+		return &ourMutex{ask: o.c.Multi(all...).Acquire}, nil
+	case kindElection:
+		return &ourMutex{ask: o.c.Election(path).Campaign}, nil
+	default:
+		return nil, errNotOffered
+	}
+}
+
+// ourMutex is a lock of any kind.
 type ourMutex struct {
-	handle  *coordinator.Lock
+	ask     func(context.Context, ...coordinator.AcquireOption) *coordinator.Acquisition
 	current *coordinator.Acquisition
 }
 
 func (m *ourMutex) acquire(ctx context.Context) error {
-	m.current = m.handle.Acquire(ctx)
+	m.current = m.ask(ctx)
 	select {
 	case <-m.current.Granted():
 		return nil

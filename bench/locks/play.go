@@ -19,6 +19,7 @@ type player struct {
 	chain     *chain
 
 	sessions []client
+	use      use
 	queue    *queue
 
 	kept             []mutex // by hold, and
@@ -27,7 +28,7 @@ type player struct {
 
 // play answers the questions on the input until that ends.
 func play(ctx context.Context, key, addr string, input io.Reader, output io.Writer) error {
-	p := &player{key: key, addr: addr, chain: newChain()}
+	p := &player{key: key, addr: addr, chain: newChain(), use: use{kind: kindMutex}}
 	lines := bufio.NewScanner(input)
 	for lines.Scan() {
 		values, err := p.answer(ctx, lines.Text())
@@ -57,6 +58,9 @@ func (p *player) answer(ctx context.Context, line string) ([]int64, error) {
 		return nil, errors.New("no session is open")
 	}
 	switch q.verb {
+	case askUse:
+		p.use = use{q.path, q.n}
+		return nil, nil
 	case askCycle:
 		return p.cycle(ctx, q.path, q.n, false)
 	case askAwaited:
@@ -97,13 +101,27 @@ func (p *player) close() (err error) {
 	for _, c := range p.sessions {
 		err = errors.Join(err, c.close())
 	}
-	p.sessions, p.kept, p.chain.last = nil, nil, make(map[string]string)
+	p.sessions, p.kept, p.chain.last, p.use = nil, nil, make(map[string]string), use{kind: kindMutex}
 	return err
+}
+
+// lock is one of the kind that is used, for a loop or, if it may be at the same path as others, for a queue.
+func (p *player) lock(c client, path string, shared bool) (mutex, error) {
+	if p.use.kind != kindMutex {
+		if various, ok := c.(versatile); ok {
+			return various.other(p.use, path)
+		}
+		return nil, errNotOffered
+	}
+	if shared {
+		return c.contender(path)
+	}
+	return c.lock(path)
 }
 
 // cycle acquires and releases in a loop.
 func (p *player) cycle(ctx context.Context, path string, n int, awaited bool) ([]int64, error) {
-	m, err := p.sessions[0].lock(path)
+	m, err := p.lock(p.sessions[0], path, false)
 	if err != nil {
 		return nil, err
 	}

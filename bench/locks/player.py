@@ -12,6 +12,7 @@ import time
 
 from kazoo.client import KazooClient
 from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.recipe.election import Election
 
 counted = [0]
 
@@ -69,6 +70,7 @@ class Player:
         self.timeout = timeout
         self.sessions = []
         self.kept = []
+        self.kind, self.width = "mutex", 0
         self.path = None
         self.granted = queue.Queue()
         self.holder = None
@@ -84,13 +86,28 @@ class Player:
     def close(self, *_):
         sessions, self.sessions = self.sessions, []
         self.granted, self.path, self.holder, self.kept = queue.Queue(), None, None, []
+        self.kind, self.width = "mutex", 0
         for client in sessions:
             client.stop()
             client.close()
         return []
 
+    def use(self, kind, width, _):
+        self.kind, self.width = kind, width
+        return []
+
+    def lock(self, session, path):
+        """A lock of the kind that is used."""
+        if self.kind == "mutex":
+            return session.Lock(path)
+        if self.kind == "semaphore":
+            return session.Semaphore(path, max_leases=self.width)
+        if self.kind == "election":
+            return session.Election(path)
+        raise NotImplementedError("not offered by this library")
+
     def cycle(self, path, n, _):
-        lock = self.sessions[0].Lock(path)
+        lock = self.lock(self.sessions[0], path)
         took = []
         for _ in range(n):
             start = time.perf_counter_ns()
@@ -133,7 +150,7 @@ class Player:
         if path != self.path:
             self.path, self.size, self.holder, self.granted = path, 0, None, queue.Queue()
         for _ in range(n):
-            lock = self.sessions[self.size % len(self.sessions)].Lock(path)
+            lock = self.lock(self.sessions[self.size % len(self.sessions)], path)
             self.size += 1
             threading.Thread(target=self.contend, args=(lock, self.granted), daemon=True).start()
         if self.holder is None:
@@ -142,13 +159,19 @@ class Player:
 
     @staticmethod
     def contend(lock, granted):
-        try:
-            lock.acquire()
+        def hold():
             w = Waiter(at=time.perf_counter_ns())
             granted.put(w)
             w.leave.wait()
             w.released = time.perf_counter_ns()
             w.left.set()
+
+        try:
+            if isinstance(lock, Election):
+                lock.run(hold)
+                return
+            lock.acquire()
+            hold()
             lock.release()
         except Exception as e:
             # Those who still wait when their session is closed end here, and nobody asks for them any more.
@@ -185,7 +208,7 @@ class Player:
 def main():
     threading.stack_size(256 << 10)
     player = Player(sys.argv[1], int(sys.argv[2]))
-    offered = ("open", "close", "cycle", "many", "fill", "drain", "bytes", "hold")
+    offered = ("open", "close", "use", "cycle", "many", "fill", "drain", "bytes", "hold")
     for line in sys.stdin:
         verb, path, n, also = line.split()
         try:

@@ -39,8 +39,8 @@ func colourOf(key string) color.Color {
 	}
 }
 
-// drawAll writes all plots into the folder.
-func drawAll(folder string, r *Results) error {
+// draw writes the plots into the folder.
+func (r *Results) draw(folder string) error {
 	for name, made := range map[string]func() (*plot.Plot, error){
 		"cycle.svg": func() (*plot.Plot, error) {
 			return r.bars("Uncontended acquire and release, as the caller feels it", "µs, median", figureCycle)
@@ -56,12 +56,20 @@ func drawAll(folder string, r *Results) error {
 		},
 	} {
 		p, err := made()
-		if err == nil {
-			err = save(p, filepath.Join(folder, name))
+		if err := saveAs(folder, name, p, err); err != nil {
+			return err
 		}
-		if err != nil {
-			return fmt.Errorf("drawing %s: %w", name, err)
-		}
+	}
+	return nil
+}
+
+// saveAs saves what was drawn, with or without an error.
+func saveAs(folder, name string, p *plot.Plot, err error) error {
+	if err == nil {
+		err = save(p, filepath.Join(folder, name))
+	}
+	if err != nil {
+		return fmt.Errorf("drawing %s: %w", name, err)
 	}
 	return nil
 }

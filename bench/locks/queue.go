@@ -43,7 +43,7 @@ func (p *player) fill(ctx context.Context, path string, n int) error {
 	}
 	mutexes := make([]mutex, n)
 	for i := range mutexes {
-		m, err := p.sessions[(q.size+i)%len(p.sessions)].contender(path)
+		m, err := p.lock(p.sessions[(q.size+i)%len(p.sessions)], path, true)
 		if err != nil {
 			return err
 		}

@@ -65,8 +65,8 @@ func (r *Results) value(key, figure string) (float64, bool) {
 	return 0, false
 }
 
-// save writes the results. They hold nothing that differs between two runs but what was measured.
-func (r *Results) save(file string) error {
+// store writes results. They hold nothing that differs between two runs but what was measured.
+func store(file string, r any) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return fmt.Errorf("writing the results: %w", err)
@@ -74,15 +74,14 @@ func (r *Results) save(file string) error {
 	return os.WriteFile(file, append(text, '\n'), 0o644)
 }
 
-// load reads what save has written.
-func load(file string) (*Results, error) {
+// load reads what store has written into r. The error wraps [fs.ErrNotExist] if nothing was.
+func load(file string, r any) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("reading the results: %w", err)
+		return fmt.Errorf("reading the results: %w", err)
 	}
-	r := new(Results)
 	if err := json.Unmarshal(text, r); err != nil {
-		return nil, fmt.Errorf("reading the results in %s: %w", file, err)
+		return fmt.Errorf("reading the results in %s: %w", file, err)
 	}
-	return r, nil
+	return nil
 }

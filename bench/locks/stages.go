@@ -166,25 +166,47 @@ func calls(ctx context.Context, c *contestant, m *Measured, locks, cycles int, f
 	return nil
 }
 
-// runCross hands the lock back and forth between two sessions. In each of them somebody queues up again, and is waited
+// pendulum hands a lock back and forth between two sessions. In each of them somebody queues up again, and is waited
 // for, before it is handed on.
+type pendulum struct {
+	at   *place
+	c    *contestant
+	path string
+	idle counts
+	add  int // how many queue up next
+}
+
+func newPendulum(ctx context.Context, at *place, c *contestant, path string) (*pendulum, error) {
+	idle, err := at.counted(ctx, c.library)
+	return &pendulum{at: at, c: c, path: path, idle: idle, add: 2}, err // the first time a holder, too
+}
+
+// lineUp returns when one waits.
+func (p *pendulum) lineUp(ctx context.Context) error {
+	if err := p.c.tell(ctx, question{verb: askFill, path: p.path, n: p.add}); err != nil {
+		return err
+	}
+	p.add = 1
+	return p.at.queued(ctx, p.c.library, p.idle.watches+1)
+}
+
+// swing hands the lock on.
+func (p *pendulum) swing(ctx context.Context) ([]int64, error) {
+	return p.c.ask(ctx, question{verb: askDrain, n: 1})
+}
+
 func runCross(ctx context.Context, d *director, c *contestant, m *Measured, path string) error {
 	return session(ctx, c, 2, func() error {
-		idle, err := d.arena.counted(ctx, c.library)
+		p, err := newPendulum(ctx, &d.arena.place, c, path)
 		if err != nil {
 			return err
 		}
 		var all []int64
-		add := 2 // the first time a holder, too
 		for range d.effort.cross {
-			if err := c.tell(ctx, question{verb: askFill, path: path, n: add}); err != nil {
+			if err := p.lineUp(ctx); err != nil {
 				return err
 			}
-			add = 1
-			if err := d.arena.queued(ctx, c.library, idle.watches+1); err != nil {
-				return err
-			}
-			took, err := c.ask(ctx, question{verb: askDrain, n: 1})
+			took, err := p.swing(ctx)
 			if err != nil {
 				return err
 			}

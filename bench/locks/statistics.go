@@ -34,3 +34,17 @@ func rotate[T any](all []T, round int) []T {
 	at := round % len(all)
 	return append(slices.Clone(all[at:]), all[:at]...)
 }
+
+// slope is how much y grows with x, by least squares; not ok if x does not differ.
+func slope(x, y []float64) (float64, bool) {
+	var meanX, meanY, products, squares float64
+	for i := range x {
+		meanX += x[i] / float64(len(x))
+		meanY += y[i] / float64(len(x))
+	}
+	for i := range x {
+		products += (x[i] - meanX) * (y[i] - meanY)
+		squares += (x[i] - meanX) * (x[i] - meanX)
+	}
+	return products / squares, squares > 0
+}

@@ -70,3 +70,18 @@ func TestEverybodyIsFirstOnce(t *testing.T) {
 		t.Errorf("rotate of nothing = %v, want nothing", got)
 	}
 }
+
+func TestSlope(t *testing.T) {
+	t.Parallel()
+	if got, ok := slope([]float64{0, 1, 5, 20}, []float64{7, 10, 22, 67}); !ok || math.Abs(got-3) > 1e-9 {
+		t.Errorf("the slope of 7+3x is %v, %v; want 3", got, ok)
+	}
+	if got, ok := slope([]float64{0, 1, 2}, []float64{1, 1, 4}); !ok || math.Abs(got-1.5) > 1e-9 {
+		t.Errorf("the slope of what is no line is %v, %v; want 1.5", got, ok)
+	}
+	for _, x := range [][]float64{nil, {5}, {5, 5}} {
+		if got, ok := slope(x, x); ok {
+			t.Errorf("the slope over %v is %v, want none", x, got)
+		}
+	}
+}

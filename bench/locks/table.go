@@ -169,13 +169,15 @@ func (r *Results) rows() []row {
 		row{"session expires: last loss after the first", figureExpire, "ms"})
 }
 
-// write writes the page of results.
+// title begins the page of results.
+const title = "# Results\n\nWritten by `go run ./locks` in bench; what is measured, and how, stands in " +
+	"[locks/doc.go](locks/doc.go).\nAll figures of a part are from one run, in which everybody used the same servers, " +
+	"and medians over its rounds.\n"
+
+// write writes the part of the page that is about locks nearby.
 func (r *Results) write(output io.Writer) error {
 	var b strings.Builder
-	b.WriteString("# Results\n\n")
-	b.WriteString("Written by `go run ./locks` in bench; what is measured, and how, stands in " +
-		"[locks/doc.go](locks/doc.go).\nAll figures are from one run, in which everybody used the same servers, " +
-		"and medians over its rounds.\n\n")
+	b.WriteString("\n")
 	r.writeRun(&b)
 	r.writeGoals(&b)
 	r.writeRows(&b)
@@ -234,17 +236,31 @@ func (r *Results) writeGoals(b *strings.Builder) {
 	}
 }
 
-// writeRows writes the table of everything: ours as it is, and how many times that the others are.
+// writeRows writes the table of everything.
 func (r *Results) writeRows(b *strings.Builder) {
-	b.WriteString("\n## Everything\n\nThe first column is what zkgrant was measured at, the others are multiples of it: " +
-		"2× is twice as much.\nWhere zkgrant has no such figure, or 0, they stand as they are.\n\n| |")
+	b.WriteString("\n## Everything\n\n" + multiples)
+	r.writeTable(b, r.rows())
+}
+
+// multiples explains writeTable's table.
+const multiples = "The first column is what zkgrant was measured at, the others are multiples of it: 2× is twice as much.\n" +
+	"Where zkgrant has no such figure, or 0, they stand as they are.\n\n"
+
+// writeHead begins a table with a column for each library.
+func (r *Results) writeHead(b *strings.Builder) {
+	b.WriteString("| |")
 	rule := "|---|"
 	for _, m := range r.Libraries {
 		fmt.Fprintf(b, " %s |", m.Name)
 		rule += "---:|"
 	}
 	fmt.Fprintf(b, "\n%s\n", rule)
-	for _, row := range r.rows() {
+}
+
+// writeTable writes the rows that somebody has a figure of.
+func (r *Results) writeTable(b *strings.Builder, rows []row) {
+	r.writeHead(b)
+	for _, row := range rows {
 		line := "| " + row.what + " |"
 		seen := false
 		ours, base := r.value(keyOurs, row.figure)

@@ -50,13 +50,51 @@ func sample() *Results {
 	return r
 }
 
+// sampleFar is what a run without kazoo might have measured by distance: ours costs 1 round trip, zk.Lock 3, and more.
+func sampleFar() *Distance {
+	s := &Distance{Results: *sample(), Echo: make(map[int][]float64)}
+	for i := range s.Libraries {
+		m := &s.Libraries[i]
+		m.Rounds = make(map[string][]float64)
+		trips := map[string]float64{keyOurs: 1, keyStock: 3, keyCurator: 24, keyEtcd: 2, keyBare: 2}[m.Key]
+		for _, place := range placesFar() {
+			for _, e := range errands() {
+				for _, ms := range distances() {
+					if e.offered(m.Key) {
+						m.note(figureFar(place.key, e.key, ms), 200+trips*(100+1010*float64(ms)))
+					}
+				}
+			}
+		}
+	}
+	for _, ms := range distances() {
+		s.Echo[ms] = []float64{90 + 1010*float64(ms), 120 + 1010*float64(ms), 100 + 1010*float64(ms)}
+	}
+	return s
+}
+
 func TestPage(t *testing.T) {
 	t.Parallel()
-	var b strings.Builder
-	if err := sample().write(&b); err != nil {
-		t.Fatal(err)
+	for golden, parts := range map[string][]part{
+		"page.md":     {sample(), sampleFar()},
+		"distance.md": {sampleFar()},
+	} {
+		folder := t.TempDir()
+		for _, p := range parts {
+			file := nearFile
+			if _, far := p.(*Distance); far {
+				file = farFile
+			}
+			if err := store(filepath.Join(folder, file), p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var b strings.Builder
+		if err := render(folder, &b); err != nil {
+			t.Fatal(err)
+		}
+		goldentest.Compare(t, filepath.Join("testdata", golden), b.String())
 	}
-	goldentest.Compare(t, filepath.Join("testdata", "page.md"), b.String())
 }
 
 func TestEmptyResults(t *testing.T) {
@@ -65,7 +103,13 @@ func TestEmptyResults(t *testing.T) {
 	if err := r.write(io.Discard); err != nil {
 		t.Error(err)
 	}
-	if err := drawAll(t.TempDir(), r); err != nil {
+	if err := r.draw(t.TempDir()); err != nil {
+		t.Error(err)
+	}
+	if err := new(Distance).write(io.Discard); err != nil {
+		t.Error(err)
+	}
+	if err := new(Distance).draw(t.TempDir()); err != nil {
 		t.Error(err)
 	}
 }
@@ -74,11 +118,11 @@ func TestResultsAreReadAsTheyWereWritten(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "results.json")
 	r := sample()
-	if err := r.save(file); err != nil {
+	if err := store(file, r); err != nil {
 		t.Fatal(err)
 	}
-	got, err := load(file)
-	if err != nil {
+	got := new(Results)
+	if err := load(file, got); err != nil {
 		t.Fatal(err)
 	}
 	for i := range r.Libraries { // how long a queue may be is no result
@@ -90,7 +134,7 @@ func TestResultsAreReadAsTheyWereWritten(t *testing.T) {
 	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := load(file); err == nil {
+	if err := load(file, got); err == nil {
 		t.Error("loading half a file: no error")
 	}
 }
@@ -98,7 +142,7 @@ func TestResultsAreReadAsTheyWereWritten(t *testing.T) {
 func TestPlots(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	if err := drawAll(folder, sample()); err != nil {
+	if err := errors.Join(sample().draw(folder), sampleFar().draw(folder)); err != nil {
 		t.Fatal(err)
 	}
 	for name, words := range map[string][]string{
@@ -106,6 +150,9 @@ func TestPlots(t *testing.T) {
 		"memory.svg":  {"zkgrant", "2500"},
 		"handoff.svg": {"zkgrant", "go-zookeeper", "10000"},
 		"bytes.svg":   {"zkgrant", "waiting"},
+
+		"distance.svg":          {"zkgrant", "etcd", "Cost in round trips, standalone server", "8 locks", "1.0", "3.0", "24.0"},
+		"distance-follower.svg": {"Cost in round trips, beside a follower", "permit"},
 	} {
 		text, err := os.ReadFile(filepath.Join(folder, name))
 		if err != nil {

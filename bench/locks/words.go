@@ -12,6 +12,8 @@ import (
 const (
 	// askOpen opens so many sessions: n.
 	askOpen = "open"
+	// askUse has everything until askClose use this kind of lock, of this size: its name instead of a path, n.
+	askUse = "use"
 	// askCycle acquires and releases in a loop: path, n. The answer is how long each took.
 	askCycle = "cycle"
 	// askAwaited is askCycle with each release waited for.
@@ -39,6 +41,21 @@ const (
 	// askClose ends all sessions.
 	askClose = "close"
 )
+
+// The kinds of lock for askUse.
+const (
+	kindMutex     = "mutex"     // if nothing else was asked for
+	kindCached    = "cached"    // a mutex that is kept while nobody else wants it
+	kindSemaphore = "semaphore" // one permit of so many
+	kindMulti     = "multi"     // so many mutexes at once, at paths that begin with the one in the question
+	kindElection  = "election"  // of a leader, which resigns
+)
+
+// use is a kind of lock and its size.
+type use struct {
+	kind string
+	size int
+}
 
 // errRefused is that a contestant answered with a reason.
 var errRefused = errors.New("refused")

@@ -21,15 +21,16 @@ import (
 // ErrNoEtcd is what [StartEtcd] returns, wrapped, on a machine without the program.
 var ErrNoEtcd = errors.New("peers: no etcd to run; run bench/deps, or set ETCD to the program")
 
-// Etcd is a running etcd server, alone.
+// Etcd is a running etcd server, alone or with others.
 type Etcd struct {
 	Addr    string // host:port, for clients
 	Version string // such as 3.4.23
 
-	cmd    *exec.Cmd     // nil before the start
-	said   tail          // its complaints
-	ended  chan struct{} // closed when the process is gone
-	folder string
+	program string
+	cmd     *exec.Cmd     // nil before the start
+	said    tail          // its complaints
+	ended   chan struct{} // closed when the process is gone
+	folder  string
 }
 
 // FindEtcd returns the program: that which ETCD names, the one on PATH, the one in .deps of the project the working
@@ -54,6 +55,25 @@ func FindEtcd() (string, error) {
 // StartEtcd starts a server that keeps its data in a folder of its own below parent, and returns when it serves. The
 // caller must Close it.
 func StartEtcd(ctx context.Context, parent string) (*Etcd, error) {
+	peer, err := freeAddr(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("peers: %w", err)
+	}
+	e, err := newEtcd(ctx, parent)
+	if err != nil {
+		return nil, err
+	}
+	if err = e.start(member{name: "one", peer: peer, known: peer, all: "one=http://" + peer}); err == nil {
+		err = e.ready(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("peers: etcd: %w", err), e.Close())
+	}
+	return e, nil
+}
+
+// newEtcd is one that has not been started.
+func newEtcd(ctx context.Context, parent string) (*Etcd, error) {
 	program, err := FindEtcd()
 	if err != nil {
 		return nil, err
@@ -62,13 +82,12 @@ func StartEtcd(ctx context.Context, parent string) (*Etcd, error) {
 	if err != nil {
 		return nil, fmt.Errorf("peers: %s --version: %w", program, err)
 	}
-	folder, err := os.MkdirTemp(parent, "zkgrant-etcd")
+	e := &Etcd{program: program, Version: etcdVersion(string(said))}
+	if e.Addr, err = freeAddr(ctx); err == nil {
+		e.folder, err = os.MkdirTemp(parent, "zkgrant-etcd")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("peers: %w", err)
-	}
-	e := &Etcd{folder: folder, Version: etcdVersion(string(said))}
-	if err := e.start(ctx, program); err != nil {
-		return nil, errors.Join(fmt.Errorf("peers: etcd: %w", err), e.Close())
 	}
 	return e, nil
 }
@@ -81,20 +100,20 @@ func etcdVersion(said string) string {
 	return "?"
 }
 
-func (e *Etcd) start(ctx context.Context, program string) (err error) {
-	client, err := freeAddr(ctx)
-	if err != nil {
-		return err
-	}
-	peer, err := freeAddr(ctx)
-	if err != nil {
-		return err
-	}
-	e.Addr = client
-	cmd := exec.Command(program, "--name", "one", "--data-dir", filepath.Join(e.folder, "data"),
-		"--listen-client-urls", "http://"+client, "--advertise-client-urls", "http://"+client,
-		"--listen-peer-urls", "http://"+peer, "--initial-advertise-peer-urls", "http://"+peer,
-		"--initial-cluster", "one=http://"+peer, "--log-level", "error", "--quota-backend-bytes", "4294967296")
+// member is how the members of a cluster find each other.
+type member struct {
+	name  string
+	peer  string // host:port where it listens to the others
+	known string // where the others are told to look for it
+	all   string // every member's name and known, in etcd's own form
+}
+
+// start starts the process.
+func (e *Etcd) start(m member) error {
+	cmd := exec.Command(e.program, "--name", m.name, "--data-dir", filepath.Join(e.folder, "data"),
+		"--listen-client-urls", "http://"+e.Addr, "--advertise-client-urls", "http://"+e.Addr,
+		"--listen-peer-urls", "http://"+m.peer, "--initial-advertise-peer-urls", "http://"+m.known,
+		"--initial-cluster", m.all, "--log-level", "error", "--quota-backend-bytes", "4294967296")
 	cmd.Stdout, cmd.Stderr = &e.said, &e.said
 	dieWithParent(cmd)
 	if err := cmd.Start(); err != nil {
@@ -106,8 +125,14 @@ func (e *Etcd) start(ctx context.Context, program string) (err error) {
 		// It is killed in the end, and how it fares before shows in whether it answers.
 		_ = cmd.Wait()
 	}()
+	return nil
+}
+
+// ready returns when the server serves.
+func (e *Etcd) ready(ctx context.Context) error {
 	for {
-		if _, err := e.Counters(ctx); err == nil {
+		// One that has no leader yet answers as well.
+		if c, err := e.Counters(ctx); err == nil && c["etcd_server_has_leader"] == 1 {
 			return nil
 		}
 		select {

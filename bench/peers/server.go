@@ -12,7 +12,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// Server is a standalone ZooKeeper server, which all who are compared share.
+// Server is a ZooKeeper server, which all who are compared share: a standalone one, or one of an ensemble.
 type Server struct {
 	Installation ensemble.Installation // that it runs from
 	Addr         string                // host:port
@@ -20,6 +20,7 @@ type Server struct {
 	JavaVersion  string                // such as 17.0.15
 
 	servers *ensemble.Ensemble
+	index   int // in servers
 	folder  string
 }
 
@@ -42,27 +43,33 @@ func RAMDisk() string {
 
 // StartServerIn is StartServer with the folder made below parent, or with the other temporary files if that is empty.
 func StartServerIn(ctx context.Context, parent string, settings ...ensemble.Setting) (*Server, error) {
-	installation, err := ensemble.Find()
-	if err != nil {
-		return nil, fmt.Errorf("peers: %w", err)
+	s := new(Server)
+	err := s.launch(ctx, parent, 1, settings)
+	if err == nil {
+		err = s.describe(ctx, 0)
 	}
-	folder, err := os.MkdirTemp(parent, "zkgrant-bench")
 	if err != nil {
-		return nil, fmt.Errorf("peers: %w", err)
-	}
-	s := &Server{Installation: installation, folder: folder}
-	if err := s.start(ctx, settings); err != nil {
 		return nil, errors.Join(fmt.Errorf("peers: %w", err), s.Close())
 	}
 	return s, nil
 }
 
-func (s *Server) start(ctx context.Context, settings []ensemble.Setting) (err error) {
-	if s.servers, err = ensemble.Launch(ctx, s.Installation, s.folder, 1, settings...); err != nil {
+// launch starts n servers in a folder below parent. After an error some of them may run.
+func (s *Server) launch(ctx context.Context, parent string, n int, settings []ensemble.Setting) (err error) {
+	if s.Installation, err = ensemble.Find(); err != nil {
 		return err
 	}
-	s.Addr = s.servers.Addr(0)
-	if s.Version, err = s.servers.Version(ctx, 0); err != nil {
+	if s.folder, err = os.MkdirTemp(parent, "zkgrant-bench"); err != nil {
+		return err
+	}
+	s.servers, err = ensemble.Launch(ctx, s.Installation, s.folder, n, settings...)
+	return err
+}
+
+// describe makes it server i of those that were launched.
+func (s *Server) describe(ctx context.Context, i int) (err error) {
+	s.index, s.Addr = i, s.servers.Addr(i)
+	if s.Version, err = s.servers.Version(ctx, i); err != nil {
 		return err
 	}
 	s.JavaVersion, err = javaVersion(ctx, s.Installation.Java)
@@ -71,11 +78,11 @@ func (s *Server) start(ctx context.Context, settings []ensemble.Setting) (err er
 
 // ProcessorTime is how long the server has computed so far. Where the system does not tell, the error wraps
 // [errors.ErrUnsupported].
-func (s *Server) ProcessorTime() (time.Duration, error) { return processorTime(s.servers.Pid(0)) }
+func (s *Server) ProcessorTime() (time.Duration, error) { return processorTime(s.servers.Pid(s.index)) }
 
 // Counters are the numbers that the server answers to the word mntr.
 func (s *Server) Counters(ctx context.Context) (map[string]float64, error) {
-	return s.servers.Counters(ctx, 0)
+	return s.servers.Counters(ctx, s.index)
 }
 
 // Close ends the server and removes what it wrote.
@@ -84,7 +91,7 @@ func (s *Server) Close() error {
 	if s.servers != nil {
 		killed = s.servers.Close()
 	}
-	return errors.Join(killed, os.RemoveAll(s.folder))
+	return errors.Join(killed, os.RemoveAll(s.folder)) // no folder is nothing to remove
 }
 
 // javaVersion asks a java program for its version.

@@ -39,6 +39,8 @@ const (
 	// backlog is how many parcels wait on one way of one connection until the sender is made to wait. A lagging or
 	// silent way then behaves as one whose socket buffers are full.
 	backlog = 4096
+	// coarse is more than timers may be late. The last of a lag is slept exactly, deaf to changes.
+	coarse = 2 * time.Millisecond
 )
 
 // Proxy stands on 127.0.0.1 between those who dial it and one server, and passes on what they say to each other. It
@@ -292,8 +294,10 @@ func (p *Proxy) due(way Direction, read time.Time) bool {
 			<-changed
 		case wait <= 0:
 			return true
+		case wait <= coarse:
+			sleepExactly(wait)
 		default:
-			timer := time.NewTimer(wait)
+			timer := time.NewTimer(wait - coarse)
 			select {
 			case <-changed:
 			case <-timer.C:

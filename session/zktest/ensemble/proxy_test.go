@@ -185,6 +185,55 @@ func TestProxyLags(t *testing.T) {
 	hears(t, conn, "-")
 }
 
+// TestALagLimitsNoThroughput: what is sent without a pause arrives without one, however late.
+func TestALagLimitsNoThroughput(t *testing.T) {
+	const lag, size = 100 * time.Millisecond, 4 << 20
+	p := StartProxy(t, echo(t))
+	conn := through(t, p)
+	carry := func() time.Duration {
+		begin := time.Now()
+		said := make(chan error, 1)
+		go func() {
+			_, err := conn.Write(make([]byte, size))
+			said <- err
+		}()
+		if got, err := read(t, conn, size); err != nil {
+			t.Fatalf("%d of %d bytes came back: %v", len(got), size, err)
+		}
+		eventstest.Must(t, <-said)
+		return time.Since(begin)
+	}
+	plain := carry()
+	p.Lag(BothWays, lag)
+	// With a pause for each parcel it would be 256 lags.
+	if took, most := carry(), 3*2*lag+20*plain; took < 2*lag || took > most {
+		t.Errorf("%d bytes took %v with a lag of %v each way and %v without, want from %v to %v", size, took, lag, plain, 2*lag, most)
+	}
+}
+
+// TestALagIsExact to a fraction of a millisecond, which timers are not. The best of some is what the proxy can do, and
+// the rest is what else the machine does.
+func TestALagIsExact(t *testing.T) {
+	const lag = 500 * time.Microsecond
+	p := StartProxy(t, echo(t))
+	conn := through(t, p)
+	best := func() time.Duration {
+		least := time.Hour
+		for range 50 {
+			begin := time.Now()
+			say(t, conn, "-")
+			hears(t, conn, "-")
+			least = min(least, time.Since(begin))
+		}
+		return least
+	}
+	plain := best()
+	p.Lag(BothWays, lag)
+	if took, most := best(), 2*lag+max(lag, 4*plain); took < 2*lag || took > most {
+		t.Errorf("with a lag of %v each way an echo takes %v, and %v without one; want from %v to %v", lag, took, plain, 2*lag, most)
+	}
+}
+
 func TestProxyRefusesAndCuts(t *testing.T) {
 	p := StartProxy(t, echo(t))
 	old := through(t, p)

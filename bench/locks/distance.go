@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+)
+
+// distances are the round trips to the servers, in milliseconds.
+func distances() []int { return []int{0, 1, 5, 20} }
+
+// What is measured at a distance is measured at two places.
+const (
+	placeAlone    = "standalone" // everything goes to a server that is so far away
+	placeFollower = "follower"   // a server is near, and its leader so far away from it
+)
+
+// errand is what is measured at each distance.
+type errand struct {
+	key   string   // in figures
+	name  string   // in tables
+	short string   // in plots
+	has   []string // the libraries with such a lock
+	run   func(context.Context, *place, *contestant, effortFar, string) ([][]int64, error)
+}
+
+// errands are all of them, in the order of the tables.
+func errands() []errand {
+	permit, eight, election := use{kindSemaphore, 4}, use{kindMulti, 8}, use{kindElection, 0}
+	everybody := []string{keyOurs, keyStock, keyCurator, keyKazoo, keyEtcd, keyBare}
+	return []errand{
+		{"cycle", "acquire and release", "lock", everybody, loops(askCycle, use{})},
+		{"awaited", "acquire and release, awaited", "awaited", []string{keyOurs}, loops(askAwaited, use{})},
+		{"cached", "acquire and release, cached", "cached", []string{keyOurs}, loops(askCycle, use{kind: kindCached})},
+		{"permit", "acquire and release 1 of 4 permits", "permit", []string{keyOurs, keyCurator, keyKazoo}, loops(askCycle, permit)},
+		{"multi", "acquire and release 8 locks together", "8 locks", []string{keyOurs, keyCurator}, loops(askCycle, eight)},
+		{"handoff", "handoff to the only one waiting", "handoff", everybody, swings(use{})},
+		{"failover", "leader resigns, the next one leads", "failover", []string{keyOurs, keyCurator, keyKazoo, keyEtcd}, swings(election)},
+	}
+}
+
+// effortFar is how much is done at each of the distances, in their order.
+type effortFar struct {
+	rounds   int
+	warm     int
+	echoes   int
+	cycles   []int
+	handoffs []int
+}
+
+func fullEffortFar() effortFar {
+	return effortFar{rounds: 3, warm: 200, echoes: 20, cycles: []int{40, 40, 10, 8}, handoffs: []int{8, 8, 6, 4}}
+}
+
+func quickEffortFar() effortFar {
+	return effortFar{rounds: 1, warm: 200, echoes: 20, cycles: []int{20, 20, 10, 5}, handoffs: []int{4, 4, 4, 3}}
+}
+
+// survey measures by distance.
+func survey(ctx context.Context, quick bool, progress io.Writer) (_ *Distance, err error) {
+	e := fullEffortFar()
+	if quick {
+		e = quickEffortFar()
+	}
+	d, err := newDirector(ctx, effort{rounds: e.rounds, warm: e.warm}, progress)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, d.arena.close()) }()
+	s := &Distance{Results: *d.results(quick), Echo: make(map[int][]float64)}
+	alone, err := farAway(&d.arena.place)
+	if err != nil {
+		return nil, err
+	}
+	err = s.visit(ctx, d, placeAlone, alone, e)
+	if err = errors.Join(err, alone.close()); err != nil {
+		return nil, err
+	}
+	d.say("starting three servers of each kind")
+	follower, err := farLeaders(ctx, d.arena.disk, d.arena.etcd.server != nil)
+	if err != nil {
+		return nil, err
+	}
+	err = s.visit(ctx, d, placeFollower, follower, e)
+	return s, errors.Join(err, follower.close())
+}
+
+// visit measures everything at one of the places.
+func (s *Distance) visit(ctx context.Context, d *director, name string, at *place, e effortFar) error {
+	return d.contest(ctx, &s.Results, at, func(all map[string]*contestant) error {
+		for round := range e.rounds {
+			if err := s.echo(e); err != nil {
+				return err
+			}
+			for _, what := range errands() {
+				d.say("%s, %s, round %d of %d", name, what.name, round+1, e.rounds)
+				for _, i := range rotate(indices(len(s.Libraries)), round) {
+					m := &s.Libraries[i]
+					if !what.offered(m.Key) {
+						continue
+					}
+					took, err := what.run(ctx, at, all[m.Key], e, d.path(m.Key))
+					if err != nil {
+						return fmt.Errorf("%s, %s: %w", name, what.name, err)
+					}
+					for nth, ms := range distances() {
+						m.note(figureFar(name, what.key, ms), micros(percentile(took[nth], 0.50)))
+					}
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// offered tells whether the library has it.
+func (e errand) offered(key string) bool {
+	return slices.Contains(e.has, key)
+}
+
+// milliseconds is the duration.
+func milliseconds(ms int) time.Duration { return time.Duration(ms) * time.Millisecond }
+
+// sessionFar runs f with so many sessions of the kind of lock open.
+func sessionFar(ctx context.Context, c *contestant, n int, u use, f func() error) error {
+	return session(ctx, c, n, func() error {
+		if u.kind != "" {
+			if err := c.tell(ctx, question{verb: askUse, path: u.kind, n: u.size}); err != nil {
+				return err
+			}
+		}
+		return f()
+	})
+}
+
+// loops acquires and releases in a loop. Whatever has to be made for the first time is made nearby.
+func loops(verb string, u use) func(context.Context, *place, *contestant, effortFar, string) ([][]int64, error) {
+	return func(ctx context.Context, at *place, c *contestant, e effortFar, path string) (took [][]int64, err error) {
+		err = sessionFar(ctx, c, 1, u, func() error {
+			if err := c.tell(ctx, question{verb: verb, path: path, n: 3}); err != nil {
+				return err
+			}
+			defer at.lag(0)
+			for nth, ms := range distances() {
+				at.lag(milliseconds(ms))
+				each, err := c.ask(ctx, question{verb: verb, path: path, n: e.cycles[nth]})
+				if err != nil {
+					return err
+				}
+				took = append(took, each)
+			}
+			return nil
+		})
+		return took, err
+	}
+}
+
+// swings hands the lock back and forth between two sessions. They queue up nearby.
+func swings(u use) func(context.Context, *place, *contestant, effortFar, string) ([][]int64, error) {
+	return func(ctx context.Context, at *place, c *contestant, e effortFar, path string) (took [][]int64, err error) {
+		err = sessionFar(ctx, c, 2, u, func() error {
+			p, err := newPendulum(ctx, at, c, path)
+			if err != nil {
+				return err
+			}
+			for nth, ms := range distances() {
+				var all []int64
+				for range e.handoffs[nth] {
+					if err := p.lineUp(ctx); err != nil {
+						return err
+					}
+					at.lag(milliseconds(ms))
+					each, err := p.swing(ctx)
+					at.lag(0)
+					if err != nil {
+						return err
+					}
+					all = append(all, each...)
+				}
+				took = append(took, all)
+			}
+			return nil
+		})
+		return took, err
+	}
+}
+
+// echo measures what a proxy makes of each distance.
+func (s *Distance) echo(e effortFar) (err error) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, listener.Close()) }()
+	running.Go(func() {
+		if conn, err := listener.Accept(); err == nil {
+			_, _ = io.Copy(conn, conn) // ends with the connection
+			_ = conn.Close()
+		}
+	})
+	proxy, err := ensemble.NewProxy(listener.Addr().String())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, proxy.Close()) }()
+	conn, err := net.Dial("tcp4", proxy.Addr())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	for _, ms := range distances() {
+		proxy.Lag(ensemble.BothWays, milliseconds(ms)/2)
+		var took []int64
+		for range e.echoes {
+			start := time.Now()
+			if _, err := conn.Write([]byte{1}); err != nil {
+				return err
+			}
+			if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
+				return err
+			}
+			took = append(took, time.Since(start).Nanoseconds())
+		}
+		s.Echo[ms] = append(s.Echo[ms], micros(percentile(took, 0.50)))
+	}
+	return nil
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// Distance is everything that was measured by distance in one run.
+type Distance struct {
+	Results
+	Echo map[int][]float64 `json:"echo_us"` // what an echo takes at each distance, one value for each time it was measured
+}
+
+// figureFar is the time that an errand at a place takes, in microseconds.
+func figureFar(place, errand string, ms int) string {
+	return fmt.Sprintf("%s_%s_p50_us_%d", place, errand, ms)
+}
+
+// trips is the cost in round trips: how much longer the errand takes for each millisecond that an echo takes longer, by
+// least squares.
+func (s *Distance) trips(key, place, errand string) (float64, bool) {
+	var echoes, times []float64
+	for _, ms := range distances() {
+		if took, ok := s.value(key, figureFar(place, errand, ms)); ok && len(s.Echo[ms]) > 0 {
+			echoes, times = append(echoes, median(s.Echo[ms])), append(times, took)
+		}
+	}
+	return slope(echoes, times)
+}
+
+// placesFar are the places with what the tables and the plots call them.
+func placesFar() []struct{ key, name, plot string } {
+	return []struct{ key, name, plot string }{
+		{placeAlone, "standalone server", "distance.svg"},
+		{placeFollower, "beside a follower", "distance-follower.svg"},
+	}
+}
+
+// write writes the part of the page that is about distance.
+func (s *Distance) write(output io.Writer) error {
+	var b strings.Builder
+	var asked, echoed []string
+	for _, ms := range distances() {
+		asked = append(asked, fmt.Sprint(ms))
+		echoed = append(echoed, number(median(s.Echo[ms])/1000))
+	}
+	fmt.Fprintf(&b, "\n## By distance\n\nRound trips of %s ms, made by one proxy for everybody. An echo through it takes %s ms.\n"+
+		"*Standalone server*: the clients are that far away from it. *Beside a follower*: the clients are near one of three\n"+
+		"servers, and its leader is that far away.\n\n", list(asked), list(echoed))
+	s.writeRun(&b)
+	b.WriteString("\n### Cost in round trips\n\nHow the time grows with an echo's, by least squares over all distances. " +
+		"2.0 is two round trips.\n–: the library has no such lock. Only zkgrant has a release that need not be awaited.\n\n")
+	s.writeTrips(&b)
+	for _, place := range placesFar() {
+		fmt.Fprintf(&b, "\n![cost in round trips, %s](%s)", place.name, place.plot)
+	}
+	b.WriteString("\n\n### Time by distance\n\n" + multiples)
+	s.writeTable(&b, s.rows())
+	_, err := io.WriteString(output, b.String())
+	return err
+}
+
+// tenths writes a number of round trips. Next to none is 0.0, on either side.
+func tenths(v float64) string { return strings.Replace(fmt.Sprintf("%.1f", v), "-0.0", "0.0", 1) }
+
+// list joins the words as a sentence does.
+func list(words []string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " and " + words[last]
+}
+
+// writeTrips writes the table of round trips.
+func (s *Distance) writeTrips(b *strings.Builder) {
+	s.writeHead(b)
+	for _, place := range placesFar() {
+		for _, e := range errands() {
+			line, seen := fmt.Sprintf("| %s: %s |", place.name, e.name), false
+			for _, m := range s.Libraries {
+				value, ok := s.trips(m.Key, place.key, e.key)
+				if seen = seen || ok; ok {
+					line += " " + tenths(value) + " |"
+				} else {
+					line += " – |"
+				}
+			}
+			if seen {
+				b.WriteString(line + "\n")
+			}
+		}
+	}
+}
+
+// rows are the times at all distances.
+func (s *Distance) rows() (all []row) {
+	for _, place := range placesFar() {
+		for _, e := range errands() {
+			for _, ms := range distances() {
+				all = append(all, row{fmt.Sprintf("%s: %s, %d ms", place.name, e.name, ms), figureFar(place.key, e.key, ms), "µs"})
+			}
+		}
+	}
+	return all
+}
+
+// draw writes the plots into the folder.
+func (s *Distance) draw(folder string) error {
+	for _, place := range placesFar() {
+		p, err := s.groups("Cost in round trips, "+place.name, place.key)
+		if err = saveAs(folder, place.plot, p, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tallest is the round trips that the plot has room for. A higher bar is cut and says its number.
+const tallest = 10
+
+// groups draws a group of bars for each errand, with a bar for each library that has it.
+func (s *Distance) groups(title, place string) (*plot.Plot, error) {
+	const width = 0.32 * vg.Centimeter
+	p := newPlot(title, fmt.Sprintf("round trips; bars end at %d", tallest))
+	p.Legend.Top = true
+	p.Legend.Padding = vg.Points(2)
+	p.Y.Min = 0
+	var names []string
+	for i, e := range errands() {
+		names = append(names, e.short)
+		for j, m := range s.Libraries {
+			value, ok := s.trips(m.Key, place, e.key)
+			if !ok {
+				continue
+			}
+			bar, err := plotter.NewBarChart(plotter.Values{min(value, tallest)}, width)
+			if err != nil {
+				return nil, err
+			}
+			bar.XMin = float64(i)
+			bar.Offset = width * vg.Length(float64(j)-float64(len(s.Libraries)-1)/2)
+			bar.Color = colourOf(m.Key)
+			bar.LineStyle.Width = 0
+			label, err := plotter.NewLabels(plotter.XYLabels{
+				XYs:    plotter.XYs{{X: bar.XMin, Y: min(value, tallest)}},
+				Labels: []string{tenths(value)},
+			})
+			if err != nil {
+				return nil, err
+			}
+			label.TextStyle[0].Font.Variant = "Sans"
+			label.TextStyle[0].Font.Size = vg.Points(6)
+			label.TextStyle[0].XAlign = draw.XCenter
+			label.Offset = vg.Point{X: bar.Offset, Y: vg.Points(2)}
+			p.Add(bar, label)
+			if i == 0 {
+				p.Legend.Add(m.Name, bar)
+			}
+		}
+	}
+	p.NominalX(names...)
+	p.Y.Max = tallest * 1.08
+	return p, nil
+}
