@@ -132,7 +132,7 @@ type stay struct {
 	epoch       recipes.Epoch
 	grant       recipes.Grant
 	wish        *recipes.Revoke // the latest; nil: nobody has asked for it back
-	first, last *turn // of those who wait
+	first, last *turn           // of those who wait
 	holders     []*turn
 	ahead       int // of the node, in the servers' queue
 	released    bool

@@ -3,89 +3,12 @@ package coordinator
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
 )
-
-const (
-	defaultHandoffs  = 64
-	defaultCacheFor  = 50 * time.Millisecond
-	defaultCacheSize = 1024
-	defaultCacheIdle = time.Minute
-	mostHandoffs     = 1 << 20
-	// mostCachedData is how much data a node has at most that is kept: the data tell which acquisitions share it.
-	mostCachedData = 1 << 10
-)
-
-// CacheOption configures [Cached].
-type CacheOption interface{ applyCache(*actors.Terms) }
-
-type cacheOption func(*actors.Terms)
-
-func (f cacheOption) applyCache(t *actors.Terms) { f(t) }
-
-// Cached keeps the node of a [Coordinator.Mutex] after a Release while no other contender wants the lock. The next Acquire in this
-// coordinator is then granted without a request. A bounded number of such grants goes before a contender of another session. The pair of
-// Token and [events.Grant.Turn] grows. Other kinds of locks, [DetectCrash], [AsKazoo] and members of a multi-lock are [ErrKind]. See
-// docs/caching.md.
-func Cached(options ...CacheOption) LockOption {
-	terms := actors.Terms{Handoffs: defaultHandoffs, For: defaultCacheFor}
-	for _, o := range options {
-		if o != nil {
-			o.applyCache(&terms)
-		}
-	}
-	return lockOption(func(c *lockConfig) { c.cached = &terms })
-}
-
-// CacheHandoffs bounds the grants within the process once another contender is known: 0 to 1<<20. The default is 64.
-func CacheHandoffs(n int) CacheOption {
-	return cacheOption(func(t *actors.Terms) { t.Handoffs = int32(min(max(n, -1), mostHandoffs+1)) }) //nolint:gosec // it is in the range
-}
-
-// CacheFor bounds the time for these grants; see [CacheHandoffs]. The default is 50 ms, and 0 is none.
-func CacheFor(d time.Duration) CacheOption {
-	return cacheOption(func(t *actors.Terms) { t.For = d })
-}
-
-// cacheConfig is what the options of a coordinator say about cached locks.
-type cacheConfig struct {
-	size int
-	idle time.Duration
-}
-
-// cachesOption changes nothing of a session.
-type cachesOption struct {
-	Option
-	apply func(*cacheConfig)
-}
-
-// WithCacheSize bounds the idle nodes of [Cached] locks. The default is 1,024, and 0 keeps none.
-func WithCacheSize(n int) Option {
-	return cachesOption{session.OptionFunc(func(*session.Config) {}), func(c *cacheConfig) { c.size = n }}
-}
-
-// WithCacheIdle bounds how long a node of a [Cached] lock stays idle. The default is a minute.
-func WithCacheIdle(d time.Duration) Option {
-	return cachesOption{session.OptionFunc(func(*session.Config) {}), func(c *cacheConfig) { c.idle = d }}
-}
-
-func cacheConfigOf(options []Option) (cacheConfig, error) {
-	cfg := cacheConfig{size: defaultCacheSize, idle: defaultCacheIdle}
-	for _, o := range options {
-		if o, ok := o.(cachesOption); ok {
-			o.apply(&cfg)
-		}
-	}
-	if cfg.size < 0 || cfg.idle < 0 {
-		return cfg, fmt.Errorf("%w: cache of %d nodes, idle for %v", ErrInvalid, cfg.size, cfg.idle)
-	}
-	return cfg, nil
-}
 
 // keeping returns how the cache of a path gets its nodes. What queues up for one is an acquisition of its own, of which nobody hears.
 func (l *Lock) keeping(data []byte) actors.CacheConfig {
@@ -157,10 +80,4 @@ func (l *Lock) checkCached() error {
 	default:
 		return nil
 	}
-}
-
-// mayBeIdle reports whether the node that holds may have no holder.
-func mayBeIdle(node string) bool {
-	marks, ours := events.MarksOf(node)
-	return ours && marks&events.MarkCached != 0
 }

@@ -83,7 +83,7 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	}
 	var cache *actors.Cache
 	if err == nil && len(with) == 0 {
-		cache = l.cache(cfg)
+		cache = l.cache(cfg) //nolint:contextcheck // a node that several share does not end with the context of one
 	}
 	drive := actors.Config{ID: id, Path: l.path, Rule: l.machineRule(), Owner: (*ownerOfActor)(a), House: l.house()}
 	if turn != nil || cache != nil {

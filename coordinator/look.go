@@ -172,3 +172,9 @@ func withPermits(waiting []events.Contender, dir string, permits []session.Found
 	}
 	return all
 }
+
+// mayBeIdle reports whether the node that holds may have no holder.
+func mayBeIdle(node string) bool {
+	marks, ours := events.MarksOf(node)
+	return ours && marks&events.MarkCached != 0
+}

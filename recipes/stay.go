@@ -241,10 +241,10 @@ func (s Stay) Hears(in Input, handoffs int32) Stay {
 			return s.without(stayProving).Spends()
 		}
 	case Unknown:
-		switch in.Op {
-		case OpArm:
+		if in.Op == OpArm {
 			return s.without(stayArming).Wants(handoffs)
-		case OpClaim:
+		}
+		if in.Op == OpClaim {
 			return s.without(stayProving)
 		}
 	case Claimed:

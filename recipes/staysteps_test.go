@@ -122,6 +122,7 @@ func (m *stayModel) do(w *stayWorld, step stayStep) {
 	case stepJunk:
 		w.left.junk--
 		w.fires(0)
+	case stayProgress: // no step
 	}
 }
 
