@@ -143,12 +143,8 @@ func TestAnIdleNodeGoesAtOnce(t *testing.T) {
 func TestALocalContenderIsNotForgottenBeforeItQueuesUp(t *testing.T) {
 	for name, queue := range map[string]func(c *coordinator.Coordinator) *coordinator.Acquisition{
 		"mutex": func(c *coordinator.Coordinator) *coordinator.Acquisition { return coordtest.Queue(c.Mutex(lockPath)) },
-			return coordtest.Queue(c.ReadWrite(lockPath).Write())
-		},
 		"multi": func(c *coordinator.Coordinator) *coordinator.Acquisition {
 			return coordtest.Queue(c.Multi(c.Mutex("/z"), c.Mutex(lockPath)))
-		},
-			return c.Election(lockPath).Campaign(t.Context())
 		},
 		"large data": func(c *coordinator.Coordinator) *coordinator.Acquisition {
 			return coordtest.Queue(cachedAt(c), coordinator.WithData(make([]byte, 5000)))
