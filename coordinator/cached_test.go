@@ -64,6 +64,19 @@ func outsider(t *testing.T, srv *zktest.Server) (conn *zk.Conn, node string) {
 // later reports whether a Grant comes behind another one in the order of all of a path.
 func later(a, b events.Grant) bool { return a.Token > b.Token || a.Token == b.Token && a.Turn > b.Turn }
 
+// said returns what is on the stream.
+func said(stream <-chan events.Event) (all []events.Event) {
+	for {
+		synctest.Wait()
+		select {
+		case ev := <-stream:
+			all = append(all, ev)
+		default:
+			return all
+		}
+	}
+}
+
 // wantNodes checks how many contenders' nodes there are.
 func wantNodes(t *testing.T, srv *zktest.Server, want int, when string) {
 	t.Helper()

@@ -115,8 +115,8 @@ func TestAnIdleNodeIsLostInSilence(t *testing.T) {
 					synctest.Wait()
 					srv.Mute(g.Session, false)
 					time.Sleep(time.Second)
-					for len(stream) > 0 {
-						switch ev := (<-stream).(type) {
+					for _, ev := range said(stream) {
+						switch ev.(type) {
 						case events.Lost, events.Ended, events.Grant:
 							t.Errorf("the stream says %#v, want nothing of a lock", ev)
 						}
