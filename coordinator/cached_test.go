@@ -64,8 +64,8 @@ func outsider(t *testing.T, srv *zktest.Server) (conn *zk.Conn, node string) {
 // later reports whether a Grant comes behind another one in the order of all of a path.
 func later(a, b events.Grant) bool { return a.Token > b.Token || a.Token == b.Token && a.Turn > b.Turn }
 
-// said returns what is on the stream.
-func said(stream <-chan events.Event) (all []events.Event) {
+// told returns what is on the stream.
+func told(stream <-chan events.Event) (all []events.Event) {
 	for {
 		synctest.Wait()
 		select {

@@ -261,7 +261,7 @@ func TestTheStreamOfACachedLock(t *testing.T) {
 		}
 		var holder uint64
 		grants, ends := 0, 0
-		for _, ev := range said(stream) {
+		for _, ev := range told(stream) {
 			switch ev := ev.(type) {
 			case events.Grant:
 				if holder != 0 {

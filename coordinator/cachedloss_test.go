@@ -115,7 +115,7 @@ func TestAnIdleNodeIsLostInSilence(t *testing.T) {
 					synctest.Wait()
 					srv.Mute(g.Session, false)
 					time.Sleep(time.Second)
-					for _, ev := range said(stream) {
+					for _, ev := range told(stream) {
 						switch ev.(type) {
 						case events.Lost, events.Ended, events.Grant:
 							t.Errorf("the stream says %#v, want nothing of a lock", ev)
