@@ -175,6 +175,23 @@ func TestAnIdleNodeCostsNothing(t *testing.T) {
 	})
 }
 
+// TestTheLeaseOfATurnBehindARestIsRenewed, though something was proven lately when the turn began.
+func TestTheLeaseOfATurnBehindARestIsRenewed(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		l := kept(t, c)
+		for after := 100 * time.Millisecond; after < 4*time.Second; after += 300 * time.Millisecond {
+			time.Sleep(after)
+			a, _ := coordtest.Hold(t, l)
+			time.Sleep(30 * time.Second)
+			if !a.Valid() {
+				t.Errorf("%v behind a release it is acquired, and not valid half a minute later", after)
+			}
+			coordtest.End(a)
+		}
+	})
+}
+
 // TestAnIdleNodeIsGivenUpInTime: see WithCacheIdle.
 func TestAnIdleNodeIsGivenUpInTime(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {

@@ -17,19 +17,20 @@ import (
 
 // A cached lock is wanted when another contender queues up: so many handoffs later it is that one's turn.
 
-// grantedBefore hands the lock on among the waiters, after each has held it for so long, until the other one holds. It returns how many had
-// their turn before.
-func grantedBefore(t *testing.T, other func() bool, holder *coordinator.Acquisition, waiting []*coordinator.Acquisition, holds time.Duration) (n int) {
+// grantedBefore hands the lock on among the waiters, after each has held it for so long, until the other one holds. Whoever has held asks again.
+// It returns how many had their turn before.
+func grantedBefore(t *testing.T, other func() bool, again func() *coordinator.Acquisition, holder *coordinator.Acquisition, waiting *[]*coordinator.Acquisition, holds time.Duration) (n int) {
 	t.Helper()
 	for {
 		time.Sleep(holds)
+		*waiting = append(*waiting, again())
 		coordtest.End(holder)
 		synctest.Wait()
 		if other() {
 			return n
 		}
 		holder = nil
-		for _, a := range waiting {
+		for _, a := range *waiting {
 			if a.Valid() {
 				holder = a
 			}
@@ -86,7 +87,8 @@ func TestAnotherContenderGetsACachedLockInTime(t *testing.T) {
 					if who == "a multi-lock" { // it takes the other path first, and those that have no turn any more queue up meanwhile
 						most += 2 + c.want
 					}
-					if got := grantedBefore(t, there, holder, waiting, c.holds); got < c.want || got > most {
+					again := func() *coordinator.Acquisition { return l.Acquire(context.Background()) }
+					if got := grantedBefore(t, there, again, holder, &waiting, c.holds); got < c.want || got > most {
 						t.Errorf("%d local handoffs come before it, want %d, and %d at most", got, c.want, most)
 					}
 					if other == nil {
@@ -161,7 +163,7 @@ func TestALocalContenderIsNotForgottenBeforeItQueuesUp(t *testing.T) {
 				waits := waiters(l, 1)[0]
 				srv.Intercept(func(r zktest.Request) zktest.Action {
 					if coordtest.Creates(r) {
-						return zktest.CutBefore()
+						return zktest.Fail(zktest.Throttled)
 					}
 					return zktest.Pass()
 				})
@@ -229,7 +231,8 @@ func TestWantedIsNotForgotten(t *testing.T) {
 		all[5].Release()
 		synctest.Wait()
 		next := coordtest.Queue(other)
-		if got := grantedBefore(t, func() bool { return !srv.Exists(g.Node) }, holder, all, 0); got != 2 {
+		again := func() *coordinator.Acquisition { return gone } // it is over
+		if got := grantedBefore(t, func() bool { return !srv.Exists(g.Node) }, again, holder, &all, 0); got != 2 {
 			t.Errorf("%d handoffs came before the node went, want 2", got)
 		}
 		for _, a := range all[2:5] { // they queued up when the first came
