@@ -163,7 +163,7 @@ func (c *Cache) forget(s *stay) {
 	c.habit = c.habit.Ended(s.book)
 	i := slices.Index(c.stays, s)
 	c.stays = slices.Delete(c.stays, i, i+1)
-	if len(c.stays) == 0 {
+	if len(c.stays) == 0 && !c.gone {
 		c.cfg.All.quiet(c)
 	}
 }
@@ -294,16 +294,16 @@ func (a *Caches) busy(c *Cache) {
 func (a *Caches) evict(c *Cache) {
 	c.mu.Lock()
 	defer c.unlock()
+	c.gone = true // so that it is not quiet when its node has gone
 	for _, s := range slices.Clone(c.stays) {
 		if s.book.Idle() {
 			s.book = s.book.Spends()
 			s.move()
 		}
 	}
-	if len(c.stays) > 0 {
+	if c.gone = len(c.stays) == 0; !c.gone {
 		return
 	}
-	c.gone = true
 	a.busy(c)
 	a.mu.Lock()
 	defer a.mu.Unlock()
