@@ -51,3 +51,10 @@ func (l *Lock) turns() <-chan struct{} {
 	}
 	return nil
 }
+
+// taken notes that the Grant is.
+func (l *Lock) taken() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.retract()
+}

@@ -355,10 +355,7 @@ func (s *stay) hears(epoch recipes.Epoch, in recipes.Input, effects []recipes.Ef
 func (s *stay) takes(epoch recipes.Epoch, e recipes.Effect) {
 	switch e := e.(type) {
 	case recipes.Grant:
-		select {
-		case <-s.queue.Granted(): // else the node would go with a loss, though a function runs under a turn
-		default: // it is withdrawn
-		}
+		s.queue.taken() // else the node would go with a loss, though a function runs under a turn
 		s.epoch, s.grant = epoch, e
 		s.book = s.book.Stands(epoch, s.cache.worth(e.Node))
 	case recipes.Lose:
