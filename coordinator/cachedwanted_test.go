@@ -84,7 +84,7 @@ func TestAnotherContenderGetsACachedLockInTime(t *testing.T) {
 						t.Error("it holds beside the holder")
 					}
 					most := c.want
-					if who == "a multi-lock" { // it takes the other path first, and those that have no turn any more queue up meanwhile
+					if who != "another library" && who != "another session" { // those that have no turn any more may queue up before it
 						most += 2 + c.want
 					}
 					again := func() *coordinator.Acquisition { return l.Acquire(context.Background()) }
@@ -241,6 +241,32 @@ func TestWantedIsNotForgotten(t *testing.T) {
 		}
 		coordtest.Soon(t, next)
 		coordtest.End(next)
+	})
+}
+
+// TestTwoThatAskAgainAndAgain are no more than so many handoffs in the way of another contender.
+func TestTwoThatAskAgainAndAgain(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		l := kept(t, coordtest.Connect(t, srv), coordinator.Cached(coordinator.CacheHandoffs(5), coordinator.CacheFor(time.Hour)))
+		holder, _ := coordtest.Hold(t, l)
+		all := waiters(l, 1)
+		other := coordtest.Queue(coordtest.Connect(t, srv).Mutex(lockPath))
+		for range 20 {
+			all = append(all, waiters(l, 1)...)
+			coordtest.End(holder)
+			synctest.Wait()
+			if other.Valid() {
+				break
+			}
+			holder, all = all[0], all[1:]
+		}
+		if got := holder.Grant().Turn; !other.Valid() || got != 1+5 {
+			t.Errorf("the other contender is valid: %v, behind the turn %d; want it behind turn 6", other.Valid(), got)
+		}
+		coordtest.End(other)
+		for _, a := range all {
+			coordtest.End(a)
+		}
 	})
 }
 
