@@ -86,7 +86,7 @@ func (c *Cache) ask(t *turn) {
 	}
 	if owner := t.enters; owner != nil {
 		t.enters = nil
-		if owner.cache == c && owner.is == turnHolds && !owner.lost && !owner.stay.book.Over() {
+		if owner.cache == c && owner.is == turnHolds && owner.stay.mayEnter() {
 			owner.stay.enters(t)
 			return
 		}
@@ -109,16 +109,14 @@ func (c *Cache) mayTry() bool {
 
 // elsewhere has one wait for the newest stay that accepts it, or for a new one. It is called with mu held.
 func (c *Cache) elsewhere(t *turn) {
+	if t.is == turnWaits && t.try { // where it waited there was no lock for it
+		c.then(t.fails(func() { t.onFinish(recipes.Finish{Why: recipes.WhyBusy}, 0) }))
+		return
+	}
 	var s *stay
 	if n := len(c.stays); n > 0 && c.stays[n-1].book.Accepts() {
 		s = c.stays[n-1]
-	}
-	switch {
-	case s != nil:
-	case t.is == turnWaits && t.try:
-		c.then(t.fails(func() { t.onFinish(recipes.Finish{Why: recipes.WhyBusy}, 0) }))
-		return
-	default:
+	} else {
 		var err error
 		if s, err = c.begin(t.try); err != nil {
 			c.then(t.fails(func() { t.finish(func() error { return err }) }))
@@ -126,7 +124,7 @@ func (c *Cache) elsewhere(t *turn) {
 		}
 	}
 	ahead := s.ahead + s.book.Waiting()
-	s.append(t)
+	s.add(t)
 	s.move()
 	if t.is == turnWaits && t.stay == s && len(s.holders) > 0 {
 		t.stands(ahead + 1)
@@ -205,18 +203,24 @@ func NewCaches(most int) *Caches { return &Caches{most: most, paths: map[string]
 // At returns the cache of the path and the terms, which is made if there is none; nil when all are closed.
 func (a *Caches) At(path string, terms Terms, config func() CacheConfig) *Cache {
 	a.mu.Lock()
-	defer a.mu.Unlock()
 	if a.closed {
+		a.mu.Unlock()
 		return nil
 	}
 	for _, c := range a.paths[path] {
 		if c.terms == terms {
+			a.mu.Unlock()
 			return c
 		}
 	}
 	c := &Cache{path: path, terms: terms, cfg: config()}
 	c.cfg.All = a
 	a.paths[path] = append(a.paths[path], c)
+	oldest := a.shelve(c)
+	a.mu.Unlock()
+	if oldest != nil && oldest != c {
+		a.evict(oldest)
+	}
 	return c
 }
 
@@ -267,17 +271,24 @@ func (a *Caches) Close() {
 func (a *Caches) quiet(c *Cache) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if oldest := a.shelve(c); oldest != nil {
+		c.then(func() { a.evict(oldest) })
+	}
+}
+
+// shelve puts a cache in front of the quiet ones. It returns the last one, and takes it out, if there are too many. It is called with mu held.
+func (a *Caches) shelve(c *Cache) (oldest *Cache) {
 	if c.at == nil {
 		c.at = a.quiets.PushFront(c)
 	} else {
 		a.quiets.MoveToFront(c.at)
 	}
 	if a.quiets.Len() <= a.most {
-		return
+		return nil
 	}
-	oldest, _ := a.quiets.Remove(a.quiets.Back()).(*Cache)
+	oldest, _ = a.quiets.Remove(a.quiets.Back()).(*Cache)
 	oldest.at = nil
-	c.then(func() { a.evict(oldest) })
+	return oldest
 }
 
 // busy notes that a cache is not quiet. It is called with the cache's mutex held.

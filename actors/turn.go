@@ -142,15 +142,18 @@ type stay struct {
 	bound       *time.Timer // of the time in which it may be handed on, once it is wanted
 }
 
-// append adds one to those who wait.
-func (s *stay) append(t *turn) {
-	t.stay, t.is, t.prev, t.next = s, turnWaits, s.last, nil
-	if s.last == nil {
-		s.first = t
-	} else {
-		s.last.next = t
+// add adds one to those who wait: behind the others, or before them if it has waited for longer, elsewhere.
+func (s *stay) add(t *turn) {
+	t.stay, s.isIdle = s, false
+	switch {
+	case s.first == nil:
+		s.first, s.last = t, t
+	case t.is == turnWaits:
+		t.next, s.first.prev, s.first = s.first, t, t
+	default:
+		t.prev, s.last.next, s.last = s.last, t, t
 	}
-	s.last, s.isIdle = t, false
+	t.is = turnWaits
 	s.book = s.book.Asks()
 }
 
@@ -182,6 +185,11 @@ func (s *stay) parts(t *turn) {
 	s.holders = slices.Delete(s.holders, i, i+1)
 	s.book = s.book.Parts()
 	s.move()
+}
+
+// mayEnter reports whether the lock is held, for one that enters it again. Where the lease has run out, that is about to be told.
+func (s *stay) mayEnter() bool {
+	return s.book.Held() && !s.book.Over() && time.Now().Before(s.port.Deadline(s.epoch))
 }
 
 // enters makes one a holder of the present turn.
@@ -232,19 +240,12 @@ func (s *stay) move() {
 
 // rest is what follows when nothing is to be done.
 func (s *stay) rest() {
-	if n := s.book.Excess(); n > 0 {
+	for range s.book.Excess() { // the last first, for each comes before those that have come later
 		t := s.last
-		for range n - 1 {
-			t = t.prev
-		}
-		for t != nil {
-			next := t.next
-			s.unlink(t)
-			s.book = s.book.Leaves()
-			t.losesPlace()
-			s.cache.elsewhere(t)
-			t = next
-		}
+		s.unlink(t)
+		s.book = s.book.Leaves()
+		t.losesPlace()
+		s.cache.elsewhere(t)
 	}
 	switch {
 	case s.book.Over() && len(s.holders) == 0:
@@ -356,7 +357,7 @@ func (s *stay) takes(epoch recipes.Epoch, e recipes.Effect) {
 	switch e := e.(type) {
 	case recipes.Grant:
 		s.queue.taken() // else the node would go with a loss, though a function runs under a turn
-		s.epoch, s.grant = epoch, e
+		s.epoch, s.grant, s.ahead = epoch, e, 0
 		s.book = s.book.Stands(epoch, s.cache.worth(e.Node))
 	case recipes.Lose:
 		s.lose(e)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -239,5 +240,47 @@ func TestAnEntryIsNoLongerThanTheLock(t *testing.T) {
 			t.Errorf("it is granted %+v, want a turn of its own, two behind %+v", got, g)
 		}
 		coordtest.End(late)
+	})
+}
+
+// TestLocalContendersKeepTheirOrder when another contender comes: some wait for the node that is handed on, and queue up behind it when the time
+// is up; others queue up at once. Those have come later.
+func TestLocalContendersKeepTheirOrder(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		l := c.Mutex(coordtest.LockPath, coordinator.Cached(coordinator.CacheHandoffs(6), coordinator.CacheFor(50*time.Millisecond)))
+		for range 2 {
+			a, _ := coordtest.Hold(t, l)
+			coordtest.End(a)
+			synctest.Wait()
+		}
+		holder, _ := coordtest.Hold(t, l)
+		var waiting []*coordinator.Acquisition
+		for range 10 {
+			waiting = append(waiting, l.Acquire(t.Context()))
+		}
+		stranger := other.Mutex(coordtest.LockPath).Acquire(t.Context())
+		synctest.Wait()
+		coordtest.End(holder)
+		before := 0
+		var last events.Grant
+		for i, a := range waiting {
+			if i == 3 {
+				coordtest.Soon(t, stranger)
+				before = i
+				coordtest.End(stranger)
+			}
+			g := coordtest.Soon(t, a)
+			if i > 0 && !later(g, last) {
+				t.Errorf("waiter %d has %+v, want it behind %+v", i, g, last)
+			}
+			last = g
+			time.Sleep(20 * time.Millisecond)
+			coordtest.End(a)
+			synctest.Wait()
+		}
+		if before != 3 {
+			t.Errorf("the other contender came behind %d local ones, want 3 in the 50 ms", before)
+		}
 	})
 }
