@@ -3,6 +3,7 @@ package coordinator_test
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -286,7 +287,7 @@ func TestWrongTermsOfACache(t *testing.T) {
 		}{
 			"-1 handoffs":      {cachedAt(c, coordinator.CacheHandoffs(-1)), coordinator.ErrInvalid},
 			"2^20+1 handoffs":  {cachedAt(c, coordinator.CacheHandoffs(1<<20+1)), coordinator.ErrInvalid},
-			"2^32 handoffs":    {cachedAt(c, coordinator.CacheHandoffs(1<<32)), coordinator.ErrInvalid},
+			"2^32 handoffs":    {cachedAt(c, coordinator.CacheHandoffs(math.MaxInt)), coordinator.ErrInvalid},
 			"for -1 ns":        {cachedAt(c, coordinator.CacheFor(-1)), coordinator.ErrInvalid},
 			"2^20 handoffs":    {cachedAt(c, coordinator.CacheHandoffs(1<<20)), nil},
 			"no bound at all":  {cachedAt(c, nil), nil},
