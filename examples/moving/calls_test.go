@@ -58,6 +58,7 @@ func ofCurator(
 	_ = c.Multi(locks...)
 	_, _ = c.Semaphore(path, 1), c.Semaphore(path, 4)
 	_ = c.Semaphore(path, 4).Acquire(ctx, coordinator.WithPermits(2))
+	_ = c.Mutex(path, coordinator.Cached()).Acquire(ctx)
 	_ = c.Semaphore(path, 4, coordinator.AdoptSize()).Resize(ctx, 5)
 	e := c.Election(path)
 	for _, err := range e.Terms(ctx) {
