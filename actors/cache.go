@@ -43,7 +43,7 @@ type CacheConfig struct {
 	Idle     time.Duration        // how long a node stays that nobody wants
 	Interval func() time.Duration // between two probes
 	// Queue returns what queues up for a node, or an error. The function starts it.
-	Queue func(beside func(recipes.Epoch, recipes.Input, []recipes.Effect)) (lock *Lock, port StayPort, start func(try bool), err error)
+	Queue func(beside Beside) (lock *Lock, port StayPort, start func(try bool), err error)
 }
 
 // Cache is the cached lock of one path.

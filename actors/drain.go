@@ -36,6 +36,7 @@ type queuer struct {
 	Lock
 
 	actor *Actor[message]
+	port  Port
 
 	// Only the drain touches these.
 	machine recipes.Machine
@@ -44,9 +45,9 @@ type queuer struct {
 
 func (q *queuer) hand(m message) { q.actor.Hand(m) }
 
-func (q *queuer) deadline(epoch recipes.Epoch) time.Time { return q.cfg.Port.Deadline(epoch) }
+func (q *queuer) deadline(epoch recipes.Epoch) time.Time { return q.port.Deadline(epoch) }
 
-func (q *queuer) use() (port Port, done func(spent bool)) { return q.cfg.Port, func(bool) {} }
+func (q *queuer) use() (port Port, done func(spent bool)) { return q.port, func(bool) {} }
 
 func (q *queuer) post(in recipes.Input, err error) { q.actor.Hand(message{input: in, cause: err}) }
 
@@ -60,7 +61,7 @@ func (q *queuer) handle(m message) {
 	}
 	if m.open && q.machine.State() != recipes.Over {
 		q.opened = true
-		if opened := q.cfg.Port.Open(q.post); opened.Epoch != 0 {
+		if opened := q.port.Open(q.post); opened.Epoch != 0 {
 			q.machine, _ = q.machine.Step(opened) // which asks for nothing before it is started
 		}
 	}
@@ -77,13 +78,13 @@ func (q *queuer) handle(m message) {
 	for _, e := range effects {
 		q.carryOut(e)
 	}
-	if q.cfg.Beside != nil {
-		q.cfg.Beside(q.machine.Epoch(), m.input, effects)
+	if q.rare != nil && q.rare.beside != nil {
+		q.rare.beside(q.machine.Epoch(), m.input, effects)
 	}
 	if q.machine.State() == recipes.Over && !q.gone {
 		q.isGone()
 		if q.opened {
-			q.cfg.Port.Close()
+			q.port.Close()
 		}
 		q.cfg.Gone()
 	}
@@ -120,6 +121,9 @@ func (l *Lock) keptGrant() bool {
 func (q *queuer) carryOut(e recipes.Effect) {
 	switch e := e.(type) {
 	case recipes.Grant:
+		if q.machine.Single() {
+			e.Node = "" // it is at the lock's path
+		}
 		if grant, told := q.onGrant(e, q.machine.Epoch()); told && q.logs() {
 			q.log(grant)
 		}
@@ -133,10 +137,10 @@ func (q *queuer) carryOut(e recipes.Effect) {
 		q.requeues()
 	case recipes.Revoke:
 		if q.onRevoke(e) && e.By != 0 {
-			q.cfg.Port.Do(e)
+			q.port.Do(e)
 		}
 	default:
-		q.cfg.Port.Do(e)
+		q.port.Do(e)
 	}
 }
 
@@ -175,7 +179,7 @@ func (l *Lock) onGrant(e recipes.Grant, epoch recipes.Epoch) (grant events.Grant
 	if members != nil {
 		l.rarely().members = members
 	}
-	l.waited = time.Since(l.born)
+	l.waited = l.age()
 	if e.Abandoned != nil {
 		l.rarely().abandoned = e.Abandoned
 	}
@@ -198,7 +202,7 @@ func (l *Lock) granting() events.Grant {
 	case l.rare != nil && l.rare.members != nil:
 		members = slices.Clone(l.rare.members) // the caller's own
 		node = members[0].Node
-	case !recipes.Single(l.cfg.Rule):
+	case l.grant.node != "":
 		node = join(node, l.grant.node)
 	}
 	grant := events.Grant{

@@ -25,11 +25,6 @@ type End struct {
 type Config struct {
 	ID   uint64
 	Path string // the directory, in the caller's name space
-	Rule recipes.Rule
-	Port Port // nil: the lock is driven by something else than a machine of its own
-
-	// Beside hears each input behind the machine, and what the machine has made of it; nil for most. The drain calls it.
-	Beside func(epoch recipes.Epoch, in recipes.Input, effects []recipes.Effect)
 
 	Owner
 	*House
@@ -60,14 +55,16 @@ type House struct {
 type Lock struct {
 	cfg     Config
 	drive   driver
-	born    time.Time
+	born    recipes.Moment
 	granted chan events.Grant // size 1; written by the drain, closed by nobody; nil until there is a use for it
 	lost    chan events.Lost  // size 1; written by the drain, closed by nobody; nil until there is a use for it
 	turn    chan struct{}     // closed by the Grant; nil unless somebody waits for that
 	done    chan struct{}     // closed by the drain, last of all; nil until there is a use for it
 
-	gone   bool // written by the drain, with mu held
-	detect bool // mu guards it: a record depends on whether the Grant was taken
+	gone    bool // written by the drain, with mu held
+	detect  bool // mu guards it: a record depends on whether the Grant was taken
+	offered bool // mu guards it: the Grant was not taken, and there is no channel for it
+	ended   bool // mu guards it: done is closed
 
 	// The mutex of the house's waits guards these.
 	place int32
@@ -80,8 +77,6 @@ type Lock struct {
 	keep      bool        // the node stays while the caller's function runs
 	running   bool        // the Grant was read under keep: a function may be running
 	took      bool        // the Grant was taken, as far as is known
-	offered   bool        // the Grant was not taken, and there is no channel for it
-	ended     bool        // done is closed
 	placed    bool        // it has listed since it last queued up
 	reason    events.Reason
 	ahead     int32 // contenders, if placed
@@ -103,6 +98,7 @@ type rare struct {
 	due       time.Time           // when the lock is to be given back; zero: at no time
 	revoked   chan events.Revoked // size 1; written by the drain, closed by nobody; nil until there is a use for it
 	abandoned *events.Abandoned
+	beside    Beside          // nil for most
 	members   []events.Member // of the Grant of a multi-lock
 	returned  chan struct{}   // closed when no function runs under the lock any more; nil: nobody has asked
 	cleared   chan struct{}   // closed when nothing is left at the server; nil: nobody has asked
@@ -133,15 +129,24 @@ const (
 )
 
 // NewLock returns an idle lock actor; Start sets it going.
-func NewLock(cfg Config) *Lock {
-	q := &queuer{machine: recipes.NewMachine(cfg.Rule)}
+func NewLock(cfg Config, rule recipes.Rule, port Port) *Lock {
+	q := &queuer{port: port, machine: recipes.NewMachine(rule)}
 	q.init(cfg, q)
 	q.actor = NewActor(cfg.Group, q.handle)
 	return &q.Lock
 }
 
+// Beside hears each input of a lock behind the machine, and what the machine has made of it. The drain calls it.
+type Beside func(epoch recipes.Epoch, in recipes.Input, effects []recipes.Effect)
+
+// Tell has the function told. It comes before Start.
+func (l *Lock) Tell(beside Beside) { l.rarely().beside = beside }
+
+// age returns for how long it has been asked for.
+func (l *Lock) age() time.Duration { return time.Duration(MomentOf(time.Now()) - l.born) }
+
 func (l *Lock) init(cfg Config, drive driver) {
-	l.cfg, l.drive, l.born = cfg, drive, time.Now()
+	l.cfg, l.drive, l.born = cfg, drive, MomentOf(time.Now())
 }
 
 // Start asks for the lock. The wait ends with ctx, and after maxWait unless that
@@ -235,7 +240,7 @@ func (l *Lock) Adopt() { l.drive.hand(message{input: recipes.Adopted{}}) }
 func (l *Lock) reclaim() (read bool) {
 	read, l.took = l.takeBack()
 	if l.took {
-		l.held = time.Since(l.born) - l.waited
+		l.held = l.age() - l.waited
 	}
 	l.running = l.keep && read
 	return read

@@ -315,9 +315,9 @@ func TestManyLocksAtOnce(t *testing.T) {
 			port := &actorstest.FakePort{}
 			readily(port, id%2 == 0)
 			l := actors.NewLock(actors.Config{
-				ID: uint64(id), Path: "/locks/a", Rule: recipes.Mutex{}, Port: port,
+				ID: uint64(id), Path: "/locks/a",
 				Owner: actorstest.NewOwner(&gone), House: &actors.House{Group: &group, Stream: stream, Logger: zap.NewNop()},
-			})
+			}, recipes.Mutex{}, port)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			l.Start(ctx, 0, recipes.Started{})

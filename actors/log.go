@@ -1,8 +1,6 @@
 package actors
 
 import (
-	"time"
-
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
@@ -43,7 +41,7 @@ func (l *Lock) log(ev events.Event) {
 		}
 		what += how
 		if grant, _, _ := l.Tenure(); grant.Node == "" {
-			fields = append(fields, zap.Duration("waited", time.Since(l.born)))
+			fields = append(fields, zap.Duration("waited", l.age()))
 		} else {
 			fields = append(fields, zap.Int64("token", grant.Token), zap.Duration("waited", grant.Waited), zap.Duration("held", ev.Held))
 		}

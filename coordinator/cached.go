@@ -14,7 +14,7 @@ import (
 func (l *Lock) keeping(data []byte) actors.CacheConfig {
 	c := l.c
 	return actors.CacheConfig{Idle: c.keep.idle, Interval: c.session.Interval, Queue: func(
-		beside func(recipes.Epoch, recipes.Input, []recipes.Effect),
+		beside actors.Beside,
 	) (*actors.Lock, actors.StayPort, func(bool), error) {
 		if err := c.live.hold(); err != nil {
 			return nil, nil, nil, err
@@ -22,7 +22,8 @@ func (l *Lock) keeping(data []byte) actors.CacheConfig {
 		seat := c.session.Seat(session.Place{
 			Dir: l.path, Kind: l.rule.Kind(), Data: data, ACL: l.cfg.acl, Marks: l.marks() | events.MarkCached,
 		})
-		queue := actors.NewLock(actors.Config{Path: l.path, Rule: l.rule, Port: seat, Owner: (*keeper)(l), House: &c.keepers, Beside: beside})
+		queue := actors.NewLock(actors.Config{Path: l.path, Owner: (*keeper)(l), House: &c.keepers}, l.rule, seat)
+		queue.Tell(beside)
 		return queue, seat, func(try bool) {
 			queue.Start(context.Background(), 0, recipes.Started{Try: try, Keep: true, Strict: c.cfg.LossOnSuspend})
 		}, nil

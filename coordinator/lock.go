@@ -85,13 +85,12 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	if err == nil && len(with) == 0 {
 		cache = l.cache(cfg) //nolint:contextcheck // a node that several share does not end with the context of one
 	}
-	drive := actors.Config{ID: id, Path: l.path, Rule: l.machineRule(), Owner: (*ownerOfActor)(a), House: l.house()}
+	drive := actors.Config{ID: id, Path: l.path, Owner: (*ownerOfActor)(a), House: l.house()}
 	if turn != nil || cache != nil {
 		a.actor = actors.NewTurn(drive, cache, turn)
 	} else {
 		a.seat = l.seat(cfg, with, in)
-		drive.Port = a.seat
-		a.actor = actors.NewLock(drive)
+		a.actor = actors.NewLock(drive, l.machineRule(), a.seat)
 	}
 	if err == nil {
 		err = c.live.enter(a)

@@ -98,6 +98,9 @@ func (m Machine) State() State { return m.state }
 // Epoch returns the epoch of the session that the machine lives in, or 0.
 func (m Machine) Epoch() Epoch { return m.epoch }
 
+// Single reports whether its lock is one node, at its path.
+func (m Machine) Single() bool { return Single(m.rule) }
+
 // Ahead returns how many stand ahead of one that waits: those of the latest listing, but for those that are known to be gone. It
 // is not known while nothing is waited for, as during a listing.
 func (m Machine) Ahead() (ahead int, known bool) {

@@ -175,7 +175,7 @@ func NewRig(t *testing.T) *Rig {
 // Renew puts an idle lock in the place of the one before.
 func (r *Rig) Renew() {
 	r.Lock = actors.NewLock(actors.Config{
-		ID: 7, Path: "/locks/a", Rule: recipes.Mutex{}, Port: r.Port,
+		ID: 7, Path: "/locks/a",
 		Owner: owner{explain: func(end actors.End) error {
 			if r.Explaining != nil {
 				r.Explaining()
@@ -183,7 +183,7 @@ func (r *Rig) Renew() {
 			return Explain(end)
 		}, gone: &r.Gone},
 		House: r.House,
-	})
+	}, recipes.Mutex{}, r.Port)
 }
 
 // Sibling returns another idle lock in the same house.
