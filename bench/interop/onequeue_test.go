@@ -33,6 +33,9 @@ func TestOneQueue(t *testing.T) {
 		{name: "mutexes of all three", teams: []team{
 			alike(zkgrant, 3, formMutex), alike(curator, 3, formMutex), alike(stock, 3, formLock),
 		}},
+		{name: "mutex, cached, beside Curator's", tier: quick, teams: []team{
+			{family: zkgrant, forms: []form{formCached}}, {family: curator, forms: times(2, formMutex), seldom: 20},
+		}},
 		{name: "read and write, Curator's", teams: []team{both(curator), both(zkgrant)}},
 		{name: "read and write, beside Curator's", tier: quick, teams: []team{both(zkgrant), both(curator)}},
 		{name: "writers that become readers", teams: []team{

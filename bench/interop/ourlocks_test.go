@@ -33,6 +33,8 @@ func openOurs(addr string, timeout time.Duration) func(context.Context, form, st
 		switch form(plain) {
 		case formMutex:
 			l.ask = c.Mutex(path, options...).Acquire
+		case formCached:
+			l.ask = c.Mutex(path, coordinator.Cached()).Acquire
 		case formRevocable:
 			l.ask = c.Mutex(path).Acquire
 			return &ourRevocable{ourLock: l, stream: c.Events(ctx)}, nil

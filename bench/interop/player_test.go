@@ -195,6 +195,7 @@ type form string
 
 const (
 	formMutex          form = "mutex"
+	formCached         form = "mutex-cached"    // ours: it keeps its node while nobody else comes
 	formRevocable      form = "mutex-revocable" // ours and Curator's: it says when it is asked back
 	formRead           form = "read"
 	formWrite          form = "write"

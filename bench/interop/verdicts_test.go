@@ -40,6 +40,7 @@ type nodes struct {
 func acquirers() []role {
 	return []role{
 		{zkgrant, formMutex},
+		{zkgrant, formCached},
 		{zkgrant, formRead},
 		{zkgrant, formWrite},
 		{zkgrant, formMutexKazoo},
@@ -63,27 +64,27 @@ func acquirers() []role {
 func verdicts() []nodes {
 	return []nodes{
 		// zkgrant
-		// mutex, read, write
-		// |      as kazoo
-		// |      |      Curator
-		// |      |      mutex, read, write
-		// |      |      |      go-zookeeper
-		// |      |      |      |  kazoo
-		// |      |      |      |  Lock, with a pattern, with three, ReadLock, WriteLock
-		// |      |      |      |  |          WriteLock
-		{"w w w  R R R  w E E  w  E w w E E  w", "`lock-`", false, []role{
-			{zkgrant, formMutex}, {curator, formMutex}, {stock, formLock},
+		// mutex, cached, read, write
+		// |        as kazoo
+		// |        |      Curator
+		// |        |      mutex, read, write
+		// |        |      |      go-zookeeper
+		// |        |      |      |  kazoo
+		// |        |      |      |  Lock, with a pattern, with three, ReadLock, WriteLock
+		// |        |      |      |  |          WriteLock
+		{"w w w w  R R R  w E E  w  E w w E E  w", "`lock-`", false, []role{
+			{zkgrant, formMutex}, {zkgrant, formCached}, {curator, formMutex}, {stock, formLock},
 		}},
-		{"w E w  R R R  E E w  w  E E w E E  E", "`__READ__`", true, []role{{zkgrant, formRead}, {curator, formRead}}},
-		{"w w w  R R R  E w w  w  E E w E E  E", "`__WRIT__`", false, []role{{zkgrant, formWrite}, {curator, formWrite}}},
-		{"w w w  w w w  E E E  w  w w w w w  E", "`__lock__`", false, []role{
+		{"w w E w  R R R  E E w  w  E E w E E  E", "`__READ__`", true, []role{{zkgrant, formRead}, {curator, formRead}}},
+		{"w w w w  R R R  E w w  w  E E w E E  E", "`__WRIT__`", false, []role{{zkgrant, formWrite}, {curator, formWrite}}},
+		{"w w w w  w w w  E E E  w  w w w w w  E", "`__lock__`", false, []role{
 			{zkgrant, formMutexKazoo}, {zkgrant, formWriteKazoo},
 			{kazoo, formLock}, {kazoo, formLockExtra}, {kazoo, formLockAll}, {kazoo, formWrite},
 		}},
-		{"w E w  w E w  E E E  w  E E E E w  E", "`__rlock__`", true, []role{{zkgrant, formReadKazoo}, {kazoo, formRead}}},
-		{"w w w  R R R  E E E  F  E E E E E  w", "`x-`", false, []role{{writeLock, formWriteLock}}},
-		{"E E E  E E E  w E w  F  E E E E E  E", "!note", false, nil},
-		{"E E E  E E E  E E E  F  E E E E E  E", "config", false, nil},
+		{"w w E w  w E w  E E E  w  E E E E w  E", "`__rlock__`", true, []role{{zkgrant, formReadKazoo}, {kazoo, formRead}}},
+		{"w w w w  R R R  E E E  F  E E E E E  w", "`x-`", false, []role{{writeLock, formWriteLock}}},
+		{"E E E E  E E E  w E w  F  E E E E E  E", "!note", false, nil},
+		{"E E E E  E E E  E E E  F  E E E E E  E", "config", false, nil},
 	}
 }
 
@@ -211,6 +212,8 @@ func title(r role) string {
 		return plain + " `AsKazoo()`"
 	}
 	switch {
+	case r.form == formCached:
+		return "mutex `Cached()`"
 	case r.form == formWriteLock:
 		return "`WriteLock`"
 	case r.form == formLockExtra:

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,10 +19,12 @@ type trial struct {
 	path       string
 	timeout    time.Duration // of the holder's session
 	away, near *coordinator.Coordinator
+	cached     bool // the holder's lock is, and its grant a later turn of a node that was kept
 
 	held, wanted *coordinator.Acquisition
 	grant        events.Grant
-	deleted      <-chan zk.Event // of the held node, if somebody near the leader watches it
+	deleted      <-chan zk.Event            // of the held node, if somebody near the leader watches it
+	local        []*coordinator.Acquisition // of a cached lock: one waits behind the holder, one asks when it has lost
 
 	released atomic.Bool   // set before the holder gives the lock back by itself
 	over     chan struct{} // closed when the next one has the lock, or never will
@@ -41,12 +44,21 @@ func (tr *trial) hold(t *testing.T, raw *zk.Conn) {
 	t.Helper()
 	tr.over = make(chan struct{})
 	ctx := patiently(t)
-	tr.held = tr.away.Mutex(tr.path).Acquire(t.Context())
+	if tr.cached {
+		tr.keep(t)
+	}
+	tr.held = tr.lock().Acquire(t.Context())
 	grant, err := tr.held.Wait(ctx)
 	if err != nil {
 		t.Fatalf("%s: %v", tr.name, err)
 	}
 	tr.grant = grant
+	if tr.cached {
+		if grant.Turn == 0 {
+			t.Fatalf("%s: granted %+v, want a later turn of the node that was kept", tr.name, grant)
+		}
+		tr.local = append(tr.local, tr.lock().Acquire(t.Context()))
+	}
 	tr.wanted = tr.near.Mutex(tr.path).Acquire(t.Context())
 	if raw != nil {
 		queued(t, raw, tr.path, 2)
@@ -62,6 +74,27 @@ func (tr *trial) hold(t *testing.T, raw *zk.Conn) {
 	}()
 }
 
+// lock is the holder's. If it is cached nothing but a loss ends its turns.
+func (tr *trial) lock() *coordinator.Lock {
+	if !tr.cached {
+		return tr.away.Mutex(tr.path)
+	}
+	return tr.away.Mutex(tr.path, coordinator.Cached(coordinator.CacheHandoffs(1000), coordinator.CacheFor(time.Hour)))
+}
+
+// keep acquires the lock twice: the second node is kept.
+func (tr *trial) keep(t *testing.T) {
+	t.Helper()
+	for range 2 {
+		a := tr.lock().Acquire(t.Context())
+		if _, err := a.Wait(patiently(t)); err != nil {
+			t.Fatalf("%s: %v", tr.name, err)
+		}
+		a.Release()
+		<-a.Done()
+	}
+}
+
 // referee notes what happens to the lock until the next one has it, and checks that it happens in the order that is
 // promised. Lost counts as delivered when it is in its channel: whoever looks there finds it.
 func (tr *trial) referee(t *testing.T, ctx context.Context) {
@@ -72,6 +105,10 @@ func (tr *trial) referee(t *testing.T, ctx context.Context) {
 		}
 		if tr.held.Valid() {
 			t.Errorf("%s: lost, and valid", tr.name)
+		}
+		if tr.cached {
+			tr.local = append(tr.local, tr.lock().Acquire(t.Context()))
+			tr.held.Release()
 		}
 	}
 	look := func() {
@@ -111,6 +148,11 @@ func (tr *trial) referee(t *testing.T, ctx context.Context) {
 			if look(); tr.lost.IsZero() && !tr.released.Load() {
 				t.Errorf("%s: granted to somebody else, and the holder has not been told", tr.name)
 			}
+			for _, a := range tr.local {
+				if g := a.Grant(); g.Token != 0 {
+					t.Errorf("%s: %+v of the holder's process was granted behind %+v, which is lost", tr.name, g, tr.grant)
+				}
+			}
 			if tr.next.Token <= tr.grant.Token {
 				t.Errorf("%s: token %#x after %#x", tr.name, tr.next.Token, tr.grant.Token)
 			}
@@ -139,18 +181,20 @@ func (tr *trial) handOver(t *testing.T) (kept bool) {
 	}
 	ctx, cancel := patient()
 	defer cancel()
-	again := tr.away.Mutex(tr.path).Acquire(ctx)
+	again := slices.Concat(tr.local, []*coordinator.Acquisition{tr.lock().Acquire(ctx)})
 	tr.wanted.Release()
-	grant, err := again.Wait(ctx)
-	if err != nil {
-		t.Errorf("%s: wedged: the first holder does not get the lock again: %v", tr.name, err)
-		return kept
+	for _, a := range again {
+		grant, err := a.Wait(ctx)
+		if err != nil {
+			t.Errorf("%s: wedged: the first holder does not get the lock again: %v", tr.name, err)
+			return kept
+		}
+		if grant.Token <= tr.next.Token {
+			t.Errorf("%s: token %#x after %#x", tr.name, grant.Token, tr.next.Token)
+		}
+		a.Release()
 	}
-	if grant.Token <= tr.next.Token {
-		t.Errorf("%s: token %#x after %#x", tr.name, grant.Token, tr.next.Token)
-	}
-	again.Release()
-	for _, a := range []*coordinator.Acquisition{tr.held, tr.wanted, again} {
+	for _, a := range append(again, tr.held, tr.wanted) {
 		select {
 		case <-a.Done():
 		case <-ctx.Done():
