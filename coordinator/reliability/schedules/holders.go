@@ -17,7 +17,7 @@ type tenure struct {
 	path    string
 	side    side
 	permits int
-	root    string // the node and turn of the Grant, or those of the writer in whose place it stands
+	root    string // the node of the Grant and whose it is, or those of the one in whose place it stands
 	grant   events.Grant
 	others  []*tenure   // of the other members of a multi-lock
 	at      time.Time   // of the Grant
@@ -32,7 +32,7 @@ type tenure struct {
 
 func newTenure(l *life, path string, s side, grant events.Grant, born time.Time, valid func() bool) *tenure {
 	t := &tenure{
-		life: l, path: path, side: s, permits: 1, root: fmt.Sprintf("%s#%d", grant.Node, grant.Turn), grant: grant, at: born.Add(grant.Waited), quick: true, valid: valid,
+		life: l, path: path, side: s, permits: 1, root: fmt.Sprintf("%s of %d", grant.Node, grant.ID), grant: grant, at: born.Add(grant.Waited), quick: true, valid: valid,
 	}
 	t.addOthers()
 	return t

@@ -115,6 +115,9 @@ func newPlan(seed uint64) plan {
 			stream:  pick(r, noStream, noStream, quickStream, slowStream),
 			workers: 1 + r.IntN(3),
 		}
+		if p.recipe == cached {
+			c.workers += 2 // who share a node
+		}
 		if p.kind == mild {
 			c.timeout = p.tick * pick[time.Duration](r, 10, 15, 20)
 		} else {

@@ -127,7 +127,7 @@ func (s side) waitsFor(node string) bool {
 	return ok && (s == alone || !name.Kind.Reads())
 }
 
-// together tells whether both may hold at one instant: readers, those who hold by one node in one turn, and a writer beside the reader that took
+// together tells whether both may hold at one instant: readers, those who hold by one node because they have entered it again, and a writer beside the reader that took
 // its place. How many may have permits of a semaphore is not for two to say. The nodes of an unfair lock bear one name.
 func together(a, b *tenure) bool {
 	if w := a.world(); w.recipe == semaphore {
