@@ -49,6 +49,9 @@ func (r *record) granted(grant events.Grant) {
 	if grant.ID != r.id || grant.Path != r.path || !r.life.client.world.holds(r.path, grant.Node) || grant.Token == 0 {
 		r.failf("granted %+v, want the id %d, the path %s, a node that is there, and a token", grant, r.id, r.path)
 	}
+	if grant.Turn != 0 && r.life.client.world.recipe != cached {
+		r.failf("granted turn %d, want 0: the lock is not cached", grant.Turn)
+	}
 	if !r.life.client.isKazoos(grant.Node) {
 		r.failf("granted with the node %s, whose name is not of the form that the client has", grant.Node)
 	}

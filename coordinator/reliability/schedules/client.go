@@ -62,6 +62,9 @@ func (c *client) connect(ctx context.Context) bool {
 	if c.told {
 		options = append(options, coordinator.WithTickTime(c.world.tick))
 	}
+	if c.world.recipe == cached {
+		options = append(options, coordinator.WithCacheSize(c.world.caching.size), coordinator.WithCacheIdle(c.world.caching.idle))
+	}
 	if c.strict {
 		options = append(options, coordinator.WithLossOnSuspend())
 	}

@@ -18,7 +18,7 @@ import (
 // detectsOf shares the seeds out, independently of what recipeOf, again and formOf look at.
 func detectsOf(seed uint64) bool {
 	switch r := recipeOf(seed); {
-	case r == semaphore || r == unfair || r == several:
+	case r == semaphore || r == unfair || r == several || r == cached:
 		return false
 	default:
 		return seed/128%3 == 1

@@ -10,11 +10,13 @@
 // tokens), about each acquisition in acquisition.go and streams.go, about what is left in
 // world.go.
 //
-// The seed says what kind of lock a schedule is about, too (recipe.go). Three eighths of them are about a mutex, the others
+// The seed says what kind of lock a schedule is about, too (recipe.go). A quarter of them are about a mutex, the others
 // in equal parts about read/write locks, semaphores, unfair locks, a mutex that is entered again by whoever holds
-// it, and multi-locks among mutexes at the same paths (multi.go). Readers hold together and beside nobody else, writers alone; a writer goes on as a reader while others wait, and
+// it, a cached mutex, and multi-locks among mutexes at the same paths (multi.go). Readers hold together and beside nobody else, writers alone; a writer goes on as a reader while others wait, and
 // lets none of them in between; of permits there are never more out than there are, and each acquisition has all of its
-// own or none (semaphore.go). In some schedules all bear kazoo's names, and in a few one does whom the others do not
+// own or none (semaphore.go). Turns
+// of a cached lock's node exclude each other, and go before a contender that is known for as often and as long as they may; idle nodes
+// go by themselves, or with Close (cached.go). In some schedules all bear kazoo's names, and in a few one does whom the others do not
 // let be: it is refused, and that changes nothing for anybody else (kazoo.go). Whoever is asked for a lock back, as by
 // Curator, goes on holding it; who is asked for it with a deadline, in half of the schedules of all but unfair locks, has lost it
 // by then (revoke.go).
@@ -31,6 +33,7 @@
 //	go test -count=1 ./coordinator/reliability/schedules            500 schedules, 300 with -race
 //	ZKGRANT_FULL=1 go test ...                                      10,000 schedules
 //	ZKGRANT_SCHEDULES=2000 go test ...                              another number
+//	ZKGRANT_RECIPE="cached mutex" go test ...                       one kind of lock only
 //	ZKGRANT_SEED=17 go test -run TestSchedules -count=20 -v ...     one schedule, with its trace
 //	ZKGRANT_SOAK=1 go test -run TestSchedules -timeout 0 -v ...     fresh seeds until it is stopped
 //

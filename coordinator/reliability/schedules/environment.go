@@ -10,6 +10,7 @@ import (
 const (
 	seedVariable   = "ZKGRANT_SEED"      // play this schedule only, and print it
 	numberVariable = "ZKGRANT_SCHEDULES" // play so many
+	recipeVariable = "ZKGRANT_RECIPE"    // every schedule is about this kind of lock, by its name
 	soakVariable   = "ZKGRANT_SOAK"      // 1: play fresh ones until stopped
 )
 
@@ -27,4 +28,15 @@ func number(t *testing.T, variable string, otherwise uint64) uint64 {
 		t.Fatalf("%s: %v", variable, err)
 	}
 	return n
+}
+
+// onlyRecipe returns what every schedule is to be about, or 0.
+func onlyRecipe() recipe {
+	text := os.Getenv(recipeVariable)
+	for r := mutex; text != "" && r <= cached; r++ {
+		if r.String() == text {
+			return r
+		}
+	}
+	return 0
 }

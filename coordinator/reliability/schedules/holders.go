@@ -2,6 +2,7 @@ package schedules
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -16,7 +17,7 @@ type tenure struct {
 	path    string
 	side    side
 	permits int
-	root    string // the node of the Grant, or that of the writer in whose place it stands
+	root    string // the node of the Grant and whose it is, or those of the one in whose place it stands
 	grant   events.Grant
 	others  []*tenure   // of the other members of a multi-lock
 	at      time.Time   // of the Grant
@@ -31,7 +32,7 @@ type tenure struct {
 
 func newTenure(l *life, path string, s side, grant events.Grant, born time.Time, valid func() bool) *tenure {
 	t := &tenure{
-		life: l, path: path, side: s, permits: 1, root: grant.Node, grant: grant, at: born.Add(grant.Waited), quick: true, valid: valid,
+		life: l, path: path, side: s, permits: 1, root: fmt.Sprintf("%s of %d", grant.Node, grant.ID), grant: grant, at: born.Add(grant.Waited), quick: true, valid: valid,
 	}
 	t.addOthers()
 	return t
@@ -42,8 +43,8 @@ func (t *tenure) world() *world { return t.life.client.world }
 // begin looks who else holds, and who was there before.
 func (t *tenure) begin() {
 	w := t.world()
-	w.logf("%d of %s: granted %s, token %x, session %x",
-		t.grant.ID, t.life.client.name, t.grant.Node, t.grant.Token, t.grant.Session)
+	w.logf("%d of %s: granted %s, token %x, turn %d, session %x",
+		t.grant.ID, t.life.client.name, t.grant.Node, t.grant.Token, t.grant.Turn, t.grant.Session)
 	w.count("grants", 1)
 	if t.grant.Waited > 0 {
 		w.count("grants after waiting", 1)
@@ -66,6 +67,7 @@ func (t *tenure) begin() {
 		w.count("grants beside another holder", 1)
 	}
 	t.first()
+	t.passes()
 }
 
 // exclusive fails if both are valid at one instant, unless they share the lock. Validity ends for good: if the first is valid before
@@ -243,9 +245,9 @@ func (w *world) checkWatches(sessions int) {
 	}
 }
 
-// lookouts is how many watches there may be for changes of semaphores: of the leases.
+// lookouts is how many watches there may be for changes of directories: of semaphores' leases, and of cached locks.
 func (w *world) lookouts(sessions int) int {
-	if w.recipe != semaphore {
+	if w.recipe != semaphore && w.recipe != cached {
 		return 0
 	}
 	return len(w.paths) * sessions
@@ -257,7 +259,7 @@ func (w *world) judgeOrder() {
 		// Of one who is excused even the Grant may have been on its way when his session or node was taken from him.
 		all := slices.DeleteFunc(slices.Clone(w.tenures[p]), w.excused)
 		slices.SortStableFunc(all, func(a, b *tenure) int {
-			return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.grant.Token, b.grant.Token))
+			return cmp.Or(a.at.Compare(b.at), compareTokens(a, b))
 		})
 		for i, b := range all {
 			for _, a := range all[:i] {
@@ -269,11 +271,16 @@ func (w *world) judgeOrder() {
 	}
 }
 
+// compareTokens compares the pairs of token and turn, which grow.
+func compareTokens(a, b *tenure) int {
+	return cmp.Or(cmp.Compare(a.grant.Token, b.grant.Token), cmp.Compare(a.grant.Turn, b.grant.Turn))
+}
+
 // judgeTwo compares two tenures of which the second was granted later.
 func (w *world) judgeTwo(a, b *tenure) {
-	if a.grant.Token >= b.grant.Token {
-		w.failf("%s: granted out of order: token %x of %s at %v, then %x of %s at %v; want the smaller token first",
-			a.path, a.grant.Token, a.grant.Node, a.at.Sub(w.begun), b.grant.Token, b.grant.Node, b.at.Sub(w.begun))
+	if compareTokens(a, b) >= 0 {
+		w.failf("%s: granted out of order: token %x and turn %d of %s at %v, then %x and %d of %s at %v; want the smaller pair first",
+			a.path, a.grant.Token, a.grant.Turn, a.grant.Node, a.at.Sub(w.begun), b.grant.Token, b.grant.Turn, b.grant.Node, b.at.Sub(w.begun))
 	}
 	if !a.quick {
 		return

@@ -24,7 +24,7 @@ func (f form) String() string {
 // formOf shares the seeds out, independently of what recipeOf and again look at.
 func formOf(seed uint64) form {
 	switch r := recipeOf(seed); {
-	case r == semaphore || r == unfair || r == several:
+	case r == semaphore || r == unfair || r == several || r == cached:
 		return plainNames
 	case seed/16%4 == 1:
 		return kazoosNames

@@ -13,6 +13,7 @@ type plan struct {
 	form      form
 	detects   bool // the locks tell of crashes
 	size      sizing
+	caching   caching
 	tick      time.Duration
 	followers bool
 	paths     []string
@@ -97,12 +98,13 @@ func newPlan(seed uint64) plan {
 		form:      formOf(seed),
 		detects:   detectsOf(seed),
 		size:      newSizing(seed),
+		caching:   newCaching(seed),
 		kind:      pick(r, ordinary, ordinary, ordinary, ordinary, mild, mild, decreed, meddled),
 		tick:      pick(r, time.Second/2, time.Second, 2*time.Second),
 		followers: r.oneIn(2),
 		paths:     allPaths()[:1+r.IntN(3)],
 	}
-	if p.recipe == several {
+	if p.recipe == several || p.recipe == cached {
 		p.paths = allPaths()
 	}
 	longest := time.Duration(0)
@@ -112,6 +114,9 @@ func newPlan(seed uint64) plan {
 			told:    r.oneIn(2),
 			stream:  pick(r, noStream, noStream, quickStream, slowStream),
 			workers: 1 + r.IntN(3),
+		}
+		if p.recipe == cached {
+			c.workers += 2 // who share a node
 		}
 		if p.kind == mild {
 			c.timeout = p.tick * pick[time.Duration](r, 10, 15, 20)

@@ -21,16 +21,20 @@ const (
 	unfair
 	reentrant // a mutex
 	several   // mutexes, one or some of them together
+	cached    // a mutex
 )
 
 func (r recipe) String() string {
-	return map[recipe]string{mutex: "mutex", readWrite: "read/write lock", semaphore: "semaphore", unfair: "unfair lock", reentrant: "reentrant mutex", several: "multi-lock"}[r]
+	return map[recipe]string{mutex: "mutex", readWrite: "read/write lock", semaphore: "semaphore", unfair: "unfair lock", reentrant: "reentrant mutex", several: "multi-lock", cached: "cached mutex"}[r]
 }
 
 // recipeOf shares the seeds out. It takes no decision from the plan, so that a seed that is played for another
 // recipe is the same schedule of faults.
 func recipeOf(seed uint64) recipe {
-	return [...]recipe{mutex, readWrite, mutex, semaphore, several, reentrant, mutex, unfair}[seed%8]
+	if only := onlyRecipe(); only != 0 {
+		return only
+	}
+	return [...]recipe{mutex, readWrite, mutex, semaphore, several, reentrant, cached, unfair}[seed%8]
 }
 
 // side is what an acquisition asks for.
@@ -72,6 +76,8 @@ func (l *life) lock(path string, s side) handle {
 		return l.Mutex(path, l.client.options()...)
 	case several:
 		return l.several(path)
+	case cached:
+		return l.cached(path)
 	default:
 		return l.Mutex(path, l.client.options()...)
 	}
@@ -121,7 +127,7 @@ func (s side) waitsFor(node string) bool {
 	return ok && (s == alone || !name.Kind.Reads())
 }
 
-// together tells whether both may hold at one instant: readers, those who hold by one node, and a writer beside the reader that took
+// together tells whether both may hold at one instant: readers, those who hold by one node because they have entered it again, and a writer beside the reader that took
 // its place. How many may have permits of a semaphore is not for two to say. The nodes of an unfair lock bear one name.
 func together(a, b *tenure) bool {
 	if w := a.world(); w.recipe == semaphore {
@@ -135,7 +141,7 @@ func together(a, b *tenure) bool {
 
 // again tells whether locks are entered again by those who hold them.
 func (w *world) again() bool {
-	return w.recipe == reentrant || w.recipe == readWrite && w.seed/8%2 == 1
+	return w.recipe == reentrant || (w.recipe == readWrite || w.recipe == cached) && w.seed/8%2 == 1
 }
 
 func (c *client) options() (options []coordinator.LockOption) {
@@ -185,7 +191,7 @@ func (k *worker) downgrade(ctx context.Context, writer *tenure, s script) (known
 
 // tookPlace tells whether the Grant is for a place that the writer has had.
 func (t *tenure) tookPlace(grant events.Grant) bool {
-	return grant.Session == t.grant.Session && sequence(grant.Node) == sequence(t.grant.Node)
+	return grant.Session == t.grant.Session && sequence(grant.Node) == sequence(t.grant.Node) && grant.Turn == t.grant.Turn
 }
 
 // askToWrite asks to write while it reads, which is refused.

@@ -30,7 +30,7 @@ func TestSchedules(t *testing.T) {
 		return true
 	})
 	sum.print(t)
-	if sum.played >= telling && !t.Failed() {
+	if sum.played >= telling && !t.Failed() && onlyRecipe() == 0 {
 		sum.demand(t)
 	}
 	if soaking := os.Getenv(soakVariable) == "1"; !soaking && uint64(sum.played) < total {

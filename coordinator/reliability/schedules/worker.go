@@ -34,13 +34,13 @@ func (k *worker) work() {
 			k.wait(k.client.timeout / 10)
 			continue
 		}
-		path := pick(k.random, k.world.paths...)
+		path := k.path()
 		if k.oneIn(5) {
 			k.do(life, path, k.side())
 		} else {
 			k.follow(life, path, k.script())
 		}
-		k.wait(time.Millisecond + k.upTo(k.client.timeout/5))
+		k.wait(k.pause())
 	}
 	for _, path := range k.world.paths {
 		life := k.client.get()
@@ -99,6 +99,7 @@ func (k *worker) script() script {
 	default:
 		s.hold = k.upTo(timeout)
 	}
+	s.hold = k.brief(s.hold)
 	switch k.IntN(12) {
 	case 0:
 		s.try = true
@@ -151,6 +152,9 @@ func (k *worker) ask(ctx context.Context, life *life, path string, s script) *re
 	}
 	if s.permits > 1 {
 		options = append(options, coordinator.WithPermits(s.permits))
+	}
+	if k.world.others() {
+		options = append(options, coordinator.WithData([]byte("another's")))
 	}
 	if s.maxWait > 0 {
 		options = append(options, coordinator.WithMaxWait(s.maxWait))
@@ -241,6 +245,7 @@ func (k *worker) do(life *life, path string, s side) {
 		time.AfterFunc(1+k.upTo(k.client.timeout), func() { cancel(errEnough) })
 	}
 	born, hold, linger := time.Now(), k.upTo(k.client.timeout), k.oneIn(4)
+	hold = k.brief(hold)
 	w.logf("%s: does something under %s (side %d) for %v", k.client.name, path, s, hold)
 	failed := errors.New("schedules: failed")
 	var t *tenure

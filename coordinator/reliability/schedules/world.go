@@ -43,6 +43,7 @@ type world struct {
 	asked    map[string]bool      // nodes that somebody wants back, by nameOf
 	revoked  map[string]bool      // paths of locks that were asked for with a deadline
 	fates    map[string][]fate    // by path, of a lock that tells of crashes
+	passed   map[passed][]*tenure // turns, each once
 }
 
 // line is one of the trace. It is put into words only if somebody wants to read it.
@@ -76,6 +77,7 @@ func playSeed(t *testing.T, seed uint64) (out outcome) {
 			counts: map[string]int{}, tenures: map[string][]*tenure{},
 			decreed: map[int64]bool{}, meddled: map[string]bool{}, leases: map[string]int{}, cutAfter: map[string]bool{},
 			asked: map[string]bool{}, revoked: map[string]bool{}, fates: map[string][]fate{},
+			passed: map[passed][]*tenure{},
 		}
 		settings := []zktest.Setting{zktest.Tick(w.tick)}
 		if w.followers {
@@ -173,13 +175,21 @@ func (w *world) settle() {
 	// Nodes of sessions that nobody could end go with those.
 	time.Sleep(2*w.longest() + 2*w.tick)
 	synctest.Wait()
+	if w.recipe == cached && !w.settleIdle() {
+		return
+	}
+	w.judgeLeft()
+	if n := w.srv.Watches(); n > 0 {
+		w.failf("%d watches left, and no node to watch", n)
+	}
+}
+
+// judgeLeft fails if there are nodes of anybody.
+func (w *world) judgeLeft() {
 	for _, path := range w.paths {
 		if left := w.nodes(path); len(left) > 0 {
 			w.failf("nodes left: %v", left)
 		}
-	}
-	if n := w.srv.Watches(); n > 0 {
-		w.failf("%d watches left, and no node to watch", n)
 	}
 }
 
@@ -189,12 +199,14 @@ func (w *world) farewell() {
 		c.stop()
 	}
 	synctest.Wait()
+	w.judgeLeft()
 	time.Sleep(w.longest() + 2*w.tick)
 	synctest.Wait()
 	if n, m := len(w.srv.Sessions()), w.srv.Connections(); n+m > 0 {
 		w.failf("%d sessions and %d connections left", n, m)
 	}
 	w.judgeOrder()
+	w.judgePasses()
 	if w.detects {
 		w.judgeFates()
 	}

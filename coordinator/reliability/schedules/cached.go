@@ -1,0 +1,150 @@
+package schedules
+
+import (
+	"math/rand/v2"
+	"path"
+	"slices"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// Schedules of cached locks: who shares a node has it turn by turn, how many turns may go before a contender that waits, and which nodes
+// are left when nobody wants the lock.
+
+// caching is how nodes are kept.
+type caching struct {
+	size     int
+	idle     time.Duration
+	handoffs int
+	lasts    time.Duration // that they may take
+	mixed    bool          // some handles are uncached, and some acquisitions share their node with a part of the others only
+	closes   bool          // idle nodes are left to Close
+}
+
+func newCaching(seed uint64) caching {
+	r := newRandom(seed, planning, 2)
+	return caching{
+		size:     pick(r, 0, 1, 2, 1024, 1024),
+		idle:     pick(r, 10*time.Millisecond, time.Second, time.Minute),
+		handoffs: pick(r, 0, 1, 3, 64),
+		lasts:    pick(r, 0, 50*time.Millisecond, 5*time.Second),
+		mixed:    r.oneIn(4),
+		closes:   r.oneIn(4),
+	}
+}
+
+// others picks who is not like most of those at a path. The virtual instant decides, as for a multi-lock.
+func (w *world) others() bool {
+	now := uint64(time.Now().UnixNano()) //nolint:gosec // any number will do
+	return w.recipe == cached && w.caching.mixed && rand.New(rand.NewPCG(w.seed, now)).IntN(6) == 0
+}
+
+// cached returns the handle.
+func (l *life) cached(path string) *coordinator.Lock {
+	w := l.client.world
+	options := l.client.options()
+	if w.others() {
+		return l.Mutex(path, options...)
+	}
+	return l.Mutex(path, append(options, coordinator.Cached(coordinator.CacheHandoffs(w.caching.handoffs), coordinator.CacheFor(w.caching.lasts)))...)
+}
+
+// path picks one. Who uses cached locks keeps to one for a while.
+func (k *worker) path() string {
+	w := k.world
+	anyone := pick(k.random, w.paths...)
+	if w.recipe != cached || k.oneIn(4) {
+		return anyone
+	}
+	turn := int(time.Since(w.begun) / (2 * k.client.timeout))
+	return w.paths[(k.client.number+turn)%len(w.paths)]
+}
+
+// pause returns how long a worker does without a lock.
+func (k *worker) pause() time.Duration {
+	d := k.upTo(k.client.timeout / 5)
+	if k.world.recipe == cached && !k.oneIn(3) {
+		d /= 20
+	}
+	return time.Millisecond + d
+}
+
+// brief returns how long to hold, as much or less.
+func (k *worker) brief(hold time.Duration) time.Duration {
+	if k.world.recipe == cached && !k.oneIn(4) {
+		return min(hold, k.upTo(20*time.Millisecond))
+	}
+	return hold
+}
+
+// passed is a node that was granted while another contender waited.
+type passed struct{ node, by string }
+
+// passes notes which contenders are there at a Grant that asked no server, unless it was read late.
+func (t *tenure) passes() {
+	w := t.world()
+	if t.grant.Turn == 0 || !t.quick {
+		return
+	}
+	w.count("grants of a kept node", 1)
+	for _, node := range w.nodes(t.path) {
+		if name, ok := events.ParseName(path.Base(node)); !ok || name.Kind == 0 || sequence(node) <= sequence(t.grant.Node) {
+			continue
+		}
+		w.mu.Lock()
+		p := passed{node, t.grant.Node}
+		if before := w.passed[p]; len(before) == 0 || before[len(before)-1].grant.Turn != t.grant.Turn {
+			w.passed[p] = append(before, t)
+		}
+		w.mu.Unlock()
+	}
+}
+
+// judgePasses fails if a contender was passed too often, or for too long, from when it must have been known: an answer to a write that was
+// sent within two probe intervals comes behind the news of it.
+func (w *world) judgePasses() {
+	for p, all := range w.passed {
+		if w.excused(all[0]) {
+			continue
+		}
+		c := all[0].life.client
+		interval := c.timeout / 10
+		if c.probe != 0 {
+			interval = min(interval, c.probe)
+		}
+		slices.SortFunc(all, func(a, b *tenure) int { return a.at.Compare(b.at) })
+		known := slices.IndexFunc(all, func(t *tenure) bool { return t.at.Sub(all[0].at) > 2*interval })
+		if known < 0 {
+			continue
+		}
+		w.count("passed when known", len(all)-known)
+		took := all[len(all)-1].at.Sub(all[known].at)
+		if n := len(all) - known; n > w.caching.handoffs || took > w.caching.lasts {
+			w.failf("%s was passed %d times by %s within %v when it was known, want %d times within %v at most",
+				p.node, n, p.by, took, w.caching.handoffs, w.caching.lasts)
+		}
+	}
+}
+
+// settleIdle lets idle nodes go, and reports whether they do before Close. There is one at a path at most: any other contender has it go.
+func (w *world) settleIdle() bool {
+	for _, p := range w.paths {
+		left := w.nodes(p)
+		if len(left) == 0 {
+			continue
+		}
+		w.count("nodes kept idle", len(left))
+		if marks, _ := events.MarksOf(left[0]); len(left) > 1 || marks&events.MarkCached == 0 {
+			w.failf("nodes left: %v, want one that is cached at most", left)
+		}
+	}
+	if w.caching.closes {
+		return false
+	}
+	time.Sleep(w.caching.idle + w.longest())
+	synctest.Wait()
+	return true
+}
