@@ -68,9 +68,8 @@ func (g *Group) Close() {
 
 // Actor handles messages of type M one at a time, in the order of posting.
 type Actor[M any] struct {
-	group  *Group
-	handle func(M)
-	rest   *rest // nil for most; the drain's
+	group *Group
+	does  handler[M]
 
 	mu       sync.Mutex
 	queue    []M
@@ -81,8 +80,27 @@ type Actor[M any] struct {
 // function is never run by two goroutines at once, and sees what earlier runs of
 // it wrote.
 func NewActor[M any](group *Group, handle func(M)) *Actor[M] {
-	return &Actor[M]{group: group, handle: handle}
+	return &Actor[M]{group: group, does: work[M](handle)}
 }
+
+// handler is what an actor does with its messages. resting returns nil for most; it is the drain's.
+type handler[M any] interface {
+	handle(m M)
+	resting() *rest
+}
+
+type work[M any] func(M)
+
+func (w work[M]) handle(m M)     { w(m) }
+func (w work[M]) resting() *rest { return nil }
+
+type restingWork[M any] struct {
+	work[M]
+
+	rest rest
+}
+
+func (w *restingWork[M]) resting() *rest { return &w.rest }
 
 // rest is what an actor does between batches.
 type rest struct {
@@ -109,7 +127,7 @@ func (r *rest) due() bool { return r != nil && r.batches > 0 }
 // it has handled messages and finds no more, and behind every second batch of them if
 // there are always more. It is for what is better done once for several messages.
 func NewRestingActor[M any](group *Group, handle func(M), run func()) *Actor[M] {
-	return &Actor[M]{group: group, handle: handle, rest: &rest{run: run}}
+	return &Actor[M]{group: group, does: &restingWork[M]{work[M](handle), rest{run: run}}}
 }
 
 // Post appends a message and returns at once. Any goroutine may call it, the
@@ -155,8 +173,8 @@ func (a *Actor[M]) Hand(m M) bool {
 		}
 		a.group.exit()
 	}()
-	a.handle(m)
-	a.rest.handled(1)
+	a.does.handle(m)
+	a.does.resting().handled(1)
 	if more := a.drain(mostByHand); more && !a.group.Go(func() { a.drain(endless) }) {
 		a.drain(endless)
 	}
@@ -191,7 +209,7 @@ func (a *Actor[M]) drain(most int) (more bool) {
 	var batch []M
 	for ; most != 0; most-- {
 		a.mu.Lock()
-		if len(a.queue) == 0 && !a.rest.due() {
+		if len(a.queue) == 0 && !a.does.resting().due() {
 			a.queue = nil // an idle actor keeps no memory of a busy hour
 			a.draining = false
 			a.mu.Unlock()
@@ -200,11 +218,11 @@ func (a *Actor[M]) drain(most int) (more bool) {
 		batch, a.queue = a.queue, batch[:0]
 		a.mu.Unlock()
 		for i, m := range batch {
-			a.handle(m)
+			a.does.handle(m)
 			var handled M
 			batch[i] = handled
 		}
-		a.rest.handled(len(batch))
+		a.does.resting().handled(len(batch))
 	}
 	return true
 }

@@ -51,6 +51,8 @@ func (q *queuer) use() (port Port, done func(spent bool)) { return q.port, func(
 
 func (q *queuer) post(in recipes.Input, err error) { q.actor.Hand(message{input: in, cause: err}) }
 
+func (q *queuer) resting() *rest { return nil }
+
 // handle is the drain's.
 func (q *queuer) handle(m message) {
 	if m.bound != 0 {

@@ -132,7 +132,7 @@ const (
 func NewLock(cfg Config, rule recipes.Rule, port Port) *Lock {
 	q := &queuer{port: port, machine: recipes.NewMachine(rule)}
 	q.init(cfg, q)
-	q.actor = NewActor(cfg.Group, q.handle)
+	q.actor = &Actor[message]{group: cfg.Group, does: q}
 	return &q.Lock
 }
 
