@@ -53,6 +53,16 @@ func (q *queuer) post(in recipes.Input, err error) { q.actor.Hand(message{input:
 
 func (q *queuer) resting() *rest { return nil }
 
+// told returns what hears the inputs, or nil.
+func (q *queuer) told() Beside {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.rare == nil {
+		return nil
+	}
+	return q.rare.beside
+}
+
 // handle is the drain's.
 func (q *queuer) handle(m message) {
 	if m.bound != 0 {
@@ -80,8 +90,8 @@ func (q *queuer) handle(m message) {
 	for _, e := range effects {
 		q.carryOut(e)
 	}
-	if q.rare != nil && q.rare.beside != nil {
-		q.rare.beside(q.machine.Epoch(), m.input, effects)
+	if beside := q.told(); beside != nil {
+		beside(q.machine.Epoch(), m.input, effects)
 	}
 	if q.machine.State() == recipes.Over && !q.gone {
 		q.isGone()

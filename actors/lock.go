@@ -140,7 +140,11 @@ func NewLock(cfg Config, rule recipes.Rule, port Port) *Lock {
 type Beside func(epoch recipes.Epoch, in recipes.Input, effects []recipes.Effect)
 
 // Tell has the function told. It comes before Start.
-func (l *Lock) Tell(beside Beside) { l.rarely().beside = beside }
+func (l *Lock) Tell(beside Beside) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rarely().beside = beside
+}
 
 // age returns for how long it has been asked for.
 func (l *Lock) age() time.Duration { return time.Duration(MomentOf(time.Now()) - l.born) }
