@@ -134,7 +134,7 @@ func (c *Cache) elsewhere(t *turn) {
 
 // begin has another node queue up.
 func (c *Cache) begin(try bool) (*stay, error) {
-	s := &stay{cache: c, try: try}
+	s := &stay{cache: c}
 	queue, port, start, err := c.cfg.Queue(s.hears)
 	if err != nil {
 		return nil, err

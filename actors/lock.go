@@ -257,7 +257,7 @@ func (l *Lock) takeBack() (read, taken bool) {
 	if !l.retract() {
 		return true, true
 	}
-	// Whoever lives on the stream need not read the channel.
+	// A caller that reads the stream need not read the channel.
 	return false, l.cfg.Stream.Retract(l.cfg.ID)
 }
 

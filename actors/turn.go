@@ -127,7 +127,6 @@ type stay struct {
 	book  recipes.Stay
 	port  StayPort
 	queue *Lock // which has the node, or queues up for it
-	try   bool  // it gives up rather than queue up
 
 	epoch       recipes.Epoch
 	grant       recipes.Grant

@@ -141,7 +141,7 @@ func TestACachedLockIsAskedBack(t *testing.T) {
 		done = revoking(t.Context(), operator, grace)
 		time.Sleep(grace + time.Second)
 		if lost := <-late.Lost(); lost.Reason != events.ReasonRevoked {
-			t.Errorf("who does not give it back is told %+v, want that it was revoked", lost)
+			t.Errorf("a holder that does not give it back is told %+v, want that it was revoked", lost)
 		}
 		eventstest.Must(t, <-done)
 	})

@@ -222,7 +222,7 @@ func TestACachedLockIsEnteredAgain(t *testing.T) {
 	})
 }
 
-// TestAnEntryIsNoLongerThanTheLock: whoever enters behind the release waits for its turn like everybody.
+// TestAnEntryIsNoLongerThanTheLock: an acquisition that enters behind the release waits for its turn like any other.
 func TestAnEntryIsNoLongerThanTheLock(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		l := kept(t, coordtest.Connect(t, srv), coordinator.Reentrant())

@@ -178,7 +178,7 @@ func TestALostNodeWithAFunctionUnderIt(t *testing.T) {
 	})
 }
 
-// TestAnOutageOfACachedLock: a holder keeps it, an idle node goes, and who waits is granted no turn before the connection is back.
+// TestAnOutageOfACachedLock: a holder keeps it, an idle node goes, and a waiter is granted no turn before the connection is back.
 func TestAnOutageOfACachedLock(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)

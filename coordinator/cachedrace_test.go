@@ -70,6 +70,8 @@ func TestCachedLocksInACrowd(t *testing.T) {
 				return
 			}
 			var few sync.WaitGroup
+			busy := make(chan struct{})
+			var once sync.Once
 			l := cachedAt(c)
 			for range 4 {
 				few.Go(func() {
@@ -80,12 +82,16 @@ func TestCachedLocksInACrowd(t *testing.T) {
 								t.Errorf("%d hold", n)
 							}
 							inside.Add(-1)
+							once.Do(func() { close(busy) })
 						}
 						a.Release()
 					}
 				})
 			}
-			time.Sleep(5 * time.Millisecond)
+			select {
+			case <-busy:
+			case <-ctx.Done():
+			}
 			if err := c.Close(); err != nil {
 				t.Errorf("Close: %v", err)
 			}

@@ -17,7 +17,7 @@ import (
 
 // A cached lock is wanted when another contender queues up: so many handoffs later it is that one's turn.
 
-// grantedBefore hands the lock on among the waiters, after each has held it for so long, until the other one holds. Whoever has held asks again.
+// grantedBefore hands the lock on among the waiters, after each has held it for so long, until the other one holds. A holder asks again behind its release.
 // It returns how many had their turn before.
 func grantedBefore(t *testing.T, other func() bool, again func() *coordinator.Acquisition, holder *coordinator.Acquisition, waiting *[]*coordinator.Acquisition, holds time.Duration) (n int) {
 	t.Helper()
@@ -42,7 +42,7 @@ func grantedBefore(t *testing.T, other func() bool, again func() *coordinator.Ac
 	}
 }
 
-// TestAnotherContenderGetsACachedLockInTime: whoever it is, it waits for the holder and for as many local handoffs as there may be.
+// TestAnotherContenderGetsACachedLockInTime: it waits for the holder and for as many local handoffs as there may be, of whatever kind it is.
 func TestAnotherContenderGetsACachedLockInTime(t *testing.T) {
 	long, many := coordinator.CacheFor(time.Hour), coordinator.CacheHandoffs(1<<20)
 	for name, c := range map[string]struct {
@@ -141,7 +141,7 @@ func TestAnIdleNodeGoesAtOnce(t *testing.T) {
 	}
 }
 
-// TestALocalContenderIsNotForgottenBeforeItQueuesUp: the node goes though the servers do not know yet of whoever else of the process wants it.
+// TestALocalContenderIsNotForgottenBeforeItQueuesUp: the node goes for a contender of the process that the servers do not know yet.
 func TestALocalContenderIsNotForgottenBeforeItQueuesUp(t *testing.T) {
 	for name, queue := range map[string]func(c *coordinator.Coordinator) *coordinator.Acquisition{
 		"mutex": func(c *coordinator.Coordinator) *coordinator.Acquisition { return coordtest.Queue(c.Mutex(lockPath)) },

@@ -3,7 +3,7 @@ package recipes
 // This file is about the claims of several contenders of a session that go together: what one transaction says of each of them.
 
 // Joint reports whether a claim can be made together with others. Two cannot: that of a lock of one node has to look whose the node is,
-// and that with a record has to read the record. Only holders claim together, who want to know whether they hold still.
+// and that with a record has to read the record. Only holders claim together, to learn whether they hold still.
 func (e Claim) Joint(l Layout) bool { return e.Held && e.Record == RecordNothing && l != LayoutNode }
 
 // Verdict is what a transaction of several claims says of one of them.

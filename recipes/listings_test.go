@@ -79,7 +79,7 @@ func (e *environment) joinsListing(w *world, c int, r *request) {
 	}
 }
 
-// listForAll makes the listing that was given out, for all whom it serves.
+// listForAll makes the listing that was given out, for all requests that it serves.
 func (e *environment) listForAll(w *world, c int) {
 	w.lists = w.lists.Begins()
 	e.members(w, c, func(c int, r *request) {

@@ -220,7 +220,7 @@ func (s Stay) Hears(in Input, handoffs int32) Stay {
 	switch in := in.(type) {
 	case Suspended:
 		return s.without(stayUp | stayArmed)
-	case Reconnected: // whoever came meanwhile has been told to nobody
+	case Reconnected: // a contender that came meanwhile was not told of
 		if s = s.with(stayUp).TimeIsUp(); s.Idle() {
 			return s.Spends()
 		}

@@ -62,7 +62,7 @@ type resting struct{ seat *Seat }
 
 func (m resting) on(s *Session) { s.ceased(m.seat) }
 
-// arm watches the own node and the directory, and looks who else is in that.
+// arm watches the own node and the directory, and looks for other contenders there.
 func (c *client) arm(t *Seat, e recipes.Arm) (recipes.Input, error) {
 	var own sync.WaitGroup
 	var missing error

@@ -55,7 +55,7 @@ func (s *stage) keeps(c *contender) {
 	}
 }
 
-// interrupts sees that one who has asked comes in, within two probe intervals, although the one with the cached lock asks again, which waits
+// interrupts sees that a contender that has asked comes in, within two probe intervals, although the one with the cached lock asks again, which waits
 // until the first has left.
 func (s *stage) interrupts(theirs, ours *contender, since time.Time) {
 	s.t.Helper()

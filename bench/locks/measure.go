@@ -102,7 +102,7 @@ func newDirector(ctx context.Context, e effort, progress io.Writer) (d *director
 	return d, nil
 }
 
-// results are those of everybody who takes part, and empty.
+// results are those of all that take part, and empty.
 func (d *director) results(quick bool) *Results {
 	r := &Results{
 		Quick: quick, Rounds: d.effort.rounds, Cores: runtime.NumCPU(), RAMDisk: d.arena.disk != "",

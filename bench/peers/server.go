@@ -12,7 +12,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// Server is a ZooKeeper server, which all who are compared share: a standalone one, or one of an ensemble.
+// Server is a ZooKeeper server, which all that are compared share: a standalone one, or one of an ensemble.
 type Server struct {
 	Installation ensemble.Installation // that it runs from
 	Addr         string                // host:port

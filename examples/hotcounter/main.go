@@ -30,7 +30,7 @@ func main() {
 	os.Exit(command(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// counter is one process's view of a file with a number. Who holds the lock may call it, and nobody else.
+// counter is one process's view of a file with a number. Only the holder of the lock calls it.
 type counter struct{ file *os.File }
 
 // openCounter makes the file if there is none.

@@ -11,7 +11,7 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// Schedules of cached locks: who shares a node has it turn by turn, how many turns may go before a contender that waits, and which nodes
+// Schedules of cached locks: the acquisitions that share a node hold it turn by turn, how many turns may go before a contender that waits, and which nodes
 // are left when nobody wants the lock.
 
 // caching is how nodes are kept.
@@ -52,7 +52,7 @@ func (l *life) cached(path string) *coordinator.Lock {
 	return l.Mutex(path, append(options, coordinator.Cached(coordinator.CacheHandoffs(w.caching.handoffs), coordinator.CacheFor(w.caching.lasts)))...)
 }
 
-// path picks one. Who uses cached locks keeps to one for a while.
+// path picks one. A client of cached locks keeps to one for a while.
 func (k *worker) path() string {
 	w := k.world
 	anyone := pick(k.random, w.paths...)

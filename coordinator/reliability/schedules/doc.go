@@ -16,8 +16,8 @@
 // lets none of them in between; of permits there are never more out than there are, and each acquisition has all of its
 // own or none (semaphore.go). Turns
 // of a cached lock's node exclude each other, and go before a contender that is known for as often and as long as they may; idle nodes
-// go by themselves, or with Close (cached.go). In some schedules all bear kazoo's names, and in a few one does whom the others do not
-// let be: it is refused, and that changes nothing for anybody else (kazoo.go). Whoever is asked for a lock back, as by
+// go by themselves, or with Close (cached.go). In some schedules all bear kazoo's names, and in a few only one does: it
+// is refused, and that changes nothing for anybody else (kazoo.go). Whoever is asked for a lock back, as by
 // Curator, goes on holding it; who is asked for it with a deadline, in half of the schedules of all but unfair locks, has lost it
 // by then (revoke.go).
 //
