@@ -92,7 +92,7 @@ func (c *Cache) ask(t *turn) {
 		}
 	}
 	if t.try && !c.mayTry() {
-		c.then(t.fails(func() { t.onFinish(recipes.Finish{Why: recipes.WhyBusy}, 0) }))
+		t.isTurnedAway()
 		return
 	}
 	c.elsewhere(t)
@@ -110,7 +110,7 @@ func (c *Cache) mayTry() bool {
 // elsewhere has one wait for the newest stay that accepts it, or for a new one. It is called with mu held.
 func (c *Cache) elsewhere(t *turn) {
 	if t.is == turnWaits && t.try { // where it waited there was no lock for it
-		c.then(t.fails(func() { t.onFinish(recipes.Finish{Why: recipes.WhyBusy}, 0) }))
+		t.isTurnedAway()
 		return
 	}
 	var s *stay
@@ -119,7 +119,7 @@ func (c *Cache) elsewhere(t *turn) {
 	} else {
 		var err error
 		if s, err = c.begin(t.try); err != nil {
-			c.then(t.fails(func() { t.finish(func() error { return err }) }))
+			t.isRefused(err)
 			return
 		}
 	}

@@ -110,14 +110,24 @@ func (t *turn) part(why recipes.Why) {
 	t.cfg.Gone()
 }
 
-// fails ends one that waits. Its caller has taken it out of the queue.
-func (t *turn) fails(end func()) func() {
+// fails ends one that has no turn. Its caller has taken it out of the queue.
+func (t *turn) fails(end func()) {
 	t.is, t.stay = turnOver, nil
-	return func() {
+	t.cache.then(func() {
 		end()
 		t.isGone()
 		t.cfg.Gone()
-	}
+	})
+}
+
+// isTurnedAway ends one that was only to try.
+func (t *turn) isTurnedAway() {
+	t.fails(func() { t.onFinish(recipes.Finish{Why: recipes.WhyBusy}, 0) })
+}
+
+// isRefused ends one for which there is no node.
+func (t *turn) isRefused(err error) {
+	t.fails(func() { t.finish(func() error { return err }) })
 }
 
 // stay is one node, which stands for those in the process who want the lock, and those who wait for it and hold it. The mutex of its cache
@@ -408,7 +418,7 @@ func (s *stay) finish(e recipes.Finish) {
 		t := s.first
 		s.unlink(t)
 		s.book = s.book.Leaves()
-		s.cache.then(t.fails(func() { t.finish(func() error { return err }) }))
+		t.isRefused(err)
 	}
 }
 
