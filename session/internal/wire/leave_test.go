@@ -1,6 +1,9 @@
 package wire
 
 import (
+	"bytes"
+	"io"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -84,5 +87,34 @@ func TestAClientInItsHandshakeHearsOfTheEnd(t *testing.T) {
 			t.Error("a client that knows of the end can leave on the connection, want another one")
 		}
 		eventstest.Check(t, w.Close())
+	})
+}
+
+// TestNoPingBehindTheLastRequest: a server that has closed the connection would answer one with a reset, and what it has sent before would
+// be lost if it was not read.
+func TestNoPingBehindTheLastRequest(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		w, far, _ := wirePair(t, Events{})
+		sent := make(chan []byte, 1)
+		go func() {
+			all, _ := io.ReadAll(far)
+			sent <- all
+		}()
+		handshake, ping, end := handshakeFrame(0), requestFrame(xidPing, opcode.Ping), requestFrame(1, opcode.CloseSession)
+		write := func(frame []byte) {
+			_, err := w.Write(frame)
+			eventstest.Must(t, err)
+			synctest.Wait()
+		}
+		write(handshake)
+		eventstest.Must(t, w.noteReceived(frameOf(grantBody(testTimeout, 7))))
+		for _, frame := range [][]byte{ping, end, ping} {
+			write(frame)
+		}
+		eventstest.Check(t, w.Close())
+		if got, want := <-sent, slices.Concat(handshake, ping, end); !bytes.Equal(got, want) {
+			t.Errorf("sent % x, want % x: the second ping is left out", got, want)
+		}
+		eventstest.Check(t, far.Close())
 	})
 }

@@ -161,6 +161,23 @@ func (w *wire) stay() {
 	}
 }
 
+// pingFrame is a ping as the client writes it.
+const pingFrame = "\x00\x00\x00\x08\xff\xff\xff\xfe\x00\x00\x00\x0b"
+
+// isLatePing reports whether it is a ping behind the last request. Nobody wants it, and it can cost the answer to that request:
+//
+//  1. The client asks for the end of its session. 10,000 nodes go, and it is sent an event for each.
+//  2. The server answers, and closes the connection. The client has not read all of that yet.
+//  3. A ping arrives at the closed connection, and the server's system resets it. What was not read is thrown away.
+func (w *wire) isLatePing(p []byte) bool {
+	select {
+	case <-w.left:
+		return string(p) == pingFrame
+	default:
+		return false
+	}
+}
+
 // Close is for the client: it closes the socket, and has the client that leaves hear of it.
 func (w *wire) Close() error {
 	w.once.Do(func() { close(w.left) })
