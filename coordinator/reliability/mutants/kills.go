@@ -147,7 +147,7 @@ func (l *Lab) patience() time.Duration {
 // reach runs a test and notes which bugs it reaches; none if it does not pass, or takes too long.
 func (l *Lab) reach(ctx context.Context, f Finder) probe {
 	into := filepath.Join(l.dir, strings.ReplaceAll(f.String(), "/", "_")+".reached")
-	run := l.start(ctx, f, "^"+f.Test+"$", l.patience(), Reached+"="+into)
+	run := l.start(ctx, f, f.pattern(), l.patience(), Reached+"="+into)
 	if run.Verdict != Passed {
 		return probe{Finder: f}
 	}

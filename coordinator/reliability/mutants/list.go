@@ -23,13 +23,16 @@ type Edit struct {
 	Old, New string // whole lines; Old occurs exactly once
 }
 
-// Finder is a test that fails because of a bug. If World is not empty, the test is the explorer's, and World says what it
-// explores and which violation it reports.
+// Finder is a test, or one of its subtests, that fails because of a bug. If World is not empty, the test is the explorer's, and
+// World says what it explores and which violation it reports.
 type Finder struct {
 	Pkg   string // its folder, relative to the module's
-	Test  string
+	Test  string // a subtest as TestX/its_name
 	World string
 }
+
+// pattern matches that test alone.
+func (f Finder) pattern() string { return "^" + strings.ReplaceAll(f.Test, "/", "$/^") + "$" }
 
 func (f Finder) String() string {
 	if f.World != "" {
@@ -93,7 +96,7 @@ func merge(entries []*Bug) ([]*Bug, error) {
 //
 //	bug: its name
 //	does: what goes wrong
-//	found: coordinator TestOfThatPackage
+//	found: coordinator TestOfThatPackage/one_subtest
 //	found: explore clients=3 expire=1 -> two holders
 //	note: optional
 //	recipes/machine.go

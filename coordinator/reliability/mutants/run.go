@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -113,18 +114,18 @@ func NewLab(ctx context.Context, t Tree, bugs []*Bug, dir string) (*Lab, error) 
 	}
 	for _, b := range bugs {
 		for _, f := range b.Finders {
-			if l.binaries[f.Pkg] != "" {
-				continue
-			}
-			binary := filepath.Join(dir, strings.ReplaceAll(f.Pkg, "/", "_")+".test")
-			// A bug need not be vetted: unreachable code is part of some.
-			build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", binary, "./"+f.Pkg)
-			build.Dir = t.Root
-			if out, err := build.CombinedOutput(); err != nil {
-				return nil, fmt.Errorf("building the tests of %s with all bugs in: %w\n%s", f.Pkg, err, out)
-			}
-			l.binaries[f.Pkg] = binary
+			l.binaries[f.Pkg] = filepath.Join(dir, path.Base(f.Pkg)+".test") // as the go command names it
 		}
+	}
+	// A bug need not be vetted: unreachable code is part of some.
+	args := []string{"test", "-c", "-vet=off", "-overlay", overlay, "-o", dir}
+	for _, pkg := range slices.Sorted(maps.Keys(l.binaries)) {
+		args = append(args, "./"+pkg)
+	}
+	build := exec.CommandContext(ctx, "go", args...)
+	build.Dir = t.Root
+	if out, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("building the tests with all bugs in: %w\n%s", err, out)
 	}
 	return l, nil
 }
@@ -169,7 +170,7 @@ func (l *Lab) Try(ctx context.Context, bug int, f Finder) Run {
 
 // try runs a test with the bug of that number.
 func (l *Lab) try(ctx context.Context, bug int, f Finder, limit time.Duration) Run {
-	run := l.start(ctx, f, "^"+f.Test+"$", limit, fmt.Sprintf("%s=%d", Switch, bug), worldVariable+"="+f.World)
+	run := l.start(ctx, f, f.pattern(), limit, fmt.Sprintf("%s=%d", Switch, bug), worldVariable+"="+f.World)
 	if _, violation, _ := strings.Cut(f.World, " -> "); f.World != "" && run.Verdict.Finds() && !strings.Contains(run.Output, "violation: "+violation+"\n") {
 		run.Verdict = Broken
 	}
