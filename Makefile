@@ -75,11 +75,11 @@ $(GOLANGCI):
 # RACED are the packages with goroutines of their own. The rest is tested without the race detector, which makes it slow: the
 # explorer is pure, and the runtime of the detector was seen to fail a check of its own (tsan_rtl.cpp:346) in the histories.
 # The schedules are played both ways. GOGC=400: the clients' large buffers keep the collector busy, and there is memory enough.
-# MANY are coordinator's tests with up to 100,000 locks, which it has too little memory for. Real servers, and many locks where it
-# makes them slowest, are for it at full length only.
+# MANY are coordinator's tests with up to 100,000 locks, which it has too little memory for. Real servers, and many locks and lost
+# frames, which it makes slowest, are for it at full length only.
 RACED := ./actors/... ./session/... ./coordinator
 MANY := HandoffBehindABurst|CloseOfManyLocks|TriesInAnOutage|ATryInAnOutage|ReconnectOfManyHolders|ShareAListing
-UNRACED := $(if $(filter 1,$(ZKGRANT_FULL)),,^TestReal|ShareAListing|WhichOfManyIsGone|AnAnswerToManyThatIsLost)
+UNRACED := $(if $(filter 1,$(ZKGRANT_FULL)),,^TestReal|ShareAListing|WhichOfManyIsGone|AnAnswerToManyThatIsLost|EachFrameLost|WhateverFrameIsLost)
 APART := ./coordinator/reliability/mutants
 
 .PHONY: tests
