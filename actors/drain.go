@@ -196,8 +196,11 @@ func (l *Lock) onGrant(e recipes.Grant, epoch recipes.Epoch) (grant events.Grant
 		l.rarely().abandoned = e.Abandoned
 	}
 	l.state, l.epoch, l.grant = holding, epoch, tenancy{e.Node, e.Token, e.Session, e.Turn}
-	grant = l.granting()
-	if l.cfg.Stream.Heard() {
+	heard := l.cfg.Stream.Heard()
+	if heard || l.logs() { // else nobody looks at it
+		grant = l.granting()
+	}
+	if heard {
 		l.cfg.Stream.Publish(grant)
 	}
 	l.offer()

@@ -2,7 +2,6 @@ package session
 
 import (
 	"errors"
-	"path"
 	"sync"
 
 	"github.com/go-zookeeper/zk"
@@ -30,7 +29,7 @@ func (c *client) advance(t *Seat, e recipes.Advance, past int64) (in recipes.Inp
 		claim()
 	}
 	if a = a.Claimed(in); a.Wants(recipes.PartNext) {
-		next := path.Join(t.dir, e.Next)
+		next := below(t.dir, e.Next)
 		stat, err := c.readWatched(next, t)
 		switch {
 		case err == nil:

@@ -42,7 +42,7 @@ func (queued) reads(t *Seat) []string { return []string{t.dir} }
 
 func (queued) claimed(t *Seat, own string) []string { return t.nodes(own) }
 
-func (queued) at(t *Seat, name string) string { return path.Join(t.dir, name) }
+func (queued) at(t *Seat, name string) string { return below(t.dir, name) }
 
 func (queued) nameOf(node string) string { return path.Base(node) }
 

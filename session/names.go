@@ -1,15 +1,12 @@
 package session
 
-import (
-	"path"
-	"slices"
-)
+import "slices"
 
 // This file is about which nodes are a seat's own, and what they are called: by their paths at the server, and
 // by their names in the machine.
 
 // prefix is what the path of an attempt's node begins with.
-func (t *Seat) prefix(id string) string { return path.Join(t.dir, head(t.kind, id)+t.kind.Marker()) }
+func (t *Seat) prefix(id string) string { return below(t.dir, head(t.kind, id)+t.kind.Marker()) }
 
 // brief tells whether a transaction of several operations may repeat the seat's
 // path: no server takes more than so many bytes in a request.
@@ -41,14 +38,6 @@ func (t *Seat) follows(node string) bool {
 	return node == t.own || node == t.pred || slices.Contains(t.layout.several(), node)
 }
 
-// ownNodes returns the own node, or all the permits. It is called with mu held.
-func (t *Seat) ownNodes() []string {
-	if own := t.layout.several(); len(own) > 0 {
-		return slices.Clone(own)
-	}
-	return []string{t.own}
-}
-
 // nodes returns the node, and if it is the first of the own permits the others behind it.
 func (t *Seat) nodes(node string) []string {
 	t.mu.Lock()
@@ -68,5 +57,17 @@ func under(chroot, p string) string {
 		return chroot
 	default:
 		return chroot + p
+	}
+}
+
+// below is path.Join of a valid path and a name, which may be empty, with an allocation less.
+func below(dir, name string) string {
+	switch {
+	case name == "":
+		return dir
+	case dir == "/":
+		return dir + name
+	default:
+		return dir + "/" + name
 	}
 }

@@ -2,7 +2,6 @@ package session
 
 import (
 	"math/rand/v2"
-	"path"
 	"time"
 
 	"github.com/zkgrant/zkgrant/actors"
@@ -106,11 +105,11 @@ func (t *Seat) Watch(e recipes.Watch) {
 func (t *Seat) Advance(e recipes.Advance) {
 	t.mu.Lock()
 	var past int64
-	if t.pred == path.Join(t.dir, e.Past) {
+	if t.pred == below(t.dir, e.Past) {
 		past = t.ahead
 	}
 	t.mu.Unlock()
-	before := t.follow(path.Join(t.dir, e.Next))
+	before := t.follow(below(t.dir, e.Next))
 	t.requestFor(e.Node, e.Epoch, recipes.OpAdvance, func(c *client) (recipes.Input, error) {
 		t.drop(c, before)
 		return c.advance(t, e, past)

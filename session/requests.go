@@ -23,7 +23,7 @@ func (c *client) list(t *Seat, e recipes.List, id string, found *names) (recipes
 		return listed, nil
 	}
 	listed.Own.Name = name
-	own := path.Join(t.dir, name.Text)
+	own := below(t.dir, name.Text)
 	listed.Own.Name.Text = path.Base(own) // one string: a holder keeps both for long
 	t.drop(c, t.nameOwn(e.Epoch, own, 0))
 	stat, err := c.readWatched(own, t)

@@ -165,10 +165,12 @@ func (t *Seat) forget(c *client, node string) {
 func (t *Seat) leave(c *client) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	nodes := append(t.ownNodes(), t.pred)
+	own, pred, several := t.own, t.pred, t.layout.several()
 	t.own, t.born, t.pred, t.ahead, t.closed = "", 0, "", 0, true
 	t.layout.leave(c, t)
-	for _, node := range nodes {
+	t.forget(c, own)
+	t.forget(c, pred)
+	for _, node := range several {
 		t.forget(c, node)
 	}
 }

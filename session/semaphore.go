@@ -138,7 +138,7 @@ func (p *permits) at(t *Seat, name string) string {
 	if strings.HasPrefix(name, permitDir+"/") {
 		return path.Join(p.root, name)
 	}
-	return path.Join(t.dir, name)
+	return below(t.dir, name)
 }
 
 // nameOf says of a permit in which directory it is, for that of a contender in the queue does not.
