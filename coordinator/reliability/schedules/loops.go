@@ -24,6 +24,7 @@ const (
 	undisturbed = 2 // cycles, of which each frame meets with something in turn
 	afterwards  = 4 // cycles
 	loopDir     = "/loops"
+	cacheIdle   = time.Minute // after which a kept node goes that nobody asks for
 )
 
 // runner is a worker in a loop.
@@ -34,7 +35,8 @@ type runner struct {
 	side  side          // of a read/write lock; 0: the lock is a mutex
 	// becomes: a reader, when it has written
 	becomes bool
-	permits int // of a semaphore; 0: it is none
+	permits int  // of a semaphore; 0: it is none
+	cached  bool // the mutex's node is kept
 }
 
 func tracks() map[string][]runner {
@@ -58,6 +60,11 @@ func tracks() map[string][]runner {
 		"permits": {
 			{lock: "s", permits: 1}, {lock: "s", permits: size, hold: little}, {lock: "s", permits: 1, hold: little},
 			{lock: "s", permits: 1, hold: long, other: true},
+		},
+		"cached, alone":                {{lock: "k", cached: true}, {lock: "k", cached: true, hold: little}},
+		"cached, with one that is not": {{lock: "k", cached: true, hold: little}, {lock: "k", cached: true}, {lock: "k", hold: little}},
+		"cached, with another session": {
+			{lock: "k", cached: true}, {lock: "k", cached: true, hold: little}, {lock: "k", hold: long, cached: true, other: true},
 		},
 	}
 }
@@ -112,12 +119,12 @@ type laps struct {
 	asked  int                    // requests of the victim that have come to the server since
 	struck bool                   // the mishap has happened
 	holder map[string][]holding
-	token  map[string]int64
+	last   map[string]holding // of those who exclude others, the latest that was granted
 }
 
 // run plays it.
 func (l *laps) run(runners []runner) {
-	l.holder, l.token = map[string][]holding{}, map[string]int64{}
+	l.holder, l.last = map[string][]holding{}, map[string]holding{}
 	l.srv.Intercept(l.intercept)
 
 	cycles := undisturbed
@@ -151,7 +158,7 @@ func (l *laps) run(runners []runner) {
 	l.began = false // pings go on for ever
 	l.mu.Unlock()
 
-	time.Sleep(3 * stageTimeout)
+	time.Sleep(3*stageTimeout + cacheIdle)
 	for _, node := range l.srv.Tree() {
 		if strings.Contains(node, "/_c_") {
 			l.Errorf("left: %s", node)
@@ -181,7 +188,7 @@ func (l *laps) loop(c *coordinator.Coordinator, r runner, cycles int, stop <-cha
 			l.Errorf("no grant: %v; nodes %v", err, l.srv.Tree())
 			return
 		}
-		h := holding{a, r.side, r.permits, grant.Token}
+		h := holding{a, r.side, r.permits, grant.Token, grant.Turn}
 		l.granted(r.lock, h)
 		if r.hold > 0 {
 			time.Sleep(r.hold)
@@ -305,6 +312,8 @@ func (r runner) handle(c *coordinator.Coordinator, s side) handle {
 		return toWrite(c, path)
 	case s == shared:
 		return toRead(c, path)
+	case r.cached:
+		return c.Mutex(path, coordinator.Cached())
 	default:
 		return c.Mutex(path)
 	}
@@ -319,7 +328,7 @@ func (l *laps) become(r runner, lock handle, writer holding) *coordinator.Acquis
 		}
 		return read
 	}
-	l.granted(r.lock, holding{read, shared, 0, writer.token})
+	l.granted(r.lock, holding{read, shared, 0, writer.token, 0})
 	writer.a.Release()
 	if r.hold > 0 {
 		time.Sleep(r.hold)
@@ -333,9 +342,10 @@ type holding struct {
 	side    side
 	permits int
 	token   int64 // or, of a reader in a writer's place, that writer's
+	turn    uint64
 }
 
-// granted checks that nobody else holds the lock who does not share it, and that a writer's token has grown.
+// granted checks that nobody else holds the lock who does not share it, and that a writer's token, or its turn, has grown.
 func (l *laps) granted(lock string, h holding) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -345,7 +355,7 @@ func (l *laps) granted(lock string, h holding) {
 		if o.a.Valid() {
 			permits += o.permits
 		}
-		share := h.permits > 0 || o.side == shared && h.side == shared || o.token == h.token
+		share := h.permits > 0 || o.side == shared && h.side == shared || o.token == h.token && o.turn == h.turn
 		// Validity ends for good: who is valid before and after another was is so in between.
 		if !share && h.a.Valid() && o.a.Valid() && !l.robbed {
 			l.Errorf("two holders of %s", lock)
@@ -358,8 +368,10 @@ func (l *laps) granted(lock string, h holding) {
 	if h.side == shared || h.permits > 0 {
 		return
 	}
-	if h.token <= l.token[lock] && !l.robbed { // robbed, two may hold for a moment, and either may come here first
-		l.Errorf("token %#x after %#x of %s", h.token, l.token[lock], lock)
+	last := l.last[lock]
+	grown := h.token > last.token || h.token == last.token && h.turn > last.turn
+	if !grown && !l.robbed { // robbed, two may hold for a moment, and either may come here first
+		l.Errorf("token %#x, turn %d after %#x, turn %d of %s", h.token, h.turn, last.token, last.turn, lock)
 	}
-	l.token[lock] = h.token
+	l.last[lock] = h
 }

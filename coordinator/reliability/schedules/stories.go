@@ -48,7 +48,10 @@ func (b bulk) Acquire(ctx context.Context, options ...coordinator.AcquireOption)
 	return b.Semaphore.Acquire(ctx, append(options, coordinator.WithPermits(b.permits))...)
 }
 
-func asMutex(c *coordinator.Coordinator, path string) handle   { return c.Mutex(path) }
+func asMutex(c *coordinator.Coordinator, path string) handle { return c.Mutex(path) }
+func asCached(c *coordinator.Coordinator, path string) handle {
+	return c.Mutex(path, coordinator.Cached())
+}
 func asUnfair(c *coordinator.Coordinator, path string) handle  { return c.Unfair(path) }
 func toRead(c *coordinator.Coordinator, path string) handle    { return c.ReadWrite(path).Read() }
 func toWrite(c *coordinator.Coordinator, path string) handle   { return c.ReadWrite(path).Write() }
@@ -119,6 +122,13 @@ func uses() []use {
 			use{name: "waits for one of both, and leaves", path: ours, ours: true, others: true, play: giveUp},
 			use{name: "asks for both, and leaves at once", path: deep, play: giveUpAtOnce},
 		),
+		// A node that is not kept goes behind Done, when the next one may be there.
+		of(use{lock: asCached, first: asMutex, next: asMutex, nodes: 2},
+			use{name: "keeps its node", path: ours, ours: true, play: holdAgain},
+			use{name: "keeps its node, after another", path: old, others: true, play: holdAgain},
+			use{name: "keeps its node, and others wait for it", path: ours, ours: true, play: holdInTurns},
+			use{name: "asks for a kept node, waits, and leaves", path: ours, ours: true, others: true, play: giveUp},
+		),
 		// The record of a crash counts as a node: the next holder that releases removes the latest one.
 		of(use{lock: tellsOfCrashes, first: tellsOfCrashes, next: tellsOfCrashes},
 			use{name: "tells of crashes", path: deep, play: hold},
@@ -162,6 +172,29 @@ func hold(s *scene, a *coordinator.Acquisition) {
 		s.Errorf("ended with %v before it was granted", a.Err())
 	case <-time.After(10 * stageTimeout):
 		s.Fatalf("not granted after %v; nodes %v", 10*stageTimeout, s.srv.Children(s.path))
+	}
+}
+
+// holdAgain holds the lock again and again. A node is kept from the second time on.
+func holdAgain(s *scene, a *coordinator.Acquisition) {
+	hold(s, a)
+	for range 3 {
+		again := s.lock(s.victim, s.path).Acquire(context.Background())
+		hold(s, again)
+		_ = await(s, "it is over", again.Done())
+	}
+}
+
+// holdInTurns has two more wait for the lock meanwhile.
+func holdInTurns(s *scene, a *coordinator.Acquisition) {
+	lock := s.lock(s.victim, s.path)
+	first, second := lock.Acquire(context.Background()), lock.Acquire(context.Background())
+	for _, each := range []*coordinator.Acquisition{a, first, second} {
+		hold(s, each)
+	}
+	holdAgain(s, lock.Acquire(context.Background()))
+	for _, each := range []*coordinator.Acquisition{first, second} {
+		_ = await(s, "it is over", each.Done())
 	}
 }
 
