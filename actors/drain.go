@@ -136,7 +136,7 @@ func (q *queuer) carryOut(e recipes.Effect) {
 		if q.machine.Single() {
 			e.Node = "" // it is at the lock's path
 		}
-		if grant, told := q.onGrant(e, q.machine.Epoch()); told && q.logs() {
+		if grant, logs := q.onGrant(e, q.machine.Epoch()); logs {
 			q.log(grant)
 		}
 	case recipes.Lose:
@@ -180,8 +180,8 @@ func (l *Lock) tell(ev events.Event) {
 // onGrant flips the state first, so that whoever hears of the grant finds it
 // valid; then it tells the stream and then the channel. All of it happens under
 // the mutex: a Release that comes in between either prevents the Grant or takes
-// it back.
-func (l *Lock) onGrant(e recipes.Grant, epoch recipes.Epoch) (grant events.Grant, told bool) {
+// it back. It returns the Grant if that is to be logged.
+func (l *Lock) onGrant(e recipes.Grant, epoch recipes.Epoch) (grant events.Grant, logs bool) {
 	members := l.cfg.Members()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -196,8 +196,9 @@ func (l *Lock) onGrant(e recipes.Grant, epoch recipes.Epoch) (grant events.Grant
 		l.rarely().abandoned = e.Abandoned
 	}
 	l.state, l.epoch, l.grant = holding, epoch, tenancy{e.Node, e.Token, e.Session, e.Turn}
+	logs = l.logs() // the level may change
 	heard := l.cfg.Stream.Heard()
-	if heard || l.logs() { // else nobody looks at it
+	if heard || logs { // else nobody looks at it
 		grant = l.granting()
 	}
 	if heard {
@@ -205,7 +206,7 @@ func (l *Lock) onGrant(e recipes.Grant, epoch recipes.Epoch) (grant events.Grant
 	}
 	l.offer()
 	tell(&l.turn)
-	return grant, true
+	return grant, logs
 }
 
 // granting returns the Grant as the caller gets it, the same each time. It is

@@ -217,7 +217,7 @@ func (s *stay) holds(t *turn) {
 	s.holders = append(s.holders, t)
 	g := s.grant
 	g.Turn = s.book.Turn()
-	if grant, told := t.onGrant(g, s.epoch); told && t.logs() {
+	if grant, logs := t.onGrant(g, s.epoch); logs {
 		s.cache.then(func() { t.log(grant) })
 	}
 }
