@@ -92,30 +92,30 @@ func TestAReleaseOfAReadWriteLockWakesOnlyThoseItAdmits(t *testing.T) {
 			}
 		}
 		want(0, 0)
-		release(0, 1+readers, "a writer, and each reader behind it claims")
+		release(0, 1+readers, "a writer, and each reader behind it looks at its own node")
 		want(1, readers)
 		for i := 1; i < readers; i++ {
 			release(i, 1, "a reader beside others that are younger")
 		}
 		want(readers, readers)
 		const next = readers + 1
-		// Delete; before that reader others stood, so the writer asks for the floor and claims, then asks for the
-		// next one, then lists, the directory and its own node, and claims.
-		release(readers, 1+2+1+2+1, "the last reader")
+		// Delete; before that reader others stood, so the writer asks for the floor, then for the next one, then lists the
+		// directory and its own node.
+		release(readers, 1+1+1+2, "the last reader")
 		want(next, next)
 		// Those behind it stood behind two writers, and ask for the floor, unless they are of its session.
 		const here = 3
-		release(next, 1+here+2*(readers-here), "a writer that has waited")
+		release(next, 1+readers-here, "a writer that has waited")
 		want(next+1, 2*readers+1)
 		// Younger readers go first: the writer behind them waits for the youngest.
-		release(2*readers+1, 1+3, "the youngest reader, and the writer moves up")
+		release(2*readers+1, 1+2, "the youngest reader, and the writer moves up")
 		want(next+1, 2*readers)
 		release(next+3, 1, "one in the middle")
 	})
 }
 
-// TestAReaderCostsOneRequestAloneAndFourBesideAnother: create, list, read the own node, claim.
-func TestAReaderCostsOneRequestAloneAndFourBesideAnother(t *testing.T) {
+// TestAReaderCostsOneRequestAloneAndThreeBesideAnother: create, list, read the own node.
+func TestAReaderCostsOneRequestAloneAndThreeBesideAnother(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		cs, ms := coordtest.Metered(t, srv, 1)
 		coordtest.Warm(t, cs[0])
@@ -129,8 +129,8 @@ func TestAReaderCostsOneRequestAloneAndFourBesideAnother(t *testing.T) {
 		if n := cost(func() { first = coordtest.Queue(read) }); n != 1 {
 			t.Errorf("a reader alone made %d requests, want 1", n)
 		}
-		if n := cost(func() { second = coordtest.Queue(read) }); n != 4 { // create with the marker, list, own node, claim
-			t.Errorf("a reader beside another made %d requests, want 4", n)
+		if n := cost(func() { second = coordtest.Queue(read) }); n != 3 { // create with the marker, list, own node
+			t.Errorf("a reader beside another made %d requests, want 3", n)
 		}
 		if !first.Valid() || !second.Valid() {
 			t.Fatal("two readers do not hold together, want both to hold")
@@ -140,8 +140,8 @@ func TestAReaderCostsOneRequestAloneAndFourBesideAnother(t *testing.T) {
 		}
 		rw := cs[0].ReadWrite(lockPath)
 		write, _ := coordtest.Hold(t, rw.Write())
-		if n := cost(func() { rw.Read().Acquire(write.Context(t.Context())); synctest.Wait() }); n != 4 {
-			t.Errorf("a reader in the place of a writer made %d requests, want 4", n)
+		if n := cost(func() { rw.Read().Acquire(write.Context(t.Context())); synctest.Wait() }); n != 3 {
+			t.Errorf("a reader in the place of a writer made %d requests, want 3", n)
 		}
 	})
 }

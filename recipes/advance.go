@@ -58,6 +58,9 @@ func (a Handoff) Knows(free bool) Handoff {
 	return a
 }
 
+// Claims takes, before anything is asked, that the session need not send the claim; see [Warmth].
+func (a Handoff) Claims() Handoff { return a.with(PartClaim) }
+
 // Read takes the directory's data, and the zxid that created the node that is gone. Data that could not be read are the zero value.
 func (a Handoff) Read(says DirectoryData, past int64) Handoff {
 	a.free = says.Names(past)

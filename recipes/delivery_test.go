@@ -26,6 +26,9 @@ func (e *environment) answer(w *world, c, i int) {
 	if r.epoch == cl.epoch {
 		e.heardOwn(w, c, told)
 	}
+	if listed, is := told.(Listed); is && r.epoch == cl.epoch && listed.Own != (Own{}) && e.warms() {
+		cl.told |= toldPlace
+	}
 	if e.judge(cl, r, told) {
 		in.flag |= flagFresh
 	}

@@ -71,10 +71,11 @@ type environment struct {
 
 	several *multiEnv // the directories, if there are several
 
-	perm  permutation           // how the latest step sorted the clients
-	log   func(c int, s string) // if set, hears what the machines do
-	proof uint8                 // 1 + the node that the answer being delivered proves to be first
-	bad   violation             // what the latest step broke
+	perm   permutation           // how the latest step sorted the clients
+	log    func(c int, s string) // if set, hears what the machines do
+	listed bool                  // the machine that is fed is told of a listing
+	proof  uint8                 // 1 + the node that the answer being delivered proves to be first
+	bad    violation             // what the latest step broke
 }
 
 type options struct {

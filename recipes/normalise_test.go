@@ -60,7 +60,6 @@ func (e *environment) normalise(w *world) {
 			}
 		}
 	}
-	w.byHand &= owns
 	w.wished &= owns
 	if e.shell != shellReadsEarly {
 		clear(w.records[1:]) // whoever reads the record does so behind a write
@@ -72,6 +71,10 @@ func (e *environment) normalise(w *world) {
 		}
 		exist |= w.past[i]
 	}
+	if e.warms() {
+		owns |= exist | asked | named // whoever can be listed may be granted by that
+	}
+	w.byHand &= owns
 	for i := range w.nodes {
 		if exist&(1<<i) == 0 {
 			w.nodes[i] = node{}
@@ -112,6 +115,9 @@ func (e *environment) normaliseClient(w *world, c int) {
 		cl.tenure.asks = 0
 	}
 	t := &e.traits[cl.machine]
+	if t.state >= Held {
+		cl.told &^= toldPlace
+	}
 	if !e.whole && (cl.requests[0].op != 0 || cl.armed|cl.fired|cl.look != 0) {
 		e.unheard(cl, t)
 	}
@@ -149,7 +155,7 @@ func (e *environment) normaliseSession(w *world, c int) {
 		if cl.conn == connNone || cl.conn == connUp && w.left.cut == 0 {
 			cl.seen = 0 // only a new connection asks for it
 		}
-		if w.left.lapse == 0 && w.left.expire == 0 && !stale {
+		if w.left.lapse == 0 && w.left.expire == 0 && !stale && !e.warms() {
 			cl.lease = true // nobody will ask any more
 		}
 	}

@@ -54,6 +54,7 @@ func (e *environment) feed(w *world, c int, in input) {
 	if e.log != nil {
 		e.log(c, e.describe(before, e.input(in), in.epoch))
 	}
+	e.listed = in.kind == inListed
 	for _, ef := range r.effects {
 		if v := e.perform(w, c, ef); v != "" && e.bad == "" {
 			e.bad = v
@@ -283,6 +284,9 @@ func (e *environment) send(w *world, c int, op Op, ef effect) violation {
 	}
 	if r.status != lost && r.status != executed && e.several == nil {
 		cl.tenure = cl.tenure.Asked(op, op, op == OpClaim && ef.flag != 0)
+	}
+	if e.several == nil {
+		r = e.knows(w, c, r)
 	}
 	if !cl.push(r) {
 		return overflow

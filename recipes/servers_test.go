@@ -53,6 +53,7 @@ func (e *environment) do(w *world, s step) {
 			cl.epoch++
 			cl.conn, cl.closed, cl.lag, cl.seen, cl.lease, cl.left, cl.look = connUp, 0, 0, 0, true, LeaverBook[uint8]{}, 0
 			cl.role &^= roleClaims
+			cl.told &^= toldPlace
 			cl.tenure = cl.tenure.GaveUp()
 			e.feed(w, c, input{kind: inOpened, epoch: cl.epoch})
 		})
@@ -219,12 +220,15 @@ func (w *world) ends(c int) (mask uint8) {
 func (w *world) renewed(c int) { w.each(c, func(_ int, cl *client) { cl.lease = true }) }
 
 // proven returns the nodes of those who hold, or to whom it is on its way that they
-// may. If one of these is taken away by hand, its owner cannot know yet.
+// may, if only by the news that nobody is before them. If one of these is taken away by hand, its owner cannot know yet.
 func (e *environment) proven(w *world) uint8 {
 	if e.several != nil {
 		return 0xff
 	}
 	var mask uint8
+	if e.warms() {
+		mask = w.firsts()
+	}
 	for c := range w.clients {
 		cl := &w.clients[c]
 		if own := e.traits[cl.machine].own; cl.holds() && own != noNode {
@@ -351,7 +355,7 @@ func (e *environment) connect(w *world, cl *client) {
 			cl.requests[i].status = sent
 		}
 	}
-	cl.conn, cl.lag, cl.lease = connUp, cl.seen, true
+	cl.conn, cl.lag, cl.lease, cl.told = connUp, cl.seen, true, cl.told&^toldPlace
 	if e.several == nil { // otherwise the shell has asked for its own nodes since the cut, if for any
 		cl.fired = cl.armed &^ w.past[cl.lag]
 		cl.armed &^= cl.fired

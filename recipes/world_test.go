@@ -82,7 +82,7 @@ type client struct {
 	lag      uint8 // transactions that the replica is behind the leader
 	seen     uint8 // transactions that the newest answer seen is behind the leader
 	lease    bool
-	told     uint8 // what caller and machine have told each other
+	told     uint8 // what caller, machine and session have told each other
 	armed    uint8 // watches at the replica
 	fired    uint8 // watches that have fired and are not delivered
 	discard  uint8 // nodes left behind that are still to be removed
@@ -111,6 +111,7 @@ const (
 	toldFinish
 	toldOwed  // nothing yet: the node it holds was deleted while it had no connection
 	toldClean // by the caller: it held the lock, and has released it
+	toldPlace // by the session: it was listed with its node, on the present connection
 )
 
 // A request is under way from the machine's effect to the answer's delivery.
@@ -120,7 +121,7 @@ type request struct {
 	epoch  uint8
 	arg    uint8 // attempt or node
 	mask   uint8 // List: the answer; Advance: the parts that are done
-	own    uint8 // List: the answer, as input.own; Create: index + 1; Advance: the blocker, and the next one << 4
+	own    uint8 // List: the answer, as input.own; Create: index + 1; Advance: the blocker, and the next one << 4; Claim: glances, or 0
 	age    uint8 // transactions that the answer is behind the leader, at most maxLag
 	flags  uint8
 }
@@ -153,7 +154,7 @@ const (
 // write tells whether the answer needs the leader.
 func (r request) write() bool {
 	op := Op(r.op)
-	return op == OpCreate || op == OpClaim || op == OpEnter || op == OpDelete || op == OpAdvance || r.flags&reqBarrier != 0
+	return op == OpCreate || op == OpClaim && r.own != glances || op == OpEnter || op == OpDelete || op == OpAdvance || r.flags&reqBarrier != 0
 }
 
 // granted returns the node that the answer proves to be first.
@@ -167,7 +168,7 @@ func (r request) granted() uint8 {
 // read tells whether the answer depends on how far the replica is.
 func (r request) read() bool {
 	op := Op(r.op)
-	return op == OpWatch || op == OpAdvance || op == OpSurvey || op == OpList && r.flags&reqBarrier == 0
+	return op == OpWatch || op == OpAdvance || op == OpSurvey || op == OpClaim && r.own == glances || op == OpList && r.flags&reqBarrier == 0
 }
 
 // begun tells whether some parts of a request have been executed.

@@ -20,6 +20,9 @@ func (r *asked) on(s *Session) {
 		return
 	}
 	s.noteTenure(r)
+	if s.isKnown(r) {
+		return
+	}
 	if r.op != recipes.OpDelete {
 		r.seat.unsent = r
 	}

@@ -26,11 +26,13 @@ type asked struct {
 	turn     bool             // of a list request, and of the watch behind it: the turn may have come
 	held     bool             // of a claim: the seat holds
 	joint    bool             // and the claim can be made together with others
+	warm     bool             // of a claim, and an advance: the session is warm, see warmth.go
 	unwanted bool             // of a list request: nobody waits for it any more
 	with     *turnover        // of a create: the release that it is one request with
 	wants    *wanted          // of a list request
 	served   []*sharedListing // of a list request: by these, one a directory
 	run      func(*client) (recipes.Input, error)
+	known    func(*client) recipes.Input // of a claim, or an advance: what a warm session knows to be the answer, or nil; nil: none does
 }
 
 func (r *asked) begins(*Session) {

@@ -21,16 +21,14 @@ type cached struct{ queued }
 func (cached) leave(c *client, t *Seat) { c.looks.Drop(t.dir, t) }
 
 // Proven reports whether the epoch's session can be believed alive, and its events heard: what it is told of another contender is at most
-// two probe intervals old. A write is answered behind all earlier events of its connection.
+// two probe intervals old.
 func (t *Seat) Proven(epoch recipes.Epoch) bool {
 	s := t.session
 	c := s.inEpoch(epoch)
 	if c == nil {
 		return false
 	}
-	const intervals = 2
-	now := s.clock.now()
-	return now.Before(c.lease.Deadline()) && now.Sub(c.lease.Written()) < intervals*s.interval(c)
+	return s.clock.now().Before(c.lease.Deadline()) && s.recent(c)
 }
 
 // Interval returns how long the session goes without a write while something is held.

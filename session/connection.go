@@ -147,6 +147,7 @@ func (s *Session) resume(c *client) {
 	c.up = true
 	c.resumed++
 	c.looks.Reset()
+	c.watches.Resumed()
 	s.compareTimeout(c)
 	if s.State() == Suspended {
 		s.show(c, Connected)

@@ -12,23 +12,33 @@ import (
 // This file is what makes a handoff cost as much in a long queue as in a short one: the request that reads a directory's data.
 
 // advance asks the parts of an advance, see [recipes.Handoff].
-func (c *client) advance(t *Seat, e recipes.Advance, past int64) (in recipes.Input, err error) {
+func (c *client) advance(t *Seat, e recipes.Advance, past int64, warm bool) (in recipes.Input, err error) {
 	a := recipes.Handoff{}.Knows(c.dirs.isFree(t.dir, e.Past, e.Next))
+	if warm {
+		a = a.Claims()
+	}
+	claims, floor := a.Wants(recipes.PartClaim), a.Wants(recipes.PartFloor)
 	claim := func() {
 		in, err = c.carryOut(errand{Errand: recipes.Errand{Op: recipes.OpAdvance, Epoch: e.Epoch}, seat: t, own: t.at(e.Node)})
 	}
+	var wait sync.WaitGroup
 	var unread error // without a floor the next one or a listing tells
-	if a.Wants(recipes.PartFloor) {
-		var wait sync.WaitGroup
-		var says recipes.DirectoryData
+	switch {
+	case claims && floor:
 		wait.Go(claim)
-		says, unread = c.readDirectory(t.dir)
-		wait.Wait()
-		a = a.Read(says, past)
-	} else {
+	case claims:
 		claim()
 	}
-	if a = a.Claimed(in); a.Wants(recipes.PartNext) {
+	if floor {
+		var says recipes.DirectoryData
+		says, unread = c.readDirectory(t.dir)
+		a = a.Read(says, past)
+	}
+	wait.Wait()
+	if claims {
+		a = a.Claimed(in)
+	}
+	if a.Wants(recipes.PartNext) {
 		next := below(t.dir, e.Next)
 		stat, err := c.readWatched(next, t)
 		switch {
@@ -43,6 +53,16 @@ func (c *client) advance(t *Seat, e recipes.Advance, past int64) (in recipes.Inp
 		return advanced, unread
 	}
 	return in, err
+}
+
+// advances returns the answer to an advance of a warm session that knows what the floor says, or nil.
+func (c *client) advances(t *Seat, e recipes.Advance) recipes.Input {
+	a := recipes.Handoff{}.Knows(c.dirs.isFree(t.dir, e.Past, e.Next)).Claims()
+	if a.Wants(recipes.PartFloor) {
+		return nil
+	}
+	advanced, _ := a.Answer(e.Epoch)
+	return advanced
 }
 
 // readDirectory reads the directory's data.

@@ -131,7 +131,7 @@ func (s *Session) keepLease(c *client) {
 		s.schedule(c)
 	}
 	if c.pacer == nil {
-		s.pace(c, s.interval(c))
+		s.pace(c, c.lease.Written().Add(s.interval(c)).Sub(s.clock.now())) // a warm session has not written just now
 	}
 }
 

@@ -110,18 +110,37 @@ func (t *Seat) Advance(e recipes.Advance) {
 	}
 	t.mu.Unlock()
 	before := t.follow(below(t.dir, e.Next))
-	t.requestFor(e.Node, e.Epoch, recipes.OpAdvance, func(c *client) (recipes.Input, error) {
+	r := &asked{seat: t, epoch: e.Epoch, op: recipes.OpAdvance, node: t.ownPath(e.Node)}
+	r.run = func(c *client) (recipes.Input, error) {
 		t.drop(c, before)
-		return c.advance(t, e, past)
-	})
+		return c.advance(t, e, past, r.warm)
+	}
+	if claim := (recipes.Claim{}); claim.Knowable(t.layout.form()) {
+		r.known = func(c *client) recipes.Input { return c.advances(t, e) }
+	}
+	t.session.actor.Post(r)
 }
 
 // Claim proves that the own node exists and the session lives.
 func (t *Seat) Claim(e recipes.Claim) {
-	t.session.actor.Post(&asked{
+	r := &asked{
 		seat: t, epoch: e.Epoch, op: recipes.OpClaim, node: t.ownPath(e.Node), held: e.Held, joint: e.Joint(t.layout.form()),
-		run: func(c *client) (recipes.Input, error) { return t.layout.claim(c, t, e) },
-	})
+	}
+	r.run = func(c *client) (recipes.Input, error) {
+		if r.warm {
+			return c.glance(r.node, e.Epoch)
+		}
+		return t.layout.claim(c, t, e)
+	}
+	if e.Knowable(t.layout.form()) {
+		r.known = func(*client) recipes.Input {
+			if t.passed {
+				return nil
+			}
+			return recipes.Claimed{Epoch: e.Epoch}
+		}
+	}
+	t.session.actor.Post(r)
 }
 
 // Delete removes the own node. If it leaves no floor, and removes nothing else, a Create may join it, which takes

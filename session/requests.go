@@ -86,10 +86,11 @@ func (c *client) watch(t *Seat, e recipes.Watch) (recipes.Input, error) {
 // has happened.
 func (c *client) readWatched(node string, t *Seat) (*zk.Stat, error) {
 	var arm bool
+	var fires uint32
 	if t != nil {
-		arm = t.note(c, node)
+		arm, fires = t.note(c, node)
 	} else {
-		arm = c.watches.Arm(node, nil)
+		arm, fires = c.watches.Arm(node, nil)
 	}
 	if !arm {
 		exists, stat, err := c.conn.Exists(node)
@@ -103,7 +104,9 @@ func (c *client) readWatched(node string, t *Seat) (*zk.Stat, error) {
 		return stat, err
 	}
 	data, stat, _, err := c.conn.GetW(node)
-	if err != nil && c.watches.Failed(node, t) && t != nil {
+	if err == nil {
+		c.watches.Done(node, fires)
+	} else if c.watches.Failed(node, t) && t != nil {
 		c.rewatch(node)
 	}
 	c.heed(node, data, stat, err)

@@ -26,6 +26,7 @@ type Seat struct {
 	unsent *asked                 // its latest request that waits to be sent, a delete excepted
 	place  int32                  // among the session's seats
 	turn   bool                   // its latest list request was made because its turn may have come
+	listed int32                  // 1 + the connection on which it was last listed with its node, as counted by client.resumed
 	passed bool                   // a node that it had watched is gone, and it has not listed since
 
 	closed  bool // interested in nothing any more; the mutex guards it and what follows
@@ -139,12 +140,12 @@ func (t *Seat) nameOwn(epoch recipes.Epoch, own string, born int64) (before stri
 // note registers the seat's interest in the node, and reports whether the caller
 // has to arm the watch. Requests run in goroutines of their own and may overtake
 // each other: what the seat is not interested in any more is not registered.
-func (t *Seat) note(c *client, node string) (arm bool) {
+func (t *Seat) note(c *client, node string) (arm bool, fires uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	arm = c.watches.Arm(node, t)
+	arm, fires = c.watches.Arm(node, t)
 	t.forget(c, node)
-	return arm
+	return arm, fires
 }
 
 // drop ends the interest in a node, unless the seat is interested in it again.

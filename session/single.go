@@ -106,10 +106,14 @@ func (c *client) missing(t *Seat) {
 func (c *client) read(t *Seat, watch bool) (data []byte, stat *zk.Stat, err error) {
 	defer func() { c.found(t.single.node, t, stat, err) }()
 	node := t.single.node
+	arm := false
+	if watch {
+		arm, _ = t.note(c, node)
+	}
 	switch {
 	case !watch:
 		return c.conn.Get(node)
-	case t.note(c, node):
+	case arm:
 		data, stat, _, err := c.conn.GetW(node)
 		if err != nil && c.watches.Failed(node, t) {
 			c.rewatch(node)

@@ -42,6 +42,7 @@ type entry[S comparable] struct {
 	fires       uint32 // while answers are awaited
 	pending     uint16 // answers that are awaited
 	armed       bool   // at the server, or about to be
+	sure        bool   // at the server, on the present connection
 }
 
 // note is what was noted of a path.
@@ -60,14 +61,42 @@ func (s *Set[S, V]) Add(path string, who S) (first bool) {
 	return first
 }
 
-// Arm subscribes, with the zero value nobody, and reports whether the caller has to arm the watch. If so, and it cannot, it calls Failed.
-func (s *Set[S, V]) Arm(path string, who S) (arm bool) {
+// Arm subscribes, with the zero value nobody, and reports whether the caller has to arm the watch. If so it calls Done with fires, or Failed.
+func (s *Set[S, V]) Arm(path string, who S) (arm bool, fires uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.with(path, who)
 	arm, p.armed = !p.armed, true
 	s.keep(path, p)
-	return arm
+	return arm, p.fires
+}
+
+// Done says that the watch is armed that Arm wanted to be, unless it has fired since, or the connection is another one.
+func (s *Set[S, V]) Done(path string, fires uint32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.paths[path]; p.armed && p.fires == fires {
+		p.sure = true
+		s.paths[path] = p
+	}
+}
+
+// Sure reports whether a path is armed for certain: a reading on the present connection was answered that armed it.
+func (s *Set[S, V]) Sure(path string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.paths[path].sure
+}
+
+// Resumed says that there is another connection, on which no path is armed for certain.
+func (s *Set[S, V]) Resumed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for path, p := range s.paths {
+		p.sure = false
+		p.fires++
+		s.paths[path] = p
+	}
 }
 
 // Failed says that a path was not armed after all, and drops the subscriber, which hears that. It reports whether there are others, who
@@ -225,7 +254,7 @@ func (p entry[S]) without(who S) entry[S] {
 
 // disarm is called with mu held.
 func (s *Set[S, V]) disarm(path string, p entry[S]) {
-	p.armed = false
+	p.armed, p.sure = false, false
 	p.fires++
 	if n, ok := s.notes[path]; ok {
 		n.holds = false

@@ -95,7 +95,7 @@ func TestOneArmsForAll(t *testing.T) {
 	all := []string{"first", "second", "third"}
 	arm := func(who string, want bool) {
 		t.Helper()
-		if got := s.Arm(path, who); got != want || !s.Armed() {
+		if got, _ := s.Arm(path, who); got != want || !s.Armed() {
 			t.Errorf("%q is to arm: %v, and some path is armed: %v; want %v and true", who, got, s.Armed(), want)
 		}
 	}
@@ -175,6 +175,35 @@ func TestANoteHoldsUntilThePathFires(t *testing.T) {
 		s.Arm(path, "a")
 		if before := s.Note(path, func(was int) int { return was }); before != 0 {
 			t.Errorf("%s: of a path that was forgotten %d is noted, want nothing", forget, before)
+		}
+	}
+}
+
+// TestAPathIsArmedForCertain once a reading on the present connection was answered that has armed it, and until it fires.
+func TestAPathIsArmedForCertain(t *testing.T) {
+	const path = "/a"
+	for name, c := range map[string]struct {
+		do   func(s *watch.Set[string, struct{}], fires uint32)
+		want bool
+	}{
+		"answered":                        {func(s *watch.Set[string, struct{}], fires uint32) { s.Done(path, fires) }, true},
+		"not answered":                    {func(*watch.Set[string, struct{}], uint32) {}, false},
+		"answered, and it has fired":      {func(s *watch.Set[string, struct{}], fires uint32) { s.Done(path, fires); s.Changed(path) }, false},
+		"fired before it was answered":    {func(s *watch.Set[string, struct{}], fires uint32) { s.Changed(path); s.Done(path, fires) }, false},
+		"answered on another connection":  {func(s *watch.Set[string, struct{}], fires uint32) { s.Done(path, fires); s.Resumed() }, false},
+		"asked for on another connection": {func(s *watch.Set[string, struct{}], fires uint32) { s.Resumed(); s.Done(path, fires) }, false},
+		"fired, and somebody arms it anew": {func(s *watch.Set[string, struct{}], fires uint32) {
+			s.Changed(path)
+			s.Arm(path, "b")
+			s.Done(path, fires)
+		}, false},
+		"failed": {func(s *watch.Set[string, struct{}], fires uint32) { s.Failed(path, "a"); s.Done(path, fires) }, false},
+	} {
+		var s watch.Set[string, struct{}]
+		_, fires := s.Arm(path, "a")
+		c.do(&s, fires)
+		if got := s.Sure(path); got != c.want {
+			t.Errorf("%s: armed for certain %v, want %v", name, got, c.want)
 		}
 	}
 }

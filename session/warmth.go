@@ -1,0 +1,55 @@
+package session
+
+import (
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/recipes"
+)
+
+// This file is about claims that are not sent, see recipes/warmth.go.
+
+// isKnown answers a request if a warm session knows the answer. If it knows a part of that, the request is made with what is left.
+func (s *Session) isKnown(r *asked) bool {
+	c := s.client
+	if r.known == nil || !s.warmth(c, r).Claims() {
+		return false
+	}
+	in := r.known(c)
+	if in == nil {
+		r.warm = true
+		return false
+	}
+	s.prove(c, r, in)
+	return true
+}
+
+// warmth is what the session knows of the seat that has made the request.
+func (s *Session) warmth(c *client, r *asked) recipes.Warmth {
+	const half = 2
+	return recipes.Warmth{
+		Connected: c.up,
+		Listed:    r.seat.listed == int32(c.resumed)+1,
+		Watched:   c.watches.Sure(r.node),
+		Lease:     c.lease.Deadline().Sub(s.clock.now()) > c.link.Timeout()/half && s.recent(c),
+	}
+}
+
+// glance is what is left of a warm session's claim: a look at the own node behind the news that the one ahead is gone.
+func (c *client) glance(own string, epoch recipes.Epoch) (recipes.Input, error) {
+	exists, _, err := c.conn.Exists(own)
+	switch {
+	case err != nil:
+		return unanswered(epoch, recipes.OpClaim, err)
+	case !exists:
+		return recipes.Refused{Epoch: epoch, Op: recipes.OpClaim, Missing: true}, zk.ErrNoNode
+	default:
+		return recipes.Claimed{Epoch: epoch}, nil
+	}
+}
+
+// recent reports whether a write was answered that was sent within two probe intervals. It was answered behind all earlier events of its
+// connection.
+func (s *Session) recent(c *client) bool {
+	const intervals = 2
+	return s.clock.now().Sub(c.lease.Written()) < intervals*s.interval(c)
+}

@@ -1,0 +1,167 @@
+package session_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// next is a seat that waits for another one's node in a queue, both of one session.
+type next struct {
+	*sessiontest.Rig
+	ahead, seat *sessiontest.Seat
+	node, own   string
+}
+
+func nextIn(r *sessiontest.Rig) next {
+	r.Helper()
+	r.Warm()
+	n := next{Rig: r, ahead: r.Seated(), seat: r.Seated()}
+	n.node = n.ahead.Makes(1).Node.Text
+	n.own = n.seat.Makes(1).Node.Text
+	n.seat.ListNodes(1)
+	n.seat.WatchNode(n.node)
+	n.seat.Want("")
+	return n
+}
+
+// leave has the one ahead leave.
+func (n next) leave() {
+	n.Helper()
+	n.ahead.DeleteNode(n.node)
+	n.seat.WantGone(n.node)
+}
+
+// TestAWarmSessionLooks at the node of a contender whose turn has come, and writes nothing. If the node is gone, so it says.
+func TestAWarmSessionLooks(t *testing.T) {
+	for name, c := range map[string]struct {
+		gone bool
+		want recipes.Input
+	}{
+		"the node stands":  {false, recipes.Claimed{Epoch: 1, Fresh: true}},
+		"the node is gone": {true, recipes.Refused{Epoch: 1, Op: recipes.OpClaim, Missing: true}},
+	} {
+		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+			n := nextIn(r)
+			n.leave()
+			asked := r.Asked()
+			if c.gone { // behind the news, and its own are on their way
+				r.Once(zktest.Pass(), func(q zktest.Request) bool {
+					if q.Op == zktest.OpExists {
+						r.DeleteNode(n.own)
+					}
+					return q.Op == zktest.OpExists
+				})
+			}
+			n.seat.Claim(recipes.Claim{Epoch: 1, Node: n.own})
+			synctest.Wait()
+			told := n.seat.Fresh()
+			if told[len(told)-1] != c.want {
+				r.Errorf("told %+v, want %+v at last", told, c.want)
+			}
+			if !c.gone {
+				r.WantAsked(asked(), zktest.OpExists)
+			}
+		})
+	}
+}
+
+// TestAWarmSessionKnowsWhoIsFirstInAListing, without a request.
+func TestAWarmSessionKnowsWhoIsFirstInAListing(t *testing.T) {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		s := r.Seated()
+		own := s.Makes(1).Node.Text
+		s.ListNodes(1)
+		asked := r.Asked()
+		s.Claim(recipes.Claim{Epoch: 1, Node: own})
+		s.WantAnswer(recipes.Claimed{Epoch: 1, Fresh: true})
+		r.WantAsked(asked())
+	})
+}
+
+// TestAColdSessionClaims: each of these is a reason to, and so is a claim that says more than that the node is there.
+func TestAColdSessionClaims(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(n next)
+		claim recipes.Claim
+	}{
+		"nothing was written for two probe intervals": {spoil: func(next) { time.Sleep(sessiontest.Timeout / 4) }},
+		"the lease is short, though something was written": {spoil: func(n next) {
+			n.NoPings()
+			time.Sleep(sessiontest.Timeout / 2) // nothing is answered
+			n.Settle()
+			n.Seated().Makes(1)
+		}},
+		"the contender was listed on another connection": {spoil: func(n next) {
+			n.Server.Cut(n.Only())
+			n.Settle()
+			n.SetData(n.own)    // so that its watch is armed on this one,
+			n.Seated().Makes(1) // and something is written
+		}},
+		"the node's watch was armed on another connection": {spoil: func(n next) {
+			n.Server.Cut(n.Only())
+			n.Settle()
+			n.seat.ListNodes(1)
+		}},
+		"nobody knows whether the node is watched": {spoil: func(n next) {
+			n.On(zktest.OpGetData, zktest.Swallow())
+			n.SetData(n.own) // which the watch tells, and to arm it again is not answered
+		}},
+		"with a record":     {claim: recipes.Claim{Record: recipes.RecordMade}},
+		"of one that holds": {claim: recipes.Claim{Held: true}},
+	} {
+		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+			n := nextIn(r)
+			n.leave()
+			if c.spoil != nil {
+				c.spoil(n)
+			}
+			synctest.Wait()
+			writes, looks := r.Server.Requests(zktest.OpMulti), r.Server.Requests(zktest.OpExists)
+			c.claim.Epoch, c.claim.Node = 1, n.own
+			n.seat.Claim(c.claim)
+			synctest.Wait()
+			writes, looks = r.Server.Requests(zktest.OpMulti)-writes, r.Server.Requests(zktest.OpExists)-looks
+			if writes == 0 || looks > 0 {
+				r.Errorf("%d writes and %d looks, want a claim and no look", writes, looks)
+			}
+		})
+	}
+}
+
+// TestInAnOutageNobodyIsWarm: a claim waits for a connection.
+func TestInAnOutageNobodyIsWarm(t *testing.T) {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		n := nextIn(r)
+		n.leave()
+		n.seat.ListNodes(1) // which says that it is the first
+		r.Server.Down(true)
+		n.seat.Want("Suspended")
+		n.seat.Claim(recipes.Claim{Epoch: 1, Node: n.own})
+		n.seat.Want("")
+		r.Server.Down(false)
+		r.Settle()
+		n.seat.Want("Reconnected Claimed")
+	})
+}
+
+// TestWhoIsGrantedWithoutAWriteIsProbedFor as soon as one who has written would be: the lease goes on from what was written last.
+func TestWhoIsGrantedWithoutAWriteIsProbedFor(t *testing.T) {
+	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+		n := nextIn(r)
+		n.leave()
+		written := time.Now()
+		time.Sleep(sessiontest.Timeout / 8) // a probe interval and a quarter
+		before := r.Server.Requests(zktest.OpMulti)
+		n.seat.Claim(recipes.Claim{Epoch: 1, Node: n.own})
+		n.seat.WantAnswer(recipes.Claimed{Epoch: 1, Fresh: true})
+		r.Until("a probe has come", func() bool { return r.Server.Requests(zktest.OpMulti) > before })
+		if took := time.Since(written); took > sessiontest.Timeout/5 {
+			r.Errorf("%v behind the last write there is a probe, want two intervals at most", took)
+		}
+	})
+}
