@@ -76,8 +76,8 @@
 // first stays first for as long as its node exists. Hence every grant rests on a
 // write of its own, which went through the quorum, and so proves in one go that
 // the session lives, that the node exists, and that the lease starts now. That
-// write is a claim, which checks the own node, with one exception: the create
-// itself, if its answer proves that nobody else was there. For a semaphore it is the
+// write is a claim, which checks the own node. Exceptions: a session that has written
+// just now, see warmth.go; and the create itself, if its answer proves that nobody else was there. For a semaphore it is the
 // transaction that makes the permits.
 //
 // # What makes it quick

@@ -334,7 +334,7 @@ func (e *environment) outdate(w *world, cl *client) {
 		if r.status != executed {
 			continue
 		}
-		if r.flags&reqFirst != 0 && !cl.holds() {
+		if r.flags&reqFirst != 0 && !cl.holds() && !e.warms() { // a warm session may grant by the next listing
 			w.byHand &^= 1 << r.granted()
 		}
 		if !Lasts(e.input(e.reply(*r))) {

@@ -63,7 +63,7 @@
 //   - State: session, client, seat, names, asked, listings, claimants, pending, and queue, which takes messages and makes requests.
 //   - Calls, which block, in goroutines of their own: calls, revoke, and errand, which carries out the plans of package recipes; with them
 //     requests, handoff, downgrade, crash, renewal, semaphore, permits, size, members, multi, single, and layout for what kinds of locks share.
-//   - The drain's decisions: holders, share, singlenews, rearming, settle, listed, admit, turnover, jointclaim, upkeep, news. A request
+//   - The drain's decisions: holders, share, singlenews, rearming, settle, listed, admit, warmth, turnover, jointclaim, upkeep, news. A request
 //     comes in by admit, and its answer goes out by settle.
 //   - What a machine asks of a seat: port.
 //   - What callers wait for: call, transaction, look, inspect, resize, observe, revoker, with what these need.
