@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/zkgrant/zkgrant/bench/internal/figures"
 	"github.com/zkgrant/zkgrant/bench/peers"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
@@ -114,7 +115,7 @@ func openArena(ctx context.Context) (a *arena, err error) {
 	a.closers = append(a.closers, zookeeper.Close)
 	a.zookeeper = endpoint{zookeeper, zookeeper.Addr}
 	a.versions["ZooKeeper"], a.versions["Java"] = zookeeper.Version, zookeeper.JavaVersion
-	a.versions["go-zookeeper"] = moduleVersion("github.com/go-zookeeper/zk")
+	a.versions["go-zookeeper"] = figures.ModuleVersion("github.com/go-zookeeper/zk")
 	self, err := os.Executable()
 	if err != nil {
 		return a, err
@@ -177,7 +178,7 @@ func (a *arena) prepareEtcd(ctx context.Context, self string) error {
 	a.closers = append(a.closers, etcd.Close)
 	a.etcd = endpoint{etcd, etcd.Addr}
 	a.versions["etcd"] = etcd.Version
-	a.versions["etcd's client"] = moduleVersion("go.etcd.io/etcd/client/v3")
+	a.versions["etcd's client"] = figures.ModuleVersion("go.etcd.io/etcd/client/v3")
 	a.commands[keyEtcd] = func(addr string) *exec.Cmd { return exec.Command(self, playCommand, keyEtcd, addr) }
 	return nil
 }

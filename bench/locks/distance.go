@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zkgrant/zkgrant/bench/internal/figures"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
@@ -111,7 +112,7 @@ func (s *Distance) visit(ctx context.Context, d *director, name string, at *plac
 						return fmt.Errorf("%s, %s: %w", name, what.name, err)
 					}
 					for nth, ms := range distances() {
-						m.note(figureFar(name, what.key, ms), micros(percentile(took[nth], 0.50)))
+						m.note(figureFar(name, what.key, ms), micros(figures.Percentile(took[nth], 0.50)))
 					}
 				}
 			}
@@ -230,7 +231,7 @@ func (s *Distance) echo(e effortFar) (err error) {
 			}
 			took = append(took, time.Since(start).Nanoseconds())
 		}
-		s.Echo[ms] = append(s.Echo[ms], micros(percentile(took, 0.50)))
+		s.Echo[ms] = append(s.Echo[ms], micros(figures.Percentile(took, 0.50)))
 	}
 	return nil
 }

@@ -9,6 +9,8 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/zkgrant/zkgrant/bench/internal/figures"
 )
 
 // Distance is everything that was measured by distance in one run.
@@ -28,10 +30,10 @@ func (s *Distance) trips(key, place, errand string) (float64, bool) {
 	var echoes, times []float64
 	for _, ms := range distances() {
 		if took, ok := s.value(key, figureFar(place, errand, ms)); ok && len(s.Echo[ms]) > 0 {
-			echoes, times = append(echoes, median(s.Echo[ms])), append(times, took)
+			echoes, times = append(echoes, figures.Median(s.Echo[ms])), append(times, took)
 		}
 	}
-	return slope(echoes, times)
+	return figures.Slope(echoes, times)
 }
 
 // placesFar are the places with what the tables and the plots call them.
@@ -48,7 +50,7 @@ func (s *Distance) write(output io.Writer) error {
 	var asked, echoed []string
 	for _, ms := range distances() {
 		asked = append(asked, fmt.Sprint(ms))
-		echoed = append(echoed, number(median(s.Echo[ms])/1000))
+		echoed = append(echoed, figures.Number(figures.Median(s.Echo[ms])/1000))
 	}
 	fmt.Fprintf(&b, "\n## By distance\n\nRound trips of %s ms, made by one proxy for everybody. An echo through it takes %s ms.\n"+
 		"*Standalone server*: the clients are that far away from it. *Beside a follower*: the clients are near one of three\n"+
@@ -112,7 +114,7 @@ func (s *Distance) rows() (all []row) {
 func (s *Distance) draw(folder string) error {
 	for _, place := range placesFar() {
 		p, err := s.groups("Cost in round trips, "+place.name, place.key)
-		if err = saveAs(folder, place.plot, p, err); err != nil {
+		if err = figures.SaveAs(folder, place.plot, p, err); err != nil {
 			return err
 		}
 	}
@@ -125,7 +127,7 @@ const tallest = 10
 // groups draws a group of bars for each errand, with a bar for each library that has it.
 func (s *Distance) groups(title, place string) (*plot.Plot, error) {
 	const width = 0.32 * vg.Centimeter
-	p := newPlot(title, fmt.Sprintf("round trips; bars end at %d", tallest))
+	p := figures.NewPlot(title, fmt.Sprintf("round trips; bars end at %d", tallest))
 	p.Legend.Top = true
 	p.Legend.Padding = vg.Points(2)
 	p.Y.Min = 0

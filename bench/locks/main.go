@@ -12,6 +12,8 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
+
+	"github.com/zkgrant/zkgrant/bench/internal/figures"
 )
 
 // playCommand, as the first argument, makes the program one of the contestants.
@@ -52,7 +54,7 @@ func run(ctx context.Context, args []string, input io.Reader, output io.Writer) 
 	if !*again && !*far {
 		r, err := measure(ctx, *quick, output)
 		if err == nil {
-			err = store(filepath.Join(*folder, nearFile), r)
+			err = figures.Store(filepath.Join(*folder, nearFile), r)
 		}
 		if err != nil {
 			return err
@@ -61,7 +63,7 @@ func run(ctx context.Context, args []string, input io.Reader, output io.Writer) 
 	if !*again {
 		s, err := survey(ctx, *quick, output)
 		if err == nil {
-			err = store(filepath.Join(*folder, farFile), s)
+			err = figures.Store(filepath.Join(*folder, farFile), s)
 		}
 		if err != nil {
 			return err
@@ -91,7 +93,7 @@ func render(folder string, output io.Writer) error {
 		file string
 		part
 	}{{nearFile, new(Results)}, {farFile, new(Distance)}} {
-		err := load(filepath.Join(folder, p.file), p.part)
+		err := figures.Load(filepath.Join(folder, p.file), p.part)
 		if errors.Is(err, fs.ErrNotExist) {
 			missing = append(missing, err)
 			continue

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/zkgrant/zkgrant/bench/peers"
@@ -169,6 +169,15 @@ func (d *director) play(ctx context.Context, r *Results, s stage, all map[string
 	return nil
 }
 
+// rotate is the order of a round: who is first differs from round to round.
+func rotate[T any](all []T, round int) []T {
+	if len(all) == 0 {
+		return nil
+	}
+	at := round % len(all)
+	return append(slices.Clone(all[at:]), all[:at]...)
+}
+
 func indices(n int) []int {
 	all := make([]int, n)
 	for i := range all {
@@ -247,16 +256,4 @@ func hold(ctx context.Context, d *director, c *contestant, m *Measured, n int) e
 	m.note(figureMemory, float64(more[0])/float64(n))
 	m.note(figureGoroutines, float64(more[1]))
 	return c.tell(ctx, question{verb: askClose})
-}
-
-// moduleVersion is that of a module which this program was built with.
-func moduleVersion(path string) string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, m := range info.Deps {
-			if m.Path == path {
-				return m.Version
-			}
-		}
-	}
-	return "?"
 }

@@ -1,24 +1,14 @@
 package main
 
 import (
-	"errors"
-	"fmt"
 	"image/color"
-	"math"
-	"os"
-	"path/filepath"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgsvg"
-)
 
-const (
-	plotWidth  = 16 * vg.Centimeter
-	plotHeight = 10 * vg.Centimeter
-	plotMargin = 1 * vg.Centimeter
+	"github.com/zkgrant/zkgrant/bench/internal/figures"
 )
 
 // colourOf is a library's own, in every plot: ones that are told apart by people who see red and green alike.
@@ -56,58 +46,16 @@ func (r *Results) draw(folder string) error {
 		},
 	} {
 		p, err := made()
-		if err := saveAs(folder, name, p, err); err != nil {
+		if err := figures.SaveAs(folder, name, p, err); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// saveAs saves what was drawn, with or without an error.
-func saveAs(folder, name string, p *plot.Plot, err error) error {
-	if err == nil {
-		err = save(p, filepath.Join(folder, name))
-	}
-	if err != nil {
-		return fmt.Errorf("drawing %s: %w", name, err)
-	}
-	return nil
-}
-
-// save writes the plot as SVG, with a margin on the right: the last label of an axis is wider than the axis.
-func save(p *plot.Plot, name string) error {
-	canvas := vgsvg.New(plotWidth+plotMargin, plotHeight)
-	p.Draw(draw.Crop(draw.New(canvas), 0, -plotMargin, 0, 0))
-	file, err := os.Create(name)
-	if err != nil {
-		return err
-	}
-	_, err = canvas.WriteTo(file)
-	return errors.Join(err, file.Close())
-}
-
-// newPlot returns an empty one.
-func newPlot(title, unit string) *plot.Plot {
-	p := plot.New()
-	p.Title.Text = title
-	p.Title.Padding = vg.Points(6)
-	p.Y.Label.Text = unit
-	for _, style := range []*draw.TextStyle{
-		&p.Title.TextStyle, &p.Legend.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label,
-	} {
-		style.Font.Variant = "Sans"
-	}
-	return p
-}
-
-// decades are the powers of ten around the range.
-func decades(least, most float64) (below, above float64) {
-	return math.Pow(10, math.Floor(math.Log10(least))), math.Pow(10, math.Ceil(math.Log10(most)))
-}
-
 // bars draws one figure, a bar for each library that has it.
 func (r *Results) bars(title, unit, figure string) (*plot.Plot, error) {
-	p := newPlot(title, unit)
+	p := figures.NewPlot(title, unit)
 	p.Y.Min = 0
 	var names []string
 	for _, m := range r.Libraries {
@@ -124,7 +72,7 @@ func (r *Results) bars(title, unit, figure string) (*plot.Plot, error) {
 		bar.LineStyle.Width = 0
 		label, err := plotter.NewLabels(plotter.XYLabels{
 			XYs:    plotter.XYs{{X: bar.XMin, Y: value}},
-			Labels: []string{number(value)},
+			Labels: []string{figures.Number(value)},
 		})
 		if err != nil {
 			return nil, err
@@ -145,7 +93,7 @@ func (r *Results) bars(title, unit, figure string) (*plot.Plot, error) {
 
 // lines draws a figure that exists for each length of the queue, a line for each library, on logarithmic scales.
 func (r *Results) lines(title, unit string, figure func(queue int) string) (*plot.Plot, error) {
-	p := newPlot(title, unit)
+	p := figures.NewPlot(title, unit)
 	p.X.Label.Text = "waiting"
 	p.Legend.Top, p.Legend.Left = true, true
 	p.Legend.Padding = vg.Points(2)
@@ -162,23 +110,13 @@ func (r *Results) lines(title, unit string, figure func(queue int) string) (*plo
 		if len(points) == 0 {
 			continue
 		}
-		line, dots, err := plotter.NewLinePoints(points)
-		if err != nil {
+		if err := figures.AddLine(p, m.Name, colourOf(m.Key), points); err != nil {
 			return nil, err
 		}
-		line.Color, dots.Color = colourOf(m.Key), colourOf(m.Key)
-		line.Width = vg.Points(2)
-		dots.Shape = draw.CircleGlyph{}
-		p.Add(line, dots)
-		p.Legend.Add(m.Name, line, dots)
 		drawn = true
 	}
 	if drawn {
-		// From one power of ten to another, so that there are numbers at both ends; and room for the legend.
-		p.X.Min, p.X.Max = decades(p.X.Min, p.X.Max)
-		p.Y.Min, p.Y.Max = decades(p.Y.Min, 2*p.Y.Max)
-		p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
-		p.X.Tick.Marker, p.Y.Tick.Marker = plot.LogTicks{Prec: -1}, plot.LogTicks{Prec: -1}
+		figures.Logarithmic(p)
 	}
 	return p, nil
 }

@@ -1,10 +1,9 @@
 package main
 
 import (
-	"encoding/json"
-	"fmt"
-	"os"
 	"strconv"
+
+	"github.com/zkgrant/zkgrant/bench/internal/figures"
 )
 
 // The figures of a library, by which they are found in results. Times are in microseconds unless said otherwise.
@@ -59,29 +58,8 @@ func (m *Measured) note(figure string, value float64) {
 func (r *Results) value(key, figure string) (float64, bool) {
 	for _, m := range r.Libraries {
 		if m.Key == key && len(m.Rounds[figure]) > 0 {
-			return median(m.Rounds[figure]), true
+			return figures.Median(m.Rounds[figure]), true
 		}
 	}
 	return 0, false
-}
-
-// store writes results. They hold nothing that differs between two runs but what was measured.
-func store(file string, r any) error {
-	text, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return fmt.Errorf("writing the results: %w", err)
-	}
-	return os.WriteFile(file, append(text, '\n'), 0o644)
-}
-
-// load reads what store has written into r. The error wraps [fs.ErrNotExist] if nothing was.
-func load(file string, r any) error {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return fmt.Errorf("reading the results: %w", err)
-	}
-	if err := json.Unmarshal(text, r); err != nil {
-		return fmt.Errorf("reading the results in %s: %w", file, err)
-	}
-	return nil
 }

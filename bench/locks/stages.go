@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/zkgrant/zkgrant/bench/internal/figures"
 )
 
 // stages are the parts of the contest in their order.
@@ -89,8 +91,8 @@ func runCycle(ctx context.Context, d *director, c *contestant, m *Measured, path
 		if err != nil {
 			return err
 		}
-		m.note(figureCycle, micros(percentile(took, 0.50)))
-		m.note(figureCycleTail, micros(percentile(took, 0.99)))
+		m.note(figureCycle, micros(figures.Percentile(took, 0.50)))
+		m.note(figureCycleTail, micros(figures.Percentile(took, 0.99)))
 		m.note(figureRequests, counted.requests/float64(d.effort.cycles))
 		return nil
 	})
@@ -105,8 +107,8 @@ func runAwaited(ctx context.Context, d *director, c *contestant, m *Measured, pa
 		if err != nil {
 			return err
 		}
-		m.note(figureAwaited, micros(percentile(took, 0.50)))
-		m.note(figureAwaitTail, micros(percentile(took, 0.99)))
+		m.note(figureAwaited, micros(figures.Percentile(took, 0.50)))
+		m.note(figureAwaitTail, micros(figures.Percentile(took, 0.99)))
 		return nil
 	})
 }
@@ -212,7 +214,7 @@ func runCross(ctx context.Context, d *director, c *contestant, m *Measured, path
 			}
 			all = append(all, took...)
 		}
-		m.note(figureCross(1), micros(percentile(all, 0.50)))
+		m.note(figureCross(1), micros(figures.Percentile(all, 0.50)))
 		return nil
 	})
 }
@@ -281,7 +283,7 @@ func runHandoff(
 			}
 			each := math.Max(float64(n), 1)
 			note(m, handoffs{
-				took:     micros(percentile(took, 0.50)),
+				took:     micros(figures.Percentile(took, 0.50)),
 				bytes:    float64(after-before) / each,
 				requests: counted.requests / each,
 				wakeUps:  counted.fired / each,

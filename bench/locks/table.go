@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/zkgrant/zkgrant/bench/internal/figures"
 )
 
 // goal is something to reach: one figure of zkgrant, as it is or divided by another figure.
@@ -232,7 +234,7 @@ func (r *Results) writeGoals(b *strings.Builder) {
 		if ok {
 			here = exact(value)
 		}
-		fmt.Fprintf(b, "| %s | %s %s | %s | %s |\n", g.what, sign, number(g.limit), here, verdict)
+		fmt.Fprintf(b, "| %s | %s %s | %s | %s |\n", g.what, sign, figures.Number(g.limit), here, verdict)
 	}
 }
 
@@ -271,9 +273,9 @@ func (r *Results) writeTable(b *strings.Builder, rows []row) {
 			case !ok:
 				line += " – |"
 			case m.Key == keyOurs || !base || ours == 0 || row.figure == figureHeld:
-				line += " " + strings.TrimSpace(number(value)+" "+row.unit) + " |"
+				line += " " + strings.TrimSpace(figures.Number(value)+" "+row.unit) + " |"
 			default:
-				line += " " + number(value/ours) + "× |"
+				line += " " + figures.Number(value/ours) + "× |"
 			}
 		}
 		if seen {
@@ -282,21 +284,10 @@ func (r *Results) writeTable(b *strings.Builder, rows []row) {
 	}
 }
 
-// number writes a number with two or three digits that count, and a large one whole.
-func number(v float64) string {
-	if math.Abs(v) >= 100 || v == math.Trunc(v) {
-		return strconv.FormatFloat(math.Round(v), 'f', 0, 64)
-	}
-	if math.Abs(v) >= 10 {
-		return strconv.FormatFloat(v, 'f', 1, 64)
-	}
-	return strconv.FormatFloat(v, 'f', 2, 64)
-}
-
 // exact is number with a digit more, for what is to be compared.
 func exact(v float64) string {
 	if math.Abs(v) < 10 && v != math.Trunc(v) {
 		return strconv.FormatFloat(v, 'f', 3, 64)
 	}
-	return number(v)
+	return figures.Number(v)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zkgrant/zkgrant/bench/internal/figures"
 	"github.com/zkgrant/zkgrant/bench/internal/goldentest"
 	"github.com/zkgrant/zkgrant/bench/peers"
 )
@@ -85,7 +86,7 @@ func TestPage(t *testing.T) {
 			if _, far := p.(*Distance); far {
 				file = farFile
 			}
-			if err := store(filepath.Join(folder, file), p); err != nil {
+			if err := figures.Store(filepath.Join(folder, file), p); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -118,11 +119,11 @@ func TestResultsAreReadAsTheyWereWritten(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "results.json")
 	r := sample()
-	if err := store(file, r); err != nil {
+	if err := figures.Store(file, r); err != nil {
 		t.Fatal(err)
 	}
 	got := new(Results)
-	if err := load(file, got); err != nil {
+	if err := figures.Load(file, got); err != nil {
 		t.Fatal(err)
 	}
 	for i := range r.Libraries { // how long a queue may be is no result
@@ -134,7 +135,7 @@ func TestResultsAreReadAsTheyWereWritten(t *testing.T) {
 	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := load(file, got); err == nil {
+	if err := figures.Load(file, got); err == nil {
 		t.Error("loading half a file: no error")
 	}
 }
@@ -182,14 +183,5 @@ func TestReason(t *testing.T) {
 	}
 	if got := reason(errors.New("compiling in /home/me: no")); strings.Contains(got, "/home") {
 		t.Errorf("reason = %q, want no path of the machine", got)
-	}
-}
-
-func TestNumbers(t *testing.T) {
-	t.Parallel()
-	for want, v := range map[string]float64{"0": 0, "2": 2, "0.45": 0.45, "1.30": 1.3, "12.3": 12.34, "1235": 1234.5} {
-		if got := number(v); got != want {
-			t.Errorf("number(%v) = %q, want %q", v, got, want)
-		}
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"runtime/debug"
 	"time"
 
+	"github.com/zkgrant/zkgrant/bench/internal/figures"
 	"github.com/zkgrant/zkgrant/bench/peers"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
@@ -49,7 +49,7 @@ func measure(ctx context.Context, s settings, progress io.Writer) (f *Figures, e
 			"zookeeper": server.Version,
 			"java":      server.JavaVersion,
 			"go":        runtime.Version(),
-			keyStock:    moduleVersion("github.com/go-zookeeper/zk"),
+			keyStock:    figures.ModuleVersion("github.com/go-zookeeper/zk"),
 		},
 		LeftOut: make(map[string]string),
 	}
@@ -110,15 +110,3 @@ func prepareCurator(ctx context.Context, server *peers.Server, classes string) (
 }
 
 func millis(d time.Duration) Millis { return Millis(d.Milliseconds()) }
-
-// moduleVersion is that of a module which this program was built with.
-func moduleVersion(path string) string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, m := range info.Deps {
-			if m.Path == path {
-				return m.Version
-			}
-		}
-	}
-	return "?"
-}

@@ -1,13 +1,13 @@
-package main
+package figures
 
 import (
 	"math"
 	"slices"
 )
 
-// percentile is the value below or at which so much of the values lie, from 0 to 1; by nearest rank, and not a number
+// Percentile is the value below or at which so much of the values lie, from 0 to 1; by nearest rank, and not a number
 // if there are none.
-func percentile(values []int64, share float64) float64 {
+func Percentile(values []int64, share float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()
 	}
@@ -16,8 +16,8 @@ func percentile(values []int64, share float64) float64 {
 	return float64(sorted[min(max(rank, 1), len(sorted))-1])
 }
 
-// median is the one in the middle, or between the two in the middle.
-func median(values []float64) float64 {
+// Median is the one in the middle, or between the two in the middle.
+func Median(values []float64) float64 {
 	n := len(values)
 	if n == 0 {
 		return math.NaN()
@@ -26,17 +26,8 @@ func median(values []float64) float64 {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// rotate is the order of a round: who is first differs from round to round.
-func rotate[T any](all []T, round int) []T {
-	if len(all) == 0 {
-		return nil
-	}
-	at := round % len(all)
-	return append(slices.Clone(all[at:]), all[:at]...)
-}
-
-// slope is how much y grows with x, by least squares; not ok if x does not differ.
-func slope(x, y []float64) (float64, bool) {
+// Slope is how much y grows with x, by least squares; not ok if x does not differ.
+func Slope(x, y []float64) (float64, bool) {
 	var meanX, meanY, products, squares float64
 	for i := range x {
 		meanX += x[i] / float64(len(x))

@@ -1,0 +1,28 @@
+package figures
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+)
+
+// Store writes results. They hold nothing that differs between two runs but what was measured.
+func Store(file string, r any) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return fmt.Errorf("writing the results: %w", err)
+	}
+	return os.WriteFile(file, append(text, '\n'), 0o644)
+}
+
+// Load reads what Store has written into r. The error wraps [fs.ErrNotExist] if nothing was.
+func Load(file string, r any) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("reading the results: %w", err)
+	}
+	if err := json.Unmarshal(text, r); err != nil {
+		return fmt.Errorf("reading the results in %s: %w", file, err)
+	}
+	return nil
+}

@@ -1,0 +1,30 @@
+package figures
+
+import (
+	"math"
+	"runtime/debug"
+	"strconv"
+)
+
+// Number writes a number with two or three digits that count, and a large one whole.
+func Number(v float64) string {
+	if math.Abs(v) >= 100 || v == math.Trunc(v) {
+		return strconv.FormatFloat(math.Round(v), 'f', 0, 64)
+	}
+	if math.Abs(v) >= 10 {
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 2, 64)
+}
+
+// ModuleVersion is the version of a module that this program was built with, or a question mark.
+func ModuleVersion(path string) string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range info.Deps {
+			if m.Path == path {
+				return m.Version
+			}
+		}
+	}
+	return "?"
+}
