@@ -30,40 +30,25 @@ const patience = 5 * time.Minute
 // contestant is a library in a process of its own.
 type contestant struct {
 	library
-	process *peers.Process
-	answers chan string
+	process *peers.Dialogue
 }
 
 // startContestant starts the process.
 func startContestant(l library, cmd *exec.Cmd) (*contestant, error) {
-	c := &contestant{library: l, answers: make(chan string, 1)}
-	p, err := peers.Start(cmd, func(line peers.Line) { c.answers <- line.Text })
-	if err != nil {
-		return nil, err
-	}
-	c.process = p
-	return c, nil
+	p, err := peers.StartDialogue(cmd)
+	return &contestant{library: l, process: p}, err
 }
 
 // ask waits for the answer. It must not be called again before it has returned, nor after an error.
 func (c *contestant) ask(ctx context.Context, q question) ([]int64, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %v", patience))
 	defer cancel()
-	if err := c.process.Say(q.String()); err != nil {
-		return nil, err
-	}
-	var err error
-	select {
-	case line := <-c.answers:
-		values, wrong := parseAnswer(line)
-		if wrong == nil {
+	line, err := c.process.Ask(ctx, q.String())
+	if err == nil {
+		var values []int64
+		if values, err = parseAnswer(line); err == nil {
 			return values, nil
 		}
-		err = wrong
-	case <-c.process.Ended():
-		err = fmt.Errorf("its process has ended\n%s", c.process.Complaints())
-	case <-ctx.Done():
-		err = context.Cause(ctx)
 	}
 	return nil, fmt.Errorf("%s, asked %q: %w", c.Name, q, err)
 }

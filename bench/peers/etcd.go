@@ -206,4 +206,4 @@ func (e *Etcd) Close() error {
 }
 
 // ProcessorTime is how long the server has computed so far; see [Server.ProcessorTime].
-func (e *Etcd) ProcessorTime() (time.Duration, error) { return processorTime(e.cmd.Process.Pid) }
+func (e *Etcd) ProcessorTime() (time.Duration, error) { return ProcessorTime(e.cmd.Process.Pid) }

@@ -17,6 +17,8 @@ const (
 	patience = 3 * time.Minute
 	// tailSize is how much of what a process last said about errors is kept, in bytes.
 	tailSize = 4 << 10
+	// longest is how long a line may be, in bytes.
+	longest = 16 << 20
 )
 
 // Line is something that a process printed.
@@ -60,6 +62,7 @@ func Start(cmd *exec.Cmd, heard func(Line)) (*Process, error) {
 	go func() {
 		defer close(p.ended)
 		lines := bufio.NewScanner(output)
+		lines.Buffer(nil, longest)
 		for lines.Scan() {
 			heard(Line{At: time.Now(), Text: lines.Text()})
 		}
@@ -144,4 +147,7 @@ func (t *tail) String() string {
 }
 
 // ProcessorTime is how long the process has computed so far; see [Server.ProcessorTime].
-func (p *Process) ProcessorTime() (time.Duration, error) { return processorTime(p.cmd.Process.Pid) }
+func (p *Process) ProcessorTime() (time.Duration, error) { return ProcessorTime(p.cmd.Process.Pid) }
+
+// Memory is how many bytes of memory the process takes up; see [Memory].
+func (p *Process) Memory() (int64, error) { return Memory(p.cmd.Process.Pid) }

@@ -72,13 +72,13 @@ func (s *Server) describe(ctx context.Context, i int) (err error) {
 	if s.Version, err = s.servers.Version(ctx, i); err != nil {
 		return err
 	}
-	s.JavaVersion, err = javaVersion(ctx, s.Installation.Java)
+	s.JavaVersion, err = JavaVersion(ctx, s.Installation.Java)
 	return err
 }
 
 // ProcessorTime is how long the server has computed so far. Where the system does not tell, the error wraps
 // [errors.ErrUnsupported].
-func (s *Server) ProcessorTime() (time.Duration, error) { return processorTime(s.servers.Pid(s.index)) }
+func (s *Server) ProcessorTime() (time.Duration, error) { return ProcessorTime(s.servers.Pid(s.index)) }
 
 // Counters are the numbers that the server answers to the word mntr.
 func (s *Server) Counters(ctx context.Context) (map[string]float64, error) {
@@ -94,8 +94,8 @@ func (s *Server) Close() error {
 	return errors.Join(killed, os.RemoveAll(s.folder)) // no folder is nothing to remove
 }
 
-// javaVersion asks a java program for its version.
-func javaVersion(ctx context.Context, java string) (string, error) {
+// JavaVersion asks a java program for its version.
+func JavaVersion(ctx context.Context, java string) (string, error) {
 	said, err := exec.CommandContext(ctx, java, "-version").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%s -version: %w", java, err)

@@ -40,7 +40,7 @@ func (s *script) play(
 		return cut, nil, err
 	}
 	defer func() { err = errors.Join(err, link.Close()) }()
-	watch, err := newWatcher(s.server)
+	watch, err := peers.NewWatcher(s.server)
 	if err != nil {
 		return cut, nil, err
 	}
@@ -84,7 +84,7 @@ type cast struct {
 func (c *cast) path(l library) string { return c.folder + "/" + l.Key }
 
 // enter starts everybody and returns when, of each library, one holds and the other waits behind it.
-func (c *cast) enter(ctx context.Context, proxy string, watch *watcher) error {
+func (c *cast) enter(ctx context.Context, proxy string, watch *peers.Watcher) error {
 	ctx, cancel := context.WithTimeout(ctx, prelude)
 	defer cancel()
 	// All holders at once, since a virtual machine takes its time to start; the others when it is decided who holds.
@@ -108,7 +108,7 @@ func (c *cast) enter(ctx context.Context, proxy string, watch *watcher) error {
 		gone := func(at time.Time) {
 			c.recorder.hear(note{at: at, library: l.Key, who: observer, what: toldLost, own: "the holder's node is gone"})
 		}
-		if err := watch.queue(ctx, c.path(l), gone); err != nil {
+		if err := queue(ctx, watch, c.path(l), gone); err != nil {
 			_, failed := c.recorder.look(func(note) bool { return true })
 			return errors.Join(err, failed)
 		}

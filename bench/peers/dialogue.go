@@ -1,0 +1,40 @@
+package peers
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+)
+
+// Dialogue is a process that answers each line with a line.
+type Dialogue struct {
+	*Process
+
+	answers chan string
+}
+
+// StartDialogue starts the process, as [Start] does.
+func StartDialogue(cmd *exec.Cmd) (*Dialogue, error) {
+	d := &Dialogue{answers: make(chan string, 1)}
+	p, err := Start(cmd, func(line Line) { d.answers <- line.Text })
+	if err != nil {
+		return nil, err
+	}
+	d.Process = p
+	return d, nil
+}
+
+// Ask waits for the answer. It must not be called again before it has returned, nor after an error.
+func (d *Dialogue) Ask(ctx context.Context, line string) (string, error) {
+	if err := d.Say(line); err != nil {
+		return "", err
+	}
+	select {
+	case answer := <-d.answers:
+		return answer, nil
+	case <-d.Ended():
+		return "", fmt.Errorf("peers: the process has ended, asked %q\n%s", line, d.Complaints())
+	case <-ctx.Done():
+		return "", fmt.Errorf("peers: asked %q: %w", line, context.Cause(ctx))
+	}
+}

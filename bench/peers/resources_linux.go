@@ -1,0 +1,72 @@
+package peers
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// tick is the unit in which Linux tells of processor time.
+const tick = 10 * time.Millisecond
+
+// ProcessorTime returns how long a process has computed so far, in all its threads. Where the system does not tell, the
+// error wraps [errors.ErrUnsupported].
+func ProcessorTime(pid int) (time.Duration, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, fmt.Errorf("peers: %w", err)
+	}
+	// The second field is the program's name in brackets, and may have anything in it. Counted from there, the twelfth
+	// and thirteenth are the time in the program and in the kernel.
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("peers: of process %d the kernel says %q", pid, stat)
+	}
+	var total time.Duration
+	for _, field := range fields[11:13] {
+		ticks, err := strconv.ParseInt(string(field), 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("peers: of process %d the kernel says %q", pid, stat)
+		}
+		total += time.Duration(ticks) * tick
+	}
+	return total, nil
+}
+
+// Memory returns how many bytes of memory a process takes up. Pages that it shares with other processes count for each.
+func Memory(pid int) (int64, error) {
+	return kilobytes(fmt.Sprintf("/proc/%d/status", pid), "VmRSS:")
+}
+
+// FreeMemory returns how many bytes of memory the machine could give to new processes.
+func FreeMemory() (int64, error) { return kilobytes("/proc/meminfo", "MemAvailable:") }
+
+// kilobytes reads a line of a file that the kernel writes, and returns its value in bytes.
+func kilobytes(file, name string) (int64, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return 0, fmt.Errorf("peers: %w", err)
+	}
+	for line := range bytes.Lines(text) {
+		if value, ok := bytes.CutPrefix(line, []byte(name)); ok {
+			kb, err := strconv.ParseInt(string(bytes.TrimSpace(bytes.TrimSuffix(bytes.TrimSpace(value), []byte("kB")))), 10, 64)
+			if err != nil {
+				return 0, fmt.Errorf("peers: %s says %q: %w", file, line, err)
+			}
+			return kb << 10, nil
+		}
+	}
+	return 0, fmt.Errorf("peers: %s has no %s", file, name)
+}
+
+// Descriptors returns how many files and sockets each process may have open, if it raises its limit as far as it may.
+func Descriptors() (uint64, error) {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return 0, fmt.Errorf("peers: limit of descriptors: %w", err)
+	}
+	return limit.Max, nil
+}

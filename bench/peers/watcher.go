@@ -1,0 +1,62 @@
+package peers
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// Watcher is a client close to the servers, which sees when a node goes.
+type Watcher struct {
+	conn *zk.Conn
+	news <-chan zk.Event
+}
+
+// quiet keeps the client's remarks to itself.
+type quiet struct{}
+
+// Printf does nothing.
+func (quiet) Printf(string, ...any) {}
+
+// NewWatcher connects to one of the servers. The caller must Close the Watcher.
+func NewWatcher(servers string) (*Watcher, error) {
+	conn, news, err := zk.Connect(strings.Split(servers, ","), 10*time.Second, zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+	if err != nil {
+		return nil, fmt.Errorf("peers: watching %s: %w", servers, err)
+	}
+	return &Watcher{conn: conn, news: news}, nil
+}
+
+// Close ends the session and waits for the client's goroutines, and with them every watch.
+func (w *Watcher) Close() {
+	w.conn.Close()
+	for range w.news { // until it is closed, which is the last thing the client does
+	}
+}
+
+// Children are the names below the path, and none if there is no such node.
+func (w *Watcher) Children(path string) ([]string, error) {
+	names, _, err := w.conn.Children(path)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return nil, fmt.Errorf("peers: looking at %s: %w", path, err)
+	}
+	return names, nil
+}
+
+// Guard has gone called, from another goroutine, when the node is deleted.
+func (w *Watcher) Guard(node string, gone func(at time.Time)) error {
+	_, _, deleted, err := w.conn.GetW(node)
+	if err != nil {
+		return fmt.Errorf("peers: watching %s: %w", node, err)
+	}
+	go func() {
+		// With the session, an event that is none ends this.
+		if event := <-deleted; event.Type == zk.EventNodeDeleted {
+			gone(time.Now())
+		}
+	}()
+	return nil
+}
