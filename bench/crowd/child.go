@@ -1,0 +1,196 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+)
+
+// patience is how long an order may take.
+const patience = 2 * time.Minute
+
+// gate dials for a process, until it is shut.
+type gate struct {
+	mu    sync.Mutex
+	shut  bool
+	conns map[net.Conn]struct{}
+}
+
+// errShut is what dialling ends with while connections are cut.
+var errShut = errors.New("the connection is cut")
+
+// gated leaves the gate's list when it is closed.
+type gated struct {
+	net.Conn
+	gate *gate
+}
+
+// Close implements [net.Conn].
+func (c gated) Close() error {
+	c.gate.mu.Lock()
+	delete(c.gate.conns, c.Conn)
+	c.gate.mu.Unlock()
+	return c.Conn.Close()
+}
+
+func (g *gate) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	g.mu.Lock()
+	shut := g.shut
+	g.mu.Unlock()
+	if shut {
+		return nil, errShut
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.shut {
+		return nil, errors.Join(errShut, conn.Close())
+	}
+	g.conns[conn] = struct{}{}
+	return gated{conn, g}, nil
+}
+
+// set shuts the gate, which closes every connection, or opens it.
+func (g *gate) set(shut bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.shut = shut
+	if shut {
+		for conn := range g.conns {
+			_ = conn.Close() // the client finds out, whatever this says
+		}
+		clear(g.conns)
+	}
+}
+
+// child is a process with a part of the crowd.
+type child struct {
+	gate     gate
+	first    int
+	sessions []*session
+	hand     chan struct{} // closed by verbHand; nil while nobody has a wish
+}
+
+// join follows the orders on the input until that ends. It is what a process with a part of the crowd runs.
+func join(ctx context.Context, input io.Reader, output io.Writer) (err error) {
+	ctx, leave := context.WithCancel(ctx)
+	c := &child{gate: gate{conns: make(map[net.Conn]struct{})}}
+	var living sync.WaitGroup
+	defer living.Wait()
+	defer func() { err = errors.Join(err, c.close()) }()
+	defer leave()
+	answers := json.NewEncoder(output) // a line each
+	lines := bufio.NewScanner(input)
+	for lines.Scan() {
+		var o order
+		var r report
+		err := json.Unmarshal(lines.Bytes(), &o)
+		if err == nil {
+			err = c.follow(ctx, o, &living)
+		}
+		if err != nil {
+			r.Err = err.Error()
+		} else {
+			r = c.report(o.Verb)
+		}
+		if err := answers.Encode(r); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+func (c *child) follow(ctx context.Context, o order, living *sync.WaitGroup) error {
+	switch o.Verb {
+	case verbOpen:
+		if o.Opening == nil {
+			return errors.New("an order to open nothing")
+		}
+		return c.open(ctx, *o.Opening, living)
+	case verbHold:
+		if c.hand != nil {
+			return errors.New("the sessions have a lock already")
+		}
+		c.hand = make(chan struct{})
+		for i, s := range c.sessions {
+			w := wish{path: o.Path, hand: c.hand}
+			if !o.Shared {
+				w.path = lockPath(o.Path, c.first+i)
+			}
+			s.wishes <- w
+		}
+	case verbHand:
+		if c.hand == nil {
+			return errors.New("no session has a lock")
+		}
+		close(c.hand)
+		c.hand = nil
+	case verbMark:
+		now := time.Now()
+		for _, s := range c.sessions {
+			s.begin(now)
+		}
+	case verbCut, verbHeal:
+		c.gate.set(o.Verb == verbCut)
+	case verbLook, verbTimes, verbFates:
+	default:
+		return fmt.Errorf("no such order: %q", o.Verb)
+	}
+	return nil
+}
+
+// lockPath is the path of the lock of a session.
+func lockPath(folder string, session int) string { return fmt.Sprintf("%s/%d", folder, session) }
+
+// open connects one session after the other: all processes do at the same time.
+func (c *child) open(ctx context.Context, o opening, living *sync.WaitGroup) error {
+	patient, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	c.first = o.First
+	for range o.N {
+		// A wish is taken when the one before has come to its end, and that is awaited before the next order but one.
+		s := &session{wishes: make(chan wish, 1), mark: time.Now(), fates: make(map[string]int64)}
+		options := []coordinator.Option{
+			coordinator.WithSessionTimeout(o.Timeout), coordinator.WithTickTime(o.Tick), coordinator.WithDialer(c.gate.dial),
+			coordinator.WithProbeInterval(o.Probe), coordinator.WithHooks(s),
+		}
+		var err error
+		if s.c, err = coordinator.Connect(patient, o.Servers, options...); err != nil {
+			return err
+		}
+		c.sessions = append(c.sessions, s)
+		living.Go(func() { s.live(ctx) })
+	}
+	return nil
+}
+
+func (c *child) report(with verb) (r report) {
+	for _, s := range c.sessions {
+		r.add(s.report(with))
+	}
+	return r
+}
+
+// close ends all sessions at once.
+func (c *child) close() error {
+	ended := make(chan error, len(c.sessions))
+	for _, s := range c.sessions {
+		go func() { ended <- s.c.Close() }()
+	}
+	var errs []error
+	for range c.sessions {
+		errs = append(errs, <-ended)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/zkgrant/zkgrant/bench/internal/figures"
+)
+
+// joinCommand, as the first argument, makes the program a part of the crowd.
+const joinCommand = "join"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdin, os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "crowd:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, input io.Reader, output io.Writer) error {
+	if len(args) == 1 && args[0] == joinCommand {
+		return join(ctx, input, output)
+	}
+	flags := flag.NewFlagSet("crowd", flag.ContinueOnError)
+	flags.SetOutput(output)
+	quick := flags.Bool("quick", false, "do less of everything, in less than two minutes")
+	again := flags.Bool("draw", false, "write the page and the plot of crowd.json again, without measuring")
+	sessions := flags.Int("sessions", 0, "how many sessions; 0 for as many as usual")
+	processes := flags.Int("processes", 0, "in how many processes; 0 for as many as fit into half of the memory, and at most 100")
+	folder := flags.String("o", ".", "the `folder` of crowd.json, CROWD.md and crowd.svg")
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return nil
+		}
+		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("there is no argument %q", flags.Arg(0))
+	}
+	if *sessions < 0 || *processes < 0 {
+		return errors.New("-sessions and -processes must not be negative")
+	}
+	e := fullEffort()
+	if *quick {
+		e = quickEffort()
+	}
+	if *sessions > 0 {
+		e.sessions = *sessions
+	}
+	e.processes = *processes
+	numbers := filepath.Join(*folder, "crowd.json")
+	r := new(Results)
+	if *again {
+		if err := figures.Load(numbers, r); err != nil {
+			return err
+		}
+	} else {
+		self, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		if r, err = measure(ctx, e, *quick, func() *exec.Cmd { return exec.Command(self, joinCommand) }, output); err != nil {
+			return err
+		}
+		if err := figures.Store(numbers, r); err != nil {
+			return err
+		}
+	}
+	return r.render(*folder, output)
+}
+
+// render writes the page and the plot.
+func (r *Results) render(folder string, output io.Writer) error {
+	page := r.page()
+	if err := os.WriteFile(filepath.Join(folder, "CROWD.md"), []byte(page), 0o644); err != nil {
+		return err
+	}
+	if err := r.draw(folder); err != nil {
+		return err
+	}
+	_, err := io.WriteString(output, page)
+	return err
+}

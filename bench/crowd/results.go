@@ -1,0 +1,194 @@
+package main
+
+import (
+	"fmt"
+	"image/color"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"gonum.org/v1/plot/plotter"
+
+	"github.com/zkgrant/zkgrant/bench/internal/figures"
+)
+
+// Results is everything that was measured in one run.
+type Results struct {
+	Quick       bool              `json:"quick"`
+	Cores       int               `json:"cores"`
+	RAMDisk     bool              `json:"ram_disk"`
+	Versions    map[string]string `json:"versions"`
+	Descriptors uint64            `json:"descriptors"` // that a process may have
+	Sessions    int               `json:"sessions"`
+	Processes   int               `json:"processes"`
+	Timeout     time.Duration     `json:"timeout_ns"`
+	Tick        time.Duration     `json:"tick_ns"`
+	Interval    time.Duration     `json:"interval_ns"` // between two probes of a session
+	Bound       time.Duration     `json:"bound_ns"`    // how long an outage may be that costs no lock
+	Memory      int64             `json:"memory_per_session"`
+	Hold        Hold              `json:"hold"`
+	Faults      []Fault           `json:"faults"`
+	Storms      []Storm           `json:"storms"`
+	Rungs       []Hold            `json:"rungs"` // by their number of sessions
+}
+
+// Hold is what was seen of sessions that hold a lock each. Times are in milliseconds, processor time in cores.
+type Hold struct {
+	Sessions int       `json:"sessions"`
+	Seconds  float64   `json:"seconds"`
+	Asked    float64   `json:"writes_asked_per_second"` // sessions / interval
+	Writes   float64   `json:"writes_per_second"`
+	P50      float64   `json:"p50_ms"`
+	P99      float64   `json:"p99_ms"`
+	Gap      float64   `json:"gap_ms"` // the longest time that a session had no write answered
+	Failed   int       `json:"failed"`
+	Lost     int       `json:"lost"`
+	Leader   int       `json:"leader"` // its index in Servers
+	Servers  []float64 `json:"server_cores"`
+	Clients  float64   `json:"client_cores"`
+}
+
+// Fault is what was seen of a server that was killed and started again. Times are in milliseconds since the kill.
+type Fault struct {
+	What   string  `json:"what"`
+	First  float64 `json:"first_ms"`  // until a write was answered that was sent after the kill
+	Last   float64 `json:"last_ms"`   // until every session had such an answer
+	Gap    float64 `json:"gap_ms"`    // the longest time that a session had no write answered
+	Outage float64 `json:"outage_ms"` // until every server served again, and every session was served
+	Lost   int     `json:"lost"`
+}
+
+// Storm is what was seen of sessions that all expired at once. Times are in milliseconds.
+type Storm struct {
+	What    string  `json:"what"`
+	Held    int     `json:"held"`       // locks
+	Told    int     `json:"told"`       // losses, while the connections were cut
+	Before  int     `json:"before"`     // of these before the holder's node was gone
+	Sooner  float64 `json:"sooner_ms"`  // how long before, at least
+	Expired float64 `json:"expired_ms"` // from the cut until the last node was gone
+	Again   float64 `json:"again_ms"`   // from the heal until every session stood in its queue, or held
+	Handed  float64 `json:"handed_ms"`  // until the queue was handed on from the first to the last; 0 for a lock each
+}
+
+func (r *Results) intervalMillis() float64 { return millis(r.Interval.Nanoseconds()) }
+
+// page is the results as a page.
+func (r *Results) page() string {
+	var b strings.Builder
+	p := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	length, disk := "full", "on a RAM disk"
+	if r.Quick {
+		length = "quick"
+	}
+	if !r.RAMDisk {
+		disk = "among the temporary files, as there was no RAM disk"
+	}
+	var versions []string
+	for _, name := range slices.Sorted(maps.Keys(r.Versions)) {
+		versions = append(versions, name+" "+r.Versions[name])
+	}
+	p("# A crowd of sessions\n\nWritten by `go run ./crowd` in bench; what is measured, and how, stands in [crowd/doc.go](crowd/doc.go).\n")
+	p("- a %s run on %d cores, which %d servers and all sessions share; the servers' data is %s, without fsync", length, r.Cores, servers, disk)
+	p("- %s", strings.Join(versions, ", "))
+	p("- %d sessions in %d processes, T = %v, tick %v, a probe each %v; %.0f kB of memory a session, its share of a process included",
+		r.Sessions, r.Processes, r.Timeout, r.Tick, r.Interval, float64(r.Memory)/1e3)
+	p("- no limit of connections for each address (maxClientCnxns=0); a process may have %d descriptors", r.Descriptors)
+	p("\n## Hold\n\nEach session holds a lock. A write is a probe; its time is from the request to the answer. Processor time is in cores.\n")
+	r.holds(p, []Hold{r.Hold})
+	p("\n## Restarts\n\nTimes since the kill (SIGKILL), in ms. An outage that costs no lock may last %v ([why](../docs/production.md#the-lease)).\n",
+		r.Bound.Round(time.Millisecond))
+	p("| | first write answered | every session answered | longest gap of a session | all servers serve | lost |\n|---|---:|---:|---:|---:|---:|")
+	for _, f := range r.Faults {
+		p("| %s | %.0f | %.0f | %.0f | %.0f | %d |", f.What, f.First, f.Last, f.Gap, f.Outage, f.Lost)
+	}
+	p("\n## Storms\n\nEvery connection is cut until every session has expired, and then all connect anew. Times in ms.\n")
+	p("| | held | told of the loss | told before the node was gone | least lead | all expired | all stand or hold again | handed on from first to last |")
+	p("|---|---:|---:|---:|---:|---:|---:|---:|")
+	for _, s := range r.Storms {
+		handed := "–"
+		if s.Handed > 0 {
+			handed = fmt.Sprintf("%.0f", s.Handed)
+		}
+		p("| %s | %d | %d | %d | %.0f | %.0f | %.0f | %s |", s.What, s.Held, s.Told, s.Before, s.Sooner, s.Expired, s.Again, handed)
+	}
+	p("\n## The knee\n\nThe ensemble stops serving a crowd where a lock is lost, less than %.0f %% of the writes are answered, or the p99 is above the\n"+
+		"interval of probes.\n", 100*delivered)
+	r.holds(p, r.Rungs)
+	p("\n![time of a probe by number of sessions](crowd.svg)\n")
+	served, stopped := r.knee()
+	switch {
+	case served == nil:
+		p("Even the smallest crowd was too large.")
+	case stopped == nil:
+		p("No knee was found: %d sessions with %.0f writes a second were served.", served.Sessions, served.Writes)
+	default:
+		p("The knee is between %.0f and %.0f writes a second: %d sessions were served, and %d were not.", served.Writes, stopped.Asked,
+			served.Sessions, stopped.Sessions)
+	}
+	r.extrapolate(p, served)
+	return b.String()
+}
+
+// holds writes a table with a line for each.
+func (r *Results) holds(p func(string, ...any), all []Hold) {
+	p("| sessions | writes/s asked | answered | p50 ms | p99 ms | longest gap ms | leader | each follower | clients | lost | |")
+	p("|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|")
+	for _, h := range all {
+		p("| %d | %.0f | %.0f | %.1f | %.1f | %.0f | %.2f | %.2f | %.2f | %d | %s |", h.Sessions, h.Asked, h.Writes, h.P50, h.P99, h.Gap,
+			h.Servers[h.Leader], h.followers(), h.Clients, h.Lost, h.stops(r.intervalMillis()))
+	}
+}
+
+// extrapolate writes what the measured costs say about crowds that were not measured.
+func (r *Results) extrapolate(p func(string, ...any), served *Hold) {
+	c, ok := r.perWrite()
+	if !ok {
+		p("\nToo few crowds were served to compute what larger ones cost.")
+		return
+	}
+	p("\n## Computed, not measured\n\n    writes/s = sessions × %d / T\n", probePart)
+	p("A write costs the leader %.0f µs of processor time, each follower %.0f µs, and a client %.0f µs: the slopes over the crowds that were served.\n"+
+		"The last columns compare with the largest crowd that was served here, %.0f writes/s.\n", 1e6*c.leader, 1e6*c.follower, 1e6*c.client, served.Writes)
+	p("| sessions | T | writes/s | leader, cores | each follower, cores | of what was served here | T that would be served here |\n" +
+		"|---:|---:|---:|---:|---:|---:|---:|")
+	for _, sessions := range []int{10_000, 100_000} {
+		for _, timeout := range []float64{10, 30, 60} {
+			w := writesOf(sessions, timeout)
+			p("| %d | %.0f s | %.0f | %.2f | %.2f | %.1f× | %.0f s |", sessions, timeout, w, w*c.leader, w*c.follower, w/served.Writes,
+				timeoutOf(sessions, served.Writes))
+		}
+	}
+}
+
+// draw writes the plot into the folder.
+func (r *Results) draw(folder string) error {
+	p := figures.NewPlot("Time of a probe", "ms")
+	p.X.Label.Text = "sessions"
+	p.Legend.Top, p.Legend.Left = true, true
+	p.Add(plotter.NewGrid())
+	var err error
+	drawn := false
+	for _, line := range []struct {
+		name  string
+		color color.Color
+		of    func(Hold) float64
+	}{
+		{"p50", color.RGBA{G: 0x72, B: 0xb2, A: 0xff}, func(h Hold) float64 { return h.P50 }},
+		{"p99", color.RGBA{R: 0xd5, G: 0x5e, A: 0xff}, func(h Hold) float64 { return h.P99 }},
+	} {
+		var points plotter.XYs
+		for _, h := range r.Rungs {
+			if y := line.of(h); y > 0 { // there is no place for a 0 on such a scale
+				points = append(points, plotter.XY{X: float64(h.Sessions), Y: y})
+			}
+		}
+		if len(points) > 0 && err == nil {
+			drawn, err = true, figures.AddLine(p, line.name, line.color, points)
+		}
+	}
+	if drawn {
+		figures.Logarithmic(p)
+	}
+	return figures.SaveAs(folder, "crowd.svg", p, err)
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
+)
+
+// wish is a lock to hold until hand is closed.
+type wish struct {
+	path string
+	hand <-chan struct{}
+}
+
+// session is one of the crowd. It counts as a hook of its coordinator.
+type session struct {
+	c      *coordinator.Coordinator
+	wishes chan wish // one at a time
+
+	mu       sync.Mutex
+	err      error // a wish that ended in an unforeseen way
+	node     string
+	holding  bool
+	answered time.Time // when the last write was
+	losses   int
+	fates    map[string]int64
+
+	// Since the mark:
+	mark                 time.Time
+	failed               int
+	gap                  time.Duration
+	stood, granted, back time.Time
+	times                []int64
+}
+
+var (
+	_ coordinator.HookRequest = (*session)(nil)
+	_ coordinator.HookEvent   = (*session)(nil)
+)
+
+// writeOp is how hooks call a probe, and the request that enters a queue.
+const writeOp = "multi"
+
+// OnRequest implements [coordinator.HookRequest].
+func (s *session) OnRequest(info coordinator.RequestInfo) {
+	if info.Op != writeOp {
+		return
+	}
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if info.Err != nil {
+		s.failed++
+		return
+	}
+	s.times = append(s.times, info.Duration.Microseconds())
+	s.gap, s.answered = s.silent(now), now
+	if s.back.IsZero() && now.Add(-info.Duration).After(s.mark) {
+		s.back = now
+	}
+}
+
+// silent is the longest time without an answer so far. It is called with mu held.
+func (s *session) silent(now time.Time) time.Duration {
+	if s.answered.IsZero() || !s.holding {
+		return s.gap
+	}
+	return max(s.gap, now.Sub(s.answered))
+}
+
+// OnEvent implements [coordinator.HookEvent].
+func (s *session) OnEvent(event events.Event) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch event := event.(type) {
+	case events.Queued:
+		s.stand(now)
+	case events.Grant:
+		s.stand(now)
+		s.node, s.holding, s.granted = event.Node, true, now
+	case events.Lost:
+		s.gap, s.holding = s.silent(now), false
+		s.losses++
+		s.fates[s.node] = now.UnixNano()
+	case events.Ended, events.Requeued:
+		s.holding = false
+	default: // of the connection
+	}
+}
+
+// stand notes that it stands in the queue. It is called with mu held.
+func (s *session) stand(now time.Time) {
+	if s.stood.IsZero() {
+		s.stood = now
+	}
+}
+
+// live takes wishes until ctx ends.
+func (s *session) live(ctx context.Context) {
+	for {
+		select {
+		case w := <-s.wishes:
+			for again := true; again; {
+				again = s.contend(ctx, w)
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// contend asks for the lock and holds it. It reports whether to ask again, after a loss.
+func (s *session) contend(ctx context.Context, w wish) (again bool) {
+	a := s.c.Mutex(w.path).Acquire(ctx)
+	var hand <-chan struct{} // of a holder
+	for {
+		select {
+		case <-a.Granted():
+			hand = w.hand
+		case <-hand:
+			a.Release()
+			hand = nil
+		case <-a.Lost():
+			return true
+		case <-a.Done():
+			if err := a.Err(); err != nil && ctx.Err() == nil {
+				s.mu.Lock()
+				s.err = fmt.Errorf("%s: %w", w.path, err)
+				s.mu.Unlock()
+			}
+			return false
+		}
+	}
+}
+
+// begin begins a new count.
+func (s *session) begin(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mark, s.failed, s.gap = now, 0, 0
+	s.stood, s.granted, s.back = time.Time{}, time.Time{}, time.Time{}
+	s.times, s.fates = nil, make(map[string]int64)
+}
+
+// report says what was counted, and with which of the lists.
+func (s *session) report(with verb) report {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := report{Lost: s.losses, Writes: len(s.times), Failed: s.failed, Gap: s.silent(time.Now()).Nanoseconds()}
+	if s.err != nil {
+		r.Err = s.err.Error()
+	}
+	if s.holding {
+		r.Holding = 1
+	}
+	if !s.stood.IsZero() {
+		r.Stood, r.LastStood = 1, s.stood.UnixNano()
+	}
+	if !s.granted.IsZero() {
+		r.Granted, r.LastGrant = 1, s.granted.UnixNano()
+	}
+	if !s.back.IsZero() {
+		r.Back, r.FirstBack, r.LastBack = 1, s.back.UnixNano(), s.back.UnixNano()
+	}
+	switch with {
+	case verbTimes:
+		r.Times = s.times
+	case verbFates:
+		r.Fates = s.fates
+	default:
+	}
+	return r
+}

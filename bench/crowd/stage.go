@@ -1,0 +1,326 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"time"
+
+	"github.com/zkgrant/zkgrant/bench/internal/figures"
+	"github.com/zkgrant/zkgrant/bench/peers"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
+)
+
+// probePart is which part of the session timeout lies between two probes, by default.
+const probePart = 10
+
+// effort is how much is measured.
+type effort struct {
+	sessions  int
+	processes int           // at most; 0 for as many as fit
+	timeout   time.Duration // of the sessions
+	tick      time.Duration // of the servers
+	window    time.Duration // of holding
+	rung      time.Duration // of holding with another number of sessions
+	ladder    []int         // these numbers
+	halves    int           // how often what lies between the last two of them is halved
+}
+
+func fullEffort() effort {
+	return effort{
+		sessions: 1000, timeout: 10 * time.Second, tick: 2 * time.Second, window: 30 * time.Second,
+		rung: 15 * time.Second, ladder: []int{250, 500, 1000, 2000, 4000, 8000}, halves: 2,
+	}
+}
+
+func quickEffort() effort {
+	return effort{
+		sessions: 100, timeout: 4 * time.Second, tick: 500 * time.Millisecond, window: 5 * time.Second,
+		rung: 4 * time.Second, ladder: []int{50, 100, 200, 400}, halves: 0,
+	}
+}
+
+// interval is between two probes of a session.
+func (e effort) interval() time.Duration { return e.timeout / probePart }
+
+// bound is how long an outage may be that costs no lock; docs/production.md derives it.
+func (e effort) bound() time.Duration { return e.timeout*95/100 - 2*e.interval() - e.tick*5/8 }
+
+const (
+	servers = 3
+	// spareDescriptors is what a server has open beside its clients.
+	spareDescriptors = 500
+	// processMemory is what is set aside for a process of the crowd, and sessionMemory for a session in it.
+	processMemory = 48 << 20
+	sessionMemory = 2 << 20
+	// mostProcesses is how many are enough: each has a runtime of its own, and they share few cores.
+	mostProcesses = 100
+)
+
+// director measures.
+type director struct {
+	effort
+	e       *ensemble.Ensemble
+	command func() *exec.Cmd // that runs a process of the crowd
+	say     func(format string, args ...any)
+	folders int
+}
+
+// measure starts the servers and measures everything.
+func measure(ctx context.Context, e effort, quick bool, command func() *exec.Cmd, progress io.Writer) (r *Results, err error) {
+	started := time.Now()
+	d := &director{effort: e, command: command, say: func(format string, args ...any) {
+		fmt.Fprintf(progress, "crowd: %5s  %s\n", time.Since(started).Round(time.Second), fmt.Sprintf(format, args...))
+	}}
+	r = &Results{
+		Quick: quick, Cores: runtime.NumCPU(), Sessions: e.sessions, Timeout: e.timeout, Tick: e.tick,
+		Interval: e.interval(), Bound: e.bound(), Versions: map[string]string{"Go": runtime.Version()},
+	}
+	if r.Descriptors, err = d.room(); err != nil {
+		return nil, err
+	}
+	disk := peers.RAMDisk()
+	r.RAMDisk = disk != ""
+	folder, err := os.MkdirTemp(disk, "zkgrant-crowd")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	installation, err := ensemble.Find()
+	if err != nil {
+		return nil, err
+	}
+	d.say("starting %d servers", servers)
+	d.e, err = ensemble.Launch(ctx, installation, folder, servers, ensemble.Tick(e.tick), ensemble.Heap("1g"),
+		ensemble.Line("maxClientCnxns", "0"), // all clients have one address
+		// In tests empty containers are removed every moment.
+		ensemble.Property("znode.container.checkIntervalMs", "60000"))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, d.e.Close()) }()
+	if r.Versions["ZooKeeper"], err = d.e.Version(ctx, 0); err != nil {
+		return nil, err
+	}
+	if r.Versions["Java"], err = peers.JavaVersion(ctx, installation.Java); err != nil {
+		return nil, err
+	}
+	if err := d.stages(ctx, r); err != nil {
+		return nil, err
+	}
+	return r, d.climb(ctx, r)
+}
+
+// room checks that the largest crowd finds room on one server, as it may have to when the others restart.
+func (d *director) room() (uint64, error) {
+	largest := d.sessions
+	for _, n := range d.ladder {
+		largest = max(largest, n)
+	}
+	limit, err := peers.Descriptors()
+	if err != nil {
+		return 0, err
+	}
+	if need := uint64(largest + spareDescriptors); limit < need {
+		return 0, fmt.Errorf("a process may have %d descriptors and %d sessions need %d: raise the hard limit (ulimit -n)", limit, largest, need)
+	}
+	return limit, nil
+}
+
+// size is that of a crowd: as many processes as fit into half of the memory, if no other number was asked for.
+func (d *director) size(sessions int) (size, error) {
+	most := d.processes
+	if most == 0 {
+		free, err := peers.FreeMemory()
+		if err != nil {
+			return size{}, err
+		}
+		most = min(mostProcesses, int((free/2-int64(sessions)*sessionMemory)/processMemory))
+	}
+	if most < 1 {
+		return size{}, fmt.Errorf("%d sessions do not fit into half of the memory", sessions)
+	}
+	return size{sessions, min(most, sessions)}, nil
+}
+
+// with runs f with a crowd whose sessions hold a lock each.
+func (d *director) with(ctx context.Context, sessions int, f func(*crowd) error) (err error) {
+	of, err := d.size(sessions)
+	if err != nil {
+		return err
+	}
+	d.say("connecting %d sessions in %d processes", of.sessions, of.processes)
+	c, err := gather(ctx, d.command, of, opening{Servers: d.e.Connect(), Timeout: d.timeout, Tick: d.tick})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	if _, err := c.tell(ctx, order{Verb: verbHold, Path: d.folder()}); err != nil {
+		return err
+	}
+	if _, err := c.holding(ctx); err != nil {
+		return err
+	}
+	return f(c)
+}
+
+// folder is one that was not used before.
+func (d *director) folder() string {
+	d.folders++
+	return d.lastFolder()
+}
+
+// lastFolder is the one that folder has returned last.
+func (d *director) lastFolder() string { return fmt.Sprintf("/crowd/%d", d.folders) }
+
+// stages measures everything that is measured with one crowd.
+func (d *director) stages(ctx context.Context, r *Results) error {
+	return d.with(ctx, d.sessions, func(c *crowd) (err error) {
+		r.Processes = len(c.processes)
+		d.say("holding for %v", d.window)
+		if r.Hold, err = d.hold(ctx, c, d.window); err != nil {
+			return err
+		}
+		memory, err := c.memory()
+		if err != nil {
+			return err
+		}
+		r.Memory = memory / int64(d.sessions)
+		leader, err := d.e.Leader(ctx)
+		if err != nil {
+			return err
+		}
+		if err := d.restart(ctx, c, r, "leader killed, back when every session is served", leader, true); err != nil {
+			return err
+		}
+		followers, err := d.e.Followers(ctx)
+		if err != nil {
+			return err
+		}
+		for i, f := range followers {
+			if err := d.restart(ctx, c, r, fmt.Sprintf("rolling restart: follower %d", i+1), f, false); err != nil {
+				return err
+			}
+		}
+		if leader, err = d.e.Leader(ctx); err != nil {
+			return err
+		}
+		if err := d.restart(ctx, c, r, "rolling restart: leader", leader, false); err != nil {
+			return err
+		}
+		return d.storms(ctx, c, r)
+	})
+}
+
+// hold measures a crowd that holds, for so long.
+func (d *director) hold(ctx context.Context, c *crowd, window time.Duration) (h Hold, err error) {
+	// The probes of sessions that have all been granted at one moment come at one moment, too; that is what a crowd does after a storm.
+	if err := pause(ctx, d.interval()); err != nil {
+		return h, err
+	}
+	if h.Leader, err = d.e.Leader(ctx); err != nil {
+		return h, err
+	}
+	began, err := c.tell(ctx, order{Verb: verbMark})
+	if err != nil {
+		return h, err
+	}
+	start := time.Now()
+	before, err := d.used(c)
+	if err != nil {
+		return h, err
+	}
+	if err := pause(ctx, window); err != nil {
+		return h, err
+	}
+	after, err := d.used(c)
+	if err != nil {
+		return h, err
+	}
+	seconds := time.Since(start).Seconds()
+	ended, err := c.tell(ctx, order{Verb: verbTimes})
+	if err != nil {
+		return h, err
+	}
+	h.Sessions, h.Seconds = c.sessions, seconds
+	h.Asked = float64(c.sessions) / d.interval().Seconds()
+	h.Writes = float64(ended.Writes) / time.Since(start).Seconds()
+	h.Failed, h.Lost = ended.Failed, ended.Lost-began.Lost
+	h.Gap = millis(ended.Gap)
+	if len(ended.Times) > 0 {
+		h.P50, h.P99 = figures.Percentile(ended.Times, 0.50)/1e3, figures.Percentile(ended.Times, 0.99)/1e3
+	}
+	for i := range servers {
+		h.Servers = append(h.Servers, (after[i]-before[i]).Seconds()/seconds)
+	}
+	h.Clients = (after[servers] - before[servers]).Seconds() / seconds
+	return h, nil
+}
+
+// used is how long each server and, last, the crowd have computed so far.
+func (d *director) used(c *crowd) (all []time.Duration, err error) {
+	for i := range servers {
+		used, err := peers.ProcessorTime(d.e.Pid(i))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, used)
+	}
+	used, err := c.computed()
+	return append(all, used), err
+}
+
+// millis are nanoseconds in milliseconds.
+func millis(nanos int64) float64 { return float64(nanos) / 1e6 }
+
+// restart kills a server and starts it again: at once, or late, when every session has had an answer without it.
+func (d *director) restart(ctx context.Context, c *crowd, r *Results, name string, server int, late bool) error {
+	d.say("%s", name)
+	before, err := c.tell(ctx, order{Verb: verbLook})
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	if err := d.e.Kill(server); err != nil {
+		return err
+	}
+	// From here on no answer comes from it. A gap that has begun counts on.
+	if _, err := c.tell(ctx, order{Verb: verbMark}); err != nil {
+		return err
+	}
+	back := func() error {
+		_, err := c.until(ctx, "every session is served", func(r report) bool { return r.Back == c.sessions && r.Holding == c.sessions })
+		return err
+	}
+	again := func() error {
+		if err := d.e.Restart(server); err != nil {
+			return err
+		}
+		return d.e.Wait(ctx)
+	}
+	steps := []func() error{again, back}
+	if late {
+		steps = []func() error{back, again}
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	f := Fault{What: name, Outage: millis(time.Since(start).Nanoseconds())}
+	if err := pause(ctx, 2*d.interval()); err != nil { // a loss that is on its way
+		return err
+	}
+	ended, err := c.holding(ctx)
+	if err != nil {
+		return err
+	}
+	f.First, f.Last = millis(ended.FirstBack-start.UnixNano()), millis(ended.LastBack-start.UnixNano())
+	f.Gap, f.Lost = millis(ended.Gap), ended.Lost-before.Lost
+	r.Faults = append(r.Faults, f)
+	return nil
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/zkgrant/zkgrant/bench/peers"
+)
+
+// storms has all sessions expire at once, twice: with a lock each, and in one queue.
+func (d *director) storms(ctx context.Context, c *crowd, r *Results) error {
+	own, err := d.storm(ctx, c, "a lock each", func(w *peers.Watcher) ([]string, error) {
+		var nodes []string
+		for i := range c.sessions {
+			some, err := children(w, lockPath(d.lastFolder(), i))
+			if err != nil {
+				return nil, err
+			}
+			nodes = append(nodes, some...)
+		}
+		return nodes, nil
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := c.holding(ctx); err != nil {
+		return err
+	}
+	r.Storms = append(r.Storms, own)
+	if _, err := d.hand(ctx, c); err != nil {
+		return err
+	}
+	path := d.folder()
+	if _, err := c.tell(ctx, order{Verb: verbMark}); err != nil {
+		return err
+	}
+	if _, err := c.tell(ctx, order{Verb: verbHold, Path: path, Shared: true}); err != nil {
+		return err
+	}
+	if _, err := c.until(ctx, "every session stands in the queue", c.standing(1)); err != nil {
+		return err
+	}
+	one, err := d.storm(ctx, c, "one lock for all", func(w *peers.Watcher) ([]string, error) { return children(w, path) })
+	if err != nil {
+		return err
+	}
+	if one.Handed, err = d.hand(ctx, c); err != nil {
+		return err
+	}
+	r.Storms = append(r.Storms, one)
+	return nil
+}
+
+// standing tells whether all have queued up since the mark, and so many hold.
+func (c *crowd) standing(holding int) func(report) bool {
+	return func(r report) bool { return r.Stood == c.sessions && r.Holding == holding }
+}
+
+// hand has everybody release, and returns how many milliseconds it took until the last session had been granted.
+func (d *director) hand(ctx context.Context, c *crowd) (float64, error) {
+	start := time.Now()
+	if _, err := c.tell(ctx, order{Verb: verbHand}); err != nil {
+		return 0, err
+	}
+	r, err := c.until(ctx, "every lock is handed on and released", func(r report) bool { return r.Holding == 0 && r.Granted == c.sessions })
+	return millis(r.LastGrant - start.UnixNano()), err
+}
+
+// children are the paths of the nodes below the path.
+func children(w *peers.Watcher, path string) ([]string, error) {
+	names, err := w.Children(path)
+	for i, name := range names {
+		names[i] = path + "/" + name
+	}
+	return names, err
+}
+
+// storm cuts every connection until all of the nodes are gone, and waits until all sessions stand in their queues again.
+func (d *director) storm(ctx context.Context, c *crowd, name string, find func(*peers.Watcher) ([]string, error)) (s Storm, err error) {
+	d.say("storm: %s", name)
+	s.What = name
+	w, err := peers.NewWatcher(d.e.Connect())
+	if err != nil {
+		return s, err
+	}
+	defer w.Close()
+	nodes, err := find(w)
+	if err != nil {
+		return s, err
+	}
+	if len(nodes) != c.sessions {
+		return s, fmt.Errorf("%d nodes of %d sessions", len(nodes), c.sessions)
+	}
+	var mu sync.Mutex
+	gone := make(map[string]int64, len(nodes)) // when, in nanoseconds of Unix time
+	for _, node := range nodes {
+		err := w.Guard(node, func(at time.Time) {
+			mu.Lock()
+			defer mu.Unlock()
+			gone[node] = at.UnixNano()
+		})
+		if err != nil {
+			return s, err
+		}
+	}
+	held, err := c.tell(ctx, order{Verb: verbMark})
+	if err != nil {
+		return s, err
+	}
+	cut := time.Now()
+	if _, err := c.tell(ctx, order{Verb: verbCut}); err != nil {
+		return s, err
+	}
+	_, err = c.until(ctx, "every session has expired", func(report) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(gone) == len(nodes)
+	})
+	if err != nil {
+		return s, err
+	}
+	fates, err := c.tell(ctx, order{Verb: verbFates})
+	if err != nil {
+		return s, err
+	}
+	s.Held, s.Sooner = held.Holding, math.Inf(1)
+	for node, told := range fates.Fates {
+		s.Told++
+		lead := millis(gone[node] - told)
+		if lead > 0 {
+			s.Before++
+		}
+		s.Sooner = min(s.Sooner, lead)
+	}
+	if s.Told == 0 {
+		s.Sooner = 0
+	}
+	for _, at := range gone {
+		s.Expired = max(s.Expired, millis(at-cut.UnixNano()))
+	}
+	if _, err := c.tell(ctx, order{Verb: verbMark}); err != nil {
+		return s, err
+	}
+	healed := time.Now()
+	if _, err := c.tell(ctx, order{Verb: verbHeal}); err != nil {
+		return s, err
+	}
+	again, err := c.until(ctx, "every session stands in its queue again", c.standing(held.Holding))
+	s.Again = millis(again.LastStood - healed.UnixNano())
+	return s, err
+}

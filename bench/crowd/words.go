@@ -1,0 +1,96 @@
+package main
+
+import (
+	"maps"
+	"time"
+)
+
+// verb is what the process of a part of the crowd is asked to do. It answers each order with one report.
+type verb string
+
+const (
+	// verbOpen connects the sessions.
+	verbOpen verb = "open"
+	// verbHold has every session ask for its lock, and ask anew whenever it has lost it.
+	verbHold verb = "hold"
+	// verbHand has every session release its lock once it is granted, and then rest.
+	verbHand verb = "hand"
+	// verbMark begins a new count of everything that a report says is counted since the mark.
+	verbMark verb = "mark"
+	// verbCut closes every connection, and refuses new ones until verbHeal.
+	verbCut verb = "cut"
+	// verbHeal lets connections be made again.
+	verbHeal verb = "heal"
+	// verbLook only reports.
+	verbLook verb = "look"
+	// verbTimes reports with the time that each write took.
+	verbTimes verb = "times"
+	// verbFates reports with the nodes that were lost.
+	verbFates verb = "fates"
+)
+
+// order is what a process is asked: a line of JSON.
+type order struct {
+	Verb    verb     `json:"verb"`
+	Opening *opening `json:"opening,omitempty"` // of verbOpen
+	Path    string   `json:"path,omitempty"`    // of verbHold: the folder of a lock for each session
+	Shared  bool     `json:"shared,omitempty"`  // of verbHold: the path is one lock for all
+}
+
+// opening says which sessions to open.
+type opening struct {
+	Servers string        `json:"servers"`
+	First   int           `json:"first"` // the number of the first one, among all processes
+	N       int           `json:"n"`
+	Timeout time.Duration `json:"timeout"`
+	Tick    time.Duration `json:"tick"`
+	Probe   time.Duration `json:"probe"` // between two probes; 0 for the default
+}
+
+// report is what a process answers: a line of JSON. Instants are nanoseconds of Unix time, which all processes of a machine share.
+type report struct {
+	Err     string `json:"err,omitempty"` // what went wrong; nothing else counts then
+	Holding int    `json:"holding"`       // sessions that hold a lock now
+	Lost    int    `json:"lost"`          // losses so far
+
+	// Since the mark:
+	Writes    int   `json:"writes"`     // that were answered
+	Failed    int   `json:"failed"`     // that were refused, or cut off with their connection
+	Gap       int64 `json:"gap"`        // the longest time that a session had no write answered, in nanoseconds
+	Stood     int   `json:"stood"`      // sessions that queued up or were granted
+	LastStood int64 `json:"last_stood"` // when the last one of them did
+	Granted   int   `json:"granted"`    // sessions that were granted
+	LastGrant int64 `json:"last_grant"` // when the last one of them was
+	Back      int   `json:"back"`       // sessions with an answer to a write that was sent after the mark
+	FirstBack int64 `json:"first_back"` // when the first one of them had it; 0 if there is none
+	LastBack  int64 `json:"last_back"`  // when the last one had
+
+	Times []int64          `json:"times,omitempty"` // verbTimes: how long each answered write took, in microseconds
+	Fates map[string]int64 `json:"fates,omitempty"` // verbFates: by node, when its holder was told of the loss
+}
+
+// add makes it the report of both.
+func (r *report) add(other report) {
+	if r.Err == "" {
+		r.Err = other.Err
+	}
+	r.Holding += other.Holding
+	r.Lost += other.Lost
+	r.Writes += other.Writes
+	r.Failed += other.Failed
+	r.Gap = max(r.Gap, other.Gap)
+	r.Stood += other.Stood
+	r.LastStood = max(r.LastStood, other.LastStood)
+	r.Granted += other.Granted
+	r.LastGrant = max(r.LastGrant, other.LastGrant)
+	r.Back += other.Back
+	if r.FirstBack == 0 || other.FirstBack != 0 && other.FirstBack < r.FirstBack {
+		r.FirstBack = other.FirstBack
+	}
+	r.LastBack = max(r.LastBack, other.LastBack)
+	r.Times = append(r.Times, other.Times...)
+	if r.Fates == nil {
+		r.Fates = make(map[string]int64)
+	}
+	maps.Copy(r.Fates, other.Fates)
+}
