@@ -15,7 +15,7 @@ import (
 )
 
 // patience is how long an order may take.
-const patience = 2 * time.Minute
+const patience = time.Minute
 
 // gate dials for a process, until it is shut.
 type gate struct {
@@ -77,7 +77,8 @@ func (g *gate) set(shut bool) {
 // child is a process with a part of the crowd.
 type child struct {
 	gate     gate
-	first    int
+	first    int // the number of its first session
+	of       int // how many sessions there are in all processes
 	sessions []*session
 	hand     chan struct{} // closed by verbHand; nil while nobody has a wish
 }
@@ -124,7 +125,7 @@ func (c *child) follow(ctx context.Context, o order, living *sync.WaitGroup) err
 		}
 		c.hand = make(chan struct{})
 		for i, s := range c.sessions {
-			w := wish{path: o.Path, hand: c.hand}
+			w := wish{path: o.Path, hand: c.hand, after: o.Spread * time.Duration(c.first+i) / time.Duration(c.of)}
 			if !o.Shared {
 				w.path = lockPath(o.Path, c.first+i)
 			}
@@ -157,13 +158,13 @@ func lockPath(folder string, session int) string { return fmt.Sprintf("%s/%d", f
 func (c *child) open(ctx context.Context, o opening, living *sync.WaitGroup) error {
 	patient, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	c.first = o.First
+	c.first, c.of = o.First, o.Of
 	for range o.N {
 		// A wish is taken when the one before has come to its end, and that is awaited before the next order but one.
 		s := &session{wishes: make(chan wish, 1), mark: time.Now(), fates: make(map[string]int64)}
 		options := []coordinator.Option{
 			coordinator.WithSessionTimeout(o.Timeout), coordinator.WithTickTime(o.Tick), coordinator.WithDialer(c.gate.dial),
-			coordinator.WithProbeInterval(o.Probe), coordinator.WithHooks(s),
+			coordinator.WithHooks(s),
 		}
 		var err error
 		if s.c, err = coordinator.Connect(patient, o.Servers, options...); err != nil {

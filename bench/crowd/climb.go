@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -14,6 +15,8 @@ const delivered = 0.9
 // stops says why so many sessions are too many for the ensemble, and nothing if they are not.
 func (h Hold) stops(interval float64) string {
 	switch {
+	case h.Broken != "":
+		return h.Broken
 	case h.Lost > 0:
 		return fmt.Sprintf("%d locks lost", h.Lost)
 	case h.Writes < delivered*h.Asked:
@@ -27,19 +30,19 @@ func (h Hold) stops(interval float64) string {
 
 // climb has ever larger crowds hold, until one is too large, and then looks between the last two.
 func (d *director) climb(ctx context.Context, r *Results) error {
-	try := func(sessions int) (stops bool, err error) {
-		err = d.with(ctx, sessions, func(c *crowd) error {
-			h, err := d.hold(ctx, c, d.rung)
-			if err != nil {
-				return err
-			}
-			stopped := h.stops(millis(d.interval().Nanoseconds()))
-			d.say("%d sessions: %.0f writes a second, p99 %.1f ms, %d lost %s", sessions, h.Writes, h.P99, h.Lost, stopped)
-			r.Rungs = append(r.Rungs, h)
-			stops = stopped != ""
-			return nil
+	try := func(sessions int) (bool, error) {
+		h := Hold{Sessions: sessions, Asked: d.asked(sessions), Servers: make([]float64, servers)}
+		err := d.with(ctx, sessions, min(sessions, d.climbers), func(c *crowd) (err error) {
+			h, err = d.hold(ctx, c, d.rung)
+			return err
 		})
-		return stops, err
+		if errors.Is(err, errNeverHeld) && ctx.Err() == nil {
+			h.Broken, err = "not all came to hold", nil
+		}
+		stopped := h.stops(r.intervalMillis())
+		d.say("%d sessions: %.0f writes a second, p99 %.1f ms, %d lost %s", sessions, h.Writes, h.P99, h.Lost, stopped)
+		r.Rungs = append(r.Rungs, h)
+		return stopped != "", err
 	}
 	below, above := 0, 0
 	for _, sessions := range d.ladder {

@@ -41,7 +41,7 @@ func gather(ctx context.Context, command func() *exec.Cmd, of size, as opening) 
 	_, err = c.each(ctx, func(i int) order {
 		part := as
 		part.First = i * of.sessions / of.processes
-		part.N = (i+1)*of.sessions/of.processes - part.First
+		part.N, part.Of = (i+1)*of.sessions/of.processes-part.First, of.sessions
 		return order{Verb: verbOpen, Opening: &part}
 	})
 	return c, err

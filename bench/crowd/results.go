@@ -27,7 +27,7 @@ type Results struct {
 	Interval    time.Duration     `json:"interval_ns"` // between two probes of a session
 	Bound       time.Duration     `json:"bound_ns"`    // how long an outage may be that costs no lock
 	Memory      int64             `json:"memory_per_session"`
-	Hold        Hold              `json:"hold"`
+	Holds       []Hold            `json:"holds"` // as the sessions have come, and behind a storm
 	Faults      []Fault           `json:"faults"`
 	Storms      []Storm           `json:"storms"`
 	Rungs       []Hold            `json:"rungs"` // by their number of sessions
@@ -44,7 +44,8 @@ type Hold struct {
 	Gap      float64   `json:"gap_ms"` // the longest time that a session had no write answered
 	Failed   int       `json:"failed"`
 	Lost     int       `json:"lost"`
-	Leader   int       `json:"leader"` // its index in Servers
+	Broken   string    `json:"broken,omitempty"` // why nothing was measured
+	Leader   int       `json:"leader"`           // its index in Servers
 	Servers  []float64 `json:"server_cores"`
 	Clients  float64   `json:"client_cores"`
 }
@@ -94,8 +95,9 @@ func (r *Results) page() string {
 	p("- %d sessions in %d processes, T = %v, tick %v, a probe each %v; %.0f kB of memory a session, its share of a process included",
 		r.Sessions, r.Processes, r.Timeout, r.Tick, r.Interval, float64(r.Memory)/1e3)
 	p("- no limit of connections for each address (maxClientCnxns=0); a process may have %d descriptors", r.Descriptors)
-	p("\n## Hold\n\nEach session holds a lock. A write is a probe; its time is from the request to the answer. Processor time is in cores.\n")
-	r.holds(p, []Hold{r.Hold})
+	p("\n## Hold\n\nEach session holds a lock. A write is a probe; its time is from the request to the answer. Processor time is in cores.\n" +
+		"In the first row the probes of all sessions are spread over the interval; in the second one, behind a storm, they come together.\n")
+	r.holds(p, r.Holds)
 	p("\n## Restarts\n\nTimes since the kill (SIGKILL), in ms. An outage that costs no lock may last %v ([why](../docs/production.md#the-lease)).\n",
 		r.Bound.Round(time.Millisecond))
 	p("| | first write answered | every session answered | longest gap of a session | all servers serve | lost |\n|---|---:|---:|---:|---:|---:|")

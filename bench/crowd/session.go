@@ -10,10 +10,11 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// wish is a lock to hold until hand is closed.
+// wish is a lock to ask for after some time, and to hold until hand is closed.
 type wish struct {
-	path string
-	hand <-chan struct{}
+	path  string
+	after time.Duration
+	hand  <-chan struct{}
 }
 
 // session is one of the crowd. It counts as a hook of its coordinator.
@@ -25,6 +26,7 @@ type session struct {
 	err      error // a wish that ended in an unforeseen way
 	node     string
 	holding  bool
+	resting  bool
 	answered time.Time // when the last write was
 	losses   int
 	fates    map[string]int64
@@ -105,9 +107,14 @@ func (s *session) live(ctx context.Context) {
 	for {
 		select {
 		case w := <-s.wishes:
+			s.rest(false)
+			if pause(ctx, w.after) != nil {
+				return
+			}
 			for again := true; again; {
 				again = s.contend(ctx, w)
 			}
+			s.rest(true)
 		case <-ctx.Done():
 			return
 		}
@@ -138,6 +145,13 @@ func (s *session) contend(ctx context.Context, w wish) (again bool) {
 	}
 }
 
+// rest notes whether it has no wish.
+func (s *session) rest(resting bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.resting = resting
+}
+
 // begin begins a new count.
 func (s *session) begin(now time.Time) {
 	s.mu.Lock()
@@ -157,6 +171,9 @@ func (s *session) report(with verb) report {
 	}
 	if s.holding {
 		r.Holding = 1
+	}
+	if s.resting {
+		r.Resting = 1
 	}
 	if !s.stood.IsZero() {
 		r.Stood, r.LastStood = 1, s.stood.UnixNano()

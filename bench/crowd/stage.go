@@ -21,26 +21,27 @@ const probePart = 10
 // effort is how much is measured.
 type effort struct {
 	sessions  int
-	processes int           // at most; 0 for as many as fit
+	processes int           // at most, for them; 0 for as many as fit
 	timeout   time.Duration // of the sessions
 	tick      time.Duration // of the servers
 	window    time.Duration // of holding
 	rung      time.Duration // of holding with another number of sessions
 	ladder    []int         // these numbers
+	climbers  int           // in so many processes
 	halves    int           // how often what lies between the last two of them is halved
 }
 
 func fullEffort() effort {
 	return effort{
 		sessions: 1000, timeout: 10 * time.Second, tick: 2 * time.Second, window: 30 * time.Second,
-		rung: 15 * time.Second, ladder: []int{250, 500, 1000, 2000, 4000, 8000}, halves: 2,
+		rung: 15 * time.Second, ladder: []int{250, 500, 1000, 2000, 4000, 8000}, climbers: 20, halves: 2,
 	}
 }
 
 func quickEffort() effort {
 	return effort{
 		sessions: 100, timeout: 4 * time.Second, tick: 500 * time.Millisecond, window: 5 * time.Second,
-		rung: 4 * time.Second, ladder: []int{50, 100, 200, 400}, halves: 0,
+		rung: 4 * time.Second, ladder: []int{50, 100, 200, 400}, climbers: 20, halves: 0,
 	}
 }
 
@@ -55,11 +56,12 @@ const (
 	// spareDescriptors is what a server has open beside its clients.
 	spareDescriptors = 500
 	// processMemory is what is set aside for a process of the crowd, and sessionMemory for a session in it.
-	processMemory = 48 << 20
-	sessionMemory = 2 << 20
-	// mostProcesses is how many are enough: each has a runtime of its own, and they share few cores.
-	mostProcesses = 100
+	processMemory = 24 << 20
+	sessionMemory = 1 << 20
 )
+
+// errNeverHeld is that a crowd was not connected, or did not come to hold its locks.
+var errNeverHeld = errors.New("the sessions do not come to hold")
 
 // director measures.
 type director struct {
@@ -131,39 +133,39 @@ func (d *director) room() (uint64, error) {
 	return limit, nil
 }
 
-// size is that of a crowd: as many processes as fit into half of the memory, if no other number was asked for.
-func (d *director) size(sessions int) (size, error) {
-	most := d.processes
-	if most == 0 {
-		free, err := peers.FreeMemory()
-		if err != nil {
-			return size{}, err
-		}
-		most = min(mostProcesses, int((free/2-int64(sessions)*sessionMemory)/processMemory))
+// fit is the size of a crowd, in so many processes, or 0 for as many as fit. Half of the free memory is for it.
+func fit(sessions, processes int, free int64) (size, error) {
+	most := min(int64(sessions), (free/2-int64(sessions)*sessionMemory)/processMemory)
+	if most < int64(max(processes, 1)) {
+		return size{}, fmt.Errorf("%d sessions in %d processes do not fit into half of the free memory of %d MB", sessions, processes, free>>20)
 	}
-	if most < 1 {
-		return size{}, fmt.Errorf("%d sessions do not fit into half of the memory", sessions)
+	if processes == 0 {
+		processes = int(most)
 	}
-	return size{sessions, min(most, sessions)}, nil
+	return size{sessions, processes}, nil
 }
 
 // with runs f with a crowd whose sessions hold a lock each.
-func (d *director) with(ctx context.Context, sessions int, f func(*crowd) error) (err error) {
-	of, err := d.size(sessions)
+func (d *director) with(ctx context.Context, sessions, processes int, f func(*crowd) error) (err error) {
+	free, err := peers.FreeMemory()
+	if err != nil {
+		return err
+	}
+	of, err := fit(sessions, processes, free)
 	if err != nil {
 		return err
 	}
 	d.say("connecting %d sessions in %d processes", of.sessions, of.processes)
 	c, err := gather(ctx, d.command, of, opening{Servers: d.e.Connect(), Timeout: d.timeout, Tick: d.tick})
 	if err != nil {
-		return err
+		return errors.Join(errNeverHeld, err)
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
-	if _, err := c.tell(ctx, order{Verb: verbHold, Path: d.folder()}); err != nil {
+	if _, err := c.tell(ctx, order{Verb: verbHold, Path: d.folder(), Spread: d.interval()}); err != nil {
 		return err
 	}
 	if _, err := c.holding(ctx); err != nil {
-		return err
+		return errors.Join(errNeverHeld, err)
 	}
 	return f(c)
 }
@@ -179,10 +181,9 @@ func (d *director) lastFolder() string { return fmt.Sprintf("/crowd/%d", d.folde
 
 // stages measures everything that is measured with one crowd.
 func (d *director) stages(ctx context.Context, r *Results) error {
-	return d.with(ctx, d.sessions, func(c *crowd) (err error) {
+	return d.with(ctx, d.sessions, d.processes, func(c *crowd) (err error) {
 		r.Processes = len(c.processes)
-		d.say("holding for %v", d.window)
-		if r.Hold, err = d.hold(ctx, c, d.window); err != nil {
+		if err := d.holdNow(ctx, c, r); err != nil {
 			return err
 		}
 		memory, err := c.memory()
@@ -216,9 +217,16 @@ func (d *director) stages(ctx context.Context, r *Results) error {
 	})
 }
 
+// holdNow measures the crowd of all stages that holds.
+func (d *director) holdNow(ctx context.Context, c *crowd, r *Results) error {
+	d.say("holding for %v", d.window)
+	h, err := d.hold(ctx, c, d.window)
+	r.Holds = append(r.Holds, h)
+	return err
+}
+
 // hold measures a crowd that holds, for so long.
 func (d *director) hold(ctx context.Context, c *crowd, window time.Duration) (h Hold, err error) {
-	// The probes of sessions that have all been granted at one moment come at one moment, too; that is what a crowd does after a storm.
 	if err := pause(ctx, d.interval()); err != nil {
 		return h, err
 	}
@@ -247,7 +255,7 @@ func (d *director) hold(ctx context.Context, c *crowd, window time.Duration) (h 
 		return h, err
 	}
 	h.Sessions, h.Seconds = c.sessions, seconds
-	h.Asked = float64(c.sessions) / d.interval().Seconds()
+	h.Asked = d.asked(c.sessions)
 	h.Writes = float64(ended.Writes) / time.Since(start).Seconds()
 	h.Failed, h.Lost = ended.Failed, ended.Lost-began.Lost
 	h.Gap = millis(ended.Gap)
@@ -260,6 +268,9 @@ func (d *director) hold(ctx context.Context, c *crowd, window time.Duration) (h 
 	h.Clients = (after[servers] - before[servers]).Seconds() / seconds
 	return h, nil
 }
+
+// asked is how many writes a second so many sessions ask for.
+func (d *director) asked(sessions int) float64 { return float64(sessions) / d.interval().Seconds() }
 
 // used is how long each server and, last, the crowd have computed so far.
 func (d *director) used(c *crowd) (all []time.Duration, err error) {

@@ -30,6 +30,9 @@ func (d *director) storms(ctx context.Context, c *crowd, r *Results) error {
 		return err
 	}
 	r.Storms = append(r.Storms, own)
+	if err := d.holdNow(ctx, c, r); err != nil {
+		return err
+	}
 	if _, err := d.hand(ctx, c); err != nil {
 		return err
 	}
@@ -65,7 +68,7 @@ func (d *director) hand(ctx context.Context, c *crowd) (float64, error) {
 	if _, err := c.tell(ctx, order{Verb: verbHand}); err != nil {
 		return 0, err
 	}
-	r, err := c.until(ctx, "every lock is handed on and released", func(r report) bool { return r.Holding == 0 && r.Granted == c.sessions })
+	r, err := c.until(ctx, "every lock is handed on and released", func(r report) bool { return r.Resting == c.sessions })
 	return millis(r.LastGrant - start.UnixNano()), err
 }
 

@@ -35,6 +35,9 @@ type order struct {
 	Opening *opening `json:"opening,omitempty"` // of verbOpen
 	Path    string   `json:"path,omitempty"`    // of verbHold: the folder of a lock for each session
 	Shared  bool     `json:"shared,omitempty"`  // of verbHold: the path is one lock for all
+
+	// Spread, of verbHold, is the time within which the sessions ask one after the other.
+	Spread time.Duration `json:"spread,omitempty"`
 }
 
 // opening says which sessions to open.
@@ -42,15 +45,16 @@ type opening struct {
 	Servers string        `json:"servers"`
 	First   int           `json:"first"` // the number of the first one, among all processes
 	N       int           `json:"n"`
+	Of      int           `json:"of"` // in all processes
 	Timeout time.Duration `json:"timeout"`
 	Tick    time.Duration `json:"tick"`
-	Probe   time.Duration `json:"probe"` // between two probes; 0 for the default
 }
 
 // report is what a process answers: a line of JSON. Instants are nanoseconds of Unix time, which all processes of a machine share.
 type report struct {
 	Err     string `json:"err,omitempty"` // what went wrong; nothing else counts then
 	Holding int    `json:"holding"`       // sessions that hold a lock now
+	Resting int    `json:"resting"`       // sessions that neither hold a lock nor ask for one
 	Lost    int    `json:"lost"`          // losses so far
 
 	// Since the mark:
@@ -75,6 +79,7 @@ func (r *report) add(other report) {
 		r.Err = other.Err
 	}
 	r.Holding += other.Holding
+	r.Resting += other.Resting
 	r.Lost += other.Lost
 	r.Writes += other.Writes
 	r.Failed += other.Failed
