@@ -21,33 +21,13 @@ const patience = time.Minute
 type gate struct {
 	mu    sync.Mutex
 	shut  bool
-	conns map[net.Conn]struct{}
+	conns []net.Conn // those that were ever made; to close one twice does no harm
 }
 
 // errShut is what dialling ends with while connections are cut.
 var errShut = errors.New("the connection is cut")
 
-// gated leaves the gate's list when it is closed.
-type gated struct {
-	net.Conn
-	gate *gate
-}
-
-// Close implements [net.Conn].
-func (c gated) Close() error {
-	c.gate.mu.Lock()
-	delete(c.gate.conns, c.Conn)
-	c.gate.mu.Unlock()
-	return c.Conn.Close()
-}
-
 func (g *gate) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	g.mu.Lock()
-	shut := g.shut
-	g.mu.Unlock()
-	if shut {
-		return nil, errShut
-	}
 	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
 	if err != nil {
 		return nil, err
@@ -57,8 +37,8 @@ func (g *gate) dial(ctx context.Context, network, addr string) (net.Conn, error)
 	if g.shut {
 		return nil, errors.Join(errShut, conn.Close())
 	}
-	g.conns[conn] = struct{}{}
-	return gated{conn, g}, nil
+	g.conns = append(g.conns, conn)
+	return conn, nil
 }
 
 // set shuts the gate, which closes every connection, or opens it.
@@ -66,12 +46,10 @@ func (g *gate) set(shut bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.shut = shut
-	if shut {
-		for conn := range g.conns {
-			_ = conn.Close() // the client finds out, whatever this says
-		}
-		clear(g.conns)
+	for _, conn := range g.conns {
+		_ = conn.Close() // the client finds out, whatever this says
 	}
+	g.conns = nil
 }
 
 // child is a process with a part of the crowd.
@@ -86,7 +64,7 @@ type child struct {
 // join follows the orders on the input until that ends. It is what a process with a part of the crowd runs.
 func join(ctx context.Context, input io.Reader, output io.Writer) (err error) {
 	ctx, leave := context.WithCancel(ctx)
-	c := &child{gate: gate{conns: make(map[net.Conn]struct{})}}
+	c := new(child)
 	var living sync.WaitGroup
 	defer living.Wait()
 	defer func() { err = errors.Join(err, c.close()) }()
@@ -185,13 +163,16 @@ func (c *child) report(with verb) (r report) {
 
 // close ends all sessions at once.
 func (c *child) close() error {
-	ended := make(chan error, len(c.sessions))
-	for _, s := range c.sessions {
-		go func() { ended <- s.c.Close() }()
+	return together(len(c.sessions), func(i int) error { return c.sessions[i].c.Close() })
+}
+
+// together calls f with each number below n, at once, and returns when all have returned.
+func together(n int, f func(i int) error) error {
+	errs := make([]error, n)
+	var running sync.WaitGroup
+	for i := range n {
+		running.Go(func() { errs[i] = f(i) })
 	}
-	var errs []error
-	for range c.sessions {
-		errs = append(errs, <-ended)
-	}
+	running.Wait()
 	return errors.Join(errs...)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"sync"
 	"time"
 
 	"github.com/zkgrant/zkgrant/bench/peers"
@@ -17,6 +18,7 @@ const lookEvery = 100 * time.Millisecond
 // crowd is sessions in several processes.
 type crowd struct {
 	sessions  int
+	folder    string // of the locks
 	processes []*peers.Dialogue
 }
 
@@ -56,24 +58,15 @@ func (c *crowd) tell(ctx context.Context, o order) (report, error) {
 func (c *crowd) each(ctx context.Context, orderOf func(i int) order) (all report, _ error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, 2*patience, fmt.Errorf("no answer within %v", 2*patience))
 	defer cancel()
-	type answer struct {
-		report
-		err error
-	}
-	answers := make(chan answer, len(c.processes))
-	for i, p := range c.processes {
-		go func() {
-			r, err := ask(ctx, p, orderOf(i))
-			answers <- answer{r, err}
-		}()
-	}
-	var errs []error
-	for range c.processes {
-		a := <-answers
-		all.add(a.report)
-		errs = append(errs, a.err)
-	}
-	return all, errors.Join(errs...)
+	var mu sync.Mutex
+	err := together(len(c.processes), func(i int) error {
+		r, err := ask(ctx, c.processes[i], orderOf(i))
+		mu.Lock()
+		defer mu.Unlock()
+		all.add(r)
+		return err
+	})
+	return all, err
 }
 
 // ask has one process follow the order.
@@ -115,22 +108,10 @@ func (c *crowd) holding(ctx context.Context) (report, error) {
 	return c.until(ctx, "every session holds", func(r report) bool { return r.Holding == c.sessions })
 }
 
-// computed is how long the processes have computed so far, all together.
-func (c *crowd) computed() (all time.Duration, _ error) {
+// sum adds up what each process uses.
+func sum[T int64 | time.Duration](c *crowd, used func(*peers.Process) (T, error)) (all T, _ error) {
 	for _, p := range c.processes {
-		d, err := p.ProcessorTime()
-		if err != nil {
-			return 0, err
-		}
-		all += d
-	}
-	return all, nil
-}
-
-// memory is how many bytes of memory the processes take up, all together.
-func (c *crowd) memory() (all int64, _ error) {
-	for _, p := range c.processes {
-		n, err := p.Memory()
+		n, err := used(p.Process)
 		if err != nil {
 			return 0, err
 		}
@@ -141,15 +122,7 @@ func (c *crowd) memory() (all int64, _ error) {
 
 // close ends all processes.
 func (c *crowd) close() error {
-	closed := make(chan error, len(c.processes))
-	for _, p := range c.processes {
-		go func() { closed <- p.Close() }()
-	}
-	var errs []error
-	for range c.processes {
-		errs = append(errs, <-closed)
-	}
-	return errors.Join(errs...)
+	return together(len(c.processes), func(i int) error { return c.processes[i].Close() })
 }
 
 // pause lets time pass, unless ctx ends first.

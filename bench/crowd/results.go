@@ -42,7 +42,6 @@ type Hold struct {
 	P50      float64   `json:"p50_ms"`
 	P99      float64   `json:"p99_ms"`
 	Gap      float64   `json:"gap_ms"` // the longest time that a session had no write answered
-	Failed   int       `json:"failed"`
 	Lost     int       `json:"lost"`
 	Broken   string    `json:"broken,omitempty"` // why nothing was measured
 	Leader   int       `json:"leader"`           // its index in Servers

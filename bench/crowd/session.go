@@ -33,7 +33,6 @@ type session struct {
 
 	// Since the mark:
 	mark                 time.Time
-	failed               int
 	gap                  time.Duration
 	stood, granted, back time.Time
 	times                []int64
@@ -49,16 +48,12 @@ const writeOp = "multi"
 
 // OnRequest implements [coordinator.HookRequest].
 func (s *session) OnRequest(info coordinator.RequestInfo) {
-	if info.Op != writeOp {
+	if info.Op != writeOp || info.Err != nil {
 		return
 	}
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if info.Err != nil {
-		s.failed++
-		return
-	}
 	s.times = append(s.times, info.Duration.Microseconds())
 	s.gap, s.answered = s.silent(now), now
 	if s.back.IsZero() && now.Add(-info.Duration).After(s.mark) {
@@ -156,7 +151,7 @@ func (s *session) rest(resting bool) {
 func (s *session) begin(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mark, s.failed, s.gap = now, 0, 0
+	s.mark, s.gap = now, 0
 	s.stood, s.granted, s.back = time.Time{}, time.Time{}, time.Time{}
 	s.times, s.fates = nil, make(map[string]int64)
 }
@@ -165,7 +160,7 @@ func (s *session) begin(now time.Time) {
 func (s *session) report(with verb) report {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := report{Lost: s.losses, Writes: len(s.times), Failed: s.failed, Gap: s.silent(time.Now()).Nanoseconds()}
+	r := report{Lost: s.losses, Writes: len(s.times), Gap: s.silent(time.Now()).Nanoseconds()}
 	if s.err != nil {
 		r.Err = s.err.Error()
 	}
@@ -179,7 +174,7 @@ func (s *session) report(with verb) report {
 		r.Stood, r.LastStood = 1, s.stood.UnixNano()
 	}
 	if !s.granted.IsZero() {
-		r.Granted, r.LastGrant = 1, s.granted.UnixNano()
+		r.LastGrant = s.granted.UnixNano()
 	}
 	if !s.back.IsZero() {
 		r.Back, r.FirstBack, r.LastBack = 1, s.back.UnixNano(), s.back.UnixNano()

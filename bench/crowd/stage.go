@@ -161,7 +161,8 @@ func (d *director) with(ctx context.Context, sessions, processes int, f func(*cr
 		return errors.Join(errNeverHeld, err)
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
-	if _, err := c.tell(ctx, order{Verb: verbHold, Path: d.folder(), Spread: d.interval()}); err != nil {
+	c.folder = d.folder()
+	if _, err := c.tell(ctx, order{Verb: verbHold, Path: c.folder, Spread: d.interval()}); err != nil {
 		return err
 	}
 	if _, err := c.holding(ctx); err != nil {
@@ -173,11 +174,8 @@ func (d *director) with(ctx context.Context, sessions, processes int, f func(*cr
 // folder is one that was not used before.
 func (d *director) folder() string {
 	d.folders++
-	return d.lastFolder()
+	return fmt.Sprintf("/crowd/%d", d.folders)
 }
-
-// lastFolder is the one that folder has returned last.
-func (d *director) lastFolder() string { return fmt.Sprintf("/crowd/%d", d.folders) }
 
 // stages measures everything that is measured with one crowd.
 func (d *director) stages(ctx context.Context, r *Results) error {
@@ -186,7 +184,7 @@ func (d *director) stages(ctx context.Context, r *Results) error {
 		if err := d.holdNow(ctx, c, r); err != nil {
 			return err
 		}
-		memory, err := c.memory()
+		memory, err := sum(c, (*peers.Process).Memory)
 		if err != nil {
 			return err
 		}
@@ -257,8 +255,7 @@ func (d *director) hold(ctx context.Context, c *crowd, window time.Duration) (h 
 	h.Sessions, h.Seconds = c.sessions, seconds
 	h.Asked = d.asked(c.sessions)
 	h.Writes = float64(ended.Writes) / time.Since(start).Seconds()
-	h.Failed, h.Lost = ended.Failed, ended.Lost-began.Lost
-	h.Gap = millis(ended.Gap)
+	h.Lost, h.Gap = ended.Lost-began.Lost, millis(ended.Gap)
 	if len(ended.Times) > 0 {
 		h.P50, h.P99 = figures.Percentile(ended.Times, 0.50)/1e3, figures.Percentile(ended.Times, 0.99)/1e3
 	}
@@ -281,7 +278,7 @@ func (d *director) used(c *crowd) (all []time.Duration, err error) {
 		}
 		all = append(all, used)
 	}
-	used, err := c.computed()
+	used, err := sum(c, (*peers.Process).ProcessorTime)
 	return append(all, used), err
 }
 

@@ -12,17 +12,11 @@ import (
 
 // storms has all sessions expire at once, twice: with a lock each, and in one queue.
 func (d *director) storms(ctx context.Context, c *crowd, r *Results) error {
-	own, err := d.storm(ctx, c, "a lock each", func(w *peers.Watcher) ([]string, error) {
-		var nodes []string
-		for i := range c.sessions {
-			some, err := children(w, lockPath(d.lastFolder(), i))
-			if err != nil {
-				return nil, err
-			}
-			nodes = append(nodes, some...)
-		}
-		return nodes, nil
-	})
+	var paths []string
+	for i := range c.sessions {
+		paths = append(paths, lockPath(c.folder, i))
+	}
+	own, err := d.storm(ctx, c, "a lock each", paths)
 	if err != nil {
 		return err
 	}
@@ -46,7 +40,7 @@ func (d *director) storms(ctx context.Context, c *crowd, r *Results) error {
 	if _, err := c.until(ctx, "every session stands in the queue", c.standing(1)); err != nil {
 		return err
 	}
-	one, err := d.storm(ctx, c, "one lock for all", func(w *peers.Watcher) ([]string, error) { return children(w, path) })
+	one, err := d.storm(ctx, c, "one lock for all", []string{path})
 	if err != nil {
 		return err
 	}
@@ -72,17 +66,8 @@ func (d *director) hand(ctx context.Context, c *crowd) (float64, error) {
 	return millis(r.LastGrant - start.UnixNano()), err
 }
 
-// children are the paths of the nodes below the path.
-func children(w *peers.Watcher, path string) ([]string, error) {
-	names, err := w.Children(path)
-	for i, name := range names {
-		names[i] = path + "/" + name
-	}
-	return names, err
-}
-
-// storm cuts every connection until all of the nodes are gone, and waits until all sessions stand in their queues again.
-func (d *director) storm(ctx context.Context, c *crowd, name string, find func(*peers.Watcher) ([]string, error)) (s Storm, err error) {
+// storm cuts every connection until all nodes at the locks are gone, and waits until all sessions stand in their queues again.
+func (d *director) storm(ctx context.Context, c *crowd, name string, locks []string) (s Storm, err error) {
 	d.say("storm: %s", name)
 	s.What = name
 	w, err := peers.NewWatcher(d.e.Connect())
@@ -90,24 +75,29 @@ func (d *director) storm(ctx context.Context, c *crowd, name string, find func(*
 		return s, err
 	}
 	defer w.Close()
-	nodes, err := find(w)
-	if err != nil {
-		return s, err
-	}
-	if len(nodes) != c.sessions {
-		return s, fmt.Errorf("%d nodes of %d sessions", len(nodes), c.sessions)
-	}
 	var mu sync.Mutex
-	gone := make(map[string]int64, len(nodes)) // when, in nanoseconds of Unix time
-	for _, node := range nodes {
-		err := w.Guard(node, func(at time.Time) {
-			mu.Lock()
-			defer mu.Unlock()
-			gone[node] = at.UnixNano()
-		})
+	gone := make(map[string]int64) // when, in nanoseconds of Unix time
+	nodes := 0
+	for _, lock := range locks {
+		names, err := w.Children(lock)
 		if err != nil {
 			return s, err
 		}
+		for _, name := range names {
+			nodes++
+			node := lock + "/" + name
+			err := w.Guard(node, func(at time.Time) {
+				mu.Lock()
+				defer mu.Unlock()
+				gone[node] = at.UnixNano()
+			})
+			if err != nil {
+				return s, err
+			}
+		}
+	}
+	if nodes != c.sessions {
+		return s, fmt.Errorf("%d nodes of %d sessions", nodes, c.sessions)
 	}
 	held, err := c.tell(ctx, order{Verb: verbMark})
 	if err != nil {
@@ -120,7 +110,7 @@ func (d *director) storm(ctx context.Context, c *crowd, name string, find func(*
 	_, err = c.until(ctx, "every session has expired", func(report) bool {
 		mu.Lock()
 		defer mu.Unlock()
-		return len(gone) == len(nodes)
+		return len(gone) == nodes
 	})
 	if err != nil {
 		return s, err

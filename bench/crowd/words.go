@@ -59,12 +59,10 @@ type report struct {
 
 	// Since the mark:
 	Writes    int   `json:"writes"`     // that were answered
-	Failed    int   `json:"failed"`     // that were refused, or cut off with their connection
 	Gap       int64 `json:"gap"`        // the longest time that a session had no write answered, in nanoseconds
 	Stood     int   `json:"stood"`      // sessions that queued up or were granted
 	LastStood int64 `json:"last_stood"` // when the last one of them did
-	Granted   int   `json:"granted"`    // sessions that were granted
-	LastGrant int64 `json:"last_grant"` // when the last one of them was
+	LastGrant int64 `json:"last_grant"` // when the last session was granted; 0 if none was
 	Back      int   `json:"back"`       // sessions with an answer to a write that was sent after the mark
 	FirstBack int64 `json:"first_back"` // when the first one of them had it; 0 if there is none
 	LastBack  int64 `json:"last_back"`  // when the last one had
@@ -82,11 +80,9 @@ func (r *report) add(other report) {
 	r.Resting += other.Resting
 	r.Lost += other.Lost
 	r.Writes += other.Writes
-	r.Failed += other.Failed
 	r.Gap = max(r.Gap, other.Gap)
 	r.Stood += other.Stood
 	r.LastStood = max(r.LastStood, other.LastStood)
-	r.Granted += other.Granted
 	r.LastGrant = max(r.LastGrant, other.LastGrant)
 	r.Back += other.Back
 	if r.FirstBack == 0 || other.FirstBack != 0 && other.FirstBack < r.FirstBack {

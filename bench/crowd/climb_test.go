@@ -1,0 +1,147 @@
+package main
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestWhatStopsACrowd(t *testing.T) {
+	t.Parallel()
+	good := Hold{Sessions: 100, Asked: 100, Writes: 95, P99: 900}
+	for want, change := range map[string]func(*Hold){
+		"":                       func(*Hold) {},
+		"2 locks lost":           func(h *Hold) { h.Lost = 2 },
+		"writes fall behind":     func(h *Hold) { h.Writes = 89 },
+		"p99 above the interval": func(h *Hold) { h.P99 = 1001 },
+		"not all came to hold":   func(h *Hold) { h.Broken = "not all came to hold" },
+	} {
+		h := good
+		change(&h)
+		if got := h.stops(1000); got != want {
+			t.Errorf("%+v stops because %q, want %q", h, got, want)
+		}
+	}
+}
+
+// climbed is a crowd whose leader computes 100 µs for each write, each follower 50 µs and the clients 200 µs, beside what they do anyhow.
+func climbed(sessions int, writes float64) Hold {
+	return Hold{
+		Sessions: sessions, Asked: float64(sessions), Writes: writes, P50: 2, P99: 5, Leader: 1,
+		Servers: []float64{0.021 + 40e-6*writes, 0.012 + 100e-6*writes, 0.021 + 60e-6*writes}, Clients: 0.05 + 200e-6*writes,
+	}
+}
+
+// results are of three crowds, and the largest was not served.
+func results() *Results {
+	return &Results{
+		Cores: 2, Versions: map[string]string{"ZooKeeper": "3.8.0"}, Sessions: 1000, Processes: 20,
+		Timeout: 10 * time.Second, Tick: 2 * time.Second, Interval: time.Second, Bound: 6250 * time.Millisecond,
+		Holds: []Hold{climbed(1000, 1000)}, Rungs: []Hold{climbed(1000, 1000), climbed(2000, 1990), climbed(4000, 2500)},
+		Faults: []Fault{{What: "leader killed", First: 400, Last: 900, Gap: 1700, Outage: 3000}},
+		Storms: []Storm{{What: "one lock", Held: 1, Told: 1, Before: 1, Sooner: 500, Expired: 11000, Again: 2000, Handed: 1500}},
+	}
+}
+
+func TestKnee(t *testing.T) {
+	t.Parallel()
+	r := results()
+	if served, stopped := r.knee(); served == nil || served.Sessions != 2000 || stopped == nil || stopped.Sessions != 4000 {
+		t.Errorf("the knee is between %v and %v, want 2000 and 4000 sessions", served, stopped)
+	}
+	r.Rungs = r.Rungs[:2]
+	if served, stopped := r.knee(); served == nil || served.Sessions != 2000 || stopped != nil {
+		t.Errorf("the knee is between %v and %v, want 2000 sessions and none", served, stopped)
+	}
+	r.Rungs = []Hold{climbed(4000, 2500)}
+	if served, stopped := r.knee(); served != nil || stopped == nil {
+		t.Errorf("the knee is between %v and %v, want none and 4000 sessions", served, stopped)
+	}
+	if _, ok := r.perWrite(); ok {
+		t.Error("a crowd that was not served says what a write costs")
+	}
+}
+
+// near tells whether they are the same but for rounding.
+func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Abs(b) }
+
+func TestTheFormula(t *testing.T) {
+	t.Parallel()
+	// The third crowd computes less than the formula says, and does not count: it was not served.
+	c, ok := results().perWrite()
+	if !ok || !near(c.leader, 100e-6) || !near(c.follower, 50e-6) || !near(c.client, 200e-6) {
+		t.Errorf("a write costs %+v, %v; want 100, 50 and 200 µs", c, ok)
+	}
+	for _, f := range []struct {
+		sessions        int
+		timeout, writes float64
+	}{{1000, 10, 1000}, {10_000, 30, 10_000. / 3}, {100_000, 60, 100_000. / 6}} {
+		if got := writesOf(f.sessions, f.timeout); !near(got, f.writes) {
+			t.Errorf("%d sessions with T = %v s: %v writes/s, want %v", f.sessions, f.timeout, got, f.writes)
+		}
+		if got := timeoutOf(f.sessions, f.writes); !near(got, f.timeout) {
+			t.Errorf("%d sessions with %v writes/s: T = %v s, want %v", f.sessions, f.writes, got, f.timeout)
+		}
+	}
+	if bound := fullEffort().bound(); bound != 6250*time.Millisecond { // 9.5 s - 2 s - 1.25 s
+		t.Errorf("an outage may last %v, want 6.25 s", bound)
+	}
+}
+
+func TestPage(t *testing.T) {
+	t.Parallel()
+	page := results().page()
+	for _, line := range []string{
+		"| 1000 | 1000 | 1000 | 2.0 | 5.0 | 0 | 0.11 | 0.07 | 0.25 | 0 |  |",
+		"| 4000 | 4000 | 2500 | 2.0 | 5.0 | 0 | 0.26 | 0.15 | 0.55 | 0 | writes fall behind |",
+		"| leader killed | 400 | 900 | 1700 | 3000 | 0 |",
+		"| one lock | 1 | 1 | 1 | 500 | 11000 | 2000 | 1500 |",
+		"| 100000 | 30 s | 33333 | 3.33 | 1.67 | 16.8× | 503 s |",
+	} {
+		if !strings.Contains(page, line+"\n") {
+			t.Errorf("the page has no line %q:\n%s", line, page)
+		}
+	}
+	if !strings.Contains(page, "between 1990 and 4000 writes a second") {
+		t.Errorf("the page does not name the knee:\n%s", page)
+	}
+	nothing := results()
+	nothing.Rungs = []Hold{{Sessions: 250, Asked: 250, Servers: make([]float64, servers), Broken: "not all came to hold"}}
+	if page := nothing.page(); strings.Contains(page, "NaN") || !strings.Contains(page, "Even the smallest crowd was too large") {
+		t.Errorf("the page of a crowd that never held:\n%s", page)
+	}
+}
+
+func TestFit(t *testing.T) {
+	t.Parallel()
+	for _, f := range []struct {
+		sessions, processes int
+		free                int64
+		want                int // 0 for an error
+	}{
+		{1000, 0, 2 * (1000*sessionMemory + 77*processMemory), 77},
+		{10, 0, 1 << 40, 10},
+		{1000, 20, 1 << 40, 20},
+		{1000, 78, 2 * (1000*sessionMemory + 77*processMemory), 0},
+		{1000, 0, 1000 * sessionMemory, 0},
+		{5, 6, 1 << 40, 0},
+	} {
+		got, err := fit(f.sessions, f.processes, f.free)
+		if (err == nil) != (f.want > 0) || got.processes != f.want {
+			t.Errorf("fit(%d, %d, %d) = %+v, %v; want %d processes", f.sessions, f.processes, f.free, got, err, f.want)
+		}
+	}
+}
+
+func TestReportsAddUp(t *testing.T) {
+	t.Parallel()
+	var r report
+	r.add(report{Holding: 1, Lost: 2, Writes: 3, Gap: 9, Stood: 1, LastStood: 50, Back: 1, FirstBack: 40, LastBack: 60, Times: []int64{7}})
+	r.add(report{Holding: 1, Gap: 4, LastStood: 30, LastGrant: 8, Fates: map[string]int64{"/a": 1}})
+	r.add(report{Err: "x", Back: 2, FirstBack: 20, LastBack: 45, Times: []int64{8}})
+	if r.Holding != 2 || r.Lost != 2 || r.Writes != 3 || r.Gap != 9 || r.LastStood != 50 || r.LastGrant != 8 || r.Back != 3 ||
+		r.FirstBack != 20 || r.LastBack != 60 || len(r.Times) != 2 || len(r.Fates) != 1 || r.Err != "x" {
+		t.Errorf("together: %+v", r)
+	}
+}

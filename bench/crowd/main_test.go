@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest"
+)
+
+// joinEnv, in its environment, makes the test binary a part of the crowd.
+const joinEnv = "ZKGRANT_TEST_CROWD"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(joinEnv) != "" {
+		if err := run(context.Background(), os.Args[1:], os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// command is what runs a part of the crowd.
+func command() *exec.Cmd {
+	cmd := exec.Command(os.Args[0], joinCommand)
+	cmd.Env = append(os.Environ(), joinEnv+"=1")
+	return cmd
+}
+
+func TestCommandLine(t *testing.T) {
+	t.Parallel()
+	empty := t.TempDir()
+	for _, bad := range [][]string{
+		{"-nosuch"}, {"more"}, {joinCommand, "more"}, {"-draw", "-o", empty}, {"-sessions", "-1"}, {"-processes", "-1"},
+	} {
+		var printed strings.Builder
+		if err := run(t.Context(), bad, strings.NewReader(""), &printed); err == nil {
+			t.Errorf("%q is taken: %s", bad, printed.String())
+		}
+	}
+	if err := run(t.Context(), []string{"-h"}, strings.NewReader(""), &strings.Builder{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestACrowdFollowsOrders needs no other server than the one of the tests.
+func TestACrowdFollowsOrders(t *testing.T) {
+	t.Parallel()
+	srv := zktest.Start(t)
+	c, err := gather(t.Context(), command, size{sessions: 5, processes: 2}, opening{
+		Servers: srv.Addr(), Timeout: 4 * time.Second, Tick: 500 * time.Millisecond,
+	})
+	eventstest.Must(t, err)
+	defer func() { eventstest.Must(t, c.close()) }()
+	tell := func(o order) report {
+		t.Helper()
+		r, err := c.tell(t.Context(), o)
+		eventstest.Must(t, err)
+		return r
+	}
+	until := func(what string, done func(report) bool) report {
+		t.Helper()
+		r, err := c.until(t.Context(), what, done)
+		eventstest.Must(t, err)
+		return r
+	}
+	if n := len(srv.Sessions()); n != 5 {
+		t.Errorf("%d sessions, want 5", n)
+	}
+	tell(order{Verb: verbHold, Path: "/own", Spread: 50 * time.Millisecond})
+	until("all hold", func(r report) bool { return r.Holding == 5 })
+	for i := range 5 {
+		if n := len(srv.Children(lockPath("/own", i))); n != 1 {
+			t.Errorf("%d nodes at lock %d, want 1", n, i)
+		}
+	}
+	tell(order{Verb: verbMark})
+	r := until("all have written", func(r report) bool { return r.Back == 5 && r.Writes >= 5 })
+	if r.LastBack < r.FirstBack || r.FirstBack == 0 || r.Gap == 0 || r.Lost != 0 || r.Stood != 0 {
+		t.Errorf("after a mark: %+v; want answers, a gap, and nothing else", r)
+	}
+	if r := tell(order{Verb: verbTimes}); len(r.Times) < 5 || len(r.Fates) != 0 {
+		t.Errorf("%d times and %d fates, want 5 at least and 0", len(r.Times), len(r.Fates))
+	}
+	if _, err := c.tell(t.Context(), order{Verb: verbHold, Path: "/more"}); err == nil {
+		t.Error("a second lock for each is no error")
+	}
+
+	tell(order{Verb: verbMark})
+	tell(order{Verb: verbCut})
+	until("all are told of the loss", func(r report) bool { return r.Lost == 5 && r.Holding == 0 })
+	if r := tell(order{Verb: verbFates}); len(r.Fates) != 5 {
+		t.Errorf("%d fates of 5 locks that were lost: %v", len(r.Fates), r.Fates)
+	}
+	tell(order{Verb: verbHeal})
+	until("all hold again", func(r report) bool { return r.Holding == 5 && r.Stood == 5 })
+
+	tell(order{Verb: verbHand})
+	until("all rest", func(r report) bool { return r.Resting == 5 })
+	tell(order{Verb: verbMark})
+	tell(order{Verb: verbHold, Path: "/one", Shared: true})
+	until("all stand at one lock", c.standing(1))
+	if n := len(srv.Children("/one")); n != 5 {
+		t.Errorf("%d nodes at the lock of all, want 5", n)
+	}
+	tell(order{Verb: verbHand})
+	until("it is handed on", func(r report) bool { return r.Resting == 5 && r.LastGrant > 0 })
+	if _, err := c.tell(t.Context(), order{Verb: "nosuch"}); err == nil {
+		t.Error("an order that is none is followed")
+	}
+}
+
+// TestRealCrowd measures a small one.
+func TestRealCrowd(t *testing.T) {
+	t.Parallel()
+	eventstest.NeedsServers(t)
+	e := effort{
+		sessions: 6, processes: 2, timeout: 2 * time.Second, tick: 250 * time.Millisecond, window: time.Second,
+		rung: time.Second, ladder: []int{2, 4}, climbers: 2,
+	}
+	r, err := measure(t.Context(), e, true, command, &strings.Builder{})
+	eventstest.Must(t, err)
+	for _, h := range append(r.Holds, r.Rungs...) {
+		if h.Writes <= 0 || h.P99 < h.P50 || h.P50 <= 0 || len(h.Servers) != servers {
+			t.Errorf("holding: %+v; want writes and their times", h)
+		}
+	}
+	if len(r.Holds) != 2 || len(r.Rungs) == 0 || len(r.Faults) != 4 || len(r.Storms) != 2 {
+		t.Fatalf("%d holds, %d rungs, %d faults, %d storms; want 2, some, 4, 2", len(r.Holds), len(r.Rungs), len(r.Faults), len(r.Storms))
+	}
+	for _, f := range r.Faults {
+		if f.First <= 0 || f.Last < f.First || f.Gap <= 0 || f.Outage <= 0 {
+			t.Errorf("%s: %+v; want the first answer before the last", f.What, f)
+		}
+	}
+	for i, s := range r.Storms {
+		// A holder that is not told in time is a finding of the storm on a machine with other work, and no defect of the measurement.
+		if held := []int{6, 1}[i]; s.Held != held || s.Told != held || s.Expired <= 0 || s.Again <= 0 {
+			t.Errorf("%s: %+v; want %d told of the loss, and everybody back", s.What, s, held)
+		}
+	}
+	if handed := r.Storms[1].Handed; handed <= 0 {
+		t.Errorf("the queue was handed on in %v ms", handed)
+	}
+	folder := t.TempDir()
+	var printed strings.Builder
+	eventstest.Must(t, r.render(folder, &printed))
+	if lines := strings.Count(printed.String(), "\n"); lines < 30 || lines > 80 {
+		t.Errorf("the page has %d lines, want 30 to 80", lines)
+	}
+}
